@@ -101,8 +101,7 @@ func (s *Store) removeGenerations(numbers []int) error {
 	return s.disk.sync(s.gens)
 }
 
-// ballastMin is the least space in bytes that is reserved for a rollback on a full disk. The file of the lock, which
-// exists anyway, reserves it.
+// ballastMin is the least space in bytes that is reserved for a rollback on a full disk, by the file lockName.
 const ballastMin = 256 << 10
 
 // keepBallast reserves the space that a rollback of this generation needs at most: a generation of the same contents
@@ -119,32 +118,49 @@ func (s *Store) keepBallast(m *manifest) {
 	}
 
 	want := max(ballastMin, int64(size))
-	var st unix.Stat_t
-	if unix.Fstat(s.lockFD, &st) != nil || st.Size >= want {
+	if s.disk.allow(opCreate, s.dir.name(lockName)) != nil {
+		return
+	}
+	ballast, has, err := s.openBallast(unix.O_CREAT)
+	if err != nil {
+		return
+	}
+	defer ballast.close()
+	if has >= want {
 		return
 	}
 
-	err := s.disk.do(opAllocate, s.dir.name(lockName), func() error {
-		return unix.Fallocate(s.lockFD, 0, 0, want)
+	err = s.disk.do(opAllocate, ballast.path, func() error {
+		return unix.Fallocate(ballast.fd, 0, 0, want)
 	})
 	if err != nil {
-		_ = s.truncateLock() // a part of the space would look like all of it
+		_ = s.truncate(ballast) // a part of the space would look like all of it
 	}
+}
+
+// openBallast opens the file of the reserved space, and returns its size.
+func (s *Store) openBallast(flags int) (f *folder, size int64, err error) {
+	flags |= unix.O_RDWR | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC
+	fd, err := unix.Openat(s.dir.fd, lockName, flags, 0o600)
+	if err != nil {
+		return nil, 0, err
+	}
+
+	var st unix.Stat_t
+	err = unix.Fstat(fd, &st)
+
+	return &folder{fd: fd, path: s.dir.name(lockName)}, st.Size, err
 }
 
 // dropBallast frees the reserved space. It is false if there was none.
 func (s *Store) dropBallast() bool {
-	var st unix.Stat_t
-	if unix.Fstat(s.lockFD, &st) != nil || st.Size == 0 {
+	ballast, size, err := s.openBallast(0)
+	if err != nil {
 		return false
 	}
-	if s.truncateLock() != nil {
-		return false
-	}
+	defer ballast.close()
 
-	lock := &folder{fd: s.lockFD, path: s.dir.name(lockName)}
-
-	return s.disk.sync(lock) == nil
+	return size > 0 && s.truncate(ballast) == nil && s.disk.sync(ballast) == nil
 }
 
 // replaceAnyway makes a small document durable that ends a transaction. On a full disk it uses the reserved space.
@@ -157,8 +173,8 @@ func (s *Store) replaceAnyway(dir *folder, name string, text []byte) error {
 	return err
 }
 
-func (s *Store) truncateLock() error {
-	return s.disk.do(opTruncate, s.dir.name(lockName), func() error {
-		return unix.Ftruncate(s.lockFD, 0)
+func (s *Store) truncate(f *folder) error {
+	return s.disk.do(opTruncate, f.path, func() error {
+		return unix.Ftruncate(f.fd, 0)
 	})
 }

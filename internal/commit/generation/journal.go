@@ -78,14 +78,10 @@ func (s *Store) Abandoned() *Journal {
 	if s.dir == nil {
 		return nil
 	}
-	f, err := openToRead(s.dir, lockName)
-	if err != nil {
+	if unix.Flock(s.dir.fd, unix.LOCK_SH|unix.LOCK_NB) != nil {
 		return nil
 	}
-	defer f.Close() // releases the lock; other processes try again every few milliseconds
-	if unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB) != nil {
-		return nil
-	}
+	defer func() { _ = unix.Flock(s.dir.fd, unix.LOCK_UN) }() // other processes try again every few milliseconds
 
 	j, err := s.Journal()
 	if err != nil || !j.IsUnfinished() {

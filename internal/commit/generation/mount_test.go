@@ -312,12 +312,12 @@ func TestImmutable(t *testing.T) {
 	}
 }
 
-// TestImmutableState sets the immutable flag of the lock, and of the state folder and everything in it. The node still
+// TestImmutableState sets the immutable flag of the state folder, and of everything in it. The node still
 // reads what is in place, so that its kubelet starts on it; every change is refused with the flag as the reason.
 func TestImmutableState(t *testing.T) {
 	for _, st := range flipStates(t) {
 		for name, isFlagged := range map[string]func(rel string) bool{
-			"the lock":   func(rel string) bool { return rel == lockName },
+			"the folder": func(rel string) bool { return rel == "." },
 			"everything": func(string) bool { return true },
 		} {
 			b := st.box.copyTo(t, t.TempDir())

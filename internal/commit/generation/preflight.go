@@ -381,7 +381,7 @@ func checkFlags(dir *folder, base string, isFile bool) error {
 		return wrapIO("check", p, unix.EBUSY)
 	}
 	if sx.Attributes&(unix.STATX_ATTR_IMMUTABLE|unix.STATX_ATTR_APPEND) != 0 {
-		cause := errors.New("it has the immutable or append-only flag")
+		cause := fmt.Errorf("it has the immutable or append-only flag (%w)", unix.EPERM)
 		return refuse("check", p, cause, "remove the flag with chattr -i or chattr -a")
 	}
 

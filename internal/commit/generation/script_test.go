@@ -87,8 +87,9 @@ func playScript(t *testing.T, lines []scripttest.Line) {
 type scene struct {
 	*box
 	line         scripttest.Line
-	s            *Store // of the process that runs; nil: none
-	other        *Store // of another process
+	s            *Store   // of the process that runs; nil: none
+	other        *Store   // of another process
+	older        *os.File // locked by a process of prelet 0.1.0
 	tx           *Txn
 	gen          int   // that the last command made
 	err          error // of the last command
@@ -532,6 +533,15 @@ func (sc *scene) cmdHeld(args []string) {
 	sc.contains("why", why, args[1:])
 }
 
+// lockAsOlder locks the file that prelet 0.1.0 locks, and reports whether it was free.
+func (sc *scene) lockAsOlder() bool {
+	f, err := os.OpenFile(sc.disk("state/"+lockName), os.O_RDWR|os.O_CREATE, 0o600)
+	sc.must(err)
+	sc.older = f
+
+	return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil
+}
+
 // damage FILE BYTES: the bytes of a file of the state folder, with a checksum for @SUM@; folder: a folder in its place;
 // newer: held.json of a later version; sealed TEXT: a document with its checksum.
 func (sc *scene) cmdDamage(args []string) {
@@ -681,8 +691,10 @@ func (sc *scene) do(name string, a []string) bool {
 		ctx, cancel := context.WithTimeout(sc.t.Context(), 50*time.Millisecond)
 		defer cancel()
 		sc.end(sc.store().Relock(ctx))
-	case "lock-in-place":
-		sc.check("the lock is the file with its name", sc.s.isLockInPlace(), true)
+	case "older-locks": // a process of prelet 0.1.0 takes the lock, or waits in vain
+		sc.check("it has the lock", sc.lockAsOlder(), a[0] == "yes")
+	case "older-ends":
+		sc.must(sc.older.Close())
 	case "lock-holder": // none, or this process
 		s, err := OpenReadOnly(sc.o)
 		sc.must(err)

@@ -65,7 +65,7 @@ type Options struct {
 //
 // # Folder
 //
-//	lock                        held with flock(2), as is the folder; its size is space for a rollback on a full disk
+//	lock                        space for a rollback on a full disk; prelet 0.1.0 locks it, later ones lock the folder
 //	journal.json                the transaction in progress, if there is one
 //	held.json                   plans that must not be tried again, and the pin
 //	generations/N               one generation, complete by itself: the manifest on the first line, then every
@@ -85,14 +85,14 @@ type Store struct {
 	tree   *tree
 	dir    *folder // nil: read-only and the folder does not exist
 	gens   *folder // nil: no generation yet
-	lockFD int     // -1: none. Not an os.File, because its finalizer would release the lock
 	locked bool
-	frozen error // why the store cannot be written even under the lock: read-only, immutable, or Newer
+	older  *os.File // the file that a running prelet 0.1.0 would lock, locked; nil if there is none
+	frozen error    // why the store cannot be written even under the lock: read-only, immutable, or Newer
 }
 
 const (
 	gensName = "generations"
-	lockName = "lock"
+	lockName = "lock" // locked by prelet 0.1.0
 )
 
 func newStore(o Options) (*Store, error) {
@@ -132,10 +132,9 @@ func newStore(o Options) (*Store, error) {
 	}
 
 	return &Store{
-		o:      o,
-		disk:   d,
-		tree:   t,
-		lockFD: -1,
+		o:    o,
+		disk: d,
+		tree: t,
 	}, nil
 }
 
@@ -225,7 +224,7 @@ func openReal(p string) (*folder, error) {
 	return &folder{fd: fd, path: p}, nil
 }
 
-// openDir opens the state folder and the lock, creates what is missing, and removes permissions of other users.
+// openDir opens the state folder, creates it if it is missing, and removes permissions of other users.
 func (s *Store) openDir() (err error) {
 	s.dir, err = openReal(s.o.Dir)
 	if errors.Is(err, unix.ENOENT) {
@@ -239,12 +238,7 @@ func (s *Store) openDir() (err error) {
 		return err
 	}
 
-	s.lockFD, err = s.openLock()
-	if err = s.freezeOn(err); err == nil && s.lockFD < 0 {
-		s.lockFD, err = s.openFrozenLock()
-	}
-
-	return err
+	return s.freezeOn(checkWritable(s.dir))
 }
 
 // protectDir refuses a state folder of another user, and gives it mode 0700.
@@ -266,11 +260,9 @@ func (s *Store) protectDir() error {
 		}
 	}
 
-	for _, name := range []string{lockName, gensName} { // the other files are checked when they are read
-		if err := checkOwner(s.dir, name); err != nil {
-			const next = "find out where it comes from; then move it away or, if prelet made it, chown it to root"
-			return refuse("open", s.dir.name(name), err, next)
-		}
+	if err := checkOwner(s.dir, gensName); err != nil { // the files are checked when they are read
+		const next = "find out where it comes from; then move it away or, if prelet made it, chown it to root"
+		return refuse("open", s.dir.name(gensName), err, next)
 	}
 
 	return nil
@@ -316,50 +308,6 @@ func (s *Store) freezeOn(err error) error {
 // ReadOnly returns why nothing can be written: a fault with fault.CannotWrite, the path and the next step, or Newer. It
 // returns nil if neither was the case when the store was opened, and for a store of OpenReadOnly.
 func (s *Store) ReadOnly() error { return s.frozen }
-
-// openLock opens the file of the lock, and creates a missing one. A folder or a link in its place is not prelet's, and
-// no reason to keep a node down: the lock has no content.
-func (s *Store) openLock() (fd int, err error) {
-	const flags = unix.O_RDWR | unix.O_NOFOLLOW | unix.O_CLOEXEC
-	p := s.dir.name(lockName)
-
-	fd, err = unix.Openat(s.dir.fd, lockName, flags, 0)
-	isOther := errors.Is(err, unix.EISDIR) || isLinkOrSocket(err)
-	if isOther {
-		if err := s.disk.remove(s.dir, lockName); err != nil {
-			return -1, err
-		}
-	}
-	if isOther || errors.Is(err, unix.ENOENT) {
-		err = s.disk.do(opCreate, p, func() (err error) {
-			fd, err = unix.Openat(s.dir.fd, lockName, flags|unix.O_CREAT, 0o600)
-			return err
-		})
-	}
-	if err != nil {
-		return -1, wrapIO("open", p, err)
-	}
-
-	return fd, nil
-}
-
-// isLinkOrSocket reports whether open(2) failed because its name is a link or a socket.
-func isLinkOrSocket(err error) bool { return errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENXIO) }
-
-// openFrozenLock opens the lock if the store cannot be written, or the folder itself if there is no file of the lock.
-// flock(2) needs no permission to write.
-func (s *Store) openFrozenLock() (int, error) {
-	const flags = unix.O_RDONLY | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC
-	fd, err := unix.Openat(s.dir.fd, lockName, flags, 0)
-	if errors.Is(err, unix.ENOENT) || isLinkOrSocket(err) {
-		fd, err = unix.Openat(s.dir.fd, ".", openFolder, 0)
-	}
-	if err != nil {
-		return -1, wrapIO("open", s.dir.name(lockName), err)
-	}
-
-	return fd, nil
-}
 
 // makeReal creates a folder outside of the target tree with this mode, and missing folders above it with mode 0755.
 func (s *Store) makeReal(p string, mode uint32) (*folder, error) {
@@ -409,13 +357,7 @@ func (s *Store) openGens() error {
 
 // Close releases the lock and closes everything. The store cannot be used afterwards.
 func (s *Store) Close() error {
-	var err error
-	if s.lockFD >= 0 {
-		err = unix.Close(s.lockFD)
-	}
-	s.lockFD = -1
-	s.locked = false
-
+	s.releaseOlder()
 	for _, f := range []*folder{s.gens, s.dir, s.tree.root} {
 		if f != nil {
 			f.close()
@@ -425,7 +367,7 @@ func (s *Store) Close() error {
 	s.dir = nil
 	s.tree.root = &folder{fd: -1, path: "/"}
 
-	return wrap(fault.Internal, "close", s.o.Dir, err)
+	return nil
 }
 
 // Unlock allows other processes to write. Until Relock this store cannot write. A caller calls it before it waits for
@@ -434,31 +376,33 @@ func (s *Store) Unlock() error {
 	if err := s.checkLocked("unlock"); err != nil {
 		return err
 	}
-	s.locked = false
-	if s.lockFD < 0 {
+	s.releaseOlder()
+	if s.dir == nil {
 		return nil
 	}
 
-	err := unix.Flock(s.dir.fd, unix.LOCK_UN)
-	if err == nil {
-		err = unix.Flock(s.lockFD, unix.LOCK_UN)
-	}
+	return wrap(fault.Internal, "unlock", s.o.Dir, unix.Flock(s.dir.fd, unix.LOCK_UN))
+}
 
-	return wrap(fault.Internal, "unlock", s.o.Dir, err)
+func (s *Store) releaseOlder() {
+	s.locked = false
+	if s.older != nil {
+		_ = s.older.Close()
+		s.older = nil
+	}
 }
 
 // Relock takes the lock again and waits for it until ctx is done. The store may have changed meanwhile: the caller
 // compares the journal with the judged one.
 func (s *Store) Relock(ctx context.Context) error {
-	if s.lockFD < 0 && s.frozen != nil { // no folder, and it cannot be created
+	if s.dir == nil && s.frozen != nil { // no folder, and it cannot be created
 		s.locked = true
 		return nil
 	}
-	if s.lockFD < 0 {
+	if s.dir == nil {
 		return s.checkLocked("lock")
 	}
 
-	p := s.dir.name(lockName)
 	began := time.Now()
 	for wait := 2 * time.Millisecond; ; wait = min(wait*2, 50*time.Millisecond) {
 		err := s.tryLock()
@@ -470,57 +414,39 @@ func (s *Store) Relock(ctx context.Context) error {
 		case errors.Is(err, unix.EINTR):
 			continue
 		case !errors.Is(err, unix.EWOULDBLOCK):
-			return wrapIO("lock", p, err)
+			return wrapIO("lock", s.o.Dir, err)
 		}
 
 		if s.o.Sleep(ctx, wait) != nil {
-			return s.reportLocked(p, time.Since(began), context.Cause(ctx))
+			return s.reportLocked(time.Since(began), context.Cause(ctx))
 		}
 	}
 }
 
-// tryLock takes the lock, or returns EWOULDBLOCK. If the file of the lock was removed or replaced since it was opened,
-// it opens the present one. A process may still hold a file that was removed, so the state folder is locked as well.
+// tryLock locks the state folder, and the file that prelet 0.1.0 locks. It returns EWOULDBLOCK if another process has
+// either.
 func (s *Store) tryLock() error {
-	if err := unix.Flock(s.lockFD, unix.LOCK_EX|unix.LOCK_NB); err != nil {
+	const flags = unix.LOCK_EX | unix.LOCK_NB
+	err := unix.Flock(s.dir.fd, flags)
+	if err != nil {
 		return err
 	}
-	if s.frozen != nil { // nothing is written, and the folder may be the lock itself
+
+	older, err := openToRead(s.dir, lockName)
+	if err != nil || checkOwner(s.dir, lockName) != nil {
 		return nil
 	}
-
-	if !s.isLockInPlace() {
-		fd, err := s.openLock()
-		switch {
-		case err == nil:
-			_ = unix.Close(s.lockFD) // of the removed file
-			s.lockFD = fd
-			return unix.EWOULDBLOCK
-		case !errors.Is(err, unix.ENOENT): // else the folder itself was removed, which the caller finds out
-			return err
-		}
+	if err := unix.Flock(int(older.Fd()), flags); err != nil {
+		_ = older.Close()
+		_ = unix.Flock(s.dir.fd, unix.LOCK_UN) // the first error matters
+		return err
 	}
+	s.older = older
 
-	err := unix.Flock(s.dir.fd, unix.LOCK_EX|unix.LOCK_NB)
-	if err != nil {
-		_ = unix.Flock(s.lockFD, unix.LOCK_UN) // the first error matters
-	}
-
-	return err
+	return nil
 }
 
-// isLockInPlace reports whether the file that is locked is the one of that name.
-func (s *Store) isLockInPlace() bool {
-	var open, named unix.Stat_t
-	err := errors.Join(
-		unix.Fstat(s.lockFD, &open),
-		unix.Fstatat(s.dir.fd, lockName, &named, unix.AT_SYMLINK_NOFOLLOW),
-	)
-
-	return err == nil && open.Dev == named.Dev && open.Ino == named.Ino
-}
-
-func (s *Store) reportLocked(p string, waited time.Duration, cause error) error {
+func (s *Store) reportLocked(waited time.Duration, cause error) error {
 	holder := ""
 	if pid, ok := s.LockHolder(); ok {
 		holder = ": process " + itoa(pid)
@@ -528,7 +454,7 @@ func (s *Store) reportLocked(p string, waited time.Duration, cause error) error 
 	waited = waited.Round(10 * time.Millisecond)
 	err := fmt.Errorf("%w%s; waited %s for it (%w)", ErrLocked, holder, waited, cause)
 
-	return NewFault(fault.Locked, "lock", p, err, "wait until that run has ended, and try again")
+	return NewFault(fault.Locked, "lock", s.o.Dir, err, "wait until that run has ended, and try again")
 }
 
 // LockHolder returns the id of the process that holds the lock, from /proc/locks. It is false if no process holds it,
@@ -539,8 +465,7 @@ func (s *Store) LockHolder() (pid int, ok bool) {
 	}
 
 	var st unix.Stat_t
-	err := unix.Fstatat(s.dir.fd, lockName, &st, unix.AT_SYMLINK_NOFOLLOW)
-	if err != nil {
+	if unix.Fstat(s.dir.fd, &st) != nil {
 		return 0, false
 	}
 

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"regexp"
 	"slices"
 )
 
@@ -65,36 +64,12 @@ func (s *Store) setStagedAside(j *Journal) (moved []string, err error) {
 			return moved, err
 		}
 		if isMoved {
-			s.sweepTempsOf(n, l)
+			s.sweepTemps(n, l.done...)
 			moved = append(moved, why)
 		}
 	}
 
 	return moved, nil
-}
-
-// sweepTempsOf removes the temporaries of a generation that cannot be read, next to the targets of the others.
-func (s *Store) sweepTempsOf(n int, l listing) {
-	isTempOf := regexp.MustCompile(fmt.Sprintf(`^\.prelet-%d-[0-9]+\.tmp$`, n))
-	for _, gen := range l.done {
-		m, err := s.readManifest(gen, "")
-		if err != nil {
-			continue
-		}
-		for _, e := range m.Entries {
-			dir, _, err := s.tree.parent(e.Path)
-			if err != nil {
-				continue
-			}
-			names, _ := listNames(dir) // what cannot be listed has nothing that can be removed
-			for _, name := range names {
-				if isTempOf.MatchString(name) {
-					_ = s.removeDurably(dir, name) // what stays is harmless
-				}
-			}
-			dir.close()
-		}
-	}
 }
 
 // setAside moves the file of a StuckError in dir aside, unless mayMove (nil: always) is false. damage may be nil.

@@ -91,8 +91,8 @@ func (s *Store) removeGenerations(numbers []int) error {
 		return nil
 	}
 
-	s.sweepTargets(numbers...)
 	for _, n := range numbers {
+		s.sweepTemps(n, n)
 		if err := s.disk.unlink(s.gens, itoa(n)); err != nil {
 			return err
 		}

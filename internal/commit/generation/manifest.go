@@ -46,8 +46,10 @@ func isBlobName(name string) bool {
 // tempName returns the name of the temporary of the i-th target of a generation. It does not contain the target's
 // name, so that no name is too long.
 func tempName(gen, i int) string {
-	return fmt.Sprintf(".prelet-%d-%d%s", gen, i, tmpSuffix)
+	return tempPrefix(gen) + itoa(i) + tmpSuffix
 }
+
+func tempPrefix(gen int) string { return fmt.Sprintf(".prelet-%d-", gen) }
 
 // listTemps returns the temporaries of a commit, as target paths.
 func (m *manifest) listTemps() (out []string) {

@@ -40,7 +40,6 @@ type observation struct {
 	state   State
 	content []byte
 	print   fingerprint // zero when absent
-	links   uint64
 }
 
 // observe reads one target. A target below a missing folder is absent; a link, a pipe or a device is an error.
@@ -86,7 +85,7 @@ func observeAt(dir *folder, base string) (observation, error) {
 		return observation{}, wrapIO("observe", p, err)
 	}
 
-	o := observation{print: newFingerprint(&st), links: uint64(st.Nlink)}
+	o := observation{print: newFingerprint(&st)}
 	o.state = State{
 		Kind: File,
 		Mode: st.Mode & maxMode,

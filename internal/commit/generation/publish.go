@@ -1,7 +1,6 @@
 package generation
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"path"
@@ -200,8 +199,10 @@ func (s *Store) publishTarget(r *syncRound, m *manifest, i int, outdated, staged
 	case !outdated:
 		return s.disk.unlink(dir, tempName(m.Gen, i))
 	case e.New.Kind == File:
-		if err := s.prepareTemp(m, dir, i, staged); err != nil {
-			return err
+		if !staged {
+			if err := s.stageAgain(m, dir, i); err != nil {
+				return err
+			}
 		}
 		return s.disk.rename(dir, tempName(m.Gen, i), base)
 	case e.New.Kind == Dir:
@@ -238,24 +239,10 @@ func (s *Store) openTargetFolder(m *manifest, e Entry, outdated bool) (*folder, 
 	return dir, err
 }
 
-// prepareTemp makes sure that the temporary of a target has the staged content. After a crash it makes the temporary
-// again from the generation, or at least durable: a recovery may have been killed before its fsync.
-func (s *Store) prepareTemp(m *manifest, dir *folder, i int, staged bool) error {
-	want := m.Entries[i].New
-	tmp := tempName(m.Gen, i)
-	o, err := observeAt(dir, tmp)
-	isStaged := err == nil &&
-		o.links == 1 &&
-		o.state.Equal(want) &&
-		hasAttributes(o.state, want)
-	if isStaged {
-		if staged {
-			return nil
-		}
-		return s.syncFile(dir, tmp)
-	}
-
-	if err := s.disk.unlink(dir, tmp); err != nil {
+// stageAgain makes the temporary of a target again after a crash, which may have taken it or a part of it.
+func (s *Store) stageAgain(m *manifest, dir *folder, i int) error {
+	want, temp := m.Entries[i].New, tempName(m.Gen, i)
+	if err := s.disk.unlink(dir, temp); err != nil {
 		return err
 	}
 	b, err := s.contentOf(m.Gen, want.SHA256)
@@ -264,35 +251,11 @@ func (s *Store) prepareTemp(m *manifest, dir *folder, i int, staged bool) error 
 	}
 	var r syncRound
 	defer r.close()
-	if err := r.write(s.disk, dir, tmp, b, want); err != nil {
+	if err := r.write(s.disk, dir, temp, b, want); err != nil {
 		return err
 	}
 
 	return r.sync(s.disk)
-}
-
-// hasAttributes reports whether a file has all wanted attributes. The system may add others.
-func hasAttributes(have, want State) bool {
-	for name, v := range want.Xattrs {
-		if got, ok := have.Xattrs[name]; !ok || !bytes.Equal(got, v) {
-			return false
-		}
-	}
-
-	return true
-}
-
-// syncFile makes a file durable that another process wrote.
-func (s *Store) syncFile(dir *folder, base string) error {
-	f, err := openToRead(dir, base)
-	if err != nil {
-		return wrapIO("open", dir.name(base), err)
-	}
-	defer f.Close()
-
-	file := &folder{fd: int(f.Fd()), path: f.Name()}
-
-	return s.disk.sync(file)
 }
 
 // publishFolder gives a folder its owner and mode. Staging has created it; it is created here only if it was removed

@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"path"
 	"regexp"
 	"slices"
+	"strings"
 )
 
 // Recover finishes or undoes an interrupted commit. It needs no network, may be interrupted at any point and called
@@ -67,7 +69,7 @@ func (s *Store) recoverStaged(n int, j *Journal, l listing) error {
 		if inJournal && j.IsUnfinished() {
 			return nil
 		}
-		s.sweepTargets(n)
+		s.sweepTemps(n, n)
 
 		return s.dropStagedName(n)
 	}
@@ -169,29 +171,41 @@ func (s *Store) sweep(l listing) error {
 
 func (s *Store) sweepNewest(l listing) {
 	if n := len(l.done); n > 0 {
-		s.sweepTargets(l.done[n-1])
+		newest := l.done[n-1]
+		s.sweepTemps(newest, newest)
 	}
 }
 
-// sweepTargets removes temporaries next to targets that no journal names any more, because the journal was moved
-// aside during a publish. Only the temporaries of a generation that is kept are known to be prelet's: Recover removes
-// those of the newest generation, and Collect those of the generations that it removes. An error does not stop a run.
-func (s *Store) sweepTargets(gens ...int) {
-	for _, n := range gens {
-		m, err := s.readManifest(n, "")
+// sweepTemps removes the temporaries of generation n next to the targets of some generations. No journal names them any
+// more, because it was moved aside during a publish or the staged generation cannot be read. Recover removes those of
+// the newest generation, and Collect those of the generations that it removes. An error does not stop a run.
+func (s *Store) sweepTemps(n int, next ...int) {
+	for _, gen := range next {
+		m, err := s.readManifest(gen, "")
 		if err != nil {
 			continue
 		}
-		for _, t := range m.listTemps() {
-			dir, base, err := s.tree.parent(t)
-			if err != nil {
-				continue
+		isSwept := map[string]bool{}
+		for _, e := range m.Entries {
+			if at := path.Dir(e.Path); !isSwept[at] {
+				isSwept[at] = true
+				s.sweepFolder(n, at)
 			}
-			_, exists, err := statFingerprint(dir, base)
-			if err == nil && exists {
-				_ = s.removeDurably(dir, base)
-			}
-			dir.close()
+		}
+	}
+}
+
+func (s *Store) sweepFolder(n int, at string) {
+	dir, err := s.tree.open(at)
+	if err != nil {
+		return
+	}
+	defer dir.close()
+
+	names, _ := listNames(dir) // what cannot be listed has nothing that can be removed
+	for _, name := range names {
+		if strings.HasPrefix(name, tempPrefix(n)) && strings.HasSuffix(name, tmpSuffix) {
+			_ = s.removeDurably(dir, name) // what stays is harmless
 		}
 	}
 }

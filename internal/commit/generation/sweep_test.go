@@ -1,6 +1,7 @@
 package generation
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -433,4 +434,15 @@ func eachIsOldOrNew(t *testing.T, b *box, old, want map[string]node) {
 			}
 		}
 	}
+}
+
+// hasAttributes reports whether a file has all wanted attributes. The system may add others.
+func hasAttributes(have, want State) bool {
+	for name, v := range want.Xattrs {
+		if got, ok := have.Xattrs[name]; !ok || !bytes.Equal(got, v) {
+			return false
+		}
+	}
+
+	return true
 }

@@ -691,7 +691,7 @@ func (sc *scene) do(name string, a []string) bool {
 		ctx, cancel := context.WithTimeout(sc.t.Context(), 50*time.Millisecond)
 		defer cancel()
 		sc.end(sc.store().Relock(ctx))
-	case "older-locks": // a process of prelet 0.1.0 takes the lock, or waits in vain
+	case "older-locks": // a process of prelet 0.1.0 takes the lock, or does not get it
 		sc.check("it has the lock", sc.lockAsOlder(), a[0] == "yes")
 	case "older-ends":
 		sc.must(sc.older.Close())

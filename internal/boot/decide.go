@@ -398,17 +398,11 @@ func KubeletUnit(site *lang.Site) string {
 	if i == nil || i.Body.Attributes["unit"] == nil {
 		return usual
 	}
-	v, diags := i.Body.Attributes["unit"].Expr.Value(nil)
-	if diags.HasErrors() || !isString(v) {
-		return usual
+	if unit, isLiteral := value.LiteralText(i.Body.Attributes["unit"].Expr); isLiteral {
+		return unit
 	}
 
-	return v.AsString()
-}
-
-// isString reports whether a value is a known string.
-func isString(v cty.Value) bool {
-	return v.IsKnown() && !v.IsNull() && v.Type() == cty.String
+	return usual
 }
 
 func sortKeys[T any](m map[string]T) []string {

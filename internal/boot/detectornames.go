@@ -74,12 +74,12 @@ func checkLabelPatterns(i *lang.Instance, domains []string) (diags hcl.Diagnosti
 	}
 
 	for _, e := range list.Exprs {
-		v, failed := e.Value(nil)
-		if failed.HasErrors() || !isString(v) || mayMatchDomain(v.AsString(), domains) {
+		pattern, ok := value.LiteralText(e)
+		if !ok || mayMatchDomain(pattern, domains) {
 			continue
 		}
 		diags = append(diags, origin.Warning(
-			fault.DetectorUnknown, e.Range(), fmt.Sprintf("from_detectors: %q matches no label", v.AsString()),
+			fault.DetectorUnknown, e.Range(), fmt.Sprintf("from_detectors: %q matches no label", pattern),
 			"%s Declare the detector, or correct the pattern.", described,
 		))
 	}

@@ -142,7 +142,7 @@ func decodeDetector(
 	found.report(diags...)
 	d.Config = values
 	if d.Describe != nil {
-		whole, problems := contract.Config(d.Describe.Config, wrapLists(d.Describe.Config, values))
+		whole, problems := contract.Config(d.Describe.Config, values)
 		found.report(reportProblems(d, block, problems, unknown)...)
 		d.Config = dropNulls(whole)
 	}
@@ -264,31 +264,6 @@ func convertConfigValue(block *lang.Detector, name string, v cty.Value) (*any, h
 	)}
 }
 
-// wrapLists makes a list of a single object where a list of objects is declared: a block that a site writes once
-// looks like a block that cannot be repeated.
-func wrapLists(declared []contract.Attribute, config map[string]any) map[string]any {
-	out := maps.Clone(config)
-	for _, a := range declared {
-		if v, ok := out[a.Name]; ok {
-			out[a.Name] = wrapList(a.Type, v)
-		}
-	}
-
-	return out
-}
-
-func wrapList(t contract.Type, v any) any {
-	o, isObject := v.(map[string]any)
-	switch {
-	case isObject && t.Kind == contract.Object:
-		return wrapLists(t.Attributes, o)
-	case isObject && t.Kind == contract.List && t.Element != nil && t.Element.Kind == contract.Object:
-		return []any{wrapLists(t.Element.Attributes, o)}
-	}
-
-	return v
-}
-
 // dropNulls removes nulls from a configuration, and returns nil for an empty one. For a detector null is the same
 // as unset, so a question does not change when a new version of a detector declares one more attribute.
 func dropNulls(config map[string]any) map[string]any {
@@ -362,7 +337,7 @@ func findConfigRange(block *lang.Detector, path string, isName bool) hcl.Range {
 // is the place of e's name.
 func followSteps(e hclsyntax.Expression, steps []contract.Step, at hcl.Range, isName bool) hcl.Range {
 	if len(steps) == 0 {
-		if r := e.Range(); r.Filename != "" && !isName && !isBlock(e) {
+		if r := e.Range(); r.Filename != "" && !isName && !isLongObject(e) {
 			return r
 		}
 		return at
@@ -375,9 +350,6 @@ func followSteps(e hclsyntax.Expression, steps []contract.Step, at hcl.Range, is
 			return followSteps(element, steps[1:], element.Range(), isName)
 		}
 	case *hclsyntax.ObjectConsExpr:
-		if n := steps[0].Index; n != nil && *n == 0 { // a block that is written once
-			return followSteps(x, steps[1:], at, isName)
-		}
 		if item := findItem(x, steps[0]); item != nil {
 			return followSteps(item.ValueExpr, steps[1:], item.KeyExpr.Range(), isName)
 		}
@@ -393,8 +365,7 @@ func findItem(x *hclsyntax.ObjectConsExpr, step contract.Step) *hclsyntax.Object
 		key = *step.Key
 	}
 	for n, item := range x.Items {
-		k, diags := item.KeyExpr.Value(nil)
-		if !diags.HasErrors() && isString(k) && k.AsString() == key {
+		if name, ok := value.LiteralText(item.KeyExpr); ok && name == key {
 			return &x.Items[n]
 		}
 	}
@@ -402,8 +373,8 @@ func findItem(x *hclsyntax.ObjectConsExpr, step contract.Step) *hclsyntax.Object
 	return nil
 }
 
-// isBlock reports whether an expression is a block of the site, whose place to show is its first line.
-func isBlock(e hclsyntax.Expression) bool {
+// isLongObject reports whether an expression is an object of several lines, whose place to show is its name.
+func isLongObject(e hclsyntax.Expression) bool {
 	o, ok := value.Unwrap(e).(*hclsyntax.ObjectConsExpr)
 
 	return ok && o.SrcRange.Start.Line != o.SrcRange.End.Line

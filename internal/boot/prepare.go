@@ -11,6 +11,7 @@ import (
 	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/lang/eval"
 	"github.com/prelet/prelet/internal/lang/origin"
+	"github.com/prelet/prelet/internal/lang/value"
 	"github.com/prelet/prelet/internal/world"
 	"github.com/prelet/prelet/schema"
 	"github.com/prelet/prelet/stages"
@@ -86,7 +87,7 @@ func decodeAccess(s *lang.Site, e *eval.Eval) (world.Access, Findings) {
 	if t := schema.Token.Of(b); t.Expr != nil {
 		// The loader has checked that it is credential("NAME"). A missing credential is an error only where the
 		// token is needed: a node that has joined does not use it.
-		a.Token, _ = eval.TokenName(t.Expr)
+		a.Token, _ = value.CredentialName(t.Expr)
 		diags = slices.DeleteFunc(diags, func(d *hcl.Diagnostic) bool {
 			return origin.CodeOf(d) == fault.CredentialMissing
 		})

@@ -14,6 +14,7 @@ import (
 	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/lang/eval"
 	"github.com/prelet/prelet/internal/lang/origin"
+	"github.com/prelet/prelet/internal/lang/value"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/world"
 	"github.com/prelet/prelet/schema"
@@ -163,7 +164,7 @@ func (r removal) explainFile(stage *lang.Instance, path string) string {
 		}
 		v, diags := a.Expr.Value(nil)
 		isKnown := !diags.HasErrors() && v.IsKnown()
-		isPath := isString(v) && v.AsString() == path
+		isPath := value.IsText(v) && v.AsString() == path
 		if isKnown && !isPath {
 			continue
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang/origin"
+	"github.com/prelet/prelet/internal/lang/value"
 	"github.com/prelet/prelet/schema"
 )
 
@@ -42,10 +43,9 @@ func (l *loader) build() {
 			l.addVariable(d)
 		case schema.DetectorBlock.Type:
 			name := d.block.Labels[0]
-			body := convertFreeBlocks(d.body, d.schema)
 			l.site.Detectors[name] = &Detector{
 				Name:  name,
-				Body:  body,
+				Body:  d.body,
 				Range: d.block.DefRange(),
 			}
 		case schema.StageBlock.Type:
@@ -60,7 +60,7 @@ func (l *loader) addStage(d *definition, meta hclsyntax.Attributes) {
 		Name:      d.block.Labels[1],
 		Stage:     d.typ.stage,
 		Spec:      d.typ.spec,
-		Body:      convertFreeBlocks(d.body, d.schema),
+		Body:      d.body,
 		OnFailure: "fail",
 		Range:     d.block.DefRange(),
 	}
@@ -237,7 +237,10 @@ func (l *loader) checkTrust(d *definition) {
 // checkToken checks a token where it is written, also if an override replaces it: recordings contain the whole text.
 func (l *loader) checkToken(body *hclsyntax.Body) {
 	token := body.Attributes[schema.Token.Name]
-	if token == nil || isNull(token.Expr) || isCredentialCall(token.Expr) {
+	if token == nil || isNull(token.Expr) {
+		return
+	}
+	if _, isCredential := value.CredentialName(token.Expr); isCredential {
 		return
 	}
 
@@ -246,16 +249,6 @@ func (l *loader) checkToken(body *hclsyntax.Body) {
 		"Recordings contain the site's text, so the token cannot be in it. "+
 			"Write token = credential(\"bootstrap-token\"), and provide the credential with LoadCredential= "+
 			"or LoadCredentialEncrypted=.")
-}
-
-func isCredentialCall(e hclsyntax.Expression) bool {
-	call, ok := e.(*hclsyntax.FunctionCallExpr)
-	if !ok || call.Name != "credential" || len(call.Args) != 1 || call.ExpandFinal {
-		return false
-	}
-	t, ok := call.Args[0].(*hclsyntax.TemplateExpr)
-
-	return ok && t.IsStringLiteral()
 }
 
 // constant returns the text of a literal; false for null and for an argument that was reported.

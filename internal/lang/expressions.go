@@ -142,7 +142,7 @@ func checkKeys(x *hclsyntax.ObjectConsExpr) (diags hcl.Diagnostics) {
 			continue
 		}
 
-		key, ok := literalKeyText(item.KeyExpr)
+		key, ok := value.LiteralText(item.KeyExpr)
 		if !ok {
 			continue
 		}
@@ -171,23 +171,10 @@ func isDivision(e hclsyntax.Expression) bool {
 	return ok
 }
 
-func literalKeyText(e hclsyntax.Expression) (string, bool) {
-	if !isLiteralKey(e) {
-		return "", false
-	}
-
-	v, diags := e.Value(nil)
-	if diags.HasErrors() || v.IsNull() || v.Type() != cty.String {
-		return "", false
-	}
-
-	return v.AsString(), true
-}
-
 // checkReadingCall restricts the arguments of functions that read to literals and variables, so that a loaded site
 // shows everything that it reads.
 func checkReadingCall(x *hclsyntax.FunctionCallExpr) (diags hcl.Diagnostics) {
-	if !slices.Contains([]string{"file", "fileexists", "credential"}, x.Name) {
+	if !value.ReadsMachine(x) {
 		return nil
 	}
 
@@ -209,62 +196,43 @@ func checkReadingCall(x *hclsyntax.FunctionCallExpr) (diags hcl.Diagnostics) {
 
 // isReadable reports whether an expression consists of literals and variables.
 func isReadable(e hclsyntax.Expression) bool {
-	switch x := e.(type) {
-	case *hclsyntax.LiteralValueExpr:
-		return true
-	case *hclsyntax.TemplateExpr:
-		return !slices.ContainsFunc(
-			x.Parts,
-			func(p hclsyntax.Expression) bool { return !isReadable(p) },
-		)
-	case *hclsyntax.TemplateWrapExpr:
-		return isReadable(x.Wrapped)
-	case *hclsyntax.ParenthesesExpr:
-		return isReadable(x.Expression)
-	case *hclsyntax.ScopeTraversalExpr:
-		return x.Traversal.RootName() == "var"
-	}
+	return consistsOf(e, func(n hclsyntax.Node) bool {
+		switch x := n.(type) {
+		case *hclsyntax.LiteralValueExpr, *hclsyntax.TemplateExpr, *hclsyntax.TemplateWrapExpr,
+			*hclsyntax.ParenthesesExpr:
+			return true
+		case *hclsyntax.ScopeTraversalExpr:
+			return x.Traversal.RootName() == "var"
+		}
 
-	return false
+		return false
+	})
 }
 
 // isLiteral reports whether an expression has no reference, no function, and no operator but a sign.
 func isLiteral(e hclsyntax.Expression) bool {
-	switch x := e.(type) {
-	case *hclsyntax.LiteralValueExpr:
-		return true
-	case *hclsyntax.TemplateExpr:
-		return !slices.ContainsFunc(x.Parts, func(p hclsyntax.Expression) bool {
-			_, ok := p.(*hclsyntax.LiteralValueExpr)
-			return !ok
-		})
-	case *hclsyntax.ParenthesesExpr:
-		return isLiteral(x.Expression)
-	case *hclsyntax.UnaryOpExpr:
-		n, ok := x.Val.(*hclsyntax.LiteralValueExpr)
-		return ok && x.Op == hclsyntax.OpNegate && n.Val.Type() == cty.Number
-	case *hclsyntax.TupleConsExpr:
-		return !slices.ContainsFunc(
-			x.Exprs,
-			func(i hclsyntax.Expression) bool { return !isLiteral(i) },
-		)
-	case *hclsyntax.ObjectConsExpr:
-		return !slices.ContainsFunc(x.Items, func(i hclsyntax.ObjectConsItem) bool {
-			return !isLiteralKey(i.KeyExpr) || !isLiteral(i.ValueExpr)
-		})
-	}
+	return consistsOf(e, func(n hclsyntax.Node) bool {
+		switch x := n.(type) {
+		case *hclsyntax.LiteralValueExpr, *hclsyntax.TemplateExpr, *hclsyntax.ParenthesesExpr,
+			*hclsyntax.TupleConsExpr, *hclsyntax.ObjectConsExpr, *hclsyntax.ObjectConsKeyExpr:
+			return true
+		case *hclsyntax.UnaryOpExpr:
+			return x.Op == hclsyntax.OpNegate
+		}
 
-	return false
+		return false
+	})
 }
 
-func isLiteralKey(e hclsyntax.Expression) bool {
-	key, ok := e.(*hclsyntax.ObjectConsKeyExpr)
-	if !ok {
-		return isLiteral(e)
-	}
-	isName := !key.ForceNonLiteral && hcl.ExprAsKeyword(key.Wrapped) != ""
+// consistsOf reports whether an expression has only nodes that are allowed.
+func consistsOf(e hclsyntax.Expression, isAllowed func(hclsyntax.Node) bool) bool {
+	isWhole := true
+	_ = hclsyntax.VisitAll(e, func(n hclsyntax.Node) hcl.Diagnostics { // the callback returns none
+		isWhole = isWhole && isAllowed(n)
+		return nil
+	})
 
-	return isName || isLiteral(key.Wrapped)
+	return isWhole
 }
 
 // checkConstants checks that the arguments which the schema declares constant are literals.

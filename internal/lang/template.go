@@ -9,6 +9,7 @@ import (
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang/origin"
+	"github.com/prelet/prelet/internal/lang/value"
 )
 
 // addTemplate adds a template of templatefile() by its name without the directory.
@@ -47,12 +48,7 @@ func (l *loader) addTemplate(name string, src []byte) {
 func checkTemplate(x hclsyntax.Expression) hcl.Diagnostics {
 	return hclsyntax.VisitAll(x, func(n hclsyntax.Node) hcl.Diagnostics {
 		call, ok := n.(*hclsyntax.FunctionCallExpr)
-		if !ok {
-			return nil
-		}
-
-		switch call.Name {
-		case "file", "fileexists", "credential", "templatefile":
+		if ok && (value.ReadsMachine(call) || call.Name == "templatefile") {
 			return hcl.Diagnostics{
 				origin.Error(
 					fault.Reference,

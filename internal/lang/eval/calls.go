@@ -9,10 +9,10 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
-	"github.com/zclconf/go-cty/cty"
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang/origin"
+	"github.com/prelet/prelet/internal/lang/value"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/schema"
 )
@@ -47,12 +47,11 @@ func checkLiterals(call *hclsyntax.FunctionCallExpr) (diags hcl.Diagnostics) {
 	if !isChecked || i >= len(call.Args) {
 		return nil
 	}
-	v, invalid := call.Args[i].Value(nil)
-	if invalid.HasErrors() || v.IsNull() || !v.IsKnown() || v.Type() != cty.String {
+	text, isLiteral := value.LiteralText(call.Args[i])
+	if !isLiteral {
 		return nil
 	}
 
-	text := v.AsString()
 	if strings.HasPrefix(call.Name, "file") {
 		if !path.IsAbs(text) {
 			diags = append(diags, refuse(call.Args[i].Range(), fmt.Sprintf("%q is not an absolute path", text),

@@ -401,18 +401,12 @@ func findSecondName(reference hcl.Traversal) (name string, at hcl.Range, ok bool
 	case hcl.TraverseAttr:
 		return step.Name, step.SrcRange, true
 	case hcl.TraverseIndex:
-		if isKnownText(step.Key) {
+		if value.IsText(step.Key) {
 			return step.Key.AsString(), step.SrcRange, true
 		}
 	}
 
 	return "", reference.SourceRange(), false
-}
-
-func isKnownText(v cty.Value) bool {
-	hasValue := v.IsKnown() && !v.IsNull()
-
-	return hasValue && v.Type() == cty.String && !v.IsMarked()
 }
 
 func sortedUnique(s []string) []string {

@@ -7,6 +7,7 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 
 	"github.com/prelet/prelet/internal/lang/origin"
+	"github.com/prelet/prelet/internal/lang/value"
 )
 
 // maxOrigins bounds the origins of one item of the plan.
@@ -89,7 +90,7 @@ func (c *collector) add(
 }
 
 func (c *collector) walk(x hclsyntax.Expression, role origin.Role) {
-	switch x := unwrapAll(x).(type) {
+	switch x := value.Unwrap(x).(type) {
 	case nil:
 	case *hclsyntax.ConditionalExpr:
 		c.walk(x.Condition, origin.Condition)

@@ -7,6 +7,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 
+	"github.com/prelet/prelet/internal/lang/value"
 	"github.com/prelet/prelet/schema"
 )
 
@@ -111,9 +112,8 @@ func (e *Eval) findThrough(x hclsyntax.Expression) (names []string) {
 // asksMachine reports whether an expression calls a function that reads a file or a credential of the machine.
 func asksMachine(x hclsyntax.Expression) (asks bool) {
 	_ = hclsyntax.VisitAll(x, func(n hclsyntax.Node) hcl.Diagnostics {
-		if call, ok := n.(*hclsyntax.FunctionCallExpr); ok {
-			asks = asks || slices.Contains([]string{"file", "fileexists", "credential"}, call.Name)
-		}
+		call, ok := n.(*hclsyntax.FunctionCallExpr)
+		asks = asks || ok && value.ReadsMachine(call)
 		return nil
 	})
 

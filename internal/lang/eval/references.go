@@ -13,6 +13,7 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/lang/origin"
+	"github.com/prelet/prelet/internal/lang/value"
 	"github.com/prelet/prelet/schema"
 	"github.com/prelet/prelet/stages"
 )
@@ -627,7 +628,7 @@ func formatReference(reference hcl.Traversal) string {
 		case hcl.TraverseAttr:
 			b.WriteString("." + step.Name)
 		case hcl.TraverseIndex:
-			key, _ := keyText(step.Key)
+			key, _ := value.KeyText(step.Key)
 			if step.Key.Type() == cty.String {
 				key = fmt.Sprintf("%q", key)
 			}

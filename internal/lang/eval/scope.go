@@ -83,7 +83,7 @@ func (s Scope) Value(spec schema.Spec, x hclsyntax.Expression) (cty.Value, hcl.D
 	if s.only != 0 && spec.Phase != s.only {
 		return cty.UnknownVal(spec.Type), nil
 	}
-	if object, ok := unwrapAll(x).(*hclsyntax.ObjectConsExpr); ok && spec.Items && s.soft {
+	if object, ok := value.Unwrap(x).(*hclsyntax.ObjectConsExpr); ok && spec.Items && s.soft {
 		return s.items(spec, object)
 	}
 
@@ -121,7 +121,7 @@ func (s Scope) items(
 			continue
 		}
 
-		name, ok := keyText(key)
+		name, ok := value.KeyText(key)
 		if !ok {
 			isUnknown, unread = true, append(unread, value.Questions(key)...)
 			continue
@@ -162,16 +162,6 @@ func (s Scope) item(item hclsyntax.ObjectConsItem) (key, v cty.Value, diags hcl.
 	return key, v, diags
 }
 
-func keyText(key cty.Value) (string, bool) {
-	plain, _, _ := value.Plain(key)
-	text, err := convert.Convert(plain, cty.String)
-	if err != nil || !text.IsKnown() || text.IsNull() {
-		return "", false
-	}
-
-	return text.AsString(), true
-}
-
 // Item implements schema.Evaluator: through parentheses, locals, merge, and the branch that is taken.
 func (s Scope) Item(x hclsyntax.Expression, key string) hclsyntax.Expression {
 	_, v := s.e.findItem(x, key, s.each, 0)
@@ -198,7 +188,7 @@ func (e *Eval) findItem(
 		return nil, nil
 	}
 
-	switch x := unwrapAll(x).(type) {
+	switch x := value.Unwrap(x).(type) {
 	case *hclsyntax.ObjectConsExpr:
 		if i := e.findKey(x, key, each); i >= 0 {
 			return x.Items[i].KeyExpr, x.Items[i].ValueExpr
@@ -274,7 +264,7 @@ func (e *Eval) findKey(object *hclsyntax.ObjectConsExpr, key string, each cty.Va
 		if diags.HasErrors() {
 			continue
 		}
-		if name, ok := keyText(v); ok && name == key {
+		if name, ok := value.KeyText(v); ok && name == key {
 			return i
 		}
 	}
@@ -293,7 +283,7 @@ func (e *Eval) indexKeys(object *hclsyntax.ObjectConsExpr) keyIndex {
 
 	index := keyIndex{literal: map[string]int{}}
 	for i, item := range object.Items {
-		if name, ok := literalKey(item.KeyExpr); ok {
+		if name, ok := value.LiteralText(item.KeyExpr); ok {
 			index.literal[name] = i
 		} else {
 			index.computed = append(index.computed, i)
@@ -302,25 +292,6 @@ func (e *Eval) indexKeys(object *hclsyntax.ObjectConsExpr) keyIndex {
 	e.keys[object] = index
 
 	return index
-}
-
-// literalKey returns a key that is a name or a text without interpolation.
-func literalKey(x hclsyntax.Expression) (string, bool) {
-	key, ok := x.(*hclsyntax.ObjectConsKeyExpr)
-	if !ok {
-		return "", false
-	}
-	if name := hcl.ExprAsKeyword(key.Wrapped); name != "" && !key.ForceNonLiteral {
-		return name, true
-	}
-
-	text, ok := value.Unwrap(key.Wrapped).(*hclsyntax.TemplateExpr)
-	if !ok || !text.IsStringLiteral() {
-		return "", false
-	}
-	v, diags := text.Value(nil)
-
-	return v.AsString(), !diags.HasErrors()
 }
 
 func hasKey(v cty.Value, key string) bool {
@@ -333,20 +304,4 @@ func hasKey(v cty.Value, key string) bool {
 	}
 
 	return plain.Type().IsMapType() && plain.HasIndex(cty.StringVal(key)).True()
-}
-
-// unwrapAll returns the expression inside of parentheses, of an object's key and of a template with one interpolation.
-func unwrapAll(x hclsyntax.Expression) hclsyntax.Expression {
-	for {
-		switch wrapper := x.(type) {
-		case *hclsyntax.ParenthesesExpr:
-			x = wrapper.Expression
-		case *hclsyntax.ObjectConsKeyExpr:
-			x = wrapper.Wrapped
-		case *hclsyntax.TemplateWrapExpr:
-			x = wrapper.Wrapped
-		default:
-			return x
-		}
-	}
 }

@@ -232,7 +232,7 @@ func (e *Eval) validateRule(v *lang.Variable, rule lang.Rule) hcl.Diagnostics {
 		)
 	case plain.False():
 		refused := e.refuseValue(v, rule)
-		if given, _, _ := value.Plain(e.vars[v.Name]); isKnownText(given) {
+		if given, _, _ := value.Plain(e.vars[v.Name]); value.IsText(given) {
 			shown := fmt.Sprintf("It is %q", given.AsString())
 			refused.Detail = stages.Sentence(refused.Detail, shown)
 		}
@@ -253,7 +253,7 @@ func (e *Eval) ruleMessage(r lang.Rule) string {
 	v, diags := e.Value(r.Message, cty.NilVal)
 	plain, secrets, _ := value.Plain(v)
 	text, err := convert.Convert(plain, cty.String)
-	if diags.HasErrors() || len(secrets) > 0 || err != nil || !isKnownText(text) {
+	if diags.HasErrors() || len(secrets) > 0 || err != nil || !value.IsText(text) {
 		return e.Text(r.Message.Range())
 	}
 

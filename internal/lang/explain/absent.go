@@ -110,9 +110,6 @@ func mayCompute(x hclsyntax.Expression, wanted Item) bool {
 
 // literalPrefix returns the literal text that a computed key begins with.
 func literalPrefix(key hclsyntax.Expression) string {
-	if k, ok := key.(*hclsyntax.ObjectConsKeyExpr); ok {
-		key = k.Wrapped
-	}
 	template, ok := value.Unwrap(key).(*hclsyntax.TemplateExpr)
 	if !ok {
 		return ""

@@ -196,7 +196,7 @@ func keyPath(key cty.Value, t cty.Type) string {
 	if t.IsSetType() {
 		return "[]"
 	}
-	name, _ := keyOf(key)
+	name, _ := value.KeyText(key)
 
 	return path{name}.String()
 }

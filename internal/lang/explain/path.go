@@ -9,7 +9,6 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
-	"github.com/zclconf/go-cty/cty/convert"
 
 	"github.com/prelet/prelet/internal/lang/value"
 )
@@ -72,7 +71,7 @@ func pathOf(tr hcl.Traversal) (p path, ok bool) {
 			key = t.Name
 			ok = true
 		case hcl.TraverseIndex:
-			key, ok = keyOf(t.Key)
+			key, ok = value.KeyText(t.Key)
 		default:
 			ok = false
 		}
@@ -83,15 +82,4 @@ func pathOf(tr hcl.Traversal) (p path, ok bool) {
 	}
 
 	return p, true
-}
-
-// keyOf returns the key of an index; ok is false if it is not known.
-func keyOf(v cty.Value) (key string, ok bool) {
-	plain, _, _ := value.Plain(v)
-	s, err := convert.Convert(plain, cty.String)
-	if err != nil || !s.IsKnown() || s.IsNull() {
-		return "", false
-	}
-
-	return s.AsString(), true
 }

@@ -36,7 +36,7 @@ func (w *walker) parseReference(x hclsyntax.Expression, c scope) (r reference, o
 	case *hclsyntax.IndexExpr:
 		r, ok = w.parseReference(x.Collection, c)
 		v, _ := w.evaluate(x.Key, c)
-		key, isKnown := keyOf(v)
+		key, isKnown := value.KeyText(v)
 		r.follow(path{key}, isKnown)
 		r.indexes = append(r.indexes, x.Key)
 	case *hclsyntax.SplatExpr:
@@ -90,7 +90,7 @@ func (w *walker) isOperand(x hclsyntax.Expression, c scope) bool {
 	case *hclsyntax.ConditionalExpr:
 		return true
 	case *hclsyntax.FunctionCallExpr:
-		return slices.Contains([]string{"file", "fileexists", "credential"}, x.Name)
+		return value.ReadsMachine(x)
 	}
 	_, ok := w.parseReference(x, c)
 

@@ -262,7 +262,7 @@ func textOf(v cty.Value) string {
 	if len(value.Secrets(v)) > 0 {
 		return ""
 	}
-	text, _ := keyOf(v)
+	text, _ := value.KeyText(v)
 
 	return text
 }

@@ -68,7 +68,7 @@ func (f *File) message(a Assert, scope eval.Outside) string {
 	v, diags := scope.Value(a.Message)
 	plain, secrets, _ := value.Plain(v)
 	text, err := convert.Convert(plain, cty.String)
-	if diags.HasErrors() || err != nil || len(secrets) > 0 || !isText(text) {
+	if diags.HasErrors() || err != nil || len(secrets) > 0 || !value.IsText(text) {
 		return f.text(a.Message)
 	}
 
@@ -175,7 +175,7 @@ func Format(v cty.Value) string {
 	if isPage(plain) {
 		return plain.AsString()
 	}
-	if line := formatLine(plain); isText(plain) || len([]rune(line)) <= maxLine {
+	if line := formatLine(plain); value.IsText(plain) || len([]rune(line)) <= maxLine {
 		return line
 	}
 
@@ -197,9 +197,9 @@ func formatPair(a, b cty.Value) (string, string) {
 	switch {
 	case !strings.Contains(textA+textB, "\n"):
 		return textA, textB
-	case isText(plainA) && isText(plainB):
+	case value.IsText(plainA) && value.IsText(plainB):
 		return plainA.AsString(), plainB.AsString()
-	case isText(plainA) || isText(plainB):
+	case value.IsText(plainA) || value.IsText(plainB):
 		return textA, textB
 	}
 
@@ -224,13 +224,13 @@ func describeHidden(v cty.Value) (text string, isHidden bool) {
 
 // isPage reports whether a value is a text of several lines.
 func isPage(v cty.Value) bool {
-	return isText(v) && strings.Contains(strings.TrimSuffix(v.AsString(), "\n"), "\n")
+	return value.IsText(v) && strings.Contains(strings.TrimSuffix(v.AsString(), "\n"), "\n")
 }
 
 // formatLine returns a value in one line.
 func formatLine(v cty.Value) string {
 	literal := string(hclwrite.TokensForValue(v).Bytes())
-	if isText(v) {
+	if value.IsText(v) {
 		return literal
 	}
 

@@ -179,7 +179,7 @@ const caKey = "ca.crt"
 func (d *decoder) decodeObjects(r *Run, v schema.Value[cty.Value]) {
 	r.ObjectsAt = v.Range
 	r.HasObjects = v.Set()
-	if v.Set() && isText(v.Cty) {
+	if v.Set() && value.IsText(v.Cty) {
 		r.ObjectsFolder = v.Cty.AsString()
 		if r.ObjectsFolder == "" {
 			d.errorf(fault.WrongType, v.Range, "Wrong value for objects", "The path of the folder is empty.")
@@ -193,7 +193,7 @@ func (d *decoder) decodeObjects(r *Run, v schema.Value[cty.Value]) {
 	for _, key := range keys {
 		at := v.ItemRange(key)
 		if key == caKey {
-			if !isText(all[key]) {
+			if !value.IsText(all[key]) {
 				d.errorf(fault.WrongType, at, "Wrong type for ca.crt", "A text with the CA in PEM form is needed.")
 				continue
 			}
@@ -229,7 +229,7 @@ func textMap(v cty.Value) (map[string]string, error) {
 
 	out := map[string]string{}
 	for key, text := range converted.AsValueMap() {
-		if !isText(text) {
+		if !value.IsText(text) {
 			return nil, fmt.Errorf("%s is not a text", key)
 		}
 		out[key] = text.AsString()
@@ -288,9 +288,9 @@ func decodeDetector(v cty.Value) (out Detector, why string) {
 
 	out.State = "ok"
 	if state, isSet := fields["state"]; isSet {
-		if !isText(state) || !slices.Contains(states, state.AsString()) {
+		if !value.IsText(state) || !slices.Contains(states, state.AsString()) {
 			given := ""
-			if isText(state) {
+			if value.IsText(state) {
 				given = state.AsString()
 			}
 			return out, "The state is not valid. " + schema.Suggest(given, states)
@@ -366,7 +366,7 @@ func (d *decoder) decodeExpected(r *Run, v schema.Value[cty.Value]) {
 			at = v.ElementRange(i)
 		}
 		switch {
-		case !isText(c):
+		case !value.IsText(c):
 			d.errorf(fault.WrongType, at, "Wrong type for expect_error", "Each code is a text.")
 		case !slices.Contains(known, c.AsString()):
 			d.errorf(fault.WrongType, at, fmt.Sprintf("Unknown code %q", c.AsString()),

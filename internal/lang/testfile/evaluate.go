@@ -123,7 +123,7 @@ func (ev evaluator) Item(x hclsyntax.Expression, key string) hclsyntax.Expressio
 	}
 	for _, item := range object.Items {
 		k, diags := item.KeyExpr.Value(ev.ctx)
-		if !diags.HasErrors() && isText(k) && k.AsString() == key {
+		if !diags.HasErrors() && value.IsText(k) && k.AsString() == key {
 			return item.ValueExpr
 		}
 	}
@@ -142,11 +142,4 @@ func (evaluator) Default(s schema.Spec, _ hcl.Range) (cty.Value, []origin.Origin
 // Expand implements schema.Evaluator.
 func (ev evaluator) Expand(*hclsyntax.Body) ([]schema.Copy, hcl.Diagnostics) {
 	return []schema.Copy{{Eval: ev}}, nil
-}
-
-// isText reports whether a value is a known string without marks.
-func isText(v cty.Value) bool {
-	hasValue := v.IsKnown() && !v.IsNull()
-
-	return hasValue && v.Type() == cty.String && !v.IsMarked()
 }

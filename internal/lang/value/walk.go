@@ -6,17 +6,6 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
-// Unwrap returns the expression inside of parentheses.
-func Unwrap(e hclsyntax.Expression) hclsyntax.Expression {
-	for {
-		parentheses, ok := e.(*hclsyntax.ParenthesesExpr)
-		if !ok {
-			return e
-		}
-		e = parentheses.Expression
-	}
-}
-
 // ForNesting returns how deep the bodies of for expressions and template loops are nested in e. The collection of a
 // loop is evaluated once, so loops in it do not count as nested.
 func ForNesting(e hclsyntax.Expression) int {

@@ -1,0 +1,75 @@
+package value
+
+import (
+	"slices"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+	"github.com/zclconf/go-cty/cty/convert"
+)
+
+// Unwrap returns the expression inside of parentheses, of a computed key, and of a template that is one interpolation:
+// their values are those of the expression.
+func Unwrap(x hclsyntax.Expression) hclsyntax.Expression {
+	for {
+		switch wrapper := x.(type) {
+		case *hclsyntax.ParenthesesExpr:
+			x = wrapper.Expression
+		case *hclsyntax.ObjectConsKeyExpr:
+			if isName := hcl.ExprAsKeyword(wrapper.Wrapped) != ""; isName && !wrapper.ForceNonLiteral {
+				return x
+			}
+			x = wrapper.Wrapped
+		case *hclsyntax.TemplateWrapExpr:
+			x = wrapper.Wrapped
+		default:
+			return x
+		}
+	}
+}
+
+// LiteralText returns the text of an expression that refers to nothing and calls nothing. ok is false for any other
+// expression, and for a value that is not a text.
+func LiteralText(x hcl.Expression) (text string, ok bool) {
+	v, diags := x.Value(nil)
+	if diags.HasErrors() || !IsText(v) {
+		return "", false
+	}
+
+	return v.AsString(), true
+}
+
+// IsText reports whether a value is a known string without marks.
+func IsText(v cty.Value) bool {
+	hasValue := v.IsKnown() && !v.IsNull()
+
+	return hasValue && v.Type() == cty.String && !v.IsMarked()
+}
+
+// KeyText returns a value as a key of an object, or the index of an element in decimal. ok is false for null, for what
+// is not known, and for a collection.
+func KeyText(v cty.Value) (key string, ok bool) {
+	plain, _, _ := Plain(v)
+	text, err := convert.Convert(plain, cty.String)
+	if err != nil || !IsText(text) {
+		return "", false
+	}
+
+	return text.AsString(), true
+}
+
+// ReadsMachine reports whether a call reads a file or a credential of the machine.
+func ReadsMachine(call *hclsyntax.FunctionCallExpr) bool {
+	return slices.Contains([]string{"file", "fileexists", "credential"}, call.Name)
+}
+
+// CredentialName returns NAME of credential("NAME"); ok is false for any other expression.
+func CredentialName(x hclsyntax.Expression) (name string, ok bool) {
+	call, ok := x.(*hclsyntax.FunctionCallExpr)
+	if !ok || call.Name != "credential" || len(call.Args) != 1 || call.ExpandFinal {
+		return "", false
+	}
+
+	return LiteralText(call.Args[0])
+}

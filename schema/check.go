@@ -143,9 +143,7 @@ func (b Block) checkBlocks(body *hclsyntax.Body) (diags hcl.Diagnostics) {
 	for _, x := range body.Blocks {
 		declared, ok := b.Find(x.Type)
 		if !ok {
-			if !b.Free {
-				diags = append(diags, b.unknownBlock(x))
-			}
+			diags = append(diags, b.unknownBlock(x))
 			continue
 		}
 		if len(x.Labels) != len(declared.Labels) {
@@ -193,8 +191,13 @@ func (b Block) unknownBlock(x *hclsyntax.Block) *hcl.Diagnostic {
 	if Nearest(x.Type, blocks) == "" {
 		meant = cmp.Or(Nearest(x.Type, attributes), x.Type)
 	}
-	if s, isAttribute := b.Field(meant); isAttribute {
-		hint = fmt.Sprintf("%s is an argument: write %s = %s.", meant, meant, describeForm(s))
+	form := "{ … }"
+	s, isAttribute := b.Field(meant)
+	if isAttribute {
+		form = describeForm(s)
+	}
+	if isAttribute || b.Free {
+		hint = fmt.Sprintf("%s is an argument: write %s = %s.", meant, meant, form)
 	}
 
 	return origin.Error(fault.UnknownBlock, x.TypeRange, fmt.Sprintf("Unknown block %q", x.Type),

@@ -55,7 +55,8 @@ func TestCheck(t *testing.T) {
 		{name: "for_each where it is taken", text: "size = 1\npart \"a\" {\n  for_each = {}\n  when = true\n}\n"},
 		{name: "for_each where it is not", text: "size = 1\nlid {\n  for_each = {}\n}\n", code: fault.UnknownArgument, at: "3,3-11", says: "There is: open."},
 		{name: "what the caller handles", text: "size = 1\ntimeout = \"1s\"\n", extra: []string{"timeout"}},
-		{name: "a free block takes all", text: "size = 1\nrest {\n  x = 1\n  y {}\n}\n"},
+		{name: "a free block takes all arguments", text: "size = 1\nrest {\n  x = 1\n  y = {}\n}\n"},
+		{name: "a block in a free block", text: "size = 1\nrest {\n  y {}\n}\n", code: fault.UnknownBlock, at: "3,3-4", says: "y is an argument: write y = { … }."},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			diags := b.Check(parse(t, c.text), c.extra...)

@@ -361,7 +361,7 @@ func TestDetectorProblems(t *testing.T) {
 		map[string]world.Answer{"gaudi": world.Detector.Answer(world.DetectorAns{
 			Problems: []contract.Problem{{Path: "firmware.minimum", Summary: "newer than any firmware",
 				Detail: "The newest is 1.22."}}})})
-	p := Run(context.Background(), parseSite(t, "detector \"gaudi\" {"+grants+"  config {\n    firmware {\n"+
+	p := Run(context.Background(), parseSite(t, "detector \"gaudi\" {"+grants+"  config {\n    firmware = {\n"+
 		"      minimum = \"9\"\n    }\n  }\n}\n"+afterDetectors), Options{Source: w})
 	want := `warning detector-degraded site.hcl:8:17 Detector "gaudi" cannot use its configuration: ` +
 		`firmware.minimum: newer than any firmware. The newest is 1.22.`

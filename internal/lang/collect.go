@@ -83,14 +83,6 @@ func (l *loader) refuseArguments(body *hclsyntax.Body, help string) {
 	}
 }
 
-// refuseBlocks refuses blocks inside of locals.
-func (l *loader) refuseBlocks(locals *hclsyntax.Body) {
-	for _, x := range locals.Blocks {
-		l.errorf(fault.UnknownBlock, x.TypeRange, fmt.Sprintf("Unknown block %q", x.Type),
-			"locals contains names with values: %s = { … }.", x.Type)
-	}
-}
-
 // define checks the head of a block. It returns nil after an error.
 func (l *loader) define(x *hclsyntax.Block) *definition {
 	b, ok := findTopLevel(x.Type)
@@ -213,7 +205,7 @@ func (l *loader) reportDuplicate(at, first hcl.Range, what string) {
 
 // addLocals adds the names of a locals block.
 func (l *loader) addLocals(body *hclsyntax.Body) {
-	l.refuseBlocks(body)
+	l.add(schema.LocalsBlock.Check(body)...)
 
 	for _, a := range listAttributes(body) {
 		if first := l.site.Locals[a.Name]; first != nil {

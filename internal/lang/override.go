@@ -120,7 +120,7 @@ func (l *loader) suggestBase(over *definition) string {
 
 // overrideLocals replaces locals by name, or adds them.
 func (l *loader) overrideLocals(body *hclsyntax.Body) {
-	l.refuseBlocks(body)
+	l.add(schema.LocalsBlock.Check(body)...)
 
 	for _, a := range listAttributes(body) {
 		o := Override{Address: "local." + a.Name, Over: a.SrcRange}
@@ -160,16 +160,6 @@ func (m merger) merge(base, over *hclsyntax.Body, b schema.Block, path string) *
 		if old := out.Attributes[a.Name]; old != nil {
 			o.Base = old.SrcRange
 		}
-		if b.Free { // the base may have written it as a block
-			out.Blocks = slices.DeleteFunc(out.Blocks, func(x *hclsyntax.Block) bool {
-				if x.Type == a.Name {
-					o.Base = x.DefRange()
-				}
-
-				return x.Type == a.Name
-			})
-		}
-
 		if isNull(a.Expr) {
 			delete(out.Attributes, a.Name)
 		} else {
@@ -191,14 +181,7 @@ func (m merger) mergeBlock(
 	b schema.Block,
 	path string,
 ) {
-	nested, ok := b.Find(x.Type)
-	if !ok { // of a free block
-		nested = schema.Block{
-			Type: x.Type,
-			Free: true,
-			Max:  1,
-		}
-	}
+	nested, _ := b.Find(x.Type)
 	name := path + strings.Join(append([]string{x.Type}, x.Labels...), ".")
 
 	mayRepeat := len(nested.Labels) == 0 && nested.Max != 1
@@ -213,13 +196,8 @@ func (m merger) mergeBlock(
 		return
 	}
 
-	o := Override{Address: m.addr + " " + name, Over: x.DefRange()}
-	if a := out.Attributes[x.Type]; b.Free && a != nil { // the base has written it as an attribute
-		o.Base = a.SrcRange
-		delete(out.Attributes, x.Type)
-	}
 	out.Blocks = append(out.Blocks, x)
-	m.site.Overrides = append(m.site.Overrides, o)
+	m.site.Overrides = append(m.site.Overrides, Override{Address: m.addr + " " + name, Over: x.DefRange()})
 }
 
 // makeOptional returns a block without required arguments, at any depth: an override contains only changes.

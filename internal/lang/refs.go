@@ -80,44 +80,26 @@ func refAddress(s schema.Spec, name string) string {
 	return strings.Join([]string{schema.StageBlock.Type, s.Refs, name}, ".")
 }
 
-// refName returns NAME of stage.TYPE.NAME, which is a string in JSON.
+// refName returns NAME of stage.TYPE.NAME.
 func refName(s schema.Spec, e hclsyntax.Expression) (string, bool) {
-	name, ok := strings.CutPrefix(dottedPath(e), refAddress(s, ""))
-
-	return name, ok && name != "" && !strings.Contains(name, ".")
-}
-
-// dottedPath returns a reference, or a string, as words with dots between; "" for any other expression.
-func dottedPath(e hclsyntax.Expression) string {
-	if isLiteral(e) {
-		v, diags := e.Value(nil)
-		if diags.HasErrors() || v.Type() != cty.String || v.IsNull() {
-			return ""
-		}
-
-		return v.AsString()
-	}
-
 	traversal, diags := hcl.AbsTraversalForExpr(e)
 	if diags.HasErrors() {
-		return ""
+		return "", false
 	}
 
 	words := []string{traversal.RootName()}
 	for _, step := range traversal[1:] {
-		attr, ok := step.(hcl.TraverseAttr)
-		if !ok {
-			return ""
-		}
+		attr, _ := step.(hcl.TraverseAttr) // an index has no name
 		words = append(words, attr.Name)
 	}
+	name, ok := strings.CutPrefix(strings.Join(words, "."), refAddress(s, ""))
 
-	return strings.Join(words, ".")
+	return name, ok && name != "" && !strings.Contains(name, ".")
 }
 
 func (l *loader) refError(s schema.Spec, at hcl.Range) {
 	l.errorf(fault.Reference, at, fmt.Sprintf("%s names stages", s.Name),
-		"Write a list of stages of type %s: [stage.%s.NAME]; in JSON [\"stage.%s.NAME\"]. "+
+		"Write a list of stages of type %s: [stage.%s.NAME]. "+
 			"It must be known when the site is loaded, so other expressions are not allowed.",
-		s.Refs, s.Refs, s.Refs)
+		s.Refs, s.Refs)
 }

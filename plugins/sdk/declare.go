@@ -22,7 +22,7 @@ type Config map[string]any
 
 // Attr declares an attribute of `config {}` and reads it.
 //
-// T is a string, bool, number, a slice or map[string] of such, or a struct, which sites write as a block. The fields
+// T is a string, bool, number, a slice or map[string] of such, or a struct, which sites write as an object. The fields
 // of a struct need a tag json with their name, and can have the tags doc, unit, one_of (separated by commas) and
 // required:"true". A pointer is nil if the site does not set it.
 type Attr[T any] struct {

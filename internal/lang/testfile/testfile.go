@@ -11,7 +11,6 @@ import (
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang"
-	"github.com/prelet/prelet/internal/lang/origin"
 	"github.com/prelet/prelet/internal/world"
 )
 
@@ -99,7 +98,6 @@ func Parse(name string, source []byte, read ReadFunc) (*File, hcl.Diagnostics) {
 	}
 
 	diags = append(diags, fileBlock.Check(body)...)
-	diags = append(diags, checkVariablesBlocks(body)...)
 	if diags.HasErrors() {
 		return f, diags
 	}
@@ -108,21 +106,4 @@ func Parse(name string, source []byte, read ReadFunc) (*File, hcl.Diagnostics) {
 	d.decode(body)
 
 	return f, append(diags, d.diags...)
-}
-
-// checkVariablesBlocks refuses blocks inside of variables, which takes any attributes.
-func checkVariablesBlocks(body *hclsyntax.Body) (diags hcl.Diagnostics) {
-	for _, b := range body.Blocks {
-		if b.Type != variablesBlock.Type {
-			continue
-		}
-		for _, inner := range b.Body.Blocks {
-			diags = append(diags, origin.Error(
-				fault.UnknownBlock, inner.TypeRange, "A block inside of variables",
-				"Each variable is an argument. Write %s = { … }.", inner.Type,
-			))
-		}
-	}
-
-	return diags
 }

@@ -8,13 +8,13 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/agext/levenshtein"
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang/origin"
+	"github.com/prelet/prelet/internal/nearest"
 )
 
 // Check checks the form of a body: names of attributes and blocks, required ones, labels, and how often a block may
@@ -83,7 +83,7 @@ func (b Block) suggestPlace(name string) string {
 
 	attributes, blocks := b.Names()
 	isReplaced := replacedWords()[name] != ""
-	if isReplaced || Nearest(name, slices.Concat(attributes, blocks, Meta)) != "" {
+	if isReplaced || nearest.Word(name, slices.Concat(attributes, blocks, Meta)) != "" {
 		return ""
 	}
 	switch b.Type {
@@ -119,7 +119,7 @@ func (b Block) isMisspelt(body *hclsyntax.Body, attribute string) bool {
 	attributes, blocks := b.Names()
 	known := slices.Concat(attributes, blocks, Meta)
 	isMeant := func(name string) bool {
-		return !slices.Contains(known, name) && Nearest(name, attributes) == attribute
+		return !slices.Contains(known, name) && nearest.Word(name, attributes) == attribute
 	}
 	for name := range body.Attributes {
 		if isMeant(name) {
@@ -188,8 +188,8 @@ func (b Block) unknownBlock(x *hclsyntax.Block) *hcl.Diagnostic {
 	}
 
 	meant := x.Type
-	if Nearest(x.Type, blocks) == "" {
-		meant = cmp.Or(Nearest(x.Type, attributes), x.Type)
+	if nearest.Word(x.Type, blocks) == "" {
+		meant = cmp.Or(nearest.Word(x.Type, attributes), x.Type)
 	}
 	form := "{ … }"
 	s, isAttribute := b.Field(meant)
@@ -245,7 +245,7 @@ func SuggestWord(word string, known []string) string {
 
 // Suggest returns the known word that was probably meant, or all of them, as a sentence.
 func Suggest(word string, known []string) string {
-	if s := Nearest(word, known); s != "" {
+	if s := nearest.Word(word, known); s != "" {
 		return fmt.Sprintf("Did you mean %q?", s)
 	}
 	if len(known) == 0 {
@@ -288,25 +288,6 @@ func replacedWords() map[string]string {
 		"provider":  "There are none. What reads a vendor's hardware is a detector: detector \"NAME\" { … }.",
 		"terraform": "Write prelet { required_version = \"…\" }.",
 	}
-}
-
-// Nearest returns the known word that a misspelt one is closest to, or "".
-func Nearest(word string, known []string) string {
-	if word == "" {
-		return ""
-	}
-
-	best := ""
-	least := 3
-	for _, k := range known {
-		distance := levenshtein.Distance(strings.ToLower(word), strings.ToLower(k), nil)
-		if distance < least && distance < (len(k)+1)/2+1 {
-			best = k
-			least = distance
-		}
-	}
-
-	return best
 }
 
 // TypeName returns a type in the words of the reference pages.

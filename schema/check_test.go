@@ -78,13 +78,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-func TestNearest(t *testing.T) {
-	known := []string{"labels", "from_detectors", "ip"}
-	for word, want := range map[string]string{"lables": "labels", "Labels": "labels", "label": "labels", "from_detector": "from_detectors", "weight": "", "": "", "x": ""} {
-		if got := Nearest(word, known); got != want {
-			t.Errorf("Nearest(%q) = %q, want %q", word, got, want)
-		}
-	}
+func TestSuggest(t *testing.T) {
 	if s := Suggest("x", nil); s != "It has none." {
 		t.Errorf("Suggest without names: got %q, want It has none.", s)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/prelet/prelet/internal/nearest"
 	"github.com/prelet/prelet/internal/platform/apiaddress"
 )
 
@@ -339,7 +340,7 @@ func checkOneOf(s string, words []string) error {
 	}
 
 	hint := ""
-	if near := Nearest(s, words); near != "" {
+	if near := nearest.Word(s, words); near != "" {
 		hint = fmt.Sprintf(" Did you mean %q?", near)
 	}
 	return fmt.Errorf("%q is not one of %s.%s", s, strings.Join(words, ", "), hint)

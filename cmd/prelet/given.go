@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/prelet/prelet/internal/app"
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/nearest"
 )
 
 // refuseEmptyFlags refuses a flag whose value is empty, which its command would take for a flag that is not given:
@@ -58,7 +58,7 @@ func describeFlagError(c *cobra.Command, err error) error {
 		})
 		if wrong == "json" && c.Flags().Lookup("output") != nil {
 			text += "; did you mean -o json?"
-		} else if near := app.Nearest(wrong, known); near != "" {
+		} else if near := nearest.Word(wrong, known); near != "" {
 			text += "; did you mean --" + near + "?"
 		}
 	}

@@ -17,7 +17,6 @@ import (
 	"github.com/prelet/prelet/internal/detector"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang/value"
-	"github.com/prelet/prelet/schema"
 )
 
 // Env is what all commands of one process have in common.
@@ -53,11 +52,6 @@ func (e *Explained) Error() string { return e.Err.Error() }
 
 // Unwrap returns the failure as it happened.
 func (e *Explained) Unwrap() error { return e.Err }
-
-// Nearest returns the known word that a wrong one was probably meant as; "" if none is near.
-func Nearest(wrong string, known []string) string {
-	return schema.Nearest(wrong, known)
-}
 
 // addMessages adds its messages to an error of the store or of a unit. A fault that only has a summary, and that
 // nothing wraps, needs none.

@@ -13,6 +13,7 @@ import (
 	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/lang/explain"
 	"github.com/prelet/prelet/internal/lang/origin"
+	"github.com/prelet/prelet/internal/nearest"
 	"github.com/prelet/prelet/internal/report/printer"
 	"github.com/prelet/prelet/schema"
 )
@@ -179,7 +180,7 @@ func checkVariable(site *lang.Site, word string) error {
 	}
 
 	known := slices.Sorted(maps.Keys(site.Variables))
-	near := Nearest(name, known)
+	near := nearest.Word(name, known)
 	switch {
 	case near != "":
 		return failure(fault.Usage, "var.%s is not declared in this site; did you mean var.%s?", name, near)

@@ -12,8 +12,8 @@ import (
 	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/lang/origin"
 	"github.com/prelet/prelet/internal/lang/value"
+	"github.com/prelet/prelet/internal/nearest"
 	"github.com/prelet/prelet/internal/world"
-	"github.com/prelet/prelet/schema"
 )
 
 // checkDetectorNames warns of probably misspelt names: of detectors that are not installed, and of label domains
@@ -37,7 +37,7 @@ func checkDetectorNames(
 			continue
 		}
 		areAllDescribed = false
-		similar := schema.Nearest(name, undeclared)
+		similar := nearest.Word(name, undeclared)
 		if similar == "" || slices.Contains(installed, name) {
 			continue
 		}

@@ -57,6 +57,7 @@ func order() [][]string {
 			"internal/report/annotation",
 			"internal/report/condition",
 			"internal/fault",
+			"internal/nearest",
 			"internal/quantity",
 		},
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/validate/content"
+
+	"github.com/prelet/prelet/internal/nearest"
 )
 
 // Taint is one taint of a node. Its effect is one of NoSchedule, PreferNoSchedule, NoExecute.
@@ -67,7 +69,7 @@ func (t Taint) Check() error {
 		return nil
 	}
 	hint := ""
-	if near := Nearest(t.Effect, Effects()); near != "" {
+	if near := nearest.Word(t.Effect, Effects()); near != "" {
 		hint = fmt.Sprintf(" (did you mean %s?)", near)
 	}
 	return fmt.Errorf("invalid effect %q: want one of %s%s", t.Effect, strings.Join(Effects(), ", "), hint)

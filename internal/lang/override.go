@@ -13,6 +13,7 @@ import (
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang/origin"
+	"github.com/prelet/prelet/internal/nearest"
 	"github.com/prelet/prelet/schema"
 )
 
@@ -108,7 +109,7 @@ func (l *loader) suggestBase(over *definition) string {
 	}
 	slices.Sort(known)
 
-	if near := schema.Nearest(over.String(), known); near != "" {
+	if near := nearest.Word(over.String(), known); near != "" {
 		return fmt.Sprintf("Did you mean %s?", near)
 	}
 	if len(known) > 0 {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/kubelet/known"
+	"github.com/prelet/prelet/internal/nearest"
 )
 
 // minMinor is the oldest minor version that a kubelet of unknown version is assumed to have.
@@ -335,10 +336,10 @@ func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps
 // suggest returns a hint for a misspelt word: the nearest valid one, or all if they are few.
 func suggest(word string, valid []string) string {
 	const few = 10
-	nearest := kubelet.Nearest(word, valid)
+	near := nearest.Word(word, valid)
 	switch {
-	case nearest != "":
-		return "did you mean " + nearest + "?"
+	case near != "":
+		return "did you mean " + near + "?"
 	case len(valid) <= few:
 		return "valid values: " + strings.Join(valid, ", ")
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/kubelet/known"
+	"github.com/prelet/prelet/internal/nearest"
 	"github.com/prelet/prelet/internal/quantity"
 )
 
@@ -217,18 +218,18 @@ func (w walker) suggestField(prefix, name string) string {
 		others = append(others, flag.Field)
 	}
 
-	nearest := kubelet.Nearest(name, siblings)
-	if nearest == "" && len(others) > 0 {
-		nearest = others[0]
+	near := nearest.Word(name, siblings)
+	if near == "" && len(others) > 0 {
+		near = others[0]
 	}
-	if nearest == "" {
+	if near == "" {
 		_, newest := known.Range()
 
 		return fmt.Sprintf("remove it, or check it against the kubelet's version (1.%d was checked)",
 			min(w.minor, newest))
 	}
 
-	return "did you mean " + nearest + "?"
+	return "did you mean " + near + "?"
 }
 
 // describeType returns a type as the kubelet's decoder prints it.

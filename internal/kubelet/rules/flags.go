@@ -13,6 +13,7 @@ import (
 
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/kubelet/known"
+	"github.com/prelet/prelet/internal/nearest"
 )
 
 // DropInVariable is the environment variable without which a kubelet of 1.28 or 1.29 does not start with --config-dir.
@@ -155,8 +156,8 @@ func isUnknownFlag(v value) bool {
 }
 
 func (c *checker) suggestFlag(name string) string {
-	if nearest := kubelet.Nearest(name, known.Flags(c.minor)); nearest != "" {
-		return "did you mean --" + nearest + "?"
+	if near := nearest.Word(name, known.Flags(c.minor)); near != "" {
+		return "did you mean --" + near + "?"
 	}
 	if _, isField := known.FieldAt(name, c.minor); isField {
 		return name + " is a field of the configuration: write it in patch"

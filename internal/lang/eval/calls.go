@@ -13,8 +13,8 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang/origin"
 	"github.com/prelet/prelet/internal/lang/value"
+	"github.com/prelet/prelet/internal/nearest"
 	"github.com/prelet/prelet/internal/node"
-	"github.com/prelet/prelet/schema"
 )
 
 // checkCalls refuses unknown functions before evaluation: try() and can() would excuse them on every machine, and HCL
@@ -115,7 +115,7 @@ func suggestFunction(name string, known []string) string {
 			"site's with " +
 			"templatefile(NAME, VARS)."
 	}
-	if near := schema.Nearest(name, known); near != "" {
+	if near := nearest.Word(name, known); near != "" {
 		return fmt.Sprintf("Did you mean %q?", near)
 	}
 

@@ -5,6 +5,8 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
+
+	"github.com/prelet/prelet/internal/lang"
 )
 
 // Graph is what a site declares, and what refers to what. It needs no machine.
@@ -18,6 +20,15 @@ type GraphNode struct {
 	Name  string // as expressions write it: var.NAME, local.NAME, stage.TYPE.NAME; detector.NAME; cluster, node, prelet
 	Kind  string // variable, local, detector, block, gather, decide or render
 	Range hcl.Range
+
+	uses []use
+}
+
+// use is a reference of a declaration.
+type use struct {
+	name      string // of the declaration that it refers to
+	at        hcl.Range
+	defaultOf string // the argument that is not written and refers to it; "" for a written reference
 }
 
 // GraphEdge is a reference.
@@ -28,71 +39,94 @@ type GraphEdge struct {
 
 // Graph returns the declarations and references of a site.
 func (e *Eval) Graph() Graph {
-	var g Graph
+	g := Graph{Nodes: e.declarations(e.Order())}
 
-	s := e.site
-	for _, name := range sortedKeys(s.Variables) {
-		v := s.Variables[name]
-		g.Nodes = append(g.Nodes, GraphNode{"var." + name, "variable", v.Range})
-	}
-	for _, name := range sortedKeys(s.Locals) {
-		local := s.Locals[name]
-		g.add(GraphNode{"local." + name, "local", local.Range}, local.Expr)
-	}
-	for _, name := range sortedKeys(s.Detectors) {
-		d := s.Detectors[name]
-		g.add(GraphNode{"detector." + name, "detector", d.Range}, BodyExpressions(d.Body)...)
-	}
-	for _, block := range []struct {
-		name string
-		body *hclsyntax.Body
-	}{{"cluster", s.Cluster}, {"node", s.Node}, {"prelet", s.Prelet}} {
-		if block.body != nil {
-			n := GraphNode{block.name, "block", block.body.SrcRange}
-			g.add(n, BodyExpressions(block.body)...)
+	for _, n := range g.Nodes {
+		var names []string
+		var defaults []GraphEdge
+		for _, u := range n.uses {
+			if u.defaultOf == "" {
+				names = append(names, u.name)
+			} else {
+				defaults = append(defaults, GraphEdge{n.Name, u.name, u.defaultOf})
+			}
 		}
-	}
-
-	for _, i := range e.Order() {
-		n := GraphNode{"stage." + i.Addr(), i.Spec.Phase.String(), i.Range}
-		g.add(n, expressionsOf(i)...)
-		for _, edge := range e.Edges(i) {
-			g.Edges = append(g.Edges, GraphEdge{n.Name, "stage." + edge.To, edge.Attribute})
+		for _, to := range sortedUnique(names) {
+			g.Edges = append(g.Edges, GraphEdge{From: n.Name, To: to})
 		}
+		g.Edges = append(g.Edges, defaults...)
 	}
 
 	return g
 }
 
-// add adds a declaration with the references of its expressions, each once. Expressions may be nil.
-func (g *Graph) add(n GraphNode, expressions ...hclsyntax.Expression) {
-	g.Nodes = append(g.Nodes, n)
+// declarations returns variables, locals, detectors and blocks by name, then stages in the given order, each with its
+// references.
+func (e *Eval) declarations(stages []*lang.Instance) (all []GraphNode) {
+	add := func(name, kind string, at hcl.Range, xs ...hclsyntax.Expression) {
+		all = append(all, GraphNode{name, kind, at, usesIn(xs...)})
+	}
 
-	var names []string
-	for _, x := range expressions {
+	s := e.site
+	for _, name := range sortedKeys(s.Variables) {
+		add("var."+name, "variable", s.Variables[name].Range)
+	}
+	for _, name := range sortedKeys(s.Locals) {
+		add("local."+name, "local", s.Locals[name].Range, s.Locals[name].Expr)
+	}
+	for _, name := range sortedKeys(s.Detectors) {
+		d := s.Detectors[name]
+		add("detector."+name, "detector", d.Range, BodyExpressions(d.Body)...)
+	}
+	blocks := map[string]*hclsyntax.Body{"cluster": s.Cluster, "node": s.Node, "prelet": s.Prelet}
+	for _, name := range sortedKeys(blocks) {
+		if body := blocks[name]; body != nil {
+			add(name, "block", body.SrcRange, BodyExpressions(body)...)
+		}
+	}
+	for _, i := range stages {
+		add("stage."+i.Addr(), i.Spec.Phase.String(), i.Range, expressionsOf(i)...)
+		n := &all[len(all)-1]
+		for _, edge := range e.Edges(i) {
+			n.uses = append(n.uses, use{"stage." + edge.To, i.Range, edge.Attribute})
+		}
+	}
+
+	return all
+}
+
+// usesIn lists the variables, locals and stages that expressions refer to. Expressions may be nil.
+func usesIn(xs ...hclsyntax.Expression) (uses []use) {
+	for _, x := range xs {
 		if x == nil {
 			continue
 		}
 		for _, reference := range x.Variables() {
-			names = append(names, nameOf(reference))
+			if name := nameOf(reference); name != "" {
+				uses = append(uses, use{name: name, at: reference.SourceRange()})
+			}
 		}
 	}
-	for _, to := range sortedUnique(names) {
-		if to != "" {
-			g.Edges = append(g.Edges, GraphEdge{From: n.Name, To: to})
-		}
-	}
+
+	return uses
 }
 
 // nameOf returns the name of the declaration that a reference refers to; "" for each, self and functions' own names.
 func nameOf(reference hcl.Traversal) string {
-	if reference.RootName() == "var" {
-		if name, _, ok := findSecondName(reference); ok {
-			return "var." + name
+	name, _, ok := findSecondName(reference)
+	root := reference.RootName()
+	switch {
+	case !ok:
+		return ""
+	case root == "var", root == "local":
+		return root + "." + name
+	case root == "stage":
+		if stage, _, ok := findSecondName(reference[1:]); ok {
+			return "stage." + name + "." + stage
 		}
 	}
 
-	return ownerOf(reference)
+	return ""
 }
 
 // OnlyStages returns the graph without other declarations. A stage that refers to a local refers to the stages that
@@ -101,7 +135,7 @@ func (e *Eval) OnlyStages() Graph {
 	var g Graph
 
 	for _, i := range e.Order() {
-		n := GraphNode{"stage." + i.Addr(), i.Spec.Phase.String(), i.Range}
+		n := GraphNode{Name: "stage." + i.Addr(), Kind: i.Spec.Phase.String(), Range: i.Range}
 		g.Nodes = append(g.Nodes, n)
 
 		defaults := e.Edges(i)

@@ -165,15 +165,13 @@ func (e *Eval) Order() []*lang.Instance {
 	return order
 }
 
-// use is a place of the site that refers to a local or a stage.
-type use struct {
-	name string // local.NAME or stage.TYPE.NAME
-	at   hcl.Range
-}
-
 // findCycle finds references that form a cycle, through locals and stages. The error shows the path of the first.
 func (e *Eval) findCycle() *hcl.Diagnostic {
-	all, usesOf := e.uses()
+	all := e.declarations(e.site.Stages)
+	usesOf := map[string][]use{}
+	for _, n := range all {
+		usesOf[n.Name] = n.uses
+	}
 	var path []string
 	isDone := map[string]bool{}
 
@@ -200,8 +198,8 @@ func (e *Eval) findCycle() *hcl.Diagnostic {
 		return nil
 	}
 
-	for _, u := range all {
-		if d := visit(u); d != nil {
+	for _, n := range all {
+		if d := visit(use{name: n.Name, at: n.Range}); d != nil {
 			return d
 		}
 	}
@@ -220,59 +218,4 @@ func shortenPath(names []string) []string {
 	out = append(out, fmt.Sprintf("(%d more)", len(names)-shown))
 
 	return append(out, names[len(names)-shown/2:]...)
-}
-
-// uses lists the locals by name and the stages in site order, and for each the locals and stages it refers to.
-func (e *Eval) uses() (all []use, usesOf map[string][]use) {
-	usesOf = map[string][]use{}
-	for _, name := range sortedKeys(e.site.Locals) {
-		local := e.site.Locals[name]
-		u := use{"local." + name, local.Range}
-		all = append(all, u)
-		usesOf[u.name] = usesIn(local.Expr)
-	}
-	for _, i := range e.site.Stages {
-		u := use{"stage." + i.Addr(), i.Range}
-		all = append(all, u)
-		usesOf[u.name] = usesIn(expressionsOf(i)...)
-		for _, edge := range e.Edges(i) {
-			used := use{"stage." + edge.To, i.Range}
-			usesOf[u.name] = append(usesOf[u.name], used)
-		}
-	}
-
-	return all, usesOf
-}
-
-// usesIn lists the locals and stages that expressions refer to. Expressions may be nil.
-func usesIn(xs ...hclsyntax.Expression) (uses []use) {
-	for _, x := range xs {
-		if x == nil {
-			continue
-		}
-		for _, reference := range x.Variables() {
-			if name := ownerOf(reference); name != "" {
-				uses = append(uses, use{name, reference.SourceRange()})
-			}
-		}
-	}
-
-	return uses
-}
-
-// ownerOf returns the local or the stage of a reference, or "".
-func ownerOf(reference hcl.Traversal) string {
-	name, _, ok := findSecondName(reference)
-	switch {
-	case !ok:
-		return ""
-	case reference.RootName() == "local":
-		return "local." + name
-	case reference.RootName() == "stage":
-		if stage, _, ok := findSecondName(reference[1:]); ok {
-			return "stage." + name + "." + stage
-		}
-	}
-
-	return ""
 }

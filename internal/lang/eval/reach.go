@@ -3,6 +3,7 @@ package eval
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -94,12 +95,11 @@ func (e *Eval) findThrough(x hclsyntax.Expression) (names []string) {
 	isMet := map[string]bool{}
 	var follow func(x hclsyntax.Expression)
 	follow = func(x hclsyntax.Expression) {
-		for _, reference := range x.Variables() {
-			name, _, _ := findSecondName(reference)
-			local := e.site.Locals[name]
-			if reference.RootName() == "local" && local != nil && !isMet[name] {
+		for _, u := range usesIn(x) {
+			name, isLocal := strings.CutPrefix(u.name, "local.")
+			if local := e.site.Locals[name]; isLocal && local != nil && !isMet[name] {
 				isMet[name] = true
-				names = append(names, "local."+name)
+				names = append(names, u.name)
 				follow(local.Expr)
 			}
 		}

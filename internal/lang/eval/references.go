@@ -14,6 +14,7 @@ import (
 	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/lang/origin"
 	"github.com/prelet/prelet/internal/lang/value"
+	"github.com/prelet/prelet/internal/nearest"
 	"github.com/prelet/prelet/schema"
 	"github.com/prelet/prelet/stages"
 )
@@ -521,7 +522,7 @@ func (e *Eval) suggestRoot(name string) string {
 	if prefix != "" {
 		return fmt.Sprintf(" Did you mean %s.%s?", prefix, name)
 	}
-	if s := schema.Nearest(name, roots); s != "" {
+	if s := nearest.Word(name, roots); s != "" {
 		return fmt.Sprintf(" Did you mean %q?", s)
 	}
 

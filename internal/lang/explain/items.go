@@ -9,8 +9,8 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/lang/origin"
+	"github.com/prelet/prelet/internal/nearest"
 	"github.com/prelet/prelet/internal/node"
-	"github.com/prelet/prelet/schema"
 )
 
 // maxNear is how many similar items are suggested.
@@ -186,9 +186,9 @@ func Near(p *boot.Plan, wanted Item) []Item {
 		names = append(names, i.Name)
 	}
 
-	if nearest := schema.Nearest(wanted.Name, names); nearest != "" {
+	if near := nearest.Word(wanted.Name, names); near != "" {
 		items = slices.DeleteFunc(items, func(i Item) bool {
-			return i.Name != nearest
+			return i.Name != near
 		})
 	} else if wanted.Kind == "" {
 		return nil

@@ -16,6 +16,7 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang/origin"
 	"github.com/prelet/prelet/internal/lang/value"
+	"github.com/prelet/prelet/internal/nearest"
 	"github.com/prelet/prelet/internal/world"
 	"github.com/prelet/prelet/schema"
 )
@@ -379,7 +380,7 @@ func (d *decoder) decodeExpected(r *Run, v schema.Value[cty.Value]) {
 
 // suggestCode names a similar code; the list of all would be too long.
 func suggestCode(code string, known []string) string {
-	if near := schema.Nearest(code, known); near != "" {
+	if near := nearest.Word(code, known); near != "" {
 		return fmt.Sprintf("Did you mean %q?", near)
 	}
 

@@ -197,64 +197,6 @@ func quantifier(all bool, doc string) function.Function {
 	}, parameter("list", cty.List(cty.Bool)))
 }
 
-// rangeFunc is Terraform's range for at most maxListLen elements.
-func rangeFunc() function.Function {
-	return function.New(&function.Spec{
-		Description: fmt.Sprintf(
-			"Numbers from a start (0) up to but not including a limit, by a step (1 or -1); at most %d.",
-			maxListLen,
-		),
-		VarParam: &function.Parameter{Name: "numbers", Type: cty.Number},
-		Type:     function.StaticReturnType(cty.List(cty.Number)),
-		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
-			return makeRange(args)
-		},
-	})
-}
-
-func makeRange(args []cty.Value) (cty.Value, error) {
-	var start, end, step cty.Value
-	switch len(args) {
-	case 1:
-		start, end = cty.Zero, args[0]
-	case 2, 3:
-		start, end = args[0], args[1]
-	default:
-		return cty.NilVal, errors.New(
-			"one to three numbers are needed: limit; start, limit; or start, limit, step",
-		)
-	}
-	switch {
-	case len(args) == 3:
-		step = args[2]
-	case end.LessThan(start).True():
-		step = cty.NumberIntVal(-1)
-	default:
-		step = cty.NumberIntVal(1)
-	}
-
-	sign := step.AsBigFloat().Sign()
-	distance := func(from cty.Value) int {
-		return end.AsBigFloat().Cmp(from.AsBigFloat()) * sign
-	}
-	switch {
-	case sign == 0:
-		return refuseArg(2, "the step must not be 0")
-	case distance(start) < 0:
-		return refuseArg(2, "the step leads away from the limit")
-	}
-
-	var numbers []cty.Value
-	for n := start; distance(n) > 0; n = n.Add(step) {
-		if len(numbers) == maxListLen {
-			return cty.NilVal, fmt.Errorf("more than %d numbers", maxListLen)
-		}
-		numbers = append(numbers, n)
-	}
-
-	return listOf(cty.Number, numbers), nil
-}
-
 func setProductFunc() function.Function {
 	return checkArguments(stdlib.SetProductFunc, func(args []cty.Value) error {
 		n := big.NewInt(1)

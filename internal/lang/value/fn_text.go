@@ -16,7 +16,7 @@ import (
 const (
 	maxText    = 8 << 20 // bytes of a text
 	maxWidth   = 1000    // columns that format and indent fill
-	maxListLen = 10_000  // elements that range and setproduct make
+	maxListLen = 10_000  // elements that setproduct makes
 	maxParts   = 100_000 // parts that a text is split into; each costs some 300 bytes
 )
 

@@ -5,10 +5,11 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/agext/levenshtein"
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/convert"
 	"github.com/zclconf/go-cty/cty/function"
+
+	"github.com/prelet/prelet/internal/nearest"
 )
 
 // whereFunc filters a list of objects by equality and keeps its type, unlike a for expression, so attributes of the
@@ -82,94 +83,67 @@ func objectsType(t cty.Type) (cty.Type, error) {
 }
 
 // criteria returns the wanted values, converted to the types of the elements' attributes.
-func criteria(et cty.Type, want cty.Value) (map[string]cty.Value, error) {
-	t := want.Type()
-	if !t.IsObjectType() && !t.IsMapType() {
+func criteria(element cty.Type, want cty.Value) (map[string]cty.Value, error) {
+	out := map[string]cty.Value{}
+	switch t := want.Type(); {
+	case t.IsObjectType(): // the names and types are known even when the values are not
+		for name := range t.AttributeTypes() {
+			out[name] = want.GetAttr(name)
+		}
+	case !t.IsMapType():
 		return nil, function.NewArgErrorf(
 			1,
 			"attributes and their values are needed, as in {vendor = \"nvidia\"}, not %s",
 			t.FriendlyName(),
 		)
-	}
-	out := map[string]cty.Value{}
-	if t.IsObjectType() { // the names and types are known even when the values are not
-		for k, at := range t.AttributeTypes() {
-			v := cty.UnknownVal(at)
-			if want.IsKnown() && !want.IsNull() {
-				v = want.GetAttr(k)
-			}
-			out[k] = v
-		}
-	} else if want.IsKnown() && !want.IsNull() {
+	case want.IsKnown():
 		out = want.AsValueMap()
 	}
-	for _, k := range sortedKeys(out) {
-		if !et.HasAttribute(k) {
-			return nil, function.NewArgErrorf(
-				1,
-				"the elements have no attribute %s%s",
-				quoteShort(k),
-				suggest(k, sortedKeys(et.AttributeTypes())),
-			)
+
+	for _, name := range sortedKeys(out) {
+		if !element.HasAttribute(name) {
+			hint := ""
+			if near := nearest.Word(name, sortedKeys(element.AttributeTypes())); near != "" {
+				hint = fmt.Sprintf(" (did you mean %q?)", near)
+			}
+			return nil, function.NewArgErrorf(1, "the elements have no attribute %s%s", quoteShort(name), hint)
 		}
-		v, err := convert.Convert(out[k], et.AttributeType(k))
+		v, err := convert.Convert(out[name], element.AttributeType(name))
 		if err != nil {
 			return nil, function.NewArgErrorf(
 				1,
 				"attribute %s is %s: %s",
-				quoteShort(k),
-				et.AttributeType(k).FriendlyName(),
+				quoteShort(name),
+				element.AttributeType(name).FriendlyName(),
 				err,
 			)
 		}
-		out[k] = v
+		out[name] = v
 	}
+
 	return out, nil
 }
 
-// matches compares one element; known is false if the result depends on an unknown value.
-func matches(e cty.Value, want map[string]cty.Value) (keep, known bool) {
-	if !e.IsKnown() {
+// matches compares one element; isKnown is false if the result depends on an unknown value. Null equals only null.
+func matches(element cty.Value, want map[string]cty.Value) (isMatch, isKnown bool) {
+	switch {
+	case !element.IsKnown():
 		return false, false
-	}
-	if e.IsNull() {
+	case element.IsNull():
 		return false, true
 	}
-	known = true
-	for k, w := range want {
-		got := e.GetAttr(k)
-		if !got.IsKnown() || !w.IsKnown() {
-			known = false
-			continue
-		}
-		if got.IsNull() || w.IsNull() {
-			if got.IsNull() != w.IsNull() {
-				return false, true
-			}
-			continue
-		}
-		eq := got.Equals(w)
-		if !eq.IsKnown() {
-			known = false
-		} else if eq.False() {
+
+	isKnown = true
+	for name, wanted := range want {
+		switch isEqual := element.GetAttr(name).Equals(wanted); {
+		case !isEqual.IsKnown():
+			isKnown = false
+		case isEqual.False():
 			return false, true // whatever the others are
 		}
 	}
-	return known, known
-}
 
-// suggest returns the end of a message about a misspelt name.
-func suggest(given string, names []string) string {
-	best, least := "", 3 // as HCL: distance of at most two
-	for _, n := range names {
-		if d := levenshtein.Distance(given, n, nil); d < least {
-			best, least = n, d
-		}
-	}
-	if best == "" {
-		return ""
-	}
-	return fmt.Sprintf(" (did you mean %q?)", best)
+	return isKnown, isKnown
 }
 
 func sortedKeys[T any](m map[string]T) []string {

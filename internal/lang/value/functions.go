@@ -113,7 +113,7 @@ var common = sync.OnceValue(func() map[string]function.Function {
 		"matchkeys":       matchKeysFunc(),
 		"merge":           stdlib.MergeFunc,
 		"one":             oneFunc(),
-		"range":           rangeFunc(),
+		"range":           stdlib.RangeFunc,
 		"reverse":         stdlib.ReverseListFunc,
 		"setintersection": stdlib.SetIntersectionFunc,
 		"setproduct":      setProductFunc(),

@@ -22,7 +22,7 @@ import (
 // planned leaves this package. A file that cannot be compared is not a failure, because users who may not write
 // can plan, too; apply fails then.
 func (l *Live) answerTarget(_ context.Context, r world.TargetReq) world.Answer {
-	state, content, err := l.root().Observe(r.Path, generation.MaxContent)
+	state, err := l.root().Observe(r.Path, generation.MaxContent)
 	out := l.targetOf(state)
 
 	var loose *nodefile.Loose
@@ -40,25 +40,25 @@ func (l *Live) answerTarget(_ context.Context, r world.TargetReq) world.Answer {
 	}
 
 	hadSecret := l.compareEntry(&out, r.Path, state)
-	isReadable := out.Loose == "" && state.Exists && !state.Dir
-	out.Garbled = isReadable && boot.IsManagerState(r.Path) && !isJSONObject(content)
+	isFile := out.Loose == "" && state.Kind == nodefile.File
+	out.Garbled = isFile && boot.IsManagerState(r.Path) && !isJSONObject(state.Content)
 
 	switch {
 	case out.Loose != "":
 	case r.Secret:
-		l.compareSecret(&out, r, content)
-	case state.Exists && !state.Dir && (hadSecret || l.isPrivate(state, string(content))):
+		l.compareSecret(&out, r, state.Content)
+	case isFile && (hadSecret || l.isPrivate(state)):
 		out.Private = true
 		out.SHA256 = ""
-	case utf8.Valid(content):
-		out.Text = string(content)
+	case utf8.Valid(state.Content):
+		out.Text = string(state.Content)
 	}
 
 	return world.Target.Answer(out)
 }
 
 // compareEntry compares a file with the current generation, and reports whether that wrote a secret to it.
-func (l *Live) compareEntry(out *world.TargetAns, path string, state nodefile.State) (hadSecret bool) {
+func (l *Live) compareEntry(out *world.TargetAns, path string, now nodefile.Observed) (hadSecret bool) {
 	if l.o.Store == nil {
 		return false
 	}
@@ -68,12 +68,11 @@ func (l *Live) compareEntry(out *world.TargetAns, path string, state nodefile.St
 		return false
 	}
 
-	now := generationState(state)
 	if out.Loose == "" {
-		out.Drift = entry.DescribeDrift(now)
+		out.Drift = entry.DescribeDrift(now.State)
 	}
 
-	left, isLeft := l.o.Store.DefaultAttributes(path, now)
+	left, isLeft := l.o.Store.DefaultAttributes(path, now.State)
 	want := world.TargetMeta{Mode: left.Mode, UID: left.UID, GID: left.GID}
 
 	if isLeft && want != (world.TargetMeta{
@@ -90,7 +89,8 @@ func (l *Live) compareEntry(out *world.TargetAns, path string, state nodefile.St
 // isPrivate reports whether the content of a managed file must not leave this package, not even as a hash: it
 // contains a secret that this process was given, or looks like one, or the file is not public. The configuration and
 // the states of the kubelet are never private for their mode, because the plan is made from them.
-func (l *Live) isPrivate(s nodefile.State, text string) bool {
+func (l *Live) isPrivate(s nodefile.Observed) bool {
+	text := string(s.Content)
 	if l.o.Redactor != nil {
 		l.LearnSecrets()
 
@@ -160,19 +160,12 @@ func (l *Live) compareSecret(out *world.TargetAns, r world.TargetReq, content []
 	out.Uncompared = systemd.CredentialFault(names[0], err).Why
 }
 
-// targetOf returns a state as an answer, without the content.
-func (l *Live) targetOf(s nodefile.State) world.TargetAns {
-	out := world.TargetAns{
-		Exists:     s.Exists,
-		Dir:        s.Dir,
-		Empty:      s.Empty,
-		Mode:       s.Mode,
-		UID:        s.UID,
-		GID:        s.GID,
-		SHA256:     s.SHA256,
-		Attributes: s.Attributes,
-		Own:        s.Exists && s.UID != 0 && s.UID == os.Geteuid(),
-	}
+// targetOf returns a managed file as an answer, without the content.
+func (l *Live) targetOf(s nodefile.Observed) world.TargetAns {
+	out := answerState(s.State)
+	out.Empty = s.Empty
+	out.Attributes = s.Attributes
+	out.Own = out.Exists && s.UID != 0 && s.UID == os.Geteuid()
 	if s.UID != 0 || s.GID != 0 {
 		out.Owner = l.root().OwnerName(s.UID, s.GID)
 	}
@@ -180,23 +173,14 @@ func (l *Live) targetOf(s nodefile.State) world.TargetAns {
 	return out
 }
 
-// generationState converts a state.
-func generationState(s nodefile.State) generation.State {
-	kind := generation.Absent
-
-	switch {
-	case s.Dir:
-		kind = generation.Dir
-	case s.Exists:
-		kind = generation.File
-	}
-
-	return generation.State{
-		Kind:   kind,
-		SHA256: s.SHA256,
+func answerState(s nodefile.State) world.TargetAns {
+	return world.TargetAns{
+		Exists: s.Kind != nodefile.Absent,
+		Dir:    s.Kind == nodefile.Dir,
 		Mode:   s.Mode,
 		UID:    s.UID,
 		GID:    s.GID,
+		SHA256: s.SHA256,
 	}
 }
 
@@ -220,37 +204,25 @@ func (l *Live) answerOriginal(_ context.Context, r world.OriginalReq) world.Answ
 		case err != nil:
 			return world.Answer{Fault: nodefile.Unusable("the content of %s before prelet: %s", r.Path, err)}
 		case exists:
-			return originalAnswer(was, content)
+			out := answerState(was)
+			if utf8.Valid(content) {
+				out.Text = string(content)
+			}
+			return world.Original.Answer(out)
 		}
 	}
 
-	state, content, err := l.root().Observe(r.Path, generation.MaxContent)
+	state, err := l.root().Observe(r.Path, generation.MaxContent)
 
 	switch {
 	case err != nil:
 		return targetFailure(r.Path, err)
-	case !utf8.Valid(content):
+	case !utf8.Valid(state.Content):
 		return world.Answer{Fault: nodefile.Unusable("%s is not UTF-8 text", r.Path)}
 	}
 
 	out := l.targetOf(state)
-	out.Text = string(content)
-
-	return world.Original.Answer(out)
-}
-
-func originalAnswer(was generation.State, content []byte) world.Answer {
-	out := world.TargetAns{
-		Exists: was.Kind != generation.Absent,
-		Dir:    was.Kind == generation.Dir,
-		Mode:   was.Mode,
-		UID:    was.UID,
-		GID:    was.GID,
-		SHA256: was.SHA256,
-	}
-	if utf8.Valid(content) {
-		out.Text = string(content)
-	}
+	out.Text = string(state.Content)
 
 	return world.Original.Answer(out)
 }

@@ -27,7 +27,7 @@ func TestAttributeWithoutItsCapability(t *testing.T) {
 	if err := unix.Setxattr(b.path("/etc/kubernetes/a"), attribute, capability[:20], 0); err != nil {
 		t.Skip("the file system has no capabilities of files: ", err)
 	}
-	state, _, err := nodefile.Root(b.root).Observe("/etc/kubernetes/a", 1<<20)
+	state, err := nodefile.Root(b.root).Observe("/etc/kubernetes/a", 1<<20)
 	if len(state.Attributes) != 1 || state.Attributes[0] != attribute || err != nil {
 		t.Errorf("Observe: got attributes %q, error %v; want %s", state.Attributes, err, attribute)
 	}
@@ -47,7 +47,7 @@ func TestAttributeWithoutItsCapability(t *testing.T) {
 	}
 
 	b.apply(s, next)
-	buf := make([]byte, maxXattr)
+	buf := make([]byte, nodefile.MaxAttribute)
 	n, err := unix.Getxattr(b.path("/etc/kubernetes/a"), attribute, buf)
 	if got := b.read("/etc/kubernetes/a"); got != "new" || err != nil || n == 0 {
 		t.Errorf("with it: got content %q, %d bytes of %s, error %v; want new and the attribute", got, n, attribute, err)

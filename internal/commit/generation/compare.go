@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // Comparison is the difference between a proposal and the disk.
@@ -36,7 +38,7 @@ type Comparison struct {
 // Observe returns the state of one target without following a link, and the content of a file of at most MaxContent
 // bytes. It returns an error for everything else, and for a target below a link.
 func (s *Store) Observe(p string) (State, []byte, error) {
-	o, err := s.tree.observe(p)
+	o, err := s.observe(p)
 
 	return o.state, o.content, err
 }
@@ -126,8 +128,8 @@ func (s *Store) listRestorable(m *manifest, st *status) (out []Entry, lost []str
 			continue
 		}
 
-		now, err := s.tree.observe(e.Path)
-		if err == nil && now.state.hasContentOf(e.Original) {
+		now, err := s.observe(e.Path)
+		if err == nil && now.state.HasContentOf(e.Original) {
 			continue // still unchanged
 		}
 		e.Original = now.state
@@ -154,7 +156,7 @@ func (c *Comparison) add(e Entry, o observation) {
 
 // addDeclared compares one target of the proposal.
 func (c *Comparison) addDeclared(s *Store, t Target) error {
-	o, err := s.tree.observe(t.Path)
+	o, err := s.observe(t.Path)
 	if err != nil {
 		return err
 	}
@@ -333,24 +335,27 @@ func (s *Store) resolveTarget(t Target, now, defaults State) (State, error) {
 
 // findFolderAbove returns the state of the nearest existing folder above p.
 func (s *Store) findFolderAbove(p string) (State, error) {
-	for d := path.Dir(p); d != "/"; d = path.Dir(d) {
-		o, err := s.tree.observe(d)
-		if err != nil || o.state.Kind != Absent {
-			return o.state, err
+	for d := path.Dir(p); ; d = path.Dir(d) {
+		look, err := s.look(d)
+		if errors.Is(err, unix.ENOENT) && d != "/" {
+			continue
 		}
-	}
-	o, err := observeAt(s.tree.root, ".")
+		if err != nil {
+			return State{}, err
+		}
+		defer look.Close()
 
-	return o.state, err
+		return look.State(), nil
+	}
 }
 
 func (s *Store) isEmpty(p string) bool {
-	f, err := s.tree.open(p)
+	look, err := s.look(p)
 	if err != nil {
 		return false
 	}
-	defer f.close()
-	names, err := listNames(f)
+	defer look.Close()
+	names, err := look.Names(1)
 
 	return err == nil && len(names) == 0
 }
@@ -369,7 +374,7 @@ func (c *Comparison) addDropped(s *Store, was Entry, isRetired bool) {
 		Dropped:    true,
 		Adopted:    was.Adopted,
 	}
-	o, err := s.tree.observe(was.Path)
+	o, err := s.observe(was.Path)
 	if err != nil {
 		e.Why = "it has been replaced by something else: " + err.Error()
 		c.add(e, o)

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/prelet/prelet/internal/platform/nodefile"
 )
 
 // disk makes every change of this package. The fault hook sees each change first, so that a test can count the
@@ -41,6 +43,12 @@ const (
 const accessACL = "system.posix_acl_access"
 
 const tmpSuffix = ".tmp"
+
+// Flags that open a folder: to work in it and fsync it, or only to change its owner and mode.
+const (
+	openFolder = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
+	passFolder = unix.O_PATH | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
+)
 
 // folder is an open directory and its name in messages.
 type folder struct {
@@ -189,7 +197,7 @@ func (d *disk) chownFolder(in *folder, base string, uid, gid int) error {
 func withFolder(in *folder, base string, do func(fd int) error) error {
 	fd, err := unix.Openat(in.fd, base, passFolder, 0)
 	if err != nil {
-		return explainOpen(in.fd, base, err)
+		return err
 	}
 	defer unix.Close(fd)
 
@@ -250,7 +258,7 @@ func (n *newFile) setMetadata(s State) error {
 	// Of a file that not everyone may read, no default ACL of the folder adds readers.
 	isInherited := false
 	if s.Mode&0o007 == 0 && s.Xattrs[accessACL] == nil {
-		_, isInherited = getXattr(fd, accessACL)
+		_, isInherited = nodefile.ReadAttribute(fd, accessACL)
 	}
 	if isInherited {
 		remove := func() error { return unix.Fremovexattr(fd, accessACL) }
@@ -261,7 +269,7 @@ func (n *newFile) setMetadata(s State) error {
 
 	for _, name := range sortedKeys(s.Xattrs) {
 		want := s.Xattrs[name]
-		have, ok := getXattr(fd, name)
+		have, ok := nodefile.ReadAttribute(fd, name)
 		if ok && string(have) == string(want) {
 			continue // for example a security label that the folder has set
 		}

@@ -250,7 +250,7 @@ func (s *Store) listDiffering(m *manifest, st *status) (out []string) {
 		if e.CreateOnly {
 			continue
 		}
-		o, err := s.tree.observe(e.Path)
+		o, err := s.observe(e.Path)
 		if err != nil || !o.state.Equal(e.New) {
 			out = append(out, e.Path)
 		}

@@ -1,11 +1,10 @@
 package generation
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"path"
@@ -42,76 +41,66 @@ type observation struct {
 	print   fingerprint // zero when absent
 }
 
-// observe reads one target. A target below a missing folder is absent; a link, a pipe or a device is an error.
-func (t *tree) observe(p string) (observation, error) {
-	if err := checkPath(p); err != nil {
-		return observation{}, refuse("observe", p, err, "fix the path in the site")
+// look finds a target path below the root without following a link. An error names the first folder of the path that
+// cannot be opened.
+func (s *Store) look(p string) (*nodefile.Look, error) {
+	look, err := nodefile.Root(s.o.Root).Look(p, nodefile.FollowNone)
+	var at *fs.PathError
+	if errors.As(err, &at) {
+		err = wrapIO("open", at.Path, err)
 	}
 
-	dir, err := t.walk(path.Dir(p), passFolder, nil)
-	if errors.Is(err, unix.ENOENT) {
-		return observation{}, nil
-	}
-	if err != nil {
-		return observation{}, err
-	}
-	defer dir.close()
-
-	return observeAt(dir, path.Base(p))
+	return look, err
 }
 
-// nextOtherPath is the next step for a target that is neither a file nor a folder.
-const nextOtherPath = "remove it, or choose another path"
-
-func observeAt(dir *folder, base string) (observation, error) {
-	p := dir.name(base)
-	var st unix.Stat_t
-	err := unix.Fstatat(dir.fd, base, &st, unix.AT_SYMLINK_NOFOLLOW)
-	if err == nil && st.Mode&unix.S_IFMT == unix.S_IFCHR { // opening a device may have effects
-		return observation{}, refuse("observe", p, errors.New("it is a device"), nextOtherPath)
+// observe reads one target. A target below a missing folder is absent; a link, a pipe or a device is an error.
+func (s *Store) observe(p string) (o observation, err error) {
+	if err := checkPath(p); err != nil {
+		return o, refuse("observe", p, err, "fix the path in the site")
 	}
-
-	f, err := openToRead(dir, base)
-	switch {
-	case errors.Is(err, unix.ENOENT):
-		return observation{}, nil
-	case errors.Is(err, unix.ENXIO):
-		err = errors.New("it is a socket or a device, not a file")
-	case err == nil:
-		defer f.Close()
-		err = unix.Fstat(int(f.Fd()), &st)
+	look, err := s.look(p)
+	if errors.Is(err, unix.ENOENT) {
+		return o, nil
 	}
 	if err != nil {
-		return observation{}, wrapIO("observe", p, err)
+		return o, err
+	}
+	defer look.Close()
+
+	o.print = newFingerprint(&look.Stat)
+	o.state, o.content, err = look.Observe(MaxContent)
+	maps.DeleteFunc(o.state.Xattrs, func(name string, _ []byte) bool {
+		return nodefile.IsSignature(name) // a change of the content invalidates it
+	})
+
+	return o, wrapIO("observe", p, err)
+}
+
+// openFolder opens a folder of the target tree, to work in it and fsync it.
+func (s *Store) openFolder(p string) (*folder, error) {
+	look, err := s.look(p)
+	if err != nil {
+		return nil, err
+	}
+	defer look.Close()
+
+	return newFolderOf(look)
+}
+
+func newFolderOf(look *nodefile.Look) (*folder, error) {
+	fd, err := look.OpenFolder()
+	if err != nil {
+		return nil, wrapIO("open", look.Path(), err)
 	}
 
-	o := observation{print: newFingerprint(&st)}
-	o.state = State{
-		Kind: File,
-		Mode: st.Mode & maxMode,
-		UID:  int(st.Uid),
-		GID:  int(st.Gid),
-	}
-	switch st.Mode & unix.S_IFMT {
-	case unix.S_IFDIR:
-		o.state.Kind = Dir
-		return o, nil
-	case unix.S_IFREG:
-	default:
-		cause := errors.New("it is neither a file nor a folder")
-		return observation{}, refuse("observe", p, cause, nextOtherPath)
-	}
+	return &folder{fd: fd, path: look.Path()}, nil
+}
 
-	if o.content, err = readAll(f); err != nil {
-		return observation{}, wrapIO("observe", p, err)
-	}
-	o.state.Size = int64(len(o.content))
-	o.state.SHA256 = Checksum(o.content)
-	if o.state.Xattrs, err = listXattrs(int(f.Fd())); err != nil {
-		return observation{}, wrapIO("read attributes of", p, err)
-	}
+// openParent opens the folder of a target to work in it, and returns the name of the target.
+func (s *Store) openParent(p string) (*folder, string, error) {
+	f, err := s.openFolder(path.Dir(p))
 
-	return o, nil
+	return f, path.Base(p), err
 }
 
 // statFingerprint returns the fingerprint of a file without reading it. ok is false if the file does not exist.
@@ -192,50 +181,8 @@ func listNames(f *folder) ([]string, error) {
 	return names, nil
 }
 
-// maxXattr is the kernel's limit: bytes of all names, or of one value.
-const maxXattr = 64 << 10
-
-// listXattrs reads the extended attributes of a file. It leaves out the signatures of IMA and EVM, which a change of
-// the content invalidates.
-func listXattrs(fd int) (map[string][]byte, error) {
-	buf := make([]byte, maxXattr)
-	n, err := unix.Flistxattr(fd, buf)
-	if errors.Is(err, unix.ENOTSUP) || errors.Is(err, unix.ENOSYS) {
-		return nil, nil
-	}
-	if err != nil || n == 0 {
-		return nil, err
-	}
-
-	attributes := map[string][]byte{}
-	for name := range strings.SplitSeq(strings.TrimRight(string(buf[:n]), "\x00"), "\x00") {
-		if nodefile.IsSignature(name) {
-			continue
-		}
-		if v, ok := getXattr(fd, name); ok {
-			attributes[name] = v
-		}
-	}
-
-	return attributes, nil
-}
-
-func getXattr(fd int, name string) ([]byte, bool) {
-	buf := make([]byte, maxXattr)
-	n, err := unix.Fgetxattr(fd, name, buf)
-	if err != nil {
-		return nil, false
-	}
-
-	return slices.Clone(buf[:n]), true
-}
-
 // Checksum returns the SHA-256 of contents, in hex.
-func Checksum(b []byte) string {
-	h := sha256.Sum256(b)
-
-	return hex.EncodeToString(h[:])
-}
+func Checksum(b []byte) string { return nodefile.Checksum(b) }
 
 func sortedKeys[V any](m map[string]V) []string {
 	return slices.Sorted(maps.Keys(m))
@@ -247,12 +194,12 @@ func isAbove(dir, p string) bool {
 }
 
 // listMissing returns the folders above p that do not exist, the highest first.
-func (t *tree) listMissing(p string) ([]string, error) {
+func (s *Store) listMissing(p string) ([]string, error) {
 	var missing []string
 	for d := path.Dir(p); d != "/"; d = path.Dir(d) {
-		f, err := t.walk(d, passFolder, nil)
+		look, err := s.look(d)
 		if err == nil {
-			f.close()
+			look.Close()
 			break
 		}
 		if !errors.Is(err, unix.ENOENT) {

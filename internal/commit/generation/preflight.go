@@ -123,7 +123,7 @@ type space struct{ bytes, files uint64 }
 
 // addTarget checks one target and the folders above it.
 func (p *folderPlan) addTarget(e Entry) error {
-	missing, err := p.s.tree.listMissing(e.Path)
+	missing, err := p.s.listMissing(e.Path)
 	if err != nil {
 		return err
 	}
@@ -153,7 +153,7 @@ func (p *folderPlan) addTarget(e Entry) error {
 		return err
 	}
 
-	dir, name, err := p.s.tree.parent(e.Path)
+	dir, name, err := p.s.openParent(e.Path)
 	if err != nil {
 		return err
 	}
@@ -266,50 +266,56 @@ func checkPlannedFolders(entries []Entry) error {
 	return nil
 }
 
-// checkTrust refuses a folder in which other users could replace the written files. A declared folder is checked with
-// the owner and mode that this commit gives it, because it is changed before the targets below it are written.
-func (p *folderPlan) checkTrust(at string, fd int, st *unix.Stat_t, last bool) error {
-	planned := *st
-	if e := findFolder(p.c.Entries, at); e != nil && e.hasChange() {
-		planned.Mode = planned.Mode&unix.S_IFMT | e.New.Mode
-		planned.Uid = uint32(e.New.UID)
-		planned.Gid = uint32(e.New.GID)
+// checkTrust refuses a path through a folder in which other users could replace the written files. A declared folder is
+// checked with the owner and mode that this commit gives it, because it is changed before the targets below it are
+// written.
+func (p *folderPlan) checkTrust(look *nodefile.Look) error {
+	all := look.JudgePlanned(func(at string, st *unix.Stat_t) {
+		if e := findFolder(p.c.Entries, at); e != nil && e.hasChange() {
+			st.Mode = st.Mode&unix.S_IFMT | e.New.Mode
+			st.Uid = uint32(e.New.UID)
+			st.Gid = uint32(e.New.GID)
+		}
+	})
+	for _, loose := range all {
+		if p.loose != nil {
+			// A rollback opens folders by their descriptors, follows no link, and changes owner and mode of files that
+			// it has open. A user who may write the folder can only replace the restored files, as already now.
+			p.loose(loose)
+			continue
+		}
+		cause := fmt.Errorf("the folder %s, who could replace files in it", loose.Why)
+
+		return refuse("check", loose.Path, cause, loose.Fix+", or choose another folder")
 	}
 
-	loose := nodefile.Judge(fd, at, &planned, !last)
-	switch {
-	case loose == nil:
-		return nil
-	case p.loose != nil:
-		// A rollback opens folders by their descriptors, follows no link, and changes owner and mode of files that it
-		// has open. A user who may write the folder can only replace the restored files, as already now.
-		p.loose(loose)
-		return nil
-	}
-	cause := fmt.Errorf("the folder %s, who could replace files in it", loose.Why)
-
-	return refuse("check", loose.Path, cause, loose.Fix+", or choose another folder")
+	return nil
 }
 
 // checkFolder checks the existing folder that a target, or the first missing folder above it, will be written in. The
 // owner of the folder does not matter for a target that is removed or restored as before prelet: a user who may write
 // the folder could do the same.
 func (p *folderPlan) checkFolder(d string, e Entry) error {
-	isReleased := e.New.Kind == Absent || e.Dropped
-	isChecked := p.checked[d]
-	check := p.checkTrust
-	if isReleased || isChecked {
-		check = nil
+	look, err := p.s.look(d)
+	if err != nil {
+		return err
 	}
-
-	f, err := p.s.tree.walk(d, openFolder, check)
+	defer look.Close()
+	f, err := newFolderOf(look)
 	if err != nil {
 		return err
 	}
 	defer f.close()
 
-	if !isChecked {
-		if err := checkWritable(f); err != nil {
+	isReleased := e.New.Kind == Absent || e.Dropped
+	if isChecked := p.checked[d]; !isChecked {
+		if !isReleased {
+			err = p.checkTrust(look)
+		}
+		if err == nil {
+			err = checkWritable(f)
+		}
+		if err != nil {
 			return err
 		}
 		p.checked[d] = !isReleased

@@ -148,7 +148,7 @@ func temporaryErrors() []error {
 // isOutdatedTarget reports whether a target is not yet in its new state. The error of a target that is neither in its
 // old nor in its new state is a *StuckError.
 func (s *Store) isOutdatedTarget(m *manifest, e Entry) (bool, error) {
-	o, err := s.tree.observe(e.Path)
+	o, err := s.observe(e.Path)
 	for _, temporary := range temporaryErrors() {
 		if errors.Is(err, temporary) {
 			return false, err
@@ -161,7 +161,7 @@ func (s *Store) isOutdatedTarget(m *manifest, e Entry) (bool, error) {
 	now := o.state
 	concernsFolder := e.Old.Kind == Dir || e.New.Kind == Dir
 	isFolder := concernsFolder && (now.Kind == Dir || now.Kind == Absent)
-	if !isFolder && !now.hasContentOf(e.Old) && !now.hasContentOf(e.New) {
+	if !isFolder && !now.HasContentOf(e.Old) && !now.HasContentOf(e.New) {
 		return false, s.stuckTarget(m, e, nil)
 	}
 
@@ -217,12 +217,12 @@ func (s *Store) publishTarget(r *syncRound, m *manifest, i int, outdated, staged
 // openTargetFolder opens the folder of a target. If the target is outdated and the folder was removed since, it creates
 // the folder again, provided that prelet created it before.
 func (s *Store) openTargetFolder(m *manifest, e Entry, outdated bool) (*folder, error) {
-	dir, _, err := s.tree.parent(e.Path)
+	dir, _, err := s.openParent(e.Path)
 	if !errors.Is(err, unix.ENOENT) || e.New.Kind == Absent || !outdated {
 		return dir, err
 	}
 
-	missing, err := s.tree.listMissing(e.Path)
+	missing, err := s.listMissing(e.Path)
 	if err != nil {
 		return nil, err
 	}
@@ -234,7 +234,7 @@ func (s *Store) openTargetFolder(m *manifest, e Entry, outdated bool) (*folder, 
 			return nil, err
 		}
 	}
-	dir, _, err = s.tree.parent(e.Path)
+	dir, _, err = s.openParent(e.Path)
 
 	return dir, err
 }
@@ -262,7 +262,7 @@ func (s *Store) stageAgain(m *manifest, dir *folder, i int) error {
 // since.
 func (s *Store) publishFolder(r *syncRound, dir *folder, e Entry) error {
 	base := path.Base(e.Path)
-	o, err := observeAt(dir, base)
+	o, err := s.observe(e.Path)
 	if err != nil {
 		return err
 	}
@@ -276,7 +276,7 @@ func (s *Store) publishFolder(r *syncRound, dir *folder, e Entry) error {
 		return s.makeFolder(f)
 	}
 
-	if !o.state.hasOwnerOf(e.New) {
+	if !o.state.HasOwnerOf(e.New) {
 		err := s.disk.chownFolder(dir, base, e.New.UID, e.New.GID)
 		if err != nil {
 			return err
@@ -286,7 +286,7 @@ func (s *Store) publishFolder(r *syncRound, dir *folder, e Entry) error {
 		return err
 	}
 
-	f, err := s.tree.open(e.Path)
+	f, err := s.openFolder(e.Path)
 	if err != nil {
 		return err
 	}
@@ -298,7 +298,7 @@ func (s *Store) publishFolder(r *syncRound, dir *folder, e Entry) error {
 // removeFolders removes folders that prelet created, the deepest first. A folder that is not empty stays.
 func (s *Store) removeFolders(r *syncRound, list []string) error {
 	for _, p := range slices.Backward(slices.Sorted(slices.Values(list))) {
-		dir, base, err := s.tree.parent(p)
+		dir, base, err := s.openParent(p)
 		if isNoFolder(err) {
 			continue
 		}

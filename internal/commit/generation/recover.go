@@ -196,7 +196,7 @@ func (s *Store) sweepTemps(n int, next ...int) {
 }
 
 func (s *Store) sweepFolder(n int, at string) {
-	dir, err := s.tree.open(at)
+	dir, err := s.openFolder(at)
 	if err != nil {
 		return
 	}

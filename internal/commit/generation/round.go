@@ -95,7 +95,7 @@ func (s *Store) undoStaging(m *manifest) error {
 	defer r.close()
 
 	for _, t := range m.listTemps() {
-		dir, base, err := s.tree.parent(t)
+		dir, base, err := s.openParent(t)
 		if isNoFolder(err) {
 			continue
 		}

@@ -18,6 +18,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/scripttest"
 )
 
@@ -602,7 +603,7 @@ func (sc *scene) do(name string, a []string) bool {
 	case "acl":
 		sc.cmdACL(a)
 	case "has-acl": // PATH yes|no
-		_, err := unix.Getxattr(sc.disk(a[0]), accessACL, make([]byte, maxXattr))
+		_, err := unix.Getxattr(sc.disk(a[0]), accessACL, make([]byte, nodefile.MaxAttribute))
 		sc.check("an ACL", err == nil, a[1] == "yes")
 	case "forbid-setid":
 		sc.store()

@@ -9,14 +9,17 @@ import (
 	"github.com/prelet/prelet/internal/platform/nodefile"
 )
 
-// Kind is the kind of a target. The zero Kind is "absent".
-type Kind string
+// Kind and State are those of a managed file.
+type (
+	Kind  = nodefile.Kind
+	State = nodefile.State
+)
 
 // The kinds of a target. Everything else (links, pipes, devices) is refused.
 const (
-	Absent Kind = ""
-	File   Kind = "file"
-	Dir    Kind = "dir"
+	Absent = nodefile.Absent
+	File   = nodefile.File
+	Dir    = nodefile.Dir
 )
 
 // Keep as a mode, uid or gid leaves the value unchanged. A new target gets the owner of the folder above, and mode
@@ -32,31 +35,6 @@ const maxBlob = 256 << 20
 
 // maxMode are the permission bits with setuid, setgid and sticky.
 const maxMode = 0o7777
-
-// State is the old, present or planned state of one target. The zero State is "absent".
-type State struct {
-	Kind   Kind              `json:"kind,omitempty"`
-	SHA256 string            `json:"sha256,omitempty"` // of a file's content, 64 hex digits
-	Size   int64             `json:"size,omitempty"`   // of a file, bytes
-	Mode   uint32            `json:"mode,omitempty"`   // permission bits with setuid, setgid, sticky: 07777
-	UID    int               `json:"uid,omitempty"`
-	GID    int               `json:"gid,omitempty"`
-	Xattrs map[string][]byte `json:"xattrs,omitempty"` // of a file
-}
-
-// Equal reports whether both have the same kind, content, mode and owner. It does not compare extended attributes.
-func (s State) Equal(o State) bool {
-	return s.hasContentOf(o) && s.Mode == o.Mode && s.hasOwnerOf(o)
-}
-
-// hasContentOf reports whether both have the same kind and, for files, the same bytes.
-func (s State) hasContentOf(o State) bool {
-	return s.Kind == o.Kind && s.SHA256 == o.SHA256
-}
-
-func (s State) hasOwnerOf(o State) bool {
-	return s.UID == o.UID && s.GID == o.GID
-}
 
 // Target is a path and its planned state. Missing folders above it are created (0755).
 type Target struct {

@@ -1,6 +1,7 @@
 package generation
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -82,7 +83,6 @@ type Options struct {
 type Store struct {
 	o      Options
 	disk   *disk
-	tree   *tree
 	dir    *folder // nil: read-only and the folder does not exist
 	gens   *folder // nil: no generation yet
 	locked bool
@@ -119,9 +119,8 @@ func newStore(o Options) (*Store, error) {
 	if err := checkInside(o.Root, o.Dir); err != nil {
 		return nil, err
 	}
-	t, err := newTree(o.Root)
-	if err != nil {
-		return nil, err
+	if _, err := os.Stat(cmp.Or(o.Root, "/")); err != nil {
+		return nil, wrapIO("open", o.Root, err)
 	}
 
 	d := &disk{
@@ -131,11 +130,7 @@ func newStore(o Options) (*Store, error) {
 		synced: o.Synced,
 	}
 
-	return &Store{
-		o:    o,
-		disk: d,
-		tree: t,
-	}, nil
+	return &Store{o: o, disk: d}, nil
 }
 
 // Open creates the state folder if it is missing and takes the lock. It waits for the lock until ctx is done, and then
@@ -358,14 +353,13 @@ func (s *Store) openGens() error {
 // Close releases the lock and closes everything. The store cannot be used afterwards.
 func (s *Store) Close() error {
 	s.releaseOlder()
-	for _, f := range []*folder{s.gens, s.dir, s.tree.root} {
+	for _, f := range []*folder{s.gens, s.dir} {
 		if f != nil {
 			f.close()
 		}
 	}
 	s.gens = nil
 	s.dir = nil
-	s.tree.root = &folder{fd: -1, path: "/"}
 
 	return nil
 }

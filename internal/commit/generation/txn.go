@@ -188,7 +188,7 @@ func (t *Txn) writeTemp(r *syncRound, c *Comparison, i int) error {
 	if err != nil {
 		return err
 	}
-	dir, _, err := t.s.tree.parent(e.Path)
+	dir, _, err := t.s.openParent(e.Path)
 	if err != nil {
 		return err
 	}
@@ -202,7 +202,7 @@ func (t *Txn) writeTemp(r *syncRound, c *Comparison, i int) error {
 // makeFolder creates a folder in the target tree and makes its name durable. An error of a folder that exists already
 // is returned, because another process has just created it.
 func (s *Store) makeFolder(f newFolder) error {
-	dir, base, err := s.tree.parent(f.path)
+	dir, base, err := s.openParent(f.path)
 	if err != nil {
 		return err
 	}
@@ -390,22 +390,22 @@ func (t *Txn) checkUnchanged() error {
 }
 
 func (t *Txn) checkTarget(i int, e Entry) error {
-	dir, base, err := t.s.tree.parent(e.Path)
-	if errors.Is(err, unix.ENOENT) && e.Old.Kind == Absent {
+	look, err := t.s.look(e.Path)
+	isFolder := e.New.Kind == Dir || e.Old.Kind == Dir // its times change with its content
+	isMissing := errors.Is(err, unix.ENOENT)
+	if isMissing && (isFolder || e.Old.Kind == Absent) {
 		return nil
 	}
-	if err != nil {
+	if err != nil && !isMissing {
 		return err
 	}
-	defer dir.close()
 
-	p, exists, err := statFingerprint(dir, base)
-	isFolder := e.New.Kind == Dir || e.Old.Kind == Dir // its times change with its content
-	isStillAbsent := !exists && e.Old.Kind == Absent
-	switch {
-	case err != nil, isFolder, isStillAbsent:
-		return err
-	case !exists || p != t.prints[i]:
+	var now fingerprint
+	if err == nil {
+		defer look.Close()
+		now = newFingerprint(&look.Stat)
+	}
+	if now != t.prints[i] && !isFolder {
 		return refuseChanged(e.Path)
 	}
 

@@ -154,11 +154,11 @@ func (s *Store) Retire(gen int, paths ...string) error {
 		if i < 0 {
 			return reportMisuse("retire", p, fmt.Sprintf("generation %d has no such file", gen))
 		}
-		o, err := s.tree.observe(p)
+		o, err := s.observe(p)
 		if err != nil {
 			return err
 		}
-		if o.state.hasContentOf(m.Entries[i].New) {
+		if o.state.HasContentOf(m.Entries[i].New) {
 			unchanged = append(unchanged, p)
 		}
 		if !slices.Contains(next.Retired, p) {
@@ -181,7 +181,7 @@ func (s *Store) Retire(gen int, paths ...string) error {
 }
 
 func (s *Store) removeTarget(p string) error {
-	dir, base, err := s.tree.parent(p)
+	dir, base, err := s.openParent(p)
 	if err != nil {
 		return err
 	}

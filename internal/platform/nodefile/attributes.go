@@ -1,6 +1,8 @@
 package nodefile
 
 import (
+	"errors"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -52,27 +54,37 @@ func IsSignature(attribute string) bool {
 	return attribute == "security.ima" || attribute == "security.evm"
 }
 
-// maxAttributes is the kernel's limit: bytes of the names of all extended attributes of a file.
-const maxAttributes = 64 << 10
+// MaxAttribute is the kernel's limit: bytes of the names of all extended attributes of a file, or of one value.
+const MaxAttribute = 64 << 10
 
-// listAttributes returns the extended attributes of a file that prelet does not keep in each case.
-func (l *Look) listAttributes() (out []string) {
-	f, err := l.Open()
-	if err != nil {
-		return nil
+// listAttributes reads the extended attributes of an open file.
+func listAttributes(fd int) (map[string][]byte, error) {
+	buf := make([]byte, MaxAttribute)
+	n, err := unix.Flistxattr(fd, buf)
+	if errors.Is(err, unix.ENOTSUP) || errors.Is(err, unix.ENOSYS) {
+		return nil, nil
 	}
-	defer f.Close()
+	if err != nil || n == 0 {
+		return nil, err
+	}
 
-	buf := make([]byte, maxAttributes)
-	n, err := unix.Flistxattr(int(f.Fd()), buf)
-	if err != nil {
-		return nil
-	}
+	attributes := map[string][]byte{}
 	for name := range strings.SplitSeq(strings.TrimRight(string(buf[:n]), "\x00"), "\x00") {
-		if isLost, capability := HowKept(name); isLost || capability != "" {
-			out = append(out, name)
+		if v, ok := ReadAttribute(fd, name); ok {
+			attributes[name] = v
 		}
 	}
 
-	return out
+	return attributes, nil
+}
+
+// ReadAttribute returns an extended attribute of an open file. ok is false if the file does not have it.
+func ReadAttribute(fd int, name string) (value []byte, ok bool) {
+	buf := make([]byte, MaxAttribute)
+	n, err := unix.Fgetxattr(fd, name, buf)
+	if err != nil {
+		return nil, false
+	}
+
+	return slices.Clone(buf[:n]), true
 }

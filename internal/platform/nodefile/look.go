@@ -35,15 +35,11 @@ const maxLinks = 40
 // caller closes it.
 type Look struct {
 	Stat  unix.Stat_t
-	Loose *Loose // the first place of the path, its end included, that other users may change; nil: none
-	Above *Loose // the same of the folders above; in the nearest one a sticky bit does not help
-	// IsPublic: each user of the node may read the file, so that its content may be shown and recorded. Everyone may
-	// read it, and pass each folder above it. The root itself does not count, because a copy of a node may be in any
-	// folder. Neither does the kubelet's folder, which the kubelet makes 0750 and kubeadm 0700.
-	IsPublic bool
-
-	fd   int
-	path string
+	Loose *Loose  // the first place of the path, its end included, that other users may change; nil: none
+	Above *Loose  // the same of the folders above; in the nearest one a sticky bit does not help
+	above []level // the folders that the path leads through, the root first
+	fd    int
+	path  string
 }
 
 // Look finds the file at a path below the root, name by name, and follows links as links allows. A link stays below the
@@ -59,15 +55,22 @@ func (r Root) Look(name string, links Links) (*Look, error) {
 		left:   maxLinks,
 		levels: []level{{fd: fd, path: "/"}},
 	}
-	defer w.close()
 
 	root := w.top()
 	if err := unix.Fstat(root.fd, &root.stat); err != nil {
+		w.close()
 		return nil, pathError("stat", "/", err)
 	}
 	root.loose = Judge(root.fd, "/", &root.stat, true)
 
-	return w.walk(name)
+	look, err := w.walk(name)
+	if err != nil {
+		w.close()
+		return nil, err
+	}
+	look.above = w.levels
+
+	return look, nil
 }
 
 // Find looks for a file of this machine. The name may be relative to the working folder.
@@ -91,6 +94,8 @@ type level struct {
 // kubeletDir is created by the kubelet (pkg/kubelet/kubelet.go, setupDataDirs) and by kubeadm, with different modes.
 const kubeletDir = "/var/lib/kubelet"
 
+func (l level) close() { _ = unix.Close(l.fd) }
+
 // isClosed reports whether somebody may not pass a folder.
 func (l level) isClosed() bool {
 	return l.path != kubeletDir && !isForAll(l.fd, &l.stat, aclExecute)
@@ -106,7 +111,7 @@ type walker struct {
 
 func (w *walker) close() {
 	for _, l := range w.levels {
-		_ = unix.Close(l.fd)
+		l.close()
 	}
 }
 
@@ -187,7 +192,6 @@ func (w *walker) find(name string, isLast bool) (*Look, error) {
 // finish adds the judgement of the whole path.
 func (w *walker) finish(look *Look) {
 	look.Loose = cmp.Or(w.loose, look.Loose)
-	look.IsPublic = isForAll(look.fd, &look.Stat, aclRead) && !slices.ContainsFunc(w.levels[1:], level.isClosed)
 	if look.Above == nil {
 		top := w.top()
 		look.Above = Judge(top.fd, top.path, &top.stat, false)
@@ -197,7 +201,7 @@ func (w *walker) finish(look *Look) {
 // leave returns to the folder above, unless this is the root.
 func (w *walker) leave() {
 	if len(w.levels) > 1 {
-		_ = unix.Close(w.top().fd)
+		w.top().close()
 		w.levels = w.levels[:len(w.levels)-1]
 	}
 }
@@ -206,10 +210,7 @@ func (w *walker) leave() {
 func (w *walker) follow(link *Look) (string, error) {
 	switch {
 	case w.links == FollowNone:
-		return "", fmt.Errorf(
-			"%s is a link, and prelet writes through none: name the real path in the site",
-			link.path,
-		)
+		return "", linkError(link.path)
 	case w.links == FollowTrusted && link.Loose != nil:
 		return "", fmt.Errorf("it is a link that other users may have made, because %w", link.Loose)
 	case w.left == 0:
@@ -229,12 +230,61 @@ func (w *walker) follow(link *Look) (string, error) {
 	return to, nil
 }
 
+// linkError is unix.ELOOP for the path of a link that is not followed.
+type linkError string
+
+func (e linkError) Error() string {
+	return string(e) + " is a link, and prelet writes through none: name the real path in the site"
+}
+
+// Is implements errors.Is.
+func (linkError) Is(target error) bool { return target == unix.ELOOP }
+
 func splitPath(p string) []string {
 	return strings.FieldsFunc(p, func(r rune) bool { return r == '/' })
 }
 
 // Close releases the file.
-func (l *Look) Close() { _ = unix.Close(l.fd) }
+func (l *Look) Close() {
+	_ = unix.Close(l.fd)
+	for _, above := range l.above {
+		above.close()
+	}
+}
+
+// IsPublic reports whether each user of the node may read the file, so that its content may be shown and recorded:
+// everyone may read it, and pass each folder above it. The root itself does not count, because a copy of a node may be
+// in any folder. Neither does the kubelet's folder, which the kubelet makes 0750 and kubeadm 0700.
+func (l *Look) IsPublic() bool {
+	return isForAll(l.fd, &l.Stat, aclRead) && !slices.ContainsFunc(l.above[1:], level.isClosed)
+}
+
+// JudgePlanned judges each folder of a path to a folder. plan changes the state of those that are planned otherwise.
+func (l *Look) JudgePlanned(plan func(path string, st *unix.Stat_t)) (loose []*Loose) {
+	all := append(slices.Clone(l.above), level{fd: l.fd, path: l.path, stat: l.Stat})
+	for i, folder := range all {
+		plan(folder.path, &folder.stat)
+		isPassed := i < len(all)-1
+		if one := Judge(folder.fd, folder.path, &folder.stat, isPassed); one != nil {
+			loose = append(loose, one)
+		}
+	}
+
+	return loose
+}
+
+// OpenFolder opens the folder that was found.
+func (l *Look) OpenFolder() (fd int, err error) {
+	if l.Mode()&fs.ModeSymlink != 0 {
+		return -1, pathError("open", l.path, linkError(l.path))
+	}
+	fd, err = unix.Openat(l.fd, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return -1, pathError("open", l.path, err)
+	}
+
+	return fd, nil
+}
 
 // Path returns the path on the node, without the links that were followed.
 func (l *Look) Path() string { return l.path }
@@ -311,15 +361,16 @@ func (l *Look) Open() (*os.File, error) {
 		return nil, pathError("open", l.path, fmt.Errorf("it is a %s, %w", KindOf(m), ErrNoFile))
 	}
 
-	return l.reopen(unix.O_RDONLY | unix.O_NONBLOCK | unix.O_NOCTTY)
+	return l.reopen()
 }
 
 // Names returns at most n names in the folder that was found.
 func (l *Look) Names(n int) ([]string, error) {
-	f, err := l.reopen(unix.O_RDONLY | unix.O_DIRECTORY)
+	fd, err := l.OpenFolder()
 	if err != nil {
 		return nil, err
 	}
+	f := os.NewFile(uintptr(fd), l.path)
 	defer f.Close()
 
 	names, err := f.Readdirnames(n)
@@ -341,6 +392,11 @@ func (l *Look) Read(limit int64) ([]byte, error) {
 	}
 	defer f.Close()
 
+	return l.readAll(f, limit)
+}
+
+// readAll reads the opened file, at most limit bytes.
+func (l *Look) readAll(f *os.File, limit int64) ([]byte, error) {
 	b, err := io.ReadAll(io.LimitReader(f, limit+1))
 	if err == nil && int64(len(b)) > limit {
 		err = fmt.Errorf("%w %d bytes", ErrTooLarge, limit)
@@ -356,9 +412,10 @@ func (l *Look) Read(limit int64) ([]byte, error) {
 var ErrNoProc = errors.New("/proc is not mounted")
 
 // reopen opens the file that was found for reading, even if its name means another file by now.
-func (l *Look) reopen(flags int) (*os.File, error) {
+func (l *Look) reopen() (*os.File, error) {
 	const folder = "/proc/self/fd/"
-	fd, err := unix.Open(folder+strconv.Itoa(l.fd), flags|unix.O_CLOEXEC, 0)
+	const flags = unix.O_RDONLY | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC
+	fd, err := unix.Open(folder+strconv.Itoa(l.fd), flags, 0)
 	if errors.Is(err, unix.ENOENT) && unix.Access(folder, unix.F_OK) != nil {
 		err = ErrNoProc // not a missing file
 	}

@@ -50,18 +50,24 @@ type FoundText struct {
 
 // FindText is Text, and also returns which file it is, and whether everyone may read it.
 func (r Root) FindText(path string) (FoundText, *fault.Fault) {
-	b, look, f := r.read(path)
-	if f == nil && !utf8.Valid(b) {
-		f = Unusable("%s is not UTF-8 text", path)
+	look, err := r.Look(path, FollowTrusted)
+	if err != nil {
+		return FoundText{}, Failure(path, err)
 	}
-	if f != nil {
-		return FoundText{}, f
+	defer look.Close()
+
+	b, err := look.Read(Max)
+	switch {
+	case err != nil:
+		return FoundText{}, Failure(path, err)
+	case !utf8.Valid(b):
+		return FoundText{}, Unusable("%s is not UTF-8 text", path)
 	}
 
 	return FoundText{
 		Text:     string(b),
 		Path:     look.path,
-		IsPublic: look.IsPublic,
+		IsPublic: look.IsPublic(),
 	}, nil
 }
 
@@ -75,25 +81,18 @@ func (r Root) TextIfReadable(path string) string {
 // Bytes reads a regular file. It checks the kind before it opens the file, so that a FIFO cannot block a boot and a
 // device is not touched. It follows a link only if no other user than root and this one could have made it.
 func (r Root) Bytes(path string) ([]byte, *fault.Fault) {
-	b, _, f := r.read(path)
-
-	return b, f
-}
-
-// read reads a regular file, and returns it closed.
-func (r Root) read(path string) ([]byte, *Look, *fault.Fault) {
 	look, err := r.Look(path, FollowTrusted)
 	if err != nil {
-		return nil, nil, Failure(path, err)
+		return nil, Failure(path, err)
 	}
 	defer look.Close()
 
 	b, err := look.Read(Max)
 	if err != nil {
-		return nil, nil, Failure(path, err)
+		return nil, Failure(path, err)
 	}
 
-	return b, look, nil
+	return b, nil
 }
 
 // Unusable returns the fault of a file that cannot be used. The format and its arguments are the reason.

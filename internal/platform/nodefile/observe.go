@@ -6,55 +6,74 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 )
 
-// State is the state of a path: missing, a folder or a regular file.
+// Kind is the kind of a managed file. The zero Kind is "absent".
+type Kind string
+
+// The kinds of a managed file. Everything else (links, pipes, devices) is refused.
+const (
+	Absent Kind = ""
+	File   Kind = "file"
+	Dir    Kind = "dir"
+)
+
+// State is the state of a managed file: as it was, is, or is planned. The zero State is "absent".
 type State struct {
-	Exists   bool
-	Dir      bool   // a folder
-	Empty    bool   // a folder without entries
-	Public   bool   // everyone may read it, see Look.IsPublic
-	Mode     uint32 // permissions, with the setuid, setgid and sticky bits of stat(2)
-	UID, GID int
-	SHA256   string // of a file's content, hexadecimal
-	// Attributes are the extended attributes of a file that prelet does not keep in each case, see HowKept.
-	Attributes []string
+	Kind   Kind              `json:"kind,omitempty"`
+	SHA256 string            `json:"sha256,omitempty"` // of a file's content, 64 hex digits
+	Size   int64             `json:"size,omitempty"`   // of a file, bytes
+	Mode   uint32            `json:"mode,omitempty"`   // permission bits with setuid, setgid, sticky: 07777
+	UID    int               `json:"uid,omitempty"`
+	GID    int               `json:"gid,omitempty"`
+	Xattrs map[string][]byte `json:"xattrs,omitempty"` // of a file
 }
 
-// Observe returns the state of a path of the node, and the content of a file of at most limit bytes. It follows no
-// link, and reads nothing in a folder that other users may write to. Anything but a folder or a regular file, or a
-// larger file, is an error. With an error, State contains the part that is known; the error wraps fs.ErrPermission if
-// this user may not read the path.
-func (r Root) Observe(path string, limit int64) (State, []byte, error) {
-	look, err := r.Look(path, FollowNone)
-	if errors.Is(err, fs.ErrNotExist) {
-		return State{}, nil, nil
-	}
-	if err != nil {
-		return State{}, nil, err
-	}
-	defer look.Close()
+// Equal reports whether both have the same kind, content, mode and owner. It does not compare extended attributes.
+func (s State) Equal(o State) bool {
+	return s.HasContentOf(o) && s.Mode == o.Mode && s.HasOwnerOf(o)
+}
 
-	st := look.Stat
-	mode := look.Mode()
-	out := State{
-		Exists: true,
-		Dir:    mode.IsDir(),
-		Public: look.IsPublic,
-		Mode:   st.Mode & 0o7777,
-		UID:    int(st.Uid),
-		GID:    int(st.Gid),
+// HasContentOf reports whether both have the same kind and, for files, the same bytes.
+func (s State) HasContentOf(o State) bool {
+	return s.Kind == o.Kind && s.SHA256 == o.SHA256
+}
+
+// HasOwnerOf reports whether both have the same owner and group.
+func (s State) HasOwnerOf(o State) bool {
+	return s.UID == o.UID && s.GID == o.GID
+}
+
+// Checksum returns the SHA-256 of contents, in hex.
+func Checksum(b []byte) string {
+	h := sha256.Sum256(b)
+
+	return hex.EncodeToString(h[:])
+}
+
+// State returns the state of the file that was found, without its content. A link or a device counts as a file.
+func (l *Look) State() State {
+	kind := File
+	if l.Mode().IsDir() {
+		kind = Dir
 	}
+
+	return State{
+		Kind: kind,
+		Mode: l.Stat.Mode & 0o7777,
+		UID:  int(l.Stat.Uid),
+		GID:  int(l.Stat.Gid),
+	}
+}
+
+// Observe returns the state of what was found, and the content of a file of at most limit bytes. Anything but a folder
+// or a regular file, or a larger file, is an error, with the part of the state that is known.
+func (l *Look) Observe(limit int64) (State, []byte, error) {
+	out := l.State()
+	mode := l.Mode()
 	switch {
-	case look.Above != nil:
-		return out, nil, fmt.Errorf(
-			"the folder %w, who could replace it. %s, or name another path",
-			look.Above,
-			look.Above.Fix,
-		)
 	case mode.IsDir():
-		names, err := look.Names(1)
-		out.Empty = err == nil && len(names) == 0
 		return out, nil, nil
 	case !mode.IsRegular():
 		return out, nil, fmt.Errorf(
@@ -62,17 +81,71 @@ func (r Root) Observe(path string, limit int64) (State, []byte, error) {
 				"Remove it, or name another path",
 			KindOf(mode),
 		)
-	case st.Size > limit:
-		return out, nil, fmt.Errorf("it has %d bytes, more than a configuration file may have", st.Size)
+	case l.Stat.Size > limit:
+		return out, nil, fmt.Errorf("it has %d bytes, more than a configuration file may have", l.Stat.Size)
 	}
 
-	b, err := look.Read(limit)
+	f, err := l.Open()
 	if err != nil {
 		return out, nil, err
 	}
-	h := sha256.Sum256(b)
-	out.SHA256 = hex.EncodeToString(h[:])
-	out.Attributes = look.listAttributes()
+	defer f.Close()
+	b, err := l.readAll(f, limit)
+	if err != nil {
+		return out, nil, err
+	}
+	out.SHA256 = Checksum(b)
+	out.Size = int64(len(b))
+	if out.Xattrs, err = listAttributes(int(f.Fd())); err != nil {
+		return out, nil, pathError("read attributes of", l.path, err)
+	}
 
 	return out, b, nil
+}
+
+// Observed is a managed file as plans see it.
+type Observed struct {
+	State
+	Content []byte
+	Empty   bool // a folder without entries
+	Public  bool // everyone may read it, see Look.IsPublic
+	// Attributes are the extended attributes of a file that prelet does not keep in each case, see HowKept.
+	Attributes []string
+}
+
+// Observe returns a path of the node as it is, with the content of a file of at most limit bytes. It follows no link,
+// and reads nothing in a folder that other users may write to. With an error, the result has the part that is known;
+// the error wraps fs.ErrPermission if this user may not read the path.
+func (r Root) Observe(path string, limit int64) (o Observed, err error) {
+	look, err := r.Look(path, FollowNone)
+	if errors.Is(err, fs.ErrNotExist) {
+		return o, nil
+	}
+	if err != nil {
+		return o, err
+	}
+	defer look.Close()
+
+	o.Public = look.IsPublic()
+	if look.Above != nil {
+		o.State = look.State()
+		return o, fmt.Errorf(
+			"the folder %w, who could replace it. %s, or name another path",
+			look.Above,
+			look.Above.Fix,
+		)
+	}
+	o.State, o.Content, err = look.Observe(limit)
+	if o.Kind == Dir {
+		names, err := look.Names(1)
+		o.Empty = err == nil && len(names) == 0
+	}
+	for name := range o.Xattrs {
+		if isLost, capability := HowKept(name); isLost || capability != "" {
+			o.Attributes = append(o.Attributes, name)
+		}
+	}
+	slices.Sort(o.Attributes)
+
+	return o, err
 }

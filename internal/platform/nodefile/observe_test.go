@@ -34,27 +34,27 @@ func TestObserve(t *testing.T) {
 	}
 
 	uid, gid := os.Getuid(), os.Getgid()
-	other := State{Exists: true, Dir: true, Empty: true, Public: true, Mode: 0o755, UID: uid, GID: gid}
+	other := Observed{State: State{Kind: Dir, Mode: 0o755, UID: uid, GID: gid}, Empty: true, Public: true}
 	if uid == 0 {
 		other.UID, other.GID = 998, 997
 	}
 	sum := sha256.Sum256([]byte("text"))
 	for path, want := range map[string]struct {
-		state State
-		text  string
-		err   string
+		is  Observed
+		err string
 	}{
-		"/file":   {State{Exists: true, Mode: 0o4640, UID: uid, GID: gid, SHA256: hex.EncodeToString(sum[:])}, "text", ""},
-		"/none":   {State{}, "", ""},
-		"/empty":  {other, "", ""},
-		"/sticky": {State{Exists: true, Dir: true, Public: true, Mode: 0o1777, UID: uid, GID: gid}, "", ""},
-		"/large":  {State{Exists: true, Mode: 0o600, UID: uid, GID: gid}, "", "it has 8 bytes, more than"},
-		"/link":   {State{Exists: true, Public: true, Mode: 0o777, UID: uid, GID: gid}, "", "it is a link"},
-		"/file/x": {State{}, "", "not a directory"},
+		"/file":   {Observed{State: State{Kind: File, Mode: 0o4640, UID: uid, GID: gid, SHA256: hex.EncodeToString(sum[:]), Size: 4}, Content: []byte("text")}, ""},
+		"/none":   {Observed{}, ""},
+		"/empty":  {other, ""},
+		"/sticky": {Observed{State: State{Kind: Dir, Mode: 0o1777, UID: uid, GID: gid}, Public: true}, ""},
+		"/large":  {Observed{State: State{Kind: File, Mode: 0o600, UID: uid, GID: gid}}, "it has 8 bytes, more than"},
+		"/link":   {Observed{State: State{Kind: File, Mode: 0o777, UID: uid, GID: gid}, Public: true}, "it is a link"},
+		"/file/x": {Observed{}, "not a directory"},
 	} {
-		state, text, err := Root(root).Observe(path, 7)
-		if !reflect.DeepEqual(state, want.state) || string(text) != want.text {
-			t.Errorf("%s: got %+v, %q; want %+v, %q", path, state, text, want.state, want.text)
+		got, err := Root(root).Observe(path, 7)
+		got.Xattrs = nil // those of the file system of the test
+		if !reflect.DeepEqual(got, want.is) {
+			t.Errorf("%s: got %+v, want %+v", path, got, want.is)
 		}
 		if (err == nil) != (want.err == "") || err != nil && !strings.Contains(err.Error(), want.err) {
 			t.Errorf("%s: got error %v, want %q", path, err, want.err)

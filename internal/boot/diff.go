@@ -31,6 +31,8 @@ type Change struct {
 	// Notifies are the units that are restarted or reloaded when it changes: the kubelet's, and others.
 	Notifies []string
 	Stays    string // the effect of removed content that lasts until the next boot
+
+	stored []string // the units that it notifies in the current generation, if the site no longer declares it
 }
 
 // Changes reports whether the file changes on the disk.
@@ -88,10 +90,10 @@ type Changed struct {
 // file, and whether the kubelet must be restarted. Fails with a managed file that cannot be read; a question that a
 // recording was never asked makes the plan incomplete.
 func diff(n node.Node, previous *PreviousIdentity, o Observed) (Changed, Findings) {
-	out := Changed{changes: o.listDeclared(), unjudged: o.skipped}
-	for i, c := range out.changes {
-		if c.File.Purpose == purposeIdentity {
-			out.changes[i].Why = "it belongs to " + previous.describeOwner()
+	out := Changed{unjudged: o.skipped}
+	for _, s := range slices.Concat(o.files, o.previous, o.states) {
+		if s.err == nil {
+			out.changes = append(out.changes, s.Change)
 		}
 	}
 	found := reportDeclared(o)
@@ -99,7 +101,7 @@ func diff(n node.Node, previous *PreviousIdentity, o Observed) (Changed, Finding
 
 	for _, s := range slices.Concat(o.files, o.states, o.undeclared) {
 		if s.isUnread() {
-			out.unjudged = append(out.unjudged, s.file.Path)
+			out.unjudged = append(out.unjudged, s.File.Path)
 		}
 	}
 	slices.Sort(out.unjudged)
@@ -108,11 +110,7 @@ func diff(n node.Node, previous *PreviousIdentity, o Observed) (Changed, Finding
 	slices.SortStableFunc(out.changes, func(a, b Change) int {
 		return cmp.Compare(a.File.Path, b.File.Path)
 	})
-	stored := map[string][]string{}
-	for _, s := range o.undeclared {
-		stored[s.file.Path] = s.notify
-	}
-	out.restart, out.units = notify(n, previous, out.changes, stored)
+	out.restart, out.units = notify(n, previous, out.changes)
 
 	return out, found
 }
@@ -120,27 +118,27 @@ func diff(n node.Node, previous *PreviousIdentity, o Observed) (Changed, Finding
 // reportDeclared reports the declared files that could not be read, and secrets that other users can read.
 func reportDeclared(o Observed) (found Findings) {
 	for _, s := range o.files {
-		at := findDeclaration(s.file)
+		f, a := s.File, s.Old
+		at := findDeclaration(f)
 		switch {
 		case s.isUnread():
-			found.reportUnreadFile(at, s.file.Path)
+			found.reportUnreadFile(at, f.Path)
 		case s.err != nil:
-			failed := s.answer.Fault.Raise(fault.CannotWrite, "Cannot read "+s.file.Path)
+			failed := s.answer.Fault.Raise(fault.CannotWrite, "Cannot read "+f.Path)
 			found.report(stages.Diagnose(at, failed))
-		case s.is.Exists && s.is.Dir && s.file.Kind == node.Regular:
-			found.report(origin.Error(fault.CannotWrite, at, s.file.Path+" is a folder on this node",
+		case a.Exists && a.Dir && f.Kind == node.Regular:
+			found.report(origin.Error(fault.CannotWrite, at, f.Path+" is a folder on this node",
 				"A file cannot replace it. Remove the folder, or choose another path."))
-		case s.is.Exists && !s.is.Dir && s.file.Kind == node.Directory:
-			found.report(origin.Error(fault.CannotWrite, at, s.file.Path+" is not a folder on this node",
+		case a.Exists && !a.Dir && f.Kind == node.Directory:
+			found.report(origin.Error(fault.CannotWrite, at, f.Path+" is not a folder on this node",
 				"A folder cannot replace it. Remove the file, or choose another path."))
 		default:
-			c := compareTarget(s.file, s.is)
-			found.report(warnLoose(c)...)
-			found.report(warnAttributes(c)...)
+			found.report(warnLoose(s.Change)...)
+			found.report(warnAttributes(s.Change)...)
 		}
-		if owner := o.owners[s.file.Path]; owner != "" {
+		if owner := o.owners[f.Path]; owner != "" {
 			found.report(origin.Warning(
-				fault.SystemFile, at, s.file.Path+" is of package "+owner,
+				fault.SystemFile, at, f.Path+" is of package "+owner,
 				"The next update of the package may replace the file, or stop with a question about it. "+
 					"Write a drop-in instead if the program reads some.",
 			))
@@ -150,9 +148,9 @@ func reportDeclared(o Observed) (found Findings) {
 	for _, s := range slices.Concat(o.previous, o.states) {
 		switch {
 		case s.isUnread():
-			found.reportUnreadFile(hcl.Range{}, s.file.Path)
+			found.reportUnreadFile(hcl.Range{}, s.File.Path)
 		case s.err != nil: // of a previous identity: if it stayed, two machines would have one identity
-			failed := s.answer.Fault.Raise(fault.CannotWrite, "Cannot remove "+s.file.Path)
+			failed := s.answer.Fault.Raise(fault.CannotWrite, "Cannot remove "+s.File.Path)
 			found.report(stages.Diagnose(hcl.Range{}, failed))
 		}
 	}
@@ -170,23 +168,19 @@ func (c *Changed) addUndeclared(o Observed) (found Findings) {
 
 	for _, s := range o.undeclared {
 		if s.isUnread() {
-			found.reportUnreadFile(hcl.Range{}, s.file.Path)
+			found.reportUnreadFile(hcl.Range{}, s.File.Path)
 		}
 		if s.err != nil {
 			continue
 		}
 
-		change := Change{
-			File:   s.file,
-			Old:    s.is,
-			Action: s.action,
-			Why:    "the site no longer declares it",
-		}
-		if s.action == "keep" {
-			change.Why += ", but " + s.why
+		change := s.Change
+		change.Why = "the site no longer declares it"
+		if s.Action == "keep" {
+			change.Why += ", but " + s.Why
 			found.report(origin.Warning(
-				fault.Drift, hcl.Range{}, s.file.Path+" stays",
-				"The site no longer declares it, but %s. Remove it by hand if it is not needed.", s.why,
+				fault.Drift, hcl.Range{}, s.File.Path+" stays",
+				"The site no longer declares it, but %s. Remove it by hand if it is not needed.", s.Why,
 			))
 		}
 		c.changes = append(c.changes, change)

@@ -165,10 +165,8 @@ func (b basis) mergeFiles(n node.Node) configFiles {
 // findDropIn returns the drop-in that the kubelet has a field from; nil for none, or a field that none has.
 func (f configFiles) findDropIn(pointer string) *dropIn {
 	for p := pointer; p != ""; p = p[:strings.LastIndexByte(p, '/')] {
-		for i := range slices.Backward(f.dropIns) {
-			if _, ok := kubelet.LookUp(f.dropIns[i].config, p); ok {
-				return &f.dropIns[i]
-			}
+		if d := findLast(f.dropIns, p); d != nil {
+			return d
 		}
 		if _, ok := kubelet.LookUp(f.file, p); ok {
 			return nil
@@ -199,27 +197,14 @@ func dropDeleted(config map[string]any, settings []node.Setting) map[string]any 
 }
 
 // findLast returns the last drop-in that has a field; nil for none.
-func findLast(dropIns []dropIn, path ...string) *dropIn {
+func findLast(dropIns []dropIn, pointer string) *dropIn {
 	for i := range slices.Backward(dropIns) {
-		if _, ok := lookUp(dropIns[i].config, path); ok {
+		if v, ok := kubelet.LookUp(dropIns[i].config, pointer); ok && v != nil {
 			return &dropIns[i]
 		}
 	}
 
 	return nil
-}
-
-// lookUp returns a field of a configuration.
-func lookUp(config map[string]any, path []string) (v any, ok bool) {
-	v = config
-	for _, name := range path {
-		object, _ := v.(map[string]any)
-		if v, ok = object[name]; !ok {
-			return nil, false
-		}
-	}
-
-	return v, v != nil
 }
 
 // compareDropIns warns of settings of the site that a later drop-in of the image replaces, and notes settings of
@@ -231,7 +216,7 @@ func compareDropIns(n node.Node, dropIns []dropIn) (diags hcl.Diagnostics) {
 	for _, s := range n.Settings {
 		name := strings.Join(s.Path, ".")
 		at := s.FindRange(hcl.Range{})
-		if later := findLast(dropIns[own+1:], s.Path...); later != nil {
+		if later := findLast(dropIns[own+1:], s.Pointer()); later != nil {
 			if name != "registerWithTaints" && !hasValue(*later, s) { // checkTaintsStay checks taints
 				diags = append(diags, origin.Warning(
 					fault.Conflict, at, name+" has no effect here",
@@ -242,7 +227,7 @@ func compareDropIns(n node.Node, dropIns []dropIn) (diags hcl.Diagnostics) {
 			}
 			continue
 		}
-		earlier := findLast(dropIns[:max(own, 0)], s.Path...)
+		earlier := findLast(dropIns[:max(own, 0)], s.Pointer())
 		if earlier != nil && !hasValue(*earlier, s) {
 			diags = append(diags, origin.Replaced(
 				"config"+s.Pointer(), at, name+" of the image is replaced",
@@ -255,7 +240,7 @@ func compareDropIns(n node.Node, dropIns []dropIn) (diags hcl.Diagnostics) {
 }
 
 func hasValue(d dropIn, s node.Setting) bool {
-	v, _ := lookUp(d.config, s.Path)
+	v, _ := kubelet.LookUp(d.config, s.Pointer())
 
 	return !s.Delete && fmt.Sprint(v) == fmt.Sprint(s.Value)
 }
@@ -263,7 +248,7 @@ func hasValue(d dropIn, s node.Setting) bool {
 // checkTaintsStay refuses taints of the site that a later drop-in of the image removes. planned are those of the
 // node before the drop-ins are merged.
 func checkTaintsStay(n node.Node, planned []node.Taint, dropIns []dropIn) (diags hcl.Diagnostics) {
-	d := findLast(dropIns, "registerWithTaints")
+	d := findLast(dropIns, "/registerWithTaints")
 	if d == nil || d.path == n.DropIn {
 		return nil
 	}

@@ -93,7 +93,7 @@ func listTaints(n node.Node, dropIns []dropIn) (out []node.Taint) {
 
 	from := n.ConfigOrigins["/registerWithTaints"]
 	ref := "registerWithTaints"
-	if d := findLast(dropIns, ref); d != nil && d.path != n.DropIn {
+	if d := findLast(dropIns, "/"+ref); d != nil && d.path != n.DropIn {
 		from = nil
 		ref = d.path
 	}

@@ -127,7 +127,7 @@ func (in observation) observeStates(ctx context.Context, o Observed) (out []obse
 	}
 
 	change := in.compareConfig(o.files, at)
-	if at >= 0 && o.files[at].file.Purpose != "kubelet-config" {
+	if at >= 0 && o.files[at].File.Purpose != "kubelet-config" {
 		in.node.Effective = change.planned()
 	}
 	for _, m := range listManagerStates() {
@@ -143,13 +143,14 @@ func (in observation) observeStates(ctx context.Context, o Observed) (out []obse
 
 		f := node.File{Path: m.path, Kind: node.Missing, Purpose: "state"}
 		s := in.observeFile(ctx, f, world.TargetReq{Path: m.path})
+		s.Action = "delete"
 		switch {
 		case s.isUnread() && change.isUpdate && in.affects(m, change):
 			out = append(out, s)
-		case s.err == nil && s.is.Exists:
-			s.why, s.isOutdated = in.refuseState(ctx, m, s.is, change)
-			if s.why != "" {
-				s.why += ", so the kubelet refuses to start with it"
+		case s.err == nil && s.Old.Exists:
+			s.Why, s.Outdated = in.refuseState(ctx, m, s.Old, change)
+			if s.Why != "" {
+				s.Why += ", so the kubelet refuses to start with it"
 				out = append(out, s)
 			}
 		}
@@ -219,24 +220,24 @@ func (in observation) readFacts(ctx context.Context) *world.Facts {
 // that the kubelet reads; -1 if there is none, or if its text is not known.
 func (in observation) findConfig(files []observedFile) int {
 	at := slices.IndexFunc(files, func(s observedFile) bool {
-		return isKubeletConfig(s.file)
+		return isKubeletConfig(s.File)
 	})
 	flag, _ := node.FindFlag(in.node.Flags, "config")
 	named := cmp.Or(flag.Value, in.node.Inherited.ConfigFile)
 	place := cmp.Or(named, kubelet.KubeadmDeb().ConfigFile)
 	isAnyPath := in.node.DropIn != "" || named == ""
-	if at >= 0 && (isAnyPath || files[at].file.Path == place) {
+	if at >= 0 && (isAnyPath || files[at].File.Path == place) {
 		return at
 	}
 
 	return slices.IndexFunc(files, func(s observedFile) bool {
-		isKept := s.file.CreateOnly && s.is.Exists
-		if s.file.Path != place || s.file.Kind != node.Regular || s.is.Private || isKept {
+		isKept := s.File.CreateOnly && s.Old.Exists
+		if s.File.Path != place || s.File.Kind != node.Regular || s.Old.Private || isKept {
 			return false
 		}
-		_, err := kubelet.ParseConfig(s.file.Text.Template())
+		_, err := kubelet.ParseConfig(s.File.Text.Template())
 
-		return err == nil && len(s.file.Text.Secrets()) == 0
+		return err == nil && len(s.File.Text.Secrets()) == 0
 	})
 }
 
@@ -244,24 +245,24 @@ func (in observation) findConfig(files []observedFile) int {
 // the kubelet's configuration, -1 for none.
 func (in observation) compareConfig(files []observedFile, at int) configChange {
 	plannedText := func(s observedFile) string {
-		return s.file.Text.Template()
+		return s.File.Text.Template()
 	}
 	oldText := func(s observedFile) string {
-		if s.is.Private { // then only the state itself shows its policy
+		if s.Old.Private { // then only the state itself shows its policy
 			return plannedText(s)
 		}
-		return s.is.Text
+		return s.Old.Text
 	}
 
 	config := ""
 	change := configChange{isKnown: at >= 0}
 	if at >= 0 {
-		config = files[at].file.Path
-		change.isUpdate = compareTarget(files[at].file, files[at].is).Action == "update"
-		change.isNew = in.node.DropIn == "" && !files[at].is.Exists
+		config = files[at].File.Path
+		change.isUpdate = files[at].Action == "update"
+		change.isNew = in.node.DropIn == "" && !files[at].Old.Exists
 	}
 	change.isUnchanged = !slices.ContainsFunc(files, func(s observedFile) bool {
-		return s.err != nil || compareTarget(s.file, s.is).Changes()
+		return s.err != nil || s.Changes()
 	})
 	change.old = sync.OnceValue(func() map[string]any {
 		return in.computeEffective(files, config, oldText)
@@ -284,11 +285,11 @@ func (in observation) computeEffective(
 	n.Config = in.basis.base.Config
 	for _, s := range files {
 		switch {
-		case s.file.Path == config && n.DropIn == "":
+		case s.File.Path == config && n.DropIn == "":
 			n.Config = parseConfig(text(s))
-		case isKubeletConfig(s.file):
+		case isKubeletConfig(s.File):
 			own = parseConfig(text(s))
-		case s.file.Purpose == "kubelet-flags":
+		case s.File.Purpose == "kubelet-flags":
 			n.Flags = parseFlags(text(s))
 		}
 	}

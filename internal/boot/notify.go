@@ -224,9 +224,7 @@ func covers(place, file string) bool {
 
 // notify returns the kubelet's restart, and the units in the order in which they are acted on: systemd's first. It
 // completes each change with the units that its file notifies.
-func notify(n node.Node, previous *PreviousIdentity, changes []Change, stored map[string][]string) (
-	Restart, []UnitChange,
-) {
+func notify(n node.Node, previous *PreviousIdentity, changes []Change) (Restart, []UnitChange) {
 	restart := Restart{Unit: findKubeletUnit(n)}
 	var units []UnitChange
 
@@ -243,7 +241,7 @@ func notify(n node.Node, previous *PreviousIdentity, changes []Change, stored ma
 			because = c.File.Path + " " + describeAction(c.Action)
 			c.Stays = findStaying(*c)
 		}
-		notified, isKubelet := findNotified(n, c.File, stored[c.File.Path])
+		notified, isKubelet := findNotified(n, c.File, c.stored)
 		if isKubelet {
 			c.Notifies = append(c.Notifies, restart.Unit)
 		}

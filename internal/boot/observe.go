@@ -33,15 +33,9 @@ type Observed struct {
 	skipped []string              // undeclared files that were not read, because the plan is partial
 }
 
-// observedFile is one managed file: as planned, and as it is.
+// observedFile is one managed file: its change, or why that is not known.
 type observedFile struct {
-	file   node.File
-	is     world.TargetAns
-	action string   // of undeclared files
-	why    string   // of action, or why a state must be removed
-	notify []string // of undeclared files: the units in the current generation, "restart UNIT"
-
-	isOutdated bool // a state that does not fit this boot's machine
+	Change
 	failure
 }
 
@@ -67,10 +61,12 @@ func observe(ctx context.Context, in observation) (o Observed) {
 			req.Secret = true
 			req.Want = f.Text.Template()
 		}
-		o.files = append(o.files, in.observeFile(ctx, f, req))
+		s := in.observeFile(ctx, f, req)
+		s.Change = compareTarget(f, s.Old)
+		o.files = append(o.files, s)
 	}
 	for i, s := range o.files {
-		if s.is.Loose != "" && o.isTightened(s.is.Loose) {
+		if s.Old.Loose != "" && o.isTightened(s.Old.Loose) {
 			o.files[i].failure = failure{}
 		}
 	}
@@ -97,16 +93,16 @@ func (in observation) observeFile(ctx context.Context, f node.File, req world.Ta
 		err = ans.Fault
 	}
 
-	return observedFile{file: f, is: a, failure: failure{err, ans}}
+	return observedFile{Change{File: f, Old: a}, failure{err, ans}}
 }
 
 // askPackages returns which packages own the existing files that file blocks would change; nil if it is not known.
 func (in observation) askPackages(ctx context.Context, files []observedFile) map[string]string {
 	var req world.PackagesReq
 	for _, s := range files {
-		isOfBlock := s.file.Purpose == "file" && s.err == nil
-		if isOfBlock && s.is.Exists && compareTarget(s.file, s.is).Changes() {
-			req.Paths = append(req.Paths, s.file.Path)
+		isOfBlock := s.File.Purpose == "file" && s.err == nil
+		if isOfBlock && s.Old.Exists && s.Changes() {
+			req.Paths = append(req.Paths, s.File.Path)
 		}
 	}
 	if len(req.Paths) == 0 {
@@ -124,12 +120,12 @@ func (in observation) askPackages(ctx context.Context, files []observedFile) map
 // isTightened reports whether the plan restricts a folder to root in which other users may still replace files.
 func (o Observed) isTightened(folder string) bool {
 	return slices.ContainsFunc(o.files, func(s observedFile) bool {
-		if s.file.Path != folder || s.file.Kind != node.Directory || s.err != nil {
+		if s.File.Path != folder || s.File.Kind != node.Directory || s.err != nil {
 			return false
 		}
 
-		f := s.file
-		before := findMetaBefore(s.is)
+		f := s.File
+		before := findMetaBefore(s.Old)
 		if f.Mode == 0 {
 			f.Mode = before.Mode
 		}
@@ -165,7 +161,12 @@ func (in observation) observePrevious(ctx context.Context) (out []observedFile) 
 		}
 		f := node.File{Path: path, Kind: node.Missing, Purpose: purposeIdentity}
 		req := world.TargetReq{Path: path, Secret: true} // a recording must not contain keys
-		out = append(out, in.observeFile(ctx, f, req))
+		s := in.observeFile(ctx, f, req)
+		if s.err != nil || s.Old.Exists && !s.Old.Dir {
+			s.Action = "delete"
+			s.Why = "it belongs to " + in.previous.describeOwner()
+			out = append(out, s)
+		}
 	}
 
 	return out
@@ -182,14 +183,11 @@ func (in observation) observeUndeclared(ctx context.Context, o *Observed) {
 
 	o.targets = m.Targets
 	isPlanned := map[string]bool{}
-	for _, c := range o.listDeclared() {
-		isPlanned[c.File.Path] = true
+	isPartial := in.isPartial
+	for _, s := range slices.Concat(o.files, o.previous, o.states) {
+		isPlanned[s.File.Path] = isPlanned[s.File.Path] || s.err == nil
+		isPartial = isPartial || s.isUnread()
 	}
-	isUnread := func(s observedFile) bool {
-		return s.isUnread()
-	}
-	declared := slices.Concat(o.files, o.previous, o.states)
-	isPartial := in.isPartial || slices.ContainsFunc(declared, isUnread)
 
 	for _, t := range m.Targets {
 		isOfKubelet := t.Purpose == "bootstrap-kubeconfig" || t.Purpose == "state" || t.Purpose == purposeIdentity ||
@@ -203,36 +201,9 @@ func (in observation) observeUndeclared(ctx context.Context, o *Observed) {
 		}
 		f := node.File{Path: t.Path, Kind: node.Missing, Purpose: t.Purpose}
 		s := in.observeFile(ctx, f, world.TargetReq{Path: t.Path})
-		s.action = t.Action
-		s.why = t.Why
-		s.notify = t.Notify
+		s.Action = t.Action
+		s.Why = t.Why
+		s.stored = t.Notify
 		o.undeclared = append(o.undeclared, s)
 	}
-}
-
-// listDeclared returns the changes of the files that the site declares, and of files that are removed for them.
-func (o Observed) listDeclared() (out []Change) {
-	for _, s := range o.files {
-		if s.err == nil {
-			out = append(out, compareTarget(s.file, s.is))
-		}
-	}
-	for _, s := range o.previous {
-		if s.err == nil && s.is.Exists && !s.is.Dir {
-			out = append(out, Change{File: s.file, Old: s.is, Action: "delete"})
-		}
-	}
-	for _, s := range o.states {
-		if s.why != "" && s.err == nil {
-			out = append(out, Change{
-				File:     s.file,
-				Old:      s.is,
-				Action:   "delete",
-				Why:      s.why,
-				Outdated: s.isOutdated,
-			})
-		}
-	}
-
-	return out
 }

@@ -51,28 +51,22 @@ func (s Style) renderFleet(w io.Writer, name string, r *fleet.Report, detail Fle
 	}{r, detail == FleetNames, detail == FleetSummary}
 
 	return s.render(w, name, data, template.FuncMap{
-		"assumed":    describeFleetAssumed,
 		"changes":    listChanges,
 		"code":       s.code,
 		"declared":   listDeclared,
 		"diff":       s.colourDiff,
-		"effect":     describeEffectOf,
 		"escape":     s.escape,
 		"escapeHTML": s.escapeHTML,
-		"example":    describeExample,
 		"fence":      s.fence,
-		"head":       headGroup,
 		"heading":    func() string { return declaredHeading },
 		"kindWidth":  kindWidth,
 		"machines":   listMachines,
 		"more":       describeMore,
 		"name":       nameMachine,
-		"notes":      noteGroup,
+		"lines":      splitLines,
 		"row":        func(cells ...string) [][]string { return [][]string{cells} },
 		"severity":   func(word string) string { return "  " + s.paintOf(word)(word+":") + " " },
 		"sign":       signOfChange,
-		"sum":        sumFleet,
-		"values":     describeValues,
 	})
 }
 
@@ -94,49 +88,15 @@ func listDeclared(r *fleet.Report) (rows [][]string) {
 	return rows
 }
 
-// describeFleetAssumed returns an answer that the command line replaced.
-func describeFleetAssumed(a fleet.Assumed) string {
-	return describeAssumedKind(a.Kind) + a.Name + " from " + a.From + ", instead of the recorded one"
-}
-
-// headGroup returns the heading of a group: how many machines, and what happens with them.
-func headGroup(g fleet.Group) string {
-	count := Count(g.Count, "node")
-
-	switch g.State {
-	case fleet.Failed:
-		return fmt.Sprintf("%s: failed: %s", count, strings.Join(listErrors(g), ", "))
-	case fleet.Unchanged:
-		return count + ": no change"
-	case fleet.Unknown:
-		return count + ": not complete: " + cmp.Or(summarizeChanges(g.Changes), "no change is known")
-	case fleet.Changed:
-	}
-
-	return count + ": " + summarizeChanges(g.Changes)
-}
-
-// maxDescribed is how many changes a heading names.
-const maxDescribed = 2
-
-// summarizeChanges returns the changes of a group in one line: each of a few, or the numbers of all. A few leave out
-// a file of the kubelet unless nothing else changes: what changes in it is named.
-func summarizeChanges(changes []fleet.Change) string {
+// countedChanges returns the changes that a heading counts or names: without the kubelet's files whose difference is
+// other changes, unless nothing else changes.
+func countedChanges(changes []fleet.Change) []fleet.Change {
 	isListed := func(c fleet.Change) bool { return c.Listed }
-	counted := slices.DeleteFunc(slices.Clone(changes), isListed)
-	if len(counted) == 0 {
-		counted = changes
-	}
-	if len(counted) > maxDescribed {
-		return countKinds(changes)
+	if counted := slices.DeleteFunc(slices.Clone(changes), isListed); len(counted) > 0 {
+		return counted
 	}
 
-	var parts []string
-	for _, c := range counted {
-		parts = append(parts, describeFleetChange(c))
-	}
-
-	return strings.Join(parts, "; ")
+	return changes
 }
 
 // listErrors returns the codes of a group's errors.
@@ -178,29 +138,6 @@ func countOf(n int, word string) string {
 	return Count(n, word)
 }
 
-// describeFleetChange returns a change in one line: "label zone changes from a to b".
-func describeFleetChange(c fleet.Change) string {
-	what := c.Kind + " " + c.Name
-	switch {
-	case c.Kind == "file" && c.From != "":
-		return fmt.Sprintf("%s: %s, from %s to %s", what, c.Action, c.From, c.To)
-	case c.Kind == "file":
-		return what + ": " + c.Action
-	case c.Kind == "activation":
-		return "restart policy of " + c.Name + " changes"
-	case c.Kind == "diagnostic" && c.Action == "create":
-		return c.To + " " + c.Name + " is new"
-	case c.Kind == "diagnostic" && c.Action == "delete":
-		return c.From + " " + c.Name + " is gone"
-	case c.Action == "create":
-		return what + " is new: " + c.To
-	case c.Action == "delete":
-		return what + " goes: it was " + c.From
-	}
-
-	return fmt.Sprintf("%s changes from %s to %s", what, c.From, c.To)
-}
-
 // kindWidth returns the width of a column with the kinds of a group's changes.
 func kindWidth(g fleet.Group) (width int) {
 	for _, c := range g.Changes {
@@ -219,11 +156,6 @@ func describeMore(changes []fleet.Change, limit int) string {
 	return fmt.Sprintf("… and %s (-o json has all)", Count(len(changes)-limit, "change"))
 }
 
-// describeEffectOf returns the heading of a group without the number of its machines.
-func describeEffectOf(g fleet.Group) string {
-	return strings.TrimPrefix(headGroup(g), Count(g.Count, "node")+": ")
-}
-
 func signOfChange(c fleet.Change) string {
 	switch c.Action {
 	case "create":
@@ -235,38 +167,6 @@ func signOfChange(c fleet.Change) string {
 	}
 
 	return "~"
-}
-
-// describeValues returns what comes after the name of a change: its values, and the action of a file.
-func describeValues(c fleet.Change) string {
-	switch {
-	case c.Kind == "file" && c.From != "":
-		return fmt.Sprintf("  %s, from %s to %s", c.Action, c.From, c.To)
-	case c.Kind == "file":
-		return "  " + c.Action
-	case c.Action == "create":
-		return " = " + c.To
-	case c.Action == "delete":
-		return ", was " + c.From
-	}
-
-	return fmt.Sprintf(": %s → %s", c.From, c.To)
-}
-
-// noteGroup returns what else happens on the machines of a group.
-func noteGroup(g fleet.Group) (notes []string) {
-	if g.Restarts > 0 {
-		notes = append(notes, "The kubelet is restarted on "+ofCount(g.Restarts, g.Count)+".")
-	}
-	if g.Waits > 0 {
-		notes = append(notes, upperFirst(ofCount(g.Waits, g.Count))+" joined before: labels and taints that change "+
-			"take effect there only when the node registers again.")
-	}
-	if g.Degraded > 0 && g.State != fleet.Failed {
-		notes = append(notes, upperFirst(ofCount(g.Degraded, g.Count))+" would be degraded.")
-	}
-
-	return notes
 }
 
 func upperFirst(text string) string {
@@ -284,19 +184,6 @@ func ofCount(n, all int) string {
 	}
 
 	return fmt.Sprintf("%d of %d", n, all)
-}
-
-// describeExample returns the first machine of a group; "" if its recording is not known.
-func describeExample(g fleet.Group) string {
-	if len(g.Machines) == 0 || g.Machines[0].Source == "" {
-		return ""
-	}
-	word := "for example "
-	if g.Count == 1 {
-		word = "on "
-	}
-
-	return word + nameMachine(g.Machines[0])
 }
 
 // maxSameFailures is how many machines that failed for the same reason are named without FleetNames.
@@ -337,17 +224,4 @@ func nameMachine(m fleet.Machine) string {
 	}
 
 	return joinParts(" ", m.Source, "("+m.Node+")")
-}
-
-// sumFleet returns the counts of a report in one line.
-func sumFleet(r *fleet.Report) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %d would change, %d failed, %d degraded",
-		Count(r.Recordings, "recording"), r.Changed, r.Failed, r.Degraded)
-	if r.Incomplete > 0 {
-		fmt.Fprintf(&b, ", %d not complete", r.Incomplete)
-	}
-	fmt.Fprintf(&b, "; %s", Count(len(r.Groups), "group"))
-
-	return b.String()
 }

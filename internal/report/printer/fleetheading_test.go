@@ -23,8 +23,8 @@ func TestHeadingCountsAllFiles(t *testing.T) {
 		{[]fleet.Change{label, flags}, "label zone changes from a to b"},
 		{[]fleet.Change{flags}, "file /etc/default/kubelet: update"},
 	} {
-		if got := summarizeChanges(c.changes); got != c.want {
-			t.Errorf("heading of %v: got %q, want %q", c.changes, got, c.want)
+		if got, err := part("summary", c.changes); err != nil || got != c.want {
+			t.Errorf("heading of %v: got %q, %v; want %q", c.changes, got, err, c.want)
 		}
 	}
 }

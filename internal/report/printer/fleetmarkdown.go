@@ -1,6 +1,7 @@
 package printer
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -8,11 +9,13 @@ import (
 )
 
 // listChanges returns the changes of a group as the lines of a diff.
-func listChanges(g fleet.Group) (lines []string) {
+func listChanges(g fleet.Group) (lines []string, err error) {
 	for _, c := range g.Changes {
 		head := c.Kind + " " + c.Name
 		if c.Kind == "file" {
-			lines = append(lines, "  "+head+describeValues(c))
+			values, failed := part("values", c)
+			err = cmp.Or(err, failed)
+			lines = append(lines, "  "+head+values)
 			if !c.Listed {
 				lines = append(lines, splitLines(c.Diff)...)
 			}
@@ -29,7 +32,7 @@ func listChanges(g fleet.Group) (lines []string) {
 		lines = append(lines[:maxMarkdownLines], fmt.Sprintf("  … and %s (-o json has all)", Count(hidden, "line")))
 	}
 
-	return lines
+	return lines, err
 }
 
 // maxMarkdownLines bounds the lines of one group: a comment of a merge request has a limit.

@@ -59,6 +59,7 @@ func (s Style) pageFuncs() template.FuncMap {
 		"count":    Count,
 		"join":     func(list []string) string { return strings.Join(list, ", ") },
 		"lines":    func(text string) []string { return splitLines(s.clean(text)) },
+		"part":     part,
 		"redacted": s.redacted,
 		"text":     textOf,
 		"upper":    upperFirst,

@@ -47,11 +47,10 @@ func BootHTML(w io.Writer, v BootView, r *value.Redactor) error {
 		BootView
 		Node     string
 		State    string // of the badge: a constant of package report, planned or invalid
-		Messages []htmlMessage
 		Sections []section
 		Files    []boot.Change // those that change first
 		Times    *htmlTimes
-	}{BootView: v, Node: node, State: bootState(v), Messages: bootMessages(v)}
+	}{BootView: v, Node: node, State: bootState(v)}
 	if v.Status != nil && v.NoTimes == "" {
 		data.Times = bootTimes(*v.Status)
 	}
@@ -61,15 +60,14 @@ func BootHTML(w io.Writer, v BootView, r *value.Redactor) error {
 	}
 
 	return s.writePage(w, "boot.gohtml", "prelet: "+node, v.Version, data, template.FuncMap{
-		"about":    func(c boot.Change) string { return describeChange(v.Plan, c) },
+		"about":    v.describeFile,
 		"base":     value.VisibleLine,
-		"changes":  func() string { return summarizePlan(v.View) },
 		"devices":  pageDevices,
 		"diff":     s.fileDiff,
 		"effect":   describeEffect,
 		"explain":  func(i explain.Item) (x explain.Explanation) { return explainItem(v.Plan, i) },
 		"hasDiff":  hasDiff,
-		"lead":     describeBoot,
+		"messages": func() ([]htmlMessage, error) { return bootMessages(v) },
 		"machine":  func(f *world.Facts) ([][]string, error) { return factRows(*f, "machine") },
 		"place":    stepPlace,
 		"reserved": reservedRows,
@@ -113,34 +111,6 @@ func bootState(v BootView) string {
 	return "planned"
 }
 
-// describeBoot returns the page's first sentences: how the last run ended, and whether the site can be planned.
-func describeBoot(v BootView) string {
-	ended := ""
-	if v.Status != nil && v.Status.Summary != "" {
-		ended = upperFirst(v.Status.Summary) + "."
-	}
-	switch {
-	case v.Plan.Diagnostics.HasErrors():
-		return joinParts(" ", ended, "The site cannot be planned on this node: see the messages.")
-	case ended == "":
-		return summarizePlan(v.View)
-	}
-
-	return ended
-}
-
-// summarizePlan returns the changes of the next run, in a line.
-func summarizePlan(v View) string {
-	switch {
-	case v.Changes():
-		return "A run would change files: " + countChanges(v.Plan.Changes) + "." + describeUnits(v.Plan)
-	case !v.Plan.Complete:
-		return "None of the files that could be compared would change. The plan is not complete."
-	}
-
-	return "Every file is as planned."
-}
-
 // formatNumber returns a number; "" for 0.
 func formatNumber(n int) string {
 	if n == 0 {
@@ -152,7 +122,7 @@ func formatNumber(n int) string {
 
 // bootMessages returns the messages, errors first. Of the same severity the reasons in the status are first, then the
 // diagnostics of the plan.
-func bootMessages(v BootView) (out []htmlMessage) {
+func bootMessages(v BootView) (out []htmlMessage, err error) {
 	add := func(severity, code, summary string) {
 		out = append(out, htmlMessage{Message: fleet.Message{
 			Severity: severity,
@@ -190,10 +160,14 @@ func bootMessages(v BootView) (out []htmlMessage) {
 		}
 	}
 	for _, a := range v.Plan.Assumed {
-		add("note", "", "Assumed: "+describeAssumed(a))
+		text, failed := part("assumed", a)
+		err = cmp.Or(err, failed)
+		add("note", "", "Assumed: "+text)
 	}
 	for _, u := range v.Plan.Unread {
-		add("warning", "", "Unread: "+describeUnread(u))
+		text, failed := part("unread", u)
+		err = cmp.Or(err, failed)
+		add("warning", "", "Unread: "+text)
 	}
 
 	severities := []string{"error", "warning", "note"}
@@ -201,7 +175,7 @@ func bootMessages(v BootView) (out []htmlMessage) {
 		return slices.Index(severities, a.Severity) - slices.Index(severities, b.Severity)
 	})
 
-	return out
+	return out, err
 }
 
 // lineAt returns the first line of a range; "" if the text does not have it.

@@ -39,18 +39,12 @@ func FleetHTML(w io.Writer, r *fleet.Report, redactor *value.Redactor) error {
 
 	title := "prelet: plan of " + Count(r.Recordings, "machine")
 	return htmlStyle(redactor).writePage(w, "fleet.gohtml", title, r.PreletVersion, data, template.FuncMap{
-		"assumed":  describeFleetAssumed,
 		"counts":   func(g fleet.Group) []string { return countEach(g, kinds) },
 		"declared": listDeclared,
-		"describe": describeFleetChange,
-		"head":     headGroup,
 		"kinds":    func(g fleet.Group) string { return strings.Join(listKinds([]fleet.Group{g}), " ") },
 		"machine":  shortenMachine,
 		"next":     func(i int) int { return i + 1 },
-		"notes":    noteGroup,
 		"sign":     func(c fleet.Change) string { return strings.Replace(signOfChange(c), "-", "−", 1) },
-		"sum":      sumFleet,
-		"values":   describeValues,
 	})
 }
 

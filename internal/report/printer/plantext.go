@@ -1,7 +1,6 @@
 package printer
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -20,8 +19,7 @@ import (
 // PlanText writes a plan for people: the node in the words of Kubernetes, then the changes on disk.
 func PlanText(w io.Writer, v View, s Style) error {
 	return s.render(w, "plan", v, template.FuncMap{
-		"about":    func(c boot.Change) string { return describeChange(v.Plan, c) },
-		"assumed":  describeAssumed,
+		"about":    v.describeFile,
 		"sum":      countChanges,
 		"diff":     s.planDiff,
 		"file":     s.fileLine,
@@ -32,8 +30,6 @@ func PlanText(w io.Writer, v View, s Style) error {
 		"rows":     s.itemLines,
 		"sections": func() []section { return s.listItems(v.Plan) },
 		"sign":     func(c boot.Change) string { return signOf(c, s) },
-		"units":    describeUnits,
-		"unread":   describeUnread,
 	})
 }
 
@@ -162,27 +158,12 @@ func signOf(c boot.Change, s Style) string {
 	return " "
 }
 
-// describeChange returns the action of a file with its reason, drift and consequences.
-func describeChange(p *boot.Plan, c boot.Change) string {
-	action := c.Action
-	drift := ""
-	secret := ""
-	if c.Action == "none" {
-		action = "no change"
-	}
-	if c.Drift != "" {
-		drift = "drift: " + c.Drift
-	}
-	if len(c.File.Text.Secrets()) > 0 {
-		secret = "(sensitive)"
-	}
-	text := joinParts(": ", action, c.Why)
-	if isUncompared(c) {
-		text = c.Why
-	}
-	text = joinParts(" ", joinParts("; ", text, drift), secret)
-
-	return joinParts("; ", text, describeFollows(p, c))
+// describeFile returns the action of a file with its reason, drift and consequences.
+func (v View) describeFile(c boot.Change) (string, error) {
+	return part("file", struct {
+		boot.Change
+		Plan *boot.Plan
+	}{c, v.Plan})
 }
 
 // describeFollows returns what follows a change of a file of the site, except the restart of the kubelet; "" for
@@ -274,26 +255,6 @@ func countChanges(changes []boot.Change) string {
 	return strings.Join(parts, ", ")
 }
 
-// describeUnits returns what would happen with units, a sentence for each.
-func describeUnits(p *boot.Plan) (out string) {
-	for _, u := range p.Units {
-		switch {
-		case len(u.Because) == 0:
-		case u.Action == boot.ActionCreate:
-			out += " systemd-tmpfiles would create the entries in them."
-		case u.Action == "reload":
-			out += " " + u.Unit.Unit + " would be reloaded."
-		default:
-			out += " " + u.Unit.Unit + " would be restarted."
-		}
-	}
-	if p.Restart.Needed {
-		out += " " + p.Restart.Unit + " would be restarted."
-	}
-
-	return out
-}
-
 // place returns the stage, the file and the line that an item comes from.
 func place(os []origin.Origin) string {
 	for _, o := range os {
@@ -341,27 +302,4 @@ func (s Style) formatBrief(v any, width int) string {
 	}
 
 	return cut(s.cell(string(b)), max(width, 20))
-}
-
-func describeAssumed(a boot.Assumed) string {
-	return fmt.Sprintf("%s%s from %s, instead of %s", describeAssumedKind(a.Kind), a.Name, a.From, a.InsteadOf)
-}
-
-// describeAssumedKind returns the words before the name of an assumed answer.
-func describeAssumedKind(kind string) string {
-	return map[string]string{
-		"variable": "variable ",
-		"object":   "ConfigMap ",
-		"ca":       "cluster CA ",
-		"kubelet":  "kubelet ",
-	}[kind]
-}
-
-func describeUnread(u boot.Unread) string {
-	why := "which this recording does not contain"
-	if u.IsDenied {
-		why = "which this user may not read"
-	}
-
-	return fmt.Sprintf("%s depends on %s, %s", cmp.Or(u.Where, "the plan"), u.Question, why)
 }

@@ -9,6 +9,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 	"text/template"
 	"text/template/parse"
 )
@@ -27,6 +28,7 @@ func (s Style) Render(w io.Writer, files fs.FS, file string, value any, more tem
 		"green":     s.green,
 		"join":      func(list []string) string { return strings.Join(list, ", ") },
 		"pairs":     pairs,
+		"part":      part,
 		"pad":       func(v any, width int) string { return pad(fmt.Sprint(v), width) },
 		"printable": printable,
 		"red":       s.red,
@@ -41,6 +43,33 @@ func (s Style) Render(w io.Writer, files fs.FS, file string, value any, more tem
 	}
 
 	return t.Execute(w, value)
+}
+
+// parts are the templates of views/parts.tmpl.
+var parts = sync.OnceValue(func() *template.Template {
+	funcs := template.FuncMap{
+		"count":        Count,
+		"counted":      countedChanges,
+		"errors":       listErrors,
+		"files":        countChanges,
+		"follows":      describeFollows,
+		"isUncompared": isUncompared,
+		"join":         func(list []string) string { return strings.Join(list, ", ") },
+		"kinds":        countKinds,
+		"name":         nameMachine,
+		"of":           ofCount,
+		"upper":        upperFirst,
+	}
+
+	return template.Must(template.New("parts").Funcs(funcs).ParseFS(views, "views/parts.tmpl"))
+})
+
+// part returns a part of a sentence about a value, by its template in views/parts.tmpl.
+func part(name string, value any) (string, error) {
+	var b strings.Builder
+	err := parts().ExecuteTemplate(&b, name, value)
+
+	return b.String(), err
 }
 
 // passActions makes each action of a template that prints a value, not a constant, pass it through a function.

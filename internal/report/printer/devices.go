@@ -58,7 +58,8 @@ func (s Style) layoutGroups(groups []group) string {
 	return out.String()
 }
 
-// addNote returns lines, painted if paint is not nil, with a dim note behind the last one if there is room, else in a line of its own.
+// addNote returns lines with a dim note behind the last one if there is room, else in a line of its own. paint is for
+// the lines, nil for none.
 func (s Style) addNote(lines []string, paint func(string) string, width int, gap, note string) []string {
 	last := lines[len(lines)-1]
 	for i, l := range lines {

@@ -32,8 +32,8 @@ func (s *junitSuite) add(r testfile.Result) {
 	}
 }
 
-// JUnit writes results as JUnit's XML, as far as CI systems read it: a suite for each test file, a case for each run and
-// machine.
+// JUnit writes results as the part of JUnit's XML that CI systems read: a suite for each test file, a case for each run
+// and machine.
 func JUnit(w io.Writer, all []testfile.Result, redact func(string) string) error {
 	var out struct {
 		junitSuite

@@ -34,8 +34,3 @@ func (b *page) writeLines(first, next string, lines []string) {
 func (b *page) writeText(indent, text string) {
 	b.writeLines(indent, indent, b.wrap(text, b.Width-len(indent)))
 }
-
-// writeTable writes rows after an indent. paint is for the last cells, nil for none.
-func (b *page) writeTable(indent string, rows [][]string, paint func(string) string) {
-	b.WriteString(b.indentTable(indent, rows, paint))
-}

@@ -1,6 +1,7 @@
 package activation
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -209,6 +210,7 @@ type watcher struct {
 	pid         uint32        // of the last look
 	restarts    uint32        // NRestarts at the first look, or after a manual restart
 	deaths      uint32        // that were seen
+	lastResult  string        // of the last look at which systemd had not begun another start
 	watchdog    time.Duration // WatchdogSec= of a process that systemd killed because of it; 0: none was seen
 	steadySince time.Duration // since when the same process has been healthy; 0: it is not
 	lastProbe   time.Duration // when checkSettled last ran its checks
@@ -335,7 +337,7 @@ func (w *watcher) judgeUnit(ctx context.Context, u Unit, now time.Duration) (Ver
 	switch {
 	case deaths >= crashLoopDeaths:
 		const format = "crash loop: it died %d times (%s/%s, result %s)"
-		return Bad, w.addBad("unit", format, deaths, u.Active, u.Sub, describeResult(u))
+		return Bad, w.addBad("unit", format, deaths, u.Active, u.Sub, cmp.Or(w.lastResult, describeResult(u)))
 	case w.cannotRecover(ctx, u, now):
 		const format = "it ended (%s/%s, result %s), and will each time"
 		return Bad, w.addBad("unit", format, u.Active, u.Sub, describeResult(u))
@@ -429,6 +431,9 @@ func (w *watcher) countDeaths(u Unit) {
 	}
 
 	w.pid = u.MainPID
+	if u.Result != "success" {
+		w.lastResult = describeResult(u)
+	}
 	if u.Result == resultWatchdog {
 		w.watchdog = u.Watchdog
 	}

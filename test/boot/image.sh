@@ -15,7 +15,7 @@ cache=$(realpath -m "${1:-.cache}")
 
 debian() {
 	rm -rf "$cache/debian.part"
-	mmdebstrap --variant=minbase --mode=root --include=systemd,systemd-sysv,dbus,libpam-systemd,iproute2,procps bookworm "$cache/image.part.tar"
+	mmdebstrap --variant=minbase --mode=root --include=systemd,systemd-sysv,dbus,libpam-systemd,iproute2,procps,strace bookworm "$cache/image.part.tar"
 	mkdir "$cache/debian.part"
 	tar -C "$cache/debian.part" -xp --numeric-owner -f "$cache/image.part.tar"
 	rm "$cache/image.part.tar"

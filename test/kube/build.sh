@@ -7,9 +7,11 @@ here=$(cd "$(dirname "$0")" && pwd)
 cache=$(realpath -m "${1:?the folder that keeps what was built}")
 cd "$here/${2:-.}"
 
-if ! command -v ip >/dev/null && command -v apt-get >/dev/null; then # a node makes its network with it
-	apt-get update -qq -o DPkg::Lock::Timeout=300
-	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq -o DPkg::Lock::Timeout=300 --no-install-recommends iproute2
+# A node's files are the Debian of the machines that test/boot boots.
+if [ -z "${2:-}" ] && [ "$(id -u)" = 0 ]; then
+	"$here/../boot/image.sh" --base
+	mkdir -p "$cache"
+	ln -sfn "$(realpath "$here/../boot/.cache/debian")" "$cache/debian"
 fi
 
 version=$(go list -m -f '{{.Version}}' k8s.io/kubernetes)

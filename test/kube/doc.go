@@ -4,7 +4,7 @@
 // must not write outside of its cache folder; control groups, mounts and processes of a killed run are removed by the
 // next one (Sweep).
 //
-// Nodes have a small service manager of their own, pid1, and no booted systemd, which test/boot has for its tests. A
-// boot of that machine takes 2.8 to 3.6 s on two CPUs, and a whole join with pid1 2.6 to 3.3 s. The suite starts about
-// 50 nodes.
+// A node's service manager is the systemd of this machine in a root of the node's own, without units but those of the
+// test: it starts in milliseconds, and has the control groups that pods need, which the booted machines of test/boot do
+// not have. The suite starts about 50 nodes.
 package kube

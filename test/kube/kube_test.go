@@ -82,12 +82,9 @@ func nodeWith(t *testing.T, c *Cluster, runtime string, o NodeOptions, addresses
 		n.Stop()
 	})
 	must(t, n.Reach(c, addresses...))
-	switch runtime {
-	case Containerd:
+	if runtime == Containerd {
 		must(t, n.StartContainerd(t.Context(), "cgroupfs"))
-	case FakeSystemd:
-		must(t, n.StartFakeRuntime(t.Context(), "systemd"))
-	default:
+	} else {
 		must(t, n.StartFakeRuntime(t.Context(), "cgroupfs"))
 	}
 	must(t, n.WantKubelet(t.Context()))

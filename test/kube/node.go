@@ -49,6 +49,7 @@ type Node struct {
 
 // nodeConfig is what pid1 reads.
 type nodeConfig struct {
+	Base      string            `json:"base"`
 	Disk      string            `json:"disk"`
 	CgroupOf  string            `json:"cgroup"`
 	Hostname  string            `json:"hostname"`
@@ -87,7 +88,12 @@ func (p Programs) NewNode(ctx context.Context, o NodeOptions) (n *Node, err erro
 		o.Address = "10.0.0.5/24"
 	}
 	n.IP, _, _ = strings.Cut(o.Address, "/")
+	base, err := filepath.EvalSymlinks(filepath.Join(p.Cache, "debian"))
+	if err != nil {
+		return n, err
+	}
 	c := nodeConfig{
+		Base:      base,
 		Disk:      filepath.Join(dir, "disk"),
 		CgroupOf:  "prelet-" + filepath.Base(dir),
 		Hostname:  o.Name,
@@ -151,10 +157,14 @@ func (p Programs) NewNode(ctx context.Context, o NodeOptions) (n *Node, err erro
 		<-n.first.end
 		return n, fmt.Errorf("the node %s did not come up: %s", o.Name, n.first.tail())
 	}
-	if o.Clone != nil {
-		return n, nil
+	if o.Clone == nil {
+		err = n.install()
 	}
-	return n, n.install()
+	if err != nil {
+		return n, err
+	}
+
+	return n, n.answers(ctx, "/run/systemd/private")
 }
 
 // install puts the units where packages have them.

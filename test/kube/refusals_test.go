@@ -158,13 +158,6 @@ func newTried(t *testing.T, p Programs, kubelet string) *Node {
 			0o644,
 		),
 	)
-	in(
-		t,
-		n,
-		"sh",
-		"-ec",
-		`for h in /sys/fs/cgroup/cgroup.procs /sys/fs/cgroup/*/cgroup.procs; do [ ! -e $h ] || mkdir -p ${h%cgroup.procs}is/there; done`,
-	)
 	whole = true
 	return n
 }
@@ -336,6 +329,10 @@ func writeCase(t *testing.T, n *Node, c refusal) {
 	must(t, os.RemoveAll(n.Root()+dir+"/cpu_manager_state"))
 	must(t, os.RemoveAll(n.Root()+dir+"/memory_manager_state"))
 	must(t, n.Write("/etc/prelet-case/config.yaml", string(text), 0o644))
+	// Before each, since systemd removes empty control groups.
+	in(t, n, "sh", "-ec", `for h in /sys/fs/cgroup/cgroup.procs /sys/fs/cgroup/*/cgroup.procs; do
+  [ ! -e $h ] || mkdir -p ${h%cgroup.procs}is/there
+done`)
 }
 
 // merged applies a merge patch without deletions.

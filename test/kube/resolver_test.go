@@ -20,8 +20,7 @@ func TestResolverAsKubeadm(t *testing.T) {
 	m := member{n, t, c, pin}
 	m.site("stage \"write\" \"kubelet\" {}")
 
-	const state = "/run/resolved-state"
-	must(t, n.Write("/opt/init/systemctl", "#!/bin/sh\n[ \"$1\" != is-active ] || exec /bin/cat "+state+"\n", 0o755))
+	must(t, n.Write("/opt/init/systemctl", "#!/bin/sh\n[ \"$1\" != is-active ] || exec /usr/bin/systemctl \"$@\"\n", 0o755))
 	kubeadm := []string{
 		"/usr/bin/env", "-i", "PATH=/opt/init", "HOME=/root",
 		"/usr/bin/kubeadm", "join", "phase", "kubelet-start", "10.0.0.11:6443",
@@ -30,8 +29,18 @@ func TestResolverAsKubeadm(t *testing.T) {
 	}
 
 	seen := map[string]bool{}
-	for _, active := range []string{"active", "activating", "inactive", "failed"} {
-		must(t, n.Write(state, active+"\n", 0o644))
+	for active, service := range map[string]string{
+		"active":     "Type=exec\nExecStart=/bin/sleep infinity\n",
+		"activating": "Type=notify\nTimeoutStartSec=infinity\nExecStart=/bin/sleep infinity\n",
+		"inactive":   "Type=oneshot\nExecStart=/bin/true\n",
+		"failed":     "Type=oneshot\nExecStart=/bin/false\n",
+	} {
+		must(t, n.Write("/etc/systemd/system/systemd-resolved.service", "[Service]\n"+service, 0o644))
+		r, err := n.Run(t.Context(), "sh", "-c", "systemctl daemon-reload; systemctl stop systemd-resolved; "+
+			"systemctl start --no-block systemd-resolved; sleep 1; systemctl is-active systemd-resolved")
+		if got := strings.TrimSpace(r.Out); err != nil || got != active {
+			t.Fatalf("systemd-resolved: got %q, %v; want it %s", got, err, active)
+		}
 		cleanNode(t, n)
 		p := planOf(t, n)
 		got := fmt.Sprint(p.Node.Config["resolvConf"])

@@ -42,7 +42,7 @@ func TestNodeRestriction(t *testing.T) {
 		n,
 		"sh",
 		"-ec",
-		"touch /opt/real-kubelet; mount --bind /usr/bin/kubelet /opt/real-kubelet; mount --bind "+
+		"touch /opt/real-kubelet; mount --bind --make-private /usr/bin/kubelet /opt/real-kubelet; mount --bind "+
 			"/opt/old-kubelet /usr/bin/kubelet",
 	)
 	pin, err := c.Pin()

@@ -7,10 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
-
-	systemd "github.com/coreos/go-systemd/v22/dbus"
-	"github.com/godbus/dbus/v5"
 )
 
 const kubeletService = "kubelet.service"
@@ -22,61 +20,44 @@ type Service struct {
 	Restarts            uint32
 }
 
-// manager connects to the node's service manager, as prelet does.
-func (n *Node) manager() (*systemd.Conn, error) {
-	return systemd.NewConnection(func() (*dbus.Conn, error) {
-		c, err := dbus.Dial("unix:path=" + n.Root() + "/run/systemd/private")
-		if err != nil {
-			return nil, err
-		}
-		return c, c.Auth([]dbus.Auth{dbus.AuthExternal(strconv.Itoa(os.Getuid()))})
-	})
-}
-
-// Systemctl is "start", "stop" or "restart" of the node's kubelet.
+// Systemctl is "start", "stop" or "restart" of the node's kubelet, after its unit has been read again.
 func (n *Node) Systemctl(ctx context.Context, verb string) error {
-	m, err := n.manager()
-	if err != nil {
-		return err
-	}
-	defer m.Close()
-	ask := map[string]func(context.Context, string, string, chan<- string) (int, error){
-		"start": m.StartUnitContext, "stop": m.StopUnitContext, "restart": m.RestartUnitContext}[verb]
-	result := make(chan string, 1)
-	if _, err := ask(ctx, kubeletService, "replace", result); err != nil {
-		return err
-	}
-	select {
-	case r := <-result:
-		if r != "done" {
-			return fmt.Errorf("%s of the kubelet: %s", verb, r)
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	defer cancel()
+	for _, words := range [][]string{{"daemon-reload"}, {verb, kubeletService}} {
+		r, err := n.Run(ctx, append([]string{"systemctl"}, words...)...)
+		if err != nil {
+			return err
 		}
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(2 * time.Minute):
-		return errors.New("the " + verb + " of the kubelet does not end")
+		if r.Exit != 0 {
+			return fmt.Errorf("systemctl %s: %s", strings.Join(words, " "), r)
+		}
 	}
+
+	return nil
 }
 
 // Service looks at the kubelet.
 func (n *Node) Service(ctx context.Context) (Service, error) {
-	m, err := n.manager()
-	if err != nil {
-		return Service{}, err
+	r, err := n.Run(ctx, "systemctl", "show", kubeletService)
+	if err != nil || r.Exit != 0 {
+		return Service{}, fmt.Errorf("systemctl show: %w: %s", err, r)
 	}
-	defer m.Close()
-	p, err := m.GetAllPropertiesContext(ctx, kubeletService)
-	if err != nil {
-		return Service{}, err
+	p := map[string]string{}
+	for line := range strings.Lines(r.Out) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+		p[name] = value
 	}
-	var s Service
-	s.Active, _ = p["ActiveState"].(string)
-	s.Sub, _ = p["SubState"].(string)
-	s.Result, _ = p["Result"].(string)
-	s.PID, _ = p["MainPID"].(uint32)
-	s.Restarts, _ = p["NRestarts"].(uint32)
-	return s, nil
+	pid, err := strconv.Atoi(p["MainPID"])
+	restarts, err2 := strconv.Atoi(p["NRestarts"])
+
+	return Service{
+		Active:   p["ActiveState"],
+		Sub:      p["SubState"],
+		Result:   p["Result"],
+		PID:      uint32(pid),
+		Restarts: uint32(restarts),
+	}, errors.Join(err, err2)
 }
 
 // KubeletLog returns the kubelet's output since its first start.
@@ -92,8 +73,7 @@ func (n *Node) OpenGate() error {
 
 // The container runtimes that a node can have.
 const (
-	FakeRuntime = "fake"         // Kubernetes' own fake, which runs no container
-	FakeSystemd = "fake-systemd" // the same, whose cgroup driver is systemd
+	FakeRuntime = "fake" // Kubernetes' own fake, which runs no container
 	Containerd  = "containerd"
 )
 

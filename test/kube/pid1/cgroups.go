@@ -21,7 +21,7 @@ type hierarchy struct {
 type hierarchies []hierarchy
 
 // enterCgroups makes a group in each hierarchy, moves this process into it and makes it the root of what can be seen.
-// In version 2 this process then goes one deeper, because a group with processes in it cannot hand controllers down.
+// systemd moves itself one deeper, because in version 2 a group with processes in it cannot hand controllers down.
 func enterCgroups(name string) error {
 	all, err := list()
 	if err != nil {
@@ -56,19 +56,7 @@ func enterCgroups(name string) error {
 	if err := unix.Unshare(unix.CLONE_NEWCGROUP); err != nil {
 		return fmt.Errorf("a cgroup namespace: %w", err)
 	}
-	for _, h := range all {
-		if h.kind != "cgroup2" || len(all) > 1 {
-			continue
-		}
-		inner := filepath.Join(h.at, name, "init")
-		err := errors.Join(
-			os.Mkdir(inner, 0o755),
-			os.WriteFile(filepath.Join(inner, "cgroup.procs"), []byte("0"), 0o644),
-		)
-		if err != nil {
-			return err
-		}
-	}
+
 	return nil
 }
 

@@ -1,12 +1,11 @@
-// Command pid1 is the first process of a test node: it sets up the node on the machine that runs the tests, and is
-// its service manager. Started in new namespaces, it
+// Command pid1 sets up a test node, and becomes its systemd. Started in new namespaces, it
 //
-//   - lays a tmpfs over the machine's root, so that programs are the machine's and every write is the node's;
+//   - lays a tmpfs over the Debian of test/boot/image.sh, so that every write is the node's;
 //   - takes a control group of its own in each hierarchy, which is the root of what the node sees;
 //   - gives the node its own network, host name and machine id, and, where asked, the processors, memory and devices of a
 //     recorded machine;
-//   - runs kubelet.service, read from unit files and drop-ins as systemd would, and answers as systemd does on
-//     /run/systemd/private, which is all that prelet sees of a service manager.
+//   - executes that systemd with no units but empty targets, so it starts in a few milliseconds; the harness adds
+//     kubelet.service.
 //
 // It writes nothing outside of its own mounts and control groups. When it is killed, the kernel ends all processes of
 // the node and removes mounts and network; empty control groups are left for the caller.
@@ -19,7 +18,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"os/signal"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"syscall"
@@ -29,6 +28,7 @@ import (
 
 // config describes the node. The harness has the same type.
 type config struct {
+	Base      string            `json:"base"`       // the folder of a Debian, which is not changed
 	Disk      string            `json:"disk"`       // an empty folder: the node's tmpfs and its root are mounted in it
 	CgroupOf  string            `json:"cgroup"`     // name of the control group
 	Hostname  string            `json:"hostname"`   //
@@ -42,12 +42,11 @@ type config struct {
 }
 
 func main() {
-	if err := run(); err != nil {
-		fmt.Fprintln(os.Stderr, "pid1:", err)
-		os.Exit(1)
-	}
+	fmt.Fprintln(os.Stderr, "pid1:", run())
+	os.Exit(1)
 }
 
+// run does not return, except with an error.
 func run() error {
 	text, err := os.ReadFile(os.Args[1])
 	if err != nil {
@@ -74,21 +73,32 @@ func run() error {
 	if err := unix.Sethostname([]byte(c.Hostname)); err != nil {
 		return fmt.Errorf("sethostname: %w", err)
 	}
-	manager := newManager("kubelet.service")
-	if err := manager.listen("/run/systemd/private"); err != nil {
+	if err := units(); err != nil {
 		return err
 	}
-	children := make(chan os.Signal, 16)
-	signal.Notify(children, syscall.SIGCHLD)
 	if _, err := ready.WriteString("ready\n"); err != nil {
 		return err
 	}
-	_ = ready.Close()
-	// Whatever loses its parent in the node becomes a child of this process.
-	for range children {
-		manager.reap()
+	words := []string{"/usr/lib/systemd/systemd", "--unit=node.target", "--log-target=console", "--show-status=no"}
+	environment := []string{"container=prelet", "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
+
+	return fmt.Errorf("exec: %w", syscall.Exec(words[0], words, environment))
+}
+
+// units writes the node's target and those that a service needs, empty. There is no journal: the output of a service is
+// in a file of its name.
+func units() error {
+	const folder = "/usr/lib/systemd/system"
+	for _, name := range []string{"node", "sysinit", "basic", "shutdown"} {
+		text := "[Unit]\nDefaultDependencies=no\n"
+		if err := os.WriteFile(filepath.Join(folder, name+".target"), []byte(text), 0o644); err != nil {
+			return err
+		}
 	}
-	return nil
+
+	log := "[Service]\nStandardOutput=append:/var/log/%N.log\nStandardError=inherit\n"
+
+	return os.WriteFile(folder+"/service.d/10-log.conf", []byte(log), 0o644)
 }
 
 // inside is set in the program that begins again in the node's own control groups.

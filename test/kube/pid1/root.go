@@ -13,7 +13,7 @@ import (
 )
 
 // kernelSettings are the settings that a kubelet changes for the whole machine (k8s.io/kubernetes pkg/kubelet/cm,
-// setupKernelTunables). The node has its own file for each, so that the machine's are not changed.
+// setupKernelTunables), and systemd. The node has its own file for each, so that the machine's are not changed.
 func kernelSettings() []string {
 	return []string{
 		"vm/overcommit_memory",
@@ -22,6 +22,7 @@ func kernelSettings() []string {
 		"kernel/panic_on_oops",
 		"kernel/keys/root_maxkeys",
 		"kernel/keys/root_maxbytes",
+		"fs/file-max",
 	}
 }
 
@@ -33,13 +34,14 @@ func fresh() []string {
 		"/etc/cni",
 		"/etc/containerd",
 		"/etc/default/kubelet",
-		"/etc/systemd/system/kubelet.service.d",
+		"/etc/systemd/system",
 		"/var/lib/kubelet",
 		"/var/lib/prelet",
 		"/var/lib/containerd",
 		"/var/log/pods",
 		"/usr/lib/prelet",
-		"/usr/lib/systemd/system/kubelet.service.d",
+		"/usr/lib/systemd/system",
+		"/usr/lib/systemd/system-generators",
 		"/opt/cni",
 		"/opt/bin/kubelet",
 		"/usr/local/bin/kubelet",
@@ -67,7 +69,7 @@ func makeRoot(c config) error {
 		root,
 		"overlay",
 		0,
-		fmt.Sprintf("lowerdir=/,upperdir=%s/upper,workdir=%s/work", disk, disk),
+		fmt.Sprintf("lowerdir=%s,upperdir=%s/upper,workdir=%s/work", c.Base, disk, disk),
 	)
 	if err != nil {
 		return err
@@ -94,7 +96,7 @@ func makeRoot(c config) error {
 		mount("sysfs", root+"/sys", "sysfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""),
 		mount("tmpfs", root+"/run", "tmpfs", unix.MS_NOSUID, "mode=755"),
 		mount("tmpfs", root+"/tmp", "tmpfs", unix.MS_NOSUID, "mode=1777"),
-		unix.Mount("/dev", root+"/dev", "", unix.MS_BIND|unix.MS_REC, ""),
+		devices(root+"/dev"),
 	)
 	if err != nil {
 		return err
@@ -114,7 +116,15 @@ func makeRoot(c config) error {
 		}
 	}
 	// Overlay over overlay has no room for a runtime's snapshots, and a kubelet asks how full its disk is.
-	for _, d := range []string{"/var/lib/containerd", "/var/log/pods", "/var/lib/kubelet", "/etc/kubernetes", "/etc/prelet", "/run/lock", "/run/systemd/system"} {
+	for _, d := range []string{
+		"/var/lib/containerd",
+		"/var/log/pods",
+		"/var/lib/kubelet",
+		"/etc/kubernetes",
+		"/etc/prelet",
+		"/run/lock",
+		"/usr/lib/systemd/system/service.d",
+	} {
 		if err := os.MkdirAll(root+d, 0o755); err != nil {
 			return err
 		}
@@ -130,7 +140,7 @@ func copyDisk(from, root string) error {
 	if from == "" {
 		return nil
 	}
-	for _, p := range append(fresh(), "/usr/lib/systemd/system/kubelet.service") {
+	for _, p := range fresh() {
 		if _, err := os.Lstat(from + p); err != nil {
 			continue
 		}
@@ -191,7 +201,8 @@ func enter(root string) error {
 	if err := unix.Unmount(".", unix.MNT_DETACH); err != nil {
 		return fmt.Errorf("letting go of the old root: %w", err)
 	}
-	return os.Chdir("/")
+	// As on a booted machine: without it a kubelet mounts its folder over itself.
+	return errors.Join(os.Chdir("/"), unix.Mount("", "/", "", unix.MS_REC|unix.MS_SHARED, ""))
 }
 
 func mount(source, at, kind string, flags uintptr, data string) error {
@@ -199,4 +210,24 @@ func mount(source, at, kind string, flags uintptr, data string) error {
 		return fmt.Errorf("mounting %s at %s: %w", kind, at, err)
 	}
 	return nil
+}
+
+// devices makes a /dev without the disks and terminals of the machine, which a service manager would set up.
+func devices(at string) error {
+	err := mount("tmpfs", at, "tmpfs", unix.MS_NOSUID, "mode=755")
+	for _, name := range []string{"null", "zero", "full", "random", "urandom", "tty", "kmsg", "fuse"} {
+		if _, missing := os.Stat("/dev/" + name); missing == nil {
+			err = errors.Join(err, bindFile("/dev/"+name, filepath.Join(at, name)))
+		}
+	}
+
+	return errors.Join(
+		err,
+		os.Mkdir(at+"/pts", 0o755),
+		os.Mkdir(at+"/shm", 0o755),
+		mount("devpts", at+"/pts", "devpts", unix.MS_NOSUID|unix.MS_NOEXEC, "newinstance,ptmxmode=0666,mode=620"),
+		mount("tmpfs", at+"/shm", "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=1777"),
+		os.Symlink("pts/ptmx", at+"/ptmx"),
+		os.Symlink("/proc/self/fd", at+"/fd"),
+	)
 }

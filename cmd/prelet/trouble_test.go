@@ -22,7 +22,8 @@ func TestStoppedBeforeCommit(t *testing.T) {
 			m.put("/etc/prelet/site.hcl", strings.Replace(m.site, `= "a"`, `= "b"`, 1))
 			m.reboot()
 		}
-		if err := os.WriteFile(m.run+"/attempts", []byte("2\n"), 0o600); err != nil {
+		failed := `{"format_version":1,"boot_id":"` + m.bootID() + `","state":"failed","code":"cluster-unreachable","exit":20}`
+		if err := os.WriteFile(m.run+"/status.json", []byte(failed), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		m.self.Restarts = 2

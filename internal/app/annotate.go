@@ -19,8 +19,8 @@ const maxSpread = 30 * time.Second
 
 // annotate reports a run in the annotations of its Node, if the site enables that. The run has ended and its status is
 // written, so a failure is only a note. The lock is free afterwards.
-func (e *Env) annotate(ctx context.Context, h *Host, r *commit.Run, res commit.Result) {
-	name, a, ok := r.Annotation(ctx, res, r.Report.Status())
+func (e *Env) annotate(ctx context.Context, h *Host, r *commit.Run) {
+	name, a, ok := r.Annotation(ctx, r.Report.Status())
 	if !ok {
 		return
 	}

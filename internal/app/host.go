@@ -360,15 +360,15 @@ func (h *Host) extendTimeout() (stop func()) {
 
 // waitToRetry waits before a run that systemd repeats by itself, longer each time. A run that a person asked for begins
 // at once, and a request that comes during the wait (asked) ends it.
-func (h *Host) waitToRetry(ctx context.Context, attempts commit.Attempts) (asked bool, err error) {
-	n := attempts.Failures()
-	if n == 0 || h.Self != BootUnit && h.Self != ApplyUnit {
+func (h *Host) waitToRetry(ctx context.Context) (asked bool, err error) {
+	if h.Self != BootUnit && h.Self != ApplyUnit {
 		return false, nil
 	}
-	if u, err := h.Units.Look(ctx, h.Self); err == nil && u.Restarts == 0 {
-		if err := attempts.Clear(); err != nil {
-			return false, failure(fault.CannotWrite, "the number of failed runs cannot be reset: %s", err)
-		}
+	n := 1 // where systemd does not answer
+	if u, err := h.Units.Look(ctx, h.Self); err == nil {
+		n = int(u.Restarts)
+	}
+	if n == 0 || !commit.NeedsDelay(readLastRun(h).Code, n) {
 		return false, nil
 	}
 	wait := commit.RetryDelay(n, h.Jitter())

@@ -586,6 +586,10 @@ func (n *openNode) Generation() int {
 
 // ApplyOptions returns the options for applying p.
 func (n *openNode) ApplyOptions(p *boot.Plan) commit.Options {
+	if !p.Complete {
+		return commit.Options{Plan: p}
+	}
+
 	o := commit.Options{
 		Store:     n.Store,
 		Plan:      p,

@@ -32,8 +32,8 @@ func (p *planner) Close() {
 	}
 }
 
-// Plan opens the node again and evaluates its site.
-func (p *planner) Plan(ctx context.Context) *boot.Plan {
+// Plan opens the node again and evaluates its site. It returns the plan, with what applying it needs if it is complete.
+func (p *planner) Plan(ctx context.Context) commit.Options {
 	p.Close()
 
 	now := p.Host.Clock.Now
@@ -43,13 +43,13 @@ func (p *planner) Plan(ctx context.Context) *boot.Plan {
 	p.Report.Span(report.KindStep, "read the site", began, took)
 	if err != nil {
 		failed := origin.Error(fault.Internal, hcl.Range{}, "The site cannot be opened", "%s", err)
-		return &boot.Plan{Diagnostics: hcl.Diagnostics{failed}}
+		return commit.Options{Plan: &boot.Plan{Diagnostics: hcl.Diagnostics{failed}}}
 	}
 
 	p.node = n
 	n.source = timeQuestions(n.source, now, p.Report.StageSpan)
 	if diags.HasErrors() {
-		return &boot.Plan{Site: n.Site, Diagnostics: diags}
+		return commit.Options{Plan: &boot.Plan{Site: n.Site, Diagnostics: diags}}
 	}
 
 	stopExtending := p.Host.extendTimeout()
@@ -63,8 +63,16 @@ func (p *planner) Plan(ctx context.Context) *boot.Plan {
 	})
 	out.Diagnostics = append(diags, out.Diagnostics...)
 	keepCounter(p.Where.stateDir(), out)
+	o := n.ApplyOptions(out)
+	if !out.Complete {
+		return o
+	}
 
-	return out
+	o.Flags = commit.Flags(out)
+	o.Healthz = commit.HealthzURL(out)
+	o.NodeName = commit.NodeName(out, p.Host.Hostname)
+
+	return o
 }
 
 func newEvent(e boot.Event) report.Event {
@@ -78,15 +86,6 @@ func newEvent(e boot.Event) report.Event {
 		Summary: e.Summary,
 		Took:    e.Took,
 	}
-}
-
-// Options returns the options for applying b.
-func (p *planner) Options(b *boot.Plan) commit.Options {
-	o := p.node.ApplyOptions(b)
-	o.Flags = commit.Flags(b)
-	o.Healthz = commit.HealthzURL(b)
-	o.NodeName = commit.NodeName(b, p.Host.Hostname)
-	return o
 }
 
 // Remember stores the output of the kubelet's binary, so that later boots do not start it. Stored output of the same

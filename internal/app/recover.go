@@ -57,7 +57,8 @@ func (e *Env) Recover(ctx context.Context, root string) (Recovered, error) {
 	case h.isBelow():
 		_, err = store.Recover()
 	case !was.IsUnfinished() || store.Outdated(was):
-		_, err = h.machine(store, nil).Recover(ctx) // removes files that were staged and never committed
+		// removes files that were staged and never committed
+		_, err = h.machine(store, nil).Enter(ctx, activation.Entry{On: activation.OnFinish})
 	}
 	if err != nil {
 		return Recovered{}, addMessages(err)
@@ -103,11 +104,12 @@ func describeRecovered(store *generation.Store, was *generation.Journal) (r Reco
 // finishInterrupted brings every file to one generation, opens the gate on it, and judges it.
 func (e *Env) finishInterrupted(ctx context.Context, h *Host, store *generation.Store) error {
 	rep := e.startReport(h, true)
-	res := h.newRun(store, rep).Verify(ctx)
-	_, err := rep.Finish(res.Code, res.Summary)
+	r := h.newRun(store, rep)
+	r.Verify(ctx)
+	_, err := rep.Finish(r.Code, r.Summary)
 	e.sayError(err)
 
-	return faultOf(res)
+	return faultOf(r.Result)
 }
 
 // faultOf returns the error of a command whose entry failed.

@@ -79,24 +79,15 @@ func (e *Env) run(ctx context.Context, o RunOptions) (Ran, error) {
 
 // waitToRun waits as long as failed runs of this boot require. It returns Ended if a waiting request was served instead
 // of the run.
-func (e *Env) waitToRun(ctx context.Context, h *Host, attempts commit.Attempts) error {
+func (e *Env) waitToRun(ctx context.Context, h *Host) error {
 	if e.Serve == nil {
 		return nil
 	}
-	asked, err := h.waitToRetry(ctx, attempts)
+	asked, err := h.waitToRetry(ctx)
 	if err != nil || !asked || h.Self != ApplyUnit {
 		return err
 	}
 	return e.serveAll(h)
-}
-
-// countAttempt counts a failed run, or clears the count.
-func (e *Env) countAttempt(h *Host, attempts commit.Attempts, hasFailed bool) {
-	if hasFailed {
-		e.countFailure(h, attempts)
-		return
-	}
-	e.sayError(attempts.Clear())
 }
 
 // newRun returns a run that can recover, verify and roll back, but not plan.
@@ -122,15 +113,14 @@ func (e *Env) runNode(ctx context.Context, h *Host, o RunOptions) (Ran, error) {
 		return Ran{}, err
 	}
 
-	attempts := commit.Attempts{Dir: h.RunDir}
-	if err := e.waitToRun(ctx, h, attempts); err != nil {
+	if err := e.waitToRun(ctx, h); err != nil {
 		return Ran{}, err
 	}
 
 	began := h.Clock.Now()
 	store, err := h.lock(ctx)
 	if err != nil {
-		e.reportUnopened(h, attempts, err)
+		e.reportUnopened(h, err)
 		return Ran{}, addMessages(err)
 	}
 	defer store.Close()
@@ -153,7 +143,6 @@ func (e *Env) runNode(ctx context.Context, h *Host, o RunOptions) (Ran, error) {
 		e.sayError(commit.KeepMachine(store, machineid.Of(h.Root), true))
 	}
 	r := h.newRun(store, rep)
-	r.Options = p.Options
 	r.Retry = o.Retry
 	r.Off = h.isOff()
 
@@ -161,14 +150,15 @@ func (e *Env) runNode(ctx context.Context, h *Host, o RunOptions) (Ran, error) {
 	defer waitForConditions()
 	waitForNode := h.beginRivalLook(ctx, r)
 	defer waitForNode()
-	r.Plan = func(ctx context.Context) *boot.Plan {
-		defer waitForConditions()
-		defer waitForNode()
-		return p.Plan(ctx)
+	for isEnded := r.Begin(ctx); !isEnded; {
+		options := p.Plan(ctx)
+		waitForConditions()
+		waitForNode()
+		isEnded = r.Apply(ctx, options)
 	}
-	res := r.Do(ctx)
 	waitForConditions()
 	waitForNode()
+	res := r.Result
 
 	e.sayError(commit.KeepMachine(store, machineid.Of(h.Root), false))
 
@@ -178,13 +168,10 @@ func (e *Env) runNode(ctx context.Context, h *Host, o RunOptions) (Ran, error) {
 		e.keepConditions(h, p, res)
 	}
 
-	isUnfinished := res.Code == fault.Interrupted && store.ReadOnly() != nil // the next run cannot finish it either
-	e.countAttempt(h, attempts, isUnfinished || commit.NeedsDelay(res.Code))
-
-	if !isReported(r, res) {
+	if !isReported(r) {
 		e.printOnConsole(h, res.Code, res.Summary)
 	}
-	status := e.finishReport(ctx, h, r, res, commit.Ending{Code: res.Code, Summary: res.Summary})
+	status := e.finishReport(ctx, h, r, commit.Ending{Code: res.Code, Summary: res.Summary})
 	out := Ran{Result: res}
 	for _, reason := range status.Degraded {
 		out.Degraded = append(out.Degraded, boot.Degraded{Code: fault.Code(reason.Code), Summary: reason.Summary})
@@ -205,37 +192,27 @@ func (e *Env) runNode(ctx context.Context, h *Host, o RunOptions) (Ran, error) {
 // finishReport writes the status and the annotations of an entry that has ended, unless the process that took over has
 // done that. It returns the status.
 func (e *Env) finishReport(
-	ctx context.Context, h *Host, r *commit.Run, res commit.Result, end commit.Ending,
+	ctx context.Context, h *Host, r *commit.Run, end commit.Ending,
 ) report.Status {
-	if isReported(r, res) {
+	if isReported(r) {
 		return r.Report.Status()
 	}
 
 	status, err := r.Report.Finish(end.Code, end.Summary)
 	e.sayError(err)
-	e.annotate(ctx, h, r, res)
+	e.annotate(ctx, h, r)
 
 	return status
 }
 
 // isReported reports whether the process that took over has reported this entry.
-func isReported(r *commit.Run, res commit.Result) bool {
-	return res.Outcome.Overtaken && r.Report.IsOvertaken()
-}
-
-// countFailure counts a run that failed. A run by hand is not repeated, so it does not count.
-func (e *Env) countFailure(h *Host, attempts commit.Attempts) {
-	if h.Self == "" {
-		return
-	}
-	if err := attempts.AddFailure(); err != nil {
-		e.Say(err.Error())
-	}
+func isReported(r *commit.Run) bool {
+	return r.Outcome.Overtaken && r.Report.IsOvertaken()
 }
 
 // reportUnopened reports a run that could not open the generations, and writes the reason at the gate if that is shut.
 // Where another prelet holds the lock, that one reports.
-func (e *Env) reportUnopened(h *Host, attempts commit.Attempts, err error) {
+func (e *Env) reportUnopened(h *Host, err error) {
 	code := fault.CodeOf(err)
 	if code == fault.Locked {
 		return
@@ -251,7 +228,6 @@ func (e *Env) reportUnopened(h *Host, attempts commit.Attempts, err error) {
 	if gateErr != nil || reportErr != nil {
 		e.Say(errors.Join(gateErr, reportErr).Error())
 	}
-	e.countFailure(h, attempts)
 }
 
 // machineBelow returns the machine of the files below a root. The host name of an image is not that of a machine.
@@ -291,7 +267,7 @@ func (e *Env) runRoot(ctx context.Context, h *Host, o RunOptions) (Ran, error) {
 
 	p := n.planUnless(ctx, diags, e.Progress)
 	keepCounter(o.stateDir(), p)
-	res := commit.RunBelowRoot(p, n.ApplyOptions, o.Retry, o.Root)
+	res := commit.RunBelowRoot(n.ApplyOptions(p), o.Retry, o.Root)
 	if res.Err == nil && o.Hardware == "" {
 		e.sayError(commit.KeepMachine(store, machineBelow(o.Root), false))
 	}

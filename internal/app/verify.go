@@ -115,14 +115,15 @@ func (e *Env) verifyNewer(ctx context.Context, h *Host, store *generation.Store,
 	}
 
 	rep := e.startReport(h, true)
-	res, _ := h.newRun(store, rep).EndNewer(ctx)
-	_, err = rep.Finish(res.Code, res.Summary)
+	r := h.newRun(store, rep)
+	r.EndNewer(ctx)
+	_, err = rep.Finish(r.Code, r.Summary)
 	e.sayError(err)
 	if h.Self != "" { // prelet.service shows this failure
-		res.Code = ""
+		r.Code = ""
 	}
 
-	return Verified{Result: res}, nil
+	return Verified{Result: r.Result}, nil
 }
 
 // readSettled returns the current generation if no journal is open and the gate is open.
@@ -206,13 +207,13 @@ func (e *Env) judge(ctx context.Context, h *Host, store *generation.Store) commi
 	last := readLastRun(h)
 	rep := e.startReport(h, true)
 	r := h.newRun(store, rep)
-	res := r.Verify(ctx)
+	r.Verify(ctx)
 
-	reported, code := commit.DecideVerify(res, last, h.Self != "")
-	e.finishReport(ctx, h, r, res, reported)
-	res.Code = code
+	reported, code := commit.DecideVerify(r.Result, last, h.Self != "")
+	e.finishReport(ctx, h, r, reported)
+	r.Code = code
 
-	return res
+	return r.Result
 }
 
 // describeWithoutGeneration describes a node whose store has no current generation: prelet has not written one yet,
@@ -334,11 +335,11 @@ func requestRun(ctx context.Context, h *Host, why string) (asked string, err err
 func (e *Env) keepWithoutRun(ctx context.Context, h *Host, store *generation.Store, why string) (Verified, error) {
 	rep := e.startReport(h, true)
 	r := h.newRun(store, rep)
-	res := r.KeepWithoutRun(ctx, failure(fault.Systemd, "%s", why))
+	r.KeepWithoutRun(ctx, failure(fault.Systemd, "%s", why))
 
-	e.printOnConsole(h, res.Code, res.Summary)
-	_, err := rep.Finish(res.Code, res.Summary)
-	res.Code = "" // prelet.service shows the failure
+	e.printOnConsole(h, r.Code, r.Summary)
+	_, err := rep.Finish(r.Code, r.Summary)
+	r.Code = "" // prelet.service shows the failure
 
-	return Verified{Result: res}, err
+	return Verified{Result: r.Result}, err
 }

@@ -235,22 +235,22 @@ func (r *Run) findInPlace(cur *generation.Info) (*generation.Info, error) {
 }
 
 // proposeGeneration returns the files of a generation as a proposal. Damaged parts other than the files are taken
-// from the site's plan p, which is held. ok is false for the state before prelet.
-func (r *Run) proposeGeneration(
-	p *boot.Plan, cur *generation.Info,
+// from the site's plan, which is held. ok is false for the state before prelet.
+func (a *attempt) proposeGeneration(
+	cur *generation.Info,
 ) (out generation.Proposal, act activation.Plan, ok bool, err error) {
 	if cur.Status == generation.StatusDamaged || cur.Restores == 0 {
 		return out, act, false, nil
 	}
 
-	act, err = r.Machine.PlanOf(cur.Gen)
+	act, err = a.Machine.PlanOf(cur.Gen)
 	if err != nil {
 		return out, act, false, err
 	}
 
 	out = generation.Proposal{PlanID: cur.PlanID, ContentsOf: cur.Gen, Blobs: map[string][]byte{}}
 	for _, name := range []string{activation.PlanBlob, "plan.json", world.RecordingBlob, world.KeptBlob} {
-		blob, err := r.readBlob(p, cur.Gen, name, &act)
+		blob, err := a.readBlob(cur.Gen, name, &act)
 		if err != nil {
 			return out, act, false, err
 		}
@@ -260,7 +260,7 @@ func (r *Run) proposeGeneration(
 	}
 
 	for _, e := range cur.Entries {
-		t, isKept, err := r.proposeTarget(e, act.Retire)
+		t, isKept, err := a.proposeTarget(e, act.Retire)
 		if err != nil {
 			return out, act, false, err
 		}
@@ -273,24 +273,19 @@ func (r *Run) proposeGeneration(
 }
 
 // readBlob returns a part of a generation, or nil if the generation has none of this name. A damaged part is replaced
-// by that of the site's plan p, and a damaged activation plan by act with the node's name of p.
-func (r *Run) readBlob(
-	p *boot.Plan,
-	gen int,
-	name string,
-	act *activation.Plan,
-) ([]byte, error) {
-	blob, err := r.Store.Blob(gen, name)
+// by that of the site's plan, and a damaged activation plan by act with the node's name of that.
+func (a *attempt) readBlob(gen int, name string, act *activation.Plan) ([]byte, error) {
+	blob, err := a.Store.Blob(gen, name)
 
 	isDamaged := fault.CodeOf(err) == fault.NeedsPerson
 	switch {
 	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOENT):
 		return nil, nil
 	case isDamaged && name == activation.PlanBlob:
-		act.Node = r.Options(p).NodeName
+		act.Node = a.options.NodeName
 		return act.Encode()
 	case isDamaged:
-		known, err := buildBlobs(r.Options(p), *act, nil)
+		known, err := buildBlobs(a.options, *act, nil)
 		return known[name], err
 	default:
 		return blob, err

@@ -16,7 +16,7 @@ import (
 // false if nothing is to be reported: the site does not enable it, the generation in place is not good, or this is a
 // boot that reached no verdict. status is that of the run.
 func (r *Run) Annotation(
-	ctx context.Context, res Result, status report.Status,
+	ctx context.Context, status report.Status,
 ) (name string, a annotation.Report, ok bool) {
 	cur := readCurrent(r.Store)
 	if r.Off || cur == nil || cur.Status != generation.StatusGood {
@@ -29,10 +29,13 @@ func (r *Run) Annotation(
 	}
 
 	enabled := plan.Annotations
-	if isSitesPlan(res) {
-		enabled = annotationsOfSite(res)
+	if r.isSitesPlan() {
+		enabled = nil
+		if x := r.Plan.Node.Activation; x != nil {
+			enabled = (*activation.Annotations)(x.Annotations)
+		}
 	}
-	if enabled == nil || plan.Node == "" || !r.mayAnnotate(ctx, res, plan) {
+	if enabled == nil || plan.Node == "" || !r.mayAnnotate(ctx, plan) {
 		return "", a, false
 	}
 
@@ -48,15 +51,15 @@ func (r *Run) Annotation(
 
 // mayAnnotate reports whether this process has reached a good verdict, or is a run outside of the boot. A boot without
 // a change sends nothing, because a whole fleet may boot at once.
-func (r *Run) mayAnnotate(ctx context.Context, res Result, plan activation.Plan) bool {
-	verdict := res.Outcome.Verdict
-	if res.Outcome.InPlace != activation.Unchanged {
-		verdict = res.Outcome.InPlace
+func (r *Run) mayAnnotate(ctx context.Context, plan activation.Plan) bool {
+	verdict := r.Outcome.Verdict
+	if r.Outcome.InPlace != activation.Unchanged {
+		verdict = r.Outcome.InPlace
 	}
 	if verdict == activation.Good {
 		return true
 	}
-	if r.Plan == nil { // not a run
+	if !r.plans { // not a run
 		return false
 	}
 
@@ -66,18 +69,10 @@ func (r *Run) mayAnnotate(ctx context.Context, res Result, plan activation.Plan)
 }
 
 // isSitesPlan reports whether the generation in place is that of the site's plan.
-func isSitesPlan(res Result) bool {
-	isComplete := res.Plan != nil && res.Plan.Complete
+func (r *Run) isSitesPlan() bool {
+	isComplete := r.Plan != nil && r.Plan.Complete
 
-	return isComplete && res.Code == "" && res.Held == "" && res.Outcome.From == 0
-}
-
-func annotationsOfSite(res Result) *activation.Annotations {
-	if res.Plan.Node.Activation == nil {
-		return nil
-	}
-
-	return (*activation.Annotations)(res.Plan.Node.Activation.Annotations)
+	return isComplete && r.Code == "" && r.Held == "" && r.Outcome.From == 0
 }
 
 // listReasons returns why a node is degraded. A held plan is a reason too.

@@ -413,9 +413,10 @@ func encodePlan(p *boot.Plan, on machineid.Machine, adopted []boot.StoredFile) (
 	return json.Marshal(doc)
 }
 
-// RunBelowRoot commits a plan below a root where no unit runs, so there is no verdict. options is called for a complete
-// plan only. root is for messages. Held plans do not count there; a pin does, unless retry releases it with the commit.
-func RunBelowRoot(p *boot.Plan, options func(*boot.Plan) Options, retry bool, root string) Result {
+// RunBelowRoot commits a plan below a root where no unit runs, so there is no verdict. root is for messages. Held plans
+// do not count there; a pin does, unless retry releases it with the commit.
+func RunBelowRoot(o Options, retry bool, root string) Result {
+	p := o.Plan
 	res := Result{Plan: p, Code: p.Code()}
 	if !p.Complete {
 		res.Reason = describeFailure(p, nil)
@@ -423,7 +424,6 @@ func RunBelowRoot(p *boot.Plan, options func(*boot.Plan) Options, retry bool, ro
 		return res
 	}
 
-	o := options(p)
 	o.Machine.Host = "" // an image's name is not that of a machine
 
 	if why, isPinned := WhyPinned(o.Store); isPinned && !retry {

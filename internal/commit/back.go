@@ -1,23 +1,21 @@
 package commit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/prelet/prelet/internal/commit/activation"
 	"github.com/prelet/prelet/internal/commit/generation"
+	"github.com/prelet/prelet/internal/fault"
 )
 
-// PinAndRollBack pins a generation before it rolls back to it. A process that is killed in between leaves a node that
+// pinAndRollBack pins a generation before it rolls back to it. A process that is killed in between leaves a node that
 // applies nothing and reports that, and not a node that silently applies the unwanted plan again. If the rollback fails
 // with nothing changed, the previous pin is restored.
-func PinAndRollBack(
-	s *generation.Store,
-	to int,
-	why string,
-	do func() (int, error),
-) (int, error) {
+func pinAndRollBack(s *generation.Store, to int, do func() (int, error)) (int, error) {
 	was, err := s.Holds()
 	if err != nil {
 		return 0, err
@@ -28,7 +26,7 @@ func PinAndRollBack(
 		return 0, err
 	}
 
-	if err := s.Pin(to, why); err != nil {
+	if err := s.Pin(to, generation.ByHand); err != nil {
 		return 0, err
 	}
 
@@ -74,45 +72,68 @@ func readInPlace(s *generation.Store) (out inPlace, err error) {
 	return out, err
 }
 
-// RollBack rolls back by hand to the generation that choose returns. choose is called after an interrupted change is
-// finished.
-func (r *Run) RollBack(ctx context.Context, why string, choose func() (int, error)) Result {
-	if _, err := r.Machine.Recover(ctx); err != nil {
-		return r.endBroken(ctx, fmt.Errorf("recovering what an interrupted run left: %w", err))
+// RollBack rolls back by hand, and returns the generation whose contents are in place. to is a generation, NewestGood, or
+// 0 for the state before prelet. An interrupted change is finished first.
+func (r *Run) RollBack(ctx context.Context, to int) (goal int) {
+	if _, err := r.Machine.Enter(ctx, activation.Entry{On: activation.OnFinish}); err != nil {
+		r.endBroken(ctx, fmt.Errorf("recovering what an interrupted run left: %w", err))
+		return to
 	}
 
-	to, err := choose()
-	if err == nil {
-		other := r.whyForeign(to)
+	e := ending{on: activation.OnRollback}
+	e.to, e.enterErr = FindTarget(r.Store, to)
+	if e.enterErr == nil {
+		other := r.whyForeign(e.to)
 		if other != "" { // before anything is pinned
-			err = activation.ForeignFault(to, other)
+			e.enterErr = activation.ForeignFault(e.to, other)
 		}
 	}
 
-	var out activation.Outcome
+	if e.enterErr == nil {
+		_, e.enterErr = pinAndRollBack(r.Store, e.to, func() (gen int, err error) {
+			entry := activation.Entry{On: e.on, To: e.to, Why: generation.ByHand}
+			e.Outcome, err = r.Machine.Enter(ctx, entry)
 
-	if err == nil {
-		_, err = PinAndRollBack(r.Store, to, why, func() (int, error) {
-			out, err = r.Machine.GoBack(ctx, to, why)
-
-			return out.Generation, err
+			return e.Outcome.Generation, err
 		})
 	}
 
-	if err == nil && out.Code == "" {
-		out.Why = "" // a rollback by hand and a verdict need no reason
+	if e.enterErr == nil && e.Outcome.Code == "" {
+		e.Outcome.Why = "" // a rollback by hand and a verdict need no reason
 	}
 
-	e := ending{
-		kind:        byHand,
-		to:          to,
-		why:         why,
-		out:         out,
-		activateErr: err,
-		changed:     err == nil,
+	e.Changed = e.enterErr == nil
+	r.end(ctx, e)
+	r.collect()
+
+	return e.to
+}
+
+// RollBackBelowRoot rolls back by hand below a root, where no unit runs. It returns the new generation and the one whose
+// contents it has.
+func RollBackBelowRoot(s *generation.Store, to int) (gen, goal int, err error) {
+	if _, err := s.Recover(); err != nil {
+		return 0, 0, err
+	}
+	if err := activation.Newer(s); err != nil {
+		return 0, 0, err
+	}
+	goal, err = FindTarget(s, to)
+	if err != nil {
+		return 0, 0, err
+	}
+	cur, err := s.Current()
+	if err != nil {
+		return 0, 0, err
+	}
+	gen, err = pinAndRollBack(s, goal, func() (int, error) {
+		return s.Rollback(cur.Gen, goal, generation.ByHand, false)
+	})
+	if err == nil {
+		err = s.Good(gen, nil)
 	}
 
-	return r.collect(r.end(ctx, nil, hold{}, e))
+	return gen, goal, err
 }
 
 // whyForeign returns why a generation belongs to another machine, or "".
@@ -122,4 +143,79 @@ func (r *Run) whyForeign(gen int) string {
 	}
 
 	return r.Machine.Foreign(gen)
+}
+
+// NewestGood selects the last good generation before the current one.
+const NewestGood = -1
+
+// FindTarget returns the generation to go back to.
+func FindTarget(store *generation.Store, to int) (int, error) {
+	all, err := store.List()
+	if err != nil {
+		return 0, err
+	}
+	if len(all) == 0 {
+		return 0, usageFault("cannot roll back: no generation is in place")
+	}
+	now := all[len(all)-1]
+	switch {
+	case to == now.Gen:
+		return 0, usageFault("generation %d is in place", to)
+	case to == NewestGood:
+		return findNewestGood(store, all)
+	case to != 0 && !slices.ContainsFunc(all, isReadable(to)):
+		return 0, usageFault("generation %d is not kept, or cannot be read; prelet history lists the kept ones", to)
+	}
+	return to, checkTarget(store, all, to)
+}
+
+// findNewestGood returns the newest generation before the one in place that was good and can be gone back to.
+func findNewestGood(store *generation.Store, all []generation.Info) (int, error) {
+	now := all[len(all)-1]
+	var refused error
+	for _, g := range slices.Backward(all[:len(all)-1]) {
+		if g.Status != generation.StatusGood || g.Gen == now.Restores {
+			continue
+		}
+		err := checkTarget(store, all, g.Gen)
+		if err == nil {
+			return g.Gen, nil
+		}
+		refused = cmp.Or(refused, err)
+	}
+	if refused != nil {
+		return 0, refused
+	}
+	return 0, usageFault("no earlier generation was good; name one (prelet history), or 0 for as before prelet")
+}
+
+// checkTarget refuses a generation that cannot be gone back to, before the kubelet is stopped for it: its file is
+// damaged, or it is as before prelet, which is not known.
+func checkTarget(store *generation.Store, all []generation.Info, to int) error {
+	isBefore := func(g generation.Info) bool {
+		return g.Gen == to && g.Restores == 0
+	}
+	if to == 0 || slices.ContainsFunc(all, isBefore) {
+		return store.KnowsBefore()
+	}
+	if err := store.Intact(to); err != nil {
+		return &fault.Fault{
+			Code:    fault.Usage,
+			Summary: fmt.Sprintf("generation %d is damaged, so a rollback to it is not possible", to),
+			Why:     generation.DescribeDamage(err),
+			Next:    "prelet rollback without a number uses the newest intact good one",
+		}
+	}
+	return nil
+}
+
+// isReadable returns a function that reports whether a generation has the number gen and is not damaged.
+func isReadable(gen int) func(generation.Info) bool {
+	return func(g generation.Info) bool {
+		return g.Gen == gen && g.Status != generation.StatusDamaged
+	}
+}
+
+func usageFault(format string, args ...any) error {
+	return &fault.Fault{Code: fault.Usage, Summary: fmt.Sprintf(format, args...)}
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/commit/activation"
 	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/fault"
@@ -14,202 +13,138 @@ import (
 	"github.com/prelet/prelet/internal/report"
 )
 
-// endingKind is the way in which a run ends.
-type endingKind int
-
-const (
-	activated   endingKind = iota // committed, or there was nothing to commit
-	failed                        // before the commit: the plan, a credential, a file, systemd, a signal
-	broken                        // the files may be mixed, or the generations could not be read
-	withoutSite                   // no site was found
-	switchedOff                   // prelet=off
-	madeByNewer                   // a newer prelet made the generation in place
-	byHand                        // prelet rollback
-)
-
-// ending contains all inputs of the decision how a run ends. The caller of end sets the first fields, and end the
-// others.
+// ending is how the machine was entered last and what came of it: all inputs of the decision how an entry ends. decide
+// completes its Result.
 type ending struct {
-	kind    endingKind
-	changed bool // a generation was committed
+	// Result has the plan, the outcome, and whether a generation was committed. After a failure before the commit also
+	// its code, its reason in one line, and an error that is not in the plan's diagnostics.
+	Result
+	on       activation.Trigger // OnChange is also an entry that was chosen because of a plan
+	isBroken bool               // it was not entered: the files may be mixed, or the generations cannot be read
+	isNewer  bool               // of OnOff: because a newer prelet made the generation in place
+	attempt  attempt            // the zero value without a plan
+	enterErr error              // of the machine
 
-	code     fault.Code // of the failure; "" without one
-	failure  string     // the failure in one line
-	err      error      // an error that is not in the plan's diagnostics
-	planCode fault.Code // of the plan's first error; "" without one
-	stopped  bool       // by a signal; code is fault.Interrupted then
-	lastGood bool       // the node has joined, and the site allows it to continue without the cluster
+	planCode         fault.Code // of the plan's first error; "" without one
+	lastGood         bool       // the node has joined, and the site allows it to continue without the cluster
+	to               int        // of OnRollback: the pinned generation
+	generationBefore int        // of OnNoSite: the generation in place when the run began; 0: there never was one
 
-	to               int    // the pinned generation
-	why              string // the reason given with that choice
-	generationBefore int    // the generation in place when the run began; 0: there never was one
+	// The state of the node after that.
 
-	// The result of the activation. If the run has activated nothing, carryOut does, and end sets both.
-	out         activation.Outcome
-	activateErr error
+	planHeld   string // why the site's plan is not applied; "" when it is
+	isGateShut bool   // as far as it could be read
+	isGood     bool   // the generation in place was judged good
+	isForeign  bool   // the generation in place was made on another machine
+	mixed      string // why the files are not those of the generation in place, although the gate stays open
 
-	// What inspect has found after that.
+	// The decision, in addition to Result.
 
-	planHeld      string // why the site's plan is not applied; "" when it is
-	releaseFailed bool   // the plan was to be released, and that failed before the commit
-	isGateShut    bool   // as far as it could be read
-	isGood        bool   // the generation in place was judged good
-	isForeign     bool   // the generation in place was made on another machine
-	mixed         string // why the files are not those of the generation in place, although the gate stays open
+	gateShut string          // why the gate is shut; "" when it is open, or when that was reported before
+	degraded []report.Reason // deviations from the site
+	isQuiet  bool            // the generation in place is not reported
 }
 
-// hold is whether a plan is held.
-type hold struct {
-	why     string // "" when it is not held
-	release bool   // the plan is released with the commit
-}
-
-// outcome is how a run ends.
-type outcome struct {
-	code          fault.Code
-	summary       string // one line
-	reason        string // what failed before the commit
-	err           error
-	planHeld      string          // why the site's plan is not applied
-	gateShut      string          // why the gate is shut; "" when it is open, or when that was reported before
-	degradedFirst []report.Reason // deviations from the site, reported before the generation in place
-	degraded      []report.Reason // the same, reported after the generation in place
-	quiet         bool            // the generation in place is not reported
-}
-
-// decideEnding returns how a run ends. It is pure, and the only place of this decision.
-func decideEnding(e ending) outcome {
-	var o outcome
-
-	switch e.kind {
-	case failed:
-		o = decideFailed(e)
-	case broken:
-		o = decideBroken(e)
-	case withoutSite:
-		o = decideWithoutSite(e)
-	case switchedOff:
-		o = decideSwitchedOff(e)
-	case madeByNewer:
-		o = decideMadeByNewer(e)
-	case byHand:
-		o = decideByHand(e)
+// decide decides how an entry ends. It is pure, and the only place of this decision.
+func (e *ending) decide() {
+	switch {
+	case e.isBroken:
+		e.decideBroken()
+	case e.enterErr != nil && (e.on == activation.OnOff || e.on == activation.OnRollback):
+		e.fail()
+		e.isQuiet = true
+	case e.isNewer:
+		e.decideNewer()
+	case e.on == activation.OnFailed:
+		e.decideFailed()
+	case e.on == activation.OnNoSite:
+		e.decideWithoutSite()
+	case e.on == activation.OnOff:
+		e.decideSwitchedOff()
+	case e.on == activation.OnRollback:
+		e.decideByHand()
 	default:
-		o = decideActivated(e)
+		e.decideActivated()
 	}
 
-	if e.planHeld != "" {
-		addHeld(&o, e)
-	}
-
-	return o
-}
-
-// addHeld adds to an outcome that the site's plan is held.
-func addHeld(o *outcome, e ending) {
-	o.planHeld = e.planHeld
-	note := report.Reason{Code: string(fault.Held), Summary: e.planHeld}
-
-	if e.releaseFailed {
-		o.degraded = append(o.degraded, note)
+	if e.planHeld == "" {
 		return
 	}
 
-	o.degradedFirst = append(o.degradedFirst, note)
-	if o.code == "" {
-		o.summary += "; the site's plan is held"
+	e.Held = e.planHeld
+	e.degrade(fault.Held, e.planHeld)
+	if e.Code == "" {
+		e.Summary += "; the site's plan is held"
 	}
+}
+
+func (e *ending) degrade(code fault.Code, why string) {
+	e.degraded = append(e.degraded, report.Reason{Code: string(code), Summary: why})
+}
+
+// fail ends with the error of the machine.
+func (e *ending) fail() {
+	e.Code = fault.CodeOf(e.enterErr)
+	e.Err = e.enterErr
+	e.Summary = e.enterErr.Error()
 }
 
 // decideActivated handles a run that reached activation, with a commit or without one.
-func decideActivated(e ending) outcome {
-	if e.activateErr != nil {
-		return decideActivateFailed(e)
+func (e *ending) decideActivated() {
+	if e.Outcome.Held {
+		e.Held = e.Outcome.Why
 	}
 
-	o := outcome{
-		code:     e.out.Code,
-		gateShut: e.out.HeldBack,
-		summary:  e.out.HeldBack,
-	}
-	if o.summary == "" {
-		o.summary = Summarize(e.out, e.changed)
-	}
+	if e.enterErr != nil {
+		e.fail()
+		if e.isGateShut {
+			e.gateShut = e.Summary
+		}
 
-	if e.out.Held {
-		o.planHeld = e.out.Why
+		return
 	}
 
-	return o
-}
-
-// decideActivateFailed handles an error of activation.
-func decideActivateFailed(e ending) outcome {
-	why := e.activateErr.Error()
-
-	o := outcome{
-		code:    fault.CodeOf(e.activateErr),
-		err:     e.activateErr,
-		summary: why,
-	}
-	if e.out.Held {
-		o.planHeld = e.out.Why
-	}
-
-	if e.isGateShut {
-		o.gateShut = why
-	}
-
-	return o
+	e.Code = e.Outcome.Code
+	e.gateShut = e.Outcome.HeldBack
+	e.Summary = cmp.Or(e.Outcome.HeldBack, Summarize(e.Outcome, e.Changed))
 }
 
 // decideFailed handles a failure before the commit, and is the place where a failure of the cluster becomes a success:
 // that is fixed on the cluster's side, so a node that has joined and has a good generation starts, and its run does not
 // fail. After other failures the generation in place stays too, and the run fails.
-func decideFailed(e ending) outcome {
-	o := outcome{
-		code:     e.code,
-		err:      e.err,
-		reason:   e.failure,
-		summary:  e.failure,
-		gateShut: e.out.HeldBack,
+func (e *ending) decideFailed() {
+	e.Summary = e.Reason
+	if e.enterErr != nil {
+		e.Err = errors.Join(e.Err, fmt.Errorf("the generation in place could not be kept: %w", e.enterErr))
+		e.Summary += "; " + e.enterErr.Error()
+
+		return
 	}
 
-	if e.activateErr != nil {
-		o.err = errors.Join(e.err, fmt.Errorf("the generation in place could not be kept: %w", e.activateErr))
-		o.summary = e.failure + "; " + e.activateErr.Error()
-		o.gateShut = ""
-
-		return o
+	e.gateShut = e.Outcome.HeldBack
+	if e.gateShut != "" || e.Outcome.Generation == 0 {
+		return
 	}
 
-	if e.out.HeldBack != "" || e.out.Generation == 0 {
-		return o
+	if e.Outcome.From != 0 { // it had no verdict yet, and was unhealthy
+		e.Summary += "; " + Summarize(e.Outcome, true)
+	} else {
+		e.Summary += "; " + e.describeStay("stays in charge")
 	}
 
-	o.summary = e.failure + "; " + describeStay(e, "stays in charge")
-	if e.out.From != 0 { // it had no verdict yet, and was unhealthy
-		o.summary = e.failure + "; " + Summarize(e.out, true)
+	e.degrade(cmp.Or(e.planCode, e.Code), e.Summary)
+	if e.lastGood && e.isGood && isClusterCode(e.Code) {
+		e.Code = e.Outcome.Code
 	}
-
-	reportedCode := cmp.Or(e.planCode, e.code)
-	o.degraded = []report.Reason{{Code: string(reportedCode), Summary: o.summary}}
-
-	mayContinue := e.lastGood && e.isGood
-	if mayContinue && isClusterCode(e.code) {
-		o.code = e.out.Code
-	}
-
-	return o
 }
 
 // describeStay returns that the generation in place stays, or which of its files differs and what changes that.
-func describeStay(e ending, stays string) string {
+func (e *ending) describeStay(stays string) string {
 	if e.mixed != "" {
 		return e.mixed + "; the kubelet keeps running, and the next run that does not fail writes it again"
 	}
 
-	return fmt.Sprintf("generation %d %s", max(e.out.Generation, e.generationBefore), stays)
+	return fmt.Sprintf("generation %d %s", max(e.Outcome.Generation, e.generationBefore), stays)
 }
 
 // isClusterCode reports whether a failure is caused by the cluster.
@@ -227,177 +162,111 @@ func isClusterCode(code fault.Code) bool {
 
 // decideBroken handles a failure while the files may be mixed, or while the generations cannot be read: the gate stays
 // as it is; at boot that is shut.
-func decideBroken(e ending) outcome {
-	o := outcome{
-		code:    e.code,
-		summary: e.failure,
-		err:     e.err,
-		quiet:   true,
-	}
+func (e *ending) decideBroken() {
+	e.Summary = e.Reason
+	e.isQuiet = true
 	if e.isGateShut {
-		o.gateShut = e.failure
-		o.err = errors.Join(e.err, e.activateErr)
+		e.gateShut = e.Reason
+		e.Err = errors.Join(e.Err, e.enterErr)
 	}
-
-	return o
 }
 
 // decideWithoutSite handles a node without a site: prelet is not in use, or the generation in place stays.
-func decideWithoutSite(e ending) outcome {
-	o := decideActivated(e)
+func (e *ending) decideWithoutSite() {
+	e.decideActivated()
 
-	switch {
-	case e.generationBefore == 0 && o.code == "":
-		o.summary = "no site was found, so prelet is not in use; the kubelet starts as it is"
-	case e.generationBefore != 0:
-		stays := "the site is gone; " + describeStay(e, "stays")
-		o.degradedFirst = []report.Reason{{Code: string(fault.NoSite), Summary: stays}}
-
-		switch {
-		case o.code == "" && e.out.HeldBack != "":
-			o.code = fault.NoSite
-			o.summary = e.out.HeldBack
-		case e.mixed != "":
-			o.summary = stays
+	if e.generationBefore == 0 {
+		if e.Code == "" {
+			e.Summary = "no site was found, so prelet is not in use; the kubelet starts as it is"
 		}
+
+		return
 	}
 
-	return o
-}
+	stays := "the site is gone; " + e.describeStay("stays")
+	e.degrade(fault.NoSite, stays)
 
-// failQuietly returns the outcome of an error after which the generation in place is not reported.
-func failQuietly(err error) outcome {
-	return outcome{
-		code:    fault.CodeOf(err),
-		err:     err,
-		summary: err.Error(),
-		quiet:   true,
+	switch {
+	case e.Code == "" && e.Outcome.HeldBack != "":
+		e.Code = fault.NoSite
+	case e.mixed != "":
+		e.Summary = stays
 	}
 }
 
 // decideSwitchedOff handles prelet=off: the gate opens on the generation in place, judged or not.
-func decideSwitchedOff(e ending) outcome {
-	if e.activateErr != nil {
-		return failQuietly(e.activateErr)
-	}
-
-	why := "nothing was planned, changed or judged: prelet=off is on the kernel command line"
+func (e *ending) decideSwitchedOff() {
+	e.Summary = "nothing was planned, changed or judged: prelet=off is on the kernel command line"
 	if e.isForeign {
-		why += fmt.Sprintf(
+		e.Summary += fmt.Sprintf(
 			"; generation %d was made on another machine, and the kubelet starts as that one",
-			e.out.Generation,
+			e.Outcome.Generation,
 		)
 	}
-
-	return outcome{
-		summary:  why,
-		degraded: []report.Reason{{Code: string(fault.Held), Summary: why}},
-	}
+	e.degrade(fault.Held, e.Summary)
 }
 
-// decideMadeByNewer handles a generation of a newer prelet: nothing is changed, and the gate opens if its files are in
-// place.
-func decideMadeByNewer(e ending) outcome {
-	if e.activateErr != nil {
-		return failQuietly(e.activateErr)
-	}
-	if e.out.HeldBack != "" {
-		why := e.out.HeldBack + "; " + e.failure
-		return outcome{code: e.code, err: e.err, summary: why, gateShut: why}
+// decideNewer handles a generation of a newer prelet: nothing is changed, and the gate opens if its files are in place.
+func (e *ending) decideNewer() {
+	if e.Outcome.HeldBack != "" {
+		e.Summary = e.Outcome.HeldBack + "; " + e.Reason
+		e.gateShut = e.Summary
+		return
 	}
 
-	why := fmt.Sprintf("generation %d stays: %s", e.out.Generation, e.failure)
-
-	return outcome{
-		summary:  why,
-		degraded: []report.Reason{{Code: string(e.code), Summary: why}},
-	}
+	e.Summary = fmt.Sprintf("generation %d stays: %s", e.Outcome.Generation, e.Reason)
+	e.degrade(e.Code, e.Summary)
+	e.Code = ""
+	e.Err = nil
 }
 
-// decideByHand handles a rollback by hand. A failed rollback is not reported.
-func decideByHand(e ending) outcome {
-	if e.activateErr != nil {
-		return failQuietly(e.activateErr)
-	}
-
-	held := fmt.Sprintf(
-		"generation %d is pinned (%s); to apply the site again: prelet rollback --release", e.to, e.why)
+// decideByHand handles a rollback by hand.
+func (e *ending) decideByHand() {
 	const format = "generation %d is in place by hand; it has the contents of generation %d"
-	chosen := fmt.Sprintf(format, e.out.Generation, e.to)
-	o := outcome{
-		code:          e.out.Code,
-		quiet:         true,
-		gateShut:      e.out.HeldBack,
-		summary:       chosen,
-		planHeld:      held,
-		degradedFirst: []report.Reason{{Code: string(fault.Held), Summary: held}},
+	e.Summary = fmt.Sprintf(format, e.Outcome.Generation, e.to)
+	if e.Outcome.Code != "" {
+		e.Summary += ": " + e.Outcome.Why
 	}
 
-	if e.out.Code != "" {
-		o.summary += ": " + e.out.Why
-	}
-
-	if e.out.Verdict == activation.Unknown {
-		unjudged := fmt.Sprintf(
-			"whether the kubelet is healthy with generation %d is not known; prelet verify checks it",
-			e.out.Generation,
-		)
-		o.degraded = []report.Reason{{Code: string(fault.Unjudged), Summary: unjudged}}
-	}
-
-	return o
+	e.Code = e.Outcome.Code
+	e.gateShut = e.Outcome.HeldBack
+	e.Held = fmt.Sprintf(
+		"generation %d is pinned (%s); to apply the site again: prelet rollback --release", e.to, generation.ByHand)
+	e.degrade(fault.Held, e.Held)
 }
 
-// end ends a run: it keeps the generation in place or shuts the gate, looks at the node after that, decides how the run
-// has ended, and reports it.
-func (r *Run) end(ctx context.Context, p *boot.Plan, h hold, e ending) Result {
-	e.out, e.activateErr = r.carryOut(ctx, e)
-	e = r.inspect(ctx, p, h, e)
-	o := decideEnding(e)
-	r.reportOutcome(p, e, o)
-
-	if e.kind == withoutSite && e.generationBefore == 0 {
-		p = nil // a missing site is not an error of the plan
-	}
-
-	return Result{
-		Plan:    p,
-		Outcome: e.out,
-		Changed: e.changed,
-		Held:    o.planHeld,
-		Code:    o.code,
-		Reason:  o.reason,
-		Summary: o.summary,
-		Err:     o.err,
-	}
+// end ends an entry: it looks at the node, decides how the entry has ended, and reports it.
+func (r *Run) end(ctx context.Context, e ending) {
+	r.inspect(ctx, &e)
+	e.decide()
+	r.reportEnding(e)
+	r.Result = e.Result
 }
 
-// inspect returns an ending with the state of the node after carryOut: the gate, the generation in place, and whether
-// the plan is held.
-func (r *Run) inspect(ctx context.Context, p *boot.Plan, h hold, e ending) ending {
-	e.isGateShut = r.isGateShut()
+// inspect reads the state of the node after the machine was entered: the gate, the generation in place, and whether the
+// plan is held.
+func (r *Run) inspect(ctx context.Context, e *ending) {
+	_, isOpen, err := r.Machine.Gate.State()
+	e.isGateShut = err == nil && !isOpen
 	e.isForeign = r.isForeign()
-	if (e.kind == failed || e.kind == withoutSite) && e.activateErr == nil && !e.isGateShut && e.out.HeldBack == "" {
+	stays := e.on == activation.OnFailed || e.on == activation.OnNoSite
+	if stays && e.enterErr == nil && !e.isGateShut && e.Outcome.HeldBack == "" {
 		e.mixed = r.Machine.WhyMixed(context.WithoutCancel(ctx))
 	}
 
-	hasFailed := e.err != nil || e.activateErr != nil
+	hasFailed := e.Err != nil || e.enterErr != nil
 
 	switch {
-	case h.why == "":
-	case !h.release:
-		e.planHeld = h.why
-	case !e.changed && hasFailed:
-		e.planHeld = r.whyHeld(p)
-		e.releaseFailed = true
+	case !e.attempt.releases:
+		e.planHeld = e.attempt.held
+	case !e.Changed && hasFailed: // it was not released
+		e.planHeld = WhyHeld(r.Store, e.Plan)
 	}
 
 	if cur := readCurrent(r.Store); cur != nil {
 		e.isGood = cur.Status == generation.StatusGood
 		r.noteAdopted(cur)
 	}
-
-	return e
 }
 
 // noteAdopted notes that the files of the generation in place were adopted.
@@ -414,19 +283,13 @@ func (r *Run) noteAdopted(cur *generation.Info) {
 	r.Report.Note(string(fault.Adopted), note)
 }
 
-// endFailed ends a run before its commit. err is an error that is not in p's diagnostics.
-func (r *Run) endFailed(
-	ctx context.Context,
-	p *boot.Plan,
-	h hold,
-	code fault.Code,
-	err error,
-) Result {
+// endFailed ends a run before its commit. err is an error that is not in the plan's diagnostics.
+func (r *Run) endFailed(ctx context.Context, a attempt, code fault.Code, err error) {
+	p := a.options.Plan
 	e := ending{
-		kind:    failed,
-		code:    code,
-		err:     err,
-		failure: describeFailure(p, err),
+		on:      activation.OnFailed,
+		attempt: a,
+		Result:  Result{Plan: p, Code: code, Err: err, Reason: describeFailure(p, err)},
 	}
 	if p != nil {
 		e.planCode = origin.Code(p.Diagnostics)
@@ -434,41 +297,50 @@ func (r *Run) endFailed(
 	}
 
 	if ctx.Err() != nil {
-		e.stopped = true
-		e.code = fault.Interrupted
-		e.failure = "stopped before anything was changed: " + context.Cause(ctx).Error()
+		e.Code = fault.Interrupted
+		e.Reason = "stopped before anything was changed: " + context.Cause(ctx).Error()
+
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), keepTimeout)
+		defer cancel()
 	}
 
-	return r.end(ctx, p, h, e)
-}
-
-// endError is endFailed with the code of err.
-func (r *Run) endError(ctx context.Context, p *boot.Plan, h hold, err error) Result {
-	return r.endFailed(ctx, p, h, fault.CodeOf(err), err)
+	e.Outcome, e.enterErr = r.Machine.Enter(ctx, activation.Entry{On: e.on, Failure: e.Reason})
+	r.end(ctx, e)
 }
 
 // EndNewer ends a run, a verification or a rollback on a node whose generation in place a newer prelet made: it opens
-// the gate and writes nothing else. isNewer is false if none did, and then nothing has happened.
-func (r *Run) EndNewer(ctx context.Context) (res Result, isNewer bool) {
+// the gate and writes nothing else. It returns false if none did, and then nothing has happened.
+func (r *Run) EndNewer(ctx context.Context) (isNewer bool) {
 	err := r.Machine.Newer()
 	if err == nil {
-		return Result{}, false
-	}
-	if unfinished := CheckFinished(r.Store); unfinished != nil {
-		return r.endBroken(ctx, unfinished), true
+		return false
 	}
 
-	kind := madeByNewer
-	if r.Off {
-		kind = switchedOff
+	unfinished := CheckFinished(r.Store)
+	switch {
+	case unfinished != nil:
+		r.endBroken(ctx, unfinished)
+	case r.Off:
+		r.endOff(ctx)
+	default:
+		e := ending{
+			on:      activation.OnOff,
+			isNewer: true,
+			Result:  Result{Code: fault.NewerPrelet, Reason: err.Error(), Err: err},
+		}
+		e.Outcome, e.enterErr = r.Machine.KeepNewer(ctx)
+		r.end(ctx, e)
 	}
 
-	return r.end(ctx, nil, hold{}, ending{
-		kind:    kind,
-		code:    fault.NewerPrelet,
-		failure: err.Error(),
-		err:     err,
-	}), true
+	return true
+}
+
+// endOff ends a run with prelet=off.
+func (r *Run) endOff(ctx context.Context) {
+	e := ending{on: activation.OnOff}
+	e.Outcome, e.enterErr = r.Machine.Enter(ctx, activation.Entry{On: e.on})
+	r.end(ctx, e)
 }
 
 // CheckFinished returns the fault for a node on which a newer prelet was interrupted while it published files.
@@ -487,150 +359,63 @@ func CheckFinished(s *generation.Store) error {
 }
 
 // KeepWithoutRun ends a boot in which no run could begin: the generation in place stays if possible.
-func (r *Run) KeepWithoutRun(ctx context.Context, err error) Result {
-	if res, isNewer := r.EndNewer(ctx); isNewer {
-		return res
+func (r *Run) KeepWithoutRun(ctx context.Context, err error) {
+	if r.EndNewer(ctx) {
+		return
 	}
-	if _, broken := r.Machine.Recover(ctx); broken != nil {
-		return r.endBroken(ctx, broken)
-	}
-
-	return r.endError(ctx, nil, hold{}, err)
-}
-
-func (r *Run) endBroken(ctx context.Context, err error) Result {
-	e := ending{
-		kind:    broken,
-		code:    fault.CodeOf(err),
-		failure: err.Error(),
-		err:     err,
-	}
-
-	return r.end(ctx, nil, hold{}, e)
-}
-
-func (r *Run) endActivated(
-	ctx context.Context,
-	p *boot.Plan,
-	h hold,
-	out activation.Outcome,
-	err error,
-) Result {
-	return r.end(ctx, p, h, ending{
-		kind:        activated,
-		out:         out,
-		activateErr: err,
-	})
-}
-
-// endCommitted ends a run that committed a generation.
-func (r *Run) endCommitted(
-	ctx context.Context,
-	p *boot.Plan,
-	h hold,
-	out activation.Outcome,
-	err error,
-) Result {
-	return r.end(ctx, p, h, ending{
-		kind:        activated,
-		out:         out,
-		activateErr: err,
-		changed:     true,
-	})
-}
-
-// carryOut keeps the generation in place if possible, or shuts the gate with the reason.
-func (r *Run) carryOut(ctx context.Context, e ending) (activation.Outcome, error) {
-	switch e.kind {
-	case failed:
-		if e.stopped {
-			var cancel context.CancelFunc
-
-			ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), keepTimeout)
-			defer cancel()
-		}
-
-		return r.Machine.Keep(ctx, e.failure)
-	case broken:
-		shut, err := r.Machine.KeepShut(e.failure)
-		if !shut {
-			return e.out, nil
-		}
-
-		return activation.Outcome{HeldBack: e.failure}, err
-	case withoutSite:
-		return r.Machine.KeepWithoutSite(ctx)
-	case switchedOff:
-		return r.Machine.SwitchOff(ctx)
-	case madeByNewer:
-		return r.Machine.KeepNewer(ctx)
-	}
-
-	return e.out, e.activateErr
-}
-
-// isGateShut reports whether the gate is shut, as far as it can be read.
-func (r *Run) isGateShut() bool {
-	_, open, err := r.Machine.Gate.State()
-
-	return err == nil && !open
-}
-
-// reportOutcome reports how a run ended.
-func (r *Run) reportOutcome(p *boot.Plan, e ending, o outcome) {
-	if e.planHeld != "" && !e.releaseFailed {
-		r.Report.Held(PlanID(p), e.planHeld)
-	}
-
-	r.degradeAll(o.degradedFirst)
-
-	switch {
-	case !o.quiet:
-		ReportOutcome(r.Report, e.out)
-	case e.kind == byHand && o.err == nil:
-		reportByHand(r.Report, e.out, o.summary)
-	}
-
-	r.reportHeldByVerdict(e)
-	r.degradeAll(o.degraded)
-
-	if e.planHeld != "" && e.releaseFailed {
-		r.Report.Held(PlanID(p), e.planHeld)
-	}
-
-	if o.gateShut != "" {
-		r.Report.HeldBack(r.unitName(), o.gateShut)
-	}
-
-	if e.kind == broken && o.code == fault.NeedsPerson {
-		r.Report.Event(report.Event{
-			Stage:   "recover",
-			State:   report.Failed,
-			Summary: o.summary,
-			Message: report.MessageStuck,
-		})
-	}
-}
-
-// degradeAll reports deviations from the site.
-func (r *Run) degradeAll(reasons []report.Reason) {
-	for _, d := range reasons {
-		r.Report.Degrade(d.Code, d.Summary)
-	}
-}
-
-// reportHeldByVerdict reports whether the verdict of this run holds a plan.
-func (r *Run) reportHeldByVerdict(e ending) {
-	switch e.kind {
-	case activated, withoutSite, failed:
-	default:
+	if _, broken := r.Machine.Enter(ctx, activation.Entry{On: activation.OnFinish}); broken != nil {
+		r.endBroken(ctx, broken)
 		return
 	}
 
+	r.endFailed(ctx, attempt{}, fault.CodeOf(err), err)
+}
+
+func (r *Run) endBroken(ctx context.Context, err error) {
+	e := ending{
+		isBroken: true,
+		Result:   Result{Code: fault.CodeOf(err), Reason: err.Error(), Err: err},
+	}
+	shut, failed := r.Machine.KeepShut(e.Reason)
+	if shut {
+		e.Outcome.HeldBack = e.Reason
+		e.enterErr = failed
+	}
+	r.end(ctx, e)
+}
+
+// reportEnding reports how an entry ended.
+func (r *Run) reportEnding(e ending) {
+	if !e.isQuiet {
+		ReportOutcome(r.Report, e.Outcome, e.Summary)
+	}
+
 	switch {
-	case e.out.Held:
-		r.Report.Held(r.findPlanID(e.out.From), e.out.Why)
-	case e.out.Code == fault.RollbackFails: // an earlier process of this boot may have reported it as held
+	case e.on == activation.OnRollback:
+	case e.Outcome.Held:
+		r.Report.Held(r.findPlanID(e.Outcome.From), e.Outcome.Why)
+	case e.Outcome.Code == fault.RollbackFails: // an earlier process of this boot may have reported it as held
 		r.Report.Held("", "")
+	}
+
+	for _, d := range e.degraded {
+		r.Report.Degrade(d.Code, d.Summary)
+	}
+
+	if e.planHeld != "" {
+		r.Report.Held(PlanID(e.Plan), e.planHeld)
+	}
+
+	if e.gateShut != "" {
+		r.Report.HeldBack(r.unitName(), e.gateShut)
+	}
+
+	if e.isBroken && e.Code == fault.NeedsPerson {
+		r.Report.Event(report.Event{
+			Stage:   "recover",
+			State:   report.Failed,
+			Summary: e.Summary,
+			Message: report.MessageStuck,
+		})
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 
@@ -17,13 +16,25 @@ import (
 
 // endingDoc is an ending in testdata/endings.txtar.
 type endingDoc struct {
-	Kind                                                                     string
-	Changed, Stopped, LastGood, ReleaseFailed, IsGateShut, IsGood, IsForeign bool
-	Code, PlanCode                                                           fault.Code
-	Failure, Why, PlanHeld                                                   string
-	To, GenerationBefore                                                     int
-	Out                                                                      activation.Outcome
-	Err, ActivateErr                                                         *fault.Fault // without a code: of another kind
+	Kind                                  string
+	Changed, LastGood, IsGateShut, IsGood bool
+	IsForeign                             bool
+	Code, PlanCode                        fault.Code
+	Failure, PlanHeld                     string
+	To, GenerationBefore                  int
+	Out                                   activation.Outcome
+	Err, EnterErr                         *fault.Fault // without a code: of another kind
+}
+
+// endingKinds are endings of each kind.
+var endingKinds = map[string]ending{
+	"activated":   {on: activation.OnChange},
+	"failed":      {on: activation.OnFailed},
+	"broken":      {isBroken: true},
+	"withoutSite": {on: activation.OnNoSite},
+	"switchedOff": {on: activation.OnOff},
+	"madeByNewer": {on: activation.OnOff, isNewer: true},
+	"byHand":      {on: activation.OnRollback},
 }
 
 func (d endingDoc) ending() ending {
@@ -37,23 +48,28 @@ func (d endingDoc) ending() ending {
 
 		return f
 	}
-	kinds := []string{"activated", "failed", "broken", "withoutSite", "switchedOff", "madeByNewer", "byHand"}
 
-	return ending{
-		kind: endingKind(slices.Index(kinds, d.Kind)), changed: d.Changed, code: d.Code, failure: d.Failure,
-		err: asError(d.Err), planCode: d.PlanCode, stopped: d.Stopped, lastGood: d.LastGood, to: d.To, why: d.Why,
-		generationBefore: d.GenerationBefore, out: d.Out, activateErr: asError(d.ActivateErr), planHeld: d.PlanHeld,
-		releaseFailed: d.ReleaseFailed, isGateShut: d.IsGateShut, isGood: d.IsGood, isForeign: d.IsForeign,
-	}
+	e := endingKinds[d.Kind]
+	e.Result = Result{Code: d.Code, Reason: d.Failure, Err: asError(d.Err), Outcome: d.Out, Changed: d.Changed}
+	e.planCode, e.lastGood, e.to, e.generationBefore = d.PlanCode, d.LastGood, d.To, d.GenerationBefore
+	e.enterErr, e.planHeld = asError(d.EnterErr), d.PlanHeld
+	e.isGateShut, e.isGood, e.isForeign = d.IsGateShut, d.IsGood, d.IsForeign
+
+	return e
 }
 
-// describeOutcome returns one line for each field of an outcome that is set, without the error.
-func describeOutcome(o outcome) string {
-	o.err = nil
+// describeEnding returns one line for each field of a decision that is set, without the error.
+func describeEnding(e ending) string {
 	var b strings.Builder
-	for i, v := 0, reflect.ValueOf(o); i < v.NumField(); i++ {
-		if !v.Field(i).IsZero() {
-			fmt.Fprintf(&b, "%s: %+v\n", v.Type().Field(i).Name, v.Field(i))
+	for _, field := range []struct {
+		name  string
+		value any
+	}{
+		{"code", string(e.Code)}, {"summary", e.Summary}, {"reason", e.Reason}, {"held", e.Held},
+		{"gateShut", e.gateShut}, {"degraded", e.degraded}, {"quiet", e.isQuiet},
+	} {
+		if !reflect.ValueOf(field.value).IsZero() {
+			fmt.Fprintf(&b, "%s: %+v\n", field.name, field.value)
 		}
 	}
 
@@ -75,14 +91,15 @@ func TestDecideEnding(t *testing.T) {
 			t.Fatalf("%s: got %v, want an ending in JSON", section.Name, err)
 		}
 		in := doc.ending()
-		got := decideEnding(in)
+		got := in
+		got.decide()
 
-		for _, err := range []error{in.err, in.activateErr} {
-			if err != nil && !errors.Is(got.err, err) && !(in.kind == broken && err == in.activateErr) {
-				t.Errorf("%s: the error %v is lost: %v", section.Name, err, got.err)
+		for _, err := range []error{in.Err, in.enterErr} {
+			if err != nil && !errors.Is(got.Err, err) && !(in.isBroken && err == in.enterErr) {
+				t.Errorf("%s: the error %v is lost: %v", section.Name, err, got.Err)
 			}
 		}
-		if described := describeOutcome(got); described != want {
+		if described := describeEnding(got); described != want {
 			t.Errorf("%s:\n got %s\nwant %s", section.Name, described, want)
 		}
 	}
@@ -92,10 +109,8 @@ func TestDecideEnding(t *testing.T) {
 func TestDecideMindsTheCluster(t *testing.T) {
 	for _, code := range fault.Codes() {
 		e := ending{
-			kind:     failed,
-			code:     code,
-			failure:  "x",
-			out:      activation.Outcome{Generation: 3},
+			on:       activation.OnFailed,
+			Result:   Result{Code: code, Reason: "x", Outcome: activation.Outcome{Generation: 3}},
 			isGood:   true,
 			lastGood: true,
 		}
@@ -106,8 +121,8 @@ func TestDecideMindsTheCluster(t *testing.T) {
 			want = ""
 		}
 
-		if got := decideEnding(e).code; got != want {
-			t.Errorf("%s on a node that may go on: code %q; want %q", code, got, want)
+		if e.decide(); e.Code != want {
+			t.Errorf("%s on a node that may go on: code %q; want %q", code, e.Code, want)
 		}
 	}
 }
@@ -116,37 +131,31 @@ func TestDecideMindsTheCluster(t *testing.T) {
 // summary, and a run that was stopped or needs a person never ends successfully.
 func TestDecideKeepsItsPromises(t *testing.T) {
 	each := func(do func(ending)) {
-		for w := activated; w <= byHand; w++ {
-			for bits := range 1 << 9 {
+		for _, e := range endingKinds {
+			isFailure := e.on == activation.OnFailed || e.isBroken || e.isNewer
+			for bits := range 1 << 8 {
 				is := func(i int) bool { return bits&(1<<i) != 0 }
-				e := ending{
-					kind:          w,
-					isGateShut:    is(0),
-					stopped:       is(1),
-					lastGood:      is(2),
-					isGood:        is(3),
-					releaseFailed: is(4),
-					changed:       is(5),
-				}
-				e.out.Generation, e.generationBefore = 3, 3
+				e := e
+				e.isGateShut, e.lastGood, e.isGood, e.Changed = is(0), is(2), is(3), is(4)
+				e.Outcome.Generation, e.generationBefore = 3, 3
 
-				if w == failed || w == broken {
-					e.code, e.failure = fault.ClusterUnreachable, "it failed"
+				if isFailure {
+					e.Code, e.Reason = fault.ClusterUnreachable, "it failed"
 					if is(1) {
-						e.code = fault.Interrupted
+						e.Code = fault.Interrupted
 					}
 				}
 
-				if is(6) {
+				if is(5) {
 					e.planHeld = "held"
 				}
 
-				if is(7) {
-					e.out.HeldBack, e.isGateShut = "so", true
+				if is(6) {
+					e.Outcome.HeldBack, e.isGateShut = "so", true
 				}
 
-				if is(8) {
-					e.activateErr = errors.New("gone")
+				if is(7) {
+					e.enterErr = errors.New("gone")
 				}
 
 				do(e)
@@ -155,18 +164,22 @@ func TestDecideKeepsItsPromises(t *testing.T) {
 	}
 
 	each(func(e ending) {
-		o := decideEnding(e)
+		o := e
+		o.decide()
+		isFailed := e.on == activation.OnFailed
+		isStopped := e.Code == fault.Interrupted
+		isOff := e.on == activation.OnOff && !e.isNewer
 
 		switch {
-		case o.summary == "":
+		case o.Summary == "":
 			t.Errorf("%+v has no summary", e)
-		case e.activateErr != nil && e.kind != broken && o.code == "" && e.kind != failed:
+		case e.enterErr != nil && !e.isBroken && o.Code == "" && !isFailed:
 			t.Errorf("%+v went wrong and ends without a code", e)
-		case e.kind == failed && o.code == "" && (e.stopped || !e.isGood || !e.lastGood):
+		case isFailed && o.Code == "" && (isStopped || !e.isGood || !e.lastGood):
 			t.Errorf("%+v failed and ends without a code", e)
-		case e.out.HeldBack != "" && e.activateErr == nil && e.kind != broken && e.kind != switchedOff && o.gateShut == "":
+		case e.Outcome.HeldBack != "" && e.enterErr == nil && !e.isBroken && !isOff && o.gateShut == "":
 			t.Errorf("%+v is held back, and that is not reported", e)
-		case e.planHeld != "" && o.planHeld != e.planHeld:
+		case e.planHeld != "" && o.Held != e.planHeld:
 			t.Errorf("%+v is held, and that is not reported", e)
 		}
 	})

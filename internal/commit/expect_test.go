@@ -10,6 +10,7 @@ import (
 
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/commit/generation"
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/lang/value"
 	"github.com/prelet/prelet/internal/node"
@@ -153,28 +154,23 @@ func TestWait(t *testing.T) {
 	}
 }
 
-func TestAttempts(t *testing.T) {
-	a := Attempts{Dir: t.TempDir()}
-	for want := range 3 {
-		if got := a.Failures(); got != want {
-			t.Errorf("%d, want %d", got, want)
+// TestNeedsDelay: a run that was stopped is finished at once, unless that has failed; a failure of the site is not
+// tried again.
+func TestNeedsDelay(t *testing.T) {
+	for _, c := range []struct {
+		code     fault.Code
+		restarts int
+		want     bool
+	}{
+		{"", 5, false},
+		{fault.ClusterUnreachable, 1, true},
+		{fault.Syntax, 1, false},
+		{fault.Interrupted, 2, false},
+		{fault.Interrupted, 3, true},
+	} {
+		if got := NeedsDelay(c.code, c.restarts); got != c.want {
+			t.Errorf("%q after %d restarts: got %v, want %v", c.code, c.restarts, got, c.want)
 		}
-
-		if err := a.AddFailure(); err != nil {
-			t.Fatal(err)
-		}
-	}
-
-	if err := a.Clear(); err != nil || a.Failures() != 0 {
-		t.Errorf("after Clear: got %d failures and error %v; want 0 and no error", a.Failures(), err)
-	}
-
-	if err := a.Clear(); err != nil {
-		t.Errorf("nothing to clear: %v", err)
-	}
-
-	if err := WriteIfChanged(a.Dir+"/attempts", []byte("-3 or so")); err != nil || a.Failures() != 0 {
-		t.Errorf("nonsense counts %d, %v", a.Failures(), err)
 	}
 }
 

@@ -5,62 +5,46 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/commit/activation"
 	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/report"
 )
 
 // mountedFolders are the folders that a plan reads and that most plans write to.
 var mountedFolders = []string{"/etc/prelet", "/etc/kubernetes", "/var/lib/kubelet"}
 
-// planMounted plans once every file system that is about to be mounted at or above a managed file is there.
-func (r *Run) planMounted(ctx context.Context) *boot.Plan {
+// awaitMounts waits until every file system that is about to be mounted at or above a managed or planned file is there,
+// and reports whether it had to wait. If systemd does not answer, none are known: what needs systemd fails later.
+func (r *Run) awaitMounts(ctx context.Context, planned []node.File) (waited bool) {
 	files := slices.Clone(mountedFolders)
-
 	if cur := readCurrent(r.Store); cur != nil {
 		for _, e := range cur.Entries {
 			files = append(files, e.Path)
 		}
 	}
-
-	r.awaitMounts(ctx, files)
-
-	p := r.Plan(ctx)
-	if p.Complete {
-		for _, f := range p.Node.Files {
-			files = append(files, f.Path)
-		}
-
-		if r.awaitMounts(ctx, files) {
-			p = r.Plan(ctx)
-		}
+	for _, f := range planned {
+		files = append(files, f.Path)
 	}
 
+	var err error
+	r.mounts, waited, err = r.Machine.AwaitMounts(ctx, files)
+	if err != nil {
+		r.mounts = nil
+	}
+	r.mountsUnknown = err != nil
+
+	return waited
+}
+
+// reportMissingMounts reports the file systems that were not mounted in time.
+func (r *Run) reportMissingMounts() {
 	for _, x := range r.mounts {
 		if !x.Active {
 			r.Report.Degrade(string(fault.MountMissing), describeMissing(x))
 		}
 	}
-
-	return p
-}
-
-// awaitMounts reads r.mounts, and reports whether it had to wait. If systemd does not answer, none are known: what
-// needs systemd fails later.
-func (r *Run) awaitMounts(ctx context.Context, files []string) (waited bool) {
-	var err error
-	r.mounts, waited, err = r.Machine.AwaitMounts(ctx, files)
-	if err != nil {
-		r.mounts = nil
-		r.mountsUnknown = true
-		return waited
-	}
-
-	r.mountsUnknown = false
-
-	return waited
 }
 
 func describeMissing(x activation.Mount) string {

@@ -26,22 +26,26 @@ import (
 //	   │        ├─ held ──────────────────────▶ restore the files of the generation in place, resume
 //	   │        ├─ nothing to change ─────────▶ resume
 //	   └────────┴─ preflight, begin, apply ───▶ good, pending, or rolled back
+//
+// The caller calls Begin, and then Apply with a new plan until one of them reports the end. Verify, RollBack and
+// KeepWithoutRun are the other entries, without a plan. The lock is held before and after each.
 type Run struct {
 	Store   *generation.Store // locked
 	Machine *activation.Machine
 	Report  *report.Reporter
 
-	Plan    func(context.Context) *boot.Plan // evaluates the site again at each call
-	Options func(*boot.Plan) Options
-
 	Retry bool // a held plan is released and tried again
 	Off   bool // prelet=off: only the gate opens, on the generation in place
 
+	Result // at the end
+
+	plans         bool               // Begin was called
+	replans       int                // because a managed file changed meanwhile
 	mounts        []activation.Mount // at or above managed files
 	mountsUnknown bool               // systemd did not say
 }
 
-// Result is the result of a run.
+// Result is how an entry ended.
 type Result struct {
 	Plan    *boot.Plan // the last one; nil when there was none
 	Outcome activation.Outcome
@@ -59,17 +63,19 @@ const maxReplans = 2
 // keepTimeout limits the work after SIGTERM.
 const keepTimeout = 10 * time.Second
 
-// Do runs. The lock is held before and after.
-func (r *Run) Do(ctx context.Context) Result {
-	if res, isNewer := r.EndNewer(ctx); isNewer {
-		return res
+// Begin recovers what an interrupted run left, and waits for mounts. It reports whether the run ends without a plan.
+func (r *Run) Begin(ctx context.Context) (isEnded bool) {
+	r.plans = true
+	if r.EndNewer(ctx) {
+		return true
 	}
 
 	r.setAside()
 
-	_, err := r.Machine.Recover(ctx)
+	_, err := r.Machine.Enter(ctx, activation.Entry{On: activation.OnFinish})
 	if err != nil && !generation.IsOutdated(err) {
-		return r.endBroken(ctx, fmt.Errorf("recovering what an interrupted run left: %w", err))
+		r.endBroken(ctx, fmt.Errorf("recovering what an interrupted run left: %w", err))
+		return true
 	}
 
 	if err := r.Store.ReadOnly(); err != nil {
@@ -81,26 +87,18 @@ func (r *Run) Do(ctx context.Context) Result {
 	}
 
 	if r.Off {
-		return r.end(ctx, nil, hold{}, ending{kind: switchedOff})
+		r.endOff(ctx)
+		return true
 	}
 
 	if err := r.Store.Check(); err != nil { // before a plan is based on it
-		return r.endBroken(ctx, err)
+		r.endBroken(ctx, err)
+		return true
 	}
 
-	for again := 0; ; again++ {
-		res, retry := r.planAndApply(ctx)
+	r.awaitMounts(ctx, nil)
 
-		switch {
-		case !retry:
-			return r.collect(res)
-		case again == maxReplans:
-			err := fmt.Errorf("%w (planned again %d times)", res.Err, maxReplans)
-			return r.endFailed(ctx, res.Plan, hold{}, fault.CannotWrite, err)
-		}
-
-		r.notify("commit", "planned again: "+res.Err.Error())
-	}
+	return false
 }
 
 // setAside moves damaged files of the generations aside, so that the run goes on without them. What cannot be moved is
@@ -115,88 +113,136 @@ func (r *Run) setAside() {
 	}
 }
 
-// planAndApply plans and applies. again reports that a managed file changed after the plan was made.
-func (r *Run) planAndApply(ctx context.Context) (res Result, again bool) {
-	p := r.planMounted(ctx)
+// Apply applies a plan. It reports false if the plan must be made again: a file system was mounted at or above one of
+// its files, or a managed file changed meanwhile.
+func (r *Run) Apply(ctx context.Context, o Options) (isEnded bool) {
+	p := o.Plan
+	if p.Complete && r.awaitMounts(ctx, p.Node.Files) {
+		return false
+	}
+	r.reportMissingMounts()
 	r.degrade(p)
 
-	if hasNoSite(p) {
-		return r.endWithoutSite(ctx, p), false
+	a := attempt{Run: r, options: o}
+	var out activation.Outcome
+	var err error
+	if p.Complete {
+		out, err = a.place(ctx)
 	}
 
-	if !p.Complete {
-		return r.endFailed(ctx, p, hold{}, p.Code(), nil), false
-	}
-
-	h := hold{why: r.whyHeld(p)}
-
+	hasChanged := errors.Is(err, generation.ErrChanged) || errors.Is(err, generation.ErrDiffers)
 	switch {
-	case h.why == "":
-	case r.isForeign(): // the plan was held on the machine that this one is a copy of
-		h.why = h.why + " (on another machine)"
-		h.release = true
-	case r.hasLostGenerations() && !p.Kubelet.Joined: // nothing is in place that could stay instead
-		h.why = h.why + " (and its generations are lost)"
-		h.release = true
-	case !r.Retry:
-		return r.restoreInPlace(ctx, p, h), false
+	case hasNoSite(p):
+		r.endWithoutSite(ctx, p)
+	case !p.Complete:
+		r.endFailed(ctx, a, p.Code(), nil)
+	case a.isEntered:
+		r.end(ctx, ending{
+			on:       activation.OnChange,
+			attempt:  a,
+			enterErr: err,
+			Result:   Result{Plan: p, Outcome: out, Changed: a.isCommitted},
+		})
+	case hasChanged && r.replans < maxReplans:
+		r.replans++
+		r.notify("commit", "planned again: "+err.Error())
+		return false
+	case hasChanged:
+		r.endFailed(ctx, a, fault.CannotWrite, fmt.Errorf("%w (planned again %d times)", err, maxReplans))
 	default:
-		h.release = true
+		r.endFailed(ctx, a, fault.CodeOf(err), err)
 	}
+	r.collect()
 
-	return r.apply(ctx, p, h)
+	return true
 }
 
-func (r *Run) endWithoutSite(ctx context.Context, p *boot.Plan) Result {
-	e := ending{kind: withoutSite}
-
+func (r *Run) endWithoutSite(ctx context.Context, p *boot.Plan) {
 	cur, err := r.Store.Current()
 	if err != nil {
-		return r.endBroken(ctx, err)
+		r.endBroken(ctx, err)
+		return
 	}
 
+	e := ending{on: activation.OnNoSite}
 	if cur != nil {
 		e.generationBefore = cur.Gen
+		e.Plan = p // else a missing site is not an error of the plan
 	}
-
-	return r.end(ctx, p, hold{}, e)
+	e.Outcome, e.enterErr = r.Machine.Enter(ctx, activation.Entry{On: e.on})
+	r.end(ctx, e)
 }
 
-// apply applies the plan p.
-func (r *Run) apply(ctx context.Context, p *boot.Plan, h hold) (res Result, again bool) {
+// attempt is a complete plan on its way to the disk.
+type attempt struct {
+	*Run
+	options     Options
+	held        string // why the plan is held; "" when it is not
+	releases    bool   // the plan is released with the commit
+	isEntered   bool   // the machine was entered: an error is not one before the commit
+	isCommitted bool
+}
+
+// enter enters the machine with the generation in place.
+func (a *attempt) enter(ctx context.Context, e activation.Entry) (activation.Outcome, error) {
+	a.isEntered = true
+
+	return a.Machine.Enter(ctx, e)
+}
+
+// place puts the plan in place, or restores the generation in place if the plan is held.
+func (a *attempt) place(ctx context.Context) (activation.Outcome, error) {
+	p := a.options.Plan
+	a.held = WhyHeld(a.Store, p)
+
+	switch {
+	case a.held == "":
+	case a.isForeign(): // the plan was held on the machine that this one is a copy of
+		a.held += " (on another machine)"
+		a.releases = true
+	case a.hasLostGenerations() && !p.Kubelet.Joined: // nothing is in place that could stay instead
+		a.held += " (and its generations are lost)"
+		a.releases = true
+	case !a.Retry:
+		return a.restoreInPlace(ctx)
+	default:
+		a.releases = true
+	}
+
 	if p.Previous != nil {
-		r.Report.Note(string(fault.Identity), p.Previous.Sentence())
+		a.Report.Note(string(fault.Identity), p.Previous.Sentence())
 	}
 
-	r.keepOutdated(ctx, p)
-	proposal, act, err := BuildProposal(r.Options(p))
+	a.keepOutdated(ctx, p)
+	proposal, act, err := BuildProposal(a.options)
 	if err == nil {
-		err = r.checkUnit(p, act.Unit)
+		err = a.checkUnit(p, act.Unit)
 	}
 	if err == nil {
-		err = r.checkPodState(ctx, p, act.Unit)
+		err = a.checkPodState(ctx, p, act.Unit)
 	}
-
 	if err != nil {
-		return r.endError(ctx, p, h, err), false
+		return activation.Outcome{}, err
 	}
 
-	return r.commit(ctx, p, proposal, act, h)
+	return a.commit(ctx, proposal, act)
 }
 
 // reportReleased reports that held plans were released.
-func (r *Run) reportReleased(h hold) {
-	if h.release {
-		r.notify("commit", "released and tried again: "+h.why)
+func (a *attempt) reportReleased() {
+	if a.releases {
+		a.notify("commit", "released and tried again: "+a.held)
 	}
 }
 
-// reportStates reports the removed states of the kubelet's managers, with the reason: a pod may get other CPUs or
-// another NUMA node than before.
-func (r *Run) reportStates(p *boot.Plan) {
-	for _, c := range p.Changes {
+// reportCommitted reports the number of a generation right after the commit, so that later reports refer to it, and the
+// removed states of the kubelet's managers, with the reason: a pod may get other CPUs or another NUMA node than before.
+func (a *attempt) reportCommitted(gen int) {
+	a.Report.Generation(gen)
+	a.reportReleased()
+	for _, c := range a.options.Plan.Changes {
 		if c.File.Purpose == "state" && c.Action == "delete" {
-			r.notify("commit", fmt.Sprintf("%s is removed, and the kubelet makes a new one: %s", c.File.Path, c.Why))
+			a.notify("commit", fmt.Sprintf("%s is removed, and the kubelet makes a new one: %s", c.File.Path, c.Why))
 		}
 	}
 }
@@ -351,58 +397,56 @@ func (r *Run) hasLostGenerations() bool {
 }
 
 // commit puts a proposal in place if it differs, and activates it.
-func (r *Run) commit(
-	ctx context.Context, p *boot.Plan, proposal generation.Proposal, act activation.Plan, h hold,
-) (res Result, again bool) {
-	if gen, isOpen, err := r.Machine.Gate.State(); err == nil && isOpen {
+func (a *attempt) commit(
+	ctx context.Context, proposal generation.Proposal, act activation.Plan,
+) (out activation.Outcome, err error) {
+	if gen, isOpen, err := a.Machine.Gate.State(); err == nil && isOpen {
 		proposal.Above = max(0, gen) // also when the state folder was lost
 	}
 
-	r.recordMounts(&proposal)
+	a.recordMounts(&proposal)
 
-	c, err := r.Store.Compare(proposal)
+	c, err := a.Store.Compare(proposal)
 	if err != nil {
-		return r.endUnlessChanged(ctx, p, h, err)
+		return out, err
 	}
 
-	r.noteComparison(c)
+	a.noteComparison(c)
 
+	if !c.Changed && !a.needsAdoption(c) && !proposal.Force {
+		return a.resumeUnchanged(ctx, act)
+	}
 	if !c.Changed {
-		return r.applyUnchanged(ctx, p, proposal, act, h, r.needsAdoption(c))
+		proposal.Force = true
+		return a.adoptFiles(ctx, proposal, act)
 	}
 
-	r.noteCovered(ctx)
+	a.noteCovered(ctx)
 
 	// Preflight comes before staging: if the kubelet would not wait for the gate, no file may be written.
-	names := append([]string{act.Unit}, p.Node.Aliases...)
-	unitFiles := r.readUnitFiles(names, proposal, c.Entries)
-	if _, err := r.Machine.Preflight(ctx, act.Unit, unitFiles); err != nil {
-		return r.endError(ctx, p, h, err), false
+	names := append([]string{act.Unit}, a.options.Plan.Node.Aliases...)
+	unitFiles := a.readUnitFiles(names, proposal, c.Entries)
+	if _, err := a.Machine.Preflight(ctx, act.Unit, unitFiles); err != nil {
+		return out, err
 	}
 
-	proposal.Release = h.release
+	proposal.Release = a.releases
 
-	txn, err := r.Store.Begin(proposal)
+	txn, err := a.Store.Begin(proposal)
 	if err != nil {
-		return r.endUnlessChanged(ctx, p, h, err)
+		return out, err
 	}
 
-	change := activation.Change{
-		Txn: reportingTxn{txn, r.Report, func() {
-			r.reportReleased(h)
-			r.reportStates(p)
-		}},
+	out, err = a.Machine.Enter(ctx, activation.Entry{On: activation.OnChange, Change: &activation.Change{
+		Txn:       reportingTxn{txn, a.reportCommitted},
 		Plan:      act,
 		Reload:    changesUnitFiles(txn.Entries()),
-		UnitFiles: r.readUnitFiles(names, proposal, txn.Entries()),
-	}
+		UnitFiles: a.readUnitFiles(names, proposal, txn.Entries()),
+	}})
+	a.isCommitted = out.Committed
+	a.isEntered = out.Committed
 
-	out, committed, err := r.Machine.Apply(ctx, change)
-	if !committed {
-		return r.endUnlessChanged(ctx, p, h, err)
-	}
-
-	return r.endCommitted(ctx, p, h, out, err), false
+	return out, err
 }
 
 // readUnitFiles returns the files of a unit with some names that a commit changes, with their content; nil for one that
@@ -428,21 +472,6 @@ func (r *Run) readUnitFiles(names []string, p generation.Proposal, entries []gen
 	return out
 }
 
-// endUnlessChanged ends a run that failed before its commit. If a managed file changed after the plan was made, the run
-// does not end: again is true.
-func (r *Run) endUnlessChanged(
-	ctx context.Context,
-	p *boot.Plan,
-	h hold,
-	err error,
-) (res Result, again bool) {
-	if errors.Is(err, generation.ErrChanged) {
-		return Result{Plan: p, Err: err}, true
-	}
-
-	return r.endError(ctx, p, h, err), false
-}
-
 // noteComparison notes which files cannot go back to their content before prelet, and reports those that come back
 // without setuid and setgid.
 func (r *Run) noteComparison(c *generation.Comparison) {
@@ -464,83 +493,70 @@ func (r *Run) needsAdoption(c *generation.Comparison) bool {
 	return c.Adopts || isDamaged(r.Store) || r.hasLostVerdict()
 }
 
-// applyUnchanged continues with the files in place, which are as planned. adopts makes a new generation of them.
-func (r *Run) applyUnchanged(
-	ctx context.Context, p *boot.Plan, proposal generation.Proposal, act activation.Plan, h hold, adopts bool,
-) (res Result, again bool) {
-	if !adopts && !proposal.Force {
-		return r.resumeUnchanged(ctx, p, act, h), false
-	}
-
-	proposal.Force = true
-
-	return r.adoptFiles(ctx, p, proposal, act, h)
-}
-
 // adoptFiles makes a generation of files that all are as planned, and that no generation of this machine in place
 // records so: there is none, it is damaged, its verdict was lost, or the state folder was lost or restored from a
 // backup. The gate is not shut and the kubelet is not stopped.
-func (r *Run) adoptFiles(
-	ctx context.Context, p *boot.Plan, proposal generation.Proposal, act activation.Plan, h hold,
-) (res Result, again bool) {
-	if _, err := r.Machine.Preflight(ctx, act.Unit, nil); err != nil {
-		return r.endError(ctx, p, h, err), false
+func (a *attempt) adoptFiles(
+	ctx context.Context, proposal generation.Proposal, act activation.Plan,
+) (out activation.Outcome, err error) {
+	if _, err := a.Machine.Preflight(ctx, act.Unit, nil); err != nil {
+		return out, err
 	}
 
-	if h.release { // before the files are adopted, which the next run does as well
-		if err := r.Store.Release(); err != nil {
-			return r.endError(ctx, p, h, err), false
-		}
-
-		r.reportReleased(h)
+	if err := a.release(); err != nil { // before the files are adopted, which the next run does as well
+		return out, err
 	}
 
-	gen, err := r.Store.Adopt(proposal)
+	gen, err := a.Store.Adopt(proposal)
 
 	switch {
 	case errors.Is(err, generation.ErrDiffers), errors.Is(err, generation.ErrChanged):
-		return Result{Plan: p, Err: err}, true
+		return out, err
 	case fault.CodeOf(err) == fault.CannotWrite: // the files are as planned, recorded or not
-		r.Report.Degrade(
+		a.Report.Degrade(
 			string(fault.CannotWrite),
 			"every file is as planned, and that cannot be recorded: "+err.Error(),
 		)
-		return r.resumeUnchanged(ctx, p, act, h), false
-	case err != nil:
-		return r.endCommitted(ctx, p, h, activation.Outcome{}, err), false
+		return a.enter(ctx, activation.Entry{On: activation.OnUnchanged, Planned: act})
 	}
 
-	r.Report.Generation(gen)
-	r.Report.Event(report.Event{
+	a.isCommitted = true
+	if err != nil {
+		a.isEntered = true
+		return out, err
+	}
+
+	a.Report.Generation(gen)
+	a.Report.Event(report.Event{
 		Stage:   "commit",
 		State:   report.OK,
 		Message: report.MessageCommitted,
 		Summary: fmt.Sprintf("generation %d: every file was as planned already, and is adopted", gen),
 	})
 
-	out, err := r.Machine.Resume(ctx)
+	return a.enter(ctx, activation.Entry{On: activation.OnResume})
+}
 
-	return r.endCommitted(ctx, p, h, out, err), false
+// release releases the held plan, and the pin, where no commit does.
+func (a *attempt) release() error {
+	if !a.releases {
+		return nil
+	}
+	if err := a.Store.Release(); err != nil {
+		return err
+	}
+	a.reportReleased()
+
+	return nil
 }
 
 // resumeUnchanged continues with the generation in place, which is as planned.
-func (r *Run) resumeUnchanged(
-	ctx context.Context,
-	p *boot.Plan,
-	act activation.Plan,
-	h hold,
-) Result {
-	if h.release {
-		if err := r.Store.Release(); err != nil {
-			return r.endError(ctx, p, h, err)
-		}
-
-		r.reportReleased(h)
+func (a *attempt) resumeUnchanged(ctx context.Context, act activation.Plan) (activation.Outcome, error) {
+	if err := a.release(); err != nil {
+		return activation.Outcome{}, err
 	}
 
-	out, err := r.Machine.ResumeUnchanged(ctx, act)
-
-	return r.endActivated(ctx, p, h, out, err)
+	return a.enter(ctx, activation.Entry{On: activation.OnUnchanged, Planned: act})
 }
 
 func changesUnitFiles(entries []generation.Entry) bool {
@@ -557,8 +573,6 @@ func hasNoSite(p *boot.Plan) bool {
 			return d.Severity == hcl.DiagError && origin.CodeOf(d) == fault.NoSite
 		})
 }
-
-func (r *Run) whyHeld(p *boot.Plan) string { return WhyHeld(r.Store, p) }
 
 // WhyPinned returns the reason when no plan may be applied: a generation is pinned, or that cannot be read.
 func WhyPinned(s *generation.Store) (why string, ok bool) {
@@ -585,81 +599,55 @@ func WhyHeld(s *generation.Store, p *boot.Plan) string {
 
 // restoreInPlace restores changed files of the generation in place and continues with it, because the site's plan is
 // held.
-func (r *Run) restoreInPlace(ctx context.Context, p *boot.Plan, h hold) Result {
-	cur, err := r.Store.Current()
+func (a *attempt) restoreInPlace(ctx context.Context) (out activation.Outcome, err error) {
+	resume := activation.Entry{On: activation.OnResume}
+
+	cur, err := a.Store.Current()
 	if err != nil {
-		return r.endError(ctx, p, h, err)
+		return out, err
 	}
-
 	if cur == nil {
-		return r.resume(ctx, p, h)
+		return a.enter(ctx, resume)
 	}
 
-	goal, err := r.findInPlace(cur)
+	goal, err := a.findInPlace(cur)
 
 	switch {
 	case err != nil:
-		return r.endError(ctx, p, h, err)
+		return out, err
 	case goal == nil:
-		r.Report.Degrade(string(fault.Held), fmt.Sprintf(
+		a.Report.Degrade(string(fault.Held), fmt.Sprintf(
 			"generation %d was rolled back, and the generation after it is lost: the files stay as they are",
 			cur.Gen,
 		))
 
-		return r.resume(ctx, p, h)
+		return a.enter(ctx, resume)
 	case goal.Restores == 0 && cur.Restores != 0: // what came after it is lost, and was as before prelet
-		out, err := r.Machine.GoBack(ctx, 0, h.why)
-		if err != nil {
-			return r.endActivated(ctx, p, h, out, err)
-		}
+		out, err = a.enter(ctx, activation.Entry{On: activation.OnRollback, Why: a.held})
+		a.isCommitted = err == nil
 
-		return r.endCommitted(ctx, p, h, out, nil)
+		return out, err
 	}
 
-	return r.restore(ctx, p, h, cur, goal)
-}
-
-// restore puts the contents of the generation goal in place if they differ, and continues with them. cur is the
-// generation in place.
-func (r *Run) restore(
-	ctx context.Context,
-	p *boot.Plan,
-	h hold,
-	cur, goal *generation.Info,
-) Result {
-	proposal, act, ok, err := r.proposeGeneration(p, goal)
+	proposal, act, ok, err := a.proposeGeneration(goal)
 	if err != nil {
-		return r.endError(ctx, p, h, err)
+		return out, err
 	}
-
 	if !ok {
-		return r.resume(ctx, p, h)
+		return a.enter(ctx, resume)
 	}
 
-	c, err := r.Store.Compare(proposal)
+	c, err := a.Store.Compare(proposal)
 	if err != nil {
-		return r.endError(ctx, p, h, err)
+		return out, err
+	}
+	if !c.Changed && !a.needsAdoption(c) {
+		return a.enter(ctx, resume)
 	}
 
-	if !c.Changed && !r.needsAdoption(c) {
-		return r.resume(ctx, p, h)
-	}
+	a.notify("commit", describeRestored(cur, goal, c.Changed))
 
-	r.notify("commit", describeRestored(cur, goal, c.Changed))
-
-	res, again := r.commit(ctx, p, proposal, act, h)
-	if again { // changed again meanwhile: left to the next run
-		return r.endFailed(ctx, p, h, fault.CannotWrite, res.Err)
-	}
-
-	return res
-}
-
-// resume continues with the generation in place.
-func (r *Run) resume(ctx context.Context, p *boot.Plan, h hold) Result {
-	out, err := r.Machine.Resume(ctx)
-
-	return r.endActivated(ctx, p, h, out, err)
+	return a.commit(ctx, proposal, act)
 }
 
 // notify reports a step that is worth a line, and is not a failure.
@@ -727,22 +715,22 @@ func readActivation(s *generation.Store, gen int) (activation.Plan, error) {
 }
 
 // Verify judges a generation that awaits a verdict, and reports the outcome.
-func (r *Run) Verify(ctx context.Context) Result {
-	out, err := r.Machine.Verify(ctx)
+func (r *Run) Verify(ctx context.Context) {
+	out, err := r.Machine.Enter(ctx, activation.Entry{On: activation.OnVerify})
 	if fault.CodeOf(err) == fault.NeedsPerson {
-		return r.endBroken(ctx, err)
+		r.endBroken(ctx, err)
+		return
 	}
 
-	return r.collect(r.endActivated(ctx, nil, hold{}, out, err))
+	r.end(ctx, ending{on: activation.OnVerify, enterErr: err, Result: Result{Outcome: out}})
+	r.collect()
 }
 
 // collect removes old generations after a verdict.
-func (r *Run) collect(res Result) Result {
-	if res.Err == nil && (res.Outcome.Verdict == activation.Good || res.Outcome.From != 0) {
+func (r *Run) collect() {
+	if r.Err == nil && (r.Outcome.Verdict == activation.Good || r.Outcome.From != 0) {
 		if err := Collect(r.Store); err != nil {
 			r.notify("collect", err.Error())
 		}
 	}
-
-	return res
 }

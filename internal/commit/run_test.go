@@ -41,6 +41,8 @@ type bench struct {
 	dir  string
 	plan *boot.Plan
 
+	onPlan func() // called before each plan; may be nil
+
 	now     time.Duration
 	kubelet activation.Unit
 	sick    string // the content of the file with which /healthz fails; "": with none
@@ -108,14 +110,26 @@ func (b *bench) open(again bool) {
 			Units: b, Store: s, Probe: b, Clock: b, BootID: bootID, StateDir: b.dir + "/state",
 			Gate: activation.Gate{Dir: b.dir + "/run", BootID: bootID},
 		},
-		Plan: func(context.Context) *boot.Plan { return b.plan },
-		Options: func(p *boot.Plan) Options {
-			return Options{
-				Store: s, Plan: p, Recording: &world.Recording{}, NodeName: "n1", Healthz: "http://127.0.0.1:10248",
-				Machine: machineid.Machine{ID: "sha256:x"},
-			}
-		},
 	}
+}
+
+func (b *bench) options(p *boot.Plan) Options {
+	return Options{
+		Store: b.Store, Plan: p, Recording: &world.Recording{}, NodeName: "n1", Healthz: "http://127.0.0.1:10248",
+		Machine: machineid.Machine{ID: "sha256:x"},
+	}
+}
+
+// play is a run to its end.
+func (b *bench) play(ctx context.Context) Result {
+	for isEnded := b.Begin(ctx); !isEnded; {
+		if b.onPlan != nil {
+			b.onPlan()
+		}
+		isEnded = b.Apply(ctx, b.options(b.plan))
+	}
+
+	return b.Result
 }
 
 // do runs a plan with this hash, in a process of its own, and finishes the report.
@@ -123,7 +137,7 @@ func (b *bench) do(ctx context.Context, p *boot.Plan) (Result, *report.Status) {
 	b.t.Helper()
 	b.open(true)
 	b.plan = p
-	res := b.Do(ctx)
+	res := b.play(ctx)
 
 	return res, b.finish(res)
 }
@@ -264,16 +278,15 @@ func TestMounts(t *testing.T) {
 	}
 
 	planned := 0
-	b.Run.Plan = func(context.Context) *boot.Plan {
+	b.plan = complete("one")
+	b.onPlan = func() {
 		planned++
 		if b.looked < 3 {
 			t.Errorf("plan %d was made after %d looks at the mounts, want it after the mount came", planned, b.looked)
 		}
-
-		return complete("one")
 	}
 
-	res := b.Do(t.Context())
+	res := b.play(t.Context())
 	cur, err := b.Store.Current()
 
 	if res.Err != nil || err != nil || cur == nil || cur.Entries[0].Mount != "/etc" {
@@ -359,7 +372,7 @@ func TestRetryKilledAnywhere(t *testing.T) {
 					panic(r)
 				}
 			}()
-			b.Do(t.Context())
+			b.play(t.Context())
 			over = true
 		}()
 

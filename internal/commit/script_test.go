@@ -10,7 +10,6 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/prelet/prelet/internal/boot"
-	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/lang/origin"
@@ -82,7 +81,7 @@ func (s *runScript) run(name, how string) {
 	case "of-another-machine":
 		s.Machine.OtherMachine = func(n kubelet.Node) string { return n.Name + " is another machine" }
 	}
-	s.res = s.Do(ctx)
+	s.res = s.play(ctx)
 	s.status = s.finish(s.res)
 }
 
@@ -95,11 +94,12 @@ func (s *runScript) do(l scripttest.Line) bool {
 	case "run":
 		s.run(a[0], a[1])
 	case "below-root": // PLAN [retry]
-		s.res = RunBelowRoot(planOf(a[0]), s.Options, a[1] == "retry", "/image")
+		s.res = RunBelowRoot(s.options(planOf(a[0])), a[1] == "retry", "/image")
 	case "rollback": // GEN: by hand
 		s.open(true)
 		to := int(a[0][0] - '0')
-		s.finish(s.RollBack(s.t.Context(), generation.ByHand, func() (int, error) { return to, nil }))
+		s.RollBack(s.t.Context(), to)
+		s.finish(s.Result)
 	case "sick":
 		s.sick = all
 	case "away":

@@ -58,8 +58,8 @@ func Summarize(out activation.Outcome, changed bool) string {
 	return fmt.Sprintf("no changes; generation %d is in place", out.Generation)
 }
 
-// ReportOutcome reports an outcome.
-func ReportOutcome(rep *report.Reporter, out activation.Outcome) {
+// ReportOutcome reports an outcome. summary is how the entry ended, in one line.
+func ReportOutcome(rep *report.Reporter, out activation.Outcome, summary string) {
 	rep.Generation(out.Generation)
 	reportVerdict(rep, out)
 
@@ -72,7 +72,7 @@ func ReportOutcome(rep *report.Reporter, out activation.Outcome) {
 	}
 
 	reportDrift(rep, out.Checks)
-	reportStep(rep, out)
+	reportStep(rep, out, summary)
 }
 
 // reportVerdict reports the verdict on the generation in place.
@@ -135,13 +135,13 @@ func reportDrift(rep *report.Reporter, checks []activation.Check) {
 }
 
 // reportStep reports a rollback or a verdict as a step.
-func reportStep(rep *report.Reporter, out activation.Outcome) {
+func reportStep(rep *report.Reporter, out activation.Outcome, summary string) {
 	switch {
 	case out.From != 0:
 		rep.Event(report.Event{
 			Stage:   "rollback",
 			State:   report.Notice,
-			Summary: Summarize(out, true),
+			Summary: summary,
 			Message: report.MessageRolledBack,
 		})
 	case out.Verdict == activation.Good:
@@ -161,31 +161,17 @@ func reportStep(rep *report.Reporter, out activation.Outcome) {
 	}
 }
 
-// reportByHand reports the outcome of a rollback by hand.
-func reportByHand(rep *report.Reporter, out activation.Outcome, summary string) {
-	rep.Generation(out.Generation)
-	rep.Verdict(string(out.Verdict), out.Why)
-	rep.Event(report.Event{
-		Stage:   "rollback",
-		State:   report.Notice,
-		Summary: summary,
-		Message: report.MessageRolledBack,
-	})
-}
-
-// reportingTxn reports the number of a generation right after the commit, so that later reports refer to it.
+// reportingTxn calls a function with the number of a generation right after the commit.
 type reportingTxn struct {
 	activation.Txn
-	rep      *report.Reporter
-	released func() // called after the commit
+	committed func(gen int)
 }
 
 // Commit implements activation.Txn.
 func (t reportingTxn) Commit() (gen int, err error) {
 	gen, err = t.Txn.Commit()
 	if err == nil {
-		t.rep.Generation(gen)
-		t.released()
+		t.committed(gen)
 	}
 
 	return gen, err

@@ -19,56 +19,77 @@ type Change struct {
 	UnitFiles map[string][]byte
 }
 
-// Apply commits a change and starts the kubelet on it. The lock is held. It returns whether the change was committed,
-// also with an error: then the code is fault.Interrupted, or fault.NeedsPerson from the Store, and Recover finishes the
-// change.
-//
-// Inside prelet.service the verdict is Pending when Apply returns. Elsewhere Apply waits for the verdict.
-func (m *Machine) Apply(ctx context.Context, c Change) (out Outcome, committed bool, err error) {
-	c.Plan = c.Plan.withDefaults()
-	t := &walkState{change: &c}
+// Entry is why the machine is entered: one of the triggers up to OnVerify, with its input.
+type Entry struct {
+	On     Trigger
+	Change *Change // of OnChange
+	// Planned is the site's plan of OnUnchanged, which may differ from the stored one in fields that are only checked.
+	Planned Plan
+	Failure string // of OnFailed: the failure
+	To      int    // of OnRollback: whose contents; 0 is the state before prelet
+	Why     string // of OnRollback
+}
 
-	out, err = m.walk(ctx, t, onChange)
-	if err != nil && !t.committed {
-		if aborted := c.Txn.Abort(); aborted != nil {
+// Enter goes through the table, as one of:
+//
+//   - OnFinish finishes a change that a crash has interrupted. It shuts the gate, stops the kubelet and leaves the gate
+//     shut; another entry opens the gate later. It needs no network. It needs systemd only when a kubelet could be
+//     running on the mixed files: if that kubelet does not stop or systemd does not answer, it changes nothing and
+//     returns fault.Interrupted. With no interrupted change it only removes the staged files of a commit that never
+//     happened.
+//   - OnChange commits a change and starts the kubelet on it. Outcome.Committed is also set with an error: then the code
+//     is fault.Interrupted, or fault.NeedsPerson from the Store, and OnFinish finishes the change. Inside prelet.service
+//     the verdict is Pending. Elsewhere it is waited for.
+//   - OnResume continues with the generation in place when nothing has to change or nothing may change (the plan is
+//     held, the site is gone). It opens the gate, makes sure that a kubelet which waits for the gate starts, and judges
+//     the generation if it has no verdict yet. If the generation is good and the gate is open, it changes nothing.
+//   - OnUnchanged is OnResume when the site's plan is the one in place. If the site enables it, it also patches labels
+//     that differ: somebody edited one, the site enables this now, or the cluster did not answer after the verdict. At
+//     boot, where prelet must not wait, it patches nothing. Outcome.Checks has the result.
+//   - OnFailed follows a run that failed before its commit. The kubelet may start on the generation in place if that is
+//     complete and good, or complete, not judged yet and the node has joined: a typo must not stop a fleet at its next
+//     reboot. Otherwise the gate stays shut, and HeldBack has the reason.
+//   - OnNoSite is of a node without a site. If there never was a generation, prelet is not in use and the kubelet starts
+//     unchanged; otherwise it is OnFailed.
+//   - OnOff opens the gate on the generation in place, judged or not, and on 0 when there never was one. It starts
+//     nothing.
+//   - OnRollback replaces the generation in place with the contents of an earlier one, by hand. The caller holds the
+//     plan. A rollback that removes a state file of the kubelet's managers is refused while pods may use the CPUs or
+//     memory in it, as in a run (fault.CannotWrite).
+//   - OnVerify is what prelet-verify.service runs. Each start and each crash of the kubelet triggers it while there is a
+//     journal or no gate. It opens a lost gate and judges a generation that awaits a verdict.
+//
+// The lock is held. OnResume, OnUnchanged, OnOff and OnVerify finish an interrupted change first.
+func (m *Machine) Enter(ctx context.Context, e Entry) (Outcome, error) {
+	t := &walkState{Entry: e}
+
+	switch e.On {
+	case OnResume, OnUnchanged, OnOff, OnVerify:
+		out, err := m.walk(ctx, t, OnFinish)
+		if err != nil && !generation.IsOutdated(err) {
+			return out, err
+		}
+	case OnNoSite:
+		t.Failure = "the site is gone"
+	}
+	t.Planned = t.Planned.withDefaults()
+	if t.Change != nil {
+		t.Change.Plan = t.Change.Plan.withDefaults()
+	}
+
+	out, err := m.walk(ctx, t, e.On)
+	out.Committed = t.committed
+
+	switch {
+	case err == nil && e.On == OnRollback && t.rollback != nil:
+		out = describeRequested(out, t.rollback.from)
+	case err != nil && e.On == OnChange && !t.committed:
+		if aborted := e.Change.Txn.Abort(); aborted != nil {
 			err = fmt.Errorf("%w; and what was staged could not be removed: %w", err, aborted)
 		}
 	}
 
-	return out, t.committed, err
-}
-
-// Recover finishes a change that a crash has interrupted. It shuts the gate, stops the kubelet and leaves the gate
-// shut; Apply, Resume or Verify opens the gate later. It needs no network. It needs systemd only when a kubelet could
-// be running on the mixed files: if that kubelet does not stop or systemd does not answer, it changes nothing and
-// returns fault.Interrupted. With no interrupted change it only removes the staged files of a commit that never
-// happened. The returned journal is nil or awaits a verdict.
-func (m *Machine) Recover(ctx context.Context) (*generation.Journal, error) {
-	if _, err := m.walk(ctx, &walkState{}, onFinish); err != nil {
-		return nil, err
-	}
-
-	return m.Store.Journal()
-}
-
-// Resume continues with the generation in place when nothing has to change or nothing may change (the plan is held, the
-// site is gone). It opens the gate, makes sure that a kubelet which waits for the gate starts, and judges the
-// generation if it has no verdict yet. If the generation is good and the gate is open, Resume changes nothing.
-func (m *Machine) Resume(ctx context.Context) (Outcome, error) {
-	return m.recoverThen(ctx, &walkState{}, onResume)
-}
-
-// ResumeUnchanged is Resume when the site's plan is the one in place. If the site enables it, it also patches labels
-// that differ: somebody edited one, the site enables this now, or the cluster did not answer after the verdict. At
-// boot, where prelet must not wait, it patches nothing. Outcome.Checks has the result.
-func (m *Machine) ResumeUnchanged(ctx context.Context, p Plan) (Outcome, error) {
-	return m.recoverThen(ctx, &walkState{planned: p.withDefaults()}, onUnchanged)
-}
-
-// SwitchOff opens the gate on the generation in place, judged or not, and on 0 when there never was one. It starts
-// nothing.
-func (m *Machine) SwitchOff(ctx context.Context) (Outcome, error) {
-	return m.recoverThen(ctx, &walkState{}, onOff)
+	return out, err
 }
 
 // Newer returns a fault with fault.NewerPrelet if a newer prelet wrote the generation in place, or something else that
@@ -93,7 +114,7 @@ func Newer(s Store) error {
 	return nil
 }
 
-// KeepNewer opens the gate on a generation that a newer prelet made, judged or not, as SwitchOff does. If the files are
+// KeepNewer opens the gate on a generation that a newer prelet made, judged or not, as OnOff does. If the files are
 // not those of that generation, a gate that is shut stays so, and HeldBack has the reason. The caller has checked that
 // no commit is unfinished.
 func (m *Machine) KeepNewer(ctx context.Context) (Outcome, error) {
@@ -107,7 +128,7 @@ func (m *Machine) KeepNewer(ctx context.Context) (Outcome, error) {
 		why = m.whyMixed(ctx, current.Gen)
 	}
 	if why == "" {
-		return m.walk(ctx, &walkState{}, onOff)
+		return m.walk(ctx, &walkState{}, OnOff) // an interrupted change is that prelet's
 	}
 
 	shut, err := m.KeepShut(why)
@@ -126,50 +147,6 @@ func (m *Machine) KeepShut(why string) (shut bool, err error) {
 	}
 
 	return true, m.Gate.Shut(why)
-}
-
-// Verify is what prelet-verify.service runs. Each start and each crash of the kubelet triggers it while there is a
-// journal or no gate. It finishes an interrupted change, opens a lost gate and judges a generation that awaits a
-// verdict.
-func (m *Machine) Verify(ctx context.Context) (Outcome, error) {
-	return m.recoverThen(ctx, &walkState{}, onVerify)
-}
-
-// recoverThen finishes an interrupted change before it walks the table for a trigger.
-func (m *Machine) recoverThen(ctx context.Context, t *walkState, on trigger) (Outcome, error) {
-	out, err := m.walk(ctx, t, onFinish)
-	if err != nil && !generation.IsOutdated(err) {
-		return out, err
-	}
-
-	return m.walk(ctx, t, on)
-}
-
-// Keep runs after a run that failed before its commit. The kubelet may start on the generation in place if that is
-// complete and good, or complete, not judged yet and the node has joined: a typo must not stop a fleet at its next
-// reboot. Otherwise the gate stays shut, and HeldBack has the reason.
-func (m *Machine) Keep(ctx context.Context, failure string) (Outcome, error) {
-	return m.walk(ctx, &walkState{failure: failure}, onFailed)
-}
-
-// KeepWithoutSite runs on a node without a site. If there never was a generation, prelet is not in use and the kubelet
-// starts unchanged; otherwise it does the same as Keep.
-func (m *Machine) KeepWithoutSite(ctx context.Context) (Outcome, error) {
-	return m.walk(ctx, &walkState{failure: "the site is gone"}, onNoSite)
-}
-
-// GoBack replaces the generation in place with the contents of an earlier one, by hand; 0 is the state before prelet.
-// The caller holds the plan. A rollback that removes a state file of the kubelet's managers is refused while pods may
-// use the CPUs or memory in it, as in a run (fault.CannotWrite).
-func (m *Machine) GoBack(ctx context.Context, to int, why string) (Outcome, error) {
-	t := &walkState{to: to, why: why}
-
-	out, err := m.walk(ctx, t, onRollback)
-	if err != nil || t.rollback == nil {
-		return out, err
-	}
-
-	return describeRequested(out, t.rollback.from), nil
 }
 
 // describeRequested returns the outcome of a requested rollback: the request is not a failure of the generation before.

@@ -75,7 +75,7 @@ func (h location) holds(f fact) bool {
 }
 
 // locate reads where the node is, for a trigger. It changes nothing. t is what this process has done so far.
-func (m *Machine) locate(ctx context.Context, t *walkState, on trigger) (location, error) {
+func (m *Machine) locate(ctx context.Context, t *walkState, on Trigger) (location, error) {
 	h := location{rounds: t.rounds}
 
 	var err error
@@ -89,14 +89,14 @@ func (m *Machine) locate(ctx context.Context, t *walkState, on trigger) (locatio
 
 	// A crash is recovered from, and a change is committed, also when the generation in place cannot be read.
 	h.phase = phaseOf(h.journal, nil)
-	if h.phase != mixed && on != onFinish && on != onChange {
+	if h.phase != mixed && on != OnFinish && on != OnChange {
 		if h.current, err = m.Store.Current(); err != nil {
 			return h, err
 		}
 
 		if h.journal != nil &&
 			(h.current == nil || h.current.Gen != h.journal.Gen) { // its generation was lost
-			if on == onVerify {
+			if on == OnVerify {
 				m.note(
 					"verify",
 					"notice",
@@ -139,8 +139,8 @@ func (m *Machine) locate(ctx context.Context, t *walkState, on trigger) (locatio
 
 // isRunDirLost reports whether somebody has emptied the run folder: a run of this boot has ended, and nothing in the
 // folder records that the gate is shut on purpose.
-func (m *Machine) isRunDirLost(ctx context.Context, on trigger) bool {
-	if on != onVerify || m.Gate.Reason() != "" {
+func (m *Machine) isRunDirLost(ctx context.Context, on Trigger) bool {
+	if on != OnVerify || m.Gate.Reason() != "" {
 		return false
 	}
 
@@ -217,37 +217,37 @@ func phaseOf(j *generation.Journal, current *generation.Info) phase {
 func (m *Machine) readFacts(
 	ctx context.Context,
 	t *walkState,
-	on trigger,
+	on Trigger,
 	h *location,
 ) (err error) {
 	steady := context.WithoutCancel(ctx)
 
 	switch {
 	case on == onCommitted:
-		h.plan = t.change.Plan
-	case h.phase == mixed, on == onFinish && h.journal != nil:
+		h.plan = t.Change.Plan
+	case h.phase == mixed, on == OnFinish && h.journal != nil:
 		h.plan = m.planOrDefault(h.journal.Gen)
 	case h.current == nil:
 		h.plan = Plan{}.withDefaults()
-		h.blockReason = t.failure + "; no generation was ever in place"
-	case on == onFailed || on == onNoSite:
-		h.blockReason = m.whyNotGoOn(ctx, t.failure, h.current)
-	case on == onVerify:
+		h.blockReason = t.Failure + "; no generation was ever in place"
+	case on == OnFailed || on == OnNoSite:
+		h.blockReason = m.whyNotGoOn(ctx, t.Failure, h.current)
+	case on == OnVerify:
 		err = m.readFactsOfVerify(ctx, h)
-	case on == onResume:
+	case on == OnResume:
 		h.plan, err = m.planOf(h.current.Gen)
 		if err == nil && h.phase == pending {
 			err = m.readExhausted(steady, h)
 		}
-	case on == onUnchanged:
+	case on == OnUnchanged:
 		h.plan, err = m.planOf(h.current.Gen)
-		if err == nil && h.phase == settled && t.planned.patchesNode() {
-			may, unanswered := m.Units.MayWait(steady, t.planned.Unit)
+		if err == nil && h.phase == settled && t.Planned.patchesNode() {
+			may, unanswered := m.Units.MayWait(steady, t.Planned.Unit)
 			h.mayPatch = may && unanswered == nil // labels are not worth a failure
 		}
-	case on == onRollback:
+	case on == OnRollback:
 		if h.plan, err = m.planOf(h.current.Gen); err == nil {
-			err = m.planRollback(steady, h, rollback{to: t.to, reason: t.why})
+			err = m.planRollback(steady, h, rollback{to: t.To, reason: t.Why})
 		}
 	case on == onJudge:
 		if h.plan, err = m.planOf(h.current.Gen); err == nil {
@@ -266,7 +266,7 @@ func (m *Machine) readFacts(
 	return err
 }
 
-// readFactsOfVerify reads the facts for onVerify: the plan, or why the gate stays shut.
+// readFactsOfVerify reads the facts for OnVerify: the plan, or why the gate stays shut.
 func (m *Machine) readFactsOfVerify(ctx context.Context, h *location) (err error) {
 	isOpenAndSettled := h.gateOpen && h.phase == settled
 	if isOpenAndSettled || h.shutOnPurpose {

@@ -85,6 +85,7 @@ type Outcome struct {
 	Checks     []Check    // of the last look
 	Cause      *Cause     // of a bad verdict, from the kubelet's log; nil: not in the log
 	Generation int        // in place now
+	Committed  bool       // OnChange has written the journal, or may have
 	From       int        // the generation before the rollback, or 0
 	InPlace    Verdict    // after a rollback: the verdict on Generation, while Verdict is the one on From
 	Held       bool       // the plan of From is held

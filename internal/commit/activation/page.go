@@ -20,18 +20,18 @@ var phaseNames = []word{
 }
 
 var triggerNames = []word{
-	onFinish: {"finish", "every command that writes first finishes what a crash left"},
-	onChange: {"change", "a run has staged a commit"},
-	onResume: {
+	OnFinish: {"finish", "every command that writes first finishes what a crash left"},
+	OnChange: {"change", "a run has staged a commit"},
+	OnResume: {
 		"resume",
 		"continue with the generation in place: nothing has to change, or may change",
 	},
-	onUnchanged:  {"unchanged", "the same, and the site's plan is the one in place"},
-	onFailed:     {"failed", "a run failed before its commit"},
-	onNoSite:     {"no site", "a run found no site"},
-	onOff:        {"off", "`prelet=off` is on the kernel command line: only the gate opens"},
-	onRollback:   {"rollback", "`prelet rollback`"},
-	onVerify:     {"verify", "`prelet-verify.service`: the kubelet starts, or has crashed"},
+	OnUnchanged:  {"unchanged", "the same, and the site's plan is the one in place"},
+	OnFailed:     {"failed", "a run failed before its commit"},
+	OnNoSite:     {"no site", "a run found no site"},
+	OnOff:        {"off", "`prelet=off` is on the kernel command line: only the gate opens"},
+	OnRollback:   {"rollback", "`prelet rollback`"},
+	OnVerify:     {"verify", "`prelet-verify.service`: the kubelet starts, or has crashed"},
 	onCommitted:  {"committed", "this process has just written the journal"},
 	onJudge:      {"judge", "the gate is open on a generation that awaits a verdict"},
 	onReady:      {"ready", "the units that changed files notify have read them, or are going to"},
@@ -215,9 +215,9 @@ func describeNext(r row) string {
 		return "the same"
 	case stepResult:
 		if r.Do[len(r.Do)-1] == actUnits {
-			return joinNames(triggerNames, []trigger{onReady, onBad})
+			return joinNames(triggerNames, []Trigger{onReady, onBad})
 		}
-		return joinNames(triggerNames, []trigger{onGood, onBad, onUnknown, onSuperseded})
+		return joinNames(triggerNames, []Trigger{onGood, onBad, onUnknown, onSuperseded})
 	}
 
 	return triggerNames[on].name

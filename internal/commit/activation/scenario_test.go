@@ -457,12 +457,12 @@ func (n *node) plan(config string) Plan {
 // runSite is `prelet run` on a site that renders config into both files.
 func (n *node) runSite(ctx context.Context, config string) (Outcome, error) {
 	return n.process(func(m *Machine) (Outcome, error) {
-		if _, err := m.Recover(ctx); err != nil && !generation.IsOutdated(err) {
+		if _, err := m.Enter(ctx, Entry{On: OnFinish}); err != nil && !generation.IsOutdated(err) {
 			return Outcome{}, err
 		}
 
 		if _, held := n.store.Held(config + n.ntp); held {
-			return m.Resume(ctx)
+			return m.Enter(ctx, Entry{On: OnResume})
 		}
 
 		blob, err := n.plan(config).Encode()
@@ -498,20 +498,21 @@ func (n *node) runSite(ctx context.Context, config string) (Outcome, error) {
 		txn, err := n.store.Begin(proposal)
 		if errors.Is(err, generation.ErrNothing) {
 			if _, err = n.store.Adopt(proposal); err == nil {
-				return m.Resume(ctx)
+				return m.Enter(ctx, Entry{On: OnResume})
 			}
 		}
 
 		if errors.Is(err, generation.ErrNothing) {
-			return m.ResumeUnchanged(ctx, n.plan(config))
+			return m.Enter(ctx, Entry{On: OnUnchanged, Planned: n.plan(config)})
 		}
 
 		if err != nil {
 			return Outcome{}, err
 		}
 
-		out, committed, err := m.Apply(ctx, Change{Txn: watchedTxn{txn, n}, Plan: n.plan(config), Reload: n.unitFiles})
-		if committed && promisesUnchanged(err) && err != nil {
+		change := Change{Txn: watchedTxn{txn, n}, Plan: n.plan(config), Reload: n.unitFiles}
+		out, err := m.Enter(ctx, Entry{On: OnChange, Change: &change})
+		if out.Committed && promisesUnchanged(err) && err != nil {
 			n.t.Errorf("after the commit: code %s promises that nothing was changed: %v; want another code",
 				fault.CodeOf(err), err)
 		}
@@ -555,7 +556,7 @@ func (n *node) finishPrelet() {
 
 func (n *node) verify() Outcome {
 	n.t.Helper()
-	out, err := n.process(func(m *Machine) (Outcome, error) { return m.Verify(n.t.Context()) })
+	out, err := n.process(func(m *Machine) (Outcome, error) { return m.Enter(n.t.Context(), Entry{On: OnVerify}) })
 	n.mustSucceed(err, "prelet-verify.service")
 
 	return out

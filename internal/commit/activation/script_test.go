@@ -564,25 +564,26 @@ func (n *node) do(name string, a []string) bool {
 // enter calls the method of the machine that a command is about.
 func (n *node) enter(m *Machine, name, arg string) (out Outcome, err error) {
 	ctx := n.t.Context()
+	e := Entry{Failure: "the site is invalid"}
 	switch name {
 	case "verify":
-		return m.Verify(ctx)
+		e.On = OnVerify
 	case "keep":
-		return m.Keep(ctx, "the site is invalid")
+		e.On = OnFailed
 	case "keep-without-site":
-		return m.KeepWithoutSite(ctx)
+		e.On = OnNoSite
 	case "switch-off":
-		return m.SwitchOff(ctx)
+		e.On = OnOff
 	case "unchanged":
-		return m.ResumeUnchanged(ctx, n.plan(arg))
+		e.On, e.Planned = OnUnchanged, n.plan(arg)
 	case "resume":
-		return m.Resume(ctx)
+		e.On = OnResume
 	case "back":
-		return m.GoBack(ctx, n.number(arg), generation.ByHand)
+		e.On, e.To, e.Why = OnRollback, n.number(arg), generation.ByHand
 	}
 
-	_, err = m.Recover(ctx)
-	if err != nil || name == "recover" {
+	out, err = m.Enter(ctx, e)
+	if err != nil || name != "back-once" {
 		return out, err
 	}
 	// back-once GEN: a rollback by hand, unless it was done already.
@@ -591,5 +592,5 @@ func (n *node) enter(m *Machine, name, arg string) (out Outcome, err error) {
 		return out, err
 	}
 
-	return m.GoBack(ctx, n.number(arg), "by hand")
+	return m.Enter(ctx, Entry{On: OnRollback, To: n.number(arg), Why: "by hand"})
 }

@@ -31,10 +31,10 @@ const (
 func (m *Machine) step(
 	ctx context.Context,
 	s step,
-	on trigger,
+	on Trigger,
 	h location,
 	t *walkState,
-) (trigger, error) {
+) (Trigger, error) {
 	steady := context.WithoutCancel(ctx)
 
 	switch s {
@@ -96,8 +96,8 @@ func (m *Machine) step(
 		return done, nil
 	case patchLabels:
 		return done, m.runUnlocked(ctx, func() {
-			t.out.Checks = m.reconcile(ctx, t.planned, nil)
-			t.out.Checks = m.reconcileTaints(ctx, t.planned, t.out.Checks)
+			t.out.Checks = m.reconcile(ctx, t.Planned, nil)
+			t.out.Checks = m.reconcileTaints(ctx, t.Planned, t.out.Checks)
 		})
 	}
 
@@ -109,7 +109,7 @@ func (m *Machine) step(
 
 // preflightChange checks for the last time whether a commit could be activated.
 func (m *Machine) preflightChange(ctx context.Context, t *walkState) error {
-	unit, err := m.Preflight(ctx, t.change.Plan.Unit, t.change.UnitFiles)
+	unit, err := m.Preflight(ctx, t.Change.Plan.Unit, t.Change.UnitFiles)
 	if err != nil {
 		return err
 	}
@@ -118,7 +118,7 @@ func (m *Machine) preflightChange(ctx context.Context, t *walkState) error {
 		return systemdFault("stopped before the commit", context.Cause(ctx))
 	}
 
-	if err := m.exemptUnhealthy(ctx, t.change.Plan); err != nil {
+	if err := m.exemptUnhealthy(ctx, t.Change.Plan); err != nil {
 		return err
 	}
 
@@ -128,8 +128,8 @@ func (m *Machine) preflightChange(ctx context.Context, t *walkState) error {
 // preflightBack checks whether a rollback by hand could be activated. A rollback that removes a state file of the
 // kubelet's managers is refused while pods may use the CPUs or memory in it, as in a run.
 func (m *Machine) preflightBack(ctx context.Context, h location, t *walkState) error {
-	if why := m.whyForeign(t.to); t.to != 0 && why != "" {
-		return ForeignFault(t.to, why)
+	if why := m.whyForeign(t.To); t.To != 0 && why != "" {
+		return ForeignFault(t.To, why)
 	}
 
 	unit, err := m.Preflight(ctx, h.plan.Unit, nil)
@@ -142,11 +142,11 @@ func (m *Machine) preflightBack(ctx context.Context, h location, t *walkState) e
 	}
 
 	for _, state := range h.rollback.removeFiles {
-		why := fmt.Sprintf("generation %d has another policy of the manager whose state it is", t.to)
+		why := fmt.Sprintf("generation %d has another policy of the manager whose state it is", t.To)
 		next := fmt.Sprintf(
 			"drain the node, systemctl stop %[1]s, prelet rollback %[2]d, systemctl start %[1]s",
 			h.plan.Unit,
-			t.to,
+			t.To,
 		)
 
 		if err := CheckPodState(unit, state, why, next); err != nil {
@@ -154,7 +154,7 @@ func (m *Machine) preflightBack(ctx context.Context, h location, t *walkState) e
 		}
 	}
 
-	err = m.exemptUnhealthy(ctx, h.plan, m.planOrDefault(t.to))
+	err = m.exemptUnhealthy(ctx, h.plan, m.planOrDefault(t.To))
 	if err != nil {
 		return err
 	}
@@ -177,10 +177,10 @@ func (m *Machine) noteAlive(u Unit) error {
 }
 
 func (m *Machine) commit(t *walkState) error {
-	m.startBound(t, t.change.Plan)
-	m.note("commit", "started", "%s", t.change.Plan.Unit)
+	m.startBound(t, t.Change.Plan)
+	m.note("commit", "started", "%s", t.Change.Plan.Unit)
 
-	gen, err := t.change.Txn.Commit()
+	gen, err := t.Change.Txn.Commit()
 	t.committed = err == nil || fault.CodeOf(err) == fault.Interrupted // the journal could be seen
 
 	if err != nil {
@@ -195,7 +195,7 @@ func (m *Machine) commit(t *walkState) error {
 }
 
 // shutGate shuts the gate, so that no kubelet starts while files change.
-func (m *Machine) shutGate(on trigger, h location, t *walkState) error {
+func (m *Machine) shutGate(on Trigger, h location, t *walkState) error {
 	var why string
 
 	switch {
@@ -227,7 +227,7 @@ func (m *Machine) shutGate(on trigger, h location, t *walkState) error {
 }
 
 // describeStopped returns the first words of an error that occurred while the kubelet was kept from running.
-func describeStopped(on trigger, h location) string {
+func describeStopped(on Trigger, h location) string {
 	switch {
 	case on == onCommitted:
 		return fmt.Sprintf("generation %d is committed and not in place yet", h.journal.Gen)
@@ -239,7 +239,7 @@ func describeStopped(on trigger, h location) string {
 }
 
 // stop stops the unit, so that no process reads the files that are about to change.
-func (m *Machine) stop(ctx context.Context, on trigger, h location, t *walkState) error {
+func (m *Machine) stop(ctx context.Context, on Trigger, h location, t *walkState) error {
 	if h.rollback == nil && h.keepsKubelet || h.rollback != nil && h.rollback.keeps {
 		return nil
 	}
@@ -299,12 +299,12 @@ func (m *Machine) publish(h location, t *walkState) error {
 	gen := h.journal.Gen
 	m.note("publish", "started", "generation %d", gen)
 
-	if err := t.change.Txn.Publish(); err != nil {
+	if err := t.Change.Txn.Publish(); err != nil {
 		m.note("publish", "failed", "%v", err)
 		return wrapAfterCommit(fmt.Sprintf("putting generation %d in place", gen), err)
 	}
 
-	t.reload = t.change.Reload
+	t.reload = t.Change.Reload
 	t.reloadKnown = true
 
 	m.note("publish", "ok", "generation %d is in place", gen)
@@ -619,7 +619,7 @@ func (m *Machine) bringUp(ctx context.Context, unit string, e startRequest) (res
 
 // watchUnlocked starts the unit on the generation in place and watches it, with the lock free. It returns the trigger
 // of the verdict, or onSuperseded.
-func (m *Machine) watchUnlocked(ctx context.Context, h location, t *walkState) (trigger, error) {
+func (m *Machine) watchUnlocked(ctx context.Context, h location, t *walkState) (Trigger, error) {
 	m.startBound(t, h.plan)
 	t.watchedJournal = h.journal
 	t.firstWatched = cmp.Or(t.firstWatched, h.journal.Gen)

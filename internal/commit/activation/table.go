@@ -13,20 +13,20 @@ const (
 	returning              // the same, after a rollback
 )
 
-// trigger is the event that selects a row: an entry into the machine, or the result of the previous row.
-type trigger int
+// Trigger is the event that selects a row: an entry into the machine, or the result of the previous row.
+type Trigger int
 
-// The triggers up to onVerify are entries; the others are results of rows.
+// The triggers up to OnVerify are entries; the others are results of rows.
 const (
-	onFinish     trigger = iota // only finish what a crash left
-	onChange                    // a run has staged a commit
-	onResume                    // continue with the generation in place: nothing has to change, or may change
-	onUnchanged                 // the same, and the site's plan is the one in place
-	onFailed                    // a run failed before its commit
-	onNoSite                    // there is no site
-	onOff                       // prelet=off: only the gate opens
-	onRollback                  // a rollback by hand
-	onVerify                    // prelet-verify: the kubelet starts, or has crashed
+	OnFinish     Trigger = iota // only finish what a crash left
+	OnChange                    // a run has staged a commit
+	OnResume                    // continue with the generation in place: nothing has to change, or may change
+	OnUnchanged                 // the same, and the site's plan is the one in place
+	OnFailed                    // a run failed before its commit
+	OnNoSite                    // there is no site
+	OnOff                       // prelet=off: only the gate opens
+	OnRollback                  // a rollback by hand
+	OnVerify                    // prelet-verify: the kubelet starts, or has crashed
 	onCommitted                 // this process has just written the journal
 	onJudge                     // the kubelet may start on the generation in place, which awaits a verdict
 	onReady                     // the units that the files notify have read them
@@ -89,10 +89,10 @@ const (
 // row contains the steps for a trigger in a phase.
 type row struct {
 	In   []phase
-	On   []trigger
+	On   []Trigger
 	When fact // the first row whose fact holds is used
 	Do   []step
-	Then trigger // the next trigger, in the phase that is located then
+	Then Trigger // the next trigger, in the phase that is located then
 	// Never is the reason why this row cannot occur. Such a row has no steps, and reaching it is an error.
 	Never string
 }
@@ -129,90 +129,90 @@ var (
 //   - SIGTERM does not interrupt the steps after the commit; it only ends waits.
 var table = []row{
 	// After a crash: these rows come first for every entry.
-	{In: []phase{mixed}, On: []trigger{onFinish}, Do: []step{shutGate, stop, complete, reload}, Then: done},
+	{In: []phase{mixed}, On: []Trigger{OnFinish}, Do: []step{shutGate, stop, complete, reload}, Then: done},
 	{
 		In: []phase{mixed},
-		On: []trigger{onResume, onUnchanged, onFailed, onNoSite, onOff, onRollback, onVerify, onSuperseded},
+		On: []Trigger{OnResume, OnUnchanged, OnFailed, OnNoSite, OnOff, OnRollback, OnVerify, onSuperseded},
 		Do: []step{shutGate, stop, complete}, Then: repeat,
 	},
-	{In: []phase{none, settled}, On: []trigger{onFinish}, Do: []step{sweep}, Then: done},
-	{In: awaiting, On: []trigger{onFinish}, Do: []step{sweep, reload}, Then: done},
+	{In: []phase{none, settled}, On: []Trigger{OnFinish}, Do: []step{sweep}, Then: done},
+	{In: awaiting, On: []Trigger{OnFinish}, Do: []step{sweep, reload}, Then: done},
 
 	// A change.
-	{In: unmixed, On: []trigger{onChange}, Do: []step{preflight, commit}, Then: onCommitted},
-	{In: []phase{mixed}, On: []trigger{onCommitted}, Do: []step{shutGate, stop, publish}, Then: onResume},
+	{In: unmixed, On: []Trigger{OnChange}, Do: []step{preflight, commit}, Then: onCommitted},
+	{In: []phase{mixed}, On: []Trigger{onCommitted}, Do: []step{shutGate, stop, publish}, Then: OnResume},
 
 	// Prelet is switched off.
-	{In: unmixed, On: []trigger{onOff}, Do: []step{openGate}, Then: done},
+	{In: unmixed, On: []Trigger{OnOff}, Do: []step{openGate}, Then: done},
 
 	// There is no generation: prelet was never used, or there is nothing to write.
-	{In: []phase{none}, On: []trigger{onFailed, onNoSite, onVerify}, When: isOpen, Then: done},
-	{In: []phase{none}, On: []trigger{onFailed}, Do: []step{holdBack}, Then: done},
+	{In: []phase{none}, On: []Trigger{OnFailed, OnNoSite, OnVerify}, When: isOpen, Then: done},
+	{In: []phase{none}, On: []Trigger{OnFailed}, Do: []step{holdBack}, Then: done},
 	{
-		In: []phase{none}, On: []trigger{onNoSite, onResume, onUnchanged},
+		In: []phase{none}, On: []Trigger{OnNoSite, OnResume, OnUnchanged},
 		Do: []step{openGate, requestStart}, Then: done,
 	},
-	{In: []phase{none}, On: []trigger{onVerify}, Do: []step{reportShut}, Then: done},
+	{In: []phase{none}, On: []Trigger{OnVerify}, Do: []step{reportShut}, Then: done},
 
 	// Continue with the generation in place, if a kubelet may start on it.
-	{In: inPlace, On: []trigger{onFailed, onNoSite}, When: isWhole, Then: onResume},
-	{In: inPlace, On: []trigger{onFailed, onNoSite}, When: isOpen, Then: done},
-	{In: inPlace, On: []trigger{onFailed, onNoSite}, Do: []step{holdBack}, Then: done},
+	{In: inPlace, On: []Trigger{OnFailed, OnNoSite}, When: isWhole, Then: OnResume},
+	{In: inPlace, On: []Trigger{OnFailed, OnNoSite}, When: isOpen, Then: done},
+	{In: inPlace, On: []Trigger{OnFailed, OnNoSite}, Do: []step{holdBack}, Then: done},
 	{
-		In: []phase{settled}, On: []trigger{onUnchanged}, When: mayPatch,
-		Do: []step{patchLabels}, Then: onResume,
+		In: []phase{settled}, On: []Trigger{OnUnchanged}, When: mayPatch,
+		Do: []step{patchLabels}, Then: OnResume,
 	},
-	{In: inPlace, On: []trigger{onUnchanged}, Then: onResume},
-	{In: []phase{settled}, On: []trigger{onResume}, Do: []step{openGate, requestStart}, Then: done},
-	{In: []phase{pending}, On: []trigger{onResume}, When: isExhausted, Do: rollbackSteps, Then: onResume},
-	{In: awaiting, On: []trigger{onResume}, When: isNewBoot, Do: []step{countTry, openGate}, Then: onJudge},
-	{In: awaiting, On: []trigger{onResume}, Do: []step{reload, actUnits}, Then: stepResult},
-	{In: awaiting, On: []trigger{onReady}, Do: []step{openGate}, Then: onJudge},
+	{In: inPlace, On: []Trigger{OnUnchanged}, Then: OnResume},
+	{In: []phase{settled}, On: []Trigger{OnResume}, Do: []step{openGate, requestStart}, Then: done},
+	{In: []phase{pending}, On: []Trigger{OnResume}, When: isExhausted, Do: rollbackSteps, Then: OnResume},
+	{In: awaiting, On: []Trigger{OnResume}, When: isNewBoot, Do: []step{countTry, openGate}, Then: onJudge},
+	{In: awaiting, On: []Trigger{OnResume}, Do: []step{reload, actUnits}, Then: stepResult},
+	{In: awaiting, On: []Trigger{onReady}, Do: []step{openGate}, Then: onJudge},
 
 	// The kubelet starts or has crashed.
-	{In: []phase{settled}, On: []trigger{onVerify}, When: isOpen, Then: done},
-	{In: awaiting, On: []trigger{onVerify}, When: isOpen, Then: onJudge},
-	{In: inPlace, On: []trigger{onVerify}, When: isShutOnPurpose, Do: []step{reportShut}, Then: done},
-	{In: []phase{settled}, On: []trigger{onVerify}, When: isWhole, Do: []step{openGate, requestStart}, Then: done},
-	{In: awaiting, On: []trigger{onVerify}, When: isWhole, Do: []step{actUnits}, Then: stepResult},
-	{In: inPlace, On: []trigger{onVerify}, Do: []step{holdBack}, Then: done},
+	{In: []phase{settled}, On: []Trigger{OnVerify}, When: isOpen, Then: done},
+	{In: awaiting, On: []Trigger{OnVerify}, When: isOpen, Then: onJudge},
+	{In: inPlace, On: []Trigger{OnVerify}, When: isShutOnPurpose, Do: []step{reportShut}, Then: done},
+	{In: []phase{settled}, On: []Trigger{OnVerify}, When: isWhole, Do: []step{openGate, requestStart}, Then: done},
+	{In: awaiting, On: []Trigger{OnVerify}, When: isWhole, Do: []step{actUnits}, Then: stepResult},
+	{In: inPlace, On: []Trigger{OnVerify}, Do: []step{holdBack}, Then: done},
 
 	// By hand.
-	{In: inPlace, On: []trigger{onRollback}, Do: append([]step{preflightBack}, rollbackSteps...), Then: onResume},
+	{In: inPlace, On: []Trigger{OnRollback}, Do: append([]step{preflightBack}, rollbackSteps...), Then: OnResume},
 
 	// The verdict.
-	{In: awaiting, On: []trigger{onJudge}, When: mayWait, Do: []step{countTry, watch}, Then: stepResult},
-	{In: awaiting, On: []trigger{onJudge}, Do: []step{requestStart}, Then: done},
-	{In: awaiting, On: []trigger{onGood}, Do: []step{retire, closeGood}, Then: done},
-	{In: awaiting, On: []trigger{onUnknown}, Do: []step{uncountTry}, Then: done},
-	{In: []phase{pending}, On: []trigger{onBad}, When: canGoBack, Do: rollbackSteps, Then: onResume},
-	{In: []phase{pending}, On: []trigger{onBad}, When: isOpen, Then: done},
-	{In: []phase{pending}, On: []trigger{onBad}, Do: []step{openGate}, Then: onJudge},
-	{In: []phase{returning}, On: []trigger{onBad}, Do: []step{closeBad}, Then: done},
-	{In: awaiting, On: []trigger{onSuperseded}, When: hasTooManyRounds, Do: []step{leavePending}, Then: done},
-	{In: awaiting, On: []trigger{onSuperseded}, Then: onResume},
-	{In: []phase{settled}, On: []trigger{onSuperseded}, Do: []step{reportOther}, Then: done},
+	{In: awaiting, On: []Trigger{onJudge}, When: mayWait, Do: []step{countTry, watch}, Then: stepResult},
+	{In: awaiting, On: []Trigger{onJudge}, Do: []step{requestStart}, Then: done},
+	{In: awaiting, On: []Trigger{onGood}, Do: []step{retire, closeGood}, Then: done},
+	{In: awaiting, On: []Trigger{onUnknown}, Do: []step{uncountTry}, Then: done},
+	{In: []phase{pending}, On: []Trigger{onBad}, When: canGoBack, Do: rollbackSteps, Then: OnResume},
+	{In: []phase{pending}, On: []Trigger{onBad}, When: isOpen, Then: done},
+	{In: []phase{pending}, On: []Trigger{onBad}, Do: []step{openGate}, Then: onJudge},
+	{In: []phase{returning}, On: []Trigger{onBad}, Do: []step{closeBad}, Then: done},
+	{In: awaiting, On: []Trigger{onSuperseded}, When: hasTooManyRounds, Do: []step{leavePending}, Then: done},
+	{In: awaiting, On: []Trigger{onSuperseded}, Then: OnResume},
+	{In: []phase{settled}, On: []Trigger{onSuperseded}, Do: []step{reportOther}, Then: done},
 
 	// Pairs that cannot occur.
-	{In: []phase{none}, On: []trigger{onRollback}, Never: "nothing to roll back: no generation is in place"},
+	{In: []phase{none}, On: []Trigger{OnRollback}, Never: "nothing to roll back: no generation is in place"},
 	{
-		In: []phase{none}, On: []trigger{onSuperseded},
+		In: []phase{none}, On: []Trigger{onSuperseded},
 		Never: "what was watched is gone: generations are only removed while one is in place",
 	},
 	{
 		In:    []phase{mixed},
-		On:    []trigger{onChange},
+		On:    []Trigger{OnChange},
 		Never: "nothing can be staged before an interrupted commit is finished",
 	},
-	{In: unmixed, On: []trigger{onCommitted}, Never: "the commit has written the journal under this lock"},
+	{In: unmixed, On: []Trigger{onCommitted}, Never: "the commit has written the journal under this lock"},
 	{
-		In: []phase{none, settled, mixed}, On: []trigger{onJudge, onReady, onGood, onBad, onUnknown},
+		In: []phase{none, settled, mixed}, On: []Trigger{onJudge, onReady, onGood, onBad, onUnknown},
 		Never: "nothing awaits a verdict: the journal was read under this lock",
 	},
 }
 
 // next returns the row for a location and a trigger. It is pure.
-func next(rows []row, h location, on trigger) row {
+func next(rows []row, h location, on Trigger) row {
 	for _, row := range rows {
 		isInPhase := slices.Contains(row.In, h.phase)
 		if isInPhase && slices.Contains(row.On, on) && h.holds(row.When) {

@@ -5,16 +5,16 @@ import (
 	"testing"
 )
 
-func forEachPair(do func(phase, trigger)) {
+func forEachPair(do func(phase, Trigger)) {
 	for p := none; p <= returning; p++ {
-		for on := onFinish; on < done; on++ {
+		for on := OnFinish; on < done; on++ {
 			do(p, on)
 		}
 	}
 }
 
 // rowsOf returns the rows of a pair, in the order of the table.
-func rowsOf(p phase, on trigger) (out []row) {
+func rowsOf(p phase, on Trigger) (out []row) {
 	for _, r := range table {
 		if slices.Contains(r.In, p) && slices.Contains(r.On, on) {
 			out = append(out, r)
@@ -27,7 +27,7 @@ func rowsOf(p phase, on trigger) (out []row) {
 // TestEveryPairHasOneRow: exactly the last row of each pair has no condition. A pair that cannot occur has one row with
 // a reason.
 func TestEveryPairHasOneRow(t *testing.T) {
-	forEachPair(func(p phase, on trigger) {
+	forEachPair(func(p phase, on Trigger) {
 		name := phaseNames[p].name + ", " + triggerNames[on].name
 
 		rows := rowsOf(p, on)
@@ -96,7 +96,7 @@ func phasesAfter(r row, from phase) []phase {
 	return []phase{from}
 }
 
-func nextTriggers(r row) []trigger {
+func nextTriggers(r row) []Trigger {
 	switch r.Then {
 	case done, stepResult: // the result of watch is compared with the journal under the lock
 		return nil
@@ -104,12 +104,12 @@ func nextTriggers(r row) []trigger {
 		return r.On
 	}
 
-	return []trigger{r.Then}
+	return []Trigger{r.Then}
 }
 
 // TestNextIsTotal checks every pair with every combination of facts.
 func TestNextIsTotal(t *testing.T) {
-	forEachPair(func(p phase, on trigger) {
+	forEachPair(func(p phase, on Trigger) {
 		for bits := range 1 << 9 {
 			is := func(i int) bool { return bits&(1<<i) != 0 }
 
@@ -169,9 +169,9 @@ func TestPageHasEveryWord(t *testing.T) {
 		}
 	}
 
-	for on := onFinish; on < done; on++ {
+	for on := OnFinish; on < done; on++ {
 		if triggerNames[on].meaning == "" {
-			t.Errorf("trigger %d has no words; want some", on)
+			t.Errorf("Trigger %d has no words; want some", on)
 		}
 	}
 }

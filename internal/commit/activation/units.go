@@ -171,7 +171,7 @@ func (m *Machine) touchedUnits(h *location) (out []UnitPlan) {
 //
 // It returns onBad if a unit of the site fails, and onReady otherwise. A failure is only reported after a rollback,
 // of a unit that was unhealthy before the commit, and where systemd refuses the request.
-func (m *Machine) actUnits(ctx context.Context, h location, t *walkState) trigger {
+func (m *Machine) actUnits(ctx context.Context, h location, t *walkState) Trigger {
 	if h.journal.BootID != m.BootID || h.journal.Tries > 1 { // published in an earlier boot
 		return onReady
 	}

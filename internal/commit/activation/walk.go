@@ -13,12 +13,7 @@ import (
 // walkState is one walk through the table: its input, and what this process has done so far. A crash loses all of it,
 // and the next walk does not need it.
 type walkState struct {
-	change *Change // of onChange
-	to     int     // of onRollback
-	why    string  // of onRollback
-	// Of onUnchanged: the site's plan, which may differ from the stored one in fields that are only checked.
-	planned Plan
-	failure string // of onFailed and onNoSite
+	Entry
 
 	committed      bool                // the journal has the change, or may have it: from here on only forward
 	reload         bool                // this process changed a unit file, and systemd has not read it
@@ -47,7 +42,7 @@ const maxRows = 50
 // walk goes through the table until nothing follows. The lock is held, except during the step watch.
 //
 // Each row begins with reading where the node is, so an interrupted row needs no memory of it.
-func (m *Machine) walk(ctx context.Context, t *walkState, on trigger) (Outcome, error) {
+func (m *Machine) walk(ctx context.Context, t *walkState, on Trigger) (Outcome, error) {
 	for range maxRows {
 		h, err := m.locate(ctx, t, on)
 		now := on
@@ -71,8 +66,8 @@ func (m *Machine) walk(ctx context.Context, t *walkState, on trigger) (Outcome, 
 // wrapUnfinished returns an error of a walk, which must not promise that nothing was changed once this process has
 // committed, or while a change of another process is not finished. A change or a rollback that is refused in such a
 // phase keeps its code: it has changed nothing, and the phase is as before.
-func (t *walkState) wrapUnfinished(h location, on trigger, err error) error {
-	refused := on == onChange || on == onRollback && h.phase != mixed
+func (t *walkState) wrapUnfinished(h location, on Trigger, err error) error {
+	refused := on == OnChange || on == OnRollback && h.phase != mixed
 
 	switch {
 	case err == nil || !promisesUnchanged(err):
@@ -99,10 +94,10 @@ func (m *Machine) table() []row {
 func (m *Machine) do(
 	ctx context.Context,
 	r row,
-	on trigger,
+	on Trigger,
 	h location,
 	t *walkState,
-) (trigger, error) {
+) (Trigger, error) {
 	if r.Never != "" {
 		return done, &fault.Fault{Code: fault.Internal, Summary: r.Never}
 	}
@@ -144,9 +139,9 @@ func (m *Machine) runHook(s step, after bool) {
 }
 
 // beginOutcome sets the outcome at the begin of a row.
-func (t *walkState) beginOutcome(on trigger, h location) {
+func (t *walkState) beginOutcome(on Trigger, h location) {
 	switch on {
-	case onResume, onUnchanged, onFailed, onNoSite, onOff, onVerify:
+	case OnResume, OnUnchanged, OnFailed, OnNoSite, OnOff, OnVerify:
 		if t.rollback == nil && h.current != nil {
 			t.out.Generation = h.current.Gen
 		}
@@ -188,7 +183,7 @@ func (t *walkState) filesSince(m *Machine, j *generation.Journal) time.Duration 
 }
 
 // describeVerdict returns the outcome of a verdict. It is pure.
-func describeVerdict(on trigger, h location, f finding) Outcome {
+func describeVerdict(on Trigger, h location, f finding) Outcome {
 	if h.phase == returning {
 		return describeVerdictBack(on, h.journal, f)
 	}
@@ -217,7 +212,7 @@ func describeVerdict(on trigger, h location, f finding) Outcome {
 
 // describeVerdictBack returns the outcome of a verdict after a rollback. The plan that was rolled back is held if the
 // node is healthy without it, and counts as held until that verdict.
-func describeVerdictBack(on trigger, j *generation.Journal, f finding) Outcome {
+func describeVerdictBack(on Trigger, j *generation.Journal, f finding) Outcome {
 	out := Outcome{
 		Verdict:    Bad,
 		Why:        j.Why,

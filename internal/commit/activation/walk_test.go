@@ -498,7 +498,7 @@ func expand(rows []row) (out []row) {
 		for _, p := range r.In {
 			for _, on := range r.On {
 				one := r
-				one.In, one.On = []phase{p}, []trigger{on}
+				one.In, one.On = []phase{p}, []Trigger{on}
 				out = append(out, one)
 			}
 		}
@@ -564,7 +564,7 @@ func mutants() (out []mutant) {
 		}
 
 		if r.Then == done {
-			change(i, "goes on", key, func(r *row) { r.Then = onResume })
+			change(i, "goes on", key, func(r *row) { r.Then = OnResume })
 		} else {
 			change(i, "ends", key, func(r *row) { r.Then = done })
 		}

@@ -74,7 +74,7 @@ func run(verb, name, root, runDir string) error {
 		BootID:   bootID,
 		StateDir: dir,
 	}
-	if _, err := m.Recover(context.Background()); err != nil {
+	if _, err := m.Enter(context.Background(), activation.Entry{On: activation.OnFinish}); err != nil {
 		return err
 	}
 	switch verb {
@@ -114,7 +114,7 @@ func step(m *activation.Machine, store *generation.Store, sc scenario.Scenario) 
 	if cur, err := store.Current(); err != nil || cur != nil && cur.Restores == sc.Back {
 		return errors.Join(err, resume(m, store)) // gone back already
 	}
-	_, err := m.GoBack(context.Background(), sc.Back, "requested")
+	_, err := m.Enter(context.Background(), activation.Entry{On: activation.OnRollback, To: sc.Back, Why: "requested"})
 	return err
 }
 
@@ -126,10 +126,10 @@ func commit(m *activation.Machine, store *generation.Store, p generation.Proposa
 	if err != nil {
 		return err
 	}
-	out, _, err := m.Apply(
-		context.Background(),
-		activation.Change{Txn: t, Plan: activation.Plan{Rollback: true}},
-	)
+	out, err := m.Enter(context.Background(), activation.Entry{
+		On:     activation.OnChange,
+		Change: &activation.Change{Txn: t, Plan: activation.Plan{Rollback: true}},
+	})
 	if err != nil {
 		return err
 	}
@@ -154,7 +154,7 @@ func resume(m *activation.Machine, store *generation.Store) error {
 	if err != nil || cur == nil {
 		return err
 	}
-	_, err = m.Resume(context.Background())
+	_, err = m.Enter(context.Background(), activation.Entry{On: activation.OnResume})
 	return err
 }
 

@@ -72,7 +72,7 @@ func (l *Live) compareEntry(out *world.TargetAns, path string, now nodefile.Obse
 		out.Drift = entry.DescribeDrift(now.State)
 	}
 
-	left, isLeft := l.o.Store.DefaultAttributes(path, now.State)
+	left, isLeft := l.o.Store.DefaultAttributes(entry, now.State)
 	want := world.TargetMeta{Mode: left.Mode, UID: left.UID, GID: left.GID}
 
 	if isLeft && want != (world.TargetMeta{

@@ -172,8 +172,8 @@ var mutants = []mutant{
 	},
 	{
 		name: "new folders are not listed", file: inTxn, scenario: "fresh node", by: []string{bySweep},
-		old: "		t.m.Making = append(t.m.Making, f.path)\n",
-		new: "		_ = f\n",
+		old: "	t.m.Making = missing\n",
+		new: "	t.m.Making = nil\n",
 	},
 	{
 		name: "going back is not recorded first", file: inVerdict, scenario: "rollback", by: []string{bySweep},

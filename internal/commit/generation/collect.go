@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/prelet/prelet/internal/fault"
 )
 
 // Collect removes old generations. It keeps the newest ones, as many as keep, the last good one (and the last intact
@@ -163,11 +165,20 @@ func (s *Store) dropBallast() bool {
 	return size > 0 && s.truncate(ballast) == nil && s.disk.sync(ballast) == nil
 }
 
-// replaceAnyway makes a small document durable that ends a transaction. On a full disk it uses the reserved space.
+// replaceAnyway makes a small document durable that ends a transaction, on a full disk with the reserved space.
 func (s *Store) replaceAnyway(dir *folder, name string, text []byte) error {
-	err := s.disk.replace(dir, name, nil, text)
-	if errors.Is(err, unix.ENOSPC) && s.dropBallast() {
-		err = s.disk.replace(dir, name, nil, text)
+	return s.withBallast(func() error {
+		return s.disk.replace(dir, name, nil, text)
+	})
+}
+
+// withBallast does something that a full disk must not prevent: it does it again with the reserved space, unless it has
+// changed something by then.
+func (s *Store) withBallast(do func() error) error {
+	err := do()
+	isFull := fault.CodeOf(err) == fault.CannotWrite && errors.Is(err, unix.ENOSPC)
+	if isFull && s.dropBallast() {
+		err = do()
 	}
 
 	return err

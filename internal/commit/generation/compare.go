@@ -261,10 +261,9 @@ func (s *Store) findDefaults(was Entry, now State) (State, error) {
 }
 
 // DefaultAttributes returns the mode and the owner that a target of the generation in place has if the site does not
-// set them. It is false if that generation does not have the target.
-func (s *Store) DefaultAttributes(path string, now State) (left State, ok bool) {
-	was, ok := s.CurrentEntry(path)
-	if !ok || was.CreateOnly || was.Dropped || now.Kind == Absent {
+// set them. It is false if that generation does not manage the target.
+func (s *Store) DefaultAttributes(was Entry, now State) (left State, ok bool) {
+	if was.CreateOnly || was.Dropped || now.Kind == Absent {
 		return State{}, false
 	}
 	left, err := s.findDefaults(was, now)

@@ -108,7 +108,7 @@ func (d *disk) unlink(in *folder, base string) error {
 	return d.do(opUnlink, in.name(base), func() error {
 		err := unix.Unlinkat(in.fd, base, 0)
 		if errors.Is(err, unix.EROFS) { // the kernel returns this before it looks for the name
-			if _, exists, statErr := statFingerprint(in, base); statErr == nil && !exists {
+			if isThere, statErr := exists(in, base); statErr == nil && !isThere {
 				return nil
 			}
 		}
@@ -129,7 +129,7 @@ func (d *disk) remove(in *folder, base string) error {
 
 	to := base + asideSuffix
 	for n := 2; ; n++ {
-		if _, exists, err := statFingerprint(in, to); err != nil || !exists {
+		if isTaken, err := exists(in, to); err != nil || !isTaken {
 			break
 		}
 		to = base + "-" + itoa(n) + asideSuffix

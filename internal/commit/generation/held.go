@@ -299,8 +299,8 @@ func (s *Store) dropHeld() error {
 		return s.putHeld(&held{})
 	}
 
-	_, exists, err := statFingerprint(s.dir, heldName)
-	if err != nil || !exists {
+	isThere, err := exists(s.dir, heldName)
+	if err != nil || !isThere {
 		return err
 	}
 

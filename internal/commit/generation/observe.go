@@ -103,18 +103,15 @@ func (s *Store) openParent(p string) (*folder, string, error) {
 	return f, path.Base(p), err
 }
 
-// statFingerprint returns the fingerprint of a file without reading it. ok is false if the file does not exist.
-func statFingerprint(dir *folder, base string) (p fingerprint, ok bool, err error) {
+// exists reports whether a folder has a name.
+func exists(dir *folder, base string) (bool, error) {
 	var st unix.Stat_t
-	err = unix.Fstatat(dir.fd, base, &st, unix.AT_SYMLINK_NOFOLLOW)
+	err := unix.Fstatat(dir.fd, base, &st, unix.AT_SYMLINK_NOFOLLOW)
 	if errors.Is(err, unix.ENOENT) {
-		return fingerprint{}, false, nil
-	}
-	if err != nil {
-		return fingerprint{}, false, wrapIO("stat", dir.name(base), err)
+		return false, nil
 	}
 
-	return newFingerprint(&st), true, nil
+	return err == nil, wrapIO("stat", dir.name(base), err)
 }
 
 // openToRead opens a file without following a link and without waiting for a writer of a pipe.
@@ -126,6 +123,25 @@ func openToRead(dir *folder, base string) (*os.File, error) {
 	}
 
 	return os.NewFile(uintptr(fd), dir.name(base)), nil
+}
+
+// openFile opens a file of the store, and returns its size. Anything but a file is an error.
+func openFile(dir *folder, base string) (f *os.File, size int64, err error) {
+	f, err = openToRead(dir, base)
+	if err != nil {
+		return nil, 0, err
+	}
+
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = errNotFile
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, 0, err
+	}
+
+	return f, info.Size(), nil
 }
 
 var errTooLarge = fmt.Errorf("it has more than %d bytes", MaxContent)
@@ -145,19 +161,12 @@ var errNotFile = errors.New("it is not a file")
 
 // readFile reads a file of the store. The error of a missing file is unix.ENOENT.
 func readFile(dir *folder, base string) ([]byte, error) {
-	f, err := openToRead(dir, base)
+	f, _, err := openFile(dir, base)
 	if err != nil {
 		return nil, wrapIO("read", dir.name(base), err)
 	}
 	defer f.Close()
 
-	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = errNotFile
-	}
-	if err != nil {
-		return nil, wrapIO("read", dir.name(base), err)
-	}
 	b, err := readAll(f)
 
 	return b, wrapIO("read", dir.name(base), err)

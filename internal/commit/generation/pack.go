@@ -57,19 +57,11 @@ func (s *Store) readPack(n int, name string) (*pack, error) {
 	if err := checkOwner(s.gens, name); err != nil {
 		return nil, s.stuckDocument(at, err)
 	}
-	f, err := openToRead(s.gens, name)
+	f, total, err := openFile(s.gens, name)
 	if err != nil {
 		return nil, s.wrapRead(at, err)
 	}
 	defer f.Close()
-
-	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = errNotFile
-	}
-	if err != nil {
-		return nil, s.wrapRead(at, err)
-	}
 
 	head, err := bufio.NewReader(io.LimitReader(f, maxManifest)).ReadBytes('\n')
 	if err != nil && err != io.EOF { // without a line break the manifest cannot be parsed
@@ -92,8 +84,8 @@ func (s *Store) readPack(n int, name string) (*pack, error) {
 		sha:   Checksum(head),
 		begin: int64(len(head)),
 	}
-	if size := p.offset(len(m.Parts)); size != info.Size() && !isNewer(m.Version) {
-		cause := fmt.Errorf("it has %d bytes instead of %d", info.Size(), size)
+	if size := p.offset(len(m.Parts)); size != total && !isNewer(m.Version) {
+		cause := fmt.Errorf("it has %d bytes instead of %d", total, size)
 		return nil, s.stuckDocument(at, cause)
 	}
 

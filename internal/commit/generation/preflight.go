@@ -19,7 +19,7 @@ import (
 // folder.
 func (s *Store) preflight(
 	c *Comparison, blobs map[string][]byte, loose func(*nodefile.Loose),
-) ([]newFolder, error) {
+) ([]string, error) {
 	plan := folderPlan{
 		s:       s,
 		c:       c,
@@ -71,30 +71,13 @@ func generationSize(entries []Entry, blobs map[string][]byte) uint64 {
 
 func roundToBlocks(size int64) uint64 { return uint64(size+4095) / 4096 * 4096 }
 
-// newFolder is a folder that staging creates.
-type newFolder struct {
-	path     string
-	mode     uint32
-	uid, gid int // or Keep
-}
-
 // planFolder returns a folder as the entries declare it, or with mode 0755 and the owner of the folder above.
-func planFolder(entries []Entry, p string) newFolder {
+func planFolder(entries []Entry, p string) State {
 	if e := findFolder(entries, p); e != nil {
-		return newFolder{
-			path: p,
-			mode: e.New.Mode,
-			uid:  e.New.UID,
-			gid:  e.New.GID,
-		}
+		return e.New
 	}
 
-	return newFolder{
-		path: p,
-		mode: 0o755,
-		uid:  Keep,
-		gid:  Keep,
-	}
+	return State{Kind: Dir, Mode: 0o755, UID: Keep, GID: Keep}
 }
 
 // findFolder returns the entry that declares a folder, or nil.
@@ -112,7 +95,7 @@ func findFolder(entries []Entry, p string) *Entry {
 type folderPlan struct {
 	s       *Store
 	c       *Comparison
-	missing []newFolder
+	missing []string
 	checked map[string]bool   // folders that were checked or are in missing
 	space   map[uint64]*space // by device
 	loose   func(*nodefile.Loose)
@@ -139,7 +122,7 @@ func (p *folderPlan) addTarget(e Entry) error {
 		if e.New.Kind == Absent || p.checked[d] {
 			continue // not needed, or created for an earlier target
 		}
-		p.missing = append(p.missing, planFolder(p.c.Entries, d))
+		p.missing = append(p.missing, d)
 		p.checked[d] = true
 	}
 	if err := checkAttributes(e); err != nil {

@@ -111,8 +111,8 @@ func (s *Store) publish(m *manifest, staged bool) error {
 // linkCommitted gives a committed generation its final name. dropStagedName removes the other name once this one is
 // durable, because a power cut may take both names of a rename.
 func (s *Store) linkCommitted(n int) error {
-	_, exists, err := statFingerprint(s.gens, itoa(n))
-	if err != nil || exists {
+	isNamed, err := exists(s.gens, itoa(n))
+	if err != nil || isNamed {
 		return err
 	}
 
@@ -230,7 +230,7 @@ func (s *Store) openTargetFolder(m *manifest, e Entry, outdated bool) (*folder, 
 		if !slices.Contains(m.Folders, d) {
 			return nil, wrapIO("open", d, unix.ENOENT)
 		}
-		if err := s.makeFolder(planFolder(m.Entries, d)); err != nil {
+		if err := s.makeFolder(d, planFolder(m.Entries, d)); err != nil {
 			return nil, err
 		}
 	}
@@ -267,13 +267,7 @@ func (s *Store) publishFolder(r *syncRound, dir *folder, e Entry) error {
 		return err
 	}
 	if o.state.Kind == Absent {
-		f := newFolder{
-			path: e.Path,
-			mode: e.New.Mode,
-			uid:  e.New.UID,
-			gid:  e.New.GID,
-		}
-		return s.makeFolder(f)
+		return s.makeFolder(e.Path, e.New)
 	}
 
 	if !o.state.HasOwnerOf(e.New) {

@@ -5,8 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -183,31 +185,24 @@ func OpenReadOnly(o Options) (*Store, error) {
 }
 
 // checkInside refuses a state folder below a root that a link leads out of it: the state of the machine that works on
-// an image is not the image's. A folder that does not exist yet is judged by those above it.
+// an image is not the image's.
 func checkInside(root, dir string) error {
 	root = filepath.Clean("/" + root)
 	if root == "/" || !isAbove(root, dir) {
 		return nil
 	}
-	realRoot, err := filepath.EvalSymlinks(root)
+	within, err := os.OpenRoot(root)
 	if err != nil {
 		return nil // the root is missing, and its folder with it
 	}
+	defer within.Close()
 
-	for p := dir; p != root; p = filepath.Dir(p) {
-		if _, err := os.Lstat(p); err != nil {
-			continue
-		}
-		real, err := filepath.EvalSymlinks(p)
-		if err == nil && isAbove(realRoot, real) {
-			return nil
-		}
-		cause := fmt.Errorf("a link leads from %s out of %s", p, root)
-
-		return refuse("open", dir, cause, "replace the link by a folder")
+	_, err = within.Stat(strings.TrimPrefix(dir, root+"/"))
+	if err == nil || errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+		return nil
 	}
 
-	return nil
+	return refuse("open", dir, fmt.Errorf("a link leads out of %s: %w", root, err), "replace the link by a folder")
 }
 
 func openReal(p string) (*folder, error) {
@@ -463,20 +458,17 @@ func (s *Store) LockHolder() (pid int, ok bool) {
 		return 0, false
 	}
 
-	major, minor := unix.Major(st.Dev), unix.Minor(st.Dev)
-	inode := fmt.Sprintf("%02x:%02x:%d", major, minor, st.Ino)
-	locks, _ := os.ReadFile("/proc/locks") // if it cannot be read, no holder is found
-
 	// A line is "1: FLOCK  ADVISORY  WRITE 4711 fd:01:1234 0 EOF".
-	for line := range strings.Lines(string(locks)) {
-		fields := strings.Fields(line)
-		if len(fields) > 5 && fields[1] == "FLOCK" && fields[5] == inode {
-			pid, err := strconv.Atoi(fields[4])
-			return pid, err == nil && pid > 0
-		}
+	const line = `FLOCK +ADVISORY +WRITE +([0-9]+) %02x:%02x:%d `
+	format := fmt.Sprintf(line, unix.Major(st.Dev), unix.Minor(st.Dev), st.Ino)
+	locks, _ := os.ReadFile("/proc/locks") // if it cannot be read, no holder is found
+	held := regexp.MustCompile(format).FindSubmatch(locks)
+	if held == nil {
+		return 0, false
 	}
+	pid, err := strconv.Atoi(string(held[1]))
 
-	return 0, false
+	return pid, err == nil && pid > 0
 }
 
 // checkLocked refuses a change while the lock is not held.

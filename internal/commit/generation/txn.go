@@ -109,10 +109,8 @@ func (s *Store) stage(c *Comparison, p Proposal, restores *int) (*Txn, error) {
 		Restores: restores,
 		Entries:  c.Entries,
 	}
-	for _, f := range missing {
-		t.m.Making = append(t.m.Making, f.path)
-	}
-	making := slices.Concat(c.made, t.m.Making)
+	t.m.Making = missing
+	making := slices.Concat(c.made, missing)
 	t.m.Folders, t.m.Leaving = splitFolders(c.Entries, making)
 	if c.adopted {
 		c.markAdopted(t.m)
@@ -158,12 +156,12 @@ func splitFolders(entries []Entry, made []string) (used, leaving []string) {
 // write stages a commit. First it makes the generation durable, because it lists everything that is created next and
 // that would have to be removed again. Then it creates folders and temporaries. Of the temporaries only the bytes
 // must be durable before the rename: a name that a power cut removes is made again from the generation.
-func (t *Txn) write(c *Comparison, p Proposal, missing []newFolder) error {
+func (t *Txn) write(c *Comparison, p Proposal, missing []string) error {
 	if err := t.writeGeneration(c, p); err != nil {
 		return err
 	}
-	for _, f := range missing {
-		if err := t.s.makeFolder(f); err != nil {
+	for _, p := range missing {
+		if err := t.s.makeFolder(p, planFolder(t.m.Entries, p)); err != nil {
 			return err
 		}
 	}
@@ -201,8 +199,8 @@ func (t *Txn) writeTemp(r *syncRound, c *Comparison, i int) error {
 
 // makeFolder creates a folder in the target tree and makes its name durable. An error of a folder that exists already
 // is returned, because another process has just created it.
-func (s *Store) makeFolder(f newFolder) error {
-	dir, base, err := s.openParent(f.path)
+func (s *Store) makeFolder(p string, f State) error {
+	dir, base, err := s.openParent(p)
 	if err != nil {
 		return err
 	}
@@ -212,23 +210,23 @@ func (s *Store) makeFolder(f newFolder) error {
 	if err := unix.Fstat(dir.fd, &st); err != nil {
 		return wrapIO("stat", dir.path, err)
 	}
-	if f.uid == Keep {
-		f.uid = int(st.Uid)
+	if f.UID == Keep {
+		f.UID = int(st.Uid)
 	}
-	if f.gid == Keep {
-		f.gid = int(st.Gid)
+	if f.GID == Keep {
+		f.GID = int(st.Gid)
 	}
 
 	if err := s.disk.mkdir(dir, base); err != nil {
 		return err
 	}
-	isOurs := f.uid == unix.Geteuid() && f.gid == unix.Getegid()
+	isOurs := f.UID == unix.Geteuid() && f.GID == unix.Getegid()
 	if !isOurs || st.Mode&unix.S_ISGID != 0 {
-		if err := s.disk.chownFolder(dir, base, f.uid, f.gid); err != nil {
+		if err := s.disk.chownFolder(dir, base, f.UID, f.GID); err != nil {
 			return err
 		}
 	}
-	err = s.disk.chmodFolder(dir, base, f.mode) // also 0700: the setgid bit may be inherited
+	err = s.disk.chmodFolder(dir, base, f.Mode) // also 0700: the setgid bit may be inherited
 	if err != nil {
 		return err
 	}

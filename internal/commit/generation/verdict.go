@@ -3,11 +3,8 @@ package generation
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/platform/nodefile"
@@ -261,11 +258,11 @@ func (s *Store) rollback(j *Journal, hold bool, without []string) (newGen int, e
 		j.HoldPlan = from.PlanID
 	}
 
-	t, err := s.commitRollback(j, without)
-	isFull := fault.CodeOf(err) == fault.CannotWrite && errors.Is(err, unix.ENOSPC)
-	if isFull && s.dropBallast() {
+	var t *Txn
+	err = s.withBallast(func() (err error) {
 		t, err = s.commitRollback(j, without)
-	}
+		return err
+	})
 	if err != nil {
 		return 0, err
 	}
@@ -303,10 +300,10 @@ func (s *Store) CheckRollback(fromGen, toGen int, without ...string) (warnings [
 		text := fmt.Sprintf("%s %s, who could replace files in it: %s", l.Path, l.Why, l.Fix)
 		warnings = append(warnings, text)
 	}
-	_, err = s.preflight(c, p.Blobs, describe)
-	if errors.Is(err, unix.ENOSPC) && s.dropBallast() {
-		_, err = s.preflight(c, p.Blobs, describe)
-	}
+	err = s.withBallast(func() error {
+		_, err := s.preflight(c, p.Blobs, describe)
+		return err
+	})
 	slices.Sort(warnings)
 
 	return slices.Compact(warnings), err

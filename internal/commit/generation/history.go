@@ -215,7 +215,7 @@ func (s *Store) Original(p string) (st State, content []byte, ok bool, err error
 		return State{}, nil, false, err
 	}
 
-	inPlace, lost := s.listRestorable(m, ms)
+	inPlace := listInPlace(m, ms)
 	i := slices.IndexFunc(inPlace, func(e Entry) bool {
 		return e.Path == p
 	})
@@ -224,11 +224,11 @@ func (s *Store) Original(p string) (st State, content []byte, ok bool, err error
 	}
 
 	st = inPlace[i].Original
-	switch {
-	case slices.Contains(lost, p):
-		st, content, err = s.Observe(p)
-	case st.Kind == File:
+	if st.Kind == File {
 		content, err = s.Content(st.SHA256)
+	}
+	if err != nil { // in every generation
+		st, content, err = s.Observe(p)
 	}
 
 	return st, content, err == nil, err

@@ -46,29 +46,35 @@ type FoundText struct {
 	Text     string
 	Path     string // without links
 	IsPublic bool   // see Look.IsPublic
+	Loose    *Loose // see Look.Loose
 }
 
 // FindText is Text, and also returns which file it is, and whether everyone may read it.
 func (r Root) FindText(path string) (FoundText, *fault.Fault) {
-	look, err := r.Look(path, FollowTrusted)
+	return r.readText(path, FollowTrusted)
+}
+
+// readText reads a regular file that is UTF-8. Without its text the rest of the result is known all the same.
+func (r Root) readText(path string, links Links) (found FoundText, f *fault.Fault) {
+	look, err := r.Look(path, links)
 	if err != nil {
-		return FoundText{}, Failure(path, err)
+		return found, Failure(path, err)
 	}
 	defer look.Close()
 
+	found.Path = look.path
+	found.IsPublic = look.IsPublic()
+	found.Loose = look.Loose
 	b, err := look.Read(Max)
 	switch {
 	case err != nil:
-		return FoundText{}, Failure(path, err)
+		return found, Failure(path, err)
 	case !utf8.Valid(b):
-		return FoundText{}, Unusable("%s is not UTF-8 text", path)
+		return found, Unusable("%s is not UTF-8 text", path)
 	}
+	found.Text = string(b)
 
-	return FoundText{
-		Text:     string(b),
-		Path:     look.path,
-		IsPublic: look.IsPublic(),
-	}, nil
+	return found, nil
 }
 
 // TextIfReadable reads a regular file that is UTF-8. It returns "" if that fails.

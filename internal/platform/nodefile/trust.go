@@ -8,7 +8,6 @@ import (
 	"os"
 	"path"
 	"strconv"
-	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 
@@ -253,21 +252,9 @@ func (r Root) TrustedText(path string) (string, *fault.Fault) {
 // JudgedText is TrustedText for a file that is only inspected: it also reads a file that other users may change, and
 // returns why they may.
 func (r Root) JudgedText(path string) (text string, loose *Loose, f *fault.Fault) {
-	look, err := r.Look(path, FollowAll)
-	if err != nil {
-		return "", nil, Failure(path, err)
-	}
-	defer look.Close()
+	found, f := r.readText(path, FollowAll)
 
-	b, err := look.Read(Max)
-	switch {
-	case err != nil:
-		f = Failure(path, err)
-	case !utf8.Valid(b):
-		f = Unusable("%s is not UTF-8 text", path)
-	}
-
-	return string(b), look.Loose, f
+	return found.Text, found.Loose, f
 }
 
 // Untrusted returns the fault of a file that other users may change: it, a folder above it, or a link of its path.

@@ -56,11 +56,6 @@ func (r removal) check(o Observed, changes []Change) (found Findings) {
 func (r removal) listRefused(
 	targets []world.ManagedTarget, changes []Change,
 ) (files, reasons []string) {
-	notified := map[string][]string{}
-	for _, t := range targets {
-		notified[t.Path] = t.Notify
-	}
-
 	var removed []world.ManagedTarget
 	for _, c := range changes {
 		if c.File.Kind == node.Missing {
@@ -68,6 +63,7 @@ func (r removal) listRefused(
 				Path:    c.File.Path,
 				Purpose: c.File.Purpose,
 				Action:  c.Action,
+				Notify:  c.stored,
 			}
 			removed = append(removed, t)
 		}
@@ -79,7 +75,6 @@ func (r removal) listRefused(
 	}
 
 	for _, t := range removed {
-		t.Notify = notified[t.Path]
 		reason := r.explain(t)
 		if reason == "" || t.Action != "delete" && t.Action != "restore" {
 			continue

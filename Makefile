@@ -56,7 +56,8 @@ language-server: ## build the language server for editors, bin/prelet-ls
 
 .PHONY: demo
 demo: build ## plan, run, explain and run again on a recorded GPU machine
-	$(GO) run ./internal/demo/tour
+	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -o bin/bench/ ./bench/serve
+	internal/demo/tour.sh
 
 .PHONY: machines
 machines: ## write recorded machines for --hardware into bin/machines

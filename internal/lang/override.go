@@ -90,7 +90,10 @@ func (l *loader) overrideBlock(x *hclsyntax.Block) {
 	if over.typ != nil {
 		own, _ = splitMeta(over)
 	}
-	l.add(makeOptional(over.schema).Check(own, metaNames(over.typ)...)...)
+	found := over.schema.Check(own, metaNames(over.typ)...)
+	l.add(slices.DeleteFunc(found, func(d *hcl.Diagnostic) bool {
+		return origin.CodeOf(d) == fault.MissingArgument // an override contains only changes
+	})...)
 	if len(l.diags) > before {
 		return
 	}
@@ -199,30 +202,6 @@ func (m merger) mergeBlock(
 
 	out.Blocks = append(out.Blocks, x)
 	m.site.Overrides = append(m.site.Overrides, Override{Address: m.addr + " " + name, Over: x.DefRange()})
-}
-
-// makeOptional returns a block without required arguments, at any depth: an override contains only changes.
-func makeOptional(b schema.Block) schema.Block {
-	b.Fields = slices.Clone(b.Fields)
-	for i, f := range b.Fields {
-		b.Fields[i] = optionalField{f}
-	}
-
-	b.Blocks = slices.Clone(b.Blocks)
-	for i := range b.Blocks {
-		b.Blocks[i] = makeOptional(b.Blocks[i])
-	}
-
-	return b
-}
-
-type optionalField struct{ schema.Field }
-
-func (f optionalField) Spec() schema.Spec {
-	s := f.Field.Spec()
-	s.Required = false
-
-	return s
 }
 
 func isNull(e hclsyntax.Expression) bool {

@@ -30,6 +30,8 @@ type Eval struct {
 	ctx    context.Context
 	redact func(string) string
 
+	declared map[string]map[string]bool // see listDeclared; not changed
+
 	index   map[string]int // of a stage's address in outputs
 	vars    map[string]cty.Value
 	outputs []cty.Value // in the order of the site's stages; cty.NilVal: none yet. Copied before it is changed.
@@ -67,6 +69,7 @@ func New(ctx context.Context, s *lang.Site, source world.Source) *Eval {
 		source:      source,
 		ctx:         ctx,
 		redact:      value.NewRedactor().String,
+		declared:    listDeclared(s),
 		index:       index,
 		vars:        map[string]cty.Value{},
 		outputs:     make([]cty.Value, len(s.Stages)),

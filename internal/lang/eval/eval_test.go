@@ -135,23 +135,6 @@ func TestNoSuchFunction(t *testing.T) {
 	}
 }
 
-// TestEachOfDifferentObjects is checked often: the attributes of an object have no order, and what is found must not
-// depend on one.
-func TestEachOfDifferentObjects(t *testing.T) {
-	const src = "stage \"free\" \"f\" {\n  for_each = { a = { n = \"1\" }, b = { n = \"2\", m = \"3\" } }\n  x " +
-		"       = each.value.m\n}\n"
-	for range 50 {
-		if got := check(t, src); got != "" {
-			t.Fatalf("each.value of different types: got %s, want no error", got)
-		}
-	}
-	const same = "stage \"free\" \"f\" {\n  for_each = { a = { n = \"1\" }, b = { n = \"2\" } }\n  x        = " +
-		"each.value.m\n}\n"
-	if got := check(t, same); !strings.Contains(got, `3:24 each.value has no "m"`) {
-		t.Errorf("each.value.m of equal types: got %q, want that it has no m", got)
-	}
-}
-
 // TestOrder runs dependencies first, then in the order of the site; a thousand stages in the worst one too.
 func TestOrder(t *testing.T) {
 	var b strings.Builder

@@ -217,54 +217,54 @@ func refuse(at hcl.Range, summary, detail string, args ...any) *hcl.Diagnostic {
 	return origin.Error(fault.Reference, at, summary, detail, args...)
 }
 
-// target is the referenced item: the type of its first steps, and their number.
-type target struct {
-	t     cty.Type // cty.NilType: unknown, so the other steps are not checked
-	steps int
-}
-
 // checkReference checks one reference against what exists.
 func (e *Eval) checkReference(reference hcl.Traversal, p place) *hcl.Diagnostic {
-	if d := checkRule(reference, p); d != nil {
+	d := checkRule(reference, p)
+	if d == nil {
+		d = e.checkDeclared(reference)
+	}
+	if d != nil {
 		return d
 	}
 
-	var to target
-	var d *hcl.Diagnostic
-	switch reference.RootName() {
-	case "var":
-		to, d = e.resolveVariable(reference)
-	case "local":
-		to, d = e.resolveLocal(reference)
-	case "stage":
-		to, d = e.resolveStage(reference)
-	case "node":
-		if len(reference) < 2 {
-			return refuse(reference.SourceRange(), "node needs a name", "Write node.NAME. %s",
-				schema.Suggest("", sortedKeys(e.nodeType().AttributeTypes())))
-		}
-		to = target{e.nodeType(), 1}
-	case "each":
-		to, d = e.resolveEach(reference, p)
+	root := reference.RootName()
+	v, isName := e.names[root]
+	known := 1 // the steps that lead to a value of type t
+	var t cty.Type
+	switch {
+	case root == "var":
+		name, _, _ := findSecondName(reference)
+		t, known = e.site.Variables[name].Type, 2
+	case root == "local":
+		name, _, _ := findSecondName(reference)
+		local, _ := e.Local(name) // each use reports its errors
+		t, known = local.Type(), 2
+	case root == "stage":
+		t, known = e.typeOfStage(reference), 3
+	case root == "node":
+		t = e.nodeType()
+	case root == "each" && !p.hasEach:
+		return refuse(reference.SourceRange(), "each outside for_each",
+			"each.key and each.value exist in blocks with for_each.")
+	case root == "each":
+		t = cty.Object(map[string]cty.Type{"key": cty.String, "value": cty.DynamicPseudoType})
+	case isName:
+		t = v.Type()
 	default:
-		v, isName := e.names[reference.RootName()]
-		if !isName {
-			return e.unknownRoot(reference)
+		return e.unknownRoot(reference)
+	}
+
+	switch isBare := len(reference) == 1; {
+	case isBare && t.IsObjectType() && !isName:
+		return needName(reference, root+".NAME", sortedKeys(t.AttributeTypes()))
+	case root == "stage":
+		if d := checkSteps(reference[known:], t, reference[:known]); d != nil {
+			return d
 		}
-		to = target{v.Type(), 1}
-	}
-	if d != nil || to.t == cty.NilType {
-		return d
-	}
-	resolved, steps := reference[:to.steps], reference[to.steps:]
-	if d := checkSteps(steps, to.t, resolved); d != nil {
-		return d
-	}
-	if reference.RootName() == "stage" {
 		return e.checkFetched(reference)
 	}
 
-	return nil
+	return checkSteps(reference[known:], t, reference[:known])
 }
 
 // checkRule refuses references that a variable's rule must not contain.
@@ -292,23 +292,69 @@ func checkRule(reference hcl.Traversal, p place) *hcl.Diagnostic {
 	)
 }
 
-func (e *Eval) resolveVariable(reference hcl.Traversal) (target, *hcl.Diagnostic) {
-	name, at, ok := findSecondName(reference)
-	if !ok {
-		return target{}, refuse(at, "var needs a name", "Write var.NAME. %s",
-			schema.Suggest("", sortedKeys(e.site.Variables)))
+// checkDeclared checks the names of a reference that the site declares: NAME of var.NAME and local.NAME, TYPE and NAME of
+// stage.TYPE.NAME.
+func (e *Eval) checkDeclared(reference hcl.Traversal) *hcl.Diagnostic {
+	type level struct{ noun, form string }
+	levels := map[string][]level{
+		"var":   {{"variable", "NAME"}},
+		"local": {{"local", "NAME"}},
+		"stage": {{"stage type", "TYPE.NAME.OUTPUT"}, {"stage", "NAME.OUTPUT"}},
 	}
-	v := e.site.Variables[name]
-	if v == nil {
-		return target{}, refuse(
-			at,
-			fmt.Sprintf("Unknown variable %q", name),
-			"%s",
-			suggestVariable(name, sortedKeys(e.site.Variables)),
-		)
+	path := reference.RootName()
+
+	for n, l := range levels[path] {
+		names := e.declared[path]
+		name, at, ok := findSecondName(reference[n:])
+		switch {
+		case !ok:
+			return needName(reference, path+"."+l.form, sortedKeys(names))
+		case names[name]:
+			path += "." + name
+			continue
+		}
+
+		if n > 0 {
+			l.noun += " " + strings.TrimPrefix(path, "stage.")
+		}
+		next := schema.Suggest(name, sortedKeys(names))
+		if path == "var" {
+			next = suggestVariable(name, sortedKeys(names))
+		}
+
+		return refuse(at, fmt.Sprintf("Unknown %s %q", l.noun, name), "%s", next)
 	}
 
-	return target{v.Type, 2}, nil
+	return nil
+}
+
+// listDeclared returns the names that a site declares, by the part of a reference that they follow: var, local, stage and
+// stage.TYPE.
+func listDeclared(s *lang.Site) map[string]map[string]bool {
+	declared := map[string]map[string]bool{"var": {}, "local": {}, "stage": {}}
+	for name := range s.Variables {
+		declared["var"][name] = true
+	}
+	for name := range s.Locals {
+		declared["local"][name] = true
+	}
+	for _, i := range s.Stages {
+		of := "stage." + i.Type
+		if declared[of] == nil {
+			declared[of] = map[string]bool{}
+		}
+		declared["stage"][i.Type] = true
+		declared[of][i.Name] = true
+	}
+
+	return declared
+}
+
+// needName makes the error for a reference that ends before a name, where it goes on in the given form.
+func needName(reference hcl.Traversal, form string, names []string) *hcl.Diagnostic {
+	summary := formatReference(reference) + " needs a name"
+
+	return refuse(reference.SourceRange(), summary, "Write %s. %s", form, schema.Suggest("", names))
 }
 
 // suggestVariable returns the next step for a reference to a variable that the site does not declare.
@@ -321,64 +367,18 @@ func suggestVariable(name string, known []string) string {
 	return schema.Suggest(name, known) + " Or declare it: " + declaration
 }
 
-func (e *Eval) resolveLocal(reference hcl.Traversal) (target, *hcl.Diagnostic) {
-	name, at, ok := findSecondName(reference)
-	switch {
-	case !ok:
-		return target{}, refuse(at, "local needs a name", "Write local.NAME. %s",
-			schema.Suggest("", sortedKeys(e.site.Locals)))
-	case e.site.Locals[name] == nil:
-		unknown := fmt.Sprintf("Unknown local %q", name)
-		return target{}, refuse(at, unknown, "%s", schema.Suggest(name, sortedKeys(e.site.Locals)))
-	}
-	v, _ := e.Local(name) // each use reports its errors
-
-	return target{v.Type(), 2}, nil
-}
-
-func (e *Eval) resolveStage(reference hcl.Traversal) (target, *hcl.Diagnostic) {
-	types := map[string]bool{}
-	for _, i := range e.site.Stages {
-		types[i.Type] = true
-	}
-
-	typeName, at, ok := findSecondName(reference)
-	switch {
-	case !ok:
-		return target{}, refuse(at, "stage needs a type and a name",
-			"Write stage.TYPE.NAME.OUTPUT. %s", schema.Suggest("", sortedKeys(types)))
-	case !types[typeName]:
-		return target{}, refuse(at, fmt.Sprintf("No stage has type %q", typeName),
-			"%s", schema.Suggest(typeName, sortedKeys(types)))
-	}
-
-	var names []string
-	for _, i := range e.site.OfType(typeName) {
-		names = append(names, i.Name)
-	}
-	if len(reference) < 3 {
-		return target{}, refuse(reference.SourceRange(), "stage."+typeName+" needs a name",
-			"Write stage.%s.NAME.OUTPUT. %s", typeName, schema.Suggest("", names))
-	}
-	i, name, at := e.stageOf(reference)
-	if i == nil {
-		return target{}, refuse(
-			at,
-			fmt.Sprintf("Unknown stage %s %q", typeName, name),
-			"%s",
-			schema.Suggest(name, names),
-		)
-	}
-
+// typeOfStage returns the type of the outputs of a stage: any before the stage has some.
+func (e *Eval) typeOfStage(reference hcl.Traversal) cty.Type {
+	i, _, _ := e.stageOf(reference)
 	output, ok := e.Output(i.Addr())
 	switch {
 	case !ok:
-		return target{}, nil
+		return cty.DynamicPseudoType
 	case i.ForEach != nil:
-		return target{typeOfCopies(i), 3}, nil
+		return typeOfCopies(i)
 	}
 
-	return target{output.Type(), 3}, nil
+	return output.Type()
 }
 
 // stageOf returns the stage of a reference stage.TYPE.NAME, or nil.
@@ -399,59 +399,6 @@ func typeOfCopies(i *lang.Instance) cty.Type {
 	maps.Copy(attributes, declared.AttributeTypes())
 
 	return cty.Map(cty.Object(attributes))
-}
-
-func (e *Eval) resolveEach(reference hcl.Traversal, p place) (target, *hcl.Diagnostic) {
-	name, at, _ := findSecondName(reference)
-	switch {
-	case !p.hasEach:
-		return target{}, refuse(reference.SourceRange(), "each outside for_each",
-			"each.key and each.value exist in blocks with for_each.")
-	case name == "key":
-		return target{cty.String, 2}, nil
-	case name == "value":
-		return target{e.eachType(p), 2}, nil
-	}
-
-	return target{}, refuse(at, "each has key and value",
-		"Write each.key or each.value. %s", schema.Suggest(name, []string{"key", "value"}))
-}
-
-// eachType returns the type of each.value, or cty.NilType.
-func (e *Eval) eachType(p place) cty.Type {
-	x := p.stage.ForEach
-	if p.block != nil && p.block.Body.Attributes["for_each"] != nil {
-		x = p.block.Body.Attributes["for_each"].Expr
-	}
-	if x == nil {
-		return cty.NilType
-	}
-
-	v, diags := e.Value(x, cty.NilVal)
-	t := v.Type()
-	switch {
-	case diags.HasErrors():
-		return cty.NilType
-	case t.IsMapType(), t.IsSetType():
-		return t.ElementType()
-	case t.IsObjectType():
-		return commonAttributeType(t)
-	}
-
-	return cty.NilType
-}
-
-// commonAttributeType returns the type of all attributes of an object, or cty.NilType where they differ.
-func commonAttributeType(object cty.Type) cty.Type {
-	common := cty.NilType
-	for _, t := range object.AttributeTypes() {
-		if common != cty.NilType && !common.Equals(t) {
-			return cty.NilType
-		}
-		common = t
-	}
-
-	return common
 }
 
 // unknownRoot makes the error for a reference whose first name is none of roots.

@@ -24,12 +24,17 @@ const (
 	testSuffix     = ".prelettest.hcl"
 )
 
-// searchFolders returns the directories of a site. A name in an earlier one hides the same name in a later one.
-func searchFolders(root string) []string {
+// folders returns the directories and files of a site. Without --config a name in an earlier directory hides the same
+// name in a later one.
+func (o Options) folders() []string {
+	if len(o.Paths) > 0 {
+		return o.Paths
+	}
+
 	return []string{
-		path.Join(root, "/etc/prelet"),
-		path.Join(root, "/run/prelet/site"),
-		path.Join(root, "/usr/lib/prelet/site"),
+		path.Join(o.Root, "/etc/prelet"),
+		path.Join(o.Root, "/run/prelet/site"),
+		path.Join(o.Root, "/usr/lib/prelet/site"),
 	}
 }
 
@@ -63,14 +68,12 @@ type finder struct {
 func find(fsys Files, opts Options) ([]string, hcl.Diagnostics) {
 	f := &finder{fsys: fsys, hidden: map[string]bool{}}
 
-	places := opts.Paths
-	for _, p := range opts.Paths {
-		f.addPath(path.Clean(p))
-	}
-	if len(opts.Paths) == 0 {
-		places = searchFolders(opts.Root)
-		for _, dir := range places {
-			f.addFolder(dir, true)
+	places := opts.folders()
+	for _, p := range places {
+		if len(opts.Paths) > 0 {
+			f.addPath(path.Clean(p))
+		} else {
+			f.addFolder(p, true)
 		}
 	}
 
@@ -106,12 +109,7 @@ func isNoSite(diags hcl.Diagnostics) bool {
 // ListNotRead returns the files in a site's directories whose names look like those of site files and are not read:
 // a.hcl.bak, prod.vars, a.HCL.
 func ListNotRead(fsys Files, opts Options) (out []string) {
-	folders := opts.Paths
-	if len(folders) == 0 {
-		folders = searchFolders(opts.Root)
-	}
-
-	for _, dir := range folders {
+	for _, dir := range opts.folders() {
 		if st, err := fsys.Lstat(dir); err != nil || !st.IsDir() {
 			continue
 		}
@@ -179,8 +177,8 @@ func (f *finder) addFolder(dir string, mayBeMissing bool) {
 		f.refuse(
 			dir,
 			"This is not a folder",
-			"It is %s. Replace it by a folder that is not a link.",
-			describeMode(st.Mode()),
+			"It is a %s. Replace it by a folder that is not a link.",
+			nodefile.KindOf(st.Mode()),
 		)
 		return
 	case !f.isTrusted(dir, "Others may write into this folder"):
@@ -232,8 +230,8 @@ func (f *finder) addFile(name string, st fs.FileInfo) {
 		f.refuse(
 			name,
 			"This is not a regular file",
-			"It is %s. Rename or remove it: every name in this folder that ends like a site's file is read.",
-			describeMode(st.Mode()),
+			"It is a %s. Rename or remove it: every name in this folder that ends like a site's file is read.",
+			nodefile.KindOf(st.Mode()),
 		)
 	case !f.isTrusted(name, "Others may change this file"):
 	case st.Size() > MaxBytes:
@@ -302,25 +300,6 @@ func read(fsys Files, names []string) (out []world.SiteFile, diags hcl.Diagnosti
 	}
 
 	return out, diags
-}
-
-func describeMode(m fs.FileMode) string {
-	switch {
-	case m.IsRegular():
-		return "a file"
-	case m.IsDir():
-		return "a folder"
-	case m&fs.ModeSymlink != 0:
-		return "a link"
-	case m&fs.ModeNamedPipe != 0:
-		return "a FIFO"
-	case m&fs.ModeSocket != 0:
-		return "a socket"
-	case m&fs.ModeDevice != 0:
-		return "a device"
-	}
-
-	return "of type " + m.Type().String()
 }
 
 // fileRange returns the beginning of a file, for diagnostics about all of it.

@@ -61,12 +61,7 @@ func joinSome(texts []string) string {
 
 // findList returns the list in the first folder of the site that has one; "" if there is none.
 func findList(fsys Files, opts Options) string {
-	folders := opts.Paths
-	if len(folders) == 0 {
-		folders = searchFolders(opts.Root)
-	}
-
-	for _, folder := range folders {
+	for _, folder := range opts.folders() {
 		if st, err := fsys.Lstat(folder); err == nil && !st.IsDir() { // --config with a file
 			folder = path.Dir(folder)
 		}
@@ -105,7 +100,7 @@ func readTrusted(fsys Files, name string) ([]byte, error) {
 		return nil, err
 	}
 	if !st.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is %s; put the file itself there", name, describeMode(st.Mode()))
+		return nil, fmt.Errorf("%s is a %s; put the file itself there", name, nodefile.KindOf(st.Mode()))
 	}
 
 	err = fsys.Judge(name)

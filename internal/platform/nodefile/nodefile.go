@@ -106,9 +106,11 @@ func Unusable(format string, args ...any) *fault.Fault {
 	return &fault.Fault{Code: fault.FileUnusable, Why: fmt.Sprintf(format, args...)}
 }
 
-// KindOf returns the name of a kind of file other than a regular file.
+// KindOf returns the name of a kind of file.
 func KindOf(m fs.FileMode) string {
 	switch {
+	case m.IsRegular():
+		return "file"
 	case m.IsDir():
 		return "folder"
 	case m&fs.ModeNamedPipe != 0:

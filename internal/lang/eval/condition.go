@@ -9,16 +9,14 @@ import (
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/function"
 
-	"github.com/prelet/prelet/internal/lang/value"
 	"github.com/prelet/prelet/schema"
 )
 
-// Outside is the scope of expressions that are not in the site, such as the conditions of tests, after a run: they see
+// Outside is the scope of expressions that are not in the site, as of `eval` and in tests, after a run: they see
 // everything that the site's own expressions see, the finished node, and names of their own.
 type Outside struct {
-	e         *Eval
-	owner     string
-	functions map[string]function.Function
+	e     *Eval
+	owner string
 }
 
 // Outside returns the scope of expressions of an owner, "a condition". node replaces `node`. names are further first
@@ -29,15 +27,15 @@ func (e *Eval) Outside(
 	c := e.WithNode(node)
 	c.names = names
 	c.evaluating = map[string]bool{}
+	c.funcs = maps.Clone(e.functions())
+	maps.Copy(c.funcs, functions)
 
-	return Outside{e: c, owner: owner, functions: functions}
+	return Outside{e: c, owner: owner}
 }
 
-// Value checks the references of an expression, and evaluates it. Unknown parts of the result are marked with the
-// questions that are not in the recording.
+// Value checks the references of an expression, and evaluates it.
 func (o Outside) Value(x hclsyntax.Expression) (cty.Value, hcl.Diagnostics) {
-	e := o.e
-	diags := e.checkPlace(place{
+	diags := o.e.checkPlace(place{
 		x:     x,
 		phase: schema.Render,
 		owner: o.owner,
@@ -49,22 +47,9 @@ func (o Outside) Value(x hclsyntax.Expression) (cty.Value, hcl.Diagnostics) {
 	if diags.HasErrors() {
 		return cty.DynamicVal, diags
 	}
+	v, more := o.e.Value(x, cty.NilVal)
 
-	before := len(*e.unread)
-	ctx, diags := e.Context(x, cty.NilVal)
-	if diags.HasErrors() {
-		return cty.DynamicVal, addCodes(diags)
-	}
-
-	ctx.Functions = maps.Clone(ctx.Functions)
-	maps.Copy(ctx.Functions, o.functions)
-	v, diags := e.evaluateIn(x, ctx)
-	v = value.KeepQuestions(v, x, ctx)
-	if !diags.HasErrors() && !v.IsWhollyKnown() {
-		v = value.Because(v, sortedUnique((*e.unread)[before:]))
-	}
-
-	return v, addCodes(diags)
+	return v, o.e.Scope("").classify(append(diags, more...), x)
 }
 
 // listTried returns the references to fields of the kubelet's configuration in try() and can(): whether a field exists

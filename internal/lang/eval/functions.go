@@ -34,6 +34,14 @@ func (e *Eval) functions() map[string]function.Function {
 	return e.funcs
 }
 
+// WithFunctions returns a fork of e for expressions that can call these functions and no others.
+func (e *Eval) WithFunctions(functions map[string]function.Function) *Eval {
+	c := e.Fork()
+	c.funcs = functions
+
+	return c
+}
+
 // reader makes a function of one text that reads the machine.
 func (e *Eval) reader(
 	parameter string, t cty.Type, read func(string) (cty.Value, error),

@@ -7,8 +7,6 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
-
-	"github.com/prelet/prelet/schema"
 )
 
 // WithExpression returns a fork of e for an expression that is not a part of the site: its text is among the sources,
@@ -44,23 +42,6 @@ func (e *Eval) Variable(name string) (v cty.Value, ok bool) {
 	v, ok = e.vars[name]
 
 	return v, ok
-}
-
-// CheckExpression checks the references and calls of an expression that is not a part of the site. It may refer to
-// everything but each.
-func (e *Eval) CheckExpression(x hclsyntax.Expression) hcl.Diagnostics {
-	return e.checkPlace(place{
-		x:     x,
-		phase: schema.Render,
-		owner: "the expression",
-	})
-}
-
-// ValueOfExpression evaluates an expression that is not a part of the site. Its errors have codes.
-func (e *Eval) ValueOfExpression(x hclsyntax.Expression) (cty.Value, hcl.Diagnostics) {
-	v, diags := e.Value(x, cty.NilVal)
-
-	return v, e.Scope("").classify(diags, x)
 }
 
 // NotReached returns what an expression refers to and a run that failed did not reach, in words.

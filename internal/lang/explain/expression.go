@@ -47,16 +47,8 @@ type Hidden struct {
 // in ranges.
 func Evaluate(p *boot.Plan, name string, text []byte, x hclsyntax.Expression) Evaluation {
 	e := p.Eval.WithExpression(name, text)
-	out := Evaluation{
-		Text:        strings.TrimSpace(string(text)),
-		Diagnostics: e.CheckExpression(x),
-	}
-	if out.Diagnostics.HasErrors() {
-		return out
-	}
-
-	v, diags := e.ValueOfExpression(x)
-	out.Diagnostics = append(out.Diagnostics, diags...)
+	v, diags := e.Outside("the expression", e.Node(), nil, nil).Value(x)
+	out := Evaluation{Text: strings.TrimSpace(string(text)), Diagnostics: diags}
 	if diags.HasErrors() {
 		return out
 	}

@@ -1,9 +1,11 @@
 package testfile
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"unicode/utf8"
 
@@ -13,6 +15,8 @@ import (
 	"github.com/zclconf/go-cty/cty/function"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/lang"
+	"github.com/prelet/prelet/internal/lang/eval"
 	"github.com/prelet/prelet/internal/lang/origin"
 	"github.com/prelet/prelet/internal/lang/value"
 	"github.com/prelet/prelet/schema"
@@ -68,22 +72,19 @@ func reason(err error) error {
 // evaluator evaluates the arguments of a test file, which see functions and no references. Conditions and their
 // messages stay unknown: they are evaluated with a plan. It implements schema.Evaluator.
 type evaluator struct {
-	ctx *hcl.EvalContext
+	eval.Scope
 }
 
 func newEvaluator(f *File) evaluator {
 	all := value.Functions()
-	for name, one := range f.functions {
-		all[name] = one
-	}
+	maps.Copy(all, f.functions)
+	e := eval.New(context.Background(), &lang.Site{}, nil)
 
-	return evaluator{&hcl.EvalContext{Functions: all}}
+	return evaluator{e.WithFunctions(all).Scope("")}
 }
 
-// Value implements schema.Evaluator. A panic of a library is an error.
-func (ev evaluator) Value(
-	s schema.Spec, x hclsyntax.Expression,
-) (v cty.Value, diags hcl.Diagnostics) {
+// Value implements schema.Evaluator.
+func (ev evaluator) Value(s schema.Spec, x hclsyntax.Expression) (cty.Value, hcl.Diagnostics) {
 	if s.Name == conditionAttr.Name || s.Name == messageAttr.Name {
 		return cty.DynamicVal, nil
 	}
@@ -95,16 +96,7 @@ func (ev evaluator) Value(
 		)}
 	}
 
-	defer func() {
-		if r := recover(); r != nil {
-			v = cty.DynamicVal
-			diags = hcl.Diagnostics{origin.Error(
-				fault.Internal, x.Range(), "This expression cannot be evaluated",
-				"Its evaluation failed unexpectedly (%v). Please report this.", r,
-			)}
-		}
-	}()
-	v, diags = x.Value(ev.ctx)
+	v, diags := ev.Scope.Value(s, x)
 	if s.Name == kubeletAttr.Name && v.Type() == cty.Number {
 		return cty.DynamicVal, hcl.Diagnostics{origin.Error(
 			fault.WrongType, x.Range(), "Wrong type for "+s.Name,
@@ -112,31 +104,7 @@ func (ev evaluator) Value(
 		)}
 	}
 
-	return v, origin.WithCode(diags, fault.Evaluation)
-}
-
-// Item implements schema.Evaluator.
-func (ev evaluator) Item(x hclsyntax.Expression, key string) hclsyntax.Expression {
-	object, ok := value.Unwrap(x).(*hclsyntax.ObjectConsExpr)
-	if !ok {
-		return nil
-	}
-	for _, item := range object.Items {
-		k, diags := item.KeyExpr.Value(ev.ctx)
-		if !diags.HasErrors() && value.IsText(k) && k.AsString() == key {
-			return item.ValueExpr
-		}
-	}
-
-	return nil
-}
-
-// Origins implements schema.Evaluator. A test file is not a part of a plan.
-func (evaluator) Origins(hclsyntax.Expression) []origin.Origin { return nil }
-
-// Default implements schema.Evaluator.
-func (evaluator) Default(s schema.Spec, _ hcl.Range) (cty.Value, []origin.Origin, hcl.Diagnostics) {
-	return s.Default, nil, nil
+	return v, diags
 }
 
 // Expand implements schema.Evaluator.

@@ -91,6 +91,18 @@ func IsNote(d *hcl.Diagnostic) bool {
 	return ok && e.Note
 }
 
+// Severity returns the word for how serious a diagnostic is: error, warning or note.
+func Severity(d *hcl.Diagnostic) string {
+	switch {
+	case IsNote(d):
+		return "note"
+	case d.Severity == hcl.DiagWarning:
+		return "warning"
+	}
+
+	return "error"
+}
+
 // Capitalize makes a text the beginning of a sentence. A name such as containerd.service stays as it is.
 func Capitalize(s string) string {
 	word, _, _ := strings.Cut(s, " ")

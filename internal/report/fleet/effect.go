@@ -172,7 +172,7 @@ func compareChanges(a, b Change) int {
 func listMessages(diags hcl.Diagnostics, own names) (out []Message) {
 	for _, d := range diags {
 		m := Message{
-			Severity: severity(d),
+			Severity: origin.Severity(d),
 			Code:     string(origin.CodeOf(d)),
 			Summary:  own.replace(d.Summary),
 			Place:    place(d),
@@ -198,17 +198,6 @@ func listMessages(diags hcl.Diagnostics, own names) (out []Message) {
 	return out
 }
 
-func severity(d *hcl.Diagnostic) string {
-	switch {
-	case origin.IsNote(d):
-		return "note"
-	case d.Severity == hcl.DiagWarning:
-		return "warning"
-	}
-
-	return "error"
-}
-
 func place(d *hcl.Diagnostic) string {
 	if d.Subject == nil || d.Subject.Filename == "" {
 		return ""
@@ -220,7 +209,7 @@ func place(d *hcl.Diagnostic) string {
 // describeFailure returns the first error in one line: place, summary and code.
 func describeFailure(diags hcl.Diagnostics) string {
 	for _, d := range diags {
-		if severity(d) != "error" {
+		if origin.Severity(d) != "error" {
 			continue
 		}
 		text := d.Summary + " [" + string(origin.CodeOf(d)) + "]"

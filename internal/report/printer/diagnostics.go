@@ -29,22 +29,10 @@ func Sorted(ds hcl.Diagnostics) hcl.Diagnostics {
 	}
 	order := []string{"note", "warning", "error"}
 	slices.SortStableFunc(out, func(a, b *hcl.Diagnostic) int {
-		return slices.Index(order, severity(a)) - slices.Index(order, severity(b))
+		return slices.Index(order, origin.Severity(a)) - slices.Index(order, origin.Severity(b))
 	})
 
 	return out
-}
-
-// severity returns error, warning or note.
-func severity(d *hcl.Diagnostic) string {
-	switch {
-	case origin.IsNote(d):
-		return "note"
-	case d.Severity == hcl.DiagWarning:
-		return "warning"
-	}
-
-	return "error"
 }
 
 // paintOf returns the colour of a severity.
@@ -78,8 +66,8 @@ func Diagnostics(w io.Writer, sources map[string][]byte, ds hcl.Diagnostics, s S
 }
 
 func (b *page) writeDiagnostic(sources map[string][]byte, d *hcl.Diagnostic, detail string) {
-	paint := b.paintOf(severity(d))
-	b.writeHeading(upperFirst(severity(d))+":", paint, d)
+	paint := b.paintOf(origin.Severity(d))
+	b.writeHeading(origin.Capitalize(origin.Severity(d))+":", paint, d)
 	if at := d.Subject; at != nil && at.Filename != "" {
 		fmt.Fprintf(b, "  %s\n", b.cell(position(*at)))
 		b.writeSnippet(sources[at.Filename], *at, paint)
@@ -169,7 +157,7 @@ func DiagnosticsJSON(ds hcl.Diagnostics) []Diagnostic {
 	out := []Diagnostic{}
 	for _, d := range ds {
 		x := Diagnostic{
-			Severity: severity(d),
+			Severity: origin.Severity(d),
 			Code:     string(origin.CodeOf(d)),
 			Summary:  d.Summary,
 			Detail:   d.Detail,

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 	"text/template"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/prelet/prelet/internal/report/fleet"
 )
@@ -66,7 +64,7 @@ func (s Style) renderFleet(w io.Writer, name string, r *fleet.Report, detail Fle
 		"lines":      splitLines,
 		"row":        func(cells ...string) [][]string { return [][]string{cells} },
 		"severity":   func(word string) string { return "  " + s.paintOf(word)(word+":") + " " },
-		"sign":       signOfChange,
+		"sign":       func(c fleet.Change) string { return signs[c.Action] },
 	})
 }
 
@@ -156,26 +154,15 @@ func describeMore(changes []fleet.Change, limit int) string {
 	return fmt.Sprintf("… and %s (-o json has all)", Count(len(changes)-limit, "change"))
 }
 
-func signOfChange(c fleet.Change) string {
-	switch c.Action {
-	case "create":
-		return "+"
-	case "delete":
-		return "-"
-	case "unknown":
-		return "?"
-	}
-
-	return "~"
-}
-
-func upperFirst(text string) string {
-	first, size := utf8.DecodeRuneInString(text)
-	if size < 1 || first == utf8.RuneError {
-		return text
-	}
-
-	return string(unicode.ToUpper(first)) + text[size:]
+// signs are the signs of actions.
+var signs = map[string]string{
+	"create":  "+",
+	"delete":  "-",
+	"keep":    "=",
+	"none":    " ",
+	"restore": "<",
+	"unknown": "?",
+	"update":  "~",
 }
 
 func ofCount(n, all int) string {

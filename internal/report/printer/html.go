@@ -9,6 +9,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/prelet/prelet/internal/lang/origin"
 	"github.com/prelet/prelet/internal/lang/value"
 )
 
@@ -62,7 +63,7 @@ func (s Style) pageFuncs() template.FuncMap {
 		"part":     part,
 		"redacted": s.redacted,
 		"text":     textOf,
-		"upper":    upperFirst,
+		"upper":    origin.Capitalize,
 	}
 }
 

@@ -71,7 +71,7 @@ func BootHTML(w io.Writer, v BootView, r *value.Redactor) error {
 		"machine":  func(f *world.Facts) ([][]string, error) { return factRows(*f, "machine") },
 		"place":    stepPlace,
 		"reserved": reservedRows,
-		"sign":     func(c boot.Change) string { return signOf(c, s) },
+		"sign":     func(c boot.Change) string { return s.signOf(c) },
 		"stamp":    func(t time.Time) string { return t.UTC().Format(time.DateTime) + " UTC" },
 		"step":     stepText,
 		"took":     htmlTook,
@@ -144,12 +144,12 @@ func bootMessages(v BootView) (out []htmlMessage, err error) {
 			add("warning", reason.Code, "Degraded: "+reason.Summary)
 		}
 		for _, reason := range st.Notes {
-			add("note", reason.Code, upperFirst(reason.Summary))
+			add("note", reason.Code, origin.Capitalize(reason.Summary))
 		}
 	}
 
 	for _, d := range slices.Backward(Sorted(v.Plan.Diagnostics)) {
-		add(severity(d), string(origin.CodeOf(d)), d.Summary)
+		add(origin.Severity(d), string(origin.CodeOf(d)), d.Summary)
 		m := &out[len(out)-1]
 		m.Detail = d.Detail
 		if at := d.Subject; at != nil && at.Filename != "" {
@@ -222,7 +222,7 @@ func pageDevices(f *world.Facts) (groups []group, err error) {
 	for _, kind := range []string{"disks", "interfaces"} {
 		rows, failed := factRows(*f, kind)
 		if len(rows) > 0 {
-			groups = append(groups, group{Title: upperFirst(kind), Rows: removeEmptyColumns(rows)})
+			groups = append(groups, group{Title: origin.Capitalize(kind), Rows: removeEmptyColumns(rows)})
 		}
 		err = cmp.Or(err, failed)
 	}

@@ -44,7 +44,7 @@ func FleetHTML(w io.Writer, r *fleet.Report, redactor *value.Redactor) error {
 		"kinds":    func(g fleet.Group) string { return strings.Join(listKinds([]fleet.Group{g}), " ") },
 		"machine":  shortenMachine,
 		"next":     func(i int) int { return i + 1 },
-		"sign":     func(c fleet.Change) string { return strings.Replace(signOfChange(c), "-", "−", 1) },
+		"sign":     func(c fleet.Change) string { return strings.Replace(signs[c.Action], "-", "−", 1) },
 	})
 }
 

@@ -29,7 +29,7 @@ func PlanText(w io.Writer, v View, s Style) error {
 		"reserved": reservedRows,
 		"rows":     s.itemLines,
 		"sections": func() []section { return s.listItems(v.Plan) },
-		"sign":     func(c boot.Change) string { return signOf(c, s) },
+		"sign":     func(c boot.Change) string { return s.signOf(c) },
 	})
 }
 
@@ -137,25 +137,22 @@ func isUncompared(c boot.Change) bool {
 	return c.Action == "update" && c.Old.Uncompared != ""
 }
 
-func signOf(c boot.Change, s Style) string {
+// signOf returns the sign of what happens with a file.
+func (s Style) signOf(c boot.Change) string {
+	action := c.Action
 	if isUncompared(c) {
-		return s.yellow("?")
+		action = "unknown"
 	}
-
-	switch c.Action {
+	switch action {
 	case "create":
-		return s.green("+")
+		return s.green(signs[action])
 	case "delete":
-		return s.red("-")
-	case "update":
-		return s.yellow("~")
-	case "restore":
-		return s.yellow("<")
-	case "keep":
-		return "="
+		return s.red(signs[action])
+	case "keep", "none":
+		return signs[action]
 	}
 
-	return " "
+	return s.yellow(signs[action])
 }
 
 // describeFile returns the action of a file with its reason, drift and consequences.

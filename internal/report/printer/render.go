@@ -12,6 +12,8 @@ import (
 	"sync"
 	"text/template"
 	"text/template/parse"
+
+	"github.com/prelet/prelet/internal/lang/origin"
 )
 
 //go:embed views/*.tmpl
@@ -58,7 +60,7 @@ var parts = sync.OnceValue(func() *template.Template {
 		"kinds":        countKinds,
 		"name":         nameMachine,
 		"of":           ofCount,
-		"upper":        upperFirst,
+		"upper":        origin.Capitalize,
 	}
 
 	return template.Must(template.New("parts").Funcs(funcs).ParseFS(views, "views/parts.tmpl"))

@@ -39,9 +39,6 @@ func signatures(documented []schema.Function) map[string]hclschema.FunctionSigna
 	return out
 }
 
-// FunctionNames returns the names of the functions, sorted.
-func (l *Language) FunctionNames() []string { return sortedKeys(l.Functions) }
-
 // readerSignature returns the signature of a function that reads the machine, from its documented form.
 func readerSignature(d schema.Function) ([]function.Parameter, cty.Type) {
 	_, list, _ := strings.Cut(strings.TrimSuffix(d.Usage, ")"), "(")

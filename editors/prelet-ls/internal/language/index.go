@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/prelet/prelet/internal/lang/value"
 	"github.com/prelet/prelet/schema"
 )
 
@@ -208,7 +209,7 @@ func variable(b *hclsyntax.Block) Symbol {
 		s.Type = t
 	}
 	if a := b.Body.Attributes[schema.VariableDescription.Name]; a != nil {
-		s.Doc = literalText(a.Expr)
+		s.Doc, _ = value.LiteralText(a.Expr)
 	}
 
 	return s
@@ -358,19 +359,4 @@ func (x *Index) nameRange(r hcl.Range, name string) hcl.Range {
 	r.End.Column += len(name)
 
 	return r
-}
-
-// literalText returns a text without interpolation; "" for any other expression.
-func literalText(e hclsyntax.Expression) string {
-	t, ok := e.(*hclsyntax.TemplateExpr)
-	if !ok || !t.IsStringLiteral() {
-		return ""
-	}
-	v, diags := t.Value(nil)
-	hasValue := v.IsKnown() && !v.IsNull()
-	if diags.HasErrors() || !hasValue || v.Type() != cty.String {
-		return ""
-	}
-
-	return v.AsString()
 }

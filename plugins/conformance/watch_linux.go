@@ -26,7 +26,7 @@ const startMark = "the detector starts"
 func traceCommand() []string {
 	calls := []string{
 		"open", "openat", "openat2", "mkdir", "mkdirat", "execve", "execveat", "connect", // decided by their paths
-		"socket", "socketpair", "bind", "clone", "mmap", "fadvise64", "fcntl", "setsockopt", // refused for some arguments
+		"socket", "socketpair", "bind", "clone", "mmap", "fadvise64", "fcntl", "setsockopt", // refused for some
 	}
 	calls = append(calls, slices.Sorted(maps.Values(sandbox.Calls()))...)
 

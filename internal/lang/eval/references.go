@@ -292,8 +292,8 @@ func checkRule(reference hcl.Traversal, p place) *hcl.Diagnostic {
 	)
 }
 
-// checkDeclared checks the names of a reference that the site declares: NAME of var.NAME and local.NAME, TYPE and NAME of
-// stage.TYPE.NAME.
+// checkDeclared checks the names of a reference that the site declares: NAME of var.NAME and local.NAME, TYPE and NAME
+// of stage.TYPE.NAME.
 func (e *Eval) checkDeclared(reference hcl.Traversal) *hcl.Diagnostic {
 	type level struct{ noun, form string }
 	levels := map[string][]level{
@@ -328,8 +328,8 @@ func (e *Eval) checkDeclared(reference hcl.Traversal) *hcl.Diagnostic {
 	return nil
 }
 
-// listDeclared returns the names that a site declares, by the part of a reference that they follow: var, local, stage and
-// stage.TYPE.
+// listDeclared returns the names that a site declares, by the part of a reference that they follow: var, local, stage
+// and stage.TYPE.
 func listDeclared(s *lang.Site) map[string]map[string]bool {
 	declared := map[string]map[string]bool{"var": {}, "local": {}, "stage": {}}
 	for name := range s.Variables {

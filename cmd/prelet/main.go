@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/commit"
 	"github.com/prelet/prelet/internal/detector"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang"
@@ -150,7 +151,12 @@ func toExitError(err error) (x exitError) {
 		return x
 	}
 
-	return newExitError(err)
+	x = newExitError(err)
+	if f, ok := err.(*fault.Fault); !ok || f.Err != nil || f.Next != "" { // else the line says it all
+		x.diags = commit.Explain(err)
+	}
+
+	return x
 }
 
 // newExitError returns how a command ends that failed with an error.

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/commit"
 	"github.com/prelet/prelet/internal/commit/activation"
 	"github.com/prelet/prelet/internal/lang/origin"
 )
@@ -47,8 +48,9 @@ Exit status 0 healthy, 50 unhealthy, 51 unhealthy after a rollback too.`,
 }
 
 func (a *cli) endVerify(v app.Verified, asJSON bool) error {
+	messages := commit.Explain(v.Err)
 	if asJSON {
-		d := newOutcome(v.Result, v.Messages)
+		d := newOutcome(v.Result, messages)
 		if v.Err != nil && d.Why == "" {
 			d.Why = v.Err.Error()
 		}
@@ -62,8 +64,8 @@ func (a *cli) endVerify(v app.Verified, asJSON bool) error {
 		fmt.Fprintf(a.stdout, "  %-10s %-7s %s\n", c.Name, c.State, a.redact(c.Message))
 	}
 	switch {
-	case v.Messages != nil:
-		a.printDiagnostics(nil, v.Messages)
+	case messages != nil:
+		a.printDiagnostics(nil, messages)
 	case v.Err != nil:
 		a.printNotice(v.Err.Error())
 	case v.Outcome.HeldBack != "":

@@ -13,7 +13,6 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/prelet/prelet/internal/boot"
-	"github.com/prelet/prelet/internal/commit"
 	"github.com/prelet/prelet/internal/detector"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang/value"
@@ -40,10 +39,10 @@ type Env struct {
 	GaveUp *atomic.Bool
 }
 
-// Explained is a failure of the store, of a unit or of a text of the command line with its diagnostics.
+// Explained is a failure of a text of the command line with its diagnostics.
 type Explained struct {
 	Err      error
-	Messages hcl.Diagnostics   // nil where Err says it all
+	Messages hcl.Diagnostics
 	Sources  map[string][]byte // texts that Messages have places in, by name; nil where they have none
 }
 
@@ -52,20 +51,6 @@ func (e *Explained) Error() string { return e.Err.Error() }
 
 // Unwrap returns the failure as it happened.
 func (e *Explained) Unwrap() error { return e.Err }
-
-// addMessages adds its messages to an error of the store or of a unit. A fault that only has a summary, and that
-// nothing wraps, needs none.
-func addMessages(err error) error {
-	var known *Explained
-	if err == nil || errors.As(err, &known) {
-		return err
-	}
-	if f, ok := err.(*fault.Fault); ok && f.Err == nil && f.Next == "" {
-		return err
-	}
-
-	return &Explained{Err: err, Messages: commit.Explain(err)}
-}
 
 // checkStopped returns the error of a command that a signal has stopped before it changed anything; nil if none did.
 func checkStopped(ctx context.Context) error {

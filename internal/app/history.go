@@ -21,7 +21,7 @@ func (e *Env) History(ctx context.Context, root string) (History, error) {
 
 	all, err := store.List()
 	if err != nil {
-		return past, addMessages(err)
+		return past, err
 	}
 	for _, g := range all {
 		past.InPlace = g.Gen // the last
@@ -32,7 +32,7 @@ func (e *Env) History(ctx context.Context, root string) (History, error) {
 	}
 	past.Held, err = store.HeldAll()
 
-	return past, addMessages(err)
+	return past, err
 }
 
 // Generation returns one generation of this node, or of those below a root.
@@ -45,7 +45,7 @@ func (e *Env) Generation(ctx context.Context, root string, n int) (HistoryEntry,
 
 	all, err := store.List()
 	if err != nil {
-		return HistoryEntry{}, addMessages(err)
+		return HistoryEntry{}, err
 	}
 	i, err := findGeneration(all, n)
 	if err != nil {

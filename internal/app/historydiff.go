@@ -35,7 +35,7 @@ func (e *Env) HistoryDiff(ctx context.Context, root string, from, to int) (compa
 
 	all, err := store.List()
 	if err != nil {
-		return compare.Difference{}, addMessages(err)
+		return compare.Difference{}, err
 	}
 	if to == InPlace && len(all) > 0 {
 		to = all[len(all)-1].Gen
@@ -79,7 +79,7 @@ func (e *Env) openHistory(ctx context.Context, root string) (*generation.Store, 
 		e.sayError(activation.Newer(store))
 	}
 
-	return store, addMessages(err)
+	return store, err
 }
 
 // historyReader reads generations for a comparison.

@@ -326,7 +326,7 @@ func (h *Host) lockNode(ctx context.Context) (*generation.Store, error) {
 	}
 	store, err := h.lock(ctx)
 
-	return store, addMessages(err)
+	return store, err
 }
 
 // lockTimeout is how long a command waits for another prelet.

@@ -59,32 +59,13 @@ func (e *Env) judgeAsItRuns(ctx context.Context, h *Host, store *generation.Stor
 	if err != nil || cur == nil { // the kubelet of a node without a site
 		return Verified{}, removeFile(h.owedVerdictPath())
 	}
-	m := h.machine(store, nil)
-	plan, err := m.PlanOf(cur.Gen)
+	plan, err := h.machine(store, nil).PlanOf(cur.Gen)
 	if err != nil {
-		return Verified{}, addMessages(err)
+		return Verified{}, err
 	}
-	if err := store.Unlock(); err != nil { // the checks wait
-		return Verified{}, addMessages(err)
-	}
-
-	var res commit.Result
-	end := h.Clock.Monotonic() + plan.Timeout()
-	for {
-		res = commit.Result{}
-		res.Outcome.Generation = cur.Gen
-		checks, cause, err := m.Examine(ctx, cur.Gen)
-		if err != nil {
-			return Verified{}, addMessages(err)
-		}
-		res.Outcome.Checks, res.Outcome.Cause = checks, cause
-		concludeChecks(&res)
-
-		u, err := h.Units.Look(ctx, plan.Unit)
-		hasFailed := err == nil && (u.Active == "failed" || u.Active != "active" && u.Restarts >= manyStarts)
-		if res.Code == "" || hasFailed || h.Clock.Monotonic() >= end || h.Clock.Sleep(ctx, lookAgain) != nil {
-			break
-		}
+	res, err := examine(ctx, h, store, cur.Gen, plan.Timeout())
+	if err != nil {
+		return Verified{}, err
 	}
 
 	e.sayError(report.ReplaceVerified(h.RunDir, h.BootID, res.Code, e.Redactor.String(res.Summary)))
@@ -95,6 +76,45 @@ func (e *Env) judgeAsItRuns(ctx context.Context, h *Host, store *generation.Stor
 	}
 
 	return Verified{Result: res}, nil
+}
+
+// examine checks a kubelet that was judged already, until it is healthy, its unit has failed, or patience is over. It
+// writes nothing. The lock is free afterwards, because the checks wait for a kubelet that has just started.
+func examine(
+	ctx context.Context, h *Host, store *generation.Store, gen int, patience time.Duration,
+) (res commit.Result, err error) {
+	if err := store.Unlock(); err != nil {
+		return res, err
+	}
+
+	m := h.machine(store, nil)
+	for end := h.Clock.Monotonic() + patience; ; {
+		res = commit.Result{}
+		res.Outcome.Generation = gen
+		checks, cause, err := m.Examine(ctx, gen)
+		if err != nil {
+			checks = []activation.Check{{Name: "plan", State: "failed", Message: err.Error()}}
+		}
+		res.Outcome.Checks = checks
+		res.Outcome.Cause = cause
+		concludeChecks(&res)
+
+		isEnded := res.Code == "" || h.Clock.Monotonic() >= end || hasFailed(ctx, m, gen)
+		if isEnded || h.Clock.Sleep(ctx, lookAgain) != nil {
+			return res, nil
+		}
+	}
+}
+
+// hasFailed reports whether the kubelet's unit has failed, or ends again and again.
+func hasFailed(ctx context.Context, m *activation.Machine, gen int) bool {
+	plan, err := m.PlanOf(gen)
+	if err != nil {
+		return true
+	}
+	u, err := m.Units.Look(ctx, plan.Unit)
+
+	return err == nil && (u.Active == "failed" || u.Active != "active" && u.Restarts >= manyStarts)
 }
 
 // settleVerdict forgets that a verdict is owed, after one has been reached.

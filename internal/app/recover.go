@@ -61,7 +61,7 @@ func (e *Env) Recover(ctx context.Context, root string) (Recovered, error) {
 		_, err = h.machine(store, nil).Enter(ctx, activation.Entry{On: activation.OnFinish})
 	}
 	if err != nil {
-		return Recovered{}, addMessages(err)
+		return Recovered{}, err
 	}
 	if was.IsUnfinished() && !h.isBelow() {
 		return newRecovered(was), e.finishInterrupted(ctx, h, store)
@@ -77,12 +77,12 @@ func (e *Env) Recover(ctx context.Context, root string) (Recovered, error) {
 // recoverNewer describes a store with files of a newer prelet. Only that one can finish what it began.
 func (e *Env) recoverNewer(store *generation.Store, newer error) (Recovered, error) {
 	if err := commit.CheckFinished(store); err != nil {
-		return Recovered{}, addMessages(err)
+		return Recovered{}, err
 	}
 	e.sayError(newer)
 	was, err := store.Journal()
 	if err != nil {
-		return Recovered{}, addMessages(err)
+		return Recovered{}, err
 	}
 
 	return describeRecovered(store, was)
@@ -98,7 +98,7 @@ func describeRecovered(store *generation.Store, was *generation.Journal) (r Reco
 	differing, err := store.Differing()
 	r.Differing = append(r.Differing, differing...)
 
-	return r, addMessages(err)
+	return r, err
 }
 
 // finishInterrupted brings every file to one generation, opens the gate on it, and judges it.
@@ -116,7 +116,7 @@ func (e *Env) finishInterrupted(ctx context.Context, h *Host, store *generation.
 func faultOf(res commit.Result) error {
 	switch {
 	case res.Err != nil:
-		return addMessages(res.Err)
+		return res.Err
 	case res.Code != "":
 		return &fault.Fault{Code: res.Code, Summary: res.Summary}
 	}

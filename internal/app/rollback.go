@@ -40,7 +40,7 @@ func (e *Env) Rollback(ctx context.Context, o RollbackOptions) (RolledBack, erro
 	if o.Release {
 		store, err := h.lock(ctx)
 		if err != nil {
-			return RolledBack{}, addMessages(err)
+			return RolledBack{}, err
 		}
 		defer store.Close()
 
@@ -60,7 +60,7 @@ func (e *Env) Rollback(ctx context.Context, o RollbackOptions) (RolledBack, erro
 	if h.isBelow() {
 		gen, goal, err := commit.RollBackBelowRoot(store, o.To)
 		if err != nil {
-			return RolledBack{}, addMessages(err)
+			return RolledBack{}, err
 		}
 		return RolledBack{FormatVersion: 1, Generation: gen, To: goal}, nil
 	}
@@ -70,10 +70,10 @@ func (e *Env) Rollback(ctx context.Context, o RollbackOptions) (RolledBack, erro
 
 func release(store *generation.Store) (RolledBack, error) {
 	if err := activation.Newer(store); err != nil {
-		return RolledBack{}, addMessages(err)
+		return RolledBack{}, err
 	}
 	if err := store.Release(); err != nil {
-		return RolledBack{}, addMessages(err)
+		return RolledBack{}, err
 	}
 	return RolledBack{FormatVersion: 1, Released: true}, nil
 }
@@ -82,13 +82,13 @@ func (e *Env) rollbackNode(
 	ctx context.Context, h *Host, store *generation.Store, o RollbackOptions,
 ) (RolledBack, error) {
 	if err := cmp.Or(activation.Newer(store), store.ReadOnly()); err != nil {
-		return RolledBack{}, addMessages(err)
+		return RolledBack{}, err
 	}
 	// A mistyped number is not a run: status keeps the last run. An interrupted commit is finished first.
 	was, err := store.Journal()
 	if err == nil && !was.IsUnfinished() {
 		if _, err := commit.FindTarget(store, o.To); err != nil {
-			return RolledBack{}, addMessages(err)
+			return RolledBack{}, err
 		}
 	}
 	r := h.newRun(store, e.startReport(h, false))

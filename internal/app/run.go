@@ -121,7 +121,7 @@ func (e *Env) runNode(ctx context.Context, h *Host, o RunOptions) (Ran, error) {
 	store, err := h.lock(ctx)
 	if err != nil {
 		e.reportUnopened(h, err)
-		return Ran{}, addMessages(err)
+		return Ran{}, err
 	}
 	defer store.Close()
 
@@ -248,11 +248,11 @@ func (e *Env) runRoot(ctx context.Context, h *Host, o RunOptions) (Ran, error) {
 
 	_, err = store.Recover()
 	if err != nil && !generation.IsOutdated(err) {
-		return Ran{}, addMessages(err)
+		return Ran{}, err
 	}
 
 	if err := activation.Newer(store); err != nil {
-		return Ran{}, addMessages(err)
+		return Ran{}, err
 	}
 
 	if o.ThisMachine {
@@ -272,7 +272,7 @@ func (e *Env) runRoot(ctx context.Context, h *Host, o RunOptions) (Ran, error) {
 		e.sayError(commit.KeepMachine(store, machineBelow(o.Root), false))
 	}
 	if res.Err != nil && commit.Diagnose(p, res.Err) == nil {
-		return Ran{}, addMessages(res.Err)
+		return Ran{}, res.Err
 	}
 	if res.Changed && res.Err == nil {
 		e.sayError(commit.Collect(store))

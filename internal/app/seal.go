@@ -277,7 +277,7 @@ func (i *openedImage) seal(ctx context.Context, now time.Time) (Sealed, error) {
 		err = image.WriteFile(i.in.Root, file, append(text, '\n'))
 	}
 
-	return i.end(s, ""), addMessages(err)
+	return i.end(s, ""), err
 }
 
 // remove removes the leftovers, and before them an earlier statement.
@@ -285,7 +285,7 @@ func (i *openedImage) remove(ctx context.Context, statement string) ([]image.Lef
 	all := i.listRemovable()
 	for _, file := range append([]string{statement}, listPaths(all)...) {
 		if err := image.CheckWritable(i.in.Root, file); err != nil {
-			return nil, addMessages(err)
+			return nil, err
 		}
 	}
 	if len(all) == 0 {
@@ -302,7 +302,7 @@ func (i *openedImage) remove(ctx context.Context, statement string) ([]image.Lef
 
 	done, err := image.Remove(ctx, i.in.Root, all)
 	if err != nil {
-		return nil, addMessages(err)
+		return nil, err
 	}
 	i.look()
 
@@ -313,7 +313,7 @@ func (i *openedImage) remove(ctx context.Context, statement string) ([]image.Lef
 func (i *openedImage) removeStatement(ctx context.Context, file string) error {
 	_, err := image.Remove(ctx, i.in.Root, []image.Leftover{{Path: file, Action: image.Delete}})
 
-	return addMessages(err)
+	return err
 }
 
 // listRemovable returns the leftovers that --yes removes.

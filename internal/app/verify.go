@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/hashicorp/hcl/v2"
-
 	"github.com/prelet/prelet/internal/commit"
 	"github.com/prelet/prelet/internal/commit/activation"
 	"github.com/prelet/prelet/internal/commit/generation"
@@ -16,20 +14,12 @@ import (
 // Verified is the state of the kubelet on the generation in place.
 type Verified struct {
 	commit.Result
-	Off      bool            // prelet=off: nothing was judged, and Result is empty
-	Messages hcl.Diagnostics // Err in full; nil where Err says it all
+	Off bool // prelet=off: nothing was judged, and Result is empty
 }
 
 // Verify judges the kubelet where a verdict is awaited, and goes back to the last good generation if it is unhealthy.
 // Where none is awaited, it makes the same checks and changes nothing.
 func (e *Env) Verify(ctx context.Context) (Verified, error) {
-	v, err := e.verify(ctx)
-	v.Messages = commit.Explain(v.Err)
-
-	return v, err
-}
-
-func (e *Env) verify(ctx context.Context) (Verified, error) {
 	h := e.host(ctx)
 	defer h.Units.Close()
 
@@ -41,7 +31,7 @@ func (e *Env) verify(ctx context.Context) (Verified, error) {
 	return v, err
 }
 
-// verifyOnce is verify without the conditions of the Node.
+// verifyOnce is Verify without the conditions of the Node.
 func (e *Env) verifyOnce(ctx context.Context, h *Host) (Verified, error) {
 	if h.Self == "" && !h.isOff() {
 		if v, ok := describeWithoutGeneration(ctx, h); ok {
@@ -67,7 +57,7 @@ func (e *Env) verifyOnce(ctx context.Context, h *Host) (Verified, error) {
 	return e.verifyLocked(ctx, h, store)
 }
 
-// verifyLocked is verify with the lock. store is locked.
+// verifyLocked is Verify with the lock. store is locked.
 func (e *Env) verifyLocked(ctx context.Context, h *Host, store *generation.Store) (Verified, error) {
 	if newer := h.machine(store, nil).Newer(); newer != nil {
 		return e.verifyNewer(ctx, h, store, newer)
@@ -103,7 +93,7 @@ func (e *Env) verifyLocked(ctx context.Context, h *Host, store *generation.Store
 	return e.judgeOrRun(ctx, h, store)
 }
 
-// verifyNewer is verify on a generation of a newer prelet, which is not judged. A gate that is shut opens, as in a run.
+// verifyNewer is Verify on a generation of a newer prelet, which is not judged. A gate that is shut opens, as in a run.
 // By hand a kubelet behind an open gate is checked, as far as this prelet knows how.
 func (e *Env) verifyNewer(ctx context.Context, h *Host, store *generation.Store, newer error) (Verified, error) {
 	e.sayError(newer)
@@ -117,8 +107,7 @@ func (e *Env) verifyNewer(ctx context.Context, h *Host, store *generation.Store,
 	rep := e.startReport(h, true)
 	r := h.newRun(store, rep)
 	r.EndNewer(ctx)
-	_, err = rep.Finish(r.Code, r.Summary)
-	e.sayError(err)
+	e.finishReport(ctx, h, r, commit.Ending{Code: r.Code, Summary: r.Summary})
 	if h.Self != "" { // prelet.service shows this failure
 		r.Code = ""
 	}
@@ -185,7 +174,7 @@ func (e *Env) runIfCovered(
 	}
 
 	if err := h.gate().Shut(why); err != nil {
-		return v, true, addMessages(err)
+		return v, true, err
 	}
 
 	asked, err := requestRun(ctx, h, why)
@@ -257,19 +246,7 @@ func checkKubelet(ctx context.Context, h *Host, store *generation.Store, gen int
 		return res, nil
 	}
 
-	err := store.Unlock()
-	if err != nil { // the checks wait for a kubelet that has just started
-		return res, addMessages(err)
-	}
-	checks, cause, err := h.machine(store, nil).Examine(ctx, gen)
-	if err != nil {
-		checks = []activation.Check{{Name: "plan", State: "failed", Message: err.Error()}}
-	}
-	res.Outcome.Checks = checks
-	res.Outcome.Cause = cause
-	concludeChecks(&res)
-
-	return res, nil
+	return examine(ctx, h, store, gen, 0)
 }
 
 // concludeChecks sets the code and the summary of a result by its first failed check.

@@ -77,9 +77,9 @@ func (w *watcher) awaitsRival(now time.Duration) bool {
 func (w *watcher) checkNodeObject(n kubelet.Node, now time.Duration) (ok bool) {
 	differ, kubectl := w.plan.labelDrift(n)
 
-	// Cloud controllers set zones and types on a new Node. labelChanges leaves these labels out.
+	// Cloud controllers set zones and types on a new Node. labelPatch leaves these labels out.
 	isPatch := func(c kubelet.LabelChange) bool { return !c.Remove }
-	ours := slices.ContainsFunc(w.plan.labelChanges(n), isPatch)
+	ours := slices.ContainsFunc(w.plan.labelPatch(n), isPatch)
 
 	switch {
 	case len(w.plan.Labels) == 0 && len(differ) == 0:
@@ -129,32 +129,18 @@ func joinShort(list []string) string {
 func (p Plan) labelDrift(n kubelet.Node) (differ []string, kubectl string) {
 	var words []string
 
-	for _, key := range slices.Sorted(maps.Keys(p.Labels)) {
-		have, there := n.Labels[key]
-		switch want := p.Labels[key]; {
-		case there && have == want:
-			continue
-		case there:
-			differ = append(
-				differ,
-				fmt.Sprintf("%s is %q and not %q%s", key, have, want, p.sourceSuffix("label/"+key)),
-			)
-		default:
-			differ = append(
-				differ,
-				fmt.Sprintf("%s=%s is missing%s", key, p.Labels[key], p.sourceSuffix("label/"+key)),
-			)
+	for _, c := range p.labelChanges(n) {
+		have, exists := n.Labels[c.Key]
+		at := p.sourceSuffix("label/" + c.Key)
+		text := fmt.Sprintf("%s=%s is missing%s", c.Key, c.Value, at)
+		switch {
+		case c.Remove:
+			text = fmt.Sprintf("%s=%s is there, and no longer planned", c.Key, have)
+		case exists:
+			text = fmt.Sprintf("%s is %q and not %q%s", c.Key, have, c.Value, at)
 		}
-
-		words = append(words, key+"="+p.Labels[key])
-	}
-
-	for _, key := range slices.Sorted(maps.Keys(p.GoneLabels)) {
-		have, exists := n.Labels[key]
-		if exists && slices.Contains(p.GoneLabels[key], have) {
-			differ = append(differ, fmt.Sprintf("%s=%s is there, and no longer planned", key, have))
-			words = append(words, key+"-")
-		}
+		differ = append(differ, text)
+		words = append(words, c.String())
 	}
 
 	return differ, "kubectl label node " + n.Name + " --overwrite " + strings.Join(words, " ")
@@ -238,12 +224,11 @@ func (p Plan) sourceSuffix(item string) string {
 	return ""
 }
 
-// labelChanges returns the patch of a node's own labels. Labels that the kubelet updates itself are left out. A label
-// that was dropped from the plan is removed only if it still has the value of an earlier generation.
+// labelChanges returns what makes the labels of a Node those of the plan. A label that was dropped from the plan is
+// removed only if it still has the value of an earlier generation.
 func (p Plan) labelChanges(n kubelet.Node) (out []kubelet.LabelChange) {
 	for _, key := range slices.Sorted(maps.Keys(p.Labels)) {
-		if have, there := n.Labels[key]; (!there || have != p.Labels[key]) &&
-			!kubelet.FollowsRestart(key) {
+		if have, exists := n.Labels[key]; !exists || have != p.Labels[key] {
 			out = append(out, kubelet.LabelChange{Key: key, Value: p.Labels[key]})
 		}
 	}
@@ -260,6 +245,13 @@ func (p Plan) labelChanges(n kubelet.Node) (out []kubelet.LabelChange) {
 	}
 
 	return out
+}
+
+// labelPatch returns the changes that a node makes itself: those of planned labels that the kubelet updates are left out.
+func (p Plan) labelPatch(n kubelet.Node) []kubelet.LabelChange {
+	return slices.DeleteFunc(p.labelChanges(n), func(c kubelet.LabelChange) bool {
+		return !c.Remove && kubelet.FollowsRestart(c.Key)
+	})
 }
 
 // reconcile patches the node's labels if the site enables this, as far as the cluster allows it. The lock is free. It
@@ -279,7 +271,7 @@ func (m *Machine) reconcile(ctx context.Context, p Plan, checks []Check) []Check
 		return replaceCheck(checks, Check{"labels", "unknown", "not patched: " + err.Error()})
 	}
 
-	todo := p.labelChanges(n)
+	todo := p.labelPatch(n)
 	if len(todo) == 0 {
 		return checks
 	}
@@ -289,25 +281,32 @@ func (m *Machine) reconcile(ctx context.Context, p Plan, checks []Check) []Check
 		m.note("labels", "ok", "patched node %s: %s", n.Name, strings.Join(done, " "))
 	}
 
-	message := ""
-	if len(done) > 0 {
-		message = "patched: " + strings.Join(done, " ")
+	drift := ""
+	if len(failed) > 0 {
+		drift = "not patched: " + joinShort(failed)
+		m.note("labels", "notice", "%s", drift)
 	}
 
-	if len(failed) == 0 {
-		return replaceCheck(checks, Check{"labels", "ok", message})
+	return concludePatch(checks, "labels", strings.Join(done, " "), drift)
+}
+
+// concludePatch replaces the check of a name by what was patched, and by what still differs.
+func concludePatch(checks []Check, name, done, drift string) []Check {
+	c := Check{Name: name, State: "ok"}
+	var message []string
+	if done != "" {
+		message = append(message, "patched: "+done)
+	}
+	if drift != "" {
+		c.State = Drift
+		message = append(message, drift)
+	}
+	c.Message = strings.Join(message, "; ")
+	if c.Message == "" {
+		return checks
 	}
 
-	m.note("labels", "notice", "not patched: %s", joinShort(failed))
-
-	return replaceCheck(
-		checks,
-		Check{
-			"labels",
-			Drift,
-			strings.TrimPrefix(message+"; not patched: "+joinShort(failed), "; "),
-		},
-	)
+	return replaceCheck(checks, c)
 }
 
 // maxTaintTries is how often the taints are patched if the Node changes meanwhile: its kubelet and controllers change
@@ -327,20 +326,11 @@ func (m *Machine) reconcileTaints(ctx context.Context, p Plan, checks []Check) [
 		return replaceCheck(checks, Check{"taints", Drift, "not patched: " + err.Error()})
 	}
 
-	message := ""
 	if done != "" {
 		m.note("taints", "ok", "patched node %s: %s", p.Node, done)
-		message = "patched: " + done
 	}
 
-	switch {
-	case drift != "":
-		return replaceCheck(checks, Check{"taints", Drift, strings.TrimPrefix(message+"; "+drift, "; ")})
-	case done != "":
-		return replaceCheck(checks, Check{"taints", "ok", message})
-	}
-
-	return checks
+	return concludePatch(checks, "taints", done, drift)
 }
 
 // patchTaints returns the changes that it has made ("" if there was nothing to change), and how the taints of the Node

@@ -241,8 +241,7 @@ func liveAndReplay(t *testing.T, e example, machine string) {
 		}
 		q := boot.Run(context.Background(), again, boot.Options{Source: back.Source()})
 		if q.Hash != hash {
-			t.Fatalf("the replay of run %d has another hash, complete %v, unread %v: %v",
-				n, q.Complete, q.Unread, q.Diagnostics)
+			t.Fatalf("the replay of run %d has another hash, complete %v: %v", n, q.Complete, q.Diagnostics)
 		}
 	}
 }

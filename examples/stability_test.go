@@ -164,7 +164,7 @@ func renderRecording(t *testing.T, path string) string {
 	}
 	p := boot.Run(context.Background(), site, boot.Options{Source: r.Source()})
 	if !p.Complete {
-		t.Fatalf("%s: the plan is not complete: unread %v, %v", path, p.Unread, p.Diagnostics)
+		t.Fatalf("%s: the plan is not complete: %v", path, p.Diagnostics)
 	}
 
 	var b strings.Builder

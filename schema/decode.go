@@ -45,8 +45,7 @@ type Quiet interface {
 type Copy struct {
 	Key       string
 	Eval      Evaluator
-	Undecided bool     // whether it exists is unknown
-	Unread    []string // the questions for which it is unknown; nil in a check
+	Undecided bool // whether it exists is unknown
 }
 
 // Meta are the arguments that any block with ForEach takes in addition to its own.
@@ -176,9 +175,6 @@ func (b Block) decodeReference(
 	}
 
 	v, from, diags := ev.Default(s, decoded.Range)
-	if unread := value.Questions(v); len(unread) > 0 {
-		diags = append(diags, origin.NotRead(decoded.Range, b.Type+" "+s.Name, unread))
-	}
 	out.Cty = v
 	out.origins = func(hclsyntax.Expression) []origin.Origin {
 		return from
@@ -225,7 +221,6 @@ func (b Block) decodeBlocks(
 			decoded, d := declared.DecodeAt(x.Body, x.Labels, c.Eval, x.DefRange())
 			decoded.Key = c.Key
 			decoded.Undecided = c.Undecided
-			decoded.undecided = c.Unread
 			diags = append(diags, d...)
 			out = append(out, decoded)
 		}
@@ -245,7 +240,7 @@ func describeWrongType(want cty.Type, v cty.Value, err error) string {
 		return fmt.Sprintf("%s is needed: %s.", origin.Capitalize(Article(want)), err)
 	}
 
-	plain, secrets, _ := value.Plain(v)
+	plain, secrets := value.Plain(v)
 	t := plain.Type()
 	isText := len(secrets) == 0 && t == cty.String && plain.IsKnown() && !plain.IsNull()
 	texts := []cty.Type{cty.List(cty.String), cty.Set(cty.String)}
@@ -296,18 +291,13 @@ func (b Block) value(s Spec, a *hclsyntax.Attribute, ev Evaluator) (cty.Value, h
 		return cty.UnknownVal(s.Type), append(diags, refusal)
 	}
 	if !s.Raw { // the stage handles the marks of a raw value
-		_, secrets, unread := value.Plain(v)
-		if len(secrets) > 0 {
+		if len(value.Secrets(v)) > 0 {
 			return refuse(
 				fault.Sensitive,
 				"A secret cannot be used for ",
 				"This value is part of the plan, and everybody may read a plan. "+
 					"Secrets go into files (write) and the cluster's token only.",
 			)
-		}
-		if len(unread) > 0 {
-			what := b.Type + " " + s.Name
-			diags = append(diags, origin.NotRead(a.Expr.Range(), what, unread))
 		}
 	}
 

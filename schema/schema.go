@@ -5,8 +5,6 @@ package schema
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -14,7 +12,6 @@ import (
 	"github.com/zclconf/go-cty/cty/gocty"
 
 	"github.com/prelet/prelet/internal/lang/origin"
-	"github.com/prelet/prelet/internal/lang/value"
 )
 
 // Attr declares one attribute, and is its typed accessor in Go. T is a Go type that gocty can fill from Type;
@@ -247,29 +244,12 @@ type Body struct {
 	Key     string // of for_each; "" without
 	Range   hcl.Range
 	Written bool // false: an Always block that the site does not mention
-	// Undecided: whether the block exists is unknown, in a recording or a check without a machine. It is decoded, but
-	// must have no effect.
+	// Undecided: whether the block exists is unknown, in a check without a machine. It is decoded, but must have no
+	// effect.
 	Undecided bool
 	Blocks    map[string][]Body
 	Free      map[string]cty.Value // attributes of a Free block
 	attrs     map[string]Value[cty.Value]
-	undecided []string // the questions for which it is undecided
-}
-
-// Unread returns the questions that are not in the recording and that the block depends on, sorted.
-func (b Body) Unread() []string {
-	out := slices.Clone(b.undecided)
-	b.walk(
-		func(v cty.Value) {
-			out = append(out, value.Questions(v)...)
-		},
-		func(n Body) {
-			out = append(out, n.undecided...)
-		},
-	)
-	slices.Sort(out)
-
-	return slices.Compact(out)
 }
 
 // Known reports whether the block exists and everything in it is known.
@@ -285,14 +265,6 @@ func (b Body) Known() bool {
 	)
 
 	return known
-}
-
-// Without returns the block without one of its attributes.
-func (b Body) Without(attribute string) Body {
-	b.attrs = maps.Clone(b.attrs)
-	delete(b.attrs, attribute)
-
-	return b
 }
 
 // walk calls attribute for each value of the block and of its inner blocks, and block for each inner block.

@@ -5,11 +5,9 @@ import (
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
-	"github.com/zclconf/go-cty/cty"
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang/origin"
-	"github.com/prelet/prelet/internal/lang/value"
 	"github.com/prelet/prelet/internal/world"
 )
 
@@ -20,23 +18,12 @@ func Diagnose(at hcl.Range, f *fault.Fault) *hcl.Diagnostic {
 	return origin.Error(f.Code, at, f.Summary, "%s", detail)
 }
 
-// Unanswered returns the output of a stage whose question has no answer: an unknown. If the recording lacks the answer,
-// the unknown is marked with the question.
-func Unanswered(t cty.Type, question string, ans world.Answer) Output {
-	out := value.UnknownOutput(t)
-	if ans.Code() == fault.Unread {
-		out = value.Because(out, []string{question})
-	}
-
-	return Output{Value: out}
-}
-
 // DiagnoseCluster is Diagnose for a failed question to the cluster, with a summary by code. what names the object:
 // "the cluster's CA".
 func DiagnoseCluster(at hcl.Range, what string, f *fault.Fault) hcl.Diagnostics {
 	switch f.Code {
 	case fault.Unread:
-		return hcl.Diagnostics{origin.NotRead(at, what, []string{what})}
+		return hcl.Diagnostics{origin.NotRead(at, what)}
 	case fault.Absent:
 		f = f.Raise(fault.ClusterUnusable, "The cluster does not have "+what)
 	case fault.ClusterUnreachable:

@@ -42,7 +42,6 @@ type Spec struct {
 	ForEach     bool          // takes for_each
 	Timeout     time.Duration // default of `timeout`; 0: takes none
 	TimeoutCode fault.Code    // of a Gatherer that timed out, by the source that did not answer
-	NeedsFacts  bool          // a Decider that is not called while a recording lacks the facts
 	SoftItems   bool          // a Decider that leaves out the items that fail because a fact is null
 	Adds        []string      // the parts of the node that a Decider adds to, by their names in `node`
 	// Bounds declares `timeout` for a stage that reads nothing itself; Inputs has its value. Nil: Timeout counts.
@@ -90,9 +89,6 @@ type Output struct {
 	// Recommended are the labels that detectors recommend, by detector. A label stage chooses among them.
 	Recommended map[string]map[string]string
 	Trust       *world.TrustAns // of fetch-ca
-	// Unread are the questions of detect-hw that have no answer and that labels and facts of detectors depend on.
-	// The unknown parts of Value are marked with the same questions (value.Because).
-	Unread []string
 }
 
 // Decider is a stage that adds to the node. It takes no context, because it does not wait.
@@ -124,17 +120,6 @@ type Inputs struct {
 	Timeout   schema.Value[string]
 	Detectors []string // names of the site's, sorted
 	Check     bool     // a check without a machine (validate): unknown values are not errors
-	// Unread lists the parts of the node that depend on answers which the replayed recording lacks. No file may be
-	// rendered from them: unknown settings would look like removed ones.
-	Unread Unread
-}
-
-// Unread lists the parts of a node that are unknown because the recording lacks answers.
-type Unread struct {
-	Labels, Taints, Flags, Config bool
-	Kubelet                       bool     // its version, and whether the node has joined
-	Facts                         bool     // of the only detect-hw
-	Detectors                     []string // the questions to detectors, of which one has no answer
 }
 
 // NodeIdentity is the node block of the site. A nil pointer is null.

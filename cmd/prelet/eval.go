@@ -26,7 +26,7 @@ It may refer to var, local, stage and node. It writes nothing.
 On this node, an expression of variables and gather stages needs no plan: only these stages run,
 so that hardware is shown without the cluster.
 
-A part without a plain value is shown as null, (unknown), (unread) or (sensitive), with the reason.
+A part without a plain value is shown as null, (unknown) or (sensitive), with the reason.
 A secret is never printed.
 If the site fails on this node, what the run reached before is known, and the exit status is that of plan.
 node is known once it was merged, so not if the base of write or a stage before it failed;

@@ -71,6 +71,7 @@ func (e *Env) Doctor(ctx context.Context, w Where) (Examined, error) {
 	found := askKubelet(ctx, h, n.live.StartCommand(ctx))
 	in.Binary = doctor.Binary{Path: found.Path, Version: found.Version}
 	if !diags.HasErrors() {
+		n.isPartial = !n.joined()
 		n.source = doctor.LimitSource(n.source, n.joined(), given)
 		short, cancel := context.WithTimeout(ctx, doctorTimeout)
 		in.Plan = n.Plan(short, e.Progress)

@@ -234,18 +234,19 @@ func siteOptions(version string) lang.Options {
 // openNode is a site with the source that answers its questions.
 type openNode struct {
 	Where
-	env    *Env
-	Site   *lang.Site
-	source world.Source
-	live   *probe.Live // nil with a recording
-	asked  *rehearsal  // nil where every answer is the node's
-	rec    *world.Recording
-	Store  *generation.Store      // nil where it could not be opened
-	past   func() *world.LastGood // the last good generation's recording; nil where none counts
-	waits  *waits                 // prints what is waited for; nil with a recording
-	units  Manager                // to be closed; nil where another has it, or there is none
-	only   hclsyntax.Expression   // see boot.Options
-	checks *boot.Checks           // of the site, in plans of many machines; nil otherwise
+	env       *Env
+	Site      *lang.Site
+	source    world.Source
+	live      *probe.Live // nil with a recording
+	asked     *rehearsal  // nil where every answer is the node's
+	rec       *world.Recording
+	Store     *generation.Store      // nil where it could not be opened
+	past      func() *world.LastGood // the last good generation's recording; nil where none counts
+	waits     *waits                 // prints what is waited for; nil with a recording
+	units     Manager                // to be closed; nil where another has it, or there is none
+	only      hclsyntax.Expression   // see boot.Options
+	isPartial bool                   // see boot.Options
+	checks    *boot.Checks           // of the site, in plans of many machines; nil otherwise
 }
 
 // stateDir returns prelet's own folder.
@@ -439,6 +440,8 @@ func (n *openNode) Plan(ctx context.Context, event func(boot.Event)) *boot.Plan 
 		Takeover: n.Takeover,
 		GaveUp:   n.env.GaveUp,
 		Only:     n.only,
+
+		IsPartial: n.isPartial,
 	}
 	if n.env.Redactor != nil {
 		o.Redact = n.env.Redactor.String

@@ -116,22 +116,7 @@ func (c testCase) run(ctx context.Context) (out testfile.Result) {
 		return out
 	}
 	out.Failures = c.compare(p)
-	if n := len(p.Unread); n > 0 {
-		out.Notes = append(out.Notes, fmt.Sprintf(
-			"the plan is not complete: the recording was never asked %s", describeUnread(p.Unread)))
-	}
 	return out
-}
-
-// describeUnread names the questions without an answer.
-func describeUnread(all []boot.Unread) string {
-	var out []string
-	for _, u := range all {
-		if !slices.Contains(out, u.Question) {
-			out = append(out, u.Question)
-		}
-	}
-	return strings.Join(out, ", ")
 }
 
 // machineName returns the path of the machine relative to the test file.

@@ -49,6 +49,9 @@ type Options struct {
 	// Only is an expression for whose value the run is made. If it needs nothing but gather stages, only these are run,
 	// and the run ends after them. nil: the whole run.
 	Only hclsyntax.Expression
+	// IsPartial is set for a plan that is only examined: a cluster's object that the recording or the caller does not
+	// answer for is unknown, as in a check. Such a plan is never complete.
+	IsPartial bool
 	// GaveUp is set when an evaluation has reached a limit: it goes on in this process, so that no further one begins.
 	// nil: each is tried.
 	GaveUp *atomic.Bool
@@ -68,10 +71,8 @@ type Plan struct {
 	Complete    bool
 	Diagnostics hcl.Diagnostics
 	Degraded    []Degraded
-	Unread      []Unread  // the places that Diagnostics name as unread
 	Assumed     []Assumed // answers that the caller of Run put in place of the node's; Run leaves it empty
 	Changes     []Change
-	Unjudged    []string // managed files whose change is unknown because an answer is missing; sorted
 	Restart     Restart
 	Units       []UnitChange // other units that managed files notify, in the order in which they are acted on
 	Kubelet     world.KubeletAns
@@ -89,13 +90,6 @@ type Plan struct {
 	Group       string        // that may read the recording of the last run; "" is none
 }
 
-// Unread is one place that depends on a question that a recording was never asked, or that this user may not read.
-type Unread struct {
-	Where    string `json:"where"` // FILE:LINE:COLUMN; "" where the site has no place for it
-	Question string `json:"question"`
-	IsDenied bool   `json:"-"` // this user may not read the answer: no recording is replayed
-}
-
 // Assumed is an answer of a rehearsal that is not the node's own.
 type Assumed struct {
 	Kind string `json:"kind"` // variable, object, ca or kubelet
@@ -105,14 +99,11 @@ type Assumed struct {
 	InsteadOf string `json:"instead_of"`
 }
 
-// Code returns why a plan cannot be applied: the code of its first error, since later errors mostly follow from it;
-// fault.Unread if it has none and is not complete; "" if it is complete.
+// Code returns why a plan cannot be applied: the code of its first error, since later errors mostly follow from it; ""
+// if it is complete.
 func (p *Plan) Code() fault.Code {
 	if code := origin.Code(p.Diagnostics); code != "" || p.Complete {
 		return code
-	}
-	if len(p.Unread) > 0 {
-		return fault.Unread
 	}
 
 	return fault.Internal
@@ -289,6 +280,9 @@ func startRun(ctx context.Context, s *lang.Site, o Options, limits evalLimits) *
 		locks = p.tape
 	}
 	p.eval = eval.New(ctx, s, answers).WithRedactor(o.Redact)
+	if o.IsPartial {
+		p.eval = p.eval.Partial()
+	}
 	p.locks = readLocks(ctx, s, locks)
 
 	return p
@@ -359,7 +353,6 @@ func (p *progress) runGather(ctx context.Context) {
 	p.gathered = gathered
 	p.setEval(gathered.eval)
 	p.add(found)
-	p.add(reportUnreadLocks(p.prepared.env.Detectors, p.tape))
 
 	installed, found := waitForKubelet()
 	p.kubelet = installed
@@ -378,7 +371,6 @@ func (p *progress) runDecide(ctx context.Context) {
 			readings: p.gathered.readings,
 			kubelet:  p.kubelet.KubeletAns,
 			access:   p.prepared.env.Access,
-			unknown:  p.Unknown,
 		},
 	}
 	p.decided = runLimited(ctx, p, func() (Decided, Findings) {
@@ -402,8 +394,6 @@ func (p *progress) runRender(ctx context.Context) {
 }
 
 func (p *progress) runJudge(ctx context.Context) {
-	access := p.prepared.env.Access
-	p.add(reportUnreadToken(ctx, p.site, access, p.rendered.node, p.tape))
 	j := judgement{
 		site:     p.site,
 		tape:     p.tape,
@@ -411,7 +401,6 @@ func (p *progress) runJudge(ctx context.Context) {
 		node:     p.rendered.node,
 		basis:    p.decided.basis,
 		accepts:  p.kubelet.accepts,
-		isOlder:  p.kubelet.isOlder,
 	}
 	p.add(checkUnitFiles(p.rendered.node))
 	p.declares = runLimited(ctx, p, func() (*[]rules.Declaration, Findings) {
@@ -437,7 +426,7 @@ func (p *progress) runObserveAndDiff(ctx context.Context) {
 		node:      p.rendered.node,
 		previous:  p.decided.previous,
 		basis:     p.decided.basis,
-		isPartial: len(p.Unknown) > 0,
+		isPartial: p.eval.IsPartial(),
 	})
 	changed, found := diff(p.rendered.node, p.decided.previous, observed)
 	p.changed = changed
@@ -465,9 +454,7 @@ func (p *progress) makePlan() *Plan {
 		Eval:        p.eval,
 		Diagnostics: p.Diags,
 		Degraded:    p.Degraded,
-		Unread:      listUnread(p.Diags),
 		Changes:     p.changed.changes,
-		Unjudged:    p.changed.unjudged,
 		Restart:     p.changed.restart,
 		Units:       p.changed.units,
 		Kubelet:     p.kubelet.KubeletAns,
@@ -479,18 +466,10 @@ func (p *progress) makePlan() *Plan {
 		OnCluster:   p.settings.onCluster,
 		MaxAge:      p.settings.maxAge,
 		Group:       p.settings.group,
-		Complete:    isComplete(p.rendered.isDone, p.Diags, p.Unknown),
+		Complete:    p.rendered.isDone && !p.hasErrors() && !p.eval.IsPartial(),
 	}
 	if plan.Complete {
 		plan.Hash = p.rendered.node.Hash()
-	}
-
-	if p.tape != nil && p.only == nil && !plan.Diagnostics.HasErrors() && plan.Code() == fault.Internal {
-		plan.Diagnostics = append(plan.Diagnostics, origin.Error(
-			fault.Internal, hcl.Range{}, "A part of the plan is unknown",
-			"Unknown: %s. No missing answer explains it, so this is a bug in prelet. "+
-				"Please report it with a recording: prelet record.", p.Unknown,
-		))
 	}
 
 	for _, i := range p.site.Stages {
@@ -504,21 +483,6 @@ func (p *progress) makePlan() *Plan {
 	}
 
 	return plan
-}
-
-// listUnread returns the places and questions that diagnostics name as unread, each pair once.
-func listUnread(ds hcl.Diagnostics) (out []Unread) {
-	for _, d := range ds {
-		extra, _ := d.Extra.(origin.Extra)
-		for _, question := range extra.Unread {
-			u := Unread{formatPlace(findPlace(d)), question, extra.Denied}
-			if !slices.Contains(out, u) {
-				out = append(out, u)
-			}
-		}
-	}
-
-	return out
 }
 
 // formatPlace returns a place as FILE:LINE:COLUMN; "" for a zero range.

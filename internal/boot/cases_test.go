@@ -134,12 +134,6 @@ func showPlan(p *Plan) string {
 	for _, d := range p.Degraded {
 		fmt.Fprintf(&b, "degraded %s %s\n", d.Code, d.Summary)
 	}
-	for _, u := range p.Unread {
-		fmt.Fprintf(&b, "unread %s %s\n", u.Where, u.Question)
-	}
-	for _, f := range p.Unjudged {
-		fmt.Fprintf(&b, "unjudged %s\n", f)
-	}
 	for _, l := range p.Node.Labels {
 		fmt.Fprintf(&b, "label %s=%s\n", l.Key, l.Value)
 	}

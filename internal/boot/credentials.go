@@ -1,12 +1,8 @@
 package boot
 
 import (
-	"context"
 	"slices"
 
-	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/lang"
-	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/world"
 )
 
@@ -28,26 +24,4 @@ func (p *Plan) Credentials() (names []string) {
 	slices.Sort(names)
 
 	return slices.Compact(names)
-}
-
-// reportUnreadToken names the credential of the token if a file needs it, and a recording was never asked for it. A
-// node that has joined needs no token.
-func reportUnreadToken(
-	ctx context.Context, s *lang.Site, a world.Access, n node.Node, tape *world.Tape,
-) (found Findings) {
-	isNeeded := func(f node.File) bool {
-		return slices.Contains(f.Text.Secrets(), a.Token)
-	}
-	usesToken := s.Cluster != nil && a.Token != ""
-	if tape == nil || !usesToken || !slices.ContainsFunc(n.Files, isNeeded) {
-		return found
-	}
-
-	_, ans, _ := world.Credential.Ask(ctx, tape, world.CredentialReq{Name: a.Token})
-	if ans.Code() == fault.Unread {
-		question := "credential " + a.Token
-		found.reportUnread(s.Cluster.SrcRange, "the token of the cluster block", question, partAccess)
-	}
-
-	return found
 }

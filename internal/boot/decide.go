@@ -12,7 +12,6 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/lang/eval"
-	"github.com/prelet/prelet/internal/lang/origin"
 	"github.com/prelet/prelet/internal/lang/value"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/world"
@@ -28,7 +27,6 @@ type basis struct {
 	access      world.Access
 	identity    stages.NodeIdentity
 	base        node.Base
-	unknown     unknowns
 	readDropIns func(dir string) []dropIn // of the image
 }
 
@@ -52,7 +50,6 @@ func (b basis) stageInputs(i *lang.Instance, s *lang.Site, e *eval.Eval) stages.
 		Node:        b.identity,
 		Access:      b.access,
 		Trust:       b.trust,
-		Unread:      b.unknown.toUnread(),
 	}
 }
 
@@ -93,7 +90,6 @@ func decide(in decideInput) (Decided, Findings) {
 	in.basis.identity = identity
 	in.basis.readDropIns = in.readDropIns
 	in.basis.start = in.readStart()
-	in.basis.unknown = in.basis.unknown.join(found.Unknown)
 
 	out := Decided{hadBaseErrors: map[string]bool{}}
 	for _, i := range in.checked.order {
@@ -104,7 +100,6 @@ func decide(in decideInput) (Decided, Findings) {
 		base, hadErrors, more := in.readBase(i, baser, in.isBroken || found.Diags.HasErrors())
 		in.basis.base = base
 		out.hadBaseErrors[i.Addr()] = hadErrors
-		in.basis.unknown = in.basis.unknown.join(more.Unknown)
 		found.add(more)
 	}
 
@@ -140,11 +135,9 @@ func (in decideInput) runStages(out *Decided) (found Findings) {
 		byStage[i.Addr()] = one
 		failed[i.Addr()] = one.isFatal
 		in.eval = withOutput(in.eval, i, one.output)
-		in.basis.unknown = in.basis.unknown.join(one.Unknown)
 	}
 
 	out.eval = in.eval
-	out.basis.unknown = in.basis.unknown
 	for _, i := range in.checked.site.Stages {
 		one := byStage[i.Addr()]
 		out.contributions = append(out.contributions, one.adds...)
@@ -186,15 +179,11 @@ func (in decideInput) runStage(i *lang.Instance, failed map[string]bool) decided
 		for _, c := range copies.All {
 			one := in.runCopy(i, c)
 			out.addDiags(i, one.diags)
-			out.Unknown = out.Unknown.join(one.unknown)
 			all = append(all, one)
 		}
 		state = combineStates(i, all)
 		out.output = combineOutputs(i, t, copies, all)
 		out.adds, out.maybe = in.splitAdditions(copies.Known, all)
-	}
-	if !diags.HasErrors() && !copies.Known {
-		out.addUnknown(copies.Unread, listParts(i)...)
 	}
 	took := in.now().Sub(started)
 	out.Stages = []StageReport{{i.Addr(), state, took}}
@@ -231,11 +220,10 @@ func (out *decidedStage) addDiags(i *lang.Instance, ds hcl.Diagnostics) {
 
 // decidedCopy is the result of one copy of a decide stage.
 type decidedCopy struct {
-	key     string
-	adds    node.Contribution
-	output  cty.Value // with state
-	unknown unknowns
-	diags   hcl.Diagnostics
+	key    string
+	adds   node.Contribution
+	output cty.Value // with state
+	diags  hcl.Diagnostics
 }
 
 // runCopy runs one copy of a decide stage.
@@ -252,38 +240,21 @@ func (in decideInput) runCopy(i *lang.Instance, c eval.Copy) decidedCopy {
 		return out
 	}
 
-	adds, o, more := in.callDecider(i, cfg, t)
+	inputs := in.basis.stageInputs(i, in.checked.site, in.eval)
+	adds, o, more := i.Stage.(stages.Decider).Decide(cfg, inputs)
 	out.diags = append(diags, more...)
-	if more.HasErrors() {
+	if !more.HasErrors() {
+		out.diags = append(out.diags, checkKnown(in.eval, i, o.Value)...)
+	}
+	if out.diags.HasErrors() {
 		return out
 	}
 
 	adds.Stage = i.Addr()
 	out.adds = adds
-	questions := slices.Concat(cfg.Unread(), value.Questions(o.Value))
-	out.output = setState(value.Because(o.Value, questions), stateOK)
-	if len(questions) > 0 { // it might have failed
-		out.output = makeUnreadOutput(out.output, questions)
-	}
-	if !cfg.Known() || !o.Value.IsWhollyKnown() {
-		out.unknown = newUnknowns(questions, listParts(i)...)
-	}
+	out.output = setState(o.Value, stateOK)
 
 	return out
-}
-
-// callDecider calls a decide stage, unless it needs facts that a recording does not contain.
-func (in decideInput) callDecider(i *lang.Instance, cfg schema.Body, t cty.Type) (
-	node.Contribution, stages.Output, hcl.Diagnostics,
-) {
-	if questions := in.basis.unknown[partFacts]; i.Spec.NeedsFacts && len(questions) > 0 {
-		output := stages.Output{Value: value.Because(value.UnknownOutput(t), questions)}
-		return node.Contribution{}, output, hcl.Diagnostics{origin.NotRead(i.Range, "what is reserved", questions)}
-	}
-
-	inputs := in.basis.stageInputs(i, in.checked.site, in.eval)
-
-	return i.Stage.(stages.Decider).Decide(cfg, inputs)
 }
 
 // combineStates returns the state of a stage: failed if one of its copies failed, skipped if it has no copy.
@@ -309,7 +280,7 @@ func combineOutputs(
 ) cty.Value {
 	switch {
 	case !copies.Known:
-		return value.Because(makeUnknownOutput(i, t), copies.Unread)
+		return makeUnknownOutput(i, t)
 	case i.ForEach == nil && len(all) == 1:
 		return all[0].output
 	case i.ForEach == nil:
@@ -355,11 +326,10 @@ func (in decideInput) readBase(i *lang.Instance, b stages.Baser, isBroken bool) 
 	inputs := in.basis.stageInputs(i, in.checked.site, in.eval)
 	base, diags = b.Base(cfg, inputs, in.readOriginal)
 	found.report(blameServer(in.checked.site, base, diags)...)
-	if _, ok := cfg.One("kubelet_config"); ok && !base.ConfigKnown {
-		found.addUnknown(base.Unread, partConfig, partReserved, partTaints)
-	}
-	if _, ok := cfg.One("kubelet_flags"); ok && !base.FlagsKnown {
-		found.addUnknown(base.Unread, partFlags, partLabels, partTaints)
+	_, hasConfig := cfg.One("kubelet_config")
+	_, hasFlags := cfg.One("kubelet_flags")
+	if (hasConfig && !base.ConfigKnown || hasFlags && !base.FlagsKnown) && !diags.HasErrors() {
+		found.report(checkKnown(in.eval, i, cty.DynamicVal)...)
 	}
 
 	return base, false, found

@@ -59,39 +59,6 @@ func readLock(ctx context.Context, name string, from world.Source) detectorLock 
 	return detectorLock{answer: ans, describe: &d}
 }
 
-// reportUnreadLocks names the locks that a recording was never asked for, where they can change the plan. A
-// recording that is older than locks contains the detector's own report, which is enough. If no stage uses a
-// detector, its lock matters only for its configuration.
-func reportUnreadLocks(all []stages.Detector, tape *world.Tape) (found Findings) {
-	isAnswered := listAnsweredDetectors(tape)
-	for _, d := range all {
-		isUnread := d.Lock.Code() == fault.Unread
-		if !isUnread || isAnswered[d.Name] || len(d.Config) == 0 {
-			continue
-		}
-		found.reportUnread(d.Range, "detector "+d.Name, "lock of detector "+d.Name, partAccess)
-	}
-
-	return found
-}
-
-// listAnsweredDetectors returns the names of detectors whose report is on the tape.
-func listAnsweredDetectors(tape *world.Tape) map[string]bool {
-	out := map[string]bool{}
-	if tape == nil {
-		return out
-	}
-
-	for _, e := range tape.Entries() {
-		r, err := world.Detector.Request(e.Question)
-		if e.Kind == world.KindDetector && err == nil && e.Answer.Code() != fault.Unread {
-			out[r.Name] = true
-		}
-	}
-
-	return out
-}
-
 // decodeDetectors decodes the detector blocks, and checks their configuration against the detectors' descriptions.
 func decodeDetectors(
 	s *lang.Site, locks map[string]detectorLock, e *eval.Eval,
@@ -112,7 +79,7 @@ func decodeDetector(
 ) (stages.Detector, Findings) {
 	scope := e.Scope("detector." + name)
 	b, diags := schema.DetectorBlock.Decode(block.Body, []string{name}, scope)
-	found := Findings{Diags: diags, Unknown: findUnknown(b, partAccess)}
+	found := Findings{Diags: diags}
 	timeout, _ := time.ParseDuration(schema.DetectorTimeout.Of(b).V)
 	memory, _ := schema.Memory(schema.DetectorMemory.Of(b).V)
 	d := stages.Detector{
@@ -239,16 +206,11 @@ func collectConfig(b schema.Body, block *lang.Detector) (
 // convertConfigValue returns one value as plain Go; nil if the value is secret, of a wrong type, or unknown.
 func convertConfigValue(block *lang.Detector, name string, v cty.Value) (*any, hcl.Diagnostics) {
 	at := findConfigRange(block, name, false)
-	_, secrets, unread := value.Plain(v)
-	switch {
-	case len(secrets) > 0:
+	if len(value.Secrets(v)) > 0 {
 		return nil, hcl.Diagnostics{origin.Error(
 			fault.Sensitive, at, fmt.Sprintf("Detector %q cannot take a secret", block.Name),
 			"%s: every recording contains a detector's configuration.", name,
 		)}
-	case len(unread) > 0:
-		what := fmt.Sprintf("detector %q %s", block.Name, name)
-		return nil, hcl.Diagnostics{origin.NotRead(at, what, unread)}
 	}
 
 	out, err := value.ToGo(v)

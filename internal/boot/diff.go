@@ -78,34 +78,24 @@ type Restart struct {
 
 // Changed is the result of diff: the difference between the disk and the finished node.
 type Changed struct {
-	changes  []Change // sorted by path
-	unjudged []string // managed files whose change is unknown, sorted
-	restart  Restart
-	units    []UnitChange
+	changes []Change // sorted by path
+	restart Restart
+	units   []UnitChange
 }
 
 // diff compares the managed files on the disk with the finished node.
 //
 // Inputs: the finished node, the previous identity, and what observe returned. Result: one change for each managed
-// file, and whether the kubelet must be restarted. Fails with a managed file that cannot be read; a question that a
-// recording was never asked makes the plan incomplete.
+// file, and whether the kubelet must be restarted. Fails with a managed file that cannot be read.
 func diff(n node.Node, previous *PreviousIdentity, o Observed) (Changed, Findings) {
-	out := Changed{unjudged: o.skipped}
+	var out Changed
 	for _, s := range slices.Concat(o.files, o.previous, o.states) {
-		if s.err == nil {
+		if s.failure == nil {
 			out.changes = append(out.changes, s.Change)
 		}
 	}
 	found := reportDeclared(o)
 	found.add(out.addUndeclared(o))
-
-	for _, s := range slices.Concat(o.files, o.states, o.undeclared) {
-		if s.isUnread() {
-			out.unjudged = append(out.unjudged, s.File.Path)
-		}
-	}
-	slices.Sort(out.unjudged)
-	out.unjudged = slices.Compact(out.unjudged)
 
 	slices.SortStableFunc(out.changes, func(a, b Change) int {
 		return cmp.Compare(a.File.Path, b.File.Path)
@@ -121,10 +111,8 @@ func reportDeclared(o Observed) (found Findings) {
 		f, a := s.File, s.Old
 		at := findDeclaration(f)
 		switch {
-		case s.isUnread():
-			found.reportUnreadFile(at, f.Path)
-		case s.err != nil:
-			failed := s.answer.Fault.Raise(fault.CannotWrite, "Cannot read "+f.Path)
+		case s.failure != nil:
+			failed := s.failure.Raise(fault.CannotWrite, "Cannot read "+f.Path)
 			found.report(stages.Diagnose(at, failed))
 		case a.Exists && a.Dir && f.Kind == node.Regular:
 			found.report(origin.Error(fault.CannotWrite, at, f.Path+" is a folder on this node",
@@ -146,11 +134,8 @@ func reportDeclared(o Observed) (found Findings) {
 	}
 
 	for _, s := range slices.Concat(o.previous, o.states) {
-		switch {
-		case s.isUnread():
-			found.reportUnreadFile(hcl.Range{}, s.File.Path)
-		case s.err != nil: // of a previous identity: if it stayed, two machines would have one identity
-			failed := s.answer.Fault.Raise(fault.CannotWrite, "Cannot remove "+s.File.Path)
+		if s.failure != nil { // of a previous identity: if it stayed, two machines would have one identity
+			failed := s.failure.Raise(fault.CannotWrite, "Cannot remove "+s.File.Path)
 			found.report(stages.Diagnose(hcl.Range{}, failed))
 		}
 	}
@@ -161,16 +146,8 @@ func reportDeclared(o Observed) (found Findings) {
 // addUndeclared adds the files of the current generation that the site no longer declares: they are removed or
 // restored, unless they were edited since. A file that could not be read stays.
 func (c *Changed) addUndeclared(o Observed) (found Findings) {
-	if o.managed.isUnread() {
-		const list = "the list of files that the site no longer declares"
-		found.reportUnread(hcl.Range{}, list, "managed", partTargets)
-	}
-
 	for _, s := range o.undeclared {
-		if s.isUnread() {
-			found.reportUnreadFile(hcl.Range{}, s.File.Path)
-		}
-		if s.err != nil {
+		if s.failure != nil {
 			continue
 		}
 
@@ -187,11 +164,6 @@ func (c *Changed) addUndeclared(o Observed) (found Findings) {
 	}
 
 	return found
-}
-
-// reportUnreadFile reports a managed file that a recording was never asked for.
-func (f *Findings) reportUnreadFile(at hcl.Range, path string) {
-	f.reportUnread(at, path, "target "+path, partTargets)
 }
 
 // findDeclaration returns where the site declares a file.

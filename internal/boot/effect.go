@@ -36,12 +36,10 @@ func (p *Plan) TaintTakesEffect(t node.Taint) string {
 }
 
 // FileTakesEffect returns when a change of a file takes effect: "restart" of the kubelet, "unit" with the units that
-// follow the change, or "reader" for a file of the site that names no unit. It is "" if the file does not change, or if
-// the recording was never asked whether it does.
+// follow the change, or "reader" for a file of the site that names no unit. It is "" if the file does not change.
 func (p *Plan) FileTakesEffect(c Change) (effect string, units []string) {
-	isUnread := slices.Contains(p.Unjudged, c.File.Path)
 	switch {
-	case isUnread || !c.Changes():
+	case !c.Changes():
 		return "", nil
 	case slices.Contains(c.Notifies, p.Restart.Unit):
 		return "restart", nil

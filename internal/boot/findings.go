@@ -28,7 +28,6 @@ type Findings struct {
 	Diags    hcl.Diagnostics
 	Degraded []Degraded
 	Stages   []StageReport
-	Unknown  unknowns
 }
 
 // join returns these findings followed by more. It changes neither.
@@ -37,25 +36,12 @@ func (f Findings) join(more Findings) Findings {
 		Diags:    slices.Concat(f.Diags, more.Diags),
 		Degraded: slices.Concat(f.Degraded, more.Degraded),
 		Stages:   slices.Concat(f.Stages, more.Stages),
-		Unknown:  f.Unknown.join(more.Unknown),
 	}
 }
 
 // add adds the findings of another step after these.
 func (f *Findings) add(more Findings) {
 	*f = f.join(more)
-}
-
-// addUnknown adds parts of the plan that are unknown because these questions have no answer.
-func (f *Findings) addUnknown(questions []string, parts ...planPart) {
-	f.Unknown = f.Unknown.join(newUnknowns(questions, parts...))
-}
-
-// reportUnread adds a part that is unknown because a recording was never asked a question, and names the place.
-func (f *Findings) reportUnread(at hcl.Range, what, question string, part planPart) {
-	questions := []string{question}
-	f.addUnknown(questions, part)
-	f.report(origin.NotRead(at, what, questions))
 }
 
 // report adds diagnostics.

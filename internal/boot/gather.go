@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -193,8 +192,7 @@ func (g gatherer) runStage(ctx context.Context, i *lang.Instance, needed map[str
 	case found.Diags.HasErrors():
 		out = g.endStage(i, stateFailed, false)
 	case !calls.isKnown:
-		output := makeUnknownOutput(i, g.checked.types[i.Addr()])
-		out.output = value.Because(output, calls.unread)
+		out.output = makeUnknownOutput(i, g.checked.types[i.Addr()])
 	case len(calls.copies) == 0 && i.ForEach == nil:
 		out = g.endStage(i, stateSkipped, false)
 	default:
@@ -210,8 +208,7 @@ func (g gatherer) runStage(ctx context.Context, i *lang.Instance, needed map[str
 type stageCalls struct {
 	isEvaluated bool // false: the evaluation was abandoned
 	copies      []copyCall
-	isKnown     bool     // false: the recording does not contain whether the stage runs
-	unread      []string // the unanswered questions that this depends on
+	isKnown     bool // whether the stage runs; false only in a partial run
 	timeout     time.Duration
 }
 
@@ -227,11 +224,9 @@ func prepareCalls(i *lang.Instance, e *eval.Eval) (stageCalls, Findings) {
 	out := stageCalls{
 		isEvaluated: true,
 		isKnown:     copies.Known,
-		unread:      copies.Unread,
 	}
 	found := Findings{Diags: diags}
 	if !copies.Known {
-		found.addUnknown(copies.Unread, partStages)
 		return out, found
 	}
 	if diags.HasErrors() || len(copies.All) == 0 && i.ForEach == nil {
@@ -245,7 +240,7 @@ func prepareCalls(i *lang.Instance, e *eval.Eval) (stageCalls, Findings) {
 		cfg, d := decodeStage(i, c.Scope)
 		cfg.Key = c.Key
 		out.copies = append(out.copies, copyCall{c.Key, cfg})
-		found.add(Findings{Diags: d, Unknown: findUnknown(cfg, partStages)})
+		found.report(d...)
 	}
 
 	return out, found
@@ -263,16 +258,15 @@ func decodeTimeout(i *lang.Instance, e *eval.Eval) (time.Duration, Findings) {
 		timeout, _ = time.ParseDuration(v.V)
 	}
 
-	return timeout, Findings{Diags: diags, Unknown: findUnknown(b, partStages)}
+	return timeout, Findings{Diags: diags}
 }
 
 // copyResult is the result of one copy of a gather stage.
 type copyResult struct {
-	key    string
-	out    stages.Output
-	diags  hcl.Diagnostics
-	unread []string // the unanswered questions that the result depends on
-	took   time.Duration
+	key   string
+	out   stages.Output
+	diags hcl.Diagnostics
+	took  time.Duration
 }
 
 // callCopies calls all copies of a stage in parallel. Results are in the order of the calls.
@@ -285,7 +279,6 @@ func (g gatherer) callCopies(ctx context.Context, i *lang.Instance, calls stageC
 			r := g.callCopy(ctx, calls.timeout, i, c.cfg)
 			r.key = c.key
 			r.took = g.now().Sub(started)
-			r.unread = slices.Concat(c.cfg.Unread(), value.Questions(r.out.Value))
 			out[n] = r
 		})
 	}
@@ -344,6 +337,10 @@ func (g gatherer) callGatherer(
 	stage := i.Stage.(stages.Gatherer)
 	ctx = world.WithStage(ctx, i.Addr())
 	r.out, r.diags = stage.Gather(ctx, cfg, g.env, g.tape)
+	if g.eval.IsPartial() && origin.Code(r.diags) == fault.Unread {
+		r.out = stages.Output{Value: value.UnknownOutput(g.checked.types[i.Addr()])}
+		r.diags = nil
+	}
 
 	return r
 }
@@ -420,29 +417,17 @@ func (out *gatheredStage) fail(i *lang.Instance, isBlocked bool) {
 	out.degrade(fault.StageFailed, fmt.Sprintf("stage %s failed; its outputs are empty", i.Addr()))
 }
 
-// takeOutput returns the output of a copy that succeeded, and keeps the facts that it read. A copy that depends on
-// missing answers might have failed, so its output is unknown.
+// takeOutput returns the output of a copy that succeeded, and keeps the facts that it read.
 func (out *gatheredStage) takeOutput(c copyResult) cty.Value {
 	out.addReadings(readings{c.out.Facts, c.out.Trust, c.out.Recommended})
 
-	if len(c.out.Unread) > 0 {
-		parts := []planPart{partDetectors}
-		if c.out.Facts == nil {
-			parts = append(parts, partFacts)
-		}
-		out.addUnknown(c.out.Unread, parts...)
-	}
-	if len(c.unread) == 0 || c.out.Facts != nil {
-		return setState(c.out.Value, stateOK)
-	}
-	out.addUnknown(c.unread, partStages)
-
-	return makeUnreadOutput(value.Because(c.out.Value, c.unread), c.unread)
+	return setState(c.out.Value, stateOK)
 }
 
-// softenFailure returns the diagnostics of a copy that failed: with on_failure = "continue", errors are warnings.
+// softenFailure returns the diagnostics of a copy that failed: with on_failure = "continue", errors are warnings, but
+// for an answer that the recording does not contain.
 func softenFailure(i *lang.Instance, ds hcl.Diagnostics) hcl.Diagnostics {
-	if i.OnFailure != "continue" {
+	if i.OnFailure != "continue" || origin.Code(ds) == fault.Unread {
 		return ds
 	}
 

@@ -34,25 +34,15 @@ type judgement struct {
 	basis    basis
 	accepts  *world.AcceptsAns // nil: the binary was not asked, or did not answer
 	files    configFiles
-
-	isOlder bool      // the recording is older than the question about the accepted flags
-	missing *[]string // the questions that a recording was never asked, in the order in which they were needed
-
-	// assumed is the worst case for missing answers: all certificates are refused, no flag is accepted, and each
-	// path exists or does not. nil: missing answers are unknown.
-	assumed *worstCase
 }
-
-type worstCase struct{ pathsExist bool }
 
 // judge reports the flags and fields of the finished node that the installed kubelet rejects or silently ignores. Each
 // finding is at the place where the site sets the rejected item.
 //
 // Inputs: the finished node, the kubelet's version and what its binary accepts, facts; through the tape, whether
-// files exist and certificates can be used. Result: findings only. Fails where the kubelet would not start. A
-// question that a recording was never asked is an unknown if one of its answers is a failure.
+// files exist and certificates can be used. Result: findings only. Fails where the kubelet would not start. What a
+// recording was never asked is not judged.
 func judge(ctx context.Context, j judgement) (found Findings) {
-	j.missing = new([]string)
 	j.files = j.basis.mergeFiles(j.node)
 	found.report(checkSizes(j.node.Files)...)
 	found.report(j.check(ctx)...)
@@ -61,26 +51,6 @@ func judge(ctx context.Context, j judgement) (found Findings) {
 	found.report(j.checkWatchdog()...)
 	found.report(j.checkFeatures()...)
 	found.report(j.checkHost(ctx)...)
-	if len(*j.missing) == 0 && !j.isOlder {
-		return found
-	}
-
-	for _, pathsExist := range []bool{true, false} {
-		worst := j
-		worst.missing = new([]string)
-		worst.assumed = &worstCase{pathsExist}
-		for _, d := range worst.check(ctx) {
-			isReported := func(o *hcl.Diagnostic) bool {
-				return isSamePlace(d, o)
-			}
-			if d.Severity != hcl.DiagError || slices.ContainsFunc(found.Diags, isReported) {
-				continue
-			}
-			unknown := newUnknowns(*worst.missing, partRendered)
-			found.Unknown = found.Unknown.join(unknown)
-			found.report(origin.NotRead(findPlace(d), "whether the kubelet starts", unknown[partRendered]))
-		}
-	}
 
 	return found
 }
@@ -107,13 +77,6 @@ func checkSizes(files []node.File) (out hcl.Diagnostics) {
 	}
 
 	return out
-}
-
-// isSamePlace reports whether o is at the place of d, and is an error or about a missing answer.
-func isSamePlace(d, o *hcl.Diagnostic) bool {
-	isProblem := o.Severity == hcl.DiagError || origin.CodeOf(o) == fault.Unread
-
-	return isProblem && findPlace(d) == findPlace(o)
 }
 
 // checkStub warns of a resolvConf that leads to systemd-resolved's stub: it listens on a loopback address of the
@@ -257,26 +220,11 @@ type findingKind struct {
 	parent   string // pointer of the map or list
 }
 
-// noteMissing reports whether a recording was never asked a question, and remembers that question.
-func (j judgement) noteMissing(question string, a world.Answer) bool {
-	if a.Code() != fault.Unread {
-		return false
-	}
-	*j.missing = append(*j.missing, question)
-
-	return true
-}
-
 // makeSubject returns the input of the rules. In a check the machine is unknown.
 func (j judgement) makeSubject(ctx context.Context) rules.Subject {
 	s := rules.Subject{Accepts: makeAccepts(j.accepts), DropInVariable: j.findDropInVariable(ctx)}
 	if j.basis.kubelet.Version != nil {
 		s.Version = *j.basis.kubelet.Version
-	}
-	// For a version of the tables the answer is known, even in a recording that is older than the question.
-	if j.isOlder && j.assumed != nil && !rules.IsVersionKnown(s.Version) {
-		s.Accepts = &rules.Accepts{}
-		*j.missing = append(*j.missing, "what the kubelet accepts")
 	}
 
 	s.Config, s.Part, s.Unset = j.makeConfig()
@@ -382,10 +330,7 @@ func (j judgement) lookUpProgram(ctx context.Context, p string) (program rules.P
 		return program, false
 	}
 
-	a, ans, err := world.Exists.Ask(ctx, j.tape, world.ExistsReq{Path: p, Program: true})
-	if j.noteMissing("whether "+p+" can be executed", ans) && j.assumed != nil {
-		return rules.Program{Exists: j.assumed.pathsExist}, true
-	}
+	a, _, err := world.Exists.Ask(ctx, j.tape, world.ExistsReq{Path: p, Program: true})
 
 	return rules.Program{Exists: a.Exists, Refused: a.Refused}, err == nil
 }
@@ -488,15 +433,7 @@ func (j judgement) pathExists(ctx context.Context, p string) (exists, isKnown bo
 		return false, false
 	}
 
-	return j.askExists(ctx, p)
-}
-
-// askExists asks whether a path of the disk exists.
-func (j judgement) askExists(ctx context.Context, p string) (exists, isKnown bool) {
-	a, ans, err := world.Exists.Ask(ctx, j.tape, world.ExistsReq{Path: p})
-	if j.noteMissing("whether "+p+" exists", ans) && j.assumed != nil {
-		return j.assumed.pathsExist, true
-	}
+	a, _, err := world.Exists.Ask(ctx, j.tape, world.ExistsReq{Path: p})
 
 	return a.Exists, err == nil
 }

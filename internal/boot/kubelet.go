@@ -17,7 +17,6 @@ import (
 type Kubelet struct {
 	world.KubeletAns
 	accepts *world.AcceptsAns // nil: the binary was not asked, or did not answer
-	isOlder bool              // the recording is older than the question about the accepted flags
 }
 
 // askKubelet asks about the installed kubelet in the background, and returns a function that waits for the answers.
@@ -55,9 +54,8 @@ func readKubelet(ctx context.Context, tape *world.Tape) (Kubelet, Findings) {
 	k, ans, err := world.Kubelet.Ask(ctx, tape, world.KubeletReq{})
 	switch {
 	case ans.Code() == fault.Unread:
-		found.reportUnread(hcl.Range{}, "the kubelet's version", "kubelet", partKubelet)
+		found.report(origin.NotRead(hcl.Range{}, "the kubelet's version"))
 	case ans.Code() == fault.Denied:
-		found.addUnknown([]string{"kubelet"}, partKubelet)
 		found.report(origin.MayNotRead(hcl.Range{}, "whether this node has joined", ans.Why()))
 	case err != nil:
 		found.degrade(fault.Systemd, "the installed kubelet could not be read: "+strings.TrimSuffix(ans.Why(), "."))
@@ -83,8 +81,7 @@ func readKubelet(ctx context.Context, tape *world.Tape) (Kubelet, Findings) {
 	}
 
 	out := Kubelet{KubeletAns: k}
-	a, ans, err := world.Accepts.Ask(ctx, tape, world.AcceptsReq{})
-	out.isOlder = ans.Code() == fault.Unread
+	a, _, err := world.Accepts.Ask(ctx, tape, world.AcceptsReq{})
 	if err == nil { // else the tables answer for its version
 		out.accepts = &a
 	}

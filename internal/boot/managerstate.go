@@ -108,7 +108,6 @@ type configChange struct {
 	old, planned func() map[string]any
 	isKnown      bool // the plan writes the configuration
 	isNew        bool // the configuration does not exist yet: it does not show the options of a state
-	isUpdate     bool
 	isUnchanged  bool // no managed file changes
 }
 
@@ -122,7 +121,7 @@ type configChange struct {
 // configuration changes.
 func (in observation) observeStates(ctx context.Context, o Observed) (out []observedFile) {
 	at := in.findConfig(o.files)
-	if in.node.Effective == nil || at >= 0 && o.files[at].err != nil {
+	if in.node.Effective == nil || at >= 0 && o.files[at].failure != nil {
 		return nil // the configuration is not known
 	}
 
@@ -144,10 +143,7 @@ func (in observation) observeStates(ctx context.Context, o Observed) (out []obse
 		f := node.File{Path: m.path, Kind: node.Missing, Purpose: "state"}
 		s := in.observeFile(ctx, f, world.TargetReq{Path: m.path})
 		s.Action = "delete"
-		switch {
-		case s.isUnread() && change.isUpdate && in.affects(m, change):
-			out = append(out, s)
-		case s.err == nil && s.Old.Exists:
+		if s.failure == nil && s.Old.Exists {
 			s.Why, s.Outdated = in.refuseState(ctx, m, s.Old, change)
 			if s.Why != "" {
 				s.Why += ", so the kubelet refuses to start with it"
@@ -157,13 +153,6 @@ func (in observation) observeStates(ctx context.Context, o Observed) (out []obse
 	}
 
 	return out
-}
-
-// affects reports whether a change of the configuration may concern the state of a manager.
-func (in observation) affects(m managerState, change configChange) bool {
-	isOn := m.findPolicy(in.node.Effective) != m.byDefault
-
-	return isOn || len(m.listChanges(change.old(), change.planned())) > 0
 }
 
 // refuseState returns why the planned kubelet would not start with a state; "" if it would, or if that is not
@@ -258,11 +247,10 @@ func (in observation) compareConfig(files []observedFile, at int) configChange {
 	change := configChange{isKnown: at >= 0}
 	if at >= 0 {
 		config = files[at].File.Path
-		change.isUpdate = files[at].Action == "update"
 		change.isNew = in.node.DropIn == "" && !files[at].Old.Exists
 	}
 	change.isUnchanged = !slices.ContainsFunc(files, func(s observedFile) bool {
-		return s.err != nil || s.Changes()
+		return s.failure != nil || s.Changes()
 	})
 	change.old = sync.OnceValue(func() map[string]any {
 		return in.computeEffective(files, config, oldText)

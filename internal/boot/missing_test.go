@@ -8,19 +8,17 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
 	"golang.org/x/tools/txtar"
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang"
-	"github.com/prelet/prelet/internal/lang/origin"
-	"github.com/prelet/prelet/internal/node"
+	"github.com/prelet/prelet/internal/lang/eval"
 	"github.com/prelet/prelet/internal/world"
 )
 
-// TestEachAnswerMissing removes one answer after the other from the recording of each case. Everything that depends on
-// the other answers must be unchanged, the missing parts must be named, and no part may look as if it were deleted or
-// wrong.
+// TestEachAnswerMissing removes one answer after the other from the recording of each case: no plan may look as if what
+// the recording lacks were missing on the node.
 func TestEachAnswerMissing(t *testing.T) {
 	names, err := filepath.Glob("testdata/run/*.txt")
 	if err != nil || len(names) == 0 {
@@ -43,12 +41,12 @@ func TestEachAnswerMissing(t *testing.T) {
 			whole := Run(context.Background(), s, Options{Source: fakeWorld(t, a)})
 			all := whole.Tape.Entries()
 			for i := range all {
-				if hasDefault(whole, all[i].Question) {
+				if hasDefault(all[i].Question) {
 					continue
 				}
 				rec := world.Recording{Entries: slices.Delete(slices.Clone(all), i, i+1)}
 				again, _ := parseCase(a)
-				for _, problem := range compareWithout(whole, again, rec) {
+				if problem := compareWithout(whole, again, rec); problem != "" {
 					t.Errorf("without %s: %s", all[i].Question, problem)
 				}
 			}
@@ -58,94 +56,58 @@ func TestEachAnswerMissing(t *testing.T) {
 
 // hasDefault reports whether a question has an answer for recordings that are older: see "Older recordings" in
 // docs/explanation/one-boot-one-function.md.
-func hasDefault(p *Plan, q world.Question) bool {
-	isStub := func(d *hcl.Diagnostic) bool { return strings.Contains(d.Summary, "stub") }
-	isState := func(c Change) bool {
-		return c.File.Purpose == "state" && strings.Contains(c.Why, "this boot") &&
-			strings.Contains(q.Args, c.File.Path)
-	}
-
+func hasDefault(q world.Question) bool {
+	isOfKubeadm := q.Kind == world.KindOriginal && strings.Contains(q.Args, "kubeadm-flags.env")
 	isStart := q.Kind == world.KindUnit && strings.Contains(q.Args, `"start":true`)
 
-	isKubeadms := q.Kind == world.KindOriginal && strings.Contains(q.Args, "kubeadm-flags.env")
-
-	return q.Kind == "node" || q.Kind == world.KindPackages || q.Kind == world.KindHost || isStart || isKubeadms ||
-		q.Kind == world.KindExists && slices.ContainsFunc(p.Diagnostics, isStub) ||
-		q.Kind == world.KindTarget && slices.ContainsFunc(p.Changes, isState)
+	return isOfKubeadm || isStart || slices.Contains([]world.Kind{
+		world.KindNode, world.KindPackages, world.KindHost, world.KindExists, world.KindServing, world.KindTarget,
+		world.KindManaged,
+	}, q.Kind)
 }
 
-func compareWithout(whole *Plan, s *lang.Site, rec world.Recording) (problems []string) {
-	say := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
+// compareWithout returns how a plan without an answer breaks the promise: it is the same, or fails with the code of a
+// missing answer.
+func compareWithout(whole *Plan, s *lang.Site, rec world.Recording) string {
 	p := Run(context.Background(), s, Options{Source: rec.Source()})
-	if showPlan(p) == showPlan(whole) {
-		return nil // nothing depends on it: the token of a node that has joined
+	isRefused := p.Code() == fault.Unread && !p.Complete && p.Hash == ""
+	if isRefused || whole.Diagnostics.HasErrors() && p.Diagnostics.HasErrors() || showPlan(p) == showPlan(whole) {
+		return ""
 	}
-	if p.Complete || p.Hash != "" {
-		say("the plan is complete")
-	}
-	if len(p.Unread) == 0 && !whole.Diagnostics.HasErrors() {
-		say("nothing is named:\n%s", showPlan(p))
-	}
-	if whole.Diagnostics.HasErrors() {
-		return problems // with an error the rest is not promised
-	}
-	known := map[string]bool{}
-	for _, d := range whole.Diagnostics {
-		known[d.Summary] = true
-	}
-	for _, d := range p.Diagnostics {
-		if code := origin.CodeOf(d); !known[d.Summary] && code != fault.Unread && !origin.IsNote(d) {
-			say("a new message: %s %s", code, d)
-		}
-	}
-	for _, l := range p.Node.Labels {
-		if !slices.ContainsFunc(
-			whole.Node.Labels,
-			func(w node.Label) bool { return w.Key == l.Key && w.Value == l.Value },
-		) {
-			say("label %s=%s is new", l.Key, l.Value)
-		}
-	}
-	for _, x := range p.Node.Taints {
-		if !slices.ContainsFunc(whole.Node.Taints, func(w node.Taint) bool { return w.String() == x.String() }) {
-			say("taint %s is new", x)
-		}
-	}
-	for _, c := range p.Changes {
-		at := slices.IndexFunc(whole.Changes, func(w Change) bool { return w.File.Path == c.File.Path })
-		switch {
-		case at < 0:
-			say("%s of %s is new", c.Action, c.File.Path)
-		case whole.Changes[at].Action != c.Action:
-			say("%s of %s was %s", c.Action, c.File.Path, whole.Changes[at].Action)
-		case whole.Changes[at].File.Text.Template() != c.File.Text.Template():
-			say("%s has another text", c.File.Path)
-		}
-	}
-	m, _, err := world.Managed.Ask(context.Background(), rec.Source(), world.ManagedReq{})
-	if err != nil {
-		return problems // what stood in the generation in place is what was taken out
-	}
-	for _, t := range m.Targets {
-		is := func(c Change) bool { return c.File.Path == t.Path }
-		theirs := t.Purpose == "bootstrap-kubeconfig" || t.Purpose == "state" || t.Purpose == purposeIdentity ||
-			t.Action == "none"
-		if !theirs && slices.ContainsFunc(whole.Changes, is) && !slices.ContainsFunc(p.Changes, is) &&
-			!slices.Contains(p.Unjudged, t.Path) {
-			say("%s is not reported, which a generation has written", t.Path)
-		}
-	}
-	return problems
+
+	return fmt.Sprintf("got\n%s\nwant the same plan, or an error with the code unread:\n%s", showPlan(p), showPlan(whole))
 }
 
-// TestUnexplained checks that a plan with an unknown that no question explains says so: such a run would end with 70
-// and no word.
-func TestUnexplained(t *testing.T) {
-	p := progress{site: &lang.Site{}, tape: world.NewTape(nil), rendered: Rendered{isDone: true}}
-	p.Unknown = newUnknowns(nil, partLabels, partFlags)
+// TestPartial checks that a plan that is only examined has what does not depend on an object that was not asked for.
+func TestPartial(t *testing.T) {
+	s := mustParse(t, "cluster {\n  servers = [\"192.0.2.1:6443\"]\n  ca_cert_hashes = [\"sha256:"+strings.Repeat("0", 64)+
+		"\"]\n  token = credential(\"t\")\n}\n"+
+		"stage \"fetch-config\" \"c\" {\n  config_map = \"a/b\"\n}\n"+
+		"stage \"label\" \"a\" {\n  labels = { a = \"1\", b = stage.fetch-config.c.data[\"x\"] }\n}\n"+
+		"stage \"write\" \"kubelet\" {\n  bootstrap_kubeconfig { when = false }\n  ca_certificate { when = false }\n}\n")
+	src := world.SourceFunc(func(_ context.Context, q world.Question) world.Answer {
+		if q.Kind == world.KindObject {
+			return world.Failure(fault.Unread, "not asked", "")
+		}
+		return answerAsUsual(q, nil)
+	})
+	p := Run(t.Context(), s, Options{Source: src, IsPartial: true})
+	if p.Diagnostics.HasErrors() || p.Complete || !strings.Contains(showPlan(p), "label a=1\n") {
+		t.Errorf("got %s\nwant the label a, no error and no complete plan", showPlan(p))
+	}
+	if p := Run(t.Context(), s, Options{Source: src}); p.Code() != fault.Unread {
+		t.Errorf("of a whole run: got %s\nwant the code unread", showPlan(p))
+	}
+}
 
-	plan := p.makePlan()
-	if got := showDiagnostics(plan.Diagnostics); !strings.Contains(got, "Unknown: flags, labels.") {
-		t.Errorf("got %q, want an error that names the flags and labels", got)
+// TestUnexplained checks that an unknown output of a stage on a machine is an error of prelet.
+func TestUnexplained(t *testing.T) {
+	s := mustParse(t, "stage \"label\" \"a\" {\n  labels = {}\n}\n")
+	e := eval.New(t.Context(), s, usualSource())
+	if got := showDiagnostics(checkKnown(e, s.Stages[0], cty.DynamicVal)); !strings.Contains(got, "stage label.a") {
+		t.Errorf("got %q, want an error that names the stage", got)
+	}
+	if got := checkKnown(e.Partial(), s.Stages[0], cty.DynamicVal); got != nil {
+		t.Errorf("of a partial run: got %s, want none", showDiagnostics(got))
 	}
 }

@@ -24,7 +24,7 @@ func decodeNodeBlock(s *lang.Site, e *eval.Eval) (out stages.NodeIdentity, found
 		return out, found
 	}
 	b, diags := schema.NodeBlock.Decode(s.Node, nil, e.Scope("node"))
-	found = Findings{Diags: diags, Unknown: findUnknown(b, partFlags)}
+	found = Findings{Diags: diags}
 
 	if v := schema.NodeNameAttr.Of(b); v.Set() {
 		if len(content.IsDNS1123Subdomain(v.V)) > 0 {

@@ -1,6 +1,7 @@
 package boot
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -28,25 +29,13 @@ type Observed struct {
 	undeclared []observedFile // of the current generation, which the site no longer declares
 
 	owners  map[string]string     // packages of the system, by the path of a file that the plan would change
-	managed failure               // of the question which files the current generation manages
 	targets []world.ManagedTarget // of the current generation
-	skipped []string              // undeclared files that were not read, because the plan is partial
 }
 
 // observedFile is one managed file: its change, or why that is not known.
 type observedFile struct {
 	Change
-	failure
-}
-
-// failure is the failure of a question; err is nil if it has an answer.
-type failure struct {
-	err    error
-	answer world.Answer
-}
-
-func (f failure) isUnread() bool {
-	return f.answer.Code() == fault.Unread
+	failure *fault.Fault // of the question; nil if it has an answer
 }
 
 // observe reads the managed files on the disk through the tape.
@@ -62,12 +51,16 @@ func observe(ctx context.Context, in observation) (o Observed) {
 			req.Want = f.Text.Template()
 		}
 		s := in.observeFile(ctx, f, req)
+		why := s.Why
 		s.Change = compareTarget(f, s.Old)
+		if s.Changes() {
+			s.Why = cmp.Or(why, s.Why)
+		}
 		o.files = append(o.files, s)
 	}
 	for i, s := range o.files {
 		if s.Old.Loose != "" && o.isTightened(s.Old.Loose) {
-			o.files[i].failure = failure{}
+			o.files[i].failure = nil
 		}
 	}
 
@@ -79,6 +72,7 @@ func observe(ctx context.Context, in observation) (o Observed) {
 	return o
 }
 
+// observeFile reads a managed file. One that a recording was never asked for is as if it did not exist.
 func (in observation) observeFile(ctx context.Context, f node.File, req world.TargetReq) observedFile {
 	a, ans, err := world.Target.Ask(ctx, in.tape, req)
 	if err == nil && a.Private && f.Kind == node.Regular {
@@ -88,19 +82,22 @@ func (in observation) observeFile(ctx context.Context, f node.File, req world.Ta
 		a, ans, err = world.Target.Ask(ctx, in.tape, req)
 		a.Private = true
 	}
-	if err == nil && a.Loose != "" && f.Kind != node.Missing {
-		ans = world.Failure(fault.FileUnusable, f.Path+": "+a.Uncompared, "")
-		err = ans.Fault
+	out := observedFile{Change{File: f, Old: a}, ans.Fault}
+	switch {
+	case ans.Code() == fault.Unread:
+		out.Why, out.failure = "this recording was not asked whether it exists", nil
+	case err == nil && a.Loose != "" && f.Kind != node.Missing:
+		out.failure = world.Failure(fault.FileUnusable, f.Path+": "+a.Uncompared, "").Fault
 	}
 
-	return observedFile{Change{File: f, Old: a}, failure{err, ans}}
+	return out
 }
 
 // askPackages returns which packages own the existing files that file blocks would change; nil if it is not known.
 func (in observation) askPackages(ctx context.Context, files []observedFile) map[string]string {
 	var req world.PackagesReq
 	for _, s := range files {
-		isOfBlock := s.File.Purpose == "file" && s.err == nil
+		isOfBlock := s.File.Purpose == "file" && s.failure == nil
 		if isOfBlock && s.Old.Exists && s.Changes() {
 			req.Paths = append(req.Paths, s.File.Path)
 		}
@@ -120,7 +117,7 @@ func (in observation) askPackages(ctx context.Context, files []observedFile) map
 // isTightened reports whether the plan restricts a folder to root in which other users may still replace files.
 func (o Observed) isTightened(folder string) bool {
 	return slices.ContainsFunc(o.files, func(s observedFile) bool {
-		if s.File.Path != folder || s.File.Kind != node.Directory || s.err != nil {
+		if s.File.Path != folder || s.File.Kind != node.Directory || s.failure != nil {
 			return false
 		}
 
@@ -162,7 +159,7 @@ func (in observation) observePrevious(ctx context.Context) (out []observedFile) 
 		f := node.File{Path: path, Kind: node.Missing, Purpose: purposeIdentity}
 		req := world.TargetReq{Path: path, Secret: true} // a recording must not contain keys
 		s := in.observeFile(ctx, f, req)
-		if s.err != nil || s.Old.Exists && !s.Old.Dir {
+		if s.failure != nil || s.Old.Exists && !s.Old.Dir {
 			s.Action = "delete"
 			s.Why = "it belongs to " + in.previous.describeOwner()
 			out = append(out, s)
@@ -175,28 +172,21 @@ func (in observation) observePrevious(ctx context.Context) (out []observedFile) 
 // observeUndeclared reads the files of the current generation that the site no longer declares. The bootstrap
 // kubeconfig is not among them: once the node has joined, the plan does not manage it.
 func (in observation) observeUndeclared(ctx context.Context, o *Observed) {
-	m, ans, err := world.Managed.Ask(ctx, in.tape, world.ManagedReq{})
-	o.managed = failure{err, ans}
-	if err != nil {
+	m, _, err := world.Managed.Ask(ctx, in.tape, world.ManagedReq{})
+	if err != nil || in.isPartial {
 		return
 	}
 
 	o.targets = m.Targets
 	isPlanned := map[string]bool{}
-	isPartial := in.isPartial
 	for _, s := range slices.Concat(o.files, o.previous, o.states) {
-		isPlanned[s.File.Path] = isPlanned[s.File.Path] || s.err == nil
-		isPartial = isPartial || s.isUnread()
+		isPlanned[s.File.Path] = isPlanned[s.File.Path] || s.failure == nil
 	}
 
 	for _, t := range m.Targets {
 		isOfKubelet := t.Purpose == "bootstrap-kubeconfig" || t.Purpose == "state" || t.Purpose == purposeIdentity ||
 			t.Path == kubelet.KubeadmDeb().Kubeconfig
 		if isPlanned[t.Path] || isOfKubelet || t.Action == "none" {
-			continue
-		}
-		if isPartial {
-			o.skipped = append(o.skipped, t.Path)
 			continue
 		}
 		f := node.File{Path: t.Path, Kind: node.Missing, Purpose: t.Purpose}

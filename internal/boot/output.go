@@ -4,8 +4,10 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/lang/eval"
+	"github.com/prelet/prelet/internal/lang/origin"
 	"github.com/prelet/prelet/internal/lang/value"
 	"github.com/prelet/prelet/schema"
 )
@@ -50,6 +52,20 @@ func setState(v cty.Value, state string) cty.Value {
 	return setStateValue(v, cty.StringVal(state))
 }
 
+// checkKnown refuses an unknown output of a stage on a machine: what the evaluation of its block has let pass must not
+// be missing from the plan.
+func checkKnown(e *eval.Eval, i *lang.Instance, output cty.Value) hcl.Diagnostics {
+	if e.IsPartial() || output.IsWhollyKnown() {
+		return nil
+	}
+
+	return hcl.Diagnostics{origin.Error(
+		fault.Internal, i.Range, "A part of the plan is unknown",
+		"No missing answer explains the output of stage %s, so this is a bug in prelet. "+
+			"Please report it with a recording: prelet record.", i.Addr(),
+	)}
+}
+
 func setStateValue(v, state cty.Value) cty.Value {
 	m := map[string]cty.Value{}
 	for k := range v.Type().AttributeTypes() {
@@ -58,11 +74,6 @@ func setStateValue(v, state cty.Value) cty.Value {
 	m["state"] = state
 
 	return cty.ObjectVal(m)
-}
-
-// makeUnreadOutput returns the output of a copy that may be ok or failed, because those questions have no answer.
-func makeUnreadOutput(v cty.Value, questions []string) cty.Value {
-	return value.Because(setStateValue(v, cty.UnknownVal(cty.String)), questions)
 }
 
 // makeUnknownOutput returns an output whose attributes, `state` included, are all unknown.

@@ -39,7 +39,7 @@ func decodeSettings(s *lang.Site, e *eval.Eval) (Settings, Findings) {
 	out.group = schema.RecordingGroup.Of(b).V
 	out.maxAge, _ = time.ParseDuration(schema.MaxAge.Of(b).V)
 
-	return out, Findings{Diags: diags, Unknown: findUnknown(b, partAccess)}
+	return out, Findings{Diags: diags}
 }
 
 // Prepared is the result of prepare: the input of gather stages.
@@ -86,14 +86,15 @@ func decodeAccess(s *lang.Site, e *eval.Eval) (world.Access, Findings) {
 	}
 	if t := schema.Token.Of(b); t.Expr != nil {
 		// The loader has checked that it is credential("NAME"). A missing credential is an error only where the
-		// token is needed: a node that has joined does not use it.
+		// token is needed: a node that has joined does not use it. A recording need not contain it.
 		a.Token, _ = value.CredentialName(t.Expr)
 		diags = slices.DeleteFunc(diags, func(d *hcl.Diagnostic) bool {
-			return origin.CodeOf(d) == fault.CredentialMissing
+			isUnread := origin.CodeOf(d) == fault.Unread && t.Range.Overlaps(findPlace(d))
+			return origin.CodeOf(d) == fault.CredentialMissing || isUnread
 		})
 	}
 
-	return a, Findings{Diags: diags, Unknown: findUnknown(b.Without(schema.Token.Name), partAccess)}
+	return a, Findings{Diags: diags}
 }
 
 // decodeTimeoutAs decodes the timeout of a stage, which is not in its block, as a field.

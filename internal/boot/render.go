@@ -69,12 +69,12 @@ func render(
 	n := renderedNode{Node: merged}
 	isLeftOut := false
 	for _, i := range orderRenderers(c) {
-		seen := computeNodeValue(n.Node, d.basis, e.Checking())
-		reserved := computeOwnReserved(n.Node, d.basis, e.Checking())
+		seen := computeNodeValue(n.Node, d.basis, e.IsPartial())
+		reserved := computeOwnReserved(n.Node, d.basis, e.IsPartial())
 		one := r.runStage(i, e.WithNode(seen).WithReserved(reserved), n)
 		n = one.node
 		found.add(one.Findings)
-		isSkipped := one.state == stateSkipped && len(one.Unknown) == 0
+		isSkipped := one.state == stateSkipped && one.output.IsWhollyKnown()
 		isLeftOut = isLeftOut || i.Type == stages.Write && isSkipped
 		e = withOutput(e, i, one.output)
 
@@ -92,7 +92,7 @@ func render(
 	found.report(checkUnits(n.Node)...)
 
 	return Rendered{
-		eval:   e.WithNode(computeNodeValue(n.Node, d.basis, e.Checking())),
+		eval:   e.WithNode(computeNodeValue(n.Node, d.basis, e.IsPartial())),
 		node:   n.Node,
 		isDone: true,
 	}, found
@@ -166,12 +166,9 @@ func (r renderer) runStage(i *lang.Instance, e *eval.Eval, n renderedNode) rende
 		node:   n,
 	}
 	out.report(diags...)
-	if !copies.Known {
-		out.Unknown = newUnknowns(copies.Unread, partRendered)
-	}
 	if !copies.Known && !e.Checking() {
 		copies.All = nil
-		out.output = value.Because(makeUnknownOutput(i, t), copies.Unread)
+		out.output = makeUnknownOutput(i, t)
 	}
 
 	for _, c := range copies.All {
@@ -228,13 +225,7 @@ func (r renderer) runCopy(
 	out.state = stateOK
 	out.node = *rendered
 	out.output = setState(o.Value, stateOK)
-	questions := slices.Concat(cfg.Unread(), value.Questions(o.Value))
-	if !cfg.Known() || !o.Value.IsWhollyKnown() {
-		out.addUnknown(questions, partRendered)
-	}
-	if len(questions) > 0 {
-		out.output = setState(value.Because(value.UnknownOutput(t), questions), stateOK)
-	}
+	out.report(checkKnown(e, i, o.Value)...)
 
 	return out
 }
@@ -258,7 +249,7 @@ func decodeActivationLimit(i *lang.Instance, scope eval.Scope) (limit schema.Val
 	}
 	b, diags := decodeTimeoutAs(*i.Spec.Bounds, i, scope)
 
-	return i.Spec.Bounds.Of(b), Findings{Diags: diags, Unknown: findUnknown(b, partRendered)}
+	return i.Spec.Bounds.Of(b), Findings{Diags: diags}
 }
 
 // addAndRender lets a stage add to the node, merges the additions, and lets the stage render the merged node. It
@@ -312,13 +303,13 @@ func (r renderer) merge(n renderedNode, c node.Contribution) (renderedNode, hcl.
 }
 
 // computeNodeValue returns the merged node as sites see it.
-func computeNodeValue(n node.Node, b basis, checking bool) cty.Value {
-	if checking && b.facts == nil {
+func computeNodeValue(n node.Node, b basis, isPartial bool) cty.Value {
+	if isPartial && b.facts == nil {
 		return cty.UnknownVal(eval.NodeType())
 	}
 	v := makeNodeValue(n)
-	if !checking {
-		return b.unknown.mask(v)
+	if !isPartial {
+		return v
 	}
 
 	// A sample machine has no base, so the parts that a base adds to are unknown.
@@ -379,16 +370,13 @@ func makeReservedValue(r *node.Reserved) cty.Value {
 
 // computeOwnReserved returns node.reserved as preconditions see it without a stage reserve: what the configuration that
 // the kubelet works with reserves, flags included. cty.NilVal: they see that of the node.
-func computeOwnReserved(n node.Node, b basis, checking bool) cty.Value {
-	if n.Reserved != nil || n.Effective == nil || len(b.unknown[partReserved]) > 0 {
+func computeOwnReserved(n node.Node, b basis, isPartial bool) cty.Value {
+	if n.Reserved != nil || n.Effective == nil {
 		return cty.NilVal
 	}
 	t := eval.NodeType().AttributeType("reserved")
-	if checking { // the base of a sample machine is not known, nor whether a stage is left out
+	if isPartial { // the base of a sample machine is not known, nor whether a stage is left out
 		return cty.UnknownVal(t)
-	}
-	if questions := slices.Concat(b.unknown[partConfig], b.unknown[partFlags]); len(questions) > 0 {
-		return value.Because(cty.UnknownVal(t), questions)
 	}
 
 	amounts := map[string]map[string]string{

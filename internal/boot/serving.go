@@ -35,10 +35,7 @@ func (j judgement) refuseServing(ctx context.Context, cert, key string) (why str
 	if j.tape == nil || isPrivateKey(req.CertText) || isPrivateKey(req.KeyText) {
 		return "", false
 	}
-	a, ans, err := world.Serving.Ask(ctx, j.tape, req)
-	if j.noteMissing("whether the kubelet takes "+cert, ans) && j.assumed != nil {
-		return "it cannot be used", true
-	}
+	a, _, err := world.Serving.Ask(ctx, j.tape, req)
 
 	return a.Refused, err == nil
 }
@@ -65,8 +62,8 @@ func (j judgement) findPlanned(ctx context.Context, path string) (f node.File, o
 
 	f = j.node.Files[i]
 	if f.CreateOnly && j.tape != nil {
-		exists, isKnown := j.askExists(ctx, path)
-		return f, !exists || !isKnown
+		a, _, err := world.Exists.Ask(ctx, j.tape, world.ExistsReq{Path: path})
+		return f, !a.Exists || err != nil
 	}
 
 	return f, true

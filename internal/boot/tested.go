@@ -7,7 +7,6 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/prelet/prelet/internal/lang/origin"
-	"github.com/prelet/prelet/internal/lang/value"
 	"github.com/prelet/prelet/internal/node"
 )
 
@@ -58,12 +57,7 @@ func makeTexts(texts []string) cty.Value {
 // filesValue returns node.files.
 func (p *Plan) filesValue() cty.Value {
 	if !p.Complete {
-		var questions []string
-		for _, u := range p.Unread {
-			questions = append(questions, u.Question)
-		}
-
-		return value.Because(cty.DynamicVal, questions)
+		return cty.DynamicVal
 	}
 
 	files := map[string]cty.Value{}

@@ -292,7 +292,6 @@ func (g sampleGatherer) gatherStage(
 			return output, recommended, found
 		}
 	}
-	found.addUnknown(nil, partStages)
 
 	return makeUnknownOutput(i, t), nil, found
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/commit/activation"
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/lang/origin"
 	"github.com/prelet/prelet/internal/report"
 )
 
@@ -208,10 +207,8 @@ func describeFailure(p *boot.Plan, err error) string {
 		return incomplete
 	}
 
-	hasError := origin.Code(p.Diagnostics) != ""
 	for _, d := range p.Diagnostics {
-		isUnread := !hasError && origin.CodeOf(d) == fault.Unread
-		if isUnread || d.Severity == hcl.DiagError {
+		if d.Severity == hcl.DiagError {
 			return describeDiagnostic(d)
 		}
 	}

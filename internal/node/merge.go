@@ -34,9 +34,6 @@ type Base struct {
 	// file has the same flag, which wins.
 	Inherited Contribution
 
-	// Unread are the unanswered questions that leave the configuration or the flags unknown; nil in a check.
-	Unread []string
-
 	// ConfigFrom and FlagsFrom are the origins of the two texts, also if they could not be read; nil for an existing
 	// file of the node that no stage names.
 	ConfigFrom, FlagsFrom []origin.Origin

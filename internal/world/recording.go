@@ -365,20 +365,16 @@ func (r *Recording) Find(q Question) (Answer, bool) {
 }
 
 // findAlike returns the recorded answer to a question that differs only in parts that the answer does not depend on:
-// the waiting time, whether an object may be missing, or the text that a file with secrets is compared with. If the
-// recorded text was equal, any other text differs.
+// the waiting time, whether an object may be missing, or the text that a file with secrets is compared with: another
+// text differs.
 func (r *Recording) findAlike(q Question) (Answer, bool) {
 	for _, e := range r.Entries {
 		if e.Kind != q.Kind || e.Question.alike() != q.alike() {
 			continue
 		}
 		var was TargetAns
-		if q.Kind != KindTarget {
+		if q.Kind != KindTarget || e.Answer.Fault != nil || json.Unmarshal(e.Answer.Value, &was) != nil {
 			return e.Answer, true
-		}
-		if e.Answer.Fault != nil || json.Unmarshal(e.Answer.Value, &was) != nil ||
-			was.Exists && !was.Same && was.Uncompared == "" {
-			return Answer{}, false
 		}
 		was.Same = false
 		return Target.Answer(was), true
@@ -403,7 +399,7 @@ func (q Question) alike() string {
 }
 
 // Withhold removes serial numbers, asset tags, WWNs, uuids, machine ids, MAC addresses and GUIDs from the facts, and
-// IPv6 addresses that are made of these. The answer lists the places, which replay as unread. In answers of detectors
+// IPv6 addresses that are made of these. The answer lists the places, which are unknown in a replay. In answers of detectors
 // it removes attributes, facts and labels with such names, and texts like a MAC address. Interface names that are
 // made of one (enx02005e005301) become others (enx-1), unless they are in the site.
 func (r *Recording) Withhold() error {

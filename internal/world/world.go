@@ -2,9 +2,8 @@
 // the recording of a tape. All reads of a plan use it. It must not know adapters, and imports only the standard
 // library, fault and the contract of detectors.
 //
-// A question that a recording does not contain is unread, which is not a failure: a failure has consequences, such as
-// a label that is removed, and a question that was never asked must have none. What depends on it is left out of the
-// plan, is not shown as removed, and the plan has no hash.
+// The answer to a question that a recording does not contain is fault.Unread. A plan that needs it fails with that
+// code, so that what a recording lacks never looks like what a node lacks.
 package world
 
 import (

@@ -364,7 +364,7 @@ func TestReplayOfAQuestionThatIsAlike(t *testing.T) {
 		"another retry, and optional":    {Object.Question(ObjectReq{Access: Access{RetryMillis: 9}, Name: "a", Optional: true}), `{"resource_version":"7","data":null}`},
 		"another server":                 {Object.Question(ObjectReq{Access: Access{Servers: []string{"b"}}, Name: "a"}), "unread"},
 		"another text than what was so":  {Target.Question(TargetReq{Path: "/etc/s", Secret: true, Want: "new"}), `{"exists":true}`},
-		"another text, which may be it":  {Target.Question(TargetReq{Path: "/etc/t", Secret: true, Want: "new"}), "unread"},
+		"another text than what was not": {Target.Question(TargetReq{Path: "/etc/t", Secret: true, Want: "new"}), `{"exists":true}`},
 		"the text of a file in a secret": {Target.Question(TargetReq{Path: "/etc/s"}), "unread"},
 	} {
 		a := r.Source().Ask(t.Context(), c.q)

@@ -15,9 +15,7 @@ import (
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang/origin"
-	"github.com/prelet/prelet/internal/lang/value"
 	"github.com/prelet/prelet/internal/world"
-	"github.com/prelet/prelet/plugins/contract"
 	"github.com/prelet/prelet/schema"
 	"github.com/prelet/prelet/stages"
 )
@@ -123,21 +121,15 @@ func (s Stage) Gather(
 	env stages.Env,
 	r world.Source,
 ) (stages.Output, hcl.Diagnostics) {
-	declared := stages.Declared{Detectors: map[string]*contract.Description{}}
 	var names []string
 	for _, d := range env.Detectors {
-		declared.Detectors[d.Name] = d.Describe
 		names = append(names, d.Name)
 	}
 
 	facts, ans, err := world.Hardware.Ask(ctx, r, factsRequest(cfg))
 	switch {
 	case ans.Code() == fault.Unread:
-		unread := []string{"facts"}
-		unknown := value.Because(value.UnknownOutput(s.Outputs(declared)), unread)
-
-		return stages.Output{Value: unknown, Unread: unread},
-			hcl.Diagnostics{origin.NotRead(cfg.Range, "the hardware", unread)}
+		return stages.Output{}, hcl.Diagnostics{origin.NotRead(cfg.Range, "the hardware")}
 	case err != nil:
 		failure := ans.Fault.Raise(fault.HardwareFailed, "The hardware cannot be read")
 
@@ -161,10 +153,8 @@ func (s Stage) Gather(
 
 	labels := recommended(detections) // before the diagnostics are read: it adds to them
 	detectors := map[string]cty.Value{}
-	var unread []string
 	for _, d := range detections {
 		detectors[d.Name] = d.value()
-		unread = append(unread, d.unread()...)
 		diags = append(diags, d.diags...)
 	}
 	out["detectors"] = cty.ObjectVal(detectors)
@@ -174,7 +164,6 @@ func (s Stage) Gather(
 		Value:       cty.ObjectVal(out),
 		Facts:       &facts,
 		Recommended: labels,
-		Unread:      unread,
 	}, diags
 }
 
@@ -269,7 +258,7 @@ func factsOutput(
 	out := v.AsValueMap()
 	if facts.BlockDevices == nil { // the recording is older than these facts
 		for _, name := range []string{"bios", "chassis", "baseboard", "block_devices"} {
-			out[name] = value.UnreadVal(out[name].Type(), "facts /"+name)
+			out[name] = cty.UnknownVal(out[name].Type())
 		}
 	}
 	out["gpus"] = selectGPUs(facts, out["accelerators"])

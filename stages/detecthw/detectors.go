@@ -58,8 +58,8 @@ func detectorType(d *contract.Description) cty.Type {
 // detection is the result of one detector.
 type detection struct {
 	stages.Detector
-	wait     time.Duration     // for its fabric
-	state    string            // "": unknown, because the recording lacks the answer
+	wait     time.Duration // for its fabric
+	state    string
 	ans      world.DetectorAns // if the state is ok
 	raw      json.RawMessage   // the same as JSON
 	withheld []string          // JSON pointers into raw, of the parts that the recording leaves out
@@ -113,8 +113,8 @@ func (d *detection) ask(ctx context.Context, facts world.Facts, r world.Source) 
 
 	switch {
 	case ans.Code() == fault.Unread:
-		notRead := origin.NotRead(d.Range, "detector "+d.Name, d.unread())
-		d.diags = hcl.Diagnostics{notRead}
+		d.state = stateFailed
+		d.diags = hcl.Diagnostics{origin.NotRead(d.Range, "the report of detector "+d.Name)}
 	case err != nil:
 		d.fail(ans.Fault)
 	case len(report.Problems) > 0:
@@ -311,8 +311,6 @@ func (d *detection) value() cty.Value {
 	t := detectorType(d.Describe)
 
 	switch d.state {
-	case "":
-		return value.Because(value.UnknownOutput(t), d.unread())
 	case stateOK:
 		v, err := value.FromJSONTyped(d.raw, t)
 		if err == nil {
@@ -339,15 +337,6 @@ func withState(v cty.Value, state string) cty.Value {
 	m["state"] = cty.StringVal(state)
 
 	return cty.ObjectVal(m)
-}
-
-// unread returns the question to the detector if the recording lacks its answer.
-func (d *detection) unread() []string {
-	if d.state != "" {
-		return nil
-	}
-
-	return []string{"detector " + d.Name}
 }
 
 // recommended returns the labels that detectors recommend, by detector, without labels on which two disagree.

@@ -156,7 +156,7 @@ func withhold(v cty.Value, what string, pointers []string) (cty.Value, error) {
 			}
 			found = true
 
-			return value.UnreadVal(x.Type(), what+" "+p), nil
+			return cty.UnknownVal(x.Type()), nil
 		})
 		if err != nil {
 			return v, err

@@ -68,8 +68,7 @@ func (s Stage) Gather(
 	outputs := s.Outputs(stages.Declared{})
 	trust, ans, err := world.Trust.Ask(ctx, r, world.TrustReq{Access: env.Access})
 	if err != nil {
-		failed := stages.DiagnoseCluster(env.Cluster, what, ans.Fault)
-		return stages.Unanswered(outputs, what, ans), failed
+		return stages.Output{}, stages.DiagnoseCluster(env.Cluster, what, ans.Fault)
 	}
 
 	var diags hcl.Diagnostics

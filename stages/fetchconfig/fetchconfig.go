@@ -177,9 +177,6 @@ func (s Stage) gatherConfigMap(
 	switch {
 	case ans.Code() == fault.Absent && isOptional:
 		return stages.Output{Value: value.Absent(outputs)}, nil
-	case ans.Code() == fault.Unread:
-		failed := stages.DiagnoseCluster(source.Range, what, ans.Fault)
-		return stages.Unanswered(outputs, what, ans), failed
 	case err != nil:
 		return stages.Output{}, stages.DiagnoseCluster(source.Range, what, ans.Fault)
 	}
@@ -237,10 +234,7 @@ func (s Stage) gatherFile(
 	case ans.Code() == fault.Absent && optionalAttr.Of(cfg).V:
 		return stages.Output{Value: value.Absent(outputs)}, nil
 	case ans.Code() == fault.Unread:
-		what := "file " + source.V
-		diags := hcl.Diagnostics{origin.NotRead(source.Range, what, []string{what})}
-
-		return stages.Unanswered(outputs, what, ans), diags
+		return stages.Output{}, hcl.Diagnostics{origin.NotRead(source.Range, "file "+source.V)}
 	case ans.Code() == fault.Absent && patience > 0:
 		return stages.Output{}, failure(
 			fault.FileLate,

@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
-	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/convert"
 
@@ -90,8 +89,7 @@ type decision struct {
 	in        stages.Inputs
 	attr      schema.Value[cty.Value]
 	labels    []node.Label
-	isUnknown bool     // at least one label is not known
-	unread    []string // the questions without an answer that labels depend on
+	isUnknown bool // at least one label is not known
 	diags     hcl.Diagnostics
 }
 
@@ -103,7 +101,7 @@ func (d *decision) output() stages.Output {
 
 	labels := value.StringMap(values)
 	if d.isUnknown {
-		labels = value.Because(cty.UnknownVal(cty.Map(cty.String)), d.unread)
+		labels = cty.UnknownVal(cty.Map(cty.String))
 	}
 
 	return stages.Output{Value: cty.ObjectVal(map[string]cty.Value{"labels": labels})}
@@ -112,8 +110,7 @@ func (d *decision) output() stages.Output {
 // addItems adds the labels that the site writes. It returns false if the argument as a whole cannot be used.
 func (d *decision) addItems() bool {
 	all := d.attr.Cty
-	plain, _, unread := value.Plain(all)
-	d.unread = unread
+	plain, _ := value.Plain(all)
 
 	if diag := checkArgument(d.attr); diag != nil {
 		d.isUnknown = true
@@ -129,7 +126,7 @@ func (d *decision) addItems() bool {
 
 	for it := all.ElementIterator(); it.Next(); {
 		k, v := it.Element()
-		key, _, _ := value.Plain(k)
+		key, _ := value.Plain(k)
 
 		label, diag := parseItem(d.attr, key.AsString(), v, d.in)
 		if diag != nil {
@@ -138,7 +135,7 @@ func (d *decision) addItems() bool {
 
 		if label != nil {
 			d.labels = append(d.labels, *label)
-		} else if !v.IsWhollyKnown() || len(value.Questions(v)) > 0 {
+		} else if !v.IsWhollyKnown() {
 			d.isUnknown = true
 		}
 	}
@@ -148,29 +145,19 @@ func (d *decision) addItems() bool {
 
 // checkArgument returns why none of the items of `labels` can be used.
 func checkArgument(attr schema.Value[cty.Value]) *hcl.Diagnostic {
-	plain, secrets, unread := value.Plain(attr.Cty)
-	isWhole := attr.Cty.IsMarked() || !plain.IsKnown()
+	plain, secrets := value.Plain(attr.Cty)
 
 	switch {
-	case len(unread) > 0 && (isWhole || !isObjectLiteral(attr.Expr)):
-		return origin.NotRead(attr.Range, "labels", unread)
 	case !plain.IsKnown() || plain.IsNull():
 		return nil
 	case !plain.Type().IsObjectType() && !plain.Type().IsMapType():
 		return origin.Error(fault.WrongType, attr.Range, "Wrong type for labels",
 			"A map of keys to values is needed, not %s.", schema.TypeName(plain.Type()))
-	case len(secrets) > 0 && (isWhole || plain.LengthInt() == 0):
+	case len(secrets) > 0 && (attr.Cty.IsMarked() || plain.LengthInt() == 0):
 		return secretError(attr.Range, "labels")
 	}
 
 	return nil
-}
-
-// isObjectLiteral reports whether the items are written one by one. Any other expression fails as a whole, and may have
-// failed if a part of it is not in the recording.
-func isObjectLiteral(x hclsyntax.Expression) bool {
-	_, ok := value.Unwrap(x).(*hclsyntax.ObjectConsExpr)
-	return ok
 }
 
 func secretError(at hcl.Range, what string) *hcl.Diagnostic {
@@ -193,14 +180,12 @@ func parseItem(
 		return nil, diag
 	}
 
-	plain, secrets, unread := value.Plain(v)
+	plain, secrets := value.Plain(v)
 	mayBeText := plain.Type().IsPrimitiveType() || plain.Type() == cty.DynamicPseudoType
 
 	switch {
 	case len(secrets) > 0:
 		return nil, secretError(at, "label "+key)
-	case len(unread) > 0:
-		return nil, origin.NotRead(at, "label "+key, unread)
 	case !plain.IsKnown() && mayBeText:
 		return nil, nil
 	case plain.IsKnown() && plain.IsNull():
@@ -272,12 +257,6 @@ func checkValue(key, val string, at hcl.Range) *hcl.Diagnostic {
 func (d *decision) addRecommended(patterns schema.Value[[]string]) {
 	if len(patterns.V) == 0 {
 		return
-	}
-
-	if unread := d.in.Unread.Detectors; len(unread) > 0 {
-		d.diags = append(d.diags, origin.NotRead(patterns.Range, "from_detectors", unread))
-		d.isUnknown = true
-		d.unread = append(d.unread, unread...)
 	}
 
 	for _, p := range patterns.V {

@@ -73,14 +73,12 @@ func (r *renderer) judgeCondition(b schema.Body, typ string) condition.Condition
 	var at hcl.Range
 	for _, check := range b.Blocks[checkBlock] {
 		attr := checkedAttr.Of(check)
-		plain, secrets, unread := value.Plain(attr.Cty)
+		plain, secrets := value.Plain(attr.Cty)
 
 		switch {
 		case len(secrets) > 0:
 			r.errorf(fault.Sensitive, attr.Range, "A secret cannot be used in a check",
 				"Everyone who may read Nodes can read whether it holds.")
-		case len(unread) > 0:
-			r.diags = append(r.diags, origin.NotRead(attr.Range, "a check of condition "+typ, unread))
 		case !plain.IsKnown():
 		case plain.IsNull():
 			if out.Status == condition.True {

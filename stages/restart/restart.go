@@ -485,11 +485,9 @@ func (r *renderer) checkTimes(settle, timeout schema.Value[string]) {
 
 func (r *renderer) checkPrecondition(b schema.Body) {
 	condition := conditionAttr.Of(b)
-	plain, _, unread := value.Plain(condition.Cty)
+	plain, _ := value.Plain(condition.Cty)
 
 	switch {
-	case len(unread) > 0:
-		r.diags = append(r.diags, origin.NotRead(condition.Range, "a precondition", unread))
 	case !plain.IsKnown():
 	case plain.IsNull() || plain.Type() != cty.Bool:
 		r.errorf(

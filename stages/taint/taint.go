@@ -62,8 +62,8 @@ func (Stage) Decide(
 	_ stages.Inputs,
 ) (node.Contribution, stages.Output, hcl.Diagnostics) {
 	attr := taintsAttr.Of(cfg)
-	plain, _, unread := value.Plain(attr.Cty)
-	unknown := output(value.Because(cty.UnknownVal(cty.List(cty.String)), unread))
+	plain, _ := value.Plain(attr.Cty)
+	unknown := output(cty.UnknownVal(cty.List(cty.String)))
 
 	if diag := checkArgument(attr); diag != nil {
 		return node.Contribution{}, unknown, hcl.Diagnostics{diag}
@@ -85,8 +85,7 @@ func (Stage) Decide(
 				diags = append(diags, diag)
 			}
 
-			element, _, missing := value.Plain(v)
-			isKnown = isKnown && element.IsKnown() && len(missing) == 0
+			isKnown = isKnown && v.IsKnown()
 
 			if t != nil {
 				t.Startup = isStartup
@@ -106,10 +105,7 @@ func (Stage) Decide(
 		list = cty.ListVal(texts)
 	}
 
-	switch {
-	case len(unread) > 0: // an element that is not known may fail, and then no taint is added
-		return node.Contribution{}, unknown, diags
-	case !isKnown:
+	if !isKnown {
 		return out, unknown, diags
 	}
 
@@ -147,15 +143,13 @@ func output(taints cty.Value) stages.Output {
 
 // checkArgument returns why none of the elements of `taints` can be used.
 func checkArgument(attr schema.Value[cty.Value]) *hcl.Diagnostic {
-	plain, secrets, unread := value.Plain(attr.Cty)
+	plain, secrets := value.Plain(attr.Cty)
 	t := plain.Type()
 
 	switch {
 	case len(secrets) > 0:
 		return origin.Error(fault.Sensitive, attr.Range, "A secret cannot be used in taints",
 			"Everybody who may list nodes reads their taints.")
-	case len(unread) > 0 && (!plain.IsKnown() || attr.Cty.IsMarked()):
-		return origin.NotRead(attr.Range, "taints", unread)
 	case !plain.IsKnown() || plain.IsNull():
 		return nil
 	case !t.IsTupleType() && !t.IsListType() && !t.IsSetType():
@@ -173,7 +167,7 @@ func checkArgument(attr schema.Value[cty.Value]) *hcl.Diagnostic {
 
 // elementRange returns where an element is written, or the argument, if its key is not a position.
 func elementRange(attr schema.Value[cty.Value], key cty.Value) hcl.Range {
-	plain, _, _ := value.Plain(key)
+	plain, _ := value.Plain(key)
 	if plain.Type() != cty.Number {
 		return attr.Range
 	}
@@ -185,11 +179,9 @@ func elementRange(attr schema.Value[cty.Value], key cty.Value) hcl.Range {
 
 // parse turns an element into a taint; nil if it adds none, or is unknown.
 func parse(v cty.Value, at hcl.Range) (*node.Taint, *hcl.Diagnostic) {
-	plain, _, unread := value.Plain(v)
+	plain, _ := value.Plain(v)
 
 	switch {
-	case len(unread) > 0:
-		return nil, origin.NotRead(at, "a taint", unread)
 	case !plain.IsKnown():
 		return nil, nil
 	case plain.IsNull():

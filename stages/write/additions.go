@@ -25,8 +25,6 @@ type additions struct {
 	node.Contribution
 	findings
 	whole bool // false: a part of it is not known yet
-
-	isConfigUnread, areFlagsUnread bool // a recording does not contain them
 }
 
 // Add implements stages.Adder. It adds the patch of the configuration, the flags, and the node's taints if they are
@@ -53,7 +51,6 @@ func computeAdditions(cfg schema.Body, n node.Node, in stages.Inputs) additions 
 		a.addNodeFlags()
 		a.addFlags(flags)
 		a.TaintFlag = a.chooseTaintPlace(flags, hasConfig)
-		a.markTaintsUnread(flags, n)
 	} else {
 		a.refuseTaints(cfg, n)
 	}
@@ -91,16 +88,6 @@ func (a *adder) appendFlag(name, text string, from []origin.Origin) {
 	})
 }
 
-// markTaintsUnread marks flags and configuration as unread if the kubelet's version is unread and decides the place
-// of taints.
-func (a *adder) markTaintsUnread(flags schema.Body, n node.Node) {
-	isByVersion := !a.in.Base.TaintFlag && flagsTaints.Of(flags).V == "auto"
-	if a.in.Unread.Kubelet && len(n.Taints) > 0 && isByVersion {
-		a.areFlagsUnread = true
-		a.isConfigUnread = true
-	}
-}
-
 // addResolver adds the resolvConf that kubeadm would write, if it is not set; "" and null are set.
 func (a *adder) addResolver(config schema.Body, n node.Node) {
 	if !a.in.Base.ConfigKnown || !a.whole || a.isResolverSet(n) {
@@ -108,7 +95,6 @@ func (a *adder) addResolver(config schema.Body, n node.Node) {
 	}
 	file := a.in.Kubelet.Resolver
 	if file == "" {
-		a.isConfigUnread = a.isConfigUnread || a.in.Unread.Kubelet
 		return
 	}
 
@@ -151,15 +137,11 @@ func (a *adder) isResolverSet(n node.Node) bool {
 // addPatch adds a setting for each field of the patch. A secret is refused; a patch that is not known adds nothing.
 func (a *adder) addPatch(b schema.Body) {
 	v := configPatch.Of(b)
-	u, secrets, unread := value.Plain(v.Cty)
+	u, secrets := value.Plain(v.Cty)
 	switch {
 	case len(secrets) > 0:
 		a.fail(fault.Sensitive, v.Range, "A secret cannot be used in the kubelet's configuration",
 			"Every pod that may read /configz sees it. Write it to a separate file.")
-		return
-	case len(unread) > 0:
-		a.isConfigUnread = true
-		a.report(origin.NotRead(v.Range, "patch", unread))
 		return
 	case u.IsKnown() && u.IsNull():
 		return
@@ -202,14 +184,11 @@ func (a *adder) addNodeFlags() {
 // addFlags adds the site's `flags`, sorted by name. Unknown flags add nothing.
 func (a *adder) addFlags(b schema.Body) {
 	v := flagsValues.Of(b)
-	u, secrets, unread := value.Plain(v.Cty)
+	u, secrets := value.Plain(v.Cty)
 	switch {
 	case len(secrets) > 0:
 		a.fail(fault.Sensitive, v.Range, "A secret cannot be used in flags",
 			"Every user of the node can read the kubelet's command line.")
-	case len(unread) > 0:
-		a.areFlagsUnread = true
-		a.report(origin.NotRead(v.Range, "flags", unread))
 	case u.IsKnown() && u.IsNull():
 	case !u.IsKnown():
 		a.whole = false

@@ -44,7 +44,6 @@ func (Stage) Base(
 	base.ConfigKnown = c.ConfigKnown
 	base.ConfigFrom = c.ConfigFrom
 	base.Instance = r.readInstance(b)
-	base.Unread = append(c.Unread, base.Unread...)
 	diags = append(ofConfig, diags...)
 	if base.ConfigKnown && !base.TaintFlag { // the flag would override them
 		taints, d := makeConfigTaints(base.Config, b.Range)
@@ -63,12 +62,11 @@ type baseReader struct {
 
 // source is the text of one part of the base.
 type source struct {
-	text   string
-	where  string     // its file or stage, for messages
-	at     hcl.Range  // the place of the site that chooses it
-	code   fault.Code // of a text that is not a KubeletConfiguration
-	known  bool
-	unread []string // the unanswered questions that it depends on
+	text  string
+	where string     // its file or stage, for messages
+	at    hcl.Range  // the place of the site that chooses it
+	code  fault.Code // of a text that is not a KubeletConfiguration
+	known bool
 }
 
 func chooseLayout(in stages.Inputs) kubelet.Layout {
@@ -87,12 +85,12 @@ func chooseLayout(in stages.Inputs) kubelet.Layout {
 func (r baseReader) readConfig(b schema.Body) (node.Base, hcl.Diagnostics) {
 	p := configPath.Of(b)
 	layout := configLayout.Of(b)
-	if !r.isPlaceKnown(p, layout) {
-		return r.reportUnknownPlace(p, layout)
+	if !p.Cty.IsKnown() || !layout.Cty.IsKnown() {
+		return node.Base{}, nil
 	}
 
 	src, diags := r.chooseConfigSource(configBase.Of(b), isDropIn(b))
-	base := node.Base{ConfigFrom: configBase.Of(b).Origins(), Unread: src.unread}
+	base := node.Base{ConfigFrom: configBase.Of(b).Origins()}
 	if !src.known {
 		return base, diags
 	}
@@ -190,7 +188,7 @@ func (r baseReader) chooseConfigSource(v schema.Value[string], isDropIn bool) (s
 		)}
 	}
 
-	return source{unread: value.Questions(v.Cty)}, nil
+	return source{}, nil
 }
 
 // readConfigFile returns the configuration that a drop-in adds to.
@@ -223,8 +221,7 @@ func (r baseReader) readFile(
 ) (src source, exists bool, diags hcl.Diagnostics) {
 	a, err := r.original(p)
 	if err != nil {
-		questions, diags := r.reportUnreadable(code, at, p, err)
-		return source{unread: questions}, false, diags
+		return source{}, false, r.reportUnreadable(code, at, p, err)
 	}
 
 	return source{
@@ -236,48 +233,22 @@ func (r baseReader) readFile(
 	}, a.Exists, nil
 }
 
-// reportUnreadable returns the diagnostics for a file of the node that could not be read, and the unanswered
-// questions. code is the code of a path that is not a file: prelet could not replace that either, so the disk is
-// wrong and not the site.
-func (r baseReader) reportUnreadable(
-	code fault.Code,
-	at hcl.Range,
-	p string,
-	err error,
-) ([]string, hcl.Diagnostics) {
+// reportUnreadable returns the diagnostics for a file of the node that could not be read. code is the code of a path
+// that is not a file: prelet could not replace that either, so the disk is wrong and not the site.
+func (r baseReader) reportUnreadable(code fault.Code, at hcl.Range, p string, err error) hcl.Diagnostics {
 	var f *fault.Fault
 	switch {
 	case !errors.As(err, &f):
-		return nil, hcl.Diagnostics{origin.Error(code, at, "Cannot read "+p, "%s", err)}
+		return hcl.Diagnostics{origin.Error(code, at, "Cannot read "+p, "%s", err)}
 	case f.Code == fault.Unread && r.in.Check:
-		return nil, nil
+		return nil
 	case f.Code == fault.Unread:
-		questions := []string{"original " + p}
-		return questions, hcl.Diagnostics{origin.NotRead(at, p, questions)}
+		return hcl.Diagnostics{origin.NotRead(at, p+" as it was before prelet")}
 	case f.Code == fault.Denied:
-		return []string{p}, hcl.Diagnostics{origin.MayNotRead(at, p, f.Why)}
+		return hcl.Diagnostics{origin.MayNotRead(at, p, f.Why)}
 	}
 
-	return nil, hcl.Diagnostics{stages.Diagnose(at, f.Raise(code, "Cannot read "+p))}
-}
-
-// isPlaceKnown reports whether the place of a file is known: its path, and a second attribute that it depends on.
-func (r baseReader) isPlaceKnown(path, more schema.Value[string]) bool {
-	isDecided := path.Set() || !r.in.Unread.Facts
-
-	return isDecided && path.Cty.IsKnown() && more.Cty.IsKnown()
-}
-
-// reportUnknownPlace returns the base of a file whose place is unknown. The decoder has reported unknown
-// attributes, so only a missing distribution is reported.
-func (r baseReader) reportUnknownPlace(path, more schema.Value[string]) (base node.Base, diags hcl.Diagnostics) {
-	base.Unread = append(value.Questions(path.Cty), value.Questions(more.Cty)...)
-	if r.in.Unread.Facts {
-		base.Unread = append(base.Unread, "facts")
-		diags = hcl.Diagnostics{origin.NotRead(path.Range, "the distribution's layout", []string{"facts"})}
-	}
-
-	return base, diags
+	return hcl.Diagnostics{stages.Diagnose(at, f.Raise(code, "Cannot read "+p))}
 }
 
 func flagsTarget(b schema.Body, in stages.Inputs) string {
@@ -292,14 +263,14 @@ func flagsTarget(b schema.Body, in stages.Inputs) string {
 func (r baseReader) readFlags(b schema.Body) (node.Base, hcl.Diagnostics) {
 	p := flagsPath.Of(b)
 	variable := flagsVariable.Of(b)
-	if !r.isPlaceKnown(p, variable) {
-		return r.reportUnknownPlace(p, variable)
+	if !p.Cty.IsKnown() || !variable.Cty.IsKnown() {
+		return node.Base{}, nil
 	}
 
 	v := flagsBase.Of(b)
 	file := flagsTarget(b, r.in)
 	src, diags := r.chooseFlagsSource(v, file)
-	base := node.Base{FlagsFrom: v.Origins(), Unread: src.unread}
+	base := node.Base{FlagsFrom: v.Origins()}
 	if !src.known {
 		return base, diags
 	}
@@ -375,7 +346,7 @@ func (r baseReader) chooseFlagsSource(v schema.Value[string], path string) (sour
 		return src, diags
 	}
 
-	return source{unread: value.Questions(v.Cty)}, nil
+	return source{}, nil
 }
 
 func (s source) refuseFlags(err error) *hcl.Diagnostic {

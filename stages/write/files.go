@@ -20,7 +20,7 @@ import (
 
 // renderBootstrap renders the kubeconfig for the join of a node. It contains the token by name.
 func (r *renderer) renderBootstrap(b schema.Body) {
-	if r.isSkipped(b) || r.in.Unread.Kubelet {
+	if r.isSkipped(b) {
 		r.whole = false
 		return
 	}
@@ -57,7 +57,7 @@ func (r *renderer) renderBootstrap(b schema.Body) {
 		url = "https://" + url
 	}
 	token := value.Credential(r.in.Access.Token)
-	placeholder, _, _ := value.Plain(token)
+	placeholder, _ := value.Plain(token)
 	text := cty.StringVal(kubelet.BootstrapKubeconfig(url, r.in.Access.ProxyURL, ca.V, placeholder.AsString()))
 	t, err := value.TextOf(text.WithMarks(token.Marks()))
 	if err != nil {
@@ -224,13 +224,9 @@ func (r *renderer) renderFile(b schema.Body) {
 	c := fileContent.Of(b)
 	mode := fileMode.Of(b)
 	owner := fileOwner.Of(b)
-	content, _, unread := value.Plain(c.Cty)
+	content, _ := value.Plain(c.Cty)
 	isDecided := areKnown(content, p.Cty, mode.Cty, owner.Cty, createOnly.Of(b).Cty)
 	switch {
-	case len(unread) > 0:
-		r.report(origin.NotRead(c.Range, "file "+name, unread))
-		r.whole = false
-		return
 	case !p.Set() && p.Cty.IsKnown():
 		r.refuseNullPath(p.Range, b)
 		return

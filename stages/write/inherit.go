@@ -37,7 +37,6 @@ func (r baseReader) collectInherited(base *node.Base, cfg schema.Body) hcl.Diagn
 	files, diags, denied := r.readVariables(*base, start.Files, own, ownFile, cfg.Range)
 	if denied != nil {
 		base.FlagsKnown = false
-		base.Unread = append(base.Unread, "the kubelet's flags")
 
 		return hcl.Diagnostics{origin.MayNotRead(cfg.Range, "the kubelet's flags", denied.Why)}
 	}
@@ -314,7 +313,7 @@ func collectFromFiles(cfg schema.Body, in stages.Inputs) *node.Contribution {
 	isReplaced := false
 	for _, b := range cfg.Blocks["file"] {
 		file := filePath.Of(b).V
-		content, secrets, _ := value.Plain(fileContent.Of(b).Cty)
+		content, secrets := value.Plain(fileContent.Of(b).Cty)
 		hasValue := content.IsKnown() && !content.IsNull()
 		isText := len(secrets) == 0 && hasValue && content.Type() == cty.String
 		if variables[file] == "" || b.Undecided || createOnly.Of(b).V || !isText {

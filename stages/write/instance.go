@@ -51,7 +51,7 @@ func (r baseReader) readInstance(b schema.Body) map[string]any {
 func (r *renderer) noteUpgrade(b schema.Body, n node.Node) {
 	before := r.in.Base.Instance
 	file := chooseLayout(r.in).InstanceConfig
-	if len(before) == 0 || !r.in.Base.ConfigKnown || r.in.Unread.Config || r.isSkipped(b) {
+	if len(before) == 0 || !r.in.Base.ConfigKnown || r.isSkipped(b) {
 		return
 	}
 

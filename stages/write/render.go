@@ -189,9 +189,7 @@ func (r *renderer) checkThresholds(b schema.Body, n node.Node) {
 }
 
 func (r *renderer) renderConfig(b schema.Body, n node.Node) {
-	u := r.in.Unread
-	isUnread := r.added.isConfigUnread || u.Config || u.Taints
-	if isUnread || !r.in.Base.ConfigKnown || r.isSkipped(b) {
+	if !r.in.Base.ConfigKnown || r.isSkipped(b) {
 		r.whole = false
 		return
 	}
@@ -274,9 +272,7 @@ func dropInValue(s node.Setting) (any, bool) {
 }
 
 func (r *renderer) renderFlags(b schema.Body, n node.Node) {
-	u := r.in.Unread
-	isUnread := r.added.areFlagsUnread || u.Flags || u.Labels || u.Taints
-	if isUnread || !r.in.Base.FlagsKnown || r.isSkipped(b) {
+	if !r.in.Base.FlagsKnown || r.isSkipped(b) {
 		r.whole = false
 		return
 	}

@@ -314,17 +314,15 @@ var checksByCode = map[fault.Code]string{
 	fault.Systemd:            "unit",
 }
 
-// checkSite adds the messages of loading, checking and planning, each to its check. It leaves out notes, and the
-// answers that are missing because LimitSource did not ask.
+// checkSite adds the messages of loading, checking and planning, each to its check. It leaves out notes.
 func (e *examination) checkSite() string {
 	messages := slices.Clone(e.in.Loaded)
 	if e.in.Plan != nil {
 		messages = append(messages, e.in.Plan.Diagnostics...)
 	}
 	for _, d := range messages {
-		isSkipped := origin.CodeOf(d) == fault.Unread && !origin.IsDenied(d)
 		f := NewFinding(d)
-		if !isSkipped && !origin.IsNote(d) && !slices.Contains(e.found, f) {
+		if !origin.IsNote(d) && !slices.Contains(e.found, f) {
 			e.add(f)
 		}
 	}

@@ -205,18 +205,11 @@ func TestWatchdog(t *testing.T) {
 	}
 }
 
-// A node that has joined does not need the token; checks that were skipped on purpose, and notes, are not findings.
+// A node that has joined does not need the token, and notes are not findings.
 func TestLeftOut(t *testing.T) {
 	in := well()
 	in.Secrets = []Secret{{Name: "token", Err: errors.New("x")}}
 	in.Plan.Diagnostics = hcl.Diagnostics{
-		origin.NotRead(hcl.Range{}, "the base", []string{"object"}),
-		origin.Warning(
-			fault.Unread,
-			hcl.Range{},
-			"It may not look so",
-			"d",
-		),
 		origin.Note(fault.NullFact, hcl.Range{}, "a note", "d"),
 	}
 	for _, f := range Examine(in) {

@@ -23,7 +23,7 @@ func describeExcess(v cty.Value) string {
 	_ = cty.Walk(v, func(_ cty.Path, v cty.Value) (bool, error) { // the callback returns no error
 		elements++
 		if v.IsMarked() {
-			v, _, _ = value.Plain(v)
+			v, _ = value.Plain(v)
 		}
 		if v.IsKnown() && !v.IsNull() {
 			switch v.Type() {

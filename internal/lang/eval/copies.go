@@ -17,9 +17,8 @@ import (
 
 // Copies are the instances of a block that its `when` and `for_each` make.
 type Copies struct {
-	All    []Copy   // sorted by key
-	Known  bool     // false: whether or how often the block exists is unknown
-	Unread []string // the questions for which it is unknown; nil in a check
+	All   []Copy // sorted by key
+	Known bool   // false: whether or how often the block exists is unknown
 }
 
 // Copy is one instance of a block.
@@ -52,7 +51,6 @@ func (s Scope) Expand(body *hclsyntax.Body) ([]schema.Copy, hcl.Diagnostics) {
 				Key:       c.Key,
 				Eval:      c.Scope,
 				Undecided: !copies.Known,
-				Unread:    copies.Unread,
 			},
 		)
 	}
@@ -79,7 +77,6 @@ func (s Scope) Copies(when, forEach hclsyntax.Expression) (Copies, hcl.Diagnosti
 			return copies, diags
 		}
 		copies.Known = c.isKnown
-		copies.Unread = c.unread
 		s = s.Under(when)
 	}
 	if forEach == nil {
@@ -94,7 +91,6 @@ func (s Scope) Copies(when, forEach hclsyntax.Expression) (Copies, hcl.Diagnosti
 	}
 	if !elements.Known {
 		copies.Known = false
-		copies.Unread = append(copies.Unread, elements.Unread...)
 	}
 	copies.All = elements.All
 
@@ -110,30 +106,27 @@ func (s Scope) collection(forEach hclsyntax.Expression) (Copies, hcl.Diagnostics
 	}
 	s.forEach = forEach
 
-	plain, _, unread := value.Plain(v)
-	if plain.IsKnown() && !v.IsMarked() {
-		unread = nil // only elements depend on these questions
-	}
-	if len(unread) > 0 { // a set with unread elements is known itself
-		plain = cty.UnknownVal(plain.Type())
-		diags = append(diags, origin.NotRead(forEach.Range(), "for_each", unread))
-	}
-	secrets := value.Secrets(cty.DynamicVal.WithMarks(v.Marks())) // those of elements do not change the keys
-	if d := refuseCollection(plain, secrets, forEach.Range()); d != nil {
+	plain, _ := value.Plain(v)
+	if d := refuseCollection(plain, value.OwnSecrets(v), forEach.Range()); d != nil {
 		return Copies{}, append(diags, d)
 	}
-	if !plain.IsKnown() {
+	isSet := plain.Type().IsSetType() // its elements are the keys
+	isKnown := plain.IsKnown() && (!isSet || plain.IsWhollyKnown())
+	switch {
+	case !isKnown && s.mayBeUnknown():
 		one := Copy{Scope: s.withUnknownEach(plain.Type())}
-		return Copies{All: []Copy{one}, Unread: unread}, diags
+		return Copies{All: []Copy{one}}, diags
+	case !isKnown:
+		return Copies{}, append(diags, origin.NotRead(forEach.Range(), unknownValue))
 	}
 
 	copies := Copies{Known: true}
 	for it := v.ElementIterator(); it.Next(); {
 		key, element := it.Element()
-		if plain.Type().IsSetType() {
+		if isSet {
 			key = element
 		}
-		plainKey, _, _ := value.Plain(key)
+		plainKey, _ := value.Plain(key)
 		if !plainKey.IsKnown() || plainKey.IsNull() {
 			return Copies{}, append(diags, origin.Error(fault.WrongType, forEach.Range(),
 				"A key of for_each is null or unknown", "Copies need names."))
@@ -192,26 +185,17 @@ func (s Scope) withUnknownEach(t cty.Type) Scope {
 }
 
 // condition is the value of `when`.
-type condition struct {
-	isTrue, isKnown bool
-	unread          []string // the questions for which it is unknown
-}
+type condition struct{ isTrue, isKnown bool }
 
 func (s Scope) condition(name string, x hclsyntax.Expression) (condition, hcl.Diagnostics) {
-	v, diags := s.e.Value(x, s.each)
+	v, diags := s.evaluate(s.e, x)
 	if diags.HasErrors() {
 		return condition{}, s.classify(diags, x)
 	}
 
-	plain, secrets, unread := value.Plain(v)
+	plain, secrets := value.Plain(v)
 	if b, err := convert.Convert(plain, cty.Bool); err == nil {
 		plain = b // "true" of a variable that is text, as in any condition
-	}
-	if plain.IsKnown() {
-		unread = nil
-	}
-	if len(unread) > 0 {
-		diags = append(diags, origin.NotRead(x.Range(), name, unread))
 	}
 
 	isUntyped := plain.Type() == cty.DynamicPseudoType
@@ -232,5 +216,5 @@ func (s Scope) condition(name string, x hclsyntax.Expression) (condition, hcl.Di
 		return condition{isTrue: plain.True(), isKnown: true}, diags
 	}
 
-	return condition{unread: unread}, diags
+	return condition{}, diags
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/lang/origin"
-	"github.com/prelet/prelet/internal/lang/value"
 	"github.com/prelet/prelet/schema"
 )
 
@@ -52,7 +51,7 @@ func (s Scope) Default(
 	case spec.Ref.Key == "":
 		return v, origins, nil
 	case !v.IsKnown():
-		return value.Because(unknown, value.Questions(v)), origins, nil
+		return unknown, origins, nil
 	case v.IsNull() || !hasKey(v, spec.Ref.Key):
 		d := missingKey(spec, stage, outputs, at, source)
 		return unknown, origins, hcl.Diagnostics{d}

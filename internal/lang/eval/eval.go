@@ -47,14 +47,13 @@ type Eval struct {
 	funcs       map[string]function.Function
 	keys        map[*hclsyntax.ObjectConsExpr]keyIndex
 	unsupported *[]*hcl.Diagnostic // attributes that no machine has
-	unread      *[]string          // questions that are not in the recording, in order, also repeated
+	isPartial   bool               // values may be unknown: in a check, or where some questions are not asked
 }
 
 // result is the value of a local.
 type result struct {
-	v      cty.Value
-	diags  hcl.Diagnostics
-	unread []string // questions that its evaluation asked and that are not in the recording
+	v     cty.Value
+	diags hcl.Diagnostics
 }
 
 // New starts a run over a site. A nil source is check mode: nothing outside is known.
@@ -79,9 +78,18 @@ func New(ctx context.Context, s *lang.Site, source world.Source) *Eval {
 		evaluating:  map[string]bool{},
 		keys:        map[*hclsyntax.ObjectConsExpr]keyIndex{},
 		unsupported: new([]*hcl.Diagnostic),
-		unread:      new([]string),
+		isPartial:   source == nil,
 	}
 }
+
+// Partial returns e for a run in which values may be unknown although there is a machine.
+func (e *Eval) Partial() *Eval {
+	e.isPartial = true
+	return e
+}
+
+// IsPartial reports whether values may be unknown: in a check, or after Partial.
+func (e *Eval) IsPartial() bool { return e.isPartial }
 
 // WithRedactor returns e with a function that hides secrets in texts that are shown. nil changes nothing: then only
 // texts that look like a secret are hidden.
@@ -156,7 +164,7 @@ func (e *Eval) Fork() *Eval {
 	c.evaluating = map[string]bool{}
 	c.funcs = nil
 	unsupported := slices.Clone(*e.unsupported)
-	c.unsupported, c.unread = &unsupported, new([]string)
+	c.unsupported = &unsupported
 
 	return &c
 }
@@ -215,7 +223,6 @@ func (e *Eval) stageObject() cty.Value {
 // locals that use each other cannot grow without limit.
 func (e *Eval) Local(name string) (cty.Value, hcl.Diagnostics) {
 	if r, ok := e.locals[name]; ok {
-		*e.unread = append(*e.unread, r.unread...)
 		return r.v, r.diags
 	}
 
@@ -225,7 +232,6 @@ func (e *Eval) Local(name string) (cty.Value, hcl.Diagnostics) {
 	}
 
 	e.evaluating[name] = true
-	before := len(*e.unread)
 	v, diags := e.Value(local.Expr, cty.NilVal)
 	delete(e.evaluating, name)
 
@@ -242,7 +248,7 @@ func (e *Eval) Local(name string) (cty.Value, hcl.Diagnostics) {
 	if diags.HasErrors() {
 		v = cty.DynamicVal
 	}
-	e.locals[name] = result{v, diags, sortedUnique((*e.unread)[before:])}
+	e.locals[name] = result{v, diags}
 
 	return v, diags
 }
@@ -263,10 +269,6 @@ func (e *Eval) Context(x hclsyntax.Expression, each cty.Value) (*hcl.EvalContext
 			v, d := e.Local(name)
 			locals[name] = v
 			diags = append(diags, e.moveToUse(d, reference, name)...)
-		case "var":
-			if hasName {
-				*e.unread = append(*e.unread, value.Questions(e.vars[name])...)
-			}
 		case "stage":
 			variables["stage"] = e.stageObject()
 		case "node":
@@ -307,41 +309,10 @@ func (e *Eval) moveToUse(diags hcl.Diagnostics, reference hcl.Traversal, name st
 	return moved
 }
 
-// Value evaluates one expression. Unknown parts of the result are marked with the questions that are not in the
-// recording. If a known result hides such a question, as in [file(PATH), "b"][1], a warning names it: with an answer
-// the expression may fail.
-func (e *Eval) Value(x hclsyntax.Expression, each cty.Value) (cty.Value, hcl.Diagnostics) {
-	before := len(*e.unread)
-	v, diags := e.evaluate(x, each)
-	if diags.HasErrors() {
-		return v, diags
-	}
-
-	asked := sortedUnique((*e.unread)[before:])
-	if len(asked) == 0 { // as on each node that can answer
-		return v, diags
-	}
-	v = value.Because(v, asked)
-
-	reported := value.Questions(v)
-	for _, d := range diags { // of a local
-		if extra, ok := d.Extra.(origin.Extra); ok {
-			reported = append(reported, extra.Unread...)
-		}
-	}
-	hidden := slices.DeleteFunc(asked, func(q string) bool {
-		return slices.Contains(reported, q)
-	})
-	if len(hidden) > 0 {
-		diags = append(diags, origin.NotRead(x.Range(), "whether this expression works", hidden))
-	}
-
-	return v, diags
-}
-
 const checkFirst = "Check first: `when = length(…) > 0`, or try(…, null)."
 
-func (e *Eval) evaluate(x hclsyntax.Expression, each cty.Value) (cty.Value, hcl.Diagnostics) {
+// Value evaluates one expression.
+func (e *Eval) Value(x hclsyntax.Expression, each cty.Value) (cty.Value, hcl.Diagnostics) {
 	ctx, diags := e.Context(x, each)
 	if diags.HasErrors() {
 		return cty.DynamicVal, diags
@@ -355,7 +326,7 @@ func (e *Eval) evaluate(x hclsyntax.Expression, each cty.Value) (cty.Value, hcl.
 		}
 	}
 
-	return value.KeepQuestions(v, x, ctx), append(diags, more...)
+	return v, append(diags, more...)
 }
 
 // evaluateIn evaluates x after CheckSecrets. A panic of a library is an error.

@@ -64,7 +64,7 @@ func (e *Eval) readFile(path string) (cty.Value, error) {
 	a, ans, err := world.File.Ask(e.ctx, e.source, req)
 	switch {
 	case ans.Code() == fault.Unread:
-		return e.unreadValue(cty.String, "file "+path), nil
+		return cty.NilVal, &notRecorded{"file " + path}
 	case ans.Code() == fault.Absent:
 		return cty.NilVal, fmt.Errorf(
 			"there is no %[1]s on this machine; put it into the image, or ask first: fileexists(%[1]q)", path)
@@ -94,7 +94,7 @@ func (e *Eval) fileExists(path string) (cty.Value, error) {
 	_, ans, _ := world.File.Ask(e.ctx, e.source, req)
 	switch ans.Code() {
 	case fault.Unread:
-		return e.unreadValue(cty.Bool, "file "+path), nil
+		return cty.NilVal, &notRecorded{"file " + path}
 	case "", fault.Absent:
 		return cty.BoolVal(ans.Fault == nil), nil
 	}
@@ -114,7 +114,7 @@ func (e *Eval) readCredential(name string) (cty.Value, error) {
 	_, ans, err := world.Credential.Ask(e.ctx, e.source, req)
 	switch {
 	case ans.Code() == fault.Unread:
-		return e.unreadValue(cty.String, "credential "+name), nil
+		return cty.NilVal, &notRecorded{"credential " + name}
 	case err != nil:
 		return cty.NilVal, &MissingCredential{
 			Name:   name,
@@ -126,12 +126,13 @@ func (e *Eval) readCredential(name string) (cty.Value, error) {
 	return value.Credential(name), nil
 }
 
-// unreadValue returns the value for a question that is not in the recording.
-func (e *Eval) unreadValue(t cty.Type, question string) cty.Value {
-	*e.unread = append(*e.unread, question)
+// notRecorded is the error of a function whose answer the recording does not contain.
+type notRecorded struct{ what string }
 
-	return value.UnreadVal(t, question)
-}
+// IsUncaught implements value.Uncaught.
+func (*notRecorded) IsUncaught() bool { return true }
+
+func (n *notRecorded) Error() string { return "this recording does not contain " + n.what }
 
 // fileError returns why a file cannot be read, with its name once.
 func fileError(path string, a world.Answer) error {

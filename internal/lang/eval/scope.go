@@ -91,17 +91,39 @@ func (s Scope) Value(spec schema.Spec, x hclsyntax.Expression) (cty.Value, hcl.D
 	if spec.SeesReserved {
 		e = e.withOwnReserved()
 	}
-	v, diags := e.Value(x, s.each)
+	v, diags := s.evaluate(e, x)
+	if !diags.HasErrors() {
+		return v, diags
+	}
+
+	diags = s.classify(diags, x)
 	switch {
-	case diags.HasErrors() && spec.Soft && !s.e.Checking():
-		return cty.NullVal(spec.Type), toNotes(s.classify(diags, x))
-	case diags.HasErrors() && spec.Soft:
-		return cty.UnknownVal(spec.Type), toNotes(s.classify(diags, x))
-	case diags.HasErrors():
-		return cty.UnknownVal(spec.Type), s.classify(diags, x)
+	case !spec.Soft || origin.Code(diags) == fault.Unread:
+		return cty.UnknownVal(spec.Type), diags
+	case s.e.Checking():
+		return cty.UnknownVal(spec.Type), toNotes(diags)
+	}
+
+	return cty.NullVal(spec.Type), toNotes(diags)
+}
+
+// evaluate evaluates an expression of the block in e. What its recording does not contain is the only value of a machine
+// that is not known.
+func (s Scope) evaluate(e *Eval, x hclsyntax.Expression) (cty.Value, hcl.Diagnostics) {
+	v, diags := e.Value(x, s.each)
+	if !s.mayBeUnknown() && !diags.HasErrors() && !v.IsWhollyKnown() {
+		diags = append(diags, origin.NotRead(x.Range(), unknownValue))
 	}
 
 	return v, diags
+}
+
+const unknownValue = "a value that this expression needs. Serial numbers, UUIDs and MAC addresses are recorded by " +
+	"`prelet record --with-identity`"
+
+// mayBeUnknown reports whether the block may have unknown values.
+func (s Scope) mayBeUnknown() bool {
+	return s.e.isPartial || !s.each.IsKnown()
 }
 
 // items evaluates an object literal item by item. An item that fails for a null fact is left out, with a warning.
@@ -111,7 +133,6 @@ func (s Scope) items(
 	var diags hcl.Diagnostics
 	out := map[string]cty.Value{}
 	isUnknown := false
-	var unread []string // questions of keys
 
 	for _, item := range object.Items {
 		key, v, d := s.item(item)
@@ -123,7 +144,7 @@ func (s Scope) items(
 
 		name, ok := value.KeyText(key)
 		if !ok {
-			isUnknown, unread = true, append(unread, value.Questions(key)...)
+			isUnknown = true
 			continue
 		}
 		if _, duplicate := out[name]; duplicate {
@@ -133,7 +154,7 @@ func (s Scope) items(
 		out[name] = v
 	}
 	if isUnknown {
-		return value.Because(cty.UnknownVal(spec.Type), unread), diags
+		return cty.UnknownVal(spec.Type), diags
 	}
 
 	return cty.ObjectVal(out), diags
@@ -141,7 +162,7 @@ func (s Scope) items(
 
 // item evaluates one item of an object literal. The value of an item that fails is cty.NilVal.
 func (s Scope) item(item hclsyntax.ObjectConsItem) (key, v cty.Value, diags hcl.Diagnostics) {
-	key, diags = s.e.Value(item.KeyExpr, s.each)
+	key, diags = s.evaluate(s.e, item.KeyExpr)
 	diags = append(diags, value.CheckSecretKey(key, item.KeyExpr.Range())...)
 	if !diags.HasErrors() {
 		isText := !key.IsNull() && key.Type().IsPrimitiveType()
@@ -152,7 +173,7 @@ func (s Scope) item(item hclsyntax.ObjectConsItem) (key, v cty.Value, diags hcl.
 	}
 	if !diags.HasErrors() {
 		var d hcl.Diagnostics
-		v, d = s.e.Value(item.ValueExpr, s.each)
+		v, d = s.evaluate(s.e, item.ValueExpr)
 		diags = append(diags, d...)
 	}
 	if diags.HasErrors() {
@@ -241,7 +262,7 @@ func (e *Eval) evaluateCondition(x hclsyntax.Expression, each cty.Value) (isTrue
 		return false, false
 	}
 
-	plain, _, _ := value.Plain(v)
+	plain, _ := value.Plain(v)
 	b, err := convert.Convert(plain, cty.Bool) // as HCL does
 	if err != nil || !b.IsKnown() || b.IsNull() {
 		return false, false
@@ -295,7 +316,7 @@ func (e *Eval) indexKeys(object *hclsyntax.ObjectConsExpr) keyIndex {
 }
 
 func hasKey(v cty.Value, key string) bool {
-	plain, _, _ := value.Plain(v)
+	plain, _ := value.Plain(v)
 	if !plain.IsKnown() || plain.IsNull() {
 		return false
 	}

@@ -57,7 +57,8 @@ func (e *Eval) variable(v *lang.Variable) (cty.Value, hcl.Diagnostics) {
 		case err == nil:
 			return parseVariable(v, a)
 		case ans.Code() == fault.Unread:
-			return e.unreadVariable(v)
+			what := fmt.Sprintf("variable %q, which --var or --var-file can give", v.Name)
+			return cty.NilVal, hcl.Diagnostics{origin.NotRead(v.Range, what)}
 		case ans.Code() != fault.Absent:
 			why := strings.TrimSuffix(ans.Fault.Why, ".")
 			next := strings.TrimSuffix(ans.Fault.Next, ".")
@@ -167,19 +168,6 @@ func convertVariable(v *lang.Variable, val cty.Value, where string) (cty.Value, 
 	return converted, nil
 }
 
-// unreadVariable returns the value of a variable that a recording does not have. If the site has no value, a boot may
-// fail even if nothing uses the variable.
-func (e *Eval) unreadVariable(v *lang.Variable) (cty.Value, hcl.Diagnostics) {
-	question := "variable " + v.Name
-	unread := value.UnreadVal(v.Type, question)
-	if _, ok := e.site.Values[v.Name]; ok || v.Default != nil {
-		return unread, nil
-	}
-	what := fmt.Sprintf("whether variable %q has a value", v.Name)
-
-	return unread, hcl.Diagnostics{origin.NotRead(v.Range, what, []string{question})}
-}
-
 // validate applies the rules of a variable.
 func (e *Eval) validate(v *lang.Variable) (diags hcl.Diagnostics) {
 	for n, rule := range v.Rules {
@@ -205,8 +193,7 @@ func (e *Eval) validateSensitive(v *lang.Variable, n int) hcl.Diagnostics {
 	switch {
 	case ans.Code() == fault.Unread:
 		what := fmt.Sprintf("whether variable %q is valid", v.Name)
-		questions := []string{"validation of variable " + v.Name}
-		return hcl.Diagnostics{origin.NotRead(rule.Range, what, questions)}
+		return hcl.Diagnostics{origin.NotRead(rule.Range, what)}
 	case err != nil || !a.OK:
 		return hcl.Diagnostics{e.refuseValue(v, rule)}
 	}
@@ -221,7 +208,7 @@ func (e *Eval) validateRule(v *lang.Variable, rule lang.Rule) hcl.Diagnostics {
 		return diags
 	}
 
-	plain, _, _ := value.Plain(val)
+	plain, _ := value.Plain(val)
 	switch {
 	case !plain.IsKnown():
 	case plain.Type() != cty.Bool || plain.IsNull():
@@ -232,7 +219,7 @@ func (e *Eval) validateRule(v *lang.Variable, rule lang.Rule) hcl.Diagnostics {
 		)
 	case plain.False():
 		refused := e.refuseValue(v, rule)
-		if given, _, _ := value.Plain(e.vars[v.Name]); value.IsText(given) {
+		if given, _ := value.Plain(e.vars[v.Name]); value.IsText(given) {
 			shown := fmt.Sprintf("It is %q", given.AsString())
 			refused.Detail = stages.Sentence(refused.Detail, shown)
 		}
@@ -251,7 +238,7 @@ func (e *Eval) refuseValue(v *lang.Variable, rule lang.Rule) *hcl.Diagnostic {
 // ruleMessage returns the message of a rule, or its source where its value has a secret or cannot be known.
 func (e *Eval) ruleMessage(r lang.Rule) string {
 	v, diags := e.Value(r.Message, cty.NilVal)
-	plain, secrets, _ := value.Plain(v)
+	plain, secrets := value.Plain(v)
 	text, err := convert.Convert(plain, cty.String)
 	if diags.HasErrors() || len(secrets) > 0 || err != nil || !value.IsText(text) {
 		return e.Text(r.Message.Range())
@@ -298,11 +285,15 @@ func explainCall(d *hcl.Diagnostic, call hclsyntax.FunctionCallDiagExtra) {
 	}
 
 	var missing *MissingCredential
+	var unread *notRecorded
 	var panicked function.PanicError
 	switch err := call.FunctionCallError(); {
 	case errors.As(err, &missing):
 		d.Summary, d.Detail = "A credential is needed", missing.Error()
 		d.Extra = origin.Extra{Code: fault.CredentialMissing, Cause: missing}
+	case errors.As(err, &unread):
+		refused := origin.NotRead(hcl.Range{}, unread.what)
+		d.Summary, d.Detail, d.Extra = refused.Summary, refused.Detail, refused.Extra
 	case errors.As(err, &panicked): // cty's text has the stack
 		d.Detail = fmt.Sprintf("%s() failed unexpectedly (%v). Please report this.", name, panicked.Value)
 	}

@@ -126,7 +126,7 @@ func (w *walker) isFromDetectors(i *lang.Instance, c scope, key string) bool {
 		return false
 	}
 	v, _ := w.evaluate(a.Expr, c)
-	plain, _, _ := value.Plain(v)
+	plain, _ := value.Plain(v)
 	x, _ := value.ToGo(plain) // nil if a part is unknown
 	patterns, _ := x.([]any)
 
@@ -217,7 +217,7 @@ func (w *walker) addCandidateValue(c candidate) string {
 	}
 	w.addExpression("", c.x, c.scope, nil, 1)
 
-	plain, _, _ := value.Plain(v)
+	plain, _ := value.Plain(v)
 	switch {
 	case err != nil:
 		return "left it out: " + summary(err) + "."

@@ -32,14 +32,13 @@ type Evaluation struct {
 const (
 	IsNull      = "null"
 	IsUnknown   = "unknown"
-	IsUnread    = "unread"
 	IsSensitive = "sensitive"
 )
 
 // Hidden is a part of a value that is null, unknown or a secret.
 type Hidden struct {
 	Path  string `json:"path"`  // .gpus[0].model; "" for the whole value
-	State string `json:"state"` // null | unknown | unread | sensitive
+	State string `json:"state"` // null | unknown | sensitive
 	Why   string `json:"why,omitempty"`
 }
 
@@ -74,7 +73,7 @@ func Evaluate(p *boot.Plan, name string, text []byte, x hclsyntax.Expression) Ev
 
 // hasInfinity reports whether a number of a value is infinite, which neither JSON nor the language can write.
 func hasInfinity(v cty.Value) (found bool) {
-	plain, _, _ := value.Plain(v)
+	plain, _ := value.Plain(v)
 	_ = cty.Walk(plain, func(_ cty.Path, part cty.Value) (bool, error) { // the callback returns no error
 		isNumber := part.Type() == cty.Number && part.IsKnown() && !part.IsNull()
 		found = found || isNumber && part.AsBigFloat().IsInf()
@@ -121,12 +120,10 @@ type hider struct {
 // hide returns the text in place of a part of a value that must not or cannot be shown; "" for other parts. A
 // collection with a mark of its own is hidden as a whole.
 func (h *hider) hide(v cty.Value, at string) string {
-	secrets, unread := value.OwnMarks(v)
+	secrets := value.OwnSecrets(v)
 	switch {
 	case len(secrets) > 0:
 		return h.add(at, IsSensitive, "it contains "+strings.Join(secrets, ", "))
-	case len(unread) > 0:
-		return h.add(at, IsUnread, "this recording was never asked: "+strings.Join(unread, ", "))
 	case !v.IsKnown():
 		return h.add(at, IsUnknown, h.whyUnknown())
 	case v.IsNull():
@@ -144,7 +141,7 @@ func (h *hider) whyUnknown() string {
 		return "the run failed"
 	}
 
-	return "it depends on what is not known on this machine"
+	return "the recording does not contain it, or it is not known on this machine"
 }
 
 func (h *hider) add(at, state, why string) string {

@@ -2,7 +2,6 @@ package explain
 
 import (
 	"encoding/json"
-	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -15,7 +14,6 @@ import (
 )
 
 var actions = map[string]string{
-	"unread":  "known after boot: this recording was never asked",
 	"create":  "does not exist: it would be written",
 	"update":  "differs: it would be written",
 	"delete":  "it would be removed",
@@ -36,21 +34,9 @@ var purposes = map[string]string{
 	"identity":             "the identity of another machine",
 }
 
-// listFiles returns the changes of the plan and, with the action "unread", its files that it cannot compare.
-func listFiles(p *boot.Plan) []boot.Change {
-	out := slices.Clone(p.Changes)
-	for _, f := range p.Node.Files {
-		if slices.Contains(p.Unjudged, f.Path) {
-			out = append(out, boot.Change{File: f, Action: "unread"})
-		}
-	}
-
-	return out
-}
-
 // explainFile explains a file by its path.
 func (w *walker) explainFile(name string) (Explanation, bool) {
-	for _, c := range listFiles(w.plan) {
+	for _, c := range w.plan.Changes {
 		if c.File.Path == name {
 			return w.explainChange(c), true
 		}

@@ -103,7 +103,7 @@ func Items(p *boot.Plan) (out []Item) {
 	for _, field := range fields {
 		out = append(out, Item{Config, field})
 	}
-	for _, c := range listFiles(p) {
+	for _, c := range p.Changes {
 		if c.File.Kind != node.Missing || c.Action != "none" {
 			out = append(out, Item{File, c.File.Path})
 		}

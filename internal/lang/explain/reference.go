@@ -273,8 +273,8 @@ func (w *walker) addDevice(v cty.Value, p path, depth int) {
 // findDevice returns the path of a device in the outputs of the stages; nil if the object is not one.
 func (w *walker) findDevice(i *lang.Instance, device cty.Value) path {
 	out, _ := w.e.Output(i.Addr())
-	facts, _, _ := value.Plain(out)
-	device, _, _ = value.Plain(device)
+	facts, _ := value.Plain(out)
+	device, _ = value.Plain(device)
 	if !device.Type().IsObjectType() || !facts.IsKnown() || facts.IsNull() {
 		return nil
 	}

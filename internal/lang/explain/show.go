@@ -25,13 +25,10 @@ func (w *walker) show(v cty.Value) string {
 		return ""
 	}
 
-	secrets, unread := value.OwnMarks(v)
 	inside, _ := value.Open(v)
 	switch {
-	case len(secrets) > 0:
+	case len(value.OwnSecrets(v)) > 0:
 		return sensitive
-	case len(unread) > 0:
-		return "(not in this recording)"
 	case !inside.IsKnown():
 		return unknown
 	case inside.ContainsMarked() || !inside.IsWhollyKnown():

@@ -45,8 +45,6 @@ func (s *Step) setAnswer(e world.Entry, pointer string) {
 			a.Stale,
 			strings.TrimSuffix(a.Because, "."),
 		)
-	case a.Code() == fault.Unread:
-		why = "this recording was never asked"
 	case a.Fault != nil:
 		why = a.Name() + ": " + a.Why()
 		s.Answer.Pointer = ""

@@ -142,7 +142,7 @@ func (w *walker) addWhen(x hclsyntax.Expression, whose string, depth int) (isTru
 // evaluateCondition returns whether a condition is true, and whether that is known.
 func (w *walker) evaluateCondition(x hclsyntax.Expression, c scope) (isTrue, isKnown bool) {
 	v, err := w.evaluate(x, c)
-	plain, _, _ := value.Plain(v)
+	plain, _ := value.Plain(v)
 	if err != nil || !plain.IsKnown() {
 		return false, false
 	}

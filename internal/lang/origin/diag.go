@@ -14,10 +14,8 @@ type Extra struct {
 	Code   fault.Code
 	Origin string // the stage's address, where there is one
 	Cause  error
-	Unread []string // questions that the recording does not contain and that this place depends on
-	Note   bool     // purely informative: not an error for --strict either
-	Denied bool     // depends on what this user may not read; no recording is replayed
-	Item   string   // of the node that the message is about, as in label/KEY; "" for none
+	Note   bool   // purely informative: not an error for --strict either
+	Item   string // of the node that the message is about, as in label/KEY; "" for none
 }
 
 // Error returns an error diagnostic. detail contains the reason and the next step. A zero range means that there is no
@@ -39,36 +37,20 @@ func Note(c fault.Code, at hcl.Range, summary, detail string, args ...any) *hcl.
 	return d
 }
 
-// NotRead returns a warning that a place of the site depends on something that the recording does not contain.
-func NotRead(at hcl.Range, what string, questions []string) *hcl.Diagnostic {
-	d := newDiagnostic(
-		hcl.DiagWarning, fault.Unread, at, "Not in this recording",
-		"%s depends on what the recording was never asked: %s. The plan is not complete. "+
-			"Record again with this site, or ask for what was withheld.",
-		[]any{what, strings.Join(questions, ", ")},
-	)
-	d.Extra = Extra{Code: fault.Unread, Unread: questions}
-
-	return d
+// NotRead returns the error for a place of the site that needs what the recording does not contain.
+func NotRead(at hcl.Range, what string) *hcl.Diagnostic {
+	return Error(fault.Unread, at, "Not in this recording", "This recording does not contain %s. %s.", what, RecordAgain)
 }
 
-// MayNotRead returns a warning that a place of the site depends on something that this user may not read: the plan
-// continues without it and is not complete.
+// RecordAgain is the next step where a recording lacks an answer.
+const RecordAgain = "Record again with this site"
+
+// MayNotRead returns the error for a place of the site that needs what this user may not read.
 func MayNotRead(at hcl.Range, what, why string) *hcl.Diagnostic {
-	d := newDiagnostic(
-		hcl.DiagWarning, fault.Unread, at, "This user may not look",
-		"%s depends on what this user may not read: %s. The plan is not complete. Run it as root.",
-		[]any{what, strings.TrimSuffix(why, ".")},
+	return Error(
+		fault.Unread, at, "This user may not look",
+		"This user may not read %s: %s. Run it as root.", what, strings.TrimSuffix(why, "."),
 	)
-	d.Extra = Extra{Code: fault.Unread, Unread: []string{what}, Denied: true}
-
-	return d
-}
-
-// IsDenied reports whether a diagnostic is one of MayNotRead.
-func IsDenied(d *hcl.Diagnostic) bool {
-	e, ok := d.Extra.(Extra)
-	return ok && e.Denied
 }
 
 // Replaced returns a note that an item of the base was replaced. The caller that looks for it compares the item.

@@ -12,6 +12,7 @@ import (
 	"github.com/zclconf/go-cty/cty/function/stdlib"
 
 	"github.com/prelet/prelet/internal/lang/eval"
+	"github.com/prelet/prelet/internal/lang/origin"
 	"github.com/prelet/prelet/internal/lang/value"
 )
 
@@ -35,7 +36,7 @@ func (f *File) Check(a Assert, scope eval.Outside) *Failure {
 		return failed
 	}
 
-	plain, secrets, unread := value.Plain(v)
+	plain, secrets := value.Plain(v)
 	isBool := plain.Type() == cty.Bool
 	switch {
 	case len(secrets) > 0:
@@ -43,8 +44,8 @@ func (f *File) Check(a Assert, scope eval.Outside) *Failure {
 		failed.Message = "A test cannot read the content of a credential."
 	case !plain.IsKnown():
 		failed.Summary = "The condition is not known"
-		failed.Message = "It depends on what the recording was never asked: " + strings.Join(unread, ", ") +
-			". Record again with this site, or give the answer in the run."
+		failed.Message = "It needs what the recording does not contain. " + origin.RecordAgain +
+			". Or give the answer in the run."
 	case !isBool || plain.IsNull():
 		failed.Summary = "The condition is not true or false"
 		failed.Message = "It is " + Format(plain) + "."
@@ -66,7 +67,7 @@ func (f *File) message(a Assert, scope eval.Outside) string {
 	}
 
 	v, diags := scope.Value(a.Message)
-	plain, secrets, _ := value.Plain(v)
+	plain, secrets := value.Plain(v)
 	text, err := convert.Convert(plain, cty.String)
 	if diags.HasErrors() || err != nil || len(secrets) > 0 || !value.IsText(text) {
 		return f.text(a.Message)
@@ -121,7 +122,7 @@ func (f *File) findFalse(x hclsyntax.Expression, scope eval.Outside) hclsyntax.E
 }
 
 func isFalse(v cty.Value) bool {
-	plain, _, _ := value.Plain(v)
+	plain, _ := value.Plain(v)
 	b, err := convert.Convert(plain, cty.Bool)
 
 	return err == nil && b.IsKnown() && !b.IsNull() && b.False()
@@ -171,7 +172,7 @@ func Format(v cty.Value) string {
 		return text
 	}
 
-	plain, _, _ := value.Plain(v)
+	plain, _ := value.Plain(v)
 	if isPage(plain) {
 		return plain.AsString()
 	}
@@ -190,8 +191,8 @@ func formatPair(a, b cty.Value) (string, string) {
 		return textA, textB
 	}
 
-	plainA, _, _ := value.Plain(a)
-	plainB, _, _ := value.Plain(b)
+	plainA, _ := value.Plain(a)
+	plainB, _ := value.Plain(b)
 	textA = Format(plainA)
 	textB = Format(plainB)
 	switch {
@@ -209,12 +210,10 @@ func formatPair(a, b cty.Value) (string, string) {
 // describeHidden returns the text in place of a value with a secret or without an answer. isHidden is false for
 // any other value.
 func describeHidden(v cty.Value) (text string, isHidden bool) {
-	plain, secrets, unread := value.Plain(v)
+	plain, secrets := value.Plain(v)
 	switch {
 	case len(secrets) > 0:
 		return "(sensitive)", true
-	case !plain.IsWhollyKnown() && len(unread) > 0:
-		return "(not in this recording)", true
 	case !plain.IsWhollyKnown():
 		return "(unknown)", true
 	}

@@ -1,4 +1,4 @@
-// Package value extends cty with the values of a site's language: marks for secrets and for unread questions,
+// Package value extends cty with the values of a site's language: marks for secrets,
 // placeholders for credentials, absent values, bounded decoders, the functions, and the redactor of all output.
 // Packages that evaluate or print values use it. It must not read files, the clock, the network or the environment,
 // and has no state.

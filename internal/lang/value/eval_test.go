@@ -22,9 +22,8 @@ func evaluateWith(t testing.TB, src string, vars map[string]cty.Value, opts Opti
 	if diags := CheckSecrets(e, ctx); diags.HasErrors() {
 		return cty.DynamicVal, diags
 	}
-	v, diags := e.Value(ctx)
 
-	return KeepQuestions(v, e, ctx), diags
+	return e.Value(ctx)
 }
 
 func parse(t testing.TB, src string) hclsyntax.Expression {
@@ -49,16 +48,4 @@ func must(t testing.TB, src string, vars map[string]cty.Value) cty.Value {
 		t.Fatalf("%s: got %s, want no error", src, diags)
 	}
 	return v
-}
-
-// A reference alone has the questions of what it refers to, each at its own part.
-func TestKeepQuestionsOfReference(t *testing.T) {
-	facts := cty.ObjectVal(map[string]cty.Value{
-		"serial": UnreadVal(cty.String, "the serial number"),
-		"uuid":   UnreadVal(cty.String, "the uuid"),
-	})
-	got, _ := evaluate(t, "facts", map[string]cty.Value{"facts": facts})
-	if !got.RawEquals(facts) {
-		t.Errorf("got %#v, want %#v", got, facts)
-	}
 }

@@ -24,7 +24,7 @@ func toGo(v cty.Value, path cty.Path) (any, error) {
 	t := v.Type()
 	switch {
 	case v.IsMarked():
-		return nil, path.NewErrorf("a marked value (sensitive or unread) cannot be used here")
+		return nil, path.NewErrorf("a marked value (sensitive) cannot be used here")
 	case !v.IsKnown():
 		return nil, path.NewErrorf("the value is not known")
 	case v.IsNull():

@@ -50,7 +50,7 @@ func IsText(v cty.Value) bool {
 // KeyText returns a value as a key of an object, or the index of an element in decimal. ok is false for null, for what
 // is not known, and for a collection.
 func KeyText(v cty.Value) (key string, ok bool) {
-	plain, _, _ := Plain(v)
+	plain, _ := Plain(v)
 	text, err := convert.Convert(plain, cty.String)
 	if err != nil || !IsText(text) {
 		return "", false

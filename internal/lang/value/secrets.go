@@ -35,7 +35,7 @@ func CheckSecrets(e hclsyntax.Expression, ctx *hcl.EvalContext) hcl.Diagnostics 
 		for _, o := range dependentOperands(e) {
 			find := Secrets
 			if o.isContainer {
-				find = secretsOfContainer
+				find = OwnSecrets
 			}
 			refuse(o.user, o.expr, ctx, find)
 		}
@@ -72,14 +72,6 @@ func refusal(user string, secrets []string, at hcl.Range) *hcl.Diagnostic {
 		Subject: at.Ptr(),
 		Extra:   sensitiveExtra{},
 	}
-}
-
-// secretsOfContainer returns the names of the credentials that the names and the number of a value's elements may
-// depend on: not those in its elements.
-func secretsOfContainer(v cty.Value) []string {
-	_, marks := v.Unmark()
-
-	return Secrets(cty.True.WithMarks(marks))
 }
 
 // secretsOfSets returns the names of the credentials in the sets of v. A set compares and sorts its elements.
@@ -204,6 +196,6 @@ func Secrets(v cty.Value) []string {
 	if v == cty.NilVal || !containsMarks(v) {
 		return nil
 	}
-	_, secrets, _ := Plain(v)
+	_, secrets := Plain(v)
 	return secrets
 }

@@ -66,7 +66,7 @@ func TestSecretsInLoopsAndSets(t *testing.T) {
 		`lookup({ a = { b = sec } }, "c", null)`:       `null`,
 		`[for x in ["a"] : "${upper(x)}" if x != "b"]`: `["A"]`,
 	} {
-		got, _, _ := Plain(must(t, src, vars))
+		got, _ := Plain(must(t, src, vars))
 		if !got.RawEquals(must(t, want, nil)) {
 			t.Errorf("%s: got %#v, want %s", src, got, want)
 		}

@@ -27,13 +27,8 @@ type Text struct {
 // TextOf returns v as text: a known string, or a value that converts to one. Null, unknown values and placeholders
 // without a mark are errors.
 func TextOf(v cty.Value) (Text, error) {
-	plain, secrets, unread := Plain(v)
+	plain, secrets := Plain(v)
 	switch {
-	case !plain.IsKnown() && len(unread) > 0:
-		return Text{}, fmt.Errorf(
-			"the text is not known: the recording was never asked for %s",
-			quoteNames(unread),
-		)
 	case !plain.IsKnown():
 		return Text{}, errors.New("the text is not known")
 	case plain.IsNull():

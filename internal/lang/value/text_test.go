@@ -77,7 +77,7 @@ func TestText(t *testing.T) {
 		t.Errorf("TextOf 5: got %q, %v; want 5", n.Template(), err)
 	}
 	for want, v := range map[string]cty.Value{
-		`never asked for "file a"`: UnreadVal(cty.String, "file a"), "not known": cty.UnknownVal(cty.String), "is null": cty.NullVal(cty.String),
+		"not known": cty.UnknownVal(cty.String), "is null": cty.NullVal(cty.String),
 		"text is needed, not": cty.EmptyObjectVal, "did not make": cty.StringVal(makePlaceholder(opCredential, "x")), "did not make ": cty.StringVal(makePlaceholder(opCredential, "x")).Mark(Secret{"y"}),
 	} {
 		if text, err := TextOf(v); err == nil || !strings.Contains(err.Error(), strings.TrimSpace(want)) {

@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/prelet/prelet/internal/boot"
-	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang/origin"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/world"
@@ -15,72 +14,25 @@ import (
 // over the same recording. The disk does not count, so whether the kubelet is restarted is not known.
 func NewEffectAgainst(source string, old, planned *boot.Plan, r *world.Recording) Effect {
 	own := newNames(planned, r)
-	before := listSiteMessages(old, own)
-	after := listSiteMessages(planned, own)
+	before := listMessages(old.Diagnostics, own)
+	after := listMessages(planned.Diagnostics, own)
 	e := Effect{Source: source, Node: findNodeName(planned)}
 
 	e.Changes = compareMessages(before, after)
 	isOldKnown := origin.Code(old.Diagnostics) == ""
-	if isOldKnown && isRendered(old) && isRendered(planned) {
+	if isOldKnown && planned.Complete {
 		e.Changes = append(e.Changes, compareItems(listNode(old), listNode(planned))...)
 		e.compareFiles(old, planned, own)
-		e.doubt(old, planned)
 	}
 	e.Messages = slices.DeleteFunc(slices.Clone(after), func(m Message) bool {
 		isError := m.Severity == "error"
 		return !isError && slices.ContainsFunc(before, m.hasCode)
 	})
 	e.Waits = isWaiting(planned, e.Changes)
-	isKnown := isKnownApartFromDisk(planned) && (isKnownApartFromDisk(old) || !isOldKnown)
-	e.finish(planned, own, isKnown)
+	e.finish(planned, own)
 	e.Degraded = e.Degraded && len(old.Degraded) == 0
 
 	return e
-}
-
-// isKnownApartFromDisk reports whether a plan lacks no answer but the present state of files, as with a new file in the
-// site: that does not count here.
-func isKnownApartFromDisk(p *boot.Plan) bool {
-	return p.Complete || isRendered(p) && !slices.ContainsFunc(p.Unread, func(u boot.Unread) bool {
-		return !strings.HasPrefix(u.Question, string(world.KindTarget)+" ")
-	})
-}
-
-// listSiteMessages returns the messages of a plan without those about answers that do not count.
-func listSiteMessages(p *boot.Plan, own names) []Message {
-	all := listMessages(p.Diagnostics, own)
-	if !isKnownApartFromDisk(p) {
-		return all
-	}
-
-	return slices.DeleteFunc(all, func(m Message) bool {
-		return m.Code == string(fault.Unread)
-	})
-}
-
-// isRendered reports whether a plan came as far as its files. It did not if the recording lacks the answer of a gather
-// stage.
-func isRendered(p *boot.Plan) bool {
-	return p.Complete || len(p.Node.Files) > 0
-}
-
-// doubt turns changes into unknown ones where a plan is not complete: what a plan lacks may be there on the node.
-// Diagnostics that it lacks are left out.
-func (e *Effect) doubt(old, planned *boot.Plan) {
-	isOldKnown := isKnownApartFromDisk(old)
-	isPlannedKnown := isKnownApartFromDisk(planned)
-	var kept []Change
-	for _, c := range e.Changes {
-		isDoubtful := c.Action == "delete" && !isPlannedKnown || c.Action == "create" && !isOldKnown
-		switch {
-		case !isDoubtful:
-			kept = append(kept, c)
-		case c.Kind != "diagnostic":
-			c.Action = "unknown"
-			kept = append(kept, c)
-		}
-	}
-	e.Changes = kept
 }
 
 func (m Message) hasCode(other Message) bool { return m.Code == other.Code }

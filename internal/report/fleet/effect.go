@@ -22,7 +22,7 @@ type State string
 // The states, in the order in which groups are printed.
 const (
 	Changed   State = "changed"
-	Unknown   State = "unknown"   // the recording lacks an answer, so there may be other changes
+	Unknown   State = "unknown"   // the recording lacks an answer, so there is no plan
 	Unchanged State = "unchanged" // complete, without a change
 	Failed    State = "failed"
 )
@@ -31,7 +31,7 @@ const (
 type Change struct {
 	Kind   string `json:"kind"` // label | taint | flag | config | file | activation | diagnostic
 	Name   string `json:"name"`
-	Action string `json:"action"` // create | update | delete | restore | unknown
+	Action string `json:"action"` // create | update | delete | restore
 	From   string `json:"from,omitempty"`
 	To     string `json:"to,omitempty"`
 	Diff   string `json:"diff,omitempty"` // of a file: its changed lines
@@ -102,9 +102,8 @@ func FailedToRead(source string, err error) Effect {
 	}
 }
 
-// finish sorts changes, replaces the machine's own values, and adds what a plan reports. isKnown is false where there
-// may be other changes.
-func (e *Effect) finish(p *boot.Plan, own names, isKnown bool) {
+// finish sorts changes, replaces the machine's own values, and adds what a plan reports.
+func (e *Effect) finish(p *boot.Plan, own names) {
 	e.Degraded = len(p.Degraded) > 0
 	for _, a := range p.Assumed {
 		e.Assumed = append(e.Assumed, Assumed{
@@ -116,6 +115,9 @@ func (e *Effect) finish(p *boot.Plan, own names, isKnown bool) {
 	e.Code = origin.Code(p.Diagnostics)
 	if e.Code != "" {
 		e.State = Failed
+		if e.Code == fault.Unread { // of the recording, not of the site
+			e.State, e.Code = Unknown, ""
+		}
 		e.Changes = nil // a plan that failed is known up to its first error only
 		e.Reason = describeFailure(p.Diagnostics)
 
@@ -132,13 +134,9 @@ func (e *Effect) finish(p *boot.Plan, own names, isKnown bool) {
 	}
 	e.Changes = sortedChanges(e.Changes)
 
-	switch {
-	case !isKnown:
-		e.State = Unknown
-	case len(e.Changes) == 0:
+	e.State = Changed
+	if len(e.Changes) == 0 {
 		e.State = Unchanged
-	default:
-		e.State = Changed
 	}
 }
 

@@ -25,12 +25,9 @@ func NewEffect(source string, p *boot.Plan, r *world.Recording) Effect {
 			e.hide(c.File.Path, c.File.Text.Template(), own)
 		}
 	}
-	for _, path := range p.Unjudged {
-		e.Changes = append(e.Changes, Change{Kind: "file", Name: path, Action: "unknown"})
-	}
 	e.Waits = isWaiting(p, e.Changes)
 	e.Restarts = p.Restart.Needed
-	e.finish(p, own, p.Complete)
+	e.finish(p, own)
 
 	return e
 }

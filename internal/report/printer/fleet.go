@@ -161,7 +161,6 @@ var signs = map[string]string{
 	"keep":    "=",
 	"none":    " ",
 	"restore": "<",
-	"unknown": "?",
 	"update":  "~",
 }
 

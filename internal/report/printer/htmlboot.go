@@ -104,8 +104,6 @@ func bootState(v BootView) string {
 		return v.Status.State
 	case v.Plan.Diagnostics.HasErrors():
 		return report.Failed
-	case !v.Plan.Complete:
-		return "unknown"
 	}
 
 	return "planned"
@@ -163,11 +161,6 @@ func bootMessages(v BootView) (out []htmlMessage, err error) {
 		text, failed := part("assumed", a)
 		err = cmp.Or(err, failed)
 		add("note", "", "Assumed: "+text)
-	}
-	for _, u := range v.Plan.Unread {
-		text, failed := part("unread", u)
-		err = cmp.Or(err, failed)
-		add("warning", "", "Unread: "+text)
 	}
 
 	severities := []string{"error", "warning", "note"}

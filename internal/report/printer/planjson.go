@@ -35,8 +35,6 @@ type planDocument struct {
 	Generation    int             `json:"generation"`
 	Degraded      []boot.Degraded `json:"degraded"`
 	Assumed       []boot.Assumed  `json:"assumed,omitempty"` // answers of a rehearsal that are not the node's
-	Unread        []boot.Unread   `json:"unread,omitempty"`
-	Unjudged      []string        `json:"unjudged,omitempty"` // files whose change depends on an unread answer
 	// Identity is the one of another machine on this disk, which is set aside.
 	Identity    *identityDocument `json:"identity,omitempty"`
 	Node        nodeDocument      `json:"node"`
@@ -130,8 +128,6 @@ func PlanJSON(w io.Writer, v View) error {
 		Generation:    v.Generation,
 		Degraded:      orEmpty(p.Degraded),
 		Assumed:       p.Assumed,
-		Unread:        p.Unread,
-		Unjudged:      p.Unjudged,
 		Node:          newNodeDocument(p),
 		Files:         []fileDocument{},
 		Units:         []unitDocument{},

@@ -25,7 +25,6 @@ func PlanText(w io.Writer, v View, s Style) error {
 		"file":     s.fileLine,
 		"hasDiff":  hasDiff,
 		"headed":   s.headed,
-		"places":   countUnread,
 		"reserved": reservedRows,
 		"rows":     s.itemLines,
 		"sections": func() []section { return s.listItems(v.Plan) },
@@ -202,19 +201,6 @@ func hasDiff(c boot.Change) bool {
 	isSecret := len(c.File.Text.Secrets()) > 0
 
 	return isShown && !isSecret && c.File.Kind == node.Regular && c.Old.Uncompared == ""
-}
-
-// countUnread returns how many places of a plan depend on what is unread; "" for none.
-func countUnread(p *boot.Plan) string {
-	places := map[string]bool{}
-	for _, u := range p.Unread {
-		places[u.Where] = true
-	}
-	if len(places) == 0 {
-		return ""
-	}
-
-	return Count(len(places), "place")
 }
 
 // headed returns a text after a bold word, over several lines where it is long.

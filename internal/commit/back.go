@@ -72,8 +72,8 @@ func readInPlace(s *generation.Store) (out inPlace, err error) {
 	return out, err
 }
 
-// RollBack rolls back by hand, and returns the generation whose contents are in place. to is a generation, NewestGood, or
-// 0 for the state before prelet. An interrupted change is finished first.
+// RollBack rolls back by hand, and returns the generation whose contents are in place. to is a generation, NewestGood,
+// or 0 for the state before prelet. An interrupted change is finished first.
 func (r *Run) RollBack(ctx context.Context, to int) (goal int) {
 	if _, err := r.Machine.Enter(ctx, activation.Entry{On: activation.OnFinish}); err != nil {
 		r.endBroken(ctx, fmt.Errorf("recovering what an interrupted run left: %w", err))
@@ -109,8 +109,8 @@ func (r *Run) RollBack(ctx context.Context, to int) (goal int) {
 	return e.to
 }
 
-// RollBackBelowRoot rolls back by hand below a root, where no unit runs. It returns the new generation and the one whose
-// contents it has.
+// RollBackBelowRoot rolls back by hand below a root, where no unit runs. It returns the new generation and the one
+// whose contents it has.
 func RollBackBelowRoot(s *generation.Store, to int) (gen, goal int, err error) {
 	if _, err := s.Recover(); err != nil {
 		return 0, 0, err

@@ -194,8 +194,8 @@ func rules() []Rule {
 				module + "plugins/cmd/...",
 			},
 			Direct: true,
-			Reason: "prelet may import only plugins/contract, which is plain Go, and plugins/sandbox: the protocol is for " +
-				"prelet-detect, and a detector is a process of its own",
+			Reason: "prelet may import only plugins/contract, which is plain Go, and plugins/sandbox: the protocol " +
+				"is for prelet-detect, and a detector is a process of its own",
 		},
 		{
 			Packages: []string{"cmd/prelet"},

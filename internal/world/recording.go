@@ -399,9 +399,9 @@ func (q Question) alike() string {
 }
 
 // Withhold removes serial numbers, asset tags, WWNs, uuids, machine ids, MAC addresses and GUIDs from the facts, and
-// IPv6 addresses that are made of these. The answer lists the places, which are unknown in a replay. In answers of detectors
-// it removes attributes, facts and labels with such names, and texts like a MAC address. Interface names that are
-// made of one (enx02005e005301) become others (enx-1), unless they are in the site.
+// IPv6 addresses that are made of these. The answer lists the places, which are unknown in a replay. In answers of
+// detectors it removes attributes, facts and labels with such names, and texts like a MAC address. Interface names that
+// are made of one (enx02005e005301) become others (enx-1), unless they are in the site.
 func (r *Recording) Withhold() error {
 	x, err := newAnonymous(r)
 	if err != nil {

@@ -37,9 +37,9 @@ type Entry struct {
 //     running on the mixed files: if that kubelet does not stop or systemd does not answer, it changes nothing and
 //     returns fault.Interrupted. With no interrupted change it only removes the staged files of a commit that never
 //     happened.
-//   - OnChange commits a change and starts the kubelet on it. Outcome.Committed is also set with an error: then the code
-//     is fault.Interrupted, or fault.NeedsPerson from the Store, and OnFinish finishes the change. Inside prelet.service
-//     the verdict is Pending. Elsewhere it is waited for.
+//   - OnChange commits a change and starts the kubelet on it. Outcome.Committed is also set with an error: then the
+//     code is fault.Interrupted, or fault.NeedsPerson from the Store, and OnFinish finishes the change. Inside
+//     prelet.service the verdict is Pending. Elsewhere it is waited for.
 //   - OnResume continues with the generation in place when nothing has to change or nothing may change (the plan is
 //     held, the site is gone). It opens the gate, makes sure that a kubelet which waits for the gate starts, and judges
 //     the generation if it has no verdict yet. If the generation is good and the gate is open, it changes nothing.
@@ -49,15 +49,15 @@ type Entry struct {
 //   - OnFailed follows a run that failed before its commit. The kubelet may start on the generation in place if that is
 //     complete and good, or complete, not judged yet and the node has joined: a typo must not stop a fleet at its next
 //     reboot. Otherwise the gate stays shut, and HeldBack has the reason.
-//   - OnNoSite is of a node without a site. If there never was a generation, prelet is not in use and the kubelet starts
-//     unchanged; otherwise it is OnFailed.
+//   - OnNoSite is of a node without a site. If there never was a generation, prelet is not in use and the kubelet
+//     starts unchanged; otherwise it is OnFailed.
 //   - OnOff opens the gate on the generation in place, judged or not, and on 0 when there never was one. It starts
 //     nothing.
 //   - OnRollback replaces the generation in place with the contents of an earlier one, by hand. The caller holds the
 //     plan. A rollback that removes a state file of the kubelet's managers is refused while pods may use the CPUs or
 //     memory in it, as in a run (fault.CannotWrite).
-//   - OnVerify is what prelet-verify.service runs. Each start and each crash of the kubelet triggers it while there is a
-//     journal or no gate. It opens a lost gate and judges a generation that awaits a verdict.
+//   - OnVerify is what prelet-verify.service runs. Each start and each crash of the kubelet triggers it while there is
+//     a journal or no gate. It opens a lost gate and judges a generation that awaits a verdict.
 //
 // The lock is held. OnResume, OnUnchanged, OnOff and OnVerify finish an interrupted change first.
 func (m *Machine) Enter(ctx context.Context, e Entry) (Outcome, error) {

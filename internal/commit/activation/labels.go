@@ -247,7 +247,8 @@ func (p Plan) labelChanges(n kubelet.Node) (out []kubelet.LabelChange) {
 	return out
 }
 
-// labelPatch returns the changes that a node makes itself: those of planned labels that the kubelet updates are left out.
+// labelPatch returns the changes that a node makes itself: those of planned labels that the kubelet updates are left
+// out.
 func (p Plan) labelPatch(n kubelet.Node) []kubelet.LabelChange {
 	return slices.DeleteFunc(p.labelChanges(n), func(c kubelet.LabelChange) bool {
 		return !c.Remove && kubelet.FollowsRestart(c.Key)

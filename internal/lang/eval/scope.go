@@ -107,8 +107,8 @@ func (s Scope) Value(spec schema.Spec, x hclsyntax.Expression) (cty.Value, hcl.D
 	return cty.NullVal(spec.Type), toNotes(diags)
 }
 
-// evaluate evaluates an expression of the block in e. What its recording does not contain is the only value of a machine
-// that is not known.
+// evaluate evaluates an expression of the block in e. What its recording does not contain is the only value of a
+// machine that is not known.
 func (s Scope) evaluate(e *Eval, x hclsyntax.Expression) (cty.Value, hcl.Diagnostics) {
 	v, diags := e.Value(x, s.each)
 	if !s.mayBeUnknown() && !diags.HasErrors() && !v.IsWhollyKnown() {

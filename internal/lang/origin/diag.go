@@ -39,7 +39,9 @@ func Note(c fault.Code, at hcl.Range, summary, detail string, args ...any) *hcl.
 
 // NotRead returns the error for a place of the site that needs what the recording does not contain.
 func NotRead(at hcl.Range, what string) *hcl.Diagnostic {
-	return Error(fault.Unread, at, "Not in this recording", "This recording does not contain %s. %s.", what, RecordAgain)
+	const text = "This recording does not contain %s. %s."
+
+	return Error(fault.Unread, at, "Not in this recording", text, what, RecordAgain)
 }
 
 // RecordAgain is the next step where a recording lacks an answer.

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -64,14 +65,20 @@ func (e *Env) follow(ctx context.Context, h *Host, args []string) error {
 	if err := h.createRunDir(); err != nil {
 		return err
 	}
-	name := filepath.Join(h.RunDir, requestPrefix+rand.Text()[:8])
-	socket, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: name, Net: "unixpacket"})
+	folder, err := os.Open(h.RunDir)
+	if err != nil {
+		return failure(fault.CannotWrite, "%s", err)
+	}
+	defer folder.Close()
+	name := requestPrefix + rand.Text()[:8]
+	socket, err := net.ListenUnix("unixpacket", socketIn(folder, name))
 	if err == nil {
 		defer socket.Close() // and removes the file
-		err = os.Chmod(name, 0o600)
+		err = os.Chmod(filepath.Join(h.RunDir, name), 0o600)
 	}
 	if err != nil {
-		return failure(fault.CannotWrite, "%s; prelet changes a node as root only", err)
+		return failure(fault.CannotWrite, "a socket in %s: %s; prelet changes a node as root only",
+			h.RunDir, err)
 	}
 
 	isTaken := make(chan struct{})
@@ -111,6 +118,12 @@ func (e *Env) follow(ctx context.Context, h *Host, args []string) error {
 		result,
 		ApplyUnit,
 	)
+}
+
+// socketIn returns the address of a socket in a folder. It goes over the folder's descriptor, as an address has at most
+// 107 bytes.
+func socketIn(folder *os.File, name string) *net.UnixAddr {
+	return &net.UnixAddr{Name: fmt.Sprintf("/proc/self/fd/%d/%s", folder.Fd(), name), Net: "unixpacket"}
 }
 
 // handOver waits for the unit, hands it a command line with this process's output, and returns how the command ended.
@@ -165,7 +178,12 @@ func (e *Env) serveAll(h *Host) error {
 
 // serveOne serves a request. It reports false if the process that asked has ended.
 func (e *Env) serveOne(name string) (code fault.Code, isServed bool) {
-	asker, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: name, Net: "unixpacket"})
+	folder, err := os.Open(filepath.Dir(name))
+	if err != nil {
+		return "", false
+	}
+	defer folder.Close()
+	asker, err := net.DialUnix("unixpacket", nil, socketIn(folder, filepath.Base(name)))
 	if err != nil {
 		return "", false
 	}

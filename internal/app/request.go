@@ -65,7 +65,7 @@ func (e *Env) follow(ctx context.Context, h *Host, args []string) error {
 	if err := h.createRunDir(); err != nil {
 		return err
 	}
-	folder, err := os.Open(h.RunDir)
+	folder, err := os.OpenFile(h.RunDir, unix.O_DIRECTORY, 0)
 	if err != nil {
 		return failure(fault.CannotWrite, "%s", err)
 	}
@@ -178,7 +178,7 @@ func (e *Env) serveAll(h *Host) error {
 
 // serveOne serves a request. It reports false if the process that asked has ended.
 func (e *Env) serveOne(name string) (code fault.Code, isServed bool) {
-	folder, err := os.Open(filepath.Dir(name))
+	folder, err := os.OpenFile(filepath.Dir(name), unix.O_DIRECTORY, 0)
 	if err != nil {
 		return "", false
 	}

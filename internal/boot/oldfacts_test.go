@@ -24,7 +24,7 @@ func TestRecordingOlderThanAFact(t *testing.T) {
 			t,
 			afterDetectors+"stage \"label\" \"x\" {\n  labels = { \"example.com/x\" = slug("+text+") }\n}\n",
 		)
-		p := Run(context.Background(), s, Options{Source: detectorWorld(t, *makeMachine(1, 2, 4<<30), nil, nil)})
+		p := Run(context.Background(), s, Options{Source: detectorWorld(t, *makeBareVM(), nil, nil)})
 		if !p.Complete || p.Hash == "" {
 			t.Fatalf("%s: got %s\nwant a complete plan", text, showDiagnostics(p.Diagnostics))
 		}

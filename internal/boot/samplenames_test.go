@@ -7,7 +7,20 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/prelet/prelet/internal/world"
 )
+
+// makeBareVM returns the facts of a small machine without devices.
+func makeBareVM() *world.Facts { return findSample("bare VM") }
+
+// findSample returns the facts of a sample machine.
+func findSample(name string) *world.Facts {
+	all := SampleMachines()
+	i := slices.IndexFunc(all, func(m SampleMachine) bool { return m.Name == name })
+
+	return all[i].Facts
+}
 
 // TestSampleNames wants of each text that a vendor or a person chooses a sample machine on which it is invalid as a label:
 // else a site that puts it into a label is valid, and fails on a real machine.

@@ -169,7 +169,7 @@ func TestEverySlot(t *testing.T) {
 		case q.Kind == world.KindCredential && strings.Contains(q.Args, "absent"):
 			return world.Failure(fault.Absent, "not there", "")
 		case q.Kind == world.KindHardware:
-			return world.Hardware.Answer(*makeNullFacts())
+			return world.Hardware.Answer(*findSample("null facts"))
 		}
 		return answerAsUsual(q, nil)
 	})

@@ -54,9 +54,11 @@ func (a *cli) printCommands(f func(io.Writer) error) error {
 }
 
 func (a *cli) printRedacted(to io.Writer, f func(io.Writer) error) error {
-	w := a.secrets().Writer(to)
-	if err := f(w); err != nil {
+	var b bytes.Buffer
+	if err := f(&b); err != nil {
 		return err
 	}
-	return w.Close()
+	_, err := io.WriteString(to, a.redact(b.String()))
+
+	return err
 }

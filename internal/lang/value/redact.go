@@ -2,7 +2,6 @@ package value
 
 import (
 	"bytes"
-	"io"
 	"slices"
 	"strings"
 	"sync"
@@ -24,10 +23,8 @@ type Redactor struct {
 
 	mu    sync.RWMutex
 	known map[string]bool
-	all   []string
 	forms *forms
 	long  *forms // of secrets that are long enough for Holds
-	held  []string
 }
 
 // NewRedactor returns a redactor without secrets.
@@ -48,7 +45,7 @@ func (r *Redactor) NewChild() *Redactor {
 	return child
 }
 
-// Add adds a secret, also for writers that exist already.
+// Add adds a secret.
 func (r *Redactor) Add(secret []byte) {
 	if r.parent != nil {
 		r.parent.Add(secret)
@@ -59,169 +56,92 @@ func (r *Redactor) Add(secret []byte) {
 	if r.known[string(secret)] { // each part of a run that reads a credential adds it
 		return
 	}
-	r.known[string(secret)] = true
-	if add := secretForms(secret); len(add) > 0 {
-		r.all = append(r.all, add...)
-		r.forms = newForms(r.all)
-		if len(bytes.TrimRight(secret, "\r\n")) >= minHeld {
-			r.held = append(r.held, add...)
-			r.long = newForms(r.held)
-		}
-	}
-}
 
-func (r *Redactor) current() *forms {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	return r.forms
+	r.known[string(secret)] = true
+	add := secretForms(secret)
+	r.forms = newForms(append(r.forms.all, add...))
+	if len(bytes.TrimRight(secret, "\r\n")) >= minHeld {
+		r.long = newForms(append(r.long.all, add...))
+	}
 }
 
 // String returns s without secrets.
 func (r *Redactor) String(s string) string {
-	f := r.current()
-	s = f.cutParts(s)
-	if !f.any(s) && !anyToken(s) {
-		return s
-	}
-	var b strings.Builder
-	f.cut([]byte(s), &cutState{}, true, &b)
-	return b.String()
-}
+	r.mu.RLock()
+	f := r.forms
+	r.mu.RUnlock()
 
-// Writer returns a writer to w without secrets, also those split over several calls of Write. It delays the end of the
-// text only while that may be the beginning of a secret; Close writes the delayed text and leaves w open.
-func (r *Redactor) Writer(w io.Writer) io.WriteCloser {
-	return &redactingWriter{r: r, w: w}
-}
-
-type redactingWriter struct {
-	r  *Redactor
-	w  io.Writer
-	mu sync.Mutex
-	cutState
-}
-
-func (w *redactingWriter) Write(p []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if err := w.pass(p, false); err != nil {
-		return 0, err
-	}
-	return len(p), nil
-}
-
-// Close writes the delayed text.
-func (w *redactingWriter) Close() error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.pass(nil, true)
-}
-
-func (w *redactingWriter) pass(p []byte, last bool) error {
-	var out bytes.Buffer
-	text := append(w.held, p...)
-	w.r.current().cut(text, &w.cutState, last, &out)
-	if out.Len() == 0 {
-		return nil
-	}
-	_, err := w.w.Write(out.Bytes())
-	return err
-}
-
-// cutState is the state between two calls of cut: delayed bytes, and how many of the first of them are a part of a
-// secret for which "(sensitive)" has already been written.
-type cutState struct {
-	held    []byte
-	covered int
-	before  byte // the byte before the first of them; 0 at the beginning
+	return f.hide(f.cutParts(s))
 }
 
 // forms is an immutable set of texts to look for.
 type forms struct {
+	all     []string
 	byFirst [256][]string // longest first
-	none    bool
 }
 
 func newForms(all []string) *forms {
 	all = slices.Clone(all)
-	slices.Sort(all)
-	f := &forms{none: len(all) == 0}
-	for _, s := range slices.Compact(all) {
+	slices.SortFunc(all, func(a, b string) int { return len(b) - len(a) })
+	f := &forms{all: slices.Clip(all)}
+	for _, s := range all {
 		f.byFirst[s[0]] = append(f.byFirst[s[0]], s)
 	}
-	for _, ss := range f.byFirst {
-		slices.SortStableFunc(ss, func(a, b string) int {
-			return len(b) - len(a)
-		})
-	}
+
 	return f
 }
 
-func (f *forms) any(s string) bool {
-	if f.none {
-		return false
-	}
-	for i := range len(s) {
-		for _, form := range f.byFirst[s[i]] {
-			if strings.HasPrefix(s[i:], form) {
-				return true
-			}
+// longest returns the length of the longest form that a text begins with; 0 for none.
+func (f *forms) longest(s string) int {
+	for _, form := range f.byFirst[s[0]] {
+		if strings.HasPrefix(s, form) {
+			return len(form)
 		}
 	}
+
+	return 0
+}
+
+// any reports whether a text contains a form.
+func (f *forms) any(s string) bool {
+	for i := range len(s) {
+		if f.longest(s[i:]) > 0 {
+			return true
+		}
+	}
+
 	return false
 }
 
-type stringWriter interface {
-	io.Writer
-	io.StringWriter
+// hide returns a text with one "(sensitive)" in place of each secret, or of secrets that overlap, and without the
+// secret halves of tokens.
+func (f *forms) hide(s string) string {
+	var out strings.Builder
+	for i := 0; i < len(s); {
+		switch end := i + tokenSize; {
+		case f.longest(s[i:]) > 0:
+			out.WriteString(sensitiveText)
+			i = f.coveredFrom(s, i, i+1)
+		case isToken(s, i) && f.any(s[i:end]): // even the id is a part of something
+			out.WriteString(sensitiveText)
+			i = f.coveredFrom(s, i, end)
+		case isToken(s, i):
+			out.WriteString(s[i:i+tokenID+1] + hiddenText)
+			i = f.coveredFrom(s, i, end)
+		default:
+			out.WriteByte(s[i])
+			i++
+		}
+	}
+
+	return out.String()
 }
 
-// cut writes buf without secrets. Unless buf is the last part of the text, it stops where a form may begin that is
-// longer than the rest, and leaves the rest in st. The output does not depend on how the text is split.
-func (f *forms) cut(buf []byte, st *cutState, last bool, out stringWriter) {
-	end := st.covered // all before it is a secret's, and "(sensitive)" is written for it
-	i := 0
-	for ; i < len(buf); i++ {
-		rest := buf[i:]
-		match, wait := 0, false
-		for _, form := range f.byFirst[buf[i]] {
-			switch {
-			case len(form) > len(rest):
-				wait = wait || !last && form[:len(rest)] == string(rest)
-			case match == 0 && form == string(rest[:len(form)]):
-				match = len(form)
-			}
-		}
-		token := false
-		if !wait && match == 0 && i >= end {
-			before := st.before
-			if i > 0 {
-				before = buf[i-1]
-			}
-			token, wait = tokenAt(buf, i, before, last)
-		}
-		if wait {
-			break
-		}
-		switch {
-		case token && f.any(string(rest[1:tokenSize])): // even the id is a part of something
-			_, _ = out.WriteString(sensitiveText)
-			end = i + tokenSize
-		case token:
-			_, _ = out.Write(rest[:tokenID+1])
-			_, _ = out.WriteString(hiddenText)
-			end = i + tokenSize
-		case match > 0 && i >= end:
-			_, _ = out.WriteString(sensitiveText) // into memory: no error
-			end = i + match
-		case match > 0:
-			end = max(end, i+match)
-		case i >= end:
-			_, _ = out.Write(buf[i : i+1])
-		}
+// coveredFrom returns the end of a part of a text, with the secrets that begin in it, and in these.
+func (f *forms) coveredFrom(s string, start, end int) int {
+	for i := start; i < end; i++ {
+		end = max(end, i+f.longest(s[i:]))
 	}
-	if i > 0 {
-		st.before = buf[i-1]
-	}
-	st.held, st.covered = bytes.Clone(buf[i:]), max(0, end-i)
+
+	return end
 }

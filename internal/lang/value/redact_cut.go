@@ -13,7 +13,7 @@ const quotes = "\"'`"
 // cutParts hides parts of secrets that were cut before the redactor saw them: the beginning of a secret before an
 // ellipsis, the end of one after it. A quote may be in between.
 func (f *forms) cutParts(s string) string {
-	if f.none || !strings.Contains(s, ellipsis) {
+	if !strings.Contains(s, ellipsis) {
 		return s
 	}
 
@@ -40,26 +40,24 @@ func (f *forms) cutParts(s string) string {
 
 // longestEnd returns the length of the longest beginning of a form that is at the end of a text.
 func (f *forms) longestEnd(text string) int {
-	return f.longest(len(text), func(form string, n int) bool {
+	return f.longestPart(len(text), func(form string, n int) bool {
 		return strings.HasSuffix(text, form[:n])
 	})
 }
 
 // longestStart returns the length of the longest end of a form that is at the start of a text.
 func (f *forms) longestStart(text string) int {
-	return f.longest(len(text), func(form string, n int) bool {
+	return f.longestPart(len(text), func(form string, n int) bool {
 		return strings.HasPrefix(text, form[len(form)-n:])
 	})
 }
 
-// longest returns the largest n, at most limit, for which a form matches.
-func (f *forms) longest(limit int, matches func(form string, n int) bool) (longest int) {
-	for _, all := range f.byFirst {
-		for _, form := range all {
-			for n := min(len(form)-1, limit); n >= max(minCut, longest+1); n-- {
-				if matches(form, n) {
-					longest = n
-				}
+// longestPart returns the largest n, at most limit, for which a form matches.
+func (f *forms) longestPart(limit int, matches func(form string, n int) bool) (longest int) {
+	for _, form := range f.all {
+		for n := min(len(form)-1, limit); n >= max(minCut, longest+1); n-- {
+			if matches(form, n) {
+				longest = n
 			}
 		}
 	}

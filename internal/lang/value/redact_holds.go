@@ -12,6 +12,3 @@ func (r *Redactor) Holds(s string) bool {
 
 	return r.long.any(s)
 }
-
-// HoldsToken reports whether a text contains what looks like a bootstrap token.
-func HoldsToken(s string) bool { return anyToken(s) }

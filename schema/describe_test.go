@@ -125,17 +125,17 @@ func TestDocumentJSON(t *testing.T) {
 	want := `{"format_version":1,` +
 		`"blocks":[{"type":"box","doc":"A box.","max":1,"attributes":[{"name":"size","type":"number","doc":"How large: a | b.","required":true}],"phase":"static"},` +
 		`{"type":"bag","doc":"Anything.","free":true}],` +
-		`"stages":[{"type":"paint","doc":"Paints. Twice.","attributes":[{"name":"color","type":"string","doc":"Which.","default":"red","literal":true}],` +
+		`"stages":[{"type":"paint","doc":"Paints. Twice.","attributes":[{"name":"color","type":"string","doc":"Which.","literal":true,"default":"red"}],` +
 		`"blocks":[{"type":"part","doc":"A part.","labels":["name"],"max":2,"always":true,"for_each":true,` +
 		`"attributes":[{"name":"base","type":"string","doc":"From where.","default_text":"` + "`pem`" + ` of the only fetch-ca","default_from":{"stage":"fetch-ca","output":"pem","optional":true},"phase":"gather"}]}],` +
 		`"phase":"decide","singleton":true,` +
 		`"meta_arguments":[{"name":"when","type":"dynamic","doc":"The stage is skipped unless this is true."},` +
 		`{"name":"for_each","type":"dynamic","doc":"A map or set: one copy of the stage for each, with ` + "`each.key` and `each.value`" + `."}],` +
 		`"outputs":[{"name":"done","type":["list","string"],"doc":"What was painted."}]}],` +
-		`"functions":[{"name":"tick","usage":"tick(x)","doc":"Ticks.","examples":[{"call":"tick(` + "`a|b`" + `)","result":"\"x\""}]},{"name":"abs","usage":"abs(num)","doc":"Absolute."}],` +
-		`"facts":[{"path":"z","type":["list",["object",{"q":"number"}]],"doc":"Zs."},{"path":"z[].q","type":"number","doc":"Q."},` +
-		`{"path":"zoo","type":["list",["object",{"q":"number"}]],"doc":"Some of z.","like":"z"},{"path":"y{}.q","type":"number","doc":"Q."},` +
-		`{"path":"a","type":"string","doc":""},{"path":"y","type":["map",["object",{"q":"number"}]],"doc":""}]}`
+		`"functions":[{"name":"tick","usage":"tick(x)","doc":"Ticks.","examples":[{"call":"tick(` + "`a|b`" + `)","result":"\"x\"","why":"so"}]},{"name":"abs","usage":"abs(num)","doc":"Absolute."}],` +
+		`"facts":[{"path":"z","doc":"Zs.","type":["list",["object",{"q":"number"}]]},{"path":"z[].q","doc":"Q.","type":"number"},` +
+		`{"path":"zoo","doc":"Some of z.","like":"z","type":["list",["object",{"q":"number"}]]},{"path":"y{}.q","doc":"Q.","type":"number"},` +
+		`{"path":"a","doc":"","type":"string"},{"path":"y","doc":"","type":["map",["object",{"q":"number"}]]}]}`
 	if string(b) != want {
 		t.Errorf("got  %s\nwant %s", b, want)
 	}

@@ -16,14 +16,20 @@ type Facts struct {
 // Fact documents one place of the tree. Its path is written with [] for each element of a list and {} for each
 // element of a map: nics[].speed_gbps.
 type Fact struct {
-	Path, Doc string
-	Like      string // the path of a fact with the same attributes, which are documented there
+	Path string `json:"path"`
+	Doc  string `json:"doc"`
+	Like string `json:"like,omitempty"` // the path of a fact with the same attributes, which are documented there
 }
 
 // FactRow is a place of the tree of facts with its type.
 type FactRow struct {
 	Fact
-	Type cty.Type
+	Type cty.Type `json:"type"`
+}
+
+// MarshalJSON returns the rows.
+func (f Facts) MarshalJSON() ([]byte, error) {
+	return encode(f.Rows())
 }
 
 // Rows returns every place of the tree in the order of the docs; places without docs come last.

@@ -42,12 +42,12 @@ type Attr[T any] struct {
 
 // RefDefault is a default that is an output of the only stage of a type. Graph, plan and explain show it as an edge.
 type RefDefault struct {
-	Stage    string // fetch-config
-	Output   string // data
-	Key      string // of that output, where it is a map
-	Optional bool   // none is null
-	Having   string // an attribute that the stage must have: config_map
-	Unless   Given  // an attribute of the same block that disables this default
+	Stage    string `json:"stage"`              // fetch-config
+	Output   string `json:"output"`             // data
+	Key      string `json:"key,omitempty"`      // of that output, where it is a map
+	Having   string `json:"having,omitempty"`   // an attribute that the stage must have: config_map
+	Optional bool   `json:"optional,omitempty"` // none is null
+	Unless   Given  `json:"-"`                  // an attribute of the same block that disables this default
 }
 
 // Given is an attribute with a value, as a site may write it: layout = "drop-in".
@@ -74,6 +74,11 @@ const (
 	Render        // and the node
 )
 
+// MarshalText returns the name.
+func (p Phase) MarshalText() ([]byte, error) {
+	return []byte(p.String()), nil
+}
+
 func (p Phase) String() string {
 	return [...]string{"block", "static", "gather", "decide", "render"}[p]
 }
@@ -83,30 +88,34 @@ type Field interface{ Spec() Spec }
 
 // Spec is an attribute's declaration without its Go type.
 type Spec struct {
-	Name, Doc, DefaultText string
-	Type                   cty.Type
-	Required, Raw, Items   bool
-	Const, Soft            bool
-	SeesReserved           bool
-	Refs                   string
-	OneOf                  []string
-	Default                cty.Value
-	Ref                    *RefDefault
-	Phase                  Phase
-	check                  func(cty.Value) error
+	Name        string      `json:"name"`
+	Type        cty.Type    `json:"type"`
+	Doc         string      `json:"doc"`
+	Required    bool        `json:"required,omitempty"`
+	DefaultText string      `json:"default_text,omitempty"`
+	Ref         *RefDefault `json:"default_from,omitempty"`
+	OneOf       []string    `json:"one_of,omitempty"`
+	Const       bool        `json:"literal,omitempty"`
+	Phase       Phase       `json:"phase,omitempty"`
+
+	Default          cty.Value `json:"-"`
+	Raw, Items, Soft bool      `json:"-"`
+	SeesReserved     bool      `json:"-"`
+	Refs             string    `json:"-"`
+	check            func(cty.Value) error
 }
 
 // Block declares a block type. Free blocks take any attributes (a detector's config).
 type Block struct {
-	Type    string
-	Doc     string
-	Labels  []string // names of its labels
-	Fields  []Field
-	Blocks  []Block
-	Max     int  // 0: any number
-	Free    bool // any attributes and nested blocks; the values are decoded as they are
-	Always  bool // exists with its defaults if it is not written (a policy of write)
-	ForEach bool // takes when and for_each
+	Type    string   `json:"type"`
+	Doc     string   `json:"doc"`
+	Labels  []string `json:"labels,omitempty"`   // names of its labels
+	Max     int      `json:"max,omitempty"`      // 0: any number
+	Free    bool     `json:"free,omitempty"`     // any attributes and blocks; the values are decoded as they are
+	Always  bool     `json:"always,omitempty"`   // exists with its defaults if it is not written (a policy of write)
+	ForEach bool     `json:"for_each,omitempty"` // takes when and for_each
+	Fields  []Field  `json:"attributes,omitempty"`
+	Blocks  []Block  `json:"blocks,omitempty"`
 }
 
 // Spec implements Field.

@@ -19,10 +19,10 @@ bin=$cache/$version
 export CGO_ENABLED=0
 mkdir -p "$bin"
 # What is ours changes often and is cheap.
-[ ! -d pid1 ] || go build -trimpath -buildvcs=false -ldflags '-s -w' -o "$cache/helpers/" ./pid1 ./fakecri
+[ ! -d fakecri ] || go build -trimpath -buildvcs=false -ldflags '-s -w' -o "$cache/helpers/" ./fakecri
 # A runtime that runs containers, and a shell for these: Debian's, unpacked and not installed. Without apt its tests are
 # skipped.
-if [ -d pid1 ] && [ ! -e "$cache/containerd/usr/bin/busybox" ] && command -v apt-get >/dev/null; then
+if [ -d fakecri ] && [ ! -e "$cache/containerd/usr/bin/busybox" ] && command -v apt-get >/dev/null; then
 	debs=(containerd runc busybox-static)
 	rm -rf "$cache/containerd" "$cache/containerd.part"
 	mkdir -p "$cache/containerd.part/packages"

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/x509"
@@ -11,6 +12,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -27,7 +29,7 @@ import (
 type Programs struct {
 	Cache      string // the folder that build.sh fills; runs have their folders in it, too
 	Kubernetes string // kube-apiserver, kubelet, kubeadm, … of one version
-	Helpers    string // pid1 and fakecri
+	Helpers    string // fakecri
 	Prelet     string // the program under test
 }
 
@@ -39,7 +41,7 @@ func Find(cache, version, prelet string) (Programs, error) {
 		Helpers:    filepath.Join(cache, "helpers"),
 		Prelet:     prelet,
 	}
-	for _, f := range []string{filepath.Join(p.Kubernetes, "kube-apiserver"), filepath.Join(p.Helpers, "pid1"), prelet} {
+	for _, f := range []string{filepath.Join(p.Kubernetes, "kube-apiserver"), filepath.Join(p.Helpers, "fakecri"), prelet} {
 		if _, err := os.Stat(f); err != nil {
 			return p, fmt.Errorf("%w; `make e2e-kube` builds it", err)
 		}
@@ -68,24 +70,9 @@ const (
 	defaultKubelet = "cgroupDriver: cgroupfs\nfailCgroupV1: false\nfailSwapOn: false\nauthentication: " +
 		"{x509: {clientCAFile: /etc/kubernetes/pki/ca.crt}}\n"
 	defaultControllers = "csrsigning,csrapproving,csrcleaner,bootstrapsigner,tokencleaner"
-	serviceSubnet      = "10.96.0.0/16"
 	// dummyAddress is the API server's address for kubeadm, which refuses a loopback address.
 	dummyAddress = "198.51.100.1"
 )
-
-// certifiedNames returns further addresses of the server's certificate: those in the examples, and that of this machine
-// in a guest of QEMU.
-func certifiedNames() []string {
-	return []string{
-		"127.0.0.1",
-		"localhost",
-		"10.0.2.2",
-		"10.0.0.11",
-		"10.0.0.12",
-		"10.178.4.10",
-		"k8s.site3.example",
-	}
-}
 
 // Cluster is a control plane.
 type Cluster struct {
@@ -96,28 +83,20 @@ type Cluster struct {
 	Client *kubernetes.Clientset
 	Config *rest.Config // cluster-admin
 
-	options  Options
-	etcdPort int
-	etcd     *process
-	manager  *process
-	mu       sync.Mutex
-	api      *process
+	options Options
+	values  *strings.Replacer // of the names in its texts
+	etcd    *process
+	manager *process
+	mu      sync.Mutex
+	api     *process
 }
 
 // Start brings a control plane up and waits until a node can join it.
 func (p Programs) Start(ctx context.Context, o Options) (c *Cluster, err error) {
-	if o.KubeletConfig == "" {
-		o.KubeletConfig = defaultKubelet
-	}
-	if o.Controllers == "" {
-		o.Controllers = defaultControllers
-	}
-	if o.Token == "" {
-		o.Token = "abcdef.0123456789abcdef"
-	}
-	if o.TTL == "" {
-		o.TTL = "24h0m0s"
-	}
+	o.KubeletConfig = cmp.Or(o.KubeletConfig, defaultKubelet)
+	o.Controllers = cmp.Or(o.Controllers, defaultControllers)
+	o.Token = cmp.Or(o.Token, "abcdef.0123456789abcdef")
+	o.TTL = cmp.Or(o.TTL, "24h0m0s")
 	dir, err := p.runDir("cluster")
 	if err != nil {
 		return nil, err
@@ -132,14 +111,22 @@ func (p Programs) Start(ctx context.Context, o Options) (c *Cluster, err error) 
 		Port:     ports[0],
 		Token:    o.Token,
 		options:  o,
-		etcdPort: ports[1],
+		values: strings.NewReplacer(
+			"$dir", dir,
+			"$port", strconv.Itoa(ports[0]),
+			"$etcd", strconv.Itoa(ports[1]),
+			"$peers", strconv.Itoa(ports[2]),
+			"$controllers", strconv.Itoa(ports[3]),
+			"$token", o.Token,
+			"$ttl", o.TTL,
+		),
 	}
 	defer func() {
 		if err != nil {
 			c.Stop()
 		}
 	}()
-	if err := c.startEtcd(ports[1], ports[2]); err != nil {
+	if c.etcd, err = c.begin(c.of("etcd"), etcdFlags); err != nil {
 		return c, err
 	}
 	if err := c.credentials(ctx); err != nil {
@@ -156,7 +143,8 @@ func (p Programs) Start(ctx context.Context, o Options) (c *Cluster, err error) 
 		return c, err
 	}
 	if !o.NoControllers {
-		if err := c.startControllers(ports[3]); err != nil {
+		c.manager, err = c.begin(c.of("kube-controller-manager"), controllerFlags, "--controllers="+o.Controllers)
+		if err != nil {
 			return c, err
 		}
 	}
@@ -186,39 +174,82 @@ func (c *Cluster) path(name string) string { return filepath.Join(c.Dir, name) }
 // Path is of a file of the cluster: "pki/ca.crt", "super-admin.conf", "admin.conf", NAME.log.
 func (c *Cluster) Path(name string) string { return c.path(name) }
 
-func (c *Cluster) startEtcd(port, peers int) (err error) {
-	client, peer := fmt.Sprintf(
-		"http://127.0.0.1:%d",
-		port,
-	), fmt.Sprintf(
-		"http://127.0.0.1:%d",
-		peers,
-	)
-	c.etcd, err = begin(
-		c.Dir,
-		0,
-		nil,
-		c.of("etcd"),
-		"--name",
-		"t",
-		"--data-dir",
-		c.path("etcd"),
-		"--unsafe-no-fsync",
-		"--log-level",
-		"warn",
-		"--listen-client-urls",
-		client,
-		"--advertise-client-urls",
-		client,
-		"--listen-peer-urls",
-		peer,
-		"--initial-advertise-peer-urls",
-		peer,
-		"--initial-cluster",
-		"t="+peer,
-	)
-	return err
-}
+// The flags of the programs, one a line, for expand.
+const (
+	etcdFlags = `--name=t
+--data-dir=$dir/etcd
+--unsafe-no-fsync
+--log-level=warn
+--listen-client-urls=http://127.0.0.1:$etcd
+--advertise-client-urls=http://127.0.0.1:$etcd
+--listen-peer-urls=http://127.0.0.1:$peers
+--initial-advertise-peer-urls=http://127.0.0.1:$peers
+--initial-cluster=t=http://127.0.0.1:$peers`
+
+	apiServerFlags = `--etcd-servers=http://127.0.0.1:$etcd
+--bind-address=127.0.0.1
+--secure-port=$port
+--advertise-address=198.51.100.1
+--endpoint-reconciler-type=none
+--service-cluster-ip-range=10.96.0.0/16
+--allow-privileged
+--client-ca-file=$dir/pki/ca.crt
+--tls-cert-file=$dir/pki/apiserver.crt
+--tls-private-key-file=$dir/pki/apiserver.key
+--kubelet-client-certificate=$dir/pki/apiserver-kubelet-client.crt
+--kubelet-client-key=$dir/pki/apiserver-kubelet-client.key
+--service-account-issuer=https://kubernetes.default.svc.cluster.local
+--service-account-key-file=$dir/pki/sa.pub
+--service-account-signing-key-file=$dir/pki/sa.key
+--requestheader-client-ca-file=$dir/pki/front-proxy-ca.crt
+--requestheader-allowed-names=front-proxy-client
+--requestheader-extra-headers-prefix=X-Remote-Extra-
+--requestheader-group-headers=X-Remote-Group
+--requestheader-username-headers=X-Remote-User
+--proxy-client-cert-file=$dir/pki/front-proxy-client.crt
+--proxy-client-key-file=$dir/pki/front-proxy-client.key
+--enable-bootstrap-token-auth
+--authorization-mode=Node,RBAC
+--enable-admission-plugins=NodeRestriction`
+
+	controllerFlags = `--kubeconfig=$dir/controller-manager.conf
+--bind-address=127.0.0.1
+--secure-port=$controllers
+--leader-elect=false
+--use-service-account-credentials
+--root-ca-file=$dir/pki/ca.crt
+--service-account-private-key-file=$dir/pki/sa.key
+--cluster-signing-cert-file=$dir/pki/ca.crt
+--cluster-signing-key-file=$dir/pki/ca.key
+--client-ca-file=$dir/pki/ca.crt`
+)
+
+// certifiedNames are further names of the server's certificate: those in the examples, and the address of this machine
+// in a guest of QEMU.
+const certifiedNames = "127.0.0.1, localhost, 10.0.2.2, 10.0.0.11, 10.0.0.12, 10.178.4.10, k8s.site3.example"
+
+// kubeadmConfig is for values, and the kubelet's configuration follows.
+const kubeadmConfig = `apiVersion: kubeadm.k8s.io/v1beta4
+kind: InitConfiguration
+bootstrapTokens:
+- token: $token
+  ttl: $ttl
+  usages: [signing, authentication]
+  groups: [system:bootstrappers:kubeadm:default-node-token]
+localAPIEndpoint: {advertiseAddress: 198.51.100.1, bindPort: $port}
+nodeRegistration: {name: control-plane, criSocket: unix:///nonexistent.sock}
+---
+apiVersion: kubeadm.k8s.io/v1beta4
+kind: ClusterConfiguration
+kubernetesVersion: $version
+certificatesDir: $dir/pki
+controlPlaneEndpoint: 127.0.0.1:$port
+networking: {serviceSubnet: 10.96.0.0/16, podSubnet: 10.244.0.0/16, dnsDomain: cluster.local}
+apiServer: {certSANs: [` + certifiedNames + `]}
+---
+apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+`
 
 // credentials are made by kubeadm, as for any cluster.
 func (c *Cluster) credentials(ctx context.Context) error {
@@ -226,27 +257,8 @@ func (c *Cluster) credentials(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	config := fmt.Sprintf(`apiVersion: kubeadm.k8s.io/v1beta4
-kind: InitConfiguration
-bootstrapTokens:
-- token: %s
-  ttl: %s
-  usages: [signing, authentication]
-  groups: [system:bootstrappers:kubeadm:default-node-token]
-localAPIEndpoint: {advertiseAddress: %s, bindPort: %d}
-nodeRegistration: {name: control-plane, criSocket: unix:///nonexistent.sock}
----
-apiVersion: kubeadm.k8s.io/v1beta4
-kind: ClusterConfiguration
-kubernetesVersion: %s
-certificatesDir: %s
-controlPlaneEndpoint: 127.0.0.1:%d
-networking: {serviceSubnet: %s, podSubnet: 10.244.0.0/16, dnsDomain: cluster.local}
-apiServer: {certSANs: [%s]}
----
-apiVersion: kubelet.config.k8s.io/v1beta1
-kind: KubeletConfiguration
-%s`, c.Token, c.options.TTL, dummyAddress, c.Port, strings.TrimSpace(version), c.path("pki"), c.Port, serviceSubnet, strings.Join(certifiedNames(), ", "), c.options.KubeletConfig)
+	config := c.values.Replace(kubeadmConfig) + c.options.KubeletConfig
+	config = strings.Replace(config, "$version", strings.TrimSpace(version), 1)
 	if err := os.WriteFile(c.path("kubeadm.yaml"), []byte(config), 0o600); err != nil {
 		return err
 	}
@@ -298,74 +310,14 @@ kind: KubeletConfiguration
 // StartAPIServer starts the API server, also again after StopAPIServer, with further flags, and waits until it is
 // ready.
 func (c *Cluster) StartAPIServer(ctx context.Context, flags ...string) error {
-	pki := c.path("pki") + "/"
-	args := append([]string{
-		"--etcd-servers",
-		fmt.Sprintf("http://127.0.0.1:%d", c.etcdPort),
-		"--bind-address",
-		"127.0.0.1",
-		"--secure-port",
-		strconv.Itoa(c.Port),
-		"--advertise-address",
-		dummyAddress,
-		"--endpoint-reconciler-type",
-		"none",
-		"--service-cluster-ip-range",
-		serviceSubnet,
-		"--allow-privileged",
-		"--client-ca-file",
-		pki + "ca.crt",
-		"--tls-cert-file",
-		pki + "apiserver.crt",
-		"--tls-private-key-file",
-		pki + "apiserver.key",
-		"--kubelet-client-certificate",
-		pki + "apiserver-kubelet-client.crt",
-		"--kubelet-client-key",
-		pki + "apiserver-kubelet-client.key",
-		"--service-account-issuer",
-		"https://kubernetes.default.svc.cluster.local",
-		"--service-account-key-file",
-		pki + "sa.pub",
-		"--service-account-signing-key-file",
-		pki + "sa.key",
-		"--requestheader-client-ca-file",
-		pki + "front-proxy-ca.crt",
-		"--requestheader-allowed-names",
-		"front-proxy-client",
-		"--requestheader-extra-headers-prefix",
-		"X-Remote-Extra-",
-		"--requestheader-group-headers",
-		"X-Remote-Group",
-		"--requestheader-username-headers",
-		"X-Remote-User",
-		"--proxy-client-cert-file",
-		pki + "front-proxy-client.crt",
-		"--proxy-client-key-file",
-		pki + "front-proxy-client.key",
-		"--enable-bootstrap-token-auth",
-		"--authorization-mode",
-		"Node,RBAC",
-		"--enable-admission-plugins",
-		"NodeRestriction",
-	}, append(append([]string{}, c.options.APIServer...), flags...)...)
+	args := slices.Concat(c.options.APIServer, flags)
 	if c.options.Audit {
 		if err := os.WriteFile(c.path("audit.yaml"), []byte(auditPolicy), 0o600); err != nil {
 			return err
 		}
-		args = append(
-			args,
-			"--audit-policy-file",
-			c.path("audit.yaml"),
-			"--audit-log-path",
-			c.path("audit.log"),
-		)
+		args = append(args, "--audit-policy-file", c.path("audit.yaml"), "--audit-log-path", c.path("audit.log"))
 	}
-	program := c.of("kube-apiserver")
-	if c.options.Server != "" {
-		program = c.options.Server
-	}
-	p, err := begin(c.Dir, 0, nil, program, args...)
+	p, err := c.begin(cmp.Or(c.options.Server, c.of("kube-apiserver")), apiServerFlags, args...)
 	if err != nil {
 		return err
 	}
@@ -401,35 +353,11 @@ func (c *Cluster) StopAPIServer() {
 	c.api.stop(syscall.SIGKILL, time.Second)
 }
 
-func (c *Cluster) startControllers(port int) (err error) {
-	pki := c.path("pki") + "/"
-	c.manager, err = begin(
-		c.Dir,
-		0,
-		nil,
-		c.of("kube-controller-manager"),
-		"--kubeconfig",
-		c.path("controller-manager.conf"),
-		"--bind-address",
-		"127.0.0.1",
-		"--secure-port",
-		strconv.Itoa(port),
-		"--leader-elect=false",
-		"--use-service-account-credentials",
-		"--root-ca-file",
-		pki+"ca.crt",
-		"--service-account-private-key-file",
-		pki+"sa.key",
-		"--cluster-signing-cert-file",
-		pki+"ca.crt",
-		"--cluster-signing-key-file",
-		pki+"ca.key",
-		"--client-ca-file",
-		pki+"ca.crt",
-		"--controllers",
-		c.options.Controllers,
-	)
-	return err
+// begin starts a program with flags, one a line, in which the values of the cluster are, and further ones.
+func (c *Cluster) begin(program, flags string, more ...string) (*process, error) {
+	args := strings.Split(c.values.Replace(flags), "\n")
+
+	return begin(c.Dir, 0, nil, program, append(args, more...)...)
 }
 
 // Stop kills the control plane and removes its folder.

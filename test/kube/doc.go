@@ -1,5 +1,5 @@
 // Package kube starts real Kubernetes for tests: etcd, kube-apiserver and kube-controller-manager as processes of this
-// machine, and nodes (see pid1) on which prelet and a real kubelet use the real paths. build.sh builds the programs,
+// machine, and nodes (see node.sh) on which prelet and a real kubelet use the real paths. build.sh builds the programs,
 // `make e2e-kube` runs the tests as root on Linux, and cmd/cluster starts a cluster and a node for interactive use. It
 // must not write outside of its cache folder; control groups, mounts and processes of a killed run are removed by the
 // next one (Sweep).

@@ -1,10 +1,11 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
+	_ "embed"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -33,7 +34,7 @@ type NodeOptions struct {
 	Kubelet   string // another binary than that of the installed version
 }
 
-// Node is a machine that may join: see pid1.
+// Node is a machine that may join: see node.sh.
 type Node struct {
 	Programs
 	Name string
@@ -47,19 +48,8 @@ type Node struct {
 	doors   []*Door
 }
 
-// nodeConfig is what pid1 reads.
-type nodeConfig struct {
-	Base      string            `json:"base"`
-	Disk      string            `json:"disk"`
-	CgroupOf  string            `json:"cgroup"`
-	Hostname  string            `json:"hostname"`
-	MachineID string            `json:"machine_id"`
-	Address   string            `json:"address"`
-	Loopback  []string          `json:"loopback"`
-	Files     map[string]string `json:"files"`
-	Hardware  string            `json:"hardware"`
-	Copy      string            `json:"copy"`
-}
+//go:embed node.sh
+var nodeScript string
 
 // NewNode starts a node on which nothing runs yet: kubelet.service is there as kubeadm's package has it, and the
 // drop-in of prelet's package, which keeps the kubelet from starting before prelet has opened the gate.
@@ -92,46 +82,8 @@ func (p Programs) NewNode(ctx context.Context, o NodeOptions) (n *Node, err erro
 	if err != nil {
 		return n, err
 	}
-	c := nodeConfig{
-		Base:      base,
-		Disk:      filepath.Join(dir, "disk"),
-		CgroupOf:  "prelet-" + filepath.Base(dir),
-		Hostname:  o.Name,
-		MachineID: o.MachineID,
-		Address:   o.Address,
-		Loopback:  o.Loopback,
-		Hardware:  o.Hardware,
-		Files: map[string]string{
-			"/usr/bin/prelet":      p.Prelet,
-			"/opt/helpers/fakecri": filepath.Join(p.Helpers, "fakecri"),
-		},
-	}
-	if !o.NoKubelet {
-		c.Files["/usr/bin/kubelet"] = p.of("kubelet")
-		if o.Kubelet != "" {
-			c.Files["/usr/bin/kubelet"] = o.Kubelet
-		}
-	}
-	if o.Kubeadm {
-		c.Files["/usr/bin/kubeadm"] = p.of("kubeadm")
-	}
-	if p.HasContainerd() {
-		for _, name := range []string{"usr/bin/containerd", "usr/bin/containerd-shim-runc-v2", "usr/bin/ctr", "usr/sbin/runc"} {
-			c.Files["/"+name] = filepath.Join(p.Cache, "containerd", name)
-		}
-	}
-	if o.Clone != nil {
-		c.Copy = o.Clone.Root()
-	}
-	config, err := json.Marshal(c)
-	if err != nil {
-		return n, err
-	}
-	err = errors.Join(
-		os.Mkdir(c.Disk, 0o755),
-		os.WriteFile(filepath.Join(dir, "config.json"), config, 0o600),
-	)
-	if err != nil {
+	disk := filepath.Join(dir, "disk")
+	if err := os.Mkdir(disk, 0o755); err != nil {
 		return n, err
 	}
 	ready, told, err := os.Pipe()
@@ -139,15 +91,29 @@ func (p Programs) NewNode(ctx context.Context, o NodeOptions) (n *Node, err erro
 		return n, err
 	}
 	defer ready.Close()
-	if n.cgroups, err = cgroupsOf(c.CgroupOf); err != nil {
+	group := "prelet-" + filepath.Base(dir)
+	if n.cgroups, err = cgroupsOf(group); err != nil {
 		return n, err
+	}
+	previous := ""
+	if o.Clone != nil {
+		previous = o.Clone.Root()
 	}
 	n.first, err = begin(
 		dir,
 		syscall.CLONE_NEWNS|syscall.CLONE_NEWPID|syscall.CLONE_NEWNET|syscall.CLONE_NEWUTS|syscall.CLONE_NEWIPC,
 		[]*os.File{told},
-		filepath.Join(p.Helpers, "pid1"),
-		filepath.Join(dir, "config.json"),
+		"bash", "-c", nodeScript, "node.sh",
+		"base="+base,
+		"disk="+disk,
+		"group="+group,
+		"hostname="+o.Name,
+		"machine_id="+o.MachineID,
+		"address="+o.Address,
+		"loopback="+strings.Join(o.Loopback, " "),
+		"hardware="+o.Hardware,
+		"copy="+previous,
+		"files="+strings.Join(p.nodeFiles(o), "\n"),
 	)
 	_ = told.Close()
 	if err != nil {
@@ -165,6 +131,27 @@ func (p Programs) NewNode(ctx context.Context, o NodeOptions) (n *Node, err erro
 	}
 
 	return n, n.answers(ctx, "/run/systemd/private")
+}
+
+// nodeFiles returns the programs of a node: the path in it, and the program outside.
+func (p Programs) nodeFiles(o NodeOptions) []string {
+	files := []string{
+		"/usr/bin/prelet " + p.Prelet,
+		"/opt/helpers/fakecri " + filepath.Join(p.Helpers, "fakecri"),
+	}
+	if !o.NoKubelet {
+		files = append(files, "/usr/bin/kubelet "+cmp.Or(o.Kubelet, p.of("kubelet")))
+	}
+	if o.Kubeadm {
+		files = append(files, "/usr/bin/kubeadm "+p.of("kubeadm"))
+	}
+	if p.HasContainerd() {
+		for _, name := range []string{"usr/bin/containerd", "usr/bin/containerd-shim-runc-v2", "usr/bin/ctr", "usr/sbin/runc"} {
+			files = append(files, "/"+name+" "+filepath.Join(p.Cache, "containerd", name))
+		}
+	}
+
+	return files
 }
 
 // install puts the units where packages have them.

@@ -39,7 +39,8 @@ func (c *Cluster) present(t *testing.T, next authority) {
 	must(t, err)
 	both := c.Path("pki/both.crt")
 	must(t, os.WriteFile(both, []byte(old+next.pem()), 0o600))
-	cert, key := pair(t, next.issue(t, pkix.Name{CommonName: "kube-apiserver"}, time.Now().Add(-time.Hour), certifiedNames()...))
+	names := strings.Split(certifiedNames, ", ")
+	cert, key := pair(t, next.issue(t, pkix.Name{CommonName: "kube-apiserver"}, time.Now().Add(-time.Hour), names...))
 	must(t, os.WriteFile(c.Path("pki/next.crt"), []byte(cert), 0o600))
 	must(t, os.WriteFile(c.Path("pki/next.key"), []byte(key), 0o600))
 	for _, file := range []string{"super-admin.conf", "admin.conf", "controller-manager.conf"} {

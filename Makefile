@@ -207,7 +207,7 @@ bench-peers: build ## measure prelet and its peers by hyperfine, N=15 rounds, as
 	test/kube/build.sh "$(KUBE_CACHE)"
 	tools/peers/build.sh tools/peers/.cache
 	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags "-s -w" -o bin/bench/ ./bench/... ./tools/machines
-	cd test/kube && $(AS_BUILT) build -buildvcs=false -o ../../bin/bench/kube-serve ./cmd/serve
+	cd test/kube && $(AS_BUILT) build -buildvcs=false -o ../../bin/bench/ ./cmd/cluster
 	NODEADM="$(NODEADM)" bench/peers.sh $(N) "$(KUBE_CACHE)" tools/peers/.cache
 	bench/page.sh bin/peers.jsonl $(if $(DOCS),docs)
 

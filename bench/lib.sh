@@ -37,7 +37,7 @@ sample() {
 		' "$work/run.json" >>"$samples"
 }
 
-# start_server COMMAND...: starts bench/serve or test/kube/cmd/serve, which prints one line of JSON about its cluster
+# start_server COMMAND...: starts bench/serve or test/kube/cmd/cluster, which prints one line of JSON about its cluster
 # and ends with its standard input.
 start_server() {
 	coproc server { exec "$@"; }

@@ -33,15 +33,27 @@ jq -cn '$ARGS.named' --arg date "$(date -u +%F)" --arg machine "$(load)" --argjs
 	--arg cpu "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)" \
 	--arg kernel "$(uname -r | cut -d- -f1)" >"$samples"
 
-start_server "$helpers/kube-serve" -cache "$kube" -mod test/kube/go.mod -prelet "$prelet" \
-	-kubelet-config bench/testdata/kubelet-config.yaml -object examples/objects/kube-system/kubelet-config-1.11.yaml
+# A real control plane with the ConfigMap of the old script, which bootstrap tokens may read as they may read that of
+# kubeadm, and the kubeconfig of a node that has joined.
+grep -vE '^(kind|apiVersion):' bench/testdata/kubelet-config.yaml >"$work/kubelet-config.yaml"
+start_server "$helpers/cluster" -json -cache "$kube" -mod test/kube/go.mod -prelet "$prelet" \
+	-kubelet-config "$work/kubelet-config.yaml"
+cluster=$(of_server folder) components=$kube/$(of_server version) map=kubelet-config-1.11
+kubectl=("$components/kubectl" --kubeconfig "$cluster/super-admin.conf" -n kube-system)
+"${kubectl[@]}" create -f "examples/objects/kube-system/$map.yaml"
+"${kubectl[@]}" create role bench-config --verb=get --resource=configmaps --resource-name="$map"
+"${kubectl[@]}" create rolebinding bench-config --role=bench-config --group=system:bootstrappers
+"$components/kubeadm" init phase kubeconfig kubelet --config "$cluster/kubeadm.yaml" --kubeconfig-dir "$work/joined"
+# kubeadm writes the advertised address, which nothing listens on.
+sed -i 's,https://198.51.100.1:,https://127.0.0.1:,' "$work/joined/kubelet.conf"
+
 dbus-daemon --session --nofork --address="unix:path=$work/bus" >"$work/bus.log" 2>&1 &
 bus=$!
 python3 bench/metadata.py >"$work/metadata.log" 2>&1 &
 metadata=$!
 trap 'kill $bus $metadata; stop_server' EXIT
 
-components=$kube/$(of_server version) credentials=$work/credentials
+credentials=$work/credentials
 write_site "$work/site.hcl" <bench/testdata/worker-stages.hcl
 
 # build_machines: the DGX that all programs boot, and the same with other numbers of GPUs, each behind a PCI bridge.
@@ -171,7 +183,7 @@ nothing_to_do() {
 	new_node
 	set_command "$work/site.hcl" run
 	"${command[@]}" >/dev/null 2>&1
-	of_server kubeconfig >"$node/etc/kubernetes/kubelet.conf"
+	cp "$work/joined/kubelet.conf" "$node/etc/kubernetes/kubelet.conf"
 	"${command[@]}" >/dev/null 2>&1
 	files=("$node/etc/kubernetes/pki/ca.crt" "$node/var/lib/kubelet/config.yaml" "$node/etc/default/kubelet")
 	before=$(stat -c '%n %i %y %z' "${files[@]}")
@@ -209,7 +221,7 @@ nodeadm() {
 		  cluster:
 		    name: peer
 		    apiServerEndpoint: $(of_server url)
-		    certificateAuthority: $(of_server ca | base64 -w 0)
+		    certificateAuthority: $(base64 -w 0 "$cluster/pki/ca.crt")
 		    cidr: 10.96.0.0/16
 		  kubelet:
 		    flags: ["--node-labels=example.com/pool=a"]

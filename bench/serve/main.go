@@ -1,13 +1,11 @@
 // Command serve is the cluster and the machine of a benchmark, as a separate process so that its work is not
 // measured.
 //
-// It builds the machine, prints the cluster's address as one line of JSON, answers each line on stdin with the number
-// of requests and connections since the previous line, and exits when stdin is closed. It listens on loopback only,
-// and writes below -machine only.
+// It builds the machine, prints the cluster's address as one line of JSON, and exits when stdin is closed. It listens
+// on loopback only, and writes below -machine only.
 package main
 
 import (
-	"bufio"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -19,19 +17,13 @@ import (
 	"github.com/prelet/prelet/internal/probe/hardware/hwtree"
 )
 
-// address is the first line that serve prints.
+// address is the line that serve prints.
 type address struct {
 	URL    string `json:"url"`
 	CAHash string `json:"ca_hash"`
 	Token  string `json:"token"` // of a cluster that lives as long as this process
 	// Kubeconfig is the kubelet.conf of a node that has joined it.
 	Kubeconfig string `json:"kubeconfig"`
-}
-
-// asked is every further line.
-type asked struct {
-	Requests    int `json:"requests"`
-	Connections int `json:"connections"`
 }
 
 func main() {
@@ -79,8 +71,7 @@ func serve(kubelet string, delay time.Duration, in io.Reader, out io.Writer) err
 		return err
 	}
 
-	answer := json.NewEncoder(out)
-	err = answer.Encode(address{
+	err = json.NewEncoder(out).Encode(address{
 		URL:        server.URL(),
 		CAHash:     server.CAHash(),
 		Token:      server.Token(),
@@ -89,18 +80,7 @@ func serve(kubelet string, delay time.Duration, in io.Reader, out io.Writer) err
 	if err != nil {
 		return err
 	}
-	var before asked
-	lines := bufio.NewScanner(in)
-	for lines.Scan() {
-		now := asked{Requests: len(server.Requests()), Connections: server.Connections()}
-		err := answer.Encode(asked{
-			Requests:    now.Requests - before.Requests,
-			Connections: now.Connections - before.Connections,
-		})
-		if err != nil {
-			return err
-		}
-		before = now
-	}
-	return lines.Err()
+	_, err = io.Copy(io.Discard, in)
+
+	return err
 }

@@ -3,6 +3,8 @@
 //	go run ./cmd/cluster -cache DIR                   until Ctrl-C; prints how to enter the node, and how to ask the cluster
 //	go run ./cmd/cluster -cache DIR -- bash           a shell in the node, with prelet, the kubelet and a site
 //	go run ./cmd/cluster -cache DIR -nodes 0          the control plane alone
+//	go run ./cmd/cluster -cache DIR -json             the same for a script: a line of JSON describes it, and it ends
+//	                                                  with standard input
 //
 // The node has a site in /etc/prelet that joins this cluster, the token as a credential, and a kubelet that waits for
 // prelet's gate, so `prelet run --config /etc/prelet` joins. It needs root on Linux, and what build.sh makes in DIR.
@@ -11,9 +13,11 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -44,6 +48,8 @@ func run(ctx context.Context) error {
 		"",
 		"tree of a recorded machine (make machines) that the nodes are",
 	)
+	kubelet := flag.String("kubelet-config", "", "`FILE` with the fields of the cluster's KubeletConfiguration")
+	asJSON := flag.Bool("json", false, "print one line of JSON, and end with standard input")
 	bind := flag.String(
 		"bind",
 		"127.0.0.1",
@@ -66,19 +72,34 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p, err := kube.Find(*cache, version, binary)
+	folder, err := filepath.Abs(*cache) // kubeadm takes no other
+	if err != nil {
+		return err
+	}
+	p, err := kube.Find(folder, version, binary)
 	if err != nil {
 		return err
 	}
 	if err := p.Sweep(); err != nil {
 		return err
 	}
+	options := kube.Options{APIServer: []string{"--bind-address", *bind}}
+	if *kubelet != "" {
+		fields, err := os.ReadFile(*kubelet)
+		if err != nil {
+			return err
+		}
+		options.KubeletConfig = string(fields)
+	}
 	began := time.Now()
-	c, err := p.Start(ctx, kube.Options{APIServer: []string{"--bind-address", *bind}})
+	c, err := p.Start(ctx, options)
 	if err != nil {
 		return err
 	}
 	defer c.Stop()
+	if *asJSON {
+		return serve(c, version)
+	}
 	fmt.Printf(
 		"Kubernetes %s at https://127.0.0.1:%d after %.1f s, token %s\n",
 		version,
@@ -139,6 +160,27 @@ func run(ctx context.Context) error {
 		"TERM="+os.Getenv("TERM"),
 	)
 	return cmd.Run()
+}
+
+// serve prints where the cluster is, and returns when standard input has ended.
+func serve(c *kube.Cluster, version string) error {
+	pin, err := c.Pin()
+	if err != nil {
+		return err
+	}
+	err = json.NewEncoder(os.Stdout).Encode(map[string]string{
+		"url":     fmt.Sprintf("https://127.0.0.1:%d", c.Port),
+		"ca_hash": pin,
+		"token":   c.Token,
+		"folder":  c.Dir,
+		"version": version,
+	})
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(io.Discard, os.Stdin)
+
+	return err
 }
 
 func site(c *kube.Cluster) (string, error) {

@@ -30,13 +30,13 @@ func ConfigDifferences(planned, running map[string]any) []string {
 	return diffObjects("", planned, running)
 }
 
-// secretField is the only field with secrets: headers of requests for static pods, such as Authorization.
-const secretField = "staticPodURLHeader"
+// SecretField is the only field with secrets: headers of requests for static pods, such as Authorization.
+const SecretField = "staticPodURLHeader"
 
 // WithoutSecrets returns a configuration without its only field with secrets.
 func WithoutSecrets(config map[string]any) map[string]any {
 	out := maps.Clone(config)
-	delete(out, secretField)
+	delete(out, SecretField)
 
 	return out
 }
@@ -118,7 +118,7 @@ func isSetByKubelet(field string, running any) bool {
 	switch field {
 	case "apiVersion", "kind", "cgroupDriver":
 		return true
-	case secretField: // its values do not belong into a message, and the log masks them
+	case SecretField: // its values do not belong into a message, and the log masks them
 		return true
 	case "kubeReserved.cpu", "systemReserved.cpu":
 		return running == nil

@@ -99,6 +99,42 @@ func (f *EnvFile) Get(variable string) (*Flags, bool) {
 	return newFlags(f.text[a.start:a.end], true), true
 }
 
+// Withhold returns the file's text with all but flags replaced: the values of other variables, and what stands between
+// the assignments, such as comments. The variables keep their names.
+func (f *EnvFile) Withhold(replace func(part string) string) string {
+	var out strings.Builder
+	end := 0
+
+	for _, a := range f.vars {
+		between := f.text[end:a.start]
+		name := strings.LastIndexAny(between, "\n\r") + 1
+		out.WriteString(withholdLines(between[:name], replace))
+		out.WriteString(between[name:])
+
+		text := f.text[a.start:a.end]
+		isFlags := a.value == "" || strings.HasPrefix(a.value, "-")
+		if !isFlags {
+			text = replace(text)
+		}
+		out.WriteString(text)
+		end = a.end
+	}
+	out.WriteString(withholdLines(f.text[end:], replace))
+
+	return out.String()
+}
+
+// withholdLines replaces lines without an assignment. The line ends around them stay.
+func withholdLines(lines string, replace func(part string) string) string {
+	part := strings.Trim(lines, " \t\r\n")
+	if part == "" {
+		return lines
+	}
+	before, after, _ := strings.Cut(lines, part)
+
+	return before + replace(part) + after
+}
+
 func (f *EnvFile) find(variable string) (assignment, bool) {
 	for _, a := range slices.Backward(f.vars) {
 		if a.name == variable {

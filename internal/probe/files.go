@@ -44,7 +44,7 @@ func (l *Live) answerFile(r world.FileReq) world.Answer {
 			"and recordings. Read it by credential(\"NAME\"), "+
 			"with LoadCredential=NAME:%[1]s in a drop-in of prelet.service",
 			r.Path, why), "")
-	case !found.IsPublic && !isOfKubelet(found.Text):
+	case !found.IsPublic && !isOfKubelet(found.Path, found.Text):
 		why := "not every user may read it, and the text of a file is in plans and recordings. If it is not a " +
 			"secret, give it a mode such as 0644, and each folder above it one such as 0755. If it is one, read it " +
 			"by credential(\"NAME\"), with LoadCredential=NAME:" + r.Path + " in a drop-in of prelet.service"

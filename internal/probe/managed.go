@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/prelet/prelet/internal/boot"
@@ -47,7 +48,7 @@ func (l *Live) answerTarget(_ context.Context, r world.TargetReq) world.Answer {
 	case out.Loose != "":
 	case r.Secret:
 		l.compareSecret(&out, r, state.Content)
-	case isFile && (hadSecret || l.isPrivate(state)):
+	case isFile && (hadSecret || l.isPrivate(r.Path, state)):
 		out.Private = true
 		out.SHA256 = ""
 	case utf8.Valid(state.Content):
@@ -89,7 +90,7 @@ func (l *Live) compareEntry(out *world.TargetAns, path string, now nodefile.Obse
 // isPrivate reports whether the content of a managed file must not leave this package, not even as a hash: it
 // contains a secret that this process was given, or looks like one, or the file is not public. The configuration and
 // the states of the kubelet are never private for their mode, because the plan is made from them.
-func (l *Live) isPrivate(s nodefile.Observed) bool {
+func (l *Live) isPrivate(path string, s nodefile.Observed) bool {
 	text := string(s.Content)
 	if l.o.Redactor != nil {
 		l.LearnSecrets()
@@ -99,36 +100,49 @@ func (l *Live) isPrivate(s nodefile.Observed) bool {
 		}
 	}
 
-	isSecret := DescribeSecret(text) != "" || hasSecretField(text)
+	config := parseKubeletConfig(text)
+	isSecret := DescribeSecret(text) != "" || config[kubelet.SecretField] != nil
 
-	return isSecret || !s.Public && !isOfKubelet(text)
+	return isSecret || !s.Public && !isOfKubelet(path, text)
 }
 
-// hasSecretField reports whether a text is a configuration of the kubelet with the only field that contains secrets:
-// headers of requests for static pods, such as Authorization.
-func hasSecretField(text string) bool {
+// parseKubeletConfig returns a configuration of the kubelet; nil if the text is not one.
+func parseKubeletConfig(text string) map[string]any {
 	c, err := kubelet.ParseConfig(text)
 	if err != nil {
-		return false
+		return nil
 	}
 	object := c.Object()
+	if object["kind"] != kubelet.ConfigKind {
+		return nil
+	}
 
-	return object["kind"] == "KubeletConfiguration" && object["staticPodURLHeader"] != nil
+	return object
 }
 
-// isOfKubelet reports whether a text is a configuration of the kubelet without its only secret field, or the state of
-// one of its managers.
-func isOfKubelet(text string) bool {
-	if c, err := kubelet.ParseConfig(text); err == nil {
-		object := c.Object()
-		return object["kind"] == "KubeletConfiguration" && object["staticPodURLHeader"] == nil
+// isOfKubelet reports whether a file is the state of one of the kubelet's managers, or a configuration of the kubelet
+// without its only secret field. Outside of the folders of the kubelet, a configuration has no fields that no kubelet
+// knows: another program's file may look like one.
+func isOfKubelet(path, text string) bool {
+	if boot.IsManagerState(path) {
+		return isJSONObject([]byte(text))
 	}
 
-	var state struct {
-		PolicyName string `json:"policyName"`
+	config := parseKubeletConfig(text)
+	if config == nil || config[kubelet.SecretField] != nil {
+		return false
+	}
+	if strings.HasPrefix(path, "/var/lib/kubelet/") || strings.HasPrefix(path, "/etc/kubernetes/") {
+		return true
 	}
 
-	return json.Unmarshal([]byte(text), &state) == nil && state.PolicyName != ""
+	for field := range config {
+		if !kubelet.KnownField(field, "") {
+			return false
+		}
+	}
+
+	return true
 }
 
 // isJSONObject reports whether a text is a JSON object, as the states of the kubelet's managers are.
@@ -192,39 +206,6 @@ func targetFailure(path string, err error) world.Answer {
 	}
 
 	return world.Answer{Fault: f}
-}
-
-// answerOriginal returns the state of a managed file before prelet wrote it first, from the current generation.
-// If the generation does not contain the file, that is its state now.
-func (l *Live) answerOriginal(_ context.Context, r world.OriginalReq) world.Answer {
-	if l.o.Store != nil {
-		was, content, exists, err := l.o.Store.Original(r.Path)
-
-		switch {
-		case err != nil:
-			return world.Answer{Fault: nodefile.Unusable("the content of %s before prelet: %s", r.Path, err)}
-		case exists:
-			out := answerState(was)
-			if utf8.Valid(content) {
-				out.Text = string(content)
-			}
-			return world.Original.Answer(out)
-		}
-	}
-
-	state, err := l.root().Observe(r.Path, generation.MaxContent)
-
-	switch {
-	case err != nil:
-		return targetFailure(r.Path, err)
-	case !utf8.Valid(state.Content):
-		return world.Answer{Fault: nodefile.Unusable("%s is not UTF-8 text", r.Path)}
-	}
-
-	out := l.targetOf(state)
-	out.Text = string(state.Content)
-
-	return world.Original.Answer(out)
 }
 
 // answerManaged returns the files of the current generation, and for each the action of the commit if the site did not

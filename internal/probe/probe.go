@@ -225,15 +225,14 @@ func (l *Live) Secret(name string) ([]byte, error) {
 		return []byte(l.o.Variables[variable].Text), nil
 	}
 
-	if l.o.Credentials == nil {
-		return nil, os.ErrNotExist
-	}
-
 	l.secrets.Lock()
 	defer l.secrets.Unlock()
 
 	if b, ok := l.secret[name]; ok {
 		return b, nil
+	}
+	if l.o.Credentials == nil {
+		return nil, os.ErrNotExist
 	}
 
 	b, err := l.o.Credentials.Read(name)

@@ -140,6 +140,8 @@ var (
 	// A JSON Web Token: two objects and a signature.
 	jwt          = regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}`)
 	passwordHash = regexp.MustCompile(`(?m)^[^:\s]+:[!*]*\$[0-9a-z]{1,4}\$[^:\s]+:`) // crypt(5), in a line of shadow(5)
+	// An object of Kubernetes, or a list of them, in YAML or JSON.
+	secretObject = regexp.MustCompile(`\bkind["']?\s*:\s*["']?Secret(List)?["']?\s*([,}\r\n#]|$)`)
 )
 
 // DescribeSecret returns the kind of a secret that a text contains, by its form; "" if it contains none.
@@ -158,6 +160,8 @@ func DescribeSecret(text string) string {
 		return "a token of a service account"
 	case passwordHash.MatchString(text):
 		return "hashes of passwords"
+	case secretObject.MatchString(text):
+		return "a Secret of Kubernetes"
 	}
 
 	return ""

@@ -74,6 +74,9 @@ func TestSecretsAreNoAnswers(t *testing.T) {
 			"eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJzeXN0ZW0ifQ.c2lnbmF0dXJl",
 			"a token of a service account",
 		},
+		"/etc/secret.yaml":                     {"apiVersion: v1\nkind: Secret # x\nstringData: {a: b}\n", "a Secret of Kubernetes"},
+		"/etc/secret.json":                     {`{"kind":"SecretList","items":[]}`, "a Secret of Kubernetes"},
+		"/etc/secret-store.yaml":               {"kind: SecretStore\nname: kind: Secret x\n", ""},
 		"/etc/shadow":                          {"root:*:1::::::\n", "/etc/shadow"},
 		"/etc/shadow.copy":                     {"root:$6$abc$def/ghi:19000:0:99999:7:::\n", "hashes of passwords"},
 		"/run/credentials/prelet.service/k3":   {"other", "/run/credentials"},
@@ -124,6 +127,8 @@ func TestPrivateTargets(t *testing.T) {
 	place(t, root, "/etc/header-for-all", "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"+
 		"staticPodURLHeader: {Authorization: [x]}\n")
 	place(t, root, "/etc/state", `{"policyName":"static","checksum":1}`)
+	place(t, root, "/var/lib/kubelet/cpu_manager_state", `{"policyName":"static","checksum":1}`)
+	place(t, root, "/etc/app", "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nkey: x\n")
 	for path, mode := range map[string]os.FileMode{"/etc/own/a/x": 0o700, "/etc/group/a/x": 0o750, "/etc/all/a/x": 0o751, "/etc/own/config": 0o700,
 		"/var/lib/kubelet/b/a/x": 0o750, "/srv/var/lib/kubelet/a/x": 0o750} {
 		place(t, root, path, "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n")
@@ -145,7 +150,8 @@ func TestPrivateTargets(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, mode := range map[string]os.FileMode{
-		"/etc/private": 0o600, "/etc/kubelet": 0o600, "/etc/header": 0o600, "/etc/state": 0o600, "/etc/token": 0o640,
+		"/etc/private": 0o600, "/etc/kubelet": 0o600, "/etc/header": 0o600, "/etc/state": 0o600, "/etc/app": 0o600,
+		"/var/lib/kubelet/cpu_manager_state": 0o600, "/etc/token": 0o640,
 		"/var/lib/kubelet/own": 0o600, "/etc/0640": 0o640, "/etc/0660": 0o660, "/etc/0604": 0o604, "/etc/0444": 0o444,
 		"/etc/below/0705/x": 0o644, "/etc/below/0711/x": 0o644,
 	} {
@@ -166,8 +172,9 @@ func TestPrivateTargets(t *testing.T) {
 
 	for path, want := range map[string]bool{
 		"/etc/private": true, "/etc/open": false, "/etc/canary": true, "/etc/token": true,
-		"/etc/kubelet": false, "/etc/header": true, "/etc/header-for-all": true, "/etc/state": false,
-		"/etc/own/a/x": true, "/etc/group/a/x": true, "/etc/all/a/x": false, "/etc/own/config": false,
+		"/etc/kubelet": false, "/etc/header": true, "/etc/header-for-all": true, "/etc/state": true, "/etc/app": true,
+		"/var/lib/kubelet/cpu_manager_state": false,
+		"/etc/own/a/x":                       true, "/etc/group/a/x": true, "/etc/all/a/x": false, "/etc/own/config": false,
 		"/etc/0640": true, "/etc/0660": true, "/etc/0604": true, "/etc/0444": false,
 		"/etc/below/0705/x": true, "/etc/below/0711/x": false,
 		"/var/lib/kubelet/creds.yaml": false, "/var/lib/kubelet/own": true, "/var/lib/kubelet/b/a/x": true, "/srv/var/lib/kubelet/a/x": true,

@@ -67,6 +67,8 @@ type source struct {
 	at    hcl.Range  // the place of the site that chooses it
 	code  fault.Code // of a text that is not a KubeletConfiguration
 	known bool
+
+	isPrivate bool // parts of its file are withheld
 }
 
 func chooseLayout(in stages.Inputs) kubelet.Layout {
@@ -230,6 +232,8 @@ func (r baseReader) readFile(
 		at:    at,
 		code:  code,
 		known: true,
+
+		isPrivate: a.Private,
 	}, a.Exists, nil
 }
 
@@ -285,7 +289,7 @@ func (r baseReader) readFlags(b schema.Body) (node.Base, hcl.Diagnostics) {
 		))
 	}
 	flags, ok := env.Get(variable.V)
-	base.FlagsFile = flagsRead{env, flags}
+	base.FlagsFile = flagsRead{env, flags, src.isPrivate}
 	base.FlagsKnown = true
 	if !ok {
 		return base, diags
@@ -414,6 +418,8 @@ func (s source) warnTaintRemovals(text string) (diags hcl.Diagnostics) {
 type flagsRead struct {
 	*kubelet.EnvFile
 	flags *kubelet.Flags // nil: the variable is not in it
+
+	isPrivate bool // it has placeholders of what is withheld
 }
 
 // edit returns copies of the file and of the flags in its variable; not ok if the variable is not in the file.

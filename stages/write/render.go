@@ -202,7 +202,7 @@ func (r *renderer) renderConfig(b schema.Body, n node.Node) {
 	} else if err := doc.Merge(n.Config); err != nil {
 		r.fail(fault.ConfigInvalid, b.Range, "The kubelet's configuration cannot be written", "%s.", err)
 	}
-	r.addKubeletFile(b, "kubelet-config", configTarget(b, r.in), string(doc.Canonical()))
+	r.add(b, r.kubeletFile(b, "kubelet-config", configTarget(b, r.in), string(doc.Canonical())))
 }
 
 // setDropIn sets the settings of a node in a drop-in.
@@ -286,7 +286,13 @@ func (r *renderer) renderFlags(b schema.Body, n node.Node) {
 			return
 		}
 	}
-	r.addKubeletFile(b, "kubelet-flags", flagsTarget(b, r.in), env.String())
+
+	file := r.kubeletFile(b, "kubelet-flags", flagsTarget(b, r.in), env.String())
+	if read.isPrivate {
+		file.Text = value.TemplateText(env.String())
+		file.Mode = 0o600
+	}
+	r.add(b, file)
 }
 
 // setFlags sets the flags of a node, its labels and its taints, in addition to those of the base.
@@ -328,16 +334,16 @@ func (r *renderer) setFlags(flags *kubelet.Flags, b schema.Body, n node.Node) {
 	}
 }
 
-// addKubeletFile adds a file that every user may read.
-func (r *renderer) addKubeletFile(b schema.Body, purpose, path, text string) {
-	r.add(b, node.File{
+// kubeletFile returns a file that every user may read.
+func (r *renderer) kubeletFile(b schema.Body, purpose, path, text string) node.File {
+	return node.File{
 		Path:    path,
 		Kind:    node.Regular,
 		Text:    value.PlainText(text),
 		Mode:    0o644,
 		Purpose: purpose,
 		Origins: place(r.in.Address, b.Range),
-	})
+	}
 }
 
 func (r *renderer) add(b schema.Body, f node.File) {

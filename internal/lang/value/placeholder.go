@@ -64,6 +64,9 @@ func makePlaceholder(op, body string) string {
 	return placeholderStart + op + ":" + body + placeholderEnd
 }
 
+// Placeholder returns what stands for a secret of the node that is not a credential, such as a part of a file.
+func Placeholder(name string) string { return makePlaceholder(opCredential, name) }
+
 // HasPlaceholder reports whether s holds U+E000 or U+E001. No value of the language may, other than by a credential.
 func HasPlaceholder(s string) bool {
 	return strings.ContainsAny(s, placeholderStart+placeholderEnd)

@@ -1,0 +1,89 @@
+package probe
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"unicode/utf8"
+
+	"github.com/prelet/prelet/internal/commit/generation"
+	"github.com/prelet/prelet/internal/kubelet"
+	"github.com/prelet/prelet/internal/lang/value"
+	"github.com/prelet/prelet/internal/platform/nodefile"
+	"github.com/prelet/prelet/internal/world"
+)
+
+// answerOriginal returns the state of a managed file before prelet wrote it first, from the current generation.
+// If the generation does not contain the file, that is its state now.
+func (l *Live) answerOriginal(_ context.Context, r world.OriginalReq) world.Answer {
+	if l.o.Store != nil {
+		was, content, exists, err := l.o.Store.Original(r.Path)
+
+		switch {
+		case err != nil:
+			return world.Answer{Fault: nodefile.Unusable("the content of %s before prelet: %s", r.Path, err)}
+		case exists && !utf8.Valid(content):
+			return world.Original.Answer(answerState(was))
+		case exists:
+			isPublic := was.Mode&0o444 == 0o444
+			return l.showOriginal(r.Path, answerState(was), string(content), isPublic)
+		}
+	}
+
+	state, err := l.root().Observe(r.Path, generation.MaxContent)
+
+	switch {
+	case err != nil:
+		return targetFailure(r.Path, err)
+	case !utf8.Valid(state.Content):
+		return world.Answer{Fault: nodefile.Unusable("%s is not UTF-8 text", r.Path)}
+	}
+
+	return l.showOriginal(r.Path, l.targetOf(state), string(state.Content), state.Public)
+}
+
+// showOriginal adds the text of a file to its state, as far as plans and recordings may contain it. The plan is made
+// from the kubelet's configuration and flags, whatever mode these files have. All else in them is withheld: the secret
+// field of the configuration, and in an environment file that is not public all but flags.
+func (l *Live) showOriginal(path string, out world.TargetAns, text string, isPublic bool) world.Answer {
+	config := parseKubeletConfig(text)
+
+	switch {
+	case config[kubelet.SecretField] != nil:
+		out.Text = string(kubelet.ConfigOf(kubelet.WithoutSecrets(config)).Canonical())
+		out.SHA256 = ""
+	case isPublic || config != nil:
+		out.Text = text
+	case value.HasPlaceholder(text):
+		return world.Answer{Fault: nodefile.Unusable("%s has U+E000 or U+E001, which no text may have", path)}
+	default:
+		out.Text = l.withhold(path, text)
+		out.Private = out.Text != text
+		if out.Private {
+			out.SHA256 = ""
+		}
+	}
+
+	return world.Original.Answer(out)
+}
+
+// withhold returns an environment file with a placeholder for all but its flags, which each user can read in the
+// command line of the kubelet. Secret returns what the placeholders stand for.
+func (l *Live) withhold(path, text string) string {
+	env, err := kubelet.ParseEnvFile(text)
+	if err != nil {
+		return text // systemd ignores the file, and the caller reports it
+	}
+
+	l.secrets.Lock()
+	defer l.secrets.Unlock()
+	count := 0
+
+	return env.Withhold(func(part string) string {
+		name := fmt.Sprintf("file:%s:%d", url.QueryEscape(path), count)
+		l.secret[name] = []byte(part)
+		count++
+
+		return value.Placeholder(name)
+	})
+}

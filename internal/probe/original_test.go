@@ -1,0 +1,75 @@
+package probe
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/prelet/prelet/internal/kubelet"
+	"github.com/prelet/prelet/internal/lang/value"
+	"github.com/prelet/prelet/internal/world"
+)
+
+// TestWithheldOriginals shows of the files from which a plan is made only the kubelet's configuration and flags.
+func TestWithheldOriginals(t *testing.T) {
+	const config = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
+	const flags = "# token CANARY-1\nHTTPS_PROXY=http://u:CANARY-2@proxy:3128 # CANARY-3\n\nKUBELET_EXTRA_ARGS=\"--v=2\"\r\n" +
+		"; CANARY-4\nAWS_SECRET=\"CANARY-5 \\\n CANARY-6\"\nCANARY-7\nEMPTY=\n# CANARY-8"
+
+	tests := map[string]struct {
+		text      string
+		mode      os.FileMode
+		isPrivate bool
+	}{
+		"/etc/default/kubelet":            {flags, 0o600, true},
+		"/etc/sysconfig/kubelet":          {"\nKUBELET_EXTRA_ARGS=--v=2\n", 0o600, false},
+		"/etc/a=b/kubelet":                {flags, 0o640, true},
+		"/etc/public/kubelet":             {strings.ReplaceAll(flags, "CANARY", "shown"), 0o644, false},
+		"/etc/kubernetes/10.conf":         {"kind: [CANARY", 0o600, true},
+		"/var/lib/kubelet/config.yaml":    {config + "maxPods: 7\n", 0o600, false},
+		"/var/lib/kubelet/config-0.yaml":  {config + "staticPodURLHeader: {Authorization: [CANARY]}\n", 0o600, false},
+		"/etc/kubernetes/header-for-all":  {config + "staticPodURLHeader: {Authorization: [CANARY]}\n", 0o644, false},
+		"/etc/kubernetes/another/10.conf": {"kind: Another\nsecret: CANARY\n", 0o600, true},
+	}
+
+	root := t.TempDir()
+	l := New(Options{Root: root})
+	defer l.Close()
+
+	for path, test := range tests {
+		place(t, root, path, test.text)
+		if err := os.Chmod(filepath.Join(root, path), test.mode); err != nil {
+			t.Fatal(err)
+		}
+
+		got, _, err := world.Original.Ask(t.Context(), l, world.OriginalReq{Path: path})
+		isHidden := got.SHA256 == ""
+		isWithheld := strings.Contains(test.text, "CANARY")
+		if err != nil || got.Private != test.isPrivate || strings.Contains(got.Text, "CANARY") || isHidden != isWithheld {
+			t.Errorf("%s: got %+v, %v; want private %t, without CANARY, and a hash if nothing is withheld: %t",
+				path, got, err, test.isPrivate, !isWithheld)
+		}
+
+		isConfig := strings.Contains(test.text, config)
+		if text, err := value.ResolvePlaceholders(got.Text, l.Secret); !isConfig && (text != test.text || err != nil) {
+			t.Errorf("%s, resolved: got %q, %v; want %q", path, text, err, test.text)
+		}
+	}
+
+	got, _, err := world.Original.Ask(t.Context(), l, world.OriginalReq{Path: "/etc/default/kubelet"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	env, err := kubelet.ParseEnvFile(got.Text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := strings.Join(env.Names(), " ")
+	if want := "HTTPS_PROXY KUBELET_EXTRA_ARGS AWS_SECRET EMPTY"; names != want {
+		t.Errorf("variables: got %s, want %s", names, want)
+	}
+	if text, _ := env.Value("KUBELET_EXTRA_ARGS"); text != "--v=2" {
+		t.Errorf("flags: got %q, want --v=2", text)
+	}
+}

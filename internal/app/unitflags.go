@@ -145,7 +145,14 @@ func readUnitFlags(root nodefile.Root, unit string, planned map[string][]byte) (
 	}
 
 	for _, word := range start.Command[1:] {
-		out = append(out, expand(word, unit, variables)...)
+		isFlag := strings.HasPrefix(word, "-")
+		isKnownAtStart := strings.Contains(word, "${%")
+		switch last := len(out) - 1; {
+		case !isKnownAtStart:
+			out = append(out, expand(word, unit, variables)...)
+		case !isFlag && last >= 0: // it may be the value of the flag before it
+			out = out[:last]
+		}
 	}
 
 	return out, nil

@@ -17,7 +17,8 @@ func TestUnitFlagsOfPlan(t *testing.T) {
 	root := t.TempDir()
 	for file, text := range map[string]string{
 		"/etc/systemd/system/kubelet.service": "[Service]\nEnvironmentFile=/etc/kubelet.d/*.env\n" +
-			"ExecStart=/usr/bin/kubelet $A $B\n",
+			"EnvironmentFile=/etc/default/%N\nExecStart=/usr/bin/kubelet $A $B $C --hostname-override %H --node-labels=a=%H\n",
+		"/etc/default/kubelet": "C=--dynamic-config-dir=x\n",
 		"/etc/kubelet.d/a.env": "A=--network-plugin=cni\n",
 		"/etc/kubelet.d/b.env": "B=--container-runtime=remote\n",
 	} {
@@ -38,11 +39,11 @@ func TestUnitFlagsOfPlan(t *testing.T) {
 		plan    boot.Plan
 		want    string // the flags that are named
 	}{
-		"the installed kubelet": {Where{Root: root}, "v1.36.0", boot.Plan{}, "network-plugin container-runtime"},
+		"the installed kubelet": {Where{Root: root}, "v1.36.0", boot.Plan{}, "network-plugin container-runtime dynamic-config-dir"},
 		"an older one":          {Where{Root: root}, "v1.22.0", boot.Plan{}, ""},
 		"a named one":           {Where{Root: root, KubeletVersion: "1.22"}, "v1.36.0", boot.Plan{}, ""},
-		"planned":               {Where{Root: root}, "v1.36.0", boot.Plan{Node: node.Node{Files: []node.File{fixed}}}, "container-runtime"},
-		"removed":               {Where{Root: root}, "v1.36.0", boot.Plan{Changes: []boot.Change{removed}}, "network-plugin"},
+		"planned":               {Where{Root: root}, "v1.36.0", boot.Plan{Node: node.Node{Files: []node.File{fixed}}}, "container-runtime dynamic-config-dir"},
+		"removed":               {Where{Root: root}, "v1.36.0", boot.Plan{Changes: []boot.Change{removed}}, "network-plugin dynamic-config-dir"},
 		"a recording":           {Where{Root: root, From: "a.prelet"}, "v1.36.0", boot.Plan{}, ""},
 	} {
 		c.plan.Kubelet.Version = &c.version
@@ -51,7 +52,7 @@ func TestUnitFlagsOfPlan(t *testing.T) {
 		for _, d := range c.plan.Diagnostics {
 			got = append(got, d.Summary)
 		}
-		for _, flag := range []string{"network-plugin", "container-runtime"} {
+		for _, flag := range []string{"network-plugin", "container-runtime", "dynamic-config-dir", "node-labels", "hostname-override"} {
 			isNamed := strings.Contains(strings.Join(got, " "), "not start with --"+flag)
 			if isNamed != strings.Contains(c.want, flag) {
 				t.Errorf("%s: got %q; want --%s named: %t", name, got, flag, !isNamed)

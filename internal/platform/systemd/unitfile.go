@@ -59,7 +59,7 @@ func ReadPlannedUnit(root nodefile.Root, name string, planned map[string][]byte)
 		case !isOwn && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, nodefile.ErrNoFile)):
 			continue // a link to nothing, or a folder: it hides others of its name
 		case err != nil:
-			return UnitFile{}, err
+			return UnitFile{Names: names}, err
 		case isOwn:
 			u.Path = file
 			u.Masked = masked
@@ -68,7 +68,7 @@ func ReadPlannedUnit(root nodefile.Root, name string, planned map[string][]byte)
 	}
 	for _, file := range u.Settings["EnvironmentFile"] {
 		if !strings.HasPrefix(file, "-") {
-			u.Gate = append(u.Gate, file)
+			u.Gate = append(u.Gate, u.expandSpecifiers(file))
 		}
 	}
 	u.Enabled = slices.ContainsFunc(names, func(name string) bool { return isWanted(root, name) })
@@ -164,13 +164,29 @@ func (u *UnitFile) apply(text []byte) {
 	}
 }
 
-// Unit returns what systemd would report of how the unit starts its process. split splits a line into words. Of
-// specifiers only %% is replaced.
+// expandSpecifiers replaces the specifiers (systemd.unit(5)) of a line that follow from the unit's name. Others, such as %H, have a value
+// only when the unit starts: they become a variable without a value, ${%H}.
+func (u UnitFile) expandSpecifiers(line string) string {
+	name := u.Names[0]
+	bare := strings.TrimSuffix(name, path.Ext(name))
+	prefix, instance, _ := strings.Cut(bare, "@")
+	known := map[string]string{"%%": "%", "%n": name, "%N": bare, "%p": prefix, "%i": instance}
+
+	return regexp.MustCompile(`%[%A-Za-z]`).ReplaceAllStringFunc(line, func(s string) string {
+		if text, isKnown := known[s]; isKnown {
+			return text
+		}
+
+		return "${" + s + "}"
+	})
+}
+
+// Unit returns what systemd would report of how the unit starts its process. split splits a line into words.
 func (u UnitFile) Unit(split func(string) []string) Unit {
 	out := Unit{Name: u.Names[0], Names: u.Names, Load: "loaded"}
 	words := func(setting string) (all [][]string) {
 		for _, line := range u.Settings[setting] {
-			all = append(all, split(decodeEscapes(strings.ReplaceAll(line, "%%", "%"))))
+			all = append(all, split(decodeEscapes(u.expandSpecifiers(line))))
 		}
 
 		return all
@@ -191,7 +207,7 @@ func (u UnitFile) Unit(split func(string) []string) Unit {
 		out.Environment = append(out.Environment, variables...)
 	}
 	for _, file := range u.Settings["EnvironmentFile"] {
-		p, isOptional := strings.CutPrefix(file, "-")
+		p, isOptional := strings.CutPrefix(u.expandSpecifiers(file), "-")
 		out.EnvironmentFiles = append(out.EnvironmentFiles, struct {
 			Path     string
 			Optional bool

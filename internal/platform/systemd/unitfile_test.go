@@ -86,6 +86,38 @@ func TestUnitFileDropIns(t *testing.T) {
 	}
 }
 
+// TestSpecifiers replaces the specifiers of a unit's lines that its name decides. A unit that cannot be read starts
+// nothing.
+func TestSpecifiers(t *testing.T) {
+	root := writeTree(t, map[string]string{
+		"etc/systemd/system/kube-let@a.service": "[Service]\nExecStart=/usr/bin/kubelet %n %N %p %i 7%% %%H %H\n" +
+			"EnvironmentFile=-/etc/default/%p\nEnvironmentFile=/etc/%N\n",
+		"etc/systemd/system/bad.service/x": "a folder",
+	})
+	u, err := systemd.ReadUnitFile(root, "kube-let@a.service")
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	unit := u.Unit(strings.Fields)
+	want := "/usr/bin/kubelet kube-let@a.service kube-let@a kube-let a 7% %H ${%H}"
+	if got := strings.Join(unit.Command, " "); got != want {
+		t.Errorf("command: got %s; want %s", got, want)
+	}
+	files := unit.EnvironmentFiles
+	if len(files) != 2 || files[0].Path != "/etc/default/kube-let" || files[1].Path != "/etc/kube-let@a" {
+		t.Errorf("environment files: got %+v; want /etc/default/kube-let and /etc/kube-let@a", files)
+	}
+	if !slices.Equal(u.Gate, []string{"/etc/kube-let@a"}) {
+		t.Errorf("files that must exist: got %q; want /etc/kube-let@a", u.Gate)
+	}
+
+	bad, err := systemd.ReadUnitFile(root, "bad.service")
+	if got := bad.Unit(strings.Fields); err == nil || len(got.Command) > 0 {
+		t.Errorf("a folder: got %+v, %v; want an error, and no command", got, err)
+	}
+}
+
 // TestGlob checks which files an EnvironmentFile= means.
 func TestGlob(t *testing.T) {
 	root := writeTree(t, map[string]string{

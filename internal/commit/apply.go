@@ -81,8 +81,8 @@ func BuildProposal(o Options) (generation.Proposal, activation.Plan, error) {
 		addNodeObject(o, &act)
 	}
 
-	// Even without a change: the generation in place has to be of this machine.
-	out.Force = replacesForeign(o)
+	// Even without a change of files: the generation in place has to be of this machine, with these startup taints.
+	out.Force = replacesForeign(o) || changesStartupTaints(o)
 
 	out.Late = func() (map[string][]byte, error) { return buildBlobs(o, act, adopted) }
 

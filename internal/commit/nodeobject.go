@@ -34,8 +34,11 @@ func addNodeObject(o Options, act *activation.Plan) {
 	planned := map[string]bool{}
 	for _, t := range o.Plan.Node.Taints {
 		planned[t.String()] = true
-		if t.Startup {
-			continue // its owner removes it: it is neither compared nor patched
+		if t.Startup { // its owner removes it: it is neither compared nor patched
+			if act.TaintCredential != "" {
+				act.StartupTaints = append(act.StartupTaints, t.String())
+			}
+			continue
 		}
 		act.Taints = append(act.Taints, t.String())
 		if act.TaintCredential != "" && t.IsOfSite() && !kubelet.IsStartupTaint(t.String()) {
@@ -64,6 +67,28 @@ func addGone(act *activation.Plan, was canonical, planned map[string]bool) {
 			act.GoneTaints = appendNew(act.GoneTaints, t)
 		}
 	}
+}
+
+// changesStartupTaints reports whether a plan has other startup taints than the generation in place. The files may be
+// the same, and what is compared and patched on the Node is not.
+func changesStartupTaints(o Options) bool {
+	cur := readCurrent(o.Store)
+	if cur == nil {
+		return false
+	}
+	was, ok := readNode(o.Store, cur.Gen)
+	if !ok {
+		return false
+	}
+
+	var planned []string
+	for _, t := range o.Plan.Node.Taints {
+		if t.Startup {
+			planned = append(planned, t.String())
+		}
+	}
+
+	return !slices.Equal(was.StartupTaints, planned)
 }
 
 func appendNew(list []string, s string) []string {

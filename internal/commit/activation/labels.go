@@ -177,7 +177,9 @@ func (p Plan) whoPatchesTaints(n kubelet.Node) string {
 
 // taintChange returns the change of the taints that the site owns, or owned.
 func (p Plan) taintChange(n kubelet.Node) (change kubelet.TaintChange, ok bool) {
-	return n.ChangeTaints(parseTaints(p.OwnTaints), parseTaints(p.Taints))
+	planned := slices.Concat(p.Taints, p.StartupTaints)
+
+	return n.ChangeTaints(parseTaints(p.OwnTaints), parseTaints(planned))
 }
 
 // taintDrift returns how the taints of a Node differ from the planned and formerly planned ones, and the command that

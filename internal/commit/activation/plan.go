@@ -74,9 +74,11 @@ type Plan struct {
 	Annotations *Annotations `json:"annotations,omitempty"`
 
 	// TaintCredential is the name of the credential with which the taints of the site are patched after a good verdict;
-	// "": they are not. OwnTaints are those taints, without startup taints.
+	// "": they are not. OwnTaints are those taints, without startup taints. StartupTaints are the planned ones that are
+	// never patched, also if they were own taints before.
 	TaintCredential string   `json:"taint_credential,omitempty"`
 	OwnTaints       []string `json:"own_taints,omitempty"`
+	StartupTaints   []string `json:"startup_taints,omitempty"`
 
 	// Serving is the folder of the kubelet's certificates, if the kubelet requests the certificate of its API from the
 	// cluster (serverTLSBootstrap); "": not checked, as in generations of 0.1.0. It is never part of a verdict.
@@ -175,7 +177,7 @@ const (
 func (p Plan) format() int {
 	// 0.1.0 always asks /configz, and has no verdict without it.
 	hasOnlyLog := p.Configz != nil && (p.Configz.URL == "" || p.Configz.Credential == "")
-	if p.TaintCredential != "" || len(p.OwnTaints) > 0 || p.Serving != "" || p.ReplacesCA ||
+	if p.TaintCredential != "" || len(p.OwnTaints)+len(p.StartupTaints) > 0 || p.Serving != "" || p.ReplacesCA ||
 		hasOnlyLog {
 		return planFormat2
 	}

@@ -57,6 +57,14 @@ func WarnKept(at hcl.Range, name string, ans world.Answer) *hcl.Diagnostic {
 	return warnStale(at, fmt.Sprintf("The value of variable %q", name), ans, next)
 }
 
+// WarnKeptCredential warns that a credential has the value of the generation in place.
+func WarnKeptCredential(name string, ans world.Answer) *hcl.Diagnostic {
+	next := "That value stays in use, and a boot with it is degraded. Give the node the credential again, or remove " +
+		"it from the site"
+
+	return warnStale(hcl.Range{}, fmt.Sprintf("Credential %q", name), ans, next)
+}
+
 func warnStale(at hcl.Range, what string, ans world.Answer, next string) *hcl.Diagnostic {
 	return origin.Warning(fault.Stale, at, what+" is from the last good generation", "%s",
 		Sentence(ans.Because, next))

@@ -451,6 +451,7 @@ func (n *openNode) Plan(ctx context.Context, event func(boot.Event)) *boot.Plan 
 		o.LastGood = n.answerFromLastGood
 		if !n.AcceptMissing {
 			o.KeepVariables = world.KeepVariables(n.live.Kept)
+			n.live.KeepSecrets()
 		}
 	}
 	if n.waits != nil {

@@ -420,6 +420,7 @@ func (p *progress) runObserveAndDiff(ctx context.Context) {
 		return
 	}
 	p.add(checkOnNode(ctx, p.tape, p.rendered.node))
+	p.add(checkCredentials(p.tape))
 
 	observed := observe(ctx, observation{
 		tape:      p.tape,

@@ -178,7 +178,7 @@ func (l *Live) answerCredential(_ context.Context, r world.CredentialReq) world.
 		return world.Answer{Fault: systemd.CredentialFault(r.Name, err)}
 	}
 
-	return world.Credential.Answer(world.CredentialAns{Source: "credential"})
+	return l.markKept(r.Name, world.Credential.Answer(world.CredentialAns{Source: "credential"}))
 }
 
 // variablePrefix precedes the name of a variable on the kernel command line and in the name of a credential.
@@ -206,7 +206,7 @@ func (l *Live) answerVariable(_ context.Context, r world.VariableReq) world.Answ
 	case err != nil:
 		return world.Answer{Fault: systemd.CredentialFault(name, err)}
 	case r.Sensitive:
-		return world.Variable.Answer(world.VariableAns{Source: world.SourceCredential + name})
+		return l.markKept(name, world.Variable.Answer(world.VariableAns{Source: world.SourceCredential + name}))
 	case !utf8.Valid(b):
 		return world.Answer{Fault: nodefile.Unusable("credential %s is not UTF-8 text", name)}
 	}

@@ -69,6 +69,9 @@ type Live struct {
 	secret  map[string][]byte // as read, by name
 	learned sync.Once         // see LearnSecrets
 
+	keepsSecrets bool // see KeepSecrets
+	keptSecrets  map[string]keptSecret
+
 	search sync.Mutex
 	binary **kubeletbin.Binary // nil until findKubelet has searched
 
@@ -86,10 +89,12 @@ func New(o Options) *Live {
 	}
 
 	l := &Live{
-		o:         o,
-		trusts:    map[string]*trustCall{},
-		secret:    map[string][]byte{},
-		nodeRetry: 5 * time.Second,
+		o:      o,
+		trusts: map[string]*trustCall{},
+		secret: map[string][]byte{},
+
+		keptSecrets: map[string]keptSecret{},
+		nodeRetry:   5 * time.Second,
 	}
 	l.past = sync.OnceValue(func() *world.LastGood {
 		if o.Store == nil {
@@ -237,7 +242,7 @@ func (l *Live) Secret(name string) ([]byte, error) {
 
 	b, err := l.o.Credentials.Read(name)
 	if err != nil {
-		return nil, err
+		return l.keepSecret(name, err)
 	}
 
 	b = slices.Clip(trimNewline(b))

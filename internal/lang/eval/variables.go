@@ -49,6 +49,8 @@ func (e *Eval) variable(v *lang.Variable) (cty.Value, hcl.Diagnostics) {
 		request := world.VariableReq{Name: v.Name, Sensitive: v.Sensitive}
 		a, ans, err := world.Variable.Ask(e.ctx, e.source, request)
 		switch {
+		case err == nil && v.Sensitive && ans.Stale != 0:
+			return sensitiveVariable(v), hcl.Diagnostics{stages.WarnKept(v.Range, v.Name, ans)}
 		case err == nil && v.Sensitive:
 			return sensitiveVariable(v), nil
 		case err == nil && ans.Stale != 0:

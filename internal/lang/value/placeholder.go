@@ -133,6 +133,33 @@ func resolveOne(op, body string, get func(name string) ([]byte, error)) (string,
 	return escapeForYAML(string(quoted[1 : len(quoted)-1])), nil
 }
 
+// FindSecret returns a credential from a text that ResolvePlaceholders made of a template. ok is false if the template
+// has no placeholder of this name, or others: then it is not certain where a secret ends.
+func FindSecret(template, text, name string) (secret []byte, ok bool) {
+	all := placeholderPattern.FindAllStringSubmatchIndex(template, -1)
+	if len(all) != 1 || template[all[0][4]:all[0][5]] != name {
+		return nil, false
+	}
+
+	m := all[0]
+	rest, hasStart := strings.CutPrefix(text, template[:m[0]])
+	middle, hasEnd := strings.CutSuffix(rest, template[m[1]:])
+	if !hasStart || !hasEnd {
+		return nil, false
+	}
+
+	switch template[m[2]:m[3]] {
+	case opCredential:
+		return []byte(middle), true
+	case opJSON:
+		var unquoted string
+		err := json.Unmarshal([]byte(`"`+middle+`"`), &unquoted)
+		return []byte(unquoted), err == nil
+	}
+
+	return nil, false
+}
+
 // PlaceholderNames returns the credentials that the placeholders in s name, sorted and unique. Of a malformed text it
 // returns none.
 func PlaceholderNames(s string) []string {

@@ -299,3 +299,27 @@ func TestCredentialNames(t *testing.T) {
 		}
 	}
 }
+
+// TestFindSecret finds a credential in what its template became, and only where it is certain where it ends.
+func TestFindSecret(t *testing.T) {
+	plain := makePlaceholder(opCredential, "db")
+	for name, c := range map[string]struct{ template, text, want string }{
+		"alone":                   {plain, "x y\n", "x y\n"},
+		"within":                  {"a=" + plain + "\nb", "a=x\nb", "x"},
+		"empty":                   {"a=" + plain, "a=", ""},
+		"in JSON":                 {`{"a":"` + makePlaceholder(opJSON, "db") + `"}`, `{"a":"x\"y"}`, `x"y`},
+		"broken JSON":             {`"` + makePlaceholder(opJSON, "db") + `"`, `"x"y"`, "none"},
+		"another text":            {"a=" + plain, "b=x", "none"},
+		"shorter than its frame":  {"aba" + plain + "aba", "aba", "none"},
+		"two":                     {plain + makePlaceholder(opCredential, "k"), "xy", "none"},
+		"twice":                   {plain + " " + plain, "x x", "none"},
+		"another credential":      {makePlaceholder(opCredential, "k"), "x", "none"},
+		"base64":                  {makePlaceholder(opBase64, "db"), "eA==", "none"},
+		"no template, no content": {"", "", "none"},
+	} {
+		got, ok := FindSecret(c.template, c.text, "db")
+		if want := c.want != "none"; ok != want || ok && string(got) != c.want {
+			t.Errorf("%s: got %q, %t; want %q, %t", name, got, ok, c.want, want)
+		}
+	}
+}

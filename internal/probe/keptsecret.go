@@ -1,0 +1,101 @@
+package probe
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/prelet/prelet/internal/commit/generation"
+	"github.com/prelet/prelet/internal/lang/value"
+	"github.com/prelet/prelet/internal/platform/systemd"
+	"github.com/prelet/prelet/internal/world"
+)
+
+// keptSecret is a secret of a file in place, whose source has it no more.
+type keptSecret struct {
+	content    []byte
+	generation int
+	because    string // why its source has none
+}
+
+// KeepSecrets lets a credential that is gone keep the value that it has in a file of the generation in place.
+func (l *Live) KeepSecrets() {
+	l.secrets.Lock()
+	defer l.secrets.Unlock()
+
+	l.keepsSecrets = true
+}
+
+// keepSecret returns the value of a credential that cannot be read, and err if it is in no file of the generation in
+// place. The lock of secrets is held.
+func (l *Live) keepSecret(name string, err error) ([]byte, error) {
+	isGone := errors.Is(err, fs.ErrNotExist) || errors.Is(err, systemd.ErrNoCredentials)
+	if !isGone || !l.keepsSecrets || l.o.Store == nil {
+		return nil, err
+	}
+	if kept, ok := l.keptSecrets[name]; ok {
+		return kept.content, nil
+	}
+
+	current, storeErr := l.o.Store.Current()
+	if storeErr != nil || current == nil {
+		return nil, err
+	}
+	content, ok := findSecret(l.o.Store, current, name)
+	if !ok {
+		return nil, err
+	}
+
+	l.keptSecrets[name] = keptSecret{content, current.Gen, systemd.CredentialFault(name, err).Why}
+	if l.o.Redactor != nil {
+		l.o.Redactor.Add(content)
+	}
+
+	return content, nil
+}
+
+// findSecret returns a credential from a file of a generation, by the text from which the file was made.
+func findSecret(s *generation.Store, in *generation.Info, name string) (secret []byte, ok bool) {
+	var plan struct {
+		Node struct {
+			Files []struct{ Path, Text string }
+		} `json:"node"`
+	}
+	b, err := s.Blob(in.Gen, "plan.json")
+	if err != nil || json.Unmarshal(b, &plan) != nil {
+		return nil, false
+	}
+
+	templates := map[string]string{}
+	for _, f := range plan.Node.Files {
+		templates[f.Path] = f.Text
+	}
+	for _, e := range in.Entries {
+		if !e.Secret {
+			continue
+		}
+		content, err := s.Content(e.New.SHA256)
+		if err != nil {
+			continue
+		}
+		if secret, ok := value.FindSecret(templates[e.Path], string(content), name); ok {
+			return secret, true
+		}
+	}
+
+	return nil, false
+}
+
+// markKept marks an answer about a credential as one of the generation in place, if that is where its value is from.
+func (l *Live) markKept(name string, a world.Answer) world.Answer {
+	l.secrets.Lock()
+	defer l.secrets.Unlock()
+
+	if kept, ok := l.keptSecrets[name]; ok {
+		a.Stale = kept.generation
+		a.Because = fmt.Sprintf("a file of that generation has it, and now: %s", kept.because)
+	}
+
+	return a
+}

@@ -132,6 +132,10 @@ func (r baseReader) readConfig(b schema.Body) (node.Base, hcl.Diagnostics) {
 
 // warnConfig warns of duplicate keys and of an invalid character.
 func (s source) warnConfig(duplicates []string) (diags hcl.Diagnostics) {
+	const maxNamed = 10
+	if hidden := len(duplicates) - maxNamed; hidden > 0 {
+		duplicates = append(duplicates[:maxNamed], fmt.Sprintf("and %d more", hidden))
+	}
 	if len(duplicates) > 0 {
 		why := s.where + ": " + strings.Join(duplicates, "; ") + ": the kubelet uses the last one"
 		diags = append(diags, origin.Warning(

@@ -341,6 +341,22 @@ func (m *machine) makesExtension() {
 	}
 }
 
+// TestCheckMasked masks the check, to be sure that it is off: the target is reached all the same.
+func TestCheckMasked(t *testing.T) {
+	t.Parallel()
+	m := joined(t)
+	m.off()
+	m.countsBoots()
+	m.link("/dev/null", "/etc/systemd/system/"+checkUnit)
+	m.boot()
+	if state := m.property("boot-complete.target", "ActiveState"); state != "active" {
+		t.Errorf("boot-complete.target: got %s, want active", state)
+	}
+	if state := m.property(checkUnit, "LoadState"); state != "masked" {
+		t.Errorf("%s: got %s, want masked", checkUnit, state)
+	}
+}
+
 // TestCheckNotEnabled: without the link nothing is checked, and the target is reached.
 func TestCheckNotEnabled(t *testing.T) {
 	t.Parallel()

@@ -307,9 +307,12 @@ func swapBytes(hex string) string {
 	return out
 }
 
-// hashID returns the hash of a machine id.
+// hashID returns the hash of a machine id; "" for what is none for systemd either (machine-id(5)), such as
+// "uninitialized" in an image that was never booted.
 func hashID(id string) string {
-	if id == "" || id == "uninitialized" { // the latter in an image that was never booted
+	b, err := hex.DecodeString(id)
+	isAnID := err == nil && len(b) == 16 && slices.Max(b) > 0
+	if !isAnID {
 		return ""
 	}
 

@@ -50,9 +50,9 @@ func (e *Eval) addReached(r *Reached, x hclsyntax.Expression) {
 		case "node":
 			r.add(Reached{Node: true, Phase: schema.Render})
 		case "stage":
-			i, _, _ := e.stageOf(reference)
+			i, name, _ := e.stageOf(reference)
 			if i == nil {
-				r.Any = true
+				r.Any = r.Any || name == "" // else the stage is not declared, which is an error
 				continue
 			}
 			r.add(Reached{Stages: []string{i.Addr()}, Facts: i.Type == "detect-hw", Phase: i.Spec.Phase})

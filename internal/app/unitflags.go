@@ -1,7 +1,9 @@
 package app
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"path"
 	"regexp"
 	"slices"
@@ -17,6 +19,7 @@ import (
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/platform/systemd"
+	"github.com/prelet/prelet/internal/probe"
 )
 
 // flagWord is one argument of the kubelet.
@@ -37,11 +40,7 @@ func judgeUnitFlags(w Where, unit string, planned map[string][]byte) hcl.Diagnos
 			"%s.", origin.Capitalize(nodefile.Reason(err)))}
 	}
 
-	var argv []string
-	for _, w := range words {
-		argv = append(argv, w.text)
-	}
-	all := kubelet.FlagsOf(argv)
+	all := flagsOf(words)
 	var flags []rules.Flag
 	for _, name := range all.Names() {
 		last, _ := all.Lookup(name)
@@ -50,9 +49,10 @@ func judgeUnitFlags(w Where, unit string, planned map[string][]byte) hcl.Diagnos
 		}
 	}
 
-	diags := boot.DiagnoseFlags(flags, w.KubeletVersion, func(flag string) string {
+	subject := rules.Subject{Flags: flags, Version: w.KubeletVersion}
+	diags := boot.Diagnose(subject, func(f rules.Finding) string {
 		return whereIs(words, func(word string) bool {
-			_, ok := kubelet.FlagsOf([]string{word}).Lookup(flag)
+			_, ok := kubelet.FlagsOf([]string{word}).Lookup(f.Flag)
 			return ok
 		})
 	})
@@ -63,6 +63,58 @@ func judgeUnitFlags(w Where, unit string, planned map[string][]byte) hcl.Diagnos
 	}
 
 	return diags
+}
+
+// judgeDropIns judges the drop-ins in the folder of --config-dir of an image, which the kubelet merges over its file.
+func judgeDropIns(w Where, unit string) (diags hcl.Diagnostics) {
+	root := nodefile.Root(w.Root)
+	words, err := readUnitFlags(root, unit, nil)
+	if err != nil {
+		return nil // judgeUnitFlags has reported it
+	}
+	folder, ok := flagsOf(words).Lookup("config-dir")
+	if !ok {
+		return nil
+	}
+
+	files, err := probe.ListDropIns(root, folder)
+	switch {
+	case errors.Is(err, fs.ErrNotExist): // the site may make it
+		return nil
+	case err != nil:
+		return hcl.Diagnostics{refuseDropIn(folder, nodefile.Reason(err))}
+	}
+	for _, file := range files {
+		text, f := root.Text(file)
+		if f != nil {
+			diags = append(diags, refuseDropIn(file, f.Error()))
+			continue
+		}
+		config, err := kubelet.ParseDropIn(text)
+		if err != nil {
+			diags = append(diags, refuseDropIn(file, err.Error()))
+			continue
+		}
+		subject := rules.Subject{Config: config, Version: w.KubeletVersion}
+		diags = append(diags, boot.Diagnose(subject, func(rules.Finding) string { return file })...)
+	}
+
+	return diags
+}
+
+func refuseDropIn(path, why string) *hcl.Diagnostic {
+	return origin.Error(fault.ConfigInvalid, hcl.Range{}, "The kubelet cannot read "+path,
+		"%s. It merges what is there over its configuration, and would not start. Fix or remove it.",
+		origin.Capitalize(strings.TrimSuffix(why, ".")))
+}
+
+func flagsOf(words []flagWord) *kubelet.Flags {
+	var argv []string
+	for _, w := range words {
+		argv = append(argv, w.text)
+	}
+
+	return kubelet.FlagsOf(argv)
 }
 
 // whereIs returns the place of the last word that matches.

@@ -579,14 +579,15 @@ func nameItem(f rules.Finding) string {
 	return strings.ReplaceAll(strings.TrimPrefix(f.Pointer, "/"), "/", ".")
 }
 
-// DiagnoseFlags returns what a kubelet of a version refuses in flags that are not the site's. where is the place that
-// has a flag, for people.
-func DiagnoseFlags(flags []rules.Flag, version string, where func(flag string) string) (out hcl.Diagnostics) {
-	for _, f := range rules.Check(rules.Subject{Flags: flags, Version: version, Part: true}) {
-		if f.Flag == "" || f.Severity == rules.Note {
+// Diagnose returns what a kubelet refuses in flags, or in a part of its configuration, that are not the site's. where is
+// the place that has what a finding is about, for people.
+func Diagnose(s rules.Subject, where func(f rules.Finding) string) (out hcl.Diagnostics) {
+	s.Part = true
+	for _, f := range rules.Check(s) {
+		if f.Flag == "" && s.Config == nil || f.Severity == rules.Note {
 			continue
 		}
-		detail := stages.Sentence(f.Message+" (set by "+where(f.Flag)+")", origin.Capitalize(f.Hint))
+		detail := stages.Sentence(f.Message+" (set by "+where(f)+")", origin.Capitalize(f.Hint))
 		out = append(out, chooseConstructor(f.Severity)(chooseCode(f), hcl.Range{}, summarize(f), "%s", detail))
 	}
 

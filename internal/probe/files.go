@@ -141,35 +141,43 @@ func refuseProgram(file string) string {
 
 const maxDropIns = 4096 // files of one folder
 
-// answerDropIns lists the files below a folder that the kubelet merges: cmd/kubelet/app/server.go,
-// mergeKubeletConfigurations. It reads a link to a file, and ignores a folder that is a link, also that of the flag.
+// answerDropIns lists the files below a folder that the kubelet merges.
 func (l *Live) answerDropIns(_ context.Context, r world.DropInsReq) world.Answer {
 	out := world.DropInsAns{Paths: []string{}}
-	look, err := l.root().Look(path.Dir(r.Dir), nodefile.FollowAll)
-	if err != nil {
-		out.Unlisted = nodefile.Reason(err)
-		return world.DropIns.Answer(out)
-	}
-	look.Close()
-
-	folder := l.root().Path(path.Join(look.Path(), path.Base(r.Dir)))
-	err = filepath.WalkDir(folder, func(name string, d fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case len(out.Paths) == maxDropIns:
-			return fs.SkipAll
-		case !d.IsDir() && path.Ext(name) == ".conf":
-			out.Paths = append(out.Paths, path.Join(r.Dir, strings.TrimPrefix(name, folder)))
-		}
-
-		return nil
-	})
+	paths, err := ListDropIns(l.root(), r.Dir)
+	out.Paths = append(out.Paths, paths...)
 	if err != nil {
 		out.Unlisted = nodefile.Reason(err)
 	}
 
 	return world.DropIns.Answer(out)
+}
+
+// ListDropIns returns the paths of the files below a folder that the kubelet merges: cmd/kubelet/app/server.go,
+// mergeKubeletConfigurations. It reads a link to a file, and ignores a folder that is a link, also that of the flag.
+// With an error the result has the files that were found before.
+func ListDropIns(root nodefile.Root, dir string) (paths []string, err error) {
+	look, err := root.Look(path.Dir(dir), nodefile.FollowAll)
+	if err != nil {
+		return nil, err
+	}
+	look.Close()
+
+	folder := root.Path(path.Join(look.Path(), path.Base(dir)))
+	err = filepath.WalkDir(folder, func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case len(paths) == maxDropIns:
+			return fs.SkipAll
+		case !d.IsDir() && path.Ext(name) == ".conf":
+			paths = append(paths, path.Join(dir, strings.TrimPrefix(name, folder)))
+		}
+
+		return nil
+	})
+
+	return paths, err
 }
 
 // answerCredential reports whether a credential can be read, without its content.

@@ -173,17 +173,25 @@ func findNeeded(e *eval.Eval, needs map[string][]string, x hclsyntax.Expression)
 	}
 
 	only := map[string]bool{}
-	queue := slices.Clone(reached.Stages)
-	for len(queue) > 0 {
-		addr := queue[0]
-		queue = queue[1:]
-		if !only[addr] {
-			only[addr] = true
-			queue = append(queue, needs[addr]...)
-		}
+	for _, addr := range listNeeded(needs, reached.Stages) {
+		only[addr] = true
 	}
 
 	return only
+}
+
+// listNeeded returns stages and all that they need, the nearest first.
+func listNeeded(needs map[string][]string, stages []string) []string {
+	all := slices.Clone(stages)
+	for n := 0; n < len(all); n++ {
+		for _, addr := range needs[all[n]] {
+			if !slices.Contains(all, addr) {
+				all = append(all, addr)
+			}
+		}
+	}
+
+	return all
 }
 
 // setFallback sets what replaces failed answers of the tape.

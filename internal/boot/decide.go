@@ -162,7 +162,7 @@ type decidedStage struct {
 func (in decideInput) runStage(i *lang.Instance, failed map[string]bool) decidedStage {
 	t := in.checked.types[i.Addr()]
 	started := in.now()
-	out := decidedStage{output: makeFailedOutput(i, t)}
+	out := decidedStage{output: makeAbsentOutput(i, t, stateFailed)}
 	if slices.ContainsFunc(in.checked.needs[i.Addr()], func(n string) bool {
 		return failed[n]
 	}) {
@@ -175,20 +175,44 @@ func (in decideInput) runStage(i *lang.Instance, failed map[string]bool) decided
 	out.addDiags(i, diags)
 	state := stateFailed
 	if !diags.HasErrors() {
-		var all []decidedCopy
-		for _, c := range copies.All {
-			one := in.runCopy(i, c)
-			out.addDiags(i, one.diags)
-			all = append(all, one)
-		}
-		state = combineStates(i, all)
-		out.output = combineOutputs(i, t, copies, all)
-		out.adds, out.maybe = in.splitAdditions(copies.Known, all)
+		state = in.runCopies(i, copies, &out)
 	}
 	took := in.now().Sub(started)
 	out.Stages = []StageReport{{i.Addr(), state, took}}
 
 	return out
+}
+
+// runCopies runs the copies of a stage, and returns its state: failed if one of them failed, skipped if there is none.
+// If the condition of the stage is unknown, it adds nothing, and in a check its contributions are possible.
+func (in decideInput) runCopies(i *lang.Instance, copies eval.Copies, out *decidedStage) (state string) {
+	t := in.checked.types[i.Addr()]
+	outputs := map[string]cty.Value{}
+	state = stateOK
+	if len(copies.All) == 0 && i.ForEach == nil {
+		state = stateSkipped
+	}
+
+	for _, c := range copies.All {
+		adds, output, diags := in.runCopy(i, c)
+		outputs[c.Key] = output
+		out.addDiags(i, diags)
+		switch {
+		case diags.HasErrors():
+			state = stateFailed
+		case copies.Known:
+			out.adds = append(out.adds, adds)
+		case in.eval.Checking():
+			out.maybe = append(out.maybe, adds)
+		}
+	}
+
+	out.output = combineOutputs(i, t, outputs)
+	if !copies.Known {
+		out.output = makeUnknownOutput(i, t)
+	}
+
+	return state
 }
 
 // stageScope returns the scope of a decide stage.
@@ -218,97 +242,27 @@ func (out *decidedStage) addDiags(i *lang.Instance, ds hcl.Diagnostics) {
 	}
 }
 
-// decidedCopy is the result of one copy of a decide stage.
-type decidedCopy struct {
-	key    string
-	adds   node.Contribution
-	output cty.Value // with state
-	diags  hcl.Diagnostics
-}
-
-// runCopy runs one copy of a decide stage.
-func (in decideInput) runCopy(i *lang.Instance, c eval.Copy) decidedCopy {
-	t := in.checked.types[i.Addr()]
+// runCopy runs one copy of a decide stage, and returns its contribution and its output with state.
+func (in decideInput) runCopy(i *lang.Instance, c eval.Copy) (node.Contribution, cty.Value, hcl.Diagnostics) {
+	failed := setState(value.Absent(in.checked.types[i.Addr()]), stateFailed)
 	cfg, diags := decodeStage(i, c.Scope)
 	cfg.Key = c.Key
-	out := decidedCopy{
-		key:    c.Key,
-		output: setState(value.Absent(t), stateFailed),
-		diags:  diags,
-	}
 	if diags.HasErrors() {
-		return out
+		return node.Contribution{}, failed, diags
 	}
 
 	inputs := in.basis.stageInputs(i, in.checked.site, in.eval)
 	adds, o, more := i.Stage.(stages.Decider).Decide(cfg, inputs)
-	out.diags = append(diags, more...)
+	diags = append(diags, more...)
 	if !more.HasErrors() {
-		out.diags = append(out.diags, checkKnown(in.eval, i, o.Value)...)
+		diags = append(diags, checkKnown(in.eval, i, o.Value)...)
 	}
-	if out.diags.HasErrors() {
-		return out
+	if diags.HasErrors() {
+		return node.Contribution{}, failed, diags
 	}
-
 	adds.Stage = i.Addr()
-	out.adds = adds
-	out.output = setState(o.Value, stateOK)
 
-	return out
-}
-
-// combineStates returns the state of a stage: failed if one of its copies failed, skipped if it has no copy.
-func combineStates(i *lang.Instance, copies []decidedCopy) string {
-	switch {
-	case slices.ContainsFunc(copies, func(c decidedCopy) bool {
-		return c.diags.HasErrors()
-	}):
-		return stateFailed
-	case len(copies) == 0 && i.ForEach == nil:
-		return stateSkipped
-	}
-
-	return stateOK
-}
-
-// combineOutputs returns the output of a stage: by key with for_each, unknown where its condition is unknown.
-func combineOutputs(
-	i *lang.Instance,
-	t cty.Type,
-	copies eval.Copies,
-	all []decidedCopy,
-) cty.Value {
-	switch {
-	case !copies.Known:
-		return makeUnknownOutput(i, t)
-	case i.ForEach == nil && len(all) == 1:
-		return all[0].output
-	case i.ForEach == nil:
-		return setState(value.Absent(t), stateSkipped)
-	}
-
-	outputs := map[string]cty.Value{}
-	for _, c := range all {
-		outputs[c.key] = c.output
-	}
-
-	return makeObject(outputs)
-}
-
-// splitAdditions splits the contributions of copies without an error into sure and possible ones: if the condition of
-// the stage is unknown, it adds nothing, and in a check its contributions are possible.
-func (in decideInput) splitAdditions(isKnown bool, copies []decidedCopy) (adds, maybe []node.Contribution) {
-	for _, c := range copies {
-		switch {
-		case c.diags.HasErrors():
-		case isKnown:
-			adds = append(adds, c.adds)
-		case in.eval.Checking():
-			maybe = append(maybe, c.adds)
-		}
-	}
-
-	return adds, maybe
+	return adds, setState(o.Value, stateOK), diags
 }
 
 // readBase asks a renderer for the base, the node before decide stages. hadErrors: its configuration has an error.

@@ -357,9 +357,8 @@ func chooseTimeoutCode(i *lang.Instance) fault.Code {
 // endStage ends a stage of which no copy was called: skipped or failed. isBlocked: a stage that it needs failed.
 func (g gatherer) endStage(i *lang.Instance, state string, isBlocked bool) gatheredStage {
 	t := g.checked.types[i.Addr()]
-	out := gatheredStage{output: setState(value.Absent(t), state)}
+	out := gatheredStage{output: makeAbsentOutput(i, t, state)}
 	if state == stateFailed {
-		out.output = makeFailedOutput(i, t)
 		out.fail(i, isBlocked)
 	}
 	out.Stages = []StageReport{{i.Addr(), state, 0}}
@@ -394,10 +393,7 @@ func (g gatherer) finishStage(i *lang.Instance, copies []copyResult) gatheredSta
 		})
 	}
 
-	out.output = outputs[""]
-	if i.ForEach != nil {
-		out.output = makeObject(outputs)
-	}
+	out.output = combineOutputs(i, t, outputs)
 	if len(copies) > 0 {
 		out.Stages = []StageReport{report}
 	}

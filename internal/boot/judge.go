@@ -171,15 +171,20 @@ func (j judgement) describeUnchecked(unchecked []rules.Finding, pointers []strin
 		return nil
 	}
 
+	return hcl.Diagnostics{origin.Note(
+		fault.ConfigInvalid, j.findFileRange("kubelet-config"), uncheckedSummary,
+		"Unless that configuration has what they need, the kubelet refuses or ignores them: %s. To check them, give "+
+			"the ConfigMaps of the cluster with --objects DIR.", joinSome(items),
+	)}
+}
+
+// joinSome returns a text with some of many items, and the number of the others.
+func joinSome(items []string) string {
 	if n := len(items) - manyFindings; n > 0 {
 		items = append(items[:manyFindings], fmt.Sprintf("%d more", n))
 	}
 
-	return hcl.Diagnostics{origin.Note(
-		fault.ConfigInvalid, j.findFileRange("kubelet-config"), uncheckedSummary,
-		"Unless that configuration has what they need, the kubelet refuses or ignores them: %s. To check them, give "+
-			"the ConfigMaps of the cluster with --objects DIR.", strings.Join(items, "; "),
-	)}
+	return strings.Join(items, "; ")
 }
 
 // newerSummary begins the first line of the message about a kubelet that is newer than the tables.
@@ -189,9 +194,6 @@ const newerSummary = "prelet knows kubelets to"
 func (j judgement) describeNewer(version string, items []string) hcl.Diagnostics {
 	if !rules.IsNewer(version) {
 		return nil
-	}
-	if n := len(items) - manyFindings; n > 0 {
-		items = append(items[:manyFindings], fmt.Sprintf("%d more", n))
 	}
 	_, newest := known.Range()
 	summary := fmt.Sprintf("%s 1.%d", newerSummary, newest)
@@ -206,7 +208,7 @@ func (j judgement) describeNewer(version string, items []string) hcl.Diagnostics
 	return hcl.Diagnostics{origin.Warning(
 		fault.KubeletFlag, at, summary,
 		"The kubelet is %s, and may accept what those refuse: %s. Use a prelet that knows this version, or check "+
-			"each against the kubelet.", strings.TrimPrefix(version, "v"), strings.Join(items, "; "),
+			"each against the kubelet.", strings.TrimPrefix(version, "v"), joinSome(items),
 	)}
 }
 

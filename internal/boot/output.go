@@ -29,22 +29,25 @@ func decodeStage(i *lang.Instance, scope eval.Scope) (schema.Body, hcl.Diagnosti
 	return i.Spec.DecodeAt(i.Body, nil, scope, i.Range)
 }
 
-// makeFailedOutput returns the output of a stage that failed before it had copies. With for_each it has no keys.
-func makeFailedOutput(i *lang.Instance, t cty.Type) cty.Value {
+// makeAbsentOutput returns the output of a stage without copies. With for_each it has no keys.
+func makeAbsentOutput(i *lang.Instance, t cty.Type, state string) cty.Value {
 	if i.ForEach != nil {
 		return cty.EmptyObjectVal
 	}
 
-	return setState(value.Absent(t), stateFailed)
+	return setState(value.Absent(t), state)
 }
 
-// makeObject returns an object with these attributes; unlike cty.ObjectVal, it accepts none too.
-func makeObject(m map[string]cty.Value) cty.Value {
-	if len(m) == 0 {
-		return cty.EmptyObjectVal
+// combineOutputs returns the output of a stage from those of its copies, by key.
+func combineOutputs(i *lang.Instance, t cty.Type, outputs map[string]cty.Value) cty.Value {
+	switch {
+	case len(outputs) == 0:
+		return makeAbsentOutput(i, t, stateSkipped)
+	case i.ForEach != nil:
+		return cty.ObjectVal(outputs)
 	}
 
-	return cty.ObjectVal(m)
+	return outputs[""]
 }
 
 // setState returns an output with the attribute `state` that every stage has.

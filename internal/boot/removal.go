@@ -193,19 +193,10 @@ func (r removal) findVolatile(conditions ...hclsyntax.Expression) string {
 		return "the finished node"
 	}
 
-	isSeen := map[string]bool{}
-	queue := slices.Clone(reached.Stages)
-	for len(queue) > 0 {
-		addr := queue[0]
-		queue = queue[1:]
+	for _, addr := range listNeeded(r.checked.needs, reached.Stages) {
 		i := r.checked.site.Stage(addr)
 		if i != nil && i.Spec.Phase == schema.Gather {
 			return "stage." + addr
-		}
-
-		if !isSeen[addr] {
-			isSeen[addr] = true
-			queue = append(queue, r.checked.needs[addr]...)
 		}
 	}
 

@@ -283,10 +283,8 @@ func (g sampleGatherer) gatherStage(
 	found.add(more)
 
 	switch {
-	case i.ForEach != nil && copies.Known:
-		return makeObject(outputs), nil, found
-	case (hasFailed || isFetched) && copies.Known:
-		return outputs[""], nil, found
+	case (i.ForEach != nil || hasFailed || isFetched) && copies.Known:
+		return combineOutputs(i, t, outputs), nil, found
 	case g.machine.Facts != nil && i.Type == stages.DetectHW:
 		if output, recommended, err := g.detect(i, e); err == nil {
 			return output, recommended, found

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/prelet/prelet/internal/app/doctor"
+	"github.com/prelet/prelet/internal/app/image"
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/commit"
 	"github.com/prelet/prelet/internal/commit/generation"
@@ -69,7 +70,7 @@ func (e *Env) Doctor(ctx context.Context, w Where) (Examined, error) {
 		return credentials.CheckGiven(h.Root, BootUnit, name)
 	}
 	found := askKubelet(ctx, h, n.live.StartCommand(ctx))
-	in.Binary = doctor.Binary{Path: found.Path, Version: found.Version}
+	in.Kubelet = image.Kubelet{Path: found.Path, Version: found.Version}
 	if !diags.HasErrors() {
 		n.isPartial = !n.joined()
 		n.source = doctor.LimitSource(n.source, n.joined(), given)
@@ -77,10 +78,10 @@ func (e *Env) Doctor(ctx context.Context, w Where) (Examined, error) {
 		in.Plan = n.Plan(short, e.Progress)
 		cancel()
 		v := in.Plan.Kubelet.Version
-		if v != nil && in.Binary.Version == "" {
-			in.Binary.Version = *v
+		if v != nil && in.Kubelet.Version == "" {
+			in.Kubelet.Version = *v
 		}
-		o := boot.CheckOptions{Kubelet: in.Binary.Version}
+		o := boot.CheckOptions{Kubelet: in.Kubelet.Version}
 		in.Loaded = append(in.Loaded, boot.Check(n.Site, boot.SampleMachines(), o)...)
 	}
 	in.Unit, in.Gate = checkUnit(ctx, h, in.Plan)

@@ -14,42 +14,58 @@ import (
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/kubelet/known"
 	"github.com/prelet/prelet/internal/lang/value"
+	"github.com/prelet/prelet/internal/platform/nodefile"
+	"github.com/prelet/prelet/internal/platform/unitfile"
 	"github.com/prelet/prelet/internal/world"
 )
 
 // lookedFor is where the kubelet is looked for.
 const lookedFor = "it is looked for where its unit starts it, and in /usr/bin, /usr/local/bin and /opt/bin"
 
-// checkBinary checks the kubelet, and the flags of kubeadm. The plan checks the flags of the site.
-func (e *examination) checkBinary() string {
-	b := e.in.Binary
+// checkKubelet checks the kubelet, and the flags of kubeadm. The plan checks the flags of the site.
+func (e *examination) checkKubelet() string {
+	k := e.in.Kubelet
 	oldest, newest := known.Range()
-	minor, isVersion := known.Minor(b.Version)
+	minor, isVersion := known.Minor(k.Version)
 	switch {
-	case b.Path == "":
+	case k.Path == "":
 		e.problem("no kubelet was found", lookedFor, "install it in the image")
 		return ""
-	case b.Version == "":
-		e.problem(b.Path+" does not report its version",
-			"a kubelet that does not report its version is not started", b.Path+" --version")
+	case k.Version == "" && e.in.Image != nil:
+		e.unread("the version of "+k.Path+" is not known",
+			"a program below another root is not started", "run prelet inside of the image, or name --kubelet-version")
+	case k.Version == "":
+		e.problem(k.Path+" does not report its version",
+			"a kubelet that does not report its version is not started", k.Path+" --version")
+	case e.in.Image != nil && !isSameMinor(e.in.Image.Reported, k.Version):
+		e.problem(k.Path+" is "+e.in.Image.Reported+", and --kubelet-version is "+k.Version,
+			"the site would be judged for another kubelet", "leave --kubelet-version out")
 	case !isVersion || minor > newest:
 		how := " is newer than what this prelet knows"
 		if !isVersion {
 			how = fmt.Sprintf(" is not a version that this prelet knows: it knows 1.%d to 1.%d", oldest, newest)
 		}
-		e.warn(b.Version+how,
+		e.warn(k.Version+how,
 			fmt.Sprintf(
 				"its flags are asked of the binary; fields and feature gates are checked as those of 1.%d",
 				newest,
 			),
 			"use a prelet that knows it")
 	case minor < oldest:
-		e.warn(b.Version+" is older than what this prelet knows",
+		e.warn(k.Version+" is older than what this prelet knows",
 			fmt.Sprintf("it is checked as 1.%d", oldest), "")
 	}
 	e.checkKubeadm()
 
-	return b.Version + ", " + b.Path
+	return k.Version + ", " + k.Path
+}
+
+// isSameMinor reports whether two versions are of one minor version, or one of them is not a version.
+func isSameMinor(a, b string) bool {
+	minorA, isA := known.Minor(a)
+	minorB, isB := known.Minor(b)
+
+	return !isA || !isB || minorA == minorB
 }
 
 // checkKubeadm checks that the file of kubeadm's flags can be parsed. The plan checks the flags in it.
@@ -60,36 +76,21 @@ func (e *examination) checkKubeadm() {
 	}
 }
 
-// checkUnit checks the kubelet's unit as systemd loaded it.
-func (e *examination) checkUnit() string {
-	u := e.in.Unit
-	isMasked := u.Load == "masked" || strings.HasPrefix(u.File, "masked")
+// checkUnits checks the kubelet's unit as systemd loaded it; in an image that unit and prelet's own.
+func (e *examination) checkUnits() string {
 	switch {
+	case e.in.Image != nil:
+		for _, u := range e.in.Image.listUnits() {
+			e.checkUnit(u)
+		}
+
+		return "prelet and the kubelet are enabled, and the kubelet waits at the gate"
 	case !e.in.Systemd:
 		e.unread("the kubelet's unit cannot be checked",
 			"systemd is not the init of this machine", "")
 		return ""
-	case u.Err != nil:
-		e.unread(fmt.Sprintf("cannot get the state of %s from systemd", u.Name),
-			u.Err.Error(), "run it as root, or look at systemctl status "+u.Name)
-		return ""
-	case isMasked:
-		e.problem(u.Name+" is masked",
-			"a run ends with 52 before it writes anything", "systemctl unmask "+u.Name)
-	case u.Load != "loaded":
-		e.problem(fmt.Sprintf("%s does not exist (%s)", u.Name, u.Load),
-			"a run ends with 52 before it writes anything",
-			"install the kubelet's package, or name the unit in stage \"restart\"")
-	case !u.Gated:
-		e.problem(u.Name+" does not wait for prelet",
-			"without the gate the kubelet may start on half of the files; "+
-				"an EnvironmentFile= that is empty in a later drop-in removes it",
-			"add to a drop-in of "+u.Name+" that sorts last:\n"+
-				"    [Service]\n    EnvironmentFile=/run/prelet/kubelet.env")
-	case u.File == "disabled":
-		e.warn(u.Name+" is disabled",
-			"prelet does not start a kubelet that is disabled", "systemctl enable "+u.Name)
 	}
+	e.checkUnit(e.in.Unit)
 	e.checkGate()
 
 	gate := "it opens with the next run"
@@ -97,7 +98,32 @@ func (e *examination) checkUnit() string {
 		gate = fmt.Sprintf("it is open, on generation %d", g.Generation)
 	}
 
-	return u.Name + " is there and waits at the gate; " + gate
+	return e.in.Unit.Name + " is there and waits at the gate; " + gate
+}
+
+func (e *examination) checkUnit(u Unit) {
+	const effect = "it does not start at boot, and a run ends with 52 before it writes anything"
+
+	switch isMasked := u.Load == "masked" || strings.HasPrefix(u.File, "masked"); {
+	case u.Err != nil && e.in.Image != nil:
+		e.unread(u.Name+" cannot be read", nodefile.Reason(u.Err), stepFor(u.Err))
+	case u.Err != nil:
+		e.unread(fmt.Sprintf("cannot get the state of %s from systemd", u.Name),
+			u.Err.Error(), "run it as root, or look at systemctl status "+u.Name)
+	case isMasked:
+		e.problem(u.Name+" is masked", effect, "systemctl unmask "+u.Name)
+	case u.Load != "loaded":
+		e.problem(fmt.Sprintf("%s does not exist (%s)", u.Name, u.Load),
+			effect, "install its package, or name the kubelet's unit in stage \"restart\"")
+	case !u.Gated:
+		e.problem(u.Name+" does not wait for prelet",
+			"without the gate the kubelet may start on half of the files; "+
+				"an EnvironmentFile= that is empty in a later drop-in removes it",
+			"add to a drop-in of "+u.Name+" that sorts last:\n    [Service]\n    EnvironmentFile="+unitfile.Gate)
+	case u.File == "disabled":
+		e.warn(u.Name+" is not enabled",
+			"it does not start at boot: prelet starts no kubelet that is disabled", "systemctl enable "+u.Name)
+	}
 }
 
 // watchdogSince is the minor version from which kubelets report to systemd's watchdog.
@@ -106,7 +132,7 @@ const watchdogSince = 32
 // recommendWatchdog recommends a watchdog where a unit without findings has none and the kubelet reports to one. The
 // plan warns of a wrong one.
 func (e *examination) recommendWatchdog() string {
-	minor, isVersion := known.Minor(e.in.Binary.Version)
+	minor, isVersion := known.Minor(e.in.Kubelet.Version)
 	if e.isFine() && e.in.Unit.Watchdog == 0 && isVersion && minor >= watchdogSince {
 		e.report(OK, e.in.Unit.Name+" has no watchdog",
 			"with one systemd restarts a kubelet that hangs; kubelets report to it from 1.32 on",
@@ -134,12 +160,14 @@ func (e *examination) checkRuntime() string {
 		driver = ", cgroup driver " + r.Driver
 	}
 	switch {
-	case r.Endpoint == "" && (e.in.Plan == nil || e.in.Plan.Facts == nil):
+	case r.Endpoint == "" && e.in.Image == nil && (e.in.Plan == nil || e.in.Plan.Facts == nil):
 		e.unread("the container runtime was not looked for",
 			"the site has no detect-hw, or cannot be read", "")
 	case r.Endpoint == "":
 		e.warn("no container runtime is known",
 			"neither containerd's nor CRI-O's configuration was found", "install one in the image")
+	case e.in.Image != nil:
+		return "the image configures " + r.Endpoint
 	case r.Err != nil:
 		e.warn(fmt.Sprintf("the container runtime does not answer at %s", r.Endpoint),
 			r.Err.Error(), "systemctl status containerd (or crio)")

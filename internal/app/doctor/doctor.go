@@ -10,6 +10,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
+	"github.com/prelet/prelet/internal/app/image"
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/fault"
@@ -47,6 +48,7 @@ type Needs string
 const (
 	OnNode  Needs = "node"  // a running machine
 	InImage Needs = "image" // the root folder of an image that does not run
+	OfBoth  Needs = "both"
 )
 
 // check is one row of the list of checks.
@@ -60,18 +62,14 @@ type check struct {
 // a name without a check for an image is reported as skipped there. The findings of a name count in its later checks.
 func list() []check {
 	return []check{
-		{"site", OnNode, (*examination).checkSite},
-		{"site", InImage, (*examination).checkImageSite},
+		{"site", OfBoth, (*examination).checkSite},
 		{"kubelet", OnNode, (*examination).checkSkew},
-		{"kubelet", OnNode, (*examination).checkBinary},
-		{"kubelet", InImage, (*examination).checkImageKubelet},
-		{"unit", OnNode, (*examination).checkUnit},
+		{"kubelet", OfBoth, (*examination).checkKubelet},
+		{"unit", OfBoth, (*examination).checkUnits},
 		{"unit", OnNode, (*examination).recommendWatchdog},
-		{"unit", InImage, (*examination).checkUnits},
 		{"users", InImage, (*examination).checkUsers},
 		{"runtime", OnNode, (*examination).checkImages},
-		{"runtime", OnNode, (*examination).checkRuntime},
-		{"runtime", InImage, (*examination).checkImageRuntime},
+		{"runtime", OfBoth, (*examination).checkRuntime},
 		{"permissions", InImage, (*examination).checkPermissions},
 		{"machine", OnNode, (*examination).checkName},
 		{"machine", OnNode, (*examination).checkKernel},
@@ -92,10 +90,12 @@ func list() []check {
 	}
 }
 
+func (c check) isFor(subject Needs) bool { return c.needs == subject || c.needs == OfBoth }
+
 // Checks returns the names of the checks that need a subject, in the order of the report.
 func Checks(needs Needs) (names []string) {
 	for _, c := range list() {
-		if c.needs == needs && !slices.Contains(names, c.name) {
+		if c.isFor(needs) && !slices.Contains(names, c.name) {
 			names = append(names, c.name)
 		}
 	}
@@ -121,7 +121,7 @@ type Input struct {
 
 	Root    bool       // the user may read and write everything
 	Plan    *boot.Plan // made without the token; nil if the site could not be read
-	Binary  Binary
+	Kubelet image.Kubelet
 	Systemd bool // is the init of this machine
 	Unit    Unit
 	Gate    Gate
@@ -137,12 +137,6 @@ type Input struct {
 	Server string          // the version of the API server; "" unknown
 	Name   error           // why the node's name does not resolve; nil: it does, or is not known
 	Kernel map[string]bool // the options that the kernel was built with; nil unknown
-}
-
-// Binary is the kubelet's program.
-type Binary struct {
-	Path    string // "" for none
-	Version string // "" if it does not report one
 }
 
 // Unit is the kubelet's unit.
@@ -204,12 +198,14 @@ func Examine(in Input) []Finding {
 	needs := OnNode
 	if in.Image != nil {
 		needs = InImage
+		e.in.Kubelet = in.Image.Kubelet
+		e.in.Runtime.Endpoint = in.Image.Runtime
 	}
 
 	var names []string
 	for _, c := range list() {
 		names = append(names, c.name)
-		if c.needs == needs {
+		if c.isFor(needs) {
 			e.current = c.name
 			if fine := c.run(e); fine != "" && e.isFine() {
 				e.report(OK, fine, "", "")
@@ -314,7 +310,8 @@ var checksByCode = map[fault.Code]string{
 	fault.Systemd:            "unit",
 }
 
-// checkSite adds the messages of loading, checking and planning, each to its check. It leaves out notes.
+// checkSite adds the messages of loading, checking and planning, each to its check; of an image all to this one. It
+// leaves out notes.
 func (e *examination) checkSite() string {
 	messages := slices.Clone(e.in.Loaded)
 	if e.in.Plan != nil {
@@ -322,12 +319,21 @@ func (e *examination) checkSite() string {
 	}
 	for _, d := range messages {
 		f := NewFinding(d)
+		if e.in.Image != nil {
+			f.Check = e.current
+		}
+		if e.in.Image != nil && f.Code == fault.NoSite {
+			f.State = Warning // another layer may bring it
+		}
 		if !origin.IsNote(d) && !slices.Contains(e.found, f) {
 			e.add(f)
 		}
 	}
 
-	if p := e.in.Plan; p != nil && p.Site != nil {
+	switch p, i := e.in.Plan, e.in.Image; {
+	case i != nil && i.Site != nil:
+		return fmt.Sprintf("it is valid on %d sample machines: %s", i.Machines, count(len(i.Site.Files), "file"))
+	case p != nil && p.Site != nil:
 		return "it is valid: " + count(len(p.Site.Files), "file") + ", " + count(len(p.Site.Stages), "stage")
 	}
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
+	"github.com/prelet/prelet/internal/app/image"
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/fault"
@@ -26,7 +27,7 @@ func well() Input {
 		Root: true, Systemd: true,
 		Plan: &boot.Plan{Site: &lang.Site{}, Facts: &world.Facts{MachineID: p("1")},
 			Kubelet: world.KubeletAns{Joined: true, JoinedWhy: "so", Cgroup: 2, Swap: p(false)}},
-		Binary:  Binary{Path: "/usr/bin/kubelet", Version: "v1.36.3"},
+		Kubelet: image.Kubelet{Path: "/usr/bin/kubelet", Version: "v1.36.3"},
 		Unit:    Unit{Name: "kubelet.service", Load: "loaded", File: "enabled", Gated: true},
 		Gate:    Gate{Open: true, Generation: 3},
 		Runtime: Runtime{Endpoint: "unix:///run/x.sock", Driver: "systemd"},
@@ -82,10 +83,10 @@ func TestIll(t *testing.T) {
 		state State
 		says  string
 	}{
-		{"no kubelet", func(i *Input) { i.Binary = Binary{} }, "kubelet", Problem, "no kubelet was found"},
-		{"a kubelet that says nothing", func(i *Input) { i.Binary.Version = "" }, "kubelet", Problem, "does not report its version"},
-		{"a new kubelet", func(i *Input) { i.Binary.Version = "v1.99.0" }, "kubelet", Warning, "newer than"},
-		{"an old kubelet", func(i *Input) { i.Binary.Version = "v1.11.0" }, "kubelet", Warning, "older than"},
+		{"no kubelet", func(i *Input) { i.Kubelet = image.Kubelet{} }, "kubelet", Problem, "no kubelet was found"},
+		{"a kubelet that says nothing", func(i *Input) { i.Kubelet.Version = "" }, "kubelet", Problem, "does not report its version"},
+		{"a new kubelet", func(i *Input) { i.Kubelet.Version = "v1.99.0" }, "kubelet", Warning, "newer than"},
+		{"an old kubelet", func(i *Input) { i.Kubelet.Version = "v1.11.0" }, "kubelet", Warning, "older than"},
 		{"kubeadm's file", func(i *Input) { i.Kubeadm = "KUBELET_KUBEADM_ARGS=\x00\n" }, "kubelet", Warning, "cannot be read"},
 		{"a kubelet that is newer than the API server", func(i *Input) { i.Server = "v1.35.9" }, "kubelet", Warning, "newer than the API server"},
 		{"a kubelet that is too old for the API server", func(i *Input) { i.Server = "v1.40.0-rc.0" }, "kubelet", Warning, "more than 3 minor versions older"},
@@ -96,7 +97,7 @@ func TestIll(t *testing.T) {
 		{"masked for this boot", func(i *Input) { i.Unit.File = "masked-runtime" }, "unit", Problem, "is masked"},
 		{"no unit", func(i *Input) { i.Unit.Load = "not-found" }, "unit", Problem, "does not exist"},
 		{"no gate", func(i *Input) { i.Unit.Gated = false }, "unit", Problem, "does not wait for prelet"},
-		{"disabled", func(i *Input) { i.Unit.File = "disabled" }, "unit", Warning, "is disabled"},
+		{"disabled", func(i *Input) { i.Unit.File = "disabled" }, "unit", Warning, "is not enabled"},
 		{"shut", func(i *Input) { i.Gate = Gate{Why: "the plan failed"} }, "unit", Warning, "the gate is shut"},
 		{"a gate that cannot be read", func(i *Input) { i.Gate = Gate{Err: broken} }, "unit", Unread, "cannot be read"},
 		{"no runtime", func(i *Input) { i.Runtime = Runtime{} }, "runtime", Warning, "no container runtime"},
@@ -195,7 +196,7 @@ func TestWatchdog(t *testing.T) {
 		{"v1.37.1", 0, "not-found", false},
 	} {
 		in := well()
-		in.Binary.Version, in.Unit.Watchdog, in.Unit.Load = c.version, c.timeout, c.load
+		in.Kubelet.Version, in.Unit.Watchdog, in.Unit.Load = c.version, c.timeout, c.load
 		got := slices.ContainsFunc(Examine(in), func(f Finding) bool {
 			return f.Check == "unit" && f.State == OK && strings.Contains(f.Summary, "has no watchdog") && f.Do != ""
 		})

@@ -3,16 +3,13 @@ package doctor
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"io/fs"
 	"slices"
 
 	"github.com/prelet/prelet/internal/app/image"
 	"github.com/prelet/prelet/internal/detector"
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/kubelet/known"
 	"github.com/prelet/prelet/internal/lang"
-	"github.com/prelet/prelet/internal/lang/origin"
 	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/platform/systemd"
 	"github.com/prelet/prelet/internal/platform/unitfile"
@@ -31,77 +28,24 @@ type ImageInput struct {
 	Found     image.Found
 }
 
-func (e *examination) checkImageSite() string {
-	for _, d := range e.in.Loaded {
-		f := NewFinding(d)
-		f.Check = "site"
-		if f.Code == fault.NoSite {
-			f.State = Warning // another layer may bring it
-		}
-		if !origin.IsNote(d) && !slices.Contains(e.found, f) {
-			e.add(f)
-		}
-	}
-
-	site := e.in.Image.Site
-	if site == nil {
-		return ""
-	}
-
-	return fmt.Sprintf("it is valid on %d sample machines: %s", e.in.Image.Machines, count(len(site.Files), "file"))
-}
-
-func (e *examination) checkImageKubelet() string {
-	k := e.in.Image.Kubelet
-	oldest, newest := known.Range()
-	minor, isVersion := known.Minor(k.Version)
-	switch {
-	case k.Path == "":
-		e.problem("no kubelet was found", lookedFor, "install it in the image")
-	case k.Version == "":
-		e.unread("the version of "+k.Path+" is not known",
-			"a program below another root is not started", "run prelet inside of the image, or name --kubelet-version")
-	case e.in.Image.Reported != "" && !isSameMinor(e.in.Image.Reported, k.Version):
-		e.problem(k.Path+" is "+e.in.Image.Reported+", and --kubelet-version is "+k.Version,
-			"the site would be judged for another kubelet", "leave --kubelet-version out")
-	case isVersion && (minor < oldest || minor > newest):
-		e.warn(k.Version+" is not a version that this prelet knows",
-			fmt.Sprintf("it knows 1.%d to 1.%d", oldest, newest), "use a prelet that knows it")
-	}
-
-	return k.Version + ", " + k.Path
-}
-
-// isSameMinor reports whether two versions are of one minor version, or one of them is not a version.
-func isSameMinor(a, b string) bool {
-	minorA, isA := known.Minor(a)
-	minorB, isB := known.Minor(b)
-
-	return !isA || !isB || minorA == minorB
-}
-
-func (e *examination) checkUnits() string {
-	for _, name := range []string{e.in.Image.Unit, "prelet.service", "prelet-verify.service"} {
-		u, err := systemd.ReadUnitFile(e.in.Image.Root, name)
-		isGated := name != e.in.Image.Unit || slices.Contains(u.Gate, unitfile.Gate)
+// listUnits returns the units that a boot needs, as their files are.
+func (i ImageInput) listUnits() (units []Unit) {
+	for _, name := range []string{i.Unit, "prelet.service", "prelet-verify.service"} {
+		f, err := systemd.ReadUnitFile(i.Root, name)
+		u := Unit{Name: name, Err: err, Load: "loaded"}
+		u.Gated = name != i.Unit || slices.Contains(f.Gate, unitfile.Gate)
 		switch {
-		case err != nil:
-			e.unread(name+" cannot be read", nodefile.Reason(err), stepFor(err))
-		case u.Masked:
-			e.problem(name+" is masked", "it does not start at boot", "systemctl unmask "+name)
-		case u.Path == "":
-			e.problem(name+" does not exist", "it does not start at boot", "install its package")
-		case !isGated:
-			e.problem(name+" does not wait for prelet",
-				"without the gate the kubelet may start on half of the files; "+
-					"an EnvironmentFile= that is empty in a later drop-in removes it",
-				"add to a drop-in of "+name+" that sorts last:\n    [Service]\n    EnvironmentFile="+unitfile.Gate)
-		case !u.Enabled:
-			e.warn(name+" is not enabled", "it does not start at boot", "systemctl enable "+name)
+		case f.Masked:
+			u.Load = "masked"
+		case f.Path == "":
+			u.Load = "not-found"
+		case !f.Enabled:
+			u.File = "disabled"
 		}
+		units = append(units, u)
 	}
 
-	return "prelet and the kubelet are enabled, and the kubelet waits at the gate"
+	return units
 }
 
 // checkUsers checks the users of detectors, which the package makes.
@@ -118,15 +62,6 @@ func (e *examination) checkUsers() string {
 	}
 
 	return "the users of detectors exist"
-}
-
-func (e *examination) checkImageRuntime() string {
-	if e.in.Image.Runtime == "" {
-		e.warn("no container runtime is known",
-			"neither containerd's nor CRI-O's configuration was found", "install one in the image")
-	}
-
-	return "the image configures " + e.in.Image.Runtime
 }
 
 // checkPermissions checks the files that prelet runs or trusts.

@@ -13,7 +13,7 @@ const maxSkew = 3
 
 // checkSkew compares the kubelet with the API server.
 func (e *examination) checkSkew() string {
-	kubelet, isKubelet := known.Minor(e.in.Binary.Version)
+	kubelet, isKubelet := known.Minor(e.in.Kubelet.Version)
 	server, isServer := known.Minor(e.in.Server)
 	versions := fmt.Sprintf("the kubelet is 1.%d, the API server 1.%d", kubelet, server)
 	switch {

@@ -42,7 +42,7 @@ or has several layers.`,
 			defer stop()
 
 			o.Paths = args
-			shown := &testsShown{cli: a, output: output.name, isUpdate: o.Update}
+			shown := &testsShown{cli: a, output: output.name}
 			found, err := a.env().Test(ctx, o, shown.show)
 			if err != nil {
 				return err
@@ -53,8 +53,7 @@ or has several layers.`,
 	c.Flags().StringArrayVar(&o.Config, "config", nil,
 		"site `PATH`, a file or a folder, instead of the folder of the test file (repeatable)")
 	c.Flags().StringVar(&o.Run, "run", "", "only runs whose name matches `REGEX`")
-	c.Flags().BoolVar(&o.Update, "update", false,
-		"write the snapshots that are missing or differ, and remove those that no run reads")
+	c.Flags().BoolVar(&o.Update, "update", false, "write the snapshots that are missing or differ")
 	output.addFlag(c, "text", "json", "github")
 	c.Flags().StringVar(&junit, "junit", "", "write the results as JUnit's XML to `FILE`, too")
 	return c
@@ -63,18 +62,8 @@ or has several layers.`,
 // testsShown prints the results of tests: as text one by one, as JSON all at the end.
 type testsShown struct {
 	*cli
-	output   string
-	isUpdate bool // snapshots are written
-	all      []testfile.Result
-}
-
-// describeStale describes a snapshot that no run reads.
-func describeStale(path string, isRemoved bool) string {
-	if isRemoved {
-		return "removed " + path + ", which no run reads"
-	}
-
-	return "warning: no run reads " + path + "; prelet test --update removes it"
+	output string
+	all    []testfile.Result
 }
 
 // show prints one result.
@@ -104,9 +93,6 @@ func (a *testsShown) end(found app.Tests, junit string) error {
 		Took:   found.Took,
 	}
 	isInvalid := found.Diagnostics.HasErrors()
-	for _, path := range found.Stale {
-		a.printNotice(describeStale(path, a.isUpdate))
-	}
 	if junit != "" {
 		var report bytes.Buffer
 		all := slices.Concat(a.all, testfile.Mistakes(found.Diagnostics))

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"archive/tar"
 	"bytes"
 	"cmp"
 	"context"
@@ -67,9 +68,21 @@ type gitFiles struct {
 
 // gitFile is a file, a link or a folder of a commit.
 type gitFile struct {
-	name string
-	mode fs.FileMode
+	fs.FileInfo
+
 	text []byte // of a file; of a link its target
+}
+
+// newGitFile returns a file with the mode of its type; git does not have the rest, nor a time.
+func newGitFile(name string, kind byte, text []byte) *gitFile {
+	header := tar.Header{
+		Name:     name,
+		Typeflag: kind,
+		Mode:     0o644,
+		Size:     int64(len(text)),
+	}
+
+	return &gitFile{header.FileInfo(), text}
 }
 
 // Limits of what is read from git. The sizes of the files are known before they are read.
@@ -140,7 +153,7 @@ func (g *gitFiles) readPath(ctx context.Context, p string) error {
 	name := g.revision + ":" + filepath.ToSlash(p)
 	full := func(string) string { return name }
 	if st.IsDir() {
-		g.files[name] = &gitFile{name: path.Base(name), mode: fs.ModeDir | 0o755}
+		g.files[name] = newGitFile(name, tar.TypeDir, nil)
 		full = func(base string) string { return path.Join(name, base) }
 	}
 	g.paths = append(g.paths, name)
@@ -184,11 +197,11 @@ func (g *gitFiles) readEntry(ctx context.Context, dir, entry string, full func(b
 	if err != nil {
 		return err
 	}
-	f := &gitFile{name: base, mode: 0o644, text: text}
+	kind := byte(tar.TypeReg)
 	if fields[0] == "120000" {
-		f.mode |= fs.ModeSymlink
+		kind = tar.TypeSymlink
 	}
-	g.files[full(base)] = f
+	g.files[full(base)] = newGitFile(base, kind, text)
 
 	return nil
 }
@@ -292,21 +305,3 @@ func (g *gitFiles) ReadFile(name string, max int64) ([]byte, error) {
 
 	return f.text, nil
 }
-
-// Name implements fs.FileInfo, as the methods below do.
-func (f *gitFile) Name() string { return f.name }
-
-// Size is the length of the text.
-func (f *gitFile) Size() int64 { return int64(len(f.text)) }
-
-// Mode is that of the type; git does not have the rest.
-func (f *gitFile) Mode() fs.FileMode { return f.mode }
-
-// ModTime is unknown.
-func (f *gitFile) ModTime() time.Time { return time.Time{} }
-
-// IsDir reports whether it is a folder.
-func (f *gitFile) IsDir() bool { return f.mode.IsDir() }
-
-// Sys has nothing more.
-func (f *gitFile) Sys() any { return nil }

@@ -46,18 +46,29 @@ func openRegular(path string) (*os.File, error) {
 // maxInput bounds a file that a user gives as input, such as a --var-file, in bytes.
 const maxInput = 1 << 20
 
-// readBounded reads a regular file of at most maxInput bytes.
-func readBounded(path string) ([]byte, error) {
+// readBounded reads a regular file of at most limit bytes.
+func readBounded(path string, limit int64) ([]byte, error) {
 	f, err := openRegular(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
 
-	text, err := io.ReadAll(io.LimitReader(f, maxInput+1))
-	if len(text) > maxInput {
-		return nil, errors.New("it is larger than 1 MiB")
+	text, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if int64(len(text)) > limit {
+		return nil, fmt.Errorf("it is larger than %d MiB", limit>>20)
 	}
+
+	return text, err
+}
+
+// readInput is readBounded with the error for a missing file that a user has named.
+func readInput(path string, limit int64) ([]byte, error) {
+	text, err := readBounded(path, limit)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, errors.New("no such file")
+	}
+
 	return text, err
 }
 

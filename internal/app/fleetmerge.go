@@ -1,10 +1,6 @@
 package app
 
 import (
-	"errors"
-	"io"
-	"os"
-
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/report/fleet"
 )
@@ -16,7 +12,7 @@ const maxPart = 1 << 30
 func (e *Env) MergeFleet(paths []string) (*fleet.Report, error) {
 	var parts []*fleet.Report
 	for _, path := range paths {
-		text, err := readPart(path)
+		text, err := readInput(path, maxPart)
 		if err != nil {
 			return nil, failure(fault.Usage, "%s: %s", path, err)
 		}
@@ -28,21 +24,4 @@ func (e *Env) MergeFleet(paths []string) (*fleet.Report, error) {
 	}
 
 	return fleet.Merge(parts, paths)
-}
-
-func readPart(path string) ([]byte, error) {
-	f, err := openRegular(path)
-	if err != nil {
-		if os.IsNotExist(err) {
-			return nil, errors.New("no such file")
-		}
-		return nil, err
-	}
-	defer f.Close()
-
-	text, err := io.ReadAll(io.LimitReader(f, maxPart+1))
-	if len(text) > maxPart {
-		return nil, errors.New("it is larger than 1 GiB")
-	}
-	return text, err
 }

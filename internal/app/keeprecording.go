@@ -2,7 +2,6 @@ package app
 
 import (
 	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -29,7 +28,7 @@ func (p *planner) keepRecording(plan *boot.Plan) {
 	case plan.Group != "" && plan.Tape != nil:
 		err = p.writeRecordingFor(plan, path)
 	case plan.Group == "" && !plan.Diagnostics.HasErrors():
-		err = removeExisting(path)
+		err = removeFile(path)
 	}
 	if err != nil {
 		p.Report.Note(string(fault.CannotWrite), "the recording for others could not be kept: "+err.Error())
@@ -46,7 +45,7 @@ func (p *planner) writeRecordingFor(plan *boot.Plan, path string) error {
 	gid, err := nodefile.Root(p.Host.Root).FindID(nodefile.Groups, plan.Group)
 	if err != nil {
 		err = errors.New("group " + plan.Group + ": " + err.Error())
-		return errors.Join(err, removeExisting(path))
+		return errors.Join(err, removeFile(path))
 	}
 
 	r := p.node.Recording(plan)
@@ -64,16 +63,7 @@ func (p *planner) writeRecordingFor(plan *boot.Plan, path string) error {
 		err = os.Rename(fresh, path)
 	}
 	if err != nil {
-		return errors.Join(err, removeExisting(fresh), removeExisting(path))
-	}
-
-	return nil
-}
-
-// removeExisting removes a file, if there is one.
-func removeExisting(path string) error {
-	if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
-		return err
+		return errors.Join(err, removeFile(fresh), removeFile(path))
 	}
 
 	return nil

@@ -141,7 +141,7 @@ func statFlag(flag, path, missing string) (fs.FileInfo, error) {
 func (w *Where) readVariables() (map[string]probe.Given, error) {
 	out := map[string]probe.Given{}
 	for _, path := range w.VarFiles {
-		text, err := readVarFile(path)
+		text, err := readInput(path, maxInput)
 		if err != nil {
 			return nil, failure(fault.Usage, "--var-file %s: %s", path, err)
 		}
@@ -162,14 +162,6 @@ func (w *Where) readVariables() (map[string]probe.Given, error) {
 		out[name] = probe.Given{Text: value, Source: "--var"}
 	}
 	return out, nil
-}
-
-func readVarFile(path string) ([]byte, error) {
-	text, err := readBounded(path)
-	if os.IsNotExist(err) {
-		return nil, errors.New("no such file")
-	}
-	return text, err
 }
 
 // checkVariables refuses a variable of the command line that the site does not declare: a typing error would have no

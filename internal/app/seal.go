@@ -129,33 +129,7 @@ func (e *Env) Seal(ctx context.Context, o SealOptions) (Sealed, error) {
 		return i.end(nil, why), nil
 	}
 
-	if !o.Yes {
-		return i.compareStatement(now)
-	}
-
-	return i.seal(ctx, now)
-}
-
-// compareStatement returns whether the image, from which nothing has to be removed, is sealed as it is. It writes
-// nothing.
-func (i *openedImage) compareStatement(now time.Time) (Sealed, error) {
-	file, err := i.findStatement()
-	if err != nil {
-		return Sealed{}, err
-	}
-	s, err := i.newStatement(now)
-	if err != nil {
-		return Sealed{}, err
-	}
-
-	old := i.readStatement(file)
-	if old != nil && old.isSame(s) {
-		same := i.end(old, "")
-		same.Unchanged = true
-		return same, nil
-	}
-
-	return i.end(nil, "nothing has to be removed, and without --yes no statement is written"), nil
+	return i.seal(ctx, now, o.Yes)
 }
 
 // refuse returns why the image must not be sealed; "" if it may be.
@@ -235,14 +209,18 @@ func (i *openedImage) checkBooted() error {
 }
 
 // seal removes the leftovers, looks again, and writes the statement. An earlier statement of other content is removed
-// before the first change, so that the image has none until the new one is written.
-func (i *openedImage) seal(ctx context.Context, now time.Time) (Sealed, error) {
+// before the first change, so that the image has none until the new one is written. Without yes nothing has to be
+// removed, and it writes nothing: an image is sealed if it has that statement already.
+func (i *openedImage) seal(ctx context.Context, now time.Time, yes bool) (Sealed, error) {
 	file, err := i.findStatement()
 	if err != nil {
 		return Sealed{}, err
 	}
 	old := i.readStatement(file)
-	removed, err := i.remove(ctx, file)
+	var removed []image.Leftover
+	if yes {
+		removed, err = i.remove(ctx, file)
+	}
 	if err != nil {
 		return Sealed{}, err
 	}
@@ -257,19 +235,23 @@ func (i *openedImage) seal(ctx context.Context, now time.Time) (Sealed, error) {
 	if err != nil {
 		return Sealed{}, err
 	}
-	isSame := old != nil && len(removed) == 0 && old.isSame(s)
-	if !isSame {
-		if err := i.removeStatement(ctx, file); err != nil {
-			return Sealed{}, err
+	if old != nil && len(removed) == 0 && old.isSame(s) {
+		if yes {
+			_, err = i.warm()
 		}
+		same := i.end(old, "")
+		same.Unchanged = true
+		return same, err
+	}
+	if !yes {
+		return i.end(nil, "nothing has to be removed, and without --yes no statement is written"), nil
+	}
+
+	if err := i.removeStatement(ctx, file); err != nil {
+		return Sealed{}, err
 	}
 	if s.Warmed, err = i.warm(); err != nil {
 		return Sealed{}, err
-	}
-	if isSame {
-		same := i.end(old, "")
-		same.Unchanged = true
-		return same, nil
 	}
 	s.Removed = append(s.Removed, removed...)
 	text, err := json.MarshalIndent(s, "", "  ")

@@ -27,7 +27,7 @@ type TestOptions struct {
 	Paths  []string // folders of sites, and files of tests; none is the current folder
 	Config []string // the site of all tests; none: each test is of the site in its folder
 	Run    string   // a regular expression that the names of runs must match
-	Update bool     // write snapshots, and remove those that no run reads
+	Update bool     // write snapshots
 }
 
 // Tests are the tests of a command.
@@ -36,7 +36,6 @@ type Tests struct {
 	Diagnostics hcl.Diagnostics // with errors, no test was run
 	Runs        int             // that were selected
 	Passed      int             // results
-	Stale       []string        // snapshots that no run reads, by name; removed with Update
 	Failed      int             // results
 	Took        time.Duration
 }
@@ -77,9 +76,6 @@ func (e *Env) Test(
 		}
 		return show(s.tests.Site, r)
 	})
-	if err == nil {
-		err = s.handleStale()
-	}
 	s.tests.Took = time.Since(start)
 
 	return s.tests, err
@@ -207,7 +203,7 @@ func (s *suite) loadFile(name string, config []string) error {
 
 	folder := filepath.Dir(name)
 	f, diags := testfile.Parse(name, source, func(path string) ([]byte, error) {
-		return readBounded(filepath.Join(folder, path))
+		return readBounded(filepath.Join(folder, path), maxInput)
 	})
 	s.tests.Site.Sources[name] = source
 	s.tests.Diagnostics = append(s.tests.Diagnostics, diags...)

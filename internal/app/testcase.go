@@ -367,6 +367,9 @@ func (c testCase) compareErrors(errs hcl.Diagnostics) (out []testfile.Failure) {
 	return out
 }
 
+// snapshotsFolder is the folder next to a test file that has the snapshots of its runs.
+const snapshotsFolder = "snapshots"
+
 // snapshotWidth is how many columns a snapshot fills.
 const snapshotWidth = 100
 
@@ -383,7 +386,7 @@ func (c testCase) compareSnapshot(p *boot.Plan) *testfile.Failure {
 	}
 	got := c.env.Redactor.String(text.String())
 	path := c.snapshotPath()
-	want, err := readBounded(path)
+	want, err := readBounded(path, maxInput)
 	switch isMissing := errors.Is(err, fs.ErrNotExist); {
 	case err != nil && !isMissing:
 		return c.refuse(c.SnapAt, "The snapshot cannot be read", fmt.Errorf("%s: %w", path, err))

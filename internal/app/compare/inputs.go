@@ -156,14 +156,17 @@ func withDefault(p *boot.Plan, a answer) answer {
 	return a
 }
 
-// subjects are the kinds of questions in the order of their inputs, with the name of an input in words: a template, and
-// the fields of the request in it. The state of managed files and what they were before prelet are left out: they
-// follow from the earlier generation. So is what only warnings depend on, such as the id of a process.
-var subjects = []struct {
+// subject is a kind of questions.
+type subject struct {
 	kind     world.Kind
 	template string
 	fields   []string
-}{
+}
+
+// subjects are the kinds of questions in the order of their inputs, with the name of an input in words: a template, and
+// the fields of the request in it. The state of managed files and what they were before prelet are left out: they
+// follow from the earlier generation. So is what only warnings depend on, such as the id of a process.
+var subjects = []subject{
 	{world.KindVariable, "variable %s", []string{"name"}},
 	{world.KindValidation, "rule %s of variable %s", []string{"rule", "variable"}},
 	{world.KindObject, "ConfigMap %s/%s", []string{"namespace", "name"}},
@@ -209,13 +212,7 @@ func rank(before, after map[string]answer, name string) int {
 		kind = before[name].Kind
 	}
 
-	return slices.IndexFunc(subjects, func(s struct {
-		kind     world.Kind
-		template string
-		fields   []string
-	}) bool {
-		return s.kind == kind
-	})
+	return slices.IndexFunc(subjects, func(s subject) bool { return s.kind == kind })
 }
 
 // compareAnswers returns the input with what differs between two answers; without details if nothing does.

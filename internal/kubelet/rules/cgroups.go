@@ -93,9 +93,6 @@ func isAtLeast(text, least string) bool {
 	return err == nil && v.AtLeast(version.MustParseGeneric(least))
 }
 
-const cgroupHint = "create it with a unit before the kubelet starts (Slice= of its own unit creates a slice), " +
-	"or remove "
-
 func lacksEnforcedCgroup(v value) bool {
 	owner := findOwner(v.text())
 	cgroup := v.textOf(owner + "ReservedCgroup")

@@ -110,11 +110,12 @@ func (c *checker) apply(r Rule) {
 		}
 		for _, path := range c.places(check.where) {
 			c.startFinding()
+			c.place = check.place
 			v := value{c, path, c.lookUp(path...)}
 			if v.raw != nil || strings.Contains(check.where, "*") { // it is set, or the object around it is
 				c.usesUnsetField = false
 			}
-			if !check.isBad(v) {
+			if !check.isViolated(v) {
 				continue
 			}
 			if c.place != "" {
@@ -124,6 +125,17 @@ func (c *checker) apply(r Rule) {
 			c.reportAt(path, hint, "%s", v.expand(cmp.Or(check.message, "{why}")))
 		}
 	}
+}
+
+// isViolated reports whether all conditions hold.
+func (c check) isViolated(v value) bool {
+	for _, isTrue := range c.conditions {
+		if !isTrue(v) {
+			return false
+		}
+	}
+
+	return true
 }
 
 // startFinding forgets what the previous finding depends on.

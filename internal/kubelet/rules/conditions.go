@@ -1,62 +1,110 @@
 package rules
 
 import (
-	"math"
+	"cmp"
+	"path"
 	"slices"
+	"strconv"
+	"strings"
+	"time"
 
 	"github.com/prelet/prelet/internal/kubelet"
 )
 
-const noMax = math.MaxInt64
-
-// at is a check of one condition.
-func at(where string, isBad func(value) bool, hint, message string) check {
-	return check{where: where, isBad: isBad, hint: hint, message: message}
+// parametric are the conditions with an argument: limits, words, or the name of a field, a flag or a feature gate.
+var parametric = map[string]func(v value, argument string) bool{
+	"above":         value.isAbove,
+	"below":         value.isBelow,
+	"equals":        value.hasWord,
+	"excludes":      value.excludes,
+	"has":           value.has,
+	"hasGate":       value.isGateOn,
+	"hasItems":      value.hasItems,
+	"is":            value.isExactly,
+	"isBadOption":   value.isBadOption,
+	"isNoCipher":    value.isNoCipher,
+	"isNoneOf":      value.isNoneOf,
+	"isOneOf":       value.isOneOf,
+	"isOtherHeader": value.isOtherHeader,
+	"lacksFlag":     value.lacksFlag,
+	"lacksGate":     value.lacksGate,
+	"on":            value.isOn,
+	"outside":       value.isOutside,
+	"reserves":      value.reserves,
+	"sets":          value.sets,
+	"since":         value.isSince,
 }
 
-// invalid is at for a message of the kubelet's validation.
-func invalid(where string, isBad func(value) bool, hint, message string) check {
-	return at(where, isBad, hint, "invalid configuration: "+message)
+// compare compares a number with a limit, or a duration with a limit that has a unit. ok is false for other values.
+func (v value) compare(limit string) (order int, ok bool) {
+	if most, err := strconv.ParseInt(limit, 10, 64); err == nil {
+		n, isNumber := v.number()
+
+		return cmp.Compare(n, most), isNumber
+	}
+	most, _ := time.ParseDuration(limit)
+	d, isDuration := v.duration()
+
+	return cmp.Compare(d, most), isDuration
 }
 
-// by is a check that reports its findings itself.
-func by(find func(*checker)) check { return check{find: find} }
+func (v value) isAbove(limit string) bool {
+	order, ok := v.compare(limit)
 
-// within is a check of the range of numbers. It includes a 0 that selects the default or disables something.
-func within(where string, least, most int64, message string) check {
-	isOutside := func(v value) bool {
-		n, ok := v.number()
+	return ok && order > 0
+}
 
-		return ok && (n < least || n > most)
+func (v value) isBelow(limit string) bool {
+	order, ok := v.compare(limit)
+
+	return ok && order < 0
+}
+
+func (v value) isOutside(limits string) bool {
+	least, most, _ := strings.Cut(limits, " ")
+
+	return v.isBelow(least) || v.isAbove(most)
+}
+
+// isExactly compares a text or, with true and false, a boolean.
+func (v value) isExactly(word string) bool {
+	if word == "true" || word == "false" {
+		return v.raw == (word == "true")
 	}
 
-	return invalid(where, isOutside, "", message)
+	return v.raw == word
 }
 
-// oneOf is a check of the words of a field. An empty one selects the default unless a flag sets it.
-func oneOf(field, message string, words ...string) check {
-	isOther := func(v value) bool {
-		_, isText := v.raw.(string)
-		isUnset := v.text() == "" && (v.isZeroUnset(field) || field == "tlsMinVersion")
+// hasWord reports whether another field has a word, or a default that equals it.
+func (v value) hasWord(argument string) bool {
+	field, word, _ := strings.Cut(argument, " ")
 
-		return isText && !isUnset && v.isOther(v.text(), words)
-	}
-
-	return at(field, isOther, "", message)
+	return v.textOf(field) == word
 }
 
-// needsGate is a check of a field that needs a feature gate while isUsed holds.
-func needsGate(gate, where string, isUsed func(value) bool, message string) check {
-	return invalid(where, lacksGate(gate, isUsed), "set featureGates: {"+gate+": true}, or remove it", message)
+// isNoneOf reports a word that a field does not have. An empty one selects the default unless a flag sets it.
+func (v value) isNoneOf(words string) bool {
+	_, isText := v.raw.(string)
+	isUnset := v.text() == "" && !isSetByFlag(v)
+
+	return isText && !isUnset && v.isOther(v.text(), strings.Fields(words))
 }
 
-func lacksGate(gate string, isUsed func(value) bool) func(value) bool {
-	return func(v value) bool {
-		_, hasGate := v.findGate(gate)
+func (v value) isNoCipher(suites string) bool { return v.isOther(v.text(), strings.Fields(suites)) }
 
-		return hasGate && isUsed(v) && !v.isGateOn(gate)
-	}
+func (v value) isOneOf(words string) bool { return slices.Contains(strings.Fields(words), v.text()) }
+
+func (v value) lacksGate(gate string) bool {
+	_, hasGate := v.findGate(gate)
+
+	return hasGate && !v.isGateOn(gate)
 }
+
+func (v value) isSince(minor string) bool { return v.minor >= mustParse(minor) }
+
+func (v value) sets(field string) bool { return v.valueAt(field) != nil }
+
+func (v value) hasItems(field string) bool { return len(v.listOf(field)) > 0 }
 
 // isOther reports whether a word is not valid, and sets the hint.
 func (v value) isOther(word string, valid []string) bool {
@@ -91,28 +139,20 @@ func rejectedBy[T any](parse func(string) (T, error)) func(value) bool {
 	}
 }
 
-// The following are conditions of a value.
-
 func isSet(v value) bool { return v.raw != nil }
 
-func isTrue(v value) bool { return v.raw == true }
+func isSetByFlag(v value) bool { return !v.isZeroUnset(strings.Join(v.path, ".")) }
 
 func hasText(v value) bool { return v.text() != "" }
 
 func hasElements(v value) bool { return len(namesIn(v.raw)) > 0 }
 
-func isNegative(v value) bool {
-	d, _ := v.duration()
-
-	return d < 0
-}
+func isRelative(v value) bool { return !path.IsAbs(v.text()) }
 
 func isSignal(v value) bool { return slices.Contains(kubelet.EvictionSignals(), v.key()) }
 
-func above(most int64) func(value) bool {
-	return func(v value) bool {
-		n, _ := v.number()
+func isDuration(v value) bool {
+	_, isValid := v.duration()
 
-		return n > most
-	}
+	return isValid
 }

@@ -234,6 +234,26 @@ func TestRulesAreWhole(t *testing.T) {
 	}
 }
 
+// TestTable: each place of a rule has a condition or a function, and each condition and function is in the table.
+func TestTable(t *testing.T) {
+	for _, r := range All() {
+		for _, c := range r.checks {
+			if isFunction := c.find != nil; isFunction == (c.where != "" && len(c.conditions) > 0) {
+				t.Errorf("%s, at %q: got %d conditions and function %t, want one of both",
+					r.ID, c.where, len(c.conditions), isFunction)
+			}
+		}
+	}
+
+	names := slices.Concat(sortedKeys(conditions), sortedKeys(parametric), sortedKeys(finders))
+	words := strings.Fields(table)
+	for _, name := range names {
+		if !slices.Contains(words, name) {
+			t.Errorf("got no %s in rules.txt, want it there", name)
+		}
+	}
+}
+
 // The base of a kubeadm cluster, and what reserve makes of a machine, pass for every version that has its fields.
 func TestKubeadmPasses(t *testing.T) {
 	const kubeadm = `authentication: {anonymous: {enabled: false}, webhook: {cacheTTL: 0s, enabled: true}, x509: {clientCAFile: /etc/kubernetes/pki/ca.crt}}

@@ -7,35 +7,11 @@ import (
 	"github.com/prelet/prelet/internal/quantity"
 )
 
-const (
-	evictionSource = "pkg/kubelet/eviction/helpers.go"
-	percentHint    = "write a number and %, like 10%"
-)
+const percentHint = "write a number and %, like 10%"
 
-// evictionRules returns the rules about eviction thresholds.
-func evictionRules() []Rule {
-	return []Rule{
-		lists(exits("config-unknown-signal", 0, "an unknown eviction signal", evictionSource,
-			at("evictionHard.* evictionSoft.* evictionSoftGracePeriod.* evictionMinimumReclaim.*",
-				func(v value) bool { return v.isOther(v.key(), kubelet.EvictionSignals()) }, "",
-				"unsupported eviction signal {key}"))),
+func isUnknownSignal(v value) bool { return v.isOther(v.key(), kubelet.EvictionSignals()) }
 
-		exits("config-bad-threshold", 0, "a threshold or reclaim that is not a positive amount, or is above 100%",
-			evictionSource,
-			at("evictionHard.* evictionSoft.*", isBadThreshold, "", ""),
-			at("evictionMinimumReclaim.*", isBadReclaim, "", "")),
-
-		exits("config-soft-without-grace", 0, "a soft threshold without a grace period", evictionSource,
-			at("evictionSoft.*", lacksGracePeriod, "add evictionSoftGracePeriod: {{key}: 1m30s}",
-				"grace period must be specified for the soft eviction threshold {key}")),
-
-		ignores("config-grace-without-soft", 0, "a grace period without a soft threshold", evictionSource,
-			at("evictionSoftGracePeriod.*",
-				func(v value) bool { return isSignal(v) && v.lookUp("evictionSoft", v.key()) == nil },
-				"add {key} to evictionSoft, or remove it",
-				"{key} has no soft threshold, so its grace period has no effect")),
-	}
-}
+func lacksThreshold(v value) bool { return v.lookUp("evictionSoft", v.key()) == nil }
 
 func isBadThreshold(v value) bool {
 	part, isPercent, err := kubelet.ParsePercentage(v.text())

@@ -24,54 +24,13 @@ const (
 )
 
 const (
-	decodeSource = "cmd/kubelet/app/server.go, loadConfigFile; k8s.io/kubelet/config/v1beta1"
 	durationHint = "write a number and a unit, like 90s, 1m30s or 4h"
 	quantityHint = "write a number with a unit that Kubernetes knows, like 100Mi, 2Gi, 500m or 4"
 )
 
-// fieldRules returns the rules about the names and types of fields. Most of them walk through the whole configuration,
-// and report only their own findings.
-func fieldRules() []Rule {
-	return []Rule{
-		lists(row(Ignores, Error, unknownField, 0,
-			"a field that no version has: misspelt or misplaced",
-			decodeSource,
-			by(walkFields))),
-
-		lists(row(Ignores, Error, otherVersion, 0,
-			"a field that only other versions have",
-			decodeSource,
-			by(walkFields))),
-
-		exits(wrongType, 0, "a value of the wrong type", decodeSource,
-			by(walkFields)),
-
-		exits("config-header", 0, "another `kind` or `apiVersion`", decodeSource,
-			at("apiVersion", isOtherThan(kubelet.ConfigAPIVersion), "", ""),
-			at("kind", isOtherThan(kubelet.ConfigKind), "", "")),
-
-		exits(badDuration, 0, "a malformed or negative duration", decodeSource+"; "+evictionSource,
-			by(walkFields),
-			at("evictionSoftGracePeriod.*",
-				func(v value) bool { return isSignal(v) && rejectedBy(time.ParseDuration)(v) }, durationHint, ""),
-			at("evictionSoftGracePeriod.*", func(v value) bool { return isSignal(v) && isNegative(v) }, "",
-				"invalid eviction grace period specified: {value}, must be a positive value")),
-
-		exits(badQuantity, 0, "a malformed or negative quantity",
-			decodeSource+"; "+resourceListSource+"; "+evictionSource,
-			by(walkFields),
-			at("kubeReserved.*", isBadAmount, quantityHint, "--kube-reserved value failed to parse: {why}"),
-			at("systemReserved.*", isBadAmount, quantityHint, "--system-reserved value failed to parse: {why}"),
-			at("evictionHard.* evictionSoft.* evictionMinimumReclaim.*", isBadThresholdAmount, quantityHint,
-				`failed to parse quantity "{value}": {why}`)),
-	}
-}
-
-func isOtherThan(want string) func(value) bool {
-	return func(v value) bool {
-		return v.raw != nil && v.raw != want && v.because("remove it: the field is "+want,
-			"no kind %q is registered for version %q", fmt.Sprint(v.config["kind"]), fmt.Sprint(v.config["apiVersion"]))
-	}
+func (v value) isOtherHeader(want string) bool {
+	return v.raw != nil && v.raw != want && v.because("remove it: the field is "+want,
+		"no kind %q is registered for version %q", fmt.Sprint(v.config["kind"]), fmt.Sprint(v.config["apiVersion"]))
 }
 
 func isBadAmount(v value) bool {

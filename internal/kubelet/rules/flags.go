@@ -3,7 +3,6 @@ package rules
 import (
 	"fmt"
 	"net/netip"
-	"path"
 	"reflect"
 	"slices"
 	"strconv"
@@ -19,108 +18,11 @@ import (
 // DropInVariable is the environment variable without which a kubelet of 1.28 or 1.29 does not start with --config-dir.
 const DropInVariable = "KUBELET_CONFIG_DROPIN_DIR_ALPHA"
 
-const (
-	optionsSource = "cmd/kubelet/app/options"
-	nodeIPSource  = "k8s.io/component-helpers/node/util/ips.go, ParseNodeIPArgument"
-)
+// lacksFlag reports a flag that needs another one.
+func (v value) lacksFlag(needed string) bool {
+	v.usesUnsetField = v.Part // the base may have the other flag
 
-// flagRules returns the rules about the command line.
-func flagRules() []Rule {
-	return []Rule{
-		lists(exits("flag-unknown", 0, "a flag that this kubelet does not have: removed, newer, or misspelt",
-			optionsSource,
-			at("--*", isUnknownFlag, "", "failed to parse kubelet flag: unknown flag: {field}{why}"))),
-
-		row(Deprecated, Warning, "flag-deprecated", 0,
-			"a flag that a later kubelet will not accept",
-			optionsSource,
-			at("--*", isDeprecatedFlag, "remove it", "{field} is deprecated{why}")),
-
-		exits("flag-bad-value", 0, "a value that a flag does not accept", "github.com/spf13/pflag",
-			by(reportBadFlags)),
-
-		exits("flag-ends", 0, "`--help` or `--version`: the kubelet prints it and ends",
-			"cmd/kubelet/app/server.go, NewKubeletCommand; k8s.io/component-base/version/verflag",
-			at("--version", printsVersion, "remove it", "the kubelet prints its version and ends"),
-			at("--help --h", isOnFlag, "remove it", "the kubelet prints its help and ends")),
-
-		ignores("flag-overrides-config", 0,
-			"a flag and a field of the configuration with different values: the flag wins",
-			"cmd/kubelet/app/server.go, kubeletConfigFlagPrecedence",
-			at("--*", overridesField, "remove the flag, or {why}",
-				"the configuration has another value for {why}; the kubelet uses the flag's")),
-
-		exits("flag-root-dir", 0, "a `--root-dir` that is not absolute", "pkg/kubelet/kubelet.go, setupDataDirs",
-			at("--root-dir", func(v value) bool { return !path.IsAbs(v.text()) }, "write an absolute path",
-				`error configuring root directory: cannot find mount point for "{value}"`)),
-
-		exits("flag-container-age", 0, "a negative `--minimum-container-ttl-duration`",
-			"pkg/kubelet/container/container_gc.go, NewContainerGC",
-			at("--minimum-container-ttl-duration", isNegative, "",
-				"failed to create kubelet: invalid minimum garbage collection age: {duration}")),
-
-		until(30, exits("flag-config-dir", 28,
-			"`--config-dir` in 1.28 and 1.29 without the environment variable that it needs; "+
-				"a warning if it is not known whether that is set",
-			"cmd/kubelet/app/server.go",
-			at("--config-dir", lacksDropInVariable,
-				"set Environment="+DropInVariable+"=1 in a drop-in of the kubelet's unit, or write the whole file: "+
-					`layout = "file"`,
-				"flag {value} specified but environment variable "+DropInVariable+" not set, cannot start kubelet "+
-					"(required in 1.28 and 1.29)"))),
-
-		exits("flag-node-labels", 0, "malformed labels, and labels that a kubelet may not set on its own node",
-			optionsSource+", ValidateKubeletFlags",
-			by(reportNodeLabels)),
-
-		exits("flag-taints", 0, "malformed taints, and duplicates of key and effect", "pkg/util/taints",
-			at("--register-with-taints", rejectedBy(kubelet.ParseTaints), "",
-				`invalid argument "{value}" for "--register-with-taints" flag: {why}`)),
-
-		ignores("flag-node-ip", 0, "a `--node-ip` that is not an address", nodeIPSource,
-			at("--node-ip", hasBadNodeIP, "",
-				`"{why}" is not an IP address: the kubelet ignores it, and the Node gets another`)),
-
-		exits("flag-node-ips", 0, "a `--node-ip` of several addresses that are not a dual-stack pair", nodeIPSource,
-			at("--node-ip", isNoPair, "name one address, or one IPv4 and one IPv6 address",
-				`bad --node-ip "{value}": {why}`)),
-
-		lists(exits("flag-cloud-provider", 29,
-			"a built-in cloud provider: disabled from 1.29 unless a gate enables it, removed in 1.31",
-			"pkg/kubelet/kubelet.go, NewMainKubelet; k8s.io/cloud-provider/plugins.go",
-			at("--cloud-provider", isDisabledProvider,
-				"write external, and run the provider's controller in the cluster; or remove it",
-				`cloud provider "{value}" was specified, but built-in cloud providers are disabled ({kubelet}; `+
-					"removed in 1.31)"))),
-
-		exits("flag-together", 24,
-			"`--exit-on-lock-contention`, or one of the two flags of image credential providers, "+
-				"without the flag that it needs",
-			"cmd/kubelet/app/server.go, run; pkg/credentialprovider/plugin",
-			needsFlag("lock-file", "--exit-on-lock-contention",
-				"cannot exit on lock file contention: no lock file specified"),
-			needsFlag("image-credential-provider-bin-dir", "--image-credential-provider-config",
-				"plugin binary directory  did not exist"),
-			needsFlag("image-credential-provider-config", "--image-credential-provider-bin-dir",
-				"credential provider config path is empty")),
-
-		row(Ignores, Error, "flag-hostname", 0,
-			"a `--hostname-override` that is not a valid Node name",
-			"k8s.io/component-helpers/node/util/hostname.go; the API server's validation of Node names",
-			at("--hostname-override", isBadHostname, "",
-				`invalid Node name "{value}", so the kubelet runs and never has a Node: {why}`)),
-	}
-}
-
-// needsFlag is a check of a flag that needs another one.
-func needsFlag(needed, flag, message string) check {
-	lacksFlag := func(v value) bool {
-		v.usesUnsetField = v.Part // the base may have the other flag
-
-		return v.text() != "" && v.text() != "false" && v.given[needed] == ""
-	}
-
-	return at(flag, lacksFlag, "set --"+needed+" too, or remove it", message)
+	return v.text() != "" && v.text() != "false" && v.given[needed] == ""
 }
 
 // isUnknownFlag reports whether the kubelet does not have a flag: by its --help if that is known, otherwise by the

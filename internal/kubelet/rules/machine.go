@@ -121,159 +121,7 @@ func orZero[T any](p *T) T {
 	return *p
 }
 
-const (
-	containerManager = "pkg/kubelet/cm/container_manager_linux.go"
-	allocatable      = "pkg/kubelet/cm/node_container_manager_linux.go"
-	driverSource     = "cmd/kubelet/app/server.go, getCgroupDriverFromCRI"
-	clientCAField    = "authentication.x509.clientCAFile"
-	swapBehavior     = "memorySwap.swapBehavior"
-	pluginFolderFlag = "image-credential-provider-bin-dir"
-	cannotOpen       = "open {why}: no such file or directory"
-	createPath       = "create it before the kubelet starts, or remove the flag"
-)
-
-// machineRules returns the rules that compare the configuration with the machine.
-func machineRules() []Rule {
-	return []Rule{
-		exits("machine-cpu-offline", 22, "reserved CPUs that are not online",
-			"cmd/kubelet/app/server.go, getReservedCPUs",
-			at("reservedSystemCPUs", areOffline,
-				`name CPUs of this machine; stage "reserve" with topology chooses them`, "")),
-
-		exits("machine-reserved-above-capacity", 0, "more reserved than the machine has",
-			allocatable+", validateNodeAllocatable",
-			by(func(c *checker) {
-				c.reportExhausted(true, "reserve less", "invalid Node Allocatable configuration. Resource %q has a "+
-					"reservation of %s (evictionHard included) but capacity of %s. Expected capacity >= reservation")
-			})),
-
-		ignores("machine-nothing-left", 0, "everything that the machine has is reserved", allocatable,
-			by(func(c *checker) {
-				c.reportExhausted(false, "reserve less: nothing is left for pods",
-					"%[1]s: %[2]s are reserved, which is the whole capacity: the kubelet runs, and the node accepts "+
-						"no pod")
-			})),
-
-		exits("machine-numa-node", 21, "memory reserved on a NUMA node that the machine does not have",
-			memoryManagerSource,
-			at("reservedMemory.*.numaNode", isOtherNode, "",
-				"the reserved memory configuration references a NUMA node {value} that does not exist on this "+
-					"machine")),
-
-		exits("machine-many-numa-nodes", 0, "a topology policy on a machine with more than 8 NUMA nodes",
-			"pkg/kubelet/cm/topologymanager/topology_manager.go",
-			at("topologyManagerPolicy", hasManyNodes,
-				"set topologyManagerPolicyOptions: {max-allowable-numa-nodes: ...}, which exists since 1.31",
-				"unsupported on machines with more than {why} NUMA Nodes")),
-
-		ignores("machine-cgroup-driver", 0, "another cgroup driver than the runtime's", driverSource,
-			at("cgroupDriver", isOtherDriver, "", "")),
-
-		row(Ends, Warning, "machine-runtime-config", 34,
-			"a container runtime without RuntimeConfig, such as containerd 1.7: 1.38 does not start with it",
-			driverSource+"; KEP-4033, kubernetes#136846",
-			at("containerRuntimeEndpoint", lacksRuntimeConfig,
-				"update the runtime: containerd 2.0, CRI-O 1.28, or newer",
-				"{why} does not implement RuntimeConfig: kubelets up to 1.37 use the cgroupDriver of their "+
-					"configuration instead, and a kubelet from 1.38 on exits")),
-
-		ignores("machine-shutdown-delay", 21,
-			"a `shutdownGracePeriod` for which logind does not delay a shutdown, and the kubelet cannot change that",
-			"pkg/kubelet/nodeshutdown/nodeshutdown_manager_linux.go, start; systemd/inhibit_linux.go; "+
-				"kubernetes#102818",
-			at(wholePeriod, isKilledAtShutdown, "", "")),
-
-		exits("machine-cgroup-v1", 31, "cgroup v1", validationLinux,
-			at("failCgroupV1", func(v value) bool { return v.Machine.Cgroup == 1 && v.isOn("failCgroupV1") },
-				"boot with systemd.unified_cgroup_hierarchy=1; failCgroupV1: false is a temporary workaround",
-				"kubelet is configured to not run on a host using cgroup v1. cgroup v1 support is unsupported and "+
-					"will be removed in a future release")),
-
-		exits("machine-oom-cgroup-v1", 32, "`singleProcessOOMKill: false` with cgroup v1", validationLinux,
-			invalid("singleProcessOOMKill", func(v value) bool { return v.Machine.Cgroup == 1 && v.raw == false },
-				"boot with cgroup v2, or remove it",
-				"singleProcessOOMKill must not be explicitly set to false when using cgroup v1")),
-
-		exits("machine-swap-cgroup-v1", 30, "limited swap with cgroup v1", "cmd/kubelet/app/server.go, run",
-			at(swapBehavior, isLimitedSwapV1, "boot with cgroup v2, or remove it",
-				"swap feature is enabled and LimitedSwap but it is only supported with cgroupv2")),
-
-		exits("machine-swap", 0, "swap that is on", containerManager+", NewContainerManager",
-			at("failSwapOn", func(v value) bool { return orZero(v.Machine.Swap) && v.isOn("failSwapOn") },
-				"run swapoff -a and remove swap from fstab; or set failSwapOn: false, with memorySwap.swapBehavior",
-				"running with swap on is not supported, please disable swap or set --fail-swap-on flag to false")),
-
-		exits("machine-kernel", 0, "`protectKernelDefaults` with other kernel parameters than the kubelet needs",
-			containerManager+", setupKernelTunables",
-			by(reportKernel)),
-
-		ignores("machine-node-ip", 0, "a `--node-ip` that no interface has",
-			"pkg/kubelet/kubelet_node_status.go; nodestatus.NodeAddress",
-			at("--node-ip", hasNoInterface, "",
-				"no interface of this machine has {why}: the kubelet runs, and the Node gets no address")),
-
-		exits("machine-cgroup-missing", 0, "a missing cgroup that is enforced, or the `cgroupRoot`",
-			allocatable+"; pkg/kubelet/cm/cgroup_v1_manager_linux.go, Validate",
-			at(enforcedWords, lacksEnforcedCgroup, cgroupHint+"the word", ""),
-			invalid("cgroupRoot", lacksCgroupRoot, cgroupHint+"cgroupRoot",
-				`cgroup "{value}" has some missing paths: {why}`)),
-
-		exits("machine-file-missing", 0, "a missing certificate or key",
-			"cmd/kubelet/app/server.go; pkg/kubelet/kubelet.go",
-			at(clientCAField, isMissingFile, "relative paths begin at the folder of the configuration", cannotOpen),
-			// From 1.36 on the kubelet does not open a certificate without a key.
-			at("tlsCertFile",
-				func(v value) bool { return (v.minor < 36 || v.has("tlsPrivateKeyFile")) && isMissingFile(v) },
-				"", cannotOpen),
-			at("tlsPrivateKeyFile", func(v value) bool { return v.has("tlsCertFile") && isMissingFile(v) },
-				"", cannotOpen)),
-
-		exits("machine-client-ca", 0, "a `clientCAFile` without a certificate, or with a damaged one",
-			"k8s.io/apiserver/pkg/server/dynamiccertificates, loadCABundle; k8s.io/client-go/util/cert, ParseCertsPEM",
-			at(clientCAField, func(v value) bool { return v.isRejected("") },
-				`name a file of PEM certificates, as ca_certificate of stage "write" creates it`, "")),
-
-		exits("machine-serving-certificate", 0,
-			"a `tlsCertFile` or `tlsPrivateKeyFile` that is damaged, of another type, or of another pair",
-			"pkg/kubelet/kubelet.go, NewMainKubelet; k8s.io/client-go/util/certificate/certificate_store.go; "+
-				"crypto/tls, X509KeyPair",
-			at("tlsCertFile", isBadServingPair, "name a PEM certificate, followed by its chain, and its PEM key; "+
-				"without both the kubelet creates a self-signed certificate", "")),
-
-		exits("machine-flag-path", 0, "a missing folder or file of a flag",
-			"cmd/kubelet/app/server.go, mergeKubeletConfigurations; pkg/credentialprovider/plugin",
-			at("--config", isMissingPath, createPath,
-				"failed to load kubelet config file, path: {value}: no such file or directory"),
-			at("--config-dir", isMissingPath, createPath,
-				`failed to walk through kubelet dropin directory "{value}": no such file or directory`),
-			at("--image-credential-provider-bin-dir", isMissingPath, createPath,
-				"plugin binary directory {value} did not exist"),
-			at("--image-credential-provider-config", isMissingPath, createPath,
-				`unable to access path "{value}": no such file or directory`)),
-
-		exits("machine-credential-plugin", 24, "a credential plugin that is missing, or that cannot be executed",
-			"pkg/credentialprovider/plugin/plugin.go, RegisterCredentialProviderPlugins",
-			by(reportPlugins)),
-
-		exits("machine-listen-address", 0, "an `address` to listen on that no interface has", serverSource,
-			at("address", isOtherMachines, "name an address of this machine, or 0.0.0.0",
-				"listen tcp {why}: bind: cannot assign requested address")),
-
-		row(Exits, Warning, "machine-image-endpoint", 27,
-			"an `imageServiceEndpoint` of its own whose socket is missing",
-			"pkg/kubelet/kubelet.go, PreInitRuntimeService",
-			at("imageServiceEndpoint", lacksSocket,
-				"start its service before the kubelet, or remove it",
-				`validate CRI v1 image API for endpoint "{value}": connect: no such file or directory, as it is now`)),
-
-		ignores("machine-path-missing", 0, "a missing `resolvConf` or `staticPodPath`",
-			"pkg/kubelet/network/dns/dns.go; pkg/kubelet/config/file.go",
-			at("resolvConf", isMissingFile, "name an existing file; the kubelet's default is /etc/resolv.conf",
-				"{why} does not exist: the kubelet runs, and pods do not start"),
-			at("staticPodPath", lacksStaticPods, "",
-				"{why} does not exist: until it does, the kubelet runs no static pods")),
-	}
-}
+const pluginFolderFlag = "image-credential-provider-bin-dir"
 
 func areOffline(v value) bool {
 	reserved, err := kubelet.ParseCPUSet(v.text())
@@ -290,6 +138,17 @@ type reservation struct {
 	amount     string
 	capacity   string
 	isExceeded bool
+}
+
+// reportExcess and reportNothingLeft report the resources of which more, or exactly as much, is reserved as there is.
+func reportExcess(c *checker) {
+	c.reportExhausted(true, "reserve less", "invalid Node Allocatable configuration. Resource %q has a "+
+		"reservation of %s (evictionHard included) but capacity of %s. Expected capacity >= reservation")
+}
+
+func reportNothingLeft(c *checker) {
+	c.reportExhausted(false, "reserve less: nothing is left for pods", "%[1]s: %[2]s are reserved, which is the "+
+		"whole capacity: the kubelet runs, and the node accepts no pod")
 }
 
 // reportExhausted reports the resources that are reserved completely, or more than that. The message has places for a
@@ -365,9 +224,8 @@ func (c *checker) sumReservation(name, signal string, capacity int64) *reservati
 
 func isOtherNode(v value) bool {
 	node, isNumber := v.number()
-	isKnown := isNumber && len(v.Machine.NUMA) > 0
 
-	return isKnown && !slices.Contains(v.Machine.NUMA, int(node)) && v.textOf("memoryManagerPolicy") == "Static"
+	return isNumber && len(v.Machine.NUMA) > 0 && !slices.Contains(v.Machine.NUMA, int(node))
 }
 
 func hasManyNodes(v value) bool {
@@ -378,12 +236,12 @@ func hasManyNodes(v value) bool {
 	}
 	v.why = strconv.Itoa(limit)
 
-	return v.alignsTopology() && len(v.Machine.NUMA) > limit
+	return len(v.Machine.NUMA) > limit
 }
 
-func isLimitedSwapV1(v value) bool {
-	return v.Machine.Cgroup == 1 && v.text() == "LimitedSwap" && v.isGateOn("NodeSwap")
-}
+func isCgroupV1(v value) bool { return v.Machine.Cgroup == 1 }
+
+func isSwapOn(v value) bool { return orZero(v.Machine.Swap) }
 
 // reportKernel compares the kernel's parameters with those that the kubelet needs. If they are unknown, a note lists
 // the needed ones.
@@ -556,6 +414,9 @@ func reportPlugins(c *checker) {
 		}
 	}
 }
+
+// isBadClientCA reports whether the kubelet would reject a file of CAs.
+func isBadClientCA(v value) bool { return v.isRejected("") }
 
 // lacksSocket reports a missing socket. It may appear before the kubelet starts.
 func lacksSocket(v value) bool {

@@ -16,103 +16,9 @@ import (
 )
 
 const (
-	allowlist      = "preloadedImagesVerificationAllowlist"
-	pullPolicy     = "imagePullCredentialsVerificationPolicy"
-	vmoduleField   = "logging.vmodule"
 	flushFrequency = "logging.flushFrequency"
 	logSize        = "containerLogMaxSize"
-	alphaOptions   = "LoggingAlphaOptions"
-	noAlphaOptions = "{field}: Forbidden: Feature LoggingAlphaOptions is disabled"
-	setAlpha       = "set featureGates: {LoggingAlphaOptions: true}, or remove it"
 )
-
-// otherRules returns the rules about taints, addresses, cgroups, images, logs, traces and sysctls.
-func otherRules() []Rule {
-	return []Rule{
-		exits("config-bad-taint", 23, "malformed registration taints, and duplicates of key and effect",
-			validation+"; pkg/util/taints",
-			at("registerWithTaints.*", isBadTaint, "", ""),
-			invalid("registerWithTaints.*.timeAdded", func(v value) bool { return v.raw != nil && v.minor >= 24 },
-				"remove it", "taint.TimeAdded is not nil"),
-			at("registerWithTaints.*", isRepeatedTaint, "remove the duplicate",
-				"duplicated taints with the same key and effect: {why}; the Node is rejected")),
-
-		ignores("config-bad-address", 0, "a DNS server that is not an IP address",
-			"pkg/kubelet/network/dns/dns.go; cmd/kubelet/app/server.go",
-			at("clusterDNS.*", isNoAddress, "write the address of the cluster's DNS service",
-				`"{value}" is not an IP address: the kubelet runs, and pods cannot resolve names`)),
-
-		exits("config-cgroup-root", 0, "`systemCgroups` without `cgroupRoot`", validation,
-			invalid("systemCgroups", func(v value) bool { return hasText(v) && !v.has("cgroupRoot") },
-				"set cgroupRoot: / too",
-				"systemCgroups (--system-cgroups) was specified and cgroupRoot (--cgroup-root) was not specified")),
-
-		exits("config-system-cgroups", 0, "`systemCgroups` that is the root",
-			"pkg/kubelet/cm/container_manager_linux.go, setupNode",
-			at("systemCgroups", func(v value) bool { return v.raw == "/" }, "name another cgroup, or remove it",
-				`system container cannot be root ("/")`)),
-
-		exits("config-run-once", 32, "`runOnce`", validation,
-			invalid("runOnce", isTrue, "remove it",
-				"runOnce (--runOnce) true, Runonce mode has been deprecated and should not be set")),
-
-		exits("config-preloaded-images", 33,
-			"an allowlist of images that its policy does not use, or a malformed pattern in it", validation,
-			invalid(allowlist,
-				func(v value) bool { return hasElements(v) && v.textOf(pullPolicy) != "NeverVerifyAllowlistedImages" },
-				"set imagePullCredentialsVerificationPolicy: NeverVerifyAllowlistedImages",
-				"can't set `preloadedImagesVerificationAllowlist` if `imagePullCredentialsVertificationPolicy` is not "+
-					`"NeverVerifyAllowlistedImages"`),
-			invalid(allowlist+".*", func(v value) bool { return v.fails(kubelet.CheckImagePattern(v.text())) },
-				"write an image without tag and digest, or everything below a name: registry.example/team/*",
-				"invalid image pattern in `preloadedImagesVerificationAllowlist`: {why}")),
-
-		exits("config-log-query", 27, "log queries without the log handler", validation,
-			invalid("enableSystemLogQuery",
-				func(v value) bool { return isTrue(v) && !v.isOn("enableSystemLogHandler") },
-				"set enableSystemLogHandler: true", "enableSystemLogHandler is required for enableSystemLogQuery")),
-
-		lists(exits("config-log-size", 0, "a malformed size of logs", "pkg/kubelet/logs/container_log_manager.go",
-			at(logSize, isBadLogSize, quantityHint, `failed to parse container log max size "{value}": {why}`))),
-
-		exits("config-log-dir", 30, "a folder of logs that is not clean, or not ASCII", validation,
-			invalid("podLogsDir", isBadLogDir, "", `pod logs path "{value}" {why}`)),
-
-		exits("config-logging", 23, "logging options that the format does not allow",
-			"k8s.io/component-base/logs/api/v1/options.go, Validate",
-			at(flushFrequency, isBadFlushFrequency, "", "{field}: Invalid value: Must be greater than zero"),
-			at("logging.verbosity", above(math.MaxInt32), "", "{field}: Invalid value: Must be <= 2147483647"),
-			at("logging.options.text.infoBufferSize logging.options.json.infoBufferSize",
-				lacksGate(alphaOptions, hasAmount), setAlpha, noAlphaOptions),
-			at("logging.options.text.splitStream logging.options.json.splitStream",
-				lacksGate(alphaOptions, isSplitByFlag), setAlpha, noAlphaOptions),
-			at(vmoduleField+".*", isBadVModule, "", "logging.vmodule[{key}]: {why}"),
-			at(vmoduleField, func(v value) bool { return hasElements(v) && v.textOf("logging.format") == "json" }, "",
-				"logging.vmodule: Forbidden: Only supported for text log format")),
-
-		exits("config-tracing", 25, "an invalid sampling rate or endpoint of traces",
-			"k8s.io/component-base/tracing/api/v1/config.go",
-			at("tracing.samplingRatePerMillion", isBelowZero, "",
-				"{field}: Invalid value: {value}: sampling rate must be positive"),
-			at("tracing.samplingRatePerMillion", above(1000000), "",
-				"{field}: Invalid value: {value}: sampling rate per million must be less than or equal to one million"),
-			at("tracing.endpoint", isBadTraceEndpoint, "write HOST:PORT without a scheme",
-				"tracing.endpoint: Invalid value: {why}")),
-
-		lists(exits("config-unsafe-sysctl", 0, "a sysctl that does not belong to a namespace",
-			"pkg/kubelet/sysctl/allowlist.go",
-			at("allowedUnsafeSysctls.*", isBadUnsafeSysctl, "", ""))),
-
-		lists(exits("config-pod-sysctls", 37,
-			"a default sysctl of pods that is malformed, not in a namespace, or a duplicate", validation,
-			invalid("defaultPodSysctls.*", isBadPodSysctl, "", "{why}"))),
-
-		exits("config-no-endpoint", 27, "an empty endpoint of the runtime", validation,
-			invalid("--container-runtime-endpoint", func(v value) bool { return !hasText(v) },
-				"remove it, or name the runtime's socket",
-				"the containerRuntimeEndpoint was not specified or empty")),
-	}
-}
 
 func (v value) taint() (taint kubelet.Taint, isObject bool) {
 	object, isObject := v.raw.(map[string]any)
@@ -144,6 +50,8 @@ func isNoAddress(v value) bool {
 
 	return v.raw != nil && err != nil
 }
+
+func isBadImagePattern(v value) bool { return v.fails(kubelet.CheckImagePattern(v.text())) }
 
 // isBadLogSize reports a size that the kubelet cannot parse. A negative one disables rotation.
 func isBadLogSize(v value) bool {
@@ -204,16 +112,6 @@ func hasAmount(v value) bool {
 	amount, err := v.amount()
 
 	return err == nil && !amount.IsZero()
-}
-
-// isSplitByFlag: of splitStream only the flag counts. The kubelet loses the file's value when it parses its flags
-// again.
-func isSplitByFlag(v value) bool { return isTrue(v) && !v.isZeroUnset(strings.Join(v.path, ".")) }
-
-func isBelowZero(v value) bool {
-	n, _ := v.number()
-
-	return n < 0
 }
 
 func isBadTraceEndpoint(v value) bool {

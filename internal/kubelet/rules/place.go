@@ -130,8 +130,8 @@ func (v value) because(hint, format string, args ...any) bool {
 }
 
 // expand replaces the names in braces of a message or hint. {field} is the full name of the place, {key} its last part,
-// {flag} the flag that sets it, {value} its value, and {duration} that as the kubelet prints it. {why} is set by the
-// condition.
+// {flag} the flag that sets it, {value} its value, and {duration} and {seconds} that as the kubelet prints it. {why} is
+// set by the condition.
 func (v value) expand(text string) string {
 	field := strings.Join(v.path, ".")
 	printed := ""
@@ -144,8 +144,8 @@ func (v value) expand(text string) string {
 		flag = v.findFlag(field)
 	}
 
-	return strings.NewReplacer("{value}", printed, "{duration}", d.String(), "{field}", field, "{key}", v.key(),
-		"{flag}", flag, "{why}", v.why, "{kubelet}", v.describeKubelet()).Replace(text)
+	return strings.NewReplacer("{value}", printed, "{duration}", d.String(), "{seconds}", fmt.Sprint(d.Seconds()),
+		"{field}", field, "{key}", v.key(), "{flag}", flag, "{why}", v.why, "{kubelet}", v.describeKubelet()).Replace(text)
 }
 
 // findFlag returns the flag that sets a field, with its dashes.

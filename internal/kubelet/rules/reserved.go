@@ -14,99 +14,18 @@ import (
 )
 
 const (
-	resourceListSource  = "cmd/kubelet/app/server.go, parseResourceList"
-	memoryManagerSource = "pkg/kubelet/cm/memorymanager/memory_manager.go"
-)
-
-const (
 	enforcementField = "enforceNodeAllocatable"
-	enforcedWords    = enforcementField + ".*"
 	enforcementFlag  = enforcementField + " (--enforce-node-allocatable)"
-	needsQoSCgroups  = "cgroupsPerQOS (--cgroups-per-qos) must be set to true when \"{why}\" contained in " +
-		enforcementFlag
-	memoryLimits = "reservedMemory.*.limits.*"
+	memoryLimits     = "reservedMemory.*.limits.*"
 )
 
-// reservationRules returns the rules about reserved resources.
-func reservationRules() []Rule {
-	return []Rule{
-		lists(exits("config-enforcement", 0,
-			"`enforceNodeAllocatable` with an unknown word, a duplicate, without its cgroup, without an amount, or "+
-				"without QoS cgroups",
-			validation+"; pkg/kubelet/cm/node_container_manager_linux.go, enforceExistingCgroup",
-			invalid(enforcedWords, isBadEnforcement, "", "{why}"),
-			at(enforcedWords, lacksReservation, "", ""),
-			invalid(enforcedWords, lacksQoSCgroups, "set cgroupsPerQOS: true, or enforceNodeAllocatable: []",
-				needsQoSCgroups),
-			invalid("cgroupsPerQOS", lacksDefaultCgroups, "set enforceNodeAllocatable: [] too", needsQoSCgroups))),
+// reserves reports whether kubeReserved or systemReserved has some of a resource.
+func (v value) reserves(resource string) bool { return !v.sumReserved(resource).IsZero() }
 
-		lists(exits("config-unknown-resource", 0, "a resource that cannot be reserved", resourceListSource,
-			at("kubeReserved.*", isUnknownResource, "",
-				`--kube-reserved value failed to parse: cannot reserve "{key}" resource`),
-			at("systemReserved.*", isUnknownResource, "",
-				`--system-reserved value failed to parse: cannot reserve "{key}" resource`))),
+// isEnforced reports whether the kubelet accepts a word that needs QoS cgroups.
+func isEnforced(v value) bool { return v.text() != "none" && !isBadEnforcement(v) }
 
-		ignores("config-tiny-amount", 0,
-			"an amount of memory or storage below 16Mi that is not 0: a number without its unit",
-			resourceListSource,
-			at("kubeReserved.* systemReserved.* evictionHard.* evictionSoft.* evictionMinimumReclaim.* "+memoryLimits,
-				isTiny, "write 16Mi or more, or 0", "{value} is only {why} bytes")),
-
-		exits("config-bad-cpu-list", 0, "a malformed list of CPUs", validation,
-			invalid("reservedSystemCPUs", rejectedBy(kubelet.ParseCPUSet), "write CPU numbers and ranges, like 0-3,8",
-				"unable to parse reservedSystemCPUs (--reserved-cpus) {value}, error: {why}")),
-
-		exits("config-reserved-cpus-and-cgroup", 0, "reserved CPUs together with a reserved cgroup", validation,
-			invalid("systemReservedCgroup kubeReservedCgroup", isUsedWithCPUs,
-				"remove the cgroups, or reserve cpu by quantity",
-				"can't use reservedSystemCPUs (--reserved-cpus) with "+
-					"systemReservedCgroup (--system-reserved-cgroup) or kubeReservedCgroup (--kube-reserved-cgroup)")),
-
-		ignores("config-cpu-reserved-twice", 0,
-			"cpu reserved by quantity and CPUs reserved by number: the quantity is ignored",
-			"cmd/kubelet/app/server.go, run",
-			at("kubeReserved.cpu systemReserved.cpu",
-				func(v value) bool { return hasText(v) && v.has("reservedSystemCPUs") },
-				"remove cpu, or reservedSystemCPUs",
-				"reservedSystemCPUs is set too, so the kubelet silently ignores this amount")),
-
-		exits("config-static-without-reserved", 0, "the static CPU manager without a reserved CPU",
-			"pkg/kubelet/cm/cpumanager/cpu_manager.go",
-			at("cpuManagerPolicy", lacksReservedCPU,
-				"reserve cpu in kubeReserved or systemReserved, or CPUs in reservedSystemCPUs",
-				"[cpumanager] unable to determine reserved CPU resources for static policy")),
-
-		lists(exits("config-qos-reserved", 0, "`qosReserved` of anything but memory in percent",
-			"pkg/kubelet/cm/container_manager.go, ParseQOSReserved",
-			at("qosReserved.*", isBadQoSAmount, "", "--qos-reserved value failed to parse: {why}"))),
-
-		exits("config-reserved-memory-sum", 21, "`reservedMemory` whose sum differs from the reserved memory",
-			memoryManagerSource+", validateReservedMemory",
-			by(reportMemorySum)),
-
-		exits("config-static-memory-without-reserved", 21, "the static memory manager without reserved memory",
-			"pkg/kubelet/cm/memorymanager/policy_static.go, NewPolicyStatic",
-			at("memoryManagerPolicy", lacksReservedMemory,
-				"reserve memory in kubeReserved or systemReserved, and the same in reservedMemory",
-				"[memorymanager] you should specify the system reserved memory")),
-
-		exits("config-reserved-memory", 21, "`reservedMemory` of an unknown type, of zero, or with a duplicate",
-			"pkg/kubelet/apis/config/validation/validation_reserved_memory.go",
-			invalid(memoryLimits, isOtherMemory, "reserve memory or hugepages-SIZE",
-				`the limit type "{key}" for NUMA node {why} is not supported`),
-			invalid(memoryLimits, isZeroMemory, "remove it",
-				`reserved memory may not be zero for NUMA node {why} and resource "{key}"`),
-			invalid(memoryLimits, isRepeatedMemory, "remove the duplicate",
-				`the reserved memory has a duplicate value for NUMA node {why} and resource "{key}"`)),
-
-		ignores("config-reserved-memory-unused", 21, "`reservedMemory` without the static memory manager",
-			memoryManagerSource+", NewManager",
-			at("reservedMemory",
-				func(v value) bool { return v.textOf("memoryManagerPolicy") == "None" && hasElements(v) },
-				"set memoryManagerPolicy: Static, or remove it",
-				"without memoryManagerPolicy: Static this has no effect")),
-	}
-}
+func isUnknownResource(v value) bool { return v.isOther(v.key(), reservableResources) }
 
 // isBadEnforcement reports a word that is unknown, repeated, or not alone.
 func isBadEnforcement(v value) bool {
@@ -170,25 +89,6 @@ func lacksReservation(v value) bool {
 		capitalize(owner), cgroup, owner)
 }
 
-func lacksQoSCgroups(v value) bool {
-	if v.text() == "none" || isBadEnforcement(v) {
-		return false
-	}
-	v.place = "cgroupsPerQOS"
-	v.why = v.text()
-
-	return !v.isOn("cgroupsPerQOS")
-}
-
-// lacksDefaultCgroups: the default of the list is pods.
-func lacksDefaultCgroups(v value) bool {
-	v.why = "pods"
-
-	return v.config != nil && v.valueAt(enforcementField) == nil && !v.isOn("cgroupsPerQOS")
-}
-
-func isUnknownResource(v value) bool { return v.isOther(v.key(), reservableResources) }
-
 var (
 	reservableResources = []string{"cpu", "memory", "ephemeral-storage", "pid"}
 	reservedFields      = []string{"kubeReserved", "systemReserved"}
@@ -208,16 +108,6 @@ func isTiny(v value) bool {
 	}
 
 	return v.because(hint, "%s", amount.AsDec())
-}
-
-func isUsedWithCPUs(v value) bool {
-	v.place = "reservedSystemCPUs"
-
-	return hasText(v) && v.has("reservedSystemCPUs")
-}
-
-func lacksReservedCPU(v value) bool {
-	return v.text() == "static" && !v.has("reservedSystemCPUs") && v.sumReserved("cpu").IsZero()
 }
 
 func isBadQoSAmount(v value) bool {
@@ -318,14 +208,13 @@ func reportMemorySum(c *checker) {
 	}
 }
 
-// lacksReservedMemory reports a static memory manager with nothing to reserve. config-reserved-memory-sum compares
-// reservedMemory.
+// lacksReservedMemory reports that neither evictionHard nor reservedMemory has memory. config-reserved-memory-sum
+// compares reservedMemory.
 func lacksReservedMemory(v value) bool {
 	threshold, isKnown := v.evictionAmount("memory.available", 0)
 	isReserved := func(path []string) bool { return path[3] == "memory" }
 
-	return v.text() == "Static" && isKnown && threshold.IsZero() && v.sumReserved("memory").IsZero() &&
-		!slices.ContainsFunc(v.places(memoryLimits), isReserved)
+	return isKnown && threshold.IsZero() && !slices.ContainsFunc(v.places(memoryLimits), isReserved)
 }
 
 // numaNode returns the NUMA node of a limit in reservedMemory.

@@ -7,7 +7,6 @@ package rules
 import (
 	"cmp"
 	"slices"
-	"sync"
 
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/kubelet/known"
@@ -49,42 +48,14 @@ type Rule struct {
 	checks   []check
 }
 
-// row returns a rule that kubelets have since a minor version; 0: all.
-func row(e Effect, s Severity, id string, since int, summary, source string, checks ...check) Rule {
-	return Rule{ID: id, Since: since, Summary: summary, Effect: e, Severity: s, Source: source, checks: checks}
-}
-
-// exits returns a rule without which the kubelet does not start.
-func exits(id string, since int, summary, source string, checks ...check) Rule {
-	return row(Exits, Error, id, since, summary, source, checks...)
-}
-
-// ignores returns a rule about what the kubelet silently ignores.
-func ignores(id string, since int, summary, source string, checks ...check) Rule {
-	return row(Ignores, Warning, id, since, summary, source, checks...)
-}
-
-// until returns a rule that kubelets no longer have from a minor version on.
-func until(minor int, r Rule) Rule {
-	r.Until = minor
-
-	return r
-}
-
-// lists returns a rule with Lists.
-func lists(r Rule) Rule {
-	r.Lists = true
-
-	return r
-}
-
-// check is one condition, at each of its places.
+// check is one place, or several, with its conditions.
 type check struct {
-	where   string // see checker.places
-	isBad   func(value) bool
-	hint    string         // the next step; the condition may set another
-	message string         // it quotes the kubelet; "" is {why}. For the names in braces see value.expand
-	find    func(*checker) // instead of all others: reports what is more than a condition at a place
+	where      string // see checker.places
+	conditions []func(value) bool
+	place      string         // that is reported; "": where
+	hint       string         // the next step; a condition may set another
+	message    string         // it quotes the kubelet; "" is {why}. For the names in braces see value.expand
+	find       func(*checker) // instead of all others: reports what is more than a condition at a place
 }
 
 // Finding is one violation of a rule. Message quotes the kubelet where it prints anything, so that the same failure is
@@ -168,12 +139,6 @@ func compareFindings(a, b Finding) int {
 		cmp.Compare(a.Message, b.Message),
 	)
 }
-
-// All returns all rules. They are made once, at the first call.
-var All = sync.OnceValue(func() []Rule {
-	return slices.Concat(flagRules(), fieldRules(), valueRules(), durationRules(), reservationRules(), evictionRules(),
-		managerRules(), gateRules(), servingRules(), otherRules(), machineRules())
-})
 
 // Effective returns the configuration that a kubelet works with: its own, changed by its flags.
 func Effective(s Subject) map[string]any { return newChecker(s).config }

@@ -9,81 +9,6 @@ import (
 	"strings"
 )
 
-const (
-	tlsSource    = "cmd/kubelet/app/server.go, InitializeTLS"
-	serverSource = "pkg/kubelet/server/server.go, ListenAndServeKubeletServer"
-)
-
-// servingRules returns the rules about the kubelet's servers.
-func servingRules() []Rule {
-	return []Rule{
-		lists(exits("config-tls-ciphers", 0,
-			"unknown cipher suites or curves, and cipher suites without the one that HTTP/2 needs",
-			tlsSource+"; k8s.io/component-base/cli/flag",
-			at("tlsCipherSuites.*", func(v value) bool { return v.isOther(v.text(), cipherSuites) }, "",
-				"Cipher suite {value} not supported or doesn't exist"),
-			at("tlsCipherSuites", lacksHTTP2, "add TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
-				"http2: TLSConfig.CipherSuites is missing an HTTP/2-required AES_128_GCM_SHA256 cipher"),
-			at("tlsCurvePreferences.*", isBadCurve, "", ""))),
-
-		row(Ignores, Error, "config-tls-half", 0,
-			"a `tlsCertFile` without a `tlsPrivateKeyFile`, or the reverse",
-			tlsSource+"; pkg/kubelet/kubelet.go, NewMainKubelet",
-			needsOther("tlsCertFile", "tlsPrivateKeyFile"),
-			needsOther("tlsPrivateKeyFile", "tlsCertFile")),
-
-		exits("config-listen-address", 0, "an `address` to listen on that is not an IP address", serverSource,
-			at("address", isBadListenAddress, "write an IP address of this machine, or 0.0.0.0",
-				`listen tcp: lookup <nil>: no such host ("{value}" is not an IP address)`)),
-
-		exits("config-listeners", 0,
-			"two of `port`, `readOnlyPort` and `healthzPort` that are equal, on overlapping addresses",
-			serverSource+"; cmd/kubelet/app/server.go, run",
-			by(reportListeners)),
-
-		exits("config-endpoint", 27, "an endpoint of the runtime or of images that is neither a path nor a unix URL",
-			"k8s.io/cri-client/pkg/util/util_unix.go, GetAddressAndDialer",
-			at("containerRuntimeEndpoint imageServiceEndpoint", isBadEndpoint,
-				"write unix:///run/containerd/containerd.sock, or the path of the runtime's socket", "")),
-
-		lists(exits("config-hidden-metrics", 0, "hidden metrics of another version than the previous one",
-			"k8s.io/component-base/metrics/options.go, ValidateShowHiddenMetricsVersion",
-			at("showHiddenMetricsForVersion", isOldMetrics, "remove it", "invalid {field}: must be omitted "+
-				"or have the value '{why}'; only the previous minor version is allowed"))),
-	}
-}
-
-// cipherSuites are those of crypto/tls, including insecure ones, and two old names that Kubernetes adds.
-var cipherSuites = []string{
-	"TLS_AES_128_GCM_SHA256",
-	"TLS_AES_256_GCM_SHA384",
-	"TLS_CHACHA20_POLY1305_SHA256",
-	"TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA",
-	"TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA256",
-	"TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",
-	"TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA",
-	"TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384",
-	"TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305",
-	"TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256",
-	"TLS_ECDHE_ECDSA_WITH_RC4_128_SHA",
-	"TLS_ECDHE_RSA_WITH_3DES_EDE_CBC_SHA",
-	"TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA",
-	"TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA256",
-	"TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
-	"TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA",
-	"TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384",
-	"TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305",
-	"TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256",
-	"TLS_ECDHE_RSA_WITH_RC4_128_SHA",
-	"TLS_RSA_WITH_3DES_EDE_CBC_SHA",
-	"TLS_RSA_WITH_AES_128_CBC_SHA",
-	"TLS_RSA_WITH_AES_128_CBC_SHA256",
-	"TLS_RSA_WITH_AES_128_GCM_SHA256",
-	"TLS_RSA_WITH_AES_256_CBC_SHA",
-	"TLS_RSA_WITH_AES_256_GCM_SHA384",
-	"TLS_RSA_WITH_RC4_128_SHA",
-}
-
 // curves are the numbers of the curves of crypto/tls.
 var curves = []int64{23, 24, 25, 29, 4587, 4588, 4589}
 
@@ -109,14 +34,6 @@ func isBadCurve(v value) bool {
 	}
 
 	return false
-}
-
-// needsOther is a check of one of the two files of a certificate.
-func needsOther(file, other string) check {
-	lacksOther := func(v value) bool { return hasText(v) && !v.has(other) && !v.isOn("serverTLSBootstrap") }
-
-	return at(file, lacksOther, "set both or none", file+" is set without "+other+
-		": the kubelet runs without a certificate, and every connection to its API fails")
 }
 
 // Listener is a port that the kubelet listens on.

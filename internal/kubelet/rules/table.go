@@ -1,0 +1,206 @@
+package rules
+
+import (
+	_ "embed"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prelet/prelet/internal/kubelet"
+)
+
+//go:embed rules.txt
+var table string
+
+// All returns all rules, in the order of the table, which is parsed at the first call.
+var All = sync.OnceValue(func() (all []Rule) {
+	text := strings.ReplaceAll(table, "\n       ", " ")
+	for _, paragraph := range strings.Split(text, "\n\n") {
+		if !strings.HasPrefix(paragraph, "#") {
+			all = append(all, parseRule(paragraph))
+		}
+	}
+
+	return all
+})
+
+func parseRule(paragraph string) Rule {
+	head, body, _ := strings.Cut(paragraph, "\n")
+	id, properties, _ := strings.Cut(head, ": ")
+	words := strings.Split(properties, ", ")
+	r := Rule{ID: id, Effect: Effect(words[0]), Severity: Severity(words[1])}
+	for _, word := range words[2:] {
+		name, minor, _ := strings.Cut(word, " 1.")
+		switch name {
+		case "lists":
+			r.Lists = true
+		case "since":
+			r.Since = mustParse(minor)
+		case "until":
+			r.Until = mustParse(minor)
+		}
+	}
+	for line := range strings.Lines(body) {
+		key, text, _ := strings.Cut(line, " ")
+		r.add(key, strings.TrimSpace(text))
+	}
+
+	return r
+}
+
+// add adds a line of the table.
+func (r *Rule) add(key, text string) {
+	last := len(r.checks) - 1
+	switch key {
+	case "what":
+		r.Summary = text
+	case "source":
+		r.Source = text
+	case "at":
+		r.checks = append(r.checks, check{where: text})
+	case "find":
+		r.checks = append(r.checks, check{find: finders[text]})
+	case "if":
+		r.checks[last].conditions = append(r.checks[last].conditions, parseCondition(text))
+	case "place":
+		r.checks[last].place = text
+	case "says":
+		r.checks[last].message = text
+	case "hint":
+		r.checks[last].hint = text
+	default:
+		panic("rules: unknown line " + key)
+	}
+}
+
+// parseCondition parses a condition, its argument, and "not" before both.
+func parseCondition(text string) func(value) bool {
+	text, isNegated := strings.CutPrefix(text, "not ")
+	name, argument, _ := strings.Cut(text, " ")
+	if isTrue := parametric[name]; isTrue != nil {
+		return func(v value) bool { return isTrue(v, argument) != isNegated }
+	}
+	isTrue, isKnown := conditions[name]
+	if !isKnown {
+		panic("rules: unknown condition " + name)
+	}
+
+	return func(v value) bool { return isTrue(v) != isNegated }
+}
+
+func mustParse(number string) int {
+	n, err := strconv.Atoi(number)
+	if err != nil {
+		panic("rules: " + err.Error())
+	}
+
+	return n
+}
+
+// finders report what is more than a condition at a place.
+var finders = map[string]func(*checker){
+	"reportBadFlags":         reportBadFlags,
+	"reportDeclared":         reportDeclared,
+	"reportExcess":           reportExcess,
+	"reportGateDependencies": reportGateDependencies,
+	"reportKernel":           reportKernel,
+	"reportListeners":        reportListeners,
+	"reportMemorySum":        reportMemorySum,
+	"reportNodeLabels":       reportNodeLabels,
+	"reportNothingLeft":      reportNothingLeft,
+	"reportPlugins":          reportPlugins,
+	"walkFields":             walkFields,
+}
+
+// conditions are those without an argument.
+var conditions = map[string]func(value) bool{
+	"allowsFewPods":        allowsFewPods,
+	"areOffline":           areOffline,
+	"hasAmount":            hasAmount,
+	"hasBadNodeIP":         hasBadNodeIP,
+	"hasElements":          hasElements,
+	"hasFewFiles":          hasFewFiles,
+	"hasManyNodes":         hasManyNodes,
+	"hasNoInterface":       hasNoInterface,
+	"hasText":              hasText,
+	"isAboveHighThreshold": isAboveHighThreshold,
+	"isAboveWhole":         isAboveWhole,
+	"isBadAmount":          isBadAmount,
+	"isBadClientCA":        isBadClientCA,
+	"isBadCurve":           isBadCurve,
+	"isBadEndpoint":        isBadEndpoint,
+	"isBadEnforcement":     isBadEnforcement,
+	"isBadFactor":          isBadFactor,
+	"isBadFlushFrequency":  isBadFlushFrequency,
+	"isBadHostname":        isBadHostname,
+	"isBadImagePattern":    isBadImagePattern,
+	"isBadListenAddress":   isBadListenAddress,
+	"isBadLogDir":          isBadLogDir,
+	"isBadLogSize":         isBadLogSize,
+	"isBadNUMALimit":       isBadNUMALimit,
+	"isBadPodIDs":          isBadPodIDs,
+	"isBadPodSysctl":       isBadPodSysctl,
+	"isBadQoSAmount":       isBadQoSAmount,
+	"isBadReclaim":         isBadReclaim,
+	"isBadServingPair":     isBadServingPair,
+	"isBadTaint":           isBadTaint,
+	"isBadTaintList":       rejectedBy(kubelet.ParseTaints),
+	"isBadThreshold":       isBadThreshold,
+	"isBadThresholdAmount": isBadThresholdAmount,
+	"isBadTraceEndpoint":   isBadTraceEndpoint,
+	"isBadUnsafeSysctl":    isBadUnsafeSysctl,
+	"isBadVModule":         isBadVModule,
+	"isBelowMinAge":        isBelowMinAge,
+	"isCgroupV1":           isCgroupV1,
+	"isDeprecatedFlag":     isDeprecatedFlag,
+	"isDisabledProvider":   isDisabledProvider,
+	"isDuration":           isDuration,
+	"isEnforced":           isEnforced,
+	"isKilledAtShutdown":   isKilledAtShutdown,
+	"isLockedGate":         isLockedGate,
+	"isMissingFile":        isMissingFile,
+	"isMissingPath":        isMissingPath,
+	"isNoAddress":          isNoAddress,
+	"isNoCPUSet":           rejectedBy(kubelet.ParseCPUSet),
+	"isNoDuration":         rejectedBy(time.ParseDuration),
+	"isNoFrequency":        isNoFrequency,
+	"isNoPair":             isNoPair,
+	"isOldMetrics":         isOldMetrics,
+	"isOnFlag":             isOnFlag,
+	"isOtherDriver":        isOtherDriver,
+	"isOtherFactor":        isOtherFactor,
+	"isOtherMachines":      isOtherMachines,
+	"isOtherMemory":        isOtherMemory,
+	"isOtherNode":          isOtherNode,
+	"isRelative":           isRelative,
+	"isRepeatedMemory":     isRepeatedMemory,
+	"isRepeatedTaint":      isRepeatedTaint,
+	"isSet":                isSet,
+	"isSetByFlag":          isSetByFlag,
+	"isShortTimeout":       isShortTimeout,
+	"isSignal":             isSignal,
+	"isSwapOn":             isSwapOn,
+	"isTiny":               isTiny,
+	"isUnknownFlag":        isUnknownFlag,
+	"isUnknownGate":        isUnknownGate,
+	"isUnknownResource":    isUnknownResource,
+	"isUnknownSignal":      isUnknownSignal,
+	"isZero":               isZero,
+	"isZeroMemory":         isZeroMemory,
+	"lacksCgroupRoot":      lacksCgroupRoot,
+	"lacksDropInVariable":  lacksDropInVariable,
+	"lacksEnforcedCgroup":  lacksEnforcedCgroup,
+	"lacksGracePeriod":     lacksGracePeriod,
+	"lacksHTTP2":           lacksHTTP2,
+	"lacksReservation":     lacksReservation,
+	"lacksReservedMemory":  lacksReservedMemory,
+	"lacksRuntimeConfig":   lacksRuntimeConfig,
+	"lacksSocket":          lacksSocket,
+	"lacksStaticPods":      lacksStaticPods,
+	"lacksThreshold":       lacksThreshold,
+	"lacksUserIDs":         lacksUserIDs,
+	"overridesField":       overridesField,
+	"printsVersion":        printsVersion,
+	"pullsSerially":        pullsSerially,
+}

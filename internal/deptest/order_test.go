@@ -113,7 +113,7 @@ func CheckOrder(g Graph) []string {
 		name := strings.TrimPrefix(p.ImportPath, module)
 		row, tree, found := place(p.ImportPath)
 		if !found {
-			problem := " is in no row of the import order: add it to a row in internal/deptest/order.go"
+			problem := " is in no row of the import order: add it to a row in internal/deptest/order_test.go"
 			broken = append(broken, name+problem)
 			continue
 		}

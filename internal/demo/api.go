@@ -9,6 +9,11 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // authenticate returns the user of a request and its groups, by the rules of kube-apiserver: the name and organisation
@@ -46,7 +51,7 @@ func (s *Server) authenticate(r *http.Request) (user string, groups []string, ok
 // respond returns the status and the body for a request.
 func (s *Server) respond(r *http.Request, user string, groups []string, isAuthenticated bool) (int, []byte) {
 	if !isAuthenticated {
-		return failure(http.StatusUnauthorized, "Unauthorized", nil)
+		return refuse(apierrors.NewUnauthorized("Unauthorized"))
 	}
 
 	switch r.URL.Path {
@@ -70,15 +75,12 @@ func (s *Server) respond(r *http.Request, user string, groups []string, isAuthen
 		return s.respondNode(r, node, user, groups)
 	}
 
-	noDetails := map[string]string{}
 	namespace, name, isConfigMap := configMapPath(r.URL.Path)
 	switch {
 	case !isConfigMap:
-		message := "the server could not find the requested resource"
-		return failure(http.StatusNotFound, message, noDetails)
+		return refuseRequest(http.StatusNotFound)
 	case r.Method != http.MethodGet:
-		message := "the server does not allow this method on the requested resource"
-		return failure(http.StatusMethodNotAllowed, message, noDetails)
+		return refuseRequest(http.StatusMethodNotAllowed)
 	}
 
 	return s.respondConfigMap(namespace, name, user, groups)
@@ -91,15 +93,13 @@ func (s *Server) respondConfigMap(namespace, name, user string, groups []string)
 	isDenied := s.denied[key]
 	s.mu.Unlock()
 
-	details := map[string]string{"name": name, "kind": "configmaps"}
+	resource := corev1.Resource("configmaps")
 	switch {
 	case isDenied || !mayRead(key, groups):
-		message := fmt.Sprintf("configmaps %q is forbidden: User %q cannot get resource \"configmaps\" "+
-			"in API group \"\" in the namespace %q", name, user, namespace)
-		return failure(http.StatusForbidden, message, details)
+		why := fmt.Errorf(`User %q cannot get resource "configmaps" in API group "" in the namespace %q`, user, namespace)
+		return refuse(apierrors.NewForbidden(resource, name, why))
 	case !exists:
-		message := fmt.Sprintf("configmaps %q not found", name)
-		return failure(http.StatusNotFound, message, details)
+		return refuse(apierrors.NewNotFound(resource, name))
 	}
 
 	metadata := map[string]string{
@@ -145,36 +145,22 @@ func configMapPath(path string) (namespace, name string, ok bool) {
 	return namespace, name, hasPrefix && hasInfix && isComplete && isPlain
 }
 
-var reasons = map[int]string{
-	http.StatusBadRequest:       "BadRequest",
-	http.StatusUnauthorized:     "Unauthorized",
-	http.StatusForbidden:        "Forbidden",
-	http.StatusNotFound:         "NotFound",
-	http.StatusMethodNotAllowed: "MethodNotAllowed",
-	http.StatusConflict:         "AlreadyExists",
+// refuse returns the Status of an error as kube-apiserver writes it.
+func refuse(err *apierrors.StatusError) (int, []byte) {
+	status := err.Status()
+	status.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
+
+	return encode(int(status.Code), status)
 }
 
-// failure returns a Status object as kube-apiserver writes it.
-func failure(code int, message string, details map[string]string) (int, []byte) {
-	status := map[string]any{
-		"kind":       "Status",
-		"apiVersion": "v1",
-		"metadata":   map[string]string{},
-		"status":     "Failure",
-		"message":    message,
-		"reason":     reasons[code],
-		"code":       code,
-	}
-	if details != nil {
-		status["details"] = details
-	}
-
-	return encode(code, status)
+// refuseRequest refuses a request that no handler takes.
+func refuseRequest(code int) (int, []byte) {
+	return refuse(apierrors.NewGenericServerResponse(code, "", schema.GroupResource{}, "", "", 0, false))
 }
 
 func encode(code int, v any) (int, []byte) {
 	body, err := json.Marshal(v)
-	if err != nil { // maps of strings and numbers do not fail
+	if err != nil { // structs and maps of strings and numbers do not fail
 		panic(err)
 	}
 

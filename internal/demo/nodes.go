@@ -4,11 +4,16 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
 	"slices"
 	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
 )
+
+var nodes = corev1.Resource("nodes")
 
 const (
 	nodesPath   = "/api/v1/nodes"
@@ -48,10 +53,7 @@ func (s *Server) respondNode(r *http.Request, name, user string, groups []string
 		verb = "create"
 	}
 
-	message := fmt.Sprintf("nodes %q is forbidden: User %q cannot %s resource \"nodes\" "+
-		"in API group \"\" at the cluster scope", name, user, verb)
-
-	return failure(http.StatusForbidden, message, nodeDetails(name))
+	return refuseNode(name, `User %q cannot %s resource "nodes" in API group "" at the cluster scope`, user, verb)
 }
 
 // respondRead returns the Node object of a name.
@@ -60,42 +62,36 @@ func (s *Server) respondRead(name string) (int, []byte) {
 	if object != nil {
 		return http.StatusOK, object
 	}
-	message := fmt.Sprintf("nodes %q not found", name)
 
-	return failure(http.StatusNotFound, message, nodeDetails(name))
+	return refuse(apierrors.NewNotFound(nodes, name))
 }
 
-func nodeDetails(name string) map[string]string {
-	return map[string]string{"name": name, "kind": "nodes"}
+// refuseNode forbids a request about a Node.
+func refuseNode(name, why string, args ...any) (int, []byte) {
+	return refuse(apierrors.NewForbidden(nodes, name, fmt.Errorf(why, args...)))
 }
 
 // register creates the Node object of the node self.
 func (s *Server) register(r *http.Request, self string) (int, []byte) {
 	limited := io.LimitReader(r.Body, maxNodeSize)
 	body, err := io.ReadAll(limited)
-	var object struct {
-		Metadata struct {
-			Name string `json:"name"`
-		} `json:"metadata"`
-	}
+	var object corev1.Node
 	if err == nil {
 		err = json.Unmarshal(body, &object)
 	}
 	if err != nil {
-		return failure(http.StatusBadRequest, err.Error(), map[string]string{})
+		return refuse(apierrors.NewBadRequest(err.Error()))
 	}
 
-	name := object.Metadata.Name
+	name := object.Name
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	_, exists := s.nodes[name]
 	switch {
 	case name != self:
-		message := fmt.Sprintf("nodes %q is forbidden: node %q is not allowed to modify node %q", name, self, name)
-		return failure(http.StatusForbidden, message, nodeDetails(name))
+		return refuseNode(name, "node %q is not allowed to modify node %q", self, name)
 	case exists:
-		message := fmt.Sprintf("nodes %q already exists", name)
-		return failure(http.StatusConflict, message, nodeDetails(name))
+		return refuse(apierrors.NewAlreadyExists(nodes, name))
 	}
 	s.nodes[name] = body
 
@@ -133,56 +129,29 @@ func (s *Server) Node(name string) []byte {
 	return slices.Clone(s.nodes[name])
 }
 
-// respondNodeStatus changes the conditions of a Node, for the node itself: a strategic merge patch, in which a
-// condition is found by its type.
+// respondNodeStatus changes the status of a Node by a strategic merge patch, for the node itself.
 func (s *Server) respondNodeStatus(r *http.Request, name, user string, groups []string) (int, []byte) {
 	isOwn := user == "system:node:"+name && slices.Contains(groups, "system:nodes")
 	if !isOwn {
-		message := fmt.Sprintf("nodes %q is forbidden: User %q cannot patch resource \"nodes/status\"", name, user)
-		return failure(http.StatusForbidden, message, nodeDetails(name))
+		return refuseNode(name, `User %q cannot patch resource "nodes/status"`, user)
 	}
 
-	type status struct {
-		Conditions []map[string]string `json:"conditions"`
-	}
-	var patch struct {
-		Status status `json:"status"`
-	}
-	err := json.NewDecoder(io.LimitReader(r.Body, maxNodeSize)).Decode(&patch)
+	patch, err := io.ReadAll(io.LimitReader(r.Body, maxNodeSize))
 	if err != nil {
-		return failure(http.StatusBadRequest, err.Error(), map[string]string{})
+		return refuse(apierrors.NewBadRequest(err.Error()))
 	}
 
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var object map[string]any
-	if json.Unmarshal(s.nodes[name], &object) != nil {
-		return failure(http.StatusNotFound, fmt.Sprintf("nodes %q not found", name), nodeDetails(name))
+	object := s.nodes[name]
+	if object == nil {
+		return refuse(apierrors.NewNotFound(nodes, name))
 	}
-	var have struct {
-		Status status `json:"status"`
+	patched, err := strategicpatch.StrategicMergePatch(object, patch, corev1.Node{})
+	if err != nil {
+		return refuse(apierrors.NewBadRequest(err.Error()))
 	}
-	_ = json.Unmarshal(s.nodes[name], &have) // a Node of the demo has no other status
-	object["status"] = status{mergeConditions(have.Status.Conditions, patch.Status.Conditions)}
-	code, body := encode(http.StatusOK, object)
-	s.nodes[name] = body
+	s.nodes[name] = patched
 
-	return code, body
-}
-
-// mergeConditions returns conditions with those of a patch.
-func mergeConditions(have, patch []map[string]string) []map[string]string {
-	for _, c := range patch {
-		i := slices.IndexFunc(have, func(h map[string]string) bool { return h["type"] == c["type"] })
-		switch {
-		case c["$patch"] == "delete":
-			have = slices.DeleteFunc(have, func(h map[string]string) bool { return h["type"] == c["type"] })
-		case i < 0:
-			have = append(have, c)
-		default:
-			maps.Copy(have[i], c)
-		}
-	}
-
-	return have
+	return http.StatusOK, patched
 }

@@ -16,7 +16,7 @@ import (
 
 // refuseEmptyFlags refuses a flag whose value is empty, which its command would take for a flag that is not given:
 // `--root "$DIR"` must not mean the machine's own root because DIR is not set.
-func refuseEmptyFlags(c *cobra.Command, _ []string) (err error) {
+func refuseEmptyFlags(c *cobra.Command) (err error) {
 	c.Flags().Visit(func(f *pflag.Flag) {
 		empty := f.Value.String() == ""
 		if l, ok := f.Value.(pflag.SliceValue); ok {
@@ -98,30 +98,6 @@ func requireSubcommand(root *cobra.Command) {
 				c.Name(), strings.Join(below, ", "), c.CommandPath())
 		}
 	}
-}
-
-// refuseAsUsage makes what cobra finds wrong with the arguments of a command a fault of its caller.
-func refuseAsUsage(c *cobra.Command) {
-	for _, sub := range c.Commands() {
-		refuseAsUsage(sub)
-	}
-	if check := c.Args; check != nil {
-		c.Args = func(c *cobra.Command, args []string) error {
-			return asUsage(check(c, args))
-		}
-	}
-}
-
-// describeUnknownCommand returns the error of a command line. Where cobra found no command in it, that is a fault of
-// its caller.
-func describeUnknownCommand(root *cobra.Command, args []string, err error) error {
-	if err == nil {
-		return nil
-	}
-	if _, _, unknown := root.Find(args); unknown != nil {
-		return asUsage(err)
-	}
-	return err
 }
 
 // asUsage makes an error of cobra a fault. A fault stays as it is.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"io"
 	"os"
 	"slices"
 	"strings"
@@ -36,7 +37,7 @@ func TestNotEmpty(t *testing.T) {
 			if err := one.Flags().Set(f.Name, ""); err != nil {
 				t.Fatal(err)
 			}
-			if err := refuseEmptyFlags(one, nil); err == nil ||
+			if err := refuseEmptyFlags(one); err == nil ||
 				!strings.Contains(err.Error(), "--"+f.Name+" is empty") {
 				t.Errorf("%s --%s '': %v", c.CommandPath(), f.Name, err)
 			}
@@ -55,7 +56,7 @@ func TestNotEmpty(t *testing.T) {
 			t.Errorf("no command has --%s", name)
 		}
 	}
-	if err := refuseEmptyFlags(root, nil); err != nil {
+	if err := refuseEmptyFlags(root); err != nil {
 		t.Errorf("nothing was given: %v", err)
 	}
 }
@@ -63,20 +64,33 @@ func TestNotEmpty(t *testing.T) {
 // TestErrorWithoutFault: an error that is not about the command line is one of prelet, which its unit tries again.
 func TestErrorWithoutFault(t *testing.T) {
 	t.Parallel()
-	for _, line := range []string{"run", "rollback 1", "detectors list"} {
-		root := (&cli{getenv: os.Getenv}).root()
-		err := describeUnknownCommand(root, strings.Fields(line), errors.New("attempts: no space"))
-		got := toExitError(err)
-		if got.code != fault.Internal || got.status != 70 || got.Error() != "attempts: no space" ||
-			!got.code.IsRetried() {
-			t.Errorf(
-				"prelet %s: got %q, %d, %q; want %q, 70 and the text alone",
-				line,
-				got.code,
-				got.status,
-				got.Error(),
-				fault.Internal,
-			)
+	got := toExitError(errors.New("attempts: no space"))
+	if got.code != fault.Internal || got.status != 70 || got.Error() != "attempts: no space" || !got.code.IsRetried() {
+		t.Errorf("got %q, %d, %q; want %q, 70 and the text alone", got.code, got.status, got.Error(), fault.Internal)
+	}
+}
+
+// TestRefusedByCobra: what cobra finds wrong with a command line is a fault of the caller, and only that.
+func TestRefusedByCobra(t *testing.T) {
+	t.Parallel()
+	for line, isValid := range map[string]bool{
+		"version":                      true,
+		"version x":                    false,
+		"statuz":                       false,
+		"detectors lock":               false,
+		"status --image --root /mnt/x": false,
+		"status --nothing":             false,
+		"help statuz":                  true, // a command, which refuses its argument
+	} {
+		a := cli{stdout: io.Discard, stderr: io.Discard, getenv: os.Getenv}
+		got := a.execute(strings.Fields(line))
+		want := exitError{status: 64, code: fault.Usage}
+		if line == "version" {
+			want = exitError{}
+		}
+		if got.status != want.status || got.code != want.code || a.begun != isValid {
+			t.Errorf("prelet %s: got %d, %q, valid %t; want %d, %q, valid %t",
+				line, got.status, got.code, a.begun, want.status, want.code, isValid)
 		}
 	}
 }

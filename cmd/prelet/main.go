@@ -6,6 +6,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -79,14 +80,16 @@ func (a *cli) execute(args []string) exitError {
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
 	requireSubcommand(root)
-	refuseAsUsage(root)
 	if len(args) > 0 && args[0] == cobra.ShellCompRequestCmd {
 		describeFlagsPlainly(root)
 	}
 
 	err := root.Execute()
+	if !a.begun {
+		err = asUsage(err)
+	}
 	a.printed = a.printed || errors.As(err, new(app.Ended))
-	x := toExitError(describeUnknownCommand(root, args, err))
+	x := toExitError(err)
 
 	a.printError(x)
 	if x.code != "" && !a.printed && wantsJSON(args) {
@@ -215,9 +218,14 @@ func (a *cli) root() *cobra.Command {
 			"configuration, looks at the hardware, computes reserved resources, labels and\n" +
 			"taints, writes the kubelet's files in one crash-safe step, and makes sure that\n" +
 			"the kubelet came up with them.",
-		SilenceErrors:     true,
-		SilenceUsage:      true,
-		PersistentPreRunE: refuseEmptyFlags,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		PersistentPreRunE: func(c *cobra.Command, _ []string) error {
+			err := cmp.Or(refuseEmptyFlags(c), c.ValidateFlagGroups())
+			a.begun = err == nil
+
+			return err
+		},
 	}
 	c.SetFlagErrorFunc(describeFlagError)
 	c.AddGroup(
@@ -300,6 +308,7 @@ type cli struct {
 	exact          io.Writer // stdout without redaction, for a text that is the caller's own
 	getenv         func(string) string
 	redactor       *value.Redactor // see secrets
+	begun          bool            // the command line is valid: an error is not of its caller
 	printed        bool            // a result is on stdout
 	on             *app.Host       // the machine that commands work on; nil is the one below us
 	served         bool            // prelet-apply.service runs this for somebody

@@ -53,7 +53,7 @@ func listFileChanges(p *boot.Plan, c boot.Change) []Change {
 	file := Change{Kind: "file", Name: c.File.Path, Action: c.Action}
 	if c.Action == "update" {
 		file.From = describeMeta(c.Old.Mode, c.Old.Owner)
-		file.To = describeMeta(plannedMode(c), plannedOwner(c))
+		file.To = describeMeta(c.Mode(), c.Owner())
 		if file.From == file.To {
 			file.From = ""
 			file.To = ""
@@ -113,22 +113,6 @@ func describeMeta(mode uint32, owner string) string {
 	}
 
 	return fmt.Sprintf("%04o %s", mode, owner)
-}
-
-func plannedMode(c boot.Change) uint32 {
-	if c.File.Mode == 0 {
-		return c.Old.Mode
-	}
-
-	return c.File.Mode
-}
-
-func plannedOwner(c boot.Change) string {
-	if c.File.Owner == "" {
-		return c.Old.Owner
-	}
-
-	return c.File.Owner
 }
 
 // changedLines returns the removed and added lines of a text, each after - or +. Lines around them, which may differ

@@ -1,14 +1,9 @@
 package main
 
 import (
-	"fmt"
-	"io"
-
 	"github.com/spf13/cobra"
 
 	"github.com/prelet/prelet/internal/app"
-	"github.com/prelet/prelet/internal/report"
-	"github.com/prelet/prelet/internal/report/printer"
 )
 
 // noRun is the exit status of analyze where no run of this boot can be analyzed; status has the same.
@@ -28,23 +23,17 @@ With --root it reads the report in DIR/run/prelet. Exit status 3: there is no fi
 		a.analysis("blame", "List everything that took time, the longest first",
 			`Lists stages, steps, requests, detectors, reads, fsyncs and jobs of systemd, the longest first.
 A stage or step contains its requests and fsyncs, and stages run in parallel, so the times do not add up.
-Parts of less than half a millisecond are left out.`,
-			printer.BlameText, printer.BlameJSON),
+Parts of less than half a millisecond are left out.`),
 		a.analysis("chain", "Show the stages and steps that the end of the run waited for",
 			`Shows the critical chain: the step that ended last, what it waited for, and so on back to the start,
 with the time between two of them and the longest parts of each.
-To make a boot faster, make one of these faster.`,
-			printer.ChainText, printer.ChainJSON),
+To make a boot faster, make one of these faster.`),
 	)
 	return c
 }
 
 // analysis is one way to show the times of a run.
-func (a *cli) analysis(
-	name, short, long string,
-	asText func(io.Writer, report.Status, printer.Style) error,
-	asDocument func(io.Writer, report.Status, string) error,
-) *cobra.Command {
+func (a *cli) analysis(name, short, long string) *cobra.Command {
 	var w where
 	c := &cobra.Command{
 		Use:     name,
@@ -57,7 +46,12 @@ func (a *cli) analysis(
 			if err != nil {
 				return err
 			}
-			return a.showAnalysis(found, w.output.isJSON(), asText, asDocument)
+			if name == "chain" {
+				found.Spans = nil
+			} else {
+				found.Chain = nil
+			}
+			return a.showAnalysis(name, found, w.output.isJSON())
 		},
 	}
 	addRootFlag(c, &w.Root)
@@ -66,26 +60,14 @@ func (a *cli) analysis(
 }
 
 // showAnalysis prints the times of a run, or why there are none.
-func (a *cli) showAnalysis(
-	found app.Analysis,
-	asJSON bool,
-	asText func(io.Writer, report.Status, printer.Style) error,
-	asDocument func(io.Writer, report.Status, string) error,
-) error {
-	var err error
-	switch {
-	case asJSON:
-		err = a.printDocument(func(o io.Writer) error {
-			return asDocument(o, *found.Status, found.Problem)
-		})
-	case found.Problem == "":
-		err = printText(a, *found.Status, asText)
+func (a *cli) showAnalysis(name string, found app.Analysis, asJSON bool) error {
+	if !asJSON && found.Problem != "" {
+		a.printNotice(found.Problem)
+		return exit(noRun)
 	}
-	if err != nil || found.Problem == "" {
+	if err := a.show(asJSON, name, found); err != nil || found.Problem == "" {
 		return err
 	}
-	if !asJSON {
-		fmt.Fprintln(a.stderr, "prelet:", a.redact(found.Problem))
-	}
+
 	return exit(noRun)
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"embed"
+	"fmt"
 	"io"
 	"strings"
 	"text/template"
@@ -26,6 +27,7 @@ func (a *cli) view(w io.Writer, name string, result any) error {
 		"row":      a.row,
 		"sentence": func(text string) string { return origin.Capitalize(text) + "." },
 		"stamp":    func(t time.Time) string { return t.Local().Format(time.DateTime) },
+		"took":     formatTook,
 		"trim":     func(line string) string { return strings.TrimRight(line, " ") },
 	})
 }
@@ -65,4 +67,13 @@ func shortenPlan(plan string) string {
 	hash, version, _ := strings.Cut(strings.TrimPrefix(plan, "sha256:"), "@")
 
 	return hash[:min(12, len(hash))] + " on kubelet " + version
+}
+
+// formatTook returns a duration in milliseconds, from ten seconds on in seconds.
+func formatTook(d time.Duration) string {
+	if d < 10*time.Second {
+		return fmt.Sprintf("%.1fms", float64(d.Microseconds())/1000)
+	}
+
+	return fmt.Sprintf("%.3fs", d.Seconds())
 }

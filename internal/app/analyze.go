@@ -1,19 +1,32 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
 	"path/filepath"
+	"time"
 
 	"github.com/prelet/prelet/internal/report"
 )
 
-// Analysis is what took time in the last run of this boot.
+// Analysis is what took time in the last run of this boot, the document of `analyze -o json`.
 type Analysis struct {
-	*report.Status
-	Problem string // why there is nothing to analyze; "" where there is
+	FormatVersion int           `json:"format_version"`
+	BootID        string        `json:"boot_id"`
+	State         string        `json:"state"`
+	Problem       string        `json:"problem,omitempty"` // why there is nothing to analyze; "" where there is
+	Start         *time.Time    `json:"start"`             // of the first span; null without one
+	Micros        int64         `json:"us"`
+	Spans         []report.Span `json:"spans,omitempty"` // the longest first
+	Chain         []report.Link `json:"chain,omitempty"`
+
+	status *report.Status
 }
+
+// Took returns how long the run took, from the start of the first span to the end of the last one.
+func (a Analysis) Took() time.Duration { return time.Duration(a.Micros) * time.Microsecond }
 
 // Analyze reads the report of the last run of this boot, or of the last one of a node below a root, whose boot is not
 // known.
@@ -38,7 +51,7 @@ func (e *Env) Analyze(ctx context.Context, root string) (Analysis, error) {
 
 // analyzeStatus returns the analysis of a status that was read with an error, or of no boot in particular for "".
 func analyzeStatus(s *report.Status, err error, boot string) Analysis {
-	out := Analysis{Status: s}
+	out := Analysis{FormatVersion: 1, status: cmp.Or(s, emptyStatus())}
 	switch {
 	case err != nil:
 		out.Problem = err.Error()
@@ -49,8 +62,14 @@ func analyzeStatus(s *report.Status, err error, boot string) Analysis {
 	case len(s.Spans) == 0:
 		out.Problem = "the report of the last run has no times: prelet " + s.Version + " wrote it"
 	}
-	if s == nil {
-		out.Status = emptyStatus()
+	out.BootID = out.status.BootID
+	out.State = out.status.State
+	if out.Problem == "" {
+		first, last := s.Extent()
+		out.Start = &first
+		out.Micros = last.Sub(first).Microseconds()
+		out.Spans = s.Blame()
+		out.Chain = s.CriticalChain()
 	}
 
 	return out

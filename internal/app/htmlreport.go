@@ -52,8 +52,8 @@ func (e *Env) Report(ctx context.Context, o ReportOptions) (Reported, error) {
 		return out, err
 	}
 	out.NoTimes = found.Problem
-	if found.Status.State != "" {
-		out.Status = found.Status
+	if found.status.State != "" {
+		out.Status = found.status
 	}
 
 	return out, nil

@@ -86,9 +86,12 @@ func (s Status) Blame() []Span {
 // Link is one stage or step of the critical chain.
 type Link struct {
 	Span
-	Gap   time.Duration // between the end of the link before and its start
-	Parts []Span        // what took most of its time, the longest first
+	GapMicros int64  `json:"gap_us"` // between the end of the link before and its start
+	Parts     []Span `json:"parts"`  // what took most of its time, the longest first
 }
+
+// Gap returns the time between the end of the link before and the start of a link.
+func (l Link) Gap() time.Duration { return time.Duration(l.GapMicros) * time.Microsecond }
 
 // Extent returns when the first span began and the last one ended. Both are zero without spans.
 func (s Status) Extent() (first, last time.Time) {
@@ -121,7 +124,7 @@ func (s Status) CriticalChain() (chain []Link) {
 	}
 	slices.Reverse(chain)
 	for n := 1; n < len(chain); n++ {
-		chain[n].Gap = max(0, chain[n].Start.Sub(chain[n-1].End()))
+		chain[n].GapMicros = max(0, chain[n].Start.Sub(chain[n-1].End()).Microseconds())
 	}
 
 	return chain
@@ -146,7 +149,8 @@ const (
 )
 
 // partsOf returns the longest parts of a stage or step.
-func (s Status) partsOf(link Span) (parts []Span) {
+func (s Status) partsOf(link Span) []Span {
+	parts := []Span{}
 	for _, p := range s.Blame() {
 		isInside := !p.Start.Before(link.Start) && !p.End().After(link.End())
 		if isInside && isPartOf(link, p) && p.Took() >= minPart && len(parts) < maxParts {

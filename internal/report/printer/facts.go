@@ -14,6 +14,7 @@ import (
 	"text/template"
 
 	"github.com/hashicorp/hcl/v2"
+	"k8s.io/utils/cpuset"
 
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/world"
@@ -221,24 +222,8 @@ func hugePages(m map[string]int) string {
 	return "huge pages " + strings.Join(out, " and ")
 }
 
-// ranges returns sorted numbers as the kernel writes them: 0-3,8.
-func ranges(list []int) string {
-	var parts []string
-	for i := 0; i < len(list); {
-		last := i
-		for last+1 < len(list) && list[last+1] == list[last]+1 {
-			last++
-		}
-		part := fmt.Sprint(list[i])
-		if last > i {
-			part += fmt.Sprint("-", list[last])
-		}
-		parts = append(parts, part)
-		i = last + 1
-	}
-
-	return strings.Join(parts, ",")
-}
+// ranges returns numbers as the kernel writes them: 0-3,8.
+func ranges(list []int) string { return cpuset.New(list...).String() }
 
 // minRepeats is how often a fact must be unknown for the same reason to be counted instead of listed.
 const minRepeats = 3

@@ -226,13 +226,15 @@ func describeBegun(ctx context.Context, h *Host) string {
 	return ""
 }
 
-// keepsGeneration reports whether the last run failed because of its site, before a commit, and the kubelet may start
-// on the generation in place.
+// keepsGeneration reports whether the last run failed because of its site or a missing credential, before a commit, and
+// the kubelet may start on the generation in place.
 func (s NodeStatus) keepsGeneration() bool {
 	isReason := func(r report.Reason) bool { return r.Code == string(s.Code) }
 	isInPlace := s.Gate.Open && s.Generation > 0 && s.Gate.Generation == s.Generation
 
-	return s.State == report.Failed && s.Exit == fault.Syntax.Exit() && isInPlace &&
+	isOfSite := s.Exit == fault.Syntax.Exit() || s.Exit == fault.CredentialMissing.Exit()
+
+	return s.State == report.Failed && isOfSite && isInPlace &&
 		slices.ContainsFunc(s.Status.Degraded, isReason)
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/kubelet/rules"
+	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/lang/origin"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/platform/nodefile"
@@ -66,7 +67,8 @@ func judgeUnitFlags(w Where, unit string, planned map[string][]byte) hcl.Diagnos
 }
 
 // judgeDropIns judges the drop-ins in the folder of --config-dir of an image, which the kubelet merges over its file.
-func judgeDropIns(w Where, unit string) (diags hcl.Diagnostics) {
+// Those that a site replaces are left out.
+func judgeDropIns(w Where, unit string, site *lang.Site) (diags hcl.Diagnostics) {
 	root := nodefile.Root(w.Root)
 	words, err := readUnitFlags(root, unit, nil)
 	if err != nil {
@@ -84,22 +86,42 @@ func judgeDropIns(w Where, unit string) (diags hcl.Diagnostics) {
 	case err != nil:
 		return hcl.Diagnostics{refuseDropIn(folder, nodefile.Reason(err))}
 	}
+
+	merged := kubelet.NewConfig()
+	all := map[string]*kubelet.Config{}
 	for _, file := range files {
+		if boot.WritesFile(site, file) {
+			continue
+		}
 		text, f := root.Text(file)
 		if f != nil {
 			diags = append(diags, refuseDropIn(file, f.Error()))
 			continue
 		}
 		config, err := kubelet.ParseDropIn(text)
+		if err == nil {
+			err = merged.Merge(config.Object())
+		}
 		if err != nil {
 			diags = append(diags, refuseDropIn(file, err.Error()))
 			continue
 		}
-		subject := rules.Subject{Config: config, Version: w.KubeletVersion}
-		diags = append(diags, boot.Diagnose(subject, func(rules.Finding) string { return file })...)
+		all[file] = config
 	}
 
-	return diags
+	subject := rules.Subject{Config: merged, Version: w.KubeletVersion}
+
+	return append(diags, boot.Diagnose(subject, func(f rules.Finding) string {
+		for _, file := range slices.Backward(files) {
+			if c := all[file]; c != nil {
+				if _, ok := c.Get(f.Pointer); ok {
+					return file
+				}
+			}
+		}
+
+		return folder
+	})...)
 }
 
 func refuseDropIn(path, why string) *hcl.Diagnostic {
@@ -197,13 +219,15 @@ func readUnitFlags(root nodefile.Root, unit string, planned map[string][]byte) (
 	}
 
 	for _, word := range start.Command[1:] {
-		isFlag := strings.HasPrefix(word, "-")
-		isKnownAtStart := strings.Contains(word, "${%")
-		switch last := len(out) - 1; {
-		case !isKnownAtStart:
-			out = append(out, expand(word, unit, variables)...)
-		case !isFlag && last >= 0: // it may be the value of the flag before it
-			out = out[:last]
+		for _, w := range expand(word, unit, variables) {
+			isFlag := strings.HasPrefix(w.text, "-")
+			isKnownAtStart := strings.Contains(w.text, systemd.AtStart)
+			switch last := len(out) - 1; {
+			case !isKnownAtStart:
+				out = append(out, w)
+			case !isFlag && last >= 0: // it may be the value of the flag before it
+				out = out[:last]
+			}
 		}
 	}
 

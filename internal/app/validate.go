@@ -65,7 +65,7 @@ func (e *Env) Validate(o ValidateOptions) (Validated, error) {
 	}
 	if o.Root != "" {
 		diags = append(diags, judgeUnitFlags(o.Where, boot.KubeletUnit(s), nil)...)
-		diags = append(diags, judgeDropIns(o.Where, boot.KubeletUnit(s))...)
+		diags = append(diags, judgeDropIns(o.Where, boot.KubeletUnit(s), s)...)
 	}
 
 	for _, name := range lang.ListNotRead(files, options) {

@@ -329,6 +329,23 @@ func KubeletUnit(site *lang.Site) string {
 	return usual
 }
 
+// WritesFile reports whether a site has a file block with this path, as far as that is known without a machine.
+func WritesFile(site *lang.Site, file string) bool {
+	for _, i := range site.Stages {
+		for _, b := range i.Body.Blocks {
+			path := b.Body.Attributes["path"]
+			if path == nil {
+				continue
+			}
+			if text, isLiteral := value.LiteralText(path.Expr); isLiteral && text == file {
+				return true
+			}
+		}
+	}
+
+	return false
+}
+
 func sortKeys[T any](m map[string]T) []string {
 	return slices.Sorted(maps.Keys(m))
 }

@@ -3,6 +3,7 @@ package boot
 import (
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 
@@ -38,25 +39,28 @@ func (in decideInput) readDropIns(dir string) (out []dropIn) {
 		out = append(out, dropIn{path: dir, refusal: errors.New(list.Unlisted)})
 	}
 
-	for _, path := range list.Paths {
-		text, err := in.readDropIn(path)
+	for _, file := range list.Paths {
+		text, err := in.readDropIn(file)
 		switch {
 		case isUnknown(err):
 			continue
 		case err != nil:
-			out = append(out, dropIn{path: path, refusal: err})
+			out = append(out, dropIn{path: file, refusal: err})
 			continue
 		}
-		d := dropIn{path: path}
-		c, err := kubelet.ParseDropIn(text)
-		if err == nil {
-			d.config = c.Object()
-		}
-		d.refusal = err
-		out = append(out, d)
+		out = append(out, parseDropIn(file, text))
 	}
 
 	return out
+}
+
+func parseDropIn(path, text string) dropIn {
+	c, err := kubelet.ParseDropIn(text)
+	if err != nil {
+		return dropIn{path: path, refusal: err}
+	}
+
+	return dropIn{path: path, config: c.Object()}
 }
 
 // readDropIn returns the text of a drop-in, which may be a link.
@@ -112,18 +116,31 @@ func (b basis) separate(n node.Node, own map[string]any) (node.Node, []dropIn) {
 	dropIns := slices.DeleteFunc(b.readDropIns(folder.Value), func(d dropIn) bool {
 		return d.path == n.DropIn || d.path == folder.Value && makesFolder(n, folder.Value)
 	})
+	for _, f := range n.Files {
+		isDropIn := strings.HasPrefix(f.Path, folder.Value+"/") && path.Ext(f.Path) == ".conf"
+		isKnown := f.Kind == node.Regular && !f.CreateOnly && len(f.Text.Secrets()) == 0
+		if isDropIn && isKnown && f.Path != n.DropIn {
+			dropIns = putDropIn(dropIns, parseDropIn(f.Path, f.Text.Template()))
+		}
+	}
 	if n.DropIn == "" {
 		return n, dropIns
 	}
-	at := slices.IndexFunc(dropIns, func(d dropIn) bool {
-		return d.path > n.DropIn
-	})
-	if at < 0 {
-		at = len(dropIns)
-	}
 	n.Config = dropDeleted(b.base.Config, n.Settings)
 
-	return n, slices.Insert(dropIns, at, dropIn{path: n.DropIn, config: own})
+	return n, putDropIn(dropIns, dropIn{path: n.DropIn, config: own})
+}
+
+// putDropIn puts a drop-in at its place in the order of the kubelet, instead of one with its path.
+func putDropIn(dropIns []dropIn, d dropIn) []dropIn {
+	at, isThere := slices.BinarySearchFunc(dropIns, d.path, func(other dropIn, path string) int {
+		return strings.Compare(other.path, path)
+	})
+	if isThere {
+		dropIns = slices.Delete(dropIns, at, at+1)
+	}
+
+	return slices.Insert(dropIns, at, d)
 }
 
 // makesFolder reports whether the plan makes a folder, or a file in it.

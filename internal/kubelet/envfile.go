@@ -100,20 +100,22 @@ func (f *EnvFile) Get(variable string) (*Flags, bool) {
 }
 
 // Withhold returns the file's text with all but flags replaced: the values of other variables, and what stands between
-// the assignments, such as comments. The variables keep their names.
-func (f *EnvFile) Withhold(replace func(part string) string) string {
+// the assignments, such as comments. The variables keep their names. It fails if the flags would then be other ones.
+func (f *EnvFile) Withhold(replace func(part string) string) (string, error) {
 	var out strings.Builder
 	end := 0
 
 	for _, a := range f.vars {
+		if !isVariable(a.name) {
+			continue // systemd ignores it
+		}
 		between := f.text[end:a.start]
 		name := strings.LastIndexAny(between, "\n\r") + 1
 		out.WriteString(withholdLines(between[:name], replace))
 		out.WriteString(between[name:])
 
 		text := f.text[a.start:a.end]
-		isFlags := a.value == "" || strings.HasPrefix(a.value, "-")
-		if !isFlags {
+		if !a.hasFlags() {
 			text = replace(text)
 		}
 		out.WriteString(text)
@@ -121,8 +123,40 @@ func (f *EnvFile) Withhold(replace func(part string) string) string {
 	}
 	out.WriteString(withholdLines(f.text[end:], replace))
 
-	return out.String()
+	shown, err := ParseEnvFile(out.String())
+	if err != nil {
+		return "", err
+	}
+	for _, name := range f.Names() {
+		a, _ := f.find(name)
+		value, _ := shown.Value(name)
+		if isVariable(name) && a.hasFlags() && value != a.value {
+			return "", fmt.Errorf("%s cannot be told from what is around it: close each quote", name)
+		}
+	}
+	longer, err := ParseEnvFile(f.text + "\nlast=x")
+	if err != nil {
+		return "", err
+	}
+	if _, ok := longer.Value("last"); !ok {
+		return "", errors.New("it ends within quotes: close them")
+	}
+
+	return out.String(), nil
 }
+
+// hasFlags reports whether a variable is for the kubelet's command line, which each user can read.
+func (a assignment) hasFlags() bool {
+	if slices.Contains(flagVariables, a.name) {
+		return true
+	}
+	text := strings.TrimSpace(a.value)
+
+	return text == "" || strings.HasPrefix(text, "--") || strings.HasPrefix(text, "-v")
+}
+
+// flagVariables are the variables of kubeadm's drop-in.
+var flagVariables = []string{"KUBELET_EXTRA_ARGS", "KUBELET_KUBEADM_ARGS", "KUBELET_CONFIG_ARGS", "KUBELET_KUBECONFIG_ARGS"}
 
 // withholdLines replaces lines without an assignment. The line ends around them stay.
 func withholdLines(lines string, replace func(part string) string) string {

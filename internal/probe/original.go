@@ -50,15 +50,26 @@ func (l *Live) showOriginal(path string, out world.TargetAns, text string, isPub
 
 	switch {
 	case config[kubelet.SecretField] != nil:
-		out.Text = string(kubelet.ConfigOf(kubelet.WithoutSecrets(config)).Canonical())
+		headers, _ := config[kubelet.SecretField].(map[string]any)
+		for name := range headers {
+			headers[name] = []any{"(sensitive)"}
+		}
+		if headers == nil {
+			config = kubelet.WithoutSecrets(config)
+		}
+		out.Text = string(kubelet.ConfigOf(config).Canonical())
 		out.SHA256 = ""
 	case isPublic || config != nil:
 		out.Text = text
 	case value.HasPlaceholder(text):
 		return world.Answer{Fault: nodefile.Unusable("%s has U+E000 or U+E001, which no text may have", path)}
 	default:
-		out.Text = l.withhold(path, text)
-		out.Private = out.Text != text
+		shown, err := l.withhold(path, text)
+		if err != nil {
+			return world.Answer{Fault: nodefile.Unusable("%s: %s", path, err)}
+		}
+		out.Text = shown
+		out.Private = shown != text
 		if out.Private {
 			out.SHA256 = ""
 		}
@@ -68,11 +79,11 @@ func (l *Live) showOriginal(path string, out world.TargetAns, text string, isPub
 }
 
 // withhold returns an environment file with a placeholder for all but its flags, which each user can read in the
-// command line of the kubelet. Secret returns what the placeholders stand for.
-func (l *Live) withhold(path, text string) string {
+// command line of the kubelet. Secret returns what the placeholders stand for. It fails for a file that systemd rejects.
+func (l *Live) withhold(path, text string) (string, error) {
 	env, err := kubelet.ParseEnvFile(text)
 	if err != nil {
-		return text // systemd ignores the file, and the caller reports it
+		return "", err
 	}
 
 	l.secrets.Lock()

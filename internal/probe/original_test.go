@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/lang/value"
 	"github.com/prelet/prelet/internal/world"
@@ -15,16 +16,19 @@ import (
 func TestWithheldOriginals(t *testing.T) {
 	const config = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
 	const flags = "# token CANARY-1\nHTTPS_PROXY=http://u:CANARY-2@proxy:3128 # CANARY-3\n\nKUBELET_EXTRA_ARGS=\"--v=2\"\r\n" +
-		"; CANARY-4\nAWS_SECRET=\"CANARY-5 \\\n CANARY-6\"\nCANARY-7\nEMPTY=\n# CANARY-8"
+		"; CANARY-4\nAWS_SECRET=\"CANARY-5 \\\n CANARY-6\"\nCANARY-7\nCANARY-b==\nEMPTY=\nDASH=-CANARY-9\n# CANARY-8"
 
 	tests := map[string]struct {
 		text      string
 		mode      os.FileMode
 		isPrivate bool
 	}{
-		"/etc/default/kubelet":            {flags, 0o600, true},
-		"/etc/sysconfig/kubelet":          {"\nKUBELET_EXTRA_ARGS=--v=2\n", 0o600, false},
-		"/etc/a=b/kubelet":                {flags, 0o640, true},
+		"/etc/default/kubelet":   {flags, 0o600, true},
+		"/etc/sysconfig/kubelet": {"\nKUBELET_EXTRA_ARGS=--v=2\n", 0o600, false},
+		"/etc/a=b/kubelet":       {flags, 0o640, true},
+		"/etc/default/own": {
+			"KUBELET_EXTRA_ARGS=\"\\\n --v=2 \\\n --x=y\"\nKUBELET_KUBEADM_ARGS=$OTHER --v=2\nOPTS=\" --v=3\"\n", 0o600, false,
+		},
 		"/etc/public/kubelet":             {strings.ReplaceAll(flags, "CANARY", "shown"), 0o644, false},
 		"/etc/kubernetes/10.conf":         {"kind: [CANARY", 0o600, true},
 		"/var/lib/kubelet/config.yaml":    {config + "maxPods: 7\n", 0o600, false},
@@ -57,6 +61,21 @@ func TestWithheldOriginals(t *testing.T) {
 		}
 	}
 
+	for path, text := range map[string]string{
+		"/etc/default/bom":   "\ufeffSECRET=CANARY\nKUBELET_EXTRA_ARGS=--v=2\n",
+		"/etc/default/quote": "A=\"CANARY\nKUBELET_EXTRA_ARGS=--v=2\n",
+		"/etc/default/mark":  "A=CANARY\ue000\n",
+	} {
+		place(t, root, path, text)
+		if err := os.Chmod(filepath.Join(root, path), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, a, err := world.Original.Ask(t.Context(), l, world.OriginalReq{Path: path})
+		if a.Code() != fault.FileUnusable || a.Value != nil || strings.Contains(a.Why(), "CANARY") {
+			t.Errorf("%s: got %s, %v; want file-unusable without CANARY", path, a.Value, err)
+		}
+	}
+
 	got, _, err := world.Original.Ask(t.Context(), l, world.OriginalReq{Path: "/etc/default/kubelet"})
 	if err != nil {
 		t.Fatal(err)
@@ -66,7 +85,7 @@ func TestWithheldOriginals(t *testing.T) {
 		t.Fatal(err)
 	}
 	names := strings.Join(env.Names(), " ")
-	if want := "HTTPS_PROXY KUBELET_EXTRA_ARGS AWS_SECRET EMPTY"; names != want {
+	if want := "HTTPS_PROXY KUBELET_EXTRA_ARGS AWS_SECRET EMPTY DASH"; names != want {
 		t.Errorf("variables: got %s, want %s", names, want)
 	}
 	if text, _ := env.Value("KUBELET_EXTRA_ARGS"); text != "--v=2" {

@@ -112,6 +112,9 @@ func describeStart(u systemd.Unit) *world.StartAns {
 		}
 
 		isBare := slices.Contains(u.Command, "$"+name)
+		if strings.Contains(text, systemd.AtStart) { // not known before the unit starts
+			continue
+		}
 		if isBare || slices.Contains(u.Command, "${"+name+"}") {
 			out.Vars[name] = text
 		}

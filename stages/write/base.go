@@ -68,7 +68,7 @@ type source struct {
 	code  fault.Code // of a text that is not a KubeletConfiguration
 	known bool
 
-	isPrivate bool // parts of its file are withheld
+	privateMode uint32 // of a file of which parts are withheld; 0: nothing is
 }
 
 func chooseLayout(in stages.Inputs) kubelet.Layout {
@@ -230,15 +230,18 @@ func (r baseReader) readFile(
 		return source{}, false, r.reportUnreadable(code, at, p, err)
 	}
 
-	return source{
+	src = source{
 		text:  a.Text,
 		where: p,
 		at:    at,
 		code:  code,
 		known: true,
+	}
+	if a.Private {
+		src.privateMode = a.Mode&0o640 | 0o600
+	}
 
-		isPrivate: a.Private,
-	}, a.Exists, nil
+	return src, a.Exists, nil
 }
 
 // reportUnreadable returns the diagnostics for a file of the node that could not be read. code is the code of a path
@@ -293,7 +296,7 @@ func (r baseReader) readFlags(b schema.Body) (node.Base, hcl.Diagnostics) {
 		))
 	}
 	flags, ok := env.Get(variable.V)
-	base.FlagsFile = flagsRead{env, flags, src.isPrivate}
+	base.FlagsFile = flagsRead{env, flags, src.privateMode}
 	base.FlagsKnown = true
 	if !ok {
 		return base, diags
@@ -423,7 +426,7 @@ type flagsRead struct {
 	*kubelet.EnvFile
 	flags *kubelet.Flags // nil: the variable is not in it
 
-	isPrivate bool // it has placeholders of what is withheld
+	privateMode uint32 // of a file with placeholders for what is withheld; 0: it has none
 }
 
 // edit returns copies of the file and of the flags in its variable; not ok if the variable is not in the file.

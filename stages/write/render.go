@@ -288,9 +288,9 @@ func (r *renderer) renderFlags(b schema.Body, n node.Node) {
 	}
 
 	file := r.kubeletFile(b, "kubelet-flags", flagsTarget(b, r.in), env.String())
-	if read.isPrivate {
+	if read.privateMode != 0 {
 		file.Text = value.TemplateText(env.String())
-		file.Mode = 0o600
+		file.Mode = read.privateMode
 	}
 	r.add(b, file)
 }

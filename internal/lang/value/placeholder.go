@@ -134,30 +134,82 @@ func resolveOne(op, body string, get func(name string) ([]byte, error)) (string,
 }
 
 // FindSecret returns a credential from a text that ResolvePlaceholders made of a template. ok is false if the template
-// has no placeholder of this name, or others: then it is not certain where a secret ends.
+// does not have it, or if it is not certain where a secret in the text ends.
 func FindSecret(template, text, name string) (secret []byte, ok bool) {
 	all := placeholderPattern.FindAllStringSubmatchIndex(template, -1)
-	if len(all) != 1 || template[all[0][4]:all[0][5]] != name {
+	parts, ok := splitByLiterals(listLiterals(template, all), text)
+	if !ok {
 		return nil, false
 	}
 
-	m := all[0]
-	rest, hasStart := strings.CutPrefix(text, template[:m[0]])
-	middle, hasEnd := strings.CutSuffix(rest, template[m[1]:])
-	if !hasStart || !hasEnd {
-		return nil, false
-	}
+	for n, m := range all {
+		op, body := template[m[2]:m[3]], template[m[4]:m[5]]
 
-	switch template[m[2]:m[3]] {
-	case opCredential:
-		return []byte(middle), true
-	case opJSON:
-		var unquoted string
-		err := json.Unmarshal([]byte(`"`+middle+`"`), &unquoted)
-		return []byte(unquoted), err == nil
+		switch {
+		case op == opBase64:
+			inner, err := base64.RawURLEncoding.DecodeString(body)
+			decoded, textErr := base64.StdEncoding.DecodeString(parts[n])
+			if err != nil || textErr != nil {
+				continue
+			}
+			if secret, ok := FindSecret(string(inner), string(decoded), name); ok {
+				return secret, true
+			}
+		case body != name:
+		case op == opCredential:
+			return []byte(parts[n]), true
+		case op == opJSON:
+			var unquoted string
+			err := json.Unmarshal([]byte(`"`+parts[n]+`"`), &unquoted)
+			return []byte(unquoted), err == nil
+		}
 	}
 
 	return nil, false
+}
+
+// listLiterals returns what stands before, between and after the placeholders of a template.
+func listLiterals(template string, placeholders [][]int) (literals []string) {
+	end := 0
+	for _, m := range placeholders {
+		literals = append(literals, template[end:m[0]])
+		end = m[1]
+	}
+
+	return append(literals, template[end:])
+}
+
+// splitByLiterals returns what stands between the literals of a text. ok is false if there is more than one way.
+func splitByLiterals(literals []string, text string) (parts []string, ok bool) {
+	last := len(literals) - 1
+	text, hasStart := strings.CutPrefix(text, literals[0])
+	text, hasEnd := strings.CutSuffix(text, literals[last])
+	if last == 0 || !hasStart || !hasEnd {
+		return nil, false
+	}
+
+	inner := literals[1:last]
+	rest := text
+	for _, literal := range inner {
+		part, after, isThere := strings.Cut(rest, literal)
+		if !isThere || literal == "" {
+			return nil, false
+		}
+		parts = append(parts, part)
+		rest = after
+	}
+	parts = append(parts, rest)
+
+	rest = text // from the end: another result means that there is more than one way
+	for n, literal := range slices.Backward(inner) {
+		at := strings.LastIndex(rest, literal)
+		if at < 0 || rest[at+len(literal):] != parts[n+1] {
+			return nil, false
+		}
+		rest = rest[:at]
+	}
+
+	return parts, true
 }
 
 // PlaceholderNames returns the credentials that the placeholders in s name, sorted and unique. Of a malformed text it

@@ -311,10 +311,15 @@ func TestFindSecret(t *testing.T) {
 		"broken JSON":             {`"` + makePlaceholder(opJSON, "db") + `"`, `"x"y"`, "none"},
 		"another text":            {"a=" + plain, "b=x", "none"},
 		"shorter than its frame":  {"aba" + plain + "aba", "aba", "none"},
-		"two":                     {plain + makePlaceholder(opCredential, "k"), "xy", "none"},
-		"twice":                   {plain + " " + plain, "x x", "none"},
+		"two without a border":    {plain + makePlaceholder(opCredential, "k"), "xy", "none"},
+		"two":                     {makePlaceholder(opCredential, "k") + ": " + plain, "u: x", "x"},
+		"two with three borders":  {makePlaceholder(opCredential, "k") + ":" + plain, "u:x:y", "none"},
+		"twice":                   {"a=" + plain + "\nb=" + plain + "\n", "a=x\nb=x\n", "x"},
 		"another credential":      {makePlaceholder(opCredential, "k"), "x", "none"},
-		"base64":                  {makePlaceholder(opBase64, "db"), "eA==", "none"},
+		"base64": {
+			"a " + makePlaceholder(opBase64, base64.RawURLEncoding.EncodeToString([]byte("u:"+plain))), "a dTp4", "x",
+		},
+		"no base64": {makePlaceholder(opBase64, base64.RawURLEncoding.EncodeToString([]byte(plain))), "?", "none"},
 		"no template, no content": {"", "", "none"},
 	} {
 		got, ok := FindSecret(c.template, c.text, "db")

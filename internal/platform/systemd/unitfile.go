@@ -164,6 +164,9 @@ func (u *UnitFile) apply(text []byte) {
 	}
 }
 
+// AtStart begins a specifier whose value is known when the unit starts, as in ${%H}.
+const AtStart = "${%"
+
 // expandSpecifiers replaces the specifiers (systemd.unit(5)) of a line that follow from the unit's name. Others, such as %H, have a value
 // only when the unit starts: they become a variable without a value, ${%H}.
 func (u UnitFile) expandSpecifiers(line string) string {
@@ -177,7 +180,7 @@ func (u UnitFile) expandSpecifiers(line string) string {
 			return text
 		}
 
-		return "${" + s + "}"
+		return AtStart + s[1:] + "}"
 	})
 }
 

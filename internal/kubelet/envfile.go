@@ -131,7 +131,7 @@ func (f *EnvFile) Withhold(replace func(part string) string) (string, error) {
 		a, _ := f.find(name)
 		value, _ := shown.Value(name)
 		if isVariable(name) && a.hasFlags() && value != a.value {
-			return "", fmt.Errorf("%s cannot be told from what is around it: close each quote", name)
+			return "", fmt.Errorf("%s is mixed with what is around it: close each quote", name)
 		}
 	}
 	longer, err := ParseEnvFile(f.text + "\nlast=x")

@@ -44,14 +44,14 @@ func WithoutSecrets(config map[string]any) map[string]any {
 // pathFields are the fields with paths that the kubelet makes absolute when it loads its file.
 //
 // Source: pkg/kubelet/apis/config/helpers.go, KubeletConfigurationPathRefs.
-var pathFields = [][]string{
-	{"staticPodPath"},
-	{"authentication", "x509", "clientCAFile"},
-	{"tlsCertFile"},
-	{"tlsPrivateKeyFile"},
-	{"resolvConf"},
-	{"volumePluginDir"},
-	{"podLogsDir"},
+var pathFields = []string{
+	"staticPodPath",
+	"authentication.x509.clientCAFile",
+	"tlsCertFile",
+	"tlsPrivateKeyFile",
+	"resolvConf",
+	"volumePluginDir",
+	"podLogsDir",
 }
 
 // ResolvePaths returns a configuration with absolute paths, as a kubelet has it that loads file. Like the kubelet, it
@@ -59,38 +59,18 @@ var pathFields = [][]string{
 //
 // Source: pkg/kubelet/kubeletconfig/configfiles/configfiles.go, resolveRelativePaths.
 func ResolvePaths(config, file map[string]any, dir string) map[string]any {
+	resolved := &Config{doc: clone(config).(map[string]any)}
 	for _, field := range pathFields {
-		name, ok := fieldAt(config, field).(string)
-		isOfFile := fieldAt(file, field) == any(name)
-		if ok && isOfFile && name != "" && !path.IsAbs(name) {
-			config = withField(config, field, path.Join(dir, name))
+		names := strings.Split(field, ".")
+		value, _ := LookUp(config, Pointer(names...))
+		inFile, _ := LookUp(file, Pointer(names...))
+		name, ok := value.(string)
+		if ok && inFile == value && name != "" && !path.IsAbs(name) {
+			_ = resolved.Set(names, path.Join(dir, name)) // a text in existing objects
 		}
 	}
 
-	return config
-}
-
-func fieldAt(config map[string]any, field []string) any {
-	v := config[field[0]]
-	if len(field) == 1 {
-		return v
-	}
-	inner, _ := v.(map[string]any)
-
-	return fieldAt(inner, field[1:])
-}
-
-// withField returns a copy of a configuration with another value of a field that exists.
-func withField(config map[string]any, field []string, value any) map[string]any {
-	out := maps.Clone(config)
-	if len(field) == 1 {
-		out[field[0]] = value
-		return out
-	}
-	inner, _ := config[field[0]].(map[string]any)
-	out[field[0]] = withField(inner, field[1:], value)
-
-	return out
+	return resolved.doc
 }
 
 func diffObjects(prefix string, planned, running map[string]any) []string {

@@ -126,20 +126,13 @@ func LabelPatch(changes []LabelChange) []byte {
 			operations = append(operations, operation{"add", path, &c.Value})
 		}
 	}
-	b, err := json.Marshal(operations)
-	if err != nil {
-		panic(fmt.Sprintf("kubelet: strings do not encode: %v", err))
-	}
-	return b
+
+	return encode(operations)
 }
 
 // AnnotationPatch returns changes of annotations as a merge patch (RFC 7386) of a Node. A nil value removes one.
 func AnnotationPatch(changes map[string]*string) []byte {
-	b, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": changes}})
-	if err != nil {
-		panic(fmt.Sprintf("kubelet: strings do not encode: %v", err))
-	}
-	return b
+	return encode(map[string]any{"metadata": map[string]any{"annotations": changes}})
 }
 
 // ConditionPatch returns a change of conditions as a strategic merge patch of the status of a Node, in which a
@@ -165,10 +158,5 @@ func ConditionPatch(change condition.Change, now time.Time) []byte {
 		list = append(list, map[string]string{"$patch": "delete", "type": typ})
 	}
 
-	b, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": list}})
-	if err != nil {
-		panic(fmt.Sprintf("kubelet: strings do not encode: %v", err))
-	}
-
-	return b
+	return encode(map[string]any{"status": map[string]any{"conditions": list}})
 }

@@ -17,11 +17,8 @@ func FlagHistory(name string) (History, bool) { return findHistory("flag", name)
 
 // FlagAt returns a flag in a version; false if the version does not have it.
 func FlagAt(name string, minor int) (Flag, bool) {
-	h, ok := FlagHistory(name)
-	state := ""
-	if ok {
-		state = h.stateIn(minor)
-	}
+	h, _ := FlagHistory(name)
+	state := h.stateIn(minor)
 	if state == "" {
 		return Flag{}, false
 	}
@@ -97,11 +94,8 @@ func FieldHistory(name string) (History, bool) { return findHistory("field", nam
 
 // FieldAt returns a field in a version; false if the version does not have it.
 func FieldAt(name string, minor int) (Field, bool) {
-	h, ok := FieldHistory(name)
-	state := ""
-	if ok {
-		state = h.stateIn(minor)
-	}
+	h, _ := FieldHistory(name)
+	state := h.stateIn(minor)
 	if state == "" {
 		return Field{}, false
 	}
@@ -125,11 +119,8 @@ func GateHistory(name string) (History, bool) { return findHistory("gate", name)
 
 // GateAt returns a feature gate in a version; false if the version does not have it.
 func GateAt(name string, minor int) (Gate, bool) {
-	h, ok := GateHistory(name)
-	state := ""
-	if ok {
-		state = h.stateIn(minor)
-	}
+	h, _ := GateHistory(name)
+	state := h.stateIn(minor)
 	if state == "" {
 		return Gate{}, false
 	}

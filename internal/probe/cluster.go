@@ -129,7 +129,9 @@ func (l *Live) askTrust(ctx context.Context, a world.Access) world.Answer {
 	ctx, cancel := l.limit(ctx, a)
 	defer cancel()
 
-	return makeTrustAnswer(l.client.FetchTrust(ctx, req))
+	trust, err := l.client.FetchTrust(ctx, req)
+
+	return makeAnswer(world.Trust, trust, err)
 }
 
 // Objects returns a source that answers from a folder instead of a cluster, and does not read this machine.
@@ -146,43 +148,27 @@ func Objects(folder string) world.Source {
 }
 
 func readTrust(folder string, a world.Access) world.Answer {
-	return makeTrustAnswer(cluster.Folder(folder).ReadTrust(a.Servers, a.CACertHashes))
+	trust, err := cluster.Folder(folder).ReadTrust(a.Servers, a.CACertHashes)
+
+	return makeAnswer(world.Trust, trust, err)
 }
 
 func readObject(folder string, r world.ObjectReq) world.Answer {
-	return makeObjectAnswer(cluster.Folder(folder).ReadConfigMap(r.Namespace, r.Name))
+	object, err := cluster.Folder(folder).ReadConfigMap(r.Namespace, r.Name)
+
+	return makeAnswer(world.Object, object, err)
 }
 
 // HaveSameCAs reports whether two bundles have the same certificates, in any order.
 func HaveSameCAs(a, b string) bool { return cluster.HaveSameCAs(a, b) }
 
-// makeTrustAnswer turns what package cluster returned about the cluster's CA into an answer.
-func makeTrustAnswer(t cluster.Trust, err error) world.Answer {
+// makeAnswer turns what package cluster returned into an answer.
+func makeAnswer[Req, Ans any](topic world.Topic[Req, Ans], v Ans, err error) world.Answer {
 	if err != nil {
 		return world.Answer{Fault: toFault(err)}
 	}
 
-	return world.Trust.Answer(world.TrustAns{
-		PEM:        t.PEM,
-		Hash:       t.Hash,
-		Servers:    t.Servers,
-		VerifiedBy: t.VerifiedBy,
-		LeftOut:    t.LeftOut,
-		Unmatched:  t.Unmatched,
-	})
-}
-
-// makeObjectAnswer turns what package cluster returned for a ConfigMap into an answer.
-func makeObjectAnswer(o cluster.Object, err error) world.Answer {
-	if err != nil {
-		return world.Answer{Fault: toFault(err)}
-	}
-
-	return world.Object.Answer(world.ObjectAns{
-		ResourceVersion: o.ResourceVersion,
-		Data:            o.Data,
-		Binary:          o.Binary,
-	})
+	return topic.Answer(v)
 }
 
 // knownCA is what the last good generation of a joined node verified for the same servers.
@@ -302,7 +288,9 @@ func (l *Live) answerObject(ctx context.Context, r world.ObjectReq) world.Answer
 	ctx, cancel := l.limit(ctx, r.Access)
 	defer cancel()
 
-	return makeObjectAnswer(l.client.FetchConfigMap(ctx, req))
+	object, err := l.client.FetchConfigMap(ctx, req)
+
+	return makeAnswer(world.Object, object, err)
 }
 
 // newRequest returns a request with the servers and the verified CA of the cluster.

@@ -34,20 +34,8 @@ func answerGivenTrust(ca string, a world.Access) world.Answer {
 		return world.Failure(fault.Absent, "no CA is given", "")
 	}
 
-	if _, err := cluster.CAHashes([]byte(ca)); err != nil {
-		return world.Failure(fault.ClusterUnusable, "the given ca.crt contains no certificate", "")
-	}
+	trust, err := cluster.GivenTrust("the given ca.crt", []byte(ca), a.Servers, a.CACertHashes,
+		"Give the CA that the site pins, or none: then the CA is a sample, which needs no pin")
 
-	t, err := cluster.Choose([]byte(ca), a.CACertHashes)
-	if err != nil {
-		return world.Failure(fault.ClusterUntrusted, "the given ca.crt: "+err.Error(),
-			"Give the CA that the site pins, or none: then the CA is a sample, which needs no pin")
-	}
-
-	t.Servers = a.Servers
-	if len(a.CACertHashes) == 0 {
-		t.VerifiedBy = cluster.ByCAFile
-	}
-
-	return makeTrustAnswer(t, nil)
+	return makeAnswer(world.Trust, trust, err)
 }

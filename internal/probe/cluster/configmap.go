@@ -7,14 +7,12 @@ import (
 	"maps"
 	"slices"
 	"unicode/utf8"
+
+	"github.com/prelet/prelet/internal/world"
 )
 
-// Object is the content of a ConfigMap.
-type Object struct {
-	ResourceVersion string
-	Data            map[string]string // with the values of binaryData that are text
-	Binary          []string          // keys of binaryData whose values are not UTF-8, sorted
-}
+// Object is the content of a ConfigMap. The values of binaryData that are text are in Data.
+type Object = world.ObjectAns
 
 // configMap is a ConfigMap as the API server and kubectl encode it.
 type configMap struct {

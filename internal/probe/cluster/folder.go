@@ -33,29 +33,8 @@ func (d Folder) ReadTrust(servers, pins []string) (Trust, error) {
 		}
 	}
 
-	if _, err := CAHashes(text); err != nil {
-		return Trust{}, &fault.Fault{
-			Code: fault.ClusterUnusable,
-			Why:  path + " contains no certificate",
-		}
-	}
-
-	t, err := Choose(text, pins)
-	if err != nil {
-		return Trust{}, &fault.Fault{
-			Code: fault.ClusterUntrusted,
-			Why:  path + ": " + err.Error(),
-			Next: "With --objects, ca.crt in that folder is the CA: replace it with the CA that the site pins, " +
-				"or add its pin to ca_cert_hashes",
-		}
-	}
-
-	t.Servers = servers
-	if len(pins) == 0 {
-		t.VerifiedBy = ByCAFile
-	}
-
-	return t, nil
+	return GivenTrust(path, text, servers, pins, "With --objects, ca.crt in that folder is the CA: replace it with the "+
+		"CA that the site pins, or add its pin to ca_cert_hashes")
 }
 
 // ReadConfigMap returns a ConfigMap of the folder, whose file is in the format of kubectl. The namespace and the

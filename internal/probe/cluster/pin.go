@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"k8s.io/client-go/util/cert"
+
+	"github.com/prelet/prelet/internal/fault"
 )
 
 const maxCAs = 64 // certificates in one bundle
@@ -26,7 +28,12 @@ func CAHashes(bundle []byte) ([]string, error) {
 		return nil, err
 	}
 
-	return hashCerts(certs), nil
+	out := make([]string, len(certs))
+	for i, c := range certs {
+		out[i] = hashCert(c)
+	}
+
+	return out, nil
 }
 
 // ParsePin checks one entry of ca_cert_hashes and returns its canonical form, in lower case.
@@ -63,6 +70,26 @@ func Choose(bundle []byte, pins []string) (Trust, error) {
 	}
 
 	return newTrust(chosen, nil, ByPins), nil
+}
+
+// GivenTrust returns the CAs of a text that replaces a cluster, as its identity. If there are pins, only CAs with one
+// count. name is that of the text in messages, and next the next step if no CA has a pin. The error is a *fault.Fault.
+func GivenTrust(name string, text []byte, servers, pins []string, next string) (Trust, error) {
+	if _, err := parseBundle(text); err != nil {
+		return Trust{}, &fault.Fault{Code: fault.ClusterUnusable, Why: name + " contains no certificate"}
+	}
+
+	t, err := Choose(text, pins)
+	if err != nil {
+		return Trust{}, &fault.Fault{Code: fault.ClusterUntrusted, Why: name + ": " + err.Error(), Next: next}
+	}
+
+	t.Servers = servers
+	if len(pins) == 0 {
+		t.VerifiedBy = ByCAFile
+	}
+
+	return t, nil
 }
 
 // DescribeExpired describes the certificates of a bundle that have expired at a time. hasValid is whether it has
@@ -167,15 +194,6 @@ func sortCerts(certs []*x509.Certificate) {
 func hashCert(c *x509.Certificate) string {
 	sum := sha256.Sum256(c.RawSubjectPublicKeyInfo)
 	return "sha256:" + hex.EncodeToString(sum[:])
-}
-
-func hashCerts(certs []*x509.Certificate) []string {
-	out := make([]string, len(certs))
-	for i, c := range certs {
-		out[i] = hashCert(c)
-	}
-
-	return out
 }
 
 // parseBundle parses a PEM bundle of certificates. Text between them is allowed, as in most bundles. A block of

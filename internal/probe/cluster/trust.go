@@ -9,6 +9,7 @@ import (
 	"net/url"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/world"
 )
 
 // The values of Trust.VerifiedBy.
@@ -37,16 +38,9 @@ type TrustRequest struct {
 	Token Token
 }
 
-// Trust is a cluster's verified identity.
-type Trust struct {
-	PEM        string   // the CA bundle, certificates only
-	Hash       string   // the pin of its first certificate
-	Hashes     []string // the pins of all of them
-	Servers    []string // https URLs of the configured servers, never those in a response
-	VerifiedBy string   // ByPins, ByCAFile, ByDiscoveryFile or ByToken
-	LeftOut    []string // CAs without a pin, described; they are not in PEM
-	Unmatched  []string // pins that no CA has
-}
+// Trust is a cluster's verified identity. VerifiedBy is ByPins, ByCAFile, ByDiscoveryFile or ByToken, Servers are the
+// configured ones, never those in a response, and nothing is known about Expired and NoneValid.
+type Trust = world.TrustAns
 
 // The objects of FetchTrust, for messages.
 const (
@@ -150,11 +144,9 @@ func (req TrustRequest) check() error {
 }
 
 func newTrust(chosen choice, servers []*url.URL, by string) Trust {
-	pins := hashCerts(chosen.certs)
 	t := Trust{
 		PEM:        encodeBundle(chosen.certs),
-		Hash:       pins[0],
-		Hashes:     pins,
+		Hash:       hashCert(chosen.certs[0]),
 		Servers:    formatServers(servers),
 		VerifiedBy: by,
 		Unmatched:  chosen.unmatched,

@@ -108,10 +108,9 @@ func (d *detection) noteWarnings(fact string, warnings []string) {
 
 // expectedWarnings are the beginnings of messages of ghw that are not noted.
 var expectedWarnings = []string{
-	"topology detection disabled",              // libraryOptions disables it
-	"Could not determine total physical bytes", // totalMemory keeps ghw from reading them
-	"Unable to read ",                          // noteFirmware notes the file
-	"failed to read int from file: ",           // blockDevice notes the file
+	"topology detection disabled",    // libraryOptions disables it
+	"Unable to read ",                // noteFirmware notes the file
+	"failed to read int from file: ", // blockDevice notes the file
 }
 
 // warningLog is a slog.Handler that collects the messages of ghw, which it would otherwise print to standard error.

@@ -8,8 +8,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/jaypipes/ghw"
-
 	"github.com/prelet/prelet/internal/world"
 )
 
@@ -34,12 +32,7 @@ func (d *detection) readMemory() error {
 
 	values := parseMeminfo(string(data))
 
-	total, err := d.totalMemory()
-	if err != nil {
-		total = values["MemTotal"]
-		d.note("memory.total_bytes", err.Error()+", so MemTotal of /proc/meminfo was read instead")
-	}
-
+	total := values["MemTotal"]
 	if total <= 0 {
 		return errors.New("detect hardware: the size of the memory is needed and /proc/meminfo has no MemTotal")
 	}
@@ -88,24 +81,6 @@ func (d *detection) assumeNode(memory world.Memory) world.NUMANode {
 		MemoryBytes: memory.TotalBytes,
 		HugePages:   memory.HugePages,
 	}
-}
-
-// totalMemory returns the memory that the kernel manages. ghw can read /proc/meminfo only: for the size of the
-// installed memory, which is not a fact, it would read the state of each block of memory, and the machine's
-// syslog.
-func (d *detection) totalMemory() (int64, error) {
-	noFolder := map[string]string{"/sys": "/dev/null", "/var": "/dev/null"}
-
-	memory, warnings, err := callLibrary(d, func(options ...any) (*ghw.MemoryInfo, error) {
-		return ghw.Memory(append(options, ghw.WithPathOverrides(noFolder))...)
-	}, "proc/meminfo")
-	d.noteWarnings("memory.total_bytes", warnings)
-
-	if err != nil {
-		return 0, err
-	}
-
-	return memory.TotalUsableBytes, nil
 }
 
 // readNode reads one NUMA node.

@@ -431,13 +431,18 @@ func TestTwoMachinesOfOneNameAtOnce(t *testing.T) {
 	pin, err := c.Pin()
 	must(t, err)
 
-	var joined sync.WaitGroup
-	results := make([]Result, 2)
-	for i := range results {
+	var machines []member
+	for i := range 2 {
 		m := member{newNode(t, c, NodeOptions{Name: fmt.Sprintf("n%d", i+1)}, "10.0.0.11:6443"), t, c, pin}
 		must(t, m.Credential("bootstrap-token", c.Token))
 		label := fmt.Sprintf("stage \"label\" \"x\" {\n  labels = { \"example.com/machine\" = \"%d\" }\n}\n", i)
 		m.site("node {\n  name = \"n1\"\n}\n", label, quick)
+		machines = append(machines, m)
+	}
+
+	var joined sync.WaitGroup
+	results := make([]Result, len(machines))
+	for i, m := range machines {
 		joined.Go(func() {
 			r, err := m.Prelet(t.Context(), "run")
 			if err != nil {

@@ -469,13 +469,19 @@ stage "restart" "kubelet" {
 `)
 	isStatic := func(when string) {
 		t.Helper()
-		running, err := c.Configz(t.Context(), m.Node)
-		must(t, err)
-		text, err := m.Read(state)
-		must(t, err)
-		if running["cpuManagerPolicy"] != "static" || !strings.Contains(text, `"static"`) {
-			t.Errorf("%s: got policy %v and state %s, want static in both", when, running["cpuManagerPolicy"], text)
-		}
+		must(t, waitFor(t.Context(), 20*time.Second, when+": the kubelet and its state are static", func() string {
+			running, err := c.Configz(t.Context(), m.Node)
+			if err != nil {
+				return err.Error() // it is still starting
+			}
+			text, err := m.Read(state)
+			must(t, err)
+			if running["cpuManagerPolicy"] != "static" || !strings.Contains(text, `"static"`) {
+				return fmt.Sprintf("got policy %v and state %s", running["cpuManagerPolicy"], text)
+			}
+
+			return ""
+		}))
 	}
 
 	m.run(0)

@@ -581,8 +581,8 @@ func nameItem(f rules.Finding) string {
 	return strings.ReplaceAll(strings.TrimPrefix(f.Pointer, "/"), "/", ".")
 }
 
-// Diagnose returns what a kubelet refuses in flags, or in a part of its configuration, that are not the site's. where is
-// the place that has what a finding is about, for people.
+// Diagnose returns what a kubelet refuses in flags, or in a part of its configuration, that are not the site's. where
+// is the place that has what a finding is about, for people.
 func Diagnose(s rules.Subject, where func(f rules.Finding) string) (out hcl.Diagnostics) {
 	s.Part = true
 	for _, f := range rules.Check(s) {

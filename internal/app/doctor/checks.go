@@ -249,8 +249,8 @@ func (e *examination) checkCredentials() string {
 		switch {
 		case s.Err == nil:
 			e.report(OK, s.Name+" can be read", "", "")
-		case !e.in.Root:
-			e.unread(s.Name, s.Err.Error(), "run it as root")
+		case !e.in.Root || !e.in.Systemd:
+			e.unread(s.Name, s.Err.Error(), "run it as root, where systemd is the init")
 		case !s.Needed:
 			e.report(OK, s.Name+" is not needed", "the node has joined", "")
 		default:

@@ -20,6 +20,18 @@ import (
 // ErrEncrypted is wrapped if a unit has a credential that only systemd can decrypt, and no running unit has it.
 var ErrEncrypted = errors.New("it is encrypted, and only systemd can decrypt it, for a unit that it starts")
 
+// credentialStores returns the folders in which ImportCredential=, and LoadCredential= without a path, look for a
+// credential, the first first (systemd.exec(5), load_credential in systemd's source).
+func credentialStores() []string {
+	return []string{
+		"/run/credentials/@system", "/run/credentials/@encrypted", // those that systemd received itself
+		"/etc/credstore", "/etc/credstore.encrypted",
+		"/run/credstore", "/run/credstore.encrypted",
+		"/usr/local/lib/credstore", "/usr/local/lib/credstore.encrypted",
+		"/usr/lib/credstore", "/usr/lib/credstore.encrypted",
+	}
+}
+
 // unitCredentials are the credentials that systemd would pass to a unit that it started now. They are read by a process
 // outside of the unit, from the places of systemd.exec(5), which only root may read.
 type unitCredentials struct {

@@ -11,6 +11,17 @@ import (
 	"github.com/godbus/dbus/v5"
 )
 
+func writeFile(t *testing.T, root, path, text string) {
+	t.Helper()
+	file := filepath.Join(root, path)
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestUnitCredentials reads what systemd would give a unit, from each of its sources and in its order.
 func TestUnitCredentials(t *testing.T) {
 	root := t.TempDir()

@@ -3,6 +3,7 @@ package unitfile_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/prelet/prelet/internal/platform/unitfile"
@@ -19,6 +20,15 @@ func TestParse(t *testing.T) {
 	want := []string{"/A=none", "Unit/A=1", `Unit/B=x  y\\`, "Unit/C=", "Service/A=", "Service/A==b", "Service/D=end"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q; want %q", got, want)
+	}
+}
+
+// TestLongLine parses what follows a line of more than 2048 bytes: go-systemd's package unit rejects such a file.
+func TestLongLine(t *testing.T) {
+	text := "[Service]\nSetCredential=other:" + strings.Repeat("x", 4096) + "\nLoadCredential=token:/root/token\n"
+	got, isSet := unitfile.Last(text, "Service", "LoadCredential")
+	if want := "token:/root/token"; got != want || !isSet {
+		t.Errorf("after a line of 4096 bytes: got %q, %t; want %q, true", got, isSet, want)
 	}
 }
 

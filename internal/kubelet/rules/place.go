@@ -145,7 +145,8 @@ func (v value) expand(text string) string {
 	}
 
 	return strings.NewReplacer("{value}", printed, "{duration}", d.String(), "{seconds}", fmt.Sprint(d.Seconds()),
-		"{field}", field, "{key}", v.key(), "{flag}", flag, "{why}", v.why, "{kubelet}", v.describeKubelet()).Replace(text)
+		"{field}", field, "{key}", v.key(), "{flag}", flag, "{why}", v.why, "{kubelet}", v.describeKubelet(),
+	).Replace(text)
 }
 
 // findFlag returns the flag that sets a field, with its dashes.

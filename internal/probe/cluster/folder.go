@@ -33,8 +33,8 @@ func (d Folder) ReadTrust(servers, pins []string) (Trust, error) {
 		}
 	}
 
-	return GivenTrust(path, text, servers, pins, "With --objects, ca.crt in that folder is the CA: replace it with the "+
-		"CA that the site pins, or add its pin to ca_cert_hashes")
+	return GivenTrust(path, text, servers, pins, "With --objects, ca.crt in that folder is the CA: replace it with "+
+		"the CA that the site pins, or add its pin to ca_cert_hashes")
 }
 
 // ReadConfigMap returns a ConfigMap of the folder, whose file is in the format of kubectl. The namespace and the

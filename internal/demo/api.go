@@ -96,8 +96,8 @@ func (s *Server) respondConfigMap(namespace, name, user string, groups []string)
 	resource := corev1.Resource("configmaps")
 	switch {
 	case isDenied || !mayRead(key, groups):
-		why := fmt.Errorf(`User %q cannot get resource "configmaps" in API group "" in the namespace %q`, user, namespace)
-		return refuse(apierrors.NewForbidden(resource, name, why))
+		const why = `User %q cannot get resource "configmaps" in API group "" in the namespace %q`
+		return refuse(apierrors.NewForbidden(resource, name, fmt.Errorf(why, user, namespace)))
 	case !exists:
 		return refuse(apierrors.NewNotFound(resource, name))
 	}

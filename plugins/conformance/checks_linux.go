@@ -224,8 +224,10 @@ func (k *kit) sendInvalid(
 	ctx, cancel := context.WithTimeout(k.ctx, 5*time.Second)
 	defer cancel()
 
-	message := protocol.StructToProto(config)
-	request := &detectorv1.DetectRequest{Config: message, Root: m.dir}
+	request, err := protocol.ToProto[detectorv1.DetectRequest](protocol.Request{Config: config, Root: m.dir})
+	if err != nil {
+		return err.Error()
+	}
 	r, err := client.DetectorServiceClient.Detect(ctx, request)
 	namesAttribute := func(p *detectorv1.Problem) bool {
 		return strings.HasPrefix(p.GetPath(), attribute)

@@ -31,34 +31,49 @@ func NewClient(conn grpc.ClientConnInterface) Client {
 func (c Client) Describe(ctx context.Context) (contract.Description, error) {
 	limit := grpc.MaxCallRecvMsgSize(contract.MaxDescription)
 	p, err := c.DetectorServiceClient.Describe(ctx, &detectorv1.DescribeRequest{}, limit)
+	if err != nil {
+		return contract.Description{}, err
+	}
 
-	return FromProto[contract.Description](p), err
+	return FromProto[contract.Description](p)
 }
 
 // Validate returns the problems of a complete configuration beyond its declaration. A detector without that method
 // accepts every configuration.
 func (c Client) Validate(ctx context.Context, config map[string]any) (contract.Problems, error) {
-	limit := grpc.MaxCallRecvMsgSize(contract.MaxDescription)
-	p, err := c.DetectorServiceClient.Validate(
-		ctx,
-		&detectorv1.ValidateRequest{Config: StructToProto(config)},
-		limit,
-	)
-
-	if status.Code(err) == codes.Unimplemented {
-		return nil, nil
+	request, err := ToProto[detectorv1.ValidateRequest](Request{Config: config})
+	if err != nil {
+		return nil, err
 	}
 
-	return FromProto[contract.Answer](p).Problems, err
+	limit := grpc.MaxCallRecvMsgSize(contract.MaxDescription)
+	p, err := c.DetectorServiceClient.Validate(ctx, request, limit)
+	switch {
+	case status.Code(err) == codes.Unimplemented:
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	a, err := FromProto[contract.Answer](p)
+
+	return a.Problems, err
 }
 
 // Detect returns the detector's answer. Problems of the configuration are in the answer.
 func (c Client) Detect(ctx context.Context, r Request) (contract.Answer, error) {
+	request, err := ToProto[detectorv1.DetectRequest](r)
+	if err != nil {
+		return contract.Answer{}, err
+	}
+
 	limit := grpc.MaxCallRecvMsgSize(contract.MaxAnswer)
 	count := grpc.ForceCodecV2(boundedCodec{encoding.GetCodecV2(proto.Name)})
-	p, err := c.DetectorServiceClient.Detect(ctx, ToProto[detectorv1.DetectRequest](r), limit, count)
+	p, err := c.DetectorServiceClient.Detect(ctx, request, limit, count)
+	if err != nil {
+		return contract.Answer{}, err
+	}
 
-	return FromProto[contract.Answer](p), err
+	return FromProto[contract.Answer](p)
 }
 
 // maxElements is the number of devices, facts, labels and other elements of an answer that is decoded. It is more

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/prelet/prelet/plugins/contract"
 	detectorv1 "github.com/prelet/prelet/plugins/proto/detector/v1"
@@ -48,7 +49,7 @@ func TestNothingIsLost(t *testing.T) {
 	requireAllSet(t, attribute)
 	requireAllSet(t, needs)
 
-	got := protocol.FromProto[contract.Description](overTheWire(t, protocol.ToProto[detectorv1.DescribeResponse](description)))
+	got := must(protocol.FromProto[contract.Description](overTheWire(t, must(protocol.ToProto[detectorv1.DescribeResponse](description)))))
 	if !reflect.DeepEqual(got, description) {
 		t.Errorf("description: got %+v\nwant %+v", got, description)
 	}
@@ -70,8 +71,8 @@ func TestNothingIsLost(t *testing.T) {
 	requireAllSet(t, answer)
 	requireAllSet(t, device)
 
-	sent := overTheWire(t, protocol.ToProto[detectorv1.DetectResponse](answer))
-	if got := protocol.FromProto[contract.Answer](sent); !reflect.DeepEqual(got, answer) {
+	sent := overTheWire(t, must(protocol.ToProto[detectorv1.DetectResponse](answer)))
+	if got := must(protocol.FromProto[contract.Answer](sent)); !reflect.DeepEqual(got, answer) {
 		t.Errorf("answer: got %+v\nwant %+v", got, answer)
 	}
 
@@ -87,8 +88,8 @@ func TestNothingIsLost(t *testing.T) {
 	requireAllSet(t, request)
 	requireAllSet(t, pci)
 
-	asked := overTheWire(t, protocol.ToProto[detectorv1.DetectRequest](request))
-	if got := protocol.FromProto[protocol.Request](asked); !reflect.DeepEqual(got, request) {
+	asked := overTheWire(t, must(protocol.ToProto[detectorv1.DetectRequest](request)))
+	if got := must(protocol.FromProto[protocol.Request](asked)); !reflect.DeepEqual(got, request) {
 		t.Errorf("request: got %+v\nwant %+v", got, request)
 	}
 }
@@ -100,12 +101,12 @@ func TestEmptyElements(t *testing.T) {
 		Facts:   []contract.Fact{{Name: "zero", Value: 0.0}, {Name: "none"}, {Name: "list", Value: []any{}}},
 		Labels:  []contract.Label{{}},
 	}
-	sent := overTheWire(t, protocol.ToProto[detectorv1.DetectResponse](want))
-	if got := protocol.FromProto[contract.Answer](sent); !reflect.DeepEqual(got, want) {
+	sent := overTheWire(t, must(protocol.ToProto[detectorv1.DetectResponse](want)))
+	if got := must(protocol.FromProto[contract.Answer](sent)); !reflect.DeepEqual(got, want) {
 		t.Errorf("answer: got %+v, want %+v", got, want)
 	}
 	var none *detectorv1.DetectResponse
-	if got := protocol.FromProto[contract.Answer](none); !reflect.DeepEqual(got, contract.Answer{}) {
+	if got := must(protocol.FromProto[contract.Answer](none)); !reflect.DeepEqual(got, contract.Answer{}) {
 		t.Errorf("nil message: got %+v, want an empty answer", got)
 	}
 }
@@ -139,31 +140,50 @@ func overTheWire[M proto.Message](t *testing.T, m M) M {
 	return out
 }
 
-// TestCountsThatDoNotFit: a count beyond the wire's range is refused by the checks and does not become another count.
+// TestCountsThatDoNotFit: a count beyond the wire's range is an error and does not become another count.
 func TestCountsThatDoNotFit(t *testing.T) {
-	d := contract.Description{}
-
 	for _, n := range []int{-1, math.MaxUint32 + 1, math.MaxInt64} {
-		sent := protocol.ToProto[detectorv1.DetectResponse](contract.Answer{Devices: []contract.Device{{NUMA: &n}}})
-		a := protocol.FromProto[contract.Answer](sent)
-		if len(d.CheckAnswer(a, nil)) == 0 {
-			t.Errorf("NUMA node %d: got %d without a problem; want a problem", n, *a.Devices[0].NUMA)
+		a := contract.Answer{Devices: []contract.Device{{NUMA: &n}}}
+		if sent, err := protocol.ToProto[detectorv1.DetectResponse](a); err == nil {
+			t.Errorf("NUMA node %d: got %v, want an error", n, sent)
 		}
 	}
 }
 
+// TestNumbersThatAreNotFinite: JSON, the form of an answer after this, has none.
+func TestNumbersThatAreNotFinite(t *testing.T) {
+	for _, n := range []float64{math.NaN(), math.Inf(1)} {
+		for _, sent := range []*detectorv1.DetectResponse{
+			{Facts: []*detectorv1.Fact{{Name: "f", Value: structpb.NewNumberValue(n)}}},
+			{Devices: []*detectorv1.Device{{SpeedGbps: &n}}},
+		} {
+			if a, err := protocol.FromProto[contract.Answer](sent); err == nil {
+				t.Errorf("%v: got %+v, want an error", sent, a)
+			}
+		}
+	}
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+
+	return v
+}
+
 // FuzzAnswer: any message that protobuf decodes and the contract accepts can be passed on to prelet as JSON.
 func FuzzAnswer(f *testing.F) {
-	addSeeds(f, protocol.ToProto[detectorv1.DetectResponse](contract.Answer{
+	addSeeds(f, must(protocol.ToProto[detectorv1.DetectResponse](contract.Answer{
 		Devices: []contract.Device{{Address: "0000:17:00.0", NUMA: new(1), Attributes: map[string]string{"a": "b"}}},
 		Facts: []contract.Fact{
-			{Name: "f", Value: math.NaN()},
+			{Name: "f", Value: 1.5},
 			{Name: "g", Value: []any{map[string]any{"x": nil}, "y", true}},
 		},
 		Warnings: []string{"w"},
 		Labels:   []contract.Label{{Key: "k"}},
 		Problems: []contract.Problem{{Path: "p"}},
-	}))
+	})))
 	d := contract.Description{
 		Facts:        []contract.Attribute{{Name: "f", Type: contract.Type{Kind: contract.Number}}},
 		LabelDomains: []string{"example.com"},
@@ -175,8 +195,8 @@ func FuzzAnswer(f *testing.F) {
 			return
 		}
 
-		a := protocol.FromProto[contract.Answer](&p)
-		if len(d.CheckAnswer(a, nil)) > 0 {
+		a, err := protocol.FromProto[contract.Answer](&p)
+		if err != nil || len(d.CheckAnswer(a, nil)) > 0 {
 			return
 		}
 
@@ -192,14 +212,14 @@ func FuzzAnswer(f *testing.F) {
 // FuzzDescription does the same for descriptions.
 func FuzzDescription(f *testing.F) {
 	object := contract.Type{Kind: contract.Object, Attributes: []contract.Attribute{{Name: "c"}}}
-	addSeeds(f, protocol.ToProto[detectorv1.DescribeResponse](contract.Description{
+	addSeeds(f, must(protocol.ToProto[detectorv1.DescribeResponse](contract.Description{
 		Name: "n",
 		Config: []contract.Attribute{{
 			Name: "a", Default: map[string]any{"b": 1.0}, Minimum: new(1.0),
 			Type: contract.Type{Kind: contract.Map, Element: &object},
 		}},
 		Needs: contract.Needs{Read: []string{"/x"}},
-	}))
+	})))
 
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var p detectorv1.DescribeResponse
@@ -207,8 +227,8 @@ func FuzzDescription(f *testing.F) {
 			return
 		}
 
-		d := protocol.FromProto[contract.Description](&p)
-		if len(d.Check()) > 0 {
+		d, err := protocol.FromProto[contract.Description](&p)
+		if err != nil || len(d.Check()) > 0 {
 			return
 		}
 		if _, err := json.Marshal(d); err != nil {

@@ -1,6 +1,7 @@
 package sdk
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -99,7 +100,7 @@ func (s *server) Describe(
 		return nil, s.statusOf(err)
 	}
 
-	return protocol.ToProto[detectorv1.DescribeResponse](d), nil
+	return protocol.ToProto[detectorv1.DescribeResponse](d)
 }
 
 // Validate implements detector.v1.
@@ -113,7 +114,7 @@ func (s *server) Validate(
 		return nil, s.statusOf(err)
 	}
 
-	return protocol.ToProto[detectorv1.ValidateResponse](contract.Answer{Problems: problems}), nil
+	return protocol.ToProto[detectorv1.ValidateResponse](contract.Answer{Problems: problems})
 }
 
 // Detect implements detector.v1.
@@ -121,10 +122,9 @@ func (s *server) Detect(
 	ctx context.Context,
 	p *detectorv1.DetectRequest,
 ) (*detectorv1.DetectResponse, error) {
-	r := protocol.FromProto[protocol.Request](p)
-
+	r, requestErr := protocol.FromProto[protocol.Request](p)
 	root, err := NewRoot(r.Root)
-	if err != nil {
+	if err = cmp.Or(requestErr, err); err != nil {
 		return nil, status.Error(codes.InvalidArgument, err.Error())
 	}
 
@@ -133,7 +133,7 @@ func (s *server) Detect(
 		return nil, s.statusOf(err)
 	}
 
-	return protocol.ToProto[detectorv1.DetectResponse](a), nil
+	return protocol.ToProto[detectorv1.DetectResponse](a)
 }
 
 // statusOf returns the gRPC status of an error. The stack of a panic is too long for a status and is written to

@@ -102,7 +102,7 @@ func (m *machine) hostile() {
 		{"terminal", "not a printable text"},
 		{"many", "too many"},
 		{"warns", "its answer cannot be passed on"},
-		{"no-number", "its answer cannot be passed on: json: unsupported value: NaN"},
+		{"no-number", "it cannot be read: json: error calling MarshalJSON for type *structpb.Value"},
 		{"bad-label", "invalid label key"},
 		{"foreign-label", "is not in the description"},
 		{"undescribed", "is not in the description"},

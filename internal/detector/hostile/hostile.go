@@ -6,7 +6,6 @@ package hostile
 import (
 	"context"
 	"fmt"
-	"math"
 	"os"
 	"os/exec"
 	"strings"
@@ -47,8 +46,6 @@ func Describe(name string) contract.Description {
 	}
 
 	switch name {
-	case "no-limit":
-		d.Config[0].Maximum = new(math.Inf(-1))
 	case "needy":
 		d.Needs.Execute = []string{"/usr/bin/id"}
 	case "tries": // each attribute is a path to try

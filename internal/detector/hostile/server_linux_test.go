@@ -17,6 +17,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/emptypb"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/prelet/prelet/plugins/contract"
 	detectorv1 "github.com/prelet/prelet/plugins/proto/detector/v1"
@@ -75,7 +76,12 @@ func (s server) Describe(context.Context, *detectorv1.DescribeRequest) (*detecto
 		d.Doc = strings.Repeat("x", 1<<20)
 	}
 
-	return protocol.ToProto[detectorv1.DescribeResponse](d), nil
+	response, err := protocol.ToProto[detectorv1.DescribeResponse](d)
+	if s.name == "no-limit" {
+		response.Config[0].Maximum = new(math.Inf(-1))
+	}
+
+	return response, err
 }
 
 // good returns the answer of the detector "good".
@@ -118,7 +124,7 @@ func (s server) Detect(_ context.Context, r *detectorv1.DetectRequest) (*detecto
 		a := contract.Answer{Problems: []contract.Problem{
 			{Path: "seconds", Summary: "too long", Detail: "At most 60."},
 		}}
-		return protocol.ToProto[detectorv1.DetectResponse](a), nil
+		return protocol.ToProto[detectorv1.DetectResponse](a)
 	case "crowd": // empty devices of two bytes each
 		answer := &detectorv1.DetectResponse{}
 		device := []byte{1<<3 | byte(protowire.BytesType), 0}
@@ -135,7 +141,15 @@ func (s server) Detect(_ context.Context, r *detectorv1.DetectRequest) (*detecto
 		a.Attributes["root"] = r.GetRoot()
 	}
 
-	return protocol.ToProto[detectorv1.DetectResponse](a), nil
+	response, err := protocol.ToProto[detectorv1.DetectResponse](a)
+	switch s.name {
+	case "no-number":
+		response.Facts[0].Value = structpb.NewNumberValue(math.NaN())
+	case "no-speed":
+		response.Devices[0].SpeedGbps = new(math.Inf(1))
+	}
+
+	return response, err
 }
 
 // misbehave crashes, hangs or floods.
@@ -197,10 +211,6 @@ func falsify(name string, a *contract.Answer) {
 		a.Attributes["x"] = strings.Repeat("x", 100<<20)
 	case "nulls":
 		fact.Value = make([]any, contract.MaxAnswer/4-1000)
-	case "no-number":
-		fact.Value = []any{sensor(math.NaN())}
-	case "no-speed":
-		a.Devices[0].SpeedGbps = new(math.Inf(1))
 	case "warns": // one more than a list may have in a reply
 		a.Warnings = make([]string, contract.MaxValues+1)
 	case "many":

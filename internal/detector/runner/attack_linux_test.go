@@ -24,7 +24,6 @@ import (
 	"github.com/prelet/prelet/internal/detector/wire"
 	"github.com/prelet/prelet/plugins/contract"
 	detectorv1 "github.com/prelet/prelet/plugins/proto/detector/v1"
-	"github.com/prelet/prelet/plugins/protocol"
 )
 
 // peer is a detector's side of a connection that sends any frames, in any order.
@@ -120,7 +119,7 @@ func (p peer) begin(stream uint32, more ...string) {
 
 // message returns an answer with one warning as gRPC frames it.
 func message(t *testing.T, warning string) []byte {
-	b, err := proto.Marshal(protocol.ToProto[detectorv1.DetectResponse](contract.Answer{Warnings: []string{warning}}))
+	b, err := proto.Marshal(&detectorv1.DetectResponse{Warnings: []string{warning}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package reserve
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -40,9 +41,9 @@ type decision struct {
 	config   *kubelet.Config
 
 	kube, system half
-	decided      map[string]bool   // resources that this stage decides
-	computed     map[string]bool   // of these, the ones by a formula
-	steps        map[string][]step // by resource, stepsEviction or stepsTopology
+	decided      map[string]bool            // resources that this stage decides
+	computed     map[string]bool            // of these, the ones by a formula
+	steps        map[string][]origin.Origin // the arithmetic, by resource, stepsEviction or stepsTopology
 
 	cpus       cpuset.CPUSet     // that topology reserves
 	dropCPUs   bool              // the base's reservedSystemCPUs would make the kubelet ignore an amount of cpu
@@ -54,12 +55,6 @@ type half struct {
 	field   string
 	base    map[string]string // in the base
 	amounts map[string]int64  // of the policy, or of the base
-}
-
-// step is one line of arithmetic. A bound of the site has its own place.
-type step struct {
-	text string
-	site []origin.Origin
 }
 
 // collectMachine takes the input of the formulas from the facts. An unknown fact is an error and never counts as 0.
@@ -225,7 +220,7 @@ func (d *decision) applyShare(s share) (diags hcl.Diagnostics) {
 		isRounded := s.isComputed && d.req.policy != eks && d.capacity != d.m.memory
 		if isRounded {
 			d.addStep(memory, fmt.Sprintf("MemTotal %s, rounded down to 64Mi: %s",
-				formatQuantity(memory, d.capacity), formatQuantity(memory, d.m.memory)), nil)
+				formatQuantity(memory, d.capacity), formatQuantity(memory, d.m.memory)))
 		}
 		if s.isHalved && s.kube == 0 && *d.req.percent > 0 {
 			diags = append(
@@ -242,14 +237,25 @@ func (d *decision) applyShare(s share) (diags hcl.Diagnostics) {
 	}
 
 	for _, text := range s.steps {
-		d.addStep(s.resource, text, nil)
+		d.addStep(s.resource, text)
 	}
 
 	return diags
 }
 
-func (d *decision) addStep(of, text string, site []origin.Origin) {
-	d.steps[of] = append(d.steps[of], step{text: text, site: site})
+// addStep adds a line of arithmetic. A bound of the site has its own place, which comes before.
+func (d *decision) addStep(of, text string, site ...origin.Origin) {
+	d.steps[of] = slices.Concat(d.steps[of], site, []origin.Origin{d.step(text)})
+}
+
+// step returns a line of arithmetic.
+func (d *decision) step(text string) origin.Origin {
+	return origin.Origin{
+		Kind: origin.Policy,
+		Role: origin.Value,
+		Ref:  "policy " + d.req.policy,
+		Text: text,
+	}
 }
 
 // applyBounds applies floor and cap to the sum of both halves. If the policy halves the resource, so does the result;
@@ -290,7 +296,7 @@ func (d *decision) setSum(name, boundName string, sum int64, b bound) {
 
 	d.decided[name] = true
 	d.addStep(name, fmt.Sprintf("%s.%s: %s becomes %s",
-		boundName, name, formatQuantity(name, sum), formatQuantity(name, b.amount)), b.origins)
+		boundName, name, formatQuantity(name, sum), formatQuantity(name, b.amount)), b.origins...)
 }
 
 // chooseCPUs chooses reservedSystemCPUs, or decides that those of the base are removed.
@@ -302,7 +308,7 @@ func (d *decision) chooseCPUs() hcl.Diagnostics {
 			return refuse(d.req.cores.at, refused.summary, "%s", refused.detail)
 		}
 		d.cpus = cpus
-		d.addStep(stepsTopology, text, d.req.cores.origins)
+		d.addStep(stepsTopology, text, d.req.cores.origins...)
 
 		return nil
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/prelet/prelet/internal/kubelet"
+	"github.com/prelet/prelet/internal/lang/origin"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/quantity"
 	"github.com/prelet/prelet/stages"
@@ -34,11 +35,11 @@ func (d *decision) fillThresholds(config map[string]any) (out []node.Setting) {
 	}
 	effective := kubelet.EffectiveEvictionHard(c, version)
 
-	var steps []step
+	var steps []origin.Origin
 	for _, signal := range slices.Sorted(maps.Keys(d.thresholds)) {
 		old, ok := effective[signal]
 		if !ok || !isSameThreshold(old, d.thresholds[signal]) {
-			steps = append(steps, step{text: fmt.Sprintf("%s<%s", signal, d.thresholds[signal])})
+			steps = append(steps, d.step(fmt.Sprintf("%s<%s", signal, d.thresholds[signal])))
 		}
 	}
 	if len(steps) == 0 {
@@ -50,7 +51,7 @@ func (d *decision) fillThresholds(config map[string]any) (out []node.Setting) {
 	maps.Copy(all, present)
 	maps.Copy(all, d.thresholds)
 
-	from := append(slices.Clone(d.req.site), d.stepOrigins(steps)...)
+	from := slices.Concat(d.req.site, steps)
 	for _, signal := range slices.Sorted(maps.Keys(all)) {
 		if old, ok := present[signal]; !ok || old != all[signal] {
 			path := []string{"evictionHard", signal}

@@ -258,7 +258,7 @@ func (f finished) reserved() *node.Reserved {
 		r.Allocatable[hugePagesPrefix+size] = formatQuantity(memory, bytes)
 	}
 	for _, of := range []string{cpu, memory, storage, stepsEviction, stepsTopology} {
-		r.Origins = append(r.Origins, f.stepOrigins(f.steps[of])...)
+		r.Origins = append(r.Origins, f.steps[of]...)
 	}
 	for _, m := range f.reservedMemory() {
 		limits := map[string]any{memory: formatQuantity(memory, m.bytes)}

@@ -14,7 +14,7 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
-// nodeMemory is the reserved memory of one NUMA node.
+// nodeMemory is memory of one NUMA node: what is reserved, or what could be.
 type nodeMemory struct {
 	node  int
 	bytes int64
@@ -58,22 +58,16 @@ func (f finished) reservedMemory() []nodeMemory {
 	return append(divideMemory(total-rest, rooms), divideMemory(rest, spare)...)
 }
 
-// nodeRoom is how many bytes a NUMA node could keep.
-type nodeRoom struct {
-	node  int
-	bytes int64
-}
-
-// usable returns the room in steps of 64 MiB: as the memory of a machine differs by some pages from boot to boot, the
+// usable returns it in steps of 64 MiB: as the memory of a machine differs by some pages from boot to boot, the
 // configuration must not follow it.
-func (r nodeRoom) usable() int64 {
+func (m nodeMemory) usable() int64 {
 	const step = 64 * mib
 
-	return r.bytes / step * step
+	return m.bytes / step * step
 }
 
 // listRooms returns the room of some NUMA nodes. Nodes that can keep nothing are left out.
-func (f finished) listRooms(isWanted func(world.NUMANode) bool) (rooms []nodeRoom) {
+func (f finished) listRooms(isWanted func(world.NUMANode) bool) (rooms []nodeMemory) {
 	for _, n := range f.in.Facts.NUMA {
 		room := maxBytes
 		switch {
@@ -84,10 +78,10 @@ func (f finished) listRooms(isWanted func(world.NUMANode) bool) (rooms []nodeRoo
 			room = 0
 		}
 		if isWanted(n) && room > 0 {
-			rooms = append(rooms, nodeRoom{n.ID, room})
+			rooms = append(rooms, nodeMemory{n.ID, room})
 		}
 	}
-	slices.SortFunc(rooms, func(a, b nodeRoom) int {
+	slices.SortFunc(rooms, func(a, b nodeMemory) int {
 		return a.node - b.node
 	})
 
@@ -106,7 +100,7 @@ func countHugePages(n world.NUMANode) (sum int64) {
 }
 
 // divideMemory gives each node the same part of total, in whole MiB, or as much as it has room for.
-func divideMemory(total int64, rooms []nodeRoom) (out []nodeMemory) {
+func divideMemory(total int64, rooms []nodeMemory) (out []nodeMemory) {
 	parts := make([]int64, len(rooms))
 	open := make([]int, len(rooms))
 	for i := range rooms {
@@ -148,7 +142,7 @@ func divideMemory(total int64, rooms []nodeRoom) (out []nodeMemory) {
 
 // addRest adds what remains of a division to the first part with room for it. If none has, as much as possible goes to
 // each, and what is still left to the first: checkRest refuses a reservation of the whole memory.
-func addRest(left int64, parts []int64, rooms []nodeRoom) {
+func addRest(left int64, parts []int64, rooms []nodeMemory) {
 	for i, r := range rooms {
 		if r.usable()-parts[i] >= left {
 			parts[i] += left
@@ -191,12 +185,11 @@ func (f finished) memorySetting() (s node.Setting, ok bool) {
 		formatQuantity(memory, f.total()),
 		strings.Join(nodes, ", "),
 	)
-	from := slices.Clone(f.req.memoryManager.origins)
 
 	return node.Setting{
 		Path:    []string{fieldMemory},
 		Value:   list,
-		Origins: append(from, f.stepOrigins([]step{{text: sum}})...),
+		Origins: append(slices.Clone(f.req.memoryManager.origins), f.step(sum)),
 	}, true
 }
 

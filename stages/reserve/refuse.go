@@ -8,6 +8,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
+	"github.com/prelet/prelet/internal/lang/origin"
 	"github.com/prelet/prelet/stages"
 )
 
@@ -169,7 +170,9 @@ func (d *decision) lines(resource string) (out []string) {
 		of = stepsTopology
 	}
 	for _, s := range d.steps[of] {
-		out = append(out, s.text)
+		if s.Kind == origin.Policy {
+			out = append(out, s.Text)
+		}
 	}
 
 	return out

@@ -241,7 +241,7 @@ func (s Stage) Decide(
 		in:       in,
 		decided:  map[string]bool{},
 		computed: map[string]bool{},
-		steps:    map[string][]step{},
+		steps:    map[string][]origin.Origin{},
 	}
 	steps := []func() hcl.Diagnostics{
 		d.collectMachine,

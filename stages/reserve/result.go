@@ -12,21 +12,7 @@ import (
 
 // origins returns the origins of the policy in the site, and the arithmetic of one key of steps.
 func (d *decision) origins(of string) []origin.Origin {
-	return append(slices.Clone(d.req.site), d.stepOrigins(d.steps[of])...)
-}
-
-func (d *decision) stepOrigins(steps []step) (out []origin.Origin) {
-	for _, s := range steps {
-		out = append(out, s.site...)
-		out = append(out, origin.Origin{
-			Kind: origin.Policy,
-			Role: origin.Value,
-			Ref:  "policy " + d.req.policy,
-			Text: s.text,
-		})
-	}
-
-	return out
+	return slices.Concat(d.req.site, d.steps[of])
 }
 
 // contribution returns the settings of this stage. Only leaves are set: other keys of the base are kept.

@@ -3,7 +3,6 @@ package lang
 import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclwrite"
-	"github.com/zclconf/go-cty/cty"
 )
 
 // Format returns the canonical form of a native file as FormatFile does, and src unchanged where that refuses it.
@@ -21,9 +20,4 @@ func FormatFile(name string, src []byte) ([]byte, hcl.Diagnostics) {
 	}
 
 	return hclwrite.Format(src), nil
-}
-
-// Quote returns s as a quoted template of the language: "${" and "%{" in it are escaped.
-func Quote(s string) string {
-	return string(hclwrite.TokensForValue(cty.StringVal(s)).Bytes())
 }

@@ -13,7 +13,7 @@ import (
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet"
-	"github.com/prelet/prelet/internal/lang"
+	"github.com/prelet/prelet/internal/lang/value"
 	"github.com/prelet/prelet/internal/platform/apiaddress"
 )
 
@@ -156,6 +156,6 @@ func parseTemplate(text string) (*template.Template, error) {
 		"comment": func(s string) string { return strings.Trim(strconv.QuoteToGraphic(s), `"`) }, // in one line
 		"list":    func(texts []string) (string, error) { return literal(texts) },
 		"literal": literal,
-		"quote":   lang.Quote,
+		"quote":   value.Quote,
 	}).Parse(text)
 }

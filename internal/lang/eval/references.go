@@ -568,23 +568,13 @@ func checkSteps(steps hcl.Traversal, t cty.Type, before hcl.Traversal) *hcl.Diag
 }
 
 func formatReference(reference hcl.Traversal) string {
-	var b strings.Builder
-	for _, step := range reference {
-		switch step := step.(type) {
-		case hcl.TraverseRoot:
-			b.WriteString(step.Name)
-		case hcl.TraverseAttr:
-			b.WriteString("." + step.Name)
-		case hcl.TraverseIndex:
-			key, _ := value.KeyText(step.Key)
-			if step.Key.Type() == cty.String {
-				key = fmt.Sprintf("%q", key)
-			}
-			b.WriteString("[" + key + "]")
-		}
+	text := reference.RootName()
+	for _, step := range reference[1:] {
+		key, _ := value.StepKey(step)
+		text += value.FormatStep(key)
 	}
 
-	return b.String()
+	return text
 }
 
 func sortedKeys[T any](m map[string]T) []string {

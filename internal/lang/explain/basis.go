@@ -9,6 +9,7 @@ import (
 
 	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/lang/origin"
+	"github.com/prelet/prelet/internal/lang/value"
 	"github.com/prelet/prelet/internal/node"
 )
 
@@ -165,7 +166,7 @@ func (w *walker) explainEntry(i Item) (x Explanation, known bool) {
 	var values, shown []string
 	for _, e := range w.findEntries(i) {
 		text, _ := e.value.(string)
-		values, shown = append(values, text), append(shown, quote(text))
+		values, shown = append(values, text), append(shown, value.Quote(text))
 		x.Origins = append(x.Origins, e.origins...)
 		x.TakesEffect = e.effect
 		w.addBasis(e, 0)

@@ -1,7 +1,6 @@
 package explain
 
 import (
-	"fmt"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -62,7 +61,7 @@ func Evaluate(p *boot.Plan, name string, text []byte, x hclsyntax.Expression) Ev
 
 	out.Chain = chainOf(p, e, x)
 	h := hider{isFailed: p.Diagnostics.HasErrors(), notReached: p.Eval.NotReached(x)}
-	out.Value = h.write(v, "", 0)
+	out.Value = value.Format(v, maxOneLine, h.hide)
 	out.Whole = toGo(v)
 	out.Type = typeexpr.TypeString(v.Type())
 	out.Hidden = h.hidden
@@ -110,7 +109,7 @@ func (v *Evaluation) explainNull() {
 	}
 }
 
-// hider writes values, and collects the parts that it hides.
+// hider collects the parts of a value that it hides.
 type hider struct {
 	isFailed   bool     // the run failed
 	notReached []string // what the run did not reach
@@ -119,7 +118,7 @@ type hider struct {
 
 // hide returns the text in place of a part of a value that must not or cannot be shown; "" for other parts. A
 // collection with a mark of its own is hidden as a whole.
-func (h *hider) hide(v cty.Value, at string) string {
+func (h *hider) hide(v cty.Value, at cty.Path) string {
 	secrets := value.OwnSecrets(v)
 	switch {
 	case len(secrets) > 0:
@@ -144,8 +143,8 @@ func (h *hider) whyUnknown() string {
 	return "the recording does not contain it, or it is not known on this machine"
 }
 
-func (h *hider) add(at, state, why string) string {
-	h.hidden = append(h.hidden, Hidden{at, state, why})
+func (h *hider) add(at cty.Path, state, why string) string {
+	h.hidden = append(h.hidden, Hidden{value.FormatPath(at), state, why})
 	if state == IsNull {
 		return "null"
 	}
@@ -155,77 +154,6 @@ func (h *hider) add(at, state, why string) string {
 
 // maxOneLine is how many characters of a collection are written in one line.
 const maxOneLine = 72
-
-// write returns a value as a site writes it: in one line if it is short.
-func (h *hider) write(v cty.Value, at string, depth int) string {
-	if text := h.hide(v, at); text != "" {
-		return text
-	}
-	v, _ = value.Open(v)
-	if !v.CanIterateElements() {
-		return literal(v)
-	}
-
-	isObject := v.Type().IsObjectType() || v.Type().IsMapType()
-	var parts []string
-	for it := v.ElementIterator(); it.Next(); {
-		key, element := it.Element()
-		text := h.write(element, at+keyPath(key, v.Type()), depth+1)
-		if isObject {
-			text = writeKey(key.AsString()) + " = " + text
-		}
-		parts = append(parts, text)
-	}
-
-	return joinElements(parts, isObject, depth)
-}
-
-// keyPath returns a key as a step of a path. An element of a set has no key.
-func keyPath(key cty.Value, t cty.Type) string {
-	if t.IsSetType() {
-		return "[]"
-	}
-	name, _ := value.KeyText(key)
-
-	return path{name}.String()
-}
-
-func writeKey(name string) string {
-	if hclsyntax.ValidIdentifier(name) {
-		return name
-	}
-
-	return quote(name)
-}
-
-func joinElements(parts []string, isObject bool, depth int) string {
-	begin, end := "[", "]"
-	if isObject {
-		begin, end = "{", "}"
-	}
-
-	line := strings.Join(parts, ", ")
-	if isObject && line != "" {
-		line = " " + line + " "
-	}
-	indent := strings.Repeat("  ", depth)
-	if len(indent)+len(line) <= maxOneLine && !strings.Contains(line, "\n") {
-		return begin + line + end
-	}
-
-	separator := ","
-	if isObject {
-		separator = ""
-	}
-	var b strings.Builder
-	b.WriteString(begin + "\n")
-	for _, p := range parts {
-		fmt.Fprintf(&b, "%s  %s%s\n", indent, p, separator)
-	}
-	b.WriteString(indent + end)
-
-	return b.String()
-}
 
 // toGo returns a value for programs, with null in place of hidden parts.
 func toGo(v cty.Value) any {

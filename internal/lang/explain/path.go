@@ -1,13 +1,11 @@
 package explain
 
 import (
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
-	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/prelet/prelet/internal/lang/value"
@@ -20,14 +18,7 @@ type path []string
 func (p path) String() string {
 	var b strings.Builder
 	for _, key := range p {
-		switch {
-		case isIndex(key):
-			fmt.Fprintf(&b, "[%s]", key)
-		case hclsyntax.ValidIdentifier(key):
-			b.WriteString("." + key)
-		default:
-			fmt.Fprintf(&b, "[%q]", key)
-		}
+		b.WriteString(value.FormatStep(key))
 	}
 
 	return b.String()
@@ -64,17 +55,8 @@ func (p path) findIn(v cty.Value) (part cty.Value, ok bool) {
 
 // pathOf returns the path of a traversal; ok is false if it ends before the traversal does, at an unknown key.
 func pathOf(tr hcl.Traversal) (p path, ok bool) {
-	for _, t := range tr {
-		var key string
-		switch t := t.(type) {
-		case hcl.TraverseAttr:
-			key = t.Name
-			ok = true
-		case hcl.TraverseIndex:
-			key, ok = value.KeyText(t.Key)
-		default:
-			ok = false
-		}
+	for _, step := range tr {
+		key, ok := value.StepKey(step)
 		if !ok {
 			return p, false
 		}

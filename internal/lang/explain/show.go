@@ -6,7 +6,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/hashicorp/hcl/v2/hclsyntax"
-	"github.com/hashicorp/hcl/v2/hclwrite"
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/prelet/prelet/internal/lang/value"
@@ -35,7 +34,7 @@ func (w *walker) show(v cty.Value) string {
 		return w.abbreviate(inside)
 	}
 
-	full := literal(inside)
+	full := value.Literal(inside)
 	if utf8.RuneCountInString(full) > maxShown {
 		return w.abbreviate(inside)
 	}
@@ -51,7 +50,7 @@ func (w *walker) abbreviate(v cty.Value) string {
 		if strings.Contains(strings.TrimSpace(s), "\n") {
 			return "(a text of " + count(strings.Count(s, "\n"), "line") + ")"
 		}
-		return quote(cut(w.e.Redact(s)))
+		return value.Quote(cut(w.e.Redact(s)))
 	}
 
 	isObject := v.Type().IsObjectType() || v.Type().IsMapType()
@@ -70,16 +69,6 @@ func (w *walker) showGo(v any) string {
 	}
 
 	return w.show(x)
-}
-
-// literal returns a value as a site writes it, in one line.
-func literal(v cty.Value) string {
-	text := string(hclwrite.TokensForValue(v).Bytes())
-	if v.Type() == cty.String {
-		return text
-	}
-
-	return strings.Join(strings.Fields(text), " ")
 }
 
 // formatSource returns the source of an expression in one line, abbreviated.
@@ -101,8 +90,4 @@ func count(n int, noun string) string {
 	}
 
 	return fmt.Sprintf("%d %s", n, noun)
-}
-
-func quote(s string) string {
-	return literal(cty.StringVal(s))
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/lang/origin"
+	"github.com/prelet/prelet/internal/lang/value"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/world"
 )
@@ -212,7 +213,7 @@ func (w *walker) addRecommended(key string, depth int) {
 		switch {
 		case isRecommended:
 			pointer += node.Pointer(path{key})
-			s.Value = quote(v)
+			s.Value = value.Quote(v)
 			s.Note = "recommends it" + prefixed(": ", report.Evidence["labels."+key])
 		case e.Answer.Fault == nil:
 			s.Note = "does not recommend it"

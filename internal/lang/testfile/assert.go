@@ -6,7 +6,6 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
-	"github.com/hashicorp/hcl/v2/hclwrite"
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/convert"
 	"github.com/zclconf/go-cty/cty/function/stdlib"
@@ -166,89 +165,44 @@ func (f *File) text(x hcl.Expression) string {
 const maxLine = 100
 
 // Format returns a value as the language writes it: in one line if it is short, otherwise with a line for each item.
-// A text of several lines is returned as it is. Values with a secret are not shown.
+// A text of several lines is returned as it is. Parts with a secret are not shown.
 func Format(v cty.Value) string {
-	if text, isHidden := describeHidden(v); isHidden {
-		return text
+	if isPage(v) {
+		return v.AsString()
 	}
 
-	plain, _ := value.Plain(v)
-	if isPage(plain) {
-		return plain.AsString()
-	}
-	if line := formatLine(plain); value.IsText(plain) || len([]rune(line)) <= maxLine {
-		return line
-	}
-
-	return formatLong(plain)
+	return value.Format(v, maxLine, hide)
 }
 
 // formatPair returns two values that were compared, both in the same form, so that their lines can be compared.
 func formatPair(a, b cty.Value) (string, string) {
-	textA, isHiddenA := describeHidden(a)
-	textB, isHiddenB := describeHidden(b)
-	if isHiddenA || isHiddenB {
-		return textA, textB
-	}
-
-	plainA, _ := value.Plain(a)
-	plainB, _ := value.Plain(b)
-	textA = Format(plainA)
-	textB = Format(plainB)
+	textA := Format(a)
+	textB := Format(b)
 	switch {
 	case !strings.Contains(textA+textB, "\n"):
 		return textA, textB
-	case value.IsText(plainA) && value.IsText(plainB):
-		return plainA.AsString(), plainB.AsString()
-	case value.IsText(plainA) || value.IsText(plainB):
+	case value.IsText(a) && value.IsText(b):
+		return a.AsString(), b.AsString()
+	case value.IsText(a) || value.IsText(b):
 		return textA, textB
 	}
 
-	return formatLong(plainA), formatLong(plainB)
+	return value.Format(a, 0, hide), value.Format(b, 0, hide)
 }
 
-// describeHidden returns the text in place of a value with a secret or without an answer. isHidden is false for
-// any other value.
-func describeHidden(v cty.Value) (text string, isHidden bool) {
-	plain, secrets := value.Plain(v)
+// hide returns the text in place of a part with a secret or without an answer; "" for any other part.
+func hide(part cty.Value, _ cty.Path) string {
 	switch {
-	case len(secrets) > 0:
-		return "(sensitive)", true
-	case !plain.IsWhollyKnown():
-		return "(unknown)", true
+	case len(value.OwnSecrets(part)) > 0:
+		return "(sensitive)"
+	case !part.IsKnown():
+		return "(unknown)"
 	}
 
-	return formatLine(plain), false
+	return ""
 }
 
 // isPage reports whether a value is a text of several lines.
 func isPage(v cty.Value) bool {
 	return value.IsText(v) && strings.Contains(strings.TrimSuffix(v.AsString(), "\n"), "\n")
-}
-
-// formatLine returns a value in one line.
-func formatLine(v cty.Value) string {
-	literal := string(hclwrite.TokensForValue(v).Bytes())
-	if value.IsText(v) {
-		return literal
-	}
-
-	return strings.Join(strings.Fields(literal), " ")
-}
-
-// formatLong writes lists with a line for each element: hclwrite has a line for each item of objects only.
-func formatLong(v cty.Value) string {
-	t := v.Type()
-	isSequence := t.IsTupleType() || t.IsListType() || t.IsSetType()
-	if v.IsNull() || !isSequence {
-		return string(hclwrite.Format(hclwrite.TokensForValue(v).Bytes()))
-	}
-
-	lines := []string{"["}
-	for it := v.ElementIterator(); it.Next(); {
-		_, element := it.Element()
-		lines = append(lines, "  "+strings.ReplaceAll(Format(element), "\n", "\n  ")+",")
-	}
-
-	return strings.Join(append(lines, "]"), "\n")
 }

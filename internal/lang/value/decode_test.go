@@ -179,8 +179,8 @@ func TestGoValues(t *testing.T) {
 		"huge":     {must(t, "1e99999", nil), "."},
 		"capsule":  {cty.CapsuleVal(cty.Capsule("x", reflect.TypeFor[int]()), new(int)), "."},
 	} {
-		if got, err := ToGo(tt.v); err == nil || FormatPath(err) != tt.path {
-			t.Errorf("%s is %#v, %v at %s; want an error at %s", name, got, err, FormatPath(err), tt.path)
+		if got, err := ToGo(tt.v); err == nil || PathOf(err) != tt.path {
+			t.Errorf("%s is %#v, %v at %s; want an error at %s", name, got, err, PathOf(err), tt.path)
 		}
 	}
 	for name, tt := range map[string]struct {

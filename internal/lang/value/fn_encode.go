@@ -95,7 +95,7 @@ func tomlEncodeFunc() function.Function {
 			converted, err = makeTOML(converted, nil)
 		}
 		if err != nil {
-			return cty.NilVal, function.NewArgErrorf(0, "%s: %w", FormatPath(err), err)
+			return cty.NilVal, function.NewArgErrorf(0, "%s: %w", PathOf(err), err)
 		}
 		document, isObject := converted.(map[string]any)
 		if !isObject {
@@ -123,7 +123,7 @@ func makeTOML(v any, path cty.Path) (_ any, err error) {
 		return f, nil
 	case map[string]any:
 		for _, key := range sortedKeys(v) {
-			if v[key], err = makeTOML(v[key], pathOfKey(path, key)); err != nil {
+			if v[key], err = makeTOML(v[key], path.IndexString(key)); err != nil {
 				return nil, err
 			}
 		}

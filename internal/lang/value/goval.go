@@ -4,14 +4,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"math/big"
-	"slices"
 	"strconv"
 	"unicode/utf8"
 
-	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/convert"
 )
@@ -140,7 +137,7 @@ func listFromGo(list []any, path cty.Path) (cty.Value, error) {
 func objectFromGo(object map[string]any, path cty.Path) (cty.Value, error) {
 	out := make(map[string]cty.Value, len(object))
 	for _, k := range sortedKeys(object) {
-		inner := pathOfKey(path, k)
+		inner := path.IndexString(k)
 		if err := checkString(k); err != nil {
 			return cty.DynamicVal, inner.NewError(err)
 		}
@@ -157,30 +154,6 @@ func objectFromGo(object map[string]any, path cty.Path) (cty.Value, error) {
 	}
 
 	return cty.ObjectVal(out), nil
-}
-
-// pathOfKey returns the path of a key in an object, as the language writes it.
-func pathOfKey(path cty.Path, key string) cty.Path {
-	if isPlainName(key) || hclsyntax.ValidIdentifier(key) {
-		return path.GetAttr(key)
-	}
-
-	return path.IndexString(key)
-}
-
-// isPlainName reports whether a key is an identifier of ASCII letters, digits and _, as almost all are. It is much
-// faster than the lexer.
-func isPlainName(key string) bool {
-	for i := range len(key) {
-		c := key[i]
-		isLetter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
-		isInner := i > 0 && (c >= '0' && c <= '9' || c == '_')
-		if !isLetter && !isInner {
-			return false
-		}
-	}
-
-	return key != ""
 }
 
 func checkString(s string) error {
@@ -203,70 +176,41 @@ func FromJSONTyped(raw []byte, t cty.Type) (cty.Value, error) {
 
 	v, err := typedFromGo(parsed, t, nil)
 	if err != nil {
-		return cty.UnknownVal(t), fmt.Errorf("%s: %w", FormatPath(err), err)
+		return cty.UnknownVal(t), fmt.Errorf("%s: %w", PathOf(err), err)
 	}
 
 	return v, nil
 }
 
-// typedFromGo is FromJSONTyped for a parsed document. What already has the form of its type is built directly; the rest
-// is converted.
+// typedFromGo is FromJSONTyped for a parsed document. It looks at each element alone: cty compares the types of all pairs.
 func typedFromGo(v any, t cty.Type, path cty.Path) (cty.Value, error) {
-	if t.HasDynamicTypes() { // elements of a collection may get different types
-		return convertFromGo(v, t, path)
-	}
-
+	isTyped := !t.HasDynamicTypes() // otherwise elements of a collection may get different types
 	switch v := v.(type) {
 	case nil:
 		return Absent(t), nil
 	case []any:
-		if t.IsListType() {
+		if t.IsListType() && isTyped {
 			return typedList(v, t.ElementType(), path)
 		}
 	case map[string]any:
 		switch {
 		case t.IsObjectType():
 			return typedObject(v, t, path)
-		case t.IsMapType():
+		case t.IsMapType() && isTyped:
 			return typedMap(v, t.ElementType(), path)
-		}
-	case string, bool, json.Number:
-		plain, err := fromGo(v, path)
-		if err != nil || plain.Type().Equals(t) {
-			return plain, err
 		}
 	}
 
-	return convertFromGo(v, t, path)
-}
-
-// convertFromGo converts a value whose form is not that of its type, such as a number where a text is needed.
-func convertFromGo(v any, t cty.Type, path cty.Path) (cty.Value, error) {
 	plain, err := fromGo(v, path)
 	if err != nil {
 		return cty.DynamicVal, err
 	}
-	converted, err := convert.Convert(plain, withOptionalAttributes(t))
+	converted, err := convert.Convert(plain, t)
 	if err != nil {
-		return cty.DynamicVal, prefixPath(path, err)
+		return cty.DynamicVal, path.NewError(err)
 	}
 
-	return cty.Transform(converted, func(_ cty.Path, v cty.Value) (cty.Value, error) {
-		if v.IsNull() {
-			return Absent(v.Type()), nil
-		}
-		return v, nil
-	})
-}
-
-// prefixPath puts a path in front of the path of an error.
-func prefixPath(path cty.Path, err error) error {
-	var at cty.PathError
-	if errors.As(err, &at) {
-		return slices.Concat(path, at.Path).NewErrorf("%s", at.Error())
-	}
-
-	return path.NewError(err)
+	return converted, nil
 }
 
 func typedList(list []any, t cty.Type, path cty.Path) (cty.Value, error) {
@@ -330,49 +274,12 @@ func typedObject(object map[string]any, t cty.Type, path cty.Path) (cty.Value, e
 	return cty.ObjectVal(out), nil
 }
 
-// withOptionalAttributes returns t with objects whose attributes may be missing.
-func withOptionalAttributes(t cty.Type) cty.Type {
-	switch {
-	case t.IsObjectType():
-		attributes := map[string]cty.Type{}
-		for name, attribute := range t.AttributeTypes() {
-			attributes[name] = withOptionalAttributes(attribute)
-		}
-		return cty.ObjectWithOptionalAttrs(attributes, slices.Collect(maps.Keys(attributes)))
-	case t.IsMapType():
-		return cty.Map(withOptionalAttributes(t.ElementType()))
-	case t.IsListType():
-		return cty.List(withOptionalAttributes(t.ElementType()))
-	case t.IsSetType():
-		return cty.Set(withOptionalAttributes(t.ElementType()))
-	}
-
-	return t
-}
-
-// FormatPath returns the place of an error of this package, as in a site: .gpus[0].name; "." is the whole value.
-func FormatPath(err error) string {
-	var pe cty.PathError
-	if !errors.As(err, &pe) || len(pe.Path) == 0 {
+// PathOf returns the place of an error of this package, as in a site: .gpus[0].name; "." is the whole value.
+func PathOf(err error) string {
+	var at cty.PathError
+	if !errors.As(err, &at) || len(at.Path) == 0 {
 		return "."
 	}
-	out := ""
-	for _, step := range pe.Path {
-		switch step := step.(type) {
-		case cty.GetAttrStep:
-			out += "." + step.Name
-		case cty.IndexStep:
-			switch k := step.Key; {
-			case !k.IsKnown() || k.IsMarked():
-				out += "[…]"
-			case k.Type() == cty.String:
-				out += "[" + strconv.Quote(k.AsString()) + "]"
-			case k.Type() == cty.Number:
-				out += "[" + k.AsBigFloat().Text('f', -1) + "]"
-			default:
-				out += "[…]"
-			}
-		}
-	}
-	return out
+
+	return FormatPath(at.Path)
 }

@@ -109,7 +109,7 @@ func TestFirstErrorOfAnObject(t *testing.T) {
 	places := map[string]bool{}
 	for range 50 {
 		_, err := FromGo(object)
-		places[FormatPath(err)] = true
+		places[PathOf(err)] = true
 	}
 	if got := sortedKeys(places); !slices.Equal(got, []string{".a"}) {
 		t.Errorf("got errors at %v, want only .a", got)

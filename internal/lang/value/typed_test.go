@@ -2,9 +2,11 @@ package value
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -23,7 +25,7 @@ func fromJSONByConversion(raw []byte, t cty.Type) (cty.Value, error) {
 		v, err = convert.Convert(v, withOptionalAttributes(t))
 	}
 	if err != nil {
-		return cty.UnknownVal(t), fmt.Errorf("%s: %w", FormatPath(err), err)
+		return cty.UnknownVal(t), fmt.Errorf("%s: %w", PathOf(err), err)
 	}
 
 	return cty.Transform(v, func(_ cty.Path, v cty.Value) (cty.Value, error) {
@@ -32,6 +34,26 @@ func fromJSONByConversion(raw []byte, t cty.Type) (cty.Value, error) {
 		}
 		return v, nil
 	})
+}
+
+// withOptionalAttributes returns t with objects whose attributes may be missing.
+func withOptionalAttributes(t cty.Type) cty.Type {
+	switch {
+	case t.IsObjectType():
+		attributes := map[string]cty.Type{}
+		for name, attribute := range t.AttributeTypes() {
+			attributes[name] = withOptionalAttributes(attribute)
+		}
+		return cty.ObjectWithOptionalAttrs(attributes, slices.Collect(maps.Keys(attributes)))
+	case t.IsMapType():
+		return cty.Map(withOptionalAttributes(t.ElementType()))
+	case t.IsListType():
+		return cty.List(withOptionalAttributes(t.ElementType()))
+	case t.IsSetType():
+		return cty.Set(withOptionalAttributes(t.ElementType()))
+	}
+
+	return t
 }
 
 // FromJSONTyped returns the same value as a conversion of the whole document, and fails for the same documents.

@@ -178,7 +178,7 @@ func (l *loader) addDefinition(d *definition) {
 				fmt.Sprintf("A second stage of type %s", d.typ.spec.Type),
 				"A site may have one; the first is at %s. Merge them, or change the first in another file with "+
 					"override { %s { … } }.",
-				place(first.block.DefRange()),
+				Place(first.block.DefRange()),
 				first,
 			)
 		}
@@ -198,7 +198,7 @@ func (l *loader) reportDuplicate(at, first hcl.Range, what string) {
 		at,
 		what+" is defined twice",
 		"The first is at %s. %s",
-		place(first),
+		Place(first),
 		hint,
 	)
 }

@@ -348,8 +348,8 @@ func (l *loader) hide(r hcl.Range) {
 	l.site.Sources[r.Filename] = src
 }
 
-// place formats the start of a range for messages.
-func place(r hcl.Range) string {
+// Place formats the start of a range for messages.
+func Place(r hcl.Range) string {
 	return fmt.Sprintf("%s:%d:%d", r.Filename, r.Start.Line, r.Start.Column)
 }
 

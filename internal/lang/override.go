@@ -49,7 +49,7 @@ func (l *loader) noteHidden() {
 			l.add(origin.Note(
 				fault.OverrideIgnored, o.Over, "Two overrides of "+o.Address,
 				"The one at %s has no effect: this one replaces the whole argument. Write both in one of them.",
-				place(o.Base),
+				Place(o.Base),
 			))
 		}
 	}
@@ -212,11 +212,12 @@ func isNull(e hclsyntax.Expression) bool {
 // listAttributes returns the attributes of a body in the order in which they are written.
 func listAttributes(body *hclsyntax.Body) []*hclsyntax.Attribute {
 	return slices.SortedFunc(maps.Values(body.Attributes), func(a, b *hclsyntax.Attribute) int {
-		return compareStart(a.NameRange, b.NameRange)
+		return CompareRanges(a.NameRange, b.NameRange)
 	})
 }
 
-func compareStart(a, b hcl.Range) int {
+// CompareRanges compares by file and place.
+func CompareRanges(a, b hcl.Range) int {
 	return cmp.Or(
 		strings.Compare(a.Filename, b.Filename),
 		a.Start.Byte-b.Start.Byte,

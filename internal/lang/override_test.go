@@ -175,9 +175,9 @@ func TestOverridesAreRecordedWithBothPlaces(t *testing.T) {
 	for _, o := range s.Overrides {
 		base := "-"
 		if o.Base.Filename != "" {
-			base = place(o.Base)
+			base = Place(o.Base)
 		}
-		got[o.Address] = base + " " + place(o.Over)
+		got[o.Address] = base + " " + Place(o.Over)
 	}
 	want := map[string]string{
 		"prelet max_age":                     "- 50-site.hcl:2:12",
@@ -313,8 +313,8 @@ func TestLaterVarsFileWins(t *testing.T) {
 		t.Errorf("zone: got %s, want the last file's value", got)
 	}
 	if len(s.Overrides) != 1 || s.Overrides[0].Address != "var.zone" ||
-		place(s.Overrides[0].Base) != "10.prelet.vars:1:1" ||
-		place(s.Overrides[0].Over) != "20.prelet.vars:1:1" {
+		Place(s.Overrides[0].Base) != "10.prelet.vars:1:1" ||
+		Place(s.Overrides[0].Over) != "20.prelet.vars:1:1" {
 		t.Errorf("overrides: got %+v, want one of var.zone", s.Overrides)
 	}
 }

@@ -21,7 +21,7 @@ import (
 // suggests another name each time.
 func (e *Eval) checkCalls(x hclsyntax.Expression) hcl.Diagnostics {
 	var diags hcl.Diagnostics
-	known := e.functions()
+	known := e.Functions()
 	_ = hclsyntax.VisitAll(x, func(n hclsyntax.Node) hcl.Diagnostics {
 		call, ok := n.(*hclsyntax.FunctionCallExpr)
 		if !ok {

@@ -27,7 +27,7 @@ func (e *Eval) Outside(
 	c := e.WithNode(node)
 	c.names = names
 	c.evaluating = map[string]bool{}
-	c.funcs = maps.Clone(e.functions())
+	c.funcs = maps.Clone(e.Functions())
 	maps.Copy(c.funcs, functions)
 
 	return Outside{e: c, owner: owner}

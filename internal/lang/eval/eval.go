@@ -285,7 +285,7 @@ func (e *Eval) Context(x hclsyntax.Expression, each cty.Value) (*hcl.EvalContext
 	}
 	variables["local"] = cty.ObjectVal(locals)
 
-	return &hcl.EvalContext{Variables: variables, Functions: e.functions()}, diags
+	return &hcl.EvalContext{Variables: variables, Functions: e.Functions()}, diags
 }
 
 // moveToUse moves the diagnostics of a local to a reference to it.
@@ -299,7 +299,7 @@ func (e *Eval) moveToUse(diags hcl.Diagnostics, reference hcl.Traversal, name st
 			at = *d.Subject
 		}
 		if !strings.HasPrefix(d.Detail, "In local.") {
-			c.Detail = fmt.Sprintf("In local.%s, at %s: %s", name, positionOf(at), d.Detail)
+			c.Detail = fmt.Sprintf("In local.%s, at %s: %s", name, lang.Place(at), d.Detail)
 		}
 		c.Subject = &use
 		c.Context = nil

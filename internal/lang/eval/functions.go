@@ -13,8 +13,8 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
-// functions returns the functions of the language, with those that read the machine.
-func (e *Eval) functions() map[string]function.Function {
+// Functions returns the functions of the language, with those that read the machine.
+func (e *Eval) Functions() map[string]function.Function {
 	if e.funcs != nil {
 		return e.funcs
 	}

@@ -7,6 +7,8 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
+
+	"github.com/prelet/prelet/internal/lang"
 )
 
 // WithExpression returns a fork of e for an expression that is not a part of the site: its text is among the sources,
@@ -76,7 +78,7 @@ func (e *Eval) Uses(name ...string) (uses []Use) {
 		}
 	}
 	slices.SortStableFunc(uses, func(a, b Use) int {
-		return compareRanges(a.Range, b.Range)
+		return lang.CompareRanges(a.Range, b.Range)
 	})
 
 	return uses

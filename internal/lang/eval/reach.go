@@ -1,13 +1,12 @@
 package eval
 
 import (
-	"cmp"
 	"slices"
-	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 
+	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/lang/value"
 	"github.com/prelet/prelet/schema"
 )
@@ -15,6 +14,7 @@ import (
 // Reached is what an expression refers to, through locals.
 type Reached struct {
 	Stages []string // addresses, sorted
+	Locals []string // local.NAME, in the order in which they are met
 	Node   bool     // node.*
 	Facts  bool     // an output of detect-hw
 	Asks   bool     // a file or a credential of the machine
@@ -62,11 +62,8 @@ func (e *Eval) addReached(r *Reached, x hclsyntax.Expression) {
 
 // add adds what another expression refers to.
 func (r *Reached) add(other Reached) {
-	for _, addr := range other.Stages {
-		if !slices.Contains(r.Stages, addr) {
-			r.Stages = append(r.Stages, addr)
-		}
-	}
+	r.Stages = appendNew(r.Stages, other.Stages)
+	r.Locals = appendNew(r.Locals, other.Locals)
 	r.Node = r.Node || other.Node
 	r.Facts = r.Facts || other.Facts
 	r.Asks = r.Asks || other.Asks
@@ -85,28 +82,21 @@ func (e *Eval) reachLocal(name string) Reached {
 
 	e.reached[name] = Reached{}
 	r = e.Reach(local.Expr)
+	r.Locals = slices.Insert(r.Locals, 0, "local."+name)
 	e.reached[name] = r
 
 	return r
 }
 
-// findThrough lists the locals that an expression reaches, in the order in which it meets them.
-func (e *Eval) findThrough(x hclsyntax.Expression) (names []string) {
-	isMet := map[string]bool{}
-	var follow func(x hclsyntax.Expression)
-	follow = func(x hclsyntax.Expression) {
-		for _, u := range usesIn(x) {
-			name, isLocal := strings.CutPrefix(u.name, "local.")
-			if local := e.site.Locals[name]; isLocal && local != nil && !isMet[name] {
-				isMet[name] = true
-				names = append(names, u.name)
-				follow(local.Expr)
-			}
+// appendNew appends the texts that a list does not contain.
+func appendNew(list, texts []string) []string {
+	for _, text := range texts {
+		if !slices.Contains(list, text) {
+			list = append(list, text)
 		}
 	}
-	follow(x)
 
-	return names
+	return list
 }
 
 // asksMachine reports whether an expression calls a function that reads a file or a credential of the machine.
@@ -134,16 +124,8 @@ func BodyExpressions(b *hclsyntax.Body) []hclsyntax.Expression {
 		xs = append(xs, BodyExpressions(block.Body)...)
 	}
 	slices.SortStableFunc(xs, func(a, b hclsyntax.Expression) int {
-		return compareRanges(a.Range(), b.Range())
+		return lang.CompareRanges(a.Range(), b.Range())
 	})
 
 	return xs
-}
-
-// compareRanges compares by file and place.
-func compareRanges(a, b hcl.Range) int {
-	return cmp.Or(
-		cmp.Compare(a.Filename, b.Filename),
-		cmp.Compare(a.Start.Byte, b.Start.Byte),
-	)
 }

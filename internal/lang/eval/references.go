@@ -182,8 +182,8 @@ func (e *Eval) refuseLater(x *hclsyntax.ScopeTraversalExpr, p place) *hcl.Diagno
 	}
 
 	through := ""
-	if names := e.findThrough(x); len(names) > 0 {
-		through = " (through " + strings.Join(shortenPath(names), ", ") + ")"
+	if len(reached.Locals) > 0 {
+		through = " (through " + strings.Join(shortenPath(reached.Locals), ", ") + ")"
 	}
 
 	return origin.Error(

@@ -9,6 +9,7 @@ import (
 	"github.com/zclconf/go-cty/cty/convert"
 	"github.com/zclconf/go-cty/cty/function"
 
+	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/lang/value"
 )
 
@@ -60,18 +61,18 @@ func (e *Eval) renderTemplate(name string, vars cty.Value) (cty.Value, error) {
 	scope := vars.AsValueMap()
 	for _, used := range template.Variables() {
 		if _, ok := scope[used.RootName()]; !ok {
-			at := positionOf(used.SourceRange())
+			at := lang.Place(used.SourceRange())
 			given := strings.Join(sortedKeys(scope), ", ")
 			return cty.NilVal, fmt.Errorf("%s uses %q, which is not among vars (%s)", at, used.RootName(), given)
 		}
 	}
 
 	diags := e.checkCalls(template)
-	ctx := &hcl.EvalContext{Variables: scope, Functions: e.functions()}
+	ctx := &hcl.EvalContext{Variables: scope, Functions: e.Functions()}
 	v, more := e.evaluateIn(template, ctx)
 	if diags = append(diags, more...); diags.HasErrors() {
 		d := diags[0]
-		at := positionOf(*d.Subject)
+		at := lang.Place(*d.Subject)
 		detail := strings.TrimSuffix(d.Detail, ".")
 		if value.IsSecretRefused(d) {
 			return cty.NilVal, value.NewSecretError(at + ": " + detail)
@@ -85,8 +86,4 @@ func (e *Eval) renderTemplate(name string, vars cty.Value) (cty.Value, error) {
 	}
 
 	return text, nil
-}
-
-func positionOf(r hcl.Range) string {
-	return fmt.Sprintf("%s:%d:%d", r.Filename, r.Start.Line, r.Start.Column)
 }

@@ -1,60 +1,37 @@
 package language
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"strings"
 
 	hclschema "github.com/hashicorp/hcl-lang/schema"
 	"github.com/zclconf/go-cty/cty"
-	"github.com/zclconf/go-cty/cty/convert"
 	"github.com/zclconf/go-cty/cty/function"
 
-	"github.com/prelet/prelet/internal/lang/value"
+	"github.com/prelet/prelet/internal/lang"
+	"github.com/prelet/prelet/internal/lang/eval"
 	"github.com/prelet/prelet/schema"
 )
 
-// signatures returns the functions of the language. Those that read the machine are implemented by the evaluation
-// only, so their parameters come from their documented form.
+// signatures returns the functions of the language.
 func signatures(documented []schema.Function) map[string]hclschema.FunctionSignature {
-	table := value.Functions()
+	table := eval.New(context.Background(), &lang.Site{}, nil).Functions()
 	out := map[string]hclschema.FunctionSignature{}
 
 	for _, d := range documented {
-		s := hclschema.FunctionSignature{
+		f := table[d.Name]
+		out[d.Name] = hclschema.FunctionSignature{
 			Description: documentFunction(d),
 			Detail:      d.Usage,
-			ReturnType:  cty.DynamicPseudoType,
+			Params:      f.Params(),
+			VarParam:    f.VarParam(),
+			ReturnType:  returnType(f),
 		}
-		if f, ok := table[d.Name]; ok {
-			s.Params = f.Params()
-			s.VarParam = f.VarParam()
-			s.ReturnType = returnType(f)
-		} else {
-			s.Params, s.ReturnType = readerSignature(d)
-		}
-		out[d.Name] = s
 	}
 
 	return out
-}
-
-// readerSignature returns the signature of a function that reads the machine, from its documented form.
-func readerSignature(d schema.Function) ([]function.Parameter, cty.Type) {
-	_, list, _ := strings.Cut(strings.TrimSuffix(d.Usage, ")"), "(")
-	var params []function.Parameter
-	for name := range strings.SplitSeq(list, ",") {
-		t := cty.String
-		if len(params) > 0 { // the variables of templatefile
-			t = cty.DynamicPseudoType
-		}
-		params = append(params, function.Parameter{Name: strings.TrimSpace(name), Type: t})
-	}
-	if d.Name == "fileexists" {
-		return params, cty.Bool
-	}
-
-	return params, cty.String
 }
 
 // returnType returns the type of a function's result where it does not depend on the arguments.
@@ -86,19 +63,6 @@ func documentFunction(f schema.Function) string {
 	}
 
 	return b.String()
-}
-
-// showPrimitive returns a value of a primitive type as it is written in a site.
-func showPrimitive(v cty.Value) string {
-	text, err := convert.Convert(v, cty.String)
-	if err != nil {
-		return v.GoString()
-	}
-	if v.Type() == cty.String {
-		return fmt.Sprintf("%q", v.AsString())
-	}
-
-	return text.AsString()
 }
 
 // attributeTypes returns the attributes of an object type; nil for any other type.

@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet/known"
+	"github.com/prelet/prelet/internal/nearest"
 	"github.com/prelet/prelet/schema"
 )
 
@@ -60,8 +62,10 @@ var (
 		DefaultText: "that of a recording; else unknown",
 		Doc:         "The version of the installed kubelet.",
 	}
-	expectAttr = schema.Attr[cty.Value]{
-		Name: "expect_error",
+	expectAttr = schema.Attr[[]string]{
+		Name:  "expect_error",
+		Type:  cty.List(cty.String),
+		Check: checkCodes,
 		Doc: "The code, or a list of codes, that the plan must fail with. Each of them must occur, and no other. " +
 			"Without it the plan must have no error.",
 	}
@@ -172,6 +176,30 @@ func checkSnapshot(name string) error {
 
 // states are the states of a detector.
 var states = []string{"ok", "failed", "absent", "skipped"}
+
+func checkCodes(codes []string) error {
+	if len(codes) == 0 {
+		return errors.New("write the code of an error, or a list of codes: expect_error = \"variable-invalid\"")
+	}
+
+	known := listCodes()
+	for _, c := range codes {
+		if !slices.Contains(known, c) {
+			return fmt.Errorf("unknown code %q. %s docs/codes lists all", c, suggestCode(c, known))
+		}
+	}
+
+	return nil
+}
+
+// suggestCode names a similar code; the list of all would be too long.
+func suggestCode(code string, known []string) string {
+	if near := nearest.Word(code, known); near != "" {
+		return fmt.Sprintf("Did you mean %q?", near)
+	}
+
+	return "No error has this code; messages show theirs in brackets."
+}
 
 // listCodes returns the codes of errors.
 func listCodes() []string {

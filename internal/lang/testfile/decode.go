@@ -16,7 +16,6 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang/origin"
 	"github.com/prelet/prelet/internal/lang/value"
-	"github.com/prelet/prelet/internal/nearest"
 	"github.com/prelet/prelet/internal/world"
 	"github.com/prelet/prelet/schema"
 )
@@ -93,6 +92,7 @@ func (d *decoder) decodeRun(b schema.Body, shared map[string]Literal) *Run {
 		KubeletAt: kubeletAttr.Of(b).Range,
 		Snapshot:  snapshotAttr.Of(b).V,
 		SnapAt:    snapshotAttr.Of(b).Range,
+		ExpectAt:  expectAttr.Of(b).Range,
 	}
 	if strings.TrimSpace(r.Name) == "" {
 		d.errorf(fault.UnknownBlock, b.Range, "A run without a name", "Write run \"NAME\" { … }.")
@@ -102,7 +102,9 @@ func (d *decoder) decodeRun(b schema.Body, shared map[string]Literal) *Run {
 	d.decodeObjects(r, objectsAttr.Of(b))
 	r.Variables = d.decodeVariables(variablesAttr.Of(b), shared)
 	r.Detectors = d.decodeDetectors(detectorsAttr.Of(b))
-	d.decodeExpected(r, expectAttr.Of(b))
+	for _, code := range expectAttr.Of(b).V {
+		r.Expected = append(r.Expected, fault.Code(code))
+	}
 	for _, a := range b.Blocks[assertBlock.Type] {
 		if x := conditionAttr.Of(a).Expr; x != nil {
 			replaceOperators(x)
@@ -338,51 +340,4 @@ func decodeReply(fields map[string]cty.Value) (world.DetectorAns, error) {
 	err = from.Decode(&reply)
 
 	return reply, err
-}
-
-func (d *decoder) decodeExpected(r *Run, v schema.Value[cty.Value]) {
-	r.ExpectAt = v.Range
-	if !v.Set() {
-		return
-	}
-
-	var codes []cty.Value
-	t := v.Cty.Type()
-	isSequence := t.IsTupleType() || t.IsListType() || t.IsSetType()
-	switch {
-	case t == cty.String:
-		codes = []cty.Value{v.Cty}
-	case isSequence && v.Cty.LengthInt() > 0:
-		codes = v.Cty.AsValueSlice()
-	default:
-		d.errorf(fault.WrongType, v.Range, "Wrong type for expect_error",
-			"The code of an error is needed, or a list of codes: expect_error = \"variable-invalid\".")
-		return
-	}
-
-	known := listCodes()
-	for i, c := range codes {
-		at := v.Range
-		if len(codes) > 1 {
-			at = v.ElementRange(i)
-		}
-		switch {
-		case !value.IsText(c):
-			d.errorf(fault.WrongType, at, "Wrong type for expect_error", "Each code is a text.")
-		case !slices.Contains(known, c.AsString()):
-			d.errorf(fault.WrongType, at, fmt.Sprintf("Unknown code %q", c.AsString()),
-				"%s docs/codes lists all.", suggestCode(c.AsString(), known))
-		default:
-			r.Expected = append(r.Expected, fault.Code(c.AsString()))
-		}
-	}
-}
-
-// suggestCode names a similar code; the list of all would be too long.
-func suggestCode(code string, known []string) string {
-	if near := nearest.Word(code, known); near != "" {
-		return fmt.Sprintf("Did you mean %q?", near)
-	}
-
-	return "No error has this code; messages show theirs in brackets."
 }

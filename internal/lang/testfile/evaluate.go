@@ -97,7 +97,10 @@ func (ev evaluator) Value(s schema.Spec, x hclsyntax.Expression) (cty.Value, hcl
 	}
 
 	v, diags := ev.Scope.Value(s, x)
-	if s.Name == kubeletAttr.Name && v.Type() == cty.Number {
+	switch {
+	case s.Name == expectAttr.Name && v.Type() == cty.String: // one code
+		return cty.TupleVal([]cty.Value{v}), diags
+	case s.Name == kubeletAttr.Name && v.Type() == cty.Number:
 		return cty.DynamicVal, hcl.Diagnostics{origin.Error(
 			fault.WrongType, x.Range(), "Wrong type for "+s.Name,
 			"Write the version in quotes, %s = \"1.30\": without them it is a number, and 1.30 is 1.3.", s.Name,

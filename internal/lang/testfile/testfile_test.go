@@ -147,10 +147,10 @@ func TestMistakes(t *testing.T) {
 			`address; write it as in the facts: "0000:1b:00.0"`},
 		{"hardware = \"x\"\nsnapshot = \"../x\"", `3:12 wrong-type Wrong value for snapshot: use letters, digits, and ` +
 			`. _ - after the first, at most 100`},
-		{"hardware = \"x\"\nexpect_error = \"variable-invalit\"", `3:16 wrong-type Unknown code "variable-invalit": Did ` +
-			`you mean "variable-invalid"? docs/codes lists all.`},
-		{"hardware = \"x\"\nexpect_error = []", `3:16 wrong-type Wrong type for expect_error: The code of an error is ` +
-			`needed, or a list of codes: expect_error = "variable-invalid".`},
+		{"hardware = \"x\"\nexpect_error = \"variable-invalit\"", `3:16 wrong-type Wrong value for expect_error: ` +
+			`unknown code "variable-invalit". Did you mean "variable-invalid"? docs/codes lists all`},
+		{"hardware = \"x\"\nexpect_error = []", `3:16 wrong-type Wrong value for expect_error: write the code of an ` +
+			`error, or a list of codes: expect_error = "variable-invalid"`},
 		{"hardware = \"x\"\nexpect_error = \"conflict\"\nassert { condition = true }", `4:1 conflict expect_error and ` +
 			`assert exclude each other: A run that fails has no finished node. Remove one of them, or write two runs.`},
 		{"hardware = \"x\"\nassert {}", `3:1 missing-argument Missing argument "condition": Block assert needs condition ` +

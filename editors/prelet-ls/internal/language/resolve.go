@@ -1,7 +1,6 @@
 package language
 
 import (
-	"fmt"
 	"maps"
 	"regexp"
 	"slices"
@@ -12,6 +11,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/prelet/prelet/internal/lang/eval"
+	"github.com/prelet/prelet/internal/lang/value"
 )
 
 // Resolved is the target of a reference.
@@ -74,7 +74,7 @@ func (x *Index) Resolve(t hcl.Traversal) (Resolved, bool) {
 	for _, step := range t {
 		name, isName := nameOf(step)
 		if isName {
-			r.Address += showStep(name)
+			r.Address += value.FormatStep(name)
 		} else {
 			r.Address += "[…]"
 		}
@@ -119,15 +119,6 @@ func (x *Index) docOf(path string) string {
 	}
 
 	return ""
-}
-
-// showStep returns a name as a step of a reference: .model, or ["example.com/rack"].
-func showStep(name string) string {
-	if hclsyntax.ValidIdentifier(name) {
-		return "." + name
-	}
-
-	return fmt.Sprintf("[%q]", name)
 }
 
 // infer returns the type of an expression where it can be known without evaluation: literals, references and calls.

@@ -12,6 +12,7 @@ import (
 	hclschema "github.com/hashicorp/hcl-lang/schema"
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/prelet/prelet/internal/lang/value"
 	"github.com/prelet/prelet/schema"
 	"github.com/prelet/prelet/stages"
 	"github.com/prelet/prelet/stages/builtin"
@@ -222,7 +223,7 @@ func documentAttribute(s schema.Spec) string {
 	case s.DefaultText != "":
 		parts = append(parts, "Default: "+s.DefaultText+".")
 	case !s.Default.IsNull() && s.Default.Type().IsPrimitiveType():
-		parts = append(parts, fmt.Sprintf("Default: `%s`.", showPrimitive(s.Default)))
+		parts = append(parts, fmt.Sprintf("Default: `%s`.", value.Literal(s.Default)))
 	case s.Ref != nil:
 		parts = append(parts, fmt.Sprintf("Default: `%s` of the only `%s` stage.", s.Ref.Output, s.Ref.Stage))
 	}

@@ -1,12 +1,12 @@
 package server
 
 import (
+	"archive/tar"
 	"fmt"
 	"io/fs"
 	"maps"
 	"path"
 	"slices"
-	"time"
 
 	"github.com/prelet/prelet/internal/lang"
 )
@@ -27,7 +27,7 @@ func (o overlay) Lstat(name string) (fs.FileInfo, error) {
 	st, err := o.Files.Lstat(name)
 	text, isOpen := o.texts[name]
 	if isOpen && (err != nil || st.Mode().IsRegular()) {
-		return unsaved{name: path.Base(name), size: int64(len(text))}, nil
+		return describeUnsaved(name, text), nil
 	}
 
 	return st, err
@@ -39,10 +39,7 @@ func (o overlay) ReadDir(name string) ([]fs.DirEntry, error) {
 	for _, file := range slices.Sorted(maps.Keys(o.texts)) {
 		isFile := func(e fs.DirEntry) bool { return e.Name() == path.Base(file) }
 		if path.Dir(file) == name && !slices.ContainsFunc(entries, isFile) {
-			entries = append(entries, fs.FileInfoToDirEntry(unsaved{
-				name: path.Base(file),
-				size: int64(len(o.texts[file])),
-			}))
+			entries = append(entries, fs.FileInfoToDirEntry(describeUnsaved(file, o.texts[file])))
 		}
 	}
 
@@ -73,15 +70,13 @@ func (o overlay) ReadFile(name string, max int64) ([]byte, error) {
 	return []byte(text), nil
 }
 
-// unsaved describes an open document as a file.
-type unsaved struct {
-	name string
-	size int64
-}
+// describeUnsaved describes an open document as a regular file.
+func describeUnsaved(name, text string) fs.FileInfo {
+	header := tar.Header{
+		Name: path.Base(name),
+		Size: int64(len(text)),
+		Mode: 0o644,
+	}
 
-func (u unsaved) Name() string     { return u.name }
-func (u unsaved) Size() int64      { return u.size }
-func (unsaved) Mode() fs.FileMode  { return 0o644 }
-func (unsaved) ModTime() time.Time { return time.Time{} }
-func (unsaved) IsDir() bool        { return false }
-func (unsaved) Sys() any           { return nil }
+	return header.FileInfo()
+}

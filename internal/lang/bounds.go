@@ -40,17 +40,6 @@ func tooManyFiles(name string) *hcl.Diagnostic {
 		"This is number %d; a site may have %d. Merge some of them.", maxFiles+1, maxFiles)
 }
 
-func tooManyTokens(at hcl.Range) *hcl.Diagnostic {
-	return origin.Error(
-		fault.Limit,
-		at,
-		"Too many tokens",
-		"A site's file may have %d tokens (words, signs, quotes). "+
-			"Split it, or read large data with file() or fetch-config.",
-		maxTokens,
-	)
-}
-
 // checkNative refuses native text that exceeds the limits. It is safe for any bytes.
 func checkNative(name string, src []byte) hcl.Diagnostics {
 	if diags := checkText(name, src); diags.HasErrors() {
@@ -63,7 +52,14 @@ func checkNative(name string, src []byte) hcl.Diagnostics {
 
 func checkTokens(tokens hclsyntax.Tokens) hcl.Diagnostics {
 	if len(tokens) > maxTokens {
-		return hcl.Diagnostics{tooManyTokens(tokens[maxTokens].Range)}
+		return hcl.Diagnostics{origin.Error(
+			fault.Limit,
+			tokens[maxTokens].Range,
+			"Too many tokens",
+			"A site's file may have %d tokens (words, signs, quotes). "+
+				"Split it, or read large data with file() or fetch-config.",
+			maxTokens,
+		)}
 	}
 
 	return nil

@@ -100,12 +100,6 @@ func find(fsys Files, opts Options) ([]string, hcl.Diagnostics) {
 	return f.found, f.diags
 }
 
-func isNoSite(diags hcl.Diagnostics) bool {
-	return slices.ContainsFunc(diags, func(d *hcl.Diagnostic) bool {
-		return origin.CodeOf(d) == fault.NoSite
-	})
-}
-
 // ListNotRead returns the files in a site's directories whose names look like those of site files and are not read:
 // a.hcl.bak, prod.vars, a.HCL.
 func ListNotRead(fsys Files, opts Options) (out []string) {

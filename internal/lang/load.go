@@ -40,7 +40,7 @@ func Load(fsys Files, opts Options) (*Site, hcl.Diagnostics) {
 	}
 
 	var counter uint64
-	if opts.Verify != nil && (!diags.HasErrors() || isNoSite(diags)) {
+	if opts.Verify != nil && (!diags.HasErrors() || origin.Code(diags) == fault.NoSite) {
 		var refused *hcl.Diagnostic
 		counter, refused = checkSigned(fsys, opts, files)
 		if refused != nil {
@@ -160,16 +160,13 @@ func (l *loader) parseFiles(files []world.SiteFile) (bodies, vars []*hclsyntax.B
 			continue
 		}
 
-		body, diags := parseNative(f.Name, src)
+		body, diags := ParseBlocks(f.Name, src)
 		l.add(diags...)
-		if diags.HasErrors() {
-			continue
-		}
-
-		l.add(checkExpressions(body)...)
-		if strings.HasSuffix(f.Name, varsSuffix) {
+		switch {
+		case body == nil:
+		case strings.HasSuffix(f.Name, varsSuffix):
 			vars = append(vars, body)
-		} else {
+		default:
 			bodies = append(bodies, body)
 		}
 	}
@@ -179,12 +176,7 @@ func (l *loader) parseFiles(files []world.SiteFile) (bodies, vars []*hclsyntax.B
 
 // parseNative parses native text within the limits.
 func parseNative(name string, src []byte) (*hclsyntax.Body, hcl.Diagnostics) {
-	if diags := checkNative(name, src); diags.HasErrors() {
-		return nil, diags
-	}
-
-	f, diags := hclsyntax.ParseConfig(src, name, hcl.InitialPos)
-	diags = describeSyntax(src, diags)
+	f, diags := ParseFile(name, src)
 	if diags.HasErrors() {
 		return nil, diags
 	}

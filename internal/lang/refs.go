@@ -42,7 +42,7 @@ func (l *loader) resolveList(s schema.Spec, e hclsyntax.Expression) cty.Value {
 
 	var names []cty.Value
 	for _, x := range tuple.Exprs {
-		name, ok := refName(s, x)
+		name, ok := l.refName(s, x)
 		switch {
 		case !ok:
 			l.refError(s, x.Range())
@@ -81,20 +81,11 @@ func refAddress(s schema.Spec, name string) string {
 }
 
 // refName returns NAME of stage.TYPE.NAME.
-func refName(s schema.Spec, e hclsyntax.Expression) (string, bool) {
-	traversal, diags := hcl.AbsTraversalForExpr(e)
-	if diags.HasErrors() {
-		return "", false
-	}
+func (l *loader) refName(s schema.Spec, e hclsyntax.Expression) (string, bool) {
+	at := e.Range()
+	text := string(at.SliceBytes(l.site.Sources[at.Filename]))
 
-	words := []string{traversal.RootName()}
-	for _, step := range traversal[1:] {
-		attr, _ := step.(hcl.TraverseAttr) // an index has no name
-		words = append(words, attr.Name)
-	}
-	name, ok := strings.CutPrefix(strings.Join(words, "."), refAddress(s, ""))
-
-	return name, ok && name != "" && !strings.Contains(name, ".")
+	return strings.CutPrefix(text, refAddress(s, ""))
 }
 
 func (l *loader) refError(s schema.Spec, at hcl.Range) {

@@ -15,9 +15,9 @@ func IsTestFile(name string) bool {
 	return strings.HasSuffix(base, testSuffix) && !strings.HasPrefix(base, ".")
 }
 
-// ParseTest parses a file of tests within the limits of a site's file. It checks expressions as those of a site, but
-// not which blocks and arguments there are.
-func ParseTest(name string, src []byte) (*hclsyntax.Body, hcl.Diagnostics) {
+// ParseBlocks parses a file of a site or of tests within the limits, and checks its expressions, but not which blocks
+// and arguments there are. The body is nil after a syntax error.
+func ParseBlocks(name string, src []byte) (*hclsyntax.Body, hcl.Diagnostics) {
 	body, diags := parseNative(name, src)
 	if diags.HasErrors() {
 		return nil, diags

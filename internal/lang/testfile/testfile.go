@@ -92,7 +92,7 @@ func Parse(name string, source []byte, read ReadFunc) (*File, hcl.Diagnostics) {
 		Source:    source,
 		functions: functions(read),
 	}
-	body, diags := lang.ParseTest(name, source)
+	body, diags := lang.ParseBlocks(name, source)
 	if diags.HasErrors() {
 		return f, diags
 	}

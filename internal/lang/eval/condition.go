@@ -2,7 +2,6 @@ package eval
 
 import (
 	"maps"
-	"slices"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -40,34 +39,10 @@ func (o Outside) Value(x hclsyntax.Expression) (cty.Value, hcl.Diagnostics) {
 		phase: schema.Render,
 		owner: o.owner,
 	})
-	tried := listTried(x)
-	diags = slices.DeleteFunc(diags, func(d *hcl.Diagnostic) bool {
-		return d.Subject != nil && slices.ContainsFunc(tried, d.Subject.Overlaps)
-	})
 	if diags.HasErrors() {
 		return cty.DynamicVal, diags
 	}
 	v, more := o.e.Value(x, cty.NilVal)
 
 	return v, o.e.Scope("").classify(append(diags, more...), x)
-}
-
-// listTried returns the references to fields of the kubelet's configuration in try() and can(): whether a field exists
-// depends on the plan, so a field that is missing there is not a mistake.
-func listTried(x hclsyntax.Expression) (out []hcl.Range) {
-	_ = hclsyntax.VisitAll(x, func(n hclsyntax.Node) hcl.Diagnostics {
-		call, isCall := n.(*hclsyntax.FunctionCallExpr)
-		if !isCall || call.Name != "try" && call.Name != "can" {
-			return nil
-		}
-		for _, reference := range call.Variables() {
-			if isReferenceTo(reference, []string{"node", "kubelet_config"}) {
-				out = append(out, reference.SourceRange())
-			}
-		}
-
-		return nil
-	})
-
-	return out
 }

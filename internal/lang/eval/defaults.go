@@ -96,11 +96,5 @@ func listKeys(v cty.Value) string {
 		return "nothing"
 	}
 
-	var keys []string
-	for it := v.ElementIterator(); it.Next(); {
-		key, _ := it.Element()
-		keys = append(keys, key.AsString())
-	}
-
-	return strings.Join(keys, ", ")
+	return strings.Join(sortedKeys(v.AsValueMap()), ", ")
 }

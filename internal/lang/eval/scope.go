@@ -219,7 +219,7 @@ func (e *Eval) findItem(
 			return e.findMerged(x.Args, key, each, depth+1)
 		}
 	case *hclsyntax.ConditionalExpr:
-		switch isTrue, isKnown := e.evaluateCondition(x.Condition, each); {
+		switch isTrue, isKnown := e.Condition(x.Condition, each); {
 		case isKnown && isTrue:
 			return e.findItem(x.TrueResult, key, each, depth+1)
 		case isKnown:
@@ -256,7 +256,8 @@ func (e *Eval) findMerged(
 	return nil, nil
 }
 
-func (e *Eval) evaluateCondition(x hclsyntax.Expression, each cty.Value) (isTrue, isKnown bool) {
+// Condition returns whether a condition is true, and whether that is known.
+func (e *Eval) Condition(x hclsyntax.Expression, each cty.Value) (isTrue, isKnown bool) {
 	v, diags := e.Value(x, each)
 	if diags.HasErrors() {
 		return false, false

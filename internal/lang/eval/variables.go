@@ -258,7 +258,7 @@ func Judge(ctx context.Context, s *lang.Site, variable string, rule int, secret 
 
 	e := New(ctx, s, nil)
 	e.vars[variable] = cty.StringVal(secret)
-	isTrue, isKnown := e.evaluateCondition(v.Rules[rule].Condition, cty.NilVal)
+	isTrue, isKnown := e.Condition(v.Rules[rule].Condition, cty.NilVal)
 
 	return isTrue && isKnown
 }

@@ -113,7 +113,7 @@ type effects map[bool]string
 func (w *walker) addCondition(
 	s Step, x hclsyntax.Expression, c scope, do effects, depth int,
 ) (isTrue, isKnown bool) {
-	isTrue, isKnown = w.evaluateCondition(x, c)
+	isTrue, isKnown = w.e.Condition(x, c.Scope.Each())
 	s.Note = do[isTrue]
 	if !isKnown {
 		s.Note = "so its effect is not known"
@@ -137,17 +137,6 @@ func (w *walker) addWhen(x hclsyntax.Expression, whose string, depth int) (isTru
 	}
 
 	return w.addCondition(s, x, scope{}, do, depth)
-}
-
-// evaluateCondition returns whether a condition is true, and whether that is known.
-func (w *walker) evaluateCondition(x hclsyntax.Expression, c scope) (isTrue, isKnown bool) {
-	v, err := w.evaluate(x, c)
-	plain, _ := value.Plain(v)
-	if err != nil || !plain.IsKnown() {
-		return false, false
-	}
-
-	return !plain.IsNull() && plain.Type() == cty.Bool && plain.True(), true
 }
 
 // listCopies returns the copies of a block of a stage.

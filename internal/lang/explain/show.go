@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"unicode/utf8"
 
@@ -17,29 +18,19 @@ const (
 	maxShown  = 60 // characters of one value
 )
 
-// show returns a value as a site writes it, in about 60 characters: of a larger collection, or one with parts that are
-// hidden, its size. It is "" for cty.NilVal, and "(sensitive)" for a value that a credential flowed into.
+// show returns a value as a site writes it, in about 60 characters: of a larger collection its size. It is "" for
+// cty.NilVal. Parts that a credential flowed into are "(sensitive)".
 func (w *walker) show(v cty.Value) string {
 	if v == cty.NilVal {
 		return ""
 	}
-
-	inside, _ := value.Open(v)
-	switch {
-	case len(value.OwnSecrets(v)) > 0:
-		return sensitive
-	case !inside.IsKnown():
-		return unknown
-	case inside.ContainsMarked() || !inside.IsWhollyKnown():
+	text := value.Format(v, math.MaxInt, value.Hide)
+	if utf8.RuneCountInString(text) > maxShown {
+		inside, _ := value.Open(v)
 		return w.abbreviate(inside)
 	}
 
-	full := value.Literal(inside)
-	if utf8.RuneCountInString(full) > maxShown {
-		return w.abbreviate(inside)
-	}
-
-	return full
+	return text
 }
 
 // abbreviate describes a value that is too long. Secrets that are not marked are redacted before a string is cut: a

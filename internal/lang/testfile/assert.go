@@ -171,7 +171,7 @@ func Format(v cty.Value) string {
 		return v.AsString()
 	}
 
-	return value.Format(v, maxLine, hide)
+	return value.Format(v, maxLine, value.Hide)
 }
 
 // formatPair returns two values that were compared, both in the same form, so that their lines can be compared.
@@ -187,19 +187,7 @@ func formatPair(a, b cty.Value) (string, string) {
 		return textA, textB
 	}
 
-	return value.Format(a, 0, hide), value.Format(b, 0, hide)
-}
-
-// hide returns the text in place of a part with a secret or without an answer; "" for any other part.
-func hide(part cty.Value, _ cty.Path) string {
-	switch {
-	case len(value.OwnSecrets(part)) > 0:
-		return "(sensitive)"
-	case !part.IsKnown():
-		return "(unknown)"
-	}
-
-	return ""
+	return value.Format(a, 0, value.Hide), value.Format(b, 0, value.Hide)
 }
 
 // isPage reports whether a value is a text of several lines.

@@ -19,6 +19,18 @@ func Literal(v cty.Value) string {
 // Quote returns s as a quoted template of the language: "${" and "%{" in it are escaped.
 func Quote(s string) string { return Literal(cty.StringVal(s)) }
 
+// Hide returns the text in place of a part with a secret or without an answer; "" for any other part.
+func Hide(part cty.Value, _ cty.Path) string {
+	switch {
+	case len(OwnSecrets(part)) > 0:
+		return sensitiveText
+	case !part.IsKnown():
+		return "(unknown)"
+	}
+
+	return ""
+}
+
 // Format returns a value as a site writes it: each collection in one line of at most width characters, or with a line
 // for each element. hide returns the text in place of a part that must not or cannot be shown; "" for other parts.
 func Format(v cty.Value, width int, hide func(part cty.Value, at cty.Path) string) string {

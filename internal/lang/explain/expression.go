@@ -51,10 +51,11 @@ func Evaluate(p *boot.Plan, name string, text []byte, x hclsyntax.Expression) Ev
 		return out
 	}
 
-	if hasInfinity(v) {
+	whole, err := toGo(v)
+	if err != nil {
 		out.Diagnostics = append(out.Diagnostics, origin.Error(
 			fault.Evaluation, x.Range(), "The result is not finite",
-			"A number in it is the result of a division by zero.",
+			"A number in it is too large, or is the result of a division by zero.",
 		))
 		return out
 	}
@@ -62,25 +63,12 @@ func Evaluate(p *boot.Plan, name string, text []byte, x hclsyntax.Expression) Ev
 	out.Chain = chainOf(p, e, x)
 	h := hider{isFailed: p.Diagnostics.HasErrors(), notReached: p.Eval.NotReached(x)}
 	out.Value = value.Format(v, maxOneLine, h.hide)
-	out.Whole = toGo(v)
+	out.Whole = whole
 	out.Type = typeexpr.TypeString(v.Type())
 	out.Hidden = h.hidden
 	out.explainNull()
 
 	return out
-}
-
-// hasInfinity reports whether a number of a value is infinite, which neither JSON nor the language can write.
-func hasInfinity(v cty.Value) (found bool) {
-	plain, _ := value.Plain(v)
-	_ = cty.Walk(plain, func(_ cty.Path, part cty.Value) (bool, error) { // the callback returns no error
-		isNumber := part.Type() == cty.Number && part.IsKnown() && !part.IsNull()
-		found = found || isNumber && part.AsBigFloat().IsInf()
-
-		return !found, nil
-	})
-
-	return found
 }
 
 // chainOf returns the steps of an expression's references.
@@ -155,8 +143,8 @@ func (h *hider) add(at cty.Path, state, why string) string {
 // maxOneLine is how many characters of a collection are written in one line.
 const maxOneLine = 72
 
-// toGo returns a value for programs, with null in place of hidden parts.
-func toGo(v cty.Value) any {
+// toGo returns a value for programs, with null in place of hidden parts. A number that is not finite is an error.
+func toGo(v cty.Value) (any, error) {
 	plain, _ := cty.Transform(v, func(_ cty.Path, part cty.Value) (cty.Value, error) { // the callback returns no error
 		if part.IsMarked() || !part.IsKnown() {
 			return cty.NullVal(part.Type()), nil
@@ -164,7 +152,6 @@ func toGo(v cty.Value) any {
 
 		return part, nil
 	})
-	x, _ := value.ToGo(plain)
 
-	return x
+	return value.ToGo(plain)
 }

@@ -37,7 +37,7 @@ func (w *walker) explainName(i Item) (x Explanation, known bool) {
 	v, _ := w.evaluate(reference, scope{})
 	x.Present = true
 	x.Value = w.show(v)
-	x.Whole = toGo(v)
+	x.Whole, _ = toGo(v)
 	x.Type = typeexpr.TypeString(v.Type())
 
 	return x, true

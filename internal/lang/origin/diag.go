@@ -11,11 +11,10 @@ import (
 
 // Extra is stored in hcl.Diagnostic.Extra: the properties of a message besides its text.
 type Extra struct {
-	Code   fault.Code
-	Origin string // the stage's address, where there is one
-	Cause  error
-	Note   bool   // purely informative: not an error for --strict either
-	Item   string // of the node that the message is about, as in label/KEY; "" for none
+	Code  fault.Code
+	Cause error
+	Note  bool   // purely informative: not an error for --strict either
+	Item  string // of the node that the message is about, as in label/KEY; "" for none
 }
 
 // Error returns an error diagnostic. detail contains the reason and the next step. A zero range means that there is no

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"strconv"
 	"unicode"
 	"unicode/utf16"
@@ -137,11 +136,6 @@ func (t Text) Format(f fmt.State, verb rune) {
 		s = fmt.Sprintf("%q", s)
 	}
 	_, _ = io.WriteString(f, s) // fmt.State keeps no error
-}
-
-// LogValue implements slog.LogValuer.
-func (t Text) LogValue() slog.Value {
-	return slog.StringValue(t.String())
 }
 
 // MarshalJSON returns a JSON string of what String returns.

@@ -134,9 +134,7 @@ func (s *Server) listFiles(files lang.Files, file string) []string {
 
 // isSiteFile reports whether a file belongs to a site or tests one.
 func isSiteFile(name string) bool {
-	base := path.Base(name)
-
-	return lang.IsSiteFile(name) || strings.HasSuffix(base, testSuffix) && !strings.HasPrefix(base, ".")
+	return lang.IsSiteFile(name) || lang.IsTestFile(name)
 }
 
 // sitePaths returns the folders and files of a document's site: those that are configured if the document is below

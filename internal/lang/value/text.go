@@ -5,9 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
-	"unicode"
-	"unicode/utf16"
+	"regexp"
+	"strings"
 
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/convert"
@@ -56,34 +55,19 @@ func TemplateText(s string) Text { return Text{template: s, secrets: Placeholder
 // and a combining accent become one character. Bytes that are not the site's own must not change so.
 func IsExact(s string) bool { return cty.NormalizeString(s) == s }
 
+var (
+	escapedPair = regexp.MustCompile(`\\\\|\\u[dD][89abAB][[:xdigit:]]{2}\\u[dD][c-fC-F][[:xdigit:]]{2}`)
+	surrogate   = regexp.MustCompile(`\\u[dD][89a-fA-F][[:xdigit:]]{2}`)
+)
+
 // FindLoneSurrogate returns the position of an unpaired surrogate in a JSON text, as in "\ud800", or -1. Readers
 // replace it by U+FFFD, which changes the text.
 func FindLoneSurrogate(text string) int {
-	unit := func(i int) rune {
-		if len(text) < i+6 || text[i] != '\\' || text[i+1] != 'u' {
-			return 0
-		}
-		n, err := strconv.ParseUint(text[i+2:i+6], 16, 16)
-		if err != nil {
-			return 0
-		}
-
-		return rune(n)
-	}
-
-	for i := 0; i < len(text); i++ {
-		if text[i] != '\\' {
-			continue
-		}
-		r := unit(i)
-		switch {
-		case !utf16.IsSurrogate(r):
-			i++ // the escaped character
-		case utf16.DecodeRune(r, unit(i+6)) == unicode.ReplacementChar:
-			return i
-		default:
-			i += 11
-		}
+	unpaired := escapedPair.ReplaceAllStringFunc(text, func(pair string) string {
+		return strings.Repeat(" ", len(pair))
+	})
+	if at := surrogate.FindStringIndex(unpaired); at != nil {
+		return at[0]
 	}
 
 	return -1

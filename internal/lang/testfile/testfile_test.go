@@ -216,7 +216,7 @@ func TestFormat(t *testing.T) {
 		{cty.ListVal([]cty.Value{long, long}), "[\n  \"" + long.AsString() + "\",\n  \"" + long.AsString() + "\",\n]"},
 		{cty.NullVal(cty.String), "null"},
 		{value.Credential("token"), "(sensitive)"},
-		{cty.ObjectVal(map[string]cty.Value{"a": value.Credential("token")}), "(sensitive)"},
+		{cty.ObjectVal(map[string]cty.Value{"a": value.Credential("token")}), "{ a = (sensitive) }"},
 		{cty.DynamicVal, "(unknown)"},
 	} {
 		if got := Format(c.v); got != c.want {

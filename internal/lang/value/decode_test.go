@@ -173,7 +173,7 @@ func TestGoValues(t *testing.T) {
 		v    cty.Value
 		path string
 	}{
-		"marked":   {cty.ObjectVal(map[string]cty.Value{"a": cty.TupleVal([]cty.Value{cty.True, Credential("c")})}), `["a"][1]`},
+		"marked":   {cty.ObjectVal(map[string]cty.Value{"a": cty.TupleVal([]cty.Value{cty.True, Credential("c")})}), ".a[1]"},
 		"unknown":  {cty.ListVal([]cty.Value{cty.UnknownVal(cty.String)}), "[0]"},
 		"infinite": {cty.PositiveInfinity, "."},
 		"huge":     {must(t, "1e99999", nil), "."},
@@ -253,9 +253,9 @@ func TestFromJSONTyped(t *testing.T) {
 	}
 	for src, want := range map[string]string{
 		`{"gpus":[{"mem":"many"}]}`: `.gpus[0].mem: a number is required`,
-		`{"gpus":{}}`:               `attribute "gpus": list of object required`,
-		`{"os":[]}`:                 `attribute "os": map of string required`,
-		`{"os":{"a":{}}}`:           `attribute "os": element "a": string required`,
+		`{"gpus":{}}`:               `.gpus: list of object required`,
+		`{"os":[]}`:                 `.os: map of string required`,
+		`{"os":{"a":{}}}`:           `.os.a: string required, but have object`,
 		`[]`:                        `.: object required, but have tuple`,
 		`{"ok":"\ue000"}`:           `the text holds the character U+E000`,
 		`{`:                         `ends too early`,

@@ -242,7 +242,7 @@ func (e *Eval) checkReference(reference hcl.Traversal, p place) *hcl.Diagnostic 
 	case root == "stage":
 		t, known = e.typeOfStage(reference), 3
 	case root == "node":
-		t = NodeType()
+		t = e.nodeType()
 	case root == "each" && !p.hasEach:
 		return refuse(reference.SourceRange(), "each outside for_each",
 			"each.key and each.value exist in blocks with for_each.")
@@ -434,6 +434,18 @@ func (e *Eval) listRoots() string {
 	return strings.Join(all[:last], "., ") + ". or " + all[last] + "."
 }
 
+// nodeType returns the type of `node`: that of its value, if it has one. Which fields the kubelet's configuration has
+// depends on the plan, so the evaluation looks for them.
+func (e *Eval) nodeType() cty.Type {
+	if !e.node.Type().IsObjectType() {
+		return NodeType()
+	}
+	types := maps.Clone(e.node.Type().AttributeTypes())
+	types["kubelet_config"] = cty.DynamicPseudoType
+
+	return cty.Object(types)
+}
+
 // isInterpolated reports whether a name is all that a ${…} of a text holds, as that of a shell's variable.
 func (e *Eval) isInterpolated(at hcl.Range) bool {
 	source := e.site.Sources[at.Filename]
@@ -572,7 +584,7 @@ func sortedKeys[T any](m map[string]T) []string {
 	return slices.Sorted(maps.Keys(m))
 }
 
-// NodeType is the type of `node`. Which fields the configuration has depends on the plan. Plan JSON has the same names, with origins.
+// NodeType is the type of `node`. Plan JSON has the same names, with origins.
 func NodeType() cty.Type {
 	texts := cty.Map(cty.String)
 	return cty.Object(map[string]cty.Type{

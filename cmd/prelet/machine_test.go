@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"log/slog"
 	"maps"
 	"os"
 	"path/filepath"
@@ -522,7 +521,12 @@ func (m *machine) as(unit string, args ...string) ended {
 	}, on: &app.Host{Root: m.root, RunDir: m.run, BootID: m.bootID(), Hostname: "N1", Self: unit, Units: m, Probe: m, Clock: m, Notify: m,
 		Systemd: m.units.apply != nil, Jitter: func() float64 { return m.jitter }}}
 	if unit != "" {
-		a.on.Log = slog.New(slog.NewJSONHandler(&m.log, nil))
+		a.on.Log = func(_ int, line string, fields map[string]string) {
+			fields["MESSAGE"] = line
+			if err := json.NewEncoder(&m.log).Encode(fields); err != nil {
+				m.t.Error(err)
+			}
+		}
 		a.on.Console = func(line string) error { m.console = append(m.console, line); return nil }
 	}
 	code := a.main(args)
@@ -631,14 +635,14 @@ func (m *machine) disk() map[string]string {
 }
 
 // entries are the journal entries whose message has this text.
-func (m *machine) entries(text string) (out []map[string]any) {
+func (m *machine) entries(text string) (out []map[string]string) {
 	m.t.Helper()
 	for line := range strings.Lines(m.log.String()) {
-		var e map[string]any
+		var e map[string]string
 		if err := json.Unmarshal([]byte(line), &e); err != nil {
 			m.t.Fatal(err)
 		}
-		if s, _ := e["msg"].(string); strings.Contains(s, text) {
+		if strings.Contains(e["MESSAGE"], text) {
 			out = append(out, e)
 		}
 	}

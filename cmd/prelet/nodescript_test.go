@@ -793,7 +793,7 @@ func (n *scriptNode) cmdJournal(args []string) {
 	}
 	for _, field := range args[1:] {
 		key, want, _ := strings.Cut(field, "=")
-		if got := fmt.Sprint(entries[0][key]); got != want {
+		if got := entries[0][key]; got != want {
 			n.ts.Fatalf("journal entry with %q: got %s %s, want %s", args[0], key, got, want)
 		}
 	}

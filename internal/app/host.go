@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -45,8 +44,8 @@ type Host struct {
 	Probe  activation.Probe
 	Clock  activation.Clock
 	Notify Notifier
-	Log    *slog.Logger   // the journal; nil without one
-	Jitter func() float64 // in [0,1)
+	Log    systemd.JournalLog // nil without a journal
+	Jitter func() float64     // in [0,1)
 	// Console prints a line on the console of the machine; nil: there is none, as for a command by hand.
 	Console func(line string) error
 
@@ -90,7 +89,7 @@ func (e *Env) host(ctx context.Context) *Host {
 	if unit := systemd.OwnUnit(); isPreletUnit(unit) {
 		h.Self = unit
 		h.Console = systemd.PrintOnConsole
-		h.Log = systemd.NewJournalLogger(e.Redactor.String) // by hand, the printed output is enough
+		h.Log = systemd.NewJournalLog(e.Redactor.String) // by hand, the printed output is enough
 		if h.Log != nil && e.Journaled != nil {
 			e.Journaled()
 		}

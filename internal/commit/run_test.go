@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -98,7 +97,7 @@ func (b *bench) open(again bool) {
 
 	rep, err := report.New(report.Options{
 		Dir: b.dir + "/run", BootID: bootID, Now: b.Now, Redact: func(s string) string { return s }, Continue: again,
-		Log: slog.New(slog.NewTextHandler(&b.log, nil)),
+		Log: func(_ int, line string, _ map[string]string) { fmt.Fprintln(&b.log, line) },
 	})
 	if err != nil {
 		b.t.Fatal(err)

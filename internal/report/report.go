@@ -8,11 +8,11 @@ package report
 
 import (
 	"bytes"
-	"context"
+	"cmp"
 	"errors"
 	"io/fs"
-	"log/slog"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -45,6 +45,7 @@ type Event struct {
 	State   string // Started, OK, Skipped, Failed, Notice
 	Summary string // one line for people; may be empty
 	Message string // one of the Message constants, or empty
+	Unit    string // another unit, whose journal has the entry too; "" for none
 
 	Took time.Duration // of a stage whose start was not reported; 0 if it was
 }
@@ -62,6 +63,14 @@ const (
 	MessageStep       = "e54e65c0e71a470296b618afc3d85f5e" // every other message of a stage or a step of the commit
 )
 
+// Priorities of an entry in the journal, as in syslog(3).
+const (
+	priError   = 3
+	priWarning = 4
+	priInfo    = 6
+	priDebug   = 7
+)
+
 // Options configure a Reporter. Notify and Log may be nil.
 type Options struct {
 	Dir     string           // the run folder; it exists
@@ -73,7 +82,9 @@ type Options struct {
 	Mono   func() time.Duration
 	Redact func(string) string // removes the secrets of this run
 	Notify func(string) error  // one line for systemctl status
-	Log    *slog.Logger        // attributes: stage, generation, message_id, unit
+	// Log writes an entry to the journal, with a priority of syslog(3). Its fields are PRELET_STAGE, PRELET_GENERATION,
+	// MESSAGE_ID and, for the journal of another unit, OBJECT_SYSTEMD_UNIT.
+	Log func(priority int, message string, fields map[string]string)
 
 	// Continue adds to the status of an earlier process of this boot: prelet-verify adds its verdict to the report of
 	// prelet.service. A status of another boot, or one that cannot be read, is replaced.
@@ -113,7 +124,7 @@ func New(o Options) (*Reporter, error) {
 		r.status.takeOver(*before, o.Continue)
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		line := "the status of the earlier run cannot be read: " + err.Error()
-		r.log(slog.LevelWarn, line, Event{Stage: "report"})
+		r.log(priWarning, line, Event{Stage: "report"})
 	}
 
 	r.status.FormatVersion = FormatVersion
@@ -308,7 +319,7 @@ func (r *Reporter) addReason(list *[]Reason, code, summary, message string) {
 		return
 	}
 	*list = append(*list, reason)
-	r.log(slog.LevelWarn, reason.Code+": "+reason.Summary, Event{Stage: "report", Message: message})
+	r.log(priWarning, reason.Code+": "+reason.Summary, Event{Stage: "report", Message: message})
 }
 
 // ClearDegraded removes the reasons of an earlier process of this boot with this code, which no longer apply.
@@ -366,20 +377,11 @@ func (r *Reporter) HeldBack(unit, why string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 
-	if r.o.Log == nil {
-		return
-	}
-	r.o.Log.Error(
-		"prelet holds "+unit+" back: "+r.o.Redact(why),
-		"stage",
-		"gate",
-		"unit",
-		unit,
-		"message_id",
-		MessageHeldBack,
-		"generation",
-		r.status.Generation,
-	)
+	r.log(priError, "prelet holds "+unit+" back: "+why, Event{
+		Stage:   "gate",
+		Message: MessageHeldBack,
+		Unit:    unit,
+	})
 }
 
 // Finish writes the result of the run to status.json, metrics.prom, STATUS= and the journal, and returns the status.
@@ -456,13 +458,13 @@ func (r *Reporter) publish(e Event) {
 
 	switch e.State {
 	case Failed:
-		r.log(slog.LevelError, line, e)
+		r.log(priError, line, e)
 	case Notice:
-		r.log(slog.LevelWarn, line, e)
+		r.log(priWarning, line, e)
 	case Skipped, Started:
-		r.log(slog.LevelDebug, line+" ("+e.State+")", e)
+		r.log(priDebug, line+" ("+e.State+")", e)
 	default:
-		r.log(slog.LevelInfo, line, e)
+		r.log(priInfo, line, e)
 	}
 	if r.o.Notify != nil && e.State != Skipped {
 		r.logError(r.o.Notify(line))
@@ -471,19 +473,22 @@ func (r *Reporter) publish(e Event) {
 
 func (r *Reporter) logError(err error) {
 	if err != nil {
-		r.log(slog.LevelDebug, "report: "+err.Error(), Event{Stage: "report"})
+		r.log(priDebug, "report: "+err.Error(), Event{Stage: "report"})
 	}
 }
 
-func (r *Reporter) log(level slog.Level, line string, e Event) {
+func (r *Reporter) log(priority int, line string, e Event) {
 	if r.o.Log == nil {
 		return
 	}
-	if e.Message == "" {
-		e.Message = MessageStep
+
+	fields := map[string]string{
+		"PRELET_STAGE":      e.Stage,
+		"PRELET_GENERATION": strconv.Itoa(r.status.Generation),
+		"MESSAGE_ID":        cmp.Or(e.Message, MessageStep),
 	}
-	r.o.Log.Log(
-		context.Background(), level, r.o.Redact(line),
-		"stage", e.Stage, "generation", r.status.Generation, "message_id", e.Message,
-	)
+	if e.Unit != "" {
+		fields["OBJECT_SYSTEMD_UNIT"] = e.Unit
+	}
+	r.o.Log(priority, r.o.Redact(line), fields)
 }

@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -35,7 +35,9 @@ func (b *bench) reporter(t *testing.T, change func(*Options)) *Reporter {
 		Mono:   func() time.Duration { return 5 * time.Second },
 		Redact: strings.NewReplacer(canary, "(sensitive)").Replace,
 		Notify: func(line string) error { b.status = append(b.status, line); return nil },
-		Log:    slog.New(slog.NewTextHandler(&b.log, &slog.HandlerOptions{Level: slog.LevelDebug}))}
+		Log: func(priority int, line string, fields map[string]string) {
+			fmt.Fprintln(&b.log, priority, line, fields)
+		}}
 	if change != nil {
 		change(&o)
 	}
@@ -256,7 +258,10 @@ func TestJournalOfTheKubelet(t *testing.T) {
 	b := newBench(t)
 	r := b.reporter(t, nil)
 	r.HeldBack("kubelet.service", "cluster unreachable (exit 20)")
-	for _, want := range []string{"unit=kubelet.service", "message_id=" + MessageHeldBack, "prelet holds kubelet.service back: cluster unreachable (exit 20)", "level=ERROR"} {
+	for _, want := range []string{
+		"OBJECT_SYSTEMD_UNIT:kubelet.service", "MESSAGE_ID:" + MessageHeldBack, "PRELET_STAGE:gate",
+		"3 prelet holds kubelet.service back: cluster unreachable (exit 20)",
+	} {
 		if !strings.Contains(b.log.String(), want) {
 			t.Errorf("%q is not in %s", want, b.log.String())
 		}

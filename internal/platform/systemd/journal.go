@@ -1,12 +1,9 @@
 package systemd
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
-	"maps"
 	"net"
 	"os"
 	"strings"
@@ -16,48 +13,41 @@ import (
 	"github.com/coreos/go-systemd/v22/journal"
 )
 
-// Keys of log attributes that become special fields. Any other key k becomes PRELET_K.
-const (
-	KeyStage      = "stage"      // PRELET_STAGE: the stage's address, or "gate", "commit", "verify"
-	KeyGeneration = "generation" // PRELET_GENERATION
-	KeyMessage    = "message_id" // MESSAGE_ID: 32 hexadecimal digits that name a kind of message
-	KeyUnit       = "unit"       // OBJECT_SYSTEMD_UNIT: journalctl -u of that unit shows the entry too
-)
+// JournalLog writes an entry with fields to the journal. Its priority is that of syslog(3), from 7 (debug), which is left out,
+// to 0.
+type JournalLog func(priority int, message string, fields map[string]string)
 
-// JournalSend sends one entry to journald, as journal.Send of go-systemd does.
-type JournalSend func(message string, priority journal.Priority, fields map[string]string) error
-
-// JournalHandler writes log records as journald entries with fields. It redacts every text.
-type JournalHandler struct {
-	send   JournalSend
-	redact func(string) string
-	level  slog.Leveler
-	fields map[string]string
-	prefix string // of open groups, "A_B_"
-}
+// journalSend sends one entry to journald, as journal.Send of go-systemd does.
+type journalSend func(message string, priority journal.Priority, fields map[string]string) error
 
 // journalTimeout is how long an entry waits for a journald whose queue of messages is full.
 const journalTimeout = time.Second
 
-// NewJournalHandler returns a handler for slog.New. If send does not return within a second, the entry is an error, and
-// so is each later entry until send has returned.
-func NewJournalHandler(send JournalSend, redact func(string) string, level slog.Leveler) *JournalHandler {
-	return &JournalHandler{
-		send:   (&journalQueue{send: send}).put,
-		redact: redact,
-		level:  level,
-		fields: map[string]string{"SYSLOG_IDENTIFIER": "prelet"},
-	}
-}
-
-// NewJournalLogger returns a logger that writes entries with fields to the journal, from level info on. It returns nil
-// if journald does not run. redact is applied to each text.
-func NewJournalLogger(redact func(string) string) *slog.Logger {
+// NewJournalLog returns a function that writes entries to the journal, or nil if journald does not run. redact is
+// applied to each text. An entry that journald does not read within a second is dropped, and so is each later entry
+// until it has.
+func NewJournalLog(redact func(string) string) JournalLog {
 	if !journal.Enabled() {
 		return nil
 	}
 
-	return slog.New(NewJournalHandler(journal.Send, redact, slog.LevelInfo))
+	return newJournalLog(journal.Send, redact)
+}
+
+func newJournalLog(send journalSend, redact func(string) string) JournalLog {
+	q := &journalQueue{send: send}
+
+	return func(priority int, message string, fields map[string]string) {
+		if priority > int(journal.PriInfo) {
+			return
+		}
+
+		all := map[string]string{"SYSLOG_IDENTIFIER": "prelet"}
+		for name, text := range fields {
+			all[name] = redact(text)
+		}
+		q.put(redact(message), journal.Priority(priority), all)
+	}
 }
 
 // journalStream is where services have their standard output, each with a line for each setting of theirs.
@@ -89,14 +79,15 @@ func PrintOnConsole(line string) error {
 // journalQueue stops waiting for a journald that does not read, because journal.Send has no deadline. It is safe for
 // concurrent use.
 type journalQueue struct {
-	send JournalSend
+	send journalSend
 
 	mu   sync.Mutex
 	late <-chan struct{} // closed when an entry that timed out has been sent; nil if there is none
 }
 
-// put sends an entry. It drops the entry while an earlier one waits, so that all entries together wait for one second.
-func (q *journalQueue) put(message string, priority journal.Priority, fields map[string]string) error {
+// put sends an entry. It drops the entry while an earlier one waits, so that all entries together wait for one second. A
+// failed entry never stops prelet.
+func (q *journalQueue) put(message string, priority journal.Priority, fields map[string]string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 
@@ -106,10 +97,7 @@ func (q *journalQueue) put(message string, priority journal.Priority, fields map
 	default:
 	}
 	if q.late != nil {
-		return fmt.Errorf(
-			"journal: dropped, because an earlier entry was not read: %w",
-			os.ErrDeadlineExceeded,
-		)
+		return
 	}
 
 	done := make(chan struct{})
@@ -120,99 +108,4 @@ func (q *journalQueue) put(message string, priority journal.Priority, fields map
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		q.late = done
 	}
-	if err != nil {
-		return fmt.Errorf("journal: %w", err)
-	}
-
-	return nil
-}
-
-// Enabled implements slog.Handler.
-func (h *JournalHandler) Enabled(_ context.Context, level slog.Level) bool {
-	return level >= h.level.Level()
-}
-
-// Handle implements slog.Handler. Its error is for a second handler, if there is one. A failed log entry never stops
-// prelet.
-func (h *JournalHandler) Handle(_ context.Context, record slog.Record) error {
-	fields := maps.Clone(h.fields)
-	record.Attrs(func(attr slog.Attr) bool {
-		h.addField(fields, h.prefix, attr)
-		return true
-	})
-
-	return h.send(h.redact(record.Message), journalPriority(record.Level), fields)
-}
-
-// WithAttrs implements slog.Handler.
-func (h *JournalHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
-	next := *h
-	next.fields = maps.Clone(h.fields)
-	for _, attr := range attrs {
-		h.addField(next.fields, h.prefix, attr)
-	}
-
-	return &next
-}
-
-// WithGroup implements slog.Handler.
-func (h *JournalHandler) WithGroup(name string) slog.Handler {
-	if name == "" {
-		return h
-	}
-	next := *h
-	next.prefix = h.prefix + name + "_"
-
-	return &next
-}
-
-func (h *JournalHandler) addField(fields map[string]string, prefix string, attr slog.Attr) {
-	value := attr.Value.Resolve()
-	switch {
-	case value.Kind() == slog.KindGroup:
-		if attr.Key != "" {
-			prefix += attr.Key + "_"
-		}
-		for _, member := range value.Group() {
-			h.addField(fields, prefix, member)
-		}
-	case attr.Key != "":
-		fields[fieldName(prefix+attr.Key)] = h.redact(value.String())
-	}
-}
-
-// fieldName returns a name that journald accepts: upper-case letters, digits and "_", at most 64. go-systemd only warns
-// about other names on stderr and sends them.
-func fieldName(key string) string {
-	switch key {
-	case KeyMessage:
-		return "MESSAGE_ID"
-	case KeyUnit:
-		return "OBJECT_SYSTEMD_UNIT"
-	}
-
-	name := "PRELET_" + strings.Map(func(r rune) rune {
-		switch {
-		case r >= 'a' && r <= 'z':
-			return r - 'a' + 'A'
-		case r >= 'A' && r <= 'Z', r >= '0' && r <= '9':
-			return r
-		}
-		return '_'
-	}, key)
-
-	return name[:min(len(name), 64)]
-}
-
-func journalPriority(level slog.Level) journal.Priority {
-	switch {
-	case level >= slog.LevelError:
-		return journal.PriErr
-	case level >= slog.LevelWarn:
-		return journal.PriWarning
-	case level >= slog.LevelInfo:
-		return journal.PriInfo
-	}
-
-	return journal.PriDebug
 }

@@ -19,7 +19,7 @@ func TestServers(t *testing.T) {
 		{"a..b:6443", "invalid host name"},
 		{"x!y:6443", "invalid host name"},
 		{"k8s:99999", "not between 1 and 65535"},
-		{"https://[fe80::1%eth0]:6443", "zones are refused"},
+		{"https://[fe80::1%eth0]:6443", "has no zone"},
 		{"bücher.example:6443", "outside ASCII"},
 		{"https://k8s/api", "a path"},
 		{"k8s:0", "not between 1 and 65535"},

@@ -4,9 +4,11 @@
 package apiaddress
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/netip"
+	"net/url"
 	"strconv"
 	"strings"
 )
@@ -18,7 +20,7 @@ func Parse(s string) (address string, err error) {
 		return "", errors.New("empty; write host:port or https://host:port")
 	}
 
-	host, port, err := parseURL(s)
+	host, port, err := split(s)
 	if err != nil {
 		return "", fmt.Errorf("%q: %w", Redact(s), err)
 	}
@@ -30,129 +32,59 @@ func Parse(s string) (address string, err error) {
 	return strings.ToLower(host) + ":" + strconv.FormatUint(port, 10), nil
 }
 
-func parseURL(s string) (host string, port uint64, err error) {
-	if strings.ContainsFunc(s, func(r rune) bool {
-		return r <= ' ' || r >= 0x7f
-	}) {
+// CheckAuthority checks what a URL has between the scheme and the path: a host, and a port if there is one. Its error
+// does not repeat a user name or password.
+func CheckAuthority(s string) error {
+	_, _, err := split("https://" + s)
+
+	return err
+}
+
+// errAddress is the error of what is not a URL, which may have a password.
+var errAddress = errors.New(
+	"invalid address: write host:port or https://host:port; an IPv6 address needs brackets and has no zone",
+)
+
+// split returns the host, without brackets, and the port of an API server.
+func split(s string) (host string, port uint64, err error) {
+	isRefused := func(r rune) bool { return r <= ' ' || r >= 0x7f }
+	if strings.ContainsFunc(s, isRefused) {
 		return "", 0, errors.New(
 			"contains a space, a control character or a character outside ASCII; write host:port or https://host:port",
 		)
 	}
 
-	rest, defaultPort, err := cutScheme(s)
-	if err != nil {
-		return "", 0, err
+	text := s
+	if !strings.Contains(s, "://") {
+		text = "//" + s
 	}
-
-	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
-		if rest[i:] != "/" {
-			return "", 0, errors.New("a path, query or fragment is refused: an API server is a host and a port")
-		}
-
-		rest = rest[:i]
-	}
-
-	return splitAuthority(rest, defaultPort)
-}
-
-// CheckAuthority checks what a URL has between the scheme and the path: a host, and a port if there is one. Its error
-// does not repeat a user name or password.
-func CheckAuthority(s string) error {
-	_, _, err := splitAuthority(s, "443")
-
-	return err
-}
-
-func splitAuthority(s, defaultPort string) (host string, port uint64, err error) {
-	if strings.Contains(s, "@") {
+	u, err := url.Parse(text)
+	switch {
+	case strings.Contains(s, "@"):
 		return "", 0, errors.New("a user name or password is refused, because every recording contains the site; " +
 			"the token belongs in a credential")
+	case err != nil, strings.Count(u.Host, ":") > 1 && u.Host[0] != '[':
+		return "", 0, errAddress
+	case u.Scheme == "http":
+		return "", 0, errors.New("http is refused, because it does not prove who the server is; write https://")
+	case u.Scheme != "" && u.Scheme != "https":
+		return "", 0, fmt.Errorf("scheme %q is not https", u.Scheme)
+	case u.Path != "" && u.Path != "/", strings.ContainsAny(s, "?#"):
+		return "", 0, errors.New("a path, query or fragment is refused: an API server is a host and a port")
+	case strings.HasSuffix(u.Host, ":"):
+		return "", 0, errors.New("the port after the colon is missing")
 	}
 
-	host, portText, err := splitHostPort(s)
-	if err != nil {
-		return "", 0, err
+	number := u.Port()
+	if number == "" && u.Scheme == "" {
+		return "", 0, fmt.Errorf("no port; write %s:6443, or https://%s for port 443", u.Host, u.Host)
 	}
-
-	if portText == "" {
-		portText = defaultPort
-	}
-
-	if portText == "" || strings.HasSuffix(s, ":") {
-		return "", 0, missingPort(s)
-	}
-
-	port, err = strconv.ParseUint(portText, 10, 16)
+	port, err = strconv.ParseUint(cmp.Or(number, "443"), 10, 16)
 	if err != nil || port == 0 {
-		return "", 0, fmt.Errorf("port %q is not between 1 and 65535", portText)
+		return "", 0, fmt.Errorf("port %q is not between 1 and 65535", number)
 	}
 
-	return host, port, nil
-}
-
-// cutScheme cuts https:// off, and returns the default port, which is "" without a scheme.
-func cutScheme(s string) (rest, defaultPort string, err error) {
-	scheme, after, hasScheme := strings.Cut(s, "://")
-	if !hasScheme {
-		return s, "", nil
-	}
-
-	switch strings.ToLower(scheme) {
-	case "https":
-		return after, "443", nil
-	case "http":
-		return "", "", errors.New(
-			"http is refused, because it does not prove who the server is; write https://",
-		)
-	}
-
-	return "", "", fmt.Errorf("scheme %q is not https", scheme)
-}
-
-// splitHostPort checks the host. The port is "" if there is none. IPv6 addresses are returned without brackets.
-func splitHostPort(s string) (host, port string, err error) {
-	if strings.HasPrefix(s, "[") {
-		return splitIPv6(s[1:])
-	}
-
-	if strings.Count(s, ":") > 1 {
-		return "", "", errors.New("an IPv6 address needs brackets: [2001:db8::1]:6443")
-	}
-
-	host, port, _ = strings.Cut(s, ":")
-
-	return host, port, checkHost(host)
-}
-
-// splitIPv6 parses "2001:db8::1]:6443".
-func splitIPv6(s string) (host, port string, err error) {
-	host, after, isClosed := strings.Cut(s, "]")
-	if !isClosed {
-		return "", "", errors.New("no ] after the IPv6 address")
-	}
-
-	a, err := netip.ParseAddr(host)
-	if err != nil || !a.Is6() || a.Zone() != "" {
-		return "", "", fmt.Errorf("invalid IPv6 address %q (zones are refused: no certificate names them)", host)
-	}
-	if err := checkUnicast(a); err != nil {
-		return "", "", err
-	}
-
-	port, hasColon := strings.CutPrefix(after, ":")
-	if !hasColon && after != "" {
-		return "", "", fmt.Errorf("%q after the address is not a port", after)
-	}
-
-	return host, port, nil
-}
-
-func missingPort(rest string) error {
-	if strings.HasSuffix(rest, ":") {
-		return errors.New("the port after the colon is missing")
-	}
-
-	return fmt.Errorf("no port; write %s:6443, or https://%s for port 443", rest, rest)
+	return u.Hostname(), port, checkHost(u.Hostname())
 }
 
 // checkHost accepts IP addresses, and the host names of URLs.
@@ -161,7 +93,7 @@ func checkHost(host string) error {
 		return errors.New("no host")
 	}
 
-	if a, err := netip.ParseAddr(host); err == nil {
+	if a, err := netip.ParseAddr(host); err == nil && a.Zone() == "" {
 		return checkUnicast(a)
 	}
 

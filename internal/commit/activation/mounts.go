@@ -11,15 +11,6 @@ import (
 	"github.com/prelet/prelet/internal/commit/generation"
 )
 
-// Mount is a place where systemd mounts something, or would. It is an alias for the reason that Unit is one.
-type Mount = struct {
-	Path   string // the mount point
-	Unit   string // the mount unit
-	Active bool   // it is mounted, or is mounted when somebody looks
-	Job    bool   // systemd is about to mount it
-	State  string // ActiveState of the mount unit
-}
-
 const (
 	// mountWait is how long a mount is waited for: systemd waits as long for its device.
 	mountWait     = 90 * time.Second

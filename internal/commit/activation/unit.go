@@ -4,49 +4,15 @@ import (
 	"context"
 	"strings"
 	"time"
+
+	"github.com/prelet/prelet/internal/platform/unitfile"
 )
 
-// Unit is the state of one unit, as in systemd's D-Bus properties. It is an alias of an unnamed type, so that an
-// implementation of Units need not import this package (internal/platform/systemd).
-type Unit = struct {
-	Name  string
-	Names []string // also those of aliases
-	Load  string   // LoadState
-	File  string   // UnitFileState
-
-	Active string // ActiveState
-	Sub    string // SubState
-	Result string // of the last run
-	Status int32  // of the last run's main process
-	Job    uint32 // id of the queued job, 0 for none
-	Unread bool   // NeedDaemonReload: a unit file has changed since systemd read it
-
-	Type      string        // of a service
-	Watchdog  time.Duration // WatchdogSec=; 0: none
-	CanReload bool
-	Since     time.Duration // when it last began to start since boot, on CLOCK_MONOTONIC; 0: never
-
-	ProtectSystem string
-	Writable      []string // ReadWritePaths
-	Environment   []string
-	Command       []string // ExecStart
-
-	MainPID  uint32        // 0: no main process
-	Restarts uint32        // NRestarts: automatic restarts since the last requested start
-	Started  time.Duration // start of the main process since boot, on CLOCK_MONOTONIC; 0: never
-	Left     time.Duration // when it last ceased to be active, on CLOCK_MONOTONIC; 0: never
-
-	NoStart, NoStop bool          // CanStart or CanStop is false: systemd refuses both by hand
-	NeverWith       []string      // Conflicts= of either unit
-	FailsWith       []string      // Requires=, Requisite=, BindsTo=
-	Skipped         time.Duration // a Condition= or Assert= did not hold at the last start: when; else 0
-	FailedPre       string        // the ExecStartPre= that failed at the last start, and how; "" if none did
-
-	EnvironmentFiles []struct {
-		Path     string
-		Optional bool
-	}
-}
+// Unit and Mount are what systemd reports of a unit and of a mount point.
+type (
+	Unit  = unitfile.Unit
+	Mount = unitfile.Mount
+)
 
 // Units is systemd. An error means that systemd did not answer or refused the request. Otherwise the result is how the
 // job ended: "done" is the only success, "queued" means not waited for, "unanswered" means that the job did not end in

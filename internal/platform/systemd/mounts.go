@@ -10,15 +10,6 @@ import (
 	"github.com/coreos/go-systemd/v22/unit"
 )
 
-// Mount is a mount point: its mount unit and its automount unit together. It is an alias for the same reason as Unit.
-type Mount = struct {
-	Path   string // the mount point
-	Unit   string // the mount unit
-	Active bool   // it is mounted, or an automount mounts it on access
-	Job    bool   // systemd is about to mount it
-	State  string // ActiveState of the mount unit
-}
-
 // Mounts returns the mounts at or above some paths that systemd has a unit for, the highest first. It includes mounts
 // that were made by hand, and excludes the root.
 func (c *Conn) Mounts(ctx context.Context, paths []string) ([]Mount, error) {

@@ -1,55 +1,12 @@
 package systemd
 
-import "time"
+import "github.com/prelet/prelet/internal/platform/unitfile"
 
-// Unit is the state of one unit at one moment. The comments name the D-Bus properties. It is an alias of a type
-// without a name, so that internal/commit/activation, which may not import this package, can declare the same type
-// and accept a Conn.
-type Unit = struct {
-	Name  string
-	Names []string // also those of aliases
-	Load  string   // LoadState: loaded, masked, not-found, …
-	File  string   // UnitFileState: enabled, disabled, static, masked, …; empty without a unit file
-
-	Active string // ActiveState: active, inactive, failed, activating, deactivating, …
-	Sub    string // SubState: running, auto-restart, dead, …
-	Result string // Result of a service: success, exit-code, resources (also a missing EnvironmentFile=), …
-	Status int32  // ExecMainStatus of the last run: 200 and above are systemd's own, before the program runs
-	Job    uint32 // id of the queued job, 0 for none
-	Unread bool   // NeedDaemonReload: one of its files changed since systemd read it
-
-	Type      string        // of a service: simple, oneshot, notify, …
-	Watchdog  time.Duration // WatchdogUSec: systemd kills a service that is silent for longer; 0: none
-	CanReload bool          // it has an ExecReload=, or reloads otherwise
-	Since     time.Duration // when it last began to start, on CLOCK_MONOTONIC; 0: never
-
-	ProtectSystem string   // which part of the file system is read-only for it: strict, full, …
-	Writable      []string // ReadWritePaths=
-	Environment   []string // NAME=VALUE
-	Command       []string // the words of ExecStart=, the program first
-
-	MainPID  uint32        // 0: no main process
-	Restarts uint32        // NRestarts: automatic restarts since the last start job
-	Started  time.Duration // ExecMainStartTimestampMonotonic: since boot, on CLOCK_MONOTONIC; 0: never
-	Left     time.Duration // ActiveExitTimestampMonotonic: when it last ceased to be active; 0: never
-
-	// NoStart and NoStop: systemd refuses to start or stop the unit by hand (RefuseManualStart=, RefuseManualStop=).
-	NoStart, NoStop bool
-	// NeverWith are the units that systemd never runs at the same time: Conflicts= of either.
-	NeverWith []string
-	// FailsWith are the units without which this one is not started: Requires=, Requisite=, BindsTo=.
-	FailsWith []string
-	// Skipped is when a Condition= or Assert= prevented the last start; else 0.
-	Skipped   time.Duration
-	FailedPre string // the ExecStartPre= that failed at the last start, and how; "" if none did
-
-	// EnvironmentFiles are the EnvironmentFile= lines after all drop-ins. Optional is set by a leading "-": the file
-	// may be missing.
-	EnvironmentFiles []struct {
-		Path     string
-		Optional bool
-	}
-}
+// Unit and Mount are what systemd reports of a unit and of a mount point.
+type (
+	Unit  = unitfile.Unit
+	Mount = unitfile.Mount
+)
 
 // Results of a job: those of systemd's JobRemoved signal, and two more. Only Done means that the job was done; for a
 // Type=simple service it only means that a process was forked.

@@ -211,10 +211,7 @@ func (u UnitFile) Unit(split func(string) []string) Unit {
 	}
 	for _, file := range u.Settings["EnvironmentFile"] {
 		p, isOptional := strings.CutPrefix(u.expandSpecifiers(file), "-")
-		out.EnvironmentFiles = append(out.EnvironmentFiles, struct {
-			Path     string
-			Optional bool
-		}{p, isOptional})
+		out.EnvironmentFiles = append(out.EnvironmentFiles, unitfile.EnvironmentFile{Path: p, Optional: isOptional})
 	}
 	if lines := u.Settings["WatchdogSec"]; len(lines) > 0 {
 		out.Watchdog, _ = quantity.ParseTimespan(lines[len(lines)-1])

@@ -1,5 +1,5 @@
 // Package unitfile has the rules of systemd's unit files: their syntax, which files are of a unit, and in which order
-// systemd reads them. It reads no files, so that a plan can use it.
+// systemd reads them; and the state of a unit. It reads no files, so that a plan can use it.
 package unitfile
 
 import (

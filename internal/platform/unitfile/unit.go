@@ -1,0 +1,62 @@
+package unitfile
+
+import "time"
+
+// Unit is the state of one unit at one moment. The comments name the D-Bus properties.
+type Unit struct {
+	Name  string
+	Names []string // also those of aliases
+	Load  string   // LoadState: loaded, masked, not-found, …
+	File  string   // UnitFileState: enabled, disabled, static, masked, …; empty without a unit file
+
+	Active string // ActiveState: active, inactive, failed, activating, deactivating, …
+	Sub    string // SubState: running, auto-restart, dead, …
+	Result string // Result of a service: success, exit-code, resources (also a missing EnvironmentFile=), …
+	Status int32  // ExecMainStatus of the last run: 200 and above are systemd's own, before the program runs
+	Job    uint32 // id of the queued job, 0 for none
+	Unread bool   // NeedDaemonReload: one of its files changed since systemd read it
+
+	Type      string        // of a service: simple, oneshot, notify, …
+	Watchdog  time.Duration // WatchdogUSec: systemd kills a service that is silent for longer; 0: none
+	CanReload bool          // it has an ExecReload=, or reloads otherwise
+	Since     time.Duration // when it last began to start, on CLOCK_MONOTONIC; 0: never
+
+	ProtectSystem string   // which part of the file system is read-only for it: strict, full, …
+	Writable      []string // ReadWritePaths=
+	Environment   []string // NAME=VALUE
+	Command       []string // the words of ExecStart=, the program first
+
+	MainPID  uint32        // 0: no main process
+	Restarts uint32        // NRestarts: automatic restarts since the last start job
+	Started  time.Duration // ExecMainStartTimestampMonotonic: since boot, on CLOCK_MONOTONIC; 0: never
+	Left     time.Duration // ActiveExitTimestampMonotonic: when it last ceased to be active; 0: never
+
+	// NoStart and NoStop: systemd refuses to start or stop the unit by hand (RefuseManualStart=, RefuseManualStop=).
+	NoStart, NoStop bool
+	// NeverWith are the units that systemd never runs at the same time: Conflicts= of either.
+	NeverWith []string
+	// FailsWith are the units without which this one is not started: Requires=, Requisite=, BindsTo=.
+	FailsWith []string
+	// Skipped is when a Condition= or Assert= prevented the last start; else 0.
+	Skipped   time.Duration
+	FailedPre string // the ExecStartPre= that failed at the last start, and how; "" if none did
+
+	// EnvironmentFiles are the EnvironmentFile= lines after all drop-ins. Optional is set by a leading "-": the file
+	// may be missing.
+	EnvironmentFiles []EnvironmentFile
+}
+
+// EnvironmentFile is one EnvironmentFile= of a unit.
+type EnvironmentFile struct {
+	Path     string
+	Optional bool
+}
+
+// Mount is a mount point: its mount unit and its automount unit together.
+type Mount struct {
+	Path   string // the mount point
+	Unit   string // the mount unit
+	Active bool   // it is mounted, or an automount mounts it on access
+	Job    bool   // systemd is about to mount it
+	State  string // ActiveState of the mount unit
+}

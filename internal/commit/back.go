@@ -3,7 +3,6 @@ package commit
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -11,66 +10,6 @@ import (
 	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/fault"
 )
-
-// pinAndRollBack pins a generation before it rolls back to it. A process that is killed in between leaves a node that
-// applies nothing and reports that, and not a node that silently applies the unwanted plan again. If the rollback fails
-// with nothing changed, the previous pin is restored.
-func pinAndRollBack(s *generation.Store, to int, do func() (int, error)) (int, error) {
-	was, err := s.Holds()
-	if err != nil {
-		return 0, err
-	}
-
-	before, err := readInPlace(s)
-	if err != nil {
-		return 0, err
-	}
-
-	if err := s.Pin(to, generation.ByHand); err != nil {
-		return 0, err
-	}
-
-	gen, err := do()
-	if err == nil {
-		return gen, nil
-	}
-
-	if now, unread := readInPlace(s); unread != nil || now != before {
-		return gen, err
-	}
-
-	if undo := s.RestoreHolds(was); undo != nil {
-		return gen, errors.Join(err, undo)
-	}
-
-	return gen, err
-}
-
-// inPlace identifies the generation in place and the change in progress.
-type inPlace struct {
-	gen      int // 0: none
-	changing int // the generation of the journal; 0: no journal
-	phase    generation.Phase
-}
-
-func readInPlace(s *generation.Store) (out inPlace, err error) {
-	j, err := s.Journal()
-	if err != nil {
-		return out, err
-	}
-
-	if j != nil {
-		out.changing = j.Gen
-		out.phase = j.Phase
-	}
-
-	cur, err := s.Current()
-	if err == nil && cur != nil {
-		out.gen = cur.Gen
-	}
-
-	return out, err
-}
 
 // RollBack rolls back by hand, and returns the generation whose contents are in place. to is a generation, NewestGood,
 // or 0 for the state before prelet. An interrupted change is finished first.
@@ -84,18 +23,14 @@ func (r *Run) RollBack(ctx context.Context, to int) (goal int) {
 	e.to, e.enterErr = FindTarget(r.Store, to)
 	if e.enterErr == nil {
 		other := r.whyForeign(e.to)
-		if other != "" { // before anything is pinned
+		if other != "" {
 			e.enterErr = activation.ForeignFault(e.to, other)
 		}
 	}
 
 	if e.enterErr == nil {
-		_, e.enterErr = pinAndRollBack(r.Store, e.to, func() (gen int, err error) {
-			entry := activation.Entry{On: e.on, To: e.to, Why: generation.ByHand}
-			e.Outcome, err = r.Machine.Enter(ctx, entry)
-
-			return e.Outcome.Generation, err
-		})
+		entry := activation.Entry{On: e.on, To: e.to, Why: generation.ByHand}
+		e.Outcome, e.enterErr = r.Machine.Enter(ctx, entry)
 	}
 
 	if e.enterErr == nil && e.Outcome.Code == "" {
@@ -126,9 +61,7 @@ func RollBackBelowRoot(s *generation.Store, to int) (gen, goal int, err error) {
 	if err != nil {
 		return 0, 0, err
 	}
-	gen, err = pinAndRollBack(s, goal, func() (int, error) {
-		return s.Rollback(cur.Gen, goal, generation.ByHand, false)
-	})
+	gen, err = s.Rollback(cur.Gen, goal, generation.ByHand, false)
 	if err == nil {
 		err = s.Good(gen, nil)
 	}

@@ -334,8 +334,7 @@ func (m *Machine) whyUnjoined(ctx context.Context, current *generation.Info) str
 
 // readExhausted plans the rollback from a generation that more than maxTries boots began to verify, this one included.
 func (m *Machine) readExhausted(ctx context.Context, h *location) error {
-	tries := h.journal.Tries + 1 - m.readUnjudged(h.journal).Boots
-	if !h.newBoot || !h.plan.Rollback || tries <= maxTries || m.Store.ReadOnly() != nil {
+	if !h.newBoot || !h.plan.Rollback || h.journal.CountTries() < maxTries || m.Store.ReadOnly() != nil {
 		return nil
 	}
 

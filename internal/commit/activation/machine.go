@@ -20,15 +20,13 @@ type Clock interface {
 
 // Machine is the state machine with its dependencies. One process uses one Machine, from one goroutine.
 type Machine struct {
-	Units  Units
-	Store  Store
-	Probe  Probe
-	Clock  Clock
-	Gate   Gate
-	BootID string
-	// StateDir is the folder of the Store, or another folder that survives a reboot. It contains one small file: see
-	// tries.go.
-	StateDir string
+	Units    Units
+	Store    Store
+	Probe    Probe
+	Clock    Clock
+	Gate     Gate
+	BootID   string
+	StateDir string // the folder of the Store, for messages
 
 	// Foreign returns why a generation belongs to another machine, or "". prelet neither starts the kubelet on a
 	// generation that came with an image nor rolls back to it. Nil: all generations belong to this machine.

@@ -62,7 +62,7 @@ func (m *Machine) step(
 	case actUnits:
 		return m.actUnits(ctx, h, t), nil
 	case countTry:
-		return done, wrapAfterCommit("counting the try", m.countTry(h.journal, t))
+		return done, wrapAfterCommit("counting the try", m.countTry(t))
 	case openGate:
 		return done, m.openGate(h, t)
 	case requestStart:
@@ -722,7 +722,7 @@ func (m *Machine) start(ctx context.Context, h location, t *walkState) (finding,
 // endUnjudged notes that the verification of this boot ended without a verdict. After SIGTERM it returns
 // fault.Interrupted.
 func (m *Machine) endUnjudged(ctx context.Context, h location, t *walkState) error {
-	m.uncountTry(h.journal, t)
+	m.uncountTry(t)
 
 	switch {
 	case ctx.Err() == nil:
@@ -754,7 +754,7 @@ func (m *Machine) endVerdict(h location, t *walkState, err error) error {
 	t.finding.verdict = Unknown
 	t.finding.reason = why
 	t.out = describeVerdict(onUnknown, h, t.finding)
-	m.uncountTry(h.journal, t)
+	m.uncountTry(t)
 
 	return nil
 }

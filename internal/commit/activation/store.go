@@ -38,6 +38,8 @@ type Store interface {
 	Retire(gen int, paths ...string) error
 	// AddTry counts a boot that begins to verify, and returns the count. A second call in the same boot does not count.
 	AddTry(bootID string) (int, error)
+	// UndoTry records that the verification of a boot ended without a verdict, so that it does not count.
+	UndoTry(bootID string) error
 
 	// Current returns the generation in place, nil when there never was one.
 	Current() (*generation.Info, error)

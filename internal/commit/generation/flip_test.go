@@ -36,10 +36,7 @@ var flipCommands = []struct {
 		if err != nil || cur.Gen == 1 {
 			return err
 		}
-		if err := s.Pin(1, "by hand"); err != nil {
-			return err
-		}
-		_, err = s.Rollback(cur.Gen, 1, "by hand", true)
+		_, err = s.Rollback(cur.Gen, 1, ByHand, true)
 		return err
 	}},
 	{"run", func(s *Store) error {

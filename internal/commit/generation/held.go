@@ -62,7 +62,7 @@ func (s *Store) readHeld() (*held, error) {
 	return s.heldByHistory(), nil
 }
 
-// ByHand is the reason of a rollback that a person asked for.
+// ByHand is the reason of a rollback that a person asked for. It pins the generation whose contents it restores.
 const ByHand = "prelet rollback"
 
 // holdsBlob is a blob, always {}, of the generation that a rollback makes: a release of that rollback leaves an empty
@@ -255,8 +255,7 @@ func (s *Store) Pin(gen int, why string) error {
 	return s.putHeld(h)
 }
 
-// Unreadable is the generation that Pinned returns if held.json cannot be read. Pin accepts it, so that a caller can
-// restore what Pinned returned.
+// Unreadable is the generation that Pinned returns if held.json cannot be read.
 const Unreadable = -1
 
 // Pinned reports whether a generation is pinned, which, and why. If the list cannot be read, Unreadable is pinned.
@@ -309,36 +308,4 @@ func (s *Store) dropHeld() error {
 	}
 
 	return s.disk.sync(s.dir)
-}
-
-// Holds contains the held plans and the pin at one moment.
-type Holds struct{ held *held }
-
-// Holds returns the held plans and the pin, for RestoreHolds. A damaged list, which holds every plan, is restored as a
-// pin on Unreadable.
-func (s *Store) Holds() (Holds, error) {
-	h, err := s.readHeld()
-	if isDamaged(err) {
-		pin := &heldEntry{
-			Gen:  Unreadable,
-			Why:  DescribeDamage(err),
-			Time: s.o.Now().UTC(),
-		}
-
-		return Holds{&held{Pin: pin}}, nil
-	}
-
-	return Holds{h}, err
-}
-
-// RestoreHolds restores the held plans and the pin in one write.
-func (s *Store) RestoreHolds(was Holds) error {
-	if err := s.checkLocked("hold"); err != nil {
-		return err
-	}
-	if was.held.Pin == nil && len(was.held.Plans) == 0 {
-		return s.dropHeld()
-	}
-
-	return s.putHeld(was.held)
 }

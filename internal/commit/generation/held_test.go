@@ -59,4 +59,7 @@ func rollBackAsEarlier(t *testing.T, s *Store, first Proposal, why string) {
 	if err := s.Good(txn.m.Gen, nil); err != nil {
 		t.Fatal(err)
 	}
+	if err := s.disk.unlink(s.dir, heldName); err != nil {
+		t.Fatal(err)
+	}
 }

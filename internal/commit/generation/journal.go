@@ -2,6 +2,7 @@ package generation
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -20,7 +21,7 @@ type Journal struct {
 	Why      string `json:"why,omitempty"`     // of a rollback
 	HoldPlan string `json:"hold,omitempty"`    // of a rollback: the plan to hold at its end, or after the verdict
 	Judge    bool   `json:"judge,omitempty"`   // of a rollback: the restored files await a verdict
-	Note     string `json:"note,omitempty"`    // of earlier versions; ignored
+	Unjudged string `json:"note,omitempty"`    // PhaseVerify: boots of Tries that ended without a verdict
 	Release  bool   `json:"release,omitempty"` // PhasePublish: Proposal.Release; held plans already count as released
 	Tries    int    `json:"tries,omitempty"`   // PhaseVerify: boots that began a verification, including this one
 	BootID   string `json:"boot_id,omitempty"` // PhaseVerify: of the last try
@@ -45,6 +46,13 @@ func (j *Journal) Same(o *Journal) bool {
 // IsUnfinished reports whether the targets may be a mixture of old and new ones. j may be nil.
 func (j *Journal) IsUnfinished() bool {
 	return j != nil && j.Phase != PhaseVerify
+}
+
+// CountTries returns the number of boots that began a verification and did not finish it, including this one. A boot whose
+// verification ended without a verdict does not count. Versions before 0.2.0 ignore these, and roll back too early
+// rather than never.
+func (j *Journal) CountTries() int {
+	return j.Tries - len(strings.Fields(j.Unjudged))
 }
 
 func parseJournal(b []byte) (*Journal, error) {

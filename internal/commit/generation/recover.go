@@ -122,8 +122,9 @@ func (s *Store) recoverCommit(j *Journal, l listing) (*Journal, error) {
 		return nil, err
 	}
 	if err := s.publish(m, false); err != nil {
-		if j.HoldPlan != "" && isStuck(err) {
-			_ = s.Hold(j.HoldPlan, j.Why) // the way out of this error drops the journal; the first error matters
+		if isStuck(err) { // the way out of this error drops the journal; the first error matters
+			_ = s.hold(j)
+			_ = s.pinByHand(j)
 		}
 		return nil, s.markOutdated(j, afterCommit(err))
 	}
@@ -144,8 +145,9 @@ func removeTemps(root string, n int) string {
 		quoteWord(cmp.Or(root, "/")), n, tmpSuffix)
 }
 
-// scratchName matches the temporary of a small file that another part of prelet keeps in the state folder.
-var scratchName = regexp.MustCompile(`^\..+\.json\.[0-9]+$`)
+// scratchName matches the temporary of a small file that another part of prelet keeps in the state folder, and the count
+// of tries of 0.1.0.
+var scratchName = regexp.MustCompile(`^\..+\.json\.[0-9]+$|^unknown\.json(\.tmp)?$`)
 
 // sweep removes temporaries in the state folder that a killed run left.
 func (s *Store) sweep(l listing) error {

@@ -97,7 +97,6 @@ type scene struct {
 	mayFail      bool
 	c            *Comparison
 	journal      *Journal // that was kept
-	holds        Holds    // that were kept
 	noAttributes bool     // of the file system
 	looks        map[string]map[string]inode
 	stop         func(op, path string) error // fails an operation; nil: none
@@ -758,12 +757,6 @@ func (sc *scene) do(name string, a []string) bool {
 		sc.end(sc.store().Newer())
 	case "knows-before":
 		sc.end(sc.store().KnowsBefore())
-	case "keep-holds":
-		was, err := sc.store().Holds()
-		sc.holds = was
-		sc.end(err)
-	case "restore-holds":
-		sc.end(sc.store().RestoreHolds(sc.holds))
 	case "rollback", "judge": // FROM TO WHY [hold] [PATH…]: judge awaits a verdict; the paths are left out
 		from, to, rest := sc.number(a[0], 10), sc.number(a[1], 10), a[3:]
 		hold := len(rest) > 0 && rest[0] == "hold"
@@ -781,7 +774,7 @@ func (sc *scene) do(name string, a []string) bool {
 		sc.must(err)
 		sc.ended(sc.s.Rollback(i.Gen, sc.number(a[0], 10), a[1], false))
 	case "by-hand":
-		sc.carryOut([]string{"pin", "1", ByHand, ";", "judge", "2", "1", ByHand, ";", "good", "3"})
+		sc.carryOut([]string{"judge", "2", "1", ByHand, ";", "good", "3"})
 	case "blamed":
 		sc.carryOut([]string{"judge", "2", "1", "it exits", "hold", ";", "good", "3"})
 	case "check-rollback": // FROM TO [WARNING]
@@ -905,9 +898,15 @@ func (sc *scene) do(name string, a []string) bool {
 		_, _, isPinned := sc.s.Pinned()
 		isCommitted := cur != nil || j != nil
 		sc.check("held, pinned", fmt.Sprint(isHeld, isPinned), fmt.Sprint(!isCommitted, !isCommitted))
-	case "some-pin":
-		_, _, isPinned := sc.store().Pinned()
-		sc.check("pinned", isPinned, true)
+	case "pinned-with-rollback": // GEN: it is pinned exactly if generation 3, of the rollback to it, is in place
+		cur, err := sc.store().Current()
+		sc.must(err)
+		gen, _, isPinned := sc.s.Pinned()
+		want := "0 false"
+		if cur.Gen == 3 {
+			want = a[0] + " true"
+		}
+		sc.check("pinned", fmt.Sprint(gen, isPinned), want)
 	case "held-plans":
 		plans, err := sc.store().HeldAll()
 		sc.must(err)

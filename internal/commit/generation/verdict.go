@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/platform/nodefile"
@@ -81,13 +82,20 @@ func (s *Store) Good(gen int, report []byte) error {
 
 // holdAndEnd holds the plan that a journal names, and ends the journal, which has held the plan until now.
 func (s *Store) holdAndEnd(j *Journal) error {
-	if j.HoldPlan != "" {
-		if err := s.Hold(j.HoldPlan, j.Why); err != nil {
-			return err
-		}
+	if err := s.hold(j); err != nil {
+		return err
 	}
 
 	return s.endJournal()
+}
+
+// hold holds the plan that a journal names, if there is one.
+func (s *Store) hold(j *Journal) error {
+	if j.HoldPlan == "" {
+		return nil
+	}
+
+	return s.Hold(j.HoldPlan, j.Why)
 }
 
 // MarkUnhealthy records that generation gen, which a rollback made, was judged unhealthy. Then the plan before the
@@ -188,36 +196,66 @@ func (s *Store) removeTarget(p string) error {
 }
 
 // AddTry counts a boot that begins to verify the generation of the journal, and returns the count. It counts each boot
-// once. In a new boot CommitMono becomes the time of this call, because the clock of the earlier boot has ended.
+// once, and again after UndoTry. In a new boot CommitMono becomes the time of this call, because the clock of the earlier
+// boot has ended.
 func (s *Store) AddTry(bootID string) (tries int, err error) {
-	const op = "count a try"
-	if err := s.checkLocked(op); err != nil {
-		return 0, err
-	}
-	j, err := s.Journal()
+	j, err := s.readAwaiting("count a try")
 	if err != nil {
 		return 0, err
 	}
+
+	before := *j
+	if j.BootID != bootID {
+		j.Tries++
+		j.BootID = bootID
+		j.CommitMono = s.o.Mono()
+	}
+	others := slices.DeleteFunc(strings.Fields(j.Unjudged), func(id string) bool { return id == bootID })
+	j.Unjudged = strings.Join(others, " ")
+	if *j == before {
+		return j.CountTries(), nil
+	}
+
+	return j.CountTries(), s.putJournal(j, nil)
+}
+
+// UndoTry records that the verification of a boot ended without a verdict, so that the boot is not a try.
+func (s *Store) UndoTry(bootID string) error {
+	j, err := s.readAwaiting("undo a try")
+	if err != nil {
+		return err
+	}
+	boots := strings.Fields(j.Unjudged)
+	if j.BootID != bootID || slices.Contains(boots, bootID) {
+		return nil
+	}
+	j.Unjudged = strings.Join(append(boots, bootID), " ")
+
+	return s.putJournal(j, nil)
+}
+
+// readAwaiting returns the journal of a generation that awaits its verdict.
+func (s *Store) readAwaiting(op string) (*Journal, error) {
+	if err := s.checkLocked(op); err != nil {
+		return nil, err
+	}
+	j, err := s.Journal()
+	if err != nil {
+		return nil, err
+	}
 	if j == nil || j.Phase != PhaseVerify {
 		cause := fmt.Errorf("%w: no generation awaits a verdict", ErrSuperseded)
-		return 0, NewFault(fault.Internal, op, s.dir.name(journalName), cause, "")
+		return nil, NewFault(fault.Internal, op, s.dir.name(journalName), cause, "")
 	}
 
-	if j.BootID == bootID {
-		return j.Tries, nil
-	}
-	j.Tries++
-	j.BootID = bootID
-	j.CommitMono = s.o.Mono()
-
-	return j.Tries, s.putJournal(j, nil)
+	return j, nil
 }
 
 // Rollback replaces generation fromGen, which is in place, by the contents of toGen (0: as before the first generation)
 // in a new generation, and returns its number. The rollback is recorded before any target changes, and Recover finishes
 // it after an interruption. Targets that toGen does not have are restored as before prelet, unless they were changed
-// since. With hold the plan of fromGen is held at the end. The caller prevents readers from reading the targets
-// meanwhile. The new generation is not judged, but Good may be called for it.
+// since. With hold the plan of fromGen is held at the end, and with the reason ByHand toGen is pinned. The caller prevents
+// readers from reading the targets meanwhile. The new generation is not judged, but Good may be called for it.
 func (s *Store) Rollback(fromGen, toGen int, why string, hold bool) (newGen int, err error) {
 	return s.rollback(&Journal{
 		From: fromGen,
@@ -427,8 +465,12 @@ func (s *Store) proposeRollback(n int) (Proposal, error) {
 	return p, nil
 }
 
-// finishRollback records that a rollback is complete.
+// finishRollback records that a rollback is complete. A rollback by hand pins what it restored before its journal goes
+// on: a process that is killed leaves both or neither.
 func (s *Store) finishRollback(j *Journal) error {
+	if err := s.pinByHand(j); err != nil {
+		return err
+	}
 	_, st, err := s.readGeneration(j.From)
 	if err != nil {
 		return err
@@ -446,4 +488,13 @@ func (s *Store) finishRollback(j *Journal) error {
 	}
 
 	return s.holdAndEnd(j)
+}
+
+// pinByHand pins what a rollback by hand restores.
+func (s *Store) pinByHand(j *Journal) error {
+	if j.Why != ByHand {
+		return nil
+	}
+
+	return s.Pin(j.To, j.Why)
 }

@@ -1,143 +1,80 @@
 package activation
 
 import (
-	"fmt"
+	_ "embed"
 	"strings"
 )
 
-// word is a name with its meaning.
-type word struct{ name, meaning string }
+// words.md is the last part of the page: what the names mean.
+//
+//go:embed words.md
+var wordsText string
 
-var phaseNames = []word{
-	none:    {"none", "there never was a generation"},
-	settled: {"settled", "a generation is in place and awaits no verdict"},
-	mixed: {
-		"mixed",
-		"a commit or a rollback was interrupted: the journal's phase is publish or rollback",
-	},
-	pending:   {"pending", "a complete generation is in place and awaits its verdict"},
-	returning: {"returning", "the same, after a rollback"},
+var phaseNames = []string{
+	none:      "none",
+	settled:   "settled",
+	mixed:     "mixed",
+	pending:   "pending",
+	returning: "returning",
 }
 
-var triggerNames = []word{
-	OnFinish: {"finish", "every command that writes first finishes what a crash left"},
-	OnChange: {"change", "a run has staged a commit"},
-	OnResume: {
-		"resume",
-		"continue with the generation in place: nothing has to change, or may change",
-	},
-	OnUnchanged:  {"unchanged", "the same, and the site's plan is the one in place"},
-	OnFailed:     {"failed", "a run failed before its commit"},
-	OnNoSite:     {"no site", "a run found no site"},
-	OnOff:        {"off", "`prelet=off` is on the kernel command line: only the gate opens"},
-	OnRollback:   {"rollback", "`prelet rollback`"},
-	OnVerify:     {"verify", "`prelet-verify.service`: the kubelet starts, or has crashed"},
-	onCommitted:  {"committed", "this process has just written the journal"},
-	onJudge:      {"judge", "the gate is open on a generation that awaits a verdict"},
-	onReady:      {"ready", "the units that changed files notify have read them, or are going to"},
-	onGood:       {"good", "the verdict: the kubelet is healthy"},
-	onBad:        {"bad", "the verdict: the kubelet is unhealthy"},
-	onUnknown:    {"unknown", "no verdict could be reached"},
-	onSuperseded: {"superseded", "another prelet process took over while the lock was free"},
+var triggerNames = []string{
+	OnFinish:     "finish",
+	OnChange:     "change",
+	OnResume:     "resume",
+	OnUnchanged:  "unchanged",
+	OnFailed:     "failed",
+	OnNoSite:     "no site",
+	OnOff:        "off",
+	OnRollback:   "rollback",
+	OnVerify:     "verify",
+	onCommitted:  "committed",
+	onJudge:      "judge",
+	onReady:      "ready",
+	onGood:       "good",
+	onBad:        "bad",
+	onUnknown:    "unknown",
+	onSuperseded: "superseded",
 }
 
-var factNames = []word{
-	always: {"", ""},
-	isOpen: {"gate open", "the kubelet may start already"},
-	isShutOnPurpose: {
-		"shut on purpose",
-		"no process of this boot has opened the gate or put anything in place, as far as the run folder and " +
-			"systemd know",
-	},
-	isWhole: {
-		"whole",
-		"the files are those of the generation, which was made on this machine; " +
-			"after a failure also: it is good, or the node has joined with it",
-	},
-	isExhausted: {
-		"exhausted",
-		"three boots began to judge it and did not finish, there is a good generation to roll back to, " +
-			"and the site allows it",
-	},
-	isNewBoot: {"new boot", "no process of this boot has counted itself as a try"},
-	mayWait: {
-		"may wait",
-		"this process may wait for a start of the kubelet: it is not prelet.service at boot, and the state " +
-			"folder is not read-only",
-	},
-	canGoBack: {
-		"can roll back",
-		"there is a good generation to roll back to, the site allows it, and it does not have the same fault",
-	},
-	hasTooManyRounds: {"too many rounds", "other processes took over five times"},
-	mayPatch: {
-		"may patch",
-		"the site has `reconcile_labels` or `taint_credential`, and this process may wait: " +
-			"it is not prelet.service at boot",
-	},
+var factNames = []string{
+	always:           "",
+	isOpen:           "gate open",
+	isShutOnPurpose:  "shut on purpose",
+	isWhole:          "whole",
+	isExhausted:      "exhausted",
+	isNewBoot:        "new boot",
+	mayWait:          "may wait",
+	canGoBack:        "can roll back",
+	hasTooManyRounds: "too many rounds",
+	mayPatch:         "may patch",
 }
 
-var stepNames = []word{
-	sweep: {"sweep", "remove what a commit that never happened has staged"},
-	preflight: {
-		"preflight",
-		"check that systemd answers, that the unit exists and waits for the gate, as the change makes it, " +
-			"and that the run folder has space; else exit status 52 or 40, nothing changed",
-	},
-	preflightBack: {"preflight", ""},
-	commit:        {"commit", "write the journal: from here on only forward"},
-	shutGate:      {"shut gate", "shut the gate and write the reason"},
-	stop: {
-		"stop",
-		"stop the kubelet if it runs or is about to run; it is then owed a start",
-	},
-	publish:  {"publish", "put every file in place; the journal then awaits a verdict"},
-	complete: {"complete", "finish the publish of an interrupted process"},
-	restore: {
-		"restore",
-		"commit and publish the contents of an earlier generation, as a new one",
-	},
-	reload: {
-		"reload",
-		"make systemd read its unit files before the gate opens, if one changed",
-	},
-	actUnits: {
-		"act on units",
-		"restart and reload the units that changed files notify, as far as that is owed: systemd's, then the site's",
-	},
-	countTry: {"count try", "count this boot as a try"},
-	openGate: {"open gate", "open the gate if it is shut"},
-	requestStart: {
-		"request start",
-		"request a start of the kubelet if it is owed or the gate blocked it, without waiting for it",
-	},
-	watch: {
-		"watch",
-		"with the lock free: start the kubelet if that is due, wait, and watch it until there is a verdict; " +
-			"then take the lock and check that the journal is the same",
-	},
-	uncountTry: {"uncount try", "do not count this boot as a try"},
-	retire: {
-		"retire",
-		"remove files that a good generation no longer needs, such as the bootstrap token",
-	},
-	closeGood: {
-		"close as good",
-		"close the journal: the generation is good; the plan that was rolled back is held",
-	},
-	closeBad: {
-		"close as bad",
-		"close the journal: unhealthy after the rollback too; the plan is not held",
-	},
-	holdBack:     {"hold back", "shut the gate and write the reason"},
-	reportShut:   {"report shut", "report the reason why the gate is shut"},
-	reportOther:  {"report other", "report the verdict of the process that took over"},
-	leavePending: {"leave pending", "leave the verdict to the process that takes over"},
-	patchLabels: {
-		"patch labels",
-		"with the lock free: patch the labels of the Node that differ from the site's plan, as far as the " +
-			"cluster allows",
-	},
+var stepNames = []string{
+	sweep:         "sweep",
+	preflight:     "preflight",
+	preflightBack: "preflight",
+	commit:        "commit",
+	shutGate:      "shut gate",
+	stop:          "stop",
+	publish:       "publish",
+	complete:      "complete",
+	restore:       "restore",
+	reload:        "reload",
+	actUnits:      "act on units",
+	countTry:      "count try",
+	openGate:      "open gate",
+	requestStart:  "request start",
+	watch:         "watch",
+	uncountTry:    "uncount try",
+	retire:        "retire",
+	closeGood:     "close as good",
+	closeBad:      "close as bad",
+	holdBack:      "hold back",
+	reportShut:    "report shut",
+	reportOther:   "report other",
+	leavePending:  "leave pending",
+	patchLabels:   "patch labels",
 }
 
 // Page returns docs/reference/activation.md: the table as text.
@@ -156,7 +93,7 @@ in order; each may run twice. The last column is the next trigger, in the phase 
 
 	for _, r := range table {
 		if r.Never == "" {
-			fact := factNames[r.When].name
+			fact := factNames[r.When]
 			steps := joinNames(stepNames, r.Do)
 			writeRow(&b, r, fact, steps, describeNext(r))
 		}
@@ -170,11 +107,7 @@ in order; each may run twice. The last column is the next trigger, in the phase 
 		}
 	}
 
-	b.WriteString("\n## Words\n")
-	writeWords(&b, "Phases", phaseNames)
-	writeWords(&b, "Triggers", triggerNames)
-	writeWords(&b, "Conditions", factNames)
-	writeWords(&b, "Steps", stepNames)
+	b.WriteString(wordsText)
 
 	return b.String()
 }
@@ -186,21 +119,11 @@ func writeRow(b *strings.Builder, r row, others ...string) {
 	b.WriteString("| " + strings.Join(cells, " | ") + " |\n")
 }
 
-func writeWords(b *strings.Builder, title string, names []word) {
-	fmt.Fprintf(b, "\n### %s\n\n", title)
-
-	for _, e := range names {
-		if e.meaning != "" {
-			fmt.Fprintf(b, "- **%s**: %s\n", e.name, e.meaning)
-		}
-	}
-}
-
 // joinNames returns the names of phases, triggers or steps.
-func joinNames[T ~int](names []word, list []T) string {
+func joinNames[T ~int](names []string, list []T) string {
 	out := make([]string, 0, len(list))
 	for _, x := range list {
-		out = append(out, names[x].name)
+		out = append(out, names[x])
 	}
 
 	return strings.Join(out, ", ")
@@ -220,5 +143,5 @@ func describeNext(r row) string {
 		return joinNames(triggerNames, []Trigger{onGood, onBad, onUnknown, onSuperseded})
 	}
 
-	return triggerNames[on].name
+	return triggerNames[on]
 }

@@ -146,7 +146,7 @@ func (n *node) cmdFails(args []string) {
 
 // die before|after STEP CONFIG: the process of a run, or of prelet-verify without CONFIG, ends at a step.
 func (n *node) cmdDie(args []string) {
-	at := slices.IndexFunc(stepNames, func(w word) bool { return w.name == args[1] })
+	at := slices.Index(stepNames, args[1])
 	if at < 0 {
 		n.t.Fatalf("%s: got an unknown step, want one of the page", n.line)
 	}

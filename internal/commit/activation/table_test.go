@@ -2,6 +2,7 @@ package activation
 
 import (
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -28,7 +29,7 @@ func rowsOf(p phase, on Trigger) (out []row) {
 // a reason.
 func TestEveryPairHasOneRow(t *testing.T) {
 	forEachPair(func(p phase, on Trigger) {
-		name := phaseNames[p].name + ", " + triggerNames[on].name
+		name := phaseNames[p] + ", " + triggerNames[on]
 
 		rows := rowsOf(p, on)
 		if len(rows) == 0 {
@@ -42,12 +43,12 @@ func TestEveryPairHasOneRow(t *testing.T) {
 			if (r.When == always) != (i == len(rows)-1) {
 				t.Errorf(
 					"%s: row %d of %d has the condition %q; want one in each row but the last", name, i+1, len(rows),
-					factNames[r.When].name,
+					factNames[r.When],
 				)
 			}
 
 			if slices.Contains(asked, r.When) {
-				t.Errorf("%s: %q is asked twice; want it once", name, factNames[r.When].name)
+				t.Errorf("%s: %q is asked twice; want it once", name, factNames[r.When])
 			}
 
 			asked = append(asked, r.When)
@@ -71,8 +72,8 @@ func TestRowsLeadSomewhere(t *testing.T) {
 				for _, on := range nextTriggers(r) {
 					if rows := rowsOf(after, on); len(rows) == 1 && rows[0].Never != "" {
 						t.Errorf("row %d, from %s: leads to %s, %s, which cannot happen: %s; want no way there",
-							i, phaseNames[p].name,
-							phaseNames[after].name, triggerNames[on].name, rows[0].Never)
+							i, phaseNames[p],
+							phaseNames[after], triggerNames[on], rows[0].Never)
 					}
 				}
 			}
@@ -137,7 +138,7 @@ func TestNextIsTotal(t *testing.T) {
 			r := next(table, h, on)
 			if !slices.Contains(r.In, p) || !slices.Contains(r.On, on) || !h.holds(r.When) {
 				t.Errorf("%s, %s with %09b: row %+v; want a row for this state",
-					phaseNames[p].name, triggerNames[on].name, bits, r)
+					phaseNames[p], triggerNames[on], bits, r)
 			}
 		}
 	})
@@ -147,31 +148,31 @@ func TestNextIsTotal(t *testing.T) {
 func TestPageHasEveryWord(t *testing.T) {
 	used := map[string]bool{}
 	for _, r := range table {
-		used["if "+factNames[r.When].name] = true
+		used["if "+factNames[r.When]] = true
 		for _, s := range r.Do {
-			if stepNames[s].name == "" {
+			if stepNames[s] == "" {
 				t.Errorf("step %d has no name; want one", s)
 			}
 
-			used["do "+stepNames[s].name] = true
+			used["do "+stepNames[s]] = true
 		}
 	}
 
-	for _, e := range factNames[1:] {
-		if !used["if "+e.name] {
-			t.Errorf("no row asks whether %q; want one", e.name)
+	for _, name := range factNames[1:] {
+		if !used["if "+name] {
+			t.Errorf("no row asks whether %q; want one", name)
 		}
 	}
 
-	for _, e := range stepNames {
-		if !used["do "+e.name] {
-			t.Errorf("no row does %q; want one", e.name)
+	for _, name := range stepNames {
+		if !used["do "+name] {
+			t.Errorf("no row does %q; want one", name)
 		}
 	}
 
-	for on := OnFinish; on < done; on++ {
-		if triggerNames[on].meaning == "" {
-			t.Errorf("Trigger %d has no words; want some", on)
+	for _, name := range slices.Concat(phaseNames, triggerNames, factNames[1:], stepNames) {
+		if got := strings.Count(Page(), "\n- **"+name+"**: "); got != 1 {
+			t.Errorf("meanings of %q on the page: got %d, want one", name, got)
 		}
 	}
 }

@@ -44,7 +44,7 @@ func (n *node) dieAt(config string, at step, late bool) {
 	before := n.step
 	n.step = n.guardSteps(func(s step, after bool) {
 		if s == at && after == late {
-			panic(killed{Event{Step: stepNames[s].name}})
+			panic(killed{Event{Step: stepNames[s]}})
 		}
 	})
 	n.maybeKilled(func() {
@@ -176,7 +176,7 @@ func (n *node) guardSteps(then func(step, bool)) func(step, bool) {
 		changes := !after && isOfKubelet && slices.Contains([]step{publish, complete, restore}, s)
 		if changes && (n.readGate() != "" || isAlive(n.systemd.unit)) {
 			n.t.Errorf("%s: files change while the gate says %q and the kubelet is %s; want a shut gate and a stopped kubelet",
-				stepNames[s].name, n.readGate(),
+				stepNames[s], n.readGate(),
 				n.systemd.unit.Active)
 		}
 
@@ -373,8 +373,8 @@ func momentOf(r row, s step, after bool) string {
 	}
 
 	return fmt.Sprintf(
-		"%s %s of %s, %s, %s", side, stepNames[s].name, joinNames(phaseNames, r.In), joinNames(triggerNames, r.On),
-		factNames[r.When].name,
+		"%s %s of %s, %s, %s", side, stepNames[s], joinNames(phaseNames, r.In), joinNames(triggerNames, r.On),
+		factNames[r.When],
 	)
 }
 
@@ -427,7 +427,7 @@ func TestStories(t *testing.T) {
 		if r.Never == "" && !seen[fmt.Sprint(r)] && !isUnused {
 			t.Errorf("row %d is in no story: %s, %s, %s; want it in one",
 				i, joinNames(phaseNames, r.In), joinNames(triggerNames, r.On),
-				factNames[r.When].name)
+				factNames[r.When])
 		}
 	}
 }
@@ -508,7 +508,7 @@ func expand(rows []row) (out []row) {
 }
 
 func describeRow(r row) string {
-	return fmt.Sprintf("%s, %s, %s", joinNames(phaseNames, r.In), joinNames(triggerNames, r.On), factNames[r.When].name)
+	return fmt.Sprintf("%s, %s, %s", joinNames(phaseNames, r.In), joinNames(triggerNames, r.On), factNames[r.When])
 }
 
 func describePair(r row) string {
@@ -542,10 +542,10 @@ func mutants() (out []mutant) {
 
 		key, pair := describeRow(r), describePair(r)
 		for j, s := range r.Do {
-			change(i, "without "+stepNames[s].name, key, func(r *row) { r.Do = slices.Delete(r.Do, j, j+1) })
+			change(i, "without "+stepNames[s], key, func(r *row) { r.Do = slices.Delete(r.Do, j, j+1) })
 
 			if j > 0 {
-				what := fmt.Sprintf("%s before %s", stepNames[s].name, stepNames[r.Do[j-1]].name)
+				what := fmt.Sprintf("%s before %s", stepNames[s], stepNames[r.Do[j-1]])
 				change(i, what, key, func(r *row) { r.Do[j-1], r.Do[j] = r.Do[j], r.Do[j-1] })
 			}
 		}

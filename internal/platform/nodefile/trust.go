@@ -162,9 +162,10 @@ func (r Root) IsReachable(p string) bool {
 	return true
 }
 
-// FindReader returns who besides root and the user of this process may read an open file, as in "group 998"; "" if only
-// these may.
-func FindReader(fd int, st *unix.Stat_t) (string, error) {
+// FindReader returns who besides root and the user of this process may read the file, as in "group 998"; "" if only these
+// may.
+func (l *Look) FindReader() (string, error) {
+	st := &l.Stat
 	switch {
 	case !isOurs(st.Uid, os.Geteuid()):
 		return fmt.Sprintf("uid %d", st.Uid), nil
@@ -174,7 +175,7 @@ func FindReader(fd int, st *unix.Stat_t) (string, error) {
 		return "", nil
 	}
 
-	acl, err := readACL(fd)
+	acl, err := readACL(l.fd)
 	switch {
 	case err != nil:
 		return "", fmt.Errorf("its ACL cannot be read: %w", err)

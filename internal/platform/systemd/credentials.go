@@ -3,7 +3,6 @@ package systemd
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -73,41 +72,50 @@ func (c Credentials) read(name string) ([]byte, error) {
 		return nil, fmt.Errorf("%w: %w", ErrNoCredentials, fs.ErrNotExist)
 	}
 
-	folder, err := unix.Open(c.folder, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	file, err := nodefile.Root(c.folder).Look(name, nodefile.FollowNone)
 	if err != nil {
-		return nil, fmt.Errorf("folder %s: %w", c.folder, err)
+		return nil, fmt.Errorf("%s: %w", filepath.Join(c.folder, name), errors.Unwrap(err))
 	}
-	defer unix.Close(folder)
-	if err := checkFolder(folder, c.folder); err != nil {
-		return nil, err
-	}
-
-	// O_NONBLOCK: do not wait for the writer of a FIFO. O_NOFOLLOW: systemd makes no links.
-	const flags = unix.O_RDONLY | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC
-	fd, err := unix.Openat(folder, name, flags, 0)
-	switch {
-	case errors.Is(err, unix.ELOOP):
-		return nil, unusable("it is a link")
-	case errors.Is(err, unix.ENXIO): // a socket
-		return nil, unusable("it is not a regular file")
-	case err != nil:
-		return nil, fmt.Errorf("%s: %w", filepath.Join(c.folder, name), err)
-	}
-	file := os.NewFile(uintptr(fd), name)
 	defer file.Close()
-	if err := checkFile(fd); err != nil {
+	if err := c.check(file); err != nil {
 		return nil, err
 	}
 
-	content, err := io.ReadAll(io.LimitReader(file, CredentialLimit+1))
+	content, err := file.Read(CredentialLimit)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", filepath.Join(c.folder, name), err)
-	}
-	if len(content) > CredentialLimit {
-		return nil, unusable("it has more than %d bytes", CredentialLimit)
+		return nil, unusable("%w", errors.Unwrap(err))
 	}
 
 	return content, nil
+}
+
+// check refuses a credential of another user, one that others may read or write, and a folder in which other users could
+// put one.
+func (c Credentials) check(file *nodefile.Look) error {
+	st := file.Stat
+	switch {
+	case file.Above != nil:
+		return unusable("the folder %s %s", c.folder, file.Above.Why)
+	case st.Mode&unix.S_IFMT != unix.S_IFREG:
+		return unusable("it is not a regular file")
+	case st.Mode&0o027 != 0: // systemd makes 0400, or 0440 if an ACL gives it to the unit's user
+		return unusable(
+			"it has mode %04o, so other users can read or write it; systemd makes 0400",
+			st.Mode&0o7777,
+		)
+	case st.Uid != 0 && int(st.Uid) != os.Geteuid():
+		return unusable("it belongs to uid %d, not to root", st.Uid)
+	}
+
+	reader, err := file.FindReader()
+	switch {
+	case err != nil:
+		return unusable("%w", err)
+	case reader != "":
+		return unusable("it has mode %04o, so %s can read it; systemd makes 0400", st.Mode&0o7777, reader)
+	}
+
+	return nil
 }
 
 // Names returns the names of the credentials, sorted. It does not check whether each can be used: see Read.
@@ -135,45 +143,3 @@ func (c Credentials) Names() ([]string, error) {
 
 // Folder returns the folder of this unit's credentials; "" for a unit without any.
 func (c Credentials) Folder() string { return c.folder }
-
-// checkFolder refuses a folder in which other users could put a credential.
-func checkFolder(fd int, path string) error {
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
-		return fmt.Errorf("folder %s: %w", path, err)
-	}
-	if loose := nodefile.Judge(fd, path, &st, false); loose != nil {
-		return unusable("the folder %w", loose)
-	}
-
-	return nil
-}
-
-func checkFile(fd int) error {
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
-		return err
-	}
-
-	switch {
-	case st.Mode&unix.S_IFMT != unix.S_IFREG:
-		return unusable("it is not a regular file")
-	case st.Mode&0o027 != 0: // systemd makes 0400, or 0440 if an ACL gives it to the unit's user
-		return unusable(
-			"it has mode %04o, so other users can read or write it; systemd makes 0400",
-			st.Mode&0o7777,
-		)
-	case st.Uid != 0 && int(st.Uid) != os.Geteuid():
-		return unusable("it belongs to uid %d, not to root", st.Uid)
-	}
-
-	reader, err := nodefile.FindReader(fd, &st)
-	switch {
-	case err != nil:
-		return unusable("%w", err)
-	case reader != "":
-		return unusable("it has mode %04o, so %s can read it; systemd makes 0400", st.Mode&0o7777, reader)
-	}
-
-	return nil
-}

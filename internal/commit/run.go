@@ -213,13 +213,12 @@ func (a *attempt) place(ctx context.Context) (activation.Outcome, error) {
 		a.Report.Note(string(fault.Identity), p.Previous.Sentence())
 	}
 
-	a.keepOutdated(ctx, p)
+	if err := a.checkPodState(ctx, p); err != nil {
+		return activation.Outcome{}, err
+	}
 	proposal, act, err := BuildProposal(a.options)
 	if err == nil {
 		err = a.checkUnit(p, act.Unit)
-	}
-	if err == nil {
-		err = a.checkPodState(ctx, p, act.Unit)
 	}
 	if err != nil {
 		return activation.Outcome{}, err
@@ -267,53 +266,52 @@ func (r *Run) checkUnit(p *boot.Plan, unit string) error {
 	}
 }
 
-// keepOutdated keeps the states of the kubelet's managers that do not fit this boot's machine while pods may hold what
-// they list: the kubelet that runs needs them, and only its next start fails. A boot, before the kubelet, removes them.
-func (r *Run) keepOutdated(ctx context.Context, p *boot.Plan) {
-	isOutdated := func(c boot.Change) bool { return c.Outdated }
-	i := slices.IndexFunc(p.Changes, isOutdated)
-	if i < 0 {
-		return
+// checkPodState refuses to remove a state file of the kubelet's managers while pods may use the CPUs or memory that it
+// lists. One that only does not fit this boot's machine is kept then: the kubelet that runs needs it, and only its next
+// start fails. A boot, before the kubelet, removes it.
+func (r *Run) checkPodState(ctx context.Context, p *boot.Plan) error {
+	isRemoved := func(c boot.Change) bool { return c.File.Purpose == "state" && c.Action == "delete" }
+	if !slices.ContainsFunc(p.Changes, isRemoved) {
+		return nil
 	}
 
 	unit := activation.DefaultUnit
 	if p.Node.Activation != nil {
 		unit = p.Node.Activation.Unit
 	}
-	c := p.Changes[i]
-	u, err := r.Machine.Units.Look(ctx, unit)
-	if err == nil && activation.CheckPodState(u, c.File.Path, c.Why, "") != nil {
-		r.Report.Degrade(string(fault.KubeletMachine), fmt.Sprintf(
-			"%s stays while pods may use the CPUs or memory in it, and the kubelet's next start fails: %s; "+
-				"drain the node and reboot it",
-			c.File.Path,
-			c.Why,
-		))
-		p.Changes = slices.DeleteFunc(slices.Clone(p.Changes), isOutdated)
-	}
-}
-
-// checkPodState refuses to remove a state file of the kubelet's managers while pods may use the CPUs or memory that
-// it lists.
-func (r *Run) checkPodState(ctx context.Context, p *boot.Plan, unit string) error {
-	i := slices.IndexFunc(p.Changes, func(c boot.Change) bool {
-		return c.File.Purpose == "state" && c.Action == "delete"
-	})
-	if i < 0 {
-		return nil
-	}
-
 	u, err := r.Machine.Units.Look(ctx, unit)
 	if err != nil { // Preflight reports that systemd does not answer
 		return nil
 	}
 
-	return activation.CheckPodState(u, p.Changes[i].File.Path, p.Changes[i].Why,
-		fmt.Sprintf(
-			"drain the node and reboot it: the boot applies the site; "+
-				"or drain it, systemctl stop %[1]s, prelet run, systemctl start %[1]s",
-			unit,
-		))
+	var kept []boot.Change
+	for _, c := range p.Changes {
+		err = nil
+		if isRemoved(c) {
+			err = activation.CheckPodState(u, c.File.Path, c.Why, fmt.Sprintf(
+				"drain the node and reboot it: the boot applies the site; "+
+					"or drain it, systemctl stop %[1]s, prelet run, systemctl start %[1]s",
+				unit,
+			))
+		}
+
+		switch {
+		case err == nil:
+			kept = append(kept, c)
+		case !c.Outdated:
+			return err
+		default:
+			r.Report.Degrade(string(fault.KubeletMachine), fmt.Sprintf(
+				"%s stays while pods may use the CPUs or memory in it, and the kubelet's next start fails: %s; "+
+					"drain the node and reboot it",
+				c.File.Path,
+				c.Why,
+			))
+		}
+	}
+	p.Changes = kept
+
+	return nil
 }
 
 // degrade reports deviations from the site, files of the system that it writes, and that the host has another name than

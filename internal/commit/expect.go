@@ -81,10 +81,7 @@ func matchesNode(f *kubelet.Flags, n node.Node) bool {
 // over the kubelet's defaults (pkg/kubelet/apis/config/v1beta1/defaults.go: 127.0.0.1, 10248). It returns "" when the
 // endpoint is off, or when the configuration is not planned and so not known.
 func HealthzURL(p *boot.Plan) string {
-	at := listenAddress(
-		p, "127.0.0.1", "10248", [2]string{"healthzBindAddress", "healthzPort"},
-		[2]string{"healthz-bind-address", "healthz-port"},
-	)
+	at := listenAddress(p, "healthzBindAddress", "healthzPort", "10248")
 	if at == "" {
 		return ""
 	}
@@ -95,8 +92,7 @@ func HealthzURL(p *boot.Plan) string {
 // buildConfigz returns how to read the running configuration: on the kubelet's own port, where it serves a self-signed
 // certificate unless tlsCertFile names another. It returns nil when the configuration is not known.
 func buildConfigz(p *boot.Plan, credential string) *kubelet.Configz {
-	names := [2]string{"address", "port"} // the fields are named as the flags
-	at := listenAddress(p, "127.0.0.1", "10250", names, names)
+	at := listenAddress(p, "address", "port", "10250")
 	if at == "" {
 		return nil
 	}
@@ -105,14 +101,8 @@ func buildConfigz(p *boot.Plan, credential string) *kubelet.Configz {
 		"/var/lib/kubelet/pki/kubelet.crt",
 		"/var/lib/kubelet/pki/kubelet-server-current.pem",
 	}
-	if f, ok := p.Node.Config["tlsCertFile"].(string); ok && f != "" {
+	if f := readSetting(p, "tlsCertFile", ""); f != "" {
 		served = []string{f}
-	}
-
-	for _, f := range p.Node.Flags {
-		if !f.Assumed && f.Name == "tls-cert-file" && f.Value != "" {
-			served = []string{f.Value}
-		}
 	}
 
 	return &kubelet.Configz{
@@ -174,30 +164,25 @@ func ServingFolder(p *boot.Plan) string {
 	return "/var/lib/kubelet/pki"
 }
 
-// listenAddress returns the address of the planned kubelet as host:port, from its flags, its configuration or its
-// defaults.
-func listenAddress(p *boot.Plan, address, port string, fields, flags [2]string) string {
+// readSetting returns a setting of the planned kubelet as text, and otherwise its default. Flags take precedence, also
+// those of a unit that is not known.
+func readSetting(p *boot.Plan, name, byDefault string) string {
+	text := fmt.Sprint(p.Node.Effective[name])
+	if text == "" || p.Node.Effective[name] == nil {
+		return byDefault
+	}
+
+	return text
+}
+
+// listenAddress returns the address of the planned kubelet as host:port, from two fields. It returns "" when the
+// configuration is not known.
+func listenAddress(p *boot.Plan, addressField, portField, byDefault string) string {
 	if p.Node.Config == nil {
 		return ""
 	}
-
-	set := func(into *string, v any) {
-		if s := strings.TrimSpace(fmt.Sprint(v)); v != nil && s != "" {
-			*into = s
-		}
-	}
-	set(&address, p.Node.Config[fields[0]])
-	set(&port, p.Node.Config[fields[1]])
-
-	for _, f := range p.Node.Flags {
-		switch {
-		case f.Assumed:
-		case f.Name == flags[0]:
-			set(&address, f.Value)
-		case f.Name == flags[1]:
-			set(&port, f.Value)
-		}
-	}
+	address := readSetting(p, addressField, "127.0.0.1")
+	port := readSetting(p, portField, byDefault)
 
 	n, err := strconv.ParseFloat(port, 64) // may be 10248.0 in JSON
 

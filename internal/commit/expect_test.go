@@ -15,6 +15,7 @@ import (
 	"github.com/prelet/prelet/internal/lang/value"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/world"
+	"github.com/prelet/prelet/stages"
 )
 
 func TestHealthz(t *testing.T) {
@@ -41,7 +42,13 @@ func TestHealthz(t *testing.T) {
 		{"no address", map[string]any{"healthzBindAddress": "localhost@evil.example"}, nil, ""},
 		{"not ours to know", nil, nil, ""},
 	} {
-		if got := HealthzURL(&boot.Plan{Node: node.Node{Config: c.config, Flags: c.flags}}); got != c.want {
+		n := node.Node{Config: c.config, Flags: c.flags}
+		effective, err := stages.EffectiveConfig(n, nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n.Effective = effective
+		if got := HealthzURL(&boot.Plan{Node: n}); got != c.want {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}
 	}

@@ -103,7 +103,7 @@ func (l *Live) answerKubelet(ctx context.Context, _ world.KubeletReq) world.Answ
 		k.Hierarchies = s.CgroupMounts
 		k.Swap = s.Swap
 		k.Kernel = s.Sysctls
-		k.Disk = l.root().DiskSize("/var/lib/kubelet")
+		k.Disk = l.root().FindDisk("/var/lib/kubelet/pods").Bytes
 	}
 
 	k.Runtime = l.findRuntime(ctx)

@@ -15,6 +15,7 @@ type Disk struct {
 	Err       error  // why the folder cannot be read; the fields below are then not set
 	ReadOnly  bool
 	Writable  bool // by this user
+	Bytes     int64
 	FreeBytes uint64
 	FreeFiles uint64
 	NoFiles   bool // the file system does not count files, so FreeFiles does not matter
@@ -36,26 +37,11 @@ func (r Root) FindDisk(path string) Disk {
 		Path:      dir,
 		ReadOnly:  s.Flags&unix.ST_RDONLY != 0,
 		Writable:  unix.Access(dir, unix.W_OK|unix.X_OK) == nil,
+		Bytes:     int64(s.Blocks) * int64(s.Bsize),
 		FreeBytes: s.Bavail * uint64(s.Bsize),
 		FreeFiles: s.Ffree,
 		NoFiles:   s.Files == 0,
 	}
-}
-
-// DiskSize returns the size in bytes of the file system of a node's folder, which need not exist yet. It returns 0 if
-// the size cannot be read.
-func (r Root) DiskSize(folder string) int64 {
-	dir, err := findExisting(r.Path(folder))
-	if err != nil {
-		return 0
-	}
-
-	var s unix.Statfs_t
-	if unix.Statfs(dir, &s) != nil {
-		return 0
-	}
-
-	return int64(s.Blocks) * int64(s.Bsize)
 }
 
 // findExisting returns a folder, or the deepest existing folder above it. With an error it returns the path at fault.

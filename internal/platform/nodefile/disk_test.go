@@ -42,11 +42,11 @@ func TestFindDisk(t *testing.T) {
 
 func TestDiskSize(t *testing.T) {
 	root := Root(newTree(t))
-	have, missing := root.DiskSize("/etc"), root.DiskSize("/none/at/all")
+	have, missing := root.FindDisk("/etc/x").Bytes, root.FindDisk("/none/at/all").Bytes
 	if have <= 0 || have != missing {
 		t.Errorf("got %d bytes for /etc and %d for a missing folder, want the same size above 0", have, missing)
 	}
-	if got := root.DiskSize("/etc/kubernetes/x/y"); got != 0 {
+	if got := root.FindDisk("/etc/kubernetes/x/y/z").Bytes; got != 0 {
 		t.Errorf("below a file: got %d bytes, want 0", got)
 	}
 }

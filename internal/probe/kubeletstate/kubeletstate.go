@@ -5,8 +5,6 @@ package kubeletstate
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -22,7 +20,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/platform/nodefile"
@@ -262,13 +259,12 @@ func (p Probe) ChangedAgo(paths []string) (time.Duration, bool) {
 }
 
 func (p Probe) checksum(path string) (string, error) {
-	b, err := nodefile.ReadFile(p.path(path), generation.MaxContent)
+	b, err := nodefile.ReadFile(p.path(path), nodefile.MaxContent)
 	if err != nil {
 		return "", err
 	}
-	h := sha256.Sum256(b)
 
-	return hex.EncodeToString(h[:]), nil
+	return nodefile.Checksum(b), nil
 }
 
 // Log returns the lines that the unit's processes have written to the journal since a time.

@@ -48,9 +48,9 @@ func (j *Journal) IsUnfinished() bool {
 	return j != nil && j.Phase != PhaseVerify
 }
 
-// CountTries returns the number of boots that began a verification and did not finish it, including this one. A boot whose
-// verification ended without a verdict does not count. Versions before 0.2.0 ignore these, and roll back too early
-// rather than never.
+// CountTries returns the number of boots that began a verification and did not finish it, including this one. A boot
+// whose verification ended without a verdict does not count. Versions before 0.2.0 ignore these, and roll back too
+// early rather than never.
 func (j *Journal) CountTries() int {
 	return j.Tries - len(strings.Fields(j.Unjudged))
 }

@@ -145,8 +145,8 @@ func removeTemps(root string, n int) string {
 		quoteWord(cmp.Or(root, "/")), n, tmpSuffix)
 }
 
-// scratchName matches the temporary of a small file that another part of prelet keeps in the state folder, and the count
-// of tries of 0.1.0.
+// scratchName matches the temporary of a small file that another part of prelet keeps in the state folder, and the
+// count of tries of 0.1.0.
 var scratchName = regexp.MustCompile(`^\..+\.json\.[0-9]+$|^unknown\.json(\.tmp)?$`)
 
 // sweep removes temporaries in the state folder that a killed run left.

@@ -196,8 +196,8 @@ func (s *Store) removeTarget(p string) error {
 }
 
 // AddTry counts a boot that begins to verify the generation of the journal, and returns the count. It counts each boot
-// once, and again after UndoTry. In a new boot CommitMono becomes the time of this call, because the clock of the earlier
-// boot has ended.
+// once, and again after UndoTry. In a new boot CommitMono becomes the time of this call, because the clock of the
+// earlier boot has ended.
 func (s *Store) AddTry(bootID string) (tries int, err error) {
 	j, err := s.readAwaiting("count a try")
 	if err != nil {
@@ -254,8 +254,8 @@ func (s *Store) readAwaiting(op string) (*Journal, error) {
 // Rollback replaces generation fromGen, which is in place, by the contents of toGen (0: as before the first generation)
 // in a new generation, and returns its number. The rollback is recorded before any target changes, and Recover finishes
 // it after an interruption. Targets that toGen does not have are restored as before prelet, unless they were changed
-// since. With hold the plan of fromGen is held at the end, and with the reason ByHand toGen is pinned. The caller prevents
-// readers from reading the targets meanwhile. The new generation is not judged, but Good may be called for it.
+// since. With hold the plan of fromGen is held at the end, and with the reason ByHand toGen is pinned. The caller
+// prevents readers from reading the targets meanwhile. The new generation is not judged, but Good may be called for it.
 func (s *Store) Rollback(fromGen, toGen int, why string, hold bool) (newGen int, err error) {
 	return s.rollback(&Journal{
 		From: fromGen,

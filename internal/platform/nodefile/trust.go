@@ -162,8 +162,8 @@ func (r Root) IsReachable(p string) bool {
 	return true
 }
 
-// FindReader returns who besides root and the user of this process may read the file, as in "group 998"; "" if only these
-// may.
+// FindReader returns who besides root and the user of this process may read the file, as in "group 998"; "" if only
+// these may.
 func (l *Look) FindReader() (string, error) {
 	st := &l.Stat
 	switch {

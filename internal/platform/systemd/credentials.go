@@ -89,8 +89,8 @@ func (c Credentials) read(name string) ([]byte, error) {
 	return content, nil
 }
 
-// check refuses a credential of another user, one that others may read or write, and a folder in which other users could
-// put one.
+// check refuses a credential of another user, one that others may read or write, and a folder in which other users
+// could put one.
 func (c Credentials) check(file *nodefile.Look) error {
 	st := file.Stat
 	switch {

@@ -13,8 +13,8 @@ import (
 	"github.com/coreos/go-systemd/v22/journal"
 )
 
-// JournalLog writes an entry with fields to the journal. Its priority is that of syslog(3), from 7 (debug), which is left out,
-// to 0.
+// JournalLog writes an entry with fields to the journal. Its priority is that of syslog(3), from 7 (debug), which is
+// left out, to 0.
 type JournalLog func(priority int, message string, fields map[string]string)
 
 // journalSend sends one entry to journald, as journal.Send of go-systemd does.
@@ -85,8 +85,8 @@ type journalQueue struct {
 	late <-chan struct{} // closed when an entry that timed out has been sent; nil if there is none
 }
 
-// put sends an entry. It drops the entry while an earlier one waits, so that all entries together wait for one second. A
-// failed entry never stops prelet.
+// put sends an entry. It drops the entry while an earlier one waits, so that all entries together wait for one second.
+// A failed entry never stops prelet.
 func (q *journalQueue) put(message string, priority journal.Priority, fields map[string]string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

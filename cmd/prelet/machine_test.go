@@ -25,6 +25,7 @@ import (
 	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/demo"
 	"github.com/prelet/prelet/internal/kubelet"
+	"github.com/prelet/prelet/internal/platform/unitfile"
 	"github.com/prelet/prelet/internal/probe/kubeletstate"
 	"github.com/prelet/prelet/internal/report"
 	"github.com/prelet/prelet/internal/report/condition"
@@ -303,10 +304,7 @@ func (m *machine) reboot() {
 		Job:     3,
 		MainPID: 0,
 	}
-	k.EnvironmentFiles = append(k.EnvironmentFiles, struct {
-		Path     string
-		Optional bool
-	}{m.gate, false})
+	k.EnvironmentFiles = append(k.EnvironmentFiles, unitfile.EnvironmentFile{Path: m.gate})
 	m.kubelet = k
 	m.self = activation.Unit{Name: app.BootUnit, Load: "loaded", Active: "activating"}
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/prelet/prelet/internal/commit/activation"
 	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/kubelet"
+	"github.com/prelet/prelet/internal/platform/unitfile"
 	"github.com/prelet/prelet/internal/report/condition"
 )
 
@@ -552,15 +553,9 @@ func (n *scriptNode) cmdUnit(args []string) {
 			}
 		case *string:
 			*v = text
-		case *[]struct {
-			Path     string
-			Optional bool
-		}:
+		case *[]unitfile.EnvironmentFile:
 			if *v = (*v)[:0:0]; text != "" {
-				*v = append(*v, struct {
-					Path     string
-					Optional bool
-				}{Path: text})
+				*v = append(*v, unitfile.EnvironmentFile{Path: text})
 			}
 		default:
 			_, err := fmt.Sscan(text, v)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/prelet/prelet/internal/platform/systemd"
+	"github.com/prelet/prelet/internal/platform/unitfile"
 	"github.com/prelet/prelet/internal/world"
 )
 
@@ -40,10 +41,7 @@ func TestStartTellsNoSecret(t *testing.T) {
 			"EMPTY=",
 		},
 	}
-	u.EnvironmentFiles = append(u.EnvironmentFiles, struct {
-		Path     string
-		Optional bool
-	}{"/etc/default/kubelet", true})
+	u.EnvironmentFiles = append(u.EnvironmentFiles, unitfile.EnvironmentFile{Path: "/etc/default/kubelet", Optional: true})
 
 	want := &world.StartAns{
 		Words: u.Command, Files: []string{"/etc/default/kubelet"},

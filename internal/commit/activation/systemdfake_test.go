@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/prelet/prelet/internal/platform/unitfile"
 )
 
 // sim is a clock that only advances in sleeps and waits. Scheduled events run in order.
@@ -521,10 +523,7 @@ func TestFakeSystemd(t *testing.T) {
 
 func kubeletUnit(dir string) Unit {
 	u := Unit{Name: DefaultUnit, Load: "loaded", File: "enabled", Active: "inactive", Sub: "dead", Result: "success"}
-	u.EnvironmentFiles = append(u.EnvironmentFiles, struct {
-		Path     string
-		Optional bool
-	}{gatePath(dir), false})
+	u.EnvironmentFiles = append(u.EnvironmentFiles, unitfile.EnvironmentFile{Path: gatePath(dir)})
 
 	return u
 }

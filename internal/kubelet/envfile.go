@@ -156,7 +156,12 @@ func (a assignment) hasFlags() bool {
 }
 
 // flagVariables are the variables of kubeadm's drop-in.
-var flagVariables = []string{"KUBELET_EXTRA_ARGS", "KUBELET_KUBEADM_ARGS", "KUBELET_CONFIG_ARGS", "KUBELET_KUBECONFIG_ARGS"}
+var flagVariables = []string{
+	"KUBELET_KUBECONFIG_ARGS",
+	"KUBELET_CONFIG_ARGS",
+	"KUBELET_KUBEADM_ARGS",
+	"KUBELET_EXTRA_ARGS",
+}
 
 // withholdLines replaces lines without an assignment. The line ends around them stay.
 func withholdLines(lines string, replace func(part string) string) string {

@@ -53,10 +53,11 @@ func (m member) run(want int, args ...string) Result {
 	return prelet(m.t, m.Node, want, append([]string{"run"}, args...)...)
 }
 
-// drained applies what is refused while pods may run.
+// drained applies what is refused while pods may run. A kubelet that is stopped while it exits is a failed one.
 func (m member) drained() {
 	m.t.Helper()
 	must(m.t, m.Systemctl(m.t.Context(), "stop"))
+	must(m.t, m.Systemctl(m.t.Context(), "reset-failed"))
 	m.run(0)
 	must(m.t, m.Systemctl(m.t.Context(), "start"))
 	m.run(0)

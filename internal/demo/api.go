@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"errors"
 	"crypto/subtle"
 	"encoding/json"
 	"fmt"
@@ -96,8 +97,9 @@ func (s *Server) respondConfigMap(namespace, name, user string, groups []string)
 	resource := corev1.Resource("configmaps")
 	switch {
 	case isDenied || !mayRead(key, groups):
-		const why = `User %q cannot get resource "configmaps" in API group "" in the namespace %q`
-		return refuse(apierrors.NewForbidden(resource, name, fmt.Errorf(why, user, namespace)))
+		const format = `User %q cannot get resource "configmaps" in API group "" in the namespace %q`
+		why := fmt.Sprintf(format, user, namespace)
+		return refuse(apierrors.NewForbidden(resource, name, errors.New(why)))
 	case !exists:
 		return refuse(apierrors.NewNotFound(resource, name))
 	}

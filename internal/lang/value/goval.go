@@ -182,7 +182,8 @@ func FromJSONTyped(raw []byte, t cty.Type) (cty.Value, error) {
 	return v, nil
 }
 
-// typedFromGo is FromJSONTyped for a parsed document. It looks at each element alone: cty compares the types of all pairs.
+// typedFromGo is FromJSONTyped for a parsed document. It looks at each element alone: cty compares the types of all
+// pairs.
 func typedFromGo(v any, t cty.Type, path cty.Path) (cty.Value, error) {
 	isTyped := !t.HasDynamicTypes() // otherwise elements of a collection may get different types
 	switch v := v.(type) {

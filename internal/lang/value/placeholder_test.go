@@ -304,22 +304,22 @@ func TestCredentialNames(t *testing.T) {
 func TestFindSecret(t *testing.T) {
 	plain := makePlaceholder(opCredential, "db")
 	for name, c := range map[string]struct{ template, text, want string }{
-		"alone":                   {plain, "x y\n", "x y\n"},
-		"within":                  {"a=" + plain + "\nb", "a=x\nb", "x"},
-		"empty":                   {"a=" + plain, "a=", ""},
-		"in JSON":                 {`{"a":"` + makePlaceholder(opJSON, "db") + `"}`, `{"a":"x\"y"}`, `x"y`},
-		"broken JSON":             {`"` + makePlaceholder(opJSON, "db") + `"`, `"x"y"`, "none"},
-		"another text":            {"a=" + plain, "b=x", "none"},
-		"shorter than its frame":  {"aba" + plain + "aba", "aba", "none"},
-		"two without a border":    {plain + makePlaceholder(opCredential, "k"), "xy", "none"},
-		"two":                     {makePlaceholder(opCredential, "k") + ": " + plain, "u: x", "x"},
-		"two with three borders":  {makePlaceholder(opCredential, "k") + ":" + plain, "u:x:y", "none"},
-		"twice":                   {"a=" + plain + "\nb=" + plain + "\n", "a=x\nb=x\n", "x"},
-		"another credential":      {makePlaceholder(opCredential, "k"), "x", "none"},
+		"alone":                  {plain, "x y\n", "x y\n"},
+		"within":                 {"a=" + plain + "\nb", "a=x\nb", "x"},
+		"empty":                  {"a=" + plain, "a=", ""},
+		"in JSON":                {`{"a":"` + makePlaceholder(opJSON, "db") + `"}`, `{"a":"x\"y"}`, `x"y`},
+		"broken JSON":            {`"` + makePlaceholder(opJSON, "db") + `"`, `"x"y"`, "none"},
+		"another text":           {"a=" + plain, "b=x", "none"},
+		"shorter than its frame": {"aba" + plain + "aba", "aba", "none"},
+		"two without a border":   {plain + makePlaceholder(opCredential, "k"), "xy", "none"},
+		"two":                    {makePlaceholder(opCredential, "k") + ": " + plain, "u: x", "x"},
+		"two with three borders": {makePlaceholder(opCredential, "k") + ":" + plain, "u:x:y", "none"},
+		"twice":                  {"a=" + plain + "\nb=" + plain + "\n", "a=x\nb=x\n", "x"},
+		"another credential":     {makePlaceholder(opCredential, "k"), "x", "none"},
 		"base64": {
 			"a " + makePlaceholder(opBase64, base64.RawURLEncoding.EncodeToString([]byte("u:"+plain))), "a dTp4", "x",
 		},
-		"no base64": {makePlaceholder(opBase64, base64.RawURLEncoding.EncodeToString([]byte(plain))), "?", "none"},
+		"no base64":               {makePlaceholder(opBase64, base64.RawURLEncoding.EncodeToString([]byte(plain))), "?", "none"},
 		"no template, no content": {"", "", "none"},
 	} {
 		got, ok := FindSecret(c.template, c.text, "db")

@@ -167,8 +167,8 @@ func (u *UnitFile) apply(text []byte) {
 // AtStart begins a specifier whose value is known when the unit starts, as in ${%H}.
 const AtStart = "${%"
 
-// expandSpecifiers replaces the specifiers (systemd.unit(5)) of a line that follow from the unit's name. Others, such as %H, have a value
-// only when the unit starts: they become a variable without a value, ${%H}.
+// expandSpecifiers replaces the specifiers (systemd.unit(5)) of a line that follow from the unit's name. Others, such
+// as %H, have a value only when the unit starts: they become a variable without a value, ${%H}.
 func (u UnitFile) expandSpecifiers(line string) string {
 	name := u.Names[0]
 	bare := strings.TrimSuffix(name, path.Ext(name))

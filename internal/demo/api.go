@@ -1,9 +1,9 @@
 package demo
 
 import (
-	"errors"
 	"crypto/subtle"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"

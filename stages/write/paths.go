@@ -16,7 +16,7 @@ import (
 
 // pathsText is docs/reference/paths.md. Its tables are the places that are refused.
 //
-//go:embed paths.md
+//go:embed paths.txt
 var pathsText string
 
 // PathsPage returns docs/reference/paths.md.

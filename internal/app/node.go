@@ -591,6 +591,7 @@ func (n *openNode) ApplyOptions(p *boot.Plan) commit.Options {
 		Plan:      p,
 		Recording: n.Recording(p),
 		Secret:    n.live.Secret,
+		Hidden:    n.live.Hidden,
 		Owner:     commit.LookupOwners(n.Root),
 	}
 	if n.env.Redactor != nil {

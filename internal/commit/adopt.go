@@ -149,15 +149,20 @@ func adoptToken(
 
 // observedState returns the state of a file when the plan was made. For a file with a secret the plan only knows
 // whether it is the same, so the result is nil.
-func observedState(p *boot.Plan, path string, secret bool) *generation.State {
-	i := slices.IndexFunc(p.Changes, func(c boot.Change) bool {
+func observedState(o Options, path string, secret bool) *generation.State {
+	i := slices.IndexFunc(o.Plan.Changes, func(c boot.Change) bool {
 		return c.File.Path == path
 	})
 	if i < 0 {
 		return nil
 	}
 
-	return toState(p.Changes[i].Old, secret)
+	state := toState(o.Plan.Changes[i].Old, secret)
+	if state == nil && o.Hidden != nil {
+		return o.Hidden(path)
+	}
+
+	return state
 }
 
 func toState(a world.TargetAns, secret bool) *generation.State {

@@ -36,6 +36,8 @@ type Options struct {
 	NodeName  string   // of the Node object; "": not checked
 	Machine   machineid.Machine
 	Healthz   string // URL; "": not checked
+	// Hidden returns the observed state of a file whose content is in no plan; nil if it is not known. It may be nil.
+	Hidden func(path string) *generation.State
 	// Holds reports whether a text holds a secret of this node; nil: no secret is known.
 	Holds func(text string) bool
 }
@@ -258,7 +260,7 @@ func buildTarget(o Options, f node.File) (generation.Target, error) {
 		Secret:     len(f.Text.Secrets()) > 0,
 	}
 
-	t.Seen = observedState(o.Plan, f.Path, t.Secret)
+	t.Seen = observedState(o, f.Path, t.Secret)
 	if f.Purpose == "identity" { // of another machine: after a restore two machines would have the same identity
 		t.Forget = true
 		t.Secret = true

@@ -54,8 +54,27 @@ func (l *Live) answerTarget(_ context.Context, r world.TargetReq) world.Answer {
 	case utf8.Valid(state.Content):
 		out.Text = string(state.Content)
 	}
+	if out.Loose == "" && out.SHA256 == "" {
+		l.secrets.Lock()
+		l.hidden[r.Path] = state.State
+		l.secrets.Unlock()
+	}
 
 	return world.Target.Answer(out)
+}
+
+// Hidden returns the state of a managed file as it was compared, where the answer has no hash of its content; nil if
+// there is none. A commit checks it, to overwrite no change that another program made since.
+func (l *Live) Hidden(path string) *nodefile.State {
+	l.secrets.Lock()
+	defer l.secrets.Unlock()
+
+	state, ok := l.hidden[path]
+	if !ok {
+		return nil
+	}
+
+	return &state
 }
 
 // compareEntry compares a file with the current generation, and reports whether that wrote a secret to it.

@@ -69,7 +69,8 @@ type Live struct {
 	secret  map[string][]byte // as read, by name
 	learned sync.Once         // see LearnSecrets
 
-	keepsSecrets bool // see KeepSecrets
+	hidden       map[string]nodefile.State // by path: see Hidden
+	keepsSecrets bool                      // see KeepSecrets
 	keptSecrets  map[string]keptSecret
 
 	search sync.Mutex
@@ -94,6 +95,7 @@ func New(o Options) *Live {
 		secret: map[string][]byte{},
 
 		keptSecrets: map[string]keptSecret{},
+		hidden:      map[string]nodefile.State{},
 		nodeRetry:   5 * time.Second,
 	}
 	l.past = sync.OnceValue(func() *world.LastGood {

@@ -2,6 +2,7 @@ package eval
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -14,7 +15,6 @@ import (
 // Reached is what an expression refers to, through locals.
 type Reached struct {
 	Stages []string // addresses, sorted
-	Locals []string // local.NAME, in the order in which they are met
 	Node   bool     // node.*
 	Facts  bool     // an output of detect-hw
 	Asks   bool     // a file or a credential of the machine
@@ -62,8 +62,11 @@ func (e *Eval) addReached(r *Reached, x hclsyntax.Expression) {
 
 // add adds what another expression refers to.
 func (r *Reached) add(other Reached) {
-	r.Stages = appendNew(r.Stages, other.Stages)
-	r.Locals = appendNew(r.Locals, other.Locals)
+	for _, addr := range other.Stages {
+		if !slices.Contains(r.Stages, addr) {
+			r.Stages = append(r.Stages, addr)
+		}
+	}
 	r.Node = r.Node || other.Node
 	r.Facts = r.Facts || other.Facts
 	r.Asks = r.Asks || other.Asks
@@ -82,21 +85,29 @@ func (e *Eval) reachLocal(name string) Reached {
 
 	e.reached[name] = Reached{}
 	r = e.Reach(local.Expr)
-	r.Locals = slices.Insert(r.Locals, 0, "local."+name)
 	e.reached[name] = r
 
 	return r
 }
 
-// appendNew appends the texts that a list does not contain.
-func appendNew(list, texts []string) []string {
-	for _, text := range texts {
-		if !slices.Contains(list, text) {
-			list = append(list, text)
+// findThrough lists the locals that an expression reaches, in the order in which it meets them. It is for messages: a
+// list of each local in Reached would grow with the square of a long chain.
+func (e *Eval) findThrough(x hclsyntax.Expression) (names []string) {
+	isMet := map[string]bool{}
+	var follow func(x hclsyntax.Expression)
+	follow = func(x hclsyntax.Expression) {
+		for _, u := range usesIn(x) {
+			name, isLocal := strings.CutPrefix(u.name, "local.")
+			if local := e.site.Locals[name]; isLocal && local != nil && !isMet[name] {
+				isMet[name] = true
+				names = append(names, u.name)
+				follow(local.Expr)
+			}
 		}
 	}
+	follow(x)
 
-	return list
+	return names
 }
 
 // asksMachine reports whether an expression calls a function that reads a file or a credential of the machine.

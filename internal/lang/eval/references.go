@@ -182,8 +182,8 @@ func (e *Eval) refuseLater(x *hclsyntax.ScopeTraversalExpr, p place) *hcl.Diagno
 	}
 
 	through := ""
-	if len(reached.Locals) > 0 {
-		through = " (through " + strings.Join(shortenPath(reached.Locals), ", ") + ")"
+	if names := e.findThrough(x); len(names) > 0 {
+		through = " (through " + strings.Join(shortenPath(names), ", ") + ")"
 	}
 
 	return origin.Error(

@@ -96,6 +96,8 @@ func (c Credentials) check(file *nodefile.Look) error {
 	switch {
 	case file.Above != nil:
 		return unusable("the folder %s %s", c.folder, file.Above.Why)
+	case st.Mode&unix.S_IFMT == unix.S_IFLNK: // systemd makes none
+		return unusable("it is a link")
 	case st.Mode&unix.S_IFMT != unix.S_IFREG:
 		return unusable("it is not a regular file")
 	case st.Mode&0o027 != 0: // systemd makes 0400, or 0440 if an ACL gives it to the unit's user

@@ -212,7 +212,7 @@ func (s *stage) kill(t *testing.T, d *disk, at call, cut bool) outcome {
 	var e ended
 	var err error
 	if s.loose {
-		for try := 0; try < 3 && !e.killed; try++ {
+		for try := 0; try < 6 && !e.killed; try++ {
 			if try > 0 {
 				must(t, d.unmount())
 				s.lay(t, d, s.base, true)

@@ -254,8 +254,8 @@ func Suggest(word string, known []string) string {
 	return "There is: " + strings.Join(slices.Sorted(slices.Values(known)), ", ") + "."
 }
 
-// replacedWords are words of Terraform and of other tools, and words that the language no longer has, with what is
-// written instead.
+// replacedWords are words of Terraform and of other tools, and words that the language no longer has, with their
+// replacements.
 func replacedWords() map[string]string {
 	const runtime = "The drop-in of a container runtime is a file block: file \"NAME\" { path = …, " +
 		"content = tomlencode({ … }), notify = [stage.restart.NAME, …] }. See docs/how-to/runtime.md."

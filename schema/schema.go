@@ -32,8 +32,8 @@ type Attr[T any] struct {
 	Const bool // a literal: no references, no functions
 	// Soft is set if an evaluation that fails is a note, and the value is null: a missing device must not end a boot.
 	Soft bool
-	// SeesReserved is set if node.reserved is also what the kubelet's configuration reserves. Nothing that is written
-	// may depend on the value: elsewhere node.reserved is empty without a stage reserve.
+	// SeesReserved is set if node.reserved is also the reservation of the kubelet's configuration. Nothing that is
+	// written may depend on the value: elsewhere node.reserved is empty without a stage reserve.
 	SeesReserved bool
 	// Refs is the type of the stages that a list of static references names: [stage.TYPE.NAME]. The loader checks them,
 	// and the value is the list of the names.

@@ -104,7 +104,7 @@ It refuses parts that do not belong together, and a part that is missing or give
 	return c
 }
 
-// checkPageFlags refuses --html with flags that change what is printed: a page has all of it.
+// checkPageFlags refuses --html with flags that change the printed text: a page is always complete.
 func checkPageFlags(c *cobra.Command) error {
 	for _, name := range []string{"output", "names", "summary"} {
 		if c.Flags().Changed("html") && c.Flags().Changed(name) {

@@ -50,7 +50,7 @@ func validateInProcess(ctx context.Context, r server.Request) (server.Validated,
 	return found, json.Unmarshal(answer, &found)
 }
 
-// answerValidation validates the site of a request, and writes what it found.
+// answerValidation validates the site of a request, and writes the result.
 func answerValidation(in io.Reader, out io.Writer) {
 	var r server.Request
 	err := json.NewDecoder(in).Decode(&r)

@@ -85,7 +85,7 @@ func newGitFile(name string, kind byte, text []byte) *gitFile {
 	return &gitFile{header.FileInfo(), text}
 }
 
-// Limits of what is read from git. The sizes of the files are known before they are read.
+// Limits of the files that are read from git. Their sizes are known before they are read.
 const (
 	maxTreeBytes     = 4 << 20  // of a list of files
 	maxRevisionBytes = 64 << 20 // of all files of a site

@@ -31,7 +31,7 @@ type BundleOptions struct {
 	Run func(args []string) Output
 }
 
-// Output is how a command line ended, and what it printed.
+// Output is the exit status and the output of a command line.
 type Output struct {
 	Code           fault.Code // "" where it succeeded
 	Stdout, Stderr string
@@ -43,8 +43,8 @@ type Bundled struct {
 	Missing []string // what could not be added, with the reason
 }
 
-// recordingName is the recording in a bundle. What the command of a file printed to standard error is in a file of the
-// same name with messages at its end.
+// recordingName is the recording in a bundle. The standard error of the command of a file is in a file of the same name
+// with messages at its end.
 const (
 	recordingName = "recording.prelet"
 	messages      = ".messages"
@@ -65,7 +65,7 @@ type bundleCommand struct {
 	args []string
 }
 
-// listCommands returns the commands of a bundle besides the one that makes its recording.
+// listCommands returns the commands of a bundle, except for its recording command.
 func (o BundleOptions) listCommands() []bundleCommand {
 	var root []string
 	if o.Root != "" {
@@ -192,7 +192,7 @@ func (o BundleOptions) addOutputs(ctx context.Context, parts *bundle, recording 
 	return checkStopped(ctx)
 }
 
-// addRunFiles adds the files of the run folder and the journal of this boot. Below a root there is no journal.
+// addRunFiles adds the files of the run folder and, unless below a root, the journal of this boot.
 func (e *Env) addRunFiles(ctx context.Context, root string, parts *bundle) {
 	dir := runDir
 	if e.On != nil && root == "" {

@@ -100,8 +100,8 @@ func (h *Host) patchConditions(ctx context.Context, name string, want []conditio
 	return h.Probe.PatchConditions(ctx, n.Name, change)
 }
 
-// keepConditions keeps what the checks of a run found. A run without a complete plan keeps the results of an earlier
-// one of this boot; without one, a condition with checks is Unknown.
+// keepConditions keeps the results of the checks of a run. A run without a complete plan keeps the results of an
+// earlier one of this boot; without one, a condition with checks is Unknown.
 func (e *Env) keepConditions(h *Host, p *planner, res commit.Result) {
 	record := h.readConditionRecord()
 	results, hasResults := h.readConditionResults()
@@ -188,7 +188,7 @@ func (e *Env) settleConditions(ctx context.Context, h *Host, hasFailed bool) {
 	isHandedOver := sync.OnceValue(func() bool { return e.requestVerify(ctx, h) })
 	began := h.Clock.Monotonic()
 	for failures := 0; ctx.Err() == nil; {
-		isStuck := h.needsVerify(ctx) // verify has just done what it can
+		isStuck := h.needsVerify(ctx) // verify has just done all it can
 		isLate := isStuck || hasFailed || h.Clock.Monotonic()-began > activation.DefaultTimeout
 
 		wait, err := e.deliverConditions(ctx, h, isLate)
@@ -273,7 +273,7 @@ func (h *Host) needsVerify(ctx context.Context) bool {
 	return err == nil && h.machine(store, nil).WhyCovered(ctx, cur) != ""
 }
 
-// kubeletHealth is what is known about the kubelet when its conditions are patched.
+// kubeletHealth is the known state of the kubelet when its conditions are patched.
 type kubeletHealth int
 
 const (

@@ -28,7 +28,7 @@ type Evaluated struct {
 	explain.Evaluation
 	Source string // the recording, where the command is over a folder of them; else ""
 	Plan   *boot.Plan
-	Err    error // why there is no value: the recording is unreadable, or the expression has an error; else nil
+	Err    error // why the value is missing: the recording is unreadable, or the expression has an error; else nil
 }
 
 // code is that of the error or of the plan; "" where neither failed.
@@ -68,8 +68,8 @@ func (e *Env) Eval(
 	return lowestCode(codes), err
 }
 
-// evaluate evaluates one expression over the node of w. On this node the plan has only what the expression needs: the
-// cluster may be out of reach. Where the site is not valid, there is no value and no error.
+// evaluate evaluates one expression over the node of w. On this node the plan has only the stages that the expression
+// needs: the cluster may be unreachable. An invalid site gives neither a value nor an error.
 func (e *Env) evaluate(ctx context.Context, w Where, text string, x hclsyntax.Expression) (Evaluated, error) {
 	n, found, err := e.open(w, nil)
 	if err != nil {

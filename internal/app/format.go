@@ -150,7 +150,7 @@ const (
 )
 
 // FormatInput formats a text that is read to its end, and writes nothing. A text that cannot be formatted has
-// diagnostics. Of one that is larger than a site's file may be it reads no more than is needed to notice that.
+// diagnostics. Reading stops once the text is larger than a site's file may be.
 func FormatInput(in io.Reader) (FormattedFile, error) {
 	src, err := io.ReadAll(io.LimitReader(in, lang.MaxBytes+1))
 	if err != nil {

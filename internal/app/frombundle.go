@@ -16,7 +16,7 @@ import (
 // isBundle reports whether a path names a bundle, as prelet bundle requires it.
 func isBundle(path string) bool { return strings.HasSuffix(path, bundleSuffix) }
 
-// maxExpanded limits what is expanded of a bundle, in bytes: it may come from anyone.
+// maxExpanded limits the expanded size of a bundle, in bytes: a bundle may come from anyone.
 const maxExpanded = 4 * maxBundled
 
 // readFromBundle returns a file of a bundle, if it has at most limit bytes.

@@ -16,14 +16,14 @@ type GraphOptions struct {
 	OnlyStages bool // without variables, locals, detectors and blocks
 }
 
-// Graphed is a site with its graph. Where the diagnostics have errors, there is no graph.
+// Graphed is a site with its graph. The graph is empty if the diagnostics have errors.
 type Graphed struct {
 	Site        *lang.Site
 	Graph       eval.Graph
 	Diagnostics hcl.Diagnostics
 }
 
-// Graph returns what a site declares and what refers to what. It needs no machine and no network.
+// Graph returns the declarations of a site and the references between them. It needs no machine and no network.
 func (e *Env) Graph(o GraphOptions) (Graphed, error) {
 	if err := o.Where.check(); err != nil {
 		return Graphed{}, err

@@ -81,7 +81,7 @@ func (h hermetic) Ask(ctx context.Context, q world.Question) world.Answer {
 	return world.NoAdapter(q.Kind)
 }
 
-// ownedByRoot returns the state of a file as of one that belongs to root.
+// ownedByRoot returns the state of a file with root as its owner.
 func ownedByRoot[Req any](topic world.Topic[Req, world.TargetAns], a world.Answer) world.Answer {
 	var state world.TargetAns
 	if a.Fault != nil || json.Unmarshal(a.Value, &state) != nil {
@@ -145,7 +145,7 @@ func existingCredential() world.Answer {
 	return world.Credential.Answer(world.CredentialAns{Source: "credential"})
 }
 
-// answerVariable returns the value of the test. A sensitive variable without any value has one that cannot be read.
+// answerVariable returns the value of the test. A sensitive variable without any value has an unreadable value.
 func (h hermetic) answerVariable(ctx context.Context, q world.Question) world.Answer {
 	a := h.node.Ask(ctx, q)
 	req, err := world.Variable.Request(q)

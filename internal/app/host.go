@@ -97,8 +97,8 @@ func (e *Env) host(ctx context.Context) *Host {
 	return h
 }
 
-// hostOf returns the machine whose files are below a root, and where no unit is touched; "" is the one that the command
-// works on. The root of the running system is refused for a command that writes. The caller closes its Units.
+// hostOf returns the machine whose files are below a root, and where no unit is touched; "" is the machine of the
+// command. The root of the running system is refused for a command that writes. The caller closes its Units.
 func (e *Env) hostOf(ctx context.Context, root string, writes bool) (*Host, error) {
 	w := Where{Root: root}
 	if err := w.check(); err != nil {

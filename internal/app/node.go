@@ -234,7 +234,7 @@ type openNode struct {
 	rec       *world.Recording
 	Store     *generation.Store      // nil where it could not be opened
 	past      func() *world.LastGood // the last good generation's recording; nil where none counts
-	waits     *waits                 // prints what is waited for; nil with a recording
+	waits     *waits                 // prints each wait; nil with a recording
 	units     Manager                // to be closed; nil where another has it, or there is none
 	only      hclsyntax.Expression   // see boot.Options
 	isPartial bool                   // see boot.Options

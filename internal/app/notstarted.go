@@ -34,7 +34,7 @@ type notStarted struct {
 	// IsKilled is set if processes of prelet began, and were killed or died each time.
 	IsKilled bool
 	// IsGiven is set if something outside of the image may be the cause: a credential that the machine was given, a
-	// source of one that does not answer, or resources that the machine lacks.
+	// source of credentials that does not answer, or resources that the machine lacks.
 	IsGiven bool
 }
 

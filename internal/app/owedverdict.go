@@ -38,8 +38,8 @@ func (h *Host) owesVerdict() bool {
 }
 
 // oweVerdict requests a verdict on the kubelet of this boot, after a run that changed nothing: its files have a
-// verdict, but the image, the kubelet's program and what it needs may be others than when it was given. The start of a
-// kubelet starts prelet-verify.service, so nothing is requested for one that runs.
+// verdict, but the image, the kubelet's program and its dependencies may have changed since. The start of a kubelet
+// starts prelet-verify.service, so nothing is requested for a running kubelet.
 func (e *Env) oweVerdict(ctx context.Context, h *Host, store *generation.Store) {
 	gen, isSettled := readSettled(h, store)
 	if h.Self != BootUnit || !isSettled || gen == 0 || activation.Newer(store) != nil { // 0: a node without a site

@@ -18,8 +18,8 @@ import (
 // PlanOptions are the node or the recordings to plan, and what to compare the plans with.
 type PlanOptions struct {
 	Where
-	// Against is another site, a path or a revision of git: the report is what the site changes relative to it. "" is
-	// what the site changes on the disks.
+	// Against is another site, a path or a revision of git: the report lists the site's changes relative to it. ""
+	// reports the site's changes on the disks.
 	Against string
 	Shard   string // I/N: this part of the recordings of a folder; "" is all of them
 	// Each asks for the plans of a folder, not only for their groups.

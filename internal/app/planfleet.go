@@ -226,8 +226,8 @@ func (e *Env) withOwnRedactor() *Env {
 	return &out
 }
 
-// givenOld returns the variables of the command line that the older site declares. One that only the new site has is
-// not an error of the older one.
+// givenOld returns the variables of the command line that the older site declares. A variable that only the new site
+// has is not an error of the older one.
 func (p *fleetPlanner) givenOld() map[string]probe.Given {
 	known := map[string]probe.Given{}
 	for name, v := range p.given {

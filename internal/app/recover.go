@@ -74,7 +74,7 @@ func (e *Env) Recover(ctx context.Context, root string) (Recovered, error) {
 	return r, err
 }
 
-// recoverNewer describes a store with files of a newer prelet. Only that one can finish what it began.
+// recoverNewer describes a store with files of a newer prelet. Only the newer prelet can finish its change.
 func (e *Env) recoverNewer(store *generation.Store, newer error) (Recovered, error) {
 	if err := commit.CheckFinished(store); err != nil {
 		return Recovered{}, err

@@ -35,7 +35,7 @@ type rehearsal struct {
 	// hasHardware is set once the hardware was asked for.
 	hasHardware bool
 	notFound    []string     // devices to remove that the hardware does not have
-	noKubelet   *fault.Fault // why there is no kubelet to give the version to
+	noKubelet   *fault.Fault // why no kubelet gets the version
 }
 
 // Ask implements world.Source.
@@ -200,8 +200,8 @@ func (r *rehearsal) answerKubelet(was world.Answer) world.Answer {
 	return world.Kubelet.Answer(k)
 }
 
-// whyNoKubelet returns why there is no kubelet to give the version to; nil if there is one. As the methods below, it
-// may be called while a question that was abandoned still gets its answer.
+// whyNoKubelet returns why no kubelet gets the version; nil if one does. As the methods below, it may be called while a
+// question that was abandoned still gets its answer.
 func (r *rehearsal) whyNoKubelet() *fault.Fault {
 	r.mu.Lock()
 	defer r.mu.Unlock()

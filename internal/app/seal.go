@@ -320,7 +320,7 @@ func listPaths(all []image.Leftover) (out []string) {
 // checkLock refuses while another prelet works on the image.
 func (i *openedImage) checkLock() error {
 	store, err := generation.OpenReadOnly(generation.Options{Root: i.where.Root, Dir: i.where.stateDir()})
-	if err != nil { // there is no state, or none that a process could use
+	if err != nil { // the state is missing, or no process could use it
 		return nil
 	}
 	defer store.Close()

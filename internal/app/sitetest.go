@@ -180,7 +180,7 @@ func listTestFiles(paths []string) ([]string, error) {
 // testsFolder is the folder of a site for test files that are not next to the site's files.
 const testsFolder = "tests"
 
-// testsIn returns the test files in a folder by name; none if there is no such folder.
+// testsIn returns the test files in a folder by name; none if the folder does not exist.
 func testsIn(folder string) (out []string) {
 	entries, _ := os.ReadDir(folder)
 	for _, entry := range entries {
@@ -289,7 +289,7 @@ func indentLines(lines []string) string {
 	return "  " + strings.Join(lines, "\n  ")
 }
 
-// checkTestFile checks what a test file names in its site.
+// checkTestFile checks the names of its site that a test file uses.
 func checkTestFile(f *testfile.File, site *lang.Site) (diags hcl.Diagnostics) {
 	for _, r := range f.Runs {
 		diags = append(diags, checkTestVariables(r, site)...)

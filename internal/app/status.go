@@ -76,7 +76,7 @@ func (e *Env) Status(ctx context.Context, root string, wait bool) (NodeStatus, e
 		return NodeStatus{}, err
 	}
 	defer h.Units.Close()
-	if h.isBelow() { // what is not in files is not known: the report counts as that of the present boot
+	if h.isBelow() { // state outside of files is not known: the report counts as that of the present boot
 		h.BootID = ""
 		if s, err := h.loadReport(); err == nil {
 			h.BootID = s.BootID

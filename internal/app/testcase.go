@@ -35,7 +35,7 @@ type testCase struct {
 	isAlike bool   // another machine of the run would have the same name of a snapshot
 }
 
-// expand returns the cases of a run: one for each machine, and one that fails where there is none.
+// expand returns the cases of a run: one for each machine; without a machine, a case that fails.
 func (s *suite) expand(r *testfile.Run) (out []testCase) {
 	for _, m := range findMachines(r) {
 		out = append(out, testCase{
@@ -89,7 +89,7 @@ func findMachines(r *testfile.Run) (out []string) {
 	return out
 }
 
-// run plans the site over the machine, and compares the plan with what the run expects.
+// run plans the site over the machine, and compares the plan with the expectations of the run.
 func (c testCase) run(ctx context.Context) (out testfile.Result) {
 	start := time.Now()
 	out = testfile.Result{
@@ -284,7 +284,7 @@ func (c testCase) objects(w Where) world.Source {
 	return probe.ObjectsOf(c.CA, data)
 }
 
-// compare returns how a plan differs from what the run expects.
+// compare returns how a plan differs from the expectations of the run.
 func (c testCase) compare(p *boot.Plan) []testfile.Failure {
 	var errs hcl.Diagnostics
 	for _, d := range p.Diagnostics {
@@ -318,7 +318,7 @@ func (c testCase) compare(p *boot.Plan) []testfile.Failure {
 	return out
 }
 
-// adviseTest returns an error of a plan with what a test can do about it.
+// adviseTest returns an error of a plan with advice for the author of a test.
 func adviseTest(d *hcl.Diagnostic) *hcl.Diagnostic {
 	if origin.CodeOf(d) != fault.VariableMissing {
 		return d

@@ -150,8 +150,8 @@ func whereIs(words []flagWord, matches func(word string) bool) string {
 	return ""
 }
 
-// addUnitFlags adds what is wrong with the flags of the machine of a plan that the plan does not say itself. It is
-// nothing for a recorded machine, whose files are not here.
+// addUnitFlags adds the faults in the flags of a plan's machine that the plan does not report itself. It adds nothing
+// for a recorded machine, whose files are not here.
 func addUnitFlags(p *boot.Plan, w Where, unit string) {
 	if w.From != "" || w.Root == "" && w.Hardware != "" {
 		return
@@ -234,7 +234,7 @@ func readUnitFlags(root nodefile.Root, unit string, planned map[string][]byte) (
 	return out, nil
 }
 
-// readPlanned returns the text of a file as it will be; "" for one that cannot be read.
+// readPlanned returns the text of a file as it will be; "" if it cannot be read.
 func readPlanned(root nodefile.Root, file string, planned map[string][]byte) string {
 	if text, isPlanned := planned[file]; isPlanned {
 		return string(text)

@@ -156,7 +156,7 @@ func runSteps(ctx context.Context, s *lang.Site, o Options, limits evalLimits) *
 	return p.makePlan()
 }
 
-// findOnly returns the gather stages that an expression needs; nil: it needs more, or there is no expression.
+// findOnly returns the gather stages that an expression needs; nil if it needs more, or without an expression.
 func (p *progress) findOnly(x hclsyntax.Expression) map[string]bool {
 	if x == nil {
 		return nil

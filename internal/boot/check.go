@@ -65,7 +65,7 @@ type Checks struct {
 	detectors map[string]*contract.Description
 }
 
-// check returns what the function check returns. It depends on the site and the descriptions of detectors only, so an
+// check returns the result of the function check. It depends on the site and the descriptions of detectors only, so an
 // earlier result counts where both are equal.
 func (c *Checks) check(s *lang.Site, locks map[string]detectorLock) (Checked, Findings) {
 	c.mu.Lock()

@@ -40,8 +40,8 @@ type judgement struct {
 // finding is at the place where the site sets the rejected item.
 //
 // Inputs: the finished node, the kubelet's version and what its binary accepts, facts; through the tape, whether
-// files exist and certificates can be used. Result: findings only. Fails where the kubelet would not start. What a
-// recording was never asked is not judged.
+// files exist and certificates can be used. Result: findings only. Fails where the kubelet would not start. Items that
+// a recording was never asked for are not judged.
 func judge(ctx context.Context, j judgement) (found Findings) {
 	j.files = j.basis.mergeFiles(j.node)
 	found.report(checkSizes(j.node.Files)...)
@@ -581,8 +581,8 @@ func nameItem(f rules.Finding) string {
 	return strings.ReplaceAll(strings.TrimPrefix(f.Pointer, "/"), "/", ".")
 }
 
-// Diagnose returns what a kubelet refuses in flags, or in a part of its configuration, that are not the site's. where
-// is the place that has what a finding is about, for people.
+// Diagnose returns the settings that a kubelet refuses in flags, or in a part of its configuration, that are not the
+// site's. where returns the place of the setting of a finding, for people.
 func Diagnose(s rules.Subject, where func(f rules.Finding) string) (out hcl.Diagnostics) {
 	s.Part = true
 	for _, f := range rules.Check(s) {

@@ -72,7 +72,7 @@ func observe(ctx context.Context, in observation) (o Observed) {
 	return o
 }
 
-// observeFile reads a managed file. One that a recording was never asked for is as if it did not exist.
+// observeFile reads a managed file. A file that a recording was never asked for counts as missing.
 func (in observation) observeFile(ctx context.Context, f node.File, req world.TargetReq) observedFile {
 	a, ans, err := world.Target.Ask(ctx, in.tape, req)
 	if err == nil && a.Private && f.Kind == node.Regular {

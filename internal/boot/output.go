@@ -55,8 +55,8 @@ func setState(v cty.Value, state string) cty.Value {
 	return setStateValue(v, cty.StringVal(state))
 }
 
-// checkKnown refuses an unknown output of a stage on a machine: what the evaluation of its block has let pass must not
-// be missing from the plan.
+// checkKnown refuses an unknown output of a stage on a machine: a value that the evaluation of its block has let pass
+// must not be missing from the plan.
 func checkKnown(e *eval.Eval, i *lang.Instance, output cty.Value) hcl.Diagnostics {
 	if e.IsPartial() || output.IsWhollyKnown() {
 		return nil

@@ -368,8 +368,8 @@ func makeReservedValue(r *node.Reserved) cty.Value {
 	return v
 }
 
-// computeOwnReserved returns node.reserved as preconditions see it without a stage reserve: what the configuration that
-// the kubelet works with reserves, flags included. cty.NilVal: they see that of the node.
+// computeOwnReserved returns node.reserved as preconditions see it without a stage reserve: the reservation of the
+// kubelet's effective configuration, flags included. cty.NilVal: they see that of the node.
 func computeOwnReserved(n node.Node, b basis, isPartial bool) cty.Value {
 	if n.Reserved != nil || n.Effective == nil {
 		return cty.NilVal

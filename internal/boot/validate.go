@@ -294,8 +294,8 @@ func (g sampleGatherer) gatherStage(
 	return makeUnknownOutput(i, t), nil, found
 }
 
-// fetch returns the output of a copy that reads a ConfigMap of the objects. One that cannot be read stays unknown, with
-// a warning.
+// fetch returns the output of a copy that reads a ConfigMap of the objects. If it cannot be read, the output stays
+// unknown, with a warning.
 func (g sampleGatherer) fetch(i *lang.Instance, cfg schema.Body) (cty.Value, hcl.Diagnostics) {
 	out, diags := i.Stage.(stages.Gatherer).Gather(context.Background(), cfg, g.env, g.objects)
 	if diags.HasErrors() {

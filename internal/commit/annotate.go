@@ -12,9 +12,9 @@ import (
 	"github.com/prelet/prelet/internal/report/annotation"
 )
 
-// Annotation returns what a run that has ended reports in the annotations of its Node, and the name of the Node. ok is
-// false if nothing is to be reported: the site does not enable it, the generation in place is not good, or this is a
-// boot that reached no verdict. status is that of the run.
+// Annotation returns the report of an ended run in the annotations of its Node, and the name of the Node. ok is false
+// if nothing is to be reported: the site does not enable it, the generation in place is not good, or this is a boot
+// that reached no verdict. status is that of the run.
 func (r *Run) Annotation(
 	ctx context.Context, status report.Status,
 ) (name string, a annotation.Report, ok bool) {

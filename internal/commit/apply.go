@@ -415,7 +415,7 @@ func encodePlan(p *boot.Plan, on machineid.Machine, adopted []boot.StoredFile) (
 	return json.Marshal(doc)
 }
 
-// RunBelowRoot commits a plan below a root where no unit runs, so there is no verdict. root is for messages. Held plans
+// RunBelowRoot commits a plan below a root where no unit runs, so without a verdict. root is for messages. Held plans
 // do not count there; a pin does, unless retry releases it with the commit.
 func RunBelowRoot(o Options, retry bool, root string) Result {
 	p := o.Plan

@@ -113,9 +113,9 @@ func buildConfigz(p *boot.Plan, credential string) *kubelet.Configz {
 	}
 }
 
-// buildLoggedConfig returns the planned configuration, to compare it with the one that the kubelet logs. It returns nil
-// for a kubelet that does not log it, for a configuration that this plan does not write, and where it is not known
-// which flags the kubelet gets.
+// buildLoggedConfig returns the planned configuration, to compare it with the configuration that the kubelet logs. It
+// returns nil for a kubelet that does not log it, for a configuration that this plan does not write, and where it is
+// not known which flags the kubelet gets.
 func buildLoggedConfig(p *boot.Plan) *kubelet.Configz {
 	minor, isKnown := 0, false
 	if v := p.Kubelet.Version; v != nil {

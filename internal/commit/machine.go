@@ -7,8 +7,8 @@ import (
 	"github.com/prelet/prelet/internal/platform/machineid"
 )
 
-// KeepMachine keeps the machine here as the one that the generations so far belong to: if a person says so (isMeant),
-// or if one of its marks has changed, or is known now, and another is the same.
+// KeepMachine keeps the machine here as the owner of the generations so far: if a person says so (isMeant), or if one
+// of its marks has changed, or is known now, and another is the same.
 func KeepMachine(s *generation.Store, here machineid.Machine, isMeant bool) error {
 	cur := readCurrent(s)
 	if cur == nil {

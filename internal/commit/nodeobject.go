@@ -70,7 +70,7 @@ func addGone(act *activation.Plan, was canonical, planned map[string]bool) {
 }
 
 // changesStartupTaints reports whether a plan has other startup taints than the generation in place. The files may be
-// the same, and what is compared and patched on the Node is not.
+// the same while the comparison and the patch of the Node are not.
 func changesStartupTaints(o Options) bool {
 	cur := readCurrent(o.Store)
 	if cur == nil {

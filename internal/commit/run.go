@@ -20,7 +20,7 @@ import (
 
 // Run is one run on a node, from the recovery of an interrupted change to the verdict:
 //
-//	a newer prelet made what is in place ────▶ open the gate
+//	a newer prelet's generation in place ────▶ open the gate
 //	recover ─▶ no site, never a generation ─▶ open the gate
 //	   │       plan ── fails ─────────────────▶ keep the generation in place, if it is complete and good
 //	   │        ├─ held ──────────────────────▶ restore the files of the generation in place, resume
@@ -267,8 +267,8 @@ func (r *Run) checkUnit(p *boot.Plan, unit string) error {
 }
 
 // checkPodState refuses to remove a state file of the kubelet's managers while pods may use the CPUs or memory that it
-// lists. One that only does not fit this boot's machine is kept then: the kubelet that runs needs it, and only its next
-// start fails. A boot, before the kubelet, removes it.
+// lists. A file that only does not fit this boot's machine is kept then: the kubelet that runs needs it, and only its
+// next start fails. A boot, before the kubelet, removes it.
 func (r *Run) checkPodState(ctx context.Context, p *boot.Plan) error {
 	isRemoved := func(c boot.Change) bool { return c.File.Purpose == "state" && c.Action == "delete" }
 	if !slices.ContainsFunc(p.Changes, isRemoved) {
@@ -447,8 +447,8 @@ func (a *attempt) commit(
 	return out, err
 }
 
-// readUnitFiles returns the files of a unit with some names that a commit changes, with their content; nil for one that
-// is removed.
+// readUnitFiles returns the files of a unit with some names that a commit changes, with their content; nil for a
+// removed file.
 func (r *Run) readUnitFiles(names []string, p generation.Proposal, entries []generation.Entry) map[string][]byte {
 	content := map[string][]byte{}
 	for _, e := range entries {

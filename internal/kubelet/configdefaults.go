@@ -34,8 +34,8 @@ func KnownField(name, version string) bool {
 	return f.Type == known.Strings || f.Type == known.Bools
 }
 
-// DecodeNulls replaces the nulls in the maps of a document by what the kubelet decodes of them: an empty text, false,
-// 0. A null field is an absent one.
+// DecodeNulls replaces the nulls in the maps of a document by the values that the kubelet decodes them to: an empty
+// text, false, 0. A null field is an absent one.
 func DecodeNulls(doc map[string]any) {
 	_, newest := known.Range()
 	zeros := map[known.Type]any{known.Strings: "", known.Bools: false, known.Quantities: json.Number("0")}

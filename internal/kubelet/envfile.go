@@ -99,8 +99,8 @@ func (f *EnvFile) Get(variable string) (*Flags, bool) {
 	return newFlags(f.text[a.start:a.end], true), true
 }
 
-// Withhold returns the file's text with all but flags replaced: the values of other variables, and what stands between
-// the assignments, such as comments. The variables keep their names. It fails if the flags would then be other ones.
+// Withhold returns the file's text with all but flags replaced: the values of other variables, and the text between the
+// assignments, such as comments. The variables keep their names. It fails if the flags would then be other ones.
 func (f *EnvFile) Withhold(replace func(part string) string) (string, error) {
 	var out strings.Builder
 	end := 0

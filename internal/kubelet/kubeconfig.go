@@ -61,7 +61,7 @@ func CompareCAs(old, planned string) CAChange {
 // IsEmpty reports whether both sets are the same.
 func (c CAChange) IsEmpty() bool { return len(c.Added)+len(c.Removed) == 0 }
 
-// Sentence returns what is added and what is removed.
+// Sentence returns the added and the removed CAs in words.
 func (c CAChange) Sentence() string {
 	var out []string
 	if len(c.Added) > 0 {

@@ -19,7 +19,7 @@ const (
 )
 
 // ImageRecordFile returns the name of the file with the record of an image, by the ID of a pulled image or the name of
-// one that is being pulled.
+// an image that is being pulled.
 func ImageRecordFile(image string) string {
 	return fmt.Sprintf("sha256-%x", sha256.Sum256([]byte(image)))
 }
@@ -32,7 +32,7 @@ type PolicyOfImages struct {
 	Allowlist []string // preloadedImagesVerificationAllowlist
 }
 
-// ImageRecord is what a kubelet has noted about an image; nil bytes: nothing.
+// ImageRecord is a kubelet's record of an image; nil bytes: no record.
 type ImageRecord struct {
 	Pulled  []byte // the record of its ID
 	Pulling []byte // the record of its name

@@ -7,7 +7,7 @@ import "strings"
 // declares any other key with startup.
 type StartupTaint struct {
 	Key      string // a prefix if it ends with /
-	Effect   string // the only one that the owner knows; "" for any
+	Effect   string // the only effect that the owner knows; "" for any
 	RemoveBy string // who removes it, and when
 }
 

@@ -20,8 +20,8 @@ type TaintChange struct {
 	node Node // as it was read
 }
 
-// OwnedTaints returns the taints of a Node that prelet owns by its annotation. One that another program has damaged
-// owns none.
+// OwnedTaints returns the taints of a Node that prelet owns by its annotation. An annotation that another program has
+// damaged owns none.
 func (n Node) OwnedTaints() (owned []Taint) {
 	for _, text := range strings.Fields(n.Annotations[annotation.Taints]) {
 		if t, err := ParseTaint(text); err == nil {
@@ -33,8 +33,8 @@ func (n Node) OwnedTaints() (owned []Taint) {
 }
 
 // ChangeTaints returns what gives a Node the taints in want, and takes those away that its annotation lists and that
-// are not planned. planned has all taints of the plan, want among them: one that is no longer wanted and still planned
-// only leaves the annotation. ok is false if the Node and its annotation are so already.
+// are not planned. planned has all taints of the plan, want among them: a planned taint that is not in want only leaves
+// the annotation. ok is false if the Node and its annotation are so already.
 //
 // Taints of other parties stay, also with their times. A Node has one taint for a key and an effect, so another party's
 // value is a conflict: it stays, and the annotation does not list it.

@@ -73,7 +73,7 @@ type Stored struct {
 	Config map[string]any
 }
 
-// Stored returns what a stored plan has of the node.
+// Stored returns the part of the node that a stored plan contains.
 func (n Node) Stored() Stored {
 	s := Stored{Config: n.Config}
 	for _, l := range n.Labels {
@@ -89,7 +89,7 @@ func (n Node) Stored() Stored {
 	return s
 }
 
-// ParseCanonical reads the canonical form of a plan, also of one that another version stored.
+// ParseCanonical reads the canonical form of a plan, even if another version stored it.
 func ParseCanonical(text []byte) (Stored, error) {
 	var out Stored
 	d := json.NewDecoder(bytes.NewReader(text))

@@ -171,14 +171,14 @@ func makeAnswer[Req, Ans any](topic world.Topic[Req, Ans], v Ans, err error) wor
 	return topic.Answer(v)
 }
 
-// knownCA is what the last good generation of a joined node verified for the same servers.
+// knownCA is the CA that the last good generation of a joined node verified for the same servers.
 type knownCA struct {
 	ca         world.TrustAns // Unmatched: the pins that the cluster must be asked for
 	generation int
 }
 
-// completeBy returns what the cluster answered to the pins that a known CA does not have. The known CA stays if the
-// cluster did not answer, and its bytes stay if it answered with the same CAs.
+// completeBy returns the cluster's answer to the pins that a known CA does not have. The known CA stays if the cluster
+// did not answer, and its bytes stay if it answered with the same CAs.
 func (k knownCA) completeBy(asked world.Answer) world.Answer {
 	ca := k.ca
 	ca.Unmatched = nil

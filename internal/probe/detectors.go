@@ -25,8 +25,8 @@ func (l *Live) answerDetector(ctx context.Context, r world.DetectorReq) world.An
 // detectorInterval is the time between the end of a detector and its next start.
 const detectorInterval = 500 * time.Millisecond
 
-// waitForDetector asks a detector, and asks it again until it reports what the site waits for, the time of the wait is
-// over, or an attempt fails. A recorded tree does not change, so its detectors are asked once.
+// waitForDetector asks a detector, and asks it again until the condition of the site's wait is met, the time of the
+// wait is over, or an attempt fails. A recorded tree does not change, so its detectors are asked once.
 func (l *Live) waitForDetector(ctx context.Context, r world.DetectorReq) world.Answer {
 	q := world.Detector.Question(r)
 	if len(r.WaitFor) == 0 || l.o.Hardware != "" {

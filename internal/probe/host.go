@@ -22,7 +22,7 @@ func (l *Live) answerHost(ctx context.Context, r world.HostReq) world.Answer {
 	return world.Host.Answer(out)
 }
 
-// isKubeletStopped reports whether the kubelet certainly does not run. One that runs has its ports itself.
+// isKubeletStopped reports whether the kubelet certainly does not run. A running kubelet has its ports itself.
 func (l *Live) isKubeletStopped(ctx context.Context) bool {
 	if l.o.Units == nil || l.o.Unit == "" {
 		return false

@@ -175,8 +175,8 @@ func (l *Live) membership() world.KubeletAns {
 	return k
 }
 
-// judgeMachine compares this machine with the one that made the current generation, and with it kubelet.conf. isOurs
-// reports that there is a generation, and that it was this machine.
+// judgeMachine compares this machine with the machine that made the current generation, and with it kubelet.conf.
+// isOurs reports that there is a generation, and that it was this machine.
 //
 // On a copied disk, the generations of this machine can be lost while those of the other one are kept. An identity of
 // another node than the generation planned, which is newer than the generation and than this machine's id, is of this

@@ -79,8 +79,7 @@ func (l *Live) showOriginal(path string, out world.TargetAns, text string, isPub
 }
 
 // withhold returns an environment file with a placeholder for all but its flags, which each user can read in the
-// command line of the kubelet. Secret returns what the placeholders stand for. It fails for a file that systemd
-// rejects.
+// command line of the kubelet. Secret returns the values of the placeholders. It fails for a file that systemd rejects.
 func (l *Live) withhold(path, text string) (string, error) {
 	env, err := kubelet.ParseEnvFile(text)
 	if err != nil {

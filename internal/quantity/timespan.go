@@ -41,7 +41,7 @@ func ParseTimespan(text string) (span time.Duration, ok bool) {
 	return time.Duration(sum), text != ""
 }
 
-// timespanUnit returns the length of a unit, 0 for one that systemd does not know.
+// timespanUnit returns the length of a unit, 0 for a unit that systemd does not know.
 func timespanUnit(name string) time.Duration {
 	const day = 24 * time.Hour
 

@@ -1,7 +1,7 @@
 // Package report publishes the state of a run: progress while it runs (STATUS= of the unit, journal entries), and
 // status.json and metrics.prom in the run folder (/run/prelet). A Reporter collects the events of one run, and Load
-// reads the status of the last one. The package must not decide anything, and no error of it may change what a run
-// does; it writes only these two files.
+// reads the status of the last one. The package must not decide anything, and no error of it may change the behaviour
+// of a run; it writes only these two files.
 //
 // The caller's redactor changes every text before it is stored, so that no output can contain a secret.
 package report
@@ -87,7 +87,7 @@ type Options struct {
 	Log func(priority int, message string, fields map[string]string)
 
 	// Continue adds to the status of an earlier process of this boot: prelet-verify adds its verdict to the report of
-	// prelet.service. A status of another boot, or one that cannot be read, is replaced.
+	// prelet.service. A status of another boot, or an unreadable one, is replaced.
 	Continue bool
 }
 
@@ -259,8 +259,8 @@ func ReplaceNote(dir, bootID, code, summary string) error {
 // verified begins the reason that ReplaceVerified writes.
 const verified = "prelet verify: "
 
-// ReplaceVerified replaces what a check of the kubelet has found since the last run of this boot has ended: a run that
-// was ok is degraded by it. summary is "" if the kubelet is healthy.
+// ReplaceVerified replaces the findings of a check of the kubelet since the last run of this boot has ended: a run that
+// was ok is degraded by them. summary is "" if the kubelet is healthy.
 func ReplaceVerified(dir, bootID string, code fault.Code, summary string) error {
 	return changeEnded(dir, bootID, func(s *Status) {
 		s.Degraded = slices.DeleteFunc(slices.Clone(s.Degraded), func(r Reason) bool {

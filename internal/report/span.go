@@ -107,9 +107,9 @@ func (s Status) Extent() (first, last time.Time) {
 	return first, last
 }
 
-// CriticalChain returns the stages and steps that the end of a run waited for: the one that ended last, before it the
-// one that ended last before that began, and so on. A shorter run needs a shorter link. A span without a duration that
-// begins with the next link is not before it.
+// CriticalChain returns the stages and steps that the end of a run waited for: the last span to end, before it the last
+// span to end before that began, and so on. A shorter run needs a shorter link. A span without a duration that begins
+// with the next link is not before it.
 func (s Status) CriticalChain() (chain []Link) {
 	links := slices.DeleteFunc(slices.Clone(s.Spans), func(span Span) bool {
 		return !span.isLink()

@@ -214,7 +214,7 @@ func parse(text []byte) (d document, err error) {
 	return d, nil
 }
 
-// checkFormat refuses what is not JSON, and the formats that this prelet does not know.
+// checkFormat refuses a text that is not JSON, and the formats that this prelet does not know.
 func checkFormat(text []byte) error {
 	var head struct {
 		Format int `json:"format"`

@@ -348,7 +348,7 @@ type HostReq struct {
 	Ports []int64 `json:"ports"`
 }
 
-// HostAns is what is missing, and what is in the way. Older recordings have no answer: then there is no warning.
+// HostAns lists missing requirements and occupied ports. Older recordings have no answer and cause no warning.
 type HostAns struct {
 	NoForward   bool          `json:"no_forward,omitempty"`          // the kernel does not forward IPv4 packets
 	Controllers []string      `json:"missing_controllers,omitempty"` // of cgroup v2

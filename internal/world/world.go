@@ -3,7 +3,7 @@
 // library, fault and the contract of detectors.
 //
 // The answer to a question that a recording does not contain is fault.Unread. A plan that needs it fails with that
-// code, so that what a recording lacks never looks like what a node lacks.
+// code, so that an item missing from a recording never looks like an item missing from a node.
 package world
 
 import (

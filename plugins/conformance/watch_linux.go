@@ -49,7 +49,7 @@ func findTracer() (why string) {
 	return ""
 }
 
-// watcher reads the trace of one detector, and finds what the sandbox of a node refuses.
+// watcher reads the trace of one detector, and finds the accesses that the sandbox of a node refuses.
 type watcher struct {
 	policy  sandbox.Policy // of the process
 	program string         // the path of the detector's program

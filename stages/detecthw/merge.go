@@ -127,7 +127,7 @@ func apply(facts *world.Facts, pci world.PCIDevice, claims []claim) {
 	}
 }
 
-// copyOf returns a pointer of its own, because a claim changes what the pointer of a device leads to.
+// copyOf returns a pointer of its own, because a claim changes the value behind the pointer of a device.
 func copyOf[T any](p *T) *T {
 	if p == nil {
 		return nil

@@ -43,8 +43,8 @@ func typeOf(t reflect.Type) cty.Type {
 	return cty.Number
 }
 
-// factsValue returns facts as a value of factsType: what a site would get from their JSON. An error begins with the
-// place of the fact, as in a site.
+// factsValue returns facts as a value of factsType: the value that a site would get from their JSON. An error begins
+// with the place of the fact, as in a site.
 func factsValue(f world.Facts) (cty.Value, error) {
 	return valueOf(reflect.ValueOf(f))
 }

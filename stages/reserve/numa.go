@@ -14,7 +14,7 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
-// nodeMemory is memory of one NUMA node: what is reserved, or what could be.
+// nodeMemory is memory of one NUMA node: the reserved memory, or the memory that could be reserved.
 type nodeMemory struct {
 	node  int
 	bytes int64
@@ -141,7 +141,7 @@ func divideMemory(total int64, rooms []nodeMemory) (out []nodeMemory) {
 }
 
 // addRest adds what remains of a division to the first part with room for it. If none has, as much as possible goes to
-// each, and what is still left to the first: checkRest refuses a reservation of the whole memory.
+// each, and the rest to the first: checkRest refuses a reservation of the whole memory.
 func addRest(left int64, parts []int64, rooms []nodeMemory) {
 	for i, r := range rooms {
 		if r.usable()-parts[i] >= left {

@@ -426,7 +426,7 @@ type flagsRead struct {
 	*kubelet.EnvFile
 	flags *kubelet.Flags // nil: the variable is not in it
 
-	privateMode uint32 // of a file with placeholders for what is withheld; 0: it has none
+	privateMode uint32 // of a file with placeholders for withheld parts; 0: it has none
 }
 
 // edit returns copies of the file and of the flags in its variable; not ok if the variable is not in the file.

@@ -44,7 +44,7 @@ func (r baseReader) readInstance(b schema.Body) map[string]any {
 
 // noteUpgrade warns if the site drops the runtime's socket that kubeadm wrote, and notes the fields that `kubeadm
 // upgrade node` would change. Without an instance-config.yaml the node is not taken for one of kubeadm, and a site that
-// writes that file has decided what it holds.
+// writes that file has decided on its content.
 //
 // kubeadm writes config.yaml as kubelet-config of the cluster, merged with the patches of --patches, merged with
 // instance-config.yaml. Source: cmd/kubeadm/app/phases/kubelet/config.go, WriteConfigToDisk.

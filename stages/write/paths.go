@@ -63,7 +63,7 @@ var tables = sync.OnceValue(func() map[string][]refusal {
 
 var codeSpan = regexp.MustCompile("`([^`]+)`")
 
-// What the kubelet does with the files of a folder that its settings name.
+// The kubelet's use of the files of a folder that its settings name.
 const (
 	runsPods     = "the kubelet runs the pods in them, which may be root on the host"
 	runsPrograms = "the kubelet runs them as root"

@@ -208,8 +208,7 @@ func (p *pkg) readDeclared(feature ast.Expr) error {
 	return nil
 }
 
-// result returns what a method of a pointer to a type returns that has one statement; an unknown name for another
-// method.
+// result returns the result of a method of a pointer to a type if the method only returns it; else an unknown name.
 func (p *pkg) result(kind *types.TypeName, method string) ast.Expr {
 	body := p.find("*"+kind.Name(), method).List
 	if len(body) == 1 {

@@ -44,7 +44,7 @@ type source struct {
 	files   *token.FileSet
 
 	failed error             // modules that could not be downloaded
-	states map[string]string // what was read, by kind, tab and name
+	states map[string]string // values read so far, by kind, tab and name
 	paths  map[string]string // of the fields in JSON, by path in Go: Authentication.Webhook.Enabled
 }
 
@@ -176,7 +176,7 @@ func (s *source) load(path string) (*pkg, error) {
 		p.files = append(p.files, f)
 	}
 
-	// What is of an unknown module is an error; a caller that needs its type or value fails.
+	// An item of an unknown module is an error; a caller that needs its type or value fails.
 	config := types.Config{
 		Importer:         s,
 		IgnoreFuncBodies: true,

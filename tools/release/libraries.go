@@ -158,7 +158,8 @@ func readTexts(from fs.FS) (texts []text, err error) {
 
 var declared = regexp.MustCompile(`(?m)SPDX-License-Identifier: ([\w.+() -]*[\w)])`)
 
-// classify finds the names of a library's licences: what a text declares itself to be, or else what it contains.
+// classify finds the names of a library's licences: the licence that a text declares itself to be, or else those that
+// it contains.
 func (l *library) classify() error {
 	for _, t := range l.texts {
 		if !t.isLicence() {

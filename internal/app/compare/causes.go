@@ -118,7 +118,7 @@ func addName(names *[]string, more ...string) {
 	}
 }
 
-// chain is the chain of an item in one plan. It is empty where there is no plan.
+// chain is the chain of an item in one plan. It is empty without a plan.
 type chain struct {
 	plan  *boot.Plan
 	steps []explain.Step // the place of the item is the first

@@ -136,7 +136,7 @@ func Generations(a, b Generation) Difference {
 	return d
 }
 
-// addCauses adds the causes of items and files. What a rollback changed has no other cause: no input changed for it.
+// addCauses adds the causes of items and files. A change by a rollback has no other cause: no input changed for it.
 func (d *Difference) addCauses(a, b Generation) {
 	later := b
 	if a.Number > b.Number {

@@ -187,7 +187,7 @@ var subjects = []subject{
 	{world.KindNode, "the Node of this name in the cluster", nil},
 }
 
-// NameOf returns the name of the input that a question is about; "" for one that is not an input.
+// NameOf returns the name of the input that a question is about; "" if it is not about an input.
 func NameOf(q world.Question) string {
 	for _, s := range subjects {
 		if s.kind != q.Kind {
@@ -308,8 +308,8 @@ func decode(kind world.Kind, text json.RawMessage) any {
 // differ collects the leaves that differ between two JSON values.
 type differ struct{ found []Detail }
 
-// hideTexts replaces the texts of a file of the node. Recordings do not have its mode, so it may be one that only its
-// owner may read.
+// hideTexts replaces the texts of a file of the node. Recordings do not have its mode, so it may be readable by its
+// owner only.
 func (d *differ) hideTexts() {
 	for n, x := range d.found {
 		d.found[n] = Detail{

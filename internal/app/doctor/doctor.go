@@ -41,7 +41,7 @@ type Finding struct {
 	Place   string     `json:"place,omitempty"` // FILE:LINE:COLUMN of the site
 }
 
-// Needs is what a check looks at.
+// Needs is the subject of a check.
 type Needs string
 
 // The subjects of checks.

@@ -88,7 +88,7 @@ type Options struct {
 	OnMachine bool
 }
 
-// Limits of what is examined. A folder or file with more is reported as unread.
+// Limits of the examination. A folder or file beyond them is reported as unread.
 const (
 	maxNames = 100_000
 	maxText  = 16 << 20 // bytes of one file
@@ -192,7 +192,7 @@ func (s *search) judge(file string, r rule) {
 	}
 }
 
-// newLeftover returns a leftover. What is on a mount that may not belong to the image is not removed.
+// newLeftover returns a leftover. A file on a mount that may not belong to the image is not removed.
 func (s *search) newLeftover(file, why string, r rule) Leftover {
 	l := Leftover{
 		Path:   file,

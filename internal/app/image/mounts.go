@@ -65,7 +65,8 @@ func localKinds() []string {
 }
 
 // findForeign returns the place of a mount whose files may not belong to the image, so that a removal of the file
-// would change them: one at the file or below it, or one that shows a folder of another place. It returns "" for none.
+// would change them: a mount at the file or below it, or a mount that shows a folder of another place. It returns ""
+// without such a mount.
 func (m mounts) findForeign(file string) string {
 	at := path.Join(m.root, file)
 
@@ -93,7 +94,7 @@ func (m mounts) isInside(one mount) bool {
 // isOwn reports whether a mount in the image is certainly a part of it: a folder of the image itself; on a machine that
 // is sealed from inside, a local file system; in another folder, a whole local file system, as the image's /boot, or a
 // subvolume of the image's own, and no part of it is mounted outside of the image. A container or a chroot does not see
-// what is mounted outside.
+// the mounts outside of it.
 func (m mounts) isOwn(one mount) bool {
 	root := m.findRoot()
 	if root.reaches(one) {

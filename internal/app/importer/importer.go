@@ -130,8 +130,8 @@ func (r *reader) note(code fault.Code, summary, detail string, args ...any) {
 	r.diags = append(r.diags, origin.Note(code, hcl.Range{}, summary, detail, args...))
 }
 
-// decode decodes JSON into a struct, with the case of its fields. It reports what it cannot decode, and returns the
-// fields that the struct does not have.
+// decode decodes JSON into a struct, with the case of its fields. It reports values that it cannot decode, and returns
+// the fields that the struct does not have.
 func (r *reader) decode(text []byte, into any) (unknown []string) {
 	strict, err := kjson.UnmarshalStrict(text, into)
 	isSyntax, offset := kjson.SyntaxErrorOffset(err)
@@ -192,8 +192,8 @@ func execute(t *template.Template, name string, p data) (lines []string, err err
 	return lines, err
 }
 
-// render returns a site's text in its canonical form, and reports what validate says of it. A foreign file may have any
-// flag and any field, so what the kubelet would refuse is a finding. That the site itself is not valid is an error: a
+// render returns a site's text in its canonical form, and reports the diagnostics of its validation. A foreign file may
+// have any flag and any field, so a setting that the kubelet would refuse is a finding. An invalid site is an error: a
 // bug of this package.
 func (r *reader) render(t *template.Template, p data, o Options) ([]byte, error) {
 	lines, err := execute(t, FileName, p)

@@ -152,7 +152,7 @@ func decodeYAML(text string) (doc []byte, object map[string]any, err error) {
 	}
 
 	doc, err = ctyjson.Marshal(v, v.Type())
-	_ = kjson.UnmarshalCaseSensitivePreserveInts(doc, &object) // nil for what is not an object
+	_ = kjson.UnmarshalCaseSensitivePreserveInts(doc, &object) // nil if doc is not an object
 
 	return doc, object, err
 }
@@ -314,7 +314,7 @@ func (r *reader) readDiscovery(p *joinPage, d discovery, o Options) {
 		"A program that has the token can pretend to be the cluster. Import with --ca-cert-hash. %s", pinHelp)
 }
 
-// checkDiscoveryFile returns the place of a discovery file; "" for one that is refused. A URL may not contain a secret:
+// checkDiscoveryFile returns the place of a discovery file; "" if the file is refused. A URL may not contain a secret:
 // it would be in the site.
 func (r *reader) checkDiscoveryFile(path string) string {
 	u, err := url.Parse(path)
@@ -416,8 +416,8 @@ func hasDirective(v any) bool {
 	return false
 }
 
-// mergePatch adds a merge patch to one that is applied before it. It returns the fields that it leaves out: those that
-// the earlier patch removes, and that this one sets to an object. kubeadm gives exactly that object, but one merge
+// mergePatch adds a merge patch to the patch that is applied before it. It returns the fields that it leaves out: those
+// that the earlier patch removes, and that this one sets to an object. kubeadm gives exactly that object, but one merge
 // patch can only add it to the cluster's.
 func mergePatch(into, patch map[string]any) (replaced []string) {
 	for _, name := range slices.Sorted(maps.Keys(patch)) {

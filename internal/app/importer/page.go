@@ -17,8 +17,8 @@ import (
 	"github.com/prelet/prelet/internal/platform/apiaddress"
 )
 
-// The templates of sites, by imported file. Each defines what is different on nodes of the site, and what a person must
-// decide before it is used: one sentence a line.
+// The templates of sites, by imported file. Each defines the differences on nodes of the site, and the decisions that a
+// person must take before it is used: one sentence a line.
 var (
 	//go:embed site.hcl.tmpl
 	siteTemplate string
@@ -26,7 +26,7 @@ var (
 	joinTemplate string
 )
 
-// common is what the sites of both templates have.
+// common is the data of both templates.
 type common struct {
 	Source     string
 	Servers    []string // https://host:port
@@ -38,7 +38,7 @@ type common struct {
 
 type label struct{ Key, Value string }
 
-// data is what a template is executed with.
+// data is the input of a template.
 type data interface{ token() string }
 
 // token returns the name of the credential with the token; "": the site has none.

@@ -15,7 +15,7 @@ type Change struct {
 	Plan Plan // equal to the one in the proposal's PlanBlob
 	// Reload is set when a unit file or a drop-in changes. Only then systemd reads its unit files again.
 	Reload bool
-	// UnitFiles are the files of the kubelet's unit that change, with their content; nil for one that is removed.
+	// UnitFiles are the files of the kubelet's unit that change, with their content; nil for a removed file.
 	UnitFiles map[string][]byte
 }
 

@@ -39,8 +39,8 @@ func (c Check) isOtherMachine() bool {
 // the time of a request.
 const rivalWait = 25 * time.Second
 
-// checkMachine checks that the Node is this machine's. Two kubelets of one name overwrite the Node in turns, so what it
-// has, such as labels, is the work of both: a Node that was this machine's and then another one's stays the other
+// checkMachine checks that the Node is this machine's. Two kubelets of one name overwrite the Node in turns, so its
+// content, such as labels, is the work of both: a Node that was this machine's and then another one's stays the other
 // one's. Before, it may be that of a machine which this one replaces.
 func (w *watcher) checkMachine(n kubelet.Node, now time.Duration) bool {
 	if w.m.OtherMachine == nil {
@@ -157,7 +157,7 @@ func (p Plan) describeTaintDrift(n kubelet.Node) string {
 	return fmt.Sprintf("%s; %s: %s", joinShort(differ), p.whoPatchesTaints(n), kubectl)
 }
 
-// whoPatchesTaints returns who changes the taints of a Node that differ.
+// whoPatchesTaints returns the program or person that changes the differing taints of a Node.
 func (p Plan) whoPatchesTaints(n kubelet.Node) string {
 	if p.TaintCredential == "" {
 		return "a node cannot change its own taints"
@@ -293,7 +293,7 @@ func (m *Machine) reconcile(ctx context.Context, p Plan, checks []Check) []Check
 	return concludePatch(checks, "labels", strings.Join(done, " "), drift)
 }
 
-// concludePatch replaces the check of a name by what was patched, and by what still differs.
+// concludePatch replaces the check of a name by one that reports the patched items, and the remaining drift.
 func concludePatch(checks []Check, name, done, drift string) []Check {
 	c := Check{Name: name, State: "ok"}
 	var message []string

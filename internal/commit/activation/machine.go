@@ -35,8 +35,8 @@ type Machine struct {
 	// OtherMachine returns how a Node is that of another machine than this one, or "". Nil: it is not compared.
 	OtherMachine func(kubelet.Node) string
 
-	// Waits reports whether a unit would wait for the gate with some files: their content by path, nil for one that is
-	// removed. Nil: a unit that does not is found after the commit.
+	// Waits reports whether a unit would wait for the gate with some files: their content by path, nil for a removed
+	// file. Nil: a unit that does not is found after the commit.
 	Waits func(unit string, files map[string][]byte) bool
 
 	// Rival describes a machine that the Node was of at an earlier look in this boot; "" if it was always this one's.

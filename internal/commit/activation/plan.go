@@ -172,7 +172,7 @@ const (
 	planFormat2 = 2 // 0.2.0: has a field, or a meaning of one, that 0.1.0 does not know
 )
 
-// format returns the lowest format that has everything of a plan, so that an earlier prelet reads what it can.
+// format returns the lowest format that has everything of a plan, so that an earlier prelet reads as much as possible.
 // A new field, or a new meaning of one, belongs here: TestEarlierReaders fails without.
 func (p Plan) format() int {
 	// 0.1.0 always asks /configz, and has no verdict without it.

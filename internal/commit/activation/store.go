@@ -16,7 +16,7 @@ type Store interface {
 	Journal() (*generation.Journal, error)
 	// ReadOnly returns why nothing can be written, or nil.
 	ReadOnly() error
-	// Newer returns that a newer prelet wrote what is in place, or nil.
+	// Newer returns an error if a newer prelet wrote files of the store.
 	Newer() error
 	// Outdated reports whether a journal's commit need not be finished, because the state folder was restored from a
 	// backup.
@@ -29,8 +29,8 @@ type Store interface {
 	// a verdict. Files change. With hold the plan of from counts as held until that verdict: Good holds it,
 	// MarkUnhealthy releases it. Files in without that neither generation contains are removed.
 	RollbackToJudge(from, to int, why string, hold bool, without ...string) (int, error)
-	// CheckRollback returns why RollbackToJudge would fail, and changes no file. warnings are what it does not refuse,
-	// as folders that other users may change.
+	// CheckRollback returns why RollbackToJudge would fail, and changes no file. warnings are the faults that it does
+	// not refuse, such as folders that other users may change.
 	CheckRollback(from, to int, without ...string) (warnings []string, err error)
 	// MarkUnhealthy closes the journal of a rollback: the restored generation is unhealthy too.
 	MarkUnhealthy(gen int, why string) error

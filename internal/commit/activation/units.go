@@ -332,8 +332,8 @@ func (m *Machine) actUnit(
 	return why, err
 }
 
-// quoteLog returns what a unit wrote last to the journal since a moment, and how to read more. It only explains a
-// failure and does not change it.
+// quoteLog returns the last journal lines of a unit since a moment, and how to read more. It only explains a failure
+// and does not change it.
 func (m *Machine) quoteLog(ctx context.Context, unit string, since time.Duration) string {
 	see := fmt.Sprintf("; journalctl -u %s shows more", unit)
 

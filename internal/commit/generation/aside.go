@@ -7,11 +7,11 @@ import (
 	"slices"
 )
 
-// SetAside moves what is damaged of the newest generation aside, and of what was staged and never committed, as if it
-// was lost, so that a node does not stay down: the next run adopts the files in place. It returns what was moved and
-// why, for people. It moves nothing while targets may be a mixture: while a commit is unfinished, or if the journal
-// cannot be read and the files are not all those of the newest generation. What other users own, what a newer version
-// wrote, and everything on a read-only file system stays as well. Recover and Check report what stays.
+// SetAside moves the damaged files of the newest generation, and of a staged one that was never committed, aside as if
+// they were lost, so that a node does not stay down: the next run adopts the files in place. It returns the moved files
+// with the reasons, for people. It moves nothing while targets may be a mixture: while a commit is unfinished, or if
+// the journal cannot be read and the files are not all those of the newest generation. Files of other users or of a
+// newer version, and everything on a read-only file system, stay as well. Recover and Check report what stays.
 func (s *Store) SetAside() (moved []string, err error) {
 	if err := s.checkLocked("set aside"); err != nil {
 		return nil, err

@@ -18,8 +18,8 @@ import (
 // prelet reads them, opens the gate if the files are those of the manifest, and writes nothing (see Store.Newer). What
 // it cannot decode it does not check, except for the journal: a publish that it cannot rule out keeps the gate shut.
 //
-// The checksum is the only check of a document: what has it was written by prelet. Before format 2, which 0.1.0 wrote,
-// there was none.
+// The checksum is the only check of a document: a document with a checksum was written by prelet. Before format 2,
+// which 0.1.0 wrote, documents had none.
 const formatVersion = 2 // the format that is written; of a higher one nothing is written
 
 // The bytes around the checksum at the end of a document.

@@ -36,8 +36,8 @@ func parseHeld(b []byte) (*held, error) {
 	return h, err
 }
 
-// readHeld returns held.json. If the file is missing, it returns what the generations say (heldByHistory). It returns
-// an empty list with every error.
+// readHeld returns held.json. If the file is missing, it derives the list from the generations (heldByHistory). It
+// returns an empty list with every error.
 func (s *Store) readHeld() (*held, error) {
 	if s.dir == nil {
 		return &held{}, nil

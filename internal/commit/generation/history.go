@@ -235,7 +235,7 @@ func (s *Store) Original(p string) (st State, content []byte, ok bool, err error
 }
 
 // Differing returns the targets whose content, mode or owner differ from the generation in place. Targets that are
-// written only once do not count. It returns nil if nothing differs, or if there is no generation.
+// written only once do not count. It returns nil if nothing differs, or without a generation.
 func (s *Store) Differing() ([]string, error) {
 	m, st, err := s.current()
 	if err != nil || m == nil {

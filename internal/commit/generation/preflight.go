@@ -101,7 +101,7 @@ type folderPlan struct {
 	loose   func(*nodefile.Loose)
 }
 
-// space is what a commit writes on one file system.
+// space is the amount that a commit writes on one file system.
 type space struct{ bytes, files uint64 }
 
 // addTarget checks one target and the folders above it.
@@ -310,7 +310,7 @@ func (p *folderPlan) checkFolder(d string, e Entry) error {
 	return p.reserve(f, roundToBlocks(e.New.Size), 2)
 }
 
-// reserve adds to what is written on the file system of a folder, and returns an error if that is more than is free.
+// reserve adds to the space needed on the file system of a folder, and returns an error if that exceeds the free space.
 // Root may use the blocks that a file system keeps for it.
 func (p *folderPlan) reserve(f *folder, bytes, files uint64) error {
 	var st unix.Stat_t

@@ -66,7 +66,7 @@ type Proposal struct {
 	Blobs   map[string][]byte // kept in the generation by name, such as plan.json, recording.json
 	// ContentsOf is the generation whose contents the targets are, or 0 for those of a site.
 	ContentsOf int
-	// Late returns more blobs. It is called if there is a change to commit; nil: there are no more.
+	// Late returns more blobs. It is called if there is a change to commit; nil: no more blobs.
 	Late func() (map[string][]byte, error)
 	// Release releases every held plan and the pin with the commit: both happen, or neither.
 	Release bool

@@ -46,7 +46,7 @@ type Options struct {
 // It is a redo journal.
 //
 //	Open      takes the lock
-//	Recover   finishes or undoes what a crash left
+//	Recover   finishes or undoes an interrupted commit
 //	Begin     compares (if all targets are equal: ErrNothing, and nothing is written), checks, then stages: first the
 //	          generation, with old and new contents, durable because it lists everything that is created next; then
 //	          new folders, and temporaries next to the targets, their bytes fsynced

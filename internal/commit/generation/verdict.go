@@ -312,8 +312,8 @@ func (s *Store) rollback(j *Journal, hold bool, without []string) (newGen int, e
 }
 
 // CheckRollback returns why RollbackToJudge would fail, without changing a target: it reads every content, checks every
-// folder, and checks the free space. warnings describe what a rollback does not refuse: folders that other users may
-// write, and files that get no setuid or setgid.
+// folder, and checks the free space. warnings describe the faults that a rollback does not refuse: folders that other
+// users may write, and files that get no setuid or setgid.
 func (s *Store) CheckRollback(fromGen, toGen int, without ...string) (warnings []string, err error) {
 	toGen, _, err = s.resolveRollback(fromGen, toGen)
 	if err != nil {
@@ -465,8 +465,8 @@ func (s *Store) proposeRollback(n int) (Proposal, error) {
 	return p, nil
 }
 
-// finishRollback records that a rollback is complete. A rollback by hand pins what it restored before its journal goes
-// on: a process that is killed leaves both or neither.
+// finishRollback records that a rollback is complete. A rollback by hand pins the restored generation before its
+// journal goes on: a process that is killed leaves both or neither.
 func (s *Store) finishRollback(j *Journal) error {
 	if err := s.pinByHand(j); err != nil {
 		return err
@@ -490,7 +490,7 @@ func (s *Store) finishRollback(j *Journal) error {
 	return s.holdAndEnd(j)
 }
 
-// pinByHand pins what a rollback by hand restores.
+// pinByHand pins the generation that a rollback by hand restores.
 func (s *Store) pinByHand(j *Journal) error {
 	if j.Why != ByHand {
 		return nil

@@ -154,7 +154,7 @@ type Declared struct {
 	ByRuntime bool     // the container runtime must support it too
 }
 
-// DeclaredAt returns what a declared feature needs in a version; false if the version does not have it.
+// DeclaredAt returns the requirements of a declared feature in a version; false if the version does not have it.
 func DeclaredAt(name string, minor int) (Declared, bool) {
 	h, _ := findHistory("declared", name)
 	gates, runtime, _ := strings.Cut(h.stateIn(minor), " ")

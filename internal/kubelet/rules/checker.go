@@ -34,7 +34,7 @@ type checker struct {
 	finding             // the current one
 }
 
-// finding is what the condition of a finding decides.
+// finding is the part of a finding that its condition decides.
 type finding struct {
 	severity        Severity
 	place           string // the field or --flag, if it is not where the rule looks
@@ -138,7 +138,7 @@ func (c check) isViolated(v value) bool {
 	return true
 }
 
-// startFinding forgets what the previous finding depends on.
+// startFinding forgets the dependencies of the previous finding.
 func (c *checker) startFinding() { c.finding = finding{severity: c.rule.Severity} }
 
 // add adds a finding of the running rule.

@@ -40,7 +40,7 @@ type declared struct {
 	gates     []string
 }
 
-// listDeclared returns what the node may declare, with the gates that decide.
+// listDeclared returns the features that the node may declare, with the gates that decide.
 func (c *checker) listDeclared() (list []declared) {
 	for _, name := range known.DeclaredFeatures(c.minor) {
 		needs, _ := known.DeclaredAt(name, c.minor)
@@ -59,7 +59,7 @@ func (c *checker) listDeclared() (list []declared) {
 	return list
 }
 
-// reportDeclared reports feature gates that change what the node declares, if the configuration sets them.
+// reportDeclared reports feature gates that change the features that the node declares, if the configuration sets them.
 func reportDeclared(c *checker) {
 	if !c.hasTables {
 		return

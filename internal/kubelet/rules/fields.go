@@ -56,8 +56,8 @@ type walker struct {
 	isFile bool // it walks through the file of --config, whose findings are new only where a drop-in hides the value
 }
 
-// walkFields checks what the kubelet decodes before it applies the flags: the file of --config alone, and drop-ins
-// merged over it. It parses the flags itself (flag-bad-value).
+// walkFields checks the configuration that the kubelet decodes before it applies the flags: the file of --config alone,
+// and drop-ins merged over it. It parses the flags itself (flag-bad-value).
 func walkFields(c *checker) {
 	if c.Config == nil {
 		return

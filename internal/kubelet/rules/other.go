@@ -64,7 +64,7 @@ func isBadLogSize(v value) bool {
 	return !isUnset && v.fails(err)
 }
 
-// isBadLogDir reports an absolute path that is not clean, and a relative one that the kubelet does not resolve.
+// isBadLogDir reports an absolute path that is not clean, and a relative path that the kubelet does not resolve.
 func isBadLogDir(v value) bool {
 	dir := v.text()
 	isOther := func(r rune) bool { return r > 127 }

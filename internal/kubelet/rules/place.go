@@ -22,9 +22,9 @@ type value struct {
 	raw  any      // nil: not set
 }
 
-// places returns the places that a text names, which spaces separate: logging.format is a field, also one that is not
-// set; clusterDNS.* are the elements of a list or the members of an object; --node-ip is a flag if it is given, and --*
-// is every flag.
+// places returns the places that a text names, which spaces separate: logging.format is a field, even if it is not set;
+// clusterDNS.* are the elements of a list or the members of an object; --node-ip is a flag if it is given, and --* is
+// every flag.
 func (c *checker) places(where string) (paths [][]string) {
 	for _, place := range strings.Fields(where) {
 		name, isFlag := strings.CutPrefix(place, "--")

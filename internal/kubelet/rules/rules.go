@@ -55,7 +55,7 @@ type check struct {
 	place      string         // that is reported; "": where
 	hint       string         // the next step; a condition may set another
 	message    string         // it quotes the kubelet; "" is {why}. For the names in braces see value.expand
-	find       func(*checker) // instead of all others: reports what is more than a condition at a place
+	find       func(*checker) // instead of all others: reports findings that need more than a condition at a place
 }
 
 // Finding is one violation of a rule. Message quotes the kubelet where it prints anything, so that the same failure is
@@ -105,7 +105,7 @@ type Accepts struct {
 // Check returns all violations, sorted by place and rule. A kubelet without findings may still fail to start.
 func Check(s Subject) []Finding { return CheckAll(s).Findings }
 
-// Result is what the rules find.
+// Result is the findings of the rules.
 type Result struct {
 	Findings []Finding
 	// Unchecked are violations unless another part of the configuration sets a field that Subject.Config does not.

@@ -9,7 +9,7 @@ import (
 	"github.com/prelet/prelet/internal/lang"
 )
 
-// Graph is what a site declares, and what refers to what. It needs no machine.
+// Graph is the declarations of a site and the references between them. It needs no machine.
 type Graph struct {
 	Nodes []GraphNode // variables, locals, detectors and blocks by name, then the stages in the order in which they run
 	Edges []GraphEdge // by From, in the order of Nodes, then by To

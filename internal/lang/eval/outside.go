@@ -12,7 +12,7 @@ import (
 )
 
 // WithExpression returns a fork of e for an expression that is not a part of the site: its text is among the sources,
-// and what a run that failed did not reach is unknown.
+// and values that a failed run did not reach are unknown.
 func (e *Eval) WithExpression(name string, text []byte) *Eval {
 	c := e.Fork()
 	site := *e.site

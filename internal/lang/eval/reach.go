@@ -75,7 +75,8 @@ func (r *Reached) add(other Reached) {
 	r.Phase = max(r.Phase, other.Phase)
 }
 
-// reachLocal is Reach of a local, which is computed once. Within a cycle it lacks what the cycle leads back to.
+// reachLocal is Reach of a local, which is computed once. Within a cycle it lacks the names that the cycle leads back
+// to.
 func (e *Eval) reachLocal(name string) Reached {
 	local := e.site.Locals[name]
 	r, isKnown := e.reached[name]

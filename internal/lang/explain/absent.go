@@ -170,7 +170,7 @@ func (w *walker) whyAbsent(c candidate, i Item) string {
 	return whose + " " + noValue
 }
 
-// addCandidate adds what a stage could set an item with, and returns why it does not.
+// addCandidate adds the argument or value that a stage could set an item with, and returns why it does not.
 func (w *walker) addCandidate(c candidate, i Item) string {
 	if c.x != nil {
 		return w.addCandidateValue(c)

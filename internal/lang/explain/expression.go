@@ -100,7 +100,7 @@ func (v *Evaluation) explainNull() {
 // hider collects the parts of a value that it hides.
 type hider struct {
 	isFailed   bool     // the run failed
-	notReached []string // what the run did not reach
+	notReached []string // parts that the run did not reach
 	hidden     []Hidden
 }
 

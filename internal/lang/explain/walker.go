@@ -106,7 +106,7 @@ func (w *walker) addArgument(name string, x hclsyntax.Expression, c scope, ref s
 	w.addOperands(x, c, depth+1)
 }
 
-// effects are what a condition does if it is true and if it is false.
+// effects maps the value of a condition to its effect.
 type effects map[bool]string
 
 // addCondition adds a condition with its effect and its references, and returns whether it is true and known.

@@ -36,7 +36,7 @@ func Note(c fault.Code, at hcl.Range, summary, detail string, args ...any) *hcl.
 	return d
 }
 
-// NotRead returns the error for a place of the site that needs what the recording does not contain.
+// NotRead returns the error for a place of the site that needs an input missing from the recording.
 func NotRead(at hcl.Range, what string) *hcl.Diagnostic {
 	const text = "This recording does not contain %s. %s."
 

@@ -13,7 +13,7 @@ type Result struct {
 	At       hcl.Range // of the run
 	Machine  string    // relative to the test file; the pattern, where it matches nothing
 	Failures []Failure
-	Notes    []string // what a reader should know of a run that has passed, too
+	Notes    []string // notes on a run, also on a passed one
 	Took     time.Duration
 }
 
@@ -60,16 +60,16 @@ type Failure struct {
 	Kind    string
 	At      hcl.Range // in the test file
 	Summary string
-	Message string  // what it means and what to do: the error_message of an assert
+	Message string  // meaning and advice: the error_message of an assert
 	Source  string  // of the condition
-	Values  []Value // what the condition refers to
+	Values  []Value // values of the references of the condition
 	// The sides of a comparison, as text. Both are "" where nothing was compared.
 	Got, Want string
 
 	Errors hcl.Diagnostics // of the plan, at places of the site, or of the condition
 }
 
-// Value is what a part of a condition is in the plan.
+// Value is the value of a part of a condition in the plan.
 type Value struct {
 	Name string `json:"name"` // its source: node.labels["a"]
 	Text string `json:"value"`

@@ -14,8 +14,8 @@ import (
 const maxFeatures = 65536
 
 // nfdFeaturesFunc makes a feature file of Node Feature Discovery: a line KEY=VALUE for each label, sorted by key, which
-// it turns into labels of the node. NFD ignores a file that is too large, and drops what is not a label, so both are
-// errors here.
+// it turns into labels of the node. NFD ignores a file that is too large, and drops invalid labels, so both are errors
+// here.
 func nfdFeaturesFunc() function.Function {
 	return newFunction(
 		"The text of a file for features.d of Node Feature Discovery, which makes these labels. "+

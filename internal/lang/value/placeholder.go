@@ -64,7 +64,7 @@ func makePlaceholder(op, body string) string {
 	return placeholderStart + op + ":" + body + placeholderEnd
 }
 
-// Placeholder returns what stands for a secret of the node that is not a credential, such as a part of a file.
+// Placeholder returns the placeholder for a secret of the node that is not a credential, such as a part of a file.
 func Placeholder(name string) string { return makePlaceholder(opCredential, name) }
 
 // HasPlaceholder reports whether s holds U+E000 or U+E001. No value of the language may, other than by a credential.
@@ -168,7 +168,7 @@ func FindSecret(template, text, name string) (secret []byte, ok bool) {
 	return nil, false
 }
 
-// listLiterals returns what stands before, between and after the placeholders of a template.
+// listLiterals returns the texts before, between and after the placeholders of a template.
 func listLiterals(template string, placeholders [][]int) (literals []string) {
 	end := 0
 	for _, m := range placeholders {
@@ -179,7 +179,7 @@ func listLiterals(template string, placeholders [][]int) (literals []string) {
 	return append(literals, template[end:])
 }
 
-// splitByLiterals returns what stands between the literals of a text. ok is false if there is more than one way.
+// splitByLiterals returns the parts between the literals of a text. ok is false if there is more than one way.
 func splitByLiterals(literals []string, text string) (parts []string, ok bool) {
 	last := len(literals) - 1
 	text, hasStart := strings.CutPrefix(text, literals[0])

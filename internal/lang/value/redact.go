@@ -37,7 +37,7 @@ func NewRedactor() *Redactor {
 }
 
 // NewChild returns a redactor without secrets whose secrets are also added to r. It is for one of several plans that a
-// command makes: what is printed must contain no secret of any plan, and the secret of one must not change another.
+// command makes: the output must contain no secret of any plan, and the secret of one must not change another.
 func (r *Redactor) NewChild() *Redactor {
 	child := NewRedactor()
 	child.parent = r

@@ -48,7 +48,7 @@ func TextOf(v cty.Value) (Text, error) {
 // see [IsExact]. Characters of placeholders in it have no meaning.
 func PlainText(s string) Text { return Text{template: s} }
 
-// TemplateText returns a text whose placeholders stand for what is withheld of a file of the node.
+// TemplateText returns a text whose placeholders replace the withheld parts of a file of the node.
 func TemplateText(s string) Text { return Text{template: s, secrets: PlaceholderNames(s)} }
 
 // IsExact reports whether a text is the same as a value of the language, which combines characters (Unicode NFC): e

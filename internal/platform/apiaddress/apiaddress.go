@@ -32,15 +32,15 @@ func Parse(s string) (address string, err error) {
 	return strings.ToLower(host) + ":" + strconv.FormatUint(port, 10), nil
 }
 
-// CheckAuthority checks what a URL has between the scheme and the path: a host, and a port if there is one. Its error
-// does not repeat a user name or password.
+// CheckAuthority checks the part of a URL between the scheme and the path: a host, and a port if there is one. Its
+// error does not repeat a user name or password.
 func CheckAuthority(s string) error {
 	_, _, err := split("https://" + s)
 
 	return err
 }
 
-// errAddress is the error of what is not a URL, which may have a password.
+// errAddress is the error for a text that is not a URL, which may contain a password.
 var errAddress = errors.New(
 	"invalid address: write host:port or https://host:port; an IPv6 address needs brackets and has no zone",
 )

@@ -106,7 +106,7 @@ type Verdict struct {
 	// IsCertain is set for two marks that differ. Only then an identity is given up.
 	IsCertain bool
 	// Here is the machine here, with the marks of the generation's machine that are unknown here. IsNews is set if it
-	// is not what the generation has.
+	// differs from the generation's.
 	Here   Machine
 	IsNews bool
 	// Changed is a mark of this machine that has changed, as after /etc/machine-id was removed or a board was replaced;
@@ -114,7 +114,7 @@ type Verdict struct {
 	Changed string
 }
 
-// Judge compares the machine that made a generation with the one here. What a person has said of the generations so far
+// Judge compares the machine that made a generation with the one here. A person's decision about the generations so far
 // (Accepted) counts.
 func Judge(s Generations, gen int, here Machine) Verdict {
 	was, made := findMachine(s, gen)
@@ -170,8 +170,8 @@ func (m Machine) judge(here Machine, gen int) (v Verdict) {
 
 const hostName = "host name"
 
-// compare returns the marks that differ between two machines, and how many are the same. One that is not known of both
-// does neither.
+// compare returns the marks that differ between two machines, and how many are the same. A mark that is not known of
+// both is neither.
 func (m Machine) compare(n Machine) (differing []string, agreeing int) {
 	for _, mark := range []struct{ name, a, b string }{
 		{"machine id", m.ID, n.ID},
@@ -206,7 +206,7 @@ type Accepted struct {
 // AcceptedFile is the name of the file with an Accepted, in the folder of the generations.
 const AcceptedFile = "machine.json"
 
-// readAccepted returns what was accepted; a zero value if nothing was, and for a damaged file or a newer version's.
+// readAccepted returns the accepted machine; a zero value without one, and for a damaged file or a newer version's.
 func readAccepted(s Generations) (a Accepted) {
 	text, err := s.StateFile(AcceptedFile)
 	if err != nil || json.Unmarshal(text, &a) != nil || a.FormatVersion != 1 {
@@ -307,7 +307,7 @@ func swapBytes(hex string) string {
 	return out
 }
 
-// hashID returns the hash of a machine id; "" for what is none for systemd either (machine-id(5)), such as
+// hashID returns the hash of a machine id; "" for a text that systemd does not accept either (machine-id(5)), such as
 // "uninitialized" in an image that was never booted.
 func hashID(id string) string {
 	b, err := hex.DecodeString(id)

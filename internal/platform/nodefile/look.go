@@ -352,7 +352,7 @@ func (r Root) ReadFile(name string, limit int64) ([]byte, error) {
 	return look.Read(limit)
 }
 
-// ErrNoFile is the end of the error for what is neither a file nor a link to one, such as a folder.
+// ErrNoFile is the end of the error for a path that is neither a file nor a link to one, such as a folder.
 var ErrNoFile = errors.New("not a file")
 
 // Open opens the file that was found if it is a regular file.

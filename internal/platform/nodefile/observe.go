@@ -67,7 +67,7 @@ func (l *Look) State() State {
 	}
 }
 
-// Observe returns the state of what was found, and the content of a file of at most limit bytes. Anything but a folder
+// Observe returns the state of the found file, and the content of a file of at most limit bytes. Anything but a folder
 // or a regular file, or a larger file, is an error, with the part of the state that is known.
 func (l *Look) Observe(limit int64) (State, []byte, error) {
 	out := l.State()

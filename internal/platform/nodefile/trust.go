@@ -23,10 +23,10 @@ type Loose struct {
 
 func (l *Loose) Error() string { return l.Path + " " + l.Why }
 
-// Judge reports who besides root and the user of this process may change an open file, or the names in an open
-// folder; nil: only these. The descriptor may have O_PATH. passed is for a folder that a path only leads through:
-// there the sticky bit is enough, because it protects the folders of others. Every file that prelet trusts or writes
-// is judged by this rule.
+// Judge reports the users, except for root and the user of this process, who may change an open file, or the names in
+// an open folder; nil: none. The descriptor may have O_PATH. passed is for a folder that a path only leads through:
+// there the sticky bit is enough, because it protects the folders of others. Every file that prelet trusts or writes is
+// judged by this rule.
 func Judge(fd int, path string, st *unix.Stat_t, passed bool) *Loose {
 	if st.Mode&unix.S_IFMT == unix.S_IFLNK {
 		st = &unix.Stat_t{Uid: st.Uid, Gid: st.Gid} // the mode of a link has no effect
@@ -162,8 +162,8 @@ func (r Root) IsReachable(p string) bool {
 	return true
 }
 
-// FindReader returns who besides root and the user of this process may read the file, as in "group 998"; "" if only
-// these may.
+// FindReader returns the users, except for root and the user of this process, who may read the file, as in "group 998";
+// "" for none.
 func (l *Look) FindReader() (string, error) {
 	st := &l.Stat
 	switch {

@@ -47,8 +47,8 @@ func Verify(keys, text, sig []byte, namespace string) error {
 	return nil
 }
 
-// parseKeys parses one public key a line. Options before a key are refused, because they would restrict what it may
-// sign, and nothing here would respect that.
+// parseKeys parses one public key a line. Options before a key are refused, because they would restrict its use, and
+// nothing here would respect that.
 func parseKeys(text []byte) ([]ssh.PublicKey, error) {
 	var keys []ssh.PublicKey
 

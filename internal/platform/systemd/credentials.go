@@ -89,7 +89,7 @@ func (c Credentials) read(name string) ([]byte, error) {
 	return content, nil
 }
 
-// check refuses a credential of another user, one that others may read or write, and a folder in which other users
+// check refuses a credential that another user owns or that others may read or write, and a folder in which other users
 // could put one.
 func (c Credentials) check(file *nodefile.Look) error {
 	st := file.Stat

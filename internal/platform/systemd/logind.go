@@ -61,7 +61,7 @@ func askInhibitDelay(ctx context.Context) (time.Duration, error) {
 	return limitedDuration(micros), nil
 }
 
-// LogindFolders are the folders of drop-ins of logind.conf, the one that takes precedence first.
+// LogindFolders are the folders of drop-ins of logind.conf, highest precedence first.
 func LogindFolders() []string {
 	return []string{
 		"/etc/systemd/logind.conf.d",

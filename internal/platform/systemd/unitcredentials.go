@@ -37,7 +37,7 @@ func credentialStores() []string {
 type unitCredentials struct {
 	root     string // "" is /; tests pass another one
 	unit     string
-	siblings []string // units with the same credentials: one that runs has them decrypted
+	siblings []string // units with the same credentials: a running unit has them decrypted
 	lines    func() ([]credentialLine, error)
 }
 

@@ -17,8 +17,8 @@ type Setting struct {
 	Section, Name, Value string
 }
 
-// Parse returns the settings of a file in systemd's syntax, in their order. A line that ends with a backslash goes on
-// with the next one that is not a comment. Lines that are neither a setting nor a section are skipped. Source:
+// Parse returns the settings of a file in systemd's syntax, in their order. A line that ends with a backslash continues
+// on the next line that is not a comment. Lines that are neither a setting nor a section are skipped. Source:
 // systemd.syntax(7), config_parse() in src/shared/conf-parser.c.
 func Parse(text string) (out []Setting) {
 	section, line := "", ""
@@ -70,8 +70,7 @@ func ParseBool(value string) (isTrue, isValid bool) {
 	return false, false
 }
 
-// Folders returns the folders of unit files, the one that takes precedence first. /lib is a folder of its own in older
-// images.
+// Folders returns the folders of unit files, highest precedence first. /lib is a folder of its own in older images.
 func Folders() []string {
 	return []string{
 		"/etc/systemd/system.control",
@@ -86,7 +85,7 @@ func Folders() []string {
 	}
 }
 
-// DropInFolders returns the folders of the drop-ins of a unit with some names, the one that takes precedence first: of
+// DropInFolders returns the folders of the drop-ins of a unit with some names, highest precedence first: of
 // kube-let@a.service kube-let@a.service.d, kube-let@.service.d and kube-.service.d in each folder of units. Those of
 // all units of the type have the lowest precedence.
 func DropInFolders(folders, names []string) (out []string) {

@@ -225,7 +225,7 @@ func (n Node) Certificate(certPEM []byte) (node, flaw string) {
 
 // describeExpired returns that a certificate or one of its chain has expired; "" if none has.
 func (n Node) describeExpired(certPEM []byte) string {
-	chain, _ := cert.ParseCertsPEM(certPEM) // one that cannot be parsed has another flaw
+	chain, _ := cert.ParseCertsPEM(certPEM) // a chain that cannot be parsed has another flaw
 	for _, c := range chain {
 		if n.Now().After(c.NotAfter) {
 			return fmt.Sprintf("the certificate of %s expired at %s", Conf, c.NotAfter.UTC().Format(time.RFC3339))

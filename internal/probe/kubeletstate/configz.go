@@ -65,7 +65,7 @@ func (p Probe) Configz(ctx context.Context, c kubelet.Configz) ([]string, error)
 }
 
 // readClient reads the client certificate and its key from a credential, and returns its text as well. failed are the
-// first words of an error: what is not done without it.
+// first words of an error: the operation that fails without it.
 func (p Probe) readClient(credential, failed string) (client tls.Certificate, pair []byte, err error) {
 	if p.Credentials == nil {
 		return client, nil, newUnclear("%s: no credentials here", failed)

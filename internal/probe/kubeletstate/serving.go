@@ -65,7 +65,7 @@ func (p Probe) Serving(ctx context.Context, dir string) error {
 	return p.describeRequest(why, own)
 }
 
-// describeRequest returns what has to be done about the newest request; nil if it is signed: then the kubelet is about
+// describeRequest returns the action that the newest request requires; nil if it is signed: then the kubelet is about
 // to fetch the certificate.
 func (p Probe) describeRequest(why string, own []kubelet.ServingRequest) error {
 	r := own[0]

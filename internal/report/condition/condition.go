@@ -1,5 +1,5 @@
-// Package condition is the report of a machine in the conditions of its Node: their statuses and reasons, and what a
-// patch has to change. The package is pure, and imports only the standard library.
+// Package condition is the report of a machine in the conditions of its Node: their statuses and reasons, and the
+// changes of a patch. The package is pure, and imports only the standard library.
 package condition
 
 import "slices"
@@ -44,7 +44,7 @@ func All(types []string, status, reason, message string) (out []Condition) {
 	return out
 }
 
-// Replace returns the conditions with another status. What the checks of the site have found is replaced as well.
+// Replace returns the conditions with another status. The results of the checks of the site are replaced as well.
 func Replace(cs []Condition, status, reason, message string) []Condition {
 	return All(Types(cs), status, reason, message)
 }
@@ -58,7 +58,7 @@ func Types(cs []Condition) (out []string) {
 	return out
 }
 
-// Change is what a patch changes in the conditions of a Node.
+// Change is a change of the conditions of a Node.
 type Change struct {
 	Set    []Condition
 	Turned []string // the types of Set whose status is another one, or that are new

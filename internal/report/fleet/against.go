@@ -10,7 +10,7 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
-// NewEffectAgainst returns what a site changes for a machine relative to an older site: the difference of two plans
+// NewEffectAgainst returns the changes of a site for a machine relative to an older site: the difference of two plans
 // over the same recording. The disk does not count, so whether the kubelet is restarted is not known.
 func NewEffectAgainst(source string, old, planned *boot.Plan, r *world.Recording) Effect {
 	own := newNames(planned, r)

@@ -102,7 +102,7 @@ func FailedToRead(source string, err error) Effect {
 	}
 }
 
-// finish sorts changes, replaces the machine's own values, and adds what a plan reports.
+// finish sorts changes, replaces the machine's own values, and adds the reports of a plan.
 func (e *Effect) finish(p *boot.Plan, own names) {
 	e.Degraded = len(p.Degraded) > 0
 	for _, a := range p.Assumed {
@@ -140,7 +140,7 @@ func (e *Effect) finish(p *boot.Plan, own names) {
 	}
 }
 
-// hide adds the planned text of a file that is not shown to the signature. A placeholder stands for a secret.
+// hide adds the planned text of a file that is not shown to the signature. A placeholder replaces a secret.
 func (e *Effect) hide(path, template string, own names) {
 	sum := sha256.Sum256([]byte(path + "\x00" + own.replace(template)))
 	e.hidden = append(e.hidden, hex.EncodeToString(sum[:]))

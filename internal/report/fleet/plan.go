@@ -12,7 +12,7 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
-// NewEffect returns what a plan changes on the disk of the machine of a recording.
+// NewEffect returns the changes of a plan on the disk of the machine of a recording.
 func NewEffect(source string, p *boot.Plan, r *world.Recording) Effect {
 	own := newNames(p, r)
 	e := Effect{Source: source, Node: findNodeName(p), Messages: listMessages(p.Diagnostics, own)}

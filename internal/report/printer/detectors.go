@@ -14,7 +14,7 @@ import (
 	"github.com/prelet/prelet/stages"
 )
 
-// What is shown of one detector; JSON has all of it.
+// Limits of the output for one detector; JSON has all of it.
 const (
 	maxValues      = 48  // attributes, labels and facts
 	maxValueLength = 200 // bytes

@@ -10,7 +10,7 @@ import (
 	"github.com/prelet/prelet/internal/lang/explain"
 )
 
-// EvaluationText writes a value, what is hidden in it, its type and where it comes from.
+// EvaluationText writes a value, its hidden parts, its type and its origin.
 func EvaluationText(w io.Writer, v explain.Evaluation, s Style) error {
 	return s.render(w, "evaluation", v, template.FuncMap{
 		"lines": func(text string) string { return joinLines("", "", strings.Split(s.clean(text), "\n")) },

@@ -15,7 +15,7 @@ import (
 	"github.com/prelet/prelet/internal/lang/eval"
 )
 
-// GraphText prints each declaration with its place, and below it what it refers to.
+// GraphText prints each declaration with its place, and below it its references.
 func GraphText(w io.Writer, g eval.Graph) error {
 	var b bytes.Buffer
 	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
@@ -33,7 +33,7 @@ func GraphText(w io.Writer, g eval.Graph) error {
 	return nil
 }
 
-// GraphDOT prints a graph for Graphviz. Arrows point from what is used to what uses it, as data flows.
+// GraphDOT prints a graph for Graphviz. Arrows point from an item to its users, as data flows.
 func GraphDOT(w io.Writer, g eval.Graph) error { return renderGraph(w, "graph.dot", g) }
 
 // GraphMermaid prints a graph for Mermaid, with the arrows of GraphDOT.

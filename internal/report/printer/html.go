@@ -78,8 +78,8 @@ func (s Style) redacted(v any) any {
 	return s.clean(fmt.Sprint(v))
 }
 
-// pageWriter writes a page. It may be on standard output, so what a runner of GitHub takes as a command of a workflow
-// is escaped as for a screen, but for HTML.
+// pageWriter writes a page. It may be on standard output, so a workflow command of a GitHub runner is escaped as for a
+// screen, but for HTML.
 type pageWriter struct {
 	to   io.Writer
 	line lineHead

@@ -29,7 +29,7 @@ type BootView struct {
 	Machine string         // the path of the machine in place of this one; "" for this one
 	Held    string         // why a run would not apply the plan; "" where it would
 	Status  *report.Status // nil without one
-	NoTimes string         // why there is no timeline; "" where Status has one
+	NoTimes string         // why the timeline is missing; "" if Status has one
 	Now     time.Time
 }
 
@@ -97,7 +97,7 @@ func nameNode(v BootView) string {
 	return cmp.Or(v.Machine, "This node")
 }
 
-// bootState returns the word of the badge: the state of the last run, or without one that of the plan.
+// bootState returns the word of the badge: the state of the last run or, without a run, of the plan.
 func bootState(v BootView) string {
 	switch {
 	case v.Status != nil && v.Status.State != "":

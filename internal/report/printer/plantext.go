@@ -38,7 +38,7 @@ type section struct {
 	Items     []sectionItem
 }
 
-// sectionItem is an item with its value, and what it comes from and when it takes effect.
+// sectionItem is an item with its value, its sources, and the moment when it takes effect.
 type sectionItem struct {
 	explain.Item
 	Text, Note string
@@ -89,7 +89,7 @@ func (s Style) itemLines(items []sectionItem) string {
 	return s.indentTable("  ", rows, s.dim)
 }
 
-// describeWhen returns when a change takes effect on a node that has joined; "" on one that joins with this plan.
+// describeWhen returns when a change takes effect on a node that has joined; "" if it joins with this plan.
 func describeWhen(p *boot.Plan, when string) string {
 	if !p.Kubelet.Joined {
 		return ""
@@ -102,7 +102,7 @@ func describeWhen(p *boot.Plan, when string) string {
 	}[when]
 }
 
-// reservedRows returns what is reserved, and what is left; none for nil.
+// reservedRows returns the reserved and the remaining amounts; none for nil.
 func reservedRows(r *node.Reserved) [][]string {
 	if r == nil {
 		return nil

@@ -16,8 +16,8 @@ import (
 )
 
 // Screen writes to a terminal, a pipe or the journal. It redacts the secrets that its redactor knows, and escapes
-// control and invisible characters as JSON does, and what a runner of GitHub takes as a command of a workflow. Colours
-// are kept: they begin with a random pen, which no input can contain.
+// control and invisible characters as JSON does, and workflow commands of a GitHub runner. Colours are kept: they begin
+// with a random pen, which no input can contain.
 type Screen struct {
 	to       io.Writer
 	redactor *value.Redactor
@@ -28,7 +28,7 @@ type Screen struct {
 	line lineHead
 }
 
-// lineHead is what a line has begun with, over several writes.
+// lineHead is the beginning of a line, over several writes.
 type lineHead struct {
 	colons int // at its begin; -1: something else
 	hashes int // in a row
@@ -44,7 +44,7 @@ func NewScreen(to io.Writer, r *value.Redactor) *Screen {
 }
 
 // Unscreened returns the writer below a screen, for a file that a command writes to its standard output. Its bytes must
-// not change, so what is in it was redacted before.
+// not change, so its content was redacted before.
 func Unscreened(w io.Writer) io.Writer {
 	if s, ok := w.(*Screen); ok {
 		return s.to

@@ -88,8 +88,8 @@ func joinFabrics(gpus []gpu) (out fabrics) {
 	return out
 }
 
-// report adds the facts, a warning about what is wrong, and the label that schedulers of NVLink domains read. Its value
-// is that of GPU feature discovery: ClusterUUID.CliqueID.
+// report adds the facts, a warning about faults, and the label that schedulers of NVLink domains read. Its value is
+// that of GPU feature discovery: ClusterUUID.CliqueID.
 func (f fabrics) report(a *sdk.Answer, unknown string) {
 	const evidence = "nvml, nvmlDeviceGetGpuFabricInfoV"
 	noAnswer := cmp.Or(unknown, "NVML does not report it: drivers before 550 do not")

@@ -3,7 +3,7 @@
 //
 //	writer prepare NAME ROOT RUN   what lay there, and the generations that came earlier
 //	writer step    NAME ROOT RUN   the step
-//	writer recover NAME ROOT RUN   what the next run begins with, up to the open gate
+//	writer recover NAME ROOT RUN   the beginning of the next run, up to the open gate
 //
 // ROOT is the root of the targets, with the state folder in it; RUN is the run folder, which a power cut empties.
 package main

@@ -101,7 +101,8 @@ func (x *Index) Resolve(t hcl.Traversal) (Resolved, bool) {
 	return r, true
 }
 
-// docOf returns the documentation of what a reference leads to. That of a stage's output does not depend on its name.
+// docOf returns the documentation of a referenced item. The documentation of a stage's output does not depend on its
+// name.
 func (x *Index) docOf(path string) string {
 	path = strings.TrimPrefix(path, ".")
 	if s, ok := x.Find(path); ok {

@@ -26,8 +26,8 @@ type at struct {
 	offset int
 }
 
-// locate returns where a request is. It is false for a document that is not open, and for one that is not native HCL
-// or cannot be parsed at all, where there is nothing to find.
+// locate returns where a request is. It is false for a document that is not open, is not native HCL, or cannot be
+// parsed at all.
 func (s *Server) locate(p positionParams) (at, bool) {
 	file, d := s.find(p.TextDocument.URI)
 	if d == nil {
@@ -333,7 +333,7 @@ func (s *Server) references(p positionParams) (any, error) {
 	return out, nil
 }
 
-// useAt returns the name at a position: one that the site defines, or a reference to it.
+// useAt returns the name at a position: a definition of the site, or a reference to it.
 func (s *Server) useAt(p positionParams) (at, language.Use, bool) {
 	here, ok := s.locate(p)
 	if !ok {

@@ -11,7 +11,7 @@ import (
 	"github.com/prelet/prelet/internal/lang"
 )
 
-// overlay is the files of this machine with the texts of open documents in the place of what is saved.
+// overlay is the files of this machine, with the texts of open documents instead of the saved ones.
 type overlay struct {
 	lang.Files
 	texts map[string]string // by absolute path
@@ -21,8 +21,8 @@ func newOverlay(texts map[string]string) overlay {
 	return overlay{Files: lang.OS(), texts: maps.Clone(texts)}
 }
 
-// Lstat describes a file. One that exists only in the editor is a regular file; any other is as on the disk, so that a
-// link is refused as it will be after saving.
+// Lstat describes a file. A file that exists only in the editor is a regular file; any other is as on the disk, so that
+// a link is refused as it will be after saving.
 func (o overlay) Lstat(name string) (fs.FileInfo, error) {
 	st, err := o.Files.Lstat(name)
 	text, isOpen := o.texts[name]

@@ -328,7 +328,7 @@ func (s *Server) save(p documentParams) (any, error) {
 	return nil, nil
 }
 
-// close forgets a document. Its site is checked again, with what is saved; a test is checked only while it is open.
+// close forgets a document. Its site is checked again, with the saved file; a test is checked only while it is open.
 func (s *Server) close(p documentParams) (any, error) {
 	file, d := s.find(p.TextDocument.URI)
 	if d == nil {

@@ -21,7 +21,7 @@ type Request struct {
 	KubeletVersion string            `json:"kubeletVersion"` // "": the sample machines' own
 }
 
-// Validated is what a validation has found, in each file of the site.
+// Validated is the diagnostics of a validation, by file of the site.
 type Validated map[string][]diagnostic
 
 // Validate runs `prelet validate` over a site with the open documents. A setting that it refuses is a finding; the site

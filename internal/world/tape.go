@@ -79,7 +79,7 @@ func (t *Tape) Ask(ctx context.Context, q Question) Answer {
 	}
 }
 
-// settle makes a the answer of a question unless the question has an answer in use, and returns its answer.
+// settle makes a the answer of a question unless the question is settled already, and returns its answer.
 func (t *Tape) settle(e *entry, a Answer) Answer {
 	t.mu.Lock()
 	defer t.mu.Unlock()

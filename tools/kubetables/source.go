@@ -44,7 +44,7 @@ type source struct {
 	files   *token.FileSet
 
 	failed error             // modules that could not be downloaded
-	states map[string]string // values read so far, by kind, tab and name
+	states map[string]string // states read so far, by kind, tab and name
 	paths  map[string]string // of the fields in JSON, by path in Go: Authentication.Webhook.Enabled
 }
 

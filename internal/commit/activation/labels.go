@@ -293,7 +293,7 @@ func (m *Machine) reconcile(ctx context.Context, p Plan, checks []Check) []Check
 	return concludePatch(checks, "labels", strings.Join(done, " "), drift)
 }
 
-// concludePatch replaces the check of a name by one that reports the patched items, and the remaining drift.
+// concludePatch replaces the check of a name by a report of the patched items and the remaining drift.
 func concludePatch(checks []Check, name, done, drift string) []Check {
 	c := Check{Name: name, State: "ok"}
 	var message []string

@@ -16,7 +16,7 @@ type Store interface {
 	Journal() (*generation.Journal, error)
 	// ReadOnly returns why nothing can be written, or nil.
 	ReadOnly() error
-	// Newer returns an error if a newer prelet wrote files of the store.
+	// Newer returns an error if a newer prelet wrote a part of the store.
 	Newer() error
 	// Outdated reports whether a journal's commit need not be finished, because the state folder was restored from a
 	// backup.

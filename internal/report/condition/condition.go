@@ -58,7 +58,7 @@ func Types(cs []Condition) (out []string) {
 	return out
 }
 
-// Change is a change of the conditions of a Node.
+// Change is a patch of the conditions of a Node.
 type Change struct {
 	Set    []Condition
 	Turned []string // the types of Set whose status is another one, or that are new

@@ -240,7 +240,9 @@ type runtimeEnv struct {
 }
 
 func newRuntimeEnv(o Options, limits evalLimits) runtimeEnv {
-	limits.gaveUp = o.GaveUp
+	if o.GaveUp != nil {
+		limits.gaveUp = o.GaveUp
+	}
 	env := runtimeEnv{limits: limits, now: o.Now, event: func(Event) {}}
 	if env.now == nil {
 		env.now = func() time.Time {

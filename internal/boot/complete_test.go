@@ -105,7 +105,7 @@ func TestComplete(t *testing.T) {
 		{"the file on the disk", write(fmt.Sprintf(aFile, "\"a\"")), world.KindTarget, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			m := runOnSample(mustParse(t, c.site), SampleMachine{Name: "unknown"}, CheckOptions{})
+			m := runOnSample(mustParse(t, c.site), SampleMachine{Name: "unknown"}, CheckOptions{}, defaultLimits())
 			if p := m.makePlan(); p.Complete {
 				t.Errorf("a check: got a complete plan, want none: %s", showPlan(p))
 			}

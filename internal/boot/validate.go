@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -44,18 +45,7 @@ func Check(s *lang.Site, machines []SampleMachine, o CheckOptions) hcl.Diagnosti
 	}
 	p.report(checkDetectorNames(s, p.locks, o.Locks)...)
 
-	var found sampleFindings
-	valid := map[string]bool{} // places of labels that are valid on a sample machine
-	for _, m := range machines {
-		diags, labels := checkOnSample(s, m, o)
-		for _, d := range diags {
-			found.add(m, d)
-		}
-		for _, l := range labels {
-			valid[l.Origins[0].Range.String()] = true
-		}
-	}
-
+	found, valid := checkOnSamples(s, machines, o, defaultLimits())
 	diags := append(p.Diags, found.list(machines)...)
 	for n, d := range diags { // the names of the site's own machines may be such that the label is valid
 		if origin.CodeOf(d) == fault.LabelInvalid && d.Subject != nil && valid[d.Subject.String()] {
@@ -68,6 +58,33 @@ func Check(s *lang.Site, machines []SampleMachine, o CheckOptions) hcl.Diagnosti
 	}
 
 	return diags
+}
+
+// checkOnSamples checks the site on each sample machine, and stops after one on which an evaluation reached a limit: it
+// would reach it on the others too. valid has the places of labels that are valid on a sample machine.
+func checkOnSamples(
+	s *lang.Site,
+	machines []SampleMachine,
+	o CheckOptions,
+	limits evalLimits,
+) (found sampleFindings, valid map[string]bool) {
+	limits.gaveUp = new(atomic.Bool)
+	valid = map[string]bool{}
+	for _, m := range machines {
+		diags, labels := checkOnSample(s, m, o, limits)
+		for _, d := range diags {
+			found.add(m, d)
+		}
+		for _, l := range labels {
+			valid[l.Origins[0].Range.String()] = true
+		}
+
+		if limits.gaveUp.Load() {
+			break
+		}
+	}
+
+	return found, valid
 }
 
 // sampleFindings are the diagnostics of a check, one for each place, in the order in which the places came up.
@@ -140,8 +157,13 @@ func makeKey(d *hcl.Diagnostic) string {
 // checkOnSample checks the site on one sample machine. Errors that depend on the machine's facts become warnings,
 // and a machine that the site refuses becomes a note, because the site may be meant for other machines. It also returns
 // the labels of that machine.
-func checkOnSample(s *lang.Site, m SampleMachine, o CheckOptions) (hcl.Diagnostics, []node.Label) {
-	p := runOnSample(s, m, o)
+func checkOnSample(
+	s *lang.Site,
+	m SampleMachine,
+	o CheckOptions,
+	limits evalLimits,
+) (hcl.Diagnostics, []node.Label) {
+	p := runOnSample(s, m, o, limits)
 	diags := append(slices.Clip(p.Diags), p.eval.Unsupported()...)
 
 	for n, d := range diags {
@@ -185,9 +207,9 @@ func (p *progress) usesVariable(at hcl.Range) bool {
 
 // runOnSample runs the steps of a boot on one sample machine, up to judge. An error ends only the preparation: the
 // steps after it show what else is wrong.
-func runOnSample(s *lang.Site, m SampleMachine, o CheckOptions) *progress {
+func runOnSample(s *lang.Site, m SampleMachine, o CheckOptions, limits evalLimits) *progress {
 	ctx := context.Background()
-	p := startRun(ctx, s, Options{Locks: o.Locks}, defaultLimits())
+	p := startRun(ctx, s, Options{Locks: o.Locks}, limits)
 	p.runCheck(ctx)
 	p.Diags = nil // Check has reported them
 	if !p.runAll(ctx, p.runSettings, p.runPrepare) {

@@ -84,7 +84,7 @@ func newConditioned(t *testing.T, c *Cluster, gpus string) member {
 // reboot stops the kubelet and empties /run/prelet, and starts the kubelet, which waits for the gate.
 func (m member) reboot() {
 	m.t.Helper()
-	must(m.t, m.Systemctl(m.t.Context(), "stop"))
+	must(m.t, m.StopKubelet(m.t.Context()))
 	must(m.t, os.RemoveAll(m.Root()+"/run/prelet"))
 	must(m.t, m.WantKubelet(m.t.Context()))
 }

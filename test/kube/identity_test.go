@@ -26,7 +26,7 @@ func TestTwoClones(t *testing.T) {
 	c := start(t, Options{})
 	template := newMember(t, c, NodeOptions{Name: "template"}, quick)
 	// An image is made of a node at rest.
-	must(t, template.Systemctl(t.Context(), "stop"))
+	must(t, template.StopKubelet(t.Context()))
 	before, err := c.Node(t.Context(), "template")
 	must(t, err)
 	for _, name := range []string{"clone-a", "clone-b"} {
@@ -73,7 +73,7 @@ func TestCloneOfAnImageWithoutPrelet(t *testing.T) {
 	t.Parallel()
 	c := start(t, Options{})
 	template := newMember(t, c, NodeOptions{Name: "template"}, quick)
-	must(t, template.Systemctl(t.Context(), "stop"))
+	must(t, template.StopKubelet(t.Context()))
 	n := newNode(t, c, NodeOptions{Name: "fresh", Clone: template.Node}, "10.0.0.11:6443")
 	must(t, os.RemoveAll(n.Root()+"/var/lib/prelet"))
 	must(t, n.Credential("bootstrap-token", c.Token))
@@ -403,7 +403,7 @@ func TestTwoMachinesOfOneName(t *testing.T) {
 	}
 
 	// At a boot of the first machine the other one has the Node for itself.
-	must(t, first.Systemctl(t.Context(), "stop"))
+	must(t, first.StopKubelet(t.Context()))
 	must(t, os.RemoveAll(first.Root()+"/run/prelet"))
 	must(t, waitFor(t.Context(), time.Minute, "the Node is the second machine's", func() string {
 		node, err := c.Node(t.Context(), "n1")

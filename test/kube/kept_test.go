@@ -64,7 +64,7 @@ func TestKubeletReplaced(t *testing.T) {
 		t.Errorf("it is written again: got %s; want again %s", again, linked)
 	}
 
-	must(t, m.Systemctl(t.Context(), "stop"))
+	must(t, m.StopKubelet(t.Context()))
 	text, err := os.ReadFile(mine)
 	must(t, err)
 	next := version[:len(version)-1] + string(rune(version[len(version)-1]^1))

@@ -153,7 +153,7 @@ func TestMemoryManager(t *testing.T) {
 
 	repaired := func(why string) {
 		t.Helper()
-		must(t, m.Systemctl(t.Context(), "stop"))
+		must(t, m.StopKubelet(t.Context()))
 		r := prelet(t, m.Node, 0, "plan")
 		if !strings.Contains(strings.Join(strings.Fields(r.Out), " "), why) {
 			t.Errorf("the plan: got %s; want text with %q", r, why)
@@ -168,7 +168,7 @@ func TestMemoryManager(t *testing.T) {
 	}
 
 	// A reboot with 4 KiB less.
-	must(t, m.Systemctl(t.Context(), "stop"))
+	must(t, m.StopKubelet(t.Context()))
 	o.Hardware, o.Clone = memoryMachine(t, 4), m.Node
 	n := newNode(t, c, o, "10.0.0.11:6443")
 	m.Node.Stop()
@@ -181,7 +181,7 @@ func TestMemoryManager(t *testing.T) {
 	repaired("NUMA node 0 had 404992000000 bytes of memory when it was made, and has 404991995904 in this boot")
 
 	// The state of a machine with 8 KiB more on another node, as the kubelet itself writes it.
-	must(t, m.Systemctl(t.Context(), "stop"))
+	must(t, m.StopKubelet(t.Context()))
 	store, err := state.NewCheckpointState(
 		klog.Background(), m.Root()+filepath.Dir(memoryState), filepath.Base(memoryState), "Static",
 	)
@@ -196,7 +196,7 @@ func TestMemoryManager(t *testing.T) {
 	repaired("NUMA node 1 had 404992008192 bytes of memory when it was made, and has 404992000000 in this boot")
 
 	// Garbage.
-	must(t, m.Systemctl(t.Context(), "stop"))
+	must(t, m.StopKubelet(t.Context()))
 	must(t, m.Write(memoryState, "\x00\x00garbage", 0o600))
 	dies(t, n, brokenState)
 	if j := downAndSays(t, n); j.Cause.ID != "state-broken" {

@@ -53,11 +53,10 @@ func (m member) run(want int, args ...string) Result {
 	return prelet(m.t, m.Node, want, append([]string{"run"}, args...)...)
 }
 
-// drained applies what is refused while pods may run. A kubelet that is stopped while it exits is a failed one.
+// drained applies what is refused while pods may run.
 func (m member) drained() {
 	m.t.Helper()
-	must(m.t, m.Systemctl(m.t.Context(), "stop"))
-	must(m.t, m.Systemctl(m.t.Context(), "reset-failed"))
+	must(m.t, m.StopKubelet(m.t.Context()))
 	m.run(0)
 	must(m.t, m.Systemctl(m.t.Context(), "start"))
 	m.run(0)
@@ -367,7 +366,7 @@ stage "restart" "kubelet" {
 	// A boot in which the first NUMA node has one page less, as firmware and kernels may leave it (kubernetes#131253).
 	t.Run("of a boot with other memory", func(t *testing.T) {
 		const meminfo = "/sys/devices/system/node/node0/meminfo"
-		must(t, m.Systemctl(t.Context(), "stop"))
+		must(t, m.StopKubelet(t.Context()))
 		if r, err := m.Run(
 			t.Context(),
 			"sh",
@@ -385,7 +384,7 @@ stage "restart" "kubelet" {
 			return ""
 		}))
 
-		must(t, m.Systemctl(t.Context(), "stop"))
+		must(t, m.StopKubelet(t.Context()))
 		m.run(0)
 		must(t, m.Systemctl(t.Context(), "start"))
 		m.run(0)
@@ -415,7 +414,7 @@ stage "restart" "kubelet" {
 				r,
 			)
 		}
-		must(t, m.Systemctl(t.Context(), "stop"))
+		must(t, m.StopKubelet(t.Context()))
 		prelet(t, m.Node, 0, "rollback")
 		must(t, m.Systemctl(t.Context(), "start"))
 		running, err := c.Configz(t.Context(), m.Node)
@@ -491,7 +490,7 @@ stage "restart" "kubelet" {
 	isStatic("the first drop-in, over the state of the image")
 
 	// A backup of the state is restored, and nothing else differs.
-	must(t, m.Systemctl(t.Context(), "stop"))
+	must(t, m.StopKubelet(t.Context()))
 	must(t, m.Write(state, none, 0o600))
 	must(t, m.Systemctl(t.Context(), "start"))
 	must(t, waitFor(t.Context(), 20*time.Second, "the kubelet dies of its state", func() string {

@@ -125,7 +125,7 @@ func TestRotateCA(t *testing.T) {
 	for _, x := range []member{m, off} {
 		x.run(0) // the token is gone, and the node is joined
 	}
-	must(t, off.Systemctl(t.Context(), "stop"))
+	must(t, off.StopKubelet(t.Context()))
 
 	old, err := c.CA()
 	must(t, err)

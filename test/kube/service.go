@@ -37,6 +37,18 @@ func (n *Node) Systemctl(ctx context.Context, verb string) error {
 	return nil
 }
 
+// StopKubelet stops the kubelet's unit. One that is stopped while it exits is a failed one, and pods may run under such
+// a kubelet: its failure is reset.
+func (n *Node) StopKubelet(ctx context.Context) error {
+	if err := n.Systemctl(ctx, "stop"); err != nil {
+		return err
+	}
+
+	_, err := n.Run(ctx, "systemctl", "reset-failed") // of all units: one that is not loaded would be an error
+
+	return err
+}
+
 // Service looks at the kubelet.
 func (n *Node) Service(ctx context.Context) (Service, error) {
 	r, err := n.Run(ctx, "systemctl", "show", kubeletService)

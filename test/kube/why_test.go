@@ -187,7 +187,7 @@ stage "restart" "kubelet" {
 			),
 		)
 		m.run(0)
-		must(t, m.Systemctl(t.Context(), "stop"))
+		must(t, m.StopKubelet(t.Context()))
 		in(t, m.Node, "sh", "-ec", each+`[ ! -e ${h%cgroup.procs}site-reserved ] || rmdir ${h%cgroup.procs}site-reserved; done`)
 		must(t, m.Write("/var/log/kubelet.log", "", 0o644))
 		must(t, m.Systemctl(t.Context(), "start"))

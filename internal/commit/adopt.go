@@ -203,7 +203,7 @@ func (r *Run) findInPlace(cur *generation.Info) (*generation.Info, error) {
 		i := slices.IndexFunc(all, func(g generation.Info) bool {
 			return g.Gen == gen
 		})
-		if i < 0 || r.Store.Intact(gen) != nil || r.whyForeign(gen) != "" {
+		if i < 0 || r.Store.Intact(gen) != nil || r.Machine.WhyForeign(gen) != "" {
 			return nil
 		}
 

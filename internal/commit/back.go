@@ -22,13 +22,6 @@ func (r *Run) RollBack(ctx context.Context, to int) (goal int) {
 	e := ending{on: activation.OnRollback}
 	e.to, e.enterErr = FindTarget(r.Store, to)
 	if e.enterErr == nil {
-		other := r.whyForeign(e.to)
-		if other != "" {
-			e.enterErr = activation.ForeignFault(e.to, other)
-		}
-	}
-
-	if e.enterErr == nil {
 		entry := activation.Entry{On: e.on, To: e.to, Why: generation.ByHand}
 		e.Outcome, e.enterErr = r.Machine.Enter(ctx, entry)
 	}
@@ -67,15 +60,6 @@ func RollBackBelowRoot(s *generation.Store, to int) (gen, goal int, err error) {
 	}
 
 	return gen, goal, err
-}
-
-// whyForeign returns why a generation belongs to another machine, or "".
-func (r *Run) whyForeign(gen int) string {
-	if gen == 0 || r.Machine.Foreign == nil {
-		return ""
-	}
-
-	return r.Machine.Foreign(gen)
 }
 
 // NewestGood selects the last good generation before the current one.

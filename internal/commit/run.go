@@ -341,7 +341,7 @@ func (r *Run) degrade(p *boot.Plan) {
 // isForeign reports whether the generation in place was made on another machine.
 func (r *Run) isForeign() bool {
 	cur := readCurrent(r.Store)
-	return cur != nil && r.whyForeign(cur.Gen) != ""
+	return cur != nil && r.Machine.WhyForeign(cur.Gen) != ""
 }
 
 // readCurrent returns the generation in place; nil if none is, or if it cannot be read.
@@ -559,8 +559,7 @@ func (a *attempt) resumeUnchanged(ctx context.Context, act activation.Plan) (act
 
 func changesUnitFiles(entries []generation.Entry) bool {
 	return slices.ContainsFunc(entries, func(e generation.Entry) bool {
-		return strings.Contains(e.Path, "/systemd/system") && e.Action != generation.ActionNone &&
-			e.Action != generation.ActionKeep
+		return strings.Contains(e.Path, "/systemd/system") && e.HasChange()
 	})
 }
 
@@ -678,14 +677,12 @@ func describeRestored(cur, goal *generation.Info, isChanged bool) string {
 
 // findPlanID returns the ID of a generation's plan.
 func (r *Run) findPlanID(gen int) string {
-	all, _ := r.Store.List()
-	for _, info := range all {
-		if info.Gen == gen {
-			return info.PlanID
-		}
+	info, ok := r.Store.Info(gen)
+	if !ok {
+		return fmt.Sprintf("that of generation %d", gen) // it is held all the same
 	}
 
-	return fmt.Sprintf("that of generation %d", gen) // not found: it is held all the same
+	return info.PlanID
 }
 
 // unitName returns the kubelet's unit from the plan of the generation in place.
@@ -695,21 +692,12 @@ func (r *Run) unitName() string {
 		return activation.DefaultUnit
 	}
 
-	plan, err := readActivation(r.Store, cur.Gen)
+	plan, err := r.Machine.PlanOf(cur.Gen)
 	if err != nil {
 		return activation.DefaultUnit
 	}
 
 	return plan.Unit
-}
-
-func readActivation(s *generation.Store, gen int) (activation.Plan, error) {
-	text, err := s.Blob(gen, activation.PlanBlob)
-	if err != nil {
-		return activation.Plan{}, err
-	}
-
-	return activation.DecodePlan(text)
 }
 
 // Verify judges a generation that awaits a verdict, and reports the outcome.

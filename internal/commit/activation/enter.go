@@ -170,15 +170,6 @@ func describeRequested(out Outcome, from int) Outcome {
 	return out
 }
 
-// ForeignFault returns the error for a rollback to a generation of another machine.
-func ForeignFault(gen int, why string) error {
-	return &fault.Fault{
-		Code:    fault.Usage,
-		Summary: fmt.Sprintf("generation %d was made on another machine: %s", gen, why),
-		Next:    "prelet history lists the others; 0 is as before prelet",
-	}
-}
-
 // CheckPodState refuses to remove a state file of the kubelet's managers while pods may use the CPUs or memory in it.
 // That is the case when a kubelet has run in this boot and was not stopped by hand. why is the reason for the
 // removal, next the alternative.

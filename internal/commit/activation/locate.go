@@ -129,7 +129,8 @@ func (m *Machine) locate(ctx context.Context, t *walkState, on Trigger) (locatio
 	if err := m.readFacts(ctx, t, on, &h); err != nil {
 		return h, err
 	}
-	if h.journal != nil && m.keepsKubelet(&h) {
+	// This is read from the generation, so that it is also known after a crash.
+	if h.journal != nil && keepsKubelet(m.changedPaths(h.journal.Gen), m.plansOfChange(&h)) {
 		h.keepsKubelet = true
 		h.since = 0
 	}
@@ -413,9 +414,8 @@ func (m *Machine) planRollback(ctx context.Context, h *location, w rollback) err
 
 	w.from = h.current.Gen
 	w.removeFiles = h.plan.staleStateFiles(goal)
-	w.keeps = m.rollbackKeepsKubelet(h, goal, &w)
 
-	w.warnings, err = m.Store.CheckRollback(w.from, w.to, w.removeFiles...)
+	changed, warnings, err := m.Store.CheckRollback(w.from, w.to, w.removeFiles...)
 	if err != nil {
 		h.stayReason = fmt.Sprintf(
 			"a rollback to generation %d is not possible, so the current one stays: %v",
@@ -425,6 +425,9 @@ func (m *Machine) planRollback(ctx context.Context, h *location, w rollback) err
 		h.stayErr = err
 		return nil
 	}
+
+	w.warnings = warnings
+	w.keeps = keepsKubelet(changed, []Plan{h.plan, goal})
 
 	u, err := m.Units.Look(ctx, h.plan.Unit)
 	if err == nil && u.NoStop && isAlive(u) && !w.keeps {
@@ -454,7 +457,7 @@ func (m *Machine) planAfterRollback(left Plan, to int) (Plan, error) {
 // only grow, so if the last good generation is foreign, this machine has none.
 func (m *Machine) lastGood() (gen int, damaged []generation.DamagedGeneration, ok bool) {
 	gen, damaged, ok = m.Store.LastIntact(0)
-	if ok && m.whyForeign(gen) != "" {
+	if ok && m.WhyForeign(gen) != "" {
 		return 0, damaged, false
 	}
 
@@ -471,8 +474,9 @@ func (m *Machine) lastGood() (gen int, damaged []generation.DamagedGeneration, o
 	return gen, damaged, ok
 }
 
-func (m *Machine) whyForeign(gen int) string {
-	if m.Foreign == nil {
+// WhyForeign returns why a generation belongs to another machine, or "". 0 is the state before prelet.
+func (m *Machine) WhyForeign(gen int) string {
+	if gen == 0 || m.Foreign == nil {
 		return ""
 	}
 
@@ -492,7 +496,7 @@ func (m *Machine) WhyMixed(ctx context.Context) string {
 // whyMixed returns why the files on disk are not those of the generation, or "". A generation of another machine is
 // never accepted: with its files the kubelet would register as that node.
 func (m *Machine) whyMixed(ctx context.Context, gen int) string {
-	if why := m.whyForeign(gen); why != "" {
+	if why := m.WhyForeign(gen); why != "" {
 		return fmt.Sprintf(
 			"generation %d was made on another machine (%s), and no run has made one here; "+
 				"if it is this machine: prelet run --this-machine", gen, why)

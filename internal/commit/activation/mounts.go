@@ -62,7 +62,7 @@ func MountOf(mounts []Mount, file string) string {
 // WhyCovered returns how files of the generation in place are hidden, because something was mounted over them or
 // unmounted since they were written; "" if they are as written, or if that is not known.
 func (m *Machine) WhyCovered(ctx context.Context, current *generation.Info) string {
-	if current == nil || m.whyForeign(current.Gen) != "" {
+	if current == nil || m.WhyForeign(current.Gen) != "" {
 		return ""
 	}
 

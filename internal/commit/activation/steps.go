@@ -85,7 +85,8 @@ func (m *Machine) step(
 		t.out.HeldBack = m.whyShut(steady, h)
 		return done, nil
 	case reportOther:
-		return done, m.reportOther(h, t)
+		m.reportOther(h, t)
+		return done, nil
 	case leavePending:
 		t.out = Outcome{
 			Verdict:    Pending,
@@ -128,8 +129,12 @@ func (m *Machine) preflightChange(ctx context.Context, t *walkState) error {
 // preflightBack checks whether a rollback by hand could be activated. A rollback that removes a state file of the
 // kubelet's managers is refused while pods may use the CPUs or memory in it, as in a run.
 func (m *Machine) preflightBack(ctx context.Context, h location, t *walkState) error {
-	if why := m.whyForeign(t.To); t.To != 0 && why != "" {
-		return ForeignFault(t.To, why)
+	if why := m.WhyForeign(t.To); why != "" {
+		return &fault.Fault{
+			Code:    fault.Usage,
+			Summary: fmt.Sprintf("generation %d was made on another machine: %s", t.To, why),
+			Next:    "prelet history lists the others; 0 is as before prelet",
+		}
 	}
 
 	unit, err := m.Preflight(ctx, h.plan.Unit, nil)
@@ -348,16 +353,7 @@ func (m *Machine) restore(h location, t *walkState) error {
 	t.unwritten = append(t.unwritten, w.warnings...)
 
 	t.rollback = w
-	t.out = Outcome{
-		Verdict:    Bad,
-		Why:        w.reason,
-		Cause:      w.cause,
-		Generation: gen,
-		From:       w.from,
-		InPlace:    Pending,
-		Held:       w.hold,
-		Code:       fault.RolledBack,
-	}
+	t.out = leftOutcome(w.from, gen, w.reason, Pending, w.hold)
 
 	plan, err := m.planOf(gen)
 	if err != nil {
@@ -812,55 +808,34 @@ func (m *Machine) whyShut(ctx context.Context, h location) string {
 
 // reportOther reports the verdict of another process, if that is about the generation that this process watched, or
 // about the rollback from it.
-func (m *Machine) reportOther(h location, t *walkState) error {
+func (m *Machine) reportOther(h location, t *walkState) {
 	current, watched := h.current, t.watchedJournal
 	isGood := current.Status == generation.StatusGood
+	isOfSite := current.Restores < 0
+	isSame := current.Gen == watched.Gen
+
+	from, why := watched.From, watched.Why
+	if !isSame {
+		from, why = watched.Gen, "another run rolled back"
+	}
+	left, ok := m.Store.Info(from)
+	_, isHeld := m.Store.Held(left.PlanID)
+	isHeld = ok && isHeld
 
 	switch {
-	case current.Restores < 0 && !isGood:
+	case isOfSite && !isGood:
 		t.out = Outcome{
 			Generation: current.Gen,
 			Verdict:    Pending,
 			Why:        "another run took over",
 		}
-		return nil
-	case current.Restores < 0,
-		isGood && current.Gen == watched.Gen && watched.HoldPlan == "": // a rollback by hand
+	case isOfSite, isGood && isSame && watched.HoldPlan == "", isGood && !isSame && !isHeld:
+		// With a rollback by hand, the plan that was left is not at fault.
 		t.out = Outcome{Generation: current.Gen, Verdict: Good}
-		return nil
+	case isGood:
+		t.out = leftOutcome(from, current.Gen, why, Good, isHeld)
+	default:
+		t.out = leftOutcome(from, current.Gen, why, Bad, isHeld)
+		t.out.Code = fault.RollbackFails
 	}
-
-	out := Outcome{
-		Verdict:    Bad,
-		Why:        watched.Why,
-		Generation: current.Gen,
-		From:       watched.From,
-		InPlace:    Good,
-		Code:       fault.RolledBack,
-	}
-	if current.Gen != watched.Gen {
-		out.From = watched.Gen
-		out.Why = "another run rolled back"
-	}
-
-	if !isGood {
-		out.InPlace = Bad
-		out.Code = fault.RollbackFails
-	}
-
-	all, err := m.Store.List()
-	for _, info := range all {
-		if info.Gen == out.From {
-			_, out.Held = m.Store.Held(info.PlanID)
-		}
-	}
-
-	if isGood && current.Gen != watched.Gen &&
-		!out.Held { // by hand: the plan that was left is not at fault
-		out = Outcome{Generation: current.Gen, Verdict: Good}
-	}
-
-	t.out = out
-
-	return err
 }

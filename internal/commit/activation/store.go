@@ -29,9 +29,9 @@ type Store interface {
 	// a verdict. Files change. With hold the plan of from counts as held until that verdict: Good holds it,
 	// MarkUnhealthy releases it. Files in without that neither generation contains are removed.
 	RollbackToJudge(from, to int, why string, hold bool, without ...string) (int, error)
-	// CheckRollback returns why RollbackToJudge would fail, and changes no file. warnings are the faults that it does
-	// not refuse, such as folders that other users may change.
-	CheckRollback(from, to int, without ...string) (warnings []string, err error)
+	// CheckRollback returns why RollbackToJudge would fail, and changes no file. changed are the files that it would
+	// change; warnings are the faults that it does not refuse, such as folders that other users may change.
+	CheckRollback(from, to int, without ...string) (changed, warnings []string, err error)
 	// MarkUnhealthy closes the journal of a rollback: the restored generation is unhealthy too.
 	MarkUnhealthy(gen int, why string) error
 	// Retire removes files of the generation in place that are not needed once it is good.
@@ -47,10 +47,11 @@ type Store interface {
 	// damaged. With 0 all generations count.
 	LastIntact(below int) (gen int, damaged []generation.DamagedGeneration, ok bool)
 	List() ([]generation.Info, error)
+	// Info returns one generation of List.
+	Info(gen int) (info generation.Info, ok bool)
 	// Blob returns a named blob of a generation.
 	Blob(gen int, name string) ([]byte, error)
-	// Hold keeps a plan from being applied again. Held reports whether a plan is held.
-	Hold(planID, why string) error
+	// Held reports whether a plan is held.
 	Held(planID string) (why string, ok bool)
 }
 

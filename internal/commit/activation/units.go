@@ -30,11 +30,6 @@ const (
 	restartUnit  = "restart"
 )
 
-// changes reports whether a generation changed a file.
-func changes(e generation.Entry) bool {
-	return e.Action != generation.ActionNone && e.Action != generation.ActionKeep
-}
-
 // isQuiet reports whether a change of a file does not concern the kubelet, by the plans of the generations on both
 // sides of the change.
 func isQuiet(path string, plans []Plan) bool {
@@ -52,22 +47,16 @@ func isQuiet(path string, plans []Plan) bool {
 	return quiet
 }
 
-// keepsKubelet reports whether the journal's generation leaves the kubelet's files as they are. It is read from the
-// generation, so it is also known after a crash. If it is unreadable, the result is false.
-func (m *Machine) keepsKubelet(h *location) bool {
-	plans := m.plansOfChange(h)
+// keepsKubelet reports whether a change of files leaves those of the kubelet as they are. plans are those of the
+// generations on both sides of the change.
+func keepsKubelet(changed []string, plans []Plan) bool {
 	hasOthers := slices.ContainsFunc(plans, func(p Plan) bool {
 		return len(p.Others) > 0
 	})
 	changesUnit := slices.ContainsFunc(plans, func(p Plan) bool {
-		return p.Unit != h.plan.Unit
+		return p.Unit != plans[0].Unit
 	})
-	if !hasOthers || changesUnit {
-		return false
-	}
-
-	changed := m.changedPaths(h.journal.Gen)
-	if len(changed) == 0 {
+	if !hasOthers || changesUnit || len(changed) == 0 {
 		return false
 	}
 
@@ -86,51 +75,16 @@ func (m *Machine) plansOfChange(h *location) []Plan {
 	return plans
 }
 
-func (m *Machine) infoOf(gen int) (generation.Info, bool) {
-	all, err := m.Store.List()
-	i := slices.IndexFunc(all, func(i generation.Info) bool {
-		return i.Gen == gen
-	})
-	if err != nil || i < 0 {
-		return generation.Info{}, false
-	}
-
-	return all[i], true
-}
-
 // changedPaths returns the files that a generation changed.
 func (m *Machine) changedPaths(gen int) (out []string) {
-	info, _ := m.infoOf(gen)
+	info, _ := m.Store.Info(gen)
 	for _, e := range info.Entries {
-		if changes(e) {
+		if e.HasChange() {
 			out = append(out, e.Path)
 		}
 	}
 
 	return out
-}
-
-// rollbackKeepsKubelet is keepsKubelet for a rollback that has not begun.
-func (m *Machine) rollbackKeepsKubelet(h *location, goal Plan, w *rollback) bool {
-	to, ok := m.infoOf(w.to)
-	if !ok || len(w.removeFiles) > 0 || goal.Unit != h.plan.Unit {
-		return false
-	}
-
-	plans := []Plan{h.plan, goal}
-	differs := func(some, other []generation.Entry) bool {
-		return slices.ContainsFunc(some, func(e generation.Entry) bool {
-			same := slices.ContainsFunc(other, func(o generation.Entry) bool {
-				return o.Path == e.Path && o.Dropped == e.Dropped && o.New.Equal(e.New)
-			})
-			retired := slices.Contains(goal.Retire, e.Path) // with the good verdict on the goal
-			return !same && !retired && !isQuiet(e.Path, plans)
-		})
-	}
-
-	now := h.current.Entries
-
-	return !differs(now, to.Entries) && !differs(to.Entries, now)
 }
 
 // touchedUnits returns the units that files of the generation in place notify which it changed, systemd's first.
@@ -401,7 +355,7 @@ func (m *Machine) createTmpfiles(
 ) (why string, err error) {
 	var files []string
 
-	info, _ := m.infoOf(h.journal.Gen)
+	info, _ := m.Store.Info(h.journal.Gen)
 	for _, e := range info.Entries {
 		if slices.Contains(u.Files, e.Path) && e.New.Kind == generation.File {
 			files = append(files, e.Path)

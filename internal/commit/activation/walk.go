@@ -213,16 +213,8 @@ func describeVerdict(on Trigger, h location, f finding) Outcome {
 // describeVerdictBack returns the outcome of a verdict after a rollback. The plan that was rolled back is held if the
 // node is healthy without it, and counts as held until that verdict.
 func describeVerdictBack(on Trigger, j *generation.Journal, f finding) Outcome {
-	out := Outcome{
-		Verdict:    Bad,
-		Why:        j.Why,
-		Checks:     f.checks,
-		Generation: j.Gen,
-		From:       j.From,
-		InPlace:    f.verdict,
-		Held:       j.HoldPlan != "",
-		Code:       fault.RolledBack,
-	}
+	out := leftOutcome(j.From, j.Gen, j.Why, f.verdict, j.HoldPlan != "")
+	out.Checks = f.checks
 
 	switch {
 	case on == onGood && j.HoldPlan == "": // a requested rollback that is healthy
@@ -252,6 +244,20 @@ func describeVerdictBack(on Trigger, j *generation.Journal, f finding) Outcome {
 	}
 
 	return out
+}
+
+// leftOutcome returns the outcome of a rollback from an unhealthy generation. inPlace is the verdict on the generation
+// that has the contents of a good one.
+func leftOutcome(from, gen int, why string, inPlace Verdict, isHeld bool) Outcome {
+	return Outcome{
+		Verdict:    Bad,
+		Why:        why,
+		Generation: gen,
+		From:       from,
+		InPlace:    inPlace,
+		Held:       isHeld,
+		Code:       fault.RolledBack,
+	}
 }
 
 // startBound sets the deadline of an activation, unless it is set already. No wait ends after it.

@@ -27,7 +27,7 @@ func (s *Store) Adopt(p Proposal) (gen int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	if i := slices.IndexFunc(c.Entries, Entry.hasChange); i >= 0 {
+	if i := slices.IndexFunc(c.Entries, Entry.HasChange); i >= 0 {
 		return 0, refuse("adopt", c.Entries[i].Path, ErrDiffers, "plan again, and publish it")
 	}
 	if !c.Adopts && !p.Force {
@@ -128,7 +128,7 @@ func (s *Store) isOutdated(j *Journal) bool {
 	}
 
 	return slices.ContainsFunc(m.Entries, func(e Entry) bool {
-		if !e.hasChange() {
+		if !e.HasChange() {
 			return false
 		}
 		_, err := s.isOutdatedTarget(m, e)

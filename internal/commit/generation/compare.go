@@ -76,7 +76,7 @@ func (s *Store) Compare(p Proposal) (*Comparison, error) {
 		}
 	}
 
-	c.Changed = slices.ContainsFunc(c.Entries, Entry.hasChange)
+	c.Changed = slices.ContainsFunc(c.Entries, Entry.HasChange)
 	isRecorded := m != nil && !c.isUnrecorded()
 	c.Adopts = len(p.Targets) > 0 && !c.Changed && !isRecorded
 
@@ -140,7 +140,8 @@ func (s *Store) listRestorable(m *manifest, st *status) (out []Entry, lost []str
 	return out, lost
 }
 
-func (e Entry) hasChange() bool {
+// HasChange reports whether the generation changed the target.
+func (e Entry) HasChange() bool {
 	switch e.Action {
 	case ActionCreate, ActionUpdate, ActionDelete, ActionRestore:
 		return true

@@ -60,7 +60,7 @@ func contentsOf(m *manifest) (out []string) {
 		}
 		add(e.New)
 		add(e.Original)
-		if e.hasChange() {
+		if e.HasChange() {
 			add(e.Old)
 		}
 	}

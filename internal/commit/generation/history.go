@@ -285,6 +285,17 @@ func (s *Store) List() ([]Info, error) {
 	return out, nil
 }
 
+// Info returns one of the generations of List; ok is false if it is not kept.
+func (s *Store) Info(gen int) (info Info, ok bool) {
+	all, err := s.List()
+	i := slices.IndexFunc(all, func(g Info) bool { return g.Gen == gen })
+	if err != nil || i < 0 {
+		return Info{}, false
+	}
+
+	return all[i], true
+}
+
 func newInfo(m *manifest, st *status, newest bool) Info {
 	i := Info{
 		Gen:      m.Gen,

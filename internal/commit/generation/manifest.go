@@ -54,7 +54,7 @@ func tempPrefix(gen int) string { return fmt.Sprintf(".prelet-%d-", gen) }
 // listTemps returns the temporaries of a commit, as target paths.
 func (m *manifest) listTemps() (out []string) {
 	for i, e := range m.Entries {
-		if e.hasChange() && e.New.Kind == File {
+		if e.HasChange() && e.New.Kind == File {
 			temp := tempName(m.Gen, i)
 			out = append(out, path.Join(path.Dir(e.Path), temp))
 		}

@@ -34,7 +34,7 @@ func (s *Store) preflight(
 		}
 	}
 	for _, e := range c.Entries {
-		if !e.hasChange() {
+		if !e.HasChange() {
 			continue
 		}
 		if err := plan.addTarget(e); err != nil {
@@ -61,7 +61,7 @@ func generationSize(entries []Entry, blobs map[string][]byte) uint64 {
 	}
 	for _, e := range entries {
 		size += uint64(e.New.Size + e.Original.Size)
-		if e.hasChange() {
+		if e.HasChange() {
 			size += uint64(e.Old.Size)
 		}
 	}
@@ -223,7 +223,7 @@ func readOwnLabel() string {
 // No later run would write there.
 func checkPlannedFolders(entries []Entry) error {
 	for _, f := range entries {
-		if f.New.Kind != Dir || !f.hasChange() {
+		if f.New.Kind != Dir || !f.HasChange() {
 			continue
 		}
 		for _, e := range entries {
@@ -254,7 +254,7 @@ func checkPlannedFolders(entries []Entry) error {
 // written.
 func (p *folderPlan) checkTrust(look *nodefile.Look) error {
 	all := look.JudgePlanned(func(at string, st *unix.Stat_t) {
-		if e := findFolder(p.c.Entries, at); e != nil && e.hasChange() {
+		if e := findFolder(p.c.Entries, at); e != nil && e.HasChange() {
 			st.Mode = st.Mode&unix.S_IFMT | e.New.Mode
 			st.Uid = uint32(e.New.UID)
 			st.Gid = uint32(e.New.GID)

@@ -78,7 +78,7 @@ func (s *Store) publish(m *manifest, staged bool) error {
 
 	outdated := make([]bool, len(m.Entries))
 	for i, e := range m.Entries {
-		if !e.hasChange() {
+		if !e.HasChange() {
 			continue
 		}
 		var err error
@@ -90,7 +90,7 @@ func (s *Store) publish(m *manifest, staged bool) error {
 	var r syncRound
 	defer r.close()
 	for i, e := range m.Entries {
-		if !e.hasChange() {
+		if !e.HasChange() {
 			continue
 		}
 		err := s.publishTarget(&r, m, i, outdated[i], staged)

@@ -778,7 +778,7 @@ func (sc *scene) do(name string, a []string) bool {
 	case "blamed":
 		sc.carryOut([]string{"judge", "2", "1", "it exits", "hold", ";", "good", "3"})
 	case "check-rollback": // FROM TO [WARNING]
-		warnings, err := sc.store().CheckRollback(sc.number(a[0], 10), sc.number(a[1], 10))
+		_, warnings, err := sc.store().CheckRollback(sc.number(a[0], 10), sc.number(a[1], 10))
 		sc.check("warnings", len(warnings), len(a)-2)
 		sc.contains("warnings", strings.Join(warnings, "\n"), a[2:])
 		sc.end(err)

@@ -169,7 +169,7 @@ func (t *Txn) write(c *Comparison, p Proposal, missing []string) error {
 	var r syncRound
 	defer r.close()
 	for i, e := range t.m.Entries {
-		if !e.hasChange() || e.New.Kind != File {
+		if !e.HasChange() || e.New.Kind != File {
 			continue
 		}
 		if err := t.writeTemp(&r, c, i); err != nil {
@@ -376,7 +376,7 @@ func (t *Txn) keepHold() error {
 // checkUnchanged compares every target with the inode that was observed.
 func (t *Txn) checkUnchanged() error {
 	for i, e := range t.m.Entries {
-		if e.Dropped && !e.hasChange() {
+		if e.Dropped && !e.HasChange() {
 			continue
 		}
 		if err := t.checkTarget(i, e); err != nil {

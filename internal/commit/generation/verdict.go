@@ -312,24 +312,29 @@ func (s *Store) rollback(j *Journal, hold bool, without []string) (newGen int, e
 }
 
 // CheckRollback returns why RollbackToJudge would fail, without changing a target: it reads every content, checks every
-// folder, and checks the free space. warnings describe the faults that a rollback does not refuse: folders that other
-// users may write, and files that get no setuid or setgid.
-func (s *Store) CheckRollback(fromGen, toGen int, without ...string) (warnings []string, err error) {
+// folder, and checks the free space. changed are the targets that a rollback would change. warnings describe the faults
+// that it does not refuse: folders that other users may write, and files that get no setuid or setgid.
+func (s *Store) CheckRollback(fromGen, toGen int, without ...string) (changed, warnings []string, err error) {
 	toGen, _, err = s.resolveRollback(fromGen, toGen)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if s.frozen != nil {
-		return nil, s.frozen
+		return nil, nil, s.frozen
 	}
 
 	c, p, err := s.compareRollback(toGen, without)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for _, sha := range contentsOf(&manifest{Entries: c.Entries}) {
 		if _, err := s.findBytes(c, sha); err != nil {
-			return nil, err
+			return nil, nil, err
+		}
+	}
+	for _, e := range c.Entries {
+		if e.HasChange() {
+			changed = append(changed, e.Path)
 		}
 	}
 
@@ -344,7 +349,7 @@ func (s *Store) CheckRollback(fromGen, toGen int, without ...string) (warnings [
 	})
 	slices.Sort(warnings)
 
-	return slices.Compact(warnings), err
+	return changed, slices.Compact(warnings), err
 }
 
 // resolveRollback checks that generation fromGen is in place and that the contents of toGen can be restored. It returns

@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/prelet/prelet/internal/app"
-	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/commit"
 	"github.com/prelet/prelet/internal/commit/activation"
 	"github.com/prelet/prelet/internal/fault"
@@ -140,12 +139,12 @@ func newOutcome(res commit.Result, diags hcl.Diagnostics) outcome {
 // runResult is the document of `run -o json`.
 type runResult struct {
 	outcome
-	Complete bool            `json:"complete"`
-	PlanHash string          `json:"plan_hash"`
-	Changed  bool            `json:"changed"`
-	Held     string          `json:"held,omitempty"` // why the site's plan is not applied
-	Summary  string          `json:"summary"`
-	Degraded []boot.Degraded `json:"degraded"`
+	Complete bool           `json:"complete"`
+	PlanHash string         `json:"plan_hash"`
+	Changed  bool           `json:"changed"`
+	Held     string         `json:"held,omitempty"` // why the site's plan is not applied
+	Summary  string         `json:"summary"`
+	Degraded []fault.Reason `json:"degraded"`
 }
 
 func (a *cli) endRun(run app.Ran, asJSON bool) error {
@@ -190,7 +189,7 @@ func newRunResult(run app.Ran, diags hcl.Diagnostics) runResult {
 		Changed:  run.Changed,
 		Held:     run.Held,
 		Summary:  run.Summary,
-		Degraded: append([]boot.Degraded{}, run.Degraded...),
+		Degraded: append([]fault.Reason{}, run.Degraded...),
 	}
 	if run.Plan != nil {
 		r.PlanHash = run.Plan.Hash

@@ -31,7 +31,7 @@ func (e *Env) annotate(ctx context.Context, h *Host, r *commit.Run) {
 	}
 	if err != nil {
 		note := fmt.Sprintf("annotations: node %s does not have them: %v", name, err)
-		e.sayError(r.Report.NoteAfterEnd(string(fault.NodeDrift), note))
+		e.sayError(r.Report.NoteAfterEnd(fault.NodeDrift, note))
 	}
 }
 

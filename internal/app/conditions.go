@@ -71,7 +71,7 @@ func (e *Env) beginConditions(ctx context.Context, h *Host, rep *report.Reporter
 		err := <-done
 		cancel()
 		if err != nil {
-			rep.Note(string(fault.NodeCondition), fmt.Sprintf(
+			rep.Note(fault.NodeCondition, fmt.Sprintf(
 				"conditions: node %s has those from before this boot%s: %v", record.Node, until, err))
 		}
 	})
@@ -226,7 +226,7 @@ func (e *Env) noteConditions(h *Host, why error) {
 		const format = "conditions: the Node does not have them: %v; %s tries again"
 		note = e.Redactor.String(fmt.Sprintf(format, why, VerifyUnit))
 	}
-	e.sayError(report.ReplaceNote(h.RunDir, h.BootID, string(fault.NodeCondition), note))
+	e.sayError(report.ReplaceNote(h.RunDir, h.BootID, fault.NodeCondition, note))
 }
 
 // waitAndVerify waits before the next try, and verifies at once where that is needed: systemd does not start this unit

@@ -54,7 +54,7 @@ func JudgeImage(s NodeStatus) ImageVerdict {
 // verifiedFault returns how the kubelet of this boot was unhealthy on files that had not changed; "" if it was not.
 func (s NodeStatus) verifiedFault() string {
 	for _, reason := range s.Status.Degraded {
-		if isKubeletFault(fault.Code(reason.Code)) {
+		if isKubeletFault(reason.Code) {
 			return reason.Summary
 		}
 	}

@@ -31,7 +31,7 @@ func (p *planner) keepRecording(plan *boot.Plan) {
 		err = removeFile(path)
 	}
 	if err != nil {
-		p.Report.Note(string(fault.CannotWrite), "the recording for others could not be kept: "+err.Error())
+		p.Report.Note(fault.CannotWrite, "the recording for others could not be kept: "+err.Error())
 	}
 }
 

@@ -44,8 +44,8 @@ func (h *Host) beginRivalLook(ctx context.Context, r *commit.Run) (wait func()) 
 		case why := <-found:
 			if why != "" {
 				r.Machine.Rival = why
-				r.Report.ClearDegraded(string(fault.OtherMachine))
-				r.Report.Degrade(string(fault.OtherMachine), why)
+				r.Report.ClearDegraded(fault.OtherMachine)
+				r.Report.Degrade(fault.OtherMachine, why)
 			}
 		case <-time.After(rivalPatience):
 		}

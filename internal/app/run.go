@@ -6,7 +6,6 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
-	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/commit"
 	"github.com/prelet/prelet/internal/commit/activation"
 	"github.com/prelet/prelet/internal/commit/generation"
@@ -31,7 +30,7 @@ type Ran struct {
 	Site     *lang.Site      // nil where it could not be opened
 	Complete bool            // there is a complete plan, and each of its files could be written
 	Messages hcl.Diagnostics // Err in full; nil where Err says it all
-	Degraded []boot.Degraded // differences from the site that do not stop the boot
+	Degraded []fault.Reason  // differences from the site that do not stop the boot
 }
 
 // Run does all stages, writes the node's files and waits for the kubelet. Below a root it writes files and touches no
@@ -172,10 +171,7 @@ func (e *Env) runNode(ctx context.Context, h *Host, o RunOptions) (Ran, error) {
 		e.printOnConsole(h, res.Code, res.Summary)
 	}
 	status := e.finishReport(ctx, h, r, commit.Ending{Code: res.Code, Summary: res.Summary})
-	out := Ran{Result: res}
-	for _, reason := range status.Degraded {
-		out.Degraded = append(out.Degraded, boot.Degraded{Code: fault.Code(reason.Code), Summary: reason.Summary})
-	}
+	out := Ran{Result: res, Degraded: status.Degraded}
 	if p.node != nil {
 		out.Site = p.node.Site
 	}

@@ -146,7 +146,7 @@ func keepCounter(stateDir string, p *boot.Plan) {
 
 	text := strconv.FormatUint(p.Site.Counter, 10) + "\n"
 	if err := commit.WriteIfChanged(filepath.Join(stateDir, counterFile), []byte(text)); err != nil {
-		p.Degraded = append(p.Degraded, boot.Degraded{
+		p.Degraded = append(p.Degraded, fault.Reason{
 			Code:    fault.SiteSignature,
 			Summary: "the counter of the signed site is not kept: " + err.Error(),
 		})

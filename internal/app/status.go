@@ -159,8 +159,8 @@ func readNodeStatus(ctx context.Context, h *Host) NodeStatus {
 
 // isOtherMachine reports whether the Node was seen to be another machine, so that nothing judges this one.
 func (s *NodeStatus) isOtherMachine() bool {
-	return slices.ContainsFunc(s.Status.Degraded, func(r report.Reason) bool {
-		return r.Code == string(fault.OtherMachine)
+	return slices.ContainsFunc(s.Status.Degraded, func(r fault.Reason) bool {
+		return r.Code == fault.OtherMachine
 	})
 }
 
@@ -229,7 +229,7 @@ func describeBegun(ctx context.Context, h *Host) string {
 // keepsGeneration reports whether the last run failed because of its site or a missing credential, before a commit, and
 // the kubelet may start on the generation in place.
 func (s NodeStatus) keepsGeneration() bool {
-	isReason := func(r report.Reason) bool { return r.Code == string(s.Code) }
+	isReason := func(r fault.Reason) bool { return r.Code == s.Code }
 	isInPlace := s.Gate.Open && s.Generation > 0 && s.Gate.Generation == s.Generation
 
 	isOfSite := s.Exit == fault.Syntax.Exit() || s.Exit == fault.CredentialMissing.Exit()
@@ -333,7 +333,7 @@ func readStore(ctx context.Context, h *Host, out *NodeStatus) {
 func emptyStatus() *report.Status {
 	return &report.Status{
 		FormatVersion: report.FormatVersion,
-		Degraded:      []report.Reason{},
+		Degraded:      []fault.Reason{},
 		Stages:        []report.Stage{},
 	}
 }

@@ -70,7 +70,7 @@ type Plan struct {
 	Hash        string // "" unless Complete
 	Complete    bool
 	Diagnostics hcl.Diagnostics
-	Degraded    []Degraded
+	Degraded    []fault.Reason
 	Assumed     []Assumed // answers that the caller of Run put in place of the node's; Run leaves it empty
 	Changes     []Change
 	Restart     Restart

@@ -22,7 +22,7 @@ type Detected struct {
 	Facts     *world.Facts    // nil: diagnostics or Failed have the reason
 	Raw       json.RawMessage // the same as JSON
 	Detectors map[string]any  // as sites see them, by name
-	Degraded  []Degraded
+	Degraded  []fault.Reason
 	Failed    error // the error of the question for facts
 }
 
@@ -56,7 +56,10 @@ func askFacts(ctx context.Context, from world.Source) (out Detected) {
 	out.Facts = &f
 	for _, u := range f.Unknown {
 		if u.Degraded {
-			out.Degraded = append(out.Degraded, Degraded{fault.HardwareDegraded, u.Fact + ": " + u.Why})
+			out.Degraded = append(out.Degraded, fault.Reason{
+				Code:    fault.HardwareDegraded,
+				Summary: u.Fact + ": " + u.Why,
+			})
 		}
 	}
 

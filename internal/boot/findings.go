@@ -10,12 +10,6 @@ import (
 	"github.com/prelet/prelet/internal/lang/origin"
 )
 
-// Degraded is one thing that is not as the site wants it, although the boot continues.
-type Degraded struct {
-	Code    fault.Code `json:"code"`
-	Summary string     `json:"summary"`
-}
-
 // StageReport is the outcome of one stage.
 type StageReport struct {
 	Address string        `json:"address"`
@@ -26,7 +20,7 @@ type StageReport struct {
 // Findings are the messages of a step, in addition to its value.
 type Findings struct {
 	Diags    hcl.Diagnostics
-	Degraded []Degraded
+	Degraded []fault.Reason
 	Stages   []StageReport
 }
 
@@ -51,7 +45,7 @@ func (f *Findings) report(ds ...*hcl.Diagnostic) {
 
 // degrade adds a reason for a degraded boot.
 func (f *Findings) degrade(c fault.Code, summary string) {
-	f.Degraded = append(f.Degraded, Degraded{c, summary})
+	f.Degraded = append(f.Degraded, fault.Reason{Code: c, Summary: summary})
 }
 
 // degradeFor adds a reason for each warning of a gather stage that reports missing data. An absent detector is a

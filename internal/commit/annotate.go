@@ -77,13 +77,13 @@ func (r *Run) isSitesPlan() bool {
 
 // listReasons returns why a node is degraded. A held plan is a reason too.
 func listReasons(status report.Status) (out []annotation.Reason) {
-	for _, d := range status.Degraded {
-		out = append(out, annotation.Reason(d))
+	all := status.Degraded
+	isHeld := func(r fault.Reason) bool { return r.Code == fault.Held }
+	if status.Held != nil && !slices.ContainsFunc(all, isHeld) {
+		all = append(all, fault.Reason{Code: fault.Held, Summary: status.Held.Why})
 	}
-
-	isHeld := func(d annotation.Reason) bool { return d.Code == string(fault.Held) }
-	if status.Held != nil && !slices.ContainsFunc(out, isHeld) {
-		out = append(out, annotation.Reason{Code: string(fault.Held), Summary: status.Held.Why})
+	for _, r := range all {
+		out = append(out, annotation.Reason{Code: string(r.Code), Summary: r.Summary})
 	}
 
 	return out

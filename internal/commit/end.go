@@ -40,9 +40,9 @@ type ending struct {
 
 	// The decision, in addition to Result.
 
-	gateShut string          // why the gate is shut; "" when it is open, or when that was reported before
-	degraded []report.Reason // deviations from the site
-	isQuiet  bool            // the generation in place is not reported
+	gateShut string         // why the gate is shut; "" when it is open, or when that was reported before
+	degraded []fault.Reason // deviations from the site
+	isQuiet  bool           // the generation in place is not reported
 }
 
 // decide decides how an entry ends. It is pure, and the only place of this decision.
@@ -79,7 +79,7 @@ func (e *ending) decide() {
 }
 
 func (e *ending) degrade(code fault.Code, why string) {
-	e.degraded = append(e.degraded, report.Reason{Code: string(code), Summary: why})
+	e.degraded = append(e.degraded, fault.Reason{Code: code, Summary: why})
 }
 
 // fail ends with the error of the machine.
@@ -280,7 +280,7 @@ func (r *Run) noteAdopted(cur *generation.Info) {
 		note += "; what they were before prelet is not known"
 	}
 
-	r.Report.Note(string(fault.Adopted), note)
+	r.Report.Note(fault.Adopted, note)
 }
 
 // endFailed ends a run before its commit. err is an error that is not in the plan's diagnostics.

@@ -42,7 +42,7 @@ func (r *Run) awaitMounts(ctx context.Context, planned []node.File) (waited bool
 func (r *Run) reportMissingMounts() {
 	for _, x := range r.mounts {
 		if !x.Active {
-			r.Report.Degrade(string(fault.MountMissing), describeMissing(x))
+			r.Report.Degrade(fault.MountMissing, describeMissing(x))
 		}
 	}
 }

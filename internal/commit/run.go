@@ -79,7 +79,7 @@ func (r *Run) Begin(ctx context.Context) (isEnded bool) {
 	}
 
 	if err := r.Store.ReadOnly(); err != nil {
-		r.Report.Degrade(string(fault.CannotWrite), "no change and no verdict can be stored: "+err.Error())
+		r.Report.Degrade(fault.CannotWrite, "no change and no verdict can be stored: "+err.Error())
 	}
 
 	if cur := readCurrent(r.Store); cur != nil {
@@ -106,7 +106,7 @@ func (r *Run) Begin(ctx context.Context) (isEnded bool) {
 func (r *Run) setAside() {
 	moved, err := r.Store.SetAside()
 	for _, why := range moved {
-		r.Report.Degrade(string(fault.Adopted), why+"; the run goes on as if it was lost")
+		r.Report.Degrade(fault.Adopted, why+"; the run goes on as if it was lost")
 	}
 	if err != nil {
 		r.notify("recover", err.Error())
@@ -210,7 +210,7 @@ func (a *attempt) place(ctx context.Context) (activation.Outcome, error) {
 	}
 
 	if p.Previous != nil {
-		a.Report.Note(string(fault.Identity), p.Previous.Sentence())
+		a.Report.Note(fault.Identity, p.Previous.Sentence())
 	}
 
 	if err := a.checkPodState(ctx, p); err != nil {
@@ -301,7 +301,7 @@ func (r *Run) checkPodState(ctx context.Context, p *boot.Plan) error {
 		case !c.Outdated:
 			return err
 		default:
-			r.Report.Degrade(string(fault.KubeletMachine), fmt.Sprintf(
+			r.Report.Degrade(fault.KubeletMachine, fmt.Sprintf(
 				"%s stays while pods may use the CPUs or memory in it, and the kubelet's next start fails: %s; "+
 					"drain the node and reboot it",
 				c.File.Path,
@@ -322,18 +322,18 @@ func (r *Run) degrade(p *boot.Plan) {
 	for _, d := range p.Diagnostics {
 		code := origin.CodeOf(d)
 		if origin.IsNote(d) && (code == fault.SystemFile || code == fault.Identity) {
-			r.Report.Note(string(code), d.Summary+": "+d.Detail)
+			r.Report.Note(code, d.Summary+": "+d.Detail)
 		}
 		if code == fault.Stale {
 			why, _, _ := strings.Cut(d.Detail, ". ")
 			stale[d.Summary] = true
-			r.Report.Degrade(string(fault.Stale), d.Summary+": "+why)
+			r.Report.Degrade(fault.Stale, d.Summary+": "+why)
 		}
 	}
 
 	for _, d := range p.Degraded {
 		if d.Code != fault.Stale || !stale[d.Summary] {
-			r.Report.Degrade(string(d.Code), d.Summary)
+			r.Report.Degrade(d.Code, d.Summary)
 		}
 	}
 }
@@ -474,12 +474,12 @@ func (r *Run) readUnitFiles(names []string, p generation.Proposal, entries []gen
 // without setuid and setgid.
 func (r *Run) noteComparison(c *generation.Comparison) {
 	for _, why := range c.WithoutSetID {
-		r.Report.Degrade(string(fault.CannotWrite), why)
+		r.Report.Degrade(fault.CannotWrite, why)
 	}
 
 	if len(c.Lost) > 0 {
 		r.Report.Note(
-			string(fault.Adopted),
+			fault.Adopted,
 			"the generation in place is damaged, so these files cannot be restored to their content before prelet: "+
 				strings.Join(c.Lost, ", "),
 		)
@@ -512,7 +512,7 @@ func (a *attempt) adoptFiles(
 		return out, err
 	case fault.CodeOf(err) == fault.CannotWrite: // the files are as planned, recorded or not
 		a.Report.Degrade(
-			string(fault.CannotWrite),
+			fault.CannotWrite,
 			"every file is as planned, and that cannot be recorded: "+err.Error(),
 		)
 		return a.enter(ctx, activation.Entry{On: activation.OnUnchanged, Planned: act})
@@ -613,7 +613,7 @@ func (a *attempt) restoreInPlace(ctx context.Context) (out activation.Outcome, e
 	case err != nil:
 		return out, err
 	case goal == nil:
-		a.Report.Degrade(string(fault.Held), fmt.Sprintf(
+		a.Report.Degrade(fault.Held, fmt.Sprintf(
 			"generation %d was rolled back, and the generation after it is lost: the files stay as they are",
 			cur.Gen,
 		))

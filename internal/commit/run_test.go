@@ -399,7 +399,7 @@ func TestReportWithoutSetID(t *testing.T) {
 	b.noteComparison(&generation.Comparison{WithoutSetID: []string{why}})
 
 	status := b.finish(Result{})
-	want := []report.Reason{{Code: string(fault.CannotWrite), Summary: why}}
+	want := []fault.Reason{{Code: fault.CannotWrite, Summary: why}}
 	if !slices.Equal(status.Degraded, want) {
 		t.Errorf("got %+v, want it degraded for %+v", status.Degraded, want)
 	}

@@ -157,7 +157,7 @@ func (s *runScript) do(l scripttest.Line) bool {
 		s.check(a[0]+" in the summary", strings.Contains(s.status.Summary, a[0]), false)
 	case "degraded": // N CODE TEXT: there are N, and the first is this one
 		s.check("degraded", len(s.status.Degraded), a[0])
-		first := append(s.status.Degraded, report.Reason{})[0]
+		first := append(s.status.Degraded, fault.Reason{})[0]
 		s.check("code of the first", first.Code, a[1])
 		s.contains(first.Summary, a[2])
 	case "file":

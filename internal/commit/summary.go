@@ -63,11 +63,11 @@ func ReportOutcome(rep *report.Reporter, out activation.Outcome, summary string)
 	reportVerdict(rep, out)
 
 	for _, why := range out.Trouble {
-		rep.Degrade(string(fault.UnitFailed), why)
+		rep.Degrade(fault.UnitFailed, why)
 	}
 
 	for _, why := range out.Unwritten {
-		rep.Degrade(string(fault.CannotWrite), why)
+		rep.Degrade(fault.CannotWrite, why)
 	}
 
 	reportDrift(rep, out.Checks)
@@ -88,7 +88,7 @@ func reportVerdict(rep *report.Reporter, out activation.Outcome) {
 	}
 
 	if verdict != activation.Unchanged {
-		rep.ClearDegraded(string(fault.Unjudged))
+		rep.ClearDegraded(fault.Unjudged)
 	}
 
 	if verdict == activation.Unknown {
@@ -98,7 +98,7 @@ func reportVerdict(rep *report.Reporter, out activation.Outcome) {
 			out.Generation,
 			out.Why,
 		)
-		rep.Degrade(string(fault.Unjudged), unjudged)
+		rep.Degrade(fault.Unjudged, unjudged)
 	}
 
 	if out.Verdict != activation.Unchanged {
@@ -110,25 +110,25 @@ func reportVerdict(rep *report.Reporter, out activation.Outcome) {
 // that the Node is another machine's, and why the kubelet has no certificate for its API.
 func reportDrift(rep *report.Reporter, checks []activation.Check) {
 	if len(checks) > 0 {
-		rep.ClearNotes(string(fault.NodeDrift))
-		rep.ClearNotes(string(fault.ConfigDrift))
-		rep.ClearNotes(string(fault.ServingCertificate))
+		rep.ClearNotes(fault.NodeDrift)
+		rep.ClearNotes(fault.ConfigDrift)
+		rep.ClearNotes(fault.ServingCertificate)
 	}
 
 	for _, c := range checks {
 		switch {
 		case c.Name == activation.MachineCheck:
-			rep.ClearDegraded(string(fault.OtherMachine))
+			rep.ClearDegraded(fault.OtherMachine)
 			if c.State != "ok" {
-				rep.Degrade(string(fault.OtherMachine), c.Message)
+				rep.Degrade(fault.OtherMachine, c.Message)
 			}
 		case c.State != activation.Drift:
 		case c.Name == activation.ConfigCheck:
-			rep.Note(string(fault.ConfigDrift), c.Message)
+			rep.Note(fault.ConfigDrift, c.Message)
 		case c.Name == activation.ServingCheck:
-			rep.Note(string(fault.ServingCertificate), c.Message)
+			rep.Note(fault.ServingCertificate, c.Message)
 		default:
-			rep.Note(string(fault.NodeDrift), c.Name+": "+c.Message)
+			rep.Note(fault.NodeDrift, c.Name+": "+c.Message)
 		}
 	}
 }

@@ -37,6 +37,12 @@ func (p Place) String() string {
 	return fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Column)
 }
 
+// Reason is one thing that is not as the site wants it, although the boot continues, or that an operator should know.
+type Reason struct {
+	Code    Code   `json:"code"`
+	Summary string `json:"summary"`
+}
+
 // Error returns the whole fault on one line: place: summary: reason: cause; next step.
 func (f *Fault) Error() string {
 	var parts []string

@@ -38,7 +38,7 @@ func (s Status) Metrics() ([]byte, error) {
 func (s Status) DegradedByCode() map[string]int {
 	out := map[string]int{}
 	for _, reason := range s.Degraded {
-		out[reason.Code]++
+		out[string(reason.Code)]++
 	}
 
 	return out

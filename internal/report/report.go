@@ -233,7 +233,7 @@ func (r *Reporter) IsLast() bool {
 }
 
 // NoteAfterEnd adds a note to the status of a run that has ended, unless another run has begun since.
-func (r *Reporter) NoteAfterEnd(code, summary string) error {
+func (r *Reporter) NoteAfterEnd(code fault.Code, summary string) error {
 	if !r.IsLast() {
 		return nil
 	}
@@ -247,11 +247,11 @@ func (r *Reporter) NoteAfterEnd(code, summary string) error {
 
 // ReplaceNote replaces the notes with a code in the status of the last run of this boot, once that has ended, by one
 // with this summary; "" removes them. It is for a process that works on after the report of a run.
-func ReplaceNote(dir, bootID, code, summary string) error {
+func ReplaceNote(dir, bootID string, code fault.Code, summary string) error {
 	return changeEnded(dir, bootID, func(s *Status) {
-		s.Notes = slices.DeleteFunc(slices.Clone(s.Notes), func(n Reason) bool { return n.Code == code })
+		s.Notes = slices.DeleteFunc(slices.Clone(s.Notes), func(n fault.Reason) bool { return n.Code == code })
 		if summary != "" {
-			s.Notes = append(s.Notes, Reason{Code: code, Summary: summary})
+			s.Notes = append(s.Notes, fault.Reason{Code: code, Summary: summary})
 		}
 	})
 }
@@ -263,12 +263,12 @@ const verified = "prelet verify: "
 // was ok is degraded by them. summary is "" if the kubelet is healthy.
 func ReplaceVerified(dir, bootID string, code fault.Code, summary string) error {
 	return changeEnded(dir, bootID, func(s *Status) {
-		s.Degraded = slices.DeleteFunc(slices.Clone(s.Degraded), func(r Reason) bool {
-			return strings.HasPrefix(r.Summary, verified) || r.Code == string(fault.OtherMachine)
+		s.Degraded = slices.DeleteFunc(slices.Clone(s.Degraded), func(r fault.Reason) bool {
+			return strings.HasPrefix(r.Summary, verified) || r.Code == fault.OtherMachine
 		})
 		s.Healthy = nil
 		if summary != "" {
-			s.Degraded = append(s.Degraded, Reason{Code: string(code), Summary: verified + summary})
+			s.Degraded = append(s.Degraded, fault.Reason{Code: code, Summary: verified + summary})
 		} else {
 			now := time.Now().UTC()
 			s.Healthy = &now
@@ -300,43 +300,43 @@ func changeEnded(dir, bootID string, change func(*Status)) error {
 }
 
 // Degrade adds a reason why this run is not completely as the site wants it. The same code and summary count once.
-func (r *Reporter) Degrade(code, summary string) {
+func (r *Reporter) Degrade(code fault.Code, summary string) {
 	r.addReason(&r.status.Degraded, code, summary, MessageDegraded)
 }
 
 // Note adds something about this boot that an operator should know, although nothing is wrong. The same code and
 // summary count once.
-func (r *Reporter) Note(code, summary string) {
+func (r *Reporter) Note(code fault.Code, summary string) {
 	r.addReason(&r.status.Notes, code, summary, "")
 }
 
-func (r *Reporter) addReason(list *[]Reason, code, summary, message string) {
+func (r *Reporter) addReason(list *[]fault.Reason, code fault.Code, summary, message string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 
-	reason := Reason{Code: code, Summary: r.o.Redact(summary)}
+	reason := fault.Reason{Code: code, Summary: r.o.Redact(summary)}
 	if slices.Contains(*list, reason) {
 		return
 	}
 	*list = append(*list, reason)
-	r.log(priWarning, reason.Code+": "+reason.Summary, Event{Stage: "report", Message: message})
+	r.log(priWarning, string(reason.Code)+": "+reason.Summary, Event{Stage: "report", Message: message})
 }
 
 // ClearDegraded removes the reasons of an earlier process of this boot with this code, which no longer apply.
-func (r *Reporter) ClearDegraded(code string) {
+func (r *Reporter) ClearDegraded(code fault.Code) {
 	r.removeReasons(&r.status.Degraded, code)
 }
 
 // ClearNotes removes the notes of an earlier process of this boot with this code, which no longer apply.
-func (r *Reporter) ClearNotes(code string) {
+func (r *Reporter) ClearNotes(code fault.Code) {
 	r.removeReasons(&r.status.Notes, code)
 }
 
-func (r *Reporter) removeReasons(list *[]Reason, code string) {
+func (r *Reporter) removeReasons(list *[]fault.Reason, code fault.Code) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 
-	*list = slices.DeleteFunc(slices.Clone(*list), func(n Reason) bool {
+	*list = slices.DeleteFunc(slices.Clone(*list), func(n fault.Reason) bool {
 		return n.Code == code
 	})
 }

@@ -26,23 +26,23 @@ const StatusLimit = 1 << 20
 
 // Status is status.json.
 type Status struct {
-	FormatVersion int        `json:"format_version"`
-	Version       string     `json:"prelet_version"`
-	BootID        string     `json:"boot_id"`
-	State         string     `json:"state"`            // Running, OK, Degraded, Failed
-	Exit          int        `json:"exit"`             // exit status of the run; 0 while it runs
-	Code          fault.Code `json:"code,omitempty"`   // of the failure; "" while it runs. See ErrorCode
-	Summary       string     `json:"summary"`          // how it ended, one line
-	Generation    int        `json:"generation"`       // in place; 0 for none
-	Verdict       string     `json:"verdict"`          // pending, good, bad, unknown; empty if nothing was judged
-	Why           string     `json:"why,omitempty"`    // of the verdict
-	Unit          string     `json:"unit,omitempty"`   // whose journal has the messages; "" if a run printed them
-	Held          *Held      `json:"held"`             // the site's plan is not applied
-	Degraded      []Reason   `json:"degraded"`         // why not everything is as the site says
-	Notes         []Reason   `json:"notes,omitempty"`  // information although nothing is wrong
-	Stages        []Stage    `json:"stages"`           // in the order in which they began
-	Started       time.Time  `json:"started,omitzero"` // UTC
-	Finished      *time.Time `json:"finished"`         // UTC; null while it runs
+	FormatVersion int            `json:"format_version"`
+	Version       string         `json:"prelet_version"`
+	BootID        string         `json:"boot_id"`
+	State         string         `json:"state"`            // Running, OK, Degraded, Failed
+	Exit          int            `json:"exit"`             // exit status of the run; 0 while it runs
+	Code          fault.Code     `json:"code,omitempty"`   // of the failure; "" while it runs. See ErrorCode
+	Summary       string         `json:"summary"`          // how it ended, one line
+	Generation    int            `json:"generation"`       // in place; 0 for none
+	Verdict       string         `json:"verdict"`          // pending, good, bad, unknown; empty if nothing was judged
+	Why           string         `json:"why,omitempty"`    // of the verdict
+	Unit          string         `json:"unit,omitempty"`   // whose journal has the messages; "" if a run printed them
+	Held          *Held          `json:"held"`             // the site's plan is not applied
+	Degraded      []fault.Reason `json:"degraded"`         // why not everything is as the site says
+	Notes         []fault.Reason `json:"notes,omitempty"`  // information although nothing is wrong
+	Stages        []Stage        `json:"stages"`           // in the order in which they began
+	Started       time.Time      `json:"started,omitzero"` // UTC
+	Finished      *time.Time     `json:"finished"`         // UTC; null while it runs
 	// Healthy is when a check of the kubelet as it runs, after this run, found nothing, UTC; null if none did.
 	Healthy *time.Time `json:"healthy,omitempty"`
 	Spans   []Span     `json:"spans,omitempty"` // what took time, in the order in which it ended
@@ -56,12 +56,6 @@ type Status struct {
 type Held struct {
 	Plan string `json:"plan_hash"`
 	Why  string `json:"why"`
-}
-
-// Reason is one item of "degraded". The code has a page: prelet explain code/NAME.
-type Reason struct {
-	Code    string `json:"code"`
-	Summary string `json:"summary"`
 }
 
 // Stage is the result of one stage or one step of the commit.
@@ -174,7 +168,7 @@ func (s *Status) encode() ([]byte, error) {
 // clone returns a deep copy whose lists are never null in JSON.
 func (s *Status) clone() Status {
 	out := *s
-	out.Degraded = append([]Reason{}, s.Degraded...)
+	out.Degraded = append([]fault.Reason{}, s.Degraded...)
 	out.Notes = slices.Clone(s.Notes)
 	out.Stages = append([]Stage{}, s.Stages...)
 	out.Spans = slices.Clone(s.Spans)
@@ -196,7 +190,7 @@ func (s *Status) takeOver(before Status, again bool) {
 	s.FailedRuns = before.FailedRuns
 	s.Succeeded = before.Succeeded
 	if rival := before.Rival(); rival != "" {
-		s.Degraded = []Reason{{Code: string(fault.OtherMachine), Summary: rival}}
+		s.Degraded = []fault.Reason{{Code: fault.OtherMachine, Summary: rival}}
 	}
 	if again {
 		*s = before
@@ -212,7 +206,7 @@ func (s *Status) takeOver(before Status, again bool) {
 // Rival describes the other machine that runs under this node's name; "" if none was seen.
 func (s *Status) Rival() string {
 	for _, r := range s.Degraded {
-		if r.Code == string(fault.OtherMachine) {
+		if r.Code == fault.OtherMachine {
 			return strings.TrimPrefix(r.Summary, verified)
 		}
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"k8s.io/utils/cpuset"
 
-	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/world"
 )
 
@@ -24,7 +24,7 @@ import (
 func FactsDocument(
 	raw json.RawMessage,
 	f world.Facts,
-	degraded []boot.Degraded,
+	degraded []fault.Reason,
 	detectors map[string]any,
 	ds hcl.Diagnostics,
 ) any {
@@ -44,10 +44,10 @@ func FactsDocument(
 	}
 
 	return struct {
-		FormatVersion int             `json:"format_version"`
-		Facts         any             `json:"facts"`
-		Degraded      []boot.Degraded `json:"degraded"`
-		Diagnostics   []Diagnostic    `json:"diagnostics"`
+		FormatVersion int            `json:"format_version"`
+		Facts         any            `json:"facts"`
+		Degraded      []fault.Reason `json:"degraded"`
+		Diagnostics   []Diagnostic   `json:"diagnostics"`
 	}{1, m, orEmpty(degraded), DiagnosticsJSON(Sorted(ds))}
 }
 

@@ -87,8 +87,8 @@ func TestBootHTML(t *testing.T) {
 		}},
 		Status: &report.Status{
 			State: report.Degraded, Summary: "generation 7 is in place", Generation: 7, Started: began, Finished: &ended,
-			Notes:    []report.Reason{{}},
-			Degraded: []report.Reason{{Code: "mount-missing", Summary: htmlHostile}},
+			Notes:    []fault.Reason{{}},
+			Degraded: []fault.Reason{{Code: "mount-missing", Summary: htmlHostile}},
 			Spans: []report.Span{
 				span(report.KindStage, "detect-hw.node", 0, 500*time.Millisecond),
 				hardware,
@@ -151,7 +151,7 @@ func TestBootHTMLOfAFailure(t *testing.T) {
 	// A site that fails now is before what an earlier run warned of.
 	v.Status = &report.Status{
 		State: report.Degraded, Summary: "generation 7 is in place",
-		Degraded: []report.Reason{{Code: "mount-missing", Summary: "an old warning"}},
+		Degraded: []fault.Reason{{Code: "mount-missing", Summary: "an old warning"}},
 	}
 	page = encodePage(t, func(b *bytes.Buffer) error { return BootHTML(b, v, htmlRedactor()) })
 	if want := "Generation 7 is in place. The site cannot be planned on this node"; !strings.Contains(page, want) {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/prelet/prelet/internal/app/compare"
 	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang/explain"
 	"github.com/prelet/prelet/internal/lang/origin"
 	"github.com/prelet/prelet/internal/lang/value"
@@ -121,10 +122,10 @@ func formatNumber(n int) string {
 // bootMessages returns the messages, errors first. Of the same severity the reasons in the status are first, then the
 // diagnostics of the plan.
 func bootMessages(v BootView) (out []htmlMessage, err error) {
-	add := func(severity, code, summary string) {
+	add := func(severity string, code fault.Code, summary string) {
 		out = append(out, htmlMessage{Message: fleet.Message{
 			Severity: severity,
-			Code:     code,
+			Code:     string(code),
 			Summary:  summary,
 		}})
 	}
@@ -133,7 +134,7 @@ func bootMessages(v BootView) (out []htmlMessage, err error) {
 	}
 	if st := v.Status; st != nil {
 		if code := st.ErrorCode(); code != "" {
-			add("error", string(code), st.Summary)
+			add("error", code, st.Summary)
 		}
 		if st.Held != nil {
 			add("warning", "", "The plan of the site is held: "+st.Held.Why)
@@ -147,7 +148,7 @@ func bootMessages(v BootView) (out []htmlMessage, err error) {
 	}
 
 	for _, d := range slices.Backward(Sorted(v.Plan.Diagnostics)) {
-		add(origin.Severity(d), string(origin.CodeOf(d)), d.Summary)
+		add(origin.Severity(d), origin.CodeOf(d), d.Summary)
 		m := &out[len(out)-1]
 		m.Detail = d.Detail
 		if at := d.Subject; at != nil && at.Filename != "" {

@@ -7,8 +7,8 @@ import (
 	"slices"
 
 	"github.com/prelet/prelet/internal/app/compare"
-
 	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang/origin"
 	"github.com/prelet/prelet/internal/node"
 )
@@ -27,14 +27,14 @@ func (v View) Changes() bool {
 }
 
 type planDocument struct {
-	FormatVersion int             `json:"format_version"`
-	Source        string          `json:"source,omitempty"`
-	PreletVersion string          `json:"prelet_version"`
-	Complete      bool            `json:"complete"`
-	PlanHash      string          `json:"plan_hash"`
-	Generation    int             `json:"generation"`
-	Degraded      []boot.Degraded `json:"degraded"`
-	Assumed       []boot.Assumed  `json:"assumed,omitempty"` // answers of a rehearsal that are not the node's
+	FormatVersion int            `json:"format_version"`
+	Source        string         `json:"source,omitempty"`
+	PreletVersion string         `json:"prelet_version"`
+	Complete      bool           `json:"complete"`
+	PlanHash      string         `json:"plan_hash"`
+	Generation    int            `json:"generation"`
+	Degraded      []fault.Reason `json:"degraded"`
+	Assumed       []boot.Assumed `json:"assumed,omitempty"` // answers of a rehearsal that are not the node's
 	// Identity is the one of another machine on this disk, which is set aside.
 	Identity    *identityDocument `json:"identity,omitempty"`
 	Node        nodeDocument      `json:"node"`

@@ -391,3 +391,22 @@ func TestExamplesAreFormatted(t *testing.T) {
 		}
 	}
 }
+
+// TestImageSiteIsValid checks the site that images of packaging/image contain, as `prelet seal` does at their build.
+func TestImageSiteIsValid(t *testing.T) {
+	o := lang.Options{
+		Paths:   []string{"../packaging/image/site/usr/lib/prelet/site"},
+		Stages:  builtin.Stages(),
+		Version: "0.1.0",
+	}
+	s, diags := lang.Load(lang.OS(), o)
+	if !diags.HasErrors() {
+		diags = append(diags, boot.Check(s, boot.SampleMachines(), boot.CheckOptions{})...)
+	}
+
+	for _, d := range diags {
+		if !origin.IsNote(d) {
+			t.Errorf("got %s at %s, want no error or warning", d, d.Subject)
+		}
+	}
+}

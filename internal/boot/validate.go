@@ -17,7 +17,6 @@ import (
 	"github.com/prelet/prelet/internal/lang/eval"
 	"github.com/prelet/prelet/internal/lang/origin"
 	"github.com/prelet/prelet/internal/lang/value"
-	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/world"
 	"github.com/prelet/prelet/schema"
 	"github.com/prelet/prelet/stages"
@@ -47,8 +46,9 @@ func Check(s *lang.Site, machines []SampleMachine, o CheckOptions) hcl.Diagnosti
 
 	found, valid := checkOnSamples(s, machines, o, defaultLimits())
 	diags := append(p.Diags, found.list(machines)...)
-	for n, d := range diags { // the names of the site's own machines may be such that the label is valid
-		if origin.CodeOf(d) == fault.LabelInvalid && d.Subject != nil && valid[d.Subject.String()] {
+	for n, d := range diags { // the facts of the site's own machines may be such that the text is valid
+		isText := slices.Contains([]fault.Code{fault.LabelInvalid, fault.NodeName}, origin.CodeOf(d))
+		if isText && d.Subject != nil && valid[d.Subject.String()] {
 			diags[n] = makeWarning(d)
 		}
 	}
@@ -61,7 +61,7 @@ func Check(s *lang.Site, machines []SampleMachine, o CheckOptions) hcl.Diagnosti
 }
 
 // checkOnSamples checks the site on each sample machine, and stops after one on which an evaluation reached a limit: it
-// would reach it on the others too. valid has the places of labels that are valid on a sample machine.
+// would reach it on the others too. valid has the places of labels and of a name that are valid on a sample machine.
 func checkOnSamples(
 	s *lang.Site,
 	machines []SampleMachine,
@@ -71,12 +71,12 @@ func checkOnSamples(
 	limits.gaveUp = new(atomic.Bool)
 	valid = map[string]bool{}
 	for _, m := range machines {
-		diags, labels := checkOnSample(s, m, o, limits)
+		diags, places := checkOnSample(s, m, o, limits)
 		for _, d := range diags {
 			found.add(m, d)
 		}
-		for _, l := range labels {
-			valid[l.Origins[0].Range.String()] = true
+		for _, place := range places {
+			valid[place.String()] = true
 		}
 
 		if limits.gaveUp.Load() {
@@ -155,16 +155,16 @@ func makeKey(d *hcl.Diagnostic) string {
 }
 
 // checkOnSample checks the site on one sample machine. Errors that depend on the machine's facts become warnings,
-// and a machine that the site refuses becomes a note, because the site may be meant for other machines. It also returns
-// the labels of that machine.
+// and a machine that the site refuses becomes a note, because the site may be meant for other machines. valid has the
+// places of the machine's labels and of its name.
 func checkOnSample(
 	s *lang.Site,
 	m SampleMachine,
 	o CheckOptions,
 	limits evalLimits,
-) (hcl.Diagnostics, []node.Label) {
+) (diags hcl.Diagnostics, valid []hcl.Range) {
 	p := runOnSample(s, m, o, limits)
-	diags := append(slices.Clip(p.Diags), p.eval.Unsupported()...)
+	diags = append(slices.Clip(p.Diags), p.eval.Unsupported()...)
 
 	for n, d := range diags {
 		switch code := origin.CodeOf(d); {
@@ -178,7 +178,14 @@ func checkOnSample(
 		}
 	}
 
-	return diags, p.rendered.node.Labels
+	for _, l := range p.rendered.node.Labels {
+		valid = append(valid, l.Origins[0].Range)
+	}
+	if identity := p.decided.basis.identity; identity.Name != nil {
+		valid = append(valid, identity.NameRange)
+	}
+
+	return diags, valid
 }
 
 // mayRefuse reports whether an error may concern this sample machine only: another one may have other facts or

@@ -28,7 +28,7 @@ cluster {
 
 # An image has no hostname. This name is the same at each boot, also on another disk.
 node {
-  name = local.product.serial == null ? null : lower(local.product.serial)
+  name = local.product.serial == null ? null : lower(slug(local.product.serial))
 }
 
 stage "fetch-ca" "cluster" {}

@@ -227,14 +227,14 @@ func describeBegun(ctx context.Context, h *Host) string {
 }
 
 // keepsGeneration reports whether the last run failed because of its site or a missing credential, before a commit, and
-// the kubelet may start on the generation in place.
+// the kubelet may start on the generation in place, which is not known to be bad.
 func (s NodeStatus) keepsGeneration() bool {
 	isReason := func(r fault.Reason) bool { return r.Code == s.Code }
 	isInPlace := s.Gate.Open && s.Generation > 0 && s.Gate.Generation == s.Generation
 
 	isOfSite := s.Exit == fault.Syntax.Exit() || s.Exit == fault.CredentialMissing.Exit()
 
-	return s.State == report.Failed && isOfSite && isInPlace &&
+	return s.State == report.Failed && isOfSite && isInPlace && s.Verdict != "bad" &&
 		slices.ContainsFunc(s.Status.Degraded, isReason)
 }
 

@@ -15,8 +15,8 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/kubelet/rules"
-	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/lang/origin"
+	"github.com/prelet/prelet/internal/lang/value"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/platform/systemd"
@@ -66,11 +66,16 @@ func judgeUnitFlags(w Where, unit string, planned map[string][]byte) hcl.Diagnos
 	return diags
 }
 
-// judgeDropIns judges the drop-ins in the folder of --config-dir of an image, which the kubelet merges over its file.
-// Those that a site replaces are left out.
-func judgeDropIns(w Where, unit string, site *lang.Site) (diags hcl.Diagnostics) {
+// judgeDropIns judges the drop-ins in the folder of --config-dir of an image, which the kubelet merges over its file,
+// with those that the site writes. planned are the files that it changes, and it may change those that mayWrite reports.
+func judgeDropIns(
+	w Where,
+	unit string,
+	planned map[string][]byte,
+	mayWrite func(path string) bool,
+) (diags hcl.Diagnostics) {
 	root := nodefile.Root(w.Root)
-	words, err := readUnitFlags(root, unit, nil)
+	words, err := readUnitFlags(root, unit, planned)
 	if err != nil {
 		return nil // judgeUnitFlags has reported it
 	}
@@ -78,25 +83,36 @@ func judgeDropIns(w Where, unit string, site *lang.Site) (diags hcl.Diagnostics)
 	if !ok {
 		return nil
 	}
+	folder = path.Clean(folder)
 
 	files, err := probe.ListDropIns(root, folder)
 	switch {
 	case errors.Is(err, fs.ErrNotExist): // the site may make it
-		return nil
 	case err != nil:
 		return hcl.Diagnostics{refuseDropIn(folder, nodefile.Reason(err))}
 	}
+	files = slices.DeleteFunc(files, func(file string) bool {
+		_, isPlanned := planned[file]
+		return isPlanned || mayWrite(file)
+	})
+	for file, text := range planned {
+		if strings.HasPrefix(file, folder+"/") && path.Ext(file) == ".conf" && text != nil {
+			files = append(files, file)
+		}
+	}
+	slices.Sort(files)
 
 	merged := kubelet.NewConfig()
 	all := map[string]*kubelet.Config{}
 	for _, file := range files {
-		if boot.WritesFile(site, file) {
-			continue
-		}
-		text, f := root.Text(file)
-		if f != nil {
-			diags = append(diags, refuseDropIn(file, f.Error()))
-			continue
+		text := string(planned[file])
+		if planned[file] == nil {
+			onDisk, f := root.Text(file)
+			if f != nil {
+				diags = append(diags, refuseDropIn(file, f.Error()))
+				continue
+			}
+			text = onDisk
 		}
 		config, err := kubelet.ParseDropIn(text)
 		if err == nil {
@@ -122,6 +138,26 @@ func judgeDropIns(w Where, unit string, site *lang.Site) (diags hcl.Diagnostics)
 
 		return folder
 	})...)
+}
+
+// listPlanned returns the texts of planned files by path, as for systemd.ReadPlannedUnit. A file with create_only that
+// exists stays as it is.
+func listPlanned(root nodefile.Root, files []node.File) map[string][]byte {
+	planned := map[string][]byte{}
+	for _, f := range files {
+		if f.Kind != node.Regular {
+			continue
+		}
+		if f.CreateOnly {
+			_, missing := root.Text(f.Path)
+			if missing == nil || missing.Code != fault.Absent {
+				continue
+			}
+		}
+		planned[f.Path] = []byte(f.Text.Template())
+	}
+
+	return planned
 }
 
 func refuseDropIn(path, why string) *hcl.Diagnostic {
@@ -160,19 +196,18 @@ func addUnitFlags(p *boot.Plan, w Where, unit string) {
 		w.KubeletVersion = *p.Kubelet.Version
 	}
 
-	planned := map[string][]byte{}
-	for _, f := range p.Node.Files {
-		if f.Kind == node.Regular && !f.CreateOnly {
-			planned[f.Path] = []byte(f.Text.Template())
-		}
-	}
+	planned := listPlanned(nodefile.Root(w.Root), p.Node.Files)
 	for _, c := range p.Changes {
 		if c.Action == "delete" {
 			planned[c.File.Path] = nil
 		}
 	}
 
-	for _, d := range judgeUnitFlags(w, unit, planned) {
+	found := judgeUnitFlags(w, unit, planned)
+	if w.Root != "" {
+		found = append(found, judgeDropIns(w, unit, planned, func(string) bool { return false })...)
+	}
+	for _, d := range found {
 		isSame := func(o *hcl.Diagnostic) bool { return o.Summary == d.Summary }
 		if !slices.ContainsFunc(p.Diagnostics, isSame) {
 			p.Diagnostics = append(p.Diagnostics, d)
@@ -221,7 +256,7 @@ func readUnitFlags(root nodefile.Root, unit string, planned map[string][]byte) (
 	for _, word := range start.Command[1:] {
 		for _, w := range expand(word, unit, variables) {
 			isFlag := strings.HasPrefix(w.text, "-")
-			isKnownAtStart := strings.Contains(w.text, systemd.AtStart)
+			isKnownAtStart := strings.Contains(w.text, systemd.AtStart) || value.HasPlaceholder(w.text)
 			switch last := len(out) - 1; {
 			case !isKnownAtStart:
 				out = append(out, w)

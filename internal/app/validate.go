@@ -10,6 +10,7 @@ import (
 	"github.com/prelet/prelet/internal/kubelet/known"
 	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/lang/origin"
+	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/probe"
 )
 
@@ -64,8 +65,13 @@ func (e *Env) Validate(o ValidateOptions) (Validated, error) {
 		diags = append(diags, boot.Check(s, machines, check)...)
 	}
 	if o.Root != "" {
-		diags = append(diags, judgeUnitFlags(o.Where, boot.KubeletUnit(s), nil)...)
-		diags = append(diags, judgeDropIns(o.Where, boot.KubeletUnit(s), s)...)
+		var planned map[string][]byte
+		if !diags.HasErrors() {
+			planned = listPlanned(nodefile.Root(o.Root), boot.RenderWithoutMachine(s))
+		}
+		mayWrite := func(path string) bool { return boot.MayWrite(s, path) }
+		diags = append(diags, judgeUnitFlags(o.Where, boot.KubeletUnit(s), planned)...)
+		diags = append(diags, judgeDropIns(o.Where, boot.KubeletUnit(s), planned, mayWrite)...)
 	}
 
 	for _, name := range lang.ListNotRead(files, options) {

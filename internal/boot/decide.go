@@ -28,6 +28,7 @@ type basis struct {
 	identity    stages.NodeIdentity
 	base        node.Base
 	readDropIns func(dir string) []dropIn // of the image
+	readFile    func(path string) (string, error)
 }
 
 // stageInputs returns the basis in the form that a stage takes.
@@ -89,6 +90,7 @@ func decide(in decideInput) (Decided, Findings) {
 	identity, found := decodeNodeBlock(in.checked.site, in.eval)
 	in.basis.identity = identity
 	in.basis.readDropIns = in.readDropIns
+	in.basis.readFile = in.readFile
 	in.basis.start = in.readStart()
 
 	out := Decided{hadBaseErrors: map[string]bool{}}
@@ -329,12 +331,14 @@ func KubeletUnit(site *lang.Site) string {
 	return usual
 }
 
-// WritesFile reports whether a site has a file block with this path, as far as that is known without a machine.
-func WritesFile(site *lang.Site, file string) bool {
+// MayWrite reports whether a site has a file block with this path that is written in each case, as far as that is known
+// without a machine. Its content may not be known.
+func MayWrite(site *lang.Site, file string) bool {
 	for _, i := range site.Stages {
 		for _, b := range i.Body.Blocks {
-			path := b.Body.Attributes["path"]
-			if path == nil {
+			attributes := b.Body.Attributes
+			path := attributes["path"]
+			if path == nil || attributes["when"] != nil || attributes["create_only"] != nil {
 				continue
 			}
 			if text, isLiteral := value.LiteralText(path.Expr); isLiteral && text == file {

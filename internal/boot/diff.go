@@ -181,7 +181,8 @@ func warnLoose(c Change) (out hcl.Diagnostics) {
 	f := c.File
 	a := c.Old
 	isSecret := len(f.Text.Secrets()) > 0 && f.Mode != 0
-	if !isSecret || !a.Exists || a.Dir {
+	isOfNode := f.Purpose == "kubelet-flags" // the site can have none there
+	if !isSecret || isOfNode || !a.Exists || a.Dir {
 		return nil
 	}
 

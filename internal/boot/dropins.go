@@ -63,6 +63,39 @@ func parseDropIn(path, text string) dropIn {
 	return dropIn{path: path, config: c.Object()}
 }
 
+// parsePlanned returns the drop-in that a planned file is; an empty one if its content is not known before the commit.
+func parsePlanned(f node.File) dropIn {
+	if f.Kind != node.Regular {
+		return dropIn{path: f.Path}
+	}
+	d := parseDropIn(f.Path, f.Text.Template())
+	if len(f.Text.Secrets()) > 0 && d.refusal != nil {
+		return dropIn{path: f.Path}
+	}
+
+	return d
+}
+
+// readCreated returns the drop-in that a file with create_only is on the disk now; exists is false if the plan makes
+// it.
+func (b basis) readCreated(f node.File) (d dropIn, exists bool) {
+	if !f.CreateOnly {
+		return dropIn{}, false
+	}
+
+	text, err := b.readFile(f.Path)
+	switch {
+	case fault.CodeOf(err) == fault.Absent:
+		return dropIn{}, false
+	case isUnknown(err):
+		return dropIn{path: f.Path}, true
+	case err != nil:
+		return dropIn{path: f.Path, refusal: err}, true
+	}
+
+	return parseDropIn(f.Path, text), true
+}
+
 // readDropIn returns the text of a drop-in, which may be a link.
 func (in decideInput) readDropIn(path string) (string, error) {
 	a, err := in.readOriginal(path)
@@ -73,6 +106,11 @@ func (in decideInput) readDropIn(path string) (string, error) {
 		return "", &fault.Fault{Code: fault.Unread, Why: path + " was not there before prelet"}
 	}
 
+	return in.readFile(path)
+}
+
+// readFile returns the text of a file as it is now.
+func (in decideInput) readFile(path string) (string, error) {
 	f, _, err := world.File.Ask(in.eval.AskContext(), in.tape, world.FileReq{Path: path})
 	if err == nil && f.Private != "" {
 		err = &fault.Fault{Code: fault.Denied, Why: f.Private}
@@ -108,19 +146,24 @@ func listConfigs(dropIns []dropIn) (out []map[string]any) {
 // separate returns a node with the configuration of the kubelet's --config, and the drop-ins that the kubelet
 // merges over it, in their order: those of the image, and the planned one with the configuration own.
 func (b basis) separate(n node.Node, own map[string]any) (node.Node, []dropIn) {
-	folder, ok := node.FindFlag(n.Flags, "config-dir")
+	flag, ok := node.FindFlag(n.Flags, "config-dir")
 	if !ok || b.readDropIns == nil {
 		return n, nil
 	}
 
-	dropIns := slices.DeleteFunc(b.readDropIns(folder.Value), func(d dropIn) bool {
-		return d.path == n.DropIn || d.path == folder.Value && makesFolder(n, folder.Value)
+	folder := path.Clean(flag.Value)
+	dropIns := slices.DeleteFunc(b.readDropIns(folder), func(d dropIn) bool {
+		return d.path == n.DropIn || d.path == folder && makesFolder(n, folder)
 	})
 	for _, f := range n.Files {
-		isDropIn := strings.HasPrefix(f.Path, folder.Value+"/") && path.Ext(f.Path) == ".conf"
-		isKnown := f.Kind == node.Regular && !f.CreateOnly && len(f.Text.Secrets()) == 0
-		if isDropIn && isKnown && f.Path != n.DropIn {
-			dropIns = putDropIn(dropIns, parseDropIn(f.Path, f.Text.Template()))
+		isDropIn := strings.HasPrefix(f.Path, folder+"/") && path.Ext(f.Path) == ".conf"
+		if !isDropIn || f.Path == n.DropIn {
+			continue
+		}
+		if d, exists := b.readCreated(f); exists { // with create_only
+			dropIns = putDropIn(dropIns, d)
+		} else {
+			dropIns = putDropIn(dropIns, parsePlanned(f))
 		}
 	}
 	if n.DropIn == "" {

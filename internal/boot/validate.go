@@ -17,6 +17,7 @@ import (
 	"github.com/prelet/prelet/internal/lang/eval"
 	"github.com/prelet/prelet/internal/lang/origin"
 	"github.com/prelet/prelet/internal/lang/value"
+	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/world"
 	"github.com/prelet/prelet/schema"
 	"github.com/prelet/prelet/stages"
@@ -238,6 +239,13 @@ func runOnSample(s *lang.Site, m SampleMachine, o CheckOptions, limits evalLimit
 	p.runJudge(ctx)
 
 	return p
+}
+
+// RenderWithoutMachine returns the files of a site whose content is known without a machine.
+func RenderWithoutMachine(s *lang.Site) []node.File {
+	p := runOnSample(s, SampleMachine{}, CheckOptions{}, defaultLimits())
+
+	return p.rendered.node.Files
 }
 
 func (p *progress) runGatherOnSample(ctx context.Context, m SampleMachine, objects world.Source) {

@@ -100,23 +100,27 @@ func (f *EnvFile) Get(variable string) (*Flags, bool) {
 }
 
 // Withhold returns the file's text with all but flags replaced: the values of other variables, and the text between the
-// assignments, such as comments. The variables keep their names. It fails if the flags would then be other ones.
-func (f *EnvFile) Withhold(replace func(part string) string) (string, error) {
+// assignments, such as comments. isFlags reports whether a variable has only flags, which each user can read in the
+// command line of the kubelet. A variable without a value is replaced as a line: it may be the end of a text in base64.
+// What systemd reads of the result is what it reads of the file: it fails otherwise.
+func (f *EnvFile) Withhold(isFlags func(name, value string) bool, replace func(part string) string) (string, error) {
 	var out strings.Builder
 	end := 0
 
 	for _, a := range f.vars {
-		if !isVariable(a.name) {
-			continue // systemd ignores it
+		text := f.text[a.start:a.end]
+		isShown := isFlags(a.name, a.value)
+		isEmpty := strings.Trim(text, "= \t") == ""
+		if !isVariable(a.name) || isEmpty && !isShown {
+			continue
 		}
+
 		between := f.text[end:a.start]
 		name := strings.LastIndexAny(between, "\n\r") + 1
 		out.WriteString(withholdLines(between[:name], replace))
 		out.WriteString(between[name:])
-
-		text := f.text[a.start:a.end]
-		if !a.hasFlags() {
-			text = replace(text)
+		if !isShown {
+			text = withholdValue(text, replace)
 		}
 		out.WriteString(text)
 		end = a.end
@@ -130,48 +134,73 @@ func (f *EnvFile) Withhold(replace func(part string) string) (string, error) {
 	for _, name := range f.Names() {
 		a, _ := f.find(name)
 		value, _ := shown.Value(name)
-		if isVariable(name) && a.hasFlags() && value != a.value {
+		if isVariable(name) && isFlags(name, a.value) && value != a.value {
 			return "", fmt.Errorf("%s is mixed with what is around it: close each quote", name)
 		}
-	}
-	longer, err := ParseEnvFile(f.text + "\nlast=x")
-	if err != nil {
-		return "", err
-	}
-	if _, ok := longer.Value("last"); !ok {
-		return "", errors.New("it ends within quotes: close them")
 	}
 
 	return out.String(), nil
 }
 
-// hasFlags reports whether a variable is for the kubelet's command line, which each user can read.
-func (a assignment) hasFlags() bool {
-	if slices.Contains(flagVariables, a.name) {
-		return true
-	}
-	text := strings.TrimSpace(a.value)
-
-	return text == "" || strings.HasPrefix(text, "--") || strings.HasPrefix(text, "-v")
+// IsOfKubeadm reports whether a variable is one of kubeadm's drop-in, which have only flags.
+func IsOfKubeadm(variable string) bool {
+	return slices.Contains([]string{
+		"KUBELET_KUBECONFIG_ARGS",
+		"KUBELET_CONFIG_ARGS",
+		"KUBELET_KUBEADM_ARGS",
+		"KUBELET_EXTRA_ARGS",
+	}, variable)
 }
 
-// flagVariables are the variables of kubeadm's drop-in.
-var flagVariables = []string{
-	"KUBELET_KUBECONFIG_ARGS",
-	"KUBELET_CONFIG_ARGS",
-	"KUBELET_KUBEADM_ARGS",
-	"KUBELET_EXTRA_ARGS",
-}
-
-// withholdLines replaces lines without an assignment. The line ends around them stay.
+// withholdLines replaces lines without an assignment. Line ends stay, and so does what makes a comment, also one that
+// versions of systemd continue in the next line.
 func withholdLines(lines string, replace func(part string) string) string {
-	part := strings.Trim(lines, " \t\r\n")
-	if part == "" {
-		return lines
+	var out strings.Builder
+	for line := range strings.Lines(lines) {
+		part := strings.Trim(line, " \t\r\n")
+		before, after, _ := strings.Cut(line, part)
+		if strings.HasPrefix(part, "#") || strings.HasPrefix(part, ";") {
+			before += part[:1]
+			part = part[1:]
+			if strings.HasSuffix(part, `\`) {
+				part = strings.TrimSuffix(part, `\`)
+				after = `\` + after
+			}
+		}
+		if part != "" {
+			part = replace(part)
+		}
+		out.WriteString(before + part + after)
 	}
-	before, after, _ := strings.Cut(lines, part)
 
-	return before + replace(part) + after
+	return out.String()
+}
+
+// withholdValue replaces the text of a value. A quote that is not closed, and a backslash at the end of the file, stay:
+// whatever is added to the file is a part of such a value.
+func withholdValue(text string, replace func(part string) string) string {
+	if !isOpenValue(text) {
+		return replace(text)
+	}
+	if before, ok := strings.CutSuffix(text, `\`); ok && !isOpenValue(before) {
+		return replace(before) + `\`
+	}
+
+	for at, c := range text {
+		isQuote := c == '"' || c == '\''
+		if isQuote && !isOpenValue(text[:at]) && isOpenValue(text[at:]) {
+			return replace(text[:at]) + text[at:at+1] + replace(text[at+1:])
+		}
+	}
+
+	return replace(text)
+}
+
+// isOpenValue reports whether a value goes on in the line after it.
+func isOpenValue(text string) bool {
+	vars := scanAssignments("a=" + text + "\nb=")
+
+	return vars[len(vars)-1].name != "b"
 }
 
 func (f *EnvFile) find(variable string) (assignment, bool) {

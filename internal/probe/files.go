@@ -17,6 +17,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/lang/eval"
 	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/platform/systemd"
@@ -34,6 +35,9 @@ func (l *Live) answerFile(r world.FileReq) world.Answer {
 
 	why := cmp.Or(l.refusePath(path.Clean(r.Path)), l.refusePath(found.Path))
 	what := DescribeSecret(found.Text)
+	if parseKubeletConfig(found.Text)[kubelet.SecretField] != nil {
+		what = kubelet.SecretField
+	}
 	if why == "" && what != "" {
 		why = "it contains " + what
 	}
@@ -51,7 +55,12 @@ func (l *Live) answerFile(r world.FileReq) world.Answer {
 		return world.File.Answer(world.FileAns{Private: why})
 	}
 
-	return world.File.Answer(world.FileAns{Text: found.Text})
+	text := found.Text
+	if config := parseKubeletConfig(text); config != nil {
+		text = showConfig(text, config, found.IsPublic)
+	}
+
+	return world.File.Answer(world.FileAns{Text: text})
 }
 
 // filePeriod is the interval of looking for a file that may come late.
@@ -157,6 +166,7 @@ func (l *Live) answerDropIns(_ context.Context, r world.DropInsReq) world.Answer
 // mergeKubeletConfigurations. It reads a link to a file, and ignores a folder that is a link, also that of the flag.
 // With an error the result has the files that were found before.
 func ListDropIns(root nodefile.Root, dir string) (paths []string, err error) {
+	dir = path.Clean(dir)
 	look, err := root.Look(path.Dir(dir), nodefile.FollowAll)
 	if err != nil {
 		return nil, err

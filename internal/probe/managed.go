@@ -53,6 +53,9 @@ func (l *Live) answerTarget(_ context.Context, r world.TargetReq) world.Answer {
 		out.SHA256 = ""
 	case utf8.Valid(state.Content):
 		out.Text = string(state.Content)
+		if config := parseKubeletConfig(out.Text); config != nil && !state.Public {
+			out.Text = showConfig(out.Text, config, false)
+		}
 	}
 	if out.Loose == "" && out.SHA256 == "" {
 		l.secrets.Lock()

@@ -4,10 +4,13 @@ import (
 	"context"
 	"fmt"
 	"net/url"
+	"slices"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/kubelet"
+	"github.com/prelet/prelet/internal/kubelet/known"
 	"github.com/prelet/prelet/internal/lang/value"
 	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/world"
@@ -25,7 +28,7 @@ func (l *Live) answerOriginal(_ context.Context, r world.OriginalReq) world.Answ
 		case exists && !utf8.Valid(content):
 			return world.Original.Answer(answerState(was))
 		case exists:
-			isPublic := was.Mode&0o444 == 0o444
+			isPublic := was.Mode&0o444 == 0o444 && l.o.Store.IsReachable(r.Path)
 			return l.showOriginal(r.Path, answerState(was), string(content), isPublic)
 		}
 	}
@@ -44,12 +47,14 @@ func (l *Live) answerOriginal(_ context.Context, r world.OriginalReq) world.Answ
 
 // showOriginal adds the text of a file to its state, as far as plans and recordings may contain it. The plan is made
 // from the kubelet's configuration and flags, whatever mode these files have. All else in them is withheld: the secret
-// field of the configuration, and in an environment file that is not public all but flags.
+// field of the configuration, and of a file that is not public or has a secret, comments and all but flags.
 func (l *Live) showOriginal(path string, out world.TargetAns, text string, isPublic bool) world.Answer {
 	config := parseKubeletConfig(text)
+	what := DescribeSecret(text)
+	out.Private = out.Exists && config == nil && (!isPublic || what != "")
 
 	switch {
-	case config[kubelet.SecretField] != nil:
+	case config != nil && config[kubelet.SecretField] != nil:
 		headers, _ := config[kubelet.SecretField].(map[string]any)
 		for name := range headers {
 			headers[name] = []any{"(sensitive)"}
@@ -58,8 +63,9 @@ func (l *Live) showOriginal(path string, out world.TargetAns, text string, isPub
 			config = kubelet.WithoutSecrets(config)
 		}
 		out.Text = string(kubelet.ConfigOf(config).Canonical())
-		out.SHA256 = ""
-	case isPublic || config != nil:
+	case config != nil:
+		out.Text = showConfig(text, config, isPublic)
+	case !out.Private:
 		out.Text = text
 	case value.HasPlaceholder(text):
 		return world.Answer{Fault: nodefile.Unusable("%s has U+E000 or U+E001, which no text may have", path)}
@@ -69,13 +75,22 @@ func (l *Live) showOriginal(path string, out world.TargetAns, text string, isPub
 			return world.Answer{Fault: nodefile.Unusable("%s: %s", path, err)}
 		}
 		out.Text = shown
-		out.Private = shown != text
-		if out.Private {
-			out.SHA256 = ""
-		}
+	}
+	if out.Text != text {
+		out.SHA256 = ""
 	}
 
 	return world.Original.Answer(out)
+}
+
+// showConfig returns the text of a configuration of the kubelet as plans may contain it: without comments if the file
+// is not public.
+func showConfig(text string, config map[string]any, isPublic bool) string {
+	if isPublic && DescribeSecret(text) == "" {
+		return text
+	}
+
+	return string(kubelet.ConfigOf(config).Canonical())
 }
 
 // withhold returns an environment file with a placeholder for all but its flags, which each user can read in the
@@ -90,11 +105,35 @@ func (l *Live) withhold(path, text string) (string, error) {
 	defer l.secrets.Unlock()
 	count := 0
 
-	return env.Withhold(func(part string) string {
+	return env.Withhold(hasOnlyFlags, func(part string) string {
 		name := fmt.Sprintf("file:%s:%d", url.QueryEscape(path), count)
 		l.secret[name] = []byte(part)
 		count++
 
 		return value.Placeholder(name)
 	})
+}
+
+// hasOnlyFlags reports whether the value of a variable has only flags of the kubelet, and no secret by its form.
+func hasOnlyFlags(name, text string) bool {
+	if DescribeSecret(text) != "" {
+		return false
+	}
+	if kubelet.IsOfKubeadm(name) {
+		return true
+	}
+
+	words := kubelet.Argv(text)
+	isShort := func(word string) bool {
+		return strings.HasPrefix(word, "-") && !strings.HasPrefix(word, "--")
+	}
+	flags := kubelet.FlagsOf(words)
+	isUnknown := func(flag string) bool {
+		_, ok := known.FlagHistory(flag)
+		return !ok
+	}
+
+	isOther := len(flags.Names()) == 0 || len(flags.Stray()) > 0 || slices.ContainsFunc(words, isShort)
+
+	return !isOther && !slices.ContainsFunc(flags.Names(), isUnknown)
 }

@@ -24,14 +24,24 @@ func TestWithheldOriginals(t *testing.T) {
 		isPrivate bool
 	}{
 		"/etc/default/kubelet":   {flags, 0o600, true},
-		"/etc/sysconfig/kubelet": {"\nKUBELET_EXTRA_ARGS=--v=2\n", 0o600, false},
+		"/etc/sysconfig/kubelet": {"\nKUBELET_EXTRA_ARGS=--v=2\n", 0o600, true},
 		"/etc/a=b/kubelet":       {flags, 0o640, true},
 		"/etc/default/own": {
-			"KUBELET_EXTRA_ARGS=\"\\\n --v=2 \\\n --x=y\"\nKUBELET_KUBEADM_ARGS=$OTHER --v=2\nOPTS=\" --v=3\"\n", 0o600, false,
+			"KUBELET_EXTRA_ARGS=\"\\\n --v=2 \\\n --x=y\"\nKUBELET_KUBEADM_ARGS=$OTHER --v=2\nOPTS=\" --v=3\"\nARGS='\"--v=3\" --max-pods 20'\n", 0o600, true,
 		},
+		"/etc/default/key": {
+			"KEY=\"-----BEGIN PRIVATE KEY-----\nCANARY\n-----END PRIVATE KEY-----\"\nPW=--CANARY\nHTTP=--user=CANARY\nP2=-vCANARY\n" +
+				"KUBELET_EXTRA_ARGS=--v=2\nCANARY==\nCANARYx=\n", 0o600, true,
+		},
+		"/etc/default/token":              {"# CANARY: abcdef.0123456789abcdef\nKUBELET_EXTRA_ARGS=--v=2\n", 0o644, true},
+		"/etc/closed/kubelet":             {"DB=CANARY\n", 0o644, true},
+		"/etc/default/quote":              {"KUBELET_EXTRA_ARGS=--v=2\nDB='CANARY' \"CANARY\n", 0o600, true},
+		"/etc/default/backslash":          {"KUBELET_EXTRA_ARGS=--v=2\nDB=CANARY \\", 0o600, true},
+		"/etc/default/continued":          {"A=1\n# CANARY \\\nKUBELET_EXTRA_ARGS=--v=3\n", 0o600, true},
 		"/etc/public/kubelet":             {strings.ReplaceAll(flags, "CANARY", "shown"), 0o644, false},
 		"/etc/kubernetes/10.conf":         {"kind: [CANARY", 0o600, true},
 		"/var/lib/kubelet/config.yaml":    {config + "maxPods: 7\n", 0o600, false},
+		"/var/lib/kubelet/config-1.yaml":  {config + "# CANARY\nmaxPods: 7\n", 0o600, false},
 		"/var/lib/kubelet/config-0.yaml":  {config + "staticPodURLHeader: {Authorization: [CANARY]}\n", 0o600, false},
 		"/etc/kubernetes/header-for-all":  {config + "staticPodURLHeader: {Authorization: [CANARY]}\n", 0o644, false},
 		"/etc/kubernetes/another/10.conf": {"kind: Another\nsecret: CANARY\n", 0o600, true},
@@ -40,6 +50,10 @@ func TestWithheldOriginals(t *testing.T) {
 	root := t.TempDir()
 	l := New(Options{Root: root})
 	defer l.Close()
+	place(t, root, "/etc/closed/kubelet", "")
+	if err := os.Chmod(root+"/etc/closed", 0o750); err != nil {
+		t.Fatal(err)
+	}
 
 	for path, test := range tests {
 		place(t, root, path, test.text)
@@ -62,9 +76,8 @@ func TestWithheldOriginals(t *testing.T) {
 	}
 
 	for path, text := range map[string]string{
-		"/etc/default/bom":   "\ufeffSECRET=CANARY\nKUBELET_EXTRA_ARGS=--v=2\n",
-		"/etc/default/quote": "A=\"CANARY\nKUBELET_EXTRA_ARGS=--v=2\n",
-		"/etc/default/mark":  "A=CANARY\ue000\n",
+		"/etc/default/bom":  "\ufeffSECRET=CANARY\nKUBELET_EXTRA_ARGS=--v=2\n",
+		"/etc/default/mark": "A=CANARY\ue000\n",
 	} {
 		place(t, root, path, text)
 		if err := os.Chmod(filepath.Join(root, path), 0o600); err != nil {
@@ -85,7 +98,7 @@ func TestWithheldOriginals(t *testing.T) {
 		t.Fatal(err)
 	}
 	names := strings.Join(env.Names(), " ")
-	if want := "HTTPS_PROXY KUBELET_EXTRA_ARGS AWS_SECRET EMPTY DASH"; names != want {
+	if want := "HTTPS_PROXY KUBELET_EXTRA_ARGS AWS_SECRET DASH"; names != want {
 		t.Errorf("variables: got %s, want %s", names, want)
 	}
 	if text, _ := env.Value("KUBELET_EXTRA_ARGS"); text != "--v=2" {

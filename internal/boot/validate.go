@@ -13,6 +13,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/lang/eval"
 	"github.com/prelet/prelet/internal/lang/origin"
@@ -241,11 +242,20 @@ func runOnSample(s *lang.Site, m SampleMachine, o CheckOptions, limits evalLimit
 	return p
 }
 
-// RenderWithoutMachine returns the files of a site whose content is known without a machine.
+// RenderWithoutMachine returns the files of a site whose content is known without a machine, and of the kubelet's drop-in
+// the settings that are known.
 func RenderWithoutMachine(s *lang.Site) []node.File {
-	p := runOnSample(s, SampleMachine{}, CheckOptions{}, defaultLimits())
+	n := runOnSample(s, SampleMachine{}, CheckOptions{}, defaultLimits()).rendered.node
+	isRendered := slices.ContainsFunc(n.Files, func(f node.File) bool { return f.Path == n.DropIn })
+	if n.DropIn == "" || isRendered {
+		return n.Files
+	}
 
-	return p.rendered.node.Files
+	return append(n.Files, node.File{
+		Path: n.DropIn,
+		Kind: node.Regular,
+		Text: value.PlainText(string(kubelet.ConfigOf(makeOwnConfig(n)).Canonical())),
+	})
 }
 
 func (p *progress) runGatherOnSample(ctx context.Context, m SampleMachine, objects world.Source) {

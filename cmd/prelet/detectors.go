@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -46,12 +45,12 @@ It starts nothing. With --hardware it shows what would match on that machine.`,
 			if found.Diagnostics.HasErrors() {
 				return refuse(found.Site, found.Diagnostics)
 			}
-			if w.output.isJSON() {
-				return a.printJSON(detectorRows{1, append([]detector.Row{}, found.Rows...)})
+			rows := printer.DetectorRows{
+				FormatVersion: 1,
+				All:           append([]detector.Row{}, found.Rows...),
+				IsLong:        long,
 			}
-			return a.print(func(o io.Writer) error {
-				return printer.DetectorList(o, found.Rows, long, printer.StyleOf(a.stdout, a.getenv))
-			})
+			return printResult(a, w.output.isJSON(), rows, printer.DetectorList)
 		},
 	}
 	w.addSiteFlags(c)
@@ -59,12 +58,6 @@ It starts nothing. With --hardware it shows what would match on that machine.`,
 	w.addHardwareFlag(c)
 	c.Flags().BoolVar(&long, "long", false, "more: each detector's configuration, facts and permissions")
 	return c
-}
-
-// detectorRows is the document of `detectors list -o json`.
-type detectorRows struct {
-	FormatVersion int            `json:"format_version"`
-	Detectors     []detector.Row `json:"detectors"`
 }
 
 func (a *cli) detectorsLock() *cobra.Command {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/prelet/prelet/internal/app"
 	"github.com/prelet/prelet/internal/report/printer"
 )
 
@@ -47,13 +48,9 @@ Exit status 0 if nothing prevents a boot, 3 otherwise.`,
 			if w.Root != "" {
 				subject = "image"
 			}
-			if w.output.isJSON() {
-				err = a.printJSON(found)
-			} else {
-				err = a.print(func(o io.Writer) error {
-					return printer.Doctor(o, subject, found.Findings, printer.StyleOf(a.stdout, a.getenv))
-				})
-			}
+			err = printResult(a, w.output.isJSON(), found, func(o io.Writer, e app.Examined, s printer.Style) error {
+				return printer.Doctor(o, subject, e.Findings, s)
+			})
 			if err == nil && !found.Fit {
 				err = exit(3)
 			}

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/spf13/cobra"
@@ -74,9 +73,7 @@ func (a *cli) showEvaluated(x app.Evaluated, asJSON bool) error {
 		return a.showFailure(x.Source, x.Err, asJSON)
 	}
 	if asJSON {
-		return a.printDocument(func(o io.Writer) error {
-			return printer.EvaluationJSON(o, x.Evaluation, x.Source, x.Plan.Diagnostics)
-		})
+		return a.printJSON(printer.EvaluationDocument(x.Evaluation, x.Source, x.Plan.Diagnostics))
 	}
 
 	a.printFailure(x)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 
 	"github.com/spf13/cobra"
 
@@ -89,26 +88,13 @@ func (a *cli) showExplanation(x app.Explanation, asJSON bool) error {
 	case x.Err != nil:
 		return a.showFailure(x.Source, x.Err, asJSON)
 	case x.Item.Kind == explain.Code:
-		return a.printCode(fault.Code(x.Item.Name), x.Page, asJSON)
+		page := printer.NewCodePage(fault.Code(x.Item.Name), x.Page)
+		return printResult(a, asJSON, page, printer.CodeText)
 	case x.Plan.Eval == nil && !asJSON:
 		return nil
 	}
 	if asJSON {
-		return a.printDocument(func(o io.Writer) error {
-			return printer.ExplainJSON(o, x.Explanation, x.Source, x.Plan.Diagnostics)
-		})
+		return a.printJSON(printer.ExplainDocument(x.Explanation, x.Source, x.Plan.Diagnostics))
 	}
 	return printText(a, x.Explanation, printer.ExplainText)
-}
-
-// printCode prints the page of a message's code.
-func (a *cli) printCode(c fault.Code, page fault.Page, asJSON bool) error {
-	if asJSON {
-		return a.printDocument(func(o io.Writer) error {
-			return printer.CodeJSON(o, c, page)
-		})
-	}
-	return a.print(func(o io.Writer) error {
-		return printer.CodeText(o, c, page, printer.StyleOf(a.stdout, a.getenv))
-	})
 }

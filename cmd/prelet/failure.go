@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"io"
 	"strings"
 
 	"github.com/prelet/prelet/internal/report/printer"
@@ -24,8 +23,8 @@ func wantsJSON(args []string) bool {
 	return false
 }
 
-// failureJSON is the document of a command that ended before it had a result, or of one recording of several.
-func failureJSON(w io.Writer, source string, x exitError) error {
+// failureDocument is the document of a command that ended before it had a result, or of one recording of several.
+func failureDocument(source string, x exitError) any {
 	diags := printer.DiagnosticsJSON(x.diags)
 	if len(diags) == 0 {
 		page, _ := x.code.Page()
@@ -37,12 +36,12 @@ func failureJSON(w io.Writer, source string, x exitError) error {
 			Detail:   detail,
 		})
 	}
-	return printer.EncodeJSON(w, struct {
+	return struct {
 		FormatVersion int                  `json:"format_version"`
 		Source        string               `json:"source,omitempty"`
 		PreletVersion string               `json:"prelet_version"`
 		Complete      bool                 `json:"complete"`
 		Exit          int                  `json:"exit"`
 		Diagnostics   []printer.Diagnostic `json:"diagnostics"`
-	}{1, source, version, false, x.status, diags})
+	}{1, source, version, false, x.status, diags}
 }

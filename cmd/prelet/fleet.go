@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -10,7 +9,6 @@ import (
 	"github.com/prelet/prelet/internal/app"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang/value"
-	"github.com/prelet/prelet/internal/report/fleet"
 	"github.com/prelet/prelet/internal/report/printer"
 )
 
@@ -89,7 +87,7 @@ It refuses parts that do not belong together, and a part that is missing or give
 			if file != "" {
 				err = a.writePage(file, app.Reported{Fleet: report})
 			} else {
-				err = a.printFleet(report, output.name, detail)
+				err = a.printFleet(printer.FleetView{Report: report, Detail: detail}, output.name)
 			}
 			if err != nil {
 				return err
@@ -116,21 +114,15 @@ func checkPageFlags(c *cobra.Command) error {
 }
 
 // printFleet prints the report about many machines.
-func (a *cli) printFleet(r *fleet.Report, format string, detail printer.FleetDetail) error {
+func (a *cli) printFleet(v printer.FleetView, format string) error {
 	switch format {
 	case "json":
-		return a.printDocument(func(o io.Writer) error {
-			return printer.FleetJSON(o, r, detail)
-		})
+		return a.printJSON(v.Document())
 	case "markdown":
-		return a.print(func(o io.Writer) error {
-			return printer.FleetMarkdown(o, r, detail, printer.StyleOf(a.stdout, a.getenv))
-		})
+		return printText(a, v, printer.FleetMarkdown)
 	}
 
-	return a.print(func(o io.Writer) error {
-		return printer.FleetText(o, r, detail, printer.StyleOf(a.stdout, a.getenv))
-	})
+	return printText(a, v, printer.FleetText)
 }
 
 // printRecording prints the heading of one recording of a folder. In JSON there is none.
@@ -146,9 +138,7 @@ func (a *cli) showFailure(source string, err error, asJSON bool) error {
 	if !asJSON {
 		return nil
 	}
-	return a.printDocument(func(o io.Writer) error {
-		return failureJSON(o, source, toExitError(err))
-	})
+	return a.printJSON(failureDocument(source, toExitError(err)))
 }
 
 // printUnusable prints why a recording cannot be used, with its name.

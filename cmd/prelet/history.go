@@ -100,10 +100,7 @@ What is damaged or missing in a generation is named, and the rest is compared.`,
 			if err != nil {
 				return err
 			}
-			if w.output.isJSON() {
-				return a.printJSON(d)
-			}
-			return printText(a, d, printer.ComparisonText)
+			return printResult(a, w.output.isJSON(), d, printer.ComparisonText)
 		},
 	}
 	addRootFlag(c, &w.Root)

@@ -93,7 +93,7 @@ func (a *cli) execute(args []string) exitError {
 
 	a.printError(x)
 	if x.code != "" && !a.printed && wantsJSON(args) {
-		_ = a.printFailureDocument(x)
+		_ = a.printJSON(failureDocument("", x))
 	}
 
 	return x
@@ -107,13 +107,6 @@ func (a *cli) printError(x exitError) {
 	case x.err != nil:
 		fmt.Fprintln(a.stderr, "prelet:", x.err.Error())
 	}
-}
-
-// printFailureDocument prints the document of a command that has no result.
-func (a *cli) printFailureDocument(x exitError) error {
-	return a.printDocument(func(o io.Writer) error {
-		return failureJSON(o, "", x)
-	})
 }
 
 // exitError is how a command ends, also with success: its exit status, and what main has to print.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 
 	"github.com/spf13/cobra"
 
@@ -148,9 +147,7 @@ func (a *cli) showPlan(planned app.Planned, asJSON bool) error {
 		Source:     planned.Source,
 	}
 	if asJSON {
-		return a.printDocument(func(o io.Writer) error {
-			return printer.PlanJSON(o, v)
-		})
+		return a.printJSON(printer.PlanDocument(v))
 	}
 
 	a.printDiagnostics(p.Site, printer.Sorted(p.Diagnostics))
@@ -173,7 +170,7 @@ func (a *cli) endPlan(sum app.Plans, f *planFlags, detail printer.FleetDetail) e
 		if f.isEach() {
 			detail = printer.FleetSummary
 		}
-		if err := a.printFleet(sum.Report, f.output.name, detail); err != nil {
+		if err := a.printFleet(printer.FleetView{Report: sum.Report, Detail: detail}, f.output.name); err != nil {
 			return err
 		}
 	}

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"strings"
@@ -214,12 +213,6 @@ func summaryAfterReason(res commit.Result) string {
 // printNotice prints a line to stderr.
 func (a *cli) printNotice(s string) {
 	fmt.Fprintln(a.stderr, "prelet:", a.redact(s))
-}
-
-func (a *cli) printJSON(v any) error {
-	return a.printDocument(func(o io.Writer) error {
-		return printer.EncodeJSON(o, v)
-	})
 }
 
 // removeNotes drops notes, which only `prelet plan` shows, except that the host has another name than its node.

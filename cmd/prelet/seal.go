@@ -41,7 +41,6 @@ It can be repeated, also after a power cut: a sealed image is not changed.
 Exit status 0 if the image is sealed, 3 if it is not, 40 if it cannot be written.`,
 		Example: "  prelet seal\n  prelet seal --yes --root /mnt/image --kubelet-version 1.36",
 		RunE: func(c *cobra.Command, _ []string) error {
-			asJSON := w.output.isJSON()
 			ctx, stop := stopOnSignal(c.Context())
 			defer stop()
 			got, err := a.env().Seal(ctx, app.SealOptions{Where: w.Where, Yes: yes})
@@ -49,11 +48,7 @@ Exit status 0 if the image is sealed, 3 if it is not, 40 if it cannot be written
 				return err
 			}
 
-			if asJSON {
-				err = a.printJSON(got)
-			} else {
-				err = printText(a, got, a.printSealed)
-			}
+			err = printResult(a, w.output.isJSON(), got, a.printSealed)
 			if err == nil && got.Refused != "" {
 				err = exit(3)
 			}

@@ -105,13 +105,7 @@ func (a *testsShown) end(found app.Tests, junit string) error {
 	}
 
 	if a.output == "json" {
-		err := a.printDocument(func(o io.Writer) error {
-			return printer.TestsJSON(o, a.all, sum, found.Diagnostics)
-		})
-		if err != nil {
-			return err
-		}
-		return quit(found.Code())
+		return cmp.Or(a.printJSON(printer.TestsDocument(a.all, sum, found.Diagnostics)), quit(found.Code()))
 	}
 
 	a.printDiagnostics(found.Site, printer.Sorted(found.Diagnostics))

@@ -55,6 +55,15 @@ func (a *cli) show(asJSON bool, name string, result any) error {
 	})
 }
 
+// printResult prints a result: as the JSON document that it is, or as text.
+func printResult[T any](a *cli, asJSON bool, result T, write func(io.Writer, T, printer.Style) error) error {
+	if asJSON {
+		return a.printJSON(result)
+	}
+
+	return printText(a, result, write)
+}
+
 // printText prints a value as text.
 func printText[T any](a *cli, value T, write func(io.Writer, T, printer.Style) error) error {
 	return a.print(func(w io.Writer) error {

@@ -31,14 +31,10 @@ func (a *cli) print(f func(io.Writer) error) error {
 	return nil
 }
 
-// printDocument writes JSON to stdout, redacted.
-func (a *cli) printDocument(f func(io.Writer) error) error {
-	var b bytes.Buffer
-	if err := f(&b); err != nil {
-		return err
-	}
+// printJSON writes a value as JSON to stdout, redacted.
+func (a *cli) printJSON(v any) error {
 	a.printed = true
-	if err := printer.WriteDocument(a.stdout, b.Bytes(), a.secrets()); err != nil {
+	if err := printer.WriteDocument(a.stdout, v, a.secrets()); err != nil {
 		return failure(fault.CannotWrite, "cannot print: %s", err)
 	}
 	return nil

@@ -71,9 +71,9 @@ func (c Change) Owner() string {
 
 // Restart reports whether the kubelet must be restarted, and why.
 type Restart struct {
-	Unit    string
-	Needed  bool
-	Because []string
+	Unit    string   `json:"unit"`
+	Needed  bool     `json:"needed"`
+	Because []string `json:"because"`
 }
 
 // Changed is the result of diff: the difference between the disk and the finished node.

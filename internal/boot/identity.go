@@ -16,9 +16,9 @@ import (
 // PreviousIdentity is an identity on the disk that is not this node's, because the image was made of a node that
 // had joined. Its files are removed, and the node joins again under its own name.
 type PreviousIdentity struct {
-	Node  string   // the name in its certificate; "" where there is none
-	Why   string   // how that is known
-	Files []string // that contain it
+	Node  string   `json:"node"` // the name in its certificate; "" where there is none
+	Why   string   `json:"why"`  // how that is known
+	Files []string `json:"-"`    // that contain it
 }
 
 // purposeIdentity marks managed files that contain a previous identity.

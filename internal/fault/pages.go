@@ -11,12 +11,12 @@ import (
 
 // Page explains a code to operators.
 type Page struct {
-	Title string // what went wrong, in one line
+	Title string `json:"title"` // what went wrong, in one line
 	// Text is Markdown that is readable on a terminal: the reason, an example that triggers it (indented), and
 	// what to do. At most 80 columns, no newline at the end.
-	Text string
+	Text string `json:"text"`
 	// Warning is set when the code never ends a command by itself: it is a warning or a note.
-	Warning bool
+	Warning bool `json:"-"`
 }
 
 // Page returns the page of the code; false if it has none.

@@ -16,19 +16,23 @@ import (
 
 // Label is a label that the kubelet registers with.
 type Label struct {
-	Key, Value string
-	Inherited  bool // see Flag.Inherited
-	Late       bool // see Flag.Late
-	Origins    []origin.Origin
+	Key       string          `json:"-"`
+	Value     string          `json:"value"`
+	Inherited bool            `json:"-"` // see Flag.Inherited
+	Late      bool            `json:"-"` // see Flag.Late
+	Origins   []origin.Origin `json:"origins"`
 }
 
 // Taint is a registration taint. An empty value is valid.
 type Taint struct {
-	Key, Value, Effect string
-	Inherited          bool // see Flag.Inherited
-	Late               bool // see Flag.Late
-	Startup            bool // another program removes it when the node may take pods: it is set at registration only
-	Origins            []origin.Origin
+	Key       string `json:"key"`
+	Value     string `json:"value"`
+	Effect    string `json:"effect"`
+	Inherited bool   `json:"-"` // see Flag.Inherited
+	Late      bool   `json:"-"` // see Flag.Late
+	// Startup is set if another program removes it when the node may take pods: it is set at registration only.
+	Startup bool            `json:"-"`
+	Origins []origin.Origin `json:"origins"`
 }
 
 // IsOfSite reports whether a stage of the site has the taint. Those of the base belong to the cluster.
@@ -47,21 +51,22 @@ func (t Taint) String() string {
 
 // Flag is one flag of the kubelet. The flags that labels and taints end up in are not contributed as flags.
 type Flag struct {
-	Name, Value string
-	NoValue     bool // a boolean without a value: --fail-swap-on
-	Origins     []origin.Origin
+	Name    string          `json:"name"`
+	Value   string          `json:"value"`
+	NoValue bool            `json:"-"` // a boolean without a value: --fail-swap-on
+	Origins []origin.Origin `json:"origins"`
 
 	// Inherited is set for a flag from the kubelet's unit, or from a file that prelet does not write.
-	Inherited bool
+	Inherited bool `json:"-"`
 	// Assumed is set for an inherited flag of an unknown unit: the kubelet may not get it.
-	Assumed bool
+	Assumed bool `json:"-"`
 	// Late is set for an inherited flag that follows the flags file on the command line, so it wins.
-	Late bool
+	Late bool `json:"-"`
 	// Own is the part of Value in the flags file, where the kubelet joins it with an inherited value; "" if the flags
 	// file contains all of Value.
-	Own string
+	Own string `json:"-"`
 	// Earlier are values that precede Value on the command line. The kubelet parses them, and does not use them.
-	Earlier []string
+	Earlier []string `json:"-"`
 }
 
 // FindFlag returns a flag by its name.

@@ -42,21 +42,26 @@ func (i Item) String() string {
 	return i.Kind + "/" + strings.TrimPrefix(i.Name, "/")
 }
 
+// MarshalText returns the address.
+func (i Item) MarshalText() ([]byte, error) { return []byte(i.String()), nil }
+
 // Explanation is an item with its chain of steps.
 type Explanation struct {
-	Item        Item
-	Present     bool
-	Value       string    // as a site writes it, abbreviated; "(sensitive)" for a secret; "" if the item is absent
-	Whole       any       // the value for programs: a string, strings, a part of a document; nil if it is absent
-	Range       hcl.Range // the expression that gives the value
-	Text        string    // the source text of Range
-	Type        string    // of a variable, a local or a stage's output; "" for other items
-	Origins     []origin.Origin
-	Chain       []Step
-	Uses        []eval.Use // of a variable, a local or a stage: the places that refer to it
-	TakesEffect string     // registration | restart | reconcile | unit | reader; "" if nothing would take effect
-	Units       []string   // for "unit": the units that are restarted or reloaded
-	Summary     string     // why the item is absent, in a sentence
+	Item    Item `json:"item"`
+	Present bool `json:"present"`
+	// Value is as a site writes it, abbreviated; "(sensitive)" for a secret; "" if the item is absent.
+	Value   string          `json:"-"`
+	Whole   any             `json:"value"`          // a string, strings, a part of a document; nil if it is absent
+	Range   hcl.Range       `json:"-"`              // the expression that gives the value
+	Text    string          `json:"text,omitempty"` // the source text of Range
+	Type    string          `json:"type,omitempty"` // of a variable, a local or a stage's output; "" for other items
+	Origins []origin.Origin `json:"origins"`
+	Chain   []Step          `json:"chain"`
+	Uses    []eval.Use      `json:"-"` // of a variable, a local or a stage: the places that refer to it
+	// registration | restart | reconcile | unit | reader; "" if nothing would take effect
+	TakesEffect string   `json:"takes_effect,omitempty"`
+	Units       []string `json:"units,omitempty"`   // for "unit": the units that are restarted or reloaded
+	Summary     string   `json:"summary,omitempty"` // why the item is absent, in a sentence
 }
 
 // Step is one line of the chain, in the order of reading. Depth is its place in the tree.

@@ -17,14 +17,14 @@ import (
 
 // Evaluation is the value of an expression over a plan.
 type Evaluation struct {
-	Text   string // of the expression
-	Value  string // as a site writes it, with (sensitive) and the like in place of hidden parts; "" after an error
-	Whole  any    // the value for programs; hidden parts are null
-	Type   string
-	Hidden []Hidden // the parts of the value that have no plain value, in the order of Value
-	Chain  []Step
+	Text   string   `json:"expression"`
+	Value  string   `json:"-"`     // as a site writes it, with (sensitive) for a secret; "" after an error
+	Whole  any      `json:"value"` // the value for programs; hidden parts are null
+	Type   string   `json:"type"`
+	Hidden []Hidden `json:"hidden"` // the parts of the value that have no plain value, in the order of Value
+	Chain  []Step   `json:"chain"`
 	// Diagnostics are about the expression.
-	Diagnostics hcl.Diagnostics
+	Diagnostics hcl.Diagnostics `json:"-"`
 }
 
 // Why a part of a value is hidden.
@@ -46,7 +46,12 @@ type Hidden struct {
 func Evaluate(p *boot.Plan, name string, text []byte, x hclsyntax.Expression) Evaluation {
 	e := p.Eval.WithExpression(name, text)
 	v, diags := e.Outside("the expression", e.Node(), nil, nil).Value(x)
-	out := Evaluation{Text: strings.TrimSpace(string(text)), Diagnostics: diags}
+	out := Evaluation{
+		Text:        strings.TrimSpace(string(text)),
+		Hidden:      []Hidden{},
+		Chain:       []Step{},
+		Diagnostics: diags,
+	}
 	if diags.HasErrors() {
 		return out
 	}
@@ -61,7 +66,11 @@ func Evaluate(p *boot.Plan, name string, text []byte, x hclsyntax.Expression) Ev
 	}
 
 	out.Chain = chainOf(p, e, x)
-	h := hider{isFailed: p.Diagnostics.HasErrors(), notReached: p.Eval.NotReached(x)}
+	h := hider{
+		isFailed:   p.Diagnostics.HasErrors(),
+		notReached: p.Eval.NotReached(x),
+		hidden:     out.Hidden,
+	}
 	out.Value = value.Format(v, maxOneLine, h.hide)
 	out.Whole = whole
 	out.Type = typeexpr.TypeString(v.Type())

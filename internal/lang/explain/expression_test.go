@@ -146,7 +146,7 @@ func FuzzEvaluate(f *testing.F) {
 		if err := printer.EvaluationText(&out, v, printer.Style{Width: 80}); err != nil {
 			t.Fatal(err)
 		}
-		if err := printer.EvaluationJSON(&out, v, "", nil); err != nil {
+		if err := printer.EncodeJSON(&out, printer.EvaluationDocument(v, "", nil)); err != nil {
 			t.Fatalf("%q: got %v, want JSON", text, err)
 		}
 		if strings.Contains(out.String(), canary) && !strings.Contains(text, canary) {

@@ -55,13 +55,11 @@ func (w *walker) explainChange(c boot.Change) Explanation {
 		what += " " + sensitive
 	}
 
-	x := Explanation{
-		Value:   what,
-		Whole:   what,
-		Present: f.Kind != node.Missing,
-		Origins: f.Origins,
-	}
-	if !x.Present {
+	x := Explanation{Present: f.Kind != node.Missing, Origins: f.Origins}
+	if x.Present {
+		x.Value = what
+		x.Whole = what
+	} else {
 		x.Summary = "It is to be absent: " + c.Why + "."
 	}
 	x.TakesEffect, x.Units = w.plan.FileTakesEffect(c)

@@ -333,7 +333,7 @@ func TestNoSecret(t *testing.T) {
 		for _, i := range explain.Items(p) {
 			x, _ := explain.Explain(p, i)
 			var b bytes.Buffer
-			if err := printer.ExplainJSON(&b, x, "", p.Diagnostics); err != nil {
+			if err := printer.EncodeJSON(&b, printer.ExplainDocument(x, "", p.Diagnostics)); err != nil {
 				t.Fatal(err)
 			}
 			all := b.String() + text(t, x)

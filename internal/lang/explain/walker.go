@@ -35,6 +35,7 @@ func newWalker(p *boot.Plan, e *eval.Eval) *walker {
 	w := &walker{
 		plan:  p,
 		e:     e,
+		steps: []Step{},
 		role:  origin.Value,
 		shown: map[string]bool{},
 	}

@@ -8,13 +8,13 @@ import (
 
 // Result is the result of one run over one machine. It has passed if it has no failures.
 type Result struct {
-	File     string
-	Run      string
-	At       hcl.Range // of the run
-	Machine  string    // relative to the test file; the pattern, where it matches nothing
-	Failures []Failure
-	Notes    []string // notes on a run, also on a passed one
-	Took     time.Duration
+	File     string        `json:"file"`
+	Run      string        `json:"run"`
+	At       hcl.Range     `json:"-"`       // of the run
+	Machine  string        `json:"machine"` // relative to the test file; the pattern, where it matches nothing
+	Failures []Failure     `json:"failures"`
+	Notes    []string      `json:"notes,omitempty"` // notes on a run, also on a passed one
+	Took     time.Duration `json:"-"`
 }
 
 // Passed reports whether nothing has failed.
@@ -57,16 +57,17 @@ const (
 
 // Failure is one reason why a run has failed.
 type Failure struct {
-	Kind    string
-	At      hcl.Range // in the test file
-	Summary string
-	Message string  // meaning and advice: the error_message of an assert
-	Source  string  // of the condition
-	Values  []Value // values of the references of the condition
+	Kind    string    `json:"kind"`
+	At      hcl.Range `json:"-"` // in the test file
+	Summary string    `json:"summary"`
+	Message string    `json:"message,omitempty"`   // meaning and advice: the error_message of an assert
+	Source  string    `json:"condition,omitempty"` // of the condition
+	Values  []Value   `json:"values,omitempty"`    // values of the references of the condition
 	// The sides of a comparison, as text. Both are "" where nothing was compared.
-	Got, Want string
+	Got  string `json:"got,omitempty"`
+	Want string `json:"want,omitempty"`
 
-	Errors hcl.Diagnostics // of the plan, at places of the site, or of the condition
+	Errors hcl.Diagnostics `json:"-"` // of the plan, at places of the site, or of the condition
 }
 
 // Value is the value of a part of a condition in the plan.

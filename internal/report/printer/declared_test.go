@@ -17,8 +17,8 @@ func TestFleetDeclares(t *testing.T) {
 	}}
 	var text, markdown, page bytes.Buffer
 	errs := []error{
-		FleetText(&text, r, FleetSummary, Style{Width: 100}),
-		FleetMarkdown(&markdown, r, FleetSummary, Style{Width: 100}),
+		FleetText(&text, FleetView{r, FleetSummary}, Style{Width: 100}),
+		FleetMarkdown(&markdown, FleetView{r, FleetSummary}, Style{Width: 100}),
 		FleetHTML(&page, r, htmlRedactor()),
 	}
 

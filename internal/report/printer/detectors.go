@@ -76,15 +76,16 @@ func jsonText(v any) string {
 	return printable(fmt.Sprint(v))
 }
 
-// DetectorList writes the output of `detectors list`: the detectors that would run, and why the others would not. long
-// adds their descriptions.
-func DetectorList(w io.Writer, all []detector.Row, long bool, s Style) error {
-	data := struct {
-		All    []detector.Row
-		IsLong bool
-	}{all, long}
+// DetectorRows is the document of `detectors list`: the detectors that would run, and why the others would not.
+type DetectorRows struct {
+	FormatVersion int            `json:"format_version"`
+	All           []detector.Row `json:"detectors"`
+	IsLong        bool           `json:"-"` // the text has their descriptions
+}
 
-	return s.render(w, "detectors", data, template.FuncMap{
+// DetectorList writes the output of `detectors list`.
+func DetectorList(w io.Writer, d DetectorRows, s Style) error {
+	return s.render(w, "detectors", d, template.FuncMap{
 		"allow": func(needs contract.Needs) string {
 			return joinLines("    ", "    ", strings.Split(stages.AllowBlock(world.Grants{}, needs), "\n"))
 		},

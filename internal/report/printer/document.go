@@ -15,19 +15,22 @@ func EncodeJSON(w io.Writer, v any) error {
 	return e.Encode(v)
 }
 
-// WriteDocument writes JSON whose strings are redacted. Raw text is not searched, not even that of a screen: a secret
-// such as "true" or "2026" would be found outside of strings. A key is redacted only for a secret that may not be an
-// ordinary word, because most keys are names of the format.
-func WriteDocument(w io.Writer, text []byte, r *value.Redactor) error {
-	w = Unscreened(w)
+// WriteDocument writes a value as JSON whose strings are redacted. Raw text is not searched, not even that of a screen:
+// a secret such as "true" or "2026" would be found outside of strings. A key is redacted only for a secret that may not
+// be an ordinary word, because most keys are names of the format.
+func WriteDocument(w io.Writer, v any, r *value.Redactor) error {
+	var text bytes.Buffer
+	if err := EncodeJSON(&text, v); err != nil {
+		return err
+	}
 	redactKey := func(key string) string {
 		if r.Holds(key) {
 			return r.String(key)
 		}
 		return key
 	}
-	redacted := mapStrings(text, redactKey, r.String)
-	_, err := io.WriteString(w, value.Visible(string(redacted)))
+	redacted := mapStrings(text.Bytes(), redactKey, r.String)
+	_, err := io.WriteString(Unscreened(w), value.Visible(string(redacted)))
 
 	return err
 }

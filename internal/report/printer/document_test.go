@@ -2,6 +2,7 @@ package printer
 
 import (
 	"bytes"
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -14,12 +15,12 @@ func TestWriteDocument(t *testing.T) {
 	for _, secret := range []string{"true", "null", "mode", "2026", "CANARY-key", `C"\\ANARY`} {
 		r.Add([]byte(secret))
 	}
-	document := `{"mode": true, "byte": 2026, "of": null, "CANARY-key": ["true", "in 2026", "C\"\\\\ANARY\u202e"]}` + "\n"
-	want := `{"mode": true, "byte": 2026, "of": null, "(sensitive)": ["(sensitive)", "in (sensitive)", ` +
+	document := json.RawMessage(`{"mode":true,"byte":2026,"of":null,"CANARY-key":["true","in 2026","C\"\\\\ANARY\u202e"]}`)
+	want := `{"mode":true,"byte":2026,"of":null,"(sensitive)":["(sensitive)","in (sensitive)",` +
 		`"(sensitive)\u202e"]}` + "\n"
 
 	var b bytes.Buffer
-	if err := WriteDocument(NewScreen(&b, r), []byte(document), r); err != nil || b.String() != want {
+	if err := WriteDocument(NewScreen(&b, r), document, r); err != nil || b.String() != want {
 		t.Errorf("got %s, %v\nwant %s, no error", b.String(), err, want)
 	}
 }

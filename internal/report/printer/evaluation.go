@@ -31,29 +31,21 @@ func (s Style) typeLine(name string) string {
 }
 
 type evaluationDocument struct {
-	FormatVersion int              `json:"format_version"`
-	Source        string           `json:"source,omitempty"`
-	Expression    string           `json:"expression"`
-	Value         any              `json:"value"`
-	Type          string           `json:"type"`
-	Hidden        []explain.Hidden `json:"hidden"`
-	Chain         []explain.Step   `json:"chain"`
-	Diagnostics   []Diagnostic     `json:"diagnostics"`
+	FormatVersion int    `json:"format_version"`
+	Source        string `json:"source,omitempty"`
+	explain.Evaluation
+	Diagnostics []Diagnostic `json:"diagnostics"`
 }
 
-// EvaluationJSON writes a value as one document of format version 1. Hidden parts of the value are null. source is the
-// recording, if there are several; ds are the messages of the plan.
-func EvaluationJSON(w io.Writer, v explain.Evaluation, source string, ds hcl.Diagnostics) error {
+// EvaluationDocument returns a value as a document of format version 1. Hidden parts of the value are null. source is
+// the recording, if there are several; ds are the messages of the plan.
+func EvaluationDocument(v explain.Evaluation, source string, ds hcl.Diagnostics) any {
 	all := append(hcl.Diagnostics{}, ds...)
 
-	return EncodeJSON(w, evaluationDocument{
+	return evaluationDocument{
 		FormatVersion: 1,
 		Source:        source,
-		Expression:    v.Text,
-		Value:         v.Whole,
-		Type:          v.Type,
-		Hidden:        orEmpty(v.Hidden),
-		Chain:         orEmpty(v.Chain),
+		Evaluation:    v,
 		Diagnostics:   DiagnosticsJSON(Sorted(append(all, v.Diagnostics...))),
-	})
+	}
 }

@@ -113,21 +113,12 @@ func position(r hcl.Range) string {
 }
 
 type explainDocument struct {
-	FormatVersion int               `json:"format_version"`
-	Source        string            `json:"source,omitempty"`
-	Item          string            `json:"item"`
-	Present       bool              `json:"present"`
-	Value         any               `json:"value"`
-	Range         *origin.JSONRange `json:"range,omitempty"`
-	Text          string            `json:"text,omitempty"`
-	Summary       string            `json:"summary,omitempty"`
-	TakesEffect   string            `json:"takes_effect,omitempty"`
-	Units         []string          `json:"units,omitempty"`
-	Type          string            `json:"type,omitempty"`
-	UsedBy        []useDocument     `json:"used_by,omitempty"`
-	Origins       []origin.Origin   `json:"origins"`
-	Chain         []explain.Step    `json:"chain"`
-	Diagnostics   []Diagnostic      `json:"diagnostics"`
+	FormatVersion int    `json:"format_version"`
+	Source        string `json:"source,omitempty"`
+	explain.Explanation
+	Range       *origin.JSONRange `json:"range,omitempty"`
+	UsedBy      []useDocument     `json:"used_by,omitempty"`
+	Diagnostics []Diagnostic      `json:"diagnostics"`
 }
 
 // useDocument is a place of the site that refers to a variable, a local or a stage.
@@ -136,69 +127,55 @@ type useDocument struct {
 	Range *origin.JSONRange `json:"range"`
 }
 
-// ExplainJSON writes an explanation as one document of format version 1. The value of an absent item is null. source is
-// the recording, if there are several.
-func ExplainJSON(w io.Writer, x explain.Explanation, source string, ds hcl.Diagnostics) error {
+// ExplainDocument returns an explanation as a document of format version 1. source is the recording, if there are
+// several.
+func ExplainDocument(x explain.Explanation, source string, ds hcl.Diagnostics) any {
+	x.Origins = orEmpty(x.Origins)
 	d := explainDocument{
 		FormatVersion: 1,
 		Source:        source,
-		Item:          x.Item.String(),
-		Present:       x.Present,
+		Explanation:   x,
 		Range:         origin.RangeJSON(x.Range),
-		Text:          x.Text,
-		Summary:       x.Summary,
-		TakesEffect:   x.TakesEffect,
-		Units:         x.Units,
-		Type:          x.Type,
-		Origins:       orEmpty(x.Origins),
-		Chain:         orEmpty(x.Chain),
 		Diagnostics:   DiagnosticsJSON(Sorted(ds)),
-	}
-	if x.Present {
-		d.Value = x.Whole
 	}
 	for _, u := range x.Uses {
 		d.UsedBy = append(d.UsedBy, useDocument{u.Owner, origin.RangeJSON(u.Range)})
 	}
 
-	return EncodeJSON(w, d)
+	return d
 }
 
-// CodeText writes the page of a diagnostic's code.
-func CodeText(w io.Writer, c fault.Code, p fault.Page, s Style) error {
-	var body []string
-	for _, paragraph := range strings.Split(p.Text, "\n\n") {
-		isProse := !strings.HasPrefix(paragraph, verbatim) && !strings.Contains(paragraph, "\n- ")
-		if isProse {
-			paragraph = strings.Join(s.wrap(strings.ReplaceAll(paragraph, "\n", " "), s.Width), "\n")
-		}
-		body = append(body, paragraph)
-	}
-	title := s.wrap(string(c)+"  "+p.Title, s.Width)
-	rest := strings.TrimPrefix(title[0], string(c))
-	title[0] = s.bold(string(c)) + " " + rest
-	status := fmt.Sprintf("Exit status %d.", c.Exit())
-	if p.Warning {
-		status = "A warning: it changes no exit status, but under `prelet validate --strict`."
-	}
-	_, err := fmt.Fprintf(
-		w,
-		"%s\n\n%s\n\n%s\n",
-		strings.Join(title, "\n"),
-		strings.Join(body, "\n\n"),
-		s.dim(status),
-	)
-	return err
+// CodePage is the page of a diagnostic's code, a document of format version 1.
+type CodePage struct {
+	FormatVersion int        `json:"format_version"`
+	Item          string     `json:"item"`
+	Code          fault.Code `json:"code"`
+	fault.Page
+	Exit int `json:"exit"`
 }
 
-// CodeJSON writes the same as one document.
-func CodeJSON(w io.Writer, c fault.Code, p fault.Page) error {
-	return EncodeJSON(w, struct {
-		FormatVersion int        `json:"format_version"`
-		Item          string     `json:"item"`
-		Code          fault.Code `json:"code"`
-		Title         string     `json:"title"`
-		Text          string     `json:"text"`
-		Exit          int        `json:"exit"`
-	}{1, "code/" + string(c), c, p.Title, p.Text, c.Exit()})
+// NewCodePage returns the page of a code.
+func NewCodePage(c fault.Code, p fault.Page) CodePage {
+	return CodePage{
+		FormatVersion: 1,
+		Item:          "code/" + string(c),
+		Code:          c,
+		Page:          p,
+		Exit:          c.Exit(),
+	}
+}
+
+// CodeText writes the page of a code.
+func CodeText(w io.Writer, p CodePage, s Style) error {
+	return s.render(w, "code", p, template.FuncMap{
+		"headed": s.headed,
+		"lines": func(paragraph string) []string {
+			isVerbatim := strings.HasPrefix(paragraph, verbatim) || strings.Contains(paragraph, "\n- ")
+			if isVerbatim {
+				return splitLines(paragraph)
+			}
+			return s.wrap(strings.ReplaceAll(paragraph, "\n", " "), s.Width)
+		},
+		"paragraphs": func(text string) []string { return strings.Split(text, "\n\n") },
+	})
 }

@@ -22,33 +22,40 @@ const (
 	FleetSummary                    // one line for each group
 )
 
-// FleetJSON writes a report as one document. Without FleetNames it has only the names of machines that failed.
-func FleetJSON(w io.Writer, r *fleet.Report, detail FleetDetail) error {
-	if detail != FleetNames {
-		r = r.WithoutNames()
+// FleetView is a report with how much of it is printed.
+type FleetView struct {
+	*fleet.Report
+	Detail FleetDetail
+}
+
+// HasNames reports whether the names of machines are printed.
+func (v FleetView) HasNames() bool { return v.Detail == FleetNames }
+
+// IsSummary reports whether a group is one line.
+func (v FleetView) IsSummary() bool { return v.Detail == FleetSummary }
+
+// Document returns the report as JSON. Without FleetNames it has only the names of machines that failed.
+func (v FleetView) Document() *fleet.Report {
+	if v.HasNames() {
+		return v.Report
 	}
 
-	return EncodeJSON(w, r)
+	return v.WithoutNames()
 }
 
 // FleetText writes a report for people: the groups, and the sum of all machines.
-func FleetText(w io.Writer, r *fleet.Report, detail FleetDetail, s Style) error {
-	return s.renderFleet(w, "fleet", r, detail)
+func FleetText(w io.Writer, v FleetView, s Style) error {
+	return s.renderFleet(w, "fleet", v)
 }
 
 // FleetMarkdown writes a report for a merge request: a table of the groups, and the changes of each in a part that is
 // folded at first.
-func FleetMarkdown(w io.Writer, r *fleet.Report, detail FleetDetail, s Style) error {
-	return s.renderFleet(w, "fleet.md", r, detail)
+func FleetMarkdown(w io.Writer, v FleetView, s Style) error {
+	return s.renderFleet(w, "fleet.md", v)
 }
 
-func (s Style) renderFleet(w io.Writer, name string, r *fleet.Report, detail FleetDetail) error {
-	data := struct {
-		*fleet.Report
-		HasNames, IsSummary bool
-	}{r, detail == FleetNames, detail == FleetSummary}
-
-	return s.render(w, name, data, template.FuncMap{
+func (s Style) renderFleet(w io.Writer, name string, v FleetView) error {
+	return s.render(w, name, v, template.FuncMap{
 		"changes":    listChanges,
 		"code":       s.code,
 		"declared":   listDeclared,

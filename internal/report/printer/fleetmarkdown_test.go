@@ -18,7 +18,7 @@ func TestFleetMarkdownEscapes(t *testing.T) {
 		Machines: []fleet.Machine{{Source: "a.prelet", Reason: "see @all"}},
 	}}}
 	var b bytes.Buffer
-	if err := FleetMarkdown(&b, r, FleetNames, Style{Width: 100}); err != nil {
+	if err := FleetMarkdown(&b, FleetView{r, FleetNames}, Style{Width: 100}); err != nil {
 		t.Fatal(err)
 	}
 

@@ -2,7 +2,6 @@ package printer
 
 import (
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 
@@ -36,51 +35,27 @@ type planDocument struct {
 	Degraded      []fault.Reason `json:"degraded"`
 	Assumed       []boot.Assumed `json:"assumed,omitempty"` // answers of a rehearsal that are not the node's
 	// Identity is the one of another machine on this disk, which is set aside.
-	Identity    *identityDocument `json:"identity,omitempty"`
-	Node        nodeDocument      `json:"node"`
-	Files       []fileDocument    `json:"files"`
-	Restart     restartDocument   `json:"restart"`
-	Units       []unitDocument    `json:"units"` // notified by managed files, in the order of their actions
-	Stages      []stageDocument   `json:"stages"`
-	Diagnostics []Diagnostic      `json:"diagnostics"`
-}
-
-type identityDocument struct {
-	Node string `json:"node"` // its name; "" if its certificate does not contain it
-	Why  string `json:"why"`
-}
-
-type stageDocument struct {
-	Address string `json:"address"`
-	State   string `json:"state"`
+	Identity    *boot.PreviousIdentity `json:"identity,omitempty"`
+	Node        nodeDocument           `json:"node"`
+	Files       []fileDocument         `json:"files"`
+	Restart     restartDocument        `json:"restart"`
+	Units       []unitDocument         `json:"units"` // notified by managed files, in the order of their actions
+	Stages      []boot.StageReport     `json:"stages"`
+	Diagnostics []Diagnostic           `json:"diagnostics"`
 }
 
 type nodeDocument struct {
 	Labels        map[string]labelDocument   `json:"labels"`
-	Taints        []taintDocument            `json:"taints"`
-	Flags         []flagDocument             `json:"flags"`
+	Taints        []node.Taint               `json:"taints"`
+	Flags         []node.Flag                `json:"flags"`
 	Config        map[string]any             `json:"kubelet_config"`
 	ConfigOrigins map[string][]origin.Origin `json:"kubelet_config_origins"`
 	Reserved      *node.Reserved             `json:"reserved,omitempty"`
 }
 
 type labelDocument struct {
-	Value       string          `json:"value"`
-	Origins     []origin.Origin `json:"origins"`
-	TakesEffect string          `json:"takes_effect"`
-}
-
-type taintDocument struct {
-	Key     string          `json:"key"`
-	Value   string          `json:"value"`
-	Effect  string          `json:"effect"`
-	Origins []origin.Origin `json:"origins"`
-}
-
-type flagDocument struct {
-	Name    string          `json:"name"`
-	Value   string          `json:"value"`
-	Origins []origin.Origin `json:"origins"`
+	node.Label
+	TakesEffect string `json:"takes_effect"`
 }
 
 type fileDocument struct {
@@ -101,10 +76,8 @@ type fileDocument struct {
 }
 
 type restartDocument struct {
-	Unit    string   `json:"unit"`
-	Needed  bool     `json:"needed"`
-	When    string   `json:"when"`
-	Because []string `json:"because"`
+	boot.Restart
+	When string `json:"when"`
 }
 
 type unitDocument struct {
@@ -116,8 +89,8 @@ type unitDocument struct {
 	Files   []string `json:"files"`
 }
 
-// PlanJSON writes the plan as one document of format version 1, also of a failed run ("complete": false).
-func PlanJSON(w io.Writer, v View) error {
+// PlanDocument returns the plan as a document of format version 1, also of a failed run ("complete": false).
+func PlanDocument(v View) any {
 	p := v.Plan
 	d := planDocument{
 		FormatVersion: 1,
@@ -131,36 +104,27 @@ func PlanJSON(w io.Writer, v View) error {
 		Node:          newNodeDocument(p),
 		Files:         []fileDocument{},
 		Units:         []unitDocument{},
-		Stages:        []stageDocument{},
+		Identity:      p.Previous,
+		Stages:        orEmpty(p.Stages),
 		Diagnostics:   DiagnosticsJSON(Sorted(p.Diagnostics)),
-		Restart: restartDocument{
-			Unit:    p.Restart.Unit,
-			Needed:  p.Restart.Needed,
-			When:    "boot",
-			Because: orEmpty(p.Restart.Because),
-		},
+		Restart:       restartDocument{p.Restart, "boot"},
 	}
-	if a := p.Previous; a != nil {
-		d.Identity = &identityDocument{a.Node, a.Why}
-	}
+	d.Restart.Because = orEmpty(d.Restart.Because)
 	for _, c := range p.Changes {
 		d.Files = append(d.Files, newFileDocument(c))
 	}
 	for _, u := range p.Units {
 		d.Units = append(d.Units, newUnitDocument(u))
 	}
-	for _, s := range p.Stages {
-		d.Stages = append(d.Stages, stageDocument{s.Address, s.State})
-	}
 
-	return EncodeJSON(w, d)
+	return d
 }
 
 func newNodeDocument(p *boot.Plan) nodeDocument {
 	d := nodeDocument{
 		Labels:        map[string]labelDocument{},
-		Taints:        []taintDocument{},
-		Flags:         []flagDocument{},
+		Taints:        orEmpty(p.Node.Taints),
+		Flags:         orEmpty(p.Node.Flags),
 		Config:        map[string]any{},
 		ConfigOrigins: map[string][]origin.Origin{},
 		Reserved:      p.Node.Reserved,
@@ -168,13 +132,7 @@ func newNodeDocument(p *boot.Plan) nodeDocument {
 	maps.Copy(d.Config, p.Node.Config)
 	maps.Copy(d.ConfigOrigins, p.Node.ConfigOrigins)
 	for _, l := range p.Node.Labels {
-		d.Labels[l.Key] = labelDocument{l.Value, orEmpty(l.Origins), p.TakesEffect(l.Key)}
-	}
-	for _, t := range p.Node.Taints {
-		d.Taints = append(d.Taints, taintDocument{t.Key, t.Value, t.Effect, orEmpty(t.Origins)})
-	}
-	for _, f := range p.Node.Flags {
-		d.Flags = append(d.Flags, flagDocument{f.Name, f.Value, orEmpty(f.Origins)})
+		d.Labels[l.Key] = labelDocument{l, p.TakesEffect(l.Key)}
 	}
 
 	return d

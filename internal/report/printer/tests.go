@@ -159,30 +159,21 @@ type testsDocument struct {
 }
 
 type resultDocument struct {
-	File       string            `json:"file"`
-	Run        string            `json:"run"`
-	Machine    string            `json:"machine"` // relative to the test file
+	testfile.Result
 	Range      *origin.JSONRange `json:"range,omitempty"`
 	Passed     bool              `json:"passed"`
 	TookMillis int64             `json:"took_ms"`
-	Notes      []string          `json:"notes,omitempty"`
 	Failures   []failureDocument `json:"failures"`
 }
 
 type failureDocument struct {
-	Kind        string            `json:"kind"` // assert | error | expect_error | snapshot | input
+	testfile.Failure
 	Range       *origin.JSONRange `json:"range,omitempty"`
-	Summary     string            `json:"summary"`
-	Message     string            `json:"message,omitempty"`
-	Condition   string            `json:"condition,omitempty"` // its source
-	Values      []testfile.Value  `json:"values,omitempty"`
-	Got         string            `json:"got,omitempty"`
-	Want        string            `json:"want,omitempty"`
 	Diagnostics []Diagnostic      `json:"diagnostics,omitempty"` // of the plan
 }
 
-// TestsJSON writes all results as one document of format version 1.
-func TestsJSON(w io.Writer, all []testfile.Result, sum TestSum, found hcl.Diagnostics) error {
+// TestsDocument returns all results as a document of format version 1.
+func TestsDocument(all []testfile.Result, sum TestSum, found hcl.Diagnostics) any {
 	d := testsDocument{
 		FormatVersion: 1,
 		Passed:        sum.Passed,
@@ -192,38 +183,21 @@ func TestsJSON(w io.Writer, all []testfile.Result, sum TestSum, found hcl.Diagno
 		Diagnostics:   DiagnosticsJSON(Sorted(found)),
 	}
 	for _, r := range all {
-		d.Results = append(d.Results, newResultDocument(r))
-	}
-
-	return EncodeJSON(w, d)
-}
-
-func newResultDocument(r testfile.Result) resultDocument {
-	d := resultDocument{
-		File:       r.File,
-		Run:        r.Run,
-		Machine:    r.Machine,
-		Range:      origin.RangeJSON(r.At),
-		Passed:     r.Passed(),
-		TookMillis: r.Took.Milliseconds(),
-		Notes:      r.Notes,
-		Failures:   []failureDocument{},
-	}
-	for _, f := range r.Failures {
-		one := failureDocument{
-			Kind:      f.Kind,
-			Range:     origin.RangeJSON(f.At),
-			Summary:   f.Summary,
-			Message:   f.Message,
-			Condition: f.Source,
-			Values:    f.Values,
-			Got:       f.Got,
-			Want:      f.Want,
+		one := resultDocument{
+			Result:     r,
+			Range:      origin.RangeJSON(r.At),
+			Passed:     r.Passed(),
+			TookMillis: r.Took.Milliseconds(),
+			Failures:   []failureDocument{},
 		}
-		if len(f.Errors) > 0 {
-			one.Diagnostics = DiagnosticsJSON(f.Errors)
+		for _, f := range r.Failures {
+			one.Failures = append(one.Failures, failureDocument{
+				Failure:     f,
+				Range:       origin.RangeJSON(f.At),
+				Diagnostics: DiagnosticsJSON(f.Errors),
+			})
 		}
-		d.Failures = append(d.Failures, one)
+		d.Results = append(d.Results, one)
 	}
 
 	return d

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -25,9 +26,7 @@ It contains no secrets, and no serial numbers, uuids or MAC addresses.
 What has the form of a secret is hidden, too: keys, tokens, passwords in URLs, Authorization headers.
 It contains host names, IP addresses, the site and ConfigMaps: read it before you send it.`,
 		Example: "  prelet bundle /tmp/node17.tar.gz\n  ssh root@node17 prelet bundle - > node17.tar.gz",
-		RunE: func(c *cobra.Command, args []string) error {
-			ctx, stop := stopOnSignal(c.Context())
-			defer stop()
+		RunE: stopOnSignal(func(ctx context.Context, args []string) error {
 			isStdout := args[0] == "-"
 			a.printed = isStdout // a failure has no document there
 			got, err := a.env().Bundle(ctx, app.BundleOptions{
@@ -47,7 +46,7 @@ It contains host names, IP addresses, the site and ConfigMaps: read it before yo
 					args[0], len(got.Parts))
 			}
 			return nil
-		},
+		}),
 	}
 	w.addPlaceFlags(c)
 	return c

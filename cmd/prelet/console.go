@@ -29,11 +29,9 @@ An error in a line is printed and the next line is read.
 The exit status is that of the first line with an error.`,
 		Example: "  prelet console --from node17.prelet --config ./site\n" +
 			"  echo 'node.labels' | prelet console",
-		RunE: func(c *cobra.Command, _ []string) error {
-			ctx, stop := stopOnSignal(c.Context())
-			defer stop()
+		RunE: stopOnSignal(func(ctx context.Context, _ []string) error {
 			return a.runConsole(ctx, w)
-		},
+		}),
 	}
 	w.addRecordedFlags(c)
 	w.output.addFlag(c, "text", "json")

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"io"
 
 	"github.com/hashicorp/hcl/v2"
@@ -26,14 +27,12 @@ With a site (this node's, or --config) its detectors run too, with the permissio
 With --hardware, detectors are asked about a tree, and only with --config.`,
 		Example: "  prelet detect\n  prelet detect --topology\n  prelet detect -o json > node17.json\n" +
 			"  prelet detect --hardware ./machines/dgx",
-		RunE: func(c *cobra.Command, _ []string) error {
+		RunE: stopOnSignal(func(ctx context.Context, _ []string) error {
 			asJSON := w.output.isJSON()
 			if topology && asJSON {
 				return failure(fault.Usage, "--topology is a picture for people; "+
 					"-o json has the same facts, with the node of each device under numa")
 			}
-			ctx, stop := stopOnSignal(c.Context())
-			defer stop()
 			found, err := a.env().Detect(ctx, w.Where)
 			if err != nil {
 				return err
@@ -53,7 +52,7 @@ With --hardware, detectors are asked about a tree, and only with --config.`,
 				return err
 			}
 			return quit(code)
-		},
+		}),
 	}
 	w.addSiteFlags(c)
 	addRootFlag(c, &w.Root)

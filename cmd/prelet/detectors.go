@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
@@ -35,9 +36,7 @@ func (a *cli) detectorsList() *cobra.Command {
 whether a boot would start it on this machine, and what is missing if not.
 It starts nothing. With --hardware it shows what would match on that machine.`,
 		Example: "  prelet detectors list --long\n  prelet detectors list --config ./site --hardware ./machines/dgx",
-		RunE: func(c *cobra.Command, _ []string) error {
-			ctx, stop := stopOnSignal(c.Context())
-			defer stop()
+		RunE: stopOnSignal(func(ctx context.Context, _ []string) error {
 			found, err := a.env().ListDetectors(ctx, w.Where)
 			if err != nil {
 				return err
@@ -51,7 +50,7 @@ It starts nothing. With --hardware it shows what would match on that machine.`,
 				IsLong:        long,
 			}
 			return printResult(a, w.output.isJSON(), rows, printer.DetectorList)
-		},
+		}),
 	}
 	w.addSiteFlags(c)
 	addRootFlag(c, &w.Root)

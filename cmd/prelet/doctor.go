@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"io"
 
 	"github.com/spf13/cobra"
@@ -36,9 +37,7 @@ kubelet by --kubelet-version. Checks that need a running machine are skipped.
 Exit status 0 if nothing prevents a boot, 3 otherwise.`,
 		Example: "  prelet doctor\n  prelet doctor --root /mnt/image --kubelet-version 1.36\n" +
 			"  prelet doctor -o json | jq '.findings[] | select(.state != \"ok\")'",
-		RunE: func(c *cobra.Command, _ []string) error {
-			ctx, stop := stopOnSignal(c.Context())
-			defer stop()
+		RunE: stopOnSignal(func(ctx context.Context, _ []string) error {
 			found, err := a.env().Doctor(ctx, w.Where)
 			if err != nil {
 				return err
@@ -55,7 +54,7 @@ Exit status 0 if nothing prevents a boot, 3 otherwise.`,
 				err = exit(3)
 			}
 			return err
-		},
+		}),
 	}
 	w.addSiteFlags(c)
 	addRootFlag(c, &w.Root)

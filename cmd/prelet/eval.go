@@ -36,12 +36,9 @@ An error in EXPR exits with 64.
 		Example: "  prelet eval 'slug(stage.detect-hw.node.gpus[0].model)'\n" +
 			"  prelet eval node.labels --from node17.prelet --config ./site\n" +
 			"  prelet eval 'length(stage.detect-hw.node.gpus)' --from fleet/ -o json",
-		RunE: func(c *cobra.Command, args []string) error {
-			ctx, stop := stopOnSignal(c.Context())
-			defer stop()
-
+		RunE: stopOnSignal(func(ctx context.Context, args []string) error {
 			return a.evaluate(ctx, a.env(), app.EvalOptions{Where: w.Where, Text: args[0]}, w.output.isJSON())
-		},
+		}),
 	}
 	w.addRecordedFlags(c)
 	w.output.addFlag(c, "text", "json")

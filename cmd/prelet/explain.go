@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -31,10 +32,8 @@ it shows the value, its type, and the places that refer to it.
 --from FOLDER explains it for each recording in the folder. ` + folderExit,
 		Example: "  prelet explain label/accelerator\n  prelet explain config/evictionHard --from node17.prelet\n" +
 			"  prelet explain label/accelerator --from fleet/\n  prelet explain code/null-fact",
-		RunE: func(c *cobra.Command, args []string) error {
+		RunE: stopOnSignal(func(ctx context.Context, args []string) error {
 			asJSON := w.output.isJSON()
-			ctx, stop := stopOnSignal(c.Context())
-			defer stop()
 
 			first := true
 			begin := func(source string) {
@@ -57,7 +56,7 @@ it shows the value, its type, and the places that refer to it.
 				return err
 			}
 			return quit(code)
-		},
+		}),
 	}
 	w.addRecordedFlags(c)
 	w.output.addFlag(c, "text", "json")

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -54,13 +55,11 @@ or is not known because a recording lacks an answer.`,
 			"  prelet plan --from fleet/ --config ./site " +
 			"--kubelet-version 1.37\n  prelet plan --hardware ./machines/dgx --objects ./objects " +
 			"--root ./scratch",
-		RunE: func(c *cobra.Command, _ []string) error {
+		RunE: stopOnSignal(func(ctx context.Context, _ []string) error {
 			detail, err := f.check()
 			if err != nil {
 				return err
 			}
-			ctx, stop := stopOnSignal(c.Context())
-			defer stop()
 
 			sum, err := a.env().Plan(ctx, f.toOptions(), func(p app.Planned) error {
 				return a.showPlanned(p, f.output.isJSON())
@@ -69,7 +68,7 @@ or is not known because a recording lacks an answer.`,
 				return err
 			}
 			return a.endPlan(sum, &f, detail)
-		},
+		}),
 	}
 	f.addRecordedFlags(c)
 	f.output.addFlag(c, "text", "json", "markdown")

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"io"
 
 	"github.com/spf13/cobra"
@@ -27,9 +28,7 @@ It contains no secrets.
 Serial numbers, uuids, MAC addresses and GUIDs are left out without --with-identity.`,
 		Example: "  prelet record /tmp/node17.prelet.gz\n" +
 			"  ssh root@node17 prelet record - > fleet/node17.prelet",
-		RunE: func(c *cobra.Command, args []string) error {
-			ctx, stop := stopOnSignal(c.Context())
-			defer stop()
+		RunE: stopOnSignal(func(ctx context.Context, args []string) error {
 			isStdout := args[0] == "-"
 			a.printed = isStdout // a failure has no document there
 			r, err := a.env().
@@ -47,7 +46,7 @@ Serial numbers, uuids, MAC addresses and GUIDs are left out without --with-ident
 				_, _ = io.WriteString(a.stderr, "Recorded "+args[0]+". Try: prelet plan --from "+args[0]+"\n")
 			}
 			return quit(origin.Code(r.Diagnostics))
-		},
+		}),
 	}
 	w.addPlaceFlags(c)
 	c.Flags().

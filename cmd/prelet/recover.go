@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"github.com/spf13/cobra"
 )
 
@@ -17,15 +18,13 @@ Every command that writes does it first. This one is for scripts,
 and for a node where prelet was killed and has not run again.
 Afterwards all files are of one generation, and the kubelet may start on it.`,
 		Example: "  prelet recover\n  prelet recover --root /mnt/node17 -o json",
-		RunE: func(c *cobra.Command, _ []string) error {
-			ctx, stop := stopWriteOnSignal(c.Context())
-			defer stop()
+		RunE: stopWriteOnSignal(func(ctx context.Context, _ []string) error {
 			was, err := a.env().Recover(ctx, root)
 			if err != nil {
 				return err
 			}
 			return a.show(output.isJSON(), "recover", was)
-		},
+		}),
 	}
 	addRootFlag(c, &root)
 	output.addFlag(c, "text", "json")

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"time"
@@ -36,12 +37,10 @@ Exit status: that of prelet plan. The page of a plan that failed is written, too
 			"  ssh root@node17 prelet report --html - > node17.html\n" +
 			"  prelet report --from node17.tar.gz --html node17.html\n" +
 			"  prelet report --from fleet/ --config ./site --against main --html fleet.html",
-		RunE: func(c *cobra.Command, _ []string) error {
+		RunE: stopOnSignal(func(ctx context.Context, _ []string) error {
 			if file == "" {
 				return failure(fault.Usage, "--html FILE needed: the page to write, or - for standard output")
 			}
-			ctx, stop := stopOnSignal(c.Context())
-			defer stop()
 
 			a.printed = file == "-" // a failure has no document there
 			found, err := a.env().Report(ctx, app.ReportOptions{Where: w.Where, Against: against})
@@ -52,7 +51,7 @@ Exit status: that of prelet plan. The page of a plan that failed is written, too
 				return err
 			}
 			return quit(found.Code)
-		},
+		}),
 	}
 	w.addRecordedFlags(c)
 	addPageFlag(c, &file)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -23,7 +24,7 @@ by default of the last good one before this; 0 is the state before prelet.
 The generation is pinned: no plan is applied, changed ones included, until --release.
 prelet history lists the generations.`,
 		Example: "  prelet rollback\n  prelet rollback 12\n  prelet rollback --release && prelet run",
-		RunE: func(c *cobra.Command, args []string) error {
+		RunE: stopWriteOnSignal(func(ctx context.Context, args []string) error {
 			to := app.NewestGood
 			if len(args) == 1 {
 				n, err := strconv.Atoi(args[0])
@@ -36,8 +37,6 @@ prelet history lists the generations.`,
 			if release && len(args) == 1 {
 				return failure(fault.Usage, "either a generation or --release")
 			}
-			ctx, stop := stopWriteOnSignal(c.Context())
-			defer stop()
 			back, err := a.env().Rollback(ctx, app.RollbackOptions{
 				Root:    w.Root,
 				To:      to,
@@ -48,7 +47,7 @@ prelet history lists the generations.`,
 				return err
 			}
 			return a.show(output.isJSON(), "rollback", back)
-		},
+		}),
 	}
 	c.Flags().
 		BoolVar(&release, "release", false, "release the pinned generation and held plans")

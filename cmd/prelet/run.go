@@ -34,9 +34,7 @@ the unit has the credentials, and it continues after your session ends.
 With --config it runs in this process.
 With --root it writes files below a folder and touches no unit.`,
 		Example: "  prelet run\n  prelet run --retry\n  prelet run --config ./site --root /mnt/image",
-		RunE: func(c *cobra.Command, _ []string) error {
-			ctx, stop := stopWriteOnSignal(c.Context())
-			defer stop()
+		RunE: stopWriteOnSignal(func(ctx context.Context, _ []string) error {
 			request := w.buildRequest("run", retry)
 			if isThisMachine {
 				request = append(request, "--"+thisMachineFlag)
@@ -51,7 +49,7 @@ With --root it writes files below a folder and touches no unit.`,
 				return err
 			}
 			return a.endRun(r, w.output.isJSON())
-		},
+		}),
 	}
 	w.addNodeFlags(c)
 	c.Flags().BoolVar(&w.Takeover, "takeover", false,
@@ -70,23 +68,30 @@ const (
 	thisMachineFlag   = "this-machine"
 )
 
-// stopOnSignal returns a context that ends on SIGTERM, SIGINT and SIGHUP. Under nohup, SIGHUP stays ignored.
-func stopOnSignal(ctx context.Context) (context.Context, context.CancelFunc) {
-	if ctx == nil {
-		ctx = context.Background()
+// runner is what a command does.
+type runner func(ctx context.Context, args []string) error
+
+// stopOnSignal runs a command with a context that ends on SIGTERM, SIGINT and SIGHUP. Under nohup, SIGHUP stays ignored.
+func stopOnSignal(run runner) func(*cobra.Command, []string) error {
+	return func(c *cobra.Command, args []string) error {
+		ends := []os.Signal{syscall.SIGTERM, os.Interrupt}
+		if !signal.Ignored(syscall.SIGHUP) {
+			ends = append(ends, syscall.SIGHUP)
+		}
+		ctx, stop := signal.NotifyContext(c.Context(), ends...)
+		defer stop()
+
+		return run(ctx, args)
 	}
-	ends := []os.Signal{syscall.SIGTERM, os.Interrupt}
-	if !signal.Ignored(syscall.SIGHUP) {
-		ends = append(ends, syscall.SIGHUP)
-	}
-	return signal.NotifyContext(ctx, ends...)
 }
 
 // stopWriteOnSignal is stopOnSignal for a command that writes the node's files. It ignores SIGPIPE: a closed pager must
 // not stop a commit.
-func stopWriteOnSignal(ctx context.Context) (context.Context, context.CancelFunc) {
-	signal.Ignore(syscall.SIGPIPE)
-	return stopOnSignal(ctx)
+func stopWriteOnSignal(run runner) func(*cobra.Command, []string) error {
+	return stopOnSignal(func(ctx context.Context, args []string) error {
+		signal.Ignore(syscall.SIGPIPE)
+		return run(ctx, args)
+	})
 }
 
 // buildRequest returns the command line for prelet-apply.service, which runs it in place of this process.

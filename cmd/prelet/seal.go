@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"io"
 	"slices"
 
@@ -40,9 +41,7 @@ It can be repeated, also after a power cut: a sealed image is not changed.
 
 Exit status 0 if the image is sealed, 3 if it is not, 40 if it cannot be written.`,
 		Example: "  prelet seal\n  prelet seal --yes --root /mnt/image --kubelet-version 1.36",
-		RunE: func(c *cobra.Command, _ []string) error {
-			ctx, stop := stopOnSignal(c.Context())
-			defer stop()
+		RunE: stopOnSignal(func(ctx context.Context, _ []string) error {
 			got, err := a.env().Seal(ctx, app.SealOptions{Where: w.Where, Yes: yes})
 			if err != nil {
 				return err
@@ -53,7 +52,7 @@ Exit status 0 if the image is sealed, 3 if it is not, 40 if it cannot be written
 				err = exit(3)
 			}
 			return err
-		},
+		}),
 	}
 	c.Flags().BoolVar(&yes, "yes", false, "remove what an image must not contain, and write the statement")
 	addRootFlag(c, &w.Root)

@@ -38,9 +38,7 @@ site or prelet does not work with it, 0 if it works or if nothing is known. An u
 cluster does not give an image back.`,
 		Example: "  prelet status\n  prelet status --wait && kubectl uncordon node17\n" +
 			"  prelet status --root /host -o json\n  prelet status --wait --image",
-		RunE: func(c *cobra.Command, _ []string) error {
-			ctx, stop := stopOnSignal(c.Context())
-			defer stop()
+		RunE: stopOnSignal(func(ctx context.Context, _ []string) error {
 			if image {
 				var cancel context.CancelFunc
 				ctx, cancel = context.WithTimeout(ctx, imageWait)
@@ -66,7 +64,7 @@ cluster does not give an image back.`,
 				return err
 			}
 			return exit(s.StatusExit)
-		},
+		}),
 	}
 	addRootFlag(c, &root)
 	output.addFlag(c, "text", "json")

@@ -1,6 +1,10 @@
 package main
 
-import "github.com/spf13/cobra"
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+)
 
 // stopping is for prelet.service, which runs it as ExecStop=.
 func (a *cli) stopping() *cobra.Command {
@@ -9,11 +13,9 @@ func (a *cli) stopping() *cobra.Command {
 		Hidden: true,
 		Args:   refuseArguments,
 		Short:  "Make the conditions of the Node False, as prelet.service does when it stops",
-		RunE: func(c *cobra.Command, _ []string) error {
-			ctx, stop := stopOnSignal(c.Context())
-			defer stop()
+		RunE: stopOnSignal(func(ctx context.Context, _ []string) error {
 			a.env().ReportStop(ctx)
 			return nil
-		},
+		}),
 	}
 }

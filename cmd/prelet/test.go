@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"io"
 	"slices"
 
@@ -37,10 +38,7 @@ or has several layers.`,
 		Example: "  prelet test\n  prelet test ./site --run gpu\n" +
 			"  prelet test --config base --config prod prod/tests\n" +
 			"  prelet test -o github --junit results.xml\n  prelet test --update",
-		RunE: func(c *cobra.Command, args []string) error {
-			ctx, stop := stopOnSignal(c.Context())
-			defer stop()
-
+		RunE: stopOnSignal(func(ctx context.Context, args []string) error {
 			o.Paths = args
 			shown := &testsShown{cli: a, output: output.name}
 			found, err := a.env().Test(ctx, o, shown.show)
@@ -48,7 +46,7 @@ or has several layers.`,
 				return err
 			}
 			return shown.end(found, junit)
-		},
+		}),
 	}
 	c.Flags().StringArrayVar(&o.Config, "config", nil,
 		"site `PATH`, a file or a folder, instead of the folder of the test file (repeatable)")

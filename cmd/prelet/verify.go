@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -29,9 +30,7 @@ Without a generation it checks nothing.
 
 Exit status 0 healthy, 50 unhealthy, 51 unhealthy after a rollback too.`,
 		Example: "  prelet verify\n  prelet verify -o json",
-		RunE: func(c *cobra.Command, _ []string) error {
-			ctx, stop := stopOnSignal(c.Context())
-			defer stop()
+		RunE: stopOnSignal(func(ctx context.Context, _ []string) error {
 			found, err := a.env().Verify(ctx)
 			switch {
 			case err != nil:
@@ -41,7 +40,7 @@ Exit status 0 healthy, 50 unhealthy, 51 unhealthy after a rollback too.`,
 				return nil
 			}
 			return a.endVerify(found, output.isJSON())
-		},
+		}),
 	}
 	output.addFlag(c, "text", "json")
 	return c

@@ -48,6 +48,28 @@ type Spec struct {
 	Bounds *schema.Attr[string]
 }
 
+// Meta returns the arguments that a stage of this type takes in addition to its own.
+func (s Spec) Meta() []schema.Field {
+	out := []schema.Field{schema.When}
+
+	if s.ForEach {
+		out = append(out, schema.ForEach)
+	}
+	if s.Timeout > 0 {
+		timeout := schema.Timeout
+		timeout.Default = s.Timeout.String()
+		out = append(out, timeout)
+	}
+	if s.Bounds != nil {
+		out = append(out, *s.Bounds)
+	}
+	if s.Phase == schema.Gather {
+		out = append(out, schema.OnFailure)
+	}
+
+	return out
+}
+
 // Declared are the declarations of the site that output types depend on.
 type Declared struct {
 	// Detectors are the descriptions of the site's detectors, by name; nil for one without a lock.

@@ -20,12 +20,8 @@ import (
 // build checks the definitions with overrides applied, and adds them to the site.
 func (l *loader) build() {
 	for _, d := range l.order {
-		meta := hclsyntax.Attributes{}
-		if d.typ != nil {
-			l.checkMeta(d)
-			d.body, meta = splitMeta(d)
-		}
-
+		var meta hclsyntax.Attributes
+		d.body, meta = l.splitMeta(d)
 		l.add(d.schema.Check(d.body, metaNames(d.typ)...)...)
 		l.add(checkConstants(d.schema, d.body)...)
 		l.resolveRefs(d.schema, d.body)
@@ -87,67 +83,45 @@ func (l *loader) addStage(d *definition, meta hclsyntax.Attributes) {
 }
 
 // metaNames returns the arguments that a stage of a type takes in addition to its own.
-func metaNames(t *stageType) []string {
+func metaNames(t *stageType) (names []string) {
 	if t == nil {
 		return nil
 	}
-
-	names := []string{schema.When.Name}
-	if t.spec.ForEach {
-		names = append(names, schema.ForEach.Name)
-	}
-	if t.spec.Timeout > 0 || t.spec.Bounds != nil {
-		names = append(names, schema.Timeout.Name)
-	}
-	if t.spec.Phase == schema.Gather {
-		names = append(names, schema.OnFailure.Name)
+	for _, f := range t.spec.Meta() {
+		names = append(names, f.Spec().Name)
 	}
 
 	return names
 }
 
-// checkMeta refuses the arguments that other stage types take.
-func (l *loader) checkMeta(d *definition) {
+// splitMeta moves the arguments that stages take in addition to their own out of a body, and refuses those that only
+// other types take.
+func (l *loader) splitMeta(d *definition) (*hclsyntax.Body, hclsyntax.Attributes) {
 	if d.typ == nil {
-		return
+		return d.body, nil
 	}
 
 	reasons := map[string]string{
+		schema.When.Name:      "",
 		schema.ForEach.Name:   "fetch-config, label, taint and the blocks of write take it",
 		schema.Timeout.Name:   "stages that gather and restart take it; other stages do not wait",
 		schema.OnFailure.Name: "stages that gather take it; other stages fail the same way each time",
 	}
-	allowed := metaNames(d.typ)
-
-	for _, a := range listAttributes(d.body) {
-		reason, isMeta := reasons[a.Name]
-		_, isOwn := d.schema.Field(a.Name)
-		if !isMeta || isOwn || slices.Contains(allowed, a.Name) {
-			continue
-		}
-
-		summary := fmt.Sprintf("A %s stage takes no %s", d.typ.spec.Type, a.Name)
-		l.errorf(fault.UnknownArgument, a.NameRange, summary, "%s. Remove it.", reason)
-	}
-}
-
-// splitMeta moves the arguments of all stages out of the body.
-func splitMeta(d *definition) (*hclsyntax.Body, hclsyntax.Attributes) {
 	body := *d.body
 	body.Attributes = maps.Clone(d.body.Attributes)
 	meta := hclsyntax.Attributes{}
+	for _, a := range listAttributes(d.body) {
+		reason, isMeta := reasons[a.Name]
+		_, isOwn := d.schema.Field(a.Name)
+		if !isMeta || isOwn {
+			continue
+		}
 
-	common := []string{
-		schema.When.Name,
-		schema.ForEach.Name,
-		schema.Timeout.Name,
-		schema.OnFailure.Name,
-	}
-	for _, name := range common {
-		_, isOwn := d.schema.Field(name)
-		if a := body.Attributes[name]; a != nil && !isOwn {
-			meta[name] = a
-			delete(body.Attributes, name)
+		meta[a.Name] = a
+		delete(body.Attributes, a.Name)
+		if !slices.Contains(metaNames(d.typ), a.Name) {
+			summary := fmt.Sprintf("A %s stage takes no %s", d.typ.spec.Type, a.Name)
+			l.errorf(fault.UnknownArgument, a.NameRange, summary, "%s. Remove it.", reason)
 		}
 	}
 

@@ -85,11 +85,7 @@ func (l *loader) overrideBlock(x *hclsyntax.Block) {
 
 	// Check before the merge: a misspelt name with "= null" would silently do nothing.
 	before := len(l.diags)
-	l.checkMeta(over)
-	own := over.body
-	if over.typ != nil {
-		own, _ = splitMeta(over)
-	}
+	own, _ := l.splitMeta(over)
 	found := over.schema.Check(own, metaNames(over.typ)...)
 	l.add(slices.DeleteFunc(found, func(d *hcl.Diagnostic) bool {
 		return origin.CodeOf(d) == fault.MissingArgument // an override contains only changes

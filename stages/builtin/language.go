@@ -90,7 +90,7 @@ func describeStage(s stages.Stage, ref reference) schema.StageType {
 		Block:     spec.Block,
 		Phase:     spec.Phase,
 		Singleton: spec.Singleton,
-		Meta:      listMetaArguments(spec),
+		Meta:      spec.Meta(),
 	}
 
 	types := s.Outputs(stages.Declared{}).AttributeTypes()
@@ -126,28 +126,6 @@ func outputDocs(stage string, ref reference) []schema.Output {
 			doc := f.Doc + " See [facts](facts.md#" + f.Path + ")."
 			out = append(out, schema.Output{Name: f.Path, Doc: doc})
 		}
-	}
-
-	return out
-}
-
-// listMetaArguments returns the arguments that a stage of this type takes in addition to its own.
-func listMetaArguments(spec stages.Spec) []schema.Field {
-	out := []schema.Field{schema.When}
-
-	if spec.ForEach {
-		out = append(out, schema.ForEach)
-	}
-	if spec.Timeout > 0 {
-		timeout := schema.Timeout
-		timeout.Default = spec.Timeout.String()
-		out = append(out, timeout)
-	}
-	if spec.Bounds != nil {
-		out = append(out, *spec.Bounds)
-	}
-	if spec.Phase == schema.Gather {
-		out = append(out, schema.OnFailure)
 	}
 
 	return out

@@ -301,7 +301,7 @@ func (x *Index) addReference(t hcl.Traversal) {
 
 	var names []string
 	for _, step := range t[:min(at+1, len(t))] {
-		if name, ok := nameOf(step); ok {
+		if name, ok := value.StepKey(step); ok {
 			names = append(names, name)
 		}
 	}
@@ -323,22 +323,6 @@ func NameStep(root string) int {
 	}
 
 	return 0
-}
-
-// nameOf returns the name in one step of a reference. An index by a text is a name as well: var["zone"] is var.zone.
-func nameOf(step hcl.Traverser) (string, bool) {
-	switch s := step.(type) {
-	case hcl.TraverseRoot:
-		return s.Name, true
-	case hcl.TraverseAttr:
-		return s.Name, true
-	case hcl.TraverseIndex:
-		if s.Key.Type() == cty.String && s.Key.IsKnown() && !s.Key.IsNull() {
-			return s.Key.AsString(), true
-		}
-	}
-
-	return "", false
 }
 
 // nameRange returns the range of a name in a label or in a step of a reference: without quotes, dot and brackets.

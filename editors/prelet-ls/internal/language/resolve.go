@@ -72,7 +72,8 @@ func (x *Index) makeScope() {
 func (x *Index) Resolve(t hcl.Traversal) (Resolved, bool) {
 	r := Resolved{Type: x.scope}
 	for _, step := range t {
-		name, isName := nameOf(step)
+		name, isName := value.StepKey(step)
+		_, isAttribute := step.(hcl.TraverseAttr)
 		if isName {
 			r.Address += value.FormatStep(name)
 		} else {
@@ -88,7 +89,7 @@ func (x *Index) Resolve(t hcl.Traversal) (Resolved, bool) {
 		case r.Type.IsMapType():
 			r.Type = r.Type.ElementType()
 			r.path += "{}"
-		case !isName && (r.Type.IsListType() || r.Type.IsSetType()):
+		case !isAttribute && (r.Type.IsListType() || r.Type.IsSetType()):
 			r.Type = r.Type.ElementType()
 			r.path += "[]"
 		default:

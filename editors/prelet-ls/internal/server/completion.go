@@ -49,7 +49,7 @@ func (s *Server) stageItems(here at) ([]completionItem, bool) {
 			Label:            t,
 			Kind:             kindEnum,
 			Detail:           types[t].Phase.String() + " stage",
-			Documentation:    &markup{Kind: "markdown", Value: types[t].Doc},
+			Documentation:    markdown(types[t].Doc),
 			InsertTextFormat: plainText,
 			TextEdit:         &textEdit{Range: place, NewText: t},
 		}

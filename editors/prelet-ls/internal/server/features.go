@@ -127,15 +127,13 @@ func memberItems(here at, members []language.Member, typed int) []completionItem
 	out := []completionItem{}
 	for _, m := range members {
 		item := completionItem{
-			Label:    m.Name,
-			Kind:     kindField,
-			TextEdit: &textEdit{Range: edit, NewText: m.Name},
+			Label:         m.Name,
+			Kind:          kindField,
+			Documentation: markdown(m.Doc),
+			TextEdit:      &textEdit{Range: edit, NewText: m.Name},
 		}
 		if m.Type != cty.NilType {
 			item.Detail = schema.TypeName(m.Type)
-		}
-		if m.Doc != "" {
-			item.Documentation = &markup{Kind: "markdown", Value: m.Doc}
 		}
 		out = append(out, item)
 	}
@@ -145,9 +143,10 @@ func memberItems(here at, members []language.Member, typed int) []completionItem
 
 func (s *Server) candidateItem(here at, c hcllang.Candidate) completionItem {
 	item := completionItem{
-		Label:  c.Label,
-		Kind:   candidateKind(c.Kind),
-		Detail: c.Detail,
+		Label:         c.Label,
+		Kind:          candidateKind(c.Kind),
+		Detail:        c.Detail,
+		Documentation: markdown(c.Description.Value),
 		TextEdit: &textEdit{
 			Range:   spanOf(here.text, c.TextEdit.Range),
 			NewText: c.TextEdit.NewText,
@@ -157,9 +156,6 @@ func (s *Server) candidateItem(here at, c hcllang.Candidate) completionItem {
 	if s.hasSnippets && c.TextEdit.Snippet != "" {
 		item.TextEdit.NewText = c.TextEdit.Snippet
 		item.InsertTextFormat = snippet
-	}
-	if c.Description.Value != "" {
-		item.Documentation = &markup{Kind: "markdown", Value: c.Description.Value}
 	}
 	if c.TriggerSuggest && s.hasSnippets {
 		item.Command = &command{Title: "Suggest", Command: "editor.action.triggerSuggest"}
@@ -216,9 +212,8 @@ func (s *Server) hover(p positionParams) (any, error) {
 	if err != nil || found == nil {
 		return nil, nil
 	}
-	r := here.rangeIn(found.Range)
 
-	return hover{Contents: markup{Kind: "markdown", Value: found.Content.Value}, Range: &r}, nil
+	return here.describe(found.Range, found.Content.Value), nil
 }
 
 // hoverReference describes the part of a reference up to the cursor: gpus in stage.detect-hw.node.gpus[0].model.
@@ -258,9 +253,8 @@ func (s *Server) hoverCall(here at) (hover, bool) {
 		return hover{}, false
 	}
 	f, ok := s.language.Functions[found.Name]
-	r := here.rangeIn(found.NameRange)
 
-	return hover{Contents: markup{Kind: "markdown", Value: f.Description}, Range: &r}, ok
+	return here.describe(found.NameRange, f.Description), ok
 }
 
 func (here at) hoverText(at hcl.Range, address string, t cty.Type, doc string) any {
@@ -268,9 +262,13 @@ func (here at) hoverText(at hcl.Range, address string, t cty.Type, doc string) a
 	if doc != "" {
 		text += "\n\n" + doc
 	}
-	r := here.rangeIn(at)
 
-	return hover{Contents: markup{Kind: "markdown", Value: text}, Range: &r}
+	return here.describe(at, text)
+}
+
+// describe returns what is shown about a place.
+func (here at) describe(place hcl.Range, text string) hover {
+	return hover{Contents: markdown(text), Range: here.rangeIn(place)}
 }
 
 // signature shows the parameters of the call around a position.
@@ -289,11 +287,8 @@ func (s *Server) signature(p positionParams) (any, error) {
 	}
 
 	sig := signature{
-		Label: found.Name,
-		Documentation: &markup{
-			Kind:  "markdown",
-			Value: found.Description.Value,
-		},
+		Label:         found.Name,
+		Documentation: markdown(found.Description.Value),
 	}
 	for _, x := range found.Parameters {
 		sig.Parameters = append(sig.Parameters, parameter{Label: x.Name})

@@ -169,9 +169,18 @@ type markup struct {
 	Value string `json:"value"`
 }
 
+// markdown returns a text in Markdown; nil for "".
+func markdown(text string) *markup {
+	if text == "" {
+		return nil
+	}
+
+	return &markup{Kind: "markdown", Value: text}
+}
+
 type hover struct {
-	Contents markup `json:"contents"`
-	Range    *span  `json:"range,omitempty"`
+	Contents *markup `json:"contents"`
+	Range    span    `json:"range"`
 }
 
 type textEdit struct {

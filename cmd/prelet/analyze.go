@@ -54,8 +54,7 @@ func (a *cli) analysis(name, short, long string) *cobra.Command {
 			return a.showAnalysis(name, found, w.output.isJSON())
 		},
 	}
-	addRootFlag(c, &w.Root)
-	w.output.addFlag(c, "text", "json")
+	w.addStateFlags(c)
 	return c
 }
 

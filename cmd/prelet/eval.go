@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/prelet/prelet/internal/app"
-	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/report/printer"
 )
 
@@ -17,7 +16,7 @@ func (a *cli) eval() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "eval EXPR",
 		GroupID: "node",
-		Args:    requireExpression,
+		Args:    requireArgs(1, 1, "one EXPR: quote it, so that the shell passes it as one argument"),
 		Short:   "Evaluate an expression over a site and a node",
 		Long: `Evaluates an expression as if it were in the site, after a plan of this node or of a recorded one,
 and shows its value, its type and where its parts come from.
@@ -43,13 +42,6 @@ An error in EXPR exits with 64.
 	w.addRecordedFlags(c)
 	w.output.addFlag(c, "text", "json")
 	return c
-}
-
-func requireExpression(_ *cobra.Command, args []string) error {
-	if len(args) != 1 {
-		return failure(fault.Usage, "eval takes one EXPR: quote it, so that the shell passes it as one argument")
-	}
-	return nil
 }
 
 // evaluate evaluates one expression, and prints its value over each node.

@@ -17,8 +17,9 @@ func (a *cli) explain() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "explain ITEM",
 		GroupID: "node",
-		Args:    a.requireItem,
-		Short:   "Explain an item of the plan, or a name of the site",
+		Args: requireArgs(1, 1, "one ITEM: label/KEY, taint/KEY, flag/NAME, config/a.b.c, file/PATH, code/NAME, "+
+			"var/NAME, local/NAME or stage/TYPE.NAME"),
+		Short: "Explain an item of the plan, or a name of the site",
 		Long: `Shows where an item of the plan comes from: the line of the site,
 and the references in it with their values, down to variables, facts with their device,
 objects of the cluster, files and literals.
@@ -61,17 +62,6 @@ it shows the value, its type, and the places that refer to it.
 	w.addRecordedFlags(c)
 	w.output.addFlag(c, "text", "json")
 	return c
-}
-
-func (a *cli) requireItem(_ *cobra.Command, args []string) error {
-	if len(args) != 1 {
-		return failure(
-			fault.Usage,
-			"explain takes one ITEM: label/KEY, taint/KEY, flag/NAME, config/a.b.c, file/PATH, code/NAME, "+
-				"var/NAME, local/NAME or stage/TYPE.NAME",
-		)
-	}
-	return nil
 }
 
 // showExplanation prints one explanation, or why there is none.

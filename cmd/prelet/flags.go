@@ -23,6 +23,12 @@ func (w *where) addSiteFlags(c *cobra.Command) {
 	w.output.addFlag(c, "text", "json")
 }
 
+// addStateFlags adds the flags of a command that shows the state of a node.
+func (w *where) addStateFlags(c *cobra.Command) {
+	addRootFlag(c, &w.Root)
+	w.output.addFlag(c, "text", "json")
+}
+
 // addPlaceFlags adds the flags for the inputs of a plan: the site, the machine, the cluster and the variables.
 func (w *where) addPlaceFlags(c *cobra.Command) {
 	w.addConfigFlag(c)

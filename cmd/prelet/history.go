@@ -29,8 +29,7 @@ An asterisk marks the generation in place. Below the list is what is pinned or h
 		},
 	}
 	c.AddCommand(a.historyShow(), a.historyDiff())
-	addRootFlag(c, &w.Root)
-	w.output.addFlag(c, "text", "json")
+	w.addStateFlags(c)
 	return c
 }
 
@@ -39,7 +38,7 @@ func (a *cli) historyShow() *cobra.Command {
 	var w where
 	c := &cobra.Command{
 		Use:   "show N",
-		Args:  exactArgs(1, "the number of a generation; prelet history lists them"),
+		Args:  requireArgs(1, 1, "the number of a generation; prelet history lists them"),
 		Short: "Show what a generation did to each file",
 		Long: `Shows the status of generation N, why it was made, and what it did to each file.
 prelet history diff shows what it changed in the node, and why.`,
@@ -56,19 +55,8 @@ prelet history diff shows what it changed in the node, and why.`,
 			return a.show(w.output.isJSON(), "generation", one)
 		},
 	}
-	addRootFlag(c, &w.Root)
-	w.output.addFlag(c, "text", "json")
+	w.addStateFlags(c)
 	return c
-}
-
-func requireGenerations(_ *cobra.Command, args []string) error {
-	if len(args) < 1 || len(args) > 2 {
-		return failure(fault.Usage,
-			"history diff takes one or two numbers of generations: prelet history diff 11 12; "+
-				"prelet history lists them")
-	}
-
-	return nil
 }
 
 // historyDiff compares two generations.
@@ -76,7 +64,7 @@ func (a *cli) historyDiff() *cobra.Command {
 	var w where
 	c := &cobra.Command{
 		Use:   "diff A [B]",
-		Args:  requireGenerations,
+		Args:  requireArgs(1, 2, "one or two numbers of generations; prelet history lists them"),
 		Short: "Show what changed between two generations, and why",
 		Long: `Compares generation A with generation B, or with the one in place:
 labels, taints, flags, each field of the kubelet's configuration, each file.
@@ -103,8 +91,7 @@ What is damaged or missing in a generation is named, and the rest is compared.`,
 			return printResult(a, w.output.isJSON(), d, printer.ComparisonText)
 		},
 	}
-	addRootFlag(c, &w.Root)
-	w.output.addFlag(c, "text", "json")
+	w.addStateFlags(c)
 	return c
 }
 

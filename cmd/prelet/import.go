@@ -4,7 +4,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/prelet/prelet/internal/app"
-	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang/origin"
 	"github.com/prelet/prelet/internal/report/printer"
 )
@@ -23,13 +22,11 @@ Tokens are never printed, and are not in the site.
 what the file has. A file without pins of the cluster's CA needs the first.`,
 		Example: `  prelet import join.yaml --patches ./patches --out ./site
   prelet import init-config.json --ca-cert-hash sha256:… --out ./site`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return failure(fault.Usage, "import needs one file: a JoinConfiguration of kubeadm, or the "+
-					"/etc/kubernetes/init-config of a node")
-			}
-			return nil
-		},
+		Args: requireArgs(
+			1,
+			1,
+			"one file: a JoinConfiguration of kubeadm, or the /etc/kubernetes/init-config of a node",
+		),
 		RunE: func(_ *cobra.Command, args []string) error {
 			o.File = args[0]
 			done, err := a.env().Import(o)

@@ -6,8 +6,7 @@ import (
 )
 
 func (a *cli) recover() *cobra.Command {
-	var root string
-	var output format
+	var w where
 	c := &cobra.Command{
 		Use:     "recover",
 		GroupID: "node",
@@ -19,14 +18,13 @@ and for a node where prelet was killed and has not run again.
 Afterwards all files are of one generation, and the kubelet may start on it.`,
 		Example: "  prelet recover\n  prelet recover --root /mnt/node17 -o json",
 		RunE: stopWriteOnSignal(func(ctx context.Context, _ []string) error {
-			was, err := a.env().Recover(ctx, root)
+			was, err := a.env().Recover(ctx, w.Root)
 			if err != nil {
 				return err
 			}
-			return a.show(output.isJSON(), "recover", was)
+			return a.show(w.output.isJSON(), "recover", was)
 		}),
 	}
-	addRootFlag(c, &root)
-	output.addFlag(c, "text", "json")
+	w.addStateFlags(c)
 	return c
 }

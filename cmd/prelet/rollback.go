@@ -11,8 +11,7 @@ import (
 )
 
 func (a *cli) rollback() *cobra.Command {
-	var w app.Where
-	var output format
+	var w where
 	var release bool
 	c := &cobra.Command{
 		Use:     "rollback [N]",
@@ -41,17 +40,16 @@ prelet history lists the generations.`,
 				Root:    w.Root,
 				To:      to,
 				Release: release,
-				Request: append([]string{"rollback", "-o", output.name}, args...),
+				Request: append([]string{"rollback", "-o", w.output.name}, args...),
 			})
 			if err != nil {
 				return err
 			}
-			return a.show(output.isJSON(), "rollback", back)
+			return a.show(w.output.isJSON(), "rollback", back)
 		}),
 	}
 	c.Flags().
 		BoolVar(&release, "release", false, "release the pinned generation and held plans")
-	addRootFlag(c, &w.Root)
-	output.addFlag(c, "text", "json")
+	w.addStateFlags(c)
 	return c
 }

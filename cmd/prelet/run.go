@@ -71,7 +71,8 @@ const (
 // runner is what a command does.
 type runner func(ctx context.Context, args []string) error
 
-// stopOnSignal runs a command with a context that ends on SIGTERM, SIGINT and SIGHUP. Under nohup, SIGHUP stays ignored.
+// stopOnSignal runs a command with a context that ends on SIGTERM, SIGINT and SIGHUP. Under nohup, SIGHUP stays
+// ignored.
 func stopOnSignal(run runner) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, args []string) error {
 		ends := []os.Signal{syscall.SIGTERM, os.Interrupt}

@@ -18,8 +18,7 @@ import (
 const imageWait = 10 * time.Minute
 
 func (a *cli) status() *cobra.Command {
-	var output format
-	var root string
+	var w where
 	var wait, long, image bool
 	c := &cobra.Command{
 		Use:     "status",
@@ -44,15 +43,15 @@ cluster does not give an image back.`,
 				ctx, cancel = context.WithTimeout(ctx, imageWait)
 				defer cancel()
 			}
-			s, err := a.env().Status(ctx, root, wait)
+			s, err := a.env().Status(ctx, w.Root, wait)
 			if err != nil {
 				return err
 			}
 
 			switch {
 			case image:
-				return a.printImageVerdict(app.JudgeImage(s), output)
-			case output.isJSON():
+				return a.printImageVerdict(app.JudgeImage(s), w.output)
+			case w.output.isJSON():
 				err = a.printJSON(s)
 			default:
 				err = a.show(false, "status", struct {
@@ -66,8 +65,7 @@ cluster does not give an image back.`,
 			return exit(s.StatusExit)
 		}),
 	}
-	addRootFlag(c, &root)
-	output.addFlag(c, "text", "json")
+	w.addStateFlags(c)
 	c.Flags().
 		BoolVar(&wait, "wait", false, "wait until the run has ended and its generation has been judged")
 	c.Flags().BoolVar(&image, "image", false, "only whether the image of this boot works")

@@ -1,6 +1,7 @@
 package printer
 
 import (
+	"cmp"
 	"io"
 	"strings"
 	"text/template"
@@ -13,7 +14,17 @@ const indentFindings = 22
 
 // Doctor writes findings and the conclusion. The subject is "node" or "image".
 func Doctor(w io.Writer, subject string, found []doctor.Finding, s Style) error {
-	return Findings(w, found, concludeFindings(subject, found), s)
+	states := map[string]int{}
+	for _, f := range found {
+		states[string(f.State)]++
+	}
+	conclusion, err := part("conclusion", struct {
+		Subject string
+		IsFit   bool
+		States  map[string]int // how many findings have each
+	}{subject, doctor.Fit(found), states})
+
+	return cmp.Or(err, Findings(w, found, conclusion, s))
 }
 
 // Findings writes a line for each finding, below those that are not fine their place, the reason and the next step, and
@@ -56,29 +67,4 @@ func findingDetails(f doctor.Finding, s Style) (out []string) {
 	}
 
 	return out
-}
-
-// concludeFindings returns the last sentence of the doctor.
-func concludeFindings(subject string, found []doctor.Finding) string {
-	count := map[doctor.State]int{}
-	for _, f := range found {
-		count[f.State]++
-	}
-
-	conclusion := "The " + subject + " is fit for a boot"
-	if !doctor.Fit(found) {
-		conclusion = "The " + subject + " is not fit for a boot: " + Count(count[doctor.Problem], "problem")
-	}
-	if n := count[doctor.Warning]; n > 0 {
-		conclusion += ", " + Count(n, "warning")
-	}
-	if n := count[doctor.Unread]; n > 0 {
-		conclusion += ", and " + Count(n, "check") + " could not be made"
-	}
-
-	if n := count[doctor.Skipped]; n > 0 {
-		conclusion += "; " + Count(n, "check") + " need a running machine"
-	}
-
-	return conclusion + "."
 }

@@ -35,7 +35,7 @@ func FleetHTML(w io.Writer, r *fleet.Report, redactor *value.Redactor) error {
 		Columns []fleet.Group
 		Matrix  []htmlEffect
 		Hidden  int // effects that are not in Matrix
-	}{r, kinds, columns, matrix, countEffects(r.Groups) - len(matrix)}
+	}{r, kinds, columns, matrix, len(fleetMatrix(r.Groups)) - len(matrix)}
 
 	title := "prelet: plan of " + Count(r.Recordings, "machine")
 	return htmlStyle(redactor).writePage(w, "fleet.gohtml", title, r.PreletVersion, data, template.FuncMap{
@@ -75,18 +75,6 @@ func countKind(g fleet.Group, kind string) (n int) {
 	}
 
 	return n
-}
-
-// countEffects returns how many effects some groups have together.
-func countEffects(groups []fleet.Group) int {
-	known := map[[2]string]bool{}
-	for _, g := range groups {
-		for _, c := range g.Changes {
-			known[[2]string{c.Kind, c.Name}] = true
-		}
-	}
-
-	return len(known)
 }
 
 // fleetMatrix returns each effect with the groups that have it.

@@ -1,6 +1,7 @@
 package boot
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -148,7 +149,7 @@ func findPlannedName(b basis) (name string, at hcl.Range, isPlanned bool) {
 		return strings.ToLower(*b.identity.Name), b.identity.NameRange, true
 	}
 
-	name, isCloud := findNameFlags(b.base.Flags)
+	name, isCloud := FindNameFlags(b.base.Flags)
 	switch {
 	case isCloud:
 		return "", at, false
@@ -159,9 +160,9 @@ func findPlannedName(b basis) (name string, at hcl.Range, isPlanned bool) {
 	return b.kubelet.Identity.Host, at, false
 }
 
-// findNameFlags returns the node's name in flags; "" for none. isCloud: a cloud provider inside the kubelet names
+// FindNameFlags returns the node's name in flags; "" for none. isCloud: a cloud provider inside the kubelet names
 // the node.
-func findNameFlags(flags []node.Flag) (name string, isCloud bool) {
+func FindNameFlags(flags []node.Flag) (name string, isCloud bool) {
 	for _, f := range flags {
 		switch {
 		case f.Assumed || f.Value == "":
@@ -173,6 +174,16 @@ func findNameFlags(flags []node.Flag) (name string, isCloud bool) {
 	}
 
 	return name, false
+}
+
+// NodeName returns the name that the node has or will have; "" if it is unknown.
+func (p *Plan) NodeName() string {
+	name, _ := FindNameFlags(p.Node.Flags)
+	if id := p.Kubelet.Identity; id != nil {
+		name = cmp.Or(name, id.Node, id.Host)
+	}
+
+	return name
 }
 
 // Sentence returns the report about the identity.

@@ -21,7 +21,7 @@ func checkNameIsFree(ctx context.Context, tape *world.Tape, b basis, n node.Node
 	}
 	hasToken := b.access.Token != ""
 	isAboutToJoin := !b.kubelet.Joined && hasToken && slices.ContainsFunc(n.Files, isBootstrap)
-	name, isCloud := findNameFlags(n.Flags)
+	name, isCloud := FindNameFlags(n.Flags)
 	if tape == nil || !isAboutToJoin || b.identity.Takeover || isCloud {
 		return found
 	}

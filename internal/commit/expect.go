@@ -1,6 +1,7 @@
 package commit
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"path"
@@ -228,17 +229,10 @@ func describePodSettings(p *boot.Plan) string {
 // kubelet writes it (pkg/util/node/node.go, GetHostname). With an in-tree cloud provider it returns "", because the
 // provider names the node.
 func NodeName(p *boot.Plan, hostname string) string {
-	name := hostname
-
-	for _, f := range p.Node.Flags {
-		switch {
-		case f.Assumed:
-		case f.Name == "hostname-override" && f.Value != "":
-			name = f.Value
-		case f.Name == "cloud-provider" && f.Value != "" && f.Value != "external":
-			return ""
-		}
+	name, isCloud := boot.FindNameFlags(p.Node.Flags)
+	if isCloud {
+		return ""
 	}
 
-	return strings.ToLower(strings.TrimSpace(name))
+	return strings.ToLower(strings.TrimSpace(cmp.Or(name, hostname)))
 }

@@ -16,7 +16,7 @@ func NewEffectAgainst(source string, old, planned *boot.Plan, r *world.Recording
 	own := newNames(planned, r)
 	before := listMessages(old.Diagnostics, own)
 	after := listMessages(planned.Diagnostics, own)
-	e := Effect{Source: source, Node: findNodeName(planned)}
+	e := Effect{Source: source, Node: planned.NodeName()}
 
 	e.Changes = compareMessages(before, after)
 	isOldKnown := origin.Code(old.Diagnostics) == ""

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/prelet/prelet/internal/boot"
-	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/world"
 )
 
@@ -20,7 +19,7 @@ type ownValue struct {
 // newNames returns the own values of the machine of a recording, and the node name of its plan.
 func newNames(p *boot.Plan, r *world.Recording) names {
 	values := r.Identities()
-	if name := findNodeName(p); name != "" {
+	if name := p.NodeName(); name != "" {
 		values[name] = "node name"
 	}
 
@@ -36,18 +35,6 @@ func newNames(p *boot.Plan, r *world.Recording) names {
 	})
 
 	return out
-}
-
-// findNodeName returns the name that the node has or will have; "" if it is unknown.
-func findNodeName(p *boot.Plan) string {
-	if f, ok := node.FindFlag(p.Node.Flags, "hostname-override"); ok && f.Value != "" {
-		return f.Value
-	}
-	if id := p.Kubelet.Identity; id != nil {
-		return cmp.Or(id.Node, id.Host)
-	}
-
-	return ""
 }
 
 // replace returns a text with names in place of values. A value counts only as a whole word: 10.0.0.1 is not in

@@ -82,20 +82,12 @@ func BootHTML(w io.Writer, v BootView, r *value.Redactor) error {
 
 // nameNode returns the name of the node, or else of the recording.
 func nameNode(v BootView) string {
-	for _, f := range v.Plan.Node.Flags {
-		if f.Name == "hostname-override" && f.Value != "" {
-			return f.Value
-		}
-	}
-	if id := v.Plan.Kubelet.Identity; id != nil && id.Node+id.Host != "" {
-		return cmp.Or(id.Node, id.Host)
-	}
-
+	source := ""
 	if v.Source != "" {
-		return filepath.Base(v.Source) // its folder is of the machine that makes the page
+		source = filepath.Base(v.Source) // its folder is of the machine that makes the page
 	}
 
-	return cmp.Or(v.Machine, "This node")
+	return cmp.Or(v.Plan.NodeName(), source, v.Machine, "This node")
 }
 
 // bootState returns the word of the badge: the state of the last run or, without a run, of the plan.

@@ -127,10 +127,10 @@ func (s *suite) checkSnapshots() {
 	first := map[string]*testfile.Run{}
 	for _, f := range s.files {
 		for _, r := range f.Runs {
-			if r.Snapshot == "" {
+			if r.Snapshot.V == "" {
 				continue
 			}
-			key := filepath.Join(filepath.Dir(f.Name), r.Snapshot)
+			key := filepath.Join(filepath.Dir(f.Name), r.Snapshot.V)
 			other := first[key]
 			if other == nil {
 				first[key] = r
@@ -138,10 +138,10 @@ func (s *suite) checkSnapshots() {
 			}
 			s.tests.Diagnostics = append(s.tests.Diagnostics, origin.Error(
 				fault.Duplicate,
-				r.SnapAt,
-				fmt.Sprintf("Duplicate snapshot %q", r.Snapshot),
+				r.Snapshot.Range,
+				fmt.Sprintf("Duplicate snapshot %q", r.Snapshot.V),
 				"The run %q at %s:%d has it already. Each run needs a name of its own.",
-				other.Name, other.SnapAt.Filename, other.SnapAt.Start.Line,
+				other.Name, other.Snapshot.Range.Filename, other.Snapshot.Range.Start.Line,
 			))
 		}
 	}

@@ -49,7 +49,7 @@ func (s *suite) expand(r *testfile.Run) (out []testCase) {
 	case 0:
 		return []testCase{{suite: s, Run: r, env: s.env}}
 	case 1:
-		out[0].isOne = !strings.ContainsAny(r.Machines.Text, globSigns)
+		out[0].isOne = !strings.ContainsAny(r.Machines.V, globSigns)
 	}
 
 	count := map[string]int{}
@@ -72,7 +72,7 @@ var quoteGlob = strings.NewReplacer(`*`, `\*`, `?`, `\?`, `[`, `\[`, `\`, `\\`)
 // findMachines returns the paths that the pattern of a run matches, by name. Of a folder of recordings it returns
 // these.
 func findMachines(r *testfile.Run) (out []string) {
-	pattern := r.Machines.Text
+	pattern := r.Machines.V
 	if !filepath.IsAbs(pattern) {
 		folder := quoteGlob.Replace(filepath.Dir(r.File.Name))
 		pattern = filepath.Join(folder, pattern)
@@ -103,7 +103,7 @@ func (c testCase) run(ctx context.Context) (out testfile.Result) {
 	if c.machine == "" {
 		out.Failures = []testfile.Failure{{
 			Kind:    testfile.KindInput,
-			At:      c.Machines.At,
+			At:      c.Machines.Range,
 			Summary: "No machine matches",
 			Message: "The path is relative to the test file. A run over no machine would test nothing.",
 		}}
@@ -122,7 +122,7 @@ func (c testCase) run(ctx context.Context) (out testfile.Result) {
 // machineName returns the path of the machine relative to the test file.
 func (c testCase) machineName() string {
 	if c.machine == "" {
-		return c.Machines.Text
+		return c.Machines.V
 	}
 	name, err := filepath.Rel(filepath.Dir(c.File.Name), c.machine)
 	if err != nil {
@@ -140,7 +140,7 @@ func (c testCase) plan(ctx context.Context) (*boot.Plan, *testfile.Failure) {
 	if w.Root != "" && w.Root != c.suite.empty {
 		root, err := copyRoot(w.Root)
 		if err != nil {
-			return nil, c.refuse(c.RootAt, "The root cannot be used", err)
+			return nil, c.refuse(c.Root.Range, "The root cannot be used", err)
 		}
 		defer os.RemoveAll(root)
 		w.Root = root
@@ -151,16 +151,16 @@ func (c testCase) plan(ctx context.Context) (*boot.Plan, *testfile.Failure) {
 
 	asked := &rehearsal{
 		site:      site,
-		kubelet:   c.Kubelet,
+		kubelet:   c.Kubelet.V,
 		detectors: answerDetectors(c.Run),
-		without:   withoutDevices{addresses: c.Without},
+		without:   withoutDevices{addresses: c.Without.V},
 		isTest:    true,
 	}
 	var done func()
 	if c.IsFrom {
 		rec, err := readRecording(w.From)
 		if err != nil {
-			return nil, c.refuse(c.Machines.At, "The recording cannot be used", err)
+			return nil, c.refuse(c.Machines.Range, "The recording cannot be used", err)
 		}
 		asked.recording = rec.Source()
 		asked.given = given
@@ -179,12 +179,12 @@ func (c testCase) plan(ctx context.Context) (*boot.Plan, *testfile.Failure) {
 		GaveUp: c.env.GaveUp,
 	})
 	if notFound := asked.listNotFound(ctx); len(notFound) > 0 {
-		return nil, c.refuse(c.WithoutAt, "The machine does not have this device",
+		return nil, c.refuse(c.Without.Range, "The machine does not have this device",
 			fmt.Errorf("%s is not in the list pci of its facts; `prelet detect -o json` shows the list",
 				strings.Join(notFound, ", ")))
 	}
 	if f := asked.whyNoKubelet(); f != nil {
-		return nil, c.refuse(c.KubeletAt, "The machine has no kubelet to give this version to", f)
+		return nil, c.refuse(c.Kubelet.Range, "The machine has no kubelet to give this version to", f)
 	}
 	if c.IsFrom {
 		p.Assumed = asked.listAssumed()
@@ -209,17 +209,17 @@ func (c testCase) where() (Where, *testfile.Failure) {
 
 	w.Hardware = c.machine
 	if err := checkHardware(w.Hardware); err != nil {
-		return w, c.refuse(c.Machines.At, "The recorded machine cannot be used", err)
+		return w, c.refuse(c.Machines.Range, "The recorded machine cannot be used", err)
 	}
-	if c.Root == "" {
+	if c.Root.V == "" {
 		return w, nil
 	}
-	root, err := filepath.Abs(c.path(c.Root))
+	root, err := filepath.Abs(c.path(c.Root.V))
 	if err == nil {
 		err = checkFolder("root", root)
 	}
 	if err != nil {
-		return w, c.refuse(c.RootAt, "The root cannot be used", err)
+		return w, c.refuse(c.Root.Range, "The root cannot be used", err)
 	}
 	w.Root = root
 	return w, nil
@@ -375,39 +375,39 @@ const snapshotWidth = 100
 
 // compareSnapshot compares the plan with the snapshot of the run, or writes it.
 func (c testCase) compareSnapshot(p *boot.Plan) *testfile.Failure {
-	if c.Snapshot == "" {
+	if c.Snapshot.V == "" {
 		return nil
 	}
 
 	var text bytes.Buffer
 	style := printer.Style{Width: snapshotWidth}
 	if err := printer.PlanText(&text, printer.View{Plan: p}, style); err != nil {
-		return c.refuse(c.SnapAt, "The plan cannot be printed", err)
+		return c.refuse(c.Snapshot.Range, "The plan cannot be printed", err)
 	}
 	got := c.env.Redactor.String(text.String())
 	path := c.snapshotPath()
 	want, err := readBounded(path, maxInput)
 	switch isMissing := errors.Is(err, fs.ErrNotExist); {
 	case err != nil && !isMissing:
-		return c.refuse(c.SnapAt, "The snapshot cannot be read", fmt.Errorf("%s: %w", path, err))
+		return c.refuse(c.Snapshot.Range, "The snapshot cannot be read", fmt.Errorf("%s: %w", path, err))
 	case err == nil && unifyLines(want) == got:
 		return nil
 	case c.suite.update:
 		if err := writeSnapshot(path, got); err != nil {
-			return c.refuse(c.SnapAt, "The snapshot cannot be written", err)
+			return c.refuse(c.Snapshot.Range, "The snapshot cannot be written", err)
 		}
 		return nil
 	case isMissing:
 		return &testfile.Failure{
 			Kind:    testfile.KindSnapshot,
-			At:      c.SnapAt,
+			At:      c.Snapshot.Range,
 			Summary: "The snapshot is missing",
 			Message: path + " does not exist. `prelet test --update` writes it: read it before you commit it.",
 		}
 	}
 	return &testfile.Failure{
 		Kind:    testfile.KindSnapshot,
-		At:      c.SnapAt,
+		At:      c.Snapshot.Range,
 		Summary: "The plan differs from its snapshot",
 		Message: path + ". `prelet test --update` writes it again: read the difference before you commit it.",
 		Want:    unifyLines(want),
@@ -423,7 +423,7 @@ func unifyLines(text []byte) string {
 // snapshotPath returns the file of the snapshot: one for the run, or one for each machine of a glob. The slashes of a
 // machine's path are hyphens, or %2F if another machine of the run, such as a-b next to a/b, would get the same file.
 func (c testCase) snapshotPath() string {
-	path := filepath.Join(filepath.Dir(c.File.Name), snapshotsFolder, c.Snapshot)
+	path := filepath.Join(filepath.Dir(c.File.Name), snapshotsFolder, c.Snapshot.V)
 	if !c.isOne {
 		name := filepath.ToSlash(c.machineName())
 		if c.isAlike {

@@ -81,18 +81,14 @@ func startOf(body *hclsyntax.Body) hcl.Range {
 
 func (d *decoder) decodeRun(b schema.Body, shared map[string]Literal) *Run {
 	r := &Run{
-		Name:      b.Labels[0],
-		File:      d.file,
-		At:        b.Range,
-		Root:      rootAttr.Of(b).V,
-		RootAt:    rootAttr.Of(b).Range,
-		Without:   withoutAttr.Of(b).V,
-		WithoutAt: withoutAttr.Of(b).Range,
-		Kubelet:   kubeletAttr.Of(b).V,
-		KubeletAt: kubeletAttr.Of(b).Range,
-		Snapshot:  snapshotAttr.Of(b).V,
-		SnapAt:    snapshotAttr.Of(b).Range,
-		ExpectAt:  expectAttr.Of(b).Range,
+		Name:     b.Labels[0],
+		File:     d.file,
+		At:       b.Range,
+		Root:     rootAttr.Of(b),
+		Without:  withoutAttr.Of(b),
+		Kubelet:  kubeletAttr.Of(b),
+		Snapshot: snapshotAttr.Of(b),
+		ExpectAt: expectAttr.Of(b).Range,
 	}
 	if strings.TrimSpace(r.Name) == "" {
 		d.errorf(fault.UnknownBlock, b.Range, "A run without a name", "Write run \"NAME\" { … }.")
@@ -134,13 +130,13 @@ func (d *decoder) decodeMachines(r *Run, b schema.Body) {
 		d.errorf(fault.MissingArgument, b.Range, "A run without a machine",
 			"Write hardware = \"PATH\" for a recorded machine, or from = \"PATH\" for a recording. "+
 				"Both may be globs, and are relative to this file.")
-	case r.IsFrom && rootAttr.Of(b).Set():
-		d.errorf(fault.Conflict, r.RootAt, "from and root exclude each other",
+	case r.IsFrom && r.Root.Set():
+		d.errorf(fault.Conflict, r.Root.Range, "from and root exclude each other",
 			"A recording has the files of its machine. Remove root.")
 	case isHardware:
-		r.Machines = Pattern{Text: hardware.V, At: hardware.Range}
+		r.Machines = hardware
 	default:
-		r.Machines = Pattern{Text: from.V, At: from.Range}
+		r.Machines = from
 	}
 }
 
@@ -153,8 +149,8 @@ func (d *decoder) checkOutcome(r *Run) {
 		d.errorf(fault.Conflict, r.Asserts[0].At, "expect_error and assert exclude each other",
 			"A run that fails has no finished node. Remove one of them, or write two runs.")
 	}
-	if r.Snapshot != "" {
-		d.errorf(fault.Conflict, r.SnapAt, "expect_error and snapshot exclude each other",
+	if r.Snapshot.V != "" {
+		d.errorf(fault.Conflict, r.Snapshot.Range, "expect_error and snapshot exclude each other",
 			"A run that fails has no finished node. Remove one of them, or write two runs.")
 	}
 }

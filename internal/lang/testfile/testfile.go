@@ -12,6 +12,7 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/world"
+	"github.com/prelet/prelet/schema"
 )
 
 // File is one file of tests.
@@ -29,10 +30,9 @@ type Run struct {
 	File *File
 	At   hcl.Range // of its head
 
-	Machines Pattern // of recorded machines, or of recordings
-	IsFrom   bool    // Machines are recordings
-	Root     string  // the folder with the files of the node; "" is an empty one
-	RootAt   hcl.Range
+	Machines schema.Value[string] // a glob of recorded machines, or of recordings
+	IsFrom   bool                 // Machines are recordings
+	Root     schema.Value[string] // the folder with the files of the node; "" is an empty one
 
 	HasObjects    bool
 	ObjectsFolder string             // "" for none
@@ -41,26 +41,17 @@ type Run struct {
 	Objects       map[string]Data    // ConfigMaps by NAMESPACE/NAME
 	Variables     map[string]Literal // of the run and its file, by name; a null is not given
 	Detectors     map[string]Detector
-	Without       []string // PCI addresses
-	WithoutAt     hcl.Range
-	Kubelet       string // a version; "" is unknown
-	KubeletAt     hcl.Range
+	Without       schema.Value[[]string] // PCI addresses
+	Kubelet       schema.Value[string]   // a version; "" is unknown
 
 	Asserts  []Assert
 	Expected []fault.Code // the plan must fail with these
 	ExpectAt hcl.Range
-	Snapshot string // its name; "" is none
-	SnapAt   hcl.Range
+	Snapshot schema.Value[string] // its name; "" is none
 }
 
 // Data is the data of a ConfigMap.
 type Data map[string]string
-
-// Pattern is a glob with its place.
-type Pattern struct {
-	Text string
-	At   hcl.Range
-}
 
 // Literal is the value of a variable with its place.
 type Literal struct {

@@ -74,7 +74,7 @@ run "two" {
 		variables = append(variables, name+"="+Format(l.Value))
 	}
 	got := map[string]string{
-		"machines":  one.Machines.Text,
+		"machines":  one.Machines.V,
 		"object":    one.Objects["kube-system/kubelet-config"]["kubelet"] + one.Objects["kube-system/kubelet-config"]["n"],
 		"ca":        one.CA,
 		"zone":      Format(one.Variables["zone"].Value),
@@ -244,8 +244,8 @@ func FuzzParse(f *testing.F) {
 		}
 
 		for _, r := range file.Runs {
-			if r.Name == "" || r.Machines.Text == "" {
-				t.Fatalf("got run %q over %q, want a name and a pattern", r.Name, r.Machines.Text)
+			if r.Name == "" || r.Machines.V == "" {
+				t.Fatalf("got run %q over %q, want a name and a pattern", r.Name, r.Machines.V)
 			}
 			for _, a := range r.Asserts {
 				if a.Condition == nil || a.Condition.Range().End.Byte > len(text) {

@@ -239,14 +239,15 @@ func (s *Store) openTargetFolder(m *manifest, e Entry, outdated bool) (*folder, 
 	return dir, err
 }
 
-// stageAgain makes the temporary of a target again after a crash, which may have taken it or a part of it.
+// stageAgain makes the temporary of a target again after a crash, which may have taken it or a part of it. It touches
+// nothing if the content is damaged.
 func (s *Store) stageAgain(m *manifest, dir *folder, i int) error {
 	want, temp := m.Entries[i].New, tempName(m.Gen, i)
-	if err := s.disk.unlink(dir, temp); err != nil {
-		return err
-	}
 	b, err := s.contentOf(m.Gen, want.SHA256)
 	if err != nil {
+		return err
+	}
+	if err := s.disk.unlink(dir, temp); err != nil {
 		return err
 	}
 	var r syncRound

@@ -1,14 +1,14 @@
 package schema
 
 import (
-	"errors"
+	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
+	"github.com/zclconf/go-cty/cty/convert"
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang/origin"
@@ -21,23 +21,16 @@ type Evaluator interface {
 	Value(s Spec, e hclsyntax.Expression) (cty.Value, hcl.Diagnostics)
 	// Item returns the expression of one key of a map or object, or nil.
 	Item(e hclsyntax.Expression, key string) hclsyntax.Expression
+	// Key returns the expression of a key itself, in the object literal in which Item finds its value, or nil.
+	Key(e hclsyntax.Expression, key string) hclsyntax.Expression
 	// Origins returns the origins of an expression: its place, and its references.
 	Origins(e hclsyntax.Expression) []origin.Origin
 	// Default returns the value of an attribute that is not written and whose default is another stage's output.
 	Default(s Spec, at hcl.Range) (cty.Value, []origin.Origin, hcl.Diagnostics)
 	// Expand returns the copies of a block with when or for_each.
 	Expand(body *hclsyntax.Body) ([]Copy, hcl.Diagnostics)
-}
-
-// Keyer is an Evaluator that also returns the expression of a key itself, in the object literal in which Item finds its
-// value, or nil.
-type Keyer interface {
-	Key(e hclsyntax.Expression, key string) hclsyntax.Expression
-}
-
-// Quiet is an Evaluator over a block that was decoded before. IsReported reports whether the diagnostics of an
-// attribute have been reported.
-type Quiet interface {
+	// IsReported reports whether the diagnostics of an attribute have been reported, over a block that was decoded
+	// before.
 	IsReported(s Spec) bool
 }
 
@@ -82,7 +75,7 @@ func (b Block) DecodeAt(
 
 	var diags hcl.Diagnostics
 	report := func(s Spec, d hcl.Diagnostics) {
-		if q, ok := ev.(Quiet); !ok || !q.IsReported(s) {
+		if !ev.IsReported(s) {
 			diags = append(diags, d...)
 		}
 	}
@@ -93,7 +86,6 @@ func (b Block) DecodeAt(
 			v, d := ev.Value(Spec{
 				Name: a.Name,
 				Type: cty.DynamicPseudoType,
-				Raw:  true,
 			}, a.Expr)
 			diags = append(diags, d...)
 			out.Free[a.Name] = v
@@ -106,7 +98,7 @@ func (b Block) DecodeAt(
 		a := body.Attributes[s.Name]
 		switch {
 		case a != nil:
-			v, d := b.decodeWritten(s, a, ev)
+			v, d := s.decode(a.Expr, ev)
 			report(s, d)
 			out.attrs[s.Name] = v
 		case s.Ref != nil:
@@ -132,33 +124,34 @@ func (b Block) DecodeAt(
 	return out, diags
 }
 
-// decodeWritten decodes an attribute of the site.
-func (b Block) decodeWritten(
-	s Spec,
-	a *hclsyntax.Attribute,
-	ev Evaluator,
-) (Value[cty.Value], hcl.Diagnostics) {
+// Decode decodes an expression that is not in the body of a block, such as a condition.
+func (a Attr[T]) Decode(x hclsyntax.Expression, ev Evaluator) (Value[T], hcl.Diagnostics) {
+	v, diags := a.Spec().decode(x, ev)
+
+	return a.fill(v), diags
+}
+
+// decode decodes the expression of an attribute that the site writes.
+func (s Spec) decode(x hclsyntax.Expression, ev Evaluator) (Value[cty.Value], hcl.Diagnostics) {
 	out := Value[cty.Value]{
-		Cty:     s.Default,
-		Expr:    a.Expr,
-		Range:   a.Expr.Range(),
-		origins: ev.Origins,
-	}
-	out.item = func(key string) hclsyntax.Expression {
-		return ev.Item(a.Expr, key)
-	}
-	if keyer, ok := ev.(Keyer); ok {
-		out.key = func(key string) hclsyntax.Expression {
-			return keyer.Key(a.Expr, key)
-		}
+		Cty:   s.Default,
+		Expr:  x,
+		Range: x.Range(),
+		ev:    ev,
 	}
 
-	v, diags := b.value(s, a, ev)
+	v, diags := ev.Value(s, x)
+	if diags.HasErrors() {
+		out.Cty = cty.UnknownVal(s.Type)
+		return out, diags
+	}
+
+	v, d := s.convert(v, out)
 	if !v.IsKnown() || !v.IsNull() { // null means the default
 		out.Cty = v
 	}
 
-	return out, diags
+	return out, append(diags, d...)
 }
 
 // decodeReference decodes an attribute that is not written and whose default is another stage's output.
@@ -176,9 +169,7 @@ func (b Block) decodeReference(
 
 	v, from, diags := ev.Default(s, decoded.Range)
 	out.Cty = v
-	out.origins = func(hclsyntax.Expression) []origin.Origin {
-		return from
-	}
+	out.from = from
 
 	return out, diags
 }
@@ -233,22 +224,21 @@ func (b Block) decodeBlocks(
 	return out, diags
 }
 
-// describeWrongType returns which type is needed, and how the value would be written if that is known.
-func describeWrongType(want cty.Type, v cty.Value, err error) string {
-	var at cty.PathError
-	if errors.As(err, &at) && len(at.Path) > 0 {
-		return fmt.Sprintf("%s is needed: %s.", origin.Capitalize(Article(want)), err)
-	}
-
+// describeWrongType returns which type is needed, and how the value would be written if that is known. form is the form
+// of an item; "" if any will do.
+func describeWrongType(want cty.Type, v cty.Value, form string) string {
 	plain, secrets := value.Plain(v)
 	t := plain.Type()
 	isText := len(secrets) == 0 && t == cty.String && plain.IsKnown() && !plain.IsNull()
-	texts := []cty.Type{cty.List(cty.String), cty.Set(cty.String)}
-	wantsTexts := slices.ContainsFunc(texts, want.Equals)
+	wantsTexts := want.Equals(cty.List(cty.String))
 	hint := ""
 	switch {
 	case isText && wantsTexts:
 		hint = fmt.Sprintf(" Write it in brackets: [%q].", plain.AsString())
+	case form != "":
+		hint = " Write it as " + form + "."
+	case want == cty.Bool:
+		hint = " Write true or false."
 	case isText && want == cty.Number:
 		hint = " Write digits, without quotes: 110."
 	case wantsTexts:
@@ -279,35 +269,94 @@ func Article(t cty.Type) string {
 	return "a " + name
 }
 
-// value evaluates an attribute, converts it to its type and checks it.
-func (b Block) value(s Spec, a *hclsyntax.Attribute, ev Evaluator) (cty.Value, hcl.Diagnostics) {
-	v, diags := ev.Value(s, a.Expr)
-	if diags.HasErrors() {
-		return cty.UnknownVal(s.Type), diags
-	}
-
-	refuse := func(code fault.Code, summary, detail string) (cty.Value, hcl.Diagnostics) {
-		refusal := origin.Error(code, a.Expr.Range(), summary+s.Name, "%s", detail)
-		return cty.UnknownVal(s.Type), append(diags, refusal)
-	}
-	if !s.Raw { // the stage handles the marks of a raw value
-		if len(value.Secrets(v)) > 0 {
-			return refuse(
-				fault.Sensitive,
-				"A secret cannot be used for ",
-				"This value is part of the plan, and everybody may read a plan. "+
-					"Secrets go into files (write) and the cluster's token only.",
-			)
+// convert converts the value of a written attribute to its type and checks it. A value that is refused is unknown in
+// the result.
+func (s Spec) convert(v cty.Value, written Value[cty.Value]) (out cty.Value, diags hcl.Diagnostics) {
+	switch {
+	case s.nullNext != "" && v.IsKnown() && v.IsNull():
+		d := origin.Error(s.nullCode, written.Range, s.Name+" is null", "%s", s.nullNext)
+		return cty.UnknownVal(s.Type), hcl.Diagnostics{d}
+	case s.isOfItems(v):
+		out, diags = s.convertItems(v, written)
+	default:
+		var d *hcl.Diagnostic
+		if out, d = s.convertOne(v, s.Type, s.Name); d != nil {
+			d.Subject = written.Range.Ptr()
+			diags = hcl.Diagnostics{d}
 		}
 	}
+	if diags.HasErrors() {
+		return out, diags
+	}
 
-	converted, err := value.Convert(v, s.Type)
+	if err := s.check(out); err != nil {
+		d := origin.Error(fault.WrongType, written.Range, "Wrong value for "+s.Name, "%s", err)
+		return cty.UnknownVal(s.Type), hcl.Diagnostics{d}
+	}
+
+	return out, nil
+}
+
+// isOfItems reports whether a value is decoded item by item.
+func (s Spec) isOfItems(v cty.Value) bool {
+	t := v.Type()
+	switch {
+	case v.IsMarked() || !v.IsKnown() || v.IsNull():
+		return false
+	case s.Type.IsMapType():
+		return t.IsMapType() || t.IsObjectType()
+	}
+
+	return s.Type.IsListType() && (t.IsListType() || t.IsTupleType() || t.IsSetType())
+}
+
+// convertItems converts the items of a map or a list, of which each has its own place. cty would compare the types of
+// all pairs of elements, which takes seconds for the ten thousand elements that a site may have.
+func (s Spec) convertItems(v cty.Value, written Value[cty.Value]) (_ cty.Value, diags hcl.Diagnostics) {
+	items := map[string]cty.Value{}
+	var list []cty.Value
+	for it := v.ElementIterator(); it.Next(); {
+		k, element := it.Element()
+		key, _ := value.KeyText(k)
+		item, d := s.convertOne(element, s.Type.ElementType(), s.Name+value.FormatStep(key))
+		if d != nil {
+			d.Subject = written.ItemRange(key).Ptr()
+			diags = append(diags, d)
+		}
+		items[key] = item
+		list = append(list, item)
+	}
+
+	switch {
+	case len(list) == 0:
+		return value.Absent(s.Type), diags
+	case s.Type.IsMapType():
+		return cty.MapVal(items), diags
+	}
+
+	return cty.ListVal(list), diags
+}
+
+// convertOne converts a value, or an item of one, with this name to a type. Its diagnostic has no place.
+func (s Spec) convertOne(v cty.Value, t cty.Type, name string) (cty.Value, *hcl.Diagnostic) {
+	takesSecrets := s.raw && s.secretWhy == ""
+	if !takesSecrets && len(value.Secrets(v)) > 0 {
+		return cty.UnknownVal(t), origin.Error(
+			fault.Sensitive, hcl.Range{}, "A secret cannot be used for "+name, "%s",
+			cmp.Or(s.secretWhy, "This value is part of the plan, and everybody may read a plan. "+
+				"Secrets go into files (write) and the cluster's token only."),
+		)
+	}
+	if v.IsKnown() && v.IsNull() { // of any type, such as a fact that is null on this machine
+		return cty.NullVal(t), nil
+	}
+
+	converted, err := convert.Convert(v, t)
 	if err != nil {
-		return refuse(fault.WrongType, "Wrong type for ", describeWrongType(s.Type, v, err))
-	}
-	if err := s.check(converted); err != nil {
-		return refuse(fault.WrongType, "Wrong value for ", err.Error())
+		return cty.UnknownVal(t), origin.Error(
+			fault.WrongType, hcl.Range{}, "Wrong type for "+name, "%s", describeWrongType(t, v, s.form),
+		)
 	}
 
-	return converted, diags
+	return converted, nil
 }

@@ -98,7 +98,7 @@ func TestPages(t *testing.T) {
 				"`for_each`",
 			"| `base` | string | `pem` of the only fetch-ca | From where. May refer to variables and the " +
 				"outputs of gather stages only. |",
-			"| `when` | any | null |", "`stage.paint.NAME[KEY].OUTPUT`", "| `done` | list of string | What was " +
+			"| `when` | bool | null |", "`stage.paint.NAME[KEY].OUTPUT`", "| `done` | list of string | What was " +
 				"painted. |"},
 		"functions.md": {"### tick", "| ``tick(`a\\|b`)`` | `\"x\"` | so |", "| `abs(num)` | Absolute. |"},
 		"facts.md":     {"## z\n", "| `zoo` | list of objects | Some of z. The same attributes as `z`. |", "| `y{}.q` | number | Q. |"},
@@ -129,7 +129,7 @@ func TestDocumentJSON(t *testing.T) {
 		`"blocks":[{"type":"part","doc":"A part.","labels":["name"],"max":2,"always":true,"for_each":true,` +
 		`"attributes":[{"name":"base","type":"string","doc":"From where.","default_text":"` + "`pem`" + ` of the only fetch-ca","default_from":{"stage":"fetch-ca","output":"pem","optional":true},"phase":"gather"}]}],` +
 		`"phase":"decide","singleton":true,` +
-		`"meta_arguments":[{"name":"when","type":"dynamic","doc":"The stage is skipped unless this is true."},` +
+		`"meta_arguments":[{"name":"when","type":"bool","doc":"The stage is skipped unless this is true."},` +
 		`{"name":"for_each","type":"dynamic","doc":"A map or set: one copy of the stage for each, with ` + "`each.key` and `each.value`" + `."}],` +
 		`"outputs":[{"name":"done","type":["list","string"],"doc":"What was painted."}]}],` +
 		`"functions":[{"name":"tick","usage":"tick(x)","doc":"Ticks.","examples":[{"call":"tick(` + "`a|b`" + `)","result":"\"x\"","why":"so"}]},{"name":"abs","usage":"abs(num)","doc":"Absolute."}],` +

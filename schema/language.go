@@ -291,7 +291,11 @@ var (
 
 // The arguments that the language adds to stages.
 var (
-	When    = Attr[cty.Value]{Name: "when", Doc: "The stage is skipped unless this is true."}
+	When = Attr[bool]{
+		Name:   "when",
+		Doc:    "The stage is skipped unless this is true.",
+		Secret: "A condition may depend on whether a credential exists: can(credential(NAME)).",
+	}
 	ForEach = Attr[cty.Value]{
 		Name: "for_each",
 		Doc:  "A map or set: one copy of the stage for each, with `each.key` and `each.value`.",

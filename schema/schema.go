@@ -4,18 +4,23 @@
 package schema
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
+	"iter"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/gocty"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang/origin"
+	"github.com/prelet/prelet/internal/lang/value"
 )
 
-// Attr declares one attribute, and is its typed accessor in Go. T is a Go type that gocty can fill from Type;
-// cty.Value for an attribute of any type, which also lets marks (sensitive values) through.
+// Attr declares one attribute, and is its typed accessor in Go. T is a Go type that gocty can fill from Type, or
+// cty.Value.
 type Attr[T any] struct {
 	Name        string
 	Doc         string // one or two sentences, Markdown
@@ -27,6 +32,10 @@ type Attr[T any] struct {
 	OneOf       []string      // the allowed values, where they are a few words; a Check of its own
 	Ref         *RefDefault   // the default is the only stage of a type
 	Phase       Phase         // of the expression's references, if earlier than the block's
+	Secret      string        // why a secret is refused; "" with T cty.Value: marks are let through
+	Null        string        // what to write in place of a null; "": null means the default
+	NullCode    fault.Code    // of that error; "": WrongType
+	Form        string        // how an item is written, for a message
 	// An object literal whose items are evaluated one by one: an item that fails for a null fact is left out.
 	Items bool
 	Const bool // a literal: no references, no functions
@@ -98,11 +107,15 @@ type Spec struct {
 	Const       bool        `json:"literal,omitempty"`
 	Phase       Phase       `json:"phase,omitempty"`
 
-	Default          cty.Value `json:"-"`
-	Raw, Items, Soft bool      `json:"-"`
-	SeesReserved     bool      `json:"-"`
-	Refs             string    `json:"-"`
-	check            func(cty.Value) error
+	Default             cty.Value `json:"-"`
+	Items, Soft         bool      `json:"-"`
+	SeesReserved        bool      `json:"-"`
+	Refs                string    `json:"-"`
+	raw                 bool
+	secretWhy, nullNext string
+	form                string
+	nullCode            fault.Code
+	check               func(cty.Value) error
 }
 
 // Block declares a block type. Free blocks take any attributes (a detector's config).
@@ -134,10 +147,14 @@ func (a Attr[T]) Spec() Spec {
 		Refs:         a.Refs,
 		DefaultText:  a.DefaultText,
 		OneOf:        a.OneOf,
+		secretWhy:    a.Secret,
+		nullNext:     a.Null,
+		nullCode:     cmp.Or(a.NullCode, fault.WrongType),
+		form:         a.Form,
 	}
-	_, s.Raw = any(*new(T)).(cty.Value)
+	_, s.raw = any(*new(T)).(cty.Value)
 	if s.Type == cty.NilType {
-		if s.Raw {
+		if s.raw {
 			s.Type = cty.DynamicPseudoType
 		} else {
 			s.Type = must(gocty.ImpliedType(*new(T)))
@@ -148,15 +165,19 @@ func (a Attr[T]) Spec() Spec {
 		s.Default = must(gocty.ToCtyValue(a.Default, s.Type))
 	}
 	s.check = func(v cty.Value) error {
-		var word string
-		if len(a.OneOf) > 0 && fill(v, &word) {
-			return checkOneOf(word, a.OneOf)
-		}
-		if a.Check == nil {
-			return nil
-		}
 		var t T
-		if !fill(v, &t) {
+		err := fill(v, &t)
+		word, isText := any(t).(string)
+		switch {
+		case !isFillable(v):
+			return nil
+		case err != nil && s.Type == cty.Number:
+			return errors.New("a whole number of at most 18 digits is needed")
+		case err != nil: // a list with a null
+			return nil
+		case isText && len(a.OneOf) > 0:
+			return checkOneOf(word, a.OneOf)
+		case a.Check == nil:
 			return nil
 		}
 		return a.Check(t)
@@ -171,13 +192,12 @@ func (s Spec) CheckValue(v cty.Value) error {
 
 // Value is an attribute as it was decoded. V is zero while Cty is null or unknown.
 type Value[T any] struct {
-	V       T
-	Cty     cty.Value            // with marks
-	Expr    hclsyntax.Expression // nil: the default
-	Range   hcl.Range
-	item    func(key string) hclsyntax.Expression
-	key     func(key string) hclsyntax.Expression
-	origins func(hclsyntax.Expression) []origin.Origin
+	V     T
+	Cty   cty.Value            // with marks
+	Expr  hclsyntax.Expression // nil: the default
+	Range hcl.Range
+	ev    Evaluator       // of Expr; nil: the default
+	from  []origin.Origin // of a default that is another stage's output
 }
 
 // Set reports whether the attribute has a value that is known and not null.
@@ -190,60 +210,73 @@ func (v Value[T]) Null() bool {
 	return v.Cty.IsKnown() && v.Cty.IsNull()
 }
 
-// ItemRange returns the place of one item of a map in the site, through locals, merge and the taken branch; otherwise
-// that of the whole attribute.
+// ItemRange returns the place of one item of a map, or of an element of a list by its index, in the site: through
+// locals, merge and the taken branch. It is that of the whole attribute where there is no such place.
 func (v Value[T]) ItemRange(key string) hcl.Range {
-	if v.item != nil {
-		if e := v.item(key); e != nil {
-			return e.Range()
-		}
+	if e := v.ItemExpr(key); e != nil {
+		return e.Range()
 	}
 	return v.Range
 }
 
 // KeyRange returns the place of one key of a map, if it is in an object literal; otherwise ItemRange.
 func (v Value[T]) KeyRange(key string) hcl.Range {
-	if v.key != nil {
-		if e := v.key(key); e != nil {
+	if v.ev != nil {
+		if e := v.ev.Key(v.Expr, key); e != nil {
 			return e.Range()
 		}
 	}
 	return v.ItemRange(key)
 }
 
-// ElementRange returns the place of element i of a list literal; otherwise that of the whole attribute.
-func (v Value[T]) ElementRange(i int) hcl.Range {
-	if t, ok := v.Expr.(*hclsyntax.TupleConsExpr); ok && i < len(t.Exprs) {
-		return t.Exprs[i].Range()
-	}
-	return v.Range
-}
-
 // Origins returns the origins of the whole value; a default has none.
 func (v Value[T]) Origins() []origin.Origin {
-	if v.origins == nil {
-		return nil
+	if v.ev == nil {
+		return v.from
 	}
-	return v.origins(v.Expr)
+	return v.ev.Origins(v.Expr)
 }
 
 // ItemOrigins returns the origins of one item of a map.
 func (v Value[T]) ItemOrigins(key string) []origin.Origin {
-	e := v.ItemExpr(key)
-	if e == nil || v.origins == nil {
+	if v.ev == nil {
 		return nil
 	}
-	return v.origins(e)
+	return v.ev.Origins(v.ItemExpr(key))
 }
 
 // ItemExpr returns the expression of ItemRange, or nil.
 func (v Value[T]) ItemExpr(key string) hclsyntax.Expression {
-	if v.item != nil {
-		if e := v.item(key); e != nil {
+	if v.ev != nil {
+		if e := v.ev.Item(v.Expr, key); e != nil {
 			return e
 		}
 	}
 	return v.Expr
+}
+
+// Items returns the texts of a map by key, or of a list by index, each with its own place and origins. V of a null or
+// an unknown one is "".
+func (v Value[T]) Items() iter.Seq2[string, Value[string]] {
+	return func(yield func(string, Value[string]) bool) {
+		if !v.Set() {
+			return
+		}
+		for it := v.Cty.ElementIterator(); it.Next(); {
+			k, element := it.Element()
+			key, _ := value.KeyText(k)
+			item := Value[string]{
+				Cty:   element,
+				Expr:  v.ItemExpr(key),
+				Range: v.ItemRange(key),
+				ev:    v.ev,
+			}
+			_ = fill(element, &item.V) // an error means that it has no value
+			if !yield(key, item) {
+				return
+			}
+		}
+	}
 }
 
 // Body is a decoded block.
@@ -300,15 +333,19 @@ func (a Attr[T]) Of(b Body) Value[T] {
 	if !ok {
 		panic(fmt.Sprintf("schema: %s is not declared in block %s", a.Name, b.Type))
 	}
+	return a.fill(c)
+}
+
+// fill returns a decoded attribute with its value in Go.
+func (a Attr[T]) fill(c Value[cty.Value]) Value[T] {
 	r := Value[T]{
-		Cty:     c.Cty,
-		Expr:    c.Expr,
-		Range:   c.Range,
-		item:    c.item,
-		key:     c.key,
-		origins: c.origins,
+		Cty:   c.Cty,
+		Expr:  c.Expr,
+		Range: c.Range,
+		ev:    c.ev,
+		from:  c.from,
 	}
-	fill(c.Cty, &r.V)
+	_ = fill(c.Cty, &r.V) // an error means that it has no value
 	return r
 }
 
@@ -330,15 +367,20 @@ func (b Body) One(typ string) (Body, bool) {
 	return Body{}, false
 }
 
-func fill[T any](v cty.Value, into *T) bool {
+// isFillable reports whether a value can become one of Go.
+func isFillable(v cty.Value) bool {
+	return v.IsWhollyKnown() && !v.IsNull() && !v.ContainsMarked()
+}
+
+func fill[T any](v cty.Value, into *T) error {
 	if c, ok := any(into).(*cty.Value); ok {
 		*c = v
-		return true
+		return nil
 	}
-	if v.ContainsMarked() || !v.IsWhollyKnown() || v.IsNull() {
-		return false
+	if !isFillable(v) {
+		return errors.New("it has no value")
 	}
-	return gocty.FromCtyValue(v, into) == nil
+	return gocty.FromCtyValue(v, into)
 }
 
 // Find returns the declaration of an inner block.

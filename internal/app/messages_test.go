@@ -38,9 +38,11 @@ func TestMistakesOfOperators(t *testing.T) {
 			`syntax: A key with / in it needs quotes: Put the whole key in quotes: "example.com/name" = …. ` +
 				`Write a computed key in parentheses: (a + b) = ….`},
 		"a taint as an object": {write + "stage \"taint\" \"l\" {\n  taints = [{ key = \"a\" }]\n}\n",
-			`wrong-type: A taint must be a string: Write it as "gpu=true:NoSchedule", KEY=VALUE:EFFECT. This is an object.`},
+			`wrong-type: Wrong type for taints[0]: A string is needed, and this is an object. ` +
+				`Write it as "gpu=true:NoSchedule", KEY=VALUE:EFFECT.`},
 		"content as an object": {content(`{ a = 1 }`),
-			`wrong-type: The content must be a string: file "a": this is an object. Encode it: yamlencode(…) or jsonencode(…).`},
+			`wrong-type: Wrong type for content: A string is needed, and this is an object. ` +
+				`Encode it: jsonencode(…) or yamlencode(…).`},
 		"a string for a list": {strings.Replace(write, `["10.0.0.1:6443"]`, `"10.0.0.1:6443"`, 1),
 			`wrong-type: Wrong type for servers: A list of string is needed, and this is a string. Write it in brackets: ["10.0.0.1:6443"].`},
 		"a number for a list": {strings.Replace(write, `["10.0.0.1:6443"]`, `5`, 1),

@@ -249,7 +249,7 @@ func (in decideInput) runCopy(i *lang.Instance, c eval.Copy) (node.Contribution,
 	failed := setState(value.Absent(in.checked.types[i.Addr()]), stateFailed)
 	cfg, diags := decodeStage(i, c.Scope)
 	cfg.Key = c.Key
-	if diags.HasErrors() {
+	if diags.HasErrors() && !in.eval.Checking() { // in a check, what was refused is unknown
 		return node.Contribution{}, failed, diags
 	}
 

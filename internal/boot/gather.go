@@ -252,9 +252,9 @@ func decodeTimeout(i *lang.Instance, e *eval.Eval) (time.Duration, Findings) {
 		return i.Spec.Timeout, Findings{}
 	}
 
-	b, diags := decodeTimeoutAs(schema.Timeout, i, e.Scope(i.Addr()))
+	v, diags := schema.Timeout.Decode(i.Timeout, e.Scope(i.Addr()))
 	timeout := i.Spec.Timeout
-	if v := schema.Timeout.Of(b); v.Set() {
+	if v.Set() {
 		timeout, _ = time.ParseDuration(v.V)
 	}
 

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
-	"github.com/hashicorp/hcl/v2/hclsyntax"
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang"
@@ -95,22 +94,4 @@ func decodeAccess(s *lang.Site, e *eval.Eval) (world.Access, Findings) {
 	}
 
 	return a, Findings{Diags: diags}
-}
-
-// decodeTimeoutAs decodes the timeout of a stage, which is not in its block, as a field.
-func decodeTimeoutAs(
-	f schema.Field, i *lang.Instance, scope eval.Scope,
-) (schema.Body, hcl.Diagnostics) {
-	at := i.Timeout.Range()
-	body := &hclsyntax.Body{SrcRange: at, Attributes: hclsyntax.Attributes{
-		schema.Timeout.Name: {
-			Name:      schema.Timeout.Name,
-			Expr:      i.Timeout,
-			SrcRange:  at,
-			NameRange: at,
-		},
-	}}
-	block := schema.Block{Fields: []schema.Field{f}}
-
-	return block.Decode(body, nil, scope)
 }

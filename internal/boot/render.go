@@ -247,9 +247,9 @@ func decodeActivationLimit(i *lang.Instance, scope eval.Scope) (limit schema.Val
 	if i.Spec.Bounds == nil || i.Timeout == nil {
 		return limit, found
 	}
-	b, diags := decodeTimeoutAs(*i.Spec.Bounds, i, scope)
+	limit, diags := i.Spec.Bounds.Decode(i.Timeout, scope)
 
-	return i.Spec.Bounds.Of(b), Findings{Diags: diags}
+	return limit, Findings{Diags: diags}
 }
 
 // addAndRender lets a stage add to the node, merges the additions, and lets the stage render the merged node. It
@@ -337,13 +337,9 @@ func makeNodeValue(n node.Node) cty.Value {
 		flags[f.Name] = f.Value
 	}
 
-	taints := cty.ListValEmpty(cty.String)
-	if len(n.Taints) > 0 {
-		var all []cty.Value
-		for _, t := range n.Taints {
-			all = append(all, cty.StringVal(t.String()))
-		}
-		taints = cty.ListVal(all)
+	var taints []string
+	for _, t := range n.Taints {
+		taints = append(taints, t.String())
 	}
 
 	config, err := value.FromGo(n.Config)
@@ -354,7 +350,7 @@ func makeNodeValue(n node.Node) cty.Value {
 	return cty.ObjectVal(map[string]cty.Value{
 		"labels":         value.StringMap(labels),
 		"flags":          value.StringMap(flags),
-		"taints":         taints,
+		"taints":         value.StringList(taints),
 		"kubelet_config": config,
 		"reserved":       makeReservedValue(n.Reserved),
 	})
@@ -379,33 +375,31 @@ func computeOwnReserved(n node.Node, b basis, isPartial bool) cty.Value {
 		return cty.UnknownVal(t)
 	}
 
-	amounts := map[string]map[string]string{
-		"kube_reserved":   stages.Amounts(n.Effective, "kubeReserved"),
-		"system_reserved": stages.Amounts(n.Effective, "systemReserved"),
+	own := &node.Reserved{
+		Kube:         stages.Amounts(n.Effective, "kubeReserved"),
+		System:       stages.Amounts(n.Effective, "systemReserved"),
+		EvictionHard: kubelet.EvictionHardOf(n.Effective),
 	}
-	own := map[string]any{"eviction_hard": kubelet.EvictionHardOf(n.Effective)}
-	for name, amount := range amounts {
-		own[name] = amount
+	own.CPUs, _ = n.Effective["reservedSystemCPUs"].(string)
+	if own.CPUs != "" { // the kubelet ignores the amounts: cmd/kubelet/app/server.go, run
+		delete(own.Kube, "cpu")
+		delete(own.System, "cpu")
 	}
-	if cpus, _ := n.Effective["reservedSystemCPUs"].(string); cpus != "" {
-		own["reserved_cpus"] = cpus
-		for _, amount := range amounts {
-			delete(amount, "cpu") // the kubelet ignores it: cmd/kubelet/app/server.go, run
-		}
+	cpus := int64(0)
+	hasCPUs := b.facts != nil && b.facts.CPU.Logical != nil
+	if hasCPUs {
+		cpus = int64(*b.facts.CPU.Logical)
 	}
-	// podsPerCore needs the CPUs. Without facts their number is not known.
-	_, isPerCore := n.Effective["podsPerCore"]
-	switch {
-	case b.facts != nil && b.facts.CPU.Logical != nil:
-		own["max_pods"] = stages.CountPods(n.Effective, n.Flags, int64(*b.facts.CPU.Logical))
-	case !isPerCore:
-		own["max_pods"] = stages.CountPods(n.Effective, n.Flags, 0)
+	own.MaxPods = int(stages.CountPods(n.Effective, n.Flags, cpus))
+
+	attributes := makeReservedValue(own).AsValueMap()
+	unset := []string{"policy", "allocatable"} // allocatable is not computed: a condition over an empty map would pass
+	if _, isPerCore := n.Effective["podsPerCore"]; isPerCore && !hasCPUs {
+		unset = append(unset, "max_pods") // it depends on the number of CPUs
 	}
-	text, _ := json.Marshal(own) // cannot fail: it has texts and numbers only
-	v, _ := value.FromJSONTyped(text, t)
-	attributes := v.AsValueMap()
-	// It is not computed. A condition over an empty map would pass.
-	attributes["allocatable"] = cty.NullVal(t.AttributeType("allocatable"))
+	for _, name := range unset {
+		attributes[name] = cty.NullVal(t.AttributeType(name))
+	}
 
 	return cty.ObjectVal(attributes)
 }

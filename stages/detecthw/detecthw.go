@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -105,7 +106,7 @@ func checkDetectors(cfg schema.Body, declared []string) (diags hcl.Diagnostics) 
 	chosen := detectorsAttr.Of(cfg)
 	for i, name := range chosen.V {
 		if !slices.Contains(declared, name) {
-			diags = append(diags, origin.Error(fault.Reference, chosen.ElementRange(i),
+			diags = append(diags, origin.Error(fault.Reference, chosen.ItemRange(strconv.Itoa(i)),
 				fmt.Sprintf("Unknown detector %q", name),
 				"Declare it: detector %q {}. %s", name, schema.Suggest(name, declared)))
 		}
@@ -224,7 +225,7 @@ func waitRange(cfg schema.Body, fact string) (hcl.Range, bool) {
 		return hcl.Range{}, false
 	}
 
-	return attr.ElementRange(i), true
+	return attr.ItemRange(strconv.Itoa(i)), true
 }
 
 // factsOutput returns the facts as attributes of the stage's output, those of detectors left out.

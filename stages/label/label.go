@@ -12,7 +12,6 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
-	"github.com/zclconf/go-cty/cty/convert"
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet"
@@ -25,8 +24,10 @@ import (
 
 var (
 	labelsAttr = schema.Attr[cty.Value]{
-		Name:  "labels",
-		Items: true,
+		Name:   "labels",
+		Type:   cty.Map(cty.String),
+		Items:  true,
+		Secret: "Everybody who may list nodes reads their labels.",
 		Doc: "Keys and values, as `kubectl label` takes them. Numbers and booleans are written as text. " +
 			"A null value sets no label. An item whose value is unknown because a fact is null is left out, " +
 			"and the boot is degraded.",
@@ -69,10 +70,7 @@ func (Stage) Decide(
 	in stages.Inputs,
 ) (node.Contribution, stages.Output, hcl.Diagnostics) {
 	d := decision{in: in, attr: labelsAttr.Of(cfg)}
-	if !d.addItems() {
-		return node.Contribution{}, d.output(), d.diags
-	}
-
+	d.addItems()
 	d.addRecommended(fromDetectorsAttr.Of(cfg))
 	slices.SortStableFunc(
 		d.labels,
@@ -107,62 +105,18 @@ func (d *decision) output() stages.Output {
 	return stages.Output{Value: cty.ObjectVal(map[string]cty.Value{"labels": labels})}
 }
 
-// addItems adds the labels that the site writes. It returns false if the argument as a whole cannot be used.
-func (d *decision) addItems() bool {
-	all := d.attr.Cty
-	plain, _ := value.Plain(all)
-
-	if diag := checkArgument(d.attr); diag != nil {
-		d.isUnknown = true
-		d.diags = append(d.diags, diag)
-
-		return false
-	}
-
-	d.isUnknown = !plain.IsKnown()
-	if d.isUnknown || plain.IsNull() {
-		return true
-	}
-
-	for it := all.ElementIterator(); it.Next(); {
-		k, v := it.Element()
-		key, _ := value.Plain(k)
-
-		label, diag := parseItem(d.attr, key.AsString(), v, d.in)
+// addItems adds the labels that the site writes.
+func (d *decision) addItems() {
+	d.isUnknown = !d.attr.Cty.IsWhollyKnown()
+	for key, item := range d.attr.Items() {
+		label, diag := parseItem(key, d.attr.KeyRange(key), item, d.in)
 		if diag != nil {
 			d.diags = append(d.diags, diag)
 		}
-
 		if label != nil {
 			d.labels = append(d.labels, *label)
-		} else if !v.IsWhollyKnown() {
-			d.isUnknown = true
 		}
 	}
-
-	return true
-}
-
-// checkArgument returns why none of the items of `labels` can be used.
-func checkArgument(attr schema.Value[cty.Value]) *hcl.Diagnostic {
-	plain, secrets := value.Plain(attr.Cty)
-
-	switch {
-	case !plain.IsKnown() || plain.IsNull():
-		return nil
-	case !plain.Type().IsObjectType() && !plain.Type().IsMapType():
-		return origin.Error(fault.WrongType, attr.Range, "Wrong type for labels",
-			"A map of keys to values is needed, not %s.", schema.TypeName(plain.Type()))
-	case len(secrets) > 0 && (attr.Cty.IsMarked() || plain.LengthInt() == 0):
-		return secretError(attr.Range, "labels")
-	}
-
-	return nil
-}
-
-func secretError(at hcl.Range, what string) *hcl.Diagnostic {
-	return origin.Error(fault.Sensitive, at, "A secret cannot be used in "+what,
-		"Everybody who may list nodes reads their labels.")
 }
 
 // parseItem turns an item into a label; nil if it sets none. The key is checked also where the value is unknown.
@@ -170,53 +124,40 @@ func secretError(at hcl.Range, what string) *hcl.Diagnostic {
 // A null value, as in try(…, null), is intended by the site, so it is a note. Only an expression that fails because a
 // fact is null degrades the boot; else all nodes of a mixed fleet would always be degraded.
 func parseItem(
-	attr schema.Value[cty.Value],
 	key string,
-	v cty.Value,
+	keyRange hcl.Range,
+	item schema.Value[string],
 	in stages.Inputs,
 ) (*node.Label, *hcl.Diagnostic) {
-	at := attr.ItemRange(key)
-	if diag := checkKey(key, attr.KeyRange(key), in); diag != nil {
+	if diag := checkKey(key, keyRange, in); diag != nil {
 		return nil, diag
 	}
 
-	plain, secrets := value.Plain(v)
-	mayBeText := plain.Type().IsPrimitiveType() || plain.Type() == cty.DynamicPseudoType
-
 	switch {
-	case len(secrets) > 0:
-		return nil, secretError(at, "label "+key)
-	case !plain.IsKnown() && mayBeText:
-		return nil, nil
-	case plain.IsKnown() && plain.IsNull():
+	case item.Null():
 		return nil, origin.Note(
 			fault.NullFact,
-			at,
+			item.Range,
 			"No label "+key,
 			"Its value is null on this machine.",
 		)
+	case !item.Set():
+		return nil, nil
 	}
 
-	text, err := convert.Convert(plain, cty.String)
-	if err != nil {
-		return nil, origin.Error(fault.WrongType, at, "Label "+key+" is not text",
-			"%s: a string, number, boolean or null is needed.", err)
-	}
-
-	l := &node.Label{
-		Key:     key,
-		Value:   text.AsString(),
-		Origins: attr.ItemOrigins(key),
-	}
-	if diag := checkValue(l.Key, l.Value, at); diag != nil {
+	if diag := checkValue(key, item.V, item.Range); diag != nil {
 		return nil, diag
 	}
-	if err := kubelet.CheckOwnLabel(l.Key, l.Value); err != nil {
-		return nil, origin.Error(fault.LabelForbidden, at, "Label "+key+" is the kubelet's own",
+	if err := kubelet.CheckOwnLabel(key, item.V); err != nil {
+		return nil, origin.Error(fault.LabelForbidden, item.Range, "Label "+key+" is the kubelet's own",
 			"%s", stages.Sentence(err.Error()))
 	}
 
-	return l, nil
+	return &node.Label{
+		Key:     key,
+		Value:   item.V,
+		Origins: item.Origins(),
+	}, nil
 }
 
 // checkKey refuses a key that is malformed, or that this kubelet may not set.

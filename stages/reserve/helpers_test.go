@@ -40,6 +40,10 @@ func (scope) Item(e hclsyntax.Expression, key string) hclsyntax.Expression {
 	return nil
 }
 
+func (s scope) Key(e hclsyntax.Expression, key string) hclsyntax.Expression { return s.Item(e, key) }
+
+func (scope) IsReported(schema.Spec) bool { return false }
+
 func (scope) Origins(e hclsyntax.Expression) []origin.Origin {
 	return []origin.Origin{{Kind: origin.Site, Role: origin.Value, Ref: "reserve.node", Range: e.Range()}}
 }

@@ -7,12 +7,10 @@ import (
 	"unicode"
 
 	"github.com/hashicorp/hcl/v2"
-	"github.com/zclconf/go-cty/cty"
 	"k8s.io/apimachinery/pkg/api/validate/content"
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang/origin"
-	"github.com/prelet/prelet/internal/lang/value"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/report/condition"
 	"github.com/prelet/prelet/schema"
@@ -73,22 +71,12 @@ func (r *renderer) judgeCondition(b schema.Body, typ string) condition.Condition
 	var at hcl.Range
 	for _, check := range b.Blocks[checkBlock] {
 		attr := checkedAttr.Of(check)
-		plain, secrets := value.Plain(attr.Cty)
-
 		switch {
-		case len(secrets) > 0:
-			r.errorf(fault.Sensitive, attr.Range, "A secret cannot be used in a check",
-				"Everyone who may read Nodes can read whether it holds.")
-		case !plain.IsKnown():
-		case plain.IsNull():
-			if out.Status == condition.True {
-				out.Status, out.Reason = condition.Unknown, condition.CheckUnknown
-				out.Message = "a check of the site has no result: " + shorten(checkMessageAttr.Of(check))
-				at = attr.Range
-			}
-		case plain.Type() != cty.Bool:
-			r.errorf(fault.WrongType, attr.Range, "Wrong type for condition", "true or false is needed.")
-		case plain.False() && out.Status != condition.False:
+		case attr.Null() && out.Status == condition.True:
+			out.Status, out.Reason = condition.Unknown, condition.CheckUnknown
+			out.Message = "a check of the site has no result: " + shorten(checkMessageAttr.Of(check))
+			at = attr.Range
+		case attr.Set() && !attr.V && out.Status != condition.False:
 			out.Status, out.Reason = condition.False, condition.CheckFailed
 			out.Message = shorten(checkMessageAttr.Of(check))
 			at = attr.Range

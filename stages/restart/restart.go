@@ -17,7 +17,6 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/lang/origin"
-	"github.com/prelet/prelet/internal/lang/value"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/schema"
 	"github.com/prelet/prelet/stages"
@@ -137,9 +136,10 @@ var (
 			"a commit, or the version of an image. It does not count as a change of the plan.",
 	}
 
-	conditionAttr = schema.Attr[cty.Value]{
+	conditionAttr = schema.Attr[bool]{
 		Name:     "condition",
 		Required: true,
+		Null:     "true or false is needed.",
 		Doc: "Must be true of the finished node. Without a stage `reserve`, `node.reserved` is here what the " +
 			"kubelet's configuration and flags reserve, and its `policy` and `allocatable` are null.",
 		SeesReserved: true,
@@ -152,10 +152,11 @@ var (
 		SeesReserved: true,
 	}
 
-	checkedAttr = schema.Attr[cty.Value]{
+	checkedAttr = schema.Attr[bool]{
 		Name:     "condition",
 		Required: true,
 		Soft:     true,
+		Secret:   "Everyone who may read Nodes can read whether it holds.",
 		Doc: "Must be true for the status `True`; `node` is the finished node. " +
 			"Where it is null or cannot be evaluated on this machine, the status is `Unknown`.",
 	}
@@ -485,18 +486,7 @@ func (r *renderer) checkTimes(settle, timeout schema.Value[string]) {
 
 func (r *renderer) checkPrecondition(b schema.Body) {
 	condition := conditionAttr.Of(b)
-	plain, _ := value.Plain(condition.Cty)
-
-	switch {
-	case !plain.IsKnown():
-	case plain.IsNull() || plain.Type() != cty.Bool:
-		r.errorf(
-			fault.WrongType,
-			condition.Range,
-			"Wrong type for condition",
-			"true or false is needed.",
-		)
-	case plain.False():
+	if condition.Set() && !condition.V {
 		r.errorf(fault.Precondition, condition.Range, "A precondition does not hold",
 			"%s", stages.Sentence(messageAttr.Of(b).V))
 	}

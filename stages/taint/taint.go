@@ -7,7 +7,6 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
-	"github.com/zclconf/go-cty/cty/convert"
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet"
@@ -20,7 +19,10 @@ import (
 
 var taintsAttr = schema.Attr[cty.Value]{
 	Name:     "taints",
+	Type:     cty.List(cty.String),
 	Required: true,
+	Form:     `"gpu=true:NoSchedule", KEY=VALUE:EFFECT`,
+	Secret:   "Everybody who may list nodes reads their taints.",
 	Doc: "A list in `kubectl taint`'s syntax: `key=value:Effect`, `key:Effect`. " +
 		"Effects: NoSchedule, PreferNoSchedule, NoExecute. Null adds no taint.",
 }
@@ -62,54 +64,29 @@ func (Stage) Decide(
 	_ stages.Inputs,
 ) (node.Contribution, stages.Output, hcl.Diagnostics) {
 	attr := taintsAttr.Of(cfg)
-	plain, _ := value.Plain(attr.Cty)
-	unknown := output(cty.UnknownVal(cty.List(cty.String)))
-
-	if diag := checkArgument(attr); diag != nil {
-		return node.Contribution{}, unknown, hcl.Diagnostics{diag}
-	}
-
 	isStartup := startupAttr.Of(cfg).V
 	var diags hcl.Diagnostics
 	var out node.Contribution
-	var texts []cty.Value
-
-	isKnown := plain.IsKnown()
-	if isKnown && !plain.IsNull() {
-		for it := attr.Cty.ElementIterator(); it.Next(); {
-			k, v := it.Element()
-			at := elementRange(attr, k)
-
-			t, diag := parse(v, at)
-			if diag != nil {
-				diags = append(diags, diag)
-			}
-
-			isKnown = isKnown && v.IsKnown()
-
-			if t != nil {
-				t.Startup = isStartup
-				diags = append(diags, checkStartup(*t, at)...)
-				t.Origins = attr.Origins()
-				if len(t.Origins) > 0 {
-					t.Origins[0].Range = at
-				}
-				out.Taints = append(out.Taints, *t)
-				texts = append(texts, cty.StringVal(t.String()))
-			}
+	var texts []string
+	for _, item := range attr.Items() {
+		t, diag := parse(item)
+		if diag != nil {
+			diags = append(diags, diag)
+		}
+		if t != nil {
+			t.Startup = isStartup
+			diags = append(diags, checkStartup(*t, item.Range)...)
+			out.Taints = append(out.Taints, *t)
+			texts = append(texts, t.String())
 		}
 	}
 
-	list := cty.ListValEmpty(cty.String)
-	if len(texts) > 0 {
-		list = cty.ListVal(texts)
+	list := value.StringList(texts)
+	if !attr.Cty.IsWhollyKnown() {
+		list = cty.UnknownVal(list.Type())
 	}
 
-	if !isKnown {
-		return out, unknown, diags
-	}
-
-	return out, output(list), diags
+	return out, stages.Output{Value: cty.ObjectVal(map[string]cty.Value{"taints": list})}, diags
 }
 
 // checkStartup reports a taint that another program removes once the node is ready: who does, and a wrong effect.
@@ -137,78 +114,30 @@ func checkStartup(t node.Taint, at hcl.Range) hcl.Diagnostics {
 	)}
 }
 
-func output(taints cty.Value) stages.Output {
-	return stages.Output{Value: cty.ObjectVal(map[string]cty.Value{"taints": taints})}
-}
-
-// checkArgument returns why none of the elements of `taints` can be used.
-func checkArgument(attr schema.Value[cty.Value]) *hcl.Diagnostic {
-	plain, secrets := value.Plain(attr.Cty)
-	t := plain.Type()
-
-	switch {
-	case len(secrets) > 0:
-		return origin.Error(fault.Sensitive, attr.Range, "A secret cannot be used in taints",
-			"Everybody who may list nodes reads their taints.")
-	case !plain.IsKnown() || plain.IsNull():
-		return nil
-	case !t.IsTupleType() && !t.IsListType() && !t.IsSetType():
-		return origin.Error(
-			fault.WrongType,
-			attr.Range,
-			"Wrong type for taints",
-			"A list of taints is needed, as [\"nvidia.com/gpu=true:NoSchedule\"], not %s.",
-			schema.TypeName(t),
-		)
-	}
-
-	return nil
-}
-
-// elementRange returns where an element is written, or the argument, if its key is not a position.
-func elementRange(attr schema.Value[cty.Value], key cty.Value) hcl.Range {
-	plain, _ := value.Plain(key)
-	if plain.Type() != cty.Number {
-		return attr.Range
-	}
-
-	i, _ := plain.AsBigFloat().Int64()
-
-	return attr.ElementRange(int(i))
-}
-
 // parse turns an element into a taint; nil if it adds none, or is unknown.
-func parse(v cty.Value, at hcl.Range) (*node.Taint, *hcl.Diagnostic) {
-	plain, _ := value.Plain(v)
-
+func parse(item schema.Value[string]) (*node.Taint, *hcl.Diagnostic) {
 	switch {
-	case !plain.IsKnown():
+	case item.Null():
+		return nil, origin.Note(fault.NullFact, item.Range, "No taint", "This one is null on this machine.")
+	case !item.Set():
 		return nil, nil
-	case plain.IsNull():
-		return nil, origin.Note(fault.NullFact, at, "No taint", "This one is null on this machine.")
 	}
 
-	text, err := convert.Convert(plain, cty.String)
-	if err != nil {
-		return nil, origin.Error(
-			fault.WrongType,
-			at,
-			"A taint must be a string",
-			"Write it as \"gpu=true:NoSchedule\", KEY=VALUE:EFFECT. This is %s.",
-			schema.Article(plain.Type()),
-		)
-	}
-
-	t, err := kubelet.ParseTaint(text.AsString())
+	t, err := kubelet.ParseTaint(item.V)
 	if err != nil {
 		return nil, origin.Error(
 			fault.TaintInvalid,
-			at,
-			fmt.Sprintf("Invalid taint %q", text.AsString()),
+			item.Range,
+			fmt.Sprintf("Invalid taint %q", item.V),
 			"%s",
 			stages.Sentence(err.Error()),
 		)
 	}
 
-	return &node.Taint{Key: t.Key, Value: t.Value, Effect: t.Effect}, nil
+	return &node.Taint{
+		Key:     t.Key,
+		Value:   t.Value,
+		Effect:  t.Effect,
+		Origins: item.Origins(),
+	}, nil
 }

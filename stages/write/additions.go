@@ -2,14 +2,11 @@ package write
 
 import (
 	"fmt"
-	"maps"
 	"path"
 	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
-	"github.com/zclconf/go-cty/cty"
-	"github.com/zclconf/go-cty/cty/convert"
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet"
@@ -134,29 +131,16 @@ func (a *adder) isResolverSet(n node.Node) bool {
 	return slices.ContainsFunc(a.in.DropIns(folder.Value), setsResolvConf)
 }
 
-// addPatch adds a setting for each field of the patch. A secret is refused; a patch that is not known adds nothing.
+// addPatch adds a setting for each field of the patch. A patch that is not known adds nothing.
 func (a *adder) addPatch(b schema.Body) {
 	v := configPatch.Of(b)
-	u, secrets := value.Plain(v.Cty)
-	switch {
-	case len(secrets) > 0:
-		a.fail(fault.Sensitive, v.Range, "A secret cannot be used in the kubelet's configuration",
-			"Every pod that may read /configz sees it. Write it to a separate file.")
-		return
-	case u.IsKnown() && u.IsNull():
-		return
-	case !u.IsWhollyKnown():
+	if !v.Cty.IsWhollyKnown() {
 		a.whole = false
 		return
 	}
 
-	g, err := value.ToGo(u)
-	m, ok := g.(map[string]any)
-	if err != nil || !ok {
-		a.fail(fault.WrongType, v.Range, "Wrong type for patch", "An object with fields of "+
-			"KubeletConfiguration is needed.")
-		return
-	}
+	g, _ := value.ToGo(v.Cty) // cannot fail: it is known, and has no secrets
+	m, _ := g.(map[string]any)
 	settings := node.Leaves(m, func(path []string) []origin.Origin {
 		return v.ItemOrigins(path[0])
 	})
@@ -183,26 +167,10 @@ func (a *adder) addNodeFlags() {
 
 // addFlags adds the site's `flags`, sorted by name. Unknown flags add nothing.
 func (a *adder) addFlags(b schema.Body) {
-	v := flagsValues.Of(b)
-	u, secrets := value.Plain(v.Cty)
-	switch {
-	case len(secrets) > 0:
-		a.fail(fault.Sensitive, v.Range, "A secret cannot be used in flags",
-			"Every user of the node can read the kubelet's command line.")
-	case u.IsKnown() && u.IsNull():
-	case !u.IsKnown():
-		a.whole = false
-	case !u.Type().IsObjectType() && !u.Type().IsMapType():
-		a.fail(fault.WrongType, v.Range, "Wrong type for flags", "A map of names to values is needed.")
-	default:
-		a.addFlagMap(v, u.AsValueMap())
-	}
-}
-
-func (a *adder) addFlagMap(v schema.Value[cty.Value], flags map[string]cty.Value) {
+	flags := flagsValues.Of(b)
+	a.whole = a.whole && flags.Cty.IsWhollyKnown()
 	spelled := map[string]string{} // how the site spells each flag
-	for _, written := range slices.Sorted(maps.Keys(flags)) {
-		at := v.ItemRange(written)
+	for written, item := range flags.Items() {
 		name := kubelet.FlagName(written)
 		first, isSet := spelled[name]
 		spelled[name] = written
@@ -210,44 +178,35 @@ func (a *adder) addFlagMap(v schema.Value[cty.Value], flags map[string]cty.Value
 		switch {
 		case isSet:
 			a.fail(
-				fault.Conflict, at, "Duplicate flag --"+name,
+				fault.Conflict, item.Range, "Duplicate flag --"+name,
 				"%q and %q are the same flag: the kubelet reads _ as -. Keep one of them.", first, written,
 			)
 		case strings.HasPrefix(written, "-"), strings.HasPrefix(written, "_"):
-			a.fail(fault.FlagsInvalid, at, "A flag's name has no dashes", "Write %q.", strings.TrimLeft(name, "-"))
+			a.fail(
+				fault.FlagsInvalid, item.Range, "A flag's name has no dashes",
+				"Write %q.", strings.TrimLeft(name, "-"),
+			)
 		default:
-			a.addFlag(name, flags[written], at, v.ItemOrigins(written))
+			a.addFlag(name, item)
 		}
 	}
 }
 
 // addFlag adds one flag by its canonical name. A null adds none, and keeps the flag of the base.
-func (a *adder) addFlag(
-	name string,
-	v cty.Value,
-	at hcl.Range,
-	from []origin.Origin,
-) {
+func (a *adder) addFlag(name string, item schema.Value[string]) {
 	switch {
 	case name == nodeLabels || name == taintFlag:
-		a.fail(fault.Conflict, at, "--"+name+" is generated from stages and cannot be set here",
+		a.fail(fault.Conflict, item.Range, "--"+name+" is generated from stages and cannot be set here",
 			"Write a label as stage \"label\" \"NAME\" { labels = { \"KEY\" = \"VALUE\" } }, "+
 				"a taint as stage \"taint\" \"NAME\" { taints = [\"KEY=VALUE:EFFECT\"] }.")
-	case !v.IsKnown():
-		a.whole = false
-	case v.IsNull():
-		a.report(a.noteNoFlag(name, at))
-	default:
-		s, err := convert.Convert(v, cty.String)
-		if err != nil {
-			a.fail(fault.WrongType, at, "Wrong value for --"+name, "%s.", err)
+	case item.Null():
+		a.report(a.noteNoFlag(name, item.Range))
+	case item.Set():
+		if err := kubelet.CheckFlag(name, item.V); err != nil {
+			a.fail(fault.FlagsInvalid, item.Range, "--"+name+" cannot be written", "%s.", err)
 			return
 		}
-		if err := kubelet.CheckFlag(name, s.AsString()); err != nil {
-			a.fail(fault.FlagsInvalid, at, "--"+name+" cannot be written", "%s.", err)
-			return
-		}
-		a.appendFlag(name, s.AsString(), from)
+		a.appendFlag(name, item.V, item.Origins())
 	}
 }
 

@@ -2,12 +2,9 @@ package write
 
 import (
 	"cmp"
-	"encoding/asn1"
-	"encoding/pem"
 	"slices"
 	"strings"
 
-	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/prelet/prelet/internal/fault"
@@ -166,40 +163,13 @@ func (r *renderer) isCA(v schema.Value[string]) bool {
 	if v.Expr == nil {
 		return true
 	}
-	if !hasCertificates(v.V) {
+	if kubelet.RefuseCertificates(v.V) != "" {
 		r.fail(fault.WrongType, v.Range, "Not a certificate",
 			"The kubelet cannot read it. A PEM text of certificates is needed: -----BEGIN CERTIFICATE-----.")
 		return false
 	}
 
 	return true
-}
-
-// hasCertificates reports whether a PEM text has certificates, and each has the structure of one (RFC 5280, 4.1).
-// crypto/x509 reaches the network's packages, which a stage must not.
-func hasCertificates(text string) (ok bool) {
-	rest := []byte(text)
-	for {
-		var block *pem.Block
-		block, rest = pem.Decode(rest)
-		if block == nil {
-			return ok
-		}
-		if block.Type != "CERTIFICATE" || len(block.Headers) > 0 { // client-go skips it as well
-			continue
-		}
-
-		var certificate struct {
-			ToBeSigned asn1.RawValue
-			Algorithm  asn1.RawValue
-			Signature  asn1.BitString
-		}
-		tail, err := asn1.Unmarshal(block.Bytes, &certificate)
-		if err != nil || len(tail) > 0 {
-			return false
-		}
-		ok = true
-	}
 }
 
 // renderSiteFiles renders the files and folders that a site adds.
@@ -219,36 +189,18 @@ func areKnown(values ...cty.Value) bool {
 }
 
 func (r *renderer) renderFile(b schema.Body) {
-	name := b.Labels[0]
 	p := filePath.Of(b)
 	c := fileContent.Of(b)
 	mode := fileMode.Of(b)
 	owner := fileOwner.Of(b)
-	content, _ := value.Plain(c.Cty)
-	isDecided := areKnown(content, p.Cty, mode.Cty, owner.Cty, createOnly.Of(b).Cty)
-	switch {
-	case !p.Set() && p.Cty.IsKnown():
-		r.refuseNullPath(p.Range, b)
-		return
-	case r.isSkipped(b) || !isDecided:
+	if r.isSkipped(b) || !areKnown(c.Cty, p.Cty, mode.Cty, owner.Cty, createOnly.Of(b).Cty) {
 		r.whole = false
-		return
-	case content.IsNull():
-		r.fail(
-			fault.WrongType, c.Range, "The content is null",
-			"file %q: a text is needed. Add a condition to the block, when = …, "+
-				"or write \"\" for an empty file.", name,
-		)
 		return
 	}
 
 	text, err := value.TextOf(c.Cty)
 	if err != nil {
-		reason := "this is " + schema.Article(content.Type()) + ". Encode it: yamlencode(…) or jsonencode(…)"
-		if content.Type() == cty.String {
-			reason = err.Error()
-		}
-		r.fail(fault.WrongType, c.Range, "The content must be a string", "file %q: %s.", name, reason)
+		r.fail(fault.WrongType, c.Range, "The content cannot be written", "file %q: %s.", b.Labels[0], err)
 		return
 	}
 	r.warnMode(mode)
@@ -296,23 +248,12 @@ func (r *renderer) limitSecretMode(b schema.Body, v schema.Value[string], mode u
 	return 0
 }
 
-func (r *renderer) refuseNullPath(at hcl.Range, b schema.Body) {
-	r.fail(
-		fault.PathInvalid, at, "The path is null",
-		"%s %q has no path on this machine. Add a condition to the block: when = ….", b.Type, b.Labels[0],
-	)
-}
-
 func (r *renderer) renderFolder(b schema.Body) {
 	p := dirPath.Of(b)
 	mode := dirMode.Of(b)
 	owner := dirOwner.Of(b)
 	if r.isSkipped(b) || !areKnown(p.Cty, mode.Cty, owner.Cty) {
 		r.whole = false
-		return
-	}
-	if !p.Set() {
-		r.refuseNullPath(p.Range, b)
 		return
 	}
 	r.warnMode(mode)

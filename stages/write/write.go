@@ -11,9 +11,13 @@ import (
 
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/schema"
 	"github.com/prelet/prelet/stages"
 )
+
+// nullNext is what to do where a block has no value on a machine.
+const nullNext = "It has no value on this machine. Add a condition to the block: when = …."
 
 var (
 	bootPath = schema.Attr[string]{
@@ -72,7 +76,9 @@ var (
 		Doc: "A KubeletConfiguration, YAML: what the node has before decide adds to it.",
 	}
 	configPatch = schema.Attr[cty.Value]{
-		Name: "patch",
+		Name:   "patch",
+		Check:  checkPatch,
+		Secret: "Every pod that may read /configz sees the kubelet's configuration. Write it to a separate file.",
 		Doc: "A JSON merge patch: objects merge, null takes a field of the base away, lists replace. " +
 			"Unlike RFC 7386, null in an object that the base does not have makes no empty object: an " +
 			"empty `evictionHard` would switch all thresholds off.",
@@ -93,7 +99,9 @@ var (
 		Doc:         "The text of the environment file.",
 	}
 	flagsValues = schema.Attr[cty.Value]{
-		Name: "flags",
+		Name:   "flags",
+		Type:   cty.Map(cty.String),
+		Secret: "Every user of the node can read the kubelet's command line.",
 		Doc: "Flags by name, without dashes in front; `_` is `-`, as for the kubelet. " +
 			"Null adds none, and leaves one of the base.",
 	}
@@ -123,13 +131,17 @@ var (
 	filePath = schema.Attr[string]{
 		Name:     "path",
 		Required: true,
+		Null:     nullNext,
+		NullCode: fault.PathInvalid,
 		Check:    checkPath,
 		Doc: "Absolute. Missing folders above it are made, 0755, with the owner of the folder above. " +
 			"[Some places are refused](paths.md).",
 	}
 	fileContent = schema.Attr[cty.Value]{
 		Name:     "content",
+		Type:     cty.String,
 		Required: true,
+		Null:     nullNext + " For an empty file write \"\".",
 		Doc:      "Its text. With a secret in it, the file is sensitive whole, and its mode is 0600 or up to 0640.",
 	}
 	fileMode = schema.Attr[string]{
@@ -169,6 +181,8 @@ var (
 	dirPath = schema.Attr[string]{
 		Name:     "path",
 		Required: true,
+		Null:     nullNext,
+		NullCode: fault.PathInvalid,
 		Check:    checkPath,
 		Doc:      "Absolute. Missing parents are made as well. [Some places are refused](paths.md).",
 	}
@@ -305,6 +319,15 @@ func checkOwner(s string) error {
 		if isTooHigh {
 			return fmt.Errorf("%s is not an id; the highest is %d", id, uint32(math.MaxUint32-1))
 		}
+	}
+
+	return nil
+}
+
+// checkPatch checks a patch that is known.
+func checkPatch(patch cty.Value) error {
+	if t := patch.Type(); !t.IsObjectType() && !t.IsMapType() {
+		return errors.New("an object with fields of KubeletConfiguration is needed")
 	}
 
 	return nil

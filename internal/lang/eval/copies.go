@@ -7,7 +7,6 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
-	"github.com/zclconf/go-cty/cty/convert"
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang/origin"
@@ -71,12 +70,12 @@ func (s Scope) Copies(when, forEach hclsyntax.Expression) (Copies, hcl.Diagnosti
 	copies := Copies{Known: true}
 	var diags hcl.Diagnostics
 	if when != nil {
-		c, d := s.condition("when", when)
+		isTrue, isKnown, d := s.condition(when)
 		diags = append(diags, d...)
-		if d.HasErrors() || c.isKnown && !c.isTrue {
+		if d.HasErrors() || isKnown && !isTrue {
 			return copies, diags
 		}
-		copies.Known = c.isKnown
+		copies.Known = isKnown
 		s = s.Under(when)
 	}
 	if forEach == nil {
@@ -184,37 +183,17 @@ func (s Scope) withUnknownEach(t cty.Type) Scope {
 	return s.withEach(cty.UnknownVal(cty.String), cty.UnknownVal(element))
 }
 
-// condition is the value of `when`.
-type condition struct{ isTrue, isKnown bool }
-
-func (s Scope) condition(name string, x hclsyntax.Expression) (condition, hcl.Diagnostics) {
-	v, diags := s.evaluate(s.e, x)
-	if diags.HasErrors() {
-		return condition{}, s.classify(diags, x)
-	}
-
-	plain, secrets := value.Plain(v)
-	if b, err := convert.Convert(plain, cty.Bool); err == nil {
-		plain = b // "true" of a variable that is text, as in any condition
-	}
-
-	isUntyped := plain.Type() == cty.DynamicPseudoType
-	switch {
-	case len(secrets) > 0:
-		diags = append(diags, origin.Error(fault.Sensitive, x.Range(), name+" depends on a secret",
-			"A condition may depend on whether it exists: can(credential(%q)).", secrets[0]))
-	case plain.Type() != cty.Bool && (plain.IsKnown() || !isUntyped):
-		diags = append(diags, origin.Error(fault.WrongType, x.Range(), "Wrong type for "+name,
-			"true or false is needed, not %s.", schema.TypeName(plain.Type())))
-	case plain.IsKnown() && plain.IsNull():
+// condition returns the value of `when`, and whether it is known.
+func (s Scope) condition(x hclsyntax.Expression) (isTrue, isKnown bool, diags hcl.Diagnostics) {
+	s.only = 0 // it decides whether there is a block at all
+	v, diags := schema.When.Decode(x, s)
+	if v.Null() && !diags.HasErrors() {
 		isNull := &hcl.Diagnostic{
-			Severity: hcl.DiagError, Summary: name + " is null", Detail: "true or false is needed.",
+			Severity: hcl.DiagError, Summary: "when is null", Detail: "true or false is needed.",
 			Subject: x.Range().Ptr(), Expression: x,
 		}
 		diags = append(diags, s.classify(hcl.Diagnostics{isNull}, x)...)
-	case plain.IsKnown():
-		return condition{isTrue: plain.True(), isKnown: true}, diags
 	}
 
-	return condition{}, diags
+	return v.V, v.Set(), diags
 }

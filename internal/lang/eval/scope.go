@@ -3,6 +3,7 @@ package eval
 import (
 	"fmt"
 	"slices"
+	"strconv"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -54,7 +55,7 @@ func (s Scope) After(p schema.Phase) Scope {
 	return s
 }
 
-// IsReported implements schema.Quiet.
+// IsReported implements schema.Evaluator.
 func (s Scope) IsReported(spec schema.Spec) bool {
 	return s.reported != 0 && spec.Phase == s.reported
 }
@@ -189,7 +190,7 @@ func (s Scope) Item(x hclsyntax.Expression, key string) hclsyntax.Expression {
 	return v
 }
 
-// Key implements schema.Keyer.
+// Key implements schema.Evaluator.
 func (s Scope) Key(x hclsyntax.Expression, key string) hclsyntax.Expression {
 	k, _ := s.e.findItem(x, key, s.each, 0)
 	return k
@@ -198,7 +199,8 @@ func (s Scope) Key(x hclsyntax.Expression, key string) hclsyntax.Expression {
 // maxIndirections is how many locals, calls and branches findItem looks through.
 const maxIndirections = 16
 
-// findItem returns the key and the value of one item of an object, nil if it is in no literal.
+// findItem returns the key and the value of one item of an object, or the element of a tuple with an index; nil if it
+// is in no literal.
 func (e *Eval) findItem(
 	x hclsyntax.Expression,
 	key string,
@@ -213,6 +215,10 @@ func (e *Eval) findItem(
 	case *hclsyntax.ObjectConsExpr:
 		if i := e.findKey(x, key, each); i >= 0 {
 			return x.Items[i].KeyExpr, x.Items[i].ValueExpr
+		}
+	case *hclsyntax.TupleConsExpr:
+		if i, err := strconv.Atoi(key); err == nil && i < len(x.Exprs) {
+			return nil, x.Exprs[i]
 		}
 	case *hclsyntax.FunctionCallExpr:
 		if x.Name == "merge" {

@@ -17,6 +17,7 @@ import (
 	"github.com/prelet/prelet/internal/lang/origin"
 	"github.com/prelet/prelet/internal/lang/value"
 	"github.com/prelet/prelet/internal/world"
+	"github.com/prelet/prelet/schema"
 	"github.com/prelet/prelet/stages"
 )
 
@@ -203,25 +204,14 @@ func (e *Eval) validateSensitive(v *lang.Variable, n int) hcl.Diagnostics {
 	return nil
 }
 
-func (e *Eval) validateRule(v *lang.Variable, rule lang.Rule) hcl.Diagnostics {
-	val, d := e.Value(rule.Condition, cty.NilVal)
-	diags := addCodes(d)
-	if d.HasErrors() {
-		return diags
-	}
+// ruleCondition is the condition of a rule, as it is decoded.
+var ruleCondition = schema.Attr[bool]{Name: "condition", Null: "true or false is needed."}
 
-	plain, _ := value.Plain(val)
-	switch {
-	case !plain.IsKnown():
-	case plain.Type() != cty.Bool || plain.IsNull():
-		diags = append(
-			diags,
-			origin.Error(fault.WrongType, rule.Condition.Range(), "Wrong type for condition",
-				"true or false is needed."),
-		)
-	case plain.False():
+func (e *Eval) validateRule(v *lang.Variable, rule lang.Rule) hcl.Diagnostics {
+	condition, diags := ruleCondition.Decode(rule.Condition, e.Scope(""))
+	if condition.Set() && !condition.V {
 		refused := e.refuseValue(v, rule)
-		if given, _ := value.Plain(e.vars[v.Name]); value.IsText(given) {
+		if given := e.vars[v.Name]; value.IsText(given) {
 			shown := fmt.Sprintf("It is %q", given.AsString())
 			refused.Detail = stages.Sentence(refused.Detail, shown)
 		}

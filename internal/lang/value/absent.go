@@ -57,6 +57,16 @@ func StringMap(m map[string]string) cty.Value {
 	return cty.MapVal(out)
 }
 
+// StringList returns a list of strings as a value, also an empty one.
+func StringList(texts []string) cty.Value {
+	var out []cty.Value
+	for _, t := range texts {
+		out = append(out, cty.StringVal(t))
+	}
+
+	return listOf(cty.String, out)
+}
+
 // NullsToUnknown returns v without marks and with unknown values in place of nulls, at any depth.
 func NullsToUnknown(v cty.Value) cty.Value {
 	plain, _ := v.UnmarkDeep()

@@ -3,7 +3,6 @@ package reserve
 import (
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -124,10 +123,10 @@ func parsePercent(text string) (int64, error) {
 }
 
 // count returns a check for an attribute that is a whole number.
-func count(least float64) func(float64) error {
-	return func(n float64) error {
-		if n != math.Trunc(n) || n < least || n > maxCPUs {
-			return fmt.Errorf("%v is not possible: a whole number from %v to %d is needed", n, least, maxCPUs)
+func count(least int64) func(int64) error {
+	return func(n int64) error {
+		if n < least || n > maxCPUs {
+			return fmt.Errorf("%d is not possible: a whole number from %d to %d is needed", n, least, maxCPUs)
 		}
 
 		return nil

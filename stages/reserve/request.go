@@ -2,11 +2,9 @@ package reserve
 
 import (
 	"maps"
-	"math/big"
 	"slices"
 
 	"github.com/hashicorp/hcl/v2"
-	"github.com/zclconf/go-cty/cty"
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang/origin"
@@ -43,76 +41,41 @@ type bound struct {
 
 // read turns the configuration into a request and checks what can be checked without facts. It returns false if an
 // argument that matters is unknown.
-func read(cfg schema.Body, address string) (r request, isKnown bool, diags hcl.Diagnostics) {
+func read(cfg schema.Body) (r request, isKnown bool, diags hcl.Diagnostics) {
 	policy := policyAttr.Of(cfg)
-	d := decoder{address: address, isKnown: true}
-
-	if policy.Null() {
-		d.errorf(fault.MissingArgument, policy.Range, "policy is null",
-			"No default: write one of gke, eks, aks, gdc, static, remainder.")
-
-		return r, false, d.diags
+	maxPods := maxPodsAttr.Of(cfg)
+	r = request{
+		at:      policy.Range,
+		policy:  policy.V,
+		site:    policy.Origins(),
+		maxPods: boundOf(maxPods, maxPods.V),
+		floor:   readAmounts(floorAttr.Of(cfg)),
+		cap:     readAmounts(capAttr.Of(cfg)),
 	}
-	r.at = policy.Range
-	r.site = d.origins(policy.Origins(), policy.Range)
-	if d.hasValue(policy.Cty) {
-		r.policy = policy.V
+	if v := memoryManagerAttr.Of(cfg); v.Set() {
+		r.memoryManager = new(boundOf(v, 0))
 	}
-
-	r.maxPods = d.decodeNumber(maxPodsAttr.Of(cfg))
-	r.floor = d.decodeAmounts(floorAttr.Of(cfg))
-	r.cap = d.decodeAmounts(capAttr.Of(cfg))
-	if v := memoryManagerAttr.Of(cfg); d.hasValue(v.Cty) {
-		r.memoryManager = &bound{at: v.Range, origins: d.origins(v.Origins(), v.Range)}
-	}
-	if b, ok := cfg.One("topology"); ok {
+	topology, hasTopology := cfg.One("topology")
+	if hasTopology {
+		cores := coresAttr.Of(topology)
 		r.topology = true
-		r.cores, r.spread = d.decodeTopology(b)
+		r.cores = boundOf(cores, cores.V)
+		r.spread = spreadAttr.Of(topology).V
 	}
-	d.checkBounds(r)
-
+	diags = r.checkBounds()
 	if r.policy == "" {
-		return r, false, d.diags
-	}
-	d.decodePolicy(cfg, &r)
-
-	return r, d.isKnown, d.diags
-}
-
-// decoder decodes the arguments of one stage and collects errors.
-type decoder struct {
-	address string // of the stage
-	isKnown bool   // all arguments until now are known
-	diags   hcl.Diagnostics
-}
-
-func (d *decoder) errorf(
-	code fault.Code,
-	at hcl.Range,
-	summary, detail string,
-	args ...any,
-) {
-	d.diags = append(d.diags, origin.Error(code, at, summary, detail, args...))
-}
-
-// decodePolicy decodes the block of the policy.
-func (d *decoder) decodePolicy(cfg schema.Body, r *request) {
-	policy := policyAttr.Of(cfg)
-	isLiteral := policy.Expr != nil && len(policy.Expr.Variables()) == 0
-	if isLiteral { // otherwise the blocks are for other machines
-		d.noteUnused(cfg, r.policy)
+		return r, false, diags
 	}
 
-	b, isWritten := cfg.One(r.policy)
+	if isLiteral := len(policy.Expr.Variables()) == 0; isLiteral { // otherwise the blocks are for other machines
+		diags = append(diags, noteUnused(cfg, r.policy)...)
+	}
+	block, isWritten := cfg.One(r.policy)
+	own := cfg
+	own.Blocks = nil // those of other policies do not matter
+	isKnown = own.Known() && topology.Known() && block.Known()
 	if isWritten {
-		switch r.policy {
-		case static:
-			r.static = d.decodeStatic(b)
-		case remainder:
-			r.cpusRemain, r.percent = d.decodeRemainder(b)
-		case eks:
-			r.eniPods = d.decodeENIPods(b)
-		}
+		diags = append(diags, r.readPolicy(block)...)
 	}
 
 	examples := map[string]string{
@@ -120,114 +83,66 @@ func (d *decoder) decodePolicy(cfg schema.Body, r *request) {
 		remainder: `remainder { cpus = 8 }`,
 	}
 	example, needsBlock := examples[r.policy]
-	isEmpty := !isWritten || r.policy == static && d.isKnown && len(r.static) == 0
+	isEmpty := !isWritten || r.policy == static && isKnown && len(r.static) == 0
 	if needsBlock && isEmpty {
-		d.errorf(fault.MissingArgument, policy.Range, "Policy "+r.policy+" needs its block",
-			"Write it, as %s.", example)
-	}
-}
-
-// hasValue reports whether an argument is known and not null. An unknown one makes the request unknown.
-func (d *decoder) hasValue(v cty.Value) bool {
-	isKnown := v.IsWhollyKnown() && !v.ContainsMarked()
-	d.isKnown = d.isKnown && isKnown
-
-	return isKnown && !v.IsNull()
-}
-
-// origins returns the origins of a value, or the stage if it has none.
-func (d *decoder) origins(of []origin.Origin, at hcl.Range) []origin.Origin {
-	if len(of) > 0 {
-		return of
+		diags = append(diags, origin.Error(
+			fault.MissingArgument, policy.Range, "Policy "+r.policy+" needs its block",
+			"Write it, as %s.", example,
+		))
 	}
 
-	return []origin.Origin{{
-		Kind:  origin.Site,
-		Role:  origin.Value,
-		Ref:   d.address,
-		Range: at,
-	}}
+	return r, isKnown, diags
 }
 
-// decodeNumber decodes a whole number; the zero bound if it has no value.
-func (d *decoder) decodeNumber(v schema.Value[float64]) bound {
-	if !d.hasValue(v.Cty) {
-		return bound{}
-	}
-
-	n, accuracy := v.Cty.AsBigFloat().Int64()
-	if accuracy != big.Exact || n > maxCPUs { // the attribute's own check gets a float64
-		d.errorf(
-			fault.WrongType,
-			v.Range,
-			"This number cannot be true",
-			"Write a whole number up to %d.",
-			maxCPUs,
-		)
-	}
-
-	return bound{n, v.Range, d.origins(v.Origins(), v.Range)}
+// boundOf returns an amount with the place and the origins of an argument.
+func boundOf[T any](v schema.Value[T], amount int64) bound {
+	return bound{amount, v.Range, v.Origins()}
 }
 
-// decodeAmount decodes a quantity that was checked; false if it has no value.
-func (d *decoder) decodeAmount(name string, v schema.Value[string]) (bound, bool) {
-	if !d.hasValue(v.Cty) {
-		return bound{}, false
-	}
-	n, _ := parseQuantity(name, v.V)
-
-	return bound{n, v.Range, d.origins(v.Origins(), v.Range)}, true
-}
-
-// decodeAmounts decodes quantities by resource that were checked.
-func (d *decoder) decodeAmounts(v schema.Value[map[string]*string]) map[string]bound {
+// readAmounts returns quantities by resource, without nulls.
+func readAmounts(v schema.Value[map[string]*string]) map[string]bound {
 	out := map[string]bound{}
-	if !d.hasValue(v.Cty) {
-		return out
-	}
-
-	for name, text := range v.V {
-		if text != nil {
-			n, _ := parseQuantity(name, *text)
-			out[name] = bound{
-				n,
-				v.ItemRange(name),
-				d.origins(v.ItemOrigins(name), v.ItemRange(name)),
-			}
+	for name, item := range v.Items() {
+		if item.Set() {
+			n, _ := parseQuantity(name, item.V) // checked
+			out[name] = boundOf(item, n)
 		}
 	}
 
 	return out
 }
 
-func (d *decoder) decodeTopology(b schema.Body) (cores bound, spread string) {
-	c := coresAttr.Of(b)
-	cores = d.decodeNumber(c)
-	if c.Null() {
-		d.errorf(fault.MissingArgument, c.Range, "cores is null",
-			"topology needs the number of cores; leave the block out to reserve an amount of cpu.")
-	}
-	if v := spreadAttr.Of(b); d.hasValue(v.Cty) {
-		spread = v.V
-	}
-
-	return cores, spread
-}
-
-// noteUnused notes the blocks of other policies.
-func (d *decoder) noteUnused(cfg schema.Body, policy string) {
-	for _, name := range policies() {
-		if b, ok := cfg.One(name); ok && name != policy {
-			d.diags = append(
-				d.diags,
-				origin.Note(fault.OverrideIgnored, b.Range, "Block "+name+" is not used",
-					"The policy is %s.", policy),
-			)
+// readPolicy reads the block of the policy.
+func (r *request) readPolicy(b schema.Body) hcl.Diagnostics {
+	switch r.policy {
+	case static:
+		r.static = readStatic(b)
+	case remainder:
+		if v := remainderCPUs.Of(b); v.Set() {
+			r.cpusRemain = &v.V
+		}
+		if v := remainderMemory.Of(b); v.Set() {
+			n, _ := parsePercent(v.V) // checked
+			r.percent = &n
+		}
+	case eks:
+		enis := eksENIs.Of(b)
+		ips := eksIPs.Of(b)
+		if b.Known() && enis.Set() != ips.Set() {
+			return hcl.Diagnostics{origin.Error(
+				fault.MissingArgument, b.Range, "enis and ips_per_eni belong together",
+				"Write both, or neither: then max_pods counts.",
+			)}
+		}
+		if enis.Set() && ips.Set() {
+			r.eniPods = enis.V*(ips.V-1) + 2
 		}
 	}
+
+	return nil
 }
 
-func (d *decoder) decodeStatic(b schema.Body) map[string]bound {
+func readStatic(b schema.Body) map[string]bound {
 	out := map[string]bound{}
 	attributes := map[string]schema.Attr[string]{
 		cpu:     staticCPU,
@@ -235,76 +150,65 @@ func (d *decoder) decodeStatic(b schema.Body) map[string]bound {
 		storage: staticStorage,
 	}
 	for name, attr := range attributes {
-		if amount, ok := d.decodeAmount(name, attr.Of(b)); ok {
-			out[name] = amount
+		if v := attr.Of(b); v.Set() {
+			n, _ := parseQuantity(name, v.V) // checked
+			out[name] = boundOf(v, n)
 		}
 	}
 
 	return out
 }
 
-// decodeRemainder returns the CPUs that remain for pods and the percentage of memory that is reserved; nil if
-// not given.
-func (d *decoder) decodeRemainder(b schema.Body) (cpus, percent *int64) {
-	if v := remainderCPUs.Of(b); !v.Null() {
-		n := d.decodeNumber(v).amount
-		cpus = &n
-	}
-	if v := remainderMemory.Of(b); d.hasValue(v.Cty) {
-		n, _ := parsePercent(v.V)
-		percent = &n
-	}
-
-	return cpus, percent
-}
-
-// decodeENIPods returns how many pods the network interfaces take; 0 if not given.
-func (d *decoder) decodeENIPods(b schema.Body) int64 {
-	enis := d.decodeNumber(eksENIs.Of(b)).amount
-	ips := d.decodeNumber(eksIPs.Of(b)).amount
-	if d.isKnown && (enis == 0) != (ips == 0) {
-		d.errorf(fault.MissingArgument, b.Range, "enis and ips_per_eni belong together",
-			"Write both, or neither: then max_pods counts.")
-	}
-	if enis == 0 || ips == 0 {
-		return 0
+// noteUnused notes the blocks of other policies.
+func noteUnused(cfg schema.Body, policy string) (diags hcl.Diagnostics) {
+	for _, name := range policies() {
+		if b, ok := cfg.One(name); ok && name != policy {
+			diags = append(
+				diags,
+				origin.Note(fault.OverrideIgnored, b.Range, "Block "+name+" is not used",
+					"The policy is %s.", policy),
+			)
+		}
 	}
 
-	return enis*(ips-1) + 2
+	return diags
 }
 
 // checkBounds compares floor, cap and topology.
-func (d *decoder) checkBounds(r request) {
+func (r *request) checkBounds() (diags hcl.Diagnostics) {
 	for _, name := range slices.Sorted(maps.Keys(r.floor)) {
 		floor := r.floor[name]
-		limit := r.cap[name]
-		if _, ok := r.cap[name]; ok && floor.amount > limit.amount {
-			d.errorf(
+		limit, hasLimit := r.cap[name]
+		if hasLimit && floor.amount > limit.amount {
+			diags = append(diags, origin.Error(
 				fault.WrongType,
 				floor.at,
 				"floor."+name+" is above cap."+name,
 				"At least %s and at most %s contradict each other. Lower the floor, or raise the cap.",
 				formatQuantity(name, floor.amount),
 				formatQuantity(name, limit.amount),
-			)
+			))
 		}
 	}
 
-	if !r.topology {
-		return
-	}
-	refuse := func(name string, bounds map[string]bound) {
-		if b, ok := bounds[cpu]; ok {
-			d.errorf(
+	for _, of := range []struct {
+		name   string
+		bounds map[string]bound
+	}{
+		{"floor", r.floor},
+		{"cap", r.cap},
+	} {
+		if b, ok := of.bounds[cpu]; ok && r.topology {
+			diags = append(diags, origin.Error(
 				fault.WrongType,
 				b.at,
-				"topology and "+name+".cpu exclude each other",
+				"topology and "+of.name+".cpu exclude each other",
 				"With topology the kubelet reserves whole CPUs (reservedSystemCPUs) "+
 					"and silently ignores every amount of cpu. Remove one of them; "+
 					"topology.cores is the number of cores.",
-			)
+			))
 		}
 	}
-	refuse("floor", r.floor)
-	refuse("cap", r.cap)
+
+	return diags
 }

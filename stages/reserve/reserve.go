@@ -4,8 +4,6 @@
 package reserve
 
 import (
-	"fmt"
-
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
 
@@ -40,12 +38,14 @@ var (
 	policyAttr = schema.Attr[string]{
 		Name:     "policy",
 		Required: true,
+		NullCode: fault.MissingArgument,
+		Null:     "No default: write one of gke, eks, aks, gdc, static, remainder.",
 		OneOf:    policies(),
 		Doc: "The formula. `gke`, `eks`, `aks`, `gdc`: as those services reserve on their own nodes. " +
 			"`static`: the amounts in the block. `remainder`: the block says what remains for pods, " +
 			"the rest is reserved in equal halves for Kubernetes and the system.",
 	}
-	maxPodsAttr = schema.Attr[float64]{
+	maxPodsAttr = schema.Attr[int64]{
 		Name:  "max_pods",
 		Check: count(1),
 		Doc: "The kubelet's maxPods. Without it the base's is kept, " +
@@ -75,9 +75,11 @@ var (
 			"Null: neither is set.",
 	}
 
-	coresAttr = schema.Attr[float64]{
+	coresAttr = schema.Attr[int64]{
 		Name:     "cores",
 		Required: true,
+		NullCode: fault.MissingArgument,
+		Null:     "topology needs the number of cores; leave the block out to reserve an amount of cpu.",
 		Check:    count(1),
 		Doc:      "How many whole cores, hyper-thread siblings included.",
 	}
@@ -105,7 +107,7 @@ var (
 		Doc:   "Ephemeral storage for Kubernetes, as `\"10Gi\"`; 0, or at least 16Mi.",
 	}
 
-	remainderCPUs = schema.Attr[float64]{
+	remainderCPUs = schema.Attr[int64]{
 		Name:  "cpus",
 		Check: count(0),
 		Doc: "CPUs (threads) that remain for pods. Null, or at least as many as the machine has: " +
@@ -121,14 +123,14 @@ var (
 			"each half rounded down to a whole GiB. Null: the base's reservation of memory is kept.",
 	}
 
-	eksENIs = schema.Attr[float64]{
+	eksENIs = schema.Attr[int64]{
 		Name:  "enis",
 		Check: count(1),
 		Doc: "Network interfaces that the instance type takes. " +
 			"With `ips_per_eni` the memory formula counts ENIs × (IPs − 1) + 2 pods, as EKS does, " +
 			"instead of `max_pods`.",
 	}
-	eksIPs = schema.Attr[float64]{
+	eksIPs = schema.Attr[int64]{
 		Name:  "ips_per_eni",
 		Check: count(2),
 		Doc:   "Addresses that each of them takes.",
@@ -199,17 +201,13 @@ func (Stage) Outputs(stages.Declared) cty.Type {
 		"kube_reserved":   quantities,
 		"system_reserved": quantities,
 		"reserved_cpus":   cty.String,
-		"reserved_memory": cty.List(reservedMemoryType()),
-		"eviction_hard":   quantities,
-		"max_pods":        cty.Number,
-		"allocatable":     quantities,
-	})
-}
-
-func reservedMemoryType() cty.Type {
-	return cty.Object(map[string]cty.Type{
-		"numaNode": cty.Number,
-		"limits":   cty.Map(cty.String),
+		"reserved_memory": cty.List(cty.Object(map[string]cty.Type{
+			"numaNode": cty.Number,
+			"limits":   quantities,
+		})),
+		"eviction_hard": quantities,
+		"max_pods":      cty.Number,
+		"allocatable":   quantities,
 	})
 }
 
@@ -219,7 +217,7 @@ func (s Stage) Decide(
 ) (node.Contribution, stages.Output, hcl.Diagnostics) {
 	unknown := stages.Output{Value: value.UnknownOutput(s.Outputs(stages.Declared{}))}
 
-	req, isKnown, diags := read(cfg, in.Address)
+	req, isKnown, diags := read(cfg)
 	if in.NoDetect {
 		diags = append(
 			diags,
@@ -265,11 +263,11 @@ func (s Stage) Decide(
 	c.Reserved = own.reserved()
 	c.Settings = append(c.Settings, c.Reserved.Settings...)
 
-	return c, stages.Output{Value: own.output()}, diags
+	return c, stages.Output{Value: s.output(c.Reserved)}, diags
 }
 
 func refuse(at hcl.Range, summary, detail string, args ...any) hcl.Diagnostics {
 	return hcl.Diagnostics{
-		origin.Error(fault.ReserveRefused, at, summary, "%s", fmt.Sprintf(detail, args...)),
+		origin.Error(fault.ReserveRefused, at, summary, detail, args...),
 	}
 }

@@ -1,6 +1,7 @@
 package reserve
 
 import (
+	"encoding/json"
 	"slices"
 
 	"github.com/zclconf/go-cty/cty"
@@ -8,6 +9,7 @@ import (
 	"github.com/prelet/prelet/internal/lang/origin"
 	"github.com/prelet/prelet/internal/lang/value"
 	"github.com/prelet/prelet/internal/node"
+	"github.com/prelet/prelet/stages"
 )
 
 // origins returns the origins of the policy in the site, and the arithmetic of one key of steps.
@@ -67,33 +69,10 @@ func (d *decision) contribution() node.Contribution {
 	return c
 }
 
-// output returns the stage's outputs, of the type that Outputs declares.
-func (f finished) output() cty.Value {
-	reservedMemory := cty.ListValEmpty(reservedMemoryType())
-	var list []cty.Value
-	for _, m := range f.reservedMemory() {
-		list = append(list, cty.ObjectVal(map[string]cty.Value{
-			"numaNode": cty.NumberIntVal(int64(m.node)),
-			"limits":   value.StringMap(map[string]string{memory: formatQuantity(memory, m.bytes)}),
-		}))
-	}
-	if len(list) > 0 {
-		reservedMemory = cty.ListVal(list)
-	}
+// output returns the stage's outputs, which are named as the parts of the reservation are in JSON.
+func (s Stage) output(r *node.Reserved) cty.Value {
+	text, _ := json.Marshal(r) // cannot fail: it has texts and numbers only
+	v, _ := value.FromJSONTyped(text, s.Outputs(stages.Declared{}))
 
-	r := f.reserved()
-	cpus := cty.NullVal(cty.String)
-	if r.CPUs != "" {
-		cpus = cty.StringVal(r.CPUs)
-	}
-
-	return cty.ObjectVal(map[string]cty.Value{
-		"kube_reserved":   value.StringMap(r.Kube),
-		"system_reserved": value.StringMap(r.System),
-		"reserved_cpus":   cpus,
-		"reserved_memory": reservedMemory,
-		"eviction_hard":   value.StringMap(r.EvictionHard),
-		"max_pods":        cty.NumberIntVal(int64(r.MaxPods)),
-		"allocatable":     value.StringMap(r.Allocatable),
-	})
+	return v
 }

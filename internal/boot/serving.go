@@ -2,12 +2,11 @@ package boot
 
 import (
 	"context"
-	"encoding/asn1"
-	"encoding/pem"
 	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/world"
 )
@@ -75,32 +74,9 @@ func refuseCAs(path, text string) string {
 	if text == "" {
 		return fmt.Sprintf("missing content for CA bundle \"client-ca-bundle::%s\"", path)
 	}
-	if why := refusePEM(text); why != "" {
+	if why := kubelet.RefuseCertificates(text); why != "" {
 		return fmt.Sprintf("error loading CA bundle for \"client-ca-bundle::%s\": %s", path, why)
 	}
 
 	return ""
-}
-
-// refusePEM returns why a text with certificates is rejected: one is malformed, or there is none.
-func refusePEM(text string) string {
-	why := "data does not contain any valid RSA or ECDSA certificates"
-	block, rest := pem.Decode([]byte(text))
-	for ; block != nil; block, rest = pem.Decode(rest) {
-		if block.Type != "CERTIFICATE" || len(block.Headers) != 0 {
-			continue
-		}
-
-		why = ""
-		var signed struct {
-			Certificate, Algorithm asn1.RawValue
-			Signature              asn1.BitString
-		}
-		after, err := asn1.Unmarshal(block.Bytes, &signed)
-		if err != nil || len(after) > 0 {
-			return "x509: malformed certificate"
-		}
-	}
-
-	return why
 }

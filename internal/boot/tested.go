@@ -7,6 +7,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/prelet/prelet/internal/lang/origin"
+	"github.com/prelet/prelet/internal/lang/value"
 	"github.com/prelet/prelet/internal/node"
 )
 
@@ -43,15 +44,8 @@ func (p *Plan) Value() cty.Value {
 // makeTexts returns a sorted list of texts without duplicates.
 func makeTexts(texts []string) cty.Value {
 	slices.Sort(texts)
-	var all []cty.Value
-	for _, t := range slices.Compact(texts) {
-		all = append(all, cty.StringVal(t))
-	}
-	if len(all) == 0 {
-		return cty.ListValEmpty(cty.String)
-	}
 
-	return cty.ListVal(all)
+	return value.StringList(slices.Compact(texts))
 }
 
 // filesValue returns node.files.

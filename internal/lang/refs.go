@@ -9,6 +9,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/lang/value"
 	"github.com/prelet/prelet/schema"
 )
 
@@ -37,10 +38,10 @@ func (l *loader) resolveList(s schema.Spec, e hclsyntax.Expression) cty.Value {
 	tuple, ok := e.(*hclsyntax.TupleConsExpr)
 	if !ok {
 		l.refError(s, e.Range())
-		return cty.ListValEmpty(cty.String)
+		return value.StringList(nil)
 	}
 
-	var names []cty.Value
+	var names []string
 	for _, x := range tuple.Exprs {
 		name, ok := l.refName(s, x)
 		switch {
@@ -55,15 +56,11 @@ func (l *loader) resolveList(s schema.Spec, e hclsyntax.Expression) cty.Value {
 				schema.Suggest(name, l.stageNames(s.Refs)),
 			)
 		default:
-			names = append(names, cty.StringVal(name))
+			names = append(names, name)
 		}
 	}
 
-	if len(names) == 0 {
-		return cty.ListValEmpty(cty.String)
-	}
-
-	return cty.ListVal(names)
+	return value.StringList(names)
 }
 
 func (l *loader) stageNames(typ string) (out []string) {

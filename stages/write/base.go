@@ -1,6 +1,7 @@
 package write
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -368,20 +369,34 @@ func (s source) refuseFlags(err error) *hcl.Diagnostic {
 	)
 }
 
-// sortFlags sorts flags into labels, taints and others, each from an origin. It ends at the first invalid flag.
+// sortFlags sorts flags into labels, taints and others, each from an origin.
 func (r baseReader) sortFlags(flags *kubelet.Flags, src source, from []origin.Origin) (
 	c node.Contribution, diags hcl.Diagnostics,
 ) {
+	c, err := splitFlags(flags, from)
+	if err != nil {
+		return c, hcl.Diagnostics{src.refuseFlags(err)}
+	}
+
+	for _, l := range c.Labels {
+		diags = append(diags, r.checkLabel(l, src.at)...)
+	}
+	taints, _ := flags.Lookup(taintFlag)
+
+	return c, append(diags, src.warnTaintRemovals(taints)...)
+}
+
+// splitFlags returns the labels, the taints and the other flags of a kubelet, each from an origin. It fails for a list
+// of labels or of taints that is invalid, and leaves it out.
+func splitFlags(flags *kubelet.Flags, from []origin.Origin) (c node.Contribution, err error) {
 	for _, name := range flags.Names() {
 		text, _ := flags.Lookup(name)
+		var invalid error
 		switch name {
 		case nodeLabels:
-			labels, err := kubelet.ParseLabels(text)
-			if err != nil {
-				return c, append(diags, src.refuseFlags(err))
-			}
+			var labels []kubelet.Label
+			labels, invalid = kubelet.ParseLabels(text)
 			for _, l := range labels {
-				diags = append(diags, r.checkLabel(l, src.at)...)
 				c.Labels = append(c.Labels, node.Label{
 					Key:     l.Key,
 					Value:   l.Value,
@@ -389,12 +404,9 @@ func (r baseReader) sortFlags(flags *kubelet.Flags, src source, from []origin.Or
 				})
 			}
 		case taintFlag:
-			taints, err := kubelet.ParseTaints(text)
-			if err != nil {
-				return c, append(diags, src.refuseFlags(err))
-			}
-			diags = append(diags, src.warnTaintRemovals(text)...)
-			c.Taints = append(c.Taints, makeTaints(taints, from)...)
+			var taints []kubelet.Taint
+			taints, invalid = kubelet.ParseTaints(text)
+			c.Taints = makeTaints(taints, from)
 		default:
 			c.Flags = append(c.Flags, node.Flag{
 				Name:    name,
@@ -403,9 +415,10 @@ func (r baseReader) sortFlags(flags *kubelet.Flags, src source, from []origin.Or
 				Origins: from,
 			})
 		}
+		err = cmp.Or(err, invalid)
 	}
 
-	return c, diags
+	return c, err
 }
 
 func (s source) warnTaintRemovals(text string) (diags hcl.Diagnostics) {
@@ -441,7 +454,7 @@ func (f flagsRead) edit() (env kubelet.EnvFile, flags kubelet.Flags, ok bool) {
 
 // checkLabel refuses a label of the base that the installed kubelet rejects. Without a known version there is no
 // check: a label of an old cluster may be valid for an old kubelet.
-func (r baseReader) checkLabel(l kubelet.Label, at hcl.Range) hcl.Diagnostics {
+func (r baseReader) checkLabel(l node.Label, at hcl.Range) hcl.Diagnostics {
 	version := r.in.Kubelet.Version
 	if version == nil {
 		return nil

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
-	"github.com/zclconf/go-cty/cty"
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet"
@@ -227,61 +226,57 @@ func inheritedFrom(where string) origin.Origin {
 // addInherited adds flags to the flags that a base inherits. The base's own flag for taints overrides an inherited one.
 // If it is not known whether the kubelet gets them, they do not decide where taints are written.
 func addInherited(base *node.Base, flags *kubelet.Flags, where origin.Origin, how inheriting) {
-	from := []origin.Origin{where}
+	c, _ := splitFlags(flags, []origin.Origin{where}) // the kubelet's rules report an invalid list
 	in := &base.Inherited
-	for _, name := range flags.Names() {
-		text, _ := flags.Lookup(name)
-		switch name {
+	for _, l := range c.Labels {
+		l.Inherited = true
+		l.Late = how.isLate
+		in.Labels = slices.DeleteFunc(in.Labels, func(o node.Label) bool {
+			return o.Key == l.Key
+		})
+		in.Labels = append(in.Labels, l)
+	}
+	if _, hasTaints := flags.Lookup(taintFlag); hasTaints {
+		addInheritedTaints(base, c.Taints, how)
+	}
+	for _, f := range c.Flags {
+		switch f.Name {
 		case "kubeconfig", "bootstrap-kubeconfig": // every unit sets them
 		case "config":
 			if how.isKnown {
-				in.ConfigFile = text
+				in.ConfigFile = f.Value
 			}
-		case nodeLabels:
-			labels, _ := kubelet.ParseLabels(text)
-			for _, l := range labels {
-				one := node.Label{
-					Key:       l.Key,
-					Value:     l.Value,
-					Inherited: true,
-					Late:      how.isLate,
-					Origins:   from,
-				}
-				in.Labels = slices.DeleteFunc(in.Labels, func(o node.Label) bool {
-					return o.Key == l.Key
-				})
-				in.Labels = append(in.Labels, one)
-			}
-		case taintFlag:
-			addInheritedTaints(base, text, from, how)
 		default:
-			one := node.Flag{
-				Name:      name,
-				Value:     text,
-				Earlier:   flags.Earlier(name),
-				Inherited: true,
-				Assumed:   !how.isKnown,
-				Late:      how.isLate,
-				Origins:   from,
-			}
-			i := slices.IndexFunc(in.Flags, func(o node.Flag) bool {
-				return o.Name == name
-			})
-			if i < 0 {
-				in.Flags = append(in.Flags, one)
-				continue
-			}
-			one.Value = kubelet.JoinFlag(name, in.Flags[i].Value, text)
-			one.Earlier = slices.Concat(in.Flags[i].Earlier, one.Earlier)
-			if one.Value == text {
-				one.Earlier = append(one.Earlier, in.Flags[i].Value)
-			}
-			in.Flags[i] = one
+			f.Inherited = true
+			f.Assumed = !how.isKnown
+			f.Late = how.isLate
+			in.Flags = joinInherited(in.Flags, f)
 		}
 	}
 }
 
-func addInheritedTaints(base *node.Base, text string, from []origin.Origin, how inheriting) {
+// joinInherited adds a flag to inherited ones, which the kubelet gets before it.
+func joinInherited(all []node.Flag, f node.Flag) []node.Flag {
+	i := slices.IndexFunc(all, func(o node.Flag) bool {
+		return o.Name == f.Name
+	})
+	if i < 0 {
+		return append(all, f)
+	}
+
+	before := all[i]
+	last := f.Value
+	f.Value = kubelet.JoinFlag(f.Name, before.Value, last)
+	f.Earlier = slices.Concat(before.Earlier, f.Earlier)
+	if f.Value == last {
+		f.Earlier = append(f.Earlier, before.Value)
+	}
+	all[i] = f
+
+	return all
+}
+
+func addInheritedTaints(base *node.Base, taints []node.Taint, how inheriting) {
 	if how.hasTaints && !how.isLate {
 		return
 	}
@@ -291,11 +286,10 @@ func addInheritedTaints(base *node.Base, text string, from []origin.Origin, how 
 		into = &base.Taints
 	}
 
-	taints, _ := kubelet.ParseTaints(text)
-	*into = makeTaints(taints, from)
-	for i := range *into {
-		(*into)[i].Inherited = true
-		(*into)[i].Late = how.isLate
+	*into = taints
+	for i := range taints {
+		taints[i].Inherited = true
+		taints[i].Late = how.isLate
 	}
 }
 
@@ -313,10 +307,8 @@ func collectFromFiles(cfg schema.Body, in stages.Inputs) *node.Contribution {
 	isReplaced := false
 	for _, b := range cfg.Blocks["file"] {
 		file := filePath.Of(b).V
-		content, secrets := value.Plain(fileContent.Of(b).Cty)
-		hasValue := content.IsKnown() && !content.IsNull()
-		isText := len(secrets) == 0 && hasValue && content.Type() == cty.String
-		if variables[file] == "" || b.Undecided || createOnly.Of(b).V || !isText {
+		content := fileContent.Of(b).Cty
+		if variables[file] == "" || b.Undecided || createOnly.Of(b).V || !value.IsText(content) {
 			continue
 		}
 		env, err := kubelet.ParseEnvFile(content.AsString())

@@ -75,16 +75,13 @@ func (r *renderer) renderKubeletFiles(n node.Node) {
 }
 
 func (r *renderer) makeOutput() stages.Output {
-	files := cty.ListValEmpty(cty.String)
-	switch {
-	case !r.whole:
-		files = cty.UnknownVal(cty.List(cty.String))
-	case len(r.out) > 0:
-		var paths []cty.Value
-		for _, f := range r.out {
-			paths = append(paths, cty.StringVal(f.Path))
-		}
-		files = cty.ListVal(paths)
+	var paths []string
+	for _, f := range r.out {
+		paths = append(paths, f.Path)
+	}
+	files := value.StringList(paths)
+	if !r.whole {
+		files = cty.UnknownVal(files.Type())
 	}
 
 	return stages.Output{Value: cty.ObjectVal(map[string]cty.Value{"files": files})}

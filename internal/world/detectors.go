@@ -28,17 +28,9 @@ type LockAns struct {
 	File string `json:"file"`
 }
 
-// Grants are a site's permissions for a detector: shell patterns of paths, and names of groups.
-type Grants struct {
-	Devices []string `json:"devices,omitempty"`
-	Read    []string `json:"read,omitempty"`
-	Execute []string `json:"execute,omitempty"`
-	Sockets []string `json:"sockets,omitempty"`
-	Groups  []string `json:"groups,omitempty"`
-	// AnyPCIDevice allows PCI devices that its pci_ids do not name. In recordings from before this grant, every
-	// detector may have reported such devices.
-	AnyPCIDevice bool `json:"any_pci_device,omitempty"`
-}
+// Grants are a site's permissions for a detector: shell patterns of paths, and names of groups. In recordings from before
+// there was any_pci_device, every detector may have reported devices that its pci_ids do not name.
+type Grants = contract.Needs
 
 // DetectorReq asks one detector. It only has fields that the answer depends on; not the timeout, for example.
 type DetectorReq struct {

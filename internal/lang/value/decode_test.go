@@ -190,8 +190,6 @@ func TestGoValues(t *testing.T) {
 		"int":   {3, cty.NumberIntVal(3)},
 		"uint":  {uint64(math.MaxUint64), cty.MustParseNumberVal("18446744073709551615")},
 		"float": {0.1, cty.MustParseNumberVal("0.1")},
-		"strs":  {[]string{"a"}, cty.TupleVal([]cty.Value{cty.StringVal("a")})},
-		"map":   {map[string]string{"a": "b"}, cty.ObjectVal(map[string]cty.Value{"a": cty.StringVal("b")})},
 		"nil":   {nil, cty.NullVal(cty.DynamicPseudoType)},
 	} {
 		if got, err := FromGo(tt.v); err != nil || !got.RawEquals(tt.want) {

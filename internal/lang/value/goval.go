@@ -101,20 +101,8 @@ func fromGo(v any, path cty.Path) (cty.Value, error) {
 			return cty.DynamicVal, path.NewErrorf("the number is not finite")
 		}
 		return parseNumber(strconv.FormatFloat(v, 'g', -1, 64)) // decimal: 0.1 is meant as 0.1
-	case []string:
-		out := make([]any, len(v))
-		for i := range v {
-			out[i] = v[i]
-		}
-		return fromGo(out, path)
 	case []any:
 		return listFromGo(v, path)
-	case map[string]string:
-		out := make(map[string]any, len(v))
-		for k := range v {
-			out[k] = v[k]
-		}
-		return fromGo(out, path)
 	case map[string]any:
 		return objectFromGo(v, path)
 	}

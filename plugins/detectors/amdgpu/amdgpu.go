@@ -4,12 +4,16 @@ package amdgpu
 
 import (
 	"context"
+	_ "embed"
 	"fmt"
 	"strconv"
 
 	"github.com/prelet/prelet/plugins/internal/devices"
 	"github.com/prelet/prelet/plugins/sdk"
 )
+
+//go:embed products.txt
+var products string
 
 // Detector implements sdk.Detector.
 type Detector struct{ Version string }
@@ -132,7 +136,7 @@ func readGPU(r sdk.Root, p sdk.PCIDevice) sdk.Device {
 	// Newer boards store their name.
 	name, err := r.Text(dir + "/product_name")
 	evidence := dir + "/product_name"
-	if known := products()[p.Device]; (err != nil || name == "") && known != "" {
+	if known := devices.LookUp(products, p.Device); (err != nil || name == "") && known != "" {
 		name = "AMD " + known
 		evidence = "PCI device 1002:" + p.Device
 	}
@@ -220,26 +224,4 @@ func commonLabels(common, labels map[string]string) map[string]string {
 	}
 
 	return common
-}
-
-// products returns names by device id. Source: PCI ID database of 2026-10-24.
-func products() map[string]string {
-	return map[string]string{
-		"738c": "Instinct MI100",
-		"738e": "Instinct MI100",
-		"7408": "Instinct MI250X",
-		"740c": "Instinct MI250X/MI250",
-		"740f": "Instinct MI210",
-		"74a0": "Instinct MI300A",
-		"74a1": "Instinct MI300X",
-		"74a2": "Instinct MI308X",
-		"74a5": "Instinct MI325X",
-		"74a9": "Instinct MI300X HF",
-		"74b5": "Instinct MI300X VF",
-		"74b9": "Instinct MI325X VF",
-		"74bd": "Instinct MI300X HF",
-		"75a0": "Instinct MI350X",
-		"75a3": "Instinct MI355X",
-		"75a8": "Instinct MI350P",
-	}
 }

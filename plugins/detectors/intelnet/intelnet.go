@@ -4,7 +4,6 @@ package intelnet
 
 import (
 	"context"
-	"slices"
 	"strconv"
 
 	"github.com/prelet/prelet/plugins/internal/devices"
@@ -48,7 +47,7 @@ func (d Detector) Describe() sdk.Description {
 		Facts:   []sdk.Declaration{families, fastest},
 		Domains: []string{Domain},
 	}
-	for _, c := range slices.Concat(cards(), virtualCards()) {
+	for _, c := range cards() {
 		out.Match.PCIIDs = append(out.Match.PCIIDs, "8086:"+c.id)
 	}
 
@@ -57,24 +56,23 @@ func (d Detector) Describe() sdk.Description {
 
 // Detect implements sdk.Detector.
 func (d Detector) Detect(_ context.Context, r sdk.Request, a *sdk.Answer) error {
-	physical := indexByID(cards())
-	virtuals := indexByID(virtualCards())
+	known := map[string]card{}
+	for _, c := range cards() {
+		known[c.id] = c
+	}
 	count := map[string]int{}
 	var top card
 
 	for _, p := range r.Devices {
-		c, isPhysical := physical[p.Device]
-		if !isPhysical {
-			c = virtuals[p.Device]
-		}
+		c := known[p.Device]
 		_, isVirtual := devices.Virtual(r.Root, p)
-		isHidden := (isVirtual || !isPhysical) && !virtual.Of(r.Config)
+		isHidden := (isVirtual || c.isVirtual) && !virtual.Of(r.Config)
 		if c.id == "" || isHidden {
 			continue
 		}
 
 		a.Add(newCard(r.Root, p, c))
-		if !isPhysical {
+		if c.isVirtual {
 			continue
 		}
 		count[c.family]++
@@ -86,15 +84,6 @@ func (d Detector) Detect(_ context.Context, r sdk.Request, a *sdk.Answer) error 
 	report(a, top)
 
 	return nil
-}
-
-func indexByID(list []card) map[string]card {
-	index := map[string]card{}
-	for _, c := range list {
-		index[c.id] = c
-	}
-
-	return index
 }
 
 func newCard(r sdk.Root, p sdk.PCIDevice, c card) sdk.Device {

@@ -4,6 +4,7 @@ package mellanox
 
 import (
 	"context"
+	_ "embed"
 	"strconv"
 	"strings"
 
@@ -11,6 +12,9 @@ import (
 	"github.com/prelet/prelet/plugins/internal/nics"
 	"github.com/prelet/prelet/plugins/sdk"
 )
+
+//go:embed models.txt
+var modelNames string
 
 // Detector implements sdk.Detector.
 type Detector struct{ Version string }
@@ -108,7 +112,7 @@ func (d Detector) Detect(_ context.Context, r sdk.Request, a *sdk.Answer) error 
 func newCard(r sdk.Root, p sdk.PCIDevice, isVirtual bool) sdk.Device {
 	card := nics.Card(r, p)
 	card.Vendor = new("mellanox")
-	model := modelOf(p.Device)
+	model := devices.LookUp(modelNames, p.Device)
 	if model == "" {
 		return card
 	}
@@ -127,37 +131,4 @@ func newCard(r sdk.Root, p sdk.PCIDevice, isVirtual bool) sdk.Device {
 func isFaster(card, other sdk.Device) bool {
 	isUp := card.Link != nil && *card.Link == "up" && card.SpeedGbps != nil
 	return isUp && (other.SpeedGbps == nil || *card.SpeedGbps > *other.SpeedGbps)
-}
-
-// modelOf returns the name of a device id, or nothing. Source: PCI ID database of 2026-10-24.
-func modelOf(device string) string {
-	return map[string]string{
-		"1003": "ConnectX-3",
-		"1004": "ConnectX-3 Virtual Function",
-		"1007": "ConnectX-3 Pro",
-		"1011": "Connect-IB",
-		"1012": "Connect-IB Virtual Function",
-		"1013": "ConnectX-4",
-		"1014": "ConnectX-4 Virtual Function",
-		"1015": "ConnectX-4 Lx",
-		"1016": "ConnectX-4 Lx Virtual Function",
-		"1017": "ConnectX-5",
-		"1018": "ConnectX-5 Virtual Function",
-		"1019": "ConnectX-5 Ex",
-		"101a": "ConnectX-5 Ex Virtual Function",
-		"101b": "ConnectX-6",
-		"101c": "ConnectX-6 Virtual Function",
-		"101d": "ConnectX-6 Dx",
-		"101e": "ConnectX Virtual Function",
-		"101f": "ConnectX-6 Lx",
-		"1021": "ConnectX-7",
-		"1023": "ConnectX-8",
-		"1025": "ConnectX-9",
-		"a2d2": "BlueField",
-		"a2d3": "BlueField Virtual Function",
-		"a2d6": "BlueField-2",
-		"a2d9": "BlueField-3 Lx",
-		"a2dc": "BlueField-3",
-		"a2df": "BlueField-4",
-	}[device]
 }

@@ -102,3 +102,14 @@ func ReadSRIOV(d *sdk.Device, r sdk.Root, dir string) {
 func SortedKeys[V any](m map[string]V) []string {
 	return append([]string{}, slices.Sorted(maps.Keys(m))...)
 }
+
+// LookUp returns what follows an id and a space in a line of a table, "" for an id that the table does not have.
+func LookUp(table, id string) string {
+	for line := range strings.Lines(table) {
+		if text, isFound := strings.CutPrefix(line, id+" "); isFound {
+			return strings.TrimSuffix(text, "\n")
+		}
+	}
+
+	return ""
+}

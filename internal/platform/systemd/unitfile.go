@@ -268,13 +268,7 @@ func readUnitText(root nodefile.Root, file string, planned map[string][]byte) (t
 	if leadsToNull(root, file) {
 		return nil, true, nil
 	}
-	look, err := root.Look(file, nodefile.FollowAll)
-	if err != nil {
-		return nil, false, err
-	}
-	defer look.Close()
-
-	text, err = look.Read(maxUnitFile)
+	text, err = root.ReadFile(file, maxUnitFile)
 
 	return text, err == nil && len(text) == 0, err
 }

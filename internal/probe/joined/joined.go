@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"crypto/tls"
 	"fmt"
-	"os"
 	"path"
 	"slices"
 	"strings"
@@ -110,7 +109,7 @@ func (h *Identity) readPair(n Node, c cluster.Kubeconfig) {
 
 	if file := c.User.ClientCertificate; len(c.User.ClientCertificateData) == 0 && file != "" {
 		h.dir = path.Dir(resolvePath(file))
-		h.since = n.modTime(n.InRoot(resolvePath(file)))
+		h.since = n.modTime(resolvePath(file))
 	}
 	if len(certPEM) == 0 {
 		if !c.HasIdentity() {
@@ -181,30 +180,16 @@ func resolvePath(file string) string {
 	return path.Join(path.Dir(Conf), file)
 }
 
-// InRoot follows a link of the kubelet, which is absolute, inside the root: kubelet-client-current.pem is one.
-func (n Node) InRoot(file string) string {
-	if n.Root == "" {
-		return file
-	}
-
-	to, err := os.Readlink(n.Root.Path(file))
-	switch {
-	case err != nil:
-		return file
-	case !path.IsAbs(to):
-		to = path.Join(path.Dir(file), to)
-	}
-
-	return to
-}
-
+// modTime returns when a file was written, a zero time if it cannot be found. Links are followed below the root: the
+// kubelet's kubelet-client-current.pem is an absolute one.
 func (n Node) modTime(file string) time.Time {
-	st, err := os.Stat(n.Root.Path(file))
+	look, err := n.Root.Look(file, nodefile.FollowAll)
 	if err != nil {
 		return time.Time{}
 	}
+	defer look.Close()
 
-	return st.ModTime()
+	return time.Unix(look.Stat.Mtim.Unix())
 }
 
 // Certificate checks a client certificate and its chain, and returns the name of its node. It ignores the beginning of

@@ -116,7 +116,7 @@ func (p Probe) newConfigzClient(client tls.Certificate, served []string) *http.C
 func (p Probe) readCertificates(files []string) (certificates []*x509.Certificate) {
 	n := p.node()
 	for _, f := range files {
-		text := n.Root.TextIfReadable(n.InRoot(f))
+		text := n.Root.TextIfReadable(f)
 		found, _ := cert.ParseCertsPEM([]byte(text)) // a file without certificates counts as missing
 		certificates = append(certificates, found...)
 	}

@@ -73,22 +73,9 @@ func (h *Host) path(p string) string {
 
 // Ask implements world.Source.
 func (h *Host) Ask(ctx context.Context, q world.Question) world.Answer {
-	switch q.Kind {
-	case world.KindLock:
-		r, err := world.Lock.Request(q)
-		if err != nil {
-			return world.Unreadable(q.Kind, err)
-		}
-		return h.answerLock(r.Name)
-	case world.KindDetector:
-		r, err := world.Detector.Request(q)
-		if err != nil {
-			return world.Unreadable(q.Kind, err)
-		}
-		return h.answerDetector(ctx, r)
-	}
+	lock := func(_ context.Context, r world.LockReq) world.Answer { return h.answerLock(r.Name) }
 
-	return world.NoAdapter(q.Kind)
+	return world.Adapters{world.Lock.Adapt(lock), world.Detector.Adapt(h.answerDetector)}.Ask(ctx, q)
 }
 
 func (h *Host) answerLock(name string) world.Answer {

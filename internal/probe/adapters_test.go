@@ -11,7 +11,7 @@ import (
 func TestEachKindHasAnAdapter(t *testing.T) {
 	var got []world.Kind
 	for _, a := range (&Live{}).listAdapters() {
-		got = append(got, a.kind)
+		got = append(got, a.Kind)
 	}
 
 	slices.Sort(got)

@@ -16,50 +16,17 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
-// trustCall is one determination of the cluster's identity, which several questions may wait for.
-type trustCall struct {
-	done   chan struct{} // closed when answer is set
-	answer world.Answer
-}
-
 // answerTrust returns the identity of the cluster. It is determined once for each way of access, by the first caller
 // and with its context, so that the questions "trust" and "object" share the result and the connection. Other callers
 // wait for it until their own deadline.
 func (l *Live) answerTrust(ctx context.Context, r world.TrustReq) world.Answer {
-	b, _ := json.Marshal(r.Access)
-	key := string(b)
-
-	l.mu.Lock()
-	call, exists := l.trusts[key]
-	if !exists {
-		call = &trustCall{done: make(chan struct{})}
-		l.trusts[key] = call
-	}
-	l.mu.Unlock()
-
-	if !exists {
-		l.determineTrust(ctx, call, r.Access)
-	}
-
-	select {
-	case <-call.done:
-		return call.answer
-	case <-ctx.Done():
-		return world.Failure(fault.ClusterUnreachable, "timed out waiting for the cluster's CA", "")
-	}
-}
-
-// determineTrust sets the answer of call. Callers that wait get an answer even if fetchTrust panics.
-func (l *Live) determineTrust(ctx context.Context, call *trustCall, a world.Access) {
-	defer close(call.done)
-
-	call.answer = world.Failure(fault.ClusterUnusable, "the request for the cluster's CA was aborted", "")
-	call.answer = l.fetchTrust(ctx, a)
+	return l.trusts.Ask(ctx, world.Trust.Question(r))
 }
 
 // fetchTrust returns the identity of the cluster: from the folder that replaces a cluster, from the last good
 // generation, or from the cluster. A pin that the last good generation has no CA for asks the cluster.
-func (l *Live) fetchTrust(ctx context.Context, a world.Access) world.Answer {
+func (l *Live) fetchTrust(ctx context.Context, r world.TrustReq) world.Answer {
+	a := r.Access
 	if l.o.Objects != "" {
 		if f := l.checkToken(ctx, a); f != nil {
 			return world.Answer{Fault: f}
@@ -137,11 +104,11 @@ func (l *Live) askTrust(ctx context.Context, a world.Access) world.Answer {
 // Objects returns a source that answers from a folder instead of a cluster, and does not read this machine.
 // Objects that the folder does not contain are absent.
 func Objects(folder string) world.Source {
-	return adapters{
-		adapt(world.Trust, func(_ context.Context, r world.TrustReq) world.Answer {
+	return world.Adapters{
+		world.Trust.Adapt(func(_ context.Context, r world.TrustReq) world.Answer {
 			return readTrust(folder, r.Access)
 		}),
-		adapt(world.Object, func(_ context.Context, r world.ObjectReq) world.Answer {
+		world.Object.Adapt(func(_ context.Context, r world.ObjectReq) world.Answer {
 			return readObject(folder, r)
 		}),
 	}

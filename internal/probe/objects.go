@@ -12,11 +12,11 @@ import (
 // ObjectsOf returns a source that answers with a CA and with the data of ConfigMaps by NAMESPACE/NAME, instead of a
 // cluster. Others are absent, as is an empty CA. A CA must have the pins of the site.
 func ObjectsOf(ca string, data map[string]map[string]string) world.Source {
-	return adapters{
-		adapt(world.Trust, func(_ context.Context, r world.TrustReq) world.Answer {
+	return world.Adapters{
+		world.Trust.Adapt(func(_ context.Context, r world.TrustReq) world.Answer {
 			return answerGivenTrust(ca, r.Access)
 		}),
-		adapt(world.Object, func(_ context.Context, r world.ObjectReq) world.Answer {
+		world.Object.Adapt(func(_ context.Context, r world.ObjectReq) world.Answer {
 			name := r.Namespace + "/" + r.Name
 			given, isGiven := data[name]
 			if !isGiven {

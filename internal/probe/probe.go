@@ -61,6 +61,7 @@ type Live struct {
 	client *cluster.Client
 	past   func() *world.LastGood // memoised
 	kept   func() *world.LastGood // memoised
+	trusts *world.Tape            // of the identities of clusters
 
 	patience  time.Duration // see Hurry; 0 for the site's retry
 	nodeRetry time.Duration // between two reads of a Node that belongs to another machine
@@ -77,10 +78,9 @@ type Live struct {
 	binary **kubeletbin.Binary // nil until findKubelet has searched
 
 	mu     sync.Mutex
-	trusts map[string]*trustCall // by the JSON of the access
-	joined *world.KubeletAns     // nil until membership has read it
-	denied *fault.Fault          // why this user may not read kubelet.conf; set with joined
-	loose  *fault.Fault          // why kubelet.conf is not trusted: other users may change it; set with joined
+	joined *world.KubeletAns // nil until membership has read it
+	denied *fault.Fault      // why this user may not read kubelet.conf; set with joined
+	loose  *fault.Fault      // why kubelet.conf is not trusted: other users may change it; set with joined
 }
 
 // New returns a Live. It reads nothing before the first question.
@@ -91,7 +91,6 @@ func New(o Options) *Live {
 
 	l := &Live{
 		o:      o,
-		trusts: map[string]*trustCall{},
 		secret: map[string][]byte{},
 
 		keptSecrets: map[string]keptSecret{},
@@ -112,6 +111,7 @@ func New(o Options) *Live {
 
 		return world.ReadKept(o.Store, l.past)
 	})
+	l.trusts = world.NewTape(world.Adapters{world.Trust.Adapt(l.fetchTrust)})
 	l.client = cluster.New(cluster.Options{
 		Now:       o.Now,
 		WaitClock: o.WaitClock,
@@ -148,65 +148,32 @@ func (l *Live) Ask(ctx context.Context, q world.Question) world.Answer {
 }
 
 // listAdapters returns one adapter for each kind of question.
-func (l *Live) listAdapters() adapters {
-	return adapters{
-		adapt(world.File, l.awaitFile),
-		adapt(world.Credential, l.answerCredential),
-		adapt(world.Variable, l.answerVariable),
-		adapt(world.Validation, l.answerValidation),
-		adapt(world.Trust, l.answerTrust),
-		adapt(world.Object, l.answerObject),
-		adapt(world.Hardware, l.answerFacts),
-		adapt(world.Lock, l.answerLock),
-		adapt(world.Detector, l.answerDetector),
-		adapt(world.Kubelet, l.answerKubelet),
-		adapt(world.Accepts, l.answerAccepts),
-		adapt(world.Exists, l.answerExists),
-		adapt(world.DropIns, l.answerDropIns),
-		adapt(world.Serving, l.answerServing),
-		adapt(world.Original, l.answerOriginal),
-		adapt(world.Target, l.answerTarget),
-		adapt(world.Node, l.answerNode),
-		adapt(world.Owner, l.answerOwner),
-		adapt(world.Unit, l.answerUnit),
-		adapt(world.Logind, l.answerLogind),
-		adapt(world.Host, l.answerHost),
-		adapt(world.Packages, l.answerPackages),
-		adapt(world.Managed, l.answerManaged),
+func (l *Live) listAdapters() world.Adapters {
+	return world.Adapters{
+		world.File.Adapt(l.awaitFile),
+		world.Credential.Adapt(l.answerCredential),
+		world.Variable.Adapt(l.answerVariable),
+		world.Validation.Adapt(l.answerValidation),
+		world.Trust.Adapt(l.answerTrust),
+		world.Object.Adapt(l.answerObject),
+		world.Hardware.Adapt(l.answerFacts),
+		world.Lock.Adapt(l.answerLock),
+		world.Detector.Adapt(l.answerDetector),
+		world.Kubelet.Adapt(l.answerKubelet),
+		world.Accepts.Adapt(l.answerAccepts),
+		world.Exists.Adapt(l.answerExists),
+		world.DropIns.Adapt(l.answerDropIns),
+		world.Serving.Adapt(l.answerServing),
+		world.Original.Adapt(l.answerOriginal),
+		world.Target.Adapt(l.answerTarget),
+		world.Node.Adapt(l.answerNode),
+		world.Owner.Adapt(l.answerOwner),
+		world.Unit.Adapt(l.answerUnit),
+		world.Logind.Adapt(l.answerLogind),
+		world.Host.Adapt(l.answerHost),
+		world.Packages.Adapt(l.answerPackages),
+		world.Managed.Adapt(l.answerManaged),
 	}
-}
-
-// adapters answer questions, each those of one kind.
-type adapters []adapter
-
-type adapter struct {
-	kind world.Kind
-	ask  func(ctx context.Context, q world.Question) world.Answer
-}
-
-// adapt returns an adapter that decodes the request of a question and calls f with it.
-func adapt[Req, Ans any](
-	t world.Topic[Req, Ans], f func(context.Context, Req) world.Answer,
-) adapter {
-	return adapter{t.Kind, func(ctx context.Context, q world.Question) world.Answer {
-		r, err := t.Request(q)
-		if err != nil {
-			return world.Unreadable(q.Kind, err)
-		}
-
-		return f(ctx, r)
-	}}
-}
-
-// Ask implements world.Source.
-func (all adapters) Ask(ctx context.Context, q world.Question) world.Answer {
-	for _, a := range all {
-		if a.kind == q.Kind {
-			return a.ask(ctx, q)
-		}
-	}
-
-	return world.NoAdapter(q.Kind)
 }
 
 // root returns the folder that contains the node's files.

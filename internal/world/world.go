@@ -193,3 +193,35 @@ func (t Topic[Req, Ans]) Answer(v Ans) Answer {
 
 	return Answer{Value: b}
 }
+
+// Adapters are a source of answers, each to the questions of one kind.
+type Adapters []Adapter
+
+// Adapter answers the questions of one kind.
+type Adapter struct {
+	Kind Kind
+	ask  func(ctx context.Context, q Question) Answer
+}
+
+// Adapt returns an adapter that decodes the request of a question and calls f with it.
+func (t Topic[Req, Ans]) Adapt(f func(context.Context, Req) Answer) Adapter {
+	return Adapter{t.Kind, func(ctx context.Context, q Question) Answer {
+		r, err := t.Request(q)
+		if err != nil {
+			return Unreadable(q.Kind, err)
+		}
+
+		return f(ctx, r)
+	}}
+}
+
+// Ask implements Source.
+func (all Adapters) Ask(ctx context.Context, q Question) Answer {
+	for _, a := range all {
+		if a.Kind == q.Kind {
+			return a.ask(ctx, q)
+		}
+	}
+
+	return NoAdapter(q.Kind)
+}

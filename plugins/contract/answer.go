@@ -15,9 +15,6 @@ func (d Description) CheckAnswer(a Answer, requested []PCIDevice) Problems {
 	var c checker
 	c.count("problems", len(a.Problems), MaxNotes)
 	for i, p := range a.Problems {
-		if c.isFull() {
-			return c.problems
-		}
 		c.problem(element("problems", i), p)
 	}
 	if len(a.Problems) > 0 { // then the rest of the answer has no meaning
@@ -53,29 +50,31 @@ func (c *checker) problem(at string, p Problem) {
 }
 
 // Foreign returns the addresses in an answer of PCI devices that were not requested.
-func Foreign(devices []Device, requested []PCIDevice) []string {
-	isRequested := map[string]bool{"": true} // a device without an address overrules nothing
-	for _, d := range requested {
-		isRequested[d.Address] = true
-	}
-
-	var out []string
+func Foreign(devices []Device, requested []PCIDevice) (addresses []string) {
+	isRequested := indexAddresses(requested)
 	for _, d := range devices {
 		if !isRequested[d.Address] {
-			out = append(out, d.Address)
+			addresses = append(addresses, d.Address)
 		}
 	}
 
-	return out
+	return addresses
+}
+
+// indexAddresses returns the addresses of requested devices. A device without an address overrules nothing.
+func indexAddresses(requested []PCIDevice) map[string]bool {
+	index := map[string]bool{"": true}
+	for _, d := range requested {
+		index[d.Address] = true
+	}
+
+	return index
 }
 
 func (c *checker) foreignDevices(devices []Device, requested []PCIDevice) {
-	foreign := Foreign(devices, requested)
+	isRequested := indexAddresses(requested)
 	for i, d := range devices {
-		if c.isFull() {
-			return
-		}
-		if pciAddress.MatchString(d.Address) && slices.Contains(foreign, d.Address) {
+		if pciAddress.MatchString(d.Address) && !isRequested[d.Address] {
 			c.add(
 				element("devices", i)+".address",
 				d.Address+" was not in the request",
@@ -95,10 +94,6 @@ func (c *checker) devices(list []Device) {
 	c.count("devices", len(list), MaxDevices)
 	seen := map[string]bool{"": true}
 	for i, d := range list {
-		if c.isFull() {
-			return
-		}
-
 		at := element("devices", i)
 		switch {
 		case d.Address == "":
@@ -180,10 +175,6 @@ func evidenceFields() []string {
 func (c *checker) evidence(at string, d Device) {
 	c.count(at, len(d.Evidence), MaxEntries+len(evidenceFields()))
 	for _, k := range slices.Sorted(maps.Keys(d.Evidence)) {
-		if c.isFull() {
-			return
-		}
-
 		isKnown := slices.Contains(evidenceFields(), k)
 		if name, isAttribute := strings.CutPrefix(k, "attributes."); isAttribute {
 			_, isKnown = d.Attributes[name]
@@ -203,9 +194,6 @@ func (c *checker) evidence(at string, d Device) {
 func (c *checker) freeMap(at string, m map[string]string) {
 	c.count(at, len(m), MaxEntries)
 	for _, k := range slices.Sorted(maps.Keys(m)) {
-		if c.isFull() {
-			return
-		}
 		c.form(key(at, k), "attribute name", k, matches(freeKey, k), "Letters, digits and . _ / -.")
 		c.text(key(at, k), m[k])
 	}
@@ -220,10 +208,6 @@ func (c *checker) facts(declared []Attribute, facts []Fact) {
 
 	seen := map[string]bool{}
 	for i, f := range facts {
-		if c.isFull() {
-			return
-		}
-
 		at := element("facts", i)
 		n := slices.Index(names, f.Name)
 		switch {
@@ -252,10 +236,6 @@ func (c *checker) labels(domains []string, labels []Label) {
 	c.count("labels", len(labels), MaxLabels)
 	seen := map[string]bool{}
 	for i, l := range labels {
-		if c.isFull() {
-			return
-		}
-
 		const form = "Letters, digits and . _ -, with letters or digits at the ends."
 		at := element("labels", i)
 		domain, name, _ := strings.Cut(l.Key, "/")

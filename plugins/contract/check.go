@@ -13,9 +13,12 @@ type checker struct {
 	scalars  int // in the value that is checked
 }
 
-// add adds a problem. Its texts are cut, because they may quote a whole answer.
+// add adds a problem, unless there are enough. Its texts are cut, because they may quote a whole answer.
 func (c *checker) add(path, summary, detail string) {
 	const limit = 500
+	if len(c.problems) >= MaxNotes {
+		return
+	}
 	summary = Shorten(summary, limit)
 	detail = Shorten(detail, limit)
 	c.problems = append(c.problems, Problem{path, summary, detail})
@@ -28,11 +31,6 @@ func (c *checker) invalid(path, what string, value any, detail string) {
 		summary = fmt.Sprintf("invalid %s %q", what, s)
 	}
 	c.add(path, summary, detail)
-}
-
-// isFull reports whether there are enough problems. More are not looked for.
-func (c *checker) isFull() bool {
-	return len(c.problems) >= MaxNotes
 }
 
 // count checks the length of a list.
@@ -79,9 +77,6 @@ func (c *checker) texts(path string, v any) {
 func (c *checker) textList(path string, list []string, limit int) {
 	c.count(path, len(list), limit)
 	for i, s := range list {
-		if c.isFull() {
-			return
-		}
 		c.text(element(path, i), s)
 	}
 }

@@ -409,79 +409,13 @@ func (r *Recording) Withhold() error {
 	}
 
 	for i, e := range r.Entries {
-		answer := &r.Entries[i].Answer
-		switch {
-		case !e.isHardware():
+		if !e.isHardware() {
 			continue
-		case e.Kind == KindDetector:
-			err = answer.withholdSaid(x)
-		default:
-			err = answer.withholdFacts(x)
 		}
-		if err != nil {
+		if err := r.Entries[i].Answer.withhold(e.Kind, x); err != nil {
 			return err
 		}
 	}
-
-	return nil
-}
-
-// identities are the facts that identify the machine, by the part they belong to.
-var identities = map[string][]string{
-	"product":   {"serial", "uuid"},
-	"chassis":   {"serial", "asset_tag"},
-	"baseboard": {"serial", "asset_tag"},
-}
-
-// withholdFacts removes the machine's identity from the answer to the question "facts".
-func (a *Answer) withholdFacts(x *anonymous) error {
-	var facts map[string]any
-	if err := json.Unmarshal(a.Value, &facts); err != nil {
-		return fmt.Errorf("recording: facts: %w", err)
-	}
-	rewrite(facts, x.all, x.names)
-
-	withheld := append([]string{}, x.pointers(a.Withheld)...)
-	hide := func(m map[string]any, at string, keys ...string) {
-		for _, key := range keys {
-			if m[key] != nil {
-				m[key] = nil
-				withheld = append(withheld, at+"/"+key)
-			}
-		}
-	}
-
-	hide(facts, "", "machine_id")
-	if guids, ok := facts["guids"].(map[string]any); ok && len(guids) > 0 {
-		hide(facts, "", "guids")
-	}
-	for name, keys := range identities {
-		if part, ok := facts[name].(map[string]any); ok {
-			hide(part, "/"+name, keys...)
-		}
-	}
-	disks, _ := facts["block_devices"].([]any)
-	for i, disk := range disks {
-		if m, ok := disk.(map[string]any); ok {
-			hide(m, "/block_devices/"+strconv.Itoa(i), "serial", "wwn")
-		}
-	}
-	interfaces, _ := facts["interfaces"].(map[string]any)
-	for name, one := range interfaces {
-		if m, ok := one.(map[string]any); ok {
-			at := "/interfaces/" + EscapePointer(name)
-			withheld = append(withheld, hideAddresses(m, at)...)
-			hide(m, at, "mac")
-		}
-	}
-
-	rewrite(facts, x.all, x.all)
-	slices.Sort(withheld)
-	b, err := json.Marshal(facts)
-	if err != nil {
-		return err
-	}
-	a.Value, a.Withheld = b, withheld
 
 	return nil
 }

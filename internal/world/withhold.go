@@ -9,22 +9,65 @@ import (
 	"strings"
 )
 
-// withholdSaid removes the machine's identity from a detector's answer. Only the vendor knows the meaning of free
-// attributes, facts and labels, so it removes those with the name of a serial number, an asset tag, a uuid, a GUID, a
-// MAC address or an LLDP neighbour, and texts with a MAC address inside.
-func (a *Answer) withholdSaid(x *anonymous) error {
+// withhold removes the machine's identity from facts or from a detector's answer.
+func (a *Answer) withhold(kind Kind, x *anonymous) error {
 	var v map[string]any
 	if err := json.Unmarshal(a.Value, &v); err != nil {
-		return fmt.Errorf("recording: detector: %w", err)
+		return fmt.Errorf("recording: %s: %w", kind, err)
 	}
 	rewrite(v, x.all, x.names)
 	out := x.pointers(a.Withheld)
-	x.hide(v["attributes"], "/attributes", &out)
-	x.hide(v["facts"], "/facts", &out)
+	if kind == KindDetector {
+		x.hideInReport(v, &out)
+	} else {
+		x.hideInFacts(v, &out)
+	}
+	rewrite(v, x.all, x.all)
+	slices.Sort(out)
+	b, err := json.Marshal(v)
+	if err == nil {
+		a.Value, a.Withheld = b, out
+	}
+
+	return err
+}
+
+// hideInFacts hides the facts that identify a machine, and addresses that are made of such.
+func (x *anonymous) hideInFacts(facts map[string]any, out *[]string) {
+	for _, part := range []string{"product", "chassis", "baseboard", "block_devices"} {
+		x.hide(facts[part], "/"+part, out)
+	}
+	interfaces, _ := facts["interfaces"].(map[string]any)
+	for name, one := range interfaces {
+		at := "/interfaces/" + EscapePointer(name)
+		x.hide(one, at, out)
+		if m, ok := one.(map[string]any); ok {
+			*out = append(*out, hideAddresses(m, at)...)
+		}
+	}
+
+	guids, _ := facts["guids"].(map[string]any)
+	for key, isKnown := range map[string]bool{
+		"machine_id": facts["machine_id"] != nil,
+		"guids":      len(guids) > 0,
+	} {
+		if isKnown {
+			facts[key] = nil
+			*out = append(*out, "/"+key)
+		}
+	}
+}
+
+// hideInReport hides what a detector reports about a machine's identity. Only the vendor knows the meaning of free
+// attributes, facts and labels, so it hides those with the name of a serial number, an asset tag, a WWN, a uuid, a
+// GUID, a MAC address or an LLDP neighbour, and texts with a MAC address inside.
+func (x *anonymous) hideInReport(v map[string]any, out *[]string) {
+	x.hide(v["attributes"], "/attributes", out)
+	x.hide(v["facts"], "/facts", out)
 	devices, _ := v["devices"].([]any)
 	for i, d := range devices {
 		if m, ok := d.(map[string]any); ok {
-			x.hide(m["attributes"], "/devices/"+strconv.Itoa(i)+"/attributes", &out)
+			x.hide(m["attributes"], "/devices/"+strconv.Itoa(i)+"/attributes", out)
 		}
 	}
 	labels, _ := v["labels"].(map[string]any)
@@ -33,13 +76,6 @@ func (a *Answer) withholdSaid(x *anonymous) error {
 			labels[k] = "withheld" // a label's value is a text
 		}
 	}
-	rewrite(v, x.all, x.all)
-	slices.Sort(out)
-	b, err := json.Marshal(v)
-	if err == nil {
-		a.Value, a.Withheld = b, out
-	}
-	return err
 }
 
 // hide replaces identities in a value by null, at any depth, and collects their places.
@@ -98,7 +134,8 @@ func saysIdentity(name string) bool {
 			}
 		case "lldp": // the switch and the port that the machine is connected to
 			return true
-		case "serials", "serialnumber", "sn", "uuid", "uuids", "guid", "guids", "mac", "macs":
+		case "serials", "serialnumber", "sn", "uuid", "uuids", "guid", "guids", "wwn", "wwns", "mac",
+			"macs":
 			return true
 		}
 	}

@@ -259,8 +259,8 @@ func (d *detection) driverVersion(f function) *string {
 
 // vendorOf returns the name of a function's vendor, nil with a note if it is unknown.
 func (d *detection) vendorOf(f function, list string) *string {
-	name, exists := vendorNames[f.vendorID]
-	if !exists {
+	name := lookUp(vendors, f.vendorID)
+	if name == "" {
 		d.note(list+"["+f.Address+"].vendor", "no name is known for PCI vendor "+f.vendorID)
 		return nil
 	}

@@ -225,9 +225,9 @@ func parseCPUInfo(s string) cpuInfo {
 			set(&info.vendor, value)
 		case "CPU implementer":
 			implementer = value
-			set(&info.vendor, armImplementers[value])
+			set(&info.vendor, lookUp(armNames, value))
 		case "CPU part":
-			set(&info.model, armParts[implementer+" "+value])
+			set(&info.model, lookUp(armNames, implementer+"/"+value))
 		case "model name", "cpu":
 			set(&info.model, value)
 		case "flags":

@@ -160,34 +160,14 @@ func (d *detection) isEmulatedCPU() bool {
 	return model != nil && strings.Contains(*model, "TCG")
 }
 
-// dmiHypervisors are the beginnings of DMI's texts on virtual machines.
-var dmiHypervisors = []struct{ prefix, kind string }{
-	{"KVM", "kvm"},
-	{"OpenStack", "kvm"},
-	{"KubeVirt", "kvm"},
-	{"Amazon EC2", "amazon"},
-	{"QEMU", "qemu"},
-	{"VMware", "vmware"},
-	{"VMW", "vmware"},
-	{"innotek GmbH", "oracle"},
-	{"VirtualBox", "oracle"},
-	{"Xen", "xen"},
-	{"Bochs", "bochs"},
-	{"Parallels", "parallels"},
-	{"BHYVE", "bhyve"},
-	{"Hyper-V", "microsoft"},
-	{"Apple Virtualization", "apple"},
-	{"Google Compute Engine", "google"},
-}
-
 // dmiHypervisor reads the fields of DMI in the order of systemd.
 func (d *detection) dmiHypervisor() (kind, file string) {
 	for _, field := range []string{"product_name", "sys_vendor", "board_vendor", "bios_vendor", "product_version"} {
 		text, _ := d.readText(dmiFolder + "/" + field)
 
-		for _, v := range dmiHypervisors {
-			if strings.HasPrefix(text, v.prefix) {
-				return v.kind, dmiFolder + "/" + field
+		for kind, prefix := range parseTable(hypervisors) {
+			if strings.HasPrefix(text, prefix) {
+				return kind, dmiFolder + "/" + field
 			}
 		}
 	}

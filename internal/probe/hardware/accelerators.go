@@ -1,7 +1,9 @@
 package hardware
 
 import (
+	_ "embed"
 	"math"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -9,98 +11,30 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
-// acceleratorKind returns the kind of an accelerator; ok is false for other functions. GPUs are identified by
-// their PCI class, because a driver's folder (/sys/class/drm) contains a board's management controller, and no
+//go:embed kinds.txt
+var kinds string
+
+// acceleratorKind returns the kind of an accelerator by the table; ok is false for other functions. GPUs are identified
+// by their PCI class, because a driver's folder (/sys/class/drm) contains a board's management controller, and no
 // GPU that can only compute.
 func acceleratorKind(f function) (kind string, ok bool) {
-	switch {
-	case f.vendorID == "15b3" && isBlueField(f.deviceID):
-		// A card of two ports has two functions, and is one accelerator.
-		return "dpu", strings.HasSuffix(f.Address, ".0")
-	case f.vendorID == "1da3" && f.isClass("12", "0b40", "0880"):
-		return "npu", true
-	case f.vendorID == "1d0f" && isNeuron(f.deviceID):
-		return "npu", true
-	case f.isClass("0300", "0302", "0380"):
-		return "gpu", !isDisplayOnly(f)
-	case f.isClass("1200", "0b40"):
-		return computeKind(f)
+	isDevice := func(pattern string) bool {
+		isMatch, err := path.Match(pattern, f.Device)
+		return isMatch && err == nil
 	}
 
-	return "", false
-}
+	for kind, rule := range parseTable(kinds) {
+		classes, devices, _ := strings.Cut(rule, " ")
+		isClass := classes == "-" || f.isClass(strings.Split(classes, ",")...)
 
-// isBlueField reports whether a device is a network function of NVIDIA's BlueField 1 to 4. Source: pci.ids
-// 2026.10.24.
-func isBlueField(device string) bool {
-	return slices.Contains([]string{"a2d2", "a2d6", "a2d9", "a2dc", "a2df"}, device)
-}
-
-// isNeuron reports whether a device is AWS's Inferentia or Trainium, whose class is not always that of an
-// accelerator.
-// Source: pci.ids 2026.10.24.
-func isNeuron(device string) bool {
-	return slices.Contains([]string{"7064", "7164", "7264", "7364", "7564", "7565"}, device)
-}
-
-// isIntelFPGA reports whether a device is a programmable acceleration card, or its virtual function.
-// Source: Linux' drivers/fpga/dfl-pci.c.
-func isIntelFPGA(device string) bool {
-	ids := "bcbd bcc0 09c4 0b30 0b2b bcce bcbf bcc1 09c5 0b2c bccf"
-	return slices.Contains(strings.Fields(ids), device)
-}
-
-// computeKind returns the kind of a processing accelerator (1200) or a co-processor (0b40).
-func computeKind(f function) (string, bool) {
-	switch f.vendorID {
-	case "10de", "1002":
-		return "gpu", true
-	case "10ee", "1172", "1b59": // Xilinx, Altera, Achronix
-		return "fpga", true
-	case "8086":
-		switch {
-		case isIntelFPGA(f.deviceID):
-			return "fpga", true
-		case f.isClass("0b40") && !strings.HasPrefix(f.deviceID, "225"):
-			return "", false // QuickAssist, which compresses and encrypts; 2250 to 225e are Xeon Phi (pci.ids)
+		if isClass && slices.ContainsFunc(strings.Fields(devices), isDevice) {
+			// A DPU of two ports has two functions, and is one accelerator.
+			isFirst := kind != "dpu" || strings.HasSuffix(f.Address, ".0")
+			return kind, kind != "none" && isFirst
 		}
 	}
 
-	return "npu", true
-}
-
-// displayVendors make screens of management controllers and of virtual machines: class VGA without compute units.
-// Source: pci.ids 2026.10.24; 1234 is not registered, QEMU uses it (docs/specs/standard-vga.rst).
-var displayVendors = []string{
-	"1a03", // ASPEED, most boards' controller
-	"102b", // Matrox G200 in iDRAC, iLO and others
-	"126f", // Silicon Motion
-	"18ca", // XGI Volari
-	"19a2", // Emulex Pilot
-	"1234", // Bochs and QEMU std
-	"1b36", // QXL
-	"1af4", // virtio-gpu
-	"1013", // Cirrus
-	"15ad", // VMware SVGA
-	"80ee", // VirtualBox
-	"1ab8", // Parallels
-	"1414", // Hyper-V
-	"5853", // Xen
-	"1d0f", // Amazon's console
-}
-
-// displayDevices are such screens of vendors that make GPUs, too.
-var displayDevices = []string{
-	"1002:515e", "1002:5159", "1002:4752", // ES1000, RV100, Rage XL on server boards
-	"19e5:1711", // Hi1710 in Huawei's iBMC
-}
-
-func isDisplayOnly(f function) bool {
-	if slices.Contains(displayVendors, f.vendorID) {
-		return true
-	}
-
-	return slices.Contains(displayDevices, f.Device)
+	return "", false
 }
 
 func (d *detection) makeAccelerator(f function, kind string) world.Accelerator {

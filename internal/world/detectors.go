@@ -28,8 +28,8 @@ type LockAns struct {
 	File string `json:"file"`
 }
 
-// Grants are a site's permissions for a detector: shell patterns of paths, and names of groups. In recordings from before
-// there was any_pci_device, every detector may have reported devices that its pci_ids do not name.
+// Grants are a site's permissions for a detector: shell patterns of paths, and names of groups. In recordings from
+// before there was any_pci_device, every detector may have reported devices that its pci_ids do not name.
 type Grants = contract.Needs
 
 // DetectorReq asks one detector. It only has fields that the answer depends on; not the timeout, for example.

@@ -67,7 +67,8 @@ func judgeUnitFlags(w Where, unit string, planned map[string][]byte) hcl.Diagnos
 }
 
 // judgeDropIns judges the drop-ins in the folder of --config-dir of an image, which the kubelet merges over its file,
-// with those that the site writes. planned are the files that it changes, and it may change those that mayWrite reports.
+// with those that the site writes. planned are the files that it changes, and it may change those that mayWrite
+// reports.
 func judgeDropIns(
 	w Where,
 	unit string,
@@ -105,16 +106,7 @@ func judgeDropIns(
 	merged := kubelet.NewConfig()
 	all := map[string]*kubelet.Config{}
 	for _, file := range files {
-		text := string(planned[file])
-		if planned[file] == nil {
-			onDisk, f := root.Text(file)
-			if f != nil {
-				diags = append(diags, refuseDropIn(file, f.Error()))
-				continue
-			}
-			text = onDisk
-		}
-		config, err := kubelet.ParseDropIn(text)
+		config, err := readDropIn(root, file, planned)
 		if err == nil {
 			err = merged.Merge(config.Object())
 		}
@@ -138,6 +130,20 @@ func judgeDropIns(
 
 		return folder
 	})...)
+}
+
+// readDropIn reads a drop-in of the kubelet's configuration, as it is planned or on the disk.
+func readDropIn(root nodefile.Root, file string, planned map[string][]byte) (*kubelet.Config, error) {
+	if text := planned[file]; text != nil {
+		return kubelet.ParseDropIn(string(text))
+	}
+
+	text, f := root.Text(file)
+	if f != nil {
+		return nil, f
+	}
+
+	return kubelet.ParseDropIn(text)
 }
 
 // listPlanned returns the texts of planned files by path, as for systemd.ReadPlannedUnit. A file with create_only that

@@ -242,8 +242,8 @@ func runOnSample(s *lang.Site, m SampleMachine, o CheckOptions, limits evalLimit
 	return p
 }
 
-// RenderWithoutMachine returns the files of a site whose content is known without a machine, and of the kubelet's drop-in
-// the settings that are known.
+// RenderWithoutMachine returns the files of a site whose content is known without a machine, and of the kubelet's
+// drop-in the settings that are known.
 func RenderWithoutMachine(s *lang.Site) []node.File {
 	n := runOnSample(s, SampleMachine{}, CheckOptions{}, defaultLimits()).rendered.node
 	isRendered := slices.ContainsFunc(n.Files, func(f node.File) bool { return f.Path == n.DropIn })

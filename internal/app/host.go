@@ -232,17 +232,12 @@ func (e *Env) printOnConsole(h *Host, code fault.Code, summary string) {
 
 // machine returns what activates a generation. rep may be nil.
 func (h *Host) machine(store *generation.Store, rep *report.Reporter) *activation.Machine {
-	var notes func(activation.Event)
-	if rep != nil {
-		notes = commit.ForwardEvents(rep)
-	}
-
 	rival := ""
 	if s, err := h.loadReport(); err == nil && s.BootID == h.BootID {
 		rival = s.Rival()
 	}
 
-	return &activation.Machine{
+	m := &activation.Machine{
 		Rival:    rival,
 		Units:    timedUnits{h.Units, h},
 		Store:    store,
@@ -251,7 +246,6 @@ func (h *Host) machine(store *generation.Store, rep *report.Reporter) *activatio
 		Gate:     h.gate(),
 		BootID:   h.BootID,
 		StateDir: h.stateDir(),
-		Note:     notes,
 		Foreign: func(gen int) string {
 			return machineid.Judge(store, gen, machineid.Of(h.Root)).Why
 		},
@@ -264,6 +258,11 @@ func (h *Host) machine(store *generation.Store, rep *report.Reporter) *activatio
 		},
 		Extend: func(d time.Duration) { _ = h.Notify.Extend(d) },
 	}
+	if rep != nil {
+		m.Note = rep.Event
+	}
+
+	return m
 }
 
 // describeOtherMachine returns how a Node is that of another machine than the one here; "" where nothing shows that.

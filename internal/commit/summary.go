@@ -176,26 +176,6 @@ func (t reportingTxn) Commit() (gen int, err error) {
 	return gen, err
 }
 
-// ForwardEvents returns a function that reports the steps of the activation.
-func ForwardEvents(rep *report.Reporter) func(activation.Event) {
-	return func(e activation.Event) {
-		if e.Generation != 0 { // also after a rollback
-			rep.Generation(e.Generation)
-		}
-
-		x := report.Event{
-			Stage:   e.Step,
-			State:   e.State,
-			Summary: e.Summary,
-		}
-		if e.Step == "commit" && e.State == report.OK {
-			x.Message = report.MessageCommitted
-		}
-
-		rep.Event(x)
-	}
-}
-
 // describeFailure returns a failure in one line, for a unit's status: the first error with its place, or else the
 // unread questions. The next step is in the messages.
 func describeFailure(p *boot.Plan, err error) string {

@@ -23,10 +23,9 @@ func order() [][]string {
 			"internal/lang/testfile",
 			"internal/probe",
 			"internal/probe/kubeletstate",
-			"internal/report",
 			"internal/report/fleet",
 		},
-		{"internal/boot"},
+		{"internal/boot", "internal/report"},
 		{"internal/probe/joined"},
 		{"stages/builtin"},
 		{"stages/*"}, // values go from stage to stage only by references in the site, so that the graph shows them

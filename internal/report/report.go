@@ -47,6 +47,8 @@ type Event struct {
 	Message string // one of the Message constants, or empty
 	Unit    string // another unit, whose journal has the entry too; "" for none
 
+	Generation int // in place from now on, also after a rollback; 0: unchanged
+
 	Took time.Duration // of a stage whose start was not reported; 0 if it was
 }
 
@@ -147,6 +149,9 @@ func (r *Reporter) Event(e Event) {
 
 	if e.Time.IsZero() {
 		e.Time = r.o.Now()
+	}
+	if e.Generation != 0 {
+		r.status.Generation = e.Generation
 	}
 	e.Summary = r.o.Redact(e.Summary)
 	switch e.State {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet"
+	"github.com/prelet/prelet/internal/report"
 )
 
 // Clock is time, so that a test can skip waits.
@@ -45,7 +46,7 @@ type Machine struct {
 
 	// Note is called when a step begins and when it ends. Extend is called before each wait with its maximum duration,
 	// so that the unit's own timeout can be extended. Both may be nil.
-	Note   func(Event)
+	Note   func(report.Event)
 	Extend func(time.Duration)
 
 	mountsWaited time.Duration // by AwaitMounts so far
@@ -53,15 +54,6 @@ type Machine struct {
 	rows  []row            // nil: the table
 	onRow func(row)        // called with each row that runs; nil except in tests
 	hook  func(step, bool) // called before and, with true, after each step; nil except in tests
-}
-
-// Event is one step of the machine.
-type Event struct {
-	Step    string // commit, gate, stop, publish, reload, restart, verify, rollback
-	State   string // started, ok, failed, notice
-	Summary string // one line
-
-	Generation int // in place from now on; 0: unchanged
 }
 
 // Verdict is the result for the generation in place.
@@ -95,12 +87,16 @@ type Outcome struct {
 }
 
 func (m *Machine) note(step, state, format string, args ...any) {
+	m.report(report.Event{
+		Stage:   step,
+		State:   state,
+		Summary: fmt.Sprintf(format, args...),
+	})
+}
+
+func (m *Machine) report(e report.Event) {
 	if m.Note != nil {
-		m.Note(Event{
-			Step:    step,
-			State:   state,
-			Summary: fmt.Sprintf(format, args...),
-		})
+		m.Note(e)
 	}
 }
 

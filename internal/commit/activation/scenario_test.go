@@ -19,6 +19,7 @@ import (
 	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet"
+	"github.com/prelet/prelet/internal/report"
 	"github.com/prelet/prelet/internal/report/condition"
 	"github.com/prelet/prelet/internal/scripttest"
 )
@@ -59,14 +60,14 @@ type node struct {
 	driven     bool          // the runtime has another cgroup driver now
 	fixedSince time.Duration // since when its pods start; 0: never
 	logged     time.Time
-	conduct    string        // instead of the configuration: how the kubelet behaves
-	onCommit   func()        // called once, right after the commit
-	onNote     func(Event)   // called with each event
-	reports    func() string // the id of the machine whose kubelet has updated the Node last
-	onOpen     func()        // called when the gate has been opened
-	off        bool          // prelet=off in this boot
-	ntp        string        // content of a file that another unit reads; "" there is none
-	ntpAction  string        // what follows its change
+	conduct    string             // instead of the configuration: how the kubelet behaves
+	onCommit   func()             // called once, right after the commit
+	onNote     func(report.Event) // called with each event
+	reports    func() string      // the id of the machine whose kubelet has updated the Node last
+	onOpen     func()             // called when the gate has been opened
+	off        bool               // prelet=off in this boot
+	ntp        string             // content of a file that another unit reads; "" there is none
+	ntpAction  string             // what follows its change
 	storeFails func(method string) error
 
 	// Of the script that runs.
@@ -383,8 +384,8 @@ func (n *node) process(do func(m *Machine) (Outcome, error)) (Outcome, error) {
 }
 
 // note records the events, and kills the process at event killAt, as SIGKILL would.
-func (n *node) note(e Event) {
-	n.events = append(n.events, e.Step+" "+e.State)
+func (n *node) note(e report.Event) {
+	n.events = append(n.events, e.Stage+" "+e.State)
 	if n.onOpen != nil && strings.HasPrefix(e.Summary, "open on") {
 		n.onOpen()
 	}
@@ -400,7 +401,7 @@ func (n *node) note(e Event) {
 	}
 }
 
-type killed struct{ at Event }
+type killed struct{ at report.Event }
 
 // maybeKilled runs prelet and returns at which event it was killed, or "".
 func (n *node) maybeKilled(run func()) (at string) {
@@ -411,7 +412,7 @@ func (n *node) maybeKilled(run func()) (at string) {
 				panic(r)
 			}
 
-			at = k.at.Step + " " + k.at.State
+			at = k.at.Stage + " " + k.at.State
 		}
 	}()
 

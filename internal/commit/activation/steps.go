@@ -11,6 +11,7 @@ import (
 
 	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/report"
 )
 
 // maxTries is the number of boots that may begin to verify a generation and not finish. The next boot rolls back.
@@ -194,7 +195,12 @@ func (m *Machine) commit(t *walkState) error {
 	}
 
 	t.out.Generation = gen
-	m.note("commit", "ok", "generation %d", gen)
+	m.report(report.Event{
+		Stage:   "commit",
+		State:   report.OK,
+		Summary: fmt.Sprintf("generation %d", gen),
+		Message: report.MessageCommitted,
+	})
 
 	return nil
 }
@@ -442,16 +448,12 @@ func (m *Machine) openGate(h location, t *walkState) error {
 
 	t.openedGate = !h.gateOpen // else only the number of the generation was another: it was adopted
 
-	if m.Note != nil {
-		m.Note(
-			Event{
-				Step:       "gate",
-				State:      "ok",
-				Summary:    fmt.Sprintf("open on generation %d", gen),
-				Generation: gen,
-			},
-		)
-	}
+	m.report(report.Event{
+		Stage:      "gate",
+		State:      report.OK,
+		Summary:    fmt.Sprintf("open on generation %d", gen),
+		Generation: gen,
+	})
 
 	return nil
 }
@@ -779,7 +781,7 @@ func (m *Machine) closeGood(h location, t *walkState) error {
 		return nil
 	}
 
-	report, err := json.Marshal(judgedReport{
+	text, err := json.Marshal(judgedReport{
 		Verdict: Good,
 		Checks:  t.finding.checks,
 		Time:    m.Clock.Now().UTC(),
@@ -790,7 +792,7 @@ func (m *Machine) closeGood(h location, t *walkState) error {
 		return err
 	}
 
-	return m.Store.Good(h.journal.Gen, report)
+	return m.Store.Good(h.journal.Gen, text)
 }
 
 // whyShut returns the stored reason of the gate, or a default.

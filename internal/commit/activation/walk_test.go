@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/prelet/prelet/internal/commit/generation"
+	"github.com/prelet/prelet/internal/report"
 	"github.com/prelet/prelet/internal/scripttest"
 )
 
@@ -44,7 +45,7 @@ func (n *node) dieAt(config string, at step, late bool) {
 	before := n.step
 	n.step = n.guardSteps(func(s step, after bool) {
 		if s == at && after == late {
-			panic(killed{Event{Step: stepNames[s]}})
+			panic(killed{report.Event{Stage: stepNames[s]}})
 		}
 	})
 	n.maybeKilled(func() {
@@ -290,7 +291,7 @@ func (s story) play(t testing.TB, how playOptions) (at string) {
 
 		if moment++; moment == how.killAt {
 			at = momentOf(now, x, after) + event
-			panic(killed{Event{Step: at}})
+			panic(killed{report.Event{Stage: at}})
 		}
 	}
 	current := sweep
@@ -302,7 +303,7 @@ func (s story) play(t testing.TB, how playOptions) (at string) {
 		}
 	})
 	if how.events {
-		n.onNote = func(e Event) { pass(current, false, ", at the event "+e.Step+" "+e.State) }
+		n.onNote = func(e report.Event) { pass(current, false, ", at the event "+e.Stage+" "+e.State) }
 	}
 	n.maybeKilled(func() { n.play(s.act) })
 	n.onNote = nil

@@ -2,16 +2,11 @@ package commit
 
 import (
 	"cmp"
-	"errors"
-	"io/fs"
 	"slices"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/commit/activation"
 	"github.com/prelet/prelet/internal/commit/generation"
-	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/world"
 )
 
@@ -252,88 +247,39 @@ func (a *attempt) proposeGeneration(
 	if err != nil {
 		return out, act, false, err
 	}
+	out, damaged, err := a.Store.Propose(cur.Gen)
+	if err != nil {
+		return out, act, false, err
+	}
 
-	out = generation.Proposal{PlanID: cur.PlanID, ContentsOf: cur.Gen, Blobs: map[string][]byte{}}
-	for _, name := range []string{activation.PlanBlob, "plan.json", world.RecordingBlob, world.KeptBlob} {
-		blob, err := a.readBlob(cur.Gen, name, &act)
+	if slices.Contains(damaged, activation.PlanBlob) {
+		act.Node = a.options.NodeName
+		if out.Blobs[activation.PlanBlob], err = act.Encode(); err != nil {
+			return out, act, false, err
+		}
+	}
+	if len(damaged) > 0 {
+		known, err := buildBlobs(a.options, act, nil)
 		if err != nil {
 			return out, act, false, err
 		}
-		if blob != nil {
-			out.Blobs[name] = blob
+		for name, blob := range known {
+			if slices.Contains(damaged, name) && name != activation.PlanBlob {
+				out.Blobs[name] = blob
+			}
 		}
 	}
-
-	for _, e := range cur.Entries {
-		t, isKept, err := a.proposeTarget(e, act.Retire)
-		if err != nil {
-			return out, act, false, err
-		}
-		if isKept {
-			out.Targets = append(out.Targets, t)
-		}
-	}
+	out.Targets = slices.DeleteFunc(out.Targets, func(t generation.Target) bool { return a.isLeft(t, act.Retire) })
 
 	return out, act, true, nil
 }
 
-// readBlob returns a part of a generation, or nil if the generation has none of this name. A damaged part is replaced
-// by that of the site's plan, and a damaged activation plan by act with the node's name of that.
-func (a *attempt) readBlob(gen int, name string, act *activation.Plan) ([]byte, error) {
-	blob, err := a.Store.Blob(gen, name)
+// isLeft reports whether a target of a generation is not restored: it was removed with the verdict, or it is a state
+// file that the kubelet has created again.
+func (r *Run) isLeft(t generation.Target, retired []string) bool {
+	now, _, err := r.Store.Observe(t.Path)
+	isRetired := err == nil && now.Kind == generation.Absent && slices.Contains(retired, t.Path)
+	isCreatedAgain := t.Kind == generation.Absent && now.Kind != generation.Absent
 
-	isDamaged := fault.CodeOf(err) == fault.NeedsPerson
-	switch {
-	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOENT):
-		return nil, nil
-	case isDamaged && name == activation.PlanBlob:
-		act.Node = a.options.NodeName
-		return act.Encode()
-	case isDamaged:
-		known, err := buildBlobs(a.options, *act, nil)
-		return known[name], err
-	default:
-		return blob, err
-	}
-}
-
-// proposeTarget returns an entry of a generation as a target. isKept is false for a file that was dropped from the
-// plan, was removed with the verdict, or is a state file that the kubelet has created again.
-func (r *Run) proposeTarget(
-	e generation.Entry, retired []string,
-) (t generation.Target, isKept bool, err error) {
-	if e.Dropped {
-		return t, false, nil
-	}
-
-	now, content, err := r.Store.Observe(e.Path)
-	isRetired := err == nil && now.Kind == generation.Absent && slices.Contains(retired, e.Path)
-	isCreatedAgain := e.New.Kind == generation.Absent && now.Kind != generation.Absent
-	if isRetired || isCreatedAgain {
-		return t, false, nil
-	}
-
-	t = generation.Target{
-		Path:       e.Path,
-		Kind:       e.New.Kind,
-		Mode:       int(e.New.Mode),
-		UID:        e.New.UID,
-		GID:        e.New.GID,
-		CreateOnly: e.CreateOnly,
-		Secret:     e.Secret,
-	}
-
-	switch {
-	case e.New.Kind == generation.Absent:
-		t.Mode = generation.Keep
-		t.UID = generation.Keep
-		t.GID = generation.Keep
-	case e.New.Kind == generation.File && err == nil && now.Equal(e.New):
-		t.Content = content
-	case e.New.Kind == generation.File:
-		t.Content, err = r.Store.Content(e.New.SHA256)
-		return t, err == nil, err
-	}
-
-	return t, true, nil
+	return isRetired || isCreatedAgain
 }

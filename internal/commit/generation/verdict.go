@@ -429,24 +429,42 @@ func (s *Store) compareRollback(to int, without []string) (*Comparison, Proposal
 	return c, p, err
 }
 
-// proposeRollback returns the proposal that restores the contents of a generation.
+// proposeRollback returns the proposal that restores the contents of a generation; an empty one for 0. Everything that
+// the generation keeps must be intact.
 func (s *Store) proposeRollback(n int) (Proposal, error) {
 	if n == 0 {
 		return Proposal{}, nil
 	}
-	m, st, err := s.readGeneration(n)
-	if err != nil {
+	if err := s.Intact(n); err != nil {
 		return Proposal{}, err
 	}
+	p, _, err := s.Propose(n)
 
-	p := Proposal{PlanID: m.PlanID, ContentsOf: n, Blobs: map[string][]byte{}}
+	return p, err
+}
+
+// Propose returns the contents of a generation as a proposal. A damaged content is read from its target, if that still
+// has it, or from another generation. damaged are the names of blobs that cannot be read, and that the proposal lacks.
+func (s *Store) Propose(n int) (p Proposal, damaged []string, err error) {
+	m, st, err := s.readGeneration(n)
+	if err != nil {
+		return Proposal{}, nil, err
+	}
+
+	p = Proposal{PlanID: m.PlanID, ContentsOf: n, Blobs: map[string][]byte{}}
 	for _, q := range m.Parts {
 		if q.Blob == "" {
 			continue
 		}
-		if p.Blobs[q.Blob], err = s.Blob(n, q.Blob); err != nil {
-			return Proposal{}, err
+		blob, err := s.Blob(n, q.Blob)
+		if isStuck(err) {
+			damaged = append(damaged, q.Blob)
+			continue
 		}
+		if err != nil {
+			return Proposal{}, nil, err
+		}
+		p.Blobs[q.Blob] = blob
 	}
 	for _, e := range listInPlace(m, st) {
 		t := Target{
@@ -460,14 +478,30 @@ func (s *Store) proposeRollback(n int) (Proposal, error) {
 			xattrs:     e.New.Xattrs,
 		}
 		if e.New.Kind == File {
-			if t.Content, err = s.contentOf(n, e.New.SHA256); err != nil {
-				return Proposal{}, err
+			if t.Content, err = s.findContent(n, e); err != nil {
+				return Proposal{}, nil, err
 			}
 		}
 		p.Targets = append(p.Targets, t)
 	}
 
-	return p, nil
+	return p, damaged, nil
+}
+
+// findContent returns the content of a target in a generation, wherever it is intact.
+func (s *Store) findContent(n int, e Entry) ([]byte, error) {
+	b, damage := s.contentOf(n, e.New.SHA256)
+	if damage == nil {
+		return b, nil
+	}
+	if o, err := s.observe(e.Path); err == nil && o.state.HasContentOf(e.New) {
+		return o.content, nil
+	}
+	if b, err := s.Content(e.New.SHA256); err == nil {
+		return b, nil
+	}
+
+	return nil, damage
 }
 
 // finishRollback records that a rollback is complete. A rollback by hand pins the restored generation before its

@@ -253,8 +253,7 @@ func (e *Env) waitAndVerify(ctx context.Context, h *Host, wait time.Duration) bo
 // needsVerify reports, without the lock, whether verify has something to do: the gate is not open, a generation awaits
 // its verdict, or a mount covers files of the generation in place.
 func (h *Host) needsVerify(ctx context.Context) bool {
-	_, isOpen, err := h.gate().State()
-	if err == nil && !isOpen {
+	if h.gate().IsShut() {
 		return true
 	}
 
@@ -327,8 +326,7 @@ func (e *Env) judgeConditions(
 	fail := func(health kubeletHealth, reason, message string) ([]condition.Condition, kubeletHealth) {
 		return condition.Replace(r.Conditions, condition.False, reason, message), health
 	}
-	_, isOpen, err := h.gate().State()
-	if err == nil && !isOpen {
+	if h.gate().IsShut() {
 		return fail(isUnhealthy, condition.GateShut,
 			"prelet does not let the kubelet start: prelet status has the reason")
 	}

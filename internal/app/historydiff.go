@@ -186,7 +186,7 @@ func (r *historyReader) readFile(place int, path string, report reportFunc) (f c
 func (r *historyReader) findState(place int, path string) (s generation.State, e generation.Entry, left string) {
 	absent := generation.State{Kind: generation.Absent}
 	for i := place; i >= 0; i-- {
-		e, ok := findEntry(r.all[i], path)
+		e, ok := r.all[i].Entry(path)
 		switch {
 		case !ok:
 		case slices.Contains(r.all[i].Retired, path):
@@ -202,24 +202,12 @@ func (r *historyReader) findState(place int, path string) (s generation.State, e
 		}
 	}
 	for _, g := range r.all[place+1:] {
-		if e, ok := findEntry(g, path); ok {
+		if e, ok := g.Entry(path); ok {
 			return e.Old, e, "restore"
 		}
 	}
 
 	return absent, e, "release"
-}
-
-// findEntry returns the entry of a path in a generation.
-func findEntry(g generation.Info, path string) (e generation.Entry, ok bool) {
-	i := slices.IndexFunc(g.Entries, func(e generation.Entry) bool {
-		return e.Path == path
-	})
-	if i < 0 {
-		return e, false
-	}
-
-	return g.Entries[i], true
 }
 
 // readStoredNode reads the plan of a generation; nil if it cannot be read.

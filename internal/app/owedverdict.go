@@ -52,30 +52,54 @@ func (e *Env) oweVerdict(ctx context.Context, h *Host, store *generation.Store) 
 	e.sayError(atomicfile.File(h.owedVerdictPath(), 0o644, nil))
 }
 
-// judgeAsItRuns judges the kubelet on a generation that has a verdict, by the same checks and with the same patience as
-// a new one. The files have not changed, so nothing is rolled back. The status has the result.
-func (e *Env) judgeAsItRuns(ctx context.Context, h *Host, store *generation.Store) (Verified, error) {
-	cur, err := store.Current()
-	if err != nil || cur == nil { // the kubelet of a node without a site
-		return Verified{}, removeFile(h.owedVerdictPath())
-	}
-	plan, err := h.machine(store, nil).PlanOf(cur.Gen)
-	if err != nil {
-		return Verified{}, err
-	}
-	res, err := examine(ctx, h, store, cur.Gen, plan.Timeout())
-	if err != nil {
-		return Verified{}, err
+// checkSettled checks the kubelet on a generation that has a verdict, and reports the result in the status. Its files
+// have not changed, so nothing is rolled back. prelet-verify.service checks it only where a verdict is owed.
+func (e *Env) checkSettled(ctx context.Context, h *Host, store *generation.Store, gen int) (commit.Result, error) {
+	isOwed := h.Self == VerifyUnit && h.owesVerdict()
+	res, err := checkKubelet(ctx, h, store, gen, isOwed)
+	if err != nil || h.Self != "" && !isOwed {
+		return res, err
 	}
 
 	e.sayError(report.ReplaceVerified(h.RunDir, h.BootID, res.Code, e.Redactor.String(res.Summary)))
-	if res.Code == "" {
+	switch {
+	case !isOwed:
+	case res.Code == "":
 		e.sayError(removeFile(h.owedVerdictPath()))
-	} else { // the next start of the kubelet is judged again
+	default: // the next start of the kubelet is judged again
 		res.Summary += "; its files have not changed, so there is nothing to go back to"
 	}
 
-	return Verified{Result: res}, nil
+	return res, nil
+}
+
+// checkKubelet checks a kubelet that was judged already, and writes nothing: by hand by one look, and where a verdict
+// is owed with the patience of a verdict on a new generation.
+func checkKubelet(
+	ctx context.Context, h *Host, store *generation.Store, gen int, isOwed bool,
+) (res commit.Result, err error) {
+	cur, err := store.Current()
+	switch {
+	case err == nil && cur != nil:
+		gen = cur.Gen
+	case isOwed:
+		gen = 0 // a node without a site
+	}
+	res.Outcome.Generation = gen
+	if gen == 0 || h.Self != "" && !isOwed {
+		return res, nil
+	}
+
+	patience := time.Duration(0)
+	if isOwed {
+		plan, err := h.machine(store, nil).PlanOf(gen)
+		if err != nil {
+			return commit.Result{}, err
+		}
+		patience = plan.Timeout()
+	}
+
+	return examine(ctx, h, store, gen, patience)
 }
 
 // examine checks a kubelet that was judged already, until it is healthy, its unit has failed, or patience is over. It

@@ -125,10 +125,6 @@ func readNodeStatus(ctx context.Context, h *Host) NodeStatus {
 		out.Condition = Degraded
 	}
 
-	if out.Problem != "" {
-		out.Generation = readInPlace(h)
-	}
-
 	failedStart := whyNotStarted(ctx, h)
 	out.NotStarted, out.NotGiven = failedStart.Why, failedStart.IsGiven
 	if out.NotStarted != "" {
@@ -258,22 +254,6 @@ func readGate(h *Host, s NodeStatus) (Gate, error) {
 	return Gate{Why: why}, nil
 }
 
-// readInPlace returns the number of the generation in place; 0 for none, or where this user may not read it.
-func readInPlace(h *Host) int {
-	store, err := generation.OpenReadOnly(h.storeOptions())
-	if err != nil {
-		return 0
-	}
-	defer store.Close()
-
-	cur, err := store.Current()
-	if err != nil || cur == nil {
-		return 0
-	}
-
-	return cur.Gen
-}
-
 // isIdle reports whether a wait has nothing to wait for: the run has ended or its writer is gone, and no unit is
 // active.
 func isIdle(ctx context.Context, h *Host, s NodeStatus) bool {
@@ -324,7 +304,13 @@ func readStore(ctx context.Context, h *Host, out *NodeStatus) {
 	_, _, out.Pinned = store.Pinned()
 	out.Lost = h.machine(store, nil).WhyLost(ctx)
 	cur, err := store.Current()
-	if err == nil && cur != nil && cur.Gen == out.Generation {
+	if err != nil || cur == nil {
+		return
+	}
+	if out.Problem != "" { // the report of the last run does not have it
+		out.Generation = cur.Gen
+	}
+	if cur.Gen == out.Generation {
 		out.Kept = string(cur.Status)
 	}
 }

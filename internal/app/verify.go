@@ -8,7 +8,6 @@ import (
 	"github.com/prelet/prelet/internal/commit/activation"
 	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/report"
 )
 
 // Verified is the state of the kubelet on the generation in place.
@@ -77,16 +76,8 @@ func (e *Env) verifyLocked(ctx context.Context, h *Host, store *generation.Store
 	}
 
 	gen, isSettled := readSettled(h, store)
-	if isSettled && h.Self == VerifyUnit && h.owesVerdict() {
-		return e.judgeAsItRuns(ctx, h, store)
-	}
 	if isSettled {
-		res, err := checkKubelet(ctx, h, store, gen)
-		if err == nil && h.Self == "" { // status must not say that all is well
-			summary := e.Redactor.String(res.Summary)
-			e.sayError(report.ReplaceVerified(h.RunDir, h.BootID, res.Code, summary))
-		}
-
+		res, err := e.checkSettled(ctx, h, store, gen)
 		return Verified{Result: res}, err
 	}
 
@@ -100,7 +91,7 @@ func (e *Env) verifyNewer(ctx context.Context, h *Host, store *generation.Store,
 
 	gen, isOpen, err := h.gate().State()
 	if err == nil && isOpen {
-		res, err := checkKubelet(ctx, h, store, gen)
+		res, err := checkKubelet(ctx, h, store, gen, false)
 		return Verified{Result: res}, err
 	}
 
@@ -221,7 +212,7 @@ func describeWithoutGeneration(ctx context.Context, h *Host) (v Verified, ok boo
 
 	v.Outcome.Why = h.machine(store, nil).WhyLost(ctx)
 	if v.Outcome.Why != "" {
-		if _, open, err := h.gate().State(); err == nil && !open {
+		if h.gate().IsShut() {
 			v.Outcome.HeldBack = v.Outcome.Why
 			v.Code = fault.RolledBack
 		}
@@ -232,21 +223,6 @@ func describeWithoutGeneration(ctx context.Context, h *Host) (v Verified, ok boo
 	cur, err := store.Current()
 
 	return v, err == nil && cur == nil && h.gate().Reason() == ""
-}
-
-// checkKubelet checks a kubelet that was judged already. It writes nothing.
-func checkKubelet(ctx context.Context, h *Host, store *generation.Store, gen int) (commit.Result, error) {
-	var res commit.Result
-
-	if cur, err := store.Current(); err == nil && cur != nil {
-		gen = cur.Gen
-	}
-	res.Outcome.Generation = gen
-	if h.Self != "" || gen == 0 {
-		return res, nil
-	}
-
-	return examine(ctx, h, store, gen, 0)
 }
 
 // concludeChecks sets the code and the summary of a result by its first failed check.

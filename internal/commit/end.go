@@ -246,8 +246,7 @@ func (r *Run) end(ctx context.Context, e ending) {
 // inspect reads the state of the node after the machine was entered: the gate, the generation in place, and whether the
 // plan is held.
 func (r *Run) inspect(ctx context.Context, e *ending) {
-	_, isOpen, err := r.Machine.Gate.State()
-	e.isGateShut = err == nil && !isOpen
+	e.isGateShut = r.Machine.Gate.IsShut()
 	e.isForeign = r.isForeign()
 	stays := e.on == activation.OnFailed || e.on == activation.OnNoSite
 	if stays && e.enterErr == nil && !e.isGateShut && e.Outcome.HeldBack == "" {

@@ -207,22 +207,11 @@ func describePodSettings(p *boot.Plan) string {
 		return ""
 	}
 
-	words := []string{"cgroupfs", "true", "unix:///run/containerd/containerd.sock"}
-
-	for i, name := range []string{"cgroupDriver", "cgroupsPerQOS", "containerRuntimeEndpoint"} {
-		if v := p.Node.Config[name]; v != nil {
-			words[i] = fmt.Sprint(v)
-		}
-	}
-
-	for _, f := range p.Node.Flags {
-		i := slices.Index([]string{"cgroup-driver", "cgroups-per-qos", "container-runtime-endpoint"}, f.Name)
-		if i >= 0 {
-			words[i] = f.Value
-		}
-	}
-
-	return strings.Join(words, " ")
+	return strings.Join([]string{
+		readSetting(p, "cgroupDriver", "cgroupfs"),
+		readSetting(p, "cgroupsPerQOS", "true"),
+		readSetting(p, "containerRuntimeEndpoint", "unix:///run/containerd/containerd.sock"),
+	}, " ")
 }
 
 // NodeName returns the name under which the planned kubelet registers: --hostname-override, or the host's name as the

@@ -42,16 +42,23 @@ func TestHealthz(t *testing.T) {
 		{"no address", map[string]any{"healthzBindAddress": "localhost@evil.example"}, nil, ""},
 		{"not ours to know", nil, nil, ""},
 	} {
-		n := node.Node{Config: c.config, Flags: c.flags}
-		effective, err := stages.EffectiveConfig(n, nil, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		n.Effective = effective
-		if got := HealthzURL(&boot.Plan{Node: n}); got != c.want {
+		if got := HealthzURL(makePlan(t, c.config, c.flags)); got != c.want {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}
 	}
+}
+
+// makePlan returns a plan with the configuration that its kubelet works with.
+func makePlan(t *testing.T, config map[string]any, flags []node.Flag) *boot.Plan {
+	t.Helper()
+	n := node.Node{Config: config, Flags: flags}
+	effective, err := stages.EffectiveConfig(n, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.Effective = effective
+
+	return &boot.Plan{Node: n}
 }
 
 func TestPods(t *testing.T) {
@@ -72,7 +79,7 @@ func TestPods(t *testing.T) {
 			"cgroupfs true unix:///run/containerd/containerd.sock",
 		},
 	} {
-		if got := describePodSettings(&boot.Plan{Node: node.Node{Config: c.config, Flags: c.flags}}); got != c.want {
+		if got := describePodSettings(makePlan(t, c.config, c.flags)); got != c.want {
 			t.Errorf("%v %v: %q, want %q", c.config, c.flags, got, c.want)
 		}
 	}

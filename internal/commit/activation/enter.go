@@ -142,7 +142,7 @@ func (m *Machine) KeepNewer(ctx context.Context) (Outcome, error) {
 // KeepShut writes the reason of a gate that is shut, and reports whether it is. It is not in the table, which needs the
 // journal: it runs when the journal or the generations cannot be read.
 func (m *Machine) KeepShut(why string) (shut bool, err error) {
-	if _, open, err := m.Gate.State(); err != nil || open {
+	if !m.Gate.IsShut() {
 		return false, nil
 	}
 

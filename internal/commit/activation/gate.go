@@ -100,6 +100,13 @@ func (g Gate) State() (generation int, open bool, err error) {
 	return n, true, nil
 }
 
+// IsShut reports whether the gate is shut, as far as that can be read.
+func (g Gate) IsShut() bool {
+	_, isOpen, err := g.State()
+
+	return err == nil && !isOpen
+}
+
 // Reason returns the reason of the last Shut, or "".
 func (g Gate) Reason() string { return g.read(reasonFile) }
 

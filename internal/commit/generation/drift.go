@@ -13,14 +13,17 @@ func (s *Store) CurrentEntry(path string) (e Entry, ok bool) {
 		return Entry{}, false
 	}
 
-	i := slices.IndexFunc(cur.Entries, func(e Entry) bool {
-		return e.Path == path
-	})
-	if i < 0 {
+	return cur.Entry(path)
+}
+
+// Entry returns the entry of a target; ok is false if the generation does not have the target.
+func (i Info) Entry(path string) (e Entry, ok bool) {
+	at := slices.IndexFunc(i.Entries, func(e Entry) bool { return e.Path == path })
+	if at < 0 {
 		return Entry{}, false
 	}
 
-	return cur.Entries[i], true
+	return i.Entries[at], true
 }
 
 // DescribeDrift returns how a target differs from the state that its generation gave it, or "". A target that is

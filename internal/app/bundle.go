@@ -129,13 +129,8 @@ func (e *Env) Bundle(ctx context.Context, o BundleOptions) (Bundled, error) {
 	e.addRunFiles(ctx, o.Root, &parts)
 	parts.add("README.txt", parts.describe())
 
-	if o.File == "-" {
-		err = parts.encode(o.Stdout)
-	} else {
-		err = writeNamed(o.File, 0o600, parts.encode)
-	}
-	if err != nil {
-		return Bundled{}, failure(fault.CannotWrite, "%s: %s", o.File, err)
+	if err := WritePage(o.File, o.Stdout, parts.encode); err != nil {
+		return Bundled{}, err
 	}
 
 	return Bundled{Parts: parts.names(), Missing: parts.missing}, nil

@@ -52,20 +52,17 @@ func (e *Env) Eval(
 		return "", expressionError(o.Text, diags)
 	}
 
-	var codes []fault.Code
-	err := eachRecording(ctx, o.Where, begin, func(one Where, source string) error {
+	return eachRecording(ctx, o.Where, begin, func(one Where, source string) (fault.Code, error) {
 		found, err := e.evaluate(ctx, one, o.Text, x)
 		if err != nil && source == "" {
-			return err
+			return "", err
 		}
 
 		found.Source = source
 		found.Err = err
-		codes = append(codes, found.code())
-		return show(found)
-	})
 
-	return lowestCode(codes), err
+		return found.code(), show(found)
+	})
 }
 
 // evaluate evaluates one expression over the node of w. On this node the plan has only the stages that the expression

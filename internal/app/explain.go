@@ -55,11 +55,10 @@ func (e *Env) Explain(
 		return "", show(x)
 	}
 
-	var codes []fault.Code
-	err := eachRecording(ctx, o.Where, begin, func(one Where, source string) error {
+	return eachRecording(ctx, o.Where, begin, func(one Where, source string) (fault.Code, error) {
 		x, err := e.explainNode(ctx, one, o.Word)
 		if err != nil && source == "" {
-			return err
+			return "", err
 		}
 		x.Source = source
 		x.Err = err
@@ -67,10 +66,8 @@ func (e *Env) Explain(
 			x.Err = x.Missing
 		}
 
-		codes = append(codes, x.code())
-		return show(x)
+		return x.code(), show(x)
 	})
-	return lowestCode(codes), err
 }
 
 // code is that of the error or of the plan; "" where neither failed.

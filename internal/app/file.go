@@ -90,14 +90,22 @@ func createFile(path string, content []byte) error {
 	return err
 }
 
-// writeNamed writes a file that a user names, where - is standard output, in one step.
-func writeNamed(path string, mode os.FileMode, write func(io.Writer) error) error {
-	err := replaceNamed(path, mode, write)
+// WritePage writes a file that a user names, in one step and for its owner only, or to stdout for "-".
+func WritePage(path string, stdout io.Writer, encode func(io.Writer) error) error {
+	var err error
+	if path == "-" {
+		err = encode(stdout)
+	} else {
+		err = replaceNamed(path, 0o600, encode)
+	}
 	if errors.Is(err, errNotRegular) {
 		err = fmt.Errorf("%w; standard output is -", err)
 	}
+	if err != nil {
+		return &fault.Fault{Code: fault.CannotWrite, Summary: path, Err: err}
+	}
 
-	return err
+	return nil
 }
 
 // replaceNamed writes a file that a user names, in one step. It replaces nothing but a file: as root, a report to

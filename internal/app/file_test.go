@@ -25,9 +25,9 @@ func TestOpenRegular(t *testing.T) {
 	}
 }
 
-// TestWriteNamed writes where a user named a file. Whatever else has the name stays: as root, /dev/null would become
+// TestWritePage writes where a user named a file. Whatever else has the name stays: as root, /dev/null would become
 // a file of one user, and the machine would be broken.
-func TestWriteNamed(t *testing.T) {
+func TestWritePage(t *testing.T) {
 	dir := t.TempDir()
 	pipe := filepath.Join(dir, "pipe")
 	link := filepath.Join(dir, "stdout")
@@ -47,23 +47,23 @@ func TestWriteNamed(t *testing.T) {
 	}
 
 	for path, want := range map[string]fs.FileMode{pipe: fs.ModeNamedPipe, link: fs.ModeSymlink, dir: fs.ModeDir} {
-		err := writeNamed(path, 0o644, write)
+		err := WritePage(path, nil, write)
 		st, statErr := os.Lstat(path)
 		if !errors.Is(err, errNotRegular) || statErr != nil || st.Mode().Type() != want {
 			t.Errorf("%s: got error %v, then %v, %v; want error %q, and type %v", path, err, st, statErr, errNotRegular, want)
 		}
 	}
 
-	err := writeNamed(file, 0o644, write)
+	err := WritePage(file, nil, write)
 	got, readErr := os.ReadFile(file)
 	if err != nil || readErr != nil || string(got) != "new" {
 		t.Errorf("a file: got %v, then %q, %v; want no error and \"new\"", err, got, readErr)
 	}
 }
 
-// TestWriteNamedThroughLink follows a link to a regular file, as a shell does: the link stays, and the file has the new
+// TestWritePageThroughLink follows a link to a regular file, as a shell does: the link stays, and the file has the new
 // content. As root it does not follow a link that another user may have made, nor one to an open file of a process.
-func TestWriteNamedThroughLink(t *testing.T) {
+func TestWritePageThroughLink(t *testing.T) {
 	dir := t.TempDir()
 	others := filepath.Join(dir, "others")
 	for _, err := range []error{
@@ -100,7 +100,7 @@ func TestWriteNamedThroughLink(t *testing.T) {
 		wants["others/link"] = "name the file itself"
 	}
 	for name, want := range wants {
-		err := writeNamed(filepath.Join(dir, name), 0o644, func(w io.Writer) error {
+		err := WritePage(filepath.Join(dir, name), nil, func(w io.Writer) error {
 			_, err := io.WriteString(w, name)
 			return err
 		})

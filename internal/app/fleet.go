@@ -39,34 +39,39 @@ func listRecordings(from string) ([]string, error) {
 }
 
 // eachRecording calls do for the node of w with source "", or for each recording of the folder w.From with its path.
-// Before each recording it calls begin. It stops at the first error of do, and when a signal has come.
+// Before each recording it calls begin. It stops at the first error of do, and when a signal has come. It returns the
+// code of a command that ended with those of do.
 func eachRecording(
 	ctx context.Context,
 	w Where,
 	begin func(source string),
-	do func(one Where, source string) error,
-) error {
+	do func(one Where, source string) (fault.Code, error),
+) (fault.Code, error) {
 	if err := w.check(); err != nil {
-		return err
+		return "", err
 	}
 	recordings, err := listRecordings(w.From)
 	if err != nil {
-		return err
+		return "", err
 	}
 	if recordings == nil {
 		return do(w, "")
 	}
 
+	var codes []fault.Code
 	for _, source := range recordings {
 		begin(source)
 		if err := checkStopped(ctx); err != nil {
-			return err
+			return lowestCode(codes), err
 		}
 		one := w
 		one.From = source
-		if err := do(one, source); err != nil {
-			return err
+		code, err := do(one, source)
+		codes = append(codes, code)
+		if err != nil {
+			return lowestCode(codes), err
 		}
 	}
-	return nil
+
+	return lowestCode(codes), nil
 }

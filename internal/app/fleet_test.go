@@ -49,18 +49,18 @@ func TestEachRecording(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			var begun, done []string
 			begin := func(source string) { begun = append(begun, filepath.Base(source)) }
-			do := func(one Where, source string) error {
+			do := func(one Where, source string) (fault.Code, error) {
 				if source == "" {
 					done = append(done, "")
 				} else {
 					done = append(done, filepath.Base(one.From))
 				}
 				if c.end {
-					return errEnd
+					return "", errEnd
 				}
-				return nil
+				return "", nil
 			}
-			err := eachRecording(t.Context(), Where{From: c.from}, begin, do)
+			_, err := eachRecording(t.Context(), Where{From: c.from}, begin, do)
 			if (err != nil) != c.err || !slices.Equal(begun, c.begun) || !slices.Equal(done, c.done) {
 				t.Errorf("begun %q, done %q, %v; want %q, %q, an error: %v", begun, done, err, c.begun, c.done, c.err)
 			}
@@ -75,10 +75,10 @@ func TestEachRecordingStops(t *testing.T) {
 
 	ctx, cancel := context.WithCancel(t.Context())
 	done := 0
-	err := eachRecording(ctx, Where{From: dir}, func(string) {}, func(Where, string) error {
+	_, err := eachRecording(ctx, Where{From: dir}, func(string) {}, func(Where, string) (fault.Code, error) {
 		done++
 		cancel()
-		return nil
+		return "", nil
 	})
 	if fault.CodeOf(err) != fault.Interrupted || done != 1 {
 		t.Errorf("%d recordings, %v; want 1 and code %q", done, err, fault.Interrupted)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/report"
@@ -75,19 +74,4 @@ func (e *Env) analyzeFrom(ctx context.Context, w Where) (Analysis, error) {
 	}
 
 	return analyzeStatus(s, err, ""), nil
-}
-
-// WritePage writes a page to a file in one step, for its owner only, or to stdout for "-".
-func WritePage(path string, stdout io.Writer, encode func(io.Writer) error) error {
-	var err error
-	if path == "-" {
-		err = encode(stdout)
-	} else {
-		err = writeNamed(path, 0o600, encode)
-	}
-	if err != nil {
-		return failure(fault.CannotWrite, "%s: %s", path, err)
-	}
-
-	return nil
 }

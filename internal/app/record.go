@@ -56,9 +56,10 @@ func (e *Env) Record(ctx context.Context, o RecordOptions) (Recorded, error) {
 			return Recorded{}, failure(fault.Internal, "%s", err)
 		}
 	}
-	if err := o.write(r); err != nil {
-		return Recorded{}, failure(fault.CannotWrite, "%s: %s", o.File, err)
+	if err := WritePage(o.File, o.Stdout, o.encoder(r)); err != nil {
+		return Recorded{}, err
 	}
+
 	return Recorded{
 		Site:        n.Site,
 		Diagnostics: append(found, p.Diagnostics...),
@@ -66,19 +67,18 @@ func (e *Env) Record(ctx context.Context, o RecordOptions) (Recorded, error) {
 	}, nil
 }
 
-func (o RecordOptions) write(r *world.Recording) error {
-	if o.File == "-" {
-		return r.Encode(o.Stdout)
+// encoder returns the function that writes a recording, compressed where its name says so.
+func (o RecordOptions) encoder(r *world.Recording) func(io.Writer) error {
+	if !strings.HasSuffix(o.File, ".gz") {
+		return r.Encode
 	}
 
-	return writeNamed(o.File, 0o600, func(w io.Writer) error {
-		if !strings.HasSuffix(o.File, ".gz") {
-			return r.Encode(w)
-		}
+	return func(w io.Writer) error {
 		z := gzip.NewWriter(w)
 		if err := r.Encode(z); err != nil {
 			return err
 		}
+
 		return z.Close()
-	})
+	}
 }

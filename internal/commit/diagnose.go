@@ -16,35 +16,27 @@ import (
 // nil for other failures.
 func Diagnose(p *boot.Plan, err error) *hcl.Diagnostic {
 	var f *fault.Fault
-
-	switch {
-	case p == nil || !errors.As(err, &f):
+	if p == nil || !errors.As(err, &f) {
 		return nil
-	case f.At.File != "":
-		if at, ok := findRange(p, f.At.File); ok {
-			return origin.Error(
-				f.Code,
-				at,
-				"A credential is needed for "+f.At.File,
-				"%s.",
-				strings.TrimSuffix(f.Error(), "."),
-			)
-		}
-	case f.Code == fault.CannotWrite:
-		target, ok := generation.OnPath(f)
-		if !ok {
-			return nil
-		}
-
-		if at, ok := findRange(p, target.Path); ok {
-			return origin.Error(
-				fault.CannotWrite, at, "Cannot write "+target.Path, "%s. Nothing was changed.",
-				strings.TrimSuffix(f.Error(), "."),
-			)
-		}
 	}
 
-	return nil
+	path := f.At.File
+	summary, after := "A credential is needed for ", "."
+	if path == "" {
+		target, ok := generation.OnPath(f)
+		if !ok || f.Code != fault.CannotWrite {
+			return nil
+		}
+		path = target.Path
+		summary, after = "Cannot write ", ". Nothing was changed."
+	}
+
+	at, ok := findRange(p, path)
+	if !ok {
+		return nil
+	}
+
+	return origin.Error(f.Code, at, summary+path, "%s", strings.TrimSuffix(f.Error(), ".")+after)
 }
 
 // findRange returns the place in the site of a planned file; path is that of the file or of a folder above it.

@@ -24,6 +24,7 @@ import (
 	"github.com/prelet/prelet/internal/lang/origin"
 	"github.com/prelet/prelet/internal/lang/value"
 	"github.com/prelet/prelet/internal/platform/machineid"
+	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/platform/systemd"
 	"github.com/prelet/prelet/internal/probe"
 	"github.com/prelet/prelet/internal/world"
@@ -592,7 +593,7 @@ func (n *openNode) ApplyOptions(p *boot.Plan) commit.Options {
 		Recording: n.Recording(p),
 		Secret:    n.live.Secret,
 		Hidden:    n.live.Hidden,
-		Owner:     commit.LookupOwners(n.Root),
+		Root:      nodefile.Root(n.Root),
 	}
 	if n.env.Redactor != nil {
 		o.Holds = n.env.Redactor.Holds

@@ -22,6 +22,7 @@ import (
 	"github.com/prelet/prelet/internal/lang/origin"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/platform/machineid"
+	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/world"
 )
 
@@ -31,9 +32,9 @@ type Options struct {
 	Plan      *boot.Plan        // complete
 	Recording *world.Recording
 	Secret    func(name string) ([]byte, error)
-	Owner     func(owner string) (uid, gid int, err error)
-	Flags     []string // of the kubelet's command line, as planned; nil: not checked
-	NodeName  string   // of the Node object; "": not checked
+	Root      nodefile.Root // whose names of users and groups are the owners of files
+	Flags     []string      // of the kubelet's command line, as planned; nil: not checked
+	NodeName  string        // of the Node object; "": not checked
 	Machine   machineid.Machine
 	Healthz   string // URL; "": not checked
 	// Hidden returns the observed state of a file whose content is in no plan; nil if it is not known. It may be nil.
@@ -271,7 +272,7 @@ func buildTarget(o Options, f node.File) (generation.Target, error) {
 	}
 
 	if f.Owner != "" {
-		uid, gid, err := o.Owner(f.Owner)
+		uid, gid, err := o.Root.FindOwner(f.Owner)
 		if err != nil {
 			return t, generation.NewFault(
 				fault.CannotWrite, "give an owner to", f.Path, err,

@@ -23,13 +23,8 @@ func (l *Live) answerOwner(_ context.Context, r world.OwnerReq) world.Answer {
 		return world.Failure(fault.Unread, "the users of another machine are unknown", "")
 	}
 
-	user, group, _ := strings.Cut(r.Owner, ":")
-	if _, err := l.root().FindID(nodefile.Users, user); err != nil {
-		return world.Failure(fault.Absent, "user "+user+": "+err.Error(), "")
-	}
-
-	if _, err := l.root().FindID(nodefile.Groups, group); err != nil {
-		return world.Failure(fault.Absent, "group "+group+": "+err.Error(), "")
+	if _, _, err := l.root().FindOwner(r.Owner); err != nil {
+		return world.Failure(fault.Absent, err.Error(), "")
 	}
 
 	return world.Owner.Answer(world.OwnerAns{})

@@ -226,45 +226,44 @@ func (m *Machine) readFacts(
 	switch {
 	case on == onCommitted:
 		h.plan = t.Change.Plan
+		return nil
 	case h.phase == mixed, on == OnFinish && h.journal != nil:
 		h.plan = m.planOrDefault(h.journal.Gen)
+		return nil
 	case h.current == nil:
 		h.plan = Plan{}.withDefaults()
 		h.blockReason = t.Failure + "; no generation was ever in place"
+		return nil
 	case on == OnFailed || on == OnNoSite:
 		h.blockReason = m.whyNotGoOn(ctx, t.Failure, h.current)
+		return nil
 	case on == OnVerify:
-		err = m.readFactsOfVerify(ctx, h)
-	case on == OnResume:
-		h.plan, err = m.planOf(h.current.Gen)
-		if err == nil && h.phase == pending {
-			err = m.readExhausted(steady, h)
-		}
-	case on == OnUnchanged:
-		h.plan, err = m.planOf(h.current.Gen)
-		if err == nil && h.phase == settled && t.Planned.patchesNode() {
-			may, unanswered := m.Units.MayWait(steady, t.Planned.Unit)
-			h.mayPatch = may && unanswered == nil // labels are not worth a failure
-		}
-	case on == OnRollback:
-		if h.plan, err = m.planOf(h.current.Gen); err == nil {
-			err = m.planRollback(steady, h, rollback{to: t.To, reason: t.Why})
-		}
-	case on == onJudge:
-		if h.plan, err = m.planOf(h.current.Gen); err == nil {
-			h.mayWait, err = m.Units.MayWait(steady, h.plan.Unit)
-			h.mayWait = h.mayWait && m.Store.ReadOnly() == nil // else a verdict could not be stored
-			err = wrapAfterCommit(describeInPlace(h), err)
-		}
-	case on == onBad && h.phase == pending:
-		if h.plan, err = m.planOf(h.current.Gen); err == nil {
-			err = m.readBad(steady, t.finding, h)
-		}
-	case on == onGood:
-		h.plan, err = m.planOf(h.current.Gen)
+		return m.readFactsOfVerify(ctx, h)
+	case on == onBad && h.phase != pending,
+		!slices.Contains([]Trigger{OnResume, OnUnchanged, OnRollback, onJudge, onGood, onBad}, on):
+		return nil
 	}
 
-	return err
+	if h.plan, err = m.planOf(h.current.Gen); err != nil {
+		return err
+	}
+	switch {
+	case on == OnResume && h.phase == pending:
+		return m.readExhausted(steady, h)
+	case on == OnUnchanged && h.phase == settled && t.Planned.patchesNode():
+		may, unanswered := m.Units.MayWait(steady, t.Planned.Unit)
+		h.mayPatch = may && unanswered == nil // labels are not worth a failure
+	case on == OnRollback:
+		return m.planRollback(steady, h, rollback{to: t.To, reason: t.Why})
+	case on == onJudge:
+		h.mayWait, err = m.Units.MayWait(steady, h.plan.Unit)
+		h.mayWait = h.mayWait && m.Store.ReadOnly() == nil // else a verdict could not be stored
+		return wrapAfterCommit(describeInPlace(h), err)
+	case on == onBad:
+		return m.readBad(steady, t.finding, h)
+	}
+
+	return nil
 }
 
 // readFactsOfVerify reads the facts for OnVerify: the plan, or why the gate stays shut.

@@ -57,6 +57,19 @@ func (r Root) FindID(file, name string) (int, error) {
 	return checkID(n)
 }
 
+// FindOwner returns the ids of an owner, USER:GROUP, by the names of the root: they are not those of this machine.
+func (r Root) FindOwner(owner string) (uid, gid int, err error) {
+	user, group, _ := strings.Cut(owner, ":")
+	if uid, err = r.FindID(Users, user); err != nil {
+		return 0, 0, fmt.Errorf("user %s: %w", user, err)
+	}
+	if gid, err = r.FindID(Groups, group); err != nil {
+		return 0, 0, fmt.Errorf("group %s: %w", group, err)
+	}
+
+	return uid, gid, nil
+}
+
 // checkID refuses an id that the kernel would cut to 32 bits, and so 4294967296, which would be root's.
 func checkID(n uint64) (int, error) {
 	if n > maxID {

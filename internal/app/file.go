@@ -102,7 +102,7 @@ func WritePage(path string, stdout io.Writer, encode func(io.Writer) error) erro
 		err = fmt.Errorf("%w; standard output is -", err)
 	}
 	if err != nil {
-		return &fault.Fault{Code: fault.CannotWrite, Summary: path, Err: err}
+		return &fault.Fault{Code: fault.CannotWrite, Summary: "Cannot write " + path, Err: err}
 	}
 
 	return nil

@@ -46,7 +46,11 @@ var Meta = []string{"when", "for_each"}
 
 // Decode evaluates a body that Check has accepted. Unknown values are allowed. An attribute whose evaluation fails is
 // unknown in the result.
-func (b Block) Decode(body *hclsyntax.Body, labels []string, ev Evaluator) (Body, hcl.Diagnostics) {
+func (b Block) Decode(
+	body *hclsyntax.Body,
+	labels []string,
+	ev Evaluator,
+) (Body, hcl.Diagnostics) {
 	return b.DecodeAt(body, labels, ev, hcl.Range{})
 }
 

@@ -25,7 +25,11 @@ type MergedConfig struct {
 // writes the file of --config out with its defaults, without empty lists, and merges drop-ins over that. So a
 // drop-in adds to the default thresholds, the default of serializeImagePulls does not follow a maxParallelImagePulls
 // of a drop-in, and an empty enforceNodeAllocatable becomes its default.
-func MergeDropIns(n node.Node, dropIns []map[string]any, version *string) (m MergedConfig, err error) {
+func MergeDropIns(
+	n node.Node,
+	dropIns []map[string]any,
+	version *string,
+) (m MergedConfig, err error) {
 	m.Config = kubelet.NewConfig()
 	if err := m.Config.Merge(n.Config); err != nil {
 		return m, err

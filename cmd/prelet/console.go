@@ -58,7 +58,12 @@ func (a *cli) runConsole(ctx context.Context, w where) error {
 			continue
 		}
 
-		x := toExitError(a.evaluate(ctx, env, app.EvalOptions{Where: w.Where, Text: text}, w.output.isJSON()))
+		x := toExitError(a.evaluate(
+			ctx,
+			env,
+			app.EvalOptions{Where: w.Where, Text: text},
+			w.output.isJSON(),
+		))
 		if failed == "" {
 			failed = x.code
 		}

@@ -36,7 +36,12 @@ An error in EXPR exits with 64.
 			"  prelet eval node.labels --from node17.prelet --config ./site\n" +
 			"  prelet eval 'length(stage.detect-hw.node.gpus)' --from fleet/ -o json",
 		RunE: stopOnSignal(func(ctx context.Context, args []string) error {
-			return a.evaluate(ctx, a.env(), app.EvalOptions{Where: w.Where, Text: args[0]}, w.output.isJSON())
+			return a.evaluate(
+				ctx,
+				a.env(),
+				app.EvalOptions{Where: w.Where, Text: args[0]},
+				w.output.isJSON(),
+			)
 		}),
 	}
 	w.addRecordedFlags(c)
@@ -45,7 +50,12 @@ An error in EXPR exits with 64.
 }
 
 // evaluate evaluates one expression, and prints its value over each node.
-func (a *cli) evaluate(ctx context.Context, env *app.Env, o app.EvalOptions, asJSON bool) error {
+func (a *cli) evaluate(
+	ctx context.Context,
+	env *app.Env,
+	o app.EvalOptions,
+	asJSON bool,
+) error {
 	begin := func(source string) { a.printRecording(source, asJSON) }
 	show := func(x app.Evaluated) error { return a.showEvaluated(x, asJSON) }
 

@@ -108,7 +108,12 @@ func addCommandLists(c *cobra.Command) {
 	for _, sub := range c.Commands() {
 		addCommandLists(sub)
 		if sub.IsAvailableCommand() {
-			fmt.Fprintf(&list, "\n**%s(8)**\n: %s\n", strings.ReplaceAll(sub.CommandPath(), " ", "-"), sub.Short)
+			fmt.Fprintf(
+				&list,
+				"\n**%s(8)**\n: %s\n",
+				strings.ReplaceAll(sub.CommandPath(), " ", "-"),
+				sub.Short,
+			)
 		}
 	}
 	if list.Len() > 0 {

@@ -26,7 +26,13 @@ func (a *cli) newProgress() func(boot.Event) {
 			return
 		}
 		if t := waiting[e.Stage]; t != nil && !t.Stop() {
-			fmt.Fprintf(a.stderr, "  %s: %s after %s\n", e.Stage, e.State, e.Took.Round(100*time.Millisecond))
+			fmt.Fprintf(
+				a.stderr,
+				"  %s: %s after %s\n",
+				e.Stage,
+				e.State,
+				e.Took.Round(100*time.Millisecond),
+			)
 		}
 		delete(waiting, e.Stage)
 	}

@@ -56,7 +56,12 @@ func (a *cli) show(asJSON bool, name string, result any) error {
 }
 
 // printResult prints a result: as the JSON document that it is, or as text.
-func printResult[T any](a *cli, asJSON bool, result T, write func(io.Writer, T, printer.Style) error) error {
+func printResult[T any](
+	a *cli,
+	asJSON bool,
+	result T,
+	write func(io.Writer, T, printer.Style) error,
+) error {
 	if asJSON {
 		return a.printJSON(result)
 	}

@@ -31,7 +31,11 @@ func (e *Env) loadAgainst(ctx context.Context, o PlanOptions) (*siteLoader, erro
 	name, isRevision := strings.CutPrefix(o.Against, gitPrefix)
 	_, err := os.Lstat(o.Against)
 	if isRevision || err != nil {
-		revision := &gitFiles{argument: o.Against, revision: name, files: map[string]*gitFile{}}
+		revision := &gitFiles{
+			argument: o.Against,
+			revision: name,
+			files:    map[string]*gitFile{},
+		}
 		if err := revision.read(ctx, o.Config); err != nil {
 			return nil, err
 		}
@@ -168,7 +172,11 @@ func (g *gitFiles) readPath(ctx context.Context, p string) error {
 
 // readEntry reads one line of git ls-tree: MODE TYPE OBJECT SIZE, a tab, and the path. full returns the name of the
 // file. The size is checked before the file is read; it is not a number if the clone does not have the object.
-func (g *gitFiles) readEntry(ctx context.Context, dir, entry string, full func(base string) string) error {
+func (g *gitFiles) readEntry(
+	ctx context.Context,
+	dir, entry string,
+	full func(base string) string,
+) error {
 	head, name, _ := strings.Cut(entry, "\t")
 	fields := strings.Fields(head)
 	isFile := len(fields) == 4 && fields[1] == "blob"
@@ -208,7 +216,12 @@ func (g *gitFiles) readEntry(ctx context.Context, dir, entry string, full func(b
 
 // git runs git in a folder and returns at most max bytes of its output. The error has the command and its output. A
 // repository decides where a partial clone fetches from, and with which command: git must not fetch.
-func (g *gitFiles) git(ctx context.Context, dir string, max int64, args ...string) ([]byte, error) {
+func (g *gitFiles) git(
+	ctx context.Context,
+	dir string,
+	max int64,
+	args ...string,
+) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, gitTimeout)
 	defer cancel()
 
@@ -225,7 +238,14 @@ func (g *gitFiles) git(ctx context.Context, dir string, max int64, args ...strin
 		if g.isMarked() {
 			path = ""
 		}
-		return nil, failure(fault.Usage, "--against %s: %s`git %s`: %s", g.argument, path, strings.Join(args, " "), why)
+		return nil, failure(
+			fault.Usage,
+			"--against %s: %s`git %s`: %s",
+			g.argument,
+			path,
+			strings.Join(args, " "),
+			why,
+		)
 	}
 
 	return stdout.Bytes(), nil

@@ -119,7 +119,11 @@ func (h *Host) owesConditions() bool {
 
 // endOwing notes that the Node has these results, and no owned condition that is not among them. It takes the lock, and
 // reports false if a run has replaced the results since they were read: the Node may not have those.
-func (h *Host) endOwing(ctx context.Context, was conditionResults, owned []string) (isEnded bool, err error) {
+func (h *Host) endOwing(
+	ctx context.Context,
+	was conditionResults,
+	owned []string,
+) (isEnded bool, err error) {
 	store, err := h.lock(ctx)
 	if err == nil {
 		defer store.Close()

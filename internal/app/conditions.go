@@ -45,7 +45,11 @@ const (
 
 // beginConditions makes the conditions False while the gate is shut, in parallel with the plan; with prelet=off they
 // are Unknown. wait returns after that, or after beginTimeout; it may be called more than once.
-func (e *Env) beginConditions(ctx context.Context, h *Host, rep *report.Reporter) (wait func()) {
+func (e *Env) beginConditions(
+	ctx context.Context,
+	h *Host,
+	rep *report.Reporter,
+) (wait func()) {
 	record := h.readConditionRecord()
 	_, isOpen, err := h.gate().State()
 	_, isRepeated := h.readConditionResults() // of an earlier run of this boot
@@ -86,7 +90,12 @@ func (h *Host) hasKubeconfig() bool {
 
 // patchConditions gives a Node the conditions in want, and removes owned ones that are not among them. It sends
 // nothing if the Node has them, and does not patch the Node of another machine.
-func (h *Host) patchConditions(ctx context.Context, name string, want []condition.Condition, owned []string) error {
+func (h *Host) patchConditions(
+	ctx context.Context,
+	name string,
+	want []condition.Condition,
+	owned []string,
+) error {
 	n, err := h.ownNode(ctx, name)
 	if err != nil {
 		return err

@@ -154,7 +154,12 @@ type Locked struct {
 
 // LockDetectors runs each program in the sandbox to get its description, writes its lock, and calls done before the
 // next one.
-func (e *Env) LockDetectors(ctx context.Context, o LockOptions, programs []string, done func(Locked)) error {
+func (e *Env) LockDetectors(
+	ctx context.Context,
+	o LockOptions,
+	programs []string,
+	done func(Locked),
+) error {
 	if err := o.Where.check(); err != nil {
 		return err
 	}
@@ -173,7 +178,12 @@ func (e *Env) LockDetectors(ctx context.Context, o LockOptions, programs []strin
 	return nil
 }
 
-func lockOne(ctx context.Context, host *detector.Host, o LockOptions, program string) (Locked, error) {
+func lockOne(
+	ctx context.Context,
+	host *detector.Host,
+	o LockOptions,
+	program string,
+) (Locked, error) {
 	interpreters, err := detector.Interpreters(program)
 	if err != nil {
 		return Locked{}, failure(fault.Usage, "%s", err)
@@ -229,7 +239,11 @@ type Checked struct {
 }
 
 // CheckDetector runs the conformance kit on a detector. The kit prints to stdout and stderr by itself.
-func (e *Env) CheckDetector(ctx context.Context, o CheckOptions, stdout, stderr io.Writer) (Checked, error) {
+func (e *Env) CheckDetector(
+	ctx context.Context,
+	o CheckOptions,
+	stdout, stderr io.Writer,
+) (Checked, error) {
 	st, err := os.Stat(o.Command[0])
 	if err != nil || !st.Mode().IsRegular() {
 		return Checked{}, failure(
@@ -266,7 +280,11 @@ func (o CheckOptions) arguments() []string {
 }
 
 // lockFile returns the text of a lock file with one more lock, and its path.
-func lockFile(host *detector.Host, o LockOptions, lock world.LockEntry) (text []byte, path string, err error) {
+func lockFile(
+	host *detector.Host,
+	o LockOptions,
+	lock world.LockEntry,
+) (text []byte, path string, err error) {
 	switch {
 	case o.Site:
 		path = host.SiteLock()

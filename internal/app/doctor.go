@@ -95,7 +95,13 @@ func (e *Env) Doctor(ctx context.Context, w Where) (Examined, error) {
 	}
 	if h.Root == "" && in.Plan != nil {
 		name := commit.NodeName(in.Plan, h.Hostname)
-		in.Name = resolveName(ctx, nodefile.Root(h.Root), net.DefaultResolver.LookupHost, name, h.Hostname)
+		in.Name = resolveName(
+			ctx,
+			nodefile.Root(h.Root),
+			net.DefaultResolver.LookupHost,
+			name,
+			h.Hostname,
+		)
 	}
 	in.Kernel = probe.ReadKernelOptions(nodefile.Root(h.Root))
 	in.Clock = systemd.CheckClock(ctx)

@@ -47,7 +47,11 @@ func imagePolicy(p *boot.Plan) (policy kubelet.PolicyOfImages, ok bool) {
 }
 
 // findRefusedImages returns the images of the runtime that the planned kubelet gives to no pod without credentials.
-func findRefusedImages(ctx context.Context, root nodefile.Root, p *boot.Plan) (out doctor.Images) {
+func findRefusedImages(
+	ctx context.Context,
+	root nodefile.Root,
+	p *boot.Plan,
+) (out doctor.Images) {
 	policy, ok := imagePolicy(p)
 	if !ok {
 		return out

@@ -67,7 +67,12 @@ func (e *Env) Eval(
 
 // evaluate evaluates one expression over the node of w. On this node the plan has only the stages that the expression
 // needs: the cluster may be unreachable. An invalid site gives neither a value nor an error.
-func (e *Env) evaluate(ctx context.Context, w Where, text string, x hclsyntax.Expression) (Evaluated, error) {
+func (e *Env) evaluate(
+	ctx context.Context,
+	w Where,
+	text string,
+	x hclsyntax.Expression,
+) (Evaluated, error) {
 	n, found, err := e.open(w, nil)
 	if err != nil {
 		return Evaluated{}, err

@@ -132,7 +132,11 @@ func explainCode(item explain.Item) (Explanation, error) {
 		known = append(known, string(c))
 	}
 	message := fmt.Sprintf("unknown code %q. %s", item.Name, schema.Suggest(item.Name, known))
-	return Explanation{}, failure(fault.Usage, "%s", strings.TrimSpace(printer.Reflow(message, messageWidth)))
+	return Explanation{}, failure(
+		fault.Usage,
+		"%s",
+		strings.TrimSpace(printer.Reflow(message, messageWidth)),
+	)
 }
 
 // explainItem explains an item of a plan, or returns why there is nothing to explain.

@@ -26,7 +26,11 @@ const InPlace = 0
 
 // HistoryDiff compares two generations of this node, or of those below a root: what differs, and why. to may be
 // InPlace. A part of a generation that is missing or damaged is named, and the others are compared.
-func (e *Env) HistoryDiff(ctx context.Context, root string, from, to int) (compare.Difference, error) {
+func (e *Env) HistoryDiff(
+	ctx context.Context,
+	root string,
+	from, to int,
+) (compare.Difference, error) {
 	store, err := e.openHistory(ctx, root)
 	if err != nil {
 		return compare.Difference{}, err
@@ -211,7 +215,11 @@ func (r *historyReader) findState(place int, path string) (s generation.State, e
 }
 
 // readStoredNode reads the plan of a generation; nil if it cannot be read.
-func readStoredNode(store *generation.Store, gen int, report func(string, ...any)) *node.Stored {
+func readStoredNode(
+	store *generation.Store,
+	gen int,
+	report func(string, ...any),
+) *node.Stored {
 	text, err := store.Blob(gen, planBlob)
 	if err != nil {
 		report("its plan cannot be read: %s", err)
@@ -234,7 +242,11 @@ func readStoredNode(store *generation.Store, gen int, report func(string, ...any
 }
 
 // readStoredRecording reads the recording of a generation; nil if it cannot be read.
-func readStoredRecording(store *generation.Store, gen int, report func(string, ...any)) *world.Recording {
+func readStoredRecording(
+	store *generation.Store,
+	gen int,
+	report func(string, ...any),
+) *world.Recording {
 	text, err := store.Blob(gen, world.RecordingBlob)
 	if err != nil {
 		report("its recording cannot be read, so the causes are not known: %s", err)

@@ -37,7 +37,12 @@ func JudgeImage(s NodeStatus) ImageVerdict {
 	case s.Verdict == "bad":
 		return ImageVerdict{Why: s.Why}
 	case s.Exit != 0:
-		return ImageVerdict{Keep: true, Why: fmt.Sprintf("%sexit status %d: %s", unknown, s.Exit, s.Summary)}
+		return ImageVerdict{Keep: true, Why: fmt.Sprintf(
+			"%sexit status %d: %s",
+			unknown,
+			s.Exit,
+			s.Summary,
+		)}
 	case s.Failing != "":
 		return ImageVerdict{Why: s.Failing}
 	case s.verifiedFault() != "":

@@ -496,7 +496,11 @@ func (n *openNode) newestKnown() time.Time {
 }
 
 // planUnless is Plan with the diagnostics of opening the node. Where they have an error, it does not plan.
-func (n *openNode) planUnless(ctx context.Context, found hcl.Diagnostics, event func(boot.Event)) *boot.Plan {
+func (n *openNode) planUnless(
+	ctx context.Context,
+	found hcl.Diagnostics,
+	event func(boot.Event),
+) *boot.Plan {
 	if found.HasErrors() {
 		return &boot.Plan{Site: n.Site, Diagnostics: found}
 	}

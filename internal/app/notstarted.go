@@ -64,7 +64,14 @@ func whyNotStarted(ctx context.Context, h *Host) notStarted {
 	switch {
 	case u.Result == "exit-code" && ok:
 		return notStarted{
-			Why: fmt.Sprintf("systemd could not start %s (%d/%s): %s; %s", BootUnit, u.Status, known[0], known[1], see),
+			Why: fmt.Sprintf(
+				"systemd could not start %s (%d/%s): %s; %s",
+				BootUnit,
+				u.Status,
+				known[0],
+				known[1],
+				see,
+			),
 
 			IsGiven: u.Status == exitCredentials,
 		}

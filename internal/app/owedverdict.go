@@ -54,14 +54,24 @@ func (e *Env) oweVerdict(ctx context.Context, h *Host, store *generation.Store) 
 
 // checkSettled checks the kubelet on a generation that has a verdict, and reports the result in the status. Its files
 // have not changed, so nothing is rolled back. prelet-verify.service checks it only where a verdict is owed.
-func (e *Env) checkSettled(ctx context.Context, h *Host, store *generation.Store, gen int) (commit.Result, error) {
+func (e *Env) checkSettled(
+	ctx context.Context,
+	h *Host,
+	store *generation.Store,
+	gen int,
+) (commit.Result, error) {
 	isOwed := h.Self == VerifyUnit && h.owesVerdict()
 	res, err := checkKubelet(ctx, h, store, gen, isOwed)
 	if err != nil || h.Self != "" && !isOwed {
 		return res, err
 	}
 
-	e.sayError(report.ReplaceVerified(h.RunDir, h.BootID, res.Code, e.Redactor.String(res.Summary)))
+	e.sayError(report.ReplaceVerified(
+		h.RunDir,
+		h.BootID,
+		res.Code,
+		e.Redactor.String(res.Summary),
+	))
 	switch {
 	case !isOwed:
 	case res.Code == "":
@@ -117,7 +127,11 @@ func examine(
 		res.Outcome.Generation = gen
 		checks, cause, err := m.Examine(ctx, gen)
 		if err != nil {
-			checks = []activation.Check{{Name: "plan", State: "failed", Message: err.Error()}}
+			checks = []activation.Check{{
+				Name:    "plan",
+				State:   "failed",
+				Message: err.Error(),
+			}}
 		}
 		res.Outcome.Checks = checks
 		res.Outcome.Cause = cause

@@ -49,7 +49,11 @@ type Plans struct {
 // nothing. show gets the plan of one node, and with o.Each the plan of each recording in their order; an error of show
 // ends the command. A failure over one node is the error, a failure over one recording of a folder is in the report,
 // and in its Planned.
-func (e *Env) Plan(ctx context.Context, o PlanOptions, show func(Planned) error) (Plans, error) {
+func (e *Env) Plan(
+	ctx context.Context,
+	o PlanOptions,
+	show func(Planned) error,
+) (Plans, error) {
 	if err := o.check(); err != nil {
 		return Plans{}, err
 	}
@@ -100,7 +104,11 @@ func (e *Env) planNode(ctx context.Context, w Where) (Planned, error) {
 
 // findSensitive returns the places of a site where a secret must not be, also if the secret is missing here.
 func findSensitive(s *lang.Site) hcl.Diagnostics {
-	return slices.DeleteFunc(boot.Check(s, boot.SampleMachines(), boot.CheckOptions{}), func(d *hcl.Diagnostic) bool {
+	return slices.DeleteFunc(boot.Check(
+		s,
+		boot.SampleMachines(),
+		boot.CheckOptions{},
+	), func(d *hcl.Diagnostic) bool {
 		return origin.CodeOf(d) != fault.Sensitive
 	})
 }

@@ -157,7 +157,12 @@ func (p *fleetPlanner) planAll(
 		return r
 	}
 
-	return inOrder(ctx, sources, plan, func(r result) error { return add(r.planned, r.effect) })
+	return inOrder(
+		ctx,
+		sources,
+		plan,
+		func(r result) error { return add(r.planned, r.effect) },
+	)
 }
 
 // planListed plans one recording of a folder, unless the folder has it twice.

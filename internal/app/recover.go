@@ -102,7 +102,11 @@ func describeRecovered(store *generation.Store, was *generation.Journal) (r Reco
 }
 
 // finishInterrupted brings every file to one generation, opens the gate on it, and judges it.
-func (e *Env) finishInterrupted(ctx context.Context, h *Host, store *generation.Store) error {
+func (e *Env) finishInterrupted(
+	ctx context.Context,
+	h *Host,
+	store *generation.Store,
+) error {
 	rep := e.startReport(h, true)
 	r := h.newRun(store, rep)
 	r.Verify(ctx)

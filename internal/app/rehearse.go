@@ -66,7 +66,11 @@ func (r *rehearsal) Ask(ctx context.Context, q world.Question) world.Answer {
 
 // answerVariable returns the value of the command line, before the recorded one. A variable that the recording was
 // never asked has the value of the site.
-func (r *rehearsal) answerVariable(ctx context.Context, q world.Question, was world.Answer) world.Answer {
+func (r *rehearsal) answerVariable(
+	ctx context.Context,
+	q world.Question,
+	was world.Answer,
+) world.Answer {
 	a, isGiven := probe.AnswerGiven(ctx, r.given, r.site, q)
 	if q.Kind == world.KindValidation {
 		if isGiven {
@@ -120,7 +124,11 @@ func describeVariable(was world.Answer) string {
 }
 
 // answerCluster returns the object in the folder of --objects, if it differs from the recorded one.
-func (r *rehearsal) answerCluster(ctx context.Context, q world.Question, was world.Answer) world.Answer {
+func (r *rehearsal) answerCluster(
+	ctx context.Context,
+	q world.Question,
+	was world.Answer,
+) world.Answer {
 	if r.objects == nil {
 		return was
 	}
@@ -162,7 +170,11 @@ func compareTrust(assumed *boot.Assumed, a, was world.Answer) (isSame bool) {
 }
 
 // compareObjects reports whether two answers have the same object, and describes the new one.
-func compareObjects(assumed *boot.Assumed, q world.Question, a, was world.Answer) (isSame bool) {
+func compareObjects(
+	assumed *boot.Assumed,
+	q world.Question,
+	a, was world.Answer,
+) (isSame bool) {
 	var now, then world.ObjectAns
 	_ = json.Unmarshal(a.Value, &now)
 	_ = json.Unmarshal(was.Value, &then)

@@ -128,7 +128,11 @@ func socketIn(folder *os.File, name string) *net.UnixAddr {
 
 // handOver waits for the unit, hands it a command line with this process's output, and returns how the command ended.
 // A unit that is started again after a kill must not do it twice, so the file is removed first.
-func (e *Env) handOver(socket *net.UnixListener, args []string, isTaken chan<- struct{}) error {
+func (e *Env) handOver(
+	socket *net.UnixListener,
+	args []string,
+	isTaken chan<- struct{},
+) error {
 	unit, err := socket.AcceptUnix()
 	if err != nil {
 		return err
@@ -139,7 +143,11 @@ func (e *Env) handOver(socket *net.UnixListener, args []string, isTaken chan<- s
 
 	text, err := json.Marshal(args)
 	if err == nil {
-		_, _, err = unit.WriteMsgUnix(text, unix.UnixRights(int(e.Stdout.Fd()), int(e.Stderr.Fd())), nil)
+		_, _, err = unit.WriteMsgUnix(
+			text,
+			unix.UnixRights(int(e.Stdout.Fd()), int(e.Stderr.Fd())),
+			nil,
+		)
 	}
 	if err != nil {
 		return failure(fault.Internal, "%s: %s", ApplyUnit, err)

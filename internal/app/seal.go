@@ -293,7 +293,11 @@ func (i *openedImage) remove(ctx context.Context, statement string) ([]image.Lef
 
 // removeStatement removes an earlier statement.
 func (i *openedImage) removeStatement(ctx context.Context, file string) error {
-	_, err := image.Remove(ctx, i.in.Root, []image.Leftover{{Path: file, Action: image.Delete}})
+	_, err := image.Remove(
+		ctx,
+		i.in.Root,
+		[]image.Leftover{{Path: file, Action: image.Delete}},
+	)
 
 	return err
 }

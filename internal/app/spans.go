@@ -80,14 +80,22 @@ func (u timedUnits) Reload(ctx context.Context) error {
 }
 
 // Stop implements activation.Units.
-func (u timedUnits) Stop(ctx context.Context, unit string, wait time.Duration) (result string, err error) {
+func (u timedUnits) Stop(
+	ctx context.Context,
+	unit string,
+	wait time.Duration,
+) (result string, err error) {
 	return u.time("stop "+unit, func() (string, error) {
 		return u.Units.Stop(ctx, unit, wait)
 	})
 }
 
 // Act implements activation.Units.
-func (u timedUnits) Act(ctx context.Context, verb, unit string, wait time.Duration) (result string, err error) {
+func (u timedUnits) Act(
+	ctx context.Context,
+	verb, unit string,
+	wait time.Duration,
+) (result string, err error) {
 	return u.time(verb+" "+unit, func() (string, error) {
 		return u.Units.Act(ctx, verb, unit, wait)
 	})

@@ -133,7 +133,11 @@ func judgeDropIns(
 }
 
 // readDropIn reads a drop-in of the kubelet's configuration, as it is planned or on the disk.
-func readDropIn(root nodefile.Root, file string, planned map[string][]byte) (*kubelet.Config, error) {
+func readDropIn(
+	root nodefile.Root,
+	file string,
+	planned map[string][]byte,
+) (*kubelet.Config, error) {
 	if text := planned[file]; text != nil {
 		return kubelet.ParseDropIn(string(text))
 	}
@@ -211,7 +215,12 @@ func addUnitFlags(p *boot.Plan, w Where, unit string) {
 
 	found := judgeUnitFlags(w, unit, planned)
 	if w.Root != "" {
-		found = append(found, judgeDropIns(w, unit, planned, func(string) bool { return false })...)
+		found = append(found, judgeDropIns(
+			w,
+			unit,
+			planned,
+			func(string) bool { return false },
+		)...)
 	}
 	for _, d := range found {
 		isSame := func(o *hcl.Diagnostic) bool { return o.Summary == d.Summary }
@@ -223,7 +232,11 @@ func addUnitFlags(p *boot.Plan, w Where, unit string) {
 
 // readUnitFlags returns the arguments of a unit's kubelet, as systemd passes them. A unit that starts another program,
 // such as a shell, is an error. An environment file that cannot be read has none: the plan reports it.
-func readUnitFlags(root nodefile.Root, unit string, planned map[string][]byte) (out []flagWord, err error) {
+func readUnitFlags(
+	root nodefile.Root,
+	unit string,
+	planned map[string][]byte,
+) (out []flagWord, err error) {
 	u, err := systemd.ReadPlannedUnit(root, unit, planned)
 	if err != nil || u.Masked {
 		return nil, err

@@ -71,7 +71,12 @@ func (e *Env) Validate(o ValidateOptions) (Validated, error) {
 		}
 		mayWrite := func(path string) bool { return boot.MayWrite(s, path) }
 		diags = append(diags, judgeUnitFlags(o.Where, boot.KubeletUnit(s), planned)...)
-		diags = append(diags, judgeDropIns(o.Where, boot.KubeletUnit(s), planned, mayWrite)...)
+		diags = append(diags, judgeDropIns(
+			o.Where,
+			boot.KubeletUnit(s),
+			planned,
+			mayWrite,
+		)...)
 	}
 
 	for _, name := range lang.ListNotRead(files, options) {

@@ -57,7 +57,11 @@ func (e *Env) verifyOnce(ctx context.Context, h *Host) (Verified, error) {
 }
 
 // verifyLocked is Verify with the lock. store is locked.
-func (e *Env) verifyLocked(ctx context.Context, h *Host, store *generation.Store) (Verified, error) {
+func (e *Env) verifyLocked(
+	ctx context.Context,
+	h *Host,
+	store *generation.Store,
+) (Verified, error) {
 	if newer := h.machine(store, nil).Newer(); newer != nil {
 		return e.verifyNewer(ctx, h, store, newer)
 	}
@@ -86,7 +90,12 @@ func (e *Env) verifyLocked(ctx context.Context, h *Host, store *generation.Store
 
 // verifyNewer is Verify on a generation of a newer prelet, which is not judged. A gate that is shut opens, as in a run.
 // By hand a kubelet behind an open gate is checked, as far as this prelet knows how.
-func (e *Env) verifyNewer(ctx context.Context, h *Host, store *generation.Store, newer error) (Verified, error) {
+func (e *Env) verifyNewer(
+	ctx context.Context,
+	h *Host,
+	store *generation.Store,
+	newer error,
+) (Verified, error) {
 	e.sayError(newer)
 
 	gen, isOpen, err := h.gate().State()
@@ -119,7 +128,11 @@ func readSettled(h *Host, store *generation.Store) (gen int, isSettled bool) {
 }
 
 // judgeOrRun judges the kubelet on the current generation, and requests a run if only a run helps.
-func (e *Env) judgeOrRun(ctx context.Context, h *Host, store *generation.Store) (Verified, error) {
+func (e *Env) judgeOrRun(
+	ctx context.Context,
+	h *Host,
+	store *generation.Store,
+) (Verified, error) {
 	// A gate that was open in this boot, over files that are not those of the generation, or of none: only a run helps.
 	isUnit := h.Self != ""
 	needsRun := isUnit && (h.gate().WasOpened() || h.machine(store, nil).WhyLost(ctx) != "")
@@ -285,7 +298,12 @@ func requestRun(ctx context.Context, h *Host, why string) (asked string, err err
 
 // keepWithoutRun ends a boot in which prelet.service cannot start, or dies at each try, as a run that failed before its
 // commit: a node with a good generation starts on it.
-func (e *Env) keepWithoutRun(ctx context.Context, h *Host, store *generation.Store, why string) (Verified, error) {
+func (e *Env) keepWithoutRun(
+	ctx context.Context,
+	h *Host,
+	store *generation.Store,
+	why string,
+) (Verified, error) {
 	rep := e.startReport(h, true)
 	r := h.newRun(store, rep)
 	r.KeepWithoutRun(ctx, failure(fault.Systemd, "%s", why))

@@ -166,7 +166,11 @@ func (p *progress) findOnly(x hclsyntax.Expression) map[string]bool {
 }
 
 // findNeeded returns the gather stages that an expression needs; nil: it needs more. needs are those of stages.
-func findNeeded(e *eval.Eval, needs map[string][]string, x hclsyntax.Expression) map[string]bool {
+func findNeeded(
+	e *eval.Eval,
+	needs map[string][]string,
+	x hclsyntax.Expression,
+) map[string]bool {
 	reached := e.Reach(x)
 	if reached.Any || reached.Node || reached.Phase > schema.Gather {
 		return nil

@@ -99,7 +99,11 @@ func decide(in decideInput) (Decided, Findings) {
 		if !ok {
 			continue
 		}
-		base, hadErrors, more := in.readBase(i, baser, in.isBroken || found.Diags.HasErrors())
+		base, hadErrors, more := in.readBase(
+			i,
+			baser,
+			in.isBroken || found.Diags.HasErrors(),
+		)
 		in.basis.base = base
 		out.hadBaseErrors[i.Addr()] = hadErrors
 		found.add(more)
@@ -187,7 +191,11 @@ func (in decideInput) runStage(i *lang.Instance, failed map[string]bool) decided
 
 // runCopies runs the copies of a stage, and returns its state: failed if one of them failed, skipped if there is none.
 // If the condition of the stage is unknown, it adds nothing, and in a check its contributions are possible.
-func (in decideInput) runCopies(i *lang.Instance, copies eval.Copies, out *decidedStage) (state string) {
+func (in decideInput) runCopies(
+	i *lang.Instance,
+	copies eval.Copies,
+	out *decidedStage,
+) (state string) {
 	t := in.checked.types[i.Addr()]
 	outputs := map[string]cty.Value{}
 	state = stateOK

@@ -33,7 +33,11 @@ type detectorLock struct {
 
 // readLocks asks for the locks of the site's detectors; without a source there are none. It comes before all steps,
 // because the types of outputs depend on it.
-func readLocks(ctx context.Context, s *lang.Site, from world.Source) map[string]detectorLock {
+func readLocks(
+	ctx context.Context,
+	s *lang.Site,
+	from world.Source,
+) map[string]detectorLock {
 	locks := map[string]detectorLock{}
 	for _, name := range sortKeys(s.Detectors) {
 		locks[name] = readLock(ctx, name, from)
@@ -204,7 +208,11 @@ func collectConfig(b schema.Body, block *lang.Detector) (
 }
 
 // convertConfigValue returns one value as plain Go; nil if the value is secret, of a wrong type, or unknown.
-func convertConfigValue(block *lang.Detector, name string, v cty.Value) (*any, hcl.Diagnostics) {
+func convertConfigValue(
+	block *lang.Detector,
+	name string,
+	v cty.Value,
+) (*any, hcl.Diagnostics) {
 	at := findConfigRange(block, name, false)
 	if len(value.Secrets(v)) > 0 {
 		return nil, hcl.Diagnostics{origin.Error(
@@ -297,7 +305,12 @@ func findConfigRange(block *lang.Detector, path string, isName bool) hcl.Range {
 
 // followSteps follows steps through literals, and returns the place of the last step that the site has written; at
 // is the place of e's name.
-func followSteps(e hclsyntax.Expression, steps []contract.Step, at hcl.Range, isName bool) hcl.Range {
+func followSteps(
+	e hclsyntax.Expression,
+	steps []contract.Step,
+	at hcl.Range,
+	isName bool,
+) hcl.Range {
 	if len(steps) == 0 {
 		if r := e.Range(); r.Filename != "" && !isName && !isLongObject(e) {
 			return r

@@ -307,7 +307,11 @@ func hasValue(d dropIn, s node.Setting) bool {
 
 // checkTaintsStay refuses taints of the site that a later drop-in of the image removes. planned are those of the
 // node before the drop-ins are merged.
-func checkTaintsStay(n node.Node, planned []node.Taint, dropIns []dropIn) (diags hcl.Diagnostics) {
+func checkTaintsStay(
+	n node.Node,
+	planned []node.Taint,
+	dropIns []dropIn,
+) (diags hcl.Diagnostics) {
 	d := findLast(dropIns, "/registerWithTaints")
 	if d == nil || d.path == n.DropIn {
 		return nil

@@ -138,7 +138,11 @@ func waitFor(tasks map[string]*gatherTask, needs []string) map[string]gatheredSt
 }
 
 // mergeGathered joins the results of all stages, in site order.
-func mergeGathered(s *lang.Site, e *eval.Eval, tasks map[string]*gatherTask) (Gathered, Findings) {
+func mergeGathered(
+	s *lang.Site,
+	e *eval.Eval,
+	tasks map[string]*gatherTask,
+) (Gathered, Findings) {
 	out := Gathered{failed: map[string]bool{}}
 	outputs := map[string]cty.Value{}
 	var found Findings
@@ -164,7 +168,11 @@ func mergeGathered(s *lang.Site, e *eval.Eval, tasks map[string]*gatherTask) (Ga
 
 // runStage runs one gather stage with the results of the stages that it needs. If one of these failed, it fails
 // too, without a message of its own.
-func (g gatherer) runStage(ctx context.Context, i *lang.Instance, needed map[string]gatheredStage) gatheredStage {
+func (g gatherer) runStage(
+	ctx context.Context,
+	i *lang.Instance,
+	needed map[string]gatheredStage,
+) gatheredStage {
 	outputs := map[string]cty.Value{}
 	for addr, n := range needed {
 		if n.abandoned != nil {
@@ -270,7 +278,11 @@ type copyResult struct {
 }
 
 // callCopies calls all copies of a stage in parallel. Results are in the order of the calls.
-func (g gatherer) callCopies(ctx context.Context, i *lang.Instance, calls stageCalls) []copyResult {
+func (g gatherer) callCopies(
+	ctx context.Context,
+	i *lang.Instance,
+	calls stageCalls,
+) []copyResult {
 	out := make([]copyResult, len(calls.copies))
 	var all sync.WaitGroup
 	for n, c := range calls.copies {

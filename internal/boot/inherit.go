@@ -53,7 +53,12 @@ func warnOverridden(n node.Node) (diags hcl.Diagnostics) {
 	for _, own := range n.Taints {
 		if !own.Late {
 			what := "Taint " + own.String()
-			diags = append(diags, warnNoEffect(what, taintFlag, own.Origins, n.Taints[late].Origins))
+			diags = append(diags, warnNoEffect(
+				what,
+				taintFlag,
+				own.Origins,
+				n.Taints[late].Origins,
+			))
 		}
 	}
 

@@ -145,7 +145,12 @@ func (j judgement) check(ctx context.Context) (out hcl.Diagnostics) {
 
 	for _, kind := range rest {
 		message := fmt.Sprintf("%d more like these", kinds[kind]-manyFindings)
-		f := rules.Finding{Rule: kind.rule, Pointer: kind.parent, Severity: kind.severity, Message: message}
+		f := rules.Finding{
+			Rule:     kind.rule,
+			Pointer:  kind.parent,
+			Severity: kind.severity,
+			Message:  message,
+		}
 		if d := j.diagnose(f, pointers); d != nil {
 			out = append(out, d)
 		}
@@ -520,7 +525,12 @@ func (j judgement) findSetter(f rules.Finding, pointers []string) setter {
 	dropIn := j.files.findDropIn(f.Pointer)
 	isOthers := dropIn != nil && dropIn.path != j.node.DropIn && !f.InFile
 	if isOthers {
-		return setter{at: j.findFileRange(purpose), name: dropIn.path, isBase: true, isOfFile: true}
+		return setter{
+			at:       j.findFileRange(purpose),
+			name:     dropIn.path,
+			isBase:   true,
+			isOfFile: true,
+		}
 	}
 	isBelow := f.InFile && j.node.DropIn != "" // settings of the site are in the drop-in
 	if !isBelow && len(from) > 0 && from[0].Kind != origin.Base {
@@ -590,7 +600,13 @@ func Diagnose(s rules.Subject, where func(f rules.Finding) string) (out hcl.Diag
 			continue
 		}
 		detail := stages.Sentence(f.Message+" (set by "+where(f)+")", origin.Capitalize(f.Hint))
-		out = append(out, chooseConstructor(f.Severity)(chooseCode(f), hcl.Range{}, summarize(f), "%s", detail))
+		out = append(out, chooseConstructor(f.Severity)(
+			chooseCode(f),
+			hcl.Range{},
+			summarize(f),
+			"%s",
+			detail,
+		))
 	}
 
 	return out

@@ -57,7 +57,11 @@ const lateStep = 5 * time.Second
 // runStep runs a step of the boot within limits and within ctx's deadline. A step that reaches a limit, is interrupted
 // or panics has the zero value and one error: fault.Limit, fault.Interrupted or fault.Internal. A step cannot be
 // stopped: an abandoned step still runs, so a step must not write to anything but its result.
-func runStep[T any](ctx context.Context, limits evalLimits, step func() (T, Findings)) (value T, found Findings) {
+func runStep[T any](
+	ctx context.Context,
+	limits evalLimits,
+	step func() (T, Findings),
+) (value T, found Findings) {
 	if deadline, ok := ctx.Deadline(); ok {
 		limits.time = min(limits.time, max(time.Until(deadline), lateStep))
 	}
@@ -96,7 +100,13 @@ func runStep[T any](ctx context.Context, limits evalLimits, step func() (T, Find
 		}
 		found.report(reportPanic(hcl.Range{}, "prelet failed while it evaluated the site", r.panicked))
 	case <-interrupted:
-		found.report(origin.Error(fault.Interrupted, hcl.Range{}, "Stopped by a signal", "%s.", context.Cause(ctx)))
+		found.report(origin.Error(
+			fault.Interrupted,
+			hcl.Range{},
+			"Stopped by a signal",
+			"%s.",
+			context.Cause(ctx),
+		))
 	case limit := <-limits.watch(watched):
 		if limits.gaveUp != nil {
 			limits.gaveUp.Store(true)

@@ -351,7 +351,11 @@ func decodeState(text string) (doc managerStateDoc) {
 
 // compareWithMachine returns how a state of the planned policy does not fit the machine or the reserved resources;
 // "" if it fits, or if that is not known.
-func (m managerState) compareWithMachine(doc managerStateDoc, config map[string]any, f *world.Facts) string {
+func (m managerState) compareWithMachine(
+	doc managerStateDoc,
+	config map[string]any,
+	f *world.Facts,
+) string {
 	switch {
 	case f == nil:
 		return ""

@@ -15,7 +15,12 @@ import (
 // checkNameIsFree refuses to join under the name of another machine that is Ready: the API server would let both
 // machines write to one Node. It asks only if the node is about to join, with the credentials of the join. If the
 // cluster does not answer, the node joins. In a recording that is older than the question, the name is free.
-func checkNameIsFree(ctx context.Context, tape *world.Tape, b basis, n node.Node) (found Findings) {
+func checkNameIsFree(
+	ctx context.Context,
+	tape *world.Tape,
+	b basis,
+	n node.Node,
+) (found Findings) {
 	isBootstrap := func(f node.File) bool {
 		return f.Purpose == "bootstrap-kubeconfig"
 	}

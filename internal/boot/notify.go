@@ -224,7 +224,11 @@ func covers(place, file string) bool {
 
 // notify returns the kubelet's restart, and the units in the order in which they are acted on: systemd's first. It
 // completes each change with the units that its file notifies.
-func notify(n node.Node, previous *PreviousIdentity, changes []Change) (Restart, []UnitChange) {
+func notify(
+	n node.Node,
+	previous *PreviousIdentity,
+	changes []Change,
+) (Restart, []UnitChange) {
 	restart := Restart{Unit: findKubeletUnit(n)}
 	var units []UnitChange
 

@@ -57,7 +57,12 @@ func hasName(owner string) bool {
 	return slices.ContainsFunc(strings.Split(owner, ":"), isName)
 }
 
-func checkWritable(ctx context.Context, tape *world.Tape, files []node.File, found *Findings) {
+func checkWritable(
+	ctx context.Context,
+	tape *world.Tape,
+	files []node.File,
+	found *Findings,
+) {
 	isElsewhere := func(f node.File) bool {
 		return !node.IsWritable(f.Path, nil)
 	}

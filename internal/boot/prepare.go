@@ -51,7 +51,11 @@ type Prepared struct {
 //
 // Inputs: the site, the locks of detectors, a scope. Result: the scope with the variables, and the environment of
 // gather stages. Fails with an error of a variable, alone; else with the errors of the blocks.
-func prepare(s *lang.Site, locks map[string]detectorLock, e *eval.Eval) (Prepared, Findings) {
+func prepare(
+	s *lang.Site,
+	locks map[string]detectorLock,
+	e *eval.Eval,
+) (Prepared, Findings) {
 	out := Prepared{eval: e}
 	found := Findings{Diags: e.Variables()}
 	if found.Diags.HasErrors() {

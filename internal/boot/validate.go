@@ -259,7 +259,12 @@ func RenderWithoutMachine(s *lang.Site) []node.File {
 }
 
 func (p *progress) runGatherOnSample(ctx context.Context, m SampleMachine, objects world.Source) {
-	g := sampleGatherer{checked: p.checked, env: p.prepared.env, machine: m, objects: objects}
+	g := sampleGatherer{
+		checked: p.checked,
+		env:     p.prepared.env,
+		machine: m,
+		objects: objects,
+	}
 	e := p.eval.Fork()
 	p.gathered = runLimited(ctx, p, func() (Gathered, Findings) {
 		return g.gather(e)

@@ -130,7 +130,11 @@ func replacesForeign(o Options) bool {
 
 // buildBlobs returns the parts of a generation other than its files: the plan, its recording, and the policy of its
 // verdict.
-func buildBlobs(o Options, act activation.Plan, adopted []boot.StoredFile) (map[string][]byte, error) {
+func buildBlobs(
+	o Options,
+	act activation.Plan,
+	adopted []boot.StoredFile,
+) (map[string][]byte, error) {
 	out := map[string][]byte{}
 	rec := *o.Recording
 	rec.Compact = true
@@ -394,7 +398,11 @@ func buildActivation(o Options) activation.Plan {
 
 // encodePlan returns the plan as a generation stores it: for history, and for the purpose of each file, also of those
 // that it adopted from the generation before.
-func encodePlan(p *boot.Plan, on machineid.Machine, adopted []boot.StoredFile) ([]byte, error) {
+func encodePlan(
+	p *boot.Plan,
+	on machineid.Machine,
+	adopted []boot.StoredFile,
+) ([]byte, error) {
 	doc := struct {
 		FormatVersion     int               `json:"format_version"`
 		Hash              string            `json:"plan_hash"`
@@ -500,7 +508,11 @@ func writeToDisk(o Options, release bool) (gen int, changed bool, err error) {
 }
 
 // writeUnchanged adopts files that are as planned if their generation is damaged.
-func writeUnchanged(o Options, p generation.Proposal, release bool) (gen int, changed bool, err error) {
+func writeUnchanged(
+	o Options,
+	p generation.Proposal,
+	release bool,
+) (gen int, changed bool, err error) {
 	p.Force = isDamaged(o.Store)
 
 	gen, err = o.Store.Adopt(p)

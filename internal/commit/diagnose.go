@@ -36,7 +36,13 @@ func Diagnose(p *boot.Plan, err error) *hcl.Diagnostic {
 		return nil
 	}
 
-	return origin.Error(f.Code, at, summary+path, "%s", strings.TrimSuffix(f.Error(), ".")+after)
+	return origin.Error(
+		f.Code,
+		at,
+		summary+path,
+		"%s",
+		strings.TrimSuffix(f.Error(), ".")+after,
+	)
 }
 
 // findRange returns the place in the site of a planned file; path is that of the file or of a folder above it.

@@ -19,7 +19,11 @@ func KeepMachine(s *generation.Store, here machineid.Machine, isMeant bool) erro
 		return nil
 	}
 
-	text, err := json.Marshal(machineid.Accepted{FormatVersion: 1, Generation: cur.Gen, Machine: v.Here})
+	text, err := json.Marshal(machineid.Accepted{
+		FormatVersion: 1,
+		Generation:    cur.Gen,
+		Machine:       v.Here,
+	})
 	if err != nil {
 		return err
 	}

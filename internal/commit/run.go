@@ -449,7 +449,11 @@ func (a *attempt) commit(
 
 // readUnitFiles returns the files of a unit with some names that a commit changes, with their content; nil for a
 // removed file.
-func (r *Run) readUnitFiles(names []string, p generation.Proposal, entries []generation.Entry) map[string][]byte {
+func (r *Run) readUnitFiles(
+	names []string,
+	p generation.Proposal,
+	entries []generation.Entry,
+) map[string][]byte {
 	content := map[string][]byte{}
 	for _, e := range entries {
 		if e.Dropped && e.New.Kind == generation.File { // a lost one is like a removed one

@@ -50,7 +50,12 @@ func (s *Server) authenticate(r *http.Request) (user string, groups []string, ok
 }
 
 // respond returns the status and the body for a request.
-func (s *Server) respond(r *http.Request, user string, groups []string, isAuthenticated bool) (int, []byte) {
+func (s *Server) respond(
+	r *http.Request,
+	user string,
+	groups []string,
+	isAuthenticated bool,
+) (int, []byte) {
 	if !isAuthenticated {
 		return refuse(apierrors.NewUnauthorized("Unauthorized"))
 	}
@@ -157,7 +162,15 @@ func refuse(err *apierrors.StatusError) (int, []byte) {
 
 // refuseRequest refuses a request that no handler takes.
 func refuseRequest(code int) (int, []byte) {
-	return refuse(apierrors.NewGenericServerResponse(code, "", schema.GroupResource{}, "", "", 0, false))
+	return refuse(apierrors.NewGenericServerResponse(
+		code,
+		"",
+		schema.GroupResource{},
+		"",
+		"",
+		0,
+		false,
+	))
 }
 
 func encode(code int, v any) (int, []byte) {

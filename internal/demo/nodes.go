@@ -33,7 +33,11 @@ func nodePath(path string) (name string, ok bool) {
 // respondNode serves the requests of a starting kubelet: it creates its own Node object and reads it. It may neither
 // create nor read that of another node, by the node authorizer and the NodeRestriction plugin. A joining node may read
 // any, by kubeadm's ClusterRole kubeadm:get-nodes.
-func (s *Server) respondNode(r *http.Request, name, user string, groups []string) (int, []byte) {
+func (s *Server) respondNode(
+	r *http.Request,
+	name, user string,
+	groups []string,
+) (int, []byte) {
 	self, hasNodeName := strings.CutPrefix(user, "system:node:")
 	isNode := hasNodeName && slices.Contains(groups, "system:nodes")
 	isJoining := slices.Contains(groups, "system:bootstrappers")
@@ -130,7 +134,11 @@ func (s *Server) Node(name string) []byte {
 }
 
 // respondNodeStatus changes the status of a Node by a strategic merge patch, for the node itself.
-func (s *Server) respondNodeStatus(r *http.Request, name, user string, groups []string) (int, []byte) {
+func (s *Server) respondNodeStatus(
+	r *http.Request,
+	name, user string,
+	groups []string,
+) (int, []byte) {
 	isOwn := user == "system:node:"+name && slices.Contains(groups, "system:nodes")
 	if !isOwn {
 		return refuseNode(name, `User %q cannot patch resource "nodes/status"`, user)

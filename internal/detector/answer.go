@@ -17,7 +17,11 @@ import (
 
 // checkAnswer converts an answer. It rejects a whole answer that breaks the detector's own description or the limits,
 // and leaves out devices that the site does not let the detector report.
-func checkAnswer(d contract.Description, a *contract.Answer, r world.DetectorReq) (world.DetectorAns, error) {
+func checkAnswer(
+	d contract.Description,
+	a *contract.Answer,
+	r world.DetectorReq,
+) (world.DetectorAns, error) {
 	out := emptyAnswer(d)
 	if a == nil {
 		return out, errors.New("it is empty")

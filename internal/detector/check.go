@@ -17,7 +17,11 @@ import (
 const checker = "prelet-detector-check"
 
 // Check runs the conformance kit with arguments and returns its exit status: 0 passed, 1 failed, 64 wrong usage.
-func (h *Host) Check(ctx context.Context, args []string, stdout, stderr io.Writer) (int, error) {
+func (h *Host) Check(
+	ctx context.Context,
+	args []string,
+	stdout, stderr io.Writer,
+) (int, error) {
 	program := filepath.Join(filepath.Dir(h.o.Helper), checker)
 	c := exec.CommandContext(ctx, program, args...)
 	c.Stdout = stdout

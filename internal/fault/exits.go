@@ -152,7 +152,14 @@ func ExitStatusPage() string {
 	b.WriteString(strings.ReplaceAll(exitStatusHead, "~", "`"))
 
 	for _, s := range ExitStatuses() {
-		fmt.Fprintf(&b, "| [%d](#%[1]d) | %s | %s | %s |\n", s.Status, s.Meaning, s.FixedBy, s.Again)
+		fmt.Fprintf(
+			&b,
+			"| [%d](#%[1]d) | %s | %s | %s |\n",
+			s.Status,
+			s.Meaning,
+			s.FixedBy,
+			s.Again,
+		)
 	}
 
 	b.WriteString(strings.ReplaceAll(exitStatusTail, "~", "`"))

@@ -38,7 +38,11 @@ func KnownField(name, version string) bool {
 // text, false, 0. A null field is an absent one.
 func DecodeNulls(doc map[string]any) {
 	_, newest := known.Range()
-	zeros := map[known.Type]any{known.Strings: "", known.Bools: false, known.Quantities: json.Number("0")}
+	zeros := map[known.Type]any{
+		known.Strings:    "",
+		known.Bools:      false,
+		known.Quantities: json.Number("0"),
+	}
 	for name, value := range doc {
 		field, _ := known.FieldAt(name, newest)
 		members, isObject := value.(map[string]any)

@@ -127,5 +127,9 @@ func ReplaceCA(conf, old, planned string) (text string, ok bool) {
 		return conf, false
 	}
 
-	return strings.ReplaceAll(conf, was, base64.StdEncoding.EncodeToString([]byte(planned))), true
+	return strings.ReplaceAll(
+		conf,
+		was,
+		base64.StdEncoding.EncodeToString([]byte(planned)),
+	), true
 }

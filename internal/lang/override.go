@@ -144,7 +144,11 @@ type merger struct {
 
 // merge returns a new body. An attribute is replaced as a whole, and null removes it. Blocks match by type and labels;
 // blocks that may repeat, and those that the base lacks, are added.
-func (m merger) merge(base, over *hclsyntax.Body, b schema.Block, path string) *hclsyntax.Body {
+func (m merger) merge(
+	base, over *hclsyntax.Body,
+	b schema.Block,
+	path string,
+) *hclsyntax.Body {
 	out := &hclsyntax.Body{
 		Attributes: maps.Clone(base.Attributes),
 		Blocks:     slices.Clone(base.Blocks),

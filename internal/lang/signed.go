@@ -21,7 +21,11 @@ const (
 
 // checkSigned returns the counter of the signed list of a site's files, or why these files are not the signed ones. The
 // contents that were read are compared, so that no file can be changed between the check and the evaluation.
-func checkSigned(fsys Files, opts Options, files []world.SiteFile) (uint64, *hcl.Diagnostic) {
+func checkSigned(
+	fsys Files,
+	opts Options,
+	files []world.SiteFile,
+) (uint64, *hcl.Diagnostic) {
 	name := findList(fsys, opts)
 	if name == "" {
 		return 0, unsigned(

@@ -136,7 +136,12 @@ const (
 
 // compare decides between the earlier value of a label, taint or flag and another one, and reports a replacement or a
 // conflict. kind and name form its name in messages and the plan: "label" and "example.com/a".
-func (m *merger) compare(by int, kind, name string, isEqual bool, old, new candidate) outcome {
+func (m *merger) compare(
+	by int,
+	kind, name string,
+	isEqual bool,
+	old, new candidate,
+) outcome {
 	if isEqual {
 		return same
 	}
@@ -296,7 +301,11 @@ func (m *merger) mergeFlags(base Base, in []Contribution) {
 	for _, f := range base.Flags {
 		// The kubelet uses the last value of a repeated flag.
 		if i := m.findFlag(f); i >= 0 {
-			f.Earlier = slices.Concat(m.Flags[i].Earlier, []string{m.Flags[i].Value}, f.Earlier)
+			f.Earlier = slices.Concat(
+				m.Flags[i].Earlier,
+				[]string{m.Flags[i].Value},
+				f.Earlier,
+			)
 			m.Flags[i] = f
 		} else {
 			m.Flags = append(m.Flags, f)

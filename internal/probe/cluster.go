@@ -287,7 +287,11 @@ const versionTime = 5 * time.Second
 
 // FetchVersion returns the version of the API server of a cluster with a verified identity, "" if it is not known. It
 // sends no credential.
-func (l *Live) FetchVersion(ctx context.Context, a world.Access, trust world.TrustAns) string {
+func (l *Live) FetchVersion(
+	ctx context.Context,
+	a world.Access,
+	trust world.TrustAns,
+) string {
 	endpoint := makeEndpoint(a)
 	if len(endpoint.Servers) == 0 {
 		endpoint.Servers = trust.Servers

@@ -113,7 +113,11 @@ func (l *Live) redactDetector(name string, a world.Answer) world.Answer {
 }
 
 // askDetectors asks Options.Detectors. The fault of a detector that cannot run here has the code fault.Absent.
-func (l *Live) askDetectors(ctx context.Context, name string, q world.Question) world.Answer {
+func (l *Live) askDetectors(
+	ctx context.Context,
+	name string,
+	q world.Question,
+) world.Answer {
 	info, err := os.Stat(l.o.Hardware)
 	isFile := l.o.Hardware != "" && (err != nil || !info.IsDir())
 

@@ -56,7 +56,11 @@ func (l *Live) keepSecret(name string, err error) ([]byte, error) {
 }
 
 // findSecret returns a credential from a file of a generation, by the text from which the file was made.
-func findSecret(s *generation.Store, in *generation.Info, name string) (secret []byte, ok bool) {
+func findSecret(
+	s *generation.Store,
+	in *generation.Info,
+	name string,
+) (secret []byte, ok bool) {
 	var plan struct {
 		Node struct {
 			Files []struct{ Path, Text string }

@@ -81,7 +81,11 @@ func (l *Live) Hidden(path string) *nodefile.State {
 }
 
 // compareEntry compares a file with the current generation, and reports whether that wrote a secret to it.
-func (l *Live) compareEntry(out *world.TargetAns, path string, now nodefile.Observed) (hadSecret bool) {
+func (l *Live) compareEntry(
+	out *world.TargetAns,
+	path string,
+	now nodefile.Observed,
+) (hadSecret bool) {
 	if l.o.Store == nil {
 		return false
 	}

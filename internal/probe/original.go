@@ -48,7 +48,12 @@ func (l *Live) answerOriginal(_ context.Context, r world.OriginalReq) world.Answ
 // showOriginal adds the text of a file to its state, as far as plans and recordings may contain it. The plan is made
 // from the kubelet's configuration and flags, whatever mode these files have. All else in them is withheld: the secret
 // field of the configuration, and of a file that is not public or has a secret, comments and all but flags.
-func (l *Live) showOriginal(path string, out world.TargetAns, text string, isPublic bool) world.Answer {
+func (l *Live) showOriginal(
+	path string,
+	out world.TargetAns,
+	text string,
+	isPublic bool,
+) world.Answer {
 	config := parseKubeletConfig(text)
 	what := DescribeSecret(text)
 	out.Private = out.Exists && config == nil && (!isPublic || what != "")

@@ -315,7 +315,11 @@ func (r *Reporter) Note(code fault.Code, summary string) {
 	r.addReason(&r.status.Notes, code, summary, "")
 }
 
-func (r *Reporter) addReason(list *[]fault.Reason, code fault.Code, summary, message string) {
+func (r *Reporter) addReason(
+	list *[]fault.Reason,
+	code fault.Code,
+	summary, message string,
+) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 
@@ -324,7 +328,11 @@ func (r *Reporter) addReason(list *[]fault.Reason, code fault.Code, summary, mes
 		return
 	}
 	*list = append(*list, reason)
-	r.log(priWarning, string(reason.Code)+": "+reason.Summary, Event{Stage: "report", Message: message})
+	r.log(
+		priWarning,
+		string(reason.Code)+": "+reason.Summary,
+		Event{Stage: "report", Message: message},
+	)
 }
 
 // ClearDegraded removes the reasons of an earlier process of this boot with this code, which no longer apply.

@@ -75,7 +75,13 @@ func combine(lines []string) [][]string {
 	return combinations
 }
 
-func parse(t testing.TB, file string, number int, name string, lines, values []string) Script {
+func parse(
+	t testing.TB,
+	file string,
+	number int,
+	name string,
+	lines, values []string,
+) Script {
 	t.Helper()
 	replace := strings.NewReplacer(values...)
 	s := Script{Name: replace.Replace(name)}

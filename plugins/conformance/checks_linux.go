@@ -287,7 +287,11 @@ func explain(method string, err error) error {
 
 // checkDetect asks about each machine twice, and then in another process in reverse order. It reports whether all
 // answers are valid.
-func (k *kit) checkDetect(client protocol.Client, config map[string]any, machines []machine) bool {
+func (k *kit) checkDetect(
+	client protocol.Client,
+	config map[string]any,
+	machines []machine,
+) bool {
 	k.isAsked = true
 	answers := make([]string, len(machines))
 	var invalid, slow, different []string

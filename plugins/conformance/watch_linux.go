@@ -38,7 +38,14 @@ func traceCommand() []string {
 
 // findTracer returns why system calls cannot be watched here, "" if they can.
 func findTracer() (why string) {
-	out, err := exec.Command("strace", "-DD", "-qq", "-o", os.DevNull, "true").CombinedOutput()
+	out, err := exec.Command(
+		"strace",
+		"-DD",
+		"-qq",
+		"-o",
+		os.DevNull,
+		"true",
+	).CombinedOutput()
 	switch {
 	case errors.Is(err, exec.ErrNotFound):
 		return "strace is not installed"
@@ -185,7 +192,12 @@ func (w *watcher) mayRead(path string) bool {
 		path = target
 	}
 
-	granted := slices.Concat(contract.Readable(), w.policy.Read, w.policy.Execute, []string{w.program})
+	granted := slices.Concat(
+		contract.Readable(),
+		w.policy.Read,
+		w.policy.Execute,
+		[]string{w.program},
+	)
 	for at := path; at != "/" && at != "."; at = filepath.Dir(at) {
 		if matchesAny(granted, at) {
 			return true

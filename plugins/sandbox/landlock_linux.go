@@ -96,7 +96,12 @@ const BinaryPath = "/proc/self/fd/3"
 
 // landlock restricts all threads of the process to the access of all detectors, the grants of this detector, the
 // given rights in the folder of sockets, and the given programs.
-func (r *Report) landlock(p Policy, c landlock.Config, folder landlock.AccessFSSet, programs ...string) {
+func (r *Report) landlock(
+	p Policy,
+	c landlock.Config,
+	folder landlock.AccessFSSet,
+	programs ...string,
+) {
 	always := ruleset{config: c}
 	always.allow(readAll, contract.Readable()...)
 	always.allow(readFile|execute, listLoaders()...)

@@ -104,7 +104,12 @@ func apply(facts *world.Facts, pci world.PCIDevice, claims []claim) {
 				NUMA:    copyOf(pci.NUMA),
 				Address: new(pci.Address),
 			}
-			facts.NICs, nic = insert(facts.NICs, n, pci.Address, func(n world.NIC) *string { return n.Address })
+			facts.NICs, nic = insert(
+				facts.NICs,
+				n,
+				pci.Address,
+				func(n world.NIC) *string { return n.Address },
+			)
 		case !c.isNIC() && accelerator < 0:
 			a := world.Accelerator{
 				Device:  new(pci.Device),

@@ -335,7 +335,12 @@ func describeText(text string, err error) string {
 	return fmt.Sprintf("line %d, column %d: %s", line, column, syntax)
 }
 
-func failure(code fault.Code, at hcl.Range, summary, detail string, args ...any) hcl.Diagnostics {
+func failure(
+	code fault.Code,
+	at hcl.Range,
+	summary, detail string,
+	args ...any,
+) hcl.Diagnostics {
 	return hcl.Diagnostics{origin.Error(code, at, summary, detail, args...)}
 }
 

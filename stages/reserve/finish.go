@@ -152,7 +152,12 @@ func (f finished) checkBounds() (diags hcl.Diagnostics) {
 	return diags
 }
 
-func (f finished) violation(boundName, resource string, sum int64, b bound, advice string) hcl.Diagnostics {
+func (f finished) violation(
+	boundName, resource string,
+	sum int64,
+	b bound,
+	advice string,
+) hcl.Diagnostics {
 	return refuse(b.at, boundName+"."+resource+" is not kept",
 		"%s reserved in all, and the %s is %s: patch, a drop-in or a flag overrides policy %s. %s",
 		formatQuantity(resource, sum), boundName, formatQuantity(resource, b.amount), f.req.policy, advice)

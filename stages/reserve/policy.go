@@ -241,7 +241,13 @@ func gkeMemory(bytes int64) (reserved int64, steps []string) {
 		}
 		steps = append(
 			steps,
-			fmt.Sprintf("%d%% of %s %s: %s", s.rate, which, formatQuantity(memory, s.size()), text),
+			fmt.Sprintf(
+				"%d%% of %s %s: %s",
+				s.rate,
+				which,
+				formatQuantity(memory, s.size()),
+				text,
+			),
 		)
 		hundredths += part
 	}

@@ -247,7 +247,12 @@ func (r baseReader) readFile(
 
 // reportUnreadable returns the diagnostics for a file of the node that could not be read. code is the code of a path
 // that is not a file: prelet could not replace that either, so the disk is wrong and not the site.
-func (r baseReader) reportUnreadable(code fault.Code, at hcl.Range, p string, err error) hcl.Diagnostics {
+func (r baseReader) reportUnreadable(
+	code fault.Code,
+	at hcl.Range,
+	p string,
+	err error,
+) hcl.Diagnostics {
 	var f *fault.Fault
 	switch {
 	case !errors.As(err, &f):

@@ -55,7 +55,12 @@ func (r *renderer) renderBootstrap(b schema.Body) {
 	}
 	token := value.Credential(r.in.Access.Token)
 	placeholder, _ := value.Plain(token)
-	text := cty.StringVal(kubelet.BootstrapKubeconfig(url, r.in.Access.ProxyURL, ca.V, placeholder.AsString()))
+	text := cty.StringVal(kubelet.BootstrapKubeconfig(
+		url,
+		r.in.Access.ProxyURL,
+		ca.V,
+		placeholder.AsString(),
+	))
 	t, err := value.TextOf(text.WithMarks(token.Marks()))
 	if err != nil {
 		r.fail(fault.Internal, b.Range, "The bootstrap kubeconfig cannot be rendered", "%s.", err)
@@ -123,7 +128,13 @@ func (r *renderer) renderKubeconfig(b schema.Body) {
 		return
 	}
 
-	r.note(fault.ClusterCA, b.Range, "The CAs in "+file+" change", "%s.", origin.Capitalize(change.Sentence()))
+	r.note(
+		fault.ClusterCA,
+		b.Range,
+		"The CAs in "+file+" change",
+		"%s.",
+		origin.Capitalize(change.Sentence()),
+	)
 	r.add(b, node.File{
 		Path:        file,
 		Kind:        node.Regular,
@@ -200,7 +211,14 @@ func (r *renderer) renderFile(b schema.Body) {
 
 	text, err := value.TextOf(c.Cty)
 	if err != nil {
-		r.fail(fault.WrongType, c.Range, "The content cannot be written", "file %q: %s.", b.Labels[0], err)
+		r.fail(
+			fault.WrongType,
+			c.Range,
+			"The content cannot be written",
+			"file %q: %s.",
+			b.Labels[0],
+			err,
+		)
 		return
 	}
 	r.warnMode(mode)
@@ -229,7 +247,11 @@ const maxSecretMode = 0o640
 // limitSecretMode returns the mode of a file with a secret; 0: the site sets none, or one with which more than the
 // owner and the readers of one group could use the secret. A check refuses such a mode. A node boots with a warning,
 // because prelet 0.1.0 did.
-func (r *renderer) limitSecretMode(b schema.Body, v schema.Value[string], mode uint32) uint32 {
+func (r *renderer) limitSecretMode(
+	b schema.Body,
+	v schema.Value[string],
+	mode uint32,
+) uint32 {
 	if mode&^maxSecretMode == 0 {
 		return mode
 	}

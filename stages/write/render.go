@@ -199,7 +199,12 @@ func (r *renderer) renderConfig(b schema.Body, n node.Node) {
 	} else if err := doc.Merge(n.Config); err != nil {
 		r.fail(fault.ConfigInvalid, b.Range, "The kubelet's configuration cannot be written", "%s.", err)
 	}
-	r.add(b, r.kubeletFile(b, "kubelet-config", configTarget(b, r.in), string(doc.Canonical())))
+	r.add(b, r.kubeletFile(
+		b,
+		"kubelet-config",
+		configTarget(b, r.in),
+		string(doc.Canonical()),
+	))
 }
 
 // setDropIn sets the settings of a node in a drop-in.

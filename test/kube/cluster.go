@@ -143,7 +143,11 @@ func (p Programs) Start(ctx context.Context, o Options) (c *Cluster, err error) 
 		return c, err
 	}
 	if !o.NoControllers {
-		c.manager, err = c.begin(c.of("kube-controller-manager"), controllerFlags, "--controllers="+o.Controllers)
+		c.manager, err = c.begin(
+			c.of("kube-controller-manager"),
+			controllerFlags,
+			"--controllers="+o.Controllers,
+		)
 		if err != nil {
 			return c, err
 		}
@@ -401,7 +405,11 @@ func (c *Cluster) Kubectl(ctx context.Context, args ...string) (string, error) {
 }
 
 // NewToken makes a bootstrap token that lives for ttl ("8s", "1h"), as an operator would.
-func (c *Cluster) NewToken(ctx context.Context, ttl string, flags ...string) (string, error) {
+func (c *Cluster) NewToken(
+	ctx context.Context,
+	ttl string,
+	flags ...string,
+) (string, error) {
 	out, err := c.Kubeadm(
 		ctx,
 		append(

@@ -169,7 +169,12 @@ func (s *source) load(path string) (*pkg, error) {
 		return nil, err
 	}
 	for _, name := range built.GoFiles {
-		f, err := parser.ParseFile(s.files, filepath.Join(built.Dir, name), nil, parser.SkipObjectResolution)
+		f, err := parser.ParseFile(
+			s.files,
+			filepath.Join(built.Dir, name),
+			nil,
+			parser.SkipObjectResolution,
+		)
 		if err != nil {
 			return nil, err
 		}

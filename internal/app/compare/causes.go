@@ -55,7 +55,11 @@ func (c causes) addSize(names *[]string) {
 
 // findPossible returns the names of inputs that may have changed an item: of one with a secret the credentials in its
 // chains, and prelet itself where it is another one and the item has no other cause.
-func (c causes) findPossible(item string, isSensitive bool, because []string) (names []string) {
+func (c causes) findPossible(
+	item string,
+	isSensitive bool,
+	because []string,
+) (names []string) {
 	if isSensitive {
 		newChain(c.before.Run, item).addCredentials(&names)
 		newChain(c.after.Run, item).addCredentials(&names)

@@ -332,7 +332,11 @@ func (e *examination) checkSite() string {
 
 	switch p, i := e.in.Plan, e.in.Image; {
 	case i != nil && i.Site != nil:
-		return fmt.Sprintf("it is valid on %d sample machines: %s", i.Machines, count(len(i.Site.Files), "file"))
+		return fmt.Sprintf(
+			"it is valid on %d sample machines: %s",
+			i.Machines,
+			count(len(i.Site.Files), "file"),
+		)
 	case p != nil && p.Site != nil:
 		return "it is valid: " + count(len(p.Site.Files), "file") + ", " + count(len(p.Site.Stages), "stage")
 	}

@@ -24,7 +24,11 @@ const cacheName = "kubelet.json"
 // Remove removes leftovers, in their order, and makes each durable before the next. It returns those that it removed,
 // also with an error, whose fault has the code CannotWrite or Interrupted. A leftover that is missing is not an error,
 // so that a second call completes an interrupted one.
-func Remove(ctx context.Context, root nodefile.Root, all []Leftover) (done []Leftover, err error) {
+func Remove(
+	ctx context.Context,
+	root nodefile.Root,
+	all []Leftover,
+) (done []Leftover, err error) {
 	dir, err := openRoot(root)
 	if err != nil {
 		return nil, err

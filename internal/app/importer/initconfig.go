@@ -76,7 +76,12 @@ func (r *reader) importInitConfig(source string, src []byte, o Options) Result {
 		return Result{}
 	}
 
-	p := page{common: common{Source: source, Hashes: o.Hashes, Servers: o.Servers, Credential: o.Credential}}
+	p := page{common: common{
+		Source:     source,
+		Hashes:     o.Hashes,
+		Servers:    o.Servers,
+		Credential: o.Credential,
+	}}
 	if len(p.Servers) == 0 && in.APIServer != "" {
 		p.Servers = []string{strings.TrimSpace(in.APIServer)}
 	}

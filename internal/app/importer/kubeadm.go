@@ -97,7 +97,11 @@ var (
 
 // importJoin imports the only JoinConfiguration of a YAML file.
 func (r *reader) importJoin(source string, src []byte, o Options) Result {
-	p := joinPage{common: common{Source: source}, Flags: map[string]any{}, Patch: map[string]any{}}
+	p := joinPage{
+		common: common{Source: source},
+		Flags:  map[string]any{},
+		Patch:  map[string]any{},
+	}
 	if join := r.findJoin(src); join != nil {
 		r.readJoin(&p, *join, o)
 	}
@@ -202,7 +206,11 @@ func (r *reader) readRegistration(p *joinPage, n nodeRegistration, version strin
 		p.Patch["containerRuntimeEndpoint"] = s
 	}
 	for _, t := range n.Taints {
-		r.addTaints(&p.common, kubelet.Taint{Key: t.Key, Value: t.Value, Effect: t.Effect}.String())
+		r.addTaints(&p.common, kubelet.Taint{
+			Key:    t.Key,
+			Value:  t.Value,
+			Effect: t.Effect,
+		}.String())
 	}
 
 	args, err := decodeExtraArgs(n.KubeletExtraArgs, version)

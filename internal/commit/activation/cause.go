@@ -66,7 +66,11 @@ func (m *Machine) findCause(ctx context.Context, p Plan, since time.Duration) *C
 }
 
 // readLog returns the log of a unit since a moment of the monotonic clock.
-func (m *Machine) readLog(ctx context.Context, unit string, since time.Duration) ([]string, error) {
+func (m *Machine) readLog(
+	ctx context.Context,
+	unit string,
+	since time.Duration,
+) ([]string, error) {
 	at := m.Clock.Now().Add(since - m.Clock.Monotonic())
 
 	return m.Probe.Log(ctx, unit, at)

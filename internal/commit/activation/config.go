@@ -54,7 +54,11 @@ func (w *watcher) checkLoggedConfig(ctx context.Context, u Unit) {
 		running, err = kubelet.ParseLoggedConfig(lines)
 	}
 	if err != nil { // not addUnknown, so that the reason of another check stays
-		w.checks = append(w.checks, Check{Name: ConfigCheck, State: "unknown", Message: err.Error()})
+		w.checks = append(w.checks, Check{
+			Name:    ConfigCheck,
+			State:   "unknown",
+			Message: err.Error(),
+		})
 		return
 	}
 	if running == nil {

@@ -29,7 +29,11 @@ func (m *Machine) ExamineUnmanaged(ctx context.Context, healthz string) []Check 
 }
 
 // examine is Examine on a plan whose files are in place since a time on the monotonic clock; 0: not known.
-func (m *Machine) examine(ctx context.Context, plan Plan, since time.Duration) ([]Check, *Cause) {
+func (m *Machine) examine(
+	ctx context.Context,
+	plan Plan,
+	since time.Duration,
+) ([]Check, *Cause) {
 	w := watcher{
 		m:           m,
 		plan:        plan,

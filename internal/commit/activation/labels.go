@@ -199,7 +199,12 @@ func (p Plan) taintDrift(n kubelet.Node) (differ []string, kubectl string) {
 			why = "missing: the Node has " + have.String()
 			replaced[have.String()] = true
 		}
-		differ = append(differ, fmt.Sprintf("taint %s is %s%s", t, why, p.sourceSuffix("taint/"+t.Key)))
+		differ = append(differ, fmt.Sprintf(
+			"taint %s is %s%s",
+			t,
+			why,
+			p.sourceSuffix("taint/"+t.Key),
+		))
 		words = append(words, t.String())
 	}
 
@@ -367,7 +372,11 @@ func (m *Machine) patchTaints(ctx context.Context, p Plan) (done, drift string, 
 			err = fmt.Errorf(format, p.TaintCredential, err)
 		}
 
-		return "", "", fmt.Errorf("%w; %s", err, taintCommand(n.Name, []string{change.String()}))
+		return "", "", fmt.Errorf(
+			"%w; %s",
+			err,
+			taintCommand(n.Name, []string{change.String()}),
+		)
 	}
 
 	return "", "", fmt.Errorf("node %s changed %d times while its taints were patched: prelet run tries again",

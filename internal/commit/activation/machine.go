@@ -110,7 +110,11 @@ func (m *Machine) extendTimeout(d time.Duration) {
 // (systemd does not answer, the unit is masked or missing, or it would start without the gate), or fault.CannotWrite if
 // the run folder is full. changed are the files of the unit that the commit changes, with their content: they may end
 // what keeps it from starting, except for a masked unit. A unit that does not start with them is rolled back.
-func (m *Machine) Preflight(ctx context.Context, unit string, changed map[string][]byte) (Unit, error) {
+func (m *Machine) Preflight(
+	ctx context.Context,
+	unit string,
+	changed map[string][]byte,
+) (Unit, error) {
 	if err := m.Gate.checkSpace(); err != nil {
 		return Unit{}, err
 	}

@@ -14,7 +14,11 @@ func (w *watcher) checkServing(ctx context.Context) {
 	case err == nil:
 		w.addOK(ServingCheck)
 	case isUnknown(err): // not addUnknown, so that the reason of another check stays
-		w.checks = append(w.checks, Check{Name: ServingCheck, State: "unknown", Message: err.Error()})
+		w.checks = append(w.checks, Check{
+			Name:    ServingCheck,
+			State:   "unknown",
+			Message: err.Error(),
+		})
 	default:
 		w.reportDrift(ServingCheck, "%v", err)
 	}

@@ -551,7 +551,11 @@ func (m *Machine) isOlder(ctx context.Context, u Unit, a *adopted) bool {
 // bringUp requests a start of the unit if that is owed, if the gate blocked it, or if the running process has not read
 // the files. It returns how the job ended; "" when none was requested, because the unit runs, is about to run, or is
 // not supposed to run.
-func (m *Machine) bringUp(ctx context.Context, unit string, e startRequest) (result string, err error) {
+func (m *Machine) bringUp(
+	ctx context.Context,
+	unit string,
+	e startRequest,
+) (result string, err error) {
 	steady := context.WithoutCancel(ctx)
 
 	u, err := m.Units.Look(steady, unit)
@@ -617,7 +621,11 @@ func (m *Machine) bringUp(ctx context.Context, unit string, e startRequest) (res
 
 // watchUnlocked starts the unit on the generation in place and watches it, with the lock free. It returns the trigger
 // of the verdict, or onSuperseded.
-func (m *Machine) watchUnlocked(ctx context.Context, h location, t *walkState) (Trigger, error) {
+func (m *Machine) watchUnlocked(
+	ctx context.Context,
+	h location,
+	t *walkState,
+) (Trigger, error) {
 	m.startBound(t, h.plan)
 	t.watchedJournal = h.journal
 	t.firstWatched = cmp.Or(t.firstWatched, h.journal.Gen)

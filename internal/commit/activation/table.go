@@ -129,7 +129,12 @@ var (
 //   - SIGTERM does not interrupt the steps after the commit; it only ends waits.
 var table = []row{
 	// After a crash: these rows come first for every entry.
-	{In: []phase{mixed}, On: []Trigger{OnFinish}, Do: []step{shutGate, stop, complete, reload}, Then: done},
+	{
+		In:   []phase{mixed},
+		On:   []Trigger{OnFinish},
+		Do:   []step{shutGate, stop, complete, reload},
+		Then: done,
+	},
 	{
 		In: []phase{mixed},
 		On: []Trigger{OnResume, OnUnchanged, OnFailed, OnNoSite, OnOff, OnRollback, OnVerify, onSuperseded},
@@ -140,13 +145,23 @@ var table = []row{
 
 	// A change.
 	{In: unmixed, On: []Trigger{OnChange}, Do: []step{preflight, commit}, Then: onCommitted},
-	{In: []phase{mixed}, On: []Trigger{onCommitted}, Do: []step{shutGate, stop, publish}, Then: OnResume},
+	{
+		In:   []phase{mixed},
+		On:   []Trigger{onCommitted},
+		Do:   []step{shutGate, stop, publish},
+		Then: OnResume,
+	},
 
 	// Prelet is switched off.
 	{In: unmixed, On: []Trigger{OnOff}, Do: []step{openGate}, Then: done},
 
 	// There is no generation: prelet was never used, or there is nothing to write.
-	{In: []phase{none}, On: []Trigger{OnFailed, OnNoSite, OnVerify}, When: isOpen, Then: done},
+	{
+		In:   []phase{none},
+		On:   []Trigger{OnFailed, OnNoSite, OnVerify},
+		When: isOpen,
+		Then: done,
+	},
 	{In: []phase{none}, On: []Trigger{OnFailed}, Do: []step{holdBack}, Then: done},
 	{
 		In: []phase{none}, On: []Trigger{OnNoSite, OnResume, OnUnchanged},
@@ -163,33 +178,91 @@ var table = []row{
 		Do: []step{patchLabels}, Then: OnResume,
 	},
 	{In: inPlace, On: []Trigger{OnUnchanged}, Then: OnResume},
-	{In: []phase{settled}, On: []Trigger{OnResume}, Do: []step{openGate, requestStart}, Then: done},
-	{In: []phase{pending}, On: []Trigger{OnResume}, When: isExhausted, Do: rollbackSteps, Then: OnResume},
-	{In: awaiting, On: []Trigger{OnResume}, When: isNewBoot, Do: []step{countTry, openGate}, Then: onJudge},
+	{
+		In:   []phase{settled},
+		On:   []Trigger{OnResume},
+		Do:   []step{openGate, requestStart},
+		Then: done,
+	},
+	{
+		In:   []phase{pending},
+		On:   []Trigger{OnResume},
+		When: isExhausted,
+		Do:   rollbackSteps,
+		Then: OnResume,
+	},
+	{
+		In:   awaiting,
+		On:   []Trigger{OnResume},
+		When: isNewBoot,
+		Do:   []step{countTry, openGate},
+		Then: onJudge,
+	},
 	{In: awaiting, On: []Trigger{OnResume}, Do: []step{reload, actUnits}, Then: stepResult},
 	{In: awaiting, On: []Trigger{onReady}, Do: []step{openGate}, Then: onJudge},
 
 	// The kubelet starts or has crashed.
 	{In: []phase{settled}, On: []Trigger{OnVerify}, When: isOpen, Then: done},
 	{In: awaiting, On: []Trigger{OnVerify}, When: isOpen, Then: onJudge},
-	{In: inPlace, On: []Trigger{OnVerify}, When: isShutOnPurpose, Do: []step{reportShut}, Then: done},
-	{In: []phase{settled}, On: []Trigger{OnVerify}, When: isWhole, Do: []step{openGate, requestStart}, Then: done},
-	{In: awaiting, On: []Trigger{OnVerify}, When: isWhole, Do: []step{actUnits}, Then: stepResult},
+	{
+		In:   inPlace,
+		On:   []Trigger{OnVerify},
+		When: isShutOnPurpose,
+		Do:   []step{reportShut},
+		Then: done,
+	},
+	{
+		In:   []phase{settled},
+		On:   []Trigger{OnVerify},
+		When: isWhole,
+		Do:   []step{openGate, requestStart},
+		Then: done,
+	},
+	{
+		In:   awaiting,
+		On:   []Trigger{OnVerify},
+		When: isWhole,
+		Do:   []step{actUnits},
+		Then: stepResult,
+	},
 	{In: inPlace, On: []Trigger{OnVerify}, Do: []step{holdBack}, Then: done},
 
 	// By hand.
-	{In: inPlace, On: []Trigger{OnRollback}, Do: append([]step{preflightBack}, rollbackSteps...), Then: OnResume},
+	{
+		In:   inPlace,
+		On:   []Trigger{OnRollback},
+		Do:   append([]step{preflightBack}, rollbackSteps...),
+		Then: OnResume,
+	},
 
 	// The verdict.
-	{In: awaiting, On: []Trigger{onJudge}, When: mayWait, Do: []step{countTry, watch}, Then: stepResult},
+	{
+		In:   awaiting,
+		On:   []Trigger{onJudge},
+		When: mayWait,
+		Do:   []step{countTry, watch},
+		Then: stepResult,
+	},
 	{In: awaiting, On: []Trigger{onJudge}, Do: []step{requestStart}, Then: done},
 	{In: awaiting, On: []Trigger{onGood}, Do: []step{retire, closeGood}, Then: done},
 	{In: awaiting, On: []Trigger{onUnknown}, Do: []step{uncountTry}, Then: done},
-	{In: []phase{pending}, On: []Trigger{onBad}, When: canGoBack, Do: rollbackSteps, Then: OnResume},
+	{
+		In:   []phase{pending},
+		On:   []Trigger{onBad},
+		When: canGoBack,
+		Do:   rollbackSteps,
+		Then: OnResume,
+	},
 	{In: []phase{pending}, On: []Trigger{onBad}, When: isOpen, Then: done},
 	{In: []phase{pending}, On: []Trigger{onBad}, Do: []step{openGate}, Then: onJudge},
 	{In: []phase{returning}, On: []Trigger{onBad}, Do: []step{closeBad}, Then: done},
-	{In: awaiting, On: []Trigger{onSuperseded}, When: hasTooManyRounds, Do: []step{leavePending}, Then: done},
+	{
+		In:   awaiting,
+		On:   []Trigger{onSuperseded},
+		When: hasTooManyRounds,
+		Do:   []step{leavePending},
+		Then: done,
+	},
 	{In: awaiting, On: []Trigger{onSuperseded}, Then: OnResume},
 	{In: []phase{settled}, On: []Trigger{onSuperseded}, Do: []step{reportOther}, Then: done},
 

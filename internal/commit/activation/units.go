@@ -432,7 +432,13 @@ func (w *watcher) judgeUnits(ctx context.Context) (Verdict, string) {
 
 		switch isNew := startedAt(now) >= w.placed; {
 		case isNew && now.Active == "failed", isNew && isWaitingToRestart(now):
-			return Bad, w.addBad(u.Unit, "it is %s/%s (result %s)", now.Active, now.Sub, now.Result)
+			return Bad, w.addBad(
+				u.Unit,
+				"it is %s/%s (result %s)",
+				now.Active,
+				now.Sub,
+				now.Result,
+			)
 		case now.Job != 0 && now.Active != "inactive":
 			return Pending, w.addUnknown(u.Unit, "systemd has not finished its %s", u.Action)
 		}

@@ -264,7 +264,11 @@ func (w *watcher) run(ctx context.Context, deadline time.Duration) (finding, err
 }
 
 // judgeAll returns the verdict on one look at the kubelet's unit and at the units of the site; Pending: continue.
-func (w *watcher) judgeAll(ctx context.Context, u Unit, now time.Duration) (Verdict, string) {
+func (w *watcher) judgeAll(
+	ctx context.Context,
+	u Unit,
+	now time.Duration,
+) (Verdict, string) {
 	verdict, why := w.judge(ctx, u, now)
 	if verdict != Good && verdict != Pending {
 		return verdict, why
@@ -287,7 +291,11 @@ func (w *watcher) finishAtDeadline() finding {
 		why := fmt.Sprintf("the activation's time (%s) was up before a verdict; so far: %s", w.plan.bound(), w.reason)
 		return w.finish(Unknown, why)
 	default:
-		return w.finish(Bad, fmt.Sprintf("not healthy after %s: %s", w.plan.Timeout(), w.reason))
+		return w.finish(Bad, fmt.Sprintf(
+			"not healthy after %s: %s",
+			w.plan.Timeout(),
+			w.reason,
+		))
 	}
 }
 
@@ -331,13 +339,24 @@ func (w *watcher) judge(ctx context.Context, u Unit, now time.Duration) (Verdict
 }
 
 // judgeUnit returns the verdict on the state of the unit alone; Good: it is active.
-func (w *watcher) judgeUnit(ctx context.Context, u Unit, now time.Duration) (Verdict, string) {
+func (w *watcher) judgeUnit(
+	ctx context.Context,
+	u Unit,
+	now time.Duration,
+) (Verdict, string) {
 	deaths := max(w.deaths, u.Restarts-w.restarts)
 
 	switch {
 	case deaths >= crashLoopDeaths:
 		const format = "crash loop: it died %d times (%s/%s, result %s)"
-		return Bad, w.addBad("unit", format, deaths, u.Active, u.Sub, cmp.Or(w.lastResult, describeResult(u)))
+		return Bad, w.addBad(
+			"unit",
+			format,
+			deaths,
+			u.Active,
+			u.Sub,
+			cmp.Or(w.lastResult, describeResult(u)),
+		)
 	case w.cannotRecover(ctx, u, now):
 		const format = "it ended (%s/%s, result %s), and will each time"
 		return Bad, w.addBad("unit", format, u.Active, u.Sub, describeResult(u))
@@ -440,7 +459,11 @@ func (w *watcher) countDeaths(u Unit) {
 }
 
 // checkSettled runs the checks that only a settled kubelet can pass. A failure that cannot go away is bad at once.
-func (w *watcher) checkSettled(ctx context.Context, u Unit, now time.Duration) (Verdict, string) {
+func (w *watcher) checkSettled(
+	ctx context.Context,
+	u Unit,
+	now time.Duration,
+) (Verdict, string) {
 	if w.lastProbe != 0 && now-w.lastProbe < probeInterval {
 		w.checks = append(w.checks, w.lastChecks...)
 		return Pending, ""
@@ -581,7 +604,12 @@ func (w *watcher) addUnknown(name, format string, args ...any) string {
 	return w.addCheck(name, "unknown", true, format, args)
 }
 
-func (w *watcher) addCheck(name, state string, dunno bool, format string, args []any) string {
+func (w *watcher) addCheck(
+	name, state string,
+	dunno bool,
+	format string,
+	args []any,
+) string {
 	message := fmt.Sprintf(format, args...)
 	w.checks = append(w.checks, Check{
 		Name:    name,

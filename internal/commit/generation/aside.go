@@ -73,7 +73,11 @@ func (s *Store) setStagedAside(j *Journal) (moved []string, err error) {
 }
 
 // setAside moves the file of a StuckError in dir aside, unless mayMove (nil: always) is false. damage may be nil.
-func (s *Store) setAside(dir *folder, damage error, mayMove func() bool) (why string, isMoved bool, err error) {
+func (s *Store) setAside(
+	dir *folder,
+	damage error,
+	mayMove func() bool,
+) (why string, isMoved bool, err error) {
 	var stuck *StuckError
 	if !errors.As(damage, &stuck) || errors.Is(damage, ErrNewer) || errors.Is(damage, errForeignOwner) {
 		return "", false, nil

@@ -53,7 +53,11 @@ func (s *Store) Compare(p Proposal) (*Comparison, error) {
 		return nil, err
 	}
 
-	c := &Comparison{restores: p.ContentsOf, bytes: map[string][]byte{}, ours: map[string]Entry{}}
+	c := &Comparison{
+		restores: p.ContentsOf,
+		bytes:    map[string][]byte{},
+		ours:     map[string]Entry{},
+	}
 	isDeclared := map[string]bool{}
 	for _, t := range p.Targets {
 		isDeclared[t.Path] = true

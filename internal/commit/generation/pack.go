@@ -69,7 +69,11 @@ func (s *Store) readPack(n int, name string) (*pack, error) {
 	}
 	m, err := decode[manifest](head)
 	if errors.Is(err, ErrNewer) {
-		return &pack{m: &manifest{Version: unknownFormat, Gen: n}, name: name, sha: Checksum(head)}, nil
+		return &pack{
+			m:    &manifest{Version: unknownFormat, Gen: n},
+			name: name,
+			sha:  Checksum(head),
+		}, nil
 	}
 	if err != nil {
 		return nil, s.stuckDocument(at, err)

@@ -181,7 +181,12 @@ func (s *Store) stuckTarget(m *manifest, e Entry, cause error) error {
 }
 
 // publishTarget brings one target into its new state, unless it is in it already.
-func (s *Store) publishTarget(r *syncRound, m *manifest, i int, outdated, staged bool) error {
+func (s *Store) publishTarget(
+	r *syncRound,
+	m *manifest,
+	i int,
+	outdated, staged bool,
+) error {
 	e := m.Entries[i]
 	dir, err := s.openTargetFolder(m, e, outdated)
 	if errors.Is(err, unix.ENOENT) && e.New.Kind == Absent {

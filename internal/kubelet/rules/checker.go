@@ -50,7 +50,12 @@ type finding struct {
 
 func newChecker(s Subject) *checker {
 	oldest, newest := known.Range()
-	c := &checker{Subject: s, minor: newest, flagOf: map[string]string{}, given: map[string]string{}}
+	c := &checker{
+		Subject: s,
+		minor:   newest,
+		flagOf:  map[string]string{},
+		given:   map[string]string{},
+	}
 	switch minor, isKubernetes1 := known.Minor(s.Version); {
 	case s.Version == "":
 	case !isKubernetes1: // such as v2.0.0, or v0.0.0-master of a build without a tag

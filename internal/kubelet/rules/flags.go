@@ -109,7 +109,14 @@ func reportBadFlags(c *checker) {
 		if last := c.given[bad.Name]; last != bad.Value {
 			hint = fmt.Sprintf("remove this use, which is before --%s=%s: the kubelet parses each use", bad.Name, last)
 		}
-		c.report("--"+bad.Name, hint, "invalid argument %q for \"--%s\" flag: %s", bad.Value, bad.Name, bad.err)
+		c.report(
+			"--"+bad.Name,
+			hint,
+			"invalid argument %q for \"--%s\" flag: %s",
+			bad.Value,
+			bad.Name,
+			bad.err,
+		)
 	}
 }
 

@@ -289,7 +289,11 @@ func (e *Eval) Context(x hclsyntax.Expression, each cty.Value) (*hcl.EvalContext
 }
 
 // moveToUse moves the diagnostics of a local to a reference to it.
-func (e *Eval) moveToUse(diags hcl.Diagnostics, reference hcl.Traversal, name string) hcl.Diagnostics {
+func (e *Eval) moveToUse(
+	diags hcl.Diagnostics,
+	reference hcl.Traversal,
+	name string,
+) hcl.Diagnostics {
 	use := reference[:min(2, len(reference))].SourceRange()
 	moved := make(hcl.Diagnostics, 0, len(diags))
 	for _, d := range diags {

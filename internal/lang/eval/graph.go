@@ -78,7 +78,11 @@ func (e *Eval) declarations(stages []*lang.Instance) (all []GraphNode) {
 		d := s.Detectors[name]
 		add("detector."+name, "detector", d.Range, BodyExpressions(d.Body)...)
 	}
-	blocks := map[string]*hclsyntax.Body{"cluster": s.Cluster, "node": s.Node, "prelet": s.Prelet}
+	blocks := map[string]*hclsyntax.Body{
+		"cluster": s.Cluster,
+		"node":    s.Node,
+		"prelet":  s.Prelet,
+	}
 	for _, name := range sortedKeys(blocks) {
 		if body := blocks[name]; body != nil {
 			add(name, "block", body.SrcRange, BodyExpressions(body)...)
@@ -135,7 +139,11 @@ func (e *Eval) OnlyStages() Graph {
 	var g Graph
 
 	for _, i := range e.Order() {
-		n := GraphNode{Name: "stage." + i.Addr(), Kind: i.Spec.Phase.String(), Range: i.Range}
+		n := GraphNode{
+			Name:  "stage." + i.Addr(),
+			Kind:  i.Spec.Phase.String(),
+			Range: i.Range,
+		}
 		g.Nodes = append(g.Nodes, n)
 
 		defaults := e.Edges(i)

@@ -55,7 +55,11 @@ func (e *Eval) addReached(r *Reached, x hclsyntax.Expression) {
 				r.Any = r.Any || name == "" // else the stage is not declared, which is an error
 				continue
 			}
-			r.add(Reached{Stages: []string{i.Addr()}, Facts: i.Type == "detect-hw", Phase: i.Spec.Phase})
+			r.add(Reached{
+				Stages: []string{i.Addr()},
+				Facts:  i.Type == "detect-hw",
+				Phase:  i.Spec.Phase,
+			})
 		}
 	}
 }

@@ -156,7 +156,11 @@ func literalVariable(v *lang.Variable, x hclsyntax.Expression) (cty.Value, hcl.D
 	return convertVariable(v, val, fmt.Sprintf("at %s:%d", r.Filename, r.Start.Line))
 }
 
-func convertVariable(v *lang.Variable, val cty.Value, where string) (cty.Value, hcl.Diagnostics) {
+func convertVariable(
+	v *lang.Variable,
+	val cty.Value,
+	where string,
+) (cty.Value, hcl.Diagnostics) {
 	converted, err := convert.Convert(val, v.Type)
 	if err != nil {
 		return invalidVariable(v, "has the wrong type", "Its value %s: %s.", where, err)
@@ -240,7 +244,13 @@ func (e *Eval) ruleMessage(r lang.Rule) string {
 }
 
 // Judge evaluates one rule of a sensitive variable over its real text, to answer the question "validation".
-func Judge(ctx context.Context, s *lang.Site, variable string, rule int, secret string) bool {
+func Judge(
+	ctx context.Context,
+	s *lang.Site,
+	variable string,
+	rule int,
+	secret string,
+) bool {
 	v := s.Variables[variable]
 	if v == nil || rule < 0 || rule >= len(v.Rules) {
 		return false

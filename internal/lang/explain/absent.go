@@ -49,7 +49,11 @@ func (w *walker) explainAbsent(i Item) (Explanation, bool) {
 }
 
 // findCandidate returns the first copy of a stage that names an item; values are its labels or taints.
-func (w *walker) findCandidate(i *lang.Instance, values *hclsyntax.Attribute, wanted Item) candidate {
+func (w *walker) findCandidate(
+	i *lang.Instance,
+	values *hclsyntax.Attribute,
+	wanted Item,
+) candidate {
 	for _, s := range w.listCopies(i, i.ForEach) {
 		c := candidate{
 			scope:           s,

@@ -86,7 +86,13 @@ func (w *walker) addOwner(e entry, o origin.Origin, depth int) {
 
 // addExpression adds an expression that gives an item: name is the argument that consists of it, "" for a part of one;
 // at is the item's place in the value.
-func (w *walker) addExpression(name string, x hclsyntax.Expression, c scope, at path, depth int) {
+func (w *walker) addExpression(
+	name string,
+	x hclsyntax.Expression,
+	c scope,
+	at path,
+	depth int,
+) {
 	v, _ := w.evaluate(x, c)
 	if _, ok := at.findIn(v); !ok {
 		at = nil

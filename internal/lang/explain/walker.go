@@ -101,7 +101,13 @@ func (w *walker) addValue(depth int, s Step, x hclsyntax.Expression, c scope) {
 }
 
 // addArgument adds an argument with its value and its references.
-func (w *walker) addArgument(name string, x hclsyntax.Expression, c scope, ref string, depth int) {
+func (w *walker) addArgument(
+	name string,
+	x hclsyntax.Expression,
+	c scope,
+	ref string,
+	depth int,
+) {
 	s := Step{Text: name + " = " + w.formatSource(x), Ref: ref}
 	w.addValue(depth, s, x, c)
 	w.addOperands(x, c, depth+1)
@@ -130,7 +136,11 @@ func (w *walker) addCondition(
 }
 
 // addWhen adds the `when` of a stage or block.
-func (w *walker) addWhen(x hclsyntax.Expression, whose string, depth int) (isTrue, isKnown bool) {
+func (w *walker) addWhen(
+	x hclsyntax.Expression,
+	whose string,
+	depth int,
+) (isTrue, isKnown bool) {
 	s := Step{Text: "when " + w.e.Text(x.Range()), Ref: whose}
 	do := effects{
 		true:  "so " + whose + " applies",

@@ -24,7 +24,12 @@ func Error(c fault.Code, at hcl.Range, summary, detail string, args ...any) *hcl
 }
 
 // Warning returns a diagnostic that does not stop the boot.
-func Warning(c fault.Code, at hcl.Range, summary, detail string, args ...any) *hcl.Diagnostic {
+func Warning(
+	c fault.Code,
+	at hcl.Range,
+	summary, detail string,
+	args ...any,
+) *hcl.Diagnostic {
 	return newDiagnostic(hcl.DiagWarning, c, at, summary, detail, args)
 }
 
@@ -55,7 +60,12 @@ func MayNotRead(at hcl.Range, what, why string) *hcl.Diagnostic {
 }
 
 // Replaced returns a note that an item of the base was replaced. The caller that looks for it compares the item.
-func Replaced(item string, at hcl.Range, summary, detail string, args ...any) *hcl.Diagnostic {
+func Replaced(
+	item string,
+	at hcl.Range,
+	summary, detail string,
+	args ...any,
+) *hcl.Diagnostic {
 	d := Note(fault.BaseReplaced, at, summary, detail, args...)
 	d.Extra = Extra{Code: fault.BaseReplaced, Note: true, Item: item}
 

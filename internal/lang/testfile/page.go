@@ -42,6 +42,13 @@ func writeFields(b *strings.Builder, block schema.Block) {
 		if s.Required {
 			missing = "required"
 		}
-		fmt.Fprintf(b, "| `%s` | %s | %s | %s |\n", s.Name, schema.TypeName(s.Type), missing, s.Doc)
+		fmt.Fprintf(
+			b,
+			"| `%s` | %s | %s | %s |\n",
+			s.Name,
+			schema.TypeName(s.Type),
+			missing,
+			s.Doc,
+		)
 	}
 }

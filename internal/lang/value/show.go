@@ -37,7 +37,12 @@ func Format(v cty.Value, width int, hide func(part cty.Value, at cty.Path) strin
 	return formatAt(v, nil, width, hide)
 }
 
-func formatAt(v cty.Value, at cty.Path, width int, hide func(cty.Value, cty.Path) string) string {
+func formatAt(
+	v cty.Value,
+	at cty.Path,
+	width int,
+	hide func(cty.Value, cty.Path) string,
+) string {
 	if text := hide(v, at); text != "" {
 		return text
 	}

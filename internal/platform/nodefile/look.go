@@ -358,7 +358,11 @@ var ErrNoFile = errors.New("not a file")
 // Open opens the file that was found if it is a regular file.
 func (l *Look) Open() (*os.File, error) {
 	if m := l.Mode(); !m.IsRegular() {
-		return nil, pathError("open", l.path, fmt.Errorf("it is a %s, %w", KindOf(m), ErrNoFile))
+		return nil, pathError(
+			"open",
+			l.path,
+			fmt.Errorf("it is a %s, %w", KindOf(m), ErrNoFile),
+		)
 	}
 
 	return l.reopen()

@@ -39,7 +39,13 @@ func Verify(keys, text, sig []byte, namespace string) error {
 		return fmt.Errorf("it was signed with -n %q; sign it with -n %s", parsed.Namespace, namespace)
 	}
 
-	err = sshsig.Verify(bytes.NewReader(text), parsed, trusted[at], parsed.HashAlgorithm, namespace)
+	err = sshsig.Verify(
+		bytes.NewReader(text),
+		parsed,
+		trusted[at],
+		parsed.HashAlgorithm,
+		namespace,
+	)
 	if err != nil {
 		return fmt.Errorf("the signature is not valid for this text, which may have been changed later: %w", err)
 	}

@@ -32,7 +32,11 @@ func (c *Conn) Start(ctx context.Context, name string, wait time.Duration) (stri
 // Restart restarts a unit. It starts a unit that does not run, and shortens RestartSec=. At boot it merges with the
 // queued start, so the unit starts once. It waits as Start does. Earlier starts do not count for StartLimitBurst=, so
 // that it also starts a unit that has failed too often without the gate.
-func (c *Conn) Restart(ctx context.Context, name string, wait time.Duration) (string, error) {
+func (c *Conn) Restart(
+	ctx context.Context,
+	name string,
+	wait time.Duration,
+) (string, error) {
 	c.resetFailed(ctx, name)
 
 	return c.runJob(ctx, "restart", manager.RestartUnitContext, name, wait)
@@ -53,7 +57,11 @@ func (c *Conn) Stop(ctx context.Context, name string, wait time.Duration) (strin
 
 // Act runs a job of a unit: "start", "restart", "try-restart" (nothing if it does not run) or "reload" (a try-restart
 // if it cannot reload). It waits as Start does. A socket is restarted together with its services.
-func (c *Conn) Act(ctx context.Context, verb, name string, wait time.Duration) (string, error) {
+func (c *Conn) Act(
+	ctx context.Context,
+	verb, name string,
+	wait time.Duration,
+) (string, error) {
 	if strings.HasSuffix(name, ".socket") {
 		services, isActive, err := c.listServices(ctx, name)
 		if err != nil {

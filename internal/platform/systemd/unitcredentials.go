@@ -94,7 +94,11 @@ func decodeCredentialLines(properties map[string]any) (out []credentialLine, err
 		r.store(property, &loaded)
 		for _, l := range loaded {
 			isEncrypted := property == "LoadCredentialEncrypted"
-			out = append(out, credentialLine{name: l.Name, path: l.Path, isEncrypted: isEncrypted})
+			out = append(out, credentialLine{
+				name:        l.Name,
+				path:        l.Path,
+				isEncrypted: isEncrypted,
+			})
 		}
 	}
 
@@ -110,7 +114,11 @@ func decodeCredentialLines(properties map[string]any) (out []credentialLine, err
 		r.store(property, &set)
 		for _, s := range set {
 			isEncrypted := property == "SetCredentialEncrypted"
-			out = append(out, credentialLine{name: s.Name, data: s.Data, isEncrypted: isEncrypted})
+			out = append(out, credentialLine{
+				name:        s.Name,
+				data:        s.Data,
+				isEncrypted: isEncrypted,
+			})
 		}
 	}
 

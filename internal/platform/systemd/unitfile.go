@@ -48,7 +48,11 @@ func ReadUnitFile(root nodefile.Root, name string) (UnitFile, error) {
 }
 
 // ReadPlannedUnit is ReadUnitFile as it will be with some files: their content by path, nil for a file that is removed.
-func ReadPlannedUnit(root nodefile.Root, name string, planned map[string][]byte) (UnitFile, error) {
+func ReadPlannedUnit(
+	root nodefile.Root,
+	name string,
+	planned map[string][]byte,
+) (UnitFile, error) {
 	names := findNames(root, name)
 	u := UnitFile{Names: names, Settings: map[string][]string{}}
 
@@ -77,7 +81,11 @@ func ReadPlannedUnit(root nodefile.Root, name string, planned map[string][]byte)
 }
 
 // listUnitFiles returns the files of a unit with some names, in the order in which systemd reads them.
-func listUnitFiles(root nodefile.Root, folders, names []string, planned map[string][]byte) []string {
+func listUnitFiles(
+	root nodefile.Root,
+	folders, names []string,
+	planned map[string][]byte,
+) []string {
 	var files []string
 	add := func(dir string, is func(name string) bool) {
 		for _, name := range listNames(root, dir) {
@@ -173,7 +181,13 @@ func (u UnitFile) expandSpecifiers(line string) string {
 	name := u.Names[0]
 	bare := strings.TrimSuffix(name, path.Ext(name))
 	prefix, instance, _ := strings.Cut(bare, "@")
-	known := map[string]string{"%%": "%", "%n": name, "%N": bare, "%p": prefix, "%i": instance}
+	known := map[string]string{
+		"%%": "%",
+		"%n": name,
+		"%N": bare,
+		"%p": prefix,
+		"%i": instance,
+	}
 
 	return regexp.MustCompile(`%[%A-Za-z]`).ReplaceAllStringFunc(line, func(s string) string {
 		if text, isKnown := known[s]; isKnown {
@@ -261,7 +275,11 @@ func isWanted(root nodefile.Root, name string) bool {
 }
 
 // readUnitText reads a unit file or a drop-in. A link to /dev/null, which an image may not have, masks it.
-func readUnitText(root nodefile.Root, file string, planned map[string][]byte) (text []byte, masked bool, err error) {
+func readUnitText(
+	root nodefile.Root,
+	file string,
+	planned map[string][]byte,
+) (text []byte, masked bool, err error) {
 	if text, isPlanned := planned[file]; isPlanned {
 		return text, len(text) == 0, nil
 	}

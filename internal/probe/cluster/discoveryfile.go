@@ -29,7 +29,11 @@ func FetchDiscoveryFile(
 	return fetchDiscoveryFile(ctx, newDiscoveryClient(now), url)
 }
 
-func fetchDiscoveryFile(ctx context.Context, client *http.Client, url string) (string, *fault.Fault) {
+func fetchDiscoveryFile(
+	ctx context.Context,
+	client *http.Client,
+	url string,
+) (string, *fault.Fault) {
 	failed := func(code fault.Code, why string) (string, *fault.Fault) {
 		return "", &fault.Fault{Code: code, Why: "discovery_file: " + why}
 	}

@@ -163,7 +163,11 @@ func (p *execPlugin) run(ctx context.Context) (*clientauthentication.ExecCredent
 	return p.decode(out.data)
 }
 
-func (p *execPlugin) command(ctx context.Context, program string, out *limitedOutput) *exec.Cmd {
+func (p *execPlugin) command(
+	ctx context.Context,
+	program string,
+	out *limitedOutput,
+) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, program, p.config.Args...)
 	cmd.Args[0] = p.config.Command
 	cmd.Stdout = out

@@ -74,14 +74,23 @@ func Choose(bundle []byte, pins []string) (Trust, error) {
 
 // GivenTrust returns the CAs of a text that replaces a cluster, as its identity. If there are pins, only CAs with one
 // count. name is that of the text in messages, and next the next step if no CA has a pin. The error is a *fault.Fault.
-func GivenTrust(name string, text []byte, servers, pins []string, next string) (Trust, error) {
+func GivenTrust(
+	name string,
+	text []byte,
+	servers, pins []string,
+	next string,
+) (Trust, error) {
 	if _, err := parseBundle(text); err != nil {
 		return Trust{}, &fault.Fault{Code: fault.ClusterUnusable, Why: name + " contains no certificate"}
 	}
 
 	t, err := Choose(text, pins)
 	if err != nil {
-		return Trust{}, &fault.Fault{Code: fault.ClusterUntrusted, Why: name + ": " + err.Error(), Next: next}
+		return Trust{}, &fault.Fault{
+			Code: fault.ClusterUntrusted,
+			Why:  name + ": " + err.Error(),
+			Next: next,
+		}
 	}
 
 	t.Servers = servers
@@ -104,7 +113,11 @@ func DescribeExpired(bundle string, now time.Time) (expired []string, hasValid b
 			hasValid = true
 			continue
 		}
-		text := fmt.Sprintf("%q, at %s", quote(c.Subject.String()), c.NotAfter.UTC().Format(time.RFC3339))
+		text := fmt.Sprintf(
+			"%q, at %s",
+			quote(c.Subject.String()),
+			c.NotAfter.UTC().Format(time.RFC3339),
+		)
 		expired = append(expired, text)
 	}
 
@@ -176,7 +189,11 @@ func (s pinSet) choose(certs []*x509.Certificate) (choice, error) {
 
 	if len(out.certs) == 0 {
 		c := certs[0]
-		return out, fmt.Errorf("no pin covers the CA %q with key %s", quote(c.Subject.String()), hashCert(c))
+		return out, fmt.Errorf(
+			"no pin covers the CA %q with key %s",
+			quote(c.Subject.String()),
+			hashCert(c),
+		)
 	}
 
 	out.unmatched = slices.Sorted(maps.Keys(unmatched))

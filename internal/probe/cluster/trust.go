@@ -152,7 +152,11 @@ func newTrust(chosen choice, servers []*url.URL, by string) Trust {
 		Unmatched:  chosen.unmatched,
 	}
 	for _, c := range chosen.leftOut {
-		t.LeftOut = append(t.LeftOut, fmt.Sprintf("%q with key %s", quote(c.Subject.String()), hashCert(c)))
+		t.LeftOut = append(t.LeftOut, fmt.Sprintf(
+			"%q with key %s",
+			quote(c.Subject.String()),
+			hashCert(c),
+		))
 	}
 
 	return t
@@ -160,7 +164,11 @@ func newTrust(chosen choice, servers []*url.URL, by string) Trust {
 
 // verifyGivenCA verifies a server with the CA in the site. Any response is enough, because its connection was
 // verified.
-func (c *Client) verifyGivenCA(ctx context.Context, req TrustRequest, pins pinSet) (Trust, error) {
+func (c *Client) verifyGivenCA(
+	ctx context.Context,
+	req TrustRequest,
+	pins pinSet,
+) (Trust, error) {
 	by, object, list := ByCAFile, "ca_file", req.Servers
 	certs, err := parseBundle(req.CAPEM)
 

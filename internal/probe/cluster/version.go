@@ -10,7 +10,11 @@ import (
 
 // FetchVersion returns the version of the first API server that reports one, such as v1.36.3. The request is anonymous:
 // with its default roles, Kubernetes answers it. Each server is asked once.
-func (c *Client) FetchVersion(ctx context.Context, endpoint Endpoint, ca []byte) (string, error) {
+func (c *Client) FetchVersion(
+	ctx context.Context,
+	endpoint Endpoint,
+	ca []byte,
+) (string, error) {
 	servers, err := parseServers(endpoint.Servers)
 	if err != nil {
 		return "", err

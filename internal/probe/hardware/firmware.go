@@ -68,7 +68,11 @@ func (d *detection) readFirmware() {
 }
 
 // readWithLibrary reads a fact with ghw, and returns an empty result if that fails.
-func readWithLibrary[T any](d *detection, fact string, call func(...any) (*T, error)) (*T, error) {
+func readWithLibrary[T any](
+	d *detection,
+	fact string,
+	call func(...any) (*T, error),
+) (*T, error) {
 	info, warnings, err := callLibrary(d, call)
 	d.noteWarnings(fact, warnings)
 

@@ -91,7 +91,11 @@ func parseSocketAddress(text string) (at netip.AddrPort, isValid bool) {
 
 // IdentifyListeners returns the sockets with the processes that have them, as far as this user may read their open
 // files: prelet's unit may not read those of other services.
-func IdentifyListeners(ctx context.Context, proc string, listeners []Listener) (out []world.ListenerAns) {
+func IdentifyListeners(
+	ctx context.Context,
+	proc string,
+	listeners []Listener,
+) (out []world.ListenerAns) {
 	missing := map[string]int{} // by the link of an open file, such as socket:[4711]
 	for i, l := range listeners {
 		out = append(out, world.ListenerAns{At: l.At})

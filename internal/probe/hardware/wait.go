@@ -59,7 +59,12 @@ const timeToDetect = 2 * time.Second
 const minCheckTime = time.Second
 
 // poll checks until nothing is missing or the timeout expires. A check that hangs is abandoned.
-func poll(ctx context.Context, tree Tree, links, drivers []string, timeout time.Duration) Missing {
+func poll(
+	ctx context.Context,
+	tree Tree,
+	links, drivers []string,
+	timeout time.Duration,
+) Missing {
 	d := &detection{ctx: ctx, Tree: tree}
 	start := time.Now()
 	missing := Missing{Links: links, Drivers: drivers}

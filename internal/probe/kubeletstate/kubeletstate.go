@@ -152,7 +152,11 @@ func (p Probe) Expired() string {
 		return ""
 	}
 
-	return fmt.Sprintf("%s (the clock is at %s)", expired, p.node().Now().UTC().Format(time.RFC3339))
+	return fmt.Sprintf(
+		"%s (the clock is at %s)",
+		expired,
+		p.node().Now().UTC().Format(time.RFC3339),
+	)
 }
 
 // checkCluster returns why the node has not joined, and whether its cluster is reachable.

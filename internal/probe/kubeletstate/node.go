@@ -49,7 +49,11 @@ func (p Probe) PatchLabels(ctx context.Context, name string, changes []kubelet.L
 
 // PatchAnnotations changes annotations of a Node with the identity of its kubelet; nil removes one. Its errors are
 // those of PatchLabels.
-func (p Probe) PatchAnnotations(ctx context.Context, name string, changes map[string]*string) error {
+func (p Probe) PatchAnnotations(
+	ctx context.Context,
+	name string,
+	changes map[string]*string,
+) error {
 	return p.patch(ctx, nodePath(name), "application/merge-patch+json", kubelet.AnnotationPatch(changes))
 }
 
@@ -84,7 +88,11 @@ func (p Probe) patch(ctx context.Context, path, contentType string, body []byte)
 	return c.patch(ctx, path, contentType, body)
 }
 
-func (c *nodeClient) patch(ctx context.Context, path, contentType string, body []byte) error {
+func (c *nodeClient) patch(
+	ctx context.Context,
+	path, contentType string,
+	body []byte,
+) error {
 	resp, err := c.send(ctx, http.MethodPatch, path, contentType, body)
 	if err != nil {
 		return err

@@ -92,7 +92,13 @@ func Merge(parts []*Report, names []string) (*Report, error) {
 			return nil, err
 		}
 		if other, isSeen := seen[part.Shard.Index]; isSeen {
-			return nil, refuse("%s: shard %d/%d is also in %s", names[i], part.Shard.Index, part.Shard.Of, other)
+			return nil, refuse(
+				"%s: shard %d/%d is also in %s",
+				names[i],
+				part.Shard.Index,
+				part.Shard.Of,
+				other,
+			)
 		}
 		seen[part.Shard.Index] = names[i]
 		for _, g := range part.Groups {

@@ -15,7 +15,11 @@ import (
 // NewEffect returns the changes of a plan on the disk of the machine of a recording.
 func NewEffect(source string, p *boot.Plan, r *world.Recording) Effect {
 	own := newNames(p, r)
-	e := Effect{Source: source, Node: p.NodeName(), Messages: listMessages(p.Diagnostics, own)}
+	e := Effect{
+		Source:   source,
+		Node:     p.NodeName(),
+		Messages: listMessages(p.Diagnostics, own),
+	}
 	for _, c := range p.Changes {
 		if !c.Changes() {
 			continue

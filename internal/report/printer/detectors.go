@@ -87,7 +87,11 @@ type DetectorRows struct {
 func DetectorList(w io.Writer, d DetectorRows, s Style) error {
 	return s.render(w, "detectors", d, template.FuncMap{
 		"allow": func(needs contract.Needs) string {
-			return joinLines("    ", "    ", strings.Split(stages.AllowBlock(world.Grants{}, needs), "\n"))
+			return joinLines(
+				"    ",
+				"    ",
+				strings.Split(stages.AllowBlock(world.Grants{}, needs), "\n"),
+			)
 		},
 		"attributes": attributeRows,
 		"match":      matchText,

@@ -60,7 +60,12 @@ func (s Style) layoutGroups(groups []group) string {
 
 // addNote returns lines with a dim note behind the last one if there is room, else in a line of its own. paint is for
 // the lines, nil for none.
-func (s Style) addNote(lines []string, paint func(string) string, width int, gap, note string) []string {
+func (s Style) addNote(
+	lines []string,
+	paint func(string) string,
+	width int,
+	gap, note string,
+) []string {
 	last := lines[len(lines)-1]
 	for i, l := range lines {
 		if paint != nil {

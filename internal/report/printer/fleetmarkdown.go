@@ -75,7 +75,16 @@ func (s Style) escape(text string) string {
 
 // escapeHTML returns a text for a block of HTML in Markdown, where signs of Markdown have no meaning.
 func (s Style) escapeHTML(text string) string {
-	return strings.NewReplacer("<", "&lt;", ">", "&gt;", "&", "&amp;", "@", unmention).Replace(s.cell(text))
+	return strings.NewReplacer(
+		"<",
+		"&lt;",
+		">",
+		"&gt;",
+		"&",
+		"&amp;",
+		"@",
+		unmention,
+	).Replace(s.cell(text))
 }
 
 // unmention is an @ that is not a mention: a comment of HTML follows, which is not shown.

@@ -24,7 +24,12 @@ func htmlStyle(r *value.Redactor) Style {
 }
 
 // writePage writes the page of a template in html/. Each value of the page is redacted, before it is escaped for HTML.
-func (s Style) writePage(w io.Writer, name, title, version string, body any, more template.FuncMap) error {
+func (s Style) writePage(
+	w io.Writer,
+	name, title, version string,
+	body any,
+	more template.FuncMap,
+) error {
 	css, err := htmlFiles.ReadFile("html/page.css")
 	if err != nil {
 		return err

@@ -103,7 +103,18 @@ func (b *page) writeAnnotations(ds hcl.Diagnostics) {
 // The characters that workflow commands escape in messages, and further ones in properties.
 var (
 	escapeMessage  = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
-	escapeProperty = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
+	escapeProperty = strings.NewReplacer(
+		"%",
+		"%25",
+		"\r",
+		"%0D",
+		"\n",
+		"%0A",
+		":",
+		"%3A",
+		",",
+		"%2C",
+	)
 )
 
 func (b *page) writeAnnotation(at hcl.Range, title, message string) {

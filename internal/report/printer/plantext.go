@@ -70,7 +70,12 @@ func (s Style) listItems(p *boot.Plan) []section {
 		if v, ok := valueAt(p.Node.Config, pointer); ok {
 			text = s.formatBrief(v, s.Width-2-columns(name+" = "))
 		}
-		config.add(explain.Config, name, name+" = "+text, place(p.Node.ConfigOrigins[pointer]))
+		config.add(
+			explain.Config,
+			name,
+			name+" = "+text,
+			place(p.Node.ConfigOrigins[pointer]),
+		)
 	}
 
 	return []section{labels, taints, flags, config}
@@ -128,7 +133,11 @@ func formatAmounts(amounts map[string]string) string {
 }
 
 func (s Style) fileLine(sign, path, note string) string {
-	return joinLines("  "+sign+" ", "    ", s.table([][]string{{path, note}}, s.Width-4, s.dim))
+	return joinLines(
+		"  "+sign+" ",
+		"    ",
+		s.table([][]string{{path, note}}, s.Width-4, s.dim),
+	)
 }
 
 // isUncompared reports whether the content on the disk is unknown, so that a file may change or not.
@@ -249,7 +258,12 @@ func place(os []origin.Origin) string {
 			ref = "base " + ref
 		}
 
-		return fmt.Sprintf("%s %s:%d", ref, shortenPath(o.Range.Filename), o.Range.Start.Line)
+		return fmt.Sprintf(
+			"%s %s:%d",
+			ref,
+			shortenPath(o.Range.Filename),
+			o.Range.Start.Line,
+		)
 	}
 	if len(os) > 0 {
 		return joinParts(" ", string(os[0].Kind), os[0].Ref)

@@ -21,7 +21,13 @@ var views embed.FS
 
 // Render writes a value as text by a template in a file, with more functions. Text that is not prelet's own needs cell
 // or wrap, which clean and redact it.
-func (s Style) Render(w io.Writer, files fs.FS, file string, value any, more template.FuncMap) error {
+func (s Style) Render(
+	w io.Writer,
+	files fs.FS,
+	file string,
+	value any,
+	more template.FuncMap,
+) error {
 	funcs := template.FuncMap{
 		"bold":      s.bold,
 		"cell":      func(v any) string { return s.cell(fmt.Sprint(v)) },
@@ -123,7 +129,11 @@ func pairs(cells ...string) (rows [][]string) {
 }
 
 // indentTable returns rows in columns behind an indent. paint is for the last cells, nil for none.
-func (s Style) indentTable(indent string, rows [][]string, paint func(string) string) string {
+func (s Style) indentTable(
+	indent string,
+	rows [][]string,
+	paint func(string) string,
+) string {
 	return joinLines(indent, indent, s.table(rows, s.Width-columns(indent), paint))
 }
 

@@ -186,7 +186,12 @@ func addNodes(gpu *sdk.Device, list []node) {
 func addHive(gpu *sdk.Device, n node, h *hives) {
 	number, hasHive := h.add(n.hive)
 	if hasHive {
-		devices.SetAttribute(gpu, "xgmi_hive", strconv.Itoa(number), nodeFolder+"/"+n.name+"/properties")
+		devices.SetAttribute(
+			gpu,
+			"xgmi_hive",
+			strconv.Itoa(number),
+			nodeFolder+"/"+n.name+"/properties",
+		)
 	}
 }
 

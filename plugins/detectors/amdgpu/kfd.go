@@ -44,7 +44,12 @@ func readNodes(r sdk.Root) map[string][]node {
 			n.memory += framebuffer(readProperties(r, dir+"/mem_banks/"+bank+"/properties"))
 		}
 		location := p["location_id"]
-		address := fmt.Sprintf("%04x:%02x:%02x.0", p["domain"], location>>8&0xff, location>>3&0x1f)
+		address := fmt.Sprintf(
+			"%04x:%02x:%02x.0",
+			p["domain"],
+			location>>8&0xff,
+			location>>3&0x1f,
+		)
 		nodes[address] = append(nodes[address], n)
 	}
 

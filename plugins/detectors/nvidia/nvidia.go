@@ -285,7 +285,12 @@ func addNVML(x *sdk.Device, g gpu) {
 }
 
 // reportDriver reports the loaded driver and its CUDA, and returns whether there is one.
-func reportDriver(r sdk.Root, result machine, unknown string, a *sdk.Answer) (isLoaded bool) {
+func reportDriver(
+	r sdk.Root,
+	result machine,
+	unknown string,
+	a *sdk.Answer,
+) (isLoaded bool) {
 	const file = "/proc/driver/nvidia/version"
 	text, err := r.Text(file)
 	number, module := parseDriver(text)

@@ -46,7 +46,11 @@ func query(ctx context.Context, socket string) (state, error) {
 		return state{}, err
 	}
 	silent := logr.Discard()
-	c, err := client.NewOVSDBClient(m, client.WithEndpoint("unix:"+socket), client.WithLogger(&silent))
+	c, err := client.NewOVSDBClient(
+		m,
+		client.WithEndpoint("unix:"+socket),
+		client.WithLogger(&silent),
+	)
 	if err != nil {
 		return state{}, err
 	}
@@ -76,7 +80,12 @@ func query(ctx context.Context, socket string) (state, error) {
 	rows := map[string][]ovsdb.Row{}
 	for i, name := range names {
 		if results[i].Error != "" {
-			return state{}, fmt.Errorf("table %s: %s %s", name, results[i].Error, results[i].Details)
+			return state{}, fmt.Errorf(
+				"table %s: %s %s",
+				name,
+				results[i].Error,
+				results[i].Details,
+			)
 		}
 		rows[name] = results[i].Rows
 	}

@@ -28,7 +28,11 @@ func (d detector) GRPCServer(_ *plugin.GRPCBroker, s *grpc.Server) error {
 }
 
 // GRPCClient implements plugin.GRPCPlugin.
-func (detector) GRPCClient(context.Context, *plugin.GRPCBroker, *grpc.ClientConn) (any, error) {
+func (detector) GRPCClient(
+	context.Context,
+	*plugin.GRPCBroker,
+	*grpc.ClientConn,
+) (any, error) {
 	return nil, nil
 }
 

@@ -59,7 +59,13 @@ func run(verb, name, root, runDir string) error {
 	now := newClock(verb)
 	store, err := generation.Open(
 		context.Background(),
-		generation.Options{Root: root, Dir: dir, BootID: bootID, Now: now.Now, Mono: now.micros},
+		generation.Options{
+			Root:   root,
+			Dir:    dir,
+			BootID: bootID,
+			Now:    now.Now,
+			Mono:   now.micros,
+		},
 	)
 	if err != nil {
 		return err
@@ -114,7 +120,11 @@ func step(m *activation.Machine, store *generation.Store, sc scenario.Scenario) 
 	if cur, err := store.Current(); err != nil || cur != nil && cur.Restores == sc.Back {
 		return errors.Join(err, resume(m, store)) // gone back already
 	}
-	_, err := m.Enter(context.Background(), activation.Entry{On: activation.OnRollback, To: sc.Back, Why: "requested"})
+	_, err := m.Enter(context.Background(), activation.Entry{
+		On:  activation.OnRollback,
+		To:  sc.Back,
+		Why: "requested",
+	})
 	return err
 }
 

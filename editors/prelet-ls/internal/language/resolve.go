@@ -179,7 +179,11 @@ func (x *Index) Members(line string) ([]Member, Place, bool) {
 	var out []Member
 	types := attributeTypes(r.Type)
 	for _, name := range sortedKeys(types) {
-		out = append(out, Member{Name: name, Type: types[name], Doc: x.docOf(r.path + "." + name)})
+		out = append(out, Member{
+			Name: name,
+			Type: types[name],
+			Doc:  x.docOf(r.path + "." + name),
+		})
 	}
 
 	return out, place, true

@@ -225,7 +225,11 @@ func documentAttribute(s schema.Spec) string {
 	case !s.Default.IsNull() && s.Default.Type().IsPrimitiveType():
 		parts = append(parts, fmt.Sprintf("Default: `%s`.", value.Literal(s.Default)))
 	case s.Ref != nil:
-		parts = append(parts, fmt.Sprintf("Default: `%s` of the only `%s` stage.", s.Ref.Output, s.Ref.Stage))
+		parts = append(parts, fmt.Sprintf(
+			"Default: `%s` of the only `%s` stage.",
+			s.Ref.Output,
+			s.Ref.Stage,
+		))
 	}
 	switch {
 	case s.Const:

@@ -34,7 +34,13 @@ func Validate(r Request) Validated {
 		found, err = r.run("")
 	}
 	if err != nil {
-		refused = append(refused, origin.Error(fault.Usage, hcl.Range{}, "The site was not validated", "%v.", err))
+		refused = append(refused, origin.Error(
+			fault.Usage,
+			hcl.Range{},
+			"The site was not validated",
+			"%v.",
+			err,
+		))
 	}
 
 	byFile := map[string]hcl.Diagnostics{}

@@ -16,9 +16,18 @@ var gates = map[featuregate.Feature]featuregate.VersionedSpecs{
 	Swap: {
 		{Version: version.MustParse("1.22"), Default: false, PreRelease: featuregate.Alpha},
 		{Version: version.MustParse("1.30"), Default: true, PreRelease: featuregate.Beta},
-		{Version: version.MustParse("1.37"), Default: true, PreRelease: featuregate.GA, LockToDefault: true},
+		{
+			Version:       version.MustParse("1.37"),
+			Default:       true,
+			PreRelease:    featuregate.GA,
+			LockToDefault: true,
+		},
 	},
-	Late: {{Version: version.MustParse("1.38"), Default: false, PreRelease: featuregate.Alpha}},
+	Late: {{
+		Version:    version.MustParse("1.38"),
+		Default:    false,
+		PreRelease: featuregate.Alpha,
+	}},
 }
 
 var old = map[featuregate.Feature]featuregate.FeatureSpec{

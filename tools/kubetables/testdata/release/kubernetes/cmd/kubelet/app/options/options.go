@@ -23,7 +23,12 @@ func (f *KubeletFlags) AddFlags(mainfs *pflag.FlagSet) {
 func AddKubeletConfigFlags(mainfs *pflag.FlagSet, c *KubeletConfiguration) {
 	notDeprecated := map[string]bool{"log-split": true}
 	fs.Int32Var(&c.MaxPods, "max-pods", c.MaxPods, "")
-	fs.DurationVar(&c.Auth.Webhook.CacheTTL.Duration, "cache-ttl", c.Auth.Webhook.CacheTTL.Duration, "")
+	fs.DurationVar(
+		&c.Auth.Webhook.CacheTTL.Duration,
+		"cache-ttl",
+		c.Auth.Webhook.CacheTTL.Duration,
+		"",
+	)
 	fs.StringVar((*string)(&c.Mode), "mode", string(c.Mode), "")
 	logsapi.AddFlags(&c.Logging, fs)
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// addCompletions adds the completions of arguments. It reads files only: no cluster, no hardware. What cannot be read is
-// not offered. The values of flags that are not words of a list are files.
+// addCompletions adds the completions of arguments. It reads files only: no cluster, no hardware. What cannot be read
+// is not offered. The values of flags that are not words of a list are files.
 func (a *cli) addCompletions(root *cobra.Command) {
 	arguments := map[string]cobra.CompletionFunc{
 		"explain":      completeKinds,

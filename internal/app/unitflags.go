@@ -101,7 +101,7 @@ func judgeDropIns(
 			files = append(files, file)
 		}
 	}
-	slices.Sort(files)
+	slices.SortFunc(files, boot.CompareDropIns)
 
 	merged := kubelet.NewConfig()
 	all := map[string]*kubelet.Config{}
@@ -139,7 +139,7 @@ func readDropIn(
 	planned map[string][]byte,
 ) (*kubelet.Config, error) {
 	if text := planned[file]; text != nil {
-		return kubelet.ParseDropIn(string(text))
+		return boot.ParsePlannedDropIn(string(text))
 	}
 
 	text, f := root.Text(file)

@@ -67,7 +67,7 @@ func (e *Env) Validate(o ValidateOptions) (Validated, error) {
 	if o.Root != "" {
 		var planned map[string][]byte
 		if !diags.HasErrors() {
-			planned = listPlanned(nodefile.Root(o.Root), boot.RenderWithoutMachine(s))
+			planned = listPlanned(nodefile.Root(o.Root), boot.RenderOnSample(s))
 		}
 		mayWrite := func(path string) bool { return boot.MayWrite(s, path) }
 		diags = append(diags, judgeUnitFlags(o.Where, boot.KubeletUnit(s), planned)...)

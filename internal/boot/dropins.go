@@ -12,6 +12,7 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/lang/origin"
+	"github.com/prelet/prelet/internal/lang/value"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/world"
 	"github.com/prelet/prelet/stages"
@@ -63,17 +64,50 @@ func parseDropIn(path, text string) dropIn {
 	return dropIn{path: path, config: c.Object()}
 }
 
-// parsePlanned returns the drop-in that a planned file is; an empty one if its content is not known before the commit.
+// parsePlanned returns the drop-in that a planned file is.
 func parsePlanned(f node.File) dropIn {
 	if f.Kind != node.Regular {
 		return dropIn{path: f.Path}
 	}
-	d := parseDropIn(f.Path, f.Text.Template())
-	if len(f.Text.Secrets()) > 0 && d.refusal != nil {
-		return dropIn{path: f.Path}
+	c, err := ParsePlannedDropIn(f.Text.Template())
+	if err != nil {
+		return dropIn{path: f.Path, refusal: err}
 	}
 
-	return d
+	return dropIn{path: f.Path, config: c.Object()}
+}
+
+// ParsePlannedDropIn returns a planned drop-in of the kubelet's configuration, without the fields that have a secret,
+// and empty if it has one and cannot be read before the commit.
+func ParsePlannedDropIn(text string) (*kubelet.Config, error) {
+	c, err := kubelet.ParseDropIn(text)
+	switch {
+	case !value.HasPlaceholder(text):
+		return c, err
+	case err != nil:
+		return kubelet.NewConfig(), nil
+	}
+
+	object := c.Object()
+	dropPlaceholders(object)
+
+	return kubelet.ConfigOf(object), nil
+}
+
+// dropPlaceholders removes the fields of an object that have a placeholder in them, also in their names.
+func dropPlaceholders(object map[string]any) {
+	for name, v := range object {
+		child, isObject := v.(map[string]any)
+		switch {
+		case isObject:
+			dropPlaceholders(child)
+		case value.HasPlaceholder(fmt.Sprint(v)):
+			delete(object, name)
+		}
+		if value.HasPlaceholder(name) {
+			delete(object, name)
+		}
+	}
 }
 
 // readCreated returns the drop-in that a file with create_only is on the disk now; exists is false if the plan makes
@@ -177,13 +211,18 @@ func (b basis) separate(n node.Node, own map[string]any) (node.Node, []dropIn) {
 // putDropIn puts a drop-in at its place in the order of the kubelet, instead of one with its path.
 func putDropIn(dropIns []dropIn, d dropIn) []dropIn {
 	at, isThere := slices.BinarySearchFunc(dropIns, d.path, func(other dropIn, path string) int {
-		return strings.Compare(other.path, path)
+		return CompareDropIns(other.path, path)
 	})
 	if isThere {
 		dropIns = slices.Delete(dropIns, at, at+1)
 	}
 
 	return slices.Insert(dropIns, at, d)
+}
+
+// CompareDropIns orders the paths of drop-ins as the kubelet walks over their folder: what is in 10/ before 10.conf.
+func CompareDropIns(a, b string) int {
+	return strings.Compare(strings.ReplaceAll(a, "/", "\x00"), strings.ReplaceAll(b, "/", "\x00"))
 }
 
 // makesFolder reports whether the plan makes a folder, or a file in it.

@@ -242,10 +242,12 @@ func runOnSample(s *lang.Site, m SampleMachine, o CheckOptions, limits evalLimit
 	return p
 }
 
-// RenderWithoutMachine returns the files of a site whose content is known without a machine, and of the kubelet's
-// drop-in the settings that are known.
-func RenderWithoutMachine(s *lang.Site) []node.File {
-	n := runOnSample(s, SampleMachine{}, CheckOptions{}, defaultLimits()).rendered.node
+// RenderOnSample returns the files of a site on a sample machine, and of the kubelet's drop-in the settings that are
+// known.
+func RenderOnSample(s *lang.Site) []node.File {
+	machines := SampleMachines()
+	at := slices.IndexFunc(machines, func(m SampleMachine) bool { return m.Facts != nil })
+	n := runOnSample(s, machines[at], CheckOptions{}, defaultLimits()).rendered.node
 	isRendered := slices.ContainsFunc(n.Files, func(f node.File) bool { return f.Path == n.DropIn })
 	if n.DropIn == "" || isRendered {
 		return n.Files

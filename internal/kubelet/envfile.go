@@ -99,30 +99,27 @@ func (f *EnvFile) Get(variable string) (*Flags, bool) {
 	return newFlags(f.text[a.start:a.end], true), true
 }
 
-// Withhold returns the file's text with all but flags replaced: the values of other variables, and the text between the
-// assignments, such as comments. isFlags reports whether a variable has only flags, which each user can read in the
-// command line of the kubelet. A variable without a value is replaced as a line: it may be the end of a text in base64.
-// What systemd reads of the result is what it reads of the file: it fails otherwise.
-func (f *EnvFile) Withhold(isFlags func(name, value string) bool, replace func(part string) string) (string, error) {
+// Withhold returns the file's text with all but some variables replaced: the values of the others, and the text between
+// the assignments, such as comments. A name is replaced too if it is not one, or has no value: it may be a line of a
+// text in base64. What systemd reads of the result is what it reads of the file: it fails otherwise.
+func (f *EnvFile) Withhold(isShown func(name string) bool, replace func(part string) string) (string, error) {
 	var out strings.Builder
 	end := 0
 
 	for _, a := range f.vars {
-		text := f.text[a.start:a.end]
-		isShown := isFlags(a.name, a.value)
-		isEmpty := strings.Trim(text, "= \t") == ""
-		if !isVariable(a.name) || isEmpty && !isShown {
-			continue
-		}
-
 		between := f.text[end:a.start]
-		name := strings.LastIndexAny(between, "\n\r") + 1
-		out.WriteString(withholdLines(between[:name], replace))
-		out.WriteString(between[name:])
-		if !isShown {
+		start := strings.LastIndexAny(between, "\n\r") + 1
+		name, text := between[start:], f.text[a.start:a.end]
+		out.WriteString(withholdLines(between[:start], replace))
+
+		if !isShown(a.name) {
+			isLine := strings.Trim(text, "\"' \t") == "" || strings.HasPrefix(text, "=")
+			if a.name != "" && (isLine || !isVariable(a.name)) {
+				name = strings.Replace(name, a.name, replace(a.name), 1)
+			}
 			text = withholdValue(text, replace)
 		}
-		out.WriteString(text)
+		out.WriteString(name + text)
 		end = a.end
 	}
 	out.WriteString(withholdLines(f.text[end:], replace))
@@ -132,9 +129,9 @@ func (f *EnvFile) Withhold(isFlags func(name, value string) bool, replace func(p
 		return "", err
 	}
 	for _, name := range f.Names() {
-		a, _ := f.find(name)
-		value, _ := shown.Value(name)
-		if isVariable(name) && isFlags(name, a.value) && value != a.value {
+		before, _ := f.Value(name)
+		after, _ := shown.Value(name)
+		if isShown(name) && after != before {
 			return "", fmt.Errorf("%s is mixed with what is around it: close each quote", name)
 		}
 	}
@@ -155,41 +152,46 @@ func IsOfKubeadm(variable string) bool {
 // withholdLines replaces lines without an assignment. Line ends stay, and so does what makes a comment, also one that
 // versions of systemd continue in the next line.
 func withholdLines(lines string, replace func(part string) string) string {
-	var out strings.Builder
-	for line := range strings.Lines(lines) {
-		part := strings.Trim(line, " \t\r\n")
-		before, after, _ := strings.Cut(line, part)
-		if strings.HasPrefix(part, "#") || strings.HasPrefix(part, ";") {
-			before += part[:1]
-			part = part[1:]
-			if strings.HasSuffix(part, `\`) {
-				part = strings.TrimSuffix(part, `\`)
-				after = `\` + after
-			}
-		}
-		if part != "" {
-			part = replace(part)
-		}
-		out.WriteString(before + part + after)
+	part := strings.Trim(lines, " \t\r\n")
+	before, after, _ := strings.Cut(lines, part)
+	if isComment(part) {
+		before += part[:1]
+		part = part[1:]
+	}
+	last := part[strings.LastIndexByte(part, '\n')+1:]
+	isLastComment := last == part || isComment(strings.TrimLeft(last, " \t"))
+	if body, isContinued := strings.CutSuffix(part, `\`); isContinued && isLastComment {
+		part = body
+		after = `\` + after
+	}
+	if part != "" {
+		part = replace(part)
 	}
 
-	return out.String()
+	return before + part + after
+}
+
+func isComment(line string) bool {
+	return strings.HasPrefix(line, "#") || strings.HasPrefix(line, ";")
 }
 
 // withholdValue replaces the text of a value. A quote that is not closed, and a backslash at the end of the file, stay:
 // whatever is added to the file is a part of such a value.
 func withholdValue(text string, replace func(part string) string) string {
-	if !isOpenValue(text) {
+	line := strings.TrimRight(text, "\r\n")
+	switch before, ok := strings.CutSuffix(line, `\`); {
+	case text == "":
+		return ""
+	case !isOpenValue(text):
 		return replace(text)
-	}
-	if before, ok := strings.CutSuffix(text, `\`); ok && !isOpenValue(before) {
-		return replace(before) + `\`
+	case ok && !isOpenValue(before):
+		return replace(before) + text[len(before):]
 	}
 
 	for at, c := range text {
 		isQuote := c == '"' || c == '\''
-		if isQuote && !isOpenValue(text[:at]) && isOpenValue(text[at:]) {
-			return replace(text[:at]) + text[at:at+1] + replace(text[at+1:])
+		if isQuote && !isOpenValue(text[:at]) && isOpenValue(text[at:]) && strings.Trim(text[:at], " \t") == "" {
+			return text[:at+1] + replace(text[at+1:])
 		}
 	}
 
@@ -198,7 +200,7 @@ func withholdValue(text string, replace func(part string) string) string {
 
 // isOpenValue reports whether a value goes on in the line after it.
 func isOpenValue(text string) bool {
-	vars := scanAssignments("a=" + text + "\nb=")
+	vars := scanAssignments("a=" + strings.TrimSuffix(text, "\n") + "\nb=")
 
 	return vars[len(vars)-1].name != "b"
 }
@@ -305,8 +307,7 @@ func (f *EnvFile) Ambiguous() error {
 		number++
 		end += len(line)
 		comment := strings.Trim(line, " \t\r\n")
-		isComment := strings.HasPrefix(comment, "#") || strings.HasPrefix(comment, ";")
-		if isComment && strings.HasSuffix(line, "\\\n") && f.hasAssignment(end) {
+		if isComment(comment) && strings.HasSuffix(line, "\\\n") && f.hasAssignment(end) {
 			return fmt.Errorf(
 				"line %d: %w: systemd before v254 reads the next line as a part of this comment",
 				number,

@@ -4,13 +4,11 @@ import (
 	"context"
 	"fmt"
 	"net/url"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/kubelet"
-	"github.com/prelet/prelet/internal/kubelet/known"
 	"github.com/prelet/prelet/internal/lang/value"
 	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/world"
@@ -48,44 +46,54 @@ func (l *Live) answerOriginal(_ context.Context, r world.OriginalReq) world.Answ
 // showOriginal adds the text of a file to its state, as far as plans and recordings may contain it. The plan is made
 // from the kubelet's configuration and flags, whatever mode these files have. All else in them is withheld: the secret
 // field of the configuration, and of a file that is not public or has a secret, comments and all but flags.
-func (l *Live) showOriginal(
-	path string,
-	out world.TargetAns,
-	text string,
-	isPublic bool,
-) world.Answer {
+func (l *Live) showOriginal(path string, out world.TargetAns, text string, isPublic bool) world.Answer {
 	config := parseKubeletConfig(text)
-	what := DescribeSecret(text)
-	out.Private = out.Exists && config == nil && (!isPublic || what != "")
 
 	switch {
 	case config != nil && config[kubelet.SecretField] != nil:
-		headers, _ := config[kubelet.SecretField].(map[string]any)
-		for name := range headers {
-			headers[name] = []any{"(sensitive)"}
-		}
-		if headers == nil {
-			config = kubelet.WithoutSecrets(config)
-		}
+		config[kubelet.SecretField] = mask(config[kubelet.SecretField])
 		out.Text = string(kubelet.ConfigOf(config).Canonical())
 	case config != nil:
 		out.Text = showConfig(text, config, isPublic)
-	case !out.Private:
+	case !out.Exists || isPublic && DescribeSecret(text) == "":
 		out.Text = text
 	case value.HasPlaceholder(text):
 		return world.Answer{Fault: nodefile.Unusable("%s has U+E000 or U+E001, which no text may have", path)}
 	default:
-		shown, err := l.withhold(path, text)
+		shown, hidden, err := l.withhold(path, text)
 		if err != nil {
 			return world.Answer{Fault: nodefile.Unusable("%s: %s", path, err)}
 		}
-		out.Text = shown
+		out.Private = !isPublic || DescribeSecret(hidden) != ""
+		out.Text = text
+		if out.Private {
+			out.Text = shown
+		}
 	}
 	if out.Text != text {
 		out.SHA256 = ""
 	}
 
 	return world.Original.Answer(out)
+}
+
+// mask returns a value of the same type as one that is a secret.
+func mask(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		for name := range v {
+			v[name] = mask(v[name])
+		}
+		return v
+	case []any:
+		return []any{"(sensitive)"}
+	case string:
+		return "(sensitive)"
+	case bool, nil:
+		return v
+	}
+
+	return 0
 }
 
 // showConfig returns the text of a configuration of the kubelet as plans may contain it: without comments if the file
@@ -98,47 +106,45 @@ func showConfig(text string, config map[string]any, isPublic bool) string {
 	return string(kubelet.ConfigOf(config).Canonical())
 }
 
-// withhold returns an environment file with a placeholder for all but its flags, which each user can read in the
-// command line of the kubelet. Secret returns the values of the placeholders. It fails for a file that systemd rejects.
-func (l *Live) withhold(path, text string) (string, error) {
+// withhold returns an environment file with placeholders for all but the kubelet's flags, which each user can read in
+// its command line, and the parts that they replace. Secret returns the values of the placeholders. It fails for a file
+// that systemd rejects.
+func (l *Live) withhold(path, text string) (shown, hidden string, err error) {
 	env, err := kubelet.ParseEnvFile(text)
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 
 	l.secrets.Lock()
 	defer l.secrets.Unlock()
-	count := 0
-
-	return env.Withhold(hasOnlyFlags, func(part string) string {
-		name := fmt.Sprintf("file:%s:%d", url.QueryEscape(path), count)
+	var parts []string
+	shown, err = env.Withhold(l.hasFlags, func(part string) string {
+		name := fmt.Sprintf("file:%s:%d", url.QueryEscape(path), len(parts))
 		l.secret[name] = []byte(part)
-		count++
+		parts = append(parts, part)
 
 		return value.Placeholder(name)
 	})
+
+	return shown, strings.Join(parts, "\n"), err
 }
 
-// hasOnlyFlags reports whether the value of a variable has only flags of the kubelet, and no secret by its form.
-func hasOnlyFlags(name, text string) bool {
-	if DescribeSecret(text) != "" {
-		return false
+// hasFlags reports whether a variable has the kubelet's flags: it is one of kubeadm's, or the site names it.
+func (l *Live) hasFlags(variable string) bool {
+	if kubelet.IsOfKubeadm(variable) || l.o.Site == nil {
+		return kubelet.IsOfKubeadm(variable)
 	}
-	if kubelet.IsOfKubeadm(name) {
-		return true
-	}
-
-	words := kubelet.Argv(text)
-	isShort := func(word string) bool {
-		return strings.HasPrefix(word, "-") && !strings.HasPrefix(word, "--")
-	}
-	flags := kubelet.FlagsOf(words)
-	isUnknown := func(flag string) bool {
-		_, ok := known.FlagHistory(flag)
-		return !ok
+	for _, stage := range l.o.Site.Stages {
+		for _, b := range stage.Body.Blocks {
+			attribute := b.Body.Attributes["variable"]
+			if b.Type != "kubelet_flags" || attribute == nil {
+				continue
+			}
+			if name, isLiteral := value.LiteralText(attribute.Expr); isLiteral && name == variable {
+				return true
+			}
+		}
 	}
 
-	isOther := len(flags.Names()) == 0 || len(flags.Stray()) > 0 || slices.ContainsFunc(words, isShort)
-
-	return !isOther && !slices.ContainsFunc(flags.Names(), isUnknown)
+	return false
 }

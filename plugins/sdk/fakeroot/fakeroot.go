@@ -17,8 +17,6 @@ package fakeroot
 
 import (
 	"bufio"
-	_ "embed"
-	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -28,7 +26,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/template"
 
 	"github.com/prelet/prelet/plugins/contract"
 )
@@ -171,29 +168,60 @@ func Folder(address string) string {
 	return "/sys/devices/pci" + domain + ":" + bus + "/" + address
 }
 
-// pciLayout is the template of the description of a PCI function as the kernel shows it.
-//
-//go:embed pci.tmpl
-var pciLayout string
-
 // PCI adds a PCI function as the kernel shows it, and returns its folder.
 func (t *Tree) PCI(d contract.PCIDevice) string {
-	layout := template.Must(template.New("pci").Funcs(template.FuncMap{
-		"folder":    Folder,
-		"trimZeros": func(s string) string { return strings.TrimLeft(s, "0") },
-		"upper":     strings.ToUpper,
-	}).Parse(pciLayout))
-
-	var text strings.Builder
-	err := layout.Execute(&text, d)
-	for line := range strings.Lines(text.String()) {
-		err = errors.Join(err, t.parseLine(strings.TrimSpace(line)))
+	dir := Folder(d.Address)
+	target := "../../.." + strings.TrimPrefix(dir, "/sys")
+	t.Link("/sys/bus/pci/devices/"+d.Address, target)
+	for name, id := range map[string]string{
+		"vendor":           d.Vendor,
+		"device":           d.Device,
+		"subsystem_vendor": d.SubsystemVendor,
+		"subsystem_device": d.SubsystemDevice,
+		"class":            d.Class,
+	} {
+		t.File(dir+"/"+name, "0x"+id+"\n")
 	}
-	if err != nil {
-		panic("fakeroot: " + err.Error())
+	node := -1
+	if d.NUMA != nil {
+		node = *d.NUMA
+	}
+	t.File(dir+"/numa_node", strconv.Itoa(node)+"\n")
+
+	uevent := describeFunction(d)
+	if d.Driver != "" {
+		t.Link(dir+"/driver", "../../../bus/pci/drivers/"+d.Driver)
+		t.Dir("/sys/bus/pci/drivers/" + d.Driver)
+		uevent = "DRIVER=" + d.Driver + "\n" + uevent
+	}
+	t.File(dir+"/uevent", uevent)
+
+	return dir
+}
+
+// describeFunction returns the content of a function's file uevent, without the driver.
+func describeFunction(d contract.PCIDevice) string {
+	vendor := strings.ToUpper(d.Vendor)
+	device := strings.ToUpper(d.Device)
+	subVendor := strings.ToUpper(d.SubsystemVendor)
+	subDevice := strings.ToUpper(d.SubsystemDevice)
+	class := strings.ToUpper(strings.TrimLeft(d.Class, "0"))
+
+	modalias := "pci:v0000" + vendor + "d0000" + device
+	modalias += "sv0000" + subVendor + "sd0000" + subDevice
+	base, sub, programming := d.Class[:2], d.Class[2:4], d.Class[4:]
+	modalias += "bc" + base + "sc" + sub + "i" + programming
+
+	lines := []string{
+		"PCI_CLASS=" + class,
+		"PCI_ID=" + vendor + ":" + device,
+		"PCI_SUBSYS_ID=" + subVendor + ":" + subDevice,
+		"PCI_SLOT_NAME=" + d.Address,
+		"MODALIAS=" + modalias,
+		"",
 	}
 
-	return Folder(d.Address)
+	return strings.Join(lines, "\n")
 }
 
 var (

@@ -35,7 +35,8 @@ func (l *Live) answerFile(r world.FileReq) world.Answer {
 
 	why := cmp.Or(l.refusePath(path.Clean(r.Path)), l.refusePath(found.Path))
 	what := DescribeSecret(found.Text)
-	if parseKubeletConfig(found.Text)[kubelet.SecretField] != nil {
+	config := parseKubeletConfig(found.Text)
+	if config[kubelet.SecretField] != nil {
 		what = kubelet.SecretField
 	}
 	if why == "" && what != "" {
@@ -56,7 +57,7 @@ func (l *Live) answerFile(r world.FileReq) world.Answer {
 	}
 
 	text := found.Text
-	if config := parseKubeletConfig(text); config != nil {
+	if config != nil {
 		text = showConfig(text, config, found.IsPublic)
 	}
 

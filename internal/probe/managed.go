@@ -132,8 +132,11 @@ func (l *Live) isPrivate(path string, s nodefile.Observed) bool {
 	return isSecret || !s.Public && !isOfKubelet(path, text)
 }
 
-// parseKubeletConfig returns a configuration of the kubelet; nil if the text is not one.
+// parseKubeletConfig returns a configuration of the kubelet; nil if the text is not one. Most files are not parsed.
 func parseKubeletConfig(text string) map[string]any {
+	if !strings.Contains(text, kubelet.ConfigKind) {
+		return nil
+	}
 	c, err := kubelet.ParseConfig(text)
 	if err != nil {
 		return nil

@@ -7,12 +7,34 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/prelet/prelet/internal/world"
 )
 
 //go:embed kinds.txt
 var kinds string
+
+// kindRule is a line of the table of kinds.
+type kindRule struct {
+	kind    string
+	classes []string // of PCI; none: each class
+	devices []string // patterns of VENDOR:DEVICE
+}
+
+// listKinds parses the table of kinds, once for all functions of a machine.
+var listKinds = sync.OnceValue(func() (rules []kindRule) {
+	for kind, rule := range parseTable(kinds) {
+		classes, devices, _ := strings.Cut(rule, " ")
+		r := kindRule{kind: kind, devices: strings.Fields(devices)}
+		if classes != "-" {
+			r.classes = strings.Split(classes, ",")
+		}
+		rules = append(rules, r)
+	}
+
+	return rules
+})
 
 // acceleratorKind returns the kind of an accelerator by the table; ok is false for other functions. GPUs are identified
 // by their PCI class, because a driver's folder (/sys/class/drm) contains a board's management controller, and no
@@ -23,14 +45,12 @@ func acceleratorKind(f function) (kind string, ok bool) {
 		return isMatch && err == nil
 	}
 
-	for kind, rule := range parseTable(kinds) {
-		classes, devices, _ := strings.Cut(rule, " ")
-		isClass := classes == "-" || f.isClass(strings.Split(classes, ",")...)
-
-		if isClass && slices.ContainsFunc(strings.Fields(devices), isDevice) {
+	for _, rule := range listKinds() {
+		isClass := rule.classes == nil || f.isClass(rule.classes...)
+		if isClass && slices.ContainsFunc(rule.devices, isDevice) {
 			// A DPU of two ports has two functions, and is one accelerator.
-			isFirst := kind != "dpu" || strings.HasSuffix(f.Address, ".0")
-			return kind, kind != "none" && isFirst
+			isFirst := rule.kind != "dpu" || strings.HasSuffix(f.Address, ".0")
+			return rule.kind, rule.kind != "none" && isFirst
 		}
 	}
 

@@ -126,8 +126,8 @@ var mutants = []mutant{
 	},
 	{
 		name: "the gate is not shut", file: inTable, scenario: "update", by: []string{bySweep, byOrder},
-		old: "Do: []step{shutGate, stop, publish}",
-		new: "Do: []step{stop, publish}",
+		old: "[]step{shutGate, stop, publish}",
+		new: "[]step{stop, publish}",
 	},
 	{
 		name:     "the gate is not shut for going back",

@@ -82,12 +82,7 @@ func adoptRemoved(s *generation.Store, e generation.Entry, out *generation.Propo
 
 	now, _, err := s.Observe(e.Path)
 	if err == nil && now.Kind == generation.Absent {
-		out.Targets = append(out.Targets, generation.Target{
-			Path: e.Path,
-			Mode: generation.Keep,
-			UID:  generation.Keep,
-			GID:  generation.Keep,
-		})
+		out.Targets = append(out.Targets, generation.Target{Path: e.Path})
 	}
 }
 
@@ -95,14 +90,7 @@ func adoptRemoved(s *generation.Store, e generation.Entry, out *generation.Propo
 func adoptPresent(s *generation.Store, e generation.Entry, out *generation.Proposal) {
 	now, content, err := s.Observe(e.Path)
 	if err == nil && now.Kind == generation.File {
-		out.Targets = append(out.Targets, generation.Target{
-			Path:    e.Path,
-			Kind:    generation.File,
-			Content: content,
-			Mode:    int(now.Mode),
-			UID:     now.UID,
-			GID:     now.GID,
-		})
+		out.Targets = append(out.Targets, generation.TargetOf(e.Path, now, content))
 	}
 }
 
@@ -127,15 +115,8 @@ func adoptToken(
 		return err
 	}
 
-	token := generation.Target{
-		Path:    e.Path,
-		Kind:    generation.File,
-		Content: content,
-		Mode:    int(e.New.Mode),
-		UID:     e.New.UID,
-		GID:     e.New.GID,
-		Secret:  true,
-	}
+	token := generation.TargetOf(e.Path, e.New, content)
+	token.Secret = true
 	out.Targets = slices.Insert(out.Targets, 0, token)
 	act.Retire = append(act.Retire, e.Path)
 

@@ -41,7 +41,7 @@ type Target struct {
 	Path    string // absolute and clean, without Options.Root
 	Kind    Kind   // Absent: the target is removed (a folder only when empty)
 	Content []byte // of a File
-	Mode    int    // permission bits, or Keep
+	Mode    int    // permission bits, or Keep; it and the owner have no meaning for Absent
 	UID     int    // or Keep
 	GID     int    // or Keep
 
@@ -57,6 +57,18 @@ type Target struct {
 	Mount string // the mount point of the target; "": that of the generation in place, or not known
 
 	xattrs map[string][]byte // of a rollback: the attributes to restore; nil: those of the existing file
+}
+
+// TargetOf returns the target that gives a path a state. content is that of a File.
+func TargetOf(path string, st State, content []byte) Target {
+	return Target{
+		Path:    path,
+		Kind:    st.Kind,
+		Content: content,
+		Mode:    int(st.Mode),
+		UID:     st.UID,
+		GID:     st.GID,
+	}
 }
 
 // Proposal is everything that a commit puts in place, in the order of the publish.

@@ -414,14 +414,7 @@ func (s *Store) compareRollback(to int, without []string) (*Comparison, Proposal
 			return t.Path == path
 		})
 		if !isProposed {
-			t := Target{
-				Path:   path,
-				Mode:   Keep,
-				UID:    Keep,
-				GID:    Keep,
-				Forget: true,
-			}
-			p.Targets = append(p.Targets, t)
+			p.Targets = append(p.Targets, Target{Path: path, Forget: true})
 		}
 	}
 	c, err := s.Compare(p)
@@ -467,16 +460,10 @@ func (s *Store) Propose(n int) (p Proposal, damaged []string, err error) {
 		p.Blobs[q.Blob] = blob
 	}
 	for _, e := range listInPlace(m, st) {
-		t := Target{
-			Path:       e.Path,
-			Kind:       e.New.Kind,
-			Mode:       int(e.New.Mode),
-			UID:        e.New.UID,
-			GID:        e.New.GID,
-			CreateOnly: e.CreateOnly,
-			Secret:     e.Secret,
-			xattrs:     e.New.Xattrs,
-		}
+		t := TargetOf(e.Path, e.New, nil)
+		t.CreateOnly = e.CreateOnly
+		t.Secret = e.Secret
+		t.xattrs = e.New.Xattrs
 		if e.New.Kind == File {
 			if t.Content, err = s.findContent(n, e); err != nil {
 				return Proposal{}, nil, err

@@ -20,11 +20,9 @@ mv "$stage/usr/share/doc" "$stage/usr/share/man" "$stage/documents/"
 doc=$stage/documents/doc/prelet
 
 # What Debian's policy wants: licences and a changelog at their places, compressed pages.
-(cd tools/release && GOARCH= go build -o ../../bin/release .)
-bin=${BIN:-bin}
-programs=("$bin/prelet" "$bin/prelet-detect" "$bin/prelet-detector-check")
-bin/release copyright "${programs[@]}" >"$doc/copyright"
-license=$(bin/release license "${programs[@]}")
+programs=(./cmd/prelet ./cmd/prelet-detect ./cmd/prelet-detector-check)
+tools/licenses.sh copyright . "${programs[@]}" >"$doc/copyright"
+license=$(tools/licenses.sh expression . "${programs[@]}")
 rm "$doc/LICENSE" # it is in copyright, by its name
 mv "$doc/CHANGELOG.md" "$doc/NEWS"
 cat >"$doc/changelog" <<EOF

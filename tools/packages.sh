@@ -17,11 +17,14 @@ dist=${2:-dist}
 mkdir -p bin/detectors.lock.d "$dist"
 go build -modfile=tools/nfpm/go.mod -o bin/nfpm github.com/goreleaser/nfpm/v2/cmd/nfpm
 rm -f "$dist"/prelet-detector-*
-(cd tools/release && GOARCH= go build -o ../../bin/release .)
 
 stage=bin/detectors.stage
 rm -rf "$stage"
 trap 'rm -rf "$stage"' EXIT
+
+licenses() { # licenses FORM NAME: prints the licences of a detector, with those of NVML
+	CGO_ENABLED=1 GOFLAGS=-tags=nvml tools/licenses.sh "$1" plugins "./cmd/$2"
+}
 
 config() { # config NAME PACKAGER: prints the configuration of a package with the files that are made here
 	local package=prelet-detector-$1 doc=$stage/$1 kind=file
@@ -38,7 +41,7 @@ config() { # config NAME PACKAGER: prints the configuration of a package with th
 			if (kind == "file")
 				put("overrides", "/usr/share/lintian/overrides/" package)
 		}' "packaging/detectors/$1.yaml"
-	[ "$2" = deb ] || printf 'license: %s\n' "$(bin/release license "bin/detectors/$1")"
+	[ "$2" = deb ] || printf 'license: %s\n' "$(licenses expression "$1")"
 }
 
 for config in packaging/detectors/*.yaml; do
@@ -46,7 +49,7 @@ for config in packaging/detectors/*.yaml; do
 	bin/detectors/"$name" describe -o lock >bin/detectors.lock.d/"$name".json
 
 	mkdir -p "$stage/$name"
-	bin/release copyright "bin/detectors/$name" >"$stage/$name/copyright"
+	licenses copyright "$name" >"$stage/$name/copyright"
 	gzip -9n >"$stage/$name/changelog.gz" <<-EOF
 	prelet-detector-$name ($VERSION) unstable; urgency=medium
 

@@ -45,7 +45,7 @@ make_root() {
 	VERSION=$version tools/install.sh "$1" /usr >/dev/null
 	mkdir -p "$1/etc/prelet" "$1/usr/lib/prelet/site"
 	install -D -m 0644 packaging/prelet/90-prelet.preset "$1/usr/lib/systemd/system-preset/90-prelet.preset"
-	bin/release copyright "$BIN"/prelet "$BIN"/prelet-detect "$BIN"/prelet-detector-check \
+	tools/licenses.sh copyright . ./cmd/prelet ./cmd/prelet-detect ./cmd/prelet-detector-check \
 		>"$1/usr/share/doc/prelet/copyright"
 }
 
@@ -83,7 +83,8 @@ for arch in amd64 arm64; do
 done
 unset GOARCH BIN
 
-bin/release image "$work/oci" "$version" "${roots[@]}"
+(cd tools/release && go build -o ../../bin/release .)
+bin/release "$work/oci" "$version" "${roots[@]}"
 archive "$work/oci" >"$dist/prelet-$version.oci.tar"
 
 tools/packages.sh "$version" "$dist" >/dev/null

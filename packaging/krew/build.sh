@@ -13,7 +13,6 @@ platforms=${KREW_PLATFORMS:-linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 wi
 
 SOURCE_DATE_EPOCH=$(tools/source-date.sh)
 export SOURCE_DATE_EPOCH
-(cd tools/release && GOOS= GOARCH= "${GO:-go}" build -o ../../bin/release .)
 
 manifest=$out/prelet.yaml
 sed "s|VERSION|$version|" packaging/krew/prelet.yaml.in >"$manifest"
@@ -28,7 +27,7 @@ for platform in $platforms; do
   CGO_ENABLED=0 GOOS=$os GOARCH=$arch "${GO:-go}" build -trimpath -buildvcs=false \
     -ldflags "-s -w -X main.version=$version" -o "$work/$program" ./cmd/kubectl-prelet
   tools/sbom.sh "$version" "$work/$program" "$out/kubectl-prelet-$os-$arch.cdx.json"
-  bin/release copyright "$work/$program" >"$work/copyright"
+  GOOS=$os GOARCH=$arch CGO_ENABLED=0 tools/licenses.sh copyright . ./cmd/kubectl-prelet >"$work/copyright"
   cp LICENSE "$work/"
   # The same sources give the same archive.
   tar --sort=name --owner=0 --group=0 --numeric-owner --mtime=@0 -C "$work" -c . | gzip -n >"$out/$archive"

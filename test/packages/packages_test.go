@@ -284,8 +284,11 @@ func (r *root) checkInstalled(version string) {
 
 	r.checkProgram()
 	r.checkVersion(version)
-	if got := r.read("/usr/share/doc/prelet/copyright"); !strings.Contains(got, "github.com/hashicorp/hcl/v2") {
-		r.t.Errorf("copyright: got %.300q, want it to contain github.com/hashicorp/hcl/v2", got)
+	copyright := r.read("/usr/share/doc/prelet/copyright")
+	for _, want := range []string{"github.com/hashicorp/hcl/v2 v", ": (BSD-3-Clause OR GPL-2.0-only)\n"} {
+		if !strings.Contains(copyright, want) {
+			r.t.Errorf("copyright: got %.3000q, want it to contain %q", copyright, want)
+		}
 	}
 	if got := r.read("/usr/share/doc/prelet/changelog.gz"); !strings.HasPrefix(got, "prelet ("+version+")") {
 		r.t.Errorf("changelog.gz: got %q, want the version %s", got, version)

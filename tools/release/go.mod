@@ -2,11 +2,7 @@ module github.com/prelet/prelet/tools/release
 
 go 1.26.0
 
-require (
-	github.com/google/go-containerregistry v0.21.7
-	github.com/google/licensecheck v0.3.1
-	golang.org/x/mod v0.37.0
-)
+require github.com/google/go-containerregistry v0.21.7
 
 require (
 	github.com/klauspost/compress v1.18.6 // indirect

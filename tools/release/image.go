@@ -80,7 +80,7 @@ func makeImage(file, arch, version string, created time.Time) (v1.Image, error) 
 			Labels: map[string]string{
 				"org.opencontainers.image.title":    "prelet",
 				"org.opencontainers.image.version":  version,
-				"org.opencontainers.image.source":   "https://" + project,
+				"org.opencontainers.image.source":   "https://github.com/prelet/prelet",
 				"org.opencontainers.image.licenses": "Apache-2.0",
 			},
 		},

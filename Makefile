@@ -16,10 +16,9 @@ TAGS    := grpcnotrace
 LINT    := $(GO) tool -modfile=$(CURDIR)/tools/lint/go.mod golangci-lint
 VULN    := $(GO) tool -modfile=$(CURDIR)/tools/vuln/go.mod govulncheck
 
-# The modules that are built and tested together: the program, the generators of the kubelet's tables and of the files
-# of a release, the SDK for detectors, the template that vendors copy, and the language server. The libraries of one must
-# not be in another.
-MODULES := . tools/kubetables tools/release plugins examples/detector-template editors/prelet-ls
+# The modules that are built and tested together: the program, the generator of the kubelet's tables, the SDK for
+# detectors, the template that vendors copy, and the language server. The libraries of one must not be in another.
+MODULES := . tools/kubetables plugins examples/detector-template editors/prelet-ls
 
 KUBETABLES := $(CURDIR)/internal/kubelet/known/tables.txt
 

@@ -83,8 +83,7 @@ for arch in amd64 arm64; do
 done
 unset GOARCH BIN
 
-(cd tools/release && go build -o ../../bin/release .)
-bin/release "$work/oci" "$version" "${roots[@]}"
+tools/ociimage.sh "$work/oci" "$version" "${roots[@]}"
 archive "$work/oci" >"$dist/prelet-$version.oci.tar"
 
 tools/packages.sh "$version" "$dist" >/dev/null

@@ -207,6 +207,8 @@ func TestImage(t *testing.T) {
 	dir := t.TempDir()
 	for _, arch := range []string{"amd64", "arm64"} {
 		build(t, dir, nil, "skopeo", "--override-arch", arch, "--insecure-policy", "copy", "oci-archive:"+archive, "dir:"+arch)
+		build(t, dir, nil, "sh", "-ec", `skopeo inspect --config "dir:$1" |
+			jq -e --arg arch "$1" '.architecture == $arch and .config.Entrypoint == ["/usr/bin/prelet"]'`, "sh", arch)
 	}
 
 	rootDir := filepath.Join(dir, "root")

@@ -28,6 +28,7 @@ import (
 	"github.com/prelet/prelet/internal/platform/unitfile"
 	"github.com/prelet/prelet/internal/probe/kubeletstate"
 	"github.com/prelet/prelet/internal/report"
+	"github.com/prelet/prelet/internal/report/annotation"
 	"github.com/prelet/prelet/internal/report/condition"
 )
 
@@ -377,9 +378,29 @@ func (m *machine) reported() string {
 	return m.nodeID(m)
 }
 
-func (m *machine) PatchTaints(_ context.Context, _, _ string, change kubelet.TaintChange) error {
+// Patch implements activation.Probe.
+func (m *machine) Patch(_ context.Context, _, _ string, change kubelet.Change) error {
 	m.object.Lock()
 	defer m.object.Unlock()
+	switch change := change.(type) {
+	case kubelet.TaintChange:
+		return m.patchTaints(change)
+	case condition.Change:
+		return m.patchConditions(change)
+	case annotation.Change:
+		return m.patchAnnotations(change)
+	case kubelet.LabelChanges:
+		for _, c := range change {
+			m.patched = append(m.patched, c.String())
+			if m.labels[c.Key] = c.Value; c.Remove {
+				delete(m.labels, c.Key)
+			}
+		}
+	}
+	return nil
+}
+
+func (m *machine) patchTaints(change kubelet.TaintChange) error {
 	if m.taintFail != nil {
 		return m.taintFail
 	}
@@ -394,9 +415,7 @@ func (m *machine) PatchTaints(_ context.Context, _, _ string, change kubelet.Tai
 	return nil
 }
 
-func (m *machine) PatchConditions(_ context.Context, _ string, change condition.Change) error {
-	m.object.Lock()
-	defer m.object.Unlock()
+func (m *machine) patchConditions(change condition.Change) error {
 	if m.conditionFail != nil {
 		return m.conditionFail
 	}
@@ -415,20 +434,7 @@ func (m *machine) PatchConditions(_ context.Context, _ string, change condition.
 	m.conditioned = append(m.conditioned, strings.Join(words, " "))
 	return nil
 }
-func (m *machine) PatchLabels(_ context.Context, _ string, changes []kubelet.LabelChange) error {
-	m.object.Lock()
-	defer m.object.Unlock()
-	for _, c := range changes {
-		m.patched = append(m.patched, c.String())
-		if m.labels[c.Key] = c.Value; c.Remove {
-			delete(m.labels, c.Key)
-		}
-	}
-	return nil
-}
-func (m *machine) PatchAnnotations(_ context.Context, _ string, changes map[string]*string) error {
-	m.object.Lock()
-	defer m.object.Unlock()
+func (m *machine) patchAnnotations(changes annotation.Change) error {
 	if m.annotateFail != nil {
 		return m.annotateFail
 	}

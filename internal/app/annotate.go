@@ -78,5 +78,5 @@ func (e *Env) patchAnnotations(
 		return nil
 	}
 
-	return h.Probe.PatchAnnotations(ctx, n.Name, changes)
+	return h.Probe.Patch(ctx, n.Name, "", changes)
 }

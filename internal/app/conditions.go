@@ -3,7 +3,6 @@ package app
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -106,7 +105,7 @@ func (h *Host) patchConditions(
 		return nil
 	}
 
-	return h.Probe.PatchConditions(ctx, n.Name, change)
+	return h.Probe.Patch(ctx, n.Name, "", change)
 }
 
 // keepConditions keeps the results of the checks of a run. A run without a complete plan keeps the results of an
@@ -309,9 +308,8 @@ func (e *Env) deliverConditions(ctx context.Context, h *Host, isLate bool) (wait
 	}
 
 	err = h.patchConditions(ctx, results.Node, want, record.types())
-	var refusal interface{ Refused() bool }
 	switch {
-	case errors.As(err, &refusal) && refusal.Refused():
+	case activation.IsRefused(err):
 		return refusedWait, fmt.Errorf("the cluster does not let the node patch its status: %w", err)
 	case err != nil:
 		return 0, err

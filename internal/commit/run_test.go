@@ -25,7 +25,6 @@ import (
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/platform/machineid"
 	"github.com/prelet/prelet/internal/report"
-	"github.com/prelet/prelet/internal/report/condition"
 	"github.com/prelet/prelet/internal/world"
 )
 
@@ -208,12 +207,7 @@ func (b *bench) Mounts(context.Context, []string) ([]activation.Mount, error) {
 	return slices.Clone(b.mounts), nil
 }
 
-func (b *bench) PatchLabels(context.Context, string, []kubelet.LabelChange) error { return nil }
-
-func (b *bench) PatchTaints(context.Context, string, string, kubelet.TaintChange) error { return nil }
-func (b *bench) PatchConditions(context.Context, string, condition.Change) error        { return nil }
-
-func (b *bench) PatchAnnotations(context.Context, string, map[string]*string) error { return nil }
+func (b *bench) Patch(context.Context, string, string, kubelet.Change) error { return nil }
 
 func (b *bench) Stop(context.Context, string, time.Duration) (string, error) {
 	b.kubelet.Active, b.kubelet.Sub, b.kubelet.MainPID = "inactive", "dead", 0

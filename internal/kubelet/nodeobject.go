@@ -3,7 +3,6 @@ package kubelet
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/prelet/prelet/internal/report/condition"
@@ -107,9 +106,18 @@ func (c LabelChange) String() string {
 	return c.Key + "=" + c.Value
 }
 
-// LabelPatch returns changes as a JSON patch (RFC 6902) of a Node, which the API server applies completely or not at
-// all.
-func LabelPatch(changes []LabelChange) []byte {
+// Change is a change of a Node.
+type Change interface {
+	// Patch returns the change as the API server takes it at a time: the kind of patch in its content type, what
+	// follows the path of the Node, and the document, to be encoded as JSON.
+	Patch(now time.Time) (kind, path string, document any)
+}
+
+// LabelChanges are changes of labels.
+type LabelChanges []LabelChange
+
+// Patch implements Change by a JSON patch (RFC 6902), which the API server applies completely or not at all.
+func (changes LabelChanges) Patch(time.Time) (kind, path string, document any) {
 	type operation struct {
 		Op    string  `json:"op"`
 		Path  string  `json:"path"`
@@ -127,36 +135,5 @@ func LabelPatch(changes []LabelChange) []byte {
 		}
 	}
 
-	return encode(operations)
-}
-
-// AnnotationPatch returns changes of annotations as a merge patch (RFC 7386) of a Node. A nil value removes one.
-func AnnotationPatch(changes map[string]*string) []byte {
-	return encode(map[string]any{"metadata": map[string]any{"annotations": changes}})
-}
-
-// ConditionPatch returns a change of conditions as a strategic merge patch of the status of a Node, in which a
-// condition is found by its type. The time of the last transition stays that of the Node unless the status turns.
-func ConditionPatch(change condition.Change, now time.Time) []byte {
-	at := now.UTC().Format(time.RFC3339)
-
-	list := []map[string]string{}
-	for _, c := range change.Set {
-		item := map[string]string{
-			"type":              c.Type,
-			"status":            c.Status,
-			"reason":            c.Reason,
-			"message":           c.Message,
-			"lastHeartbeatTime": at,
-		}
-		if slices.Contains(change.Turned, c.Type) {
-			item["lastTransitionTime"] = at
-		}
-		list = append(list, item)
-	}
-	for _, typ := range change.Remove {
-		list = append(list, map[string]string{"$patch": "delete", "type": typ})
-	}
-
-	return encode(map[string]any{"status": map[string]any{"conditions": list}})
+	return "json-patch", "", operations
 }

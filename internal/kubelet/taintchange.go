@@ -1,10 +1,9 @@
 package kubelet
 
 import (
-	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/prelet/prelet/internal/report/annotation"
 )
@@ -114,17 +113,17 @@ func formatOwned(taints []Taint) string {
 	return strings.Join(words, " ")
 }
 
-// Patch returns the change as a merge patch (RFC 7386), which the API server refuses with 409 if the Node has changed
+// Patch implements Change by a merge patch (RFC 7386), which the API server refuses with 409 if the Node has changed
 // since it was read: the list of taints has other owners, too, and is replaced as a whole.
-func (c TaintChange) Patch() []byte {
-	taints := []json.RawMessage{}
+func (c TaintChange) Patch(time.Time) (kind, path string, document any) {
+	taints := []any{}
 	for i, t := range c.node.Taints {
 		if !slices.Contains(c.Remove, t) {
 			taints = append(taints, c.node.rawTaints[i])
 		}
 	}
 	for _, t := range c.Add {
-		taints = append(taints, encode(t))
+		taints = append(taints, t)
 	}
 
 	var owned *string // null removes it
@@ -132,20 +131,11 @@ func (c TaintChange) Patch() []byte {
 		owned = &text
 	}
 
-	return encode(map[string]any{
+	return "merge-patch", "", map[string]any{
 		"metadata": map[string]any{
 			"resourceVersion": c.node.ResourceVersion,
 			"annotations":     map[string]any{annotation.Taints: owned},
 		},
 		"spec": map[string]any{"taints": taints},
-	})
-}
-
-func encode(v any) []byte {
-	b, err := json.Marshal(v)
-	if err != nil {
-		panic(fmt.Sprintf("kubelet: strings do not encode: %v", err))
 	}
-
-	return b
 }

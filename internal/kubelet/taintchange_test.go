@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // parseNode returns a Node with taints and the annotation of prelet.
@@ -76,7 +77,8 @@ func TestChangeTaints(t *testing.T) {
 		var plain struct {
 			Spec struct{ Taints []Taint }
 		}
-		patch := change.Patch()
+		_, _, document := change.Patch(time.Time{})
+		patch, _ := json.Marshal(document)
 		if err := json.Unmarshal(patch, &plain); err != nil {
 			t.Fatalf("%s: got the patch %s, %v; want JSON", c.name, patch, err)
 		}

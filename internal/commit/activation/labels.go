@@ -256,63 +256,61 @@ func (p Plan) labelChanges(n kubelet.Node) (out []kubelet.LabelChange) {
 
 // labelPatch returns the changes that a node makes itself: those of planned labels that the kubelet updates are left
 // out.
-func (p Plan) labelPatch(n kubelet.Node) []kubelet.LabelChange {
+func (p Plan) labelPatch(n kubelet.Node) kubelet.LabelChanges {
 	return slices.DeleteFunc(p.labelChanges(n), func(c kubelet.LabelChange) bool {
 		return !c.Remove && kubelet.FollowsRestart(c.Key)
 	})
 }
 
-// reconcile patches the node's labels if the site enables this, as far as the cluster allows it. The lock is free. It
-// changes no verdict: a label that it could not patch is drift. The check "labels" has the result.
+// reconcile patches the labels and the taints of the Node as far as the site enables this and the cluster allows it.
+// The lock is free. It changes no verdict: what it could not patch is drift. The checks "labels" and "taints" have the
+// result.
 func (m *Machine) reconcile(ctx context.Context, p Plan, checks []Check) []Check {
-	if !p.Reconcile || p.Node == "" {
+	if p.Node == "" {
 		return checks
 	}
 
-	n, err := m.Probe.Node(ctx, p.Node)
-	if err == nil {
-		if why := m.whyOtherMachine(n); why != "" {
-			err = errors.New(why)
+	if p.Reconcile {
+		n, err := m.Probe.Node(ctx, p.Node)
+		if err == nil {
+			err = m.checkOwn(n)
+		}
+		if err != nil {
+			checks = replaceCheck(checks, Check{"labels", "unknown", "not patched: " + err.Error()})
+		} else {
+			done, err := m.patchLabels(ctx, p, n)
+			checks = m.concludePatch(checks, "labels", done, "", err)
 		}
 	}
-	if err != nil {
-		return replaceCheck(checks, Check{"labels", "unknown", "not patched: " + err.Error()})
+	if p.TaintCredential != "" {
+		done, drift, err := m.patchTaints(ctx, p)
+		checks = m.concludePatch(checks, "taints", done, drift, err)
 	}
 
-	todo := p.labelPatch(n)
-	if len(todo) == 0 {
-		return checks
-	}
-
-	done, failed := m.patchAll(ctx, p, n.Name, todo)
-	if len(done) > 0 {
-		m.note("labels", "ok", "patched node %s: %s", n.Name, strings.Join(done, " "))
-	}
-
-	drift := ""
-	if len(failed) > 0 {
-		drift = "not patched: " + joinShort(failed)
-		m.note("labels", "notice", "%s", drift)
-	}
-
-	return concludePatch(checks, "labels", strings.Join(done, " "), drift)
+	return checks
 }
 
-// concludePatch replaces the check of a name by a report of the patched items and the remaining drift.
-func concludePatch(checks []Check, name, done, drift string) []Check {
+// concludePatch notes the patched items, or why items were not patched, and replaces the check of a name by a report of
+// them and of the remaining drift.
+func (m *Machine) concludePatch(checks []Check, name, done, drift string, err error) []Check {
 	c := Check{Name: name, State: "ok"}
 	var message []string
 	if done != "" {
+		m.note(name, "ok", "patched the Node: %s", done)
 		message = append(message, "patched: "+done)
+	}
+	if err != nil {
+		drift = "not patched: " + err.Error()
+		m.note(name, "notice", "%s", drift)
 	}
 	if drift != "" {
 		c.State = Drift
 		message = append(message, drift)
 	}
-	c.Message = strings.Join(message, "; ")
-	if c.Message == "" {
+	if message == nil {
 		return checks
 	}
+	c.Message = strings.Join(message, "; ")
 
 	return replaceCheck(checks, c)
 }
@@ -320,26 +318,6 @@ func concludePatch(checks []Check, name, done, drift string) []Check {
 // maxTaintTries is how often the taints are patched if the Node changes meanwhile: its kubelet and controllers change
 // it, too.
 const maxTaintTries = 5
-
-// reconcileTaints patches the taints of the site with the credential of the site. The lock is free. As with labels, it
-// changes no verdict, and the check "taints" has the result.
-func (m *Machine) reconcileTaints(ctx context.Context, p Plan, checks []Check) []Check {
-	if p.TaintCredential == "" || p.Node == "" {
-		return checks
-	}
-
-	done, drift, err := m.patchTaints(ctx, p)
-	if err != nil {
-		m.note("taints", "notice", "not patched: %v", err)
-		return replaceCheck(checks, Check{"taints", Drift, "not patched: " + err.Error()})
-	}
-
-	if done != "" {
-		m.note("taints", "ok", "patched node %s: %s", p.Node, done)
-	}
-
-	return concludePatch(checks, "taints", done, drift)
-}
 
 // patchTaints returns the changes that it has made ("" if there was nothing to change), and how the taints of the Node
 // differ from the plan afterwards. Its errors contain the kubectl command, if there is one.
@@ -349,8 +327,8 @@ func (m *Machine) patchTaints(ctx context.Context, p Plan) (done, drift string, 
 		if err != nil {
 			return "", "", p.addTaintCommand(err)
 		}
-		if why := m.whyOtherMachine(n); why != "" {
-			return "", "", errors.New(why)
+		if err := m.checkOwn(n); err != nil {
+			return "", "", err
 		}
 
 		change, ok := p.taintChange(n)
@@ -358,7 +336,7 @@ func (m *Machine) patchTaints(ctx context.Context, p Plan) (done, drift string, 
 			return "", p.describeTaintDrift(n), nil
 		}
 
-		err = m.Probe.PatchTaints(ctx, n.Name, p.TaintCredential, change)
+		err = m.Probe.Patch(ctx, n.Name, p.TaintCredential, change)
 		var changed interface{ Changed() bool }
 		switch {
 		case err == nil:
@@ -367,7 +345,7 @@ func (m *Machine) patchTaints(ctx context.Context, p Plan) (done, drift string, 
 			continue
 		case change.OnlyNote: // the taints that prelet owns are as planned; only their owner is not noted
 			return "", p.describeTaintDrift(n), nil
-		case isRefused(err):
+		case IsRefused(err):
 			const format = "the cluster does not let the client of credential %s do that (%w)"
 			err = fmt.Errorf(format, p.TaintCredential, err)
 		}
@@ -404,53 +382,54 @@ func parseTaints(texts []string) (out []kubelet.Taint) {
 	return out
 }
 
-// whyOtherMachine returns why a Node must not be patched: it is another machine's, or was and may be again.
-func (m *Machine) whyOtherMachine(n kubelet.Node) string {
+// checkOwn returns why a Node must not be patched: it is another machine's, or was and may be again.
+func (m *Machine) checkOwn(n kubelet.Node) error {
 	if m.OtherMachine == nil {
-		return ""
+		return nil
+	}
+	if why := cmp.Or(m.OtherMachine(n), m.Rival); why != "" {
+		return errors.New(why)
 	}
 
-	return cmp.Or(m.OtherMachine(n), m.Rival)
+	return nil
 }
 
-// patchAll makes all changes in one request. If the cluster refuses that, it tries each change alone, so that one
-// forbidden label does not block the others.
-func (m *Machine) patchAll(
-	ctx context.Context, p Plan, node string, todo []kubelet.LabelChange,
-) (done, failed []string) {
-	err := m.Probe.PatchLabels(ctx, node, todo)
+// patchLabels patches the labels that differ in one request, and returns the changes that it has made. If the cluster
+// refuses that, it tries each change alone, so that one forbidden label does not block the others.
+func (m *Machine) patchLabels(ctx context.Context, p Plan, n kubelet.Node) (string, error) {
+	todo := p.labelPatch(n)
+	if len(todo) == 0 {
+		return "", nil
+	}
 
-	alone := len(todo) == 1
+	var done, failed []string
+	err := m.Probe.Patch(ctx, n.Name, "", todo)
 	for _, c := range todo {
 		one := err
-		if isRefused(err) && !alone {
-			one = m.Probe.PatchLabels(ctx, node, []kubelet.LabelChange{c})
+		if IsRefused(err) && len(todo) > 1 {
+			one = m.Probe.Patch(ctx, n.Name, "", kubelet.LabelChanges{c})
 		}
 
 		switch {
 		case one == nil:
 			done = append(done, c.String())
-		case isRefused(one):
-			failed = append(
-				failed,
-				fmt.Sprintf(
-					"%s: the cluster does not let a node do that (%v)%s; kubectl label node %s --overwrite %s",
-					c,
-					one,
-					p.sourceSuffix("label/"+c.Key),
-					node,
-					c,
-				),
-			)
+		case IsRefused(one):
+			const format = "%s: the cluster does not let a node do that (%v)%s; kubectl label node %s --overwrite %s"
+			source := p.sourceSuffix("label/" + c.Key)
+			failed = append(failed, fmt.Sprintf(format, c, one, source, n.Name, c))
 		default:
 			failed = append(failed, fmt.Sprintf("%s: %v", c, one))
 		}
 	}
+	if len(failed) > 0 {
+		return strings.Join(done, " "), errors.New(joinShort(failed))
+	}
 
-	return done, failed
+	return strings.Join(done, " "), nil
 }
 
-func isRefused(err error) bool {
+// IsRefused reports whether the cluster refuses a patch, so that the same patch is refused again.
+func IsRefused(err error) bool {
 	var r interface{ Refused() bool }
 	return errors.As(err, &r) && r.Refused()
 }

@@ -20,7 +20,6 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/report"
-	"github.com/prelet/prelet/internal/report/condition"
 	"github.com/prelet/prelet/internal/scripttest"
 )
 
@@ -235,16 +234,13 @@ type refusedError struct{ error }
 
 func (refusedError) Refused() bool { return true }
 
-func (n *node) PatchTaints(context.Context, string, string, kubelet.TaintChange) error { return nil }
-func (n *node) PatchConditions(context.Context, string, condition.Change) error        { return nil }
-
-func (n *node) PatchAnnotations(context.Context, string, map[string]*string) error {
-	n.t.Error("activation patches no annotations: the run does, after its end")
-	return nil
-}
-
-// PatchLabels behaves as the API server with NodeRestriction, which refuses a patch as a whole.
-func (n *node) PatchLabels(_ context.Context, _ string, changes []kubelet.LabelChange) error {
+// Patch behaves as the API server with NodeRestriction, which refuses a patch as a whole. The run patches annotations
+// and conditions, after its end.
+func (n *node) Patch(_ context.Context, _, _ string, change kubelet.Change) error {
+	changes, isLabels := change.(kubelet.LabelChanges)
+	if !isLabels {
+		n.t.Errorf("patch of %T; want one of labels", change)
+	}
 	if n.locked {
 		n.t.Error("a patch with the lock held")
 	}

@@ -99,7 +99,6 @@ func (m *Machine) step(
 	case patchLabels:
 		return done, m.runUnlocked(ctx, func() {
 			t.out.Checks = m.reconcile(ctx, t.Planned, nil)
-			t.out.Checks = m.reconcileTaints(ctx, t.Planned, t.out.Checks)
 		})
 	}
 
@@ -719,7 +718,6 @@ func (m *Machine) start(ctx context.Context, h location, t *walkState) (finding,
 	f, err := m.watch(ctx, h, deadline, result, wait >= h.plan.Timeout()-minStopWait)
 	if err == nil && f.verdict == Good {
 		f.checks = m.reconcile(ctx, h.plan, f.checks)
-		f.checks = m.reconcileTaints(ctx, h.plan, f.checks)
 	}
 
 	return f, err

@@ -11,7 +11,6 @@ import (
 
 	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/kubelet"
-	"github.com/prelet/prelet/internal/report/condition"
 )
 
 // Probe checks a running kubelet, in addition to systemd. A method returns nil when the check passes, and an error with
@@ -34,16 +33,10 @@ type Probe interface {
 	ChangedAgo(paths []string) (time.Duration, bool)
 	// Node returns the Node object.
 	Node(ctx context.Context, name string) (kubelet.Node, error)
-	// PatchLabels changes labels of the Node with the node's own identity, all or none. An error with a method
-	// Refused() bool that returns true means that the cluster does not allow it.
-	PatchLabels(ctx context.Context, name string, changes []kubelet.LabelChange) error
-	// PatchAnnotations changes annotations of the Node in the same way; nil removes one.
-	PatchAnnotations(ctx context.Context, name string, changes map[string]*string) error
-	// PatchTaints changes taints of the Node as the client of a credential. An error with a method Changed() bool that
-	// returns true means that the Node was changed after it was read.
-	PatchTaints(ctx context.Context, name, credential string, change kubelet.TaintChange) error
-	// PatchConditions changes conditions of the Node in the same way.
-	PatchConditions(ctx context.Context, name string, change condition.Change) error
+	// Patch changes the Node with the node's own identity, or as the client of a credential, completely or not at all.
+	// An error with a method Refused() bool that returns true means that the cluster does not allow it; with a method
+	// Changed() bool that returns true, that the Node was changed after it was read.
+	Patch(ctx context.Context, name, credential string, change kubelet.Change) error
 	// Configz returns the fields in which the running configuration differs from the planned one.
 	Configz(ctx context.Context, c kubelet.Configz) (differ []string, err error)
 	// Serving checks that the kubelet has a certificate for its API, in a folder, or that the cluster has signed one.

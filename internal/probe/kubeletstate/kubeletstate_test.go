@@ -22,6 +22,7 @@ import (
 	"github.com/prelet/prelet/internal/demo"
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/probe/joined"
+	"github.com/prelet/prelet/internal/report/annotation"
 )
 
 var _ activation.Probe = Probe{}
@@ -296,10 +297,11 @@ func TestPatchLabels(t *testing.T) {
 		err := Probe{
 			Root: root,
 			Now:  time.Now,
-		}.PatchLabels(
+		}.Patch(
 			t.Context(),
 			"n1",
-			[]kubelet.LabelChange{
+			"",
+			kubelet.LabelChanges{
 				{Key: "a.k8s.io/x~y", Value: "1"},
 				{Key: "b", Value: "2", Remove: true},
 				{Key: "c", Value: ""},
@@ -347,15 +349,15 @@ func TestPatchAnnotations(t *testing.T) {
 	root := t.TempDir()
 	place(t, root, joined.Conf, rewrite(string(conf), d.URL(), s))
 	value := "1"
-	changes := map[string]*string{"a/b": &value, "c": nil}
+	changes := annotation.Change{"a/b": &value, "c": nil}
 
-	err = Probe{Root: root, Now: time.Now}.PatchAnnotations(t.Context(), "n1", changes)
+	err = Probe{Root: root, Now: time.Now}.Patch(t.Context(), "n1", "", changes)
 	want := `PATCH /api/v1/nodes/n1 application/merge-patch+json {"metadata":{"annotations":{"a/b":"1","c":null}}}`
 	if got != want || err != nil {
 		t.Errorf("got %v, sent %s\nwant %s", err, got, want)
 	}
 	code = http.StatusForbidden
-	err = Probe{Root: root, Now: time.Now}.PatchAnnotations(t.Context(), "n1", changes)
+	err = Probe{Root: root, Now: time.Now}.Patch(t.Context(), "n1", "", changes)
 	if err == nil || !strings.Contains(err.Error(), "not here") {
 		t.Errorf("403: got %v, want the message of the cluster", err)
 	}

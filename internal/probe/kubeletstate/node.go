@@ -17,7 +17,6 @@ import (
 	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/probe/cluster"
 	"github.com/prelet/prelet/internal/probe/joined"
-	"github.com/prelet/prelet/internal/report/condition"
 )
 
 // Node reads the Node object of this kubelet, under the planned name or the name in its certificate: if the site
@@ -41,59 +40,26 @@ func (p Probe) Node(ctx context.Context, name string) (kubelet.Node, error) {
 	return n, err
 }
 
-// PatchLabels changes labels of a Node with the identity of its kubelet. If the cluster refuses the change, so that
-// another attempt is useless, the error has a method Refused() bool that returns true.
-func (p Probe) PatchLabels(ctx context.Context, name string, changes []kubelet.LabelChange) error {
-	return p.patch(ctx, nodePath(name), "application/json-patch+json", kubelet.LabelPatch(changes))
-}
+// Patch changes a Node: with the identity of its kubelet, to which the NodeRestriction plugin allows that for its own
+// Node except for taints, or as the client of a credential.
+//
+// If the cluster refuses the change, so that another attempt is useless, the error has a method Refused() bool that
+// returns true; if the Node was changed after it was read, a method Changed() bool.
+func (p Probe) Patch(ctx context.Context, name, credential string, change kubelet.Change) error {
+	kind, path, document := change.Patch(p.Now())
+	body, err := json.Marshal(document)
+	if err != nil {
+		return err
+	}
 
-// PatchAnnotations changes annotations of a Node with the identity of its kubelet; nil removes one. Its errors are
-// those of PatchLabels.
-func (p Probe) PatchAnnotations(
-	ctx context.Context,
-	name string,
-	changes map[string]*string,
-) error {
-	return p.patch(ctx, nodePath(name), "application/merge-patch+json", kubelet.AnnotationPatch(changes))
-}
-
-// PatchConditions changes conditions in the status of a Node with the identity of its kubelet, which the
-// NodeRestriction plugin allows for its own Node. Its errors are those of PatchLabels.
-func (p Probe) PatchConditions(ctx context.Context, name string, change condition.Change) error {
-	path := nodePath(name) + "/status?fieldManager=prelet"
-
-	return p.patch(ctx, path, "application/strategic-merge-patch+json", kubelet.ConditionPatch(change, p.Now()))
-}
-
-// PatchTaints changes the taints of a Node as the client of a credential: a node itself may not. The error has a method
-// Changed() bool that returns true if the Node was changed after it was read; else it is as that of PatchLabels.
-func (p Probe) PatchTaints(ctx context.Context, name, credential string, change kubelet.TaintChange) error {
 	c, err := p.connectAs(credential)
 	if err != nil {
 		return err
 	}
 	defer c.CloseIdleConnections()
 
-	return c.patch(ctx, nodePath(name)+"?fieldManager=prelet", "application/merge-patch+json", change.Patch())
-}
-
-// patch sends a patch to a path as the node. contentType names the kind of patch.
-func (p Probe) patch(ctx context.Context, path, contentType string, body []byte) error {
-	c, err := p.connectAsNode()
-	if err != nil {
-		return err
-	}
-	defer c.CloseIdleConnections()
-
-	return c.patch(ctx, path, contentType, body)
-}
-
-func (c *nodeClient) patch(
-	ctx context.Context,
-	path, contentType string,
-	body []byte,
-) error {
-	resp, err := c.send(ctx, http.MethodPatch, path, contentType, body)
+	path = nodePath(name) + path + "?fieldManager=prelet"
+	resp, err := c.send(ctx, http.MethodPatch, path, "application/"+kind+"+json", body)
 	if err != nil {
 		return err
 	}
@@ -163,8 +129,12 @@ type nodeClient struct {
 }
 
 // connectAs makes a nodeClient from the server and the CA of kubelet.conf, for the client of a credential: its
-// certificate and key, PEM in one text.
+// certificate and key, PEM in one text. "" is the node.
 func (p Probe) connectAs(credential string) (*nodeClient, error) {
+	if credential == "" {
+		return p.connectAsNode()
+	}
+
 	client, pair, err := p.readClient(credential, "taints cannot be patched")
 	if err != nil {
 		return nil, err

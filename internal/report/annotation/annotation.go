@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"time"
 )
 
 // The keys of the annotations.
@@ -73,10 +74,17 @@ func encodeReasons(reasons []Reason) string {
 	return string(text)
 }
 
-// Changes returns the changes that give a Node the values: the new value by key, nil for an annotation
-// to remove. Annotations of others are left out.
-func Changes(have, values map[string]string) map[string]*string {
-	changes := map[string]*string{}
+// Change is a change of the annotations of a Node: the new value by key, nil for an annotation to remove.
+type Change map[string]*string
+
+// Patch implements kubelet.Change by a merge patch (RFC 7386).
+func (c Change) Patch(time.Time) (kind, path string, document any) {
+	return "merge-patch", "", map[string]any{"metadata": map[string]any{"annotations": c}}
+}
+
+// Changes returns what gives a Node the values. Annotations of others are left out.
+func Changes(have, values map[string]string) Change {
+	changes := Change{}
 	for _, key := range []string{Generation, Plan, Revision, Degraded} {
 		was, isThere := have[key]
 		value, isWanted := values[key]

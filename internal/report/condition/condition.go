@@ -2,7 +2,10 @@
 // changes of a patch. The package is pure, and imports only the standard library.
 package condition
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
 
 // Condition is one condition of a Node, without its times.
 type Condition struct {
@@ -67,6 +70,32 @@ type Change struct {
 
 // IsEmpty reports whether nothing changes.
 func (c Change) IsEmpty() bool { return len(c.Set) == 0 && len(c.Remove) == 0 }
+
+// Patch implements kubelet.Change by a strategic merge patch of the status, in which a condition is found by its type.
+// The time of the last transition stays that of the Node unless the status turns.
+func (c Change) Patch(now time.Time) (kind, path string, document any) {
+	at := now.UTC().Format(time.RFC3339)
+
+	list := []map[string]string{}
+	for _, s := range c.Set {
+		item := map[string]string{
+			"type":              s.Type,
+			"status":            s.Status,
+			"reason":            s.Reason,
+			"message":           s.Message,
+			"lastHeartbeatTime": at,
+		}
+		if slices.Contains(c.Turned, s.Type) {
+			item["lastTransitionTime"] = at
+		}
+		list = append(list, item)
+	}
+	for _, typ := range c.Remove {
+		list = append(list, map[string]string{"$patch": "delete", "type": typ})
+	}
+
+	return "strategic-merge-patch", "/status", map[string]any{"status": map[string]any{"conditions": list}}
+}
 
 // Changes returns what gives a Node that has some conditions those that are wanted. A condition that is not wanted is
 // removed if it is owned; all others belong to other parties.

@@ -107,10 +107,9 @@ func (e *Env) finishInterrupted(
 	h *Host,
 	store *generation.Store,
 ) error {
-	rep := e.startReport(h, true)
-	r := h.newRun(store, rep)
+	r := e.newRun(h, store, true)
 	r.Verify(ctx)
-	_, err := rep.Finish(r.Code, r.Summary)
+	_, err := r.Report.Finish(r.Code, r.Summary)
 	e.sayError(err)
 
 	return faultOf(r.Result)

@@ -91,9 +91,9 @@ func (e *Env) rollbackNode(
 			return RolledBack{}, err
 		}
 	}
-	r := h.newRun(store, e.startReport(h, false))
+	r := e.newRun(h, store, false)
 	goal := r.RollBack(ctx, o.To)
-	e.finishReport(ctx, h, r, commit.Ending{Code: r.Code, Summary: r.Summary})
+	e.finishReport(ctx, h, r, r.Code, r.Summary)
 	if results, ok := h.readConditionResults(); ok {
 		e.sayError(h.writeConditionResults(results))
 		_ = store.Unlock() // annotations may have done so

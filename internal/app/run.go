@@ -89,8 +89,11 @@ func (e *Env) waitToRun(ctx context.Context, h *Host) error {
 	return e.serveAll(h)
 }
 
-// newRun returns a run that can recover, verify and roll back, but not plan.
-func (h *Host) newRun(store *generation.Store, rep *report.Reporter) *commit.Run {
+// newRun returns a run that can recover, verify and roll back, but not plan. With again, it adds to the report of an
+// earlier process of this boot.
+func (e *Env) newRun(h *Host, store *generation.Store, again bool) *commit.Run {
+	rep := e.startReport(h, again)
+
 	return &commit.Run{
 		Store:   store,
 		Machine: h.machine(store, rep),
@@ -125,8 +128,8 @@ func (e *Env) runNode(ctx context.Context, h *Host, o RunOptions) (Ran, error) {
 	defer store.Close()
 
 	locked := h.Clock.Now()
-	rep := e.startReport(h, false)
-	rep.Span(report.KindStep, "lock", began, locked.Sub(began))
+	r := e.newRun(h, store, false)
+	r.Report.Span(report.KindStep, "lock", began, locked.Sub(began))
 
 	o.Root = h.Root
 	p := &planner{
@@ -134,18 +137,17 @@ func (e *Env) runNode(ctx context.Context, h *Host, o RunOptions) (Ran, error) {
 		Host:   h,
 		Where:  o.Where,
 		Store:  store,
-		Report: rep,
+		Report: r.Report,
 	}
 	defer p.Close()
 
 	if o.ThisMachine {
 		e.sayError(commit.KeepMachine(store, machineid.Of(h.Root), true))
 	}
-	r := h.newRun(store, rep)
 	r.Retry = o.Retry
 	r.Off = h.isOff()
 
-	waitForConditions := e.beginConditions(ctx, h, rep)
+	waitForConditions := e.beginConditions(ctx, h, r.Report)
 	defer waitForConditions()
 	waitForNode := h.beginRivalLook(ctx, r)
 	defer waitForNode()
@@ -170,7 +172,7 @@ func (e *Env) runNode(ctx context.Context, h *Host, o RunOptions) (Ran, error) {
 	if !isReported(r) {
 		e.printOnConsole(h, res.Code, res.Summary)
 	}
-	status := e.finishReport(ctx, h, r, commit.Ending{Code: res.Code, Summary: res.Summary})
+	status := e.finishReport(ctx, h, r, res.Code, res.Summary)
 	out := Ran{Result: res, Degraded: status.Degraded}
 	if p.node != nil {
 		out.Site = p.node.Site
@@ -188,13 +190,13 @@ func (e *Env) runNode(ctx context.Context, h *Host, o RunOptions) (Ran, error) {
 // finishReport writes the status and the annotations of an entry that has ended, unless the process that took over has
 // done that. It returns the status.
 func (e *Env) finishReport(
-	ctx context.Context, h *Host, r *commit.Run, end commit.Ending,
+	ctx context.Context, h *Host, r *commit.Run, code fault.Code, summary string,
 ) report.Status {
 	if isReported(r) {
 		return r.Report.Status()
 	}
 
-	status, err := r.Report.Finish(end.Code, end.Summary)
+	status, err := r.Report.Finish(code, summary)
 	e.sayError(err)
 	e.annotate(ctx, h, r)
 

@@ -33,8 +33,8 @@ func (e *Env) Verify(ctx context.Context) (Verified, error) {
 // verifyOnce is Verify without the conditions of the Node.
 func (e *Env) verifyOnce(ctx context.Context, h *Host) (Verified, error) {
 	if h.Self == "" && !h.isOff() {
-		if v, ok := describeWithoutGeneration(ctx, h); ok {
-			return v, nil
+		if res, ok := describeWithoutGeneration(ctx, h); ok {
+			return Verified{Result: res}, nil
 		}
 	}
 
@@ -53,7 +53,9 @@ func (e *Env) verifyOnce(ctx context.Context, h *Host) (Verified, error) {
 		return Verified{Off: true}, nil
 	}
 
-	return e.verifyLocked(ctx, h, store)
+	res, err := e.verifyLocked(ctx, h, store)
+
+	return Verified{Result: res}, err
 }
 
 // verifyLocked is Verify with the lock. store is locked.
@@ -61,7 +63,7 @@ func (e *Env) verifyLocked(
 	ctx context.Context,
 	h *Host,
 	store *generation.Store,
-) (Verified, error) {
+) (commit.Result, error) {
 	if newer := h.machine(store, nil).Newer(); newer != nil {
 		return e.verifyNewer(ctx, h, store, newer)
 	}
@@ -74,15 +76,14 @@ func (e *Env) verifyLocked(
 		}
 	}
 
-	v, covered, err := e.runIfCovered(ctx, h, store)
+	res, covered, err := e.runIfCovered(ctx, h, store)
 	if covered || err != nil {
-		return v, err
+		return res, err
 	}
 
 	gen, isSettled := readSettled(h, store)
 	if isSettled {
-		res, err := e.checkSettled(ctx, h, store, gen)
-		return Verified{Result: res}, err
+		return e.checkSettled(ctx, h, store, gen)
 	}
 
 	return e.judgeOrRun(ctx, h, store)
@@ -95,24 +96,22 @@ func (e *Env) verifyNewer(
 	h *Host,
 	store *generation.Store,
 	newer error,
-) (Verified, error) {
+) (commit.Result, error) {
 	e.sayError(newer)
 
 	gen, isOpen, err := h.gate().State()
 	if err == nil && isOpen {
-		res, err := checkKubelet(ctx, h, store, gen, false)
-		return Verified{Result: res}, err
+		return checkKubelet(ctx, h, store, gen, false)
 	}
 
-	rep := e.startReport(h, true)
-	r := h.newRun(store, rep)
+	r := e.newRun(h, store, true)
 	r.EndNewer(ctx)
-	e.finishReport(ctx, h, r, commit.Ending{Code: r.Code, Summary: r.Summary})
+	e.finishReport(ctx, h, r, r.Code, r.Summary)
 	if h.Self != "" { // prelet.service shows this failure
 		r.Code = ""
 	}
 
-	return Verified{Result: r.Result}, nil
+	return r.Result, nil
 }
 
 // readSettled returns the current generation if no journal is open and the gate is open.
@@ -132,7 +131,7 @@ func (e *Env) judgeOrRun(
 	ctx context.Context,
 	h *Host,
 	store *generation.Store,
-) (Verified, error) {
+) (commit.Result, error) {
 	// A gate that was open in this boot, over files that are not those of the generation, or of none: only a run helps.
 	isUnit := h.Self != ""
 	needsRun := isUnit && (h.gate().WasOpened() || h.machine(store, nil).WhyLost(ctx) != "")
@@ -146,13 +145,13 @@ func (e *Env) judgeOrRun(
 	}
 
 	if res.Outcome.Verdict == activation.Unknown { // something may have been mounted meanwhile
-		v, covered, err := e.runIfCovered(ctx, h, store)
+		run, covered, err := e.runIfCovered(ctx, h, store)
 		if covered || err != nil {
-			return v, err
+			return run, err
 		}
 	}
 
-	return Verified{Result: res}, nil
+	return res, nil
 }
 
 // runIfCovered shuts the gate and requests a run, if a later mount hides files of the current generation. It reports
@@ -161,49 +160,48 @@ func (e *Env) runIfCovered(
 	ctx context.Context,
 	h *Host,
 	store *generation.Store,
-) (v Verified, covered bool, err error) {
+) (res commit.Result, covered bool, err error) {
 	j, err := store.Journal()
 	if err != nil || j.IsUnfinished() {
-		return v, false, nil // an interrupted commit is finished first
+		return res, false, nil // an interrupted commit is finished first
 	}
 
 	cur, err := store.Current()
 	if err != nil {
-		return v, false, nil
+		return res, false, nil
 	}
 
 	why := h.machine(store, nil).WhyCovered(ctx, cur)
 	if why == "" {
-		return v, false, nil
+		return res, false, nil
 	}
 
 	if err := h.gate().Shut(why); err != nil {
-		return v, true, err
+		return res, true, err
 	}
 
 	asked, err := requestRun(ctx, h, why)
 	if err != nil {
-		return v, true, failure(fault.Systemd, "%s; %s", why, err)
+		return res, true, failure(fault.Systemd, "%s; %s", why, err)
 	}
 
-	v.Outcome.Generation = cur.Gen
-	v.Outcome.HeldBack = why + "; " + asked
+	res.Outcome.Generation = cur.Gen
+	res.Outcome.HeldBack = why + "; " + asked
 	if h.Self == "" { // else the failure is that run's
-		v.Code = fault.RolledBack
+		res.Code = fault.RolledBack
 	}
 
-	return v, true, nil
+	return res, true, nil
 }
 
 // judge reaches a verdict and reports it.
 func (e *Env) judge(ctx context.Context, h *Host, store *generation.Store) commit.Result {
 	last := readLastRun(h)
-	rep := e.startReport(h, true)
-	r := h.newRun(store, rep)
+	r := e.newRun(h, store, true)
 	r.Verify(ctx)
 
 	reported, code := commit.DecideVerify(r.Result, last, h.Self != "")
-	e.finishReport(ctx, h, r, reported)
+	e.finishReport(ctx, h, r, reported.Code, reported.Summary)
 	r.Code = code
 
 	return r.Result
@@ -212,30 +210,30 @@ func (e *Env) judge(ctx context.Context, h *Host, store *generation.Store) commi
 // describeWithoutGeneration describes a node whose store has no current generation: prelet has not written one yet,
 // or it was lost. It changes nothing. ok is false if there is something to judge, a commit is unfinished, a run of
 // this boot has shut the gate, or the store cannot be read.
-func describeWithoutGeneration(ctx context.Context, h *Host) (v Verified, ok bool) {
+func describeWithoutGeneration(ctx context.Context, h *Host) (res commit.Result, ok bool) {
 	store, err := generation.OpenReadOnly(h.storeOptions())
 	if err != nil {
-		return v, false
+		return res, false
 	}
 	defer store.Close()
 
 	if j, err := store.Journal(); err != nil || j != nil {
-		return v, false
+		return res, false
 	}
 
-	v.Outcome.Why = h.machine(store, nil).WhyLost(ctx)
-	if v.Outcome.Why != "" {
+	res.Outcome.Why = h.machine(store, nil).WhyLost(ctx)
+	if res.Outcome.Why != "" {
 		if h.gate().IsShut() {
-			v.Outcome.HeldBack = v.Outcome.Why
-			v.Code = fault.RolledBack
+			res.Outcome.HeldBack = res.Outcome.Why
+			res.Code = fault.RolledBack
 		}
 
-		return v, true
+		return res, true
 	}
 
 	cur, err := store.Current()
 
-	return v, err == nil && cur == nil && h.gate().Reason() == ""
+	return res, err == nil && cur == nil && h.gate().Reason() == ""
 }
 
 // concludeChecks sets the code and the summary of a result by its first failed check.
@@ -303,14 +301,13 @@ func (e *Env) keepWithoutRun(
 	h *Host,
 	store *generation.Store,
 	why string,
-) (Verified, error) {
-	rep := e.startReport(h, true)
-	r := h.newRun(store, rep)
+) (commit.Result, error) {
+	r := e.newRun(h, store, true)
 	r.KeepWithoutRun(ctx, failure(fault.Systemd, "%s", why))
 
 	e.printOnConsole(h, r.Code, r.Summary)
-	_, err := rep.Finish(r.Code, r.Summary)
+	_, err := r.Report.Finish(r.Code, r.Summary)
 	r.Code = "" // prelet.service shows the failure
 
-	return Verified{Result: r.Result}, err
+	return r.Result, err
 }

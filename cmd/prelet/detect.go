@@ -43,8 +43,7 @@ With --hardware, detectors are asked about a tree, and only with --config.`,
 			code := origin.Code(found.Diagnostics)
 
 			if asJSON {
-				err = a.printJSON(printer.FactsDocument(
-					found.Raw, *found.Facts, found.Degraded, found.Detectors, found.Diagnostics))
+				err = a.printJSON(printer.FactsDocument(found.Detected, found.Diagnostics))
 			} else {
 				err = a.printFacts(found, topology)
 			}

@@ -139,24 +139,18 @@ func (a *cli) showPlanError(p app.Planned, asJSON bool) error {
 // showPlan prints a plan, and why a run would not apply it.
 func (a *cli) showPlan(planned app.Planned, asJSON bool) error {
 	p := planned.Plan
-	v := printer.View{
-		Plan:       p,
-		Version:    version,
-		Generation: planned.Generation,
-		Source:     planned.Source,
-	}
 	if asJSON {
-		return a.printJSON(printer.PlanDocument(v))
+		return a.printJSON(printer.PlanDocument(planned.View))
 	}
 
 	a.printDiagnostics(p.Site, printer.Sorted(p.Diagnostics))
 	if !p.Diagnostics.HasErrors() {
-		err := printText(a, v, printer.PlanText)
+		err := printText(a, planned.View, printer.PlanText)
 		if err != nil {
 			return err
 		}
 	}
-	if planned.Held != "" && v.Changes() {
+	if planned.Held != "" && planned.Changes() {
 		a.printNotice("a run would change none of this: " + planned.Held)
 	}
 	return nil

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -89,17 +88,5 @@ func (a *cli) encodePage(w io.Writer, found app.Reported) error {
 		return printer.FleetHTML(w, found.Fleet, a.secrets())
 	}
 
-	return printer.BootHTML(w, printer.BootView{
-		View: printer.View{
-			Plan:       found.Plan,
-			Version:    version,
-			Generation: found.Generation,
-			Source:     found.Source,
-		},
-		Machine: found.Machine,
-		Held:    found.Held,
-		Status:  found.Status,
-		NoTimes: found.NoTimes,
-		Now:     time.Now(),
-	}, a.secrets())
+	return printer.BootHTML(w, found.BootView, a.secrets())
 }

@@ -84,13 +84,6 @@ func (a *testsShown) show(sources *lang.Site, r testfile.Result) error {
 
 // end prints the sum, or the mistakes that kept the tests from running, and returns how the command ends.
 func (a *testsShown) end(found app.Tests, junit string) error {
-	sum := printer.TestSum{
-		Runs:   found.Runs,
-		Passed: found.Passed,
-		Failed: found.Failed,
-		Took:   found.Took,
-	}
-	isInvalid := found.Diagnostics.HasErrors()
 	if junit != "" {
 		var report bytes.Buffer
 		all := slices.Concat(a.all, testfile.Mistakes(found.Diagnostics))
@@ -103,7 +96,7 @@ func (a *testsShown) end(found app.Tests, junit string) error {
 	}
 
 	if a.output == "json" {
-		return cmp.Or(a.printJSON(printer.TestsDocument(a.all, sum, found.Diagnostics)), quit(found.Code()))
+		return cmp.Or(a.printJSON(printer.TestsDocument(a.all, found.TestSum, found.Diagnostics)), quit(found.Code()))
 	}
 
 	a.printDiagnostics(found.Site, printer.Sorted(found.Diagnostics))
@@ -115,8 +108,8 @@ func (a *testsShown) end(found app.Tests, junit string) error {
 			return err
 		}
 	}
-	if isInvalid {
+	if found.Diagnostics.HasErrors() {
 		return quit(found.Code())
 	}
-	return cmp.Or(printText(a.cli, sum, printer.TestSumText), quit(found.Code()))
+	return cmp.Or(printText(a.cli, found.TestSum, printer.TestSumText), quit(found.Code()))
 }

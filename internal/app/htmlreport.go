@@ -5,10 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/report"
 	"github.com/prelet/prelet/internal/report/fleet"
+	"github.com/prelet/prelet/internal/report/printer"
 )
 
 // ReportOptions are the node or the recordings of a report.
@@ -19,12 +20,11 @@ type ReportOptions struct {
 
 // Reported is the content of a report: a boot of one node, or the plans of a fleet.
 type Reported struct {
-	Planned                // of one node
-	Fleet   *fleet.Report  // nil for one node
-	Status  *report.Status // of the last run; nil for a recording, unless it is in a bundle, and where there is none
-	NoTimes string         // why Status has no times; "" where it has
-	Machine string         // the path of the machine in place of this one; "" for this one
-	Code    fault.Code     // of the plans; "" where every plan has been made
+	// BootView is of one node. The Status is that of the last run; nil for a recording, unless it is in a bundle, and
+	// where there is none.
+	printer.BootView
+	Fleet *fleet.Report // nil for one node
+	Code  fault.Code    // of the plans; "" where every plan has been made
 }
 
 // Report plans the node of o or, where o.From is a folder, each recording in it, as Plan does. Of a node it reads the
@@ -32,7 +32,8 @@ type Reported struct {
 func (e *Env) Report(ctx context.Context, o ReportOptions) (Reported, error) {
 	var out Reported
 	plans, err := e.Plan(ctx, PlanOptions{Where: o.Where, Against: o.Against}, func(p Planned) error {
-		out.Planned = p
+		out.View = p.View
+		out.Held = p.Held
 		return nil
 	})
 	if err != nil {
@@ -44,6 +45,7 @@ func (e *Env) Report(ctx context.Context, o ReportOptions) (Reported, error) {
 		return out, nil
 	}
 	out.Source = o.From
+	out.Now = time.Now()
 	out.Machine = cmp.Or(o.Hardware, o.Root)
 
 	found, err := e.analyzeFrom(ctx, o.Where)

@@ -27,6 +27,7 @@ import (
 	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/platform/systemd"
 	"github.com/prelet/prelet/internal/probe"
+	"github.com/prelet/prelet/internal/report/printer"
 	"github.com/prelet/prelet/internal/world"
 	"github.com/prelet/prelet/schema"
 	"github.com/prelet/prelet/stages/builtin"
@@ -583,6 +584,16 @@ func (n *openNode) Generation() int {
 		return g.Gen
 	}
 	return 0
+}
+
+// view returns a plan of the node for the printer. source is the recording, if there are several.
+func (n *openNode) view(p *boot.Plan, source string) printer.View {
+	return printer.View{
+		Plan:       p,
+		Version:    n.env.Version,
+		Generation: n.Generation(),
+		Source:     source,
+	}
 }
 
 // ApplyOptions returns the options for applying p.

@@ -30,11 +30,9 @@ type PlanOptions struct {
 
 // Planned is the site over one node.
 type Planned struct {
-	Source     string     // the recording, where the command is over a folder of them; else ""
-	Err        error      // why this recording has no plan, else nil
-	Plan       *boot.Plan // nil where Err is set
-	Generation int        // the one in place; 0 before the first
-	Held       string     // why a run would not apply the plan; "" where it would
+	printer.View        // of a recording of a folder only the Source is set where Err is
+	Err          error  // why this recording has no plan, else nil
+	Held         string // why a run would not apply the plan; "" where it would
 }
 
 // Plans is the result of the command over all its nodes.
@@ -76,7 +74,7 @@ func (e *Env) Plan(
 		return Plans{}, err
 	}
 	code := origin.Code(p.Plan.Diagnostics)
-	isChange := (printer.View{Plan: p.Plan}).Changes() || !p.Plan.Complete
+	isChange := p.View.Changes() || !p.Plan.Complete
 
 	return Plans{Changes: code == "" && isChange, Code: code}, show(p)
 }
@@ -89,7 +87,7 @@ func (e *Env) planNode(ctx context.Context, w Where) (Planned, error) {
 	}
 	defer n.Close()
 
-	out := Planned{Plan: n.planUnless(ctx, found, e.Progress), Generation: n.Generation()}
+	out := Planned{View: n.view(n.planUnless(ctx, found, e.Progress), "")}
 	if origin.Code(out.Plan.Diagnostics) == fault.CredentialMissing && n.Site != nil {
 		out.Plan.Diagnostics = append(findSensitive(n.Site), out.Plan.Diagnostics...)
 	}

@@ -2,8 +2,6 @@ package app
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"hash/fnv"
@@ -21,8 +19,10 @@ import (
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang"
+	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/probe"
 	"github.com/prelet/prelet/internal/report/fleet"
+	"github.com/prelet/prelet/internal/report/printer"
 	"github.com/prelet/prelet/internal/world"
 )
 
@@ -42,7 +42,7 @@ type siteLoader struct {
 	version string
 
 	mu    sync.Mutex
-	known map[[sha256.Size]byte]*loadedSite
+	known map[string]*loadedSite
 }
 
 type loadedSite struct {
@@ -171,10 +171,15 @@ func (p *fleetPlanner) planListed(ctx context.Context, source string) (Planned, 
 	if _, err := os.Lstat(plain); isPacked && err == nil {
 		err := failure(fault.RecordingInvalid, "--from %s: the folder also has %s; remove one of them",
 			source, filepath.Base(plain))
-		return Planned{Source: source, Err: err}, fleet.FailedToRead(source, err)
+		return refuseRecording(source, err)
 	}
 
 	return p.planOne(ctx, source, source)
+}
+
+// refuseRecording returns the result of a recording that cannot be planned.
+func refuseRecording(source string, err error) (Planned, fleet.Effect) {
+	return Planned{View: printer.View{Source: source}, Err: err}, fleet.FailedToRead(source, err)
 }
 
 // planOne plans one recording, or the node of the options where from is "".
@@ -183,8 +188,7 @@ func (p *fleetPlanner) planOne(ctx context.Context, from, source string) (planne
 	defer func() {
 		if failed := recover(); failed != nil {
 			err := failure(fault.Internal, "a bug in prelet: %v; report it with this recording", failed)
-			planned = Planned{Source: source, Err: err}
-			effect = fleet.FailedToRead(source, err)
+			planned, effect = refuseRecording(source, err)
 		}
 	}()
 
@@ -192,7 +196,7 @@ func (p *fleetPlanner) planOne(ctx context.Context, from, source string) (planne
 	w.From = from
 	rec, err := w.readRecording()
 	if err != nil {
-		return Planned{Source: source, Err: err}, fleet.FailedToRead(source, err)
+		return refuseRecording(source, err)
 	}
 	env := p.env.withOwnRedactor()
 	loaded := p.planned.load(rec)
@@ -202,7 +206,7 @@ func (p *fleetPlanner) planOne(ctx context.Context, from, source string) (planne
 	n.checks = &loaded.checks
 
 	plan := n.planUnless(ctx, found, nil)
-	out := Planned{Source: source, Plan: plan, Generation: n.Generation()}
+	out := Planned{View: n.view(plan, source)}
 	if rec == nil {
 		rec = &world.Recording{}
 		if plan.Tape != nil {
@@ -256,7 +260,7 @@ func (l *siteLoader) load(rec *world.Recording) *loadedSite {
 	if one == nil {
 		one = &loadedSite{}
 		if l.known == nil || len(l.known) >= maxKnownSites {
-			l.known = map[[sha256.Size]byte]*loadedSite{}
+			l.known = map[string]*loadedSite{}
 		}
 		l.known[key] = one
 	}
@@ -274,9 +278,7 @@ func (l *siteLoader) hash() string {
 	if l == nil || l.fixed == nil {
 		return ""
 	}
-	sum := hashFiles(l.fixed.site.Files)
-
-	return "sha256:" + hex.EncodeToString(sum[:])
+	return "sha256:" + hashFiles(l.fixed.site.Files)
 }
 
 // hashOptions returns a hash of the options that must be equal in all parts of a fleet, without the values of variables
@@ -289,19 +291,18 @@ func hashOptions(o PlanOptions, given map[string]probe.Given) string {
 			inputs = append(inputs, given[name].Text)
 		}
 	}
-	sum := sha256.Sum256(fmt.Appendf(nil, "%q", inputs))
 
-	return hex.EncodeToString(sum[:6])
+	return nodefile.Checksum(fmt.Appendf(nil, "%q", inputs))[:12]
 }
 
-func hashFiles(files []world.SiteFile) [sha256.Size]byte {
+func hashFiles(files []world.SiteFile) string {
 	text, err := json.Marshal(files)
 	if err != nil {
 		// Cannot happen: it has only texts.
 		panic("app: encode the files of a site: " + err.Error())
 	}
 
-	return sha256.Sum256(text)
+	return nodefile.Checksum(text)
 }
 
 // maxShards bounds the number of parts.

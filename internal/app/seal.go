@@ -3,8 +3,6 @@ package app
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"os"
 	"path"
@@ -389,8 +387,7 @@ func (i *openedImage) newStatement(now time.Time) (*Statement, error) {
 		Removed:       []image.Leftover{},
 	}
 	for _, f := range i.siteFiles() {
-		hash := sha256.Sum256([]byte(f.Text))
-		sum := hex.EncodeToString(hash[:])
+		sum := nodefile.Checksum([]byte(f.Text))
 		s.Site = append(s.Site, sealedFile{Path: i.onNode(f.Name), SHA256: sum})
 	}
 	host := i.env.detectorHost(i.where)

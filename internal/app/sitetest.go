@@ -17,6 +17,7 @@ import (
 	"github.com/prelet/prelet/internal/lang/origin"
 	"github.com/prelet/prelet/internal/lang/testfile"
 	"github.com/prelet/prelet/internal/probe"
+	"github.com/prelet/prelet/internal/report/printer"
 )
 
 // testSource is where an answer comes from that a test gives.
@@ -34,10 +35,7 @@ type TestOptions struct {
 type Tests struct {
 	Site        *lang.Site      // the sources of the sites and the test files, for Diagnostics
 	Diagnostics hcl.Diagnostics // with errors, no test was run
-	Runs        int             // that were selected
-	Passed      int             // results
-	Failed      int             // results
-	Took        time.Duration
+	printer.TestSum
 }
 
 // Code returns the code of the command; "" if all tests passed.

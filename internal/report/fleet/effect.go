@@ -2,8 +2,6 @@ package fleet
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -14,6 +12,7 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet/rules"
 	"github.com/prelet/prelet/internal/lang/origin"
+	"github.com/prelet/prelet/internal/platform/nodefile"
 )
 
 // State is the kind of an effect.
@@ -83,9 +82,8 @@ func (e Effect) signature() string {
 		// Cannot happen: it has only texts.
 		panic("fleet: encode an effect: " + err.Error())
 	}
-	sum := sha256.Sum256(text)
 
-	return hex.EncodeToString(sum[:6])
+	return nodefile.Checksum(text)[:12]
 }
 
 // FailedToRead returns the effect of a recording that has no plan.
@@ -142,8 +140,7 @@ func (e *Effect) finish(p *boot.Plan, own names) {
 
 // hide adds the planned text of a file that is not shown to the signature. A placeholder replaces a secret.
 func (e *Effect) hide(path, template string, own names) {
-	sum := sha256.Sum256([]byte(path + "\x00" + own.replace(template)))
-	e.hidden = append(e.hidden, hex.EncodeToString(sum[:]))
+	e.hidden = append(e.hidden, nodefile.Checksum([]byte(path+"\x00"+own.replace(template))))
 }
 
 // sortedChanges returns each distinct change once, sorted.

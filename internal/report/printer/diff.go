@@ -1,18 +1,11 @@
 package printer
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"io"
 	"strings"
 
 	"github.com/rogpeppe/go-internal/diff"
 )
-
-func sum(s string) string {
-	h := sha256.Sum256([]byte(s))
-	return hex.EncodeToString(h[:])
-}
 
 // FileDiff writes what changes in a file as a unified diff; nothing for equal texts.
 func FileDiff(w io.Writer, path string, before, after []byte) error {

@@ -16,31 +16,26 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"k8s.io/utils/cpuset"
 
+	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/world"
 )
 
 // FactsDocument returns the document of `detect -o json`.
-func FactsDocument(
-	raw json.RawMessage,
-	f world.Facts,
-	degraded []fault.Reason,
-	detectors map[string]any,
-	ds hcl.Diagnostics,
-) any {
+func FactsDocument(found boot.Detected, ds hcl.Diagnostics) any {
 	var m map[string]any
-	if json.Unmarshal(raw, &m) != nil {
+	if json.Unmarshal(found.Raw, &m) != nil {
 		m = map[string]any{}
 	}
 	gpus := []world.Accelerator{}
-	for _, a := range f.Accelerators {
+	for _, a := range found.Facts.Accelerators {
 		if a.Kind == "gpu" {
 			gpus = append(gpus, a)
 		}
 	}
 	m["gpus"] = gpus
-	if len(detectors) > 0 {
-		m["detectors"] = detectors
+	if len(found.Detectors) > 0 {
+		m["detectors"] = found.Detectors
 	}
 
 	return struct {
@@ -48,7 +43,7 @@ func FactsDocument(
 		Facts         any            `json:"facts"`
 		Degraded      []fault.Reason `json:"degraded"`
 		Diagnostics   []Diagnostic   `json:"diagnostics"`
-	}{1, m, orEmpty(degraded), DiagnosticsJSON(Sorted(ds))}
+	}{1, m, orEmpty(found.Degraded), DiagnosticsJSON(Sorted(ds))}
 }
 
 // Count returns a number of things in words.

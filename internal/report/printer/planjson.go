@@ -10,6 +10,7 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang/origin"
 	"github.com/prelet/prelet/internal/node"
+	"github.com/prelet/prelet/internal/platform/nodefile"
 )
 
 // View is a plan with the properties that are printed with it.
@@ -174,7 +175,7 @@ func newFileDocument(c boot.Change) fileDocument {
 	isPublic := f.Kind == node.Regular && !d.Sensitive
 	isCompared := c.Old.Uncompared == "" && !c.Old.Private
 	if isPublic {
-		d.SHA256 = sum(text)
+		d.SHA256 = nodefile.Checksum([]byte(text))
 	}
 	if isPublic && isCompared && c.Changes() {
 		d.Diff = compare.Unified(c.Old.Text, text)

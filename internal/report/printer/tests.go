@@ -17,9 +17,9 @@ import (
 
 // TestSum counts the results of tests.
 type TestSum struct {
-	Runs   int
-	Passed int
-	Failed int
+	Runs   int // that were selected
+	Passed int // results
+	Failed int // results
 	Took   time.Duration
 }
 

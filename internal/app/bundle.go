@@ -123,7 +123,7 @@ func (e *Env) Bundle(ctx context.Context, o BundleOptions) (Bundled, error) {
 	}
 	if !parts.has(recordingName) {
 		for _, f := range site.Files {
-			parts.add(filepath.Join("site", filepath.Clean("/"+f.Name)), e.redact(f.Text))
+			parts.add(filepath.Join("site", filepath.Clean("/"+f.Name)), e.Redactor.String(f.Text))
 		}
 	}
 	e.addRunFiles(ctx, o.Root, &parts)
@@ -199,7 +199,7 @@ func (e *Env) addRunFiles(ctx context.Context, root string, parts *bundle) {
 			parts.miss(name, err)
 			continue
 		}
-		parts.add(name, e.redact(string(text)))
+		parts.add(name, e.Redactor.String(string(text)))
 	}
 
 	if root != "" || !systemd.IsRunning() {
@@ -210,14 +210,7 @@ func (e *Env) addRunFiles(ctx context.Context, root string, parts *bundle) {
 	if err != nil {
 		parts.miss("journal.txt", err)
 	}
-	parts.add("journal.txt", e.redact(text))
-}
-
-func (e *Env) redact(text string) string {
-	if e.Redactor == nil {
-		return text
-	}
-	return e.Redactor.String(text)
+	parts.add("journal.txt", e.Redactor.String(text))
 }
 
 // flags returns the command line for the same node.

@@ -268,10 +268,6 @@ func (e *Env) replay(ctx context.Context, r *world.Recording) *boot.Plan {
 	if diags.HasErrors() {
 		return nil
 	}
-	o := boot.Options{Source: r.Source()}
-	if e.Redactor != nil {
-		o.Redact = e.Redactor.String
-	}
 
-	return boot.Run(ctx, site, o)
+	return boot.Run(ctx, site, boot.Options{Source: r.Source(), Redact: e.Redactor.String})
 }

@@ -310,9 +310,6 @@ func (e *Env) openSite(
 
 // redactVariables redacts the values of sensitive variables that come from files.
 func redactVariables(r *value.Redactor, given map[string]probe.Given, s *lang.Site) {
-	if r == nil {
-		return
-	}
 	for name, v := range given {
 		d := s.Variables[name]
 		if d != nil && d.Sensitive && v.IsFile {
@@ -429,6 +426,7 @@ func (n *openNode) Plan(ctx context.Context, event func(boot.Event)) *boot.Plan 
 	o := boot.Options{
 		Source:   n.source,
 		Now:      time.Now,
+		Redact:   n.env.Redactor.String,
 		Event:    event,
 		Checks:   n.checks,
 		Takeover: n.Takeover,
@@ -436,9 +434,6 @@ func (n *openNode) Plan(ctx context.Context, event func(boot.Event)) *boot.Plan 
 		Only:     n.only,
 
 		IsPartial: n.isPartial,
-	}
-	if n.env.Redactor != nil {
-		o.Redact = n.env.Redactor.String
 	}
 	if n.past != nil && n.joined() { // a node that never joined must not use unverified answers
 		o.Hurry = n.hurry
@@ -567,8 +562,7 @@ func (n *openNode) Recording(p *boot.Plan) *world.Recording {
 	header.Site = slices.Clone(p.Site.Files)
 
 	r := &world.Recording{Header: header, Entries: p.Tape.Entries()}
-	if n.live != nil &&
-		n.env.Redactor != nil { // earlier answers are searched again, for secrets that are known by now
+	if n.live != nil { // earlier answers are searched again, for secrets that are known by now
 		n.live.LearnSecrets()
 		r.HoldBack(n.env.Redactor.Holds, n.env.Redactor.String)
 	}
@@ -609,9 +603,7 @@ func (n *openNode) ApplyOptions(p *boot.Plan) commit.Options {
 		Secret:    n.live.Secret,
 		Hidden:    n.live.Hidden,
 		Root:      nodefile.Root(n.Root),
-	}
-	if n.env.Redactor != nil {
-		o.Holds = n.env.Redactor.Holds
+		Holds:     n.env.Redactor.Holds,
 	}
 	if n.Hardware == "" {
 		o.Machine = machineid.Of(n.Root)

@@ -228,9 +228,7 @@ func (p *fleetPlanner) planOne(ctx context.Context, from, source string) (planne
 // withOwnRedactor returns the environment of one of several plans: a secret of one must not change another.
 func (e *Env) withOwnRedactor() *Env {
 	out := *e
-	if e.Redactor != nil {
-		out.Redactor = e.Redactor.NewChild()
-	}
+	out.Redactor = e.Redactor.NewChild()
 
 	return &out
 }

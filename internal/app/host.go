@@ -21,6 +21,7 @@ import (
 	"github.com/prelet/prelet/internal/platform/unitfile"
 	"github.com/prelet/prelet/internal/probe/kubeletstate"
 	"github.com/prelet/prelet/internal/report"
+	"github.com/prelet/prelet/internal/report/printer"
 )
 
 // The units that the packages ship.
@@ -222,12 +223,9 @@ func (e *Env) printOnConsole(h *Host, code fault.Code, summary string) {
 	if gen, open, err := h.gate().State(); err == nil && open {
 		kubelet = fmt.Sprintf("the kubelet starts on generation %d, which was in place", gen)
 	}
-	line := []rune(fmt.Sprintf("prelet failed (%d), %s: %s", code.Exit(), kubelet, summary))
+	line := fmt.Sprintf("prelet failed (%d), %s: %s", code.Exit(), kubelet, summary)
 	const next = " (prelet status)"
-	if limit := consoleLimit - len(next); len(line) > limit {
-		line = append(line[:limit-1], '…')
-	}
-	e.sayError(h.Console(string(line) + next))
+	e.sayError(h.Console(printer.Cut(line, consoleLimit-len(next)) + next))
 }
 
 // machine returns what activates a generation. rep may be nil.
@@ -400,8 +398,5 @@ func (h *Host) lastSummary() string {
 	if err != nil || s.Summary == "" {
 		return "the run before failed"
 	}
-	if r := []rune(s.Summary); len(r) > 120 {
-		return string(r[:119]) + "…"
-	}
-	return s.Summary
+	return printer.Cut(s.Summary, 120)
 }

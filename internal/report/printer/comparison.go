@@ -20,7 +20,7 @@ const (
 func ComparisonText(w io.Writer, d compare.Difference, s Style) error {
 	return s.render(w, "comparison", d, template.FuncMap{
 		"at":         func(path string) string { return s.cell(strings.TrimPrefix(path, ".")) },
-		"detail":     func(v compare.Value) string { return cut(s.cell(string(v)), maxDetail) },
+		"detail":     func(v compare.Value) string { return Cut(s.cell(string(v)), maxDetail) },
 		"diff":       s.textDiff,
 		"faint":      s.faint,
 		"generation": generationTitle,

@@ -298,5 +298,5 @@ func (s Style) formatBrief(v any, width int) string {
 		return fmt.Sprint(v)
 	}
 
-	return cut(s.cell(string(b)), max(width, 20))
+	return Cut(s.cell(string(b)), max(width, 20))
 }

@@ -45,7 +45,7 @@ func TopologyText(w io.Writer, f world.Facts, s Style) error {
 	}
 	for i, line := range d.lines {
 		first, next := branches(d.depths, i)
-		lines := []string{cut(line, b.Width-columns(first))}
+		lines := []string{Cut(line, b.Width-columns(first))}
 		if d.depths[i] == 0 {
 			lines = b.wrap(line, b.Width-columns(first))
 		}
@@ -84,8 +84,8 @@ func devicesByNode(f world.Facts) (map[int][][]string, error) {
 	return out, err
 }
 
-// cut shortens a text to a line: the name of a card may be longer, and the table has the whole name.
-func cut(text string, width int) string {
+// Cut shortens a text to a line: the name of a card may be longer, and the table has the whole name.
+func Cut(text string, width int) string {
 	if columns(text) <= width {
 		return text
 	}

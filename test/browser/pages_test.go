@@ -45,23 +45,22 @@ const (
 func writeFleet(t *testing.T) string {
 	r := fleet.NewReport("0.1.0")
 	n := 0
-	add := func(count int, e fleet.Effect) {
+	add := func(count int, g fleet.Group) {
 		for range count {
 			n++
-			e.Source = fmt.Sprintf("fleet/node%04d.prelet", n)
-			e.Node = fmt.Sprintf("node%04d", n)
-			r.Add(e)
+			m := fleet.Machine{Source: fmt.Sprintf("fleet/node%04d.prelet", n), Node: fmt.Sprintf("node%04d", n)}
+			r.Add(fleet.Effect{Machine: m, Group: g})
 		}
 	}
-	add(changedMachines, fleet.Effect{State: fleet.Changed, Restarts: true, Changes: []fleet.Change{
+	add(changedMachines, fleet.Group{State: fleet.Changed, Restarts: 1, Changes: []fleet.Change{
 		{Kind: "label", Name: "accelerator", Action: "create", To: "nvidia-h100"},
 		{Kind: "file", Name: "/etc/sysctl.d/90-gpu.conf", Action: "create", Diff: "+vm.nr_hugepages = 64\n"},
 	}})
-	add(movedMachines, fleet.Effect{State: fleet.Changed, Waits: true, Changes: []fleet.Change{
+	add(movedMachines, fleet.Group{State: fleet.Changed, Waits: 1, Changes: []fleet.Change{
 		{Kind: "label", Name: "topology.kubernetes.io/zone", Action: "update", From: "az1-r07", To: "az1-r08"},
 		{Kind: "taint", Name: "nvidia.com/gpu:NoSchedule", Action: "delete", From: "true"},
 	}})
-	add(sameMachines, fleet.Effect{State: fleet.Unchanged})
+	add(sameMachines, fleet.Group{State: fleet.Unchanged})
 	failed := fleet.FailedToRead("fleet/"+hostile, errors.New(hostile))
 	failed.Code = fault.RecordingInvalid
 	failed.Node = hostile

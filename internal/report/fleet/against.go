@@ -16,7 +16,7 @@ func NewEffectAgainst(source string, old, planned *boot.Plan, r *world.Recording
 	own := newNames(planned, r)
 	before := listMessages(old.Diagnostics, own)
 	after := listMessages(planned.Diagnostics, own)
-	e := Effect{Source: source, Node: planned.NodeName()}
+	e := Effect{Machine: Machine{Source: source, Node: planned.NodeName()}}
 
 	e.Changes = compareMessages(before, after)
 	isOldKnown := origin.Code(old.Diagnostics) == ""
@@ -28,9 +28,11 @@ func NewEffectAgainst(source string, old, planned *boot.Plan, r *world.Recording
 		isError := m.Severity == "error"
 		return !isError && slices.ContainsFunc(before, m.hasCode)
 	})
-	e.Waits = isWaiting(planned, e.Changes)
+	e.Waits = count(isWaiting(planned, e.Changes))
 	e.finish(planned, own)
-	e.Degraded = e.Degraded && len(old.Degraded) == 0
+	if len(old.Degraded) > 0 {
+		e.Degraded = 0
+	}
 
 	return e
 }

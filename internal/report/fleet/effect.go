@@ -48,23 +48,12 @@ type Message struct {
 
 // Effect is the set of changes of a site on one machine, compared with its disk or with another site.
 type Effect struct {
-	Source   string // the recording; "" for this machine
-	Node     string // its node name; "" if unknown
-	State    State
-	Changes  []Change  // the machine's own values are replaced by names
-	Messages []Message // sorted by severity, errors first
-	Code     fault.Code
-	Reason   string // of a failure, in one line
+	Machine  // the Source is "" for this machine
+	Group    // of this machine alone; its Changes have names in place of the machine's own values
 	Assumed  []Assumed
 	Declares *[]rules.Declaration // in the Node's status.declaredFeatures; nil: not known
-
-	Degraded bool
-	Restarts bool // the kubelet is restarted
 	// hidden has a hash for each change of a file whose content is not shown: of its path and its planned text.
 	hidden []string
-	// Waits is set for a node that has joined, where a changed label or taint takes effect only when the node registers
-	// again.
-	Waits bool
 }
 
 // signature identifies the effect: machines with equal signatures are in one group.
@@ -92,17 +81,17 @@ func FailedToRead(source string, err error) Effect {
 	page, _ := code.Page()
 
 	return Effect{
-		Source:   source,
-		State:    Failed,
-		Code:     code,
-		Reason:   err.Error(),
-		Messages: []Message{{Severity: "error", Code: string(code), Summary: page.Title}},
+		Machine: Machine{Source: source, Code: code, Reason: err.Error()},
+		Group: Group{
+			State:    Failed,
+			Messages: []Message{{Severity: "error", Code: string(code), Summary: page.Title}},
+		},
 	}
 }
 
 // finish sorts changes, replaces the machine's own values, and adds the reports of a plan.
 func (e *Effect) finish(p *boot.Plan, own names) {
-	e.Degraded = len(p.Degraded) > 0
+	e.Degraded = count(len(p.Degraded) > 0)
 	for _, a := range p.Assumed {
 		e.Assumed = append(e.Assumed, Assumed{
 			Kind: a.Kind,
@@ -148,9 +137,14 @@ func sortedChanges(changes []Change) []Change {
 	return slices.Compact(slices.SortedFunc(slices.Values(changes), compareChanges))
 }
 
+// Kinds returns the kinds of changes in their order.
+func Kinds() []string {
+	return []string{"label", "taint", "flag", "config", "file", "activation", "diagnostic"}
+}
+
 // compareChanges sorts by kind in the order in which an operator reads, then by name.
 func compareChanges(a, b Change) int {
-	order := []string{"label", "taint", "flag", "config", "file", "activation", "diagnostic"}
+	order := Kinds()
 
 	return cmp.Or(
 		slices.Index(order, a.Kind)-slices.Index(order, b.Kind),

@@ -15,12 +15,13 @@ import (
 // randomEffect returns one of few effects, for a machine with a number.
 func randomEffect(rng *rand.Rand, number int) Effect {
 	e := Effect{
-		Source:   fmt.Sprintf("fleet/%03d.prelet", number),
-		Node:     fmt.Sprintf("node-%d", number),
-		State:    []State{Changed, Unknown, Unchanged, Failed}[rng.IntN(4)],
-		Degraded: rng.IntN(3) == 0,
-		Restarts: rng.IntN(2) == 0,
-		Waits:    rng.IntN(4) == 0,
+		Machine: Machine{Source: fmt.Sprintf("fleet/%03d.prelet", number), Node: fmt.Sprintf("node-%d", number)},
+		Group: Group{
+			State:    []State{Changed, Unknown, Unchanged, Failed}[rng.IntN(4)],
+			Degraded: count(rng.IntN(3) == 0),
+			Restarts: count(rng.IntN(2) == 0),
+			Waits:    count(rng.IntN(4) == 0),
+		},
 	}
 	switch e.State {
 	case Failed:
@@ -177,9 +178,8 @@ func TestCompareFiles(t *testing.T) {
 
 func checkChanges(t *testing.T, what string, changes []Change, want []string) {
 	t.Helper()
-	e := Effect{Changes: changes}
 	var got []string
-	for _, c := range sortedChanges(e.Changes) {
+	for _, c := range sortedChanges(changes) {
 		got = append(got, strings.Join([]string{c.Kind, c.Name, c.Action, c.From, c.To}, " "))
 	}
 	if !reflect.DeepEqual(got, want) {

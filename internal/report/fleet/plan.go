@@ -15,11 +15,8 @@ import (
 // NewEffect returns the changes of a plan on the disk of the machine of a recording.
 func NewEffect(source string, p *boot.Plan, r *world.Recording) Effect {
 	own := newNames(p, r)
-	e := Effect{
-		Source:   source,
-		Node:     p.NodeName(),
-		Messages: listMessages(p.Diagnostics, own),
-	}
+	e := Effect{Machine: Machine{Source: source, Node: p.NodeName()}}
+	e.Messages = listMessages(p.Diagnostics, own)
 	for _, c := range p.Changes {
 		if !c.Changes() {
 			continue
@@ -29,8 +26,8 @@ func NewEffect(source string, p *boot.Plan, r *world.Recording) Effect {
 			e.hide(c.File.Path, c.File.Text.Template(), own)
 		}
 	}
-	e.Waits = isWaiting(p, e.Changes)
-	e.Restarts = p.Restart.Needed
+	e.Waits = count(isWaiting(p, e.Changes))
+	e.Restarts = count(p.Restart.Needed)
 	e.finish(p, own)
 
 	return e

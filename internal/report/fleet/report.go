@@ -90,22 +90,12 @@ func NewReport(version string) *Report {
 
 // Add adds a machine.
 func (r *Report) Add(e Effect) {
-	g := Group{
-		ID:       e.signature(),
-		State:    e.State,
-		Count:    1,
-		Degraded: count(e.Degraded),
-		Restarts: count(e.Restarts),
-		Waits:    count(e.Waits),
-		Changes:  orEmpty(e.Changes),
-		Messages: orEmpty(e.Messages),
-		Machines: []Machine{{
-			Source: e.Source,
-			Node:   e.Node,
-			Code:   e.Code,
-			Reason: e.Reason,
-		}},
-	}
+	g := e.Group
+	g.ID = e.signature()
+	g.Count = 1
+	g.Changes = orEmpty(e.Changes)
+	g.Messages = orEmpty(e.Messages)
+	g.Machines = []Machine{e.Machine}
 	r.addGroup(g)
 	r.addAssumed(e.Assumed)
 	if e.Declares != nil {

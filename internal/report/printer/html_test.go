@@ -166,15 +166,14 @@ func TestFleetHTML(t *testing.T) {
 	r := fleet.NewReport("1.2.3")
 	r.Against = htmlHostile
 	for n := range 3 {
-		r.Add(fleet.Effect{
-			Source: fmt.Sprintf("fleet/node%d.prelet", n),
-			State:  fleet.Changed,
-			Changes: []fleet.Change{
-				{Kind: "label", Name: "rack", Action: "update", From: "r07", To: htmlHostile},
-				{Kind: "file", Name: "/etc/x", Action: "delete", Diff: "-" + htmlHostile + "\n"},
-			},
-			Restarts: true,
-		})
+		e := fleet.Effect{Machine: fleet.Machine{Source: fmt.Sprintf("fleet/node%d.prelet", n)}}
+		e.State = fleet.Changed
+		e.Changes = []fleet.Change{
+			{Kind: "label", Name: "rack", Action: "update", From: "r07", To: htmlHostile},
+			{Kind: "file", Name: "/etc/x", Action: "delete", Diff: "-" + htmlHostile + "\n"},
+		}
+		e.Restarts = 1
+		r.Add(e)
 	}
 	r.Add(fleet.FailedToRead("fleet/"+htmlHostile, errors.New(htmlHostile)))
 	r.Finish()
@@ -200,14 +199,13 @@ func TestFleetHTML(t *testing.T) {
 func TestFleetHTMLOfManyGroups(t *testing.T) {
 	r := fleet.NewReport("1.2.3")
 	for n := range 1000 {
-		r.Add(fleet.Effect{
-			Source: fmt.Sprintf("fleet/node%d.prelet", n),
-			State:  fleet.Changed,
-			Changes: []fleet.Change{
-				{Kind: "taint", Name: "rack", Action: "create", To: fmt.Sprint("r", n)},
-				{Kind: "label", Name: fmt.Sprint("of-", n), Action: "create", To: "x"},
-			},
-		})
+		e := fleet.Effect{Machine: fleet.Machine{Source: fmt.Sprintf("fleet/node%d.prelet", n)}}
+		e.State = fleet.Changed
+		e.Changes = []fleet.Change{
+			{Kind: "taint", Name: "rack", Action: "create", To: fmt.Sprint("r", n)},
+			{Kind: "label", Name: fmt.Sprint("of-", n), Action: "create", To: "x"},
+		}
+		r.Add(e)
 	}
 	r.Finish()
 

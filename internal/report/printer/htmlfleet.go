@@ -48,12 +48,9 @@ func FleetHTML(w io.Writer, r *fleet.Report, redactor *value.Redactor) error {
 	})
 }
 
-// changeKinds are the kinds of changes, in the order in which they are shown.
-var changeKinds = []string{"label", "taint", "flag", "config", "file", "activation", "diagnostic"}
-
 // listKinds returns the kinds of all changes, in their order.
 func listKinds(groups []fleet.Group) []string {
-	return slices.DeleteFunc(slices.Clone(changeKinds), func(kind string) bool {
+	return slices.DeleteFunc(fleet.Kinds(), func(kind string) bool {
 		return !slices.ContainsFunc(groups, func(g fleet.Group) bool { return countKind(g, kind) > 0 })
 	})
 }
@@ -92,9 +89,10 @@ func fleetMatrix(groups []fleet.Group) (rows []htmlEffect) {
 			rows[at].Cells[i] = &g.Changes[n]
 		}
 	}
+	kinds := fleet.Kinds()
 	slices.SortStableFunc(rows, func(a, b htmlEffect) int {
 		return cmp.Or(
-			slices.Index(changeKinds, a.Kind)-slices.Index(changeKinds, b.Kind),
+			slices.Index(kinds, a.Kind)-slices.Index(kinds, b.Kind),
 			cmp.Compare(a.Name, b.Name),
 		)
 	})

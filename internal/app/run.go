@@ -148,9 +148,7 @@ func (e *Env) runNode(ctx context.Context, h *Host, o RunOptions) (Ran, error) {
 	r.Off = h.isOff()
 
 	waitForConditions := e.beginConditions(ctx, h, r.Report)
-	defer waitForConditions()
 	waitForNode := h.beginRivalLook(ctx, r)
-	defer waitForNode()
 	for isEnded := r.Begin(ctx); !isEnded; {
 		options := p.Plan(ctx)
 		waitForConditions()

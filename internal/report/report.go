@@ -254,7 +254,7 @@ func (r *Reporter) NoteAfterEnd(code fault.Code, summary string) error {
 // with this summary; "" removes them. It is for a process that works on after the report of a run.
 func ReplaceNote(dir, bootID string, code fault.Code, summary string) error {
 	return changeEnded(dir, bootID, func(s *Status) {
-		s.Notes = slices.DeleteFunc(slices.Clone(s.Notes), func(n fault.Reason) bool { return n.Code == code })
+		s.Notes = without(s.Notes, code)
 		if summary != "" {
 			s.Notes = append(s.Notes, fault.Reason{Code: code, Summary: summary})
 		}
@@ -349,9 +349,12 @@ func (r *Reporter) removeReasons(list *[]fault.Reason, code fault.Code) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 
-	*list = slices.DeleteFunc(slices.Clone(*list), func(n fault.Reason) bool {
-		return n.Code == code
-	})
+	*list = without(*list, code)
+}
+
+// without returns the reasons that do not have a code.
+func without(list []fault.Reason, code fault.Code) []fault.Reason {
+	return slices.DeleteFunc(slices.Clone(list), func(r fault.Reason) bool { return r.Code == code })
 }
 
 // Generation sets the generation in place.

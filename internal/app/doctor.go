@@ -16,6 +16,7 @@ import (
 	"github.com/prelet/prelet/internal/app/image"
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/commit"
+	"github.com/prelet/prelet/internal/commit/activation"
 	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet"
@@ -232,7 +233,7 @@ func readKept(store *generation.Store, h *Host) doctor.Kept {
 		k.Current = cur.Gen
 		k.Adopted = cur.Adopted
 	}
-	k.Newer = h.machine(store, nil).Newer()
+	k.Newer = activation.Newer(store)
 	k.Damaged = listDamaged(store)
 	if j, err := store.Journal(); err != nil {
 		k.Err = err

@@ -64,7 +64,7 @@ func (e *Env) verifyLocked(
 	h *Host,
 	store *generation.Store,
 ) (commit.Result, error) {
-	if newer := h.machine(store, nil).Newer(); newer != nil {
+	if newer := activation.Newer(store); newer != nil {
 		return e.verifyNewer(ctx, h, store, newer)
 	}
 

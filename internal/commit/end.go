@@ -311,7 +311,7 @@ func (r *Run) endFailed(ctx context.Context, a attempt, code fault.Code, err err
 // EndNewer ends a run, a verification or a rollback on a node whose generation in place a newer prelet made: it opens
 // the gate and writes nothing else. It returns false if none did, and then nothing has happened.
 func (r *Run) EndNewer(ctx context.Context) (isNewer bool) {
-	err := r.Machine.Newer()
+	err := activation.Newer(r.Store)
 	if err == nil {
 		return false
 	}

@@ -9,7 +9,6 @@ import (
 	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/node"
-	"github.com/prelet/prelet/internal/report"
 )
 
 // mountedFolders are the folders that a plan reads and that most plans write to.
@@ -78,10 +77,6 @@ func (r *Run) noteCovered(ctx context.Context) {
 	}
 
 	if why := r.Machine.WhyCovered(ctx, cur); why != "" {
-		r.Report.Event(report.Event{
-			Stage:   "mounts",
-			State:   report.Notice,
-			Summary: why,
-		})
+		r.notify("mounts", why)
 	}
 }

@@ -436,7 +436,8 @@ func (a *attempt) commit(
 	}
 
 	out, err = a.Machine.Enter(ctx, activation.Entry{On: activation.OnChange, Change: &activation.Change{
-		Txn:       reportingTxn{txn, a.reportCommitted},
+		Txn:       txn,
+		Committed: a.reportCommitted,
 		Plan:      act,
 		Reload:    changesUnitFiles(txn.Entries()),
 		UnitFiles: a.readUnitFiles(names, proposal, txn.Entries()),

@@ -160,22 +160,6 @@ func reportStep(rep *report.Reporter, out activation.Outcome, summary string) {
 	}
 }
 
-// reportingTxn calls a function with the number of a generation right after the commit.
-type reportingTxn struct {
-	activation.Txn
-	committed func(gen int)
-}
-
-// Commit implements activation.Txn.
-func (t reportingTxn) Commit() (gen int, err error) {
-	gen, err = t.Txn.Commit()
-	if err == nil {
-		t.committed(gen)
-	}
-
-	return gen, err
-}
-
 // describeFailure returns a failure in one line, for a unit's status: the first error with its place, or else the
 // unread questions. The next step is in the messages.
 func describeFailure(p *boot.Plan, err error) string {

@@ -53,12 +53,8 @@ func (w *watcher) checkLoggedConfig(ctx context.Context, u Unit) {
 	if err == nil {
 		running, err = kubelet.ParseLoggedConfig(lines)
 	}
-	if err != nil { // not addUnknown, so that the reason of another check stays
-		w.checks = append(w.checks, Check{
-			Name:    ConfigCheck,
-			State:   "unknown",
-			Message: err.Error(),
-		})
+	if err != nil {
+		w.addQuiet(ConfigCheck, "unknown", err.Error())
 		return
 	}
 	if running == nil {

@@ -13,6 +13,8 @@ import (
 type Change struct {
 	Txn  Txn
 	Plan Plan // equal to the one in the proposal's PlanBlob
+	// Committed is called with the number of the generation right after the commit; nil: nothing is.
+	Committed func(gen int)
 	// Reload is set when a unit file or a drop-in changes. Only then systemd reads its unit files again.
 	Reload bool
 	// UnitFiles are the files of the kubelet's unit that change, with their content; nil for a removed file.
@@ -94,11 +96,6 @@ func (m *Machine) Enter(ctx context.Context, e Entry) (Outcome, error) {
 
 // Newer returns a fault with fault.NewerPrelet if a newer prelet wrote the generation in place, or something else that
 // this one would have to change; else nil.
-func (m *Machine) Newer() error {
-	return Newer(m.Store)
-}
-
-// Newer is Machine.Newer for a store of a node that is not running.
 func Newer(s Store) error {
 	if err := s.Newer(); err != nil {
 		return err

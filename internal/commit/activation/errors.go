@@ -33,7 +33,7 @@ func promisesUnchanged(err error) bool {
 		return true
 	}
 
-	return !hasCode(err)
+	return !errors.As(err, new(*fault.Fault))
 }
 
 func systemdFault(what string, err error) error {
@@ -43,11 +43,4 @@ func systemdFault(what string, err error) error {
 		Err:     err,
 		Next:    "nothing was changed; look at systemctl status",
 	}
-}
-
-// hasCode reports whether an error is, or wraps, a Fault.
-func hasCode(err error) bool {
-	var f *fault.Fault
-
-	return errors.As(err, &f)
 }

@@ -11,7 +11,7 @@ import (
 // it has settled, and a Node that was another machine's until that has not updated it for a while. The lock is not
 // needed, and must not be held.
 func (m *Machine) Examine(ctx context.Context, gen int) ([]Check, *Cause, error) {
-	plan, err := m.planOf(gen)
+	plan, err := m.PlanOf(gen)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -107,11 +107,12 @@ func (w *watcher) checkNodeObject(n kubelet.Node, now time.Duration) (ok bool) {
 }
 
 func (w *watcher) reportDrift(name, format string, args ...any) {
-	w.checks = append(w.checks, Check{
-		Name:    name,
-		State:   Drift,
-		Message: fmt.Sprintf(format, args...),
-	})
+	w.addQuiet(name, Drift, fmt.Sprintf(format, args...))
+}
+
+// addQuiet adds a check that is never part of a verdict: the reason of another check stays.
+func (w *watcher) addQuiet(name, state, message string) {
+	w.checks = append(w.checks, Check{name, state, message})
 }
 
 // maxListed is the highest number of differences in a message.

@@ -244,7 +244,7 @@ func (m *Machine) readFacts(
 		return nil
 	}
 
-	if h.plan, err = m.planOf(h.current.Gen); err != nil {
+	if h.plan, err = m.PlanOf(h.current.Gen); err != nil {
 		return err
 	}
 	switch {
@@ -282,7 +282,7 @@ func (m *Machine) readFactsOfVerify(ctx context.Context, h *location) (err error
 	}
 
 	if h.blockReason == "" {
-		h.plan, err = m.planOf(h.current.Gen)
+		h.plan, err = m.PlanOf(h.current.Gen)
 	}
 
 	return err
@@ -295,7 +295,7 @@ func describeInPlace(h *location) string {
 
 // planOrDefault returns the plan of a generation, or the default plan if it cannot be read.
 func (m *Machine) planOrDefault(gen int) Plan {
-	plan, err := m.planOf(gen)
+	plan, err := m.PlanOf(gen)
 	if err != nil {
 		return Plan{}.withDefaults()
 	}
@@ -448,7 +448,7 @@ func (m *Machine) planAfterRollback(left Plan, to int) (Plan, error) {
 		return left.planWithoutPrelet(), nil
 	}
 
-	return m.planOf(to)
+	return m.PlanOf(to)
 }
 
 // lastGood returns the last generation that was good on this machine and is intact, and those above it that are
@@ -501,7 +501,7 @@ func (m *Machine) whyMixed(ctx context.Context, gen int) string {
 				"if it is this machine: prelet run --this-machine", gen, why)
 	}
 
-	plan, err := m.planOf(gen)
+	plan, err := m.PlanOf(gen)
 	if err == nil && len(plan.Files) > 0 {
 		err = m.Probe.Files(ctx, plan.Files)
 	}
@@ -514,15 +514,15 @@ func (m *Machine) whyMixed(ctx context.Context, gen int) string {
 }
 
 func (m *Machine) hasJoined(ctx context.Context, gen int) bool {
-	plan, err := m.planOf(gen)
+	plan, err := m.PlanOf(gen)
 
 	return err == nil && plan.Kubeconfig != "" && m.Probe.Kubeconfig(ctx, plan.Kubeconfig) == nil
 }
 
-// planOf returns the plan of a generation. After a rollback this is the plan of the generation whose contents were
+// PlanOf returns the plan of a generation. After a rollback this is the plan of the generation whose contents were
 // restored. If the stored plan is damaged or of a newer prelet, the files are those of the generation's manifest,
 // and the unit is that of the newest readable plan: the files are known, and the kubelet may start with them.
-func (m *Machine) planOf(gen int) (Plan, error) {
+func (m *Machine) PlanOf(gen int) (Plan, error) {
 	all, err := m.Store.List()
 	if err != nil {
 		return Plan{}, err
@@ -558,9 +558,6 @@ func (m *Machine) planOf(gen int) (Plan, error) {
 
 	return plan, err
 }
-
-// PlanOf returns how the unit is started on a generation, as far as that can be read.
-func (m *Machine) PlanOf(gen int) (Plan, error) { return m.planOf(gen) }
 
 // isDamaged reports whether an error is about something that the store keeps and that is not as it was stored, or that
 // a newer prelet wrote.

@@ -66,7 +66,7 @@ func (m *Machine) WhyCovered(ctx context.Context, current *generation.Info) stri
 		return ""
 	}
 
-	plan, err := m.planOf(current.Gen)
+	plan, err := m.PlanOf(current.Gen)
 	if err != nil || len(plan.Files) == 0 {
 		return ""
 	}

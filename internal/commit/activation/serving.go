@@ -13,13 +13,9 @@ func (w *watcher) checkServing(ctx context.Context) {
 	switch {
 	case err == nil:
 		w.addOK(ServingCheck)
-	case isUnknown(err): // not addUnknown, so that the reason of another check stays
-		w.checks = append(w.checks, Check{
-			Name:    ServingCheck,
-			State:   "unknown",
-			Message: err.Error(),
-		})
+	case isUnknown(err):
+		w.addQuiet(ServingCheck, "unknown", err.Error())
 	default:
-		w.reportDrift(ServingCheck, "%v", err)
+		w.addQuiet(ServingCheck, Drift, err.Error())
 	}
 }

@@ -193,6 +193,9 @@ func (m *Machine) commit(t *walkState) error {
 		return err
 	}
 
+	if t.Change.Committed != nil {
+		t.Change.Committed(gen)
+	}
 	t.out.Generation = gen
 	m.report(report.Event{
 		Stage:   "commit",
@@ -360,7 +363,7 @@ func (m *Machine) restore(h location, t *walkState) error {
 	t.rollback = w
 	t.out = leftOutcome(w.from, gen, w.reason, Pending, w.hold)
 
-	plan, err := m.planOf(gen)
+	plan, err := m.PlanOf(gen)
 	if err != nil {
 		return wrapAfterCommit("rolling back", err)
 	}

@@ -524,8 +524,16 @@ func (m *machine) as(unit string, args ...string) ended {
 		return map[string]string{"CREDENTIALS_DIRECTORY": m.creds, "PRELET_BOOT_ID": m.bootID()}[name]
 	}, on: &app.Host{Root: m.root, RunDir: m.run, BootID: m.bootID(), Hostname: "N1", Self: unit, Units: m, Probe: m, Clock: m, Notify: m,
 		Systemd: m.units.apply != nil, Jitter: func() float64 { return m.jitter }}}
+	owesVerdict := func() bool {
+		_, err := os.Stat(filepath.Join(m.run, "verdict.owed"))
+		return err == nil
+	}
+	owedInReport := owesVerdict()
 	if unit != "" {
 		a.on.Log = func(_ int, line string, fields map[string]string) {
+			if fields["MESSAGE_ID"] == report.MessageEnded {
+				owedInReport = owesVerdict()
+			}
 			fields["MESSAGE"] = line
 			if err := json.NewEncoder(&m.log).Encode(fields); err != nil {
 				m.t.Error(err)
@@ -535,6 +543,9 @@ func (m *machine) as(unit string, args ...string) ended {
 	}
 	code := a.main(args)
 	got := ended{code, readStdout(), readStderr()}
+	if unit == app.BootUnit && !owedInReport && owesVerdict() {
+		m.t.Errorf("%q: got a verdict that is owed after the end of the report, want it before: status --wait has ended", args)
+	}
 	if secret := strings.Split(m.server.Token(), ".")[1]; strings.Contains(
 		got.out+got.errors+m.status.String()+m.log.String()+strings.Join(m.console, "\n"),
 		secret,

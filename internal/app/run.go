@@ -170,14 +170,16 @@ func (e *Env) runNode(ctx context.Context, h *Host, o RunOptions) (Ran, error) {
 	if !isReported(r) {
 		e.printOnConsole(h, res.Code, res.Summary)
 	}
+	if !r.Off { // before the report: status --wait takes its end for that of the run
+		e.settleVerdict(h, res)
+		e.oweVerdict(ctx, h, store)
+	}
 	status := e.finishReport(ctx, h, r, res.Code, res.Summary)
 	out := Ran{Result: res, Degraded: status.Degraded}
 	if p.node != nil {
 		out.Site = p.node.Site
 	}
 	if !r.Off {
-		e.settleVerdict(h, res)
-		e.oweVerdict(ctx, h, store)
 		_ = store.Unlock() // annotations may have done so
 		e.settleConditions(ctx, h, res.Code != "")
 	}

@@ -21,6 +21,7 @@ import (
 
 	"github.com/prelet/prelet/internal/detector/wire"
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/world"
 	"github.com/prelet/prelet/plugins/contract"
 	"github.com/prelet/prelet/stages"
@@ -90,8 +91,7 @@ func (h *Host) answerLock(name string) world.Answer {
 		return world.Failure(fault.DetectorFailed, "Its lock cannot be used: "+err.Error(),
 			"Install the detector's package again, or lock the program again"+command)
 	}
-	if f, err := openTrusted(program); err == nil {
-		_ = f.Close()
+	if nodefile.CheckTrusted(program) == nil {
 		return world.Failure(fault.Denied, "Program "+program+" has no lock",
 			"If you trust this program, lock it"+command)
 	}

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -14,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/world"
 	"github.com/prelet/prelet/stages"
 )
@@ -162,18 +162,18 @@ func readSiteLock(path string) ([]world.LockEntry, error) {
 
 // readJSON reads a file that decides which program is executed: only root and this user may be able to write it.
 func readJSON(path string, into any) error {
-	f, err := openTrusted(path)
+	found, err := nodefile.Find(path, nodefile.FollowAll)
 	if err != nil {
 		return err
 	}
-	defer f.Close()
+	defer found.Close()
+	if found.Loose != nil {
+		return fmt.Errorf("other users than root can change it: %w", found.Loose)
+	}
 
-	b, err := io.ReadAll(io.LimitReader(f, maxLockFile+1))
+	b, err := found.Read(maxLockFile)
 	if err != nil {
-		return err
-	}
-	if len(b) > maxLockFile {
-		return fmt.Errorf("larger than %d MiB", maxLockFile>>20)
+		return errors.New(nodefile.Reason(err))
 	}
 	if err := json.Unmarshal(b, into); err != nil {
 		return fmt.Errorf("not a lock file: %w", err)

@@ -107,7 +107,7 @@ func TestLockRefuses(t *testing.T) {
 		"gaudi.json can be written by everybody":       func(p string) error { return os.Chmod(p, 0o666) },
 		"detectors.lock.d can be written by everybody": func(p string) error { return os.Chmod(filepath.Dir(p), 0o777) },
 		"prelet can be written by everybody":           func(p string) error { return os.Chmod(filepath.Dir(filepath.Dir(p)), 0o777) },
-		"not a regular file":                           func(p string) error { return os.Rename(p, p+"x") },
+		"it is a folder, not a file":                   func(p string) error { return os.Rename(p, p+"x") },
 	} {
 		root := t.TempDir()
 		path := filepath.Join(root, Fragments, "gaudi.json")
@@ -115,7 +115,7 @@ func TestLockRefuses(t *testing.T) {
 		if err := spoil(path); err != nil {
 			t.Fatal(err)
 		}
-		if strings.HasPrefix(name, "not a regular") {
+		if strings.HasPrefix(name, "it is a folder") {
 			if err := os.Mkdir(path, 0o755); err != nil {
 				t.Fatal(err)
 			}

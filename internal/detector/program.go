@@ -30,22 +30,11 @@ func openProgram(path string) (*os.File, error) {
 	}
 	defer found.Close()
 
-	errUnusable := fmt.Errorf("%s is not a regular file of at most %d MiB", path, maxProgram>>20)
-	f, err := found.Open()
-	if err != nil {
-		return nil, errUnusable
-	}
-	st, err := f.Stat()
-	isUsable := err == nil && st.Mode().IsRegular() && st.Size() <= maxProgram
-	if err == nil && !isUsable {
-		err = errUnusable
-	}
-	if err != nil {
-		_ = f.Close()
-		return nil, err
+	if !found.Mode().IsRegular() || found.Stat.Size > maxProgram {
+		return nil, fmt.Errorf("%s is not a regular file of at most %d MiB", path, maxProgram>>20)
 	}
 
-	return f, nil
+	return found.Open()
 }
 
 // hashProgram returns the sha256 of an open program, or nothing if it cannot be read. It reads by position, because

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/prelet/prelet/internal/detector/wire"
+	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/world"
 	"github.com/prelet/prelet/plugins/sandbox"
 )
@@ -113,6 +114,22 @@ func (j job) open() (*os.File, error) {
 	}
 
 	return program, nil
+}
+
+// checkWriters rejects, as root, a program that other users can write: they could change it between its hash and its
+// start. Without root a user runs his own programs at his own risk.
+func checkWriters(f *os.File) error {
+	var st unix.Stat_t
+	err := unix.Fstat(int(f.Fd()), &st)
+	if err != nil {
+		return err
+	}
+	loose := nodefile.Judge(int(f.Fd()), f.Name(), &st, false)
+	if os.Geteuid() == 0 && loose != nil {
+		return fmt.Errorf("other users than root can write it: %w", loose)
+	}
+
+	return nil
 }
 
 // end ends all processes of a run and reports whether it could.

@@ -86,6 +86,6 @@ func newDiscoveryClient(now func() time.Time) *http.Client {
 			DisableCompression: true,
 			DisableKeepAlives:  true,
 		},
-		CheckRedirect: refuseRedirect,
+		CheckRedirect: RefuseRedirect,
 	}
 }

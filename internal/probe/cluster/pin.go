@@ -116,7 +116,7 @@ func DescribeExpired(bundle string, now time.Time) (expired []string, hasValid b
 		text := fmt.Sprintf(
 			"%q, at %s",
 			quote(c.Subject.String()),
-			c.NotAfter.UTC().Format(time.RFC3339),
+			formatTime(c.NotAfter),
 		)
 		expired = append(expired, text)
 	}
@@ -126,20 +126,10 @@ func DescribeExpired(bundle string, now time.Time) (expired []string, hasValid b
 
 // HaveSameCAs reports whether two bundles have the same certificates, in any order.
 func HaveSameCAs(a, b string) bool {
-	first, err := parseBundle([]byte(a))
-	if err != nil {
-		return false
-	}
+	first, errFirst := Choose([]byte(a), nil)
+	second, errSecond := Choose([]byte(b), nil)
 
-	second, err := parseBundle([]byte(b))
-	if err != nil {
-		return false
-	}
-
-	sortCerts(first)
-	sortCerts(second)
-
-	return encodeBundle(first) == encodeBundle(second)
+	return errFirst == nil && errSecond == nil && first.PEM == second.PEM
 }
 
 type pinSet map[string]bool

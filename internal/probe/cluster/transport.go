@@ -249,12 +249,13 @@ func (c *Client) httpClient(t target, config *rest.Config) (*http.Client, *guard
 		return nil, nil, err
 	}
 
-	client.CheckRedirect = refuseRedirect
+	client.CheckRedirect = RefuseRedirect
 
 	return client, g, nil
 }
 
-func refuseRedirect(*http.Request, []*http.Request) error {
+// RefuseRedirect makes an HTTP client return a redirect as the response.
+func RefuseRedirect(*http.Request, []*http.Request) error {
 	return http.ErrUseLastResponse
 }
 

@@ -95,7 +95,7 @@ func (c *Client) FetchTrust(ctx context.Context, req TrustRequest) (Trust, error
 		chosen, f = d.fetch(ctx, t)
 		return f
 	}
-	if err := c.searchServers(ctx, req, servers, clusterInfo, attempt); err != nil {
+	if err := c.searchServers(ctx, req.Endpoint, servers, clusterInfo, attempt); err != nil {
 		return Trust{}, err
 	}
 
@@ -103,12 +103,12 @@ func (c *Client) FetchTrust(ctx context.Context, req TrustRequest) (Trust, error
 }
 
 func (c *Client) searchServers(
-	ctx context.Context, req TrustRequest, servers []*url.URL, object string, attempt attemptFunc,
+	ctx context.Context, e Endpoint, servers []*url.URL, object string, attempt attemptFunc,
 ) error {
 	s := search{
 		client:  c,
 		servers: servers,
-		proxied: req.ProxyURL != "",
+		proxied: e.ProxyURL != "",
 		object:  object,
 		attempt: attempt,
 	}
@@ -203,7 +203,7 @@ func (c *Client) verifyGivenCA(
 		_, f := c.get(ctx, t, config, "/readyz")
 		return f
 	}
-	if err := c.searchServers(ctx, req, servers, serverCertificate, attempt); err != nil {
+	if err := c.searchServers(ctx, req.Endpoint, servers, serverCertificate, attempt); err != nil {
 		return Trust{}, err
 	}
 

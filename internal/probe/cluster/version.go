@@ -24,8 +24,7 @@ func (c *Client) FetchVersion(
 	config.Insecure = false
 
 	var info version.Info
-	s := search{client: c, servers: servers, proxied: endpoint.ProxyURL != "", object: "version"}
-	s.attempt = func(ctx context.Context, t target) *failure {
+	attempt := func(ctx context.Context, t target) *failure {
 		r, f := c.get(ctx, t, config, "/version")
 		if f == nil {
 			f = classifyStatus(r)
@@ -41,7 +40,7 @@ func (c *Client) FetchVersion(
 		return nil
 	}
 
-	if err := s.run(ctx); err != nil {
+	if err := c.searchServers(ctx, endpoint, servers, "version", attempt); err != nil {
 		return "", err
 	}
 

@@ -2,10 +2,9 @@ package kubeletbin
 
 import (
 	"crypto/tls"
-	"crypto/x509"
-	"encoding/pem"
-	"errors"
 	"fmt"
+
+	"k8s.io/client-go/util/cert"
 )
 
 // CheckServingPair returns the error with which a kubelet rejects a serving certificate and its private key when it
@@ -27,17 +26,9 @@ func CheckClientCAs(path string, text []byte) error {
 		return fmt.Errorf("missing content for CA bundle \"client-ca-bundle::%s\"", path)
 	}
 
-	err := errors.New("data does not contain any valid RSA or ECDSA certificates")
-	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
-		if block.Type != "CERTIFICATE" || len(block.Headers) != 0 {
-			continue
-		}
-		if _, err = x509.ParseCertificate(block.Bytes); err != nil {
-			break
-		}
-	}
-	if err != nil {
+	if _, err := cert.ParseCertsPEM(text); err != nil {
 		return fmt.Errorf("error loading CA bundle for \"client-ca-bundle::%s\": %w", path, err)
 	}
+
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/platform/systemd"
+	"github.com/prelet/prelet/internal/probe/cluster"
 )
 
 // Configz requests the configuration that the kubelet on this machine runs with, as the client of a credential of the
@@ -109,7 +110,7 @@ func (p Probe) newConfigzClient(client tls.Certificate, served []string) *http.C
 		},
 	}
 
-	return &http.Client{CheckRedirect: refuseRedirect, Transport: transport}
+	return &http.Client{CheckRedirect: cluster.RefuseRedirect, Transport: transport}
 }
 
 // readCertificates returns the certificates of the files that exist.

@@ -71,11 +71,6 @@ func (p Probe) path(name string) string {
 	return filepath.Join("/", p.Root, name)
 }
 
-// refuseRedirect makes an HTTP client return a redirect as the response.
-func refuseRedirect(*http.Request, []*http.Request) error {
-	return http.ErrUseLastResponse
-}
-
 // Healthz requests the kubelet's health. Any response except 200 within five seconds is a finding, because the
 // kubelet is on the same machine.
 func (p Probe) Healthz(ctx context.Context, url string) error {
@@ -91,7 +86,7 @@ func (p Probe) Healthz(ctx context.Context, url string) error {
 		DisableCompression: true,
 		DialContext:        (&net.Dialer{}).DialContext,
 	}
-	resp, err := (&http.Client{Transport: transport, CheckRedirect: refuseRedirect}).Do(req)
+	resp, err := (&http.Client{Transport: transport, CheckRedirect: cluster.RefuseRedirect}).Do(req)
 	if err != nil {
 		return err
 	}
@@ -230,13 +225,13 @@ func (p Probe) Flags(_ context.Context, pid uint32, flags []string) error {
 // Files returns nil if each file has the planned content. want contains SHA-256 checksums by path.
 func (p Probe) Files(_ context.Context, want map[string]string) error {
 	for _, path := range slices.Sorted(maps.Keys(want)) {
-		got, err := p.checksum(path)
+		content, err := nodefile.ReadFile(p.path(path), nodefile.MaxContent)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			return fmt.Errorf("%s is gone", path)
 		case err != nil && !errors.Is(err, nodefile.ErrTooLarge):
 			return newUnclear("%s cannot be read: %w", path, err)
-		case got != want[path]: // also a file that is larger than prelet writes
+		case err != nil || nodefile.Checksum(content) != want[path]: // also a file that is larger than prelet writes
 			return fmt.Errorf("%s is not as prelet wrote it: another program changed it", path)
 		}
 	}
@@ -260,15 +255,6 @@ func (p Probe) ChangedAgo(paths []string) (time.Duration, bool) {
 	ago := time.Since(newest)
 
 	return ago, len(paths) > 0 && ago >= 0
-}
-
-func (p Probe) checksum(path string) (string, error) {
-	b, err := nodefile.ReadFile(p.path(path), nodefile.MaxContent)
-	if err != nil {
-		return "", err
-	}
-
-	return nodefile.Checksum(b), nil
 }
 
 // Log returns the lines that the unit's processes have written to the journal since a time.

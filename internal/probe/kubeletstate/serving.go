@@ -2,12 +2,12 @@ package kubeletstate
 
 import (
 	"context"
-	"crypto/x509"
-	"encoding/pem"
 	"fmt"
 	"net/http"
 	"path"
 	"time"
+
+	"k8s.io/client-go/util/cert"
 
 	"github.com/prelet/prelet/internal/kubelet"
 )
@@ -91,27 +91,13 @@ func (p Probe) checkServingFile(file string) string {
 	if f != nil {
 		return effect + " (" + f.Why + ")"
 	}
-
-	for len(text) > 0 {
-		var block *pem.Block
-		block, text = pem.Decode(text)
-		if block == nil {
-			break
-		}
-		if block.Type != "CERTIFICATE" {
-			continue
-		}
-		cert, err := x509.ParseCertificate(block.Bytes)
-		if err != nil {
-			break
-		}
-		if now := p.Now(); now.After(cert.NotAfter) {
-			end := cert.NotAfter.UTC().Format(time.RFC3339)
-			return fmt.Sprintf("%s (that in %s has expired at %s)", effect, file, end)
-		}
-
-		return ""
+	chain, err := cert.ParseCertsPEM(text)
+	if err != nil {
+		return effect + " (" + file + " contains none)"
+	}
+	if end := chain[0].NotAfter; p.Now().After(end) {
+		return fmt.Sprintf("%s (that in %s has expired at %s)", effect, file, end.UTC().Format(time.RFC3339))
 	}
 
-	return effect + " (" + file + " contains none)"
+	return ""
 }

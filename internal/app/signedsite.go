@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -77,16 +76,12 @@ func warnUnsigned(o lang.Options) hcl.Diagnostics {
 
 // isDangling reports whether the file with the keys is a link to nothing, which must not turn the check off.
 func isDangling(root string) bool {
-	folder, err := nodefile.Root(root).Look(filepath.Dir(signersFile), nodefile.FollowAll)
-	if err != nil {
-		return false
+	look, err := nodefile.Root(root).Look(signersFile, nodefile.FollowAbove)
+	if err == nil {
+		look.Close()
 	}
-	defer folder.Close()
 
-	const most = 10_000
-	names, err := folder.Names(most)
-
-	return err != nil || slices.Contains(names, filepath.Base(signersFile))
+	return !errors.Is(err, fs.ErrNotExist)
 }
 
 // checkCounter refuses a signed site with a lower counter than the last: an old version that someone has put back.

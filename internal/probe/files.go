@@ -168,13 +168,13 @@ func (l *Live) answerDropIns(_ context.Context, r world.DropInsReq) world.Answer
 // With an error the result has the files that were found before.
 func ListDropIns(root nodefile.Root, dir string) (paths []string, err error) {
 	dir = path.Clean(dir)
-	look, err := root.Look(path.Dir(dir), nodefile.FollowAll)
+	look, err := root.Look(dir, nodefile.FollowAbove)
 	if err != nil {
 		return nil, err
 	}
 	look.Close()
 
-	folder := root.Path(path.Join(look.Path(), path.Base(dir)))
+	folder := root.Path(look.Path())
 	err = filepath.WalkDir(folder, func(name string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:

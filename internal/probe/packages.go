@@ -29,7 +29,7 @@ const (
 // answerPackages returns which packages own files, by dpkg's database below the root or, on the running node, by rpm.
 // Only rpm reads its own database, and no program below another root is started.
 func (l *Live) answerPackages(ctx context.Context, r world.PackagesReq) world.Answer {
-	names, err := listNames(l.root(), dpkgLists)
+	names, err := l.root().Names(dpkgLists, maxPackageFiles)
 	isMissing := errors.Is(err, fs.ErrNotExist)
 	if _, missing := os.Stat(rpmProgram); isMissing && missing == nil && !l.isOtherMachine() {
 		return world.Packages.Answer(world.PackagesAns{Owners: askRPM(ctx, rpmProgram, r.Paths)})
@@ -84,15 +84,4 @@ func askRPM(ctx context.Context, program string, paths []string) map[string]stri
 	}
 
 	return owners
-}
-
-// listNames returns the names in a folder of the node.
-func listNames(root nodefile.Root, folder string) ([]string, error) {
-	look, err := root.Look(folder, nodefile.FollowTrusted)
-	if err != nil {
-		return nil, err
-	}
-	defer look.Close()
-
-	return look.Names(maxPackageFiles)
 }

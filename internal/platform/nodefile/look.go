@@ -22,6 +22,8 @@ type Links int
 const (
 	// FollowNone is for files that prelet writes: a link above the path is an error, and one at its end is the result.
 	FollowNone Links = iota
+	// FollowAbove follows and judges every link above the path; one at its end is the result.
+	FollowAbove
 	// FollowTrusted is for files that prelet reads: it follows a link that only root or this user could have made.
 	FollowTrusted
 	// FollowAll follows and judges every link. The caller refuses a result that is Loose.
@@ -139,7 +141,7 @@ func (w *walker) walk(name string) (*Look, error) {
 		}
 
 		kind := look.Stat.Mode & unix.S_IFMT
-		isResult := isLast && (kind != unix.S_IFLNK || w.links == FollowNone)
+		isResult := isLast && (kind != unix.S_IFLNK || w.links <= FollowAbove)
 		switch {
 		case isResult:
 			w.finish(look)
@@ -383,6 +385,17 @@ func (l *Look) Names(n int) ([]string, error) {
 	}
 
 	return names, err
+}
+
+// Names returns at most n names in a folder below the root. It follows links.
+func (r Root) Names(dir string, n int) ([]string, error) {
+	look, err := r.Look(dir, FollowAll)
+	if err != nil {
+		return nil, err
+	}
+	defer look.Close()
+
+	return look.Names(n)
 }
 
 // ErrTooLarge is in the error of a file that has more bytes than its limit.

@@ -54,23 +54,31 @@ func (r Root) FindText(path string) (FoundText, *fault.Fault) {
 	return r.readText(path, FollowTrusted)
 }
 
-// readText reads a regular file that is UTF-8. Without its text the rest of the result is known all the same.
+// readText is read for a file that is UTF-8.
 func (r Root) readText(path string, links Links) (found FoundText, f *fault.Fault) {
+	found, f = r.read(path, links)
+	if f == nil && !utf8.ValidString(found.Text) {
+		found.Text = ""
+		f = Unusable("%s is not UTF-8 text", path)
+	}
+
+	return found, f
+}
+
+// read reads a regular file. Without its text the rest of the result is known all the same.
+func (r Root) read(path string, links Links) (found FoundText, f *fault.Fault) {
 	look, err := r.Look(path, links)
 	if err != nil {
 		return found, Failure(path, err)
 	}
 	defer look.Close()
-
 	found.Path = look.path
 	found.IsPublic = look.IsPublic()
 	found.Loose = look.Loose
+
 	b, err := look.Read(Max)
-	switch {
-	case err != nil:
+	if err != nil {
 		return found, Failure(path, err)
-	case !utf8.Valid(b):
-		return found, Unusable("%s is not UTF-8 text", path)
 	}
 	found.Text = string(b)
 
@@ -87,18 +95,9 @@ func (r Root) TextIfReadable(path string) string {
 // Bytes reads a regular file. It checks the kind before it opens the file, so that a FIFO cannot block a boot and a
 // device is not touched. It follows a link only if no other user than root and this one could have made it.
 func (r Root) Bytes(path string) ([]byte, *fault.Fault) {
-	look, err := r.Look(path, FollowTrusted)
-	if err != nil {
-		return nil, Failure(path, err)
-	}
-	defer look.Close()
+	found, f := r.read(path, FollowTrusted)
 
-	b, err := look.Read(Max)
-	if err != nil {
-		return nil, Failure(path, err)
-	}
-
-	return b, nil
+	return []byte(found.Text), f
 }
 
 // Unusable returns the fault of a file that cannot be used. The format and its arguments are the reason.

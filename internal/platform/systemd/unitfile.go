@@ -299,12 +299,7 @@ func leadsToNull(root nodefile.Root, file string) bool {
 
 // readLink returns where a link leads.
 func readLink(root nodefile.Root, file string) (to string, isLink bool) {
-	folder, err := root.Look(path.Dir(file), nodefile.FollowAll)
-	if err != nil {
-		return "", false
-	}
-	defer folder.Close()
-	link, err := root.Look(path.Join(folder.Path(), path.Base(file)), nodefile.FollowNone)
+	link, err := root.Look(file, nodefile.FollowAbove)
 	if err != nil {
 		return "", false
 	}
@@ -317,13 +312,7 @@ func readLink(root nodefile.Root, file string) (to string, isLink bool) {
 
 // listNames returns the names in a folder, none if it cannot be read.
 func listNames(root nodefile.Root, dir string) []string {
-	look, err := root.Look(dir, nodefile.FollowAll)
-	if err != nil {
-		return nil
-	}
-	defer look.Close()
-	names, _ := look.Names(maxUnitNames)
-
+	names, _ := root.Names(dir, maxUnitNames)
 	return names
 }
 

@@ -313,15 +313,9 @@ const maxNames = 10_000
 // listRegular returns the names of the regular files in a folder, none if it cannot be read. A link of the folder's
 // path stays below the root.
 func (n Node) listRegular(dir string) (out []string) {
-	folder, err := n.Root.Look(dir, nodefile.FollowAll)
-	if err != nil {
-		return nil
-	}
-	defer folder.Close()
-
-	names, _ := folder.Names(maxNames)
+	names, _ := n.Root.Names(dir, maxNames)
 	for _, name := range names {
-		file, err := n.Root.Look(path.Join(folder.Path(), name), nodefile.FollowNone)
+		file, err := n.Root.Look(path.Join(dir, name), nodefile.FollowAbove)
 		if err != nil {
 			continue
 		}

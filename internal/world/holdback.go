@@ -44,19 +44,12 @@ func holdsJSON(text []byte, holds func(string) bool) bool {
 
 // HoldsIn reports whether holds is true for a text in a decoded document, member names included.
 func HoldsIn(v any, holds func(string) bool) bool {
-	switch v := v.(type) {
-	case string:
-		return holds(v)
-	case []any:
-		return slices.ContainsFunc(v, func(x any) bool {
-			return HoldsIn(x, holds)
-		})
-	case map[string]any:
-		for k, x := range v {
-			if holds(k) || HoldsIn(x, holds) {
-				return true
-			}
-		}
+	isFound := false
+	look := func(s string) string {
+		isFound = isFound || holds(s)
+		return s
 	}
-	return false
+	rewrite(v, look, look)
+
+	return isFound
 }

@@ -270,7 +270,7 @@ func checkKeysUnique(text []byte) error {
 		case ',':
 			isKey = len(open) > 0 && open[len(open)-1] != nil
 		case '"':
-			end := endOfString(text, i)
+			end := EndOfString(text, i)
 			if isKey {
 				name, err := decodeKey(text[i:end])
 				if err != nil {
@@ -290,8 +290,8 @@ func checkKeysUnique(text []byte) error {
 	return nil
 }
 
-// endOfString returns the offset behind the string that begins at an offset.
-func endOfString(text []byte, start int) int {
+// EndOfString returns the offset behind the JSON string that begins at an offset, or the end of the text.
+func EndOfString(text []byte, start int) int {
 	for i := start + 1; i < len(text); i++ {
 		switch text[i] {
 		case '\\':

@@ -3,6 +3,7 @@ package wire
 import (
 	"fmt"
 
+	"github.com/prelet/prelet/internal/world"
 	"github.com/prelet/prelet/plugins/contract"
 )
 
@@ -24,7 +25,7 @@ func CheckSize(reply []byte) error {
 	for i := 0; i < len(reply); i++ {
 		switch reply[i] {
 		case '"':
-			i = endOfString(reply, i)
+			i = world.EndOfString(reply, i) - 1
 			continue
 		case '}', ']':
 			depth = max(0, depth-1)
@@ -51,18 +52,4 @@ func CheckSize(reply []byte) error {
 	}
 
 	return nil
-}
-
-// endOfString returns the index of the quote that ends the string at an index, or the end of the text.
-func endOfString(text []byte, start int) int {
-	for i := start + 1; i < len(text); i++ {
-		switch text[i] {
-		case '\\':
-			i++
-		case '"':
-			return i
-		}
-	}
-
-	return len(text)
 }

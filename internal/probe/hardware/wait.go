@@ -71,30 +71,20 @@ func poll(
 
 	for {
 		// All are checked each time, because a link can go down again.
-		checked := make(chan Missing, 1)
-
-		go func() {
-			checked <- Missing{
+		d.patience = max(timeout-time.Since(start), minCheckTime)
+		checked, err := callWithin(d, "the check", func() (Missing, error) {
+			return Missing{
 				Links:   slices.DeleteFunc(slices.Clone(links), d.isLinkUp),
 				Drivers: slices.DeleteFunc(slices.Clone(drivers), d.hasDevice),
-			}
-		}()
-
-		limit := max(timeout-time.Since(start), minCheckTime)
-		isHanging := false
-
-		select {
-		case missing = <-checked:
-		case <-time.After(limit):
-			isHanging = true
-		case <-ctx.Done():
-			return missing
+			}, nil
+		})
+		if err == nil {
+			missing = checked
 		}
-
 		missing.Waited = time.Since(start)
 		left := timeout - missing.Waited
 
-		if isHanging || missing.None() || left <= 0 {
+		if err != nil || missing.None() || left <= 0 {
 			return missing
 		}
 

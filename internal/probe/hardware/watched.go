@@ -19,7 +19,7 @@ type watchedTree struct {
 var errHung = errors.New("it did not answer in time")
 
 // watch calls read while it publishes the name, unless the file or its device hung before.
-func watch[T any](t *watchedTree, name string, read func() (T, error)) (value T, err error) {
+func watch[T any](t *watchedTree, name string, read func(string) (T, error)) (value T, err error) {
 	for _, h := range t.hung {
 		if name == h || strings.HasPrefix(name, h+"/") {
 			return value, &fs.PathError{Op: "read", Path: name, Err: errHung}
@@ -30,28 +30,24 @@ func watch[T any](t *watchedTree, name string, read func() (T, error)) (value T,
 	t.current.Store(&name)
 	defer t.current.Store(nil)
 
-	return read()
+	return read(name)
 }
 
 // ReadFile implements Tree.
 func (t *watchedTree) ReadFile(name string, limit int) ([]byte, error) {
-	return watch(t, name, func() ([]byte, error) {
+	return watch(t, name, func(name string) ([]byte, error) {
 		return t.Tree.ReadFile(name, limit)
 	})
 }
 
 // ReadDir implements Tree.
 func (t *watchedTree) ReadDir(name string) ([]string, error) {
-	return watch(t, name, func() ([]string, error) {
-		return t.Tree.ReadDir(name)
-	})
+	return watch(t, name, t.Tree.ReadDir)
 }
 
 // ReadLink implements Tree.
 func (t *watchedTree) ReadLink(name string) (string, error) {
-	return watch(t, name, func() (string, error) {
-		return t.Tree.ReadLink(name)
-	})
+	return watch(t, name, t.Tree.ReadLink)
 }
 
 // deviceOf returns the folder of the device that a file belongs to, because its other files would hang, too. It

@@ -105,8 +105,8 @@ func (c *Cluster) Configz(ctx context.Context, n *Node) (map[string]any, error) 
 // AskKubelet asks a kubelet on its port 10250 with the API server's client certificate.
 func (c *Cluster) AskKubelet(ctx context.Context, n *Node, path string) ([]byte, error) {
 	pair, err := tls.LoadX509KeyPair(
-		c.path("pki/apiserver-kubelet-client.crt"),
-		c.path("pki/apiserver-kubelet-client.key"),
+		c.Path("pki/apiserver-kubelet-client.crt"),
+		c.Path("pki/apiserver-kubelet-client.key"),
 	)
 	if err != nil {
 		return nil, err

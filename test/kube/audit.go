@@ -46,7 +46,7 @@ func (c *Cluster) Received(userAgent string) ([]Request, error) {
 }
 
 func (c *Cluster) audited(userAgent string) (received, answered []Request, err error) {
-	f, err := os.Open(c.path("audit.log"))
+	f, err := os.Open(c.Path("audit.log"))
 	if err != nil {
 		return nil, nil, err
 	}

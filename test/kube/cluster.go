@@ -132,7 +132,7 @@ func (p Programs) Start(ctx context.Context, o Options) (c *Cluster, err error) 
 	if err := c.credentials(ctx); err != nil {
 		return c, err
 	}
-	if c.Config, err = clientcmd.BuildConfigFromFlags("", c.path("super-admin.conf")); err != nil {
+	if c.Config, err = clientcmd.BuildConfigFromFlags("", c.Path("super-admin.conf")); err != nil {
 		return c, err
 	}
 	c.Config.QPS, c.Config.Burst = 500, 500
@@ -161,7 +161,7 @@ func (p Programs) Start(ctx context.Context, o Options) (c *Cluster, err error) 
 	}
 	for _, phase := range phases {
 		args := append([]string{"init", "phase"}, phase...)
-		args = append(args, "--config", c.path("kubeadm.yaml"), "--kubeconfig", c.path("super-admin.conf"))
+		args = append(args, "--config", c.Path("kubeadm.yaml"), "--kubeconfig", c.Path("super-admin.conf"))
 
 		if _, err := c.Kubeadm(ctx, args...); err != nil {
 			return c, err
@@ -173,10 +173,8 @@ func (p Programs) Start(ctx context.Context, o Options) (c *Cluster, err error) 
 	return c, c.Signed(ctx, c.Token)
 }
 
-func (c *Cluster) path(name string) string { return filepath.Join(c.Dir, name) }
-
 // Path is of a file of the cluster: "pki/ca.crt", "super-admin.conf", "admin.conf", NAME.log.
-func (c *Cluster) Path(name string) string { return c.path(name) }
+func (c *Cluster) Path(name string) string { return filepath.Join(c.Dir, name) }
 
 // The flags of the programs, one a line, for expand.
 const (
@@ -263,7 +261,7 @@ func (c *Cluster) credentials(ctx context.Context) error {
 	}
 	config := c.values.Replace(kubeadmConfig) + c.options.KubeletConfig
 	config = strings.Replace(config, "$version", strings.TrimSpace(version), 1)
-	if err := os.WriteFile(c.path("kubeadm.yaml"), []byte(config), 0o600); err != nil {
+	if err := os.WriteFile(c.Path("kubeadm.yaml"), []byte(config), 0o600); err != nil {
 		return err
 	}
 	phase := func(args ...string) func() error {
@@ -274,18 +272,18 @@ func (c *Cluster) credentials(ctx context.Context) error {
 	}
 	var first, second errgroup.Group
 	for _, ca := range []string{"ca", "front-proxy-ca"} {
-		first.Go(phase("certs", ca, "--config", c.path("kubeadm.yaml")))
+		first.Go(phase("certs", ca, "--config", c.Path("kubeadm.yaml")))
 	}
-	first.Go(phase("certs", "sa", "--cert-dir", c.path("pki")))
+	first.Go(phase("certs", "sa", "--cert-dir", c.Path("pki")))
 	if err := first.Wait(); err != nil {
 		return err
 	}
 	for _, cert := range []string{"apiserver", "apiserver-kubelet-client", "front-proxy-client"} {
-		second.Go(phase("certs", cert, "--config", c.path("kubeadm.yaml")))
+		second.Go(phase("certs", cert, "--config", c.Path("kubeadm.yaml")))
 	}
 	for _, who := range []string{"admin", "super-admin", "controller-manager"} {
 		second.Go(
-			phase("kubeconfig", who, "--config", c.path("kubeadm.yaml"), "--kubeconfig-dir", c.Dir),
+			phase("kubeconfig", who, "--config", c.Path("kubeadm.yaml"), "--kubeconfig-dir", c.Dir),
 		)
 	}
 	if err := second.Wait(); err != nil {
@@ -293,12 +291,12 @@ func (c *Cluster) credentials(ctx context.Context) error {
 	}
 	// The last one names the advertised address.
 	for _, who := range []string{"admin.conf", "super-admin.conf", "controller-manager.conf"} {
-		text, err := os.ReadFile(c.path(who))
+		text, err := os.ReadFile(c.Path(who))
 		if err != nil {
 			return err
 		}
 		err = os.WriteFile(
-			c.path(who),
+			c.Path(who),
 			[]byte(
 				strings.ReplaceAll(string(text), "https://"+dummyAddress+":", "https://127.0.0.1:"),
 			),
@@ -316,10 +314,10 @@ func (c *Cluster) credentials(ctx context.Context) error {
 func (c *Cluster) StartAPIServer(ctx context.Context, flags ...string) error {
 	args := slices.Concat(c.options.APIServer, flags)
 	if c.options.Audit {
-		if err := os.WriteFile(c.path("audit.yaml"), []byte(auditPolicy), 0o600); err != nil {
+		if err := os.WriteFile(c.Path("audit.yaml"), []byte(auditPolicy), 0o600); err != nil {
 			return err
 		}
-		args = append(args, "--audit-policy-file", c.path("audit.yaml"), "--audit-log-path", c.path("audit.log"))
+		args = append(args, "--audit-policy-file", c.Path("audit.yaml"), "--audit-log-path", c.Path("audit.log"))
 	}
 	p, err := c.begin(cmp.Or(c.options.Server, c.of("kube-apiserver")), apiServerFlags, args...)
 	if err != nil {
@@ -382,7 +380,7 @@ func (c *Cluster) Stop() {
 func (c *Cluster) run(ctx context.Context, words ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	r, err := command(ctx, append(os.Environ(), "HOME="+c.Dir), nil, words...)
+	r, err := command(ctx, append(os.Environ(), "HOME="+c.Dir), words...)
 	if err != nil {
 		return "", err
 	}
@@ -401,7 +399,7 @@ func (c *Cluster) Kubeadm(ctx context.Context, args ...string) (string, error) {
 func (c *Cluster) Kubectl(ctx context.Context, args ...string) (string, error) {
 	return c.run(
 		ctx,
-		append([]string{c.of("kubectl"), "--kubeconfig", c.path("super-admin.conf")}, args...)...)
+		append([]string{c.of("kubectl"), "--kubeconfig", c.Path("super-admin.conf")}, args...)...)
 }
 
 // NewToken makes a bootstrap token that lives for ttl ("8s", "1h"), as an operator would.
@@ -413,7 +411,7 @@ func (c *Cluster) NewToken(
 	out, err := c.Kubeadm(
 		ctx,
 		append(
-			[]string{"token", "create", "--ttl", ttl, "--kubeconfig", c.path("super-admin.conf")},
+			[]string{"token", "create", "--ttl", ttl, "--kubeconfig", c.Path("super-admin.conf")},
 			flags...)...)
 	return strings.TrimSpace(out), err
 }
@@ -435,7 +433,7 @@ func (c *Cluster) Signed(ctx context.Context, token string) error {
 
 // CA is the cluster's, in PEM.
 func (c *Cluster) CA() (string, error) {
-	b, err := os.ReadFile(c.path("pki/ca.crt"))
+	b, err := os.ReadFile(c.Path("pki/ca.crt"))
 	return string(b), err
 }
 

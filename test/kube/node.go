@@ -251,7 +251,7 @@ func (n *Node) Enter(words ...string) []string {
 
 // Run runs a command in the node and waits for its end.
 func (n *Node) Run(ctx context.Context, words ...string) (Result, error) {
-	return command(ctx, n.Environment(), nil, n.Enter(words...)...)
+	return command(ctx, n.Environment(), n.Enter(words...)...)
 }
 
 // Environment is what prelet's units have.

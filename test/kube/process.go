@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -110,44 +109,24 @@ func (r Result) String() string {
 }
 
 // command runs one to its end; an error means that it could not be run.
-func command(
-	ctx context.Context,
-	environment []string,
-	stdin io.Reader,
-	words ...string,
-) (Result, error) {
+func command(ctx context.Context, environment []string, words ...string) (Result, error) {
 	cmd := exec.CommandContext(ctx, words[0], words[1:]...)
-	cmd.Env, cmd.Stdin = environment, stdin
+	cmd.Env = environment
 	cmd.WaitDelay = 10 * time.Second // a second is not enough on a busy machine to read the last output
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	err := cmd.Run()
+	r := Result{-1, stdout.String(), stderr.String()}
 	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) {
-		return Result{
-				-1,
-				stdout.String(),
-				stderr.String(),
-			}, fmt.Errorf(
-				"%s: %w",
-				strings.Join(words, " "),
-				err,
-			)
+	switch {
+	case err != nil && !errors.As(err, &exit):
+		return r, fmt.Errorf("%s: %w", strings.Join(words, " "), err)
+	case ctx.Err() != nil:
+		return r, fmt.Errorf("%s: %w\n%s%s", strings.Join(words, " "), ctx.Err(), r.Out, r.Err)
 	}
-	if ctx.Err() != nil {
-		return Result{
-				-1,
-				stdout.String(),
-				stderr.String(),
-			}, fmt.Errorf(
-				"%s: %w\n%s%s",
-				strings.Join(words, " "),
-				ctx.Err(),
-				stdout.String(),
-				stderr.String(),
-			)
-	}
-	return Result{cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()}, nil
+	r.Exit = cmd.ProcessState.ExitCode()
+
+	return r, nil
 }
 
 // waitFor waits until look returns "". Its error has the last result.

@@ -300,7 +300,7 @@ func bootstrap(flags map[string]string) error {
 		return nil
 	}
 	// The response is not needed: a server that accepts the token would sign the certificate.
-	_, err := request(
+	err := request(
 		flags["bootstrap-kubeconfig"],
 		http.MethodGet,
 		"/api/v1/namespaces/kube-system/configmaps/kubelet-config",
@@ -330,7 +330,7 @@ func register(flags, labels map[string]string) error {
 		}
 		name = strings.ToLower(host)
 	}
-	_, err := request(
+	err := request(
 		flags["kubeconfig"],
 		http.MethodGet,
 		"/api/v1/nodes/"+name,
@@ -350,7 +350,7 @@ func register(flags, labels map[string]string) error {
 	if err != nil {
 		return err
 	}
-	_, err = request(
+	err = request(
 		flags["kubeconfig"],
 		http.MethodPost,
 		"/api/v1/nodes",
@@ -360,15 +360,15 @@ func register(flags, labels map[string]string) error {
 	return err
 }
 
-func request(kubeconfig, method, path string, body []byte, want int) ([]byte, error) {
+func request(kubeconfig, method, path string, body []byte, want int) error {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	config.Timeout = 5 * time.Second
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer client.CloseIdleConnections()
 	req, err := http.NewRequest(
@@ -377,16 +377,16 @@ func request(kubeconfig, method, path string, body []byte, want int) ([]byte, er
 		bytes.NewReader(body),
 	)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	resp, err := client.Do(req)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer resp.Body.Close()
 	answer, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
 	if err == nil && resp.StatusCode != want {
 		err = fmt.Errorf("%s %s: %s: %s", method, path, resp.Status, answer)
 	}
-	return answer, err
+	return err
 }

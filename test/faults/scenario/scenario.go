@@ -45,20 +45,20 @@ type Scenario struct {
 func All() []Scenario {
 	update := first()
 	return []Scenario{
-		{Name: "fresh node", Foreign: foreign(), Next: ptr(first()), Keep: 10},
+		{Name: "fresh node", Foreign: foreign(), Next: new(first()), Keep: 10},
 		{
 			Name:    "update",
 			Foreign: foreign(),
 			Earlier: []generation.Proposal{update},
 			Edits:   edits(),
-			Next:    ptr(second()),
+			Next:    new(second()),
 			Keep:    10,
 		},
 		{
 			Name:    "removal",
 			Foreign: foreign(),
 			Earlier: []generation.Proposal{update, second()},
-			Next:    ptr(third()),
+			Next:    new(third()),
 			Keep:    1,
 		},
 		{
@@ -88,8 +88,6 @@ func Named(name string) (Scenario, error) {
 	}
 	return Scenario{}, fmt.Errorf("unknown scenario %q", name)
 }
-
-func ptr[T any](v T) *T { return &v }
 
 func foreign() []File {
 	return []File{
@@ -126,7 +124,7 @@ func edits() []File {
 	}
 }
 
-func proposal(id, secret string, targets ...generation.Target) generation.Proposal {
+func proposal(id string, targets ...generation.Target) generation.Proposal {
 	plan := activation.Plan{Rollback: true}
 	encoded, err := plan.Encode()
 	if err != nil {
@@ -154,9 +152,9 @@ func with(t generation.Target, change func(*generation.Target)) generation.Targe
 	return t
 }
 
-func secret(path, canary string) generation.Target {
+func secret(canary string) generation.Target {
 	return with(
-		file(path, "token: "+canary+"\n"),
+		file("/etc/kubernetes/bootstrap-kubelet.conf", "token: "+canary+"\n"),
 		func(t *generation.Target) { t.Secret, t.Mode = true, generation.Keep },
 	)
 }
@@ -164,7 +162,6 @@ func secret(path, canary string) generation.Target {
 func first() generation.Proposal {
 	return proposal(
 		"first",
-		OldSecret,
 		generation.Target{
 			Path: "/etc/kubernetes/extra.d",
 			Kind: generation.Dir,
@@ -172,7 +169,7 @@ func first() generation.Proposal {
 			UID:  generation.Keep,
 			GID:  generation.Keep,
 		},
-		secret("/etc/kubernetes/bootstrap-kubelet.conf", OldSecret),
+		secret(OldSecret),
 		file("/etc/kubernetes/pki/ca.crt", "the CA of the first generation\n"),
 		with(
 			file("/etc/kubernetes/extra.conf", "first\n"),
@@ -191,8 +188,7 @@ func first() generation.Proposal {
 func second() generation.Proposal {
 	return proposal(
 		"second",
-		NewSecret,
-		secret("/etc/kubernetes/bootstrap-kubelet.conf", NewSecret),
+		secret(NewSecret),
 		file("/etc/kubernetes/pki/ca.crt", "the CA of the second generation\n"),
 		with(
 			file("/etc/kubernetes/extra.conf", "second\n"),
@@ -215,7 +211,6 @@ func second() generation.Proposal {
 func third() generation.Proposal {
 	return proposal(
 		"third",
-		"",
 		file("/var/lib/kubelet/kubeadm-flags.env", "KUBELET_KUBEADM_ARGS=\"--v=3\"\n"),
 	)
 }

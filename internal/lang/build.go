@@ -22,8 +22,8 @@ func (l *loader) build() {
 	for _, d := range l.order {
 		var meta hclsyntax.Attributes
 		d.body, meta = l.splitMeta(d)
-		l.add(d.schema.Check(d.body, metaNames(d.typ)...)...)
-		l.add(checkConstants(d.schema, d.body)...)
+		l.Report(d.schema.Check(d.body, metaNames(d.typ)...)...)
+		l.Report(checkConstants(d.schema, d.body)...)
 		l.resolveRefs(d.schema, d.body)
 
 		switch d.block.Type {
@@ -73,7 +73,7 @@ func (l *loader) addStage(d *definition, meta hclsyntax.Attributes) {
 
 	if a := meta[schema.OnFailure.Name]; a != nil {
 		declared := schema.Block{Fields: []schema.Field{schema.OnFailure}}
-		l.add(checkConstants(declared, &hclsyntax.Body{Attributes: meta})...)
+		l.Report(checkConstants(declared, &hclsyntax.Body{Attributes: meta})...)
 		if v, ok := l.constant(schema.OnFailure, a); ok {
 			i.OnFailure = v
 		}
@@ -121,7 +121,7 @@ func (l *loader) splitMeta(d *definition) (*hclsyntax.Body, hclsyntax.Attributes
 		delete(body.Attributes, a.Name)
 		if !slices.Contains(metaNames(d.typ), a.Name) {
 			summary := fmt.Sprintf("A %s stage takes no %s", d.typ.spec.Type, a.Name)
-			l.errorf(fault.UnknownArgument, a.NameRange, summary, "%s. Remove it.", reason)
+			l.Error(fault.UnknownArgument, a.NameRange, summary, "%s. Remove it.", reason)
 		}
 	}
 
@@ -141,7 +141,7 @@ func (l *loader) checkRequiredVersion(body *hclsyntax.Body) {
 
 	constraint, err := version.NewConstraint(text)
 	if err != nil {
-		l.errorf(fault.RequiredVersion, a.Expr.Range(), "Invalid version constraint",
+		l.Error(fault.RequiredVersion, a.Expr.Range(), "Invalid version constraint",
 			"%q: write for example \">= 0.1\", or \">= 0.1, < 2.0\".", text)
 
 		return
@@ -152,7 +152,7 @@ func (l *loader) checkRequiredVersion(body *hclsyntax.Body) {
 		return // a development build has no version to compare
 	}
 	if !constraint.Check(own.Core()) { // 0.2.0-dev satisfies >= 0.2
-		l.errorf(
+		l.Error(
 			fault.RequiredVersion,
 			a.Expr.Range(),
 			"This site needs another prelet",
@@ -180,7 +180,7 @@ func (l *loader) checkTrust(d *definition) {
 
 	switch len(trust) {
 	case 0:
-		l.errorf(fault.MissingArgument, d.block.DefRange(), "No reason to trust this cluster",
+		l.Error(fault.MissingArgument, d.block.DefRange(), "No reason to trust this cluster",
 			"Write one of ca_cert_hashes, ca_file, discovery_file, trust. "+
 				"`kubeadm token create --print-join-command` prints the pin for ca_cert_hashes as "+
 				"--discovery-token-ca-cert-hash.")
@@ -188,7 +188,7 @@ func (l *loader) checkTrust(d *definition) {
 		token := d.body.Attributes[schema.Token.Name]
 		hasToken := token != nil && !isNull(token.Expr)
 		if trust[0].Name == schema.TrustBy.Name && !hasToken {
-			l.errorf(
+			l.Error(
 				fault.MissingArgument,
 				trust[0].NameRange,
 				"Trust by token without a token",
@@ -197,7 +197,7 @@ func (l *loader) checkTrust(d *definition) {
 			)
 		}
 	default:
-		l.errorf(
+		l.Error(
 			fault.Duplicate,
 			trust[1].NameRange,
 			fmt.Sprintf("Both %s and %s", trust[0].Name, trust[1].Name),
@@ -219,7 +219,7 @@ func (l *loader) checkToken(body *hclsyntax.Body) {
 	}
 
 	l.hide(token.Expr.Range())
-	l.errorf(fault.Sensitive, token.Expr.Range(), "A token must be credential(\"NAME\")",
+	l.Error(fault.Sensitive, token.Expr.Range(), "A token must be credential(\"NAME\")",
 		"Recordings contain the site's text, so the token cannot be in it. "+
 			"Write token = credential(\"bootstrap-token\"), and provide the credential with LoadCredential= "+
 			"or LoadCredentialEncrypted=.")
@@ -243,7 +243,7 @@ func (l *loader) literalValue(s schema.Spec, a *hclsyntax.Attribute) (cty.Value,
 
 	v, diags := a.Expr.Value(nil)
 	if diags.HasErrors() {
-		l.add(origin.WithCode(diags, fault.WrongType)...)
+		l.Report(origin.WithCode(diags, fault.WrongType)...)
 		return cty.NilVal, false
 	}
 
@@ -252,7 +252,7 @@ func (l *loader) literalValue(s schema.Spec, a *hclsyntax.Attribute) (cty.Value,
 		err = s.CheckValue(v)
 	}
 	if err != nil {
-		l.errorf(fault.WrongType, a.Expr.Range(), "Wrong value for "+s.Name,
+		l.Error(fault.WrongType, a.Expr.Range(), "Wrong value for "+s.Name,
 			"%s. %s", strings.TrimSuffix(err.Error(), "."), s.Doc)
 
 		return cty.NilVal, false

@@ -73,7 +73,7 @@ func (l *loader) refuseArguments(body *hclsyntax.Body, help string) {
 				a.Name,
 			)
 		}
-		l.errorf(
+		l.Error(
 			fault.UnknownArgument,
 			a.NameRange,
 			fmt.Sprintf("Argument %q outside of a block", a.Name),
@@ -108,7 +108,7 @@ func (l *loader) define(x *hclsyntax.Block) *definition {
 		name := x.Labels[0]
 		t, ok := l.types[name]
 		if !ok {
-			l.errorf(
+			l.Error(
 				fault.UnknownStage,
 				x.LabelRanges[0],
 				fmt.Sprintf("Unknown stage type %q", name),
@@ -123,7 +123,7 @@ func (l *loader) define(x *hclsyntax.Block) *definition {
 
 	last := len(x.Labels) - 1
 	if last >= 0 && !hclsyntax.ValidIdentifier(x.Labels[last]) {
-		l.errorf(
+		l.Error(
 			fault.Syntax,
 			x.LabelRanges[last],
 			fmt.Sprintf("Invalid name %q", x.Labels[last]),
@@ -145,7 +145,7 @@ func (l *loader) reportUnknownBlock(x *hclsyntax.Block) {
 	if _, ok := l.types[x.Type]; ok {
 		hint = fmt.Sprintf("%s is a type of stage: write stage %q \"NAME\" { … }.", x.Type, x.Type)
 	}
-	l.errorf(fault.UnknownBlock, x.TypeRange, fmt.Sprintf("Unknown block %q", x.Type),
+	l.Error(fault.UnknownBlock, x.TypeRange, fmt.Sprintf("Unknown block %q", x.Type),
 		"A site has no block of this name. %s", hint)
 }
 
@@ -153,7 +153,7 @@ func (l *loader) checkLabels(x *hclsyntax.Block, b schema.Block) bool {
 	if len(x.Labels) == len(b.Labels) {
 		return true
 	}
-	l.errorf(fault.UnknownBlock, x.DefRange(), fmt.Sprintf("Wrong labels of block %q", x.Type),
+	l.Error(fault.UnknownBlock, x.DefRange(), fmt.Sprintf("Wrong labels of block %q", x.Type),
 		"Write %s.", b.Usage())
 
 	return false
@@ -172,7 +172,7 @@ func (l *loader) addDefinition(d *definition) {
 		}
 		if i := slices.IndexFunc(l.order, isSameType); i >= 0 {
 			first := l.order[i]
-			l.errorf(
+			l.Error(
 				fault.Duplicate,
 				d.block.DefRange(),
 				fmt.Sprintf("A second stage of type %s", d.typ.spec.Type),
@@ -193,7 +193,7 @@ func (l *loader) reportDuplicate(at, first hcl.Range, what string) {
 	if at.Filename != first.Filename {
 		hint = "If this file is to change the other, write it inside of override { … }; else rename it."
 	}
-	l.errorf(
+	l.Error(
 		fault.Duplicate,
 		at,
 		what+" is defined twice",
@@ -205,7 +205,7 @@ func (l *loader) reportDuplicate(at, first hcl.Range, what string) {
 
 // addLocals adds the names of a locals block.
 func (l *loader) addLocals(body *hclsyntax.Body) {
-	l.add(schema.LocalsBlock.Check(body)...)
+	l.Report(schema.LocalsBlock.Check(body)...)
 
 	for _, a := range listAttributes(body) {
 		if first := l.site.Locals[a.Name]; first != nil {

@@ -61,7 +61,7 @@ type finder struct {
 	fsys   Files
 	found  []string
 	hidden map[string]bool // names in an earlier directory
-	diags  hcl.Diagnostics
+	origin.Collector
 }
 
 // find returns the site's files in the order in which they apply: by name over all directories.
@@ -83,21 +83,21 @@ func find(fsys Files, opts Options) ([]string, hcl.Diagnostics) {
 			return strings.Compare(path.Base(a), path.Base(b))
 		},
 	)
-	if len(f.diags) > 0 {
-		return nil, f.diags
+	if len(f.Diags) > 0 {
+		return nil, f.Diags
 	}
 	if len(f.found) == 0 {
-		f.diags = append(f.diags, origin.Error(
+		f.Error(
 			fault.NoSite,
 			hcl.Range{},
 			"No site was found",
 			"No *.hcl or *.prelet.vars file in %s. Write one (prelet init --from-node makes a first one), "+
 				"or name it: --config PATH. Directories below a directory are not searched.",
 			strings.Join(places, ", "),
-		))
+		)
 	}
 
-	return f.found, f.diags
+	return f.found, f.Diags
 }
 
 // ListNotRead returns the files in a site's directories whose names look like those of site files and are not read:
@@ -136,7 +136,7 @@ func (f *finder) addPath(name string) {
 
 	switch {
 	case err != nil:
-		f.diags = append(f.diags, cannotRead(name, err))
+		f.Report(cannotRead(name, err))
 	case st.IsDir():
 		f.addFolder(name, false)
 	case isLink(st) && !IsSiteFile(name):
@@ -165,7 +165,7 @@ func (f *finder) addFolder(dir string, mayBeMissing bool) {
 	case mayBeMissing && errors.Is(err, fs.ErrNotExist):
 		return
 	case err != nil:
-		f.diags = append(f.diags, cannotRead(dir, err))
+		f.Report(cannotRead(dir, err))
 		return
 	case !st.IsDir():
 		f.refuse(
@@ -181,7 +181,7 @@ func (f *finder) addFolder(dir string, mayBeMissing bool) {
 
 	entries, err := f.fsys.ReadDir(dir)
 	if err != nil {
-		f.diags = append(f.diags, cannotRead(dir, err))
+		f.Report(cannotRead(dir, err))
 		return
 	}
 
@@ -193,7 +193,7 @@ func (f *finder) addFolder(dir string, mayBeMissing bool) {
 
 		name := path.Join(dir, e.Name())
 		if st, err := f.fsys.Lstat(name); err != nil {
-			f.diags = append(f.diags, cannotRead(name, err))
+			f.Report(cannotRead(name, err))
 		} else if !f.isMask(name, st) {
 			f.addFile(name, st)
 		}
@@ -229,11 +229,11 @@ func (f *finder) addFile(name string, st fs.FileInfo) {
 		)
 	case !f.isTrusted(name, "Others may change this file"):
 	case st.Size() > MaxBytes:
-		f.diags = append(f.diags, tooLarge(name, st.Size()))
+		f.Report(tooLarge(name, st.Size()))
 	default:
 		f.found = append(f.found, name)
 		if len(f.found) == maxFiles+1 {
-			f.diags = append(f.diags, tooManyFiles(name))
+			f.Report(tooManyFiles(name))
 		}
 	}
 }
@@ -253,17 +253,14 @@ func (f *finder) isTrusted(name, summary string) bool {
 			loose.Fix,
 		)
 	} else if err != nil {
-		f.diags = append(f.diags, cannotRead(name, err))
+		f.Report(cannotRead(name, err))
 	}
 
 	return err == nil
 }
 
 func (f *finder) refuse(name, summary, detail string, args ...any) {
-	f.diags = append(
-		f.diags,
-		origin.Error(fault.FileRefused, fileRange(name), summary, detail, args...),
-	)
+	f.Error(fault.FileRefused, fileRange(name), summary, detail, args...)
 }
 
 func cannotRead(name string, err error) *hcl.Diagnostic {

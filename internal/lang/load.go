@@ -78,9 +78,9 @@ func Parse(files []world.SiteFile, opts Options) (*Site, hcl.Diagnostics) {
 	}
 
 	l.load(files)
-	sortDiagnostics(files, l.diags)
+	sortDiagnostics(files, l.Diags)
 
-	return l.site, l.diags
+	return l.site, l.Diags
 }
 
 func newSite() *Site {
@@ -107,30 +107,17 @@ type loader struct {
 	order []*definition          // in site order
 	defs  map[string]*definition // by address
 	overs []*hclsyntax.Block     // override blocks, in site order
-	diags hcl.Diagnostics
-}
-
-func (l *loader) add(ds ...*hcl.Diagnostic) {
-	l.diags = append(l.diags, ds...)
-}
-
-func (l *loader) errorf(
-	c fault.Code,
-	at hcl.Range,
-	summary, detail string,
-	args ...any,
-) {
-	l.add(origin.Error(c, at, summary, detail, args...))
+	origin.Collector
 }
 
 func (l *loader) load(files []world.SiteFile) {
 	if len(files) > maxFiles {
-		l.add(tooManyFiles(files[maxFiles].Name))
+		l.Report(tooManyFiles(files[maxFiles].Name))
 		return
 	}
 
 	bodies, vars := l.parseFiles(files)
-	if l.diags.HasErrors() {
+	if l.Diags.HasErrors() {
 		return // a definition that was not parsed would be reported as missing
 	}
 
@@ -154,14 +141,14 @@ func (l *loader) parseFiles(files []world.SiteFile) (bodies, vars []*hclsyntax.B
 		}
 
 		if strings.HasSuffix(f.Name, jsonSuffix) {
-			l.errorf(fault.FileRefused, fileRange(f.Name), "A site in JSON is not read",
+			l.Error(fault.FileRefused, fileRange(f.Name), "A site in JSON is not read",
 				"Write %s: {\"locals\": {\"a\": \"${var.b}\"}} in JSON is locals { a = var.b }. A text without ${ or "+
 					"%%{ in it is the same in both.", strings.TrimSuffix(path.Base(f.Name), ".json"))
 			continue
 		}
 
 		body, diags := ParseBlocks(f.Name, src)
-		l.add(diags...)
+		l.Report(diags...)
 		switch {
 		case body == nil:
 		case strings.HasSuffix(f.Name, varsSuffix):

@@ -28,7 +28,7 @@ func (l *loader) override() {
 		for _, x := range o.Body.Blocks {
 			switch x.Type {
 			case schema.OverrideBlock.Type:
-				l.errorf(fault.UnknownBlock, x.TypeRange, "An override inside of an override",
+				l.Error(fault.UnknownBlock, x.TypeRange, "An override inside of an override",
 					"Write both at the top level: they apply in order of file and position.")
 			case schema.LocalsBlock.Type:
 				if l.checkLabels(x, schema.LocalsBlock) {
@@ -46,11 +46,11 @@ func (l *loader) override() {
 func (l *loader) noteHidden() {
 	for _, o := range l.site.Overrides {
 		if l.isOverride(o.Base) {
-			l.add(origin.Note(
+			l.Note(
 				fault.OverrideIgnored, o.Over, "Two overrides of "+o.Address,
 				"The one at %s has no effect: this one replaces the whole argument. Write both in one of them.",
 				Place(o.Base),
-			))
+			)
 		}
 	}
 }
@@ -72,7 +72,7 @@ func (l *loader) overrideBlock(x *hclsyntax.Block) {
 
 	base := l.defs[over.addr]
 	if base == nil {
-		l.errorf(
+		l.Error(
 			fault.OverrideMissing,
 			x.DefRange(),
 			"Nothing to override: there is no "+over.String(),
@@ -84,13 +84,13 @@ func (l *loader) overrideBlock(x *hclsyntax.Block) {
 	}
 
 	// Check before the merge: a misspelt name with "= null" would silently do nothing.
-	before := len(l.diags)
+	before := len(l.Diags)
 	own, _ := l.splitMeta(over)
 	found := over.schema.Check(own, metaNames(over.typ)...)
-	l.add(slices.DeleteFunc(found, func(d *hcl.Diagnostic) bool {
+	l.Report(slices.DeleteFunc(found, func(d *hcl.Diagnostic) bool {
 		return origin.CodeOf(d) == fault.MissingArgument // an override contains only changes
 	})...)
-	if len(l.diags) > before {
+	if len(l.Diags) > before {
 		return
 	}
 
@@ -120,7 +120,7 @@ func (l *loader) suggestBase(over *definition) string {
 
 // overrideLocals replaces locals by name, or adds them.
 func (l *loader) overrideLocals(body *hclsyntax.Body) {
-	l.add(schema.LocalsBlock.Check(body)...)
+	l.Report(schema.LocalsBlock.Check(body)...)
 
 	for _, a := range listAttributes(body) {
 		o := Override{Address: "local." + a.Name, Over: a.SrcRange}

@@ -48,7 +48,7 @@ func (l *loader) resolveList(s schema.Spec, e hclsyntax.Expression) cty.Value {
 		case !ok:
 			l.refError(s, x.Range())
 		case l.defs[refAddress(s, name)] == nil:
-			l.errorf(
+			l.Error(
 				fault.Reference,
 				x.Range(),
 				fmt.Sprintf("Unknown stage.%s.%s", s.Refs, name),
@@ -86,7 +86,7 @@ func (l *loader) refName(s schema.Spec, e hclsyntax.Expression) (string, bool) {
 }
 
 func (l *loader) refError(s schema.Spec, at hcl.Range) {
-	l.errorf(fault.Reference, at, fmt.Sprintf("%s names stages", s.Name),
+	l.Error(fault.Reference, at, fmt.Sprintf("%s names stages", s.Name),
 		"Write a list of stages of type %s: [stage.%s.NAME]. "+
 			"It must be known when the site is loaded, so other expressions are not allowed.",
 		s.Refs, s.Refs)

@@ -15,17 +15,17 @@ import (
 // addTemplate adds a template of templatefile() by its name without the directory.
 func (l *loader) addTemplate(name string, src []byte) {
 	if diags := checkText(name, src); diags.HasErrors() {
-		l.add(diags...)
+		l.Report(diags...)
 		return
 	}
 	tokens, _ := hclsyntax.LexTemplate(src, name, hcl.InitialPos)
 	if diags := checkTokens(tokens); diags.HasErrors() {
-		l.add(diags...)
+		l.Report(diags...)
 		return
 	}
 
 	if _, ok := l.site.Templates[path.Base(name)]; ok {
-		l.errorf(fault.Duplicate, fileRange(name), "Two templates with one name",
+		l.Error(fault.Duplicate, fileRange(name), "Two templates with one name",
 			"templatefile() finds a template by its name without the folder. Rename one.")
 		return
 	}
@@ -37,7 +37,7 @@ func (l *loader) addTemplate(name string, src []byte) {
 		diags = append(checkExpression(x), checkTemplate(x)...)
 	}
 
-	l.add(diags...)
+	l.Report(diags...)
 
 	if !diags.HasErrors() {
 		l.site.Templates[path.Base(name)] = x

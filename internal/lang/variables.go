@@ -63,24 +63,22 @@ func (l *loader) addVariable(d *definition) {
 func (l *loader) checkSensitive(v *Variable, typ *hclsyntax.Attribute) {
 	switch {
 	case !v.Sensitive && v.Type == cty.String && soundsSecret(v.Name):
-		l.add(
-			origin.Note(
-				fault.Sensitive,
-				v.Range,
-				fmt.Sprintf("var.%s sounds like a secret", v.Name),
-				"It is not sensitive, so its value is shown in plans, recordings and labels. If it is a secret, "+
-					"write sensitive = true, and give it as credential prelet.var.%s.",
-				v.Name,
-			),
+		l.Note(
+			fault.Sensitive,
+			v.Range,
+			fmt.Sprintf("var.%s sounds like a secret", v.Name),
+			"It is not sensitive, so its value is shown in plans, recordings and labels. If it is a secret, "+
+				"write sensitive = true, and give it as credential prelet.var.%s.",
+			v.Name,
 		)
 	case v.Sensitive && v.Type != cty.String:
-		l.errorf(fault.Sensitive, typ.Expr.Range(), "A sensitive variable must be a string",
+		l.Error(fault.Sensitive, typ.Expr.Range(), "A sensitive variable must be a string",
 			"Its value is the text of credential prelet.var.%s. Remove the type.", v.Name)
 	}
 
 	if v.Sensitive && v.Default != nil {
 		l.hide(v.Default.Range())
-		l.errorf(
+		l.Error(
 			fault.Sensitive,
 			v.Default.Range(),
 			"A sensitive variable must not have a default",
@@ -109,7 +107,7 @@ func (l *loader) variableType(a *hclsyntax.Attribute) cty.Type {
 	e := a.Expr
 	if t, ok := e.(*hclsyntax.TemplateExpr); ok && t.IsStringLiteral() {
 		v, _ := t.Value(nil)
-		l.errorf(fault.WrongType, t.SrcRange, "A type is written without quotes", "Write type = %s.", v.AsString())
+		l.Error(fault.WrongType, t.SrcRange, "A type is written without quotes", "Write type = %s.", v.AsString())
 
 		return cty.DynamicPseudoType
 	}
@@ -121,12 +119,12 @@ func (l *loader) variableType(a *hclsyntax.Attribute) cty.Type {
 				"and object({ NAME = TYPE })."
 		}
 	}
-	l.add(origin.WithCode(diags, fault.WrongType)...)
+	l.Report(origin.WithCode(diags, fault.WrongType)...)
 	if diags.HasErrors() {
 		return cty.DynamicPseudoType
 	}
 	if !t.Equals(t.WithoutOptionalAttributesDeep()) {
-		l.errorf(fault.WrongType, e.Range(), "optional() is not supported",
+		l.Error(fault.WrongType, e.Range(), "optional() is not supported",
 			"Every attribute of an object is given; one that may be missing is given as null.")
 
 		return cty.DynamicPseudoType
@@ -139,12 +137,12 @@ func (l *loader) variableType(a *hclsyntax.Attribute) cty.Type {
 func (l *loader) checkConvertible(e hclsyntax.Expression, v *Variable, what string) {
 	val, diags := e.Value(nil)
 	if diags.HasErrors() {
-		l.add(origin.WithCode(diags, fault.WrongType)...)
+		l.Report(origin.WithCode(diags, fault.WrongType)...)
 		return
 	}
 
 	if _, err := convert.Convert(val, v.Type); err != nil {
-		l.errorf(
+		l.Error(
 			fault.VariableInvalid,
 			e.Range(),
 			fmt.Sprintf("Wrong type of the %s of var.%s", what, v.Name),
@@ -162,7 +160,7 @@ func (l *loader) addValues(files []*hclsyntax.Body) {
 
 	for _, body := range files {
 		for _, x := range body.Blocks {
-			l.errorf(
+			l.Error(
 				fault.UnknownBlock,
 				x.TypeRange,
 				"A block in a vars file",
@@ -195,7 +193,7 @@ func (l *loader) checkVarsLine(a *hclsyntax.Attribute) bool {
 	switch {
 	case v == nil:
 		known := slices.Collect(maps.Keys(l.site.Variables))
-		l.errorf(
+		l.Error(
 			fault.VariableUnknown,
 			a.NameRange,
 			fmt.Sprintf("Unknown variable %q", a.Name),
@@ -205,7 +203,7 @@ func (l *loader) checkVarsLine(a *hclsyntax.Attribute) bool {
 		)
 	case v.Sensitive:
 		l.hide(a.Expr.Range())
-		l.errorf(
+		l.Error(
 			fault.Sensitive,
 			a.NameRange,
 			fmt.Sprintf("var.%s is sensitive", a.Name),
@@ -213,7 +211,7 @@ func (l *loader) checkVarsLine(a *hclsyntax.Attribute) bool {
 			a.Name,
 		)
 	case !isLiteral(a.Expr):
-		l.errorf(
+		l.Error(
 			fault.Reference,
 			a.Expr.Range(),
 			"A value in a vars file must be a literal",

@@ -156,7 +156,7 @@ func (s Stage) Gather(
 	detectors := map[string]cty.Value{}
 	for _, d := range detections {
 		detectors[d.Name] = d.value()
-		diags = append(diags, d.diags...)
+		diags = append(diags, d.Diags...)
 	}
 	out["detectors"] = cty.ObjectVal(detectors)
 	diags = append(diags, checkDetectors(cfg, names)...)

@@ -63,7 +63,7 @@ type detection struct {
 	ans      world.DetectorAns // if the state is ok
 	raw      json.RawMessage   // the same as JSON
 	withheld []string          // JSON pointers into raw, of the parts that the recording leaves out
-	diags    hcl.Diagnostics
+	origin.Collector
 }
 
 // askAll asks the detectors in parallel and returns the results in the same order. It skips detectors that the
@@ -114,7 +114,7 @@ func (d *detection) ask(ctx context.Context, facts world.Facts, r world.Source) 
 	switch {
 	case ans.Code() == fault.Unread:
 		d.state = stateFailed
-		d.diags = hcl.Diagnostics{origin.NotRead(d.Range, "the report of detector "+d.Name)}
+		d.Report(origin.NotRead(d.Range, "the report of detector "+d.Name))
 	case err != nil:
 		d.fail(ans.Fault)
 	case len(report.Problems) > 0:
@@ -204,7 +204,7 @@ func (d *detection) complain(at hcl.Range, summary, detail string, args ...any) 
 		diag = origin.Error(fault.DetectorFailed, at, summary, detail, args...)
 	}
 
-	d.diags = append(d.diags, diag)
+	d.Diags = append(d.Diags, diag)
 }
 
 // addProblems reports the errors that the detector found in its configuration, at the lines of the site.
@@ -226,7 +226,7 @@ func (d *detection) addNotes() {
 	note := func(c fault.Code, format string, args []any, parts ...string) {
 		summary := fmt.Sprintf("Detector %q "+format, append([]any{d.Name}, args...)...)
 		detail := stages.Sentence(parts...)
-		d.diags = append(d.diags, origin.Note(c, d.Range, summary, "%s", detail))
+		d.Note(c, d.Range, summary, "%s", detail)
 	}
 
 	shown := d.ans.Warnings[:min(maxShownTexts, len(d.ans.Warnings))]
@@ -258,8 +258,8 @@ func (d *detection) addNotes() {
 // addFindings warns of what went wrong with the detector's process and its sandbox.
 func (d *detection) addFindings() {
 	warn := func(summary string, parts ...string) {
-		d.diags = append(d.diags, origin.Warning(fault.DetectorDegraded, d.Range, summary, "%s",
-			stages.Sentence(parts...)))
+		d.Warn(fault.DetectorDegraded, d.Range, summary, "%s",
+			stages.Sentence(parts...))
 	}
 
 	if slices.Contains(d.ans.Findings, world.NotEnded) {

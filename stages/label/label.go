@@ -79,7 +79,7 @@ func (Stage) Decide(
 		},
 	)
 
-	return node.Contribution{Labels: d.labels}, d.output(), d.diags
+	return node.Contribution{Labels: d.labels}, d.output(), d.Diags
 }
 
 // decision collects the labels of one stage.
@@ -88,7 +88,7 @@ type decision struct {
 	attr      schema.Value[cty.Value]
 	labels    []node.Label
 	isUnknown bool // at least one label is not known
-	diags     hcl.Diagnostics
+	origin.Collector
 }
 
 func (d *decision) output() stages.Output {
@@ -111,7 +111,7 @@ func (d *decision) addItems() {
 	for key, item := range d.attr.Items() {
 		label, diag := parseItem(key, d.attr.KeyRange(key), item, d.in)
 		if diag != nil {
-			d.diags = append(d.diags, diag)
+			d.Report(diag)
 		}
 		if label != nil {
 			d.labels = append(d.labels, *label)
@@ -202,12 +202,12 @@ func (d *decision) addRecommended(patterns schema.Value[[]string]) {
 
 	for _, p := range patterns.V {
 		if _, err := path.Match(p, ""); err != nil {
-			d.diags = append(d.diags, origin.Error(
+			d.Error(
 				fault.LabelInvalid,
 				patterns.Range,
 				fmt.Sprintf("Invalid pattern %q", p),
 				"Write a shell pattern, for example nvidia.com/*.",
-			))
+			)
 
 			return
 		}
@@ -245,7 +245,7 @@ func (d *decision) addRecommendedLabel(patterns schema.Value[[]string], detector
 		checkValue(key, val, patterns.Range),
 	)
 	if diag != nil {
-		d.diags = append(d.diags, diag)
+		d.Report(diag)
 		return
 	}
 

@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/validate/content"
 
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/lang/origin"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/report/condition"
 	"github.com/prelet/prelet/schema"
@@ -26,7 +25,7 @@ const (
 func (r *renderer) conditions() (out []node.Condition) {
 	blocks := r.cfg.Blocks[nodeCondBlock]
 	if len(blocks) > maxConditions {
-		r.errorf(fault.Limit, blocks[maxConditions].Range, "Too many conditions",
+		r.Error(fault.Limit, blocks[maxConditions].Range, "Too many conditions",
 			"There are %d conditions, and %d at most. Combine some: a condition can have several checks.",
 			len(blocks), maxConditions)
 	}
@@ -37,11 +36,11 @@ func (r *renderer) conditions() (out []node.Condition) {
 		err := checkConditionType(typ)
 		switch {
 		case err != nil:
-			r.errorf(fault.WrongType, b.Range, fmt.Sprintf("Invalid condition %q", typ), "%s",
+			r.Error(fault.WrongType, b.Range, fmt.Sprintf("Invalid condition %q", typ), "%s",
 				stages.Sentence(err.Error()))
 			continue
 		case seen[typ] && !b.Undecided:
-			r.errorf(fault.Duplicate, b.Range, fmt.Sprintf("Duplicate condition %q", typ), "Remove one of them.")
+			r.Error(fault.Duplicate, b.Range, fmt.Sprintf("Duplicate condition %q", typ), "Remove one of them.")
 			continue
 		}
 
@@ -95,10 +94,10 @@ func (r *renderer) warnCondition(at hcl.Range, c condition.Condition) {
 		return
 	}
 
-	r.diags = append(r.diags, origin.Warning(
+	r.Warn(
 		fault.NodeCondition, at, fmt.Sprintf("Condition %s of the Node is %s", c.Type, c.Status),
 		"%s", stages.Sentence(c.Message),
-	))
+	)
 }
 
 // shorten returns the message of a check as one line of at most maxMessage characters.

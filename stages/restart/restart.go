@@ -265,24 +265,15 @@ func (Stage) Render(
 		out.Unit = r.unit()
 	}
 
-	return out, stages.Output{Value: cty.EmptyObjectVal}, r.diags
+	return out, stages.Output{Value: cty.EmptyObjectVal}, r.Diags
 }
 
 // renderer renders one stage and collects its diagnostics.
 type renderer struct {
-	cfg   schema.Body
-	in    stages.Inputs
-	name  string // of the stage
-	diags hcl.Diagnostics
-}
-
-func (r *renderer) errorf(
-	code fault.Code,
-	at hcl.Range,
-	summary, detail string,
-	args ...any,
-) {
-	r.diags = append(r.diags, origin.Error(code, at, summary, detail, args...))
+	cfg  schema.Body
+	in   stages.Inputs
+	name string // of the stage
+	origin.Collector
 }
 
 // unit returns what apply does with another unit than the kubelet's; nil if that is not known.
@@ -296,7 +287,7 @@ func (r *renderer) unit() *node.Unit {
 	settle := unitSettleAttr.Of(r.cfg)
 	quiet := parseDuration(settle)
 	if settle.Expr != nil && quiet > 0 && quiet >= timeout {
-		r.errorf(fault.WrongType, settle.Range, "The unit can never settle",
+		r.Error(fault.WrongType, settle.Range, "The unit can never settle",
 			"timeout (%s) must be longer than settle (%s).", timeout, quiet)
 	}
 
@@ -304,7 +295,7 @@ func (r *renderer) unit() *node.Unit {
 	action := actionAttr.Of(r.cfg)
 	switch {
 	case unit.Null():
-		r.errorf(
+		r.Error(
 			fault.MissingArgument,
 			unit.Range,
 			"Which unit?",
@@ -317,12 +308,12 @@ func (r *renderer) unit() *node.Unit {
 	case !unit.Set() || !action.Set():
 		return nil
 	case !isUnitName(unit.V):
-		r.errorf(fault.WrongType, unit.Range, "Not a unit",
+		r.Error(fault.WrongType, unit.Range, "Not a unit",
 			"%q: the name of a service, timer or socket is needed, as chrony.service.", unit.V)
 	case slices.Contains([]string{
 		"prelet.service", "prelet-apply.service", "prelet-verify.service", "prelet-boot-check.service",
 	}, unit.V):
-		r.errorf(fault.Conflict, unit.Range, "A unit of prelet's",
+		r.Error(fault.Conflict, unit.Range, "A unit of prelet's",
 			"%s runs prelet, so prelet cannot restart it. Remove this stage.", unit.V)
 	}
 
@@ -339,7 +330,7 @@ func (r *renderer) unit() *node.Unit {
 // refuseKubeletArguments refuses what only the kubelet's stage takes.
 func (r *renderer) refuseKubeletArguments() {
 	refuse := func(at hcl.Range, what string) {
-		r.errorf(fault.UnknownArgument, at, what+" is the kubelet's",
+		r.Error(fault.UnknownArgument, at, what+" is the kubelet's",
 			"Stage restart.%s is for another unit, since it is not named \"kubelet\". "+
 				"Move it into stage \"restart\" \"kubelet\", or remove it.", r.name)
 	}
@@ -382,7 +373,7 @@ func (r *renderer) kubelet() *node.Activation {
 	}
 	isService := strings.HasSuffix(name, ".service") && !strings.ContainsAny(name, "/ ")
 	if unit.Set() && !isService {
-		r.errorf(
+		r.Error(
 			fault.WrongType,
 			unit.Range,
 			"Not a service",
@@ -427,11 +418,11 @@ func (r *renderer) checkTaints(n node.Node) {
 		if !ok || !t.IsOfSite() || t.Startup {
 			continue
 		}
-		r.diags = append(r.diags, origin.Warning(
+		r.Warn(
 			fault.StartupTaint, credential.Range, fmt.Sprintf("%s does not keep taint %s", credential.V, t),
 			"%s. prelet sets it when the node registers, and never puts it back. To keep pods away permanently, "+
 				"use a key of your own.", origin.Capitalize(known.RemoveBy),
-		))
+		)
 	}
 }
 
@@ -449,7 +440,7 @@ func (r *renderer) annotations() *node.Annotations {
 func (r *renderer) refuseUnitArguments() {
 	for _, attr := range []schema.Attr[string]{actionAttr, unitSettleAttr} {
 		if v := attr.Of(r.cfg); v.Expr != nil {
-			r.errorf(
+			r.Error(
 				fault.UnknownArgument,
 				v.Range,
 				"This is for other units",
@@ -466,13 +457,13 @@ func (r *renderer) checkTimes(settle, timeout schema.Value[string]) {
 	s := parseDuration(settle)
 	t := parseDuration(timeout)
 	if s > 0 && t > 0 && t <= s {
-		r.errorf(fault.WrongType, timeout.Range, "The kubelet can never settle",
+		r.Error(fault.WrongType, timeout.Range, "The kubelet can never settle",
 			"timeout (%s) must be longer than settle (%s).", t, s)
 	}
 
 	bound := parseDuration(r.in.Timeout)
 	if hasTimeout(r.in) && bound < t {
-		r.errorf(
+		r.Error(
 			fault.WrongType,
 			r.in.Timeout.Range,
 			"The activation ends before its verdict",
@@ -487,7 +478,7 @@ func (r *renderer) checkTimes(settle, timeout schema.Value[string]) {
 func (r *renderer) checkPrecondition(b schema.Body) {
 	condition := conditionAttr.Of(b)
 	if condition.Set() && !condition.V {
-		r.errorf(fault.Precondition, condition.Range, "A precondition does not hold",
+		r.Error(fault.Precondition, condition.Range, "A precondition does not hold",
 			"%s", stages.Sentence(messageAttr.Of(b).V))
 	}
 }

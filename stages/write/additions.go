@@ -20,7 +20,7 @@ import (
 // additions are the flags and settings that the stage adds to the node, and the place of the node's taints.
 type additions struct {
 	node.Contribution
-	findings
+	origin.Collector
 	whole bool // false: a part of it is not known yet
 }
 
@@ -31,7 +31,7 @@ func (Stage) Add(
 ) (node.Contribution, hcl.Diagnostics) {
 	a := computeAdditions(cfg, n, in)
 
-	return a.Contribution, a.diags
+	return a.Contribution, a.Diags
 }
 
 // computeAdditions returns the additions. They depend on the configuration and on the node's taints only. The stage
@@ -147,7 +147,7 @@ func (a *adder) addPatch(b schema.Body) {
 	for _, s := range settings {
 		if s.Delete && isDropIn(b) {
 			null := strings.Join(s.Path, ".") + " = null"
-			a.refuseDelete(v.ItemRange(s.Path[0]), null)
+			a.Report(refuseDelete(v.ItemRange(s.Path[0]), null))
 		}
 	}
 	a.Settings = append(a.Settings, settings...)
@@ -177,12 +177,12 @@ func (a *adder) addFlags(b schema.Body) {
 
 		switch {
 		case isSet:
-			a.fail(
+			a.Error(
 				fault.Conflict, item.Range, "Duplicate flag --"+name,
 				"%q and %q are the same flag: the kubelet reads _ as -. Keep one of them.", first, written,
 			)
 		case strings.HasPrefix(written, "-"), strings.HasPrefix(written, "_"):
-			a.fail(
+			a.Error(
 				fault.FlagsInvalid, item.Range, "A flag's name has no dashes",
 				"Write %q.", strings.TrimLeft(name, "-"),
 			)
@@ -196,14 +196,14 @@ func (a *adder) addFlags(b schema.Body) {
 func (a *adder) addFlag(name string, item schema.Value[string]) {
 	switch {
 	case name == nodeLabels || name == taintFlag:
-		a.fail(fault.Conflict, item.Range, "--"+name+" is generated from stages and cannot be set here",
+		a.Error(fault.Conflict, item.Range, "--"+name+" is generated from stages and cannot be set here",
 			"Write a label as stage \"label\" \"NAME\" { labels = { \"KEY\" = \"VALUE\" } }, "+
 				"a taint as stage \"taint\" \"NAME\" { taints = [\"KEY=VALUE:EFFECT\"] }.")
 	case item.Null():
-		a.report(a.noteNoFlag(name, item.Range))
+		a.Report(a.noteNoFlag(name, item.Range))
 	case item.Set():
 		if err := kubelet.CheckFlag(name, item.V); err != nil {
-			a.fail(fault.FlagsInvalid, item.Range, "--"+name+" cannot be written", "%s.", err)
+			a.Error(fault.FlagsInvalid, item.Range, "--"+name+" cannot be written", "%s.", err)
 			return
 		}
 		a.appendFlag(name, item.V, item.Origins())
@@ -233,7 +233,7 @@ func (a *adder) chooseTaintPlace(b schema.Body, hasConfig bool) (inFlag bool) {
 		return true
 	case "config":
 		if a.in.Base.TaintFlag {
-			a.fail(fault.Conflict, v.Range, "The base has --register-with-taints",
+			a.Error(fault.Conflict, v.Range, "The base has --register-with-taints",
 				"It would silently override registerWithTaints. Write taints = \"flag\", or remove it from %s.",
 				a.nameTaintFlag())
 		}
@@ -268,7 +268,7 @@ func (a *adder) refuseTaints(cfg schema.Body, n node.Node) {
 	if len(from) > 0 && from[0].Range.Filename != "" {
 		at = from[0].Range
 	}
-	a.fail(fault.Conflict, at, "Taint "+n.Taints[i].String()+" has no effect here",
+	a.Error(fault.Conflict, at, "Taint "+n.Taints[i].String()+" has no effect here",
 		"--register-with-taints of %s silently overrides registerWithTaints, "+
 			"and kubelet_flags is left out (when = false). Let prelet write the flags, "+
 			"or remove that flag.", a.nameTaintFlag())
@@ -281,7 +281,7 @@ func (a *adder) warnAssumedTaints(cfg schema.Body, n node.Node) {
 	if len(assumed) == 0 || len(n.Taints) == 0 || a.TaintFlag {
 		return
 	}
-	a.warn(
+	a.Warn(
 		fault.Conflict, cfg.Range, "The taints may have no effect",
 		"%s has --register-with-taints, and it is not known whether the kubelet gets that flag. If it does, "+
 			"the flag silently overrides registerWithTaints. Remove it, or write taints = \"flag\" in "+
@@ -307,7 +307,7 @@ func (a *adder) addTaintSettings(config, flags schema.Body, n node.Node) {
 	}
 	switch i := slices.IndexFunc(a.Settings, isPatched); {
 	case (a.TaintFlag || a.in.Base.TaintFlag) && i >= 0:
-		a.fail(fault.Conflict, a.Settings[i].FindRange(config.Range), "registerWithTaints has no effect here",
+		a.Error(fault.Conflict, a.Settings[i].FindRange(config.Range), "registerWithTaints has no effect here",
 			"The taints are in --register-with-taints, which silently overrides it. "+
 				"Write a stage \"taint\", or taints = \"config\" in kubelet_flags.")
 	case a.in.Base.TaintFlag && !a.TaintFlag: // inherited, and the site has no taints

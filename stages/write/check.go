@@ -8,7 +8,6 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/lang/origin"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/schema"
 )
@@ -39,7 +38,7 @@ func (r *renderer) checkPaths() {
 	slices.SortFunc(c.claimed, func(a, b node.File) int {
 		return cmp.Compare(a.Path, b.Path)
 	})
-	r.report(node.CheckFolders(c.claimed, nil)...)
+	r.Report(node.CheckFolders(c.claimed, nil)...)
 }
 
 // claimAll claims the paths of all blocks of a type.
@@ -100,56 +99,22 @@ func (c *pathCheck) claim(p schema.Value[string], b schema.Body) {
 	c.claimed = append(c.claimed, f)
 
 	if !node.IsWritable(path, nil) {
-		c.warn(fault.CannotWrite, at, "prelet.service may not write "+path, "%s", node.WhyReadOnly(path))
+		c.Warn(fault.CannotWrite, at, "prelet.service may not write "+path, "%s", node.WhyReadOnly(path))
 	}
 }
 
 func (c *pathCheck) refuseSecond(path string, at, first hcl.Range, blockType string) {
 	where := fmt.Sprintf("%s:%d:%d", first.Filename, first.Start.Line, first.Start.Column)
 	if owner := c.preset[path]; owner != "" && blockType == "file" {
-		c.fail(
+		c.Error(
 			fault.Conflict, at, "Two owners of "+path,
 			"Block %[1]s of stage \"write\" writes it, at %[2]s. Change it there, or leave that block out: "+
 				"%[1]s { when = false }.", owner, where,
 		)
 		return
 	}
-	c.fail(
+	c.Error(
 		fault.Conflict, at, "Two owners of "+path,
 		"It is written here, and at %s. One owner for each path: remove one of them, or give it another path.", where,
 	)
-}
-
-// findings collects diagnostics.
-type findings struct{ diags hcl.Diagnostics }
-
-func (f *findings) report(ds ...*hcl.Diagnostic) {
-	f.diags = append(f.diags, ds...)
-}
-
-func (f *findings) fail(
-	c fault.Code,
-	at hcl.Range,
-	summary, detail string,
-	args ...any,
-) {
-	f.report(origin.Error(c, at, summary, detail, args...))
-}
-
-func (f *findings) warn(
-	c fault.Code,
-	at hcl.Range,
-	summary, detail string,
-	args ...any,
-) {
-	f.report(origin.Warning(c, at, summary, detail, args...))
-}
-
-func (f *findings) note(
-	c fault.Code,
-	at hcl.Range,
-	summary, detail string,
-	args ...any,
-) {
-	f.report(origin.Note(c, at, summary, detail, args...))
 }

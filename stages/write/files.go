@@ -30,7 +30,7 @@ func (r *renderer) renderBootstrap(b schema.Body) {
 		"bootstrap_kubeconfig { when = false }."
 	switch {
 	case r.in.Check && r.in.Access.Token == "" && !ca.Null(): // a check has no machine that could have joined
-		r.warn(fault.MissingArgument, b.Range, noToken, next, "No plan is made for a node that")
+		r.Warn(fault.MissingArgument, b.Range, noToken, next, "No plan is made for a node that")
 		return
 	case !server.Cty.IsKnown() && !r.in.Check:
 		r.whole = false
@@ -39,7 +39,7 @@ func (r *renderer) renderBootstrap(b schema.Body) {
 		r.whole = r.whole && ca.Cty.IsKnown() && server.Cty.IsKnown()
 		return
 	case r.in.Access.Token == "":
-		r.fail(fault.MissingArgument, b.Range, noToken, next, "The node")
+		r.Error(fault.MissingArgument, b.Range, noToken, next, "The node")
 		return
 	}
 
@@ -63,7 +63,7 @@ func (r *renderer) renderBootstrap(b schema.Body) {
 	))
 	t, err := value.TextOf(text.WithMarks(token.Marks()))
 	if err != nil {
-		r.fail(fault.Internal, b.Range, "The bootstrap kubeconfig cannot be rendered", "%s.", err)
+		r.Error(fault.Internal, b.Range, "The bootstrap kubeconfig cannot be rendered", "%s.", err)
 		return
 	}
 	r.add(b, node.File{
@@ -94,7 +94,7 @@ func (r *renderer) warnProxy(b schema.Body) {
 		return
 	}
 
-	r.warn(
+	r.Warn(
 		fault.ClusterUnreachable, b.Range, "The kubelet loses its proxy when it has joined",
 		"It joins through proxy_url, and writes a kubelet.conf without a proxy. If it reaches the cluster only "+
 			"through the proxy, set %s in its environment, as in a drop-in of its unit; NO_PROXY has addresses that "+
@@ -119,7 +119,7 @@ func (r *renderer) renderKubeconfig(b schema.Body) {
 	file := chooseLayout(r.in).Kubeconfig
 	text, ok := kubelet.ReplaceCA(id.Kubeconfig, id.CA, ca.V)
 	if !ok {
-		r.warn(
+		r.Warn(
 			fault.ClusterCA, b.Range, "The CAs in "+file+" are not the cluster's",
 			"%s. prelet does not write this file, because it contains a credential, or other users may change it. "+
 				"Put the CAs of ca.crt into its certificate-authority-data, and restart the kubelet.",
@@ -128,7 +128,7 @@ func (r *renderer) renderKubeconfig(b schema.Body) {
 		return
 	}
 
-	r.note(
+	r.Note(
 		fault.ClusterCA,
 		b.Range,
 		"The CAs in "+file+" change",
@@ -175,7 +175,7 @@ func (r *renderer) isCA(v schema.Value[string]) bool {
 		return true
 	}
 	if kubelet.RefuseCertificates(v.V) != "" {
-		r.fail(fault.WrongType, v.Range, "Not a certificate",
+		r.Error(fault.WrongType, v.Range, "Not a certificate",
 			"The kubelet cannot read it. A PEM text of certificates is needed: -----BEGIN CERTIFICATE-----.")
 		return false
 	}
@@ -211,7 +211,7 @@ func (r *renderer) renderFile(b schema.Body) {
 
 	text, err := value.TextOf(c.Cty)
 	if err != nil {
-		r.fail(
+		r.Error(
 			fault.WrongType,
 			c.Range,
 			"The content cannot be written",
@@ -256,9 +256,9 @@ func (r *renderer) limitSecretMode(
 		return mode
 	}
 
-	report, written := r.fail, ""
+	report, written := r.Error, ""
 	if !r.in.Check {
-		report, written = r.warn, "It is written 0600. "
+		report, written = r.Warn, "It is written 0600. "
 	}
 	report(
 		fault.Sensitive, v.Range, "Others could use a secret",
@@ -314,12 +314,12 @@ func (r *renderer) checkSystemPath(b schema.Body, p, force schema.Value[string])
 	switch {
 	case why == "":
 	case force.Set():
-		r.note(
+		r.Note(
 			fault.SystemFile, p.Range, p.V+" is of the system",
 			"%s %q writes it, because of force: %s.", b.Type, b.Labels[0], strings.TrimSuffix(force.V, "."),
 		)
 	default:
-		r.fail(
+		r.Error(
 			fault.SystemFile, p.Range, p.V+" is of the system",
 			"%s %q writes it, and %s. Name another path. If this site has to write it, add the reason to the block: "+
 				"force = \"REASON\".", b.Type, b.Labels[0], why,
@@ -356,7 +356,7 @@ func (r *renderer) checkSystemFolder(b schema.Body, f node.File) {
 
 	m := dirMode.Of(b)
 	if m.Set() && !isShared && f.Mode&0o755 != 0o755 {
-		r.fail(
+		r.Error(
 			fault.PathInvalid, m.Range, "Others need "+f.Path,
 			"With mode %04o, services that are not root could not use this folder of the system. "+
 				"Leave mode out, or name a folder below it.", f.Mode,
@@ -376,7 +376,7 @@ func (r *renderer) checkSystemFolder(b schema.Body, f node.File) {
 		attribute = "mode"
 		at = m.Range
 	}
-	r.fail(
+	r.Error(
 		fault.PathInvalid, at, f.Path+" is root's",
 		"With this %[1]s, %[2]s could replace files in this folder of the system. "+
 			"Leave %[1]s out, or name a folder below it.", attribute, who,
@@ -400,13 +400,13 @@ func (r *renderer) checkRootFolder(b schema.Body, f node.File, why string) {
 
 	switch {
 	case !force.Set():
-		r.fail(
+		r.Error(
 			fault.SystemFile, at, f.Path+" is root's",
 			"With this %[1]s, %[2]s could replace files in it, and %[3]s. Leave %[1]s out. If this site has to set "+
 				"it, add the reason to the block: force = \"REASON\".", attribute, who, why,
 		)
 	case explainSystem(f.Path) == "":
-		r.note(
+		r.Note(
 			fault.SystemFile, at, f.Path+" is root's",
 			"directory %q lets %s replace files in it, because of force: %s.",
 			b.Labels[0], who, strings.TrimSuffix(force.V, "."),
@@ -423,12 +423,12 @@ func (r *renderer) warnMode(v schema.Value[string]) {
 	switch {
 	case !v.Set() || m&0o1000 != 0:
 	case m&0o002 != 0:
-		r.warn(
+		r.Warn(
 			fault.WrongType, v.Range, "Everyone could write it",
 			"Mode %04o lets every user change what root reads. Write mode = \"%04o\".", m, m&^0o022,
 		)
 	case others&^owner != 0:
-		r.warn(
+		r.Warn(
 			fault.WrongType, v.Range, "Others have more permissions than the owner",
 			"Mode %04o gives the owner less than others. It is octal, in quotes: "+
 				"mode = \"0644\" is 420 as a decimal number.", m,

@@ -8,7 +8,6 @@ import (
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet"
-	"github.com/prelet/prelet/internal/lang/origin"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/schema"
 )
@@ -58,7 +57,7 @@ func (r *renderer) noteUpgrade(b schema.Body, n node.Node) {
 	socket, _ := before[runtimeEndpoint].(string)
 	planned := findEndpoint(n)
 	if socket != "" && trimVar(socket) != trimVar(planned) {
-		r.warn(
+		r.Warn(
 			fault.Conflict, b.Range, "The runtime's socket of kubeadm is dropped",
 			"%s has %s: %s, and this site's kubelet gets %s. Set %s in patch.",
 			file, runtimeEndpoint, socket, planned, runtimeEndpoint,
@@ -72,12 +71,12 @@ func (r *renderer) noteUpgrade(b schema.Body, n node.Node) {
 	if isOfSite || len(changed) == 0 {
 		return
 	}
-	r.report(origin.Note(
+	r.Note(
 		fault.Conflict, b.Range, "kubeadm upgrade node would undo settings",
 		"This node has kubeadm's %s. `kubeadm upgrade node` writes %s again with other values of %s, until the next "+
 			"`prelet run`. To keep them, write these fields to that file with a file block: docs/how-to/kubeadm.md.",
 		file, configTarget(b, r.in), shortList(changed),
-	))
+	)
 }
 
 // findEndpoint returns the socket of the runtime that a kubelet is started with.

@@ -25,7 +25,7 @@ type renderer struct {
 	added additions
 	out   []node.File
 	whole bool // false: a value is unknown, so not every file could be rendered
-	findings
+	origin.Collector
 }
 
 // Render implements stages.Renderer. Files are rendered only if the additions of the stage fit the node.
@@ -50,7 +50,7 @@ func (Stage) Render(
 	}
 	r.checkAllWritten(n)
 
-	return stages.Rendering{Files: r.out}, r.makeOutput(), r.diags
+	return stages.Rendering{Files: r.out}, r.makeOutput(), r.Diags
 }
 
 // renderKubeletFiles renders the files of the kubelet's blocks.
@@ -120,7 +120,7 @@ func (r *renderer) checkAllWritten(n node.Node) {
 }
 
 func (r *renderer) refuseNotWritten(at hcl.Range, items, what, block string) {
-	r.fail(
+	r.Error(
 		fault.Conflict, at, items+" cannot be written",
 		"%s, but %s is left out (when = false).", what, block,
 	)
@@ -168,7 +168,7 @@ func (r *renderer) checkThresholds(b schema.Body, n node.Node) {
 		}
 	}
 	if isSet && len(thresholds) == 0 {
-		r.warn(
+		r.Warn(
 			fault.ConfigInvalid, b.Range, "evictionHard has no threshold",
 			"It is empty, so the kubelet uses none of its defaults and never evicts a pod. %s", next,
 		)
@@ -178,10 +178,10 @@ func (r *renderer) checkThresholds(b schema.Body, n node.Node) {
 		return t != "0%" && t != "100%"
 	})
 	if off := slices.Sorted(maps.Keys(thresholds)); len(off) > 0 {
-		r.report(origin.Note(
+		r.Note(
 			fault.ConfigInvalid, b.Range, "Thresholds of evictionHard are off: "+strings.Join(off, ", "),
 			"For the kubelet 0%% and 100%% turn the threshold off, so it never evicts a pod for it.",
-		))
+		)
 	}
 }
 
@@ -197,7 +197,7 @@ func (r *renderer) renderConfig(b schema.Body, n node.Node) {
 	if isDropIn(b) {
 		r.setDropIn(doc, b, n)
 	} else if err := doc.Merge(n.Config); err != nil {
-		r.fail(fault.ConfigInvalid, b.Range, "The kubelet's configuration cannot be written", "%s.", err)
+		r.Error(fault.ConfigInvalid, b.Range, "The kubelet's configuration cannot be written", "%s.", err)
 	}
 	r.add(b, r.kubeletFile(
 		b,
@@ -212,11 +212,11 @@ func (r *renderer) setDropIn(doc *kubelet.Config, b schema.Body, n node.Node) {
 	for _, s := range n.Settings {
 		v, ok := dropInValue(s)
 		if !ok {
-			r.refuseDelete(s.FindRange(b.Range), strings.Join(s.Path, "."))
+			r.Report(refuseDelete(s.FindRange(b.Range), strings.Join(s.Path, ".")))
 			continue
 		}
 		if err := doc.Set(s.Path, v); err != nil {
-			r.fail(fault.ConfigInvalid, b.Range, "The kubelet's configuration cannot be written", "%s.", err)
+			r.Error(fault.ConfigInvalid, b.Range, "The kubelet's configuration cannot be written", "%s.", err)
 		}
 	}
 
@@ -228,9 +228,9 @@ func (r *renderer) setDropIn(doc *kubelet.Config, b schema.Body, n node.Node) {
 	}
 }
 
-// refuseDelete refuses to remove a field of config.yaml in a drop-in.
-func (f *findings) refuseDelete(at hcl.Range, field string) {
-	f.fail(
+// refuseDelete returns the error for the removal of a field of config.yaml in a drop-in.
+func refuseDelete(at hcl.Range, field string) *hcl.Diagnostic {
+	return origin.Error(
 		fault.ConfigInvalid, at, "A drop-in cannot remove a field",
 		"%s: the kubelet merges drop-ins over config.yaml, and they cannot remove a field. "+
 			"Set another value, or use layout = \"file\".", field,
@@ -250,7 +250,7 @@ func (r *renderer) warnPlace(b schema.Body, n node.Node) {
 		return
 	}
 
-	r.warn(
+	r.Warn(
 		fault.Conflict, b.Range, "The kubelet reads another configuration",
 		"%s --config=%s, and this stage writes %s, which that kubelet does not read: "+
 			"nothing in it takes effect. Write path = %q here, or change the %s.", where, file, target, file, changes,
@@ -284,7 +284,7 @@ func (r *renderer) renderFlags(b schema.Body, n node.Node) {
 	r.setFlags(&flags, b, n)
 	if len(flags.Names()) > 0 || isInFile {
 		if err := env.Set(flagsVariable.Of(b).V, &flags); err != nil {
-			r.fail(fault.FlagsInvalid, b.Range, "The kubelet's flags cannot be written", "%s.", err)
+			r.Error(fault.FlagsInvalid, b.Range, "The kubelet's flags cannot be written", "%s.", err)
 			return
 		}
 	}
@@ -301,7 +301,7 @@ func (r *renderer) renderFlags(b schema.Body, n node.Node) {
 func (r *renderer) setFlags(flags *kubelet.Flags, b schema.Body, n node.Node) {
 	set := func(flag, text string) {
 		if err := flags.Set(flag, text); err != nil {
-			r.fail(fault.FlagsInvalid, b.Range, "--"+flag+" cannot be written", "%s.", err)
+			r.Error(fault.FlagsInvalid, b.Range, "--"+flag+" cannot be written", "%s.", err)
 		}
 	}
 

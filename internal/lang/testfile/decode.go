@@ -22,22 +22,13 @@ import (
 
 // decoder turns the body of a test file into runs.
 type decoder struct {
-	file  *File
-	diags hcl.Diagnostics
-}
-
-func (d *decoder) errorf(
-	c fault.Code,
-	at hcl.Range,
-	summary, detail string,
-	args ...any,
-) {
-	d.diags = append(d.diags, origin.Error(c, at, summary, detail, args...))
+	file *File
+	origin.Collector
 }
 
 func (d *decoder) decode(body *hclsyntax.Body) {
 	b, diags := fileBlock.Decode(body, nil, newEvaluator(d.file))
-	d.diags = diags
+	d.Diags = diags
 
 	shared := map[string]Literal{}
 	if all, isWritten := b.One(variablesBlock.Type); isWritten {
@@ -48,8 +39,8 @@ func (d *decoder) decode(body *hclsyntax.Body) {
 	}
 
 	runs := b.Blocks[runBlock.Type]
-	if len(runs) == 0 && !d.diags.HasErrors() {
-		d.errorf(fault.MissingArgument, startOf(body), "A test file without a run",
+	if len(runs) == 0 && !d.Diags.HasErrors() {
+		d.Error(fault.MissingArgument, startOf(body), "A test file without a run",
 			"Write at least one: run \"NAME\" { hardware = \"…\" }.")
 	}
 	for _, r := range runs {
@@ -91,7 +82,7 @@ func (d *decoder) decodeRun(b schema.Body, shared map[string]Literal) *Run {
 		ExpectAt: expectAttr.Of(b).Range,
 	}
 	if strings.TrimSpace(r.Name) == "" {
-		d.errorf(fault.UnknownBlock, b.Range, "A run without a name", "Write run \"NAME\" { … }.")
+		d.Error(fault.UnknownBlock, b.Range, "A run without a name", "Write run \"NAME\" { … }.")
 	}
 
 	d.decodeMachines(r, b)
@@ -124,14 +115,14 @@ func (d *decoder) decodeMachines(r *Run, b schema.Body) {
 	r.IsFrom = from.Expr != nil && !from.Cty.IsNull()
 	switch {
 	case isHardware && r.IsFrom:
-		d.errorf(fault.Conflict, from.Range, "hardware and from exclude each other",
+		d.Error(fault.Conflict, from.Range, "hardware and from exclude each other",
 			"A recording has the hardware of its machine. Remove one of them, or write two runs.")
 	case !isHardware && !r.IsFrom:
-		d.errorf(fault.MissingArgument, b.Range, "A run without a machine",
+		d.Error(fault.MissingArgument, b.Range, "A run without a machine",
 			"Write hardware = \"PATH\" for a recorded machine, or from = \"PATH\" for a recording. "+
 				"Both may be globs, and are relative to this file.")
 	case r.IsFrom && r.Root.Set():
-		d.errorf(fault.Conflict, r.Root.Range, "from and root exclude each other",
+		d.Error(fault.Conflict, r.Root.Range, "from and root exclude each other",
 			"A recording has the files of its machine. Remove root.")
 	case isHardware:
 		r.Machines = hardware
@@ -146,11 +137,11 @@ func (d *decoder) checkOutcome(r *Run) {
 		return
 	}
 	if len(r.Asserts) > 0 {
-		d.errorf(fault.Conflict, r.Asserts[0].At, "expect_error and assert exclude each other",
+		d.Error(fault.Conflict, r.Asserts[0].At, "expect_error and assert exclude each other",
 			"A run that fails has no finished node. Remove one of them, or write two runs.")
 	}
 	if r.Snapshot.V != "" {
-		d.errorf(fault.Conflict, r.Snapshot.Range, "expect_error and snapshot exclude each other",
+		d.Error(fault.Conflict, r.Snapshot.Range, "expect_error and snapshot exclude each other",
 			"A run that fails has no finished node. Remove one of them, or write two runs.")
 	}
 }
@@ -163,7 +154,7 @@ func (d *decoder) items(
 		return nil, nil
 	}
 	if t := v.Cty.Type(); !t.IsObjectType() && !t.IsMapType() {
-		d.errorf(fault.WrongType, v.Range, "Wrong type for "+name,
+		d.Error(fault.WrongType, v.Range, "Wrong type for "+name,
 			"An object is needed, and this is %s. Write %s.", schema.Article(t), usage)
 		return nil, nil
 	}
@@ -181,7 +172,7 @@ func (d *decoder) decodeObjects(r *Run, v schema.Value[cty.Value]) {
 	if v.Set() && value.IsText(v.Cty) {
 		r.ObjectsFolder = v.Cty.AsString()
 		if r.ObjectsFolder == "" {
-			d.errorf(fault.WrongType, v.Range, "Wrong value for objects", "The path of the folder is empty.")
+			d.Error(fault.WrongType, v.Range, "Wrong value for objects", "The path of the folder is empty.")
 		}
 		return
 	}
@@ -193,7 +184,7 @@ func (d *decoder) decodeObjects(r *Run, v schema.Value[cty.Value]) {
 		at := v.ItemRange(key)
 		if key == caKey {
 			if !value.IsText(all[key]) {
-				d.errorf(fault.WrongType, at, "Wrong type for ca.crt", "A text with the CA in PEM form is needed.")
+				d.Error(fault.WrongType, at, "Wrong type for ca.crt", "A text with the CA in PEM form is needed.")
 				continue
 			}
 			r.CA = all[key].AsString()
@@ -202,13 +193,13 @@ func (d *decoder) decodeObjects(r *Run, v schema.Value[cty.Value]) {
 
 		namespace, name, _ := strings.Cut(key, "/")
 		if namespace == "" || name == "" || strings.Contains(name, "/") {
-			d.errorf(fault.WrongType, at, fmt.Sprintf("Invalid name of an object %q", key),
+			d.Error(fault.WrongType, at, fmt.Sprintf("Invalid name of an object %q", key),
 				"Write NAMESPACE/NAME of a ConfigMap, or ca.crt for the CA of the cluster.")
 			continue
 		}
 		data, err := textMap(all[key])
 		if err != nil {
-			d.errorf(fault.WrongType, at, "Wrong type for object "+key,
+			d.Error(fault.WrongType, at, "Wrong type for object "+key,
 				"The data of a ConfigMap are texts by key: %s.", err)
 			continue
 		}
@@ -262,7 +253,7 @@ func (d *decoder) decodeDetectors(v schema.Value[cty.Value]) map[string]Detector
 		at := v.ItemRange(name)
 		one, why := decodeDetector(all[name])
 		if why != "" {
-			d.errorf(fault.WrongType, at, fmt.Sprintf("Wrong value for detector %q", name), "%s", why)
+			d.Error(fault.WrongType, at, fmt.Sprintf("Wrong value for detector %q", name), "%s", why)
 			continue
 		}
 		one.At = at

@@ -96,5 +96,5 @@ func Parse(name string, source []byte, read ReadFunc) (*File, hcl.Diagnostics) {
 	d := decoder{file: f}
 	d.decode(body)
 
-	return f, append(diags, d.diags...)
+	return f, append(diags, d.Diags...)
 }

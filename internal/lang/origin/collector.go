@@ -1,0 +1,30 @@
+package origin
+
+import (
+	"github.com/hashicorp/hcl/v2"
+
+	"github.com/prelet/prelet/internal/fault"
+)
+
+// Collector collects the diagnostics of one step, in their order. The zero value has none.
+type Collector struct{ Diags hcl.Diagnostics }
+
+// Report adds diagnostics.
+func (c *Collector) Report(ds ...*hcl.Diagnostic) {
+	c.Diags = append(c.Diags, ds...)
+}
+
+// Error adds what the function Error returns.
+func (c *Collector) Error(code fault.Code, at hcl.Range, summary, detail string, args ...any) {
+	c.Report(Error(code, at, summary, detail, args...))
+}
+
+// Warn adds what Warning returns.
+func (c *Collector) Warn(code fault.Code, at hcl.Range, summary, detail string, args ...any) {
+	c.Report(Warning(code, at, summary, detail, args...))
+}
+
+// Note adds what the function Note returns.
+func (c *Collector) Note(code fault.Code, at hcl.Range, summary, detail string, args ...any) {
+	c.Report(Note(code, at, summary, detail, args...))
+}

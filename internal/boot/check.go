@@ -35,10 +35,10 @@ func check(s *lang.Site, locks map[string]detectorLock) (Checked, Findings) {
 		needs: map[string][]string{},
 	}
 	if len(s.Stages) == 0 {
-		return c, Findings{Diags: hcl.Diagnostics{origin.Error(
+		return c, newFindings(origin.Error(
 			fault.NoSite, hcl.Range{}, "The site has no stage",
 			"Write at least a stage \"write\" \"kubelet\" {}. `prelet init` writes a first site.",
-		)}}
+		))
 	}
 
 	outputs := map[string]cty.Value{}
@@ -54,7 +54,7 @@ func check(s *lang.Site, locks map[string]detectorLock) (Checked, Findings) {
 		c.needs[i.Addr()] = blank.Needs(i)
 	}
 
-	return c, Findings{Diags: diags}
+	return c, newFindings(diags...)
 }
 
 // Checks keeps the result of the check of a site for further runs of the same site, over other machines. The zero value

@@ -14,7 +14,7 @@ func checkCredentials(tape *world.Tape) (found Findings) {
 			continue
 		}
 		if r, err := world.Credential.Request(e.Question); err == nil {
-			found.report(stages.WarnKeptCredential(r.Name, e.Answer))
+			found.Report(stages.WarnKeptCredential(r.Name, e.Answer))
 		}
 	}
 	found.degradeFor(found.Diags)

@@ -111,7 +111,7 @@ func decide(in decideInput) (Decided, Findings) {
 
 	previous, kubelet, diags := checkIdentity(in.basis)
 	in.basis.kubelet = kubelet
-	found.report(diags...)
+	found.Report(diags...)
 	out.eval = in.eval
 	out.basis = in.basis
 	out.previous = previous
@@ -246,7 +246,7 @@ func (out *decidedStage) addDiags(i *lang.Instance, ds hcl.Diagnostics) {
 			))
 		}
 	}
-	out.report(eval.Soften(ds)...)
+	out.Report(eval.Soften(ds)...)
 	if ds.HasErrors() && !eval.AreLeftOut(ds) {
 		out.isFatal = true
 	}
@@ -282,18 +282,18 @@ func (in decideInput) readBase(i *lang.Instance, b stages.Baser, isBroken bool) 
 ) {
 	scope := in.eval.Scope(i.Addr()).Only(schema.Gather)
 	cfg, diags := decodeStage(i, scope)
-	found.report(diags...)
+	found.Report(diags...)
 	if isBroken || diags.HasErrors() {
 		return base, diags.HasErrors(), found
 	}
 
 	inputs := in.basis.stageInputs(i, in.checked.site, in.eval)
 	base, diags = b.Base(cfg, inputs, in.readOriginal)
-	found.report(blameServer(in.checked.site, base, diags)...)
+	found.Report(blameServer(in.checked.site, base, diags)...)
 	_, hasConfig := cfg.One("kubelet_config")
 	_, hasFlags := cfg.One("kubelet_flags")
 	if (hasConfig && !base.ConfigKnown || hasFlags && !base.FlagsKnown) && !diags.HasErrors() {
-		found.report(checkKnown(in.eval, i, cty.DynamicVal)...)
+		found.Report(checkKnown(in.eval, i, cty.DynamicVal)...)
 	}
 
 	return base, false, found

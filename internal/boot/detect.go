@@ -78,7 +78,7 @@ func runDetect(ctx context.Context, s *lang.Site, i *lang.Instance, from world.S
 	e := p.eval.Fork()
 	cfg, found := runStep(ctx, p.limits, func() (schema.Body, Findings) {
 		cfg, diags := decodeStage(i, e.Scope(i.Addr()))
-		return cfg, Findings{Diags: diags}
+		return cfg, newFindings(diags...)
 	})
 	if found.Diags.HasErrors() {
 		return out, found.Diags
@@ -89,7 +89,7 @@ func runDetect(ctx context.Context, s *lang.Site, i *lang.Instance, from world.S
 
 	gatherer := i.Stage.(stages.Gatherer)
 	gathered, diags := gatherer.Gather(ctx, cfg, p.prepared.env, p.tape)
-	found.report(diags...)
+	found.Report(diags...)
 	found.degradeFor(diags)
 	out.Facts = gathered.Facts
 	out.Degraded = found.Degraded

@@ -5,12 +5,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang"
-	"github.com/prelet/prelet/internal/lang/origin"
 	"github.com/prelet/prelet/internal/lang/value"
 	"github.com/prelet/prelet/internal/nearest"
 	"github.com/prelet/prelet/internal/world"
@@ -20,7 +18,7 @@ import (
 // that no declared detector describes. known has the locks of the site's detectors.
 func checkDetectorNames(
 	s *lang.Site, known map[string]detectorLock, locks world.Source,
-) (diags hcl.Diagnostics) {
+) (found Findings) {
 	var installed, domains []string
 	if l, ok := locks.(interface{ Installed() []string }); ok {
 		installed = l.Installed()
@@ -41,32 +39,32 @@ func checkDetectorNames(
 		if similar == "" || slices.Contains(installed, name) {
 			continue
 		}
-		diags = append(diags, origin.Warning(
+		found.Warn(
 			fault.DetectorUnknown, s.Detectors[name].Range,
 			fmt.Sprintf("Detector %q is not installed, but %q is", name, similar),
 			"Did you mean %q? There is neither a program nor a lock of %q.", similar, name,
-		))
+		)
 	}
 	if !areAllDescribed {
-		return diags
+		return found
 	}
 
 	for _, i := range s.Stages {
-		diags = append(diags, checkLabelPatterns(i, domains)...)
+		found.add(checkLabelPatterns(i, domains))
 	}
 
-	return diags
+	return found
 }
 
 // checkLabelPatterns warns of patterns of from_detectors that match no described domain.
-func checkLabelPatterns(i *lang.Instance, domains []string) (diags hcl.Diagnostics) {
+func checkLabelPatterns(i *lang.Instance, domains []string) (found Findings) {
 	attr := i.Body.Attributes["from_detectors"]
 	if attr == nil {
-		return nil
+		return found
 	}
 	list, ok := value.Unwrap(attr.Expr).(*hclsyntax.TupleConsExpr)
 	if !ok {
-		return nil
+		return found
 	}
 	described := "No detector that the site declares recommends labels."
 	if len(domains) > 0 {
@@ -78,13 +76,13 @@ func checkLabelPatterns(i *lang.Instance, domains []string) (diags hcl.Diagnosti
 		if !ok || mayMatchDomain(pattern, domains) {
 			continue
 		}
-		diags = append(diags, origin.Warning(
+		found.Warn(
 			fault.DetectorUnknown, e.Range(), fmt.Sprintf("from_detectors: %q matches no label", pattern),
 			"%s Declare the detector, or correct the pattern.", described,
-		))
+		)
 	}
 
-	return diags
+	return found
 }
 
 // mayMatchDomain reports whether a pattern of labels may match a label of these domains or of a domain below them.

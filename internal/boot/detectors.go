@@ -83,7 +83,7 @@ func decodeDetector(
 ) (stages.Detector, Findings) {
 	scope := e.Scope("detector." + name)
 	b, diags := schema.DetectorBlock.Decode(block.Body, []string{name}, scope)
-	found := Findings{Diags: diags}
+	found := newFindings(diags...)
 	timeout, _ := time.ParseDuration(schema.DetectorTimeout.Of(b).V)
 	memory, _ := schema.Memory(schema.DetectorMemory.Of(b).V)
 	d := stages.Detector{
@@ -110,15 +110,15 @@ func decodeDetector(
 	}
 
 	values, unknown, diags := collectConfig(b, block)
-	found.report(diags...)
+	found.Report(diags...)
 	d.Config = values
 	if d.Describe != nil {
 		whole, problems := contract.Config(d.Describe.Config, values)
-		found.report(reportProblems(d, block, problems, unknown)...)
+		found.add(reportProblems(d, block, problems, unknown))
 		d.Config = dropNulls(whole)
 	}
 	if e.Checking() {
-		found.report(checkWithoutNode(d)...)
+		found.add(checkWithoutNode(d))
 	}
 
 	return d, found
@@ -128,59 +128,69 @@ func decodeDetector(
 // description: a missing grant (on a node, the detector's own stage reports that, where it has something to do).
 // Without one: that its configuration is not checked, which is a warning if the lock cannot be used; else it is a
 // note, because the lock is on the node with the detector.
-func checkWithoutNode(d stages.Detector) hcl.Diagnostics {
+func checkWithoutNode(d stages.Detector) (found Findings) {
 	summary := fmt.Sprintf("The configuration of detector %q is not checked", d.Name)
 	switch {
 	case d.Describe != nil:
-		return append(checkConsent(d), noteIdleGrant(d)...)
+		return checkConsent(d).join(noteIdleGrant(d))
 	case d.Lock.Code() == fault.DetectorFailed:
-		return hcl.Diagnostics{origin.Warning(
+		found.Warn(
 			fault.DetectorDegraded,
 			d.Range,
 			summary,
 			"%s", stages.Sentence(d.Lock.Fault.Why, d.Lock.Fault.Next),
-		)}
+		)
+
+		return found
 	case d.Lock.Fault == nil || len(d.Config) == 0:
-		return nil
+		return found
 	}
 
-	return hcl.Diagnostics{origin.Note(
+	found.Note(
 		fault.DetectorDegraded, d.Range, summary,
 		"%s The site's use of its facts is not checked either. "+
 			"A lock in the site's folder makes both possible on any machine: "+
 			"prelet detectors lock --site --config DIR PROGRAM.", stages.Sentence(d.Lock.Fault.Why),
-	)}
+	)
+
+	return found
 }
 
 // checkConsent reports a grant that a detector needs and the site does not give: an error if the detector is
 // required.
-func checkConsent(d stages.Detector) hcl.Diagnostics {
+func checkConsent(d stages.Detector) (found Findings) {
 	if stages.Ungranted(d.Describe.Needs, d.Allow).Empty() {
-		return nil
+		return found
 	}
 
 	text := stages.Sentence(stages.NotGranted(*d.Describe, d.Allow))
 	if d.Required {
 		summary := fmt.Sprintf("Detector %q is required, and lacks a grant", d.Name)
-		return hcl.Diagnostics{origin.Error(fault.DetectorFailed, d.Range, summary, "%s", text)}
+		found.Error(fault.DetectorFailed, d.Range, summary, "%s", text)
+
+		return found
 	}
 	summary := fmt.Sprintf("Detector %q lacks a grant", d.Name)
 
-	return hcl.Diagnostics{origin.Warning(fault.DetectorDegraded, d.Range, summary, "%s", text)}
+	found.Warn(fault.DetectorDegraded, d.Range, summary, "%s", text)
+
+	return found
 }
 
 // noteIdleGrant reports any_pci_device for a detector that does not describe it: the grant has no effect.
-func noteIdleGrant(d stages.Detector) hcl.Diagnostics {
+func noteIdleGrant(d stages.Detector) (found Findings) {
 	if !d.Allow.AnyPCIDevice || d.Describe.Needs.AnyPCIDevice || d.Describe.Wants.AnyPCIDevice {
-		return nil
+		return found
 	}
 
-	return hcl.Diagnostics{origin.Note(
+	found.Note(
 		fault.DetectorDegraded, d.Range, fmt.Sprintf("A grant of detector %q has no effect", d.Name),
 		"allow { any_pci_device = true } is for a detector that describes it. "+
 			"This detector does not, so it may only use the devices of its pci_ids. "+
 			"Remove the grant, or ask the vendor.",
-	)}
+	)
+
+	return found
 }
 
 // collectConfig returns the values of a detector's config block; unknown has the names of values that are unknown or
@@ -250,7 +260,7 @@ func dropNulls(config map[string]any) map[string]any {
 // reportProblems returns diagnostics at the lines of the site, except for unknown values.
 func reportProblems(
 	d stages.Detector, block *lang.Detector, problems contract.Problems, unknown []string,
-) (diags hcl.Diagnostics) {
+) (found Findings) {
 	next := fmt.Sprintf(
 		"Version %s of the detector describes its configuration: prelet detectors list --long", d.Describe.Version,
 	)
@@ -273,13 +283,13 @@ func reportProblems(
 		if path == "" {
 			path = "config"
 		}
-		diags = append(diags, origin.Error(
+		found.Error(
 			code, at, fmt.Sprintf("Detector %q: %s: %s", d.Name, path, p.Summary),
 			"%s", stages.Sentence(p.Detail, next),
-		))
+		)
 	}
 
-	return diags
+	return found
 }
 
 // findConfigRange returns the place in the site of a path in a detector's configuration: of its value, or with

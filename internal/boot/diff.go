@@ -12,7 +12,6 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/lang/origin"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/world"
@@ -113,30 +112,30 @@ func reportDeclared(o Observed) (found Findings) {
 		switch {
 		case s.failure != nil:
 			failed := s.failure.Raise(fault.CannotWrite, "Cannot read "+f.Path)
-			found.report(stages.Diagnose(at, failed))
+			found.Report(stages.Diagnose(at, failed))
 		case a.Exists && a.Dir && f.Kind == node.Regular:
-			found.report(origin.Error(fault.CannotWrite, at, f.Path+" is a folder on this node",
-				"A file cannot replace it. Remove the folder, or choose another path."))
+			found.Error(fault.CannotWrite, at, f.Path+" is a folder on this node",
+				"A file cannot replace it. Remove the folder, or choose another path.")
 		case a.Exists && !a.Dir && f.Kind == node.Directory:
-			found.report(origin.Error(fault.CannotWrite, at, f.Path+" is not a folder on this node",
-				"A folder cannot replace it. Remove the file, or choose another path."))
+			found.Error(fault.CannotWrite, at, f.Path+" is not a folder on this node",
+				"A folder cannot replace it. Remove the file, or choose another path.")
 		default:
-			found.report(warnLoose(s.Change)...)
-			found.report(warnAttributes(s.Change)...)
+			found.add(warnLoose(s.Change))
+			found.add(warnAttributes(s.Change))
 		}
 		if owner := o.owners[f.Path]; owner != "" {
-			found.report(origin.Warning(
+			found.Warn(
 				fault.SystemFile, at, f.Path+" is of package "+owner,
 				"The next update of the package may replace the file, or stop with a question about it. "+
 					"Write a drop-in instead if the program reads some.",
-			))
+			)
 		}
 	}
 
 	for _, s := range slices.Concat(o.previous, o.states) {
 		if s.failure != nil { // of a previous identity: if it stayed, two machines would have one identity
 			failed := s.failure.Raise(fault.CannotWrite, "Cannot remove "+s.File.Path)
-			found.report(stages.Diagnose(hcl.Range{}, failed))
+			found.Report(stages.Diagnose(hcl.Range{}, failed))
 		}
 	}
 
@@ -155,10 +154,10 @@ func (c *Changed) addUndeclared(o Observed) (found Findings) {
 		change.Why = "the site no longer declares it"
 		if s.Action == "keep" {
 			change.Why += ", but " + s.Why
-			found.report(origin.Warning(
+			found.Warn(
 				fault.Drift, hcl.Range{}, s.File.Path+" stays",
 				"The site no longer declares it, but %s. Remove it by hand if it is not needed.", s.Why,
-			))
+			)
 		}
 		c.changes = append(c.changes, change)
 	}
@@ -177,58 +176,58 @@ func findDeclaration(f node.File) hcl.Range {
 
 // warnLoose warns of a secret that other users can read, or could until now: they still know it after the fix. If the
 // mode is the one of the last generation, or there is none, the file has the secret only if its content is as planned.
-func warnLoose(c Change) (out hcl.Diagnostics) {
+func warnLoose(c Change) (found Findings) {
 	f := c.File
 	a := c.Old
 	isSecret := len(f.Text.Secrets()) > 0 && f.Mode != 0
 	isOfNode := f.Purpose == "kubelet-flags" // the site can have none there
 	if !isSecret || isOfNode || !a.Exists || a.Dir {
-		return nil
+		return found
 	}
 
 	isLoose := c.Action == "update" && a.Mode&^f.Mode&0o077 != 0
 	switch {
 	case isLoose && a.Drift != "":
-		out = append(out, origin.Warning(
+		found.Warn(
 			fault.Drift, findDeclaration(f), "Others could read "+f.Path,
 			"It contains a secret, and its mode is %04o; applying the plan makes it %04o. "+
 				"Find out who changed the mode, and replace the secret if others may have read it.",
 			a.Mode, f.Mode,
-		))
+		)
 	case isLoose && a.Same:
-		out = append(out, origin.Warning(
+		found.Warn(
 			fault.Sensitive, findDeclaration(f), "Others could read "+f.Path,
 			"It has the secret already, and its mode is %04o; applying the plan makes it %04o. "+
 				"Replace the secret if others may have read it.",
 			a.Mode, f.Mode,
-		))
+		)
 	}
 	isOfGroup := a.GID != 0 && f.Mode&0o040 != 0
 	switch {
 	case f.Owner != "" || a.Own:
 	case a.UID != 0:
-		out = append(out, origin.Warning(
+		found.Warn(
 			fault.Sensitive, findDeclaration(f), "A secret in a file of another user",
 			"%s belongs to %s, who stays its owner and can read the secret in it. "+
 				"Write owner = %q if that is intended, or owner = \"root:root\".",
 			f.Path, formatOwner(a), formatOwner(a),
-		))
+		)
 	case isOfGroup:
-		out = append(out, origin.Warning(
+		found.Warn(
 			fault.Sensitive, findDeclaration(f), "A secret in a file of another group",
 			"%s belongs to %s, and its mode %04o lets that group read the secret in it. "+
 				"Write owner = %q if that is intended, or owner = \"root:root\".",
 			f.Path, formatOwner(a), f.Mode, formatOwner(a),
-		))
+		)
 	}
 
-	return out
+	return found
 }
 
 // warnAttributes warns of the extended attributes of a file that its change loses, or that prevent it.
-func warnAttributes(c Change) (out hcl.Diagnostics) {
+func warnAttributes(c Change) (found Findings) {
 	if c.Action != "update" {
-		return nil
+		return found
 	}
 
 	for _, name := range c.Old.Attributes {
@@ -236,23 +235,23 @@ func warnAttributes(c Change) (out hcl.Diagnostics) {
 		at, summary := findDeclaration(c.File), c.File.Path+" has "+name
 		switch {
 		case isLost && capability == "":
-			out = append(out, origin.Warning(fault.CannotWrite, at, summary,
+			found.Warn(fault.CannotWrite, at, summary,
 				"It is a signature of the present content, and the new file has none. Sign the file again after the "+
-					"run."))
+					"run.")
 		case isLost:
-			out = append(out, origin.Warning(fault.CannotWrite, at, summary,
+			found.Warn(fault.CannotWrite, at, summary,
 				"Only a process with %s sees it. prelet's units do not have that, so the new file has no such "+
-					"attribute: set it again after the run.", capability))
+					"attribute: set it again after the run.", capability)
 		case capability != "":
-			out = append(out, origin.Warning(fault.CannotWrite, at, summary,
+			found.Warn(fault.CannotWrite, at, summary,
 				"Only a process with %s may give it to the new file. prelet's units do not have that, and end with 40 "+
 					"before they change anything. Remove it with setfattr -x %s %s, or write CapabilityBoundingSet=%s "+
 					"into drop-ins of prelet.service, prelet-apply.service and prelet-verify.service.",
-				capability, name, c.File.Path, capability))
+				capability, name, c.File.Path, capability)
 		}
 	}
 
-	return out
+	return found
 }
 
 // formatOwner returns USER:GROUP of a file on the disk, by name if it has one.

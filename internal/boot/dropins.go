@@ -308,7 +308,7 @@ func findLast(dropIns []dropIn, pointer string) *dropIn {
 
 // compareDropIns warns of settings of the site that a later drop-in of the image replaces, and notes settings of
 // the image that the site's drop-in replaces: the kubelet does both silently.
-func compareDropIns(n node.Node, dropIns []dropIn) (diags hcl.Diagnostics) {
+func compareDropIns(n node.Node, dropIns []dropIn) (found Findings) {
 	own := slices.IndexFunc(dropIns, func(d dropIn) bool {
 		return d.path == n.DropIn
 	})
@@ -317,25 +317,25 @@ func compareDropIns(n node.Node, dropIns []dropIn) (diags hcl.Diagnostics) {
 		at := s.FindRange(hcl.Range{})
 		if later := findLast(dropIns[own+1:], s.Pointer()); later != nil {
 			if name != "registerWithTaints" && !hasValue(*later, s) { // checkTaintsStay checks taints
-				diags = append(diags, origin.Warning(
+				found.Warn(
 					fault.Conflict, at, name+" has no effect here",
 					"%s of the image comes after it, and the kubelet silently uses %s from there. "+
 						"Remove it from that file, or give prelet's own drop-in a name that sorts last.",
 					later.path, name,
-				))
+				)
 			}
 			continue
 		}
 		earlier := findLast(dropIns[:max(own, 0)], s.Pointer())
 		if earlier != nil && !hasValue(*earlier, s) {
-			diags = append(diags, origin.Replaced(
+			found.Report(origin.Replaced(
 				"config"+s.Pointer(), at, name+" of the image is replaced",
 				"%s has it too, and the kubelet uses the value of %s.", earlier.path, n.DropIn,
 			))
 		}
 	}
 
-	return diags
+	return found
 }
 
 func hasValue(d dropIn, s node.Setting) bool {
@@ -350,10 +350,10 @@ func checkTaintsStay(
 	n node.Node,
 	planned []node.Taint,
 	dropIns []dropIn,
-) (diags hcl.Diagnostics) {
+) (found Findings) {
 	d := findLast(dropIns, "/registerWithTaints")
 	if d == nil || d.path == n.DropIn {
-		return nil
+		return found
 	}
 
 	for _, t := range planned {
@@ -363,13 +363,13 @@ func checkTaintsStay(
 		if isKept || len(t.Origins) == 0 || t.Origins[0].Kind == origin.Base {
 			continue
 		}
-		diags = append(diags, origin.Error(
+		found.Error(
 			fault.Conflict, t.Origins[0].Range, "Taint "+t.String()+" has no effect here",
 			"registerWithTaints of %s, a drop-in of the image, "+
 				"comes after it and silently replaces the whole list. "+
 				"Remove it from that file, or write taints = \"flag\" in kubelet_flags.", d.path,
-		))
+		)
 	}
 
-	return diags
+	return found
 }

@@ -5,10 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/hashicorp/hcl/v2"
-
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/lang/origin"
 	"github.com/prelet/prelet/internal/node"
 )
 
@@ -17,7 +14,7 @@ const featureFolder = "/etc/kubernetes/node-feature-discovery/features.d"
 
 // checkFeatures warns of labels that the kubelet registers with and that NFD sets as well. Each of the two sets its own
 // value again: NFD within a minute, prelet at a boot with reconcile_labels.
-func (j judgement) checkFeatures() (out hcl.Diagnostics) {
+func (j judgement) checkFeatures() {
 	writesFeatures := false
 	owned := map[string]string{} // files, by the key of a label
 	for _, f := range j.node.Files {
@@ -37,20 +34,18 @@ func (j judgement) checkFeatures() (out hcl.Diagnostics) {
 
 		switch file := owned[l.Key]; {
 		case file != "":
-			out = append(out, origin.Warning(fault.LabelShared, at, "Two programs set label "+l.Key,
+			j.Warn(fault.LabelShared, at, "Two programs set label "+l.Key,
 				"The kubelet registers with it, and NFD sets it from %s, which this site writes. "+
-					"Write it in one of the two places only.", file))
+					"Write it in one of the two places only.", file)
 		case isNFDs && writesFeatures:
-			out = append(out, origin.Warning(fault.LabelShared, at, "Label "+l.Key+" is in NFD's domain",
+			j.Warn(fault.LabelShared, at, "Label "+l.Key+" is in NFD's domain",
 				"NFD sets and removes labels with this prefix, and this site writes files for it. "+
-					"Move the label into nfd_features(), or use a domain of your own."))
+					"Move the label into nfd_features(), or use a domain of your own.")
 		case isNFDs:
-			out = append(out, origin.Note(fault.LabelShared, at, "Label "+l.Key+" is in NFD's domain",
-				"If NFD runs in the cluster, it sets and removes labels with this prefix."))
+			j.Note(fault.LabelShared, at, "Label "+l.Key+" is in NFD's domain",
+				"If NFD runs in the cluster, it sets and removes labels with this prefix.")
 		}
 	}
-
-	return out
 }
 
 // listFeatureLabels returns the keys of a feature file that become labels. A directive "# +no-label" excludes the next

@@ -19,7 +19,8 @@ type StageReport struct {
 
 // Findings are the messages of a step, in addition to its value.
 type Findings struct {
-	Diags    hcl.Diagnostics
+	origin.Collector
+
 	Degraded []fault.Reason
 	Stages   []StageReport
 }
@@ -27,9 +28,9 @@ type Findings struct {
 // join returns these findings followed by more. It changes neither.
 func (f Findings) join(more Findings) Findings {
 	return Findings{
-		Diags:    slices.Concat(f.Diags, more.Diags),
-		Degraded: slices.Concat(f.Degraded, more.Degraded),
-		Stages:   slices.Concat(f.Stages, more.Stages),
+		Collector: origin.Collector{Diags: slices.Concat(f.Diags, more.Diags)},
+		Degraded:  slices.Concat(f.Degraded, more.Degraded),
+		Stages:    slices.Concat(f.Stages, more.Stages),
 	}
 }
 
@@ -38,9 +39,11 @@ func (f *Findings) add(more Findings) {
 	*f = f.join(more)
 }
 
-// report adds diagnostics.
-func (f *Findings) report(ds ...*hcl.Diagnostic) {
-	f.Diags = append(f.Diags, ds...)
+// newFindings returns findings that are diagnostics.
+func newFindings(ds ...*hcl.Diagnostic) (found Findings) {
+	found.Report(ds...)
+
+	return found
 }
 
 // degrade adds a reason for a degraded boot.

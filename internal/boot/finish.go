@@ -12,9 +12,9 @@ import (
 
 // finish computes the reserved resources of a merged node, and the taints that its kubelet registers with, from the
 // configuration that this kubelet works with: drop-ins and flags included, whether a stage or the image set them.
-// It returns diagnostics for values that are not allowed. isWritten: the renderers have added to the node; before,
+// It reports values that are not allowed. isWritten: the renderers have added to the node; before,
 // the configuration does not contain the taints of stages.
-func (b basis) finish(n node.Node, isWritten bool) (node.Node, hcl.Diagnostics) {
+func (b basis) finish(n node.Node, isWritten bool) (_ node.Node, found Findings) {
 	if b.start != nil {
 		n.Aliases = b.start.Aliases
 	}
@@ -23,18 +23,19 @@ func (b basis) finish(n node.Node, isWritten bool) (node.Node, hcl.Diagnostics) 
 	base, dropIns := b.separate(n, makeOwnConfig(n))
 	config, err := b.mergeDropIns(base, dropIns)
 	if err != nil {
-		return n, nil // the stage that renders the configuration reports it
+		return n, found // the stage that renders the configuration reports it
 	}
 	n.Effective = config
 
-	var diags hcl.Diagnostics
 	if isWritten {
-		n, diags = finishTaints(n, dropIns)
-		diags = slices.Concat(diags, compareDropIns(n, dropIns), overridden)
+		n, found = finishTaints(n, dropIns)
+		found.add(compareDropIns(n, dropIns))
+		found.add(overridden)
 	}
 	n, refused := b.finishReserved(n, base, dropIns)
+	found.Report(refused...)
 
-	return b.replaceReserved(n), append(diags, refused...)
+	return b.replaceReserved(n), found
 }
 
 // replaceReserved gives a node the settings of its finished reservation, such as reservedMemory: a drop-in or a flag
@@ -71,11 +72,11 @@ func makeOwnConfig(n node.Node) map[string]any {
 }
 
 // finishTaints replaces the taints of a node by those of its configuration, unless the flag has the taints.
-func finishTaints(n node.Node, dropIns []dropIn) (node.Node, hcl.Diagnostics) {
+func finishTaints(n node.Node, dropIns []dropIn) (_ node.Node, found Findings) {
 	_, isSet := n.ConfigOrigins["/registerWithTaints"]
 	_, isEffective := n.Effective["registerWithTaints"]
 	if n.TaintFlag || !isSet && !isEffective {
-		return n, nil
+		return n, found
 	}
 
 	planned := n.Taints

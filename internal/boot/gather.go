@@ -153,7 +153,7 @@ func mergeGathered(
 			continue
 		}
 		if task.abandoned != nil {
-			return Gathered{}, Findings{Diags: hcl.Diagnostics{task.abandoned}}
+			return Gathered{}, newFindings(task.abandoned)
 		}
 
 		found.add(task.Findings)
@@ -233,7 +233,7 @@ func prepareCalls(i *lang.Instance, e *eval.Eval) (stageCalls, Findings) {
 		isEvaluated: true,
 		isKnown:     copies.Known,
 	}
-	found := Findings{Diags: diags}
+	found := newFindings(diags...)
 	if !copies.Known {
 		return out, found
 	}
@@ -248,7 +248,7 @@ func prepareCalls(i *lang.Instance, e *eval.Eval) (stageCalls, Findings) {
 		cfg, d := decodeStage(i, c.Scope)
 		cfg.Key = c.Key
 		out.copies = append(out.copies, copyCall{c.Key, cfg})
-		found.report(d...)
+		found.Report(d...)
 	}
 
 	return out, found
@@ -266,7 +266,7 @@ func decodeTimeout(i *lang.Instance, e *eval.Eval) (time.Duration, Findings) {
 		timeout, _ = time.ParseDuration(v.V)
 	}
 
-	return timeout, Findings{Diags: diags}
+	return timeout, newFindings(diags...)
 }
 
 // copyResult is the result of one copy of a gather stage.
@@ -396,7 +396,7 @@ func (g gatherer) finishStage(i *lang.Instance, copies []copyResult) gatheredSta
 			outputs[c.key] = out.takeOutput(c)
 		}
 		report.Took = max(report.Took, c.took)
-		out.report(diags...)
+		out.Report(diags...)
 		out.degradeFor(diags)
 		g.event(Event{
 			Stage: i.Addr(),

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/hashicorp/hcl/v2"
-
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet/rules"
 	"github.com/prelet/prelet/internal/lang/origin"
@@ -18,10 +16,10 @@ import (
 
 // checkHost warns of what kubeadm checks before a kubelet starts, and a kubelet does not check itself, or fails with
 // later. Without an answer (a recording that is older, another machine) it reports nothing.
-func (j judgement) checkHost(ctx context.Context) (out hcl.Diagnostics) {
+func (j judgement) checkHost(ctx context.Context) {
 	kubelet := j.makeEffective()
 	if j.tape == nil || kubelet.Config == nil {
-		return nil
+		return
 	}
 	listeners := rules.Listeners(kubelet)
 	req := world.HostReq{Ports: []int64{}}
@@ -30,15 +28,15 @@ func (j judgement) checkHost(ctx context.Context) (out hcl.Diagnostics) {
 	}
 	a, _, err := world.Host.Ask(ctx, j.tape, req)
 	if err != nil {
-		return nil
+		return
 	}
 
 	for _, l := range listeners {
-		out = append(out, j.checkListener(l, a.Listeners)...)
+		j.checkListener(l, a.Listeners)
 	}
 	at := j.findFileRange("kubelet-config")
 	warn := func(summary, detail string) {
-		out = append(out, origin.Warning(fault.KubeletMachine, at, summary, "%s", detail))
+		j.Warn(fault.KubeletMachine, at, summary, "%s", detail)
 	}
 	if a.NoForward && !j.leavesForwarding() {
 		warn("The kernel does not forward IPv4 packets",
@@ -54,15 +52,13 @@ func (j judgement) checkHost(ctx context.Context) (out hcl.Diagnostics) {
 			"Pods with volumes that need them do not start. Install them in the image; most distributions have them "+
 				"in mount and util-linux.")
 	}
-
-	return out
 }
 
 // checkListener warns of another process that listens where the kubelet will. It may end before the kubelet starts.
-func (j judgement) checkListener(l rules.Listener, found []world.ListenerAns) hcl.Diagnostics {
+func (j judgement) checkListener(l rules.Listener, found []world.ListenerAns) {
 	i := slices.IndexFunc(found, func(other world.ListenerAns) bool { return l.IsTakenBy(other.At) })
 	if i < 0 {
-		return nil
+		return
 	}
 
 	who := "another process"
@@ -75,11 +71,11 @@ func (j judgement) checkListener(l rules.Listener, found []world.ListenerAns) hc
 	}
 	at := j.findSetter(rules.Finding{Pointer: "/" + l.Field}, []string{"/" + l.Field}).at
 
-	return hcl.Diagnostics{origin.Warning(
+	j.Warn(
 		fault.KubeletMachine, at, fmt.Sprintf("Port %d of the kubelet is in use", l.Port),
 		"%s has %s, so the kubelet %s. Stop that process (ss -ltnp lists it), or set another %s.",
 		origin.Capitalize(who), found[i].At, effect, l.Field,
-	)}
+	)
 }
 
 // leavesForwarding reports whether the forwarding of IPv4 packets is of no interest: the site sets it in a file of

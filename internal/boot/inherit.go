@@ -25,13 +25,13 @@ func findSiteRange(from []origin.Origin) (at hcl.Range) {
 
 // warnOverridden warns of settings of the node that have no effect, because the kubelet's unit has another value
 // behind the flags file, and the last value counts. n has not inherited anything yet.
-func warnOverridden(n node.Node) (diags hcl.Diagnostics) {
+func warnOverridden(n node.Node) (found Findings) {
 	for _, own := range n.Flags {
 		for _, late := range n.Inherited.Flags {
 			if late.Name == own.Name && isOverridden(own, late) {
 				what := "--" + own.Name + "=" + own.Value
 				flag := late.Name + "=" + late.Value
-				diags = append(diags, warnNoEffect(what, flag, own.Origins, late.Origins))
+				found.Report(warnNoEffect(what, flag, own.Origins, late.Origins))
 			}
 		}
 	}
@@ -41,28 +41,23 @@ func warnOverridden(n node.Node) (diags hcl.Diagnostics) {
 			if late.Late && late.Key == own.Key && late.Value != own.Value {
 				what := "Label " + own.Key + "=" + own.Value
 				flag := "node-labels=" + late.Key + "=" + late.Value
-				diags = append(diags, warnNoEffect(what, flag, own.Origins, late.Origins))
+				found.Report(warnNoEffect(what, flag, own.Origins, late.Origins))
 			}
 		}
 	}
 
 	late := slices.IndexFunc(n.Taints, isLateTaint)
 	if late < 0 {
-		return diags
+		return found
 	}
 	for _, own := range n.Taints {
 		if !own.Late {
 			what := "Taint " + own.String()
-			diags = append(diags, warnNoEffect(
-				what,
-				taintFlag,
-				own.Origins,
-				n.Taints[late].Origins,
-			))
+			found.Report(warnNoEffect(what, taintFlag, own.Origins, n.Taints[late].Origins))
 		}
 	}
 
-	return diags
+	return found
 }
 
 const taintFlag = "register-with-taints"

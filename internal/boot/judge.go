@@ -34,6 +34,7 @@ type judgement struct {
 	basis    basis
 	accepts  *world.AcceptsAns // nil: the binary was not asked, or did not answer
 	files    configFiles
+	*Findings
 }
 
 // judge reports the flags and fields of the finished node that the installed kubelet rejects or silently ignores. Each
@@ -44,55 +45,54 @@ type judgement struct {
 // a recording was never asked for are not judged.
 func judge(ctx context.Context, j judgement) (found Findings) {
 	j.files = j.basis.mergeFiles(j.node)
-	found.report(checkSizes(j.node.Files)...)
-	found.report(j.check(ctx)...)
-	found.report(j.checkDropIns()...)
-	found.report(j.checkStub(ctx)...)
-	found.report(j.checkWatchdog()...)
-	found.report(j.checkFeatures()...)
-	found.report(j.checkHost(ctx)...)
+	j.Findings = &found
+	j.checkSizes()
+	j.check(ctx)
+	j.checkDropIns()
+	j.checkStub(ctx)
+	j.checkWatchdog()
+	j.checkFeatures()
+	j.checkHost(ctx)
 
 	return found
 }
 
 // checkSizes refuses files that are too large to be written, and too many of them: each generation keeps them all.
-func checkSizes(files []node.File) (out hcl.Diagnostics) {
+func (j judgement) checkSizes() {
 	const next = "Install large files with the image, or by another program."
 	total := 0
-	for _, f := range files {
+	for _, f := range j.node.Files {
 		size := len(f.Text.Template())
 		total += size
 		if size > nodefile.MaxContent {
-			out = append(out, origin.Error(fault.Limit, findDeclaration(f), f.Path+" is too large",
-				"It has %d bytes, and a file may have %d. %s", size, nodefile.MaxContent, next))
+			j.Error(fault.Limit, findDeclaration(f), f.Path+" is too large",
+				"It has %d bytes, and a file may have %d. %s", size, nodefile.MaxContent, next)
 		}
 	}
-	if total > 2*nodefile.MaxContent && len(out) == 0 {
-		largest := slices.MaxFunc(files, func(a, b node.File) int {
+	if total > 2*nodefile.MaxContent && len(j.Diags) == 0 {
+		largest := slices.MaxFunc(j.node.Files, func(a, b node.File) int {
 			return cmp.Compare(len(a.Text.Template()), len(b.Text.Template()))
 		})
-		out = append(out, origin.Error(fault.Limit, findDeclaration(largest), "The files of this node are too large",
+		j.Error(fault.Limit, findDeclaration(largest), "The files of this node are too large",
 			"All of them have %d bytes, and may have %d. %s is the largest. %s",
-			total, 2*nodefile.MaxContent, largest.Path, next))
+			total, 2*nodefile.MaxContent, largest.Path, next)
 	}
-
-	return out
 }
 
 // checkStub warns of a resolvConf that leads to systemd-resolved's stub: it listens on a loopback address of the
 // node, which is another address inside a pod. A recording that is older than the target of a link has no target.
-func (j judgement) checkStub(ctx context.Context) hcl.Diagnostics {
+func (j judgement) checkStub(ctx context.Context) {
 	const stub = "stub-resolv.conf"
 	file, _ := j.files.merged["resolvConf"].(string)
 	if file == "" || j.tape == nil {
-		return nil
+		return
 	}
 	a, _, err := world.Exists.Ask(ctx, j.tape, world.ExistsReq{Path: file})
 	if path.Base(file) != stub && (err != nil || path.Base(a.Target) != stub) {
-		return nil
+		return
 	}
 
-	return hcl.Diagnostics{origin.Warning(
+	j.Warn(
 		fault.ConfigInvalid, findSiteRange(j.node.ConfigOrigins["/resolvConf"]),
 		"Pods would use systemd-resolved's stub",
 		"resolvConf is %s, which is %s: its server is 127.0.0.53, "+
@@ -100,25 +100,23 @@ func (j judgement) checkStub(ctx context.Context) hcl.Diagnostics {
 			"so CoreDNS and pods with the node's DNS cannot resolve names. "+
 			"Write /run/systemd/resolve/resolv.conf, as kubeadm does, or leave resolvConf out.",
 		file, stub,
-	)}
+	)
 }
 
 // checkDropIns reports drop-ins of others with which the kubelet does not start.
-func (j judgement) checkDropIns() (out hcl.Diagnostics) {
+func (j judgement) checkDropIns() {
 	for _, d := range j.files.dropIns {
 		if d.refusal != nil {
-			out = append(out, origin.Error(
+			j.Error(
 				fault.ConfigInvalid, j.findFileRange("kubelet-config"), "The kubelet would not start with "+d.path,
 				"%s", stages.Sentence(d.refusal.Error(), "Fix the file, or remove it"),
-			))
+			)
 		}
 	}
-
-	return out
 }
 
 // check applies the rules.
-func (j judgement) check(ctx context.Context) (out hcl.Diagnostics) {
+func (j judgement) check(ctx context.Context) {
 	pointers := slices.Sorted(maps.Keys(j.node.ConfigOrigins))
 	kinds := map[findingKind]int{}
 	var rest []findingKind // with more findings than are printed, in their order
@@ -138,34 +136,28 @@ func (j judgement) check(ctx context.Context) (out hcl.Diagnostics) {
 			}
 			continue
 		}
-		if d := j.diagnose(f, pointers); d != nil {
-			out = append(out, d)
-		}
+		j.diagnose(f, pointers)
 	}
 
 	for _, kind := range rest {
 		message := fmt.Sprintf("%d more like these", kinds[kind]-manyFindings)
-		f := rules.Finding{
+		j.diagnose(rules.Finding{
 			Rule:     kind.rule,
 			Pointer:  kind.parent,
 			Severity: kind.severity,
 			Message:  message,
-		}
-		if d := j.diagnose(f, pointers); d != nil {
-			out = append(out, d)
-		}
+		}, pointers)
 	}
 
-	out = append(out, j.describeNewer(subject.Version, newer)...)
-
-	return append(out, j.describeUnchecked(result.Unchecked, pointers)...)
+	j.describeNewer(subject.Version, newer)
+	j.describeUnchecked(result.Unchecked, pointers)
 }
 
 // uncheckedSummary is the first line of the note about fields that are not checked without the base.
 const uncheckedSummary = "Some fields are not checked without the cluster's kubelet configuration"
 
 // describeUnchecked reports the site's fields whose check depends on fields of a base that is not known.
-func (j judgement) describeUnchecked(unchecked []rules.Finding, pointers []string) hcl.Diagnostics {
+func (j judgement) describeUnchecked(unchecked []rules.Finding, pointers []string) {
 	var items []string
 	for _, f := range unchecked {
 		if !j.findSetter(f, pointers).isBase {
@@ -173,14 +165,14 @@ func (j judgement) describeUnchecked(unchecked []rules.Finding, pointers []strin
 		}
 	}
 	if len(items) == 0 {
-		return nil
+		return
 	}
 
-	return hcl.Diagnostics{origin.Note(
+	j.Note(
 		fault.ConfigInvalid, j.findFileRange("kubelet-config"), uncheckedSummary,
 		"Unless that configuration has what they need, the kubelet refuses or ignores them: %s. To check them, give "+
 			"the ConfigMaps of the cluster with --objects DIR.", joinSome(items),
-	)}
+	)
 }
 
 // joinSome returns a text with some of many items, and the number of the others.
@@ -196,25 +188,27 @@ func joinSome(items []string) string {
 const newerSummary = "prelet knows kubelets to"
 
 // describeNewer reports a kubelet that is newer than the tables, with what only they refuse or do not know.
-func (j judgement) describeNewer(version string, items []string) hcl.Diagnostics {
+func (j judgement) describeNewer(version string, items []string) {
 	if !rules.IsNewer(version) {
-		return nil
+		return
 	}
 	_, newest := known.Range()
 	summary := fmt.Sprintf("%s 1.%d", newerSummary, newest)
 	at := j.findFileRange("kubelet-config")
 	if len(items) == 0 {
-		return hcl.Diagnostics{origin.Note(
+		j.Note(
 			fault.KubeletFlag, at, summary,
 			"The kubelet is %s. What only that version has is not checked.", strings.TrimPrefix(version, "v"),
-		)}
+		)
+
+		return
 	}
 
-	return hcl.Diagnostics{origin.Warning(
+	j.Warn(
 		fault.KubeletFlag, at, summary,
 		"The kubelet is %s, and may accept what those refuse: %s. Use a prelet that knows this version, or check "+
 			"each against the kubelet.", strings.TrimPrefix(version, "v"), joinSome(items),
-	)}
+	)
 }
 
 // manyFindings is how many findings of one kind are printed. The others are counted.
@@ -482,15 +476,15 @@ type setter struct {
 	isAssumed bool   // it is not known whether the kubelet gets it
 }
 
-// diagnose returns a finding as a diagnostic. It returns nil for findings about the base that do not matter now:
-// a rejection by a later version, and a rejection that only some versions might make.
-func (j judgement) diagnose(f rules.Finding, pointers []string) *hcl.Diagnostic {
+// diagnose reports a finding, unless it is about the base and does not matter now: a rejection by a later version, and
+// a rejection that only some versions might make.
+func (j judgement) diagnose(f rules.Finding, pointers []string) {
 	set := j.findSetter(f, pointers)
 	// The base of a node may be of a kubelet that is older than the tables.
 	isGuess := f.Uncertain || j.basis.kubelet.Version == nil && strings.HasSuffix(f.Rule, "-unknown")
 	isBasesOwn := f.Effect == rules.Deprecated || f.Effect == rules.Places || isGuess && f.Effect == rules.Exits
 	if set.isBase && isBasesOwn {
-		return nil
+		return
 	}
 
 	severity := f.Severity
@@ -509,7 +503,7 @@ func (j judgement) diagnose(f rules.Finding, pointers []string) *hcl.Diagnostic 
 	}
 	detail := stages.Sentence(f.Message+" (set by "+set.name+")", origin.Capitalize(f.Hint))
 
-	return chooseConstructor(severity)(code, at, summarize(f), "%s", detail)
+	j.Report(chooseConstructor(severity)(code, at, summarize(f), "%s", detail))
 }
 
 // findSetter returns the stage that set the item of a finding, or the base at the place where the site writes the

@@ -54,9 +54,9 @@ func readKubelet(ctx context.Context, tape *world.Tape) (Kubelet, Findings) {
 	k, ans, err := world.Kubelet.Ask(ctx, tape, world.KubeletReq{})
 	switch {
 	case ans.Code() == fault.Unread:
-		found.report(origin.NotRead(hcl.Range{}, "the kubelet's version"))
+		found.Report(origin.NotRead(hcl.Range{}, "the kubelet's version"))
 	case ans.Code() == fault.Denied:
-		found.report(origin.MayNotRead(hcl.Range{}, "whether this node has joined", ans.Why()))
+		found.Report(origin.MayNotRead(hcl.Range{}, "whether this node has joined", ans.Why()))
 	case err != nil:
 		found.degrade(fault.Systemd, "the installed kubelet could not be read: "+strings.TrimSuffix(ans.Why(), "."))
 	}
@@ -66,18 +66,18 @@ func readKubelet(ctx context.Context, tape *world.Tape) (Kubelet, Findings) {
 		reason := k.VersionWhy + ". What depends on its version was not checked: which fields and feature gates it " +
 			"has, and rules that only some versions have. Without an answer to --help, neither were its flags"
 		found.degrade(fault.KubeletMachine, "the kubelet's version is not known: "+k.VersionWhy)
-		found.report(origin.Warning(
+		found.Warn(
 			fault.KubeletMachine, hcl.Range{}, summary, "%s", stages.Sentence(reason, "Start it by hand"),
-		))
+		)
 	}
 
 	if i := k.Identity; i != nil && i.Loose != "" {
 		const summary = "Others may change this node's identity"
 		reason := i.Loose + ". The kubelet uses it unchanged; prelet does not use it to ask a cluster"
 		found.degrade(fault.ClusterUntrusted, summary)
-		found.report(origin.Warning(
+		found.Warn(
 			fault.ClusterUntrusted, hcl.Range{}, summary, "%s", stages.Sentence(reason, i.Fix),
-		))
+		)
 	}
 
 	out := Kubelet{KubeletAns: k}

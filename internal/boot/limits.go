@@ -66,10 +66,10 @@ func runStep[T any](
 		limits.time = min(limits.time, max(time.Until(deadline), lateStep))
 	}
 	if limits.gaveUp != nil && limits.gaveUp.Load() {
-		found.report(origin.Error(
+		found.Error(
 			fault.Limit, hcl.Range{}, "Not evaluated",
 			"An earlier evaluation of this command reached a limit, and takes time and memory until the command ends.",
-		))
+		)
 		return value, found
 	}
 	interrupted, release := waitForCancel(ctx)
@@ -98,24 +98,24 @@ func runStep[T any](
 		if r.panicked == nil {
 			return r.value, r.found
 		}
-		found.report(reportPanic(hcl.Range{}, "prelet failed while it evaluated the site", r.panicked))
+		found.Report(reportPanic(hcl.Range{}, "prelet failed while it evaluated the site", r.panicked))
 	case <-interrupted:
-		found.report(origin.Error(
+		found.Error(
 			fault.Interrupted,
 			hcl.Range{},
 			"Stopped by a signal",
 			"%s.",
 			context.Cause(ctx),
-		))
+		)
 	case limit := <-limits.watch(watched):
 		if limits.gaveUp != nil {
 			limits.gaveUp.Store(true)
 		}
-		found.report(origin.Error(
+		found.Error(
 			fault.Limit, hcl.Range{}, "Evaluating the site took "+limit,
 			"An expression of the site is too large, or the deadline of the prelet block too short: look for nested "+
 				"for expressions, and for texts and numbers that are multiplied.",
-		))
+		)
 	}
 
 	return value, found

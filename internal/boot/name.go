@@ -7,7 +7,6 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/lang/origin"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/world"
 )
@@ -40,19 +39,19 @@ func checkNameIsFree(
 	switch {
 	case err != nil:
 	case a.Taken != "":
-		found.report(origin.Error(
+		found.Error(
 			fault.NodeNameTaken, at, "Another machine is node "+a.Name,
 			"The cluster has a node %s that is Ready and is another machine: %s. "+
 				"Two machines with one name take its pods, addresses and certificates from each other. "+
 				"Give this machine another name (node { name = … }), or shut the other machine down: "+
 				"when its node is NotReady or deleted, this machine joins. To take the name over now: "+
 				"`prelet run --takeover`.", a.Name, a.Taken,
-		))
+		)
 	case a.Note != "":
-		found.report(origin.Note(
+		found.Note(
 			fault.NodeNameTaken, at, "Could not check whether node "+a.Name+" is another machine",
 			"The cluster does not show this to a joining node: %s. The node joins anyway.", a.Note,
-		))
+		)
 	}
 
 	return found

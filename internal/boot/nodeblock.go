@@ -24,11 +24,11 @@ func decodeNodeBlock(s *lang.Site, e *eval.Eval) (out stages.NodeIdentity, found
 		return out, found
 	}
 	b, diags := schema.NodeBlock.Decode(s.Node, nil, e.Scope("node"))
-	found = Findings{Diags: diags}
+	found = newFindings(diags...)
 
 	if v := schema.NodeNameAttr.Of(b); v.Set() {
 		if len(content.IsDNS1123Subdomain(v.V)) > 0 {
-			found.report(refuseNodeName(v))
+			found.Report(refuseNodeName(v))
 		} else {
 			out.Name = &v.V
 		}
@@ -37,10 +37,10 @@ func decodeNodeBlock(s *lang.Site, e *eval.Eval) (out stages.NodeIdentity, found
 
 	if v := schema.NodeIP.Of(b); v.Set() {
 		if err := checkNodeIP(v.V); err != nil {
-			found.report(origin.Error(
+			found.Error(
 				fault.NodeName, v.Range, fmt.Sprintf("%q is not a valid node address", v.V),
 				"%s. --node-ip takes one address, or an IPv4 and an IPv6 address with a comma between them.", err,
-			))
+			)
 		} else {
 			out.IP = &v.V
 		}
@@ -52,12 +52,12 @@ func decodeNodeBlock(s *lang.Site, e *eval.Eval) (out stages.NodeIdentity, found
 		r := e.Reach(v.Expr)
 		isConstant := !r.Vars && !r.Asks && len(r.Stages) == 0
 		if v.V && isConstant {
-			found.report(origin.Warning(
+			found.Warn(
 				fault.NodeNameTaken, v.Range, "Every machine may take over a name",
 				"takeover = true is for one machine and one boot: "+
 					"two machines with one name would not be detected. "+
 					"Write a variable here, or use `prelet run --takeover`.",
-			))
+			)
 		}
 	}
 

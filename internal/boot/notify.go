@@ -7,10 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/hashicorp/hcl/v2"
-
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/lang/origin"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/platform/unitfile"
 )
@@ -382,36 +379,36 @@ func parseTmpfilesPath(line string) string {
 }
 
 // checkUnits checks the units of a site together.
-func checkUnits(n node.Node) (diags hcl.Diagnostics) {
+func checkUnits(n node.Node) (found Findings) {
 	const most = 16
 	if len(n.Units) > most {
-		diags = append(diags, origin.Error(
+		found.Error(
 			fault.Limit, n.Units[most].Range, "Too many units",
 			"This is number %d; a site may restart or reload %d units in addition to the kubelet's.", most+1, most,
-		))
+		)
 	}
 
 	for i, u := range n.Units {
 		if u.Unit == findKubeletUnit(n) {
-			diags = append(diags, origin.Error(
+			found.Error(
 				fault.Conflict, u.Range, "The kubelet's unit belongs to stage \"restart\" \"kubelet\"",
 				"Only the stage named \"kubelet\" acts on %s. Give this stage that name, "+
 					"and leave `unit` out or as it is.",
 				u.Unit,
-			))
+			)
 		}
 
 		isSame := func(x node.Unit) bool {
 			return x.Unit == u.Unit
 		}
 		if first := slices.IndexFunc(n.Units[:i], isSame); first >= 0 {
-			diags = append(diags, origin.Error(
+			found.Error(
 				fault.Conflict, u.Range, "Two stages for "+u.Unit,
 				"The first is restart.%s, at %s. Remove one of them; any number of files may notify one stage.",
 				n.Units[first].Stage, formatPlace(n.Units[first].Range),
-			))
+			)
 		}
 	}
 
-	return diags
+	return found
 }

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/lang/origin"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/world"
 )
@@ -40,10 +39,10 @@ func checkOwners(ctx context.Context, tape *world.Tape, files []node.File, found
 		}
 		_, ans, err := world.Owner.Ask(ctx, tape, world.OwnerReq{Owner: f.Owner})
 		if err != nil && ans.Code() == fault.Absent {
-			found.report(origin.Error(
+			found.Error(
 				fault.CannotWrite, f.OwnerRange, "The owner of "+f.Path+" does not exist",
 				"%s on this node. Write a user and a group that the image has, or numbers.", ans.Why(),
-			))
+			)
 		}
 	}
 }
@@ -73,10 +72,10 @@ func checkWritable(
 	unit, _, _ := world.Unit.Ask(ctx, tape, world.UnitReq{Name: "prelet.service"}) // a failure leaves it empty
 	for _, f := range files {
 		if unit.Strict && !node.IsWritable(f.Path, unit.Writable) {
-			found.report(origin.Error(
+			found.Error(
 				fault.CannotWrite, findDeclaration(f), "prelet.service may not write "+f.Path,
 				"%s", node.WhyReadOnly(f.Path),
-			))
+			)
 		}
 	}
 }
@@ -108,9 +107,9 @@ func checkUnit(ctx context.Context, tape *world.Tape, u node.Unit, found *Findin
 	}
 
 	found.degrade(code, summary)
-	found.report(origin.Warning(
+	found.Warn(
 		code, u.Range, summary,
 		"Files that notify stage.restart.%s are written, and the unit is not restarted or reloaded. "+
 			"%s, or leave the stage out on such machines: when = …", u.Stage, next,
-	))
+	)
 }

@@ -38,7 +38,7 @@ func decodeSettings(s *lang.Site, e *eval.Eval) (Settings, Findings) {
 	out.group = schema.RecordingGroup.Of(b).V
 	out.maxAge, _ = time.ParseDuration(schema.MaxAge.Of(b).V)
 
-	return out, Findings{Diags: diags}
+	return out, newFindings(diags...)
 }
 
 // Prepared is the result of prepare: the input of gather stages.
@@ -57,7 +57,7 @@ func prepare(
 	e *eval.Eval,
 ) (Prepared, Findings) {
 	out := Prepared{eval: e}
-	found := Findings{Diags: e.Variables()}
+	found := newFindings(e.Variables()...)
 	if found.Diags.HasErrors() {
 		return out, found
 	}
@@ -97,5 +97,5 @@ func decodeAccess(s *lang.Site, e *eval.Eval) (world.Access, Findings) {
 		})
 	}
 
-	return a, Findings{Diags: diags}
+	return a, newFindings(diags...)
 }

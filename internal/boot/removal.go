@@ -36,18 +36,17 @@ type removal struct {
 func (r removal) check(o Observed, changes []Change) (found Findings) {
 	files, reasons := r.listRefused(o.targets, changes)
 	if len(files) == 0 {
-		found.report(checkHasWriter(r.checked.site)...)
-		return found
+		return checkHasWriter(r.checked.site)
 	}
 
-	found.report(origin.Error(
+	found.Error(
 		fault.RemovalRefused, findWriterRange(r.checked.site), "The kubelet's own files would be removed",
 		"Why: %s. So these would be removed or restored: %s. They stay, and nothing was changed. "+
 			"Check that every file of the site exists (`prelet validate`). "+
 			"To leave a file to others for good, write BLOCK { when = false } in stage \"write\"; "+
 			"to undo all changes of prelet on this node, `prelet rollback 0`.",
 		strings.Join(reasons, "; "), strings.Join(files, ", "),
-	))
+	)
 
 	return found
 }
@@ -213,27 +212,27 @@ func (r removal) isKubeletFile(t world.ManagedTarget) bool {
 }
 
 // checkHasWriter refuses a site with a decide stage and without a stage that writes the result.
-func checkHasWriter(s *lang.Site) hcl.Diagnostics {
+func checkHasWriter(s *lang.Site) (found Findings) {
 	if len(s.OfType(stages.Write)) > 0 {
-		return nil
+		return found
 	}
 	i := slices.IndexFunc(s.Stages, func(i *lang.Instance) bool {
 		return i.Spec.Phase == schema.Decide
 	})
 	if i < 0 {
-		return nil
+		return found
 	}
 
-	return hcl.Diagnostics{refuseNotWritten(
+	return newFindings(refuseNotWritten(
 		s.Stages[i],
 		"the site has no stage that writes them. Write stage \"write\" \"kubelet\" {}; "+
 			"if a file of the site has it, check that the file exists and is not masked "+
 			"by an empty file or a link to /dev/null",
-	)}
+	))
 }
 
 // checkNotified warns of a unit that nothing notifies: a run restarts it never.
-func checkNotified(s *lang.Site) (out hcl.Diagnostics) {
+func checkNotified(s *lang.Site) (found Findings) {
 	used := map[string]bool{}
 	for _, i := range s.Stages {
 		_ = hclsyntax.VisitAll(i.Body, func(n hclsyntax.Node) hcl.Diagnostics {
@@ -252,14 +251,14 @@ func checkNotified(s *lang.Site) (out hcl.Diagnostics) {
 		if i.Addr() == stages.RestartKubelet || unit == nil || used[i.Addr()] {
 			continue
 		}
-		out = append(out, origin.Warning(
+		found.Warn(
 			fault.UnitMissing, i.Range, "Nothing notifies stage."+i.Addr(),
 			"Its unit is never restarted. Write notify = [stage.%s] in the files that the unit reads, or remove the "+
 				"stage.", i.Addr(),
-		))
+		)
 	}
 
-	return out
+	return found
 }
 
 // refuseNotWritten returns the error for a decide stage whose result is not written.

@@ -63,7 +63,7 @@ func render(
 ) (Rendered, Findings) {
 	merged, messages := node.Merge(d.basis.base, d.contributions)
 	merged, refused := d.basis.finish(merged, false)
-	found := Findings{Diags: append(messages.From(0), checkMaybe(d)...)}
+	found := newFindings(append(messages.From(0), checkMaybe(d)...)...)
 
 	r := renderer{checked: c, decided: d, now: now}
 	n := renderedNode{Node: merged}
@@ -84,12 +84,12 @@ func render(
 	}
 
 	if !n.isChecked { // no render stage added to the node
-		found.report(refused...)
+		found.add(refused)
 	}
 	if !n.isChecked && isLeftOut && !found.Diags.HasErrors() {
-		found.report(d.refuseLost(c.site)...)
+		found.add(d.refuseLost(c.site))
 	}
-	found.report(checkUnits(n.Node)...)
+	found.add(checkUnits(n.Node))
 
 	return Rendered{
 		eval:   e.WithNode(computeNodeValue(n.Node, d.basis, e.IsPartial())),
@@ -99,7 +99,7 @@ func render(
 }
 
 // refuseLost refuses contributions of decide stages in a site that leaves its stage write out.
-func (d Decided) refuseLost(s *lang.Site) hcl.Diagnostics {
+func (d Decided) refuseLost(s *lang.Site) (found Findings) {
 	for _, c := range d.contributions {
 		items := len(c.Labels) +
 			len(c.Taints) +
@@ -108,13 +108,13 @@ func (d Decided) refuseLost(s *lang.Site) hcl.Diagnostics {
 		isEmpty := items == 0 && c.Reserved == nil
 		if i := s.Stage(c.Stage); i != nil && !isEmpty {
 			writer := s.OfType(stages.Write)[0].Addr()
-			return hcl.Diagnostics{refuseNotWritten(
+			return newFindings(refuseNotWritten(
 				i, "stage."+writer+", which writes them, is left out here (when). Write the same when in both",
-			)}
+			))
 		}
 	}
 
-	return nil
+	return found
 }
 
 // orderRenderers returns the render stages in their order, but first the stages that add to the node, and the
@@ -165,7 +165,7 @@ func (r renderer) runStage(i *lang.Instance, e *eval.Eval, n renderedNode) rende
 		state:  stateSkipped,
 		node:   n,
 	}
-	out.report(diags...)
+	out.Report(diags...)
 	if !copies.Known && !e.Checking() {
 		copies.All = nil
 		out.output = makeUnknownOutput(i, t)
@@ -206,7 +206,7 @@ func (r renderer) runCopy(
 		node:   n,
 	}
 	cfg, diags := r.decode(i, c)
-	out.report(diags...)
+	out.Report(diags...)
 	if r.decided.hadBaseErrors[i.Addr()] || diags.HasErrors() {
 		return out
 	}
@@ -216,7 +216,7 @@ func (r renderer) runCopy(
 	in.Timeout = limit
 	out.Findings = out.join(more)
 	o, rendered, diags := r.addAndRender(i, cfg, in, n)
-	out.report(diags...)
+	out.Report(diags...)
 	out.degradeForConditions(diags)
 	if rendered == nil {
 		return out
@@ -225,7 +225,7 @@ func (r renderer) runCopy(
 	out.state = stateOK
 	out.node = *rendered
 	out.output = setState(o.Value, stateOK)
-	out.report(checkKnown(e, i, o.Value)...)
+	out.Report(checkKnown(e, i, o.Value)...)
 
 	return out
 }
@@ -249,7 +249,7 @@ func decodeActivationLimit(i *lang.Instance, scope eval.Scope) (limit schema.Val
 	}
 	limit, diags := i.Spec.Bounds.Decode(i.Timeout, scope)
 
-	return limit, Findings{Diags: diags}
+	return limit, newFindings(diags...)
 }
 
 // addAndRender lets a stage add to the node, merges the additions, and lets the stage render the merged node. It
@@ -299,7 +299,7 @@ func (r renderer) merge(n renderedNode, c node.Contribution) (renderedNode, hcl.
 		isChecked: true,
 	}
 
-	return out, append(messages.From(len(before)), refused...)
+	return out, append(messages.From(len(before)), refused.Diags...)
 }
 
 // computeNodeValue returns the merged node as sites see it.

@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/lang/origin"
 	"github.com/prelet/prelet/internal/lang/value"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/platform/unitfile"
@@ -58,9 +57,9 @@ func checkUnitFiles(n node.Node) (found Findings) {
 			continue
 		}
 		reported = l.file.Path
-		found.report(origin.Error(
+		found.Error(
 			fault.Conflict, findDeclaration(l.file), "prelet could not start "+unit+" with "+l.file.Path, "%s.", why,
-		))
+		)
 	}
 
 	return found

@@ -44,7 +44,7 @@ func Check(s *lang.Site, machines []SampleMachine, o CheckOptions) hcl.Diagnosti
 	if p.runCheck(ctx); p.hasErrors() {
 		return p.Diags
 	}
-	p.report(checkDetectorNames(s, p.locks, o.Locks)...)
+	p.add(checkDetectorNames(s, p.locks, o.Locks))
 
 	found, valid := checkOnSamples(s, machines, o, defaultLimits())
 	diags := append(p.Diags, found.list(machines)...)
@@ -55,8 +55,7 @@ func Check(s *lang.Site, machines []SampleMachine, o CheckOptions) hcl.Diagnosti
 		}
 	}
 	if !diags.HasErrors() {
-		diags = append(diags, checkHasWriter(s)...)
-		diags = append(diags, checkNotified(s)...)
+		diags = append(diags, checkHasWriter(s).join(checkNotified(s)).Diags...)
 	}
 
 	return diags
@@ -310,7 +309,7 @@ func (g sampleGatherer) gatherStage(
 ) (cty.Value, labelsByDetector, Findings) {
 	t := g.checked.types[i.Addr()]
 	copies, diags := e.Scope(i.Addr()).Copies(i.When, i.ForEach)
-	found := Findings{Diags: diags}
+	found := newFindings(diags...)
 	outputs := map[string]cty.Value{}
 	hasFailed := false
 	readsObjects := g.objects != nil && !g.machine.Fails && i.Body.Attributes["config_map"] != nil
@@ -326,7 +325,7 @@ func (g sampleGatherer) gatherStage(
 			outputs[one.Key] = setState(value.Absent(t), state)
 		case readsObjects && cfg.Known() && !more.Diags.HasErrors():
 			output, diags := g.fetch(i, cfg)
-			found.report(diags...)
+			found.Report(diags...)
 			if output != cty.NilVal {
 				isFetched = true
 				outputs[one.Key] = output
@@ -369,11 +368,11 @@ func (g sampleGatherer) checkCopy(
 	i *lang.Instance, e *eval.Eval, one eval.Copy,
 ) (cfg schema.Body, state string, found Findings) {
 	cfg, diags := decodeStage(i, one.Scope)
-	found.report(diags...)
+	found.Report(diags...)
 	if checker, ok := i.Stage.(stages.Checker); ok && !diags.HasErrors() {
 		b := basis{readings: readings{facts: g.machine.Facts}, access: g.env.Access}
 		in := b.stageInputs(i, g.checked.site, e)
-		found.report(checker.Check(cfg, in)...)
+		found.Report(checker.Check(cfg, in)...)
 	}
 
 	switch {

@@ -9,7 +9,6 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet/known"
 	"github.com/prelet/prelet/internal/kubelet/rules"
-	"github.com/prelet/prelet/internal/lang/origin"
 	"github.com/prelet/prelet/internal/platform/unitfile"
 	"github.com/prelet/prelet/internal/quantity"
 )
@@ -26,15 +25,15 @@ const (
 
 // checkWatchdog reports a WatchdogSec= of the kubelet's unit with which the installed kubelet is killed again and
 // again. In a recording that is older than the answer the unit has none.
-func (j judgement) checkWatchdog() hcl.Diagnostics {
+func (j judgement) checkWatchdog() {
 	timeout, at := j.findWatchdog()
 	if j.basis.kubelet.Version == nil || timeout <= 0 {
-		return nil
+		return
 	}
 	version := *j.basis.kubelet.Version
 	minor, isKnown := known.Minor(version)
 	if !isKnown {
-		return nil
+		return
 	}
 
 	isOn, isGateKnown := rules.IsGateOn(j.makeEffective(), "SystemdWatchdog")
@@ -46,22 +45,20 @@ func (j judgement) checkWatchdog() hcl.Diagnostics {
 			why = "the feature gate SystemdWatchdog is off"
 		}
 
-		return hcl.Diagnostics{origin.Warning(
+		j.Warn(
 			fault.KubeletMachine, at, "systemd would kill the kubelet",
 			"%s has WatchdogSec=%s, and %s does not report to the watchdog (%s): systemd kills it after that time, "+
 				"again and again. Remove WatchdogSec= from the unit's drop-ins, or set it to 0 in a later one.",
 			findKubeletUnit(j.node), timeout, version, why,
-		)}
+		)
 	case timeout <= shortestWatchdog:
-		return hcl.Diagnostics{origin.Error(
+		j.Error(
 			fault.KubeletMachine, at, "The kubelet would not start with its watchdog",
 			"configure watchdog timeout too small: %s has WatchdogSec=%s, and a kubelet needs more than %s. "+
 				"Write WatchdogSec=30s, or remove it.",
 			findKubeletUnit(j.node), timeout, shortestWatchdog,
-		)}
+		)
 	}
-
-	return nil
 }
 
 // findWatchdog returns the WatchdogSec= of the kubelet's unit, and where the site sets it: that of a planned file, or

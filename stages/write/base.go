@@ -27,38 +27,29 @@ const (
 // Base implements stages.Baser. It returns the configuration and the flags before decide stages add to them.
 func (Stage) Base(
 	cfg schema.Body, in stages.Inputs, original func(string) (world.TargetAns, error),
-) (node.Base, hcl.Diagnostics) {
-	r := baseReader{in, original}
-	var base node.Base
-	var diags hcl.Diagnostics
+) (base node.Base, _ hcl.Diagnostics) {
+	r := &baseReader{in: in, original: original}
+	config, hasConfig := cfg.One("kubelet_config")
+	if hasConfig {
+		r.readConfig(&base, config)
+		base.Instance = r.readInstance(config)
+	}
 	if b, ok := cfg.One("kubelet_flags"); ok {
-		base, diags = r.readFlags(b)
+		r.readFlags(&base, b)
 	}
-	diags = append(diags, r.collectInherited(&base, cfg)...)
-	b, ok := cfg.One("kubelet_config")
-	if !ok {
-		return base, diags
-	}
-
-	c, ofConfig := r.readConfig(b)
-	base.Config = c.Config
-	base.ConfigKnown = c.ConfigKnown
-	base.ConfigFrom = c.ConfigFrom
-	base.Instance = r.readInstance(b)
-	diags = append(ofConfig, diags...)
+	r.collectInherited(&base, cfg)
 	if base.ConfigKnown && !base.TaintFlag { // the flag would override them
-		taints, d := makeConfigTaints(base.Config, b.Range)
-		base.Taints = append(base.Taints, taints...)
-		diags = append(diags, d...)
+		base.Taints = append(base.Taints, r.makeConfigTaints(base.Config, config.Range)...)
 	}
 
-	return base, diags
+	return base, r.Diags
 }
 
 // baseReader reads the texts of the base.
 type baseReader struct {
 	in       stages.Inputs
 	original func(path string) (world.TargetAns, error) // a file of the node as it was before prelet
+	origin.Collector
 }
 
 // source is the text of one part of the base.
@@ -84,18 +75,18 @@ func chooseLayout(in stages.Inputs) kubelet.Layout {
 	return l
 }
 
-// readConfig returns the part of the base in the KubeletConfiguration.
-func (r baseReader) readConfig(b schema.Body) (node.Base, hcl.Diagnostics) {
+// readConfig reads the part of the base in the KubeletConfiguration.
+func (r *baseReader) readConfig(base *node.Base, b schema.Body) {
 	p := configPath.Of(b)
 	layout := configLayout.Of(b)
 	if !p.Cty.IsKnown() || !layout.Cty.IsKnown() {
-		return node.Base{}, nil
+		return
 	}
 
-	src, diags := r.chooseConfigSource(configBase.Of(b), isDropIn(b))
-	base := node.Base{ConfigFrom: configBase.Of(b).Origins()}
+	src := r.chooseConfigSource(configBase.Of(b), isDropIn(b))
+	base.ConfigFrom = configBase.Of(b).Origins()
 	if !src.known {
-		return base, diags
+		return
 	}
 	parse := kubelet.ParseConfig
 	if isDropIn(b) {
@@ -115,10 +106,11 @@ func (r baseReader) readConfig(b schema.Body) (node.Base, hcl.Diagnostics) {
 		if src.code == fault.ConfigInvalid {
 			next = "A whole KubeletConfiguration is needed: write single fields in patch"
 		}
-		return base, hcl.Diagnostics{origin.Error(
+		r.Error(
 			src.code, src.at, "The base is not a KubeletConfiguration",
 			"%s", stages.Sentence(src.where+": "+err.Error(), next),
-		)}
+		)
+		return
 	}
 
 	base.Config = plain.Object()
@@ -126,23 +118,21 @@ func (r baseReader) readConfig(b schema.Body) (node.Base, hcl.Diagnostics) {
 		base.File = c.Object()
 	}
 	base.ConfigKnown = true
-	diags = append(diags, src.warnConfig(c.Repeated())...)
-
-	return base, diags
+	r.warnConfig(src, c.Repeated())
 }
 
 // warnConfig warns of duplicate keys and of an invalid character.
-func (s source) warnConfig(duplicates []string) (diags hcl.Diagnostics) {
+func (r *baseReader) warnConfig(s source, duplicates []string) {
 	const maxNamed = 10
 	if hidden := len(duplicates) - maxNamed; hidden > 0 {
 		duplicates = append(duplicates[:maxNamed], fmt.Sprintf("and %d more", hidden))
 	}
 	if len(duplicates) > 0 {
 		why := s.where + ": " + strings.Join(duplicates, "; ") + ": the kubelet uses the last one"
-		diags = append(diags, origin.Warning(
+		r.Warn(
 			fault.ConfigInvalid, s.at, "The base has a duplicate key",
 			"%s", stages.Sentence(why, "Keep one at its source"),
-		))
+		)
 	}
 
 	isJSON := strings.HasPrefix(strings.TrimSpace(s.text), "{")
@@ -151,17 +141,15 @@ func (s source) warnConfig(duplicates []string) (diags hcl.Diagnostics) {
 			"%s: %s is an unpaired surrogate, which is not a character: the kubelet reads U+FFFD",
 			s.where, s.text[at:at+6],
 		)
-		diags = append(diags, origin.Warning(
+		r.Warn(
 			fault.Encoding, s.at, "The base has half of a character",
 			"%s", stages.Sentence(why, "Fix it at its source"),
-		))
+		)
 	}
-
-	return diags
 }
 
 // chooseConfigSource returns the text of the site, or with layout = "drop-in" the node's own file.
-func (r baseReader) chooseConfigSource(v schema.Value[string], isDropIn bool) (source, hcl.Diagnostics) {
+func (r *baseReader) chooseConfigSource(v schema.Value[string], isDropIn bool) source {
 	where := "the base"
 	at := v.Range
 	if from := v.Origins(); len(from) > 0 && from[0].Kind == origin.Default {
@@ -180,38 +168,39 @@ func (r baseReader) chooseConfigSource(v schema.Value[string], isDropIn bool) (s
 			at:    at,
 			code:  code,
 			known: true,
-		}, nil
+		}
 	case isDropIn && v.Expr == nil:
 		return r.readConfigFile(v.Range)
 	case v.Null() && v.Expr == nil:
-		return source{}, hcl.Diagnostics{origin.Error(
+		r.Error(
 			fault.DefaultChoice, at, "No KubeletConfiguration to start from",
 			"No fetch-config with config_map. Declare one, write base = …, or leave the file out: "+
 				"kubelet_config { when = false }.",
-		)}
+		)
 	case v.Null():
-		return source{}, hcl.Diagnostics{origin.Error(
+		r.Error(
 			fault.ConfigInvalid, at, "base is null", "A KubeletConfiguration is needed.",
-		)}
+		)
 	}
 
-	return source{}, nil
+	return source{}
 }
 
 // readConfigFile returns the configuration that a drop-in adds to.
-func (r baseReader) readConfigFile(at hcl.Range) (source, hcl.Diagnostics) {
+func (r *baseReader) readConfigFile(at hcl.Range) source {
 	p := chooseLayout(r.in).ConfigFile
-	src, exists, diags := r.readFile(p, at, fault.FileUnusable)
+	src, exists := r.readFile(p, at, fault.FileUnusable)
 	if src.known && !exists {
-		return source{}, hcl.Diagnostics{origin.Error(
+		r.Error(
 			fault.FileMissing, at, p+" does not exist",
 			"layout = \"drop-in\" adds to this file as it was before prelet: "+
 				"a file that prelet wrote there is removed with layout = \"file\". "+
 				"Let the image or kubeadm make it, or use layout = \"file\".",
-		)}
+		)
+		return source{}
 	}
 
-	return src, diags
+	return src
 }
 
 // isFetched reports whether a text depends on a stage's fetched data, and not on the site alone.
@@ -223,12 +212,13 @@ func isFetched(from []origin.Origin) bool {
 
 // readFile returns the text of a file of the node as it was before prelet. code is the code of a path that is not a
 // file.
-func (r baseReader) readFile(
+func (r *baseReader) readFile(
 	p string, at hcl.Range, code fault.Code,
-) (src source, exists bool, diags hcl.Diagnostics) {
+) (src source, exists bool) {
 	a, err := r.original(p)
 	if err != nil {
-		return source{}, false, r.reportUnreadable(code, at, p, err)
+		r.reportUnreadable(code, at, p, err)
+		return source{}, false
 	}
 
 	src = source{
@@ -242,30 +232,29 @@ func (r baseReader) readFile(
 		src.privateMode = a.Mode&0o640 | 0o600
 	}
 
-	return src, a.Exists, nil
+	return src, a.Exists
 }
 
-// reportUnreadable returns the diagnostics for a file of the node that could not be read. code is the code of a path
-// that is not a file: prelet could not replace that either, so the disk is wrong and not the site.
-func (r baseReader) reportUnreadable(
+// reportUnreadable reports a file of the node that could not be read. code is the code of a path that is not a file:
+// prelet could not replace that either, so the disk is wrong and not the site.
+func (r *baseReader) reportUnreadable(
 	code fault.Code,
 	at hcl.Range,
 	p string,
 	err error,
-) hcl.Diagnostics {
+) {
 	var f *fault.Fault
 	switch {
 	case !errors.As(err, &f):
-		return hcl.Diagnostics{origin.Error(code, at, "Cannot read "+p, "%s", err)}
+		r.Error(code, at, "Cannot read "+p, "%s", err)
 	case f.Code == fault.Unread && r.in.Check:
-		return nil
 	case f.Code == fault.Unread:
-		return hcl.Diagnostics{origin.NotRead(at, p+" as it was before prelet")}
+		r.Report(origin.NotRead(at, p+" as it was before prelet"))
 	case f.Code == fault.Denied:
-		return hcl.Diagnostics{origin.MayNotRead(at, p, f.Why)}
+		r.Report(origin.MayNotRead(at, p, f.Why))
+	default:
+		r.Report(stages.Diagnose(at, f.Raise(code, "Cannot read "+p)))
 	}
-
-	return hcl.Diagnostics{stages.Diagnose(at, f.Raise(code, "Cannot read "+p))}
 }
 
 func flagsTarget(b schema.Body, in stages.Inputs) string {
@@ -276,49 +265,50 @@ func flagsTarget(b schema.Body, in stages.Inputs) string {
 	return chooseLayout(in).FlagsFile
 }
 
-// readFlags returns the part of the base in the kubelet's flags: labels, taints and all other flags.
-func (r baseReader) readFlags(b schema.Body) (node.Base, hcl.Diagnostics) {
+// readFlags reads the part of the base in the kubelet's flags: labels, taints and all other flags.
+func (r *baseReader) readFlags(base *node.Base, b schema.Body) {
 	p := flagsPath.Of(b)
 	variable := flagsVariable.Of(b)
 	if !p.Cty.IsKnown() || !variable.Cty.IsKnown() {
-		return node.Base{}, nil
+		return
 	}
 
 	v := flagsBase.Of(b)
 	file := flagsTarget(b, r.in)
-	src, diags := r.chooseFlagsSource(v, file)
-	base := node.Base{FlagsFrom: v.Origins()}
+	src := r.chooseFlagsSource(v, file)
+	base.FlagsFrom = v.Origins()
 	if !src.known {
-		return base, diags
+		return
 	}
 	env, err := kubelet.ParseEnvFile(src.text)
 	if err != nil {
-		return base, hcl.Diagnostics{src.refuseFlags(err)}
+		r.refuseFlags(src, err)
+		return
 	}
 	if err := env.Ambiguous(); err != nil {
-		diags = append(diags, origin.Warning(
+		r.Warn(
 			fault.FlagsInvalid, src.at, "Versions of systemd read the flags differently",
 			"%s", stages.Sentence(src.where+": "+err.Error()),
-		))
+		)
 	}
 	flags, ok := env.Get(variable.V)
 	base.FlagsFile = flagsRead{env, flags, src.privateMode}
 	base.FlagsKnown = true
 	if !ok {
-		return base, diags
+		return
 	}
 
 	if stray := flags.Stray(); len(stray) > 0 {
-		report := origin.Warning
+		report := r.Warn
 		if r.isUsed(file, variable.V) {
-			report = origin.Error
+			report = r.Error
 		}
-		diags = append(diags, report(
+		report(
 			fault.FlagsInvalid, src.at, fmt.Sprintf("%q is not a flag", stray[0]),
 			"%s: the kubelet refuses to start with it. A # inside the quotes does not begin a comment. "+
 				"Remove it from %s.",
 			src.where, variable.V,
-		))
+		)
 	}
 	from := origin.Origin{
 		Kind: origin.Base,
@@ -330,14 +320,11 @@ func (r baseReader) readFlags(b schema.Body) (node.Base, hcl.Diagnostics) {
 		from.Range = v.Range
 	}
 	_, base.TaintFlag = flags.Lookup(taintFlag)
-	given, d := r.sortFlags(flags, src, []origin.Origin{from})
-	base.Contribution = given
-
-	return base, append(diags, d...)
+	base.Contribution = r.sortFlags(flags, src, []origin.Origin{from})
 }
 
 // isUsed reports whether the kubelet's unit is known to start it with a variable of a file.
-func (r baseReader) isUsed(file, variable string) bool {
+func (r *baseReader) isUsed(file, variable string) bool {
 	s := r.in.Start
 	if !startsKubelet(s) || !slices.Contains(s.Files, file) {
 		return false
@@ -349,7 +336,7 @@ func (r baseReader) isUsed(file, variable string) bool {
 }
 
 // chooseFlagsSource returns the text of the site, or else the node's own file.
-func (r baseReader) chooseFlagsSource(v schema.Value[string], path string) (source, hcl.Diagnostics) {
+func (r *baseReader) chooseFlagsSource(v schema.Value[string], path string) source {
 	switch {
 	case v.Set():
 		return source{
@@ -357,38 +344,35 @@ func (r baseReader) chooseFlagsSource(v schema.Value[string], path string) (sour
 			where: "the base of the flags",
 			at:    v.Range,
 			known: true,
-		}, nil
+		}
 	case v.Null():
-		src, _, diags := r.readFile(path, v.Range, fault.CannotWrite)
-		return src, diags
+		src, _ := r.readFile(path, v.Range, fault.CannotWrite)
+		return src
 	}
 
-	return source{}, nil
+	return source{}
 }
 
-func (s source) refuseFlags(err error) *hcl.Diagnostic {
+func (r *baseReader) refuseFlags(s source, err error) {
 	detail := stages.Sentence(s.where + ": " + err.Error())
-
-	return origin.Error(
-		fault.FlagsInvalid, s.at, "The kubelet's flags cannot be read", "%s", detail,
-	)
+	r.Error(fault.FlagsInvalid, s.at, "The kubelet's flags cannot be read", "%s", detail)
 }
 
 // sortFlags sorts flags into labels, taints and others, each from an origin.
-func (r baseReader) sortFlags(flags *kubelet.Flags, src source, from []origin.Origin) (
-	c node.Contribution, diags hcl.Diagnostics,
-) {
+func (r *baseReader) sortFlags(flags *kubelet.Flags, src source, from []origin.Origin) node.Contribution {
 	c, err := splitFlags(flags, from)
 	if err != nil {
-		return c, hcl.Diagnostics{src.refuseFlags(err)}
+		r.refuseFlags(src, err)
+		return c
 	}
 
 	for _, l := range c.Labels {
-		diags = append(diags, r.checkLabel(l, src.at)...)
+		r.checkLabel(l, src.at)
 	}
 	taints, _ := flags.Lookup(taintFlag)
+	r.warnTaintRemovals(src, taints)
 
-	return c, append(diags, src.warnTaintRemovals(taints)...)
+	return c
 }
 
 // splitFlags returns the labels, the taints and the other flags of a kubelet, each from an origin. It fails for a list
@@ -426,17 +410,15 @@ func splitFlags(flags *kubelet.Flags, from []origin.Origin) (c node.Contribution
 	return c, err
 }
 
-func (s source) warnTaintRemovals(text string) (diags hcl.Diagnostics) {
+func (r *baseReader) warnTaintRemovals(s source, text string) {
 	for item := range strings.SplitSeq(text, ",") {
 		if kubelet.IsTaintRemoval(strings.TrimSpace(item)) {
-			diags = append(diags, origin.Warning(
+			r.Warn(
 				fault.FlagsInvalid, s.at, "A flag cannot remove a taint",
 				"%s: the kubelet accepts %q in --register-with-taints, and does nothing. Remove it.", s.where, item,
-			))
+			)
 		}
 	}
-
-	return diags
 }
 
 // flagsRead is the environment file of the kubelet's flags, as it was read for the base. It is not changed.
@@ -459,38 +441,30 @@ func (f flagsRead) edit() (env kubelet.EnvFile, flags kubelet.Flags, ok bool) {
 
 // checkLabel refuses a label of the base that the installed kubelet rejects. Without a known version there is no
 // check: a label of an old cluster may be valid for an old kubelet.
-func (r baseReader) checkLabel(l node.Label, at hcl.Range) hcl.Diagnostics {
+func (r *baseReader) checkLabel(l node.Label, at hcl.Range) {
 	version := r.in.Kubelet.Version
 	if version == nil {
-		return nil
+		return
 	}
-	err := kubelet.CheckNodeKey(l.Key, *version)
-	if err == nil {
-		return nil
+	if err := kubelet.CheckNodeKey(l.Key, *version); err != nil {
+		r.Error(
+			fault.LabelForbidden, at, "The installed kubelet rejects a label of the base",
+			"%s", stages.Sentence(err.Error(), "The kubelet is "+*version),
+		)
 	}
-
-	return hcl.Diagnostics{origin.Error(
-		fault.LabelForbidden, at, "The installed kubelet rejects a label of the base",
-		"%s", stages.Sentence(err.Error(), "The kubelet is "+*version),
-	)}
 }
 
 // makeConfigTaints returns registerWithTaints of the base's configuration.
-func makeConfigTaints(config map[string]any, at hcl.Range) (_ []node.Taint, diags hcl.Diagnostics) {
+func (r *baseReader) makeConfigTaints(config map[string]any, at hcl.Range) []node.Taint {
 	list, err := kubelet.ConfigTaints(config)
 	if err != nil {
-		diags = append(diags, origin.Error(
+		r.Error(
 			fault.ConfigInvalid, at, "registerWithTaints of the base is not valid",
 			"%s", stages.Sentence(err.Error()),
-		))
+		)
 	}
 
-	from := []origin.Origin{{
-		Kind: origin.Base,
-		Role: origin.Value,
-		Ref:  "registerWithTaints",
-	}}
-	return makeTaints(list, from), diags
+	return makeTaints(list, []origin.Origin{inheritedFrom("registerWithTaints")})
 }
 
 // makeTaints returns taints of the kubelet's flag or configuration as taints of the node.

@@ -21,12 +21,12 @@ import (
 
 // collectInherited adds to the base the flags that the kubelet gets in addition to the flags that this stage
 // writes: from the command line of its unit, and from files that the unit reads.
-func (r baseReader) collectInherited(base *node.Base, cfg schema.Body) hcl.Diagnostics {
+func (r *baseReader) collectInherited(base *node.Base, cfg schema.Body) {
 	own := ""
 	ownFile := chooseLayout(r.in).FlagsFile
 	if b, ok := cfg.One("kubelet_flags"); ok {
 		if !base.FlagsKnown {
-			return nil
+			return
 		}
 		own = flagsVariable.Of(b).V
 		ownFile = flagsTarget(b, r.in)
@@ -36,9 +36,11 @@ func (r baseReader) collectInherited(base *node.Base, cfg schema.Body) hcl.Diagn
 	files, diags, denied := r.readVariables(*base, start.Files, own, ownFile, cfg.Range)
 	if denied != nil {
 		base.FlagsKnown = false
+		r.Report(origin.MayNotRead(cfg.Range, "the kubelet's flags", denied.Why))
 
-		return hcl.Diagnostics{origin.MayNotRead(cfg.Range, "the kubelet's flags", denied.Why)}
+		return
 	}
+	r.Report(diags...)
 	base.Inherited.Partly = r.in.Start != nil && (!isKnown || r.readsMore(start, ownFile))
 
 	how := inheriting{hasTaints: base.TaintFlag, isKnown: isKnown}
@@ -58,7 +60,7 @@ func (r baseReader) collectInherited(base *node.Base, cfg schema.Body) hcl.Diagn
 		case isVariable && name == own:
 			how.isLate = true
 		case isOfFile:
-			diags = append(diags, r.warnStray(file, name, cfg.Range)...)
+			r.warnStray(file, name, cfg.Range)
 			addInherited(base, file.flags, inheritedFrom(file.path), how)
 		case isVariable:
 			if f, err := kubelet.ParseFlags(start.Vars[name]); err == nil {
@@ -66,27 +68,25 @@ func (r baseReader) collectInherited(base *node.Base, cfg schema.Body) hcl.Diagn
 			}
 		}
 	}
-
-	return diags
 }
 
 // warnStray warns of a word in kubeadm's file that is not a flag.
-func (r baseReader) warnStray(file flagsOfFile, variable string, at hcl.Range) hcl.Diagnostics {
+func (r *baseReader) warnStray(file flagsOfFile, variable string, at hcl.Range) {
 	stray := file.flags.Stray()
 	if len(stray) == 0 || file.path != chooseLayout(r.in).KubeadmFlagsFile {
-		return nil
+		return
 	}
 
-	return hcl.Diagnostics{origin.Warning(
+	r.Warn(
 		fault.FlagsInvalid, at, fmt.Sprintf("%q is not a flag", stray[0]),
 		"%s: the kubelet refuses to start with it. Remove it from %s there; prelet does not write that file.",
 		file.path, variable,
-	)}
+	)
 }
 
 // readsMore reports whether a unit's command line has variables, and the unit reads files that this stage does not
 // read.
-func (r baseReader) readsMore(start world.StartAns, ownFile string) bool {
+func (r *baseReader) readsMore(start world.StartAns, ownFile string) bool {
 	known := []string{chooseLayout(r.in).KubeadmFlagsFile, ownFile, "/run/prelet/kubelet.env"}
 	isOther := func(file string) bool {
 		return !slices.Contains(known, file)
@@ -125,7 +125,7 @@ func dropOpen(run []string) []string {
 
 // chooseStart returns how the kubelet's unit starts it. If that is not known, or the unit starts another program,
 // it returns the start of kubeadm's drop-in.
-func (r baseReader) chooseStart(flagsFile string) (start world.StartAns, isKnown bool) {
+func (r *baseReader) chooseStart(flagsFile string) (start world.StartAns, isKnown bool) {
 	if startsKubelet(r.in.Start) {
 		return *r.in.Start, true
 	}
@@ -151,7 +151,7 @@ type flagsOfFile struct {
 // readVariables returns the variables of kubeadm's file and of the flags file, each from the last file that has it.
 // Other files are not read, since they may contain secrets. A file that is missing or malformed, or that a
 // recording does not have, has no variables. denied is why this user may not read one.
-func (r baseReader) readVariables(base node.Base, files []string, own, ownFile string, at hcl.Range) (
+func (r *baseReader) readVariables(base node.Base, files []string, own, ownFile string, at hcl.Range) (
 	out map[string]flagsOfFile, diags hcl.Diagnostics, denied *fault.Fault,
 ) {
 	out = map[string]flagsOfFile{}
@@ -198,7 +198,7 @@ func nameFile(file string, err error) string {
 // readEnvFile returns an environment file of the node as it was before prelet; nil if it is missing or if a recording
 // does not contain it. It fails with a *fault.Fault if this user may not read it, and for a malformed file, such as one
 // that is not UTF-8.
-func (r baseReader) readEnvFile(p string) (*kubelet.EnvFile, error) {
+func (r *baseReader) readEnvFile(p string) (*kubelet.EnvFile, error) {
 	a, err := r.original(p)
 	var f *fault.Fault
 	switch isFault := errors.As(err, &f); {
@@ -303,7 +303,7 @@ func collectFromFiles(cfg schema.Body, in stages.Inputs) *node.Contribution {
 	}
 
 	base := node.Base{Inherited: in.Base.Inherited}
-	_, isKnown := baseReader{in: in}.chooseStart("")
+	_, isKnown := (&baseReader{in: in}).chooseStart("")
 	isReplaced := false
 	for _, b := range cfg.Blocks["file"] {
 		file := filePath.Of(b).V

@@ -24,7 +24,7 @@ const maxNamed = 4
 
 // readInstance returns the fields of kubeadm's instance-config.yaml; nil if there is none, or if it cannot be read or
 // used: only kubeadm reads it, so a boot does not depend on it.
-func (r baseReader) readInstance(b schema.Body) map[string]any {
+func (r *baseReader) readInstance(b schema.Body) map[string]any {
 	isKubeadms := !isDropIn(b) && configTarget(b, r.in) == chooseLayout(r.in).ConfigFile
 	if !isKubeadms {
 		return nil

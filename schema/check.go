@@ -21,25 +21,28 @@ import (
 // occur. It evaluates nothing. Extra are further attributes that the caller handles (when, for_each, timeout,
 // on_failure).
 func (b Block) Check(body *hclsyntax.Body, extra ...string) hcl.Diagnostics {
-	return b.check(body, startOf(body), extra)
+	var c checker
+	c.check(b, body, startOf(body), extra)
+
+	return c.Diags
 }
 
-func (b Block) check(body *hclsyntax.Body, head hcl.Range, extra []string) hcl.Diagnostics {
+// checker checks the form of a body and of its blocks.
+type checker struct{ origin.Collector }
+
+func (c *checker) check(b Block, body *hclsyntax.Body, head hcl.Range, extra []string) {
 	if b.ForEach {
 		extra = append(extra, Meta...)
 	}
-
-	var diags hcl.Diagnostics
 	if !b.Free {
-		diags = append(diags, b.checkNames(body, extra)...)
-		diags = append(diags, b.checkRequired(body, head)...)
+		c.checkNames(b, body, extra)
+		c.checkRequired(b, body, head)
 	}
-
-	return append(diags, b.checkBlocks(body)...)
+	c.checkBlocks(b, body)
 }
 
 // checkNames refuses attributes that are not declared.
-func (b Block) checkNames(body *hclsyntax.Body, extra []string) (diags hcl.Diagnostics) {
+func (c *checker) checkNames(b Block, body *hclsyntax.Body, extra []string) {
 	attributes, blocks := b.Names()
 	known := slices.Concat(attributes, extra)
 	for _, a := range sortedAttributes(body) {
@@ -57,17 +60,15 @@ func (b Block) checkNames(body *hclsyntax.Body, extra []string) (diags hcl.Diagn
 		if hint == "" {
 			hint = SuggestWord(a.Name, known)
 		}
-		diags = append(diags, origin.Error(
+		c.Error(
 			fault.UnknownArgument,
 			a.NameRange,
 			fmt.Sprintf("Unknown argument %q", a.Name),
 			"Block %s has no argument of this name. %s",
 			b.Type,
 			hint,
-		))
+		)
 	}
-
-	return diags
 }
 
 // suggestPlace returns where an attribute or a block belongs that the block does not have, but a block in it; "" if no
@@ -98,20 +99,15 @@ func (b Block) suggestPlace(name string) string {
 }
 
 // checkRequired reports required attributes that are missing. A misspelt one is reported as that only.
-func (b Block) checkRequired(body *hclsyntax.Body, head hcl.Range) (diags hcl.Diagnostics) {
+func (c *checker) checkRequired(b Block, body *hclsyntax.Body, head hcl.Range) {
 	for _, f := range b.Fields {
 		s := f.Spec()
 		if !s.Required || body.Attributes[s.Name] != nil || b.isMisspelt(body, s.Name) {
 			continue
 		}
-		diags = append(
-			diags,
-			origin.Error(fault.MissingArgument, head, fmt.Sprintf("Missing argument %q", s.Name),
-				"Block %s needs %s (%s). %s", b.Type, s.Name, TypeName(s.Type), removeLinks(s.Doc)),
-		)
+		c.Error(fault.MissingArgument, head, fmt.Sprintf("Missing argument %q", s.Name),
+			"Block %s needs %s (%s). %s", b.Type, s.Name, TypeName(s.Type), removeLinks(s.Doc))
 	}
-
-	return diags
 }
 
 // isMisspelt reports whether a body has a name that is not declared, and is close to that of an attribute.
@@ -138,22 +134,22 @@ var linkPattern = regexp.MustCompile(`\[([^\]]+)\]\([^)]*\)`)
 func removeLinks(doc string) string { return linkPattern.ReplaceAllString(doc, "$1") }
 
 // checkBlocks checks the blocks of a body, and how many there are of each type.
-func (b Block) checkBlocks(body *hclsyntax.Body) (diags hcl.Diagnostics) {
+func (c *checker) checkBlocks(b Block, body *hclsyntax.Body) {
 	count := map[string]int{} // of types, and of types with labels
 	for _, x := range body.Blocks {
 		declared, ok := b.Find(x.Type)
 		if !ok {
-			diags = append(diags, b.unknownBlock(x))
+			c.Report(b.unknownBlock(x))
 			continue
 		}
 		if len(x.Labels) != len(declared.Labels) {
-			diags = append(diags, origin.Error(
+			c.Error(
 				fault.UnknownBlock,
 				x.DefRange(),
 				fmt.Sprintf("Wrong labels of block %q", x.Type),
 				"It is written %s.",
 				declared.Usage(),
-			))
+			)
 			continue
 		}
 
@@ -162,22 +158,17 @@ func (b Block) checkBlocks(body *hclsyntax.Body) (diags hcl.Diagnostics) {
 		count[key]++
 		switch hasLabels := len(declared.Labels) > 0; {
 		case hasLabels && count[key] == 2:
-			diags = append(diags, origin.Error(
+			c.Error(
 				fault.Duplicate,
 				x.DefRange(),
 				fmt.Sprintf("Block %s %q is there twice", x.Type, labels),
 				"Give one of them another name, or remove it.",
-			))
-		case !hasLabels && declared.Max > 0 && count[key] == declared.Max+1:
-			diags = append(
-				diags,
-				tooManyBlocks(x, "Block %s takes %d of it.", b.Type, declared.Max),
 			)
+		case !hasLabels && declared.Max > 0 && count[key] == declared.Max+1:
+			c.Report(tooManyBlocks(x, "Block %s takes %d of it.", b.Type, declared.Max))
 		}
-		diags = append(diags, declared.check(x.Body, x.DefRange(), nil)...)
+		c.check(declared, x.Body, x.DefRange(), nil)
 	}
-
-	return diags
 }
 
 func (b Block) unknownBlock(x *hclsyntax.Block) *hcl.Diagnostic {

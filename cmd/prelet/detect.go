@@ -37,9 +37,6 @@ With --hardware, detectors are asked about a tree, and only with --config.`,
 			if err != nil {
 				return err
 			}
-			if found.Facts == nil {
-				return refuse(found.Site, found.Diagnostics)
-			}
 			code := origin.Code(found.Diagnostics)
 
 			if asJSON {

@@ -41,12 +41,9 @@ It starts nothing. With --hardware it shows what would match on that machine.`,
 			if err != nil {
 				return err
 			}
-			if found.Diagnostics.HasErrors() {
-				return refuse(found.Site, found.Diagnostics)
-			}
 			rows := printer.DetectorRows{
 				FormatVersion: 1,
-				All:           append([]detector.Row{}, found.Rows...),
+				All:           append([]detector.Row{}, found...),
 				IsLong:        long,
 			}
 			return printResult(a, w.output.isJSON(), rows, printer.DetectorList)

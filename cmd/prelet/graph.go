@@ -50,11 +50,8 @@ func (a *cli) showGraph(o app.GraphOptions, output format) error {
 	if err != nil {
 		return err
 	}
-	if got.Diagnostics.HasErrors() {
-		return refuse(got.Site, got.Diagnostics)
-	}
 
 	return a.print(func(w io.Writer) error {
-		return graphFormats[output.name](w, got.Graph)
+		return graphFormats[output.name](w, got)
 	})
 }

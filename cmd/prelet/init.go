@@ -6,7 +6,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/prelet/prelet/internal/app"
-	"github.com/prelet/prelet/internal/fault"
 )
 
 func (a *cli) init() *cobra.Command {
@@ -25,19 +24,15 @@ or, with --from-node, from a node that has joined.`,
 				o.Dir = args[0]
 			}
 
-			done, err := a.env().Init(o)
+			path, err := a.env().Init(o)
 			if err != nil {
 				return err
-			}
-			if done.Diagnostics.HasErrors() {
-				a.printDiagnostics(done.Site, done.Diagnostics)
-				return quit(fault.Usage)
 			}
 			fmt.Fprintf(
 				a.stdout,
 				"Wrote %s. Next:\n  prelet validate %[2]s\n  prelet plan --config %[2]s\n"+
 					"The second one on a node, or with --hardware and --objects for one.\n",
-				done.Path,
+				path,
 				o.Dir,
 			)
 			return nil

@@ -24,7 +24,6 @@ import (
 	"github.com/prelet/prelet/internal/detector"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang"
-	"github.com/prelet/prelet/internal/lang/origin"
 	"github.com/prelet/prelet/internal/lang/value"
 	"github.com/prelet/prelet/internal/report/printer"
 )
@@ -180,18 +179,6 @@ func quit(code fault.Code) error {
 		return nil
 	}
 	return exitError{status: code.Exit(), code: code}
-}
-
-// refuse ends a command that has no result because of errors in a site, which main prints.
-func refuse(s *lang.Site, diags hcl.Diagnostics) error {
-	code := origin.Code(diags)
-
-	return exitError{
-		status: code.Exit(),
-		code:   code,
-		diags:  printer.Sorted(diags),
-		site:   s,
-	}
 }
 
 // failure returns an error of the command line or of the terminal.

@@ -42,7 +42,7 @@ Serial numbers, uuids, MAC addresses and GUIDs are left out without --with-ident
 				return err
 			}
 			a.printDiagnostics(r.Site, printer.Sorted(r.Diagnostics))
-			if r.Written && !isStdout {
+			if !isStdout {
 				_, _ = io.WriteString(a.stderr, "Recorded "+args[0]+". Try: prelet plan --from "+args[0]+"\n")
 			}
 			return quit(origin.Code(r.Diagnostics))

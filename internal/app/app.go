@@ -15,7 +15,10 @@ import (
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/detector"
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/lang"
+	"github.com/prelet/prelet/internal/lang/origin"
 	"github.com/prelet/prelet/internal/lang/value"
+	"github.com/prelet/prelet/internal/report/printer"
 )
 
 // Env is what all commands of one process have in common.
@@ -39,7 +42,7 @@ type Env struct {
 	GaveUp *atomic.Bool
 }
 
-// Explained is a failure of a text of the command line with its diagnostics.
+// Explained is a failure with its diagnostics: of a site, or of a text of the command line.
 type Explained struct {
 	Err      error
 	Messages hcl.Diagnostics
@@ -51,6 +54,15 @@ func (e *Explained) Error() string { return e.Err.Error() }
 
 // Unwrap returns the failure as it happened.
 func (e *Explained) Unwrap() error { return e.Err }
+
+// refuseSite returns the failure of a command that has no result because of errors in a site.
+func refuseSite(s *lang.Site, diags hcl.Diagnostics) error {
+	return &Explained{
+		Err:      failure(origin.Code(diags), "the site has errors"),
+		Messages: printer.Sorted(diags),
+		Sources:  s.Sources,
+	}
+}
 
 // checkStopped returns the error of a command that a signal has stopped before it changed anything; nil if none did.
 func checkStopped(ctx context.Context) error {

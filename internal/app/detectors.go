@@ -20,8 +20,7 @@ import (
 	"github.com/prelet/prelet/stages"
 )
 
-// Detected is a machine's hardware as sites see it, and what detectors know of it. Without facts, the diagnostics have
-// the reason.
+// Detected is a machine's hardware as sites see it, and what detectors know of it.
 type Detected struct {
 	boot.Detected
 	Site        *lang.Site
@@ -30,9 +29,9 @@ type Detected struct {
 
 // Detect reads this machine's hardware, or a recorded machine's.
 func (e *Env) Detect(ctx context.Context, w Where) (Detected, error) {
-	s, l, _, wrong, err := e.openDetectors(w)
-	if err != nil || wrong.HasErrors() {
-		return Detected{Site: s, Diagnostics: wrong}, err
+	s, l, _, err := e.openDetectors(w)
+	if err != nil {
+		return Detected{}, err
 	}
 	defer l.Close()
 
@@ -44,6 +43,10 @@ func (e *Env) Detect(ctx context.Context, w Where) (Detected, error) {
 	if errors.As(found.Failed, &failed) {
 		return Detected{}, failure(fault.HardwareFailed, "the hardware cannot be read: %s", failed.Why)
 	}
+	if found.Facts == nil {
+		return Detected{}, refuseSite(s, diags)
+	}
+
 	return Detected{
 		Detected:    found,
 		Site:        s,
@@ -51,19 +54,12 @@ func (e *Env) Detect(ctx context.Context, w Where) (Detected, error) {
 	}, nil
 }
 
-// DetectorRows are the detectors that a site declares or that are installed. Where the messages have errors, there are
-// none.
-type DetectorRows struct {
-	Rows        []detector.Row
-	Site        *lang.Site
-	Diagnostics hcl.Diagnostics
-}
-
-// ListDetectors returns for each detector whether a boot would start it on this machine. It starts none.
-func (e *Env) ListDetectors(ctx context.Context, w Where) (DetectorRows, error) {
-	s, l, host, wrong, err := e.openDetectors(w)
-	if err != nil || wrong.HasErrors() {
-		return DetectorRows{Site: s, Diagnostics: wrong}, err
+// ListDetectors returns for each detector that the site declares or that is installed whether a boot would start it on
+// this machine. It starts none.
+func (e *Env) ListDetectors(ctx context.Context, w Where) ([]detector.Row, error) {
+	s, l, host, err := e.openDetectors(w)
+	if err != nil {
+		return nil, err
 	}
 	defer l.Close()
 
@@ -71,34 +67,32 @@ func (e *Env) ListDetectors(ctx context.Context, w Where) (DetectorRows, error) 
 	if len(s.Detectors) > 0 {
 		all, diags := boot.Detectors(ctx, s, l)
 		if err := checkStopped(ctx); err != nil {
-			return DetectorRows{}, err
+			return nil, err
 		}
 		if diags.HasErrors() {
-			return DetectorRows{Site: s, Diagnostics: diags}, nil
+			return nil, refuseSite(s, diags)
 		}
 		declared = all
 	}
 	facts, ans, err := world.Hardware.Ask(ctx, l, world.HardwareReq{})
 	if err := checkStopped(ctx); err != nil {
-		return DetectorRows{}, err
+		return nil, err
 	}
 	if err != nil {
-		return DetectorRows{}, failure(fault.HardwareFailed, "the hardware cannot be read: %s", ans.Why())
+		return nil, failure(fault.HardwareFailed, "the hardware cannot be read: %s", ans.Why())
 	}
-	return DetectorRows{Rows: host.Survey(ctx, declared, facts.PCI), Site: s}, nil
+
+	return host.Survey(ctx, declared, facts.PCI), nil
 }
 
-// openDetectors opens a machine and the site whose detectors are asked about it. Where the site has errors, nothing is
-// open.
-func (e *Env) openDetectors(w Where) (
-	s *lang.Site, l *probe.Live, host *detector.Host, wrong hcl.Diagnostics, err error,
-) {
+// openDetectors opens a machine and the site whose detectors are asked about it.
+func (e *Env) openDetectors(w Where) (s *lang.Site, l *probe.Live, host *detector.Host, err error) {
 	if err := w.check(); err != nil {
-		return nil, nil, nil, nil, err
+		return nil, nil, nil, err
 	}
-	s, wrong = e.detectorSite(&w)
-	if wrong.HasErrors() {
-		return s, nil, nil, wrong, nil
+	s, err = e.detectorSite(&w)
+	if err != nil {
+		return nil, nil, nil, err
 	}
 
 	host = e.detectorHost(w)
@@ -111,12 +105,12 @@ func (e *Env) openDetectors(w Where) (
 		Detectors:   host,
 	})
 
-	return s, l, host, nil, nil
+	return s, l, host, nil
 }
 
 // detectorSite returns the site whose detectors are listed. If no site was named and the default one cannot be
-// loaded, it is empty; for a named one the errors are returned.
-func (e *Env) detectorSite(w *Where) (*lang.Site, hcl.Diagnostics) {
+// loaded, it is empty; a named one is refused.
+func (e *Env) detectorSite(w *Where) (*lang.Site, error) {
 	if w.Hardware != "" && len(w.Config) == 0 {
 		return &lang.Site{}, nil
 	}
@@ -129,7 +123,7 @@ func (e *Env) detectorSite(w *Where) (*lang.Site, hcl.Diagnostics) {
 	case !diags.HasErrors():
 		return s, nil
 	case len(w.Config) > 0:
-		return s, diags
+		return nil, refuseSite(s, diags)
 	case !isMissing:
 		e.Say("the site of this node has errors, so its detectors are not asked: `prelet validate` shows them")
 	}

@@ -3,8 +3,6 @@ package app
 import (
 	"context"
 
-	"github.com/hashicorp/hcl/v2"
-
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/lang/eval"
@@ -16,17 +14,10 @@ type GraphOptions struct {
 	OnlyStages bool // without variables, locals, detectors and blocks
 }
 
-// Graphed is a site with its graph. The graph is empty if the diagnostics have errors.
-type Graphed struct {
-	Site        *lang.Site
-	Graph       eval.Graph
-	Diagnostics hcl.Diagnostics
-}
-
 // Graph returns the declarations of a site and the references between them. It needs no machine and no network.
-func (e *Env) Graph(o GraphOptions) (Graphed, error) {
+func (e *Env) Graph(o GraphOptions) (eval.Graph, error) {
 	if err := o.Where.check(); err != nil {
-		return Graphed{}, err
+		return eval.Graph{}, err
 	}
 	options := siteOptions(e.Version)
 	options.Paths = o.Config
@@ -36,16 +27,14 @@ func (e *Env) Graph(o GraphOptions) (Graphed, error) {
 		locks := e.detectorHost(o.Where)
 		diags = append(diags, boot.Check(s, nil, boot.CheckOptions{Locks: locks})...)
 	}
-
-	out := Graphed{Site: s, Diagnostics: diags}
 	if diags.HasErrors() {
-		return out, nil
-	}
-	scope := eval.New(context.Background(), s, nil)
-	out.Graph = scope.Graph()
-	if o.OnlyStages {
-		out.Graph = scope.OnlyStages()
+		return eval.Graph{}, refuseSite(s, diags)
 	}
 
-	return out, nil
+	scope := eval.New(context.Background(), s, nil)
+	if o.OnlyStages {
+		return scope.OnlyStages(), nil
+	}
+
+	return scope.Graph(), nil
 }

@@ -137,8 +137,3 @@ func readPatches(dir string) (files []importer.PatchFile, err error) {
 	})
 	return files, err
 }
-
-// sourceOnly returns a site without any block, for diagnostics that show lines of one file.
-func sourceOnly(name string, text []byte) *lang.Site {
-	return &lang.Site{Sources: map[string][]byte{name: text}}
-}

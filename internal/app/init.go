@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/hashicorp/hcl/v2"
-
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang"
@@ -30,27 +28,20 @@ type InitOptions struct {
 	Root     string   // of that node's files; "" is /
 }
 
-// Initialized is a first site. Where the diagnostics have errors, nothing was written.
-type Initialized struct {
-	Site        *lang.Site // has the text as its source, for the diagnostics
-	Diagnostics hcl.Diagnostics
-	Path        string // of the written file
-}
-
-// Init writes a site for a worker of a kubeadm cluster. It overwrites nothing.
-func (e *Env) Init(o InitOptions) (Initialized, error) {
+// Init writes a site for a worker of a kubeadm cluster, and returns the path of its file. It overwrites nothing.
+func (e *Env) Init(o InitOptions) (string, error) {
 	servers, hashes, err := o.findCluster()
 	if err != nil {
-		return Initialized{}, err
+		return "", err
 	}
 	if err := checkServers(servers); err != nil {
-		return Initialized{}, err
+		return "", err
 	}
 	if err := schema.CACertHashes.Check(hashes); err != nil {
-		return Initialized{}, failure(fault.Usage, "--ca-cert-hash: %s", err)
+		return "", failure(fault.Usage, "--ca-cert-hash: %s", err)
 	}
 	if name := findSiteFile(o.Dir); name != "" {
-		return Initialized{}, failure(
+		return "", failure(
 			fault.CannotWrite,
 			"%s has a site already (%s), and a second one in it would define everything twice; name another folder",
 			o.Dir,
@@ -65,20 +56,19 @@ func (e *Env) Init(o InitOptions) (Initialized, error) {
 	if !diags.HasErrors() {
 		diags = boot.Check(parsed, boot.SampleMachines()[:1], boot.CheckOptions{})
 	}
-	out := Initialized{
-		Site:        sourceOnly(path, text),
-		Diagnostics: diags,
-		Path:        path,
-	}
 	if diags.HasErrors() {
-		return out, nil
+		return "", &Explained{
+			Err:      failure(fault.Usage, "the first site would have errors"),
+			Messages: diags,
+			Sources:  parsed.Sources,
+		}
 	}
 
-	err = createFile(path, text)
-	if err != nil {
-		return out, failure(fault.CannotWrite, "%s", err)
+	if err := createFile(path, text); err != nil {
+		return "", failure(fault.CannotWrite, "%s", err)
 	}
-	return out, nil
+
+	return path, nil
 }
 
 // findSiteFile returns the name of a file of a site that is in a folder; "" if there is none.

@@ -25,7 +25,6 @@ type RecordOptions struct {
 type Recorded struct {
 	Site        *lang.Site
 	Diagnostics hcl.Diagnostics
-	Written     bool // false where the site has errors
 }
 
 // Record plans like a run, and writes all questions and answers into a file.
@@ -42,7 +41,7 @@ func (e *Env) Record(ctx context.Context, o RecordOptions) (Recorded, error) {
 	}
 	defer n.Close()
 	if found.HasErrors() {
-		return Recorded{Site: n.Site, Diagnostics: found}, nil
+		return Recorded{}, refuseSite(n.Site, found)
 	}
 
 	p := n.Plan(ctx, e.Progress)
@@ -60,11 +59,7 @@ func (e *Env) Record(ctx context.Context, o RecordOptions) (Recorded, error) {
 		return Recorded{}, err
 	}
 
-	return Recorded{
-		Site:        n.Site,
-		Diagnostics: append(found, p.Diagnostics...),
-		Written:     true,
-	}, nil
+	return Recorded{n.Site, append(found, p.Diagnostics...)}, nil
 }
 
 // encoder returns the function that writes a recording, compressed where its name says so.

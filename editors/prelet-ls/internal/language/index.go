@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/lang/value"
 	"github.com/prelet/prelet/schema"
 )
@@ -24,11 +25,8 @@ const (
 	Stage    Kind = "stage"
 )
 
-// The endings of the files that are not a site's own native files.
-const (
-	varsSuffix = ".prelet.vars"
-	testSuffix = ".prelettest.hcl"
-)
+// varsSuffix is the ending of a file with values of variables.
+const varsSuffix = ".prelet.vars"
 
 // Symbol is a name that the site defines: a variable, a local or a stage.
 type Symbol struct {
@@ -83,7 +81,7 @@ func (l *Language) NewIndex(files map[string]*hcl.File) *Index {
 		switch {
 		case strings.HasSuffix(name, varsSuffix):
 			x.addVariableUses(body)
-		case strings.HasSuffix(name, testSuffix):
+		case lang.IsTestFile(name):
 			x.addTest(body)
 		default:
 			x.addBlocks(body, false)

@@ -9,6 +9,7 @@ import (
 
 	hcllang "github.com/hashicorp/hcl-lang/lang"
 
+	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/schema"
 )
 
@@ -23,7 +24,7 @@ var restOfLabel = regexp.MustCompile(`^([\w-]*)("?)[ \t]*(.?)`)
 // adds, and a name that the stage has already.
 func (s *Server) stageItems(here at) ([]completionItem, bool) {
 	typed := stageLabel.FindStringSubmatch(lastLine(here.text, here.offset))
-	isOther := strings.HasSuffix(here.file, testSuffix) || strings.HasSuffix(here.file, varsSuffix)
+	isOther := lang.IsTestFile(here.file) || strings.HasSuffix(here.file, varsSuffix)
 	if typed == nil || isOther || !isInText(here) {
 		return nil, false
 	}

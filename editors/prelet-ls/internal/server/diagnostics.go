@@ -40,7 +40,7 @@ func (v *validation) stop() {
 func (s *Server) check(file string) {
 	d := s.documents[file]
 	switch {
-	case strings.HasSuffix(file, testSuffix):
+	case lang.IsTestFile(file):
 		s.publish(file, convert(d.text, s.checkTest(file, d.text)))
 	case !strings.HasSuffix(file, ".tftpl"):
 		if _, diags := lang.ParseFile(file, []byte(d.text)); diags.HasErrors() {
@@ -63,7 +63,7 @@ func (s *Server) checkTest(file, text string) hcl.Diagnostics {
 
 // schedule has the site of a file validated when the texts have not changed for a while.
 func (s *Server) schedule(file string) {
-	if strings.HasSuffix(file, testSuffix) {
+	if lang.IsTestFile(file) {
 		return // not a part of the site
 	}
 	v := &s.validation
@@ -93,7 +93,7 @@ func (s *Server) scheduleAll() {
 // checkTests checks the open tests again, because a file that one reads may have changed.
 func (s *Server) checkTests() {
 	for _, file := range slices.Sorted(maps.Keys(s.documents)) {
-		if strings.HasSuffix(file, testSuffix) {
+		if lang.IsTestFile(file) {
 			s.check(file)
 		}
 	}
@@ -171,7 +171,7 @@ func (s *Server) show(site string, byFile Validated) {
 		files[file] = true
 	}
 	for file := range s.documents { // also one whose syntax error is fixed
-		if strings.Join(s.sitePaths(file), "\n") == site && !strings.HasSuffix(file, testSuffix) {
+		if strings.Join(s.sitePaths(file), "\n") == site && !lang.IsTestFile(file) {
 			files[file] = true
 		}
 	}

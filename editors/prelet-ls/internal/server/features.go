@@ -21,39 +21,16 @@ import (
 // at is a position in an open document of a site.
 type at struct {
 	site
+	params documentParams
 	file   string
 	text   string
 	offset int
 }
 
-// locate returns where a request is. It is false for a document that is not open, is not native HCL, or cannot be
-// parsed at all.
-func (s *Server) locate(p positionParams) (at, bool) {
-	file, d := s.find(p.TextDocument.URI)
-	if d == nil {
-		return at{}, false
-	}
-
-	x := s.readSite(file)
-	if x.files[file] == nil {
-		return at{}, false
-	}
-
-	here := at{
-		site:   x,
-		file:   file,
-		text:   d.text,
-		offset: offsetOf(d.text, p.Position),
-	}
-
-	return here, true
-}
-
 // complete offers what may be written at a position: the members of the reference before it, or what hcl-lang finds in
 // the schema.
-func (s *Server) complete(p positionParams) (any, error) {
-	here, ok := s.locate(p)
-	if !ok || isInComment(here) {
+func (s *Server) complete(here at) (any, error) {
+	if isInComment(here) {
 		return completionList{Items: []completionItem{}}, nil
 	}
 
@@ -68,11 +45,7 @@ func (s *Server) complete(p positionParams) (any, error) {
 		return completionList{Items: []completionItem{}}, nil // of a value that only an evaluation knows
 	}
 
-	d, err := s.decoder(here.site, here.file)
-	if err != nil {
-		return nil, err
-	}
-	found, err := d.CompletionAtPos(s.ending, here.file, posOf(here.text, here.offset))
+	found, err := s.decoder(here).CompletionAtPos(s.ending, here.file, posOf(here.text, here.offset))
 	if err != nil {
 		return completionList{Items: []completionItem{}}, nil
 	}
@@ -187,11 +160,7 @@ func candidateKind(k hcllang.CandidateKind) int {
 }
 
 // hover shows the type and the documentation of the reference, block, argument or function at a position.
-func (s *Server) hover(p positionParams) (any, error) {
-	here, ok := s.locate(p)
-	if !ok {
-		return nil, nil
-	}
+func (s *Server) hover(here at) (any, error) {
 
 	use, ok := here.index.At(here.file, here.offset)
 	if ok && use.Traversal != nil {
@@ -204,11 +173,7 @@ func (s *Server) hover(p positionParams) (any, error) {
 		return call, nil
 	}
 
-	d, err := s.decoder(here.site, here.file)
-	if err != nil {
-		return nil, err
-	}
-	found, err := d.HoverAtPos(s.ending, here.file, posOf(here.text, here.offset))
+	found, err := s.decoder(here).HoverAtPos(s.ending, here.file, posOf(here.text, here.offset))
 	if err != nil || found == nil {
 		return nil, nil
 	}
@@ -272,16 +237,8 @@ func (here at) describe(place hcl.Range, text string) hover {
 }
 
 // signature shows the parameters of the call around a position.
-func (s *Server) signature(p positionParams) (any, error) {
-	here, ok := s.locate(p)
-	if !ok {
-		return nil, nil
-	}
-	d, err := s.decoder(here.site, here.file)
-	if err != nil {
-		return nil, err
-	}
-	found, err := d.SignatureAtPos(here.file, posOf(here.text, here.offset))
+func (s *Server) signature(here at) (any, error) {
+	found, err := s.decoder(here).SignatureAtPos(here.file, posOf(here.text, here.offset))
 	if err != nil || found == nil {
 		return nil, nil
 	}
@@ -298,8 +255,8 @@ func (s *Server) signature(p positionParams) (any, error) {
 }
 
 // definition returns where the name at a position is defined.
-func (s *Server) definition(p positionParams) (any, error) {
-	here, use, ok := s.useAt(p)
+func (s *Server) definition(here at) (any, error) {
+	use, ok := here.use()
 	if !ok {
 		return nil, nil
 	}
@@ -312,15 +269,15 @@ func (s *Server) definition(p positionParams) (any, error) {
 }
 
 // references returns the places where the name at a position is written.
-func (s *Server) references(p positionParams) (any, error) {
-	here, use, ok := s.useAt(p)
+func (s *Server) references(here at) (any, error) {
+	use, ok := here.use()
 	if !ok {
 		return nil, nil
 	}
 
 	out := []location{}
 	for _, u := range here.index.UsesOf(use.Address) {
-		if !u.IsDefinition || p.Context.IncludeDeclaration {
+		if !u.IsDefinition || here.params.Context.IncludeDeclaration {
 			out = append(out, here.location(u.Range))
 		}
 	}
@@ -328,15 +285,11 @@ func (s *Server) references(p positionParams) (any, error) {
 	return out, nil
 }
 
-// useAt returns the name at a position: a definition of the site, or a reference to it.
-func (s *Server) useAt(p positionParams) (at, language.Use, bool) {
-	here, ok := s.locate(p)
-	if !ok {
-		return at{}, language.Use{}, false
-	}
+// use returns the name at a position: a definition of the site, or a reference to it.
+func (here at) use() (language.Use, bool) {
 	use, ok := here.index.At(here.file, here.offset)
 
-	return here, use, ok && use.Address != ""
+	return use, ok && use.Address != ""
 }
 
 func (here at) location(r hcl.Range) location {
@@ -344,8 +297,8 @@ func (here at) location(r hcl.Range) location {
 }
 
 // prepareRename returns the name at a position, if the site defines it.
-func (s *Server) prepareRename(p positionParams) (any, error) {
-	here, use, ok := s.useAt(p)
+func (s *Server) prepareRename(here at) (any, error) {
+	use, ok := here.use()
 	if !ok {
 		return nil, nil
 	}
@@ -361,8 +314,8 @@ var nameOf = regexp.MustCompile(`^\pL[\pL\pN_-]*$`)
 
 // rename changes a name everywhere in the site, its vars files and its tests. It refuses a name that the language does
 // not allow or the site has already, and a site with a file that it cannot read as a whole.
-func (s *Server) rename(p positionParams) (any, error) {
-	here, use, ok := s.useAt(p)
+func (s *Server) rename(here at) (any, error) {
+	use, ok := here.use()
 	if !ok {
 		return nil, refuse("found no variable, local or stage at this place")
 	}
@@ -370,14 +323,14 @@ func (s *Server) rename(p positionParams) (any, error) {
 	if !ok {
 		return nil, refuse("%s is not defined in this site", use.Address)
 	}
-	if !nameOf.MatchString(p.NewName) {
-		return nil, refuse("invalid name %q: a name is a letter, followed by letters, digits, _ and -", p.NewName)
+	if !nameOf.MatchString(here.params.NewName) {
+		return nil, refuse("invalid name %q: a name is a letter, followed by letters, digits, _ and -", here.params.NewName)
 	}
 
 	renamed := symbol
-	renamed.Name = p.NewName
+	renamed.Name = here.params.NewName
 	_, exists := here.index.Find(renamed.Address())
-	if exists && p.NewName != symbol.Name {
+	if exists && here.params.NewName != symbol.Name {
 		return nil, refuse("the site has %s already", renamed.Address())
 	}
 	for _, file := range slices.Sorted(maps.Keys(here.unread)) {
@@ -388,7 +341,7 @@ func (s *Server) rename(p positionParams) (any, error) {
 	edit := workspaceEdit{Changes: map[string][]textEdit{}}
 	for _, u := range here.index.UsesOf(use.Address) {
 		uri := uriOf(u.Range.Filename)
-		change := textEdit{Range: here.rangeIn(u.Range), NewText: p.NewName}
+		change := textEdit{Range: here.rangeIn(u.Range), NewText: here.params.NewName}
 		edit.Changes[uri] = append(edit.Changes[uri], change)
 	}
 
@@ -440,11 +393,7 @@ func lineEdits(before, after string) []textEdit {
 }
 
 // symbols returns the outline of a document.
-func (s *Server) symbols(p documentParams) (any, error) {
-	here, ok := s.locate(positionParams{TextDocument: p.TextDocument})
-	if !ok {
-		return nil, nil
-	}
+func (s *Server) symbols(here at) (any, error) {
 	body, ok := here.files[here.file].Body.(*hclsyntax.Body)
 	if !ok {
 		return nil, nil
@@ -504,16 +453,8 @@ var tokenNames = map[hcllang.SemanticTokenType]string{
 }
 
 // tokens returns the colours of a document, as five numbers for each token, relative to the one before.
-func (s *Server) tokens(p documentParams) (any, error) {
-	here, ok := s.locate(positionParams{TextDocument: p.TextDocument})
-	if !ok {
-		return nil, nil
-	}
-	d, err := s.decoder(here.site, here.file)
-	if err != nil {
-		return nil, err
-	}
-	found, err := d.SemanticTokensInFile(s.ending, here.file)
+func (s *Server) tokens(here at) (any, error) {
+	found, err := s.decoder(here).SemanticTokensInFile(s.ending, here.file)
 	if err != nil {
 		return nil, nil
 	}

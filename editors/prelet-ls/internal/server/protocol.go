@@ -66,94 +66,28 @@ type settings struct {
 	KubeletVersion string `json:"kubeletVersion"`
 }
 
-type initializeResult struct {
-	Capabilities capabilities `json:"capabilities"`
-	ServerInfo   serverInfo   `json:"serverInfo"`
-}
-
-type serverInfo struct {
-	Name    string `json:"name"`
-	Version string `json:"version"`
-}
-
-type capabilities struct {
-	PositionEncoding           string            `json:"positionEncoding"`
-	TextDocumentSync           syncOptions       `json:"textDocumentSync"`
-	CompletionProvider         completionOptions `json:"completionProvider"`
-	SignatureHelpProvider      triggers          `json:"signatureHelpProvider"`
-	HoverProvider              bool              `json:"hoverProvider"`
-	DefinitionProvider         bool              `json:"definitionProvider"`
-	ReferencesProvider         bool              `json:"referencesProvider"`
-	RenameProvider             renameOptions     `json:"renameProvider"`
-	DocumentFormattingProvider bool              `json:"documentFormattingProvider"`
-	DocumentSymbolProvider     bool              `json:"documentSymbolProvider"`
-	SemanticTokensProvider     semanticOptions   `json:"semanticTokensProvider"`
-}
-
 // syncFull makes the client send the whole text after each change: a site's file has at most 256 KiB.
 const syncFull = 1
-
-type syncOptions struct {
-	OpenClose bool `json:"openClose"`
-	Change    int  `json:"change"`
-	Save      bool `json:"save"`
-}
-
-type triggers struct {
-	TriggerCharacters []string `json:"triggerCharacters"`
-}
-
-type completionOptions = triggers
-
-type renameOptions struct {
-	PrepareProvider bool `json:"prepareProvider"`
-}
-
-type semanticOptions struct {
-	Legend semanticLegend `json:"legend"`
-	Full   bool           `json:"full"`
-}
-
-type semanticLegend struct {
-	TokenTypes     []string `json:"tokenTypes"`
-	TokenModifiers []string `json:"tokenModifiers"`
-}
 
 type semanticTokens struct {
 	Data []int `json:"data"`
 }
 
 type textDocument struct {
-	URI string `json:"uri"`
+	URI     string `json:"uri"`
+	Version int    `json:"version"` // of didOpen and didChange
+	Text    string `json:"text"`    // of didOpen
 }
 
-type openParams struct {
-	TextDocument struct {
-		URI     string `json:"uri"`
-		Version int    `json:"version"`
-		Text    string `json:"text"`
-	} `json:"textDocument"`
-}
-
-type changeParams struct {
-	TextDocument struct {
-		URI     string `json:"uri"`
-		Version int    `json:"version"`
-	} `json:"textDocument"`
+// documentParams are the parameters of a message about a document, as far as its method has them.
+type documentParams struct {
+	TextDocument   textDocument `json:"textDocument"`
 	ContentChanges []struct {
 		Text string `json:"text"`
-	} `json:"contentChanges"`
-}
-
-type documentParams struct {
-	TextDocument textDocument `json:"textDocument"`
-}
-
-type positionParams struct {
-	TextDocument textDocument `json:"textDocument"`
-	Position     position     `json:"position"`
-	NewName      string       `json:"newName"` // of a rename
-	Context      struct {
+	} `json:"contentChanges"` // of didChange
+	Position position `json:"position"`
+	NewName  string   `json:"newName"` // of rename
+	Context  struct {
 		IncludeDeclaration bool `json:"includeDeclaration"` // of references
 	} `json:"context"`
 }

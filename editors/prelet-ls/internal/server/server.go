@@ -20,6 +20,7 @@ import (
 	"github.com/sourcegraph/jsonrpc2"
 
 	"github.com/prelet/prelet/editors/prelet-ls/internal/language"
+	"github.com/prelet/prelet/internal/lang"
 )
 
 // Options are the options of a server.
@@ -173,23 +174,23 @@ func (s *Server) dispatch(r *jsonrpc2.Request) (any, error) {
 	case "textDocument/formatting":
 		return with(r, s.format)
 	case "textDocument/documentSymbol":
-		return with(r, s.symbols)
+		return s.withPlace(r, s.symbols)
 	case "textDocument/semanticTokens/full":
-		return with(r, s.tokens)
+		return s.withPlace(r, s.tokens)
 	case "textDocument/completion":
-		return with(r, s.complete)
+		return s.withPlace(r, s.complete)
 	case "textDocument/hover":
-		return with(r, s.hover)
+		return s.withPlace(r, s.hover)
 	case "textDocument/signatureHelp":
-		return with(r, s.signature)
+		return s.withPlace(r, s.signature)
 	case "textDocument/definition":
-		return with(r, s.definition)
+		return s.withPlace(r, s.definition)
 	case "textDocument/references":
-		return with(r, s.references)
+		return s.withPlace(r, s.references)
 	case "textDocument/prepareRename":
-		return with(r, s.prepareRename)
+		return s.withPlace(r, s.prepareRename)
 	case "textDocument/rename":
-		return with(r, s.rename)
+		return s.withPlace(r, s.rename)
 	}
 	if r.Notif { // such as initialized, $/cancelRequest and $/setTrace
 		return nil, nil
@@ -210,6 +211,29 @@ func with[T any](r *jsonrpc2.Request, handle func(T) (any, error)) (any, error) 
 	return handle(params)
 }
 
+// withPlace handles a request about a place. The result is null where its document is not open, is not native HCL, or
+// cannot be parsed at all.
+func (s *Server) withPlace(r *jsonrpc2.Request, handle func(at) (any, error)) (any, error) {
+	return with(r, func(p documentParams) (any, error) {
+		file, d := s.find(p.TextDocument.URI)
+		if d == nil {
+			return nil, nil
+		}
+		x := s.readSite(file)
+		if x.files[file] == nil {
+			return nil, nil
+		}
+
+		return handle(at{
+			site:   x,
+			params: p,
+			file:   file,
+			text:   d.text,
+			offset: offsetOf(d.text, p.Position),
+		})
+	})
+}
+
 func (s *Server) initialize(p initializeParams) (any, error) {
 	if s.state != started {
 		return nil, &jsonrpc2.Error{Code: jsonrpc2.CodeInvalidRequest, Message: "initialize comes once"}
@@ -219,22 +243,24 @@ func (s *Server) initialize(p initializeParams) (any, error) {
 	s.hasSnippets = p.Capabilities.TextDocument.Completion.CompletionItem.SnippetSupport
 	s.use(p.InitializationOptions)
 
-	return initializeResult{
-		ServerInfo: serverInfo{Name: "prelet-ls", Version: s.options.Version},
-		Capabilities: capabilities{
-			PositionEncoding:           "utf-16",
-			TextDocumentSync:           syncOptions{OpenClose: true, Change: syncFull, Save: true},
-			CompletionProvider:         completionOptions{TriggerCharacters: []string{".", "\""}},
-			SignatureHelpProvider:      triggers{TriggerCharacters: []string{"(", ","}},
-			HoverProvider:              true,
-			DefinitionProvider:         true,
-			ReferencesProvider:         true,
-			RenameProvider:             renameOptions{PrepareProvider: true},
-			DocumentFormattingProvider: true,
-			DocumentSymbolProvider:     true,
-			SemanticTokensProvider: semanticOptions{
-				Legend: semanticLegend{TokenTypes: tokenTypes, TokenModifiers: []string{}},
-				Full:   true,
+	type object = map[string]any
+
+	return object{
+		"serverInfo": object{"name": "prelet-ls", "version": s.options.Version},
+		"capabilities": object{
+			"positionEncoding":           "utf-16",
+			"textDocumentSync":           object{"openClose": true, "change": syncFull, "save": true},
+			"completionProvider":         object{"triggerCharacters": []string{".", "\""}},
+			"signatureHelpProvider":      object{"triggerCharacters": []string{"(", ","}},
+			"hoverProvider":              true,
+			"definitionProvider":         true,
+			"referencesProvider":         true,
+			"renameProvider":             object{"prepareProvider": true},
+			"documentFormattingProvider": true,
+			"documentSymbolProvider":     true,
+			"semanticTokensProvider": object{
+				"legend": object{"tokenTypes": tokenTypes, "tokenModifiers": []string{}},
+				"full":   true,
 			},
 		},
 	}, nil
@@ -292,7 +318,7 @@ func (s *Server) configure(p configurationParams) (any, error) {
 	return nil, nil
 }
 
-func (s *Server) open(p openParams) (any, error) {
+func (s *Server) open(p documentParams) (any, error) {
 	file, ok := pathOf(p.TextDocument.URI)
 	if !ok {
 		return nil, nil // a text without a file has no site
@@ -307,7 +333,7 @@ func (s *Server) open(p openParams) (any, error) {
 	return nil, nil
 }
 
-func (s *Server) change(p changeParams) (any, error) {
+func (s *Server) change(p documentParams) (any, error) {
 	file, d := s.find(p.TextDocument.URI)
 	if d == nil || len(p.ContentChanges) == 0 {
 		return nil, nil
@@ -336,7 +362,7 @@ func (s *Server) close(p documentParams) (any, error) {
 	}
 	delete(s.documents, file)
 	delete(s.parsed, file)
-	if strings.HasSuffix(file, testSuffix) {
+	if lang.IsTestFile(file) {
 		s.publish(file, []diagnostic{})
 	}
 	s.schedule(file)

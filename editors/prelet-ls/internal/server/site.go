@@ -15,11 +15,8 @@ import (
 	"github.com/prelet/prelet/internal/lang"
 )
 
-// The endings of files that the server treats in a way of their own.
-const (
-	varsSuffix = ".prelet.vars"
-	testSuffix = ".prelettest.hcl"
-)
+// varsSuffix is the ending of a file with values of variables.
+const varsSuffix = ".prelet.vars"
 
 // testFolder is the folder of a site that may have its tests.
 const testFolder = "tests"
@@ -121,7 +118,7 @@ func (s *Server) listFiles(files lang.Files, file string) []string {
 		entries, _ := files.ReadDir(place) // validate reports the error
 		for _, e := range entries {
 			isRead := isSiteFile(e.Name()) &&
-				(path.Base(place) != testFolder || strings.HasSuffix(e.Name(), testSuffix))
+				(path.Base(place) != testFolder || lang.IsTestFile(e.Name()))
 			if !e.IsDir() && isRead && len(out) < maxSiteFiles {
 				out = append(out, path.Join(place, e.Name()))
 			}
@@ -141,7 +138,7 @@ func isSiteFile(name string) bool {
 // one of them, otherwise its folder.
 func (s *Server) sitePaths(file string) []string {
 	folder := path.Dir(file)
-	if strings.HasSuffix(file, testSuffix) && path.Base(folder) == testFolder {
+	if lang.IsTestFile(file) && path.Base(folder) == testFolder {
 		folder = path.Dir(folder)
 	}
 	for _, places := range s.sites {
@@ -154,31 +151,29 @@ func (s *Server) sitePaths(file string) []string {
 }
 
 // decoder returns hcl-lang's view of a site.
-func (s *Server) decoder(x site, file string) (*decoder.PathDecoder, error) {
+func (s *Server) decoder(here at) *decoder.PathDecoder {
 	schema := s.language.Site
 	switch {
-	case strings.HasSuffix(file, varsSuffix):
-		schema = s.language.VarsFile(x.index.Of(language.Variable))
-	case strings.HasSuffix(file, testSuffix):
+	case strings.HasSuffix(here.file, varsSuffix):
+		schema = s.language.VarsFile(here.index.Of(language.Variable))
+	case lang.IsTestFile(here.file):
 		schema = s.language.Test
 	}
 
 	reader := pathReader{
-		dir: path.Dir(file),
+		dir: path.Dir(here.file),
 		context: &decoder.PathContext{
 			Schema:           schema,
-			ReferenceTargets: x.index.Targets(),
-			Files:            x.files,
+			ReferenceTargets: here.index.Targets(),
+			Files:            here.files,
 			Functions:        s.language.Functions,
 		},
 	}
 
-	d, err := decoder.NewDecoder(reader).Path(hcllang.Path{Path: reader.dir})
-	if err == nil {
-		d.PrefillRequiredFields = s.hasSnippets
-	}
+	d, _ := decoder.NewDecoder(reader).Path(hcllang.Path{Path: reader.dir}) // the only error is that of the reader
+	d.PrefillRequiredFields = s.hasSnippets
 
-	return d, err
+	return d
 }
 
 // pathReader gives hcl-lang the one site that a request is about.

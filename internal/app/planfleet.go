@@ -88,7 +88,7 @@ func (e *Env) planFleet(
 		return nil
 	}
 	if sources == nil {
-		p, effect := planner.planOne(ctx, o.From, o.From)
+		p, effect := planner.planOne(ctx, o.From)
 		if p.Err != nil {
 			return Plans{}, p.Err
 		}
@@ -174,7 +174,7 @@ func (p *fleetPlanner) planListed(ctx context.Context, source string) (Planned, 
 		return refuseRecording(source, err)
 	}
 
-	return p.planOne(ctx, source, source)
+	return p.planOne(ctx, source)
 }
 
 // refuseRecording returns the result of a recording that cannot be planned.
@@ -182,9 +182,9 @@ func refuseRecording(source string, err error) (Planned, fleet.Effect) {
 	return Planned{View: printer.View{Source: source}, Err: err}, fleet.FailedToRead(source, err)
 }
 
-// planOne plans one recording, or the node of the options where from is "".
+// planOne plans one recording, or the node of the options where source is "".
 // A failure of prelet itself over one recording does not end the report of the others.
-func (p *fleetPlanner) planOne(ctx context.Context, from, source string) (planned Planned, effect fleet.Effect) {
+func (p *fleetPlanner) planOne(ctx context.Context, source string) (planned Planned, effect fleet.Effect) {
 	defer func() {
 		if failed := recover(); failed != nil {
 			err := failure(fault.Internal, "a bug in prelet: %v; report it with this recording", failed)
@@ -193,7 +193,7 @@ func (p *fleetPlanner) planOne(ctx context.Context, from, source string) (planne
 	}()
 
 	w := p.options.Where
-	w.From = from
+	w.From = source
 	rec, err := w.readRecording()
 	if err != nil {
 		return refuseRecording(source, err)

@@ -13,8 +13,8 @@ func TestPanicOverOneRecording(t *testing.T) {
 	const recording = "../../testdata/recordings/v1/base.prelet"
 	p := &fleetPlanner{}
 
-	planned, effect := p.planOne(t.Context(), recording, "base")
-	isFailed := effect.State == fleet.Failed && effect.Code == fault.Internal && effect.Source == "base"
+	planned, effect := p.planOne(t.Context(), recording)
+	isFailed := effect.State == fleet.Failed && effect.Code == fault.Internal && effect.Source == recording
 	if planned.Err == nil || !isFailed || !strings.Contains(effect.Reason, "a bug in prelet") {
 		t.Errorf("got %v, %+v; want a failure with the code internal", planned.Err, effect)
 	}

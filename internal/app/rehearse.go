@@ -32,10 +32,7 @@ type rehearsal struct {
 	mu         sync.Mutex
 	hasObjects bool // some object that was asked for is in objects
 	notes      []boot.Assumed
-	// hasHardware is set once the hardware was asked for.
-	hasHardware bool
-	notFound    []string     // devices to remove that the hardware does not have
-	noKubelet   *fault.Fault // why no kubelet gets the version
+	noKubelet  *fault.Fault // why no kubelet gets the version
 }
 
 // Ask implements world.Source.
@@ -53,7 +50,7 @@ func (r *rehearsal) Ask(ctx context.Context, q world.Question) world.Answer {
 			return world.Failure(fault.Unread, "tables answer for the assumed kubelet", "")
 		}
 	case world.KindHardware:
-		return r.answerHardware(was)
+		return r.without.removeFacts(was)
 	case world.KindCredential:
 		if r.isTest && was.Code() == fault.Unread {
 			return existingCredential()
@@ -212,7 +209,7 @@ func (r *rehearsal) answerKubelet(was world.Answer) world.Answer {
 	return world.Kubelet.Answer(k)
 }
 
-// whyNoKubelet returns why no kubelet gets the version; nil if one does. As the methods below, it may be called while a
+// whyNoKubelet returns why no kubelet gets the version; nil if one does. As ignoresObjects, it may be called while a
 // question that was abandoned still gets its answer.
 func (r *rehearsal) whyNoKubelet() *fault.Fault {
 	r.mu.Lock()
@@ -229,38 +226,16 @@ func (r *rehearsal) ignoresObjects() bool {
 	return r.objects != nil && !r.hasObjects
 }
 
-// answerHardware returns the hardware without the devices that are removed.
-func (r *rehearsal) answerHardware(was world.Answer) world.Answer {
-	a, notFound := r.without.removeFacts(was)
-
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.hasHardware = true
-	r.notFound = notFound
-	return a
-}
-
-// listNotFound returns the devices to remove that the machine does not have. Where the site has not asked for the
-// hardware, it does.
+// listNotFound returns the devices to remove that the machine does not have: all where its hardware cannot be read.
 func (r *rehearsal) listNotFound(ctx context.Context) []string {
 	if len(r.without.addresses) == 0 {
 		return nil
 	}
-	if !r.isHardwareAsked() && r.Ask(ctx, world.Hardware.Question(world.HardwareReq{})).Fault != nil {
-		return r.without.addresses
-	}
+	facts, _, _ := world.Hardware.Ask(ctx, r.recording, world.HardwareReq{}) // none after an error
 
-	r.mu.Lock()
-	defer r.mu.Unlock()
-
-	return r.notFound
-}
-
-func (r *rehearsal) isHardwareAsked() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-
-	return r.hasHardware
+	return slices.DeleteFunc(slices.Clone(r.without.addresses), func(address string) bool {
+		return slices.ContainsFunc(facts.PCI, func(d world.PCIDevice) bool { return d.Address == address })
+	})
 }
 
 // answerDetector returns the replaced reply of a detector. A replaced detector need not have a lock: then its facts are

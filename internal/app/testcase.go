@@ -151,6 +151,7 @@ func (c testCase) plan(ctx context.Context) (*boot.Plan, *testfile.Failure) {
 
 	asked := &rehearsal{
 		site:      site,
+		given:     given,
 		kubelet:   c.Kubelet.V,
 		detectors: answerDetectors(c.Run),
 		without:   withoutDevices{addresses: c.Without.V},
@@ -163,12 +164,11 @@ func (c testCase) plan(ctx context.Context) (*boot.Plan, *testfile.Failure) {
 			return nil, c.refuse(c.Machines.Range, "The recording cannot be used", err)
 		}
 		asked.recording = rec.Source()
-		asked.given = given
 		asked.objects = c.objects(w)
 		asked.without.recorded = rec.Entries
 		done = func() {}
 	} else {
-		asked.recording, done = c.machineSource(w, given)
+		asked.recording, done = c.machineSource(w)
 	}
 	defer done()
 
@@ -243,15 +243,14 @@ func (c testCase) path(name string) string {
 }
 
 // machineSource returns the answers of a recorded machine, and a function to call at the end.
-func (c testCase) machineSource(w Where, given map[string]probe.Given) (world.Source, func()) {
+func (c testCase) machineSource(w Where) (world.Source, func()) {
 	site := c.suite.siteOf[c.File]
 	live := probe.New(probe.Options{
-		Root:      w.Root,
-		Hardware:  w.Hardware,
-		Site:      site,
-		Variables: given,
-		Redactor:  c.env.Redactor,
-		Now:       timeOfRoot,
+		Root:     w.Root,
+		Hardware: w.Hardware,
+		Site:     site,
+		Redactor: c.env.Redactor,
+		Now:      timeOfRoot,
 	})
 	objects := c.objects(w)
 	if objects == nil {
@@ -264,7 +263,6 @@ func (c testCase) machineSource(w Where, given map[string]probe.Given) (world.So
 		objects: objects,
 		locks:   c.env.detectorHost(atSite),
 		site:    site,
-		given:   given,
 	}, live.Close
 }
 

@@ -25,18 +25,11 @@ func (w withoutDevices) removesAt(address *string) bool {
 }
 
 // removeFacts returns the hardware without the devices: they are not on the bus, and nothing was found on them.
-// notFound are the addresses that it does not have.
-func (w withoutDevices) removeFacts(was world.Answer) (a world.Answer, notFound []string) {
+func (w withoutDevices) removeFacts(was world.Answer) world.Answer {
 	var f world.Facts
 	if len(w.addresses) == 0 || was.Fault != nil || json.Unmarshal(was.Value, &f) != nil {
-		return was, nil
+		return was
 	}
-
-	notFound = slices.DeleteFunc(slices.Clone(w.addresses), func(address string) bool {
-		return slices.ContainsFunc(f.PCI, func(d world.PCIDevice) bool {
-			return d.Address == address
-		})
-	})
 
 	f.PCI = slices.DeleteFunc(f.PCI, func(d world.PCIDevice) bool {
 		return w.removes(d.Address)
@@ -65,9 +58,9 @@ func (w withoutDevices) removeFacts(was world.Answer) (a world.Answer, notFound 
 		return w.names(fact)
 	})
 
-	a = world.Hardware.Answer(f)
+	a := world.Hardware.Answer(f)
 	a.Withheld = was.Withheld
-	return a, notFound
+	return a
 }
 
 // names reports whether the name of a fact contains the address of a removed device, as nics[0000:1b:00.0].link.

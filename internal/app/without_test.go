@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"encoding/json"
 	"testing"
 
@@ -26,9 +27,14 @@ func TestWithoutDevices(t *testing.T) {
 	}
 	w := withoutDevices{addresses: []string{address, "0000:ff:00.0"}}
 
-	a, notFound := w.removeFacts(world.Hardware.Answer(facts))
-	if len(notFound) != 1 || notFound[0] != "0000:ff:00.0" {
-		t.Errorf("got not found %q, want 0000:ff:00.0", notFound)
+	was := world.Hardware.Answer(facts)
+	a := w.removeFacts(was)
+	r := rehearsal{
+		recording: world.SourceFunc(func(context.Context, world.Question) world.Answer { return was }),
+		without:   w,
+	}
+	if got := r.listNotFound(t.Context()); len(got) != 1 || got[0] != "0000:ff:00.0" {
+		t.Errorf("got not found %q, want 0000:ff:00.0", got)
 	}
 	var got world.Facts
 	if err := json.Unmarshal(a.Value, &got); err != nil {

@@ -58,20 +58,20 @@ func eachRecording(
 		return do(w, "")
 	}
 
-	var codes []fault.Code
+	var lowest fault.Code
 	for _, source := range recordings {
 		begin(source)
 		if err := checkStopped(ctx); err != nil {
-			return lowestCode(codes), err
+			return lowest, err
 		}
 		one := w
 		one.From = source
 		code, err := do(one, source)
-		codes = append(codes, code)
+		lowest = fault.Lower(lowest, code)
 		if err != nil {
-			return lowestCode(codes), err
+			return lowest, err
 		}
 	}
 
-	return lowestCode(codes), nil
+	return lowest, nil
 }

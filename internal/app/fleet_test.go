@@ -11,23 +11,6 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 )
 
-func TestLowestCode(t *testing.T) {
-	for _, c := range []struct {
-		codes []fault.Code
-		want  fault.Code
-	}{
-		{nil, ""},
-		{[]fault.Code{"", ""}, ""},
-		{[]fault.Code{fault.HardwareFailed, "", fault.Syntax, fault.ClusterDenied}, fault.Syntax},
-		{[]fault.Code{"", fault.Usage}, fault.Usage},
-		{[]fault.Code{fault.Limit, fault.Syntax}, fault.Limit},
-	} {
-		if got := lowestCode(c.codes); got != c.want {
-			t.Errorf("lowestCode(%q) = %q, want %q", c.codes, got, c.want)
-		}
-	}
-}
-
 func TestEachRecording(t *testing.T) {
 	dir := t.TempDir()
 	putTestFiles(t, dir, map[string]string{"b.prelet": "", "a.prelet.gz": "", "c.txt": ""})

@@ -168,6 +168,17 @@ func (c Code) IsLasting() bool {
 	return true
 }
 
+// Lower returns the failure with the lower exit status, a where they are equal; "" is not a failure. Exit statuses are
+// numbered from the site outwards (10 the site, 20 the cluster, 30 the machine, 40 the disk), and a mistake in the site
+// is fixed first.
+func Lower(a, b Code) Code {
+	if a == "" || b != "" && b.Exit() < a.Exit() {
+		return b
+	}
+
+	return a
+}
+
 // Exit returns the process's exit status for a code: 0 for "", which is not an error.
 func (c Code) Exit() int {
 	if c == "" {

@@ -84,3 +84,24 @@ func TestLasting(t *testing.T) {
 		}
 	}
 }
+
+func TestLower(t *testing.T) {
+	for _, c := range []struct {
+		codes []Code
+		want  Code
+	}{
+		{nil, ""},
+		{[]Code{"", ""}, ""},
+		{[]Code{HardwareFailed, "", Syntax, ClusterDenied}, Syntax},
+		{[]Code{"", Usage}, Usage},
+		{[]Code{Limit, Syntax}, Limit},
+	} {
+		var got Code
+		for _, code := range c.codes {
+			got = Lower(got, code)
+		}
+		if got != c.want {
+			t.Errorf("Lower of %q: got %q, want %q", c.codes, got, c.want)
+		}
+	}
+}

@@ -229,11 +229,7 @@ func (r *Report) Code() fault.Code {
 	var lowest fault.Code
 	for _, g := range r.Groups {
 		for _, m := range g.Machines {
-			isLower := lowest == "" || m.Code.Exit() < lowest.Exit() ||
-				m.Code.Exit() == lowest.Exit() && m.Code < lowest
-			if m.Code != "" && isLower {
-				lowest = m.Code
-			}
+			lowest = fault.Lower(lowest, m.Code)
 		}
 	}
 

@@ -15,7 +15,6 @@ import (
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/commit/activation"
 	"github.com/prelet/prelet/internal/kubelet"
-	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/platform/systemd"
 	"github.com/prelet/prelet/internal/probe"
@@ -111,10 +110,7 @@ func isMachine(root, proc string) bool {
 
 // isPublic reports whether the site declares a variable that is not sensitive.
 func (i *openedImage) isPublic(name string) bool {
-	var v *lang.Variable
-	if i.in.Site != nil {
-		v = i.in.Site.Variables[name]
-	}
+	v := i.in.Site.Variables[name]
 
 	return v != nil && !v.Sensitive
 }

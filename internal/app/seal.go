@@ -20,7 +20,6 @@ import (
 	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/probe/joined"
 	"github.com/prelet/prelet/internal/report/printer"
-	"github.com/prelet/prelet/internal/world"
 )
 
 // StatementPath is the path of the statement of a sealed image.
@@ -215,9 +214,10 @@ func (i *openedImage) seal(ctx context.Context, now time.Time, yes bool) (Sealed
 		return Sealed{}, err
 	}
 	old := i.readStatement(file)
+	statement := image.Leftover{Path: file, Action: image.Delete}
 	var removed []image.Leftover
 	if yes {
-		removed, err = i.remove(ctx, file)
+		removed, err = i.remove(ctx, statement)
 	}
 	if err != nil {
 		return Sealed{}, err
@@ -245,7 +245,7 @@ func (i *openedImage) seal(ctx context.Context, now time.Time, yes bool) (Sealed
 		return i.end(nil, "nothing has to be removed, and without --yes no statement is written"), nil
 	}
 
-	if err := i.removeStatement(ctx, file); err != nil {
+	if _, err := image.Remove(ctx, i.in.Root, []image.Leftover{statement}); err != nil {
 		return Sealed{}, err
 	}
 	if s.Warmed, err = i.warm(); err != nil {
@@ -261,43 +261,27 @@ func (i *openedImage) seal(ctx context.Context, now time.Time, yes bool) (Sealed
 }
 
 // remove removes the leftovers, and before them an earlier statement.
-func (i *openedImage) remove(ctx context.Context, statement string) ([]image.Leftover, error) {
-	all := i.listRemovable()
-	for _, file := range append([]string{statement}, listPaths(all)...) {
-		if err := image.CheckWritable(i.in.Root, file); err != nil {
+func (i *openedImage) remove(ctx context.Context, statement image.Leftover) ([]image.Leftover, error) {
+	all := append([]image.Leftover{statement}, i.listRemovable()...)
+	for _, l := range all {
+		if err := image.CheckWritable(i.in.Root, l.Path); err != nil {
 			return nil, err
 		}
 	}
-	if len(all) == 0 {
+	if len(all) == 1 {
 		return nil, nil
 	}
 
 	if err := i.checkLock(); err != nil {
 		return nil, err
 	}
-
-	if err := i.removeStatement(ctx, statement); err != nil {
-		return nil, err
-	}
-
 	done, err := image.Remove(ctx, i.in.Root, all)
 	if err != nil {
 		return nil, err
 	}
 	i.look()
 
-	return done, nil
-}
-
-// removeStatement removes an earlier statement.
-func (i *openedImage) removeStatement(ctx context.Context, file string) error {
-	_, err := image.Remove(
-		ctx,
-		i.in.Root,
-		[]image.Leftover{{Path: file, Action: image.Delete}},
-	)
-
-	return err
+	return done[1:], nil
 }
 
 // listRemovable returns the leftovers that --yes removes.
@@ -306,14 +290,6 @@ func (i *openedImage) listRemovable() (out []image.Leftover) {
 		if l.Action.IsRemoved() {
 			out = append(out, l)
 		}
-	}
-
-	return out
-}
-
-func listPaths(all []image.Leftover) (out []string) {
-	for _, l := range all {
-		out = append(out, l.Path)
 	}
 
 	return out
@@ -386,7 +362,7 @@ func (i *openedImage) newStatement(now time.Time) (*Statement, error) {
 		Checks:        []sealedCheck{},
 		Removed:       []image.Leftover{},
 	}
-	for _, f := range i.siteFiles() {
+	for _, f := range i.in.Site.Files {
 		sum := nodefile.Checksum([]byte(f.Text))
 		s.Site = append(s.Site, sealedFile{Path: i.onNode(f.Name), SHA256: sum})
 	}
@@ -414,15 +390,6 @@ func (i *openedImage) newStatement(now time.Time) (*Statement, error) {
 // onNode returns a path below the root as the node sees it.
 func (i *openedImage) onNode(file string) string {
 	return path.Join("/", strings.TrimPrefix(file, i.where.Root))
-}
-
-// siteFiles returns the files of the site; nil without one.
-func (i *openedImage) siteFiles() []world.SiteFile {
-	if i.in.Site == nil {
-		return nil
-	}
-
-	return i.in.Site.Files
 }
 
 // isSame reports whether two statements are about the same image, whenever and from whatever it was sealed.

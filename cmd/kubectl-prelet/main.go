@@ -55,15 +55,16 @@ const examples = `  kubectl prelet                        # all nodes
 func newCommand(stdout, stderr io.Writer) *cobra.Command {
 	var o options
 	root := &cobra.Command{
-		Use:           "kubectl-prelet [NODE]",
-		Short:         "Show what prelet has reported of nodes",
-		Long:          longHelp,
-		Example:       examples,
-		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl prelet"},
-		Version:       version,
-		Args:          cobra.MaximumNArgs(1),
-		SilenceErrors: true,
-		SilenceUsage:  true,
+		Use:               "kubectl-prelet [NODE]",
+		Short:             "Show what prelet has reported of nodes",
+		Long:              longHelp,
+		Example:           examples,
+		Annotations:       map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl prelet"},
+		Version:           version,
+		Args:              cobra.MaximumNArgs(1),
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		PersistentPreRunE: func(*cobra.Command, []string) error { return o.checkOutput() },
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case len(args) == 0:
@@ -116,10 +117,6 @@ func (o *options) checkOutput() error {
 
 // list prints the nodes, and a summary to stderr.
 func (o *options) list(ctx context.Context, stdout, stderr io.Writer) error {
-	if err := o.checkOutput(); err != nil {
-		return err
-	}
-
 	c, err := connect(o.connect, o.overrides.Timeout)
 	if err != nil {
 		return err
@@ -164,10 +161,6 @@ func (o *options) describeNone() string {
 
 // show prints the report of one node.
 func (o *options) show(ctx context.Context, stdout io.Writer, name string) error {
-	if err := o.checkOutput(); err != nil {
-		return err
-	}
-
 	c, err := connect(o.connect, o.overrides.Timeout)
 	if err != nil {
 		return err

@@ -214,7 +214,6 @@ func (b Block) decodeBlocks(
 		}
 		for _, c := range copies {
 			decoded, d := declared.DecodeAt(x.Body, x.Labels, c.Eval, x.DefRange())
-			decoded.Key = c.Key
 			decoded.Undecided = c.Undecided
 			diags = append(diags, d...)
 			out = append(out, decoded)

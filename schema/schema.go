@@ -283,7 +283,6 @@ func (v Value[T]) Items() iter.Seq2[string, Value[string]] {
 type Body struct {
 	Type    string
 	Labels  []string
-	Key     string // of for_each; "" without
 	Range   hcl.Range
 	Written bool // false: an Always block that the site does not mention
 	// Undecided: whether the block exists is unknown, in a check without a machine. It is decoded, but must have no

@@ -102,21 +102,6 @@ func EffectiveConfig(
 	return rules.Effective(s), nil
 }
 
-// IsGateOn reports whether a feature gate is on for the kubelet of a node: as it is set, by AllAlpha or AllBeta, or by
-// default. isKnown is false where the kubelet's version is not known.
-func IsGateOn(n node.Node, version *string, gate string) (isOn, isKnown bool) {
-	config, err := EffectiveConfig(n, nil, version)
-	if err != nil || version == nil {
-		return false, false
-	}
-	c := kubelet.NewConfig()
-	if c.Merge(config) != nil {
-		return false, false
-	}
-
-	return rules.IsGateOn(rules.Subject{Config: c, Version: *version}, gate)
-}
-
 // Amounts returns the members of a field such as kubeReserved that are texts. It leaves members of other types to the
 // kubelet, which refuses them.
 func Amounts(config map[string]any, field string) map[string]string {

@@ -43,7 +43,6 @@ type Spec struct {
 	Timeout     time.Duration // default of `timeout`; 0: takes none
 	TimeoutCode fault.Code    // of a Gatherer that timed out, by the source that did not answer
 	SoftItems   bool          // a Decider that leaves out the items that fail because a fact is null
-	Adds        []string      // the parts of the node that a Decider adds to, by their names in `node`
 	// Bounds declares `timeout` for a stage that reads nothing itself; Inputs has its value. Nil: Timeout counts.
 	Bounds *schema.Attr[string]
 }
@@ -132,9 +131,8 @@ type Inputs struct {
 	DropIns   func(dir string) []map[string]any
 	Node      NodeIdentity
 	Access    world.Access
-	NoCluster bool            // the site has no cluster block
-	NoDetect  bool            // the site has no detect-hw
-	Trust     *world.TrustAns // of the only fetch-ca; nil: none or failed
+	NoCluster bool // the site has no cluster block
+	NoDetect  bool // the site has no detect-hw
 	// Refused is true for an Adder's Render if its addition to the node has an error or a conflict. It must not render
 	// files then.
 	Refused bool

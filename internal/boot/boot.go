@@ -84,10 +84,9 @@ type Plan struct {
 	Stages      []StageReport
 	Edges       []eval.Edge
 	Tape        *world.Tape
-	Eval        *eval.Eval    // for explain and test: the scope at the end
-	OnCluster   string        // last-good | fail
-	MaxAge      time.Duration // of a last good answer
-	Group       string        // that may read the recording of the last run; "" is none
+	Eval        *eval.Eval // for explain and test: the scope at the end
+	OnCluster   string     // last-good | fail
+	Group       string     // that may read the recording of the last run; "" is none
 }
 
 // Assumed is an answer of a rehearsal that is not the node's own.
@@ -479,7 +478,6 @@ func (p *progress) makePlan() *Plan {
 		Facts:       p.gathered.facts,
 		Access:      p.prepared.env.Access,
 		OnCluster:   p.settings.onCluster,
-		MaxAge:      p.settings.maxAge,
 		Group:       p.settings.group,
 		Complete:    p.rendered.isDone && !p.hasErrors() && !p.eval.IsPartial(),
 	}

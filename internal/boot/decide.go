@@ -50,7 +50,6 @@ func (b basis) stageInputs(i *lang.Instance, s *lang.Site, e *eval.Eval) stages.
 		DropIns:     b.listDropIns,
 		Node:        b.identity,
 		Access:      b.access,
-		Trust:       b.trust,
 	}
 }
 
@@ -256,7 +255,6 @@ func (out *decidedStage) addDiags(i *lang.Instance, ds hcl.Diagnostics) {
 func (in decideInput) runCopy(i *lang.Instance, c eval.Copy) (node.Contribution, cty.Value, hcl.Diagnostics) {
 	failed := setState(value.Absent(in.checked.types[i.Addr()]), stateFailed)
 	cfg, diags := decodeStage(i, c.Scope)
-	cfg.Key = c.Key
 	if diags.HasErrors() && !in.eval.Checking() { // in a check, what was refused is unknown
 		return node.Contribution{}, failed, diags
 	}

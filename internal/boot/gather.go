@@ -246,7 +246,6 @@ func prepareCalls(i *lang.Instance, e *eval.Eval) (stageCalls, Findings) {
 	found.add(more)
 	for _, c := range copies.All {
 		cfg, d := decodeStage(i, c.Scope)
-		cfg.Key = c.Key
 		out.copies = append(out.copies, copyCall{c.Key, cfg})
 		found.Report(d...)
 	}

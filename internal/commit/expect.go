@@ -52,7 +52,7 @@ func matchesNode(f *kubelet.Flags, n node.Node) bool {
 			continue
 		}
 		v, ok := f.Lookup(x.Name)
-		if !ok || !x.NoValue && v != x.Written() {
+		if !ok || v != x.Written() {
 			return false
 		}
 	}

@@ -116,7 +116,7 @@ func TestFlags(t *testing.T) {
 		},
 		{
 			"in two words", "ANY=\"--v 2 --fail-swap-on\"\n",
-			[]node.Flag{{Name: "v", Value: "2"}, {Name: "fail-swap-on", NoValue: true}}, nil,
+			[]node.Flag{{Name: "v", Value: "2"}, {Name: "fail-swap-on", Value: "true"}}, nil,
 			[]string{"--v", "2", "--fail-swap-on"},
 		},
 		{"a proxy, and no flags of the site", "HTTPS_PROXY=http://p\n", nil, nil, nil},

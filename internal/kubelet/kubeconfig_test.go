@@ -48,24 +48,21 @@ func TestBootstrapKubeconfig(t *testing.T) {
 }
 
 func TestLayoutFor(t *testing.T) {
-	for _, c := range []struct {
-		id, like, want string
-		known          bool
-	}{
-		{"debian", "", "/etc/default/kubelet", true},
-		{"ubuntu", "debian", "/etc/default/kubelet", true},
-		{"linuxmint", "ubuntu debian", "/etc/default/kubelet", true},
-		{"rhel", "fedora", "/etc/sysconfig/kubelet", true},
-		{"rocky", "rhel centos fedora", "/etc/sysconfig/kubelet", true},
-		{"newrpm", "rhel fedora", "/etc/sysconfig/kubelet", true},
-		{"openEuler", "", "/etc/sysconfig/kubelet", true},
-		{"opensuse-leap", "suse opensuse", "/etc/sysconfig/kubelet", true},
-		{"arch", "", "/etc/default/kubelet", false},
-		{"", "", "/etc/default/kubelet", false},
+	for _, c := range []struct{ id, like, want string }{
+		{"debian", "", "/etc/default/kubelet"},
+		{"ubuntu", "debian", "/etc/default/kubelet"},
+		{"linuxmint", "ubuntu debian", "/etc/default/kubelet"},
+		{"rhel", "fedora", "/etc/sysconfig/kubelet"},
+		{"rocky", "rhel centos fedora", "/etc/sysconfig/kubelet"},
+		{"newrpm", "rhel fedora", "/etc/sysconfig/kubelet"},
+		{"openEuler", "", "/etc/sysconfig/kubelet"},
+		{"opensuse-leap", "suse opensuse", "/etc/sysconfig/kubelet"},
+		{"arch", "", "/etc/default/kubelet"},
+		{"", "", "/etc/default/kubelet"},
 	} {
-		layout, known := LayoutFor(c.id, c.like)
-		if layout.FlagsFile != c.want || known != c.known || layout.FlagsVariable != "KUBELET_EXTRA_ARGS" {
-			t.Errorf("%s (%s): got %+v, %v; want %s, %v", c.id, c.like, layout, known, c.want, c.known)
+		layout := LayoutFor(c.id, c.like)
+		if layout.FlagsFile != c.want || layout.FlagsVariable != "KUBELET_EXTRA_ARGS" {
+			t.Errorf("%s (%s): got %+v; want %s", c.id, c.like, layout, c.want)
 		}
 	}
 }

@@ -4,17 +4,13 @@ import "strings"
 
 // Layout has the paths of a distribution's kubelet.
 type Layout struct {
-	Name string // kubeadm-deb, kubeadm-rpm
-
 	FlagsFile     string // environment file for the site's flags
 	FlagsVariable string // the variable in it
 
-	ConfigFile          string // KubeletConfiguration
-	ConfigDropIns       string // folder for --config-dir
-	CAFile              string // the cluster's CA certificates
-	BootstrapKubeconfig string
-	Kubeconfig          string // written by the kubelet when it joined
-	UnitDropIns         string // folder of kubelet.service.d
+	ConfigFile    string // KubeletConfiguration
+	ConfigDropIns string // folder for --config-dir
+	CAFile        string // the cluster's CA certificates
+	Kubeconfig    string // written by the kubelet when it joined
 
 	KubeadmFlagsFile     string // written by kubeadm; FlagsFile overrides its flags
 	KubeadmFlagsVariable string
@@ -24,17 +20,14 @@ type Layout struct {
 	InstanceConfig string
 }
 
-func kubeadm(name, flagsFile string) Layout {
+func kubeadm(flagsFile string) Layout {
 	return Layout{
-		Name:                 name,
 		FlagsFile:            flagsFile,
 		FlagsVariable:        "KUBELET_EXTRA_ARGS",
 		ConfigFile:           "/var/lib/kubelet/config.yaml",
 		ConfigDropIns:        "/etc/kubernetes/kubelet.conf.d",
 		CAFile:               "/etc/kubernetes/pki/ca.crt",
-		BootstrapKubeconfig:  "/etc/kubernetes/bootstrap-kubelet.conf",
 		Kubeconfig:           "/etc/kubernetes/kubelet.conf",
-		UnitDropIns:          "/etc/systemd/system/kubelet.service.d",
 		KubeadmFlagsFile:     "/var/lib/kubelet/kubeadm-flags.env",
 		KubeadmFlagsVariable: "KUBELET_KUBEADM_ARGS",
 		InstanceConfig:       "/var/lib/kubelet/instance-config.yaml",
@@ -42,23 +35,23 @@ func kubeadm(name, flagsFile string) Layout {
 }
 
 // KubeadmDeb is the layout of kubeadm's packages for Debian and Ubuntu.
-func KubeadmDeb() Layout { return kubeadm("kubeadm-deb", "/etc/default/kubelet") }
+func KubeadmDeb() Layout { return kubeadm("/etc/default/kubelet") }
 
 // KubeadmRPM is the layout of kubeadm's packages for Red Hat, SUSE and distributions based on them.
-func KubeadmRPM() Layout { return kubeadm("kubeadm-rpm", "/etc/sysconfig/kubelet") }
+func KubeadmRPM() Layout { return kubeadm("/etc/sysconfig/kubelet") }
 
 // LayoutFor returns the layout for ID and ID_LIKE of os-release(5). An unknown distribution gets Debian's.
-func LayoutFor(id, idLike string) (layout Layout, isKnown bool) {
+func LayoutFor(id, idLike string) Layout {
 	for _, name := range append([]string{id}, strings.Fields(idLike)...) {
 		switch strings.ToLower(name) {
 		case "debian", "ubuntu":
-			return KubeadmDeb(), true
+			return KubeadmDeb()
 		case "rhel", "fedora", "centos", "rocky", "almalinux", "ol", "amzn",
 			"sles", "suse", "opensuse", "opensuse-leap",
 			"alinux", "anolis", "openeuler", "kylin":
-			return KubeadmRPM(), true
+			return KubeadmRPM()
 		}
 	}
 
-	return KubeadmDeb(), false
+	return KubeadmDeb()
 }

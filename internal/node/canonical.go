@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"fmt"
 )
 
 // canonicalNode is the JSON form whose hash identifies a plan. Its fields and their order must not change.
@@ -83,7 +82,7 @@ func (n Node) Stored() Stored {
 		s.Taints = append(s.Taints, t.String())
 	}
 	for _, f := range n.Flags {
-		s.Flags = append(s.Flags, [3]string{f.Name, f.Value, fmt.Sprint(f.NoValue)})
+		s.Flags = append(s.Flags, [3]string{f.Name, f.Value, "false"})
 	}
 
 	return s

@@ -321,7 +321,7 @@ func (m *merger) mergeFlags(base Base, in []Contribution) {
 			}
 
 			old := &m.Flags[i]
-			isEqual := old.Value == f.Value && old.NoValue == f.NoValue
+			isEqual := old.Value == f.Value
 			was := candidate{any(old.Value), old.Origins}
 			is := candidate{f.Value, f.Origins}
 

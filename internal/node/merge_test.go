@@ -226,7 +226,7 @@ func TestHash(t *testing.T) {
 	plain := make().Hash()
 	for name, change := range map[string]func(*Node){
 		"a label": func(n *Node) { n.Labels[0].Value = "w" }, "a taint": func(n *Node) { n.Taints[0].Effect = "NoExecute" }, "a flag": func(n *Node) { n.Flags[0].Value = "3" },
-		"a flag's form": func(n *Node) { n.Flags[0].NoValue = true }, "a field": func(n *Node) { n.Config["a"] = "c" }, "a mode": func(n *Node) { n.Files[0].Mode = 0o600 },
+		"a field": func(n *Node) { n.Config["a"] = "c" }, "a mode": func(n *Node) { n.Files[0].Mode = 0o600 },
 		"an owner": func(n *Node) { n.Files[0].Owner = "a:b" }, "create_only": func(n *Node) { n.Files[0].CreateOnly = true }, "a kind": func(n *Node) { n.Files[0].Kind = Missing },
 		"the activation": func(n *Node) { n.Activation.Rollback = true },
 	} {

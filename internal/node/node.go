@@ -53,7 +53,6 @@ func (t Taint) String() string {
 type Flag struct {
 	Name    string          `json:"name"`
 	Value   string          `json:"value"`
-	NoValue bool            `json:"-"` // a boolean without a value: --fail-swap-on
 	Origins []origin.Origin `json:"origins"`
 
 	// Inherited is set for a flag from the kubelet's unit, or from a file that prelet does not write.

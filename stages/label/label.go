@@ -49,7 +49,6 @@ func (Stage) Spec() stages.Spec {
 		Phase:     schema.Decide,
 		ForEach:   true,
 		SoftItems: true,
-		Adds:      []string{"labels"},
 		Block: schema.Block{
 			Type: "label",
 			Doc: "Adds labels. The kubelet registers with them; " +

@@ -158,7 +158,6 @@ func (Stage) Spec() stages.Spec {
 	return stages.Spec{
 		Phase:     schema.Decide,
 		Singleton: true,
-		Adds:      []string{"kubelet_config", "reserved"},
 		Block: schema.Block{
 			Type: "reserve",
 			Doc: "Keeps a part of the machine from pods, for the kubelet, the runtime and the system. " +

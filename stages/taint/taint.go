@@ -43,7 +43,6 @@ func (Stage) Spec() stages.Spec {
 		Phase:     schema.Decide,
 		ForEach:   true,
 		SoftItems: true,
-		Adds:      []string{"taints"},
 		Block: schema.Block{
 			Type: "taint",
 			Doc: "Adds taints that the node registers with. They count when its Node object is made; " +

@@ -70,9 +70,8 @@ func chooseLayout(in stages.Inputs) kubelet.Layout {
 		id = *in.Facts.OS.ID
 		like = strings.Join(in.Facts.OS.IDLike, " ")
 	}
-	l, _ := kubelet.LayoutFor(id, like)
 
-	return l
+	return kubelet.LayoutFor(id, like)
 }
 
 // readConfig reads the part of the base in the KubeletConfiguration.

@@ -153,6 +153,3 @@ func IsGateOn(s Subject, name string) (isOn, isKnown bool) {
 
 // IsNewer reports whether a kubelet is newer than the tables.
 func IsNewer(version string) bool { return newChecker(Subject{Version: version}).isNewer }
-
-// IsVersionKnown reports whether the tables have a version, so that they decide what its binary accepts.
-func IsVersionKnown(version string) bool { return newChecker(Subject{Version: version}).hasTables }

@@ -49,11 +49,7 @@ func listEntries(p *boot.Plan) (out []entry) {
 	}
 	for _, f := range p.Node.Flags {
 		i := Item{Flag, f.Name}
-		v := f.Value
-		if f.NoValue {
-			v = "true"
-		}
-		out = append(out, entry{i, v, f.Origins, "restart", i.String()})
+		out = append(out, entry{i, f.Value, f.Origins, "restart", i.String()})
 	}
 	for _, pointer := range slices.Sorted(maps.Keys(p.Node.ConfigOrigins)) {
 		i := Item{Config, dotted(pointer)}

@@ -10,30 +10,30 @@ import (
 )
 
 // newProgress returns a function that shows on a terminal the stages that take longer than a second; nil elsewhere.
-func (a *cli) newProgress() func(boot.Event) {
+func (a *cli) newProgress() func(boot.StageReport) {
 	if !printer.IsTerminal(a.stderr) {
 		return nil
 	}
 	var mu sync.Mutex
 	waiting := map[string]*time.Timer{}
-	return func(e boot.Event) {
+	return func(e boot.StageReport) {
 		mu.Lock()
 		defer mu.Unlock()
 		if e.State == "running" {
-			waiting[e.Stage] = time.AfterFunc(time.Second, func() {
-				fmt.Fprintf(a.stderr, "… %s\n", e.Stage)
+			waiting[e.Address] = time.AfterFunc(time.Second, func() {
+				fmt.Fprintf(a.stderr, "… %s\n", e.Address)
 			})
 			return
 		}
-		if t := waiting[e.Stage]; t != nil && !t.Stop() {
+		if t := waiting[e.Address]; t != nil && !t.Stop() {
 			fmt.Fprintf(
 				a.stderr,
 				"  %s: %s after %s\n",
-				e.Stage,
+				e.Address,
 				e.State,
 				e.Took.Round(100*time.Millisecond),
 			)
 		}
-		delete(waiting, e.Stage)
+		delete(waiting, e.Address)
 	}
 }

@@ -25,10 +25,10 @@ import (
 type Env struct {
 	Version  string
 	Getenv   func(string) string
-	Redactor *value.Redactor   // learns each secret that a command reads; all output passes through it
-	Say      func(line string) // prints one line while a command runs; it redacts
-	Progress func(boot.Event)  // of the stages; nil without a terminal
-	On       *Host             // the machine that commands work on; nil is this one
+	Redactor *value.Redactor        // learns each secret that a command reads; all output passes through it
+	Say      func(line string)      // prints one line while a command runs; it redacts
+	Progress func(boot.StageReport) // of the stages; nil without a terminal
+	On       *Host                  // the machine that commands work on; nil is this one
 	// Serve runs a command line that another process asked for, with the output of that process; nil in a command that
 	// runs for another process, and where the two files are missing.
 	Serve          func(args []string, stdout, stderr *os.File) fault.Code

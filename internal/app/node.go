@@ -422,7 +422,7 @@ func (n *openNode) joined() bool {
 const lastGoodTimeout = 15 * time.Second
 
 // Plan evaluates the site.
-func (n *openNode) Plan(ctx context.Context, event func(boot.Event)) *boot.Plan {
+func (n *openNode) Plan(ctx context.Context, event func(boot.StageReport)) *boot.Plan {
 	o := boot.Options{
 		Source:   n.source,
 		Now:      time.Now,
@@ -495,7 +495,7 @@ func (n *openNode) newestKnown() time.Time {
 func (n *openNode) planUnless(
 	ctx context.Context,
 	found hcl.Diagnostics,
-	event func(boot.Event),
+	event func(boot.StageReport),
 ) *boot.Plan {
 	if found.HasErrors() {
 		return &boot.Plan{Site: n.Site, Diagnostics: found}

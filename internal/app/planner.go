@@ -55,7 +55,7 @@ func (p *planner) Plan(ctx context.Context) commit.Options {
 	stopExtending := p.Host.extendTimeout()
 	defer stopExtending()
 
-	out := n.Plan(ctx, func(e boot.Event) {
+	out := n.Plan(ctx, func(e boot.StageReport) {
 		p.Report.Event(newEvent(e))
 		if p.Env.Progress != nil {
 			p.Env.Progress(e)
@@ -75,16 +75,15 @@ func (p *planner) Plan(ctx context.Context) commit.Options {
 	return o
 }
 
-func newEvent(e boot.Event) report.Event {
+func newEvent(e boot.StageReport) report.Event {
 	state := e.State
 	if state == "running" {
 		state = report.Started
 	}
 	return report.Event{
-		Stage:   e.Stage,
-		State:   state,
-		Summary: e.Summary,
-		Took:    e.Took,
+		Stage: e.Address,
+		State: state,
+		Took:  e.Took,
 	}
 }
 

@@ -27,9 +27,9 @@ import (
 
 // Options are the input of a run in addition to its site.
 type Options struct {
-	Source world.Source     // live adapters or a recording; Run puts a tape in front of it
-	Now    func() time.Time // for durations of stages only; no answer depends on it
-	Event  func(Event)      // progress; nil: none
+	Source world.Source      // live adapters or a recording; Run puts a tape in front of it
+	Now    func() time.Time  // for durations of stages only; no answer depends on it
+	Event  func(StageReport) // progress: a stage runs or has ended; nil: none
 	// Redact hides secrets in a text of which the plan shows a part; nil: only texts that look like a secret.
 	Redact func(string) string
 	// Locks answers the questions for detectors' locks in a check, which has no Source; nil: no locks.
@@ -55,12 +55,6 @@ type Options struct {
 	// GaveUp is set when an evaluation has reached a limit: it goes on in this process, so that no further one begins.
 	// nil: each is tried.
 	GaveUp *atomic.Bool
-}
-
-// Event is one step of progress.
-type Event struct {
-	Stage, State, Summary string
-	Took                  time.Duration
 }
 
 // Plan is the result of a run. Nothing has been written.
@@ -239,14 +233,14 @@ type progress struct {
 type runtimeEnv struct {
 	limits evalLimits
 	now    func() time.Time
-	event  func(Event) // safe for concurrent use; calls Options.Event for one event at a time
+	event  func(StageReport) // safe for concurrent use; calls Options.Event for one report at a time
 }
 
 func newRuntimeEnv(o Options, limits evalLimits) runtimeEnv {
 	if o.GaveUp != nil {
 		limits.gaveUp = o.GaveUp
 	}
-	env := runtimeEnv{limits: limits, now: o.Now, event: func(Event) {}}
+	env := runtimeEnv{limits: limits, now: o.Now, event: func(StageReport) {}}
 	if env.now == nil {
 		env.now = func() time.Time {
 			return time.Time{}
@@ -257,7 +251,7 @@ func newRuntimeEnv(o Options, limits evalLimits) runtimeEnv {
 	}
 
 	var mu sync.Mutex
-	env.event = func(e Event) {
+	env.event = func(e StageReport) {
 		mu.Lock()
 		defer mu.Unlock()
 		o.Event(e)
@@ -269,7 +263,7 @@ func newRuntimeEnv(o Options, limits evalLimits) runtimeEnv {
 // reportStages sends the events of stages that have ended.
 func (env runtimeEnv) reportStages(all []StageReport) {
 	for _, s := range all {
-		env.event(Event{Stage: s.Address, State: s.State, Took: s.Took})
+		env.event(s)
 	}
 }
 

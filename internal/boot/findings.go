@@ -10,7 +10,7 @@ import (
 	"github.com/prelet/prelet/internal/lang/origin"
 )
 
-// StageReport is the outcome of one stage.
+// StageReport is the state of one stage: "running", or its outcome.
 type StageReport struct {
 	Address string        `json:"address"`
 	State   string        `json:"state"`

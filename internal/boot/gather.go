@@ -204,7 +204,7 @@ func (g gatherer) runStage(
 	case len(calls.copies) == 0 && i.ForEach == nil:
 		out = g.endStage(i, stateSkipped, false)
 	default:
-		g.event(Event{Stage: i.Addr(), State: "running"})
+		g.event(StageReport{Address: i.Addr(), State: "running"})
 		out = g.finishStage(i, g.callCopies(ctx, i, calls))
 	}
 	out.Findings = found.join(out.Findings)
@@ -397,11 +397,7 @@ func (g gatherer) finishStage(i *lang.Instance, copies []copyResult) gatheredSta
 		report.Took = max(report.Took, c.took)
 		out.Report(diags...)
 		out.degradeFor(diags)
-		g.event(Event{
-			Stage: i.Addr(),
-			State: report.State,
-			Took:  c.took,
-		})
+		g.event(StageReport{i.Addr(), report.State, c.took})
 	}
 
 	out.output = combineOutputs(i, t, outputs)

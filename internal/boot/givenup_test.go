@@ -40,9 +40,9 @@ func TestGivenUpWritesToNothing(t *testing.T) {
 				return world.File.Answer(world.FileAns{Text: "a"})
 			})
 			var over atomic.Bool
-			o := Options{Source: src, Event: func(e Event) {
+			o := Options{Source: src, Event: func(e StageReport) {
 				if over.Load() {
-					t.Errorf("got an event of %s, want none of a step that was given up", e.Stage)
+					t.Errorf("got an event of %s, want none of a step that was given up", e.Address)
 				}
 			}}
 			dog := evalLimits{time: 50 * time.Millisecond, heap: 1 << 40, look: time.Second}

@@ -4,6 +4,7 @@
 package stages
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -106,10 +107,24 @@ type Detector struct {
 // Output is the result of a stage that others can refer to. Value is an object of the type that Outputs declared.
 type Output struct {
 	Value cty.Value
-	Facts *world.Facts // of detect-hw
+	Readings
+}
+
+// Readings are the answers of gatherers that other stages get as they are; nil: no stage has read them.
+type Readings struct {
+	Facts *world.Facts // of the only detect-hw; nil also if it failed, or if they are unknown
 	// Recommended are the labels that detectors recommend, by detector. A label stage chooses among them.
 	Recommended map[string]map[string]string
-	Trust       *world.TrustAns // of fetch-ca
+	Trust       *world.TrustAns // of the only fetch-ca
+}
+
+// Take takes the answers that another stage has read.
+func (r *Readings) Take(more Readings) {
+	r.Facts = cmp.Or(more.Facts, r.Facts)
+	r.Trust = cmp.Or(more.Trust, r.Trust)
+	if more.Recommended != nil {
+		r.Recommended = more.Recommended
+	}
 }
 
 // Decider is a stage that adds to the node. It takes no context, because it does not wait.
@@ -120,13 +135,12 @@ type Decider interface {
 
 // Inputs is what deciders and renderers need in addition to their configuration.
 type Inputs struct {
-	Address     string                       // of this stage
-	IsOnly      bool                         // the site has no other stage of this type
-	Facts       *world.Facts                 // of the only detect-hw; nil: none, failed, or unknown
-	Recommended map[string]map[string]string // by detector
-	Base        node.Base                    // the node before decide
-	Kubelet     world.KubeletAns
-	Start       *world.StartAns // how the kubelet's unit starts it; nil: not known
+	Readings
+	Address string    // of this stage
+	IsOnly  bool      // the site has no other stage of this type
+	Base    node.Base // the node before decide
+	Kubelet world.KubeletAns
+	Start   *world.StartAns // how the kubelet's unit starts it; nil: not known
 	// DropIns returns the kubelet's drop-ins in a directory of the image, by name; nil: they cannot be read.
 	DropIns   func(dir string) []map[string]any
 	Node      NodeIdentity

@@ -23,6 +23,7 @@ import (
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/world"
 	"github.com/prelet/prelet/schema"
+	"github.com/prelet/prelet/stages"
 )
 
 // Options are the input of a run in addition to its site.
@@ -375,9 +376,11 @@ func (p *progress) runDecide(ctx context.Context) {
 		failed:   p.gathered.failed,
 		isBroken: p.hasErrors(),
 		basis: basis{
-			readings: p.gathered.readings,
-			kubelet:  p.kubelet.KubeletAns,
-			access:   p.prepared.env.Access,
+			Inputs: stages.Inputs{
+				Readings: p.gathered.Readings,
+				Kubelet:  p.kubelet.KubeletAns,
+				Access:   p.prepared.env.Access,
+			},
 		},
 	}
 	p.decided = runLimited(ctx, p, func() (Decided, Findings) {
@@ -385,7 +388,7 @@ func (p *progress) runDecide(ctx context.Context) {
 	})
 	p.setEval(p.decided.eval)
 	if p.decided.eval != nil {
-		p.kubelet.KubeletAns = p.decided.basis.kubelet
+		p.kubelet.KubeletAns = p.decided.basis.Kubelet
 	}
 }
 
@@ -469,7 +472,7 @@ func (p *progress) makePlan() *Plan {
 		Accepts:     p.kubelet.accepts,
 		Declares:    p.declares,
 		Previous:    p.decided.previous,
-		Facts:       p.gathered.facts,
+		Facts:       p.gathered.Facts,
 		Access:      p.prepared.env.Access,
 		OnCluster:   p.settings.onCluster,
 		Group:       p.settings.group,

@@ -21,36 +21,23 @@ import (
 
 // basis is the input of decide and render stages in addition to their configuration.
 type basis struct {
-	readings
-	kubelet     world.KubeletAns
-	start       *world.StartAns // how the kubelet's unit starts it; nil: not known
-	access      world.Access
-	identity    stages.NodeIdentity
-	base        node.Base
-	readDropIns func(dir string) []dropIn // of the image
-	readFile    func(path string) (string, error)
+	stages.Inputs                           // of every stage; stageInputs adds what depends on the stage and on the site
+	readDropIns   func(dir string) []dropIn // of the image
+	readFile      func(path string) (string, error)
 }
 
-// stageInputs returns the basis in the form that a stage takes.
+// stageInputs returns the inputs of one stage.
 func (b basis) stageInputs(i *lang.Instance, s *lang.Site, e *eval.Eval) stages.Inputs {
-	return stages.Inputs{
-		Address:   i.Addr(),
-		IsOnly:    len(s.OfType(i.Type)) == 1,
-		Check:     e.Checking(),
-		NoCluster: s.Cluster == nil,
-		NoDetect:  len(s.OfType(stages.DetectHW)) == 0,
+	in := b.Inputs
+	in.Address = i.Addr()
+	in.IsOnly = len(s.OfType(i.Type)) == 1
+	in.Check = e.Checking()
+	in.NoCluster = s.Cluster == nil
+	in.NoDetect = len(s.OfType(stages.DetectHW)) == 0
+	in.Detectors = sortKeys(s.Detectors)
+	in.DropIns = b.listDropIns
 
-		Detectors: sortKeys(s.Detectors),
-
-		Facts:       b.facts,
-		Recommended: b.recommended,
-		Base:        b.base,
-		Kubelet:     b.kubelet,
-		Start:       b.start,
-		DropIns:     b.listDropIns,
-		Node:        b.identity,
-		Access:      b.access,
-	}
+	return in
 }
 
 // decideInput is the input of decide.
@@ -87,10 +74,10 @@ type Decided struct {
 // errors that a null fact causes in a label or a taint.
 func decide(in decideInput) (Decided, Findings) {
 	identity, found := decodeNodeBlock(in.checked.site, in.eval)
-	in.basis.identity = identity
+	in.basis.Node = identity
 	in.basis.readDropIns = in.readDropIns
 	in.basis.readFile = in.readFile
-	in.basis.start = in.readStart()
+	in.basis.Start = in.readStart()
 
 	out := Decided{hadBaseErrors: map[string]bool{}}
 	for _, i := range in.checked.order {
@@ -103,13 +90,13 @@ func decide(in decideInput) (Decided, Findings) {
 			baser,
 			in.isBroken || found.Diags.HasErrors(),
 		)
-		in.basis.base = base
+		in.basis.Base = base
 		out.hadBaseErrors[i.Addr()] = hadErrors
 		found.add(more)
 	}
 
 	previous, kubelet, diags := checkIdentity(in.basis)
-	in.basis.kubelet = kubelet
+	in.basis.Kubelet = kubelet
 	found.Report(diags...)
 	out.eval = in.eval
 	out.basis = in.basis

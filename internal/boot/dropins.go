@@ -203,7 +203,7 @@ func (b basis) separate(n node.Node, own map[string]any) (node.Node, []dropIn) {
 	if n.DropIn == "" {
 		return n, dropIns
 	}
-	n.Config = dropDeleted(b.base.Config, n.Settings)
+	n.Config = dropDeleted(b.Base.Config, n.Settings)
 
 	return n, putDropIn(dropIns, dropIn{path: n.DropIn, config: own})
 }
@@ -247,13 +247,13 @@ func (b basis) mergeFiles(n node.Node) configFiles {
 	}
 
 	base, dropIns := b.separate(n, makeOwnConfig(n))
-	m, err := stages.MergeDropIns(base, listConfigs(dropIns), b.kubelet.Version)
+	m, err := stages.MergeDropIns(base, listConfigs(dropIns), b.Kubelet.Version)
 	if err != nil {
 		return files // the stage that renders the configuration reports it
 	}
 	files.file = base.Config
-	if n.DropIn != "" && b.base.File != nil {
-		files.file = b.base.File
+	if n.DropIn != "" && b.Base.File != nil {
+		files.file = b.Base.File
 	}
 	files.dropIns = dropIns
 	files.merged = m.Config.Object()
@@ -277,7 +277,7 @@ func (f configFiles) findDropIn(pointer string) *dropIn {
 
 // mergeDropIns returns the configuration that the kubelet of a separated node works with.
 func (b basis) mergeDropIns(base node.Node, dropIns []dropIn) (map[string]any, error) {
-	return stages.EffectiveConfig(base, listConfigs(dropIns), b.kubelet.Version)
+	return stages.EffectiveConfig(base, listConfigs(dropIns), b.Kubelet.Version)
 }
 
 // dropDeleted returns a configuration without the fields that settings delete.

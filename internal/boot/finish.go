@@ -15,8 +15,8 @@ import (
 // It reports values that are not allowed. isWritten: the renderers have added to the node; before,
 // the configuration does not contain the taints of stages.
 func (b basis) finish(n node.Node, isWritten bool) (_ node.Node, found Findings) {
-	if b.start != nil {
-		n.Aliases = b.start.Aliases
+	if b.Start != nil {
+		n.Aliases = b.Start.Aliases
 	}
 	overridden := warnOverridden(n)
 	n = applyInherited(n)

@@ -1,7 +1,6 @@
 package boot
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -29,23 +28,7 @@ const abandonAfter = 250 * time.Millisecond
 type Gathered struct {
 	eval   *eval.Eval
 	failed map[string]bool // stages without an output, by address
-	readings
-}
-
-// readings are the answers of gather stages that other stages get as they are; nil: no stage read them.
-type readings struct {
-	facts       *world.Facts
-	trust       *world.TrustAns
-	recommended labelsByDetector
-}
-
-// addReadings takes the answers that another stage has read.
-func (r *readings) addReadings(more readings) {
-	r.facts = cmp.Or(more.facts, r.facts)
-	r.trust = cmp.Or(more.trust, r.trust)
-	if more.recommended != nil {
-		r.recommended = more.recommended
-	}
+	stages.Readings
 }
 
 // gatheredStage is the result of one gather stage.
@@ -53,7 +36,7 @@ type gatheredStage struct {
 	output    cty.Value       // with state
 	isFatal   bool            // failed, and so do the stages that need it
 	abandoned *hcl.Diagnostic // its evaluation was abandoned; the other fields are zero then
-	readings
+	stages.Readings
 	Findings
 }
 
@@ -159,7 +142,7 @@ func mergeGathered(
 		found.add(task.Findings)
 		outputs[i.Addr()] = task.output
 		out.failed[i.Addr()] = task.isFatal
-		out.addReadings(task.readings)
+		out.Take(task.Readings)
 	}
 	out.eval = e.With(outputs)
 
@@ -392,7 +375,8 @@ func (g gatherer) finishStage(i *lang.Instance, copies []copyResult) gatheredSta
 			outputs[c.key] = setState(value.Absent(t), stateFailed)
 			diags = softenFailure(i, diags)
 		} else {
-			outputs[c.key] = out.takeOutput(c)
+			outputs[c.key] = setState(c.out.Value, stateOK)
+			out.Take(c.out.Readings)
 		}
 		report.Took = max(report.Took, c.took)
 		out.Report(diags...)
@@ -418,13 +402,6 @@ func (out *gatheredStage) fail(i *lang.Instance, isBlocked bool) {
 		return
 	}
 	out.degrade(fault.StageFailed, fmt.Sprintf("stage %s failed; its outputs are empty", i.Addr()))
-}
-
-// takeOutput returns the output of a copy that succeeded, and keeps the facts that it read.
-func (out *gatheredStage) takeOutput(c copyResult) cty.Value {
-	out.addReadings(readings{c.out.Facts, c.out.Trust, c.out.Recommended})
-
-	return setState(c.out.Value, stateOK)
 }
 
 // softenFailure returns the diagnostics of a copy that failed: with on_failure = "continue", errors are warnings, but

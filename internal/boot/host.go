@@ -47,7 +47,7 @@ func (j judgement) checkHost(ctx context.Context) {
 		warn("The kernel lacks cgroup controllers: "+strings.Join(a.Controllers, ", "),
 			"The kubelet starts, and cannot limit pods by them. Look for cgroup_disable= in the kernel's command line.")
 	}
-	if start := j.basis.start; len(a.Programs) > 0 && (start == nil || !slices.Contains(start.Sets, "PATH")) {
+	if start := j.basis.Start; len(a.Programs) > 0 && (start == nil || !slices.Contains(start.Sets, "PATH")) {
 		warn("Programs that the kubelet executes are missing: "+strings.Join(a.Programs, ", "),
 			"Pods with volumes that need them do not start. Install them in the image; most distributions have them "+
 				"in mount and util-linux.")

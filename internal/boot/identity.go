@@ -34,34 +34,34 @@ const purposeIdentity = "identity"
 // name counts only if the machine id is younger than the identity, because hosts have had other names than their
 // nodes.
 func checkIdentity(b basis) (*PreviousIdentity, world.KubeletAns, hcl.Diagnostics) {
-	if b.kubelet.Identity == nil {
-		return nil, b.kubelet, nil
+	if b.Kubelet.Identity == nil {
+		return nil, b.Kubelet, nil
 	}
 
 	previous, k, diags := decideIdentity(b)
-	if b.kubelet.Identity.Changed != "" {
-		diags = append(diags, noteChanged(b.kubelet.Identity))
+	if b.Kubelet.Identity.Changed != "" {
+		diags = append(diags, noteChanged(b.Kubelet.Identity))
 	}
 
 	return previous, k, diags
 }
 
 func decideIdentity(b basis) (*PreviousIdentity, world.KubeletAns, hcl.Diagnostics) {
-	id := b.kubelet.Identity
+	id := b.Kubelet.Identity
 	name, at, isPlanned := findPlannedName(b)
-	isOther := b.kubelet.Joined && id.Node != "" && name != "" && name != id.Node
+	isOther := b.Kubelet.Joined && id.Node != "" && name != "" && name != id.Node
 	why := ""
 	switch {
 	case id.Foreign != "":
 		why = id.Foreign
 	case id.Doubt != "":
-		return nil, b.kubelet, hcl.Diagnostics{refuseDoubt(id)}
+		return nil, b.Kubelet, hcl.Diagnostics{refuseDoubt(id)}
 	case !isOther:
-		return nil, b.kubelet, nil
+		return nil, b.Kubelet, nil
 	case isPlanned && id.Ours:
-		return nil, b.kubelet, hcl.Diagnostics{refuseRename(id.Node, name, at)}
+		return nil, b.Kubelet, hcl.Diagnostics{refuseRename(id.Node, name, at)}
 	case id.Ours: // the host was renamed, or does not know its name yet
-		return nil, b.kubelet, hcl.Diagnostics{noteHostName(id.Node, name, howToRename(id.Node))}
+		return nil, b.Kubelet, hcl.Diagnostics{noteHostName(id.Node, name, howToRename(id.Node))}
 	case isPlanned:
 		why = fmt.Sprintf("its certificate belongs to node %s, and this node is to be %s", id.Node, name)
 	case id.Older:
@@ -70,7 +70,7 @@ func decideIdentity(b basis) (*PreviousIdentity, world.KubeletAns, hcl.Diagnosti
 			id.Node, name,
 		)
 	default:
-		return nil, b.kubelet, hcl.Diagnostics{noteHostName(
+		return nil, b.Kubelet, hcl.Diagnostics{noteHostName(
 			id.Node, name, "If it is a copy of that node, write its own name: then it joins again.",
 		)}
 	}
@@ -80,7 +80,7 @@ func decideIdentity(b basis) (*PreviousIdentity, world.KubeletAns, hcl.Diagnosti
 		Why:   why,
 		Files: slices.Clone(id.Files),
 	}
-	k := b.kubelet
+	k := b.Kubelet
 	k.Joined = false
 	k.JoinedWhy = "kubelet.conf belongs to " + previous.describeOwner() + ": " + why
 	warning := origin.Warning(
@@ -145,11 +145,11 @@ func noteHostName(nodeName, host, otherwise string) *hcl.Diagnostic {
 // findPlannedName returns the name that the node will have, as far as it is known before files are rendered, and
 // whether the site or the base sets it. "": a cloud provider inside the kubelet names the node.
 func findPlannedName(b basis) (name string, at hcl.Range, isPlanned bool) {
-	if b.identity.Name != nil {
-		return strings.ToLower(*b.identity.Name), b.identity.NameRange, true
+	if b.Node.Name != nil {
+		return strings.ToLower(*b.Node.Name), b.Node.NameRange, true
 	}
 
-	name, isCloud := FindNameFlags(b.base.Flags)
+	name, isCloud := FindNameFlags(b.Base.Flags)
 	switch {
 	case isCloud:
 		return "", at, false
@@ -157,7 +157,7 @@ func findPlannedName(b basis) (name string, at hcl.Range, isPlanned bool) {
 		return strings.ToLower(name), at, true
 	}
 
-	return b.kubelet.Identity.Host, at, false
+	return b.Kubelet.Identity.Host, at, false
 }
 
 // FindNameFlags returns the node's name in flags; "" for none. isCloud: a cloud provider inside the kubelet names

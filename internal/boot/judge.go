@@ -224,8 +224,8 @@ type findingKind struct {
 // makeSubject returns the input of the rules. In a check the machine is unknown.
 func (j judgement) makeSubject(ctx context.Context) rules.Subject {
 	s := rules.Subject{Accepts: makeAccepts(j.accepts), DropInVariable: j.findDropInVariable(ctx)}
-	if j.basis.kubelet.Version != nil {
-		s.Version = *j.basis.kubelet.Version
+	if j.basis.Kubelet.Version != nil {
+		s.Version = *j.basis.Kubelet.Version
 	}
 
 	s.Config, s.Part, s.Unset = j.makeConfig()
@@ -248,7 +248,7 @@ func (j judgement) makeSubject(ctx context.Context) rules.Subject {
 		return j.refuseServing(ctx, cert, key)
 	}
 	if !j.checking && s.Config != nil {
-		s.Machine = rules.NewMachine(j.basis.facts, j.basis.kubelet)
+		s.Machine = rules.NewMachine(j.basis.Facts, j.basis.Kubelet)
 		if slices.ContainsFunc(j.node.Files, isRuntimeConfig) {
 			s.Machine.CgroupDriver = "" // that of the files on the disk, which the plan may change
 		}
@@ -269,8 +269,8 @@ func (j judgement) makeSubject(ctx context.Context) rules.Subject {
 // makeEffective returns the kubelet with the configuration that it works with: drop-ins merged, and flags over them.
 func (j judgement) makeEffective() (s rules.Subject) {
 	s.Accepts = makeAccepts(j.accepts)
-	if j.basis.kubelet.Version != nil {
-		s.Version = *j.basis.kubelet.Version
+	if j.basis.Kubelet.Version != nil {
+		s.Version = *j.basis.Kubelet.Version
 	}
 	c := kubelet.NewConfig()
 	if j.node.Effective != nil && c.Merge(j.node.Effective) == nil {
@@ -352,7 +352,7 @@ func (j judgement) findDropInVariable(ctx context.Context) *bool {
 		planned = append(planned, f.Path)
 	}
 
-	start := j.basis.start
+	start := j.basis.Start
 	switch {
 	case start == nil:
 		return nil
@@ -481,7 +481,7 @@ type setter struct {
 func (j judgement) diagnose(f rules.Finding, pointers []string) {
 	set := j.findSetter(f, pointers)
 	// The base of a node may be of a kubelet that is older than the tables.
-	isGuess := f.Uncertain || j.basis.kubelet.Version == nil && strings.HasSuffix(f.Rule, "-unknown")
+	isGuess := f.Uncertain || j.basis.Kubelet.Version == nil && strings.HasSuffix(f.Rule, "-unknown")
 	isBasesOwn := f.Effect == rules.Deprecated || f.Effect == rules.Places || isGuess && f.Effect == rules.Exits
 	if set.isBase && isBasesOwn {
 		return
@@ -556,10 +556,10 @@ func writesUnit(n node.Node) bool {
 // findServer returns where the site names the ConfigMap that contains the item of a finding.
 func (j judgement) findServer(f rules.Finding) (at hcl.Range, ok bool) {
 	if f.Flag != "" {
-		return findConfigMap(j.site, j.basis.base.FlagsFrom)
+		return findConfigMap(j.site, j.basis.Base.FlagsFrom)
 	}
 
-	return findConfigMap(j.site, j.basis.base.ConfigFrom)
+	return findConfigMap(j.site, j.basis.Base.ConfigFrom)
 }
 
 // newDiagnostic is a constructor of package origin.

@@ -194,8 +194,8 @@ func (in observation) refuseState(ctx context.Context, m managerState, is world.
 
 // readFacts returns the machine's facts, also for a site without detect-hw; nil if they could not be read.
 func (in observation) readFacts(ctx context.Context) *world.Facts {
-	if in.basis.facts != nil {
-		return in.basis.facts
+	if in.basis.Facts != nil {
+		return in.basis.Facts
 	}
 	f, _, err := world.Hardware.Ask(ctx, in.tape, world.HardwareReq{})
 	if err != nil {
@@ -270,7 +270,7 @@ func (in observation) computeEffective(
 	own := map[string]any{}
 	n := in.node
 	n.Flags = nil
-	n.Config = in.basis.base.Config
+	n.Config = in.basis.Base.Config
 	for _, s := range files {
 		switch {
 		case s.File.Path == config && n.DropIn == "":

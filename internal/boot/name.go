@@ -23,18 +23,18 @@ func checkNameIsFree(
 	isBootstrap := func(f node.File) bool {
 		return f.Purpose == "bootstrap-kubeconfig"
 	}
-	hasToken := b.access.Token != ""
-	isAboutToJoin := !b.kubelet.Joined && hasToken && slices.ContainsFunc(n.Files, isBootstrap)
+	hasToken := b.Access.Token != ""
+	isAboutToJoin := !b.Kubelet.Joined && hasToken && slices.ContainsFunc(n.Files, isBootstrap)
 	name, isCloud := FindNameFlags(n.Flags)
-	if tape == nil || !isAboutToJoin || b.identity.Takeover || isCloud {
+	if tape == nil || !isAboutToJoin || b.Node.Takeover || isCloud {
 		return found
 	}
 
-	req := world.NodeReq{Access: b.access, Name: name}
+	req := world.NodeReq{Access: b.Access, Name: name}
 	a, _, err := world.Node.Ask(ctx, tape, req)
 	at := hcl.Range{}
-	if b.identity.Name != nil {
-		at = b.identity.NameRange
+	if b.Node.Name != nil {
+		at = b.Node.NameRange
 	}
 	switch {
 	case err != nil:

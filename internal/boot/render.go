@@ -61,7 +61,7 @@ func render(
 	e *eval.Eval,
 	now func() time.Time,
 ) (Rendered, Findings) {
-	merged, messages := node.Merge(d.basis.base, d.contributions)
+	merged, messages := node.Merge(d.basis.Base, d.contributions)
 	merged, refused := d.basis.finish(merged, false)
 	found := newFindings(append(messages.From(0), checkMaybe(d)...)...)
 
@@ -148,7 +148,7 @@ func orderRenderers(c Checked) []*lang.Instance {
 // time, because the conditions of two stages may exclude each other.
 func checkMaybe(d Decided) (diags hcl.Diagnostics) {
 	for _, adds := range d.maybe {
-		_, messages := node.Merge(d.basis.base, slices.Concat(d.contributions, adds))
+		_, messages := node.Merge(d.basis.Base, slices.Concat(d.contributions, adds))
 		diags = append(diags, messages.From(len(d.contributions))...)
 	}
 
@@ -288,7 +288,7 @@ func (r renderer) addAndRender(i *lang.Instance, cfg schema.Body, in stages.Inpu
 // and about the finished node.
 func (r renderer) merge(n renderedNode, c node.Contribution) (renderedNode, hcl.Diagnostics) {
 	before := slices.Concat(r.decided.contributions, n.added)
-	merged, messages := node.Merge(r.decided.basis.base, append(before, c))
+	merged, messages := node.Merge(r.decided.basis.Base, append(before, c))
 	merged, refused := r.decided.basis.finish(merged, true)
 	merged.Files = n.Files
 	merged.Activation = n.Activation
@@ -304,7 +304,7 @@ func (r renderer) merge(n renderedNode, c node.Contribution) (renderedNode, hcl.
 
 // computeNodeValue returns the merged node as sites see it.
 func computeNodeValue(n node.Node, b basis, isPartial bool) cty.Value {
-	if isPartial && b.facts == nil {
+	if isPartial && b.Facts == nil {
 		return cty.UnknownVal(eval.NodeType())
 	}
 	v := makeNodeValue(n)
@@ -314,10 +314,10 @@ func computeNodeValue(n node.Node, b basis, isPartial bool) cty.Value {
 
 	// A sample machine has no base, so the parts that a base adds to are unknown.
 	m := v.AsValueMap()
-	if !b.base.ConfigKnown {
+	if !b.Base.ConfigKnown {
 		m["kubelet_config"] = cty.DynamicVal
 	}
-	if !b.base.FlagsKnown {
+	if !b.Base.FlagsKnown {
 		for _, k := range []string{"labels", "flags", "taints"} {
 			m[k] = cty.UnknownVal(m[k].Type())
 		}
@@ -386,9 +386,9 @@ func computeOwnReserved(n node.Node, b basis, isPartial bool) cty.Value {
 		delete(own.System, "cpu")
 	}
 	cpus := int64(0)
-	hasCPUs := b.facts != nil && b.facts.CPU.Logical != nil
+	hasCPUs := b.Facts != nil && b.Facts.CPU.Logical != nil
 	if hasCPUs {
-		cpus = int64(*b.facts.CPU.Logical)
+		cpus = int64(*b.Facts.CPU.Logical)
 	}
 	own.MaxPods = int(stages.CountPods(n.Effective, n.Flags, cpus))
 

@@ -40,7 +40,7 @@ func (j judgement) refuseServing(ctx context.Context, cert, key string) (why str
 }
 
 func (j judgement) isClusterCA(text string) bool {
-	trust := j.basis.trust
+	trust := j.basis.Trust
 
 	return trust != nil && strings.TrimSpace(text) == strings.TrimSpace(trust.PEM)
 }

@@ -182,7 +182,7 @@ func checkOnSample(
 	for _, l := range p.rendered.node.Labels {
 		valid = append(valid, l.Origins[0].Range)
 	}
-	if identity := p.decided.basis.identity; identity.Name != nil {
+	if identity := p.decided.basis.Node; identity.Name != nil {
 		valid = append(valid, identity.NameRange)
 	}
 
@@ -284,7 +284,7 @@ type sampleGatherer struct {
 
 // gather is the step gather without a machine.
 func (g sampleGatherer) gather(e *eval.Eval) (out Gathered, found Findings) {
-	out.facts = g.machine.Facts
+	out.Facts = g.machine.Facts
 	for _, i := range g.checked.order {
 		if i.Spec.Phase != schema.Gather {
 			continue
@@ -292,7 +292,7 @@ func (g sampleGatherer) gather(e *eval.Eval) (out Gathered, found Findings) {
 
 		output, recommended, more := g.gatherStage(i, e)
 		if recommended != nil {
-			out.recommended = recommended
+			out.Recommended = recommended
 		}
 		found.add(more)
 		e = withOutput(e, i, output)
@@ -370,7 +370,7 @@ func (g sampleGatherer) checkCopy(
 	cfg, diags := decodeStage(i, one.Scope)
 	found.Report(diags...)
 	if checker, ok := i.Stage.(stages.Checker); ok && !diags.HasErrors() {
-		b := basis{readings: readings{facts: g.machine.Facts}, access: g.env.Access}
+		b := basis{Inputs: stages.Inputs{Readings: stages.Readings{Facts: g.machine.Facts}, Access: g.env.Access}}
 		in := b.stageInputs(i, g.checked.site, e)
 		found.Report(checker.Check(cfg, in)...)
 	}

@@ -27,10 +27,10 @@ const (
 // again. In a recording that is older than the answer the unit has none.
 func (j judgement) checkWatchdog() {
 	timeout, at := j.findWatchdog()
-	if j.basis.kubelet.Version == nil || timeout <= 0 {
+	if j.basis.Kubelet.Version == nil || timeout <= 0 {
 		return
 	}
-	version := *j.basis.kubelet.Version
+	version := *j.basis.Kubelet.Version
 	minor, isKnown := known.Minor(version)
 	if !isKnown {
 		return
@@ -66,7 +66,7 @@ func (j judgement) checkWatchdog() {
 func (j judgement) findWatchdog() (timeout time.Duration, at hcl.Range) {
 	unit := findKubeletUnit(j.node)
 	at = findWriterRange(j.site)
-	if s := j.basis.start; s != nil {
+	if s := j.basis.Start; s != nil {
 		timeout = time.Duration(s.WatchdogMicros) * time.Microsecond
 	}
 

@@ -162,9 +162,8 @@ func (s Stage) Gather(
 	diags = append(diags, checkDetectors(cfg, names)...)
 
 	return stages.Output{
-		Value:       cty.ObjectVal(out),
-		Facts:       &facts,
-		Recommended: labels,
+		Value:    cty.ObjectVal(out),
+		Readings: stages.Readings{Facts: &facts, Recommended: labels},
 	}, diags
 }
 

@@ -95,7 +95,7 @@ func (s Stage) Gather(
 		}
 	}
 
-	return stages.Output{Value: v, Trust: &trust}, diags
+	return stages.Output{Value: v, Readings: stages.Readings{Trust: &trust}}, diags
 }
 
 // warnExpired reports CAs that have expired. No server can be verified by them.

@@ -136,7 +136,7 @@ func machineOf(cpus int, bytes int64) stages.Inputs {
 		f.CPU.Cores = append(f.CPU.Cores, c)
 	}
 	f.NUMA = []world.NUMANode{n}
-	return stages.Inputs{Facts: f}
+	return stages.Inputs{Readings: stages.Readings{Facts: f}}
 }
 
 // sockets has as many cores on each NUMA node; with siblings, thread n+all is the sibling of thread n, as Linux
@@ -162,7 +162,7 @@ func sockets(nodes, cores int, siblings bool, bytes int64) stages.Inputs {
 		logical *= 2
 	}
 	f.CPU.Logical = ptr(logical)
-	return stages.Inputs{Facts: f}
+	return stages.Inputs{Readings: stages.Readings{Facts: f}}
 }
 
 // machineSpec is a machine in testdata/cases.yaml.

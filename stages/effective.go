@@ -9,6 +9,13 @@ import (
 	"github.com/prelet/prelet/internal/node"
 )
 
+// DropIn is a drop-in of the kubelet's configuration.
+type DropIn struct {
+	Path    string
+	Config  map[string]any
+	Refusal error // why the kubelet does not start with it; its configuration is empty then
+}
+
 // MergedConfig is the KubeletConfiguration of a kubelet's files, before its flags.
 type MergedConfig struct {
 	// Config is the node's configuration with the drop-ins merged over it in their order.
@@ -27,15 +34,15 @@ type MergedConfig struct {
 // of a drop-in, and an empty enforceNodeAllocatable becomes its default.
 func MergeDropIns(
 	n node.Node,
-	dropIns []map[string]any,
-	version *string,
+	dropIns []DropIn,
+	version string,
 ) (m MergedConfig, err error) {
 	m.Config = kubelet.NewConfig()
 	if err := m.Config.Merge(n.Config); err != nil {
 		return m, err
 	}
 	m.thresholds = map[string]any{}
-	for signal, threshold := range kubelet.EffectiveEvictionHard(m.Config, orEmpty(version)) {
+	for signal, threshold := range kubelet.EffectiveEvictionHard(m.Config, version) {
 		m.thresholds[signal] = threshold
 	}
 
@@ -45,17 +52,17 @@ func MergeDropIns(
 	isSerialSet := n.Config["serializeImagePulls"] != nil
 	pulls, _ := m.Config.Get("/maxParallelImagePulls")
 	for _, d := range dropIns {
-		if _, isSet := d["evictionHard"]; isSet && !m.isPreset {
+		if _, isSet := d.Config["evictionHard"]; isSet && !m.isPreset {
 			m.isPreset = true
 			_ = m.Config.Set([]string{"evictionHard"}, m.thresholds) // cannot fail: all values are texts
 		}
-		if _, isSet := d["maxParallelImagePulls"]; isSet && !isSerialSet {
+		if _, isSet := d.Config["maxParallelImagePulls"]; isSet && !isSerialSet {
 			isSerialSet = true
 			number, _ := pulls.(json.Number)
 			n, _ := number.Int64()
 			_ = m.Config.Set([]string{"serializeImagePulls"}, n < 2)
 		}
-		if err := m.Config.Merge(d); err != nil {
+		if err := m.Config.Merge(d.Config); err != nil {
 			return m, err
 		}
 	}
@@ -71,20 +78,12 @@ func (m MergedConfig) dropEmptyList() {
 	}
 }
 
-func orEmpty(version *string) string {
-	if version == nil {
-		return ""
-	}
-
-	return *version
-}
-
 // EffectiveConfig returns the KubeletConfiguration that the kubelet of a node works with: the node's configuration, the
 // drop-ins merged over it in their order, and the flags over both. It fails for values that JSON cannot express.
 func EffectiveConfig(
 	n node.Node,
-	dropIns []map[string]any,
-	version *string,
+	dropIns []DropIn,
+	version string,
 ) (map[string]any, error) {
 	m, err := MergeDropIns(n, dropIns, version)
 	if err != nil {
@@ -94,7 +93,7 @@ func EffectiveConfig(
 		_ = m.Config.Set([]string{"evictionHard"}, m.thresholds)
 	}
 
-	s := rules.Subject{Config: m.Config, Version: orEmpty(version)}
+	s := rules.Subject{Config: m.Config, Version: version}
 	for _, f := range n.Flags {
 		s.Flags = append(s.Flags, rules.Flag{Name: f.Name, Value: f.Value})
 	}

@@ -142,7 +142,7 @@ type Inputs struct {
 	Kubelet world.KubeletAns
 	Start   *world.StartAns // how the kubelet's unit starts it; nil: not known
 	// DropIns returns the kubelet's drop-ins in a directory of the image, by name; nil: they cannot be read.
-	DropIns   func(dir string) []map[string]any
+	DropIns   func(dir string) []DropIn
 	Node      NodeIdentity
 	Access    world.Access
 	NoCluster bool // the site has no cluster block

@@ -195,10 +195,7 @@ func (r *rehearsal) answerKubelet(was world.Answer) world.Answer {
 	}
 
 	version := "v" + strings.TrimPrefix(r.kubelet, "v")
-	before := "none"
-	if k.Version != nil {
-		before = *k.Version
-	}
+	before := cmp.Or(k.KnownVersion(), "none")
 	k.Version = &version
 	r.note(boot.Assumed{
 		Kind:      "kubelet",

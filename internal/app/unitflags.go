@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -202,9 +203,7 @@ func addUnitFlags(p *boot.Plan, w Where, unit string) {
 	if w.From != "" || w.Root == "" && w.Hardware != "" {
 		return
 	}
-	if w.KubeletVersion == "" && p.Kubelet.Version != nil {
-		w.KubeletVersion = *p.Kubelet.Version
-	}
+	w.KubeletVersion = cmp.Or(w.KubeletVersion, p.Kubelet.KnownVersion())
 
 	planned := listPlanned(nodefile.Root(w.Root), p.Node.Files)
 	for _, c := range p.Changes {

@@ -21,8 +21,7 @@ import (
 
 // basis is the input of decide and render stages in addition to their configuration.
 type basis struct {
-	stages.Inputs                           // of every stage; stageInputs adds what depends on the stage and on the site
-	readDropIns   func(dir string) []dropIn // of the image
+	stages.Inputs // of every stage; stageInputs adds what depends on the stage and on the site
 	readFile      func(path string) (string, error)
 }
 
@@ -35,7 +34,6 @@ func (b basis) stageInputs(i *lang.Instance, s *lang.Site, e *eval.Eval) stages.
 	in.NoCluster = s.Cluster == nil
 	in.NoDetect = len(s.OfType(stages.DetectHW)) == 0
 	in.Detectors = sortKeys(s.Detectors)
-	in.DropIns = b.listDropIns
 
 	return in
 }
@@ -75,7 +73,7 @@ type Decided struct {
 func decide(in decideInput) (Decided, Findings) {
 	identity, found := decodeNodeBlock(in.checked.site, in.eval)
 	in.basis.Node = identity
-	in.basis.readDropIns = in.readDropIns
+	in.basis.DropIns = in.readDropIns
 	in.basis.readFile = in.readFile
 	in.basis.Start = in.readStart()
 

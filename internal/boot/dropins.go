@@ -18,12 +18,7 @@ import (
 	"github.com/prelet/prelet/stages"
 )
 
-// dropIn is a drop-in of the kubelet's configuration.
-type dropIn struct {
-	path    string
-	config  map[string]any
-	refusal error // why the kubelet does not start with it; its configuration is empty then
-}
+type dropIn = stages.DropIn
 
 // readDropIns returns the drop-ins in a folder of the image, as they are without prelet. A folder that the kubelet
 // could not list is one with a refusal.
@@ -37,44 +32,44 @@ func (in decideInput) readDropIns(dir string) (out []dropIn) {
 		return nil
 	}
 	if list.Unlisted != "" {
-		out = append(out, dropIn{path: dir, refusal: errors.New(list.Unlisted)})
+		out = append(out, dropIn{Path: dir, Refusal: errors.New(list.Unlisted)})
 	}
 
 	for _, file := range list.Paths {
-		text, err := in.readDropIn(file)
-		switch {
-		case isUnknown(err):
-			continue
-		case err != nil:
-			out = append(out, dropIn{path: file, refusal: err})
-			continue
+		if text, err := in.readDropIn(file); !isUnknown(err) {
+			out = append(out, parseDropIn(file, text, err))
 		}
-		out = append(out, parseDropIn(file, text))
 	}
 
 	return out
 }
 
-func parseDropIn(path, text string) dropIn {
-	c, err := kubelet.ParseDropIn(text)
+// parseDropIn returns a drop-in of the image by its text, or by the error of its read.
+func parseDropIn(path, text string, err error) dropIn {
 	if err != nil {
-		return dropIn{path: path, refusal: err}
+		return dropIn{Path: path, Refusal: err}
 	}
+	c, err := kubelet.ParseDropIn(text)
 
-	return dropIn{path: path, config: c.Object()}
+	return makeDropIn(path, c, err)
 }
 
 // parsePlanned returns the drop-in that a planned file is.
 func parsePlanned(f node.File) dropIn {
 	if f.Kind != node.Regular {
-		return dropIn{path: f.Path}
+		return dropIn{Path: f.Path}
 	}
 	c, err := ParsePlannedDropIn(f.Text.Template())
+
+	return makeDropIn(f.Path, c, err)
+}
+
+func makeDropIn(path string, c *kubelet.Config, err error) dropIn {
 	if err != nil {
-		return dropIn{path: f.Path, refusal: err}
+		return dropIn{Path: path, Refusal: err}
 	}
 
-	return dropIn{path: f.Path, config: c.Object()}
+	return dropIn{Path: path, Config: c.Object()}
 }
 
 // ParsePlannedDropIn returns a planned drop-in of the kubelet's configuration, without the fields that have a secret,
@@ -122,12 +117,10 @@ func (b basis) readCreated(f node.File) (d dropIn, exists bool) {
 	case fault.CodeOf(err) == fault.Absent:
 		return dropIn{}, false
 	case isUnknown(err):
-		return dropIn{path: f.Path}, true
-	case err != nil:
-		return dropIn{path: f.Path, refusal: err}, true
+		return dropIn{Path: f.Path}, true
 	}
 
-	return parseDropIn(f.Path, text), true
+	return parseDropIn(f.Path, text, err), true
 }
 
 // readDropIn returns the text of a drop-in, which may be a link.
@@ -160,34 +153,17 @@ func isUnknown(err error) bool {
 	return err != nil && (code == fault.Denied || code == fault.Unread)
 }
 
-// listDropIns returns the configurations of the image's drop-ins in a folder.
-func (b basis) listDropIns(dir string) (out []map[string]any) {
-	if b.readDropIns == nil {
-		return nil
-	}
-
-	return listConfigs(b.readDropIns(dir))
-}
-
-func listConfigs(dropIns []dropIn) (out []map[string]any) {
-	for _, d := range dropIns {
-		out = append(out, d.config)
-	}
-
-	return out
-}
-
 // separate returns a node with the configuration of the kubelet's --config, and the drop-ins that the kubelet
 // merges over it, in their order: those of the image, and the planned one with the configuration own.
 func (b basis) separate(n node.Node, own map[string]any) (node.Node, []dropIn) {
 	flag, ok := node.FindFlag(n.Flags, "config-dir")
-	if !ok || b.readDropIns == nil {
+	if !ok || b.DropIns == nil {
 		return n, nil
 	}
 
 	folder := path.Clean(flag.Value)
-	dropIns := slices.DeleteFunc(b.readDropIns(folder), func(d dropIn) bool {
-		return d.path == n.DropIn || d.path == folder && makesFolder(n, folder)
+	dropIns := slices.DeleteFunc(b.DropIns(folder), func(d dropIn) bool {
+		return d.Path == n.DropIn || d.Path == folder && makesFolder(n, folder)
 	})
 	for _, f := range n.Files {
 		isDropIn := strings.HasPrefix(f.Path, folder+"/") && path.Ext(f.Path) == ".conf"
@@ -205,13 +181,13 @@ func (b basis) separate(n node.Node, own map[string]any) (node.Node, []dropIn) {
 	}
 	n.Config = dropDeleted(b.Base.Config, n.Settings)
 
-	return n, putDropIn(dropIns, dropIn{path: n.DropIn, config: own})
+	return n, putDropIn(dropIns, dropIn{Path: n.DropIn, Config: own})
 }
 
 // putDropIn puts a drop-in at its place in the order of the kubelet, instead of one with its path.
 func putDropIn(dropIns []dropIn, d dropIn) []dropIn {
-	at, isThere := slices.BinarySearchFunc(dropIns, d.path, func(other dropIn, path string) int {
-		return CompareDropIns(other.path, path)
+	at, isThere := slices.BinarySearchFunc(dropIns, d.Path, func(other dropIn, path string) int {
+		return CompareDropIns(other.Path, path)
 	})
 	if isThere {
 		dropIns = slices.Delete(dropIns, at, at+1)
@@ -247,7 +223,7 @@ func (b basis) mergeFiles(n node.Node) configFiles {
 	}
 
 	base, dropIns := b.separate(n, makeOwnConfig(n))
-	m, err := stages.MergeDropIns(base, listConfigs(dropIns), b.Kubelet.Version)
+	m, err := stages.MergeDropIns(base, dropIns, b.Kubelet.KnownVersion())
 	if err != nil {
 		return files // the stage that renders the configuration reports it
 	}
@@ -277,7 +253,7 @@ func (f configFiles) findDropIn(pointer string) *dropIn {
 
 // mergeDropIns returns the configuration that the kubelet of a separated node works with.
 func (b basis) mergeDropIns(base node.Node, dropIns []dropIn) (map[string]any, error) {
-	return stages.EffectiveConfig(base, listConfigs(dropIns), b.Kubelet.Version)
+	return stages.EffectiveConfig(base, dropIns, b.Kubelet.KnownVersion())
 }
 
 // dropDeleted returns a configuration without the fields that settings delete.
@@ -298,7 +274,7 @@ func dropDeleted(config map[string]any, settings []node.Setting) map[string]any 
 // findLast returns the last drop-in that has a field; nil for none.
 func findLast(dropIns []dropIn, pointer string) *dropIn {
 	for i := range slices.Backward(dropIns) {
-		if v, ok := kubelet.LookUp(dropIns[i].config, pointer); ok && v != nil {
+		if v, ok := kubelet.LookUp(dropIns[i].Config, pointer); ok && v != nil {
 			return &dropIns[i]
 		}
 	}
@@ -310,7 +286,7 @@ func findLast(dropIns []dropIn, pointer string) *dropIn {
 // the image that the site's drop-in replaces: the kubelet does both silently.
 func compareDropIns(n node.Node, dropIns []dropIn) (found Findings) {
 	own := slices.IndexFunc(dropIns, func(d dropIn) bool {
-		return d.path == n.DropIn
+		return d.Path == n.DropIn
 	})
 	for _, s := range n.Settings {
 		name := strings.Join(s.Path, ".")
@@ -321,7 +297,7 @@ func compareDropIns(n node.Node, dropIns []dropIn) (found Findings) {
 					fault.Conflict, at, name+" has no effect here",
 					"%s of the image comes after it, and the kubelet silently uses %s from there. "+
 						"Remove it from that file, or give prelet's own drop-in a name that sorts last.",
-					later.path, name,
+					later.Path, name,
 				)
 			}
 			continue
@@ -330,7 +306,7 @@ func compareDropIns(n node.Node, dropIns []dropIn) (found Findings) {
 		if earlier != nil && !hasValue(*earlier, s) {
 			found.Report(origin.Replaced(
 				"config"+s.Pointer(), at, name+" of the image is replaced",
-				"%s has it too, and the kubelet uses the value of %s.", earlier.path, n.DropIn,
+				"%s has it too, and the kubelet uses the value of %s.", earlier.Path, n.DropIn,
 			))
 		}
 	}
@@ -339,7 +315,7 @@ func compareDropIns(n node.Node, dropIns []dropIn) (found Findings) {
 }
 
 func hasValue(d dropIn, s node.Setting) bool {
-	v, _ := kubelet.LookUp(d.config, s.Pointer())
+	v, _ := kubelet.LookUp(d.Config, s.Pointer())
 
 	return !s.Delete && fmt.Sprint(v) == fmt.Sprint(s.Value)
 }
@@ -352,7 +328,7 @@ func checkTaintsStay(
 	dropIns []dropIn,
 ) (found Findings) {
 	d := findLast(dropIns, "/registerWithTaints")
-	if d == nil || d.path == n.DropIn {
+	if d == nil || d.Path == n.DropIn {
 		return found
 	}
 
@@ -367,7 +343,7 @@ func checkTaintsStay(
 			fault.Conflict, t.Origins[0].Range, "Taint "+t.String()+" has no effect here",
 			"registerWithTaints of %s, a drop-in of the image, "+
 				"comes after it and silently replaces the whole list. "+
-				"Remove it from that file, or write taints = \"flag\" in kubelet_flags.", d.path,
+				"Remove it from that file, or write taints = \"flag\" in kubelet_flags.", d.Path,
 		)
 	}
 

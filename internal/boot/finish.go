@@ -94,9 +94,9 @@ func listTaints(n node.Node, dropIns []dropIn) (out []node.Taint) {
 
 	from := n.ConfigOrigins["/registerWithTaints"]
 	ref := "registerWithTaints"
-	if d := findLast(dropIns, "/"+ref); d != nil && d.path != n.DropIn {
+	if d := findLast(dropIns, "/"+ref); d != nil && d.Path != n.DropIn {
 		from = nil
-		ref = d.path
+		ref = d.Path
 	}
 	if len(from) == 0 {
 		from = []origin.Origin{{

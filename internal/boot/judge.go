@@ -106,10 +106,10 @@ func (j judgement) checkStub(ctx context.Context) {
 // checkDropIns reports drop-ins of others with which the kubelet does not start.
 func (j judgement) checkDropIns() {
 	for _, d := range j.files.dropIns {
-		if d.refusal != nil {
+		if d.Refusal != nil {
 			j.Error(
-				fault.ConfigInvalid, j.findFileRange("kubelet-config"), "The kubelet would not start with "+d.path,
-				"%s", stages.Sentence(d.refusal.Error(), "Fix the file, or remove it"),
+				fault.ConfigInvalid, j.findFileRange("kubelet-config"), "The kubelet would not start with "+d.Path,
+				"%s", stages.Sentence(d.Refusal.Error(), "Fix the file, or remove it"),
 			)
 		}
 	}
@@ -224,9 +224,7 @@ type findingKind struct {
 // makeSubject returns the input of the rules. In a check the machine is unknown.
 func (j judgement) makeSubject(ctx context.Context) rules.Subject {
 	s := rules.Subject{Accepts: makeAccepts(j.accepts), DropInVariable: j.findDropInVariable(ctx)}
-	if j.basis.Kubelet.Version != nil {
-		s.Version = *j.basis.Kubelet.Version
-	}
+	s.Version = j.basis.Kubelet.KnownVersion()
 
 	s.Config, s.Part, s.Unset = j.makeConfig()
 	if s.Config != nil && !s.Part && j.files.file != nil {
@@ -269,9 +267,7 @@ func (j judgement) makeSubject(ctx context.Context) rules.Subject {
 // makeEffective returns the kubelet with the configuration that it works with: drop-ins merged, and flags over them.
 func (j judgement) makeEffective() (s rules.Subject) {
 	s.Accepts = makeAccepts(j.accepts)
-	if j.basis.Kubelet.Version != nil {
-		s.Version = *j.basis.Kubelet.Version
-	}
+	s.Version = j.basis.Kubelet.KnownVersion()
 	c := kubelet.NewConfig()
 	if j.node.Effective != nil && c.Merge(j.node.Effective) == nil {
 		s.Config = c
@@ -517,11 +513,11 @@ func (j judgement) findSetter(f rules.Finding, pointers []string) setter {
 		from = flag.Origins
 	}
 	dropIn := j.files.findDropIn(f.Pointer)
-	isOthers := dropIn != nil && dropIn.path != j.node.DropIn && !f.InFile
+	isOthers := dropIn != nil && dropIn.Path != j.node.DropIn && !f.InFile
 	if isOthers {
 		return setter{
 			at:       j.findFileRange(purpose),
-			name:     dropIn.path,
+			name:     dropIn.Path,
 			isBase:   true,
 			isOfFile: true,
 		}

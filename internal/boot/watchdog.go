@@ -27,12 +27,9 @@ const (
 // again. In a recording that is older than the answer the unit has none.
 func (j judgement) checkWatchdog() {
 	timeout, at := j.findWatchdog()
-	if j.basis.Kubelet.Version == nil || timeout <= 0 {
-		return
-	}
-	version := *j.basis.Kubelet.Version
+	version := j.basis.Kubelet.KnownVersion()
 	minor, isKnown := known.Minor(version)
-	if !isKnown {
+	if !isKnown || timeout <= 0 {
 		return
 	}
 

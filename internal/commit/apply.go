@@ -9,6 +9,7 @@ package commit
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -46,12 +47,7 @@ type Options struct {
 // PlanID returns the identity under which a plan is held: its hash and the kubelet's version, since another kubelet may
 // accept a plan that this one rejects.
 func PlanID(p *boot.Plan) string {
-	v := "unknown"
-	if p.Kubelet.Version != nil {
-		v = *p.Kubelet.Version
-	}
-
-	return p.Hash + "@" + v
+	return p.Hash + "@" + cmp.Or(p.Kubelet.KnownVersion(), "unknown")
 }
 
 // BuildProposal returns the plan with its secrets, in the order of publishing: the kubelet's flags last.

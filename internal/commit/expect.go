@@ -118,10 +118,7 @@ func buildConfigz(p *boot.Plan, credential string) *kubelet.Configz {
 // returns nil for a kubelet that does not log it, for a configuration that this plan does not write, and where it is
 // not known which flags the kubelet gets.
 func buildLoggedConfig(p *boot.Plan) *kubelet.Configz {
-	minor, isKnown := 0, false
-	if v := p.Kubelet.Version; v != nil {
-		minor, isKnown = known.Minor(*v)
-	}
+	minor, isKnown := known.Minor(p.Kubelet.KnownVersion())
 	isWritten := slices.ContainsFunc(p.Node.Files, func(f node.File) bool {
 		return isKubeletConfig(f) && len(f.Text.Secrets()) == 0
 	})

@@ -145,6 +145,15 @@ type KubeletAns struct {
 	Runtime *RuntimeAns `json:"runtime,omitempty"`
 }
 
+// KnownVersion returns the kubelet's version; "" if it is not known.
+func (a KubeletAns) KnownVersion() string {
+	if a.Version == nil {
+		return ""
+	}
+
+	return *a.Version
+}
+
 // RuntimeAns is a container runtime, as it reports itself if it runs, and by its configuration. Unknown fields are "".
 type RuntimeAns struct {
 	Endpoint string `json:"endpoint"` // unix:///run/containerd/containerd.sock

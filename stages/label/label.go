@@ -166,11 +166,7 @@ func checkKey(key string, at hcl.Range, in stages.Inputs) *hcl.Diagnostic {
 			stages.Sentence(err.Error(), "A key is NAME, or DOMAIN/NAME"))
 	}
 
-	version := ""
-	if in.Kubelet.Version != nil {
-		version = *in.Kubelet.Version
-	}
-	if err := kubelet.CheckNodeKey(key, version); err != nil {
+	if err := kubelet.CheckNodeKey(key, in.Kubelet.KnownVersion()); err != nil {
 		return origin.Error(
 			fault.LabelForbidden,
 			at,

@@ -29,11 +29,7 @@ func (d *decision) fillThresholds(config map[string]any) (out []node.Setting) {
 		_ = c.Set(merge, nil) // the site's has no effect in a drop-in
 	}
 
-	version := ""
-	if v := d.in.Kubelet.Version; v != nil {
-		version = *v
-	}
-	effective := kubelet.EffectiveEvictionHard(c, version)
+	effective := kubelet.EffectiveEvictionHard(c, d.in.Kubelet.KnownVersion())
 
 	var steps []origin.Origin
 	for _, signal := range slices.Sorted(maps.Keys(d.thresholds)) {

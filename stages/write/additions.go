@@ -125,8 +125,8 @@ func (a *adder) isResolverSet(n node.Node) bool {
 		return false
 	}
 
-	setsResolvConf := func(c map[string]any) bool {
-		return c["resolvConf"] != nil
+	setsResolvConf := func(d stages.DropIn) bool {
+		return d.Config["resolvConf"] != nil
 	}
 	return slices.ContainsFunc(a.in.DropIns(folder.Value), setsResolvConf)
 }

@@ -148,13 +148,8 @@ func isDropIn(config schema.Body) bool {
 
 // checkThresholds warns if the kubelet has no threshold to evict for, and notes thresholds that are switched off.
 func (r *renderer) checkThresholds(b schema.Body, n node.Node) {
-	version := ""
-	if v := r.in.Kubelet.Version; v != nil {
-		version = *v
-	}
-
 	_, isSet := n.Config["evictionHard"].(map[string]any)
-	isSet = isSet && !kubelet.MergesEvictionHard(n.Config, version)
+	isSet = isSet && !kubelet.MergesEvictionHard(n.Config, r.in.Kubelet.KnownVersion())
 	thresholds := stages.Amounts(n.Config, "evictionHard")
 	next := "Write evictionHard = null in patch for the defaults."
 	if f, ok := node.FindFlag(n.Flags, "eviction-hard"); ok {

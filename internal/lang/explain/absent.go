@@ -240,10 +240,7 @@ func (w *walker) explainAbsentField(name string) (Explanation, bool) {
 		return Explanation{Origins: e.origins, Summary: summary}, true
 	}
 
-	version := ""
-	if v := w.plan.Kubelet.Version; v != nil {
-		version = *v
-	}
+	version := w.plan.Kubelet.KnownVersion()
 	isFinished := w.plan.Complete && len(w.plan.Node.Config) > 0
 	if !isFinished || !kubelet.KnownField(name, version) {
 		return Explanation{}, false

@@ -449,7 +449,7 @@ func (p *progress) runObserveAndDiff(ctx context.Context) {
 		node:     p.rendered.node,
 		isJoined: p.kubelet.Joined,
 	}
-	p.add(r.check(observed, changed.changes))
+	p.add(r.check(observed))
 }
 
 // makePlan makes the plan from the results of the steps. Stages and edges are in site order.

@@ -180,7 +180,7 @@ func warnLoose(c Change) (found Findings) {
 	f := c.File
 	a := c.Old
 	isSecret := len(f.Text.Secrets()) > 0 && f.Mode != 0
-	isOfNode := f.Purpose == "kubelet-flags" // the site can have none there
+	isOfNode := f.Purpose == flagsPurpose // the site can have none there
 	if !isSecret || isOfNode || !a.Exists || a.Dir {
 		return found
 	}

@@ -411,10 +411,5 @@ func softenFailure(i *lang.Instance, ds hcl.Diagnostics) hcl.Diagnostics {
 		return ds
 	}
 
-	var out hcl.Diagnostics
-	for _, d := range ds {
-		out = append(out, makeWarning(d))
-	}
-
-	return out
+	return makeWarnings(ds)
 }

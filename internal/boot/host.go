@@ -34,7 +34,7 @@ func (j judgement) checkHost(ctx context.Context) {
 	for _, l := range listeners {
 		j.checkListener(l, a.Listeners)
 	}
-	at := j.findFileRange("kubelet-config")
+	at := j.findFileRange(configPurpose)
 	warn := func(summary, detail string) {
 		j.Warn(fault.KubeletMachine, at, summary, "%s", detail)
 	}
@@ -69,7 +69,7 @@ func (j judgement) checkListener(l rules.Listener, found []world.ListenerAns) {
 	if l.Field == "healthzPort" {
 		effect = "runs without its health check"
 	}
-	at := j.findSetter(rules.Finding{Pointer: "/" + l.Field}, []string{"/" + l.Field}).at
+	at := j.findSetter(rules.Finding{Pointer: "/" + l.Field}).at
 
 	j.Warn(
 		fault.KubeletMachine, at, fmt.Sprintf("Port %d of the kubelet is in use", l.Port),

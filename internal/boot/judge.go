@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"path"
 	"regexp"
 	"slices"
@@ -34,6 +33,7 @@ type judgement struct {
 	basis    basis
 	accepts  *world.AcceptsAns // nil: the binary was not asked, or did not answer
 	files    configFiles
+	pointers []string // of the fields that stages set, sorted
 	*Findings
 }
 
@@ -45,6 +45,7 @@ type judgement struct {
 // a recording was never asked for are not judged.
 func judge(ctx context.Context, j judgement) (found Findings) {
 	j.files = j.basis.mergeFiles(j.node)
+	j.pointers = sortKeys(j.node.ConfigOrigins)
 	j.Findings = &found
 	j.checkSizes()
 	j.check(ctx)
@@ -108,7 +109,7 @@ func (j judgement) checkDropIns() {
 	for _, d := range j.files.dropIns {
 		if d.Refusal != nil {
 			j.Error(
-				fault.ConfigInvalid, j.findFileRange("kubelet-config"), "The kubelet would not start with "+d.Path,
+				fault.ConfigInvalid, j.findFileRange(configPurpose), "The kubelet would not start with "+d.Path,
 				"%s", stages.Sentence(d.Refusal.Error(), "Fix the file, or remove it"),
 			)
 		}
@@ -117,7 +118,6 @@ func (j judgement) checkDropIns() {
 
 // check applies the rules.
 func (j judgement) check(ctx context.Context) {
-	pointers := slices.Sorted(maps.Keys(j.node.ConfigOrigins))
 	kinds := map[findingKind]int{}
 	var rest []findingKind // with more findings than are printed, in their order
 	subject := j.makeSubject(ctx)
@@ -125,7 +125,7 @@ func (j judgement) check(ctx context.Context) {
 	result := rules.CheckAll(subject)
 	for _, f := range result.Findings {
 		if f.Newer {
-			newer = append(newer, nameItem(f)+": "+f.Message+" (set by "+j.findSetter(f, pointers).name+")")
+			newer = append(newer, nameItem(f)+": "+f.Message+" (set by "+j.findSetter(f).name+")")
 			continue
 		}
 		kind := findingKind{f.Rule, f.Severity, path.Dir(f.Pointer)}
@@ -136,7 +136,7 @@ func (j judgement) check(ctx context.Context) {
 			}
 			continue
 		}
-		j.diagnose(f, pointers)
+		j.diagnose(f)
 	}
 
 	for _, kind := range rest {
@@ -146,21 +146,21 @@ func (j judgement) check(ctx context.Context) {
 			Pointer:  kind.parent,
 			Severity: kind.severity,
 			Message:  message,
-		}, pointers)
+		})
 	}
 
 	j.describeNewer(subject.Version, newer)
-	j.describeUnchecked(result.Unchecked, pointers)
+	j.describeUnchecked(result.Unchecked)
 }
 
 // uncheckedSummary is the first line of the note about fields that are not checked without the base.
 const uncheckedSummary = "Some fields are not checked without the cluster's kubelet configuration"
 
 // describeUnchecked reports the site's fields whose check depends on fields of a base that is not known.
-func (j judgement) describeUnchecked(unchecked []rules.Finding, pointers []string) {
+func (j judgement) describeUnchecked(unchecked []rules.Finding) {
 	var items []string
 	for _, f := range unchecked {
-		if !j.findSetter(f, pointers).isBase {
+		if !j.findSetter(f).isBase {
 			items = append(items, nameItem(f)+": "+f.Message)
 		}
 	}
@@ -169,7 +169,7 @@ func (j judgement) describeUnchecked(unchecked []rules.Finding, pointers []strin
 	}
 
 	j.Note(
-		fault.ConfigInvalid, j.findFileRange("kubelet-config"), uncheckedSummary,
+		fault.ConfigInvalid, j.findFileRange(configPurpose), uncheckedSummary,
 		"Unless that configuration has what they need, the kubelet refuses or ignores them: %s. To check them, give "+
 			"the ConfigMaps of the cluster with --objects DIR.", joinSome(items),
 	)
@@ -194,7 +194,7 @@ func (j judgement) describeNewer(version string, items []string) {
 	}
 	_, newest := known.Range()
 	summary := fmt.Sprintf("%s 1.%d", newerSummary, newest)
-	at := j.findFileRange("kubelet-config")
+	at := j.findFileRange(configPurpose)
 	if len(items) == 0 {
 		j.Note(
 			fault.KubeletFlag, at, summary,
@@ -223,9 +223,8 @@ type findingKind struct {
 
 // makeSubject returns the input of the rules. In a check the machine is unknown.
 func (j judgement) makeSubject(ctx context.Context) rules.Subject {
-	s := rules.Subject{Accepts: makeAccepts(j.accepts), DropInVariable: j.findDropInVariable(ctx)}
-	s.Version = j.basis.Kubelet.KnownVersion()
-
+	s := j.makeInstalled()
+	s.DropInVariable = j.findDropInVariable(ctx)
 	s.Config, s.Part, s.Unset = j.makeConfig()
 	if s.Config != nil && !s.Part && j.files.file != nil {
 		s.File = kubelet.ConfigOf(j.files.file)
@@ -236,9 +235,8 @@ func (j judgement) makeSubject(ctx context.Context) rules.Subject {
 		}
 	}
 	// The file of a drop-in is another one than that of --config.
-	i := slices.IndexFunc(j.node.Files, isKubeletConfig)
-	if i >= 0 && j.node.DropIn == "" {
-		s.Dir = path.Dir(j.node.Files[i].Path)
+	if f, ok := findPurpose(j.node, configPurpose); ok && j.node.DropIn == "" {
+		s.Dir = path.Dir(f.Path)
 	}
 
 	s.Plugins = j.listPlugins()
@@ -266,14 +264,18 @@ func (j judgement) makeSubject(ctx context.Context) rules.Subject {
 
 // makeEffective returns the kubelet with the configuration that it works with: drop-ins merged, and flags over them.
 func (j judgement) makeEffective() (s rules.Subject) {
-	s.Accepts = makeAccepts(j.accepts)
-	s.Version = j.basis.Kubelet.KnownVersion()
+	s = j.makeInstalled()
 	c := kubelet.NewConfig()
 	if j.node.Effective != nil && c.Merge(j.node.Effective) == nil {
 		s.Config = c
 	}
 
 	return s
+}
+
+// makeInstalled returns the installed kubelet, without its configuration.
+func (j judgement) makeInstalled() rules.Subject {
+	return rules.Subject{Accepts: makeAccepts(j.accepts), Version: j.basis.Kubelet.KnownVersion()}
 }
 
 // findDeclared returns the features that the node will declare, as far as feature gates decide; nil if they are not
@@ -313,12 +315,9 @@ func (j judgement) listPlugins() (names []string) {
 
 // lookUpProgram looks up a program that the kubelet executes: a planned file, or one of the disk.
 func (j judgement) lookUpProgram(ctx context.Context, p string) (program rules.Program, isKnown bool) {
-	isPlanned := func(f node.File) bool {
-		return f.Kind == node.Regular && f.Path == p
-	}
-	if i := slices.IndexFunc(j.node.Files, isPlanned); i >= 0 {
+	if f, ok := j.findPlanned(p); ok {
 		program.Exists = true
-		if mode := j.node.Files[i].Mode; mode != 0 && mode&0o111 == 0 {
+		if f.Mode != 0 && f.Mode&0o111 == 0 {
 			program.Refused = "permission denied"
 		}
 		return program, true
@@ -332,8 +331,27 @@ func (j judgement) lookUpProgram(ctx context.Context, p string) (program rules.P
 	return rules.Program{Exists: a.Exists, Refused: a.Refused}, err == nil
 }
 
-func isKubeletConfig(f node.File) bool {
-	return f.Purpose == "kubelet-config"
+// The purposes of the kubelet's own files.
+const (
+	configPurpose    = "kubelet-config"
+	flagsPurpose     = "kubelet-flags"
+	bootstrapPurpose = "bootstrap-kubeconfig"
+)
+
+// findPurpose returns the planned file of a purpose.
+func findPurpose(n node.Node, purpose string) (f node.File, ok bool) {
+	return findFile(n, func(f node.File) bool {
+		return f.Purpose == purpose
+	})
+}
+
+func findFile(n node.Node, is func(node.File) bool) (f node.File, ok bool) {
+	i := slices.IndexFunc(n.Files, is)
+	if i < 0 {
+		return f, false
+	}
+
+	return n.Files[i], true
 }
 
 // findDropInVariable reports whether the variable that kubelets of 1.28 and 1.29 need for --config-dir is set: in a
@@ -394,7 +412,7 @@ func setsDropInVariable(text string) bool {
 // site removes then.
 func (j judgement) makeConfig() (c *kubelet.Config, isPart bool, unset []string) {
 	c = kubelet.NewConfig()
-	if slices.ContainsFunc(j.node.Files, isKubeletConfig) {
+	if _, ok := findPurpose(j.node, configPurpose); ok {
 		if err := c.Merge(j.files.merged); err != nil {
 			return nil, false, nil
 		}
@@ -474,8 +492,8 @@ type setter struct {
 
 // diagnose reports a finding, unless it is about the base and does not matter now: a rejection by a later version, and
 // a rejection that only some versions might make.
-func (j judgement) diagnose(f rules.Finding, pointers []string) {
-	set := j.findSetter(f, pointers)
+func (j judgement) diagnose(f rules.Finding) {
+	set := j.findSetter(f)
 	// The base of a node may be of a kubelet that is older than the tables.
 	isGuess := f.Uncertain || j.basis.Kubelet.Version == nil && strings.HasSuffix(f.Rule, "-unknown")
 	isBasesOwn := f.Effect == rules.Deprecated || f.Effect == rules.Places || isGuess && f.Effect == rules.Exits
@@ -497,19 +515,34 @@ func (j judgement) diagnose(f rules.Finding, pointers []string) {
 			at = where
 		}
 	}
-	detail := stages.Sentence(f.Message+" (set by "+set.name+")", origin.Capitalize(f.Hint))
 
-	j.Report(chooseConstructor(severity)(code, at, summarize(f), "%s", detail))
+	j.Report(makeDiagnostic(f, severity, code, at, set.name))
+}
+
+// makeDiagnostic returns a finding as a diagnostic. setBy is the source of its item, for people.
+func makeDiagnostic(
+	f rules.Finding, severity rules.Severity, code fault.Code, at hcl.Range, setBy string,
+) *hcl.Diagnostic {
+	report := origin.Note
+	switch severity {
+	case rules.Error:
+		report = origin.Error
+	case rules.Warning:
+		report = origin.Warning
+	}
+	detail := stages.Sentence(f.Message+" (set by "+setBy+")", origin.Capitalize(f.Hint))
+
+	return report(code, at, summarize(f), "%s", detail)
 }
 
 // findSetter returns the stage that set the item of a finding, or the base at the place where the site writes the
 // file.
-func (j judgement) findSetter(f rules.Finding, pointers []string) setter {
-	purpose := "kubelet-config"
-	from := j.node.ConfigOrigins[findOwner(pointers, f.Pointer)]
+func (j judgement) findSetter(f rules.Finding) setter {
+	purpose := configPurpose
+	from := j.node.ConfigOrigins[findOwner(j.pointers, f.Pointer)]
 	flag, isFlag := node.FindFlag(j.node.Flags, f.Flag)
 	if f.Flag != "" {
-		purpose = "kubelet-flags"
+		purpose = flagsPurpose
 		from = flag.Origins
 	}
 	dropIn := j.files.findDropIn(f.Pointer)
@@ -558,20 +591,6 @@ func (j judgement) findServer(f rules.Finding) (at hcl.Range, ok bool) {
 	return findConfigMap(j.site, j.basis.Base.ConfigFrom)
 }
 
-// newDiagnostic is a constructor of package origin.
-type newDiagnostic func(c fault.Code, at hcl.Range, summary, detail string, args ...any) *hcl.Diagnostic
-
-func chooseConstructor(s rules.Severity) newDiagnostic {
-	switch s {
-	case rules.Error:
-		return origin.Error
-	case rules.Warning:
-		return origin.Warning
-	}
-
-	return origin.Note
-}
-
 // nameItem returns the field or flag of a finding for messages.
 func nameItem(f rules.Finding) string {
 	if f.Flag != "" {
@@ -589,14 +608,7 @@ func Diagnose(s rules.Subject, where func(f rules.Finding) string) (out hcl.Diag
 		if f.Flag == "" && s.Config == nil || f.Severity == rules.Note {
 			continue
 		}
-		detail := stages.Sentence(f.Message+" (set by "+where(f)+")", origin.Capitalize(f.Hint))
-		out = append(out, chooseConstructor(f.Severity)(
-			chooseCode(f),
-			hcl.Range{},
-			summarize(f),
-			"%s",
-			detail,
-		))
+		out = append(out, makeDiagnostic(f, f.Severity, chooseCode(f), hcl.Range{}, where(f)))
 	}
 
 	return out
@@ -655,10 +667,8 @@ func chooseCode(f rules.Finding) fault.Code {
 // findFileRange returns where the site declares the kubelet's file of a purpose; the write stage if it is not
 // rendered.
 func (j judgement) findFileRange(purpose string) hcl.Range {
-	for _, f := range j.node.Files {
-		if f.Purpose == purpose && len(f.Origins) > 0 {
-			return f.Origins[0].Range
-		}
+	if f, ok := findPurpose(j.node, purpose); ok {
+		return findDeclaration(f)
 	}
 
 	return findWriterRange(j.site)

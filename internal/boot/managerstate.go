@@ -126,7 +126,7 @@ func (in observation) observeStates(ctx context.Context, o Observed) (out []obse
 	}
 
 	change := in.compareConfig(o.files, at)
-	if at >= 0 && o.files[at].File.Purpose != "kubelet-config" {
+	if at >= 0 && o.files[at].File.Purpose != configPurpose {
 		in.node.Effective = change.planned()
 	}
 	for _, m := range listManagerStates() {
@@ -209,7 +209,7 @@ func (in observation) readFacts(ctx context.Context) *world.Facts {
 // that the kubelet reads; -1 if there is none, or if its text is not known.
 func (in observation) findConfig(files []observedFile) int {
 	at := slices.IndexFunc(files, func(s observedFile) bool {
-		return isKubeletConfig(s.File)
+		return s.File.Purpose == configPurpose
 	})
 	flag, _ := node.FindFlag(in.node.Flags, "config")
 	named := cmp.Or(flag.Value, in.node.Inherited.ConfigFile)
@@ -275,9 +275,9 @@ func (in observation) computeEffective(
 		switch {
 		case s.File.Path == config && n.DropIn == "":
 			n.Config = parseConfig(text(s))
-		case isKubeletConfig(s.File):
+		case s.File.Purpose == configPurpose:
 			own = parseConfig(text(s))
-		case s.File.Purpose == "kubelet-flags":
+		case s.File.Purpose == flagsPurpose:
 			n.Flags = parseFlags(text(s))
 		}
 	}

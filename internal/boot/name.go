@@ -2,7 +2,6 @@ package boot
 
 import (
 	"context"
-	"slices"
 
 	"github.com/hashicorp/hcl/v2"
 
@@ -20,11 +19,8 @@ func checkNameIsFree(
 	b basis,
 	n node.Node,
 ) (found Findings) {
-	isBootstrap := func(f node.File) bool {
-		return f.Purpose == "bootstrap-kubeconfig"
-	}
-	hasToken := b.Access.Token != ""
-	isAboutToJoin := !b.Kubelet.Joined && hasToken && slices.ContainsFunc(n.Files, isBootstrap)
+	_, hasBootstrap := findPurpose(n, bootstrapPurpose)
+	isAboutToJoin := !b.Kubelet.Joined && b.Access.Token != "" && hasBootstrap
 	name, isCloud := FindNameFlags(n.Flags)
 	if tape == nil || !isAboutToJoin || b.Node.Takeover || isCloud {
 		return found

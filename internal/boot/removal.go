@@ -33,8 +33,8 @@ type removal struct {
 // a write stage exists, and its block, or the stage, has a `when` that is the same on every machine and at every
 // boot. A kubelet must not lose its configuration because a layer was not deployed, a file was masked or an answer
 // is missing today.
-func (r removal) check(o Observed, changes []Change) (found Findings) {
-	files, reasons := r.listRefused(o.targets, changes)
+func (r removal) check(o Observed) (found Findings) {
+	files, reasons := r.listRefused(o)
 	if len(files) == 0 {
 		return checkHasWriter(r.checked.site)
 	}
@@ -52,30 +52,17 @@ func (r removal) check(o Observed, changes []Change) (found Findings) {
 }
 
 // listRefused returns the files that must stay, sorted, and the reasons.
-func (r removal) listRefused(
-	targets []world.ManagedTarget, changes []Change,
-) (files, reasons []string) {
-	var removed []world.ManagedTarget
-	for _, c := range changes {
-		if c.File.Kind == node.Missing {
-			t := world.ManagedTarget{
-				Path:    c.File.Path,
-				Purpose: c.File.Purpose,
-				Action:  c.Action,
-				Notify:  c.stored,
-			}
-			removed = append(removed, t)
-		}
-	}
-	for _, t := range targets { // not a change of the plan: it is removed when the node has joined
-		if t.Purpose == "bootstrap-kubeconfig" && !r.isJoined {
-			removed = append(removed, t)
-		}
+func (r removal) listRefused(o Observed) (files, reasons []string) {
+	isRead := map[string]bool{}
+	for _, s := range o.undeclared {
+		isRead[s.File.Path] = s.failure == nil
 	}
 
-	for _, t := range removed {
+	for _, t := range o.targets {
+		// The bootstrap kubeconfig is not a change of the plan: it is removed when the node has joined.
+		isRemoved := isRead[t.Path] || t.Purpose == bootstrapPurpose && !r.isJoined
 		reason := r.explain(t)
-		if reason == "" || t.Action != "delete" && t.Action != "restore" {
+		if !isRemoved || reason == "" || t.Action != "delete" && t.Action != "restore" {
 			continue
 		}
 		files = append(files, t.Path)
@@ -91,12 +78,10 @@ func (r removal) listRefused(
 // explain returns why a file of the kubelet must stay; "" if it may be removed, or is not the kubelet's.
 func (r removal) explain(t world.ManagedTarget) string {
 	block := map[string]string{
-		"kubelet-config": "kubelet_config", "kubelet-flags": "kubelet_flags", "ca": "ca_certificate",
-		"bootstrap-kubeconfig": "bootstrap_kubeconfig",
+		configPurpose: "kubelet_config", flagsPurpose: "kubelet_flags", "ca": "ca_certificate",
+		bootstrapPurpose: "bootstrap_kubeconfig",
 	}[t.Purpose]
-	isMoved := slices.ContainsFunc(r.node.Files, func(f node.File) bool {
-		return f.Purpose == t.Purpose
-	})
+	_, isMoved := findPurpose(r.node, t.Purpose)
 	if isMoved && t.Action == "delete" && r.isBelowDropIn(t) {
 		return "layout = \"drop-in\" adds to " + t.Path + ", and prelet has made that file: " +
 			"let the image or kubeadm make it, or use layout = \"file\""
@@ -124,7 +109,7 @@ func (r removal) explain(t world.ManagedTarget) string {
 // isBelowDropIn reports whether a file is the configuration that the planned drop-in adds to: the kubelet reads
 // only drop-ins that end in .conf.
 func (r removal) isBelowDropIn(t world.ManagedTarget) bool {
-	return t.Purpose == "kubelet-config" && r.node.DropIn != "" && !strings.HasSuffix(t.Path, ".conf")
+	return t.Purpose == configPurpose && r.node.DropIn != "" && !strings.HasSuffix(t.Path, ".conf")
 }
 
 // explainBlock is explain for a file of one of the kubelet's four blocks.

@@ -3,7 +3,6 @@ package boot
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/prelet/prelet/internal/kubelet"
@@ -16,7 +15,7 @@ import (
 // asked through the tape.
 func (j judgement) refuseServing(ctx context.Context, cert, key string) (why string, isKnown bool) {
 	req := world.ServingReq{Cert: cert, Key: key}
-	if f, ok := j.findPlanned(ctx, cert); ok {
+	if f, ok := j.findWritten(ctx, cert); ok {
 		text := f.Text.Template()
 		switch {
 		case j.isClusterCA(text):
@@ -26,7 +25,7 @@ func (j judgement) refuseServing(ctx context.Context, cert, key string) (why str
 		}
 		req.CertText = &text
 	}
-	if f, ok := j.findPlanned(ctx, key); ok {
+	if f, ok := j.findWritten(ctx, key); ok {
 		req.KeyText = new(f.Text.Template())
 	}
 
@@ -49,23 +48,22 @@ func isPrivateKey(text *string) bool {
 	return text != nil && strings.Contains(*text, "PRIVATE KEY")
 }
 
-// findPlanned returns the planned file at a path. A create_only file that exists stays as it is.
-func (j judgement) findPlanned(ctx context.Context, path string) (f node.File, ok bool) {
-	isPlanned := func(f node.File) bool {
+// findPlanned returns the planned file at a path.
+func (j judgement) findPlanned(path string) (f node.File, ok bool) {
+	return findFile(j.node, func(f node.File) bool {
 		return f.Kind == node.Regular && f.Path == path
-	}
-	i := slices.IndexFunc(j.node.Files, isPlanned)
-	if i < 0 {
-		return f, false
-	}
+	})
+}
 
-	f = j.node.Files[i]
-	if f.CreateOnly && j.tape != nil {
+// findWritten returns the planned file at a path. A create_only file that exists stays as it is.
+func (j judgement) findWritten(ctx context.Context, path string) (f node.File, ok bool) {
+	f, ok = j.findPlanned(path)
+	if ok && f.CreateOnly && j.tape != nil {
 		a, _, err := world.Exists.Ask(ctx, j.tape, world.ExistsReq{Path: path})
-		return f, !a.Exists || err != nil
+		ok = !a.Exists || err != nil
 	}
 
-	return f, true
+	return f, ok
 }
 
 // refuseCAs returns the kubelet's error for a text with CAs, as far as it shows without parsing the certificates,

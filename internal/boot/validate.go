@@ -247,7 +247,7 @@ func RenderOnSample(s *lang.Site) []node.File {
 	machines := SampleMachines()
 	at := slices.IndexFunc(machines, func(m SampleMachine) bool { return m.Facts != nil })
 	n := runOnSample(s, machines[at], CheckOptions{}, defaultLimits()).rendered.node
-	isRendered := slices.ContainsFunc(n.Files, func(f node.File) bool { return f.Path == n.DropIn })
+	_, isRendered := findFile(n, func(f node.File) bool { return f.Path == n.DropIn })
 	if n.DropIn == "" || isRendered {
 		return n.Files
 	}
@@ -352,11 +352,7 @@ func (g sampleGatherer) gatherStage(
 func (g sampleGatherer) fetch(i *lang.Instance, cfg schema.Body) (cty.Value, hcl.Diagnostics) {
 	out, diags := i.Stage.(stages.Gatherer).Gather(context.Background(), cfg, g.env, g.objects)
 	if diags.HasErrors() {
-		for n := range diags {
-			diags[n] = makeWarning(diags[n])
-		}
-
-		return cty.NilVal, diags
+		return cty.NilVal, makeWarnings(diags)
 	}
 
 	return setState(out.Value, stateOK), diags

@@ -75,9 +75,7 @@ func (j judgement) findWatchdog() (timeout time.Duration, at hcl.Range) {
 		planned, isValid := quantity.ParseTimespan(text)
 		if isSet && (isValid || text == "") {
 			timeout = planned
-			if len(f.Origins) > 0 {
-				at = f.Origins[0].Range
-			}
+			at = findDeclaration(f)
 		}
 	}
 	if timeout == foreverWatchdog {

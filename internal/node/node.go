@@ -114,7 +114,7 @@ type Reserved struct {
 	System       map[string]string `json:"system_reserved"`
 	CPUs         string            `json:"reserved_cpus,omitempty"`
 	EvictionHard map[string]string `json:"eviction_hard,omitempty"`
-	Memory       []map[string]any  `json:"reserved_memory,omitempty"` // output only, outside the hash
+	Memory       []any             `json:"reserved_memory,omitempty"` // output only, outside the hash
 	Allocatable  map[string]string `json:"allocatable,omitempty"`     // output only, outside the hash
 	MaxPods      int               `json:"max_pods"`
 	Origins      []origin.Origin   `json:"origins,omitempty"`

@@ -303,9 +303,9 @@ func (d *decision) setSum(name, boundName string, sum int64, b bound) {
 func (d *decision) chooseCPUs() hcl.Diagnostics {
 	if d.req.topology {
 		cores := int(d.req.cores.amount)
-		cpus, text, refused := choose(d.in.Facts, cores, d.req.spread)
+		cpus, text, refused := choose(d.in.Facts, cores, d.req.spread, d.req.cores.at)
 		if refused != nil {
-			return refuse(d.req.cores.at, refused.summary, "%s", refused.detail)
+			return refused
 		}
 		d.cpus = cpus
 		d.addStep(stepsTopology, text, d.req.cores.origins...)

@@ -265,12 +265,17 @@ func (f finished) reserved() *node.Reserved {
 	for _, of := range []string{cpu, memory, storage, stepsEviction, stepsTopology} {
 		r.Origins = append(r.Origins, f.steps[of]...)
 	}
+	var parts []string // of the memory, for people
 	for _, m := range f.reservedMemory() {
-		limits := map[string]any{memory: formatQuantity(memory, m.bytes)}
-		r.Memory = append(r.Memory, map[string]any{"numaNode": m.node, "limits": limits})
+		text := formatQuantity(memory, m.bytes)
+		parts = append(parts, fmt.Sprintf("%s on NUMA node %d", text, m.node))
+		r.Memory = append(r.Memory, map[string]any{
+			"numaNode": int64(m.node),
+			"limits":   map[string]any{memory: text},
+		})
 	}
-	if s, ok := f.memorySetting(); ok {
-		r.Settings = []node.Setting{s}
+	if f.req.memoryManager != nil && len(parts) > 0 {
+		r.Settings = []node.Setting{f.memorySetting(r.Memory, strings.Join(parts, ", "))}
 	}
 
 	return r

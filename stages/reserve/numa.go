@@ -3,7 +3,6 @@ package reserve
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 
@@ -158,39 +157,22 @@ func addRest(left int64, parts []int64, rooms []nodeMemory) {
 	parts[0] += left
 }
 
-// memorySetting returns reservedMemory as the kubelet's configuration has it; false without memory_manager, or if
-// nothing is reserved.
-func (f finished) memorySetting() (s node.Setting, ok bool) {
-	parts := f.reservedMemory()
-	if f.req.memoryManager == nil || len(parts) == 0 {
-		return s, false
-	}
-
-	var list []any
-	var nodes []string
-	for _, m := range parts {
-		text := formatQuantity(memory, m.bytes)
-		nodes = append(nodes, fmt.Sprintf("%s on NUMA node %d", text, m.node))
-		list = append(list, map[string]any{
-			"numaNode": int64(m.node),
-			"limits":   map[string]any{memory: text},
-		})
-	}
-
+// memorySetting returns reservedMemory as the kubelet's configuration has it. parts is the list for people.
+func (f finished) memorySetting(list []any, parts string) node.Setting {
 	sum := fmt.Sprintf(
 		"kubeReserved %s + systemReserved %s + evictionHard %s = %s: %s",
 		formatQuantity(memory, f.amounts[memory].kube),
 		formatQuantity(memory, f.amounts[memory].system),
 		formatQuantity(memory, f.hardMemory),
 		formatQuantity(memory, f.total()),
-		strings.Join(nodes, ", "),
+		parts,
 	)
 
 	return node.Setting{
 		Path:    []string{fieldMemory},
 		Value:   list,
 		Origins: append(slices.Clone(f.req.memoryManager.origins), f.step(sum)),
-	}, true
+	}
 }
 
 // checkMemoryManager refuses a memory manager that has nothing to reserve, and notes a threshold in percent: the memory

@@ -34,17 +34,13 @@ type formula struct {
 func formulas() map[string]formula {
 	return map[string]formula{
 		gke: {
-			cpu: gkeCPU,
-			memory: func(m machine) (int64, []string) {
-				return gkeMemory(m.memory)
-			},
+			cpu:      gkeCPU,
+			memory:   gkeMemory,
 			eviction: map[string]string{"memory.available": "100Mi"},
 		},
 		eks: {
-			cpu: gkeCPU,
-			memory: func(m machine) (int64, []string) {
-				return eksMemory(m.pods)
-			},
+			cpu:     gkeCPU,
+			memory:  eksMemory,
 			storage: true,
 			eviction: map[string]string{
 				"memory.available":  "100Mi",
@@ -53,17 +49,13 @@ func formulas() map[string]formula {
 			},
 		},
 		aks: {
-			cpu: aksCPU,
-			memory: func(m machine) (int64, []string) {
-				return aksMemory(m.memory, m.pods)
-			},
+			cpu:      aksCPU,
+			memory:   aksMemory,
 			eviction: map[string]string{"memory.available": "100Mi"},
 		},
 		gdc: {
-			cpu: gdcCPU,
-			memory: func(m machine) (int64, []string) {
-				return gdcMemory(m.memory)
-			},
+			cpu:    gdcCPU,
+			memory: gdcMemory,
 		},
 	}
 }
@@ -215,8 +207,8 @@ func cpuTiers(
 // gkeMemory is 255 MiB below 1 GiB; else 25% of the first 4 GiB, 20% of the next 4, 10% of the next 8, 6% of the next
 // 112, 2% above 128 GiB, rounded down to 1 MiB. Source: Google Cloud documentation, "Plan GKE Standard node sizes",
 // memory reservations.
-func gkeMemory(bytes int64) (reserved int64, steps []string) {
-	if bytes < gib {
+func gkeMemory(m machine) (reserved int64, steps []string) {
+	if m.memory < gib {
 		return 255 * mib, []string{"less than 1Gi of memory: 255Mi"}
 	}
 
@@ -228,7 +220,7 @@ func gkeMemory(bytes int64) (reserved int64, steps []string) {
 		{0, 2},
 	}
 	hundredths := int64(0) // of a byte
-	for _, s := range splitIntoSpans(bytes, tiers) {
+	for _, s := range splitIntoSpans(m.memory, tiers) {
 		part := s.size() * s.rate
 
 		which := "the next"
@@ -258,24 +250,24 @@ func gkeMemory(bytes int64) (reserved int64, steps []string) {
 
 // eksMemory is 11 MiB for each pod and 255 MiB, for any size of memory: an unbounded number of pods takes nearly all of
 // it. Source: amazon-eks-ami, nodeadm/internal/kubelet/config.go, getMemoryMebibytesToReserve.
-func eksMemory(pods int64) (reserved int64, steps []string) {
-	reserved = (11*pods + 255) * mib
+func eksMemory(m machine) (reserved int64, steps []string) {
+	reserved = (11*m.pods + 255) * mib
 
 	return reserved, []string{
-		fmt.Sprintf("11Mi × %d pods + 255Mi: %s", pods, formatQuantity(memory, reserved)),
+		fmt.Sprintf("11Mi × %d pods + 255Mi: %s", m.pods, formatQuantity(memory, reserved)),
 	}
 }
 
 // aksMemory is the lesser of 20 MB for each pod and 50 MB, and 25% of the memory. Their MB are MiB: nodes of 110 pods
 // run with --kube-reserved=memory=2250Mi. Source: azure-aks-docs, "Node resource reservations", AKS 1.29 and later.
-func aksMemory(bytes, pods int64) (reserved int64, steps []string) {
-	byPods := (20*pods + 50) * mib
-	quarter := roundToMiB(bytes / 4)
+func aksMemory(m machine) (reserved int64, steps []string) {
+	byPods := (20*m.pods + 50) * mib
+	quarter := roundToMiB(m.memory / 4)
 	reserved = min(byPods, quarter)
 
 	return reserved, []string{
-		fmt.Sprintf("20Mi × %d pods + 50Mi: %s", pods, formatQuantity(memory, byPods)),
-		fmt.Sprintf("25%% of %s: %s", formatQuantity(memory, bytes), formatQuantity(memory, quarter)),
+		fmt.Sprintf("20Mi × %d pods + 50Mi: %s", m.pods, formatQuantity(memory, byPods)),
+		fmt.Sprintf("25%% of %s: %s", formatQuantity(memory, m.memory), formatQuantity(memory, quarter)),
 		"the lesser one: " + formatQuantity(memory, reserved),
 	}
 }
@@ -288,11 +280,11 @@ func gdcCPU(cpus int64) (millis int64, steps []string) {
 }
 
 // gdcMemory is 330 MiB and 5% of the memory, rounded down to 1 MiB. Source: as gdcCPU.
-func gdcMemory(bytes int64) (reserved int64, steps []string) {
-	reserved = roundToMiB(330*mib + bytes*5/100)
+func gdcMemory(m machine) (reserved int64, steps []string) {
+	reserved = roundToMiB(330*mib + m.memory*5/100)
 
 	return reserved, []string{
-		fmt.Sprintf("330Mi + 5%% of %s: %s", formatQuantity(memory, bytes), formatQuantity(memory, reserved)),
+		fmt.Sprintf("330Mi + 5%% of %s: %s", formatQuantity(memory, m.memory), formatQuantity(memory, reserved)),
 	}
 }
 

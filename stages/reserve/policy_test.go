@@ -30,29 +30,26 @@ func TestCPUOfEachPolicy(t *testing.T) {
 }
 
 func TestMemoryOfEachPolicy(t *testing.T) {
-	pods := func(n int64) func(int64) (int64, []string) {
-		return func(bytes int64) (int64, []string) { return aksMemory(bytes, n) }
-	}
 	for _, c := range []struct {
 		name    string
-		formula func(int64) (int64, []string)
-		bytes   int64
+		formula func(machine) (int64, []string)
+		m       machine
 		want    string
 	}{
-		{"gke below 1 GiB", gkeMemory, gib - 64*mib, "255Mi"},
-		{"gke 1 GiB", gkeMemory, gib, "256Mi"},
-		{"gke 4 GiB", gkeMemory, 4 * gib, "1Gi"},
-		{"gke 8 GiB", gkeMemory, 8 * gib, "1843Mi"},
-		{"gke 16 GiB, 2.6 GiB", gkeMemory, 16 * gib, "2662Mi"},
-		{"gke 64 GiB, 5.48 GiB", gkeMemory, 64 * gib, "5611Mi"},
-		{"gke 128 GiB, 9.32 GiB", gkeMemory, 128 * gib, "9543Mi"},
-		{"gke 256 GiB, 11.88 GiB", gkeMemory, 256 * gib, "12165Mi"},
-		{"aks, the pods are less", pods(30), 8 * gib, "650Mi"},
-		{"aks, a quarter is less", pods(70), 4 * gib, "1Gi"},
-		{"aks, as nodes run with", pods(110), 32 * gib, "2250Mi"},
-		{"gdc 8 GiB", gdcMemory, 8 * gib, "739Mi"},
+		{"gke below 1 GiB", gkeMemory, machine{memory: gib - 64*mib}, "255Mi"},
+		{"gke 1 GiB", gkeMemory, machine{memory: gib}, "256Mi"},
+		{"gke 4 GiB", gkeMemory, machine{memory: 4 * gib}, "1Gi"},
+		{"gke 8 GiB", gkeMemory, machine{memory: 8 * gib}, "1843Mi"},
+		{"gke 16 GiB, 2.6 GiB", gkeMemory, machine{memory: 16 * gib}, "2662Mi"},
+		{"gke 64 GiB, 5.48 GiB", gkeMemory, machine{memory: 64 * gib}, "5611Mi"},
+		{"gke 128 GiB, 9.32 GiB", gkeMemory, machine{memory: 128 * gib}, "9543Mi"},
+		{"gke 256 GiB, 11.88 GiB", gkeMemory, machine{memory: 256 * gib}, "12165Mi"},
+		{"aks, the pods are less", aksMemory, machine{memory: 8 * gib, pods: 30}, "650Mi"},
+		{"aks, a quarter is less", aksMemory, machine{memory: 4 * gib, pods: 70}, "1Gi"},
+		{"aks, as nodes run with", aksMemory, machine{memory: 32 * gib, pods: 110}, "2250Mi"},
+		{"gdc 8 GiB", gdcMemory, machine{memory: 8 * gib}, "739Mi"},
 	} {
-		got, steps := c.formula(c.bytes)
+		got, steps := c.formula(c.m)
 		if formatQuantity(memory, got) != c.want {
 			t.Errorf("%s: %s, want %s (%s)", c.name, formatQuantity(memory, got), c.want, strings.Join(steps, "; "))
 		}
@@ -61,7 +58,7 @@ func TestMemoryOfEachPolicy(t *testing.T) {
 		}
 	}
 	for pods, want := range map[int64]string{8: "343Mi", 29: "574Mi", 58: "893Mi", 110: "1465Mi", 234: "2829Mi", 737: "8362Mi"} {
-		if got, _ := eksMemory(pods); formatQuantity(memory, got) != want {
+		if got, _ := eksMemory(machine{pods: pods}); formatQuantity(memory, got) != want {
 			t.Errorf("eks: %d pods reserve %s, want %s", pods, formatQuantity(memory, got), want)
 		}
 	}
@@ -76,7 +73,7 @@ func TestArithmeticInWords(t *testing.T) {
 		"16: 30m; together: 110m"; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
-	_, steps = gkeMemory(64 * gib)
+	_, steps = gkeMemory(machine{memory: 64 * gib})
 	if got, want := strings.Join(
 		steps,
 		"; ",
@@ -96,12 +93,12 @@ func TestArithmeticInWords(t *testing.T) {
 
 // More memory never means that less is reserved, nor that less remains.
 func TestFormulasAreMonotone(t *testing.T) {
-	for name, formula := range map[string]func(int64) (int64, []string){
-		"gke": gkeMemory, "gdc": gdcMemory, "aks": func(b int64) (int64, []string) { return aksMemory(b, 250) },
+	for name, formula := range map[string]func(machine) (int64, []string){
+		"gke": gkeMemory, "gdc": gdcMemory, "aks": aksMemory,
 	} {
 		before, remained := int64(0), int64(-1)
 		for bytes := 512 * mib; bytes < 300*gib; bytes += 64 * mib {
-			now, _ := formula(bytes)
+			now, _ := formula(machine{memory: bytes, pods: 250})
 			if now < before || bytes-now < remained {
 				t.Fatalf(
 					"%s: at %s got %s reserved and %s left; want at least %s and %s, as with 64Mi less",

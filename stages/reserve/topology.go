@@ -5,13 +5,11 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/hashicorp/hcl/v2"
 	"k8s.io/utils/cpuset"
 
 	"github.com/prelet/prelet/internal/world"
 )
-
-// refusal is the reason why a topology is not possible on this machine.
-type refusal struct{ summary, detail string }
 
 // nodeCores are the cores of one NUMA node as their threads, by first thread.
 type nodeCores struct {
@@ -21,7 +19,10 @@ type nodeCores struct {
 
 // choose chooses whole cores with all of their online threads, lowest threads first: a kubelet refuses offline CPUs,
 // and a pod on the sibling of a reserved thread would share its core with the system.
-func choose(f *world.Facts, want int, spread string) (cpuset.CPUSet, string, *refusal) {
+// at is the place of the number of cores.
+func choose(f *world.Facts, want int, spread string, at hcl.Range) (
+	set cpuset.CPUSet, text string, refused hcl.Diagnostics,
+) {
 	nodes, isCertain := coresByNode(f)
 	available := 0
 	for _, n := range nodes {
@@ -30,26 +31,26 @@ func choose(f *world.Facts, want int, spread string) (cpuset.CPUSet, string, *re
 
 	switch {
 	case available == 0:
-		return cpuset.New(), "", &refusal{
-			"The cores are not known, so none can be reserved",
-			"Which threads share a core could not be read. Look at `prelet detect`, " +
+		return set, "", refuse(
+			at, "The cores are not known, so none can be reserved",
+			"Which threads share a core could not be read. Look at `prelet detect`, "+
 				"or leave topology out to reserve an amount of cpu.",
-		}
+		)
 	case want > available:
-		return cpuset.New(), "", &refusal{
-			formatCores(want) + " cannot be reserved",
-			fmt.Sprintf("The machine has %d. Lower topology.cores.", available)}
+		return set, "", refuse(
+			at, formatCores(want)+" cannot be reserved", "The machine has %d. Lower topology.cores.", available,
+		)
 	case spread != spreadNUMA:
-		set, text := choosePacked(nodes, want)
+		set, text = choosePacked(nodes, want)
 		return set, text, nil
 	case !isCertain:
-		return cpuset.New(), "", &refusal{
-			"Cores cannot be spread over NUMA nodes",
+		return set, "", refuse(
+			at, "Cores cannot be spread over NUMA nodes",
 			"The NUMA node of a core could not be read. Look at `prelet detect`, or write spread = \"packed\".",
-		}
+		)
 	}
 
-	return chooseSpread(nodes, want)
+	return chooseSpread(nodes, want, at)
 }
 
 // choosePacked chooses the first cores of the first node, then of the next.
@@ -67,7 +68,9 @@ func choosePacked(nodes []nodeCores, want int) (cpuset.CPUSet, string) {
 }
 
 // chooseSpread chooses equally many cores on each node.
-func chooseSpread(nodes []nodeCores, want int) (cpuset.CPUSet, string, *refusal) {
+func chooseSpread(nodes []nodeCores, want int, at hcl.Range) (
+	set cpuset.CPUSet, text string, refused hcl.Diagnostics,
+) {
 	uneven := fmt.Sprintf("%s cannot be spread evenly over %d NUMA nodes", formatCores(want), len(nodes))
 	each := want / len(nodes)
 
@@ -77,24 +80,18 @@ func chooseSpread(nodes []nodeCores, want int) (cpuset.CPUSet, string, *refusal)
 			advice = fmt.Sprintf("%d or %s", each*len(nodes), advice)
 		}
 
-		return cpuset.New(), "", &refusal{
-			uneven,
-			fmt.Sprintf("Write cores = %s, or spread = \"packed\".", advice),
-		}
+		return set, "", refuse(at, uneven, "Write cores = %s, or spread = \"packed\".", advice)
 	}
 
 	var cpus []int
 	for _, n := range nodes {
 		if len(n.cores) < each {
-			return cpuset.New(), "", &refusal{
-				uneven,
-				fmt.Sprintf("NUMA node %d has %d, and %d on each are needed. "+
-					"Lower topology.cores, or write spread = \"packed\".", n.id, len(n.cores), each),
-			}
+			return set, "", refuse(at, uneven, "NUMA node %d has %d, and %d on each are needed. "+
+				"Lower topology.cores, or write spread = \"packed\".", n.id, len(n.cores), each)
 		}
 		cpus = append(cpus, slices.Concat(n.cores[:each]...)...)
 	}
-	set := cpuset.New(cpus...)
+	set = cpuset.New(cpus...)
 
 	return set, fmt.Sprintf("%s, %d on each of %d NUMA nodes, %d threads: CPUs %s",
 		formatCores(want), each, len(nodes), set.Size(), set), nil

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hashicorp/hcl/v2"
 	"k8s.io/utils/cpuset"
 )
 
@@ -36,7 +37,7 @@ func TestChosenCoresAreWhole(t *testing.T) {
 		f := in.Facts
 		want := nodes * (1 + random.IntN(perNode))
 		for _, spread := range []string{spreadNUMA, spreadPacked} {
-			set, _, refused := choose(f, want, spread)
+			set, _, refused := choose(f, want, spread, hcl.Range{})
 			if refused != nil {
 				t.Fatalf("%d of %d × %d, %s: got %v, want no refusal", want, nodes, perNode, spread, refused)
 			}
@@ -64,7 +65,7 @@ func TestChosenCoresAreWhole(t *testing.T) {
 			random.Shuffle(len(shuffled.CPU.Cores), func(i, j int) {
 				shuffled.CPU.Cores[i], shuffled.CPU.Cores[j] = shuffled.CPU.Cores[j], shuffled.CPU.Cores[i]
 			})
-			if again, _, _ := choose(&shuffled, want, spread); !again.Equals(set) {
+			if again, _, _ := choose(&shuffled, want, spread, hcl.Range{}); !again.Equals(set) {
 				t.Fatalf("cores in another order: got %s, want %s", again, set)
 			}
 		}

@@ -77,10 +77,7 @@ func (r removal) listRefused(o Observed) (files, reasons []string) {
 
 // explain returns why a file of the kubelet must stay; "" if it may be removed, or is not the kubelet's.
 func (r removal) explain(t world.ManagedTarget) string {
-	block := map[string]string{
-		configPurpose: "kubelet_config", flagsPurpose: "kubelet_flags", "ca": "ca_certificate",
-		bootstrapPurpose: "bootstrap_kubeconfig",
-	}[t.Purpose]
+	block := node.Block(t.Purpose)
 	_, isMoved := findPurpose(r.node, t.Purpose)
 	if isMoved && t.Action == "delete" && r.isBelowDropIn(t) {
 		return "layout = \"drop-in\" adds to " + t.Path + ", and prelet has made that file: " +

@@ -267,7 +267,11 @@ func (r renderer) addAndRender(i *lang.Instance, cfg schema.Body, in stages.Inpu
 	in.Refused = added.HasErrors() || conflicts.HasErrors()
 
 	rendering, o, rendered := i.Stage.(stages.Renderer).Render(cfg, n.Node, in)
-	files, duplicates := node.MergeFiles(n.Files, rendering.Files)
+	files := n.Files
+	var duplicates hcl.Diagnostics
+	if len(rendering.Files) > 0 { // only one stage, write, has files
+		files, duplicates = node.MergeFiles(rendering.Files)
+	}
 	diags := slices.Concat(added, rendered, conflicts, duplicates)
 	if (in.Refused || rendered.HasErrors()) && !in.Check {
 		return o, nil, diags

@@ -343,52 +343,63 @@ func (m *merger) findFlag(f Flag) int {
 	})
 }
 
-// MergeFiles adds files to those of a node, and returns all, sorted by path. The second file with the same path is an
-// error, and so is a file whose path another file needs as a folder.
-func MergeFiles(have, more []File) (files []File, diags hcl.Diagnostics) {
+// MergeFiles returns files sorted by path. The second file with the same path is an error, and so is a file whose path
+// another file needs as a folder.
+func MergeFiles(all []File) (files []File, diags hcl.Diagnostics) {
 	byPath := map[string]File{}
-	for _, f := range have {
-		byPath[f.Path] = f
-	}
-
-	isNew := map[string]bool{}
-	for _, f := range more {
+	for _, f := range all {
 		if old, exists := byPath[f.Path]; exists {
-			diags = append(
-				diags,
-				origin.Error(
-					fault.Conflict,
-					rangeOf(f.Origins),
-					"Two owners of "+f.Path,
-					"It is written here, and by %s. One owner for each path: remove one of them, "+
-						"or give it another path.",
-					formatPlace(old.Origins),
-				),
-			)
+			diags = append(diags, refuseSecond(old, f))
 			continue
 		}
-
 		byPath[f.Path] = f
-		isNew[f.Path] = true
 	}
 
 	for _, p := range slices.Sorted(maps.Keys(byPath)) {
 		files = append(files, byPath[p])
 	}
 
-	return files, append(diags, CheckFolders(files, isNew)...)
+	return files, append(diags, checkFolders(files)...)
 }
 
-// CheckFolders returns an error for each file whose path other files need as a folder, and for each folder in
-// which a user besides root could replace a managed file. It checks the files that are new, or have a new file
-// below them; all files if isNew is nil. files are sorted by path. If one of two files is a block `file` or
-// `directory`, the error is at that block.
-func CheckFolders(files []File, isNew map[string]bool) (diags hcl.Diagnostics) {
+// refuseSecond refuses the second file with the same path.
+func refuseSecond(first, second File) *hcl.Diagnostic {
+	at := rangeOf(second.Origins)
+	summary := "Two owners of " + second.Path
+	if block := Block(first.Purpose); block != "" && second.Purpose == "file" {
+		was := rangeOf(first.Origins)
+		return origin.Error(
+			fault.Conflict, at, summary,
+			"Block %[1]s of stage \"write\" writes it, at %[2]s:%[3]d:%[4]d. Change it there, or leave that block out: "+
+				"%[1]s { when = false }.", block, was.Filename, was.Start.Line, was.Start.Column,
+		)
+	}
+
+	return origin.Error(
+		fault.Conflict, at, summary,
+		"It is written here, and by %s. One owner for each path: remove one of them, or give it another path.",
+		formatPlace(first.Origins),
+	)
+}
+
+// Block returns the block of stage write that writes the kubelet's file of a purpose; "" for other purposes.
+func Block(purpose string) string {
+	return map[string]string{
+		"kubelet-config":       "kubelet_config",
+		"kubelet-flags":        "kubelet_flags",
+		"ca":                   "ca_certificate",
+		"bootstrap-kubeconfig": "bootstrap_kubeconfig",
+	}[purpose]
+}
+
+// checkFolders returns an error for each file whose path other files need as a folder, and for each folder in
+// which a user besides root could replace a managed file. files are sorted by path. If one of two files is a block
+// `file` or `directory`, the error is at that block.
+func checkFolders(files []File) (diags hcl.Diagnostics) {
 	for i, f := range files {
 		var below []File
 		for _, g := range files[i+1:] {
-			isChecked := isNew == nil || isNew[f.Path] || isNew[g.Path]
-			if strings.HasPrefix(g.Path, f.Path+"/") && isChecked {
+			if strings.HasPrefix(g.Path, f.Path+"/") {
 				below = append(below, g)
 			}
 		}

@@ -495,15 +495,6 @@ func (p *progress) makePlan() *Plan {
 	return plan
 }
 
-// formatPlace returns a place as FILE:LINE:COLUMN; "" for a zero range.
-func formatPlace(r hcl.Range) string {
-	return fault.Place{
-		File:   r.Filename,
-		Line:   r.Start.Line,
-		Column: r.Start.Column,
-	}.String()
-}
-
 // findPlace returns the place of a diagnostic; the zero range where it has none.
 func findPlace(d *hcl.Diagnostic) hcl.Range {
 	if d.Subject == nil {

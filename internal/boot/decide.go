@@ -12,6 +12,7 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/lang/eval"
+	"github.com/prelet/prelet/internal/lang/origin"
 	"github.com/prelet/prelet/internal/lang/value"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/world"
@@ -226,7 +227,7 @@ func (out *decidedStage) addDiags(i *lang.Instance, ds hcl.Diagnostics) {
 		if eval.IsLeftOut(d) {
 			at := findPlace(d)
 			out.degrade(fault.NullFact, fmt.Sprintf(
-				"stage %s left out an item because a fact is null: %s", i.Addr(), formatPlace(at),
+				"stage %s left out an item because a fact is null: %s", i.Addr(), origin.Place(at),
 			))
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/lang/origin"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/platform/unitfile"
 )
@@ -405,7 +406,7 @@ func checkUnits(n node.Node) (found Findings) {
 			found.Error(
 				fault.Conflict, u.Range, "Two stages for "+u.Unit,
 				"The first is restart.%s, at %s. Remove one of them; any number of files may notify one stage.",
-				n.Units[first].Stage, formatPlace(n.Units[first].Range),
+				n.Units[first].Stage, origin.Place(n.Units[first].Range),
 			)
 		}
 	}

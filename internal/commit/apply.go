@@ -202,24 +202,14 @@ func checkUnmarked(o Options) error {
 	}
 
 	refuse := func(what string, origins []origin.Origin) error {
-		f := &fault.Fault{
+		return &fault.Fault{
 			Code:    fault.Sensitive,
+			At:      origin.Place(origin.FirstRange(origins)),
 			Summary: what + " would hold a secret of this node",
 			Why: "its value is that of a credential, which the site does not name there, so nothing would " +
 				"keep it secret",
 			Next: "Find out how the value comes there; in a file, write credential(\"NAME\") for it",
 		}
-		for _, x := range origins {
-			if x.Range.Filename != "" {
-				f.At = fault.Place{
-					File:   x.Range.Filename,
-					Line:   x.Range.Start.Line,
-					Column: x.Range.Start.Column,
-				}
-				break
-			}
-		}
-		return f
 	}
 
 	n := o.Plan.Node

@@ -52,10 +52,8 @@ func findRange(p *boot.Plan, path string) (hcl.Range, bool) {
 			continue
 		}
 
-		for _, o := range f.Origins {
-			if o.Range.Filename != "" {
-				return o.Range, true
-			}
+		if at := origin.FirstRange(f.Origins); at.Filename != "" {
+			return at, true
 		}
 	}
 

@@ -2,7 +2,6 @@ package commit
 
 import (
 	"bytes"
-	"fmt"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -138,10 +137,7 @@ func tokenRange(p *boot.Plan) hcl.Range {
 func describeOrigins(from []origin.Origin) string {
 	for _, o := range from {
 		if o.Range.Filename != "" {
-			at := o.Range.Start
-			place := fmt.Sprintf("%s:%d:%d, %s", o.Range.Filename, at.Line, at.Column, o.Ref)
-
-			return strings.TrimSuffix(place, ", ")
+			return strings.TrimSuffix(origin.Place(o.Range).String()+", "+o.Ref, ", ")
 		}
 	}
 

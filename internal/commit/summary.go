@@ -9,6 +9,7 @@ import (
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/commit/activation"
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/lang/origin"
 	"github.com/prelet/prelet/internal/report"
 )
 
@@ -186,8 +187,7 @@ const incomplete = "the plan is not complete"
 func describeDiagnostic(d *hcl.Diagnostic) string {
 	s := d.Summary
 	if d.Subject != nil && d.Subject.Filename != "" {
-		at := d.Subject.Start
-		s = fmt.Sprintf("%s:%d:%d: %s", d.Subject.Filename, at.Line, at.Column, s)
+		s = origin.Place(*d.Subject).String() + ": " + s
 	}
 
 	if d.Detail != "" {

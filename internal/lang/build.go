@@ -203,7 +203,7 @@ func (l *loader) checkTrust(d *definition) {
 			fmt.Sprintf("Both %s and %s", trust[0].Name, trust[1].Name),
 			"A cluster has one reason for trust: ca_cert_hashes, ca_file, discovery_file or trust. "+
 				"The first is at %s. Remove one; in an override, set the other to null.",
-			Place(trust[0].NameRange),
+			origin.Place(trust[0].NameRange),
 		)
 	}
 }

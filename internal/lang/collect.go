@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/lang/origin"
 	"github.com/prelet/prelet/schema"
 )
 
@@ -178,7 +179,7 @@ func (l *loader) addDefinition(d *definition) {
 				fmt.Sprintf("A second stage of type %s", d.typ.spec.Type),
 				"A site may have one; the first is at %s. Merge them, or change the first in another file with "+
 					"override { %s { … } }.",
-				Place(first.block.DefRange()),
+				origin.Place(first.block.DefRange()),
 				first,
 			)
 		}
@@ -198,7 +199,7 @@ func (l *loader) reportDuplicate(at, first hcl.Range, what string) {
 		at,
 		what+" is defined twice",
 		"The first is at %s. %s",
-		Place(first),
+		origin.Place(first),
 		hint,
 	)
 }

@@ -150,7 +150,7 @@ func checkKeys(x *hclsyntax.ObjectConsExpr) (diags hcl.Diagnostics) {
 			diags = append(
 				diags,
 				origin.Error(fault.Duplicate, at, fmt.Sprintf("Duplicate key %q", key),
-					duplicateHelp, Place(first)),
+					duplicateHelp, origin.Place(first)),
 			)
 			continue
 		}

@@ -164,7 +164,7 @@ func show(ds hcl.Diagnostics) string {
 	for _, d := range ds {
 		at := "-"
 		if d.Subject != nil {
-			at = Place(*d.Subject)
+			at = origin.Place(*d.Subject).String()
 		}
 		b.WriteString(string(origin.CodeOf(d)) + " " + at + " " + d.Summary + ": " + d.Detail + "\n")
 	}

@@ -327,11 +327,6 @@ func (l *loader) hide(r hcl.Range) {
 	l.site.Sources[r.Filename] = src
 }
 
-// Place formats the start of a range for messages.
-func Place(r hcl.Range) string {
-	return fmt.Sprintf("%s:%d:%d", r.Filename, r.Start.Line, r.Start.Column)
-}
-
 // sortDiagnostics sorts by file and place. Those without a place come first.
 func sortDiagnostics(files []world.SiteFile, ds hcl.Diagnostics) {
 	number := map[string]int{}

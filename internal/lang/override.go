@@ -49,7 +49,7 @@ func (l *loader) noteHidden() {
 			l.Note(
 				fault.OverrideIgnored, o.Over, "Two overrides of "+o.Address,
 				"The one at %s has no effect: this one replaces the whole argument. Write both in one of them.",
-				Place(o.Base),
+				origin.Place(o.Base),
 			)
 		}
 	}

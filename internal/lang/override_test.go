@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/prelet/prelet/internal/lang/origin"
 )
 
 const overrideBase = `-- 10-base.hcl --
@@ -175,9 +177,9 @@ func TestOverridesAreRecordedWithBothPlaces(t *testing.T) {
 	for _, o := range s.Overrides {
 		base := "-"
 		if o.Base.Filename != "" {
-			base = Place(o.Base)
+			base = origin.Place(o.Base).String()
 		}
-		got[o.Address] = base + " " + Place(o.Over)
+		got[o.Address] = base + " " + origin.Place(o.Over).String()
 	}
 	want := map[string]string{
 		"prelet max_age":                     "- 50-site.hcl:2:12",
@@ -313,8 +315,8 @@ func TestLaterVarsFileWins(t *testing.T) {
 		t.Errorf("zone: got %s, want the last file's value", got)
 	}
 	if len(s.Overrides) != 1 || s.Overrides[0].Address != "var.zone" ||
-		Place(s.Overrides[0].Base) != "10.prelet.vars:1:1" ||
-		Place(s.Overrides[0].Over) != "20.prelet.vars:1:1" {
+		origin.Place(s.Overrides[0].Base).String() != "10.prelet.vars:1:1" ||
+		origin.Place(s.Overrides[0].Over).String() != "20.prelet.vars:1:1" {
 		t.Errorf("overrides: got %+v, want one of var.zone", s.Overrides)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/prelet/prelet/internal/lang/origin"
 	"github.com/prelet/prelet/internal/world"
 	"github.com/prelet/prelet/stages"
 )
@@ -35,7 +36,7 @@ variable "x" {}
 		}
 	}
 	if i.OnFailure != "continue" || len(i.Body.Attributes) != 1 || i.Body.Attributes["file"] == nil ||
-		Place(i.Range) != "a.hcl:1:1" {
+		origin.Place(i.Range).String() != "a.hcl:1:1" {
 		t.Errorf("fetch-config.a: got %+v, want on_failure continue and only file in the body", i)
 	}
 	n := s.Stage("detect-hw.n")
@@ -165,7 +166,7 @@ func TestFormat(t *testing.T) {
 			t.Errorf("%.60q gives %.60q, want %.60q", in, got, want)
 		}
 	}
-	if _, diags := FormatFile("x.hcl", []byte("a = (\n")); len(diags) == 0 || Place(*diags[0].Subject) != "x.hcl:2:1" {
+	if _, diags := FormatFile("x.hcl", []byte("a = (\n")); len(diags) == 0 || origin.Place(*diags[0].Subject).String() != "x.hcl:2:1" {
 		t.Error(show(diags))
 	}
 }

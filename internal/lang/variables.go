@@ -149,7 +149,7 @@ func (l *loader) checkConvertible(e hclsyntax.Expression, v *Variable, what stri
 			"%s: a %s is needed, as declared at %s.",
 			err,
 			schema.TypeName(v.Type),
-			Place(v.Range),
+			origin.Place(v.Range),
 		)
 	}
 }
@@ -232,12 +232,12 @@ func ParseVarsFile(name string, text []byte) (map[string]string, error) {
 	body, diags := parseNative(name, text)
 	if diags.HasErrors() {
 		d := diags.Errs()[0].(*hcl.Diagnostic)
-		return nil, fmt.Errorf("%s: %s", Place(*d.Subject), d.Summary)
+		return nil, fmt.Errorf("%s: %s", origin.Place(*d.Subject), d.Summary)
 	}
 	if len(body.Blocks) > 0 {
 		return nil, fmt.Errorf(
 			"%s: a block; write NAME = VALUE, one in a line",
-			Place(body.Blocks[0].TypeRange),
+			origin.Place(body.Blocks[0].TypeRange),
 		)
 	}
 
@@ -245,7 +245,7 @@ func ParseVarsFile(name string, text []byte) (map[string]string, error) {
 	for _, a := range listAttributes(body) {
 		at := a.Expr.Range()
 		if !isLiteral(a.Expr) || checkExpression(a.Expr).HasErrors() {
-			return nil, fmt.Errorf("%s: the value of %s is not a literal", Place(at), a.Name)
+			return nil, fmt.Errorf("%s: the value of %s is not a literal", origin.Place(at), a.Name)
 		}
 
 		v, diags := a.Expr.Value(nil)
@@ -253,7 +253,7 @@ func ParseVarsFile(name string, text []byte) (map[string]string, error) {
 		case !diags.HasErrors() && v.IsNull(): // as a text it would be the word
 			return nil, fmt.Errorf(
 				"%s: %s is null; leave it out, or give it a value",
-				Place(at),
+				origin.Place(at),
 				a.Name,
 			)
 		case !diags.HasErrors() && v.Type() == cty.String:

@@ -157,7 +157,7 @@ func (m *merger) compare(
 			by,
 			origin.Replaced(
 				kind+"/"+name,
-				rangeOf(new.origins),
+				origin.FirstRange(new.origins),
 				title+" of the base is replaced",
 				"The base has %s; this stage makes it %s.",
 				formatValue(old.value),
@@ -188,11 +188,11 @@ func conflict(name string, old, new candidate) *hcl.Diagnostic {
 	newValue := formatValue(new.value)
 
 	detail := fmt.Sprintf("Here it is %s, but %s sets %s. %s", newValue, formatPlace(old.origins), oldValue, next)
-	if isOneStage && rangeOf(old.origins) == rangeOf(new.origins) { // one expression makes both
+	if isOneStage && origin.FirstRange(old.origins) == origin.FirstRange(new.origins) { // one expression makes both
 		detail = fmt.Sprintf("It is %s and %s here, and can be only one.", oldValue, newValue)
 	}
 
-	return origin.Error(fault.Conflict, rangeOf(new.origins), summary+name, "%s", detail)
+	return origin.Error(fault.Conflict, origin.FirstRange(new.origins), summary+name, "%s", detail)
 }
 
 // stageOf returns the block that something comes from, the same for all instances of the block.
@@ -364,14 +364,13 @@ func MergeFiles(all []File) (files []File, diags hcl.Diagnostics) {
 
 // refuseSecond refuses the second file with the same path.
 func refuseSecond(first, second File) *hcl.Diagnostic {
-	at := rangeOf(second.Origins)
+	at := origin.FirstRange(second.Origins)
 	summary := "Two owners of " + second.Path
 	if block := Block(first.Purpose); block != "" && second.Purpose == "file" {
-		was := rangeOf(first.Origins)
 		return origin.Error(
 			fault.Conflict, at, summary,
-			"Block %[1]s of stage \"write\" writes it, at %[2]s:%[3]d:%[4]d. Change it there, or leave that block out: "+
-				"%[1]s { when = false }.", block, was.Filename, was.Start.Line, was.Start.Column,
+			"Block %[1]s of stage \"write\" writes it, at %[2]s. Change it there, or leave that block out: "+
+				"%[1]s { when = false }.", block, origin.Place(origin.FirstRange(first.Origins)),
 		)
 	}
 
@@ -413,10 +412,10 @@ func checkFolders(files []File) (diags hcl.Diagnostics) {
 			continue
 		}
 
-		at := rangeOf(below[0].Origins)
+		at := origin.FirstRange(below[0].Origins)
 		writer := formatPlace(f.Origins)
 		if f.Purpose == "file" && below[0].Purpose != "file" && below[0].Purpose != "directory" {
-			at = rangeOf(f.Origins)
+			at = origin.FirstRange(f.Origins)
 			writer = "this"
 		}
 
@@ -447,7 +446,7 @@ func checkReplaceable(f File, below []File) hcl.Diagnostics {
 		}
 
 		if at.Filename == "" {
-			at = rangeOf(f.Origins)
+			at = origin.FirstRange(f.Origins)
 		}
 
 		return hcl.Diagnostics{
@@ -504,17 +503,6 @@ func joinOrigins(old, new []origin.Origin) []origin.Origin {
 	return append(slices.Clone(old), new...)
 }
 
-// rangeOf returns the first range in the site.
-func rangeOf(origins []origin.Origin) hcl.Range {
-	for _, o := range origins {
-		if o.Range.Filename != "" {
-			return o.Range
-		}
-	}
-
-	return hcl.Range{}
-}
-
 // formatPlace returns "label.a at site.hcl:3:5" for messages.
 func formatPlace(origins []origin.Origin) string {
 	if len(origins) == 0 {
@@ -522,7 +510,7 @@ func formatPlace(origins []origin.Origin) string {
 	}
 
 	ref := origins[0].Ref
-	r := rangeOf(origins)
+	r := origin.FirstRange(origins)
 	if r.Filename == "" {
 		return ref
 	}
@@ -531,7 +519,7 @@ func formatPlace(origins []origin.Origin) string {
 		ref += " at "
 	}
 
-	return fmt.Sprintf("%s%s:%d:%d", ref, r.Filename, r.Start.Line, r.Start.Column)
+	return ref + origin.Place(r).String()
 }
 
 // formatValue returns a value as JSON for messages.

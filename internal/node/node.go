@@ -100,7 +100,7 @@ func (s Setting) Pointer() string {
 
 // FindRange returns the setting's range in the site, or fallback if it is not from the site.
 func (s Setting) FindRange(fallback hcl.Range) hcl.Range {
-	if r := rangeOf(s.Origins); r.Filename != "" {
+	if r := origin.FirstRange(s.Origins); r.Filename != "" {
 		return r
 	}
 

@@ -363,7 +363,7 @@ func NewFinding(d *hcl.Diagnostic) Finding {
 		Code:    code,
 	}
 	if at := d.Subject; at != nil {
-		f.Place = fmt.Sprintf("%s:%d:%d", at.Filename, at.Start.Line, at.Start.Column)
+		f.Place = origin.Place(*at).String()
 	}
 
 	switch {

@@ -303,7 +303,7 @@ func (e *Eval) moveToUse(
 			at = *d.Subject
 		}
 		if !strings.HasPrefix(d.Detail, "In local.") {
-			c.Detail = fmt.Sprintf("In local.%s, at %s: %s", name, lang.Place(at), d.Detail)
+			c.Detail = fmt.Sprintf("In local.%s, at %s: %s", name, origin.Place(at), d.Detail)
 		}
 		c.Subject = &use
 		c.Context = nil

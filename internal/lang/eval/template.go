@@ -9,7 +9,7 @@ import (
 	"github.com/zclconf/go-cty/cty/convert"
 	"github.com/zclconf/go-cty/cty/function"
 
-	"github.com/prelet/prelet/internal/lang"
+	"github.com/prelet/prelet/internal/lang/origin"
 	"github.com/prelet/prelet/internal/lang/value"
 )
 
@@ -61,7 +61,7 @@ func (e *Eval) renderTemplate(name string, vars cty.Value) (cty.Value, error) {
 	scope := vars.AsValueMap()
 	for _, used := range template.Variables() {
 		if _, ok := scope[used.RootName()]; !ok {
-			at := lang.Place(used.SourceRange())
+			at := origin.Place(used.SourceRange())
 			given := strings.Join(sortedKeys(scope), ", ")
 			return cty.NilVal, fmt.Errorf("%s uses %q, which is not among vars (%s)", at, used.RootName(), given)
 		}
@@ -72,7 +72,7 @@ func (e *Eval) renderTemplate(name string, vars cty.Value) (cty.Value, error) {
 	v, more := e.evaluateIn(template, ctx)
 	if diags = append(diags, more...); diags.HasErrors() {
 		d := diags[0]
-		at := lang.Place(*d.Subject)
+		at := origin.Place(*d.Subject).String()
 		detail := strings.TrimSuffix(d.Detail, ".")
 		if value.IsSecretRefused(d) {
 			return cty.NilVal, value.NewSecretError(at + ": " + detail)

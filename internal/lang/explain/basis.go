@@ -234,7 +234,7 @@ func (w *walker) explainListFlag(name string) (x Explanation, known bool) {
 // addEntries adds a step for each entry of some kinds that the site gives, and returns their names with their values.
 func (w *walker) addEntries(depth int, kinds ...string) (all []string) {
 	for _, e := range listEntries(w.plan) {
-		isOfBase := findPlace(e.origins).Filename == ""
+		isOfBase := origin.FirstRange(e.origins).Filename == ""
 		if !slices.Contains(kinds, e.Kind) || isOfBase && e.Kind != Label && e.Kind != Taint {
 			continue
 		}
@@ -251,7 +251,7 @@ func (w *walker) addEntry(e entry, depth int) {
 	w.add(depth, Step{
 		Text:  e.Item.String(),
 		Value: w.showGo(e.value),
-		Range: findPlace(e.origins),
+		Range: origin.FirstRange(e.origins),
 		Ref:   e.Item.String(),
 	})
 }

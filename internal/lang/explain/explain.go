@@ -114,7 +114,7 @@ func Explain(p *boot.Plan, i Item) (x Explanation, known bool) {
 	x.Item = i
 	x.Chain = w.steps
 	if x.Range.Filename == "" {
-		x.Range = findPlace(x.Origins)
+		x.Range = origin.FirstRange(x.Origins)
 	}
 	x.Text = w.e.Text(x.Range)
 

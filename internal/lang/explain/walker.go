@@ -239,17 +239,6 @@ func contains(outer, inner hcl.Range) bool {
 	return isSameFile && outer.Start.Byte <= inner.Start.Byte && inner.End.Byte <= outer.End.Byte
 }
 
-// findPlace returns the first range of the site among origins.
-func findPlace(os []origin.Origin) hcl.Range {
-	for _, o := range os {
-		if o.Range.Filename != "" {
-			return o.Range
-		}
-	}
-
-	return hcl.Range{}
-}
-
 func join(parts ...string) string {
 	isEmpty := func(s string) bool { return s == "" }
 	given := slices.DeleteFunc(parts, isEmpty)

@@ -10,6 +10,8 @@ import (
 	"encoding/json"
 
 	"github.com/hashicorp/hcl/v2"
+
+	"github.com/prelet/prelet/internal/fault"
 )
 
 // Kind is the kind of input that an item of the plan is based on.
@@ -42,6 +44,22 @@ type Origin struct {
 	Ref   string    // label.gpu, var.zone, stage.detect-hw.node, kube-system/kubelet-config …
 	Range hcl.Range // the item, attribute or block in the site; zero if there is none
 	Text  string    // the source text, or a formula's step in words: "6% of core 1: 60m"
+}
+
+// FirstRange returns the first range of origins that is in a file; the zero range where there is none.
+func FirstRange(origins []Origin) hcl.Range {
+	for _, o := range origins {
+		if o.Range.Filename != "" {
+			return o.Range
+		}
+	}
+
+	return hcl.Range{}
+}
+
+// Place returns the start of a range, for messages.
+func Place(r hcl.Range) fault.Place {
+	return fault.Place{File: r.Filename, Line: r.Start.Line, Column: r.Start.Column}
 }
 
 // MarshalJSON returns the format of `plan -o json`.

@@ -69,7 +69,7 @@ func (b *page) writeDiagnostic(sources map[string][]byte, d *hcl.Diagnostic, det
 	paint := b.paintOf(origin.Severity(d))
 	b.writeHeading(origin.Capitalize(origin.Severity(d))+":", paint, d)
 	if at := d.Subject; at != nil && at.Filename != "" {
-		fmt.Fprintf(b, "  %s\n", b.cell(position(*at)))
+		fmt.Fprintf(b, "  %s\n", b.cell(origin.Place(*at).String()))
 		b.writeSnippet(sources[at.Filename], *at, paint)
 	}
 	b.writeText("  ", detail)

@@ -18,7 +18,7 @@ import (
 func ExplainText(w io.Writer, x explain.Explanation, s Style) error {
 	return s.render(w, "explain", x, template.FuncMap{
 		"effect":   describeEffect,
-		"position": position,
+		"position": origin.Place,
 		"emphasized": func(text string) string {
 			lines := s.wrap(text, s.Width-4)
 			lines[0] = s.bold(lines[0])
@@ -106,10 +106,6 @@ func stepPlace(st explain.Step) string {
 	}
 
 	return fmt.Sprintf("%s:%d", shortenPath(st.Range.Filename), st.Range.Start.Line)
-}
-
-func position(r hcl.Range) string {
-	return fmt.Sprintf("%s:%d:%d", r.Filename, r.Start.Line, r.Start.Column)
 }
 
 type explainDocument struct {

@@ -144,7 +144,7 @@ func bootMessages(v BootView) (out []htmlMessage, err error) {
 		m := &out[len(out)-1]
 		m.Detail = d.Detail
 		if at := d.Subject; at != nil && at.Filename != "" {
-			m.Place = position(*at)
+			m.Place = origin.Place(*at).String()
 			if site := v.Plan.Site; site != nil {
 				m.Line = lineAt(site.Sources[at.Filename], *at)
 			}

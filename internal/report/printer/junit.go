@@ -52,7 +52,7 @@ func JUnit(w io.Writer, all []testfile.Result, redact func(string) string) error
 	t, err := template.New("junit.tmpl").Funcs(template.FuncMap{
 		"escape":   func(v any) string { return escapeXML(redact(fmt.Sprint(v))) },
 		"plain":    describePlain,
-		"position": position,
+		"position": origin.Place,
 		"seconds":  func(d time.Duration) string { return fmt.Sprintf("%.3f", d.Seconds()) },
 	}).ParseFS(views, "views/junit.tmpl")
 	if err != nil {

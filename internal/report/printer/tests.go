@@ -57,7 +57,7 @@ func (b *page) writeFailure(sources map[string][]byte, f testfile.Failure) {
 		Summary: f.Summary,
 		Extra:   origin.Extra{Code: fault.TestFailed},
 	})
-	fmt.Fprintf(b, "  %s\n", b.cell(position(f.At)))
+	fmt.Fprintf(b, "  %s\n", b.cell(origin.Place(f.At).String()))
 	b.writeSnippet(sources[f.At.Filename], f.At, b.red)
 	if f.Message != "" {
 		b.writeText("  ", f.Message)
@@ -140,7 +140,7 @@ func describePlain(f testfile.Failure) string {
 	for _, d := range f.Errors {
 		line := fmt.Sprintf("%s [%s]: %s", d.Summary, origin.CodeOf(d), d.Detail)
 		if d.Subject != nil {
-			line = position(*d.Subject) + ": " + line
+			line = origin.Place(*d.Subject).String() + ": " + line
 		}
 		lines = append(lines, line)
 	}

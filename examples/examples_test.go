@@ -121,9 +121,11 @@ func (e example) world(t *testing.T, s *lang.Site, machine string, creds probe.C
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := probe.New(
-		probe.Options{Root: root, Objects: "objects", Site: s, Variables: probe.GivenByFlag(e.vars), Credentials: creds},
-	)
+	given := map[string]probe.Given{}
+	for name, text := range e.vars {
+		given[name] = probe.Given{Text: text, Source: "--var"}
+	}
+	l := probe.New(probe.Options{Root: root, Objects: "objects", Site: s, Variables: given, Credentials: creds})
 	t.Cleanup(l.Close)
 	return world.SourceFunc(func(ctx context.Context, q world.Question) world.Answer {
 		if q.Kind == world.KindHardware {
@@ -308,7 +310,7 @@ func TestCloudWithoutPassword(t *testing.T) {
 		s,
 		boot.Options{Source: e.world(t, s, "bare-vm", secrets{"bootstrap-token": token})},
 	)
-	if got := origin.Exit(p.Diagnostics); got != 11 {
+	if got := origin.Code(p.Diagnostics).Exit(); got != 11 {
 		t.Errorf("exit %d, want 11: %v", got, p.Diagnostics)
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/lang"
@@ -31,22 +33,13 @@ func (s storm) join(dir, prelet string) error {
 	if err := write(config, s.Site); err != nil {
 		return err
 	}
-	failures := make(chan error, len(s.Boots))
-	turns := make(chan struct{}, 4)
+	var all errgroup.Group
+	all.SetLimit(4)
 	for i, n := range s.Boots {
-		go func() {
-			turns <- struct{}{}
-			defer func() { <-turns }()
-			failures <- n.prepare(root(dir, i), prelet, config)
-		}()
+		all.Go(func() error { return n.prepare(root(dir, i), prelet, config) })
 	}
-	var all error
-	for range s.Boots {
-		if err := <-failures; all == nil {
-			all = err
-		}
-	}
-	return all
+
+	return all.Wait()
 }
 
 // prepare creates the node's root: that of a fresh machine, or of a joined node.

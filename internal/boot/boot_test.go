@@ -90,7 +90,7 @@ func TestTwoStagesWaitForOneAnswer(t *testing.T) {
 		t.Errorf("time: got %s, want at most 5s", took)
 	}
 	if len(p.Stages) != 2 || p.Stages[0].State != stateFailed || p.Stages[1].State != stateFailed ||
-		origin.Exit(p.Diagnostics) != 20 {
+		origin.Code(p.Diagnostics).Exit() != 20 {
 		t.Errorf("got %s\nwant two failed stages and exit 20", showPlan(p))
 	}
 }
@@ -180,12 +180,12 @@ func TestSignalDuringGather(t *testing.T) {
 		cancel(nil)
 		shown := showDiagnostics(p.Diagnostics)
 		if !stopped {
-			if code := origin.Exit(p.Diagnostics); code != 20 || p.Complete {
+			if code := origin.Code(p.Diagnostics).Exit(); code != 20 || p.Complete {
 				t.Errorf("after the deadline: got exit %d, complete %t: %s\nwant exit 20", code, p.Complete, shown)
 			}
 			continue
 		}
-		if p.Complete || len(p.Diagnostics) != 1 || origin.Exit(p.Diagnostics) != 42 ||
+		if p.Complete || len(p.Diagnostics) != 1 || origin.Code(p.Diagnostics).Exit() != 42 ||
 			!strings.Contains(shown, "terminated signal received") || !strings.Contains(shown, "Nothing was changed") {
 			t.Errorf("after a signal: got complete %t: %s\nwant only the signal, and exit 42", p.Complete, shown)
 		}

@@ -156,7 +156,7 @@ func showPlan(p *Plan) string {
 		}
 		b.WriteByte('\n')
 	}
-	fmt.Fprintf(&b, "complete %t exit %d\n", p.Complete, origin.Exit(p.Diagnostics))
+	fmt.Fprintf(&b, "complete %t exit %d\n", p.Complete, origin.Code(p.Diagnostics).Exit())
 	if (p.Hash != "") != p.Complete {
 		fmt.Fprintf(&b, "a hash %q of a plan that is complete: %t\n", p.Hash, p.Complete)
 	}

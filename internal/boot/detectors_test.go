@@ -330,7 +330,7 @@ func TestDetectorMerge(t *testing.T) {
 			text := showDiagnostics(p.Diagnostics)
 			want := `Detectors "gaudi" and "second" disagree: For name of the device 0000:10:00.0 ` +
 				`"gaudi" reports HL-225, and "second" reports HL-325.`
-			if got := origin.Exit(p.Diagnostics); got != exit || !strings.Contains(text, want) {
+			if got := origin.Code(p.Diagnostics).Exit(); got != exit || !strings.Contains(text, want) {
 				t.Errorf("got exit %d: %s\nwant exit %d: %s", got, text, exit, want)
 			}
 			if p.Facts != nil && *p.Facts.Accelerators[0].Name != "Gaudi?" {

@@ -151,7 +151,7 @@ stage "write" "kubelet" {
 					},
 				)
 
-				plan := fmt.Sprintf("exit %d\n%s\n", origin.Exit(p.Diagnostics), showDiagnostics(p.Diagnostics))
+				plan := fmt.Sprintf("exit %d\n%s\n", origin.Code(p.Diagnostics).Exit(), showDiagnostics(p.Diagnostics))
 				for _, taint := range p.Node.Taints {
 					plan += fmt.Sprintf("taint %s of %s\n", taint, taint.Origins[0].Ref)
 				}

@@ -185,7 +185,7 @@ stage "detect-hw" "node" {}
 			eviction, _ := json.Marshal(p.Node.Config["evictionHard"])
 			messages := showDiagnostics(p.Diagnostics)
 			var plan strings.Builder
-			fmt.Fprintf(&plan, "%s\nconfig %s\nexit %d\n", reserved, eviction, origin.Exit(p.Diagnostics))
+			fmt.Fprintf(&plan, "%s\nconfig %s\nexit %d\n", reserved, eviction, origin.Code(p.Diagnostics).Exit())
 			for _, taint := range p.Node.Taints {
 				fmt.Fprintf(&plan, "taint %s\n", taint)
 			}

@@ -171,7 +171,7 @@ stage "write" "kubelet" {
 			fmt.Fprintf(
 				&plan,
 				"exit %d\ncomplete %t\n%s\n",
-				origin.Exit(p.Diagnostics),
+				origin.Code(p.Diagnostics).Exit(),
 				p.Complete,
 				showDiagnostics(p.Diagnostics),
 			)

@@ -104,7 +104,7 @@ stage "write" "kubelet" {
 				texts[f.Purpose] = f.Text.Template()
 			}
 			var plan strings.Builder
-			fmt.Fprintf(&plan, "exit %d\ncomplete %t\n%s", origin.Exit(p.Diagnostics), p.Complete, showDiagnostics(p.Diagnostics))
+			fmt.Fprintf(&plan, "exit %d\ncomplete %t\n%s", origin.Code(p.Diagnostics).Exit(), p.Complete, showDiagnostics(p.Diagnostics))
 			for line := range strings.Lines(texts["kubelet-config"]) {
 				fmt.Fprintf(&plan, "config %s", line)
 			}

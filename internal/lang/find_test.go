@@ -128,8 +128,8 @@ func TestFilesAreRefusedBeforeTheyAreRead(t *testing.T) {
 			if len(diags) != 1 || origin.CodeOf(diags[0]) != c.code || !strings.Contains(show(diags), c.want) {
 				t.Errorf("got:  %s\nwant: %s … %s", show(diags), c.code, c.want)
 			}
-			if origin.Exit(diags) != 10 {
-				t.Errorf("got exit %d, want 10", origin.Exit(diags))
+			if origin.Code(diags).Exit() != 10 {
+				t.Errorf("got exit %d, want 10", origin.Code(diags).Exit())
 			}
 			if s == nil || s.Sources == nil {
 				t.Error("got no site, want one with sources to print")

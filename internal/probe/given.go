@@ -17,16 +17,6 @@ type Given struct {
 	IsFile bool   // a sensitive variable comes from a file only: every user can read a command line
 }
 
-// GivenByFlag returns the values of --var.
-func GivenByFlag(values map[string]string) map[string]Given {
-	out := map[string]Given{}
-	for name, text := range values {
-		out[name] = Given{Text: text, Source: "--var"}
-	}
-
-	return out
-}
-
 // AnswerGiven answers a question about a variable from the command line. It returns false for any other question.
 func AnswerGiven(
 	ctx context.Context, all map[string]Given, s *lang.Site, q world.Question,

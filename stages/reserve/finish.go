@@ -21,6 +21,8 @@ const signalMemory = "memory.available"
 // finished is the kubelet's effective reservation, from any source: the policy, the base, patch, a drop-in, or a flag.
 type finished struct {
 	*decision
+	origin.Collector
+
 	kube, system map[string]string // as text
 	amounts      map[string]both   // by resource
 	cpus         cpuset.CPUSet
@@ -34,19 +36,19 @@ type both struct{ kube, system int64 }
 
 // finishOwn computes the reservation from the base and the contribution of this stage: additions of other stages are
 // not known yet.
-func (d *decision) finishOwn(c node.Contribution) (finished, error) {
+func (d *decision) finishOwn(c node.Contribution) (*finished, error) {
 	own, _ := node.Merge(d.in.Base, []node.Contribution{c})
 	config, err := stages.EffectiveConfig(own, nil, d.in.Kubelet.KnownVersion())
 	if err != nil {
-		return finished{}, err
+		return nil, err
 	}
 
 	return d.compute(config, own.Flags)
 }
 
 // compute reads the kubelet's effective configuration in the same way as the kubelet.
-func (d *decision) compute(config map[string]any, flags []node.Flag) (f finished, err error) {
-	f = finished{
+func (d *decision) compute(config map[string]any, flags []node.Flag) (f *finished, err error) {
+	f = &finished{
 		decision: d,
 		kube:     stages.Amounts(config, fieldKube),
 		system:   stages.Amounts(config, fieldSystem),
@@ -119,18 +121,20 @@ func (d *decision) finish(
 		return nil, d.configError(err.Error())
 	}
 
-	diags := append(f.checkRest(f.cpuSum()), f.checkRest(f.memorySum())...)
-	if !diags.HasErrors() {
-		diags = append(diags, f.checkBounds()...)
+	f.checkRest(f.cpuSum())
+	f.checkRest(f.memorySum())
+	if !f.Diags.HasErrors() {
+		f.checkBounds()
 	}
-	diags = append(diags, f.checkPods()...)
-	diags = append(diags, f.checkMemoryManager()...)
+	f.checkPods()
+	f.checkMemoryManager()
+	f.warnOfFlags(flags)
 
-	return f.reserved(), append(diags, d.warnOfFlags(flags)...)
+	return f.reserved(), f.Diags
 }
 
 // checkBounds refuses amounts from other sources that violate the bounds of the site.
-func (f finished) checkBounds() (diags hcl.Diagnostics) {
+func (f *finished) checkBounds() {
 	for _, name := range resources() {
 		sum := f.amounts[name].kube + f.amounts[name].system
 		if name == cpu && !f.cpus.IsEmpty() {
@@ -138,36 +142,30 @@ func (f finished) checkBounds() (diags hcl.Diagnostics) {
 		}
 
 		if b, ok := f.req.floor[name]; ok && sum < b.amount {
-			diags = append(
-				diags,
-				f.violation("floor", name, sum, b, "Raise that, or lower the floor.")...)
+			f.violation("floor", name, sum, b, "Raise that, or lower the floor.")
 		}
 		if b, ok := f.req.cap[name]; ok && sum > b.amount {
-			diags = append(
-				diags,
-				f.violation("cap", name, sum, b, "Lower that, or raise the cap.")...)
+			f.violation("cap", name, sum, b, "Lower that, or raise the cap.")
 		}
 	}
-
-	return diags
 }
 
-func (f finished) violation(
+func (f *finished) violation(
 	boundName, resource string,
 	sum int64,
 	b bound,
 	advice string,
-) hcl.Diagnostics {
-	return refuse(b.at, boundName+"."+resource+" is not kept",
+) {
+	f.Error(fault.ReserveRefused, b.at, boundName+"."+resource+" is not kept",
 		"%s reserved in all, and the %s is %s: patch, a drop-in or a flag overrides policy %s. %s",
 		formatQuantity(resource, sum), boundName, formatQuantity(resource, b.amount), f.req.policy, advice)
 }
 
 // checkPods warns of a formula that counts another number of pods than the kubelet takes.
-func (f finished) checkPods() hcl.Diagnostics {
+func (f *finished) checkPods() {
 	countsPods := f.req.policy == eks && f.req.eniPods == 0 || f.req.policy == aks
 	if !countsPods || f.maxPods == f.decision.maxPods {
-		return nil
+		return
 	}
 
 	advice := fmt.Sprintf("Write max_pods = %d in this stage instead.", f.maxPods)
@@ -175,25 +173,23 @@ func (f finished) checkPods() hcl.Diagnostics {
 		advice = "Remove the flag --max-pods: a kubelet with 0 takes no pod."
 	}
 
-	return hcl.Diagnostics{
-		origin.Warning(
-			fault.Conflict,
-			f.req.at,
-			"The formula counts other pods than the kubelet",
-			"Policy %s reserves memory for %d pods, and the kubelet takes %d: "+
-				"the cause is maxPods or podsPerCore of the base, patch, a drop-in or a flag. %s",
-			f.req.policy,
-			f.decision.maxPods,
-			f.maxPods,
-			advice,
-		),
-	}
+	f.Warn(
+		fault.Conflict,
+		f.req.at,
+		"The formula counts other pods than the kubelet",
+		"Policy %s reserves memory for %d pods, and the kubelet takes %d: "+
+			"the cause is maxPods or podsPerCore of the base, patch, a drop-in or a flag. %s",
+		f.req.policy,
+		f.decision.maxPods,
+		f.maxPods,
+		advice,
+	)
 }
 
 // warnOfFlags warns of flags that the kubelet silently prefers to the fields that this stage sets.
-func (d *decision) warnOfFlags(flags []node.Flag) (diags hcl.Diagnostics) {
-	isSet := map[string]bool{"evictionHard": len(d.thresholds) > 0}
-	for _, s := range d.contribution().Settings {
+func (f *finished) warnOfFlags(flags []node.Flag) {
+	isSet := map[string]bool{"evictionHard": len(f.thresholds) > 0}
+	for _, s := range f.contribution().Settings {
 		isSet[s.Path[0]] = true
 	}
 
@@ -204,30 +200,25 @@ func (d *decision) warnOfFlags(flags []node.Flag) (diags hcl.Diagnostics) {
 		"reserved-cpus":   fieldCPUs,
 		"max-pods":        "maxPods",
 	}
-	for _, f := range flags {
-		field := fields[f.Name]
+	for _, flag := range flags {
+		field := fields[flag.Name]
 		if !isSet[field] {
 			continue
 		}
 
-		owner, advice := flagOwner(f)
-		diags = append(
-			diags,
-			origin.Warning(
-				fault.Conflict,
-				d.req.at,
-				"A flag wins over what is reserved here",
-				"%s has --%s=%s, and the kubelet silently prefers a flag to its configuration's %s. %s",
-				owner,
-				f.Name,
-				strings.TrimSpace(f.Value),
-				field,
-				advice,
-			),
+		owner, advice := flagOwner(flag)
+		f.Warn(
+			fault.Conflict,
+			f.req.at,
+			"A flag wins over what is reserved here",
+			"%s has --%s=%s, and the kubelet silently prefers a flag to its configuration's %s. %s",
+			owner,
+			flag.Name,
+			strings.TrimSpace(flag.Value),
+			field,
+			advice,
 		)
 	}
-
-	return diags
 }
 
 // flagOwner returns the stage or file that sets a flag, and where to remove it.
@@ -243,7 +234,7 @@ func flagOwner(f node.Flag) (owner, advice string) {
 }
 
 // reserved returns the whole reservation for the plan.
-func (f finished) reserved() *node.Reserved {
+func (f *finished) reserved() *node.Reserved {
 	r := &node.Reserved{
 		Policy:       f.req.policy,
 		Kube:         f.kube,

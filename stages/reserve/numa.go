@@ -4,11 +4,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/hashicorp/hcl/v2"
-
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet"
-	"github.com/prelet/prelet/internal/lang/origin"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/world"
 )
@@ -24,14 +21,14 @@ type nodeMemory struct {
 // Source: pkg/kubelet/cm/memorymanager/memory_manager.go, validateReservedMemory: the reservation of Node Allocatable.
 // A percentage of memory.available counts of MemTotal, also with HugepageAwareEviction (1.37): that changes only when
 // pods are evicted.
-func (f finished) total() int64 {
+func (f *finished) total() int64 {
 	return f.amounts[memory].kube + f.amounts[memory].system + f.hardMemory
 }
 
 // reservedMemory divides the total evenly over the NUMA nodes that have CPUs and memory, in whole MiB, the rest on the
 // first. With memory_manager, no node gets more than it has without huge pages: the kubelet would subtract without a
 // check (policy_static.go, getDefaultMachineState), and count on almost 2^64 bytes there.
-func (f finished) reservedMemory() []nodeMemory {
+func (f *finished) reservedMemory() []nodeMemory {
 	total := f.total()
 	if total == 0 {
 		return nil
@@ -66,7 +63,7 @@ func (m nodeMemory) usable() int64 {
 }
 
 // listRooms returns the room of some NUMA nodes. Nodes that can keep nothing are left out.
-func (f finished) listRooms(isWanted func(world.NUMANode) bool) (rooms []nodeMemory) {
+func (f *finished) listRooms(isWanted func(world.NUMANode) bool) (rooms []nodeMemory) {
 	for _, n := range f.in.Facts.NUMA {
 		room := maxBytes
 		switch {
@@ -158,7 +155,7 @@ func addRest(left int64, parts []int64, rooms []nodeMemory) {
 }
 
 // memorySetting returns reservedMemory as the kubelet's configuration has it. parts is the list for people.
-func (f finished) memorySetting(list []any, parts string) node.Setting {
+func (f *finished) memorySetting(list []any, parts string) node.Setting {
 	sum := fmt.Sprintf(
 		"kubeReserved %s + systemReserved %s + evictionHard %s = %s: %s",
 		formatQuantity(memory, f.amounts[memory].kube),
@@ -177,28 +174,29 @@ func (f finished) memorySetting(list []any, parts string) node.Setting {
 
 // checkMemoryManager refuses a memory manager that has nothing to reserve, and notes a threshold in percent: the memory
 // of a machine differs by some bytes from boot to boot, and so would the configuration.
-func (f finished) checkMemoryManager() hcl.Diagnostics {
+func (f *finished) checkMemoryManager() {
 	if f.req.memoryManager == nil {
-		return nil
+		return
 	}
 
 	at := f.req.memoryManager.at
 	if f.total() == 0 {
-		return refuse(at, "The memory manager needs some reserved memory",
+		f.Error(fault.ReserveRefused, at, "The memory manager needs some reserved memory",
 			"kubeReserved, systemReserved and the threshold of memory.available come to 0, and the kubelet ends with "+
 				"%q. Reserve some, for example with floor = { memory = \"1Gi\" }.",
 			"[memorymanager] you should specify the system reserved memory")
+		return
 	}
 
 	threshold := f.eviction[signalMemory]
 	if _, isPercent, _ := kubelet.ParsePercentage(threshold); !isPercent || f.hardMemory == 0 {
-		return nil
+		return
 	}
 
-	return hcl.Diagnostics{origin.Note(
+	f.Note(
 		fault.ReserveRefused, at, "reservedMemory follows the size of the memory",
 		"evictionHard of %s is %s, which is %s here. The size of the memory differs by some bytes from boot to boot, "+
 			"and with it the configuration and the kubelet's state of this manager. Write an amount, such as 500Mi.",
 		signalMemory, threshold, formatQuantity(memory, f.hardMemory),
-	)}
+	)
 }

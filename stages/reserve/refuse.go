@@ -8,6 +8,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang/origin"
 	"github.com/prelet/prelet/stages"
 )
@@ -52,7 +53,7 @@ func (s sum) String() string {
 	return b.String()
 }
 
-func (f finished) cpuSum() sum {
+func (f *finished) cpuSum() sum {
 	s := sum{resource: cpu, capacity: f.m.cpus * 1000}
 	if f.cpus.IsEmpty() {
 		s.less = []subtrahend{
@@ -70,7 +71,7 @@ func (f finished) cpuSum() sum {
 }
 
 // memorySum is the arithmetic of pkg/kubelet/nodestatus: huge pages do not count as memory for pods.
-func (f finished) memorySum() sum {
+func (f *finished) memorySum() sum {
 	s := sum{
 		resource: memory,
 		capacity: f.capacity,
@@ -90,7 +91,7 @@ func (f finished) memorySum() sum {
 }
 
 // isOwn reports whether the reservation of a resource was decided by this stage or found in the base.
-func (f finished) isOwn(name string) bool {
+func (f *finished) isOwn(name string) bool {
 	if name == cpu && (f.req.topology || !f.cpus.IsEmpty()) {
 		return f.req.topology && f.cpus.Equals(f.decision.cpus)
 	}
@@ -101,7 +102,7 @@ func (f finished) isOwn(name string) bool {
 }
 
 // computeLeast returns what must remain of a resource for pods, and why.
-func (f finished) computeLeast(s sum) (least int64, why string) {
+func (f *finished) computeLeast(s sum) (least int64, why string) {
 	least = leastMemory
 	tenth := roundToMiB(s.capacity / leastTenth)
 	if s.resource == cpu {
@@ -117,10 +118,10 @@ func (f finished) computeLeast(s sum) (least int64, why string) {
 }
 
 // checkRest refuses a result that leaves next to nothing to pods, with its arithmetic.
-func (f finished) checkRest(s sum) hcl.Diagnostics {
+func (f *finished) checkRest(s sum) {
 	least, why := f.computeLeast(s)
 	if s.rest() >= least {
-		return nil
+		return
 	}
 
 	parts := []string{
@@ -139,11 +140,11 @@ func (f finished) checkRest(s sum) hcl.Diagnostics {
 		summary = fmt.Sprintf("Policy %s leaves too little %s to pods", f.req.policy, s.resource)
 	}
 
-	return refuse(at, summary, "%s", stages.Sentence(append(parts, advice)...))
+	f.Error(fault.ReserveRefused, at, summary, "%s", stages.Sentence(append(parts, advice)...))
 }
 
 // adviseLess returns where the site reserves too much, and how to reduce it.
-func (f finished) adviseLess(resource string) (hcl.Range, string) {
+func (f *finished) adviseLess(resource string) (hcl.Range, string) {
 	if resource == cpu && f.req.topology {
 		return f.req.cores.at, "Lower topology.cores"
 	}

@@ -34,9 +34,9 @@ func TestRefusals(t *testing.T) {
 		if d := cmp.Diff(want[c.Name], text); d != "" && !*update {
 			t.Errorf("%s (-want +got): %s", c.Name, d)
 		}
-		if origin.Exit(r.diags) != 30 || len(r.c.Settings) != 0 || r.c.Reserved != nil {
+		if origin.Code(r.diags).Exit() != 30 || len(r.c.Settings) != 0 || r.c.Reserved != nil {
 			t.Errorf("%s: got exit %d and %+v, want a refusal without a contribution",
-				c.Name, origin.Exit(r.diags), r.c)
+				c.Name, origin.Code(r.diags).Exit(), r.c)
 		}
 	}
 	if len(want) != len(got.Files) && !*update {
@@ -55,8 +55,8 @@ func TestSiteFaults(t *testing.T) {
 		t.Run(c.Name, func(t *testing.T) {
 			r := decide(t, c.Site, stages.Inputs{Check: true})
 			c.checkMessages(t, r)
-			if origin.Exit(r.diags) != 10 {
-				t.Errorf("got exit %d, want 10", origin.Exit(r.diags))
+			if origin.Code(r.diags).Exit() != 10 {
+				t.Errorf("got exit %d, want 10", origin.Code(r.diags).Exit())
 			}
 		})
 	}

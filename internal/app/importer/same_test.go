@@ -281,8 +281,8 @@ func TestWhatTheScriptRefused(t *testing.T) {
 			if p.Complete {
 				t.Error("the plan is complete")
 			}
-			if origin.Exit(p.Diagnostics) != c.code.Exit() {
-				t.Errorf("exit %d, want that of %s: %v", origin.Exit(p.Diagnostics), c.code, p.Diagnostics)
+			if origin.Code(p.Diagnostics).Exit() != c.code.Exit() {
+				t.Errorf("exit %d, want that of %s: %v", origin.Code(p.Diagnostics).Exit(), c.code, p.Diagnostics)
 			}
 		})
 	}

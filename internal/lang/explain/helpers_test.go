@@ -117,7 +117,11 @@ func plan(t *testing.T, paths []string, root string, facts []byte, vars map[stri
 	if diags.HasErrors() {
 		t.Fatal(diags)
 	}
-	l := probe.New(probe.Options{Root: root, Objects: examplesDir + "objects", Site: s, Variables: probe.GivenByFlag(vars),
+	given := map[string]probe.Given{}
+	for name, text := range vars {
+		given[name] = probe.Given{Text: text, Source: "--var"}
+	}
+	l := probe.New(probe.Options{Root: root, Objects: examplesDir + "objects", Site: s, Variables: given,
 		Credentials: secrets{"bootstrap-token": "abcdef." + canary, "cloud-password": canary}})
 	t.Cleanup(l.Close)
 	return boot.Run(

@@ -176,6 +176,3 @@ func Code(ds hcl.Diagnostics) fault.Code {
 
 	return ""
 }
-
-// Exit returns the exit status for diagnostics: 0 without errors.
-func Exit(ds hcl.Diagnostics) int { return Code(ds).Exit() }

@@ -21,19 +21,19 @@ func Diagnose(at hcl.Range, f *fault.Fault) *hcl.Diagnostic {
 // DiagnoseCluster is Diagnose for a failed question to the cluster, with a summary by code. what names the object:
 // "the cluster's CA".
 func DiagnoseCluster(at hcl.Range, what string, f *fault.Fault) hcl.Diagnostics {
-	switch f.Code {
-	case fault.Unread:
+	summary, isKnown := map[fault.Code]string{
+		fault.ClusterUnreachable: "Cannot reach the cluster for ",
+		fault.ClusterUntrusted:   "Cannot trust the cluster for ",
+		fault.ClusterDenied:      "The cluster denies ",
+		fault.CredentialMissing:  "No usable credential for ",
+	}[f.Code]
+	switch {
+	case f.Code == fault.Unread:
 		return hcl.Diagnostics{origin.NotRead(at, what)}
-	case fault.Absent:
+	case f.Code == fault.Absent:
 		f = f.Raise(fault.ClusterUnusable, "The cluster does not have "+what)
-	case fault.ClusterUnreachable:
-		f = f.Raise(f.Code, "Cannot reach the cluster for "+what)
-	case fault.ClusterUntrusted:
-		f = f.Raise(f.Code, "Cannot trust the cluster for "+what)
-	case fault.ClusterDenied:
-		f = f.Raise(f.Code, "The cluster denies "+what)
-	case fault.CredentialMissing:
-		f = f.Raise(f.Code, "No usable credential for "+what)
+	case isKnown:
+		f = f.Raise(f.Code, summary+what)
 	default:
 		f = f.Raise(fault.ClusterUnusable, "The cluster's answer for "+what+" cannot be used")
 	}

@@ -88,7 +88,7 @@ type Changed struct {
 // file, and whether the kubelet must be restarted. Fails with a managed file that cannot be read.
 func diff(n node.Node, previous *PreviousIdentity, o Observed) (Changed, Findings) {
 	var out Changed
-	for _, s := range slices.Concat(o.files, o.previous, o.states) {
+	for _, s := range slices.Concat(o.files, o.removed) {
 		if s.failure == nil {
 			out.changes = append(out.changes, s.Change)
 		}
@@ -132,7 +132,7 @@ func reportDeclared(o Observed) (found Findings) {
 		}
 	}
 
-	for _, s := range slices.Concat(o.previous, o.states) {
+	for _, s := range o.removed {
 		if s.failure != nil { // of a previous identity: if it stayed, two machines would have one identity
 			failed := s.failure.Raise(fault.CannotWrite, "Cannot remove "+s.File.Path)
 			found.Report(stages.Diagnose(hcl.Range{}, failed))

@@ -24,8 +24,7 @@ type observation struct {
 // Observed is the result of observe: the managed files of a plan as they are on the disk.
 type Observed struct {
 	files      []observedFile // the node's
-	previous   []observedFile // of a previous identity
-	states     []observedFile // of the kubelet's managers: to be removed, or not known whether
+	removed    []observedFile // of a previous identity, and states of the kubelet's managers; or not known whether
 	undeclared []observedFile // of the current generation, which the site no longer declares
 
 	owners  map[string]string     // packages of the system, by the path of a file that the plan would change
@@ -65,8 +64,7 @@ func observe(ctx context.Context, in observation) (o Observed) {
 	}
 
 	o.owners = in.askPackages(ctx, o.files)
-	o.previous = in.observePrevious(ctx)
-	o.states = in.observeStates(ctx, o)
+	o.removed = slices.Concat(in.observePrevious(ctx), in.observeStates(ctx, o))
 	in.observeUndeclared(ctx, &o)
 
 	return o
@@ -177,7 +175,7 @@ func (in observation) observeUndeclared(ctx context.Context, o *Observed) {
 
 	o.targets = m.Targets
 	isPlanned := map[string]bool{}
-	for _, s := range slices.Concat(o.files, o.previous, o.states) {
+	for _, s := range slices.Concat(o.files, o.removed) {
 		isPlanned[s.File.Path] = isPlanned[s.File.Path] || s.failure == nil
 	}
 

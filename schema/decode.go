@@ -34,9 +34,8 @@ type Evaluator interface {
 	IsReported(s Spec) bool
 }
 
-// Copy is one instance of a block with for_each; Key is "" without.
+// Copy is one instance of a block with for_each.
 type Copy struct {
-	Key       string
 	Eval      Evaluator
 	Undecided bool // whether it exists is unknown
 }

@@ -214,7 +214,6 @@ func (l *loader) addLocals(body *hclsyntax.Body) {
 			continue
 		}
 		l.site.Locals[a.Name] = &Local{
-			Name:  a.Name,
 			Expr:  a.Expr,
 			Range: a.SrcRange,
 		}

@@ -70,8 +70,8 @@ func invariants(t *testing.T, files []world.SiteFile) {
 	if d := cmp.Diff(summary(s), summary(again)); d != "" {
 		t.Fatal(d)
 	}
-	for _, l := range s.Locals {
-		inside("local "+l.Name, l.Expr.Range())
+	for name, l := range s.Locals {
+		inside("local "+name, l.Expr.Range())
 	}
 	for _, i := range s.Stages {
 		for _, a := range i.Body.Attributes {

@@ -128,7 +128,6 @@ func (l *loader) overrideLocals(body *hclsyntax.Body) {
 			o.Base = base.Range
 		}
 		l.site.Locals[a.Name] = &Local{
-			Name:  a.Name,
 			Expr:  a.Expr,
 			Range: a.SrcRange,
 		}

@@ -53,7 +53,6 @@ type Rule struct {
 
 // Local is one name of a locals block.
 type Local struct {
-	Name  string
 	Expr  hclsyntax.Expression
 	Range hcl.Range
 }

@@ -157,16 +157,15 @@ type File struct {
 
 // Activation describes how apply activates a generation on the kubelet.
 type Activation struct {
-	Stage           string    `json:"-"` // the name of its restart stage
-	Unit            string    `json:"unit"`
-	SettleMillis    int64     `json:"settle_ms"`
-	TimeoutMillis   int64     `json:"timeout_ms"`
-	BoundMillis     int64     `json:"bound_ms,omitempty"` // of the whole activation; 0: the sum of its parts
-	Rollback        bool      `json:"rollback"`
-	ReconcileLabels bool      `json:"reconcile_labels,omitempty"`   // the node patches its labels once healthy
-	Configz         string    `json:"configz_credential,omitempty"` // the name of the credential for /configz
-	TaintCredential string    `json:"taint_credential,omitempty"`   // the name of the credential for taints
-	Range           hcl.Range `json:"-"`
+	Stage           string `json:"-"` // the name of its restart stage
+	Unit            string `json:"unit"`
+	SettleMillis    int64  `json:"settle_ms"`
+	TimeoutMillis   int64  `json:"timeout_ms"`
+	BoundMillis     int64  `json:"bound_ms,omitempty"` // of the whole activation; 0: the sum of its parts
+	Rollback        bool   `json:"rollback"`
+	ReconcileLabels bool   `json:"reconcile_labels,omitempty"`   // the node patches its labels once healthy
+	Configz         string `json:"configz_credential,omitempty"` // the name of the credential for /configz
+	TaintCredential string `json:"taint_credential,omitempty"`   // the name of the credential for taints
 
 	// Annotations is nil if the node does not annotate its Node. It is outside of the hash: it changes no file of the
 	// node, and the revision of a site changes more often than its plans.

@@ -403,7 +403,6 @@ func (r *renderer) kubelet() *node.Activation {
 		Configz:         configzAttr.Of(verify).V,
 		Annotations:     r.annotations(),
 		Conditions:      conditions,
-		Range:           r.cfg.Range,
 	}
 }
 

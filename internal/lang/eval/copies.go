@@ -44,14 +44,7 @@ func (s Scope) Expand(body *hclsyntax.Body) ([]schema.Copy, hcl.Diagnostics) {
 
 	var out []schema.Copy
 	for _, c := range copies.All {
-		out = append(
-			out,
-			schema.Copy{
-				Key:       c.Key,
-				Eval:      c.Scope,
-				Undecided: !copies.Known,
-			},
-		)
+		out = append(out, schema.Copy{Eval: c.Scope, Undecided: !copies.Known})
 	}
 
 	return out, diags

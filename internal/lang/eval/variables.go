@@ -292,7 +292,7 @@ func explainCall(d *hcl.Diagnostic, call hclsyntax.FunctionCallDiagExtra) {
 	switch err := call.FunctionCallError(); {
 	case errors.As(err, &missing):
 		d.Summary, d.Detail = "A credential is needed", missing.Error()
-		d.Extra = origin.Extra{Code: fault.CredentialMissing, Cause: missing}
+		d.Extra = origin.Extra{Code: fault.CredentialMissing}
 	case errors.As(err, &unread):
 		refused := origin.NotRead(hcl.Range{}, unread.what)
 		d.Summary, d.Detail, d.Extra = refused.Summary, refused.Detail, refused.Extra

@@ -11,10 +11,9 @@ import (
 
 // Extra is stored in hcl.Diagnostic.Extra: the properties of a message besides its text.
 type Extra struct {
-	Code  fault.Code
-	Cause error
-	Note  bool   // purely informative: not an error for --strict either
-	Item  string // of the node that the message is about, as in label/KEY; "" for none
+	Code fault.Code
+	Note bool   // purely informative: not an error for --strict either
+	Item string // of the node that the message is about, as in label/KEY; "" for none
 }
 
 // Error returns an error diagnostic. detail contains the reason and the next step. A zero range means that there is no

@@ -25,7 +25,6 @@ func decode(name string, properties map[string]any) (Unit, error) {
 		Sub:       read[string](&r, "SubState"),
 		Result:    read[string](&r, "Result"),
 		Unread:    read[bool](&r, "NeedDaemonReload"),
-		Type:      read[string](&r, "Type"),
 		Watchdog:  readWatchdog(&r),
 		CanReload: read[bool](&r, "CanReload"),
 		Since:     readTime(&r, "InactiveExitTimestampMonotonic"),

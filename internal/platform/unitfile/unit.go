@@ -16,7 +16,6 @@ type Unit struct {
 	Job    uint32 // id of the queued job, 0 for none
 	Unread bool   // NeedDaemonReload: one of its files changed since systemd read it
 
-	Type      string        // of a service: simple, oneshot, notify, …
 	Watchdog  time.Duration // WatchdogUSec: systemd kills a service that is silent for longer; 0: none
 	CanReload bool          // it has an ExecReload=, or reloads otherwise
 	Since     time.Duration // when it last began to start, on CLOCK_MONOTONIC; 0: never

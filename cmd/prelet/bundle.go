@@ -16,7 +16,7 @@ func (a *cli) bundle() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "bundle FILE",
 		GroupID: "node",
-		Args:    requireArgs(1, 1, "the bundle to write: NAME.tar.gz, or - for standard output"),
+		Args:    requireArgs(1, "the bundle to write: NAME.tar.gz, or - for standard output"),
 		Short:   "Collect what a report of a bug needs",
 		Long: `Writes an archive with a recording of this node, its plan, the outputs of doctor, history,
 detectors list and analyze, the status of the last run, and the journal of prelet and the kubelet in this boot.

@@ -17,7 +17,7 @@ func (a *cli) explain() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "explain ITEM",
 		GroupID: "node",
-		Args: requireArgs(1, 1, "one ITEM: label/KEY, taint/KEY, flag/NAME, config/a.b.c, file/PATH, code/NAME, "+
+		Args: requireArgs(1, "one ITEM: label/KEY, taint/KEY, flag/NAME, config/a.b.c, file/PATH, code/NAME, "+
 			"var/NAME, local/NAME or stage/TYPE.NAME"),
 		Short: "Explain an item of the plan, or a name of the site",
 		Long: `Shows where an item of the plan comes from: the line of the site,

@@ -38,7 +38,7 @@ func (a *cli) historyShow() *cobra.Command {
 	var w where
 	c := &cobra.Command{
 		Use:   "show N",
-		Args:  requireArgs(1, 1, "the number of a generation; prelet history lists them"),
+		Args:  requireArgs(1, "the number of a generation; prelet history lists them"),
 		Short: "Show what a generation did to each file",
 		Long: `Shows the status of generation N, why it was made, and what it did to each file.
 prelet history diff shows what it changed in the node, and why.`,
@@ -64,7 +64,7 @@ func (a *cli) historyDiff() *cobra.Command {
 	var w where
 	c := &cobra.Command{
 		Use:   "diff A [B]",
-		Args:  requireArgs(1, 2, "one or two numbers of generations; prelet history lists them"),
+		Args:  requireArgs(2, "one or two numbers of generations; prelet history lists them"),
 		Short: "Show what changed between two generations, and why",
 		Long: `Compares generation A with generation B, or with the one in place:
 labels, taints, flags, each field of the kubelet's configuration, each file.

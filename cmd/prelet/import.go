@@ -24,7 +24,6 @@ what the file has. A file without pins of the cluster's CA needs the first.`,
   prelet import init-config.json --ca-cert-hash sha256:… --out ./site`,
 		Args: requireArgs(
 			1,
-			1,
 			"one file: a JoinConfiguration of kubeadm, or the /etc/kubernetes/init-config of a node",
 		),
 		RunE: func(_ *cobra.Command, args []string) error {

@@ -18,7 +18,7 @@ func (a *cli) record() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "record FILE",
 		GroupID: "node",
-		Args:    requireArgs(1, 1, "the recording to write: NAME.prelet or NAME.prelet.gz, or - for standard output"),
+		Args:    requireArgs(1, "the recording to write: NAME.prelet or NAME.prelet.gz, or - for standard output"),
 		Short:   "Record everything that a run reads",
 		Long: `Does all of a run but the commit, and writes everything that it read to FILE.
 From this recording, any machine can make the same plan (prelet plan --from FILE).
@@ -54,10 +54,10 @@ Serial numbers, uuids, MAC addresses and GUIDs are left out without --with-ident
 	return c
 }
 
-// requireArgs refuses another number of arguments. what describes them.
-func requireArgs(least, most int, what string) cobra.PositionalArgs {
+// requireArgs refuses no argument, and more than most. what describes them.
+func requireArgs(most int, what string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
-		if len(args) < least || len(args) > most {
+		if len(args) == 0 || len(args) > most {
 			return failure(fault.Usage, "%s takes %s", c.CommandPath(), what)
 		}
 		return nil

@@ -31,7 +31,7 @@ func (a Analysis) Took() time.Duration { return time.Duration(a.Micros) * time.M
 // Analyze reads the report of the last run of this boot, or of the last one of a node below a root, whose boot is not
 // known.
 func (e *Env) Analyze(ctx context.Context, root string) (Analysis, error) {
-	h, err := e.hostOf(ctx, root, false)
+	h, err := e.hostOf(root, false)
 	if err != nil {
 		return Analysis{}, err
 	}

@@ -404,7 +404,7 @@ func whyHealthUnknown(checks []activation.Check) string {
 // ReportStop makes the conditions False because the node shuts down, or prelet.service is stopped. A restart of the
 // unit changes nothing. A failure is only printed: the machine goes down anyway.
 func (e *Env) ReportStop(ctx context.Context) {
-	h := e.host(ctx)
+	h := e.host()
 	defer h.Units.Close()
 
 	record := h.readConditionRecord()

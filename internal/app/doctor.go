@@ -52,7 +52,7 @@ func (e *Env) Doctor(ctx context.Context, w Where) (Examined, error) {
 		return Examined{}, failure(fault.Usage, "--kubelet-version needs --root: here the installed kubelet is asked")
 	}
 
-	h := e.host(ctx)
+	h := e.host()
 	defer h.Units.Close()
 	w.Root = h.Root
 	n, diags, err := e.open(w, nil)

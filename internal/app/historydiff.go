@@ -73,7 +73,7 @@ func findGeneration(all []generation.Info, number int) (int, error) {
 
 // openHistory opens the generations of this node, or of those below a root, for reading. The caller closes the store.
 func (e *Env) openHistory(ctx context.Context, root string) (*generation.Store, error) {
-	h, err := e.hostOf(ctx, root, false)
+	h, err := e.hostOf(root, false)
 	if err != nil {
 		return nil, err
 	}

@@ -71,7 +71,7 @@ type Notifier interface {
 const runDir = "/run/prelet"
 
 // host returns the machine that the command works on: e.On, or else this one. The caller closes its Units.
-func (e *Env) host(ctx context.Context) *Host {
+func (e *Env) host() *Host {
 	if e.On != nil {
 		return e.On
 	}
@@ -100,13 +100,13 @@ func (e *Env) host(ctx context.Context) *Host {
 
 // hostOf returns the machine whose files are below a root, and where no unit is touched; "" is the machine of the
 // command. The root of the running system is refused for a command that writes. The caller closes its Units.
-func (e *Env) hostOf(ctx context.Context, root string, writes bool) (*Host, error) {
+func (e *Env) hostOf(root string, writes bool) (*Host, error) {
 	w := Where{Root: root}
 	if err := w.check(); err != nil {
 		return nil, err
 	}
 	if w.Root == "" {
-		return e.host(ctx), nil
+		return e.host(), nil
 	}
 	if writes {
 		if err := e.refuseRunningRoot(w.Root); err != nil {

@@ -36,7 +36,7 @@ func newRecovered(was *generation.Journal) Recovered {
 
 // Recover finishes or undoes an interrupted commit below a root, or on this node if root is "".
 func (e *Env) Recover(ctx context.Context, root string) (Recovered, error) {
-	h, err := e.hostOf(ctx, root, true)
+	h, err := e.hostOf(root, true)
 	if err != nil {
 		return Recovered{}, err
 	}

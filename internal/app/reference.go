@@ -19,11 +19,7 @@ func Language() schema.Document { return schema.Describe(builtin.Language()) }
 
 // WriteReference writes the reference pages below a folder, which is created where it is missing. It removes nothing.
 func WriteReference(dir string) error {
-	pages, err := referencePages()
-	if err != nil {
-		return err
-	}
-	for name, text := range pages {
+	for name, text := range referencePages() {
 		path := filepath.Join(dir, filepath.FromSlash(name))
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			return failure(fault.CannotWrite, "%s", err)
@@ -36,7 +32,7 @@ func WriteReference(dir string) error {
 }
 
 // referencePages returns all pages that are generated from code, by their path below docs/.
-func referencePages() (map[string]string, error) {
+func referencePages() map[string]string {
 	pages := map[string]string{
 		"reference/exit-codes.md":    schema.Generated + fault.ExitStatusPage(),
 		"reference/activation.md":    schema.Generated + activation.Page(),
@@ -51,5 +47,5 @@ func referencePages() (map[string]string, error) {
 	for name, text := range fault.CodePages() {
 		pages["codes/"+name] = schema.Generated + text
 	}
-	return pages, nil
+	return pages
 }

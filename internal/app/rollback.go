@@ -31,7 +31,7 @@ type RolledBack struct {
 
 // Rollback goes back to an earlier generation, and holds the site's plans until a release.
 func (e *Env) Rollback(ctx context.Context, o RollbackOptions) (RolledBack, error) {
-	h, err := e.hostOf(ctx, o.Root, true)
+	h, err := e.hostOf(o.Root, true)
 	if err != nil {
 		return RolledBack{}, err
 	}

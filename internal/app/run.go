@@ -61,7 +61,7 @@ func (e *Env) run(ctx context.Context, o RunOptions) (Ran, error) {
 				"give --root as well, so that this node stays as it is",
 		)
 	}
-	h, err := e.hostOf(ctx, o.Root, true)
+	h, err := e.hostOf(o.Root, true)
 	if err != nil {
 		return Ran{}, err
 	}

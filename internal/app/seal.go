@@ -97,7 +97,7 @@ func (e *Env) Seal(ctx context.Context, o SealOptions) (Sealed, error) {
 	if err != nil {
 		return Sealed{}, err
 	}
-	h := e.host(ctx)
+	h := e.host()
 	defer h.Units.Close()
 
 	isAsked := o.Root == "/"

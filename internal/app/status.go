@@ -71,7 +71,7 @@ func (e *Env) Status(ctx context.Context, root string, wait bool) (NodeStatus, e
 	if root != "" && wait {
 		return NodeStatus{}, failure(fault.Usage, "--wait excludes --root: only on the node itself a run can end")
 	}
-	h, err := e.hostOf(ctx, root, false)
+	h, err := e.hostOf(root, false)
 	if err != nil {
 		return NodeStatus{}, err
 	}

@@ -19,7 +19,7 @@ type Verified struct {
 // Verify judges the kubelet where a verdict is awaited, and goes back to the last good generation if it is unhealthy.
 // Where none is awaited, it makes the same checks and changes nothing.
 func (e *Env) Verify(ctx context.Context) (Verified, error) {
-	h := e.host(ctx)
+	h := e.host()
 	defer h.Units.Close()
 
 	v, err := e.verifyOnce(ctx, h)

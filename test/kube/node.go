@@ -194,9 +194,6 @@ ExecStart=/usr/bin/kubelet $KUBELET_KUBECONFIG_ARGS $KUBELET_CONFIG_ARGS $KUBELE
 	gateDropIn = "[Unit]\nAfter=prelet.service\n[Service]\nEnvironmentFile=/run/prelet/kubelet.env\n"
 )
 
-// PID of the node's first process, for nsenter.
-func (n *Node) PID() int { return n.first.pid }
-
 // Root is the node's root as this process sees it.
 func (n *Node) Root() string { return fmt.Sprintf("/proc/%d/root", n.first.pid) }
 

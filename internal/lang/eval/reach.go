@@ -50,7 +50,7 @@ func (e *Eval) addReached(r *Reached, x hclsyntax.Expression) {
 		case "node":
 			r.add(Reached{Node: true, Phase: schema.Render})
 		case "stage":
-			i, name, _ := e.stageOf(reference)
+			i, name := e.stageOf(reference)
 			if i == nil {
 				r.Any = r.Any || name == "" // else the stage is not declared, which is an error
 				continue

@@ -369,7 +369,7 @@ func suggestVariable(name string, known []string) string {
 
 // typeOfStage returns the type of the outputs of a stage: any before the stage has some.
 func (e *Eval) typeOfStage(reference hcl.Traversal) cty.Type {
-	i, _, _ := e.stageOf(reference)
+	i, _ := e.stageOf(reference)
 	output, ok := e.Output(i.Addr())
 	switch {
 	case !ok:
@@ -382,14 +382,14 @@ func (e *Eval) typeOfStage(reference hcl.Traversal) cty.Type {
 }
 
 // stageOf returns the stage of a reference stage.TYPE.NAME, or nil.
-func (e *Eval) stageOf(reference hcl.Traversal) (i *lang.Instance, name string, at hcl.Range) {
+func (e *Eval) stageOf(reference hcl.Traversal) (i *lang.Instance, name string) {
 	typeName, _, _ := findSecondName(reference)
-	name, at, ok := findSecondName(reference[1:])
+	name, _, ok := findSecondName(reference[1:])
 	if ok {
 		i = e.site.Stage(typeName + "." + name)
 	}
 
-	return i, name, at
+	return i, name
 }
 
 // typeOfCopies is the type of a stage with for_each: a map of the outputs that the stage declares.
@@ -485,7 +485,7 @@ func (e *Eval) checkFetched(reference hcl.Traversal) *hcl.Diagnostic {
 	if len(reference) < 4 {
 		return nil
 	}
-	i, _, _ := e.stageOf(reference)
+	i, _ := e.stageOf(reference)
 	if i == nil || i.Type != "fetch-config" {
 		return nil
 	}

@@ -324,7 +324,8 @@ func (s *Server) rename(here at) (any, error) {
 		return nil, refuse("%s is not defined in this site", use.Address)
 	}
 	if !nameOf.MatchString(here.params.NewName) {
-		return nil, refuse("invalid name %q: a name is a letter, followed by letters, digits, _ and -", here.params.NewName)
+		const text = "invalid name %q: a name is a letter, followed by letters, digits, _ and -"
+		return nil, refuse(text, here.params.NewName)
 	}
 
 	renamed := symbol

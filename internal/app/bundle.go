@@ -269,15 +269,14 @@ func (b *bundle) names() (names []string) {
 // describe returns the text of README.txt.
 func (b *bundle) describe() string {
 	lines := []string{
-		"A bundle of prelet for a report of a bug. It contains no secrets, and no serial numbers, uuids or MAC",
-		"addresses; it contains host names, IP addresses, the site and the cluster's ConfigMaps. Read it before you",
-		"send it.",
+		"A bundle of prelet for a report of a bug. It contains no secrets of this node, and no serial numbers, uuids",
+		"or MAC addresses; it contains host names, IP addresses, the site and the cluster's ConfigMaps. Secrets of",
+		"other programs have no mark: read the journal and the kubelet's flags before you send it.",
 		"",
 		"`prelet plan --from THIS.tar.gz` makes the same plan on another machine, unless a credential was hidden in",
 		"what the plan is made from, and `prelet report --from THIS.tar.gz --html FILE` makes a page with the times",
 		"of the last run. NAME.messages is what the command of NAME printed to standard error. (sensitive) replaces",
-		"secrets, and what looks like one: private keys, also in base64, tokens, users and passwords in URLs,",
-		"Authorization headers, --manifest-url-header, tokens and passwords of kubeconfigs, hashes of passwords.",
+		"secrets.",
 		"",
 	}
 	lines = append(lines, b.names()...)

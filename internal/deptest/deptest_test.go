@@ -123,7 +123,6 @@ func TestLibraries(t *testing.T) {
 	libraries := []string{
 		"github.com/hashicorp/hcl/v2/hclsyntax",
 		"github.com/hashicorp/hcl/v2/hclwrite",
-		"github.com/hashicorp/hcl/v2/json",
 		"github.com/hashicorp/hcl/v2/ext/typeexpr",
 		"github.com/zclconf/go-cty/cty/function/stdlib",
 		"github.com/zclconf/go-cty/cty/json",

@@ -286,7 +286,7 @@ func (m *machine) checkDump(what string, want ...string) {
 // TestContainerd: a real containerd 2 under a real systemd, with a real kubelet on a real cluster. The settings of the
 // site reach containerd, which is restarted before the kubelet; containers go on. Settings that containerd refuses, or
 // with which it has no CRI, are rolled back. A mirror is used without a restart. Without a config.toml, containerd reads
-// no drop-ins. The files are those of examples/containerd.
+// no drop-ins. The site writes such files as examples/containerd does.
 func TestContainerd(t *testing.T) {
 	t.Parallel()
 	m, arguments := newContainerdMachine(t)

@@ -1,6 +1,6 @@
 // Package boot turns a site and the answers of a world (a machine, its cluster, or a recording of them) into a
 // plan: one function, (site, world) → plan. Run calls the steps check, settings, prepare, gather, decide, render,
-// judge, observe and diff, in this order; each step returns a value and its findings. The package reads only
+// judge, name, observe and diff, in this order; each step returns a value and its findings. The package reads only
 // through one tape, writes nothing, and a step never changes the result of another step.
 package boot
 

@@ -50,6 +50,7 @@ awk -F '\t' '$1 == last { printf " AND %s", $3; next } { printf "%s  %s %s: %s",
 
 # Each text once, with its users: licences, and the notices and grants of patents next to them.
 cut -f1,4 "$work/list" | LC_ALL=C sort -u | while IFS=$'\t' read -r library licence; do
+	[ -f "$licence" ] || { echo "$library: no file $licence" >&2 && exit 1; }
 	for file in "$licence" "${licence%/*}"/NOTICE* "${licence%/*}"/PATENTS*; do
 		[ -f "$file" ] || continue
 		text=$work/$(tr -d '\r' <"$file" | sha256sum | cut -d' ' -f1)

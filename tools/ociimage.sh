@@ -8,7 +8,8 @@ shift 2
 cd "$(dirname "$0")/.."
 created=$(date -u -d "@$(tools/source-date.sh)" +%FT%TZ)
 
-go build -trimpath -buildvcs=false -modfile=tools/oras/go.mod -o bin/oras oras.land/oras/cmd/oras
+GOOS='' GOARCH='' CGO_ENABLED=0 "${GO:-go}" build -trimpath -buildvcs=false -modfile=tools/oras/go.mod \
+	-o bin/oras oras.land/oras/cmd/oras
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 

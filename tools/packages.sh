@@ -41,7 +41,10 @@ config() { # config NAME PACKAGER: prints the configuration of a package with th
 			if (kind == "file")
 				put("overrides", "/usr/share/lintian/overrides/" package)
 		}' "packaging/detectors/$1.yaml"
-	[ "$2" = deb ] || printf 'license: %s\n' "$(licenses expression "$1")"
+	if [ "$2" != deb ]; then
+		printf 'license: '
+		licenses expression "$1"
+	fi
 }
 
 for config in packaging/detectors/*.yaml; do

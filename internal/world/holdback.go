@@ -42,7 +42,8 @@ func holdsJSON(text []byte, holds func(string) bool) bool {
 	return HoldsIn(v, holds)
 }
 
-// HoldsIn reports whether holds is true for a text in a decoded document, member names included.
+// HoldsIn reports whether holds is true for a text in a decoded document, member names included. It writes the document
+// again as it is, so no other goroutine may use it meanwhile.
 func HoldsIn(v any, holds func(string) bool) bool {
 	isFound := false
 	look := func(s string) string {

@@ -111,7 +111,7 @@ e2e-detectors: build packages ## test detectors and their packages (C compiler, 
 e2e-nfd: ## give a feature file to the real worker of Node Feature Discovery, as root
 	cd tools/peers/nfd && CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags '-s -w' \
 		-o $(CURDIR)/bin/nfd-worker tool
-	PRELET_NFD_WORKER=$(CURDIR)/bin/nfd-worker $(GO) test -count=1 -v -run '^TestFeatures$$' ./internal/lang/value
+	PRELET_NFD_WORKER=$(CURDIR)/bin/nfd-worker $(GO) test -count=1 -v -run '^TestFeatures$$' ./internal/value
 
 .PHONY: e2e-monitoring
 e2e-monitoring: ## scrape metrics with a real Prometheus, check its alerts and the dashboard (Debian packages)

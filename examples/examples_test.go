@@ -22,10 +22,10 @@ import (
 
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/lang"
-	"github.com/prelet/prelet/internal/lang/origin"
 	"github.com/prelet/prelet/internal/node"
+	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/printer"
 	"github.com/prelet/prelet/internal/probe"
-	"github.com/prelet/prelet/internal/report/printer"
 	"github.com/prelet/prelet/internal/world"
 	"github.com/prelet/prelet/stages/builtin"
 )

@@ -9,10 +9,10 @@ import (
 	"testing"
 
 	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/insight/testfile"
 	"github.com/prelet/prelet/internal/lang"
-	"github.com/prelet/prelet/internal/lang/testfile"
-	"github.com/prelet/prelet/internal/lang/value"
-	"github.com/prelet/prelet/internal/report/printer"
+	"github.com/prelet/prelet/internal/printer"
+	"github.com/prelet/prelet/internal/value"
 )
 
 // TestSiteTests runs the tests of each example, as `prelet test` does.

@@ -13,8 +13,8 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/lang/origin"
 	"github.com/prelet/prelet/internal/nearest"
+	"github.com/prelet/prelet/internal/origin"
 )
 
 // Check checks the form of a body: names of attributes and blocks, required ones, labels, and how often a block may

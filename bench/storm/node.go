@@ -16,8 +16,8 @@ import (
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/lang"
-	"github.com/prelet/prelet/internal/lang/value"
 	"github.com/prelet/prelet/internal/probe"
+	"github.com/prelet/prelet/internal/value"
 )
 
 // node is one of the nodes: with a kubeconfig it has joined before, with its token; otherwise it joins now.

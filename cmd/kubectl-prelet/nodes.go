@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/pager"
 
-	"github.com/prelet/prelet/internal/report/annotation"
+	"github.com/prelet/prelet/internal/kubelet/annotation"
 )
 
 // node holds the shown fields of a Node.

@@ -13,7 +13,7 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/prelet/prelet/internal/lang/value"
+	"github.com/prelet/prelet/internal/value"
 )
 
 // document is the JSON output.

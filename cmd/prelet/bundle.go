@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/prelet/prelet/internal/app"
-	"github.com/prelet/prelet/internal/report/printer"
+	"github.com/prelet/prelet/internal/printer"
 )
 
 func (a *cli) bundle() *cobra.Command {

@@ -8,8 +8,8 @@ import (
 
 	"github.com/prelet/prelet/internal/app"
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/lang/explain"
-	"github.com/prelet/prelet/internal/report/printer"
+	"github.com/prelet/prelet/internal/insight/explain"
+	"github.com/prelet/prelet/internal/printer"
 )
 
 func (a *cli) explain() *cobra.Command {

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"strings"
 
-	"github.com/prelet/prelet/internal/report/printer"
+	"github.com/prelet/prelet/internal/printer"
 )
 
 // wantsJSON reports whether a command line has -o json. It reads the words themselves, since parsing the flags may be

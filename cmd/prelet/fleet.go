@@ -8,8 +8,8 @@ import (
 
 	"github.com/prelet/prelet/internal/app"
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/lang/value"
-	"github.com/prelet/prelet/internal/report/printer"
+	"github.com/prelet/prelet/internal/printer"
+	"github.com/prelet/prelet/internal/value"
 )
 
 // folderExit describes the exit status of a command over a folder of recordings, for its help.

@@ -9,8 +9,8 @@ import (
 	"github.com/prelet/prelet/internal/app"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang"
-	"github.com/prelet/prelet/internal/lang/origin"
-	"github.com/prelet/prelet/internal/report/printer"
+	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/printer"
 )
 
 // formatFlags are the flags of fmt. With one of them nothing is written.

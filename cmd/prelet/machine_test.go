@@ -25,11 +25,11 @@ import (
 	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/demo"
 	"github.com/prelet/prelet/internal/kubelet"
+	"github.com/prelet/prelet/internal/kubelet/annotation"
+	"github.com/prelet/prelet/internal/kubelet/condition"
 	"github.com/prelet/prelet/internal/platform/unitfile"
 	"github.com/prelet/prelet/internal/probe/kubeletstate"
 	"github.com/prelet/prelet/internal/report"
-	"github.com/prelet/prelet/internal/report/annotation"
-	"github.com/prelet/prelet/internal/report/condition"
 )
 
 // machine is a node as the commands see one: a scratch root that survives reboots, a run folder that does not, a real

@@ -24,8 +24,8 @@ import (
 	"github.com/prelet/prelet/internal/detector"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang"
-	"github.com/prelet/prelet/internal/lang/value"
-	"github.com/prelet/prelet/internal/report/printer"
+	"github.com/prelet/prelet/internal/printer"
+	"github.com/prelet/prelet/internal/value"
 )
 
 // version is set by the build.

@@ -24,8 +24,8 @@ import (
 	"github.com/prelet/prelet/internal/commit/activation"
 	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/kubelet"
+	"github.com/prelet/prelet/internal/kubelet/condition"
 	"github.com/prelet/prelet/internal/platform/unitfile"
-	"github.com/prelet/prelet/internal/report/condition"
 )
 
 // TestNodes runs the scripts of testdata/nodes, each on a node of its own, with a systemd and a clock that the script

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/prelet/prelet/internal/boot"
-	"github.com/prelet/prelet/internal/report/printer"
+	"github.com/prelet/prelet/internal/printer"
 )
 
 // newProgress returns a function that shows on a terminal the stages that take longer than a second; nil elsewhere.

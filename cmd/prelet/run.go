@@ -15,8 +15,8 @@ import (
 	"github.com/prelet/prelet/internal/commit"
 	"github.com/prelet/prelet/internal/commit/activation"
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/lang/origin"
-	"github.com/prelet/prelet/internal/report/printer"
+	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/printer"
 )
 
 func (a *cli) run() *cobra.Command {

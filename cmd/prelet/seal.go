@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/prelet/prelet/internal/app"
-	"github.com/prelet/prelet/internal/app/doctor"
-	"github.com/prelet/prelet/internal/report/printer"
+	"github.com/prelet/prelet/internal/doctor"
+	"github.com/prelet/prelet/internal/printer"
 )
 
 func (a *cli) seal() *cobra.Command {

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/prelet/prelet/internal/app"
-	"github.com/prelet/prelet/internal/report/printer"
+	"github.com/prelet/prelet/internal/printer"
 )
 
 // imageWait is longer than a boot takes until its verdict, a rollback included (TimeoutStartSec= and RuntimeMaxSec= of

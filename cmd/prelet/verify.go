@@ -9,7 +9,7 @@ import (
 	"github.com/prelet/prelet/internal/app"
 	"github.com/prelet/prelet/internal/commit"
 	"github.com/prelet/prelet/internal/commit/activation"
-	"github.com/prelet/prelet/internal/lang/origin"
+	"github.com/prelet/prelet/internal/origin"
 )
 
 func (a *cli) verify() *cobra.Command {

@@ -8,8 +8,8 @@ import (
 	"text/template"
 	"time"
 
-	"github.com/prelet/prelet/internal/lang/origin"
-	"github.com/prelet/prelet/internal/report/printer"
+	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/printer"
 )
 
 // views are the results of commands as text, each a template over the value that is the JSON document.

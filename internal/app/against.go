@@ -19,7 +19,7 @@ import (
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang"
-	"github.com/prelet/prelet/internal/lang/origin"
+	"github.com/prelet/prelet/internal/origin"
 )
 
 // loadAgainst loads the site to compare with: a path, or the files of the site at a revision of git. Errors in it are

@@ -9,8 +9,8 @@ import (
 	"github.com/prelet/prelet/internal/commit"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet"
+	"github.com/prelet/prelet/internal/kubelet/annotation"
 	"github.com/prelet/prelet/internal/platform/machineid"
-	"github.com/prelet/prelet/internal/report/annotation"
 )
 
 // maxSpread is the longest wait before a patch of annotations: nodes that boot at once must not patch at once. A person

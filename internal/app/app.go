@@ -16,9 +16,9 @@ import (
 	"github.com/prelet/prelet/internal/detector"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang"
-	"github.com/prelet/prelet/internal/lang/origin"
-	"github.com/prelet/prelet/internal/lang/value"
-	"github.com/prelet/prelet/internal/report/printer"
+	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/printer"
+	"github.com/prelet/prelet/internal/value"
 )
 
 // Env is what all commands of one process have in common.

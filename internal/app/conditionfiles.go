@@ -12,10 +12,10 @@ import (
 
 	"github.com/prelet/prelet/internal/commit"
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/kubelet/condition"
 	"github.com/prelet/prelet/internal/platform/atomicfile"
 	"github.com/prelet/prelet/internal/platform/machineid"
 	"github.com/prelet/prelet/internal/platform/nodefile"
-	"github.com/prelet/prelet/internal/report/condition"
 )
 
 // The files of the Node's conditions.

@@ -15,9 +15,9 @@ import (
 	"github.com/prelet/prelet/internal/commit/activation"
 	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/kubelet/condition"
 	"github.com/prelet/prelet/internal/probe/joined"
 	"github.com/prelet/prelet/internal/report"
-	"github.com/prelet/prelet/internal/report/condition"
 )
 
 // The conditions of the Node that the site declares. Nothing waits for them: a failure is a note.

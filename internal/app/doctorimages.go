@@ -9,8 +9,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/prelet/prelet/internal/app/doctor"
 	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/doctor"
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/kubelet/rules"
 	"github.com/prelet/prelet/internal/platform/nodefile"

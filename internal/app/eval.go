@@ -8,10 +8,10 @@ import (
 
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/insight/explain"
 	"github.com/prelet/prelet/internal/lang"
-	"github.com/prelet/prelet/internal/lang/explain"
-	"github.com/prelet/prelet/internal/lang/origin"
-	"github.com/prelet/prelet/internal/report/printer"
+	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/printer"
 )
 
 // expressionName is the file of an expression in messages.

@@ -10,11 +10,11 @@ import (
 
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/insight/explain"
 	"github.com/prelet/prelet/internal/lang"
-	"github.com/prelet/prelet/internal/lang/explain"
-	"github.com/prelet/prelet/internal/lang/origin"
 	"github.com/prelet/prelet/internal/nearest"
-	"github.com/prelet/prelet/internal/report/printer"
+	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/printer"
 	"github.com/prelet/prelet/schema"
 )
 

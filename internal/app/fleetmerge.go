@@ -2,7 +2,7 @@ package app
 
 import (
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/report/fleet"
+	"github.com/prelet/prelet/internal/insight/fleet"
 )
 
 // maxPart bounds a partial result, in bytes.

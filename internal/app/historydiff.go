@@ -8,11 +8,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/prelet/prelet/internal/app/compare"
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/commit/activation"
 	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/insight/compare"
 	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/world"

@@ -19,9 +19,9 @@ import (
 	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/platform/systemd"
 	"github.com/prelet/prelet/internal/platform/unitfile"
+	"github.com/prelet/prelet/internal/printer"
 	"github.com/prelet/prelet/internal/probe/kubeletstate"
 	"github.com/prelet/prelet/internal/report"
-	"github.com/prelet/prelet/internal/report/printer"
 )
 
 // The units that the packages ship.

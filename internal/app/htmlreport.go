@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/report/fleet"
-	"github.com/prelet/prelet/internal/report/printer"
+	"github.com/prelet/prelet/internal/insight/fleet"
+	"github.com/prelet/prelet/internal/printer"
 )
 
 // ReportOptions are the node or the recordings of a report.

@@ -10,10 +10,10 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
-	"github.com/prelet/prelet/internal/app/doctor"
-	"github.com/prelet/prelet/internal/app/image"
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/commit/activation"
+	"github.com/prelet/prelet/internal/doctor"
+	"github.com/prelet/prelet/internal/doctor/image"
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/platform/systemd"

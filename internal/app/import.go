@@ -12,7 +12,7 @@ import (
 	"github.com/prelet/prelet/internal/app/importer"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang"
-	"github.com/prelet/prelet/internal/lang/value"
+	"github.com/prelet/prelet/internal/value"
 )
 
 // ImportOptions are a file of another program and the site to make of it.

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/lang/origin"
+	"github.com/prelet/prelet/internal/origin"
 )
 
 // TestMistakesOfOperators checks that each mistake is reported once, with what to write instead.

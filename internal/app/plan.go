@@ -9,10 +9,10 @@ import (
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/commit"
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/insight/fleet"
 	"github.com/prelet/prelet/internal/lang"
-	"github.com/prelet/prelet/internal/lang/origin"
-	"github.com/prelet/prelet/internal/report/fleet"
-	"github.com/prelet/prelet/internal/report/printer"
+	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/printer"
 )
 
 // PlanOptions are the node or the recordings to plan, and what to compare the plans with.

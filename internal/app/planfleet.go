@@ -18,11 +18,11 @@ import (
 
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/insight/fleet"
 	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/platform/nodefile"
+	"github.com/prelet/prelet/internal/printer"
 	"github.com/prelet/prelet/internal/probe"
-	"github.com/prelet/prelet/internal/report/fleet"
-	"github.com/prelet/prelet/internal/report/printer"
 	"github.com/prelet/prelet/internal/world"
 )
 

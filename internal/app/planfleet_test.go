@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/report/fleet"
+	"github.com/prelet/prelet/internal/insight/fleet"
 )
 
 // A panic over one recording is the failure of that recording. A planner without an environment panics.

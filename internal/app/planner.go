@@ -10,7 +10,7 @@ import (
 	"github.com/prelet/prelet/internal/commit"
 	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/lang/origin"
+	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/report"
 )
 

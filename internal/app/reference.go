@@ -4,11 +4,11 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/prelet/prelet/internal/app/image"
 	"github.com/prelet/prelet/internal/commit/activation"
+	"github.com/prelet/prelet/internal/doctor/image"
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/insight/testfile"
 	"github.com/prelet/prelet/internal/kubelet/rules"
-	"github.com/prelet/prelet/internal/lang/testfile"
 	"github.com/prelet/prelet/schema"
 	"github.com/prelet/prelet/stages/builtin"
 	"github.com/prelet/prelet/stages/write"

@@ -12,14 +12,14 @@ import (
 	"strings"
 	"time"
 
-	"github.com/prelet/prelet/internal/app/doctor"
-	"github.com/prelet/prelet/internal/app/image"
 	"github.com/prelet/prelet/internal/commit"
 	"github.com/prelet/prelet/internal/commit/generation"
+	"github.com/prelet/prelet/internal/doctor"
+	"github.com/prelet/prelet/internal/doctor/image"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/platform/nodefile"
+	"github.com/prelet/prelet/internal/printer"
 	"github.com/prelet/prelet/internal/probe/joined"
-	"github.com/prelet/prelet/internal/report/printer"
 )
 
 // StatementPath is the path of the statement of a sealed image.

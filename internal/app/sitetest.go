@@ -13,11 +13,11 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/insight/testfile"
 	"github.com/prelet/prelet/internal/lang"
-	"github.com/prelet/prelet/internal/lang/origin"
-	"github.com/prelet/prelet/internal/lang/testfile"
+	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/printer"
 	"github.com/prelet/prelet/internal/probe"
-	"github.com/prelet/prelet/internal/report/printer"
 )
 
 // testSource is where an answer comes from that a test gives.

@@ -5,8 +5,8 @@ import (
 	"context"
 	"time"
 
-	"github.com/prelet/prelet/internal/app/compare"
 	"github.com/prelet/prelet/internal/commit/activation"
+	"github.com/prelet/prelet/internal/insight/compare"
 	"github.com/prelet/prelet/internal/report"
 	"github.com/prelet/prelet/internal/world"
 )

@@ -17,11 +17,11 @@ import (
 
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/lang/origin"
-	"github.com/prelet/prelet/internal/lang/testfile"
+	"github.com/prelet/prelet/internal/insight/testfile"
+	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/platform/atomicfile"
+	"github.com/prelet/prelet/internal/printer"
 	"github.com/prelet/prelet/internal/probe"
-	"github.com/prelet/prelet/internal/report/printer"
 	"github.com/prelet/prelet/internal/world"
 )
 

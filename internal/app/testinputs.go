@@ -12,9 +12,9 @@ import (
 	"github.com/zclconf/go-cty/cty/convert"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/insight/testfile"
 	"github.com/prelet/prelet/internal/lang"
-	"github.com/prelet/prelet/internal/lang/origin"
-	"github.com/prelet/prelet/internal/lang/testfile"
+	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/world"
 	"github.com/prelet/prelet/schema"
 )

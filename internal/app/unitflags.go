@@ -16,12 +16,12 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/kubelet/rules"
-	"github.com/prelet/prelet/internal/lang/origin"
-	"github.com/prelet/prelet/internal/lang/value"
 	"github.com/prelet/prelet/internal/node"
+	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/platform/systemd"
 	"github.com/prelet/prelet/internal/probe"
+	"github.com/prelet/prelet/internal/value"
 )
 
 // flagWord is one argument of the kubelet.

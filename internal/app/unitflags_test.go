@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/prelet/prelet/internal/boot"
-	"github.com/prelet/prelet/internal/lang/value"
 	"github.com/prelet/prelet/internal/node"
+	"github.com/prelet/prelet/internal/value"
 )
 
 // TestUnitFlagsOfPlan: a plan judges the environment files of the kubelet's unit for the installed kubelet, as they will

@@ -6,8 +6,8 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/lang/origin"
 	"github.com/prelet/prelet/internal/node"
+	"github.com/prelet/prelet/internal/origin"
 )
 
 // TestBlameServer gives the server what is wrong in its data, and nothing else, also if that ends with the same exit

@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/tools/txtar"
 
-	"github.com/prelet/prelet/internal/lang/origin"
+	"github.com/prelet/prelet/internal/origin"
 )
 
 // TestEmptyListInDropIn: a kubelet that merges drop-ins loses an empty list of config.yaml to its default, so that

@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/tools/txtar"
 
-	"github.com/prelet/prelet/internal/lang/origin"
+	"github.com/prelet/prelet/internal/origin"
 )
 
 // TestInheritedFlags: flags that the kubelet gets from kubeadm's file or from its unit are in the finished node, with

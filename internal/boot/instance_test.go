@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/tools/txtar"
 
-	"github.com/prelet/prelet/internal/lang/origin"
+	"github.com/prelet/prelet/internal/origin"
 )
 
 // TestInstanceConfig: a site that does not write kubeadm's instance-config.yaml gets a note of what `kubeadm upgrade

@@ -6,7 +6,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/lang/origin"
+	"github.com/prelet/prelet/internal/origin"
 )
 
 // TestPlanCode has a code for every plan that is not complete.

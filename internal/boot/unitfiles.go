@@ -5,9 +5,9 @@ import (
 	"strings"
 
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/lang/value"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/platform/unitfile"
+	"github.com/prelet/prelet/internal/value"
 )
 
 // listUnitFiles returns the planned files of the kubelet's unit, its own and its drop-ins, in the order in which

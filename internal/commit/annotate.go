@@ -8,8 +8,8 @@ import (
 	"github.com/prelet/prelet/internal/commit/activation"
 	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/kubelet/annotation"
 	"github.com/prelet/prelet/internal/report"
-	"github.com/prelet/prelet/internal/report/annotation"
 )
 
 // Annotation returns the report of an ended run in the annotations of its Node, and the name of the Node. ok is false

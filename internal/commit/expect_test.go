@@ -12,8 +12,8 @@ import (
 	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet"
-	"github.com/prelet/prelet/internal/lang/value"
 	"github.com/prelet/prelet/internal/node"
+	"github.com/prelet/prelet/internal/value"
 	"github.com/prelet/prelet/internal/world"
 	"github.com/prelet/prelet/stages"
 )

@@ -11,7 +11,7 @@ import (
 
 	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/lang/origin"
+	"github.com/prelet/prelet/internal/origin"
 )
 
 // Explain returns an error of writing, recovering or activating as diagnostics: what failed, on which object, why, and

@@ -12,7 +12,7 @@ import (
 
 	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/lang/origin"
+	"github.com/prelet/prelet/internal/origin"
 )
 
 // Each error of writing, recovering and activating has its own code, and its message contains the object, the reason

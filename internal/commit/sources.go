@@ -10,8 +10,8 @@ import (
 
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/kubelet"
-	"github.com/prelet/prelet/internal/lang/origin"
 	"github.com/prelet/prelet/internal/node"
+	"github.com/prelet/prelet/internal/origin"
 )
 
 // collectSources returns the place in the site of each item of the plan. The keys are the names of items in package

@@ -24,7 +24,10 @@ type Rule struct {
 // site's files as an fs.FS.
 var pure = []string{
 	"internal/boot/...",
+	"internal/insight/...",
 	"internal/lang/...",
+	"internal/value/...",
+	"internal/origin/...",
 	"stages/...",
 	"schema/...",
 	"internal/node/...",
@@ -143,11 +146,11 @@ func rules() []Rule {
 		},
 		{
 			Packages:  []string{"cmd/...", "internal/...", "schema/...", "stages/..."},
-			Except:    append([]string{"internal/demo/...", "internal/app/..."}, importers...),
+			Except:    append([]string{"internal/demo/...", "internal/app/...", "internal/doctor/..."}, importers...),
 			Forbidden: []string{module + "internal/platform/systemd/..."},
 			Direct:    true,
-			Reason: "only internal/probe and the packages below it read from systemd, and only internal/app " +
-				"connects a command to it (units, notify socket, journal, clock, boot id); every other " +
+			Reason: "only internal/probe and the packages below it read from systemd, and only commands and checks " +
+				"connect to it (units, notify socket, journal, clock, boot id); every other " +
 				"package must declare an interface",
 		},
 		{

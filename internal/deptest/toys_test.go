@@ -75,8 +75,8 @@ func TestRulesBite(t *testing.T) {
 		},
 		{
 			"explain imports probe",
-			toy("~internal/lang/explain: ~internal/probe", "~internal/probe:"),
-			"internal/lang/explain must not reach",
+			toy("~internal/insight/explain: ~internal/probe", "~internal/probe:"),
+			"internal/insight/explain must not reach",
 		},
 		{
 			"generation imports the kubelet package",
@@ -194,7 +194,7 @@ func TestRulesBite(t *testing.T) {
 }
 
 func TestPluginRulesBite(t *testing.T) {
-	g := toy("~plugins/sdk: ~internal/lang/value", "~internal/lang/value:")
+	g := toy("~plugins/sdk: ~internal/value", "~internal/value:")
 	one(t, pluginRules()[0].Check(g), "plugins/sdk must not reach")
 }
 
@@ -210,30 +210,30 @@ func TestOrderBites(t *testing.T) {
 				"~cmd/prelet: ~internal/boot",
 				"~internal/boot: ~stages",
 				"~stages: ~schema",
-				"~schema: ~internal/lang/value",
-				"~internal/lang/value:",
+				"~schema: ~internal/value",
+				"~internal/value:",
 			),
 			"",
 		},
 		{
 			"up",
 			toy("~internal/node: ~internal/boot", "~internal/boot:"),
-			"internal/node imports internal/boot, which is above it",
+			"internal/node imports internal/boot, which is in a higher group",
 		},
 		{
-			"sideways",
-			toy("~internal/commit/generation: ~internal/lang", "~internal/lang:"),
-			"internal/commit/generation imports internal/lang, which is in the same row",
+			"up from a package of a group",
+			toy("~internal/kubelet/rules: ~internal/node", "~internal/node:"),
+			"internal/kubelet/rules imports internal/node, which is in a higher group",
 		},
 		{
-			"within the package",
+			"within the group",
 			toy("~internal/detector: ~internal/detector/wire", "~internal/detector/wire:"),
 			"",
 		},
 		{
 			"a stage imports another stage",
 			toy("~stages/label: ~stages/taint", "~stages/taint:"),
-			"stages/label imports stages/taint, which is in the same row: a stage gets values of another only by references",
+			"stages/label imports stages/taint, which is another stage type",
 		},
 		{
 			"within a stage",
@@ -245,21 +245,17 @@ func TestOrderBites(t *testing.T) {
 			toy("~stages/builtin: ~stages/label ~stages/sysctl", "~stages/label:", "~stages/sysctl:"),
 			"",
 		},
-		{
-			"a stage imports builtin",
-			toy("~stages/label: ~stages/builtin", "~stages/builtin:"),
-			"stages/label imports stages/builtin, which is above it",
-		},
-		{"without a place", toy("~internal/attic:"), "internal/attic is in no row"},
+		{"without a place", toy("~internal/attic:"), "internal/attic is in no group"},
 		{"from apart", toy("~bench/floor: ~internal/demo", "~internal/demo: ~internal/probe", "~internal/probe:"), ""},
 		{
 			"to apart",
 			toy("~internal/probe: ~internal/demo", "~internal/demo:"),
-			"internal/probe imports internal/demo, which is outside of the import order",
+			"internal/probe imports internal/demo, which is in no group",
 		},
 	}
+	groups := readGroups(t, root(t))
 	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) { one(t, CheckOrder(test.graph), test.want) })
+		t.Run(test.name, func(t *testing.T) { one(t, CheckOrder(test.graph, groups), test.want) })
 	}
 }
 

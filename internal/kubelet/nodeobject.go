@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/prelet/prelet/internal/report/condition"
+	"github.com/prelet/prelet/internal/kubelet/condition"
 )
 
 // Node has the parts of a Node object that prelet reads.

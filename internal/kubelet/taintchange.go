@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/prelet/prelet/internal/report/annotation"
+	"github.com/prelet/prelet/internal/kubelet/annotation"
 )
 
 // TaintChange is a change of the taints of a Node, with the annotation that says which of them prelet owns.

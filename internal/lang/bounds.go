@@ -8,7 +8,7 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/lang/origin"
+	"github.com/prelet/prelet/internal/origin"
 )
 
 // The limits of a site. HCL's parser and evaluator recurse and take no context, and a Go stack overflow cannot be

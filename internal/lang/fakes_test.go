@@ -10,7 +10,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 	"golang.org/x/tools/txtar"
 
-	"github.com/prelet/prelet/internal/lang/origin"
+	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/world"
 	"github.com/prelet/prelet/schema"

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/prelet/prelet/internal/lang/origin"
+	"github.com/prelet/prelet/internal/origin"
 )
 
 func TestSoundsSecret(t *testing.T) {

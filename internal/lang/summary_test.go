@@ -9,7 +9,7 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 
-	"github.com/prelet/prelet/internal/lang/value"
+	"github.com/prelet/prelet/internal/value"
 )
 
 // summary writes a site in one form, whatever syntax and layers it came from: lines of PATH = EXPRESSION.

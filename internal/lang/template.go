@@ -8,8 +8,8 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/lang/origin"
-	"github.com/prelet/prelet/internal/lang/value"
+	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/value"
 )
 
 // addTemplate adds a template of templatefile() by its name without the directory.

@@ -13,8 +13,8 @@ import (
 	"github.com/zclconf/go-cty/cty"
 	"sigs.k8s.io/yaml"
 
-	"github.com/prelet/prelet/internal/lang/origin"
-	"github.com/prelet/prelet/internal/lang/value"
+	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/value"
 )
 
 func at(stage string, line int) []origin.Origin {

@@ -9,9 +9,9 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
-	"github.com/prelet/prelet/internal/lang/origin"
-	"github.com/prelet/prelet/internal/lang/value"
-	"github.com/prelet/prelet/internal/report/condition"
+	"github.com/prelet/prelet/internal/kubelet/condition"
+	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/value"
 )
 
 // Label is a label that the kubelet registers with.

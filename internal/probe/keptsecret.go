@@ -7,8 +7,8 @@ import (
 	"io/fs"
 
 	"github.com/prelet/prelet/internal/commit/generation"
-	"github.com/prelet/prelet/internal/lang/value"
 	"github.com/prelet/prelet/internal/platform/systemd"
+	"github.com/prelet/prelet/internal/value"
 	"github.com/prelet/prelet/internal/world"
 )
 

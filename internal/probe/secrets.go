@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/lang/value"
 	"github.com/prelet/prelet/internal/probe/cluster"
+	"github.com/prelet/prelet/internal/value"
 	"github.com/prelet/prelet/internal/world"
 )
 

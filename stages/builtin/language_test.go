@@ -16,7 +16,7 @@ import (
 	"github.com/zclconf/go-cty/cty/function/stdlib"
 	ctyjson "github.com/zclconf/go-cty/cty/json"
 
-	"github.com/prelet/prelet/internal/lang/value"
+	"github.com/prelet/prelet/internal/value"
 	"github.com/prelet/prelet/schema"
 )
 
@@ -99,7 +99,7 @@ func TestEveryFunctionIsListed(t *testing.T) {
 
 // TestSlugVectors compares the examples of the reference with the vectors for other implementations.
 func TestSlugVectors(t *testing.T) {
-	b, err := os.ReadFile("../../internal/lang/value/testdata/slug.json")
+	b, err := os.ReadFile("../../internal/value/testdata/slug.json")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/zclconf/go-cty/cty"
 
-	"github.com/prelet/prelet/internal/lang/value"
+	"github.com/prelet/prelet/internal/value"
 	"github.com/prelet/prelet/internal/world"
 )
 

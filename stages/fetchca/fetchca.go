@@ -11,8 +11,8 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/lang/origin"
-	"github.com/prelet/prelet/internal/lang/value"
+	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/value"
 	"github.com/prelet/prelet/internal/world"
 	"github.com/prelet/prelet/schema"
 	"github.com/prelet/prelet/stages"

@@ -13,9 +13,9 @@ import (
 
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/kubelet/rules"
-	"github.com/prelet/prelet/internal/lang/origin"
-	"github.com/prelet/prelet/internal/lang/value"
 	"github.com/prelet/prelet/internal/node"
+	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/value"
 	"github.com/prelet/prelet/internal/world"
 	"github.com/prelet/prelet/stages"
 )

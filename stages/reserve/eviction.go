@@ -6,8 +6,8 @@ import (
 	"slices"
 
 	"github.com/prelet/prelet/internal/kubelet"
-	"github.com/prelet/prelet/internal/lang/origin"
 	"github.com/prelet/prelet/internal/node"
+	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/quantity"
 	"github.com/prelet/prelet/stages"
 )

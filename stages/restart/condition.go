@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/validate/content"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/kubelet/condition"
 	"github.com/prelet/prelet/internal/node"
-	"github.com/prelet/prelet/internal/report/condition"
 	"github.com/prelet/prelet/schema"
 	"github.com/prelet/prelet/stages"
 )

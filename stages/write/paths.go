@@ -11,7 +11,7 @@ import (
 	"sync"
 	"unicode"
 
-	"github.com/prelet/prelet/internal/lang/value"
+	"github.com/prelet/prelet/internal/value"
 )
 
 // pathsText is docs/reference/paths.md. Its tables are the places that are refused.

@@ -10,9 +10,9 @@ import (
 	"testing"
 
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/lang/value"
-	"github.com/prelet/prelet/internal/report/fleet"
-	"github.com/prelet/prelet/internal/report/printer"
+	"github.com/prelet/prelet/internal/insight/fleet"
+	"github.com/prelet/prelet/internal/printer"
+	"github.com/prelet/prelet/internal/value"
 )
 
 // hostile is a text as a recording could have it: an element, a quote, and a character that turns the direction.

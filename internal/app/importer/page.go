@@ -13,8 +13,8 @@ import (
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet"
-	"github.com/prelet/prelet/internal/lang/value"
 	"github.com/prelet/prelet/internal/platform/apiaddress"
+	"github.com/prelet/prelet/internal/value"
 )
 
 // The templates of sites, by imported file. Each defines the differences on nodes of the site, and the decisions that a

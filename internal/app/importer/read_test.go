@@ -15,8 +15,8 @@ import (
 	"github.com/prelet/prelet/internal/app/importer"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang"
-	"github.com/prelet/prelet/internal/lang/origin"
-	"github.com/prelet/prelet/internal/lang/value"
+	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/value"
 )
 
 var update = flag.Bool("update", false, "write the golden files")

@@ -7,8 +7,8 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/lang/origin"
-	"github.com/prelet/prelet/internal/lang/value"
+	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/value"
 )
 
 // classify sets the codes of errors, and marks those that a null fact caused.

@@ -5,7 +5,7 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 
-	"github.com/prelet/prelet/internal/lang/value"
+	"github.com/prelet/prelet/internal/value"
 	"github.com/prelet/prelet/schema"
 )
 

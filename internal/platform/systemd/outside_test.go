@@ -20,7 +20,7 @@ import (
 
 	"github.com/coreos/go-systemd/v22/journal"
 
-	"github.com/prelet/prelet/internal/lang/value"
+	"github.com/prelet/prelet/internal/value"
 )
 
 func env(pairs ...string) func(string) string {

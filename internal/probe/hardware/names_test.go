@@ -6,7 +6,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	texts "github.com/prelet/prelet/internal/lang/value"
+	texts "github.com/prelet/prelet/internal/value"
 )
 
 // products is testdata/texts/names.yaml.

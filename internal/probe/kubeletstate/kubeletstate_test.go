@@ -21,8 +21,8 @@ import (
 	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/demo"
 	"github.com/prelet/prelet/internal/kubelet"
+	"github.com/prelet/prelet/internal/kubelet/annotation"
 	"github.com/prelet/prelet/internal/probe/joined"
-	"github.com/prelet/prelet/internal/report/annotation"
 )
 
 var _ activation.Probe = Probe{}

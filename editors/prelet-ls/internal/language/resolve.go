@@ -11,7 +11,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/prelet/prelet/internal/lang/eval"
-	"github.com/prelet/prelet/internal/lang/value"
+	"github.com/prelet/prelet/internal/value"
 )
 
 // Resolved is the target of a reference.

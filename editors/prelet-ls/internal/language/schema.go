@@ -12,7 +12,7 @@ import (
 	hclschema "github.com/hashicorp/hcl-lang/schema"
 	"github.com/zclconf/go-cty/cty"
 
-	"github.com/prelet/prelet/internal/lang/value"
+	"github.com/prelet/prelet/internal/value"
 	"github.com/prelet/prelet/schema"
 	"github.com/prelet/prelet/stages"
 	"github.com/prelet/prelet/stages/builtin"

@@ -12,8 +12,8 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
+	"github.com/prelet/prelet/internal/insight/testfile"
 	"github.com/prelet/prelet/internal/lang"
-	"github.com/prelet/prelet/internal/lang/testfile"
 )
 
 // codePages is where each code of a diagnostic is explained.

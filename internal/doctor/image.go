@@ -1,0 +1,139 @@
+package doctor
+
+import (
+	"cmp"
+	"errors"
+	"io/fs"
+	"slices"
+
+	"github.com/prelet/prelet/internal/detector"
+	"github.com/prelet/prelet/internal/doctor/image"
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/lang"
+	"github.com/prelet/prelet/internal/platform/nodefile"
+	"github.com/prelet/prelet/internal/platform/systemd"
+	"github.com/prelet/prelet/internal/platform/unitfile"
+)
+
+// ImageInput is the state of an image that the caller collects.
+type ImageInput struct {
+	Root      nodefile.Root
+	Site      *lang.Site // nil if it could not be loaded
+	Machines  int        // sample machines
+	Kubelet   image.Kubelet
+	Reported  string // the version that the kubelet's binary has reported, now or earlier; "" if that is not known
+	Unit      string // the kubelet's
+	Runtime   string // the endpoint that the image configures; "" for none
+	Detectors []detector.Row
+	Found     image.Found
+}
+
+// listUnits returns the units that a boot needs, as their files are.
+func (i ImageInput) listUnits() (units []Unit) {
+	for _, name := range []string{i.Unit, "prelet.service", "prelet-verify.service"} {
+		f, err := systemd.ReadUnitFile(i.Root, name)
+		u := Unit{Name: name, Err: err, Load: "loaded"}
+		u.Gated = name != i.Unit || slices.Contains(f.Gate, unitfile.Gate)
+		switch {
+		case f.Masked:
+			u.Load = "masked"
+		case f.Path == "":
+			u.Load = "not-found"
+		case !f.Enabled:
+			u.File = "disabled"
+		}
+		units = append(units, u)
+	}
+
+	return units
+}
+
+// checkUsers checks the users of detectors, which the package makes.
+func (e *examination) checkUsers() string {
+	const user = "prelet-detector-1"
+	_, unread := e.in.Image.Root.Text(nodefile.Users)
+	_, missing := e.in.Image.Root.FindID(nodefile.Users, user)
+	switch {
+	case unread != nil && unread.Code != fault.Absent:
+		e.unread("the users cannot be read", unread.Why, cmp.Or(unread.Next, "repair this file"))
+	case missing != nil:
+		e.warn("user "+user+" does not exist",
+			"each detector has a user of its own, and does not start without it", "systemd-sysusers, in the image")
+	}
+
+	return "the users of detectors exist"
+}
+
+// checkPermissions checks the files that prelet runs or trusts.
+func (e *examination) checkPermissions() string {
+	files := []string{"/usr/bin/prelet", e.in.Image.Kubelet.Path, "/etc/prelet", "/usr/lib/prelet", "/etc/kubernetes",
+		"/var/lib/kubelet", "/etc/credstore"}
+	for _, file := range files {
+		if file == "" {
+			continue
+		}
+		look, err := e.in.Image.Root.Look(file, nodefile.FollowAll)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // that is the finding of another check
+		}
+		if err != nil {
+			e.unread(file+" cannot be examined", nodefile.Reason(err), stepFor(err))
+			continue
+		}
+		look.Close()
+		if look.Loose != nil {
+			e.problem(look.Loose.Error(),
+				"its user could take over the node", look.Loose.Fix)
+		}
+	}
+
+	return "only root may change what prelet runs and trusts"
+}
+
+func (e *examination) checkImageDetectors() string {
+	locked := 0
+	for _, r := range e.in.Image.Detectors {
+		switch {
+		case r.Installed && r.Locked:
+			locked++
+		case r.Installed:
+			e.warn(r.Name+" is not locked", r.Why, "prelet detectors lock "+r.Program)
+		}
+	}
+
+	return count(locked, "detector") + " installed and locked"
+}
+
+// listLeftovers returns the check for leftovers of its name. fine is the summary of an image that has none.
+func listLeftovers(fine string) func(*examination) string {
+	return func(e *examination) string {
+		for _, l := range e.in.Image.Found.Leftovers {
+			must := " must not be in an image"
+			if l.Action == image.Keep {
+				must = " may not belong in an image"
+			}
+			if l.Check == e.current {
+				e.warn(l.Path+must, l.Why, l.Next())
+			}
+		}
+		for _, u := range e.in.Image.Found.Unread {
+			if u.Check == e.current {
+				e.unread("cannot look for what an image must not contain", u.Err.Error(), stepFor(u.Err))
+			}
+		}
+
+		return fine
+	}
+}
+
+// stepFor returns the next step for a file that cannot be examined.
+func stepFor(err error) string {
+	switch {
+	case errors.Is(err, nodefile.ErrNoProc):
+		return "mount -t proc proc /proc"
+	case errors.Is(err, fs.ErrPermission):
+		return "run it as root"
+	}
+
+	return "remove it from the image, or repair it"
+}

@@ -1,0 +1,142 @@
+package doctor
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prelet/prelet/internal/doctor/image"
+	"github.com/prelet/prelet/internal/platform/nodefile"
+)
+
+// newImage makes a root folder with files.
+func newImage(t *testing.T, files map[string]string) nodefile.Root {
+	t.Helper()
+	root := t.TempDir()
+	for name, text := range files {
+		put(t, root, name, text)
+	}
+
+	return nodefile.Root(root)
+}
+
+func put(t *testing.T, root, name, text string) {
+	t.Helper()
+	file := filepath.Join(root, name)
+	err := os.MkdirAll(filepath.Dir(file), 0o755)
+	if to, isLink := strings.CutPrefix(text, "-> "); isLink {
+		err = errors.Join(err, os.Symlink(to, file))
+	} else {
+		err = errors.Join(err, os.WriteFile(file, []byte(text), 0o600))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+const (
+	kubeletUnit = "[Service]\nExecStart=/usr/bin/kubelet\n"
+	gateDropIn  = "[Service]\nEnvironmentFile=/run/prelet/kubelet.env\n"
+	units       = "/usr/lib/systemd/system/"
+	wants       = "/etc/systemd/system/multi-user.target.wants/"
+)
+
+// installed returns the files of an image with all that a boot needs.
+func installed() map[string]string {
+	return map[string]string{
+		units + "kubelet.service":                       kubeletUnit,
+		units + "kubelet.service.d/05-prelet-gate.conf": gateDropIn,
+		units + "prelet.service":                        "[Service]\n",
+		units + "prelet-verify.service":                 "[Service]\n",
+		wants + "kubelet.service":                       "-> " + units + "kubelet.service",
+		wants + "prelet.service":                        "-> " + units + "prelet.service",
+		wants + "prelet-verify.service":                 "-> " + units + "prelet-verify.service",
+		"/etc/passwd":                                   "prelet-detector-1:x:999:999::/:/bin/false\n",
+	}
+}
+
+func examine(root nodefile.Root) []Finding {
+	return Examine(Input{Image: &ImageInput{
+		Root:    root,
+		Kubelet: image.Kubelet{Path: "/usr/bin/kubelet", Version: "v1.36.3"},
+		Unit:    "kubelet.service",
+		Runtime: "unix:///run/containerd/containerd.sock",
+		Found:   image.Find(image.Options{Root: root, Now: time.Now}),
+	}})
+}
+
+// Each row breaks one part of an image, and names the finding. An image with every part has none.
+func TestImage(t *testing.T) {
+	const kubeletFile = units + "kubelet.service"
+	for name, c := range map[string]struct {
+		change map[string]string // "" removes the file
+		check  string
+		state  State
+		text   string
+	}{
+		"complete":         {nil, "unit", OK, "waits at the gate"},
+		"no unit":          {map[string]string{kubeletFile: ""}, "unit", Problem, "does not exist"},
+		"no prelet":        {map[string]string{units + "prelet.service": ""}, "unit", Problem, "prelet.service"},
+		"masked":           {map[string]string{"/etc/systemd/system/kubelet.service": "-> /dev/null"}, "unit", Problem, "masked"},
+		"not enabled":      {map[string]string{wants + "prelet.service": ""}, "unit", Warning, "not enabled"},
+		"no gate":          {map[string]string{kubeletFile + ".d/05-prelet-gate.conf": ""}, "unit", Problem, "does not wait"},
+		"gate removed":     {map[string]string{"/etc/systemd/system/kubelet.service.d/20.conf": "[Service]\nEnvironmentFile=\n"}, "unit", Problem, "does not wait"},
+		"gate masked":      {map[string]string{"/etc/systemd/system/kubelet.service.d/05-prelet-gate.conf": "-> /dev/null"}, "unit", Problem, "does not wait"},
+		"gate is optional": {map[string]string{kubeletFile + ".d/05-prelet-gate.conf": "[Service]\nEnvironmentFile=-/run/prelet/kubelet.env\n"}, "unit", Problem, "does not wait"},
+		"no users":         {map[string]string{"/etc/passwd": ""}, "users", Warning, "prelet-detector-1"},
+		"users unread":     {map[string]string{"/etc/passwd": "-> /etc/passwd"}, "users", Unread, "cannot be read"},
+		"unit unread":      {map[string]string{kubeletFile: "-> kubelet.service"}, "unit", Unread, "cannot be read"},
+		"a link to itself": {map[string]string{"/etc/prelet": "-> prelet"}, "permissions", Unread, "/etc/prelet cannot be examined"},
+		"an id":            {map[string]string{"/etc/machine-id": "1\n"}, "identity", Warning, "/etc/machine-id"},
+		"a token":          {map[string]string{"/etc/credstore/bootstrap-token": "abcdef.0123456789abcdef"}, "secrets", Warning, "bootstrap-token"},
+		"a generation":     {map[string]string{"/var/lib/prelet/generations": "x"}, "state", Warning, "generations"},
+		"a large file":     {map[string]string{"/etc/kubernetes/admin.conf": strings.Repeat("x", 16<<20+1)}, "secrets", Unread, "cannot look"},
+		"clock":            {nil, "clock", Skipped, "running machine"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			files := installed()
+			for file, text := range c.change {
+				files[file] = text
+				if text == "" {
+					delete(files, file)
+				}
+			}
+			found := examine(newImage(t, files))
+			isFound := slices.ContainsFunc(found, func(f Finding) bool {
+				hasStep := f.State == OK || f.State == Skipped || f.Do != ""
+				return f.Check == c.check && f.State == c.state && strings.Contains(f.Summary, c.text) && hasStep
+			})
+			if !isFound {
+				t.Errorf("got %+v; want a finding of %s, %s, with %q and a next step", found, c.check, c.state, c.text)
+			}
+			for _, f := range found {
+				if f.Check == c.check && f.State == OK && c.state != OK {
+					t.Errorf("got %+v; want no ok next to a worse finding", f)
+				}
+				if c.change == nil && (f.State == Problem || f.State == Warning || f.State == Unread) {
+					t.Errorf("complete image: got %+v; want ok or skipped", f)
+				}
+			}
+		})
+	}
+}
+
+// A version that the kubelet itself contradicts is refused: the statement would be wrong, and the site judged for
+// another kubelet.
+func TestKubeletVersion(t *testing.T) {
+	for given, want := range map[string]State{"1.36": OK, "v1.36.9": OK, "1.35": Problem} {
+		found := Examine(Input{Image: &ImageInput{
+			Root:     newImage(t, installed()),
+			Kubelet:  image.Kubelet{Path: "/usr/bin/kubelet", Version: given},
+			Reported: "v1.36.3",
+		}})
+		isWanted := func(f Finding) bool { return f.Check == "kubelet" && f.State == want }
+		if !slices.ContainsFunc(found, isWanted) {
+			t.Errorf("--kubelet-version %s of a kubelet v1.36.3: got %+v; want %s", given, found, want)
+		}
+	}
+}

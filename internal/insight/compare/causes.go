@@ -1,0 +1,247 @@
+package compare
+
+import (
+	"encoding/json"
+	"path"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+
+	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/insight/explain"
+	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/world"
+)
+
+// causes finds the inputs that an item depends on. A plan is a function of the site and the answers, so an input that
+// did not change is not a cause; but the content of a credential is not kept, so nothing shows whether it changed.
+type causes struct {
+	before, after Generation
+	inputs        []Input
+}
+
+// find returns the names of the changed inputs in the chains of an item, in the plans of both generations.
+func (c causes) find(item string) []string {
+	names := []string{}
+	before := newChain(c.before.Run, item)
+	after := newChain(c.after.Run, item)
+	before.addCauses(&names, after, c.after.Recording)
+	after.addCauses(&names, before, c.before.Recording)
+	if before.hasFormula() || after.hasFormula() {
+		c.addSize(&names)
+	}
+
+	return slices.DeleteFunc(names, func(name string) bool {
+		return !c.isChanged(name)
+	})
+}
+
+// addSize adds the hardware if its CPUs or its memory differ, from which a formula computes reservations.
+func (c causes) addSize(names *[]string) {
+	was, is := c.before.Run, c.after.Run
+	if was == nil || is == nil || was.Facts == nil || is.Facts == nil {
+		return
+	}
+	isEqual := reflect.DeepEqual(was.Facts.CPU.Cores, is.Facts.CPU.Cores) &&
+		reflect.DeepEqual(was.Facts.CPU.Logical, is.Facts.CPU.Logical) &&
+		reflect.DeepEqual(was.Facts.Memory, is.Facts.Memory)
+	if !isEqual {
+		addName(names, hardwareInput)
+	}
+}
+
+// findPossible returns the names of inputs that may have changed an item: of one with a secret the credentials in its
+// chains, and prelet itself where it is another one and the item has no other cause.
+func (c causes) findPossible(
+	item string,
+	isSensitive bool,
+	because []string,
+) (names []string) {
+	if isSensitive {
+		newChain(c.before.Run, item).addCredentials(&names)
+		newChain(c.after.Run, item).addCredentials(&names)
+	}
+	if len(because) == 0 && c.isChanged(preletInput) {
+		addName(&names, preletInput)
+	}
+
+	return names
+}
+
+func (c causes) isChanged(name string) bool {
+	return slices.ContainsFunc(c.inputs, func(i Input) bool {
+		return i.Name == name
+	})
+}
+
+// findOfFile returns the causes of a file. A file that is rendered from items has those of its items that differ.
+func (c causes) findOfFile(f FileChange, items []ItemChange) (names []string) {
+	for _, i := range items {
+		wasPart := isPartOf(c.before.Run, f.Path, i.Item)
+		isPart := isPartOf(c.after.Run, f.Path, i.Item)
+		if f.Action == "update" && (wasPart || isPart) {
+			addName(&names, i.Because...)
+		}
+	}
+	if names != nil {
+		return names
+	}
+
+	return c.find("file" + f.Path)
+}
+
+// isPartOf reports whether a file of a plan is rendered from an item.
+func isPartOf(p *boot.Plan, file, item string) bool {
+	if p == nil {
+		return false
+	}
+
+	kind, _, _ := strings.Cut(item, "/")
+	for _, f := range p.Node.Files {
+		isTaint := kind == explain.Taint
+		switch {
+		case f.Path != file:
+		case f.Purpose == "kubelet-config":
+			return kind == explain.Config || isTaint && !p.Node.TaintFlag
+		case f.Purpose == "kubelet-flags":
+			return kind == explain.Flag || kind == explain.Label || isTaint && p.Node.TaintFlag
+		}
+	}
+
+	return false
+}
+
+func addName(names *[]string, more ...string) {
+	for _, name := range more {
+		if !slices.Contains(*names, name) {
+			*names = append(*names, name)
+		}
+	}
+}
+
+// chain is the chain of an item in one plan. It is empty without a plan.
+type chain struct {
+	plan  *boot.Plan
+	steps []explain.Step // the place of the item is the first
+}
+
+// hasFormula reports whether a value was computed from the size of the machine.
+func (c chain) hasFormula() bool {
+	return slices.ContainsFunc(c.steps, func(s explain.Step) bool {
+		return s.Kind == origin.Policy && s.Range.Filename == ""
+	})
+}
+
+func newChain(p *boot.Plan, item string) chain {
+	i, ok := explain.Parse(item)
+	if p == nil || p.Eval == nil || !ok {
+		return chain{}
+	}
+
+	x, _ := explain.Explain(p, i)
+	first := explain.Step{Ref: item, Range: x.Range}
+	steps := append([]explain.Step{first}, x.Chain...)
+
+	return chain{p, steps}
+}
+
+// addCauses adds the inputs of a chain: its answers, and the site files of the steps that other does not have.
+// recording is that of other.
+func (c chain) addCauses(names *[]string, other chain, recording *world.Recording) {
+	if recording == nil {
+		return
+	}
+
+	texts := siteTexts(recording.Header.Site)
+	for _, s := range c.steps {
+		if s.Answer != nil {
+			q := world.Question{Kind: s.Answer.Kind, Args: string(s.Answer.Args)}
+			addName(names, NameOf(q))
+		}
+		if s.Range.Filename != "" && c.isNew(s, other, texts[s.Range.Filename]) {
+			addName(names, "site file "+s.Range.Filename)
+		}
+	}
+}
+
+// addCredentials adds the credentials of a chain.
+func (c chain) addCredentials(names *[]string) {
+	for _, s := range c.steps {
+		if s.Answer == nil {
+			continue
+		}
+		q := world.Question{Kind: s.Answer.Kind, Args: string(s.Answer.Args)}
+		var request struct{ Name string }
+		_ = json.Unmarshal(s.Answer.Args, &request)
+		v := c.plan.Site.Variables[request.Name]
+		isSensitive := v != nil && v.Sensitive
+		if q.Kind == world.KindVariable && isSensitive {
+			q = world.Credential.Question(world.CredentialReq{Name: "prelet.var." + request.Name})
+		}
+		if q.Kind == world.KindCredential {
+			addName(names, NameOf(q)+", whose content is not kept")
+		}
+	}
+}
+
+// isNew reports whether the text of a step is not in the other chain, or, where that has no such step, not in the other
+// text of the file. Spaces and comments do not count.
+func (c chain) isNew(s explain.Step, other chain, text string) bool {
+	i := slices.IndexFunc(other.steps, func(o explain.Step) bool {
+		isSame := o.Text == s.Text && o.Ref == s.Ref && o.Range.Filename != ""
+		return isSame && (o.Answer == nil) == (s.Answer == nil)
+	})
+	if i >= 0 {
+		return c.textOf(s.Range) != other.textOf(other.steps[i].Range)
+	}
+
+	return hasNewLine(c.plan.Site.Sources[s.Range.Filename], s.Range, text)
+}
+
+// textOf returns the text of a place in the site without spaces and comments.
+func (c chain) textOf(r hcl.Range) string {
+	source := c.plan.Site.Sources[r.Filename]
+	if r.End.Byte > len(source) || r.Start.Byte > r.End.Byte {
+		return ""
+	}
+
+	return stripSpaces(r.Filename, string(source[r.Start.Byte:r.End.Byte]))
+}
+
+// hasNewLine reports whether a line of a range is not in the other text of the file.
+func hasNewLine(source []byte, r hcl.Range, other string) bool {
+	lines := strings.Split(string(source), "\n")
+	known := map[string]bool{}
+	for _, l := range strings.Split(other, "\n") {
+		known[stripSpaces(r.Filename, l)] = true
+	}
+	for n := r.Start.Line; n <= r.End.Line && n <= len(lines); n++ {
+		if !known[stripSpaces(r.Filename, lines[n-1])] {
+			return true
+		}
+	}
+
+	return false
+}
+
+// stripSpaces returns the tokens of HCL without the comments, one per line. A text of another language is returned as
+// it is.
+func stripSpaces(filename, text string) string {
+	if path.Ext(filename) != ".hcl" {
+		return text
+	}
+
+	var b strings.Builder
+	tokens, _ := hclsyntax.LexConfig([]byte(text), filename, hcl.InitialPos)
+	for _, t := range tokens {
+		if t.Type != hclsyntax.TokenComment && t.Type != hclsyntax.TokenNewline {
+			b.Write(t.Bytes)
+			b.WriteByte('\n')
+		}
+	}
+
+	return b.String()
+}

@@ -1,0 +1,420 @@
+package compare
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/insight/explain"
+	"github.com/prelet/prelet/internal/world"
+)
+
+// Input is something that the two runs did not have in common: a file of the site, prelet, or an answer of the machine
+// or the cluster.
+type Input struct {
+	Name    string   `json:"name"` // in words: "variable zone", "ConfigMap kube-system/kubelet-config"
+	Kind    string   `json:"kind"` // site | prelet | machine | rollback, or the kind of the question as in recordings
+	Details []Detail `json:"details"`
+	Left    int      `json:"left,omitempty"` // how many more details there are
+}
+
+// Detail is one part of an input that differs: two values, or lines of text.
+type Detail struct {
+	Path   string     `json:"path,omitempty"` // .cpu.model; "" for the whole input
+	Before Value      `json:"before"`
+	After  Value      `json:"after"`
+	Diff   string     `json:"diff,omitempty"` // unified, of lines of text; then Before and After are ""
+	Texts  *[2]string `json:"-"`              // these lines; nil for values
+}
+
+// textDetail returns the detail of lines of text.
+func textDetail(path, before, after string) Detail {
+	return Detail{Path: path, Diff: Unified(before, after), Texts: &[2]string{before, after}}
+}
+
+// maxDetails is how many parts of one input are listed.
+const maxDetails = 20
+
+// preletInput and hardwareInput are the names of prelet and of the hardware as inputs.
+const (
+	preletInput   = "prelet"
+	hardwareInput = "the hardware"
+)
+
+// findInputs returns what differs between two recordings: the site, prelet, the machine, then the answers.
+func findInputs(a, b Generation) []Input {
+	x := a.Recording.Header
+	y := b.Recording.Header
+	out := findSiteFiles(x.Site, y.Site)
+	isSameSite := len(out) == 0
+	out = append(out, headerInput(preletInput, "prelet", x.Prelet, y.Prelet)...)
+	out = append(out, headerInput("the machine", "machine", x.Machine, y.Machine)...)
+
+	before := byName(a.Recording)
+	after := byName(b.Recording)
+	names := union(before, after)
+	slices.SortStableFunc(names, func(x, y string) int {
+		return rank(before, after, x) - rank(before, after, y)
+	})
+	for _, name := range names {
+		x, wasAsked := before[name]
+		y, isAsked := after[name]
+		if (!wasAsked || !isAsked) && !isSameSite {
+			continue // the site that asks differs, and is listed
+		}
+		if x.Code() != y.Code() {
+			x = withDefault(a.Run, x)
+			y = withDefault(b.Run, y)
+		}
+		if i := compareAnswers(name, x, y); len(i.Details) > 0 {
+			out = append(out, i)
+		}
+	}
+
+	return out
+}
+
+func findSiteFiles(a, b []world.SiteFile) []Input {
+	before := siteTexts(a)
+	after := siteTexts(b)
+	out := []Input{}
+	for _, name := range union(before, after) {
+		if before[name] != after[name] {
+			out = append(out, Input{
+				Name:    "site file " + name,
+				Kind:    "site",
+				Details: []Detail{textDetail("", before[name], after[name])},
+			})
+		}
+	}
+
+	return out
+}
+
+func siteTexts(files []world.SiteFile) map[string]string {
+	out := map[string]string{}
+	for _, f := range files {
+		out[f.Name] = f.Text
+	}
+
+	return out
+}
+
+func headerInput(name, kind, before, after string) []Input {
+	if before == after || before == "" || after == "" {
+		return nil
+	}
+
+	return []Input{{
+		Name:    name,
+		Kind:    kind,
+		Details: []Detail{{Before: Value(before), After: Value(after)}},
+	}}
+}
+
+// answer is an answer with its question.
+type answer struct {
+	world.Question
+	world.Answer
+	isAsked bool
+}
+
+// byName returns the answers of a recording that a plan is made of, by the names of their inputs.
+func byName(r *world.Recording) map[string]answer {
+	out := map[string]answer{}
+	for _, e := range r.Entries {
+		if name := NameOf(e.Question); name != "" {
+			out[name] = answer{e.Question, e.Answer, true}
+		}
+	}
+
+	return out
+}
+
+// withDefault returns the answer of a variable that no source has as its default. Other answers are returned unchanged.
+func withDefault(p *boot.Plan, a answer) answer {
+	r, _ := world.Variable.Request(a.Question)
+	if p == nil || p.Eval == nil || r.Name == "" || r.Sensitive || a.Code() != fault.Absent {
+		return a
+	}
+	v := p.Site.Variables[r.Name]
+	if v == nil || v.Default == nil || p.Site.Values[r.Name] != nil {
+		return a
+	}
+
+	x, _ := explain.Explain(p, explain.Item{Kind: explain.Var, Name: r.Name})
+	text, isText := x.Whole.(string)
+	if !isText {
+		text = string(encode(x.Whole))
+	}
+	a.Answer = world.Variable.Answer(world.VariableAns{Text: text, Source: "default"})
+
+	return a
+}
+
+// subject is a kind of questions.
+type subject struct {
+	kind     world.Kind
+	template string
+	fields   []string
+}
+
+// subjects are the kinds of questions in the order of their inputs, with the name of an input in words: a template, and
+// the fields of the request in it. The state of managed files and what they were before prelet are left out: they
+// follow from the earlier generation. So is what only warnings depend on, such as the id of a process.
+var subjects = []subject{
+	{world.KindVariable, "variable %s", []string{"name"}},
+	{world.KindValidation, "rule %s of variable %s", []string{"rule", "variable"}},
+	{world.KindObject, "ConfigMap %s/%s", []string{"namespace", "name"}},
+	{world.KindTrust, "the cluster's CA", nil},
+	{world.KindHardware, hardwareInput, nil},
+	{world.KindDetector, "detector %s", []string{"name"}},
+	{world.KindLock, "the lock of detector %s", []string{"name"}},
+	{world.KindKubelet, "the installed kubelet", nil},
+	{world.KindAccepts, "what the kubelet's binary accepts", nil},
+	{world.KindFile, "file %s", []string{"path"}},
+	{world.KindExists, "whether %s exists", []string{"path"}},
+	{world.KindDropIns, "the kubelet's drop-ins in %s", []string{"dir"}},
+	{world.KindCredential, "credential %s", []string{"name"}},
+	{world.KindServing, "the certificates of the kubelet's API", nil},
+	{world.KindUnit, "unit %s", []string{"name"}},
+	{world.KindLogind, "how long logind delays a shutdown", nil},
+	{world.KindOwner, "user and group %s", []string{"owner"}},
+	{world.KindNode, "the Node of this name in the cluster", nil},
+}
+
+// NameOf returns the name of the input that a question is about; "" if it is not about an input.
+func NameOf(q world.Question) string {
+	for _, s := range subjects {
+		if s.kind != q.Kind {
+			continue
+		}
+		var request map[string]any
+		_ = json.Unmarshal([]byte(q.Args), &request)
+		var values []any
+		for _, f := range s.fields {
+			values = append(values, fmt.Sprint(request[f]))
+		}
+		return fmt.Sprintf(s.template, values...)
+	}
+
+	return ""
+}
+
+// rank returns the place of an input's kind in subjects.
+func rank(before, after map[string]answer, name string) int {
+	kind := after[name].Kind
+	if kind == "" {
+		kind = before[name].Kind
+	}
+
+	return slices.IndexFunc(subjects, func(s subject) bool { return s.kind == kind })
+}
+
+// compareAnswers returns the input with what differs between two answers; without details if nothing does.
+func compareAnswers(name string, a, b answer) Input {
+	kind := b.Kind
+	if !b.isAsked {
+		kind = a.Kind
+	}
+	out := Input{Name: name, Kind: string(kind)}
+	why, was := describeFailure(b), describeFailure(a)
+	if why != was {
+		out.Details = []Detail{{Before: Value(orAnswered(was)), After: Value(orAnswered(why))}}
+		return out
+	}
+
+	var d differ
+	d.compare("", decode(kind, a.Value), decode(kind, b.Value))
+	if kind == world.KindFile {
+		d.hideTexts()
+	}
+	all := slices.DeleteFunc(d.found, func(x Detail) bool {
+		return isIgnored(kind, x.Path)
+	})
+	if len(all) > maxDetails {
+		out.Left = len(all) - maxDetails
+		all = all[:maxDetails]
+	}
+	out.Details = all
+
+	return out
+}
+
+// describeFailure returns why an answer has no value of this run; "" where it has one.
+func describeFailure(a answer) string {
+	switch {
+	case !a.isAsked:
+		return "not read"
+	case a.Fault != nil:
+		return a.Name() + ": " + a.Why()
+	case a.Stale != 0:
+		return fmt.Sprintf("that of generation %d, because %s", a.Stale, strings.TrimSuffix(a.Because, "."))
+	}
+
+	return ""
+}
+
+func orAnswered(failure string) string {
+	if failure == "" {
+		return "read"
+	}
+
+	return failure
+}
+
+// isIgnored reports whether a part of an answer is not an input of a plan: where facts were read, the number of an
+// object's version, and the certificate of a CA, whose hash is listed.
+func isIgnored(kind world.Kind, path string) bool {
+	switch kind {
+	case world.KindHardware:
+		return strings.HasPrefix(path, ".evidence") || strings.HasPrefix(path, ".unknown")
+	case world.KindObject:
+		return path == ".resource_version"
+	case world.KindTrust:
+		return path == ".pem"
+	case world.KindKubelet:
+		return path == ".joined_why"
+	}
+
+	return false
+}
+
+// decode returns the value of an answer; nil if it has none. That a file of the kubelet is prelet's own follows from
+// the earlier generation, and is left out.
+func decode(kind world.Kind, text json.RawMessage) any {
+	var v any
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	if d.Decode(&v) != nil {
+		return nil
+	}
+
+	answer, _ := v.(map[string]any)
+	if identity, ok := answer["identity"].(map[string]any); ok && kind == world.KindKubelet {
+		delete(identity, "ours")
+		if len(identity) == 0 {
+			delete(answer, "identity")
+		}
+	}
+
+	return v
+}
+
+// differ collects the leaves that differ between two JSON values.
+type differ struct{ found []Detail }
+
+// hideTexts replaces the texts of a file of the node. Recordings do not have its mode, so it may be readable by its
+// owner only.
+func (d *differ) hideTexts() {
+	for n, x := range d.found {
+		d.found[n] = Detail{
+			Path:   x.Path,
+			Before: "a text",
+			After:  "another one; not shown, because recordings do not have the mode of the file",
+		}
+	}
+}
+
+func (d *differ) compare(path string, a, b any) {
+	switch a := a.(type) {
+	case map[string]any:
+		if b, ok := b.(map[string]any); ok {
+			for _, key := range union(a, b) {
+				d.compare(path+"."+key, a[key], b[key])
+			}
+			return
+		}
+	case []any:
+		if b, ok := b.([]any); ok && hasKeys(a) && hasKeys(b) {
+			d.compareKeyed(path, a, b)
+			return
+		}
+	}
+	d.compareLeaf(path, a, b)
+}
+
+func (d *differ) compareLeaf(path string, a, b any) {
+	before := encode(a)
+	after := encode(b)
+	x, isText := a.(string)
+	y, isAlsoText := b.(string)
+	switch {
+	case before == after:
+	case isText && isAlsoText && strings.Contains(x+y, "\n"):
+		d.found = append(d.found, textDetail(path, x, y))
+	default:
+		d.found = append(d.found, Detail{Path: path, Before: before, After: after})
+	}
+}
+
+// encode returns a value as JSON; "" for null.
+func encode(v any) Value {
+	if v == nil {
+		return ""
+	}
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if e.Encode(v) != nil {
+		return "?"
+	}
+
+	return Value(strings.TrimSpace(b.String()))
+}
+
+// keyOf returns the name of an element of a list of devices; "" if it has none.
+func keyOf(element any) string {
+	object, _ := element.(map[string]any)
+	for _, key := range []string{"address", "interface", "name", "id", "device"} {
+		if v, ok := object[key]; ok && v != nil {
+			return fmt.Sprint(v)
+		}
+	}
+
+	return ""
+}
+
+// hasKeys reports whether each element of a list has a name of its own. A list without elements has.
+func hasKeys(list []any) bool {
+	seen := map[string]bool{}
+	for _, e := range list {
+		key := keyOf(e)
+		if key == "" || seen[key] {
+			return false
+		}
+		seen[key] = true
+	}
+
+	return true
+}
+
+// compareKeyed compares two lists of devices by their names, so that one device more is one difference.
+func (d *differ) compareKeyed(path string, a, b []any) {
+	before := map[string]any{}
+	after := map[string]any{}
+	for _, e := range a {
+		before[keyOf(e)] = e
+	}
+	for _, e := range b {
+		after[keyOf(e)] = e
+	}
+
+	for _, key := range union(before, after) {
+		x, isBefore := before[key]
+		y, isAfter := after[key]
+		at := path + "[" + key + "]"
+		switch {
+		case isBefore && isAfter:
+			d.compare(at, x, y)
+		case isBefore:
+			d.found = append(d.found, Detail{Path: at, Before: "there"})
+		default:
+			d.found = append(d.found, Detail{Path: at, After: "there"})
+		}
+	}
+}

@@ -1,0 +1,71 @@
+package explain_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/insight/explain"
+)
+
+// writePlan plans a site whose write stage a test wrote, on the DGX.
+func writePlan(t *testing.T, blocks string) *boot.Plan {
+	t.Helper()
+	dir := t.TempDir()
+	write(
+		t,
+		filepath.Join(dir, "site.hcl"),
+		strings.Replace(base, `stage "write" "kubelet" {}`, "stage \"write\" \"kubelet\" {\n"+blocks+"\n}", 1),
+	)
+	facts, err := os.ReadFile(factsDir + "dgx-h100.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return plan(t, []string{dir}, t.TempDir(), facts, nil)
+}
+
+// What neither the base nor the site sets is the kubelet's own, and explain says so instead of not knowing the field.
+func TestUnsetFields(t *testing.T) {
+	for _, c := range []struct{ name, site, item, want string }{
+		{"a default that is known", "", "config/maxPods", "so the kubelet's default holds: 110."},
+		{"all of a map", "", "config/evictionHard", `"memory.available":"100Mi","nodefs.available":"10%"`},
+		{"a key of it", "", "config/evictionHard.memory.available", `so the kubelet's default holds: "100Mi".`},
+		{"a key without a default", "", "config/evictionHard.pid.available", "the kubelet has no such " +
+			"threshold by itself"},
+		{"a key next to others", "patch = { evictionHard = { \"pid.available\" = \"5%\" } }", "config/evictionHard.memory.available", "the thresholds in it and no others"},
+		{"a key next to others, merged", "patch = { mergeDefaultEvictionSettings = true, evictionHard = { " +
+			"\"pid.available\" = \"5%\" } }", "config/evictionHard.memory.available", `default holds: "100Mi"`},
+		{"a default that is not known", "", "config/podPidsLimit", "so the kubelet's default holds."},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := writePlan(t, "kubelet_config {\n"+c.site+"\n}")
+			if x := explained(t, p, c.item); x.Present || !strings.Contains(x.Summary, c.want) {
+				t.Errorf("got present %t, %q; want absent, %q", x.Present, x.Summary, c.want)
+			}
+		})
+	}
+}
+
+// Where a flag says it, no default holds.
+func TestUnsetFieldWithFlag(t *testing.T) {
+	p := writePlan(t, "kubelet_flags { flags = { max-pods = 64 } }")
+	if x := explained(
+		t,
+		p,
+		"config/maxPods",
+	); x.Present || !strings.Contains(x.Summary, "the kubelet's flag --max-pods is what counts") || len(x.Chain) == 0 ||
+		x.Chain[0].Ref != "flag/max-pods" {
+		t.Errorf("got %+v; want an absent field with the flag --max-pods", x)
+	}
+}
+
+// In a plan that is not complete, it is unknown which settings the configuration lacks.
+func TestUnsetFieldOfHalfAPlan(t *testing.T) {
+	p := sitePlan(t, "", nil)
+	p.Complete = false
+	if _, known := explain.Explain(p, explain.Item{Kind: explain.Config, Name: "maxPods"}); known {
+		t.Error("a field of an incomplete plan: got a known item, want an unknown one")
+	}
+}

@@ -1,0 +1,257 @@
+package explain
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+
+	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/lang"
+	"github.com/prelet/prelet/internal/lang/eval"
+	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/value"
+	"github.com/prelet/prelet/internal/world"
+)
+
+// maxSteps bounds one explanation.
+const maxSteps = 240
+
+// walker collects the steps of one explanation.
+type walker struct {
+	plan    *boot.Plan
+	entries []world.Entry // of the plan's tape
+	e       *eval.Eval
+	steps   []Step
+	shown   map[string]bool // keys of isFirst
+	role    origin.Role     // of the steps that are added
+}
+
+// newWalker returns a walker over a plan, whose expressions e evaluates.
+func newWalker(p *boot.Plan, e *eval.Eval) *walker {
+	w := &walker{
+		plan:  p,
+		e:     e,
+		steps: []Step{},
+		role:  origin.Value,
+		shown: map[string]bool{},
+	}
+	if p.Tape != nil {
+		w.entries = p.Tape.Entries()
+	}
+
+	return w
+}
+
+// scope is the copy of a stage or block that an expression is evaluated in. The zero value has no `each`.
+type scope struct {
+	eval.Copy
+	forEach hclsyntax.Expression
+}
+
+// add appends a step. The default kind is a value that the site contains.
+func (w *walker) add(depth int, s Step) {
+	switch {
+	case len(w.steps) > maxSteps:
+		return
+	case len(w.steps) == maxSteps:
+		s = Step{Text: "…", Note: "the rest is left out"}
+	}
+
+	s.Depth = depth
+	s.Role = w.role
+	if s.Kind == "" {
+		s.Kind = origin.Site
+	}
+	w.steps = append(w.steps, s)
+}
+
+// isFirst reports whether it is called for a key for the first time.
+func (w *walker) isFirst(key string) bool {
+	isShown := w.shown[key]
+	w.shown[key] = true
+
+	return !isShown
+}
+
+// evaluate evaluates an expression in a scope.
+func (w *walker) evaluate(x hclsyntax.Expression, c scope) (cty.Value, *hcl.Diagnostic) {
+	v, ds := w.e.Value(x, c.Scope.Each())
+
+	return v, firstError(ds)
+}
+
+// addValue adds a step with the value of an expression, or with the error of its evaluation.
+func (w *walker) addValue(depth int, s Step, x hclsyntax.Expression, c scope) {
+	v, err := w.evaluate(x, c)
+	s.Value = w.show(v)
+	if err != nil {
+		s.Value = "(error)"
+		s.Note = describe(err)
+	}
+	if s.Value == w.formatSource(x) {
+		s.Value = "" // the text has it already
+	}
+
+	s.Range = x.Range()
+	w.add(depth, s)
+}
+
+// addArgument adds an argument with its value and its references.
+func (w *walker) addArgument(
+	name string,
+	x hclsyntax.Expression,
+	c scope,
+	ref string,
+	depth int,
+) {
+	s := Step{Text: name + " = " + w.formatSource(x), Ref: ref}
+	w.addValue(depth, s, x, c)
+	w.addOperands(x, c, depth+1)
+}
+
+// effects maps the value of a condition to its effect.
+type effects map[bool]string
+
+// addCondition adds a condition with its effect and its references, and returns whether it is true and known.
+func (w *walker) addCondition(
+	s Step, x hclsyntax.Expression, c scope, do effects, depth int,
+) (isTrue, isKnown bool) {
+	isTrue, isKnown = w.e.Condition(x, c.Scope.Each())
+	s.Note = do[isTrue]
+	if !isKnown {
+		s.Note = "so its effect is not known"
+	}
+
+	outer := w.role
+	w.role = origin.Condition
+	w.addValue(depth, s, x, c)
+	w.addOperands(x, c, depth+1)
+	w.role = outer
+
+	return isTrue, isKnown
+}
+
+// addWhen adds the `when` of a stage or block.
+func (w *walker) addWhen(
+	x hclsyntax.Expression,
+	whose string,
+	depth int,
+) (isTrue, isKnown bool) {
+	s := Step{Text: "when " + w.e.Text(x.Range()), Ref: whose}
+	do := effects{
+		true:  "so " + whose + " applies",
+		false: "so " + whose + " is left out",
+	}
+
+	return w.addCondition(s, x, scope{}, do, depth)
+}
+
+// listCopies returns the copies of a block of a stage.
+func (w *walker) listCopies(i *lang.Instance, forEach hclsyntax.Expression) (out []scope) {
+	copies, _ := w.e.Scope(i.Addr()).Copies(nil, forEach)
+	for _, c := range copies.All {
+		out = append(out, scope{c, forEach})
+	}
+
+	return out
+}
+
+// describeFailure returns how a stage failed; "" if it did not.
+func (w *walker) describeFailure(i *lang.Instance) string {
+	isFailed := slices.ContainsFunc(w.plan.Stages, func(s boot.StageReport) bool {
+		return s.Address == i.Addr() && s.State == "failed"
+	})
+	if !isFailed {
+		return ""
+	}
+
+	for _, d := range w.plan.Diagnostics {
+		isFailure := d.Subject != nil && !origin.IsNote(d)
+		if isFailure && contains(i.Body.SrcRange, *d.Subject) {
+			return "failed: " + summary(d)
+		}
+	}
+
+	return "failed"
+}
+
+// addOverrides adds the overrides of a stage's conditions and of the expressions that origins name.
+func (w *walker) addOverrides(i *lang.Instance, os []origin.Origin) {
+	for _, o := range w.plan.Site.Overrides {
+		argument, isOfStage := strings.CutPrefix(o.Address, "stage."+i.Addr()+" ")
+		isNamed := slices.ContainsFunc(os, func(f origin.Origin) bool {
+			return contains(o.Over, f.Range)
+		})
+		isCondition := argument == "when" || argument == "for_each"
+		if isOfStage && (isNamed || isCondition) && w.isFirst(o.Over.String()) {
+			s := Step{Text: o.Address, Range: o.Over, Ref: "override"}
+			s.Note = w.describeOverride(o.Address)
+			w.add(0, s)
+		}
+	}
+}
+
+// describeOverride describes the value of an address without its override; "" without an override.
+func (w *walker) describeOverride(address string) string {
+	for _, o := range w.plan.Site.Overrides {
+		switch {
+		case o.Address != address:
+		case o.Base.Filename == "":
+			return "added by an override"
+		default:
+			return fmt.Sprintf(
+				"an override; without it: %s (%s:%d)",
+				cut(w.e.Text(o.Base)),
+				o.Base.Filename,
+				o.Base.Start.Line,
+			)
+		}
+	}
+
+	return ""
+}
+
+func firstError(ds hcl.Diagnostics) *hcl.Diagnostic {
+	for _, d := range ds {
+		if d.Severity == hcl.DiagError {
+			return d
+		}
+	}
+
+	return nil
+}
+
+func summary(d *hcl.Diagnostic) string {
+	return strings.TrimSuffix(d.Summary, ".")
+}
+
+func describe(d *hcl.Diagnostic) string {
+	return d.Summary + ": " + d.Detail
+}
+
+func contains(outer, inner hcl.Range) bool {
+	isSameFile := outer.Filename == inner.Filename
+
+	return isSameFile && outer.Start.Byte <= inner.Start.Byte && inner.End.Byte <= outer.End.Byte
+}
+
+func join(parts ...string) string {
+	isEmpty := func(s string) bool { return s == "" }
+	given := slices.DeleteFunc(parts, isEmpty)
+
+	return strings.Join(given, "; ")
+}
+
+// textOf returns the text of a known string, number or bool that is not a secret; else "".
+func textOf(v cty.Value) string {
+	if len(value.Secrets(v)) > 0 {
+		return ""
+	}
+	text, _ := value.KeyText(v)
+
+	return text
+}

@@ -1,0 +1,34 @@
+package printer
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/prelet/prelet/internal/insight/fleet"
+)
+
+// TestFleetMarkdownEscapes holds that a value has no meaning in Markdown, and does not mention users. A summary is
+// HTML, in which a backslash would be shown.
+func TestFleetMarkdownEscapes(t *testing.T) {
+	r := &fleet.Report{Groups: []fleet.Group{{
+		Count:    1,
+		State:    fleet.Changed,
+		Changes:  []fleet.Change{{Kind: "config", Name: "cluster_DNS", Action: "create", To: "[\"<b>\"]"}},
+		Machines: []fleet.Machine{{Source: "a.prelet", Reason: "see @all"}},
+	}}}
+	var b bytes.Buffer
+	if err := FleetMarkdown(&b, FleetView{r, FleetNames}, Style{Width: 100}); err != nil {
+		t.Fatal(err)
+	}
+
+	for _, want := range []string{
+		`<summary>1 node: config cluster_DNS is new: ["&lt;b&gt;"]</summary>`,
+		`| 1 | config cluster\_DNS is new: \["&lt;b&gt;"\] |`,
+		"see @<!-- -->all",
+	} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("got\n%s\nwant it to contain %s", b.String(), want)
+		}
+	}
+}

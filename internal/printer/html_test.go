@@ -1,0 +1,234 @@
+package printer
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/insight/fleet"
+	"github.com/prelet/prelet/internal/node"
+	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/report"
+	"github.com/prelet/prelet/internal/value"
+	"github.com/prelet/prelet/internal/world"
+)
+
+// The secret has characters that HTML escapes: it must be hidden before it is escaped.
+const htmlSecret = "s3cr3t<&'+canary"
+
+// A text as a recording could have it.
+const htmlHostile = "\"><script>hacked=1</script>\u202egnp " + htmlSecret
+
+func htmlRedactor() *value.Redactor {
+	r := value.NewRedactor()
+	r.Add([]byte(htmlSecret))
+
+	return r
+}
+
+// checkPage checks what is the same for all pages: one style and one script, whose hashes are in the policy, no other
+// place that loads or runs something, and the hostile text only as escaped characters.
+func checkPage(t *testing.T, page string) {
+	t.Helper()
+	for element, want := range map[string]int{"<script": 1, "<style": 1, "<link": 1, "<img": 0, "<iframe": 0, "style=": 0} {
+		if got := strings.Count(page, element); got != want {
+			t.Errorf("page: got %d times %s, want %d", got, element, want)
+		}
+	}
+	for _, element := range []string{"style", "script"} {
+		text := regexp.MustCompile(`(?s)<` + element + `>(.*)</` + element + `>`).FindStringSubmatch(page)
+		if len(text) != 2 {
+			t.Fatalf("page: got no %s, want one", element)
+		}
+		hash := strings.ReplaceAll(hashSource([]byte(text[1])), "+", "&#43;")
+		if !strings.Contains(page, strings.ReplaceAll(hash, "'", "&#39;")) {
+			t.Errorf("policy: got no hash of the %s, want %s", element, hash)
+		}
+	}
+	for _, refused := range []string{"canary", "\u202e", " onerror", "http://", "https://"} {
+		if strings.Contains(page, refused) {
+			t.Errorf("page: got %q, want none", refused)
+		}
+	}
+	if !strings.Contains(page, `&gt;&lt;script&gt;hacked=1&lt;/script&gt;\u202egnp (sensitive)`) {
+		t.Error("page: got no hostile text, want it escaped, with the secret hidden")
+	}
+	if open, closed := strings.Count(page, "<details"), strings.Count(page, "</details>"); open != closed {
+		t.Errorf("page: got %d <details> and %d </details>, want equal numbers", open, closed)
+	}
+}
+
+func TestBootHTML(t *testing.T) {
+	began := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	span := func(kind, name string, at, took time.Duration) report.Span {
+		return report.Span{Kind: kind, Name: name, Start: began.Add(at), Micros: took.Microseconds()}
+	}
+	hardware := span(report.KindHardware, "the hardware", 0, 400*time.Millisecond)
+	hardware.Stage = "detect-hw.node"
+	ended := began.Add(2 * time.Second)
+	v := BootView{
+		View: View{Version: "1.2.3", Plan: &boot.Plan{
+			Complete: true,
+			Hash:     "sha256:abc",
+			Diagnostics: hcl.Diagnostics{origin.Warning(fault.NullFact,
+				hcl.Range{Filename: "site.hcl", Start: hcl.Pos{Line: 3, Column: 1}}, "a warning", "its reason")},
+			Node: node.Node{Labels: []node.Label{{Key: "rack", Value: htmlHostile}}},
+			Changes: []boot.Change{{Action: "create", File: node.File{Path: "/etc/x", Kind: node.Regular, Purpose: "file",
+				Text: value.PlainText(htmlHostile + "\n")}}},
+			Facts: &world.Facts{Unknown: []world.UnknownFact{{Fact: "os.name", Why: htmlHostile}}},
+		}},
+		Status: &report.Status{
+			State: report.Degraded, Summary: "generation 7 is in place", Generation: 7, Started: began, Finished: &ended,
+			Notes:    []fault.Reason{{}},
+			Degraded: []fault.Reason{{Code: "mount-missing", Summary: htmlHostile}},
+			Spans: []report.Span{
+				span(report.KindStage, "detect-hw.node", 0, 500*time.Millisecond),
+				hardware,
+				span(report.KindStage, "fetch-ca.cluster", 0, 100*time.Millisecond),
+				span(report.KindStep, "verify", time.Second, time.Second),
+			},
+		},
+		Now: began,
+	}
+	page := encodePage(t, func(b *bytes.Buffer) error { return BootHTML(b, v, htmlRedactor()) })
+	checkPage(t, page)
+	for _, want := range []string{
+		`<span class="badge degraded">degraded</span></h1>`,
+		"Generation 7 is in place.",
+		`<li class="time chain"><span class="name">detect-hw.node</span>`,
+		`<rect x="50.00%" y="0" width="50.00%"`,
+		`<li class="time part"><span class="name">hardware the hardware</span>`,
+		`<li class="time "><span class="name">fetch-ca.cluster</span>`,
+		"a warning", "its reason", "site.hcl:3:1", "<code>mount-missing</code>", "<code>/etc/x</code>",
+		`<span class="add">&#43;`,
+		"<dt>os.name</dt>",
+	} {
+		if !strings.Contains(page, want) {
+			t.Errorf("page of a boot: got none of %q, want it", want)
+		}
+	}
+
+	const command = "\n::stop-commands::x"
+	v.Source = "/of/this/machine/n17" + command
+	v.Plan.Node.Labels[0].Value = "##[error]" + command
+	v.Status = nil
+	v.NoTimes = "a recording has none"
+	page = encodePage(t, func(b *bytes.Buffer) error { return BootHTML(b, v, htmlRedactor()) })
+	if want := "No times: a recording has none."; !strings.Contains(page, want) {
+		t.Errorf("page without a status: got none of %q, want it", want)
+	}
+	if want := `<title>prelet: n17\n::stop-commands::x</title>`; !strings.Contains(page, want) {
+		t.Errorf("page: got no %q, want the name of the recording in one line", want)
+	}
+	if strings.Contains(page, command) || strings.Contains(page, "##[") {
+		t.Error("page: got a command of a workflow, want it escaped")
+	}
+}
+
+// The page of a plan that failed before anything was known.
+func TestBootHTMLOfAFailure(t *testing.T) {
+	v := BootView{
+		View: View{Plan: &boot.Plan{Diagnostics: hcl.Diagnostics{
+			origin.Error(fault.NullFact, hcl.Range{}, htmlHostile, "no next step")}}},
+		NoTimes: "prelet has not run",
+	}
+	page := encodePage(t, func(b *bytes.Buffer) error { return BootHTML(b, v, htmlRedactor()) })
+	checkPage(t, page)
+	for _, want := range []string{`<span class="badge failed">failed</span></h1>`, "no next step"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("page of a failure: got none of %q, want it", want)
+		}
+	}
+
+	// A site that fails now is before what an earlier run warned of.
+	v.Status = &report.Status{
+		State: report.Degraded, Summary: "generation 7 is in place",
+		Degraded: []fault.Reason{{Code: "mount-missing", Summary: "an old warning"}},
+	}
+	page = encodePage(t, func(b *bytes.Buffer) error { return BootHTML(b, v, htmlRedactor()) })
+	if want := "Generation 7 is in place. The site cannot be planned on this node"; !strings.Contains(page, want) {
+		t.Errorf("page of a failure after a run: got none of %q, want it", want)
+	}
+	if first, second := strings.Index(page, "no next step"), strings.Index(page, "an old warning"); first > second {
+		t.Errorf("page of a failure after a run: got the error at %d, the warning at %d; want the error first", first, second)
+	}
+}
+
+func TestFleetHTML(t *testing.T) {
+	r := fleet.NewReport("1.2.3")
+	r.Against = htmlHostile
+	for n := range 3 {
+		e := fleet.Effect{Machine: fleet.Machine{Source: fmt.Sprintf("fleet/node%d.prelet", n)}}
+		e.State = fleet.Changed
+		e.Changes = []fleet.Change{
+			{Kind: "label", Name: "rack", Action: "update", From: "r07", To: htmlHostile},
+			{Kind: "file", Name: "/etc/x", Action: "delete", Diff: "-" + htmlHostile + "\n"},
+		}
+		e.Restarts = 1
+		r.Add(e)
+	}
+	r.Add(fleet.FailedToRead("fleet/"+htmlHostile, errors.New(htmlHostile)))
+	r.Finish()
+
+	page := encodePage(t, func(b *bytes.Buffer) error { return FleetHTML(b, r, htmlRedactor()) })
+	checkPage(t, page)
+	for want, times := range map[string]int{
+		`<article class="group"`:          2,
+		`<tr data-machine=`:               4,
+		`<tr data-effect=`:                2,
+		`<td data-column="1" class=`:      2,
+		`<td data-column="2"></td>`:       2,
+		`data-kinds="label file"`:         1,
+		"The kubelet is restarted on all": 1,
+	} {
+		if got := strings.Count(page, want); got != times {
+			t.Errorf("page of a fleet: got %d times %s, want %d", got, want, times)
+		}
+	}
+}
+
+// A fleet in which each machine is a group of its own has a page that a browser can show.
+func TestFleetHTMLOfManyGroups(t *testing.T) {
+	r := fleet.NewReport("1.2.3")
+	for n := range 1000 {
+		e := fleet.Effect{Machine: fleet.Machine{Source: fmt.Sprintf("fleet/node%d.prelet", n)}}
+		e.State = fleet.Changed
+		e.Changes = []fleet.Change{
+			{Kind: "taint", Name: "rack", Action: "create", To: fmt.Sprint("r", n)},
+			{Kind: "label", Name: fmt.Sprint("of-", n), Action: "create", To: "x"},
+		}
+		r.Add(e)
+	}
+	r.Finish()
+
+	page := encodePage(t, func(b *bytes.Buffer) error { return FleetHTML(b, r, htmlRedactor()) })
+	for want, times := range map[string]int{
+		`<article class="group"`:                 1000,
+		`<th scope="col" data-column`:            maxColumns,
+		`<tr data-effect=`:                       maxColumns + 1,
+		"The first 50 of 1000 groups are shown.": 1,
+		"950 more effects are in the groups":     1,
+	} {
+		if got := strings.Count(page, want); got != times {
+			t.Errorf("page of 1,000 groups: got %d times %s, want %d", got, want, times)
+		}
+	}
+}
+
+func encodePage(t *testing.T, encode func(*bytes.Buffer) error) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := encode(&b); err != nil {
+		t.Fatalf("page: got %v, want no error", err)
+	}
+
+	return b.String()
+}

@@ -1,0 +1,302 @@
+package printer
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"text/template"
+
+	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/insight/compare"
+	"github.com/prelet/prelet/internal/insight/explain"
+	"github.com/prelet/prelet/internal/node"
+	"github.com/prelet/prelet/internal/origin"
+)
+
+// PlanText writes a plan for people: the node in the words of Kubernetes, then the changes on disk.
+func PlanText(w io.Writer, v View, s Style) error {
+	return s.render(w, "plan", v, template.FuncMap{
+		"about":    v.describeFile,
+		"sum":      countChanges,
+		"diff":     s.planDiff,
+		"file":     s.fileLine,
+		"hasDiff":  hasDiff,
+		"headed":   s.headed,
+		"reserved": reservedRows,
+		"rows":     s.itemLines,
+		"sections": func() []section { return s.listItems(v.Plan) },
+		"sign":     func(c boot.Change) string { return s.signOf(c) },
+	})
+}
+
+// section is the items of one kind in a plan.
+type section struct {
+	ID, Title string
+	Items     []sectionItem
+}
+
+// sectionItem is an item with its value, its sources, and the moment when it takes effect.
+type sectionItem struct {
+	explain.Item
+	Text, Note string
+}
+
+// listItems returns the labels and taints of a plan, and the flags and fields that the site sets.
+func (s Style) listItems(p *boot.Plan) []section {
+	labels := section{ID: "labels", Title: "Labels"}
+	for _, l := range p.Node.Labels {
+		note := joinParts("; ", place(l.Origins), describeWhen(p, p.TakesEffect(l.Key)))
+		labels.add(explain.Label, l.Key, l.Key+"="+l.Value, note)
+	}
+	taints := section{ID: "taints", Title: "Taints"}
+	for _, t := range p.Node.Taints {
+		note := joinParts("; ", place(t.Origins), describeWhen(p, p.TaintTakesEffect(t)))
+		taints.add(explain.Taint, t.Key, t.String(), note)
+	}
+	flags := section{ID: "flags", Title: "Flags that the site adds"}
+	for _, f := range p.Node.Flags {
+		isOfBase := len(f.Origins) > 0 && f.Origins[0].Kind == origin.Base
+		if !isOfBase {
+			flags.add(explain.Flag, f.Name, "--"+f.Name+"="+f.Value, place(f.Origins))
+		}
+	}
+	config := section{ID: "config", Title: "KubeletConfiguration, beyond its base"}
+	for _, pointer := range slices.Sorted(maps.Keys(p.Node.ConfigOrigins)) {
+		name := strings.ReplaceAll(strings.TrimPrefix(pointer, "/"), "/", ".")
+		text := "(removed)"
+		if v, ok := valueAt(p.Node.Config, pointer); ok {
+			text = s.formatBrief(v, s.Width-2-columns(name+" = "))
+		}
+		config.add(
+			explain.Config,
+			name,
+			name+" = "+text,
+			place(p.Node.ConfigOrigins[pointer]),
+		)
+	}
+
+	return []section{labels, taints, flags, config}
+}
+
+func (c *section) add(kind, name, text, note string) {
+	c.Items = append(c.Items, sectionItem{explain.Item{Kind: kind, Name: name}, text, note})
+}
+
+func (s Style) itemLines(items []sectionItem) string {
+	var rows [][]string
+	for _, i := range items {
+		rows = append(rows, []string{i.Text, i.Note})
+	}
+
+	return s.indentTable("  ", rows, s.dim)
+}
+
+// describeWhen returns when a change takes effect on a node that has joined; "" if it joins with this plan.
+func describeWhen(p *boot.Plan, when string) string {
+	if !p.Kubelet.Joined {
+		return ""
+	}
+
+	return map[string]string{
+		"restart":      "at restart",
+		"reconcile":    "patched",
+		"registration": "when registered",
+	}[when]
+}
+
+// reservedRows returns the reserved and the remaining amounts; none for nil.
+func reservedRows(r *node.Reserved) [][]string {
+	if r == nil {
+		return nil
+	}
+
+	return pairs(
+		"kubeReserved", formatAmounts(r.Kube),
+		"systemReserved", formatAmounts(r.System),
+		"evictionHard", formatAmounts(r.EvictionHard),
+		"allocatable", formatAmounts(r.Allocatable),
+		"reservedSystemCPUs", r.CPUs,
+		"max pods", formatNumber(r.MaxPods),
+	)
+}
+
+func formatAmounts(amounts map[string]string) string {
+	var out []string
+	for _, resource := range slices.Sorted(maps.Keys(amounts)) {
+		out = append(out, resource+"="+formatAmount(resource, amounts[resource]))
+	}
+
+	return strings.Join(out, "  ")
+}
+
+func (s Style) fileLine(sign, path, note string) string {
+	return joinLines(
+		"  "+sign+" ",
+		"    ",
+		s.table([][]string{{path, note}}, s.Width-4, s.dim),
+	)
+}
+
+// isUncompared reports whether the content on the disk is unknown, so that a file may change or not.
+func isUncompared(c boot.Change) bool {
+	return c.Action == "update" && c.Old.Uncompared != ""
+}
+
+// signOf returns the sign of what happens with a file.
+func (s Style) signOf(c boot.Change) string {
+	action := c.Action
+	if isUncompared(c) {
+		action = "unknown"
+	}
+	switch action {
+	case "create":
+		return s.green(signs[action])
+	case "delete":
+		return s.red(signs[action])
+	case "keep", "none":
+		return signs[action]
+	}
+
+	return s.yellow(signs[action])
+}
+
+// describeFile returns the action of a file with its reason, drift and consequences.
+func (v View) describeFile(c boot.Change) (string, error) {
+	return part("file", struct {
+		boot.Change
+		Plan *boot.Plan
+	}{c, v.Plan})
+}
+
+// describeFollows returns what follows a change of a file of the site, except the restart of the kubelet; "" for
+// nothing.
+func describeFollows(p *boot.Plan, c boot.Change) string {
+	isOfSite := c.File.Purpose == "file" || c.File.Purpose == "runtime"
+	if !c.Changes() || !isOfSite {
+		return ""
+	}
+
+	// The kubelet is the last one to be restarted.
+	units := slices.DeleteFunc(slices.Clone(c.Notifies), func(unit string) bool { return unit == p.Restart.Unit })
+	if len(units) < len(c.Notifies) {
+		units = append(units, p.Restart.Unit)
+	}
+	follows := "then " + strings.Join(units, ", ")
+	switch {
+	case len(c.Notifies) == 0:
+		follows = "nothing is restarted for it"
+	case len(c.Notifies) == 1 && c.Notifies[0] == p.Restart.Unit:
+		follows = ""
+	}
+
+	return joinParts("; ", follows, c.Stays)
+}
+
+// maxDiffLines bounds the diff of one file.
+const maxDiffLines = 60
+
+// planDiff returns the change inside a file.
+func (s Style) planDiff(before, after string) string {
+	return s.colourDiff(maxDiffLines, compare.Unified(s.clean(before), s.clean(after)))
+}
+
+// hasDiff reports whether the change inside a file is shown. The content of new files is shown for those of the site
+// only: the items have that of the kubelet's own.
+func hasDiff(c boot.Change) bool {
+	isShown := c.Action == "update" || c.Action == "create" && c.File.Purpose != "ca"
+	isSecret := len(c.File.Text.Secrets()) > 0
+
+	return isShown && !isSecret && c.File.Kind == node.Regular && c.Old.Uncompared == ""
+}
+
+// headed returns a text after a bold word, over several lines where it is long.
+func (s Style) headed(word, text string) string {
+	lines := s.wrap(word+" "+text, s.Width)
+	lines[0] = s.bold(word) + strings.TrimPrefix(lines[0], word)
+
+	return joinLines("", "", lines)
+}
+
+// countChanges returns the numbers of files by action.
+func countChanges(changes []boot.Change) string {
+	count := map[string]int{}
+	for _, c := range changes {
+		if isUncompared(c) {
+			count["unknown"]++
+		} else {
+			count[c.Action]++
+		}
+	}
+
+	var parts []string
+	for _, action := range [][2]string{
+		{"create", "to create"},
+		{"update", "to update"},
+		{"delete", "to delete"},
+		{"restore", "to put back"},
+		{"unknown", "that cannot be compared"},
+	} {
+		if n := count[action[0]]; n > 0 {
+			parts = append(parts, fmt.Sprint(n, " ", action[1]))
+		}
+	}
+
+	return strings.Join(parts, ", ")
+}
+
+// place returns the stage, the file and the line that an item comes from.
+func place(os []origin.Origin) string {
+	for _, o := range os {
+		if o.Range.Filename == "" {
+			continue
+		}
+		ref := o.Ref
+		if o.Kind == origin.Base {
+			ref = "base " + ref
+		}
+
+		return fmt.Sprintf(
+			"%s %s:%d",
+			ref,
+			shortenPath(o.Range.Filename),
+			o.Range.Start.Line,
+		)
+	}
+	if len(os) > 0 {
+		return joinParts(" ", string(os[0].Kind), os[0].Ref)
+	}
+
+	return ""
+}
+
+// shortenPath returns the last element of a path.
+func shortenPath(p string) string {
+	return p[strings.LastIndexByte(p, '/')+1:]
+}
+
+// valueAt returns the part of a document at a JSON pointer.
+func valueAt(doc map[string]any, pointer string) (v any, ok bool) {
+	v = doc
+	for _, key := range strings.Split(strings.TrimPrefix(pointer, "/"), "/") {
+		m, _ := v.(map[string]any)
+		v, ok = m[strings.NewReplacer("~1", "/", "~0", "~").Replace(key)]
+		if !ok {
+			return nil, false
+		}
+	}
+
+	return v, ok
+}
+
+// formatBrief returns a value as JSON, cut to a width.
+func (s Style) formatBrief(v any, width int) string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Sprint(v)
+	}
+
+	return Cut(s.cell(string(b)), max(width, 20))
+}

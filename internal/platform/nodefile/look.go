@@ -387,7 +387,7 @@ func (l *Look) Names(n int) ([]string, error) {
 	return names, err
 }
 
-// Names returns at most n names in a folder below the root. It follows links, whoever may change them.
+// Names returns at most n names in a folder below the root. It follows all links, also those of other users.
 func (r Root) Names(dir string, n int) ([]string, error) {
 	look, err := r.Look(dir, FollowAll)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 // checkPaths reports paths that two blocks write, and paths that prelet's unit may not write. It does so even if the
 // content of a block is not known without a machine: the merge compares rendered files only.
 func (r *renderer) checkPaths() {
-	files, diags := node.MergeFiles(slices.Concat(
+	_, diags := node.MergeFiles(slices.Concat(
 		r.claimAll("bootstrap_kubeconfig", "bootstrap-kubeconfig", bootPath),
 		r.claimAll("ca_certificate", "ca", caPath),
 		r.claimAll("kubelet_config", "kubelet-config", configPath),
@@ -20,13 +20,6 @@ func (r *renderer) checkPaths() {
 		r.claimAll("directory", "directory", dirPath),
 	))
 	r.Report(diags...)
-
-	for _, f := range files {
-		if !node.IsWritable(f.Path, nil) {
-			at := f.Origins[0].Range
-			r.Warn(fault.CannotWrite, at, "prelet.service may not write "+f.Path, "%s", node.WhyReadOnly(f.Path))
-		}
-	}
 }
 
 // claimAll returns the files of all blocks of a type, as far as they are known without a machine.
@@ -52,6 +45,10 @@ func (r *renderer) claimAll(blockType, purpose string, path schema.Attr[string])
 			}
 		}
 		out = append(out, f)
+
+		if !node.IsWritable(f.Path, nil) {
+			r.Warn(fault.CannotWrite, at, "prelet.service may not write "+f.Path, "%s", node.WhyReadOnly(f.Path))
+		}
 	}
 
 	return out

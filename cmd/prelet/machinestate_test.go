@@ -189,7 +189,14 @@ func (m *machine) halfPublished(dir string) {
 	}
 	defer store.Close()
 	txn, err := store.Begin(generation.Proposal{PlanID: "z", Targets: []generation.Target{
-		{Path: "/etc/default/kubelet", Kind: generation.File, Content: []byte("z"), Mode: 0o644},
+		{
+			Path:    "/etc/default/kubelet",
+			Kind:    generation.File,
+			Content: []byte("z"),
+			Mode:    0o644,
+			UID:     generation.Keep,
+			GID:     generation.Keep,
+		},
 	}})
 	if err == nil {
 		_, err = txn.Commit()

@@ -47,6 +47,9 @@ func TestChangeAndChangeBack(t *testing.T) {
 			}
 			if at == "/etc/folder" {
 				t.Kind, t.Content, t.Secret = Dir, nil, false
+				if t.Mode != Keep {
+					t.Mode |= 0o100 // without it only root reads the folder
+				}
 			}
 			p.Targets = append(p.Targets, t)
 		}

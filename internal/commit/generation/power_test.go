@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // power is a model of what survives when the power goes: the content of a file as of its last fsync, the names in a
@@ -29,8 +31,13 @@ type entry struct {
 	mode fs.FileMode
 }
 
-// arm takes everything that is there for durable.
+// arm takes everything that is there for durable. A file is known by its inode number, which a tmpfs uses once only.
 func arm(b *box) *power {
+	var fs unix.Statfs_t
+	if err := unix.Statfs(b.root, &fs); err != nil || fs.Type != unix.TMPFS_MAGIC {
+		b.t.Skipf("needs a tmpfs: %s has type %#x, %v", b.root, fs.Type, err)
+	}
+
 	p := &power{b: b, names: map[uint64]map[string]entry{}, bytes: map[uint64]string{}}
 	p.names, p.bytes = p.now()
 	return p

@@ -38,6 +38,7 @@ func readGroups(t *testing.T, dir string) []string {
 func apart() []string {
 	return []string{
 		"internal/demo/...",
+		"internal/detector/hostile/...",
 		"internal/scripttest/...",
 		"internal/deptest/...",
 		"examples/...",
@@ -94,7 +95,7 @@ func whyForbidden(groups []string, group int, path, imported string) string {
 	below := findGroup(groups, imported)
 	from, to := stageType(path), stageType(imported)
 	switch {
-	case below < 0:
+	case below < 0 || isIn(apart(), imported):
 		return "which is in no group: only packages outside of the groups may import it"
 	case below < group:
 		return "which is in a higher group: move the shared code to a package below both"

@@ -281,19 +281,9 @@ func rules() []Rule {
 				"internal/app or in a package below it",
 		},
 		{
-			Packages:  []string{"cmd/..."},
-			Forbidden: []string{module + "internal/detector/hostile/..."},
-			Reason:    "code for tests must not be in a released program",
-		},
-		{
-			Packages: []string{"cmd/prelet"},
-			Forbidden: []string{
-				"testing",
-				"net/http/httptest",
-				module + "internal/demo/...",
-				module + "internal/deptest/...",
-			},
-			Reason: "code for tests and for the demo must not be in a program that runs as root",
+			Packages:  []string{"cmd/prelet"},
+			Forbidden: []string{"testing", "net/http/httptest"},
+			Reason:    "code for tests must not be in a program that runs as root",
 		},
 	}
 }

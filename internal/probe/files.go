@@ -24,9 +24,8 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
-// answerFile returns the text of a file. It refuses secrets, by the file's path or by the form of the text, because
-// plans and recordings contain the text, and returns no text of a file that is not public. Ask refuses the secrets that
-// this node was given.
+// answerFile returns the text of a file. It refuses places for secrets, because plans and recordings contain the text,
+// and returns no text of a file that is not public. Ask refuses the secrets that this node was given.
 func (l *Live) answerFile(r world.FileReq) world.Answer {
 	found, f := l.root().FindText(r.Path)
 	if f != nil {
@@ -34,13 +33,9 @@ func (l *Live) answerFile(r world.FileReq) world.Answer {
 	}
 
 	why := cmp.Or(l.refusePath(path.Clean(r.Path)), l.refusePath(found.Path))
-	what := DescribeSecret(found.Text)
 	config := parseKubeletConfig(found.Text)
-	if config[kubelet.SecretField] != nil {
-		what = kubelet.SecretField
-	}
-	if why == "" && what != "" {
-		why = "it contains " + what
+	if why == "" && config[kubelet.SecretField] != nil {
+		why = "it contains " + kubelet.SecretField
 	}
 
 	switch {

@@ -114,8 +114,9 @@ func (l *Live) compareEntry(
 }
 
 // isPrivate reports whether the content of a managed file must not leave this package, not even as a hash: it
-// contains a secret that this process was given, or looks like one, or the file is not public. The configuration and
-// the states of the kubelet are never private for their mode, because the plan is made from them.
+// contains a secret that this process was given, or the secret field of the kubelet's configuration, or the file is not
+// public. The configuration and the states of the kubelet are never private for their mode, because the plan is made
+// from them.
 func (l *Live) isPrivate(path string, s nodefile.Observed) bool {
 	text := string(s.Content)
 	if l.o.Redactor != nil {
@@ -127,9 +128,9 @@ func (l *Live) isPrivate(path string, s nodefile.Observed) bool {
 	}
 
 	config := parseKubeletConfig(text)
-	isSecret := DescribeSecret(text) != "" || config[kubelet.SecretField] != nil
+	hasSecret := config[kubelet.SecretField] != nil
 
-	return isSecret || !s.Public && !isOfKubelet(path, text)
+	return hasSecret || !s.Public && !isOfKubelet(path, text)
 }
 
 // parseKubeletConfig returns a configuration of the kubelet; nil if the text is not one. Most files are not parsed.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/url"
-	"strings"
 	"unicode/utf8"
 
 	"github.com/prelet/prelet/internal/commit/generation"
@@ -45,7 +44,7 @@ func (l *Live) answerOriginal(_ context.Context, r world.OriginalReq) world.Answ
 
 // showOriginal adds the text of a file to its state, as far as plans and recordings may contain it. The plan is made
 // from the kubelet's configuration and flags, whatever mode these files have. All else in them is withheld: the secret
-// field of the configuration, and of a file that is not public or has a secret, comments and all but flags.
+// field of the configuration, and of a file that is not public, comments and all but flags.
 func (l *Live) showOriginal(path string, out world.TargetAns, text string, isPublic bool) world.Answer {
 	config := parseKubeletConfig(text)
 
@@ -55,20 +54,17 @@ func (l *Live) showOriginal(path string, out world.TargetAns, text string, isPub
 		out.Text = string(kubelet.ConfigOf(config).Canonical())
 	case config != nil:
 		out.Text = showConfig(text, config, isPublic)
-	case !out.Exists || isPublic && DescribeSecret(text) == "":
+	case !out.Exists || isPublic:
 		out.Text = text
 	case value.HasPlaceholder(text):
 		return world.Answer{Fault: nodefile.Unusable("%s has U+E000 or U+E001, which no text may have", path)}
 	default:
-		shown, hidden, err := l.withhold(path, text)
+		shown, err := l.withhold(path, text)
 		if err != nil {
 			return world.Answer{Fault: nodefile.Unusable("%s: %s", path, err)}
 		}
-		out.Private = !isPublic || DescribeSecret(hidden) != ""
-		out.Text = text
-		if out.Private {
-			out.Text = shown
-		}
+		out.Private = true
+		out.Text = shown
 	}
 	if out.Text != text {
 		out.SHA256 = ""
@@ -99,7 +95,7 @@ func mask(v any) any {
 // showConfig returns the text of a configuration of the kubelet as plans may contain it: without comments if the file
 // is not public.
 func showConfig(text string, config map[string]any, isPublic bool) string {
-	if isPublic && DescribeSecret(text) == "" {
+	if isPublic {
 		return text
 	}
 
@@ -107,26 +103,24 @@ func showConfig(text string, config map[string]any, isPublic bool) string {
 }
 
 // withhold returns an environment file with placeholders for all but the kubelet's flags, which each user can read in
-// its command line, and the parts that they replace. Secret returns the values of the placeholders. It fails for a file
-// that systemd rejects.
-func (l *Live) withhold(path, text string) (shown, hidden string, err error) {
+// its command line. Secret returns the values of the placeholders. It fails for a file that systemd rejects.
+func (l *Live) withhold(path, text string) (string, error) {
 	env, err := kubelet.ParseEnvFile(text)
 	if err != nil {
-		return "", "", err
+		return "", err
 	}
 
 	l.secrets.Lock()
 	defer l.secrets.Unlock()
-	var parts []string
-	shown, err = env.Withhold(l.hasFlags, func(part string) string {
-		name := fmt.Sprintf("file:%s:%d", url.QueryEscape(path), len(parts))
+	hidden := 0
+
+	return env.Withhold(l.hasFlags, func(part string) string {
+		name := fmt.Sprintf("file:%s:%d", url.QueryEscape(path), hidden)
 		l.secret[name] = []byte(part)
-		parts = append(parts, part)
+		hidden++
 
 		return value.Placeholder(name)
 	})
-
-	return shown, strings.Join(parts, "\n"), err
 }
 
 // hasFlags reports whether a variable has the kubelet's flags: it is one of kubeadm's, or the site names it.

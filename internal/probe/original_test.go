@@ -34,7 +34,7 @@ func TestWithheldOriginals(t *testing.T) {
 			"KEY=\"-----BEGIN PRIVATE KEY-----\nCANARY\n-----END PRIVATE KEY-----\"\nPW=--CANARY\nHTTP=--user=CANARY\nP2=-vCANARY\n" +
 				"KUBELET_EXTRA_ARGS=--v=2\nCANARY==\nCANARYx=\n", 0o600, true,
 		},
-		"/etc/default/token":              {"# CANARY: abcdef.0123456789abcdef\nKUBELET_EXTRA_ARGS=--v=2\n", 0o644, true},
+		"/etc/default/token":              {"# CANARY: abcdef.0123456789abcdef\nKUBELET_EXTRA_ARGS=--v=2\n", 0o640, true},
 		"/etc/closed/kubelet":             {"DB=CANARY\n", 0o644, true},
 		"/etc/default/quote":              {"KUBELET_EXTRA_ARGS=--v=2\nDB='CANARY' \"CANARY\n", 0o600, true},
 		"/etc/default/backslash":          {"KUBELET_EXTRA_ARGS=--v=2\nDB=CANARY \\", 0o600, true},

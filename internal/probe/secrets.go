@@ -144,7 +144,8 @@ var (
 	secretObject = regexp.MustCompile(`\bkind["']?\s*:\s*["']?Secret(List)?["']?\s*([,}\r\n#]|$)`)
 )
 
-// DescribeSecret returns the kind of a secret that a text contains, by its form; "" if it contains none.
+// DescribeSecret returns the kind of a secret that a text contains, by its form; "" if it contains none. It is for the
+// check of an image, which finds what a person has left there; what a plan may contain does not depend on forms.
 func DescribeSecret(text string) string {
 	keys := newKeyFinder()
 	joined := strings.Join(strings.Fields(text), "") // base64 is often broken into lines

@@ -38,47 +38,20 @@ func newSecretive(t *testing.T, root string) *Live {
 	return l
 }
 
-// TestSecretsAreNoAnswers reads files that hold a secret by their place, by their form, or because a credential does.
+// TestSecretsAreNoAnswers reads files that hold a secret by their place, or because a credential does.
 func TestSecretsAreNoAnswers(t *testing.T) {
 	root := t.TempDir()
-	pem := "-----BEGIN EC PRIVATE KEY-----\nMHcCAQEEIE\n-----END EC PRIVATE KEY-----\n"
-	kubeconfig := func(user string) string {
-		return "apiVersion: v1\nkind: Config\nclusters:\n- name: c\n  cluster: {server: " +
-			"https://10.0.0.1:6443}\nusers:\n- name: u\n  user: " + user + "\n"
-	}
-	encoded := base64.StdEncoding.EncodeToString([]byte("x" + pem))
 	files := map[string]struct{ text, want string }{
-		"/etc/plain":                     {"zone: eu-central-1\n", ""},
-		"/etc/ca.crt":                    {"-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n", ""},
-		"/etc/kubernetes/discovery.conf": {kubeconfig("{}"), ""},
-		"/etc/copy":                      {"password=" + canary + "\n", "contains a secret of this node"},
-		"/etc/json":                      {`{"p": "CANARY-k2 \"q\" <&>"}`, "contains a secret of this node"},
+		"/etc/plain":  {"zone: eu-central-1\n", ""},
+		"/etc/ca.crt": {"-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n", ""},
+		"/etc/copy":   {"password=" + canary + "\n", "contains a secret of this node"},
+		"/etc/json":   {`{"p": "CANARY-k2 \"q\" <&>"}`, "contains a secret of this node"},
 		"/etc/base64": {
 			"x" + base64.StdEncoding.EncodeToString([]byte("a"+canary+"b")),
 			"contains a secret of this node",
 		},
-		"/etc/variable":   {"correct horse", "contains a secret of this node"},
-		"/etc/key.pem":    {pem, "a private key"},
-		"/etc/key.base64": {encoded[:30] + "\n" + encoded[30:] + "\n", "a private key"},
-		"/etc/kubernetes/kubelet.conf": {
-			kubeconfig("{client-key-data: " + base64.StdEncoding.EncodeToString([]byte(pem)) + "}"),
-			"a private key",
-		},
-		"/etc/kubernetes/token.conf": {kubeconfig("{\"token\": abcdef}"), "a kubeconfig with credentials"},
-		"/etc/kubernetes/password.conf": {
-			kubeconfig("{username: a, password: b}"),
-			"a kubeconfig with credentials",
-		},
-		"/etc/token": {"abcdef.0123456789abcdef\n", "a bootstrap token"},
-		"/etc/jwt": {
-			"eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJzeXN0ZW0ifQ.c2lnbmF0dXJl",
-			"a token of a service account",
-		},
-		"/etc/secret.yaml":                     {"apiVersion: v1\nkind: Secret # x\nstringData: {a: b}\n", "a Secret of Kubernetes"},
-		"/etc/secret.json":                     {`{"kind":"SecretList","items":[]}`, "a Secret of Kubernetes"},
-		"/etc/secret-store.yaml":               {"kind: SecretStore\nname: kind: Secret x\n", ""},
+		"/etc/variable":                        {"correct horse", "contains a secret of this node"},
 		"/etc/shadow":                          {"root:*:1::::::\n", "/etc/shadow"},
-		"/etc/shadow.copy":                     {"root:$6$abc$def/ghi:19000:0:99999:7:::\n", "hashes of passwords"},
 		"/run/credentials/prelet.service/k3":   {"other", "/run/credentials"},
 		"/etc/credstore/k4":                    {"other", "/etc/credstore"},
 		"/var/lib/prelet/generations/1/new/x":  {"other", "/var/lib/prelet"},
@@ -112,6 +85,36 @@ func TestSecretsAreNoAnswers(t *testing.T) {
 	if _, a, err := world.Original.Ask(t.Context(), l, world.OriginalReq{Path: "/etc/copy"}); err == nil ||
 		a.Value != nil {
 		t.Errorf("original: got %s, want a failure", a.Value)
+	}
+}
+
+// TestDescribeSecret recognises the secrets that people leave in images.
+func TestDescribeSecret(t *testing.T) {
+	pem := "-----BEGIN EC PRIVATE KEY-----\nMHcCAQEEIE\n-----END EC PRIVATE KEY-----\n"
+	kubeconfig := func(user string) string {
+		return "apiVersion: v1\nkind: Config\nclusters:\n- name: c\n  cluster: {server: " +
+			"https://10.0.0.1:6443}\nusers:\n- name: u\n  user: " + user + "\n"
+	}
+	encoded := base64.StdEncoding.EncodeToString([]byte("x" + pem))
+	for text, want := range map[string]string{
+		"zone: eu-central-1\n": "",
+		"-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n": "",
+		kubeconfig("{}"): "",
+		pem:              "a private key",
+		encoded[:30] + "\n" + encoded[30:] + "\n":                                               "a private key",
+		kubeconfig("{client-key-data: " + base64.StdEncoding.EncodeToString([]byte(pem)) + "}"): "a private key",
+		kubeconfig("{\"token\": abcdef}"):                                                       "a kubeconfig with credentials",
+		kubeconfig("{username: a, password: b}"):                                                "a kubeconfig with credentials",
+		"abcdef.0123456789abcdef\n":                                                             "a bootstrap token",
+		"eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJzeXN0ZW0ifQ.c2lnbmF0dXJl":                              "a token of a service account",
+		"apiVersion: v1\nkind: Secret # x\nstringData: {a: b}\n":                                "a Secret of Kubernetes",
+		`{"kind":"SecretList","items":[]}`:                                                      "a Secret of Kubernetes",
+		"kind: SecretStore\nname: kind: Secret x\n":                                             "",
+		"root:$6$abc$def/ghi:19000:0:99999:7:::\n":                                              "hashes of passwords",
+	} {
+		if got := DescribeSecret(text); got != want {
+			t.Errorf("%q: got %q, want %q", text, got, want)
+		}
 	}
 }
 

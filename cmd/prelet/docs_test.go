@@ -191,7 +191,7 @@ var (
 	sessionPattern = regexp.MustCompile("(?s)```console\n(.*?)```")
 )
 
-// TestReadme checks that the first screen of README.md shows what prelet prints for the site below it, on a recorded
+// TestReadme checks that the first screen of README.md shows what prelet prints for the site above it, on a recorded
 // machine, and that it names the version that the program is on the way to.
 func TestReadme(t *testing.T) {
 	if testing.Short() {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -51,27 +52,73 @@ f=/run/kernel/$$(echo $${v%%=*} | tr / .); echo $${v#*=} >$$f; mount --bind $$f 
 WantedBy=multi-user.target
 `
 
-// configures writes a site that configures containerd. more has settings of its CRI plugin that win.
-func (m *machine) configures(pause, mirror, more string) {
+// exampleSite returns the site of examples/containerd for this cluster: another sandbox image, mirror and registry, and
+// cgroupfs, which is all that a kubelet without cgroupsPerQOS can use.
+func exampleSite(t *testing.T, server, pin, pause, mirror string) string {
+	t.Helper()
+	example, err := os.ReadFile("../../examples/containerd/site.hcl")
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	site := string(example)
+	for _, change := range [][2]string{
+		{`"https://10.0.0.11:6443", "https://10.0.0.12:6443"`, strconv.Quote(server)},
+		{"sha256:c4fb9ec8e0051b9a7bec575444da6356eb9bad26f409264e7719b16424e2c270", pin},
+		{"registry.site3.example/pause:3.10", "registry.example/pause:" + pause},
+		{"certs.d/docker.io", "certs.d/registry.example"},
+		{"https://mirror.site3.example", mirror},
+		{`          ca           = "/etc/ssl/certs/site3.pem"` + "\n", ""},
+		{"SystemdCgroup = true", "SystemdCgroup = false"},
+		{`stage "restart" "kubelet" {}`, realRestart},
+	} {
+		if !strings.Contains(site, change[0]) {
+			t.Fatalf("examples/containerd: got no %q, want it", change[0])
+		}
+		site = strings.ReplaceAll(site, change[0], change[1])
+	}
+
+	return site
+}
+
+// realConfig is what realSite has for the kubelet of a container.
+const realConfig = `override {
+  stage "write" "kubelet" {
+    kubelet_config {
+      patch = {
+        authentication         = { x509 = { clientCAFile = "/etc/kubernetes/pki/ca.crt" } }
+        cgroupDriver           = "cgroupfs"
+        cgroupsPerQOS          = false
+        enforceNodeAllocatable = []
+      }
+    }
+  }
+}
+`
+
+// containerdMachine is a machine whose containerd the site of an example configures, and its cluster.
+type containerdMachine struct {
+	*machine
+	server, pin string
+}
+
+// configures writes the example's site, which configures containerd, and one more file of its drop-in folder. more has
+// settings of the CRI plugin in that file.
+func (m *containerdMachine) configures(pause, mirror, more string) {
 	m.t.Helper()
+	m.put("/etc/prelet/site.hcl", exampleSite(m.t, m.server, m.pin, pause, mirror))
 	m.put("/etc/prelet/runtime.hcl", fmt.Sprintf(`override {
   stage "write" "kubelet" {
-    file "containerd" {
-      path   = "/etc/containerd/conf.d/90-site.toml"
+    file "more" {
+      path   = "/etc/containerd/conf.d/95-more.toml"
       notify = [stage.restart.containerd, stage.restart.kubelet]
       content = tomlencode({
         version = 3
         plugins = {
-          "io.containerd.cri.v1.images" = {
-            pinned_images = { sandbox = "registry.example/pause:%s" }
-            registry      = { config_path = "/etc/containerd/certs.d" }
-          }
           "io.containerd.cri.v1.runtime" = merge({
-            enable_cdi    = true
             cdi_spec_dirs = ["/etc/cdi-of-site"]
             containerd = {
               runtimes = {
-                runc = { runtime_type = "io.containerd.runc.v2", options = { SystemdCgroup = false } }
                 other = {
                   runtime_type = "io.containerd.runc.v2"
                   options      = { BinaryName = "/usr/local/bin/other-runc", SystemdCgroup = false }
@@ -82,22 +129,13 @@ func (m *machine) configures(pause, mirror, more string) {
         }
       })
     }
-
-    file "mirror" {
-      path    = "/etc/containerd/certs.d/registry.example/hosts.toml"
-      content = tomlencode({ host = { "%s" = { capabilities = ["pull", "resolve"] } } })
-    }
   }
 }
-stage "restart" "containerd" {
-  unit    = "containerd.service"
-  timeout = "60s"
-}
-`, pause, more, mirror))
+`, more))
 }
 
 // newContainerdMachine is a machine with containerd 2, its own unit and a real kubelet, which was never booted.
-func newContainerdMachine(t *testing.T) (m *machine, arguments []string) {
+func newContainerdMachine(t *testing.T) (m *containerdMachine, arguments []string) {
 	t.Helper()
 	built := os.Getenv(containerdVariable)
 	if built == "" {
@@ -108,13 +146,10 @@ func newContainerdMachine(t *testing.T) (m *machine, arguments []string) {
 		t.Skip("no runc: test/kube/build.sh takes it from Debian, with apt-get")
 	}
 	c := newControl(t)
-	m = newMachine(t)
+	m = &containerdMachine{newMachine(t), "https://" + outside + ":" + c.port, c.pin}
 	m.wire(outside, inside)
 
-	// A kubelet without cgroupsPerQOS can use cgroupfs only.
-	site := strings.ReplaceAll(realSite, `= "systemd"`, `= "cgroupfs"`)
-	m.site = strings.NewReplacer("SERVER", "https://"+outside+":"+c.port, "PIN", c.pin).Replace(site)
-	m.put("/etc/prelet/site.hcl", m.site)
+	m.put("/etc/prelet/real.hcl", realConfig)
 	m.put("/etc/credstore/bootstrap-token", c.token+"\n")
 
 	unit, err := os.ReadFile(filepath.Join(built, "containerd.service"))
@@ -286,7 +321,7 @@ func (m *machine) checkDump(what string, want ...string) {
 // TestContainerd: a real containerd 2 under a real systemd, with a real kubelet on a real cluster. The settings of the
 // site reach containerd, which is restarted before the kubelet; containers go on. Settings that containerd refuses, or
 // with which it has no CRI, are rolled back. A mirror is used without a restart. Without a config.toml, containerd reads
-// no drop-ins. The site writes such files as examples/containerd does.
+// no drop-ins. The site is that of examples/containerd.
 func TestContainerd(t *testing.T) {
 	t.Parallel()
 	m, arguments := newContainerdMachine(t)
@@ -333,7 +368,10 @@ func TestContainerd(t *testing.T) {
 
 	before = m.processes()
 	starts := m.countStarts()
+	site := strings.ReplaceAll(realSite, `= "systemd"`, `= "cgroupfs"`)
+	m.put("/etc/prelet/site.hcl", strings.NewReplacer("SERVER", m.server, "PIN", m.pin).Replace(site))
 	m.put("/etc/prelet/runtime.hcl", "")
+	m.put("/etc/prelet/real.hcl", "")
 	m.do("prelet", "run")
 	m.checkProcesses("without the files", before, true)
 	if got := m.countStarts() - starts; got != 1 || m.exists(runtimeDropIn) {
@@ -347,6 +385,7 @@ func TestContainerd(t *testing.T) {
 	if err := os.Remove(m.root + "/etc/containerd/config.toml"); err != nil {
 		t.Fatal(err)
 	}
+	m.put("/etc/prelet/real.hcl", realConfig)
 	m.configures("three", other.url, "")
 	m.do("prelet", "run")
 	if got := m.askCRI(); !m.exists(runtimeDropIn) || len(got.Handlers) != 1 {
@@ -378,7 +417,7 @@ func (m *machine) checkFirstBoot(mirror *registry) {
 }
 
 // checkRefused runs prelet with settings that are rolled back: containerd and the kubelet run again with the old ones.
-func (m *machine) checkRefused(what, mirror, more string, says ...string) {
+func (m *containerdMachine) checkRefused(what, mirror, more string, says ...string) {
 	m.t.Helper()
 	before, old := m.processes(), m.read(runtimeDropIn)
 	m.configures("two", mirror, more)

@@ -140,7 +140,10 @@ stage "write" "kubelet" {
     }
   }
 }
-stage "restart" "kubelet" {
+` + realRestart
+
+// realRestart judges a real kubelet in good time.
+const realRestart = `stage "restart" "kubelet" {
   verify {
     settle  = "2s"
     timeout = "60s"

@@ -199,10 +199,10 @@ bench: build ## compare prelet with the floor by hyperfine, N=15 rounds; FAIL_AB
 	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -tags grpcnotrace -ldflags "-s -w" -o bin/bench/ ./bench/vendor
 	bench/bench.sh $(N) $(FAIL_ABOVE)
 
-# DOCS: rewrite the pages; DOCS= only prints. NODEADM: a newer program than the newest that Go's module proxy has.
+# DOCS: rewrite bench/README.md; DOCS= only prints. NODEADM: a newer program than the newest that Go's module proxy has.
 DOCS ?= 1
 .PHONY: bench-peers
-bench-peers: build ## measure prelet and its peers by hyperfine, N=15 rounds, as root; rewrites docs/performance.md unless DOCS=
+bench-peers: build ## measure prelet and its peers by hyperfine, N=15 rounds, as root; rewrites bench/README.md unless DOCS=
 	test/kube/build.sh "$(KUBE_CACHE)"
 	tools/peers/build.sh tools/peers/.cache
 	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags "-s -w" -o bin/bench/ ./bench/... ./tools/machines

@@ -1,4 +1,4 @@
-# The part of docs/performance.md with figures, as Markdown, from the lines that peers.sh wrote: jq -rs -f peers.jq.
+# The part of bench/README.md with figures, as Markdown, from the lines that peers.sh wrote: jq -rs -f peers.jq.
 # With --arg data growth: what growth.gp draws instead, blocks of lines NUMBER LEAST MEDIAN MOST in seconds.
 
 def median: sort | if length % 2 == 1 then .[length / 2 | floor] else (.[length / 2 - 1] + .[length / 2]) / 2 end;

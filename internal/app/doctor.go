@@ -159,21 +159,16 @@ func findRuntime(ctx context.Context, p *boot.Plan) (r doctor.Runtime) {
 
 // checkUnit returns the kubelet's unit and the state of the gate.
 func checkUnit(ctx context.Context, h *Host, p *boot.Plan) (doctor.Unit, doctor.Gate) {
-	u := doctor.Unit{Name: "kubelet.service"}
+	name := activation.DefaultUnit
 	if p != nil && p.Restart.Unit != "" {
-		u.Name = p.Restart.Unit
+		name = p.Restart.Unit
 	}
+	var u doctor.Unit
 	if h.Systemd {
-		look, err := h.Units.Look(ctx, u.Name)
-		u.Err = err
-		u.Load = look.Load
-		u.File = look.File
-		u.Watchdog = look.Watchdog
-		for _, f := range look.EnvironmentFiles {
-			u.Gated = u.Gated || f.Path == h.gate().Path() && !f.Optional
-		}
+		u.Unit, u.Err = h.Units.Look(ctx, name)
 	}
-	var g doctor.Gate
+	u.Name = name
+	g := doctor.Gate{Path: h.gate().Path()}
 	g.Generation, g.Open, g.Err = h.gate().State()
 	g.Why = h.gate().Reason()
 	return u, g

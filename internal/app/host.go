@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"github.com/prelet/prelet/internal/commit"
@@ -249,7 +248,7 @@ func (h *Host) machine(store *generation.Store, rep *report.Reporter) *activatio
 		},
 		Waits: func(unit string, files map[string][]byte) bool {
 			u, err := systemd.ReadPlannedUnit(nodefile.Root(h.Root), unit, files)
-			return err == nil && slices.Contains(u.Gate, unitfile.Gate)
+			return err == nil && u.Unit(kubelet.Argv).RequiresFile(unitfile.Gate)
 		},
 		OtherMachine: func(n kubelet.Node) string {
 			return describeOtherMachine(n, machineid.Of(h.Root))

@@ -237,7 +237,7 @@ func readUnitFlags(
 	planned map[string][]byte,
 ) (out []flagWord, err error) {
 	u, err := systemd.ReadPlannedUnit(root, unit, planned)
-	if err != nil || u.Masked {
+	if err != nil || u.Load == "masked" {
 		return nil, err
 	}
 	start := u.Unit(kubelet.Argv)

@@ -9,12 +9,12 @@ import (
 	"strings"
 
 	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/commit/activation"
 	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/kubelet/known"
 	"github.com/prelet/prelet/internal/platform/nodefile"
-	"github.com/prelet/prelet/internal/platform/unitfile"
 	"github.com/prelet/prelet/internal/value"
 	"github.com/prelet/prelet/internal/world"
 )
@@ -76,7 +76,8 @@ func (e *examination) checkKubeadm() {
 	}
 }
 
-// checkUnits checks the kubelet's unit as systemd loaded it; in an image that unit and prelet's own.
+// checkUnits checks the kubelet's unit as systemd loaded it; in an image that unit and prelet's own. A run judges it in
+// the same way, before it writes.
 func (e *examination) checkUnits() string {
 	switch {
 	case e.in.Image != nil:
@@ -102,24 +103,22 @@ func (e *examination) checkUnits() string {
 }
 
 func (e *examination) checkUnit(u Unit) {
-	const effect = "it does not start at boot, and a run ends with 52 before it writes anything"
+	const effect = "a run ends with 52 before it writes anything"
 
-	switch isMasked := u.Load == "masked" || strings.HasPrefix(u.File, "masked"); {
+	if strings.HasPrefix(u.File, "masked") { // systemd has not read its files again
+		u.Load = "masked"
+	}
+
+	switch f := activation.CheckUnit(u.Name, u.Unit, e.in.Gate.Path); {
 	case u.Err != nil && e.in.Image != nil:
 		e.unread(u.Name+" cannot be read", nodefile.Reason(u.Err), stepFor(u.Err))
 	case u.Err != nil:
 		e.unread(fmt.Sprintf("cannot get the state of %s from systemd", u.Name),
 			u.Err.Error(), "run it as root, or look at systemctl status "+u.Name)
-	case isMasked:
-		e.problem(u.Name+" is masked", effect, "systemctl unmask "+u.Name)
-	case u.Load != "loaded":
-		e.problem(fmt.Sprintf("%s does not exist (%s)", u.Name, u.Load),
-			effect, "install its package, or name the kubelet's unit in stage \"restart\"")
-	case !u.Gated:
-		e.problem(u.Name+" does not wait for prelet",
-			"without the gate the kubelet may start on half of the files; "+
-				"an EnvironmentFile= that is empty in a later drop-in removes it",
-			"add to a drop-in of "+u.Name+" that sorts last:\n    [Service]\n    EnvironmentFile="+unitfile.Gate)
+	case u.Load == "not-found":
+		e.problem(u.Name+" does not exist", effect, f.Next)
+	case f != nil:
+		e.problem(f.Summary, effect, f.Next)
 	case u.File == "disabled":
 		e.warn(u.Name+" is not enabled",
 			"it does not start at boot: prelet starts no kubelet that is disabled", "systemctl enable "+u.Name)

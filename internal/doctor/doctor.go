@@ -1,12 +1,15 @@
 // Package doctor checks whether a node is fit for a boot with its site, and whether an image that does not run may be
 // sealed, by one list of checks. Its caller collects the input. Of an image it reads files; it has no side effects.
+//
+// A run judges its plan and the kubelet's unit by the same functions. Two checks are only in its preflight, because they
+// are about what the commit then does: package activation writes into the run folder to see that it has space, and
+// package generation examines the folders through the descriptors by which it writes.
 package doctor
 
 import (
 	"cmp"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/hashicorp/hcl/v2"
 
@@ -16,6 +19,7 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/platform/nodefile"
+	"github.com/prelet/prelet/internal/platform/unitfile"
 )
 
 // State is the result of one check.
@@ -139,19 +143,16 @@ type Input struct {
 	Kernel map[string]bool // the options that the kernel was built with; nil unknown
 }
 
-// Unit is the kubelet's unit.
+// Unit is a unit that a boot needs.
 type Unit struct {
-	Name  string
-	Err   error
-	Load  string // LoadState
-	File  string // UnitFileState
-	Gated bool   // an EnvironmentFile= without "-" names the gate
+	unitfile.Unit
 
-	Watchdog time.Duration // WatchdogSec=; 0: none
+	Err error // of asking systemd, or of reading its files
 }
 
 // Gate is the file without which the kubelet does not start.
 type Gate struct {
+	Path       string
 	Open       bool
 	Generation int
 	Why        string // it is closed
@@ -200,6 +201,7 @@ func Examine(in Input) []Finding {
 		needs = InImage
 		e.in.Kubelet = in.Image.Kubelet
 		e.in.Runtime.Endpoint = in.Image.Runtime
+		e.in.Gate.Path = unitfile.Gate
 	}
 
 	var names []string

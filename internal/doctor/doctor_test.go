@@ -16,10 +16,19 @@ import (
 	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/platform/nodefile"
+	"github.com/prelet/prelet/internal/platform/unitfile"
 	"github.com/prelet/prelet/internal/world"
 )
 
 func p[T any](v T) *T { return &v }
+
+// waiting is a unit that waits at the gate.
+func waiting() unitfile.Unit {
+	u := unitfile.Unit{Name: "kubelet.service", Load: "loaded", File: "enabled"}
+	u.EnvironmentFiles = []unitfile.EnvironmentFile{{Path: unitfile.Gate}}
+
+	return u
+}
 
 // well is a node that lacks nothing.
 func well() Input {
@@ -28,8 +37,8 @@ func well() Input {
 		Plan: &boot.Plan{Site: &lang.Site{}, Facts: &world.Facts{MachineID: p("1")},
 			Kubelet: world.KubeletAns{Joined: true, JoinedWhy: "so", Cgroup: 2, Swap: p(false)}},
 		Kubelet: image.Kubelet{Path: "/usr/bin/kubelet", Version: "v1.36.3"},
-		Unit:    Unit{Name: "kubelet.service", Load: "loaded", File: "enabled", Gated: true},
-		Gate:    Gate{Open: true, Generation: 3},
+		Unit:    Unit{Unit: waiting()},
+		Gate:    Gate{Path: unitfile.Gate, Open: true, Generation: 3},
 		Runtime: Runtime{Endpoint: "unix:///run/x.sock", Driver: "systemd"},
 		Secrets: []Secret{{Name: "token", Needed: true}},
 		Places: []Place{
@@ -96,10 +105,11 @@ func TestIll(t *testing.T) {
 		{"masked", func(i *Input) { i.Unit.Load = "masked" }, "unit", Problem, "is masked"},
 		{"masked for this boot", func(i *Input) { i.Unit.File = "masked-runtime" }, "unit", Problem, "is masked"},
 		{"no unit", func(i *Input) { i.Unit.Load = "not-found" }, "unit", Problem, "does not exist"},
-		{"no gate", func(i *Input) { i.Unit.Gated = false }, "unit", Problem, "does not wait for prelet"},
+		{"no gate", func(i *Input) { i.Unit.EnvironmentFiles = nil }, "unit", Problem, "without waiting for prelet"},
+		{"a unit that nobody may start", func(i *Input) { i.Unit.NoStart = true }, "unit", Problem, "systemd refuses to start"},
 		{"disabled", func(i *Input) { i.Unit.File = "disabled" }, "unit", Warning, "is not enabled"},
-		{"shut", func(i *Input) { i.Gate = Gate{Why: "the plan failed"} }, "unit", Warning, "the gate is shut"},
-		{"a gate that cannot be read", func(i *Input) { i.Gate = Gate{Err: broken} }, "unit", Unread, "cannot be read"},
+		{"shut", func(i *Input) { i.Gate.Open, i.Gate.Why = false, "the plan failed" }, "unit", Warning, "the gate is shut"},
+		{"a gate that cannot be read", func(i *Input) { i.Gate.Err = broken }, "unit", Unread, "cannot be read"},
 		{"no runtime", func(i *Input) { i.Runtime = Runtime{} }, "runtime", Warning, "no container runtime"},
 		{"a runtime that is away", func(i *Input) { i.Runtime.Err = broken }, "runtime", Warning, "does not answer"},
 		{"a preloaded image", func(i *Input) {
@@ -224,7 +234,7 @@ func TestLeftOut(t *testing.T) {
 func TestOrder(t *testing.T) {
 	in := well()
 	in.Kubeadm = "KUBELET_KUBEADM_ARGS=\x00\n"
-	in.Gate = Gate{Why: "generation 3 is being put in place"}
+	in.Gate.Open, in.Gate.Why = false, "generation 3 is being put in place"
 	in.Unit.Load = "masked"
 	in.Kept.Pinned = "x"
 

@@ -4,11 +4,11 @@ import (
 	"cmp"
 	"errors"
 	"io/fs"
-	"slices"
 
 	"github.com/prelet/prelet/internal/detector"
 	"github.com/prelet/prelet/internal/doctor/image"
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/platform/systemd"
@@ -32,15 +32,9 @@ type ImageInput struct {
 func (i ImageInput) listUnits() (units []Unit) {
 	for _, name := range []string{i.Unit, "prelet.service", "prelet-verify.service"} {
 		f, err := systemd.ReadUnitFile(i.Root, name)
-		u := Unit{Name: name, Err: err, Load: "loaded"}
-		u.Gated = name != i.Unit || slices.Contains(f.Gate, unitfile.Gate)
-		switch {
-		case f.Masked:
-			u.Load = "masked"
-		case f.Path == "":
-			u.Load = "not-found"
-		case !f.Enabled:
-			u.File = "disabled"
+		u := Unit{Unit: f.Unit(kubelet.Argv), Err: err}
+		if name != i.Unit { // prelet's own open the gate
+			u.EnvironmentFiles = []unitfile.EnvironmentFile{{Path: unitfile.Gate}}
 		}
 		units = append(units, u)
 	}

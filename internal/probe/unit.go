@@ -59,7 +59,7 @@ func (l *Live) answerUnitFile(name string) world.Answer {
 	if err != nil {
 		return world.Failure(fault.Systemd, name+" cannot be read: "+nodefile.Reason(err), "")
 	}
-	if start := u.Unit(kubelet.Argv); !u.Masked && len(start.Command) > 0 {
+	if start := u.Unit(kubelet.Argv); u.Load == "loaded" && len(start.Command) > 0 {
 		return world.Unit.Answer(world.UnitAns{Load: start.Load, Start: describeStart(start)})
 	}
 

@@ -1,6 +1,7 @@
 package activation
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"path"
@@ -152,6 +153,11 @@ func (m *Machine) canFix(unit string, u Unit, changed map[string][]byte) bool {
 	return m.Waits == nil || m.Waits(unit, changed)
 }
 
+// CheckUnit returns why Preflight refuses a unit as it is, or nil.
+func CheckUnit(name string, u Unit, gate string) *fault.Fault {
+	return cmp.Or(checkUnit(name, u, gate), checkHeld(name, u))
+}
+
 // checkHeld returns why a unit cannot be stopped and started by hand as it is, or nil.
 func checkHeld(name string, u Unit) *fault.Fault {
 	f := &fault.Fault{Code: fault.Systemd}
@@ -206,11 +212,11 @@ func checkUnit(name string, u Unit, gate string) *fault.Fault {
 		f.Next = "systemctl unmask " + name
 	case u.Load == "not-found":
 		f.Summary = "cannot find " + name
-		f.Next = "install the kubelet's package, or name its unit in the site: stage \"restart\" { unit = … }"
+		f.Next = "install its package, or name the kubelet's unit in the site: stage \"restart\" { unit = … }"
 	case u.Load != "loaded":
 		f.Summary = fmt.Sprintf("systemd could not load %s (%s)", name, u.Load)
 		f.Next = "systemctl status " + name
-	case !requiresFile(u, gate):
+	case !u.RequiresFile(gate):
 		f.Summary = fmt.Sprintf(
 			"%s would start without waiting for prelet: no EnvironmentFile=%s is in force",
 			name,

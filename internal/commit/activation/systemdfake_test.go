@@ -353,7 +353,7 @@ func (f *fakeSystemd) setDead(active, sub, result string) {
 // exec is the moment at which systemd reads EnvironmentFile= and starts the process.
 func (f *fakeSystemd) exec() {
 	text, err := os.ReadFile(f.gate)
-	if requiresFile(f.unit, f.gate) && err != nil {
+	if f.unit.RequiresFile(f.gate) && err != nil {
 		f.fail("resources")
 		return
 	}

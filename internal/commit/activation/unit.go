@@ -49,18 +49,6 @@ const (
 	jobSkipped    = "skipped"  // there was nothing to do, such as for a unit whose conditions do not hold
 )
 
-// requiresFile reports whether the unit does not start while the file is missing. It is false when no EnvironmentFile=
-// line names the file (an empty one in a later drop-in clears the list) or when the line begins with "-".
-func requiresFile(u Unit, file string) bool {
-	for _, line := range u.EnvironmentFiles {
-		if line.Path == file && !line.Optional {
-			return true
-		}
-	}
-
-	return false
-}
-
 // isWaitingToRestart reports whether systemd waits for RestartSec=, or since systemd 254 for units that start before
 // it (auto-restart-queued).
 func isWaitingToRestart(u Unit) bool {

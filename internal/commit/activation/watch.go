@@ -153,7 +153,7 @@ func (m *Machine) whyUngated(ctx context.Context, unit string, changed []string)
 		return ""
 	}
 	u, err := m.Units.Look(ctx, unit)
-	if err != nil || u.Load != "loaded" || requiresFile(u, m.Gate.Path()) {
+	if err != nil || u.Load != "loaded" || u.RequiresFile(m.Gate.Path()) {
 		return ""
 	}
 

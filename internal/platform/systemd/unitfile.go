@@ -17,11 +17,9 @@ import (
 
 // UnitFile is a unit as its files below a root declare it, without a running systemd.
 type UnitFile struct {
-	Path    string   // its file; "" for none
 	Names   []string // its name, and those of aliases
-	Masked  bool
+	Load    string   // loaded, masked or not-found
 	Enabled bool     // a unit wants or requires it
-	Gate    []string // its EnvironmentFile= lines that must exist, after all drop-ins
 
 	// Settings are the lines of [Service] after all drop-ins, by name. An empty one removes the earlier ones.
 	Settings map[string][]string
@@ -54,7 +52,7 @@ func ReadPlannedUnit(
 	planned map[string][]byte,
 ) (UnitFile, error) {
 	names := findNames(root, name)
-	u := UnitFile{Names: names, Settings: map[string][]string{}}
+	u := UnitFile{Names: names, Load: "not-found", Settings: map[string][]string{}}
 
 	for _, file := range listUnitFiles(root, fileFolders(root), names, planned) {
 		text, masked, err := readUnitText(root, file, planned)
@@ -64,16 +62,12 @@ func ReadPlannedUnit(
 			continue // a link to nothing, or a folder: it hides others of its name
 		case err != nil:
 			return UnitFile{Names: names}, err
+		case masked && isOwn:
+			u.Load = "masked"
 		case isOwn:
-			u.Path = file
-			u.Masked = masked
+			u.Load = "loaded"
 		}
 		u.apply(text)
-	}
-	for _, file := range u.Settings["EnvironmentFile"] {
-		if !strings.HasPrefix(file, "-") {
-			u.Gate = append(u.Gate, u.expandSpecifiers(file))
-		}
 	}
 	u.Enabled = slices.ContainsFunc(names, func(name string) bool { return isWanted(root, name) })
 
@@ -198,9 +192,13 @@ func (u UnitFile) expandSpecifiers(line string) string {
 	})
 }
 
-// Unit returns what systemd would report of how the unit starts its process. split splits a line into words.
+// Unit returns what systemd would report of the unit's files and of how it starts its process. split splits a line into
+// words.
 func (u UnitFile) Unit(split func(string) []string) Unit {
-	out := Unit{Name: u.Names[0], Names: u.Names, Load: "loaded"}
+	out := Unit{Name: u.Names[0], Names: u.Names, Load: u.Load}
+	if !u.Enabled {
+		out.File = "disabled"
+	}
 	words := func(setting string) (all [][]string) {
 		for _, line := range u.Settings[setting] {
 			all = append(all, split(decodeEscapes(u.expandSpecifiers(line))))

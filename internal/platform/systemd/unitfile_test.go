@@ -108,8 +108,8 @@ func TestSpecifiers(t *testing.T) {
 	if len(files) != 2 || files[0].Path != "/etc/default/kube-let" || files[1].Path != "/etc/kube-let@a" {
 		t.Errorf("environment files: got %+v; want /etc/default/kube-let and /etc/kube-let@a", files)
 	}
-	if !slices.Equal(u.Gate, []string{"/etc/kube-let@a"}) {
-		t.Errorf("files that must exist: got %q; want /etc/kube-let@a", u.Gate)
+	if !unit.RequiresFile("/etc/kube-let@a") || unit.RequiresFile("/etc/default/kube-let") {
+		t.Errorf("files that must exist: got %+v; want only /etc/kube-let@a", files)
 	}
 
 	bad, err := systemd.ReadUnitFile(root, "bad.service")

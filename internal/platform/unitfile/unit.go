@@ -1,6 +1,9 @@
 package unitfile
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Unit is the state of one unit at one moment. The comments name the D-Bus properties.
 type Unit struct {
@@ -49,6 +52,12 @@ type Unit struct {
 type EnvironmentFile struct {
 	Path     string
 	Optional bool
+}
+
+// RequiresFile reports whether the unit does not start while the file is missing. It is false when no EnvironmentFile=
+// line names the file (an empty one in a later drop-in clears the list) or when the line begins with "-".
+func (u Unit) RequiresFile(file string) bool {
+	return slices.Contains(u.EnvironmentFiles, EnvironmentFile{Path: file})
 }
 
 // Mount is a mount point: its mount unit and its automount unit together.

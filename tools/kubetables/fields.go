@@ -13,13 +13,14 @@ import (
 	"time"
 )
 
+const (
+	configPackage   = "k8s.io/kubelet/config/v1beta1"
+	defaultsPackage = "k8s.io/kubernetes/pkg/kubelet/apis/config/v1beta1"
+)
+
 // fields reads those of KubeletConfiguration. A path is like reservedMemory[].limits.
 func (s *source) fields() error {
-	p, err := s.load("k8s.io/kubelet/config/v1beta1")
-	if err != nil {
-		return err
-	}
-	root := p.Scope().Lookup("KubeletConfiguration")
+	root := s.inspect(configPackage).Types.Scope().Lookup("KubeletConfiguration")
 	if root == nil {
 		return errors.New("KubeletConfiguration is missing")
 	}
@@ -126,11 +127,7 @@ func (s *source) path(parent string, e ast.Expr) (path string) {
 // defaults reads SetDefaults_KubeletConfiguration: assignments of constants to a field within an `if` that checks
 // whether it is empty. It skips defaults that depend on feature gates or on other fields.
 func (s *source) defaults() error {
-	p, err := s.load("k8s.io/kubernetes/pkg/kubelet/apis/config/v1beta1")
-	if err != nil {
-		return err
-	}
-
+	p := s.inspect(defaultsPackage)
 	body := p.find("", "SetDefaults_KubeletConfiguration").List
 	if body == nil {
 		return errors.New("SetDefaults_KubeletConfiguration is missing")
@@ -161,7 +158,7 @@ func (s *source) defaults() error {
 // valueText returns the value of a constant, of a pointer to one like ptr.To[int32](110), or of
 // metav1.Duration{Duration: time.Minute}; "" for another expression, and for a text that the table cannot hold.
 func (p *pkg) valueText(e ast.Expr) string {
-	if c := p.evaluate(e); c.Value != nil {
+	if c := p.TypesInfo.Types[e]; c.Value != nil {
 		text := c.Value.String()
 		switch {
 		case c.Value.Kind() == constant.String:

@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"go/ast"
 	"go/types"
@@ -10,6 +9,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"golang.org/x/tools/go/ast/inspector"
 )
 
 // oneFlag is one flag of a release.
@@ -46,9 +47,12 @@ func (f *oneFlag) state() string {
 type flagSet map[string]*oneFlag
 
 const (
-	optionsPackage = "k8s.io/kubernetes/cmd/kubelet/app/options"
-	configFlags    = "AddKubeletConfigFlags"
-	belowLogging   = "Logging."
+	optionsPackage     = "k8s.io/kubernetes/cmd/kubelet/app/options"
+	sourcesPackage     = "k8s.io/kubernetes/pkg/kubelet/config"
+	logsPackage        = "k8s.io/component-base/logs"
+	logsOptionsPackage = "k8s.io/component-base/logs/api/v1"
+
+	belowLogging = "Logging."
 )
 
 // flags reads the flags that the kubelet registers. Those of its configuration are deprecated, except a few that the
@@ -56,17 +60,12 @@ const (
 func (s *source) flags() error {
 	all := flagSet{"version": {takes: "bool"}, "help": {takes: "bool"}, "h": {takes: "bool"}}
 	config, klogs := flagSet{}, flagSet{}
-	err := errors.Join(
-		s.scan(all, optionsPackage, "", "none."),
-		s.scan(all, "k8s.io/kubernetes/pkg/kubelet/config", "", "none."),
-		s.scan(config, optionsPackage, configFlags, ""),
-		s.scan(config, "k8s.io/component-base/logs", "", belowLogging),
-		s.scan(config, "k8s.io/component-base/logs/api/v1", "", belowLogging),
-		s.scan(klogs, klog, "InitFlags", "none."),
-	)
-	if err != nil {
-		return err
-	}
+	s.scan(all, optionsPackage, "", "none.")
+	s.scan(all, sourcesPackage, "", "none.")
+	s.scan(config, optionsPackage, "AddKubeletConfigFlags", "")
+	s.scan(config, logsPackage, "", belowLogging)
+	s.scan(config, logsOptionsPackage, "", belowLogging)
+	s.scan(klogs, klog, "InitFlags", "none.")
 
 	// Up to 1.25 the kubelet had klog's flags. From 1.23 on they are deprecated, except the three that it still has.
 	klogs["log-flush-frequency"] = &oneFlag{}
@@ -80,7 +79,7 @@ func (s *source) flags() error {
 		maps.Copy(all, klogs)
 	}
 
-	kept, err := s.notDeprecated()
+	kept := s.notDeprecated()
 	for name, f := range config {
 		f.deprecated = f.deprecated || !slices.Contains(kept, name)
 	}
@@ -89,22 +88,17 @@ func (s *source) flags() error {
 		s.states["flag\t"+name] = f.state()
 	}
 	if len(all) < 100 || len(config) == 0 {
-		err = fmt.Errorf("only %d flags were found", len(all))
+		return fmt.Errorf("only %d flags were found", len(all))
 	}
 
-	return err
+	return nil
 }
 
-// notDeprecated returns the keys of the map of that name.
-func (s *source) notDeprecated() ([]string, error) {
-	p, err := s.load(optionsPackage)
-	if err != nil {
-		return nil, err
-	}
-	var names []string
-	for n := range ast.Preorder(p.find("", configFlags)) {
-		assign, isAssign := n.(*ast.AssignStmt)
-		if !isAssign || last(assign.Lhs[0]) != "notDeprecated" {
+// notDeprecated returns the keys of the map of that name in AddKubeletConfigFlags.
+func (s *source) notDeprecated() (names []string) {
+	p := s.inspect(optionsPackage)
+	for assign := range inspector.All[*ast.AssignStmt](p.nodes) {
+		if last(assign.Lhs[0]) != "notDeprecated" {
 			continue
 		}
 		for _, e := range assign.Rhs[0].(*ast.CompositeLit).Elts {
@@ -113,7 +107,7 @@ func (s *source) notDeprecated() ([]string, error) {
 		}
 	}
 
-	return names, nil
+	return names
 }
 
 // registers matches the methods of a flag set that add a flag: the type, if it is not a text; Var if a variable comes
@@ -138,12 +132,9 @@ var cadvisorTypes = map[string]string{
 
 // scan adds the flags that a function of a package registers, or all functions if the name is "". Their fields are
 // below parent.
-func (s *source) scan(set flagSet, path, name, parent string) error {
-	p, err := s.load(path)
-	if err != nil {
-		return err
-	}
-	nodes := p.nodes()
+func (s *source) scan(set flagSet, path, name, parent string) {
+	p := s.inspect(path)
+	nodes := p.nodes.PreorderSeq()
 	if name != "" {
 		nodes = ast.Preorder(p.find("", name))
 	}
@@ -152,8 +143,6 @@ func (s *source) scan(set flagSet, path, name, parent string) error {
 			p.scanCall(set, call, parent)
 		}
 	}
-
-	return nil
 }
 
 // scanCall adds the flag that a call registers, or marks it.

@@ -8,7 +8,11 @@ import (
 	"go/types"
 	"strconv"
 	"strings"
+
+	"golang.org/x/tools/go/ast/inspector"
 )
+
+const declaredPackage = "k8s.io/component-helpers/nodedeclaredfeatures/features"
 
 // gatePackages has the kubelet's feature gates.
 var gatePackages = []string{
@@ -16,11 +20,11 @@ var gatePackages = []string{
 	"k8s.io/apiserver/pkg/features",
 	"k8s.io/apiextensions-apiserver/pkg/features",
 	"k8s.io/client-go/features",
-	"k8s.io/component-base/logs",
-	"k8s.io/component-base/logs/api/v1",
+	logsPackage,
+	logsOptionsPackage,
 	"k8s.io/component-base/metrics/features",
 	"k8s.io/component-base/zpages/features",
-	"k8s.io/controller-manager/pkg/features", // pkg/features imports it since 1.33
+	controllerManager + "/pkg/features",
 }
 
 // gates reads the maps from Feature to FeatureSpec or VersionedSpecs, and those from Feature to []Feature, which have
@@ -30,14 +34,7 @@ func (s *source) gates() error {
 	s.states["gate\tAllBeta"] = "beta -"
 	before := len(s.states)
 	for _, path := range gatePackages {
-		if strings.Contains(path, "controller-manager") && s.minor() < 33 {
-			continue
-		}
-		p, err := s.load(path)
-		if err != nil {
-			return err
-		}
-		if err := p.readGates(); err != nil {
+		if err := s.inspect(path).readGates(); err != nil {
 			return fmt.Errorf("feature gates of %s: %w", path, err)
 		}
 	}
@@ -51,11 +48,7 @@ func (s *source) gates() error {
 // readGates reads all maps of a package.
 func (p *pkg) readGates() error {
 	var errs error
-	for n := range p.nodes() {
-		literal, isLiteral := n.(*ast.CompositeLit)
-		if !isLiteral {
-			continue
-		}
+	for literal := range inspector.All[*ast.CompositeLit](p.nodes) {
 		read, kind := p.gateState, "gate\t"
 		switch types.ExprString(literal.Type) {
 		case "map[featuregate.Feature]featuregate.FeatureSpec", "map[Feature]FeatureSpec",
@@ -118,7 +111,7 @@ func (p *pkg) gateState(spec ast.Expr) (state string, err error) {
 			continue
 		}
 
-		value := p.evaluate(pair.Value).Value
+		value := p.TypesInfo.Types[pair.Value].Value
 		isTrue := value != nil && value.String() == "true"
 		switch name := last(pair.Key); {
 		case name == "Default" && isTrue:
@@ -152,15 +145,10 @@ func (s *source) declared() error {
 	if s.minor() < 36 {
 		return nil
 	}
-	p, err := s.load("k8s.io/component-helpers/nodedeclaredfeatures/features")
-	if err != nil {
-		return err
-	}
-
+	p := s.inspect(declaredPackage)
 	errs := errors.New("AllFeatures is missing")
-	for n := range p.nodes() {
-		spec, isSpec := n.(*ast.ValueSpec)
-		if !isSpec || spec.Names[0].Name != "AllFeatures" {
+	for spec := range inspector.All[*ast.ValueSpec](p.nodes) {
+		if spec.Names[0].Name != "AllFeatures" {
 			continue
 		}
 		errs = nil
@@ -174,12 +162,12 @@ func (s *source) declared() error {
 
 // readDeclared reads a feature: a variable with a pointer to a type with the methods of types.Feature.
 func (p *pkg) readDeclared(feature ast.Expr) error {
-	pointer, isPointer := p.evaluate(feature).Type.(*types.Pointer)
+	pointer, isPointer := p.TypesInfo.TypeOf(feature).(*types.Pointer)
 	if !isPointer {
 		return fmt.Errorf("%s is not a pointer", types.ExprString(feature))
 	}
 	kind := pointer.Elem().(*types.Named).Obj()
-	own := p.src.checked[kind.Pkg().Path()]
+	own := p.src.inspect(kind.Pkg().Path())
 
 	name, isText := own.text(own.result(kind, "Name"))
 	required, isLiteral := own.result(kind, "Requirements").(*ast.UnaryExpr)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"go/token"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,7 +11,8 @@ import (
 // openTree returns the release in testdata, which is as much of one as the generator looks at, with more files.
 func openTree(t *testing.T, version string, more map[string]string) *source {
 	t.Helper()
-	root := t.TempDir()
+	gopath := t.TempDir()
+	root := filepath.Join(gopath, "src/k8s.io")
 	if err := os.CopyFS(root, os.DirFS("testdata/release")); err != nil {
 		t.Fatal(err)
 	}
@@ -21,19 +21,8 @@ func openTree(t *testing.T, version string, more map[string]string) *source {
 			t.Fatal(err)
 		}
 	}
-	s := &source{
-		version: version,
-		dirs:    map[string]string{kubernetes: filepath.Join(root, "kubernetes"), klog: filepath.Join(root, "klog")},
-		checked: map[string]*pkg{},
-		files:   token.NewFileSet(),
-		states:  map[string]string{},
-		paths:   map[string]string{},
-	}
-	for _, m := range modules {
-		s.dirs["k8s.io/"+m] = filepath.Join(root, m)
-	}
 
-	return s
+	return newSource(version, gopath)
 }
 
 const (
@@ -199,11 +188,11 @@ func TestConfigDirWords(t *testing.T) {
 	t.Setenv("GOPROXY", "off")
 	tab, _ := readTable(t)
 	for _, version := range tab.versions {
-		src, err := open(version)
-		if err != nil {
+		src := newSource(version, t.TempDir())
+		if err := src.link(); err != nil {
 			t.Skip("the modules are not there: make kubetables")
 		}
-		text, err := os.ReadFile(filepath.Join(src.dirs[kubernetes], "cmd/kubelet/app/server.go"))
+		text, err := os.ReadFile(filepath.Join(src.gopath, "src", kubernetes, "cmd/kubelet/app/server.go"))
 		if err != nil {
 			t.Fatal(err)
 		}

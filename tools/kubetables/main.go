@@ -12,6 +12,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"path/filepath"
 	"time"
 )
 
@@ -39,9 +40,15 @@ func run(name, release string) error {
 		t.readOn = time.Now().UTC().Format(time.DateOnly)
 	}
 
+	folder, err := os.MkdirTemp("", "kubetables-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(folder)
+
 	for _, version := range read {
-		src, err := open(version)
-		if err != nil {
+		src := newSource(version, filepath.Join(folder, version))
+		if err := src.link(); err != nil {
 			return err
 		}
 		if err := src.read(); err != nil {
@@ -55,11 +62,11 @@ func run(name, release string) error {
 
 // read reads all states of a release.
 func (s *source) read() error {
-	for _, part := range []func() error{s.fields, s.flags, s.gates, s.declared} {
+	for _, part := range []func() error{s.load, s.fields, s.flags, s.gates, s.declared} {
 		if err := part(); err != nil {
 			return err
 		}
 	}
 
-	return s.failed
+	return nil
 }

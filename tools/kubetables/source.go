@@ -78,8 +78,8 @@ func (s *source) minor() int {
 
 // link makes the folder for GOPATH with links to the modules of a release in the module cache. As a module, Kubernetes
 // would need all modules that it requires, and a replacement for each folder of its staging modules, which it does not
-// have. If a version of a staging module cannot be downloaded, as may be for an alpha release, the link is to the newest
-// earlier version.
+// have. If a version of a staging module cannot be downloaded, as may be for an alpha release, the link is to the
+// newest earlier version.
 func (s *source) link() error {
 	errs := s.linkModule(kubernetes, "v"+s.version)
 	for _, path := range staging {

@@ -304,7 +304,6 @@ func TestLongAndHostileReports(t *testing.T) {
 	}
 }
 
-// The manifest names an archive with the program, by its checksum.
 // TestInvisibleJSON: characters that control a terminal are escaped, and the JSON has the same text.
 func TestInvisibleJSON(t *testing.T) {
 	hostile := "a\u009b31m\u202eb\u2066c\u200bd\x7f"
@@ -326,6 +325,7 @@ func TestInvisibleJSON(t *testing.T) {
 	}
 }
 
+// The manifest names an archive with the program, by its checksum.
 func TestKrewManifest(t *testing.T) {
 	if testing.Short() || runtime.GOOS != "linux" {
 		t.Skip("builds the program, with GNU tar")

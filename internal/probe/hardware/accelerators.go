@@ -116,7 +116,7 @@ func (d *detection) acceleratorName(f function, fact string) (name, evidence str
 		}
 	}
 
-	entry, exists := nameOf(f.product, f.subsystem)
+	entry, exists := nameOf(f.Device, f.subsystem)
 	if !exists {
 		return "", "PCI class " + f.Class
 	}

@@ -2,48 +2,24 @@ package hardware
 
 import (
 	_ "embed"
-	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"sync"
-
-	"github.com/jaypipes/pcidb"
-	"golang.org/x/sys/unix"
 )
 
-// pciIDs is the database of names for ghw. A machine's own pci.ids is not used: it may be missing or years old,
-// and it names chips, not products. A device id is not enough for a name: 38 of NVIDIA's 289 ids are of several
-// products, which differ in the ids of the subsystem. A name is followed by a tab and its source.
+// pciIDs is the database of names, in which a name is looked up without parsing the rest. A machine's own pci.ids is not
+// used: it may be missing or years old, and it names chips, not products. A device id is not enough for a name: 38 of
+// NVIDIA's 289 ids are of several products, which differ in the ids of the subsystem. A name is followed by a tab and
+// its source.
 //
 //go:embed pciids/pci.ids
-var pciIDs []byte
+var pciIDs string
 
-// databasePath writes pciIDs to a file in memory, once, and sets PCIDB_PATH to it. ghw 0.26 ignores WithPCIDB and
-// reads the variable at each call, so the variable stays set. prelet's children do not get it: they are started
-// with their own environment, or with that of prelet's start.
-var databasePath = sync.OnceValues(func() (string, error) {
-	fd, err := unix.MemfdCreate("pci.ids", unix.MFD_CLOEXEC)
-	if err != nil {
-		return "", fmt.Errorf("create a file in memory for the names of PCI devices: %w", err)
-	}
-
-	file := fmt.Sprintf("/proc/self/fd/%d", fd)
-	if err := os.WriteFile(file, pciIDs, 0o600); err != nil {
-		return "", fmt.Errorf("write the names of PCI devices: %w", err)
-	}
-
-	return file, os.Setenv("PCIDB_PATH", file)
-})
-
-// database returns pciIDs, parsed, for functions that ghw does not list.
-var database = sync.OnceValues(func() (*pcidb.DB, error) {
-	file, err := databasePath()
-	if err != nil {
-		return nil, err
-	}
-	return pcidb.New(pcidb.WithPath(file))
-})
+// withoutDatabase sets PCIDB_PATH to an empty file, once: ghw parses the whole database at each call, and compares of a
+// subsystem the id of the device only. ghw 0.26 ignores WithPCIDB and reads the variable at each call, so the variable
+// stays set. prelet's children do not get it: they are started with their own environment, or with that of prelet's
+// start.
+var withoutDatabase = sync.OnceValue(func() error { return os.Setenv("PCIDB_PATH", os.DevNull) })
 
 // productName is a device's name, as its vendor's tools print it.
 type productName struct {
@@ -52,28 +28,44 @@ type productName struct {
 	source    string // a description
 }
 
-// nameOf returns the name of a product with a subsystem ("10de:14a9", or empty if it is unknown). It does not use
-// ghw's subsystem, for which ghw compares the id of the device only, and not that of its vendor.
-func nameOf(product *pcidb.Product, subsystem string) (productName, bool) {
-	if product == nil {
-		return productName{}, false
+// nameOf returns the name of a device ("10de:20b0") with a subsystem ("10de:14a9", or empty if it is unknown).
+func nameOf(device, subsystem string) (productName, bool) {
+	vendor, id, _ := strings.Cut(device, ":")
+	_, devices := findEntry(pciIDs, "", vendor)
+	text, subsystems := findEntry(devices, "\t", id)
+	decided := ""
+
+	own, _ := findEntry(subsystems, "\t\t", strings.Replace(subsystem, ":", " ", 1))
+	if own != "" {
+		text, decided = own, subsystem
 	}
 
-	name, decided := product.Name, ""
-
-	i := slices.IndexFunc(product.Subsystems, func(s *pcidb.Product) bool {
-		return s.VendorID+":"+s.ID == subsystem
-	})
-	if i >= 0 {
-		name, decided = product.Subsystems[i].Name, subsystem
-	}
-
-	name, letter, isNamed := strings.Cut(name, "\t")
+	name, letter, isNamed := strings.Cut(text, "\t")
 	if !isNamed || name == unknown {
 		return productName{}, false
 	}
 
 	return productName{name, decided, sourceName(letter)}, true
+}
+
+// findEntry returns what follows an id in its line, which begins with an indent, and the lines below it that are
+// indented further, each with the line break before it.
+func findEntry(text, indent, id string) (entry, below string) {
+	_, rest, exists := strings.Cut(text, "\n"+indent+id+"  ")
+	if !exists {
+		return "", ""
+	}
+
+	entry, _, _ = strings.Cut(rest, "\n")
+	end := len(entry)
+	for line := range strings.Lines(rest[min(end+1, len(rest)):]) {
+		if !strings.HasPrefix(line, indent+"\t") {
+			break
+		}
+		end += len(line)
+	}
+
+	return entry, rest[len(entry):end]
 }
 
 // unknown is the text of ghw for a value that it could not read.

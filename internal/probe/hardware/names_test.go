@@ -24,26 +24,17 @@ func readProducts(t *testing.T) (out products) {
 func TestLookup(t *testing.T) {
 	for _, row := range readProducts(t).Names {
 		device, subsystem, want := row[0], row[1], row[2]
-		got, ok := lookup(t, device, subsystem)
+		got, ok := nameOf(device, subsystem)
 		if got.name != want || ok != (want != "") {
 			t.Errorf("name of (%q, %q) = %q, %v; want %q", device, subsystem, got.name, ok, want)
 		}
 	}
 }
 
-func lookup(t testing.TB, device, subsystem string) (productName, bool) {
-	t.Helper()
-	names, err := database()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return nameOf(names.Products[strings.Replace(device, ":", "", 1)], subsystem)
-}
-
 // eachName calls f with every device and subsystem of pci.ids and what its line says.
 func eachName(f func(device, subsystem, name string)) {
 	vendor, device := "", ""
-	for line := range strings.Lines(string(pciIDs)) {
+	for line := range strings.Lines(pciIDs) {
 		id, text, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "  ")
 		name, _, _ := strings.Cut(text, "\t")
 		switch {
@@ -59,12 +50,12 @@ func eachName(f func(device, subsystem, name string)) {
 	}
 }
 
-// pcidb forgets the subsystems of the last device of a file; every line of ours must be found by its ids.
+// TestEveryNameIsFound checks that every line is found by its ids.
 func TestEveryNameIsFound(t *testing.T) {
 	count := 0
 	eachName(func(device, subsystem, want string) {
 		count++
-		got, ok := lookup(t, device, subsystem)
+		got, ok := nameOf(device, subsystem)
 		if want == unknown {
 			if ok {
 				t.Errorf("%s: got %q, want no name", device, got.name)
@@ -92,7 +83,7 @@ func TestSourcesAreDated(t *testing.T) {
 		}
 	}
 	for device, want := range map[string]string{"10de:20b0": "the table of NVIDIA's driver", "8086:158b": "pci.ids", "1414:00ba": "prelet's own"} {
-		if e, _ := lookup(t, device, ""); !strings.Contains(e.source, want) {
+		if e, _ := nameOf(device, ""); !strings.Contains(e.source, want) {
 			t.Errorf("%s is named by %q, want %s", device, e.source, want)
 		}
 	}
@@ -115,7 +106,7 @@ func TestNamesMakeLabels(t *testing.T) {
 // TestLabelsOfGPUs compares with the labels that sites have: nvidia-smi's name in lower case, with - for spaces.
 func TestLabelsOfGPUs(t *testing.T) {
 	for device, want := range readProducts(t).Labels {
-		if e, ok := lookup(t, device, ""); !ok || texts.Slug(e.name) != want {
+		if e, ok := nameOf(device, ""); !ok || texts.Slug(e.name) != want {
 			t.Errorf("%s is %q, whose label is %q; want %q", device, e.name, texts.Slug(e.name), want)
 		}
 	}

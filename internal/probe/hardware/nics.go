@@ -35,7 +35,7 @@ func (d *detection) makeNICs(f function) []world.NIC {
 		d.note(fact+".numa", "the firmware gives no NUMA node")
 	}
 
-	if entry, exists := nameOf(f.product, f.subsystem); exists {
+	if entry, exists := nameOf(f.Device, f.subsystem); exists {
 		card.Model = &entry.name
 		d.setEachSourceText(list, f.Address, ".model", entry.source)
 	} else {

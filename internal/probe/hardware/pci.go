@@ -13,7 +13,6 @@ import (
 	"syscall"
 
 	"github.com/jaypipes/ghw"
-	"github.com/jaypipes/pcidb"
 
 	"github.com/prelet/prelet/internal/world"
 )
@@ -40,7 +39,6 @@ type function struct {
 	vendorID  string // 10de
 	deviceID  string // 2330
 	subsystem string // vendor:device, or empty
-	product   *pcidb.Product
 }
 
 func (f function) isClass(prefixes ...string) bool {
@@ -125,7 +123,7 @@ func (d *detection) listFunctions(entries []string) []function {
 
 // listByLibrary lists the functions with ghw. It is an error if a function is missing.
 func (d *detection) listByLibrary(entries []string) ([]function, error) {
-	if _, err := databasePath(); err != nil {
+	if err := withoutDatabase(); err != nil {
 		return nil, err
 	}
 
@@ -166,7 +164,6 @@ func convertFunction(device *ghw.PCIDevice) (function, bool) {
 		vendorID:  device.Vendor.ID,
 		deviceID:  device.Product.ID,
 		subsystem: subsystem,
-		product:   device.Product,
 	}
 	class := device.Class.ID + device.Subclass.ID
 	f.Address = device.Address
@@ -181,12 +178,6 @@ func convertFunction(device *ghw.PCIDevice) (function, bool) {
 
 // listBySysfs reads the functions one by one. Functions without ids are omitted, with a reason in Unknown.
 func (d *detection) listBySysfs(entries []string) []function {
-	names, err := database()
-	if err != nil {
-		d.noteBroken("pci", err.Error())
-		names = &pcidb.DB{}
-	}
-
 	var functions []function
 
 	for _, address := range entries {
@@ -198,7 +189,6 @@ func (d *detection) listBySysfs(entries []string) []function {
 		f.Address = address
 
 		if d.readAttributes(&f, "pci["+address+"]") {
-			f.product = names.Products[f.vendorID+f.deviceID]
 			d.setSource("pci[]", pciFolder+"/{address}/")
 			functions = append(functions, f)
 		}

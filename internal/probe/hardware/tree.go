@@ -6,8 +6,10 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
-	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // Tree is a machine as files: the root of this one, or a recorded one. Names are relative and slash-separated
@@ -47,8 +49,14 @@ type hostTree struct{ root string }
 
 // ReadFile implements Tree.
 func (t hostTree) ReadFile(name string, limit int) ([]byte, error) {
-	f, err := os.OpenFile(t.root+"/"+name, openFlags, 0)
-	return readFile(f, err, name, limit)
+	// An os.File would offer each of the hundreds of files to the runtime's poller, which refuses them.
+	fd, err := unix.Open(t.root+"/"+name, openFlags|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
+	}
+	defer unix.Close(fd)
+
+	return readFile(fd, name, limit)
 }
 
 // ReadDir implements Tree.
@@ -81,7 +89,12 @@ func (t rootTree) Close() error { return t.root.Close() }
 // ReadFile implements Tree.
 func (t rootTree) ReadFile(name string, limit int) ([]byte, error) {
 	f, err := t.root.OpenFile(name, openFlags, 0)
-	return readFile(f, err, name, limit)
+	if err != nil {
+		return nil, renameError(err, name)
+	}
+	defer f.Close()
+
+	return readFile(int(f.Fd()), name, limit)
 }
 
 // ReadDir implements Tree.
@@ -97,27 +110,31 @@ func (t rootTree) ReadLink(name string) (string, error) {
 }
 
 // openFlags do not block on a named pipe in a recorded tree.
-const openFlags = os.O_RDONLY | syscall.O_NONBLOCK
+const openFlags = unix.O_RDONLY | unix.O_NONBLOCK
 
-// readFile reads the first limit bytes of a file that was opened with err, if it is regular, and closes it.
-func readFile(f *os.File, err error, name string, limit int) ([]byte, error) {
-	if err != nil {
-		return nil, renameError(err, name)
+// readFile reads the first limit bytes of an open file, if it is regular.
+func readFile(fd int, name string, limit int) ([]byte, error) {
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return nil, &fs.PathError{Op: "stat", Path: name, Err: err}
 	}
-	defer func() { _ = f.Close() }()
-
-	info, err := f.Stat()
-	if err != nil {
-		return nil, renameError(err, name)
-	}
-
-	if !info.Mode().IsRegular() {
+	if st.Mode&unix.S_IFMT != unix.S_IFREG {
 		return nil, &fs.PathError{Op: "read", Path: name, Err: errNotRegular}
 	}
 
-	data, err := io.ReadAll(io.LimitReader(f, int64(limit)))
-	if err != nil {
-		return nil, renameError(err, name)
+	var data []byte
+	for len(data) < limit {
+		data = slices.Grow(data, 256)
+		n, err := unix.Read(fd, data[len(data):min(cap(data), limit)])
+		switch {
+		case errors.Is(err, unix.EINTR):
+		case err != nil:
+			return nil, &fs.PathError{Op: "read", Path: name, Err: err}
+		case n == 0:
+			return data, nil
+		default:
+			data = data[:len(data)+n]
+		}
 	}
 
 	return data, nil
@@ -160,5 +177,5 @@ func renameError(err error, name string) error {
 
 // isAbsent reports whether a file does not exist, in contrast to a file that cannot be read.
 func isAbsent(err error) bool {
-	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR)
 }

@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -90,6 +91,7 @@ type Store struct {
 	locked bool
 	older  *os.File // the file that a running prelet 0.1.0 would lock, locked; nil if there is none
 	frozen error    // why the store cannot be written even under the lock: read-only, immutable, or Newer
+	last   atomic.Pointer[decoded]
 }
 
 const (

@@ -7,6 +7,7 @@ import (
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/kubelet/rules"
 	"github.com/prelet/prelet/internal/node"
+	"github.com/prelet/prelet/internal/world"
 )
 
 // DropIn is a drop-in of the kubelet's configuration.
@@ -72,7 +73,7 @@ func MergeDropIns(
 
 func (m MergedConfig) dropEmptyList() {
 	const field = "enforceNodeAllocatable"
-	value, _ := m.Config.Get(kubelet.Pointer(field))
+	value, _ := m.Config.Get(world.Pointer(field))
 	if list, isList := value.([]any); isList && len(list) == 0 {
 		_ = m.Config.Set([]string{field}, nil)
 	}

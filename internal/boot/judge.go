@@ -424,7 +424,7 @@ func (j judgement) makeConfig() (c *kubelet.Config, isPart bool, unset []string)
 
 	for _, s := range j.node.Settings {
 		if s.Delete {
-			unset = append(unset, kubelet.Pointer(s.Path...))
+			unset = append(unset, world.Pointer(s.Path...))
 			continue
 		}
 		if err := c.Set(s.Path, s.Value); err != nil {

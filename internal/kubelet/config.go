@@ -14,6 +14,8 @@ import (
 
 	goyaml "go.yaml.in/yaml/v2"
 	"sigs.k8s.io/yaml"
+
+	"github.com/prelet/prelet/internal/world"
 )
 
 // The header of a KubeletConfiguration.
@@ -400,17 +402,13 @@ func (c *Config) Get(pointer string) (any, bool) {
 // LookUp returns the value at a JSON pointer of a document, as Get does, without a copy.
 func LookUp(doc map[string]any, pointer string) (any, bool) {
 	var value any = doc
-	if pointer == "" {
-		return value, true
-	}
-	if pointer[0] != '/' {
+	if pointer != "" && pointer[0] != '/' {
 		return nil, false
 	}
 
-	unescape := strings.NewReplacer("~1", "/", "~0", "~")
-	for _, token := range strings.Split(pointer[1:], "/") {
+	for _, token := range world.SplitPointer(pointer) {
 		var ok bool
-		if value, ok = Member(value, unescape.Replace(token)); !ok {
+		if value, ok = Member(value, token); !ok {
 			return nil, false
 		}
 	}
@@ -434,17 +432,6 @@ func Member(value any, token string) (member any, ok bool) {
 	return member, ok
 }
 
-// Pointer joins member names to a JSON pointer.
-func Pointer(path ...string) string {
-	escape := strings.NewReplacer("~", "~0", "/", "~1")
-	pointer := ""
-	for _, token := range path {
-		pointer += "/" + escape.Replace(token)
-	}
-
-	return pointer
-}
-
 // Set sets a value at a path of member names and creates the objects around it. nil removes the member. It fails if a
 // value around it is not an object, and for values that JSON does not have.
 func (c *Config) Set(path []string, value any) error {
@@ -453,7 +440,7 @@ func (c *Config) Set(path []string, value any) error {
 	}
 	plain, err := normalize(value, maxConfigDepth)
 	if err != nil {
-		return fmt.Errorf("kubelet configuration: %s: %w", Pointer(path...), err)
+		return fmt.Errorf("kubelet configuration: %s: %w", world.Pointer(path...), err)
 	}
 
 	object := c.doc
@@ -471,7 +458,7 @@ func (c *Config) Set(path []string, value any) error {
 		default:
 			return fmt.Errorf(
 				"kubelet configuration: %s is %s, not an object, so %s cannot be set in it",
-				Pointer(path[:i+1]...),
+				world.Pointer(path[:i+1]...),
 				describe(inner),
 				path[i+1],
 			)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/prelet/prelet/internal/quantity"
+	"github.com/prelet/prelet/internal/world"
 )
 
 // Configz is a request for the configuration that a kubelet runs with, and the planned one. Without a URL, only the
@@ -62,8 +63,8 @@ func ResolvePaths(config, file map[string]any, dir string) map[string]any {
 	resolved := &Config{doc: clone(config).(map[string]any)}
 	for _, field := range pathFields {
 		names := strings.Split(field, ".")
-		value, _ := LookUp(config, Pointer(names...))
-		inFile, _ := LookUp(file, Pointer(names...))
+		value, _ := LookUp(config, world.Pointer(names...))
+		inFile, _ := LookUp(file, world.Pointer(names...))
 		name, ok := value.(string)
 		if ok && inFile == value && name != "" && !path.IsAbs(name) {
 			_ = resolved.Set(names, path.Join(dir, name)) // a text in existing objects

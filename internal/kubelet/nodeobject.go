@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/prelet/prelet/internal/kubelet/condition"
+	"github.com/prelet/prelet/internal/world"
 )
 
 // Node has the parts of a Node object that prelet reads.
@@ -126,7 +127,7 @@ func (changes LabelChanges) Patch(time.Time) (kind, path string, document any) {
 
 	operations := []operation{}
 	for _, c := range changes {
-		path := Pointer("metadata", "labels", c.Key)
+		path := world.Pointer("metadata", "labels", c.Key)
 		if c.Remove {
 			operations = append(operations, operation{"test", path, &c.Value})
 			operations = append(operations, operation{Op: "remove", Path: path})

@@ -12,6 +12,7 @@ import (
 	"github.com/prelet/prelet/internal/kubelet/condition"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/value"
+	"github.com/prelet/prelet/internal/world"
 )
 
 // Label is a label that the kubelet registers with.
@@ -95,7 +96,7 @@ type Setting struct {
 
 // Pointer returns the setting's path as a JSON pointer.
 func (s Setting) Pointer() string {
-	return Pointer(s.Path)
+	return world.Pointer(s.Path...)
 }
 
 // FindRange returns the setting's range in the site, or fallback if it is not from the site.

@@ -11,19 +11,8 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/quantity"
+	"github.com/prelet/prelet/internal/world"
 )
-
-// Pointer returns a path as a JSON pointer (RFC 6901).
-func Pointer(path []string) string {
-	escape := strings.NewReplacer("~", "~0", "/", "~1")
-
-	var b strings.Builder
-	for _, p := range path {
-		b.WriteString("/" + escape.Replace(p))
-	}
-
-	return b.String()
-}
 
 // Leaves flattens a merge patch (RFC 7386) into settings, sorted by path: an object becomes its fields, null deletes,
 // any other value is set whole. An empty object sets a field that is not an object yet.
@@ -83,7 +72,7 @@ func (f fieldSet) merge(s Setting, by int) (earlier Setting, conflicts bool) {
 	f.setBy[p] = by
 
 	for n := range s.Path {
-		object := Pointer(s.Path[:n])
+		object := world.Pointer(s.Path[:n]...)
 		if first, ok := f.inside[object]; !ok || p < first {
 			f.inside[object] = p
 		}
@@ -95,12 +84,12 @@ func (f fieldSet) merge(s Setting, by int) (earlier Setting, conflicts bool) {
 // findOverlap returns a setting of the same field, of an object around it, or of a field inside it.
 func (f fieldSet) findOverlap(path []string) (Setting, bool) {
 	for n := 1; n <= len(path); n++ {
-		if s, ok := f.settings[Pointer(path[:n])]; ok {
+		if s, ok := f.settings[world.Pointer(path[:n]...)]; ok {
 			return s, true
 		}
 	}
 
-	p, ok := f.inside[Pointer(path)]
+	p, ok := f.inside[world.Pointer(path...)]
 
 	return f.settings[p], ok
 }

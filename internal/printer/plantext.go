@@ -12,6 +12,7 @@ import (
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/insight/compare"
 	"github.com/prelet/prelet/internal/insight/explain"
+	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/origin"
 )
@@ -67,7 +68,7 @@ func (s Style) listItems(p *boot.Plan) []section {
 	for _, pointer := range slices.Sorted(maps.Keys(p.Node.ConfigOrigins)) {
 		name := strings.ReplaceAll(strings.TrimPrefix(pointer, "/"), "/", ".")
 		text := "(removed)"
-		if v, ok := valueAt(p.Node.Config, pointer); ok {
+		if v, ok := kubelet.LookUp(p.Node.Config, pointer); ok {
 			text = s.formatBrief(v, s.Width-2-columns(name+" = "))
 		}
 		config.add(
@@ -275,20 +276,6 @@ func place(os []origin.Origin) string {
 // shortenPath returns the last element of a path.
 func shortenPath(p string) string {
 	return p[strings.LastIndexByte(p, '/')+1:]
-}
-
-// valueAt returns the part of a document at a JSON pointer.
-func valueAt(doc map[string]any, pointer string) (v any, ok bool) {
-	v = doc
-	for _, key := range strings.Split(strings.TrimPrefix(pointer, "/"), "/") {
-		m, _ := v.(map[string]any)
-		v, ok = m[strings.NewReplacer("~1", "/", "~0", "~").Replace(key)]
-		if !ok {
-			return nil, false
-		}
-	}
-
-	return v, ok
 }
 
 // formatBrief returns a value as JSON, cut to a width.

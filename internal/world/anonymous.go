@@ -93,12 +93,11 @@ func (x *anonymous) all(s string) string {
 func (x *anonymous) pointers(list []string) []string {
 	out := slices.Clone(list)
 	for i, p := range out {
-		keys := strings.Split(p, "/")
+		keys := SplitPointer(p)
 		for j, k := range keys {
-			unescaped := strings.NewReplacer("~1", "/", "~0", "~").Replace(k)
-			keys[j] = EscapePointer(x.all(unescaped))
+			keys[j] = x.all(k)
 		}
-		out[i] = strings.Join(keys, "/")
+		out[i] = Pointer(keys...)
 	}
 	return out
 }

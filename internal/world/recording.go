@@ -450,7 +450,27 @@ func tellsMAC(text string) bool {
 	return isFromMAC || ip.IsLinkLocalUnicast() && isUniversal
 }
 
-// EscapePointer returns a key as a part of a JSON pointer (RFC 6901).
-func EscapePointer(key string) string {
-	return strings.NewReplacer("~", "~0", "/", "~1").Replace(key)
+var (
+	escapeKey   = strings.NewReplacer("~", "~0", "/", "~1")
+	unescapeKey = strings.NewReplacer("~1", "/", "~0", "~")
+)
+
+// Pointer joins keys to a JSON pointer (RFC 6901).
+func Pointer(keys ...string) string {
+	pointer := ""
+	for _, key := range keys {
+		pointer += "/" + escapeKey.Replace(key)
+	}
+
+	return pointer
+}
+
+// SplitPointer returns the keys of a JSON pointer; none for the whole document.
+func SplitPointer(pointer string) []string {
+	keys := strings.Split(pointer, "/")[1:]
+	for i, key := range keys {
+		keys[i] = unescapeKey.Replace(key)
+	}
+
+	return keys
 }

@@ -39,7 +39,7 @@ func (x *anonymous) hideInFacts(facts map[string]any, out *[]string) {
 	}
 	interfaces, _ := facts["interfaces"].(map[string]any)
 	for name, one := range interfaces {
-		at := "/interfaces/" + EscapePointer(name)
+		at := Pointer("interfaces", name)
 		x.hide(one, at, out)
 		if m, ok := one.(map[string]any); ok {
 			*out = append(*out, hideAddresses(m, at)...)
@@ -92,7 +92,7 @@ func (x *anonymous) hide(v any, at string, out *[]string) {
 	switch v := v.(type) {
 	case map[string]any:
 		for k, in := range v {
-			each(in, k, at+"/"+EscapePointer(k), func() {
+			each(in, k, at+Pointer(k), func() {
 				v[k] = nil
 			})
 		}

@@ -196,7 +196,7 @@ func TestNoFactNamesAMACAddress(t *testing.T) {
 				after.Unknown[0].Why != tt.becomes {
 				t.Errorf("%s: want %s in its place, got %s", tt.is, tt.becomes, a.Value)
 			}
-			if want := "/interfaces/" + EscapePointer(tt.becomes) + "/mac"; !slices.Contains(a.Withheld, want) {
+			if want := Pointer("interfaces", tt.becomes, "mac"); !slices.Contains(a.Withheld, want) {
 				t.Errorf("%s: got %v withheld, want %s in it", tt.is, a.Withheld, want)
 			}
 		}

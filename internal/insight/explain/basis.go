@@ -8,9 +8,9 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 
 	"github.com/prelet/prelet/internal/lang"
-	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/value"
+	"github.com/prelet/prelet/internal/world"
 )
 
 // addBasis adds what an entry is based on, as its origins name it: expressions of the site, with their overrides,
@@ -272,7 +272,7 @@ func (w *walker) explainField(name string) (x Explanation, known bool) {
 	if keys[0] == "registerWithTaints" {
 		x.TakesEffect = "registration"
 	}
-	address := Config + node.Pointer(keys)
+	address := Config + world.Pointer(keys...)
 	ofBase := countFields(v)
 	for _, e := range listEntries(w.plan) {
 		switch {

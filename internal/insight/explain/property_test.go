@@ -320,7 +320,7 @@ func alter(t *testing.T, entries []world.Entry, a *explain.Answer, change func(a
 
 func escaped(keys []string) (out []string) {
 	for _, k := range keys {
-		out = append(out, world.EscapePointer(k))
+		out = append(out, world.Pointer(k)[1:])
 	}
 	return out
 }

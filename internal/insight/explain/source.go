@@ -10,7 +10,6 @@ import (
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang"
-	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/value"
 	"github.com/prelet/prelet/internal/world"
@@ -109,7 +108,7 @@ func (w *walker) addOutput(s Step, p path, depth int) {
 	case i.Type == "fetch-config":
 		w.addFetched(i, s, p, depth)
 	case i.Type == "fetch-ca":
-		w.addTrust(s, node.Pointer(p), depth)
+		w.addTrust(s, world.Pointer(p...), depth)
 	default:
 		w.add(depth, s)
 		w.addComputed(i, p, depth+1)
@@ -164,7 +163,7 @@ func (w *walker) setFact(s *Step, p path) {
 	}
 	for _, e := range w.entries {
 		if e.Kind == world.KindHardware {
-			s.setAnswer(e, node.Pointer(p))
+			s.setAnswer(e, world.Pointer(p...))
 		}
 	}
 }
@@ -196,7 +195,7 @@ func (w *walker) setDetectorFact(s *Step, wanted string, p path) {
 			s.Note = join(s.Note, prefixed("read from ", report.Evidence[field]),
 				prefixed("unknown: ", report.Unknown[field]))
 		}
-		s.setAnswer(e, node.Pointer(p))
+		s.setAnswer(e, world.Pointer(p...))
 	})
 }
 
@@ -212,7 +211,7 @@ func (w *walker) addRecommended(key string, depth int) {
 		v, isRecommended := report.Labels[key]
 		switch {
 		case isRecommended:
-			pointer += node.Pointer(path{key})
+			pointer += world.Pointer(key)
 			s.Value = value.Quote(v)
 			s.Note = "recommends it" + prefixed(": ", report.Evidence["labels."+key])
 		case e.Answer.Fault == nil:
@@ -267,7 +266,7 @@ func (w *walker) setFetched(s *Step, name string, p path) {
 			var a world.ObjectAns
 			_ = json.Unmarshal(e.Answer.Value, &a)
 			s.Note = "ConfigMap " + name + prefixed(", resource version ", a.ResourceVersion)
-			s.setAnswer(e, node.Pointer(p))
+			s.setAnswer(e, world.Pointer(p...))
 		case e.Kind == world.KindFile && file.Path == name:
 			s.Note = "file " + name + " of the node"
 			s.setAnswer(e, "/text")

@@ -13,6 +13,7 @@ import (
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/kubelet/known"
 	"github.com/prelet/prelet/internal/nearest"
+	"github.com/prelet/prelet/internal/world"
 )
 
 // minMinor is the oldest minor version that a kubelet of unknown version is assumed to have.
@@ -187,7 +188,7 @@ func (c *checker) reportAt(path []string, hint, format string, args ...any) {
 		f.Flag = cmp.Or(f.Flag, c.flagOf[field])
 	}
 	if f.Flag == "" {
-		f.Pointer = kubelet.Pointer(path...)
+		f.Pointer = world.Pointer(path...)
 	}
 	c.add(f)
 }
@@ -227,7 +228,7 @@ func (c *checker) isSettled(path []string) bool {
 	var value any = c.config
 	for i, name := range path {
 		outer := path[:i+1]
-		isUnset := slices.Contains(c.Unset, kubelet.Pointer(outer...))
+		isUnset := slices.Contains(c.Unset, world.Pointer(outer...))
 		object, isObject := value.(map[string]any)
 		if isUnset || !isObject || c.flagOf[strings.Join(outer, ".")] != "" {
 			return true

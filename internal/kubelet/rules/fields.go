@@ -9,10 +9,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/kubelet/known"
 	"github.com/prelet/prelet/internal/nearest"
 	"github.com/prelet/prelet/internal/quantity"
+	"github.com/prelet/prelet/internal/world"
 )
 
 const (
@@ -74,7 +74,7 @@ func (w walker) report(rule string, path []string, hint, format string, args ...
 		return
 	}
 	f := Finding{
-		Pointer: kubelet.Pointer(path...),
+		Pointer: world.Pointer(path...),
 		Message: fmt.Sprintf(format, args...),
 		Hint:    hint,
 		InFile:  w.isFile,

@@ -13,6 +13,7 @@ import (
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/kubelet/known"
 	"github.com/prelet/prelet/internal/nearest"
+	"github.com/prelet/prelet/internal/world"
 )
 
 // DropInVariable is the environment variable without which a kubelet of 1.28 or 1.29 does not start with --config-dir.
@@ -127,7 +128,7 @@ func overridesField(v value) bool {
 		return false
 	}
 	v.why = flag.Field
-	own, _ := v.Config.Get(kubelet.Pointer(strings.Split(flag.Field, ".")...))
+	own, _ := v.Config.Get(world.Pointer(strings.Split(flag.Field, ".")...))
 
 	return own != nil && !reflect.DeepEqual(own, v.valueAt(flag.Field))
 }

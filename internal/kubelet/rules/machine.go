@@ -361,7 +361,7 @@ func (c *checker) isResolved(field string) bool {
 	if c.File == nil {
 		return true
 	}
-	inFile, _ := c.File.Get(kubelet.Pointer(strings.Split(field, ".")...))
+	inFile, _ := c.File.Get(world.Pointer(strings.Split(field, ".")...))
 
 	return inFile == c.valueAt(field)
 }

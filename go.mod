@@ -69,7 +69,6 @@ require (
 	github.com/hashicorp/go-plugin v1.8.0
 	github.com/hiddeco/sshsig v0.2.0
 	github.com/jaypipes/ghw v0.26.0
-	github.com/jaypipes/pcidb v1.1.1
 	github.com/moby/sys/mountinfo v0.7.2
 	github.com/pelletier/go-toml/v2 v2.4.3
 	github.com/prelet/prelet/plugins v0.0.0
@@ -102,6 +101,7 @@ require (
 	github.com/go-openapi/swag/yamlutils v0.27.1 // indirect
 	github.com/google/gnostic-models v0.7.0 // indirect
 	github.com/google/uuid v1.6.0 // indirect
+	github.com/jaypipes/pcidb v1.1.1 // indirect
 	github.com/landlock-lsm/go-landlock v0.11.0 // indirect
 	github.com/opencontainers/go-digest v1.0.0 // indirect
 	github.com/russross/blackfriday/v2 v2.1.0 // indirect

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -13,6 +12,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/lazy"
 	"github.com/prelet/prelet/internal/nearest"
 	"github.com/prelet/prelet/internal/origin"
 )
@@ -128,10 +128,10 @@ func (b Block) isMisspelt(body *hclsyntax.Body, attribute string) bool {
 	})
 }
 
-var linkPattern = regexp.MustCompile(`\[([^\]]+)\]\([^)]*\)`)
+var linkPattern = lazy.Regexp(`\[([^\]]+)\]\([^)]*\)`)
 
 // removeLinks leaves the text of links in Markdown: a message has nothing that they could lead to.
-func removeLinks(doc string) string { return linkPattern.ReplaceAllString(doc, "$1") }
+func removeLinks(doc string) string { return linkPattern().ReplaceAllString(doc, "$1") }
 
 // checkBlocks checks the blocks of a body, and how many there are of each type.
 func (c *checker) checkBlocks(b Block, body *hclsyntax.Body) {

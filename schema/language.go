@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/url"
 	"path"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/prelet/prelet/internal/lazy"
 	"github.com/prelet/prelet/internal/nearest"
 	"github.com/prelet/prelet/internal/platform/apiaddress"
 )
@@ -395,10 +395,10 @@ func absolutePath(s string) error {
 }
 
 // groupName is what groupadd takes.
-var groupName = regexp.MustCompile(`^[a-z_][a-z0-9_-]{0,31}$`)
+var groupName = lazy.Regexp(`^[a-z_][a-z0-9_-]{0,31}$`)
 
 func checkGroup(s string) error {
-	if !groupName.MatchString(s) {
+	if !groupName().MatchString(s) {
 		return fmt.Errorf("invalid group %q: write the name of a group, as in /etc/group", s)
 	}
 	return nil

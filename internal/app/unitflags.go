@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -16,6 +15,7 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/kubelet/rules"
+	"github.com/prelet/prelet/internal/lazy"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/platform/nodefile"
@@ -297,14 +297,14 @@ func readPlanned(root nodefile.Root, file string, planned map[string][]byte) str
 }
 
 var (
-	bareVariable   = regexp.MustCompile(`^\$\w+$`)
-	bracedVariable = regexp.MustCompile(`\$\{\w+\}`)
+	bareVariable   = lazy.Regexp(`^\$\w+$`)
+	bracedVariable = lazy.Regexp(`\$\{\w+\}`)
 )
 
 // expand replaces the variables of a word as systemd does: $NAME, alone, is as many words as its value has, and
 // ${NAME} is a part of one word, whatever its value.
 func expand(word, unit string, variables map[string]flagWord) (out []flagWord) {
-	if bareVariable.MatchString(word) {
+	if bareVariable().MatchString(word) {
 		v := variables[word[1:]]
 		for _, text := range kubelet.Argv(v.text) {
 			out = append(out, flagWord{text, v.from})
@@ -314,7 +314,7 @@ func expand(word, unit string, variables map[string]flagWord) (out []flagWord) {
 	}
 
 	from := unit
-	text := bracedVariable.ReplaceAllStringFunc(word, func(name string) string {
+	text := bracedVariable().ReplaceAllStringFunc(word, func(name string) string {
 		v := variables[strings.Trim(name, "${}")]
 		if name == word && len(kubelet.Argv(v.text)) != 1 {
 			from = fmt.Sprintf("%s, which passes %s as one argument: write $%s there",

@@ -7,11 +7,11 @@ import (
 	"fmt"
 	"maps"
 	"path"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/prelet/prelet/internal/lazy"
 	"github.com/prelet/prelet/internal/world"
 )
 
@@ -22,10 +22,10 @@ type signedList struct {
 }
 
 // listedFile is a line of sha256sum: the hash, a space, a space or an asterisk, and the name.
-var listedFile = regexp.MustCompile(`^([0-9a-f]{64}) [ *](.+)$`)
+var listedFile = lazy.Regexp(`^([0-9a-f]{64}) [ *](.+)$`)
 
 // listedCounter is the line with the counter.
-var listedCounter = regexp.MustCompile(`^# counter: ([0-9]+)$`)
+var listedCounter = lazy.Regexp(`^# counter: ([0-9]+)$`)
 
 // parseList parses lines as sha256sum prints them, and a comment with the counter. Files that no site reads, such as
 // tests, are left out.
@@ -39,7 +39,7 @@ func parseList(text []byte) (*signedList, error) {
 	}
 
 	for number, s := range strings.Split(strings.TrimSuffix(string(text), "\n"), "\n") {
-		if m := listedCounter.FindStringSubmatch(s); m != nil {
+		if m := listedCounter().FindStringSubmatch(s); m != nil {
 			n, err := strconv.ParseUint(m[1], 10, 64)
 			if err != nil || n == 0 || list.counter != 0 {
 				return nil, fmt.Errorf("line %d: write one counter, a number from 1 to %d", number+1, uint64(1<<64-1))
@@ -51,7 +51,7 @@ func parseList(text []byte) (*signedList, error) {
 			continue
 		}
 
-		m := listedFile.FindStringSubmatch(s)
+		m := listedFile().FindStringSubmatch(s)
 		if m == nil {
 			return nil, fmt.Errorf("line %d is not of the form that sha256sum prints for a name without \\ and newline",
 				number+1)

@@ -3,7 +3,6 @@ package lang
 import (
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -14,6 +13,7 @@ import (
 	"github.com/zclconf/go-cty/cty/convert"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/lazy"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/schema"
 )
@@ -89,17 +89,17 @@ func (l *loader) checkSensitive(v *Variable, typ *hclsyntax.Attribute) {
 }
 
 var (
-	secretName = regexp.MustCompile(
+	secretName = lazy.Regexp(
 		`(^|[_-])(password|passwd|passphrase|pw|pass|pin|secret|token|` +
 			`apikey|credentials?|(private|api|access|secret|encryption|shared)[_-]key)$`,
 	)
-	wordStart = regexp.MustCompile(`([a-z0-9])([A-Z])`)
+	wordStart = lazy.Regexp(`([a-z0-9])([A-Z])`)
 )
 
 // soundsSecret reports whether a value is a secret by its name: db_password, apiToken, private_key; not
 // token_id.
 func soundsSecret(name string) bool {
-	return secretName.MatchString(strings.ToLower(wordStart.ReplaceAllString(name, "${1}_$2")))
+	return secretName().MatchString(strings.ToLower(wordStart().ReplaceAllString(name, "${1}_$2")))
 }
 
 // variableType parses a type expression.

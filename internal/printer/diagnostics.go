@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
+	"github.com/prelet/prelet/internal/lazy"
 	"github.com/prelet/prelet/internal/origin"
 )
 
@@ -119,11 +119,11 @@ func (b *page) writeSnippet(src []byte, r hcl.Range, paint func(string) string) 
 }
 
 // userOfURL is a user, with a password, in a URL.
-var userOfURL = regexp.MustCompile(`://[^\s"'/?#]+@`)
+var userOfURL = lazy.Regexp(`://[^\s"'/?#]+@`)
 
 // hideUsers hides users and passwords in the URLs of a line, by as many bytes, so that a mark stays below its place.
 func hideUsers(line string) string {
-	return userOfURL.ReplaceAllStringFunc(line, func(found string) string {
+	return userOfURL().ReplaceAllStringFunc(line, func(found string) string {
 		return "://" + strings.Repeat("*", len(found)-len("://@")) + "@"
 	})
 }

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"math"
 	"reflect"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/lazy"
 	"github.com/prelet/prelet/internal/world"
 )
 
@@ -224,14 +224,14 @@ func ranges(list []int) string { return cpuset.New(list...).String() }
 const minRepeats = 3
 
 // device matches the device in the name of a fact: nics[0000:18:00.0].infiniband[mlx5_0/1].state.
-var device = regexp.MustCompile(`\[([^\]]+)\]`)
+var device = lazy.Regexp(`\[([^\]]+)\]`)
 
 // withoutDevices returns an unknown fact with * for each device, also in its reason.
 func withoutDevices(u world.UnknownFact) world.UnknownFact {
-	for _, match := range device.FindAllStringSubmatch(u.Fact, -1) {
+	for _, match := range device().FindAllStringSubmatch(u.Fact, -1) {
 		u.Why = strings.ReplaceAll(u.Why, match[1], "*")
 	}
-	u.Fact = device.ReplaceAllString(u.Fact, "[*]")
+	u.Fact = device().ReplaceAllString(u.Fact, "[*]")
 
 	return u
 }

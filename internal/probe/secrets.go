@@ -3,11 +3,11 @@ package probe
 import (
 	"encoding/json"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/lazy"
 	"github.com/prelet/prelet/internal/probe/cluster"
 	"github.com/prelet/prelet/internal/value"
 	"github.com/prelet/prelet/internal/world"
@@ -105,7 +105,7 @@ var secretPaths = []string{
 }
 
 // processSecret matches files of a process that may contain its secrets.
-var processSecret = regexp.MustCompile(`^/proc/[^/]+(/task/[^/]+)?/(environ|mem|auxv|cwd|root|fd|map_files)(/|$)`)
+var processSecret = lazy.Regexp(`^/proc/[^/]+(/task/[^/]+)?/(environ|mem|auxv|cwd|root|fd|map_files)(/|$)`)
 
 // refusePath returns why a file must not be read, by its path below the root; "" if it may.
 func (l *Live) refusePath(p string) string {
@@ -121,7 +121,7 @@ func (l *Live) refusePath(p string) string {
 		}
 	}
 
-	if processSecret.MatchString(p) {
+	if processSecret().MatchString(p) {
 		return "it may contain the secrets of a process"
 	}
 
@@ -138,10 +138,10 @@ func newKeyFinder() *value.Redactor {
 
 var (
 	// A JSON Web Token: two objects and a signature.
-	jwt          = regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}`)
-	passwordHash = regexp.MustCompile(`(?m)^[^:\s]+:[!*]*\$[0-9a-z]{1,4}\$[^:\s]+:`) // crypt(5), in a line of shadow(5)
+	jwt          = lazy.Regexp(`\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}`)
+	passwordHash = lazy.Regexp(`(?m)^[^:\s]+:[!*]*\$[0-9a-z]{1,4}\$[^:\s]+:`) // crypt(5), in a line of shadow(5)
 	// An object of Kubernetes, or a list of them, in YAML or JSON.
-	secretObject = regexp.MustCompile(`\bkind["']?\s*:\s*["']?Secret(List)?["']?\s*([,}\r\n#]|$)`)
+	secretObject = lazy.Regexp(`\bkind["']?\s*:\s*["']?Secret(List)?["']?\s*([,}\r\n#]|$)`)
 )
 
 // DescribeSecret returns the kind of a secret that a text contains, by its form; "" if it contains none. It is for the
@@ -157,11 +157,11 @@ func DescribeSecret(text string) string {
 		return "a bootstrap token"
 	case cluster.HoldsCredentials([]byte(text)):
 		return "a kubeconfig with credentials"
-	case jwt.MatchString(text):
+	case jwt().MatchString(text):
 		return "a token of a service account"
-	case passwordHash.MatchString(text):
+	case passwordHash().MatchString(text):
 		return "hashes of passwords"
-	case secretObject.MatchString(text):
+	case secretObject().MatchString(text):
 		return "a Secret of Kubernetes"
 	}
 

@@ -3,18 +3,19 @@ package quantity
 
 import (
 	"fmt"
-	"regexp"
 
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/prelet/prelet/internal/lazy"
 )
 
 // hugeExponent matches exponents of five digits and more.
-var hugeExponent = regexp.MustCompile(`[eE][+-]?0*[1-9][0-9]{4,}$`)
+var hugeExponent = lazy.Regexp(`[eE][+-]?0*[1-9][0-9]{4,}$`)
 
 // Parse is resource.ParseQuantity in bounded time: that function needs minutes for 1E50000001, because it computes the
 // number with all its digits. No machine has such an amount.
 func Parse(text string) (resource.Quantity, error) {
-	if hugeExponent.MatchString(text) {
+	if hugeExponent().MatchString(text) {
 		return resource.Quantity{}, fmt.Errorf("the exponent of %q is too large", text)
 	}
 

@@ -2,14 +2,15 @@ package quantity
 
 import (
 	"math"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/prelet/prelet/internal/lazy"
 )
 
 // timespanPart is one number of a time span with its unit.
-var timespanPart = regexp.MustCompile(`^([0-9]+(?:\.[0-9]+)?)\s*([a-zA-Zµμ]*)\s*`)
+var timespanPart = lazy.Regexp(`^([0-9]+(?:\.[0-9]+)?)\s*([a-zA-Zµμ]*)\s*`)
 
 // ParseTimespan parses a time span of systemd, such as 30, 1min 30s or infinity, which is the longest duration. A
 // number without a unit counts seconds. ok is false for a text that systemd does not accept, and then ignores. Source:
@@ -22,7 +23,7 @@ func ParseTimespan(text string) (span time.Duration, ok bool) {
 
 	sum := 0.0
 	for rest := text; rest != ""; {
-		part := timespanPart.FindStringSubmatch(rest)
+		part := timespanPart().FindStringSubmatch(rest)
 		if part == nil {
 			return 0, false
 		}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"regexp"
 	"strings"
 	"unicode/utf8"
 
@@ -13,6 +12,8 @@ import (
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/function"
 	"github.com/zclconf/go-cty/cty/function/stdlib"
+
+	"github.com/prelet/prelet/internal/lazy"
 )
 
 // base64EncodeFunc encodes a string. A string with a placeholder becomes a placeholder, and is encoded at commit.
@@ -165,11 +166,11 @@ func encodeTOMLSecrets(plain cty.Value) (cty.Value, error) {
 }
 
 // notYAML are the characters that JSON may contain and that YAML readers refuse or change.
-var notYAML = regexp.MustCompile("[\u007f-\u009f\ufeff\ufffe\uffff]")
+var notYAML = lazy.Regexp("[\u007f-\u009f\ufeff\ufffe\uffff]")
 
 // escapeForYAML escapes characters inside of the strings of a JSON text, which remains the same JSON.
 func escapeForYAML(text string) string {
-	return notYAML.ReplaceAllStringFunc(text, func(s string) string {
+	return notYAML().ReplaceAllStringFunc(text, func(s string) string {
 		r, _ := utf8.DecodeRuneInString(s)
 		return fmt.Sprintf(`\u%04x`, r)
 	})

@@ -10,6 +10,8 @@ import (
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/function"
 	"github.com/zclconf/go-cty/cty/function/stdlib"
+
+	"github.com/prelet/prelet/internal/lazy"
 )
 
 // Bounds on the result of one call. Evaluation has no others.
@@ -189,7 +191,7 @@ func finite(f function.Function) function.Function {
 }
 
 // widthPattern finds a width or a precision of four digits or more in a format string.
-var widthPattern = regexp.MustCompile(`%[-+# .\[\]0-9]*?([0-9]{4,})`)
+var widthPattern = lazy.Regexp(`%[-+# .\[\]0-9]*?([0-9]{4,})`)
 
 func boundedFormat(f function.Function) function.Function {
 	return checkArguments(f, func(args []cty.Value) error {
@@ -198,7 +200,7 @@ func boundedFormat(f function.Function) function.Function {
 		if !hasValue || format.Type() != cty.String {
 			return nil
 		}
-		for _, m := range widthPattern.FindAllStringSubmatch(format.AsString(), -1) {
+		for _, m := range widthPattern().FindAllStringSubmatch(format.AsString(), -1) {
 			if n, err := strconv.Atoi(m[1]); err != nil || n > maxWidth {
 				return function.NewArgErrorf(
 					0,

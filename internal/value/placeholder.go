@@ -5,10 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/prelet/prelet/internal/lazy"
 )
 
 // Delimiters of placeholders: two code points of the private use area, refused in every input.
@@ -25,7 +26,7 @@ const (
 )
 
 // credentialName matches names that are file names for systemd, and that need no quotes in unit files, JSON and YAML.
-var credentialName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._@+-]{0,254}$`)
+var credentialName = lazy.Regexp(`^[A-Za-z0-9_][A-Za-z0-9._@+-]{0,254}$`)
 
 // CredentialHint returns how to give a credential to prelet's units. A file in the store of systemd may be missing; an
 // absolute path in LoadCredential= may not, and systemd 252 knows no ImportCredential=. The units load bootstrap-token.
@@ -41,7 +42,7 @@ func CredentialHint(name string) string {
 // CheckCredentialName returns why a name cannot be the name of a credential. The error shows only the first characters
 // of a long name, which may be a secret in the wrong place.
 func CheckCredentialName(name string) error {
-	if credentialName.MatchString(name) {
+	if credentialName().MatchString(name) {
 		return nil
 	}
 	if runes := []rune(name); len(runes) > 20 {
@@ -54,7 +55,7 @@ func CheckCredentialName(name string) error {
 // maxResolved is how many bytes a text with its secrets may have.
 const maxResolved = 8 << 20
 
-var placeholderPattern = regexp.MustCompile("\ue000(cred|json|b64):([^\ue000\ue001]*)\ue001")
+var placeholderPattern = lazy.Regexp("\ue000(cred|json|b64):([^\ue000\ue001]*)\ue001")
 
 var errUnmarked = errors.New(
 	"a placeholder of a credential (characters U+E000 and U+E001) that credential() did not make",
@@ -85,7 +86,7 @@ func ResolvePlaceholders(s string, get func(name string) ([]byte, error)) (strin
 
 	var out strings.Builder
 	end := 0
-	for _, m := range placeholderPattern.FindAllStringSubmatchIndex(s, -1) {
+	for _, m := range placeholderPattern().FindAllStringSubmatchIndex(s, -1) {
 		op, body := s[m[2]:m[3]], s[m[4]:m[5]]
 		text, err := resolveOne(op, body, get)
 		if err != nil {
@@ -136,7 +137,7 @@ func resolveOne(op, body string, get func(name string) ([]byte, error)) (string,
 // FindSecret returns a credential from a text that ResolvePlaceholders made of a template. ok is false if the template
 // does not have it, or if it is not certain where a secret in the text ends.
 func FindSecret(template, text, name string) (secret []byte, ok bool) {
-	all := placeholderPattern.FindAllStringSubmatchIndex(template, -1)
+	all := placeholderPattern().FindAllStringSubmatchIndex(template, -1)
 	parts, ok := splitByLiterals(listLiterals(template, all), text)
 	if !ok {
 		return nil, false
@@ -220,7 +221,7 @@ func PlaceholderNames(s string) []string {
 	}
 
 	var names []string
-	for _, m := range placeholderPattern.FindAllStringSubmatch(s, -1) {
+	for _, m := range placeholderPattern().FindAllStringSubmatch(s, -1) {
 		op, body := m[1], m[2]
 		if op != opBase64 {
 			names = append(names, body)
@@ -234,7 +235,7 @@ func PlaceholderNames(s string) []string {
 }
 
 func isWellFormed(s string) bool {
-	return !HasPlaceholder(placeholderPattern.ReplaceAllString(s, ""))
+	return !HasPlaceholder(placeholderPattern().ReplaceAllString(s, ""))
 }
 
 // checkCovered refuses placeholders in s that are malformed or name a credential that is not covered by a mark.

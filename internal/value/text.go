@@ -5,11 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"strings"
 
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/convert"
+
+	"github.com/prelet/prelet/internal/lazy"
 )
 
 // sensitiveText is printed in place of a secret, or of a text with one.
@@ -56,17 +57,17 @@ func TemplateText(s string) Text { return Text{template: s, secrets: Placeholder
 func IsExact(s string) bool { return cty.NormalizeString(s) == s }
 
 var (
-	escapedPair = regexp.MustCompile(`\\\\|\\u[dD][89abAB][[:xdigit:]]{2}\\u[dD][c-fC-F][[:xdigit:]]{2}`)
-	surrogate   = regexp.MustCompile(`\\u[dD][89a-fA-F][[:xdigit:]]{2}`)
+	escapedPair = lazy.Regexp(`\\\\|\\u[dD][89abAB][[:xdigit:]]{2}\\u[dD][c-fC-F][[:xdigit:]]{2}`)
+	surrogate   = lazy.Regexp(`\\u[dD][89a-fA-F][[:xdigit:]]{2}`)
 )
 
 // FindLoneSurrogate returns the position of an unpaired surrogate in a JSON text, as in "\ud800", or -1. Readers
 // replace it by U+FFFD, which changes the text.
 func FindLoneSurrogate(text string) int {
-	unpaired := escapedPair.ReplaceAllStringFunc(text, func(pair string) string {
+	unpaired := escapedPair().ReplaceAllStringFunc(text, func(pair string) string {
 		return strings.Repeat(" ", len(pair))
 	})
-	if at := surrogate.FindStringIndex(unpaired); at != nil {
+	if at := surrogate().FindStringIndex(unpaired); at != nil {
 		return at[0]
 	}
 

@@ -4,13 +4,13 @@ import (
 	_ "embed"
 	"fmt"
 	"path"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"unicode"
 
+	"github.com/prelet/prelet/internal/lazy"
 	"github.com/prelet/prelet/internal/value"
 )
 
@@ -52,7 +52,7 @@ var tables = sync.OnceValue(func() map[string][]refusal {
 			continue
 		}
 		r := refusal{why: strings.TrimSpace(cells[2])}
-		for _, quoted := range codeSpan.FindAllStringSubmatch(cells[1], -1) {
+		for _, quoted := range codeSpan().FindAllStringSubmatch(cells[1], -1) {
 			r.places = append(r.places, quoted[1])
 		}
 		out[heading] = append(out[heading], r)
@@ -61,7 +61,7 @@ var tables = sync.OnceValue(func() map[string][]refusal {
 	return out
 })
 
-var codeSpan = regexp.MustCompile("`([^`]+)`")
+var codeSpan = lazy.Regexp("`([^`]+)`")
 
 // The kubelet's use of the files of a folder that its settings name.
 const (

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"path"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"text/template"
 	"unicode/utf8"
@@ -22,6 +21,7 @@ import (
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang"
+	"github.com/prelet/prelet/internal/lazy"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/world"
 	"github.com/prelet/prelet/stages/builtin"
@@ -40,10 +40,10 @@ const CAHashHelp = pinHelp + " To join without verifying TLS is not offered, bec
 	"any server that answered would get the bootstrap token and could configure the node."
 
 var (
-	hashPattern  = regexp.MustCompile(`^sha256:[0-9a-fA-F]{64}$`)
-	unknownField = regexp.MustCompile(`unknown field "(.*)"`)
-	wrongField   = regexp.MustCompile(`cannot unmarshal (\S+) into Go struct field \S*?\.(\S+) of type (\S+)`)
-	kindPattern  = regexp.MustCompile(`\bkind["']?[ \t]*:`) // in JSON, or in the flow style of YAML
+	hashPattern  = lazy.Regexp(`^sha256:[0-9a-fA-F]{64}$`)
+	unknownField = lazy.Regexp(`unknown field "(.*)"`)
+	wrongField   = lazy.Regexp(`cannot unmarshal (\S+) into Go struct field \S*?\.(\S+) of type (\S+)`)
+	kindPattern  = lazy.Regexp(`\bkind["']?[ \t]*:`) // in JSON, or in the flow style of YAML
 )
 
 // Options are the values that an imported file lacks.
@@ -70,7 +70,7 @@ type Result struct {
 
 // CheckHash checks a pin.
 func CheckHash(h string) error {
-	if !hashPattern.MatchString(h) {
+	if !hashPattern().MatchString(h) {
 		return fmt.Errorf("invalid pin %q: write sha256: and 64 hex digits.\n%s", shorten(h, 8), CAHashHelp)
 	}
 
@@ -112,7 +112,7 @@ func Import(name string, src []byte, o Options) Result {
 func IsInitConfig(src []byte) bool {
 	text := bytes.TrimLeft(src, " \t\r\n")
 
-	return len(text) > 0 && (text[0] == '{' || text[0] == '[') && !kindPattern.Match(src)
+	return len(text) > 0 && (text[0] == '{' || text[0] == '[') && !kindPattern().Match(src)
 }
 
 // reader collects the findings about one file.
@@ -138,7 +138,7 @@ func (r *reader) decode(text []byte, into any) (unknown []string) {
 	if !utf8.Valid(text) {
 		isSyntax, err = true, errors.New("this is not UTF-8")
 	}
-	switch at := wrongField.FindStringSubmatch(fmt.Sprint(err)); {
+	switch at := wrongField().FindStringSubmatch(fmt.Sprint(err)); {
 	case isSyntax:
 		line := 1 + bytes.Count(text[:min(int(offset), len(text))], []byte("\n"))
 		r.refuse(fault.Syntax, "Invalid JSON", "Line %d: %s. JSON has neither comments nor trailing commas.", line, err)
@@ -149,7 +149,7 @@ func (r *reader) decode(text []byte, into any) (unknown []string) {
 		r.refuse(fault.WrongType, "An object is needed", "%s.", err)
 	}
 	for _, u := range strict {
-		if m := unknownField.FindStringSubmatch(u.Error()); m != nil {
+		if m := unknownField().FindStringSubmatch(u.Error()); m != nil {
 			unknown = append(unknown, m[1])
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"net/url"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -16,6 +15,7 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/lang"
+	"github.com/prelet/prelet/internal/lazy"
 	"github.com/prelet/prelet/internal/value"
 )
 
@@ -91,8 +91,8 @@ type joinPage struct {
 }
 
 var (
-	documentStart = regexp.MustCompile(`(?m)^---.*$`)
-	tokenPattern  = regexp.MustCompile(`[a-z0-9]{6}\.[a-z0-9]{16}`)
+	documentStart = lazy.Regexp(`(?m)^---.*$`)
+	tokenPattern  = lazy.Regexp(`[a-z0-9]{6}\.[a-z0-9]{16}`)
 )
 
 // importJoin imports the only JoinConfiguration of a YAML file.
@@ -111,7 +111,7 @@ func (r *reader) importJoin(source string, src []byte, o Options) Result {
 
 // findJoin returns the only JoinConfiguration of a file, and reports all other documents.
 func (r *reader) findJoin(src []byte) (found *joinConfiguration) {
-	for _, text := range documentStart.Split(string(src), -1) {
+	for _, text := range documentStart().Split(string(src), -1) {
 		doc, object, err := decodeYAML(text)
 		if err != nil {
 			r.refuse(fault.Syntax, "Invalid YAML", "%s.", err)
@@ -327,7 +327,7 @@ func (r *reader) readDiscovery(p *joinPage, d discovery, o Options) {
 func (r *reader) checkDiscoveryFile(path string) string {
 	u, err := url.Parse(path)
 	switch {
-	case strings.ContainsAny(path, `@?#\`), tokenPattern.MatchString(path), err != nil:
+	case strings.ContainsAny(path, `@?#\`), tokenPattern().MatchString(path), err != nil:
 		r.refuse(fault.PathInvalid, "kubeConfigPath may contain a secret",
 			"A user, a password, a query, a fragment or a token would be in the site, where every user of the node "+
 				"can read it, so @, ?, # and \\ are refused. Put the file into the image, or serve it under a URL "+

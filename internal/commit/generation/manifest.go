@@ -4,8 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"path"
-	"regexp"
 	"time"
+
+	"github.com/prelet/prelet/internal/lazy"
 )
 
 // manifest is the first line of generations/N: everything about a generation that never changes.
@@ -36,11 +37,11 @@ type status struct {
 	Report  json.RawMessage `json:"report,omitempty"`  // of the caller that judged
 }
 
-var blobName = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,60}(\.[a-z0-9]{1,16})?$`)
+var blobName = lazy.Regexp(`^[a-z][a-z0-9_-]{0,60}(\.[a-z0-9]{1,16})?$`)
 
 // isBlobName reports whether a proposal may keep a blob of this name.
 func isBlobName(name string) bool {
-	return name != reportName && blobName.MatchString(name)
+	return name != reportName && blobName().MatchString(name)
 }
 
 // tempName returns the name of the temporary of the i-th target of a generation. It does not contain the target's

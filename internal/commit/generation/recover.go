@@ -5,9 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/prelet/prelet/internal/lazy"
 )
 
 // Recover finishes or undoes an interrupted commit. It needs no network, may be interrupted at any point and called
@@ -147,7 +148,7 @@ func removeTemps(root string, n int) string {
 
 // scratchName matches the temporary of a small file that another part of prelet keeps in the state folder, and the
 // count of tries of 0.1.0.
-var scratchName = regexp.MustCompile(`^\..+\.json\.[0-9]+$|^unknown\.json(\.tmp)?$`)
+var scratchName = lazy.Regexp(`^\..+\.json\.[0-9]+$|^unknown\.json(\.tmp)?$`)
 
 // sweep removes temporaries in the state folder that a killed run left.
 func (s *Store) sweep(l listing) error {
@@ -156,7 +157,7 @@ func (s *Store) sweep(l listing) error {
 		return err
 	}
 	for _, n := range names {
-		if n == journalName+tmpSuffix || n == heldName+tmpSuffix || scratchName.MatchString(n) {
+		if n == journalName+tmpSuffix || n == heldName+tmpSuffix || scratchName().MatchString(n) {
 			if err := s.disk.remove(s.dir, n); err != nil {
 				return err
 			}

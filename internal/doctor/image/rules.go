@@ -8,10 +8,10 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
-	"regexp"
 	"strconv"
 	"strings"
 
+	"github.com/prelet/prelet/internal/lazy"
 	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/probe"
 	"github.com/prelet/prelet/internal/probe/joined"
@@ -107,14 +107,14 @@ func describeMachineID(_ rule, look *nodefile.Look) (string, error) {
 // make one.
 func describeInitiator(r rule, look *nodefile.Look) (string, error) {
 	text, err := readText(look)
-	if !initiatorName.MatchString(text) {
+	if !initiatorName().MatchString(text) {
 		return "", err
 	}
 
 	return r.why, err
 }
 
-var initiatorName = regexp.MustCompile(`(?m)^\s*InitiatorName\s*=`)
+var initiatorName = lazy.Regexp(`(?m)^\s*InitiatorName\s*=`)
 
 // describeHostname returns why a host name should not be in an image. A name that identifies no machine may be.
 func (o Options) describeHostname(_ rule, look *nodefile.Look) (string, error) {
@@ -162,12 +162,12 @@ func (o Options) describeCredential(r rule, look *nodefile.Look) (string, error)
 	return r.why, nil
 }
 
-var setCredential = regexp.MustCompile(`(?m)^\s*SetCredential\s*=\s*([^:\s]+):`)
+var setCredential = lazy.Regexp(`(?m)^\s*SetCredential\s*=\s*([^:\s]+):`)
 
 // describeUnit returns why a drop-in must not be in an image: it sets a secret of prelet, or contains one.
 func (o Options) describeUnit(r rule, look *nodefile.Look) (string, error) {
 	text, err := readText(look)
-	for _, match := range setCredential.FindAllStringSubmatch(text, -1) {
+	for _, match := range setCredential().FindAllStringSubmatch(text, -1) {
 		if o.isSecret(match[1]) {
 			return "it sets the credential " + match[1] + ", which everybody who gets the image can use", nil
 		}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -12,6 +11,7 @@ import (
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet/known"
+	"github.com/prelet/prelet/internal/lazy"
 	"github.com/prelet/prelet/internal/nearest"
 	"github.com/prelet/prelet/schema"
 )
@@ -139,11 +139,11 @@ func checkPattern(pattern string) error {
 	return nil
 }
 
-var pciAddress = regexp.MustCompile(`^[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$`)
+var pciAddress = lazy.Regexp(`^[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$`)
 
 func checkAddresses(all []string) error {
 	for _, a := range all {
-		if !pciAddress.MatchString(a) {
+		if !pciAddress().MatchString(a) {
 			return fmt.Errorf("%q is not a PCI address; write it as in the facts: \"0000:1b:00.0\"", a)
 		}
 	}
@@ -164,10 +164,10 @@ func checkKubelet(version string) error {
 	return nil
 }
 
-var snapshotName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
+var snapshotName = lazy.Regexp(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
 
 func checkSnapshot(name string) error {
-	if !snapshotName.MatchString(name) {
+	if !snapshotName().MatchString(name) {
 		return errors.New("use letters, digits, and . _ - after the first, at most 100")
 	}
 

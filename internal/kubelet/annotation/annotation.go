@@ -6,10 +6,11 @@ package annotation
 import (
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/prelet/prelet/internal/lazy"
 )
 
 // The keys of the annotations.
@@ -101,7 +102,7 @@ func Changes(have, values map[string]string) Change {
 
 // codePattern matches the codes of reasons. A reader may print a command with one, so it must not contain anything that
 // a shell interprets.
-var codePattern = regexp.MustCompile(`^[a-z][a-z0-9-]{0,39}$`)
+var codePattern = lazy.Regexp(`^[a-z][a-z0-9-]{0,39}$`)
 
 // Parse reads the annotations of a Node. ok is false if prelet has written none. Annotations that another program
 // changed so that they cannot be read are an error.
@@ -124,7 +125,7 @@ func Parse(annotations map[string]string) (r Report, ok bool, err error) {
 		}
 	}
 	for _, reason := range r.Degraded {
-		if !codePattern.MatchString(reason.Code) {
+		if !codePattern().MatchString(reason.Code) {
 			return r, true, fmt.Errorf("annotation %s has a reason with the invalid code %.40q", Degraded, reason.Code)
 		}
 	}

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/prelet/prelet/internal/lazy"
 )
 
 // Cause is why a kubelet fails.
@@ -132,11 +134,11 @@ func joinEntries(lines []string) []string {
 }
 
 // errorStart matches klog's E and F, Go's panics, and cobra's errors.
-var errorStart = regexp.MustCompile(`^([EF][0-9]{4}.|panic: |Error: |fatal error: )`)
+var errorStart = lazy.Regexp(`^([EF][0-9]{4}.|panic: |Error: |fatal error: )`)
 
 // isError reports whether an entry is an error, also in klog's JSON form.
 func isError(entry string) bool {
-	return errorStart.MatchString(entry) || strings.Contains(entry, `"err":"`)
+	return errorStart().MatchString(entry) || strings.Contains(entry, `"err":"`)
 }
 
 // isHarmless reports whether every healthy kubelet logs this error in its first seconds.

@@ -3,9 +3,9 @@ package cluster
 import (
 	"context"
 	"errors"
-	"regexp"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/lazy"
 )
 
 // Token reads a bootstrap token, "id.secret". It is called late and only if needed.
@@ -17,12 +17,12 @@ var errMalformedToken = errors.New(
 		"all of a-z and 0-9, without a byte order mark, a carriage return or a second line",
 )
 
-var tokenPattern = regexp.MustCompile(`^([a-z0-9]{6})\.([a-z0-9]{16})\n?$`)
+var tokenPattern = lazy.Regexp(`^([a-z0-9]{6})\.([a-z0-9]{16})\n?$`)
 
 // ParseToken splits a bootstrap token, [a-z0-9]{6}.[a-z0-9]{16}. One newline at the end is allowed, as in files. The
 // error does not contain the text.
 func ParseToken(s string) (id, secret string, err error) {
-	parts := tokenPattern.FindStringSubmatch(s)
+	parts := tokenPattern().FindStringSubmatch(s)
 	if parts == nil {
 		return "", "", errMalformedToken
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/jaypipes/ghw"
 
+	"github.com/prelet/prelet/internal/lazy"
 	"github.com/prelet/prelet/internal/world"
 )
 
@@ -21,7 +21,7 @@ const pciFolder = "sys/bus/pci/devices"
 
 // pciAddress matches domain:bus:device.function. Domains have up to eight digits in virtual machines of some clouds
 // and below Intel's VMD.
-var pciAddress = regexp.MustCompile(`^[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f]$`)
+var pciAddress = lazy.Regexp(`^[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f]$`)
 
 // compareAddresses orders PCI addresses as numbers: 10000:00:00.0 comes after 0000:00:00.0. The kernel writes no
 // leading zeros in a domain of more than four digits.
@@ -173,7 +173,7 @@ func convertFunction(device *ghw.PCIDevice) (function, bool) {
 	hasDevice := isHex(f.vendorID, 4) && isHex(f.deviceID, 4)
 	hasIDs := hasSubsystem && hasDevice && isHex(f.Class, 6)
 
-	return f, hasIDs && pciAddress.MatchString(f.Address)
+	return f, hasIDs && pciAddress().MatchString(f.Address)
 }
 
 // listBySysfs reads the functions one by one. Functions without ids are omitted, with a reason in Unknown.
@@ -181,7 +181,7 @@ func (d *detection) listBySysfs(entries []string) []function {
 	var functions []function
 
 	for _, address := range entries {
-		if !pciAddress.MatchString(address) || d.ctx.Err() != nil {
+		if !pciAddress().MatchString(address) || d.ctx.Err() != nil {
 			continue
 		}
 

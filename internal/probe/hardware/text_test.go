@@ -157,12 +157,12 @@ func osRelease(t *testing.T, text string) world.OS {
 
 func TestParsePCIAddress(t *testing.T) {
 	for _, good := range []string{"0000:1b:00.0", "20000:01:00.0", "abcd1234:00:1f.7"} {
-		if !pciAddress.MatchString(good) {
+		if !pciAddress().MatchString(good) {
 			t.Errorf("%s: got no address, want one", good)
 		}
 	}
 	for _, bad := range []string{"", "1b:00.0", "0000:1b:00", "0000:1b:00.00", "0000:1b.00:0", "000g:1b:00.0", "123456789:1b:00.0", "0000:1b:00.0 ", ":0000:1b:00.0"} {
-		if pciAddress.MatchString(bad) {
+		if pciAddress().MatchString(bad) {
 			t.Errorf("%q: got an address, want none", bad)
 		}
 	}

@@ -26,7 +26,10 @@ const (
 )
 
 // credentialName matches names that are file names for systemd, and that need no quotes in unit files, JSON and YAML.
-var credentialName = lazy.Regexp(`^[A-Za-z0-9_][A-Za-z0-9._@+-]{0,254}$`)
+var credentialName = lazy.Regexp(`^[A-Za-z0-9_][A-Za-z0-9._@+-]*$`)
+
+// maxName is the most bytes of a file name.
+const maxName = 255
 
 // CredentialHint returns how to give a credential to prelet's units. A file in the store of systemd may be missing; an
 // absolute path in LoadCredential= may not, and systemd 252 knows no ImportCredential=. The units load bootstrap-token.
@@ -42,7 +45,7 @@ func CredentialHint(name string) string {
 // CheckCredentialName returns why a name cannot be the name of a credential. The error shows only the first characters
 // of a long name, which may be a secret in the wrong place.
 func CheckCredentialName(name string) error {
-	if credentialName().MatchString(name) {
+	if len(name) <= maxName && credentialName().MatchString(name) {
 		return nil
 	}
 	if runes := []rune(name); len(runes) > 20 {

@@ -255,8 +255,8 @@ func replacedWords() map[string]string {
 		"registry": runtime,
 		"runtime":  runtime,
 		"credential_providers": "Its configuration is a file block with yamlencode({ … }), and its two flags are in " +
-			"kubelet_flags. See docs/how-to/images.md.",
-		"preloaded_images": "Its fields are in patch of kubelet_config. See docs/how-to/images.md.",
+			"kubelet_flags. See docs/how-to/runtime.md.",
+		"preloaded_images": "Its fields are in patch of kubelet_config. See docs/how-to/runtime.md.",
 		"instance_config": "Its fields are a file block for /var/lib/kubelet/instance-config.yaml with " +
 			"yamlencode({ … }). See docs/how-to/kubeadm.md.",
 		"if":          "Write when = CONDITION.",

@@ -499,15 +499,15 @@ func FuzzStatus(f *testing.F) {
 	})
 }
 
-// The page for operators has each id under which an entry can be found.
+// The page on monitoring has each id under which an entry can be found.
 func TestMessageIDsAreDocumented(t *testing.T) {
-	page, err := os.ReadFile("../../docs/how-to/operators.md")
+	page, err := os.ReadFile("../../docs/how-to/monitoring.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, id := range []string{MessageHeldBack, MessageCommitted, MessageGood, MessageRolledBack, MessageDegraded, MessageUnknown, MessageStuck, MessageEnded, MessageStep} {
 		if !strings.Contains(string(page), "`"+id+"`") {
-			t.Errorf("%s: got no line in docs/how-to/operators.md, want one", id)
+			t.Errorf("%s: got no line in docs/how-to/monitoring.md, want one", id)
 		}
 	}
 }

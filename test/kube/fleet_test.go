@@ -124,17 +124,12 @@ func runJob(t *testing.T, c *Cluster, n *Node) {
 	}))
 }
 
-// readJob returns the manifest on the page.
+// readJob returns the manifest to which the page on fleets refers.
 func readJob(t *testing.T) string {
 	t.Helper()
-	page, err := os.ReadFile("../../docs/how-to/fleet.md")
+	manifest, err := os.ReadFile("../../packaging/fleet/job.yaml")
 	must(t, err)
-	_, rest, _ := strings.Cut(string(page), "```yaml\n")
-	manifest, _, ok := strings.Cut(rest, "```\n")
-	if !ok {
-		t.Fatal("docs/how-to/fleet.md: got no manifest, want one")
-	}
-	return manifest
+	return string(manifest)
 }
 
 // fleetFolder makes the Job's volume: recordings, a site, and a folder for the results.

@@ -93,14 +93,14 @@ func TestPages(t *testing.T) {
 		"blocks.md": {"- [`box`](#box)", "box { … }", "At most one.", "It takes any argument.", "Its expressions may refer to variables, `file()` and `credential()`.",
 			`| ` + "`size`" + ` | number | **required** | How large: a \| b. |`},
 		"stage-paint.md": {"# Stage type paint", `stage "paint" "NAME" { … }`, "Phase: **decide**", "A site has at most one.",
-			"| `color` | string | `\"red\"` | Which. A literal: no references, no functions. |",
+			"| `color` | string | `\"red\"` | Which. A literal. |",
 			"## part", `part "NAME" { … }`, "At most 2.", "also when it is not written", "It takes `when` and " +
 				"`for_each`",
 			"| `base` | string | `pem` of the only fetch-ca | From where. May refer to variables and the " +
 				"outputs of gather stages only. |",
 			"| `when` | bool | null |", "`stage.paint.NAME[KEY].OUTPUT`", "| `done` | list of string | What was " +
 				"painted. |"},
-		"functions.md": {"### tick", "| ``tick(`a\\|b`)`` | `\"x\"` | so |", "| `abs(num)` | Absolute. |"},
+		"functions.md": {"### tick", "| ``tick(`a\\|b`)`` | `\"x\"` | so |", "\n\n`abs(num)`\n"},
 		"facts.md":     {"## z\n", "| `zoo` | list of objects | Some of z. The same attributes as `z`. |", "| `y{}.q` | number | Q. |"},
 	} {
 		for _, l := range lines {

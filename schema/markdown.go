@@ -16,7 +16,7 @@ type Page struct {
 }
 
 // Generated is the first line of every generated page.
-const Generated = "<!-- Made from the code by `make generate`. Change the declaration, not this page. -->\n\n"
+const Generated = "<!-- Made by make generate, do not edit -->\n\n"
 
 //go:embed pages.md.tmpl
 var pagesText string
@@ -120,7 +120,7 @@ func (b Block) head() string {
 func argumentDoc(s Spec) string {
 	doc := s.Doc
 	if s.Const {
-		doc += " A literal: no references, no functions."
+		doc += " A literal."
 	}
 	if p := mayReferTo(s.Phase); p != "" {
 		doc += " May refer to " + p + " only."

@@ -41,7 +41,7 @@ func Codes() []Code {
 func (p Page) Markdown(c Code) string {
 	status := fmt.Sprintf("Exit status: [%d](../reference/exit-codes.md#%[1]d).", c.Exit())
 	if p.Warning {
-		status = "A warning: it does not change the exit status, except with `validate --strict`."
+		status = "A warning."
 	}
 
 	return fmt.Sprintf("# %s\n\n**%s.** %s\n\n%s\n", c, p.Title, status, p.Text)

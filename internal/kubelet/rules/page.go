@@ -10,8 +10,9 @@ import (
 const pageHead = `# Rules of the kubelet
 
 ` + "`plan`, `run`, `doctor` and `validate --kubelet-version` check the kubelet's flags and its configuration" + `
-with these rules. Flags, fields and feature gates of 1.%d to 1.%d are known from Kubernetes' own source; the installed
-kubelet's ` + "`--help`" + ` overrides them.
+with these rules. Flags, fields and feature gates of 1.%d to 1.%d are known from Kubernetes' own source, and
+[rules.txt](../../internal/kubelet/rules/rules.txt) has the source of each rule; the installed kubelet's ` + "`--help`" + `
+overrides them.
 
 *exits*: the kubelet does not start, or its Node is rejected. *ignores*: it runs, and silently does not do what is
 configured. *deprecated*: a later version will not accept it. *ends*: it runs on this machine, and a later version
@@ -22,8 +23,8 @@ Severity *error, or newer*: the rule compares with names, words or ranges of the
 it is a warning, and all such findings are one message. What none of these versions accepts is an error also where the
 kubelet's version is not known.
 
-| rule | rejects | kubelet | since | severity | source |
-|---|---|---|---|---|---|
+| rule | rejects | kubelet | since | severity |
+|---|---|---|---|---|
 `
 
 // Page returns the reference page of the rules as Markdown.
@@ -32,8 +33,8 @@ func Page() string {
 	var page strings.Builder
 	fmt.Fprintf(&page, pageHead, oldest, newest)
 	for _, r := range All() {
-		fmt.Fprintf(&page, "| `%s` | %s | %s | %s | %s | %s |\n",
-			r.ID, r.Summary, r.Effect, describeVersions(r), describeSeverity(r), r.Source)
+		fmt.Fprintf(&page, "| `%s` | %s | %s | %s | %s |\n",
+			r.ID, r.Summary, r.Effect, describeVersions(r), describeSeverity(r))
 	}
 
 	return page.String()

@@ -126,6 +126,8 @@ cause can be fixed elsewhere, and never if only a change on the node helps.
 On a node that has joined and has a good generation, 20 to 23 do not fail the boot: the last good responses are used,
 and the boot is degraded (~on_cluster_error~).
 
+Each message also has a [code](../codes/README.md), with a page on its cause and remedy.
+
 | status | means | fixed by | again |
 |---|---|---|---|
 `
@@ -142,8 +144,6 @@ If Go's runtime cannot continue (no thread, no memory), prelet ends by SIGABRT (
 the runtime cannot start, with less than four tasks left (~TasksMax=~, ~pids.max~), it ends with 2 and ~runtime:~ on
 stderr, before any output of prelet: a script that reads 2 as "there are changes" must check for a plan on stdout as
 well. 200 to 243 are systemd's: it could not start the unit, and ~prelet status~ shows why.
-
-## Codes by status
 `
 
 // ExitStatusPage returns docs/reference/exit-codes.md.
@@ -152,38 +152,12 @@ func ExitStatusPage() string {
 	b.WriteString(strings.ReplaceAll(exitStatusHead, "~", "`"))
 
 	for _, s := range ExitStatuses() {
-		fmt.Fprintf(
-			&b,
-			"| [%d](#%[1]d) | %s | %s | %s |\n",
-			s.Status,
-			s.Meaning,
-			s.FixedBy,
-			s.Again,
-		)
+		fmt.Fprintf(&b, "| %d | %s | %s | %s |\n", s.Status, s.Meaning, s.FixedBy, s.Again)
 	}
 
 	b.WriteString(strings.ReplaceAll(exitStatusTail, "~", "`"))
 
-	for _, s := range ExitStatuses() {
-		fmt.Fprintf(&b, "\n### %d\n\n%s\n", s.Status, s.Meaning)
-
-		if codes := listCodes(s.Status); len(codes) > 0 {
-			fmt.Fprintf(&b, "\n%s\n", strings.Join(codes, ", "))
-		}
-	}
-
 	return b.String()
-}
-
-// listCodes returns links to the pages of the codes that end a command with a status.
-func listCodes(status int) (out []string) {
-	for _, c := range Codes() {
-		if p, _ := c.Page(); c.Exit() == status && !p.Warning {
-			out = append(out, fmt.Sprintf("[%s](../codes/%[1]s.md)", c))
-		}
-	}
-
-	return out
 }
 
 // CodePages returns the pages of docs/codes by file name, including the index.

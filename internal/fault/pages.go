@@ -39,7 +39,7 @@ func Codes() []Code {
 
 // Markdown returns the page as in docs/codes.
 func (p Page) Markdown(c Code) string {
-	status := fmt.Sprintf("Exit status: [%d](../reference/exit-codes.md#%[1]d).", c.Exit())
+	status := fmt.Sprintf("Exit status: [%d](../reference/exit-codes.md).", c.Exit())
 	if p.Warning {
 		status = "A warning."
 	}

@@ -123,7 +123,8 @@ func outputDocs(stage string, ref reference) []schema.Output {
 	var out []schema.Output
 	for _, f := range ref.Facts {
 		if isTop := !strings.ContainsAny(f.Path, ".[{"); isTop {
-			doc := f.Doc + " See [facts](facts.md#" + f.Path + ")."
+			first, _, _ := strings.Cut(f.Doc, ". ")
+			doc := strings.TrimSuffix(first, ".") + ". See [facts](facts.md#" + f.Path + ")."
 			out = append(out, schema.Output{Name: f.Path, Doc: doc})
 		}
 	}

@@ -2,6 +2,7 @@ package app
 
 import (
 	"archive/tar"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"errors"
@@ -13,10 +14,12 @@ import (
 	"time"
 
 	"github.com/prelet/prelet/internal/commit/activation"
+	"github.com/prelet/prelet/internal/doctor"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/platform/systemd"
+	"github.com/prelet/prelet/internal/printer"
 	"github.com/prelet/prelet/internal/probe"
 	"github.com/prelet/prelet/internal/report"
 )
@@ -67,26 +70,14 @@ type bundleCommand struct {
 
 // listCommands returns the commands of a bundle, except for its recording command.
 func (o BundleOptions) listCommands() []bundleCommand {
-	var root []string
-	if o.Root != "" {
-		root = []string{"--root", o.Root}
-	}
+	root := (&Where{Root: o.Root}).flags()
 
-	commands := []bundleCommand{
+	return []bundleCommand{
 		{"version.txt", []string{"version"}},
 		{"detectors.json", []string{"detectors", "list", "-o", "json"}},
 		{"history.json", append([]string{"history", "-o", "json"}, root...)},
 		{"analyze.txt", append([]string{"analyze", "blame"}, root...)},
 	}
-	if o.Root == "" {
-		doctor := []string{"doctor", "-o", "json"}
-		for _, path := range o.Config {
-			doctor = append(doctor, "--config", path)
-		}
-		commands = append(commands, bundleCommand{"doctor.json", doctor})
-	}
-
-	return commands
 }
 
 // listPlans returns the commands that plan from the recording, so that the cluster is asked once.
@@ -115,11 +106,8 @@ func (e *Env) Bundle(ctx context.Context, o BundleOptions) (Bundled, error) {
 
 	parts := bundle{modified: time.Now(), work: work + "/"}
 	site := e.learnSecrets(o.Where)
-	if err := o.addOutputs(ctx, &parts, filepath.Join(work, recordingName)); err != nil {
+	if err := e.addOutputs(ctx, o, &parts, filepath.Join(work, recordingName)); err != nil {
 		return Bundled{}, err
-	}
-	if o.Root != "" {
-		parts.miss("doctor.json", errors.New("the node below --root does not run"))
 	}
 	if !parts.has(recordingName) {
 		for _, f := range site.Files {
@@ -127,7 +115,7 @@ func (e *Env) Bundle(ctx context.Context, o BundleOptions) (Bundled, error) {
 		}
 	}
 	e.addRunFiles(ctx, o.Root, &parts)
-	parts.add("README.txt", parts.describe())
+	parts.add("README.txt", e.Redactor.String(parts.describe()))
 
 	if err := WritePage(o.File, o.Stdout, parts.encode); err != nil {
 		return Bundled{}, err
@@ -152,9 +140,9 @@ func (e *Env) learnSecrets(w Where) *lang.Site {
 	return site
 }
 
-// addOutputs adds a recording, which is written to a file, and the outputs of the other commands. The only error is
-// that the command was stopped.
-func (o BundleOptions) addOutputs(ctx context.Context, parts *bundle, recording string) error {
+// addOutputs adds a recording, which is written to a file, the outputs of the other commands and the findings of doctor.
+// The only error is that the command was stopped.
+func (e *Env) addOutputs(ctx context.Context, o BundleOptions, parts *bundle, recording string) error {
 	reply := o.Run(append([]string{"record", recording}, o.Where.flags()...))
 	parts.add(recordingName+messages, reply.Stdout+reply.Stderr)
 
@@ -183,8 +171,27 @@ func (o BundleOptions) addOutputs(ctx context.Context, parts *bundle, recording 
 		}
 		parts.add(c.file, reply.Stdout)
 	}
+	e.addFindings(ctx, o.Where, parts)
 
 	return checkStopped(ctx)
+}
+
+// addFindings adds the findings of doctor. Those about what an image must not contain are left out: a node has it.
+func (e *Env) addFindings(ctx context.Context, w Where, parts *bundle) {
+	found, err := e.Doctor(ctx, w)
+	if w.Root != "" {
+		found.Findings = slices.DeleteFunc(found.Findings, func(f doctor.Finding) bool {
+			return slices.Contains(doctor.Checks(doctor.Leftovers), f.Check)
+		})
+	}
+
+	const name = "doctor.json"
+	var text strings.Builder
+	if err = cmp.Or(err, printer.WriteDocument(&text, found, e.Redactor)); err != nil {
+		parts.miss(name, err)
+		return
+	}
+	parts.add(name, text.String())
 }
 
 // addRunFiles adds the files of the run folder and, unless below a root, the journal of this boot.

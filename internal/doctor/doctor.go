@@ -45,14 +45,14 @@ type Finding struct {
 	Place   string     `json:"place,omitempty"` // FILE:LINE:COLUMN of the site
 }
 
-// Needs is the subject of a check.
-type Needs string
+// Needs is what a check needs: one of them is enough.
+type Needs uint8
 
-// The subjects of checks.
+// The needs of checks.
 const (
-	OnNode  Needs = "node"  // a running machine
-	InImage Needs = "image" // the root folder of an image that does not run
-	OfBoth  Needs = "both"
+	Running   Needs = 1 << iota // a machine that runs
+	Files                       // the root folder of a machine that does not run, or of an image
+	Leftovers                   // what an image must not contain
 )
 
 // check is one row of the list of checks.
@@ -62,44 +62,43 @@ type check struct {
 	run   func(*examination) (fine string) // the summary if all findings of the name are fine; "" for none
 }
 
-// list returns all checks, in the order of the report. The commands doctor and seal run those that need what they have;
-// a name without a check for an image is reported as skipped there. The findings of a name count in its later checks.
+// list returns all checks, in the order of the report. The commands doctor, seal and bundle run those that need what
+// they have; a name without a check for an image is reported as skipped there. The findings of a name count in its later
+// checks.
 func list() []check {
 	return []check{
-		{"site", OfBoth, (*examination).checkSite},
-		{"kubelet", OnNode, (*examination).checkSkew},
-		{"kubelet", OfBoth, (*examination).checkKubelet},
-		{"unit", OfBoth, (*examination).checkUnits},
-		{"unit", OnNode, (*examination).recommendWatchdog},
-		{"users", InImage, (*examination).checkUsers},
-		{"runtime", OnNode, (*examination).checkImages},
-		{"runtime", OfBoth, (*examination).checkRuntime},
-		{"permissions", InImage, (*examination).checkPermissions},
-		{"machine", OnNode, (*examination).checkName},
-		{"machine", OnNode, (*examination).checkKernel},
-		{"machine", OnNode, (*examination).checkMachine},
-		{"hardware", OnNode, (*examination).checkHardware},
-		{"clock", OnNode, (*examination).checkClock},
-		{"credentials", OnNode, (*examination).checkCredentials},
-		{"cluster", OnNode, (*examination).checkCluster},
-		{"disk", OnNode, (*examination).checkDisk},
-		{"identity", OnNode, (*examination).checkServing},
-		{"identity", OnNode, (*examination).checkIdentity},
-		{"identity", InImage, listLeftovers("the image has none")},
-		{"secrets", InImage, listLeftovers("the image has none that prelet knows of")},
-		{"state", OnNode, (*examination).checkState},
-		{"state", InImage, listLeftovers("the image has none")},
-		{"detectors", OnNode, (*examination).checkDetectors},
-		{"detectors", InImage, (*examination).checkImageDetectors},
+		{"site", Running | Files, (*examination).checkSite},
+		{"kubelet", Running, (*examination).checkSkew},
+		{"kubelet", Running | Files, (*examination).checkKubelet},
+		{"unit", Running | Files, (*examination).checkUnits},
+		{"unit", Running, (*examination).recommendWatchdog},
+		{"users", Files, (*examination).checkUsers},
+		{"runtime", Running, (*examination).checkImages},
+		{"runtime", Running | Files, (*examination).checkRuntime},
+		{"permissions", Files, (*examination).checkPermissions},
+		{"machine", Running, (*examination).checkName},
+		{"machine", Running, (*examination).checkKernel},
+		{"machine", Running, (*examination).checkMachine},
+		{"hardware", Running, (*examination).checkHardware},
+		{"clock", Running, (*examination).checkClock},
+		{"credentials", Running, (*examination).checkCredentials},
+		{"cluster", Running, (*examination).checkCluster},
+		{"disk", Running, (*examination).checkDisk},
+		{"identity", Running, (*examination).checkServing},
+		{"identity", Running, (*examination).checkIdentity},
+		{"identity", Leftovers, listLeftovers("the image has none")},
+		{"secrets", Leftovers, listLeftovers("the image has none that prelet knows of")},
+		{"state", Running, (*examination).checkState},
+		{"state", Leftovers, listLeftovers("the image has none")},
+		{"detectors", Running, (*examination).checkDetectors},
+		{"detectors", Files, (*examination).checkImageDetectors},
 	}
 }
 
-func (c check) isFor(subject Needs) bool { return c.needs == subject || c.needs == OfBoth }
-
-// Checks returns the names of the checks that need a subject, in the order of the report.
+// Checks returns the names of the checks that have enough with some needs, in the order of the report.
 func Checks(needs Needs) (names []string) {
 	for _, c := range list() {
-		if c.isFor(needs) && !slices.Contains(names, c.name) {
+		if c.needs&needs != 0 && !slices.Contains(names, c.name) {
 			names = append(names, c.name)
 		}
 	}
@@ -196,9 +195,9 @@ type Kept struct {
 // worst of each check first, and skipped checks last.
 func Examine(in Input) []Finding {
 	e := &examination{in: in}
-	needs := OnNode
+	has := Running
 	if in.Image != nil {
-		needs = InImage
+		has = Files | Leftovers
 		e.in.Kubelet = in.Image.Kubelet
 		e.in.Runtime.Endpoint = in.Image.Runtime
 		e.in.Gate.Path = unitfile.Gate
@@ -207,7 +206,7 @@ func Examine(in Input) []Finding {
 	var names []string
 	for _, c := range list() {
 		names = append(names, c.name)
-		if c.isFor(needs) {
+		if c.needs&has != 0 {
 			e.current = c.name
 			if fine := c.run(e); fine != "" && e.isFine() {
 				e.report(OK, fine, "", "")
@@ -241,8 +240,8 @@ func skippedLast(f Finding) int {
 
 // skip adds a finding for each check of a node that an image has not.
 func (e *examination) skip() {
-	ofImage := Checks(InImage)
-	for _, name := range Checks(OnNode) {
+	ofImage := Checks(Files | Leftovers)
+	for _, name := range Checks(Running) {
 		if !slices.Contains(ofImage, name) {
 			e.add(Finding{Check: name, State: Skipped, Summary: "only a running machine can be checked for it"})
 		}

@@ -69,7 +69,7 @@ func TestWell(t *testing.T) {
 		}
 		checks = append(checks, f.Check)
 	}
-	for _, c := range Checks(OnNode) {
+	for _, c := range Checks(Running) {
 		if c != "detectors" && !slices.Contains(checks, c) {
 			t.Errorf("got no finding of %s, want one", c)
 		}
@@ -241,9 +241,9 @@ func TestOrder(t *testing.T) {
 	worst := []State{Problem, Warning, Unread, OK}
 	last, before := -1, Problem
 	for _, f := range Examine(in) {
-		at := slices.Index(Checks(OnNode), f.Check)
+		at := slices.Index(Checks(Running), f.Check)
 		if at < last {
-			t.Errorf("got %s after check %d, want the order of %q", f.Check, last, Checks(OnNode))
+			t.Errorf("got %s after check %d, want the order of %q", f.Check, last, Checks(Running))
 		}
 		if at == last && slices.Index(worst, f.State) < slices.Index(worst, before) {
 			t.Errorf("got %+v after a finding that is %s, want the worst of a check first", f, before)

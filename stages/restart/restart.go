@@ -98,10 +98,9 @@ var (
 		Check: schema.Duration,
 		DefaultText: "the kubelet's: as long as its parts take (two verdicts, " +
 			"and twice what systemd needs to stop the kubelet); of another unit `60s`",
-		Doc: "How long the whole activation may take: the kubelet stopped, " +
-			"started on the new files and judged, and, if it is unhealthy, " +
-			"rolled back and judged once more. After that, prelet waits no longer, " +
-			"and a verdict that is still open is reached at the kubelet's next start. " +
+		Doc: "How long the whole activation may take: the kubelet stopped, started and judged, " +
+			"and, if it is unhealthy, rolled back and judged once more. After that, " +
+			"a verdict that is still open is reached at the kubelet's next start. " +
 			"Not shorter than `verify.timeout`. Of another unit: " +
 			"how long to wait for its restart or reload.",
 	}
@@ -185,12 +184,12 @@ func (Stage) Spec() stages.Spec {
 		Type: annotationsBlock,
 		Max:  1,
 		Doc: "With this block, a node reports itself in annotations of its own Node, " +
-			"with the kubelet's credentials, after a good verdict and after a run by hand: " +
+			"after a good verdict and after a run by hand: " +
 			"`prelet.github.io/generation`, `plan`, `revision` and `degraded`, " +
-			"which is a JSON list of codes and summaries. A boot without a change sends nothing. " +
+			"which is a JSON list of codes and summaries. " +
 			"At most one PATCH per run, only if a value differs, after a random wait of up to 30 s. " +
 			"Everyone who may read Nodes can read them; they contain no secrets. " +
-			"A patch that the cluster refuses is a note in `prelet status`, never part of a verdict.",
+			"A patch that the cluster refuses is a note in `prelet status`.",
 		Fields: []schema.Field{revisionAttr},
 	}
 	precondition := schema.Block{
@@ -204,10 +203,9 @@ func (Stage) Spec() stages.Spec {
 		Labels:  []string{"type"},
 		ForEach: true,
 		Doc: "A condition of the own Node, as `example.com/GPUReady`, for programs that keep pods away from the node " +
-			"until it is `True`, at each boot. It is `False` from the begin of a boot until the kubelet is healthy " +
+			"until it is `True`. It is `False` from the begin of a boot until the kubelet is healthy " +
 			"and each `check` holds, while the gate stays shut, and when the node shuts down. " +
-			"It is patched with the kubelet's credentials, and only if it differs. " +
-			"It is never part of a verdict: while the cluster does not answer, prelet tries again. " +
+			"It is never part of a verdict. " +
 			"See [node conditions](../how-to/node-conditions.md). There are 16 at most.",
 		Blocks: []schema.Block{{
 			Type: checkBlock,
@@ -224,9 +222,8 @@ func (Stage) Spec() stages.Spec {
 			Type: "restart",
 			Doc: "What happens after files changed: start or restart, verify, roll back. " +
 				"The stage named `kubelet` is the kubelet's, and so is the only one without `unit`. " +
-				"Each other is another unit, of which there are 16 at most; " +
-				"`action` and `settle` are for those, and `rollback`, `reconcile_labels`, `taint_credential`, " +
-				"`verify`, `annotations`, `condition` and `precondition` for the kubelet.",
+				"Each other is another unit, of which there are 16 at most; `action` and `settle` are for those, " +
+				"and `rollback`, `reconcile_labels`, `taint_credential` and the blocks for the kubelet.",
 			Fields: []schema.Field{
 				unitAttr,
 				actionAttr,

@@ -143,7 +143,7 @@ func isRefused(number uint32, args [6]uint64) bool {
 	case unix.SYS_FCNTL:
 		return slices.Contains(sharedCommands(), uint32(args[1]))
 	case unix.SYS_SETSOCKOPT:
-		return uint32(args[1]) == unix.SOL_SOCKET && slices.Contains(bufferOptions(), uint32(args[2]))
+		return slices.Contains(bufferOptions(), uint32(args[2]))
 	case unix.SYS_SOCKET, unix.SYS_SOCKETPAIR:
 		return uint32(args[0]) != unix.AF_UNIX || args[1]&socketKind != unix.SOCK_STREAM
 	}

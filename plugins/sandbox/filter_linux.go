@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"runtime"
 	"slices"
 	"unsafe"
@@ -43,6 +44,41 @@ func nativeArch() uint32 {
 	return 0
 }
 
+// check refuses a system call if the comparison of one argument, of which only the bits of the mask count, succeeds.
+type check struct {
+	call, argument, mask uint32
+	test                 bpf.JumpTest
+	value                uint32
+}
+
+// checks returns the checks of arguments of calls that are permitted otherwise.
+func checks() []check {
+	const whole = math.MaxUint32
+	list := []check{
+		{unix.SYS_BIND, 2, whole, bpf.JumpLessThan, contract.MinAddress},
+		{unix.SYS_MMAP, 3, stackMemory | hugePages, bpf.JumpNotEqual, 0},
+		{unix.SYS_MMAP, 3, sharedMemory, bpf.JumpEqual, sharedMemory},
+		{unix.SYS_FADVISE64, 3, whole, bpf.JumpEqual, unix.FADV_DONTNEED},
+		{unix.SYS_CLONE, 0, namespaces, bpf.JumpNotEqual, 0},
+	}
+	// A pair of datagram sockets could send to any socket without connect(2), for example to the journal's.
+	for _, call := range []uint32{unix.SYS_SOCKET, unix.SYS_SOCKETPAIR} {
+		list = append(
+			list,
+			check{call, 0, whole, bpf.JumpNotEqual, unix.AF_UNIX},
+			check{call, 1, socketKind, bpf.JumpNotEqual, unix.SOCK_STREAM},
+		)
+	}
+	for _, command := range sharedCommands() {
+		list = append(list, check{unix.SYS_FCNTL, 1, whole, bpf.JumpEqual, command})
+	}
+	for _, option := range bufferOptions() { // at any level: Unix sockets have options of SOL_SOCKET only
+		list = append(list, check{unix.SYS_SETSOCKOPT, 2, whole, bpf.JumpEqual, option})
+	}
+
+	return list
+}
+
 // processFilter returns the filter that refuses the calls of Calls, and of some others by their arguments. Those of
 // Absent fail as on a kernel without them. It permits all other calls. A foreign architecture is always refused,
 // because its numbers mean other calls.
@@ -61,114 +97,36 @@ func processFilter() []bpf.Instruction {
 	for _, number := range slices.Sorted(maps.Keys(Calls())) {
 		f.returnIf(bpf.JumpEqual, number, refused)
 	}
-
-	// A pair of datagram sockets could send to any socket without connect(2), for example to the journal's.
-	f.onCall(unix.SYS_SOCKET, checkSocket)
-	f.onCall(unix.SYS_SOCKETPAIR, checkSocket)
-	f.onCall(unix.SYS_BIND, checkBind)
-	f.onCall(unix.SYS_MMAP, checkMmap)
-	f.onCall(unix.SYS_FADVISE64, checkFadvise)
-	f.onCall(unix.SYS_FCNTL, checkFcntl)
-	f.onCall(unix.SYS_SETSOCKOPT, checkSetsockopt)
-	f.onCall(unix.SYS_CLONE, checkClone)
-	f.finish(permitted)
-
-	return f.code
-}
-
-func checkSocket(f *filter) {
-	f.loadArgument(0)
-	f.returnIf(bpf.JumpNotEqual, unix.AF_UNIX, refused)
-	f.loadArgument(1)
-	f.mask(socketKind)
-	f.returnIf(bpf.JumpNotEqual, unix.SOCK_STREAM, refused)
-}
-
-func checkBind(f *filter) {
-	f.loadArgument(2)
-	f.returnIf(bpf.JumpLessThan, contract.MinAddress, refused)
-}
-
-func checkMmap(f *filter) {
-	f.loadArgument(3)
-	f.mask(stackMemory | hugePages)
-	f.returnIf(bpf.JumpNotEqual, 0, refused)
-	f.loadArgument(3)
-	f.mask(sharedMemory)
-	f.returnIf(bpf.JumpEqual, sharedMemory, refused)
-}
-
-func checkFadvise(f *filter) {
-	f.loadArgument(3)
-	f.returnIf(bpf.JumpEqual, unix.FADV_DONTNEED, refused)
-}
-
-func checkFcntl(f *filter) {
-	f.loadArgument(1)
-	for _, command := range sharedCommands() {
-		f.returnIf(bpf.JumpEqual, command, refused)
+	for _, c := range checks() {
+		f.add(c)
 	}
-}
 
-func checkSetsockopt(f *filter) {
-	f.loadArgument(1)
-	f.returnIf(bpf.JumpNotEqual, unix.SOL_SOCKET, permitted)
-	f.loadArgument(2)
-	for _, option := range bufferOptions() {
-		f.returnIf(bpf.JumpEqual, option, refused)
-	}
-}
-
-func checkClone(f *filter) {
-	f.loadArgument(0)
-	f.mask(namespaces)
-	f.returnIf(bpf.JumpNotEqual, 0, refused)
+	return append(f, bpf.RetConstant{Val: permitted})
 }
 
 // filter collects instructions. Each test is independent: if it does not decide, the next instruction follows.
-type filter struct{ code []bpf.Instruction }
+type filter []bpf.Instruction
 
 func (f *filter) load(offset uint32) {
-	f.code = append(f.code, bpf.LoadAbsolute{Off: offset, Size: 4})
-}
-
-func (f *filter) loadArgument(n uint32) {
-	f.load(offsetArgs + 8*n)
-}
-
-func (f *filter) mask(bits uint32) {
-	f.code = append(f.code, bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: bits})
-}
-
-func (f *filter) finish(result uint32) {
-	f.code = append(f.code, bpf.RetConstant{Val: result})
+	*f = append(*f, bpf.LoadAbsolute{Off: offset, Size: 4})
 }
 
 // returnIf ends the filter with a result if comparing the loaded word with v succeeds.
 func (f *filter) returnIf(test bpf.JumpTest, v, result uint32) {
-	f.code = append(f.code, bpf.JumpIf{
-		Cond:      test,
-		Val:       v,
-		SkipFalse: 1,
-	})
-	f.finish(result)
+	*f = append(
+		*f,
+		bpf.JumpIf{Cond: test, Val: v, SkipFalse: 1},
+		bpf.RetConstant{Val: result},
+	)
 }
 
-// onCall adds checks of the arguments of one system call. The call is permitted if no check refuses it.
-func (f *filter) onCall(number uint32, check func(*filter)) {
-	var inner filter
-	check(&inner)
-	inner.finish(permitted)
-
-	f.code = append(
-		f.code,
-		bpf.JumpIf{
-			Cond:      bpf.JumpEqual,
-			Val:       number,
-			SkipFalse: uint8(len(inner.code)),
-		},
-	)
-	f.code = append(f.code, inner.code...)
+// add adds a check. Other calls skip its instructions.
+func (f *filter) add(c check) {
+	f.load(offsetNumber)
+	*f = append(*f, bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: c.call, SkipTrue: 4})
+	f.load(offsetArgs + 8*c.argument)
+	*f = append(*f, bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: c.mask})
+	f.returnIf(c.test, c.value, refused)
 }
 
 // connectFilter returns the filter that refuses connect(2).
@@ -176,9 +134,8 @@ func connectFilter() []bpf.Instruction {
 	var f filter
 	f.load(offsetNumber)
 	f.returnIf(bpf.JumpEqual, unix.SYS_CONNECT, refused)
-	f.finish(permitted)
 
-	return f.code
+	return append(f, bpf.RetConstant{Val: permitted})
 }
 
 // load adds a filter to the calling thread and the program that it executes, or with SECCOMP_FILTER_FLAG_TSYNC to all

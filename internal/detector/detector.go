@@ -140,11 +140,13 @@ func (h *Host) answerDetector(ctx context.Context, r world.DetectorReq) world.An
 		grants:  grants,
 		memory:  max(r.Memory, MinMemory),
 		request: wire.Request{
-			Ask:     wire.Detect,
-			Name:    r.Name,
-			Config:  r.Config,
-			Devices: requestedDevices(r),
-			Root:    h.o.Tree,
+			Ask:  wire.Detect,
+			Name: r.Name,
+			Request: contract.Request{
+				Config:  r.Config,
+				Devices: requestedDevices(r),
+				Root:    h.o.Tree,
+			},
 		},
 	})
 	if err != nil {

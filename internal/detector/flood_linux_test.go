@@ -14,10 +14,10 @@ import (
 // they are made.
 func TestFlood(t *testing.T) {
 	for _, c := range []struct{ line, says string }{
-		{`{"answer":{"devices":[` + strings.Repeat("{},", 1<<20) + `{}]}}`, "prelet-detect: a list or object " +
-			"in it has more than 4096 members"},
+		{`{"answer":{"devices":[` + strings.Repeat("{},", 1<<20) + `{}]}}`, "its answer cannot be read: a list " +
+			"or object in it has more than 4096 members"},
 		{`{"answer":{"devices":[` + strings.Repeat("{},", 100) + `{}]}}`, ""},
-		{`{"answer":`, "cannot read"},
+		{`{"answer":`, "cannot be read"},
 	} {
 		in, stdin, err := os.Pipe()
 		stdout, out, err2 := os.Pipe()

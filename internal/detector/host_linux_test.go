@@ -270,8 +270,8 @@ func TestHostile(t *testing.T) {
 		{name: "terminal", want: "not a printable text"},
 		{name: "huge", want: "its answer is larger than 1024 KiB"},
 		{name: "crowd", want: "its answer cannot be read: it has more than 8192 elements"},
-		{name: "nulls", want: "its answer cannot be passed on: a list or object in it has more than 4096 members"},
-		{name: "warns", want: "its answer cannot be passed on: a list or object in it has more than 4096 members"},
+		{name: "nulls", want: "its answer cannot be read: a list or object in it has more than 4096 members"},
+		{name: "warns", want: "its answer cannot be read: a list or object in it has more than 4096 members"},
 		{name: "no-number", want: "it cannot be read: json: error calling MarshalJSON for type *structpb.Value"},
 		{name: "no-speed", want: "it cannot be read: json: unsupported value: +Inf"},
 		{name: "flood-stdio"},
@@ -367,9 +367,10 @@ func TestSwapped(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer p.end()
-	req := job{memory: MinMemory}.request
-	req.Ask, req.Name, req.Socket, req.Own, req.Memory, req.Millis = "detect", "good", s.dir, s.own, MinMemory, 5000
-	reply, err := p.ask(t.Context(), req, time.Now().Add(5*time.Second))
+	deadline := time.Now().Add(5 * time.Second)
+	req := b.host.completeRequest(job{memory: MinMemory}, s, deadline)
+	req.Ask, req.Name = "detect", "good"
+	reply, err := p.ask(t.Context(), req, deadline)
 	if err != nil || reply.Failed != "" || reply.Answer == nil {
 		t.Errorf("got %+v, %v, want the answer of the opened program", reply, err)
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/prelet/prelet/internal/detector/wire"
 	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/world"
+	"github.com/prelet/prelet/plugins/contract"
 	"github.com/prelet/prelet/plugins/sandbox"
 )
 
@@ -74,17 +75,13 @@ func (h *Host) run(ctx context.Context, j job) (reply wire.Reply, t Trace, err e
 
 	err = j.checkHash(t.SHA256)
 	if err == nil {
-		t.Step = wire.Start
+		t.Step = wire.Call
 		request := h.completeRequest(j, s, deadline)
 		watched, stop := context.WithCancelCause(ctx)
 		go p.watchMemory(watched, memoryProcesses*j.memory, stop)
 		reply, err = p.ask(watched, request, deadline)
 		stop(nil)
 	}
-	if errors.Is(err, errMemory) {
-		t.Step = wire.Call
-	}
-
 	clean = h.end(p, s, reply)
 	t.Left = !clean
 	t.Stderr = p.stderr.text()
@@ -174,10 +171,12 @@ func (j job) checkHash(sum string) error {
 // completeRequest adds the fields that depend on the slot and the deadline.
 func (h *Host) completeRequest(j job, s *slot, deadline time.Time) wire.Request {
 	r := j.request
-	r.Socket = s.dir
-	r.Own = s.own
-	r.Memory = uint64(j.memory)
-	r.Allow = h.placeGrants(j.grants)
+	r.Policy = sandbox.Policy{
+		Socket: contract.SocketFolder(s.dir),
+		Memory: uint64(j.memory),
+		Own:    s.own,
+		Grants: h.placeGrants(j.grants),
+	}
 	r.Millis = time.Until(deadline).Milliseconds()
 
 	return r
@@ -268,7 +267,7 @@ func (p *process) ask(
 		err = json.Unmarshal(line, &reply)
 	}
 	if err != nil {
-		return wire.Reply{}, fmt.Errorf("cannot read the reply of prelet-detect: %w", err)
+		return wire.Reply{}, fmt.Errorf("its answer cannot be read: %w", err)
 	}
 	if reply.Failed == "" && reply.Answer == nil && reply.Describe == nil {
 		return wire.Reply{}, errors.New("the reply of prelet-detect is empty")

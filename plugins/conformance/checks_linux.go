@@ -224,7 +224,7 @@ func (k *kit) sendInvalid(
 	ctx, cancel := context.WithTimeout(k.ctx, 5*time.Second)
 	defer cancel()
 
-	request, err := protocol.ToProto[detectorv1.DetectRequest](protocol.Request{Config: config, Root: m.dir})
+	request, err := protocol.ToProto[detectorv1.DetectRequest](contract.Request{Config: config, Root: m.dir})
 	if err != nil {
 		return err.Error()
 	}
@@ -253,7 +253,7 @@ func (k *kit) detect(
 	ctx, cancel := context.WithTimeout(k.ctx, k.options.Timeout)
 	defer cancel()
 
-	request := protocol.Request{
+	request := contract.Request{
 		Config:  config,
 		Devices: m.devices,
 		Root:    m.dir,
@@ -442,7 +442,7 @@ func (k *kit) checkStuck(config map[string]any, stuck, next machine) {
 
 	ctx, cancel := context.WithTimeout(k.ctx, 300*time.Millisecond)
 	defer cancel()
-	request := protocol.Request{
+	request := contract.Request{
 		Config:  config,
 		Devices: stuck.devices,
 		Root:    stuck.dir,

@@ -121,21 +121,18 @@ func (k *kit) start(withCookie bool) (*process, error) {
 // policy returns the policy of the sandbox of a process.
 func (k *kit) policy(socket string) sandbox.Policy {
 	p := sandbox.Policy{
-		Socket:  socket,
-		Memory:  k.options.Memory,
-		Own:     k.user != 0,
-		Devices: k.grants.Devices,
-		Read:    slices.Concat(k.grants.Read, k.options.Roots, []string{k.dir}),
-		Execute: slices.Clone(k.grants.Execute),
-		Sockets: slices.Clone(k.grants.Sockets),
+		Socket: socket,
+		Memory: k.options.Memory,
+		Own:    k.user != 0,
+		Grants: mergeNeeds(k.grants, contract.Needs{Read: slices.Concat(k.options.Roots, []string{k.dir})}),
 	}
 	for _, root := range k.roots {
 		for _, s := range k.grants.Sockets {
-			p.Sockets = append(p.Sockets, root+s)
+			p.Grants.Sockets = append(p.Grants.Sockets, root+s)
 		}
 	}
 	if interpreter, isScript := contract.Interpreter(k.program); isScript && len(interpreter) > 0 {
-		p.Execute = append(p.Execute, interpreter[0])
+		p.Grants.Execute = append(p.Grants.Execute, interpreter[0])
 	}
 
 	return p

@@ -175,7 +175,7 @@ func (w *watcher) judgeOpen(path, arguments string, isMissing bool) {
 	isOwn := path == contract.Discard || isBelow(path, w.policy.Socket)
 
 	switch {
-	case path == "", isPathOnly, isOwn, matchesAny(w.policy.Devices, path):
+	case path == "", isPathOnly, isOwn, matchesAny(w.policy.Grants.Devices, path):
 	case forWriting.MatchString(flags):
 		w.add("no-writes", Failed, "open for writing: "+path)
 	case !isMissing && !w.mayRead(path):
@@ -194,8 +194,8 @@ func (w *watcher) mayRead(path string) bool {
 
 	granted := slices.Concat(
 		contract.Readable(),
-		w.policy.Read,
-		w.policy.Execute,
+		w.policy.Grants.Read,
+		w.policy.Grants.Execute,
 		[]string{w.program},
 	)
 	for at := path; at != "/" && at != "."; at = filepath.Dir(at) {
@@ -211,7 +211,7 @@ func (w *watcher) mayExecute(path string) bool {
 	target, _ := filepath.EvalSymlinks(path)
 	isItself := isBelow(path, "/proc") && filepath.Base(path) == "exe"
 
-	return isItself || matchesAny(w.policy.Execute, path) || matchesAny(w.policy.Execute, target)
+	return isItself || matchesAny(w.policy.Grants.Execute, path) || matchesAny(w.policy.Grants.Execute, target)
 }
 
 // socketAddress is the address of a Unix socket. No other socket can be made.
@@ -231,7 +231,7 @@ func (w *watcher) judgeConnect(arguments string) {
 		}
 	}
 	isMissing := found[1] == "" && !exists(path)
-	if !isMissing && !isBelow(path, w.policy.Socket) && !matchesAny(w.policy.Sockets, onNode) {
+	if !isMissing && !isBelow(path, w.policy.Socket) && !matchesAny(w.policy.Grants.Sockets, onNode) {
 		w.add("declared", Failed, "connects to "+onNode)
 	}
 }

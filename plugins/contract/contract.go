@@ -120,6 +120,13 @@ type PCIDevice struct {
 	NUMA            *int   `json:"numa,omitempty"`
 }
 
+// Request is the input of a detection.
+type Request struct {
+	Config  map[string]any `json:"config,omitempty"` // complete, with defaults
+	Devices []PCIDevice    `json:"devices,omitempty"`
+	Root    string         `json:"root,omitempty"` // the folder that replaces "/"; empty means "/"
+}
+
 // Answer is the result of a detection. A field that is not set is unknown, never zero.
 type Answer struct {
 	Devices    []Device          `json:"devices"`

@@ -41,7 +41,7 @@ func (c Client) Describe(ctx context.Context) (contract.Description, error) {
 // Validate returns the problems of a complete configuration beyond its declaration. A detector without that method
 // accepts every configuration.
 func (c Client) Validate(ctx context.Context, config map[string]any) (contract.Problems, error) {
-	request, err := ToProto[detectorv1.ValidateRequest](Request{Config: config})
+	request, err := ToProto[detectorv1.ValidateRequest](contract.Request{Config: config})
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +60,7 @@ func (c Client) Validate(ctx context.Context, config map[string]any) (contract.P
 }
 
 // Detect returns the detector's answer. Problems of the configuration are in the answer.
-func (c Client) Detect(ctx context.Context, r Request) (contract.Answer, error) {
+func (c Client) Detect(ctx context.Context, r contract.Request) (contract.Answer, error) {
 	request, err := ToProto[detectorv1.DetectRequest](r)
 	if err != nil {
 		return contract.Answer{}, err

@@ -80,7 +80,7 @@ func TestNothingIsLost(t *testing.T) {
 		Address: "a", Vendor: "1234", Device: "5678", SubsystemVendor: "9abc", SubsystemDevice: "def0", Class: "030200",
 		Driver: "d", NUMA: new(0),
 	}
-	request := protocol.Request{
+	request := contract.Request{
 		Devices: []contract.PCIDevice{pci},
 		Root:    "/r",
 		Config:  map[string]any{"x": map[string]any{"y": []any{1.0, "", false, nil, map[string]any{}, []any{}}}},
@@ -89,7 +89,7 @@ func TestNothingIsLost(t *testing.T) {
 	requireAllSet(t, pci)
 
 	asked := overTheWire(t, must(protocol.ToProto[detectorv1.DetectRequest](request)))
-	if got := must(protocol.FromProto[protocol.Request](asked)); !reflect.DeepEqual(got, request) {
+	if got := must(protocol.FromProto[contract.Request](asked)); !reflect.DeepEqual(got, request) {
 		t.Errorf("request: got %+v\nwant %+v", got, request)
 	}
 }

@@ -13,7 +13,6 @@ import (
 	plugin "github.com/hashicorp/go-plugin"
 	"google.golang.org/grpc"
 
-	"github.com/prelet/prelet/plugins/contract"
 	detectorv1 "github.com/prelet/prelet/plugins/proto/detector/v1"
 )
 
@@ -74,11 +73,4 @@ func Environment(folder string) []string {
 		"PLUGIN_PROTOCOL_VERSIONS=" + strconv.Itoa(Version),
 		CookieKey + "=" + CookieValue,
 	}
-}
-
-// Request is the content of a Detect call.
-type Request struct {
-	Config  map[string]any       `json:"config"`
-	Devices []contract.PCIDevice `json:"devices"`
-	Root    string               `json:"root"` // the folder that replaces "/"; empty means "/"
 }

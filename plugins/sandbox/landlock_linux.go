@@ -111,10 +111,10 @@ func (r *Report) landlock(
 	always.allow(folder, p.Socket)
 
 	granted := ruleset{config: c}
-	granted.allow(readAll, p.Read...)
-	granted.allow(readAll|execute, p.Execute...)
-	granted.allow(device, p.Devices...)
-	granted.allow(connect, p.Sockets...)
+	granted.allow(readAll, p.Grants.Read...)
+	granted.allow(readAll|execute, p.Grants.Execute...)
+	granted.allow(device, p.Grants.Devices...)
+	granted.allow(connect, p.Grants.Sockets...)
 
 	err := c.Restrict(slices.Concat(always.rules, granted.rules)...)
 	if err != nil && len(granted.rules) > 0 {

@@ -25,13 +25,10 @@ import (
 
 // Policy lists the access that one detector has and others do not. Paths are absolute, or shell patterns.
 type Policy struct {
-	Socket  string // the private folder for its socket, which Process makes
-	Memory  uint64 // bytes of writable private memory of each process: RLIMIT_DATA
-	Own     bool   // the uid is the detector's own, and no other program runs under it
-	Devices []string
-	Read    []string
-	Execute []string
-	Sockets []string
+	Socket string         // the private folder for its socket, which Process makes
+	Memory uint64         // bytes of writable private memory of each process: RLIMIT_DATA
+	Own    bool           // the uid is the detector's own, and no other program runs under it
+	Grants contract.Needs // what it may open, run and connect to
 
 	// Without leaves lines of the sandbox out, for tests that show that each line is needed. prelet never sets it.
 	Without Lines
@@ -77,7 +74,7 @@ func (r *Report) addLack(what, why string) {
 func (p *Policy) expand() error {
 	var errs []error
 
-	lists := []*[]string{&p.Devices, &p.Read, &p.Execute, &p.Sockets}
+	lists := []*[]string{&p.Grants.Devices, &p.Grants.Read, &p.Grants.Execute, &p.Grants.Sockets}
 	for _, list := range lists {
 		var err error
 		*list, err = expand(*list...)
@@ -182,7 +179,7 @@ func Detector(p Policy) (r Report) {
 		r.landlock(p, c, socketDir)
 	}
 
-	if len(p.Sockets) == 0 && !p.Without.Connect && !p.Without.Seccomp {
+	if len(p.Grants.Sockets) == 0 && !p.Without.Connect && !p.Without.Seccomp {
 		r.note("refusing connections", load(connectFilter(), 0))
 	}
 

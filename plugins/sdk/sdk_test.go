@@ -318,7 +318,7 @@ func TestMissingMethodsFallBack(t *testing.T) {
 	if p, err := client.Validate(t.Context(), nil); p != nil || err != nil {
 		t.Errorf("Validate without the method: got %v, %v, want neither", p, err)
 	}
-	if _, err := client.Detect(t.Context(), protocol.Request{}); status.Code(err) != codes.Unimplemented {
+	if _, err := client.Detect(t.Context(), contract.Request{}); status.Code(err) != codes.Unimplemented {
 		t.Errorf("a detector without Detect: got %v; want the status Unimplemented", err)
 	}
 }

@@ -122,7 +122,7 @@ func (s *server) Detect(
 	ctx context.Context,
 	p *detectorv1.DetectRequest,
 ) (*detectorv1.DetectResponse, error) {
-	r, requestErr := protocol.FromProto[protocol.Request](p)
+	r, requestErr := protocol.FromProto[contract.Request](p)
 	root, err := NewRoot(r.Root)
 	if err = cmp.Or(requestErr, err); err != nil {
 		return nil, status.Error(codes.InvalidArgument, err.Error())

@@ -101,7 +101,7 @@ func (m *machine) hostile() {
 		{"placeholder", "U+E000"},
 		{"terminal", "not a printable text"},
 		{"many", "too many"},
-		{"warns", "its answer cannot be passed on"},
+		{"warns", "its answer cannot be read: a list or object in it has more than 4096 members"},
 		{"no-number", "it cannot be read: json: error calling MarshalJSON for type *structpb.Value"},
 		{"bad-label", "invalid label key"},
 		{"foreign-label", "is not in the description"},

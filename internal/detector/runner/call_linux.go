@@ -32,12 +32,8 @@ const (
 func connect(ctx context.Context, r runner.Runner, folder string) (protocol.Client, error) {
 	host := plugin.NewClient(clientConfig(ctx, r, folder))
 	p, err := host.Client()
-	var notStarted *startError
-	if err != nil && !errors.As(err, &notStarted) {
-		err = explain(ctx, err, contract.MaxAnswer)
-	}
 	if err != nil {
-		return protocol.Client{}, err
+		return protocol.Client{}, explain(ctx, err, contract.MaxAnswer)
 	}
 
 	detector, err := p.Dispense(protocol.Name)
@@ -112,12 +108,7 @@ func (r *run) ask(ctx context.Context, c protocol.Client) error {
 		return nil
 	}
 
-	request := protocol.Request{
-		Config:  r.req.Config,
-		Devices: r.req.Devices,
-		Root:    r.req.Root,
-	}
-	a, err := c.Detect(ctx, request)
+	a, err := c.Detect(ctx, r.req.Request)
 	if err != nil {
 		return explain(ctx, err, contract.MaxAnswer)
 	}
@@ -133,9 +124,14 @@ func (r *run) ask(ctx context.Context, c protocol.Client) error {
 // errConnection means that a connection could not be made or broke.
 var errConnection = errors.New("its socket does not answer")
 
-// explain turns a gRPC error into words for a detector's developer. The limit is that of the call, in bytes.
+// explain turns a gRPC error into words for a detector's developer. The limit is that of the call, in bytes. It returns
+// other errors as they are.
 func explain(ctx context.Context, err error, limit int) error {
-	s := status.Convert(err)
+	s, isStatus := status.FromError(err)
+	if !isStatus {
+		return err
+	}
+
 	text := strings.TrimSuffix(s.Message(), ".")
 	text, isNotDecoded := strings.CutPrefix(text, "grpc: failed to unmarshal the received message: ")
 

@@ -21,6 +21,7 @@ import (
 type detector struct {
 	policy sandbox.Policy
 	name   string
+	step   wire.Step // the one that runs, or has failed
 
 	report sandbox.Report // about its own part of the sandbox
 	stdout *os.File
@@ -29,26 +30,17 @@ type detector struct {
 	how    string        // how it ended; set before ended is closed
 }
 
-// startError is a failure to start a detector, with the step at which it failed.
-type startError struct {
-	step wire.Step
-	err  error
-}
-
-// Error implements error.
-func (e *startError) Error() string {
-	return e.err.Error()
-}
-
 // Start implements runner.Runner. It starts the program and reads and checks the handshake.
 func (d *detector) Start(ctx context.Context) error {
 	if err := d.exec(ctx); err != nil {
-		return &startError{wire.Start, err}
+		return err
 	}
 
+	d.step = wire.Handshake
 	if err := d.handshake(ctx); err != nil {
-		return &startError{wire.Handshake, err}
+		return err
 	}
+	d.step = wire.Call
 
 	return nil
 }

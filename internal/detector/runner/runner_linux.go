@@ -45,32 +45,13 @@ func Run(in io.Reader, out io.Writer, without sandbox.Lines) error {
 	ctx, cancel := context.WithTimeout(context.Background(), all-reserve(all))
 	defer cancel()
 
+	req.Policy.Without = without
 	r := &run{req: req}
-	r.policy = sandbox.Policy{
-		Socket:  contract.SocketFolder(req.Socket),
-		Memory:  req.Memory,
-		Own:     req.Own,
-		Devices: req.Allow.Devices,
-		Read:    req.Allow.Read,
-		Execute: req.Allow.Execute,
-		Sockets: req.Allow.Sockets,
-		Without: without,
-	}
 	r.do(ctx)
 
 	b, err := json.Marshal(r.reply)
-	if err == nil && len(b) >= wire.MaxReply {
-		err = fmt.Errorf("as JSON it has more than %d KiB", wire.MaxReply>>10)
-	}
-	if err == nil {
-		err = wire.CheckSize(b)
-	}
 	if err != nil {
-		r.reply.Answer = nil
-		r.reply.Describe = nil
-		err = fmt.Errorf("its answer cannot be passed on: %w", err)
-		r.fail(wire.Call, err)
-		b, _ = json.Marshal(r.reply) // only texts and numbers are left
+		return err
 	}
 	_, err = out.Write(append(b, '\n'))
 	return err
@@ -78,24 +59,18 @@ func Run(in io.Reader, out io.Writer, without sandbox.Lines) error {
 
 // run is the handling of one request.
 type run struct {
-	req    wire.Request
-	policy sandbox.Policy
-	reply  wire.Reply
-}
-
-// fail records the step that failed and the reason.
-func (r *run) fail(s wire.Step, err error) {
-	r.reply.Failed = s
-	r.reply.Text = contract.Shorten(err.Error(), contract.MaxText)
+	req   wire.Request
+	reply wire.Reply
 }
 
 // do confines this process and handles the request.
 func (r *run) do(ctx context.Context) {
-	report := sandbox.Process(&r.policy)
+	report := sandbox.Process(&r.req.Policy)
 
 	d := &detector{
-		policy: r.policy,
+		policy: r.req.Policy,
 		name:   r.req.Name,
+		step:   wire.Start,
 		ended:  make(chan struct{}),
 	}
 	err := r.call(ctx, d)
@@ -109,22 +84,13 @@ func (r *run) do(ctx context.Context) {
 		}
 	}
 
-	if err == nil {
-		return
-	}
-	r.reply.Answer = nil
-	r.reply.Describe = nil
-
-	var notStarted *startError
-	if errors.As(err, &notStarted) {
-		r.fail(notStarted.step, err)
-		return
-	}
-
 	if errors.Is(err, errConnection) && d.endsWithin(endTime) { // that is the cause
 		err = fmt.Errorf("it ended during the call (%s)", d.how)
 	}
-	r.fail(wire.Call, err)
+	if err != nil {
+		r.reply.Failed = d.step
+		r.reply.Text = contract.Shorten(err.Error(), contract.MaxText)
+	}
 }
 
 // endTime is how long a detector whose connection broke may take to end: its exit status is a better reason. On a
@@ -133,7 +99,7 @@ const endTime = 500 * time.Millisecond
 
 // call starts the detector and makes the one call.
 func (r *run) call(ctx context.Context, d *detector) error {
-	c, err := connect(ctx, d, r.policy.Socket)
+	c, err := connect(ctx, d, r.req.Policy.Socket)
 	if err != nil {
 		return err
 	}

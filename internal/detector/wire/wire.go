@@ -3,8 +3,8 @@
 package wire
 
 import (
-	"github.com/prelet/prelet/internal/world"
 	"github.com/prelet/prelet/plugins/contract"
+	"github.com/prelet/prelet/plugins/sandbox"
 )
 
 // Limits in addition to the contract's. prelet stops reading a reply that is longer.
@@ -22,17 +22,11 @@ const (
 
 // Request is a request to prelet-detect. prelet sends it after it has checked the program's hash.
 type Request struct {
-	Ask    string       `json:"ask"`
-	Name   string       `json:"name"`
-	Socket string       `json:"socket"` // the private folder
-	Own    bool         `json:"own"`    // the user runs only this detector
-	Memory uint64       `json:"memory"`
-	Millis int64        `json:"ms"` // time limit for everything
-	Allow  world.Grants `json:"allow"`
-
-	Config  map[string]any       `json:"config,omitempty"`
-	Devices []contract.PCIDevice `json:"devices,omitempty"`
-	Root    string               `json:"root,omitempty"` // the folder that replaces "/"
+	Ask    string         `json:"ask"`
+	Name   string         `json:"name"`
+	Millis int64          `json:"ms"` // time limit for everything
+	Policy sandbox.Policy `json:"policy"`
+	contract.Request
 }
 
 // Step is a step of a run.

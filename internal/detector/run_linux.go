@@ -209,7 +209,7 @@ func (h *Host) start(s *slot, program *os.File) (*process, error) {
 	stderr, errErr := c.StderrPipe()
 	err := errors.Join(inErr, outErr, errErr)
 	if err == nil {
-		s.do(func() { err = c.Start() })
+		err = c.Start()
 	}
 	if err != nil {
 		return nil, err

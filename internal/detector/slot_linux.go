@@ -30,9 +30,9 @@ type slot struct {
 	dir       string
 	lock      *os.File
 	groups    []uint32
-	namespace *namespace // nil: the mounts of the machine
-	unclean   bool       // an earlier run could not end all processes of the user
-	lacks     []string   // missing parts of the sandbox
+	isMounted bool     // the folder, until the slot is released
+	unclean   bool     // an earlier run could not end all processes of the user
+	lacks     []string // missing parts of the sandbox
 }
 
 // take returns a free slot. As root it waits for one until ctx ends; any other user runs detectors as himself.

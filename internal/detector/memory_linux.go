@@ -36,7 +36,7 @@ func (p *process) watchMemory(ctx context.Context, limit int64, stop context.Can
 		case <-time.After(memoryPause):
 		}
 
-		held := measureMemory(p.proc.Pid)
+		held := measureMemory(p.Process.Pid)
 		if held > limit && isOver {
 			stop(fmt.Errorf(
 				"%w: its processes hold %d MiB with their page tables; together they may hold %d MiB, twice the "+

@@ -29,6 +29,10 @@ import (
 // end.
 const reapTime = 500 * time.Millisecond
 
+// pipeTime is how long standard error is read after the end of prelet-detect. A process that left its group may hold
+// the pipe.
+const pipeTime = 20 * time.Millisecond
+
 // becomeSubreaper makes orphans of detectors children of this process, so that it can wait for them.
 func becomeSubreaper() error {
 	return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
@@ -184,10 +188,10 @@ func (h *Host) completeRequest(j job, s *slot, deadline time.Time) wire.Request 
 
 // process is one prelet-detect.
 type process struct {
-	proc   *os.Process
+	*exec.Cmd
 	stdin  io.WriteCloser
 	stdout *os.File
-	stderr *capture
+	stderr capture
 }
 
 // start starts prelet-detect as the slot's user, in a process group of its own, with the program as descriptor 3 and
@@ -206,21 +210,14 @@ func (h *Host) start(s *slot, program *os.File) (*process, error) {
 
 	stdin, inErr := c.StdinPipe()
 	stdout, outErr := c.StdoutPipe()
-	stderr, errErr := c.StderrPipe()
-	err := errors.Join(inErr, outErr, errErr)
-	if err == nil {
-		err = c.Start()
-	}
-	if err != nil {
+	if err := errors.Join(inErr, outErr); err != nil {
 		return nil, err
 	}
+	p := &process{Cmd: c, stdin: stdin, stdout: stdout.(*os.File)}
+	c.Stderr = &p.stderr
+	c.WaitDelay = pipeTime
 
-	return &process{
-		proc:   c.Process, // exec.Cmd.Wait would close the pipes before they are read
-		stdin:  stdin,
-		stdout: stdout.(*os.File),
-		stderr: startCapture(stderr.(*os.File)),
-	}, nil
+	return p, c.Start()
 }
 
 func credential(uid, gid int) *syscall.Credential {
@@ -289,15 +286,12 @@ func readLine(r io.Reader, limit int) ([]byte, error) {
 
 // end kills the process group and reaps it. It reports whether all processes have ended.
 func (p *process) end() bool {
-	group := p.proc.Pid
+	group := p.Process.Pid
 	_ = unix.Kill(-group, unix.SIGKILL)
-	_ = p.stdout.Close()
-	_ = p.stdin.Close()
-	defer p.stderr.stop()
 
 	exited := make(chan struct{})
 	go func() {
-		_, _ = p.proc.Wait()
+		_ = p.Wait() // it was killed
 		close(exited)
 	}()
 	deadline := time.Now().Add(reapTime)

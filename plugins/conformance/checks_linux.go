@@ -102,7 +102,7 @@ func (k *kit) describe(client protocol.Client) (contract.Description, error) {
 
 	d, err := client.Describe(ctx)
 	if err != nil {
-		return d, explain("Describe", err)
+		return d, fmt.Errorf("Describe: %w", err)
 	}
 	if problems := d.Check(); len(problems) > 0 {
 		return d, fmt.Errorf("invalid description:\n%w", problems)
@@ -260,29 +260,13 @@ func (k *kit) detect(
 	}
 	a, err := client.Detect(ctx, request)
 	if err != nil {
-		return a, explain("Detect", err)
+		return a, fmt.Errorf("Detect: %w", err)
 	}
 	if problems := k.description.CheckAnswer(a, m.devices); len(problems) > 0 {
 		return a, fmt.Errorf("the answer breaks the detector's own description:\n%w", problems)
 	}
 
 	return a, contract.Problems(a.Problems).Err()
-}
-
-// explain describes a gRPC error in a vendor's words. It wraps the status.
-func explain(method string, err error) error {
-	switch status.Code(err) {
-	case codes.Unimplemented:
-		return fmt.Errorf("the detector has no method %s of detector.v1.DetectorService: %w", method, err)
-	case codes.DeadlineExceeded:
-		return fmt.Errorf("%s exceeded its deadline: %w", method, err)
-	case codes.ResourceExhausted:
-		return fmt.Errorf("the response to %s is too large: %w", method, err)
-	case codes.Unavailable:
-		return fmt.Errorf("the detector ended or closed its connection during %s: %w", method, err)
-	}
-
-	return fmt.Errorf("%s failed: %w", method, err)
 }
 
 // checkDetect asks about each machine twice, and then in another process in reverse order. It reports whether all
@@ -383,7 +367,10 @@ func (k *kit) checkOdd(
 	var problems contract.Problems
 	code := status.Code(err)
 	isInvalid := errors.As(err, &problems)
-	if !isInvalid && code != codes.Unavailable && code != codes.DeadlineExceeded {
+	switch {
+	case code == codes.Unavailable:
+		err = fmt.Errorf("the process ended: %w", err)
+	case !isInvalid && code != codes.DeadlineExceeded:
 		err = nil
 	}
 	if err == nil && p.waitForExit(0) {

@@ -17,7 +17,7 @@ import (
 )
 
 // Client calls a detector with the types of package contract. It limits the size of responses and checks nothing
-// else: contract.Description.Check and CheckAnswer do. Its errors are gRPC statuses. It sets no deadline of its own.
+// else: contract.Description.Check and CheckAnswer do. Its errors are those of Explain. It sets no deadline of its own.
 type Client struct {
 	detectorv1.DetectorServiceClient
 }
@@ -32,7 +32,7 @@ func (c Client) Describe(ctx context.Context) (contract.Description, error) {
 	limit := grpc.MaxCallRecvMsgSize(contract.MaxDescription)
 	p, err := c.DetectorServiceClient.Describe(ctx, &detectorv1.DescribeRequest{}, limit)
 	if err != nil {
-		return contract.Description{}, err
+		return contract.Description{}, Explain(ctx, err, contract.MaxDescription)
 	}
 
 	return FromProto[contract.Description](p)
@@ -52,7 +52,7 @@ func (c Client) Validate(ctx context.Context, config map[string]any) (contract.P
 	case status.Code(err) == codes.Unimplemented:
 		return nil, nil
 	case err != nil:
-		return nil, err
+		return nil, Explain(ctx, err, contract.MaxDescription)
 	}
 	a, err := FromProto[contract.Answer](p)
 
@@ -70,7 +70,7 @@ func (c Client) Detect(ctx context.Context, r contract.Request) (contract.Answer
 	count := grpc.ForceCodecV2(boundedCodec{encoding.GetCodecV2(proto.Name)})
 	p, err := c.DetectorServiceClient.Detect(ctx, request, limit, count)
 	if err != nil {
-		return contract.Answer{}, err
+		return contract.Answer{}, Explain(ctx, err, contract.MaxAnswer)
 	}
 
 	return FromProto[contract.Answer](p)

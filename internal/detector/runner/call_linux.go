@@ -2,11 +2,8 @@ package runner
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"os"
 	"os/exec"
-	"strings"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -33,7 +30,7 @@ func connect(ctx context.Context, r runner.Runner, folder string) (protocol.Clie
 	host := plugin.NewClient(clientConfig(ctx, r, folder))
 	p, err := host.Client()
 	if err != nil {
-		return protocol.Client{}, explain(ctx, err, contract.MaxAnswer)
+		return protocol.Client{}, protocol.Explain(ctx, err, contract.MaxAnswer)
 	}
 
 	detector, err := p.Dispense(protocol.Name)
@@ -99,18 +96,16 @@ func limitStreams(ctx context.Context) grpc.StreamClientInterceptor {
 func (r *run) ask(ctx context.Context, c protocol.Client) error {
 	if r.req.Ask == wire.Describe {
 		d, err := c.Describe(ctx)
-		if err != nil {
-			return explain(ctx, err, contract.MaxDescription)
+		if err == nil {
+			r.reply.Describe = &d
 		}
 
-		r.reply.Describe = &d
-
-		return nil
+		return err
 	}
 
 	a, err := c.Detect(ctx, r.req.Request)
 	if err != nil {
-		return explain(ctx, err, contract.MaxAnswer)
+		return err
 	}
 
 	if len(a.Problems) > 0 { // then the rest of the answer has no meaning
@@ -119,58 +114,4 @@ func (r *run) ask(ctx context.Context, c protocol.Client) error {
 	r.reply.Answer = &a
 
 	return nil
-}
-
-// errConnection means that a connection could not be made or broke.
-var errConnection = errors.New("its socket does not answer")
-
-// explain turns a gRPC error into words for a detector's developer. The limit is that of the call, in bytes. It returns
-// other errors as they are.
-func explain(ctx context.Context, err error, limit int) error {
-	s, isStatus := status.FromError(err)
-	if !isStatus {
-		return err
-	}
-
-	text := strings.TrimSuffix(s.Message(), ".")
-	text, isNotDecoded := strings.CutPrefix(text, "grpc: failed to unmarshal the received message: ")
-
-	// grpc-go wraps errors of the connection in words that do not help.
-	for _, wrapped := range []string{"error reading server preface: ", "error reading from server: "} {
-		if _, cause, found := strings.Cut(text, wrapped); found {
-			text = strings.TrimSuffix(cause, `"`)
-		}
-	}
-	text = contract.Shorten(text, contract.MaxText)
-	has := func(part string) bool {
-		return strings.Contains(text, part)
-	}
-	isLate := ctx.Err() != nil || s.Code() == codes.DeadlineExceeded
-	isTooLarge := s.Code() == codes.ResourceExhausted && has("larger than max")
-	isCompressed := has("Decompressor is not installed") || has("compressed flag")
-	isHTTP := has("unexpected HTTP status code") || has("unexpected content-type")
-	isNotHTTP2 := has("http2") || has("PROTOCOL_ERROR")
-
-	switch {
-	case isLate:
-		return errors.New("it exceeded its deadline")
-	case isTooLarge:
-		return fmt.Errorf("its answer is larger than %d KiB", limit>>10)
-	case isNotDecoded:
-		return fmt.Errorf("its answer cannot be read: %s", text)
-	case isCompressed:
-		return fmt.Errorf("its answer is compressed, which prelet does not accept: %s", text)
-	case isHTTP:
-		return fmt.Errorf("it speaks HTTP and not gRPC: %s", text)
-	case s.Code() == codes.Unimplemented:
-		return fmt.Errorf("it does not implement the method: %s", text)
-	case s.Code() == codes.Unavailable && isNotHTTP2:
-		return fmt.Errorf("it does not speak HTTP/2: %s", text)
-	case s.Code() == codes.Unavailable:
-		return fmt.Errorf("%w: %s", errConnection, text)
-	case s.Code() == codes.Unknown:
-		return errors.New(text) // the error of the detector's own function
-	}
-
-	return fmt.Errorf("%s (%s)", text, s.Code())
 }

@@ -9,13 +9,14 @@ package runner
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"time"
 
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/grpclog"
+	"google.golang.org/grpc/status"
 
 	"github.com/prelet/prelet/internal/detector/wire"
 	"github.com/prelet/prelet/plugins/contract"
@@ -84,12 +85,12 @@ func (r *run) do(ctx context.Context) {
 		}
 	}
 
-	if errors.Is(err, errConnection) && d.endsWithin(endTime) { // that is the cause
+	if status.Code(err) == codes.Unavailable && d.endsWithin(endTime) { // that is the cause
 		err = fmt.Errorf("it ended during the call (%s)", d.how)
 	}
 	if err != nil {
 		r.reply.Failed = d.step
-		r.reply.Text = contract.Shorten(err.Error(), contract.MaxText)
+		r.reply.Text = contract.Shorten(status.Convert(err).Message(), contract.MaxText)
 	}
 }
 

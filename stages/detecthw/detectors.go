@@ -262,7 +262,13 @@ func (d *detection) addFindings() {
 			stages.Sentence(parts...))
 	}
 
-	if slices.Contains(d.ans.Findings, world.NotEnded) {
+	sandbox := slices.DeleteFunc(
+		slices.Clone(d.ans.Findings),
+		func(f string) bool {
+			return f == world.NotEnded
+		},
+	)
+	if len(sandbox) < len(d.ans.Findings) {
 		warn(
 			fmt.Sprintf("Detector %q did not end in time", d.Name),
 			"A process of it was killed and still existed half a second later: it has much memory to release, "+
@@ -271,16 +277,7 @@ func (d *detection) addFindings() {
 		)
 	}
 
-	isSandbox := func(f string) bool {
-		return f != world.NotEnded
-	}
-	if i := slices.IndexFunc(d.ans.Findings, isSandbox); i >= 0 {
-		sandbox := slices.DeleteFunc(
-			slices.Clone(d.ans.Findings),
-			func(f string) bool {
-				return !isSandbox(f)
-			},
-		)
+	if len(sandbox) > 0 {
 		sandbox = append(
 			sandbox,
 			"Something on this machine prevents it: look at the drop-ins of prelet.service",
@@ -290,11 +287,7 @@ func (d *detection) addFindings() {
 }
 
 func shorten(s string) string {
-	if len(s) <= maxShownBytes {
-		return s
-	}
-
-	return strings.ToValidUTF8(s[:maxShownBytes], "") + "…"
+	return contract.Shorten(s, maxShownBytes)
 }
 
 func listAddresses(addresses []string) string {

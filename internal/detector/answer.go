@@ -1,7 +1,6 @@
 package detector
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -10,7 +9,6 @@ import (
 	"unicode"
 
 	"github.com/prelet/prelet/internal/kubelet"
-	"github.com/prelet/prelet/internal/value"
 	"github.com/prelet/prelet/internal/world"
 	"github.com/prelet/prelet/plugins/contract"
 )
@@ -25,9 +23,6 @@ func checkAnswer(
 	out := emptyAnswer(d)
 	if a == nil {
 		return out, errors.New("it is empty")
-	}
-	if err := checkPlaceholder(a); err != nil {
-		return out, err
 	}
 	requested := requestedDevices(r)
 	problems := d.CheckAnswer(*a, requested)
@@ -83,19 +78,6 @@ func emptyAnswer(d contract.Description) world.DetectorAns {
 		Labels:     map[string]string{},
 		Warnings:   []string{},
 	}
-}
-
-// checkPlaceholder rejects the characters that mark credentials in a plan.
-func checkPlaceholder(a *contract.Answer) error {
-	b, err := json.Marshal(a)
-	if err != nil {
-		return err
-	}
-	if value.HasPlaceholder(string(b)) {
-		return errors.New("it contains U+E000 or U+E001, which prelet reserves for credentials")
-	}
-
-	return nil
 }
 
 // summarize returns the first problems as one line.

@@ -62,7 +62,7 @@ func (h *Host) searchAll(ctx context.Context, patterns []string) (bool, error) {
 
 	s := search{ctx: ctx, files: files, left: contract.MaxLookedAt}
 	for _, p := range patterns {
-		found, err := s.exists(strings.TrimPrefix(p, "/"))
+		found, err := s.exists(".", strings.Split(strings.TrimPrefix(p, "/"), "/"), fs.Stat)
 		if found || err != nil {
 			return found, err
 		}
@@ -95,34 +95,26 @@ func (s *search) count() error {
 	return nil
 }
 
-// exists reports whether a path matches a pattern. Links are followed before the first star only.
-func (s *search) exists(pattern string) (bool, error) {
+// exists reports whether a path exists and the rest of a pattern matches below it. Links are followed before the first
+// star only.
+func (s *search) exists(name string, rest []string, stat func(fs.FS, string) (fs.FileInfo, error)) (bool, error) {
 	if err := s.count(); err != nil {
 		return false, err
 	}
 
-	fixed, starred, hasStar := strings.Cut(pattern, "*")
-	if !hasStar {
-		_, err := fs.Stat(s.files, pattern)
-		return err == nil, nil
-	}
-	dir, prefix := path.Split(fixed)
-	dir = strings.TrimSuffix(dir, "/")
-	info, err := fs.Stat(s.files, dir)
-	if err != nil || !info.IsDir() { // opening a device could have an effect
+	info, err := stat(s.files, name)
+	switch {
+	case err != nil:
 		return false, nil
+	case len(rest) == 0:
+		return true, nil
+	case !info.IsDir(): // opening a device could have an effect
+		return false, nil
+	case !strings.Contains(rest[0], "*"):
+		return s.exists(path.Join(name, rest[0]), rest[1:], stat)
 	}
 
-	return s.matches(dir, strings.Split(prefix+"*"+starred, "/"))
-}
-
-// matches reports whether a folder contains a path that matches the parts of a pattern. It follows no links.
-func (s *search) matches(dir string, parts []string) (bool, error) {
-	if !strings.Contains(parts[0], "*") {
-		return s.entry(path.Join(dir, parts[0]), parts[1:])
-	}
-
-	f, err := s.files.Open(dir)
+	f, err := s.files.Open(name)
 	if err != nil {
 		return false, nil // missing, or not readable
 	}
@@ -134,12 +126,11 @@ func (s *search) matches(dir string, parts []string) (bool, error) {
 			if err := s.count(); err != nil {
 				return false, err
 			}
-			if !contract.MatchPath(parts[0], e.Name()) {
+			if !contract.MatchPath(rest[0], e.Name()) {
 				continue
 			}
 
-			name := path.Join(dir, e.Name())
-			found, err := s.entry(name, parts[1:])
+			found, err := s.exists(path.Join(name, e.Name()), rest[1:], fs.Lstat)
 			if found || err != nil {
 				return found, err
 			}
@@ -150,22 +141,4 @@ func (s *search) matches(dir string, parts []string) (bool, error) {
 	}
 
 	return false, nil
-}
-
-// entry reports whether a path exists and the rest of a pattern matches below it.
-func (s *search) entry(name string, rest []string) (bool, error) {
-	if err := s.count(); err != nil {
-		return false, err
-	}
-	info, err := fs.Lstat(s.files, name)
-	switch {
-	case err != nil:
-		return false, nil
-	case len(rest) == 0:
-		return true, nil
-	case !info.IsDir():
-		return false, nil
-	}
-
-	return s.matches(name, rest)
 }

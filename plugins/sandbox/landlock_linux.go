@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"runtime"
 	"slices"
 
 	"github.com/landlock-lsm/go-landlock/landlock"
@@ -95,13 +94,34 @@ const Binary = 3
 const BinaryPath = "/proc/self/fd/3"
 
 // landlock restricts all threads of the process to the access of all detectors, the grants of this detector, the
-// given rights in the folder of sockets, and the given programs.
+// given rights in the folder of sockets, and the given programs. With scoped it keeps signals and abstract sockets
+// inside.
 func (r *Report) landlock(
 	p Policy,
-	c landlock.Config,
+	scoped bool,
 	folder landlock.AccessFSSet,
 	programs ...string,
 ) {
+	if p.Without.Landlock {
+		return
+	}
+	abi, err := p.landlockABI()
+	switch {
+	case errors.Is(err, ErrNone):
+		r.addLack("Landlock", err.Error())
+		return
+	case err != nil:
+		r.note("Landlock", err)
+		return
+	case abi < ABIScopes:
+		const text = "this kernel has version %d; below %d it does not keep signals and abstract sockets inside"
+		r.addLack("Landlock", fmt.Sprintf(text, abi, ABIScopes))
+	}
+
+	c := configuration(abi)
+	if !scoped {
+		c.Scoped = 0
+	}
 	always := ruleset{config: c}
 	always.allow(readAll, contract.Readable()...)
 	always.allow(readFile|execute, listLoaders()...)
@@ -116,7 +136,7 @@ func (r *Report) landlock(
 	granted.allow(device, p.Grants.Devices...)
 	granted.allow(connect, p.Grants.Sockets...)
 
-	err := c.Restrict(slices.Concat(always.rules, granted.rules)...)
+	err = c.Restrict(slices.Concat(always.rules, granted.rules)...)
 	if err != nil && len(granted.rules) > 0 {
 		granted.err = err
 		err = c.Restrict(always.rules...)
@@ -153,24 +173,9 @@ func (s *ruleset) allow(access landlock.AccessFSSet, paths ...string) {
 	}
 }
 
-// listLoaders returns the dynamic linkers that a program of this architecture can name (the ABI fixes their paths; musl
-// has its own). They are spelled out where seccomp knows the architecture and refuses others.
+// listLoaders returns the dynamic linkers of the machine (the ABI fixes their paths; musl has its own). What those of
+// another architecture start cannot make a system call.
 func listLoaders() []string {
-	switch runtime.GOARCH {
-	case "amd64":
-		return []string{
-			"/lib64/ld-linux-x86-64.so.2",
-			"/lib/ld-linux-x86-64.so.2",
-			"/lib/ld-musl-x86_64.so.1",
-		}
-	case "arm64":
-		return []string{
-			"/lib/ld-linux-aarch64.so.1",
-			"/lib64/ld-linux-aarch64.so.1",
-			"/lib/ld-musl-aarch64.so.1",
-		}
-	}
-
 	paths, _ := expand("/lib/ld-linux-*", "/lib64/ld-linux-*", "/lib/ld-musl-*")
 
 	return paths

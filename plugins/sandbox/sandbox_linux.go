@@ -130,9 +130,8 @@ func Process(p *Policy) (r Report) {
 	noPrivs := ll.AllThreadsPrctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
 	r.note("no_new_privs", noPrivs)
 	r.note("Landlock", p.expand())
-	if !p.Without.Landlock {
-		r.restrictHost(*p)
-	}
+	// With the detector's rights; in addition it may start itself, to become the detector.
+	r.landlock(*p, false, hostDir, "/proc/self/exe")
 
 	// The detector has the same user and must not read this process. exec(2) resets it for the detector's program.
 	r.note("closing its memory", unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0))
@@ -146,38 +145,11 @@ func Process(p *Policy) (r Report) {
 	return r
 }
 
-// restrictHost applies Landlock to prelet-detect, with the detector's rights. In addition it may start itself, to
-// become the detector.
-func (r *Report) restrictHost(p Policy) {
-	abi, err := p.landlockABI()
-	switch {
-	case errors.Is(err, ErrNone):
-		r.addLack("Landlock", err.Error())
-		return
-	case err != nil:
-		r.note("Landlock", err)
-		return
-	case abi < ABIScopes:
-		const text = "this kernel has version %d; below %d it does not keep signals and abstract sockets inside"
-		r.addLack("Landlock", fmt.Sprintf(text, abi, ABIScopes))
-	}
-
-	c := configuration(abi)
-	c.Scoped = 0
-	r.landlock(p, c, hostDir, "/proc/self/exe")
-}
-
 // Detector confines the calling process further, which is a child of prelet-detect and becomes the detector:
 // prelet-detect has to connect to the detector's socket, and the detector must not reach prelet-detect. The goroutine
-// must be locked to the thread that executes the detector. What Process has reported is not reported again.
+// must be locked to the thread that executes the detector.
 func Detector(p Policy) (r Report) {
-	if abi, err := p.landlockABI(); err == nil && !p.Without.Landlock {
-		c := configuration(abi)
-		if p.Without.Scopes {
-			c.Scoped = 0
-		}
-		r.landlock(p, c, socketDir)
-	}
+	r.landlock(p, !p.Without.Scopes, socketDir)
 
 	if len(p.Grants.Sockets) == 0 && !p.Without.Connect && !p.Without.Seccomp {
 		r.note("refusing connections", load(connectFilter(), 0))

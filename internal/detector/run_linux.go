@@ -89,8 +89,8 @@ func (h *Host) run(ctx context.Context, j job) (reply wire.Reply, t Trace, err e
 	clean = h.end(p, s, reply)
 	t.Left = !clean
 	t.Stderr = p.stderr.text()
-	t.Lacks = append(t.Lacks, reply.Lacks...)
-	t.Finds = append(t.Finds, reply.Findings...)
+	t.Lacks = append(t.Lacks, reply.Report.Lacks...)
+	t.Finds = append(t.Finds, reply.Report.Failed...)
 	if !clean {
 		t.Finds = append(t.Finds, world.NotEnded)
 	}
@@ -136,7 +136,7 @@ func checkWriters(f *os.File) error {
 // end ends all processes of a run and reports whether it could.
 func (h *Host) end(p *process, s *slot, reply wire.Reply) bool {
 	clean := p.end()
-	if s.own && !reply.Contained { // also without a reply
+	if s.own && !reply.Report.Contained { // also without a reply
 		clean = h.sweep(s.uid)
 	}
 

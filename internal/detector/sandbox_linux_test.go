@@ -353,8 +353,9 @@ func TestContained(t *testing.T) {
 		j := job{program: filepath.Join(b.dir, Programs, "good"), memory: MinMemory}
 		j.request.Ask, j.request.Name = wire.Describe, "good"
 		reply, _, err := New(o).run(t.Context(), j)
-		if err != nil || reply.Contained != want {
-			t.Errorf("without %q: got contained %t, error %v; want %t and no error", without, reply.Contained, err, want)
+		if err != nil || reply.Report.Contained != want {
+			t.Errorf("without %q: got contained %t, error %v; want %t and no error",
+				without, reply.Report.Contained, err, want)
 		}
 	}
 }

@@ -76,11 +76,9 @@ const (
 	writeFile = ll.AccessFSWriteFile
 	device    = ll.AccessFSReadFile | ll.AccessFSWriteFile | ll.AccessFSIoctlDev
 	connect   = ll.AccessFSResolveUnix
+	// socketDir does not let a detector make folders: it could nest them deeper than anybody can remove them.
 	socketDir = readAll | ll.AccessFSWriteFile | ll.AccessFSMakeSock | ll.AccessFSMakeReg | ll.AccessFSRemoveFile |
 		ll.AccessFSResolveUnix
-	// hostDir is for prelet-detect, whose client of go-plugin makes a folder in it. A detector makes none: it could
-	// nest them deeper than anybody can remove them.
-	hostDir = socketDir | ll.AccessFSMakeDir | ll.AccessFSRemoveDir
 
 	// onFiles are the rights that a rule for a file may have; the others are for folders.
 	onFiles = ll.AccessFSExecute | ll.AccessFSWriteFile | ll.AccessFSReadFile | ll.AccessFSTruncate |
@@ -94,12 +92,11 @@ const Binary = 3
 const BinaryPath = "/proc/self/fd/3"
 
 // landlock restricts all threads of the process to the access of all detectors, the grants of this detector, the
-// given rights in the folder of sockets, and the given programs. With scoped it keeps signals and abstract sockets
+// folder for its socket, and the given programs. With scoped it keeps signals and abstract sockets
 // inside.
 func (r *Report) landlock(
 	p Policy,
 	scoped bool,
-	folder landlock.AccessFSSet,
 	programs ...string,
 ) {
 	if p.Without.Landlock {
@@ -128,7 +125,7 @@ func (r *Report) landlock(
 	always.allow(readFile|execute, BinaryPath)
 	always.allow(readFile|execute, programs...)
 	always.allow(readFile|writeFile, contract.Discard)
-	always.allow(folder, p.Socket)
+	always.allow(socketDir, p.Socket)
 
 	granted := ruleset{config: c}
 	granted.allow(readAll, p.Grants.Read...)

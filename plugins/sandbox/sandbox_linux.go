@@ -131,7 +131,7 @@ func Process(p *Policy) (r Report) {
 	r.note("no_new_privs", noPrivs)
 	r.note("Landlock", p.expand())
 	// With the detector's rights; in addition it may start itself, to become the detector.
-	r.landlock(*p, false, hostDir, "/proc/self/exe")
+	r.landlock(*p, false, "/proc/self/exe")
 
 	// The detector has the same user and must not read this process. exec(2) resets it for the detector's program.
 	r.note("closing its memory", unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0))
@@ -149,7 +149,7 @@ func Process(p *Policy) (r Report) {
 // prelet-detect has to connect to the detector's socket, and the detector must not reach prelet-detect. The goroutine
 // must be locked to the thread that executes the detector.
 func Detector(p Policy) (r Report) {
-	r.landlock(p, !p.Without.Scopes, socketDir)
+	r.landlock(p, !p.Without.Scopes)
 
 	if len(p.Grants.Sockets) == 0 && !p.Without.Connect && !p.Without.Seccomp {
 		r.note("refusing connections", load(connectFilter(), 0))

@@ -157,14 +157,6 @@ func (p peer) data(stream uint32, b []byte) {
 	_ = p.WriteData(stream, false, b)
 }
 
-// fakeRunner is a detector that has printed its handshake.
-type fakeRunner struct {
-	detector
-}
-
-// Start implements runner.Runner.
-func (*fakeRunner) Start(context.Context) error { return nil }
-
 // detect asks a peer as prelet-detect asks a detector.
 func detect(ctx context.Context, t *testing.T, behave func(peer)) (contract.Answer, error) {
 	folder := t.TempDir()
@@ -195,20 +187,16 @@ func detect(ctx context.Context, t *testing.T, behave func(peer)) (contract.Answ
 		}
 	}()
 
-	r := &run{req: wire.Request{Ask: wire.Detect}}
-	c, err := connect(
-		ctx,
-		&fakeRunner{detector{line: "1|1|unix|" + path + "|grpc", ended: make(chan struct{})}},
-		folder,
-	)
+	var reply wire.Reply
+	c, err := connect(ctx, &detector{socket: path, ended: make(chan struct{})})
 	if err == nil {
-		err = r.ask(ctx, c)
+		err = ask(ctx, c, wire.Request{Ask: wire.Detect}, &reply)
 	}
 	if err != nil {
 		return contract.Answer{}, err
 	}
 
-	return *r.reply.Answer, nil
+	return *reply.Answer, nil
 }
 
 // attack is a detector's behaviour, and what comes of it.

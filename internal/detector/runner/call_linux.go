@@ -2,9 +2,8 @@ package runner
 
 import (
 	"context"
+	"net"
 	"os"
-	"os/exec"
-	"time"
 
 	"github.com/hashicorp/go-hclog"
 	plugin "github.com/hashicorp/go-plugin"
@@ -24,42 +23,36 @@ const (
 	maxWindow  = 2 * contract.MaxAnswer // bytes on their way; a fixed size keeps grpc-go from raising it to 16 MiB
 )
 
-// connect starts the detector and returns a client for it. Everything that it starts ends with ctx. It never calls
+// connect returns a client for a started detector. Everything that it starts ends with ctx. It never calls
 // plugin.Client.Kill, which would wait for the detector: prelet ends the whole process group.
-func connect(ctx context.Context, r runner.Runner, folder string) (protocol.Client, error) {
-	host := plugin.NewClient(clientConfig(ctx, r, folder))
-	p, err := host.Client()
+func connect(ctx context.Context, d *detector) (protocol.Client, error) {
+	p, err := plugin.NewClient(clientConfig(ctx, d)).Client()
 	if err != nil {
 		return protocol.Client{}, protocol.Explain(ctx, err, contract.MaxAnswer)
 	}
 
-	detector, err := p.Dispense(protocol.Name)
+	client, err := p.Dispense(protocol.Name)
 	if err != nil {
 		return protocol.Client{}, err
 	}
 
-	return detector.(protocol.Client), nil
+	return client.(protocol.Client), nil
 }
 
 // clientConfig returns the configuration of go-plugin's client. Each bound replaces a default of go-plugin or grpc-go
 // that is larger, or none.
-func clientConfig(ctx context.Context, r runner.Runner, folder string) *plugin.ClientConfig {
-	deadline, _ := ctx.Deadline()
-	useRunner := func(hclog.Logger, *exec.Cmd, string) (runner.Runner, error) {
-		return r, nil
-	}
-
+func clientConfig(ctx context.Context, d *detector) *plugin.ClientConfig {
 	return &plugin.ClientConfig{
-		HandshakeConfig:  protocol.Handshake(),
-		VersionedPlugins: protocol.Plugins(protocol.Plugin{}),
-		AllowedProtocols: []plugin.Protocol{plugin.ProtocolGRPC},
-		RunnerFunc:       useRunner,
-		StartTimeout:     time.Until(deadline),
-		SkipHostEnv:      true,
-		UnixSocketConfig: &plugin.UnixSocketConfig{TempDir: folder},
-		SyncStdout:       os.Stderr,
-		SyncStderr:       os.Stderr,
-		Logger:           hclog.NewNullLogger(),
+		Plugins: protocol.Plugins(protocol.Plugin{})[protocol.Version],
+		Reattach: &plugin.ReattachConfig{
+			Protocol:     plugin.ProtocolGRPC,
+			Addr:         &net.UnixAddr{Net: "unix", Name: d.socket},
+			ReattachFunc: func() (runner.AttachedRunner, error) { return d, nil },
+			Test:         true,
+		},
+		SyncStdout: os.Stderr,
+		SyncStderr: os.Stderr,
+		Logger:     hclog.NewNullLogger(),
 		GRPCDialOptions: []grpc.DialOption{
 			grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(contract.MaxAnswer)),
 			grpc.WithMaxHeaderListSize(maxHeaders),
@@ -93,17 +86,17 @@ func limitStreams(ctx context.Context) grpc.StreamClientInterceptor {
 }
 
 // ask makes the requested call.
-func (r *run) ask(ctx context.Context, c protocol.Client) error {
-	if r.req.Ask == wire.Describe {
+func ask(ctx context.Context, c protocol.Client, req wire.Request, reply *wire.Reply) error {
+	if req.Ask == wire.Describe {
 		d, err := c.Describe(ctx)
 		if err == nil {
-			r.reply.Describe = &d
+			reply.Describe = &d
 		}
 
 		return err
 	}
 
-	a, err := c.Detect(ctx, r.req.Request)
+	a, err := c.Detect(ctx, req.Request)
 	if err != nil {
 		return err
 	}
@@ -111,7 +104,7 @@ func (r *run) ask(ctx context.Context, c protocol.Client) error {
 	if len(a.Problems) > 0 { // then the rest of the answer has no meaning
 		a = contract.Answer{Problems: a.Problems}
 	}
-	r.reply.Answer = &a
+	reply.Answer = &a
 
 	return nil
 }

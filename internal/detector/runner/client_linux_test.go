@@ -3,7 +3,6 @@ package runner
 import (
 	"context"
 	"io"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,30 +17,22 @@ import (
 
 // TestClientConfig has what go-plugin would allow, or do, by default.
 func TestClientConfig(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	r := &fakeRunner{}
+	d := &detector{socket: "/folder/s"}
 
-	c := clientConfig(ctx, r, "/folder")
+	c := clientConfig(t.Context(), d)
 
-	if want := []plugin.Protocol{plugin.ProtocolGRPC}; !slices.Equal(c.AllowedProtocols, want) {
-		t.Errorf("got protocols %q; want %q", c.AllowedProtocols, want)
+	if c.Cmd != nil || c.RunnerFunc != nil || c.Managed || c.AutoMTLS {
+		t.Errorf("got Cmd %v, Managed %t, AutoMTLS %t; want a client that starts and ends nothing",
+			c.Cmd, c.Managed, c.AutoMTLS)
 	}
 	if c.Logger == nil || c.Logger.IsError() {
 		t.Error("got a logger that logs errors; want one that logs nothing")
 	}
-	if c.StartTimeout <= 0 || c.StartTimeout > time.Minute {
-		t.Errorf("got a start of %v; want at most the minute of the call", c.StartTimeout)
+	if r := c.Reattach; !r.Test || r.Protocol != plugin.ProtocolGRPC || r.Addr.String() != "/folder/s" {
+		t.Errorf("got %+v; want the socket of the handshake, gRPC, and no end of the process", r)
 	}
-	if !c.SkipHostEnv || c.Managed || c.AutoMTLS {
-		t.Errorf("got SkipHostEnv %t, Managed %t, AutoMTLS %t; want only the first",
-			c.SkipHostEnv, c.Managed, c.AutoMTLS)
-	}
-	if got := c.UnixSocketConfig.TempDir; got != "/folder" {
-		t.Errorf("got sockets in %q; want them in /folder", got)
-	}
-	if got, err := c.RunnerFunc(nil, nil, ""); got != r || err != nil {
-		t.Errorf("got runner %v, %v; want ours", got, err)
+	if got, err := c.Reattach.ReattachFunc(); got != d || err != nil {
+		t.Errorf("got %v, %v; want the detector", got, err)
 	}
 }
 

@@ -10,28 +10,38 @@ import (
 	"strings"
 	"time"
 
+	"github.com/hashicorp/go-plugin/runner"
+
 	"github.com/prelet/prelet/internal/detector/wire"
 	"github.com/prelet/prelet/plugins/protocol"
 	"github.com/prelet/prelet/plugins/sandbox"
 )
 
-// detector is the process of a detector. It implements go-plugin's runner.Runner. go-plugin's own runner reads lines
-// of any length, dials any address, waits for pipes that a grandchild may hold, and has one message for several
-// failures.
+// detector is the process of a detector. go-plugin's client attaches to it: its own runner reads lines of any length,
+// dials any address, waits for pipes that a grandchild may hold, and has one message for several failures.
 type detector struct {
+	runner.AttachedRunner // nil: in its test mode, go-plugin's client calls nothing but Wait
+
 	policy sandbox.Policy
 	name   string
 	step   wire.Step // the one that runs, or has failed
 
 	report sandbox.Report // about its own part of the sandbox
 	stdout *os.File
-	line   string        // the handshake
+	socket string        // of the handshake
 	ended  chan struct{} // closed when the process has ended
 	how    string        // how it ended; set before ended is closed
 }
 
-// Start implements runner.Runner. It starts the program and reads and checks the handshake.
-func (d *detector) Start(ctx context.Context) error {
+// Wait implements runner.AttachedRunner.
+func (d *detector) Wait(context.Context) error {
+	<-d.ended
+	return nil
+}
+
+// start starts the program and reads and checks the handshake.
+func (d *detector) start(ctx context.Context) error {
+	d.step = wire.Start
 	if err := d.exec(ctx); err != nil {
 		return err
 	}
@@ -64,13 +74,11 @@ func (d *detector) handshake(ctx context.Context) error {
 	default:
 		return errors.New("it closed its standard output before it was ready")
 	}
-	d.line = strings.TrimSpace(string(line))
+	d.socket, err = protocol.ParseHandshake(strings.TrimSpace(string(line)), d.policy.Socket)
 
 	// The detector must not block on its other output.
 	_ = d.stdout.SetReadDeadline(time.Time{})
 	go func() { _, _ = io.Copy(io.Discard, in) }()
-
-	_, err = protocol.ParseHandshake(d.line, d.policy.Socket)
 
 	return err
 }
@@ -83,46 +91,4 @@ func (d *detector) endsWithin(limit time.Duration) bool {
 	case <-time.After(limit):
 		return false
 	}
-}
-
-// Wait implements runner.Runner.
-func (d *detector) Wait(context.Context) error {
-	<-d.ended
-	return nil
-}
-
-// Kill implements runner.Runner. It does nothing: prelet ends the process group.
-func (d *detector) Kill(context.Context) error {
-	return nil
-}
-
-// Stdout implements runner.Runner. It is the handshake and nothing else.
-func (d *detector) Stdout() io.ReadCloser {
-	return io.NopCloser(strings.NewReader(d.line + "\n"))
-}
-
-// Stderr implements runner.Runner. It is empty: standard error is prelet's pipe.
-func (d *detector) Stderr() io.ReadCloser {
-	return io.NopCloser(strings.NewReader(""))
-}
-
-// Name implements runner.Runner.
-func (d *detector) Name() string { return d.name }
-
-// ID implements runner.Runner.
-func (d *detector) ID() string { return d.name }
-
-// Diagnose implements runner.Runner.
-func (d *detector) Diagnose(context.Context) string {
-	return ""
-}
-
-// PluginToHost implements runner.Runner. The address was checked with the handshake.
-func (d *detector) PluginToHost(network, address string) (string, string, error) {
-	return network, address, nil
-}
-
-// HostToPlugin implements runner.Runner.
-func (d *detector) HostToPlugin(network, address string) (string, string, error) {
-	return network, address, nil
 }

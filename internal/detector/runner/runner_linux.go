@@ -2,8 +2,7 @@
 // asks it one question and prints one line. It trusts prelet, from which it has the request and the open program, and
 // nothing that comes from the detector.
 //
-// go-plugin's client speaks the protocol, with a runner of this package, which starts the detector and checks its
-// handshake.
+// It checks the detector's handshake, and go-plugin's client speaks the protocol.
 package runner
 
 import (
@@ -20,6 +19,7 @@ import (
 
 	"github.com/prelet/prelet/internal/detector/wire"
 	"github.com/prelet/prelet/plugins/contract"
+	"github.com/prelet/prelet/plugins/protocol"
 	"github.com/prelet/prelet/plugins/sandbox"
 )
 
@@ -47,63 +47,44 @@ func Run(in io.Reader, out io.Writer, without sandbox.Lines) error {
 	defer cancel()
 
 	req.Policy.Without = without
-	r := &run{req: req}
-	r.do(ctx)
 
-	b, err := json.Marshal(r.reply)
-	if err != nil {
-		return err
-	}
-	_, err = out.Write(append(b, '\n'))
-	return err
+	return json.NewEncoder(out).Encode(handle(ctx, req))
 }
 
-// run is the handling of one request.
-type run struct {
-	req   wire.Request
-	reply wire.Reply
-}
-
-// do confines this process and handles the request.
-func (r *run) do(ctx context.Context) {
-	report := sandbox.Process(&r.req.Policy)
-
+// handle confines this process, starts the detector and makes the one call.
+func handle(ctx context.Context, req wire.Request) (reply wire.Reply) {
+	reply.Report = sandbox.Process(&req.Policy)
 	d := &detector{
-		policy: r.req.Policy,
-		name:   r.req.Name,
-		step:   wire.Start,
+		policy: req.Policy,
+		name:   req.Name,
 		ended:  make(chan struct{}),
 	}
-	err := r.call(ctx, d)
-	r.reply.Contained = report.Contained
-	r.reply.Lacks = report.Lacks
-	r.reply.Findings = report.Failed
 
-	for _, finding := range d.report.Failed {
-		if !slices.Contains(report.Failed, finding) { // both processes may report the same
-			r.reply.Findings = append(r.reply.Findings, finding)
+	err := d.start(ctx)
+	for _, failed := range d.report.Failed {
+		if !slices.Contains(reply.Report.Failed, failed) { // both processes may report the same
+			reply.Report.Failed = append(reply.Report.Failed, failed)
 		}
+	}
+	var client protocol.Client
+	if err == nil {
+		client, err = connect(ctx, d)
+	}
+	if err == nil {
+		err = ask(ctx, client, req, &reply)
 	}
 
 	if status.Code(err) == codes.Unavailable && d.endsWithin(endTime) { // that is the cause
 		err = fmt.Errorf("it ended during the call (%s)", d.how)
 	}
 	if err != nil {
-		r.reply.Failed = d.step
-		r.reply.Text = contract.Shorten(status.Convert(err).Message(), contract.MaxText)
+		reply.Failed = d.step
+		reply.Text = contract.Shorten(status.Convert(err).Message(), contract.MaxText)
 	}
+
+	return reply
 }
 
 // endTime is how long a detector whose connection broke may take to end: its exit status is a better reason. On a
 // loaded machine a process that crashed takes a while to be reaped.
 const endTime = 500 * time.Millisecond
-
-// call starts the detector and makes the one call.
-func (r *run) call(ctx context.Context, d *detector) error {
-	c, err := connect(ctx, d, r.req.Policy.Socket)
-	if err != nil {
-		return err
-	}
-
-	return r.ask(ctx, c)
-}

@@ -45,9 +45,7 @@ type Reply struct {
 	Failed Step   `json:"failed,omitempty"` // the step that failed
 	Text   string `json:"text,omitempty"`   // why, a sentence without its dot
 
-	Lacks     []string `json:"lacks,omitempty"`     // parts of the sandbox that are unsupported here
-	Findings  []string `json:"findings,omitempty"`  // parts of the sandbox that failed
-	Contained bool     `json:"contained,omitempty"` // no process can have left the group: see sandbox.Report
+	Report sandbox.Report `json:"sandbox"`
 
 	Describe *contract.Description `json:"describe,omitempty"`
 	Answer   *contract.Answer      `json:"answer,omitempty"`

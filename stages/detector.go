@@ -34,16 +34,6 @@ func Description(l world.LockEntry) (contract.Description, error) {
 	return d, nil
 }
 
-// IsDetectorName reports whether a detector can have that name.
-func IsDetectorName(s string) bool {
-	isSized := s != "" && len(s) <= contract.MaxName
-	if !isSized || s[0] < 'a' || s[0] > 'z' {
-		return false
-	}
-
-	return strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
-}
-
 // FactsType returns the type of `detectors.NAME.facts` as the detector describes it; any type without a description.
 func FactsType(d *contract.Description) cty.Type {
 	if d == nil {

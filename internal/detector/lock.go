@@ -15,6 +15,7 @@ import (
 
 	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/world"
+	"github.com/prelet/prelet/plugins/contract"
 	"github.com/prelet/prelet/stages"
 )
 
@@ -42,13 +43,19 @@ type siteLock struct {
 	Detectors     []world.LockEntry `json:"detectors"`
 }
 
+// lockFile is a file of either kind.
+type lockFile struct {
+	fragment
+	Detectors []world.LockEntry `json:"detectors"`
+}
+
 // errNoLock means that a detector has no lock.
 var errNoLock = errors.New("it has no lock")
 
 // Lock returns the lock of a detector: from the site's lock files, else from the fragment with its name. The error is
 // errNoLock if there is none.
 func (h *Host) Lock(name string) (world.LockAns, error) {
-	if !stages.IsDetectorName(name) {
+	if !contract.IsDetectorName(name) {
 		const text = "invalid detector name %q: want at most 63 lower-case letters, digits and -, " +
 			"beginning with a letter"
 		return world.LockAns{}, fmt.Errorf(text, name)
@@ -74,13 +81,9 @@ func (h *Host) Lock(name string) (world.LockAns, error) {
 
 func (h *Host) readFragment(name string) (world.LockAns, error) {
 	path := h.path(filepath.Join(Fragments, name+".json"))
-	var f fragment
-	err := readJSON(path, &f)
+	f, err := readLockFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return world.LockAns{}, errNoLock
-	}
-	if err == nil {
-		err = checkFormat(f.FormatVersion)
 	}
 	if err == nil && f.Name != name {
 		err = fmt.Errorf("it is the lock of %q", f.Name)
@@ -90,14 +93,6 @@ func (h *Host) readFragment(name string) (world.LockAns, error) {
 	}
 
 	return checkLock(path, f.LockEntry)
-}
-
-func checkFormat(version int) error {
-	if version != lockFormat {
-		return fmt.Errorf("unsupported format_version %d: this prelet reads %d", version, lockFormat)
-	}
-
-	return nil
 }
 
 func (h *Host) siteLocks() []string {
@@ -141,11 +136,8 @@ func checkLock(path string, l world.LockEntry) (world.LockAns, error) {
 }
 
 func readSiteLock(path string) ([]world.LockEntry, error) {
-	var s siteLock
-	if err := readJSON(path, &s); err != nil {
-		return nil, err
-	}
-	if err := checkFormat(s.FormatVersion); err != nil {
+	s, err := readLockFile(path)
+	if err != nil {
 		return nil, err
 	}
 
@@ -160,26 +152,30 @@ func readSiteLock(path string) ([]world.LockEntry, error) {
 	return s.Detectors, nil
 }
 
-// readJSON reads a file that decides which program is executed: only root and this user may be able to write it.
-func readJSON(path string, into any) error {
+// readLockFile reads a fragment, which has one lock, or a site's file. It decides which program is executed: only root
+// and this user may be able to write it.
+func readLockFile(path string) (f lockFile, err error) {
 	found, err := nodefile.Find(path, nodefile.FollowAll)
 	if err != nil {
-		return err
+		return f, err
 	}
 	defer found.Close()
 	if found.Loose != nil {
-		return fmt.Errorf("other users than root can change it: %w", found.Loose)
+		return f, fmt.Errorf("other users than root can change it: %w", found.Loose)
 	}
 
 	b, err := found.Read(maxLockFile)
 	if err != nil {
-		return errors.New(nodefile.Reason(err))
+		return f, errors.New(nodefile.Reason(err))
 	}
-	if err := json.Unmarshal(b, into); err != nil {
-		return fmt.Errorf("not a lock file: %w", err)
+	if err := json.Unmarshal(b, &f); err != nil {
+		return f, fmt.Errorf("not a lock file: %w", err)
+	}
+	if f.FormatVersion != lockFormat {
+		return f, fmt.Errorf("unsupported format_version %d: this prelet reads %d", f.FormatVersion, lockFormat)
 	}
 
-	return nil
+	return f, nil
 }
 
 // WriteFragment returns the text of a lock fragment.
@@ -225,7 +221,7 @@ func (h *Host) Installed() []string {
 		entries, _ := os.ReadDir(h.path(dir))
 		for _, e := range entries {
 			name := strings.TrimSuffix(e.Name(), suffix)
-			if stages.IsDetectorName(name) {
+			if contract.IsDetectorName(name) {
 				names[name] = true
 			}
 		}

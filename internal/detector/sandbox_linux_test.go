@@ -258,8 +258,8 @@ func TestSandbox(t *testing.T) {
 // siteLock locks an installed detector by its path.
 func (b *bench) siteLock(name string) {
 	b.t.Helper()
-	var f fragment
-	if err := readJSON(filepath.Join(b.dir, Fragments, name+".json"), &f); err != nil {
+	f, err := readLockFile(filepath.Join(b.dir, Fragments, name+".json"))
+	if err != nil {
 		b.t.Fatal(err)
 	}
 	f.Path = filepath.Join(b.dir, Programs, name)

@@ -9,7 +9,7 @@ import (
 // Check returns the problems of a description, with the paths of its JSON.
 func (d Description) Check() Problems {
 	var c checker
-	c.form("name", "detector name", d.Name, matches(detectorName, d.Name),
+	c.form("name", "detector name", d.Name, IsDetectorName(d.Name),
 		"Lower-case letters, digits and dashes, beginning with a letter.")
 	c.form("version", "version", d.Version, matches(versionForm, d.Version),
 		"Letters, digits and . + - _ ~, for example 1.4.0.")

@@ -26,6 +26,11 @@ var (
 	pciAddress = regexp.MustCompile(`^[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$`)
 )
 
+// IsDetectorName reports whether a detector can have that name.
+func IsDetectorName(s string) bool {
+	return matches(detectorName, s)
+}
+
 // matches reports whether a name has a form and at most MaxName bytes.
 func matches(form *regexp.Regexp, s string) bool {
 	return len(s) <= MaxName && form.MatchString(s)

@@ -205,7 +205,7 @@ func (h *Host) failure(name string, t Trace, err error) world.Answer {
 	if output := summarizeOutput(t.Stderr); output != "" {
 		text += ". Its output: " + output
 	}
-	if t.Left {
+	if slices.Contains(t.Finds, world.NotEnded) {
 		text += ". One of its processes cannot be killed: a driver may hang"
 	}
 	code := fault.DetectorFailed

@@ -86,8 +86,10 @@ func (h *Host) run(ctx context.Context, j job) (reply wire.Reply, t Trace, err e
 		reply, err = p.ask(watched, request, deadline)
 		stop(nil)
 	}
-	clean = h.end(p, s, reply)
-	t.Left = !clean
+	clean = p.end()
+	if s.own && !reply.Report.Contained { // also without a reply
+		clean = h.sweep(s.uid)
+	}
 	t.Stderr = p.stderr.text()
 	t.Lacks = append(t.Lacks, reply.Report.Lacks...)
 	t.Finds = append(t.Finds, reply.Report.Failed...)
@@ -131,16 +133,6 @@ func checkWriters(f *os.File) error {
 	}
 
 	return nil
-}
-
-// end ends all processes of a run and reports whether it could.
-func (h *Host) end(p *process, s *slot, reply wire.Reply) bool {
-	clean := p.end()
-	if s.own && !reply.Report.Contained { // also without a reply
-		clean = h.sweep(s.uid)
-	}
-
-	return clean
 }
 
 // checkIsolation refuses a user without root where the kernel cannot keep a detector from his other programs.
@@ -194,18 +186,12 @@ type process struct {
 	stderr capture
 }
 
-// start starts prelet-detect as the slot's user, in a process group of its own, with the program as descriptor 3 and
-// almost no environment. It waits for a request then.
+// start starts prelet-detect as the slot's user, with the program as descriptor 3. It waits for a request then.
 func (h *Host) start(s *slot, program *os.File) (*process, error) {
-	c := exec.Command(h.o.Helper)
-	c.Args[0] = "prelet-detect"
-	c.Dir = "/"
-	c.Env = []string{"PATH=/usr/bin:/bin", "LC_ALL=C.UTF-8", "GOMAXPROCS=1"}
+	c := h.helper()
 	c.ExtraFiles = []*os.File{program}
-	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if s.own {
-		c.SysProcAttr.Credential = credential(s.uid, s.gid)
-		c.SysProcAttr.Credential.Groups = s.groups
+		c.SysProcAttr.Credential = &syscall.Credential{Uid: uint32(s.uid), Gid: uint32(s.gid), Groups: s.groups}
 	}
 
 	stdin, inErr := c.StdinPipe()
@@ -220,8 +206,15 @@ func (h *Host) start(s *slot, program *os.File) (*process, error) {
 	return p, c.Start()
 }
 
-func credential(uid, gid int) *syscall.Credential {
-	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+// helper returns a command of prelet-detect, in a process group of its own and with almost no environment.
+func (h *Host) helper(args ...string) *exec.Cmd {
+	c := exec.Command(h.o.Helper, args...)
+	c.Args[0] = "prelet-detect"
+	c.Dir = "/"
+	c.Env = []string{"PATH=/usr/bin:/bin", "LC_ALL=C.UTF-8", "GOMAXPROCS=1"}
+	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+
+	return c
 }
 
 // ask sends the request and reads one line. It does not wait for the end of the pipe, which a grandchild may hold
@@ -265,9 +258,6 @@ func (p *process) ask(
 	}
 	if err != nil {
 		return wire.Reply{}, fmt.Errorf("its answer cannot be read: %w", err)
-	}
-	if reply.Failed == "" && reply.Answer == nil && reply.Describe == nil {
-		return wire.Reply{}, errors.New("the reply of prelet-detect is empty")
 	}
 
 	return reply, nil
@@ -320,14 +310,8 @@ func (p *process) end() bool {
 // sweep kills all processes of a detector's user and reports whether it could. A prelet-detect under that user does
 // it: prelet may not see the processes where /proc hides them, and as root kill(-1) would end the machine.
 func (h *Host) sweep(uid int) bool {
-	c := exec.Command(h.o.Helper, "sweep", strconv.Itoa(uid))
-	c.Args[0] = "prelet-detect"
-	c.Dir = "/"
-	c.Env = []string{"GOMAXPROCS=1"}
-	c.SysProcAttr = &syscall.SysProcAttr{
-		Setpgid:    true,
-		Credential: credential(uid, uid),
-	}
+	c := h.helper("sweep", strconv.Itoa(uid))
+	c.SysProcAttr.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid)}
 	if err := c.Run(); err != nil {
 		return false
 	}

@@ -243,11 +243,8 @@ func (h *Host) placeGrants(g world.Grants) world.Grants {
 		return out
 	}
 
-	return world.Grants{
-		Devices: g.Devices,
-		Read:    below(g.Read),
-		Execute: g.Execute,
-		Sockets: below(g.Sockets),
-		Groups:  g.Groups,
-	}
+	g.Read = below(g.Read)
+	g.Sockets = below(g.Sockets)
+
+	return g
 }

@@ -32,7 +32,6 @@ type Trace struct {
 	Stderr string   // beginning and end of its standard error
 	Lacks  []string // parts of the sandbox that this kernel or this user does not have
 	Finds  []string // parts of the sandbox that something on this machine prevents
-	Left   bool     // some of its processes could not be ended
 	Step   wire.Step
 }
 

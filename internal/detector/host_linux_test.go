@@ -60,7 +60,13 @@ func newBench(t *testing.T) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	t.Cleanup(func() {
+		folders, _ := filepath.Glob(dir + "/run/sockets/*")
+		for _, folder := range folders {
+			_ = unix.Unmount(folder, unix.MNT_DETACH) // of a slot that was not released
+		}
+		_ = os.RemoveAll(dir)
+	})
 	if err := os.Chmod(dir, 0o711); err != nil {
 		t.Fatal(err)
 	}

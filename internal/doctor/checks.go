@@ -125,14 +125,11 @@ func (e *examination) checkUnit(u Unit) {
 	}
 }
 
-// watchdogSince is the minor version from which kubelets report to systemd's watchdog.
-const watchdogSince = 32
-
 // recommendWatchdog recommends a watchdog where a unit without findings has none and the kubelet reports to one. The
 // plan warns of a wrong one.
 func (e *examination) recommendWatchdog() string {
 	minor, isVersion := known.Minor(e.in.Kubelet.Version)
-	if e.isFine() && e.in.Unit.Watchdog == 0 && isVersion && minor >= watchdogSince {
+	if e.isFine() && e.in.Unit.Watchdog == 0 && isVersion && minor >= boot.WatchdogSince {
 		e.report(OK, e.in.Unit.Name+" has no watchdog",
 			"with one systemd restarts a kubelet that hangs; kubelets report to it from 1.32 on",
 			"optional: WatchdogSec=30s below [Service] in a drop-in of "+e.in.Unit.Name)

@@ -15,6 +15,7 @@ import (
 	"github.com/prelet/prelet/internal/doctor"
 	"github.com/prelet/prelet/internal/doctor/image"
 	"github.com/prelet/prelet/internal/kubelet"
+	"github.com/prelet/prelet/internal/kubelet/known"
 	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/platform/systemd"
 	"github.com/prelet/prelet/internal/probe"
@@ -51,7 +52,7 @@ func (e *Env) openImage(ctx context.Context, w Where) (*openedImage, error) {
 	switch {
 	case w.KubeletVersion != "":
 		i.in.Kubelet.Version = w.KubeletVersion
-	case checkKubeletVersion(found.Version) == nil:
+	case known.CheckVersion(found.Version) == nil:
 		w.KubeletVersion = found.Version
 	}
 

@@ -20,6 +20,7 @@ import (
 	"github.com/prelet/prelet/internal/commit"
 	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/kubelet/known"
 	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/platform/machineid"
@@ -65,8 +66,8 @@ func (w *Where) check() error {
 		}
 	}
 
-	if err := checkKubeletVersion(w.KubeletVersion); err != nil {
-		return err
+	if err := known.CheckVersion(w.KubeletVersion); w.KubeletVersion != "" && err != nil {
+		return failure(fault.Usage, "--kubelet-version %s: %s", w.KubeletVersion, err)
 	}
 	if err := w.checkPaths(); err != nil {
 		return err

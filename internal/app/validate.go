@@ -1,13 +1,10 @@
 package app
 
 import (
-	"strings"
-
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/kubelet/known"
 	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/platform/nodefile"
@@ -107,33 +104,4 @@ func hasWarnings(diags hcl.Diagnostics) bool {
 		}
 	}
 	return false
-}
-
-// checkKubeletVersion refuses a text that is not a version, and a version that is older than the tables. "" passes. Of
-// a newer one only what older ones have is checked, and a warning says so.
-func checkKubeletVersion(v string) error {
-	if v == "" {
-		return nil
-	}
-
-	oldest, newest := known.Range()
-	minor, ok := known.Minor(v)
-	switch {
-	case !ok || !strings.Contains(v, "."):
-		return failure(
-			fault.Usage,
-			"--kubelet-version %s: write a version of Kubernetes, as 1.%d or v1.%d.3",
-			v,
-			newest,
-			newest,
-		)
-	case minor < oldest:
-		return failure(
-			fault.Usage,
-			"--kubelet-version %s: this prelet knows the kubelets from 1.%d on",
-			v,
-			oldest,
-		)
-	}
-	return nil
 }

@@ -95,26 +95,6 @@ func TestHasWarnings(t *testing.T) {
 	}
 }
 
-func TestCheckKubeletVersion(t *testing.T) {
-	for _, c := range []struct{ version, want string }{
-		{"", ""},
-		{"1.36", ""},
-		{"v1.36.3", ""},
-		{"36", "write a version of Kubernetes"},
-		{"new.est", "write a version of Kubernetes"},
-		{"1.3", "this prelet knows the kubelets from"},
-		{"1.99", ""},
-	} {
-		err := checkKubeletVersion(c.version)
-		switch {
-		case c.want == "" && err != nil:
-			t.Errorf("checkKubeletVersion(%q): %v, want no error", c.version, err)
-		case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want) || fault.CodeOf(err) != fault.Usage):
-			t.Errorf("checkKubeletVersion(%q): %v, want a usage error with %q", c.version, err, c.want)
-		}
-	}
-}
-
 // TestValidateSaysWhatEachPlanRefuses holds that validate refuses what no machine and no cluster can make right, with
 // the exit status of a plan.
 func TestValidateSaysWhatEachPlanRefuses(t *testing.T) {

@@ -58,7 +58,7 @@ var (
 	}
 	kubeletAttr = schema.Attr[string]{
 		Name:        "kubelet_version",
-		Check:       checkKubelet,
+		Check:       known.CheckVersion,
 		DefaultText: "that of a recording; else unknown",
 		Doc:         "The version of the installed kubelet.",
 	}
@@ -146,19 +146,6 @@ func checkAddresses(all []string) error {
 		if !pciAddress().MatchString(a) {
 			return fmt.Errorf("%q is not a PCI address; write it as in the facts: \"0000:1b:00.0\"", a)
 		}
-	}
-
-	return nil
-}
-
-func checkKubelet(version string) error {
-	oldest, newest := known.Range()
-	minor, isVersion := known.Minor(version)
-	switch {
-	case !isVersion || !strings.Contains(version, "."):
-		return fmt.Errorf("write a version of Kubernetes, such as \"1.%d\" or \"v1.%[1]d.3\"", newest)
-	case minor < oldest:
-		return fmt.Errorf("this prelet knows the kubelets from 1.%d on", oldest)
 	}
 
 	return nil

@@ -75,6 +75,21 @@ func Minor(version string) (int, bool) {
 	return parseInt(rest), true
 }
 
+// CheckVersion refuses a text that is not a version such as 1.36, and a version that is older than the tables. Of a
+// newer one only what older ones have is checked, and a warning says so.
+func CheckVersion(version string) error {
+	oldest, newest := Range()
+	minor, isVersion := Minor(version)
+	switch {
+	case !isVersion || !strings.Contains(version, "."):
+		return fmt.Errorf("write a version of Kubernetes, such as \"1.%d\" or \"v1.%[1]d.3\"", newest)
+	case minor < oldest:
+		return fmt.Errorf("this prelet knows the kubelets from 1.%d on", oldest)
+	}
+
+	return nil
+}
+
 // History has the states of a flag, field or gate by version.
 type History struct {
 	minors []int

@@ -151,6 +151,23 @@ func TestMinor(t *testing.T) {
 	}
 }
 
+func TestCheckVersion(t *testing.T) {
+	for _, c := range []struct{ version, want string }{
+		{"1.36", ""},
+		{"v1.36.3", ""},
+		{"", "write a version of Kubernetes"},
+		{"36", "write a version of Kubernetes"},
+		{"new.est", "write a version of Kubernetes"},
+		{"1.3", "this prelet knows the kubelets from"},
+		{"1.99", ""},
+	} {
+		err := CheckVersion(c.version)
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("CheckVersion(%q): got %v, want an error with %q, or none for \"\"", c.version, err, c.want)
+		}
+	}
+}
+
 // TestTable reads every line for every version, so that a table of another shape is not shipped.
 func TestTable(t *testing.T) {
 	oldest, newest := Range()

@@ -126,7 +126,7 @@ func (e *Env) Doctor(ctx context.Context, w Where) (Examined, error) {
 
 // askKubelet runs the kubelet's binary, which its unit starts with a command, and, as root, stores its output.
 func askKubelet(ctx context.Context, h *Host, command []string) kubeletbin.Examined {
-	cache := filepath.Join(h.stateDir(), "kubelet.json")
+	cache := filepath.Join(h.stateDir(), kubeletbin.CacheFile)
 	found := kubeletbin.Examine(ctx, h.Root, cache, command)
 	st, err := os.Stat(h.stateDir())
 	hasStateDir := err == nil && st.IsDir()

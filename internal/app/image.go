@@ -35,7 +35,7 @@ type openedImage struct {
 // openImage examines the image below w.Root; "" is this machine's own root. It writes nothing.
 func (e *Env) openImage(ctx context.Context, w Where) (*openedImage, error) {
 	i := &openedImage{env: e, where: w}
-	cache := filepath.Join(w.stateDir(), filepath.Base(image.Cache))
+	cache := filepath.Join(w.stateDir(), kubeletbin.CacheFile)
 	i.in.Root = nodefile.Root(w.Root)
 	i.in.Unit = activation.DefaultUnit
 	if site, _ := w.load(nil, e.Version); site != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/probe/kubeletbin"
 	"github.com/prelet/prelet/internal/report"
 )
 
@@ -103,7 +104,7 @@ func (p *planner) Remember(res commit.Result) {
 	}
 	b, err := c.Marshal()
 	if err == nil {
-		err = commit.WriteIfChanged(filepath.Join(p.Host.stateDir(), "kubelet.json"), b)
+		err = commit.WriteIfChanged(filepath.Join(p.Host.stateDir(), kubeletbin.CacheFile), b)
 	}
 	if err != nil { // the next boot asks again, and is slower by that
 		p.Report.Event(report.Event{

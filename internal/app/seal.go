@@ -20,6 +20,7 @@ import (
 	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/printer"
 	"github.com/prelet/prelet/internal/probe/joined"
+	"github.com/prelet/prelet/internal/probe/kubeletbin"
 )
 
 // StatementPath is the path of the statement of a sealed image.
@@ -317,7 +318,7 @@ func (i *openedImage) warm() ([]string, error) {
 	if err := os.MkdirAll(i.where.stateDir(), 0o700); err != nil {
 		return nil, failure(fault.CannotWrite, "%s", err)
 	}
-	cache := filepath.Join(i.where.stateDir(), path.Base(image.Cache))
+	cache := filepath.Join(i.where.stateDir(), kubeletbin.CacheFile)
 	if err := commit.WriteIfChanged(cache, i.keep); err != nil {
 		return nil, failure(fault.CannotWrite, "%s: %s", image.Cache, err)
 	}

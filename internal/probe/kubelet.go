@@ -68,7 +68,7 @@ func (l *Live) cacheFile() string {
 		return ""
 	}
 
-	return path.Join(l.o.StateDir, "kubelet.json")
+	return path.Join(l.o.StateDir, kubeletbin.CacheFile)
 }
 
 // answerAccepts returns the flags in the kubelet's --help.

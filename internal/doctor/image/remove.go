@@ -14,12 +14,11 @@ import (
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/platform/nodefile"
+	"github.com/prelet/prelet/internal/probe/kubeletbin"
 )
 
-// Cache is the file with the output of the kubelet's binary. A boot uses it while the binary is the same file.
-const Cache = "/var/lib/prelet/" + cacheName
-
-const cacheName = "kubelet.json"
+// Cache is the only file of prelet's folder that an image may have.
+const Cache = "/var/lib/prelet/" + kubeletbin.CacheFile
 
 // Remove removes leftovers, in their order, and makes each durable before the next. It returns those that it removed,
 // also with an error, whose fault has the code CannotWrite or Interrupted. A leftover that is missing is not an error,

@@ -15,6 +15,7 @@ import (
 	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/probe"
 	"github.com/prelet/prelet/internal/probe/joined"
+	"github.com/prelet/prelet/internal/probe/kubeletbin"
 	"github.com/prelet/prelet/internal/world"
 )
 
@@ -179,7 +180,7 @@ func (o Options) describeUnit(r rule, look *nodefile.Look) (string, error) {
 // describeState returns why a file of prelet's folder must not be in an image. The kubelet's output is of its binary,
 // and the next boot checks that it is of the same file.
 func describeState(r rule, look *nodefile.Look) (string, error) {
-	if path.Base(look.Path()) == cacheName {
+	if path.Base(look.Path()) == kubeletbin.CacheFile {
 		return "", nil
 	}
 

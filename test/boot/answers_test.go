@@ -57,11 +57,11 @@ func badAnswers() []badAnswer {
 func TestBadAnswerOnJoinedNode(t *testing.T) {
 	t.Parallel()
 	m := joined(t)
-	m.off()
+	m.Off()
 	before := m.disk()
 	for n, bad := range badAnswers() {
 		bad.make(t, m.cluster)
-		m.boot()
+		m.Boot()
 		m.running()
 		s := m.status()
 		if s.State != "degraded" || s.Code != 2 || s.Exit != 0 || s.Generation != 1 || len(s.Degraded) == 0 {
@@ -71,19 +71,19 @@ func TestBadAnswerOnJoinedNode(t *testing.T) {
 		if !strings.Contains(m.read("/var/log/standin/starts"), "cluster.local") || len(m.starts()) != 2+n {
 			t.Errorf("%s: starts: got %+v; want text with \"cluster.local\" and starts %v", bad.name, m.starts(), 2+n)
 		}
-		if metrics := m.do("cat", "/run/prelet/metrics.prom"); !strings.Contains(
+		if metrics := m.Do("cat", "/run/prelet/metrics.prom"); !strings.Contains(
 			metrics,
 			fmt.Sprintf("prelet_degraded{code=%q} ", bad.code),
 		) {
 			t.Errorf("%s: the metrics do not contain it:\n%s", bad.name, metrics)
 		}
-		m.off()
+		m.Off()
 		if d := differs(before, m.disk()); len(d) > 0 {
 			t.Errorf("%s: written: got %q; want none", bad.name, d)
 		}
 		bad.fix(m.cluster)
 	}
-	m.boot()
+	m.Boot()
 	m.well(1)
 }
 
@@ -95,15 +95,15 @@ func TestBadAnswerOnFreshNode(t *testing.T) {
 		t.Run(bad.name, func(t *testing.T) {
 			m := newMachine(t)
 			bad.make(t, m.cluster)
-			m.start()
-			m.within(45*time.Second, "a failed run", func() string {
+			m.Start()
+			m.Within(45*time.Second, "a failed run", func() string {
 				if s := m.status(); s.Exit != bad.exit || s.Gate.Open || !strings.Contains(s.Summary, bad.says) {
 					return fmt.Sprintf("%+v", s)
 				}
 				return ""
 			})
-			if len(m.starts()) != 0 || m.exists("/var/lib/kubelet/config.yaml") ||
-				m.exists("/etc/kubernetes/bootstrap-kubelet.conf") {
+			if len(m.starts()) != 0 || m.Exists("/var/lib/kubelet/config.yaml") ||
+				m.Exists("/etc/kubernetes/bootstrap-kubelet.conf") {
 				t.Error("something was written, or the kubelet was executed")
 			}
 			bad.fix(m.cluster)
@@ -117,10 +117,10 @@ func TestBadAnswerOnFreshNode(t *testing.T) {
 func TestRebootAfterTokenExpired(t *testing.T) {
 	t.Parallel()
 	m := joined(t)
-	m.off()
+	m.Off()
 	m.cluster.ExpireToken()
 	before, shown := m.disk(), m.cluster.Authorizations()
-	m.boot()
+	m.Boot()
 	m.well(1)
 	if d := differs(before, m.disk()); len(d) > 0 {
 		t.Errorf("written: got %q; want none", d)
@@ -134,12 +134,12 @@ func TestRebootAfterTokenExpired(t *testing.T) {
 func TestSiteGone(t *testing.T) {
 	t.Parallel()
 	m := joined(t)
-	m.off()
-	if err := os.Remove(m.root + "/etc/prelet/site.hcl"); err != nil {
+	m.Off()
+	if err := os.Remove(m.Root + "/etc/prelet/site.hcl"); err != nil {
 		t.Fatal(err)
 	}
 	before := m.disk()
-	m.boot()
+	m.Boot()
 	m.running()
 	if s := m.status(); s.Code != 2 || s.Generation != 1 || !s.Gate.Open || len(s.Degraded) == 0 {
 		t.Errorf("status: got %+v; want Code 2, Generation 1, Gate.Open and some Degraded", s)
@@ -154,17 +154,17 @@ func TestSiteGone(t *testing.T) {
 func TestWriteStageGone(t *testing.T) {
 	t.Parallel()
 	m := joined(t)
-	m.off()
+	m.Off()
 	m.edit(`stage "write" "kubelet" {}`, "")
 	before := m.disk()
-	m.boot()
+	m.Boot()
 	m.running("prelet.service")
 	if s := m.status(); s.Exit != 10 || s.Generation != 1 || !s.Gate.Open ||
 		!strings.Contains(s.Summary, "kubelet's own files") {
 		t.Errorf("status: %+v, want exit 10 on generation 1, the gate open, and what would go", s)
 	}
-	if r := m.try("prelet", "run"); r.exit != 10 || !strings.Contains(r.errors, "removal-refused") ||
-		!strings.Contains(r.errors, "/var/lib/kubelet/config.yaml") {
+	if r := m.Try("prelet", "run"); r.Exit != 10 || !strings.Contains(r.Errors, "removal-refused") ||
+		!strings.Contains(r.Errors, "/var/lib/kubelet/config.yaml") {
 		t.Errorf("prelet run: %+v, want 10, removal-refused and the files", r)
 	}
 	if d := differs(before, m.disk()); len(d) > 0 || len(m.starts()) != 2 {
@@ -173,8 +173,8 @@ func TestWriteStageGone(t *testing.T) {
 
 	m.put("/etc/prelet/site.hcl", m.site)
 	before = m.disk()
-	m.do("systemctl", "restart", "prelet")
-	m.do("systemctl", "reset-failed", "prelet-apply.service")
+	m.Do("systemctl", "restart", "prelet")
+	m.Do("systemctl", "reset-failed", "prelet-apply.service")
 	m.well(1)
 	if d := differs(before, m.disk()); len(d) > 0 || len(m.starts()) != 2 {
 		t.Errorf("with the stage, written: %q; starts: %+v; want nothing more", d, m.starts())
@@ -185,9 +185,9 @@ func TestWriteStageGone(t *testing.T) {
 func TestSiteChangedAtBoot(t *testing.T) {
 	t.Parallel()
 	m := joined(t)
-	m.off()
+	m.Off()
 	m.edit(pool, `"example.com/pool" = "b"`)
-	m.boot()
+	m.Boot()
 	m.verdict("good")
 	m.well(2)
 	if starts := m.starts(); len(starts) != 2 || starts[1].Labels["example.com/pool"] != "b" ||

@@ -13,8 +13,8 @@ func TestAwayOnFirstBoot(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	m.cluster.away()
-	m.start()
-	m.within(30*time.Second, "a failed run", func() string {
+	m.Start()
+	m.Within(30*time.Second, "a failed run", func() string {
 		if s := m.status(); s.Exit != 20 || s.Gate.Open {
 			return fmt.Sprintf("%+v", s)
 		}
@@ -24,17 +24,17 @@ func TestAwayOnFirstBoot(t *testing.T) {
 		t.Errorf("the kubelet was executed %d times; want 0", n)
 	}
 	const why = "Cannot reach the cluster"
-	m.within(45*time.Second, "systemctl status kubelet shows the reason", func() string {
-		if out := m.try("systemctl", "status", "--no-pager", "kubelet").out; !strings.Contains(out, why) {
+	m.Within(45*time.Second, "systemctl status kubelet shows the reason", func() string {
+		if out := m.Try("systemctl", "status", "--no-pager", "kubelet").Out; !strings.Contains(out, why) {
 			return out
 		}
 		return ""
 	})
-	if out := m.try("systemctl", "status", "--no-pager", "prelet").out; !strings.Contains(out, why) {
+	if out := m.Try("systemctl", "status", "--no-pager", "prelet").Out; !strings.Contains(out, why) {
 		t.Errorf("systemctl status prelet:\n%s", out)
 	}
 	for _, f := range []string{"/var/lib/kubelet/config.yaml", "/etc/kubernetes/kubelet.conf", "/etc/kubernetes/bootstrap-kubelet.conf"} {
-		if m.exists(f) {
+		if m.Exists(f) {
 			t.Errorf("%s was written", f)
 		}
 	}
@@ -61,16 +61,16 @@ func TestMetricsWhileAway(t *testing.T) {
 	m := newMachine(t)
 	m.edit(`retry          = "1s"`, `retry          = "4s"`)
 	m.cluster.away()
-	m.start()
-	m.within(30*time.Second, "metrics of the first run", func() string {
-		if r := m.try("test", "-e", "/run/prelet/metrics.prom"); r.exit != 0 {
+	m.Start()
+	m.Within(30*time.Second, "metrics of the first run", func() string {
+		if r := m.Try("test", "-e", "/run/prelet/metrics.prom"); r.Exit != 0 {
 			return "no metrics"
 		}
 		return ""
 	})
 
 	seenRunning := false
-	m.within(90*time.Second, "four failed runs", func() string {
+	m.Within(90*time.Second, "four failed runs", func() string {
 		s := m.samples()
 		if s[runs] != "0" && (s[failed] != "1" || s[code] != "1") {
 			t.Errorf("after %s failed runs: got %s %q and %s %q, want 1", s[runs], failed, s[failed], code, s[code])
@@ -86,7 +86,7 @@ func TestMetricsWhileAway(t *testing.T) {
 	}
 
 	m.cluster.back()
-	m.do("systemctl", "restart", "prelet")
+	m.Do("systemctl", "restart", "prelet")
 	m.verdict("good")
 	s := m.samples()
 	if s[failed] != "0" || s[code] != "" || s[runs] != "4" || s[success] == "" {
@@ -98,10 +98,10 @@ func TestMetricsWhileAway(t *testing.T) {
 func TestAwayOnJoinedNode(t *testing.T) {
 	t.Parallel()
 	m := joined(t)
-	m.off()
+	m.Off()
 	before := m.disk()
 	m.cluster.away()
-	m.boot()
+	m.Boot()
 	m.running()
 	s := m.status()
 	if s.State != "degraded" || s.Code != 2 || s.Exit != 0 || s.Generation != 1 || len(s.Degraded) == 0 {
@@ -114,7 +114,7 @@ func TestAwayOnJoinedNode(t *testing.T) {
 		t.Errorf("got %d starts; want 2", n)
 	}
 	m.cluster.back()
-	if r := m.try("prelet", "run"); r.exit != 0 {
+	if r := m.Try("prelet", "run"); r.Exit != 0 {
 		t.Errorf("prelet run when it is back: got %+v; want exit 0", r)
 	}
 	m.well(1)
@@ -124,10 +124,10 @@ func TestAwayOnJoinedNode(t *testing.T) {
 func TestTypingErrorAtReboot(t *testing.T) {
 	t.Parallel()
 	m := joined(t)
-	m.off()
+	m.Off()
 	m.edit("labels = {", "lables = {")
 	before := m.disk()
-	m.boot()
+	m.Boot()
 	m.running("prelet.service")
 	s := m.status()
 	if s.Exit != 10 || s.Code != 2 || s.Generation != 1 || !s.Gate.Open || len(s.Degraded) == 0 ||
@@ -147,11 +147,11 @@ func TestTypingErrorAtReboot(t *testing.T) {
 	if n := m.property("prelet", "NRestarts"); n != "0" {
 		t.Errorf("tried again %s times, and only a person can fix it; want \"0\"", n)
 	}
-	if out := m.try("journalctl", "-b", "--no-pager", "-u", "prelet").out; !strings.Contains(out, "lables") {
+	if out := m.Try("journalctl", "-b", "--no-pager", "-u", "prelet").Out; !strings.Contains(out, "lables") {
 		t.Errorf("journalctl -u prelet; want text with \"lables\":\n%s", out)
 	}
 	m.put("/etc/prelet/site.hcl", m.site)
-	m.do("systemctl", "restart", "prelet")
+	m.Do("systemctl", "restart", "prelet")
 	m.well(1)
 	if n := len(m.starts()); n != 2 {
 		t.Errorf("fixing it restarted the kubelet: got %d starts; want 2", n)
@@ -163,25 +163,25 @@ func TestTypingErrorOnFirstBoot(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	m.edit("labels = {", "lables = {")
-	m.start()
-	m.within(30*time.Second, "a failed run", func() string {
+	m.Start()
+	m.Within(30*time.Second, "a failed run", func() string {
 		if s := m.status(); s.Exit != 10 || s.Gate.Open {
 			return fmt.Sprintf("%+v", s)
 		}
 		return ""
 	})
-	m.within(30*time.Second, "systemctl status kubelet shows the reason", func() string {
-		if out := m.try("systemctl", "status", "--no-pager", "kubelet").out; !strings.Contains(out, "site.hcl:") {
+	m.Within(30*time.Second, "systemctl status kubelet shows the reason", func() string {
+		if out := m.Try("systemctl", "status", "--no-pager", "kubelet").Out; !strings.Contains(out, "site.hcl:") {
 			return out
 		}
 		return ""
 	})
-	m.settled()
+	m.Settle()
 	if n := len(m.starts()); n != 0 {
 		t.Errorf("the kubelet was executed %d times; want 0", n)
 	}
 	m.put("/etc/prelet/site.hcl", m.site)
-	m.do("systemctl", "restart", "prelet")
+	m.Do("systemctl", "restart", "prelet")
 	m.verdict("good")
 	m.well(1)
 }
@@ -190,7 +190,7 @@ func TestTypingErrorOnFirstBoot(t *testing.T) {
 func TestOff(t *testing.T) {
 	t.Parallel()
 	m := joined(t)
-	m.off()
+	m.Off()
 	m.edit(pool, crash)
 	// A container has no command line of its own; and the unit's own /proc hides what is mounted over the machine's.
 	m.put("/etc/cmdline", "quiet prelet=off\n")
@@ -199,7 +199,7 @@ func TestOff(t *testing.T) {
 		"[Service]\nBindReadOnlyPaths=/etc/cmdline:/proc/cmdline\n",
 	)
 	before := m.disk()
-	m.boot()
+	m.Boot()
 	m.running()
 	s := m.status()
 	if s.Code != 2 || s.Exit != 0 || !s.Gate.Open || !strings.Contains(s.Summary, "prelet=off") {
@@ -218,11 +218,11 @@ func TestOff(t *testing.T) {
 func TestAwayBeforeTheVerdict(t *testing.T) {
 	t.Parallel()
 	m := joined(t)
-	m.off()
+	m.Off()
 	m.patience("10s", "20s") // the cluster is away long before it has been well for long enough
 	m.edit(pool, `"example.com/pool" = "b"`)
-	m.start()
-	m.within(30*time.Second, "the kubelet starts", func() string {
+	m.Start()
+	m.Within(30*time.Second, "the kubelet starts", func() string {
 		if n := len(m.starts()); n != 2 {
 			return fmt.Sprintf("%d starts", n)
 		}
@@ -230,7 +230,7 @@ func TestAwayBeforeTheVerdict(t *testing.T) {
 	})
 	m.cluster.away()
 	s := m.verdict("unknown")
-	if s.Generation != 2 || !s.Gate.Open || s.Held != nil || !m.exists("/var/lib/prelet/journal.json") {
+	if s.Generation != 2 || !s.Gate.Open || s.Held != nil || !m.Exists("/var/lib/prelet/journal.json") {
 		t.Errorf("status: got %+v; want Generation 2, Gate.Open and Held nil", s)
 	}
 	t.Logf("%+v", s)
@@ -238,7 +238,7 @@ func TestAwayBeforeTheVerdict(t *testing.T) {
 		t.Errorf("got %d starts; want 2", n)
 	}
 	m.cluster.back()
-	if r := m.try("prelet", "run"); r.exit != 0 || !strings.Contains(r.out, "healthy") {
+	if r := m.Try("prelet", "run"); r.Exit != 0 || !strings.Contains(r.Out, "healthy") {
 		t.Errorf("prelet run: got %+v; want exit 0 and text with \"healthy\"", r)
 	}
 	m.well(2)

@@ -13,45 +13,45 @@ import (
 func joined(t *testing.T) *machine {
 	t.Helper()
 	m := newMachine(t)
-	m.boot()
+	m.Boot()
 	m.verdict("good")
 	return m
 }
 
 // edit changes the site by one replacement.
 func (m *machine) edit(old, new string) {
-	m.t.Helper()
+	m.T.Helper()
 	if !strings.Contains(m.site, old) {
-		m.t.Fatalf("the site has no %q; want text with %q", old, old)
+		m.T.Fatalf("the site has no %q; want text with %q", old, old)
 	}
 	m.put("/etc/prelet/site.hcl", strings.ReplaceAll(m.site, old, new))
 }
 
 // well is how a machine looks on which there is nothing to do.
 func (m *machine) well(generation int) {
-	m.t.Helper()
+	m.T.Helper()
 	s := m.status()
 	if s.Code != 0 || s.Exit != 0 || s.Generation != generation || !s.Gate.Open || s.Gate.Generation != generation {
-		m.t.Errorf("status: %+v, want all well on generation %d", s, generation)
+		m.T.Errorf("status: %+v, want all well on generation %d", s, generation)
 	}
 	m.running()
 }
 
 // running: the kubelet is up, no verdict is awaited, and no unit failed but those.
 func (m *machine) running(failed ...string) {
-	m.t.Helper()
-	m.within(20*time.Second, "the kubelet runs", func() string {
+	m.T.Helper()
+	m.Within(20*time.Second, "the kubelet runs", func() string {
 		if state := m.property("kubelet", "ActiveState"); state != "active" {
 			return "it is " + state
 		}
 		return ""
 	})
-	m.within(
+	m.Within(
 		20*time.Second,
 		"the units that have failed",
 		func() string { // prelet's status is there a moment before systemd knows how its unit ended
 			var units []string
-			for line := range strings.Lines(m.do("systemctl", "--failed", "--no-legend", "--plain")) {
+			for line := range strings.Lines(m.Do("systemctl", "--failed", "--no-legend", "--plain")) {
 				units = append(units, strings.Fields(line)[0])
 			}
 			if !slices.Equal(units, failed) {
@@ -60,8 +60,8 @@ func (m *machine) running(failed ...string) {
 			return ""
 		},
 	)
-	if m.exists("/var/lib/prelet/journal.json") {
-		m.t.Errorf("a verdict is still awaited: %s", m.read("/var/lib/prelet/journal.json"))
+	if m.Exists("/var/lib/prelet/journal.json") {
+		m.T.Errorf("a verdict is still awaited: %s", m.read("/var/lib/prelet/journal.json"))
 	}
 }
 
@@ -70,13 +70,13 @@ func (m *machine) running(failed ...string) {
 func TestFirstBoot(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
-	m.boot()
+	m.Boot()
 	s := m.verdict("good")
 	if len(s.Degraded) != 0 {
 		t.Errorf("degraded: got %+v; want no Degraded", s.Degraded)
 	}
 	m.well(1)
-	if text := m.try("prelet", "status"); text.exit != 0 || !strings.Contains(text.out, "1 (good)") {
+	if text := m.Try("prelet", "status"); text.Exit != 0 || !strings.Contains(text.Out, "1 (good)") {
 		t.Errorf("prelet status: got %+v; want exit 0 and text with \"1 (good)\"", text)
 	}
 	starts := m.starts()
@@ -89,30 +89,30 @@ func TestFirstBoot(t *testing.T) {
 			starts,
 		)
 	}
-	if log := m.do("journalctl", "-b", "--no-pager", "-u", "kubelet"); strings.Contains(log, "Failed") {
+	if log := m.Do("journalctl", "-b", "--no-pager", "-u", "kubelet"); strings.Contains(log, "Failed") {
 		t.Errorf("the kubelet was tried before its time; want no \"Failed\" in it:\n%s", log)
 	}
-	if m.exists("/etc/kubernetes/bootstrap-kubelet.conf") || !m.exists("/etc/kubernetes/kubelet.conf") {
+	if m.Exists("/etc/kubernetes/bootstrap-kubelet.conf") || !m.Exists("/etc/kubernetes/kubelet.conf") {
 		t.Error("bootstrap-kubelet.conf is still there, or kubelet.conf is not")
 	}
 	if node := string(m.cluster.Node(nodeName)); !strings.Contains(node, `"example.com/pool":"a"`) {
 		t.Errorf("the Node: got %s; want text with `\"example.com/pool\":\"a\"`", node)
 	}
-	unit := m.try("systemctl", "status", "--no-pager", "prelet").out
+	unit := m.Try("systemctl", "status", "--no-pager", "prelet").Out
 	if !strings.Contains(unit, "active (exited)") || !strings.Contains(unit, `Status: "`) {
 		t.Errorf("systemctl status prelet; want text with \"active (exited)\" and text with `Status: \"`:\n%s", unit)
 	}
-	if secret := strings.Split(m.cluster.Token(), ".")[1]; strings.Contains(m.journal(), secret) {
+	if secret := strings.Split(m.cluster.Token(), ".")[1]; strings.Contains(m.Journal(), secret) {
 		t.Error("the token is in the journal")
 	}
 	t.Logf(
 		"systemd-analyze:\n%s",
-		m.try(
+		m.Try(
 			"sh",
 			"-c",
 			"systemd-analyze; systemd-analyze blame --no-pager | head -8; systemd-analyze critical-chain "+
 				"--no-pager kubelet.service",
-		).out,
+		).Out,
 	)
 }
 
@@ -120,15 +120,15 @@ func TestFirstBoot(t *testing.T) {
 func TestSecondBoot(t *testing.T) {
 	t.Parallel()
 	m := joined(t)
-	m.off()
+	m.Off()
 	before := m.disk()
 	asked := len(m.cluster.Requests())
-	m.boot()
+	m.Boot()
 	m.well(1)
 	if s := m.status(); s.Verdict != "" || s.State != "ok" || s.Code != 0 {
 		t.Errorf("status: got %+v; want empty Verdict, State \"ok\" and 0", s)
 	}
-	if r := m.try("prelet", "status", "--wait"); r.exit != 0 || strings.Contains(r.out, "not judged") {
+	if r := m.Try("prelet", "status", "--wait"); r.Exit != 0 || strings.Contains(r.Out, "not judged") {
 		t.Errorf("prelet status --wait: got %+v; want 0 after a verdict", r)
 	}
 	for _, d := range differs(before, m.disk()) {
@@ -146,7 +146,7 @@ func TestSecondBoot(t *testing.T) {
 	if prelet > 2 {
 		t.Errorf("got %d requests; want at most 2", prelet)
 	}
-	t.Logf("systemd-analyze:\n%s", m.try("sh", "-c", "systemd-analyze; systemd-analyze blame --no-pager | head -8").out)
+	t.Logf("systemd-analyze:\n%s", m.Try("sh", "-c", "systemd-analyze; systemd-analyze blame --no-pager | head -8").Out)
 }
 
 // A changed site by hand at run time: one restart, one verdict, and the boot after it has nothing to do.
@@ -154,8 +154,8 @@ func TestChangeByHand(t *testing.T) {
 	t.Parallel()
 	m := joined(t)
 	m.edit(`"example.com/pool" = "a"`, `"example.com/pool" = "b"`)
-	r := m.try("prelet", "run")
-	if r.exit != 0 || !strings.Contains(r.out, "Generation 2 is in place, and the kubelet is healthy on it") {
+	r := m.Try("prelet", "run")
+	if r.Exit != 0 || !strings.Contains(r.Out, "Generation 2 is in place, and the kubelet is healthy on it") {
 		t.Fatalf(
 			"prelet run: got %+v; want exit 0 and text with \"Generation 2 is in place, and the kubelet is "+
 				"healthy on it\"",
@@ -170,15 +170,15 @@ func TestChangeByHand(t *testing.T) {
 			starts,
 		)
 	}
-	if again := m.try("prelet", "run"); again.exit != 0 || !strings.Contains(again.out, "No changes") {
+	if again := m.Try("prelet", "run"); again.Exit != 0 || !strings.Contains(again.Out, "No changes") {
 		t.Errorf("once more: got %+v; want exit 0 and text with \"No changes\"", again)
 	}
-	if v := m.try("prelet", "verify"); v.exit != 0 {
+	if v := m.Try("prelet", "verify"); v.Exit != 0 {
 		t.Errorf("prelet verify: got %+v; want exit 0", v)
 	}
-	m.off()
+	m.Off()
 	before := m.disk()
-	m.boot()
+	m.Boot()
 	m.well(2)
 	if d := differs(before, m.disk()); len(d) > 0 || len(m.starts()) != 3 {
 		t.Errorf("the boot after it: got %q, %d starts; want none and 3 starts", d, len(m.starts()))
@@ -190,7 +190,7 @@ func TestJournalFields(t *testing.T) {
 	t.Parallel()
 	m := joined(t)
 	for _, match := range [][]string{{"PRELET_STAGE=commit", "PRELET_GENERATION=1"}, {"PRELET_STAGE=gate"}, {"PRELET_STAGE=report", "PRELET_GENERATION=1"}, {"PRELET_STAGE=fetch-ca.cluster"}, {"PRELET_STAGE=verify", "PRELET_GENERATION=1"}} {
-		out := m.do(append([]string{"journalctl", "-b", "--no-pager", "-o", "json"}, match...)...)
+		out := m.Do(append([]string{"journalctl", "-b", "--no-pager", "-o", "json"}, match...)...)
 		found := false
 		for line := range strings.Lines(out) {
 			var e map[string]any

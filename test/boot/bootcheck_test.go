@@ -21,7 +21,7 @@ const (
 // countsBoots enables the check of the image on the disk, and a unit that marks a complete boot as good, as
 // systemd-bless-boot or bootc does. Another unit runs the script for greenboot as greenboot does; it marks nothing.
 func (m *machine) countsBoots() {
-	m.t.Helper()
+	m.T.Helper()
 	m.put("/etc/systemd/system/bless.service", `[Unit]
 Requires=boot-complete.target
 After=boot-complete.target
@@ -47,27 +47,27 @@ ExecStart=/bin/sh -ec 'for check in /etc/greenboot/check/required.d/*.sh; do "$c
 	} {
 		m.link(unit, "/etc/systemd/system/"+link)
 	}
-	enable := exec.CommandContext(m.t.Context(), "systemctl", "--root="+m.root, "enable", checkUnit)
+	enable := exec.CommandContext(m.T.Context(), "systemctl", "--root="+m.Root, "enable", checkUnit)
 	if out, err := enable.CombinedOutput(); err != nil {
-		m.t.Fatalf("%s: %v\n%s", enable, err, out)
+		m.T.Fatalf("%s: %v\n%s", enable, err, out)
 	}
 	m.link("/usr/share/prelet/greenboot/"+script, "/etc/greenboot/check/required.d/"+script)
 }
 
 // link makes a symbolic link on the disk, and its folder.
 func (m *machine) link(target, path string) {
-	m.t.Helper()
-	path = m.root + path
+	m.T.Helper()
+	path = m.Root + path
 	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.Symlink(target, path)); err != nil {
-		m.t.Fatal(err)
+		m.T.Fatal(err)
 	}
 }
 
 // requireBlessed waits until the check has ended, and compares whether the boot counts as good.
 func (m *machine) requireBlessed(want bool, says string) {
-	m.t.Helper()
+	m.T.Helper()
 	for _, unit := range []string{checkUnit, scriptsUnit} {
-		m.within(90*time.Second, unit+" ends", func() string {
+		m.Within(90*time.Second, unit+" ends", func() string {
 			switch state := m.property(unit, "ActiveState"); state {
 			case "active", "failed":
 				return ""
@@ -77,16 +77,16 @@ func (m *machine) requireBlessed(want bool, says string) {
 		})
 	}
 	if state := m.property(scriptsUnit, "ActiveState"); (state == "active") != want {
-		m.t.Errorf("%s: got %s; want active: %t", scriptsUnit, state, want)
+		m.T.Errorf("%s: got %s; want active: %t", scriptsUnit, state, want)
 	}
-	log := m.do("journalctl", "-b", "--no-pager", "-o", "cat", "-u", checkUnit)
+	log := m.Do("journalctl", "-b", "--no-pager", "-o", "cat", "-u", checkUnit)
 	if text := strings.Join(strings.Fields(log), " "); !strings.Contains(text, says) {
-		m.t.Errorf("journal of %s: got\n%s\nwant text with %q", checkUnit, log, says)
+		m.T.Errorf("journal of %s: got\n%s\nwant text with %q", checkUnit, log, says)
 	}
 
-	m.settled()
+	m.Settle()
 	if state := m.property("bless.service", "ActiveState"); (state == "active") != want {
-		m.t.Errorf("bless.service: got %s; want active: %t", state, want)
+		m.T.Errorf("bless.service: got %s; want active: %t", state, want)
 	}
 }
 
@@ -95,30 +95,30 @@ func (m *machine) requireBlessed(want bool, says string) {
 func TestImageOfBadBoot(t *testing.T) {
 	t.Parallel()
 	m := joined(t)
-	m.off()
+	m.Off()
 	m.countsBoots()
-	m.start()
+	m.Start()
 	m.requireBlessed(true, "The image works:")
-	m.off()
+	m.Off()
 
 	m.edit(pool, crash)
 	for _, says := range []string{
 		"The image does not work: generation 2 was unhealthy",
 		"The image does not work: the plan of the site is held",
 	} {
-		m.start()
+		m.Start()
 		m.requireBlessed(false, says)
-		m.off()
+		m.Off()
 	}
 
 	m.edit(pool, `"example.com/pool" = "b"`)
-	m.start()
+	m.Start()
 	m.requireBlessed(true, "The image works:")
-	if r := m.try("prelet", "rollback"); r.exit != 0 {
+	if r := m.Try("prelet", "rollback"); r.Exit != 0 {
 		t.Fatalf("prelet rollback: got %+v, want exit 0", r)
 	}
-	m.off()
-	m.start()
+	m.Off()
+	m.Start()
 	m.requireBlessed(true, "The image works:")
 }
 
@@ -129,12 +129,12 @@ func TestImageAway(t *testing.T) {
 	m := newMachine(t)
 	m.countsBoots()
 	m.cluster.away()
-	m.start()
+	m.Start()
 	m.requireBlessed(true, "nothing shows that the image is at fault: exit status 20")
-	m.off()
+	m.Off()
 
 	m.edit(`stage "label" "node"`, `stage "lable" "node"`)
-	m.start()
+	m.Start()
 	m.requireBlessed(false, "The image does not work:")
 }
 
@@ -143,20 +143,20 @@ func TestImageAway(t *testing.T) {
 func TestBadImage(t *testing.T) {
 	t.Parallel()
 	m := joined(t)
-	m.off()
+	m.Off()
 	m.countsBoots()
 	m.put("/etc/standin/always", "1")
-	m.start()
+	m.Start()
 	m.requireBlessed(false, "The image does not work:")
 	if s := m.status(); s.Code == 0 {
 		t.Errorf("status of a kubelet that crashes: got %+v, want none that is ok", s)
 	}
-	m.off()
+	m.Off()
 
-	if err := os.Remove(m.root + "/etc/standin/always"); err != nil {
+	if err := os.Remove(m.Root + "/etc/standin/always"); err != nil {
 		t.Fatal(err)
 	}
-	m.start()
+	m.Start()
 	m.requireBlessed(true, "The image works:")
 	m.well(1)
 }
@@ -165,12 +165,12 @@ func TestBadImage(t *testing.T) {
 func TestNewKubelet(t *testing.T) {
 	t.Parallel()
 	m := joined(t)
-	m.off()
-	program, err := os.ReadFile(m.root + "/usr/bin/kubelet")
+	m.Off()
+	program, err := os.ReadFile(m.Root + "/usr/bin/kubelet")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(m.root+"/usr/bin/kubelet", append(program, 0), 0o755); err != nil {
+	if err := os.WriteFile(m.Root+"/usr/bin/kubelet", append(program, 0), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	m.requireFailingJudged()
@@ -180,17 +180,17 @@ func TestNewKubelet(t *testing.T) {
 func TestSameKubelet(t *testing.T) {
 	t.Parallel()
 	m := joined(t)
-	m.off()
+	m.Off()
 	m.requireFailingJudged()
 }
 
 // requireFailingJudged boots with a kubelet that crashes, and then lets it work.
 func (m *machine) requireFailingJudged() {
-	t := m.t
+	t := m.T
 	t.Helper()
 	m.put("/etc/standin/always", "1")
-	m.boot()
-	m.within(3*time.Minute, "the kubelet has a verdict", func() string {
+	m.Boot()
+	m.Within(3*time.Minute, "the kubelet has a verdict", func() string {
 		if s := m.status(); len(s.Degraded) == 0 {
 			return fmt.Sprintf("status %+v", s)
 		}
@@ -199,14 +199,14 @@ func (m *machine) requireFailingJudged() {
 	if s := m.status(); s.Degraded[0].Code != "rolled-back" || s.Code == 0 {
 		t.Errorf("status: got %+v, want the verdict on the kubelet", s)
 	}
-	if first, _, _ := strings.Cut(m.try("prelet", "status").out, "\n"); strings.HasSuffix(first, " ok") {
+	if first, _, _ := strings.Cut(m.Try("prelet", "status").Out, "\n"); strings.HasSuffix(first, " ok") {
 		t.Errorf("the first line of status: got %q, want that the kubelet fails", first)
 	}
 
-	if err := os.Remove(m.root + "/etc/standin/always"); err != nil {
+	if err := os.Remove(m.Root + "/etc/standin/always"); err != nil {
 		t.Fatal(err)
 	}
-	m.within(time.Minute, "the kubelet that works again is judged again", func() string {
+	m.Within(time.Minute, "the kubelet that works again is judged again", func() string {
 		if s := m.status(); s.Code != 0 || len(s.Degraded) != 0 {
 			return fmt.Sprintf("status %+v", s)
 		}
@@ -225,15 +225,15 @@ func TestCheckGone(t *testing.T) {
 		stays  bool // the link
 		gated  bool // the image itself has the gate, so that no kubelet starts without prelet
 	}{
-		{name: "remove", remove: func(m *machine) { m.do("dpkg", "--remove", "prelet") }, stays: true},
-		{name: "purge", remove: func(m *machine) { m.do("dpkg", "--purge", "prelet") }},
-		{name: "downgrade", remove: func(m *machine) { m.do("sh", "-ec", downgrade) }, stays: true},
-		{name: "archive", remove: func(m *machine) { m.do("bash", "-ec", undo(t)) }, stays: true},
+		{name: "remove", remove: func(m *machine) { m.Do("dpkg", "--remove", "prelet") }, stays: true},
+		{name: "purge", remove: func(m *machine) { m.Do("dpkg", "--purge", "prelet") }},
+		{name: "downgrade", remove: func(m *machine) { m.Do("sh", "-ec", downgrade) }, stays: true},
+		{name: "archive", remove: func(m *machine) { m.Do("bash", "-ec", undo(t)) }, stays: true},
 		{
 			name:   "extension",
 			before: (*machine).makesExtension,
 			remove: func(m *machine) {
-				m.off() // what is merged must not change
+				m.Off() // what is merged must not change
 				m.chroot("rm", "-r", "/var/lib/extensions/prelet")
 			},
 			stays: true,
@@ -247,19 +247,19 @@ func TestCheckGone(t *testing.T) {
 			if way.before != nil {
 				way.before(m)
 			}
-			m.start()
+			m.Start()
 			m.requireBlessed(true, "The image works:")
 
 			way.remove(m)
-			m.off()
-			m.boot()
+			m.Off()
+			m.Boot()
 			if state := m.property("boot-complete.target", "ActiveState"); state != "active" {
 				t.Errorf("boot-complete.target: got %s, want active", state)
 			}
 			if state := m.property(checkUnit, "LoadState"); state != "not-found" {
 				t.Errorf("%s: got %s, want not-found", checkUnit, state)
 			}
-			if got := m.exists(checkLink); got != way.stays {
+			if got := m.Exists(checkLink); got != way.stays {
 				t.Errorf("%s: got it there: %t, want %t", checkLink, got, way.stays)
 			}
 			if !way.gated {
@@ -300,14 +300,14 @@ func undo(t *testing.T) string {
 
 // installs installs the package on the disk, over the files of `make install`.
 func (m *machine) installs() {
-	m.t.Helper()
+	m.T.Helper()
 	debs, _ := filepath.Glob("../../bin/boot/prelet_*.deb")
 	if len(debs) != 1 {
-		m.t.Fatalf("packages in bin/boot: got %q, want one deb. Try: make e2e-boot", debs)
+		m.T.Fatalf("packages in bin/boot: got %q, want one deb. Try: make e2e-boot", debs)
 	}
 	deb, err := os.ReadFile(debs[0])
 	if err != nil {
-		m.t.Fatal(err)
+		m.T.Fatal(err)
 	}
 	m.put("/root/prelet.deb", string(deb))
 	m.chroot("dpkg", "--install", "/root/prelet.deb")
@@ -315,17 +315,17 @@ func (m *machine) installs() {
 
 // chroot runs a command on the disk of a machine that is off.
 func (m *machine) chroot(args ...string) {
-	m.t.Helper()
-	c := exec.CommandContext(m.t.Context(), "chroot", append([]string{m.root}, args...)...)
+	m.T.Helper()
+	c := exec.CommandContext(m.T.Context(), "chroot", append([]string{m.Root}, args...)...)
 	if out, err := c.CombinedOutput(); err != nil {
-		m.t.Fatalf("%s: %v\n%s", c, err, out)
+		m.T.Fatalf("%s: %v\n%s", c, err, out)
 	}
 }
 
 // makesExtension puts a system extension with the package's files in the place of the package, as the page for
 // builders of images does.
 func (m *machine) makesExtension() {
-	m.t.Helper()
+	m.T.Helper()
 	const extension = "/var/lib/extensions/prelet"
 	m.chroot("mkdir", "-p", extension)
 	m.chroot("dpkg-deb", "--extract", "/root/prelet.deb", extension)
@@ -336,8 +336,8 @@ func (m *machine) makesExtension() {
 	m.chroot("dpkg", "--purge", "prelet")
 	m.link("/usr/lib/systemd/system/"+checkUnit, checkLink)
 	recipe := os.DirFS("../../packaging/image/extension")
-	if err := os.CopyFS(m.root, recipe); err != nil {
-		m.t.Fatal(err)
+	if err := os.CopyFS(m.Root, recipe); err != nil {
+		m.T.Fatal(err)
 	}
 }
 
@@ -345,10 +345,10 @@ func (m *machine) makesExtension() {
 func TestCheckMasked(t *testing.T) {
 	t.Parallel()
 	m := joined(t)
-	m.off()
+	m.Off()
 	m.countsBoots()
 	m.link("/dev/null", "/etc/systemd/system/"+checkUnit)
-	m.boot()
+	m.Boot()
 	if state := m.property("boot-complete.target", "ActiveState"); state != "active" {
 		t.Errorf("boot-complete.target: got %s, want active", state)
 	}
@@ -361,12 +361,12 @@ func TestCheckMasked(t *testing.T) {
 func TestCheckNotEnabled(t *testing.T) {
 	t.Parallel()
 	m := joined(t)
-	m.off()
+	m.Off()
 	m.countsBoots()
-	if err := os.Remove(m.root + checkLink); err != nil {
+	if err := os.Remove(m.Root + checkLink); err != nil {
 		t.Fatal(err)
 	}
-	m.boot()
+	m.Boot()
 	if state := m.property("boot-complete.target", "ActiveState"); state != "active" {
 		t.Errorf("boot-complete.target: got %s, want active", state)
 	}
@@ -381,10 +381,10 @@ func TestImageThatStartsNoKubelet(t *testing.T) {
 	for _, command := range []string{"mask", "disable"} {
 		t.Run(command, func(t *testing.T) {
 			m := joined(t)
-			m.do("systemctl", command, "kubelet.service")
-			m.off()
+			m.Do("systemctl", command, "kubelet.service")
+			m.Off()
 			m.countsBoots()
-			m.start()
+			m.Start()
 			m.requireBlessed(false, "The image does not work:")
 			if s := m.status(); command == "mask" && s.Code == 0 {
 				t.Errorf("status of a masked kubelet: got %+v, want none that is ok", s)

@@ -13,11 +13,11 @@ func TestBundle(t *testing.T) {
 	token := m.cluster.Token()
 	m.put("/etc/systemd/system/kubelet.service.d/90-canary.conf",
 		"[Service]\nExecStartPre=/bin/echo the token is "+token+"\n")
-	m.boot()
+	m.Boot()
 	m.verdict("good")
 
-	m.do("prelet", "bundle", "/root/bundle.tar.gz")
-	m.do("tar", "--extract", "--file=/root/bundle.tar.gz", "--directory=/root")
+	m.Do("prelet", "bundle", "/root/bundle.tar.gz")
+	m.Do("tar", "--extract", "--file=/root/bundle.tar.gz", "--directory=/root")
 	journal := m.read("/root/prelet-bundle/journal.txt")
 	for _, want := range []string{"the token is ", "systemd[1]: Finished prelet.service"} {
 		if !strings.Contains(journal, want) {
@@ -25,11 +25,11 @@ func TestBundle(t *testing.T) {
 		}
 	}
 
-	if logged := m.do("journalctl", "--boot", "--no-pager", "--unit=kubelet"); !strings.Contains(logged, token) {
+	if logged := m.Do("journalctl", "--boot", "--no-pager", "--unit=kubelet"); !strings.Contains(logged, token) {
 		t.Errorf("the kubelet's journal: want text with the token, got:\n%s", logged)
 	}
 	secret := strings.Split(token, ".")[1]
-	if r := m.try("grep", "--recursive", "--files-with-matches", secret, "/root/prelet-bundle"); r.exit != 1 {
+	if r := m.Try("grep", "--recursive", "--files-with-matches", secret, "/root/prelet-bundle"); r.Exit != 1 {
 		t.Errorf("files of the bundle with the token: got %+v, want exit 1 and none", r)
 	}
 }

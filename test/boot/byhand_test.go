@@ -30,12 +30,12 @@ func (m *machine) zoned() string {
 
 // dropIn gives both units that run the site one drop-in.
 func (m *machine) dropIn(lines ...string) {
-	m.t.Helper()
+	m.T.Helper()
 	for _, unit := range []string{"prelet", "prelet-apply"} {
 		m.put("/etc/systemd/system/"+unit+".service.d/50-credentials.conf",
 			"[Service]\n"+strings.Join(lines, "\n")+"\n")
 	}
-	m.do("systemctl", "daemon-reload")
+	m.Do("systemctl", "daemon-reload")
 }
 
 // planned is the part of the JSON of plan and run that both have.
@@ -45,11 +45,11 @@ type planned struct {
 
 // hashOf runs a command by hand and returns the hash of its plan.
 func (m *machine) hashOf(command string) string {
-	m.t.Helper()
-	r := m.try("prelet", command, "-o", "json")
+	m.T.Helper()
+	r := m.Try("prelet", command, "-o", "json")
 	var p planned
-	if err := json.Unmarshal([]byte(r.out), &p); err != nil || r.exit != 0 || p.Hash == "" {
-		m.t.Fatalf("%s: exit %d, %v; want 0 and a plan_hash:\n%s%s", command, r.exit, err, r.out, r.errors)
+	if err := json.Unmarshal([]byte(r.Out), &p); err != nil || r.Exit != 0 || p.Hash == "" {
+		m.T.Fatalf("%s: exit %d, %v; want 0 and a plan_hash:\n%s%s", command, r.Exit, err, r.Out, r.Errors)
 	}
 
 	return p.Hash
@@ -68,7 +68,7 @@ func TestByHandAsAtBoot(t *testing.T) {
 		m.put("/etc/systemd/system/"+unit+".service.d/50-credentials.conf",
 			"[Service]\n"+loadKey+"\nLoadCredential=prelet.var.zone\n")
 	}
-	m.boot("--set-credential=prelet.var.received:received")
+	m.Boot("--set-credential=prelet.var.received:received")
 	m.verdict("good")
 
 	sources := []struct {
@@ -88,19 +88,19 @@ func TestByHandAsAtBoot(t *testing.T) {
 			m.dropIn(loadKey, "LoadCredential=prelet.var.zone:prelet.var.received")
 		}},
 		{"a store of this boot", "this-boot", func() {
-			m.do("rm", "/etc/credstore/prelet.var.zone")
-			m.do("mkdir", "-p", "-m", "700", "/run/credstore")
-			m.do("sh", "-c", "echo this-boot > /run/credstore/prelet.var.zone")
+			m.Do("rm", "/etc/credstore/prelet.var.zone")
+			m.Do("mkdir", "-p", "-m", "700", "/run/credstore")
+			m.Do("sh", "-c", "echo this-boot > /run/credstore/prelet.var.zone")
 			m.dropIn(loadKey, "LoadCredential=prelet.var.zone")
 		}},
 		{"a store of the image", "image", func() {
-			m.do("rm", "/run/credstore/prelet.var.zone")
+			m.Do("rm", "/run/credstore/prelet.var.zone")
 			m.put("/usr/lib/credstore/prelet.var.zone", "image\n")
 		}},
 		{"a variables file", "file", func() {
 			m.put("/etc/prelet/zone.prelet.vars", "zone = \"file\"\n")
 			m.dropIn(loadKey)
-			m.do("prelet", "run", "--accept-missing-variables")
+			m.Do("prelet", "run", "--accept-missing-variables")
 		}},
 	}
 	for _, source := range sources {
@@ -117,8 +117,8 @@ func TestByHandAsAtBoot(t *testing.T) {
 	m.commandsByHand()
 
 	byHand := m.hashOf("plan")
-	m.off()
-	m.boot()
+	m.Off()
+	m.Boot()
 	m.running()
 	m.well(len(sources)) // the boot has changed nothing
 	if boot := m.hashOf("plan"); boot != byHand {
@@ -129,28 +129,28 @@ func TestByHandAsAtBoot(t *testing.T) {
 // commandsByHand runs the commands that evaluate the site, as root in a shell. None lacks a variable, and none shows the
 // secret.
 func (m *machine) commandsByHand() {
-	m.t.Helper()
+	m.T.Helper()
 	for _, args := range []string{
 		"plan", "explain label/example.com/zone", "record /root/r.json", "doctor", "report --html /root/r.html",
 		"bundle /root/b.tar.gz", "eval var.zone",
 	} {
-		r := m.try(append([]string{"prelet"}, strings.Fields(args)...)...)
-		text := r.out + r.errors
-		if r.exit == 10 || strings.Contains(text, "variable-missing") || strings.Contains(text, "no value") {
-			m.t.Errorf("%s: exit %d; want a variable with its value:\n%s", args, r.exit, text)
+		r := m.Try(append([]string{"prelet"}, strings.Fields(args)...)...)
+		text := r.Out + r.Errors
+		if r.Exit == 10 || strings.Contains(text, "variable-missing") || strings.Contains(text, "no value") {
+			m.T.Errorf("%s: exit %d; want a variable with its value:\n%s", args, r.Exit, text)
 		}
 		if strings.Contains(text, "secret-of-the-agent") {
-			m.t.Errorf("%s shows the secret:\n%s", args, text)
+			m.T.Errorf("%s shows the secret:\n%s", args, text)
 		}
 	}
-	m.do("tar", "--extract", "--file=/root/b.tar.gz", "--directory=/root")
+	m.Do("tar", "--extract", "--file=/root/b.tar.gz", "--directory=/root")
 	plan := m.read("/root/prelet-bundle/plan.txt")
 	if !strings.Contains(plan, "/etc/agent/key") || strings.Contains(plan, "variable-missing") {
-		m.t.Errorf("plan.txt of the bundle is\n%s\nwant the file with the sensitive variable", plan)
+		m.T.Errorf("plan.txt of the bundle is\n%s\nwant the file with the sensitive variable", plan)
 	}
 	for _, file := range []string{"/root/r.json", "/root/r.html", "/root/prelet-bundle/plan.txt"} {
 		if strings.Contains(m.read(file), "secret-of-the-agent") {
-			m.t.Errorf("%s contains the secret", file)
+			m.T.Errorf("%s contains the secret", file)
 		}
 	}
 }
@@ -162,31 +162,31 @@ func TestVariableDecrypted(t *testing.T) {
 	m := newMachine(t)
 	site := strings.Replace(m.site, `= "a"`, `= "a", "example.com/zone" = var.zone`, 1)
 	m.put("/etc/prelet/site.hcl", "variable \"zone\" {\n  type    = string\n  default = \"unknown\"\n}\n"+site)
-	m.boot()
+	m.Boot()
 	m.verdict("good")
 	m.put("/root/zone", "sealed-zone")
-	m.do("systemd-creds", "encrypt", "--with-key=host", "--name=prelet.var.zone", "/root/zone", "/root/zone.sealed")
+	m.Do("systemd-creds", "encrypt", "--with-key=host", "--name=prelet.var.zone", "/root/zone", "/root/zone.sealed")
 	m.dropIn("LoadCredentialEncrypted=prelet.var.zone:/root/zone.sealed")
 
-	plan := m.try("prelet", "plan")
-	if plan.exit != 10 || !strings.Contains(unwrap(plan.errors), "only systemd can decrypt it") {
-		t.Errorf("a plan before any unit has it: exit %d; want 10 and the reason:\n%s%s", plan.exit, plan.out, plan.errors)
+	plan := m.Try("prelet", "plan")
+	if plan.Exit != 10 || !strings.Contains(unwrap(plan.Errors), "only systemd can decrypt it") {
+		t.Errorf("a plan before any unit has it: exit %d; want 10 and the reason:\n%s%s", plan.Exit, plan.Out, plan.Errors)
 	}
 
-	m.do("prelet", "run")
+	m.Do("prelet", "run")
 	m.verdict("good")
-	plan = m.try("prelet", "plan")
+	plan = m.Try("prelet", "plan")
 	const want = `The value of variable "zone" is from the last good generation`
-	if plan.exit != 0 || !strings.Contains(plan.out, "No changes") || !strings.Contains(plan.errors, want) {
-		t.Errorf("a plan after the run: exit %d; want no changes and %q:\n%s%s", plan.exit, want, plan.out, plan.errors)
+	if plan.Exit != 0 || !strings.Contains(plan.Out, "No changes") || !strings.Contains(plan.Errors, want) {
+		t.Errorf("a plan after the run: exit %d; want no changes and %q:\n%s%s", plan.Exit, want, plan.Out, plan.Errors)
 	}
 
-	m.off()
-	m.boot()
-	plan = m.try("prelet", "plan")
-	if plan.exit != 0 || !strings.Contains(plan.out, "No changes") || strings.Contains(plan.errors, "last good") {
+	m.Off()
+	m.Boot()
+	plan = m.Try("prelet", "plan")
+	if plan.Exit != 0 || !strings.Contains(plan.Out, "No changes") || strings.Contains(plan.Errors, "last good") {
 		t.Errorf("a plan while prelet.service has it decrypted: exit %d; want no changes and no warning:\n%s%s",
-			plan.exit, plan.out, plan.errors)
+			plan.Exit, plan.Out, plan.Errors)
 	}
 }
 
@@ -203,13 +203,13 @@ func TestVariableOfOneBoot(t *testing.T) {
 		m.put("/etc/systemd/system/"+unit+".service.d/50-credentials.conf", "[Service]\nLoadCredential=prelet.var.zone\n")
 	}
 	m.put("/etc/credstore/prelet.var.zone", "az1\n")
-	m.boot()
+	m.Boot()
 	m.verdict("good")
-	if err := os.Remove(m.root + "/etc/credstore/prelet.var.zone"); err != nil {
+	if err := os.Remove(m.Root + "/etc/credstore/prelet.var.zone"); err != nil {
 		t.Fatal(err)
 	}
-	m.off()
-	m.boot()
+	m.Off()
+	m.Boot()
 
 	s := m.status()
 	isStale := len(s.Degraded) == 1 && s.Degraded[0].Code == "stale"

@@ -10,7 +10,7 @@ import (
 func TestClone(t *testing.T) {
 	t.Parallel()
 	m := joined(t)
-	m.off()
+	m.Off()
 	const other = "n2"
 	conf, err := m.cluster.NodeKubeconfig(other)
 	if err != nil {
@@ -19,7 +19,7 @@ func TestClone(t *testing.T) {
 	m.put("/etc/standin/kubelet.conf", string(conf)) // what the cluster will sign for it
 	m.put("/etc/machine-id", "0123456789abcdef0123456789abcdef\n")
 	m.put("/etc/hostname", other+"\n")
-	m.boot("--hostname=" + other)
+	m.Boot("--hostname=" + other)
 	s := m.verdict("good")
 	if s.Generation != 2 || !s.Gate.Open || s.Exit != 0 {
 		t.Errorf("status: got %+v; want Generation 2, Gate.Open and Exit 0", s)
@@ -35,16 +35,16 @@ func TestClone(t *testing.T) {
 	if last := starts[len(starts)-1]; len(starts) != 2 || last.Joined {
 		t.Errorf("the kubelet started as a node that has joined: got %+v; want 2 starts and not Joined", starts)
 	}
-	if log := m.journal(); !strings.Contains(log, "the identity of node n1 was on this disk") {
+	if log := m.Journal(); !strings.Contains(log, "the identity of node n1 was on this disk") {
 		t.Errorf(
 			"the journal does not contain that this is a copy; want text with \"the identity of node n1 was on "+
 				"this disk\":\n%s",
 			log,
 		)
 	}
-	m.off()
+	m.Off()
 	before := m.disk()
-	m.boot("--hostname=" + other)
+	m.Boot("--hostname=" + other)
 	m.well(2)
 	if d := differs(before, m.disk()); len(d) > 0 {
 		t.Errorf("the boot after it wrote: got %q; want none", d)
@@ -57,7 +57,7 @@ func TestMachineIDLost(t *testing.T) {
 	t.Parallel()
 	m := joined(t)
 	id := m.read("/etc/machine-id")
-	m.off()
+	m.Off()
 	m.put("/etc/machine-id", "")
 	m.put("/empty-id", "")
 	for _, c := range []struct {
@@ -65,20 +65,20 @@ func TestMachineIDLost(t *testing.T) {
 		extra []string
 		note  bool
 	}{
-		{"made for one boot", []string{"--bind-ro=" + m.root + "/empty-id:/etc/machine-id"}, false},
+		{"made for one boot", []string{"--bind-ro=" + m.Root + "/empty-id:/etc/machine-id"}, false},
 		{"made again", nil, true},
 		{"as before", nil, false},
 	} {
-		m.boot(c.extra...)
-		m.try("systemctl", "reset-failed", "systemd-machine-id-commit.service") // it cannot write the file
+		m.Boot(c.extra...)
+		m.Try("systemctl", "reset-failed", "systemd-machine-id-commit.service") // it cannot write the file
 		m.running()
 		s := m.status()
 		if s.Generation != 1 || !s.Gate.Open || s.Code != 0 || (len(s.Notes) > 0) != c.note {
 			t.Errorf("%s: got status %+v; want generation 1, an open gate, and a note: %t", c.name, s, c.note)
 		}
-		if got := m.do("cat", "/etc/machine-id"); got == id || len(got) != 33 {
+		if got := m.Do("cat", "/etc/machine-id"); got == id || len(got) != 33 {
 			t.Errorf("%s: the machine id is %q; want another one than %q", c.name, got, id)
 		}
-		m.off()
+		m.Off()
 	}
 }

@@ -11,14 +11,14 @@ const gpuReady = "example.com/GPUReady"
 
 // condition returns the status and the reason of the condition of the Node, as STATUS(REASON).
 func (m *machine) condition() string {
-	m.t.Helper()
+	m.T.Helper()
 	var n struct {
 		Status struct {
 			Conditions []struct{ Type, Status, Reason string }
 		}
 	}
 	if err := json.Unmarshal(m.cluster.Node(nodeName), &n); err != nil {
-		m.t.Fatal(err)
+		m.T.Fatal(err)
 	}
 	for _, c := range n.Status.Conditions {
 		if c.Type == gpuReady {
@@ -29,8 +29,8 @@ func (m *machine) condition() string {
 }
 
 func (m *machine) waitForCondition(what, want string) {
-	m.t.Helper()
-	m.within(90*time.Second, what, func() string {
+	m.T.Helper()
+	m.Within(90*time.Second, what, func() string {
 		if got := m.condition(); got != want {
 			return fmt.Sprintf("the condition is %s, want %s", got, want)
 		}
@@ -44,19 +44,19 @@ func TestConditions(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	m.edit(`stage "restart" "kubelet" {`, "stage \"restart\" \"kubelet\" {\n  condition \""+gpuReady+"\" {}\n")
-	m.boot()
+	m.Boot()
 	m.verdict("good")
 	m.waitForCondition("after the join", "True(Verified)")
 
-	m.do("systemctl", "restart", "prelet.service")
+	m.Do("systemctl", "restart", "prelet.service")
 	m.waitForCondition("after a restart of prelet.service", "True(Verified)")
 
-	m.off()
+	m.Off()
 	if got := m.condition(); got != "False(Stopping)" {
 		t.Errorf("after the shutdown: got %s, want False(Stopping)", got)
 	}
 	before := m.disk()
-	m.boot()
+	m.Boot()
 	m.waitForCondition("after the second boot", "True(Verified)")
 	m.well(1)
 	for _, d := range differs(before, m.disk()) {
@@ -65,7 +65,7 @@ func TestConditions(t *testing.T) {
 	if n := len(m.starts()); n != 2 {
 		t.Errorf("got %d starts of the kubelet in two boots, want 2", n)
 	}
-	m.within(30*time.Second, "prelet-verify has ended", func() string {
+	m.Within(30*time.Second, "prelet-verify has ended", func() string {
 		if state := m.property("prelet-verify", "ActiveState"); state != "inactive" {
 			return "it is " + state
 		}
@@ -73,14 +73,14 @@ func TestConditions(t *testing.T) {
 	})
 
 	// A power cut, and a boot without the API server: False was not patched, and comes when the server is back.
-	m.kill()
+	m.Kill()
 	m.cluster.away()
-	m.boot()
+	m.Boot()
 	m.running()
 	if got := m.condition(); got != "True(Verified)" {
 		t.Errorf("while the server is away: got %s, want True(Verified), as before the power cut", got)
 	}
-	m.within(60*time.Second, "prelet-verify tries", func() string {
+	m.Within(60*time.Second, "prelet-verify tries", func() string {
 		if state := m.property("prelet-verify", "ActiveState"); state != "active" {
 			return "it is " + state
 		}

@@ -105,8 +105,8 @@ type containerdMachine struct {
 // configures writes the example's site, which configures containerd, and one more file of its drop-in folder. more has
 // settings of the CRI plugin in that file.
 func (m *containerdMachine) configures(pause, mirror, more string) {
-	m.t.Helper()
-	m.put("/etc/prelet/site.hcl", exampleSite(m.t, m.server, m.pin, pause, mirror))
+	m.T.Helper()
+	m.put("/etc/prelet/site.hcl", exampleSite(m.T, m.server, m.pin, pause, mirror))
 	m.put("/etc/prelet/runtime.hcl", fmt.Sprintf(`override {
   stage "write" "kubelet" {
     file "more" {
@@ -159,7 +159,7 @@ func newContainerdMachine(t *testing.T) (m *containerdMachine, arguments []strin
 	m.put("/etc/systemd/system/containerd.service", string(unit))
 	m.put("/etc/systemd/system/kernel.service", kernelUnit)
 	m.put("/etc/containerd/config.toml", imageConfig)
-	enable := exec.Command("chroot", m.root, "systemctl", "enable", "kernel.service", "containerd.service")
+	enable := exec.Command("chroot", m.Root, "systemctl", "enable", "kernel.service", "containerd.service")
 	if out, err := enable.CombinedOutput(); err != nil {
 		t.Fatalf("systemctl enable: got %v: %s; want no error", err, out)
 	}
@@ -174,7 +174,7 @@ func newContainerdMachine(t *testing.T) (m *containerdMachine, arguments []strin
 		"/usr/local/bin/runc":                    runc,
 		"/usr/local/bin/other-runc":              runc,
 	} {
-		if !m.exists(path) {
+		if !m.Exists(path) {
 			m.put(path, "")
 		}
 		arguments = append(arguments, "--bind-ro="+program+":"+path)
@@ -195,11 +195,11 @@ type containerd struct {
 
 // dialCRI connects to containerd.
 func (m *machine) dialCRI() *grpc.ClientConn {
-	m.t.Helper()
-	socket := fmt.Sprintf("unix:///proc/%d/root%s", m.leader, runtimeSocket)
+	m.T.Helper()
+	socket := fmt.Sprintf("unix:///proc/%d/root%s", m.Leader, runtimeSocket)
 	conn, err := grpc.NewClient(socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
-		m.t.Fatal(err)
+		m.T.Fatal(err)
 	}
 
 	return conn
@@ -207,25 +207,25 @@ func (m *machine) dialCRI() *grpc.ClientConn {
 
 // askCRI returns what containerd reports of itself.
 func (m *machine) askCRI() containerd {
-	m.t.Helper()
+	m.T.Helper()
 	conn := m.dialCRI()
 	defer conn.Close()
-	ctx, cancel := context.WithTimeout(m.t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(m.T.Context(), 20*time.Second)
 	defer cancel()
 	client := runtimeapi.NewRuntimeServiceClient(conn)
 
 	status, err := client.Status(ctx, &runtimeapi.StatusRequest{Verbose: true})
 	if err != nil {
-		m.t.Fatal(err)
+		m.T.Fatal(err)
 	}
 	config, err := client.RuntimeConfig(ctx, &runtimeapi.RuntimeConfigRequest{})
 	if err != nil {
-		m.t.Fatal(err)
+		m.T.Fatal(err)
 	}
 
 	c := containerd{Driver: config.GetLinux().GetCgroupDriver().String()}
 	if err := json.Unmarshal([]byte(status.GetInfo()["config"]), &c.Config); err != nil {
-		m.t.Fatal(err)
+		m.T.Fatal(err)
 	}
 	for _, h := range status.GetRuntimeHandlers() {
 		if h.GetName() != "" { // the default handler
@@ -238,20 +238,20 @@ func (m *machine) askCRI() containerd {
 
 // pull lets containerd pull an image as for a pod, and reports whether it is pinned, as the sandbox image is.
 func (m *machine) pull(image string) (isPinned bool) {
-	m.t.Helper()
+	m.T.Helper()
 	conn := m.dialCRI()
 	defer conn.Close()
-	ctx, cancel := context.WithTimeout(m.t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(m.T.Context(), 20*time.Second)
 	defer cancel()
 	client := runtimeapi.NewImageServiceClient(conn)
 	spec := &runtimeapi.ImageSpec{Image: image}
 
 	if _, err := client.PullImage(ctx, &runtimeapi.PullImageRequest{Image: spec}); err != nil {
-		m.t.Fatal(err)
+		m.T.Fatal(err)
 	}
 	found, err := client.ImageStatus(ctx, &runtimeapi.ImageStatusRequest{Image: spec})
 	if err != nil {
-		m.t.Fatal(err)
+		m.T.Fatal(err)
 	}
 
 	return found.GetImage().GetPinned()
@@ -264,9 +264,9 @@ type processes struct{ containerd, kubelet, container string }
 const sleeper = "sleeper"
 
 func (m *machine) processes() processes {
-	m.t.Helper()
+	m.T.Helper()
 	found := processes{containerd: m.property("containerd", "MainPID"), kubelet: m.property("kubelet", "MainPID")}
-	for line := range strings.Lines(m.do("/usr/local/bin/ctr", "-n", "k8s.io", "tasks", "list")) {
+	for line := range strings.Lines(m.Do("/usr/local/bin/ctr", "-n", "k8s.io", "tasks", "list")) {
 		if fields := strings.Fields(line); len(fields) == 3 && fields[0] == sleeper && fields[2] == "RUNNING" {
 			found.container = fields[1]
 		}
@@ -277,43 +277,43 @@ func (m *machine) processes() processes {
 
 // checkProcesses checks that the container runs, and that containerd and then the kubelet were restarted, or neither.
 func (m *machine) checkProcesses(what string, before processes, isRestarted bool) {
-	m.t.Helper()
+	m.T.Helper()
 	now := m.processes()
 	if before.container == "" || now.container != before.container {
-		m.t.Errorf("%s: got container %q, want %q still", what, now.container, before.container)
+		m.T.Errorf("%s: got container %q, want %q still", what, now.container, before.container)
 	}
 	if got := now.containerd != before.containerd; got != isRestarted {
-		m.t.Errorf("%s: containerd was restarted: got %t, want %t", what, got, isRestarted)
+		m.T.Errorf("%s: containerd was restarted: got %t, want %t", what, got, isRestarted)
 	}
 	if got := now.kubelet != before.kubelet; got != isRestarted {
-		m.t.Errorf("%s: the kubelet was restarted: got %t, want %t", what, got, isRestarted)
+		m.T.Errorf("%s: the kubelet was restarted: got %t, want %t", what, got, isRestarted)
 	}
 	m.checkStartOrder(what)
 }
 
 func (m *machine) checkStartOrder(what string) {
-	m.t.Helper()
+	m.T.Helper()
 	runtime, kubelet := m.monotonic("containerd", "ExecMainStart"), m.monotonic("kubelet", "ExecMainStart")
 	if runtime >= kubelet {
-		m.t.Errorf("%s: containerd started at %s, and the kubelet at %s; want containerd first", what, runtime, kubelet)
+		m.T.Errorf("%s: containerd started at %s, and the kubelet at %s; want containerd first", what, runtime, kubelet)
 	}
 }
 
 // countStarts returns how often containerd was started in this boot.
 func (m *machine) countStarts() int {
-	m.t.Helper()
-	log := m.do("journalctl", "-b", "--no-pager", "-o", "cat", "-u", "containerd")
+	m.T.Helper()
+	log := m.Do("journalctl", "-b", "--no-pager", "-o", "cat", "-u", "containerd")
 
 	return strings.Count(log, "starting containerd")
 }
 
 // checkDump checks what containerd itself makes of all its files.
 func (m *machine) checkDump(what string, want ...string) {
-	m.t.Helper()
-	got := m.do("/usr/local/bin/containerd", "config", "dump")
+	m.T.Helper()
+	got := m.Do("/usr/local/bin/containerd", "config", "dump")
 	for _, w := range want {
 		if !strings.Contains(got, w) {
-			m.t.Errorf("%s: containerd config dump: got\n%s\nwant text with %q", what, got, w)
+			m.T.Errorf("%s: containerd config dump: got\n%s\nwant text with %q", what, got, w)
 		}
 	}
 }
@@ -328,7 +328,7 @@ func TestContainerd(t *testing.T) {
 	busybox := filepath.Join(os.Getenv(kubeVariable), "containerd/usr/bin/busybox")
 	mirror, other := newRegistry(t, outside+":0", busybox), newRegistry(t, outside+":0", busybox)
 	m.configures("one", mirror.url, "")
-	m.boot(arguments...)
+	m.Boot(arguments...)
 	m.verdict("good")
 	m.checkFirstBoot(mirror)
 
@@ -336,11 +336,11 @@ func TestContainerd(t *testing.T) {
 	if m.pull(image) {
 		t.Errorf("%s is pinned, want the sandbox image only", image)
 	}
-	m.do("/usr/local/bin/ctr", "-n", "k8s.io", "run", "--detach", "--cpu-shares=0", image, sleeper) // no controllers here
+	m.Do("/usr/local/bin/ctr", "-n", "k8s.io", "run", "--detach", "--cpu-shares=0", image, sleeper) // no controllers here
 
 	before := m.processes()
 	m.configures("two", mirror.url, "")
-	m.do("prelet", "run")
+	m.Do("prelet", "run")
 	m.checkProcesses("another sandbox image", before, true)
 	m.checkDump("another sandbox image", "sandbox = 'registry.example/pause:two'")
 	if !m.pull("registry.example/pause:two") {
@@ -349,7 +349,7 @@ func TestContainerd(t *testing.T) {
 
 	before = m.processes()
 	m.configures("two", other.url, "")
-	m.do("prelet", "run")
+	m.Do("prelet", "run")
 	m.checkProcesses("another mirror", before, false)
 	const late = "registry.example/app:late"
 	m.pull(late)
@@ -372,30 +372,30 @@ func TestContainerd(t *testing.T) {
 	m.put("/etc/prelet/site.hcl", strings.NewReplacer("SERVER", m.server, "PIN", m.pin).Replace(site))
 	m.put("/etc/prelet/runtime.hcl", "")
 	m.put("/etc/prelet/real.hcl", "")
-	m.do("prelet", "run")
+	m.Do("prelet", "run")
 	m.checkProcesses("without the files", before, true)
-	if got := m.countStarts() - starts; got != 1 || m.exists(runtimeDropIn) {
-		t.Errorf("without the block: got %d starts of containerd, drop-in %t; want 1 and false", got, m.exists(runtimeDropIn))
+	if got := m.countStarts() - starts; got != 1 || m.Exists(runtimeDropIn) {
+		t.Errorf("without the block: got %d starts of containerd, drop-in %t; want 1 and false", got, m.Exists(runtimeDropIn))
 	}
 	if got := m.askCRI(); got.Driver != "SYSTEMD" || len(got.Handlers) != 1 {
 		t.Errorf("without the block: got %+v, want the image's cgroup driver and its handler", got)
 	}
 	m.running()
 
-	if err := os.Remove(m.root + "/etc/containerd/config.toml"); err != nil {
+	if err := os.Remove(m.Root + "/etc/containerd/config.toml"); err != nil {
 		t.Fatal(err)
 	}
 	m.put("/etc/prelet/real.hcl", realConfig)
 	m.configures("three", other.url, "")
-	m.do("prelet", "run")
-	if got := m.askCRI(); !m.exists(runtimeDropIn) || len(got.Handlers) != 1 {
+	m.Do("prelet", "run")
+	if got := m.askCRI(); !m.Exists(runtimeDropIn) || len(got.Handlers) != 1 {
 		t.Errorf("without config.toml: got %+v, want the drop-in without effect", got)
 	}
 }
 
 // checkFirstBoot checks that containerd has the settings of the site, and started before the kubelet.
 func (m *machine) checkFirstBoot(mirror *registry) {
-	m.t.Helper()
+	m.T.Helper()
 	m.checkStartOrder("first boot")
 	m.checkDump("first boot",
 		"sandbox = 'registry.example/pause:one'",
@@ -408,40 +408,40 @@ func (m *machine) checkFirstBoot(mirror *registry) {
 	got := m.askCRI()
 	isCDI := got.Config.EnableCDI && strings.Join(got.Config.CDISpecDirs, " ") == "/etc/cdi-of-site"
 	if got.Driver != "CGROUPFS" || strings.Join(got.Handlers, " ") != "other runc" || !isCDI {
-		m.t.Errorf("first boot: got %+v, want CGROUPFS, handlers other and runc, and CDI from /etc/cdi-of-site", got)
+		m.T.Errorf("first boot: got %+v, want CGROUPFS, handlers other and runc, and CDI from /etc/cdi-of-site", got)
 	}
 	if isPinned := m.pull("registry.example/pause:one"); !isPinned || !mirror.hasAsked("pause:one") {
-		m.t.Errorf("first boot: the sandbox image: got pinned %t, of the mirror %q; want true, and pause:one",
+		m.T.Errorf("first boot: the sandbox image: got pinned %t, of the mirror %q; want true, and pause:one",
 			isPinned, mirror.asked)
 	}
 }
 
 // checkRefused runs prelet with settings that are rolled back: containerd and the kubelet run again with the old ones.
 func (m *containerdMachine) checkRefused(what, mirror, more string, says ...string) {
-	m.t.Helper()
+	m.T.Helper()
 	before, old := m.processes(), m.read(runtimeDropIn)
 	m.configures("two", mirror, more)
-	r := m.try("prelet", "run")
-	if r.exit != 50 {
-		m.t.Errorf("%s: prelet run: got %+v, want 50", what, r)
+	r := m.Try("prelet", "run")
+	if r.Exit != 50 {
+		m.T.Errorf("%s: prelet run: got %+v, want 50", what, r)
 	}
 	for _, s := range says {
-		if !strings.Contains(r.errors, s) {
-			m.t.Errorf("%s: prelet run: got %s; want text with %q", what, r.errors, s)
+		if !strings.Contains(r.Errors, s) {
+			m.T.Errorf("%s: prelet run: got %s; want text with %q", what, r.Errors, s)
 		}
 	}
 
-	m.within(time.Minute, what+" is rolled back", func() string {
+	m.Within(time.Minute, what+" is rolled back", func() string {
 		if state := m.property("containerd", "ActiveState") + m.property("kubelet", "ActiveState"); state != "activeactive" {
 			return state
 		}
 		return ""
 	})
 	if got := m.read(runtimeDropIn); got != old {
-		m.t.Errorf("%s: got the drop-in\n%s\nwant\n%s", what, got, old)
+		m.T.Errorf("%s: got the drop-in\n%s\nwant\n%s", what, got, old)
 	}
 	m.checkProcesses(what, before, true)
 	if !m.pull("registry.example/pause:two") {
-		m.t.Errorf("%s: the sandbox image is not pinned; want the old settings", what)
+		m.T.Errorf("%s: the sandbox image is not pinned; want the old settings", what)
 	}
 }

@@ -6,26 +6,28 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prelet/prelet/test/nspawn"
+
 	"github.com/prelet/prelet/internal/detector/hostile"
 )
 
 // detector installs a hostile one, and the lock that it would have.
 func (m *machine) detector(name string) {
-	m.t.Helper()
+	m.T.Helper()
 	const program = "/usr/lib/prelet/detectors/"
-	if err := hostile.Build(m.t.Context(), m.root+program+name); err != nil {
-		m.t.Fatal(err)
+	if err := hostile.Build(m.T.Context(), m.Root+program+name); err != nil {
+		m.T.Fatal(err)
 	}
-	sum, _, _ := strings.Cut(m.outside("sha256sum", m.root+program+name), " ")
+	sum, _, _ := strings.Cut(m.outside("sha256sum", m.Root+program+name), " ")
 	describe, err := json.Marshal(hostile.Describe(name))
 	if err != nil {
-		m.t.Fatal(err)
+		m.T.Fatal(err)
 	}
 	lock, err := json.Marshal(
 		map[string]any{"format_version": 1, "name": name, "sha256": sum, "describe": json.RawMessage(describe)},
 	)
 	if err != nil {
-		m.t.Fatal(err)
+		m.T.Fatal(err)
 	}
 	m.put("/usr/lib/prelet/detectors.lock.d/"+name+".json", string(lock))
 }
@@ -48,7 +50,7 @@ func TestDetectors(t *testing.T) {
 	) +
 		"stage \"detect-hw\" \"node\" {}\ndetector \"good\" { required = true }\n"
 	m.put("/etc/prelet/site.hcl", site+"detector \"crash-call\" {}\n")
-	m.boot(landlock)
+	m.Boot(landlock)
 	s := m.verdict("good")
 	if len(s.Degraded) != 1 || !strings.Contains(s.Degraded[0].Summary, `"crash-call"`) {
 		t.Errorf("degraded: got %+v; want 1 Degraded and text with `\"crash-call\"`", s.Degraded)
@@ -58,31 +60,31 @@ func TestDetectors(t *testing.T) {
 		t.Errorf("the kubelet has not the detector's label: got %+v; want some starts and starts.Labels \"1.20\"",
 			starts)
 	}
-	if left := m.try("pgrep", "-fa", "prelet-detect"); left.exit == 0 {
-		t.Errorf("still there: got %s; want exit other than 0", left.out)
+	if left := m.Try("pgrep", "-fa", "prelet-detect"); left.Exit == 0 {
+		t.Errorf("still there: got %s; want exit other than 0", left.Out)
 	}
-	m.off()
+	m.Off()
 
 	m.put("/etc/prelet/site.hcl", site+"detector \"crash-call\" { required = true }\n")
-	m.boot(landlock)
-	m.within(bootTime, "the kubelet runs on what is in place, degraded", func() string {
+	m.Boot(landlock)
+	m.Within(nspawn.BootTime, "the kubelet runs on what is in place, degraded", func() string {
 		if s := m.status(); s.Exit != 31 || !s.Gate.Open {
 			return s.Summary
 		}
 		return ""
 	})
-	if !strings.Contains(m.journal(), "assertion failed: table != NULL") {
+	if !strings.Contains(m.Journal(), "assertion failed: table != NULL") {
 		t.Errorf("the journal does not say why: got %s; want text with \"assertion failed: table != NULL\"",
-			m.journal())
+			m.Journal())
 	}
 }
 
 // outside runs a program of the machine that runs the test.
 func (m *machine) outside(name string, args ...string) string {
-	m.t.Helper()
+	m.T.Helper()
 	out, err := exec.Command(name, args...).Output()
 	if err != nil {
-		m.t.Fatal(err)
+		m.T.Fatal(err)
 	}
 	return string(out)
 }
@@ -97,13 +99,13 @@ type detectorResult struct {
 
 // detectors asks those of the node's site, under the unit's hardening.
 func (m *machine) detectors() map[string]detectorResult {
-	m.t.Helper()
-	text := m.do("prelet", "detect", "-o", "json")
+	m.T.Helper()
+	text := m.Do("prelet", "detect", "-o", "json")
 	var s struct {
 		Facts struct{ Detectors map[string]detectorResult }
 	}
 	if err := json.Unmarshal([]byte(text), &s); err != nil {
-		m.t.Fatalf("got %v: %s; want no error", err, text)
+		m.T.Fatalf("got %v: %s; want no error", err, text)
 	}
 	return s.Facts.Detectors
 }

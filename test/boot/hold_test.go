@@ -46,16 +46,16 @@ var (
 // hold begins to watch. at is asked, with prelet waiting, whether this is the moment; it must not run anything inside
 // the machine.
 func (m *machine) hold(folders []string, at func() bool) *hold {
-	m.t.Helper()
+	m.T.Helper()
 	fd, err := unix.FanotifyInit(
 		unix.FAN_CLASS_CONTENT|unix.FAN_CLOEXEC|unix.FAN_NONBLOCK,
 		unix.O_RDONLY|unix.O_CLOEXEC|unix.O_LARGEFILE,
 	)
 	if err != nil {
-		m.t.Fatalf("fanotify: got %v (the kernel needs CONFIG_FANOTIFY_ACCESS_PERMISSIONS); want no error", err)
+		m.T.Fatalf("fanotify: got %v (the kernel needs CONFIG_FANOTIFY_ACCESS_PERMISSIONS); want no error", err)
 	}
 	h := &hold{m: m, fan: os.NewFile(uintptr(fd), "fanotify"), at: at, held: make(chan int, 1)}
-	m.t.Cleanup(h.release)
+	m.T.Cleanup(h.release)
 	for _, f := range folders {
 		if err := unix.FanotifyMark(
 			fd,
@@ -65,7 +65,7 @@ func (m *machine) hold(folders []string, at func() bool) *hold {
 			m.inside(f),
 		); err != nil &&
 			!errors.Is(err, unix.ENOENT) {
-			m.t.Fatalf("fanotify: %s: %v", f, err)
+			m.T.Fatalf("fanotify: %s: %v", f, err)
 		}
 	}
 	go h.serve()
@@ -75,9 +75,9 @@ func (m *machine) hold(folders []string, at func() bool) *hold {
 // inside is a path of the machine as we reach it: what lies on its disk, or in its memory.
 func (m *machine) inside(path string) string {
 	if strings.HasPrefix(path, "/run/") {
-		return fmt.Sprintf("/proc/%d/root%s", m.leader, path)
+		return fmt.Sprintf("/proc/%d/root%s", m.Leader, path)
 	}
-	return m.root + path
+	return m.Root + path
 }
 
 func (h *hold) serve() {
@@ -130,12 +130,12 @@ func (h *hold) answer(fd int32) {
 
 // reached waits until prelet is held, and returns its process id as we see it.
 func (h *hold) reached() int {
-	h.m.t.Helper()
+	h.m.T.Helper()
 	select {
 	case pid := <-h.held:
 		return pid
 	case <-time.After(60 * time.Second):
-		h.m.t.Fatal("the moment did not come")
+		h.m.T.Fatal("the moment did not come")
 	}
 	return 0
 }
@@ -160,7 +160,7 @@ func (m *machine) journalNow() (j struct {
 	Gen   int
 	Tries int
 }) {
-	text, err := os.ReadFile(m.root + "/var/lib/prelet/journal.json")
+	text, err := os.ReadFile(m.Root + "/var/lib/prelet/journal.json")
 	if err == nil {
 		_ = json.Unmarshal(text, &j) // it is renamed into place whole
 	}
@@ -175,14 +175,14 @@ const (
 
 // has says whether a file has what a change brings.
 func (m *machine) has(path, name string) bool {
-	text, _ := os.ReadFile(m.root + path)
+	text, _ := os.ReadFile(m.Root + path)
 	return bytes.Contains(text, []byte(name))
 }
 
 // staged: all temporaries are written next to the targets, and nothing is decided.
 func (m *machine) staged(generation int) func() bool {
 	return func() bool {
-		_, err := os.Stat(fmt.Sprintf("%s/var/lib/prelet/generations/%d.staged", m.root, generation))
+		_, err := os.Stat(fmt.Sprintf("%s/var/lib/prelet/generations/%d.staged", m.Root, generation))
 		return err == nil && m.journalNow().Phase == ""
 	}
 }

@@ -37,7 +37,7 @@ func (c cutShort) String() string {
 
 // happens boots and cuts, and says whether the run had said before that all was done: exit 0.
 func (c cutShort) happens(m *machine, generation int, name string) (promised bool) {
-	m.t.Helper()
+	m.T.Helper()
 	m.flush()
 	var h *hold
 	switch {
@@ -47,7 +47,7 @@ func (c cutShort) happens(m *machine, generation int, name string) (promised boo
 		seen := 0
 		h = m.hold(onDisk, func() bool { seen++; return seen == c.nth })
 	}
-	m.start()
+	m.Start()
 	if h != nil {
 		h.reached()
 	} else {
@@ -120,9 +120,9 @@ func newCutting(t *testing.T) *cutting {
 	m := newPowered(t)
 	m.plantForeign()
 	m.flush()
-	m.boot()
+	m.Boot()
 	m.verdict("good")
-	m.off()
+	m.Off()
 	m.flush()
 	seed := uint64(time.Now().UnixNano())
 	c := &cutting{m, seed, rand.New(rand.NewPCG(seed, 0)), map[string]string{}}
@@ -131,7 +131,7 @@ func newCutting(t *testing.T) *cutting {
 	}
 	m.put("/var/lib/unfsynced", "lost\n")
 	m.cut(nil)
-	if m.exists("/var/lib/unfsynced") {
+	if m.Exists("/var/lib/unfsynced") {
 		t.Fatal("a cut loses nothing here, so nothing would be shown")
 	}
 	return c
@@ -139,7 +139,7 @@ func newCutting(t *testing.T) *cutting {
 
 // cut takes the power once for each, and says how many first met the run in which phase.
 func (c *cutting) cut(all []cutShort) map[string]int {
-	m, t := c.m, c.m.t
+	m, t := c.m, c.m.T
 	t.Helper()
 	phases := map[string]int{}
 	for n, short := range all {
@@ -161,10 +161,10 @@ func (c *cutting) cut(all []cutShort) map[string]int {
 			phases["recoveries cut"]++
 		}
 		phases[phase]++
-		m.boot()
-		m.within(60*time.Second, "well again, "+what, func() string {
+		m.Boot()
+		m.Within(60*time.Second, "well again, "+what, func() string {
 			s, starts := m.status(), m.starts()
-			if last := starts[len(starts)-1]; s.Code != 0 || m.exists("/var/lib/prelet/journal.json") ||
+			if last := starts[len(starts)-1]; s.Code != 0 || m.Exists("/var/lib/prelet/journal.json") ||
 				last.Labels["example.com/pool"] != name {
 				return fmt.Sprintf("%+v, last start %+v", s, last)
 			}
@@ -212,7 +212,7 @@ func (m *machine) afterCut(
 	before, old map[string]string,
 	promised bool,
 ) (phase string) {
-	t := m.t
+	t := m.T
 	t.Helper()
 	for p := range old { // I2
 		if got := m.read(p); got != old[p] && !m.has(p, name) {
@@ -244,10 +244,10 @@ func (m *machine) afterCut(
 
 // generation is the newest that was committed.
 func (m *machine) generation() (newest int) {
-	m.t.Helper()
-	names, err := os.ReadDir(m.root + "/var/lib/prelet/generations")
+	m.T.Helper()
+	names, err := os.ReadDir(m.Root + "/var/lib/prelet/generations")
 	if err != nil {
-		m.t.Fatal(err)
+		m.T.Fatal(err)
 	}
 	for _, e := range names {
 		var n int
@@ -260,12 +260,12 @@ func (m *machine) generation() (newest int) {
 
 // countOpens boots onto a change, undisturbed.
 func (m *machine) countOpens() (opens int) {
-	m.t.Helper()
+	m.T.Helper()
 	m.both("counted1")
 	h := m.hold(onDisk, func() bool { opens++; return false })
-	m.boot()
+	m.Boot()
 	m.verdict("good")
 	h.release()
-	m.off()
+	m.Off()
 	return opens
 }

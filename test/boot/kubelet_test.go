@@ -180,7 +180,7 @@ func TestRealKubelet(t *testing.T) {
 	m.put("/etc/credstore/bootstrap-token", c.token+"\n")
 	m.put("/etc/systemd/system/fakecri.service", runtimeUnit)
 	m.put("/opt/fakecri", "")
-	if out, err := exec.Command("chroot", m.root, "systemctl", "enable", "fakecri.service").
+	if out, err := exec.Command("chroot", m.Root, "systemctl", "enable", "fakecri.service").
 		CombinedOutput(); err != nil {
 		t.Fatalf("got %v: %s; want no error", err, out)
 	}
@@ -189,7 +189,7 @@ func TestRealKubelet(t *testing.T) {
 		"--bind-ro=" + filepath.Join(c.helpers, "fakecri") + ":/opt/fakecri",
 	}
 
-	m.boot(real...)
+	m.Boot(real...)
 	m.verdict("good")
 	m.well(1)
 	n, err := c.node(t, nodeName)
@@ -206,39 +206,39 @@ func TestRealKubelet(t *testing.T) {
 	if restarts := m.property("kubelet", "NRestarts"); restarts != "0" {
 		t.Errorf("the kubelet was restarted %s times; want \"0\"", restarts)
 	}
-	if m.exists("/etc/kubernetes/bootstrap-kubelet.conf") {
+	if m.Exists("/etc/kubernetes/bootstrap-kubelet.conf") {
 		t.Error("bootstrap-kubelet.conf is still there")
 	}
-	if out := m.try("prelet", "verify", "-o", "json").out; !strings.Contains(out, `{"name":"config","state":"ok"}`) {
+	if out := m.Try("prelet", "verify", "-o", "json").Out; !strings.Contains(out, `{"name":"config","state":"ok"}`) {
 		t.Errorf("the configuration in the journal: got %s; want text with `{\"name\":\"config\",\"state\":\"ok\"}`", out)
 	}
 
 	// Unchanged, and the token is gone.
-	m.off()
+	m.Off()
 	id, _, _ := strings.Cut(c.token, ".")
 	if out, err := exec.Command(c.kubectl[0], append(c.kubectl[1:], "-n", "kube-system", "delete", "secret", "bootstrap-token-"+id)...).
 		CombinedOutput(); err != nil {
 		t.Fatalf("got %v: %s; want no error", err, out)
 	}
 	before := m.read("/var/lib/kubelet/config.yaml")
-	m.boot(real...)
+	m.Boot(real...)
 	m.well(1)
 	if m.read("/var/lib/kubelet/config.yaml") != before {
 		t.Error("an unchanged boot wrote config.yaml")
 	}
 	t.Logf(
 		"systemd-analyze:\n%s",
-		m.try(
+		m.Try(
 			"sh",
 			"-c",
 			"systemd-analyze; systemd-analyze blame --no-pager | head -8; systemd-analyze critical-chain "+
 				"--no-pager kubelet.service",
-		).out,
+		).Out,
 	)
 
 	// A change after which this kubelet exits, which could not be known before: its CA is damaged between prelet's
 	// check of it and its start.
-	m.off()
+	m.Off()
 	const other = "/etc/kubernetes/other-ca.crt"
 	m.put(other, m.read("/etc/kubernetes/pki/ca.crt"))
 	m.put(
@@ -246,8 +246,8 @@ func TestRealKubelet(t *testing.T) {
 		"[Service]\nExecStartPre=/bin/cp /etc/hostname "+other+"\n",
 	)
 	m.edit("/etc/kubernetes/pki/ca.crt", other)
-	m.boot(real...)
-	m.within(120*time.Second, "prelet-verify goes back", func() string {
+	m.Boot(real...)
+	m.Within(120*time.Second, "prelet-verify goes back", func() string {
 		if s := m.status(); s.State != "failed" {
 			return fmt.Sprintf("%+v", s)
 		}

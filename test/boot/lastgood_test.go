@@ -19,11 +19,11 @@ type entry struct {
 }
 
 func (m *machine) entries(match ...string) (out []entry) {
-	m.t.Helper()
-	for line := range strings.Lines(m.do(append([]string{"journalctl", "-b", "--no-pager", "-o", "json"}, match...)...)) {
+	m.T.Helper()
+	for line := range strings.Lines(m.Do(append([]string{"journalctl", "-b", "--no-pager", "-o", "json"}, match...)...)) {
 		var e entry
 		if err := json.Unmarshal([]byte(line), &e); err != nil {
-			m.t.Fatalf("%q: got %v; want no error", line, err)
+			m.T.Fatalf("%q: got %v; want no error", line, err)
 		}
 		out = append(out, e)
 	}
@@ -38,9 +38,9 @@ const (
 
 // samples are those of metrics.prom, by name and labels.
 func (m *machine) samples() map[string]string {
-	m.t.Helper()
+	m.T.Helper()
 	out := map[string]string{}
-	for line := range strings.Lines(m.do("cat", "/run/prelet/metrics.prom")) {
+	for line := range strings.Lines(m.Do("cat", "/run/prelet/metrics.prom")) {
 		if name, value, ok := strings.Cut(strings.TrimSpace(line), " "); ok && !strings.HasPrefix(line, "#") {
 			out[name] = value
 		}
@@ -58,7 +58,7 @@ type reason struct {
 // degradedBy holds status.json, the metrics and the journal of this boot's prelet.service against one another and
 // what is wanted: on the generation in place, done (0), and not wholly as the site says.
 func (m *machine) degradedBy(want reason) {
-	t := m.t
+	t := m.T
 	t.Helper()
 	s := m.status()
 	if s.State != "degraded" || s.Code != 2 || s.Exit != 0 || s.Generation != 1 || !s.Gate.Open || s.Held != nil ||
@@ -117,14 +117,14 @@ func TestLastGood(t *testing.T) {
 	if n := m.entries("MESSAGE_ID=" + messageDegraded); len(n) != 0 || m.samples()[`prelet_state{state="ok"}`] != "1" {
 		t.Fatalf("degraded while all is well: got %+v; want none", n)
 	}
-	m.off()
+	m.Off()
 	before := m.disk()
 	boot := func(name string, want reason) {
 		t.Helper()
-		m.boot()
+		m.Boot()
 		m.running()
 		m.degradedBy(want)
-		m.off()
+		m.Off()
 		if d := differs(before, m.disk()); len(d) > 0 {
 			t.Errorf("%s: written: got %q; want none", name, d)
 		}
@@ -165,7 +165,7 @@ func TestLastGood(t *testing.T) {
 	)
 	m.cluster.back()
 
-	m.boot()
+	m.Boot()
 	m.well(1)
 	if s, metrics := m.status(), m.samples(); s.State != "ok" || metrics[`prelet_state{state="ok"}`] != "1" ||
 		len(m.entries("MESSAGE_ID="+messageDegraded)) != 0 {

@@ -15,11 +15,11 @@ func TestTokenLate(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	token := m.read("/etc/credstore/bootstrap-token")
-	if err := os.Remove(m.root + "/etc/credstore/bootstrap-token"); err != nil {
+	if err := os.Remove(m.Root + "/etc/credstore/bootstrap-token"); err != nil {
 		t.Fatal(err)
 	}
-	m.start()
-	m.within(30*time.Second, "a failed run", func() string {
+	m.Start()
+	m.Within(30*time.Second, "a failed run", func() string {
 		if s := m.status(); s.Exit != 11 || s.Gate.Open || !strings.Contains(s.Summary, "bootstrap-token") {
 			return fmt.Sprintf("%+v", s)
 		}
@@ -28,11 +28,11 @@ func TestTokenLate(t *testing.T) {
 	m.put("/etc/credstore/bootstrap-token", token)
 	m.verdict("good")
 	m.well(1)
-	if err := os.Remove(m.root + "/etc/credstore/bootstrap-token"); err != nil {
+	if err := os.Remove(m.Root + "/etc/credstore/bootstrap-token"); err != nil {
 		t.Fatal(err)
 	}
-	m.off()
-	m.boot()
+	m.Off()
+	m.Boot()
 	m.well(1)
 }
 
@@ -42,9 +42,9 @@ func TestIllOnFirstBoot(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	m.edit(pool, crash)
-	m.boot()
+	m.Boot()
 	wantUnhealthy := func(when string) {
-		m.within(90*time.Second, "a bad verdict "+when, func() string {
+		m.Within(90*time.Second, "a bad verdict "+when, func() string {
 			if s := m.status(); s.Verdict != "bad" || s.State == "running" || s.Exit != 50 || s.Held != nil ||
 				s.Generation != 1 ||
 				s.Code != 1 {
@@ -54,14 +54,14 @@ func TestIllOnFirstBoot(t *testing.T) {
 		})
 	}
 	wantUnhealthy("on the first boot")
-	m.off()
-	m.boot()
+	m.Off()
+	m.Boot()
 	wantUnhealthy("on the second")
 	m.put("/etc/prelet/site.hcl", m.site)
-	if r := m.try("prelet", "run"); r.exit != 0 {
+	if r := m.Try("prelet", "run"); r.Exit != 0 {
 		t.Errorf("with the site fixed: got %+v; want exit 0", r)
 	}
-	m.do("systemctl", "reset-failed")
+	m.Do("systemctl", "reset-failed")
 	m.well(2)
 }
 
@@ -69,13 +69,13 @@ func TestIllOnFirstBoot(t *testing.T) {
 func TestClusterChanges(t *testing.T) {
 	t.Parallel()
 	m := joined(t)
-	m.off()
+	m.Off()
 	m.cluster.SetConfigMap(
 		"kube-system",
 		"kubelet-config",
 		map[string]string{"kubelet": strings.Replace(kubeletConfig, "cluster.local", "other.local", 1)},
 	)
-	m.boot()
+	m.Boot()
 	m.verdict("good")
 	m.well(2)
 	if starts := m.starts(); len(starts) != 2 || starts[1].Domain != "other.local" {
@@ -87,8 +87,8 @@ func TestClusterChanges(t *testing.T) {
 func TestByHandWhileWaiting(t *testing.T) {
 	m := newMachine(t)
 	m.cluster.away()
-	m.start()
-	m.within(60*time.Second, "a long wait", func() string {
+	m.Start()
+	m.Within(60*time.Second, "a long wait", func() string {
 		if text := m.property("prelet", "StatusText"); !strings.Contains(text, "before try 4") {
 			return "StatusText: " + text
 		}
@@ -96,8 +96,8 @@ func TestByHandWhileWaiting(t *testing.T) {
 	})
 	m.cluster.back()
 	began := time.Now()
-	r := m.try("prelet", "run")
-	if took := time.Since(began); r.exit != 0 || took > 5*time.Second {
+	r := m.Try("prelet", "run")
+	if took := time.Since(began); r.Exit != 0 || took > 5*time.Second {
 		t.Errorf("prelet run, after %s: got %+v; want exit 0 and took at most 5s", took, r)
 	}
 	m.verdict("good")
@@ -109,15 +109,15 @@ func TestKubeletElsewhere(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	if err := errors.Join(
-		os.MkdirAll(m.root+"/opt/k8s", 0o755),
-		os.Rename(m.root+"/usr/bin/kubelet", m.root+"/opt/k8s/kubelet"),
-		os.WriteFile(m.root+"/usr/bin/kubelet", []byte("#!/bin/sh\necho Kubernetes v1.22.0\n"), 0o755),
+		os.MkdirAll(m.Root+"/opt/k8s", 0o755),
+		os.Rename(m.Root+"/usr/bin/kubelet", m.Root+"/opt/k8s/kubelet"),
+		os.WriteFile(m.Root+"/usr/bin/kubelet", []byte("#!/bin/sh\necho Kubernetes v1.22.0\n"), 0o755),
 	); err != nil {
 		t.Fatal(err)
 	}
 	m.put("/etc/systemd/system/kubelet.service.d/20-elsewhere.conf", "[Service]\nExecStart=\n"+
 		"ExecStart=/opt/k8s/kubelet $KUBELET_KUBECONFIG_ARGS $KUBELET_CONFIG_ARGS $KUBELET_KUBEADM_ARGS $KUBELET_EXTRA_ARGS\n")
-	m.boot()
+	m.Boot()
 	m.verdict("good")
 	m.well(1)
 	got := m.read("/var/lib/prelet/kubelet.json")

@@ -13,33 +13,33 @@ import (
 func TestStateLost(t *testing.T) {
 	t.Parallel()
 	m := joined(t)
-	m.do("rm", "-rf", "/var/lib/prelet")
-	if r := m.try("prelet", "run"); r.exit != 0 {
+	m.Do("rm", "-rf", "/var/lib/prelet")
+	if r := m.Try("prelet", "run"); r.Exit != 0 {
 		t.Errorf("prelet run: got %+v; want exit 0", r)
 	}
 	m.well(2)
 	if n := len(m.starts()); n != 1 {
 		t.Errorf("starts of the kubelet: got %d, want 1", n)
 	}
-	if r := m.try("prelet", "rollback", "0"); r.exit != 64 {
+	if r := m.Try("prelet", "rollback", "0"); r.Exit != 64 {
 		t.Errorf("prelet rollback 0: got %+v, want 64", r)
 	}
 
-	m.do("systemctl", "reset-failed")
-	m.off()
-	if err := os.RemoveAll(m.root + "/var/lib/prelet"); err != nil {
+	m.Do("systemctl", "reset-failed")
+	m.Off()
+	if err := os.RemoveAll(m.Root + "/var/lib/prelet"); err != nil {
 		t.Fatal(err)
 	}
-	m.boot()
+	m.Boot()
 	m.verdict("good")
 	m.well(1)
-	if r := m.try("prelet", "status"); !strings.Contains(r.out, "adopted:") {
+	if r := m.Try("prelet", "status"); !strings.Contains(r.Out, "adopted:") {
 		t.Errorf("prelet status: got %+v, want it to say adopted", r)
 	}
 
-	m.off()
+	m.Off()
 	before := m.disk()
-	m.boot()
+	m.Boot()
 	m.well(1)
 	if d := differs(before, m.disk()); len(d) > 0 {
 		t.Errorf("the boot after it wrote: got %q; want none", d)
@@ -51,17 +51,17 @@ func TestStateLost(t *testing.T) {
 func TestStateReadOnly(t *testing.T) {
 	t.Parallel()
 	m := joined(t)
-	m.off()
+	m.Off()
 	m.put("/etc/systemd/system/readonly.service", "[Unit]\nBefore=prelet.service\n[Service]\nType=oneshot\n"+
 		"ExecStart=/bin/sh -c 'mount --bind /var/lib/prelet /var/lib/prelet && mount -o remount,bind,ro "+
 		"/var/lib/prelet'\n")
 	if err := os.Symlink(
 		"../readonly.service",
-		m.root+"/etc/systemd/system/multi-user.target.wants/readonly.service",
+		m.Root+"/etc/systemd/system/multi-user.target.wants/readonly.service",
 	); err != nil {
 		t.Fatal(err)
 	}
-	m.boot()
+	m.Boot()
 	s := m.status()
 	if s.Code != 2 || s.Exit != 0 || s.Generation != 1 || !s.Gate.Open || len(s.Degraded) != 1 {
 		t.Errorf("status: got %+v, want degraded with the gate open on generation 1", s)
@@ -72,9 +72,9 @@ func TestStateReadOnly(t *testing.T) {
 			t.Errorf("restarts of %s: got %s, want 0", unit, n)
 		}
 	}
-	m.try("prelet", "status", "--wait") // prelet-verify has the folder open
-	m.do("umount", "/var/lib/prelet")
-	m.do("prelet", "run")
+	m.Try("prelet", "status", "--wait") // prelet-verify has the folder open
+	m.Do("umount", "/var/lib/prelet")
+	m.Do("prelet", "run")
 	m.well(1)
 }
 
@@ -82,12 +82,12 @@ func TestStateReadOnly(t *testing.T) {
 func TestRunFolderLost(t *testing.T) {
 	t.Parallel()
 	m := joined(t)
-	m.do("rm", "-rf", "/run/prelet")
-	if r := m.try("prelet", "status"); r.exit != 2 || !strings.Contains(r.out, "has run in this boot") {
+	m.Do("rm", "-rf", "/run/prelet")
+	if r := m.Try("prelet", "status"); r.Exit != 2 || !strings.Contains(r.Out, "has run in this boot") {
 		t.Errorf("prelet status: got %+v, want that it has run, and 2", r)
 	}
-	m.do("systemctl", "kill", "--signal=KILL", "kubelet")
-	m.within(60*time.Second, "the kubelet runs again", func() string {
+	m.Do("systemctl", "kill", "--signal=KILL", "kubelet")
+	m.Within(60*time.Second, "the kubelet runs again", func() string {
 		if n := len(m.starts()); n != 2 {
 			return fmt.Sprintf("%d starts", n)
 		}
@@ -101,12 +101,12 @@ func TestRunFolderLost(t *testing.T) {
 func TestStateAndRunFolderLost(t *testing.T) {
 	t.Parallel()
 	m := joined(t)
-	m.do("rm", "-rf", "/run/prelet", "/var/lib/prelet")
-	if r := m.try("prelet", "status"); !strings.Contains(r.out, "prelet run adopts the files") {
+	m.Do("rm", "-rf", "/run/prelet", "/var/lib/prelet")
+	if r := m.Try("prelet", "status"); !strings.Contains(r.Out, "prelet run adopts the files") {
 		t.Errorf("prelet status: got %+v, want that prelet run adopts the files", r)
 	}
-	m.do("systemctl", "kill", "--signal=KILL", "kubelet")
-	m.within(60*time.Second, "the kubelet runs again", func() string {
+	m.Do("systemctl", "kill", "--signal=KILL", "kubelet")
+	m.Within(60*time.Second, "the kubelet runs again", func() string {
 		if n := len(m.starts()); n < 2 {
 			return fmt.Sprintf("%d starts", n)
 		}
@@ -114,7 +114,7 @@ func TestStateAndRunFolderLost(t *testing.T) {
 	})
 	m.verdict("good")
 	m.well(1)
-	if r := m.try("prelet", "status"); !strings.Contains(r.out, "adopted:") {
+	if r := m.Try("prelet", "status"); !strings.Contains(r.Out, "adopted:") {
 		t.Errorf("prelet status: got %+v, want it to say adopted", r)
 	}
 }
@@ -125,10 +125,10 @@ func TestLastGoodDamaged(t *testing.T) {
 	t.Parallel()
 	m := joined(t)
 	m.edit(pool, `"example.com/pool" = "b"`)
-	m.do("prelet", "run")
+	m.Do("prelet", "run")
 	m.well(2)
-	m.off()
-	file := m.root + "/var/lib/prelet/generations/2"
+	m.Off()
+	file := m.Root + "/var/lib/prelet/generations/2"
 	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
@@ -138,8 +138,8 @@ func TestLastGoodDamaged(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.edit(pool, crash)
-	m.boot()
-	m.within(90*time.Second, "the way back", func() string {
+	m.Boot()
+	m.Within(90*time.Second, "the way back", func() string {
 		if s := m.status(); s.State != "failed" || s.Generation != 4 || !s.Gate.Open || s.Verdict != "good" {
 			return fmt.Sprintf("%+v", s)
 		}

@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/prelet/prelet/test/nspawn"
 )
 
 // TestOutOfMemory boots a node with a detector that takes all memory that it can get, until the kernel kills it. The
@@ -20,13 +22,13 @@ func TestOutOfMemory(t *testing.T) {
 	if limit == "" {
 		m.put("/etc/systemd/system/prelet.service.d/90-memory.conf", "[Service]\nMemoryMax=300M\n")
 	} else {
-		m.limits = []string{limit}
+		m.Limits = []string{limit}
 	}
 	m.detector("hog")
 	m.detector("good")
 	m.put("/etc/prelet/site.hcl", m.site+"stage \"detect-hw\" \"node\" {}\ndetector \"good\" { required = true }\n"+
 		"detector \"hog\" {\n  memory  = \"4Gi\"\n  timeout = \"60s\"\n}\n")
-	m.boot(landlock)
+	m.Boot(landlock)
 
 	s := m.verdict("good")
 	if len(s.Degraded) != 1 || !strings.Contains(s.Degraded[0].Summary, `"hog"`) {
@@ -37,11 +39,11 @@ func TestOutOfMemory(t *testing.T) {
 	}
 	// The kernel chooses the detector, or the program that has started it.
 	killed := regexp.MustCompile(`it ended during the call \(signal: killed|it or the detector was\n.*killed, or ran out`)
-	if journal := m.journal(); !killed.MatchString(journal) {
+	if journal := m.Journal(); !killed.MatchString(journal) {
 		t.Errorf("the journal does not report that the detector was killed; want text that matches %q:\n%s", killed, journal)
 	}
-	if left := m.try("pgrep", "-fa", "prelet-detect"); left.exit == 0 {
-		t.Errorf("still there: got %s; want exit other than 0", left.out)
+	if left := m.Try("pgrep", "-fa", "prelet-detect"); left.Exit == 0 {
+		t.Errorf("still there: got %s; want exit other than 0", left.Out)
 	}
 	if other := m.killedForMemory(limit); other != "" {
 		t.Error(other)
@@ -65,9 +67,7 @@ func TestOutOfMemory(t *testing.T) {
 // of version 2.
 func limitMemory(t *testing.T, bytes int) string {
 	t.Helper()
-	if os.Getenv(cacheVariable) == "" {
-		t.Skip("this boots machines: make e2e-boot")
-	}
+	_ = nspawn.Cache(t) // or skip
 	const hierarchy = "/sys/fs/cgroup/memory"
 	if _, err := os.Stat(hierarchy + "/cgroup.procs"); err != nil {
 		return ""
@@ -90,14 +90,14 @@ func limitMemory(t *testing.T, bytes int) string {
 
 // killedForMemory checks that the kernel killed a process for lack of memory at all, and returns what is wrong if not.
 func (m *machine) killedForMemory(limit string) string {
-	m.t.Helper()
+	m.T.Helper()
 	if limit == "" {
-		if !strings.Contains(m.journal(), "killed by the OOM killer") {
+		if !strings.Contains(m.Journal(), "killed by the OOM killer") {
 			return "systemd reports nothing that was killed for lack of memory"
 		}
 		return ""
 	}
-	path := filepath.Join(limit, m.name, "memory.oom_control")
+	path := filepath.Join(limit, m.Name, "memory.oom_control")
 	control, err := os.ReadFile(path)
 	if err != nil || !strings.Contains(string(control), "oom_kill ") ||
 		strings.Contains(string(control), "oom_kill 0") {

@@ -14,7 +14,7 @@ import (
 // later runs a command inside while the test goes on.
 func (m *machine) later(args ...string) <-chan ran {
 	done := make(chan ran, 1)
-	go func() { done <- m.try(args...) }()
+	go func() { done <- m.Try(args...) }()
 	return done
 }
 
@@ -63,24 +63,24 @@ func middles() []middle {
 
 // caught begins a run by hand that changes both files, and returns when it is held there.
 func (m *machine) caught(at middle, generation int, name string) (*hold, <-chan ran) {
-	m.t.Helper()
+	m.T.Helper()
 	m.both(name)
 	h := m.hold(at.folders, at.at(m, generation, name))
 	run := m.later("prelet", "run")
 	h.reached()
 	if got, j := m.targets(name), m.journalNow(); got != at.targets || (j.Phase != "") != at.decided {
-		m.t.Fatalf("%s: held where %s, and the journal says %+v; want %s", at.name, got, j, at.targets)
+		m.T.Fatalf("%s: held where %s, and the journal says %+v; want %s", at.name, got, j, at.targets)
 	}
 	return h, run
 }
 
 // runsOn: the kubelet runs on this, whole, and nothing is awaited.
 func (m *machine) runsOn(when, name string) {
-	m.t.Helper()
-	m.within(60*time.Second, when+": well on "+name, func() string {
+	m.T.Helper()
+	m.Within(60*time.Second, when+": well on "+name, func() string {
 		starts := m.starts()
 		if s, last := m.status(), starts[len(starts)-1]; s.State == "running" ||
-			m.exists("/var/lib/prelet/journal.json") ||
+			m.Exists("/var/lib/prelet/journal.json") ||
 			last.Labels["example.com/pool"] != name {
 			return fmt.Sprintf("%+v, last start %+v", s, last)
 		}
@@ -96,7 +96,7 @@ func TestCrashesWhilePublishing(t *testing.T) {
 	t.Parallel()
 	m := joined(t)
 	m.put("/etc/systemd/system/kubelet.service.d/60-at-once.conf", "[Service]\nRestartSec=50ms\n")
-	m.do("systemctl", "daemon-reload")
+	m.Do("systemctl", "daemon-reload")
 	for n, at := range middles()[1:] {
 		name := fmt.Sprintf("c%d", n)
 		starts, pid := len(m.starts()), m.property("kubelet", "MainPID")
@@ -106,14 +106,14 @@ func TestCrashesWhilePublishing(t *testing.T) {
 				t.Errorf("%s: the kubelet was %s and is %s; want pid other than \"0\" and property %s",
 					at.name, pid, m.property("kubelet", "MainPID"), pid)
 			}
-			m.do("systemctl", "kill", "-s", "KILL", "kubelet")
+			m.Do("systemctl", "kill", "-s", "KILL", "kubelet")
 		} else {
 			if state := m.property("kubelet", "ActiveState"); state != "inactive" {
 				t.Errorf("%s: the kubelet is %s; want \"inactive\"", at.name, state)
 			}
-			m.do("systemctl", "start", "--no-block", "kubelet")
+			m.Do("systemctl", "start", "--no-block", "kubelet")
 		}
-		m.within(20*time.Second, at.name+": the gate has turned the kubelet away twice", func() string {
+		m.Within(20*time.Second, at.name+": the gate has turned the kubelet away twice", func() string {
 			if result, tries := m.property("kubelet", "Result"), m.property(
 				"kubelet",
 				"NRestarts",
@@ -130,7 +130,7 @@ func TestCrashesWhilePublishing(t *testing.T) {
 			t.Errorf("%s: it went on meanwhile: got %s; want %s", at.name, got, at.targets)
 		}
 		h.release()
-		if r := <-run; r.exit != 0 {
+		if r := <-run; r.Exit != 0 {
 			t.Errorf("%s: prelet run: got %+v; want exit 0", at.name, r)
 		}
 		m.runsOn(at.name, name)
@@ -149,7 +149,7 @@ func TestApplyKilled(t *testing.T) {
 		name := fmt.Sprintf("w%d", n)
 		h, run := m.caught(at, n+2, name)
 		before := m.property("prelet-apply", "MainPID")
-		m.do("systemctl", "kill", "-s", "KILL", "prelet-apply.service")
+		m.Do("systemctl", "kill", "-s", "KILL", "prelet-apply.service")
 		h.release()
 		r := <-run
 		// Killed before COMMIT, the unit's own next run is what applies the site; after it, what finishes it.
@@ -161,7 +161,7 @@ func TestApplyKilled(t *testing.T) {
 		) {
 			t.Errorf("%s: process %s was not killed %d times: %q", at.name, before, n+1, killed)
 		}
-		if !strings.Contains(r.errors, "was killed") {
+		if !strings.Contains(r.Errors, "was killed") {
 			t.Errorf("%s: the caller got %+v; want text with \"was killed\"", at.name, r)
 		}
 		m.well(n + 2)
@@ -187,29 +187,29 @@ func TestStoppedInTheMiddle(t *testing.T) {
 	for n, at := range middles() {
 		name := fmt.Sprintf("s%d", n)
 		h, run := m.caught(at, generation+1, name)
-		m.do("systemctl", "stop", "--no-block", "prelet-apply.service")
-		m.within(
+		m.Do("systemctl", "stop", "--no-block", "prelet-apply.service")
+		m.Within(
 			20*time.Second,
 			at.name+": SIGTERM is sent",
 			func() string { return trouble("stop-sigterm", m.property("prelet-apply", "SubState")) },
 		)
 		began := time.Now()
 		h.release()
-		m.within(
+		m.Within(
 			20*time.Second,
 			at.name+": it has ended",
 			func() string { return trouble("dead failed", m.property("prelet-apply", "SubState")) },
 		)
 		t.Logf("%s: ended %s after it could go on", at.name, time.Since(began).Round(time.Millisecond))
 		stopped := regexp.MustCompile(`prelet-apply\.service was stopped|terminated signal received`)
-		if r := <-run; r.exit != 42 || !stopped.MatchString(r.errors) {
+		if r := <-run; r.Exit != 42 || !stopped.MatchString(r.Errors) {
 			t.Errorf("%s: the caller got %+v; want exit 42 and text that matches %q", at.name, r, stopped)
 		}
 		s, j := m.status(), m.journalNow()
 		switch {
 		case !at.decided:
 			if j.Phase != "" || m.has(configFile, name) || m.has(flagsFile, name) || s.Generation != generation ||
-				m.exists(fmt.Sprintf("/var/lib/prelet/generations/%d.staged", generation+1)) {
+				m.Exists(fmt.Sprintf("/var/lib/prelet/generations/%d.staged", generation+1)) {
 				t.Errorf("%s: got %s, journal %+v, status %+v; want empty Phase and Generation %v",
 					at.name, m.targets(name), j, s, generation)
 			}
@@ -222,14 +222,14 @@ func TestStoppedInTheMiddle(t *testing.T) {
 			}
 			was = name
 		}
-		m.within(20*time.Second, at.name+": the kubelet runs", func() string {
+		m.Within(20*time.Second, at.name+": the kubelet runs", func() string {
 			starts := m.starts()
 			return trouble(was, starts[len(starts)-1].Labels["example.com/pool"])
 		})
-		if r := m.try("prelet", "run"); r.exit != 0 {
+		if r := m.Try("prelet", "run"); r.Exit != 0 {
 			t.Errorf("got %s, and run again: %+v; want exit 0", at.name, r)
 		}
-		m.do("systemctl", "reset-failed")
+		m.Do("systemctl", "reset-failed")
 		m.runsOn("stopped "+at.name, name)
 		was, generation = name, generation+1
 	}
@@ -252,14 +252,14 @@ func TestStoppedWhileVerifying(t *testing.T) {
 	m.site = strings.Replace(m.site, `settle  = "1s"`, `settle  = "15s"`, 1)
 	m.edit(pool, `"example.com/pool" = "b"`)
 	run := m.later("prelet", "run")
-	m.within(30*time.Second, "it watches", func() string {
+	m.Within(30*time.Second, "it watches", func() string {
 		if starts := m.starts(); len(starts) != 2 || m.journalNow().Phase != "verify" || !m.open() {
 			return fmt.Sprintf("%+v, journal %+v", starts, m.journalNow())
 		}
 		return ""
 	})
 	began := time.Now()
-	m.do("systemctl", "stop", "prelet-apply.service")
+	m.Do("systemctl", "stop", "prelet-apply.service")
 	if took := time.Since(began); took > 10*time.Second {
 		t.Errorf("it took %s to stop; want at most 10s", took)
 	}
@@ -273,10 +273,10 @@ func TestStoppedWhileVerifying(t *testing.T) {
 			s,
 		)
 	}
-	if r := m.try("prelet", "run"); r.exit != 0 {
+	if r := m.Try("prelet", "run"); r.Exit != 0 {
 		t.Errorf("and run again: got %+v; want exit 0", r)
 	}
-	m.do("systemctl", "reset-failed")
+	m.Do("systemctl", "reset-failed")
 	m.well(2)
 	if n := len(m.starts()); n != 2 {
 		t.Errorf("got %d starts; want 2", n)
@@ -292,11 +292,11 @@ func TestBusGoneAfterCommit(t *testing.T) {
 	at := middles()[1]
 	h, run := m.caught(at, 2, "gone1")
 	pid, starts := m.property("kubelet", "MainPID"), len(m.starts())
-	m.do("systemctl", "daemon-reexec")
-	m.do("sh", "-c", "mv /run/systemd/private /run/systemd/private.gone; mv /run/dbus/system_bus_socket /run/dbus/gone")
+	m.Do("systemctl", "daemon-reexec")
+	m.Do("sh", "-c", "mv /run/systemd/private /run/systemd/private.gone; mv /run/dbus/system_bus_socket /run/dbus/gone")
 	h.release()
 	<-run
-	m.within(30*time.Second, "two runs that could do nothing", func() string {
+	m.Within(30*time.Second, "two runs that could do nothing", func() string {
 		ended := m.said("_PID=1", "UNIT=prelet-apply.service")
 		if !contains(ended, "status=42", 2) {
 			return fmt.Sprintf("%q", ended)
@@ -306,11 +306,11 @@ func TestBusGoneAfterCommit(t *testing.T) {
 	if j := m.journalNow(); j.Phase != "publish" || m.targets("gone1") != at.targets {
 		t.Errorf("got %s, journal %+v; want Phase \"publish\" and targets %s", m.targets("gone1"), j, at.targets)
 	}
-	if m.try("kill", "-0", pid).exit != 0 || len(m.starts()) != starts {
-		t.Errorf("process %s of the kubelet, %d starts; want try.exit 0 and starts %v",
+	if m.Try("kill", "-0", pid).Exit != 0 || len(m.starts()) != starts {
+		t.Errorf("process %s of the kubelet, %d starts; want try.Exit 0 and starts %v",
 			pid, len(m.starts())-starts, starts)
 	}
-	m.do("sh", "-c", "mv /run/systemd/private.gone /run/systemd/private; mv /run/dbus/gone /run/dbus/system_bus_socket")
+	m.Do("sh", "-c", "mv /run/systemd/private.gone /run/systemd/private; mv /run/dbus/gone /run/dbus/system_bus_socket")
 	m.runsOn("systemd is back", "gone1")
 	m.well(2)
 	if n := len(m.starts()); n != starts+1 {
@@ -326,8 +326,8 @@ func TestAskerGoesAway(t *testing.T) {
 	h := m.hold(onDisk, m.mixed("left1"))
 	run := m.later("sh", "-c", "echo $$ >/run/asker; exec prelet run")
 	h.reached()
-	m.do("sh", "-c", "kill -KILL $(cat /run/asker)")
-	if r := <-run; r.exit == 0 {
+	m.Do("sh", "-c", "kill -KILL $(cat /run/asker)")
+	if r := <-run; r.Exit == 0 {
 		t.Errorf("the caller had a reply: got %+v; want exit other than 0", r)
 	}
 	h.release()
@@ -343,12 +343,12 @@ func TestReexecInTheMiddle(t *testing.T) {
 	m := joined(t)
 	reexec := func(times int) {
 		for range times {
-			m.do("systemctl", "daemon-reexec")
+			m.Do("systemctl", "daemon-reexec")
 		}
 	}
 	ended := func(when, name string, generation int, r ran) {
 		t.Helper()
-		if r.exit != 0 {
+		if r.Exit != 0 {
 			t.Errorf("%s: prelet run: got %+v, want 0", when, r)
 		}
 		m.runsOn(when, name)
@@ -383,7 +383,7 @@ func TestReexecInTheMiddle(t *testing.T) {
 	m.put("/etc/prelet/site.hcl", strings.ReplaceAll(m.site, "storm", "watch"))
 	generation++
 	run = m.later("prelet", "run")
-	m.within(30*time.Second, "it watches", func() string { return trouble("verify", string(m.journalNow().Phase)) })
+	m.Within(30*time.Second, "it watches", func() string { return trouble("verify", string(m.journalNow().Phase)) })
 	reexec(2)
 	ended("while it watches", "watch", generation, <-run)
 }

@@ -16,16 +16,16 @@ const onMount = "/data/kubelet" // what is mounted at /var/lib/kubelet
 
 // copies copies a folder of the machine that is off to another place of its disk.
 func (m *machine) copies(from, to string) {
-	m.t.Helper()
-	if out, err := exec.Command("sh", "-c", `mkdir -p "$2" && cp -a "$1/." "$2"`, "sh", m.root+from, m.root+to).
+	m.T.Helper()
+	if out, err := exec.Command("sh", "-c", `mkdir -p "$2" && cp -a "$1/." "$2"`, "sh", m.Root+from, m.Root+to).
 		CombinedOutput(); err != nil {
-		m.t.Fatalf("copying %s: got %v: %s; want no error", from, err, out)
+		m.T.Fatalf("copying %s: got %v: %s; want no error", from, err, out)
 	}
 }
 
 // fstab writes /etc/fstab, and the unit that makes a mount of /etc/fstab wait for two seconds.
 func (m *machine) fstab(lines ...string) {
-	m.t.Helper()
+	m.T.Helper()
 	m.put("/etc/fstab", strings.Join(lines, "\n")+"\n")
 	m.put("/etc/systemd/system/slow.service",
 		"[Unit]\nDefaultDependencies=no\n[Service]\nType=oneshot\nExecStart=/bin/sleep 2\n")
@@ -33,13 +33,13 @@ func (m *machine) fstab(lines ...string) {
 
 // wholeOn: the kubelet runs on this, whole, and prelet finds nothing to do.
 func (m *machine) wholeOn(when, name string) {
-	m.t.Helper()
+	m.T.Helper()
 	m.runsOn(when, name)
 	if starts := m.starts(); starts[len(starts)-1].Domain != name {
-		m.t.Errorf("%s: the last start was %+v, want it on %s", when, starts[len(starts)-1], name)
+		m.T.Errorf("%s: the last start was %+v, want it on %s", when, starts[len(starts)-1], name)
 	}
-	if r := m.try("prelet", "verify"); r.exit != 0 {
-		m.t.Errorf("%s: prelet verify: got %+v, want 0", when, r)
+	if r := m.Try("prelet", "verify"); r.Exit != 0 {
+		m.T.Errorf("%s: prelet verify: got %+v, want 0", when, r)
 	}
 }
 
@@ -48,9 +48,9 @@ func (m *machine) wholeOn(when, name string) {
 func TestLateMount(t *testing.T) {
 	t.Parallel()
 	m := joined(t)
-	m.off()
+	m.Off()
 	m.copies("/var/lib/kubelet", onMount)
-	if err := os.MkdirAll(m.root+"/etc/kubernetes/late", 0o755); err != nil {
+	if err := os.MkdirAll(m.Root+"/etc/kubernetes/late", 0o755); err != nil {
 		t.Fatal(err)
 	}
 	m.put("/data/late/.keep", "")
@@ -65,7 +65,7 @@ func TestLateMount(t *testing.T) {
     content = "`+name+`"
   }
   kubelet_config {`, 1))
-		m.boot()
+		m.Boot()
 		m.verdict("good")
 		m.wholeOn(name, name)
 		if !strings.Contains(m.read(onMount+"/config.yaml"), name) || m.read("/data/late/pool") != name {
@@ -78,17 +78,17 @@ func TestLateMount(t *testing.T) {
 		if m.property("var-lib-kubelet.mount", "ActiveState") != "active" {
 			t.Fatal("nothing is mounted: nothing is shown")
 		}
-		m.off()
+		m.Off()
 	}
-	if m.exists("/etc/kubernetes/late/pool") {
+	if m.Exists("/etc/kubernetes/late/pool") {
 		t.Error("it was written below the mount point as well")
 	}
 }
 
 // knowsMount waits until systemd has read that a mount was made or removed by hand. It does so a moment later.
 func (m *machine) knowsMount(state string) {
-	m.t.Helper()
-	m.within(10*time.Second, "systemd has read the mounts", func() string {
+	m.T.Helper()
+	m.Within(10*time.Second, "systemd has read the mounts", func() string {
 		if now := m.property("var-lib-kubelet.mount", "ActiveState"); now != state {
 			return now
 		}
@@ -102,10 +102,10 @@ func (m *machine) knowsMount(state string) {
 func TestMountMissing(t *testing.T) {
 	t.Parallel()
 	m := joined(t)
-	m.off()
+	m.Off()
 	m.fstab("/etc/hostname/none /var/lib/kubelet none bind,nofail 0 0")
 	m.both("absent")
-	m.boot()
+	m.Boot()
 	m.verdict("good")
 	s := m.status()
 	if len(s.Degraded) != 1 || s.Degraded[0].Code != "mount-missing" ||
@@ -113,21 +113,21 @@ func TestMountMissing(t *testing.T) {
 		s.Code != 2 {
 		t.Errorf("status: %+v, want it degraded for the mount", s)
 	}
-	m.do("systemctl", "reset-failed") // the mount
+	m.Do("systemctl", "reset-failed") // the mount
 	m.runsOn("without the disk", "absent")
 	for _, line := range [][]string{{"prelet", "verify"}, {"prelet", "run"}} {
-		m.do("mkdir", "-p", "/data/absent")
-		m.do("mount", "--bind", "/data/absent", "/var/lib/kubelet")
+		m.Do("mkdir", "-p", "/data/absent")
+		m.Do("mount", "--bind", "/data/absent", "/var/lib/kubelet")
 		m.knowsMount("active")
-		r := m.try(line...)
-		if want := map[string]int{"verify": 50, "run": 0}[line[1]]; r.exit != want {
+		r := m.Try(line...)
+		if want := map[string]int{"verify": 50, "run": 0}[line[1]]; r.Exit != want {
 			t.Errorf("%q: got %+v, want %d", line, r, want)
 		}
-		if said := strings.Join(strings.Fields(r.errors), " "); line[1] == "verify" &&
+		if said := strings.Join(strings.Fields(r.Errors), " "); line[1] == "verify" &&
 			!strings.Contains(said, "and /var/lib/kubelet is mounted there since") {
 			t.Errorf("%q: got %q, want what was mounted", line, said)
 		}
-		m.within(30*time.Second, "a run puts the files on the mount", func() string {
+		m.Within(30*time.Second, "a run puts the files on the mount", func() string {
 			if !strings.Contains(m.read("/data/absent/config.yaml"), "absent") {
 				return "config.yaml is not there"
 			}
@@ -137,12 +137,12 @@ func TestMountMissing(t *testing.T) {
 		if s := m.status(); len(s.Degraded) != 0 || s.State != "ok" {
 			t.Errorf("%q: status: %+v, want it ok", line, s)
 		}
-		m.do("systemctl", "stop", "kubelet")
-		m.do("umount", "/var/lib/kubelet")
+		m.Do("systemctl", "stop", "kubelet")
+		m.Do("umount", "/var/lib/kubelet")
 		m.knowsMount("inactive")
-		m.do("rm", "-r", "/data/absent")
-		m.do("systemctl", "start", "kubelet")
-		if r := m.try("prelet", "run"); r.exit != 0 {
+		m.Do("rm", "-r", "/data/absent")
+		m.Do("systemctl", "start", "kubelet")
+		if r := m.Try("prelet", "run"); r.Exit != 0 {
 			t.Errorf("unmounted again: got %+v, want 0", r)
 		}
 		m.runsOn("unmounted again", "absent")
@@ -154,16 +154,16 @@ func TestMountMissing(t *testing.T) {
 func TestStateMountMissing(t *testing.T) {
 	t.Parallel()
 	m := joined(t)
-	m.off()
+	m.Off()
 	for _, at := range []string{"/var/lib/prelet", "/var/tmp", "/var"} {
 		m.fstab("/etc/hostname/none " + at + " none bind,nofail 0 0")
 		if at == "/var/lib/prelet" { // what is below the mount point
-			if err := errors.Join(os.Rename(m.root+at, m.root+"/data-state"), os.Mkdir(m.root+at, 0o755)); err != nil {
+			if err := errors.Join(os.Rename(m.Root+at, m.Root+"/data-state"), os.Mkdir(m.Root+at, 0o755)); err != nil {
 				t.Fatal(err)
 			}
 		}
-		m.boot()
-		m.within(30*time.Second, at+" is absent: the kubelet runs", func() string {
+		m.Boot()
+		m.Within(30*time.Second, at+" is absent: the kubelet runs", func() string {
 			return trouble("active", m.property("kubelet", "ActiveState"))
 		})
 		s := m.status()
@@ -173,20 +173,20 @@ func TestStateMountMissing(t *testing.T) {
 		}
 		if at == "/var/lib/prelet" { // in the other boots nothing is new
 			m.verdict("good")
-			if out := m.do("prelet", "history"); !strings.Contains(out, "adopted") {
+			if out := m.Do("prelet", "history"); !strings.Contains(out, "adopted") {
 				t.Errorf("%s is absent: history: got %s, want it adopted", at, out)
 			}
 		}
-		m.off()
+		m.Off()
 	}
 
 	m.fstab("/data-state /var/lib/prelet none bind,nofail,x-systemd.requires=slow.service 0 0")
-	m.boot()
+	m.Boot()
 	m.running()
 	if s := m.status(); len(s.Degraded) != 0 || s.Code != 0 {
 		t.Errorf("the disk is back: status: %+v, want it ok", s)
 	}
-	if out := m.do("prelet", "history"); strings.Contains(out, "adopted") {
+	if out := m.Do("prelet", "history"); strings.Contains(out, "adopted") {
 		t.Errorf("the disk is back: history: got %s, want that of the disk", out)
 	}
 }
@@ -195,11 +195,11 @@ func TestStateMountMissing(t *testing.T) {
 func TestAutomount(t *testing.T) {
 	t.Parallel()
 	m := joined(t)
-	m.off()
+	m.Off()
 	m.copies("/var/lib/kubelet", onMount)
 	m.fstab(onMount + " /var/lib/kubelet none bind,nofail,x-systemd.automount 0 0")
 	m.both("auto")
-	m.boot("--bind=/dev/autofs")
+	m.Boot("--bind=/dev/autofs")
 	if m.property("var-lib-kubelet.automount", "ActiveState") != "active" {
 		t.Skip("no automount here: " + m.property("var-lib-kubelet.automount", "Result"))
 	}
@@ -219,40 +219,40 @@ func TestAutomount(t *testing.T) {
 func TestMountedByHand(t *testing.T) {
 	t.Parallel()
 	m := joined(t)
-	m.do("cp", "-a", "/var/lib/kubelet", "/var/lib/older")
+	m.Do("cp", "-a", "/var/lib/kubelet", "/var/lib/older")
 	m.both("new")
-	m.do("prelet", "run")
+	m.Do("prelet", "run")
 	m.runsOn("before", "new")
 
-	m.do("mount", "--bind", "/var/lib/older", "/var/lib/kubelet")
-	if r := m.try("prelet", "run"); r.exit != 0 {
+	m.Do("mount", "--bind", "/var/lib/older", "/var/lib/kubelet")
+	if r := m.Try("prelet", "run"); r.Exit != 0 {
 		t.Errorf("prelet run: got %+v, want 0", r)
 	}
 	m.wholeOn("run", "new")
 	if !strings.Contains(m.read("/var/lib/older/config.yaml"), "new") {
 		t.Errorf("config.yaml on the mount: got %s; want text with \"new\"", m.read("/var/lib/older/config.yaml"))
 	}
-	m.do("umount", "-l", "/var/lib/kubelet")
+	m.Do("umount", "-l", "/var/lib/kubelet")
 	m.wholeOn("unmounted", "new")
 
-	m.do(
+	m.Do(
 		"sh",
 		"-c",
 		"rm -rf /var/lib/older; mkdir /var/lib/older; rm /run/prelet/kubelet.env; mount --bind /var/lib/older "+
 			"/var/lib/kubelet",
 	)
 	starts := len(m.starts())
-	m.do("systemctl", "kill", "-s", "KILL", "kubelet")
-	m.within(60*time.Second, "a run puts the files on the mount", func() string {
+	m.Do("systemctl", "kill", "-s", "KILL", "kubelet")
+	m.Within(60*time.Second, "a run puts the files on the mount", func() string {
 		if !strings.Contains(m.read("/var/lib/older/config.yaml"), "new") || len(m.starts()) == starts {
 			return fmt.Sprintf("%d starts", len(m.starts())-starts)
 		}
 		return ""
 	})
-	m.do("systemctl", "reset-failed")
+	m.Do("systemctl", "reset-failed")
 	m.wholeOn("verify", "new")
 
-	m.off()
-	m.boot()
+	m.Off()
+	m.Boot()
 	m.wholeOn("next boot", "new")
 }

@@ -53,7 +53,7 @@ func newCluster(t *testing.T, netns string) *cluster {
 
 // wire connects the machine by a veth, which gives it a default route like a node's, to the servers of this test.
 func (m *machine) wire(outside, inside string) {
-	m.t.Helper()
+	m.T.Helper()
 	const ours = "prelet-veth"
 	netns := m.cluster.netns
 	_ = exec.Command("ip", "link", "del", ours).Run() // of a run that was killed
@@ -64,10 +64,10 @@ func (m *machine) wire(outside, inside string) {
 		{"-n", netns, "route", "add", "default", "via", outside},
 	} {
 		if out, err := exec.Command("ip", args...).CombinedOutput(); err != nil {
-			m.t.Fatalf("ip %q: got %v: %s; want no error", args, err, out)
+			m.T.Fatalf("ip %q: got %v: %s; want no error", args, err, out)
 		}
 	}
-	m.t.Cleanup(
+	m.T.Cleanup(
 		func() { _ = exec.Command("ip", "link", "del", ours).Run() },
 	) // it goes with its other end, if that is quicker
 }

@@ -10,19 +10,19 @@ import (
 
 // notifying makes the kubelet's unit one that systemd waits for: Type=notify, as some distributions have it.
 func (m *machine) notifying(lines ...string) {
-	m.t.Helper()
+	m.T.Helper()
 	m.put(
 		"/etc/systemd/system/kubelet.service.d/60-notify.conf",
 		"[Service]\nType=notify\nRestartSec=1\n"+strings.Join(lines, "\n")+"\n",
 	)
-	if m.leader != 0 {
-		m.do("systemctl", "daemon-reload")
+	if m.Leader != 0 {
+		m.Do("systemctl", "daemon-reload")
 	}
 }
 
 // patience sets how long the kubelet is watched.
 func (m *machine) patience(settle, timeout string) {
-	m.t.Helper()
+	m.T.Helper()
 	m.site = strings.NewReplacer(`settle  = "1s"`, `settle  = "`+settle+`"`, `timeout = "60s"`, `timeout = "`+timeout+`"`).
 		Replace(m.site)
 	m.put("/etc/prelet/site.hcl", m.site)
@@ -30,14 +30,14 @@ func (m *machine) patience(settle, timeout string) {
 
 // said are the messages of this boot's journal with these fields, oldest first.
 func (m *machine) said(match ...string) (out []string) {
-	m.t.Helper()
-	text := m.do(append([]string{"journalctl", "-b", "--no-pager", "-o", "json"}, match...)...)
+	m.T.Helper()
+	text := m.Do(append([]string{"journalctl", "-b", "--no-pager", "-o", "json"}, match...)...)
 	for line := range strings.Lines(text) {
 		var e struct {
 			Message string `json:"MESSAGE"`
 		}
 		if err := json.Unmarshal([]byte(line), &e); err != nil {
-			m.t.Fatalf("%q: got %v; want no error", line, err)
+			m.T.Fatalf("%q: got %v; want no error", line, err)
 		}
 		out = append(out, e.Message)
 	}
@@ -46,7 +46,7 @@ func (m *machine) said(match ...string) (out []string) {
 
 // job is how the job ended by which a generation's kubelet was brought up.
 func (m *machine) job(generation int) string {
-	m.t.Helper()
+	m.T.Helper()
 	const before = "kubelet.service: "
 	result := ""
 	for _, s := range m.said("PRELET_STAGE=restart", fmt.Sprintf("PRELET_GENERATION=%d", generation)) {
@@ -77,7 +77,7 @@ func TestNotify(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	m.notifying()
-	m.boot()
+	m.Boot()
 	m.verdict("good")
 	m.well(1)
 	if kind, text := m.property("kubelet", "Type"), m.property(
@@ -97,14 +97,14 @@ func TestNotify(t *testing.T) {
 		t.Errorf("ready at %s, and judged from %s on; want ready other than 0 and judged at least %s",
 			ready, judged, ready)
 	}
-	m.off()
-	m.boot()
+	m.Off()
+	m.Boot()
 	m.well(1)
 	if n := len(m.starts()); n != 2 {
 		t.Errorf("got %d starts in two boots; want 2", n)
 	}
 	m.edit(pool, `"example.com/pool" = "b"`)
-	if r := m.try("prelet", "run"); r.exit != 0 || m.job(2) != "done" {
+	if r := m.Try("prelet", "run"); r.Exit != 0 || m.job(2) != "done" {
 		t.Errorf("prelet run, its job was %q: got %+v; want exit 0 and job \"done\"", m.job(2), r)
 	}
 	m.well(2)
@@ -112,10 +112,10 @@ func TestNotify(t *testing.T) {
 
 // monotonic is one of a unit's times since the boot.
 func (m *machine) monotonic(unit, name string) time.Duration {
-	m.t.Helper()
+	m.T.Helper()
 	var us int64
 	if _, err := fmt.Sscan(m.property(unit, name+"TimestampMonotonic"), &us); err != nil {
-		m.t.Fatal(err)
+		m.T.Fatal(err)
 	}
 	return time.Duration(us) * time.Microsecond
 }
@@ -127,14 +127,14 @@ func TestNotifyBadChangeByHand(t *testing.T) {
 	m := newMachine(t)
 	m.notifying("TimeoutStartSec=3")
 	m.patience("5s", "40s")
-	m.boot()
+	m.Boot()
 	m.verdict("good")
 	for n, change := range notifiers {
 		m.edit(pool, `"example.com/pool" = "a", "e2e.prelet.dev/crash" = "`+change.label+`"`)
 		began := time.Now()
-		r := m.try("prelet", "run")
+		r := m.Try("prelet", "run")
 		took := time.Since(began).Round(time.Second)
-		if r.exit != 50 || !strings.Contains(r.errors, change.why) {
+		if r.Exit != 50 || !strings.Contains(r.Errors, change.why) {
 			t.Errorf("%s: prelet run: got %+v; want exit 50 and text with %q", change.name, r, change.why)
 		}
 		if got := m.job(2 + 2*n); got != change.job {
@@ -151,13 +151,13 @@ func TestNotifyBadChangeAtBoot(t *testing.T) {
 	m := newMachine(t)
 	m.notifying("TimeoutStartSec=3")
 	m.patience("5s", "40s")
-	m.boot()
+	m.Boot()
 	m.verdict("good")
 	for n, change := range notifiers {
-		m.off()
+		m.Off()
 		m.edit(pool, `"example.com/pool" = "a", "e2e.prelet.dev/crash" = "`+change.label+`"`)
-		m.boot()
-		m.within(90*time.Second, "prelet-verify goes back", func() string {
+		m.Boot()
+		m.Within(90*time.Second, "prelet-verify goes back", func() string {
 			if s := m.status(); s.State != "failed" {
 				return fmt.Sprintf("%+v", s)
 			}

@@ -12,34 +12,34 @@ import (
 
 // install installs packages that `make packages` made, as an image builder does: no systemd runs.
 func (m *machine) install(names ...string) {
-	m.t.Helper()
-	args := []string{m.root, "dpkg", "--install"}
+	m.T.Helper()
+	args := []string{m.Root, "dpkg", "--install"}
 	for _, name := range names {
 		found, _ := filepath.Glob("../../dist/" + name + "_*.deb")
 		if len(found) != 1 {
-			m.t.Fatalf("got %s is in dist/ %d times: make packages; want 1", name, len(found))
+			m.T.Fatalf("got %s is in dist/ %d times: make packages; want 1", name, len(found))
 		}
 		text, err := os.ReadFile(found[0])
 		if err != nil {
-			m.t.Fatal(err)
+			m.T.Fatal(err)
 		}
 		m.put("/root/"+name+".deb", string(text))
 		args = append(args, "/root/"+name+".deb")
 	}
 	if out, err := exec.Command("chroot", args...).CombinedOutput(); err != nil {
-		m.t.Fatalf("dpkg --install %q: got %v: %s; want no error", names, err, out)
+		m.T.Fatalf("dpkg --install %q: got %v: %s; want no error", names, err, out)
 	}
 }
 
 // pci are the devices that the machine gets instead of the host's: an argument of systemd-nspawn.
 func (m *machine) pci(devices map[string]map[string]string) string {
-	m.t.Helper()
+	m.T.Helper()
 	for address, files := range devices {
 		for name, text := range files {
 			m.put("/srv/pci/"+address+"/"+name, text+"\n")
 		}
 	}
-	return "--bind-ro=" + m.root + "/srv/pci:/sys/bus/pci/devices"
+	return "--bind-ro=" + m.Root + "/srv/pci:/sys/bus/pci/devices"
 }
 
 // niantic is a port of an Intel 82599 that DPDK has taken from the kernel.
@@ -80,7 +80,7 @@ func TestOpenVSwitch(t *testing.T) {
 		map[string]string{"vm-kubelet-config": kubeletConfig, "default-kubelet": "KUBELET_EXTRA_ARGS=\"--v=2\"\n"},
 	)
 	m.openVSwitch("dpdk")
-	m.boot(landlock, m.pci(map[string]map[string]string{"0000:5e:00.0": niantic()}))
+	m.Boot(landlock, m.pci(map[string]map[string]string{"0000:5e:00.0": niantic()}))
 	s := m.verdict("good")
 	if len(s.Degraded) > 0 {
 		t.Errorf("degraded: got %+v; want no Degraded", s.Degraded)
@@ -96,7 +96,7 @@ func TestOpenVSwitch(t *testing.T) {
 		strings.Count(written, value) != 2 {
 		t.Errorf("not one label and one taint: got %s; want text with %q and Count 2", written, key)
 	}
-	socket := strings.TrimSpace(m.do("stat", "-c", "%a %U %G", "/run/openvswitch/db.sock"))
+	socket := strings.TrimSpace(m.Do("stat", "-c", "%a %U %G", "/run/openvswitch/db.sock"))
 	if t.Logf("ovsdb-server's socket: %s", socket); socket != "770 root prelet-ovs" {
 		t.Errorf("the socket is %s; want \"770 root prelet-ovs\"", socket)
 	}
@@ -107,13 +107,13 @@ func TestOpenVSwitch(t *testing.T) {
 	if d := found["intel-net"]; d.State != "ok" || len(d.Devices) != 1 || d.Devices[0].Address != "0000:5e:00.0" {
 		t.Errorf("intel-net: got %+v; want State \"ok\", 1 Device and Devices[0].Address \"0000:5e:00.0\"", d)
 	}
-	if members := m.do("getent", "group", "prelet-ovs"); !strings.HasSuffix(strings.TrimSpace(members), ":") {
+	if members := m.Do("getent", "group", "prelet-ovs"); !strings.HasSuffix(strings.TrimSpace(members), ":") {
 		t.Errorf("the group has members for good: got %s; want suffix \":\"", members)
 	}
 
 	// Another database: no port of DPDK any more. Neither label nor taint is left.
-	m.do("ovs-vsctl", "--no-wait", "set", "interface", "p0", "type=system")
-	m.do("systemctl", "restart", "prelet-apply.service")
+	m.Do("ovs-vsctl", "--no-wait", "set", "interface", "p0", "type=system")
+	m.Do("systemctl", "restart", "prelet-apply.service")
 	m.verdict("good")
 	if written := m.read("/var/lib/kubelet/config.yaml") + m.read(
 		"/etc/default/kubelet",
@@ -125,9 +125,9 @@ func TestOpenVSwitch(t *testing.T) {
 	}
 
 	// Who is not granted the group does not get in, and says what to do; the boot goes on without the label.
-	m.off()
+	m.Off()
 	m.put("/etc/prelet/site.hcl", strings.Replace(m.site, `groups  = ["prelet-ovs"]`, `groups  = []`, 1))
-	m.boot(landlock, m.pci(nil))
+	m.Boot(landlock, m.pci(nil))
 	if s := m.status(); s.Exit != 0 || !s.Gate.Open {
 		t.Errorf("without the group: got %+v; want Exit 0 and Gate.Open", s)
 	}
@@ -143,15 +143,15 @@ func TestOpenVSwitch(t *testing.T) {
 
 // legacySite is the example's, for this cluster.
 func legacySite(m *machine) string {
-	m.t.Helper()
+	m.T.Helper()
 	text, err := os.ReadFile("../../examples/legacy-vm/site.hcl")
 	if err != nil {
-		m.t.Fatal(err)
+		m.T.Fatal(err)
 	}
 	before, rest, _ := strings.Cut(string(text), `"sha256:`)
 	_, after, ok := strings.Cut(rest, `"`)
 	if !ok || !strings.Contains(after, `stage "restart" "kubelet" {}`) {
-		m.t.Fatal("examples/legacy-vm has changed")
+		m.T.Fatal("examples/legacy-vm has changed")
 	}
 	return before + `"` + m.cluster.CAHash() + `"` + strings.Replace(
 		after,
@@ -164,11 +164,11 @@ func legacySite(m *machine) string {
 // openVSwitch is a node with a bridge whose port is of that type. ovs-vswitchd is not there: it wants a module of the
 // kernel.
 func (m *machine) openVSwitch(kind string) {
-	m.t.Helper()
+	m.T.Helper()
 	for _, args := range [][]string{{"mask", "ovs-vswitchd.service", "openvswitch-switch.service", "ovs-record-hostname.service"}, {"enable", "ovsdb-server.service"}} {
-		if out, err := exec.Command("chroot", append([]string{m.root, "systemctl"}, args...)...).
+		if out, err := exec.Command("chroot", append([]string{m.Root, "systemctl"}, args...)...).
 			CombinedOutput(); err != nil {
-			m.t.Fatalf("systemctl %q: got %v: %s; want no error", args, err, out)
+			m.T.Fatalf("systemctl %q: got %v: %s; want no error", args, err, out)
 		}
 	}
 	m.put("/etc/systemd/system/database.service", `[Unit]
@@ -182,8 +182,8 @@ ExecStart=/usr/bin/ovs-vsctl --no-wait --may-exist add-br br0 -- set bridge br0 
 [Install]
 WantedBy=multi-user.target
 `)
-	if out, err := exec.Command("chroot", m.root, "systemctl", "enable", "database.service").
+	if out, err := exec.Command("chroot", m.Root, "systemctl", "enable", "database.service").
 		CombinedOutput(); err != nil {
-		m.t.Fatalf("systemctl enable: got %v: %s; want no error", err, out)
+		m.T.Fatalf("systemctl enable: got %v: %s; want no error", err, out)
 	}
 }

@@ -23,16 +23,16 @@ WantedBy=multi-user.target
 // reading is a machine with a service that reads a file of the site, before prelet, and one that starts after it.
 func reading(t *testing.T) *machine {
 	m := newMachine(t)
-	m.env = []string{"SYSTEMD_NSPAWN_API_VFS_WRITABLE=network"} // for the kernel's parameters of its network
+	m.Env = []string{"SYSTEMD_NSPAWN_API_VFS_WRITABLE=network"} // for the kernel's parameters of its network
 	m.put("/etc/systemd/system/reader.service", fmt.Sprintf(readerUnit, "Before=prelet.service", "reader", "reader"))
 	m.put("/etc/systemd/system/late.service", fmt.Sprintf(readerUnit, "After=prelet.service", "late", "late"))
 	m.put("/etc/reader/x.conf", "none\n")
-	if out, err := exec.Command("chroot", m.root, "systemctl", "enable", "reader.service", "late.service").
+	if out, err := exec.Command("chroot", m.Root, "systemctl", "enable", "reader.service", "late.service").
 		CombinedOutput(); err != nil {
 		t.Fatalf("systemctl enable: got %v: %s; want no error", err, out)
 	}
 	m.reads("one", "restart")
-	m.boot()
+	m.Boot()
 	m.verdict("good")
 
 	return m
@@ -66,10 +66,10 @@ stage "restart" "late" { unit = "late.service" }
 }
 
 func (m *machine) checkLog(unit string, want ...string) {
-	m.t.Helper()
-	got := strings.Join(strings.Fields(m.do("cat", "/run/"+unit+".log")), " ")
+	m.T.Helper()
+	got := strings.Join(strings.Fields(m.Do("cat", "/run/"+unit+".log")), " ")
 	if got != strings.Join(want, " ") {
-		m.t.Errorf("%s: got %q, want %q", unit, got, want)
+		m.T.Errorf("%s: got %q, want %q", unit, got, want)
 	}
 }
 
@@ -80,7 +80,7 @@ func TestOtherUnits(t *testing.T) {
 	m := reading(t)
 	m.checkLog("reader", "start none", "start one")
 	m.checkLog("late", "start one")
-	if got := strings.TrimSpace(m.do("cat", "/proc/sys/net/core/somaxconn")); got != "3003" {
+	if got := strings.TrimSpace(m.Do("cat", "/proc/sys/net/core/somaxconn")); got != "3003" {
 		t.Errorf("the kernel's parameter: got %s, want 3003", got)
 	}
 	if set, kubelet := m.monotonic("systemd-sysctl", "ExecMainStart"), m.monotonic(
@@ -89,30 +89,30 @@ func TestOtherUnits(t *testing.T) {
 	); set >= kubelet {
 		t.Errorf("parameters were set at %s, and the kubelet started at %s; want below %s", set, kubelet, kubelet)
 	}
-	m.do("test", "-d", "/var/lib/made-by-one")
+	m.Do("test", "-d", "/var/lib/made-by-one")
 
 	pid := m.property("kubelet", "MainPID")
 	m.reads("two", "restart")
-	m.do("prelet", "run")
+	m.Do("prelet", "run")
 	m.checkLog("reader", "start none", "start one", "start two")
 	m.checkLog("late", "start one", "start two")
 	m.reads("three", "reload")
-	m.do("prelet", "run")
+	m.Do("prelet", "run")
 	m.checkLog("reader", "start none", "start one", "start two", "reload three")
 	if got := m.property("kubelet", "MainPID"); got != pid {
 		t.Errorf("the kubelet: got process %s, want %s", got, pid)
 	}
-	if got := strings.TrimSpace(m.do("cat", "/proc/sys/net/core/somaxconn")); got != "3005" {
+	if got := strings.TrimSpace(m.Do("cat", "/proc/sys/net/core/somaxconn")); got != "3005" {
 		t.Errorf("the kernel's parameter: got %s, want 3005", got)
 	}
 
-	m.do("prelet", "rollback", "1")
+	m.Do("prelet", "rollback", "1")
 	m.checkLog("late", "start one", "start two", "start three", "start one")
 	if got := m.property("kubelet", "MainPID"); got != pid {
 		t.Errorf("after a rollback the kubelet: got process %s, want %s", got, pid)
 	}
-	m.off()
-	m.boot()
+	m.Off()
+	m.Boot()
 	m.checkLog("reader", "start one")
 	m.checkLog("late", "start one")
 }
@@ -123,7 +123,7 @@ func TestOtherUnitFails(t *testing.T) {
 	m := reading(t)
 	pid := m.property("kubelet", "MainPID")
 	m.reads("broken", "restart")
-	if r := m.try("prelet", "run"); r.exit != 50 || !strings.Contains(r.errors, "reader.service") {
+	if r := m.Try("prelet", "run"); r.Exit != 50 || !strings.Contains(r.Errors, "reader.service") {
 		t.Errorf("prelet run: got %+v, want 50 and the unit", r)
 	}
 	if got := m.read("/etc/reader/x.conf"); got != "one\n" {
@@ -155,11 +155,11 @@ WantedBy=multi-user.target
 		"[Unit]\nRefuseManualStop=yes\n[Service]\nExecStart=/bin/sleep "+
 			"infinity\n[Install]\nWantedBy=multi-user.target\n",
 	)
-	if out, err := exec.Command("chroot", m.root, "systemctl", "enable", "loops", "refuses").
+	if out, err := exec.Command("chroot", m.Root, "systemctl", "enable", "loops", "refuses").
 		CombinedOutput(); err != nil {
 		t.Fatalf("systemctl enable: got %v: %s; want no error", err, out)
 	}
-	m.boot()
+	m.Boot()
 	m.verdict("good")
 
 	for _, unit := range []string{"loops", "refuses"} {
@@ -174,10 +174,10 @@ WantedBy=multi-user.target
 }
 stage "restart" "other" { unit = "%[1]s.service" }
 `, unit))
-		if r := m.try("prelet", "plan"); strings.Contains(r.out+r.errors, "unit-refuses") != (unit == "refuses") {
+		if r := m.Try("prelet", "plan"); strings.Contains(r.Out+r.Errors, "unit-refuses") != (unit == "refuses") {
 			t.Errorf("%s: plan: got %+v, want a warning of the unit that refuses only", unit, r)
 		}
-		if r := m.try("prelet", "run"); r.exit != 0 {
+		if r := m.Try("prelet", "run"); r.Exit != 0 {
 			t.Errorf("%s: prelet run: got %+v, want 0", unit, r)
 		}
 		if got := m.read("/etc/" + unit + ".conf"); got != "one\n" {
@@ -199,7 +199,7 @@ func TestOtherSocket(t *testing.T) {
 		"/etc/systemd/system/x.service",
 		"[Service]\nExecStart=/bin/sleep infinity\n[Install]\nWantedBy=multi-user.target\n",
 	)
-	if out, err := exec.Command("chroot", m.root, "systemctl", "enable", "x.socket", "x.service").
+	if out, err := exec.Command("chroot", m.Root, "systemctl", "enable", "x.socket", "x.service").
 		CombinedOutput(); err != nil {
 		t.Fatalf("systemctl enable: got %v: %s; want no error", err, out)
 	}
@@ -229,18 +229,18 @@ stage "restart" "x" { unit = "x.socket" }
 	}
 
 	dropIn("Backlog=71")
-	m.boot()
+	m.Boot()
 	m.verdict("good")
 	check("boot", "71")
 	pid := m.property("x.service", "MainPID")
 	dropIn("Backlog=72")
-	m.do("prelet", "run")
+	m.Do("prelet", "run")
 	check("run", "72")
 	if got := m.property("x.service", "MainPID"); got == pid {
 		t.Errorf("the service: got process %s, want another one", got)
 	}
 	dropIn("ListenStream=/proc/none/x.sock")
-	if r := m.try("prelet", "run"); r.exit != 50 || !strings.Contains(r.errors, "x.socket") {
+	if r := m.Try("prelet", "run"); r.Exit != 50 || !strings.Contains(r.Errors, "x.socket") {
 		t.Errorf("prelet run: got %+v, want 50 and the socket", r)
 	}
 	check("rolled back", "72")
@@ -255,11 +255,11 @@ func TestOtherUnitKilled(t *testing.T) {
 	h := m.hold(atTheGate, func() bool { return m.journalNow().Phase == "verify" && !m.open() })
 	done := m.later("prelet", "run")
 	h.reached()
-	m.do("systemctl", "kill", "--signal=SIGKILL", "prelet-apply.service")
+	m.Do("systemctl", "kill", "--signal=SIGKILL", "prelet-apply.service")
 	h.release()
 	<-done
-	m.within(60*time.Second, "somebody restarts the unit", func() string {
-		if got := m.do("cat", "/run/reader.log"); !strings.HasSuffix(got, "start two\n") {
+	m.Within(60*time.Second, "somebody restarts the unit", func() string {
+		if got := m.Do("cat", "/run/reader.log"); !strings.HasSuffix(got, "start two\n") {
 			return got
 		}
 		return ""
@@ -279,17 +279,17 @@ func TestOtherUnitRebooted(t *testing.T) {
 	h := m.hold(atTheGate, func() bool { return m.journalNow().Phase == "verify" && !m.open() })
 	m.later("prelet", "run")
 	h.reached()
-	m.kill()
+	m.Kill()
 	h.release()
 
-	m.boot()
+	m.Boot()
 	m.verdict("good")
 	m.checkLog("reader", "start two")
 	m.checkLog("late", "start two")
 	if got := m.read("/etc/sysctl.d/90-x.conf"); got != "net.core.somaxconn = 3003\n" {
 		t.Errorf("the parameters: got %q", got)
 	}
-	if got := strings.TrimSpace(m.do("cat", "/proc/sys/net/core/somaxconn")); got != "3003" {
+	if got := strings.TrimSpace(m.Do("cat", "/proc/sys/net/core/somaxconn")); got != "3003" {
 		t.Errorf("the kernel's parameter: got %s, want 3003", got)
 	}
 }

@@ -32,7 +32,7 @@ func TestPackageOnRunningNode(t *testing.T) {
 		{"dpkg", "--remove", "prelet"},
 		{"dpkg", "--install", "/root/prelet.deb"},
 	} {
-		m.do(args...)
+		m.Do(args...)
 		if got := m.property("kubelet", "MainPID"); got != pid {
 			t.Errorf("pid of the kubelet after %q: got %s, want %s", args, got, pid)
 		}
@@ -45,16 +45,16 @@ func TestPackageOnRunningNode(t *testing.T) {
 	}
 
 	m.well(1)
-	m.do("prelet", "run")
+	m.Do("prelet", "run")
 	m.well(1)
-	m.off()
-	m.boot()
+	m.Off()
+	m.Boot()
 	m.well(1)
 
-	m.do("systemctl", "enable", checkUnit)
-	m.do("dpkg", "--remove", "prelet")
-	m.do("systemctl", "restart", "kubelet")
+	m.Do("systemctl", "enable", checkUnit)
+	m.Do("dpkg", "--remove", "prelet")
+	m.Do("systemctl", "restart", "kubelet")
 	m.running()
-	m.do("systemctl", "daemon-reload")
-	m.do("systemctl", "start", "boot-complete.target") // what enabled the check fails no target
+	m.Do("systemctl", "daemon-reload")
+	m.Do("systemctl", "start", "boot-complete.target") // what enabled the check fails no target
 }

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/prelet/prelet/test/nspawn"
 )
 
 // newPowered is a machine whose disk can lose its power: ext4 on a loop device, with all that the others have as
@@ -26,8 +28,8 @@ const diskSize = 2 << 30 // most of it a hole
 
 // format makes the disk and mounts it. ext4 writes data without fsync only when requested, not after 5 s.
 func (m *machine) format(cache string) error {
-	m.image = m.dir + "/disk.img"
-	whole := m.dir + "/whole"
+	m.image = m.Dir + "/disk.img"
+	whole := m.Dir + "/whole"
 	err := errors.Join(
 		os.MkdirAll(whole, 0o755),
 		syscall.Mount(
@@ -69,7 +71,7 @@ func (m *machine) mount() error {
 		if m.loop, err = unix.IoctlRetInt(int(control.Fd()), unix.LOOP_CTL_GET_FREE); err != nil {
 			return err
 		}
-		node := fmt.Sprintf("%s/loop%d", m.dir, m.loop)
+		node := fmt.Sprintf("%s/loop%d", m.Dir, m.loop)
 		if err := unix.Mknod(node, unix.S_IFBLK|0o600, int(unix.Mkdev(7, uint32(m.loop)))); err != nil &&
 			!errors.Is(err, unix.EEXIST) {
 			return err
@@ -80,7 +82,7 @@ func (m *machine) mount() error {
 		}
 		config := unix.LoopConfig{Fd: uint32(backing.Fd()), Info: unix.LoopInfo64{Flags: unix.LO_FLAGS_AUTOCLEAR}}
 		if err = unix.IoctlLoopConfigure(int(device.Fd()), &config); err == nil {
-			err = unix.Mount(node, m.root, "ext4", 0, "commit=1000")
+			err = unix.Mount(node, m.Root, "ext4", 0, "commit=1000")
 		}
 		device.Close()
 		if !errors.Is(err, unix.EBUSY) || try == 100 {
@@ -92,13 +94,13 @@ func (m *machine) mount() error {
 
 // flush writes what we put on the disk ourselves: else a cut would take that.
 func (m *machine) flush() {
-	m.t.Helper()
-	f, err := os.Open(m.root)
+	m.T.Helper()
+	f, err := os.Open(m.Root)
 	if err == nil {
 		err = errors.Join(unix.Syncfs(int(f.Fd())), f.Close())
 	}
 	if err != nil {
-		m.t.Fatal(err)
+		m.T.Fatal(err)
 	}
 }
 
@@ -106,35 +108,30 @@ func (m *machine) flush() {
 // lost (the shutdown of ext4 that flushes no log), and every process and all that lay in memory is gone. The disk is
 // mounted again then, and nothing has booted.
 func (m *machine) cut(h *hold) {
-	m.t.Helper()
-	f, err := os.Open(m.root)
+	m.T.Helper()
+	f, err := os.Open(m.Root)
 	if err == nil {
 		const goingDown, noLogFlush = 0x8004587d, 2
 		err = errors.Join(unix.IoctlSetPointerInt(int(f.Fd()), goingDown, noLogFlush), f.Close())
 	}
 	if err != nil {
-		m.t.Fatal(err)
+		m.T.Fatal(err)
 	}
-	if m.leader != 0 {
-		_ = syscall.Kill(m.leader, syscall.SIGKILL)
+	if m.Leader != 0 {
+		_ = syscall.Kill(m.Leader, syscall.SIGKILL)
 	}
 	if h != nil {
 		h.release() // it dies on its way out
 	}
-	m.kill()
-	m.within(20*time.Second, "no process is left", func() string {
-		left := ""
-		for _, hierarchy := range cgroups() {
-			_ = filepath.WalkDir(filepath.Join(hierarchy, m.name), func(p string, _ os.DirEntry, _ error) error {
-				procs, _ := os.ReadFile(filepath.Join(p, "cgroup.procs"))
-				left += string(procs)
-				return nil
-			})
+	m.Kill()
+	m.Within(20*time.Second, "no process is left", func() string {
+		if left := nspawn.Processes(m.Name); len(left) > 0 {
+			return fmt.Sprint(left)
 		}
-		return left
+		return ""
 	})
-	m.within(20*time.Second, "the disk is let go of", func() string {
-		if err := unix.Unmount(m.root, 0); err != nil && !errors.Is(err, unix.EINVAL) {
+	m.Within(20*time.Second, "the disk is let go of", func() string {
+		if err := unix.Unmount(m.Root, 0); err != nil && !errors.Is(err, unix.EINVAL) {
 			return err.Error()
 		}
 		if image, err := os.ReadFile(fmt.Sprintf("/sys/block/loop%d/loop/backing_file", m.loop)); err == nil &&
@@ -144,19 +141,19 @@ func (m *machine) cut(h *hold) {
 		return ""
 	})
 	if err := m.mount(); err != nil {
-		m.t.Fatal(err)
+		m.T.Fatal(err)
 	}
 }
 
 // stamp is all that a file is: a cut before COMMIT leaves it, and one of somebody else's keeps it for ever.
 func (m *machine) stamp(path string) string {
-	m.t.Helper()
+	m.T.Helper()
 	var st unix.Stat_t
-	if err := unix.Lstat(m.root+path, &st); err != nil {
+	if err := unix.Lstat(m.Root+path, &st); err != nil {
 		return err.Error()
 	}
 	note := make([]byte, 64)
-	n, err := unix.Lgetxattr(m.root+path, "user.note", note)
+	n, err := unix.Lgetxattr(m.Root+path, "user.note", note)
 	return fmt.Sprintf(
 		"inode %d, mode %o, owner %d:%d, modified %d.%09d, note %q %v: %s",
 		st.Ino,
@@ -175,15 +172,15 @@ func (m *machine) stamp(path string) string {
 var foreign = []string{"/etc/default/foreign", "/etc/kubernetes/foreign.conf", "/var/lib/kubelet/foreign"}
 
 func (m *machine) plantForeign() {
-	m.t.Helper()
+	m.T.Helper()
 	for _, path := range foreign {
 		m.put(path, "none of ours\n")
 		if err := errors.Join(
-			os.Chmod(m.root+path, 0o640),
-			os.Chown(m.root+path, 7, 8),
-			unix.Lsetxattr(m.root+path, "user.note", []byte("keep"), 0),
+			os.Chmod(m.Root+path, 0o640),
+			os.Chown(m.Root+path, 7, 8),
+			unix.Lsetxattr(m.Root+path, "user.note", []byte("keep"), 0),
 		); err != nil {
-			m.t.Fatal(err)
+			m.T.Fatal(err)
 		}
 	}
 }
@@ -193,10 +190,10 @@ var kept = regexp.MustCompile(`/var/lib/prelet/generations/[0-9]+$`)
 
 // litter are files that prelet or its secret left: temporaries, generations that were never committed, the token.
 func (m *machine) litter() (out []string) {
-	m.t.Helper()
+	m.T.Helper()
 	_, secret, _ := strings.Cut(m.cluster.Token(), ".")
 	for _, top := range []string{"/etc/default", "/etc/kubernetes", "/etc/prelet", "/var/lib/kubelet", "/var/lib/prelet"} {
-		err := filepath.WalkDir(m.root+top, func(p string, d os.DirEntry, err error) error {
+		err := filepath.WalkDir(m.Root+top, func(p string, d os.DirEntry, err error) error {
 			if err != nil || d.IsDir() {
 				return err
 			}
@@ -213,7 +210,7 @@ func (m *machine) litter() (out []string) {
 			return nil
 		})
 		if err != nil {
-			m.t.Fatal(err)
+			m.T.Fatal(err)
 		}
 	}
 	return out

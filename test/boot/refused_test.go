@@ -10,11 +10,11 @@ func TestRootOfTheRunningSystem(t *testing.T) {
 	t.Parallel()
 	m := joined(t)
 	m.both("r1")
-	m.do("prelet", "run")
+	m.Do("prelet", "run")
 	pid := m.property("kubelet", "MainPID")
 	for _, command := range []string{"rollback", "run", "recover"} {
-		if r := m.try("prelet", command, "--root", "/"); r.exit != 64 ||
-			!strings.Contains(r.errors, "leave --root out") {
+		if r := m.Try("prelet", command, "--root", "/"); r.Exit != 64 ||
+			!strings.Contains(r.Errors, "leave --root out") {
 			t.Errorf("%s: got %+v; want exit 64 and text with \"leave --root out\"", command, r)
 		}
 	}
@@ -28,19 +28,19 @@ func TestRetryRefused(t *testing.T) {
 	t.Parallel()
 	m := joined(t)
 	m.edit(pool, crash)
-	if r := m.try("prelet", "run"); r.exit != 50 {
+	if r := m.Try("prelet", "run"); r.Exit != 50 {
 		t.Fatalf("got %+v; want exit 50", r)
 	}
-	m.do("systemctl", "mask", "kubelet")
+	m.Do("systemctl", "mask", "kubelet")
 	held := m.read("/var/lib/prelet/held.json")
-	if r := m.try("prelet", "run", "--retry"); r.exit != 52 {
+	if r := m.Try("prelet", "run", "--retry"); r.Exit != 52 {
 		t.Errorf("got %+v; want exit 52", r)
 	}
 	if got := m.read("/var/lib/prelet/held.json"); got != held || got == "" {
 		t.Errorf("held: got %q; want %q", got, held)
 	}
-	m.do("systemctl", "unmask", "kubelet")
-	m.off()
-	m.boot()
+	m.Do("systemctl", "unmask", "kubelet")
+	m.Off()
+	m.Boot()
 	m.heldOn(3)
 }

@@ -15,9 +15,9 @@ func TestBadChangeByHand(t *testing.T) {
 	t.Parallel()
 	m := joined(t)
 	m.edit(pool, crash)
-	r := m.try("prelet", "run")
-	if r.exit != 50 ||
-		!strings.Contains(r.errors, "Generation 2 was unhealthy and was rolled back; generation 3 has the contents") {
+	r := m.Try("prelet", "run")
+	if r.Exit != 50 ||
+		!strings.Contains(r.Errors, "Generation 2 was unhealthy and was rolled back; generation 3 has the contents") {
 		t.Fatalf(
 			"prelet run: got %+v; want exit 50 and text with \"Generation 2 was unhealthy and was rolled back; "+
 				"generation 3 has the contents\"",
@@ -25,9 +25,9 @@ func TestBadChangeByHand(t *testing.T) {
 		)
 	}
 	m.heldOn(3, "prelet-apply.service")
-	m.off()
+	m.Off()
 	before, starts := m.disk(), len(m.starts())
-	m.boot()
+	m.Boot()
 	m.heldOn(3)
 	if d := differs(before, m.disk()); len(d) > 0 {
 		t.Errorf("the boot after it wrote: got %q; want none", d)
@@ -36,7 +36,7 @@ func TestBadChangeByHand(t *testing.T) {
 		t.Errorf("the boot after it: %d starts", n-starts)
 	}
 	m.put("/etc/prelet/site.hcl", m.site)
-	if r := m.try("prelet", "run"); r.exit != 0 {
+	if r := m.Try("prelet", "run"); r.Exit != 0 {
 		t.Errorf("with the site fixed: got %+v; want exit 0", r)
 	}
 	m.well(3)
@@ -44,14 +44,14 @@ func TestBadChangeByHand(t *testing.T) {
 
 // heldOn: well on an older generation than the site's.
 func (m *machine) heldOn(generation int, failed ...string) {
-	m.t.Helper()
+	m.T.Helper()
 	m.running(failed...)
 	s := m.status()
 	if s.Held == nil || s.Generation != generation || !s.Gate.Open {
-		m.t.Errorf("status: %+v, want the plan held and generation %d in place", s, generation)
+		m.T.Errorf("status: %+v, want the plan held and generation %d in place", s, generation)
 	}
 	if starts := m.starts(); starts[len(starts)-1].Labels["e2e.prelet.dev/crash"] != "" {
-		m.t.Errorf("the kubelet runs with the label: got %+v; want empty starts.Labels[e2e.prelet.dev/crash]", starts)
+		m.T.Errorf("the kubelet runs with the label: got %+v; want empty starts.Labels[e2e.prelet.dev/crash]", starts)
 	}
 }
 
@@ -59,10 +59,10 @@ func (m *machine) heldOn(generation int, failed ...string) {
 func TestBadChangeAtBoot(t *testing.T) {
 	t.Parallel()
 	m := joined(t)
-	m.off()
+	m.Off()
 	m.edit(pool, crash)
-	m.boot()
-	m.within(90*time.Second, "prelet-verify goes back", func() string {
+	m.Boot()
+	m.Within(90*time.Second, "prelet-verify goes back", func() string {
 		if s := m.status(); s.State != "failed" {
 			return fmt.Sprintf("%+v", s)
 		}
@@ -72,9 +72,9 @@ func TestBadChangeAtBoot(t *testing.T) {
 	if s := m.status(); s.Exit != 50 || s.Code != 1 || s.Verdict != "good" {
 		t.Errorf("status: got %+v; want Exit 50, Code 1 and Verdict \"good\"", s)
 	}
-	m.off()
+	m.Off()
 	starts := len(m.starts())
-	m.boot()
+	m.Boot()
 	m.heldOn(3)
 	if s := m.status(); s.Code != 2 || len(m.starts()) != starts+1 {
 		t.Errorf("status of the boot after it: got %+v; %d starts; want Code 2 and starts %v",
@@ -87,10 +87,10 @@ func TestBadChangeAtBoot(t *testing.T) {
 func TestReasonFromTheJournal(t *testing.T) {
 	t.Parallel()
 	m := joined(t)
-	m.off()
+	m.Off()
 	m.edit(pool, `"e2e.prelet.dev/crash" = "swap"`)
-	m.boot()
-	m.within(90*time.Second, "prelet-verify goes back", func() string {
+	m.Boot()
+	m.Within(90*time.Second, "prelet-verify goes back", func() string {
 		if s := m.status(); s.State != "failed" {
 			return fmt.Sprintf("%+v", s)
 		}
@@ -119,8 +119,8 @@ func TestRollbackByHand(t *testing.T) {
 	t.Parallel()
 	m := joined(t)
 	m.edit(pool, `"example.com/pool" = "b"`)
-	m.do("prelet", "run")
-	if r := m.try("prelet", "rollback"); r.exit != 0 {
+	m.Do("prelet", "run")
+	if r := m.Try("prelet", "rollback"); r.Exit != 0 {
 		t.Fatalf("prelet rollback: got %+v; want exit 0", r)
 	}
 	m.running()
@@ -131,9 +131,9 @@ func TestRollbackByHand(t *testing.T) {
 	if s := m.status(); last() != "a" || s.Generation != 3 {
 		t.Errorf("runs on %s: got %+v; want last \"a\" and Generation 3", last(), s)
 	}
-	m.off()
+	m.Off()
 	before := m.disk()
-	m.boot()
+	m.Boot()
 	m.running()
 	if s := m.status(); last() != "a" || s.Generation != 3 || s.Code != 2 {
 		t.Errorf("after a reboot on %s: got %+v; want last \"a\", Generation 3 and Code 2", last(), s)
@@ -141,8 +141,8 @@ func TestRollbackByHand(t *testing.T) {
 	if d := differs(before, m.disk()); len(d) > 0 {
 		t.Errorf("written: got %q; want none", d)
 	}
-	m.do("prelet", "rollback", "--release")
-	if r := m.try("prelet", "run"); r.exit != 0 || last() != "b" {
+	m.Do("prelet", "rollback", "--release")
+	if r := m.Try("prelet", "run"); r.Exit != 0 || last() != "b" {
 		t.Errorf("prelet run after the release: on %s, %+v; want exit 0 and last \"b\"", last(), r)
 	}
 	m.well(4)
@@ -150,7 +150,7 @@ func TestRollbackByHand(t *testing.T) {
 
 // last is the label of the newest start.
 func (m *machine) last() string {
-	m.t.Helper()
+	m.T.Helper()
 	starts := m.starts()
 	return starts[len(starts)-1].Labels["example.com/pool"]
 }
@@ -167,26 +167,26 @@ func TestRollbackWithHeldPlan(t *testing.T) {
 	for path, text := range was {
 		m.put(path, text)
 	}
-	m.boot()
+	m.Boot()
 	m.verdict("good")
 	m.edit(pool, `"example.com/pool" = "b"`)
-	m.do("prelet", "run")
+	m.Do("prelet", "run")
 	m.edit(pool, crash)
-	if r := m.try("prelet", "run"); r.exit != 50 { // 3, and back on the contents of 2: 4
+	if r := m.Try("prelet", "run"); r.Exit != 50 { // 3, and back on the contents of 2: 4
 		t.Fatalf("a bad change: got %+v; want exit 50", r)
 	}
 	m.heldOn(4, "prelet-apply.service")
-	m.do("systemctl", "reset-failed")
+	m.Do("systemctl", "reset-failed")
 
-	if r := m.try("prelet", "rollback", "1", "--release"); r.exit != 64 ||
-		!strings.Contains(r.errors, "either a generation or --release") {
+	if r := m.Try("prelet", "rollback", "1", "--release"); r.Exit != 64 ||
+		!strings.Contains(r.Errors, "either a generation or --release") {
 		t.Errorf("both at once: got %+v; want exit 64 and text with \"either a generation or --release\"", r)
 	}
-	if r := m.try("prelet", "rollback", "1"); r.exit != 0 || m.last() != "a" {
+	if r := m.Try("prelet", "rollback", "1"); r.Exit != 0 || m.last() != "a" {
 		t.Errorf("prelet rollback 1: on %s, %+v; want exit 0 and last \"a\"", m.last(), r)
 	}
 	m.stays(5, "a")
-	if r := m.try("prelet", "rollback", "0"); r.exit != 0 || m.last() != "before" {
+	if r := m.Try("prelet", "rollback", "0"); r.Exit != 0 || m.last() != "before" {
 		t.Errorf("prelet rollback 0: on %s, %+v; want exit 0 and last \"before\"", m.last(), r)
 	}
 	for path, text := range was {
@@ -195,22 +195,22 @@ func TestRollbackWithHeldPlan(t *testing.T) {
 		}
 	}
 	m.stays(6, "before")
-	if text := m.try("prelet", "history").out; !strings.Contains(text, "6") {
+	if text := m.Try("prelet", "history").Out; !strings.Contains(text, "6") {
 		t.Errorf("prelet history; want text with \"6\":\n%s", text)
 	}
 
 	// The site still has the change that was bad. Released, it is tried again, and is bad again: back to the last
 	// good one, which is as before prelet.
-	m.do("prelet", "rollback", "--release")
+	m.Do("prelet", "rollback", "--release")
 	starts := len(m.starts())
-	if r := m.try("prelet", "run"); r.exit != 50 || len(m.starts()) <= starts || m.last() != "before" {
+	if r := m.Try("prelet", "run"); r.Exit != 50 || len(m.starts()) <= starts || m.last() != "before" {
 		t.Errorf("prelet run after the release: on %s, %+v; want exit 50, starts above %v and last \"before\"",
 			m.last(), r, starts)
 	}
 	m.heldOn(8, "prelet-apply.service")
-	m.do("systemctl", "reset-failed")
+	m.Do("systemctl", "reset-failed")
 	m.put("/etc/prelet/site.hcl", m.site)
-	if r := m.try("prelet", "run"); r.exit != 0 || m.last() != "a" {
+	if r := m.Try("prelet", "run"); r.Exit != 0 || m.last() != "a" {
 		t.Errorf("with the site fixed: on %s, %+v; want exit 0 and last \"a\"", m.last(), r)
 	}
 	if s := m.status(); s.Held != nil || s.State != "ok" {
@@ -220,19 +220,19 @@ func TestRollbackWithHeldPlan(t *testing.T) {
 
 // stays: chosen by hand, over a run and a reboot, with nothing written.
 func (m *machine) stays(generation int, name string) {
-	m.t.Helper()
+	m.T.Helper()
 	m.running()
-	if r := m.try("prelet", "run"); r.exit != 0 || m.last() != name {
-		m.t.Errorf("prelet run: on %s, %+v; want exit 0 and last %s", m.last(), r, name)
+	if r := m.Try("prelet", "run"); r.Exit != 0 || m.last() != name {
+		m.T.Errorf("prelet run: on %s, %+v; want exit 0 and last %s", m.last(), r, name)
 	}
-	m.off()
+	m.Off()
 	before := m.disk()
-	m.boot()
+	m.Boot()
 	m.running()
 	s := m.status()
 	if m.last() != name || s.Generation != generation || s.Code != 2 || s.Held == nil ||
 		!strings.Contains(s.Held.Why, "is pinned") {
-		m.t.Errorf(
+		m.T.Errorf(
 			"after a reboot on %s: got %+v; want last %s, Generation %v, Code 2, Held other than nil and text "+
 				"with \"is pinned\"",
 			m.last(),
@@ -242,7 +242,7 @@ func (m *machine) stays(generation int, name string) {
 		)
 	}
 	if d := differs(before, m.disk()); len(d) > 0 {
-		m.t.Errorf("written: got %q; want none", d)
+		m.T.Errorf("written: got %q; want none", d)
 	}
 }
 
@@ -252,28 +252,28 @@ func TestRetryOfHeldPlan(t *testing.T) {
 	t.Parallel()
 	m := joined(t)
 	m.edit(pool, `"example.com/pool" = "b", "e2e.prelet.dev/crash" = "unless-fixed"`)
-	if r := m.try("prelet", "run"); r.exit != 50 {
+	if r := m.Try("prelet", "run"); r.Exit != 50 {
 		t.Fatalf("a bad change: got %+v; want exit 50", r)
 	}
-	m.off()
-	m.boot()
+	m.Off()
+	m.Boot()
 	m.heldOn(3)
 	starts := len(m.starts())
-	if r := m.try("prelet", "run"); r.exit != 0 || len(m.starts()) != starts ||
-		!strings.Contains(r.out+r.errors, "--retry") {
+	if r := m.Try("prelet", "run"); r.Exit != 0 || len(m.starts()) != starts ||
+		!strings.Contains(r.Out+r.Errors, "--retry") {
 		t.Errorf("prelet run while it is held: got %d starts, %+v; want exit 0, starts %v and text with \"--retry\"",
 			len(m.starts())-starts, r, starts)
 	}
-	if r := m.try("prelet", "run", "--retry"); r.exit != 50 || len(m.starts()) <= starts {
+	if r := m.Try("prelet", "run", "--retry"); r.Exit != 50 || len(m.starts()) <= starts {
 		t.Errorf("prelet run --retry, still unhealthy: got %+v; want exit 50 and starts above %v", r, starts)
 	}
 	m.heldOn(5, "prelet-apply.service")
 	m.put("/etc/standin/fixed", "")
-	if r := m.try("prelet", "run", "--retry"); r.exit != 0 || m.last() != "b" {
+	if r := m.Try("prelet", "run", "--retry"); r.Exit != 0 || m.last() != "b" {
 		t.Errorf("prelet run --retry, fixed: on %s, %+v; want exit 0 and last \"b\"", m.last(), r)
 	}
 	m.well(6)
-	m.off()
-	m.boot()
+	m.Off()
+	m.Boot()
 	m.well(6)
 }

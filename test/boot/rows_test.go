@@ -18,7 +18,7 @@ func hanging(t *testing.T, timeout string, lines ...string) *machine {
 	m := newMachine(t)
 	m.notifying(lines...)
 	m.patience("1s", timeout)
-	m.boot()
+	m.Boot()
 	m.verdict("good")
 	m.edit(pool, `"example.com/pool" = "a", "e2e.prelet.dev/crash" = "hang"`)
 	return m
@@ -30,26 +30,26 @@ func TestUnitMissing(t *testing.T) {
 	m := joined(t)
 	const unit = "/usr/lib/systemd/system/kubelet.service"
 	text := m.read(unit)
-	if err := os.Remove(m.root + unit); err != nil {
+	if err := os.Remove(m.Root + unit); err != nil {
 		t.Fatal(err)
 	}
-	m.do("systemctl", "daemon-reload")
-	m.do("systemctl", "stop", "kubelet")
+	m.Do("systemctl", "daemon-reload")
+	m.Do("systemctl", "stop", "kubelet")
 	if state := m.property("kubelet", "LoadState"); state != "not-found" {
 		t.Fatalf("the unit is %s: nothing is shown; want \"not-found\"", state)
 	}
 	m.edit(pool, `"example.com/pool" = "b"`)
 	before := m.disk()
-	if r := m.try("prelet", "run"); r.exit != 52 || !strings.Contains(r.errors, "cannot find kubelet.service") {
+	if r := m.Try("prelet", "run"); r.Exit != 52 || !strings.Contains(r.Errors, "cannot find kubelet.service") {
 		t.Errorf("prelet run: got %+v; want exit 52 and text with \"there is no kubelet.service\"", r)
 	}
 	if d := differs(before, m.disk()); len(d) > 0 {
 		t.Errorf("written: got %q; want none", d)
 	}
 	m.put(unit, text)
-	m.do("systemctl", "daemon-reload")
-	m.do("systemctl", "start", "kubelet")
-	if r := m.try("prelet", "run"); r.exit != 0 {
+	m.Do("systemctl", "daemon-reload")
+	m.Do("systemctl", "start", "kubelet")
+	if r := m.Try("prelet", "run"); r.Exit != 0 {
 		t.Errorf("when it is back: got %+v; want exit 0", r)
 	}
 	m.well(2)
@@ -58,8 +58,8 @@ func TestUnitMissing(t *testing.T) {
 // Row 68, timeout: systemd gives the start's job up (JobTimeoutSec=), and the unit goes on starting. The change is bad.
 func TestJobTimeout(t *testing.T) {
 	m := hanging(t, "10s", "TimeoutStartSec=120", "[Unit]", "JobTimeoutSec=3")
-	r := m.try("prelet", "run")
-	if r.exit != 50 || !strings.Contains(r.errors, "activating/start") {
+	r := m.Try("prelet", "run")
+	if r.Exit != 50 || !strings.Contains(r.Errors, "activating/start") {
 		t.Errorf("prelet run: got %+v; want exit 50 and text with \"activating/start\"", r)
 	}
 	if job := m.job(2); job != "timeout" {
@@ -74,33 +74,33 @@ func TestJobCanceled(t *testing.T) {
 	t.Parallel()
 	m := hanging(t, "20s", "TimeoutStartSec=120")
 	done := make(chan ran)
-	go func() { done <- m.try("prelet", "run") }()
-	m.within(30*time.Second, "it hangs", func() string {
+	go func() { done <- m.Try("prelet", "run") }()
+	m.Within(30*time.Second, "it hangs", func() string {
 		if text := m.property("kubelet", "StatusText"); text != "hangs on demand" {
 			return "StatusText: " + text
 		}
 		return ""
 	})
-	m.do("systemctl", "stop", "kubelet")
+	m.Do("systemctl", "stop", "kubelet")
 	r := <-done
 	if job := m.job(2); job != "canceled" {
 		t.Errorf("its job was %q; want \"canceled\"", job)
 	}
-	if s := m.status(); r.exit != 0 || s.Verdict != "unknown" || s.Held != nil || s.Generation != 2 ||
-		!m.exists("/var/lib/prelet/journal.json") {
+	if s := m.status(); r.Exit != 0 || s.Verdict != "unknown" || s.Held != nil || s.Generation != 2 ||
+		!m.Exists("/var/lib/prelet/journal.json") {
 		t.Errorf("prelet run: got %+v; status: %+v; want exit 0, Verdict \"unknown\", Held nil and Generation 2", r, s)
 	}
-	m.do("systemctl", "start", "--no-block", "kubelet")
-	if r := m.try("prelet", "run"); r.exit != 50 {
+	m.Do("systemctl", "start", "--no-block", "kubelet")
+	if r := m.Try("prelet", "run"); r.Exit != 50 {
 		t.Errorf("prelet run when it is started again: got %+v; want exit 50", r)
 	}
 	// The stop on the way back ends the start that prelet-verify waited for, so that both judge: both say 50.
-	m.within(
+	m.Within(
 		60*time.Second,
 		"both have ended",
 		func() string { return trouble("inactive failed", m.property("prelet-verify", "ActiveState")) },
 	)
-	m.do("systemctl", "reset-failed", "prelet-verify.service")
+	m.Do("systemctl", "reset-failed", "prelet-verify.service")
 	m.heldOn(3, "prelet-apply.service")
 }
 
@@ -110,22 +110,22 @@ func TestJobDependency(t *testing.T) {
 	t.Parallel()
 	m := joined(t)
 	m.put("/etc/systemd/system/broken.service", "[Service]\nType=oneshot\nExecStart=/bin/false\n")
-	m.do("systemctl", "daemon-reload")
+	m.Do("systemctl", "daemon-reload")
 	m.edit(`stage "write" "kubelet" {}`, `stage "write" "kubelet" {
   file "drop-in" {
     path    = "/etc/systemd/system/kubelet.service.d/20-site.conf"
     content = "[Unit]\nRequires=broken.service\nAfter=broken.service\n"
   }
 }`)
-	r := m.try("prelet", "run")
-	if r.exit != 50 || !strings.Contains(r.errors, "a unit that it requires failed") {
+	r := m.Try("prelet", "run")
+	if r.Exit != 50 || !strings.Contains(r.Errors, "a unit that it requires failed") {
 		t.Errorf("prelet run: got %+v; want exit 50 and text with \"a unit that it requires failed\"", r)
 	}
 	if job := m.job(2); job != "dependency" {
 		t.Errorf("its job was %q; want \"dependency\"", job)
 	}
 	m.heldOn(3, "broken.service", "prelet-apply.service")
-	if m.exists("/etc/systemd/system/kubelet.service.d/20-site.conf") {
+	if m.Exists("/etc/systemd/system/kubelet.service.d/20-site.conf") {
 		t.Error("the drop-in is still there")
 	}
 }
@@ -136,19 +136,19 @@ func TestDoneThenDies(t *testing.T) {
 	m := newMachine(t)
 	m.patience("5s", "40s")
 	m.put("/etc/systemd/system/kubelet.service.d/60-soon.conf", "[Service]\nRestartSec=1\n")
-	m.boot()
+	m.Boot()
 	m.verdict("good")
 	m.edit(pool, `"example.com/pool" = "a", "e2e.prelet.dev/crash" = "later"`)
-	r := m.try("prelet", "run")
-	if r.exit != 50 || !strings.Contains(r.errors, "crash loop") || m.job(2) != "done" {
+	r := m.Try("prelet", "run")
+	if r.Exit != 50 || !strings.Contains(r.Errors, "crash loop") || m.job(2) != "done" {
 		t.Errorf("prelet run, its job was %q: got %+v; want exit 50, text with \"crash loop\" and job \"done\"",
 			m.job(2), r)
 	}
 	m.heldOn(3, "prelet-apply.service")
-	m.off()
+	m.Off()
 	m.edit(pool, `"example.com/pool" = "b", "e2e.prelet.dev/crash" = "later"`)
-	m.boot()
-	m.within(90*time.Second, "prelet-verify goes back", func() string {
+	m.Boot()
+	m.Within(90*time.Second, "prelet-verify goes back", func() string {
 		if s := m.status(); s.Exit != 50 || s.State != "failed" {
 			return fmt.Sprintf("%+v", s)
 		}
@@ -184,14 +184,14 @@ func TestNeverWaitsForItself(t *testing.T) {
 				when, end-begun, kubelet-end)
 		}
 	}
-	m.boot()
+	m.Boot()
 	ended("first boot", 1)
 	if asked := m.said("PRELET_STAGE=restart"); len(asked) != 0 {
 		t.Errorf("at a boot the kubelet has its job, and nothing was to be asked for: got %q; want no asked", asked)
 	}
 	m.edit(pool, `"example.com/pool" = "b"`)
 	began := time.Now()
-	m.do("systemctl", "restart", "prelet")
+	m.Do("systemctl", "restart", "prelet")
 	if took := time.Since(began); took > least {
 		t.Errorf("systemctl restart prelet took %s; want at most %s", took, least)
 	}
@@ -208,9 +208,9 @@ func TestNeverWaitsForItself(t *testing.T) {
 func TestJobUnanswered(t *testing.T) {
 	m := hanging(t, "6s", "TimeoutStartSec=infinity")
 	began := time.Now()
-	r := m.try("prelet", "run")
+	r := m.Try("prelet", "run")
 	took := time.Since(began)
-	if r.exit != 50 || !strings.Contains(r.errors, "not healthy after 6s") || took > 30*time.Second {
+	if r.Exit != 50 || !strings.Contains(r.Errors, "not healthy after 6s") || took > 30*time.Second {
 		t.Errorf("prelet run, after %s: got %+v; want exit 50, text with \"not healthy after 6s\" and took at most 30s",
 			took, r)
 	}
@@ -229,9 +229,9 @@ func TestJobUnanswered(t *testing.T) {
 func TestStoppedKubelet(t *testing.T) {
 	t.Parallel()
 	m := joined(t)
-	m.do("systemctl", "stop", "kubelet")
+	m.Do("systemctl", "stop", "kubelet")
 	m.edit(pool, `"example.com/pool" = "b"`)
-	if r := m.try("prelet", "run"); r.exit != 0 {
+	if r := m.Try("prelet", "run"); r.Exit != 0 {
 		t.Errorf("prelet run: got %+v; want exit 0", r)
 	}
 	s := m.status()
@@ -247,7 +247,7 @@ func TestStoppedKubelet(t *testing.T) {
 		t.Errorf("got %d starts, and it is %s; want 1 and property \"inactive\"",
 			n, m.property("kubelet", "ActiveState"))
 	}
-	m.do("systemctl", "start", "kubelet")
+	m.Do("systemctl", "start", "kubelet")
 	m.verdict("good")
 	m.well(2)
 }
@@ -259,8 +259,8 @@ func TestHealthzWithoutKubeconfig(t *testing.T) {
 	m := newMachine(t)
 	m.patience("1s", "15s")
 	m.edit(pool, `"example.com/pool" = "a", "e2e.prelet.dev/crash" = "unjoined"`)
-	m.boot()
-	m.within(60*time.Second, "a bad verdict", func() string {
+	m.Boot()
+	m.Within(60*time.Second, "a bad verdict", func() string {
 		if s := m.status(); s.Verdict != "bad" || s.Exit != 50 || s.Held != nil || s.Generation != 1 {
 			return fmt.Sprintf("%+v", s)
 		}
@@ -270,7 +270,7 @@ func TestHealthzWithoutKubeconfig(t *testing.T) {
 		t.Errorf("the summary does not say what is missing: got %+v; want text with \"/etc/kubernetes/kubelet.conf\"",
 			s)
 	}
-	if well := m.do(
+	if well := m.Do(
 		"bash",
 		"-c",
 		`exec 3<>/dev/tcp/127.0.0.1/10248; printf 'GET /healthz HTTP/1.0\r\n\r\n' >&3; cat <&3`,
@@ -281,14 +281,14 @@ func TestHealthzWithoutKubeconfig(t *testing.T) {
 		t.Errorf("/healthz: got %s; want text with \"200 OK\"", well)
 	}
 	if n := len(m.starts()); n != 1 || m.property("kubelet", "ActiveState") != "active" ||
-		m.exists("/etc/kubernetes/kubelet.conf") {
+		m.Exists("/etc/kubernetes/kubelet.conf") {
 		t.Errorf("got %d starts, it is %s; want 1 and property \"active\"", n, m.property("kubelet", "ActiveState"))
 	}
 	m.put("/etc/prelet/site.hcl", m.site)
-	if r := m.try("prelet", "run"); r.exit != 0 {
+	if r := m.Try("prelet", "run"); r.Exit != 0 {
 		t.Errorf("with the site fixed: got %+v; want exit 0", r)
 	}
-	m.do("systemctl", "reset-failed")
+	m.Do("systemctl", "reset-failed")
 	m.well(2)
 }
 
@@ -300,15 +300,15 @@ func TestTakesOverAVerification(t *testing.T) {
 	m.site = strings.Replace(m.site, `settle  = "1s"`, `settle  = "15s"`, 1)
 	m.edit(pool, `"example.com/pool" = "b"`)
 	run := m.later("prelet", "run")
-	m.within(60*time.Second, "it watches generation 2", func() string {
+	m.Within(60*time.Second, "it watches generation 2", func() string {
 		if j, n := m.journalNow(), len(m.starts()); j.Phase != "verify" || n != 2 {
 			return fmt.Sprintf("%d starts, journal %+v", n, j)
 		}
 		return ""
 	})
 	m.edit(pool, `"example.com/pool" = "c"`)
-	m.do("systemctl", "restart", "prelet")
-	if r := <-run; r.exit != 0 {
+	m.Do("systemctl", "restart", "prelet")
+	if r := <-run; r.Exit != 0 {
 		t.Errorf("prelet run: got %+v; want exit 0", r)
 	}
 	m.verdict("good")
@@ -330,9 +330,9 @@ func TestLockHeld(t *testing.T) {
 	h := m.hold(onDisk, m.staged(2))
 	run := m.later("prelet", "run")
 	h.reached()
-	r := m.try("prelet", "recover")
-	said := strings.Join(strings.Fields(r.errors), " ")
-	if r.exit != 75 || !strings.Contains(said, "lock") {
+	r := m.Try("prelet", "recover")
+	said := strings.Join(strings.Fields(r.Errors), " ")
+	if r.Exit != 75 || !strings.Contains(said, "lock") {
 		t.Errorf("prelet recover: got %+v; want exit 75 and text with \"lock\"", r)
 	}
 	// Half a minute, by its own word. The wait begins shortly after its deadline is set.
@@ -342,7 +342,7 @@ func TestLockHeld(t *testing.T) {
 		t.Errorf("got a wait of %q for the lock, want 30s: %s", waited, said)
 	}
 	h.release()
-	if r := <-run; r.exit != 0 {
+	if r := <-run; r.Exit != 0 {
 		t.Errorf("prelet run: got %+v; want exit 0", r)
 	}
 	m.runsOn("the lock is free", "locked1")

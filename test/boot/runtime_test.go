@@ -53,12 +53,12 @@ func TestRuntime(t *testing.T) {
 	m.put("/etc/systemd/system/containerd.service", runtimeService)
 	m.put("/etc/containerd/config.toml", "version = 3\nimports = [\"/etc/containerd/conf.d/*.toml\"]\n")
 	m.put("/etc/containerd/conf.d/10-image.toml", "version = 3\n# pause:image\n")
-	if out, err := exec.Command("chroot", m.root, "systemctl", "enable", "containerd.service").
+	if out, err := exec.Command("chroot", m.Root, "systemctl", "enable", "containerd.service").
 		CombinedOutput(); err != nil {
 		t.Fatalf("systemctl enable: got %v: %s; want no error", err, out)
 	}
 	m.pauses("one")
-	m.boot()
+	m.Boot()
 	m.verdict("good")
 	m.checkLog("containerd", "start pause:image", "start pause:image pause:one")
 	runtime, kubelet := m.monotonic("containerd", "ExecMainStart"), m.monotonic("kubelet", "ExecMainStart")
@@ -69,11 +69,11 @@ func TestRuntime(t *testing.T) {
 	pid := m.property("kubelet", "MainPID")
 	for _, tag := range []string{"broken", "hangs"} {
 		m.pauses(tag)
-		r := m.try("prelet", "run")
-		if r.exit != 50 || !strings.Contains(r.errors, "containerd.service") {
+		r := m.Try("prelet", "run")
+		if r.Exit != 50 || !strings.Contains(r.Errors, "containerd.service") {
 			t.Errorf("%s: prelet run: got %+v, want 50 and the unit", tag, r)
 		}
-		m.within(90*time.Second, tag+" is rolled back", func() string {
+		m.Within(90*time.Second, tag+" is rolled back", func() string {
 			text, state := m.read(dropIn), m.property("containerd", "ActiveState")
 			if strings.Contains(text, "pause:one") && state == "active" {
 				return ""
@@ -83,20 +83,20 @@ func TestRuntime(t *testing.T) {
 	}
 
 	m.pauses("two")
-	m.do("prelet", "run")
+	m.Do("prelet", "run")
 	if got := m.property("kubelet", "MainPID"); got == pid {
 		t.Errorf("the kubelet: got process %s still, want another one", got)
 	}
 
 	m.put(dropIn, "version = 3\n# pause:hand\n")
-	m.do("prelet", "run")
+	m.Do("prelet", "run")
 	if got := m.read(dropIn); !strings.Contains(got, "pause:two") {
 		t.Errorf("after an edit by hand: got %q, want that of pause:two", got)
 	}
 
-	m.do("systemctl", "stop", "containerd.service")
+	m.Do("systemctl", "stop", "containerd.service")
 	m.pauses("three")
-	m.do("prelet", "run")
+	m.Do("prelet", "run")
 	if got := m.property("containerd", "ActiveState"); got != "inactive" {
 		t.Errorf("a runtime that was stopped: got %s, want inactive", got)
 	}

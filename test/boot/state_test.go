@@ -9,7 +9,7 @@ import (
 
 // policy makes the site plan a policy of the CPU manager, with other changes of the site.
 func (m *machine) policy(name string, changes ...string) {
-	m.t.Helper()
+	m.T.Helper()
 	m.edit(`stage "write" "kubelet" {}`, `stage "write" "kubelet" {
   kubelet_config {
     patch = {
@@ -27,9 +27,9 @@ const cpuState = "/var/lib/kubelet/cpu_manager_state"
 
 // state waits until the kubelet has made it by a policy.
 func (m *machine) state(policy string) {
-	m.t.Helper()
+	m.T.Helper()
 	if s := m.read(cpuState); !strings.Contains(s, `"`+policy+`"`) {
-		m.t.Errorf("the state of the CPU manager: %s, want it made by %s; starts: %+v", s, policy, m.starts())
+		m.T.Errorf("the state of the CPU manager: %s, want it made by %s; starts: %+v", s, policy, m.starts())
 	}
 }
 
@@ -40,17 +40,17 @@ func TestPolicyAtBoot(t *testing.T) {
 	t.Parallel()
 	m := joined(t)
 	m.state("none")
-	m.off()
+	m.Off()
 	m.policy("static")
-	m.boot()
+	m.Boot()
 	m.verdict("good")
 	m.well(2)
 	m.state("static")
 	before := m.disk()
 	for _, line := range [][]string{{"prelet", "rollback"}, {"prelet", "rollback", "0"}} {
-		if r := m.try(
-			line...); r.exit != 40 || !strings.Contains(r.errors, cpuState) ||
-			!strings.Contains(r.errors, "drain the node, systemctl stop kubelet.service, prelet rollback") {
+		if r := m.Try(
+			line...); r.Exit != 40 || !strings.Contains(r.Errors, cpuState) ||
+			!strings.Contains(r.Errors, "drain the node, systemctl stop kubelet.service, prelet rollback") {
 			t.Errorf(
 				"got %q while pods may run: %+v; want exit 40, text with %q and text with \"drain the node, "+
 					"systemctl stop kubelet.service, prelet rollback\"",
@@ -66,18 +66,18 @@ func TestPolicyAtBoot(t *testing.T) {
 	if d := differs(before, after); len(d) > 0 || len(m.starts()) != 2 {
 		t.Errorf("written: got %q; starts: %+v; want none and 2 starts", d, m.starts())
 	}
-	m.do("systemctl", "stop", "kubelet")
-	if r := m.try("prelet", "rollback"); r.exit != 0 {
+	m.Do("systemctl", "stop", "kubelet")
+	if r := m.Try("prelet", "rollback"); r.Exit != 0 {
 		t.Errorf("prelet rollback with the kubelet stopped: got %+v; want exit 0", r)
 	}
-	m.do("systemctl", "start", "kubelet")
-	m.within(30*time.Second, "a verdict", func() string { return m.read("/var/lib/prelet/journal.json") })
-	m.do("systemctl", "reset-failed")
+	m.Do("systemctl", "start", "kubelet")
+	m.Within(30*time.Second, "a verdict", func() string { return m.read("/var/lib/prelet/journal.json") })
+	m.Do("systemctl", "reset-failed")
 	m.running()
 	m.state("none")
-	m.off()
+	m.Off()
 	before = m.disk()
-	m.boot()
+	m.Boot()
 	m.running()
 	if d := differs(before, m.disk()); len(d) > 0 {
 		t.Errorf("the boot after it wrote: got %q; want none", d)
@@ -96,7 +96,7 @@ func TestPolicyByHand(t *testing.T) {
 	m.policy("static")
 	before := m.disk()
 	for _, line := range [][]string{{"prelet", "run"}, {"systemctl", "restart", "prelet"}} {
-		if r := m.try(line...); r.exit == 0 {
+		if r := m.Try(line...); r.Exit == 0 {
 			t.Errorf("%q: got %+v; want exit other than 0", line, r)
 		}
 		s := m.status()
@@ -104,7 +104,7 @@ func TestPolicyByHand(t *testing.T) {
 			t.Errorf("%q: status: got %+v; want Exit 40, Generation 1, Gate.Open and text with %q", line, s, cpuState)
 		}
 	}
-	if out := m.try("journalctl", "-b", "--no-pager", "-u", "prelet-apply").out; !strings.Contains(
+	if out := m.Try("journalctl", "-b", "--no-pager", "-u", "prelet-apply").Out; !strings.Contains(
 		out,
 		"drain the node and reboot it",
 	) {
@@ -113,11 +113,11 @@ func TestPolicyByHand(t *testing.T) {
 	if d := differs(before, m.disk()); len(d) > 0 || len(m.starts()) != 1 {
 		t.Errorf("written: got %q; starts: %+v; want none and 1 start", d, m.starts())
 	}
-	m.do("systemctl", "stop", "kubelet")
-	if r := m.try("prelet", "run"); r.exit != 0 {
+	m.Do("systemctl", "stop", "kubelet")
+	if r := m.Try("prelet", "run"); r.Exit != 0 {
 		t.Errorf("with the kubelet stopped: got %+v; want exit 0", r)
 	}
-	m.do("systemctl", "start", "kubelet")
+	m.Do("systemctl", "start", "kubelet")
 	m.verdict("good")
 	m.state("static")
 }
@@ -127,10 +127,10 @@ func TestPolicyByHand(t *testing.T) {
 func TestBadPolicyAtBoot(t *testing.T) {
 	t.Parallel()
 	m := joined(t)
-	m.off()
+	m.Off()
 	m.policy("static", pool, crash)
-	m.boot()
-	m.within(90*time.Second, "prelet-verify goes back", func() string {
+	m.Boot()
+	m.Within(90*time.Second, "prelet-verify goes back", func() string {
 		if s := m.status(); s.State != "failed" {
 			return fmt.Sprintf("%+v", s)
 		}

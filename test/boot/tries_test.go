@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/prelet/prelet/test/nspawn"
 	"time"
 )
 
@@ -12,23 +14,23 @@ import (
 func TestThreeTries(t *testing.T) {
 	t.Parallel()
 	m := joined(t)
-	m.off()
+	m.Off()
 	m.site = strings.Replace(m.site, `settle  = "1s"`, `settle  = "30s"`, 1)
 	m.edit(pool, `"example.com/pool" = "b"`)
 	for n := 2; n <= 4; n++ {
-		m.start()
-		m.within(bootTime, fmt.Sprintf("boot %d begins to verify", n-1), func() string {
+		m.Start()
+		m.Within(nspawn.BootTime, fmt.Sprintf("boot %d begins to verify", n-1), func() string {
 			if starts := m.starts(); len(starts) != n || m.property("prelet-verify", "ActiveState") != "active" ||
 				m.journalNow().Tries != n-1 {
 				return fmt.Sprintf("%d starts, journal %+v", len(starts), m.journalNow())
 			}
 			return ""
 		})
-		m.kill()
+		m.Kill()
 	}
-	m.boot()
-	m.within(60*time.Second, "a verdict on what it went back to", func() string {
-		if s := m.status(); s.State == "running" || m.exists("/var/lib/prelet/journal.json") {
+	m.Boot()
+	m.Within(60*time.Second, "a verdict on what it went back to", func() string {
+		if s := m.status(); s.State == "running" || m.Exists("/var/lib/prelet/journal.json") {
 			return fmt.Sprintf("%+v", s)
 		}
 		return ""

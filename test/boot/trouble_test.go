@@ -10,7 +10,7 @@ import (
 
 // both is a change that can be seen in the flags and in the configuration, so that a mixture shows.
 func (m *machine) both(name string) {
-	m.t.Helper()
+	m.T.Helper()
 	m.site = strings.NewReplacer("SERVER", m.cluster.URL(), "PIN", m.cluster.CAHash(), pool, `"example.com/pool" = "`+name+`"`,
 		`stage "write" "kubelet" {}`, `stage "write" "kubelet" {
   kubelet_config { patch = { clusterDomain = "`+name+`" } }
@@ -21,11 +21,11 @@ func (m *machine) both(name string) {
 
 // noMixture fails for a start of the kubelet on flags of one generation and the configuration of another.
 func (m *machine) noMixture() {
-	m.t.Helper()
+	m.T.Helper()
 	for _, s := range m.starts() {
 		if want := s.Labels["example.com/pool"]; s.Error != "" ||
 			s.Domain != want && (s.Domain != "cluster.local" || want != "a") {
-			m.t.Errorf("the kubelet started on a mixture: got %+v; want empty Error", s)
+			m.T.Errorf("the kubelet started on a mixture: got %+v; want empty Error", s)
 		}
 	}
 }
@@ -35,11 +35,11 @@ func (m *machine) noMixture() {
 func TestRollbackFails(t *testing.T) {
 	t.Parallel()
 	m := joined(t)
-	m.off()
+	m.Off()
 	m.edit(pool, `"example.com/pool" = "b"`)
 	m.put("/etc/standin/always", "5") // whatever it is started on
-	m.boot()
-	m.within(90*time.Second, "rollback failed", func() string {
+	m.Boot()
+	m.Within(90*time.Second, "rollback failed", func() string {
 		if s := m.status(); s.Exit != 51 || s.State != "failed" {
 			return fmt.Sprintf("%+v", s)
 		}
@@ -50,13 +50,13 @@ func TestRollbackFails(t *testing.T) {
 		t.Errorf("status: got %+v; want Held nil and Code 1", s)
 	}
 	t.Logf("%+v", s)
-	m.do("rm", "/etc/standin/always")
-	m.do("systemctl", "reset-failed")
-	r := m.try("prelet", "run")
-	if r.exit != 0 {
+	m.Do("rm", "/etc/standin/always")
+	m.Do("systemctl", "reset-failed")
+	r := m.Try("prelet", "run")
+	if r.Exit != 0 {
 		t.Fatalf("prelet run when the machine is fixed: got %+v; want exit 0", r)
 	}
-	m.within(60*time.Second, "well on the site", func() string {
+	m.Within(60*time.Second, "well on the site", func() string {
 		starts := m.starts()
 		if s, last := m.status(), starts[len(starts)-1]; s.State == "running" ||
 			last.Labels["example.com/pool"] != "b" {
@@ -71,25 +71,25 @@ func TestRollbackFails(t *testing.T) {
 func TestHeldOverThreeReboots(t *testing.T) {
 	t.Parallel()
 	m := joined(t)
-	m.off()
+	m.Off()
 	m.edit(pool, crash)
-	m.boot()
-	m.within(90*time.Second, "prelet-verify goes back", func() string {
+	m.Boot()
+	m.Within(90*time.Second, "prelet-verify goes back", func() string {
 		if s := m.status(); s.State != "failed" {
 			return fmt.Sprintf("%+v", s)
 		}
 		return ""
 	})
 	for reboot := range 3 {
-		m.off()
+		m.Off()
 		before, starts := m.disk(), len(m.starts())
-		m.boot()
+		m.Boot()
 		m.heldOn(3)
 		if d := differs(before, m.disk()); len(d) > 0 || len(m.starts()) != starts+1 {
 			t.Errorf("reboot %d: written %q, %d starts; want none and starts %v",
 				reboot+1, d, len(m.starts())-starts, starts+1)
 		}
-		if text := m.try("prelet", "status").out; !strings.Contains(text, "held") ||
+		if text := m.Try("prelet", "status").Out; !strings.Contains(text, "held") ||
 			!strings.Contains(text, "--retry") {
 			t.Errorf(
 				"reboot %d: status contains neither that the plan is held nor how to try it; want text with "+
@@ -100,8 +100,8 @@ func TestHeldOverThreeReboots(t *testing.T) {
 		}
 	}
 	m.put("/etc/prelet/site.hcl", m.site)
-	m.off()
-	m.boot()
+	m.Off()
+	m.Boot()
 	m.well(3)
 }
 
@@ -111,10 +111,10 @@ func TestNoBus(t *testing.T) {
 	m := joined(t)
 	m.edit(pool, `"example.com/pool" = "b"`)
 	before := m.disk()
-	m.do("sh", "-c", "mv /run/systemd/private /run/systemd/private.gone; mv /run/dbus/system_bus_socket /run/dbus/gone")
-	r := m.try("prelet", "run")
-	m.do("sh", "-c", "mv /run/systemd/private.gone /run/systemd/private; mv /run/dbus/gone /run/dbus/system_bus_socket")
-	if r.exit != 52 || !strings.Contains(r.errors, "systemd") {
+	m.Do("sh", "-c", "mv /run/systemd/private /run/systemd/private.gone; mv /run/dbus/system_bus_socket /run/dbus/gone")
+	r := m.Try("prelet", "run")
+	m.Do("sh", "-c", "mv /run/systemd/private.gone /run/systemd/private; mv /run/dbus/gone /run/dbus/system_bus_socket")
+	if r.Exit != 52 || !strings.Contains(r.Errors, "systemd") {
 		t.Errorf("prelet run: got %+v; want exit 52 and text with \"systemd\"", r)
 	}
 	if d := differs(before, m.disk()); len(d) > 0 {
@@ -123,7 +123,7 @@ func TestNoBus(t *testing.T) {
 	if n := len(m.starts()); n != 1 {
 		t.Errorf("got %d starts; want 1", n)
 	}
-	if r := m.try("prelet", "run"); r.exit != 0 {
+	if r := m.Try("prelet", "run"); r.Exit != 0 {
 		t.Errorf("when it is back: got %+v; want exit 0", r)
 	}
 	m.well(2)
@@ -134,11 +134,11 @@ func TestBootOverhead(t *testing.T) {
 	m := joined(t)
 	var worst time.Duration
 	for range 5 {
-		m.off()
-		m.boot()
+		m.Off()
+		m.Boot()
 		m.well(1)
 		var at struct{ Begin, End, Kubelet int64 }
-		b := m.do(
+		b := m.Do(
 			"sh",
 			"-c",
 			`printf '{"begin":%s,"end":%s,"kubelet":%s}' $(systemctl show prelet --value -p InactiveExitTimestampMonotonic) $(systemctl show prelet --value -p ActiveEnterTimestampMonotonic) $(systemctl show kubelet --value -p ActiveEnterTimestampMonotonic)`,

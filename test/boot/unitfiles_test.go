@@ -62,9 +62,9 @@ func TestUnitFilesAsSystemd(t *testing.T) {
 			}
 			used[name] = owner
 			dropIn := filepath.Join(folders[r.IntN(3)], owner+".d", name)
-			if r.IntN(6) == 0 && !m.exists(dropIn) {
+			if r.IntN(6) == 0 && !m.Exists(dropIn) {
 				m.link([]string{"/nosuch", "/dev/null", "/etc"}[r.IntN(3)], dropIn)
-			} else if info, err := os.Lstat(m.root + dropIn); err != nil || info.Mode().IsRegular() {
+			} else if info, err := os.Lstat(m.Root + dropIn); err != nil || info.Mode().IsRegular() {
 				m.put(dropIn, text(1+r.IntN(3)))
 			}
 		}
@@ -73,17 +73,17 @@ func TestUnitFilesAsSystemd(t *testing.T) {
 	m.put("/etc/systemd/system/alias-.service.d/16.conf", "[Service]\nEnvironment=ALIAS=1\n")
 	m.put("/etc/systemd/system/service.d/10-a.conf", "[Service]\nEnvironment=TYPE=10-a\n")
 	m.put("/usr/lib/systemd/system/service.d/07.conf", "[Service]\nEnvironment=TYPE=07 SEVEN=1\n")
-	m.boot()
+	m.Boot()
 
 	for _, unit := range all {
-		u, err := systemd.ReadUnitFile(nodefile.Root(m.root), unit)
+		u, err := systemd.ReadUnitFile(nodefile.Root(m.Root), unit)
 		if err != nil {
 			t.Errorf("%s: got %v; want no error", unit, err)
 			continue
 		}
 		got := u.Unit(kubelet.Argv)
 		show := func(property string) string {
-			return strings.TrimSpace(m.do("systemctl", "show", unit, "--value", "-p", property))
+			return strings.TrimSpace(m.Do("systemctl", "show", unit, "--value", "-p", property))
 		}
 		if state := show("LoadState"); state != "loaded" { // no ExecStart= is left
 			continue

@@ -17,23 +17,23 @@ import (
 func TestMasked(t *testing.T) {
 	t.Parallel()
 	m := joined(t)
-	m.do("systemctl", "mask", "--now", "kubelet")
+	m.Do("systemctl", "mask", "--now", "kubelet")
 	m.edit(pool, `"example.com/pool" = "b"`)
 	before := m.disk()
-	if r := m.try("prelet", "run"); r.exit != 52 || !strings.Contains(r.errors, "masked") {
+	if r := m.Try("prelet", "run"); r.Exit != 52 || !strings.Contains(r.Errors, "masked") {
 		t.Errorf("prelet run: got %+v; want exit 52 and text with \"masked\"", r)
 	}
 	if d := differs(before, m.disk()); len(d) > 0 {
 		t.Errorf("written: got %q; want none", d)
 	}
-	m.off()
-	m.boot()
+	m.Off()
+	m.Boot()
 	if s := m.status(); s.Exit != 52 || s.Generation != 1 {
 		t.Errorf("status after a reboot: got %+v; want Exit 52 and Generation 1", s)
 	}
-	m.do("systemctl", "unmask", "kubelet")
-	m.do("systemctl", "start", "--no-block", "kubelet")
-	m.within(60*time.Second, "the next try applies the site", func() string {
+	m.Do("systemctl", "unmask", "kubelet")
+	m.Do("systemctl", "start", "--no-block", "kubelet")
+	m.Within(60*time.Second, "the next try applies the site", func() string {
 		if s := m.status(); s.Generation != 2 || s.Verdict != "good" {
 			return fmt.Sprintf("%+v", s)
 		}
@@ -58,29 +58,29 @@ func TestRefusedByHand(t *testing.T) {
 	} {
 		line, want := c[0], c[1]
 		m.put(dropIn, "[Unit]\n"+line+"\n")
-		m.do("systemctl", "daemon-reload")
+		m.Do("systemctl", "daemon-reload")
 		before := m.disk()
-		r := m.try("prelet", "run")
-		if said := strings.Join(strings.Fields(r.errors), " "); r.exit != 52 || !strings.Contains(said, want) {
+		r := m.Try("prelet", "run")
+		if said := strings.Join(strings.Fields(r.Errors), " "); r.Exit != 52 || !strings.Contains(said, want) {
 			t.Errorf("%s: got %+v, want 52 and %q", line, r, want)
 		}
 		if d := differs(before, m.disk()); len(d) > 0 {
 			t.Errorf("%s: written: got %q; want none", line, d)
 		}
-		m.do("systemctl", "stop", "prelet-apply.service") // which tries again
+		m.Do("systemctl", "stop", "prelet-apply.service") // which tries again
 	}
-	if err := os.Remove(m.root + dropIn); err != nil {
+	if err := os.Remove(m.Root + dropIn); err != nil {
 		t.Fatal(err)
 	}
-	m.do("systemctl", "daemon-reload")
-	m.do("systemctl", "start", "kubelet")
-	m.do("prelet", "run")
+	m.Do("systemctl", "daemon-reload")
+	m.Do("systemctl", "start", "kubelet")
+	m.Do("prelet", "run")
 	m.well(2)
 
 	// A plan reads all environment files of the unit, as for an image.
 	m.put(dropIn, "[Service]\nEnvironmentFile=/etc/more.env\nExecStart=\nExecStart=/usr/bin/kubelet $MORE\n")
 	m.put("/etc/more.env", "MORE=--no-such-flag\n")
-	if r := m.try("prelet", "plan"); r.exit != 10 || !strings.Contains(r.errors, "--no-such-flag") {
+	if r := m.Try("prelet", "plan"); r.Exit != 10 || !strings.Contains(r.Errors, "--no-such-flag") {
 		t.Errorf("plan with another environment file: got %+v; want 10 and --no-such-flag", r)
 	}
 }
@@ -104,25 +104,25 @@ func TestSiteRefusesByHand(t *testing.T) {
 		`[Unit]\nRefuseManualStop=yes`, `[Unit]\nRefuseManualStart=yes`, `[Unit]\nConflicts=prelet-apply.service`, `[Service]\nEnvironmentFile=`,
 	} {
 		write(text)
-		r := m.try("prelet", "run")
-		if said := strings.Join(strings.Fields(r.errors), " "); r.exit != 10 || !strings.Contains(said, dropIn) {
+		r := m.Try("prelet", "run")
+		if said := strings.Join(strings.Fields(r.Errors), " "); r.Exit != 10 || !strings.Contains(said, dropIn) {
 			t.Errorf("%s: got %+v, want 10 and the file", text, r)
 		}
-		if _, err := os.Lstat(m.root + dropIn); err == nil {
+		if _, err := os.Lstat(m.Root + dropIn); err == nil {
 			t.Errorf("got %s: the file is there; want an error", text)
 		}
 		if now := m.property("kubelet", "MainPID"); now != pid {
 			t.Errorf("%s: the kubelet has pid %s, had %s; want %s", text, now, pid, pid)
 		}
-		m.do("systemctl", "stop", "prelet-apply.service") // which tries again
+		m.Do("systemctl", "stop", "prelet-apply.service") // which tries again
 	}
 
-	m.off()
-	m.boot()
+	m.Off()
+	m.Boot()
 	if s := m.status(); s.Generation != 1 {
 		t.Errorf("status after a boot with the last of them: got %+v, want generation 1", s)
 	}
-	if _, err := os.Lstat(m.root + dropIn); err == nil {
+	if _, err := os.Lstat(m.Root + dropIn); err == nil {
 		t.Error("the file is there after a boot")
 	}
 	if now := m.property("kubelet", "ActiveState"); now != "active" {
@@ -130,7 +130,7 @@ func TestSiteRefusesByHand(t *testing.T) {
 	}
 
 	write(`[Service]\nNice=-1`)
-	m.do("prelet", "run")
+	m.Do("prelet", "run")
 	m.well(2)
 }
 
@@ -145,8 +145,8 @@ func TestSkippedAndLimited(t *testing.T) {
     content = "[Unit]\n%s\n"
   }
 }`, line))
-		r := m.try("prelet", "run")
-		if said := strings.Join(strings.Fields(r.errors), " "); r.exit != 50 ||
+		r := m.Try("prelet", "run")
+		if said := strings.Join(strings.Fields(r.Errors), " "); r.Exit != 50 ||
 			!strings.Contains(said, "a Condition= or Assert= of its unit does not hold") {
 			t.Errorf("%s: got %+v, want 50 and the reason", line, r)
 		}
@@ -157,19 +157,19 @@ func TestSkippedAndLimited(t *testing.T) {
 		"/etc/systemd/system/kubelet.service.d/90-odd.conf",
 		"[Unit]\nStartLimitIntervalSec=1h\nStartLimitBurst=2\n[Service]\nRestartSec=100ms\n",
 	)
-	m.do("systemctl", "daemon-reload")
-	m.do("rm", "/run/prelet/kubelet.env")
-	m.do("rm", "-r", "/run/prelet") // as a gate that is shut for long
-	m.try("systemctl", "restart", "kubelet")
-	m.within(20*time.Second, "the kubelet has failed too often", func() string {
+	m.Do("systemctl", "daemon-reload")
+	m.Do("rm", "/run/prelet/kubelet.env")
+	m.Do("rm", "-r", "/run/prelet") // as a gate that is shut for long
+	m.Try("systemctl", "restart", "kubelet")
+	m.Within(20*time.Second, "the kubelet has failed too often", func() string {
 		return trouble("start-limit-hit resources", m.property("kubelet", "Result"))
 	})
 	m.put("/etc/prelet/site.hcl", m.site)
 	m.edit(pool, `"example.com/pool" = "b"`)
-	if r := m.try("prelet", "run"); r.exit != 0 {
+	if r := m.Try("prelet", "run"); r.Exit != 0 {
 		t.Errorf("after too many starts: got %+v, want 0", r)
 	}
-	m.within(
+	m.Within(
 		30*time.Second,
 		"it runs",
 		func() string { return trouble("active", m.property("kubelet", "ActiveState")) },
@@ -184,11 +184,11 @@ func TestTwoAtOnce(t *testing.T) {
 	var both [2]ran
 	var wait sync.WaitGroup
 	for i := range both {
-		wait.Go(func() { both[i] = m.try("prelet", "run") })
+		wait.Go(func() { both[i] = m.Try("prelet", "run") })
 	}
 	wait.Wait()
 	for i, r := range both {
-		if r.exit != 0 {
+		if r.Exit != 0 {
 			t.Errorf("number %d: got %+v; want exit 0", i, r)
 		}
 	}
@@ -203,13 +203,13 @@ func TestTwoAtOnce(t *testing.T) {
 func TestRestartPrelet(t *testing.T) {
 	m := joined(t)
 	began := time.Now()
-	m.do("systemctl", "restart", "prelet")
+	m.Do("systemctl", "restart", "prelet")
 	m.well(1)
 	if n := len(m.starts()); n != 1 {
 		t.Errorf("with nothing to change: got %d starts; want 1", n)
 	}
 	m.edit(pool, `"example.com/pool" = "b"`)
-	m.do("systemctl", "restart", "prelet")
+	m.Do("systemctl", "restart", "prelet")
 	m.verdict("good")
 	m.well(2)
 	if starts := m.starts(); len(starts) != 2 || starts[1].Labels["example.com/pool"] != "b" {
@@ -219,7 +219,7 @@ func TestRestartPrelet(t *testing.T) {
 		t.Errorf("it took %s; want at most 20s", took)
 	}
 	pid := m.property("kubelet", "MainPID")
-	m.do("systemctl", "stop", "prelet")
+	m.Do("systemctl", "stop", "prelet")
 	if m.property("kubelet", "MainPID") != pid {
 		t.Error("stopping prelet took the kubelet with it")
 	}
@@ -230,9 +230,9 @@ func TestGateLost(t *testing.T) {
 	t.Parallel()
 	m := joined(t)
 	run := m.property("prelet", "InvocationID")
-	m.do("rm", "/run/prelet/kubelet.env")
-	m.do("sh", "-c", "mkdir -p /run/standin; echo 7 >/run/standin/exit")
-	m.within(40*time.Second, "the kubelet is back", func() string {
+	m.Do("rm", "/run/prelet/kubelet.env")
+	m.Do("sh", "-c", "mkdir -p /run/standin; echo 7 >/run/standin/exit")
+	m.Within(40*time.Second, "the kubelet is back", func() string {
 		if n := len(m.starts()); n != 2 {
 			return fmt.Sprintf("%d starts", n)
 		}
@@ -248,9 +248,9 @@ func TestGateLost(t *testing.T) {
 func TestDisabled(t *testing.T) {
 	t.Parallel()
 	m := joined(t)
-	m.do("systemctl", "disable", "prelet")
-	m.off()
-	m.boot()
+	m.Do("systemctl", "disable", "prelet")
+	m.Off()
+	m.Boot()
 	m.well(1)
 	if n := len(m.starts()); n != 2 {
 		t.Errorf("got %d starts; want 2", n)
@@ -261,12 +261,12 @@ func TestDisabled(t *testing.T) {
 func TestNotInUse(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
-	if err := os.Remove(m.root + "/etc/prelet/site.hcl"); err != nil {
+	if err := os.Remove(m.Root + "/etc/prelet/site.hcl"); err != nil {
 		t.Fatal(err)
 	}
 	m.put("/etc/kubernetes/kubelet.conf", m.read("/etc/standin/kubelet.conf"))
 	m.put("/var/lib/kubelet/config.yaml", kubeletConfig)
-	m.boot()
+	m.Boot()
 	m.running()
 	if s := m.status(); s.Code != 0 || !s.Gate.Open || s.Generation != 0 {
 		t.Errorf("status: got %+v; want Code 0, Gate.Open and Generation 0", s)
@@ -274,7 +274,7 @@ func TestNotInUse(t *testing.T) {
 	if n := len(m.starts()); n != 1 {
 		t.Errorf("got %d starts; want 1", n)
 	}
-	if m.exists("/var/lib/prelet/generations/1") {
+	if m.Exists("/var/lib/prelet/generations/1") {
 		t.Error("a generation was made")
 	}
 }
@@ -283,13 +283,13 @@ func TestNotInUse(t *testing.T) {
 func TestUnits(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
-	m.boot()
+	m.Boot()
 	units := []string{"prelet.service", "prelet-apply.service", "prelet-verify.service", "prelet-boot-check.service"}
 	m.put("/etc/systemd/system/wrong.service", "[Service]\nExecStart=/bin/true\nNoSuchKey=1\n")
-	verified := m.try(
+	verified := m.Try(
 		append(
 			[]string{"systemd-analyze", "verify", "--man=no", "wrong.service", "kubelet.service"},
-			units...)...).errors
+			units...)...).Errors
 	if !strings.Contains(verified, "Unknown key 'NoSuchKey'") {
 		t.Fatalf("systemd-analyze verify sees nothing: got %s; want text with \"Unknown key 'NoSuchKey'\"", verified)
 	}
@@ -303,7 +303,7 @@ func TestUnits(t *testing.T) {
 	}
 	exposure := regexp.MustCompile(`Overall exposure level for \S+: ([0-9.]+)`)
 	for _, unit := range units {
-		out := m.try("systemd-analyze", "security", "--no-pager", unit).out
+		out := m.Try("systemd-analyze", "security", "--no-pager", unit).Out
 		level := exposure.FindStringSubmatch(out)
 		if level == nil {
 			t.Errorf("%s: got %s; want level other than nil", unit, out)
@@ -330,23 +330,23 @@ func TestDropIn(t *testing.T) {
 }`)
 	}
 	write("3")
-	m.boot()
+	m.Boot()
 	m.verdict("good")
 	m.well(1)
 	flags := func() string {
-		return m.do("sh", "-c", "tr '\\0' ' ' </proc/$(systemctl show kubelet --value -p MainPID)/cmdline")
+		return m.Do("sh", "-c", "tr '\\0' ' ' </proc/$(systemctl show kubelet --value -p MainPID)/cmdline")
 	}
 	if f := flags(); !strings.Contains(f, "--v=3") || len(m.starts()) != 1 {
 		t.Errorf("first boot: got %s, %d starts; want text with \"--v=3\" and 1 start", f, len(m.starts()))
 	}
 	write("4")
-	m.do("prelet", "run")
+	m.Do("prelet", "run")
 	m.well(2)
 	if f := flags(); !strings.Contains(f, "--v=4") || len(m.starts()) != 2 {
 		t.Errorf("at run time: got %s, %d starts; want text with \"--v=4\" and 2 starts", f, len(m.starts()))
 	}
 	write("5")
-	m.do("systemctl", "restart", "prelet")
+	m.Do("systemctl", "restart", "prelet")
 	m.verdict("good")
 	m.well(3)
 	if f := flags(); !strings.Contains(f, "--v=5") || len(m.starts()) != 3 {
@@ -360,11 +360,11 @@ func TestGateCleared(t *testing.T) {
 	t.Parallel()
 	m := joined(t)
 	m.put("/etc/systemd/system/kubelet.service.d/50-mine.conf", "[Service]\nEnvironmentFile=\n")
-	m.do("systemctl", "daemon-reload")
+	m.Do("systemctl", "daemon-reload")
 	m.edit(pool, `"example.com/pool" = "b"`)
 	before := m.disk()
-	if r := m.try("prelet", "run"); r.exit != 52 ||
-		!strings.Contains(r.errors, "EnvironmentFile=/run/prelet/kubelet.env") {
+	if r := m.Try("prelet", "run"); r.Exit != 52 ||
+		!strings.Contains(r.Errors, "EnvironmentFile=/run/prelet/kubelet.env") {
 		t.Errorf("prelet run: got %+v; want exit 52 and text with \"EnvironmentFile=/run/prelet/kubelet.env\"", r)
 	}
 	if d := differs(before, m.disk()); len(d) > 0 {
@@ -377,11 +377,11 @@ func TestGateCleared(t *testing.T) {
 func TestKubeletNotEnabled(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
-	if out, err := exec.Command("chroot", m.root, "systemctl", "disable", "kubelet.service").
+	if out, err := exec.Command("chroot", m.Root, "systemctl", "disable", "kubelet.service").
 		CombinedOutput(); err != nil {
 		t.Fatalf("got %v: %s; want no error", err, out)
 	}
-	m.boot()
+	m.Boot()
 	if s := m.status(); s.Generation != 1 || s.Verdict != "pending" || !s.Gate.Open {
 		t.Errorf("status: got %+v; want Generation 1, Verdict \"pending\" and Gate.Open", s)
 	}
@@ -390,7 +390,7 @@ func TestKubeletNotEnabled(t *testing.T) {
 		t.Errorf("got %d starts, and it is %s; want 0 and property \"inactive\"",
 			n, m.property("kubelet", "ActiveState"))
 	}
-	m.do("systemctl", "start", "kubelet")
+	m.Do("systemctl", "start", "kubelet")
 	m.verdict("good")
 	m.well(1)
 }
@@ -401,18 +401,18 @@ func TestVerifyStopped(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	m.patience("10s", "60s") // so long at least it can be met at its work
-	m.start()
-	m.within(30*time.Second, "prelet-verify runs", func() string {
+	m.Start()
+	m.Within(30*time.Second, "prelet-verify runs", func() string {
 		if m.property("prelet-verify", "ActiveState") != "active" {
 			return "it is " + m.property("prelet-verify", "ActiveState")
 		}
 		return ""
 	})
-	m.do("systemctl", "stop", "prelet-verify")
-	if s := m.status(); s.Verdict == "good" || s.Verdict == "bad" || !m.exists("/var/lib/prelet/journal.json") {
+	m.Do("systemctl", "stop", "prelet-verify")
+	if s := m.status(); s.Verdict == "good" || s.Verdict == "bad" || !m.Exists("/var/lib/prelet/journal.json") {
 		t.Errorf("status: got %+v; want Verdict other than \"good\" and Verdict other than \"bad\"", s)
 	}
-	m.do("systemctl", "restart", "kubelet")
+	m.Do("systemctl", "restart", "kubelet")
 	m.verdict("good")
 	m.well(1)
 }
@@ -426,36 +426,36 @@ func TestUnitNotStarted(t *testing.T) {
 	const token = "/etc/credstore/bootstrap-token"
 	wantReason := func(want string) {
 		t.Helper()
-		m.within(30*time.Second, "status names it", func() string {
-			r := m.try("prelet", "status")
-			if said := strings.Join(strings.Fields(r.out), " "); r.exit != 1 || !strings.Contains(said, want) {
+		m.Within(30*time.Second, "status names it", func() string {
+			r := m.Try("prelet", "status")
+			if said := strings.Join(strings.Fields(r.Out), " "); r.Exit != 1 || !strings.Contains(said, want) {
 				return fmt.Sprintf("got %+v, want 1 and %q", r, want)
 			}
 			return ""
 		})
 	}
-	for n, damage := range [][]string{{"mkdir", m.root + token}, {"ln", "-s", "bootstrap-token", m.root + token}} {
-		m.off()
+	for n, damage := range [][]string{{"mkdir", m.Root + token}, {"ln", "-s", "bootstrap-token", m.Root + token}} {
+		m.Off()
 		text := m.read(token)
-		if err := os.Remove(m.root + token); err != nil {
+		if err := os.Remove(m.Root + token); err != nil {
 			t.Fatal(err)
 		}
 		if out, err := exec.Command(damage[0], damage[1:]...).CombinedOutput(); err != nil {
 			t.Fatalf("got %v: %s; want no error", err, out)
 		}
-		m.start()
+		m.Start()
 		wantReason("(243/CREDENTIALS): a credential of the unit cannot be read or decrypted")
-		m.within(30*time.Second, "the kubelet runs on the last good generation", func() string {
+		m.Within(30*time.Second, "the kubelet runs on the last good generation", func() string {
 			if got := m.starts(); len(got) != 2+n {
 				return fmt.Sprintf("%d starts", len(got))
 			}
 			return ""
 		})
-		if err := os.Remove(m.root + token); err != nil {
+		if err := os.Remove(m.Root + token); err != nil {
 			t.Fatal(err)
 		}
 		m.put(token, text)
-		m.within(
+		m.Within(
 			30*time.Second,
 			"prelet.service runs",
 			func() string { return trouble("active", m.property("prelet", "ActiveState")) },
@@ -463,27 +463,27 @@ func TestUnitNotStarted(t *testing.T) {
 		m.well(1)
 	}
 
-	m.off()
+	m.Off()
 	if err := errors.Join(
-		os.Rename(m.root+"/var/lib/prelet", m.root+"/var/lib/aside"),
-		os.Symlink("elsewhere", m.root+"/var/lib/prelet"),
+		os.Rename(m.Root+"/var/lib/prelet", m.Root+"/var/lib/aside"),
+		os.Symlink("elsewhere", m.Root+"/var/lib/prelet"),
 	); err != nil {
 		t.Fatal(err)
 	}
-	m.start()
+	m.Start()
 	wantReason("/var/lib/prelet")
 	if err := errors.Join(
-		os.Remove(m.root+"/var/lib/prelet"),
-		os.Rename(m.root+"/var/lib/aside", m.root+"/var/lib/prelet"),
+		os.Remove(m.Root+"/var/lib/prelet"),
+		os.Rename(m.Root+"/var/lib/aside", m.Root+"/var/lib/prelet"),
 	); err != nil {
 		t.Fatal(err)
 	}
-	m.within(
+	m.Within(
 		60*time.Second,
 		"prelet.service runs",
 		func() string { return trouble("active", m.property("prelet", "ActiveState")) },
 	)
-	m.do("systemctl", "reset-failed")
+	m.Do("systemctl", "reset-failed")
 	m.well(1)
 }
 
@@ -497,19 +497,19 @@ func TestKilledAtEachTry(t *testing.T) {
 		{"kill -ABRT $$$$", ", SIGABRT)"},
 		{"/usr/bin/prelet run & until [ -e /run/prelet/status.json ]; do :; done; kill -KILL $! $$$$", ", SIGKILL)"},
 	} {
-		m.off()
+		m.Off()
 		m.put(dropIn, "[Service]\nExecStart=\nExecStart=/bin/sh -c '"+c.command+"'\n")
-		m.start()
-		m.within(60*time.Second, "the kubelet runs on the last good generation", func() string {
+		m.Start()
+		m.Within(60*time.Second, "the kubelet runs on the last good generation", func() string {
 			if got := m.starts(); len(got) != 2+n {
 				return fmt.Sprintf("%d starts", len(got))
 			}
 			return ""
 		})
-		m.within(10*time.Second, "status names it", func() string {
-			r := m.try("prelet", "status")
-			said := strings.Join(strings.Fields(r.out), " ")
-			if r.exit != 1 || !strings.Contains(said, "prelet.service was killed or died at each of") ||
+		m.Within(10*time.Second, "status names it", func() string {
+			r := m.Try("prelet", "status")
+			said := strings.Join(strings.Fields(r.Out), " ")
+			if r.Exit != 1 || !strings.Contains(said, "prelet.service was killed or died at each of") ||
 				!strings.Contains(said, c.want) || !strings.Contains(said, "may start, on generation 1") {
 				return fmt.Sprintf("got %+v, want 1 and %q", r, c.want)
 			}
@@ -519,11 +519,11 @@ func TestKilledAtEachTry(t *testing.T) {
 		if !strings.Contains(m.console(), console) {
 			t.Errorf("console: got\n%s\nwant text with %q", m.console(), console)
 		}
-		if err := os.Remove(m.root + dropIn); err != nil {
+		if err := os.Remove(m.Root + dropIn); err != nil {
 			t.Fatal(err)
 		}
-		m.do("systemctl", "daemon-reload")
-		m.within(
+		m.Do("systemctl", "daemon-reload")
+		m.Within(
 			30*time.Second,
 			"prelet.service runs",
 			func() string { return trouble("active", m.property("prelet", "ActiveState")) },
@@ -538,12 +538,12 @@ func TestKilledAtEachTry(t *testing.T) {
 func TestBrokenSite(t *testing.T) {
 	t.Parallel()
 	m := joined(t)
-	m.off()
+	m.Off()
 	m.edit(`stage "label" "node"`, `stage "lable" "node"`)
-	m.boot()
+	m.Boot()
 	m.running("prelet.service")
-	r := m.try("prelet", "status")
-	if said := strings.Join(strings.Fields(r.out), " "); r.exit != 2 ||
+	r := m.Try("prelet", "status")
+	if said := strings.Join(strings.Fields(r.Out), " "); r.Exit != 2 ||
 		!strings.Contains(said, "degraded: the run failed, and the generation in place stays") ||
 		!strings.Contains(said, "journalctl -u prelet.service has the messages") {
 		t.Errorf("prelet status: got %+v; want 2, degraded, and where the messages are", r)
@@ -562,10 +562,10 @@ func TestBrokenSite(t *testing.T) {
 
 // console is what the machine has printed since it was made.
 func (m *machine) console() string {
-	m.t.Helper()
-	text, err := os.ReadFile(m.dir + "/console.log")
+	m.T.Helper()
+	text, err := os.ReadFile(m.Dir + "/console.log")
 	if err != nil {
-		m.t.Fatal(err)
+		m.T.Fatal(err)
 	}
 
 	return string(text)
@@ -582,17 +582,17 @@ func TestFailingPre(t *testing.T) {
     content = "[Service]\nExecStartPre=/bin/false\nRestartSec=100ms\n"
   }
 }`)
-	r := m.try("prelet", "run")
-	said := strings.Join(strings.Fields(r.out+r.errors), " ")
+	r := m.Try("prelet", "run")
+	said := strings.Join(strings.Fields(r.Out+r.Errors), " ")
 	for _, want := range []string{
 		"ExecStartPre=/bin/false ended with status 1",
 		"this generation changed /etc/systemd/system/kubelet.service.d/20-site.conf",
 	} {
-		if r.exit != 50 || !strings.Contains(said, want) {
-			t.Errorf("prelet run: got %d, %s\nwant 50 and %q", r.exit, said, want)
+		if r.Exit != 50 || !strings.Contains(said, want) {
+			t.Errorf("prelet run: got %d, %s\nwant 50 and %q", r.Exit, said, want)
 		}
 	}
-	if status := m.try("prelet", "status").out; !strings.Contains(status, "journalctl -u prelet-apply.service") {
+	if status := m.Try("prelet", "status").Out; !strings.Contains(status, "journalctl -u prelet-apply.service") {
 		t.Errorf("prelet status: got\n%s\nwant the journal of prelet-apply.service", status)
 	}
 }

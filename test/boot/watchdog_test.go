@@ -20,11 +20,11 @@ const watchdogBlock = `
 func TestWatchdogKills(t *testing.T) {
 	t.Parallel()
 	m := joined(t)
-	m.off()
+	m.Off()
 	m.site = strings.Replace(m.site, `settle  = "1s"`, `settle  = "4s"`, 1) // longer than the watchdog waits
 	m.edit(`stage "write" "kubelet" {}`, `stage "write" "kubelet" {`+watchdogBlock+"}")
-	m.boot()
-	m.within(120*time.Second, "prelet-verify goes back", func() string {
+	m.Boot()
+	m.Within(120*time.Second, "prelet-verify goes back", func() string {
 		if s := m.status(); s.State != "failed" {
 			return fmt.Sprintf("%+v", s)
 		}
@@ -39,7 +39,7 @@ func TestWatchdogKills(t *testing.T) {
 	if want := "systemd's watchdog killed it, because it did not report for WatchdogSec=2s"; !strings.Contains(s.Summary, want) {
 		t.Errorf("the status: got %s; want text with %q", s.Summary, want)
 	}
-	if m.exists("/etc/systemd/system/kubelet.service.d/70-watchdog.conf") {
+	if m.Exists("/etc/systemd/system/kubelet.service.d/70-watchdog.conf") {
 		t.Error("70-watchdog.conf is still there, want it rolled back")
 	}
 	if got := m.property("kubelet", "WatchdogUSec"); got != "0" && got != "infinity" {
@@ -48,9 +48,9 @@ func TestWatchdogKills(t *testing.T) {
 
 	// The same with a second is refused before anything is written: no kubelet starts with that.
 	m.edit(`stage "write" "kubelet" {}`, `stage "write" "kubelet" {`+strings.ReplaceAll(watchdogBlock, "2s", "1s")+"}")
-	r := m.try("prelet", "run")
-	if want := "configure watchdog timeout too small"; r.exit != 30 || !strings.Contains(r.out+r.errors, want) {
-		t.Errorf("run with WatchdogSec=1s: got exit %d, %s%s; want 30 and %q", r.exit, r.out, r.errors, want)
+	r := m.Try("prelet", "run")
+	if want := "configure watchdog timeout too small"; r.Exit != 30 || !strings.Contains(r.Out+r.Errors, want) {
+		t.Errorf("run with WatchdogSec=1s: got exit %d, %s%s; want 30 and %q", r.Exit, r.Out, r.Errors, want)
 	}
 }
 
@@ -66,8 +66,8 @@ func TestShutdownDelay(t *testing.T) {
 
 	plan := func(what string, want ...string) {
 		t.Helper()
-		r := m.try("prelet", "plan")
-		text := r.out + r.errors
+		r := m.Try("prelet", "plan")
+		text := r.Out + r.Errors
 		for _, w := range want {
 			if !strings.Contains(text, w) {
 				t.Errorf("plan %s: got\n%s\nwant text with %q", what, text, w)
@@ -79,11 +79,11 @@ func TestShutdownDelay(t *testing.T) {
 	}
 	delay := func(want string) {
 		t.Helper()
-		m.do("systemctl", "restart", "systemd-logind.service")
+		m.Do("systemctl", "restart", "systemd-logind.service")
 		const property = "busctl get-property org.freedesktop.login1 /org/freedesktop/login1 " +
 			"org.freedesktop.login1.Manager InhibitDelayMaxUSec"
-		m.within(20*time.Second, "logind's delay", func() string {
-			if got := strings.TrimSpace(m.try("sh", "-c", property).out); got != want {
+		m.Within(20*time.Second, "logind's delay", func() string {
+			if got := strings.TrimSpace(m.Try("sh", "-c", property).Out); got != want {
 				return fmt.Sprintf("got %q, want %q", got, want)
 			}
 			return ""
@@ -97,11 +97,11 @@ func TestShutdownDelay(t *testing.T) {
 	m.put(late, "[Login]\nInhibitDelayMaxSec=30\n")
 	delay("t 30000000")
 	plan("with a late drop-in", warning, "by 30s at most", late)
-	if text := m.try("prelet", "doctor").out; !strings.Contains(text, late) {
+	if text := m.Try("prelet", "doctor").Out; !strings.Contains(text, late) {
 		t.Errorf("doctor: got\n%s\nwant text with %s", text, late)
 	}
 
-	m.do("systemctl", "stop", "systemd-logind.service")
+	m.Do("systemctl", "stop", "systemd-logind.service")
 	plan("with a late drop-in and without a logind", warning, "by 30s at most")
 	if state := m.property("systemd-logind", "ActiveState"); state != "inactive" {
 		t.Errorf("after a plan logind is %s, want inactive: plan must not start it", state)
@@ -111,11 +111,11 @@ func TestShutdownDelay(t *testing.T) {
 	delay("t 120000000")
 	plan("with a longer delay")
 
-	m.do("rm", "/etc/systemd/logind.conf.d/zz.conf")
-	m.do("ln", "-s", "/dev/null", "/etc/systemd/logind.conf.d/unattended-upgrades-logind-maxdelay.conf")
+	m.Do("rm", "/etc/systemd/logind.conf.d/zz.conf")
+	m.Do("ln", "-s", "/dev/null", "/etc/systemd/logind.conf.d/unattended-upgrades-logind-maxdelay.conf")
 	delay("t 5000000")
 	plan("with the late drop-in masked")
 
-	m.do("systemctl", "mask", "--now", "systemd-logind.service")
+	m.Do("systemctl", "mask", "--now", "systemd-logind.service")
 	plan("with logind masked", warning, "systemd-logind is not installed or masked")
 }

@@ -31,21 +31,22 @@ func TestDetectors(t *testing.T) {
 	t.Run("security", func(t *testing.T) { m.with(t).security() })
 }
 
-func (m machine) with(t *testing.T) *machine {
-	m.t = t
-	return &m
+func (m *machine) with(t *testing.T) *machine {
+	inside := *m.Machine
+	inside.T = t
+	return &machine{&inside, m.program}
 }
 
 func (m *machine) nothingLeft(name string) {
-	m.t.Helper()
+	m.T.Helper()
 	if l := m.left(); len(l) > 0 {
-		m.t.Errorf("%s: still there: got %q; want none", name, l)
+		m.T.Errorf("%s: still there: got %q; want none", name, l)
 	}
 	if out, _ := m.try("find", "/run/prelet/detectors/sockets", "-mindepth", "2"); out != "" {
-		m.t.Errorf("%s: in the folders of sockets: got %s; want nothing", name, out)
+		m.T.Errorf("%s: in the folders of sockets: got %s; want nothing", name, out)
 	}
 	if out, _ := m.try("find", "/run/prelet/detectors", "-name", "*.lock", "-size", "+0"); out != "" {
-		m.t.Errorf("%s: a slot is not clean: got %s; want nothing", name, out)
+		m.T.Errorf("%s: a slot is not clean: got %s; want nothing", name, out)
 	}
 }
 
@@ -53,15 +54,15 @@ func (m *machine) good() {
 	m.install("good")
 	s := m.detect("good", `detector "good" { required = true }`)
 	d := s.facts.Facts.Detectors["good"]
-	m.t.Logf("%s, exit %d", s.took, s.exit)
+	m.T.Logf("%s, exit %d", s.took, s.exit)
 	if s.exit != 0 || d.State != "ok" || d.Attributes["firmware"] != "1.20" ||
 		d.Labels[hostile.Domain+"/firmware"] != "1.20" ||
 		len(s.facts.Degraded) > 0 {
-		m.t.Errorf("got %+v; want exit 0, State \"ok\", Attributes[firmware] \"1.20\", Labels \"1.20\" and no facts.Degraded",
+		m.T.Errorf("got %+v; want exit 0, State \"ok\", Attributes[firmware] \"1.20\", Labels \"1.20\" and no facts.Degraded",
 			s)
 	}
 	if strings.Contains(s.messages, "sandbox") {
-		m.t.Errorf("something of the sandbox is missing in the unit: got %s; want no \"sandbox\" in it", s.messages)
+		m.T.Errorf("something of the sandbox is missing in the unit: got %s; want no \"sandbox\" in it", s.messages)
 	}
 	m.nothingLeft("good")
 }
@@ -119,7 +120,7 @@ func (m *machine) hostile() {
 		{"fork-bomb", ""},
 		{"missing", "does not exist"},
 	} {
-		m.t.Run(row.name, func(t *testing.T) {
+		m.T.Run(row.name, func(t *testing.T) {
 			m := m.with(t)
 			if row.name != "missing" {
 				m.install(row.name)
@@ -159,8 +160,8 @@ func (m *machine) hostile() {
 // control.
 func (m *machine) sandbox() {
 	m.install("tries")
-	m.put("/srv/open/secret", "x", 0o644)
-	m.must(os.Chmod(m.root+"/srv/open", 0o777))
+	m.Put("/srv/open/secret", "x", 0o644)
+	m.Must(os.Chmod(m.Root+"/srv/open", 0o777))
 	site := func(allow string) string {
 		return `detector "tries" {
   required = true
@@ -177,30 +178,30 @@ func (m *machine) sandbox() {
 }`
 	}
 	try := func(allow string) map[string]string {
-		m.t.Helper()
+		m.T.Helper()
 		s := m.detect("tries", site(allow))
 		if s.exit != 0 {
-			m.t.Fatalf("exit %d: got %s; want 0", s.exit, s.messages)
+			m.T.Fatalf("exit %d: got %s; want 0", s.exit, s.messages)
 		}
 		return s.facts.Facts.Detectors["tries"].Attributes
 	}
 	with := try("")
 	for _, key := range []string{"read_cpuinfo", "null", "socket_unix_stream"} {
 		if with[key] != "ok" {
-			m.t.Errorf("%s: got %q; want \"ok\"", key, with[key])
+			m.T.Errorf("%s: got %q; want \"ok\"", key, with[key])
 		}
 	}
 	for _, key := range []string{"read_token", "ptrace_host", "memory_of_host", "environment_of_host", "signal_host", "signal_1", "setuid", "mount", "bpf", "perf", "io_uring", "setpgid", "raise_memory"} {
 		if with[key] == "ok" || with[key] == "" {
-			m.t.Errorf("%s: got %q; want with other than \"ok\" and non-empty with", key, with[key])
+			m.T.Errorf("%s: got %q; want with other than \"ok\" and non-empty with", key, with[key])
 		}
 	}
 	if with["core_file"] == "ok" {
-		m.t.Error("the limit of core files is not 1, so a crash starts the program of core_pattern")
+		m.T.Error("the limit of core files is not 1, so a crash starts the program of core_pattern")
 	}
 	if with["status_CapEff"] != "0000000000000000" || with["status_NoNewPrivs"] != "1" || with["oom_score"] != "1000" ||
 		strings.Contains(" "+with["status_Uid"], " 0 ") {
-		m.t.Errorf("got %v; want with[status_CapEff] \"0000000000000000\", with[status_NoNewPrivs] \"1\", with[oom_score] \"1000\" and no \" 0 \" in it",
+		m.T.Errorf("got %v; want with[status_CapEff] \"0000000000000000\", with[status_NoNewPrivs] \"1\", with[oom_score] \"1000\" and no \" 0 \" in it",
 			with)
 	}
 	for line, forbids := range map[string][]string{
@@ -211,28 +212,28 @@ func (m *machine) sandbox() {
 			"flock", "record_lock", "bind_abstract"},
 		"limits": {"write_next_to_the_socket", "allocate_a_file", "timers"},
 	} {
-		real := m.root + helper + ".real"
-		m.must(
-			os.Rename(m.root+helper, real),
-			os.Link(m.root+m.program, m.root+helper+"-without-"+line),
-			os.Symlink(helper+"-without-"+line, m.root+helper),
+		real := m.Root + helper + ".real"
+		m.Must(
+			os.Rename(m.Root+helper, real),
+			os.Link(m.Root+m.program, m.Root+helper+"-without-"+line),
+			os.Symlink(helper+"-without-"+line, m.Root+helper),
 		)
 		without := try("")
-		m.must(os.Remove(m.root+helper), os.Rename(real, m.root+helper))
+		m.Must(os.Remove(m.Root+helper), os.Rename(real, m.Root+helper))
 		for _, key := range forbids {
 			if with[key] == "ok" || with[key] == "" {
-				m.t.Errorf("%s: got %q, and it should fail; want with other than \"ok\" and non-empty with",
+				m.T.Errorf("%s: got %q, and it should fail; want with other than \"ok\" and non-empty with",
 					key, with[key])
 			}
 			if without[key] != "ok" {
-				m.t.Errorf("%s: got %q without %s: its failure proves nothing; want \"ok\"",
+				m.T.Errorf("%s: got %q without %s: its failure proves nothing; want \"ok\"",
 					key, without[key], line)
 			}
 		}
 	}
 	for key, allow := range map[string]string{"read_file": `read = ["/srv/open"]`, "run_program": `execute = ["/usr/bin/id"]`, "connect_bus": `sockets = ["/run/dbus/system_bus_socket"]`} {
 		if got := try("allow { " + allow + " }"); got[key] != "ok" {
-			m.t.Errorf("%s: got %q, although it is granted; want \"ok\"", key, got[key])
+			m.T.Errorf("%s: got %q, although it is granted; want \"ok\"", key, got[key])
 		}
 	}
 	m.nothingLeft("tries")
@@ -246,7 +247,7 @@ func (m *machine) fills() {
 	free := func() int {
 		out, _ := m.try("stat", "-f", "-c", "%d", "/run")
 		n, err := strconv.Atoi(strings.TrimSpace(out))
-		m.must(err)
+		m.Must(err)
 		return n
 	}
 	before := free()
@@ -254,15 +255,15 @@ func (m *machine) fills() {
 	d := s.facts.Facts.Detectors["fills"]
 	n, err := strconv.Atoi(d.Attributes["files"])
 	if err != nil || n == 0 || n > 256 || !strings.Contains(d.Attributes["last"], "no space left on device") {
-		m.t.Errorf("got %q files and then %q; want 1 to 256 and no space then: %s",
+		m.T.Errorf("got %q files and then %q; want 1 to 256 and no space then: %s",
 			d.Attributes["files"], d.Attributes["last"], s.messages)
 	}
 	if s.exit != 0 || s.facts.Facts.Detectors["good"].State != "ok" || strings.Contains(s.messages, "limit of files") {
-		m.t.Errorf("exit %d, the good one is %s: got %s; want exit 0, facts.Facts.Detectors[good].State \"ok\" and no \"limit of files\" in it",
+		m.T.Errorf("exit %d, the good one is %s: got %s; want exit 0, facts.Facts.Detectors[good].State \"ok\" and no \"limit of files\" in it",
 			s.exit, s.facts.Facts.Detectors["good"].State, s.messages)
 	}
 	if after := free(); after+64 < before { // locks and the like
-		m.t.Errorf("free inodes of /run: got %d, want about %d as before", after, before)
+		m.T.Errorf("free inodes of /run: got %d, want about %d as before", after, before)
 	}
 	m.nothingLeft("fills")
 }
@@ -270,16 +271,16 @@ func (m *machine) fills() {
 // swapped is another program in the place of the one that was locked: it is never executed.
 func (m *machine) swapped() {
 	m.install("good")
-	m.must(os.Remove(m.root + programs + "/good"))
-	m.put(programs+"/good", "#!/bin/sh\ntouch /var/lib/prelet/ran /tmp/ran\n", 0o755)
+	m.Must(os.Remove(m.Root + programs + "/good"))
+	m.Put(programs+"/good", "#!/bin/sh\ntouch /var/lib/prelet/ran /tmp/ran\n", 0o755)
 	s := m.detect("swapped", `detector "good" { required = true }`)
 	if s.exit != failed || !strings.Contains(s.messages, "was not executed, because it is not the locked program") {
-		m.t.Errorf("exit %d: got %s; want exit %d and text with \"was not executed, because it is not the locked program\"",
+		m.T.Errorf("exit %d: got %s; want exit %d and text with \"was not executed, because it is not the locked program\"",
 			s.exit, s.messages, failed)
 	}
 	for _, p := range []string{"/var/lib/prelet/ran", "/tmp/ran"} {
-		if _, err := os.Stat(m.root + p); err == nil {
-			m.t.Error("it was executed")
+		if _, err := os.Stat(m.Root + p); err == nil {
+			m.T.Error("it was executed")
 		}
 	}
 	m.nothingLeft("swapped")
@@ -290,7 +291,7 @@ func (m *machine) swapped() {
 func (m *machine) killed() {
 	m.install("hang-child")
 	m.install("good")
-	m.put(
+	m.Put(
 		"/etc/sites/killed/site.hcl",
 		"detector \"hang-child\" {\n  timeout = \"60s\"\n}\nstage \"detect-hw\" \"node\" {}\n",
 		0o644,
@@ -298,10 +299,10 @@ func (m *machine) killed() {
 	const unit = "detect@killed.service"
 	m.try("systemctl", "start", "--no-block", unit)
 	until := func(what string, is func() bool) {
-		m.t.Helper()
+		m.T.Helper()
 		for late := time.Now().Add(30 * time.Second); !is(); time.Sleep(20 * time.Millisecond) {
 			if time.Now().After(late) {
-				m.t.Fatalf("%s: got %q after 30 s, want it", what, m.left())
+				m.T.Fatalf("%s: got %q after 30 s, want it", what, m.left())
 			}
 		}
 	}
@@ -313,7 +314,7 @@ func (m *machine) killed() {
 		`detector "good" { required = true }`,
 	); s.exit != 0 ||
 		s.facts.Facts.Detectors["good"].State != "ok" {
-		m.t.Errorf("the next run: exit %d: got %s; want exit 0 and facts.Facts.Detectors[good].State \"ok\"",
+		m.T.Errorf("the next run: exit %d: got %s; want exit 0 and facts.Facts.Detectors[good].State \"ok\"",
 			s.exit, s.messages)
 	}
 	m.nothingLeft("killed")
@@ -323,24 +324,24 @@ func (m *machine) killed() {
 // something is left; the next detector has another user; and when the device answers at last, nothing is left.
 func (m *machine) stuck() {
 	if known, _ := os.ReadFile("/proc/filesystems"); !strings.Contains(string(known), "\tfuse\n") {
-		m.t.Skip("this kernel has no FUSE")
+		m.T.Skip("this kernel has no FUSE")
 	}
 	m.install("tries")
 	m.install("good")
 	const at, server = "/srv/stuck", "/usr/lib/stuck-filesystem"
-	m.must(os.MkdirAll(m.root+at, 0o755), os.Link(m.root+m.program, m.root+server))
+	m.Must(os.MkdirAll(m.Root+at, 0o755), os.Link(m.Root+m.program, m.Root+server))
 	if out, exit := m.try("sh", "-c", "[ -e /dev/fuse ] || mknod /dev/fuse c 10 229"); exit != 0 {
-		m.t.Fatal(out)
+		m.T.Fatal(out)
 	}
 	if out, exit := m.try("systemd-run", "--quiet", "--unit=stuck", server, at); exit != 0 {
-		m.t.Fatal(out)
+		m.T.Fatal(out)
 	}
 	until := func(what string, is func() bool) {
-		m.t.Helper()
+		m.T.Helper()
 		for late := time.Now().Add(30 * time.Second); !is(); time.Sleep(20 * time.Millisecond) {
 			if time.Now().After(late) {
 				journal, _ := m.try("journalctl", "-u", "stuck", "--no-pager")
-				m.t.Fatalf("%s: got %q after 30 s, want it\n%s", what, m.left(), journal)
+				m.T.Fatalf("%s: got %q after 30 s, want it\n%s", what, m.left(), journal)
 			}
 		}
 	}
@@ -359,21 +360,21 @@ func (m *machine) stuck() {
 			at+"/file",
 		),
 	)
-	m.t.Logf("%s: %s", s.took, strings.TrimSpace(s.messages))
+	m.T.Logf("%s: %s", s.took, strings.TrimSpace(s.messages))
 	if d := s.facts.Facts.Detectors["tries"]; s.exit != 0 || d.State != "failed" || s.took > timeout+2*time.Second ||
 		!strings.Contains(s.messages, "One of its processes cannot be killed") {
-		m.t.Errorf("exit %d after %s, %s: got %s; want exit 0, State \"failed\" and took at most %s",
+		m.T.Errorf("exit %d after %s, %s: got %s; want exit 0, State \"failed\" and took at most %s",
 			s.exit, s.took, d.State, s.messages, timeout+2*time.Second)
 	}
 	if len(m.left()) == 0 {
-		m.t.Error("nothing is stuck, so this shows nothing")
+		m.T.Error("nothing is stuck, so this shows nothing")
 	}
 	if s := m.detect(
 		"beside",
 		`detector "good" { required = true }`,
 	); s.exit != 0 ||
 		s.facts.Facts.Detectors["good"].State != "ok" {
-		m.t.Errorf("another one meanwhile: exit %d: got %s; want exit 0 and facts.Facts.Detectors[good].State \"ok\"",
+		m.T.Errorf("another one meanwhile: exit %d: got %s; want exit 0 and facts.Facts.Detectors[good].State \"ok\"",
 			s.exit, s.messages)
 	}
 	m.try("systemctl", "kill", "--signal=KILL", "stuck.service")
@@ -391,7 +392,7 @@ func (m *machine) parallel() {
 	s := m.detect("parallel", site)
 	if s.exit != 0 || s.took > 4*time.Second || s.facts.Facts.Detectors["good"].State != "ok" ||
 		len(s.facts.Degraded) != 4 {
-		m.t.Errorf("exit %d after %s: got %v; want exit 0, took at most 4s, facts.Facts.Detectors[good].State \"ok\" and 4 facts.Degraded",
+		m.T.Errorf("exit %d after %s: got %v; want exit 0, took at most 4s, facts.Facts.Detectors[good].State \"ok\" and 4 facts.Degraded",
 			s.exit, s.took, s.facts.Degraded)
 	}
 	m.nothingLeft("parallel")
@@ -404,12 +405,12 @@ func (m *machine) consent() {
 	if d := s.facts.Facts.Detectors["needy"]; s.exit != 0 || d.State != "failed" ||
 		!strings.Contains(s.messages, `execute = ["/usr/bin/id"]`) ||
 		!strings.Contains(s.messages, "allow {") {
-		m.t.Errorf("exit %d: got %+v: %s; want exit 0, State \"failed\", text with `execute = [\"/usr/bin/id\"]` and text with \"allow {\"",
+		m.T.Errorf("exit %d: got %+v: %s; want exit 0, State \"failed\", text with `execute = [\"/usr/bin/id\"]` and text with \"allow {\"",
 			s.exit, d, s.messages)
 	}
 	s = m.detect("consent", "detector \"needy\" {\n  allow {\n    execute = [\"/usr/bin/id\"]\n  }\n}")
 	if d := s.facts.Facts.Detectors["needy"]; s.exit != 0 || d.State != "ok" {
-		m.t.Errorf("exit %d: got %+v: %s; want exit 0 and State \"ok\"", s.exit, d, s.messages)
+		m.T.Errorf("exit %d: got %+v: %s; want exit 0 and State \"ok\"", s.exit, d, s.messages)
 	}
 }
 
@@ -420,29 +421,29 @@ func (m *machine) disagree() {
 	s := m.detect("disagree", "detector \"good\" {}\ndetector \"contrary\" {}")
 	if s.exit != 0 || !strings.Contains(s.messages, `Detectors "contrary" and "good" disagree`) ||
 		len(s.facts.Degraded) != 1 {
-		m.t.Errorf("exit %d: got %v %s; want exit 0, text with `Detectors \"contrary\" and \"good\" disagree` and 1 facts.Degraded",
+		m.T.Errorf("exit %d: got %v %s; want exit 0, text with `Detectors \"contrary\" and \"good\" disagree` and 1 facts.Degraded",
 			s.exit, s.facts.Degraded, s.messages)
 	}
 	s = m.detect("disagree", "detector \"good\" { required = true }\ndetector \"contrary\" {}")
 	if s.exit != failed {
-		m.t.Errorf("exit %d: got %s; want %d", s.exit, s.messages, failed)
+		m.T.Errorf("exit %d: got %s; want %d", s.exit, s.messages, failed)
 	}
 }
 
 // refused: a filter that forbids Landlock is a finding that somebody has to look at, and no old kernel.
 func (m *machine) refused() {
 	m.install("good")
-	m.put(
+	m.Put(
 		"/etc/systemd/system/detect@.service.d/filter.conf",
 		"[Service]\nSystemCallFilter=~landlock_create_ruleset landlock_add_rule landlock_restrict_self\n",
 		0o644,
 	)
 	m.try("systemctl", "daemon-reload")
 	s := m.detect("refused", `detector "good" {}`)
-	m.must(os.RemoveAll(m.root + "/etc/systemd/system/detect@.service.d"))
+	m.Must(os.RemoveAll(m.Root + "/etc/systemd/system/detect@.service.d"))
 	m.try("systemctl", "daemon-reload")
 	if s.exit != 0 || len(s.facts.Degraded) != 1 || !strings.Contains(s.messages, "refuses it (EPERM)") {
-		m.t.Errorf("exit %d, %v: got %s; want exit 0, 1 facts.Degraded and text with \"refuses it (EPERM)\"",
+		m.T.Errorf("exit %d, %v: got %s; want exit 0, 1 facts.Degraded and text with \"refuses it (EPERM)\"",
 			s.exit, s.facts.Degraded, s.messages)
 	}
 }
@@ -454,7 +455,7 @@ func (m *machine) security() {
 		_, level, _ := strings.Cut(out, "Overall exposure level for "+unit+": ")
 		var x float64
 		if _, err := fmt.Sscan(level, &x); err != nil || x > 2.6 {
-			m.t.Errorf("%s: got %s, %v; want at most 2.6", unit, level, err)
+			m.T.Errorf("%s: got %s, %v; want at most 2.6", unit, level, err)
 		}
 	}
 }

@@ -9,15 +9,15 @@ import (
 
 // wire builds the detector "lldp", and configures networkd for both ends of a wire: one sends LLDP, one receives it.
 func wire(m *machine) {
-	m.t.Helper()
-	build := exec.Command("go", "build", "-trimpath", "-tags", "grpcnotrace", "-o", m.root+programs+"/lldp", "./cmd/lldp")
+	m.T.Helper()
+	build := exec.Command("go", "build", "-trimpath", "-tags", "grpcnotrace", "-o", m.Root+programs+"/lldp", "./cmd/lldp")
 	build.Dir = "../../plugins"
 	if out, err := build.CombinedOutput(); err != nil {
-		m.t.Fatalf("go build: got %v, want no error:\n%s", err, out)
+		m.T.Fatalf("go build: got %v, want no error:\n%s", err, out)
 	}
 	const network = "[Match]\nName=%s\n[Network]\nLLDP=yes\nEmitLLDP=%s\nLinkLocalAddressing=no\nIPv6AcceptRA=no\n"
 	for name, sends := range map[string]string{"here0": "no", "there0": "yes"} {
-		m.put("/etc/systemd/network/"+name+".network", fmt.Sprintf(network, name, sends), 0o644)
+		m.Put("/etc/systemd/network/"+name+".network", fmt.Sprintf(network, name, sends), 0o644)
 	}
 }
 

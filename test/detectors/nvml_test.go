@@ -13,36 +13,36 @@ import (
 // gpus puts two GPUs in the place of the PCI devices that this machine has, a libnvidia-ml.so.1 that knows them, and
 // the package of the detector "nvidia".
 func gpus(m *machine) {
-	m.t.Helper()
+	m.T.Helper()
 	for _, address := range []string{"0000:17:00.0", "0000:3d:00.0"} {
 		for name, text := range map[string]string{"vendor": "0x10de", "device": "0x2330", "subsystem_vendor": "0x10de", "subsystem_device": "0x16c1", "class": "0x030200", "revision": "0xa1",
 			"numa_node": "0", "modalias": "pci:v000010DEd00002330sv000010DEsd000016C1bc03sc02i00"} {
-			m.put("/srv/pci/"+address+"/"+name, text+"\n", 0o644)
+			m.Put("/srv/pci/"+address+"/"+name, text+"\n", 0o644)
 		}
 	}
 	list := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/NVIDIA/go-nvml")
 	list.Dir = "../../plugins"
 	dir, err := list.Output()
-	m.must(err)
+	m.Must(err)
 	triplet, err := exec.Command("gcc", "-print-multiarch").Output()
-	m.must(err)
+	m.Must(err)
 	libraries := "/usr/lib/" + strings.TrimSpace(string(triplet))
-	m.must(os.MkdirAll(m.root+libraries, 0o755))
+	m.Must(os.MkdirAll(m.Root+libraries, 0o755))
 	header := filepath.Join(strings.TrimSpace(string(dir)), "pkg/nvml")
-	if out, err := exec.Command("gcc", "-Wall", "-Werror", "-shared", "-fPIC", "-I", header, "-Wl,-soname,libnvidia-ml.so.1", "-o", m.root+libraries+"/libnvidia-ml.so.1", "nvml/mock.c").
+	if out, err := exec.Command("gcc", "-Wall", "-Werror", "-shared", "-fPIC", "-I", header, "-Wl,-soname,libnvidia-ml.so.1", "-o", m.Root+libraries+"/libnvidia-ml.so.1", "nvml/mock.c").
 		CombinedOutput(); err != nil {
-		m.t.Fatalf("gcc: got %v; want no error:\n%s", err, out)
+		m.T.Fatalf("gcc: got %v; want no error:\n%s", err, out)
 	}
 	found, _ := filepath.Glob("../../dist/prelet-detector-nvidia_*.deb")
 	if len(found) != 1 {
-		m.t.Fatal("no package of nvidia in dist/: make packages")
+		m.T.Fatal("no package of nvidia in dist/: make packages")
 	}
 	text, err := os.ReadFile(found[0])
-	m.must(err)
-	m.put("/root/nvidia.deb", string(text), 0o644)
-	if out, err := exec.Command("chroot", m.root, "dpkg", "--install", "/root/nvidia.deb").
+	m.Must(err)
+	m.Put("/root/nvidia.deb", string(text), 0o644)
+	if out, err := exec.Command("chroot", m.Root, "dpkg", "--install", "/root/nvidia.deb").
 		CombinedOutput(); err != nil {
-		m.t.Fatalf("dpkg --install: got %v: %s; want no error", err, out)
+		m.T.Fatalf("dpkg --install: got %v: %s; want no error", err, out)
 	}
 }
 
@@ -74,8 +74,8 @@ func TestNVML(t *testing.T) {
 			t.Errorf("%s: DeviceAllow=%s; want text with \"char-nvidia* rw\"", unit, out)
 		}
 	}
-	dropIn, err := os.ReadFile(m.root + "/usr/lib/systemd/system/prelet.service.d/50-detector-nvidia.conf")
-	m.must(err)
+	dropIn, err := os.ReadFile(m.Root + "/usr/lib/systemd/system/prelet.service.d/50-detector-nvidia.conf")
+	m.Must(err)
 	m.beforeTheDriver(string(dropIn))
 	const granted = `detector "nvidia" {
   allow {
@@ -102,7 +102,7 @@ func TestNVML(t *testing.T) {
 	refused("closed", granted) // DevicePolicy=closed
 
 	// This kernel has no nvidia in /proc/devices: the same line for the group of the device that stands for it.
-	m.put(
+	m.Put(
 		"/etc/systemd/system/detect@.service.d/devices.conf",
 		strings.Replace(string(dropIn), "char-nvidia*", "char-misc", 1),
 		0o644,
@@ -144,15 +144,15 @@ func TestNVML(t *testing.T) {
 // beforeTheDriver: the unit may open the driver's devices although no driver was loaded when it started. That nothing
 // answers there is another error than that it may not.
 func (m *machine) beforeTheDriver(dropIn string) {
-	m.t.Helper()
+	m.T.Helper()
 	if out, exit := m.try("mknod", "-m", "666", "/dev/nvidia15", "c", "195", "15"); exit != 0 {
-		m.t.Fatal(out)
+		m.T.Fatal(out)
 	}
 	run := []string{
 		"systemd-run", "--quiet", "--wait", "--pipe", "-p", "DevicePolicy=closed", "-p", "PrivateDevices=yes",
 	}
 	if out, _ := m.try(append(run, "cat", "/dev/nvidia15")...); !strings.Contains(out, "No such file") {
-		m.t.Errorf("without the drop-in: got %s; want text with \"No such file\"", out)
+		m.T.Errorf("without the drop-in: got %s; want text with \"No such file\"", out)
 	}
 	for line := range strings.Lines(dropIn) {
 		if strings.HasPrefix(line, "DeviceAllow=") || strings.HasPrefix(line, "PrivateDevices=") {
@@ -160,23 +160,23 @@ func (m *machine) beforeTheDriver(dropIn string) {
 		}
 	}
 	if out, _ := m.try(append(run, "cat", "/dev/nvidia15")...); !strings.Contains(out, "No such device") {
-		m.t.Errorf("with it: got %s; want text with \"No such device\"", out)
+		m.T.Errorf("with it: got %s; want text with \"No such device\"", out)
 	}
 	if out, exit := m.try("rm", "/dev/nvidia15"); exit != 0 {
-		m.t.Fatal(out)
+		m.T.Fatal(out)
 	}
 }
 
 // recorded runs the same package on a machine that is a tree: it reports the tree's content, and no facts of this node
 // and its NVML.
 func (m *machine) recorded(site string) {
-	m.t.Helper()
-	build := exec.Command("go", "run", "./tools/machines", "testdata/hardware/spec", m.root+"/srv/machines")
+	m.T.Helper()
+	build := exec.Command("go", "run", "./tools/machines", "testdata/hardware/spec", m.Root+"/srv/machines")
 	build.Dir = "../.."
 	if out, err := build.CombinedOutput(); err != nil {
-		m.t.Fatalf("got %v: %s; want no error", err, out)
+		m.T.Fatalf("got %v: %s; want no error", err, out)
 	}
-	m.put("/etc/sites/recorded/site.hcl", site+"\nstage \"detect-hw\" \"node\" {}\n", 0o644)
+	m.Put("/etc/sites/recorded/site.hcl", site+"\nstage \"detect-hw\" \"node\" {}\n", 0o644)
 	out, exit := m.try(
 		"prelet",
 		"detect",
@@ -199,13 +199,13 @@ func (m *machine) recorded(site string) {
 		}
 	}
 	if err := json.Unmarshal([]byte(out), &s); err != nil {
-		m.t.Fatalf("exit %d: got %v: %s; want no error", exit, err, out)
+		m.T.Fatalf("exit %d: got %v: %s; want no error", exit, err, out)
 	}
 	if d := s.Facts.Detectors["nvidia"]; exit != 0 || d.State != "ok" ||
 		d.Facts.Products["NVIDIA H100 80GB HBM3"] != 8 ||
 		d.Facts.Cuda != nil {
-		m.t.Errorf("exit %d: a recorded machine: got %+v; want exit 0, State \"ok\", Facts.Products[NVIDIA H100 80GB HBM3] 8 and Facts.Cuda nil",
+		m.T.Errorf("exit %d: a recorded machine: got %+v; want exit 0, State \"ok\", Facts.Products[NVIDIA H100 80GB HBM3] 8 and Facts.Cuda nil",
 			exit, d)
 	}
-	m.t.Logf("a recorded machine: %+v", s.Facts.Detectors["nvidia"].Facts)
+	m.T.Logf("a recorded machine: %+v", s.Facts.Detectors["nvidia"].Facts)
 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/prelet/prelet/test/nspawn"
 )
 
 // newPlainMachine has a kubelet and a runtime, but neither prelet nor a site.
@@ -25,27 +27,27 @@ func newPlainMachine(t *testing.T, name string) *machine {
 
 // prepareChroot mounts what programs need in a root that is not booted. /dev is its own, with two devices.
 func (m *machine) prepareChroot() {
-	m.t.Helper()
-	must(m.t, syscall.Mount("proc", m.root+"/proc", "proc", 0, ""))
-	must(m.t, syscall.Mount("tmpfs", m.root+"/dev", "tmpfs", 0, "mode=755"))
-	must(m.t, syscall.Mknod(m.root+"/dev/null", syscall.S_IFCHR|0o666, 1<<8|3))
-	must(m.t, syscall.Mknod(m.root+"/dev/urandom", syscall.S_IFCHR|0o666, 1<<8|9))
-	m.t.Cleanup(m.leaveChroot)
+	m.T.Helper()
+	m.Must(syscall.Mount("proc", m.Root+"/proc", "proc", 0, ""))
+	m.Must(syscall.Mount("tmpfs", m.Root+"/dev", "tmpfs", 0, "mode=755"))
+	m.Must(syscall.Mknod(m.Root+"/dev/null", syscall.S_IFCHR|0o666, 1<<8|3))
+	m.Must(syscall.Mknod(m.Root+"/dev/urandom", syscall.S_IFCHR|0o666, 1<<8|9))
+	m.T.Cleanup(m.leaveChroot)
 }
 
 func (m *machine) leaveChroot() {
-	m.t.Helper()
-	m.unmount(m.root + "/proc")
-	m.unmount(m.root + "/dev")
+	m.T.Helper()
+	m.unmount(m.Root + "/proc")
+	m.unmount(m.Root + "/dev")
 }
 
 func (m *machine) chroot(args ...string) string {
-	m.t.Helper()
-	cmd := exec.Command("chroot", append([]string{m.root}, args...)...)
+	m.T.Helper()
+	cmd := exec.Command("chroot", append([]string{m.Root}, args...)...)
 	cmd.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "DEBIAN_FRONTEND=noninteractive"}
 	out, err := cmd.CombinedOutput()
 	if err != nil {
-		m.t.Fatalf("%q in the root of %s: got %v, want no error\n%s", args, m.name, err, out)
+		m.T.Fatalf("%q in the root of %s: got %v, want no error\n%s", args, m.name, err, out)
 	}
 
 	return string(out)
@@ -66,19 +68,19 @@ func debFile(t *testing.T) string {
 
 // playbook returns a run of the recipe on a machine's root.
 func playbook(m *machine) *exec.Cmd {
-	m.t.Helper()
-	dir := m.t.TempDir()
+	m.T.Helper()
+	dir := m.T.TempDir()
 	site, err := filepath.Abs("../../packaging/image/site/usr/lib/prelet/site")
-	must(m.t, err)
+	m.Must(err)
 	inventory := "all:\n  children:\n    nodes:\n      hosts:\n        " + m.name + ":\n" + `
           ansible_connection: community.general.chroot
-          ansible_host: ` + m.root + `
+          ansible_host: ` + m.Root + `
           ansible_python_interpreter: /usr/bin/python3
-          prelet_deb: ` + debFile(m.t) + `
+          prelet_deb: ` + debFile(m.T) + `
           prelet_site: ` + site + `
           prelet_vars: {api_server: "` + shared.url + `", ca_cert_hash: "` + shared.pin + `", zone: az1-r07}
 `
-	must(m.t, os.WriteFile(dir+"/nodes.yml", []byte(inventory), 0o600))
+	m.Must(os.WriteFile(dir+"/nodes.yml", []byte(inventory), 0o600))
 	cmd := exec.Command("ansible-playbook", "-vv", "--inventory", dir+"/nodes.yml",
 		"../../packaging/image/recipes/ansible/playbook.yml")
 	cmd.Env = append(os.Environ(), "PRELET_TOKEN="+shared.token, "ANSIBLE_NOCOLOR=1", "HOME="+dir)
@@ -91,14 +93,14 @@ var recap = regexp.MustCompile(`changed=(\d+) .*failed=(\d+)`)
 
 // play runs the recipe to its end, and returns how many tasks changed something.
 func play(m *machine) string {
-	m.t.Helper()
+	m.T.Helper()
 	out, err := playbook(m).CombinedOutput()
 	found := recap.FindSubmatch(out)
 	if err != nil || found == nil || string(found[2]) != "0" {
-		m.t.Fatalf("ansible-playbook: got %v, want no error\n%s", err, out)
+		m.T.Fatalf("ansible-playbook: got %v, want no error\n%s", err, out)
 	}
 	if strings.Contains(string(out), shared.token) {
-		m.t.Error("the output of ansible-playbook contains the token")
+		m.T.Error("the output of ansible-playbook contains the token")
 	}
 
 	return string(found[1])
@@ -114,13 +116,13 @@ func TestAnsible(t *testing.T) {
 		t.Errorf("changed tasks of the second run: got %s, want 0", got)
 	}
 	m.leaveChroot()
-	m.boot()
+	m.Boot()
 	m.requireJoined("az1-r07")
 	requireToken(t, m)
-	m.stop()
+	m.Off()
 
 	m.prepareChroot()
-	if got := play(m); got != "1" || m.exists("/etc/credstore/bootstrap-token") {
+	if got := play(m); got != "1" || m.Exists("/etc/credstore/bootstrap-token") {
 		t.Errorf("run on a joined node: got %s changed tasks, want 1, which removes the token", got)
 	}
 	if got := play(m); got != "0" {
@@ -141,7 +143,7 @@ func TestAnsibleVault(t *testing.T) {
 	if err != nil {
 		t.Fatalf("ansible-playbook: got %v, want no error\n%s", err, out)
 	}
-	if got := strings.TrimSpace(readFile(t, m.root+"/etc/credstore/bootstrap-token")); got != want {
+	if got := strings.TrimSpace(readFile(t, m.Root+"/etc/credstore/bootstrap-token")); got != want {
 		t.Errorf("token with one of a vault and one of the environment: got %q, want the vault's %q", got, want)
 	}
 }
@@ -159,33 +161,33 @@ func TestAnsibleInterrupted(t *testing.T) {
 		t.Errorf("changed tasks of the run after it: got %s, want 0", got)
 	}
 	m.leaveChroot()
-	m.boot()
+	m.Boot()
 	m.requireJoined("az1-r07")
 }
 
 // interrupt kills a run when a task begins. In "Install" it waits until dpkg has written the first new file.
 func interrupt(m *machine, task string) {
-	m.t.Helper()
+	m.T.Helper()
 	cmd := playbook(m)
 	out, err := cmd.StdoutPipe()
-	must(m.t, err)
-	must(m.t, cmd.Start())
+	m.Must(err)
+	m.Must(cmd.Start())
 	reached, output := false, ""
 	for lines := bufio.NewScanner(out); lines.Scan() && !reached; {
 		output += lines.Text() + "\n"
 		reached = strings.HasPrefix(lines.Text(), "TASK ["+task+"]")
 	}
 	if reached && task == "Install" {
-		m.waitFor(bootTime, "dpkg unpacks", func() string {
-			if m.exists("/usr/bin/prelet.dpkg-new") || m.exists("/usr/bin/prelet") {
+		m.Within(nspawn.BootTime, "dpkg unpacks", func() string {
+			if m.Exists("/usr/bin/prelet.dpkg-new") || m.Exists("/usr/bin/prelet") {
 				return ""
 			}
 			return "/usr/bin/prelet.dpkg-new does not exist"
 		})
 	}
-	must(m.t, syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL))
+	m.Must(syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL))
 	_ = cmd.Wait()
 	if !reached {
-		m.t.Fatalf("ansible-playbook ended before its task %q:\n%s", task, output)
+		m.T.Fatalf("ansible-playbook ended before its task %q:\n%s", task, output)
 	}
 }

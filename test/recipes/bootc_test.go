@@ -49,8 +49,8 @@ cp -r "$PACKAGING/site/usr/lib/prelet/site" context/site`)
 	}
 
 	m := newMachineOn(t, "bootc", run(`buildah mount "$(buildah from --pull-never localhost/node)"`))
-	m.write("/etc/prelet/machine.prelet.vars", shared.variables(), 0o644)
-	m.write("/etc/credstore/bootstrap-token", shared.token, 0o400)
-	m.boot()
+	m.Put("/etc/prelet/machine.prelet.vars", shared.variables(), 0o644)
+	m.Put("/etc/credstore/bootstrap-token", shared.token, 0o400)
+	m.Boot()
 	m.requireJoined("unknown")
 }

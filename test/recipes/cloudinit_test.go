@@ -13,11 +13,11 @@ const cloudInit = "../../packaging/image/recipes/cloud-init/"
 func newCloudMachine(t *testing.T, name, userData string) *machine {
 	t.Helper()
 	m := newMachine(t, name)
-	m.write("/etc/systemd/system/prelet.service.d/10-cloud-init.conf", readFile(t, cloudInit+"10-cloud-init.conf"), 0o644)
-	m.write("/var/lib/cloud/seed/nocloud/meta-data", "instance-id: i-"+name+"\n", 0o644)
-	m.write("/var/lib/cloud/seed/nocloud/user-data", userData, 0o644)
+	m.Put("/etc/systemd/system/prelet.service.d/10-cloud-init.conf", readFile(t, cloudInit+"10-cloud-init.conf"), 0o644)
+	m.Put("/var/lib/cloud/seed/nocloud/meta-data", "instance-id: i-"+name+"\n", 0o644)
+	m.Put("/var/lib/cloud/seed/nocloud/user-data", userData, 0o644)
 	t.Cleanup(func() {
-		if t.Failed() && m.leader != 0 {
+		if t.Failed() && m.Leader != 0 {
 			out, _ := m.try("sh", "-c", "grep -iE -A3 'curl|error|warn|fail' /var/log/cloud-init*.log | head -n 50")
 			t.Logf("cloud-init:\n%s", out)
 		}
@@ -32,18 +32,18 @@ func TestCloudInit(t *testing.T) {
 	requireWanted(t)
 	server := newEnrollServer(t)
 	m := newCloudMachine(t, "cloud-init", server.fill(readFile(t, cloudInit+"user-data")))
-	m.write("/etc/prelet/enroll-ca.crt", server.ca, 0o644)
+	m.Put("/etc/prelet/enroll-ca.crt", server.ca, 0o644)
 
-	m.boot()
+	m.Boot()
 	m.requireJoined("az1-r07")
 	requireOrder(t, m, "cloud-init.service")
 	requireToken(t, m)
-	if got := m.run("cloud-init", "status"); !strings.Contains(got, "done") {
+	if got := m.Do("cloud-init", "status"); !strings.Contains(got, "done") {
 		t.Errorf("cloud-init status: got %q, want done", got)
 	}
 
-	m.stop()
-	m.boot()
+	m.Off()
+	m.Boot()
 	if s := m.status(); s.State != "ok" || s.Generation != 1 || !s.Gate.Open {
 		t.Errorf("status after a second boot: got %+v, want ok with generation 1 and an open gate", s)
 	}
@@ -59,10 +59,10 @@ func requireOrder(t *testing.T, m *machine, unit string) {
 	for name, property := range map[string]string{
 		unit: "ExecMainExitTimestampMonotonic", "prelet.service": "ExecMainStartTimestampMonotonic",
 	} {
-		value := strings.TrimSpace(m.run("systemctl", "show", name, "--value", "-p", property))
+		value := strings.TrimSpace(m.Do("systemctl", "show", name, "--value", "-p", property))
 		times[name], _ = strconv.Atoi(value)
 	}
-	after := strings.Fields(m.run("systemctl", "show", "prelet.service", "--value", "-p", "After"))
+	after := strings.Fields(m.Do("systemctl", "show", "prelet.service", "--value", "-p", "After"))
 	if !slices.Contains(after, unit) {
 		t.Errorf("After= of prelet.service: got %q, want %s in it", after, unit)
 	}
@@ -76,7 +76,7 @@ func requireOrder(t *testing.T, m *machine, unit string) {
 func requireToken(t *testing.T, m *machine) {
 	t.Helper()
 	const file = "/etc/credstore/bootstrap-token"
-	if got := strings.TrimSpace(m.run("stat", "-c", "%a %U", file)); got != "400 root" {
+	if got := strings.TrimSpace(m.Do("stat", "-c", "%a %U", file)); got != "400 root" {
 		t.Errorf("%s: got %q, want 400 root", file, got)
 	}
 	places := []string{}
@@ -98,8 +98,8 @@ func TestCloudInitCopies(t *testing.T) {
 write_files:
   - {path: /etc/credstore/bootstrap-token, permissions: "0400", content: "`+shared.token+`\n"}
 `)
-	m.write("/etc/prelet/machine.prelet.vars", shared.variables(), 0o644)
-	m.boot()
+	m.Put("/etc/prelet/machine.prelet.vars", shared.variables(), 0o644)
+	m.Boot()
 	m.requireJoined("unknown")
 
 	var got []string
@@ -119,19 +119,19 @@ write_files:
 func TestCloudInitMalformed(t *testing.T) {
 	requireWanted(t)
 	m := newCloudMachine(t, "malformed", "#cloud-config\nwrite_files:\n  - path: [/etc/prelet\n")
-	m.boot()
+	m.Boot()
 	s := m.status()
 	if s.State != "failed" || s.Exit != 10 || s.Gate.Open || !strings.Contains(s.Summary, "api_server") {
 		t.Errorf("status: got %+v, want failed with 10, a shut gate and a summary with api_server", s)
 	}
-	started := m.run("systemctl", "show", "kubelet", "--value", "-p", "ExecMainStartTimestampMonotonic")
+	started := m.Do("systemctl", "show", "kubelet", "--value", "-p", "ExecMainStartTimestampMonotonic")
 	if strings.TrimSpace(started) != "0" {
 		t.Errorf("start of the kubelet: got %s, want none (0)", started)
 	}
 
 	// A person repairs it on the machine, without a reboot.
-	m.write("/etc/prelet/machine.prelet.vars", shared.variables(), 0o644)
-	m.write("/etc/credstore/bootstrap-token", shared.token, 0o400)
-	m.run("systemctl", "restart", "prelet.service")
+	m.Put("/etc/prelet/machine.prelet.vars", shared.variables(), 0o644)
+	m.Put("/etc/credstore/bootstrap-token", shared.token, 0o400)
+	m.Do("systemctl", "restart", "prelet.service")
 	m.requireJoined("unknown")
 }

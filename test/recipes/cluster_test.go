@@ -17,12 +17,13 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/prelet/prelet/test/nspawn"
 )
 
 const (
 	wanted = "PRELET_RECIPES"    // set by make e2e-recipes
 	kube   = "PRELET_KUBE_CACHE" // the folder that test/kube/build.sh has filled
-	inside = "PRELET_RECIPES_IN" // set in the process that runs the tests
 
 	bridge  = "nodes"          // as in packaging/image/recipes/pxe/dnsmasq.conf
 	address = "198.51.100.1"   // of this side of the bridge; it is in the certificate of the API server
@@ -57,8 +58,8 @@ func TestMain(tests *testing.M) {
 		fmt.Fprintln(os.Stderr, "these tests boot machines, which only root may. Try: sudo make e2e-recipes")
 		os.Exit(1)
 	}
-	if os.Getenv(inside) == "" {
-		os.Exit(runInNamespaces())
+	if !nspawn.InNamespaces() {
+		os.Exit(nspawn.Unshare(syscall.CLONE_NEWNS | syscall.CLONE_NEWNET))
 	}
 
 	status, err := 1, errors.Join(syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""), startNetwork())
@@ -77,23 +78,6 @@ func TestMain(tests *testing.M) {
 		fmt.Fprintln(os.Stderr, "before the tests:", err)
 	}
 	os.Exit(status)
-}
-
-func runInNamespaces() int {
-	cmd := exec.Command("/proc/self/exe", os.Args[1:]...)
-	cmd.Env = append(os.Environ(), inside+"=yes")
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{
-		Unshareflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL,
-	}
-	err := cmd.Run()
-	var ended *exec.ExitError
-	if err != nil && !errors.As(err, &ended) {
-		fmt.Fprintln(os.Stderr, "own namespaces:", err)
-		return 1
-	}
-
-	return cmd.ProcessState.ExitCode()
 }
 
 func startNetwork() error {

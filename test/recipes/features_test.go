@@ -25,21 +25,21 @@ override {
   }
 }
 `
-	m.write("/etc/prelet/95-features.hcl", features, 0o644)
+	m.Put("/etc/prelet/95-features.hcl", features, 0o644)
 	for _, unit := range []string{"prelet", "prelet-apply", "prelet-verify"} {
-		m.write("/etc/systemd/system/"+unit+".service.d/50-configz.conf",
+		m.Put("/etc/systemd/system/"+unit+".service.d/50-configz.conf",
 			"[Service]\nLoadCredential=kubelet-configz\n", 0o644)
 	}
 	pki := filepath.Dir(shared.words[2]) + "/pki/apiserver-kubelet-client"
-	m.write("/etc/credstore/kubelet-configz", readFile(t, pki+".crt")+readFile(t, pki+".key"), 0o400)
+	m.Put("/etc/credstore/kubelet-configz", readFile(t, pki+".crt")+readFile(t, pki+".key"), 0o400)
 
 	return m
 }
 
 // setPool gives the site of a machine a label and the revision of its annotations.
 func (m *machine) setPool(pool, revision string) {
-	m.t.Helper()
-	m.write("/etc/prelet/50-pool.hcl", fmt.Sprintf(`stage "label" "pool" {
+	m.T.Helper()
+	m.Put("/etc/prelet/50-pool.hcl", fmt.Sprintf(`stage "label" "pool" {
   labels = { "example.com/pool" = %q }
 }
 
@@ -53,8 +53,8 @@ override {
 
 // requirePool waits until a Node has a label and annotations, which prelet patches up to half a minute after a verdict.
 func (m *machine) requirePool(want string) {
-	m.t.Helper()
-	m.waitFor(commandTime, "pool, generation and revision are "+want, func() string {
+	m.T.Helper()
+	m.Within(commandTime, "pool, generation and revision are "+want, func() string {
 		got, err := shared.kubectl("get", "node", m.name, "-o", `jsonpath={.metadata.labels.example\.com/pool} `+
 			`{.metadata.annotations.prelet\.github\.io/generation} {.metadata.annotations.prelet\.github\.io/revision}`)
 		if err != nil || got != want {
@@ -69,21 +69,21 @@ func (m *machine) requirePool(want string) {
 func TestFeaturesUnderUnits(t *testing.T) {
 	requireWanted(t)
 	m := newFeatureMachine(t, "features")
-	m.write("/etc/prelet/machine.prelet.vars", shared.variables(), 0o644)
-	m.write("/etc/credstore/bootstrap-token", shared.token+"\n", 0o400)
+	m.Put("/etc/prelet/machine.prelet.vars", shared.variables(), 0o644)
+	m.Put("/etc/credstore/bootstrap-token", shared.token+"\n", 0o400)
 	m.setPool("one", "r1")
 
-	m.boot()
+	m.Boot()
 	m.requireJoined("unknown")
 	m.requirePool("one 1 r1")
 
 	m.setPool("two", "r2")
-	out := m.run("prelet", "run", "-o", "json")
+	out := m.Do("prelet", "run", "-o", "json")
 	if want := `{"name":"configz","state":"ok"}`; !strings.Contains(out, want) {
 		t.Errorf("prelet run: got no %s, want it in\n%s", want, out)
 	}
 	m.requirePool("two 2 r2")
-	unit := m.run("systemctl", "show", "prelet-apply.service", "--value", "-p", "ExecMainStartTimestampMonotonic")
+	unit := m.Do("systemctl", "show", "prelet-apply.service", "--value", "-p", "ExecMainStartTimestampMonotonic")
 	if strings.TrimSpace(unit) == "0" {
 		t.Error("start of prelet-apply.service: got none, want that prelet run has used it")
 	}
@@ -95,7 +95,7 @@ func TestPluginUnderUnits(t *testing.T) {
 	m := newFeatureMachine(t, "plugin")
 	ca, err := os.ReadFile(filepath.Dir(shared.words[2]) + "/pki/ca.crt")
 	must(t, err)
-	m.write("/etc/kubernetes/bootstrap-kubelet.conf", fmt.Sprintf(`apiVersion: v1
+	m.Put("/etc/kubernetes/bootstrap-kubelet.conf", fmt.Sprintf(`apiVersion: v1
 kind: Config
 clusters: [{name: c, cluster: {server: %q, certificate-authority-data: %s}}]
 contexts: [{name: x, context: {cluster: c, user: u}}]
@@ -108,14 +108,14 @@ users:
       command: /usr/local/bin/node-identity
       interactiveMode: Never
 `, shared.url, base64.StdEncoding.EncodeToString(ca)), 0o600)
-	m.write("/usr/local/bin/node-identity", `#!/bin/sh
+	m.Put("/usr/local/bin/node-identity", `#!/bin/sh
 grep -q '^NoNewPrivs:.*1' /proc/self/status && touch /run/prelet/plugin-in-sandbox
 cat <<'END'
 {"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": {"token": "`+shared.token+`"}}
 END
 `, 0o700)
-	m.write("/etc/prelet/machine.prelet.vars", shared.variables(), 0o644)
-	m.write("/etc/prelet/60-plugin.hcl", `override {
+	m.Put("/etc/prelet/machine.prelet.vars", shared.variables(), 0o644)
+	m.Put("/etc/prelet/60-plugin.hcl", `override {
   cluster { token = null }
   stage "write" "kubelet" {
     bootstrap_kubeconfig { when = false }
@@ -124,8 +124,8 @@ END
 `, 0o644)
 	m.setPool("plugin", "r1")
 
-	m.boot()
+	m.Boot()
 	m.requireJoined("unknown")
 	m.requirePool("plugin 1 r1")
-	m.run("test", "-e", "/run/prelet/plugin-in-sandbox")
+	m.Do("test", "-e", "/run/prelet/plugin-in-sandbox")
 }

@@ -30,7 +30,7 @@ func provision(t *testing.T, m *machine, server *enrollServer) (output string, e
 	}
 
 	for _, stage := range []string{"fetch", "files"} {
-		cmd := exec.Command(ignition, "--root", m.root, "--platform", "file", "--stage", stage, "--log-to-stdout",
+		cmd := exec.Command(ignition, "--root", m.Root, "--platform", "file", "--stage", stage, "--log-to-stdout",
 			"--config-cache", dir+"/cache", "--neednet", dir+"/neednet", "--fetch-timeout", "3s")
 		cmd.Env = append(os.Environ(), "IGNITION_CONFIG_FILE="+dir+"/config.ign")
 		text, err := cmd.CombinedOutput()
@@ -47,8 +47,8 @@ func provision(t *testing.T, m *machine, server *enrollServer) (output string, e
 func newIgnitionMachine(t *testing.T, name string) *machine {
 	t.Helper()
 	m := newMachine(t, name)
-	m.write("/etc/selinux/config", "SELINUX=disabled\nSELINUXTYPE=none\n", 0o644) // see the recipe
-	m.write("/etc/selinux/none/contexts/files/file_contexts", "", 0o644)
+	m.Put("/etc/selinux/config", "SELINUX=disabled\nSELINUXTYPE=none\n", 0o644) // see the recipe
+	m.Put("/etc/selinux/none/contexts/files/file_contexts", "", 0o644)
 
 	return m
 }
@@ -66,12 +66,12 @@ func TestIgnition(t *testing.T) {
 		t.Error("the output of Ignition contains the token")
 	}
 
-	m.boot()
+	m.Boot()
 	m.requireJoined("az1-r07")
 	requireToken(t, m)
 
 	refused := newIgnitionMachine(t, "refused")
-	if output, err := provision(t, refused, server); err == nil || refused.exists("/etc/credstore/bootstrap-token") {
+	if output, err := provision(t, refused, server); err == nil || refused.Exists("/etc/credstore/bootstrap-token") {
 		t.Errorf("ignition without a token: got %v, want an error and no file of the token\n%s", err, output)
 	}
 }

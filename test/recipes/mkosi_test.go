@@ -12,7 +12,7 @@ func TestMkosi(t *testing.T) {
 	token := filepath.Join(t.TempDir(), "token")
 	must(t, os.WriteFile(token, []byte(shared.token+"\n"), 0o600))
 
-	m.boot(
+	m.Boot(
 		"--load-credential=bootstrap-token:"+token,
 		"--set-credential=prelet.var.api_server:"+shared.url,
 		"--set-credential=prelet.var.ca_cert_hash:"+shared.pin,

@@ -30,11 +30,11 @@ func TestPacker(t *testing.T) {
 	if out, err := exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key).CombinedOutput(); err != nil {
 		t.Fatalf("ssh-keygen: got %v, want no error\n%s", err, out)
 	}
-	m.write("/root/.ssh/authorized_keys", readFile(t, key+".pub"), 0o600)
+	m.Put("/root/.ssh/authorized_keys", readFile(t, key+".pub"), 0o600)
 	m.chroot("ssh-keygen", "-A") // the sealed image has no host keys
 	m.leaveChroot()
-	m.boot()
-	m.run("systemctl", "is-active", "ssh.service")
+	m.Boot()
+	m.Do("systemctl", "is-active", "ssh.service")
 
 	variables := []string{"-var", "deb=" + debFile(t), "-var", "site=../../packaging/image/site/usr/lib/prelet/site"}
 	validate := append([]string{"validate", "-var", "disk=" + key, "-var", "ssh_key=" + key}, variables...)
@@ -50,13 +50,13 @@ func TestPacker(t *testing.T) {
 }
 `), 0o600))
 	out := packer(t, append(append([]string{"build", "-color=false"}, variables...), dir)...)
-	if !strings.Contains(out, "The image is sealed") || !m.exists("/usr/lib/prelet/seal.json") {
+	if !strings.Contains(out, "The image is sealed") || !m.Exists("/usr/lib/prelet/seal.json") {
 		t.Errorf("packer build: got no sealed image\n%s", out)
 	}
-	m.cutPower()
+	m.Kill()
 
-	m.write("/etc/prelet/machine.prelet.vars", shared.variables(), 0o644)
-	m.write("/etc/credstore/bootstrap-token", shared.token, 0o400)
-	m.boot()
+	m.Put("/etc/prelet/machine.prelet.vars", shared.variables(), 0o644)
+	m.Put("/etc/credstore/bootstrap-token", shared.token, 0o400)
+	m.Boot()
 	m.requireJoined("unknown")
 }

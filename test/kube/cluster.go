@@ -341,13 +341,6 @@ func (c *Cluster) StartAPIServer(ctx context.Context, flags ...string) error {
 	})
 }
 
-// PauseControllers stops the controller-manager in its tracks, so that nothing is signed or approved; the returned
-// function lets it go on.
-func (c *Cluster) PauseControllers() (resume func()) {
-	_ = syscall.Kill(c.manager.pid, syscall.SIGSTOP)
-	return func() { _ = syscall.Kill(c.manager.pid, syscall.SIGCONT) }
-}
-
 // StopAPIServer kills the API server; etcd keeps its data.
 func (c *Cluster) StopAPIServer() {
 	c.mu.Lock()
@@ -393,27 +386,6 @@ func (c *Cluster) run(ctx context.Context, words ...string) (string, error) {
 // Kubeadm runs the cluster's kubeadm and returns its output.
 func (c *Cluster) Kubeadm(ctx context.Context, args ...string) (string, error) {
 	return c.run(ctx, append([]string{c.of("kubeadm")}, args...)...)
-}
-
-// Kubectl runs kubectl as cluster-admin and returns its output.
-func (c *Cluster) Kubectl(ctx context.Context, args ...string) (string, error) {
-	return c.run(
-		ctx,
-		append([]string{c.of("kubectl"), "--kubeconfig", c.Path("super-admin.conf")}, args...)...)
-}
-
-// NewToken makes a bootstrap token that lives for ttl ("8s", "1h"), as an operator would.
-func (c *Cluster) NewToken(
-	ctx context.Context,
-	ttl string,
-	flags ...string,
-) (string, error) {
-	out, err := c.Kubeadm(
-		ctx,
-		append(
-			[]string{"token", "create", "--ttl", ttl, "--kubeconfig", c.Path("super-admin.conf")},
-			flags...)...)
-	return strings.TrimSpace(out), err
 }
 
 // Signed waits until cluster-info has the signature of a token.

@@ -1,7 +1,6 @@
 package kube
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"net"
@@ -115,15 +114,6 @@ func (d *Door) carry(in net.Conn) {
 	delete(d.open, in)
 	delete(d.open, out)
 	d.mu.Unlock()
-}
-
-// Dial connects to an address as a process of the node would.
-func (n *Node) Dial(ctx context.Context, network, address string) (net.Conn, error) {
-	var dialer net.Dialer
-	return inNetwork(
-		n.first.pid,
-		func() (net.Conn, error) { return dialer.DialContext(ctx, network, address) },
-	)
 }
 
 // inNetwork runs open in the network namespace of a process: a socket stays in the namespace where it was created.

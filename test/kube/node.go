@@ -209,12 +209,6 @@ func (n *Node) Write(path, text string, mode fs.FileMode) error {
 	return os.Chmod(at, mode)
 }
 
-// Read reads a file of the node.
-func (n *Node) Read(path string) (string, error) {
-	b, err := os.ReadFile(n.Root() + path)
-	return string(b), err
-}
-
 // Credential gives the node one, as systemd would give it to prelet's units. An empty text takes it away.
 func (n *Node) Credential(name, text string) error {
 	p := credentialsDir + "/" + name
@@ -264,19 +258,6 @@ func (n *Node) Environment() []string {
 
 // bootID is the node's own: a boot is the life of its first process.
 func (n *Node) bootID() string { return fmt.Sprintf("%032x", n.first.pid) }
-
-// Prelet runs prelet on the site in /etc/prelet, in the process that is started and not through prelet-apply.service,
-// which this node's service manager does not have.
-func (n *Node) Prelet(ctx context.Context, args ...string) (Result, error) {
-	ctx, cancel := context.WithTimeout(ctx, 4*time.Minute)
-	defer cancel()
-	words := append([]string{"/usr/bin/prelet"}, args...)
-	switch args[0] {
-	case "run", "plan", "record", "validate":
-		words = append(words, "--config", "/etc/prelet")
-	}
-	return n.Run(ctx, words...)
-}
 
 // Site replaces the site: name of a file → its text.
 func (n *Node) Site(files map[string]string) error {

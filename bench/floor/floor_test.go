@@ -13,14 +13,11 @@ import (
 // cluster starts an apiserver with a kubelet's configuration, and writes its token to a file.
 func cluster(t *testing.T) (server *demo.Server, tokenFile string) {
 	t.Helper()
-	server, err := demo.Start(demo.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = server.Close() })
+	server = demo.Start(demo.Options{})
+	t.Cleanup(server.Close)
 	server.SetConfigMap("kube-system", "kubelet-config", map[string]string{"kubelet": "kind: KubeletConfiguration\n"})
 	tokenFile = filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(tokenFile, []byte(server.Token()+"\n"), 0o600); err != nil {
+	if err := os.WriteFile(tokenFile, []byte(demo.Token+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return server, tokenFile
@@ -59,7 +56,7 @@ func TestFloor(t *testing.T) {
 	if code := run(
 		[]string{
 			"-server",
-			server.URL(),
+			server.URL,
 			"-ca-hash",
 			server.CAHash(),
 			"-token-file",
@@ -80,7 +77,7 @@ func TestFloor(t *testing.T) {
 		t.Errorf("%d connections, want 1", n)
 	}
 	for name, want := range map[string]string{
-		"ca.crt": "BEGIN CERTIFICATE", "config.yaml": "kind: KubeletConfiguration", "bootstrap-kubelet.conf": "server: " + server.URL(), "kubeadm-flags.env": "pci-devices=2",
+		"ca.crt": "BEGIN CERTIFICATE", "config.yaml": "kind: KubeletConfiguration", "bootstrap-kubelet.conf": "server: " + server.URL, "kubeadm-flags.env": "pci-devices=2",
 	} {
 		text, err := os.ReadFile(filepath.Join(out, name))
 		if err != nil || !strings.Contains(string(text), want) {
@@ -96,7 +93,7 @@ func TestFloorTrustsNobodyElse(t *testing.T) {
 	if code := run(
 		[]string{
 			"-server",
-			server.URL(),
+			server.URL,
 			"-ca-hash",
 			other.CAHash(),
 			"-token-file",

@@ -59,23 +59,15 @@ func serve(kubelet string, delay time.Duration, in io.Reader, out io.Writer) err
 	if err != nil {
 		return err
 	}
-	server, err := demo.Start(demo.Options{Delay: delay})
-	if err != nil {
-		return err
-	}
-	defer func() { _ = server.Close() }() // the process ends
+	server := demo.Start(demo.Options{Delay: delay})
+	defer server.Close()
 	server.SetConfigMap("kube-system", "kubelet-config", map[string]string{"kubelet": string(text)})
 
-	kubeconfig, err := server.NodeKubeconfig("node")
-	if err != nil {
-		return err
-	}
-
 	err = json.NewEncoder(out).Encode(address{
-		URL:        server.URL(),
+		URL:        server.URL,
 		CAHash:     server.CAHash(),
-		Token:      server.Token(),
-		Kubeconfig: string(kubeconfig),
+		Token:      demo.Token,
+		Kubeconfig: string(server.NodeKubeconfig("node")),
 	})
 	if err != nil {
 		return err

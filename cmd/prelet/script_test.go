@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,15 +17,17 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/prelet/prelet/internal/demo"
 )
 
 // scene is the state of one scenario.
 type scene struct {
 	work    string
-	ca      *authority
-	server  *apiserver // the one that was started last
-	before  string     // what `snapshot` saw
-	secrets []string   // what must not be seen
+	ca      *demo.Authority
+	server  *demo.Server // the one that was started last
+	before  string       // what `snapshot` saw
+	secrets []string     // what must not be seen
 	stop    []func()
 	shared  *machines
 }
@@ -36,14 +39,14 @@ func of(ts *testscript.TestScript) *scene { return ts.Value(sceneKey{}).(*scene)
 // setUp makes a node: an empty root with an os-release, a bare VM's hardware, a bootstrap token, and a site template
 // unless the scenario has its own.
 func setUp(e *testscript.Env, shared *machines) error {
-	s := &scene{work: e.WorkDir, ca: newAuthority("kubernetes"), secrets: []string{tokenSecret}, shared: shared}
+	s := &scene{work: e.WorkDir, ca: demo.NewAuthority("kubernetes"), secrets: []string{demo.TokenSecret}, shared: shared}
 	e.Values[sceneKey{}] = s
 	e.Defer(func() {
 		for _, f := range slices.Backward(s.stop) {
 			f()
 		}
 	})
-	for path, text := range map[string]string{"root/etc/os-release": "ID=debian\nNAME=Debian\n", "credentials/bootstrap-token": goodToken + "\n", "site.in/site.hcl": baseSite} {
+	for path, text := range map[string]string{"root/etc/os-release": "ID=debian\nNAME=Debian\n", "credentials/bootstrap-token": demo.Token + "\n", "site.in/site.hcl": baseSite} {
 		p := filepath.Join(e.WorkDir, path)
 		if _, err := os.Stat(filepath.Dir(p)); err == nil && strings.HasPrefix(path, "site.in/") {
 			continue
@@ -62,7 +65,7 @@ func setUp(e *testscript.Env, shared *machines) error {
 	if err := os.MkdirAll(filepath.Join(e.WorkDir, "objects"), 0o755); err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(e.WorkDir, "objects/ca.crt"), s.ca.pem(), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(e.WorkDir, "objects/ca.crt"), s.ca.CAPEM(), 0o644); err != nil {
 		return err
 	}
 	cm := map[string]any{
@@ -91,12 +94,12 @@ func setUp(e *testscript.Env, shared *machines) error {
 	e.Setenv("REPO", repo)
 	e.Setenv("CREDENTIALS_DIRECTORY", filepath.Join(e.WorkDir, "credentials"))
 	e.Setenv("SERVER", "https://127.0.0.1:1")
-	e.Setenv("PIN", s.ca.pin())
+	e.Setenv("PIN", s.ca.CAHash())
 	// A scenario of answers that are final sets more: then a loaded machine has time to give them. One of answers that
 	// are waited for takes this long each time.
 	e.Setenv("RETRY", "600ms")
 	return expandSite(s, func(k string) string {
-		return map[string]string{"SERVER": "https://127.0.0.1:1", "PIN": s.ca.pin(), "RETRY": "600ms"}[k]
+		return map[string]string{"SERVER": "https://127.0.0.1:1", "PIN": s.ca.CAHash(), "RETRY": "600ms"}[k]
 	})
 }
 
@@ -245,11 +248,16 @@ func cmdStopped(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: stopped COMMAND [ARGS...]")
 	}
 
-	asked := of(ts).server.asked
-	select {
-	case <-asked: // by an earlier command
-	default:
+	server, asked := of(ts).server, make(chan struct{}, 1)
+	respond := server.Intercept
+	server.Intercept = func(w http.ResponseWriter, r *http.Request, n int) bool {
+		select {
+		case asked <- struct{}{}:
+		default:
+		}
+		return respond != nil && respond(w, r, n)
 	}
+	defer func() { server.Intercept = respond }()
 
 	var said bytes.Buffer
 	program := exec.Command("prelet", append(args[:1:1], about(ts, args[0], args[1:])...)...)

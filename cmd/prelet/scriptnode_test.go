@@ -13,7 +13,6 @@ import (
 	"strings"
 	"sync"
 	"syscall"
-	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -28,14 +27,13 @@ func cmdAPIServer(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	s := of(ts)
 	if args[0] == "stop" {
-		s.server.CloseClientConnections()
 		s.server.Close()
 		return
 	}
 	srv, err := startServer(s.ca, args[0])
 	ts.Check(err)
 	s.server = srv
-	s.stop = append(s.stop, func() { srv.CloseClientConnections(); srv.Close() })
+	s.stop = append(s.stop, srv.Close)
 	ts.Setenv("SERVER", srv.URL)
 	if len(args) == 2 {
 		ts.Setenv(args[1], srv.URL)
@@ -121,14 +119,14 @@ func (m *machines) get(name, spec string) (string, error) {
 // unauthorized: the last server was asked, and never with an Authorization header.
 func cmdUnauthorized(ts *testscript.TestScript, neg bool, _ []string) {
 	srv := of(ts).server
-	if n := srv.authorized.Load(); (n != 0) != neg {
+	if n := srv.Authorizations(); (n != 0) != neg {
 		ts.Fatalf("%d requests carried Authorization", n)
 	}
 }
 
 // requests N: the last server was asked so often, altogether.
 func cmdRequests(ts *testscript.TestScript, _ bool, args []string) {
-	if got := fmt.Sprint(of(ts).server.requests.Load()); got != args[0] {
+	if got := fmt.Sprint(len(of(ts).server.Requests())); got != args[0] {
 		ts.Fatalf("%s requests, want %s", got, args[0])
 	}
 }
@@ -236,11 +234,16 @@ func cmdUnmount(ts *testscript.TestScript, _ bool, args []string) {
 
 // joined [expired|other-key]: the node gets a kubelet.conf, as when its kubelet has joined the last server's cluster.
 func cmdJoined(ts *testscript.TestScript, _ bool, args []string) {
-	s, end, how := of(ts), time.Now().AddDate(1, 0, 0), strings.Join(args, "")
+	s, how := of(ts), strings.Join(args, "")
+	ca := s.ca
 	if how == "expired" {
-		end = time.Now().Add(-time.Hour)
+		ca = ca.At(ca.Now.AddDate(-1, 0, -1))
+	}
+	cert, key := ca.IssueNode("n1")
+	if how == "other-key" {
+		_, key = ca.IssueNode("n1")
 	}
 	p := ts.MkAbs("root/etc/kubernetes/kubelet.conf")
 	ts.Check(os.MkdirAll(filepath.Dir(p), 0o755))
-	ts.Check(os.WriteFile(p, []byte(s.ca.kubeletConf(s.server.URL, end, how == "other-key")), 0o600))
+	ts.Check(os.WriteFile(p, s.server.Kubeconfig(cert, key), 0o600))
 }

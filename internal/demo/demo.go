@@ -3,57 +3,56 @@
 //
 // It listens on loopback with its own CA, serves a signed kube-public/cluster-info to all, and other ConfigMaps to the
 // bootstrap token and to client certificates of its CA. Nodes register and read themselves. Objects, Status responses
-// and permissions are those of a kubeadm cluster. It records its requests. It has no side effects except its socket.
+// and permissions are those of a kubeadm cluster. It records its requests. Tests make it misbehave (Server.Intercept,
+// Answer). It has no side effects except its socket.
 package demo
 
 import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"io"
 	"log"
 	"maps"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 )
 
-// Options configure a server. The zero value is a cluster with a random token.
+// Token is the bootstrap token of all servers. Tests look for its secret in what may not contain it.
+const (
+	TokenID     = "canary"
+	TokenSecret = "0canary1secret23"
+	Token       = TokenID + "." + TokenSecret
+)
+
+// Options configure a server.
 type Options struct {
-	// Token is the bootstrap token. Default: a random one.
-	Token string
-	// Listen is the address. Default 127.0.0.1:0.
-	Listen string
-	// Names are additional host names or addresses of the serving certificate; it always has localhost and 127.0.0.1.
-	Names []string
-	// Now dates the certificates. Default time.Now.
-	Now func() time.Time
+	// Authority is the cluster's CA. Default: a new one.
+	Authority *Authority
 	// Delay is added to each response, to simulate a network.
 	Delay time.Duration
 }
 
 // Request is a request that the server received.
 type Request struct {
-	Method, Path  string
+	Path          string
 	Authorization bool   // it had the header, with any value
 	User          string // "" if it was refused with 401
-	Status        int
 }
 
-// Server is a running API server.
+// Server is an API server.
 type Server struct {
-	opts     Options
-	listener net.Listener
-	http     *http.Server
-	ca       *authority
-	id       string
-	secret   string
+	*httptest.Server
+	*Authority
+
+	// Intercept, if set, sees each request first, with its number from 1, and reports whether it has responded.
+	Intercept func(w http.ResponseWriter, r *http.Request, n int) bool
+
+	opts Options
 
 	mu          sync.Mutex
 	objects     map[string]configMap // by namespace/name
@@ -72,68 +71,41 @@ type configMap struct {
 	data    map[string]string
 }
 
-// Start creates a CA, a certificate and cluster-info, and listens.
-func Start(opts Options) (*Server, error) {
-	if opts.Now == nil {
-		opts.Now = time.Now
-	}
-	if opts.Listen == "" {
-		opts.Listen = "127.0.0.1:0"
-	}
-	if opts.Token == "" {
-		opts.Token = randomToken()
-	}
-	id, secret, ok := strings.Cut(opts.Token, ".")
-	if !ok || len(id) != 6 || len(secret) != 16 {
-		return nil, errors.New("demo: the token is not six characters, a dot, sixteen characters")
-	}
+// Start starts a server. It panics if it cannot listen, as httptest does.
+func Start(opts Options) *Server {
+	s := New(opts)
+	s.StartTLS()
 
-	ca, err := newAuthority(opts.Now())
-	if err != nil {
-		return nil, fmt.Errorf("demo: making a CA: %w", err)
-	}
+	return s
+}
 
-	names := []string{"localhost", "127.0.0.1", "::1", "kubernetes"}
-	names = append(names, opts.Names...)
-	cert, err := ca.issueServer(names)
-	if err != nil {
-		return nil, fmt.Errorf("demo: making a serving certificate: %w", err)
-	}
-
-	listener, err := net.Listen("tcp", opts.Listen)
-	if err != nil {
-		return nil, fmt.Errorf("demo: %w", err)
+// New returns a server with a certificate and cluster-info whose TLS may be changed before StartTLS.
+func New(opts Options) *Server {
+	if opts.Authority == nil {
+		opts.Authority = NewAuthority("kubernetes")
 	}
 	s := &Server{
-		opts:     opts,
-		listener: listener,
-		ca:       ca,
-		id:       id,
-		secret:   secret,
-		objects:  map[string]configMap{},
-		denied:   map[string]bool{},
-		nodes:    map[string]json.RawMessage{},
-		version:  100,
+		Authority: opts.Authority,
+		opts:      opts,
+		objects:   map[string]configMap{},
+		denied:    map[string]bool{},
+		nodes:     map[string]json.RawMessage{},
+		version:   100,
 	}
-	s.SignClusterInfo()
-
 	clients := x509.NewCertPool()
-	clients.AddCert(ca.cert)
-	s.http = &http.Server{
-		Handler: http.HandlerFunc(s.serve),
-		TLSConfig: &tls.Config{
-			Certificates: []tls.Certificate{cert},
-			MinVersion:   tls.VersionTLS12,
-			ClientAuth:   tls.VerifyClientCertIfGiven,
-			ClientCAs:    clients,
-			Time:         opts.Now,
-		},
-		ConnState:         s.countConnection,
-		ReadHeaderTimeout: 10 * time.Second,
-		ErrorLog:          log.New(io.Discard, "", 0), // clients that refuse the certificate are expected
+	clients.AddCert(s.Cert)
+	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(s.serve))
+	s.TLS = &tls.Config{
+		Certificates: []tls.Certificate{s.IssueServer()},
+		MinVersion:   tls.VersionTLS12,
+		ClientAuth:   tls.VerifyClientCertIfGiven,
+		ClientCAs:    clients,
 	}
-	go func() { _ = s.http.ServeTLS(listener, "", "") }() // ends with ErrServerClosed
-	return s, nil
+	s.Config.ConnState = s.countConnection
+	s.Config.ErrorLog = log.New(io.Discard, "", 0) // clients that refuse the certificate are expected
+	s.SignClusterInfo(s.clusterInfo())
+
+	return s
 }
 
 // countConnection counts new connections.
@@ -148,28 +120,9 @@ func (s *Server) countConnection(_ net.Conn, state http.ConnState) {
 }
 
 // Close stops listening and ends every connection.
-func (s *Server) Close() error {
-	return s.http.Close()
-}
-
-// URL returns https://127.0.0.1:PORT.
-func (s *Server) URL() string {
-	return "https://" + s.listener.Addr().String()
-}
-
-// Token returns the bootstrap token that the server accepts.
-func (s *Server) Token() string {
-	return s.opts.Token
-}
-
-// CAPEM returns the cluster's CA certificate.
-func (s *Server) CAPEM() []byte {
-	return s.ca.pem()
-}
-
-// CAHash returns the pin of the CA, sha256:HEX.
-func (s *Server) CAHash() string {
-	return s.ca.hash()
+func (s *Server) Close() {
+	s.CloseClientConnections()
+	s.Server.Close()
 }
 
 // SetConfigMap creates or replaces a ConfigMap and gives it a new resourceVersion.
@@ -179,7 +132,7 @@ func (s *Server) SetConfigMap(namespace, name string, data map[string]string) {
 
 	s.version++
 	key := namespace + "/" + name
-	made := s.opts.Now()
+	made := time.Now()
 	old, exists := s.objects[key]
 	if exists {
 		made = old.made
@@ -198,13 +151,14 @@ func (s *Server) Deny(namespace, name string, denied bool) {
 	s.denied[namespace+"/"+name] = denied
 }
 
-// SignClusterInfo sets kube-public/cluster-info, signed with the token, as the bootstrap signer does.
-func (s *Server) SignClusterInfo() {
-	text := s.clusterInfo()
-	s.SetConfigMap("kube-public", "cluster-info", map[string]string{
-		"kubeconfig":             text,
-		"jws-kubeconfig-" + s.id: sign(text, s.id, s.secret),
-	})
+// SignClusterInfo sets the kubeconfig in kube-public/cluster-info, signed with the token.
+func (s *Server) SignClusterInfo(kubeconfig string) {
+	s.SetConfigMap("kube-public", "cluster-info", SignInfo(kubeconfig))
+}
+
+// clusterInfo returns the kubeconfig in cluster-info.
+func (s *Server) clusterInfo() string {
+	return ClusterInfo("https://"+s.Listener.Addr().String(), s.CAPEM())
 }
 
 // ExpireToken expires the token, as the token cleaner does: it is refused, and its signature is removed from
@@ -244,26 +198,29 @@ func (s *Server) Authorizations() int {
 }
 
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
-	if s.opts.Delay > 0 {
-		time.Sleep(s.opts.Delay)
-	}
+	time.Sleep(s.opts.Delay)
 	user, groups, authenticated := s.authenticate(r)
-	status, body := s.respond(r, user, groups, authenticated)
 	s.mu.Lock()
 	_, hasHeader := r.Header["Authorization"]
 	s.requests = append(s.requests, Request{
-		Method:        r.Method,
 		Path:          r.URL.Path,
 		Authorization: hasHeader,
 		User:          user,
-		Status:        status,
 	})
+	n := len(s.requests)
 	s.mu.Unlock()
+	if s.Intercept != nil && s.Intercept(w, r, n) {
+		return
+	}
+	status, body := s.respond(r, user, groups, authenticated)
+	write(w, status, body)
+}
+
+func write(w http.ResponseWriter, status int, body []byte) {
 	h := w.Header()
 	h.Set("Audit-Id", "00000000-0000-0000-0000-000000000000")
 	h.Set("Cache-Control", "no-cache, private")
 	h.Set("Content-Type", "application/json")
-	h.Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
 	_, _ = w.Write(body) //nolint:gosec // it is JSON. The client may have closed the connection
 }

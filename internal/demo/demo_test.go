@@ -9,23 +9,16 @@ import (
 	"testing"
 )
 
-func start(t *testing.T, opts Options) *Server {
+func start(t *testing.T) *Server {
 	t.Helper()
-	s, err := Start(opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { s.Close() })
+	s := Start(Options{})
+	t.Cleanup(s.Close)
 	return s
 }
 
 func client(t *testing.T, s *Server, certs ...tls.Certificate) *http.Client {
 	t.Helper()
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(s.CAPEM()) {
-		t.Fatal("got no PEM of CAPEM, want one")
-	}
-	tr := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, Certificates: certs}}
+	tr := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool(t, s), Certificates: certs}}
 	t.Cleanup(tr.CloseIdleConnections)
 	return &http.Client{Transport: tr}
 }
@@ -53,14 +46,11 @@ func get(t *testing.T, c *http.Client, url, token string) (int, map[string]any) 
 
 // Who may read what, and with which Status, as a kubeadm cluster answers.
 func TestRights(t *testing.T) {
-	s := start(t, Options{})
+	s := start(t)
 	s.SetConfigMap("kube-system", "kubelet-config", map[string]string{"kubelet": "kind: KubeletConfiguration\n"})
 	s.SetConfigMap("kube-system", "secretive", nil)
 	s.Deny("kube-system", "secretive", true)
-	certPEM, keyPEM, err := s.IssueNode("worker-1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	certPEM, keyPEM := s.IssueNode("worker-1")
 	pair, err := tls.X509KeyPair(certPEM, keyPEM)
 	if err != nil {
 		t.Fatal(err)
@@ -86,7 +76,7 @@ func TestRights(t *testing.T) {
 			"Forbidden",
 			`configmaps "kubelet-config" is forbidden: User "system:anonymous" cannot get resource "configmaps" in API group "" in the namespace "kube-system"`,
 		},
-		{"token", anonymous, s.Token(), config, 200, "", ""},
+		{"token", anonymous, Token, config, 200, "", ""},
 		{
 			"wrong token, even for cluster-info",
 			anonymous,
@@ -118,7 +108,7 @@ func TestRights(t *testing.T) {
 		{
 			"no such resource",
 			anonymous,
-			s.Token(),
+			Token,
 			"/api/v1/pods",
 			404,
 			"NotFound",
@@ -126,7 +116,7 @@ func TestRights(t *testing.T) {
 		},
 	}
 	for _, c := range cases {
-		code, body := get(t, c.client, s.URL()+c.path, c.token)
+		code, body := get(t, c.client, s.URL+c.path, c.token)
 		if code != c.code {
 			t.Errorf("%s: HTTP %d, want %d", c.name, code, c.code)
 		}
@@ -151,10 +141,10 @@ func TestRights(t *testing.T) {
 }
 
 func TestResourceVersionGrows(t *testing.T) {
-	s := start(t, Options{})
+	s := start(t)
 	c := client(t, s)
 	version := func() string {
-		_, body := get(t, c, s.URL()+"/api/v1/namespaces/ns/configmaps/x", s.Token())
+		_, body := get(t, c, s.URL+"/api/v1/namespaces/ns/configmaps/x", Token)
 		v, _ := body["metadata"].(map[string]any)["resourceVersion"].(string)
 		return v
 	}
@@ -170,22 +160,24 @@ func TestResourceVersionGrows(t *testing.T) {
 	s.mu.Lock()
 	delete(s.objects, "ns/x")
 	s.mu.Unlock()
-	if code, _ := get(t, c, s.URL()+"/api/v1/namespaces/ns/configmaps/x", s.Token()); code != 404 {
+	if code, _ := get(t, c, s.URL+"/api/v1/namespaces/ns/configmaps/x", Token); code != 404 {
 		t.Errorf("after the deletion: got HTTP %d, want 404", code)
 	}
 }
 
-func TestOptions(t *testing.T) {
-	if _, err := Start(Options{Token: "short.token"}); err == nil {
-		t.Error("a malformed token: got no error, want one")
+// A server may have the CA of another, and another certificate.
+func TestAuthority(t *testing.T) {
+	ca := NewAuthority("mine")
+	if hash := ca.CAHash(); !strings.HasPrefix(hash, "sha256:") || len(hash) != 71 {
+		t.Errorf("got pin %q, want sha256: and 64 digits", hash)
 	}
-	s := start(t, Options{Token: "abcdef.0123456789abcdef", Names: []string{"k8s.example"}})
-	if s.Token() != "abcdef.0123456789abcdef" || !strings.HasPrefix(s.CAHash(), "sha256:") || len(s.CAHash()) != 71 {
-		t.Errorf("token %q, hash %q", s.Token(), s.CAHash())
-	}
+	s := New(Options{Authority: ca})
+	s.TLS.Certificates = []tls.Certificate{ca.IssueServer("k8s.example")}
+	s.StartTLS()
+	defer s.Close()
 	conn, err := tls.Dial(
 		"tcp",
-		strings.TrimPrefix(s.URL(), "https://"),
+		s.Listener.Addr().String(),
 		&tls.Config{ServerName: "k8s.example", RootCAs: pool(t, s)},
 	)
 	if err != nil {
@@ -197,7 +189,9 @@ func TestOptions(t *testing.T) {
 func pool(t *testing.T, s *Server) *x509.CertPool {
 	t.Helper()
 	p := x509.NewCertPool()
-	p.AppendCertsFromPEM(s.CAPEM())
+	if !p.AppendCertsFromPEM(s.CAPEM()) {
+		t.Fatal("got no PEM of CAPEM, want one")
+	}
 	return p
 }
 
@@ -205,7 +199,7 @@ func pool(t *testing.T, s *Server) *x509.CertPool {
 // -hmac agrees).
 func TestSignature(t *testing.T) {
 	const want = "eyJhbGciOiJIUzI1NiIsImtpZCI6Impvc2h1YSJ9..VShe2taLd-YTrmWuRkcL_8QTNDHYxQIEBsAYYiIj1_8"
-	if got := sign(
+	if got := SignText(
 		"Hello from the other side. I must have called a thousand times.",
 		"joshua",
 		"my voice is my passcode",

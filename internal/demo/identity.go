@@ -14,51 +14,60 @@ import (
 	"encoding/hex"
 	"encoding/pem"
 	"fmt"
-	"math/big"
 	"net"
 	"time"
 )
 
-// authority is the cluster's CA.
-type authority struct {
-	cert *x509.Certificate
-	key  crypto.Signer
-	now  time.Time
+// Authority is a CA. Its functions panic where they fail: what they sign is a program's, and not a user's.
+type Authority struct {
+	Cert *x509.Certificate
+	Key  crypto.Signer
+	Now  time.Time // certificates are valid from an hour before
 }
 
-func newAuthority(now time.Time) (*authority, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, err
-	}
-	template := &x509.Certificate{
-		SerialNumber:          serial(),
-		Subject:               pkix.Name{CommonName: "kubernetes"},
-		NotBefore:             now.Add(-time.Hour),
-		NotAfter:              now.AddDate(10, 0, 0),
+// NewAuthority makes a CA of a name.
+func NewAuthority(name string) *Authority {
+	a := &Authority{Key: newKey(), Now: time.Now()}
+	a.Cert = &x509.Certificate{
+		Subject:               pkix.Name{CommonName: name},
+		NotAfter:              a.Now.AddDate(10, 0, 0),
 		IsCA:                  true,
 		BasicConstraintsValid: true,
 		KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature | x509.KeyUsageKeyEncipherment,
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		return nil, err
-	}
-	cert, err := x509.ParseCertificate(der)
-	if err != nil {
-		return nil, err
-	}
-	return &authority{cert: cert, key: key, now: now}, nil
+	a.Cert = a.Sign(a.Cert, a.Key)
+
+	return a
 }
 
-func serial() *big.Int {
-	var b [8]byte
-	_, _ = rand.Read(b[:]) // does not fail
-	return new(big.Int).SetBytes(b[:])
+func newKey() crypto.Signer {
+	return must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
 }
 
-func (a *authority) pem() []byte {
-	return encodePEM("CERTIFICATE", a.cert.Raw)
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+
+	return v
+}
+
+// Sign returns the certificate of a key.
+func (a *Authority) Sign(template *x509.Certificate, key crypto.Signer) *x509.Certificate {
+	template.NotBefore = a.Now.Add(-time.Hour)
+	der := must(x509.CreateCertificate(rand.Reader, template, a.Cert, key.Public(), a.Key))
+
+	return must(x509.ParseCertificate(der))
+}
+
+// At returns the CA as it issues certificates at another time.
+func (a *Authority) At(now time.Time) *Authority {
+	return &Authority{Cert: a.Cert, Key: a.Key, Now: now}
+}
+
+// CAPEM returns the CA's certificate.
+func (a *Authority) CAPEM() []byte {
+	return encodePEM("CERTIFICATE", a.Cert.Raw)
 }
 
 func encodePEM(kind string, der []byte) []byte {
@@ -66,33 +75,30 @@ func encodePEM(kind string, der []byte) []byte {
 	return pem.EncodeToMemory(block)
 }
 
-func (a *authority) hash() string {
-	sum := sha256.Sum256(a.cert.RawSubjectPublicKeyInfo)
+// CAHash returns the pin of the CA, sha256:HEX.
+func (a *Authority) CAHash() string {
+	sum := sha256.Sum256(a.Cert.RawSubjectPublicKeyInfo)
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-func (a *authority) issue(template *x509.Certificate) (tls.Certificate, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return tls.Certificate{}, err
-	}
-	template.SerialNumber = serial()
-	template.NotBefore = a.now.Add(-time.Hour)
-	template.NotAfter = a.now.AddDate(1, 0, 0)
+// Issue issues a certificate for a year, with a new key.
+func (a *Authority) Issue(template *x509.Certificate) tls.Certificate {
+	template.NotAfter = a.Now.AddDate(1, 0, 0)
 	template.KeyUsage = x509.KeyUsageDigitalSignature
-
-	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, key.Public(), a.key)
-	if err != nil {
-		return tls.Certificate{}, err
-	}
+	key := newKey()
+	cert := a.Sign(template, key)
 
 	return tls.Certificate{
-		Certificate: [][]byte{der},
+		Certificate: [][]byte{cert.Raw},
 		PrivateKey:  key,
-	}, nil
+	}
 }
 
-func (a *authority) issueServer(names []string) (tls.Certificate, error) {
+// IssueServer issues a serving certificate for names and addresses; by default, for this machine.
+func (a *Authority) IssueServer(names ...string) tls.Certificate {
+	if len(names) == 0 {
+		names = []string{"localhost", "127.0.0.1", "::1", "kubernetes"}
+	}
 	t := &x509.Certificate{
 		Subject:     pkix.Name{CommonName: "kube-apiserver"},
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
@@ -106,38 +112,31 @@ func (a *authority) issueServer(names []string) (tls.Certificate, error) {
 		}
 	}
 
-	return a.issue(t)
+	return a.Issue(t)
 }
 
 // IssueNode returns the client certificate and key of a node that has joined, in PEM, as the kubelet keeps them in
 // kubelet-client-current.pem: user system:node:NAME of group system:nodes.
-func (s *Server) IssueNode(name string) (cert, key []byte, err error) {
+func (a *Authority) IssueNode(name string) (cert, key []byte) {
 	subject := pkix.Name{
 		CommonName:   "system:node:" + name,
 		Organization: []string{"system:nodes"},
 	}
 	usage := []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
 	template := &x509.Certificate{Subject: subject, ExtKeyUsage: usage}
-	c, err := s.ca.issue(template)
-	if err != nil {
-		return nil, nil, fmt.Errorf("demo: issuing a certificate for node %s: %w", name, err)
-	}
-	der, err := x509.MarshalPKCS8PrivateKey(c.PrivateKey)
-	if err != nil {
-		return nil, nil, fmt.Errorf("demo: encoding the key of node %s: %w", name, err)
-	}
-	cert = encodePEM("CERTIFICATE", c.Certificate[0])
-	key = encodePEM("PRIVATE KEY", der)
+	c := a.Issue(template)
+	der := must(x509.MarshalPKCS8PrivateKey(c.PrivateKey))
 
-	return cert, key, nil
+	return encodePEM("CERTIFICATE", c.Certificate[0]), encodePEM("PRIVATE KEY", der)
 }
 
 // NodeKubeconfig returns a kubelet.conf of a node that has joined, with its certificate and key.
-func (s *Server) NodeKubeconfig(name string) ([]byte, error) {
-	cert, key, err := s.IssueNode(name)
-	if err != nil {
-		return nil, err
-	}
+func (s *Server) NodeKubeconfig(name string) []byte {
+	return s.Kubeconfig(s.IssueNode(name))
+}
+
+// Kubeconfig returns a kubelet.conf with a certificate and a key.
+func (s *Server) Kubeconfig(cert, key []byte) []byte {
 	const format = `apiVersion: v1
 kind: Config
 clusters:
@@ -159,19 +158,12 @@ users:
     client-key-data: %s
 `
 	b64 := base64.StdEncoding.EncodeToString
-	text := fmt.Sprintf(
-		format,
-		b64(s.CAPEM()),
-		s.URL(),
-		b64(cert),
-		b64(key),
-	)
 
-	return []byte(text), nil
+	return fmt.Appendf(nil, format, b64(s.CAPEM()), s.URL, b64(cert), b64(key))
 }
 
-// clusterInfo returns the kubeconfig in cluster-info, in the format of kubeadm.
-func (s *Server) clusterInfo() string {
+// ClusterInfo returns the kubeconfig in cluster-info, in the format of kubeadm.
+func ClusterInfo(server string, ca []byte) string {
 	const format = `apiVersion: v1
 clusters:
 - cluster:
@@ -184,13 +176,20 @@ kind: Config
 preferences: {}
 users: null
 `
-	ca := base64.StdEncoding.EncodeToString(s.CAPEM())
 
-	return fmt.Sprintf(format, ca, s.URL())
+	return fmt.Sprintf(format, base64.StdEncoding.EncodeToString(ca), server)
 }
 
-// sign returns the detached signature of the bootstrap signer: HS256 over the text, by the token's secret.
-func sign(text, id, secret string) string {
+// SignInfo returns the data of cluster-info, signed with the token as the bootstrap signer does.
+func SignInfo(kubeconfig string) map[string]string {
+	return map[string]string{
+		"kubeconfig":                kubeconfig,
+		"jws-kubeconfig-" + TokenID: SignText(kubeconfig, TokenID, TokenSecret),
+	}
+}
+
+// SignText returns the detached signature of the bootstrap signer: HS256 over the text, by the token's secret.
+func SignText(text, id, secret string) string {
 	encode := base64.RawURLEncoding.EncodeToString
 	header := encode([]byte(`{"alg":"HS256","kid":"` + id + `"}`))
 	payload := encode([]byte(text))
@@ -200,16 +199,4 @@ func sign(text, id, secret string) string {
 	signature := encode(mac.Sum(nil))
 
 	return header + ".." + signature
-}
-
-func randomToken() string {
-	const letters = "abcdefghijklmnopqrstuvwxyz0123456789"
-	b := make([]byte, 22)
-	_, _ = rand.Read(b) // does not fail
-	for i, random := range b {
-		b[i] = letters[int(random)%len(letters)]
-	}
-	token := string(b)
-
-	return token[:6] + "." + token[6:]
 }

@@ -9,12 +9,9 @@ import (
 
 // A node makes and reads only its own object, once.
 func TestNodes(t *testing.T) {
-	s := start(t, Options{})
+	s := start(t)
 	pair := func(name string) tls.Certificate {
-		cert, key, err := s.IssueNode(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		cert, key := s.IssueNode(name)
 		p, err := tls.X509KeyPair(cert, key)
 		if err != nil {
 			t.Fatal(err)
@@ -23,14 +20,14 @@ func TestNodes(t *testing.T) {
 	}
 	mine, others, nobody := client(t, s, pair("n1")), client(t, s, pair("n2")), client(t, s)
 	post := func(c *http.Client, body string) int {
-		resp, err := c.Post(s.URL()+nodesPath, "application/json", strings.NewReader(body))
+		resp, err := c.Post(s.URL+nodesPath, "application/json", strings.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
 		}
 		resp.Body.Close()
 		return resp.StatusCode
 	}
-	code, body := get(t, mine, s.URL()+nodesPath+"/n1", "")
+	code, body := get(t, mine, s.URL+nodesPath+"/n1", "")
 	if details, _ := body["details"].(map[string]any); code != 404 || body["reason"] != "NotFound" ||
 		details["kind"] != "nodes" {
 		t.Errorf("before it registered: %d %v", code, body)
@@ -52,13 +49,13 @@ func TestNodes(t *testing.T) {
 			t.Errorf("registered by %s: %d, want %d", c.what, got, c.code)
 		}
 	}
-	if code, body := get(t, mine, s.URL()+nodesPath+"/n1", ""); code != 200 || body["kind"] != "Node" {
+	if code, body := get(t, mine, s.URL+nodesPath+"/n1", ""); code != 200 || body["kind"] != "Node" {
 		t.Errorf("its own: %d %v", code, body)
 	}
-	if code, _ := get(t, others, s.URL()+nodesPath+"/n1", ""); code != 403 {
+	if code, _ := get(t, others, s.URL+nodesPath+"/n1", ""); code != 403 {
 		t.Errorf("another's: %d", code)
 	}
-	if code, _ := get(t, mine, s.URL()+nodesPath+"/n1/status", ""); code != 404 {
+	if code, _ := get(t, mine, s.URL+nodesPath+"/n1/status", ""); code != 404 {
 		t.Errorf("a subresource: %d", code)
 	}
 	if string(s.Node("n1")) != n1 || s.Node("n2") != nil {

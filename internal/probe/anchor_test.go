@@ -56,7 +56,7 @@ func TestAnchorsOfOthers(t *testing.T) {
 		}
 		return "apiVersion: v1\nkind: Config\ncurrent-context: c\ncontexts: [{name: c, context: {cluster: c, " +
 			"user: u}}]\n" +
-			"clusters: [{name: c, cluster: {server: \"" + s.URL() + "\", " + cluster + "}}]\nusers: [{name: u, " +
+			"clusters: [{name: c, cluster: {server: \"" + s.URL + "\", " + cluster + "}}]\nusers: [{name: u, " +
 			"user: {" + user + "}}]\n"
 	}
 	type node struct {
@@ -64,14 +64,11 @@ func TestAnchorsOfOthers(t *testing.T) {
 		s    *demo.Server
 	}
 	byPin := func(n node) world.Access {
-		return world.Access{Servers: []string{n.s.URL()}, CACertHashes: []string{n.s.CAHash()}}
+		return world.Access{Servers: []string{n.s.URL}, CACertHashes: []string{n.s.CAHash()}}
 	}
 	conf := func(n node, s *demo.Server) string {
 		t.Helper()
-		text, err := s.NodeKubeconfig("n1")
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := s.NodeKubeconfig("n1")
 		return string(text)
 	}
 
@@ -81,38 +78,35 @@ func TestAnchorsOfOthers(t *testing.T) {
 	}{
 		"ca_file": {dir + "/ca.crt", func(n node, file string) world.Access {
 			place(t, n.root, file, string(n.s.CAPEM()))
-			return world.Access{Servers: []string{n.s.URL()}, CAFile: file, Token: "t"}
+			return world.Access{Servers: []string{n.s.URL}, CAFile: file, Token: "t"}
 		}},
 		"discovery_file": {dir + "/discovery.conf", func(n node, file string) world.Access {
-			place(t, n.root, file, "apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: \""+n.s.URL()+
+			place(t, n.root, file, "apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: \""+n.s.URL+
 				"\", certificate-authority-data: "+ca(n.s)+"}}]\n")
-			return world.Access{Servers: []string{n.s.URL()}, DiscoveryFile: file, Token: "t"}
+			return world.Access{Servers: []string{n.s.URL}, DiscoveryFile: file, Token: "t"}
 		}},
 		"bootstrap-kubelet.conf": {joined.BootstrapConf, func(n node, file string) world.Access {
-			place(t, n.root, file, bootstrap(n.s, "", "token: "+n.s.Token()))
+			place(t, n.root, file, bootstrap(n.s, "", "token: "+demo.Token))
 			return byPin(n)
 		}},
 		"tokenFile": {dir + "/token", func(n node, file string) world.Access {
-			place(t, n.root, file, n.s.Token())
+			place(t, n.root, file, demo.Token)
 			place(t, n.root, joined.BootstrapConf, bootstrap(n.s, "", "tokenFile: "+n.root+file))
 			return byPin(n)
 		}},
 		"certificate-authority": {dir + "/ca.crt", func(n node, file string) world.Access {
 			place(t, n.root, file, string(n.s.CAPEM()))
-			place(t, n.root, joined.BootstrapConf, bootstrap(n.s, "certificate-authority: "+n.root+file, "token: "+n.s.Token()))
+			place(t, n.root, joined.BootstrapConf, bootstrap(n.s, "certificate-authority: "+n.root+file, "token: "+demo.Token))
 			return byPin(n)
 		}},
 		"client-certificate": {dir + "/pair.pem", func(n node, file string) world.Access {
-			cert, key, err := n.s.IssueNode("n1")
-			if err != nil {
-				t.Fatal(err)
-			}
+			cert, key := n.s.IssueNode("n1")
 			place(t, n.root, file, string(cert)+string(key))
 			place(t, n.root, joined.BootstrapConf, bootstrap(n.s, "", "client-certificate: "+n.root+file+", client-key: "+n.root+file))
 			return byPin(n)
 		}},
 		"exec.command": {dir + "/plugin", func(n node, file string) world.Access {
-			answer := `{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":"` + n.s.Token() + `"}}`
+			answer := `{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":"` + demo.Token + `"}}`
 			place(t, n.root, file, "#!/bin/sh\ntouch '"+n.root+"/ran'\necho '"+answer+"'\n")
 			if err := os.Chmod(n.root+file, 0o700); err != nil {
 				t.Fatal(err)
@@ -130,10 +124,7 @@ func TestAnchorsOfOthers(t *testing.T) {
 	} {
 		for what, v := range changes {
 			t.Run(name+"/"+what, func(t *testing.T) {
-				s, err := demo.Start(demo.Options{})
-				if err != nil {
-					t.Fatal(err)
-				}
+				s := demo.Start(demo.Options{})
 				defer s.Close()
 				s.SetConfigMap("kube-system", "kubelet-config", map[string]string{"kubelet": "x"})
 				n := node{t.TempDir(), s}
@@ -141,7 +132,7 @@ func TestAnchorsOfOthers(t *testing.T) {
 				if err := v.change(n.root + c.file); err != nil {
 					t.Fatal(err)
 				}
-				l := New(Options{Root: n.root, Credentials: creds{"t": s.Token()}})
+				l := New(Options{Root: n.root, Credentials: creds{"t": demo.Token}})
 				defer l.Close()
 
 				_, a, err := world.Object.Ask(
@@ -180,19 +171,13 @@ func TestIdentityOfOthers(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root, to give a file to another user")
 	}
-	s, err := demo.Start(demo.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := demo.Start(demo.Options{})
 	defer s.Close()
-	cert, key, err := s.IssueNode("n1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	cert, key := s.IssueNode("n1")
 	const pki, current, pem = "/var/lib/kubelet/pki", "/var/lib/kubelet/pki/kubelet-client-current.pem", "/var/lib/kubelet/pki/kubelet-client-2026.pem"
 	conf := "apiVersion: v1\nkind: Config\ncurrent-context: c\ncontexts: [{name: c, context: {cluster: c, " +
 		"user: u}}]\n" +
-		"clusters: [{name: c, cluster: {server: \"" + s.URL() + "\"}}]\n" +
+		"clusters: [{name: c, cluster: {server: \"" + s.URL + "\"}}]\n" +
 		"users: [{name: u, user: {client-certificate: " + current + ", client-key: " + current + "}}]\n"
 
 	for name, c := range map[string]struct {

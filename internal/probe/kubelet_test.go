@@ -17,15 +17,9 @@ func TestJoinedDenied(t *testing.T) {
 		t.Skip("needs a user other than root, who may read every file")
 	}
 	root := t.TempDir()
-	s, err := demo.Start(demo.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := demo.Start(demo.Options{})
 	defer s.Close()
-	conf, err := s.NodeKubeconfig("n1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	conf := s.NodeKubeconfig("n1")
 	place(t, root, joined.Conf, string(conf))
 	if err := os.Chmod(root+joined.Conf, 0); err != nil {
 		t.Fatal(err)

@@ -43,10 +43,7 @@ func TestNodeName(t *testing.T) {
 		{"a cluster that does not say", "hidden", "", free, hidden},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s, err := demo.Start(demo.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := demo.Start(demo.Options{})
 			defer s.Close()
 			switch c.node {
 			case "":
@@ -61,7 +58,7 @@ func TestNodeName(t *testing.T) {
 			place(t, root, "/sys/class/dmi/id/product_uuid", ourUUID+"\n")
 			now := time.Now()
 			l := New(Options{
-				Root: root, Credentials: creds{"t": s.Token()}, Now: func() time.Time { return now },
+				Root: root, Credentials: creds{"t": demo.Token}, Now: func() time.Time { return now },
 				OnRetry: func(Retry) {
 					switch c.then {
 					case "":
@@ -77,7 +74,7 @@ func TestNodeName(t *testing.T) {
 			defer l.Close()
 			l.nodeRetry = time.Millisecond
 
-			access := world.Access{Servers: []string{s.URL()}, CACertHashes: []string{s.CAHash()}, Token: "t"}
+			access := world.Access{Servers: []string{s.URL}, CACertHashes: []string{s.CAHash()}, Token: "t"}
 			a, _, err := world.Node.Ask(t.Context(), l, world.NodeReq{Access: access, Name: "n1"})
 			isTaken := a.Taken != ""
 			if err != nil || isTaken != (c.want != "") || !strings.Contains(a.Taken, c.want) ||

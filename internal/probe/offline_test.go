@@ -15,10 +15,7 @@ import (
 // TestOffline reads a folder in place of the cluster. A malformed token is refused all the same, as it would be
 // before it is sent; a missing one is not, because a laptop has none.
 func TestOffline(t *testing.T) {
-	s, err := demo.Start(demo.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := demo.Start(demo.Options{})
 	defer s.Close()
 	dir := t.TempDir()
 	place(t, dir, "/ca.crt", string(s.CAPEM()))
@@ -67,15 +64,9 @@ func TestOffline(t *testing.T) {
 // TestWhyToken asks for a token that is missing, on a node that had joined: the message has the reason why it joins
 // again.
 func TestWhyToken(t *testing.T) {
-	s, err := demo.Start(demo.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := demo.Start(demo.Options{})
 	defer s.Close()
-	conf, err := s.NodeKubeconfig("n1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	conf := s.NodeKubeconfig("n1")
 	for want, hadJoined := range map[string]bool{
 		"; the node has to join again, because the certificate of /etc/kubernetes/kubelet.conf expired at ": true,
 		"": false,

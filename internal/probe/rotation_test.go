@@ -16,24 +16,15 @@ import (
 // pin that the last good generation has no CA for, or for one that is gone, and a cluster that does not answer leaves
 // the known CAs in place.
 func TestRotation(t *testing.T) {
-	s, err := demo.Start(demo.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := demo.Start(demo.Options{})
 	defer s.Close()
-	other, err := demo.Start(demo.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	other := demo.Start(demo.Options{})
 	defer other.Close()
-	conf, err := s.NodeKubeconfig("n1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	conf := s.NodeKubeconfig("n1")
 	own, next := string(s.CAPEM()), string(other.CAPEM())
 	announce := func(ca string) {
 		s.SetConfigMap("kube-public", "cluster-info", map[string]string{"kubeconfig": "apiVersion: v1\nkind: Config\n" +
-			"clusters: [{name: \"\", cluster: {server: \"" + s.URL() + "\", certificate-authority-data: " +
+			"clusters: [{name: \"\", cluster: {server: \"" + s.URL + "\", certificate-authority-data: " +
 			base64.StdEncoding.EncodeToString([]byte(ca)) + "}}]\n"})
 	}
 
@@ -59,7 +50,7 @@ func TestRotation(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			announce(c.inCluster)
-			access := world.Access{Servers: []string{s.URL()}, CACertHashes: c.pins, RetryMillis: 300}
+			access := world.Access{Servers: []string{s.URL}, CACertHashes: c.pins, RetryMillis: 300}
 			if c.isDown {
 				access.Servers = []string{"https://127.0.0.1:1"}
 			}

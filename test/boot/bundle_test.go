@@ -3,6 +3,8 @@ package boot
 import (
 	"strings"
 	"testing"
+
+	"github.com/prelet/prelet/internal/demo"
 )
 
 // A bundle of a booted node has the journal of prelet and of the kubelet, and in no file the token, although a unit
@@ -10,9 +12,8 @@ import (
 func TestBundle(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
-	token := m.cluster.Token()
 	m.put("/etc/systemd/system/kubelet.service.d/90-canary.conf",
-		"[Service]\nExecStartPre=/bin/echo the token is "+token+"\n")
+		"[Service]\nExecStartPre=/bin/echo the token is "+demo.Token+"\n")
 	m.Boot()
 	m.verdict("good")
 
@@ -25,11 +26,10 @@ func TestBundle(t *testing.T) {
 		}
 	}
 
-	if logged := m.Do("journalctl", "--boot", "--no-pager", "--unit=kubelet"); !strings.Contains(logged, token) {
+	if logged := m.Do("journalctl", "--boot", "--no-pager", "--unit=kubelet"); !strings.Contains(logged, demo.Token) {
 		t.Errorf("the kubelet's journal: want text with the token, got:\n%s", logged)
 	}
-	secret := strings.Split(token, ".")[1]
-	if r := m.Try("grep", "--recursive", "--files-with-matches", secret, "/root/prelet-bundle"); r.Exit != 1 {
+	if r := m.Try("grep", "--recursive", "--files-with-matches", demo.TokenSecret, "/root/prelet-bundle"); r.Exit != 1 {
 		t.Errorf("files of the bundle with the token: got %+v, want exit 1 and none", r)
 	}
 }

@@ -12,10 +12,7 @@ func TestClone(t *testing.T) {
 	m := joined(t)
 	m.Off()
 	const other = "n2"
-	conf, err := m.cluster.NodeKubeconfig(other)
-	if err != nil {
-		t.Fatal(err)
-	}
+	conf := m.cluster.NodeKubeconfig(other)
 	m.put("/etc/standin/kubelet.conf", string(conf)) // what the cluster will sign for it
 	m.put("/etc/machine-id", "0123456789abcdef0123456789abcdef\n")
 	m.put("/etc/hostname", other+"\n")

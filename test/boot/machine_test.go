@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prelet/prelet/internal/demo"
 	"github.com/prelet/prelet/test/nspawn"
 )
 
@@ -80,13 +81,10 @@ func machineOn(t *testing.T, disk func(m *machine, cache string) error) *machine
 	m.put("/etc/machine-id", fmt.Sprintf("%032x\n", time.Now().UnixNano()))
 	m.put("/etc/hostname", nodeName+"\n")
 	m.put("/var/log/journal/.keep", "") // a folder there is what keeps the journal over a kill
-	m.site = strings.NewReplacer("SERVER", m.cluster.URL(), "PIN", m.cluster.CAHash()).Replace(site)
+	m.site = strings.NewReplacer("SERVER", m.cluster.URL, "PIN", m.cluster.CAHash()).Replace(site)
 	m.put("/etc/prelet/site.hcl", m.site)
-	m.put("/etc/credstore/bootstrap-token", m.cluster.Token()+"\n")
-	conf, err := m.cluster.NodeKubeconfig(nodeName)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m.put("/etc/credstore/bootstrap-token", demo.Token+"\n")
+	conf := m.cluster.NodeKubeconfig(nodeName)
 	m.put("/etc/standin/kubelet.conf", string(conf))
 	if out, err := exec.Command("chroot", m.Root, "systemd-sysusers").
 		CombinedOutput(); err != nil { // as the package does

@@ -35,18 +35,15 @@ type cluster struct {
 
 func newCluster(t *testing.T, netns string) *cluster {
 	t.Helper()
-	s, err := demo.Start(demo.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s.Close() })
+	s := demo.Start(demo.Options{})
+	t.Cleanup(s.Close)
 	s.SetConfigMap("kube-system", "kubelet-config", map[string]string{"kubelet": kubeletConfig})
 	for _, args := range [][]string{{"netns", "add", netns}, {"-n", netns, "link", "set", "lo", "up"}} {
 		if out, err := exec.Command("ip", args...).CombinedOutput(); err != nil {
 			t.Fatalf("ip %q: got %v: %s; want no error", args, err, out)
 		}
 	}
-	c := &cluster{Server: s, t: t, netns: netns, addr: s.URL()[len("https://"):], open: map[net.Conn]bool{}}
+	c := &cluster{Server: s, t: t, netns: netns, addr: s.URL[len("https://"):], open: map[net.Conn]bool{}}
 	t.Cleanup(c.away)
 	return c
 }

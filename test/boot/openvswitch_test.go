@@ -71,7 +71,7 @@ func TestOpenVSwitch(t *testing.T) {
 		"/etc/kubernetes/init-config",
 		fmt.Sprintf(
 			`{"apiserver": %q, "k8s_version": "1.11", "nodeLabels": "node.netease.com/pool=online", "nodeTaints": "node.netease.com/phase=online:NoSchedule"}`,
-			m.cluster.URL(),
+			m.cluster.URL,
 		),
 	)
 	m.cluster.SetConfigMap(

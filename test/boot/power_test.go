@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/prelet/prelet/internal/demo"
 	"github.com/prelet/prelet/test/nspawn"
 )
 
@@ -191,7 +192,6 @@ var kept = regexp.MustCompile(`/var/lib/prelet/generations/[0-9]+$`)
 // litter are files that prelet or its secret left: temporaries, generations that were never committed, the token.
 func (m *machine) litter() (out []string) {
 	m.T.Helper()
-	_, secret, _ := strings.Cut(m.cluster.Token(), ".")
 	for _, top := range []string{"/etc/default", "/etc/kubernetes", "/etc/prelet", "/var/lib/kubelet", "/var/lib/prelet"} {
 		err := filepath.WalkDir(m.Root+top, func(p string, d os.DirEntry, err error) error {
 			if err != nil || d.IsDir() {
@@ -204,7 +204,7 @@ func (m *machine) litter() (out []string) {
 				out = append(out, p)
 			}
 			if text, err := os.ReadFile(p); err != nil ||
-				strings.Contains(string(text), secret) && !kept.MatchString(p) {
+				strings.Contains(string(text), demo.TokenSecret) && !kept.MatchString(p) {
 				out = append(out, p+" (the token)")
 			}
 			return nil

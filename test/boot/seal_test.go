@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/prelet/prelet/internal/demo"
 )
 
 // seal runs the program of a machine that is off on the machine's disk.
@@ -39,11 +41,8 @@ func cloned(t *testing.T, from *machine, name string) *machine {
 	m.put("/etc/machine-id", "") // as in the image
 	m.put("/etc/hostname", name+"\n")
 	m.put("/etc/prelet/site.hcl", from.site)
-	m.put("/etc/credstore/bootstrap-token", m.cluster.Token()+"\n")
-	conf, err := m.cluster.NodeKubeconfig(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m.put("/etc/credstore/bootstrap-token", demo.Token+"\n")
+	conf := m.cluster.NodeKubeconfig(name)
 	m.put("/etc/standin/kubelet.conf", string(conf)) // what the cluster will sign for it
 
 	return m

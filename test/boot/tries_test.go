@@ -5,8 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/prelet/prelet/test/nspawn"
 	"time"
+
+	"github.com/prelet/prelet/test/nspawn"
 )
 
 // A machine that dies three times before the verdict on a change: the fourth boot goes back before the kubelet

@@ -11,7 +11,7 @@ import (
 // both is a change that can be seen in the flags and in the configuration, so that a mixture shows.
 func (m *machine) both(name string) {
 	m.T.Helper()
-	m.site = strings.NewReplacer("SERVER", m.cluster.URL(), "PIN", m.cluster.CAHash(), pool, `"example.com/pool" = "`+name+`"`,
+	m.site = strings.NewReplacer("SERVER", m.cluster.URL, "PIN", m.cluster.CAHash(), pool, `"example.com/pool" = "`+name+`"`,
 		`stage "write" "kubelet" {}`, `stage "write" "kubelet" {
   kubelet_config { patch = { clusterDomain = "`+name+`" } }
 }`).

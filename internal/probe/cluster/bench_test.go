@@ -8,13 +8,15 @@ import (
 	"net/http"
 	"testing"
 	"time"
+
+	"github.com/prelet/prelet/internal/demo"
 )
 
 // BenchmarkBoot is what a node that joins asks of the network: identity by pins, then its configuration.
 func BenchmarkBoot(b *testing.B) {
-	s := startDemo(b)
-	token := func(context.Context) (string, error) { return s.Token(), nil }
-	at := Endpoint{Servers: []string{s.URL()}}
+	s := newHostile(b, nil)
+	token := func(context.Context) (string, error) { return demo.Token, nil }
+	at := Endpoint{Servers: []string{s.URL}}
 	for b.Loop() {
 		c := New(Options{})
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
@@ -41,13 +43,10 @@ func BenchmarkBoot(b *testing.B) {
 
 // BenchmarkJoined is the read of a node that has joined.
 func BenchmarkJoined(b *testing.B) {
-	s := startDemo(b)
-	kubeconfig, err := s.NodeKubeconfig("worker-1")
-	if err != nil {
-		b.Fatal(err)
-	}
+	s := newHostile(b, nil)
+	kubeconfig := s.NodeKubeconfig("worker-1")
 	req := ObjectRequest{
-		Endpoint:   Endpoint{Servers: []string{s.URL()}},
+		Endpoint:   Endpoint{Servers: []string{s.URL}},
 		CAPEM:      s.CAPEM(),
 		Kubeconfig: kubeconfig,
 		Namespace:  "kube-system",
@@ -62,18 +61,18 @@ func BenchmarkJoined(b *testing.B) {
 
 // BenchmarkFloor is the same two objects by net/http over one connection, trusting beforehand.
 func BenchmarkFloor(b *testing.B) {
-	s := startDemo(b)
+	s := newHostile(b, nil)
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(s.CAPEM())
 	for b.Loop() {
 		tr := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}
 		for _, path := range []string{infoPath, configPath} {
-			req, err := http.NewRequest(http.MethodGet, s.URL()+path, nil)
+			req, err := http.NewRequest(http.MethodGet, s.URL+path, nil)
 			if err != nil {
 				b.Fatal(err)
 			}
 			if path == configPath {
-				req.Header.Set("Authorization", "Bearer "+s.Token())
+				req.Header.Set("Authorization", "Bearer "+demo.Token)
 			}
 			resp, err := tr.RoundTrip(req)
 			if err != nil {

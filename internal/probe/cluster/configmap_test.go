@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"encoding/json"
 	"errors"
 	"net/http"
 	"slices"
@@ -13,15 +14,9 @@ import (
 
 // TestLargestConfigMap reads as much data as the API takes, of the characters that JSON makes longest.
 func TestLargestConfigMap(t *testing.T) {
-	h := newHostile(t, newTestCA(t, "cluster"))
+	h := newHostile(t, nil)
 	text := strings.Repeat("<", 1<<20-100)
-	h.handle = func(w http.ResponseWriter, r *http.Request, _ int) bool {
-		if r.URL.Path != configPath {
-			return false
-		}
-		writeConfigMap(w, "kube-system", "kubelet-config", map[string]string{"kubelet": text})
-		return true
-	}
+	h.SetConfigMap("kube-system", "kubelet-config", map[string]string{"kubelet": text})
 	o, err := fetchConfigMap(within(t, time.Minute), h.object(), fast())
 	if err != nil || o.Data["kubelet"] != text {
 		t.Errorf("got %d bytes, %v; want %d", len(o.Data["kubelet"]), err, len(text))
@@ -30,17 +25,17 @@ func TestLargestConfigMap(t *testing.T) {
 
 // TestBinaryData reads texts that a client put into binaryData, and reports by name content that is not text.
 func TestBinaryData(t *testing.T) {
-	h := newHostile(t, newTestCA(t, "cluster"))
-	h.handle = func(w http.ResponseWriter, r *http.Request, _ int) bool {
+	h := newHostile(t, nil)
+	h.Intercept = func(w http.ResponseWriter, r *http.Request, _ int) bool {
 		if r.URL.Path != configPath {
 			return false
 		}
-		writeJSON(w, 200, map[string]any{
+		err := json.NewEncoder(w).Encode(map[string]any{
 			"kind": "ConfigMap", "apiVersion": "v1",
 			"metadata":   map[string]string{"name": "kubelet-config", "namespace": "kube-system"},
 			"binaryData": map[string][]byte{"kubelet": []byte("maxPods: 3\n"), "utf16": {0xff, 0xfe, 'a', 0}},
 		})
-		return true
+		return err == nil
 	}
 	o, err := fetchConfigMap(within(t, time.Minute), h.object(), fast())
 	if err != nil || o.Data["kubelet"] != "maxPods: 3\n" || len(o.Data) != 1 ||
@@ -51,8 +46,8 @@ func TestBinaryData(t *testing.T) {
 
 // TestBytesThatAreNoText refuses an answer whose bytes would be replaced.
 func TestBytesThatAreNoText(t *testing.T) {
-	h := newHostile(t, newTestCA(t, "cluster"))
-	h.handle = func(w http.ResponseWriter, r *http.Request, _ int) bool {
+	h := newHostile(t, nil)
+	h.Intercept = func(w http.ResponseWriter, r *http.Request, _ int) bool {
 		if r.URL.Path != configPath {
 			return false
 		}
@@ -70,8 +65,8 @@ func TestBytesThatAreNoText(t *testing.T) {
 
 // TestAnonymousIsRefused looks at the next step after a 401 for cluster-info: no Role helps.
 func TestAnonymousIsRefused(t *testing.T) {
-	h := newHostile(t, newTestCA(t, "cluster"))
-	h.handle = answerWith(401)
+	h := newHostile(t, nil)
+	h.Intercept = answerWith(401)
 	_, err := FetchTrust(within(t, time.Minute), h.pinned(), givingUp(fast(), 2))
 	var f *fault.Fault
 	if !errors.As(err, &f) || f.Code != fault.ClusterDenied || !strings.Contains(f.Next, "AuthenticationConfiguration") ||

@@ -12,12 +12,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prelet/prelet/internal/demo"
 	"github.com/prelet/prelet/internal/fault"
 )
 
 // Rows 1 to 3, by a dialler that fails as a network does, for ever and for a while.
 func TestDialling(t *testing.T) {
-	h := newHostile(t, newTestCA(t, "cluster"))
+	h := newHostile(t, nil)
 	closed, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -108,7 +109,7 @@ func TestClosedInHandshake(t *testing.T) {
 	}()
 	req := TrustRequest{
 		Endpoint:     Endpoint{Servers: []string{l.Addr().String()}},
-		CACertHashes: []string{newTestCA(t, "ca").pin()},
+		CACertHashes: []string{demo.NewAuthority("ca").CAHash()},
 	}
 	_, err = FetchTrust(within(t, 30*time.Second), req, givingUp(fast(), 3))
 	want{Code: fault.ClusterUnreachable, Retry: true, Text: []string{l.Addr().String()}}.check(t, err)
@@ -120,7 +121,7 @@ func TestNoTLS(t *testing.T) {
 	defer s.Close()
 	req := TrustRequest{
 		Endpoint:     Endpoint{Servers: []string{strings.TrimPrefix(s.URL, "http://")}},
-		CACertHashes: []string{newTestCA(t, "ca").pin()},
+		CACertHashes: []string{demo.NewAuthority("ca").CAHash()},
 	}
 	_, err := FetchTrust(within(t, 30*time.Second), req, fast())
 	want{Code: fault.ClusterUnusable, Text: []string{"does not speak TLS"}}.check(t, err)

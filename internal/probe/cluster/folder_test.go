@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prelet/prelet/internal/demo"
 	"github.com/prelet/prelet/internal/fault"
 )
 
@@ -27,7 +28,7 @@ func writeFolder(t *testing.T, files map[string]string) Folder {
 }
 
 func TestFolderTrust(t *testing.T) {
-	ca, other := newTestCA(t, "a"), newTestCA(t, "b")
+	ca, other := demo.NewAuthority("a"), demo.NewAuthority("b")
 	for name, c := range map[string]struct {
 		text string
 		pins []string
@@ -35,9 +36,9 @@ func TestFolderTrust(t *testing.T) {
 		code fault.Code
 		why  string
 	}{
-		"a CA":               {string(ca.pem()), nil, ByCAFile, "", ""},
-		"a pinned CA":        {string(ca.pem()), []string{ca.pin()}, ByPins, "", ""},
-		"pins of another CA": {string(ca.pem()), []string{other.pin()}, "", fault.ClusterUntrusted, "ca.crt: "},
+		"a CA":               {string(ca.CAPEM()), nil, ByCAFile, "", ""},
+		"a pinned CA":        {string(ca.CAPEM()), []string{ca.CAHash()}, ByPins, "", ""},
+		"pins of another CA": {string(ca.CAPEM()), []string{other.CAHash()}, "", fault.ClusterUntrusted, "ca.crt: "},
 		"no certificate":     {"hello", nil, "", fault.ClusterUnusable, "ca.crt contains no certificate"},
 		"no file":            {"", nil, "", fault.Absent, "ca.crt: no such file or directory"},
 	} {
@@ -52,9 +53,9 @@ func TestFolderTrust(t *testing.T) {
 		if err != nil {
 			continue
 		}
-		isSame := got.PEM == c.text && got.Hash == ca.pin() && slices.Equal(got.Servers, []string{"a:6443"})
+		isSame := got.PEM == c.text && got.Hash == ca.CAHash() && slices.Equal(got.Servers, []string{"a:6443"})
 		if !isSame || got.VerifiedBy != c.by {
-			t.Errorf("%s: got %+v, want the CA with pin %s by %s", name, got, ca.pin(), c.by)
+			t.Errorf("%s: got %+v, want the CA with pin %s by %s", name, got, ca.CAHash(), c.by)
 		}
 	}
 }

@@ -21,20 +21,21 @@ import (
 	"k8s.io/client-go/rest"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
+	"github.com/prelet/prelet/internal/demo"
 	"github.com/prelet/prelet/internal/fault"
 )
 
 // witness is a server that asks for a certificate, and remembers what it was shown. It accepts nothing.
 type witness struct {
-	*hostile
+	hostile
 	mu    sync.Mutex
 	shown [2]string // Authorization, and the client certificate's hash
 }
 
-func newWitness(t *testing.T, ca *testCA) *witness {
+func newWitness(t *testing.T) *witness {
 	w := &witness{}
-	w.hostile = newHostile(t, ca, func(_ *hostile, c *tls.Config) { c.ClientAuth = tls.RequestClientCert })
-	w.handle = func(rw http.ResponseWriter, r *http.Request, _ int) bool {
+	w.hostile = newHostile(t, nil, func(c *tls.Config) { c.ClientAuth = tls.RequestClientCert })
+	w.Intercept = func(rw http.ResponseWriter, r *http.Request, _ int) bool {
 		if r.URL.Path == "/readyz" {
 			return false
 		}
@@ -44,8 +45,7 @@ func newWitness(t *testing.T, ca *testCA) *witness {
 		if certs := r.TLS.PeerCertificates; len(certs) > 0 {
 			w.shown[1] = hashCert(certs[0])
 		}
-		writeStatus(rw, 403, "Forbidden", "no")
-		return true
+		return answerWith(403)(rw, r, 0)
 	}
 	return w
 }
@@ -78,14 +78,11 @@ type desk struct {
 
 func newDesk(t *testing.T, w *witness) desk {
 	t.Helper()
-	s := startDemo(t)
+	s := newHostile(t, nil)
 	d := desk{dir: t.TempDir()}
-	names := []string{"URL", w.URL, "CA64", base64.StdEncoding.EncodeToString(w.ca.pem()), "DIR", d.dir}
+	names := []string{"URL", w.URL, "CA64", base64.StdEncoding.EncodeToString(w.CAPEM()), "DIR", d.dir}
 	for _, number := range []string{"", "2"} {
-		cert, key, err := s.IssueNode("node" + number)
-		if err != nil {
-			t.Fatal(err)
-		}
+		cert, key := s.IssueNode("node" + number)
 		hashes, err := CAHashes(cert)
 		if err != nil {
 			t.Fatal(err)
@@ -166,9 +163,9 @@ func kubeconfig(t *testing.T, server string, ca []byte, cluster, user, file obje
 	return []byte(encode(t, whole))
 }
 
-func (h *hostile) kubeconfig(t *testing.T, cluster, user, file object) []byte {
+func (h hostile) kubeconfig(t *testing.T, cluster, user, file object) []byte {
 	t.Helper()
-	return kubeconfig(t, h.URL, h.ca.pem(), cluster, user, file)
+	return kubeconfig(t, h.URL, h.CAPEM(), cluster, user, file)
 }
 
 // execUser is a user by a plugin of v1.
@@ -186,7 +183,7 @@ func readWith(text []byte, dir string) error {
 
 // TestIdentity checks what the server receives for each way to identify a user, and the input of a plugin.
 func TestIdentity(t *testing.T) {
-	w := newWitness(t, newTestCA(t, "cluster"))
+	w := newWitness(t)
 	d := newDesk(t, w)
 	for _, c := range d.Accepted {
 		t.Run(c.Name, func(t *testing.T) {
@@ -209,7 +206,7 @@ func TestIdentity(t *testing.T) {
 
 // TestKubeconfigRefused is what cannot be used: nothing is shown to the server, and nothing is in the message.
 func TestKubeconfigRefused(t *testing.T) {
-	w := newWitness(t, newTestCA(t, "cluster"))
+	w := newWitness(t)
 	d := newDesk(t, w)
 	if err := syscall.Mkfifo(filepath.Join(d.dir, "fifo"), 0o600); err != nil {
 		t.Fatal(err)
@@ -259,7 +256,7 @@ func TestPluginEnvironment(t *testing.T) {
 	const script = `echo '{"kind":"ExecCredential","apiVersion":"client.authentication.k8s.io/v1","status":{"token":"'"${PATH:+inherited}.$ADDED.${PCIDB_PATH-unset}"'"}}'`
 	p := newTestPlugin(t, time.Now, "/bin/sh", "-c", script)
 	p.config.Env = []clientcmdapi.ExecEnvVar{{Name: "ADDED", Value: "added"}}
-	config := &rest.Config{TLSClientConfig: rest.TLSClientConfig{CAData: newTestCA(t, "cluster").pem()}}
+	config := &rest.Config{TLSClientConfig: rest.TLSClientConfig{CAData: demo.NewAuthority("cluster").CAPEM()}}
 	err := p.identify(t.Context(), config)
 	if want := "inherited.added.unset"; err != nil || config.BearerToken != want {
 		t.Errorf("got %q and %v, want %q", config.BearerToken, err, want)
@@ -267,7 +264,7 @@ func TestPluginEnvironment(t *testing.T) {
 }
 
 func TestPluginIsRunAgain(t *testing.T) {
-	d := newDesk(t, newWitness(t, newTestCA(t, "cluster")))
+	d := newDesk(t, newWitness(t))
 	now := time.Now()
 	p := newTestPlugin(t, func() time.Time { return now }, filepath.Join(d.dir, "plugin"), "says")
 	says := func(token string, expires time.Time) {
@@ -281,7 +278,7 @@ func TestPluginIsRunAgain(t *testing.T) {
 	}
 	identify := func(want string, runs int) {
 		t.Helper()
-		config := &rest.Config{TLSClientConfig: rest.TLSClientConfig{CAData: newTestCA(t, "cluster").pem()}}
+		config := &rest.Config{TLSClientConfig: rest.TLSClientConfig{CAData: demo.NewAuthority("cluster").CAPEM()}}
 		err := p.identify(t.Context(), config)
 		if _, n := d.readInput(t); err != nil || config.BearerToken != want || n != runs {
 			t.Errorf("got token %q after %d runs (%v), want %q after %d", config.BearerToken, n, err, want, runs)
@@ -297,11 +294,11 @@ func TestPluginIsRunAgain(t *testing.T) {
 
 // A credential that the server does not accept is asked for again.
 func TestPluginIsRunAgainWhenRefused(t *testing.T) {
-	h := newHostile(t, newTestCA(t, "cluster"))
+	h := newHostile(t, nil)
 	d := newDesk(t, &witness{hostile: h})
 	opts := givingUp(fast(), 3)
 	opts.OnRetry = func(Retry) {
-		answer := `{"kind":"ExecCredential","apiVersion":"client.authentication.k8s.io/v1","status":{"token":"` + testToken + `"}}`
+		answer := `{"kind":"ExecCredential","apiVersion":"client.authentication.k8s.io/v1","status":{"token":"` + demo.Token + `"}}`
 		if err := os.WriteFile(filepath.Join(d.dir, "says-token"), []byte(answer), 0o600); err != nil {
 			t.Error(err)
 		}
@@ -420,7 +417,7 @@ func TestPluginHasNoStdin(t *testing.T) {
 // TestPluginMisbehaves: a plugin that hangs, or never ends to write, is at fault, and not the server, which is asked
 // nothing. The read ends at its deadline.
 func TestPluginMisbehaves(t *testing.T) {
-	w := newWitness(t, newTestCA(t, "cluster"))
+	w := newWitness(t)
 	for script, says := range map[string]string{
 		"sleep 30": "did not respond in time",
 		"while :; do echo xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx; done": "writes more than 1 MiB",

@@ -9,36 +9,47 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
+	"github.com/prelet/prelet/internal/demo"
 	"github.com/prelet/prelet/internal/fault"
 )
 
 // Rows of the matrix of faults that are an answer, or the lack of one. Each is met by an anonymous read of
 // cluster-info and by a read with a token. Where an answer is retried, the third request is answered well, too.
 func TestAnswers(t *testing.T) {
+	var answers map[string]demo.Answer
+	readData(t, "../../../demo/testdata/answers.yaml", &answers)
 	var cases []struct {
-		Name   string
-		Answer answer
-		Want   want
+		Name string
+		Want want
 	}
 	readData(t, "answers.yaml", &cases)
-	ca := newTestCA(t, "cluster")
+	if len(cases) != len(answers) {
+		t.Errorf("got %d answers, want %d, an expectation for each", len(answers), len(cases))
+	}
+	ca := demo.NewAuthority("cluster")
 	for _, c := range cases {
+		_, name, _ := strings.Cut(c.Name, " ")
+		answer, isKnown := answers[name]
+		if !isKnown {
+			t.Fatalf("got no answer %q, want one", name)
+		}
 		for way, read := range ways {
 			opts := fast()
-			if c.Answer.Trickle {
+			if answer.Trickle {
 				opts.RequestTimeout = 500 * time.Millisecond
 			}
 			t.Run(c.Name+" by "+way, func(t *testing.T) {
 				t.Parallel()
 				h := newHostile(t, ca)
-				h.handle = exceptReadyz(c.Answer.handle)
+				h.Intercept = exceptReadyz(answer.Respond)
 				c.Want.check(t, read(h, t, givingUp(opts, 3)))
-				if way == "trust" && h.authorized.Load() != 0 {
+				if way == "trust" && h.Authorizations() != 0 {
 					t.Error("an anonymous request carried Authorization")
 				}
 			})
@@ -48,7 +59,8 @@ func TestAnswers(t *testing.T) {
 			t.Run(c.Name+" by "+way+" heals", func(t *testing.T) {
 				t.Parallel()
 				h := newHostile(t, ca)
-				h.handle = first(2, exceptReadyz(c.Answer.handle))
+				h.Intercept = first(2, exceptReadyz(answer.Respond))
+				opts.Sleep = func(context.Context, time.Duration) error { return nil }
 				if err := read(h, t, opts); err != nil {
 					t.Errorf("got %v, want no error", err)
 				}
@@ -59,11 +71,8 @@ func TestAnswers(t *testing.T) {
 
 // HTTP/1.1 is spoken, without compression, also where the server offers more.
 func TestProtocol(t *testing.T) {
-	h := newHostile(t, newTestCA(t, "cluster"), func(h *hostile, c *tls.Config) {
-		h.EnableHTTP2 = true
-		c.NextProtos = []string{"h2", "http/1.1"}
-	})
-	h.handle = func(_ http.ResponseWriter, r *http.Request, _ int) bool {
+	h := newHostile(t, nil, func(c *tls.Config) { c.NextProtos = []string{"h2", "http/1.1"} })
+	h.Intercept = func(_ http.ResponseWriter, r *http.Request, _ int) bool {
 		got := [3]string{r.Proto, r.TLS.NegotiatedProtocol, r.Header.Get("Accept-Encoding")}
 		if want := [3]string{"HTTP/1.1", "http/1.1", "identity"}; got != want {
 			t.Errorf("got %q, want %q", got, want)
@@ -83,8 +92,8 @@ func TestProtocol(t *testing.T) {
 
 // Neither retries nor rate limits of a library: each attempt is one request, and twenty are not slowed down.
 func TestNothingOfTheLibrary(t *testing.T) {
-	h := newHostile(t, newTestCA(t, "cluster"))
-	h.handle = func(w http.ResponseWriter, r *http.Request, n int) bool {
+	h := newHostile(t, nil)
+	h.Intercept = func(w http.ResponseWriter, r *http.Request, n int) bool {
 		w.Header().Set("Warning", `299 - "a warning"`)
 		return n <= 20 && answerWith(429, "Retry-After", "1")(w, r, n)
 	}
@@ -95,7 +104,7 @@ func TestNothingOfTheLibrary(t *testing.T) {
 	if _, err := fetchConfigMap(within(t, time.Hour), h.object(), opts); err != nil {
 		t.Fatal(err)
 	}
-	if n := h.requests.Load(); n != 21 || waits != 20 {
+	if n := len(h.Requests()); n != 21 || waits != 20 {
 		t.Errorf("got %d requests and %d waits, want 21 and 20", n, waits)
 	}
 	if took := time.Since(began); took > 5*time.Second {
@@ -105,8 +114,8 @@ func TestNothingOfTheLibrary(t *testing.T) {
 
 // An interim response is not the response.
 func TestEarlyHints(t *testing.T) {
-	h := newHostile(t, newTestCA(t, "cluster"))
-	h.handle = func(w http.ResponseWriter, _ *http.Request, _ int) bool {
+	h := newHostile(t, nil)
+	h.Intercept = func(w http.ResponseWriter, _ *http.Request, _ int) bool {
 		w.WriteHeader(http.StatusEarlyHints)
 		return false
 	}
@@ -117,9 +126,9 @@ func TestEarlyHints(t *testing.T) {
 
 // A server that thinks for too long is given up by the request's own limit, and asked again.
 func TestRequestTimeout(t *testing.T) {
-	h := newHostile(t, newTestCA(t, "cluster"))
+	h := newHostile(t, nil)
 	release := make(chan struct{})
-	h.handle = func(_ http.ResponseWriter, r *http.Request, n int) bool {
+	h.Intercept = func(_ http.ResponseWriter, r *http.Request, n int) bool {
 		if n < 3 {
 			select {
 			case <-release:
@@ -150,8 +159,8 @@ func TestRetryAfter(t *testing.T) {
 		"1": time.Second, "7": 7 * time.Second, "32": 32 * time.Second, "3600": 32 * time.Second, "": 0, "soon": 0, "-1": 0,
 	} {
 		t.Run(header, func(t *testing.T) {
-			h := newHostile(t, newTestCA(t, "cluster"))
-			h.handle = first(1, answerWith(429, "Retry-After", header))
+			h := newHostile(t, nil)
+			h.Intercept = first(1, answerWith(429, "Retry-After", header))
 			opts := fast()
 			opts.BackoffMin, opts.BackoffMax = 2*time.Millisecond, 2*time.Millisecond
 			var slept []time.Duration
@@ -165,8 +174,8 @@ func TestRetryAfter(t *testing.T) {
 		})
 	}
 	t.Run("past the deadline", func(t *testing.T) {
-		h := newHostile(t, newTestCA(t, "cluster"))
-		h.handle = answerWith(429, "Retry-After", "25")
+		h := newHostile(t, nil)
+		h.Intercept = answerWith(429, "Retry-After", "25")
 		began := time.Now()
 		_, err := fetchConfigMap(within(t, 20*time.Second), h.object(), fast())
 		want{Code: fault.ClusterUnreachable, Text: []string{"HTTP 429"}}.check(t, err)
@@ -178,8 +187,8 @@ func TestRetryAfter(t *testing.T) {
 
 // The wait triples up to its limit, and jitter adds as much again at most.
 func TestBackoff(t *testing.T) {
-	h := newHostile(t, newTestCA(t, "cluster"))
-	h.handle = first(6, answerWith(503))
+	h := newHostile(t, nil)
+	h.Intercept = first(6, answerWith(503))
 	var slept []time.Duration
 	opts := Options{
 		BackoffMin: time.Second,
@@ -211,16 +220,16 @@ func TestReadRetryAfter(t *testing.T) {
 
 // Row 17: the token does not follow a redirect, not even to a server of the same CA.
 func TestRedirectKeepsToken(t *testing.T) {
-	ca := newTestCA(t, "cluster")
+	ca := demo.NewAuthority("cluster")
 	other := newHostile(t, ca)
 	h := newHostile(t, ca)
-	h.handle = func(w http.ResponseWriter, r *http.Request, _ int) bool {
+	h.Intercept = func(w http.ResponseWriter, r *http.Request, _ int) bool {
 		http.Redirect(w, r, other.URL+r.URL.Path, http.StatusTemporaryRedirect)
 		return true
 	}
 	err := h.read(t, fast())
 	want{Code: fault.ClusterUnusable, Text: []string{other.URL}}.check(t, err)
-	if n := other.conns.Load(); n != 0 {
+	if n := other.Connections(); n != 0 {
 		t.Errorf("got %d connections to the target of the redirect, want 0", n)
 	}
 }
@@ -242,7 +251,7 @@ func TestCancel(t *testing.T) {
 		ctx,
 		TrustRequest{
 			Endpoint:     Endpoint{Servers: []string{"192.0.2.1:6443"}},
-			CACertHashes: []string{newTestCA(t, "ca").pin()},
+			CACertHashes: []string{demo.NewAuthority("ca").CAHash()},
 		},
 		opts,
 	)
@@ -251,9 +260,9 @@ func TestCancel(t *testing.T) {
 		t.Errorf("after %v: %v", time.Since(began), err)
 	}
 	t.Run("in the middle of an answer", func(t *testing.T) {
-		h := newHostile(t, newTestCA(t, "cluster"))
+		h := newHostile(t, nil)
 		ctx, cancel := context.WithCancel(context.Background())
-		h.handle = func(w http.ResponseWriter, r *http.Request, n int) bool {
+		h.Intercept = func(w http.ResponseWriter, r *http.Request, n int) bool {
 			cancel()
 			<-r.Context().Done()
 			return true
@@ -269,12 +278,12 @@ func TestCancel(t *testing.T) {
 // The client that asks as the kubelet does has the same limits: it asks for no compression, unpacks none, and reads at
 // most 1 MiB.
 func TestHTTPClientIsBounded(t *testing.T) {
-	ca := newTestCA(t, "cluster")
+	ca := demo.NewAuthority("cluster")
 	h := newHostile(t, ca)
 	k := Kubeconfig{
 		Cluster: &clientcmdapi.Cluster{
 			Server:                   h.URL,
-			CertificateAuthorityData: ca.pem(),
+			CertificateAuthorityData: ca.CAPEM(),
 		},
 		User: &clientcmdapi.AuthInfo{},
 	}
@@ -284,7 +293,7 @@ func TestHTTPClientIsBounded(t *testing.T) {
 	}
 	get := func(handle handler) ([]byte, string, error) {
 		asked := ""
-		h.handle = func(w http.ResponseWriter, r *http.Request, n int) bool {
+		h.Intercept = func(w http.ResponseWriter, r *http.Request, n int) bool {
 			asked = r.Header.Get("Accept-Encoding")
 			return handle(w, r, n)
 		}
@@ -297,7 +306,7 @@ func TestHTTPClientIsBounded(t *testing.T) {
 		return data, asked, err
 	}
 
-	data, asked, err := get(answer{Gzip: true, Spaces: maxBody}.handle)
+	data, asked, err := get(demo.Answer{Header: map[string]string{"Content-Encoding": "gzip"}, Repeated: " ", Times: maxBody}.Respond)
 	if err != nil || asked != "" || !bytes.HasPrefix(data, []byte("\x1f\x8b")) {
 		t.Errorf(
 			"gzip: asked for encoding %q, got %d bytes beginning %.2x and %v; want none asked for, and gzip's bytes",
@@ -309,7 +318,7 @@ func TestHTTPClientIsBounded(t *testing.T) {
 	}
 
 	var large *http.MaxBytesError
-	if data, _, err = get(answer{Spaces: maxBody + 1, Chunked: true}.handle); !errors.As(err, &large) || len(data) != maxBody {
+	if data, _, err = get(demo.Answer{Repeated: " ", Times: maxBody + 1}.Respond); !errors.As(err, &large) || len(data) != maxBody {
 		t.Errorf("a body above 1 MiB: got %d bytes and %v, want %d and an error", len(data), err, maxBody)
 	}
 }

@@ -16,20 +16,21 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
+	"github.com/prelet/prelet/internal/demo"
 	"github.com/prelet/prelet/internal/fault"
 )
 
 // Permissions to read as in a kubeadm cluster, and the next step that the message names.
 func TestObject(t *testing.T) {
-	s := startDemo(t)
+	s := newHostile(t, nil)
 	s.SetConfigMap("kube-system", "closed", map[string]string{"a": "b"})
 	s.Deny("kube-system", "closed", true)
 	s.SetConfigMap("ns", "empty", nil)
-	token := func(context.Context) (string, error) { return s.Token(), nil }
-	wrong := func(context.Context) (string, error) { return testToken, nil }
+	token := func(context.Context) (string, error) { return demo.Token, nil }
+	wrong := func(context.Context) (string, error) { return "abcdef.0123456789abcdef", nil }
 	req := func(namespace, name string, tok Token) ObjectRequest {
 		return ObjectRequest{
-			Endpoint:  Endpoint{Servers: []string{s.URL()}},
+			Endpoint:  Endpoint{Servers: []string{s.URL}},
 			CAPEM:     s.CAPEM(),
 			Token:     tok,
 			Namespace: namespace,
@@ -56,7 +57,7 @@ func TestObject(t *testing.T) {
 		want want
 	}{
 		{"403", req("kube-system", "closed", token), want{Code: fault.ClusterDenied, Text: []string{
-			s.URL() + ": configmap kube-system/closed", `configmaps "closed" is forbidden: User "system:bootstrap:`, "a RoleBinding in namespace kube-system", "--resource-name=closed", "system:bootstrappers"}}},
+			s.URL + ": configmap kube-system/closed", `configmaps "closed" is forbidden: User "system:bootstrap:`, "a RoleBinding in namespace kube-system", "--resource-name=closed", "system:bootstrappers"}}},
 		{"401", req("kube-system", "kubelet-config", wrong), want{Code: fault.ClusterDenied, Retry: true, Text: []string{"HTTP 401: Unauthorized", "wrong or expired", "kubeadm token create"}}},
 		{"404", req("kube-system", "nothing", token), want{Code: fault.Absent, Retry: true, Text: []string{`configmaps "nothing" not found`, "kubectl -n kube-system get configmaps"}}},
 	} {
@@ -69,14 +70,14 @@ func TestObject(t *testing.T) {
 
 // A token, and an object, that come late are waited for; an optional object is not.
 func TestLate(t *testing.T) {
-	h := newHostile(t, newTestCA(t, "cluster"))
+	h := newHostile(t, nil)
 	asked := 0
 	req := h.object()
 	req.Token = func(context.Context) (string, error) {
 		if asked++; asked < 4 {
 			return "abcdef.0123456789abcdef", nil
 		}
-		return testToken, nil
+		return demo.Token, nil
 	}
 	if err := readObject(t, req, fast()); err != nil || asked != 4 {
 		t.Errorf("asked %d times: %v", asked, err)
@@ -88,43 +89,43 @@ func TestLate(t *testing.T) {
 	want{Code: fault.Absent}.check(t, err)
 
 	// A load balancer's response without a Kubernetes Status does not decide whether the object exists.
-	h.handle = func(w http.ResponseWriter, r *http.Request, n int) bool { http.NotFound(w, r); return true }
+	h.Intercept = func(w http.ResponseWriter, r *http.Request, n int) bool { http.NotFound(w, r); return true }
 	err = readObject(t, req, givingUp(fast(), 3))
 	want{Code: fault.Absent, Retry: true}.check(t, err)
 }
 
 // The token is not sent before the server is verified.
 func TestTokenLast(t *testing.T) {
-	good, evil := newTestCA(t, "cluster"), newTestCA(t, "evil")
+	good, evil := demo.NewAuthority("cluster"), demo.NewAuthority("evil")
 	h := newHostile(t, evil)
 	req := h.object()
-	req.CAPEM = good.pem()
+	req.CAPEM = good.CAPEM()
 	err := readObject(t, req, fast())
 	want{Code: fault.ClusterUntrusted, Text: []string{h.URL}}.check(t, err)
 	req.CAPEM = nil
 	err = readObject(t, req, fast())
 	want{Code: fault.ClusterUnusable, Text: []string{"no verified CA"}}.check(t, err)
-	if h.requests.Load() != 0 {
+	if len(h.Requests()) != 0 {
 		t.Error("a request arrived")
 	}
 }
 
 // A server that echoes what it was sent does not get it into a message.
 func TestEcho(t *testing.T) {
-	var answers map[string]answer
+	var answers map[string]demo.Answer
 	readData(t, "echo.yaml", &answers)
 	for name, answer := range answers {
 		t.Run(name, func(t *testing.T) {
-			h := newHostile(t, newTestCA(t, "cluster"))
-			h.handle = func(w http.ResponseWriter, r *http.Request, n int) bool {
-				got, want := r.Header.Get("Authorization"), "Bearer "+testToken
+			h := newHostile(t, nil)
+			h.Intercept = func(w http.ResponseWriter, r *http.Request, n int) bool {
+				got, want := r.Header.Get("Authorization"), "Bearer "+demo.Token
 				if r.URL.Path == "/readyz" {
 					want = ""
 				}
 				if got != want {
 					t.Errorf("%s got the credential %q, want %q", r.URL.Path, got, want)
 				}
-				return want != "" && answer.handle(w, r, n)
+				return want != "" && answer.Respond(w, r, n)
 			}
 			opts := givingUp(fast(), 2)
 			opts.OnRetry = func(r Retry) { noCanary(t, errors.New(r.Why)) }
@@ -139,21 +140,15 @@ func TestEcho(t *testing.T) {
 
 // A joined node reads with its kubeconfig, and the token is only looked at when that is not accepted.
 func TestKubeconfig(t *testing.T) {
-	s, other := startDemo(t), startDemo(t)
-	cert, key, err := s.IssueNode("worker-1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	rotated, rotatedKey, err := s.IssueNode("worker-2")
-	if err != nil {
-		t.Fatal(err)
-	}
+	s, other := newHostile(t, nil), newHostile(t, nil)
+	cert, key := s.IssueNode("worker-1")
+	rotated, rotatedKey := s.IssueNode("worker-2")
 	dir := t.TempDir()
 	for name, text := range map[string]string{
 		"current.pem": string(rotated) + string(rotatedKey),
-		"token":       s.Token(),
+		"token":       demo.Token,
 		"plugin": `#!/bin/sh
-			echo '{"kind":"ExecCredential","apiVersion":"client.authentication.k8s.io/v1","status":{"token":"` + s.Token() + `"}}'
+			echo '{"kind":"ExecCredential","apiVersion":"client.authentication.k8s.io/v1","status":{"token":"` + demo.Token + `"}}'
 		`,
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o700); err != nil {
@@ -169,22 +164,22 @@ func TestKubeconfig(t *testing.T) {
 		Want                want
 	}
 	base64 := base64.StdEncoding.EncodeToString
-	readData(t, "object.yaml", &cases, "URL", s.URL(), "CA64", base64(s.CAPEM()), "OTHER64", base64(other.CAPEM()),
-		"CERT64", base64(cert), "KEY64", base64(key), "DIR", dir, "CANARY", testToken)
+	readData(t, "object.yaml", &cases, "URL", s.URL, "CA64", base64(s.CAPEM()), "OTHER64", base64(other.CAPEM()),
+		"CERT64", base64(cert), "KEY64", base64(key), "DIR", dir, "CANARY", "x"+demo.Token)
 	for _, c := range cases {
 		t.Run(c.Name, func(t *testing.T) {
 			req := c.Request
 			req.Name, req.Namespace = "kubelet-config", cmp.Or(req.Namespace, "kube-system")
 			req.Kubeconfig, req.KubeconfigDir = []byte(c.Text), dir
 			if c.User != nil {
-				req.Kubeconfig = kubeconfig(t, s.URL(), s.CAPEM(), c.Cluster, c.User, nil)
+				req.Kubeconfig = kubeconfig(t, s.URL, s.CAPEM(), c.Cluster, c.User, nil)
 			}
 			if c.Token != "" {
 				req.Token = func(context.Context) (string, error) {
 					if c.Token == "unused" {
 						t.Error("the token was looked at")
 					}
-					return s.Token(), nil
+					return demo.Token, nil
 				}
 			}
 			err := readObject(t, req, givingUp(fast(), 3))
@@ -205,19 +200,14 @@ func TestKubeconfig(t *testing.T) {
 
 // Only a refusal of the first credential is a reason to look at the next.
 func TestTokenNotForFaults(t *testing.T) {
-	s := startDemo(t)
-	mine, err := s.NodeKubeconfig("worker-1")
-	if err != nil {
-		t.Fatal(err)
-	}
 	for status, code := range map[int]fault.Code{503: fault.ClusterUnreachable, 404: fault.Absent, 302: fault.ClusterUnusable} {
-		h := newHostile(t, newTestCA(t, "cluster"))
-		h.handle = answerWith(status)
+		h := newHostile(t, nil)
+		h.Intercept = answerWith(status)
 		req := h.object()
-		req.Kubeconfig = mine
+		req.Kubeconfig = h.NodeKubeconfig("worker-1")
 		req.Token = func(context.Context) (string, error) {
 			t.Errorf("the token was looked at after %d", status)
-			return testToken, nil
+			return demo.Token, nil
 		}
 		err := readObject(t, req, givingUp(fast(), 2))
 		want{Code: code, Retry: code != fault.ClusterUnusable}.check(t, err)
@@ -226,11 +216,8 @@ func TestTokenNotForFaults(t *testing.T) {
 
 // A kubeconfig ignores the environment's proxy too, and uses its own proxy-url.
 func TestKubeconfigProxy(t *testing.T) {
-	s := startDemo(t)
-	mine, err := s.NodeKubeconfig("worker-1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := newHostile(t, nil)
+	mine := s.NodeKubeconfig("worker-1")
 	var connects atomic.Int32
 	proxy := rawProxy(t, func(req *http.Request, client net.Conn) {
 		connects.Add(1)
@@ -253,7 +240,7 @@ func TestKubeconfigProxy(t *testing.T) {
 	}
 	own := []byte(strings.Replace(string(mine), "    server:", "    proxy-url: http://"+proxy+"\n    server:", 1))
 	read(mine)
-	read(own, s.URL())
+	read(own, s.URL)
 	if n := connects.Load(); n != 0 {
 		t.Errorf("got %d connections through the environment's proxy, want 0", n)
 	}

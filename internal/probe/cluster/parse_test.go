@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
+	"github.com/prelet/prelet/internal/demo"
 	"github.com/prelet/prelet/internal/fault"
 )
 
@@ -37,7 +38,7 @@ type parseCases struct {
 
 func readParseCases(t *testing.T, names ...string) (out parseCases) {
 	t.Helper()
-	names = append(names, "SECRET", tokenSecret, "TOKEN", testToken, "SPACES", strings.Repeat(" ", 5000))
+	names = append(names, "SECRET", demo.TokenSecret, "TOKEN", demo.Token, "SPACES", strings.Repeat(" ", 5000))
 	readData(t, "parse.yaml", &out, names...)
 	return out
 }
@@ -92,9 +93,9 @@ func TestParseToken(t *testing.T) {
 
 // A token never prints itself.
 func TestTokenPrints(t *testing.T) {
-	tok := bootstrapToken{tokenID, tokenSecret}
+	tok := bootstrapToken{demo.TokenID, demo.TokenSecret}
 	for _, s := range []string{fmt.Sprint(tok), fmt.Sprintf("%v %+v %s", tok, tok, tok)} {
-		if strings.Contains(s, tokenSecret) || !strings.Contains(s, tokenID) {
+		if strings.Contains(s, demo.TokenSecret) || !strings.Contains(s, demo.TokenID) {
 			t.Errorf("got %s, want the id and not the secret", s)
 		}
 	}
@@ -112,21 +113,21 @@ func TestCAHashes(t *testing.T) {
 	if d := gocmp.Diff([]string{opensslPin}, got); d != "" {
 		t.Error(d)
 	}
-	ca := newTestCA(t, "second")
-	both := []byte("# two\n" + opensslCA + "between\n" + string(ca.pem()))
-	if got, err = CAHashes(both); err != nil || len(got) != 2 || got[0] != opensslPin || got[1] != ca.pin() {
+	ca := demo.NewAuthority("second")
+	both := []byte("# two\n" + string(ca.CAPEM()) + "between\n" + opensslCA)
+	if got, err = CAHashes(both); err != nil || len(got) != 2 || got[0] != ca.CAHash() || got[1] != opensslPin {
 		t.Errorf("%v, %v", got, err)
 	}
-	other := newTestCA(t, "third").pin()
+	other := demo.NewAuthority("third").CAHash()
 	for _, c := range []struct {
 		pins      []string
 		want      []string // chosen
 		leftOut   int
 		unmatched []string
 	}{
-		{nil, []string{ca.pin(), opensslPin}, 0, nil}, // the oldest first
-		{[]string{ca.pin(), strings.ToUpper(opensslPin)}, []string{ca.pin(), opensslPin}, 0, nil},
-		{[]string{ca.pin()}, []string{ca.pin()}, 1, nil},
+		{nil, []string{opensslPin, ca.CAHash()}, 0, nil}, // the oldest first
+		{[]string{ca.CAHash(), strings.ToUpper(opensslPin)}, []string{opensslPin, ca.CAHash()}, 0, nil},
+		{[]string{ca.CAHash()}, []string{ca.CAHash()}, 1, nil},
 		{[]string{opensslPin, other}, []string{opensslPin}, 1, []string{other}},
 	} {
 		got, err := Choose(both, c.pins)
@@ -145,7 +146,7 @@ func TestCAHashes(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, text := range map[string]string{
-		"order":       string(ca.pem()) + opensslCA,
+		"order":       opensslCA + string(ca.CAPEM()),
 		"line breaks": strings.ReplaceAll(string(both), "\n", "\r\n"),
 		"repetition":  opensslCA + string(both),
 	} {
@@ -157,10 +158,10 @@ func TestCAHashes(t *testing.T) {
 	if got, err := Choose(both, []string{other}); err == nil {
 		t.Errorf("a pin of another CA: got %+v, want an error", got)
 	}
-	if turned := string(ca.pem()) + opensslCA; !HaveSameCAs(string(both), turned) || HaveSameCAs(opensslCA, turned) {
+	if turned := opensslCA + string(ca.CAPEM()); !HaveSameCAs(string(both), turned) || HaveSameCAs(opensslCA, turned) {
 		t.Error("two sets are compared by their order")
 	}
-	for _, bad := range []string{"", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", strings.Repeat(string(ca.pem()), maxCAs+1)} {
+	for _, bad := range []string{"", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", strings.Repeat(string(ca.CAPEM()), maxCAs+1)} {
 		if _, err := CAHashes([]byte(bad)); err == nil {
 			t.Errorf("%.60q: got no error, want one", bad)
 		}
@@ -196,8 +197,8 @@ func TestVerifyJWS(t *testing.T) {
 
 // Row 20: what a kubeconfig in cluster-info may not be, and that refusing it is quick.
 func TestDiscoveryRefused(t *testing.T) {
-	ca := newTestCA(t, "cluster")
-	good := infoText("https://k8s:6443", ca.pem())
+	ca := demo.NewAuthority("cluster")
+	good := demo.ClusterInfo("https://k8s:6443", ca.CAPEM())
 	if certs, server, err := parseDiscovery(good); err != nil || len(certs) != 1 || server != "https://k8s:6443" {
 		t.Fatalf("got %d certificates, %q, %v; want one, https://k8s:6443 and no error", len(certs), server, err)
 	}
@@ -215,20 +216,20 @@ func TestDiscoveryRefused(t *testing.T) {
 		}
 		// The same inside an answer is unusable, and final.
 		h := newHostile(t, ca)
-		h.info = func(int) map[string]string { return signedInfo(text) }
+		h.SignClusterInfo(text)
 		want{Code: fault.ClusterUnusable, Text: []string{"cluster-info"}}.check(t, h.trust(t, fast()))
 	}
 	h := newHostile(t, ca)
-	h.info = func(int) map[string]string { return map[string]string{"x": "y"} }
+	h.SetConfigMap("kube-public", "cluster-info", map[string]string{"x": "y"})
 	want{Code: fault.ClusterUnusable, Text: []string{"no key kubeconfig"}}.check(t, h.trust(t, fast()))
 }
 
 // Whatever client-go writes into a cluster, strict reading must know: kubeadm writes cluster-info with it.
 func TestDiscoveryAsClientGoWritesIt(t *testing.T) {
-	ca := newTestCA(t, "cluster")
+	ca := demo.NewAuthority("cluster")
 	for name, cluster := range map[string]*clientcmdapi.Cluster{
-		"kubeadm": {Server: "https://k8s:6443", CertificateAuthorityData: ca.pem()},
-		"all": {Server: "https://k8s:6443", CertificateAuthorityData: ca.pem(), TLSServerName: "a", ProxyURL: "http://p", DisableCompression: true,
+		"kubeadm": {Server: "https://k8s:6443", CertificateAuthorityData: ca.CAPEM()},
+		"all": {Server: "https://k8s:6443", CertificateAuthorityData: ca.CAPEM(), TLSServerName: "a", ProxyURL: "http://p", DisableCompression: true,
 			Extensions: map[string]runtime.Object{"x": &runtime.Unknown{Raw: []byte(`{"a":1}`), ContentType: "application/json"}}},
 	} {
 		text, err := clientcmd.Write(clientcmdapi.Config{Clusters: map[string]*clientcmdapi.Cluster{"": cluster}})
@@ -236,7 +237,7 @@ func TestDiscoveryAsClientGoWritesIt(t *testing.T) {
 			t.Fatal(err)
 		}
 		certs, server, err := parseDiscovery(string(text))
-		if err != nil || len(certs) != 1 || hashCert(certs[0]) != ca.pin() || server != "https://k8s:6443" {
+		if err != nil || len(certs) != 1 || hashCert(certs[0]) != ca.CAHash() || server != "https://k8s:6443" {
 			t.Errorf("%s: got %d certificates, %q, %v; want the CA and its server, in\n%s",
 				name, len(certs), server, err, text)
 		}
@@ -281,16 +282,16 @@ func FuzzServer(f *testing.F) {
 }
 
 func FuzzJWS(f *testing.F) {
-	f.Add(signTest("text", "abcdef", "0123456789abcdef"), "text", "abcdef", "0123456789abcdef", 3)
+	f.Add(demo.SignText("text", "abcdef", "0123456789abcdef"), "text", "abcdef", "0123456789abcdef", 3)
 	f.Add("..", "", "", "", 0)
 	f.Fuzz(func(t *testing.T, signature, text, id, secret string, flip int) {
-		if verifyJWS(signature, text, id, secret) == nil && signature != signTest(text, id, secret) {
+		if verifyJWS(signature, text, id, secret) == nil && signature != demo.SignText(text, id, secret) {
 			t.Fatalf("%q: got no error, want one", signature)
 		}
 		if quoted, err := json.Marshal(id); err != nil || string(quoted) != `"`+id+`"` || len(id) > 100 {
 			return // no id of a token
 		}
-		good := signTest(text, id, secret)
+		good := demo.SignText(text, id, secret)
 		if err := verifyJWS(good, text, id, secret); err != nil {
 			t.Fatalf("a valid signature: got %v, want no error", err)
 		}
@@ -307,14 +308,14 @@ func FuzzJWS(f *testing.F) {
 }
 
 func FuzzClusterInfo(f *testing.F) {
-	text := infoText("https://k8s:6443", []byte(opensslCA))
+	text := demo.ClusterInfo("https://k8s:6443", []byte(opensslCA))
 	for _, kubeconfig := range []string{text, "", "a: &a [*a]", strings.Repeat("- ", 100), "kind: Config"} {
 		b, err := json.Marshal(
 			map[string]any{
 				"kind":       "ConfigMap",
 				"apiVersion": "v1",
 				"metadata":   map[string]string{"name": "cluster-info", "namespace": "kube-public"},
-				"data":       signedInfo(kubeconfig),
+				"data":       demo.SignInfo(kubeconfig),
 			},
 		)
 		if err != nil {

@@ -4,22 +4,19 @@ import (
 	"context"
 	"errors"
 	"net"
-	"net/http"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/prelet/prelet/internal/demo"
 	"github.com/prelet/prelet/internal/fault"
 )
 
 // TestRotationForgetsNothing asks a name whose address changes with each lookup: what was untrusted stays so.
 func TestRotationForgetsNothing(t *testing.T) {
-	good, evil := newTestCA(t, "cluster"), newTestCA(t, "evil")
+	good, evil := demo.NewAuthority("cluster"), demo.NewAuthority("evil")
 	bad, busy := newHostile(t, evil), newHostile(t, good)
-	busy.handle = func(w http.ResponseWriter, _ *http.Request, _ int) bool {
-		writeStatus(w, 503, "x", "busy")
-		return true
-	}
+	busy.Intercept = answerWith(503)
 	opts := givingUp(fast(), 6)
 	lookups := 0
 	opts.LookupHost = func(context.Context, string) ([]string, error) {
@@ -49,7 +46,7 @@ func TestRotationForgetsNothing(t *testing.T) {
 
 // TestSilentDNS has two names that are never resolved before a healthy server, which is asked all the same.
 func TestSilentDNS(t *testing.T) {
-	good := newHostile(t, newTestCA(t, "cluster"))
+	good := newHostile(t, nil)
 	opts := fast()
 	opts.DialTimeout = time.Minute
 	opts.LookupHost = func(ctx context.Context, h string) ([]string, error) {
@@ -67,14 +64,8 @@ func TestSilentDNS(t *testing.T) {
 // TestRetryAfterBesideSilent asks a healthy server again when its Retry-After is over, and does not add to it the time
 // that a silent server takes.
 func TestRetryAfterBesideSilent(t *testing.T) {
-	good := newHostile(t, newTestCA(t, "cluster"))
-	good.handle = func(w http.ResponseWriter, _ *http.Request, n int) bool {
-		if n == 1 {
-			w.Header().Set("Retry-After", "1")
-			writeStatus(w, 503, "x", "busy")
-		}
-		return n == 1
-	}
+	good := newHostile(t, nil)
+	good.Intercept = first(1, answerWith(503, "Retry-After", "1"))
 	silent := listen(t, func(net.Conn) {})
 	opts := Options{RequestTimeout: time.Second, BackoffMin: 10 * time.Millisecond, BackoffMax: 100 * time.Millisecond}
 	req := good.object()

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prelet/prelet/internal/demo"
 	"github.com/prelet/prelet/internal/fault"
 )
 
@@ -32,7 +33,7 @@ type serversCases struct {
 		Seconds int
 		After   [2]string
 		Refuses [2]int
-		Asked   [2]int32
+		Asked   [2]int
 		Waits   []int
 		Fails   bool
 	} `json:"turn away"`
@@ -50,10 +51,10 @@ func readServersCases(t *testing.T, urls ...string) (out serversCases) {
 
 // Row 27, with a list of servers.
 func TestSeveralServers(t *testing.T) {
-	all := newAuthorities(t)
+	all := newAuthorities()
 	const dead, hole = "127.0.0.1:1", "192.0.2.1:6443"
 	urls, names := map[string]string{"dead": "https://" + dead, "hole": "https://" + hole}, []string{"dead", "https://" + dead}
-	servers := map[string]*hostile{}
+	servers := map[string]hostile{}
 	for name, spec := range readServersCases(t).Servers {
 		servers[name] = spec.start(t, all)
 		urls[name] = servers[name].URL
@@ -72,7 +73,7 @@ func TestSeveralServers(t *testing.T) {
 	}
 	for _, c := range readServersCases(t, names...).Several {
 		t.Run(c.Name, func(t *testing.T) {
-			conns := evil.conns.Load()
+			conns := evil.Connections()
 			waits := 0
 			opts := fast()
 			opts.Dial, opts.DialTimeout = dial, time.Second
@@ -86,7 +87,7 @@ func TestSeveralServers(t *testing.T) {
 			if waits != c.Waits {
 				t.Errorf("got %d waits, want %d", waits, c.Waits)
 			}
-			if n := evil.conns.Load() - conns; n > 1 {
+			if n := evil.Connections() - conns; n > 1 {
 				t.Errorf("got %d connections to a server that is not trusted, want 1", n)
 			}
 			if c.Want != nil {
@@ -96,7 +97,7 @@ func TestSeveralServers(t *testing.T) {
 			}
 		})
 	}
-	if n := evil.authorized.Load(); n != 0 {
+	if n := evil.Authorizations(); n != 0 {
 		t.Errorf("the evil server: got Authorization %d times, want 0", n)
 	}
 	t.Run("a hole takes its share of the deadline only", func(t *testing.T) {
@@ -134,10 +135,10 @@ func TestSeveralServers(t *testing.T) {
 
 // TestAddresses: each address of a name is asked, and judged for itself.
 func TestAddresses(t *testing.T) {
-	ca := newTestCA(t, "cluster")
+	ca := demo.NewAuthority("cluster")
 	good := newHostile(t, ca)
-	evil := newHostile(t, ca, func(_ *hostile, c *tls.Config) {
-		c.Certificates = []tls.Certificate{newTestCA(t, "evil").leaf(t, time.Time{}, time.Time{})}
+	evil := newHostile(t, ca, func(c *tls.Config) {
+		c.Certificates = []tls.Certificate{demo.NewAuthority("evil").IssueServer()}
 	})
 	closing := listen(t, func(conn net.Conn) { conn.Close() })
 	silent := listen(t, func(net.Conn) {})
@@ -186,14 +187,14 @@ func TestAddresses(t *testing.T) {
 			"https://localhost:6443 (192.0.2.2:6443): the server's certificate is not signed",
 		}}.check(t, read(t, 30*time.Second, evil.URL, evil.URL))
 	})
-	if n := evil.authorized.Load(); n != 0 {
+	if n := evil.Authorizations(); n != 0 {
 		t.Errorf("the untrusted server: got Authorization %d times, want 0", n)
 	}
 }
 
 // A name that gets other addresses while it is asked is asked there, and not at the old ones.
 func TestAddressesChange(t *testing.T) {
-	good := newHostile(t, newTestCA(t, "cluster"))
+	good := newHostile(t, nil)
 	opts := fast()
 	lookups := 0
 	opts.LookupHost = func(context.Context, string) ([]string, error) {
@@ -258,10 +259,10 @@ func TestSeveralServersTurnAway(t *testing.T) {
 	for _, status := range []int{http.StatusTooManyRequests, http.StatusServiceUnavailable} {
 		for _, c := range readServersCases(t).TurnAway {
 			t.Run(fmt.Sprint(status, " ", c.Name), func(t *testing.T) {
-				ca := newTestCA(t, "cluster")
+				ca := demo.NewAuthority("cluster")
 				a, b := newHostile(t, ca), newHostile(t, ca)
-				a.handle = first(c.Refuses[0], answerWith(status, "Retry-After", c.After[0]))
-				b.handle = first(c.Refuses[1], answerWith(status, "Retry-After", c.After[1]))
+				a.Intercept = first(c.Refuses[0], answerWith(status, "Retry-After", c.After[0]))
+				b.Intercept = first(c.Refuses[1], answerWith(status, "Retry-After", c.After[1]))
 				opts := fast()
 				waits := []int{}
 				opts.Sleep = func(_ context.Context, d time.Duration) error {
@@ -274,7 +275,7 @@ func TestSeveralServersTurnAway(t *testing.T) {
 				if (err != nil) != c.Fails {
 					t.Errorf("got %v, want an error: %t", err, c.Fails)
 				}
-				if got := [2]int32{a.requests.Load(), b.requests.Load()}; got != c.Asked {
+				if got := [2]int{len(a.Requests()), len(b.Requests())}; got != c.Asked {
 					t.Errorf("asked %v times, want %v", got, c.Asked)
 				}
 				if !slices.Equal(waits, c.Waits) {
@@ -289,9 +290,9 @@ func TestSeveralServersTurnAway(t *testing.T) {
 // CONNECT and sees neither request nor token.
 func TestProxy(t *testing.T) {
 	const name = "apiserver.example:6443" // no environment's proxy would be used for an address of this machine
-	ca := newTestCA(t, "cluster")
-	h := newHostile(t, ca, func(_ *hostile, c *tls.Config) {
-		c.Certificates = []tls.Certificate{ca.leaf(t, time.Time{}, time.Time{}, "apiserver.example")}
+	ca := demo.NewAuthority("cluster")
+	h := newHostile(t, ca, func(c *tls.Config) {
+		c.Certificates = []tls.Certificate{ca.IssueServer("apiserver.example")}
 	})
 	address := h.Listener.Addr().String()
 
@@ -324,7 +325,7 @@ func TestProxy(t *testing.T) {
 		t.Errorf("without a proxy of the site: got error %v; want none", err)
 	}
 
-	object.ProxyURL = "http://someone:pass" + tokenSecret + "@" + proxy
+	object.ProxyURL = "http://someone:pass" + demo.TokenSecret + "@" + proxy
 	if err := readObject(t, object, givingUp(opts, 2)); err != nil {
 		t.Fatal(err)
 	}
@@ -340,7 +341,7 @@ func TestProxy(t *testing.T) {
 
 // A proxy that closes the connection, before or after it has accepted CONNECT, is named with the servers.
 func TestProxyCloses(t *testing.T) {
-	h := newHostile(t, newTestCA(t, "cluster"))
+	h := newHostile(t, nil)
 	for _, response := range []string{"", "HTTP/1.1 200 Connection established\r\n\r\n"} {
 		proxy := rawProxy(t, func(_ *http.Request, client net.Conn) {
 			_, _ = io.WriteString(client, response)
@@ -356,17 +357,17 @@ func TestProxyCloses(t *testing.T) {
 // An https proxy is verified by the system's CAs, also if the server behind it is not verified yet: its password is
 // sent only to the proxy.
 func TestProxyIsVerified(t *testing.T) {
-	h := newHostile(t, newTestCA(t, "cluster"))
-	proxy := newHostile(t, h.ca)
+	h := newHostile(t, nil)
+	proxy := newHostile(t, h.Authority)
 	trust, object := h.pinned(), h.object()
-	trust.ProxyURL = strings.Replace(proxy.URL, "https://", "https://someone:pass"+tokenSecret+"@", 1)
+	trust.ProxyURL = strings.Replace(proxy.URL, "https://", "https://someone:pass"+demo.TokenSecret+"@", 1)
 	object.ProxyURL = trust.ProxyURL
 	_, errTrust := FetchTrust(within(t, 30*time.Second), trust, givingUp(fast(), 2))
 	errObject := readObject(t, object, givingUp(fast(), 2))
 	for _, err := range []error{errTrust, errObject} {
 		want{Code: fault.ClusterUnreachable, Retry: true, Text: []string{"the proxy: ", "certificate signed by unknown authority", "proxy_url"}}.check(t, err)
 	}
-	if n := proxy.requests.Load(); n != 0 {
+	if n := len(proxy.Requests()); n != 0 {
 		t.Errorf("got %d requests, want none", n)
 	}
 }

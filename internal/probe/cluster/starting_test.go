@@ -13,10 +13,10 @@ import (
 
 // starting is an API server that has just been started: it refuses the first n requests with status, and says that it
 // is not ready.
-func starting(t *testing.T, status, n int) *hostile {
-	h := newHostile(t, newTestCA(t, "cluster"))
+func starting(t *testing.T, status, n int) hostile {
+	h := newHostile(t, nil)
 	refused := 0
-	h.handle = func(w http.ResponseWriter, r *http.Request, _ int) bool {
+	h.Intercept = func(w http.ResponseWriter, r *http.Request, _ int) bool {
 		if r.URL.Path == "/readyz" {
 			if r.Header.Get("Authorization") != "" {
 				t.Error("/readyz was sent a credential")
@@ -27,8 +27,7 @@ func starting(t *testing.T, status, n int) *hostile {
 			return true
 		}
 		if refused++; refused <= n {
-			writeStatus(w, status, "Forbidden", "User \"system:anonymous\" cannot get resource")
-			return true
+			return answerWith(status)(w, r, 0)
 		}
 		return false
 	}
@@ -49,7 +48,7 @@ func TestStartingServer(t *testing.T) {
 	t.Run("it never is ready", func(t *testing.T) {
 		h := starting(t, http.StatusForbidden, 1<<30)
 		err := h.read(t, givingUp(fast(), 3))
-		e := want{Code: fault.ClusterUnreachable, Retry: true, Text: []string{"cannot get resource", "not ready yet"}}.check(t, err)
+		e := want{Code: fault.ClusterUnreachable, Retry: true, Text: []string{"as the test wishes", "not ready yet"}}.check(t, err)
 		if !strings.Contains(e.Next, "/readyz") || strings.Contains(e.Next, "role") {
 			t.Errorf("got the hint %q, want to look at /readyz, and no role: everybody is refused", e.Next)
 		}
@@ -59,8 +58,8 @@ func TestStartingServer(t *testing.T) {
 			refusal, readyz string
 			want            time.Duration
 		}{{"", "20", 20 * time.Second}, {"7", "20", 20 * time.Second}, {"20", "7", 20 * time.Second}, {"", "", 0}} {
-			h := newHostile(t, newTestCA(t, "cluster"))
-			h.handle = func(w http.ResponseWriter, r *http.Request, n int) bool {
+			h := newHostile(t, nil)
+			h.Intercept = func(w http.ResponseWriter, r *http.Request, n int) bool {
 				if r.URL.Path == "/readyz" {
 					return answerWith(http.StatusTooManyRequests, "Retry-After", c.readyz)(w, r, n)
 				}
@@ -81,28 +80,28 @@ func TestStartingServer(t *testing.T) {
 		}
 	})
 	t.Run("it does not say", func(t *testing.T) { // the roles that let anybody ask /readyz are not loaded either
-		h := newHostile(t, newTestCA(t, "cluster"))
-		h.handle = first(8, answerWith(403))
+		h := newHostile(t, nil)
+		h.Intercept = first(8, answerWith(403))
 		if err := h.read(t, fast()); err != nil {
 			t.Error(err)
 		}
-		h.handle = answerWith(403)
+		h.Intercept = answerWith(403)
 		err := h.read(t, givingUp(fast(), 5))
 		want{Code: fault.ClusterDenied, Retry: true, Text: []string{"HTTP 403"}}.check(t, err)
 	})
 	t.Run("ready in between", func(t *testing.T) {
-		h := newHostile(t, newTestCA(t, "cluster"))
-		h.handle = first(1, answerWith(403))
+		h := newHostile(t, nil)
+		h.Intercept = first(1, answerWith(403))
 		if err := h.read(t, fast()); err != nil {
 			t.Error(err)
 		}
 	})
 	t.Run("a refusal of a server that is ready", func(t *testing.T) {
-		h := newHostile(t, newTestCA(t, "cluster"))
-		h.handle = exceptReadyz(answerWith(403))
+		h := newHostile(t, nil)
+		h.Intercept = exceptReadyz(answerWith(403))
 		err := h.read(t, fast())
 		want{Code: fault.ClusterDenied, Text: []string{"HTTP 403"}}.check(t, err)
-		if n := h.requests.Load(); n != 3 {
+		if n := len(h.Requests()); n != 3 {
 			t.Errorf("%d requests, want the request, /readyz and the request once more", n)
 		}
 	})
@@ -111,8 +110,8 @@ func TestStartingServer(t *testing.T) {
 // A node that has joined and is refused gets a message about that, and not only that its token has expired, which it
 // does not need.
 func TestRefusedWithoutToken(t *testing.T) {
-	h := newHostile(t, newTestCA(t, "cluster"))
-	h.handle = func(w http.ResponseWriter, r *http.Request, n int) bool {
+	h := newHostile(t, nil)
+	h.Intercept = func(w http.ResponseWriter, r *http.Request, n int) bool {
 		return r.URL.Path == configPath && answerWith(403)(w, r, n)
 	}
 	req := h.object()

@@ -15,6 +15,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/prelet/prelet/internal/demo"
 )
 
 // crowded is a model of an API server that serves few at once, has a queue for those who wait, turns away who is too
@@ -47,11 +49,11 @@ type crowded struct {
 	together map[int64]int // clients that came back after a request to wait, in 10 ms
 }
 
-func newCrowded(t *testing.T, dies int) (*crowded, *testCA) {
-	ca := newTestCA(t, "cluster")
+func newCrowded(t *testing.T, dies int) (*crowded, *demo.Authority) {
+	ca := demo.NewAuthority("cluster")
 	return &crowded{
 		config: &tls.Config{
-			Certificates:           []tls.Certificate{ca.leaf(t, time.Time{}, time.Time{})},
+			Certificates:           []tls.Certificate{ca.IssueServer()},
 			SessionTicketsDisabled: true,
 			MaxVersion:             tls.VersionTLS12,
 		}, // see ended
@@ -74,7 +76,7 @@ func newCrowded(t *testing.T, dies int) (*crowded, *testCA) {
 		together:  map[int64]int{},
 		until:     map[int]time.Time{},
 		objects: map[string]map[string]string{
-			infoPath:   signedInfo(infoText("https://localhost:6443", ca.pem())),
+			infoPath:   demo.SignInfo(demo.ClusterInfo("https://localhost:6443", ca.CAPEM())),
 			configPath: {"kubelet": "kind: KubeletConfiguration"},
 		},
 	}, ca
@@ -223,16 +225,16 @@ func (c *crowded) die() {
 }
 
 // boot is what a node asks: one that has joined its configuration, one that joins the CA before.
-func (c *crowded) boot(ca *testCA, node int, joined bool) error {
+func (c *crowded) boot(ca *demo.Authority, node int, joined bool) error {
 	cl := New(Options{Dial: c.dial(node)})
 	defer cl.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	at := Endpoint{Servers: []string{"https://127.0.0.1:6443"}}
-	token := func(context.Context) (string, error) { return testToken, nil }
-	pem := ca.pem()
+	token := func(context.Context) (string, error) { return demo.Token, nil }
+	pem := ca.CAPEM()
 	if !joined {
-		trust, err := cl.FetchTrust(ctx, TrustRequest{Endpoint: at, CACertHashes: []string{ca.pin()}, Token: token})
+		trust, err := cl.FetchTrust(ctx, TrustRequest{Endpoint: at, CACertHashes: []string{ca.CAHash()}, Token: token})
 		if err != nil {
 			return err
 		}
@@ -246,7 +248,7 @@ func (c *crowded) boot(ca *testCA, node int, joined bool) error {
 }
 
 // storm boots nodes in the same instant, every second one of which has joined, and returns when the last was done.
-func storm(t *testing.T, c *crowded, ca *testCA, nodes int) time.Duration {
+func storm(t *testing.T, c *crowded, ca *demo.Authority, nodes int) time.Duration {
 	began := time.Now()
 	var all sync.WaitGroup
 	for i := range nodes {

@@ -20,39 +20,30 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 )
 
-func startDemo(t testing.TB) *demo.Server {
-	t.Helper()
-	s, err := demo.Start(demo.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { s.Close() })
-	s.SetConfigMap("kube-system", "kubelet-config", map[string]string{"kubelet": "kind: KubeletConfiguration\n"})
-	return s
-}
-
 // authorities are CAs by the names in testdata.
-type authorities map[string]*testCA
+type authorities map[string]*demo.Authority
 
-func newAuthorities(t testing.TB) authorities {
+func newAuthorities() authorities {
 	out := authorities{}
 	for _, name := range []string{"cluster", "evil", "root", "next"} {
-		out[name] = newTestCA(t, name)
+		out[name] = demo.NewAuthority(name)
 	}
-	out["intermediate"] = out["root"].intermediate(t, "intermediate")
+	sub := demo.NewAuthority("intermediate")
+	sub.Cert = out["root"].Sign(sub.Cert, sub.Key)
+	out["intermediate"] = sub
 	return out
 }
 
 func (a authorities) pem(names ...string) (out []byte) {
 	for _, name := range names {
-		out = append(out, a[name].pem()...)
+		out = append(out, a[name].CAPEM()...)
 	}
 	return out
 }
 
 func (a authorities) pins(names ...string) (out []string) {
 	for _, name := range names {
-		out = append(out, a[name].pin())
+		out = append(out, a[name].CAHash())
 	}
 	return out
 }
@@ -66,17 +57,17 @@ type serverSpec struct {
 		Server, Text, Signed, Secret string
 		CAs                          []string
 	}
-	Answer *answer
+	Answer *demo.Answer
 	Ready  bool // to /readyz there is another answer
 }
 
-func (s serverSpec) start(t testing.TB, all authorities) *hostile {
+func (s serverSpec) start(t testing.TB, all authorities) hostile {
 	t.Helper()
 	ca := cmp.Or(s.CA, "cluster")
-	h := newHostile(t, all[ca], func(_ *hostile, c *tls.Config) {
-		leaf := all[cmp.Or(s.Leaf, ca)].leaf(t, time.Time{}, time.Time{}, s.Names...)
+	h := newHostile(t, all[ca], func(c *tls.Config) {
+		leaf := all[cmp.Or(s.Leaf, ca)].IssueServer(s.Names...)
 		for _, name := range s.Chain {
-			leaf.Certificate = append(leaf.Certificate, all[name].cert.Raw)
+			leaf.Certificate = append(leaf.Certificate, all[name].Cert.Raw)
 		}
 		c.Certificates = []tls.Certificate{leaf}
 		if s.Old {
@@ -84,26 +75,30 @@ func (s serverSpec) start(t testing.TB, all authorities) *hostile {
 		}
 	})
 	if s.Answer != nil {
-		h.handle = s.Answer.handle
+		h.Intercept = s.Answer.Respond
 	}
 	if s.Ready {
-		h.handle = exceptReadyz(h.handle)
+		h.Intercept = exceptReadyz(h.Intercept)
 	}
 	if len(s.Info) == 0 {
 		return h
 	}
-	h.info = func(n int) map[string]string {
+	h.setInfo(func(n int) map[string]string {
 		info := s.Info[min(n, len(s.Info))-1]
 		cas := info.CAs
 		if cas == nil {
 			cas = []string{ca}
 		}
-		text := cmp.Or(info.Text, infoText(cmp.Or(info.Server, h.URL), all.pem(cas...)))
+		text := cmp.Or(info.Text, demo.ClusterInfo(cmp.Or(info.Server, h.URL), all.pem(cas...)))
 		return map[string]string{
-			"kubeconfig":                text,
-			"jws-kubeconfig-" + tokenID: signTest(cmp.Or(info.Signed, text), tokenID, cmp.Or(info.Secret, tokenSecret)),
+			"kubeconfig": text,
+			"jws-kubeconfig-" + demo.TokenID: demo.SignText(
+				cmp.Or(info.Signed, text),
+				demo.TokenID,
+				cmp.Or(info.Secret, demo.TokenSecret),
+			),
 		}
-	}
+	})
 	return h
 }
 
@@ -140,20 +135,20 @@ func readTrustCases(t *testing.T, server string, ca []byte) (out trustCases) {
 	}
 	base64 := base64.StdEncoding.EncodeToString
 	readData(t, "trust.yaml", &out, "URL", server, "CA64", base64(ca), "PIN", hashes[0],
-		"UPPER", strings.ToUpper(hashes[0]), "OLD", newTestCA(t, "old").pin(), "FILE", infoText(server, ca),
-		"COMMENTED64", base64(append([]byte("# the cluster's\n"), ca...)), "SECRET", tokenSecret)
+		"UPPER", strings.ToUpper(hashes[0]), "OLD", demo.NewAuthority("old").CAHash(), "FILE", demo.ClusterInfo(server, ca),
+		"COMMENTED64", base64(append([]byte("# the cluster's\n"), ca...)), "SECRET", demo.TokenSecret)
 	return out
 }
 
 // Every way to trust, against a server that is in order: what comes out, what it costs, and that no credential was
 // shown on the way.
 func TestTrust(t *testing.T) {
-	s := startDemo(t)
-	for _, c := range readTrustCases(t, s.URL(), s.CAPEM()).Accepted {
+	s := newHostile(t, nil)
+	for _, c := range readTrustCases(t, s.URL, s.CAPEM()).Accepted {
 		t.Run(c.Name, func(t *testing.T) {
 			requests, connections := len(s.Requests()), s.Connections()
 			if c.Token {
-				c.Request.Token = func(context.Context) (string, error) { return s.Token() + "\n", nil }
+				c.Request.Token = func(context.Context) (string, error) { return demo.Token + "\n", nil }
 			}
 			got, err := FetchTrust(within(t, 30*time.Second), c.Request, fast())
 			if err != nil {
@@ -162,7 +157,7 @@ func TestTrust(t *testing.T) {
 			want := Trust{
 				PEM:        string(s.CAPEM()),
 				Hash:       s.CAHash(),
-				Servers:    []string{s.URL()},
+				Servers:    []string{s.URL},
 				VerifiedBy: c.By,
 			}
 			if len(c.Request.CACertHashes) > 1 {
@@ -184,11 +179,11 @@ func TestTrust(t *testing.T) {
 
 // A whole boot, on two connections: one that is not verified, and one that is.
 func TestTwoConnections(t *testing.T) {
-	s := startDemo(t)
-	token := func(context.Context) (string, error) { return s.Token(), nil }
+	s := newHostile(t, nil)
+	token := func(context.Context) (string, error) { return demo.Token, nil }
 	c := New(fast())
 	defer c.Close()
-	at := Endpoint{Servers: []string{s.URL()}}
+	at := Endpoint{Servers: []string{s.URL}}
 	ctx := within(t, 30*time.Second)
 	trust, err := c.FetchTrust(ctx, TrustRequest{Endpoint: at, CACertHashes: []string{s.CAHash()}, Token: token})
 	if err != nil {
@@ -222,7 +217,7 @@ func TestTwoConnections(t *testing.T) {
 
 // A server that gives up idle connections costs a handshake, not a retry.
 func TestStaleConnection(t *testing.T) {
-	h := newHostile(t, newTestCA(t, "ca"))
+	h := newHostile(t, nil)
 	retried := 0
 	opts := fast()
 	opts.OnRetry = func(Retry) { retried++ }
@@ -235,14 +230,14 @@ func TestStaleConnection(t *testing.T) {
 		}
 		h.CloseClientConnections()
 	}
-	if retried != 0 || h.conns.Load() != 3 {
-		t.Errorf("got %d retries and %d connections, want none and two", retried, h.conns.Load())
+	if retried != 0 || h.Connections() != 3 {
+		t.Errorf("got %d retries and %d connections, want none and two", retried, h.Connections())
 	}
 }
 
 // Who is not provably the cluster is refused at once, whichever way trust is asked for, and no credential was sent.
 func TestUntrusted(t *testing.T) {
-	all := newAuthorities(t)
+	all := newAuthorities()
 	for _, c := range readTrustCases(t, "", all.pem("cluster")).Untrusted {
 		for _, way := range c.By {
 			t.Run(c.Name+" by "+way, func(t *testing.T) {
@@ -264,7 +259,7 @@ func TestUntrusted(t *testing.T) {
 					_, err = FetchTrust(within(t, 30*time.Second), req, fast())
 				}
 				want{Code: fault.ClusterUntrusted, Text: []string{c.Why}}.check(t, err)
-				if n := h.authorized.Load(); n != 0 {
+				if n := h.Authorizations(); n != 0 {
 					t.Errorf("got %d requests with Authorization, want 0", n)
 				}
 			})
@@ -273,7 +268,7 @@ func TestUntrusted(t *testing.T) {
 }
 
 func TestChains(t *testing.T) {
-	all := newAuthorities(t)
+	all := newAuthorities()
 	for _, c := range readTrustCases(t, "", all.pem("cluster")).Chains {
 		t.Run(c.Name, func(t *testing.T) {
 			h := c.Server.start(t, all)
@@ -303,11 +298,10 @@ func TestChains(t *testing.T) {
 
 // The server that a response names is ignored.
 func TestEvilServerIgnored(t *testing.T) {
-	ca := newTestCA(t, "cluster")
+	ca := demo.NewAuthority("cluster")
 	other := newHostile(t, ca)
-	h := newHostile(t, ca, func(h *hostile, _ *tls.Config) {
-		h.info = func(int) map[string]string { return signedInfo(infoText(other.URL, ca.pem())) }
-	})
+	h := newHostile(t, ca)
+	h.SignClusterInfo(demo.ClusterInfo(other.URL, ca.CAPEM()))
 	got, err := FetchTrust(within(t, 30*time.Second), h.pinned(), fast())
 	if err != nil {
 		t.Fatal(err)
@@ -315,21 +309,21 @@ func TestEvilServerIgnored(t *testing.T) {
 	if d := gocmp.Diff([]string{h.URL}, got.Servers); d != "" {
 		t.Error(d)
 	}
-	if n := other.conns.Load(); n != 0 {
+	if n := other.Connections(); n != 0 {
 		t.Errorf("got %d connections to the server in the response, want 0", n)
 	}
 }
 
 func TestSignatureComesLate(t *testing.T) {
 	for _, late := range []bool{true, false} {
-		h := newHostile(t, newTestCA(t, "cluster"))
-		h.info = func(n int) map[string]string {
-			d := signedInfo(infoText(h.URL, h.ca.pem()))
+		h := newHostile(t, nil)
+		h.setInfo(func(n int) map[string]string {
+			d := demo.SignInfo(demo.ClusterInfo(h.URL, h.CAPEM()))
 			if !late || n < 4 {
-				delete(d, "jws-kubeconfig-"+tokenID)
+				delete(d, "jws-kubeconfig-"+demo.TokenID)
 			}
 			return d
-		}
+		})
 		err := h.trust(t, givingUp(fast(), 5))
 		if late {
 			if err != nil {
@@ -343,13 +337,13 @@ func TestSignatureComesLate(t *testing.T) {
 
 // What the site got wrong is said before anything is dialled.
 func TestTrustRequestRefused(t *testing.T) {
-	ca := newTestCA(t, "cluster")
+	ca := demo.NewAuthority("cluster")
 	opts := fast()
 	opts.Dial = func(context.Context, string, string) (net.Conn, error) {
 		t.Error("dialled")
 		return nil, errors.New("no")
 	}
-	for _, c := range readTrustCases(t, "", ca.pem()).Refused {
+	for _, c := range readTrustCases(t, "", ca.CAPEM()).Refused {
 		t.Run(c.Name, func(t *testing.T) {
 			if c.Token {
 				c.Request.Token = readTestToken
@@ -362,7 +356,7 @@ func TestTrustRequestRefused(t *testing.T) {
 
 // A token that cannot be read or is invalid is reported without its text.
 func TestTokenUnreadable(t *testing.T) {
-	h := newHostile(t, newTestCA(t, "cluster"))
+	h := newHostile(t, nil)
 	gone := errors.New("no such credential")
 	for _, c := range []struct {
 		name  string
@@ -371,7 +365,7 @@ func TestTokenUnreadable(t *testing.T) {
 		code  fault.Code
 	}{
 		{"unreadable", func(context.Context) (string, error) { return "", gone }, gone, fault.ClusterDenied},
-		{"malformed", func(context.Context) (string, error) { return "x" + testToken, nil }, nil, fault.CredentialMissing},
+		{"malformed", func(context.Context) (string, error) { return "x" + demo.Token, nil }, nil, fault.CredentialMissing},
 	} {
 		trust, object := h.pinned(), h.object()
 		trust.Token, object.Token = c.token, c.token
@@ -384,7 +378,7 @@ func TestTokenUnreadable(t *testing.T) {
 			}
 		}
 	}
-	if n := h.authorized.Load(); n != 0 {
+	if n := h.Authorizations(); n != 0 {
 		t.Errorf("got %d requests with Authorization, want 0", n)
 	}
 }
@@ -392,14 +386,14 @@ func TestTokenUnreadable(t *testing.T) {
 // The last guard: no credential is sent to an unverified server or to another server than the intended one, from any
 // caller.
 func TestGuard(t *testing.T) {
-	h, other := newHostile(t, newTestCA(t, "cluster")), newHostile(t, newTestCA(t, "other"))
+	h, other := newHostile(t, nil), newHostile(t, demo.NewAuthority("other"))
 	c := New(fast())
 	defer c.Close()
 	host := strings.TrimPrefix(h.URL, "https://")
 	ctx := within(t, 30*time.Second)
 
 	config := newConfig(nil, "")
-	config.BearerToken = testToken
+	config.BearerToken = demo.Token
 	if _, f := c.get(ctx, target{host, host}, config, configPath); f == nil || !errors.Is(f.Err, errCredential) ||
 		f.Code != fault.ClusterUntrusted {
 		t.Errorf("without verification: got %+v, want %v", f, errCredential)
@@ -410,13 +404,13 @@ func TestGuard(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		req.Header.Set("Authorization", "Bearer "+testToken)
+		req.Header.Set("Authorization", "Bearer "+demo.Token)
 		g := &guard{next: http.DefaultTransport, host: host, verified: true}
 		if _, err := g.RoundTrip(req); !errors.Is(err, errCredential) {
 			t.Errorf("%s: got %v, want %v", url, err, errCredential)
 		}
 	}
-	if n := h.requests.Load() + other.requests.Load(); n != 0 {
+	if n := len(h.Requests()) + len(other.Requests()); n != 0 {
 		t.Errorf("got %d requests, want none", n)
 	}
 }

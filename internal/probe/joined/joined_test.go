@@ -24,23 +24,11 @@ func place(t *testing.T, root, path, text string) {
 
 // Joined: kubelet.conf is there, parses, and what it names is there, fits together and is not expired.
 func TestJoined(t *testing.T) {
-	s, err := demo.Start(demo.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := demo.Start(demo.Options{})
 	defer s.Close()
-	conf, err := s.NodeKubeconfig("n1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	cert, key, err := s.IssueNode("n1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, other, err := s.IssueNode("n1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	conf := s.NodeKubeconfig("n1")
+	cert, key := s.IssueNode("n1")
+	_, other := s.IssueNode("n1")
 	named := func(file string) string {
 		var out []string
 		for line := range strings.Lines(string(conf)) {

@@ -129,10 +129,7 @@ func TestFiles(t *testing.T) {
 
 // Joined, not joined though the cluster is there, and not joined because it is not.
 func TestKubeconfigAndNode(t *testing.T) {
-	s, err := demo.Start(demo.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := demo.Start(demo.Options{})
 	defer s.Close()
 	root := t.TempDir()
 	p := Probe{Root: root, Now: time.Now}
@@ -140,10 +137,10 @@ func TestKubeconfigAndNode(t *testing.T) {
 	if err := p.Kubeconfig(t.Context(), conf); verdictOf(err) != "failed" {
 		t.Errorf("neither kubeconfig: got %v, want that it has not joined", err)
 	}
-	place(t, root, joined.BootstrapConf, kubelet.BootstrapKubeconfig(s.URL(), "", string(s.CAPEM()), s.Token()))
-	err = p.Kubeconfig(t.Context(), conf)
+	place(t, root, joined.BootstrapConf, kubelet.BootstrapKubeconfig(s.URL, "", string(s.CAPEM()), demo.Token))
+	err := p.Kubeconfig(t.Context(), conf)
 	if verdictOf(err) != "failed" || !strings.Contains(err.Error(), "though the cluster answers") ||
-		strings.Contains(err.Error(), strings.Split(s.Token(), ".")[1]) {
+		strings.Contains(err.Error(), demo.TokenSecret) {
 		t.Errorf("not joined: got %v; want that the cluster answers, without the token", err)
 	}
 	place(t, root, pendingKey, "key")
@@ -154,10 +151,7 @@ func TestKubeconfigAndNode(t *testing.T) {
 	if _, err := p.Node(t.Context(), "n1"); verdictOf(err) != "unknown" {
 		t.Errorf("without an identity: got %v, want it unknown", err)
 	}
-	joined, err := s.NodeKubeconfig("n1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	joined := s.NodeKubeconfig("n1")
 	place(t, root, conf, string(joined))
 	if err := p.Kubeconfig(t.Context(), conf); err != nil {
 		t.Errorf("joined: got %v, want no error", err)
@@ -184,7 +178,7 @@ func TestKubeconfigAndNode(t *testing.T) {
 	if got := p.Expired(); got != "" {
 		t.Errorf("today: got %q, want that it has not expired", got)
 	}
-	_ = s.Close()
+	s.Close()
 	if err := os.Remove(root + conf); err != nil {
 		t.Fatal(err)
 	}
@@ -216,27 +210,18 @@ func TestNodeObject(t *testing.T) {
 			_, _ = w.Write([]byte(c.body))
 		}))
 		root := t.TempDir()
-		demoServer, err := demo.Start(demo.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		conf, err := demoServer.NodeKubeconfig("n1")
+		demoServer := demo.Start(demo.Options{})
+		conf := demoServer.NodeKubeconfig("n1")
 		demoServer.Close()
-		if err != nil {
-			t.Fatal(err)
-		}
 		// The same identity at another server, whose certificate is its own CA.
-		place(t, root, joined.Conf, rewrite(string(conf), demoServer.URL(), s))
+		place(t, root, joined.Conf, rewrite(string(conf), demoServer.URL, s))
 		if _, err := (Probe{Root: root, Now: time.Now}).Node(t.Context(), "n1"); verdictOf(err) != c.state ||
 			asked != "GET /api/v1/nodes/n1" {
 			t.Errorf("%d %s: %v after %q, want %s", c.code, c.body, err, asked, c.state)
 		}
 		// If the host name is not the node's name, the name comes from the certificate.
-		other, err := demoServer.NodeKubeconfig("certified")
-		if err != nil {
-			t.Fatal(err)
-		}
-		place(t, root, joined.Conf, rewrite(string(other), demoServer.URL(), s))
+		other := demoServer.NodeKubeconfig("certified")
+		place(t, root, joined.Conf, rewrite(string(other), demoServer.URL, s))
 		if _, err := (Probe{Root: root, Now: time.Now}).Node(t.Context(), "n1"); err != nil {
 			t.Errorf("%d %s: got %v, want the node of the certificate's name", c.code, c.body, err)
 		}
@@ -259,15 +244,9 @@ func rewrite(conf, from string, to *httptest.Server) string {
 
 // What a patch is sent as, and what counts as the cluster's no.
 func TestPatchLabels(t *testing.T) {
-	d, err := demo.Start(demo.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := demo.Start(demo.Options{})
 	defer d.Close()
-	conf, err := d.NodeKubeconfig("n1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	conf := d.NodeKubeconfig("n1")
 	for _, c := range []struct {
 		code       int
 		body, want string
@@ -293,7 +272,7 @@ func TestPatchLabels(t *testing.T) {
 			_, _ = w.Write([]byte(c.body))
 		}))
 		root := t.TempDir()
-		place(t, root, joined.Conf, rewrite(string(conf), d.URL(), s))
+		place(t, root, joined.Conf, rewrite(string(conf), d.URL, s))
 		err := Probe{
 			Root: root,
 			Now:  time.Now,
@@ -328,15 +307,9 @@ func TestPatchLabels(t *testing.T) {
 
 // Annotations are sent as a merge patch, where null removes one.
 func TestPatchAnnotations(t *testing.T) {
-	d, err := demo.Start(demo.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := demo.Start(demo.Options{})
 	defer d.Close()
-	conf, err := d.NodeKubeconfig("n1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	conf := d.NodeKubeconfig("n1")
 	code := http.StatusOK
 	got := ""
 	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -347,11 +320,11 @@ func TestPatchAnnotations(t *testing.T) {
 	}))
 	defer s.Close()
 	root := t.TempDir()
-	place(t, root, joined.Conf, rewrite(string(conf), d.URL(), s))
+	place(t, root, joined.Conf, rewrite(string(conf), d.URL, s))
 	value := "1"
 	changes := annotation.Change{"a/b": &value, "c": nil}
 
-	err = Probe{Root: root, Now: time.Now}.Patch(t.Context(), "n1", "", changes)
+	err := Probe{Root: root, Now: time.Now}.Patch(t.Context(), "n1", "", changes)
 	want := `PATCH /api/v1/nodes/n1 application/merge-patch+json {"metadata":{"annotations":{"a/b":"1","c":null}}}`
 	if got != want || err != nil {
 		t.Errorf("got %v, sent %s\nwant %s", err, got, want)

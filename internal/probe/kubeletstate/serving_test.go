@@ -57,17 +57,11 @@ func TestServing(t *testing.T) {
 	}))
 	defer s.Close()
 
-	demoServer, err := demo.Start(demo.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	conf, err := demoServer.NodeKubeconfig("n1")
+	demoServer := demo.Start(demo.Options{})
+	conf := demoServer.NodeKubeconfig("n1")
 	demoServer.Close()
-	if err != nil {
-		t.Fatal(err)
-	}
 	root := t.TempDir()
-	place(t, root, joined.Conf, rewrite(string(conf), demoServer.URL(), s))
+	place(t, root, joined.Conf, rewrite(string(conf), demoServer.URL, s))
 	p := Probe{Root: root, Now: func() time.Time { return servingNow }}
 
 	for _, c := range []struct {

@@ -140,8 +140,8 @@ func (e *Env) learnSecrets(w Where) *lang.Site {
 	return site
 }
 
-// addOutputs adds a recording, which is written to a file, the outputs of the other commands and the findings of doctor.
-// The only error is that the command was stopped.
+// addOutputs adds a recording, which is written to a file, the outputs of the other commands and the findings of
+// doctor. The only error is that the command was stopped.
 func (e *Env) addOutputs(ctx context.Context, o BundleOptions, parts *bundle, recording string) error {
 	reply := o.Run(append([]string{"record", recording}, o.Where.flags()...))
 	parts.add(recordingName+messages, reply.Stdout+reply.Stderr)

@@ -1,9 +1,9 @@
 // Package doctor checks whether a node is fit for a boot with its site, and whether an image that does not run may be
 // sealed, by one list of checks. Its caller collects the input. Of an image it reads files; it has no side effects.
 //
-// A run judges its plan and the kubelet's unit by the same functions. Two checks are only in its preflight, because they
-// are about what the commit then does: package activation writes into the run folder to see that it has space, and
-// package generation examines the folders through the descriptors by which it writes.
+// A run judges its plan and the kubelet's unit by the same functions. Two checks are only in its preflight, because
+// they are about what the commit then does: package activation writes into the run folder to see that it has space,
+// and package generation examines the folders through the descriptors by which it writes.
 package doctor
 
 import (
@@ -63,8 +63,8 @@ type check struct {
 }
 
 // list returns all checks, in the order of the report. The commands doctor, seal and bundle run those that need what
-// they have; a name without a check for an image is reported as skipped there. The findings of a name count in its later
-// checks.
+// they have; a name without a check for an image is reported as skipped there. The findings of a name count in its
+// later checks.
 func list() []check {
 	return []check{
 		{"site", Running | Files, (*examination).checkSite},

@@ -166,7 +166,8 @@ func CodePages() map[string]string {
 
 	var index strings.Builder
 	index.WriteString(
-		"# Codes of messages\n\nEach message of prelet has a code. `prelet explain code/NAME` prints its page. A warning does\n" +
+		"# Codes of messages\n\n" +
+			"Each message of prelet has a code. `prelet explain code/NAME` prints its page. A warning does\n" +
 			"not change the exit status, except with `validate --strict`.\n\n" +
 			"| code | means | exit status |\n|---|---|---|\n",
 	)

@@ -102,7 +102,7 @@ func (k *kit) describe(client protocol.Client) (contract.Description, error) {
 
 	d, err := client.Describe(ctx)
 	if err != nil {
-		return d, fmt.Errorf("Describe: %w", err)
+		return d, fmt.Errorf("calling Describe: %w", err)
 	}
 	if problems := d.Check(); len(problems) > 0 {
 		return d, fmt.Errorf("invalid description:\n%w", problems)
@@ -260,7 +260,7 @@ func (k *kit) detect(
 	}
 	a, err := client.Detect(ctx, request)
 	if err != nil {
-		return a, fmt.Errorf("Detect: %w", err)
+		return a, fmt.Errorf("calling Detect: %w", err)
 	}
 	if problems := k.description.CheckAnswer(a, m.devices); len(problems) > 0 {
 		return a, fmt.Errorf("the answer breaks the detector's own description:\n%w", problems)

@@ -11,8 +11,8 @@ const pageHead = `# Rules of the kubelet
 
 ` + "`plan`, `run`, `doctor` and `validate --kubelet-version` check the kubelet's flags and its configuration" + `
 with these rules. Flags, fields and feature gates of 1.%d to 1.%d are known from Kubernetes' own source, and
-[rules.txt](../../internal/kubelet/rules/rules.txt) has the source of each rule; the installed kubelet's ` + "`--help`" + `
-overrides them.
+[rules.txt](../../internal/kubelet/rules/rules.txt) has the source of each rule; the installed kubelet's
+` + "`--help`" + ` overrides them.
 
 *exits*: the kubelet does not start, or its Node is rejected. *ignores*: it runs, and silently does not do what is
 configured. *deprecated*: a later version will not accept it. *ends*: it runs on this machine, and a later version

@@ -7,10 +7,10 @@ import (
 	"sync"
 )
 
-// pciIDs is the database of names, in which a name is looked up without parsing the rest. A machine's own pci.ids is not
-// used: it may be missing or years old, and it names chips, not products. A device id is not enough for a name: 38 of
-// NVIDIA's 289 ids are of several products, which differ in the ids of the subsystem. A name is followed by a tab and
-// its source.
+// pciIDs is the database of names, in which a name is looked up without parsing the rest. A machine's own pci.ids is
+// not used: it may be missing or years old, and it names chips, not products. A device id is not enough for a name: 38
+// of NVIDIA's 289 ids are of several products, which differ in the ids of the subsystem. A name is followed by a tab
+// and its source.
 //
 //go:embed pciids/pci.ids
 var pciIDs string

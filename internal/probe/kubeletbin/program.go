@@ -93,8 +93,8 @@ func (b *Binary) askAccepts(ctx context.Context) (*world.AcceptsAns, error) {
 	}, nil
 }
 
-// CacheFile is the name of the cache in prelet's folder: the output of the binary. A boot uses it while the binary is the
-// same file.
+// CacheFile is the name of the cache in prelet's folder: the output of the binary. A boot uses it while the binary is
+// the same file.
 const CacheFile = "kubelet.json"
 
 // Examined is the result of Examine.

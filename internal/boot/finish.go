@@ -107,12 +107,7 @@ func listTaints(n node.Node, dropIns []dropIn) (out []node.Taint) {
 	}
 
 	for _, t := range list {
-		one := node.Taint{
-			Key:     t.Key,
-			Value:   t.Value,
-			Effect:  t.Effect,
-			Origins: from,
-		}
+		one := node.Taint{Taint: t, Origins: from}
 		isSame := func(o node.Taint) bool {
 			return o.String() == one.String()
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/value"
@@ -38,7 +39,7 @@ func TestUnmarkedSecrets(t *testing.T) {
 		"nothing":      {file("/etc/a", cty.StringVal("plain")), ""},
 		"a credential": {file("/etc/a", value.Credential("k2")), ""},
 		"label":        {node.Node{Labels: []node.Label{{Key: "a", Value: secret, Origins: at}}}, "A label would hold"},
-		"taint":        {node.Node{Taints: []node.Taint{{Key: "a", Value: secret, Effect: "NoSchedule", Origins: at}}}, "A taint would hold"},
+		"taint":        {node.Node{Taints: []node.Taint{{Taint: kubelet.Taint{Key: "a", Value: secret, Effect: "NoSchedule"}, Origins: at}}}, "A taint would hold"},
 		"flag":         {node.Node{Flags: []node.Flag{{Name: "x", Value: "a=" + secret, Origins: at}}}, "Flag --x would hold"},
 		"file":         {file("/etc/a", cty.StringVal("password="+secret+"\n")), "/etc/a would hold"},
 		"path":         {file("/etc/"+secret, cty.StringVal("plain")), "The path of a file would hold"},

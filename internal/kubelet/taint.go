@@ -14,7 +14,7 @@ import (
 // Taint is one taint of a node. Its effect is one of NoSchedule, PreferNoSchedule, NoExecute.
 type Taint struct {
 	Key    string `json:"key"`
-	Value  string `json:"value,omitempty"`
+	Value  string `json:"value"`
 	Effect string `json:"effect"`
 }
 

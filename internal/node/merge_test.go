@@ -13,6 +13,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 	"sigs.k8s.io/yaml"
 
+	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/value"
 )
@@ -44,7 +45,7 @@ func TestConflicts(t *testing.T) {
 			Labels: []Label{{Key: "k", Value: "old", Origins: fromBase}},
 			Flags:  []Flag{{Name: "v", Value: "2", Origins: fromBase}},
 			Taints: []Taint{
-				{Key: "k", Value: "old", Effect: "NoSchedule", Origins: fromBase},
+				{Taint: kubelet.Taint{Key: "k", Value: "old", Effect: "NoSchedule"}, Origins: fromBase},
 			},
 		},
 		Config: map[string]any{"a": map[string]any{"b": int64(1)}, "l": []any{"x"}},
@@ -109,7 +110,9 @@ func (s stageSpec) contribution(line int) (out Contribution) {
 	for _, text := range s.Taints {
 		key, rest, _ := strings.Cut(text, "=")
 		value, effect, _ := strings.Cut(rest, ":")
-		out.Taints = append(out.Taints, Taint{Key: key, Value: value, Effect: effect, Startup: s.Startup, Origins: origins})
+		out.Taints = append(out.Taints, Taint{
+			Taint: kubelet.Taint{Key: key, Value: value, Effect: effect}, Startup: s.Startup, Origins: origins,
+		})
 	}
 	for path, value := range s.Set {
 		out.Settings = append(out.Settings, set(line, value, strings.Split(path, ".")...).Settings...)
@@ -211,7 +214,7 @@ func TestHash(t *testing.T) {
 	make := func() Node {
 		return Node{
 			Labels: []Label{{Key: "k", Value: "v"}},
-			Taints: []Taint{{Key: "k", Effect: "NoSchedule"}},
+			Taints: []Taint{{Taint: kubelet.Taint{Key: "k", Effect: "NoSchedule"}}},
 			Flags:  []Flag{{Name: "v", Value: "2"}},
 			Config: map[string]any{
 				"a": "b",
@@ -251,7 +254,7 @@ func TestMergeHasOneOrder(t *testing.T) {
 		k := string(rune('a' + i))
 		c := set(i, k, "f", k)
 		c.Labels = []Label{{Key: k, Value: "1"}, {Key: k + "x", Value: "1"}}
-		c.Taints = []Taint{{Key: k, Effect: "NoSchedule"}}
+		c.Taints = []Taint{{Taint: kubelet.Taint{Key: k, Effect: "NoSchedule"}}}
 		in = append(in, c)
 	}
 	base := Base{Config: map[string]any{"f": map[string]any{"a": "old", "b": "old", "c": "old"}}}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
+	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/kubelet/condition"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/value"
@@ -26,11 +27,9 @@ type Label struct {
 
 // Taint is a registration taint. An empty value is valid.
 type Taint struct {
-	Key       string `json:"key"`
-	Value     string `json:"value"`
-	Effect    string `json:"effect"`
-	Inherited bool   `json:"-"` // see Flag.Inherited
-	Late      bool   `json:"-"` // see Flag.Late
+	kubelet.Taint
+	Inherited bool `json:"-"` // see Flag.Inherited
+	Late      bool `json:"-"` // see Flag.Late
 	// Startup is set if another program removes it when the node may take pods: it is set at registration only.
 	Startup bool            `json:"-"`
 	Origins []origin.Origin `json:"origins"`
@@ -39,15 +38,6 @@ type Taint struct {
 // IsOfSite reports whether a stage of the site has the taint. Those of the base belong to the cluster.
 func (t Taint) IsOfSite() bool {
 	return slices.ContainsFunc(t.Origins, func(o origin.Origin) bool { return o.Kind == origin.Site })
-}
-
-// String returns kubectl's form: key=value:Effect, or key:Effect without a value.
-func (t Taint) String() string {
-	if t.Value == "" {
-		return t.Key + ":" + t.Effect
-	}
-
-	return t.Key + "=" + t.Value + ":" + t.Effect
 }
 
 // Flag is one flag of the kubelet. The flags that labels and taints end up in are not contributed as flags.

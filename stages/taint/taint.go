@@ -133,10 +133,5 @@ func parse(item schema.Value[string]) (*node.Taint, *hcl.Diagnostic) {
 		)
 	}
 
-	return &node.Taint{
-		Key:     t.Key,
-		Value:   t.Value,
-		Effect:  t.Effect,
-		Origins: item.Origins(),
-	}, nil
+	return &node.Taint{Taint: t, Origins: item.Origins()}, nil
 }

@@ -469,12 +469,7 @@ func (r *baseReader) makeConfigTaints(config map[string]any, at hcl.Range) []nod
 // makeTaints returns taints of the kubelet's flag or configuration as taints of the node.
 func makeTaints(list []kubelet.Taint, from []origin.Origin) (out []node.Taint) {
 	for _, t := range list {
-		out = append(out, node.Taint{
-			Key:     t.Key,
-			Value:   t.Value,
-			Effect:  t.Effect,
-			Origins: from,
-		})
+		out = append(out, node.Taint{Taint: t, Origins: from})
 	}
 
 	return out

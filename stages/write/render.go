@@ -320,11 +320,7 @@ func (r *renderer) setFlags(flags *kubelet.Flags, b schema.Body, n node.Node) {
 	if r.added.TaintFlag && slices.ContainsFunc(n.Taints, isOwnTaint) { // the flag replaces an inherited one
 		var taints []kubelet.Taint
 		for _, t := range n.Taints {
-			taints = append(taints, kubelet.Taint{
-				Key:    t.Key,
-				Value:  t.Value,
-				Effect: t.Effect,
-			})
+			taints = append(taints, t.Taint)
 		}
 		old, _ := flags.Lookup(taintFlag)
 		set(taintFlag, kubelet.MergeTaints(old, taints))

@@ -34,7 +34,7 @@ type Statement struct {
 	Kubelet       image.Kubelet    `json:"kubelet"`
 	Site          []sealedFile     `json:"site"`
 	Detectors     []sealedDetector `json:"detectors"`
-	Checks        []sealedCheck    `json:"checks"`
+	Checks        []doctor.Finding `json:"checks"`
 	Removed       []image.Leftover `json:"removed"`
 	Warmed        []string         `json:"warmed"` // paths of caches
 }
@@ -51,13 +51,6 @@ type sealedDetector struct {
 	Version string `json:"version"`
 	Path    string `json:"path"`
 	SHA256  string `json:"sha256"`
-}
-
-// sealedCheck is the result of a check: ok, or a warning that does not prevent sealing.
-type sealedCheck struct {
-	Check   string       `json:"check"`
-	State   doctor.State `json:"state"`
-	Summary string       `json:"summary"`
 }
 
 // SealOptions are the image, and whether leftovers are removed.
@@ -360,7 +353,7 @@ func (i *openedImage) newStatement(now time.Time) (*Statement, error) {
 		Kubelet:       i.in.Kubelet,
 		Site:          []sealedFile{},
 		Detectors:     []sealedDetector{},
-		Checks:        []sealedCheck{},
+		Checks:        []doctor.Finding{},
 		Removed:       []image.Leftover{},
 	}
 	for _, f := range i.in.Site.Files {
@@ -381,7 +374,7 @@ func (i *openedImage) newStatement(now time.Time) (*Statement, error) {
 	}
 	for _, f := range i.findings {
 		if f.State != doctor.Skipped {
-			s.Checks = append(s.Checks, sealedCheck{f.Check, f.State, f.Summary})
+			s.Checks = append(s.Checks, doctor.Finding{Check: f.Check, State: f.State, Summary: f.Summary})
 		}
 	}
 

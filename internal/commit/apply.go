@@ -3,8 +3,8 @@
 // which failures keep the last good generation, and with which exit status. The commands run, rollback, verify and
 // recover all end here, so that they give the same result.
 //
-// The package writes what generation and activation write, and two small files: the count of failed runs in the run
-// folder, and the kubelet's version in the state folder.
+// The package writes what generation and activation write, and one small file: the kubelet's version in the state
+// folder.
 package commit
 
 import (

@@ -77,6 +77,11 @@ test: ## run the tests that need only Go
 	trap 'rm -rf "$$dir"' EXIT; \
 	for m in $(MODULES); do (cd $$m && TMPDIR=$$dir GOGC=400 $(AS_BUILT) test -p 4 -vet=off -timeout 20m ./...); done
 
+.PHONY: test-root
+test-root: ## run those tests that need root, of owners and of folders that other users write
+	@$(AS_BUILT) test -count=1 -vet=off ./internal/lang ./internal/platform/nodefile ./internal/commit/generation \
+		./internal/value ./internal/detector
+
 .PHONY: lint
 lint: ## run golangci-lint: style, line length, complexity
 	@for m in $(MODULES); do (cd $$m && $(LINT) run); done

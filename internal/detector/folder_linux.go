@@ -38,16 +38,18 @@ func (s *slot) makeFolder() error {
 		}
 	}
 
-	if err := emptyFolder(s.dir); err != nil {
-		return err
+	err = emptyFolder(s.dir)
+	if err == nil {
+		err = os.Chmod(s.dir, 0o700)
+	}
+	if err == nil {
+		err = os.Lchown(s.dir, s.uid, s.gid)
+	}
+	if err != nil && s.isMounted {
+		err = errors.Join(err, unix.Unmount(s.dir, unix.MNT_DETACH))
 	}
 
-	err = os.Chmod(s.dir, 0o700)
-	if err != nil {
-		return err
-	}
-
-	return os.Lchown(s.dir, s.uid, s.gid)
+	return err
 }
 
 // clearFolder empties the folder and gives it back to root.

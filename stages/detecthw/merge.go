@@ -112,20 +112,24 @@ func apply(facts *world.Facts, pci world.PCIDevice, d contract.Device, sources m
 // order of addresses, devices without one last, or returns nil.
 func find[T any](list *[]T, device T, addressOf func(T) *string, mayInsert bool) *T {
 	address := *addressOf(device)
-	at := len(*list)
-	for i, other := range slices.Backward(*list) {
+	isSame := func(other T) bool {
 		a := addressOf(other)
-		switch {
-		case a == nil || *a > address:
-			at = i
-		case *a == address:
-			return &(*list)[i]
-		}
+		return a != nil && *a == address
+	}
+	if i := slices.IndexFunc(*list, isSame); i >= 0 { // of a card with several ports the first one
+		return &(*list)[i]
 	}
 	if !mayInsert {
 		return nil
 	}
 
+	at := slices.IndexFunc(*list, func(other T) bool {
+		a := addressOf(other)
+		return a == nil || *a > address
+	})
+	if at < 0 {
+		at = len(*list)
+	}
 	*list = slices.Insert(*list, at, device)
 
 	return &(*list)[at]

@@ -46,7 +46,11 @@ func New(t *testing.T, parent string) *Machine {
 	t.Helper()
 	dir, err := os.MkdirTemp(parent, fmt.Sprintf("prelet-%d-", os.Getpid()))
 	m := &Machine{
-		T: t, Name: filepath.Base(dir), Dir: dir, Root: filepath.Join(dir, "root"), CommandTime: 90 * time.Second,
+		T:           t,
+		Name:        filepath.Base(dir),
+		Dir:         dir,
+		Root:        filepath.Join(dir, "root"),
+		CommandTime: 90 * time.Second,
 	}
 	m.Must(err)
 	t.Cleanup(m.remove)
@@ -91,8 +95,20 @@ func (m *Machine) Start(options ...string) {
 	for _, limit := range m.Limits {
 		args = append(args, filepath.Join(limit, m.Name))
 	}
-	args = append(args, "--", "systemd-nspawn", "-D", m.Root, "--boot", "--register=no", "--keep-unit",
-		"--console=read-only", "--link-journal=no", "--resolv-conf=off", "--timezone=off", "--capability=all")
+	args = append(
+		args,
+		"--",
+		"systemd-nspawn",
+		"-D", m.Root,
+		"--boot",
+		"--register=no",
+		"--keep-unit",
+		"--console=read-only",
+		"--link-journal=no",
+		"--resolv-conf=off",
+		"--timezone=off",
+		"--capability=all",
+	)
 	cmd := exec.Command("sh", slices.Concat(args, m.Options, options)...)
 	cmd.Env = append(os.Environ(), m.Env...)
 	cmd.SysProcAttr = m.Process
@@ -194,9 +210,13 @@ func (m *Machine) Try(args ...string) Ran {
 		ctx, cancel = context.WithTimeout(context.Background(), 10*time.Second)
 	}
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "nsenter", append(
-		[]string{"-t", strconv.Itoa(m.Leader), "-m", "-u", "-i", "-n", "-p", "-C", "--"}, args...)...)
-	cmd.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C.UTF-8", "SYSTEMD_COLORS=0"}
+	enter := []string{"-t", strconv.Itoa(m.Leader), "-m", "-u", "-i", "-n", "-p", "-C", "--"}
+	cmd := exec.CommandContext(ctx, "nsenter", append(enter, args...)...)
+	cmd.Env = []string{
+		"PATH=/usr/sbin:/usr/bin:/sbin:/bin",
+		"LC_ALL=C.UTF-8",
+		"SYSTEMD_COLORS=0",
+	}
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	cmd.WaitDelay = time.Second // what it has started inside may live on, with its ends of the pipes

@@ -126,6 +126,7 @@ func FuzzFormat(f *testing.F) {
 		f.Add(bytes.ReplaceAll(text, []byte(" = "), []byte("=")))
 	}
 
+	f.Add([]byte("e = f(1 . 2...)\n"))
 	f.Add([]byte(overrideBase))
 	f.Add([]byte("a = <<-EOT\n   x ${1}\nEOT\n# c\nb{}\n"))
 

@@ -361,15 +361,15 @@ func TestRelativeRoot(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Chdir(filepath.Dir(tree))
-	r, err := conformance.Run(
-		t.Context(),
-		detector,
-		conformance.Options{
-			Args:    []string{"detector=good"},
-			Roots:   []string{filepath.Base(tree)},
-			Timeout: 3 * time.Second,
-		},
-	)
+	o := conformance.Options{
+		Args:    []string{"detector=good"},
+		Roots:   []string{filepath.Base(tree)},
+		Timeout: 3 * time.Second,
+	}
+	if raceDetector {
+		o.Memory = 1 << 30 // the program of that build is larger
+	}
+	r, err := conformance.Run(t.Context(), detector, o)
 	if err != nil {
 		t.Fatal(err)
 	}

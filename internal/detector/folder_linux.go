@@ -23,6 +23,9 @@ func (s *slot) makeFolder() error {
 		return err
 	}
 
+	if s.unclean { // a prelet that was killed left its mount; prelet's units may not unmount theirs
+		_ = unix.Unmount(s.dir, unix.MNT_DETACH)
+	}
 	isSmall, err := isSmallTmpfs(s.dir)
 	if err != nil {
 		return err

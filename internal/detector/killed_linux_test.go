@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -86,4 +87,14 @@ func TestPreletIsKilled(t *testing.T) {
 		t.Errorf("next detector: got %s: %s, want an answer", ans.Name(), ans.Why())
 	}
 	b.nothingLeft(t)
+
+	folders, _ := filepath.Glob(b.dir + "/run/sockets/*")
+	if len(folders) == 0 {
+		t.Error("got no folder of a slot, want one")
+	}
+	for _, folder := range folders {
+		if isMounted, err := isSmallTmpfs(folder); isMounted || err != nil {
+			t.Errorf("%s: mounted: got %v and error %v, want the mount of the killed prelet gone", folder, isMounted, err)
+		}
+	}
 }

@@ -12,7 +12,7 @@ import (
 	"os/signal"
 
 	"github.com/spf13/cobra"
-	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
 )
 
 func main() {
@@ -35,8 +35,9 @@ type options struct {
 	selector string
 	degraded bool
 
-	connect   clientcmd.ClientConfig
-	overrides clientcmd.ConfigOverrides
+	cluster  *genericclioptions.ConfigFlags
+	password string
+	timeout  string // of one request
 }
 
 const longHelp = `Lists nodes with what prelet has reported of them, or shows the report of NODE.
@@ -80,14 +81,10 @@ func newCommand(stdout, stderr io.Writer) *cobra.Command {
 	root.SetErr(stderr)
 
 	flags := root.PersistentFlags()
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	flags.StringVar(&rules.ExplicitPath, "kubeconfig", "", "`FILE` to use instead of $KUBECONFIG or ~/.kube/config")
-	names := clientcmd.RecommendedConfigOverrideFlags("")
-	names.ContextOverrideFlags.Namespace.LongName = "" // Nodes are in none
-	names.Timeout.Default = "30s"
-	names.Timeout.Description = "How long to wait for one response. 0 waits without a limit."
-	clientcmd.BindOverrideFlags(&o.overrides, flags, names)
-	o.connect = clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &o.overrides)
+	o.cluster = newClusterFlags()
+	o.cluster.AddFlags(flags)
+	flags.StringVar(&o.password, "password", "", "Password for basic authentication to the API server")
+	flags.StringVar(&o.timeout, "request-timeout", "30s", "How long to wait for one response. 0 waits without a limit.")
 
 	flags.StringVarP(&o.output, "output", "o", "", "`FORMAT`: json or wide, a short list without this flag")
 	root.Flags().StringVarP(&o.selector, "selector", "l", "", "list only nodes with these `LABELS`, as KEY=VALUE")
@@ -105,6 +102,18 @@ func newCommand(stdout, stderr io.Writer) *cobra.Command {
 	return root
 }
 
+// newClusterFlags returns kubectl's flags for the connection, without two: with a timeout, client-go does not use the
+// configuration of the pod that it runs in; with a password, it asks for missing credentials on standard input.
+func newClusterFlags() *genericclioptions.ConfigFlags {
+	f := genericclioptions.NewConfigFlags(false)
+	f.Timeout = nil
+	f.Username = new(string)
+	f.Namespace = nil // Nodes are in none
+	f.CacheDir = nil
+
+	return f
+}
+
 // checkOutput refuses an unknown format.
 func (o *options) checkOutput() error {
 	switch o.output {
@@ -117,7 +126,7 @@ func (o *options) checkOutput() error {
 
 // list prints the nodes, and a summary to stderr.
 func (o *options) list(ctx context.Context, stdout, stderr io.Writer) error {
-	c, err := connect(o.connect, o.overrides.Timeout)
+	c, err := o.connect()
 	if err != nil {
 		return err
 	}
@@ -161,7 +170,7 @@ func (o *options) describeNone() string {
 
 // show prints the report of one node.
 func (o *options) show(ctx context.Context, stdout io.Writer, name string) error {
-	c, err := connect(o.connect, o.overrides.Timeout)
+	c, err := o.connect()
 	if err != nil {
 		return err
 	}

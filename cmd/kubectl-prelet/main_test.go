@@ -72,10 +72,17 @@ func serveNodes(t *testing.T) *httptest.Server {
 // runPlugin runs a command line against a server.
 func runPlugin(t *testing.T, s *httptest.Server, args ...string) (stdout, stderr string, err error) {
 	t.Helper()
+
+	return runCommand(t, append(args, "--server", s.URL)...)
+}
+
+// runCommand runs a command line without a kubeconfig.
+func runCommand(t *testing.T, args ...string) (stdout, stderr string, err error) {
+	t.Helper()
 	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
 	var out, messages bytes.Buffer
 	cmd := newCommand(&out, &messages)
-	cmd.SetArgs(append(args, "--server", s.URL))
+	cmd.SetArgs(args)
 	err = cmd.ExecuteContext(t.Context())
 
 	return out.String(), messages.String(), err
@@ -199,30 +206,79 @@ func TestOtherResponses(t *testing.T) {
 	}
 }
 
-// podConfig is what client-go returns in a pod without a kubeconfig: the values of flags are not in it.
-type podConfig struct {
-	otherMethods
-
-	host string
-}
-
-type otherMethods = clientcmd.ClientConfig
-
-func (p podConfig) ClientConfig() (*rest.Config, error) { return &rest.Config{Host: p.host}, nil }
-
+// The flag's timeout counts also in a pod, whose configuration (here the wrapper's) replaces that of the flags.
 func TestTimeoutInPod(t *testing.T) {
 	silent := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
 	defer silent.Close()
 
-	c, err := connect(podConfig{host: silent.URL}, "50ms")
+	o := options{cluster: newClusterFlags(), timeout: "50ms"}
+	o.cluster.WrapConfigFn = func(*rest.Config) *rest.Config { return &rest.Config{Host: silent.URL} }
+	c, err := o.connect()
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := c.list(t.Context(), ""); err == nil || !strings.Contains(err.Error(), "exceeded") {
 		t.Errorf("nodes of a silent API server: got %v, want an error with %q", err, "exceeded")
 	}
-	if _, err := connect(podConfig{host: silent.URL}, "soon"); err == nil || !strings.Contains(err.Error(), "--request-timeout") {
+
+	o.timeout = "soon"
+	if _, err := o.connect(); err == nil || !strings.Contains(err.Error(), "--request-timeout") {
 		t.Errorf("--request-timeout=soon: got %v, want an error with the flag", err)
+	}
+}
+
+// Without a kubeconfig and without flags, client-go takes the configuration of the pod that it runs in, if it is in one.
+func TestPodIsFound(t *testing.T) {
+	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
+	config, err := newClusterFlags().ToRESTConfig()
+	rules := clientcmd.ClientConfigLoadingRules{DefaultClientConfig: &clientcmd.DefaultClientConfig}
+	if err != nil || !rules.IsDefaultConfig(config) {
+		t.Errorf("got %+v, %v; want a configuration that client-go replaces in a pod", config, err)
+	}
+}
+
+// Flags select the cluster and the user as those of kubectl do. Nothing is asked on standard input.
+func TestConnectionFlags(t *testing.T) {
+	var got http.Header
+	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		got = r.Header
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, apiNodes["n1"])
+	}))
+	defer s.Close()
+	kubeconfig := filepath.Join(t.TempDir(), "config")
+	text := fmt.Sprintf(`{"current-context": "gone",
+		"clusters": [{"name": "here", "cluster": {"server": %q, "insecure-skip-tls-verify": true}},
+			{"name": "gone", "cluster": {"server": "https://127.0.0.1:1"}}],
+		"users": [{"name": "me", "user": {"token": "mine"}}],
+		"contexts": [{"name": "gone", "context": {"cluster": "gone", "user": "me"}},
+			{"name": "here", "context": {"cluster": "here", "user": "me"}},
+			{"name": "anonymous", "context": {"cluster": "here"}}]}`, s.URL)
+	if err := os.WriteFile(kubeconfig, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+
+	for args, want := range map[string]map[string]string{
+		"--context here":                                {"Authorization": "Bearer mine"},
+		"--cluster here":                                {"Authorization": "Bearer mine"},
+		"--context here --token other":                  {"Authorization": "Bearer other"},
+		"--context anonymous":                           {"Authorization": ""},
+		"--context anonymous --user me":                 {"Authorization": "Bearer mine"},
+		"--context anonymous --username a --password b": {"Authorization": "Basic YTpi"},
+		"--context here --as admin --as-group g --as-user-extra reason=audit --as-uid 7": {
+			"Impersonate-User": "admin", "Impersonate-Group": "g", "Impersonate-Extra-Reason": "audit", "Impersonate-Uid": "7",
+		},
+	} {
+		got = nil
+		_, _, err := runCommand(t, append(strings.Fields(args), "--kubeconfig", kubeconfig, "n1")...)
+		if err != nil {
+			t.Errorf("%s: got %v, want no error", args, err)
+		}
+		for header, value := range want {
+			if got.Get(header) != value {
+				t.Errorf("%s: got the header %s %q, want %q", args, header, got.Get(header), value)
+			}
+		}
 	}
 }
 

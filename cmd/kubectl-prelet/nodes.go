@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -98,17 +99,17 @@ type client struct {
 	nodes  typedv1.NodeInterface
 }
 
-// connect returns a client for the cluster of a kubeconfig, or of the pod that it runs in. timeout is that of
-// --request-timeout, which client-go ignores in a pod.
-func connect(from clientcmd.ClientConfig, timeout string) (*client, error) {
-	config, err := from.ClientConfig()
+// connect returns a client for the cluster of the flags, of a kubeconfig, or of the pod that it runs in.
+func (o *options) connect() (*client, error) {
+	config, err := o.cluster.ToRESTConfig()
 	if err != nil {
 		return nil, fmt.Errorf("kubeconfig: %w", err)
 	}
-	config.Timeout, err = clientcmd.ParseTimeout(timeout)
+	config.Timeout, err = clientcmd.ParseTimeout(o.timeout)
 	if err != nil {
 		return nil, fmt.Errorf("--request-timeout: %w", err)
 	}
+	config.Password = cmp.Or(o.password, config.Password)
 	config.UserAgent = "kubectl-prelet"
 
 	core, err := typedv1.NewForConfig(config)

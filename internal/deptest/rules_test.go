@@ -206,10 +206,11 @@ func rules() []Rule {
 				"k8s.io/client-go/kubernetes/...",
 				"k8s.io/client-go/informers/...",
 				"k8s.io/client-go/dynamic/...",
+				"k8s.io/cli-runtime/...",
 				"k8s.io/api/...",
 			},
 			Reason: "client-go's rest and clientcmd are enough for two ConfigMaps and a Node; the typed " +
-				"clientset makes the binary 43 MB and adds 10 ms to each start",
+				"clientset makes the binary 43 MB and adds 10 ms to each start, and cli-runtime is for kubectl-prelet",
 		},
 		{
 			Packages: []string{"cmd/...", "internal/...", "schema/...", "stages/..."},

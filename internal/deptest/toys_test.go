@@ -271,6 +271,7 @@ func TestLibrariesBites(t *testing.T) {
 		return []string{
 			"~cmd/prelet: ~internal/probe", "~internal/probe:" + imports["cmd/prelet"],
 			"~cmd/prelet-detect:" + imports["cmd/prelet-detect"],
+			"~cmd/kubectl-prelet:" + imports["cmd/kubectl-prelet"],
 		}
 	}
 

@@ -340,14 +340,14 @@ func TestExpiredPages(t *testing.T) {
 // Long values of one node do not widen the list of all others, and its codes are never part of a command to paste.
 func TestLongAndHostileReports(t *testing.T) {
 	long := strings.Repeat("é", 3000)
-	wide := node{Name: "n1", Status: "Ready", Report: &annotation.Report{Plan: "sha256:" + long, Revision: long}}
+	wide := node{Name: "n1", Status: "Ready", Report: &annotation.Report{Plan: "sha256:" + long, Revision: "\u009b" + long}}
 	var b bytes.Buffer
 	if err := printTable(&b, []node{wide}, false); err != nil {
 		t.Fatal(err)
 	}
 	for line := range strings.Lines(b.String()) {
-		if n := len([]rune(line)); n > 120 || !utf8.ValidString(line) {
-			t.Errorf("got a line of %d characters, want at most 120, in UTF-8: %q", n, line)
+		if n := len([]rune(line)); n > 120 || !utf8.ValidString(line) || strings.Contains(line, "\u009b") {
+			t.Errorf("got a line of %d characters, want at most 120, in UTF-8, without U+009B: %q", n, line)
 		}
 	}
 
@@ -357,6 +357,18 @@ func TestLongAndHostileReports(t *testing.T) {
 	})
 	if err == nil || !strings.Contains(err.Error(), "invalid code") {
 		t.Errorf("code with a command: got %v, want an error about an invalid code", err)
+	}
+}
+
+// A table that could not be written is an error, also where the printer has nothing left to write at its end.
+func TestTableIsNotWritten(t *testing.T) {
+	readOnly, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer readOnly.Close()
+	if err := printTable(readOnly, make([]node, 100), false); err == nil {
+		t.Error("100 nodes to a file that is open for reading: got no error, want one")
 	}
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -12,6 +13,9 @@ import (
 	"text/tabwriter"
 	"time"
 	"unicode"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cli-runtime/pkg/printers"
 
 	"github.com/prelet/prelet/internal/value"
 )
@@ -99,47 +103,63 @@ func (n node) codes() (out []string) {
 	return out
 }
 
-// maxCell limits the columns of a table that nodes write, in characters: one node must not push the others' columns
-// out of sight.
+// maxCell limits the columns of a table that nodes write: one node must not push the others' columns out of sight. It
+// counts bytes, as the printer does.
 const maxCell = 40
 
 // shorten cuts a text that is longer than a cell.
 func shorten(s string) string {
-	text := []rune(clean(s))
+	text := clean(s)
 	if len(text) <= maxCell {
-		return string(text)
+		return text
 	}
 
-	return string(text[:maxCell-1]) + "…"
+	return strings.ToValidUTF8(text[:maxCell-len("…")], "") + "…"
 }
 
 // printTable prints one line for each node, with the version of its kubelet and the time of its report if isWide.
 func printTable(w io.Writer, nodes []node, isWide bool) error {
-	t := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
-	more := ""
-	if isWide {
-		more = "\tKUBELET\tCHANGED"
-	}
-	fmt.Fprintln(t, "NODE\tSTATUS\tGENERATION\tPLAN\tREVISION\tDEGRADED"+more)
+	table := metav1.Table{ColumnDefinitions: []metav1.TableColumnDefinition{
+		{Name: "Node"},
+		{Name: "Status"},
+		{Name: "Generation"},
+		{Name: "Plan"},
+		{Name: "Revision"},
+		{Name: "Degraded"},
+		{Name: "Kubelet", Priority: 1}, // only if wide
+		{Name: "Changed", Priority: 1},
+	}}
 
 	for _, n := range nodes {
-		cells := []string{"-", "-", "-", "no report"}
+		generation, plan, revision, degraded := "-", "-", "-", "no report"
 		switch {
 		case n.Problem != "":
-			cells[3] = "report is damaged"
+			degraded = "report is damaged"
 		case n.Report != nil:
-			cells[0] = strconv.Itoa(n.Report.Generation)
-			cells[1] = cmp.Or(clean(shortenHash(n.Report.Plan)), "-")
-			cells[2] = cmp.Or(shorten(n.Report.Revision), "-")
-			cells[3] = cmp.Or(shorten(strings.Join(n.codes(), ",")), "-")
+			generation = strconv.Itoa(n.Report.Generation)
+			plan = cmp.Or(clean(shortenHash(n.Report.Plan)), "-")
+			revision = cmp.Or(shorten(n.Report.Revision), "-")
+			degraded = cmp.Or(shorten(strings.Join(n.codes(), ",")), "-")
 		}
-		if isWide {
-			cells = append(cells, cmp.Or(clean(n.Kubelet), "-"), cmp.Or(n.changed(), "-"))
-		}
-		fmt.Fprintf(t, "%s\t%s\t%s\n", clean(n.Name), n.Status, strings.Join(cells, "\t"))
+		table.Rows = append(table.Rows, metav1.TableRow{Cells: []any{
+			clean(n.Name),
+			n.Status,
+			generation,
+			plan,
+			revision,
+			degraded,
+			cmp.Or(clean(n.Kubelet), "-"),
+			cmp.Or(n.changed(), "-"),
+		}})
 	}
 
-	return t.Flush()
+	var text bytes.Buffer // the printer ignores errors of what it writes to
+	if err := printers.NewTablePrinter(printers.PrintOptions{Wide: isWide}).PrintObj(&table, &text); err != nil {
+		return err
+	}
+	_, err := text.WriteTo(w)
+
+	return err
 }
 
 // changed returns when the report changed; "" if that is not known.
@@ -154,8 +174,8 @@ func (n node) changed() string {
 const shownDigits = 12 // of a hash, as prelet history shows it
 
 func shortenHash(hash string) string {
-	digits := []rune(strings.TrimPrefix(hash, "sha256:"))
-	return string(digits[:min(len(digits), shownDigits)])
+	digits := strings.TrimPrefix(hash, "sha256:")
+	return digits[:min(len(digits), shownDigits)]
 }
 
 // summarize returns one line about all nodes.

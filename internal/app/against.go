@@ -1,23 +1,12 @@
 package app
 
 import (
-	"archive/tar"
-	"bytes"
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
-	"os/exec"
-	"path"
-	"path/filepath"
-	"slices"
-	"strconv"
 	"strings"
-	"time"
 
-	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/app/revision"
 	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/origin"
 )
@@ -28,22 +17,17 @@ func (e *Env) loadAgainst(ctx context.Context, o PlanOptions) (*siteLoader, erro
 	options := siteOptions(e.Version)
 	files := lang.OS()
 	options.Paths = []string{o.Against}
-	name, isRevision := strings.CutPrefix(o.Against, gitPrefix)
 	_, err := os.Lstat(o.Against)
-	if isRevision || err != nil {
-		revision := &gitFiles{
-			argument: o.Against,
-			revision: name,
-			files:    map[string]*gitFile{},
-		}
-		if err := revision.read(ctx, o.Config); err != nil {
+	if err != nil || strings.HasPrefix(o.Against, revision.Prefix) {
+		old, err := revision.Read(ctx, o.Against, o.Config)
+		if err != nil {
 			return nil, err
 		}
-		for _, p := range revision.missing {
+		for _, p := range old.Missing {
 			e.Say(fmt.Sprintf("--against %s: %s has no file at this revision, so all of it is new", o.Against, p))
 		}
-		options.Paths = revision.paths
-		files = revision
+		options.Paths = old.Paths
+		files = old
 	}
 
 	site, diags := lang.Load(files, options)
@@ -54,271 +38,4 @@ func (e *Env) loadAgainst(ctx context.Context, o PlanOptions) (*siteLoader, erro
 		}
 	}
 	return &siteLoader{fixed: &loadedSite{site: site, diags: diags}}, nil
-}
-
-// gitPrefix marks a revision of git where a path of that name exists, too.
-const gitPrefix = "git:"
-
-// gitFiles are the files of a site at a revision of git, as git ls-tree and git cat-file return them: no filter, no
-// attribute and no work tree changes them.
-type gitFiles struct {
-	argument string // as it was typed: the revision, or git: before it
-	revision string
-	paths    []string            // REVISION:PATH of each path of the site
-	missing  []string            // paths of the site that the revision does not have
-	files    map[string]*gitFile // by REVISION:PATH
-	size     int64               // of all files that were read
-}
-
-// gitFile is a file, a link or a folder of a commit.
-type gitFile struct {
-	fs.FileInfo
-
-	text []byte // of a file; of a link its target
-}
-
-// newGitFile returns a file with the mode of its type; git does not have the rest, nor a time.
-func newGitFile(name string, kind byte, text []byte) *gitFile {
-	header := tar.Header{
-		Name:     name,
-		Typeflag: kind,
-		Mode:     0o644,
-		Size:     int64(len(text)),
-	}
-
-	return &gitFile{header.FileInfo(), text}
-}
-
-// Limits of the files that are read from git. Their sizes are known before they are read.
-const (
-	maxTreeBytes     = 4 << 20  // of a list of files
-	maxRevisionBytes = 64 << 20 // of all files of a site
-	maxGitMessage    = 64 << 10
-)
-
-// gitTimeout bounds one call of git, which reads local files only.
-const gitTimeout = time.Minute
-
-// read reads the paths of the site at the revision.
-func (g *gitFiles) read(ctx context.Context, config []string) error {
-	switch {
-	case g.revision == "":
-		return failure(fault.Usage, "--against %s: the revision is missing; write git:main, for example", g.argument)
-	case strings.HasPrefix(g.revision, "-"):
-		return failure(fault.Usage, "--against %s: a revision of git does not begin with -", g.argument)
-	case len(config) == 0 && g.isMarked():
-		return failure(fault.Usage, "--against %s: name the site with --config: its files are read", g.argument)
-	case len(config) == 0:
-		return failure(fault.Usage,
-			"--against %s: no such file or folder; for a revision of git, name the site with --config", g.argument)
-	}
-
-	for _, p := range config {
-		if err := g.readPath(ctx, filepath.Clean(p)); err != nil {
-			return err
-		}
-	}
-	if len(g.paths) == 0 {
-		return failure(fault.Usage,
-			"--against %s: %s has no file at this revision; if it had another name then, "+
-				"check the revision out (git worktree add) and give its path",
-			g.argument, strings.Join(g.missing, ", "))
-	}
-
-	return nil
-}
-
-// isMarked reports whether the argument cannot be a path.
-func (g *gitFiles) isMarked() bool { return g.argument != g.revision }
-
-// readPath reads one path: a file, or the files directly in a folder.
-func (g *gitFiles) readPath(ctx context.Context, p string) error {
-	st, err := os.Stat(p)
-	if err != nil {
-		return failure(fault.Usage, "--config %s: %s", p, err)
-	}
-	dir := p
-	names := []string{"./"}
-	if !st.IsDir() {
-		dir = filepath.Dir(p)
-		names = []string{"./" + filepath.Base(p)}
-	}
-
-	args := append([]string{"ls-tree", "-z", "--long", g.revision, "--"}, names...)
-	list, err := g.git(ctx, dir, maxTreeBytes, args...)
-	if err != nil {
-		return err
-	}
-	if len(list) == 0 {
-		g.missing = append(g.missing, p)
-		return nil
-	}
-
-	name := g.revision + ":" + filepath.ToSlash(p)
-	full := func(string) string { return name }
-	if st.IsDir() {
-		g.files[name] = newGitFile(name, tar.TypeDir, nil)
-		full = func(base string) string { return path.Join(name, base) }
-	}
-	g.paths = append(g.paths, name)
-	for entry := range strings.SplitSeq(strings.TrimSuffix(string(list), "\x00"), "\x00") {
-		if err := g.readEntry(ctx, dir, entry, full); err != nil {
-			return err
-		}
-	}
-
-	return nil
-}
-
-// readEntry reads one line of git ls-tree: MODE TYPE OBJECT SIZE, a tab, and the path. full returns the name of the
-// file. The size is checked before the file is read; it is not a number if the clone does not have the object.
-func (g *gitFiles) readEntry(
-	ctx context.Context,
-	dir, entry string,
-	full func(base string) string,
-) error {
-	head, name, _ := strings.Cut(entry, "\t")
-	fields := strings.Fields(head)
-	isFile := len(fields) == 4 && fields[1] == "blob"
-	base := path.Base(name)
-	if !isFile || !lang.IsSiteFile(base) {
-		return nil
-	}
-
-	size, err := strconv.ParseInt(fields[3], 10, 64)
-	switch {
-	case err != nil:
-		return failure(fault.Usage,
-			"--against %s: this clone does not have the content of %s at this revision, and prelet fetches nothing; "+
-				"check the revision out (git worktree add) and give its path", g.argument, name)
-	case size > lang.MaxBytes:
-		return failure(fault.Usage, "--against %s: %s has %d bytes at this revision; a file of a site has at most %d",
-			g.argument, name, size, lang.MaxBytes)
-	}
-	g.size += size
-	if g.size > maxRevisionBytes {
-		return failure(fault.Usage, "--against %s: the files of the site have more than %d MiB at this revision",
-			g.argument, maxRevisionBytes>>20)
-	}
-
-	text, err := g.git(ctx, dir, size, "cat-file", "blob", fields[2])
-	if err != nil {
-		return err
-	}
-	kind := byte(tar.TypeReg)
-	if fields[0] == "120000" {
-		kind = tar.TypeSymlink
-	}
-	g.files[full(base)] = newGitFile(base, kind, text)
-
-	return nil
-}
-
-// git runs git in a folder and returns at most max bytes of its output. The error has the command and its output. A
-// repository decides where a partial clone fetches from, and with which command: git must not fetch.
-func (g *gitFiles) git(
-	ctx context.Context,
-	dir string,
-	max int64,
-	args ...string,
-) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, gitTimeout)
-	defer cancel()
-
-	args = append([]string{"-C", dir}, args...)
-	c := exec.CommandContext(ctx, "git", args...)
-	c.Env = append(os.Environ(), "GIT_NO_LAZY_FETCH=1", "GIT_ALLOW_PROTOCOL=none")
-	stdout := limitedBuffer{max: max}
-	stderr := limitedBuffer{max: maxGitMessage}
-	c.Stdout = &stdout
-	c.Stderr = &stderr
-	if err := c.Run(); err != nil {
-		why := cmp.Or(strings.TrimSpace(stderr.String()), err.Error())
-		path := "no such file or folder, and as a revision of git: "
-		if g.isMarked() {
-			path = ""
-		}
-		return nil, failure(
-			fault.Usage,
-			"--against %s: %s`git %s`: %s",
-			g.argument,
-			path,
-			strings.Join(args, " "),
-			why,
-		)
-	}
-
-	return stdout.Bytes(), nil
-}
-
-// limitedBuffer is a buffer whose Write fails once it would hold more than max bytes, which ends the command.
-type limitedBuffer struct {
-	bytes.Buffer
-	max int64
-}
-
-// Write implements io.Writer.
-func (b *limitedBuffer) Write(p []byte) (int, error) {
-	if int64(b.Len()+len(p)) > b.max {
-		return 0, fmt.Errorf("more than %d bytes of output", b.max)
-	}
-
-	return b.Buffer.Write(p)
-}
-
-var errNotInRevision = errors.New("not in this revision")
-
-func (g *gitFiles) find(name string) (*gitFile, error) {
-	if f := g.files[name]; f != nil {
-		return f, nil
-	}
-
-	return nil, &fs.PathError{Op: "read", Path: name, Err: errNotInRevision}
-}
-
-// Lstat implements lang.Files.
-func (g *gitFiles) Lstat(name string) (fs.FileInfo, error) {
-	f, err := g.find(name)
-	if err != nil {
-		return nil, err
-	}
-
-	return f, nil
-}
-
-// Readlink implements lang.Files.
-func (g *gitFiles) Readlink(name string) (string, error) {
-	f, err := g.find(name)
-	if err != nil {
-		return "", err
-	}
-
-	return string(f.text), nil
-}
-
-// ReadDir implements lang.Files.
-func (g *gitFiles) ReadDir(name string) (out []fs.DirEntry, err error) {
-	for full, f := range g.files {
-		if path.Dir(full) == name && full != name {
-			out = append(out, fs.FileInfoToDirEntry(f))
-		}
-	}
-	slices.SortFunc(out, func(a, b fs.DirEntry) int {
-		return cmp.Compare(a.Name(), b.Name())
-	})
-
-	return out, nil
-}
-
-// Judge implements lang.Files. A commit cannot be changed.
-func (g *gitFiles) Judge(string) error { return nil }
-
-// ReadFile implements lang.Files. readEntry has refused larger files.
-func (g *gitFiles) ReadFile(name string, _ int64) ([]byte, error) {
-	f, err := g.find(name)
-	if err != nil {
-		return nil, err
-	}
-
-	return f.text, nil
 }

@@ -1,4 +1,4 @@
-package app
+package revision
 
 import (
 	"os"
@@ -53,8 +53,7 @@ func TestRevisionLimits(t *testing.T) {
 				}
 			}
 
-			g := &gitFiles{argument: "HEAD", revision: "HEAD", files: map[string]*gitFile{}}
-			err := g.read(t.Context(), []string{site})
+			_, err := Read(t.Context(), "HEAD", []string{site})
 			if test.want == "" && err != nil {
 				t.Errorf("got %v, want no error", err)
 			}

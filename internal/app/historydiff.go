@@ -3,7 +3,6 @@ package app
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,9 +16,6 @@ import (
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/world"
 )
-
-// planBlob is the name of the plan in a generation.
-const planBlob = "plan.json"
 
 // InPlace is the generation in place, as an argument of HistoryDiff.
 const InPlace = 0
@@ -137,7 +133,12 @@ func (r *historyReader) read(ctx context.Context, place int) compare.Generation 
 		}
 	}
 	if g.Restores != 0 {
-		out.Node = readStoredNode(r.store, g.Gen, report)
+		plan, err := node.ReadStoredPlan(r.store, g.Gen)
+		if err == nil {
+			out.Node = &plan.Node
+		} else {
+			report("its plan cannot be read: %s", err)
+		}
 		out.Recording = readStoredRecording(r.store, g.Gen, report)
 	}
 	if out.Recording != nil {
@@ -212,33 +213,6 @@ func (r *historyReader) findState(place int, path string) (s generation.State, e
 	}
 
 	return absent, e, "release"
-}
-
-// readStoredNode reads the plan of a generation; nil if it cannot be read.
-func readStoredNode(
-	store *generation.Store,
-	gen int,
-	report func(string, ...any),
-) *node.Stored {
-	text, err := store.Blob(gen, planBlob)
-	if err != nil {
-		report("its plan cannot be read: %s", err)
-		return nil
-	}
-
-	var doc struct {
-		Node json.RawMessage `json:"node"`
-	}
-	err = json.Unmarshal(text, &doc)
-	if err == nil {
-		var n node.Stored
-		if n, err = node.ParseCanonical(doc.Node); err == nil {
-			return &n
-		}
-	}
-	report("its plan is damaged: %s", err)
-
-	return nil
 }
 
 // readStoredRecording reads the recording of a generation; nil if it cannot be read.

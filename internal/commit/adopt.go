@@ -7,15 +7,9 @@ import (
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/commit/activation"
 	"github.com/prelet/prelet/internal/commit/generation"
+	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/world"
 )
-
-// readStoredFiles returns the managed files of a generation's stored plan, by path; empty for a generation without a
-// plan.
-func readStoredFiles(s *generation.Store, gen int) map[string]boot.StoredFile {
-	plan, _ := s.Blob(gen, "plan.json")
-	return boot.ParseStoredFiles(plan)
-}
 
 // adopt adds files of the generation in place that the plan does not name and that must not be restored to their old
 // content, and returns them, so that the next generation knows them as well:
@@ -31,7 +25,7 @@ func adopt(
 	p *boot.Plan,
 	out *generation.Proposal,
 	act *activation.Plan,
-) (adopted []boot.StoredFile, err error) {
+) (adopted []node.StoredFile, err error) {
 	cur, err := s.Current()
 	if err != nil || cur == nil {
 		return nil, err
@@ -42,7 +36,7 @@ func adopt(
 		return nil, err
 	}
 
-	var known map[string]boot.StoredFile // read when the plan does not name a file
+	var was *node.StoredPlan // read when the plan does not name a file
 
 	for _, e := range cur.Entries {
 		isPlanned := func(t generation.Target) bool { return t.Path == e.Path }
@@ -50,12 +44,14 @@ func adopt(
 			continue
 		}
 
-		if known == nil {
-			known = readStoredFiles(s, cur.Gen)
+		if was == nil {
+			plan, _ := node.ReadStoredPlan(s, cur.Gen) // without a plan, no file has a purpose
+			was = &plan
 		}
 
 		before := len(out.Targets)
-		switch purpose := known[e.Path].Purpose; {
+		known := was.File(e.Path)
+		switch purpose := known.Purpose; {
 		case purpose == "kubeconfig":
 			adoptPresent(s, e, out)
 			act.ReplacesCA = true
@@ -67,7 +63,7 @@ func adopt(
 			}
 		}
 		if len(out.Targets) > before {
-			adopted = append(adopted, known[e.Path])
+			adopted = append(adopted, known)
 		}
 	}
 

@@ -129,7 +129,7 @@ func replacesForeign(o Options) bool {
 func buildBlobs(
 	o Options,
 	act activation.Plan,
-	adopted []boot.StoredFile,
+	adopted []node.StoredFile,
 ) (map[string][]byte, error) {
 	out := map[string][]byte{}
 	rec := *o.Recording
@@ -157,7 +157,7 @@ func buildBlobs(
 		return nil, err
 	}
 
-	out["plan.json"], err = encodePlan(o.Plan, o.Machine, adopted)
+	out[node.PlanBlob], err = encodePlan(o.Plan, o.Machine, adopted)
 
 	return out, err
 }
@@ -382,32 +382,29 @@ func buildActivation(o Options) activation.Plan {
 	return a
 }
 
-// encodePlan returns the plan as a generation stores it: for history, and for the purpose of each file, also of those
-// that it adopted from the generation before.
+// encodePlan returns the plan as a generation stores it, with the files that it adopted from the generation before.
 func encodePlan(
 	p *boot.Plan,
 	on machineid.Machine,
-	adopted []boot.StoredFile,
+	adopted []node.StoredFile,
 ) ([]byte, error) {
-	doc := struct {
-		FormatVersion     int               `json:"format_version"`
-		Hash              string            `json:"plan_hash"`
-		Node              json.RawMessage   `json:"node"`
-		Files             []boot.StoredFile `json:"files"` // read by boot.ParseStoredFiles
-		machineid.Machine                   // the machine that it was made on; read by machineid
-	}{
-		FormatVersion: 1,
-		Hash:          p.Hash,
-		Node:          p.Node.Canonical(),
-		Files:         []boot.StoredFile{},
-		Machine:       on,
-	}
+	files := []node.StoredFile{}
 	for _, f := range listTargetFiles(p) {
-		doc.Files = append(doc.Files, boot.NewStoredFile(p.Node, f))
+		files = append(files, boot.NewStoredFile(p.Node, f))
 	}
-	doc.Files = append(doc.Files, adopted...)
 
-	return json.Marshal(doc)
+	return json.Marshal(struct {
+		node.StoredPlan
+		machineid.Machine // the machine that it was made on; read by machineid
+	}{
+		node.StoredPlan{
+			FormatVersion: 1,
+			Hash:          p.Hash,
+			Node:          p.Node.Stored(),
+			Files:         append(files, adopted...),
+		},
+		on,
+	})
 }
 
 // RunBelowRoot commits a plan below a root where no unit runs, so without a verdict. root is for messages. Held plans

@@ -1,25 +1,75 @@
 package commit
 
 import (
+	"bytes"
 	"encoding/json"
+	"os"
 	"testing"
 
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/commit/generation"
+	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/platform/machineid"
+	"github.com/prelet/prelet/internal/value"
 )
+
+// planOfEverything returns a plan whose stored form has a value in each field.
+func planOfEverything() *boot.Plan {
+	secret := value.TemplateText("password=" + value.Placeholder("password") + "\n")
+	files := []node.File{
+		{Path: "/etc/boot", Kind: node.Regular, Purpose: "bootstrap-kubeconfig", OutsideHash: true},
+		{Path: "/etc/ca", Kind: node.Regular, Purpose: "ca", Text: value.PlainText("a<&>\u2028é\n"), Mode: 0o600, Owner: "root:x"},
+		{Path: "/etc/chrony", Kind: node.Regular, Purpose: "file", Text: secret, Notify: []string{"chrony"}, CreateOnly: true},
+		{Path: "/etc/folder", Kind: node.Directory, Purpose: "directory", Notify: []string{}},
+		{Path: "/etc/gone", Kind: node.Missing, Purpose: "file", Notify: []string{"kubelet"}},
+	}
+
+	return &boot.Plan{
+		Hash: "sha256:x",
+		Node: node.Node{
+			Labels: []node.Label{{Key: "a", Value: "b"}, {Key: "c"}},
+			Taints: []node.Taint{
+				{Taint: kubelet.Taint{Key: "a", Value: "b", Effect: "NoSchedule"}},
+				{Taint: kubelet.Taint{Key: "c", Effect: "NoExecute"}, Startup: true},
+			},
+			Flags:  []node.Flag{{Name: "v", Value: "2"}, {Name: "node-ip"}},
+			Config: map[string]any{"z": int64(9007199254740993), "a": []any{true, "<", nil}, "m": map[string]any{}},
+			Files:  files,
+			Activation: &node.Activation{
+				Stage: "kubelet", Unit: "kubelet.service", SettleMillis: 1, TimeoutMillis: 2, BoundMillis: 3, Rollback: true,
+				ReconcileLabels: true, Configz: "configz", TaintCredential: "taints",
+				Annotations: &node.Annotations{Revision: "1"}, Conditions: []node.Condition{{}},
+			},
+			Units: []node.Unit{
+				{Stage: "chrony", Unit: "chrony.service", Action: "reload", TimeoutMillis: 4, SettleMillis: 5},
+			},
+		},
+		Changes: []boot.Change{
+			{File: node.File{Path: "/var/lib/kubelet/state", Kind: node.Missing, Purpose: "state"}, Action: "delete"},
+		},
+	}
+}
 
 // The stored plan of a generation is read by field names, by this version and by later ones.
 func TestPlanBlobIsReadBack(t *testing.T) {
-	p := &boot.Plan{
-		Hash: "sha256:x",
-		Node: node.Node{Files: []node.File{{Path: "/etc/a", Kind: node.Regular, Purpose: "ca"}}},
-	}
-
-	b, err := encodePlan(p, machineid.Machine{ID: "sha256:x"}, nil)
+	p := planOfEverything()
+	b, err := encodePlan(p, machineid.Machine{ID: "sha256:x"}, []node.StoredFile{{Path: "/etc/old", Purpose: "kubeconfig"}})
 	if err != nil {
 		t.Fatal(err)
+	}
+
+	stored, err := os.ReadFile("testdata/plan.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := bytes.TrimSpace(stored); !bytes.Equal(b, want) {
+		t.Errorf("got the stored plan\n%s\nwant that of testdata/plan.json\n%s", b, want)
+	}
+
+	const wantHash = "sha256:e41c465b14cea51f33cfaa3beb59a557dbf816224033d1a6e85b928344dfbcf6"
+	if got := p.Node.Hash(); got != wantHash {
+		t.Errorf("got hash %s, want %s: each node would get a new generation", got, wantHash)
 	}
 
 	var doc map[string]any
@@ -63,7 +113,9 @@ func TestPlanBlobIsReadBack(t *testing.T) {
 		t.Errorf("of another machine: %q", why)
 	}
 
-	if got := readStoredFiles(s, gen); len(got) != 1 || got["/etc/a"].Purpose != "ca" {
-		t.Errorf("purposes: %v", got)
+	back, err := node.ReadStoredPlan(s, gen)
+	again, _ := json.Marshal(back)
+	if want := bytes.Replace(b, []byte(`,"machine":"sha256:x"`), nil, 1); err != nil || !bytes.Equal(again, want) {
+		t.Errorf("read back, got %s, %v; want %s", again, err, want)
 	}
 }

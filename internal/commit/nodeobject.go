@@ -1,12 +1,11 @@
 package commit
 
 import (
-	"encoding/json"
 	"slices"
 
 	"github.com/prelet/prelet/internal/commit/activation"
-	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/kubelet"
+	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/platform/machineid"
 )
 
@@ -53,7 +52,7 @@ func addNodeObject(o Options, act *activation.Plan) {
 }
 
 // addGone adds the labels and taints of an earlier node that are no longer planned, except for startup taints.
-func addGone(act *activation.Plan, was canonical, planned map[string]bool) {
+func addGone(act *activation.Plan, was node.Stored, planned map[string]bool) {
 	for _, l := range was.Labels {
 		key := l[0]
 		value := l[1]
@@ -76,19 +75,9 @@ func changesStartupTaints(o Options) bool {
 	if cur == nil {
 		return false
 	}
-	was, ok := readNode(o.Store, cur.Gen)
-	if !ok {
-		return false
-	}
+	was, err := node.ReadStoredPlan(o.Store, cur.Gen)
 
-	var planned []string
-	for _, t := range o.Plan.Node.Taints {
-		if t.Startup {
-			planned = append(planned, t.String())
-		}
-	}
-
-	return !slices.Equal(was.StartupTaints, planned)
+	return err == nil && !slices.Equal(was.Node.StartupTaints, o.Plan.Node.Stored().StartupTaints)
 }
 
 func appendNew(list []string, s string) []string {
@@ -99,16 +88,8 @@ func appendNew(list []string, s string) []string {
 	return append(list, s)
 }
 
-// canonical contains the fields of node.Canonical that are read back.
-type canonical struct {
-	Labels [][2]string
-	Taints []string
-
-	StartupTaints []string
-}
-
 // nodesSinceGood returns the nodes of the generations from the last good one to the one in place.
-func nodesSinceGood(o Options) (out []canonical) {
+func nodesSinceGood(o Options) (out []node.Stored) {
 	cur := readCurrent(o.Store)
 	if cur == nil {
 		return nil
@@ -125,20 +106,10 @@ func nodesSinceGood(o Options) (out []canonical) {
 
 	oldest := max(from, 1)
 	for gen := cur.Gen; gen >= oldest && isOwn(gen); gen-- {
-		if was, ok := readNode(o.Store, gen); ok {
-			out = append(out, was)
+		if was, err := node.ReadStoredPlan(o.Store, gen); err == nil {
+			out = append(out, was.Node)
 		}
 	}
 
 	return out
-}
-
-func readNode(s *generation.Store, gen int) (canonical, bool) {
-	var doc struct {
-		Node canonical `json:"node"`
-	}
-
-	b, err := s.Blob(gen, "plan.json")
-
-	return doc.Node, err == nil && json.Unmarshal(b, &doc) == nil
 }

@@ -1,61 +1,69 @@
 package node
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 )
 
-// canonicalNode is the JSON form whose hash identifies a plan. Its fields and their order must not change.
-type canonicalNode struct {
+// Stored is a node as a generation stores it: labels, taints, flags, the kubelet's configuration, files and activation.
+// Its JSON is the canonical form, whose hash identifies a plan: its fields and their order must not change. Secrets are
+// included by name only. Left out are origins and source ranges, so that moving a line in a site file changes nothing,
+// outputs for display (allocatable, reserved memory), and the bootstrap kubeconfig, which exists only until the node has
+// joined.
+type Stored struct {
 	Version    int
-	Labels     [][2]string
-	Taints     []string
-	Flags      [][3]string
+	Labels     [][2]string // key and value
+	Taints     []string    // KEY=VALUE:EFFECT
+	Flags      [][3]string // name, value, and "true" for a flag without a value
 	Config     map[string]any
-	Files      []canonicalFile
+	Files      []CanonicalFile
 	Activation *Activation
 	Units      []Unit `json:",omitempty"`
 
-	StartupTaints []string `json:",omitempty"`
+	StartupTaints []string `json:",omitempty"` // those of Taints that another program removes
 }
 
-type canonicalFile struct {
+// CanonicalFile is a file of a stored node. Text has placeholders for secrets.
+type CanonicalFile struct {
 	Path, Kind, Text, Owner string
 	Mode                    uint32
 	CreateOnly              bool
 	Notify                  *[]string `json:",omitempty"`
 }
 
-// Canonical returns the plan as JSON: labels, taints, flags, the kubelet's configuration, files and activation.
-// Secrets are included by name only. Left out are origins and source ranges, so that moving a line in a site file
-// changes nothing, outputs for display (allocatable, reserved memory), and the bootstrap kubeconfig, which exists
-// only until the node has joined.
-func (n Node) Canonical() []byte {
-	s := n.Stored()
-	doc := canonicalNode{
+// Stored returns the node as a generation stores it.
+func (n Node) Stored() Stored {
+	s := Stored{
 		Version:    1,
-		Labels:     s.Labels,
-		Taints:     s.Taints,
-		Flags:      s.Flags,
-		Config:     s.Config,
+		Config:     n.Config,
 		Activation: n.Activation,
 		Units:      n.Units,
 	}
+	for _, l := range n.Labels {
+		s.Labels = append(s.Labels, [2]string{l.Key, l.Value})
+	}
 	for _, t := range n.Taints {
+		s.Taints = append(s.Taints, t.String())
 		if t.Startup {
-			doc.StartupTaints = append(doc.StartupTaints, t.String())
+			s.StartupTaints = append(s.StartupTaints, t.String())
 		}
 	}
-
+	for _, f := range n.Flags {
+		s.Flags = append(s.Flags, [3]string{f.Name, f.Value, "false"})
+	}
 	for _, f := range n.Files {
 		if !f.OutsideHash {
-			doc.Files = append(doc.Files, f.canonical())
+			s.Files = append(s.Files, f.canonical())
 		}
 	}
 
-	b, err := json.Marshal(doc)
+	return s
+}
+
+// Canonical returns the JSON of the stored node.
+func (n Node) Canonical() []byte {
+	b, err := json.Marshal(n.Stored())
 	if err != nil {
 		// Cannot happen: values come from decoders of JSON, YAML and cty.
 		panic("node: encode the plan: " + err.Error())
@@ -64,42 +72,8 @@ func (n Node) Canonical() []byte {
 	return b
 }
 
-// Stored is the node of a plan that was stored in its canonical form, without its files.
-type Stored struct {
-	Labels [][2]string // key and value
-	Taints []string    // KEY=VALUE:EFFECT
-	Flags  [][3]string // name, value, and "true" for a flag without a value
-	Config map[string]any
-}
-
-// Stored returns the part of the node that a stored plan contains.
-func (n Node) Stored() Stored {
-	s := Stored{Config: n.Config}
-	for _, l := range n.Labels {
-		s.Labels = append(s.Labels, [2]string{l.Key, l.Value})
-	}
-	for _, t := range n.Taints {
-		s.Taints = append(s.Taints, t.String())
-	}
-	for _, f := range n.Flags {
-		s.Flags = append(s.Flags, [3]string{f.Name, f.Value, "false"})
-	}
-
-	return s
-}
-
-// ParseCanonical reads the canonical form of a plan, even if another version stored it.
-func ParseCanonical(text []byte) (Stored, error) {
-	var out Stored
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.UseNumber()
-	err := d.Decode(&out)
-
-	return out, err
-}
-
-func (f File) canonical() canonicalFile {
-	c := canonicalFile{
+func (f File) canonical() CanonicalFile {
+	c := CanonicalFile{
 		Path:       f.Path,
 		Kind:       string(f.Kind),
 		Text:       f.Text.Template(),

@@ -1,12 +1,12 @@
 package probe
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 
 	"github.com/prelet/prelet/internal/commit/generation"
+	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/platform/systemd"
 	"github.com/prelet/prelet/internal/value"
 	"github.com/prelet/prelet/internal/world"
@@ -61,13 +61,8 @@ func findSecret(
 	in *generation.Info,
 	name string,
 ) (secret []byte, ok bool) {
-	var plan struct {
-		Node struct {
-			Files []struct{ Path, Text string }
-		} `json:"node"`
-	}
-	b, err := s.Blob(in.Gen, "plan.json")
-	if err != nil || json.Unmarshal(b, &plan) != nil {
+	plan, err := node.ReadStoredPlan(s, in.Gen)
+	if err != nil {
 		return nil, false
 	}
 

@@ -13,6 +13,7 @@ import (
 	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet"
+	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/platform/systemd"
 	"github.com/prelet/prelet/internal/value"
@@ -261,16 +262,16 @@ func (l *Live) answerManaged(context.Context, world.ManagedReq) world.Answer {
 	}
 
 	out.Generation = current.Gen
-	plan, _ := l.o.Store.Blob(current.Gen, "plan.json") // without a plan, no file has a purpose
-	files := boot.ParseStoredFiles(plan)
+	plan, _ := node.ReadStoredPlan(l.o.Store, current.Gen) // without a plan, no file has a purpose
 
 	for _, e := range c.Entries {
+		stored := plan.File(e.Path)
 		out.Targets = append(out.Targets, world.ManagedTarget{
 			Path:    e.Path,
-			Purpose: files[e.Path].Purpose,
+			Purpose: stored.Purpose,
 			Action:  string(e.Action),
 			Why:     e.Why,
-			Notify:  files[e.Path].Notify,
+			Notify:  stored.Notify,
 		})
 	}
 

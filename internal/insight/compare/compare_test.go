@@ -165,17 +165,17 @@ func TestFindInputs(t *testing.T) {
 
 // FuzzGenerations compares what damaged blobs may contain: it does not panic, and what is equal does not differ.
 func FuzzGenerations(f *testing.F) {
-	f.Add(`{"Labels":[["a","b"]],"Config":{"a":{"b":1}}}`, `{"Flags":[["v","2",""]]}`, `{"nics":[{"address":"1"}]}`)
-	f.Add(`{"Taints":["a=b:NoSchedule",":"]}`, `null`, `[[{}]]`)
+	f.Add(`{"node":{"Labels":[["a","b"]],"Config":{"a":{"b":1}}}}`, `{"node":{"Flags":[["v","2",""]]}}`, `{"nics":[{"address":"1"}]}`)
+	f.Add(`{"node":{"Taints":["a=b:NoSchedule",":"]}}`, `null`, `[[{}]]`)
 	f.Fuzz(func(t *testing.T, one, two, value string) {
 		x, y := answers(world.Hardware.Question(world.HardwareReq{}), value, one)
 		a := Generation{Number: 1, Recording: x}
 		b := Generation{Number: 2, Recording: y}
-		if n, err := node.ParseCanonical([]byte(one)); err == nil {
-			a.Node = &n
+		if p, err := node.ParseStoredPlan([]byte(one)); err == nil {
+			a.Node = &p.Node
 		}
-		if n, err := node.ParseCanonical([]byte(two)); err == nil {
-			b.Node = &n
+		if p, err := node.ParseStoredPlan([]byte(two)); err == nil {
+			b.Node = &p.Node
 		}
 		d := Generations(a, b)
 		if one == two && len(d.Items) > 0 {

@@ -1,11 +1,11 @@
-package boot
+package node
 
 import (
 	"maps"
 	"testing"
 )
 
-func TestParseStoredFiles(t *testing.T) {
+func TestParseStoredPlan(t *testing.T) {
 	for text, want := range map[string]map[string]string{
 		"":                {},
 		"{":               {},
@@ -14,8 +14,9 @@ func TestParseStoredFiles(t *testing.T) {
 		`{"files":[{"path":"/a","purpose":"state","mode":1},{"path":"/b"}],"x":1}`: {"/a": "state", "/b": ""},
 	} {
 		got := map[string]string{}
-		for path, f := range ParseStoredFiles([]byte(text)) {
-			got[path] = f.Purpose
+		p, _ := ParseStoredPlan([]byte(text)) // zero with an error
+		for _, f := range p.Files {
+			got[f.Path] = p.File(f.Path).Purpose
 		}
 		if !maps.Equal(got, want) {
 			t.Errorf("%q: got %q, want %q", text, got, want)

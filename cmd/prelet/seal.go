@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/prelet/prelet/internal/app"
-	"github.com/prelet/prelet/internal/doctor"
+	"github.com/prelet/prelet/internal/check"
 	"github.com/prelet/prelet/internal/printer"
 )
 
@@ -63,7 +63,7 @@ Exit status 0 if the image is sealed, 3 if it is not, 40 if it cannot be written
 
 // printSealed prints the findings, or the removed files and the place of the statement.
 func (a *cli) printSealed(o io.Writer, got app.Sealed, s printer.Style) error {
-	isSkipped := func(f doctor.Finding) bool { return f.State == doctor.Skipped }
+	isSkipped := func(f check.Finding) bool { return f.State == check.Skipped }
 	checked := slices.DeleteFunc(slices.Clone(got.Findings), isSkipped)
 	conclusion := ""
 	switch {

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prelet/prelet/internal/check"
 	"github.com/prelet/prelet/internal/commit/activation"
 	"github.com/prelet/prelet/internal/doctor"
 	"github.com/prelet/prelet/internal/fault"
@@ -180,8 +181,8 @@ func (e *Env) addOutputs(ctx context.Context, o BundleOptions, parts *bundle, re
 func (e *Env) addFindings(ctx context.Context, w Where, parts *bundle) {
 	found, err := e.Doctor(ctx, w)
 	if w.Root != "" {
-		found.Findings = slices.DeleteFunc(found.Findings, func(f doctor.Finding) bool {
-			return slices.Contains(doctor.Checks(doctor.Leftovers), f.Check)
+		found.Findings = slices.DeleteFunc(found.Findings, func(f check.Finding) bool {
+			return slices.Contains(doctor.Checks(check.Leftovers), f.Check)
 		})
 	}
 

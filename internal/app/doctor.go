@@ -7,12 +7,11 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"path"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/check"
 	"github.com/prelet/prelet/internal/commit"
 	"github.com/prelet/prelet/internal/commit/activation"
 	"github.com/prelet/prelet/internal/commit/generation"
@@ -32,9 +31,9 @@ const doctorTimeout = 20 * time.Second
 
 // Examined is whether a node is fit for a boot: the document of `doctor -o json`.
 type Examined struct {
-	FormatVersion int              `json:"format_version"`
-	Fit           bool             `json:"fit"`
-	Findings      []doctor.Finding `json:"findings"`
+	FormatVersion int             `json:"format_version"`
+	Fit           bool            `json:"fit"`
+	Findings      []check.Finding `json:"findings"`
 }
 
 // Doctor checks whether this node is fit for a boot with the site of w. As root it stores the output of the kubelet's
@@ -45,7 +44,7 @@ func (e *Env) Doctor(ctx context.Context, w Where) (Examined, error) {
 	}
 	if w.Root != "" {
 		i, err := e.openImage(ctx, w)
-		return Examined{1, doctor.Fit(i.findings), i.findings}, err
+		return Examined{1, check.Fit(i.findings), i.findings}, err
 	}
 
 	if w.KubeletVersion != "" {
@@ -109,7 +108,9 @@ func (e *Env) Doctor(ctx context.Context, w Where) (Examined, error) {
 	in.Runtime = findRuntime(ctx, in.Plan)
 	in.Images = findRefusedImages(ctx, nodefile.Root(h.Root), in.Plan)
 	in.Secrets = checkCredentials(in.Plan, given)
-	in.Places = listPlaces(h, in.Plan)
+	if n.Store != nil {
+		in.Files = n.Store.Checks(listFiles(in.Plan))
+	}
 	in.Kept = readKept(n.Store, h)
 	if p := in.Plan; p != nil && p.Kubelet.Joined {
 		if dir := commit.ServingFolder(p); dir != "" {
@@ -121,7 +122,7 @@ func (e *Env) Doctor(ctx context.Context, w Where) (Examined, error) {
 	}
 
 	findings := doctor.Examine(in)
-	return Examined{1, doctor.Fit(findings), findings}, nil
+	return Examined{1, check.Fit(findings), findings}, nil
 }
 
 // askKubelet runs the kubelet's binary, which its unit starts with a command, and, as root, stores its output.
@@ -174,26 +175,17 @@ func checkUnit(ctx context.Context, h *Host, p *boot.Plan) (doctor.Unit, doctor.
 	return u, g
 }
 
-// listPlaces returns the folders that a run writes to: those of the plan's files or, without a plan, of a kubelet's
-// files.
-func listPlaces(h *Host, p *boot.Plan) (out []doctor.Place) {
+// listFiles returns the files that a run writes: those of the plan or, without a plan, a kubelet's.
+func listFiles(p *boot.Plan) []string {
 	l := kubelet.KubeadmDeb()
-	paths := []string{"/var/lib/prelet/x", l.ConfigFile, l.CAFile}
+	files := []string{l.ConfigFile, l.CAFile}
 	if p != nil {
 		for _, f := range p.Node.Files {
-			paths = append(paths, f.Path)
+			files = append(files, f.Path)
 		}
 	}
-	for _, file := range paths {
-		d := nodefile.Root(h.Root).FindDisk(file)
-		if slices.ContainsFunc(out, func(p doctor.Place) bool {
-			return p.Path == d.Path
-		}) {
-			continue
-		}
-		out = append(out, doctor.Place{Disk: d, For: path.Dir(file)})
-	}
-	return out
+
+	return files
 }
 
 // checkCredentials checks the credentials that a plan names. p may be nil.

@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/check"
 	"github.com/prelet/prelet/internal/commit/activation"
 	"github.com/prelet/prelet/internal/doctor"
 	"github.com/prelet/prelet/internal/doctor/image"
@@ -29,7 +30,7 @@ type openedImage struct {
 	in       doctor.ImageInput
 	loaded   hcl.Diagnostics // of the site
 	keep     []byte          // the output of the kubelet's binary, to be kept; nil for none
-	findings []doctor.Finding
+	findings []check.Finding
 }
 
 // openImage examines the image below w.Root; "" is this machine's own root. It writes nothing.

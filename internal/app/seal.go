@@ -12,9 +12,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prelet/prelet/internal/check"
 	"github.com/prelet/prelet/internal/commit"
 	"github.com/prelet/prelet/internal/commit/generation"
-	"github.com/prelet/prelet/internal/doctor"
 	"github.com/prelet/prelet/internal/doctor/image"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/platform/nodefile"
@@ -34,7 +34,7 @@ type Statement struct {
 	Kubelet       image.Kubelet    `json:"kubelet"`
 	Site          []sealedFile     `json:"site"`
 	Detectors     []sealedDetector `json:"detectors"`
-	Checks        []doctor.Finding `json:"checks"`
+	Checks        []check.Finding  `json:"checks"`
 	Removed       []image.Leftover `json:"removed"`
 	Warmed        []string         `json:"warmed"` // paths of caches
 }
@@ -61,12 +61,12 @@ type SealOptions struct {
 
 // Sealed is the result of sealing an image: the document of `seal -o json`.
 type Sealed struct {
-	FormatVersion int              `json:"format_version"`
-	IsSealed      bool             `json:"sealed"`
-	Refused       string           `json:"refused,omitempty"` // why the image is not sealed; "" if it is
-	Findings      []doctor.Finding `json:"findings"`
-	Statement     *Statement       `json:"statement"` // null if the image is not sealed
-	Unchanged     bool             `json:"-"`         // the image was sealed before, and nothing has changed since
+	FormatVersion int             `json:"format_version"`
+	IsSealed      bool            `json:"sealed"`
+	Refused       string          `json:"refused,omitempty"` // why the image is not sealed; "" if it is
+	Findings      []check.Finding `json:"findings"`
+	Statement     *Statement      `json:"statement"` // null if the image is not sealed
+	Unchanged     bool            `json:"-"`         // the image was sealed before, and nothing has changed since
 }
 
 // end returns the result of sealing an image: its statement, or why it is refused.
@@ -151,7 +151,7 @@ func (i *openedImage) refuse(yes bool) string {
 // countProblems returns the number of findings that prevent sealing, besides leftovers.
 func (i *openedImage) countProblems() (n int) {
 	for _, f := range i.findings {
-		if f.State == doctor.Problem || f.State == doctor.Unread {
+		if f.State == check.Problem || f.State == check.Unread {
 			n++
 		}
 	}
@@ -353,7 +353,7 @@ func (i *openedImage) newStatement(now time.Time) (*Statement, error) {
 		Kubelet:       i.in.Kubelet,
 		Site:          []sealedFile{},
 		Detectors:     []sealedDetector{},
-		Checks:        []doctor.Finding{},
+		Checks:        []check.Finding{},
 		Removed:       []image.Leftover{},
 	}
 	for _, f := range i.in.Site.Files {
@@ -373,8 +373,8 @@ func (i *openedImage) newStatement(now time.Time) (*Statement, error) {
 		s.Detectors = append(s.Detectors, sealedDetector{r.Name, r.Version, r.Program, l.SHA256})
 	}
 	for _, f := range i.findings {
-		if f.State != doctor.Skipped {
-			s.Checks = append(s.Checks, doctor.Finding{Check: f.Check, State: f.State, Summary: f.Summary})
+		if f.State != check.Skipped {
+			s.Checks = append(s.Checks, check.Finding{Check: f.Check, State: f.State, Summary: f.Summary})
 		}
 	}
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/check"
 	"github.com/prelet/prelet/internal/commit/activation"
 	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/fault"
@@ -23,41 +24,55 @@ import (
 const lookedFor = "it is looked for where its unit starts it, and in /usr/bin, /usr/local/bin and /opt/bin"
 
 // checkKubelet checks the kubelet, and the flags of kubeadm. The plan checks the flags of the site.
-func (e *examination) checkKubelet() string {
-	k := e.in.Kubelet
+func (in *Input) checkKubelet(r *check.Report) {
+	k := in.Kubelet
 	oldest, newest := known.Range()
 	minor, isVersion := known.Minor(k.Version)
 	switch {
 	case k.Path == "":
-		e.problem("no kubelet was found", lookedFor, "install it in the image")
-		return ""
-	case k.Version == "" && e.in.Image != nil:
-		e.unread("the version of "+k.Path+" is not known",
-			"a program below another root is not started", "run prelet inside of the image, or name --kubelet-version")
+		r.Problem("no kubelet was found", lookedFor, "install it in the image")
+		return
+	case k.Version == "" && in.Image != nil:
+		r.Unread(
+			"the version of "+k.Path+" is not known",
+			"a program below another root is not started",
+			"run prelet inside of the image, or name --kubelet-version",
+		)
 	case k.Version == "":
-		e.problem(k.Path+" does not report its version",
-			"a kubelet that does not report its version is not started", k.Path+" --version")
-	case e.in.Image != nil && !isSameMinor(e.in.Image.Reported, k.Version):
-		e.problem(k.Path+" is "+e.in.Image.Reported+", and --kubelet-version is "+k.Version,
-			"the site would be judged for another kubelet", "leave --kubelet-version out")
+		r.Problem(
+			k.Path+" does not report its version",
+			"a kubelet that does not report its version is not started",
+			k.Path+" --version",
+		)
+	case in.Image != nil && !isSameMinor(in.Image.Reported, k.Version):
+		r.Problem(
+			k.Path+" is "+in.Image.Reported+", and --kubelet-version is "+k.Version,
+			"the site would be judged for another kubelet",
+			"leave --kubelet-version out",
+		)
 	case !isVersion || minor > newest:
 		how := " is newer than what this prelet knows"
 		if !isVersion {
 			how = fmt.Sprintf(" is not a version that this prelet knows: it knows 1.%d to 1.%d", oldest, newest)
 		}
-		e.warn(k.Version+how,
+		r.Warn(
+			k.Version+how,
 			fmt.Sprintf(
 				"its flags are asked of the binary; fields and feature gates are checked as those of 1.%d",
 				newest,
 			),
-			"use a prelet that knows it")
+			"use a prelet that knows it",
+		)
 	case minor < oldest:
-		e.warn(k.Version+" is older than what this prelet knows",
-			fmt.Sprintf("it is checked as 1.%d", oldest), "")
+		r.Warn(
+			k.Version+" is older than what this prelet knows",
+			fmt.Sprintf("it is checked as 1.%d", oldest),
+			"",
+		)
 	}
-	e.checkKubeadm()
+	in.checkKubeadm(r)
 
-	return k.Version + ", " + k.Path
+	r.Fine(k.Version + ", " + k.Path)
 }
 
 // isSameMinor reports whether two versions are of one minor version, or one of them is not a version.
@@ -69,124 +84,152 @@ func isSameMinor(a, b string) bool {
 }
 
 // checkKubeadm checks that the file of kubeadm's flags can be parsed. The plan checks the flags in it.
-func (e *examination) checkKubeadm() {
-	if _, err := kubelet.ParseEnvFile(e.in.Kubeadm); err != nil {
-		e.warn(kubelet.KubeadmDeb().KubeadmFlagsFile+" cannot be read",
-			err.Error(), "correct it, or remove it if it is not needed")
+func (in *Input) checkKubeadm(r *check.Report) {
+	if _, err := kubelet.ParseEnvFile(in.Kubeadm); err != nil {
+		r.Warn(
+			kubelet.KubeadmDeb().KubeadmFlagsFile+" cannot be read",
+			err.Error(),
+			"correct it, or remove it if it is not needed",
+		)
 	}
 }
 
-// checkUnits checks the kubelet's unit as systemd loaded it; in an image that unit and prelet's own. A run judges it in
-// the same way, before it writes.
-func (e *examination) checkUnits() string {
-	switch {
-	case e.in.Image != nil:
-		for _, u := range e.in.Image.listUnits() {
-			e.checkUnit(u)
+// checkUnits returns the checks of the units that a boot needs: the kubelet's as systemd loaded it, in an image that and
+// prelet's own.
+func (in *Input) checkUnits() (l check.List) {
+	for _, u := range in.listUnits() {
+		if u.Err == nil {
+			l = append(l, activation.CheckUnit(&u.Unit, in.Gate.Path, nil))
 		}
-
-		return "prelet and the kubelet are enabled, and the kubelet waits at the gate"
-	case !e.in.Systemd:
-		e.unread("the kubelet's unit cannot be checked",
-			"systemd is not the init of this machine", "")
-		return ""
-	}
-	e.checkUnit(e.in.Unit)
-	e.checkGate()
-
-	gate := "it opens with the next run"
-	if g := e.in.Gate; g.Open {
-		gate = fmt.Sprintf("it is open, on generation %d", g.Generation)
+		l.Add("unit", check.Running|check.Files, func(r *check.Report) { in.checkUnit(r, u) })
 	}
 
-	return e.in.Unit.Name + " is there and waits at the gate; " + gate
+	return l
 }
 
-func (e *examination) checkUnit(u Unit) {
-	const effect = "a run ends with 52 before it writes anything"
-
-	if strings.HasPrefix(u.File, "masked") { // systemd has not read its files again
+func (in *Input) listUnits() []Unit {
+	switch u := in.Unit; {
+	case in.Image != nil:
+		return in.Image.listUnits()
+	case !in.Systemd:
+		return nil
+	case strings.HasPrefix(u.File, "masked"): // systemd has not read its files again
 		u.Load = "masked"
+		return []Unit{u}
+	default:
+		return []Unit{u}
 	}
+}
 
-	switch f := activation.CheckUnit(u.Name, u.Unit, e.in.Gate.Path); {
-	case u.Err != nil && e.in.Image != nil:
-		e.unread(u.Name+" cannot be read", nodefile.Reason(u.Err), stepFor(u.Err))
+func (in *Input) checkUnit(r *check.Report, u Unit) {
+	switch {
+	case u.Err != nil && in.Image != nil:
+		r.Unread(u.Name+" cannot be read", nodefile.Reason(u.Err), stepFor(u.Err))
 	case u.Err != nil:
-		e.unread(fmt.Sprintf("cannot get the state of %s from systemd", u.Name),
-			u.Err.Error(), "run it as root, or look at systemctl status "+u.Name)
-	case u.Load == "not-found":
-		e.problem(u.Name+" does not exist", effect, f.Next)
-	case f != nil:
-		e.problem(f.Summary, effect, f.Next)
-	case u.File == "disabled":
-		e.warn(u.Name+" is not enabled",
-			"it does not start at boot: prelet starts no kubelet that is disabled", "systemctl enable "+u.Name)
+		r.Unread(
+			fmt.Sprintf("cannot get the state of %s from systemd", u.Name),
+			u.Err.Error(),
+			"run it as root, or look at systemctl status "+u.Name,
+		)
+	case u.Load == "loaded" && u.File == "disabled":
+		r.Warn(
+			u.Name+" is not enabled",
+			"it does not start at boot: prelet starts no kubelet that is disabled",
+			"systemctl enable "+u.Name,
+		)
 	}
 }
 
 // recommendWatchdog recommends a watchdog where a unit without findings has none and the kubelet reports to one. The
 // plan warns of a wrong one.
-func (e *examination) recommendWatchdog() string {
-	minor, isVersion := known.Minor(e.in.Kubelet.Version)
-	if e.isFine() && e.in.Unit.Watchdog == 0 && isVersion && minor >= boot.WatchdogSince {
-		e.report(OK, e.in.Unit.Name+" has no watchdog",
+func (in *Input) recommendWatchdog(r *check.Report) {
+	minor, isVersion := known.Minor(in.Kubelet.Version)
+	if r.IsFine() && in.Unit.Watchdog == 0 && isVersion && minor >= boot.WatchdogSince {
+		r.Report(
+			check.OK,
+			in.Unit.Name+" has no watchdog",
 			"with one systemd restarts a kubelet that hangs; kubelets report to it from 1.32 on",
-			"optional: WatchdogSec=30s below [Service] in a drop-in of "+e.in.Unit.Name)
+			"optional: WatchdogSec=30s below [Service] in a drop-in of "+in.Unit.Name,
+		)
 	}
-
-	return ""
 }
 
-func (e *examination) checkGate() {
-	g := e.in.Gate
-	switch {
+// checkGate checks the gate of a running machine. Its summary is that of all checks of units.
+func (in *Input) checkGate(r *check.Report) {
+	gate := "it opens with the next run"
+	switch g := in.Gate; {
+	case in.Image != nil:
+		r.Fine("prelet and the kubelet are enabled, and the kubelet waits at the gate")
+		return
+	case !in.Systemd:
+		r.Unread(
+			"the kubelet's unit cannot be checked",
+			"systemd is not the init of this machine",
+			"",
+		)
 	case g.Err != nil:
-		e.unread("the gate cannot be read", g.Err.Error(), "")
+		r.Unread("the gate cannot be read", g.Err.Error(), "")
 	case !g.Open && g.Why != "":
-		e.warn("the gate is shut: the kubelet may not start now",
-			g.Why, "prelet status")
+		r.Warn(
+			"the gate is shut: the kubelet may not start now",
+			g.Why,
+			"prelet status",
+		)
+	case g.Open:
+		gate = fmt.Sprintf("it is open, on generation %d", g.Generation)
 	}
+
+	r.Fine(in.Unit.Name + " is there and waits at the gate; " + gate)
 }
 
-func (e *examination) checkRuntime() string {
-	r := e.in.Runtime
+func (in *Input) checkRuntime(r *check.Report) {
+	runtime := in.Runtime
 	driver := ""
-	if r.Driver != "" {
-		driver = ", cgroup driver " + r.Driver
+	if runtime.Driver != "" {
+		driver = ", cgroup driver " + runtime.Driver
 	}
 	switch {
-	case r.Endpoint == "" && e.in.Image == nil && (e.in.Plan == nil || e.in.Plan.Facts == nil):
-		e.unread("the container runtime was not looked for",
-			"the site has no detect-hw, or cannot be read", "")
-	case r.Endpoint == "":
-		e.warn("no container runtime is known",
-			"neither containerd's nor CRI-O's configuration was found", "install one in the image")
-	case e.in.Image != nil:
-		return "the image configures " + r.Endpoint
-	case r.Err != nil:
-		e.warn(fmt.Sprintf("the container runtime does not answer at %s", r.Endpoint),
-			r.Err.Error(), "systemctl status containerd (or crio)")
+	case runtime.Endpoint == "" && in.Image == nil && (in.Plan == nil || in.Plan.Facts == nil):
+		r.Unread(
+			"the container runtime was not looked for",
+			"the site has no detect-hw, or cannot be read",
+			"",
+		)
+	case runtime.Endpoint == "":
+		r.Warn(
+			"no container runtime is known",
+			"neither containerd's nor CRI-O's configuration was found",
+			"install one in the image",
+		)
+	case in.Image != nil:
+		r.Fine("the image configures " + runtime.Endpoint)
+	case runtime.Err != nil:
+		r.Warn(
+			fmt.Sprintf("the container runtime does not answer at %s", runtime.Endpoint),
+			runtime.Err.Error(),
+			"systemctl status containerd (or crio)",
+		)
 	default:
-		return r.Endpoint + " answers" + driver
+		r.Fine(runtime.Endpoint + " answers" + driver)
 	}
-
-	return ""
 }
 
 // maxShownImages is the highest number of images in a finding.
 const maxShownImages = 5
 
 // checkImages reports images of the runtime that pods get only from their registry, by the reason.
-func (e *examination) checkImages() string {
-	images := e.in.Images
+func (in *Input) checkImages(r *check.Report) {
+	images := in.Images
 	if images.Policy == "" {
-		return ""
+		return
 	}
 	if images.Err != nil {
-		e.unread("whether the kubelet lets pods use preloaded images", images.Err.Error(),
-			"run it as root, while the runtime runs")
-		return ""
+		r.Unread(
+			"whether the kubelet lets pods use preloaded images",
+			images.Err.Error(),
+			"run it as root, while the runtime runs",
+		)
+		return
 	}
 
 	remedy := "name the images in preloadedImagesVerificationAllowlist, in patch of kubelet_config"
@@ -203,67 +246,69 @@ func (e *examination) checkImages() string {
 		if len(names) > maxShownImages {
 			shown += fmt.Sprintf(" and %d more", len(names)-maxShownImages)
 		}
-		e.warn("pods without pull credentials get these images only from their registry: "+shown,
+		r.Warn(
+			"pods without pull credentials get these images only from their registry: "+shown,
 			why+", so offline, or with imagePullPolicy Never, such a pod does not start although the image is there",
-			"remove a record that a golden image has brought along (while the kubelet is stopped), or "+remedy)
+			"remove a record that a golden image has brought along (while the kubelet is stopped), or "+remedy,
+		)
 	}
-
-	return ""
 }
 
 // checkMachine reports cgroups and swap. The plan checks them by the rules of the kubelet.
-func (e *examination) checkMachine() string {
-	if !e.isFine() || e.in.Plan == nil {
-		return ""
+func (in *Input) checkMachine(r *check.Report) {
+	if !r.IsFine() || in.Plan == nil {
+		return
 	}
-	k := e.in.Plan.Kubelet
+	k := in.Plan.Kubelet
 	if k.Cgroup == 0 && k.Swap == nil {
-		e.unread("cgroups and swap cannot be read", "", "")
-		return ""
+		r.Unread("cgroups and swap cannot be read", "", "")
+		return
 	}
 	swap := ""
 	if k.Swap != nil {
 		swap = map[bool]string{true: ", swap is on", false: ", no swap"}[*k.Swap]
 	}
 
-	return fmt.Sprintf("cgroup v%d", k.Cgroup) + swap
+	r.Fine(fmt.Sprintf("cgroup v%d", k.Cgroup) + swap)
 }
 
-func (e *examination) checkClock() string {
-	if err := e.in.Clock; err != nil {
-		e.warn("the clock is not set",
+func (in *Input) checkClock(r *check.Report) {
+	if err := in.Clock; err != nil {
+		r.Warn(
+			"the clock is not set",
 			"certificates are checked against it: a run waits for it, and fails with 21 if it stays wrong "+
 				"("+err.Error()+")",
-			"set up systemd-timesyncd or chrony, and look at timedatectl")
+			"set up systemd-timesyncd or chrony, and look at timedatectl",
+		)
 	}
 
-	return "it is set"
+	r.Fine("it is set")
 }
 
-func (e *examination) checkCredentials() string {
-	for _, s := range e.in.Secrets {
+func (in *Input) checkCredentials(r *check.Report) {
+	for _, s := range in.Secrets {
 		switch {
 		case s.Err == nil:
-			e.report(OK, s.Name+" can be read", "", "")
-		case !e.in.Root || !e.in.Systemd:
-			e.unread(s.Name, s.Err.Error(), "run it as root, where systemd is the init")
+			r.Report(check.OK, s.Name+" can be read", "", "")
+		case !in.Root || !in.Systemd:
+			r.Unread(s.Name, s.Err.Error(), "run it as root, where systemd is the init")
 		case !s.Needed:
-			e.report(OK, s.Name+" is not needed", "the node has joined", "")
+			r.Report(check.OK, s.Name+" is not needed", "the node has joined", "")
 		default:
-			e.problem(s.Name+" cannot be read",
+			r.Problem(
+				s.Name+" cannot be read",
 				s.Err.Error(),
-				value.CredentialHint(s.Name))
+				value.CredentialHint(s.Name),
+			)
 		}
 	}
-
-	return ""
 }
 
 // checkCluster reports which cluster answered, by the plan's tape. It sends nothing that would need the token.
-func (e *examination) checkCluster() string {
-	p := e.in.Plan
-	if p == nil || !e.isFine() {
-		return ""
+func (in *Input) checkCluster(r *check.Report) {
+	p := in.Plan
+	if p == nil || !r.IsFine() {
+		return
 	}
 
 	t, hasAnswered := FindTrust(p)
@@ -271,13 +316,12 @@ func (e *examination) checkCluster() string {
 	case hasAnswered:
 		by := strings.ReplaceAll(t.VerifiedBy, "_", " ")
 		servers := strings.Join(t.Servers, ", ")
-		return "it answers, and is the one that the site trusts (by " + by + "): " + servers
+		r.Fine("it answers, and is the one that the site trusts (by " + by + "): " + servers)
 	case len(p.Access.Servers) == 0:
-		return "the site uses none"
+		r.Fine("the site uses none")
+	default:
+		r.Unread("it was not asked", "the site has no fetch-ca, or the run ended before it", "")
 	}
-	e.unread("it was not asked", "the site has no fetch-ca, or the run ended before it", "")
-
-	return ""
 }
 
 // FindTrust returns the verified identity of the cluster on a plan's tape.
@@ -295,184 +339,163 @@ func FindTrust(p *boot.Plan) (t world.TrustAns, ok bool) {
 	return t, false
 }
 
-// The space that a generation needs at most.
-const (
-	minBytes = 32 << 20
-	minFiles = 200
-)
-
-// checkDisk checks the folders that prelet writes to.
-func (e *examination) checkDisk() string {
-	for _, p := range e.in.Places {
-		e.checkPlace(p)
+// checkDisk ends the checks of what a commit writes, which only root can make.
+func (in *Input) checkDisk(r *check.Report) {
+	if !in.Root {
+		r.Unread("whether the files of the site can be written", "there may be no room either", "run it as root")
 	}
-	if len(e.in.Places) == 0 || !e.isFine() {
-		return ""
-	}
-
-	folders := count(len(e.in.Places), "folder")
-	if !e.in.Root {
-		e.unread("whether "+folders+" can be written to", "there is room", "run it as root")
-	}
-
-	return folders + " can be written to, and there is room"
+	r.Fine("the files of the site can be written, and there is room")
 }
 
-func (e *examination) checkPlace(p Place) {
-	switch {
-	case p.Err != nil && !e.in.Root:
-		e.unread(p.Path+" cannot be read", p.Err.Error(), "run it as root")
-	case p.Err != nil:
-		e.problem(fmt.Sprintf("%s, for %s", p.Path, p.For),
-			p.Err.Error(), "make it a folder that root may write to")
-	case p.ReadOnly:
-		e.problem(fmt.Sprintf("%s is on a read-only file system, for %s", p.Path, p.For),
-			"a run ends with 40 and changes nothing",
-			"mount it read-write, or let the site write elsewhere")
-	case p.FreeBytes < minBytes:
-		e.problem(fmt.Sprintf("%s has %d MiB left", p.Path, p.FreeBytes>>20),
-			"a generation is written next to the files that it replaces", "make room")
-	case !p.NoFiles && p.FreeFiles < minFiles:
-		e.problem(fmt.Sprintf("%s has %d inodes left", p.Path, p.FreeFiles),
-			"a generation is many small files", "make room")
-	case e.in.Root && !p.Writable:
-		e.problem(fmt.Sprintf("%s cannot be written to, for %s", p.Path, p.For),
-			"a run ends with 40 and changes nothing",
-			"look at mount options, attributes (lsattr) and security modules")
-	}
-}
-
-func (e *examination) checkIdentity() string {
-	p := e.in.Plan
+func (in *Input) checkIdentity(r *check.Report) {
+	p := in.Plan
 	if p == nil {
-		return ""
+		return
 	}
 	if p.Facts != nil && p.Facts.MachineID == nil {
-		e.warn("the machine has no id",
+		r.Warn(
+			"the machine has no id",
 			"prelet recognises a copied disk by it",
-			"systemd-machine-id-setup; an image has an empty /etc/machine-id, so that each boot makes its own")
+			"systemd-machine-id-setup; an image has an empty /etc/machine-id, so that each boot makes its own",
+		)
 	}
 	switch id := p.Kubelet.Identity; {
-	case !e.isFine():
+	case !r.IsFine():
 	case p.Previous != nil:
-		e.warn("kubelet.conf is another machine's",
+		r.Warn(
+			"kubelet.conf is another machine's",
 			p.Previous.Why,
-			"nothing: the next run moves it into the generation, and the node joins under its own name")
+			"nothing: the next run moves it into the generation, and the node joins under its own name",
+		)
 	case p.Kubelet.Joined:
-		return "the node has joined: " + p.Kubelet.JoinedWhy
+		r.Fine("the node has joined: " + p.Kubelet.JoinedWhy)
 	case id != nil:
-		e.warn("there is a kubelet.conf, and the node has not joined",
-			p.Kubelet.JoinedWhy, "nothing, if a bootstrap token is available: the node joins again")
+		r.Warn(
+			"there is a kubelet.conf, and the node has not joined",
+			p.Kubelet.JoinedWhy,
+			"nothing, if a bootstrap token is available: the node joins again",
+		)
 	default:
-		return "the node has not joined yet: " + p.Kubelet.JoinedWhy
+		r.Fine("the node has not joined yet: " + p.Kubelet.JoinedWhy)
 	}
-
-	return ""
 }
 
 // checkServing reports a kubelet whose API has no certificate.
-func (e *examination) checkServing() string {
-	err := e.in.Serving
+func (in *Input) checkServing(r *check.Report) {
+	err := in.Serving
 	var unknown interface{ Unknown() bool }
 	switch {
 	case err == nil:
 	case errors.As(err, &unknown) && unknown.Unknown():
-		e.unread("whether the kubelet gets a serving certificate", err.Error(), "")
+		r.Unread("whether the kubelet gets a serving certificate", err.Error(), "")
 	default:
-		e.add(Finding{
-			Check:   "identity",
-			State:   Warning,
+		r.Add(check.Finding{
+			State:   check.Warning,
 			Summary: "the kubelet has no certificate for its API",
 			Why:     err.Error(),
 			Do:      "prelet explain code/" + string(fault.ServingCertificate),
 			Code:    fault.ServingCertificate,
 		})
 	}
-
-	return ""
 }
 
 // checkState checks what earlier runs left: a journal, damaged generations, holds and the lock.
-func (e *examination) checkState() string {
-	k := e.in.Kept
+func (in *Input) checkState(r *check.Report) {
+	k := in.Kept
 	if k.Err != nil {
 		summary := "the state of earlier runs cannot be read"
-		if e.in.Root {
-			e.problem(summary, k.Err.Error(), "prelet recover")
+		if in.Root {
+			r.Problem(summary, k.Err.Error(), "prelet recover")
 		} else {
-			e.unread(summary, k.Err.Error(), "run it as root")
+			r.Unread(summary, k.Err.Error(), "run it as root")
 		}
 
-		return ""
+		return
 	}
 
 	if k.Newer != nil {
-		e.warn("a newer prelet made what is in place, so this one changes nothing", k.Newer.Error(),
-			"prelet explain code/newer-prelet")
-		return ""
+		r.Warn(
+			"a newer prelet made what is in place, so this one changes nothing",
+			k.Newer.Error(),
+			"prelet explain code/newer-prelet",
+		)
+		return
 	}
 
-	e.checkJournal()
-	e.checkDamage()
-	e.checkHolds()
+	in.checkJournal(r)
+	in.checkDamage(r)
+	in.checkHolds(r)
 
 	switch generation := fmt.Sprintf("generation %d is in place, ", k.Current); {
 	case k.Current == 0:
-		return "prelet has not run here yet"
+		r.Fine("prelet has not run here yet")
 	case k.Adopted:
-		return generation + "adopted: its files were as planned already"
+		r.Fine(generation + "adopted: its files were as planned already")
 	default:
-		return generation + "nothing is pending"
+		r.Fine(generation + "nothing is pending")
 	}
 }
 
-func (e *examination) checkJournal() {
-	j := e.in.Kept.Journal
+func (in *Input) checkJournal(r *check.Report) {
+	j := in.Kept.Journal
 	switch {
 	case j == nil:
 	case j.Phase == generation.PhaseVerify:
-		e.warn(fmt.Sprintf("generation %d awaits its verdict", j.Gen),
+		r.Warn(
+			fmt.Sprintf("generation %d awaits its verdict", j.Gen),
 			count(j.Tries, "boot")+" so far tried to find it",
-			"prelet verify, when the kubelet runs")
+			"prelet verify, when the kubelet runs",
+		)
 	default:
-		e.warn(fmt.Sprintf("generation %d is half in place (%s)", j.Gen, j.Phase),
-			"a run was interrupted", "prelet recover, or the next run")
+		r.Warn(
+			fmt.Sprintf("generation %d is half in place (%s)", j.Gen, j.Phase),
+			"a run was interrupted",
+			"prelet recover, or the next run",
+		)
 	}
 }
 
-func (e *examination) checkDamage() {
-	for _, r := range e.in.Kept.Damaged {
+func (in *Input) checkDamage(r *check.Report) {
+	for _, g := range in.Kept.Damaged {
 		do := "nothing: a rollback uses an older good one"
-		if r.Gen == e.in.Kept.Current {
+		if g.Gen == in.Kept.Current {
 			do = "prelet run makes a generation of what is in place"
 		}
-		e.warn(fmt.Sprintf("generation %d is damaged", r.Gen),
-			generation.DescribeDamage(r.Why), do)
+		r.Warn(
+			fmt.Sprintf("generation %d is damaged", g.Gen),
+			generation.DescribeDamage(g.Why),
+			do,
+		)
 	}
 }
 
 // checkHolds reports what keeps plans from being applied.
-func (e *examination) checkHolds() {
-	k := e.in.Kept
+func (in *Input) checkHolds(r *check.Report) {
+	k := in.Kept
 	if k.Pinned != "" {
-		e.warn("every plan is held", k.Pinned, "prelet rollback --release")
+		r.Warn("every plan is held", k.Pinned, "prelet rollback --release")
 	}
 	for _, plan := range slices.Sorted(maps.Keys(k.Held)) {
-		e.warn(fmt.Sprintf("plan %.12s is held", plan),
-			k.Held[plan], "correct the site, or prelet run --retry")
+		r.Warn(
+			fmt.Sprintf("plan %.12s is held", plan),
+			k.Held[plan],
+			"correct the site, or prelet run --retry",
+		)
 	}
 	if k.Lock != "" {
-		e.warn("another process holds the lock: "+k.Lock,
+		r.Warn(
+			"another process holds the lock: "+k.Lock,
 			"a run waits two minutes for it, then ends with 75",
-			"wait for it, or see what it waits for")
+			"wait for it, or see what it waits for",
+		)
 	}
 }
 
-func (e *examination) checkDetectors() string {
-	p := e.in.Plan
+func (in *Input) checkDetectors(r *check.Report) {
+	p := in.Plan
 	if p == nil || p.Site == nil || len(p.Site.Detectors) == 0 {
-		return ""
+		return
 	}
 
-	return count(len(p.Site.Detectors), "detector") + " declared, nothing is wrong"
+	r.Fine(count(len(p.Site.Detectors), "detector") + " declared, nothing is wrong")
 }

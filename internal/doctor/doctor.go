@@ -1,9 +1,8 @@
 // Package doctor checks whether a node is fit for a boot with its site, and whether an image that does not run may be
 // sealed, by one list of checks. Its caller collects the input. Of an image it reads files; it has no side effects.
 //
-// A run judges its plan and the kubelet's unit by the same functions. Two checks are only in its preflight, because
-// they are about what the commit then does: package activation writes into the run folder to see that it has space,
-// and package generation examines the folders through the descriptors by which it writes.
+// Those about the kubelet's unit and about the files that are written are the checks of a run before it commits. They are
+// defined by the packages activation and generation.
 package doctor
 
 import (
@@ -14,97 +13,52 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/check"
 	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/doctor/image"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/origin"
-	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/platform/unitfile"
 )
 
-// State is the result of one check.
-type State string
+// checks returns all checks, in the order of the report. The commands doctor, seal and bundle run those that need what
+// they have. The findings of a name count in its later checks.
+func (in *Input) checks() (l check.List) {
+	const both = check.Running | check.Files
 
-// The states.
-const (
-	OK      State = "ok"
-	Warning State = "warning" // a boot succeeds, but probably not as intended
-	Problem State = "problem" // a boot fails
-	Unread  State = "unread"  // this user may not read it, or it is not known now
-	Skipped State = "skipped" // only a running machine can be checked for it
-)
+	l.Add("site", both, in.checkSite)
+	l.Add("kubelet", check.Running, in.checkSkew)
+	l.Add("kubelet", both, in.checkKubelet)
+	l = append(l, in.checkUnits()...)
+	l.Add("unit", both, in.checkGate)
+	l.Add("unit", check.Running, in.recommendWatchdog)
+	l.Add("users", check.Files, in.checkUsers)
+	l.Add("runtime", check.Running, in.checkImages)
+	l.Add("runtime", both, in.checkRuntime)
+	l.Add("permissions", check.Files, in.checkPermissions)
+	l.Add("machine", check.Running, in.checkName)
+	l.Add("machine", check.Running, in.checkKernel)
+	l.Add("machine", check.Running, in.checkMachine)
+	l.Add("hardware", check.Running, in.checkHardware)
+	l.Add("clock", check.Running, in.checkClock)
+	l.Add("credentials", check.Running, in.checkCredentials)
+	l.Add("cluster", check.Running, in.checkCluster)
+	l = append(l, in.Files...)
+	l.Add("disk", check.Running, in.checkDisk)
+	l.Add("identity", check.Running, in.checkServing)
+	l.Add("identity", check.Running, in.checkIdentity)
+	l.Add("identity", check.Leftovers, in.listLeftovers("the image has none"))
+	l.Add("secrets", check.Leftovers, in.listLeftovers("the image has none that prelet knows of"))
+	l.Add("state", check.Running, in.checkState)
+	l.Add("state", check.Leftovers, in.listLeftovers("the image has none"))
+	l.Add("detectors", check.Running, in.checkDetectors)
+	l.Add("detectors", check.Files, in.checkImageDetectors)
 
-// Finding is the result of one check.
-type Finding struct {
-	Check   string     `json:"check"` // see list
-	State   State      `json:"state"`
-	Summary string     `json:"summary"`
-	Why     string     `json:"why,omitempty"` // the reason, or why it matters
-	Do      string     `json:"do,omitempty"`  // the next step
-	Code    fault.Code `json:"code,omitempty"`
-	Place   string     `json:"place,omitempty"` // FILE:LINE:COLUMN of the site
-}
-
-// Needs is what a check needs: one of them is enough.
-type Needs uint8
-
-// The needs of checks.
-const (
-	Running   Needs = 1 << iota // a machine that runs
-	Files                       // the root folder of a machine that does not run, or of an image
-	Leftovers                   // what an image must not contain
-)
-
-// check is one row of the list of checks.
-type check struct {
-	name  string // of its findings, most of them; messages of the site belong to several checks
-	needs Needs
-	run   func(*examination) (fine string) // the summary if all findings of the name are fine; "" for none
-}
-
-// list returns all checks, in the order of the report. The commands doctor, seal and bundle run those that need what
-// they have; a name without a check for an image is reported as skipped there. The findings of a name count in its
-// later checks.
-func list() []check {
-	return []check{
-		{"site", Running | Files, (*examination).checkSite},
-		{"kubelet", Running, (*examination).checkSkew},
-		{"kubelet", Running | Files, (*examination).checkKubelet},
-		{"unit", Running | Files, (*examination).checkUnits},
-		{"unit", Running, (*examination).recommendWatchdog},
-		{"users", Files, (*examination).checkUsers},
-		{"runtime", Running, (*examination).checkImages},
-		{"runtime", Running | Files, (*examination).checkRuntime},
-		{"permissions", Files, (*examination).checkPermissions},
-		{"machine", Running, (*examination).checkName},
-		{"machine", Running, (*examination).checkKernel},
-		{"machine", Running, (*examination).checkMachine},
-		{"hardware", Running, (*examination).checkHardware},
-		{"clock", Running, (*examination).checkClock},
-		{"credentials", Running, (*examination).checkCredentials},
-		{"cluster", Running, (*examination).checkCluster},
-		{"disk", Running, (*examination).checkDisk},
-		{"identity", Running, (*examination).checkServing},
-		{"identity", Running, (*examination).checkIdentity},
-		{"identity", Leftovers, listLeftovers("the image has none")},
-		{"secrets", Leftovers, listLeftovers("the image has none that prelet knows of")},
-		{"state", Running, (*examination).checkState},
-		{"state", Leftovers, listLeftovers("the image has none")},
-		{"detectors", Running, (*examination).checkDetectors},
-		{"detectors", Files, (*examination).checkImageDetectors},
-	}
+	return l
 }
 
 // Checks returns the names of the checks that have enough with some needs, in the order of the report.
-func Checks(needs Needs) (names []string) {
-	for _, c := range list() {
-		if c.needs&needs != 0 && !slices.Contains(names, c.name) {
-			names = append(names, c.name)
-		}
-	}
-
-	return names
-}
+func Checks(has check.Needs) []string { return new(Input).checks().Names(has) }
 
 // Images are the images of the runtime that the kubelet gives to no pod without credentials of its own.
 type Images struct {
@@ -131,7 +85,7 @@ type Input struct {
 	Runtime Runtime
 	Clock   error // nil: it is set
 	Secrets []Secret
-	Places  []Place
+	Files   check.List // of a run, about the files that it writes
 	Kept    Kept
 	Kubeadm string // text of kubeadm-flags.env, "" for none
 	Images  Images
@@ -172,12 +126,6 @@ type Secret struct {
 	Needed bool // for this boot: the token of a node that has joined is not
 }
 
-// Place is a folder that prelet writes to, or the deepest existing folder above it.
-type Place struct {
-	nodefile.Disk
-	For string // the folder itself
-}
-
 // Kept is the state of earlier runs.
 type Kept struct {
 	Err     error
@@ -191,97 +139,20 @@ type Kept struct {
 	Lock    string            // its holder
 }
 
-// Examine runs the checks of list that need a node or, with in.Image, an image. Findings are in the order of list, the
-// worst of each check first, and skipped checks last.
-func Examine(in Input) []Finding {
-	e := &examination{in: in}
-	has := Running
-	if in.Image != nil {
-		has = Files | Leftovers
-		e.in.Kubelet = in.Image.Kubelet
-		e.in.Runtime.Endpoint = in.Image.Runtime
-		e.in.Gate.Path = unitfile.Gate
-	}
-
-	var names []string
-	for _, c := range list() {
-		names = append(names, c.name)
-		if c.needs&has != 0 {
-			e.current = c.name
-			if fine := c.run(e); fine != "" && e.isFine() {
-				e.report(OK, fine, "", "")
-			}
-		}
+// Examine runs the checks that need a node or, with in.Image, an image.
+func Examine(in Input) []check.Finding {
+	has := check.Running
+	if in.Root {
+		has |= check.Root
 	}
 	if in.Image != nil {
-		e.skip()
+		has = check.Files | check.Leftovers
+		in.Kubelet = in.Image.Kubelet
+		in.Runtime.Endpoint = in.Image.Runtime
+		in.Gate.Path = unitfile.Gate
 	}
 
-	worst := []State{Problem, Warning, Unread, OK, Skipped}
-	slices.SortStableFunc(e.found, func(a, b Finding) int {
-		return cmp.Or(
-			cmp.Compare(skippedLast(a), skippedLast(b)),
-			cmp.Compare(slices.Index(names, a.Check), slices.Index(names, b.Check)),
-			cmp.Compare(slices.Index(worst, a.State), slices.Index(worst, b.State)),
-		)
-	})
-
-	return e.found
-}
-
-// skippedLast returns the place of a finding: 1 for one of a check that was skipped, else 0.
-func skippedLast(f Finding) int {
-	if f.State == Skipped {
-		return 1
-	}
-
-	return 0
-}
-
-// skip adds a finding for each check of a node that an image has not.
-func (e *examination) skip() {
-	ofImage := Checks(Files | Leftovers)
-	for _, name := range Checks(Running) {
-		if !slices.Contains(ofImage, name) {
-			e.add(Finding{Check: name, State: Skipped, Summary: "only a running machine can be checked for it"})
-		}
-	}
-}
-
-// Fit reports whether a boot would succeed, as far as is known.
-func Fit(findings []Finding) bool {
-	return !slices.ContainsFunc(findings, func(f Finding) bool {
-		return f.State == Problem
-	})
-}
-
-type examination struct {
-	in      Input
-	current string // the name of the check that runs
-	found   []Finding
-}
-
-func (e *examination) add(f Finding) { e.found = append(e.found, f) }
-
-// report adds a finding of the current check, with its reason and the next step.
-func (e *examination) report(state State, summary, why, do string) {
-	e.add(Finding{Check: e.current, State: state, Summary: summary, Why: why, Do: do})
-}
-
-// problem adds what stops a run.
-func (e *examination) problem(summary, why, do string) { e.report(Problem, summary, why, do) }
-
-// warn adds what does not stop a run.
-func (e *examination) warn(summary, why, do string) { e.report(Warning, summary, why, do) }
-
-// unread adds what could not be checked.
-func (e *examination) unread(summary, why, do string) { e.report(Unread, summary, why, do) }
-
-// isFine reports whether all findings of the current check so far are OK.
-func (e *examination) isFine() bool {
-	return !slices.ContainsFunc(e.found, func(f Finding) bool {
-		return f.Check == e.current && f.State != OK
-	})
+	return in.checks().Run(has)
 }
 
 // checksByCode are the checks that messages of the plan belong to; "site" for all other codes.
@@ -313,52 +184,44 @@ var checksByCode = map[fault.Code]string{
 
 // checkSite adds the messages of loading, checking and planning, each to its check; of an image all to this one. It
 // leaves out notes.
-func (e *examination) checkSite() string {
-	messages := slices.Clone(e.in.Loaded)
-	if e.in.Plan != nil {
-		messages = append(messages, e.in.Plan.Diagnostics...)
+func (in *Input) checkSite(r *check.Report) {
+	messages := slices.Clone(in.Loaded)
+	if in.Plan != nil {
+		messages = append(messages, in.Plan.Diagnostics...)
 	}
 	for _, d := range messages {
 		f := NewFinding(d)
-		if e.in.Image != nil {
-			f.Check = e.current
+		if in.Image != nil {
+			f.Check = r.Check
 		}
-		if e.in.Image != nil && f.Code == fault.NoSite {
-			f.State = Warning // another layer may bring it
+		if in.Image != nil && f.Code == fault.NoSite {
+			f.State = check.Warning // another layer may bring it
 		}
-		if !origin.IsNote(d) && !slices.Contains(e.found, f) {
-			e.add(f)
+		if !origin.IsNote(d) {
+			r.Add(f)
 		}
 	}
 
-	switch p, i := e.in.Plan, e.in.Image; {
+	switch p, i := in.Plan, in.Image; {
 	case i != nil && i.Site != nil:
-		return fmt.Sprintf(
-			"it is valid on %d sample machines: %s",
-			i.Machines,
-			count(len(i.Site.Files), "file"),
-		)
+		r.Fine(fmt.Sprintf("it is valid on %d sample machines: %s", i.Machines, count(len(i.Site.Files), "file")))
 	case p != nil && p.Site != nil:
-		return "it is valid: " + count(len(p.Site.Files), "file") + ", " + count(len(p.Site.Stages), "stage")
+		r.Fine("it is valid: " + count(len(p.Site.Files), "file") + ", " + count(len(p.Site.Stages), "stage"))
 	}
-
-	return ""
 }
 
-func (e *examination) checkHardware() string {
-	if e.in.Plan != nil && e.in.Plan.Facts != nil {
-		return "it can be read"
+func (in *Input) checkHardware(r *check.Report) {
+	if in.Plan != nil && in.Plan.Facts != nil {
+		r.Fine("it can be read")
 	}
-
-	return ""
 }
 
 // NewFinding returns the finding of a message.
-func NewFinding(d *hcl.Diagnostic) Finding {
+func NewFinding(d *hcl.Diagnostic) check.Finding {
 	code := origin.CodeOf(d)
-	f := Finding{
+	f := check.Finding{
 		Check:   cmp.Or(checksByCode[code], "site"),
-		State:   Warning,
+		State:   check.Warning,
 		Summary: d.Summary,
 		Why:     d.Detail,
 		Code:    code,
@@ -369,12 +232,12 @@ func NewFinding(d *hcl.Diagnostic) Finding {
 
 	switch {
 	case code == fault.NoSite:
-		f.State = Problem
+		f.State = check.Problem
 		f.Do = "prelet init writes a first site"
 	case code == fault.Unread:
-		f.State = Unread
+		f.State = check.Unread
 	case d.Severity == hcl.DiagError:
-		f.State = Problem
+		f.State = check.Problem
 	}
 
 	return f

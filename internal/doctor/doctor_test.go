@@ -10,12 +10,12 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/check"
 	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/doctor/image"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/origin"
-	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/platform/unitfile"
 	"github.com/prelet/prelet/internal/world"
 )
@@ -41,17 +41,6 @@ func well() Input {
 		Gate:    Gate{Path: unitfile.Gate, Open: true, Generation: 3},
 		Runtime: Runtime{Endpoint: "unix:///run/x.sock", Driver: "systemd"},
 		Secrets: []Secret{{Name: "token", Needed: true}},
-		Places: []Place{
-			{
-				Disk: nodefile.Disk{
-					Path:      "/etc",
-					Writable:  true,
-					FreeBytes: 1 << 30,
-					FreeFiles: 1000,
-				},
-				For: "/etc/kubernetes",
-			},
-		},
 		Kept:    Kept{Current: 3},
 		Kubeadm: "KUBELET_KUBEADM_ARGS=\"--node-ip=198.51.100.7\"\n",
 	}
@@ -59,17 +48,17 @@ func well() Input {
 
 func TestWell(t *testing.T) {
 	found := Examine(well())
-	if !Fit(found) {
+	if !check.Fit(found) {
 		t.Error("got an unfit node, want a fit one")
 	}
 	var checks []string
 	for _, f := range found {
-		if f.State != OK {
+		if f.State != check.OK {
 			t.Errorf("%+v", f)
 		}
 		checks = append(checks, f.Check)
 	}
-	for _, c := range Checks(Running) {
+	for _, c := range Checks(check.Running) {
 		if c != "detectors" && !slices.Contains(checks, c) {
 			t.Errorf("got no finding of %s, want one", c)
 		}
@@ -81,6 +70,16 @@ type away struct{ error }
 
 func (away) Unknown() bool { return true }
 
+// checkFile returns the checks of a run that writes a file.
+func checkFile(path string) check.List {
+	store, err := generation.OpenReadOnly(generation.Options{Dir: "/none/prelet"})
+	if err != nil {
+		panic(err)
+	}
+
+	return store.Checks([]string{path})
+}
+
 // Each row makes one part unhealthy, and names the expected finding.
 func TestIll(t *testing.T) {
 	broken := errors.New("because")
@@ -89,101 +88,98 @@ func TestIll(t *testing.T) {
 		name  string
 		spoil func(*Input)
 		check string
-		state State
+		state check.State
 		says  string
 	}{
-		{"no kubelet", func(i *Input) { i.Kubelet = image.Kubelet{} }, "kubelet", Problem, "no kubelet was found"},
-		{"a kubelet that says nothing", func(i *Input) { i.Kubelet.Version = "" }, "kubelet", Problem, "does not report its version"},
-		{"a new kubelet", func(i *Input) { i.Kubelet.Version = "v1.99.0" }, "kubelet", Warning, "newer than"},
-		{"an old kubelet", func(i *Input) { i.Kubelet.Version = "v1.11.0" }, "kubelet", Warning, "older than"},
-		{"kubeadm's file", func(i *Input) { i.Kubeadm = "KUBELET_KUBEADM_ARGS=\x00\n" }, "kubelet", Warning, "cannot be read"},
-		{"a kubelet that is newer than the API server", func(i *Input) { i.Server = "v1.35.9" }, "kubelet", Warning, "newer than the API server"},
-		{"a kubelet that is too old for the API server", func(i *Input) { i.Server = "v1.40.0-rc.0" }, "kubelet", Warning, "more than 3 minor versions older"},
-		{"a name that does not resolve", func(i *Input) { i.Name = broken }, "machine", Warning, "does not resolve"},
-		{"no systemd", func(i *Input) { i.Systemd = false }, "unit", Unread, "cannot be checked"},
-		{"no D-Bus", func(i *Input) { i.Unit.Err = broken }, "unit", Unread, "from systemd"},
-		{"masked", func(i *Input) { i.Unit.Load = "masked" }, "unit", Problem, "is masked"},
-		{"masked for this boot", func(i *Input) { i.Unit.File = "masked-runtime" }, "unit", Problem, "is masked"},
-		{"no unit", func(i *Input) { i.Unit.Load = "not-found" }, "unit", Problem, "does not exist"},
-		{"no gate", func(i *Input) { i.Unit.EnvironmentFiles = nil }, "unit", Problem, "without waiting for prelet"},
-		{"a unit that nobody may start", func(i *Input) { i.Unit.NoStart = true }, "unit", Problem, "systemd refuses to start"},
-		{"disabled", func(i *Input) { i.Unit.File = "disabled" }, "unit", Warning, "is not enabled"},
-		{"shut", func(i *Input) { i.Gate.Open, i.Gate.Why = false, "the plan failed" }, "unit", Warning, "the gate is shut"},
-		{"a gate that cannot be read", func(i *Input) { i.Gate.Err = broken }, "unit", Unread, "cannot be read"},
-		{"no runtime", func(i *Input) { i.Runtime = Runtime{} }, "runtime", Warning, "no container runtime"},
-		{"a runtime that is away", func(i *Input) { i.Runtime.Err = broken }, "runtime", Warning, "does not answer"},
+		{"no kubelet", func(i *Input) { i.Kubelet = image.Kubelet{} }, "kubelet", check.Problem, "no kubelet was found"},
+		{"a kubelet that says nothing", func(i *Input) { i.Kubelet.Version = "" }, "kubelet", check.Problem, "does not report its version"},
+		{"a new kubelet", func(i *Input) { i.Kubelet.Version = "v1.99.0" }, "kubelet", check.Warning, "newer than"},
+		{"an old kubelet", func(i *Input) { i.Kubelet.Version = "v1.11.0" }, "kubelet", check.Warning, "older than"},
+		{"kubeadm's file", func(i *Input) { i.Kubeadm = "KUBELET_KUBEADM_ARGS=\x00\n" }, "kubelet", check.Warning, "cannot be read"},
+		{"a kubelet that is newer than the API server", func(i *Input) { i.Server = "v1.35.9" }, "kubelet", check.Warning, "newer than the API server"},
+		{"a kubelet that is too old for the API server", func(i *Input) { i.Server = "v1.40.0-rc.0" }, "kubelet", check.Warning, "more than 3 minor versions older"},
+		{"a name that does not resolve", func(i *Input) { i.Name = broken }, "machine", check.Warning, "does not resolve"},
+		{"no systemd", func(i *Input) { i.Systemd = false }, "unit", check.Unread, "cannot be checked"},
+		{"no D-Bus", func(i *Input) { i.Unit.Err = broken }, "unit", check.Unread, "from systemd"},
+		{"masked", func(i *Input) { i.Unit.Load = "masked" }, "unit", check.Problem, "is masked"},
+		{"masked for this boot", func(i *Input) { i.Unit.File = "masked-runtime" }, "unit", check.Problem, "is masked"},
+		{"no unit", func(i *Input) { i.Unit.Load = "not-found" }, "unit", check.Problem, "cannot find"},
+		{"no gate", func(i *Input) { i.Unit.EnvironmentFiles = nil }, "unit", check.Problem, "without waiting for prelet"},
+		{"a unit that nobody may start", func(i *Input) { i.Unit.NoStart = true }, "unit", check.Problem, "systemd refuses to start"},
+		{"disabled", func(i *Input) { i.Unit.File = "disabled" }, "unit", check.Warning, "is not enabled"},
+		{"shut", func(i *Input) { i.Gate.Open, i.Gate.Why = false, "the plan failed" }, "unit", check.Warning, "the gate is shut"},
+		{"a gate that cannot be read", func(i *Input) { i.Gate.Err = broken }, "unit", check.Unread, "cannot be read"},
+		{"no runtime", func(i *Input) { i.Runtime = Runtime{} }, "runtime", check.Warning, "no container runtime"},
+		{"a runtime that is away", func(i *Input) { i.Runtime.Err = broken }, "runtime", check.Warning, "does not answer"},
 		{"a preloaded image", func(i *Input) {
 			i.Images = Images{Policy: "AlwaysVerify", Refused: []Image{{"r.example.com/a:1", "because"}}}
-		}, "runtime", Warning, "r.example.com/a:1"},
+		}, "runtime", check.Warning, "r.example.com/a:1"},
 		{"records of images that this user may not read", func(i *Input) {
 			i.Images = Images{Policy: "AlwaysVerify", Err: broken}
-		}, "runtime", Unread, "preloaded images"},
+		}, "runtime", check.Unread, "preloaded images"},
 		{"many preloaded images", func(i *Input) {
 			i.Images = Images{Policy: "AlwaysVerify"}
 			for n := range 7 {
 				i.Images.Refused = append(i.Images.Refused, Image{string(rune('a' + n)), "because"})
 			}
-		}, "runtime", Warning, "a, b, c, d, e and 2 more"},
-		{"no facts", func(i *Input) { i.Plan.Facts, i.Runtime = nil, Runtime{} }, "runtime", Unread, "not looked for"},
-		{"the clock", func(i *Input) { i.Clock = broken }, "clock", Warning, "not set"},
-		{"a credential", func(i *Input) { i.Secrets[0].Err = broken }, "credentials", Problem, "token cannot be read"},
-		{"a credential that this user may not see", func(i *Input) { i.Secrets[0].Err, i.Root = broken, false }, "credentials", Unread, "token"},
-		{"a file system", func(i *Input) { i.Places[0].ReadOnly = true }, "disk", Problem, "read-only"},
-		{"room", func(i *Input) { i.Places[0].FreeBytes = 1 << 20 }, "disk", Problem, "1 MiB left"},
-		{"inodes", func(i *Input) { i.Places[0].FreeFiles = 3 }, "disk", Problem, "3 inodes"},
-		{"permission", func(i *Input) { i.Places[0].Writable = false }, "disk", Problem, "cannot be written to"},
-		{"a folder that is none", func(i *Input) { i.Places[0].Err = broken }, "disk", Problem, "/etc"},
-		{"not root", func(i *Input) { i.Root = false }, "disk", Unread, "whether 1 folder"},
-		{"a clone", func(i *Input) { i.Plan.Previous = &boot.PreviousIdentity{Why: "another id"} }, "identity", Warning, "another machine's"},
-		{"no serving certificate", func(i *Input) { i.Serving = broken }, "identity", Warning, "no certificate for its API"},
-		{"a serving certificate of a cluster that is away", func(i *Input) { i.Serving = away{broken} }, "identity", Unread, "serving certificate"},
-		{"no machine id", func(i *Input) { i.Plan.Facts.MachineID = nil }, "identity", Warning, "no id"},
-		{"an expired identity", func(i *Input) { i.Plan.Kubelet.Joined, i.Plan.Kubelet.Identity = false, &world.IdentityAns{} }, "identity", Warning, "has not joined"},
-		{"a generation without a verdict", func(i *Input) { i.Kept.Journal = &generation.Journal{Phase: generation.PhaseVerify, Gen: 4} }, "state", Warning, "generation 4 awaits"},
-		{"an interrupted run", func(i *Input) { i.Kept.Journal = &generation.Journal{Phase: generation.PhasePublish, Gen: 4} }, "state", Warning, "half in place"},
-		{"a hold", func(i *Input) { i.Kept.Held = map[string]string{"0123456789abcdef": "unhealthy"} }, "state", Warning, "plan 0123456789ab is held"},
-		{"a pin", func(i *Input) { i.Kept.Pinned = "by hand" }, "state", Warning, "every plan is held"},
-		{"the lock", func(i *Input) { i.Kept.Lock = "process 7" }, "state", Warning, "process 7"},
-		{"a generation of a newer prelet", func(i *Input) { i.Kept.Newer = broken }, "state", Warning, "a newer prelet"},
-		{"a journal that cannot be read", func(i *Input) { i.Kept.Err = broken }, "state", Problem, "cannot be read"},
-		{"a mistake in the site", func(i *Input) { i.Loaded = hcl.Diagnostics{origin.Error(fault.Reference, at, "There is no x", "d")} }, "site", Problem, "There is no x"},
-		{"no site", func(i *Input) { i.Loaded = hcl.Diagnostics{origin.Error(fault.NoSite, hcl.Range{}, "No site", "d")} }, "site", Problem, "No site"},
+		}, "runtime", check.Warning, "a, b, c, d, e and 2 more"},
+		{"no facts", func(i *Input) { i.Plan.Facts, i.Runtime = nil, Runtime{} }, "runtime", check.Unread, "not looked for"},
+		{"the clock", func(i *Input) { i.Clock = broken }, "clock", check.Warning, "not set"},
+		{"a credential", func(i *Input) { i.Secrets[0].Err = broken }, "credentials", check.Problem, "token cannot be read"},
+		{"a credential that this user may not see", func(i *Input) { i.Secrets[0].Err, i.Root = broken, false }, "credentials", check.Unread, "token"},
+		{"a folder that is a file", func(i *Input) { i.Files = checkFile("/dev/null/x") }, "disk", check.Problem, "not a directory"},
+		{"a folder that is a link", func(i *Input) { i.Files = checkFile("/proc/self/x") }, "disk", check.Problem, "/proc/self"},
+		{"not root", func(i *Input) { i.Root = false }, "disk", check.Unread, "whether the files"},
+		{"a clone", func(i *Input) { i.Plan.Previous = &boot.PreviousIdentity{Why: "another id"} }, "identity", check.Warning, "another machine's"},
+		{"no serving certificate", func(i *Input) { i.Serving = broken }, "identity", check.Warning, "no certificate for its API"},
+		{"a serving certificate of a cluster that is away", func(i *Input) { i.Serving = away{broken} }, "identity", check.Unread, "serving certificate"},
+		{"no machine id", func(i *Input) { i.Plan.Facts.MachineID = nil }, "identity", check.Warning, "no id"},
+		{"an expired identity", func(i *Input) { i.Plan.Kubelet.Joined, i.Plan.Kubelet.Identity = false, &world.IdentityAns{} }, "identity", check.Warning, "has not joined"},
+		{"a generation without a verdict", func(i *Input) { i.Kept.Journal = &generation.Journal{Phase: generation.PhaseVerify, Gen: 4} }, "state", check.Warning, "generation 4 awaits"},
+		{"an interrupted run", func(i *Input) { i.Kept.Journal = &generation.Journal{Phase: generation.PhasePublish, Gen: 4} }, "state", check.Warning, "half in place"},
+		{"a hold", func(i *Input) { i.Kept.Held = map[string]string{"0123456789abcdef": "unhealthy"} }, "state", check.Warning, "plan 0123456789ab is held"},
+		{"a pin", func(i *Input) { i.Kept.Pinned = "by hand" }, "state", check.Warning, "every plan is held"},
+		{"the lock", func(i *Input) { i.Kept.Lock = "process 7" }, "state", check.Warning, "process 7"},
+		{"a generation of a newer prelet", func(i *Input) { i.Kept.Newer = broken }, "state", check.Warning, "a newer prelet"},
+		{"a journal that cannot be read", func(i *Input) { i.Kept.Err = broken }, "state", check.Problem, "cannot be read"},
+		{"a mistake in the site", func(i *Input) { i.Loaded = hcl.Diagnostics{origin.Error(fault.Reference, at, "There is no x", "d")} }, "site", check.Problem, "There is no x"},
+		{"no site", func(i *Input) { i.Loaded = hcl.Diagnostics{origin.Error(fault.NoSite, hcl.Range{}, "No site", "d")} }, "site", check.Problem, "No site"},
 		{"a rule of the kubelet", func(i *Input) {
 			i.Plan.Diagnostics = hcl.Diagnostics{origin.Warning(fault.KubeletGate, at, "A gate", "d")}
-		}, "kubelet", Warning, "A gate"},
+		}, "kubelet", check.Warning, "A gate"},
 		{"swap", func(i *Input) {
 			i.Plan.Diagnostics = hcl.Diagnostics{origin.Error(fault.KubeletMachine, at, "Swap", "d")}
-		}, "machine", Problem, "Swap"},
+		}, "machine", check.Problem, "Swap"},
 		{"the cluster", func(i *Input) {
 			i.Plan.Diagnostics = hcl.Diagnostics{origin.Error(fault.ClusterUntrusted, at, "Wrong CA", "d")}
-		}, "cluster", Problem, "Wrong CA"},
+		}, "cluster", check.Problem, "Wrong CA"},
 		{"a detector", func(i *Input) {
 			i.Plan.Diagnostics = hcl.Diagnostics{origin.Warning(fault.DetectorDegraded, at, "No lock", "d")}
-		}, "detectors", Warning, "No lock"},
-		{"what this user may not read", func(i *Input) { i.Plan.Diagnostics = hcl.Diagnostics{origin.MayNotRead(at, "x", "y")} }, "site", Unread, "may not look"},
+		}, "detectors", check.Warning, "No lock"},
+		{"what this user may not read", func(i *Input) { i.Plan.Diagnostics = hcl.Diagnostics{origin.MayNotRead(at, "x", "y")} }, "site", check.Unread, "may not look"},
 		{"the same in other words", func(i *Input) {
 			d := origin.MayNotRead(at, "x", "y")
 			d.Summary = "Denied"
 			i.Plan.Diagnostics = hcl.Diagnostics{d}
-		}, "site", Unread, "Denied"},
+		}, "site", check.Unread, "Denied"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			in := well()
 			c.spoil(&in)
 			found := Examine(in)
-			if !slices.ContainsFunc(found, func(f Finding) bool {
+			if !slices.ContainsFunc(found, func(f check.Finding) bool {
 				return f.Check == c.check && f.State == c.state && strings.Contains(f.Summary, c.says)
 			}) {
 				t.Fatalf("want %s %s with %q, got %+v", c.check, c.state, c.says, found)
 			}
-			if Fit(found) != (c.state != Problem) {
-				t.Errorf("fit: got %t, want %t", Fit(found), !Fit(found))
+			if check.Fit(found) != (c.state != check.Problem) {
+				t.Errorf("fit: got %t, want %t", check.Fit(found), !check.Fit(found))
 			}
 			for _, f := range found {
-				if f.Check == c.check && f.State == OK {
+				if f.Check == c.check && f.State == check.OK {
 					t.Errorf("got %+v, want no OK next to a worse finding", f)
 				}
-				if f.State == Problem && f.Do == "" && f.Why == "" {
+				if f.State == check.Problem && f.Do == "" && f.Why == "" {
 					t.Errorf("got %+v, want a problem with a reason and a next step", f)
 				}
 			}
@@ -207,8 +203,8 @@ func TestWatchdog(t *testing.T) {
 	} {
 		in := well()
 		in.Kubelet.Version, in.Unit.Watchdog, in.Unit.Load = c.version, c.timeout, c.load
-		got := slices.ContainsFunc(Examine(in), func(f Finding) bool {
-			return f.Check == "unit" && f.State == OK && strings.Contains(f.Summary, "has no watchdog") && f.Do != ""
+		got := slices.ContainsFunc(Examine(in), func(f check.Finding) bool {
+			return f.Check == "unit" && f.State == check.OK && strings.Contains(f.Summary, "has no watchdog") && f.Do != ""
 		})
 		if got != c.want {
 			t.Errorf("%+v: got a recommendation: %t, want %t", c, got, c.want)
@@ -224,7 +220,7 @@ func TestLeftOut(t *testing.T) {
 		origin.Note(fault.NullFact, hcl.Range{}, "a note", "d"),
 	}
 	for _, f := range Examine(in) {
-		if f.State != OK {
+		if f.State != check.OK {
 			t.Errorf("%+v", f)
 		}
 	}
@@ -238,12 +234,12 @@ func TestOrder(t *testing.T) {
 	in.Unit.Load = "masked"
 	in.Kept.Pinned = "x"
 
-	worst := []State{Problem, Warning, Unread, OK}
-	last, before := -1, Problem
+	worst := []check.State{check.Problem, check.Warning, check.Unread, check.OK}
+	last, before := -1, check.Problem
 	for _, f := range Examine(in) {
-		at := slices.Index(Checks(Running), f.Check)
+		at := slices.Index(Checks(check.Running), f.Check)
 		if at < last {
-			t.Errorf("got %s after check %d, want the order of %q", f.Check, last, Checks(Running))
+			t.Errorf("got %s after check %d, want the order of %q", f.Check, last, Checks(check.Running))
 		}
 		if at == last && slices.Index(worst, f.State) < slices.Index(worst, before) {
 			t.Errorf("got %+v after a finding that is %s, want the worst of a check first", f, before)

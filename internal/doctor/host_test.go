@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/check"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/world"
@@ -52,13 +53,13 @@ func TestHost(t *testing.T) {
 	} {
 		isFound := false
 		for _, f := range found {
-			isFound = isFound || f.Check == "machine" && f.State == Warning && strings.HasPrefix(f.Summary+": "+f.Why, want)
+			isFound = isFound || f.Check == "machine" && f.State == check.Warning && strings.HasPrefix(f.Summary+": "+f.Why, want)
 		}
 		if !isFound {
 			t.Errorf("doctor: got %+v, want a warning of the machine: %s", found, want)
 		}
 	}
-	if !Fit(found) {
+	if !check.Fit(found) {
 		t.Errorf("doctor: got an unfit node, want a fit one: %+v", found)
 	}
 }

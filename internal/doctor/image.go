@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 
+	"github.com/prelet/prelet/internal/check"
 	"github.com/prelet/prelet/internal/detector"
 	"github.com/prelet/prelet/internal/doctor/image"
 	"github.com/prelet/prelet/internal/fault"
@@ -43,80 +44,86 @@ func (i ImageInput) listUnits() (units []Unit) {
 }
 
 // checkUsers checks the users of detectors, which the package makes.
-func (e *examination) checkUsers() string {
+func (in *Input) checkUsers(r *check.Report) {
 	const user = "prelet-detector-1"
-	_, unread := e.in.Image.Root.Text(nodefile.Users)
-	_, missing := e.in.Image.Root.FindID(nodefile.Users, user)
+	_, unread := in.Image.Root.Text(nodefile.Users)
+	_, missing := in.Image.Root.FindID(nodefile.Users, user)
 	switch {
 	case unread != nil && unread.Code != fault.Absent:
-		e.unread("the users cannot be read", unread.Why, cmp.Or(unread.Next, "repair this file"))
+		r.Unread("the users cannot be read", unread.Why, cmp.Or(unread.Next, "repair this file"))
 	case missing != nil:
-		e.warn("user "+user+" does not exist",
-			"each detector has a user of its own, and does not start without it", "systemd-sysusers, in the image")
+		r.Warn(
+			"user "+user+" does not exist",
+			"each detector has a user of its own, and does not start without it",
+			"systemd-sysusers, in the image",
+		)
 	}
 
-	return "the users of detectors exist"
+	r.Fine("the users of detectors exist")
 }
 
 // checkPermissions checks the files that prelet runs or trusts.
-func (e *examination) checkPermissions() string {
-	files := []string{"/usr/bin/prelet", e.in.Image.Kubelet.Path, "/etc/prelet", "/usr/lib/prelet", "/etc/kubernetes",
+func (in *Input) checkPermissions(r *check.Report) {
+	files := []string{"/usr/bin/prelet", in.Image.Kubelet.Path, "/etc/prelet", "/usr/lib/prelet", "/etc/kubernetes",
 		"/var/lib/kubelet", "/etc/credstore"}
 	for _, file := range files {
 		if file == "" {
 			continue
 		}
-		look, err := e.in.Image.Root.Look(file, nodefile.FollowAll)
+		look, err := in.Image.Root.Look(file, nodefile.FollowAll)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // that is the finding of another check
 		}
 		if err != nil {
-			e.unread(file+" cannot be examined", nodefile.Reason(err), stepFor(err))
+			r.Unread(file+" cannot be examined", nodefile.Reason(err), stepFor(err))
 			continue
 		}
 		look.Close()
 		if look.Loose != nil {
-			e.problem(look.Loose.Error(),
-				"its user could take over the node", look.Loose.Fix)
+			r.Problem(
+				look.Loose.Error(),
+				"its user could take over the node",
+				look.Loose.Fix,
+			)
 		}
 	}
 
-	return "only root may change what prelet runs and trusts"
+	r.Fine("only root may change what prelet runs and trusts")
 }
 
-func (e *examination) checkImageDetectors() string {
+func (in *Input) checkImageDetectors(r *check.Report) {
 	locked := 0
-	for _, r := range e.in.Image.Detectors {
+	for _, d := range in.Image.Detectors {
 		switch {
-		case r.Installed && r.Locked:
+		case d.Installed && d.Locked:
 			locked++
-		case r.Installed:
-			e.warn(r.Name+" is not locked", r.Why, "prelet detectors lock "+r.Program)
+		case d.Installed:
+			r.Warn(d.Name+" is not locked", d.Why, "prelet detectors lock "+d.Program)
 		}
 	}
 
-	return count(locked, "detector") + " installed and locked"
+	r.Fine(count(locked, "detector") + " installed and locked")
 }
 
 // listLeftovers returns the check for leftovers of its name. fine is the summary of an image that has none.
-func listLeftovers(fine string) func(*examination) string {
-	return func(e *examination) string {
-		for _, l := range e.in.Image.Found.Leftovers {
+func (in *Input) listLeftovers(fine string) func(*check.Report) {
+	return func(r *check.Report) {
+		for _, l := range in.Image.Found.Leftovers {
 			must := " must not be in an image"
 			if l.Action == image.Keep {
 				must = " may not belong in an image"
 			}
-			if l.Check == e.current {
-				e.warn(l.Path+must, l.Why, l.Next())
+			if l.Check == r.Check {
+				r.Warn(l.Path+must, l.Why, l.Next())
 			}
 		}
-		for _, u := range e.in.Image.Found.Unread {
-			if u.Check == e.current {
-				e.unread("cannot look for what an image must not contain", u.Err.Error(), stepFor(u.Err))
+		for _, u := range in.Image.Found.Unread {
+			if u.Check == r.Check {
+				r.Unread("cannot look for what an image must not contain", u.Err.Error(), stepFor(u.Err))
 			}
 		}
 
-		return fine
+		r.Fine(fine)
 	}
 }
 

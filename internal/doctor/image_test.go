@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prelet/prelet/internal/check"
 	"github.com/prelet/prelet/internal/doctor/image"
 	"github.com/prelet/prelet/internal/platform/nodefile"
 )
@@ -59,7 +60,7 @@ func installed() map[string]string {
 	}
 }
 
-func examine(root nodefile.Root) []Finding {
+func examine(root nodefile.Root) []check.Finding {
 	return Examine(Input{Image: &ImageInput{
 		Root:    root,
 		Kubelet: image.Kubelet{Path: "/usr/bin/kubelet", Version: "v1.36.3"},
@@ -75,27 +76,27 @@ func TestImage(t *testing.T) {
 	for name, c := range map[string]struct {
 		change map[string]string // "" removes the file
 		check  string
-		state  State
+		state  check.State
 		text   string
 	}{
-		"complete":         {nil, "unit", OK, "waits at the gate"},
-		"no unit":          {map[string]string{kubeletFile: ""}, "unit", Problem, "does not exist"},
-		"no prelet":        {map[string]string{units + "prelet.service": ""}, "unit", Problem, "prelet.service"},
-		"masked":           {map[string]string{"/etc/systemd/system/kubelet.service": "-> /dev/null"}, "unit", Problem, "masked"},
-		"not enabled":      {map[string]string{wants + "prelet.service": ""}, "unit", Warning, "not enabled"},
-		"no gate":          {map[string]string{kubeletFile + ".d/05-prelet-gate.conf": ""}, "unit", Problem, "without waiting"},
-		"gate removed":     {map[string]string{"/etc/systemd/system/kubelet.service.d/20.conf": "[Service]\nEnvironmentFile=\n"}, "unit", Problem, "without waiting"},
-		"gate masked":      {map[string]string{"/etc/systemd/system/kubelet.service.d/05-prelet-gate.conf": "-> /dev/null"}, "unit", Problem, "without waiting"},
-		"gate is optional": {map[string]string{kubeletFile + ".d/05-prelet-gate.conf": "[Service]\nEnvironmentFile=-/run/prelet/kubelet.env\n"}, "unit", Problem, "without waiting"},
-		"no users":         {map[string]string{"/etc/passwd": ""}, "users", Warning, "prelet-detector-1"},
-		"users unread":     {map[string]string{"/etc/passwd": "-> /etc/passwd"}, "users", Unread, "cannot be read"},
-		"unit unread":      {map[string]string{kubeletFile: "-> kubelet.service"}, "unit", Unread, "cannot be read"},
-		"a link to itself": {map[string]string{"/etc/prelet": "-> prelet"}, "permissions", Unread, "/etc/prelet cannot be examined"},
-		"an id":            {map[string]string{"/etc/machine-id": "1\n"}, "identity", Warning, "/etc/machine-id"},
-		"a token":          {map[string]string{"/etc/credstore/bootstrap-token": "abcdef.0123456789abcdef"}, "secrets", Warning, "bootstrap-token"},
-		"a generation":     {map[string]string{"/var/lib/prelet/generations": "x"}, "state", Warning, "generations"},
-		"a large file":     {map[string]string{"/etc/kubernetes/admin.conf": strings.Repeat("x", 16<<20+1)}, "secrets", Unread, "cannot look"},
-		"clock":            {nil, "clock", Skipped, "running machine"},
+		"complete":         {nil, "unit", check.OK, "waits at the gate"},
+		"no unit":          {map[string]string{kubeletFile: ""}, "unit", check.Problem, "cannot find"},
+		"no prelet":        {map[string]string{units + "prelet.service": ""}, "unit", check.Problem, "prelet.service"},
+		"masked":           {map[string]string{"/etc/systemd/system/kubelet.service": "-> /dev/null"}, "unit", check.Problem, "masked"},
+		"not enabled":      {map[string]string{wants + "prelet.service": ""}, "unit", check.Warning, "not enabled"},
+		"no gate":          {map[string]string{kubeletFile + ".d/05-prelet-gate.conf": ""}, "unit", check.Problem, "without waiting"},
+		"gate removed":     {map[string]string{"/etc/systemd/system/kubelet.service.d/20.conf": "[Service]\nEnvironmentFile=\n"}, "unit", check.Problem, "without waiting"},
+		"gate masked":      {map[string]string{"/etc/systemd/system/kubelet.service.d/05-prelet-gate.conf": "-> /dev/null"}, "unit", check.Problem, "without waiting"},
+		"gate is optional": {map[string]string{kubeletFile + ".d/05-prelet-gate.conf": "[Service]\nEnvironmentFile=-/run/prelet/kubelet.env\n"}, "unit", check.Problem, "without waiting"},
+		"no users":         {map[string]string{"/etc/passwd": ""}, "users", check.Warning, "prelet-detector-1"},
+		"users unread":     {map[string]string{"/etc/passwd": "-> /etc/passwd"}, "users", check.Unread, "cannot be read"},
+		"unit unread":      {map[string]string{kubeletFile: "-> kubelet.service"}, "unit", check.Unread, "cannot be read"},
+		"a link to itself": {map[string]string{"/etc/prelet": "-> prelet"}, "permissions", check.Unread, "/etc/prelet cannot be examined"},
+		"an id":            {map[string]string{"/etc/machine-id": "1\n"}, "identity", check.Warning, "/etc/machine-id"},
+		"a token":          {map[string]string{"/etc/credstore/bootstrap-token": "abcdef.0123456789abcdef"}, "secrets", check.Warning, "bootstrap-token"},
+		"a generation":     {map[string]string{"/var/lib/prelet/generations": "x"}, "state", check.Warning, "generations"},
+		"a large file":     {map[string]string{"/etc/kubernetes/admin.conf": strings.Repeat("x", 16<<20+1)}, "secrets", check.Unread, "cannot look"},
+		"clock":            {nil, "clock", check.Skipped, "running machine"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			files := installed()
@@ -106,18 +107,18 @@ func TestImage(t *testing.T) {
 				}
 			}
 			found := examine(newImage(t, files))
-			isFound := slices.ContainsFunc(found, func(f Finding) bool {
-				hasStep := f.State == OK || f.State == Skipped || f.Do != ""
+			isFound := slices.ContainsFunc(found, func(f check.Finding) bool {
+				hasStep := f.State == check.OK || f.State == check.Skipped || f.Do != ""
 				return f.Check == c.check && f.State == c.state && strings.Contains(f.Summary, c.text) && hasStep
 			})
 			if !isFound {
 				t.Errorf("got %+v; want a finding of %s, %s, with %q and a next step", found, c.check, c.state, c.text)
 			}
 			for _, f := range found {
-				if f.Check == c.check && f.State == OK && c.state != OK {
+				if f.Check == c.check && f.State == check.OK && c.state != check.OK {
 					t.Errorf("got %+v; want no ok next to a worse finding", f)
 				}
-				if c.change == nil && (f.State == Problem || f.State == Warning || f.State == Unread) {
+				if c.change == nil && (f.State == check.Problem || f.State == check.Warning || f.State == check.Unread) {
 					t.Errorf("complete image: got %+v; want ok or skipped", f)
 				}
 			}
@@ -128,13 +129,13 @@ func TestImage(t *testing.T) {
 // A version that the kubelet itself contradicts is refused: the statement would be wrong, and the site judged for
 // another kubelet.
 func TestKubeletVersion(t *testing.T) {
-	for given, want := range map[string]State{"1.36": OK, "v1.36.9": OK, "1.35": Problem} {
+	for given, want := range map[string]check.State{"1.36": check.OK, "v1.36.9": check.OK, "1.35": check.Problem} {
 		found := Examine(Input{Image: &ImageInput{
 			Root:     newImage(t, installed()),
 			Kubelet:  image.Kubelet{Path: "/usr/bin/kubelet", Version: given},
 			Reported: "v1.36.3",
 		}})
-		isWanted := func(f Finding) bool { return f.Check == "kubelet" && f.State == want }
+		isWanted := func(f check.Finding) bool { return f.Check == "kubelet" && f.State == want }
 		if !slices.ContainsFunc(found, isWanted) {
 			t.Errorf("--kubelet-version %s of a kubelet v1.36.3: got %+v; want %s", given, found, want)
 		}

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/prelet/prelet/internal/check"
 )
 
 // TestSkew checks that versions within Kubernetes' skew policy, and those that are not versions, have no finding.
@@ -15,7 +17,7 @@ func TestSkew(t *testing.T) {
 		in := well()
 		in.Server = server
 		for _, f := range Examine(in) {
-			if f.Check == "kubelet" && f.State != OK {
+			if f.Check == "kubelet" && f.State != check.OK {
 				t.Errorf("API server %.40q: got %+v, want no such finding", server, f)
 			}
 		}
@@ -62,12 +64,12 @@ func TestKernel(t *testing.T) {
 		var got []string
 		found := Examine(in)
 		for _, f := range found {
-			if f.State == Warning {
+			if f.State == check.Warning {
 				got = append(got, f.Summary)
 			}
 		}
-		if !slices.Equal(got, c.want) || !Fit(found) {
-			t.Errorf("%s: got %q, fit %t; want %q of a fit node", c.name, got, Fit(found), c.want)
+		if !slices.Equal(got, c.want) || !check.Fit(found) {
+			t.Errorf("%s: got %q, fit %t; want %q of a fit node", c.name, got, check.Fit(found), c.want)
 		}
 	}
 }

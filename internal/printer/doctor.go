@@ -6,14 +6,14 @@ import (
 	"strings"
 	"text/template"
 
-	"github.com/prelet/prelet/internal/doctor"
+	"github.com/prelet/prelet/internal/check"
 )
 
 // indentFindings is the width of the columns before the text of a finding.
 const indentFindings = 22
 
 // Doctor writes findings and the conclusion. The subject is "node" or "image".
-func Doctor(w io.Writer, subject string, found []doctor.Finding, s Style) error {
+func Doctor(w io.Writer, subject string, found []check.Finding, s Style) error {
 	states := map[string]int{}
 	for _, f := range found {
 		states[string(f.State)]++
@@ -22,35 +22,35 @@ func Doctor(w io.Writer, subject string, found []doctor.Finding, s Style) error 
 		Subject string
 		IsFit   bool
 		States  map[string]int // how many findings have each
-	}{subject, doctor.Fit(found), states})
+	}{subject, check.Fit(found), states})
 
 	return cmp.Or(err, Findings(w, found, conclusion, s))
 }
 
 // Findings writes a line for each finding, below those that are not fine their place, the reason and the next step, and
 // a conclusion, which may be "".
-func Findings(w io.Writer, found []doctor.Finding, conclusion string, s Style) error {
-	paint := map[doctor.State]func(string) string{
-		doctor.OK:      s.green,
-		doctor.Warning: s.yellow,
-		doctor.Problem: s.red,
-		doctor.Unread:  s.dim,
-		doctor.Skipped: s.dim,
+func Findings(w io.Writer, found []check.Finding, conclusion string, s Style) error {
+	paint := map[check.State]func(string) string{
+		check.OK:      s.green,
+		check.Warning: s.yellow,
+		check.Problem: s.red,
+		check.Unread:  s.dim,
+		check.Skipped: s.dim,
 	}
 	data := struct {
-		Findings   []doctor.Finding
+		Findings   []check.Finding
 		Conclusion string
 	}{found, conclusion}
 
 	return s.render(w, "findings", data, template.FuncMap{
-		"details": func(f doctor.Finding) []string { return findingDetails(f, s) },
-		"state":   func(state doctor.State) string { return paint[state](pad(string(state), 8)) },
+		"details": func(f check.Finding) []string { return findingDetails(f, s) },
+		"state":   func(state check.State) string { return paint[state](pad(string(state), 8)) },
 		"trim":    func(text string) string { return strings.TrimSuffix(text, "\n") },
 	})
 }
 
 // findingDetails returns the lines below a finding. Commands to paste are not broken.
-func findingDetails(f doctor.Finding, s Style) (out []string) {
+func findingDetails(f check.Finding, s Style) (out []string) {
 	where := f.Place
 	step := ""
 	if f.Code != "" {

@@ -36,7 +36,12 @@ func promisesUnchanged(err error) bool {
 	return !errors.As(err, new(*fault.Fault))
 }
 
+// systemdFault returns the error of a request to systemd; nil if err is nil.
 func systemdFault(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+
 	return &fault.Fault{
 		Code:    fault.Systemd,
 		Summary: what,

@@ -430,7 +430,7 @@ func (m *Machine) planRollback(ctx context.Context, h *location, w rollback) err
 
 	u, err := m.Units.Look(ctx, h.plan.Unit)
 	if err == nil && u.NoStop && isAlive(u) && !w.keeps {
-		f := checkHeld(h.plan.Unit, u)
+		f := checkHeld(u)
 		h.stayReason = "a rollback is not possible while the kubelet cannot be stopped, so it " +
 			"stays: " + f.Error()
 		h.stayErr = f

@@ -1,12 +1,12 @@
 package activation
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"path"
 	"time"
 
+	"github.com/prelet/prelet/internal/check"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/report"
@@ -116,50 +116,54 @@ func (m *Machine) Preflight(
 	unit string,
 	changed map[string][]byte,
 ) (Unit, error) {
-	if err := m.Gate.checkSpace(); err != nil {
-		return Unit{}, err
-	}
-
-	u, err := m.Units.Look(ctx, unit)
-	if err != nil {
-		return Unit{}, systemdFault("looking at "+unit, err)
-	}
-
-	if f := checkHeld(unit, u); f != nil && u.Load == "loaded" { // systemd starts no masked unit by hand either
-		return Unit{}, f
-	}
-	if f := checkUnit(unit, u, m.Gate.Path()); f != nil && !m.canFix(unit, u, changed) {
-		return Unit{}, f
-	}
-
+	var u Unit
+	var l check.List
+	l.Add("disk", check.Commit, func(r *check.Report) { r.Fail(m.Gate.checkSpace()) })
+	l.Add("unit", check.Commit, func(r *check.Report) {
+		var err error
+		u, err = m.Units.Look(ctx, unit)
+		r.Fail(systemdFault("looking at "+unit, err))
+	})
+	l = append(l, CheckUnit(&u, m.Gate.Path(), func() bool { return m.canFix(u, changed) }))
 	// The order of units is needed after the commit, when it is too late to fail.
-	if _, err := m.Units.MayWait(ctx, unit); err != nil {
-		return Unit{}, systemdFault("looking at the order of "+unit, err)
-	}
+	l.Add("unit", check.Commit, func(r *check.Report) {
+		_, err := m.Units.MayWait(ctx, unit)
+		r.Fail(systemdFault("looking at the order of "+unit, err))
+	})
+	err := l.First()
 
-	return u, nil
+	return u, err
 }
 
 // canFix reports whether changed files of a unit may end what keeps it from being activated.
-func (m *Machine) canFix(unit string, u Unit, changed map[string][]byte) bool {
+func (m *Machine) canFix(u Unit, changed map[string][]byte) bool {
 	isBrought := false
 	for file := range changed {
-		isBrought = isBrought || path.Base(file) == unit
+		isBrought = isBrought || path.Base(file) == u.Name
 	}
 	if len(changed) == 0 || u.Load == "masked" || u.Load == "not-found" && !isBrought {
 		return false
 	}
 
-	return m.Waits == nil || m.Waits(unit, changed)
+	return m.Waits == nil || m.Waits(u.Name, changed)
 }
 
-// CheckUnit returns why Preflight refuses a unit as it is, or nil.
-func CheckUnit(name string, u Unit, gate string) *fault.Fault {
-	return cmp.Or(checkUnit(name, u, gate), checkHeld(name, u))
+// CheckUnit returns the check of a unit that a commit stops and starts: systemd can start it, and it waits at the gate.
+// u is read when the check runs. canFix reports whether files of the commit may end what keeps the unit from starting;
+// nil: there are none.
+func CheckUnit(u *Unit, gate string, canFix func() bool) check.Check {
+	return check.Check{Name: "unit", Needs: check.Running | check.Files | check.Commit, Run: func(r *check.Report) {
+		if u.Load == "loaded" { // systemd starts no other unit by hand
+			r.Fail(checkHeld(*u))
+		}
+		if err := checkStart(*u, gate); err != nil && (canFix == nil || !canFix()) {
+			r.Fail(err)
+		}
+	}}
 }
 
 // checkHeld returns why a unit cannot be stopped and started by hand as it is, or nil.
-func checkHeld(name string, u Unit) *fault.Fault {
+func checkHeld(u Unit) error {
 	f := &fault.Fault{Code: fault.Systemd}
 
 	switch {
@@ -171,29 +175,29 @@ func checkHeld(name string, u Unit) *fault.Fault {
 			line = "RefuseManualStop"
 		}
 
-		f.Summary = fmt.Sprintf("systemd refuses to %s %s by hand (%s=yes)", verb, name, line)
+		f.Summary = fmt.Sprintf("systemd refuses to %s %s by hand (%s=yes)", verb, u.Name, line)
 		f.Next = fmt.Sprintf(
 			"systemctl cat %s shows the line: paste %s=no below [Unit] in a later drop-in and run "+
 				"systemctl daemon-reload",
-			name, line,
+			u.Name, line,
 		)
 	case firstOwn(u.NeverWith) != "":
-		f.Summary = fmt.Sprintf("%s and %s conflict, so systemd stops one for the other", name, firstOwn(u.NeverWith))
+		f.Summary = fmt.Sprintf("%s and %s conflict, so systemd stops one for the other", u.Name, firstOwn(u.NeverWith))
 		f.Next = fmt.Sprintf(
 			"systemctl cat %s %s shows the line Conflicts=: remove it and run systemctl daemon-reload",
-			name,
+			u.Name,
 			firstOwn(u.NeverWith),
 		)
 	case firstOwn(u.FailsWith) != "":
 		f.Summary = fmt.Sprintf(
 			"%s requires %s, so one failed run would keep it from starting for the rest of the boot",
-			name,
+			u.Name,
 			firstOwn(u.FailsWith),
 		)
 		f.Next = fmt.Sprintf(
 			"systemctl cat %s shows the line Requires=, Requisite= or BindsTo=: write Wants= and run "+
 				"systemctl daemon-reload",
-			name,
+			u.Name,
 		)
 	default:
 		return nil
@@ -202,30 +206,26 @@ func checkHeld(name string, u Unit) *fault.Fault {
 	return f
 }
 
-// checkUnit returns why a unit cannot be activated, or nil.
-func checkUnit(name string, u Unit, gate string) *fault.Fault {
+// checkStart returns why a unit cannot be activated, or nil.
+func checkStart(u Unit, gate string) error {
 	f := &fault.Fault{Code: fault.Systemd}
 
 	switch {
 	case u.Load == "masked":
-		f.Summary = name + " is masked, so it cannot start"
-		f.Next = "systemctl unmask " + name
+		f.Summary = u.Name + " is masked, so it cannot start"
+		f.Next = "systemctl unmask " + u.Name
 	case u.Load == "not-found":
-		f.Summary = "cannot find " + name
+		f.Summary = "cannot find " + u.Name
 		f.Next = "install its package, or name the kubelet's unit in the site: stage \"restart\" { unit = … }"
 	case u.Load != "loaded":
-		f.Summary = fmt.Sprintf("systemd could not load %s (%s)", name, u.Load)
-		f.Next = "systemctl status " + name
+		f.Summary = fmt.Sprintf("systemd could not load %s (%s)", u.Name, u.Load)
+		f.Next = "systemctl status " + u.Name
 	case !u.RequiresFile(gate):
-		f.Summary = fmt.Sprintf(
-			"%s would start without waiting for prelet: no EnvironmentFile=%s is in force",
-			name,
-			gate,
-		)
+		f.Summary = describeUngated(u.Name, gate)
 		f.Next = fmt.Sprintf(
 			"an empty EnvironmentFile= in a later drop-in removes it (systemctl cat %s shows them all): "+
 				"below that line, paste EnvironmentFile=%s and run systemctl daemon-reload",
-			name,
+			u.Name,
 			gate,
 		)
 	default:
@@ -233,6 +233,10 @@ func checkUnit(name string, u Unit, gate string) *fault.Fault {
 	}
 
 	return f
+}
+
+func describeUngated(unit, gate string) string {
+	return fmt.Sprintf("%s would start without waiting for prelet: no EnvironmentFile=%s is in force", unit, gate)
 }
 
 // firstOwn returns the first of prelet's own units in a list, or "".

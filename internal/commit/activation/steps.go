@@ -174,11 +174,7 @@ func (m *Machine) noteAlive(u Unit) error {
 		return nil
 	}
 
-	if err := m.Gate.MarkSeen(); err != nil {
-		return systemdFault("noting that "+u.Name+" runs", err)
-	}
-
-	return nil
+	return systemdFault("noting that "+u.Name+" runs", m.Gate.MarkSeen())
 }
 
 func (m *Machine) commit(t *walkState) error {

@@ -191,11 +191,7 @@ func (m *Machine) exemptUnhealthy(ctx context.Context, plans ...Plan) error {
 		}
 	}
 
-	if err := m.Gate.SetExempt(unhealthy); err != nil {
-		return systemdFault("noting which units are unhealthy", err)
-	}
-
-	return nil
+	return systemdFault("noting which units are unhealthy", m.Gate.SetExempt(unhealthy))
 }
 
 func (m *Machine) isExempt(unit string) bool {

@@ -157,7 +157,7 @@ func (m *Machine) whyUngated(ctx context.Context, unit string, changed []string)
 		return ""
 	}
 
-	return checkUnit(unit, u, m.Gate.Path()).Summary
+	return describeUngated(unit, m.Gate.Path())
 }
 
 // clockJump is how much the clock is set at least for a verdict to be doubtful: slewing sets it by less.

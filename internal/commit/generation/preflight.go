@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/prelet/prelet/internal/check"
 	"github.com/prelet/prelet/internal/platform/nodefile"
 )
 
@@ -27,27 +28,24 @@ func (s *Store) preflight(
 		space:   map[uint64]*space{},
 		loose:   loose,
 	}
+	err := plan.listChecks(generationSize(c.Entries, blobs)).First()
 
-	if loose == nil {
-		if err := checkPlannedFolders(c.Entries); err != nil {
-			return nil, err
-		}
-	}
-	for _, e := range c.Entries {
-		if !e.HasChange() {
-			continue
-		}
-		if err := plan.addTarget(e); err != nil {
-			return nil, err
-		}
-	}
+	return plan.missing, err
+}
 
-	own := &folder{fd: s.dir.fd, path: s.dir.path}
-	if err := checkWritable(own); err != nil {
-		return nil, err
-	}
+// Checks returns the checks of a commit that creates some files. Their content need not be known: each takes the space
+// of a small file, and the generation as much as a generation takes at most.
+func (s *Store) Checks(files []string) check.List {
+	const small, maxSize = 64 << 10, 32 << 20
 
-	return plan.missing, plan.reserve(own, generationSize(c.Entries, blobs), 8)
+	c := &Comparison{}
+	for _, file := range files {
+		e := Entry{Path: file, Action: ActionCreate, New: State{Kind: File, Size: small}}
+		c.Entries = append(c.Entries, e)
+	}
+	plan := folderPlan{s: s, c: c, checked: map[string]bool{}, space: map[uint64]*space{}}
+
+	return plan.listChecks(maxSize)
 }
 
 // generationSize returns the most bytes that the files of a generation take: its content and blobs in one file, and
@@ -103,6 +101,28 @@ type folderPlan struct {
 
 // space is the amount that a commit writes on one file system.
 type space struct{ bytes, files uint64 }
+
+// listChecks returns the checks of the targets and of the state folder, to which a commit writes size bytes.
+func (p *folderPlan) listChecks(size uint64) (l check.List) {
+	add := func(run func() error) {
+		l.Add("disk", check.Root|check.Commit, func(r *check.Report) { r.Fail(run()) })
+	}
+
+	if p.loose == nil {
+		add(func() error { return checkPlannedFolders(p.c.Entries) })
+	}
+	for _, e := range p.c.Entries {
+		if e.HasChange() {
+			add(func() error { return p.addTarget(e) })
+		}
+	}
+	if own := p.s.dir; own != nil {
+		add(func() error { return checkWritable(own) })
+		add(func() error { return p.reserve(own, size, 8) })
+	}
+
+	return l
+}
 
 // addTarget checks one target and the folders above it.
 func (p *folderPlan) addTarget(e Entry) error {

@@ -9,16 +9,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Disk is a folder that will be written to, and the space on its file system.
+// Disk is a folder that will be written to, and its file system.
 type Disk struct {
-	Path      string // the deepest existing folder, including the root
-	Err       error  // why the folder cannot be read; the fields below are then not set
-	ReadOnly  bool
-	Writable  bool // by this user
-	Bytes     int64
-	FreeBytes uint64
-	FreeFiles uint64
-	NoFiles   bool // the file system does not count files, so FreeFiles does not matter
+	Path     string // the deepest existing folder, including the root
+	Err      error  // why the folder cannot be read; the fields below are then not set
+	ReadOnly bool
+	Bytes    int64 // the size
 }
 
 // FindDisk returns the disk of a node's file: that of its folder, or of the deepest existing folder above it.
@@ -34,13 +30,9 @@ func (r Root) FindDisk(path string) Disk {
 	}
 
 	return Disk{
-		Path:      dir,
-		ReadOnly:  s.Flags&unix.ST_RDONLY != 0,
-		Writable:  unix.Access(dir, unix.W_OK|unix.X_OK) == nil,
-		Bytes:     int64(s.Blocks) * int64(s.Bsize),
-		FreeBytes: s.Bavail * uint64(s.Bsize),
-		FreeFiles: s.Ffree,
-		NoFiles:   s.Files == 0,
+		Path:     dir,
+		ReadOnly: s.Flags&unix.ST_RDONLY != 0,
+		Bytes:    int64(s.Blocks) * int64(s.Bsize),
 	}
 }
 

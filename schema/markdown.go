@@ -3,8 +3,8 @@ package schema
 import (
 	_ "embed"
 	"strings"
-	"text/template"
 
+	template "github.com/DataDog/datadog-agent/pkg/template/text"
 	"github.com/zclconf/go-cty/cty"
 	ctyjson "github.com/zclconf/go-cty/cty/json"
 )
@@ -33,7 +33,10 @@ func (d Document) Pages() []Page {
 		"head":          Block.head,
 		"mayReferTo":    mayReferTo,
 		"part":          part,
+		"rows":          Facts.Rows,
+		"spec":          Field.Spec,
 		"stagePage":     stagePage,
+		"takes":         StageType.Takes,
 		"topOf":         topOf,
 		"type":          typeInWords,
 		"usage":         StageType.usage,

@@ -17,6 +17,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
 	"github.com/prelet/prelet/internal/app"
@@ -189,6 +190,36 @@ func failure(c fault.Code, format string, args ...any) error {
 // width returns how many columns help and messages fill.
 func (a *cli) width() int { return printer.WidthOf(a.stdout, a.getenv) }
 
+// wrapFlagUsages returns the function usage of cobra with flags that are wrapped at width.
+func wrapFlagUsages(usage func(*cobra.Command) error, width int) func(*cobra.Command) error {
+	return func(c *cobra.Command) error {
+		out := c.OutOrStderr()
+
+		var text strings.Builder
+		c.SetOut(&text)
+		defer c.SetOut(out)
+
+		if err := usage(c); err != nil {
+			return err
+		}
+
+		wrapped := text.String()
+
+		for _, flags := range []*pflag.FlagSet{c.LocalFlags(), c.InheritedFlags()} {
+			if !flags.HasAvailableFlags() {
+				continue
+			}
+
+			lines := strings.TrimSpace(flags.FlagUsages())
+			wrapped = strings.Replace(wrapped, lines, strings.TrimSpace(flags.FlagUsagesWrapped(width)), 1)
+		}
+
+		_, err := io.WriteString(out, wrapped)
+
+		return err
+	}
+}
+
 // root is the program's command, with all others below it.
 func (a *cli) root() *cobra.Command {
 	c := &cobra.Command{
@@ -216,8 +247,7 @@ func (a *cli) root() *cobra.Command {
 	c.SetHelpCommandGroupID("other")
 	c.SetCompletionCommandGroupID("other")
 	c.SetHelpCommand(helpCommand())
-	wrapped := fmt.Sprintf("FlagUsagesWrapped %d", a.width())
-	c.SetUsageTemplate(strings.ReplaceAll(c.UsageTemplate(), "FlagUsages", wrapped))
+	c.SetUsageFunc(wrapFlagUsages(c.UsageFunc(), a.width()))
 
 	c.AddCommand(
 		a.init(),

@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/template"
 	"time"
 
+	template "github.com/DataDog/datadog-agent/pkg/template/text"
+
+	"github.com/prelet/prelet/internal/app"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/printer"
 )
@@ -22,13 +24,19 @@ func (a *cli) view(w io.Writer, name string, result any) error {
 	style := printer.StyleOf(a.stdout, a.getenv)
 
 	return style.Render(w, views, "views/"+name+".tmpl", result, template.FuncMap{
-		"plan":     shortenPlan,
-		"round":    func(d time.Duration) time.Duration { return d.Round(time.Millisecond) },
-		"row":      a.row,
-		"sentence": func(text string) string { return origin.Capitalize(text) + "." },
-		"stamp":    func(t time.Time) string { return t.Local().Format(time.DateTime) },
-		"took":     formatTook,
-		"trim":     func(line string) string { return strings.TrimRight(line, " ") },
+		"changed":   app.HistoryEntry.Changed,
+		"isDamaged": app.HistoryEntry.IsDamaged,
+		"lasted":    func(from, to time.Time) time.Duration { return to.Sub(from).Round(time.Millisecond) },
+		"newest":    app.History.Newest,
+		"origin":    app.HistoryEntry.Origin,
+		"plan":      shortenPlan,
+		"row":       a.row,
+		"sentence":  func(text string) string { return origin.Capitalize(text) + "." },
+		"since":     func(from, to time.Time) int64 { return to.Sub(from).Microseconds() },
+		"stamp":     func(t time.Time) string { return t.Local().Format(time.DateTime) },
+		"took":      formatTook,
+		"trim":      func(line string) string { return strings.TrimRight(line, " ") },
+		"words":     app.HistoryEntry.Words,
 	})
 }
 
@@ -83,11 +91,11 @@ func shortenPlan(plan string) string {
 	return hash[:min(12, len(hash))] + " on kubelet " + version
 }
 
-// formatTook returns a duration in milliseconds, from ten seconds on in seconds.
-func formatTook(d time.Duration) string {
-	if d < 10*time.Second {
-		return fmt.Sprintf("%.1fms", float64(d.Microseconds())/1000)
+// formatTook returns a duration of microseconds in milliseconds, from ten seconds on in seconds.
+func formatTook(micros int64) string {
+	if micros < 10_000_000 {
+		return fmt.Sprintf("%.1fms", float64(micros)/1e3)
 	}
 
-	return fmt.Sprintf("%.3fs", d.Seconds())
+	return fmt.Sprintf("%.3fs", float64(micros)/1e6)
 }

@@ -18,15 +18,12 @@ type Analysis struct {
 	State         string        `json:"state"`
 	Problem       string        `json:"problem,omitempty"` // why there is nothing to analyze; "" where there is
 	Start         *time.Time    `json:"start"`             // of the first span; null without one
-	Micros        int64         `json:"us"`
-	Spans         []report.Span `json:"spans,omitempty"` // the longest first
+	Micros        int64         `json:"us"`                // from there to the end of the last one
+	Spans         []report.Span `json:"spans,omitempty"`   // the longest first
 	Chain         []report.Link `json:"chain,omitempty"`
 
 	status *report.Status
 }
-
-// Took returns how long the run took, from the start of the first span to the end of the last one.
-func (a Analysis) Took() time.Duration { return time.Duration(a.Micros) * time.Microsecond }
 
 // Analyze reads the report of the last run of this boot, or of the last one of a node below a root, whose boot is not
 // known.

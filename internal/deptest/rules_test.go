@@ -282,6 +282,14 @@ func rules() []Rule {
 				"internal/app or in a package below it",
 		},
 		{
+			Packages:  []string{"cmd/prelet", "internal/...", "schema/...", "stages/..."},
+			Except:    []string{"internal/probe/hardware/hwtree"},
+			Forbidden: []string{"text/template", "html/template"},
+			Direct:    true,
+			Reason: "templates of the standard library may call any method, so with them the program contains every " +
+				"method of every type, 4 MB: use github.com/DataDog/datadog-agent/pkg/template, which calls none",
+		},
+		{
 			Packages:  []string{"cmd/prelet"},
 			Forbidden: []string{"testing", "net/http/httptest"},
 			Reason:    "code for tests must not be in a program that runs as root",

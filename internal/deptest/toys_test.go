@@ -139,6 +139,11 @@ func TestRulesBite(t *testing.T) {
 			),
 			"",
 		},
+		{
+			"templates of the standard library",
+			toy("~internal/printer: text/template"),
+			"internal/printer must not import text/template",
+		},
 		{"gRPC in the helper", toy("~cmd/prelet-detect: google.golang.org/grpc"), ""},
 		{
 			"gzip in the helper",

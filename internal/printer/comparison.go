@@ -5,8 +5,9 @@ import (
 	"math"
 	"strconv"
 	"strings"
-	"text/template"
 	"time"
+
+	template "github.com/DataDog/datadog-agent/pkg/template/text"
 
 	"github.com/prelet/prelet/internal/insight/compare"
 )

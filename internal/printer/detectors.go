@@ -6,7 +6,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"text/template"
+
+	template "github.com/DataDog/datadog-agent/pkg/template/text"
 
 	"github.com/prelet/prelet/internal/detector"
 	"github.com/prelet/prelet/internal/world"
@@ -94,7 +95,9 @@ func DetectorList(w io.Writer, d DetectorRows, s Style) error {
 			)
 		},
 		"attributes": attributeRows,
+		"isEmpty":    contract.Needs.Empty,
 		"match":      matchText,
+		"runs":       detector.Row.Runs,
 	})
 }
 

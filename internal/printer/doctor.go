@@ -4,7 +4,8 @@ import (
 	"cmp"
 	"io"
 	"strings"
-	"text/template"
+
+	template "github.com/DataDog/datadog-agent/pkg/template/text"
 
 	"github.com/prelet/prelet/internal/check"
 )

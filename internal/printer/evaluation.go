@@ -3,8 +3,8 @@ package printer
 import (
 	"io"
 	"strings"
-	"text/template"
 
+	template "github.com/DataDog/datadog-agent/pkg/template/text"
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/prelet/prelet/internal/insight/explain"

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/template"
 
+	template "github.com/DataDog/datadog-agent/pkg/template/text"
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/prelet/prelet/internal/fault"
@@ -24,8 +24,9 @@ func ExplainText(w io.Writer, x explain.Explanation, s Style) error {
 			lines[0] = s.bold(lines[0])
 			return joinLines("", "    ", lines)
 		},
-		"steps": s.steps,
-		"type":  s.typeLine,
+		"isName": explain.Item.IsName,
+		"steps":  s.steps,
+		"type":   s.typeLine,
 		"uses": func(uses []eval.Use) string {
 			var rows [][]string
 			for _, u := range uses {

@@ -7,7 +7,8 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"text/template"
+
+	template "github.com/DataDog/datadog-agent/pkg/template/text"
 
 	"github.com/prelet/prelet/internal/insight/fleet"
 )
@@ -63,7 +64,9 @@ func (s Style) renderFleet(w io.Writer, name string, v FleetView) error {
 		"escape":     s.escape,
 		"escapeHTML": s.escapeHTML,
 		"fence":      s.fence,
+		"hasNames":   FleetView.HasNames,
 		"heading":    func() string { return declaredHeading },
+		"isSummary":  FleetView.IsSummary,
 		"kindWidth":  kindWidth,
 		"machines":   listMachines,
 		"more":       describeMore,

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
-	"text/template"
 
+	template "github.com/DataDog/datadog-agent/pkg/template/text"
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/prelet/prelet/internal/lang/eval"

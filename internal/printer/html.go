@@ -5,9 +5,10 @@ import (
 	"embed"
 	"encoding/base64"
 	"fmt"
-	"html/template"
 	"io"
 	"strings"
+
+	template "github.com/DataDog/datadog-agent/pkg/template/html"
 
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/value"

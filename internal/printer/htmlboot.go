@@ -3,7 +3,6 @@ package printer
 import (
 	"bytes"
 	"cmp"
-	"html/template"
 	"io"
 	"path/filepath"
 	"slices"
@@ -11,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	template "github.com/DataDog/datadog-agent/pkg/template/html"
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/prelet/prelet/internal/boot"
@@ -68,15 +68,20 @@ func BootHTML(w io.Writer, v BootView, r *value.Redactor) error {
 		"effect":   describeEffect,
 		"explain":  func(i explain.Item) (x explain.Explanation) { return explainItem(v.Plan, i) },
 		"hasDiff":  hasDiff,
+		"isSet":    func(t time.Time) bool { return !t.IsZero() },
+		"lasted":   report.Span.Took,
+		"left":     htmlTimes.Left,
 		"messages": func() ([]htmlMessage, error) { return bootMessages(v) },
 		"machine":  func(f *world.Facts) ([][]string, error) { return factRows(*f, "machine") },
 		"place":    stepPlace,
 		"reserved": reservedRows,
 		"sign":     func(c boot.Change) string { return s.signOf(c) },
+		"since":    func(from, to time.Time) time.Duration { return to.Sub(from) },
 		"stamp":    func(t time.Time) string { return t.UTC().Format(time.DateTime) + " UTC" },
 		"step":     stepText,
 		"took":     htmlTook,
 		"reasons":  reasons,
+		"width":    htmlTimes.Width,
 	})
 }
 

@@ -2,10 +2,11 @@ package printer
 
 import (
 	"cmp"
-	"html/template"
 	"io"
 	"slices"
 	"strings"
+
+	template "github.com/DataDog/datadog-agent/pkg/template/html"
 
 	"github.com/prelet/prelet/internal/insight/fleet"
 	"github.com/prelet/prelet/internal/value"

@@ -6,9 +6,9 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"text/template"
 	"time"
 
+	template "github.com/DataDog/datadog-agent/pkg/template/text"
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/prelet/prelet/internal/insight/testfile"

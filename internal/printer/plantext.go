@@ -7,7 +7,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"text/template"
+
+	template "github.com/DataDog/datadog-agent/pkg/template/text"
 
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/insight/compare"
@@ -15,21 +16,24 @@ import (
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/value"
 )
 
 // PlanText writes a plan for people: the node in the words of Kubernetes, then the changes on disk.
 func PlanText(w io.Writer, v View, s Style) error {
 	return s.render(w, "plan", v, template.FuncMap{
-		"about":    v.describeFile,
-		"sum":      countChanges,
-		"diff":     s.planDiff,
-		"file":     s.fileLine,
-		"hasDiff":  hasDiff,
-		"headed":   s.headed,
-		"reserved": reservedRows,
-		"rows":     s.itemLines,
-		"sections": func() []section { return s.listItems(v.Plan) },
-		"sign":     func(c boot.Change) string { return s.signOf(c) },
+		"about":     v.describeFile,
+		"changes":   wouldChange,
+		"diff":      s.planDiff,
+		"displayed": value.Text.Template,
+		"file":      s.fileLine,
+		"hasDiff":   hasDiff,
+		"headed":    s.headed,
+		"reserved":  reservedRows,
+		"rows":      s.itemLines,
+		"sections":  func() []section { return s.listItems(v.Plan) },
+		"sign":      func(c boot.Change) string { return s.signOf(c) },
+		"sum":       countChanges,
 	})
 }
 

@@ -10,10 +10,13 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"text/template"
 	"text/template/parse"
 
+	template "github.com/DataDog/datadog-agent/pkg/template/text"
+	"github.com/hashicorp/hcl/v2"
+
 	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/value"
 )
 
 //go:embed views/*.tmpl
@@ -56,16 +59,19 @@ func (s Style) Render(
 // parts are the templates of views/parts.tmpl.
 var parts = sync.OnceValue(func() *template.Template {
 	funcs := template.FuncMap{
+		"changes":      wouldChange,
 		"count":        Count,
 		"counted":      countedChanges,
 		"errors":       listErrors,
 		"files":        countChanges,
 		"follows":      describeFollows,
+		"hasErrors":    hcl.Diagnostics.HasErrors,
 		"isUncompared": isUncompared,
 		"join":         func(list []string) string { return strings.Join(list, ", ") },
 		"kinds":        countKinds,
 		"name":         nameMachine,
 		"of":           ofCount,
+		"secrets":      value.Text.Secrets,
 		"upper":        origin.Capitalize,
 	}
 

@@ -6,7 +6,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/template"
+	"time"
+
+	template "github.com/DataDog/datadog-agent/pkg/template/text"
 )
 
 //go:embed metrics.prom.tmpl
@@ -16,13 +18,18 @@ var metricsText string
 // progress, the results are those of the last finished one: an alert on them is not reset by a run that is repeated.
 func (s Status) Metrics() ([]byte, error) {
 	t, err := template.New(MetricsFile).Funcs(template.FuncMap{
-		"label":  quoteLabel,
-		"list":   func(items ...string) []string { return items },
-		"number": formatNumber,
-		"one":    toFlag,
-		"seconds": func(millis int64) string {
-			return formatNumber(float64(millis) / 1000)
-		},
+		"degradedByCode": Status.DegradedByCode,
+		"errorCode":      Status.ErrorCode,
+		"isSet":          func(t time.Time) bool { return !t.IsZero() },
+		"label":          quoteLabel,
+		"lastStages":     Status.LastStages,
+		"list":           func(items ...string) []string { return items },
+		"number":         formatNumber,
+		"one":            toFlag,
+		"result":         Status.Result,
+		"seconds":        formatMillis,
+		"since":          func(from, to time.Time) float64 { return to.Sub(from).Seconds() },
+		"stamp":          func(t time.Time) string { return formatMillis(t.UnixMilli()) },
 	}).Parse(metricsText)
 	if err != nil {
 		return nil, err
@@ -65,6 +72,9 @@ func quoteLabel(value string) string {
 		Replace(strings.ToValidUTF8(value, "\uFFFD"))
 	return `"` + escaped + `"`
 }
+
+// formatMillis returns milliseconds as seconds.
+func formatMillis(millis int64) string { return formatNumber(float64(millis) / 1000) }
 
 func formatNumber(f float64) string {
 	return strconv.FormatFloat(f, 'f', -1, 64)

@@ -90,9 +90,6 @@ type Link struct {
 	Parts     []Span `json:"parts"`  // what took most of its time, the longest first
 }
 
-// Gap returns the time between the end of the link before and the start of a link.
-func (l Link) Gap() time.Duration { return time.Duration(l.GapMicros) * time.Microsecond }
-
 // Extent returns when the first span began and the last one ended. Both are zero without spans.
 func (s Status) Extent() (first, last time.Time) {
 	for n, span := range s.Spans {

@@ -48,7 +48,7 @@ func TestCriticalChain(t *testing.T) {
 	s := Status{Spans: bootSpans()}
 	var got []string
 	for _, l := range s.CriticalChain() {
-		line := fmt.Sprintf("%s %s+%s", l.Name, l.Gap(), l.Took())
+		line := fmt.Sprintf("%s %s+%s", l.Name, time.Duration(l.GapMicros)*time.Microsecond, l.Took())
 		for _, p := range l.Parts {
 			line += " [" + p.Name + "]"
 		}
@@ -84,7 +84,7 @@ func TestCriticalChainProperties(t *testing.T) {
 		chain := s.CriticalChain()
 		sum := time.Duration(0)
 		for n, l := range chain {
-			sum += l.Gap() + l.Took()
+			sum += time.Duration(l.GapMicros)*time.Microsecond + l.Took()
 			if n > 0 && l.Start.Before(chain[n-1].End()) {
 				t.Fatalf("seed %d: got %v before the end of %v, want it after", seed, l, chain[n-1])
 			}

@@ -9,6 +9,7 @@ require (
 )
 
 require (
+	github.com/DataDog/datadog-agent/pkg/template v0.85.3 // indirect
 	github.com/agext/levenshtein v1.2.3 // indirect
 	github.com/apparentlymart/go-textseg/v15 v15.0.0 // indirect
 	github.com/apparentlymart/go-textseg/v17 v17.0.1 // indirect

@@ -9,6 +9,7 @@ require (
 )
 
 require (
+	github.com/DataDog/datadog-agent/pkg/template v0.85.3 // indirect
 	github.com/agext/levenshtein v1.2.3 // indirect
 	github.com/distribution/reference v0.6.0 // indirect
 	github.com/fxamacker/cbor/v2 v2.9.1 // indirect

@@ -11,11 +11,11 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
-	"text/template"
 	"unicode/utf8"
 
 	kjson "sigs.k8s.io/json"
 
+	template "github.com/DataDog/datadog-agent/pkg/template/text"
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/prelet/prelet/internal/boot"

@@ -16,8 +16,6 @@ func main() {
 	switch {
 	case len(os.Args) == 1:
 		err = runner.Run(os.Stdin, os.Stdout, sandbox.Lines{})
-	case len(os.Args) == 2 && os.Args[1] == runner.BecomeCommand:
-		err = runner.Become(os.Stdin)
 	case len(os.Args) == 3 && os.Args[1] == "sweep":
 		var uid int
 		if uid, err = strconv.Atoi(os.Args[2]); err == nil {

@@ -193,7 +193,7 @@ func TestSandbox(t *testing.T) {
 	}{
 		{name: "landlock", abi: 1, forbids: []string{"read_file", "read_passwd", "list_folder", "make_folder", "run_program", "device_zero", "fifo",
 			"folder_next_to_the_socket"}},
-		{name: "scopes", abi: sandbox.ABIScopes, forbids: []string{"connect_abstract", "signal_neighbour", "signal_host"}, allow: world.Grants{Sockets: []string{"/run/example.sock"}}},
+		{name: "scopes", abi: sandbox.ABIScopes, forbids: []string{"connect_abstract", "signal_neighbour", "signal_host", "signal_its_threads"}, allow: world.Grants{Sockets: []string{"/run/example.sock"}}},
 		{name: "connect", forbids: []string{"connect_path"}},
 		{name: "seccomp", forbids: []string{"setsid", "memfd", "shared_memory", "system_v_memory", "keyring", "socket_tcp", "socket_tcp6", "socket_udp",
 			"socket_netlink", "socket_unix_datagram", "socket_unix_packets", "send_path", "xattr", "xattr_of_a_link", "xattr_of_a_descriptor",

@@ -43,6 +43,9 @@ func Absent() map[uint32]string {
 		unix.SYS_FDATASYNC: "fdatasync",
 		// map_shadow_stack makes a stack without a limit.
 		mapShadowStack: "map_shadow_stack",
+		// The descriptor of pidfd_send_signal may be of any thread of prelet-detect, which no filter can read. Libraries
+		// fall back to kill.
+		unix.SYS_PIDFD_SEND_SIGNAL: "pidfd_send_signal",
 	}
 }
 
@@ -52,10 +55,12 @@ func bufferOptions() []uint32 {
 }
 
 // sharedCommands returns the commands of fcntl(2) that change what other programs share: locks of a file, which
-// others would wait for, and the size of a pipe, whose memory counts towards no limit.
+// others would wait for, the size of a pipe, whose memory counts towards no limit, and who gets a file's signals, which
+// may be a thread of prelet-detect.
 func sharedCommands() []uint32 {
 	return []uint32{
 		unix.F_SETLK, unix.F_SETLKW, unix.F_OFD_SETLK, unix.F_OFD_SETLKW, unix.F_SETLEASE, unix.F_SETPIPE_SZ,
+		unix.F_SETOWN_EX,
 	}
 }
 

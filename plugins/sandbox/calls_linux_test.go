@@ -36,7 +36,7 @@ func TestCalls(t *testing.T) {
 		t.Errorf("refused calls: got\n%v, want\n%v", got, want)
 	}
 
-	want = []string{"clone3", "fdatasync", "fsync", "map_shadow_stack", "mremap"}
+	want = []string{"clone3", "fdatasync", "fsync", "map_shadow_stack", "mremap", "pidfd_send_signal"}
 	if got := slices.Sorted(maps.Values(Absent())); !slices.Equal(got, want) {
 		t.Errorf("absent calls: got %v, want %v", got, want)
 	}
@@ -83,7 +83,7 @@ func TestFilter(t *testing.T) {
 		unix.MAP_ANONYMOUS, unix.MAP_SHARED | unix.MAP_ANONYMOUS, unix.MAP_PRIVATE | unix.MAP_ANONYMOUS,
 		unix.MAP_SHARED_VALIDATE | unix.MAP_ANONYMOUS, unix.MAP_PRIVATE | unix.MAP_ANONYMOUS | unix.MAP_GROWSDOWN,
 		unix.MAP_PRIVATE | unix.MAP_ANONYMOUS | unix.MAP_HUGETLB,
-		unix.FADV_DONTNEED, unix.F_SETLK, unix.F_SETLKW, unix.F_OFD_SETLK, unix.F_SETPIPE_SZ,
+		unix.FADV_DONTNEED, unix.F_SETLK, unix.F_SETLKW, unix.F_OFD_SETLK, unix.F_SETPIPE_SZ, unix.F_SETOWN_EX,
 		unix.SOL_SOCKET, unix.SO_SNDBUF, unix.SO_RCVBUFFORCE,
 		unix.SOCK_STREAM | unix.SOCK_CLOEXEC, unix.SOCK_DGRAM | unix.SOCK_NONBLOCK,
 		unix.CLONE_NEWUSER, unix.CLONE_NEWNET | unix.CLONE_VM, unix.CLONE_VM | unix.CLONE_THREAD | unix.CLONE_FS,

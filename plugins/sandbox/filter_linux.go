@@ -138,6 +138,22 @@ func connectFilter() []bpf.Instruction {
 	return append(f, bpf.RetConstant{Val: permitted})
 }
 
+// threadFilter returns the filter that refuses signals to a thread, for the calls that name it.
+func threadFilter(thread int) []bpf.Instruction {
+	var f filter
+	for call, argument := range map[uint32]uint32{
+		unix.SYS_KILL:              0,
+		unix.SYS_TKILL:             0,
+		unix.SYS_TGKILL:            1,
+		unix.SYS_RT_SIGQUEUEINFO:   0,
+		unix.SYS_RT_TGSIGQUEUEINFO: 1,
+	} {
+		f.add(check{call, argument, math.MaxUint32, bpf.JumpEqual, uint32(thread)})
+	}
+
+	return append(f, bpf.RetConstant{Val: permitted})
+}
+
 // load adds a filter to the calling thread and the program that it executes, or with SECCOMP_FILTER_FLAG_TSYNC to all
 // threads.
 func load(code []bpf.Instruction, flags uintptr) error {

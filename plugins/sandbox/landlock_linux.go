@@ -91,14 +91,9 @@ const Binary = 3
 // BinaryPath is the path of that program.
 const BinaryPath = "/proc/self/fd/3"
 
-// landlock restricts all threads of the process to the access of all detectors, the grants of this detector, the
-// folder for its socket, and the given programs. With scoped it keeps signals and abstract sockets
-// inside.
-func (r *Report) landlock(
-	p Policy,
-	scoped bool,
-	programs ...string,
-) {
+// landlock restricts all threads of the process to the access of all detectors, the grants of this detector and the
+// folder for its socket.
+func (r *Report) landlock(p Policy) {
 	if p.Without.Landlock {
 		return
 	}
@@ -116,14 +111,11 @@ func (r *Report) landlock(
 	}
 
 	c := configuration(abi)
-	if !scoped {
-		c.Scoped = 0
-	}
+	c.Scoped = 0 // restrictScopes is for the detector only
 	always := ruleset{config: c}
 	always.allow(readAll, contract.Readable()...)
 	always.allow(readFile|execute, listLoaders()...)
 	always.allow(readFile|execute, BinaryPath)
-	always.allow(readFile|execute, programs...)
 	always.allow(readFile|writeFile, contract.Discard)
 	always.allow(socketDir, p.Socket)
 
@@ -143,6 +135,24 @@ func (r *Report) landlock(
 	for _, err := range []error{always.err, granted.err, err} {
 		r.note("Landlock", err)
 	}
+}
+
+// restrictScopes keeps signals and connections to abstract sockets of the calling thread, and of what it starts,
+// inside. go-landlock would restrict all threads.
+func (p Policy) restrictScopes() error {
+	abi, err := p.landlockABI()
+	if p.Without.Landlock || p.Without.Scopes || err != nil || abi < ABIScopes { // landlock has reported it
+		return nil
+	}
+
+	ruleset := ll.RulesetAttr{Scoped: ll.ScopeAbstractUnixSocket | ll.ScopeSignal}
+	fd, err := ll.LandlockCreateRuleset(&ruleset, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+
+	return ll.LandlockRestrictSelf(fd, 0)
 }
 
 // ruleset collects rules for paths that exist. The first error is kept.

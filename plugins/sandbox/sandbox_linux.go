@@ -130,8 +130,7 @@ func Process(p *Policy) (r Report) {
 	noPrivs := ll.AllThreadsPrctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
 	r.note("no_new_privs", noPrivs)
 	r.note("Landlock", p.expand())
-	// With the detector's rights; in addition it may start itself, to become the detector.
-	r.landlock(*p, false, "/proc/self/exe")
+	r.landlock(*p)
 
 	// The detector has the same user and must not read this process. exec(2) resets it for the detector's program.
 	r.note("closing its memory", unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0))
@@ -145,14 +144,22 @@ func Process(p *Policy) (r Report) {
 	return r
 }
 
-// Detector confines the calling process further, which is a child of prelet-detect and becomes the detector:
+// Detector confines the calling thread of prelet-detect further, and the detector that the thread starts or becomes:
 // prelet-detect has to connect to the detector's socket, and the detector must not reach prelet-detect. The goroutine
-// must be locked to the thread that executes the detector.
+// must be locked to its thread, for good.
 func Detector(p Policy) (r Report) {
-	r.landlock(p, !p.Without.Scopes)
+	r.note("Landlock", p.restrictScopes())
 
-	if len(p.Grants.Sockets) == 0 && !p.Without.Connect && !p.Without.Seccomp {
+	if p.Without.Seccomp {
+		return r
+	}
+	if len(p.Grants.Sockets) == 0 && !p.Without.Connect {
 		r.note("refusing connections", load(connectFilter(), 0))
+	}
+	// For Landlock this thread is inside, and a signal to one thread ends the process.
+	thread := unix.Gettid()
+	if thread != unix.Getpid() && !p.Without.Scopes {
+		r.note("refusing signals", load(threadFilter(thread), 0))
 	}
 
 	return r

@@ -35,10 +35,7 @@ func TestMain(m *testing.M) {
 
 // detect is prelet-detect.
 func detect() error {
-	switch len(os.Args) {
-	case 2:
-		return runner.Become(os.Stdin)
-	case 3:
+	if len(os.Args) == 3 { // sweep
 		uid, err := strconv.Atoi(os.Args[2])
 		if err != nil {
 			return err

@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 	"unsafe"
 
@@ -164,12 +165,82 @@ func (a attempts) tryHost() {
 	host := os.Getppid()
 	a.putAll(map[string]error{
 		"signal host":         unix.Kill(host, 0),
+		"signal its threads":  signalThreads(host),
 		"memory of host":      errorOf(os.Open(fmt.Sprintf("/proc/%d/mem", host))),
 		"environment of host": errorOf(os.ReadFile(fmt.Sprintf("/proc/%d/environ", host))),
 		"signal 1":            unix.Kill(1, 0),
 		"cpuinfo":             errorOf(os.ReadFile("/proc/cpuinfo")),
 		"null":                os.WriteFile("/dev/null", []byte("x"), 0),
 	})
+}
+
+// signalThreads tries to signal any thread of a process, in each way that names a thread.
+func signalThreads(process int) error {
+	threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", process))
+	if err != nil {
+		return err
+	}
+
+	for _, entry := range threads {
+		thread, _ := strconv.Atoi(entry.Name())
+		for _, err := range []error{
+			unix.Kill(thread, 0),
+			unix.Tgkill(process, thread, 0),
+			call(unix.SYS_TKILL, uintptr(thread), 0),
+			queueSignal(unix.SYS_RT_SIGQUEUEINFO, uintptr(thread), 0),
+			queueSignal(unix.SYS_RT_TGSIGQUEUEINFO, uintptr(process), uintptr(thread), 0),
+			signalByFolder(entry.Name()),
+			ownFile(thread),
+		} {
+			if err == nil {
+				return nil
+			}
+		}
+	}
+
+	return unix.EPERM
+}
+
+// queueSignal makes a system call whose last argument, behind these, is a siginfo_t from this process.
+func queueSignal(number uintptr, args ...uintptr) error {
+	const queued = -1 // SI_QUEUE
+	info := [32]int32{2: queued, 4: int32(os.Getpid()), 5: int32(os.Getuid())}
+
+	var errno syscall.Errno
+	if len(args) == 2 {
+		_, _, errno = unix.Syscall(number, args[0], args[1], uintptr(unsafe.Pointer(&info)))
+	} else {
+		_, _, errno = unix.Syscall6(number, args[0], args[1], args[2], uintptr(unsafe.Pointer(&info)), 0, 0)
+	}
+	if errno == 0 {
+		return nil
+	}
+
+	return errno
+}
+
+// signalByFolder signals a thread by its folder in /proc, which is as good as a pidfd.
+func signalByFolder(thread string) error {
+	fd, err := unix.Open("/proc/"+thread, unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+
+	return unix.PidfdSendSignal(fd, 0, nil, 0)
+}
+
+// ownFile makes a thread the one that gets the signals of a pipe.
+func ownFile(thread int) error {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	defer w.Close()
+	owner := [2]int32{0, int32(thread)} // struct f_owner_ex: F_OWNER_TID
+
+	return call3(unix.SYS_FCNTL, r.Fd(), unix.F_SETOWN_EX, uintptr(unsafe.Pointer(&owner)))
 }
 
 // tryTrace traces prelet-detect for a moment: traced on, it would stop at its next signal.

@@ -42,7 +42,7 @@ func (d *detector) Wait(context.Context) error {
 // start starts the program and reads and checks the handshake.
 func (d *detector) start(ctx context.Context) error {
 	d.step = wire.Start
-	if err := d.exec(ctx); err != nil {
+	if err := d.exec(); err != nil {
 		return err
 	}
 

@@ -2,41 +2,29 @@ package kubeletbin
 
 import (
 	"encoding/json"
-	"os"
 	"path/filepath"
-	"syscall"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/world"
 )
 
 // VersionCache is the output of the kubelet's binary that apply keeps, so that a boot need not start it. It is valid
-// for one file: one path, size, modification time, change time and inode (docs/decisions/0011).
+// for one file.
 type VersionCache struct {
-	Path    string            `json:"path"` // below the root
-	Size    int64             `json:"size"`
-	ModTime int64             `json:"mtime_ns"`
-	Inode   uint64            `json:"inode"`
-	Changed int64             `json:"ctime_ns"`
-	Version string            `json:"version"`
-	Accepts *world.AcceptsAns `json:"accepts,omitempty"`
+	nodefile.Identity                   // the path is below the root
+	Version           string            `json:"version"`
+	Accepts           *world.AcceptsAns `json:"accepts,omitempty"`
 }
 
 // Marshal encodes the cache.
 func (c VersionCache) Marshal() ([]byte, error) { return json.Marshal(c) }
 
-// isFile reports whether the cache is of the file that now describes.
-func (c VersionCache) isFile(now VersionCache) bool {
-	c.Version = now.Version
-	c.Accepts = now.Accepts
-
-	return c == now
-}
-
 // Binary is the kubelet on this image.
 type Binary struct {
 	file string
-	now  VersionCache  // the file, without its output
+	now  nodefile.Identity
 	kept *VersionCache // the cache of this file; nil: none
 }
 
@@ -62,11 +50,10 @@ func Find(root, cache string, command []string) *Binary {
 		if !ok {
 			continue
 		}
-		now, ok := describe(file)
+		now, ok := describe(file, p)
 		if !ok {
 			continue
 		}
-		now.Path = p
 
 		return &Binary{
 			file: file,
@@ -95,7 +82,7 @@ func locate(root, p string) (file string, ok bool) {
 
 // readKept reads the cache of a file. It returns nil for the cache of another file, and if other users may have
 // written it.
-func readKept(cache string, now VersionCache) *VersionCache {
+func readKept(cache string, now nodefile.Identity) *VersionCache {
 	look, err := nodefile.FindTrusted(cache)
 	if err != nil {
 		return nil
@@ -109,31 +96,22 @@ func readKept(cache string, now VersionCache) *VersionCache {
 		return nil
 	}
 
-	if kept.Version == "" || !kept.isFile(now) {
+	if kept.Version == "" || kept.Identity != now {
 		return nil
 	}
 
 	return &kept
 }
 
-// describe describes an executable file. It follows links.
-func describe(file string) (VersionCache, bool) {
-	st, err := os.Stat(file)
-	if err != nil || !st.Mode().IsRegular() || st.Mode()&0o111 == 0 {
-		return VersionCache{}, false
+// describe describes an executable file, which has a path below the root. It follows links.
+func describe(file, path string) (nodefile.Identity, bool) {
+	var st unix.Stat_t
+	err := unix.Stat(file, &st)
+	if err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG || st.Mode&0o111 == 0 {
+		return nodefile.Identity{}, false
 	}
 
-	sys, isUnix := st.Sys().(*syscall.Stat_t)
-	if !isUnix {
-		return VersionCache{}, false
-	}
-
-	return VersionCache{
-		Size:    sys.Size,
-		ModTime: sys.Mtim.Nano(),
-		Inode:   sys.Ino,
-		Changed: sys.Ctim.Nano(),
-	}, true
+	return nodefile.Identify(path, &st), true
 }
 
 // Path returns the binary's path below the root.
@@ -142,12 +120,7 @@ func (b *Binary) Path() string { return b.now.Path }
 // Keep returns the new cache for an output of the binary. It returns false if the file was replaced since Find,
 // because the output may be of either file.
 func (b *Binary) Keep(version string, accepts *world.AcceptsAns) (VersionCache, bool) {
-	now, ok := describe(b.file)
-	now.Path = b.now.Path
-	ok = ok && b.now.isFile(now)
+	now, ok := describe(b.file, b.now.Path)
 
-	now.Version = version
-	now.Accepts = accepts
-
-	return now, ok
+	return VersionCache{Identity: now, Version: version, Accepts: accepts}, ok && now == b.now
 }

@@ -10,8 +10,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/prelet/prelet/internal/world"
 )
 
 // binaries are kubelets below a root, scripts that note that they were started.
@@ -58,10 +56,10 @@ func (b *binaries) text(version string) []byte {
 // binary.
 func (b *binaries) later() {
 	b.t.Helper()
-	last, _ := describe(b.file)
+	last, _ := describe(b.file, "")
 	for now := last; now.Changed <= last.Changed; {
 		b.must(os.WriteFile(b.cache+".now", []byte("x"), 0o755))
-		now, _ = describe(b.cache + ".now")
+		now, _ = describe(b.cache+".now", "")
 	}
 }
 
@@ -188,29 +186,6 @@ func TestReplacedWhileAsked(t *testing.T) {
 
 	if c, ok := found.Keep("v1.36.3", nil); ok {
 		t.Errorf("Keep after the file was replaced: got %+v, want nothing to keep", c)
-	}
-}
-
-// TestIsFile compares each of the fields that name a file.
-func TestIsFile(t *testing.T) {
-	kept := VersionCache{Path: "/usr/bin/kubelet", Size: 84 << 20, ModTime: 1, Inode: 7, Changed: 5, Version: "v1.36.3"}
-	for name, c := range map[string]struct {
-		change func(*VersionCache)
-		want   bool
-	}{
-		"the same":          {func(*VersionCache) {}, true},
-		"other answers":     {func(c *VersionCache) { c.Version, c.Accepts = "", &world.AcceptsAns{} }, true},
-		"path":              {func(c *VersionCache) { c.Path = "/opt/bin/kubelet" }, false},
-		"size":              {func(c *VersionCache) { c.Size++ }, false},
-		"modification time": {func(c *VersionCache) { c.ModTime++ }, false},
-		"inode":             {func(c *VersionCache) { c.Inode++ }, false},
-		"change time":       {func(c *VersionCache) { c.Changed++ }, false},
-	} {
-		now := kept
-		c.change(&now)
-		if got := kept.isFile(now); got != c.want {
-			t.Errorf("%s: got isFile %t, want %t", name, got, c.want)
-		}
 	}
 }
 

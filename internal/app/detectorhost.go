@@ -13,10 +13,11 @@ const SiteLockName = "detectors.lock.json"
 // detectorHost returns the host that runs detectors for a command and reads their locks.
 func (e *Env) detectorHost(w Where) *detector.Host {
 	o := detector.Options{
-		Root:   w.Root,
-		Redact: e.Redactor.String,
-		Helper: findHelper(),
-		NoSite: verifier(w.Root) != nil,
+		Root:    w.Root,
+		Redact:  e.Redactor.String,
+		Helper:  findHelper(),
+		NoSite:  verifier(w.Root) != nil,
+		Digests: filepath.Join(w.stateDir(), detector.CacheFile),
 	}
 	if w.Hardware != "" {
 		o.Tree = w.Hardware

@@ -19,6 +19,7 @@ import (
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/commit"
 	"github.com/prelet/prelet/internal/commit/generation"
+	"github.com/prelet/prelet/internal/detector"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet/known"
 	"github.com/prelet/prelet/internal/lang"
@@ -232,8 +233,9 @@ type openNode struct {
 	env       *Env
 	Site      *lang.Site
 	source    world.Source
-	live      *probe.Live // nil with a recording
-	asked     *rehearsal  // nil where every answer is the node's
+	live      *probe.Live    // nil with a recording
+	detectors *detector.Host // likewise
+	asked     *rehearsal     // nil where every answer is the node's
 	rec       *world.Recording
 	Store     *generation.Store      // nil where it could not be opened
 	past      func() *world.LastGood // the last good generation's recording; nil where none counts
@@ -319,6 +321,16 @@ func redactVariables(r *value.Redactor, given map[string]probe.Given, s *lang.Si
 	}
 }
 
+// keepDigests stores the digests of the detectors that ran.
+func (n *openNode) keepDigests() error {
+	digests := n.detectors.Digests()
+	if digests == nil {
+		return nil
+	}
+
+	return commit.WriteIfChanged(filepath.Join(n.stateDir(), detector.CacheFile), digests)
+}
+
 // rehearse puts the values of flags in place of answers of the recording.
 func (n *openNode) rehearse(given map[string]probe.Given) {
 	n.asked = &rehearsal{
@@ -340,6 +352,7 @@ func (n *openNode) openLive(given map[string]probe.Given) {
 		n.Store, _ = generation.OpenReadOnly(generation.Options{Root: n.Root, Dir: n.stateDir()})
 	}
 	n.waits = &waits{say: e.Say}
+	n.detectors = e.detectorHost(n.Where)
 	options := probe.Options{
 		Root:        n.Root,
 		Hardware:    n.Hardware,
@@ -350,7 +363,7 @@ func (n *openNode) openLive(given map[string]probe.Given) {
 		Credentials: e.credentials(n.Where),
 		Store:       n.Store,
 		StateDir:    n.stateDir(),
-		Detectors:   e.detectorHost(n.Where),
+		Detectors:   n.detectors,
 		Unit:        boot.KubeletUnit(n.Site),
 		OnRetry:     n.waits.retry,
 		WaitClock:   n.waits.announceClock(systemd.WaitClock),

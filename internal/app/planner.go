@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"path/filepath"
 
 	"github.com/hashicorp/hcl/v2"
@@ -88,29 +89,36 @@ func newEvent(e boot.StageReport) report.Event {
 	}
 }
 
-// Remember stores the output of the kubelet's binary, so that later boots do not start it. Stored output of the same
-// file is not written again.
+// Remember stores what is known about programs that stay the same, so that later boots need not start the kubelet's
+// binary and read those of detectors.
 func (p *planner) Remember(res commit.Result) {
-	if res.Plan == nil || !res.Plan.Complete || res.Plan.Kubelet.Version == nil {
+	if res.Plan == nil || !res.Plan.Complete {
 		return
 	}
-	binary := p.node.live.KubeletBinary()
-	if binary == nil {
-		return
-	}
-	c, ok := binary.Keep(*res.Plan.Kubelet.Version, res.Plan.Accepts)
-	if !ok {
-		return
-	}
-	b, err := c.Marshal()
-	if err == nil {
-		err = commit.WriteIfChanged(filepath.Join(p.Host.stateDir(), kubeletbin.CacheFile), b)
-	}
-	if err != nil { // the next boot asks again, and is slower by that
+	err := errors.Join(p.keepKubelet(res.Plan), p.node.keepDigests())
+	if err != nil { // the next boot finds it out again, and is slower by that
 		p.Report.Event(report.Event{
 			Stage:   "report",
 			State:   report.Notice,
-			Summary: "the kubelet's version is not kept: " + err.Error(),
+			Summary: "the state of programs is not kept: " + err.Error(),
 		})
 	}
+}
+
+// keepKubelet stores the output of the kubelet's binary. Stored output of the same file is not written again.
+func (p *planner) keepKubelet(plan *boot.Plan) error {
+	binary := p.node.live.KubeletBinary()
+	if plan.Kubelet.Version == nil || binary == nil {
+		return nil
+	}
+	c, ok := binary.Keep(*plan.Kubelet.Version, plan.Accepts)
+	if !ok {
+		return nil
+	}
+	text, err := c.Marshal()
+	if err != nil {
+		return err
+	}
+
+	return commit.WriteIfChanged(filepath.Join(p.Host.stateDir(), kubeletbin.CacheFile), text)
 }

@@ -275,6 +275,7 @@ func (e *Env) runRoot(ctx context.Context, h *Host, o RunOptions) (Ran, error) {
 	if res.Changed && res.Err == nil {
 		e.sayError(commit.Collect(store))
 	}
+	e.sayError(n.keepDigests())
 
 	return Ran{
 		Result:   res,

@@ -45,6 +45,7 @@ type Options struct {
 	NoSite    bool     // ignore SiteLocks, because they are not signed
 	Tree      string   // root of a recorded machine that detectors read instead of /
 	Passwd    string   // where the users of detectors are looked up; "" is /etc/passwd
+	Digests   string   // the file with what Host.Digests returned to an earlier run; "": none
 
 	// Redact removes secrets from the output of detectors. nil: there are none.
 	Redact func(string) string
@@ -53,7 +54,10 @@ type Options struct {
 // Host answers the questions of the kinds "lock" and "detector".
 type Host struct {
 	o         Options
+	now       func() time.Time
 	subreaper func() error
+	kept      func() []digest // by an earlier run
+	verified  sync.Map        // the digests of this run, by path
 }
 
 // New returns a Host. It reads and starts nothing.
@@ -65,7 +69,10 @@ func New(o Options) *Host {
 		o.Redact = func(s string) string { return s }
 	}
 
-	return &Host{o: o, subreaper: sync.OnceValue(becomeSubreaper)}
+	h := &Host{o: o, now: time.Now, subreaper: sync.OnceValue(becomeSubreaper)}
+	h.kept = sync.OnceValue(h.readDigests)
+
+	return h
 }
 
 func (h *Host) path(p string) string {

@@ -60,7 +60,7 @@ func (h *Host) run(ctx context.Context, j job) (reply wire.Reply, t Trace, err e
 	defer program.Close()
 
 	sum := make(chan string, 1)
-	go func() { sum <- hashProgram(program) }() // while prelet-detect starts
+	go func() { sum <- h.hash(j, program) }() // while prelet-detect starts
 	s, err := h.take(ctx, j.grants.Groups)
 	if err != nil {
 		<-sum

@@ -74,7 +74,7 @@ func indexAddresses(requested []PCIDevice) map[string]bool {
 func (c *checker) foreignDevices(devices []Device, requested []PCIDevice) {
 	isRequested := indexAddresses(requested)
 	for i, d := range devices {
-		if pciAddress.MatchString(d.Address) && !isRequested[d.Address] {
+		if pciAddress().MatchString(d.Address) && !isRequested[d.Address] {
 			c.add(
 				element("devices", i)+".address",
 				d.Address+" was not in the request",
@@ -97,7 +97,7 @@ func (c *checker) devices(list []Device) {
 		at := element("devices", i)
 		switch {
 		case d.Address == "":
-		case !pciAddress.MatchString(d.Address):
+		case !pciAddress().MatchString(d.Address):
 			c.invalid(
 				at+".address",
 				"PCI address",
@@ -244,7 +244,7 @@ func (c *checker) labels(domains []string, labels []Label) {
 			func(d string) bool { return isBelowDomain(domain, d) },
 		)
 		switch {
-		case !domainName.MatchString(domain) || !matches(labelText, name):
+		case !domainName().MatchString(domain) || !matches(labelText, name):
 			c.form(at+".key", "label key", l.Key, false, "DOMAIN/NAME. The name: "+form)
 		case !isDescribed:
 			c.add(

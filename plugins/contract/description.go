@@ -131,7 +131,7 @@ func (c *checker) match(m Match) {
 	}
 
 	for i, id := range m.PCIIDs {
-		if !pciID.MatchString(id) {
+		if !pciID().MatchString(id) {
 			c.invalid(
 				element("match.pci_ids", i),
 				"PCI id",
@@ -168,7 +168,7 @@ func (c *checker) needs(path string, n Needs) {
 
 	c.count(path+".groups", len(n.Groups), MaxAsks)
 	for i, g := range n.Groups {
-		if len(g) > 32 || !groupName.MatchString(g) {
+		if len(g) > 32 || !groupName().MatchString(g) {
 			c.invalid(element(path+".groups", i), "group name", g, "")
 		}
 	}
@@ -203,7 +203,7 @@ func (c *checker) path(at, p string) bool {
 }
 
 func (c *checker) domain(at, d string) {
-	if len(d) > 253 || !domainName.MatchString(d) {
+	if len(d) > 253 || !domainName().MatchString(d) {
 		c.invalid(at, "domain", d, "A DNS name in lower case, for example example.com.")
 		return
 	}

@@ -2,7 +2,6 @@ package contract
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -58,7 +57,7 @@ type Step struct {
 }
 
 // pathStep is the beginning of the rest of a path: .NAME, [INDEX] or ["KEY"].
-var pathStep = regexp.MustCompile(`^(?:\.([^.\[]+)|\[([0-9]+)\]|\[("(?:[^"\\]|\\.)*")\])`)
+var pathStep = newForm(`^(?:\.([^.\[]+)|\[([0-9]+)\]|\[("(?:[^"\\]|\\.)*")\])`)
 
 // ParsePath returns the steps of a problem's path, to find the place in a site's file. The empty path has no steps.
 func ParsePath(path string) ([]Step, error) {
@@ -69,7 +68,7 @@ func ParsePath(path string) ([]Step, error) {
 	}
 
 	for rest != "" {
-		found := pathStep.FindStringSubmatch(rest)
+		found := pathStep().FindStringSubmatch(rest)
 		if found == nil {
 			return nil, fmt.Errorf("invalid path %q: want NAME, [INDEX] or [\"KEY\"] at %q", path, rest)
 		}

@@ -1,20 +1,19 @@
 package contract
 
 import (
-	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 )
 
 // notInLabel matches a run of characters that become one dash in a label.
-var notInLabel = regexp.MustCompile(`[^A-Za-z0-9._]+`)
+var notInLabel = newForm(`[^A-Za-z0-9._]+`)
 
 // LabelValue returns a valid label value for any text: each run of other characters becomes one dash, the result has
 // at most 63 bytes and begins and ends with a letter or digit. Case is kept. A text without letters and digits
 // becomes empty.
 func LabelValue(s string) string {
-	out := strings.Trim(notInLabel.ReplaceAllString(s, "-"), "-._")
+	out := strings.Trim(notInLabel().ReplaceAllString(s, "-"), "-._")
 
 	return strings.TrimRight(out[:min(len(out), MaxName)], "-._")
 }

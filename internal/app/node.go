@@ -613,7 +613,7 @@ func (n *openNode) ApplyOptions(p *boot.Plan) commit.Options {
 	o := commit.Options{
 		Store:     n.Store,
 		Plan:      p,
-		Recording: n.Recording(p),
+		Recording: func() *world.Recording { return n.Recording(p) },
 		Secret:    n.live.Secret,
 		Hidden:    n.live.Hidden,
 		Root:      nodefile.Root(n.Root),

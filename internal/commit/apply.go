@@ -29,9 +29,9 @@ import (
 
 // Options are the inputs of a proposal.
 type Options struct {
-	Store     *generation.Store // locked and recovered
-	Plan      *boot.Plan        // complete
-	Recording *world.Recording
+	Store     *generation.Store       // locked and recovered
+	Plan      *boot.Plan              // complete
+	Recording func() *world.Recording // of the plan; a run that changes nothing does not need it
 	Secret    func(name string) ([]byte, error)
 	Root      nodefile.Root // whose names of users and groups are the owners of files
 	Flags     []string      // of the kubelet's command line, as planned; nil: not checked
@@ -132,11 +132,11 @@ func buildBlobs(
 	adopted []node.StoredFile,
 ) (map[string][]byte, error) {
 	out := map[string][]byte{}
-	rec := *o.Recording
+	rec := o.Recording()
 	rec.Compact = true
 
 	recordings := map[string]*world.Recording{
-		world.RecordingBlob: &rec,
+		world.RecordingBlob: rec,
 		world.KeptBlob:      rec.Only(world.KindTrust, world.KindVariable),
 	}
 	for name, r := range recordings {

@@ -113,8 +113,12 @@ func (b *bench) open(again bool) {
 
 func (b *bench) options(p *boot.Plan) Options {
 	return Options{
-		Store: b.Store, Plan: p, Recording: &world.Recording{}, NodeName: "n1", Healthz: "http://127.0.0.1:10248",
-		Machine: machineid.Machine{ID: "sha256:x"},
+		Store:     b.Store,
+		Plan:      p,
+		Recording: func() *world.Recording { return &world.Recording{} },
+		NodeName:  "n1",
+		Healthz:   "http://127.0.0.1:10248",
+		Machine:   machineid.Machine{ID: "sha256:x"},
 	}
 }
 

@@ -106,6 +106,7 @@ func (d *detection) readCores(online []int) []world.CPUCore {
 	d.setSource("cpu.cores", cpuFolder+"/cpu*/topology/")
 
 	nodes := d.nodesByCPU()
+	packages := map[int]*int{}
 	seen := map[int]bool{}
 	cores := []world.CPUCore{}
 
@@ -123,7 +124,15 @@ func (d *detection) readCores(online []int) []world.CPUCore {
 			seen[thread] = true
 		}
 
-		core := world.CPUCore{Package: d.readPackage(topology, n), CPUs: threads}
+		if packages[n] == nil {
+			packages[n] = d.readPackage(topology, n)
+
+			for _, other := range d.readPackageCPUs(topology) {
+				packages[other] = packages[n]
+			}
+		}
+
+		core := world.CPUCore{Package: packages[n], CPUs: threads}
 		if id, ok := nodes[n]; ok {
 			core.Node = &id
 		}
@@ -178,6 +187,14 @@ func (d *detection) readPackage(topology string, n int) *int {
 	}
 
 	return id
+}
+
+// readPackageCPUs returns the CPUs of the same socket, whose files then need not be read; nil if they are not listed.
+func (d *detection) readPackageCPUs(topology string) []int {
+	text, _ := d.readText(topology + "core_siblings_list")
+	list, _ := parseCPUList(text)
+
+	return list
 }
 
 // nodesByCPU inverts the nodes' CPU lists. readMemory reports their errors.

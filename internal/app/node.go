@@ -16,6 +16,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 
+	"github.com/prelet/prelet/internal/app/rehearsal"
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/commit"
 	"github.com/prelet/prelet/internal/commit/generation"
@@ -233,9 +234,9 @@ type openNode struct {
 	env       *Env
 	Site      *lang.Site
 	source    world.Source
-	live      *probe.Live    // nil with a recording
-	detectors *detector.Host // likewise
-	asked     *rehearsal     // nil where every answer is the node's
+	live      *probe.Live       // nil with a recording
+	detectors *detector.Host    // likewise
+	asked     *rehearsal.Source // nil where every answer is the node's
 	rec       *world.Recording
 	Store     *generation.Store      // nil where it could not be opened
 	past      func() *world.LastGood // the last good generation's recording; nil where none counts
@@ -333,14 +334,14 @@ func (n *openNode) keepDigests() error {
 
 // rehearse puts the values of flags in place of answers of the recording.
 func (n *openNode) rehearse(given map[string]probe.Given) {
-	n.asked = &rehearsal{
-		recording: n.source,
-		site:      n.Site,
-		given:     given,
-		kubelet:   n.KubeletVersion,
+	n.asked = &rehearsal.Source{
+		Recording: n.source,
+		Site:      n.Site,
+		Given:     given,
+		Kubelet:   n.KubeletVersion,
 	}
 	if n.Objects != "" {
-		n.asked.objects = probe.Objects(n.Objects)
+		n.asked.Objects = probe.Objects(n.Objects)
 	}
 	n.source = n.asked
 }
@@ -379,10 +380,10 @@ func (n *openNode) openLive(given map[string]probe.Given) {
 	n.live = probe.New(options)
 	n.source = n.live
 	if n.KubeletVersion != "" {
-		n.asked = &rehearsal{
-			recording: n.live,
-			site:      n.Site,
-			kubelet:   n.KubeletVersion,
+		n.asked = &rehearsal.Source{
+			Recording: n.live,
+			Site:      n.Site,
+			Kubelet:   n.KubeletVersion,
 		}
 		n.source = n.asked
 	}
@@ -462,8 +463,8 @@ func (n *openNode) Plan(ctx context.Context, event func(boot.StageReport)) *boot
 	}
 	p := boot.Run(ctx, n.Site, o)
 	if n.asked != nil {
-		p.Assumed = n.asked.listAssumed()
-		if f := n.asked.whyNoKubelet(); f != nil {
+		p.Assumed = n.asked.ListAssumed()
+		if f := n.asked.WhyNoKubelet(); f != nil {
 			p.Diagnostics = append(
 				p.Diagnostics,
 				origin.Warning(fault.Usage, hcl.Range{}, "--kubelet-version is not used",
@@ -471,7 +472,7 @@ func (n *openNode) Plan(ctx context.Context, event func(boot.StageReport)) *boot
 					strings.TrimSuffix(f.Why, ".")),
 			)
 		}
-		if n.asked.ignoresObjects() {
+		if n.asked.IgnoresObjects() {
 			p.Diagnostics = append(
 				p.Diagnostics,
 				origin.Warning(fault.Usage, hcl.Range{}, "No object of --objects is used",

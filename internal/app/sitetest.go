@@ -12,6 +12,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
+	"github.com/prelet/prelet/internal/app/rehearsal"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/insight/testfile"
 	"github.com/prelet/prelet/internal/lang"
@@ -19,9 +20,6 @@ import (
 	"github.com/prelet/prelet/internal/printer"
 	"github.com/prelet/prelet/internal/probe"
 )
-
-// testSource is where an answer comes from that a test gives.
-const testSource = "the test"
 
 // TestOptions are the tests to run.
 type TestOptions struct {
@@ -302,7 +300,7 @@ func givenByTest(r *testfile.Run, site *lang.Site) map[string]probe.Given {
 	for name, l := range r.Variables {
 		text, err := variableText(l.Value, site.Variables[name].Type)
 		if err == nil { // checkTestVariables has reported it
-			out[name] = probe.Given{Text: text, Source: testSource, IsFile: true}
+			out[name] = probe.Given{Text: text, Source: rehearsal.TestSource, IsFile: true}
 		}
 	}
 	return out

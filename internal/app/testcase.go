@@ -15,6 +15,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/prelet/prelet/internal/app/rehearsal"
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/insight/testfile"
@@ -138,7 +139,7 @@ func (c testCase) plan(ctx context.Context) (*boot.Plan, *testfile.Failure) {
 		return nil, refused
 	}
 	if w.Root != "" && w.Root != c.suite.empty {
-		root, err := copyRoot(w.Root)
+		root, err := rehearsal.CopyRoot(w.Root)
 		if err != nil {
 			return nil, c.refuse(c.Root.Range, "The root cannot be used", err)
 		}
@@ -149,13 +150,13 @@ func (c testCase) plan(ctx context.Context) (*boot.Plan, *testfile.Failure) {
 	given := givenByTest(c.Run, site)
 	redactVariables(c.env.Redactor, given, site)
 
-	asked := &rehearsal{
-		site:      site,
-		given:     given,
-		kubelet:   c.Kubelet.V,
-		detectors: answerDetectors(c.Run),
-		without:   withoutDevices{addresses: c.Without.V},
-		isTest:    true,
+	asked := &rehearsal.Source{
+		Site:      site,
+		Given:     given,
+		Kubelet:   c.Kubelet.V,
+		Detectors: answerDetectors(c.Run),
+		Without:   rehearsal.RemovedDevices{Addresses: c.Without.V},
+		IsTest:    true,
 	}
 	var done func()
 	if c.IsFrom {
@@ -163,12 +164,12 @@ func (c testCase) plan(ctx context.Context) (*boot.Plan, *testfile.Failure) {
 		if err != nil {
 			return nil, c.refuse(c.Machines.Range, "The recording cannot be used", err)
 		}
-		asked.recording = rec.Source()
-		asked.objects = c.objects(w)
-		asked.without.recorded = rec.Entries
+		asked.Recording = rec.Source()
+		asked.Objects = c.objects(w)
+		asked.Without.Recorded = rec.Entries
 		done = func() {}
 	} else {
-		asked.recording, done = c.machineSource(w)
+		asked.Recording, done = c.machineSource(w)
 	}
 	defer done()
 
@@ -178,16 +179,16 @@ func (c testCase) plan(ctx context.Context) (*boot.Plan, *testfile.Failure) {
 		Redact: c.env.Redactor.String,
 		GaveUp: c.env.GaveUp,
 	})
-	if notFound := asked.listNotFound(ctx); len(notFound) > 0 {
+	if notFound := asked.ListNotFound(ctx); len(notFound) > 0 {
 		return nil, c.refuse(c.Without.Range, "The machine does not have this device",
 			fmt.Errorf("%s is not in the list pci of its facts; `prelet detect -o json` shows the list",
 				strings.Join(notFound, ", ")))
 	}
-	if f := asked.whyNoKubelet(); f != nil {
+	if f := asked.WhyNoKubelet(); f != nil {
 		return nil, c.refuse(c.Kubelet.Range, "The machine has no kubelet to give this version to", f)
 	}
 	if c.IsFrom {
-		p.Assumed = asked.listAssumed()
+		p.Assumed = asked.ListAssumed()
 	}
 	return p, nil
 }
@@ -250,19 +251,19 @@ func (c testCase) machineSource(w Where) (world.Source, func()) {
 		Hardware: w.Hardware,
 		Site:     site,
 		Redactor: c.env.Redactor,
-		Now:      timeOfRoot,
+		Now:      rehearsal.TimeOfRoot,
 	})
 	objects := c.objects(w)
 	if objects == nil {
-		objects = sampleObjects()
+		objects = rehearsal.SampleObjects()
 	}
 	atSite := Where{Config: c.suite.config[c.File], Root: c.suite.empty}
 
-	return hermetic{
-		node:    live,
-		objects: objects,
-		locks:   c.env.detectorHost(atSite),
-		site:    site,
+	return rehearsal.HermeticNode{
+		Node:    live,
+		Objects: objects,
+		Locks:   c.env.detectorHost(atSite),
+		Site:    site,
 	}, live.Close
 }
 

@@ -1,4 +1,4 @@
-package app
+package rehearsal
 
 import (
 	"context"
@@ -21,13 +21,13 @@ func TestRehearsalWithoutAKubelet(t *testing.T) {
 		{"denied, no version", world.Failure(fault.Denied, "kubelet.conf is private", ""), "", ""},
 		{"answered", world.Kubelet.Answer(world.KubeletAns{}), "1.30", ""},
 	} {
-		r := &rehearsal{
-			recording: world.SourceFunc(func(context.Context, world.Question) world.Answer { return c.was }),
-			kubelet:   c.version,
+		r := &Source{
+			Recording: world.SourceFunc(func(context.Context, world.Question) world.Answer { return c.was }),
+			Kubelet:   c.version,
 		}
 		r.Ask(context.Background(), world.Kubelet.Question(world.KubeletReq{}))
 		got := ""
-		if f := r.whyNoKubelet(); f != nil {
+		if f := r.WhyNoKubelet(); f != nil {
 			got = f.Why
 		}
 		if got != c.want {
@@ -45,11 +45,11 @@ func TestRehearsalAfterAbandonedQuestions(t *testing.T) {
 		}
 		return world.Failure(fault.Denied, "kubelet.conf is private", "")
 	})
-	r := &rehearsal{
-		recording: answer,
-		objects:   answer,
-		kubelet:   "1.30",
-		without:   withoutDevices{addresses: []string{"0000:ff:00.0"}},
+	r := &Source{
+		Recording: answer,
+		Objects:   answer,
+		Kubelet:   "1.30",
+		Without:   RemovedDevices{Addresses: []string{"0000:ff:00.0"}},
 	}
 
 	var asked sync.WaitGroup
@@ -60,13 +60,13 @@ func TestRehearsalAfterAbandonedQuestions(t *testing.T) {
 	} {
 		asked.Go(func() { r.Ask(t.Context(), q) })
 	}
-	_ = r.whyNoKubelet()
-	_ = r.ignoresObjects()
-	notFound := r.listNotFound(t.Context())
+	_ = r.WhyNoKubelet()
+	_ = r.IgnoresObjects()
+	notFound := r.ListNotFound(t.Context())
 	asked.Wait()
 
-	if f := r.whyNoKubelet(); f == nil || r.ignoresObjects() || len(notFound) != 1 {
+	if f := r.WhyNoKubelet(); f == nil || r.IgnoresObjects() || len(notFound) != 1 {
 		t.Errorf("got the reason %v, ignored objects %t, devices not found %q; want the reason, false and one device",
-			f, r.ignoresObjects(), notFound)
+			f, r.IgnoresObjects(), notFound)
 	}
 }

@@ -1,4 +1,4 @@
-package app
+package rehearsal
 
 import (
 	"context"
@@ -25,15 +25,15 @@ func TestWithoutDevices(t *testing.T) {
 		Unknown:    []world.UnknownFact{{Fact: "nics[" + address + "].link"}, {Fact: "cpu.model"}},
 		Evidence:   map[string]string{"nics[" + address + "].link": "/sys", "nics[].link": "/sys"},
 	}
-	w := withoutDevices{addresses: []string{address, "0000:ff:00.0"}}
+	w := RemovedDevices{Addresses: []string{address, "0000:ff:00.0"}}
 
 	was := world.Hardware.Answer(facts)
 	a := w.removeFacts(was)
-	r := rehearsal{
-		recording: world.SourceFunc(func(context.Context, world.Question) world.Answer { return was }),
-		without:   w,
+	r := Source{
+		Recording: world.SourceFunc(func(context.Context, world.Question) world.Answer { return was }),
+		Without:   w,
 	}
-	if got := r.listNotFound(t.Context()); len(got) != 1 || got[0] != "0000:ff:00.0" {
+	if got := r.ListNotFound(t.Context()); len(got) != 1 || got[0] != "0000:ff:00.0" {
 		t.Errorf("got not found %q, want 0000:ff:00.0", got)
 	}
 	var got world.Facts
@@ -68,9 +68,9 @@ func TestWithoutRecordedDevice(t *testing.T) {
 	gone := world.PCIDevice{Address: "0000:1b:00.0"}
 	stays := world.PCIDevice{Address: "0000:2b:00.0"}
 	reply := world.DetectorAns{Devices: []contract.Device{{Address: gone.Address}, {Address: stays.Address}}}
-	w := withoutDevices{
-		addresses: []string{gone.Address},
-		recorded: []world.Entry{{
+	w := RemovedDevices{
+		Addresses: []string{gone.Address},
+		Recorded: []world.Entry{{
 			Question: world.Detector.Question(world.DetectorReq{
 				Name:    "nvidia",
 				Devices: []world.PCIDevice{gone, stays},

@@ -1,4 +1,4 @@
-package app
+package rehearsal
 
 import (
 	"encoding/json"
@@ -10,24 +10,24 @@ import (
 	"github.com/prelet/prelet/plugins/contract"
 )
 
-// withoutDevices removes PCI devices from answers. The zero value removes none.
-type withoutDevices struct {
-	addresses []string
-	recorded  []world.Entry // the answers of a recording; nil where a machine answers
+// RemovedDevices removes PCI devices from answers. The zero value removes none.
+type RemovedDevices struct {
+	Addresses []string
+	Recorded  []world.Entry // the answers of a recording; nil where a machine answers
 }
 
-func (w withoutDevices) removes(address string) bool {
-	return slices.Contains(w.addresses, address)
+func (w RemovedDevices) removes(address string) bool {
+	return slices.Contains(w.Addresses, address)
 }
 
-func (w withoutDevices) removesAt(address *string) bool {
+func (w RemovedDevices) removesAt(address *string) bool {
 	return address != nil && w.removes(*address)
 }
 
 // removeFacts returns the hardware without the devices: they are not on the bus, and nothing was found on them.
-func (w withoutDevices) removeFacts(was world.Answer) world.Answer {
+func (w RemovedDevices) removeFacts(was world.Answer) world.Answer {
 	var f world.Facts
-	if len(w.addresses) == 0 || was.Fault != nil || json.Unmarshal(was.Value, &f) != nil {
+	if len(w.Addresses) == 0 || was.Fault != nil || json.Unmarshal(was.Value, &f) != nil {
 		return was
 	}
 
@@ -64,16 +64,16 @@ func (w withoutDevices) removeFacts(was world.Answer) world.Answer {
 }
 
 // names reports whether the name of a fact contains the address of a removed device, as nics[0000:1b:00.0].link.
-func (w withoutDevices) names(fact string) bool {
-	return slices.ContainsFunc(w.addresses, func(a string) bool {
+func (w RemovedDevices) names(fact string) bool {
+	return slices.ContainsFunc(w.Addresses, func(a string) bool {
 		return strings.Contains(fact, "["+a+"]")
 	})
 }
 
 // removeReported returns the reply of a detector without the devices. A recording has the reply to the question with
 // all devices.
-func (w withoutDevices) removeReported(req world.DetectorReq, was world.Answer) world.Answer {
-	if len(w.addresses) == 0 {
+func (w RemovedDevices) removeReported(req world.DetectorReq, was world.Answer) world.Answer {
+	if len(w.Addresses) == 0 {
 		return was
 	}
 	if a, isRecorded := w.findRecorded(req); isRecorded {
@@ -94,8 +94,8 @@ func (w withoutDevices) removeReported(req world.DetectorReq, was world.Answer) 
 }
 
 // findRecorded returns the recorded reply to a question that differs only in the removed devices.
-func (w withoutDevices) findRecorded(req world.DetectorReq) (world.Answer, bool) {
-	for _, e := range w.recorded {
+func (w RemovedDevices) findRecorded(req world.DetectorReq) (world.Answer, bool) {
+	for _, e := range w.Recorded {
 		was, err := world.Detector.Request(e.Question)
 		if e.Kind != world.KindDetector || err != nil || was.Name != req.Name {
 			continue

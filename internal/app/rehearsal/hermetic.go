@@ -1,4 +1,4 @@
-package app
+package rehearsal
 
 import (
 	"context"
@@ -26,24 +26,24 @@ var sampleCA string
 //go:embed sample/kubelet-config.yaml
 var sampleConfig string
 
-// sampleObjects returns the objects of the cluster of a test that gives none: those of a new cluster of kubeadm.
-func sampleObjects() world.Source {
+// SampleObjects returns the objects of the cluster of a test that gives none: those of a new cluster of kubeadm.
+func SampleObjects() world.Source {
 	return probe.ObjectsOf("", map[string]map[string]string{
 		"kube-system/kubelet-config": {"kubelet": sampleConfig},
 	})
 }
 
-// hermetic answers for a node in a test: from its recorded hardware and the files below its root, and otherwise what
+// HermeticNode answers for a node in a test: from its recorded hardware and the files below its root, and otherwise what
 // docs/reference/tests.md lists. It asks neither this machine nor a network, and starts nothing.
-type hermetic struct {
-	node    world.Source // a probe.Live over recorded hardware and a root
-	objects world.Source
-	locks   world.Source // the locks in the site's folder
-	site    *lang.Site
+type HermeticNode struct {
+	Node    world.Source // a probe.Live over recorded hardware and a root
+	Objects world.Source
+	Locks   world.Source // the locks in the site's folder
+	Site    *lang.Site
 }
 
 // Ask implements world.Source.
-func (h hermetic) Ask(ctx context.Context, q world.Question) world.Answer {
+func (h HermeticNode) Ask(ctx context.Context, q world.Question) world.Answer {
 	switch q.Kind {
 	case world.KindCredential:
 		return existingCredential()
@@ -54,7 +54,7 @@ func (h hermetic) Ask(ctx context.Context, q world.Question) world.Answer {
 	case world.KindTrust:
 		return h.answerTrust(ctx, q)
 	case world.KindObject:
-		return h.objects.Ask(ctx, q)
+		return h.Objects.Ask(ctx, q)
 	case world.KindLock:
 		return h.answerLock(ctx, q)
 	case world.KindDetector:
@@ -66,12 +66,12 @@ func (h hermetic) Ask(ctx context.Context, q world.Question) world.Answer {
 	case world.KindOwner:
 		return world.Owner.Answer(world.OwnerAns{})
 	case world.KindTarget:
-		return ownedByRoot(world.Target, h.node.Ask(ctx, q))
+		return ownedByRoot(world.Target, h.Node.Ask(ctx, q))
 	case world.KindOriginal:
-		return ownedByRoot(world.Original, h.node.Ask(ctx, q))
+		return ownedByRoot(world.Original, h.Node.Ask(ctx, q))
 	case world.KindHardware, world.KindKubelet, world.KindAccepts, world.KindServing, world.KindFile, world.KindExists,
 		world.KindDropIns, world.KindUnit, world.KindLogind, world.KindHost, world.KindPackages, world.KindManaged:
-		return h.node.Ask(ctx, q)
+		return h.Node.Ask(ctx, q)
 	}
 
 	return world.NoAdapter(q.Kind)
@@ -91,14 +91,14 @@ func ownedByRoot[Req any](topic world.Topic[Req, world.TargetAns], a world.Answe
 	return topic.Answer(state)
 }
 
-// timeOfRoot returns the time of all files below the root of a test, and the time at which certificates in it are
+// TimeOfRoot returns the time of all files below the root of a test, and the time at which certificates in it are
 // judged: the result of a test must not depend on when it runs, or when its files were checked out.
-func timeOfRoot() time.Time { return time.Unix(0, 0) }
+func TimeOfRoot() time.Time { return time.Unix(0, 0) }
 
-// copyRoot copies the root of a test to a new folder, which the caller removes. A checkout has the owner and the umask
+// CopyRoot copies the root of a test to a new folder, which the caller removes. A checkout has the owner and the umask
 // of the user who made it: in the copy all folders and executable files have the mode 0755, and other
 // files 0644.
-func copyRoot(root string) (string, error) {
+func CopyRoot(root string) (string, error) {
 	folder, err := os.MkdirTemp("", "prelet-test-root-*")
 	if err != nil {
 		return "", err
@@ -134,7 +134,7 @@ func setPlainMode(path string, d fs.DirEntry, err error) error {
 		return err
 	}
 
-	return os.Chtimes(path, timeOfRoot(), timeOfRoot()) //nolint:gosec // the folder belongs to this program
+	return os.Chtimes(path, TimeOfRoot(), TimeOfRoot()) //nolint:gosec // the folder belongs to this program
 }
 
 func existingCredential() world.Answer {
@@ -143,23 +143,23 @@ func existingCredential() world.Answer {
 
 // answerVariable answers for a variable that the test does not give. A sensitive one without any value has an
 // unreadable value.
-func (h hermetic) answerVariable(ctx context.Context, q world.Question) world.Answer {
-	a := h.node.Ask(ctx, q)
+func (h HermeticNode) answerVariable(ctx context.Context, q world.Question) world.Answer {
+	a := h.Node.Ask(ctx, q)
 	req, err := world.Variable.Request(q)
 	if err != nil || a.Code() != fault.Absent || !req.Sensitive {
 		return a
 	}
 
-	v := h.site.Variables[req.Name]
-	if h.site.Values[req.Name] != nil || v == nil || v.Default != nil {
+	v := h.Site.Variables[req.Name]
+	if h.Site.Values[req.Name] != nil || v == nil || v.Default != nil {
 		return a
 	}
 	return world.Variable.Answer(world.VariableAns{Source: "credential"})
 }
 
 // answerTrust returns the CA of the test, which must have the pins of the site, or the sample.
-func (h hermetic) answerTrust(ctx context.Context, q world.Question) world.Answer {
-	if a := h.objects.Ask(ctx, q); a.Code() != fault.Absent {
+func (h HermeticNode) answerTrust(ctx context.Context, q world.Question) world.Answer {
+	if a := h.Objects.Ask(ctx, q); a.Code() != fault.Absent {
 		return a
 	}
 
@@ -171,8 +171,8 @@ func (h hermetic) answerTrust(ctx context.Context, q world.Question) world.Answe
 	return probe.ObjectsOf(sampleCA, nil).Ask(ctx, world.Trust.Question(req))
 }
 
-func (h hermetic) answerLock(ctx context.Context, q world.Question) world.Answer {
-	a := h.locks.Ask(ctx, q)
+func (h HermeticNode) answerLock(ctx context.Context, q world.Question) world.Answer {
+	a := h.Locks.Ask(ctx, q)
 	if a.Code() != fault.Absent {
 		return a
 	}

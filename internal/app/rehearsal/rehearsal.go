@@ -1,4 +1,6 @@
-package app
+// Package rehearsal has the sources of answers of a plan that assumes something: another value than that of a node or its
+// recording, or a whole node of a test. It changes no node, and starts nothing.
+package rehearsal
 
 import (
 	"cmp"
@@ -17,17 +19,20 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
-// rehearsal answers from a node or its recording, except for the values that the command line or a test replaces:
+// TestSource is where an answer comes from that a test gives.
+const TestSource = "the test"
+
+// Source answers from a node or its recording, except for the values that the command line or a test replaces:
 // variables, objects, the kubelet's version, detectors, devices. It lists the first three as assumed.
-type rehearsal struct {
-	recording world.Source
-	site      *lang.Site
-	given     map[string]probe.Given
-	objects   world.Source // nil: none is replaced
-	kubelet   string       // "": the recorded one
-	detectors map[string]world.Answer
-	without   withoutDevices
-	isTest    bool // a test replaces them: every credential exists
+type Source struct {
+	Recording world.Source
+	Site      *lang.Site
+	Given     map[string]probe.Given
+	Objects   world.Source // nil: none is replaced
+	Kubelet   string       // "": the recorded one
+	Detectors map[string]world.Answer
+	Without   RemovedDevices
+	IsTest    bool // a test replaces them: every credential exists
 
 	mu         sync.Mutex
 	hasObjects bool // some object that was asked for is in objects
@@ -36,8 +41,8 @@ type rehearsal struct {
 }
 
 // Ask implements world.Source.
-func (r *rehearsal) Ask(ctx context.Context, q world.Question) world.Answer {
-	was := r.recording.Ask(ctx, q)
+func (r *Source) Ask(ctx context.Context, q world.Question) world.Answer {
+	was := r.Recording.Ask(ctx, q)
 	switch q.Kind {
 	case world.KindVariable, world.KindValidation:
 		return r.answerVariable(ctx, q, was)
@@ -46,13 +51,13 @@ func (r *rehearsal) Ask(ctx context.Context, q world.Question) world.Answer {
 	case world.KindKubelet:
 		return r.answerKubelet(was)
 	case world.KindAccepts:
-		if r.kubelet != "" {
+		if r.Kubelet != "" {
 			return world.Failure(fault.Unread, "tables answer for the assumed kubelet", "")
 		}
 	case world.KindHardware:
-		return r.without.removeFacts(was)
+		return r.Without.removeFacts(was)
 	case world.KindCredential:
-		if r.isTest && was.Code() == fault.Unread {
+		if r.IsTest && was.Code() == fault.Unread {
 			return existingCredential()
 		}
 	case world.KindLock, world.KindDetector:
@@ -63,12 +68,12 @@ func (r *rehearsal) Ask(ctx context.Context, q world.Question) world.Answer {
 
 // answerVariable returns the value of the command line, before the recorded one. A variable that the recording was
 // never asked has the value of the site.
-func (r *rehearsal) answerVariable(
+func (r *Source) answerVariable(
 	ctx context.Context,
 	q world.Question,
 	was world.Answer,
 ) world.Answer {
-	a, isGiven := probe.AnswerGiven(ctx, r.given, r.site, q)
+	a, isGiven := probe.AnswerGiven(ctx, r.Given, r.Site, q)
 	if q.Kind == world.KindValidation {
 		if isGiven {
 			return a
@@ -85,11 +90,11 @@ func (r *rehearsal) answerVariable(
 		Name:      req.Name,
 		InsteadOf: describeVariable(was),
 	}
-	v := r.site.Variables[req.Name]
-	file := r.site.Values[req.Name]
+	v := r.Site.Variables[req.Name]
+	file := r.Site.Values[req.Name]
 	switch {
 	case isGiven:
-		assumed.From = r.given[req.Name].Source
+		assumed.From = r.Given[req.Name].Source
 	case was.Code() != fault.Unread:
 		return was
 	case file != nil:
@@ -121,15 +126,15 @@ func describeVariable(was world.Answer) string {
 }
 
 // answerCluster returns the object in the folder of --objects, if it differs from the recorded one.
-func (r *rehearsal) answerCluster(
+func (r *Source) answerCluster(
 	ctx context.Context,
 	q world.Question,
 	was world.Answer,
 ) world.Answer {
-	if r.objects == nil {
+	if r.Objects == nil {
 		return was
 	}
-	a := r.objects.Ask(ctx, q)
+	a := r.Objects.Ask(ctx, q)
 	if a.Code() == fault.Absent {
 		return was
 	}
@@ -183,18 +188,18 @@ func compareObjects(
 }
 
 // answerKubelet returns the recorded answer with the assumed version.
-func (r *rehearsal) answerKubelet(was world.Answer) world.Answer {
+func (r *Source) answerKubelet(was world.Answer) world.Answer {
 	var k world.KubeletAns
-	if r.kubelet != "" && was.Fault != nil {
+	if r.Kubelet != "" && was.Fault != nil {
 		r.mu.Lock()
 		r.noKubelet = was.Fault
 		r.mu.Unlock()
 	}
-	if r.kubelet == "" || was.Fault != nil || json.Unmarshal(was.Value, &k) != nil {
+	if r.Kubelet == "" || was.Fault != nil || json.Unmarshal(was.Value, &k) != nil {
 		return was
 	}
 
-	version := "v" + strings.TrimPrefix(r.kubelet, "v")
+	version := "v" + strings.TrimPrefix(r.Kubelet, "v")
 	before := cmp.Or(k.KnownVersion(), "none")
 	k.Version = &version
 	r.note(boot.Assumed{
@@ -206,40 +211,40 @@ func (r *rehearsal) answerKubelet(was world.Answer) world.Answer {
 	return world.Kubelet.Answer(k)
 }
 
-// whyNoKubelet returns why no kubelet gets the version; nil if one does. As ignoresObjects, it may be called while a
+// WhyNoKubelet returns why no kubelet gets the version; nil if one does. As IgnoresObjects, it may be called while a
 // question that was abandoned still gets its answer.
-func (r *rehearsal) whyNoKubelet() *fault.Fault {
+func (r *Source) WhyNoKubelet() *fault.Fault {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 
 	return r.noKubelet
 }
 
-// ignoresObjects reports whether objects are given and none of them was asked for.
-func (r *rehearsal) ignoresObjects() bool {
+// IgnoresObjects reports whether objects are given and none of them was asked for.
+func (r *Source) IgnoresObjects() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 
-	return r.objects != nil && !r.hasObjects
+	return r.Objects != nil && !r.hasObjects
 }
 
-// listNotFound returns the devices to remove that the machine does not have: all where its hardware cannot be read.
-func (r *rehearsal) listNotFound(ctx context.Context) []string {
-	if len(r.without.addresses) == 0 {
+// ListNotFound returns the devices to remove that the machine does not have: all where its hardware cannot be read.
+func (r *Source) ListNotFound(ctx context.Context) []string {
+	if len(r.Without.Addresses) == 0 {
 		return nil
 	}
-	facts, _, _ := world.Hardware.Ask(ctx, r.recording, world.HardwareReq{}) // none after an error
+	facts, _, _ := world.Hardware.Ask(ctx, r.Recording, world.HardwareReq{}) // none after an error
 
-	return slices.DeleteFunc(slices.Clone(r.without.addresses), func(address string) bool {
+	return slices.DeleteFunc(slices.Clone(r.Without.Addresses), func(address string) bool {
 		return slices.ContainsFunc(facts.PCI, func(d world.PCIDevice) bool { return d.Address == address })
 	})
 }
 
 // answerDetector returns the replaced reply of a detector. A replaced detector need not have a lock: then its facts are
 // of any type, as in recordings that are older than locks.
-func (r *rehearsal) answerDetector(q world.Question, was world.Answer) world.Answer {
+func (r *Source) answerDetector(q world.Question, was world.Answer) world.Answer {
 	lock, err := world.Lock.Request(q)
-	if _, isReplaced := r.detectors[lock.Name]; q.Kind == world.KindLock && err == nil {
+	if _, isReplaced := r.Detectors[lock.Name]; q.Kind == world.KindLock && err == nil {
 		if isReplaced && was.Fault != nil {
 			return world.Failure(fault.Unread, "the reply of this detector is replaced", "")
 		}
@@ -250,28 +255,28 @@ func (r *rehearsal) answerDetector(q world.Question, was world.Answer) world.Ans
 	if err != nil {
 		return was
 	}
-	if a, isReplaced := r.detectors[req.Name]; isReplaced {
+	if a, isReplaced := r.Detectors[req.Name]; isReplaced {
 		return a
 	}
-	return r.without.removeReported(req, was)
+	return r.Without.removeReported(req, was)
 }
 
 // nameSource returns where a replaced answer comes from: a flag, or a test.
-func (r *rehearsal) nameSource(flag string) string {
-	if r.isTest {
-		return testSource
+func (r *Source) nameSource(flag string) string {
+	if r.IsTest {
+		return TestSource
 	}
 	return flag
 }
 
-func (r *rehearsal) note(a boot.Assumed) {
+func (r *Source) note(a boot.Assumed) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.notes = append(r.notes, a)
 }
 
-// listAssumed returns the replaced answers, sorted by kind and name. Several questions may share one.
-func (r *rehearsal) listAssumed() []boot.Assumed {
+// ListAssumed returns the replaced answers, sorted by kind and name. Several questions may share one.
+func (r *Source) ListAssumed() []boot.Assumed {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	out := slices.SortedFunc(slices.Values(r.notes), func(x, y boot.Assumed) int {

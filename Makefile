@@ -13,6 +13,7 @@ VERSION ?= $(shell tools/version.sh)
 LDFLAGS := -s -w -X main.version=$(VERSION)
 # grpcnotrace: gRPC without its tracing pages, which prelet does not serve.
 TAGS    := grpcnotrace
+BUILD   := CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -tags "$(TAGS)" -ldflags "$(LDFLAGS)"
 LINT    := $(GO) tool -modfile=$(CURDIR)/tools/lint/go.mod golangci-lint
 VULN    := $(GO) tool -modfile=$(CURDIR)/tools/vuln/go.mod govulncheck
 
@@ -31,6 +32,8 @@ FAIL_ABOVE ?= 0
 KUBE_CACHE := $(or $(PRELET_KUBE_CACHE),$(CURDIR)/test/kube/.cache)
 # Compiles like `make build` and test/kube/build.sh, so that no package is compiled twice: four minutes for test/kube.
 AS_BUILT := CGO_ENABLED=0 GOFLAGS="$$($(GO) env GOFLAGS) -trimpath" $(GO)
+# The tests, and what they build, compile like `make build`, too. -vet=off: `make lint` runs go vet.
+TEST     := CGO_ENABLED=0 GOFLAGS="$$($(GO) env GOFLAGS) -trimpath -tags=$(TAGS)" $(GO) test -vet=off
 
 DESTDIR ?=
 PREFIX  ?= /usr
@@ -47,15 +50,16 @@ help: ## print this list
 
 .PHONY: build
 build: ## build the programs of cmd/, static, into bin/
-	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -tags "$(TAGS)" -ldflags "$(LDFLAGS)" -o $(BIN)/ ./cmd/...
+	$(BUILD) -o $(BIN)/ ./cmd/...
 
 .PHONY: language-server
 language-server: ## build the language server for editors, bin/prelet-ls
 	cd editors/prelet-ls && CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags "$(LDFLAGS)" -o ../../bin/ .
 
 .PHONY: demo
-demo: build ## plan, run, explain and run again on a recorded GPU machine
-	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -o bin/bench/ ./bench/serve
+demo: ## plan, run, explain and run again on a recorded GPU machine
+	$(BUILD) -o bin/ ./cmd/prelet
+	$(BUILD) -o bin/bench/ ./bench/serve
 	internal/demo/tour.sh
 
 .PHONY: machines
@@ -67,7 +71,7 @@ check: build test lint check-docs ## run before each commit: build, test, lint, 
 
 # GOGC: fewer collections for more memory, which saves an eighth of the time.
 # TMPDIR: the tests make and remove many small files, and in memory that takes a third less time. -p 4: some packages
-# mostly wait. -vet=off: `make lint` runs go vet. The folder is the same each time, or go would cache no result.
+# mostly wait. The folder is the same each time, or go would cache no result.
 .PHONY: test
 test: ## run the tests that need only Go
 	@memory=$$(df --output=avail /dev/shm 2>/dev/null | tail -n 1 || true); \
@@ -75,11 +79,11 @@ test: ## run the tests that need only Go
 	dir=$${TMPDIR:-$$fast}/prelet-test-$$(id -u)-$$(echo "$$PWD" | cksum | cut -d' ' -f1); \
 	rm -rf "$$dir"; mkdir -m 755 "$$dir"; \
 	trap 'rm -rf "$$dir"' EXIT; \
-	for m in $(MODULES); do (cd $$m && TMPDIR=$$dir GOGC=400 $(AS_BUILT) test -p 4 -vet=off -timeout 20m ./...); done
+	for m in $(MODULES); do (cd $$m && TMPDIR=$$dir GOGC=400 $(TEST) -p 4 -timeout 20m ./...); done
 
 .PHONY: test-root
 test-root: ## run those tests that need root, of owners and of folders that other users write
-	@$(AS_BUILT) test -count=1 -vet=off ./internal/lang ./internal/platform/nodefile ./internal/commit/generation \
+	@$(TEST) -count=1 ./internal/lang ./internal/platform/nodefile ./internal/commit/generation \
 		./internal/value ./internal/detector
 
 .PHONY: lint

@@ -29,6 +29,7 @@ run() { # run PART
 	bench) make bench FAIL_ABOVE=1.5 ;;
 	tables) make kubetables-check ;;
 	race) make race-all ;;
+	nodes) PRELET_SWEEP=full go test -count=1 -timeout 20m -run '^TestNodes$' ./cmd/prelet ;;
 	activation) PRELET_SWEEP=full go test -count=1 -timeout 40m ./internal/commit/activation ;;
 	generation) PRELET_SWEEP=full go test -count=1 -timeout 60m ./internal/commit/generation ;;
 	fuzz) make fuzz T=10s ;;
@@ -37,7 +38,7 @@ run() { # run PART
 	esac
 }
 
-all=(boot kube runtime image kube-old packages recipes nfd hostile agreement storm bench peers tables race activation generation fuzz sweep)
+all=(boot kube runtime image kube-old packages recipes nfd hostile agreement storm bench peers tables race nodes activation generation fuzz sweep)
 [ $# -gt 0 ] || set -- "${all[@]}"
 
 table=""

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -29,7 +30,8 @@ import (
 )
 
 // TestNodes runs the scripts of testdata/nodes, each on a node of its own, with a systemd and a clock that the script
-// controls. README.md in that folder describes the commands.
+// controls. README.md in that folder describes the commands. Of a matrix, random combinations are run in which each
+// value occurs; PRELET_SWEEP=full runs all of them.
 func TestNodes(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/nodes/*.txtar")
@@ -37,11 +39,15 @@ func TestNodes(t *testing.T) {
 		t.Fatalf("scripts in testdata/nodes: got %d, %v; want some", len(files), err)
 	}
 	for _, file := range files {
-		combinations := readMatrix(t, file)
-		known := slices.Concat(combinations...)
-		if len(combinations) == 1 {
+		matrix := readMatrix(t, file)
+		if len(matrix) == 0 {
 			runNodeScript(t, file, nil, nil)
 			continue
+		}
+		known := slices.Concat(matrix...)
+		combinations := sampleCombinations(matrix)
+		if os.Getenv("PRELET_SWEEP") == "full" {
+			combinations = allCombinations(matrix)
 		}
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
 			t.Parallel()
@@ -58,9 +64,8 @@ func TestNodes(t *testing.T) {
 	}
 }
 
-// readMatrix returns the combinations of values that the lines `matrix NAME VALUE...` at the begin of a script ask
-// for: NAME=VALUE each.
-func readMatrix(t *testing.T, file string) [][]string {
+// readMatrix returns the values, as NAME=VALUE, of each line `matrix NAME VALUE...` at the begin of a script.
+func readMatrix(t *testing.T, file string) (matrix [][]string) {
 	t.Helper()
 	f, err := os.Open(file)
 	if err != nil {
@@ -68,19 +73,46 @@ func readMatrix(t *testing.T, file string) [][]string {
 	}
 	defer f.Close()
 
-	combinations := [][]string{nil}
 	for lines := bufio.NewScanner(f); lines.Scan() && !strings.HasPrefix(lines.Text(), "-- "); {
 		words := strings.Fields(lines.Text())
 		if len(words) < 3 || words[0] != "matrix" {
 			continue
 		}
+		var values []string
+		for _, value := range words[2:] {
+			values = append(values, words[1]+"="+value)
+		}
+		matrix = append(matrix, values)
+	}
+
+	return matrix
+}
+
+// allCombinations returns each combination of one value of each line.
+func allCombinations(matrix [][]string) [][]string {
+	combinations := [][]string{nil}
+	for _, values := range matrix {
 		var longer [][]string
 		for _, c := range combinations {
-			for _, value := range words[2:] {
-				longer = append(longer, append(slices.Clone(c), words[1]+"="+value))
+			for _, value := range values {
+				longer = append(longer, append(slices.Clone(c), value))
 			}
 		}
 		combinations = longer
+	}
+
+	return combinations
+}
+
+// sampleCombinations returns as many random combinations as the longest line has values. Each value is in one of them.
+func sampleCombinations(matrix [][]string) [][]string {
+	longest := slices.MaxFunc(matrix, func(a, b []string) int { return len(a) - len(b) })
+	combinations := make([][]string, len(longest))
+	for _, values := range matrix {
+		order := rand.Perm(len(values))
+		for i := range combinations {
+			combinations[i] = append(combinations[i], values[order[i%len(values)]])
+		}
 	}
 
 	return combinations

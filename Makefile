@@ -79,7 +79,10 @@ test: ## run the tests that need only Go
 	dir=$${TMPDIR:-$$fast}/prelet-test-$$(id -u)-$$(echo "$$PWD" | cksum | cut -d' ' -f1); \
 	rm -rf "$$dir"; mkdir -m 755 "$$dir"; \
 	trap 'rm -rf "$$dir"' EXIT; \
-	for m in $(MODULES); do (cd $$m && TMPDIR=$$dir GOGC=400 $(TEST) -p 4 -timeout 20m ./...); done
+	for m in $(MODULES); do \
+		workspace=; [ "$$m" != editors/prelet-ls ] || workspace=$(CURDIR)/editors/test.work; \
+		(cd $$m && GOWORK=$$workspace TMPDIR=$$dir GOGC=400 $(TEST) -p 4 -timeout 20m ./...); \
+	done
 
 .PHONY: test-root
 test-root: ## run those tests that need root, of owners and of folders that other users write

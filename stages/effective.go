@@ -24,6 +24,7 @@ type MergedConfig struct {
 	// thresholds is the evictionHard of the file of --config, which has defaults.
 	thresholds map[string]any
 	isPreset   bool // Config has them: a drop-in was merged over them
+	version    string
 }
 
 // MergeDropIns merges drop-ins over the configuration of a node, as the kubelet does. It fails for values that JSON
@@ -38,7 +39,7 @@ func MergeDropIns(
 	dropIns []DropIn,
 	version string,
 ) (m MergedConfig, err error) {
-	m.Config = kubelet.NewConfig()
+	m = MergedConfig{Config: kubelet.NewConfig(), version: version}
 	if err := m.Config.Merge(n.Config); err != nil {
 		return m, err
 	}
@@ -90,16 +91,21 @@ func EffectiveConfig(
 	if err != nil {
 		return nil, err
 	}
-	if !m.isPreset {
-		_ = m.Config.Set([]string{"evictionHard"}, m.thresholds)
-	}
 
-	s := rules.Subject{Config: m.Config, Version: version}
-	for _, f := range n.Flags {
+	return m.Effective(n.Flags), nil
+}
+
+// Effective returns the KubeletConfiguration with flags over it.
+func (m MergedConfig) Effective(flags []node.Flag) map[string]any {
+	s := rules.Subject{Config: m.Config.Clone(), Version: m.version}
+	if !m.isPreset {
+		_ = s.Config.Set([]string{"evictionHard"}, m.thresholds)
+	}
+	for _, f := range flags {
 		s.Flags = append(s.Flags, rules.Flag{Name: f.Name, Value: f.Value})
 	}
 
-	return rules.Effective(s), nil
+	return rules.Effective(s)
 }
 
 // Amounts returns the members of a field such as kubeReserved that are texts. It leaves members of other types to the

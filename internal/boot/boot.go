@@ -409,6 +409,7 @@ func (p *progress) runJudge(ctx context.Context) {
 		tape:     p.tape,
 		checking: p.eval.Checking(),
 		node:     p.rendered.node,
+		files:    p.rendered.files,
 		basis:    p.decided.basis,
 		accepts:  p.kubelet.accepts,
 	}

@@ -208,33 +208,27 @@ func makesFolder(n node.Node, folder string) bool {
 	})
 }
 
-// configFiles are the files of the configuration of a finished node.
+// configFiles are the files of the configuration of a kubelet.
 type configFiles struct {
 	file    map[string]any // that of --config; nil: no drop-ins are merged over it
 	dropIns []dropIn
-	merged  map[string]any
+	merged  stages.MergedConfig
 }
 
-// mergeFiles returns the files of the kubelet's configuration, as finish has merged them.
-func (b basis) mergeFiles(n node.Node) configFiles {
-	files := configFiles{merged: n.Config}
-	if folder, _ := node.FindFlag(n.Flags, "config-dir"); folder.Value == "" {
-		return files
-	}
-
-	base, dropIns := b.separate(n, makeOwnConfig(n))
-	m, err := stages.MergeDropIns(base, dropIns, b.Kubelet.KnownVersion())
-	if err != nil {
-		return files // the stage that renders the configuration reports it
-	}
-	files.file = base.Config
-	if n.DropIn != "" && b.Base.File != nil {
-		files.file = b.Base.File
-	}
+// mergeFiles merges the files of the configuration of a node's kubelet. own is the configuration of its own drop-in. It
+// fails for values that JSON cannot express.
+func (b basis) mergeFiles(n node.Node, own map[string]any) (files configFiles, err error) {
+	base, dropIns := b.separate(n, own)
 	files.dropIns = dropIns
-	files.merged = m.Config.Object()
+	if folder, _ := node.FindFlag(n.Flags, "config-dir"); folder.Value != "" {
+		files.file = base.Config
+		if n.DropIn != "" && b.Base.File != nil {
+			files.file = b.Base.File
+		}
+	}
+	files.merged, err = stages.MergeDropIns(base, dropIns, b.Kubelet.KnownVersion())
 
-	return files
+	return files, err
 }
 
 // findDropIn returns the drop-in that the kubelet has a field from; nil for none, or a field that none has.
@@ -249,11 +243,6 @@ func (f configFiles) findDropIn(pointer string) *dropIn {
 	}
 
 	return nil
-}
-
-// mergeDropIns returns the configuration that the kubelet of a separated node works with.
-func (b basis) mergeDropIns(base node.Node, dropIns []dropIn) (map[string]any, error) {
-	return stages.EffectiveConfig(base, dropIns, b.Kubelet.KnownVersion())
 }
 
 // dropDeleted returns a configuration without the fields that settings delete.

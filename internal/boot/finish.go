@@ -8,6 +8,7 @@ import (
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/stages"
 )
 
 // finish computes the reserved resources of a merged node, and the taints that its kubelet registers with, from the
@@ -20,19 +21,18 @@ func (b basis) finish(n node.Node, isWritten bool) (_ node.Node, found Findings)
 	}
 	overridden := warnOverridden(n)
 	n = applyInherited(n)
-	base, dropIns := b.separate(n, makeOwnConfig(n))
-	config, err := b.mergeDropIns(base, dropIns)
+	files, err := b.mergeFiles(n, makeOwnConfig(n))
 	if err != nil {
 		return n, found // the stage that renders the configuration reports it
 	}
-	n.Effective = config
+	n.Effective = files.merged.Effective(n.Flags)
 
 	if isWritten {
-		n, found = finishTaints(n, dropIns)
-		found.add(compareDropIns(n, dropIns))
+		n, found = finishTaints(n, files.dropIns)
+		found.add(compareDropIns(n, files.dropIns))
 		found.add(overridden)
 	}
-	n, refused := b.finishReserved(n, base, dropIns)
+	n, refused := finishReserved(n, files.merged)
 	found.Report(refused...)
 
 	return b.replaceReserved(n), found
@@ -46,9 +46,8 @@ func (b basis) replaceReserved(n node.Node) node.Node {
 	}
 
 	n = n.Replace(n.Reserved.Settings)
-	base, dropIns := b.separate(n, makeOwnConfig(n))
-	if config, err := b.mergeDropIns(base, dropIns); err == nil {
-		n.Effective = config
+	if files, err := b.mergeFiles(n, makeOwnConfig(n)); err == nil {
+		n.Effective = files.merged.Effective(n.Flags)
 	}
 
 	return n
@@ -122,7 +121,7 @@ func listTaints(n node.Node, dropIns []dropIn) (out []node.Taint) {
 
 // finishReserved computes the reserved resources of the node. If they are refused only because of flags that its
 // kubelet may not get, it is computed without them, and the errors are warnings.
-func (b basis) finishReserved(n, base node.Node, dropIns []dropIn) (node.Node, hcl.Diagnostics) {
+func finishReserved(n node.Node, merged stages.MergedConfig) (node.Node, hcl.Diagnostics) {
 	if n.Reserved == nil {
 		return n, nil
 	}
@@ -132,10 +131,8 @@ func (b basis) finishReserved(n, base node.Node, dropIns []dropIn) (node.Node, h
 		return f.Assumed
 	})
 	if diags.HasErrors() && len(certain) < len(n.Flags) {
-		base.Flags = certain
-		config, err := b.mergeDropIns(base, dropIns)
-		again, more := n.Reserved.Finish(config, certain)
-		if err == nil && !more.HasErrors() {
+		again, more := n.Reserved.Finish(merged.Effective(certain), certain)
+		if !more.HasErrors() {
 			reserved = again
 			diags = append(listErrorsAsWarnings(diags), more...)
 		}

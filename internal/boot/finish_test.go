@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -308,5 +309,33 @@ stage "write" "kubelet" {
 	if len(late.EvictionHard) != 1 || late.Allocatable["memory"] != "3Gi" {
 		t.Errorf("with mergeDefaultEvictionSettings in a drop-in: got %v, %v; want nodefs.available alone, and 3Gi",
 			late.EvictionHard, late.Allocatable)
+	}
+}
+
+// TestEffectiveWithOwnDropIn checks that the configuration by which a kubelet is judged later has the drop-in that the
+// site writes as a file.
+func TestEffectiveWithOwnDropIn(t *testing.T) {
+	const dir = "/etc/kubernetes/kubelet.conf.d"
+	s, diags := parseCase(&txtar.Archive{Files: []txtar.File{{Name: "site.hcl", Data: []byte(`
+stage "write" "kubelet" {
+  bootstrap_kubeconfig { when = false }
+  ca_certificate { when = false }
+  kubelet_config { layout = "drop-in" }
+  file "own" {
+    path    = "` + dir + `/95-own.conf"
+    content = ` + strconv.Quote(testKubeletConfig+"healthzPort: 20248\n") + `
+  }
+}
+`)}}})
+	if diags.HasErrors() {
+		t.Fatal(diags)
+	}
+	answers := `original config.yaml => {"value":{"exists":true,"text":` + strconv.Quote(testKubeletConfig) + "}}\n" +
+		`drop-ins ` + dir + ` => {"value":{"paths":[]}}` + "\n"
+	p := Run(t.Context(), s, Options{
+		Source: fakeWorld(t, &txtar.Archive{Files: []txtar.File{{Name: "world", Data: []byte(answers)}}}),
+	})
+	if got := fmt.Sprint(p.Node.Effective["healthzPort"]); !p.Complete || got != "20248" {
+		t.Errorf("got healthzPort %s and %v, want 20248 and a complete plan", got, p.Diagnostics)
 	}
 }

@@ -32,8 +32,8 @@ type judgement struct {
 	node     node.Node
 	basis    basis
 	accepts  *world.AcceptsAns // nil: the binary was not asked, or did not answer
-	files    configFiles
-	pointers []string // of the fields that stages set, sorted
+	files    *configFiles      // nil: a stage has reported why they cannot be merged
+	pointers []string          // of the fields that stages set, sorted
 	*Findings
 }
 
@@ -44,10 +44,12 @@ type judgement struct {
 // files exist and certificates can be used. Result: findings only. Fails where the kubelet would not start. Items that
 // a recording was never asked for are not judged.
 func judge(ctx context.Context, j judgement) (found Findings) {
-	j.files = j.basis.mergeFiles(j.node)
 	j.pointers = sortKeys(j.node.ConfigOrigins)
 	j.Findings = &found
 	j.checkSizes()
+	if j.files == nil {
+		return found
+	}
 	j.check(ctx)
 	j.checkDropIns()
 	j.checkStub(ctx)
@@ -84,7 +86,8 @@ func (j judgement) checkSizes() {
 // node, which is another address inside a pod. A recording that is older than the target of a link has no target.
 func (j judgement) checkStub(ctx context.Context) {
 	const stub = "stub-resolv.conf"
-	file, _ := j.files.merged["resolvConf"].(string)
+	value, _ := j.files.merged.Config.Get("/resolvConf")
+	file, _ := value.(string)
 	if file == "" || j.tape == nil {
 		return
 	}
@@ -411,17 +414,14 @@ func setsDropInVariable(text string) bool {
 // missing (a check without a machine) it contains only the site's settings: isPart. unset are the fields that the
 // site removes then.
 func (j judgement) makeConfig() (c *kubelet.Config, isPart bool, unset []string) {
-	c = kubelet.NewConfig()
 	if _, ok := findPurpose(j.node, configPurpose); ok {
-		if err := c.Merge(j.files.merged); err != nil {
-			return nil, false, nil
-		}
-		return c, false, nil
+		return j.files.merged.Config, false, nil
 	}
 	if !j.checking {
 		return nil, false, nil
 	}
 
+	c = kubelet.NewConfig()
 	for _, s := range j.node.Settings {
 		if s.Delete {
 			unset = append(unset, world.Pointer(s.Path...))
@@ -640,7 +640,7 @@ func summarize(f rules.Finding) string {
 
 // hasField reports whether the configuration has a value at a pointer.
 func (j judgement) hasField(pointer string) bool {
-	_, ok := kubelet.LookUp(j.files.merged, pointer)
+	_, ok := j.files.merged.Config.Get(pointer)
 
 	return ok
 }

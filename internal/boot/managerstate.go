@@ -282,13 +282,13 @@ func (in observation) computeEffective(
 		}
 	}
 
-	base, dropIns := in.basis.separate(applyInherited(n), own)
-	effective, err := in.basis.mergeDropIns(base, dropIns)
+	n = applyInherited(n)
+	merged, err := in.basis.mergeFiles(n, own)
 	if err != nil {
 		return map[string]any{} // the kubelet cannot read it either
 	}
 
-	return effective
+	return merged.merged.Effective(n.Flags)
 }
 
 // parseFlags returns the flags in all variables of an environment file.

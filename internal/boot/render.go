@@ -23,7 +23,8 @@ import (
 type Rendered struct {
 	eval   *eval.Eval // with the node and the outputs of render stages
 	node   node.Node
-	isDone bool // all render stages have run
+	files  *configFiles // nil: a stage has reported why they cannot be merged
+	isDone bool         // all render stages have run
 }
 
 // renderer is the input of all render stages.
@@ -91,11 +92,14 @@ func render(
 	}
 	found.add(checkUnits(n.Node))
 
-	return Rendered{
-		eval:   e.WithNode(computeNodeValue(n.Node, d.basis, e.IsPartial())),
-		node:   n.Node,
-		isDone: true,
-	}, found
+	out := Rendered{eval: e.WithNode(computeNodeValue(n.Node, d.basis, e.IsPartial())), isDone: true}
+	if files, err := d.basis.mergeFiles(n.Node, makeOwnConfig(n.Node)); err == nil { // with the drop-ins of the site
+		n.Effective = files.merged.Effective(n.Flags)
+		out.files = &files
+	}
+	out.node = n.Node
+
+	return out, found
 }
 
 // refuseLost refuses contributions of decide stages in a site that leaves its stage write out.

@@ -28,7 +28,7 @@ func (p *Plan) TakesEffect(key string) string {
 func (p *Plan) TaintTakesEffect(t node.Taint) string {
 	a := p.Node.Activation
 	isPatched := p.Kubelet.Joined && a != nil && a.TaintCredential != ""
-	if isPatched && t.IsOfSite() && !t.Startup && !kubelet.IsStartupTaint(t.String()) {
+	if isPatched && t.IsOfSite() && !t.Startup && !t.IsStartup() {
 		return "reconcile"
 	}
 

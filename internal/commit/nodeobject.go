@@ -30,18 +30,18 @@ func addNodeObject(o Options, act *activation.Plan) {
 		act.Labels[l.Key] = l.Value
 	}
 
-	planned := map[string]bool{}
+	planned := map[kubelet.Taint]bool{}
 	for _, t := range o.Plan.Node.Taints {
-		planned[t.String()] = true
+		planned[t.Taint] = true
 		if t.Startup { // its owner removes it: it is neither compared nor patched
 			if act.TaintCredential != "" {
-				act.StartupTaints = append(act.StartupTaints, t.String())
+				act.StartupTaints = append(act.StartupTaints, t.Taint)
 			}
 			continue
 		}
-		act.Taints = append(act.Taints, t.String())
-		if act.TaintCredential != "" && t.IsOfSite() && !kubelet.IsStartupTaint(t.String()) {
-			act.OwnTaints = append(act.OwnTaints, t.String())
+		act.Taints = append(act.Taints, t.Taint)
+		if act.TaintCredential != "" && t.IsOfSite() && !t.IsStartup() {
+			act.OwnTaints = append(act.OwnTaints, t.Taint)
 		}
 	}
 
@@ -52,7 +52,7 @@ func addNodeObject(o Options, act *activation.Plan) {
 }
 
 // addGone adds the labels and taints of an earlier node that are no longer planned, except for startup taints.
-func addGone(act *activation.Plan, was node.Stored, planned map[string]bool) {
+func addGone(act *activation.Plan, was node.Stored, planned map[kubelet.Taint]bool) {
 	for _, l := range was.Labels {
 		key := l[0]
 		value := l[1]
@@ -80,12 +80,12 @@ func changesStartupTaints(o Options) bool {
 	return err == nil && !slices.Equal(was.Node.StartupTaints, o.Plan.Node.Stored().StartupTaints)
 }
 
-func appendNew(list []string, s string) []string {
-	if slices.Contains(list, s) {
+func appendNew[S ~[]E, E comparable](list S, e E) S {
+	if slices.Contains(list, e) {
 		return list
 	}
 
-	return append(list, s)
+	return append(list, e)
 }
 
 // nodesSinceGood returns the nodes of the generations from the last good one to the one in place.

@@ -53,11 +53,9 @@ func FindStartupTaint(key string) (found StartupTaint, ok bool) {
 	return StartupTaint{}, false
 }
 
-// IsStartupTaint reports whether a taint in the form key=value:Effect or key:Effect is a startup taint.
-func IsStartupTaint(text string) bool {
-	key, _, _ := strings.Cut(text, ":")
-	key, _, _ = strings.Cut(key, "=")
-	_, ok := FindStartupTaint(key)
+// IsStartup reports whether a taint has the key of a startup taint.
+func (t Taint) IsStartup() bool {
+	_, ok := FindStartupTaint(t.Key)
 
 	return ok
 }

@@ -2,6 +2,7 @@ package kubelet
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -27,6 +28,33 @@ func (t Taint) String() string {
 		return t.Key + ":" + t.Effect
 	}
 	return t.Key + "=" + t.Value + ":" + t.Effect
+}
+
+// Taints is a list whose JSON has the canonical form of each taint.
+type Taints []Taint
+
+// MarshalJSON implements json.Marshaler.
+func (ts Taints) MarshalJSON() ([]byte, error) {
+	var texts []string
+	for _, t := range ts {
+		texts = append(texts, t.String())
+	}
+
+	return json.Marshal(texts)
+}
+
+// UnmarshalJSON implements json.Unmarshaler. It does not check the taints: what was stored was checked before.
+func (ts *Taints) UnmarshalJSON(text []byte) error {
+	var texts []string
+	err := json.Unmarshal(text, &texts)
+	*ts = nil
+	for _, s := range texts {
+		pair, effect, _ := strings.Cut(s, ":")
+		key, value, _ := strings.Cut(pair, "=")
+		*ts = append(*ts, Taint{key, value, effect})
+	}
+
+	return err
 }
 
 // ParseTaint parses a taint in kubectl's syntax: key=value:Effect, key:Effect or key=:Effect. Key and value follow

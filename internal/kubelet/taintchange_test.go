@@ -110,8 +110,9 @@ func TestStartupTaints(t *testing.T) {
 		"node-role.kubernetes.io/control-plane:NoSchedule":                  false,
 		"other.startup-taint.cluster-autoscaler.kubernetes.io/x:NoSchedule": false,
 	} {
-		if got := IsStartupTaint(text); got != want {
-			t.Errorf("IsStartupTaint(%q): got %t, want %t", text, got, want)
+		taint, err := ParseTaint(text)
+		if got := taint.IsStartup(); err != nil || got != want {
+			t.Errorf("IsStartup of %q: got %t and %v, want %t", text, got, err, want)
 		}
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+
+	"github.com/prelet/prelet/internal/kubelet"
 )
 
 // Stored is a node as a generation stores it: labels, taints, flags, the kubelet's configuration, files and activation.
@@ -14,14 +16,14 @@ import (
 type Stored struct {
 	Version    int
 	Labels     [][2]string // key and value
-	Taints     []string    // KEY=VALUE:EFFECT
+	Taints     kubelet.Taints
 	Flags      [][3]string // name, value, and "true" for a flag without a value
 	Config     map[string]any
 	Files      []CanonicalFile
 	Activation *Activation
 	Units      []Unit `json:",omitempty"`
 
-	StartupTaints []string `json:",omitempty"` // those of Taints that another program removes
+	StartupTaints kubelet.Taints `json:",omitempty"` // those of Taints that another program removes
 }
 
 // CanonicalFile is a file of a stored node. Text has placeholders for secrets.
@@ -44,9 +46,9 @@ func (n Node) Stored() Stored {
 		s.Labels = append(s.Labels, [2]string{l.Key, l.Value})
 	}
 	for _, t := range n.Taints {
-		s.Taints = append(s.Taints, t.String())
+		s.Taints = append(s.Taints, t.Taint)
 		if t.Startup {
-			s.StartupTaints = append(s.StartupTaints, t.String())
+			s.StartupTaints = append(s.StartupTaints, t.Taint)
 		}
 	}
 	for _, f := range n.Flags {

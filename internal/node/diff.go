@@ -55,9 +55,7 @@ func (s Stored) Items() Items {
 	}
 	out.AddConfig(s.Config)
 	for _, t := range s.Taints {
-		pair, effect, _ := strings.Cut(t, ":")
-		key, value, _ := strings.Cut(pair, "=")
-		out.Set("taint", key+":"+effect, value)
+		out.Set("taint", t.Key+":"+t.Effect, t.Value)
 	}
 
 	return out

@@ -150,12 +150,12 @@ func (p Plan) labelDrift(n kubelet.Node) (differ []string, kubectl string) {
 // describeTaintDrift returns how the taints of a Node differ from the plan, why, and the command that fixes them; "" if
 // they do not.
 func (p Plan) describeTaintDrift(n kubelet.Node) string {
-	differ, kubectl := p.taintDrift(n)
+	differ, fix := p.taintDrift(n)
 	if len(differ) == 0 {
 		return ""
 	}
 
-	return fmt.Sprintf("%s; %s: %s", joinShort(differ), p.whoPatchesTaints(n), kubectl)
+	return fmt.Sprintf("%s; %s: %s", joinShort(differ), p.whoPatchesTaints(n), taintCommand(n.Name, fix))
 }
 
 // whoPatchesTaints returns the program or person that changes the differing taints of a Node.
@@ -180,25 +180,24 @@ func (p Plan) whoPatchesTaints(n kubelet.Node) string {
 func (p Plan) taintChange(n kubelet.Node) (change kubelet.TaintChange, ok bool) {
 	planned := slices.Concat(p.Taints, p.StartupTaints)
 
-	return n.ChangeTaints(parseTaints(p.OwnTaints), parseTaints(planned))
+	return n.ChangeTaints(p.OwnTaints, planned)
 }
 
-// taintDrift returns how the taints of a Node differ from the planned and formerly planned ones, and the command that
+// taintDrift returns how the taints of a Node differ from the planned and formerly planned ones, and the change that
 // fixes them. Startup taints are left out: their owners remove them, and may add them again.
-func (p Plan) taintDrift(n kubelet.Node) (differ []string, kubectl string) {
-	var words []string
-	replaced := map[string]bool{}
+func (p Plan) taintDrift(n kubelet.Node) (differ []string, fix kubelet.TaintChange) {
+	replaced := map[kubelet.Taint]bool{}
 
-	for _, t := range parseTaints(p.Taints) {
+	for _, t := range p.Taints {
 		have, exists := n.FindSame(t)
-		if have == t || kubelet.IsStartupTaint(t.String()) {
+		if have == t || t.IsStartup() {
 			continue
 		}
 
 		why := "missing"
 		if exists {
 			why = "missing: the Node has " + have.String()
-			replaced[have.String()] = true
+			replaced[have] = true
 		}
 		differ = append(differ, fmt.Sprintf(
 			"taint %s is %s%s",
@@ -206,22 +205,22 @@ func (p Plan) taintDrift(n kubelet.Node) (differ []string, kubectl string) {
 			why,
 			p.sourceSuffix("taint/"+t.Key),
 		))
-		words = append(words, t.String())
+		fix.Add = append(fix.Add, t)
 	}
 
-	for _, t := range parseTaints(p.GoneTaints) {
-		if slices.Contains(n.Taints, t) && !replaced[t.String()] && !kubelet.IsStartupTaint(t.String()) {
+	for _, t := range p.GoneTaints {
+		if slices.Contains(n.Taints, t) && !replaced[t] && !t.IsStartup() {
 			differ = append(differ, fmt.Sprintf("taint %s is there, and no longer planned", t))
-			words = append(words, t.String()+"-")
+			fix.Remove = append(fix.Remove, t)
 		}
 	}
 
-	return differ, taintCommand(n.Name, words)
+	return differ, fix
 }
 
-// taintCommand returns the command that gives a Node taints. A word of the form TAINT- removes one.
-func taintCommand(node string, words []string) string {
-	return "kubectl taint node " + node + " --overwrite " + strings.Join(words, " ")
+// taintCommand returns the command for a change of the taints of a Node.
+func taintCommand(node string, c kubelet.TaintChange) string {
+	return "kubectl taint node " + node + " --overwrite " + c.String()
 }
 
 func (p Plan) sourceSuffix(item string) string {
@@ -351,11 +350,7 @@ func (m *Machine) patchTaints(ctx context.Context, p Plan) (done, drift string, 
 			err = fmt.Errorf(format, p.TaintCredential, err)
 		}
 
-		return "", "", fmt.Errorf(
-			"%w; %s",
-			err,
-			taintCommand(n.Name, []string{change.String()}),
-		)
+		return "", "", fmt.Errorf("%w; %s", err, taintCommand(n.Name, change))
 	}
 
 	return "", "", fmt.Errorf("node %s changed %d times while its taints were patched: prelet run tries again",
@@ -369,18 +364,7 @@ func (p Plan) addTaintCommand(err error) error {
 	}
 
 	return fmt.Errorf("%w; the next verdict or prelet run patches them, or by hand: %s", err,
-		taintCommand(p.Node, p.OwnTaints))
-}
-
-// parseTaints parses taints of a plan, which were checked before.
-func parseTaints(texts []string) (out []kubelet.Taint) {
-	for _, text := range texts {
-		if t, err := kubelet.ParseTaint(text); err == nil {
-			out = append(out, t)
-		}
-	}
-
-	return out
+		taintCommand(p.Node, kubelet.TaintChange{Add: p.OwnTaints}))
 }
 
 // checkOwn returns why a Node must not be patched: it is another machine's, or was and may be again.

@@ -52,10 +52,10 @@ type Plan struct {
 	// The expected Node object: a difference is drift (see labels.go).
 	Joins  bool              `json:"joins,omitempty"`  // the node joins with this generation
 	Labels map[string]string `json:"labels,omitempty"` // as planned
-	Taints []string          `json:"taints,omitempty"` // as planned, key=value:Effect
+	Taints kubelet.Taints    `json:"taints,omitempty"` // as planned
 	// GoneLabels and GoneTaints are those of earlier generations that are no longer planned: key → values.
 	GoneLabels map[string][]string `json:"gone_labels,omitempty"`
-	GoneTaints []string            `json:"gone_taints,omitempty"`
+	GoneTaints kubelet.Taints      `json:"gone_taints,omitempty"`
 	// Reconcile: the node patches its own labels after a good verdict.
 	Reconcile bool `json:"reconcile_labels,omitempty"`
 
@@ -76,9 +76,9 @@ type Plan struct {
 	// TaintCredential is the name of the credential with which the taints of the site are patched after a good verdict;
 	// "": they are not. OwnTaints are those taints, without startup taints. StartupTaints are the planned ones that are
 	// never patched, also if they were own taints before.
-	TaintCredential string   `json:"taint_credential,omitempty"`
-	OwnTaints       []string `json:"own_taints,omitempty"`
-	StartupTaints   []string `json:"startup_taints,omitempty"`
+	TaintCredential string         `json:"taint_credential,omitempty"`
+	OwnTaints       kubelet.Taints `json:"own_taints,omitempty"`
+	StartupTaints   kubelet.Taints `json:"startup_taints,omitempty"`
 
 	// Serving is the folder of the kubelet's certificates, if the kubelet requests the certificate of its API from the
 	// cluster (serverTLSBootstrap); "": not checked, as in generations of 0.1.0. It is never part of a verdict.

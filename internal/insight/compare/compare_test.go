@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/world"
 )
@@ -39,7 +40,7 @@ func randomGeneration(r *rand.Rand, number int) Generation {
 			g.Node.Labels = append(g.Node.Labels, [2]string{key, pick()})
 			g.Node.Flags = append(g.Node.Flags, [3]string{key, pick(), "false"})
 			g.Node.Config[key] = map[string]any{"x": pick(), "y": []any{pick()}}
-			g.Node.Taints = append(g.Node.Taints, key+"="+pick()+":NoSchedule")
+			g.Node.Taints = append(g.Node.Taints, kubelet.Taint{Key: key, Value: pick(), Effect: "NoSchedule"})
 			g.Files = append(g.Files, File{Path: "/" + key, SHA256: pick(), Content: []byte(pick()), Sensitive: r.IntN(3) == 0})
 		}
 		if r.IntN(2) == 0 {

@@ -18,7 +18,9 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/lang"
+	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/world"
 	"github.com/prelet/prelet/stages/builtin"
@@ -53,8 +55,28 @@ func TestRun(t *testing.T) {
 			!strings.Contains(string(a.Comment), "not replayed") {
 			t.Errorf("the plan of its own recording differs (-want +got):\n%s", d)
 		}
+		for _, f := range p.Node.Files {
+			checkArgv(t, f)
+		}
 		return got
 	})
+}
+
+// checkArgv checks that a planned file of flags has the words that systemd reads from its text, in one variable.
+func checkArgv(t *testing.T, f node.File) {
+	if len(f.Argv) == 0 {
+		return
+	}
+	env, err := kubelet.ParseEnvFile(f.Text.Template())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.ContainsFunc(env.Names(), func(variable string) bool {
+		flags, _ := env.Get(variable)
+		return slices.Equal(flags.Argv(), f.Argv)
+	}) {
+		t.Errorf("got words %q, want those of a variable of\n%s", f.Argv, env)
+	}
 }
 
 func runCases(t *testing.T, dir string, run func(*testing.T, *txtar.Archive) string) {

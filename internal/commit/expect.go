@@ -15,67 +15,15 @@ import (
 	"github.com/prelet/prelet/internal/node"
 )
 
-// Flags returns the words that the kubelet's command line must contain: those of the variable in the planned file that
-// contains the planned flags and labels. It returns nil when no flags are planned or no variable matches: then they are
-// not checked.
+// Flags returns the words that the kubelet's command line must contain; nil: they are not checked.
 func Flags(p *boot.Plan) []string {
-	i := slices.IndexFunc(p.Node.Files, func(f node.File) bool {
-		return f.Purpose == "kubelet-flags" && f.Kind == node.Regular
-	})
-	if i < 0 {
-		return nil
-	}
-
-	env, err := kubelet.ParseEnvFile(p.Node.Files[i].Text.Template())
-	if err != nil {
-		return nil
-	}
-
-	var words []string
-	for _, name := range env.Names() { // the file may contain others: HTTP_PROXY, variables of an old unit
-		f, ok := env.Get(name)
-		if !ok || !matchesNode(f, p.Node) {
-			continue
-		}
-		argv := f.Argv()
-		if len(argv) > len(words) && strings.HasPrefix(argv[0], "-") {
-			words = argv
+	for _, f := range p.Node.Files {
+		if f.Argv != nil {
+			return f.Argv
 		}
 	}
 
-	return words
-}
-
-func matchesNode(f *kubelet.Flags, n node.Node) bool {
-	for _, x := range n.Flags {
-		if x.Inherited {
-			continue
-		}
-		v, ok := f.Lookup(x.Name)
-		if !ok || v != x.Written() {
-			return false
-		}
-	}
-
-	if len(n.Labels) == 0 {
-		return true
-	}
-
-	text, _ := f.Lookup("node-labels")
-
-	have, err := kubelet.ParseLabels(text)
-	if err != nil {
-		return false
-	}
-
-	for _, l := range n.Labels {
-		label := kubelet.Label{Key: l.Key, Value: l.Value}
-		if !l.Inherited && !slices.Contains(have, label) {
-			return false
-		}
-	}
-
-	return true
+	return nil
 }
 
 // HealthzURL returns the URL of the planned kubelet's /healthz: flags take precedence over the configuration, and that

@@ -102,44 +102,10 @@ func TestNodeName(t *testing.T) {
 }
 
 func TestFlags(t *testing.T) {
-	const other = "HTTP_PROXY=http://p\nOLD_ARGS=\"--v=9 --v=9 --v=9 --v=9\"\n"
-	for _, c := range []struct {
-		name, file string
-		flags      []node.Flag
-		labels     []node.Label
-		want       []string
-	}{
-		{
-			"as written", other + "KUBELET_EXTRA_ARGS=\"--v=2 --node-labels=a=b,c=d\"\n",
-			[]node.Flag{{Name: "v", Value: "2"}}, []node.Label{{Key: "c", Value: "d"}},
-			[]string{"--v=2", "--node-labels=a=b,c=d"},
-		},
-		{
-			"in two words", "ANY=\"--v 2 --fail-swap-on\"\n",
-			[]node.Flag{{Name: "v", Value: "2"}, {Name: "fail-swap-on", Value: "true"}}, nil,
-			[]string{"--v", "2", "--fail-swap-on"},
-		},
-		{"a proxy, and no flags of the site", "HTTPS_PROXY=http://p\n", nil, nil, nil},
-		{"no variable has them", other, []node.Flag{{Name: "v", Value: "2"}}, nil, nil},
-		{"a label is missing", "K=--node-labels=a=b\n", nil, []node.Label{{Key: "c", Value: "d"}}, nil},
-	} {
-		text, err := value.TextOf(cty.StringVal(c.file))
-		if err != nil {
-			t.Fatal(err)
-		}
-
-		p := &boot.Plan{
-			Node: node.Node{
-				Flags:  c.flags,
-				Labels: c.labels,
-				Files: []node.File{
-					{Path: "/etc/default/kubelet", Kind: node.Regular, Purpose: "kubelet-flags", Text: text},
-				},
-			},
-		}
-		if got := Flags(p); !slices.Equal(got, c.want) {
-			t.Errorf("%s: %q, want %q", c.name, got, c.want)
-		}
+	argv := []string{"--v=2", "--node-labels=a=b"}
+	p := &boot.Plan{Node: node.Node{Files: []node.File{{Path: "/etc/a"}, {Path: "/etc/default/kubelet", Argv: argv}}}}
+	if got := Flags(p); !slices.Equal(got, argv) {
+		t.Errorf("got %q, want %q", got, argv)
 	}
 
 	if got := Flags(&boot.Plan{}); got != nil {

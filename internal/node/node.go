@@ -140,6 +140,7 @@ type File struct {
 	OwnerRange hcl.Range
 	Notify     []string // names of restart stages; nil if the site does not set them
 	CreateOnly bool
+	Argv       []string // of a file with the kubelet's flags: the words of them on its command line
 	// bootstrap-kubeconfig | kubeconfig | ca | kubelet-config | kubelet-flags | file | directory | state
 	Purpose     string
 	OutsideHash bool // bootstrap-kubelet.conf and kubelet.conf: planned only before the node has joined, or after

@@ -32,7 +32,7 @@ func (r *Run) Annotation(
 	if r.isSitesPlan() {
 		enabled = nil
 		if x := r.Plan.Node.Activation; x != nil {
-			enabled = (*activation.Annotations)(x.Annotations)
+			enabled = x.Annotations
 		}
 	}
 	if enabled == nil || plan.Node == "" || !r.mayAnnotate(ctx, plan) {

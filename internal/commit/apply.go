@@ -369,7 +369,7 @@ func buildActivation(o Options) activation.Plan {
 		a.Rollback = x.Rollback
 		a.Reconcile = x.ReconcileLabels
 		a.TaintCredential = x.TaintCredential
-		a.Annotations = (*activation.Annotations)(x.Annotations)
+		a.Annotations = x.Annotations
 		a.SettleMillis = x.SettleMillis
 		a.TimeoutMillis = x.TimeoutMillis
 		a.BoundMillis = x.BoundMillis

@@ -9,6 +9,7 @@ import (
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/kubelet"
+	"github.com/prelet/prelet/internal/kubelet/annotation"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/platform/machineid"
 	"github.com/prelet/prelet/internal/value"
@@ -39,7 +40,7 @@ func planOfEverything() *boot.Plan {
 			Activation: &node.Activation{
 				Stage: "kubelet", Unit: "kubelet.service", SettleMillis: 1, TimeoutMillis: 2, BoundMillis: 3, Rollback: true,
 				ReconcileLabels: true, Configz: "configz", TaintCredential: "taints",
-				Annotations: &node.Annotations{Revision: "1"}, Conditions: []node.Condition{{}},
+				Annotations: &annotation.Settings{Revision: "1"}, Conditions: []node.Condition{{}},
 			},
 			Units: []node.Unit{
 				{Stage: "chrony", Unit: "chrony.service", Action: "reload", TimeoutMillis: 4, SettleMillis: 5},

@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/prelet/prelet/internal/kubelet"
+	"github.com/prelet/prelet/internal/kubelet/annotation"
 	"github.com/prelet/prelet/internal/kubelet/condition"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/value"
@@ -161,7 +162,7 @@ type Activation struct {
 
 	// Annotations is nil if the node does not annotate its Node. It is outside of the hash: it changes no file of the
 	// node, and the revision of a site changes more often than its plans.
-	Annotations *Annotations `json:"-"`
+	Annotations *annotation.Settings `json:"-"`
 	// Conditions are those of the Node that the site declares, by its checks alone. They are outside of the hash too:
 	// they change no file, and their checks may find something else at each boot.
 	Conditions []Condition `json:"-"`
@@ -171,11 +172,6 @@ type Activation struct {
 type Condition struct {
 	condition.Condition      // of a healthy kubelet, by the checks of the site
 	Checked             bool // the site has checks for it
-}
-
-// Annotations has the settings of the site for the annotations of the Node.
-type Annotations struct {
-	Revision string `json:"revision,omitempty"` // of the site; "": without this annotation
 }
 
 // Unit describes how apply activates a unit of the site when a file that notifies it changes.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet"
+	"github.com/prelet/prelet/internal/kubelet/annotation"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/schema"
@@ -423,13 +424,13 @@ func (r *renderer) checkTaints(n node.Node) {
 }
 
 // annotations returns the settings of the site for the annotations of the Node; nil if the site does not enable them.
-func (r *renderer) annotations() *node.Annotations {
+func (r *renderer) annotations() *annotation.Settings {
 	b, ok := r.cfg.One(annotationsBlock)
 	if !ok {
 		return nil
 	}
 
-	return &node.Annotations{Revision: revisionAttr.Of(b).V}
+	return &annotation.Settings{Revision: revisionAttr.Of(b).V}
 }
 
 // refuseUnitArguments refuses what only stages of other units take.

@@ -11,6 +11,7 @@ import (
 	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet"
+	"github.com/prelet/prelet/internal/kubelet/annotation"
 )
 
 // PlanBlob is the name under which a generation keeps its Plan.
@@ -71,7 +72,7 @@ type Plan struct {
 	Others []string   `json:"others,omitempty"` // managed files that do not concern the kubelet
 
 	// Annotations is nil if the node does not annotate its Node. It is never part of a verdict.
-	Annotations *Annotations `json:"annotations,omitempty"`
+	Annotations *annotation.Settings `json:"annotations,omitempty"`
 
 	// TaintCredential is the name of the credential with which the taints of the site are patched after a good verdict;
 	// "": they are not. OwnTaints are those taints, without startup taints. StartupTaints are the planned ones that are
@@ -87,11 +88,6 @@ type Plan struct {
 	// ReplacesCA reports whether prelet has replaced the CAs in the kubelet's own kubeconfig. 0.1.0 would put the old
 	// file back, and with it CAs that may no longer be the cluster's.
 	ReplacesCA bool `json:"replaces_ca,omitempty"`
-}
-
-// Annotations has the settings of the site for the annotations of the Node.
-type Annotations struct {
-	Revision string `json:"revision,omitempty"` // of the site; "": without this annotation
 }
 
 // Defaults of a Plan.

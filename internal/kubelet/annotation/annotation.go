@@ -29,6 +29,11 @@ const (
 	maxSummary = 300 // characters
 )
 
+// Settings are those of the site for the annotations of the Node.
+type Settings struct {
+	Revision string `json:"revision,omitempty"` // of the site; "": without this annotation
+}
+
 // Report is the content of the annotations.
 type Report struct {
 	Generation int      `json:"generation"`         // in place

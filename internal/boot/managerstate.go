@@ -18,89 +18,6 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
-// managerState is a file in which one of the kubelet's managers stores its policy. With another policy, or other
-// reserved CPUs or memory, the kubelet does not start until the file is removed.
-type managerState struct {
-	path      string
-	policy    string   // field of the configuration
-	flag      string   // overrides the field
-	byDefault string   // the policy where none is set
-	others    []string // further fields that the state depends on
-}
-
-func listManagerStates() []managerState {
-	return []managerState{
-		{
-			path:      "/var/lib/kubelet/cpu_manager_state",
-			policy:    "cpuManagerPolicy",
-			flag:      "cpu-manager-policy",
-			byDefault: "none",
-			others:    []string{"cpuManagerPolicyOptions", "reservedSystemCPUs", "kubeReserved", "systemReserved"},
-		},
-		{
-			path:      "/var/lib/kubelet/memory_manager_state",
-			policy:    "memoryManagerPolicy",
-			flag:      "memory-manager-policy",
-			byDefault: "None",
-			others:    []string{"reservedMemory"},
-		},
-	}
-}
-
-// IsManagerState reports whether a path is that of a state file of the kubelet's managers.
-func IsManagerState(path string) bool {
-	return slices.ContainsFunc(listManagerStates(), func(m managerState) bool {
-		return m.path == path
-	})
-}
-
-// States returns the state files of the managers that are on in a configuration, by path, each with the fields that
-// it depends on; nil for none.
-func States(config map[string]any) map[string]string {
-	var out map[string]string
-	for _, m := range listManagerStates() {
-		policy := m.findPolicy(config)
-		if policy == m.byDefault {
-			continue
-		}
-		if out == nil {
-			out = map[string]string{}
-		}
-		out[m.path] = policy
-		for _, field := range m.others {
-			if config[field] != nil {
-				out[m.path] += fmt.Sprintf(" %s=%v", field, config[field])
-			}
-		}
-	}
-
-	return out
-}
-
-// findPolicy returns the policy of a configuration.
-func (m managerState) findPolicy(config map[string]any) string {
-	policy, _ := config[m.policy].(string)
-
-	return cmp.Or(policy, m.byDefault)
-}
-
-// listChanges returns the fields of a state that change.
-func (m managerState) listChanges(old, planned map[string]any) (changed []string) {
-	if m.findPolicy(old) != m.findPolicy(planned) {
-		changed = append(changed, m.policy)
-	}
-	if m.findPolicy(planned) == m.byDefault {
-		return changed // the state of a manager that is off has no other field
-	}
-	for _, field := range m.others {
-		if fmt.Sprint(old[field]) != fmt.Sprint(planned[field]) {
-			changed = append(changed, field)
-		}
-	}
-
-	return changed
-}
-
 // configChange is how the kubelet's configuration changes.
 type configChange struct {
 	// The effective configuration, with the files in place and with the planned files. It is computed at its first use:
@@ -129,19 +46,19 @@ func (in observation) observeStates(ctx context.Context, o Observed) (out []obse
 	if at >= 0 && o.files[at].File.Purpose != configPurpose {
 		in.node.Effective = change.planned()
 	}
-	for _, m := range listManagerStates() {
+	for _, m := range kubelet.ManagerStates() {
 		isOwn := func(f node.Flag) bool {
-			return !f.Assumed && f.Name == m.flag
+			return !f.Assumed && f.Name == m.Flag
 		}
 		if !change.isKnown && !slices.ContainsFunc(in.node.Flags, isOwn) {
 			continue // its policy is in a configuration that this plan does not write
 		}
-		if in.previous != nil && slices.Contains(in.previous.Files, m.path) {
+		if in.previous != nil && slices.Contains(in.previous.Files, m.Path) {
 			continue
 		}
 
-		f := node.File{Path: m.path, Kind: node.Missing, Purpose: "state"}
-		s := in.observeFile(ctx, f, world.TargetReq{Path: m.path})
+		f := node.File{Path: m.Path, Kind: node.Missing, Purpose: "state"}
+		s := in.observeFile(ctx, f, world.TargetReq{Path: m.Path})
 		s.Action = "delete"
 		if s.failure == nil && s.Old.Exists {
 			s.Why, s.Outdated = in.refuseState(ctx, m, s.Old, change)
@@ -157,20 +74,20 @@ func (in observation) observeStates(ctx context.Context, o Observed) (out []obse
 
 // refuseState returns why the planned kubelet would not start with a state; "" if it would, or if that is not
 // known. isOutdated: the machine is the reason, and not a change of the plan.
-func (in observation) refuseState(ctx context.Context, m managerState, is world.TargetAns, change configChange) (
-	why string, isOutdated bool,
-) {
+func (in observation) refuseState(
+	ctx context.Context, m kubelet.ManagerState, is world.TargetAns, change configChange,
+) (why string, isOutdated bool) {
 	if is.Garbled { // whatever the policy: the kubelet reads it before it compares
 		return "it is not a state that the kubelet can read", true
 	}
 
 	doc := decodeState(is.Text)
-	policy := m.findPolicy(in.node.Effective)
-	changed := m.listChanges(change.old(), change.planned())
-	isPolicyKnown := !in.node.Inherited.Partly || !change.isNew && slices.Contains(changed, m.policy)
+	policy := m.FindPolicy(in.node.Effective)
+	changed := m.ListChanges(change.old(), change.planned())
+	isPolicyKnown := !in.node.Inherited.Partly || !change.isNew && slices.Contains(changed, m.Policy)
 	if doc.PolicyName != "" { // more exact than the configuration on the disk
 		changed = slices.DeleteFunc(changed, func(field string) bool {
-			return change.isNew || field == m.policy
+			return change.isNew || field == m.Policy
 		})
 	}
 
@@ -179,17 +96,17 @@ func (in observation) refuseState(ctx context.Context, m managerState, is world.
 		if !isPolicyKnown { // another file may set its policy
 			return "", false
 		}
-		why = fmt.Sprintf("it was made by policy %q and %s is %q", doc.PolicyName, m.policy, policy)
+		why = fmt.Sprintf("it was made by policy %q and %s is %q", doc.PolicyName, m.Policy, policy)
 		return why, change.isUnchanged
 	case !change.isKnown:
 		return "", false
 	case len(changed) > 0:
 		return changed[0] + " changes, and this is the state of the old one", false
-	case policy == m.byDefault || doc.PolicyName == "":
+	case policy == m.ByDefault || doc.PolicyName == "":
 		return "", false
 	}
 
-	return m.compareWithMachine(doc, in.node.Effective, in.readFacts(ctx)), true
+	return compareWithMachine(m, doc, in.node.Effective, in.readFacts(ctx)), true
 }
 
 // readFacts returns the machine's facts, also for a site without detect-hw; nil if they could not be read.
@@ -351,7 +268,8 @@ func decodeState(text string) (doc managerStateDoc) {
 
 // compareWithMachine returns how a state of the planned policy does not fit the machine or the reserved resources;
 // "" if it fits, or if that is not known.
-func (m managerState) compareWithMachine(
+func compareWithMachine(
+	m kubelet.ManagerState,
 	doc managerStateDoc,
 	config map[string]any,
 	f *world.Facts,
@@ -359,7 +277,7 @@ func (m managerState) compareWithMachine(
 	switch {
 	case f == nil:
 		return ""
-	case m.policy == "memoryManagerPolicy":
+	case m.Policy == "memoryManagerPolicy":
 		return compareMemory(doc, *f, config)
 	}
 

@@ -20,6 +20,7 @@ import (
 	"github.com/prelet/prelet/internal/commit/activation"
 	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/platform/machineid"
@@ -346,7 +347,7 @@ func buildActivation(o Options) activation.Plan {
 		Flags:         o.Flags,
 		Node:          o.NodeName,
 		Files:         map[string]string{},
-		States:        boot.States(o.Plan.Node.Effective),
+		States:        kubelet.ManagerPolicies(o.Plan.Node.Effective),
 		Pods:          describePodSettings(o.Plan),
 	}
 	for _, u := range o.Plan.Units {

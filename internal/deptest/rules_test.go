@@ -91,6 +91,12 @@ func rules() []Rule {
 				"laptop, without them",
 		},
 		{
+			Packages:  []string{"internal/probe/..."},
+			Forbidden: []string{module + "internal/boot/..."},
+			Reason: "an answer must not depend on the plan that is made of it: what both know about the kubelet " +
+				"belongs in internal/kubelet",
+		},
+		{
 			Packages:  []string{"internal/probe/hardware/..."},
 			Forbidden: []string{module + "internal/probe/cluster/..."},
 			Reason: "facts about hardware must be read from files only, so that they are the same without a " +

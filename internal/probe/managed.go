@@ -9,7 +9,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet"
@@ -43,7 +42,7 @@ func (l *Live) answerTarget(_ context.Context, r world.TargetReq) world.Answer {
 
 	hadSecret := l.compareEntry(&out, r.Path, state)
 	isFile := out.Loose == "" && state.Kind == nodefile.File
-	out.Garbled = isFile && boot.IsManagerState(r.Path) && !isJSONObject(state.Content)
+	out.Garbled = isFile && kubelet.IsManagerState(r.Path) && !isJSONObject(state.Content)
 
 	switch {
 	case out.Loose != "":
@@ -155,7 +154,7 @@ func parseKubeletConfig(text string) map[string]any {
 // without its only secret field. Outside of the folders of the kubelet, a configuration has no fields that no kubelet
 // knows: another program's file may look like one.
 func isOfKubelet(path, text string) bool {
-	if boot.IsManagerState(path) {
+	if kubelet.IsManagerState(path) {
 		return isJSONObject([]byte(text))
 	}
 

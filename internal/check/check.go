@@ -1,6 +1,6 @@
 // Package check has the form of a check of a node or of an image: a row of a list, of which a command runs the checks
-// that have enough with what it has. A check is defined in the package that has the knowledge. The commands doctor, seal
-// and bundle report all findings of a list; a run ends at the first problem, before it changes anything.
+// that have enough with what it has. A check is defined in the package that has the knowledge. The commands doctor,
+// seal and bundle report all findings of a list; a run ends at the first problem, before it changes anything.
 package check
 
 import (
@@ -85,8 +85,8 @@ func (l List) First() error {
 	return nil
 }
 
-// Run runs the checks that have enough with what the caller has, and returns the findings, the worst of each name first.
-// Names that only a running machine can be checked for are reported last, as skipped.
+// Run runs the checks that have enough with what the caller has, and returns the findings, the worst of each name
+// first. Names that only a running machine can be checked for are reported last, as skipped.
 func (l List) Run(has Needs) []Finding {
 	var r Report
 	for _, c := range l {
@@ -165,7 +165,8 @@ func (r *Report) Fail(err error) {
 
 	f := &fault.Fault{Code: fault.Internal, Err: err}
 	_ = errors.As(err, &f)
-	r.Problem(cmp.Or(f.Summary, fmt.Sprint(f.Err)), fmt.Sprintf("a run ends with %d before it writes anything", f.Code.Exit()), f.Next)
+	why := fmt.Sprintf("a run ends with %d before it writes anything", f.Code.Exit())
+	r.Problem(cmp.Or(f.Summary, fmt.Sprint(f.Err)), why, f.Next)
 	r.failed = cmp.Or(r.failed, err)
 }
 

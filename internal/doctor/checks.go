@@ -94,8 +94,8 @@ func (in *Input) checkKubeadm(r *check.Report) {
 	}
 }
 
-// checkUnits returns the checks of the units that a boot needs: the kubelet's as systemd loaded it, in an image that and
-// prelet's own.
+// checkUnits returns the checks of the units that a boot needs: the kubelet's as systemd loaded it, in an image that
+// and prelet's own.
 func (in *Input) checkUnits() (l check.List) {
 	for _, u := range in.listUnits() {
 		if u.Err == nil {

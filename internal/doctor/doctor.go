@@ -1,8 +1,8 @@
 // Package doctor checks whether a node is fit for a boot with its site, and whether an image that does not run may be
 // sealed, by one list of checks. Its caller collects the input. Of an image it reads files; it has no side effects.
 //
-// Those about the kubelet's unit and about the files that are written are the checks of a run before it commits. They are
-// defined by the packages activation and generation.
+// Those about the kubelet's unit and about the files that are written are the checks of a run before it commits. They
+// are defined by the packages activation and generation.
 package doctor
 
 import (

@@ -8,11 +8,11 @@ import (
 	"github.com/prelet/prelet/internal/kubelet"
 )
 
-// Stored is a node as a generation stores it: labels, taints, flags, the kubelet's configuration, files and activation.
-// Its JSON is the canonical form, whose hash identifies a plan: its fields and their order must not change. Secrets are
-// included by name only. Left out are origins and source ranges, so that moving a line in a site file changes nothing,
-// outputs for display (allocatable, reserved memory), and the bootstrap kubeconfig, which exists only until the node has
-// joined.
+// Stored is a node as a generation stores it: labels, taints, flags, the kubelet's configuration, files and
+// activation. Its JSON is the canonical form, whose hash identifies a plan: its fields and their order must not
+// change. Secrets are included by name only. Left out are origins and source ranges, so that moving a line in a site
+// file changes nothing, outputs for display (allocatable, reserved memory), and the bootstrap kubeconfig, which exists
+// only until the node has joined.
 type Stored struct {
 	Version    int
 	Labels     [][2]string // key and value

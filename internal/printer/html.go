@@ -51,8 +51,8 @@ func (s Style) writePage(
 	return t.Execute(&pageWriter{to: w}, map[string]any{
 		"Title":   title,
 		"Version": version,
-		"CSS":     template.CSS(css), //nolint:gosec // a file of this package
-		"JS":      template.JS(js),   //nolint:gosec // a file of this package
+		"CSS":     template.CSS(css), // a file of this package
+		"JS":      template.JS(js),   // a file of this package
 		// Only the page's own style and script, and no request.
 		"Policy": "default-src 'none'; style-src " + hashSource(css) + "; script-src " + hashSource(js) +
 			"; img-src data:; base-uri 'none'; form-action 'none'",

@@ -33,8 +33,8 @@ func SampleObjects() world.Source {
 	})
 }
 
-// HermeticNode answers for a node in a test: from its recorded hardware and the files below its root, and otherwise what
-// docs/reference/tests.md lists. It asks neither this machine nor a network, and starts nothing.
+// HermeticNode answers for a node in a test: from its recorded hardware and the files below its root, and otherwise
+// what docs/reference/tests.md lists. It asks neither this machine nor a network, and starts nothing.
 type HermeticNode struct {
 	Node    world.Source // a probe.Live over recorded hardware and a root
 	Objects world.Source

@@ -1,5 +1,5 @@
-// Package rehearsal has the sources of answers of a plan that assumes something: another value than that of a node or its
-// recording, or a whole node of a test. It changes no node, and starts nothing.
+// Package rehearsal has the sources of answers of a plan that assumes something: another value than that of a node or
+// its recording, or a whole node of a test. It changes no node, and starts nothing.
 package rehearsal
 
 import (

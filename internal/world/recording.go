@@ -170,22 +170,12 @@ func Decode(r io.Reader) (*Recording, error) {
 		if err != nil {
 			return nil, fmt.Errorf("recording: question of kind %q: %w", e.Kind, err)
 		}
-		var args bytes.Buffer
-		if err := json.Compact(&args, e.Args); err != nil {
-			return nil, fmt.Errorf("recording: question of kind %q: %w", e.Kind, err)
-		}
-		q := Question{e.Kind, args.String()}
+		q := Question{e.Kind, string(compact(e.Args))}
 		if seen[q] {
 			return nil, fmt.Errorf("recording: the question %s is given twice", q)
 		}
 		seen[q] = true
-		if len(e.Answer.Value) > 0 {
-			var v bytes.Buffer
-			if err := json.Compact(&v, e.Answer.Value); err != nil {
-				return nil, fmt.Errorf("recording: answer to %s: %w", q, err)
-			}
-			answer.Value = v.Bytes()
-		}
+		answer.Value = compact(answer.Value)
 		out.Entries = append(out.Entries, Entry{q, answer})
 	}
 	return out, nil
@@ -288,6 +278,24 @@ func checkKeysUnique(text []byte) error {
 	}
 
 	return nil
+}
+
+// compact removes the spaces around the tokens of valid JSON, in place.
+func compact(text []byte) []byte {
+	out := text[:0]
+	for i := 0; i < len(text); i++ {
+		switch text[i] {
+		case ' ', '\t', '\r', '\n':
+		case '"':
+			end := EndOfString(text, i)
+			out = append(out, text[i:end]...)
+			i = end - 1
+		default:
+			out = append(out, text[i])
+		}
+	}
+
+	return out
 }
 
 // EndOfString returns the offset behind the JSON string that begins at an offset, or the end of the text.

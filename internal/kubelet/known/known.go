@@ -6,6 +6,7 @@ package known
 import (
 	_ "embed"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strconv"
@@ -97,35 +98,44 @@ type History struct {
 }
 
 // findHistory returns the history of a name; false if no version has it.
-func findHistory(kind, name string) (History, bool) {
-	line, ok := loadTable().states[kind][name]
-	if !ok {
-		return History{}, false
-	}
-	var h History
-	for _, part := range strings.Split(line, ";") {
-		minor, state, _ := strings.Cut(part, "=")
-		if state == "-" {
-			state = ""
-		}
-		h.minors = append(h.minors, parseInt(minor))
+func findHistory(kind, name string) (h History, isKnown bool) {
+	for minor, state := range listStates(kind, name) {
+		h.minors = append(h.minors, minor)
 		h.states = append(h.states, state)
 	}
-	return h, true
+
+	return h, len(h.minors) > 0
 }
 
-// stateIn returns the state in a version. A newer version than all known ones counts as the newest, an older one as the
-// oldest.
-func (h History) stateIn(minor int) string {
+// findState returns the state of a name in a version, "" if it does not exist there. A newer version than all known
+// ones counts as the newest, an older one as the oldest.
+func findState(kind, name string, minor int) (found string) {
 	oldest, _ := Range()
-	minor = max(minor, oldest)
-	state := ""
-	for i, m := range h.minors {
-		if m <= minor {
-			state = h.states[i]
+	for m, state := range listStates(kind, name) {
+		if m <= max(minor, oldest) {
+			found = state
 		}
 	}
-	return state
+
+	return found
+}
+
+// listStates returns the states of a name with the versions from which on they hold; "": it does not exist.
+func listStates(kind, name string) iter.Seq2[int, string] {
+	return func(yield func(int, string) bool) {
+		line, isKnown := loadTable().states[kind][name]
+		for isKnown {
+			var part string
+			part, line, isKnown = strings.Cut(line, ";")
+			minor, state, _ := strings.Cut(part, "=")
+			if state == "-" {
+				state = ""
+			}
+			if !yield(parseInt(minor), state) {
+				return
+			}
+		}
+	}
 }
 
 // Since returns the version that added it; 0 if the oldest known version has it.
@@ -164,7 +174,7 @@ func (h History) When() string {
 func listNames(kind string, minor int) []string {
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(loadTable().states[kind])) {
-		if h, _ := findHistory(kind, name); h.stateIn(minor) != "" {
+		if findState(kind, name, minor) != "" {
 			out = append(out, name)
 		}
 	}

@@ -17,8 +17,7 @@ func FlagHistory(name string) (History, bool) { return findHistory("flag", name)
 
 // FlagAt returns a flag in a version; false if the version does not have it.
 func FlagAt(name string, minor int) (Flag, bool) {
-	h, _ := FlagHistory(name)
-	state := h.stateIn(minor)
+	state := findState("flag", name, minor)
 	if state == "" {
 		return Flag{}, false
 	}
@@ -94,8 +93,7 @@ func FieldHistory(name string) (History, bool) { return findHistory("field", nam
 
 // FieldAt returns a field in a version; false if the version does not have it.
 func FieldAt(name string, minor int) (Field, bool) {
-	h, _ := FieldHistory(name)
-	state := h.stateIn(minor)
+	state := findState("field", name, minor)
 	if state == "" {
 		return Field{}, false
 	}
@@ -119,8 +117,7 @@ func GateHistory(name string) (History, bool) { return findHistory("gate", name)
 
 // GateAt returns a feature gate in a version; false if the version does not have it.
 func GateAt(name string, minor int) (Gate, bool) {
-	h, _ := GateHistory(name)
-	state := h.stateIn(minor)
+	state := findState("gate", name, minor)
 	if state == "" {
 		return Gate{}, false
 	}
@@ -139,8 +136,7 @@ func Gates(minor int) []string { return listNames("gate", minor) }
 
 // Needs returns the gates that must be on in a version if a gate is on.
 func Needs(name string, minor int) []string {
-	h, _ := findHistory("needs", name)
-	return strings.FieldsFunc(h.stateIn(minor), func(r rune) bool {
+	return strings.FieldsFunc(findState("needs", name, minor), func(r rune) bool {
 		return r == ','
 	})
 }
@@ -156,8 +152,7 @@ type Declared struct {
 
 // DeclaredAt returns the requirements of a declared feature in a version; false if the version does not have it.
 func DeclaredAt(name string, minor int) (Declared, bool) {
-	h, _ := findHistory("declared", name)
-	gates, runtime, _ := strings.Cut(h.stateIn(minor), " ")
+	gates, runtime, _ := strings.Cut(findState("declared", name, minor), " ")
 	if gates == "" {
 		return Declared{}, false
 	}

@@ -3,6 +3,7 @@ package boot
 import (
 	"encoding/json"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
@@ -70,9 +71,8 @@ func render(
 	n := renderedNode{Node: merged}
 	isLeftOut := false
 	for _, i := range orderRenderers(c) {
-		seen := computeNodeValue(n.Node, d.basis, e.IsPartial())
 		reserved := computeOwnReserved(n.Node, d.basis, e.IsPartial())
-		one := r.runStage(i, e.WithNode(seen).WithReserved(reserved), n)
+		one := r.runStage(i, withNode(e, n.Node, d.basis).WithReserved(reserved), n)
 		n = one.node
 		found.add(one.Findings)
 		isSkipped := one.state == stateSkipped && one.output.IsWhollyKnown()
@@ -92,7 +92,7 @@ func render(
 	}
 	found.add(checkUnits(n.Node))
 
-	out := Rendered{eval: e.WithNode(computeNodeValue(n.Node, d.basis, e.IsPartial())), isDone: true}
+	out := Rendered{eval: withNode(e, n.Node, d.basis), isDone: true}
 	if files, err := d.basis.mergeFiles(n.Node, makeOwnConfig(n.Node)); err == nil { // with the drop-ins of the site
 		n.Effective = files.merged.Effective(n.Flags)
 		out.files = &files
@@ -308,6 +308,15 @@ func (r renderer) merge(n renderedNode, c node.Contribution) (renderedNode, hcl.
 	}
 
 	return out, append(messages.From(len(before)), refused.Diags...)
+}
+
+// withNode returns a scope with the merged node.
+func withNode(e *eval.Eval, n node.Node, b basis) *eval.Eval {
+	isPartial := e.IsPartial()
+
+	return e.WithLazyNode(sync.OnceValue(func() cty.Value {
+		return computeNodeValue(n, b, isPartial)
+	}))
 }
 
 // computeNodeValue returns the merged node as sites see it.

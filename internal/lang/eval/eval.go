@@ -34,8 +34,8 @@ type Eval struct {
 
 	index   map[string]int // of a stage's address in outputs
 	vars    map[string]cty.Value
-	outputs []cty.Value // in the order of the site's stages; cty.NilVal: none yet. Copied before it is changed.
-	node    cty.Value
+	outputs []cty.Value      // in the order of the site's stages; cty.NilVal: none yet. Copied before it is changed.
+	node    func() cty.Value // of `node`, which is made at its first use
 	// reserved replaces node.reserved in some attributes, see WithReserved.
 	reserved cty.Value
 	names    map[string]cty.Value // further roots, of expressions outside of the site; see Outside
@@ -72,7 +72,7 @@ func New(ctx context.Context, s *lang.Site, source world.Source) *Eval {
 		index:       index,
 		vars:        map[string]cty.Value{},
 		outputs:     make([]cty.Value, len(s.Stages)),
-		node:        cty.DynamicVal,
+		node:        func() cty.Value { return cty.DynamicVal },
 		locals:      map[string]result{},
 		reached:     map[string]Reached{},
 		evaluating:  map[string]bool{},
@@ -123,8 +123,14 @@ func (e *Eval) With(outputs map[string]cty.Value) *Eval {
 
 // WithNode returns e for render stages, which see node.*. Locals that refer to the node are evaluated again.
 func (e *Eval) WithNode(v cty.Value) *Eval {
+	return e.WithLazyNode(func() cty.Value { return v })
+}
+
+// WithLazyNode is WithNode with a function that makes the value when an expression needs it: most sites do not refer to
+// the node. Goroutines may call it at the same time.
+func (e *Eval) WithLazyNode(node func() cty.Value) *Eval {
 	c := *e
-	c.node, c.locals = v, maps.Clone(e.locals)
+	c.node, c.locals = node, maps.Clone(e.locals)
 	maps.DeleteFunc(c.locals, func(name string, _ result) bool {
 		return e.Reach(e.site.Locals[name].Expr).Node
 	})
@@ -142,17 +148,21 @@ func (e *Eval) WithReserved(v cty.Value) *Eval {
 
 // withOwnReserved returns e with that value in its node.
 func (e *Eval) withOwnReserved() *Eval {
-	if e.reserved == cty.NilVal || !e.node.IsKnown() || !e.node.Type().IsObjectType() {
+	if e.reserved == cty.NilVal {
 		return e
 	}
-	m := e.node.AsValueMap()
+	node := e.node()
+	if !node.IsKnown() || !node.Type().IsObjectType() {
+		return e
+	}
+	m := node.AsValueMap()
 	m["reserved"] = e.reserved
 
 	return e.WithNode(cty.ObjectVal(m))
 }
 
 // Node returns the value of `node`.
-func (e *Eval) Node() cty.Value { return e.node }
+func (e *Eval) Node() cty.Value { return e.node() }
 
 // Fork returns e for another goroutine.
 func (e *Eval) Fork() *Eval {
@@ -272,7 +282,7 @@ func (e *Eval) Context(x hclsyntax.Expression, each cty.Value) (*hcl.EvalContext
 		case "stage":
 			variables["stage"] = e.stageObject()
 		case "node":
-			variables["node"] = e.node
+			variables["node"] = e.node()
 		case "each":
 			if each != cty.NilVal {
 				variables["each"] = each

@@ -54,7 +54,7 @@ func (e *Eval) NotReached(x hclsyntax.Expression) (out []string) {
 			out = append(out, "stage."+addr)
 		}
 	}
-	if reached.Node && !e.node.IsKnown() {
+	if reached.Node && !e.node().IsKnown() {
 		out = append(out, "node")
 	}
 

@@ -437,10 +437,11 @@ func (e *Eval) listRoots() string {
 // nodeType returns the type of `node`: that of its value, if it has one. Which fields the kubelet's configuration has
 // depends on the plan, so the evaluation looks for them.
 func (e *Eval) nodeType() cty.Type {
-	if !e.node.Type().IsObjectType() {
+	t := e.node().Type()
+	if !t.IsObjectType() {
 		return NodeType()
 	}
-	types := maps.Clone(e.node.Type().AttributeTypes())
+	types := maps.Clone(t.AttributeTypes())
 	types["kubelet_config"] = cty.DynamicPseudoType
 
 	return cty.Object(types)

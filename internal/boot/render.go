@@ -375,6 +375,11 @@ func makeNodeValue(n node.Node) cty.Value {
 
 // makeReservedValue returns node.reserved, whose attributes are those of the plan's JSON.
 func makeReservedValue(r *node.Reserved) cty.Value {
+	if r != nil { // without the origins, which expressions do not see
+		shown := *r
+		shown.Origins = nil
+		r = &shown
+	}
 	text, _ := json.Marshal(r) // cannot fail: it has texts and numbers only
 	v, _ := value.FromJSONTyped(text, eval.NodeType().AttributeType("reserved"))
 

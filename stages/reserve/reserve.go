@@ -262,7 +262,7 @@ func (s Stage) Decide(
 	c.Reserved = own.reserved()
 	c.Settings = append(c.Settings, c.Reserved.Settings...)
 
-	return c, stages.Output{Value: s.output(c.Reserved)}, diags
+	return c, stages.Output{Value: s.output(*c.Reserved)}, diags
 }
 
 func refuse(at hcl.Range, summary, detail string, args ...any) hcl.Diagnostics {

@@ -70,7 +70,8 @@ func (d *decision) contribution() node.Contribution {
 }
 
 // output returns the stage's outputs, which are named as the parts of the reservation are in JSON.
-func (s Stage) output(r *node.Reserved) cty.Value {
+func (s Stage) output(r node.Reserved) cty.Value {
+	r.Origins = nil            // no part of the outputs, and more text than all of them
 	text, _ := json.Marshal(r) // cannot fail: it has texts and numbers only
 	v, _ := value.FromJSONTyped(text, s.Outputs(stages.Declared{}))
 

@@ -5,6 +5,7 @@ import (
 	"math/big"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/zclconf/go-cty/cty"
@@ -146,22 +147,10 @@ func scalarOf(v reflect.Value) (cty.Value, error) {
 // withhold makes the parts of an answer that a recording leaves out unknown instead of null. what names the question,
 // and pointers are JSON pointers into the answer. A pointer to a part without a type is an error.
 func withhold(v cty.Value, what string, pointers []string) (cty.Value, error) {
+	hidden := parts{}
 	for _, p := range pointers {
-		keys := strings.Split(strings.TrimPrefix(p, "/"), "/")
-		found := false
-
-		w, err := cty.Transform(v, func(path cty.Path, x cty.Value) (cty.Value, error) {
-			if !matchesPointer(path, keys) {
-				return x, nil
-			}
-			found = true
-
-			return cty.UnknownVal(x.Type()), nil
-		})
-		if err != nil {
-			return v, err
-		}
-		if !found {
+		keys := world.SplitPointer(p)
+		if !hasPart(v, keys) {
 			return v, fmt.Errorf(
 				"it withholds %s %s, which this prelet does not know: "+
 					"a newer prelet made the recording, or it was changed; "+
@@ -170,30 +159,81 @@ func withhold(v cty.Value, what string, pointers []string) (cty.Value, error) {
 				p,
 			)
 		}
-		v = w
+		hidden.add(keys)
 	}
 
-	return v, nil
+	return hidden.hide(v), nil
 }
 
-func matchesPointer(path cty.Path, keys []string) bool {
-	unescape := strings.NewReplacer("~1", "/", "~0", "~")
+// parts are parts of a value by their names in JSON pointers; nil is the whole value. Values are changed only around
+// them: a machine has thousands of facts, and a recording withholds some of each interface and disk.
+type parts map[string]parts
 
-	return slices.EqualFunc(path, keys, func(step cty.PathStep, key string) bool {
-		return stepName(step) == unescape.Replace(key)
-	})
+func (all parts) add(keys []string) {
+	last := len(keys) - 1
+	for _, key := range keys[:last] {
+		inner, isKnown := all[key]
+		switch {
+		case !isKnown:
+			inner = parts{}
+			all[key] = inner
+		case inner == nil: // the part is in one that is hidden
+			return
+		}
+		all = inner
+	}
+	all[keys[last]] = nil
 }
 
-// stepName returns a step of a path as JSON pointers write it.
-func stepName(step cty.PathStep) string {
-	if attr, ok := step.(cty.GetAttrStep); ok {
-		return attr.Name
+// hide returns a value whose parts are unknown. It has all of them.
+func (all parts) hide(v cty.Value) cty.Value {
+	t := v.Type()
+	switch {
+	case all == nil:
+		return cty.UnknownVal(t)
+	case len(all) == 0:
+		return v
+	case t.IsObjectType() || t.IsMapType():
+		members := v.AsValueMap()
+		for name, inner := range all {
+			members[name] = inner.hide(members[name])
+		}
+		if t.IsMapType() {
+			return cty.MapVal(members)
+		}
+		return cty.ObjectVal(members)
 	}
 
-	key := step.(cty.IndexStep).Key
-	if key.Type() == cty.Number {
-		return key.AsBigFloat().Text('f', -1)
+	elements := v.AsValueSlice()
+	for name, inner := range all {
+		i, _ := strconv.Atoi(name)
+		elements[i] = inner.hide(elements[i])
+	}
+	if t.IsTupleType() {
+		return cty.TupleVal(elements)
 	}
 
-	return key.AsString()
+	return cty.ListVal(elements)
+}
+
+// hasPart reports whether a value has a part.
+func hasPart(v cty.Value, keys []string) bool {
+	for _, key := range keys {
+		t := v.Type()
+		i, err := strconv.Atoi(key)
+		switch {
+		case v.IsNull() || !v.IsKnown():
+			return false
+		case t.IsObjectType() && t.HasAttribute(key):
+			v = v.GetAttr(key)
+		case t.IsMapType() && v.HasIndex(cty.StringVal(key)).True():
+			v = v.Index(cty.StringVal(key))
+		case (t.IsListType() || t.IsTupleType()) && err == nil && i >= 0 && i < v.LengthInt():
+			v = v.Index(cty.NumberIntVal(int64(i)))
+		default:
+			return false
+		}
+	}
+
+	return len(keys) > 0
 }

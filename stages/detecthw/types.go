@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/zclconf/go-cty/cty"
 
@@ -14,70 +15,89 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
-// factsType returns the type of world.Facts in sites: the same names, pointers as nullable attributes.
-func factsType() cty.Type {
-	return typeOf(reflect.TypeFor[world.Facts]())
+// shape is a type of the facts, and how it is in sites: the same names, pointers as nullable attributes.
+type shape struct {
+	cty.Type
+	fields []field // of a struct
+	inner  *shape  // of a pointer, and of the elements of a list or map
 }
 
-func typeOf(t reflect.Type) cty.Type {
+type field struct {
+	*shape
+	name      string
+	omitEmpty bool
+}
+
+// factsShape is that of world.Facts. It is made once: with reflection that takes longer than to make a value of it.
+var factsShape = sync.OnceValue(func() *shape { return shapeOf(reflect.TypeFor[world.Facts]()) })
+
+// factsType returns the type of world.Facts in sites.
+func factsType() cty.Type { return factsShape().Type }
+
+func shapeOf(t reflect.Type) *shape {
+	s := &shape{Type: cty.Number}
 	switch t.Kind() {
 	case reflect.Pointer:
-		return typeOf(t.Elem())
+		s.inner = shapeOf(t.Elem())
+		s.Type = s.inner.Type
 	case reflect.Slice:
-		return cty.List(typeOf(t.Elem()))
+		s.inner = shapeOf(t.Elem())
+		s.Type = cty.List(s.inner.Type)
 	case reflect.Map:
-		return cty.Map(typeOf(t.Elem()))
+		s.inner = shapeOf(t.Elem())
+		s.Type = cty.Map(s.inner.Type)
 	case reflect.String:
-		return cty.String
+		s.Type = cty.String
 	case reflect.Bool:
-		return cty.Bool
+		s.Type = cty.Bool
 	case reflect.Struct:
 		attributes := map[string]cty.Type{}
 		for i := range t.NumField() {
-			name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
-			attributes[name] = typeOf(t.Field(i).Type)
+			name, option, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+			one := field{shapeOf(t.Field(i).Type), name, option == "omitempty"}
+			s.fields = append(s.fields, one)
+			attributes[name] = one.Type
 		}
-
-		return cty.Object(attributes)
+		s.Type = cty.Object(attributes)
 	}
 
-	return cty.Number
+	return s
 }
 
 // factsValue returns facts as a value of factsType: the value that a site would get from their JSON. An error begins
 // with the place of the fact, as in a site.
 func factsValue(f world.Facts) (cty.Value, error) {
-	return valueOf(reflect.ValueOf(f))
+	return factsShape().valueOf(reflect.ValueOf(f))
 }
 
-// valueOf returns a part of the facts as a value of its typeOf. nil and an empty list or map are value.Absent.
-func valueOf(v reflect.Value) (cty.Value, error) {
+// valueOf returns a part of the facts as a value of this shape. nil and an empty list or map are value.Absent.
+func (s *shape) valueOf(v reflect.Value) (cty.Value, error) {
 	switch v.Kind() {
 	case reflect.Pointer:
 		if !v.IsNil() {
-			return valueOf(v.Elem())
+			return s.inner.valueOf(v.Elem())
 		}
 	case reflect.Slice:
 		if v.Len() > 0 {
-			return listOf(v)
+			return s.listOf(v)
 		}
 	case reflect.Map:
 		if v.Len() > 0 {
-			return mapOf(v)
+			return s.mapOf(v)
 		}
 	case reflect.Struct:
-		return objectOf(v)
+		return s.objectOf(v)
 	default:
 		return scalarOf(v)
 	}
 
-	return value.Absent(typeOf(v.Type())), nil
+	return value.Absent(s.Type), nil
 }
 
-func listOf(v reflect.Value) (cty.Value, error) {
+func (s *shape) listOf(v reflect.Value) (cty.Value, error) {
 	out := make([]cty.Value, v.Len())
 	for i := range out {
-		element, err := valueOf(v.Index(i))
+		element, err := s.inner.valueOf(v.Index(i))
 		if err != nil {
 			return cty.DynamicVal, fmt.Errorf("[%d]%w", i, err)
 		}
@@ -87,7 +107,7 @@ func listOf(v reflect.Value) (cty.Value, error) {
 	return cty.ListVal(out), nil
 }
 
-func mapOf(v reflect.Value) (cty.Value, error) {
+func (s *shape) mapOf(v reflect.Value) (cty.Value, error) {
 	keys := v.MapKeys()
 	slices.SortFunc(keys, func(a, b reflect.Value) int {
 		return strings.Compare(a.String(), b.String())
@@ -98,7 +118,7 @@ func mapOf(v reflect.Value) (cty.Value, error) {
 		_, err := scalarOf(k)
 		var element cty.Value
 		if err == nil {
-			element, err = valueOf(v.MapIndex(k))
+			element, err = s.inner.valueOf(v.MapIndex(k))
 		}
 		if err != nil {
 			return cty.DynamicVal, fmt.Errorf("[%q]%w", k.String(), err)
@@ -109,20 +129,18 @@ func mapOf(v reflect.Value) (cty.Value, error) {
 	return cty.MapVal(out), nil
 }
 
-func objectOf(v reflect.Value) (cty.Value, error) {
-	t := v.Type()
-	out := make(map[string]cty.Value, t.NumField())
-	for i := range t.NumField() {
-		name, option, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
-		if option == "omitempty" && v.Field(i).IsZero() {
-			out[name] = value.Absent(typeOf(t.Field(i).Type))
+func (s *shape) objectOf(v reflect.Value) (cty.Value, error) {
+	out := make(map[string]cty.Value, len(s.fields))
+	for i, f := range s.fields {
+		if f.omitEmpty && v.Field(i).IsZero() {
+			out[f.name] = value.Absent(f.Type)
 			continue
 		}
-		attribute, err := valueOf(v.Field(i))
+		attribute, err := f.valueOf(v.Field(i))
 		if err != nil {
-			return cty.DynamicVal, fmt.Errorf(".%s%w", name, err)
+			return cty.DynamicVal, fmt.Errorf(".%s%w", f.name, err)
 		}
-		out[name] = attribute
+		out[f.name] = attribute
 	}
 
 	return cty.ObjectVal(out), nil

@@ -583,7 +583,7 @@ func diffFields(from, to map[string]any) map[string]any {
 // Canonical returns the document as YAML with sorted keys, as Kubernetes itself writes it. The same document gives
 // the same bytes.
 func (c *Config) Canonical() []byte {
-	text, err := yaml.JSONToYAML(encodeJSON(c.doc))
+	text, err := goyaml.Marshal(mapLeaves(c.doc, toYAML))
 	if err != nil {
 		panic("kubelet: JSON of a configuration is not YAML: " + err.Error())
 	}
@@ -591,22 +591,35 @@ func (c *Config) Canonical() []byte {
 	return text
 }
 
-func clone(v any) any {
+// toYAML returns a number as the encoder of YAML prints it with all digits: it takes a json.Number above the range of
+// int64 for a float.
+func toYAML(leaf any) any {
+	text, isNumber := leaf.(json.Number)
+	if n, err := strconv.ParseUint(string(text), 10, 64); isNumber && err == nil {
+		return n
+	}
+	return leaf
+}
+
+func clone(v any) any { return mapLeaves(v, func(leaf any) any { return leaf }) }
+
+// mapLeaves returns a copy of a value with other leaves.
+func mapLeaves(v any, change func(leaf any) any) any {
 	switch v := v.(type) {
 	case map[string]any:
 		out := make(map[string]any, len(v))
 		for name, member := range v {
-			out[name] = clone(member)
+			out[name] = mapLeaves(member, change)
 		}
 		return out
 	case []any:
 		out := make([]any, len(v))
 		for i, element := range v {
-			out[i] = clone(element)
+			out[i] = mapLeaves(element, change)
 		}
 		return out
 	}
-	return v
+	return change(v)
 }
 
 // describe returns a short text for a value.

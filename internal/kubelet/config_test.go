@@ -6,6 +6,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"sigs.k8s.io/yaml"
 )
 
 const header = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
@@ -291,5 +293,22 @@ func checkRoundTrip(t testing.TB, c *Config) {
 		if string(again.Canonical()) != string(c.Canonical()) {
 			t.Fatalf("got another text at the second time, want it stable:\n%s\n%s", c.Canonical(), again.Canonical())
 		}
+	}
+}
+
+// Canonical writes what JSON of the document gives as YAML, which is how Kubernetes writes it.
+func TestCanonicalIsJSON(t *testing.T) {
+	texts := []any{"", "a", "true", "~", "null", "0x10", "12:30:45", "2001-01-01", "a: b", "- x", " a", "b ", "c\nd", "\t", "\u0085",
+		"\u2028", "\ufeff", "\U0001f600", "'\"", "\x01", "=", "*a", "y"}
+	numbers := []any{json.Number("0"), json.Number("-0"), json.Number("-1"), json.Number("1.50"), json.Number("1e5"), json.Number("1E-7"),
+		json.Number("9223372036854775808"), json.Number("18446744073709551615"), json.Number("18446744073709551616"),
+		json.Number("-9223372036854775809")}
+	c := &Config{doc: map[string]any{
+		"texts": texts, "numbers": numbers, "null": nil, "~": true, "empty": map[string]any{}, "none": []any{},
+	}}
+
+	want, err := yaml.JSONToYAML(encodeJSON(c.doc))
+	if got := c.Canonical(); err != nil || string(got) != string(want) {
+		t.Errorf("got\n%s\nwant, %v,\n%s", got, err, want)
 	}
 }

@@ -7,8 +7,8 @@ import (
 )
 
 // inOrder computes a result for each item, several at a time, and passes the results to show in the order of the items.
-// The queue limits how many results exist at once: enough for all CPUs while one takes longer. An error of show ends
-// it, and so does a signal.
+// The queue limits how many results exist at once: one for each CPU, and the one that is shown next. An error of show
+// ends it, and so does a signal.
 func inOrder[T, R any](
 	ctx context.Context, items []T, compute func(context.Context, T) R, show func(R) error,
 ) error {
@@ -17,7 +17,7 @@ func inOrder[T, R any](
 	defer workers.Wait()
 	defer cancel()
 
-	queue := make(chan chan R, 2*runtime.GOMAXPROCS(0))
+	queue := make(chan chan R, runtime.GOMAXPROCS(0))
 	workers.Go(func() {
 		defer close(queue)
 		for _, item := range items {

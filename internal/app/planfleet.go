@@ -134,7 +134,7 @@ func (e *Env) newFleetPlanner(ctx context.Context, o PlanOptions) (*fleetPlanner
 // size in bytes.
 const (
 	fleetGCPercent = 1500
-	fleetMemory    = 200 << 20
+	fleetMemory    = 100 << 20
 )
 
 // planAll plans the recordings in parallel, and passes each to add in their order.
@@ -154,6 +154,9 @@ func (p *fleetPlanner) planAll(
 	}
 	plan := func(ctx context.Context, source string) (r result) {
 		r.planned, r.effect = p.planListed(ctx, source)
+		if !p.options.Each { // only the effect is used
+			r.planned = Planned{}
+		}
 		return r
 	}
 

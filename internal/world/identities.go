@@ -12,11 +12,16 @@ import (
 // Identities returns the values in a recording that belong to one machine, each with its name: its node name,
 // addresses, MAC addresses, GUIDs, serial numbers, asset tags, WWNs, uuids and machine id. Two machines with equal
 // hardware differ in these. Values that were withheld, and values that many machines share (127.0.0.1, a serial number
-// "None"), are not in it.
-func (r *Recording) Identities() map[string]string {
+// "None"), are not in it. facts are those of the recording, with or without what detectors report; nil: they have not
+// been decoded.
+func (r *Recording) Identities(facts *Facts) map[string]string {
 	c := identityCollector{}
 	for _, e := range r.Entries {
-		if e.Answer.Fault == nil {
+		switch {
+		case e.Answer.Fault != nil:
+		case e.Kind == KindHardware && facts != nil:
+			c.addFacts(*facts)
+		default:
 			c.collect(e)
 		}
 	}
@@ -36,7 +41,7 @@ func (c identityCollector) collect(e Entry) {
 			c.addHost(k.Identity.Host)
 		}
 	case KindHardware:
-		var f identityFacts
+		var f Facts
 		if json.Unmarshal(e.Answer.Value, &f) == nil {
 			c.addFacts(f)
 		}
@@ -107,19 +112,7 @@ func isPlaceholder(value string) bool {
 	return false
 }
 
-// identityFacts is the part of Facts that identifies a machine. Most facts are CPUs and devices, and take longer to
-// decode.
-type identityFacts struct {
-	Interfaces   map[string]Interface `json:"interfaces"`
-	GUIDs        map[string]string    `json:"guids"`
-	BlockDevices []BlockDevice        `json:"block_devices"`
-	MachineID    *string              `json:"machine_id"`
-	Product      Product              `json:"product"`
-	Chassis      Chassis              `json:"chassis"`
-	Baseboard    Baseboard            `json:"baseboard"`
-}
-
-func (c identityCollector) addFacts(f identityFacts) {
+func (c identityCollector) addFacts(f Facts) {
 	for _, name := range slices.Sorted(maps.Keys(f.Interfaces)) { // a bond and its members have one MAC address
 		i := f.Interfaces[name]
 		if !isOfCluster(name) {

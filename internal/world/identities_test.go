@@ -43,7 +43,13 @@ func TestIdentities(t *testing.T) {
 		"S3RI4L":                               "serial number of sda",
 		"ABC-77":                               "detector devices 1 attributes serial_number",
 	}
-	if got := r.Identities(); !maps.Equal(got, want) {
-		t.Errorf("Identities():\ngot  %v\nwant %v", got, want)
+	var decoded Facts
+	if err := json.Unmarshal(r.Entries[3].Answer.Value, &decoded); err != nil {
+		t.Fatal(err)
+	}
+	for _, facts := range []*Facts{nil, &decoded} {
+		if got := r.Identities(facts); !maps.Equal(got, want) {
+			t.Errorf("Identities(%v):\ngot  %v\nwant %v", facts, got, want)
+		}
 	}
 }

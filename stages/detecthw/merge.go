@@ -30,6 +30,9 @@ func merge(facts *world.Facts, all []*detection) {
 	}
 
 	for _, pci := range facts.PCI {
+		if len(reports[pci.Address]) == 0 {
+			continue
+		}
 		device, sources := reconcile(pci.Address, reports[pci.Address])
 		apply(facts, pci, device, sources)
 	}

@@ -39,7 +39,6 @@ type Eval struct {
 	// reserved replaces node.reserved in some attributes, see WithReserved.
 	reserved cty.Value
 	names    map[string]cty.Value // further roots, of expressions outside of the site; see Outside
-	stage    cty.Value            // the object `stage`, made at its first use
 
 	locals      map[string]result // shared with the Evals that With makes
 	reached     map[string]Reached
@@ -113,7 +112,6 @@ func (e *Eval) AskContext() context.Context { return e.ctx }
 func (e *Eval) With(outputs map[string]cty.Value) *Eval {
 	c := *e
 	c.outputs = slices.Clone(e.outputs)
-	c.stage = cty.NilVal
 	for addr, v := range outputs {
 		c.outputs[e.index[addr]] = v
 	}
@@ -184,7 +182,6 @@ func (e *Eval) withoutNullFacts() *Eval {
 	c := e.Fork()
 	c.locals = map[string]result{}
 	c.outputs = slices.Clone(e.outputs)
-	c.stage = cty.NilVal
 	for n, i := range e.site.Stages {
 		if i.Type == "detect-hw" && c.outputs[n] != cty.NilVal {
 			c.outputs[n] = value.NullsToUnknown(c.outputs[n])
@@ -204,13 +201,22 @@ func (e *Eval) Output(addr string) (cty.Value, bool) {
 	return e.outputs[n], true
 }
 
-func (e *Eval) stageObject() cty.Value {
-	if e.stage != cty.NilVal {
-		return e.stage
+// stageObject returns `stage` for references to it. It has only the outputs that they name: a site may have hundreds of
+// stages, and each has an output of its own. It has all where a reference names no stage, or one without an output.
+func (e *Eval) stageObject(references []hcl.Traversal) cty.Value {
+	var named []int
+	for _, reference := range references {
+		n, isNamed := e.findOutput(reference)
+		if !isNamed {
+			named = slices.Collect(maps.Values(e.index))
+			break
+		}
+		named = append(named, n)
 	}
 
 	types := map[string]map[string]cty.Value{}
-	for n, i := range e.site.Stages {
+	for _, n := range named {
+		i := e.site.Stages[n]
 		if e.outputs[n] == cty.NilVal {
 			continue
 		}
@@ -224,9 +230,20 @@ func (e *Eval) stageObject() cty.Value {
 	for name, outputs := range types {
 		objects[name] = cty.ObjectVal(outputs)
 	}
-	e.stage = cty.ObjectVal(objects)
 
-	return e.stage
+	return cty.ObjectVal(objects)
+}
+
+// findOutput returns the position of the output that a reference to stage.TYPE.NAME is to.
+func (e *Eval) findOutput(reference hcl.Traversal) (n int, isNamed bool) {
+	kind, _, hasKind := findSecondName(reference)
+	if !hasKind {
+		return 0, false
+	}
+	name, _, hasName := findSecondName(reference[1:])
+	n, isStage := e.index[kind+"."+name]
+
+	return n, hasName && isStage && e.outputs[n] != cty.NilVal
 }
 
 // Local evaluates a local at its first use. Each place that uses it reports its errors. Its size is bounded, so that
@@ -268,6 +285,7 @@ func (e *Eval) Context(x hclsyntax.Expression, each cty.Value) (*hcl.EvalContext
 	var diags hcl.Diagnostics
 	variables := map[string]cty.Value{"var": cty.ObjectVal(e.vars)}
 	locals := map[string]cty.Value{}
+	var stages []hcl.Traversal
 
 	for _, reference := range x.Variables() {
 		name, _, hasName := findSecondName(reference)
@@ -280,7 +298,7 @@ func (e *Eval) Context(x hclsyntax.Expression, each cty.Value) (*hcl.EvalContext
 			locals[name] = v
 			diags = append(diags, e.moveToUse(d, reference, name)...)
 		case "stage":
-			variables["stage"] = e.stageObject()
+			stages = append(stages, reference)
 		case "node":
 			variables["node"] = e.node()
 		case "each":
@@ -294,6 +312,9 @@ func (e *Eval) Context(x hclsyntax.Expression, each cty.Value) (*hcl.EvalContext
 		}
 	}
 	variables["local"] = cty.ObjectVal(locals)
+	if len(stages) > 0 {
+		variables["stage"] = e.stageObject(stages)
+	}
 
 	return &hcl.EvalContext{Variables: variables, Functions: e.Functions()}, diags
 }

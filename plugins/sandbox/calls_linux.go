@@ -43,8 +43,8 @@ func Absent() map[uint32]string {
 		unix.SYS_FDATASYNC: "fdatasync",
 		// map_shadow_stack makes a stack without a limit.
 		mapShadowStack: "map_shadow_stack",
-		// The descriptor of pidfd_send_signal may be of any thread of prelet-detect, which no filter can read. Libraries
-		// fall back to kill.
+		// The descriptor of pidfd_send_signal may be of any thread of prelet-detect, which no filter can read.
+		// Libraries fall back to kill.
 		unix.SYS_PIDFD_SEND_SIGNAL: "pidfd_send_signal",
 	}
 }

@@ -33,9 +33,16 @@ func (h *Host) describeProgram(j job, program *os.File) (d digest, showsChange b
 	var st unix.Stat_t
 	err := unix.Fstat(int(program.Fd()), &st)
 	d = digest{nodefile.Identify(j.program, &st), st.Dev, j.sha256}
-	rested := h.now().Sub(time.Unix(0, d.Changed)) > restTime
 
-	return d, err == nil && d.Changed > 0 && rested && j.sha256 != ""
+	return d, err == nil && d.showsChange(h.now()) && j.sha256 != ""
+}
+
+// showsChange reports whether a change of the program would have changed these times. Images of erofs and squashfs have
+// no change time, and show the time of the content.
+func (d digest) showsChange(now time.Time) bool {
+	rested := now.Sub(time.Unix(0, d.Changed)) > restTime
+
+	return d.Changed > 0 && d.Changed != d.ModTime && rested
 }
 
 // hash returns the sha256 of an open program. It does not read the program again if an earlier run found the locked one

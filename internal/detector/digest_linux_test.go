@@ -105,3 +105,25 @@ func TestDigests(t *testing.T) {
 		})
 	}
 }
+
+// TestShowsChange has the times of files that no run may keep a digest of.
+func TestShowsChange(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	at := func(d time.Duration) int64 { return now.Add(d).UnixNano() }
+	for name, row := range map[string]struct {
+		modified, changed int64
+		want              bool
+	}{
+		"installed an hour ago":        {at(-2 * time.Hour), at(-time.Hour), true},
+		"modified back":                {at(-9 * time.Hour), at(-time.Second), false},
+		"changed in the future":        {at(-time.Hour), at(time.Hour), false},
+		"no change time":               {at(-time.Hour), 0, false},
+		"one time, as in erofs images": {at(-time.Hour), at(-time.Hour), false},
+	} {
+		var d digest
+		d.ModTime, d.Changed = row.modified, row.changed
+		if got := d.showsChange(now); got != row.want {
+			t.Errorf("%s: got %t, want %t", name, got, row.want)
+		}
+	}
+}

@@ -199,7 +199,7 @@ func TestSandbox(t *testing.T) {
 			"socket_netlink", "socket_unix_datagram", "socket_unix_packets", "send_path", "xattr", "xattr_of_a_link", "xattr_of_a_descriptor",
 			"growing_memory", "moved_stack", "send_buffer", "receive_buffer",
 			"huge_pages", "shmat", "shmctl", "semop", "semtimedop", "semctl", "msgsnd", "msgrcv", "msgctl", "mq_unlink", "mq_getsetattr",
-			"io_setup", "fsync", "fdatasync", "drop_cached_pages", "flock", "record_lock", "bind_abstract"}},
+			"io_setup", "fsync", "fdatasync", "drop_cached_pages", "flock", "record_lock", "bind_abstract", "limit_host"}},
 		{name: "limits", forbids: limits},
 	} {
 		t.Run(line.name, func(t *testing.T) {

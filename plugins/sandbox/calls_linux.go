@@ -60,9 +60,12 @@ func bufferOptions() []uint32 {
 func sharedCommands() []uint32 {
 	return []uint32{
 		unix.F_SETLK, unix.F_SETLKW, unix.F_OFD_SETLK, unix.F_OFD_SETLKW, unix.F_SETLEASE, unix.F_SETPIPE_SZ,
-		unix.F_SETOWN_EX,
+		unix.F_SETOWN, unix.F_SETOWN_EX,
 	}
 }
+
+// ownerCommands returns the commands of ioctl(2) that change who gets a socket's signals: FIOSETOWN and SIOCSPGRP.
+func ownerCommands() []uint32 { return []uint32{0x8901, 0x8902} }
 
 // Calls returns the system calls that are refused for any arguments, by number, with their names. A detector and its
 // host need none of them, and each could help to escape, to outlive the boot, to hide memory or to slow the machine

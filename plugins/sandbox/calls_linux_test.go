@@ -84,6 +84,7 @@ func TestFilter(t *testing.T) {
 		unix.MAP_SHARED_VALIDATE | unix.MAP_ANONYMOUS, unix.MAP_PRIVATE | unix.MAP_ANONYMOUS | unix.MAP_GROWSDOWN,
 		unix.MAP_PRIVATE | unix.MAP_ANONYMOUS | unix.MAP_HUGETLB,
 		unix.FADV_DONTNEED, unix.F_SETLK, unix.F_SETLKW, unix.F_OFD_SETLK, unix.F_SETPIPE_SZ, unix.F_SETOWN_EX,
+		unix.F_SETOWN, 0x8901, 0x8902,
 		unix.SOL_SOCKET, unix.SO_SNDBUF, unix.SO_RCVBUFFORCE,
 		unix.SOCK_STREAM | unix.SOCK_CLOEXEC, unix.SOCK_DGRAM | unix.SOCK_NONBLOCK,
 		unix.CLONE_NEWUSER, unix.CLONE_NEWNET | unix.CLONE_VM, unix.CLONE_VM | unix.CLONE_THREAD | unix.CLONE_FS,
@@ -140,6 +141,10 @@ func isRefused(number uint32, args [6]uint64) bool {
 		return args[3]&(stackMemory|hugePages) != 0 || args[3]&sharedMemory == sharedMemory
 	case unix.SYS_FADVISE64:
 		return uint32(args[3]) == unix.FADV_DONTNEED
+	case unix.SYS_PRLIMIT64:
+		return uint32(args[0]) != 0
+	case unix.SYS_IOCTL:
+		return slices.Contains(ownerCommands(), uint32(args[1]))
 	case unix.SYS_FCNTL:
 		return slices.Contains(sharedCommands(), uint32(args[1]))
 	case unix.SYS_SETSOCKOPT:

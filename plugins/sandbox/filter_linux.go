@@ -60,6 +60,7 @@ func checks() []check {
 		{unix.SYS_MMAP, 3, sharedMemory, bpf.JumpEqual, sharedMemory},
 		{unix.SYS_FADVISE64, 3, whole, bpf.JumpEqual, unix.FADV_DONTNEED},
 		{unix.SYS_CLONE, 0, namespaces, bpf.JumpNotEqual, 0},
+		{unix.SYS_PRLIMIT64, 0, whole, bpf.JumpNotEqual, 0}, // of other processes of its user
 	}
 	// A pair of datagram sockets could send to any socket without connect(2), for example to the journal's.
 	for _, call := range []uint32{unix.SYS_SOCKET, unix.SYS_SOCKETPAIR} {
@@ -71,6 +72,9 @@ func checks() []check {
 	}
 	for _, command := range sharedCommands() {
 		list = append(list, check{unix.SYS_FCNTL, 1, whole, bpf.JumpEqual, command})
+	}
+	for _, command := range ownerCommands() {
+		list = append(list, check{unix.SYS_IOCTL, 1, whole, bpf.JumpEqual, command})
 	}
 	for _, option := range bufferOptions() { // at any level: Unix sockets have options of SOL_SOCKET only
 		list = append(list, check{unix.SYS_SETSOCKOPT, 2, whole, bpf.JumpEqual, option})

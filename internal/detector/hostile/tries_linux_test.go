@@ -166,6 +166,7 @@ func (a attempts) tryHost() {
 	a.putAll(map[string]error{
 		"signal host":         unix.Kill(host, 0),
 		"signal its threads":  signalThreads(host),
+		"limit host":          unix.Prlimit(host, unix.RLIMIT_CPU, nil, &unix.Rlimit{}),
 		"memory of host":      errorOf(os.Open(fmt.Sprintf("/proc/%d/mem", host))),
 		"environment of host": errorOf(os.ReadFile(fmt.Sprintf("/proc/%d/environ", host))),
 		"signal 1":            unix.Kill(1, 0),
@@ -190,7 +191,9 @@ func signalThreads(process int) error {
 			queueSignal(unix.SYS_RT_SIGQUEUEINFO, uintptr(thread), 0),
 			queueSignal(unix.SYS_RT_TGSIGQUEUEINFO, uintptr(process), uintptr(thread), 0),
 			signalByFolder(entry.Name()),
-			ownFile(thread),
+			ownFile(thread, unix.SYS_FCNTL, unix.F_SETOWN),
+			ownFile(thread, unix.SYS_FCNTL, unix.F_SETOWN_EX),
+			ownFile(thread, unix.SYS_IOCTL, fioSetOwn),
 		} {
 			if err == nil {
 				return nil
@@ -230,17 +233,27 @@ func signalByFolder(thread string) error {
 	return unix.PidfdSendSignal(fd, 0, nil, 0)
 }
 
-// ownFile makes a thread the one that gets the signals of a pipe.
-func ownFile(thread int) error {
-	r, w, err := os.Pipe()
+// fioSetOwn is the command of ioctl(2) that does for a socket what F_SETOWN does for any file.
+const fioSetOwn = 0x8901
+
+// ownFile makes a thread the one that gets the signals of a socket, by a command of fcntl(2) or ioctl(2).
+func ownFile(thread int, number, command uintptr) error {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return err
 	}
-	defer r.Close()
-	defer w.Close()
-	owner := [2]int32{0, int32(thread)} // struct f_owner_ex: F_OWNER_TID
+	defer unix.Close(pair[0])
+	defer unix.Close(pair[1])
 
-	return call3(unix.SYS_FCNTL, r.Fd(), unix.F_SETOWN_EX, uintptr(unsafe.Pointer(&owner)))
+	owner := [2]int32{0, int32(thread)} // struct f_owner_ex: F_OWNER_TID
+	switch command {
+	case unix.F_SETOWN:
+		return call3(number, uintptr(pair[0]), command, uintptr(thread))
+	case fioSetOwn:
+		return call3(number, uintptr(pair[0]), command, uintptr(unsafe.Pointer(&owner[1])))
+	}
+
+	return call3(number, uintptr(pair[0]), command, uintptr(unsafe.Pointer(&owner)))
 }
 
 // tryTrace traces prelet-detect for a moment: traced on, it would stop at its next signal.

@@ -147,10 +147,12 @@ const (
 
 // partsOf returns the longest parts of a stage or step.
 func (s Status) partsOf(link Span) []Span {
+	all := s.Blame()
+	isGatherer := slices.ContainsFunc(all, func(p Span) bool { return p.Stage == link.Name })
 	parts := []Span{}
-	for _, p := range s.Blame() {
+	for _, p := range all {
 		isInside := !p.Start.Before(link.Start) && !p.End().After(link.End())
-		if isInside && isPartOf(link, p) && p.Took() >= minPart && len(parts) < maxParts {
+		if isInside && isPartOf(link, p, isGatherer) && p.Took() >= minPart && len(parts) < maxParts {
 			parts = append(parts, p)
 		}
 	}
@@ -159,10 +161,9 @@ func (s Status) partsOf(link Span) []Span {
 }
 
 // isPartOf reports whether a stage or a step can have a part that lies within it. Stages that gather run in parallel,
-// and only a part that names its stage is one of theirs; the others and the steps run one after the other.
-func isPartOf(link, part Span) bool {
-	stageType, _, _ := strings.Cut(link.Name, ".")
-	isGatherer := slices.Contains([]string{"fetch-ca", "fetch-config", "detect-hw"}, stageType)
+// and only a part that names its stage is one of theirs: isGatherer is set for a stage that some part names. The others
+// and the steps run one after the other.
+func isPartOf(link, part Span, isGatherer bool) bool {
 	switch {
 	case part.isLink():
 		return false

@@ -142,13 +142,19 @@ func (r *Report) Report(state State, summary, why, do string) {
 }
 
 // Problem adds what stops a run.
-func (r *Report) Problem(summary, why, do string) { r.Report(Problem, summary, why, do) }
+func (r *Report) Problem(summary, why, do string) {
+	r.Report(Problem, summary, why, do)
+}
 
 // Warn adds what does not stop a run.
-func (r *Report) Warn(summary, why, do string) { r.Report(Warning, summary, why, do) }
+func (r *Report) Warn(summary, why, do string) {
+	r.Report(Warning, summary, why, do)
+}
 
 // Unread adds what could not be checked.
-func (r *Report) Unread(summary, why, do string) { r.Report(Unread, summary, why, do) }
+func (r *Report) Unread(summary, why, do string) {
+	r.Report(Unread, summary, why, do)
+}
 
 // Fine adds a summary if all findings of the current check so far are OK.
 func (r *Report) Fine(summary string) {

@@ -58,7 +58,9 @@ func (in *Input) checks() (l check.List) {
 }
 
 // Checks returns the names of the checks that have enough with some needs, in the order of the report.
-func Checks(has check.Needs) []string { return new(Input).checks().Names(has) }
+func Checks(has check.Needs) []string {
+	return new(Input).checks().Names(has)
+}
 
 // Images are the images of the runtime that the kubelet gives to no pod without credentials of its own.
 type Images struct {

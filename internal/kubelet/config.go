@@ -601,7 +601,9 @@ func toYAML(leaf any) any {
 	return leaf
 }
 
-func clone(v any) any { return mapLeaves(v, func(leaf any) any { return leaf }) }
+func clone(v any) any {
+	return mapLeaves(v, func(leaf any) any { return leaf })
+}
 
 // mapLeaves returns a copy of a value with other leaves.
 func mapLeaves(v any, change func(leaf any) any) any {

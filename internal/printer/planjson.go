@@ -24,7 +24,9 @@ type View struct {
 // Changes reports whether a run would change a file, as far as that is known (see boot.Plan.Complete).
 func (v View) Changes() bool { return wouldChange(v.Plan) }
 
-func wouldChange(p *boot.Plan) bool { return slices.ContainsFunc(p.Changes, boot.Change.Changes) }
+func wouldChange(p *boot.Plan) bool {
+	return slices.ContainsFunc(p.Changes, boot.Change.Changes)
+}
 
 type planDocument struct {
 	FormatVersion int            `json:"format_version"`

@@ -74,7 +74,9 @@ func quoteLabel(value string) string {
 }
 
 // formatMillis returns milliseconds as seconds.
-func formatMillis(millis int64) string { return formatNumber(float64(millis) / 1000) }
+func formatMillis(millis int64) string {
+	return formatNumber(float64(millis) / 1000)
+}
 
 func formatNumber(f float64) string {
 	return strconv.FormatFloat(f, 'f', -1, 64)

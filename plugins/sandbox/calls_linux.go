@@ -65,7 +65,9 @@ func sharedCommands() []uint32 {
 }
 
 // ownerCommands returns the commands of ioctl(2) that change who gets a socket's signals: FIOSETOWN and SIOCSPGRP.
-func ownerCommands() []uint32 { return []uint32{0x8901, 0x8902} }
+func ownerCommands() []uint32 {
+	return []uint32{0x8901, 0x8902}
+}
 
 // Calls returns the system calls that are refused for any arguments, by number, with their names. A detector and its
 // host need none of them, and each could help to escape, to outlive the boot, to hide memory or to slow the machine

@@ -54,6 +54,7 @@ func (e *Env) Doctor(ctx context.Context, w Where) (Examined, error) {
 	h := e.host()
 	defer h.Units.Close()
 	w.Root = h.Root
+	root := nodefile.Root(h.Root)
 	n, diags, err := e.open(w, nil)
 	if err != nil {
 		return Examined{}, err
@@ -64,7 +65,7 @@ func (e *Env) Doctor(ctx context.Context, w Where) (Examined, error) {
 		Root:    os.Geteuid() == 0,
 		Systemd: h.Systemd,
 		Loaded:  diags,
-		Kubeadm: nodefile.Root(h.Root).TextIfReadable(kubelet.KubeadmDeb().KubeadmFlagsFile),
+		Kubeadm: root.TextIfReadable(kubelet.KubeadmDeb().KubeadmFlagsFile),
 	}
 	credentials := e.credentials(w)
 	given := func(name string) error {
@@ -97,16 +98,16 @@ func (e *Env) Doctor(ctx context.Context, w Where) (Examined, error) {
 		name := commit.NodeName(in.Plan, h.Hostname)
 		in.Name = resolveName(
 			ctx,
-			nodefile.Root(h.Root),
+			root,
 			net.DefaultResolver.LookupHost,
 			name,
 			h.Hostname,
 		)
 	}
-	in.Kernel = probe.ReadKernelOptions(nodefile.Root(h.Root))
+	in.Kernel = probe.ReadKernelOptions(root)
 	in.Clock = systemd.CheckClock(ctx)
 	in.Runtime = findRuntime(ctx, in.Plan)
-	in.Images = findRefusedImages(ctx, nodefile.Root(h.Root), in.Plan)
+	in.Images = findRefusedImages(ctx, root, in.Plan)
 	in.Secrets = checkCredentials(in.Plan, given)
 	if n.Store != nil {
 		in.Files = n.Store.Checks(listFiles(in.Plan))
@@ -214,24 +215,17 @@ func readKept(store *generation.Store, h *Host) doctor.Kept {
 		store = opened
 	}
 	var k doctor.Kept
-	if cur, err := store.Current(); err != nil {
-		k.Err = err
-	} else if cur != nil {
+	var journalErr, heldErr error
+	cur, err := store.Current()
+	if cur != nil {
 		k.Current = cur.Gen
 		k.Adopted = cur.Adopted
 	}
 	k.Newer = activation.Newer(store)
 	k.Damaged = listDamaged(store)
-	if j, err := store.Journal(); err != nil {
-		k.Err = err
-	} else {
-		k.Journal = j
-	}
-	if held, err := store.HeldAll(); err != nil {
-		k.Err = err
-	} else {
-		k.Held = held
-	}
+	k.Journal, journalErr = store.Journal()
+	k.Held, heldErr = store.HeldAll()
+	k.Err = cmp.Or(heldErr, journalErr, err)
 	if _, why, ok := store.Pinned(); ok {
 		k.Pinned = why
 	}

@@ -94,6 +94,13 @@ func testReadOnlyInNamespace(t *testing.T) {
 	never.write("/etc/kubernetes/a", "1", 0o644)
 	never.write("/var/lib/other", "", 0o644)
 	freeze(never.path("/var/lib"))
+	examined, err := OpenReadOnly(never.o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := examined.Checks(nil).First(); !errors.Is(err, unix.EROFS) {
+		t.Errorf("no folder: Checks: got %v, want EROFS", err)
+	}
 	s := never.open()
 	if s.ReadOnly() == nil || s.Unlock() != nil || s.Relock(t.Context()) != nil || s.Release() != nil {
 		t.Errorf("no folder: got %v, want it read-only and the rest nothing to do", s.ReadOnly())

@@ -116,12 +116,29 @@ func (p *folderPlan) listChecks(size uint64) (l check.List) {
 			add(func() error { return p.addTarget(e) })
 		}
 	}
-	if own := p.s.dir; own != nil {
-		add(func() error { return checkWritable(own) })
-		add(func() error { return p.reserve(own, size, 8) })
-	}
+	add(func() error { return p.checkStateFolder(size) })
 
 	return l
+}
+
+// checkStateFolder checks the state folder or, while there is none, the folder in which it will be created.
+func (p *folderPlan) checkStateFolder(size uint64) (err error) {
+	f := p.s.dir
+	for at := p.s.o.Dir; f == nil; at = path.Dir(at) {
+		f, err = openReal(at)
+		if err != nil && !errors.Is(err, unix.ENOENT) {
+			return err
+		}
+	}
+	if f != p.s.dir {
+		defer f.close()
+	}
+
+	if err := checkWritable(f); err != nil {
+		return err
+	}
+
+	return p.reserve(f, size, 8)
 }
 
 // addTarget checks one target and the folders above it.

@@ -19,6 +19,7 @@ import (
 	"github.com/prelet/prelet/internal/doctor/image"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet"
+	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/platform/systemd"
 	"github.com/prelet/prelet/internal/probe"
@@ -110,7 +111,7 @@ func (e *Env) Doctor(ctx context.Context, w Where) (Examined, error) {
 	in.Images = findRefusedImages(ctx, root, in.Plan)
 	in.Secrets = checkCredentials(in.Plan, given)
 	if n.Store != nil {
-		in.Files = n.Store.Checks(listFiles(in.Plan))
+		in.Files = n.Store.Checks(listChanges(root, in.Plan))
 	}
 	in.Kept = readKept(n.Store, h)
 	if p := in.Plan; p != nil && p.Kubelet.Joined {
@@ -176,17 +177,32 @@ func checkUnit(ctx context.Context, h *Host, p *boot.Plan) (doctor.Unit, doctor.
 	return u, g
 }
 
-// listFiles returns the files that a run writes: those of the plan or, without a plan, a kubelet's.
-func listFiles(p *boot.Plan) []string {
-	l := kubelet.KubeadmDeb()
-	files := []string{l.ConfigFile, l.CAFile}
-	if p != nil {
-		for _, f := range p.Node.Files {
-			files = append(files, f.Path)
-		}
+// listChanges returns what a run changes, as far as the plan knows it.
+func listChanges(root nodefile.Root, p *boot.Plan) (out []generation.Entry) {
+	if p == nil {
+		return nil
 	}
 
-	return files
+	kinds := map[node.FileKind]generation.Kind{
+		node.Regular:   generation.File,
+		node.Directory: generation.Dir,
+	}
+	for _, c := range p.Changes {
+		f := c.Planned()
+		e := generation.Entry{
+			Path:   f.Path,
+			Action: generation.Action(c.Action),
+		}
+		e.New.Kind = kinds[f.Kind]
+		e.New.Mode = f.Mode
+		e.New.UID, e.New.GID, _ = root.FindOwner(f.Owner) // the plan reports an unknown owner
+		if c.Old.Exists {
+			e.Old.Kind = cmp.Or(e.New.Kind, generation.File)
+		}
+		out = append(out, e)
+	}
+
+	return out
 }
 
 // checkCredentials checks the credentials that a plan names. p may be nil.

@@ -39,6 +39,16 @@ func (c Change) Changes() bool {
 	return c.Action != "none" && c.Action != "keep"
 }
 
+// Planned returns the file with the mode and the owner that an existing one will have, where the site sets none.
+func (c Change) Planned() node.File {
+	f := c.File
+	before := findMetaBefore(c.Old)
+	f.Mode = cmp.Or(f.Mode, before.Mode)
+	f.Owner = cmp.Or(f.Owner, fmt.Sprintf("%d:%d", before.UID, before.GID))
+
+	return f
+}
+
 // Mode returns the mode that the file will have: as declared, else as it is now, else that of a new file.
 func (c Change) Mode() uint32 {
 	switch {

@@ -3,7 +3,6 @@ package boot
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 
 	"github.com/prelet/prelet/internal/fault"
@@ -119,15 +118,7 @@ func (o Observed) isTightened(folder string) bool {
 			return false
 		}
 
-		f := s.File
-		before := findMetaBefore(s.Old)
-		if f.Mode == 0 {
-			f.Mode = before.Mode
-		}
-		if f.Owner == "" {
-			f.Owner = fmt.Sprintf("%d:%d", before.UID, before.GID)
-		}
-		who, _, _ := node.FindReplacer(f, false)
+		who, _, _ := node.FindReplacer(s.Planned(), false)
 
 		return who == ""
 	})

@@ -77,7 +77,10 @@ func checkFile(path string) check.List {
 		panic(err)
 	}
 
-	return store.Checks([]string{path})
+	e := generation.Entry{Path: path, Action: generation.ActionCreate}
+	e.New.Kind = generation.File
+
+	return store.Checks([]generation.Entry{e})
 }
 
 // Each row makes one part unhealthy, and names the expected finding.

@@ -21,31 +21,23 @@ import (
 func (s *Store) preflight(
 	c *Comparison, blobs map[string][]byte, loose func(*nodefile.Loose),
 ) ([]string, error) {
-	plan := folderPlan{
-		s:       s,
-		c:       c,
-		checked: map[string]bool{},
-		space:   map[uint64]*space{},
-		loose:   loose,
-	}
+	plan := newFolderPlan(s, c)
+	plan.loose = loose
 	err := plan.listChecks(generationSize(c.Entries, blobs)).First()
 
 	return plan.missing, err
 }
 
-// Checks returns the checks of a commit that creates some files. Their content need not be known: each takes the space
-// of a small file, and the generation as much as a generation takes at most.
-func (s *Store) Checks(files []string) check.List {
+// Checks returns the checks of a commit that makes some changes. The content of the new files need not be known: each
+// takes the space of a small file, and the generation as much as a generation takes at most.
+func (s *Store) Checks(changes []Entry) check.List {
 	const small, maxSize = 64 << 10, 32 << 20
 
-	c := &Comparison{}
-	for _, file := range files {
-		e := Entry{Path: file, Action: ActionCreate, New: State{Kind: File, Size: small}}
-		c.Entries = append(c.Entries, e)
+	for i := range changes {
+		changes[i].New.Size = small
 	}
-	plan := folderPlan{s: s, c: c, checked: map[string]bool{}, space: map[uint64]*space{}}
 
-	return plan.listChecks(maxSize)
+	return newFolderPlan(s, &Comparison{Entries: changes}).listChecks(maxSize)
 }
 
 // generationSize returns the most bytes that the files of a generation take: its content and blobs in one file, and
@@ -97,6 +89,15 @@ type folderPlan struct {
 	checked map[string]bool   // folders that were checked or are in missing
 	space   map[uint64]*space // by device
 	loose   func(*nodefile.Loose)
+}
+
+func newFolderPlan(s *Store, c *Comparison) *folderPlan {
+	return &folderPlan{
+		s:       s,
+		c:       c,
+		checked: map[string]bool{},
+		space:   map[uint64]*space{},
+	}
 }
 
 // space is the amount that a commit writes on one file system.

@@ -1,6 +1,7 @@
 package generation
 
 import (
+	"errors"
 	"os"
 	"testing"
 
@@ -14,29 +15,69 @@ func removeFolder(t *testing.T, b *box) {
 	}
 }
 
-// TestChecks checks that a command without a plan finds what keeps a commit of a file from succeeding, as that commit
-// does, and changes nothing.
+// TestChecks checks that the checks of a command find what keeps a commit of the same changes from succeeding, as that
+// commit does, and change nothing.
 func TestChecks(t *testing.T) {
+	target := file("/etc/kubernetes/a.conf", "x")
+	created := Entry{Path: target.Path, Action: ActionCreate, New: State{Kind: File}}
+	openFolder := func(b *box) {
+		if err := os.Chmod(b.path("/etc/kubernetes"), 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	writeInOpenFolder := func(b *box) {
+		b.write(target.Path, "x", 0o644)
+		openFolder(b)
+	}
+	dir := folderTarget("/etc/kubernetes")
+	changed := func(mode uint32) Entry {
+		return Entry{Path: dir.Path, Action: ActionUpdate, Old: State{Kind: Dir}, New: State{Kind: Dir, Mode: mode}}
+	}
+
 	for name, c := range map[string]struct {
-		spoil func(b *box)
-		want  fault.Code
+		spoil   func(b *box)
+		changes []Entry
+		targets []Target
+		want    fault.Code
 	}{
-		"nothing is wrong": {func(*box) {}, ""},
+		"nothing is wrong": {func(*box) {}, []Entry{created}, []Target{target}, ""},
 		"a file in place of a folder": {func(b *box) {
 			removeFolder(t, b)
 			b.write("/etc/kubernetes", "x", 0o644)
-		}, fault.CannotWrite},
-		"other users may write to the folder": {func(b *box) {
-			if err := os.Chmod(b.path("/etc/kubernetes"), 0o777); err != nil {
-				t.Fatal(err)
-			}
-		}, fault.CannotWrite},
+		}, []Entry{created}, []Target{target}, fault.CannotWrite},
+		"other users may write to the folder": {
+			openFolder, []Entry{created}, []Target{target}, fault.CannotWrite,
+		},
 		"the folder is a link": {func(b *box) {
 			removeFolder(t, b)
 			if err := os.Symlink("/opt", b.path("/etc/kubernetes")); err != nil {
 				t.Fatal(err)
 			}
-		}, fault.CannotWrite},
+		}, []Entry{created}, []Target{target}, fault.CannotWrite},
+		"the commit takes the folder from other users": {
+			openFolder,
+			[]Entry{changed(0o755), created},
+			[]Target{with(dir, func(t *Target) { t.Mode = 0o755 }), target},
+			"",
+		},
+		"the commit gives the folder to other users": {
+			func(*box) {},
+			[]Entry{changed(0o777), created},
+			[]Target{with(dir, func(t *Target) { t.Mode = 0o777 }), target},
+			fault.CannotWrite,
+		},
+		"a removal where other users may write": {
+			writeInOpenFolder,
+			[]Entry{{Path: target.Path, Action: ActionDelete, Old: State{Kind: File}}},
+			[]Target{{Path: target.Path}},
+			"",
+		},
+		"a file that stays where other users may write": {
+			writeInOpenFolder,
+			[]Entry{{Path: target.Path, Action: ActionNone, Old: State{Kind: File}, New: State{Kind: File}}},
+			[]Target{target},
+			"",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBox(t)
@@ -44,12 +85,13 @@ func TestChecks(t *testing.T) {
 			c.spoil(b)
 			before := nodes(b.look())
 
-			got := fault.CodeOf(s.Checks([]string{"/etc/kubernetes/a.conf"}).First())
+			got := fault.CodeOf(s.Checks(c.changes).First())
 			if got != c.want || !same(before, nodes(b.look())) {
 				t.Errorf("got %q, want %q and no change", got, c.want)
 			}
-			if _, err := apply(s, plan("p", file("/etc/kubernetes/a.conf", "x"))); fault.CodeOf(err) != c.want {
-				t.Errorf("a commit of that file: got %v, want %q as from the checks", err, c.want)
+			_, err := apply(s, plan("p", c.targets...))
+			if fault.CodeOf(err) != c.want && !errors.Is(err, ErrNothing) {
+				t.Errorf("a commit of these changes: got %v, want %q as from the checks", err, c.want)
 			}
 		})
 	}

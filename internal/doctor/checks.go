@@ -341,8 +341,14 @@ func FindTrust(p *boot.Plan) (t world.TrustAns, ok bool) {
 
 // checkDisk ends the checks of what a commit writes, which only root can make.
 func (in *Input) checkDisk(r *check.Report) {
-	if !in.Root {
-		r.Unread("whether the files of the site can be written", "there may be no room either", "run it as root")
+	p := in.Plan
+	hasChanges := p != nil && p.Changes != nil
+	if !in.Root || len(in.Files) == 0 || !hasChanges {
+		r.Unread(
+			"whether the files of the site can be written",
+			"there may be no room either",
+			"run it as root, with a site that can be read",
+		)
 	}
 	r.Fine("the files of the site can be written, and there is room")
 }

@@ -34,7 +34,7 @@ func waiting() unitfile.Unit {
 func well() Input {
 	return Input{
 		Root: true, Systemd: true,
-		Plan: &boot.Plan{Site: &lang.Site{}, Facts: &world.Facts{MachineID: p("1")},
+		Plan: &boot.Plan{Site: &lang.Site{}, Facts: &world.Facts{MachineID: p("1")}, Changes: []boot.Change{},
 			Kubelet: world.KubeletAns{Joined: true, JoinedWhy: "so", Cgroup: 2, Swap: p(false)}},
 		Kubelet: image.Kubelet{Path: "/usr/bin/kubelet", Version: "v1.36.3"},
 		Unit:    Unit{Unit: waiting()},
@@ -42,6 +42,7 @@ func well() Input {
 		Runtime: Runtime{Endpoint: "unix:///run/x.sock", Driver: "systemd"},
 		Secrets: []Secret{{Name: "token", Needed: true}},
 		Kept:    Kept{Current: 3},
+		Files:   check.List{{Name: "disk", Needs: check.Root, Run: func(*check.Report) {}}},
 		Kubeadm: "KUBELET_KUBEADM_ARGS=\"--node-ip=198.51.100.7\"\n",
 	}
 }
@@ -133,6 +134,8 @@ func TestIll(t *testing.T) {
 		{"a folder that is a file", func(i *Input) { i.Files = checkFile("/dev/null/x") }, "disk", check.Problem, "not a directory"},
 		{"a folder that is a link", func(i *Input) { i.Files = checkFile("/proc/self/x") }, "disk", check.Problem, "/proc/self"},
 		{"not root", func(i *Input) { i.Root = false }, "disk", check.Unread, "whether the files"},
+		{"a state folder that cannot be read", func(i *Input) { i.Files = nil }, "disk", check.Unread, "whether the files"},
+		{"a plan that failed", func(i *Input) { i.Plan.Changes = nil }, "disk", check.Unread, "whether the files"},
 		{"a clone", func(i *Input) { i.Plan.Previous = &boot.PreviousIdentity{Why: "another id"} }, "identity", check.Warning, "another machine's"},
 		{"no serving certificate", func(i *Input) { i.Serving = broken }, "identity", check.Warning, "no certificate for its API"},
 		{"a serving certificate of a cluster that is away", func(i *Input) { i.Serving = away{broken} }, "identity", check.Unread, "serving certificate"},

@@ -21,6 +21,8 @@ type Door struct {
 	address string
 	to      string
 
+	accepting sync.WaitGroup
+
 	mu       sync.Mutex
 	listener net.Listener
 	open     map[net.Conn]bool
@@ -63,7 +65,7 @@ func (d *Door) Open() error {
 	d.mu.Lock()
 	d.listener = l
 	d.mu.Unlock()
-	go func() {
+	d.accepting.Go(func() {
 		for {
 			in, err := l.Accept()
 			if err != nil {
@@ -72,7 +74,8 @@ func (d *Door) Open() error {
 			d.Opened.Add(1)
 			go d.carry(in)
 		}
-	}()
+	})
+
 	return nil
 }
 
@@ -83,6 +86,7 @@ func (d *Door) Shut() {
 	if d.listener != nil {
 		_ = d.listener.Close()
 		d.listener = nil
+		d.accepting.Wait() // the address is free only then
 	}
 	for c := range d.open {
 		_ = c.Close()

@@ -1,7 +1,8 @@
 """EC2's metadata service on its address, for an instance whose type nodeadm knows, and as much of EC2's API as newer
 versions need. Started by peers.sh."""
 
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
+from socketserver import ThreadingTCPServer
 
 DOCUMENT = """{"instanceId": "i-0123456789abcdef0", "region": "us-west-2", "instanceType": "p5.48xlarge",
 "availabilityZone": "us-west-2a", "privateIp": "192.0.2.10", "accountId": "123456789012", "imageId": "ami-0",
@@ -43,4 +44,5 @@ class Handler(BaseHTTPRequestHandler):
     do_PUT = do_POST = do_GET
 
 
-ThreadingHTTPServer(("169.254.169.254", 80), Handler).serve_forever()
+# HTTPServer would first look its own name up, and wait for a name server.
+ThreadingTCPServer(("169.254.169.254", 80), Handler).serve_forever()

@@ -119,7 +119,7 @@ in_node() {
 		shift
 	done
 	sync # what was prepared must not be written by an fsync of the program
-	sample "$name" env -i "${variables[@]}" chroot "$node" "$@"
+	sample "$name" env -i "${variables[@]}" "$(command -v chroot)" "$node" "$@"
 }
 
 wrote() { # wrote FILE...: fails unless the program has written these, with text in them

@@ -100,7 +100,7 @@ func (p *planner) Remember(res commit.Result) {
 		p.Report.Event(report.Event{
 			Stage:   "report",
 			State:   report.Notice,
-			Summary: "the state of programs is not kept: " + err.Error(),
+			Summary: "the next boot starts the kubelet's binary and reads the detectors again: " + err.Error(),
 		})
 	}
 }

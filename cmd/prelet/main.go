@@ -258,6 +258,7 @@ func (a *cli) root() *cobra.Command {
 		a.schema(),
 		a.importSite(),
 		a.plan(),
+		a.upgrade(),
 		a.fleetCommand(),
 		a.explain(),
 		a.eval(),

@@ -244,6 +244,7 @@ type openNode struct {
 	units     Manager                // to be closed; nil where another has it, or there is none
 	only      hclsyntax.Expression   // see boot.Options
 	isPartial bool                   // see boot.Options
+	advises   bool                   // see boot.Options
 	checks    *boot.Checks           // of the site, in plans of many machines; nil otherwise
 }
 
@@ -449,6 +450,7 @@ func (n *openNode) Plan(ctx context.Context, event func(boot.StageReport)) *boot
 		Only:     n.only,
 
 		IsPartial: n.isPartial,
+		Advises:   n.advises,
 	}
 	if n.past != nil && n.joined() { // a node that never joined must not use unverified answers
 		o.Hurry = n.hurry

@@ -53,6 +53,9 @@ type Options struct {
 	// IsPartial is set for a plan that is only examined: a cluster's object that the recording or the caller does not
 	// answer for is unknown, as in a check. Such a plan is never complete.
 	IsPartial bool
+	// Advises is set for a plan that is only examined: it also has findings of the kubelet's rules that a boot leaves
+	// out, about settings of the base that do not matter yet, and all of many equal ones.
+	Advises bool
 	// GaveUp is set when an evaluation has reached a limit: it goes on in this process, so that no further one begins.
 	// nil: each is tried.
 	GaveUp *atomic.Bool
@@ -74,6 +77,7 @@ type Plan struct {
 	Previous    *PreviousIdentity    // the identity on the disk that the node gives up; nil: none
 	Accepts     *world.AcceptsAns    // nil: the binary was not asked, or did not answer
 	Declares    *[]rules.Declaration // in the Node's status.declaredFeatures; nil: not known
+	Subject     *rules.Subject       // the kubelet with all that it reads; nil without Options.Advises, or unknown
 	Facts       *world.Facts
 	Access      world.Access
 	Stages      []StageReport
@@ -215,6 +219,7 @@ type progress struct {
 	locks      map[string]detectorLock // by the name of the detector
 	checks     *Checks
 	isTakeover bool
+	isAdvice   bool            // see Options.Advises
 	only       map[string]bool // the gather stages that run; nil: all, and what follows them
 
 	eval     *eval.Eval // the scope after the last step
@@ -226,6 +231,7 @@ type progress struct {
 	decided  Decided
 	rendered Rendered
 	declares *[]rules.Declaration
+	subject  *rules.Subject
 	changed  Changed
 	Findings
 }
@@ -276,6 +282,7 @@ func startRun(ctx context.Context, s *lang.Site, o Options, limits evalLimits) *
 		site:       s,
 		checks:     o.Checks,
 		isTakeover: o.Takeover,
+		isAdvice:   o.Advises,
 	}
 	if p.checks == nil {
 		p.checks = &Checks{}
@@ -412,11 +419,16 @@ func (p *progress) runJudge(ctx context.Context) {
 		files:    p.rendered.files,
 		basis:    p.decided.basis,
 		accepts:  p.kubelet.accepts,
+		advises:  p.isAdvice,
 	}
 	p.add(checkUnitFiles(p.rendered.node))
 	p.declares = runLimited(ctx, p, func() (*[]rules.Declaration, Findings) {
 		return j.findDeclared(), judge(ctx, j)
 	})
+	if p.isAdvice {
+		effective := j.makeEffective()
+		p.subject = &effective
+	}
 }
 
 func (p *progress) runNameCheck(ctx context.Context) {
@@ -472,6 +484,7 @@ func (p *progress) makePlan() *Plan {
 		Kubelet:     p.kubelet.KubeletAns,
 		Accepts:     p.kubelet.accepts,
 		Declares:    p.declares,
+		Subject:     p.subject,
 		Previous:    p.decided.previous,
 		Facts:       p.gathered.Facts,
 		Access:      p.prepared.env.Access,

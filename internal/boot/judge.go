@@ -32,6 +32,7 @@ type judgement struct {
 	node     node.Node
 	basis    basis
 	accepts  *world.AcceptsAns // nil: the binary was not asked, or did not answer
+	advises  bool              // see Options.Advises
 	files    *configFiles      // nil: a stage has reported why they cannot be merged
 	pointers []string          // of the fields that stages set, sorted
 	*Findings
@@ -133,7 +134,7 @@ func (j judgement) check(ctx context.Context) {
 		}
 		kind := findingKind{f.Rule, f.Severity, path.Dir(f.Pointer)}
 		kinds[kind]++
-		if n := kinds[kind]; n > manyFindings {
+		if n := kinds[kind]; n > manyFindings && !j.advises {
 			if n == manyFindings+1 {
 				rest = append(rest, kind)
 			}
@@ -497,7 +498,7 @@ func (j judgement) diagnose(f rules.Finding) {
 	// The base of a node may be of a kubelet that is older than the tables.
 	isGuess := f.Uncertain || j.basis.Kubelet.Version == nil && strings.HasSuffix(f.Rule, "-unknown")
 	isBasesOwn := f.Effect == rules.Deprecated || f.Effect == rules.Places || isGuess && f.Effect == rules.Exits
-	if set.isBase && isBasesOwn {
+	if set.isBase && isBasesOwn && !j.advises {
 		return
 	}
 
@@ -532,7 +533,16 @@ func makeDiagnostic(
 	}
 	detail := stages.Sentence(f.Message+" (set by "+setBy+")", origin.Capitalize(f.Hint))
 
-	return report(code, at, summarize(f), "%s", detail)
+	d := report(code, at, summarize(f), "%s", detail)
+	extra, _ := d.Extra.(origin.Extra)
+	extra.Rule, extra.Effect = f.Rule, string(f.Effect)
+	extra.Item = "config/" + nameItem(f)
+	if f.Flag != "" {
+		extra.Item = "flag/" + f.Flag
+	}
+	d.Extra = extra
+
+	return d
 }
 
 // findSetter returns the stage that set the item of a finding, or the base at the place where the site writes the

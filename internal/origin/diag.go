@@ -14,6 +14,8 @@ type Extra struct {
 	Code fault.Code
 	Note bool   // purely informative: not an error for --strict either
 	Item string // of the node that the message is about, as in label/KEY; "" for none
+
+	Rule, Effect string // of a rule of the kubelet that is violated, and what the kubelet does; "" for none
 }
 
 // Error returns an error diagnostic. detail contains the reason and the next step. A zero range means that there is no

@@ -180,3 +180,6 @@ func listNames(kind string, minor int) []string {
 	}
 	return out
 }
+
+// Version returns a minor version as text: 1.36.
+func Version(minor int) string { return fmt.Sprintf("1.%d", minor) }

@@ -153,3 +153,14 @@ func IsGateOn(s Subject, name string) (isOn, isKnown bool) {
 
 // IsNewer reports whether a kubelet is newer than the tables.
 func IsNewer(version string) bool { return newChecker(Subject{Version: version}).isNewer }
+
+// SourceOf returns the place in Kubernetes of a rule; "" for an unknown one.
+func SourceOf(id string) string {
+	for _, r := range All() {
+		if r.ID == id {
+			return r.Source
+		}
+	}
+
+	return ""
+}

@@ -1,0 +1,131 @@
+package app
+
+import (
+	"context"
+
+	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/insight/fleet"
+	"github.com/prelet/prelet/internal/kubelet/known"
+	"github.com/prelet/prelet/internal/world"
+)
+
+// UpgradeOptions are the node or the recordings, and the version to which their kubelets are upgraded.
+type UpgradeOptions struct {
+	Where
+	To string // 1.38
+}
+
+// upgraded is a machine with its plans.
+type upgraded struct {
+	source    string
+	planned   *boot.Plan
+	newer     map[int]*boot.Plan // by minor version
+	recording *world.Recording
+	err       error
+}
+
+// Upgrade plans the site over the node of o or, where o.From is a folder, over each recording in it, with the kubelet
+// in place and with each newer minor version up to o.To, and reports what the newer ones do differently.
+func (e *Env) Upgrade(ctx context.Context, o UpgradeOptions) (*fleet.Upgrade, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	to, err := checkUpgrade(o.To)
+	if err != nil {
+		return nil, err
+	}
+	sources, err := listRecordings(o.From)
+	if err != nil {
+		return nil, err
+	}
+	planner, err := e.newFleetPlanner(ctx, PlanOptions{Where: o.Where})
+	if err != nil {
+		return nil, err
+	}
+	if sources == nil {
+		sources = []string{o.From}
+	}
+
+	oldest, newest := known.Range()
+	report := fleet.NewUpgrade(e.Version, oldest, min(to, newest))
+	err = inOrder(
+		ctx,
+		sources,
+		func(ctx context.Context, source string) upgraded { return planner.upgrade(ctx, source, to) },
+		func(m upgraded) error {
+			if m.err != nil {
+				report.AddFailed(m.source, m.err)
+				return nil
+			}
+			report.Add(m.source, m.planned, m.newer, m.recording)
+			return nil
+		},
+	)
+	report.Finish()
+
+	return report, err
+}
+
+// checkUpgrade returns the minor version of --to.
+func checkUpgrade(version string) (int, error) {
+	if err := known.CheckVersion(version); err != nil {
+		return 0, failure(fault.Usage, "--to %s: %s", version, err)
+	}
+	to, _ := known.Minor(version)
+	if _, newest := known.Range(); to > newest {
+		return 0, failure(fault.Usage, "--to %s: this prelet knows the kubelets to 1.%d; use a newer prelet",
+			version, newest)
+	}
+
+	return to, nil
+}
+
+// upgrade plans one recording, or the node of the options where source is "", with its own kubelet and newer ones.
+func (p *fleetPlanner) upgrade(ctx context.Context, source string, to int) (out upgraded) {
+	out.source = source
+	defer func() {
+		if failed := recover(); failed != nil {
+			out.err = failure(fault.Internal, "a bug in prelet: %v; report it with this recording", failed)
+		}
+	}()
+
+	w := p.options.Where
+	w.From = source
+	out.recording, out.err = w.readRecording()
+	if out.err != nil {
+		return out
+	}
+	out.planned = p.advise(ctx, w, out.recording)
+	if out.recording == nil { // the other versions get the answers of the first plan
+		out.recording = &world.Recording{}
+		if out.planned.Tape != nil {
+			out.recording.Entries = out.planned.Tape.Entries()
+		}
+	}
+
+	from, isKnown := known.Minor(out.planned.Kubelet.KnownVersion())
+	if !isKnown {
+		return out
+	}
+	out.newer = map[int]*boot.Plan{}
+	for minor := from + 1; minor <= to; minor++ {
+		w.KubeletVersion = known.Version(minor)
+		out.newer[minor] = p.advise(ctx, w, out.recording)
+	}
+
+	return out
+}
+
+// advise plans a machine with all findings about its kubelet.
+func (p *fleetPlanner) advise(ctx context.Context, w Where, rec *world.Recording) *boot.Plan {
+	env := p.env.withOwnRedactor()
+	loaded := p.planned.load(rec)
+	redactVariables(env.Redactor, p.given, loaded.site)
+	n, found := env.openSite(w, nil, rec, p.given, loaded.site, loaded.diags)
+	defer n.Close()
+	n.checks = &loaded.checks
+	n.advises = true
+
+	return n.planUnless(ctx, found, nil)
+}

@@ -1,0 +1,293 @@
+package fleet
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/kubelet/known"
+	"github.com/prelet/prelet/internal/kubelet/rules"
+	"github.com/prelet/prelet/internal/node"
+	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/world"
+)
+
+// The effects of a newer kubelet in addition to those of rules.
+const (
+	Fails   rules.Effect = "fails"   // prelet has no plan with that version
+	Changes rules.Effect = "changes" // something else is on the node, or the kubelet takes another default
+)
+
+// Upgrade is what newer kubelets do on the machines of a fleet, compared with the version that each has. As JSON it is
+// the document of `prelet upgrade`.
+type Upgrade struct {
+	FormatVersion int            `json:"format_version"`
+	Kind          string         `json:"kind"` // upgrade
+	PreletVersion string         `json:"prelet_version"`
+	To            string         `json:"to"`       // 1.38
+	Versions      []string       `json:"versions"` // the minor versions after the oldest one in place, to To
+	From          map[string]int `json:"from"`     // how many machines have a minor version
+	Machines      int            `json:"machines"`
+	Failed        []Machine      `json:"failed"` // without a plan, so nothing is known of them
+	Effects       []Upgraded     `json:"effects"`
+	Assumed       []Assumed      `json:"assumed,omitempty"`
+
+	known map[upgradeKey]int // places in Effects
+}
+
+// Upgraded is a message or a change that comes with newer kubelets, and on how many machines.
+type Upgraded struct {
+	Effect  rules.Effect `json:"effect"`
+	Message *Message     `json:"message,omitempty"`
+	Reason  string       `json:"reason,omitempty"` // of a message: with the next step
+	Source  string       `json:"source,omitempty"` // where Kubernetes does that
+	Change  *Change      `json:"change,omitempty"`
+	// Counts has the number of machines for each version of Upgrade.Versions.
+	Counts  []int   `json:"machines"`
+	Example Machine `json:"example"` // the first one
+}
+
+type upgradeKey struct {
+	effect  rules.Effect
+	message Message
+	reason  string
+	change  Change
+}
+
+// NewUpgrade returns an empty report of the upgrades from a minor version, the oldest one in place, to another.
+func NewUpgrade(prelet string, oldest, to int) *Upgrade {
+	u := &Upgrade{
+		FormatVersion: FormatVersion,
+		Kind:          "upgrade",
+		PreletVersion: prelet,
+		To:            known.Version(to),
+		Versions:      []string{},
+		From:          map[string]int{},
+		Failed:        []Machine{},
+		Effects:       []Upgraded{},
+		known:         map[upgradeKey]int{},
+	}
+	for minor := oldest + 1; minor <= to; minor++ {
+		u.Versions = append(u.Versions, known.Version(minor))
+	}
+
+	return u
+}
+
+// AddFailed adds a machine whose recording or site has no plan.
+func (u *Upgrade) AddFailed(source string, err error) {
+	u.Machines++
+	u.Failed = append(u.Failed, Machine{Source: source, Code: fault.CodeOf(err), Reason: err.Error()})
+}
+
+// Add adds a machine: the plan with its own kubelet, and those with newer ones by minor version.
+func (u *Upgrade) Add(source string, planned *boot.Plan, newer map[int]*boot.Plan, r *world.Recording) {
+	u.Machines++
+	own := newNames(planned, r)
+	m := Machine{Source: source, Node: planned.NodeName()}
+	minor, isKnown := known.Minor(planned.Kubelet.KnownVersion())
+	if code := codeOfSite(planned.Diagnostics); code != "" || !isKnown {
+		m.Code = cmp.Or(code, fault.Unread)
+		m.Reason = cmp.Or(describeFailure(planned.Diagnostics), "the version of its kubelet is not known")
+		u.Failed = append(u.Failed, m)
+		return
+	}
+	u.From[known.Version(minor)]++
+
+	for i, version := range u.Versions {
+		at, _ := known.Minor(version)
+		if p := newer[at]; p != nil {
+			u.addMessages(i, m, planned, p, own)
+			u.addChanges(i, m, planned, p, own)
+		}
+	}
+}
+
+// codeOfSite returns the code of the first error that is not of a rule of the kubelet; "" for none.
+func codeOfSite(diags hcl.Diagnostics) fault.Code {
+	for _, d := range diags {
+		if d.Severity == hcl.DiagError && extra(d).Rule == "" {
+			return origin.CodeOf(d)
+		}
+	}
+
+	return ""
+}
+
+func extra(d *hcl.Diagnostic) origin.Extra {
+	e, _ := d.Extra.(origin.Extra)
+
+	return e
+}
+
+// addMessages adds the violations of rules that come with a version, and what stays deprecated.
+func (u *Upgrade) addMessages(version int, m Machine, old, planned *boot.Plan, own names) {
+	before := map[origin.Extra]bool{}
+	for _, d := range old.Diagnostics {
+		before[extra(d)] = true
+	}
+	for _, d := range planned.Diagnostics {
+		e := extra(d)
+		effect := rules.Effect(e.Effect)
+		switch {
+		case before[e] && effect != rules.Deprecated:
+			continue
+		case e.Rule == "" && d.Severity != hcl.DiagError:
+			continue
+		case e.Rule == "":
+			effect = Fails
+		}
+
+		key := upgradeKey{effect: effect, reason: own.replace(d.Detail)}
+		key.message = Message{
+			Severity: origin.Severity(d),
+			Code:     string(origin.CodeOf(d)),
+			Summary:  own.replace(d.Summary),
+			Place:    place(d),
+		}
+		u.count(key, version, m, e.Rule)
+	}
+}
+
+// addChanges adds what differs on the node.
+func (u *Upgrade) addChanges(version int, m Machine, old, planned *boot.Plan, own names) {
+	if codeOfSite(planned.Diagnostics) != "" {
+		return // it is known up to its first error only
+	}
+	for _, c := range compareItems(listUpgraded(old), listUpgraded(planned)) {
+		isDefault := c.Kind == "default" || c.Kind == "gate"
+		if isDefault && c.Action != "update" {
+			continue // one of the versions does not have it
+		}
+		c.From, c.To = own.replace(c.From), own.replace(c.To)
+		u.count(upgradeKey{effect: Changes, change: c}, version, m, "")
+	}
+}
+
+// listUpgraded returns the items of a node, what is left to pods, the features that it declares, and the defaults and
+// feature gates of its kubelet.
+func listUpgraded(p *boot.Plan) node.Items {
+	out := listNode(p)
+	if r := p.Node.Reserved; r != nil {
+		for name, amount := range r.Allocatable {
+			out.Set("allocatable", name, amount)
+		}
+	}
+	if p.Declares != nil {
+		for _, f := range *p.Declares {
+			if f.Declared {
+				out.Set("feature", f.Name, "declared")
+			}
+		}
+	}
+	if p.Subject != nil {
+		fields, gates := rules.Defaults(*p.Subject)
+		for name, text := range fields {
+			out.Set("default", name, text)
+		}
+		for name, isOn := range gates {
+			out.Set("gate", name, isOn)
+		}
+	}
+
+	return out
+}
+
+// count counts a machine that has an effect with a version.
+func (u *Upgrade) count(key upgradeKey, version int, m Machine, rule string) {
+	at, isKnown := u.known[key]
+	if !isKnown {
+		at = len(u.Effects)
+		u.known[key] = at
+		row := Upgraded{
+			Effect:  key.effect,
+			Reason:  key.reason,
+			Source:  rules.SourceOf(rule),
+			Counts:  make([]int, len(u.Versions)),
+			Example: m,
+		}
+		if key.message != (Message{}) {
+			row.Message = &key.message
+		} else {
+			row.Change = &key.change
+		}
+		u.Effects = append(u.Effects, row)
+	}
+	u.Effects[at].Counts[version]++
+}
+
+// UpgradeEffects returns the effects in the order in which they are printed, from worst to least.
+func UpgradeEffects() []rules.Effect {
+	return []rules.Effect{
+		rules.Exits, Fails, rules.Ends, rules.Ignores, rules.Differs, rules.Places, Changes, rules.Deprecated,
+	}
+}
+
+// Finish sorts the effects, and leaves out the versions that every machine has passed.
+func (u *Upgrade) Finish() {
+	passed := slices.IndexFunc(u.Versions, func(version string) bool { return u.From[previous(version)] > 0 })
+	if passed < 0 {
+		passed = len(u.Versions)
+	}
+	u.Versions = u.Versions[passed:]
+	for i := range u.Effects {
+		u.Effects[i].Counts = u.Effects[i].Counts[passed:]
+	}
+
+	order := UpgradeEffects()
+	slices.SortStableFunc(u.Effects, func(a, b Upgraded) int {
+		return cmp.Or(
+			slices.Index(order, a.Effect)-slices.Index(order, b.Effect),
+			a.first()-b.first(),
+			cmp.Compare(a.name(), b.name()),
+			cmp.Compare(a.Reason, b.Reason),
+		)
+	})
+}
+
+// previous returns the minor version before another one.
+func previous(version string) string {
+	minor, _ := known.Minor(version)
+
+	return known.Version(minor - 1)
+}
+
+// first returns the index of the first version with the effect.
+func (r Upgraded) first() int {
+	return slices.IndexFunc(r.Counts, func(n int) bool { return n > 0 })
+}
+
+func (r Upgraded) name() string {
+	if r.Message != nil {
+		return r.Message.Summary + "\x00" + r.Message.Place
+	}
+
+	return strings.Join([]string{r.Change.Kind, r.Change.Name, r.Change.Action, r.Change.From, r.Change.To}, "\x00")
+}
+
+// Breaks reports whether some machine would not start, and ChangesNodes whether something would differ on some.
+func (u *Upgrade) Breaks() bool {
+	return slices.ContainsFunc(u.Effects, func(r Upgraded) bool {
+		isError := r.Message != nil && r.Message.Severity == "error"
+		return r.Effect == Fails || r.Effect == rules.Exits && isError
+	})
+}
+
+// ChangesNodes reports whether something would differ on some machine.
+func (u *Upgrade) ChangesNodes() bool {
+	return slices.ContainsFunc(u.Effects, func(r Upgraded) bool { return r.Effect != rules.Deprecated })
+}
+
+
+// Code returns the code with the lowest exit status among the machines without a plan; "" if there is none.
+func (u *Upgrade) Code() (lowest fault.Code) {
+	for _, m := range u.Failed {
+		lowest = fault.Lower(lowest, m.Code)
+	}
+
+	return lowest
+}

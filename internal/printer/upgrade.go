@@ -1,0 +1,102 @@
+package printer
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"text/template"
+
+	"github.com/prelet/prelet/internal/insight/fleet"
+	"github.com/prelet/prelet/internal/kubelet/rules"
+)
+
+// upgradeHeadings has the heading of each effect of a newer kubelet.
+var upgradeHeadings = map[rules.Effect]string{
+	rules.Exits:      "The kubelet would not start",
+	fleet.Fails:      "There would be no plan",
+	rules.Ends:       "A later kubelet would not start",
+	rules.Ignores:    "Silently ignored",
+	rules.Differs:    "Means something else",
+	rules.Places:     "Other pods would be placed",
+	fleet.Changes:    "Changes on the node",
+	rules.Deprecated: "Deprecated",
+}
+
+// UpgradeText writes what newer kubelets do differently for people.
+func UpgradeText(w io.Writer, u *fleet.Upgrade, s Style) error {
+	return s.renderUpgrade(w, "upgrade", u)
+}
+
+// UpgradeMarkdown writes it for a merge request: a table of effects and versions, and the reasons in parts that are
+// folded at first.
+func UpgradeMarkdown(w io.Writer, u *fleet.Upgrade, s Style) error {
+	return s.renderUpgrade(w, "upgrade.md", u)
+}
+
+func (s Style) renderUpgrade(w io.Writer, name string, u *fleet.Upgrade) error {
+	return s.render(w, name, u, template.FuncMap{
+		"code":       s.code,
+		"escape":     s.escape,
+		"escapeHTML": s.escapeHTML,
+		"from":       describeFrom,
+		"groups":     groupUpgraded,
+		"name":       nameMachine,
+		"nodes":      func(r fleet.Upgraded) string { return describeVersions(u, r) },
+		"row":        func(cells ...string) [][]string { return [][]string{cells} },
+	})
+}
+
+// upgradeGroup is the effects of one kind.
+type upgradeGroup struct {
+	Heading string
+	Rows    []fleet.Upgraded
+}
+
+func groupUpgraded(u *fleet.Upgrade) (groups []upgradeGroup) {
+	for _, effect := range fleet.UpgradeEffects() {
+		g := upgradeGroup{Heading: upgradeHeadings[effect]}
+		for _, r := range u.Effects {
+			if r.Effect == effect {
+				g.Rows = append(g.Rows, r)
+			}
+		}
+		if len(g.Rows) > 0 {
+			groups = append(groups, g)
+		}
+	}
+
+	return groups
+}
+
+// describeFrom returns how many machines have which version: "1.35 (2 nodes), 1.36 (1 node)".
+func describeFrom(u *fleet.Upgrade) string {
+	var parts []string
+	for _, version := range slices.Sorted(maps.Keys(u.From)) {
+		parts = append(parts, fmt.Sprintf("%s (%s)", version, Count(u.From[version], "node")))
+	}
+
+	return strings.Join(parts, ", ")
+}
+
+// describeVersions returns the versions with an effect: "1.36, 1.37", each with the number of machines if that is not
+// equal for all.
+func describeVersions(u *fleet.Upgrade, r fleet.Upgraded) string {
+	var versions, counted []string
+	most := slices.Max(r.Counts)
+	isEqual := true
+	for i, n := range r.Counts {
+		if n == 0 {
+			continue
+		}
+		versions = append(versions, u.Versions[i])
+		counted = append(counted, fmt.Sprintf("%s (%s)", u.Versions[i], Count(n, "node")))
+		isEqual = isEqual && n == most
+	}
+	if !isEqual {
+		return strings.Join(counted, ", ")
+	}
+
+	return fmt.Sprintf("%s (%s)", strings.Join(versions, ", "), Count(most, "node"))
+}

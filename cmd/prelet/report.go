@@ -84,6 +84,9 @@ func (a *cli) writePage(file string, found app.Reported) error {
 
 // encodePage writes the page of a boot or of a fleet.
 func (a *cli) encodePage(w io.Writer, found app.Reported) error {
+	if found.Upgrade != nil {
+		return printer.UpgradeHTML(w, found.Upgrade, a.secrets())
+	}
 	if found.Fleet != nil {
 		return printer.FleetHTML(w, found.Fleet, a.secrets())
 	}

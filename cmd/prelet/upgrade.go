@@ -7,12 +7,19 @@ import (
 
 	"github.com/prelet/prelet/internal/app"
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/insight/fleet"
 	"github.com/prelet/prelet/internal/printer"
 )
 
+// upgradeFlags are the flags of upgrade.
+type upgradeFlags struct {
+	where
+	to   string
+	page string // --html
+}
+
 func (a *cli) upgrade() *cobra.Command {
-	var w where
-	var to string
+	var f upgradeFlags
 	c := &cobra.Command{
 		Use:     "upgrade --to VERSION",
 		GroupID: "node",
@@ -22,6 +29,7 @@ func (a *cli) upgrade() *cobra.Command {
 and with each newer minor version up to VERSION. It reports what comes with each version:
 with what the kubelet exits, what it silently ignores, what means something else, what is deprecated,
 and what changes on the node. Each line has the number of nodes, the place and the next step.
+--html writes a page with a table of effects and versions instead.
 
 It reads what prelet plan reads, writes nothing, and needs no cluster and no newer kubelet.
 
@@ -29,42 +37,60 @@ Exit status: 0 if nothing changes, 3 if something changes, 10 if a kubelet would
 Where some node has no plan, and nothing breaks on the others, it is that of its failure.`,
 		Example: "  prelet upgrade --to 1.37\n" +
 			"  prelet upgrade --to 1.37 --from node17.prelet --config ./site\n" +
-			"  prelet upgrade --to 1.37 --from fleet/ -o markdown",
+			"  prelet upgrade --to 1.37 --from fleet/ -o markdown\n" +
+			"  prelet upgrade --to 1.37 --from fleet/ --html upgrade.html",
 		RunE: stopOnSignal(func(ctx context.Context, _ []string) error {
-			if to == "" {
+			switch {
+			case f.to == "":
 				return failure(fault.Usage, "--to VERSION needed, as in --to 1.37")
+			case f.page != "" && f.output.isSet:
+				return failure(fault.Usage, "--html and --output exclude each other: the page has everything")
 			}
 
-			report, err := a.env().Upgrade(ctx, app.UpgradeOptions{Where: w.Where, To: to})
+			a.printed = f.page == "-" // a failure has no document there
+			report, err := a.env().Upgrade(ctx, app.UpgradeOptions{Where: f.Where, To: f.to})
 			if err != nil {
 				return err
 			}
-			switch w.output.name {
-			case "json":
-				err = a.printJSON(report)
-			case "markdown":
-				err = printText(a, report, printer.UpgradeMarkdown)
-			default:
-				err = printText(a, report, printer.UpgradeText)
-			}
-			if err != nil {
+			if err := a.showUpgrade(report, &f); err != nil {
 				return err
 			}
 
-			switch code := report.Code(); {
-			case report.Breaks():
-				return exit(fault.KubeletFlag.Exit())
-			case code != "":
-				return quit(code)
-			case report.ChangesNodes():
-				return exit(3)
-			}
-			return nil
+			return endUpgrade(report)
 		}),
 	}
-	w.addRecordedFlags(c)
-	w.output.addFlag(c, "text", "json", "markdown")
-	c.Flags().StringVar(&to, "to", "", "the minor `VERSION` of Kubernetes, as 1.37")
+	f.addRecordedFlags(c)
+	f.output.addFlag(c, "text", "json", "markdown")
+	addPageFlag(c, &f.page)
+	c.Flags().StringVar(&f.to, "to", "", "the minor `VERSION` of Kubernetes, as 1.37")
 
 	return c
+}
+
+// showUpgrade prints a report, or writes its page.
+func (a *cli) showUpgrade(u *fleet.Upgrade, f *upgradeFlags) error {
+	switch {
+	case f.page != "":
+		return a.writePage(f.page, app.Reported{Upgrade: u})
+	case f.output.isJSON():
+		return a.printJSON(u)
+	case f.output.name == "markdown":
+		return printText(a, u, printer.UpgradeMarkdown)
+	}
+
+	return printText(a, u, printer.UpgradeText)
+}
+
+// endUpgrade returns how the command ends.
+func endUpgrade(u *fleet.Upgrade) error {
+	switch code := u.Code(); {
+	case u.Breaks():
+		return exit(fault.KubeletFlag.Exit())
+	case code != "":
+		return quit(code)
+	case u.ChangesNodes():
+		return exit(3)
+	}
+
+	return nil
 }

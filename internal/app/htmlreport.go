@@ -20,6 +20,8 @@ type ReportOptions struct {
 
 // Reported is the content of a report: a boot of one node, or the plans of a fleet.
 type Reported struct {
+	Upgrade *fleet.Upgrade // of newer kubelets; else nil
+
 	// BootView is of one node. The Status is that of the last run; nil for a recording, unless it is in a bundle, and
 	// where there is none.
 	printer.BootView

@@ -2,6 +2,7 @@ package printer
 
 import (
 	"fmt"
+	html "html/template"
 	"io"
 	"maps"
 	"slices"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/prelet/prelet/internal/insight/fleet"
 	"github.com/prelet/prelet/internal/kubelet/rules"
+	"github.com/prelet/prelet/internal/value"
 )
 
 // upgradeHeadings has the heading of each effect of a newer kubelet.
@@ -48,6 +50,17 @@ func (s Style) renderUpgrade(w io.Writer, name string, u *fleet.Upgrade) error {
 	})
 }
 
+// UpgradeHTML writes a page with a table of effects and versions.
+func UpgradeHTML(w io.Writer, u *fleet.Upgrade, redactor *value.Redactor) error {
+	title := "prelet: upgrade of " + Count(u.Machines, "node") + " to " + u.To
+
+	return htmlStyle(redactor).writePage(w, "upgrade.gohtml", title, u.PreletVersion, u, html.FuncMap{
+		"from":   describeFrom,
+		"groups": groupUpgraded,
+		"name":   shortenMachine,
+	})
+}
+
 // upgradeGroup is the effects of one kind.
 type upgradeGroup struct {
 	Heading string
@@ -68,6 +81,30 @@ func groupUpgraded(u *fleet.Upgrade) (groups []upgradeGroup) {
 	}
 
 	return groups
+}
+
+// Gates returns rows with the feature gates that are on or off by default: those of the same versions in one row.
+func (g upgradeGroup) Gates(u *fleet.Upgrade) (rows [][]string) {
+	for _, r := range g.Rows {
+		if r.Change == nil || r.Change.Kind != "gate" {
+			continue
+		}
+		nodes := describeVersions(u, r)
+		state := "feature gates on: "
+		if r.Change.To != "true" {
+			state = "feature gates off: "
+		}
+		i := slices.IndexFunc(rows, func(row []string) bool {
+			return row[0] == nodes && strings.HasPrefix(row[1], state)
+		})
+		if i < 0 {
+			rows = append(rows, []string{nodes, state + r.Change.Name})
+		} else {
+			rows[i][1] += ", " + r.Change.Name
+		}
+	}
+
+	return rows
 }
 
 // describeFrom returns how many machines have which version: "1.35 (2 nodes), 1.36 (1 node)".

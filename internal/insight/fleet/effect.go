@@ -160,12 +160,7 @@ func compareChanges(a, b Change) int {
 // listMessages returns each distinct diagnostic once: the first of each code and summary, errors first.
 func listMessages(diags hcl.Diagnostics, own names) (out []Message) {
 	for _, d := range diags {
-		m := Message{
-			Severity: origin.Severity(d),
-			Code:     string(origin.CodeOf(d)),
-			Summary:  own.replace(d.Summary),
-			Place:    place(d),
-		}
+		m := newMessage(d, own)
 		isSame := func(other Message) bool {
 			return other.Code == m.Code && other.Summary == m.Summary
 		}
@@ -185,6 +180,15 @@ func listMessages(diags hcl.Diagnostics, own names) (out []Message) {
 	})
 
 	return out
+}
+
+func newMessage(d *hcl.Diagnostic, own names) Message {
+	return Message{
+		Severity: origin.Severity(d),
+		Code:     string(origin.CodeOf(d)),
+		Summary:  own.replace(d.Summary),
+		Place:    place(d),
+	}
 }
 
 func place(d *hcl.Diagnostic) string {

@@ -51,10 +51,10 @@ type Upgraded struct {
 	Example Machine `json:"example"` // the first one
 }
 
+// upgradeKey identifies an effect: one message for all versions, although its reason may name the version.
 type upgradeKey struct {
 	effect  rules.Effect
 	message Message
-	reason  string
 	change  Change
 }
 
@@ -142,14 +142,8 @@ func (u *Upgrade) addMessages(version int, m Machine, old, planned *boot.Plan, o
 			effect = Fails
 		}
 
-		key := upgradeKey{effect: effect, reason: own.replace(d.Detail)}
-		key.message = Message{
-			Severity: origin.Severity(d),
-			Code:     string(origin.CodeOf(d)),
-			Summary:  own.replace(d.Summary),
-			Place:    place(d),
-		}
-		u.count(key, version, m, e.Rule)
+		row := Upgraded{Reason: own.replace(d.Detail), Source: rules.SourceOf(e.Rule), Example: m}
+		u.count(upgradeKey{effect: effect, message: newMessage(d, own)}, version, row)
 	}
 }
 
@@ -164,7 +158,7 @@ func (u *Upgrade) addChanges(version int, m Machine, old, planned *boot.Plan, ow
 			continue // one of the versions does not have it
 		}
 		c.From, c.To = own.replace(c.From), own.replace(c.To)
-		u.count(upgradeKey{effect: Changes, change: c}, version, m, "")
+		u.count(upgradeKey{effect: Changes, change: c}, version, Upgraded{Example: m})
 	}
 }
 
@@ -197,25 +191,20 @@ func listUpgraded(p *boot.Plan) node.Items {
 	return out
 }
 
-// count counts a machine that has an effect with a version.
-func (u *Upgrade) count(key upgradeKey, version int, m Machine, rule string) {
+// count counts a machine that has an effect with a version. first is the row of a new effect.
+func (u *Upgrade) count(key upgradeKey, version int, first Upgraded) {
 	at, isKnown := u.known[key]
 	if !isKnown {
 		at = len(u.Effects)
 		u.known[key] = at
-		row := Upgraded{
-			Effect:  key.effect,
-			Reason:  key.reason,
-			Source:  rules.SourceOf(rule),
-			Counts:  make([]int, len(u.Versions)),
-			Example: m,
-		}
+		first.Effect = key.effect
+		first.Counts = make([]int, len(u.Versions))
 		if key.message != (Message{}) {
-			row.Message = &key.message
+			first.Message = &key.message
 		} else {
-			row.Change = &key.change
+			first.Change = &key.change
 		}
-		u.Effects = append(u.Effects, row)
+		u.Effects = append(u.Effects, first)
 	}
 	u.Effects[at].Counts[version]++
 }
@@ -281,7 +270,6 @@ func (u *Upgrade) Breaks() bool {
 func (u *Upgrade) ChangesNodes() bool {
 	return slices.ContainsFunc(u.Effects, func(r Upgraded) bool { return r.Effect != rules.Deprecated })
 }
-
 
 // Code returns the code with the lowest exit status among the machines without a plan; "" if there is none.
 func (u *Upgrade) Code() (lowest fault.Code) {

@@ -14,8 +14,9 @@ import (
 // upgradeFlags are the flags of upgrade.
 type upgradeFlags struct {
 	where
-	to   string
-	page string // --html
+	to     string
+	server string
+	page   string // --html
 }
 
 func (a *cli) upgrade() *cobra.Command {
@@ -48,7 +49,7 @@ Where some node has no plan, and nothing breaks on the others, it is that of its
 			}
 
 			a.printed = f.page == "-" // a failure has no document there
-			report, err := a.env().Upgrade(ctx, app.UpgradeOptions{Where: f.Where, To: f.to})
+			report, err := a.env().Upgrade(ctx, app.UpgradeOptions{Where: f.Where, To: f.to, Server: f.server})
 			if err != nil {
 				return err
 			}
@@ -63,6 +64,9 @@ Where some node has no plan, and nothing breaks on the others, it is that of its
 	f.output.addFlag(c, "text", "json", "markdown")
 	addPageFlag(c, &f.page)
 	c.Flags().StringVar(&f.to, "to", "", "the minor `VERSION` of Kubernetes, as 1.37")
+
+	c.Flags().StringVar(&f.server, "server-version", "",
+		"the API server is of `VERSION`: report versions of the kubelet that Kubernetes does not support with it")
 
 	return c
 }

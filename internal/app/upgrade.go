@@ -13,7 +13,8 @@ import (
 // UpgradeOptions are the node or the recordings, and the version to which their kubelets are upgraded.
 type UpgradeOptions struct {
 	Where
-	To string // 1.38
+	To     string // 1.38
+	Server string // the version of the API server; "": unknown
 }
 
 // upgraded is a machine with its plans.
@@ -35,6 +36,12 @@ func (e *Env) Upgrade(ctx context.Context, o UpgradeOptions) (*fleet.Upgrade, er
 	if err != nil {
 		return nil, err
 	}
+	server := ""
+	if minor, isVersion := known.Minor(o.Server); isVersion {
+		server = known.Version(minor)
+	} else if o.Server != "" {
+		return nil, failure(fault.Usage, "--server-version %s: write a version of Kubernetes, such as 1.36", o.Server)
+	}
 	sources, err := listRecordings(o.From)
 	if err != nil {
 		return nil, err
@@ -48,7 +55,7 @@ func (e *Env) Upgrade(ctx context.Context, o UpgradeOptions) (*fleet.Upgrade, er
 	}
 
 	oldest, newest := known.Range()
-	report := fleet.NewUpgrade(e.Version, oldest, min(to, newest))
+	report := fleet.NewUpgrade(e.Version, server, oldest, min(to, newest))
 	err = inOrder(
 		ctx,
 		sources,

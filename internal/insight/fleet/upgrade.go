@@ -19,6 +19,7 @@ import (
 // The effects of a newer kubelet in addition to those of rules.
 const (
 	Fails   rules.Effect = "fails"   // prelet has no plan with that version
+	Skews   rules.Effect = "skews"   // Kubernetes does not support it with that API server
 	Changes rules.Effect = "changes" // something else is on the node, or the kubelet takes another default
 )
 
@@ -28,9 +29,10 @@ type Upgrade struct {
 	FormatVersion int            `json:"format_version"`
 	Kind          string         `json:"kind"` // upgrade
 	PreletVersion string         `json:"prelet_version"`
-	To            string         `json:"to"`       // 1.38
-	Versions      []string       `json:"versions"` // the minor versions after the oldest one in place, to To
-	From          map[string]int `json:"from"`     // how many machines have a minor version
+	To            string         `json:"to"`               // 1.38
+	Server        string         `json:"server,omitempty"` // the API server's minor version
+	Versions      []string       `json:"versions"`         // the minor versions after the oldest one in place, to To
+	From          map[string]int `json:"from"`             // how many machines have a minor version
 	Machines      int            `json:"machines"`
 	Failed        []Machine      `json:"failed"` // without a plan, so nothing is known of them
 	Effects       []Upgraded     `json:"effects"`
@@ -59,12 +61,13 @@ type upgradeKey struct {
 }
 
 // NewUpgrade returns an empty report of the upgrades from a minor version, the oldest one in place, to another.
-func NewUpgrade(prelet string, oldest, to int) *Upgrade {
+func NewUpgrade(prelet, server string, oldest, to int) *Upgrade {
 	u := &Upgrade{
 		FormatVersion: FormatVersion,
 		Kind:          "upgrade",
 		PreletVersion: prelet,
 		To:            known.Version(to),
+		Server:        server,
 		Versions:      []string{},
 		From:          map[string]int{},
 		Failed:        []Machine{},
@@ -101,10 +104,27 @@ func (u *Upgrade) Add(source string, planned *boot.Plan, newer map[int]*boot.Pla
 	for i, version := range u.Versions {
 		at, _ := known.Minor(version)
 		if p := newer[at]; p != nil {
+			u.addSkew(i, m)
 			u.addMessages(i, m, planned, p, own)
 			u.addChanges(i, m, planned, p, own)
 		}
 	}
+}
+
+// addSkew adds that a version is newer than the API server.
+// Source: https://kubernetes.io/releases/version-skew-policy/#kubelet
+func (u *Upgrade) addSkew(version int, m Machine) {
+	server, isKnown := known.Minor(u.Server)
+	minor, _ := known.Minor(u.Versions[version])
+	if !isKnown || minor <= server {
+		return
+	}
+
+	key := upgradeKey{effect: Skews, message: Message{
+		Severity: "warning",
+		Summary:  "The kubelet would be newer than the API server, which is " + u.Server,
+	}}
+	u.count(key, version, Upgraded{Reason: "Kubernetes does not support that. Upgrade the control plane first.", Example: m})
 }
 
 // codeOfSite returns the code of the first error that is not of a rule of the kubelet; "" for none.
@@ -212,7 +232,7 @@ func (u *Upgrade) count(key upgradeKey, version int, first Upgraded) {
 // UpgradeEffects returns the effects in the order in which they are printed, from worst to least.
 func UpgradeEffects() []rules.Effect {
 	return []rules.Effect{
-		rules.Exits, Fails, rules.Ends, rules.Ignores, rules.Differs, rules.Places, Changes, rules.Deprecated,
+		rules.Exits, Fails, Skews, rules.Ends, rules.Ignores, rules.Differs, rules.Places, Changes, rules.Deprecated,
 	}
 }
 

@@ -2,12 +2,12 @@ package printer
 
 import (
 	"fmt"
-	html "html/template"
+	html "github.com/DataDog/datadog-agent/pkg/template/html"
+	"github.com/DataDog/datadog-agent/pkg/template/text"
 	"io"
 	"maps"
 	"slices"
 	"strings"
-	"text/template"
 
 	"github.com/prelet/prelet/internal/insight/fleet"
 	"github.com/prelet/prelet/internal/kubelet/rules"
@@ -44,6 +44,7 @@ func (s Style) renderUpgrade(w io.Writer, name string, u *fleet.Upgrade) error {
 		"escape":     s.escape,
 		"escapeHTML": s.escapeHTML,
 		"from":       describeFrom,
+		"gates":      func(g upgradeGroup) [][]string { return listGates(u, g) },
 		"groups":     groupUpgraded,
 		"name":       nameMachine,
 		"nodes":      func(r fleet.Upgraded) string { return describeVersions(u, r) },
@@ -84,8 +85,8 @@ func groupUpgraded(u *fleet.Upgrade) (groups []upgradeGroup) {
 	return groups
 }
 
-// Gates returns rows with the feature gates that are on or off by default: those of the same versions in one row.
-func (g upgradeGroup) Gates(u *fleet.Upgrade) (rows [][]string) {
+// listGates returns rows with the feature gates that are on or off by default: those of the same versions in one row.
+func listGates(u *fleet.Upgrade, g upgradeGroup) (rows [][]string) {
 	for _, r := range g.Rows {
 		if r.Change == nil || r.Change.Kind != "gate" {
 			continue

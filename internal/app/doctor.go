@@ -97,7 +97,7 @@ func (e *Env) Doctor(ctx context.Context, w Where) (Examined, error) {
 	}
 	if h.Root == "" && in.Plan != nil {
 		name := commit.NodeName(in.Plan, h.Hostname)
-		in.Name = resolveName(
+		in.Name = doctor.ResolveName(
 			ctx,
 			root,
 			net.DefaultResolver.LookupHost,
@@ -108,7 +108,7 @@ func (e *Env) Doctor(ctx context.Context, w Where) (Examined, error) {
 	in.Kernel = probe.ReadKernelOptions(root)
 	in.Clock = systemd.CheckClock(ctx)
 	in.Runtime = findRuntime(ctx, in.Plan)
-	in.Images = findRefusedImages(ctx, root, in.Plan)
+	in.Images = doctor.FindRefusedImages(ctx, root, in.Plan)
 	in.Secrets = checkCredentials(in.Plan, given)
 	if n.Store != nil {
 		in.Files = n.Store.Checks(listChanges(root, in.Plan))

@@ -61,7 +61,7 @@ func Format(paths []string, check bool) (Formatted, error) {
 
 		if code := origin.Code(file.Diagnostics); code != "" {
 			out.Files = append(out.Files, file)
-			out.Code = higherCode(out.Code, code)
+			out.Code = fault.Higher(out.Code, code)
 			continue
 		}
 		if file.IsCanonical() {

@@ -133,21 +133,6 @@ func TestFormatKeepsMode(t *testing.T) {
 	}
 }
 
-func TestHigherCode(t *testing.T) {
-	for _, c := range []struct{ a, b, want fault.Code }{
-		{"", "", ""},
-		{"", fault.Syntax, fault.Syntax},
-		{fault.Syntax, "", fault.Syntax},
-		{fault.Syntax, fault.CannotWrite, fault.CannotWrite},
-		{fault.CannotWrite, fault.Syntax, fault.CannotWrite},
-		{fault.Syntax, fault.FileRefused, fault.Syntax},
-	} {
-		if got := higherCode(c.a, c.b); got != c.want {
-			t.Errorf("higherCode(%q, %q) = %q, want %q", c.a, c.b, got, c.want)
-		}
-	}
-}
-
 // FormatInput reads an endless input only until it is too large.
 func TestFormatInput(t *testing.T) {
 	got, err := FormatInput(strings.NewReader(uglySite))

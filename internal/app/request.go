@@ -174,7 +174,7 @@ func (e *Env) serveAll(h *Host) error {
 			done = &Ended{}
 		}
 		if isServed {
-			done.Code = higherCode(done.Code, code)
+			done.Code = fault.Higher(done.Code, code)
 		}
 	}
 	if done == nil {

@@ -1,5 +1,6 @@
 // Package doctor checks whether a node is fit for a boot with its site, and whether an image that does not run may be
-// sealed, by one list of checks. Its caller collects the input. Of an image it reads files; it has no side effects.
+// sealed, by one list of checks. Its caller collects the input, except for the runtime's images and the lookup of the
+// node's name. Of an image it reads files; it has no side effects.
 //
 // Those about the kubelet's unit and about the files that are written are the checks of a run before it commits. They
 // are defined by the packages activation and generation.
@@ -61,17 +62,6 @@ func (in *Input) checks() (l check.List) {
 func Checks(has check.Needs) []string {
 	return new(Input).checks().Names(has)
 }
-
-// Images are the images of the runtime that the kubelet gives to no pod without credentials of its own.
-type Images struct {
-	Policy  string // imagePullCredentialsVerificationPolicy; "": nothing was looked for
-	Err     error  // of the runtime, or of reading the kubelet's records
-	Count   int    // of all images
-	Refused []Image
-}
-
-// Image is one of them.
-type Image struct{ Name, Why string }
 
 // Input is the state of the node or of the image that the caller collects.
 type Input struct {

@@ -179,6 +179,15 @@ func Lower(a, b Code) Code {
 	return a
 }
 
+// Higher returns the code with the higher exit status, a where they are equal. "" is lower than any code.
+func Higher(a, b Code) Code {
+	if b.Exit() > a.Exit() {
+		return b
+	}
+
+	return a
+}
+
 // Exit returns the process's exit status for a code: 0 for "", which is not an error.
 func (c Code) Exit() int {
 	if c == "" {

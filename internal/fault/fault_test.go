@@ -105,3 +105,18 @@ func TestLower(t *testing.T) {
 		}
 	}
 }
+
+func TestHigher(t *testing.T) {
+	for _, c := range []struct{ a, b, want Code }{
+		{"", "", ""},
+		{"", Syntax, Syntax},
+		{Syntax, "", Syntax},
+		{Syntax, CannotWrite, CannotWrite},
+		{CannotWrite, Syntax, CannotWrite},
+		{Syntax, FileRefused, Syntax},
+	} {
+		if got := Higher(c.a, c.b); got != c.want {
+			t.Errorf("Higher(%q, %q) = %q, want %q", c.a, c.b, got, c.want)
+		}
+	}
+}

@@ -1,4 +1,4 @@
-package app
+package doctor
 
 import (
 	"context"
@@ -43,7 +43,7 @@ func TestResolveName(t *testing.T) {
 			isAsked = true
 			return nil, c.answer
 		}
-		got := resolveName(t.Context(), nodefile.Root(root), lookup, c.node, "Node-7")
+		got := ResolveName(t.Context(), nodefile.Root(root), lookup, c.node, "Node-7")
 		if got != c.want || isAsked != c.isAsked {
 			t.Errorf("%s: got %v, asked %t; want %v, %t", c.name, got, isAsked, c.want, c.isAsked)
 		}
@@ -58,7 +58,7 @@ func TestResolveNameIsBounded(t *testing.T) {
 			<-ctx.Done()
 			return nil, ctx.Err()
 		}
-		err := resolveName(t.Context(), nodefile.Root(t.TempDir()), lookup, "node-7", "node-7")
+		err := ResolveName(t.Context(), nodefile.Root(t.TempDir()), lookup, "node-7", "node-7")
 		if took := time.Since(begin); err == nil || took != nameTime {
 			t.Errorf("got %v after %s, want an error after %s", err, took, nameTime)
 		}

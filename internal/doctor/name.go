@@ -1,4 +1,4 @@
-package app
+package doctor
 
 import (
 	"context"
@@ -11,9 +11,9 @@ import (
 // nameTime bounds the lookup of the node's name.
 const nameTime = 2 * time.Second
 
-// resolveName returns why the name of the node does not resolve. The resolver of Go does not ask nss-myhostname, which
+// ResolveName returns why the name of the node does not resolve. The resolver of Go does not ask nss-myhostname, which
 // resolves the host name.
-func resolveName(
+func ResolveName(
 	ctx context.Context, root nodefile.Root,
 	lookup func(context.Context, string) ([]string, error),
 	name, hostname string,

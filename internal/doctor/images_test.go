@@ -1,4 +1,4 @@
-package app
+package doctor
 
 import (
 	"fmt"
@@ -47,9 +47,9 @@ func TestImagePolicy(t *testing.T) {
 	}
 }
 
-// TestJudgeImages reads the records of a kubelet: none, one with a secret, an interrupted pull, garbage, and one that
+// TestCompareImages reads the records of a kubelet: none, one with a secret, an interrupted pull, garbage, and one that
 // cannot be read. A sandbox image is never named, and neither is the content of a record.
-func TestJudgeImages(t *testing.T) {
+func TestCompareImages(t *testing.T) {
 	root := t.TempDir()
 	put := func(folder, image, text string) {
 		t.Helper()
@@ -74,7 +74,7 @@ func TestJudgeImages(t *testing.T) {
 		{ID: "id-begun", Names: []string{"r.example.com/begun:1"}},
 		{ID: "id-fine", Names: []string{"r.example.com/fine:1"}},
 	}
-	got := judgeImages(nodefile.Root(root), policy, images)
+	got := compareImages(nodefile.Root(root), policy, images)
 	text := fmt.Sprintf("%+v", got)
 	for _, want := range []string{"r.example.com/secret:1", "r.example.com/garbage:1", "r.example.com/begun:1"} {
 		if !strings.Contains(text, want) {
@@ -89,7 +89,7 @@ func TestJudgeImages(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(root, kubelet.PulledImages, kubelet.ImageRecordFile("id-fine")), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if got := judgeImages(nodefile.Root(root), policy, images[3:]); got.Err == nil {
+	if got := compareImages(nodefile.Root(root), policy, images[3:]); got.Err == nil {
 		t.Errorf("a record that cannot be read: got %+v, want an error", got)
 	}
 }

@@ -1,4 +1,4 @@
-package app
+package doctor
 
 import (
 	"cmp"
@@ -10,12 +10,22 @@ import (
 	"strings"
 
 	"github.com/prelet/prelet/internal/boot"
-	"github.com/prelet/prelet/internal/doctor"
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/kubelet/rules"
 	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/probe/kubeletstate"
 )
+
+// Images are the images of the runtime that the kubelet gives to no pod without credentials of its own.
+type Images struct {
+	Policy  string // imagePullCredentialsVerificationPolicy; "": nothing was looked for
+	Err     error  // of the runtime, or of reading the kubelet's records
+	Count   int    // of all images
+	Refused []Image
+}
+
+// Image is one of them.
+type Image struct{ Name, Why string }
 
 const maxImageRecord = 1 << 20 // bytes of a kubelet's record of one image
 
@@ -46,12 +56,12 @@ func imagePolicy(p *boot.Plan) (policy kubelet.PolicyOfImages, ok bool) {
 	return policy, true
 }
 
-// findRefusedImages returns the images of the runtime that the planned kubelet gives to no pod without credentials.
-func findRefusedImages(
+// FindRefusedImages returns the images of the runtime that the planned kubelet gives to no pod without credentials.
+func FindRefusedImages(
 	ctx context.Context,
 	root nodefile.Root,
 	p *boot.Plan,
-) (out doctor.Images) {
+) (out Images) {
 	policy, ok := imagePolicy(p)
 	if !ok {
 		return out
@@ -66,15 +76,15 @@ func findRefusedImages(
 
 	images, err := kubeletstate.Images(ctx, endpoint)
 	if err != nil {
-		return doctor.Images{Policy: policy.Policy, Err: err}
+		return Images{Policy: policy.Policy, Err: err}
 	}
 
-	return judgeImages(root, policy, images)
+	return compareImages(root, policy, images)
 }
 
-// judgeImages compares images with the kubelet's records below a root.
-func judgeImages(root nodefile.Root, policy kubelet.PolicyOfImages, images []kubeletstate.Image) doctor.Images {
-	out := doctor.Images{Policy: policy.Policy, Count: len(images)}
+// compareImages compares images with the kubelet's records below a root.
+func compareImages(root nodefile.Root, policy kubelet.PolicyOfImages, images []kubeletstate.Image) Images {
+	out := Images{Policy: policy.Policy, Count: len(images)}
 	for _, image := range images {
 		pulled, err := readRecord(root, kubelet.PulledImages, image.ID)
 		if err != nil {
@@ -92,11 +102,11 @@ func judgeImages(root nodefile.Root, policy kubelet.PolicyOfImages, images []kub
 			}
 			record := kubelet.ImageRecord{Pulled: pulled, Pulling: pulling}
 			if why := policy.Refuses(image.ID, name, record); why != "" {
-				out.Refused = append(out.Refused, doctor.Image{Name: name, Why: why})
+				out.Refused = append(out.Refused, Image{Name: name, Why: why})
 			}
 		}
 	}
-	slices.SortFunc(out.Refused, func(a, b doctor.Image) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(out.Refused, func(a, b Image) int { return cmp.Compare(a.Name, b.Name) })
 
 	return out
 }

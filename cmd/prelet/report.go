@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/app/userfile"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/printer"
 )
@@ -65,7 +66,7 @@ func addPageFlag(c *cobra.Command, file *string) {
 
 // writePage writes the page of a boot or of a fleet to a file, or to standard output for "-".
 func (a *cli) writePage(file string, found app.Reported) error {
-	err := app.WritePage(file, printer.Unscreened(a.stdout), func(o io.Writer) error {
+	err := userfile.WritePage(file, printer.Unscreened(a.stdout), func(o io.Writer) error {
 		return a.encodePage(o, found)
 	})
 	if err != nil {

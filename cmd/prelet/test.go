@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/app/userfile"
 	"github.com/prelet/prelet/internal/insight/testfile"
 	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/printer"
@@ -90,7 +91,7 @@ func (a *testsShown) end(found app.Tests, junit string) error {
 		if err := printer.JUnit(&report, all, a.redact); err != nil {
 			return err
 		}
-		if err := app.WriteReport(junit, report.Bytes()); err != nil {
+		if err := userfile.WriteReport(junit, report.Bytes()); err != nil {
 			return err
 		}
 	}

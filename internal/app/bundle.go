@@ -1,9 +1,7 @@
 package app
 
 import (
-	"archive/tar"
 	"cmp"
-	"compress/gzip"
 	"context"
 	"errors"
 	"io"
@@ -13,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prelet/prelet/internal/app/bundle"
+	"github.com/prelet/prelet/internal/app/userfile"
 	"github.com/prelet/prelet/internal/check"
 	"github.com/prelet/prelet/internal/commit/activation"
 	"github.com/prelet/prelet/internal/doctor"
@@ -47,21 +47,8 @@ type Bundled struct {
 	Missing []string // what could not be added, with the reason
 }
 
-// recordingName is the recording in a bundle. The standard error of the command of a file is in a file of the same name
-// with messages at its end.
-const (
-	recordingName = "recording.prelet"
-	messages      = ".messages"
-)
-
-// The name of a bundle ends in bundleSuffix, and its files are in bundleFolder.
-const (
-	bundleSuffix = ".tar.gz"
-	bundleFolder = "prelet-bundle/"
-)
-
-// maxBundled limits a recording in a bundle, in bytes.
-const maxBundled = 64 << 20
+// messages is the end of the name of a file with the standard error of the command of another file.
+const messages = ".messages"
 
 // bundleCommand is a command whose output is in a bundle.
 type bundleCommand struct {
@@ -93,7 +80,7 @@ func listPlans(recording string) []bundleCommand {
 // boot. It contains no secrets: each text passes the redactor, which then knows the secrets that the commands have
 // read. A part that fails is named in the bundle, and the others are collected.
 func (e *Env) Bundle(ctx context.Context, o BundleOptions) (Bundled, error) {
-	if o.File != "-" && !isBundle(o.File) {
+	if o.File != "-" && !bundle.IsNamed(o.File) {
 		return Bundled{}, failure(fault.Usage, "%s: a bundle's name ends in .tar.gz; - is standard output", o.File)
 	}
 	if err := o.Where.check(); err != nil {
@@ -105,24 +92,24 @@ func (e *Env) Bundle(ctx context.Context, o BundleOptions) (Bundled, error) {
 	}
 	defer os.RemoveAll(work)
 
-	parts := bundle{modified: time.Now(), work: work + "/"}
+	parts := bundle.Bundle{Modified: time.Now(), Work: work + "/"}
 	site := e.learnSecrets(o.Where)
-	if err := e.addOutputs(ctx, o, &parts, filepath.Join(work, recordingName)); err != nil {
+	if err := e.addOutputs(ctx, o, &parts, filepath.Join(work, bundle.RecordingName)); err != nil {
 		return Bundled{}, err
 	}
-	if !parts.has(recordingName) {
+	if !parts.Has(bundle.RecordingName) {
 		for _, f := range site.Files {
-			parts.add(filepath.Join("site", filepath.Clean("/"+f.Name)), e.Redactor.String(f.Text))
+			parts.Add(filepath.Join("site", filepath.Clean("/"+f.Name)), e.Redactor.String(f.Text))
 		}
 	}
 	e.addRunFiles(ctx, o.Root, &parts)
-	parts.add("README.txt", e.Redactor.String(parts.describe()))
+	parts.Add("README.txt", e.Redactor.String(parts.Describe()))
 
-	if err := WritePage(o.File, o.Stdout, parts.encode); err != nil {
+	if err := userfile.WritePage(o.File, o.Stdout, parts.Encode); err != nil {
 		return Bundled{}, err
 	}
 
-	return Bundled{Parts: parts.names(), Missing: parts.missing}, nil
+	return Bundled{Parts: parts.Names(), Missing: parts.Missing}, nil
 }
 
 // learnSecrets adds the credentials of the node to the redactor: the commands of a bundle do so only if the site is
@@ -143,19 +130,19 @@ func (e *Env) learnSecrets(w Where) *lang.Site {
 
 // addOutputs adds a recording, which is written to a file, the outputs of the other commands and the findings of
 // doctor. The only error is that the command was stopped.
-func (e *Env) addOutputs(ctx context.Context, o BundleOptions, parts *bundle, recording string) error {
+func (e *Env) addOutputs(ctx context.Context, o BundleOptions, parts *bundle.Bundle, recording string) error {
 	reply := o.Run(append([]string{"record", recording}, o.Where.flags()...))
-	parts.add(recordingName+messages, reply.Stdout+reply.Stderr)
+	parts.Add(bundle.RecordingName+messages, reply.Stdout+reply.Stderr)
 
 	commands := o.listCommands()
-	if text, err := nodefile.ReadFile(recording, maxBundled); err == nil {
-		parts.add(recordingName, string(text))
+	if text, err := nodefile.ReadFile(recording, bundle.MaxRecording); err == nil {
+		parts.Add(bundle.RecordingName, string(text))
 		commands = append(commands, listPlans(recording)...)
 	} else {
-		reason := errors.New("the recording failed; " + recordingName + messages + " has the reason")
-		parts.miss(recordingName, reason)
+		reason := errors.New("the recording failed; " + bundle.RecordingName + messages + " has the reason")
+		parts.Miss(bundle.RecordingName, reason)
 		for _, c := range listPlans(recording) {
-			parts.miss(c.file, reason)
+			parts.Miss(c.file, reason)
 		}
 	}
 
@@ -165,12 +152,12 @@ func (e *Env) addOutputs(ctx context.Context, o BundleOptions, parts *bundle, re
 		}
 
 		reply := o.Run(c.args)
-		parts.add(c.file+messages, reply.Stderr)
+		parts.Add(c.file+messages, reply.Stderr)
 		if reply.Stdout == "" || reply.Code == fault.Usage {
-			parts.miss(c.file, errors.New("the command failed; "+c.file+messages+" has the reason"))
+			parts.Miss(c.file, errors.New("the command failed; "+c.file+messages+" has the reason"))
 			continue
 		}
-		parts.add(c.file, reply.Stdout)
+		parts.Add(c.file, reply.Stdout)
 	}
 	e.addFindings(ctx, o.Where, parts)
 
@@ -178,7 +165,7 @@ func (e *Env) addOutputs(ctx context.Context, o BundleOptions, parts *bundle, re
 }
 
 // addFindings adds the findings of doctor. Those about what an image must not contain are left out: a node has it.
-func (e *Env) addFindings(ctx context.Context, w Where, parts *bundle) {
+func (e *Env) addFindings(ctx context.Context, w Where, parts *bundle.Bundle) {
 	found, err := e.Doctor(ctx, w)
 	if w.Root != "" {
 		found.Findings = slices.DeleteFunc(found.Findings, func(f check.Finding) bool {
@@ -189,14 +176,14 @@ func (e *Env) addFindings(ctx context.Context, w Where, parts *bundle) {
 	const name = "doctor.json"
 	var text strings.Builder
 	if err = cmp.Or(err, printer.WriteDocument(&text, found, e.Redactor)); err != nil {
-		parts.miss(name, err)
+		parts.Miss(name, err)
 		return
 	}
-	parts.add(name, text.String())
+	parts.Add(name, text.String())
 }
 
 // addRunFiles adds the files of the run folder and, unless below a root, the journal of this boot.
-func (e *Env) addRunFiles(ctx context.Context, root string, parts *bundle) {
+func (e *Env) addRunFiles(ctx context.Context, root string, parts *bundle.Bundle) {
 	dir := runDir
 	if e.On != nil && root == "" {
 		dir = e.On.RunDir
@@ -204,21 +191,21 @@ func (e *Env) addRunFiles(ctx context.Context, root string, parts *bundle) {
 	for _, name := range []string{report.StatusFile, report.MetricsFile} {
 		text, err := nodefile.Root(root).ReadFile(filepath.Join(dir, name), nodefile.Max)
 		if err != nil {
-			parts.miss(name, err)
+			parts.Miss(name, err)
 			continue
 		}
-		parts.add(name, e.Redactor.String(string(text)))
+		parts.Add(name, e.Redactor.String(string(text)))
 	}
 
 	if root != "" || !systemd.IsRunning() {
-		parts.miss("journal.txt", errors.New("this is not a booted node"))
+		parts.Miss("journal.txt", errors.New("this is not a booted node"))
 		return
 	}
 	text, err := systemd.BootLog(ctx, BootUnit, ApplyUnit, VerifyUnit, activation.DefaultUnit)
 	if err != nil {
-		parts.miss("journal.txt", err)
+		parts.Miss("journal.txt", err)
 	}
-	parts.add("journal.txt", e.Redactor.String(text))
+	parts.Add("journal.txt", e.Redactor.String(text))
 }
 
 // flags returns the command line for the same node.
@@ -237,86 +224,4 @@ func (w *Where) flags() (args []string) {
 	add("--var", w.Variables...)
 
 	return args
-}
-
-// bundle are the files of a bundle, in order.
-type bundle struct {
-	modified time.Time
-	work     string // the folder that the recording is written to, which readers do not have
-	files    []bundleFile
-	missing  []string
-}
-
-type bundleFile struct{ name, text string }
-
-// add adds a text that is not empty.
-func (b *bundle) add(name, text string) {
-	if text != "" {
-		text = strings.ReplaceAll(text, b.work, "")
-		b.files = append(b.files, bundleFile{name, text})
-	}
-}
-
-func (b *bundle) has(name string) bool {
-	return slices.ContainsFunc(b.files, func(f bundleFile) bool {
-		return f.name == name
-	})
-}
-
-func (b *bundle) miss(name string, err error) {
-	b.missing = append(b.missing, name+": "+err.Error())
-}
-
-func (b *bundle) names() (names []string) {
-	for _, f := range b.files {
-		names = append(names, f.name)
-	}
-	return names
-}
-
-// describe returns the text of README.txt.
-func (b *bundle) describe() string {
-	lines := []string{
-		"A bundle of prelet for a report of a bug. It contains no secrets of this node, and no serial numbers, uuids",
-		"or MAC addresses; it contains host names, IP addresses, the site and the cluster's ConfigMaps. Secrets of",
-		"other programs have no mark: read the journal and the kubelet's flags before you send it.",
-		"",
-		"`prelet plan --from THIS.tar.gz` makes the same plan on another machine, unless a credential was hidden in",
-		"what the plan is made from, and `prelet report --from THIS.tar.gz --html FILE` makes a page with the times",
-		"of the last run. NAME.messages is what the command of NAME printed to standard error. (sensitive) replaces",
-		"secrets.",
-		"",
-	}
-	lines = append(lines, b.names()...)
-	if len(b.missing) > 0 {
-		lines = append(lines, "", "Not here:")
-		lines = append(lines, b.missing...)
-	}
-
-	return strings.Join(lines, "\n") + "\n"
-}
-
-// encode writes a .tar.gz with one folder.
-func (b *bundle) encode(w io.Writer) error {
-	zip := gzip.NewWriter(w)
-	archive := tar.NewWriter(zip)
-	for _, f := range b.files {
-		header := tar.Header{
-			Name:    bundleFolder + f.name,
-			Mode:    0o600,
-			Size:    int64(len(f.text)),
-			ModTime: b.modified,
-		}
-		if err := archive.WriteHeader(&header); err != nil {
-			return err
-		}
-		if _, err := io.WriteString(archive, f.text); err != nil {
-			return err
-		}
-	}
-	if err := archive.Close(); err != nil {
-		return err
-	}
-
-	return zip.Close()
 }

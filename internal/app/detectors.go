@@ -10,6 +10,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
+	"github.com/prelet/prelet/internal/app/userfile"
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/detector"
 	"github.com/prelet/prelet/internal/fault"
@@ -199,7 +200,7 @@ func lockOne(
 	if err != nil {
 		return Locked{}, failure(fault.CannotWrite, "%s", err)
 	}
-	if err := WriteReport(path, text); err != nil {
+	if err := userfile.WriteReport(path, text); err != nil {
 		return Locked{}, err
 	}
 	d, err := stages.Description(lock)

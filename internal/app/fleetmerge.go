@@ -1,6 +1,7 @@
 package app
 
 import (
+	"github.com/prelet/prelet/internal/app/userfile"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/insight/fleet"
 )
@@ -12,7 +13,7 @@ const maxPart = 1 << 30
 func (e *Env) MergeFleet(paths []string) (*fleet.Report, error) {
 	var parts []*fleet.Report
 	for _, path := range paths {
-		text, err := readInput(path, maxPart)
+		text, err := userfile.ReadInput(path, maxPart)
 		if err != nil {
 			return nil, failure(fault.Usage, "%s: %s", path, err)
 		}

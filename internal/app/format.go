@@ -2,9 +2,7 @@ package app
 
 import (
 	"bytes"
-	"errors"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,6 +10,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
+	"github.com/prelet/prelet/internal/app/userfile"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/origin"
@@ -117,7 +116,7 @@ func formatFile(path string) (FormattedFile, error) {
 		)
 	}
 
-	src, why, err := readSiteFile(path)
+	src, why, err := userfile.ReadSite(path)
 	if err != nil {
 		return FormattedFile{}, failure(fault.FileUnusable, "%s: %s", path, err)
 	}
@@ -163,37 +162,6 @@ func FormatInput(in io.Reader) (FormattedFile, error) {
 // IsCanonical reports whether a file is in the canonical form already.
 func (f FormattedFile) IsCanonical() bool {
 	return f.Diagnostics == nil && bytes.Equal(f.Text, f.Source)
-}
-
-// readSiteFile reads a file of a site. why is set for a path that prelet does not read in a site: a symbolic link, or
-// a file that is not regular, which might never end. A link to /dev/null masks a file of a later folder: it is empty.
-func readSiteFile(path string) (src []byte, why string, err error) {
-	st, err := os.Lstat(path)
-	if err != nil {
-		return nil, "", err
-	}
-	if st.Mode()&fs.ModeSymlink != 0 {
-		if to, err := os.Readlink(path); err == nil && to == os.DevNull {
-			return nil, "", nil
-		}
-		return nil, "is a link", nil
-	}
-
-	src, err = readRegular(path)
-	if errors.Is(err, errNotRegular) {
-		return nil, "is not a regular file", nil
-	}
-	return src, "", err
-}
-
-func readRegular(path string) ([]byte, error) {
-	f, err := openRegular(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-
-	return io.ReadAll(f)
 }
 
 // replaceContent replaces a file in one step, so that it is never half written, and keeps its permissions.

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/prelet/prelet/internal/app/bootunit"
+	"github.com/prelet/prelet/internal/app/request"
 	"github.com/prelet/prelet/internal/commit"
 	"github.com/prelet/prelet/internal/commit/activation"
 	"github.com/prelet/prelet/internal/commit/generation"
@@ -152,6 +154,22 @@ func (h *Host) gate() activation.Gate {
 
 // loadReport reads the report of the last run.
 func (h *Host) loadReport() (*report.Status, error) { return report.LoadBelow(h.RunRoot, h.RunDir) }
+
+// hasBegun reports whether a prelet has begun a run in this boot.
+func (h *Host) hasBegun() bool {
+	s, err := h.loadReport()
+
+	return err == nil && s.BootID == h.BootID
+}
+
+// whyNotStarted returns why systemd could not start prelet.service in this boot.
+func (h *Host) whyNotStarted(ctx context.Context) bootunit.Failure {
+	if !h.Systemd {
+		return bootunit.Failure{}
+	}
+
+	return bootunit.FindFailure(ctx, h.Units, h.hasBegun())
+}
 
 // isOff reports whether prelet is turned off on the kernel command line.
 func (h *Host) isOff() bool {
@@ -380,7 +398,7 @@ func (h *Host) waitToRetry(ctx context.Context) (asked bool, err error) {
 // waitForRequest waits until a command has asked for a run, or until a time of the monotonic clock.
 func (h *Host) waitForRequest(ctx context.Context, end time.Duration) (asked bool, err error) {
 	for h.Clock.Monotonic() < end {
-		if len(listRequests(h.RunDir)) > 0 {
+		if len(request.List(h.RunDir)) > 0 {
 			return true, nil
 		}
 		err := h.Clock.Sleep(ctx, min(requestEvery, end-h.Clock.Monotonic()))

@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"github.com/prelet/prelet/internal/app/importer"
+	"github.com/prelet/prelet/internal/app/userfile"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/value"
@@ -65,7 +66,7 @@ func (e *Env) Import(o ImportOptions) (Imported, error) {
 	}
 
 	path := filepath.Join(o.Dir, importer.FileName)
-	if err := createFile(path, result.Text); err != nil {
+	if err := userfile.Create(path, result.Text); err != nil {
 		return out, failure(fault.CannotWrite, "%s", err)
 	}
 	out.Path = path

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prelet/prelet/internal/app/userfile"
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang"
@@ -64,7 +65,7 @@ func (e *Env) Init(o InitOptions) (string, error) {
 		}
 	}
 
-	if err := createFile(path, text); err != nil {
+	if err := userfile.Create(path, text); err != nil {
 		return "", failure(fault.CannotWrite, "%s", err)
 	}
 

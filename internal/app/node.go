@@ -16,7 +16,10 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 
+	"github.com/prelet/prelet/internal/app/bundle"
 	"github.com/prelet/prelet/internal/app/rehearsal"
+	"github.com/prelet/prelet/internal/app/userfile"
+	"github.com/prelet/prelet/internal/app/waits"
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/commit"
 	"github.com/prelet/prelet/internal/commit/generation"
@@ -146,7 +149,7 @@ func statFlag(flag, path, missing string) (fs.FileInfo, error) {
 func (w *Where) readVariables() (map[string]probe.Given, error) {
 	out := map[string]probe.Given{}
 	for _, path := range w.VarFiles {
-		text, err := readInput(path, maxInput)
+		text, err := userfile.ReadInput(path, userfile.MaxBytes)
 		if err != nil {
 			return nil, failure(fault.Usage, "--var-file %s: %s", path, err)
 		}
@@ -240,7 +243,7 @@ type openNode struct {
 	rec       *world.Recording
 	Store     *generation.Store      // nil where it could not be opened
 	past      func() *world.LastGood // the last good generation's recording; nil where none counts
-	waits     *waits                 // prints each wait; nil with a recording
+	waits     *waits.Reporter        // prints each wait; nil with a recording
 	units     Manager                // to be closed; nil where another has it, or there is none
 	only      hclsyntax.Expression   // see boot.Options
 	isPartial bool                   // see boot.Options
@@ -353,7 +356,7 @@ func (n *openNode) openLive(given map[string]probe.Given) {
 	if n.Store == nil {
 		n.Store, _ = generation.OpenReadOnly(generation.Options{Root: n.Root, Dir: n.stateDir()})
 	}
-	n.waits = &waits{say: e.Say}
+	n.waits = &waits.Reporter{Say: e.Say}
 	n.detectors = e.detectorHost(n.Where)
 	options := probe.Options{
 		Root:        n.Root,
@@ -367,8 +370,8 @@ func (n *openNode) openLive(given map[string]probe.Given) {
 		StateDir:    n.stateDir(),
 		Detectors:   n.detectors,
 		Unit:        boot.KubeletUnit(n.Site),
-		OnRetry:     n.waits.retry,
-		WaitClock:   n.waits.announceClock(systemd.WaitClock),
+		OnRetry:     n.waits.Retry,
+		WaitClock:   n.waits.AnnounceClock(systemd.WaitClock),
 	}
 	if m := e.manager(); m != nil {
 		options.Units = m
@@ -461,7 +464,7 @@ func (n *openNode) Plan(ctx context.Context, event func(boot.StageReport)) *boot
 		}
 	}
 	if n.waits != nil {
-		defer n.waits.end()
+		defer n.waits.End()
 	}
 	p := boot.Run(ctx, n.Site, o)
 	if n.asked != nil {
@@ -540,8 +543,8 @@ func (n *openNode) checkStore() hcl.Diagnostics {
 // readRecording reads a recording, or the one in a bundle.
 func readRecording(path string) (*world.Recording, error) {
 	read := readRecordingFile
-	if isBundle(path) {
-		read = readBundledRecording
+	if bundle.IsNamed(path) {
+		read = bundle.ReadRecording
 	}
 
 	r, err := read(path)
@@ -556,7 +559,7 @@ func readRecording(path string) (*world.Recording, error) {
 }
 
 func readRecordingFile(path string) (*world.Recording, error) {
-	f, err := openRegular(path)
+	f, err := userfile.Open(path)
 	if err != nil {
 		return nil, err
 	}

@@ -1,17 +1,20 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
 	"github.com/hashicorp/hcl/v2"
 
+	"github.com/prelet/prelet/internal/app/unitflags"
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/commit"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/insight/fleet"
 	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/printer"
 )
 
@@ -98,6 +101,36 @@ func (e *Env) planNode(ctx context.Context, w Where) (Planned, error) {
 		out.Held = commit.WhyHeld(n.Store, out.Plan)
 	}
 	return out, nil
+}
+
+// addUnitFlags adds the faults in the flags of a plan's machine that the plan does not report itself. It adds nothing
+// for a recorded machine, whose files are not here.
+func addUnitFlags(p *boot.Plan, w Where, unit string) {
+	if w.From != "" || w.Root == "" && w.Hardware != "" {
+		return
+	}
+	u := unitflags.Unit{
+		Root:    nodefile.Root(w.Root),
+		Name:    unit,
+		Kubelet: cmp.Or(w.KubeletVersion, p.Kubelet.KnownVersion()),
+	}
+	u.Planned = unitflags.ListPlanned(u.Root, p.Node.Files)
+	for _, c := range p.Changes {
+		if c.Action == "delete" {
+			u.Planned[c.File.Path] = nil
+		}
+	}
+
+	found := u.CheckFlags()
+	if w.Root != "" {
+		found = append(found, u.CheckDropIns(func(string) bool { return false })...)
+	}
+	for _, d := range found {
+		isSame := func(o *hcl.Diagnostic) bool { return o.Summary == d.Summary }
+		if !slices.ContainsFunc(p.Diagnostics, isSame) {
+			p.Diagnostics = append(p.Diagnostics, d)
+		}
+	}
 }
 
 // findSensitive returns the places of a site where a secret must not be, also if the secret is missing here.

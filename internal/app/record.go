@@ -8,6 +8,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
+	"github.com/prelet/prelet/internal/app/userfile"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/world"
@@ -55,7 +56,7 @@ func (e *Env) Record(ctx context.Context, o RecordOptions) (Recorded, error) {
 			return Recorded{}, failure(fault.Internal, "%s", err)
 		}
 	}
-	if err := WritePage(o.File, o.Stdout, o.encoder(r)); err != nil {
+	if err := userfile.WritePage(o.File, o.Stdout, o.encoder(r)); err != nil {
 		return Recorded{}, err
 	}
 

@@ -2,29 +2,15 @@ package app
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/json"
-	"errors"
-	"fmt"
-	"net"
-	"os"
-	"path/filepath"
-	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/prelet/prelet/internal/app/request"
 	"github.com/prelet/prelet/internal/fault"
 )
 
 // A command by hand that changes a node runs in prelet-apply.service: it has the credentials and the drop-ins of the
-// unit, it is started again when it is killed, and it does not end with a session. The command listens on a socket in
-// the run folder, where only root may make one, and starts the unit. The unit connects, receives the command line and
-// the descriptors for its output, and sends the code with which the command ended.
+// unit, it is started again when it is killed, and it does not end with a session.
 const (
-	requestPrefix = "request-"
-	maxRequest    = 128 << 10 // bytes of a command line
-
 	followTime = 20 * time.Minute // two watches of the longest sensible timeout
 	followRuns = 4
 )
@@ -65,25 +51,12 @@ func (e *Env) follow(ctx context.Context, h *Host, args []string) error {
 	if err := h.createRunDir(); err != nil {
 		return err
 	}
-	folder, err := os.OpenFile(h.RunDir, unix.O_DIRECTORY, 0)
-	if err != nil {
-		return failure(fault.CannotWrite, "%s", err)
-	}
-	defer folder.Close()
-	name := requestPrefix + rand.Text()[:8]
-	socket, err := net.ListenUnix("unixpacket", socketIn(folder, name))
-	if err == nil {
-		defer socket.Close() // and removes the file
-		err = os.Chmod(filepath.Join(h.RunDir, name), 0o600)
-	}
+	offer, err := request.Make(h.RunDir, args, e.Stdout, e.Stderr)
 	if err != nil {
 		return failure(fault.CannotWrite, "a socket in %s: %s; prelet changes a node as root only",
 			h.RunDir, err)
 	}
-
-	isTaken := make(chan struct{})
-	ended := make(chan error, 1)
-	go func() { ended <- e.handOver(socket, args, isTaken) }()
+	defer offer.Close()
 
 	interrupted := failure(fault.Interrupted, "%s continues; `prelet status --wait` reports how it ends", ApplyUnit)
 	result := ""
@@ -97,10 +70,13 @@ func (e *Env) follow(ctx context.Context, h *Host, args []string) error {
 			return failure(fault.Systemd, "%s", err)
 		}
 		select {
-		case <-isTaken:
+		case <-offer.Taken:
 			select {
-			case err := <-ended:
-				return err
+			case r := <-offer.Ended:
+				if r.Err != nil {
+					return r.Err
+				}
+				return Ended{r.Code}
 			case <-ctx.Done():
 				return interrupted
 			}
@@ -120,132 +96,12 @@ func (e *Env) follow(ctx context.Context, h *Host, args []string) error {
 	)
 }
 
-// socketIn returns the address of a socket in a folder. It goes over the folder's descriptor, as an address has at most
-// 107 bytes.
-func socketIn(folder *os.File, name string) *net.UnixAddr {
-	return &net.UnixAddr{Name: fmt.Sprintf("/proc/self/fd/%d/%s", folder.Fd(), name), Net: "unixpacket"}
-}
-
-// handOver waits for the unit, hands it a command line with this process's output, and returns how the command ended.
-// A unit that is started again after a kill must not do it twice, so the file is removed first.
-func (e *Env) handOver(
-	socket *net.UnixListener,
-	args []string,
-	isTaken chan<- struct{},
-) error {
-	unit, err := socket.AcceptUnix()
-	if err != nil {
-		return err
-	}
-	defer unit.Close()
-	_ = socket.Close()
-	close(isTaken)
-
-	text, err := json.Marshal(args)
-	if err == nil {
-		_, _, err = unit.WriteMsgUnix(
-			text,
-			unix.UnixRights(int(e.Stdout.Fd()), int(e.Stderr.Fd())),
-			nil,
-		)
-	}
-	if err != nil {
-		return failure(fault.Internal, "%s: %s", ApplyUnit, err)
-	}
-
-	code := make([]byte, maxRequest)
-	n, _ := unit.Read(code)
-	if n == 0 {
-		return failure(fault.Interrupted, "%s was killed; it is started again and finishes what was begun (prelet "+
-			"status --wait); a rollback that prelet history does not show is to be given again", ApplyUnit)
-	}
-
-	return Ended{Code: fault.Code(strings.TrimSpace(string(code[:n])))}
-}
-
-// serveAll serves all requests, and returns the code of the highest exit status. It returns nil without a
-// request: then the unit was started by hand, or to finish the work of a killed one.
+// serveAll serves all requests. It returns nil without one.
 func (e *Env) serveAll(h *Host) error {
-	var done *Ended
-	for _, name := range listRequests(h.RunDir) {
-		code, isServed := e.serveOne(name)
-		_ = os.Remove(name)
-		if isServed && done == nil {
-			done = &Ended{}
-		}
-		if isServed {
-			done.Code = fault.Higher(done.Code, code)
-		}
-	}
-	if done == nil {
+	code, isServed := request.ServeAll(h.RunDir, e.Serve, e.Say)
+	if !isServed {
 		return nil
 	}
 
-	return *done
-}
-
-// serveOne serves a request. It reports false if the process that asked has ended.
-func (e *Env) serveOne(name string) (code fault.Code, isServed bool) {
-	folder, err := os.OpenFile(filepath.Dir(name), unix.O_DIRECTORY, 0)
-	if err != nil {
-		return "", false
-	}
-	defer folder.Close()
-	asker, err := net.DialUnix("unixpacket", nil, socketIn(folder, filepath.Base(name)))
-	if err != nil {
-		return "", false
-	}
-	defer asker.Close()
-
-	args, output, err := receiveRequest(asker)
-	for _, f := range output {
-		defer f.Close()
-	}
-	if err != nil {
-		e.Say(name + ": " + err.Error())
-		code = fault.Usage
-	} else {
-		code = e.Serve(args, output[0], output[1])
-	}
-	_, _ = asker.Write([]byte(code + "\n")) // one that has ended reads it from the status
-
-	return code, true
-}
-
-// receiveRequest receives a command line, and the descriptors for its output and its messages.
-func receiveRequest(asker *net.UnixConn) (args []string, output []*os.File, err error) {
-	text := make([]byte, maxRequest)
-	rights := make([]byte, unix.CmsgSpace(4*4))
-	n, size, _, _, err := asker.ReadMsgUnix(text, rights)
-	if err != nil {
-		return nil, nil, err
-	}
-	messages, err := unix.ParseSocketControlMessage(rights[:size])
-	if err != nil {
-		return nil, nil, err
-	}
-	for _, m := range messages {
-		descriptors, err := unix.ParseUnixRights(&m)
-		if err != nil {
-			return nil, output, err
-		}
-		for _, d := range descriptors {
-			output = append(output, os.NewFile(uintptr(d), "output"))
-		}
-	}
-
-	err = json.Unmarshal(text[:n], &args)
-	isAllowed := len(args) > 0 && (args[0] == "run" || args[0] == "rollback")
-	if err == nil && (!isAllowed || len(output) != 2) {
-		err = errors.New("it asks for something else than run or rollback")
-	}
-
-	return args, output, err
-}
-
-// listRequests returns the sockets of requests.
-func listRequests(dir string) []string {
-	names, _ := filepath.Glob(filepath.Join(dir, requestPrefix+"*"))
-
-	return names
+	return Ended{code}
 }

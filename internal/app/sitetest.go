@@ -13,6 +13,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/prelet/prelet/internal/app/rehearsal"
+	"github.com/prelet/prelet/internal/app/userfile"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/insight/testfile"
 	"github.com/prelet/prelet/internal/lang"
@@ -189,7 +190,7 @@ func testsIn(folder string) (out []string) {
 
 // loadFile reads a test file and, unless another test file has, its site.
 func (s *suite) loadFile(name string, config []string) error {
-	source, why, err := readSiteFile(name)
+	source, why, err := userfile.ReadSite(name)
 	switch {
 	case err != nil:
 		return failure(fault.FileUnusable, "%s: %s", name, err)
@@ -199,7 +200,7 @@ func (s *suite) loadFile(name string, config []string) error {
 
 	folder := filepath.Dir(name)
 	f, diags := testfile.Parse(name, source, func(path string) ([]byte, error) {
-		return readBounded(filepath.Join(folder, path), maxInput)
+		return userfile.Read(filepath.Join(folder, path), userfile.MaxBytes)
 	})
 	s.tests.Site.Sources[name] = source
 	s.tests.Diagnostics = append(s.tests.Diagnostics, diags...)

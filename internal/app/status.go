@@ -125,7 +125,7 @@ func readNodeStatus(ctx context.Context, h *Host) NodeStatus {
 		out.Condition = Degraded
 	}
 
-	failedStart := whyNotStarted(ctx, h)
+	failedStart := h.whyNotStarted(ctx)
 	out.NotStarted, out.NotGiven = failedStart.Why, failedStart.IsGiven
 	if out.NotStarted != "" {
 		out.Condition = Failing

@@ -16,6 +16,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/prelet/prelet/internal/app/rehearsal"
+	"github.com/prelet/prelet/internal/app/userfile"
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/insight/testfile"
@@ -385,7 +386,7 @@ func (c testCase) compareSnapshot(p *boot.Plan) *testfile.Failure {
 	}
 	got := c.env.Redactor.String(text.String())
 	path := c.snapshotPath()
-	want, err := readBounded(path, maxInput)
+	want, err := userfile.Read(path, userfile.MaxBytes)
 	switch isMissing := errors.Is(err, fs.ErrNotExist); {
 	case err != nil && !isMissing:
 		return c.refuse(c.Snapshot.Range, "The snapshot cannot be read", fmt.Errorf("%s: %w", path, err))

@@ -3,6 +3,7 @@ package app
 import (
 	"github.com/hashicorp/hcl/v2"
 
+	"github.com/prelet/prelet/internal/app/unitflags"
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang"
@@ -62,18 +63,17 @@ func (e *Env) Validate(o ValidateOptions) (Validated, error) {
 		diags = append(diags, boot.Check(s, machines, check)...)
 	}
 	if o.Root != "" {
-		var planned map[string][]byte
+		u := unitflags.Unit{
+			Root:    nodefile.Root(o.Root),
+			Name:    boot.KubeletUnit(s),
+			Kubelet: o.KubeletVersion,
+		}
 		if !diags.HasErrors() {
-			planned = listPlanned(nodefile.Root(o.Root), boot.RenderOnSample(s))
+			u.Planned = unitflags.ListPlanned(u.Root, boot.RenderOnSample(s))
 		}
 		mayWrite := func(path string) bool { return boot.MayWrite(s, path) }
-		diags = append(diags, judgeUnitFlags(o.Where, boot.KubeletUnit(s), planned)...)
-		diags = append(diags, judgeDropIns(
-			o.Where,
-			boot.KubeletUnit(s),
-			planned,
-			mayWrite,
-		)...)
+		diags = append(diags, u.CheckFlags()...)
+		diags = append(diags, u.CheckDropIns(mayWrite)...)
 	}
 
 	for _, name := range lang.ListNotRead(files, options) {

@@ -70,8 +70,8 @@ func (e *Env) verifyLocked(
 
 	if h.Self == VerifyUnit {
 		_, isOpen, _ := h.gate().State() // a gate that cannot be read is not open
-		found := whyNotStarted(ctx, h)
-		if found.Why != "" && (!hasBegun(h) || found.IsKilled && !isOpen) {
+		found := h.whyNotStarted(ctx)
+		if found.Why != "" && (!h.hasBegun() || found.IsKilled && !isOpen) {
 			return e.keepWithoutRun(ctx, h, store, found.Why)
 		}
 	}

@@ -1,4 +1,4 @@
-package app
+package userfile
 
 import (
 	"errors"
@@ -12,15 +12,15 @@ import (
 	"testing"
 )
 
-// TestOpenRegular refuses what a read would wait for: a pipe without a writer, and files of /proc, which are regular.
-func TestOpenRegular(t *testing.T) {
+// TestOpen refuses what a read would wait for: a pipe without a writer, and files of /proc, which are regular.
+func TestOpen(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "pipe")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, path := range []string{pipe, "/dev/zero", "/proc/self/status"} {
-		if f, err := openRegular(path); !errors.Is(err, errNotRegular) {
-			t.Errorf("%s: got %v, %v; want %v", path, f, err, errNotRegular)
+		if f, err := Open(path); !errors.Is(err, ErrNotRegular) {
+			t.Errorf("%s: got %v, %v; want %v", path, f, err, ErrNotRegular)
 		}
 	}
 }
@@ -49,8 +49,8 @@ func TestWritePage(t *testing.T) {
 	for path, want := range map[string]fs.FileMode{pipe: fs.ModeNamedPipe, link: fs.ModeSymlink, dir: fs.ModeDir} {
 		err := WritePage(path, nil, write)
 		st, statErr := os.Lstat(path)
-		if !errors.Is(err, errNotRegular) || statErr != nil || st.Mode().Type() != want {
-			t.Errorf("%s: got error %v, then %v, %v; want error %q, and type %v", path, err, st, statErr, errNotRegular, want)
+		if !errors.Is(err, ErrNotRegular) || statErr != nil || st.Mode().Type() != want {
+			t.Errorf("%s: got error %v, then %v, %v; want error %q, and type %v", path, err, st, statErr, ErrNotRegular, want)
 		}
 	}
 

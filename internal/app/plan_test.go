@@ -11,7 +11,7 @@ import (
 	"github.com/prelet/prelet/internal/value"
 )
 
-// TestUnitFlagsOfPlan: a plan judges the environment files of the kubelet's unit for the installed kubelet, as they will
+// TestUnitFlagsOfPlan: a plan checks the environment files of the kubelet's unit for the installed kubelet, as they will
 // be with the files of the site, and not those of this machine for a recorded one.
 func TestUnitFlagsOfPlan(t *testing.T) {
 	root := t.TempDir()

@@ -1,4 +1,4 @@
-package app
+package bundle
 
 import (
 	"archive/tar"
@@ -9,19 +9,20 @@ import (
 	"io"
 	"strings"
 
+	"github.com/prelet/prelet/internal/app/userfile"
 	"github.com/prelet/prelet/internal/report"
 	"github.com/prelet/prelet/internal/world"
 )
 
-// isBundle reports whether a path names a bundle, as prelet bundle requires it.
-func isBundle(path string) bool { return strings.HasSuffix(path, bundleSuffix) }
+// IsNamed reports whether a path names a bundle, as prelet bundle requires it.
+func IsNamed(path string) bool { return strings.HasSuffix(path, suffix) }
 
 // maxExpanded limits the expanded size of a bundle, in bytes: a bundle may come from anyone.
-const maxExpanded = 4 * maxBundled
+const maxExpanded = 4 * MaxRecording
 
-// readFromBundle returns a file of a bundle, if it has at most limit bytes.
-func readFromBundle(path, name string, limit int64) ([]byte, error) {
-	f, err := openRegular(path)
+// readFile returns a file of a bundle, if it has at most limit bytes.
+func readFile(path, name string, limit int64) ([]byte, error) {
+	f, err := userfile.Open(path)
 	if err != nil {
 		return nil, err
 	}
@@ -42,7 +43,7 @@ func readFromBundle(path, name string, limit int64) ([]byte, error) {
 			return nil, fmt.Errorf("%s: %w", name, errNotBundled)
 		case err != nil:
 			return nil, fmt.Errorf("not a bundle: %w", err)
-		case header.Name != bundleFolder+name:
+		case header.Name != folder+name:
 			continue
 		}
 
@@ -57,9 +58,9 @@ func readFromBundle(path, name string, limit int64) ([]byte, error) {
 // errNotBundled is the error of a file that a bundle does not have.
 var errNotBundled = errors.New("the bundle does not contain it; README.txt in it has the reason")
 
-// readBundledStatus returns the status in a bundle.
-func readBundledStatus(path string) (*report.Status, error) {
-	text, err := readFromBundle(path, report.StatusFile, report.StatusLimit)
+// ReadStatus returns the status in a bundle.
+func ReadStatus(path string) (*report.Status, error) {
+	text, err := readFile(path, report.StatusFile, report.StatusLimit)
 	if err != nil {
 		return nil, err
 	}
@@ -71,9 +72,9 @@ func readBundledStatus(path string) (*report.Status, error) {
 	return s, nil
 }
 
-// readBundledRecording returns the recording in a bundle.
-func readBundledRecording(path string) (*world.Recording, error) {
-	text, err := readFromBundle(path, recordingName, maxBundled)
+// ReadRecording returns the recording in a bundle.
+func ReadRecording(path string) (*world.Recording, error) {
+	text, err := readFile(path, RecordingName, MaxRecording)
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/prelet/prelet/internal/app/bundle"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/insight/fleet"
 	"github.com/prelet/prelet/internal/printer"
@@ -67,12 +68,12 @@ func (e *Env) analyzeFrom(ctx context.Context, w Where) (Analysis, error) {
 	switch {
 	case w.From == "":
 		return e.Analyze(ctx, w.Root)
-	case !isBundle(w.From):
+	case !bundle.IsNamed(w.From):
 		err := errors.New("a recording has the answers of a run, not how long they took; a bundle has both")
 		return analyzeStatus(nil, err, ""), nil
 	}
 
-	s, err := readBundledStatus(w.From)
+	s, err := bundle.ReadStatus(w.From)
 	if err != nil {
 		err = fmt.Errorf("%s: %w", w.From, err)
 	}

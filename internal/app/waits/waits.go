@@ -1,4 +1,6 @@
-package app
+// Package waits reports long waits of a command, once for each cause, with or without a terminal: a command that is silent
+// for minutes seems to hang.
+package waits
 
 import (
 	"context"
@@ -9,10 +11,9 @@ import (
 	"github.com/prelet/prelet/internal/probe"
 )
 
-// waits reports long waits of a command, once for each cause, with or without a terminal: a command that is silent
-// for minutes seems to hang.
-type waits struct {
-	say func(string) // redacts
+// Reporter reports the waits of one command.
+type Reporter struct {
+	Say func(string) // redacts
 
 	mu   sync.Mutex
 	seen map[string]int // failed attempts by cause, up to reportAfter
@@ -25,9 +26,9 @@ const longWait = 2 * time.Second
 // reportAfter is the number of failed attempts after which a wait is reported.
 const reportAfter = 2
 
-// retry is called for each failed request to the cluster that is repeated. The first short wait for a cause is not
+// Retry is called for each failed request to the cluster that is repeated. The first short wait for a cause is not
 // reported, because one retry often helps. A retry at another server has no wait.
-func (w *waits) retry(r probe.Retry) {
+func (w *Reporter) Retry(r probe.Retry) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.over || r.Wait == 0 {
@@ -48,25 +49,25 @@ func (w *waits) retry(r probe.Retry) {
 	}
 
 	until := r.Until.Local().Format(time.TimeOnly)
-	w.say(fmt.Sprintf("waiting for %s: %s; trying until %s", r.Server, r.Why, until))
+	w.Say(fmt.Sprintf("waiting for %s: %s; trying until %s", r.Server, r.Why, until))
 }
 
-// announceClock returns set, which waits for the clock, with a line about that wait before it: a certificate's dates do
+// AnnounceClock returns set, which waits for the clock, with a line about that wait before it: a certificate's dates do
 // not fit the clock, which often shows 1970 or the image's time at this point of a boot.
-func (w *waits) announceClock(set func(context.Context) error) func(context.Context) error {
+func (w *Reporter) AnnounceClock(set func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		w.mu.Lock()
 		if !w.over {
 			now := time.Now().UTC().Format(time.RFC3339)
-			w.say(fmt.Sprintf("waiting for the clock to be set: it is %s, outside a certificate's validity", now))
+			w.Say(fmt.Sprintf("waiting for the clock to be set: it is %s, outside a certificate's validity", now))
 		}
 		w.mu.Unlock()
 		return set(ctx)
 	}
 }
 
-// end stops the reports: an abandoned stage may still retry while the result is printed.
-func (w *waits) end() {
+// End stops the reports: an abandoned stage may still retry while the result is printed.
+func (w *Reporter) End() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.over = true

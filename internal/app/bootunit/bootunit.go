@@ -1,4 +1,6 @@
-package app
+// Package bootunit finds out why a boot has no run: systemd could not start prelet.service, or its processes died. It asks
+// systemd, and changes nothing.
+package bootunit
 
 import (
 	"context"
@@ -27,9 +29,9 @@ var setupStatuses = map[int32][2]string{
 	},
 }
 
-// notStarted is why systemd could not start prelet.service, before a line of prelet ran, or why none of its processes
+// Failure is why systemd could not start prelet.service, before a line of prelet ran, or why none of its processes
 // of this boot came to an end. Why is "" if it could, or if that is not known.
-type notStarted struct {
+type Failure struct {
 	Why string
 	// IsKilled is set if processes of prelet began, and were killed or died each time.
 	IsKilled bool
@@ -47,26 +49,22 @@ const deathLimit = 3
 // no such status of its own.
 const exitPanic = 2
 
-// whyNotStarted asks systemd about prelet.service.
-func whyNotStarted(ctx context.Context, h *Host) notStarted {
-	if !h.Systemd {
-		return notStarted{}
-	}
-
-	u, err := h.Units.Look(ctx, BootUnit)
+// FindFailure asks systemd about prelet.service. hasBegun is set if a prelet has begun a run in this boot.
+func FindFailure(ctx context.Context, units activation.Units, hasBegun bool) Failure {
+	u, err := units.Look(ctx, activation.BootUnit)
 	if err != nil {
-		return notStarted{}
+		return Failure{}
 	}
 
-	see := fmt.Sprintf("see journalctl -b -u %s", BootUnit)
+	see := fmt.Sprintf("see journalctl -b -u %s", activation.BootUnit)
 
 	known, ok := setupStatuses[u.Status]
 	switch {
 	case u.Result == "exit-code" && ok:
-		return notStarted{
+		return Failure{
 			Why: fmt.Sprintf(
 				"systemd could not start %s (%d/%s): %s; %s",
-				BootUnit,
+				activation.BootUnit,
 				u.Status,
 				known[0],
 				known[1],
@@ -76,19 +74,19 @@ func whyNotStarted(ctx context.Context, h *Host) notStarted {
 			IsGiven: u.Status == exitCredentials,
 		}
 	case u.Result == "exit-code" && u.Status >= 200 && u.Status <= 243, u.Result == "resources":
-		return notStarted{
-			Why:     fmt.Sprintf("systemd could not start %s (%s, status %d); %s", BootUnit, u.Result, u.Status, see),
+		return Failure{
+			Why:     fmt.Sprintf("systemd could not start %s (%s, status %d); %s", activation.BootUnit, u.Result, u.Status, see),
 			IsGiven: u.Result == "resources",
 		}
 	case hasDied(u) && u.Restarts+1 >= deathLimit:
 		return describeDeath(u)
-	case u.Result == "timeout" && !hasBegun(h):
+	case u.Result == "timeout" && !hasBegun:
 		const format = "systemd could not start %s in time, and prelet has not run: something that it opens for the " +
 			"unit does not answer, such as a FIFO in /etc/credstore; %s"
-		return notStarted{Why: fmt.Sprintf(format, BootUnit, see), IsGiven: true}
+		return Failure{Why: fmt.Sprintf(format, activation.BootUnit, see), IsGiven: true}
 	}
 
-	return notStarted{}
+	return Failure{}
 }
 
 // hasDied reports whether the last process of prelet.service did not end by itself, and no other one has begun since.
@@ -108,7 +106,7 @@ func hasDied(u activation.Unit) bool {
 }
 
 // describeDeath describes a prelet.service that was killed or died at each try.
-func describeDeath(u activation.Unit) notStarted {
+func describeDeath(u activation.Unit) Failure {
 	how := fmt.Sprintf("%s, status %d", u.Result, u.Status)
 	if name := unix.SignalName(syscall.Signal(u.Status)); u.Result != "exit-code" && name != "" {
 		how = fmt.Sprintf("%s, %s", u.Result, name)
@@ -120,19 +118,12 @@ func describeDeath(u activation.Unit) notStarted {
 		hint = "the kernel kills it where the machine or MemoryMax= of the unit has too little memory: dmesg"
 	}
 
-	return notStarted{
+	return Failure{
 		Why: fmt.Sprintf(
 			"%s was killed or died at each of %d tries (%s): %s; see journalctl -b -u %s; prelet run tries again",
-			BootUnit, u.Restarts+1, how, hint, BootUnit,
+			activation.BootUnit, u.Restarts+1, how, hint, activation.BootUnit,
 		),
 		IsKilled: true,
 		IsGiven:  isMemory || u.Result == "timeout",
 	}
-}
-
-// hasBegun reports whether a prelet has begun a run in this boot.
-func hasBegun(h *Host) bool {
-	s, err := h.loadReport()
-
-	return err == nil && s.BootID == h.BootID
 }

@@ -1,7 +1,8 @@
-package app
+// Package unitflags checks the flags and drop-ins with which a machine starts its kubelet, in the files of its unit that
+// a plan does not read. It reads files, and changes none.
+package unitflags
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -30,15 +31,22 @@ type flagWord struct {
 	from string // the unit or the file that has it, for people
 }
 
-// judgeUnitFlags judges the flags with which a machine starts its kubelet: those of its unit, of the unit's drop-ins
-// and of all their environment files. A plan reads only those files that the site or kubeadm writes, as others may have
-// secrets that a recording must not contain.
-// planned are the files that the site changes, as for systemd.ReadPlannedUnit.
-func judgeUnitFlags(w Where, unit string, planned map[string][]byte) hcl.Diagnostics {
-	words, err := readUnitFlags(nodefile.Root(w.Root), unit, planned)
+// Unit is the kubelet's unit of a machine, as it will be with the files that a site changes.
+type Unit struct {
+	Root    nodefile.Root
+	Name    string
+	Kubelet string            // the version of the kubelet; "" is any
+	Planned map[string][]byte // as for systemd.ReadPlannedUnit
+}
+
+// CheckFlags checks the flags with which a machine starts its kubelet: those of its unit, of the unit's drop-ins and of
+// all their environment files. A plan reads only those files that the site or kubeadm writes, as others may have secrets
+// that a recording must not contain.
+func (u Unit) CheckFlags() hcl.Diagnostics {
+	words, err := u.readFlags()
 	if err != nil {
 		return hcl.Diagnostics{origin.Warning(fault.KubeletFlag, hcl.Range{},
-			"The kubelet's flags of "+unit+" are not checked",
+			"The kubelet's flags of "+u.Name+" are not checked",
 			"%s.", origin.Capitalize(nodefile.Reason(err)))}
 	}
 
@@ -51,7 +59,7 @@ func judgeUnitFlags(w Where, unit string, planned map[string][]byte) hcl.Diagnos
 		}
 	}
 
-	subject := rules.Subject{Flags: flags, Version: w.KubeletVersion}
+	subject := rules.Subject{Flags: flags, Version: u.Kubelet}
 	diags := boot.Diagnose(subject, func(f rules.Finding) string {
 		return whereIs(words, func(word string) bool {
 			_, ok := kubelet.FlagsOf([]string{word}).Lookup(f.Flag)
@@ -67,19 +75,12 @@ func judgeUnitFlags(w Where, unit string, planned map[string][]byte) hcl.Diagnos
 	return diags
 }
 
-// judgeDropIns judges the drop-ins in the folder of --config-dir of an image, which the kubelet merges over its file,
-// with those that the site writes. planned are the files that it changes, and it may change those that mayWrite
-// reports.
-func judgeDropIns(
-	w Where,
-	unit string,
-	planned map[string][]byte,
-	mayWrite func(path string) bool,
-) (diags hcl.Diagnostics) {
-	root := nodefile.Root(w.Root)
-	words, err := readUnitFlags(root, unit, planned)
+// CheckDropIns checks the drop-ins in the folder of --config-dir of an image, which the kubelet merges over its file,
+// with those that the site writes. The site may change those that mayWrite reports.
+func (u Unit) CheckDropIns(mayWrite func(path string) bool) (diags hcl.Diagnostics) {
+	words, err := u.readFlags()
 	if err != nil {
-		return nil // judgeUnitFlags has reported it
+		return nil // CheckFlags has reported it
 	}
 	folder, ok := flagsOf(words).Lookup("config-dir")
 	if !ok {
@@ -87,17 +88,17 @@ func judgeDropIns(
 	}
 	folder = path.Clean(folder)
 
-	files, err := probe.ListDropIns(root, folder)
+	files, err := probe.ListDropIns(u.Root, folder)
 	switch {
 	case errors.Is(err, fs.ErrNotExist): // the site may make it
 	case err != nil:
 		return hcl.Diagnostics{refuseDropIn(folder, nodefile.Reason(err))}
 	}
 	files = slices.DeleteFunc(files, func(file string) bool {
-		_, isPlanned := planned[file]
+		_, isPlanned := u.Planned[file]
 		return isPlanned || mayWrite(file)
 	})
-	for file, text := range planned {
+	for file, text := range u.Planned {
 		if strings.HasPrefix(file, folder+"/") && path.Ext(file) == ".conf" && text != nil {
 			files = append(files, file)
 		}
@@ -107,7 +108,7 @@ func judgeDropIns(
 	merged := kubelet.NewConfig()
 	all := map[string]*kubelet.Config{}
 	for _, file := range files {
-		config, err := readDropIn(root, file, planned)
+		config, err := u.readDropIn(file)
 		if err == nil {
 			err = merged.Merge(config.Object())
 		}
@@ -118,7 +119,7 @@ func judgeDropIns(
 		all[file] = config
 	}
 
-	subject := rules.Subject{Config: merged, Version: w.KubeletVersion}
+	subject := rules.Subject{Config: merged, Version: u.Kubelet}
 
 	return append(diags, boot.Diagnose(subject, func(f rules.Finding) string {
 		for _, file := range slices.Backward(files) {
@@ -134,16 +135,12 @@ func judgeDropIns(
 }
 
 // readDropIn reads a drop-in of the kubelet's configuration, as it is planned or on the disk.
-func readDropIn(
-	root nodefile.Root,
-	file string,
-	planned map[string][]byte,
-) (*kubelet.Config, error) {
-	if text := planned[file]; text != nil {
+func (u Unit) readDropIn(file string) (*kubelet.Config, error) {
+	if text := u.Planned[file]; text != nil {
 		return boot.ParsePlannedDropIn(string(text))
 	}
 
-	text, f := root.Text(file)
+	text, f := u.Root.Text(file)
 	if f != nil {
 		return nil, f
 	}
@@ -151,9 +148,9 @@ func readDropIn(
 	return kubelet.ParseDropIn(text)
 }
 
-// listPlanned returns the texts of planned files by path, as for systemd.ReadPlannedUnit. A file with create_only that
+// ListPlanned returns the texts of planned files by path, as for systemd.ReadPlannedUnit. A file with create_only that
 // exists stays as it is.
-func listPlanned(root nodefile.Root, files []node.File) map[string][]byte {
+func ListPlanned(root nodefile.Root, files []node.File) map[string][]byte {
 	planned := map[string][]byte{}
 	for _, f := range files {
 		if f.Kind != node.Regular {
@@ -197,50 +194,14 @@ func whereIs(words []flagWord, matches func(word string) bool) string {
 	return ""
 }
 
-// addUnitFlags adds the faults in the flags of a plan's machine that the plan does not report itself. It adds nothing
-// for a recorded machine, whose files are not here.
-func addUnitFlags(p *boot.Plan, w Where, unit string) {
-	if w.From != "" || w.Root == "" && w.Hardware != "" {
-		return
-	}
-	w.KubeletVersion = cmp.Or(w.KubeletVersion, p.Kubelet.KnownVersion())
-
-	planned := listPlanned(nodefile.Root(w.Root), p.Node.Files)
-	for _, c := range p.Changes {
-		if c.Action == "delete" {
-			planned[c.File.Path] = nil
-		}
-	}
-
-	found := judgeUnitFlags(w, unit, planned)
-	if w.Root != "" {
-		found = append(found, judgeDropIns(
-			w,
-			unit,
-			planned,
-			func(string) bool { return false },
-		)...)
-	}
-	for _, d := range found {
-		isSame := func(o *hcl.Diagnostic) bool { return o.Summary == d.Summary }
-		if !slices.ContainsFunc(p.Diagnostics, isSame) {
-			p.Diagnostics = append(p.Diagnostics, d)
-		}
-	}
-}
-
-// readUnitFlags returns the arguments of a unit's kubelet, as systemd passes them. A unit that starts another program,
+// readFlags returns the arguments of the unit's kubelet, as systemd passes them. A unit that starts another program,
 // such as a shell, is an error. An environment file that cannot be read has none: the plan reports it.
-func readUnitFlags(
-	root nodefile.Root,
-	unit string,
-	planned map[string][]byte,
-) (out []flagWord, err error) {
-	u, err := systemd.ReadPlannedUnit(root, unit, planned)
-	if err != nil || u.Load == "masked" {
+func (u Unit) readFlags() (out []flagWord, err error) {
+	file, err := systemd.ReadPlannedUnit(u.Root, u.Name, u.Planned)
+	if err != nil || file.Load == "masked" {
 		return nil, err
 	}
-	start := u.Unit(kubelet.Argv)
+	start := file.Unit(kubelet.Argv)
 	switch {
 	case len(start.Command) == 0:
 		return nil, nil
@@ -251,11 +212,11 @@ func readUnitFlags(
 	variables := map[string]flagWord{}
 	for _, v := range start.Environment {
 		name, text, _ := strings.Cut(v, "=")
-		variables[name] = flagWord{text, unit}
+		variables[name] = flagWord{text, u.Name}
 	}
 	for _, f := range start.EnvironmentFiles {
-		for _, file := range systemd.Glob(root, f.Path) {
-			env, err := kubelet.ParseEnvFile(readPlanned(root, file, planned))
+		for _, file := range systemd.Glob(u.Root, f.Path) {
+			env, err := kubelet.ParseEnvFile(u.readPlanned(file))
 			if err != nil {
 				continue
 			}
@@ -265,14 +226,14 @@ func readUnitFlags(
 			}
 		}
 	}
-	for _, line := range u.Settings["UnsetEnvironment"] {
+	for _, line := range file.Settings["UnsetEnvironment"] {
 		for _, name := range kubelet.Argv(line) {
 			delete(variables, name)
 		}
 	}
 
 	for _, word := range start.Command[1:] {
-		for _, w := range expand(word, unit, variables) {
+		for _, w := range expand(word, u.Name, variables) {
 			isFlag := strings.HasPrefix(w.text, "-")
 			isKnownAtStart := strings.Contains(w.text, systemd.AtStart) || value.HasPlaceholder(w.text)
 			switch last := len(out) - 1; {
@@ -288,12 +249,12 @@ func readUnitFlags(
 }
 
 // readPlanned returns the text of a file as it will be; "" if it cannot be read.
-func readPlanned(root nodefile.Root, file string, planned map[string][]byte) string {
-	if text, isPlanned := planned[file]; isPlanned {
+func (u Unit) readPlanned(file string) string {
+	if text, isPlanned := u.Planned[file]; isPlanned {
 		return string(text)
 	}
 
-	return root.TextIfReadable(file)
+	return u.Root.TextIfReadable(file)
 }
 
 var (

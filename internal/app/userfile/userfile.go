@@ -1,4 +1,6 @@
-package app
+// Package userfile reads and writes the files that a user names on the command line. It bounds what it reads, waits for
+// no pipe or device, and replaces nothing but a regular file.
+package userfile
 
 import (
 	"errors"
@@ -15,19 +17,19 @@ import (
 	"github.com/prelet/prelet/internal/platform/nodefile"
 )
 
-// errNotRegular is the error of a path that is not a regular file.
-var errNotRegular = errors.New("not a regular file")
+// ErrNotRegular is the error of a path that is not a regular file.
+var ErrNotRegular = errors.New("not a regular file")
 
-// openRegular opens a regular file for reading, and nothing else: opening a pipe would wait for its writer, and reading
+// Open opens a regular file for reading, and nothing else: opening a pipe would wait for its writer, and reading
 // a file of /proc, such as kmsg, for what comes next.
-func openRegular(path string) (*os.File, error) {
+func Open(path string) (*os.File, error) {
 	look, err := nodefile.Find(path, nodefile.FollowAll) // the user who typed the path may use links
 	if err != nil {
 		return nil, err
 	}
 	defer look.Close()
 	if !look.Mode().IsRegular() {
-		return nil, errNotRegular
+		return nil, ErrNotRegular
 	}
 
 	f, err := look.Open()
@@ -37,18 +39,18 @@ func openRegular(path string) (*os.File, error) {
 	var mount unix.Statfs_t
 	if unix.Fstatfs(int(f.Fd()), &mount) == nil && mount.Type == unix.PROC_SUPER_MAGIC {
 		_ = f.Close()
-		return nil, errNotRegular
+		return nil, ErrNotRegular
 	}
 
 	return f, nil
 }
 
-// maxInput bounds a file that a user gives as input, such as a --var-file, in bytes.
-const maxInput = 1 << 20
+// MaxBytes bounds a file that a user gives as input, such as a --var-file, in bytes.
+const MaxBytes = 1 << 20
 
-// readBounded reads a regular file of at most limit bytes.
-func readBounded(path string, limit int64) ([]byte, error) {
-	f, err := openRegular(path)
+// Read reads a regular file of at most limit bytes.
+func Read(path string, limit int64) ([]byte, error) {
+	f, err := Open(path)
 	if err != nil {
 		return nil, err
 	}
@@ -62,9 +64,9 @@ func readBounded(path string, limit int64) ([]byte, error) {
 	return text, err
 }
 
-// readInput is readBounded with the error for a missing file that a user has named.
-func readInput(path string, limit int64) ([]byte, error) {
-	text, err := readBounded(path, limit)
+// ReadInput is Read with the error for a missing file that a user has named.
+func ReadInput(path string, limit int64) ([]byte, error) {
+	text, err := Read(path, limit)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, errors.New("no such file")
 	}
@@ -72,9 +74,40 @@ func readInput(path string, limit int64) ([]byte, error) {
 	return text, err
 }
 
-// createFile writes a new file, and the folders above it. For a file that exists already, the error is fs.ErrExist. A
+// ReadSite reads a file of a site. why is set for a path that prelet does not read in a site: a symbolic link, or
+// a file that is not regular, which might never end. A link to /dev/null masks a file of a later folder: it is empty.
+func ReadSite(path string) (src []byte, why string, err error) {
+	st, err := os.Lstat(path)
+	if err != nil {
+		return nil, "", err
+	}
+	if st.Mode()&fs.ModeSymlink != 0 {
+		if to, err := os.Readlink(path); err == nil && to == os.DevNull {
+			return nil, "", nil
+		}
+		return nil, "is a link", nil
+	}
+
+	src, err = readRegular(path)
+	if errors.Is(err, ErrNotRegular) {
+		return nil, "is not a regular file", nil
+	}
+	return src, "", err
+}
+
+func readRegular(path string) ([]byte, error) {
+	f, err := Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+
+	return io.ReadAll(f)
+}
+
+// Create writes a new file, and the folders above it. For a file that exists already, the error is fs.ErrExist. A
 // file that cannot be written to its end is removed, so that the next try can create it.
-func createFile(path string, content []byte) error {
+func Create(path string, content []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
@@ -98,7 +131,7 @@ func WritePage(path string, stdout io.Writer, encode func(io.Writer) error) erro
 	} else {
 		err = replaceNamed(path, 0o600, encode)
 	}
-	if errors.Is(err, errNotRegular) {
+	if errors.Is(err, ErrNotRegular) {
 		err = fmt.Errorf("%w; standard output is -", err)
 	}
 	if err != nil {
@@ -126,7 +159,7 @@ func followNamed(path string) (string, error) {
 		return path, nil
 	}
 	if leadsToProc(path) {
-		return "", errNotRegular
+		return "", ErrNotRegular
 	}
 	look, err := nodefile.Find(path, nodefile.FollowTrusted)
 	if err != nil {
@@ -136,7 +169,7 @@ func followNamed(path string) (string, error) {
 
 	target := look.Path()
 	if !look.Mode().IsRegular() {
-		return "", errNotRegular
+		return "", ErrNotRegular
 	}
 	if err := unix.Access(target, unix.W_OK); err != nil {
 		return "", err
@@ -173,11 +206,11 @@ func WriteReport(path string, content []byte) error {
 		_, err := w.Write(content)
 		return err
 	})
-	if errors.Is(err, errNotRegular) {
+	if errors.Is(err, ErrNotRegular) {
 		err = fmt.Errorf("%w; name a file, or leave it out", err)
 	}
 	if err != nil {
-		return failure(fault.CannotWrite, "%s: %s", path, err)
+		return &fault.Fault{Code: fault.CannotWrite, Summary: fmt.Sprintf("%s: %s", path, err)}
 	}
 
 	return nil

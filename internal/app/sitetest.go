@@ -12,14 +12,12 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
-	"github.com/prelet/prelet/internal/app/rehearsal"
 	"github.com/prelet/prelet/internal/app/userfile"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/insight/testfile"
 	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/printer"
-	"github.com/prelet/prelet/internal/probe"
 )
 
 // TestOptions are the tests to run.
@@ -212,7 +210,7 @@ func (s *suite) loadFile(name string, config []string) error {
 	s.config[f] = config
 	s.siteOf[f] = s.loadSite(config)
 	if !diags.HasErrors() && !s.tests.Diagnostics.HasErrors() {
-		s.tests.Diagnostics = append(s.tests.Diagnostics, checkTestFile(f, s.siteOf[f])...)
+		s.tests.Diagnostics = append(s.tests.Diagnostics, f.CheckNames(s.siteOf[f])...)
 	}
 	return nil
 }
@@ -284,25 +282,4 @@ func (s *suite) listCases(o TestOptions) (out []testCase, err error) {
 // indentLines returns lines with an indent.
 func indentLines(lines []string) string {
 	return "  " + strings.Join(lines, "\n  ")
-}
-
-// checkTestFile checks the names of its site that a test file uses.
-func checkTestFile(f *testfile.File, site *lang.Site) (diags hcl.Diagnostics) {
-	for _, r := range f.Runs {
-		diags = append(diags, checkTestVariables(r, site)...)
-		diags = append(diags, checkTestDetectors(r, site)...)
-	}
-	return diags
-}
-
-// givenByTest makes values of variables of a run the texts that the site's variables take.
-func givenByTest(r *testfile.Run, site *lang.Site) map[string]probe.Given {
-	out := map[string]probe.Given{}
-	for name, l := range r.Variables {
-		text, err := variableText(l.Value, site.Variables[name].Type)
-		if err == nil { // checkTestVariables has reported it
-			out[name] = probe.Given{Text: text, Source: rehearsal.TestSource, IsFile: true}
-		}
-	}
-	return out
 }

@@ -8,19 +8,15 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
-	"github.com/zclconf/go-cty/cty"
 
 	"github.com/prelet/prelet/internal/app/rehearsal"
 	"github.com/prelet/prelet/internal/app/userfile"
 	"github.com/prelet/prelet/internal/boot"
-	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/insight/testfile"
-	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/platform/atomicfile"
 	"github.com/prelet/prelet/internal/printer"
 	"github.com/prelet/prelet/internal/probe"
@@ -117,7 +113,10 @@ func (c testCase) run(ctx context.Context) (out testfile.Result) {
 		out.Failures = []testfile.Failure{*refused}
 		return out
 	}
-	out.Failures = c.compare(p)
+	out.Failures = c.Compare(p)
+	if failed := c.compareSnapshot(p); failed != nil {
+		out.Failures = append(out.Failures, *failed)
+	}
 	return out
 }
 
@@ -148,14 +147,17 @@ func (c testCase) plan(ctx context.Context) (*boot.Plan, *testfile.Failure) {
 		w.Root = root
 	}
 	site := c.suite.siteOf[c.File]
-	given := givenByTest(c.Run, site)
+	given := map[string]probe.Given{}
+	for name, text := range c.VariableTexts(site) {
+		given[name] = probe.Given{Text: text, Source: rehearsal.TestSource, IsFile: true}
+	}
 	redactVariables(c.env.Redactor, given, site)
 
 	asked := &rehearsal.Source{
 		Site:      site,
 		Given:     given,
 		Kubelet:   c.Kubelet.V,
-		Detectors: answerDetectors(c.Run),
+		Detectors: c.DetectorAnswers(),
 		Without:   rehearsal.RemovedDevices{Addresses: c.Without.V},
 		IsTest:    true,
 	}
@@ -284,89 +286,6 @@ func (c testCase) objects(w Where) world.Source {
 	return probe.ObjectsOf(c.CA, data)
 }
 
-// compare returns how a plan differs from the expectations of the run.
-func (c testCase) compare(p *boot.Plan) []testfile.Failure {
-	var errs hcl.Diagnostics
-	for _, d := range p.Diagnostics {
-		if d.Severity == hcl.DiagError {
-			errs = append(errs, adviseTest(d))
-		}
-	}
-	if len(c.Expected) > 0 {
-		return c.compareErrors(errs)
-	}
-	if len(errs) > 0 {
-		return []testfile.Failure{{
-			Kind:    testfile.KindError,
-			At:      c.At,
-			Summary: "The plan has an error",
-			Errors:  errs,
-		}}
-	}
-
-	var out []testfile.Failure
-	names := map[string]cty.Value{"plan": p.Value()}
-	scope := c.File.Scope(p.Eval, p.NodeValue(), names)
-	for _, a := range c.Asserts {
-		if failed := c.File.Check(a, scope); failed != nil {
-			out = append(out, *failed)
-		}
-	}
-	if failed := c.compareSnapshot(p); failed != nil {
-		out = append(out, *failed)
-	}
-	return out
-}
-
-// adviseTest returns an error of a plan with advice for the author of a test.
-func adviseTest(d *hcl.Diagnostic) *hcl.Diagnostic {
-	if origin.CodeOf(d) != fault.VariableMissing {
-		return d
-	}
-	out := *d
-	out.Detail = "Give it a value in the run, variables = { … }, " +
-		"or for all runs in the block variables of the test file."
-
-	return &out
-}
-
-// compareErrors compares the codes of errors with the expected ones. Each must occur, and no other.
-func (c testCase) compareErrors(errs hcl.Diagnostics) (out []testfile.Failure) {
-	var other hcl.Diagnostics
-	missing := slices.Clone(c.Expected)
-	for _, d := range errs {
-		code := origin.CodeOf(d)
-		missing = slices.DeleteFunc(missing, func(m fault.Code) bool {
-			return m == code
-		})
-		if !slices.Contains(c.Expected, code) {
-			other = append(other, d)
-		}
-	}
-
-	for _, code := range missing {
-		message := "The plan has no error."
-		if len(errs) > 0 {
-			message = "The plan has other errors, which follow."
-		}
-		out = append(out, testfile.Failure{
-			Kind:    testfile.KindExpected,
-			At:      c.ExpectAt,
-			Summary: fmt.Sprintf("The plan does not have the error %q", code),
-			Message: message,
-		})
-	}
-	if len(other) > 0 {
-		out = append(out, testfile.Failure{
-			Kind:    testfile.KindError,
-			At:      c.ExpectAt,
-			Summary: "The plan has an error that the run does not expect",
-			Errors:  other,
-		})
-	}
-	return out
-}
-
 // snapshotsFolder is the folder next to a test file that has the snapshots of its runs.
 const snapshotsFolder = "snapshots"
 
@@ -375,7 +294,7 @@ const snapshotWidth = 100
 
 // compareSnapshot compares the plan with the snapshot of the run, or writes it.
 func (c testCase) compareSnapshot(p *boot.Plan) *testfile.Failure {
-	if c.Snapshot.V == "" {
+	if c.Snapshot.V == "" || len(c.Expected) > 0 || p.Diagnostics.HasErrors() {
 		return nil
 	}
 

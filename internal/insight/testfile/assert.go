@@ -15,13 +15,13 @@ import (
 	"github.com/prelet/prelet/internal/value"
 )
 
-// Scope returns the scope of the conditions of a file, for a finished plan with this scope, node and further names.
-func (f *File) Scope(e *eval.Eval, node cty.Value, names map[string]cty.Value) eval.Outside {
+// scope returns the scope of the conditions of a file, for a finished plan with this scope, node and further names.
+func (f *File) scope(e *eval.Eval, node cty.Value, names map[string]cty.Value) eval.Outside {
 	return e.Outside("a condition", node, names, f.functions)
 }
 
-// Check evaluates one assert of the file. It returns nil for a true condition.
-func (f *File) Check(a Assert, scope eval.Outside) *Failure {
+// check evaluates one assert of the file. It returns nil for a true condition.
+func (f *File) check(a Assert, scope eval.Outside) *Failure {
 	v, diags := scope.Value(a.Condition)
 	failed := &Failure{
 		Kind:   KindAssert,

@@ -1,5 +1,5 @@
-// Package testfile is the language of *.prelettest.hcl files: the declarations of a file of tests, the evaluation of
-// its conditions over a finished plan, and the result of a run. It must not open a machine or evaluate a site; its
+// Package testfile is the language of *.prelettest.hcl files: the declarations of a file of tests, the comparison
+// of a finished plan with them, and the result of a run. It must not open a machine or evaluate a site; its
 // callers do.
 package testfile
 

@@ -1,4 +1,4 @@
-package app
+package testfile
 
 import (
 	"errors"
@@ -12,15 +12,25 @@ import (
 	"github.com/zclconf/go-cty/cty/convert"
 
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/insight/testfile"
 	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/world"
 	"github.com/prelet/prelet/schema"
 )
 
-// checkTestVariables refuses variables of a run that the site does not declare, and values that it could not get.
-func checkTestVariables(r *testfile.Run, site *lang.Site) (diags hcl.Diagnostics) {
+// CheckNames refuses the names of variables and detectors that the site of a file does not declare, and values that its
+// variables cannot get.
+func (f *File) CheckNames(site *lang.Site) (diags hcl.Diagnostics) {
+	for _, r := range f.Runs {
+		diags = append(diags, r.checkVariables(site)...)
+		diags = append(diags, r.checkDetectors(site)...)
+	}
+
+	return diags
+}
+
+// checkVariables refuses variables of a run that the site does not declare, and values that it could not get.
+func (r *Run) checkVariables(site *lang.Site) (diags hcl.Diagnostics) {
 	known := slices.Sorted(maps.Keys(site.Variables))
 	for _, name := range slices.Sorted(maps.Keys(r.Variables)) {
 		l := r.Variables[name]
@@ -36,6 +46,19 @@ func checkTestVariables(r *testfile.Run, site *lang.Site) (diags hcl.Diagnostics
 		}
 	}
 	return diags
+}
+
+// VariableTexts returns the values of variables of a run as the texts that the site's variables take, by name.
+func (r *Run) VariableTexts(site *lang.Site) map[string]string {
+	out := map[string]string{}
+	for name, l := range r.Variables {
+		text, err := variableText(l.Value, site.Variables[name].Type)
+		if err == nil { // checkVariables has reported it
+			out[name] = text
+		}
+	}
+
+	return out
 }
 
 // variableText returns a value as a credential or the kernel command line gives it: the text of a primitive type, and
@@ -56,8 +79,8 @@ func variableText(v cty.Value, want cty.Type) (string, error) {
 	return text.AsString(), nil
 }
 
-// checkTestDetectors refuses replies of detectors that the site does not declare.
-func checkTestDetectors(r *testfile.Run, site *lang.Site) (diags hcl.Diagnostics) {
+// checkDetectors refuses replies of detectors that the site does not declare.
+func (r *Run) checkDetectors(site *lang.Site) (diags hcl.Diagnostics) {
 	known := slices.Sorted(maps.Keys(site.Detectors))
 	for _, name := range slices.Sorted(maps.Keys(r.Detectors)) {
 		if site.Detectors[name] == nil {
@@ -69,8 +92,8 @@ func checkTestDetectors(r *testfile.Run, site *lang.Site) (diags hcl.Diagnostics
 	return diags
 }
 
-// answerDetectors returns the replies of a run's detectors as answers.
-func answerDetectors(r *testfile.Run) map[string]world.Answer {
+// DetectorAnswers returns the replies of a run's detectors as answers.
+func (r *Run) DetectorAnswers() map[string]world.Answer {
 	out := map[string]world.Answer{}
 	for name, d := range r.Detectors {
 		why := fmt.Sprintf("the test says that %q is %s", name, d.State)

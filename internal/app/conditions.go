@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prelet/prelet/internal/app/conditionfile"
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/commit"
 	"github.com/prelet/prelet/internal/commit/activation"
@@ -49,19 +50,19 @@ func (e *Env) beginConditions(
 	h *Host,
 	rep *report.Reporter,
 ) (wait func()) {
-	record := h.readConditionRecord()
+	record := h.conditionFiles().ReadRecord()
 	_, isOpen, err := h.gate().State()
-	_, isRepeated := h.readConditionResults() // of an earlier run of this boot
+	_, isRepeated := h.conditionFiles().ReadResults() // of an earlier run of this boot
 	isUsed := len(record.Conditions) > 0 && h.hasKubeconfig()
 	if !isUsed || isOpen || isRepeated || err != nil {
 		return func() {}
 	}
 
-	want := condition.All(record.types(), condition.False, condition.Booting,
+	want := condition.All(record.Types(), condition.False, condition.Booting,
 		"this boot has no verdict on the kubelet yet")
 	until := " until prelet-verify.service reaches the cluster"
 	if h.isOff() {
-		want = condition.All(record.types(), condition.Unknown, condition.TurnedOff,
+		want = condition.All(record.Types(), condition.Unknown, condition.TurnedOff,
 			"prelet is turned off (prelet=off), and does not check the kubelet")
 		until = ""
 	}
@@ -78,6 +79,16 @@ func (e *Env) beginConditions(
 				"conditions: node %s has those from before this boot%s: %v", record.Node, until, err))
 		}
 	})
+}
+
+// conditionFiles returns the files about the conditions of the Node.
+func (h *Host) conditionFiles() conditionfile.Files {
+	return conditionfile.Files{
+		Root:     h.Root,
+		StateDir: h.stateDir(),
+		RunDir:   h.RunDir,
+		BootID:   h.BootID,
+	}
 }
 
 // hasKubeconfig reports whether a kubelet has begun to join on this disk.
@@ -111,8 +122,8 @@ func (h *Host) patchConditions(
 // keepConditions keeps the results of the checks of a run. A run without a complete plan keeps the results of an
 // earlier one of this boot; without one, a condition with checks is Unknown.
 func (e *Env) keepConditions(h *Host, p *planner, res commit.Result) {
-	record := h.readConditionRecord()
-	results, hasResults := h.readConditionResults()
+	record := h.conditionFiles().ReadRecord()
+	results, hasResults := h.conditionFiles().ReadResults()
 	next := record
 
 	switch {
@@ -128,28 +139,28 @@ func (e *Env) keepConditions(h *Host, p *planner, res commit.Result) {
 		return
 	}
 
-	if err := h.writeConditionRecord(next); err != nil {
+	if err := h.conditionFiles().WriteRecord(next); err != nil {
 		e.sayError(fmt.Errorf("the next boot will not make the conditions of the Node False: %w", err))
 	}
-	e.sayError(h.writeConditionResults(results))
+	e.sayError(h.conditionFiles().WriteResults(results))
 }
 
 // takeConditions returns the conditions of a plan, without the secrets of this node, and the next record.
 func (e *Env) takeConditions(
-	p *boot.Plan, nodeName string, record conditionRecord,
-) (found []condition.Condition, next conditionRecord) {
+	p *boot.Plan, nodeName string, record conditionfile.Record,
+) (found []condition.Condition, next conditionfile.Record) {
 	next.Node = nodeName
 	if p.Node.Activation != nil {
 		for _, c := range p.Node.Activation.Conditions {
 			c.Message = e.Redactor.String(c.Message)
 			found = append(found, c.Condition)
-			next.Conditions = append(next.Conditions, conditionState{c.Type, c.Checked})
+			next.Conditions = append(next.Conditions, conditionfile.State{Type: c.Type, Checked: c.Checked})
 		}
 	}
 
 	// Conditions that the site no longer has stay in the record until the Node does not have them.
 	for _, c := range record.Conditions {
-		if record.Node == nodeName && !slices.Contains(next.types(), c.Type) {
+		if record.Node == nodeName && !slices.Contains(next.Types(), c.Type) {
 			next.Conditions = append(next.Conditions, c)
 		}
 	}
@@ -158,7 +169,7 @@ func (e *Env) takeConditions(
 }
 
 // assumeConditions returns the results of a run whose plan is not complete: those with checks are Unknown.
-func assumeConditions(record conditionRecord) (out []condition.Condition) {
+func assumeConditions(record conditionfile.Record) (out []condition.Condition) {
 	for _, c := range record.Conditions {
 		found := condition.Condition{
 			Type:    c.Type,
@@ -182,7 +193,7 @@ func assumeConditions(record conditionRecord) (out []condition.Condition) {
 // the rest to it; where it is not installed they wait for a kubelet that starts, unless the run has failed (hasFailed):
 // then the conditions are those of the kubelet at once. The lock is free.
 func (e *Env) settleConditions(ctx context.Context, h *Host, hasFailed bool) {
-	if !h.owesConditions() {
+	if !h.conditionFiles().IsOwed() {
 		return
 	}
 	if h.Self == BootUnit { // the kubelet's start waits for this unit, and starts prelet-verify.service
@@ -293,11 +304,11 @@ const (
 // deliverConditions patches the conditions if it is known what they are. It returns the wait before the next try, 0 if
 // the Node has its conditions. isLate is set if the kubelet had time to start.
 func (e *Env) deliverConditions(ctx context.Context, h *Host, isLate bool) (wait time.Duration, err error) {
-	results, ok := h.readConditionResults()
-	if !ok || !h.owesConditions() {
-		return 0, removeFile(filepath.Join(h.RunDir, owedFile))
+	results, ok := h.conditionFiles().ReadResults()
+	if !ok || !h.conditionFiles().IsOwed() {
+		return 0, h.conditionFiles().Forget()
 	}
-	record := h.readConditionRecord()
+	record := h.conditionFiles().ReadRecord()
 
 	want, health := e.judgeConditions(ctx, h, results)
 	switch {
@@ -307,7 +318,7 @@ func (e *Env) deliverConditions(ctx context.Context, h *Host, isLate bool) (wait
 		return lookEvery, nil
 	}
 
-	err = h.patchConditions(ctx, results.Node, want, record.types())
+	err = h.patchConditions(ctx, results.Node, want, record.Types())
 	switch {
 	case activation.IsRefused(err):
 		return refusedWait, fmt.Errorf("the cluster does not let the node patch its status: %w", err)
@@ -317,7 +328,7 @@ func (e *Env) deliverConditions(ctx context.Context, h *Host, isLate bool) (wait
 		return unhealthyWait, nil
 	}
 
-	isEnded, err := h.endOwing(ctx, results, record.types())
+	isEnded, err := h.endOwing(ctx, results, record.Types())
 	if err == nil && !isEnded {
 		wait = lookEvery
 	}
@@ -325,10 +336,22 @@ func (e *Env) deliverConditions(ctx context.Context, h *Host, isLate bool) (wait
 	return wait, err
 }
 
+// endOwing notes, with the lock, that the Node has these results.
+func (h *Host) endOwing(ctx context.Context, was conditionfile.Results, owned []string) (isEnded bool, err error) {
+	store, err := h.lock(ctx)
+	if err == nil {
+		defer store.Close()
+	} else if fault.CodeOf(err) != fault.CannotWrite { // else no run can write now either
+		return false, err
+	}
+
+	return h.conditionFiles().End(was, owned)
+}
+
 // judgeConditions returns the conditions of the Node as the kubelet is now. Those of the results are for a healthy
 // kubelet: they stay only if its unit, its process and its health are known.
 func (e *Env) judgeConditions(
-	ctx context.Context, h *Host, r conditionResults,
+	ctx context.Context, h *Host, r conditionfile.Results,
 ) (want []condition.Condition, health kubeletHealth) {
 	fail := func(health kubeletHealth, reason, message string) ([]condition.Condition, kubeletHealth) {
 		return condition.Replace(r.Conditions, condition.False, reason, message), health
@@ -407,7 +430,7 @@ func (e *Env) ReportStop(ctx context.Context) {
 	h := e.host()
 	defer h.Units.Close()
 
-	record := h.readConditionRecord()
+	record := h.conditionFiles().ReadRecord()
 	if len(record.Conditions) == 0 || !h.hasKubeconfig() {
 		return
 	}
@@ -417,7 +440,7 @@ func (e *Env) ReportStop(ctx context.Context) {
 
 	ctx, cancel := context.WithTimeout(ctx, beginTimeout)
 	defer cancel()
-	stopping := condition.All(record.types(), condition.False, condition.Stopping, "the node shuts down")
+	stopping := condition.All(record.Types(), condition.False, condition.Stopping, "the node shuts down")
 	err := h.patchConditions(ctx, record.Node, stopping, nil)
 	if err != nil {
 		e.Say(fmt.Sprintf("the conditions of node %s stay as they are: %v", record.Node, err))

@@ -28,7 +28,7 @@ func (p *planner) keepRecording(plan *boot.Plan) {
 	case plan.Group != "" && plan.Tape != nil:
 		err = p.writeRecordingFor(plan, path)
 	case plan.Group == "" && !plan.Diagnostics.HasErrors():
-		err = removeFile(path)
+		err = atomicfile.Remove(path)
 	}
 	if err != nil {
 		p.Report.Note(fault.CannotWrite, "the recording for others could not be kept: "+err.Error())
@@ -45,7 +45,7 @@ func (p *planner) writeRecordingFor(plan *boot.Plan, path string) error {
 	gid, err := nodefile.Root(p.Host.Root).FindID(nodefile.Groups, plan.Group)
 	if err != nil {
 		err = errors.New("group " + plan.Group + ": " + err.Error())
-		return errors.Join(err, removeFile(path))
+		return errors.Join(err, atomicfile.Remove(path))
 	}
 
 	r := p.node.Recording(plan)
@@ -63,7 +63,7 @@ func (p *planner) writeRecordingFor(plan *boot.Plan, path string) error {
 		err = os.Rename(fresh, path)
 	}
 	if err != nil {
-		return errors.Join(err, removeFile(fresh), removeFile(path))
+		return errors.Join(err, atomicfile.Remove(fresh), atomicfile.Remove(path))
 	}
 
 	return nil

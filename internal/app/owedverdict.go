@@ -75,7 +75,7 @@ func (e *Env) checkSettled(
 	switch {
 	case !isOwed:
 	case res.Code == "":
-		e.sayError(removeFile(h.owedVerdictPath()))
+		e.sayError(atomicfile.Remove(h.owedVerdictPath()))
 	default: // the next start of the kubelet is judged again
 		res.Summary += "; its files have not changed, so there is nothing to go back to"
 	}
@@ -158,7 +158,7 @@ func hasFailed(ctx context.Context, m *activation.Machine, gen int) bool {
 // settleVerdict forgets that a verdict is owed, after one has been reached.
 func (e *Env) settleVerdict(h *Host, res commit.Result) {
 	if res.Outcome.Verdict == activation.Good || res.Outcome.Verdict == activation.Bad {
-		e.sayError(removeFile(h.owedVerdictPath()))
+		e.sayError(atomicfile.Remove(h.owedVerdictPath()))
 	}
 }
 

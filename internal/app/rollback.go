@@ -94,8 +94,8 @@ func (e *Env) rollbackNode(
 	r := e.newRun(h, store, false)
 	goal := r.RollBack(ctx, o.To)
 	e.finishReport(ctx, h, r, r.Code, r.Summary)
-	if results, ok := h.readConditionResults(); ok {
-		e.sayError(h.writeConditionResults(results))
+	if results, ok := h.conditionFiles().ReadResults(); ok {
+		e.sayError(h.conditionFiles().WriteResults(results))
 		_ = store.Unlock() // annotations may have done so
 		e.settleConditions(ctx, h, r.Code != "")
 	}

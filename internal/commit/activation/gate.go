@@ -235,8 +235,7 @@ func (g Gate) write(name, line string) error {
 }
 
 func (g Gate) remove(name string) error {
-	err := os.Remove(filepath.Join(g.Dir, name))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := atomicfile.Remove(filepath.Join(g.Dir, name)); err != nil {
 		return g.fault("remove", name, err)
 	}
 

@@ -48,6 +48,16 @@ func With(name string, mode fs.FileMode, write func(io.Writer) error) error {
 	return err
 }
 
+// Remove removes a file, if it exists.
+func Remove(name string) error {
+	err := os.Remove(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+
+	return err
+}
+
 // target writes to the temporary file. Its errors name the file that is replaced.
 type target struct {
 	f    *os.File

@@ -16,10 +16,12 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
+	"github.com/prelet/prelet/internal/app/revision"
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/insight/fleet"
 	"github.com/prelet/prelet/internal/lang"
+	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/printer"
 	"github.com/prelet/prelet/internal/probe"
@@ -341,4 +343,33 @@ func selectShard(sources []string, shard *fleet.Shard) (out []string) {
 	}
 
 	return out
+}
+
+// loadAgainst loads the site to compare with: a path, or the files of the site at a revision of git. Errors in it are
+// those of the command: nothing can be compared with it.
+func (e *Env) loadAgainst(ctx context.Context, o PlanOptions) (*siteLoader, error) {
+	options := siteOptions(e.Version)
+	files := lang.OS()
+	options.Paths = []string{o.Against}
+	_, err := os.Lstat(o.Against)
+	if err != nil || strings.HasPrefix(o.Against, revision.Prefix) {
+		old, err := revision.Read(ctx, o.Against, o.Config)
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range old.Missing {
+			e.Say(fmt.Sprintf("--against %s: %s has no file at this revision, so all of it is new", o.Against, p))
+		}
+		options.Paths = old.Paths
+		files = old
+	}
+
+	site, diags := lang.Load(files, options)
+	if diags.HasErrors() {
+		return nil, &Explained{
+			Err:      failure(origin.Code(diags), "--against %s: the site to compare with has errors", o.Against),
+			Messages: diags,
+		}
+	}
+	return &siteLoader{fixed: &loadedSite{site: site, diags: diags}}, nil
 }

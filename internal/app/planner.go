@@ -3,7 +3,10 @@ package app
 import (
 	"context"
 	"errors"
+	"os"
 	"path/filepath"
+	"sync"
+	"time"
 
 	"github.com/hashicorp/hcl/v2"
 
@@ -12,6 +15,9 @@ import (
 	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/platform/atomicfile"
+	"github.com/prelet/prelet/internal/platform/machineid"
+	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/probe/kubeletbin"
 	"github.com/prelet/prelet/internal/report"
 )
@@ -121,4 +127,104 @@ func (p *planner) keepKubelet(plan *boot.Plan) error {
 	}
 
 	return commit.WriteIfChanged(filepath.Join(p.Host.stateDir(), kubeletbin.CacheFile), text)
+}
+
+// RecordingFile is the recording of the last run, in the run folder, which is empty after a boot.
+const RecordingFile = "recording.prelet"
+
+// keepRecording keeps the recording of a run for the group that the site names, or removes an older one where it names
+// none. A plan with errors that names no group changes nothing: its prelet block may not have been read. A failure is a
+// note of the run, because the node is as the site wants it without this file.
+func (p *planner) keepRecording(plan *boot.Plan) {
+	if plan == nil || p.node == nil {
+		return
+	}
+
+	path := filepath.Join(p.Host.RunDir, RecordingFile)
+	var err error
+	switch {
+	case plan.Group != "" && plan.Tape != nil:
+		err = p.writeRecordingFor(plan, path)
+	case plan.Group == "" && !plan.Diagnostics.HasErrors():
+		err = atomicfile.Remove(path)
+	}
+	if err != nil {
+		p.Report.Note(fault.CannotWrite, "the recording for others could not be kept: "+err.Error())
+	}
+}
+
+// writeRecordingFor writes the recording of a plan, without what `prelet record` leaves out, for a group to read. A
+// reader sees the old file or the new one. If the new one cannot be written, the old one is removed: it is not of the
+// last run.
+func (p *planner) writeRecordingFor(plan *boot.Plan, path string) error {
+	const mode = 0o640
+
+	fresh := path + ".new"
+	gid, err := nodefile.Root(p.Host.Root).FindID(nodefile.Groups, plan.Group)
+	if err != nil {
+		err = errors.New("group " + plan.Group + ": " + err.Error())
+		return errors.Join(err, atomicfile.Remove(path))
+	}
+
+	r := p.node.Recording(plan)
+	err = r.Withhold()
+	if err == nil {
+		err = atomicfile.With(fresh, 0o600, r.Encode)
+	}
+	if err == nil {
+		err = os.Chown(fresh, -1, gid)
+	}
+	if err == nil {
+		err = os.Chmod(fresh, mode)
+	}
+	if err == nil {
+		err = os.Rename(fresh, path)
+	}
+	if err != nil {
+		return errors.Join(err, atomicfile.Remove(fresh), atomicfile.Remove(path))
+	}
+
+	return nil
+}
+
+// rivalPatience is how long a run waits for the look at its Node after the plan: a boot does not wait for a cluster.
+const rivalPatience = 250 * time.Millisecond
+
+// beginRivalLook looks in parallel with the plan whether the Node of a joined node is another machine's, by which the
+// run is degraded. At a boot only the other machine updates the Node. wait returns when the look has ended, or after
+// rivalPatience; it may be called more than once.
+func (h *Host) beginRivalLook(ctx context.Context, r *commit.Run) (wait func()) {
+	cur, err := r.Store.Current()
+	isUsed := err == nil && cur != nil && !r.Off && h.hasKubeconfig() && r.Machine.Foreign(cur.Gen) == ""
+	if !isUsed {
+		return func() {}
+	}
+	plan, err := r.Machine.PlanOf(cur.Gen)
+	if err != nil || plan.Node == "" {
+		return func() {}
+	}
+
+	ctx, cancel := context.WithTimeout(ctx, beginTimeout)
+	found := make(chan string, 1)
+	go func() {
+		n, err := h.Probe.Node(ctx, plan.Node)
+		if err != nil || !n.Ready { // of a machine that no longer runs
+			found <- ""
+			return
+		}
+		found <- describeOtherMachine(n, machineid.Of(h.Root))
+	}()
+
+	return sync.OnceFunc(func() {
+		defer cancel()
+		select {
+		case why := <-found:
+			if why != "" {
+				r.Machine.Rival = why
+				r.Report.ClearDegraded(fault.OtherMachine)
+				r.Report.Degrade(fault.OtherMachine, why)
+			}
+		case <-time.After(rivalPatience):
+		}
+	})
 }

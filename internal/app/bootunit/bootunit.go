@@ -1,5 +1,5 @@
-// Package bootunit finds out why a boot has no run: systemd could not start prelet.service, or its processes died. It asks
-// systemd, and changes nothing.
+// Package bootunit finds out why a boot has no run: systemd could not start prelet.service, or its processes died. It
+// asks systemd, and changes nothing.
 package bootunit
 
 import (
@@ -75,7 +75,10 @@ func FindFailure(ctx context.Context, units activation.Units, hasBegun bool) Fai
 		}
 	case u.Result == "exit-code" && u.Status >= 200 && u.Status <= 243, u.Result == "resources":
 		return Failure{
-			Why:     fmt.Sprintf("systemd could not start %s (%s, status %d); %s", activation.BootUnit, u.Result, u.Status, see),
+			Why: fmt.Sprintf(
+				"systemd could not start %s (%s, status %d); %s",
+				activation.BootUnit, u.Result, u.Status, see,
+			),
 			IsGiven: u.Result == "resources",
 		}
 	case hasDied(u) && u.Restarts+1 >= deathLimit:

@@ -124,8 +124,8 @@ func (f Files) IsOwed() bool {
 	return err == nil
 }
 
-// End notes that the Node has these results, and no owned condition that is not among them. It reports false if a run has
-// replaced the results since they were read: the Node may not have those.
+// End notes that the Node has these results, and no owned condition that is not among them. It reports false if a run
+// has replaced the results since they were read: the Node may not have those.
 func (f Files) End(was Results, owned []string) (isEnded bool, err error) {
 	now, ok := f.ReadResults()
 	if ok && !reflect.DeepEqual(now, was) {

@@ -36,7 +36,7 @@ func Judge(fd int, path string, st *unix.Stat_t, passed bool) *Loose {
 	passed = passed && isFolder
 
 	loose := JudgeState(path, int(st.Uid), int(st.Gid), mode, passed)
-	isDecided := loose != nil && (!isOurs(st.Uid, os.Geteuid()) || mode&0o002 != 0)
+	isDecided := loose != nil && (!isOurs(st.Uid, os.Geteuid) || mode&0o002 != 0)
 	if mode&0o020 == 0 || isDecided {
 		return loose // the group's bit is the mask of an ACL: without it no entry allows to write
 	}
@@ -63,7 +63,7 @@ func Judge(fd int, path string, st *unix.Stat_t, passed bool) *Loose {
 // JudgeState is Judge by owner and mode alone, for a folder that is planned.
 func JudgeState(path string, uid, gid int, mode uint32, passed bool) *Loose {
 	switch {
-	case !isOurs(uint32(uid), os.Geteuid()):
+	case !isOurs(uint32(uid), os.Geteuid):
 		return &Loose{path, fmt.Sprintf("belongs to uid %d", uid), "chown root: " + path}
 	case passed && mode&unix.S_ISVTX != 0:
 		return nil
@@ -73,7 +73,7 @@ func JudgeState(path string, uid, gid int, mode uint32, passed bool) *Loose {
 			fmt.Sprintf("can be written by everybody (mode %04o)", mode),
 			"chmod o-w " + path,
 		}
-	case mode&0o020 != 0 && !isOurs(uint32(gid), os.Getegid()):
+	case mode&0o020 != 0 && !isOurs(uint32(gid), os.Getegid):
 		why := fmt.Sprintf("can be written by group %d (mode %04o)", gid, mode)
 		return &Loose{path, why, "chmod g-w " + path}
 	}
@@ -82,7 +82,7 @@ func JudgeState(path string, uid, gid int, mode uint32, passed bool) *Loose {
 }
 
 // isOurs reports whether an id is root's or that of this process.
-func isOurs(id uint32, ours int) bool { return id == 0 || id == uint32(ours) }
+func isOurs(id uint32, ours func() int) bool { return id == 0 || id == uint32(ours()) }
 
 // accessACL contains the entries of a POSIX access ACL as the kernel stores it.
 // Source: include/uapi/linux/posix_acl_xattr.h: a version, then entries of tag, permissions and id.
@@ -105,11 +105,16 @@ const (
 // readACL reads the access ACL of an open file; nil: it has none. A descriptor with O_PATH cannot be asked for
 // attributes, but its name in /proc can.
 func readACL(fd int) (accessACL, error) {
-	buf := make([]byte, 64<<10)
-	n, err := unix.Getxattr("/proc/self/fd/"+strconv.Itoa(fd), aclName, buf)
+	name := "/proc/self/fd/" + strconv.Itoa(fd)
+	size, err := unix.Getxattr(name, aclName, nil)
 	if errors.Is(err, unix.ENODATA) || errors.Is(err, unix.ENOTSUP) {
 		return nil, nil
 	}
+	if err != nil {
+		return nil, err
+	}
+	buf := make([]byte, size)
+	n, err := unix.Getxattr(name, aclName, buf)
 	if err != nil {
 		return nil, err
 	}
@@ -167,7 +172,7 @@ func (r Root) IsReachable(p string) bool {
 func (l *Look) FindReader() (string, error) {
 	st := &l.Stat
 	switch {
-	case !isOurs(st.Uid, os.Geteuid()):
+	case !isOurs(st.Uid, os.Geteuid):
 		return fmt.Sprintf("uid %d", st.Uid), nil
 	case st.Mode&0o004 != 0:
 		return "everybody", nil
@@ -181,7 +186,7 @@ func (l *Look) FindReader() (string, error) {
 		return "", fmt.Errorf("its ACL cannot be read: %w", err)
 	case acl != nil:
 		return acl.find(aclRead, st.Gid), nil
-	case !isOurs(st.Gid, os.Getegid()):
+	case !isOurs(st.Gid, os.Getegid):
 		return fmt.Sprintf("group %d", st.Gid), nil
 	}
 
@@ -204,11 +209,11 @@ func (a accessACL) find(permission uint16, gid uint32) string {
 		}
 		id := binary.LittleEndian.Uint32(e[4:])
 		switch tag := binary.LittleEndian.Uint16(e); {
-		case tag == aclUser && !isOurs(id, os.Geteuid()):
+		case tag == aclUser && !isOurs(id, os.Geteuid):
 			return fmt.Sprintf("uid %d", id)
-		case tag == aclOwnerGroup && !isOurs(gid, os.Getegid()):
+		case tag == aclOwnerGroup && !isOurs(gid, os.Getegid):
 			return fmt.Sprintf("group %d", gid)
-		case tag == aclGroup && !isOurs(id, os.Getegid()):
+		case tag == aclGroup && !isOurs(id, os.Getegid):
 			return fmt.Sprintf("group %d", id)
 		}
 	}

@@ -124,7 +124,9 @@ func readFile(fd int, name string, limit int) ([]byte, error) {
 
 	var data []byte
 	for len(data) < limit {
-		data = slices.Grow(data, 256)
+		if len(data) == cap(data) {
+			data = slices.Grow(data, 256)
+		}
 		n, err := unix.Read(fd, data[len(data):min(cap(data), limit)])
 		switch {
 		case errors.Is(err, unix.EINTR):

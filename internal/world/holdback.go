@@ -1,15 +1,17 @@
 package world
 
 import (
+	"bytes"
 	"encoding/json"
 	"slices"
 
 	"github.com/prelet/prelet/internal/fault"
 )
 
-// HoldBack keeps secrets out of a recording, whichever way they came into an answer. holds reports whether a text
-// holds a secret, and redact writes a text without. An answer with a secret is replaced by a failure with that reason,
-// which a replay sees; a question with one is left out; in the site's files and in reasons the secret is redacted.
+// HoldBack keeps secrets out of a recording, whichever way they came into an answer. holds reports whether any part of
+// a text is a secret, and redact writes a text without. An answer with a secret is replaced by a failure with that
+// reason, which a replay sees; a question with one is left out; in the site's files and in reasons the secret is
+// redacted.
 func (r *Recording) HoldBack(holds func(string) bool, redact func(string) string) {
 	r.Header.Site = slices.Clone(r.Header.Site)
 	for i, f := range r.Header.Site {
@@ -35,6 +37,11 @@ func (r *Recording) HoldBack(holds func(string) bool, redact func(string) string
 
 // holdsJSON looks into each text of a document, member names included.
 func holdsJSON(text []byte, holds func(string) bool) bool {
+	isPlain := !bytes.ContainsRune(text, '\\') // each of its texts is in it as it is
+	if isPlain && !holds(string(text)) {
+		return false
+	}
+
 	var v any
 	if json.Unmarshal(text, &v) != nil {
 		return holds(string(text))

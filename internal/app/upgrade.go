@@ -21,7 +21,7 @@ type UpgradeOptions struct {
 type upgraded struct {
 	source    string
 	planned   *boot.Plan
-	newer     map[int]*boot.Plan // by minor version
+	newer     []*boot.Plan // one for each newer version
 	recording *world.Recording
 	err       error
 }
@@ -54,6 +54,7 @@ func (e *Env) Upgrade(ctx context.Context, o UpgradeOptions) (*fleet.Upgrade, er
 		sources = []string{o.From}
 	}
 
+	defer collectLessOften()()
 	oldest, newest := known.Range()
 	report := fleet.NewUpgrade(e.Version, server, oldest, min(to, newest))
 	err = inOrder(
@@ -103,36 +104,28 @@ func (p *fleetPlanner) upgrade(ctx context.Context, source string, to int) (out 
 	if out.err != nil {
 		return out
 	}
-	out.planned = p.advise(ctx, w, out.recording)
-	if out.recording == nil { // the other versions get the answers of the first plan
+	env := p.env.withOwnRedactor()
+	loaded := p.planned.load(out.recording)
+	redactVariables(env.Redactor, p.given, loaded.site)
+	n, found := env.openSite(w, nil, out.recording, p.given, loaded.site, loaded.diags)
+	defer n.Close()
+	n.checks = &loaded.checks
+	n.advises = true
+	out.planned = n.planUnless(ctx, found, nil)
+	if out.recording == nil { // the names of the machine are in its answers
 		out.recording = &world.Recording{}
 		if out.planned.Tape != nil {
 			out.recording.Entries = out.planned.Tape.Entries()
 		}
 	}
 
-	from, isKnown := known.Minor(out.planned.Kubelet.KnownVersion())
-	if !isKnown {
-		return out
-	}
-	out.newer = map[int]*boot.Plan{}
-	for minor := from + 1; minor <= to; minor++ {
-		w.KubeletVersion = known.Version(minor)
-		out.newer[minor] = p.advise(ctx, w, out.recording)
+	if from, isKnown := known.Minor(out.planned.Kubelet.KnownVersion()); isKnown {
+		var versions []string
+		for minor := from + 1; minor <= to; minor++ {
+			versions = append(versions, known.Version(minor))
+		}
+		out.newer = out.planned.WithKubelets(ctx, versions)
 	}
 
 	return out
-}
-
-// advise plans a machine with all findings about its kubelet.
-func (p *fleetPlanner) advise(ctx context.Context, w Where, rec *world.Recording) *boot.Plan {
-	env := p.env.withOwnRedactor()
-	loaded := p.planned.load(rec)
-	redactVariables(env.Redactor, p.given, loaded.site)
-	n, found := env.openSite(w, nil, rec, p.given, loaded.site, loaded.diags)
-	defer n.Close()
-	n.checks = &loaded.checks
-	n.advises = true
-
-	return n.planUnless(ctx, found, nil)
 }

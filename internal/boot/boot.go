@@ -77,7 +77,6 @@ type Plan struct {
 	Previous    *PreviousIdentity    // the identity on the disk that the node gives up; nil: none
 	Accepts     *world.AcceptsAns    // nil: the binary was not asked, or did not answer
 	Declares    *[]rules.Declaration // in the Node's status.declaredFeatures; nil: not known
-	Subject     *rules.Subject       // the kubelet with all that it reads; nil without Options.Advises, or unknown
 	Facts       *world.Facts
 	Access      world.Access
 	Stages      []StageReport
@@ -86,6 +85,8 @@ type Plan struct {
 	Eval        *eval.Eval // for explain and test: the scope at the end
 	OnCluster   string     // last-good | fail
 	Group       string     // that may read the recording of the last run; "" is none
+
+	afterGather, afterRender *progress // the run after these steps; nil without Options.Advises
 }
 
 // Assumed is an answer of a rehearsal that is not the node's own.
@@ -142,16 +143,19 @@ func runSteps(ctx context.Context, s *lang.Site, o Options, limits evalLimits) *
 		return p.makePlan()
 	}
 
-	p.runAll(
-		ctx,
-		p.runDecide,
-		p.runRender,
-		p.runJudge,
-		p.runNameCheck,
-		p.runObserveAndDiff,
-	)
+	gathered := *p
+	if !p.runAll(ctx, p.runDecide, p.runRender) {
+		return p.makePlan()
+	}
+	rendered := *p
+	p.runAll(ctx, p.runJudge, p.runNameCheck, p.runObserveAndDiff)
+	plan := p.makePlan()
+	if p.isAdvice {
+		plan.afterGather = &gathered
+		plan.afterRender = &rendered
+	}
 
-	return p.makePlan()
+	return plan
 }
 
 // findOnly returns the gather stages that an expression needs; nil if it needs more, or without an expression.
@@ -231,7 +235,6 @@ type progress struct {
 	decided  Decided
 	rendered Rendered
 	declares *[]rules.Declaration
-	subject  *rules.Subject
 	changed  Changed
 	Findings
 }
@@ -425,10 +428,6 @@ func (p *progress) runJudge(ctx context.Context) {
 	p.declares = runLimited(ctx, p, func() (*[]rules.Declaration, Findings) {
 		return j.findDeclared(), judge(ctx, j)
 	})
-	if p.isAdvice {
-		effective := j.makeEffective()
-		p.subject = &effective
-	}
 }
 
 func (p *progress) runNameCheck(ctx context.Context) {
@@ -484,7 +483,6 @@ func (p *progress) makePlan() *Plan {
 		Kubelet:     p.kubelet.KubeletAns,
 		Accepts:     p.kubelet.accepts,
 		Declares:    p.declares,
-		Subject:     p.subject,
 		Previous:    p.decided.previous,
 		Facts:       p.gathered.Facts,
 		Access:      p.prepared.env.Access,

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 
@@ -36,9 +37,9 @@ type Upgrade struct {
 	Machines      int            `json:"machines"`
 	Failed        []Machine      `json:"failed"` // without a plan, so nothing is known of them
 	Effects       []Upgraded     `json:"effects"`
-	Assumed       []Assumed      `json:"assumed,omitempty"`
 
-	known map[upgradeKey]int // places in Effects
+	known   map[upgradeKey]int     // places in Effects
+	changed map[[2]int][2][]string // fields and gates that differ between two minor versions
 }
 
 // Upgraded is a message or a change that comes with newer kubelets, and on how many machines.
@@ -73,6 +74,7 @@ func NewUpgrade(prelet, server string, oldest, to int) *Upgrade {
 		Failed:        []Machine{},
 		Effects:       []Upgraded{},
 		known:         map[upgradeKey]int{},
+		changed:       map[[2]int][2][]string{},
 	}
 	for minor := oldest + 1; minor <= to; minor++ {
 		u.Versions = append(u.Versions, known.Version(minor))
@@ -87,26 +89,33 @@ func (u *Upgrade) AddFailed(source string, err error) {
 	u.Failed = append(u.Failed, Machine{Source: source, Code: fault.CodeOf(err), Reason: err.Error()})
 }
 
-// Add adds a machine: the plan with its own kubelet, and those with newer ones by minor version.
-func (u *Upgrade) Add(source string, planned *boot.Plan, newer map[int]*boot.Plan, r *world.Recording) {
+// Add adds a machine: the plan with its own kubelet, and those with newer ones, up to that of the last version.
+func (u *Upgrade) Add(source string, planned *boot.Plan, newer []*boot.Plan, r *world.Recording) {
 	u.Machines++
 	own := newNames(planned, r)
 	m := Machine{Source: source, Node: planned.NodeName()}
 	minor, isKnown := known.Minor(planned.Kubelet.KnownVersion())
 	if code := codeOfSite(planned.Diagnostics); code != "" || !isKnown {
 		m.Code = cmp.Or(code, fault.Unread)
-		m.Reason = cmp.Or(describeFailure(planned.Diagnostics), "the version of its kubelet is not known")
+		m.Reason = cmp.Or(
+			describeFailure(planned.Diagnostics),
+			"the version of its kubelet is not known: record again on the node, or give --kubelet-version",
+		)
 		u.Failed = append(u.Failed, m)
 		return
 	}
 	u.From[known.Version(minor)]++
 
-	for i, version := range u.Versions {
-		at, _ := known.Minor(version)
-		if p := newer[at]; p != nil {
-			u.addSkew(i, m)
-			u.addMessages(i, m, planned, p, own)
-			u.addChanges(i, m, planned, p, own)
+	before := map[origin.Extra]bool{}
+	for _, d := range planned.Diagnostics {
+		before[extra(d)] = true
+	}
+	for i, p := range newer {
+		at := len(u.Versions) - len(newer) + i
+		u.addSkew(at, m)
+		u.addMessages(at, m, before, p, own)
+		if codeOfSite(p.Diagnostics) == "" { // else it is known up to its first error only
+			u.addChanges(at, m, planned, p, own)
 		}
 	}
 }
@@ -144,12 +153,9 @@ func extra(d *hcl.Diagnostic) origin.Extra {
 	return e
 }
 
-// addMessages adds the violations of rules that come with a version, and what stays deprecated.
-func (u *Upgrade) addMessages(version int, m Machine, old, planned *boot.Plan, own names) {
-	before := map[origin.Extra]bool{}
-	for _, d := range old.Diagnostics {
-		before[extra(d)] = true
-	}
+// addMessages adds the violations of rules that come with a version, and what stays deprecated. before has the
+// diagnostics of the version in place.
+func (u *Upgrade) addMessages(version int, m Machine, before map[origin.Extra]bool, planned *boot.Plan, own names) {
 	for _, d := range planned.Diagnostics {
 		e := extra(d)
 		effect := rules.Effect(e.Effect)
@@ -167,25 +173,23 @@ func (u *Upgrade) addMessages(version int, m Machine, old, planned *boot.Plan, o
 	}
 }
 
-// addChanges adds what differs on the node.
+// addChanges adds what differs on the node, and the defaults and feature gates of its kubelet.
 func (u *Upgrade) addChanges(version int, m Machine, old, planned *boot.Plan, own names) {
-	if codeOfSite(planned.Diagnostics) != "" {
-		return // it is known up to its first error only
+	before, after := listLeft(old), listLeft(planned)
+	if planned.Hash == "" || planned.Hash != old.Hash {
+		maps.Copy(before, listNode(old))
+		maps.Copy(after, listNode(planned))
 	}
-	for _, c := range compareItems(listUpgraded(old), listUpgraded(planned)) {
-		isDefault := c.Kind == "default" || c.Kind == "gate"
-		if isDefault && c.Action != "update" {
-			continue // one of the versions does not have it
-		}
+	changes := append(compareItems(before, after), u.compareDefaults(old, planned)...)
+	for _, c := range changes {
 		c.From, c.To = own.replace(c.From), own.replace(c.To)
 		u.count(upgradeKey{effect: Changes, change: c}, version, Upgraded{Example: m})
 	}
 }
 
-// listUpgraded returns the items of a node, what is left to pods, the features that it declares, and the defaults and
-// feature gates of its kubelet.
-func listUpgraded(p *boot.Plan) node.Items {
-	out := listNode(p)
+// listLeft returns what a node leaves to pods, and the features that it declares.
+func listLeft(p *boot.Plan) node.Items {
+	out := node.Items{}
 	if r := p.Node.Reserved; r != nil {
 		for name, amount := range r.Allocatable {
 			out.Set("allocatable", name, amount)
@@ -198,17 +202,38 @@ func listUpgraded(p *boot.Plan) node.Items {
 			}
 		}
 	}
-	if p.Subject != nil {
-		fields, gates := rules.Defaults(*p.Subject)
+
+	return out
+}
+
+// compareDefaults returns the defaults and feature gates of a kubelet that an older one has too, and that differ.
+func (u *Upgrade) compareDefaults(old, planned *boot.Plan) []Change {
+	from, isKnown := known.Minor(old.Kubelet.KnownVersion())
+	to, isNewKnown := known.Minor(planned.Kubelet.KnownVersion())
+	if !isKnown || !isNewKnown || old.Node.Effective == nil || planned.Node.Effective == nil {
+		return nil
+	}
+	changed, isListed := u.changed[[2]int{from, to}]
+	if !isListed {
+		changed = [2][]string{known.ChangedFields(from, to), known.ChangedGates(from, to)}
+		u.changed[[2]int{from, to}] = changed
+	}
+
+	list := func(config map[string]any, minor int) node.Items {
+		out := node.Items{}
+		fields, gates := rules.Defaults(config, minor, changed[0], changed[1])
 		for name, text := range fields {
 			out.Set("default", name, text)
 		}
 		for name, isOn := range gates {
 			out.Set("gate", name, isOn)
 		}
+		return out
 	}
 
-	return out
+	changes := compareItems(list(old.Node.Effective, from), list(planned.Node.Effective, to))
+
+	return slices.DeleteFunc(changes, func(c Change) bool { return c.Action != "update" })
 }
 
 // count counts a machine that has an effect with a version. first is the row of a new effect.

@@ -181,5 +181,12 @@ func listNames(kind string, minor int) []string {
 	return out
 }
 
+// listChanged returns the names whose state differs between two versions, sorted.
+func listChanged(kind string, from, to int) []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(loadTable().states[kind])), func(name string) bool {
+		return findState(kind, name, from) == findState(kind, name, to)
+	})
+}
+
 // Version returns a minor version as text: 1.36.
 func Version(minor int) string { return fmt.Sprintf("1.%d", minor) }

@@ -105,6 +105,9 @@ func FieldAt(name string, minor int) (Field, bool) {
 // Fields returns the fields of a version.
 func Fields(minor int) []string { return listNames("field", minor) }
 
+// ChangedFields returns the fields that differ between two versions.
+func ChangedFields(from, to int) []string { return listChanged("field", from, to) }
+
 // Gate is a feature gate in one version.
 type Gate struct {
 	Stage  string // alpha, beta, ga, deprecated
@@ -133,6 +136,9 @@ func GateAt(name string, minor int) (Gate, bool) {
 
 // Gates returns the feature gates of a version.
 func Gates(minor int) []string { return listNames("gate", minor) }
+
+// ChangedGates returns the feature gates that differ between two versions.
+func ChangedGates(from, to int) []string { return listChanged("gate", from, to) }
 
 // Needs returns the gates that must be on in a version if a gate is on.
 func Needs(name string, minor int) []string {

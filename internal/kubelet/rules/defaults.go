@@ -3,26 +3,29 @@ package rules
 import (
 	"strings"
 
+	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/kubelet/known"
 )
 
-// Defaults returns what a kubelet takes where its configuration sets nothing: the defaults of the fields that are not
-// set, as text, and each feature gate, on or off. The version must be in the tables.
-func Defaults(s Subject) (fields map[string]string, gates map[string]bool) {
-	c := newChecker(s)
+// Defaults returns what a kubelet of a minor version takes where its effective configuration sets nothing: of some
+// fields the defaults of those that are not set, as text, and of some feature gates whether they are on.
+func Defaults(config map[string]any, minor int, fields, gates []string) (map[string]string, map[string]bool) {
+	c := &checker{Subject: Subject{Config: kubelet.ConfigOf(config)}, config: config, minor: minor}
 
-	fields = map[string]string{}
-	for _, name := range known.Fields(c.minor) {
-		if c.lookUp(strings.Split(name, ".")...) == nil {
-			field, _ := known.FieldAt(name, c.minor)
-			fields[name] = field.Default
+	defaults := map[string]string{}
+	for _, name := range fields {
+		field, isKnown := known.FieldAt(name, minor)
+		if isKnown && c.lookUp(strings.Split(name, ".")...) == nil {
+			defaults[name] = field.Default
 		}
 	}
 
-	gates = map[string]bool{}
-	for _, name := range known.Gates(c.minor) {
-		gates[name] = c.isGateOn(name)
+	isOn := map[string]bool{}
+	for _, name := range gates {
+		if _, isKnown := known.GateAt(name, minor); isKnown {
+			isOn[name] = c.isGateOn(name)
+		}
 	}
 
-	return fields, gates
+	return defaults, isOn
 }

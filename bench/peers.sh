@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Measures prelet, the floor and other programs that prepare a node, in turns on one machine and against one real
-# cluster, and how the time of a plan grows: peers.sh ROUNDS KUBE PEERS, as root. KUBE is the folder that
+# cluster, and how time grows: peers.sh ROUNDS KUBE PEERS, as root. KUBE is the folder that
 # test/kube/build.sh filled, PEERS that of tools/peers/build.sh. Samples are written to bin/peers.jsonl: peers.jq makes a
 # table of them, growth.gp a picture. NODEADM names another nodeadm than that of PEERS.
 #
@@ -56,15 +56,16 @@ trap 'kill $bus $metadata; stop_server' EXIT
 credentials=$work/credentials
 write_site "$work/site.hcl" <bench/testdata/worker-stages.hcl
 
-# build_machines: the DGX that all programs boot, and the same with other numbers of GPUs, each behind a PCI bridge.
+# build_machines: the DGX that all programs boot, and the same with other numbers of GPUs, each behind a PCI bridge, and
+# of network interfaces.
 build_machines() {
-	local spec=testdata/hardware/spec/dgx-h100.json
+	local spec=testdata/hardware/spec/dgx-h100.json count
+	local hex='def hex2: (. / 16 | floor) as $high | (. % 16) as $low
+		| "0123456789abcdef" | .[$high:$high + 1] + .[$low:$low + 1];'
 	mkdir "$work/specs"
 	cp "$spec" "$work/specs/all.json"
-	for gpus in 0 8 64; do
-		jq --argjson gpus $gpus --arg driver proc/driver/nvidia/gpus/ '
-			def hex2: (. / 16 | floor) as $high | (. % 16) as $low
-				| "0123456789abcdef" | .[$high:$high + 1] + .[$low:$low + 1];
+	for count in 1 16 64; do
+		jq --argjson gpus $count --arg driver proc/driver/nvidia/gpus/ "$hex"'
 			([.devices[] | select(.class == "030200")] | last) as $gpu
 			| ([.devices[] | select(.class == "060400")] | last) as $bridge
 			| .files["\($driver)\($gpu.address)/information"] as $information
@@ -73,7 +74,16 @@ build_machines() {
 				+ [range($gpus) as $i | $bridge + {address: "0001:\(2 * $i + 1 | hex2):01.0"}, $gpu + {address: $addresses[$i]}]
 			| .files |= (with_entries(select(.key | startswith($driver) | not))
 				+ ([$addresses[] | {key: "\($driver)\(.)/information", value: $information}] | from_entries))
-			' "$spec" >"$work/specs/$gpus.json"
+			' "$spec" >"$work/specs/gpus-$count.json"
+
+		jq --argjson nics $count "$hex"'
+			([.devices[] | select(.class == "020000" and .infiniband)] | first) as $nic
+			| .addresses = {nic0: ["192.0.2.10/24"]}
+			| .devices |= map(select(.class | startswith("02") | not))
+				+ [range($nics) as $i | $nic + {address: "0002:\($i + 1 | hex2):00.0"}
+					| .infiniband[0].name = "mlx5_\($i)"
+					| .net[0] += {name: "nic\($i)", mac: "02:00:5e:00:54:\($i | hex2)"}]
+			' "$spec" >"$work/specs/nics-$count.json"
 	done
 	"$helpers/machines" "$work/specs" "$work/machines" >/dev/null
 }
@@ -336,13 +346,13 @@ for round in $(seq 0 "$rounds"); do
 	echo "round $round of $rounds" >&2
 done
 
-# How the time of a first run grows with GPUs, and that of a plan with stages and recordings.
-grow_devices() { # without a GPU there are no flags to write
-	lay_over "$work/machines/$1"
+# How the time of a first run grows with GPUs and network interfaces, and that of a plan with stages and recordings.
+grow_devices() { # grow_devices KIND NUMBER
+	lay_over "$work/machines/$1-$2"
 	new_node
 	set_command "$work/site.hcl" run
-	sample devices "${command[@]}"
-	wrote "${ours[@]:0:3}"
+	sample "$1" "${command[@]}"
+	wrote "${ours[@]}"
 	umount /sys /proc/cpuinfo /proc/meminfo
 	! mountpoint -q /proc/driver || umount /proc/driver
 }
@@ -365,7 +375,11 @@ grow_stages() {
 }
 
 for round in $(seq 0 "$((rounds < 5 ? rounds : 5))"); do
-	for x in 0 8 64; do grow_devices $x; done
+	for x in 1 16 64; do
+		grow_devices gpus $x
+		grow_devices nics $x
+	done
 	for x in 1 100 500; do grow_stages $x; done
-	[ "$round" = 0 ] || [ "$round" -gt 3 ] || for x in 10 100 1000; do plan_fleet recordings $x; done
+	[ "$round" = 0 ] || [ "$round" -gt 3 ] || for x in 100 1000; do plan_fleet recordings $x; done
+	[ "$round" != 1 ] || for x in 10000; do plan_fleet recordings $x; done
 done

@@ -138,6 +138,10 @@ e2e-packages: build ## lint, install, upgrade and remove deb and rpm in Debian 1
 	test/packages/roots.sh
 	PRELET_PACKAGES=1 $(AS_BUILT) test -count=1 -v -timeout 60m -run '$(RUN)' ./test/packages
 
+.PHONY: check-krew
+check-krew: ## build the archive of the plugin for kubectl, and check its manifest for krew
+	PRELET_PACKAGES=1 $(TEST) -count=1 -run TestKrewManifest ./cmd/kubectl-prelet
+
 .PHONY: e2e-recipes
 e2e-recipes: build ## make machines by mkosi, cloud-init, Ansible and others, which join a real cluster, as root; RUN=TestName
 	test/kube/build.sh "$(KUBE_CACHE)"

@@ -41,6 +41,7 @@ what would another variable, ConfigMap or kubelet change?
 --full prints each plan. -o markdown is for a folder and for --against.
 -o json prints a document for each recording; with --names, --summary, --against or --shard
 it prints the report of the groups as one document.
+-o nodes prints the Node objects with which these kubelets would register, for a rehearsal with a scheduler.
 
 --against SITE compares the site with another one, a path or a revision of git, over the same machines.
 It shows what the new site changes relative to the old site, whatever is on the disks.
@@ -61,17 +62,24 @@ or is not known because a recording lacks an answer.`,
 				return err
 			}
 
+			nodes := nodePrinter{cli: a, from: f.From}
 			sum, err := a.env().Plan(ctx, f.toOptions(), func(p app.Planned) error {
+				if f.isNodes() {
+					return nodes.show(p)
+				}
 				return a.showPlanned(p, f.output.isJSON())
 			})
-			if err != nil {
+			switch {
+			case err != nil:
 				return err
+			case f.isNodes():
+				return nodes.end()
 			}
 			return a.endPlan(sum, &f, detail)
 		}),
 	}
 	f.addRecordedFlags(c)
-	f.output.addFlag(c, "text", "json", "markdown")
+	f.output.addFlag(c, "text", "json", "markdown", "nodes")
 	f.addFlags(c)
 	c.Flags().StringVar(&f.against, "against", "",
 		"compare with another `SITE`: a file, a folder, or a revision of git for the paths of --config")
@@ -91,6 +99,9 @@ func (f *planFlags) check() (printer.FleetDetail, error) {
 	switch {
 	case err != nil:
 		return 0, err
+	case f.isNodes() && (f.full || isReport || f.detailed):
+		return 0, failure(fault.Usage,
+			"-o nodes excludes --full, --names, --summary, --against, --shard and --detailed-exitcode")
 	case f.full && isReport:
 		return 0, failure(fault.Usage, "--full excludes --names, --summary, --against and --shard")
 	case f.shard != "" && f.output.isSet && !f.output.isJSON():
@@ -111,8 +122,11 @@ func (f *planFlags) check() (printer.FleetDetail, error) {
 func (f *planFlags) isEach() bool {
 	isReport := f.names || f.summary || f.against != "" || f.shard != ""
 
-	return f.full || f.output.isJSON() && !isReport
+	return f.full || f.isNodes() || f.output.isJSON() && !isReport
 }
+
+// isNodes reports whether Node objects are printed.
+func (f *planFlags) isNodes() bool { return f.output.name == "nodes" }
 
 // showPlanned prints one plan, or why there is none.
 func (a *cli) showPlanned(p app.Planned, asJSON bool) error {

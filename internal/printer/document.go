@@ -3,7 +3,10 @@ package printer
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
+
+	"sigs.k8s.io/yaml"
 
 	"github.com/prelet/prelet/internal/value"
 )
@@ -31,6 +34,21 @@ func WriteDocument(w io.Writer, v any, r *value.Redactor) error {
 	}
 	redacted := mapStrings(text.Bytes(), redactKey, r.String)
 	_, err := io.WriteString(Unscreened(w), value.Visible(string(redacted)))
+
+	return err
+}
+
+// WriteYAML writes a value as a document of YAML, with the fields, and redacted, as WriteDocument does.
+func WriteYAML(w io.Writer, v any, r *value.Redactor) error {
+	var text bytes.Buffer
+	if err := WriteDocument(&text, v, r); err != nil {
+		return err
+	}
+	document, err := yaml.JSONToYAML(text.Bytes())
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(Unscreened(w), "---\n%s", document)
 
 	return err
 }

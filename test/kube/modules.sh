@@ -41,5 +41,5 @@ module() {
 }
 
 which=${1:-both}
-[ "$which" = old ] || module . github.com/prelet/prelet/test/kube "$kubernetes" "$etcd" kube-apiserver kube-controller-manager kubelet kubeadm kubectl
+[ "$which" = old ] || module . github.com/prelet/prelet/test/kube "$kubernetes" "$etcd" kube-apiserver kube-controller-manager kubelet kubeadm kubectl kube-scheduler
 [ "$which" = new ] || module old github.com/prelet/prelet/test/kube/old "$old_kubernetes" "" kube-apiserver kubelet

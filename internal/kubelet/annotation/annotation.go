@@ -21,6 +21,8 @@ const (
 	Degraded   = "prelet.github.io/degraded"
 	// Taints is the list of taints that prelet owns on the Node, separated by spaces. It is not a part of a Report.
 	Taints = "prelet.github.io/taints"
+	// Assumed is only on the Nodes of a rehearsal: what is assumed of one. It is not a part of a Report either.
+	Assumed = "prelet.github.io/assumed"
 )
 
 // Limits of the values: the annotations of a Node together may have 256 KiB, and other parties write some too.

@@ -1,0 +1,47 @@
+package main
+
+import (
+	"cmp"
+
+	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/insight/nodeobject"
+	"github.com/prelet/prelet/internal/printer"
+)
+
+// nodePrinter prints the Node objects of plans, one after another, because those of a fleet may not fit into memory.
+type nodePrinter struct {
+	*cli
+	from   string // the recording of a single node
+	set    nodeobject.Set
+	lowest fault.Code // of the nodes without an object
+}
+
+// show prints the Node of one plan as a document of YAML, or why there is none.
+func (n *nodePrinter) show(p app.Planned) error {
+	var object map[string]any
+	err := p.Err
+	if err == nil {
+		object, err = n.set.Add(p.Plan, cmp.Or(p.Source, n.from))
+	}
+	if err != nil {
+		n.lowest = fault.Lower(n.lowest, fault.CodeOf(err))
+		n.printUnusable(p.Source, err)
+		return nil
+	}
+
+	if err := printer.WriteYAML(n.stdout, object, n.secrets()); err != nil {
+		return failure(fault.CannotWrite, "cannot print: %s", err)
+	}
+
+	return nil
+}
+
+// end prints what is assumed, and returns how the command ends: part of a fleet must not be taken for all of it.
+func (n *nodePrinter) end() error {
+	for _, line := range n.set.Assumed() {
+		n.printNotice(line)
+	}
+
+	return quit(n.lowest)
+}

@@ -80,9 +80,9 @@ func (a *cli) detectorsLock() *cobra.Command {
 		"write into the site's lock: "+detector.SiteLock+", or "+app.SiteLockName+" in the folder of --config")
 	w.addConfigFlag(c)
 	addRootFlag(c, &w.Root)
-	c.Flags().Var((*textList)(&o.Grant.Read), "read",
+	c.Flags().StringArrayVar(&o.Grant.Read, "read", nil,
 		"a `PATH` that the program must read to describe itself (repeatable)")
-	c.Flags().Var((*textList)(&o.Grant.Execute), "execute",
+	c.Flags().StringArrayVar(&o.Grant.Execute, "execute", nil,
 		"a `PROGRAM` that it must run to describe itself; the interpreter of a #! need not be named (repeatable)")
 	return c
 }
@@ -129,7 +129,7 @@ handshake, description, configuration, deadline, sizes, determinism, files, netw
 	c.Flags().StringVar(&o.Config, "detector-config", "{}",
 		"the detector's configuration, as `JSON` or @FILE, where it has required attributes")
 	c.Flags().StringVar(&o.Timeout, "timeout", "10s", "how long one detection may take")
-	c.Flags().Var((*textList)(&o.Roots), "machine",
+	c.Flags().StringArrayVar(&o.Roots, "machine", nil,
 		"a machine with devices that the detector knows, as a tree at `DIR` (repeatable)")
 	return c
 }

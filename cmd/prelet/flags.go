@@ -57,17 +57,17 @@ func (w *where) addRecordedFlags(c *cobra.Command) {
 	c.Flags().StringVar(&w.From, "from", "",
 		"read everything from the recording or bundle `FILE`, or from each recording in a folder; "+
 			"from this machine only site files, and the values of --var, --var-file and --objects")
-	c.Flags().Var((*textList)(&w.VarFiles), "var-file",
+	c.Flags().StringArrayVar(&w.VarFiles, "var-file", nil,
 		"values of variables, also sensitive ones, from `FILE`, written as a vars file (repeatable)")
 }
 
 func (w *where) addConfigFlag(c *cobra.Command) {
-	c.Flags().Var((*textList)(&w.Config), "config",
+	c.Flags().StringArrayVar(&w.Config, "config", nil,
 		"site `PATH`, a file or a folder, instead of /etc/prelet and the other default folders (repeatable)")
 }
 
 func (w *where) addVarFlag(c *cobra.Command) {
-	c.Flags().Var((*textList)(&w.Variables), "var", "value of a variable, `NAME=VALUE` (repeatable)")
+	c.Flags().StringArrayVar(&w.Variables, "var", nil, "value of a variable, `NAME=VALUE` (repeatable)")
 }
 
 func (w *where) addHardwareFlag(c *cobra.Command) {

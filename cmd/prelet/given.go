@@ -19,8 +19,8 @@ import (
 func refuseEmptyFlags(c *cobra.Command) (err error) {
 	c.Flags().Visit(func(f *pflag.Flag) {
 		empty := f.Value.String() == ""
-		if l, ok := f.Value.(*textList); ok {
-			empty = slices.Contains(*l, "")
+		if l, ok := f.Value.(pflag.SliceValue); ok {
+			empty = slices.Contains(l.GetSlice(), "")
 		}
 		if empty && err == nil {
 			err = failure(fault.Usage, "--%s is empty: is a shell variable unset?", f.Name)
@@ -28,21 +28,6 @@ func refuseEmptyFlags(c *cobra.Command) (err error) {
 	})
 	return err
 }
-
-// textList is the value of a flag that may be repeated. pflag's own writes its default as CSV, and for that allocates
-// 4 KB for each such flag of each command at each start.
-type textList []string
-
-func (l *textList) String() string { return strings.Join(*l, ",") }
-
-// Set implements pflag.Value.
-func (l *textList) Set(text string) error {
-	*l = append(*l, text)
-	return nil
-}
-
-// Type implements pflag.Value. Completion offers a flag with "Array" in its type again.
-func (*textList) Type() string { return "stringArray" }
 
 // refuseArguments refuses arguments. One was probably meant as the value of a flag: of --html or --from by the end of
 // its name, or of --config.

@@ -37,7 +37,7 @@ It needs no machine and no network.`,
 			return a.showGraph(o, output)
 		},
 	}
-	c.Flags().Var((*textList)(&o.Config), "config",
+	c.Flags().StringArrayVar(&o.Config, "config", nil,
 		"site `PATH`, a file or a folder, instead of /etc/prelet and the other default folders (repeatable)")
 	addRootFlag(c, &o.Root)
 	c.Flags().BoolVar(&o.OnlyStages, "stages", false, "only stages")

@@ -42,8 +42,8 @@ what the file has. A file without pins of the cluster's CA needs the first.`,
 			}{done, o.Dir})
 		},
 	}
-	c.Flags().Var((*textList)(&o.Hashes), "ca-cert-hash", "`HASH` of the cluster's CA, sha256:… (repeatable)")
-	c.Flags().Var((*textList)(&o.Servers), "server", "apiserver, `HOST:PORT` (repeatable)")
+	c.Flags().StringArrayVar(&o.Hashes, "ca-cert-hash", nil, "`HASH` of the cluster's CA, sha256:… (repeatable)")
+	c.Flags().StringArrayVar(&o.Servers, "server", nil, "apiserver, `HOST:PORT` (repeatable)")
 	c.Flags().StringVar(&o.Patches, "patches", "",
 		"`FOLDER` with kubeadm's patches; default: that of the file")
 	addOutFlag(c, &o.Dir)

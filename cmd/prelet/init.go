@@ -39,8 +39,8 @@ or, with --from-node, from a node that has joined.`,
 		},
 	}
 	f := c.Flags()
-	f.Var((*textList)(&o.Servers), "server", "apiserver, `HOST:PORT` (repeatable)")
-	f.Var((*textList)(&o.Hashes), "ca-cert-hash", "`HASH` of the cluster's CA, sha256:… (repeatable)")
+	f.StringArrayVar(&o.Servers, "server", nil, "apiserver, `HOST:PORT` (repeatable)")
+	f.StringArrayVar(&o.Hashes, "ca-cert-hash", nil, "`HASH` of the cluster's CA, sha256:… (repeatable)")
 	f.StringVar(&o.CAFile, "ca-file", "", "the cluster's CA as PEM `FILE`; its pins are written, not its name")
 	f.BoolVar(&o.FromNode, "from-node", false, "take server and pins from this node's kubelet.conf")
 	f.StringVar(&o.Root, "root", "", "with --from-node: a node's files below `DIR`")

@@ -49,7 +49,7 @@ or has several layers.`,
 			return shown.end(found, junit)
 		}),
 	}
-	c.Flags().Var((*textList)(&o.Config), "config",
+	c.Flags().StringArrayVar(&o.Config, "config", nil,
 		"site `PATH`, a file or a folder, instead of the folder of the test file (repeatable)")
 	c.Flags().StringVar(&o.Run, "run", "", "only runs whose name matches `REGEX`")
 	c.Flags().BoolVar(&o.Update, "update", false, "write the snapshots that are missing or differ")

@@ -122,7 +122,7 @@ func TestRulesBite(t *testing.T) {
 		{
 			"gRPC in the root process",
 			toy("~cmd/prelet: google.golang.org/grpc"),
-			"cmd/prelet must not reach google.golang.org/grpc",
+			"cmd/prelet must not import google.golang.org/grpc",
 		},
 		{
 			"gRPC in the host of detectors",
@@ -137,7 +137,7 @@ func TestRulesBite(t *testing.T) {
 				"~internal/probe: ~internal/probe/cri",
 				"~internal/probe/cri: google.golang.org/grpc",
 			),
-			"cmd/prelet must not reach google.golang.org/grpc",
+			"",
 		},
 		{
 			"templates of the standard library",

@@ -11,7 +11,9 @@ require (
 require (
 	github.com/DataDog/datadog-agent/pkg/template v0.85.3 // indirect
 	github.com/agext/levenshtein v1.2.3 // indirect
+	github.com/distribution/reference v0.6.0 // indirect
 	github.com/fxamacker/cbor/v2 v2.9.1 // indirect
+	github.com/opencontainers/go-digest v1.0.0 // indirect
 	github.com/prelet/prelet/plugins v0.0.0 // indirect
 	github.com/x448/float16 v0.8.4 // indirect
 	go.yaml.in/yaml/v2 v2.4.4 // indirect

@@ -9,9 +9,16 @@ package cri
 import (
 	"context"
 	"errors"
-	"strings"
+	"io"
+	"net"
+	"sync"
 
-	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/grpclog"
+	"google.golang.org/grpc/status"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
 // maxMessage limits each response and its headers, in bytes. Real responses have less than 200.
@@ -38,135 +45,108 @@ type Image struct {
 // Images returns the images of the runtime at a socket.
 func Images(ctx context.Context, socket string) ([]Image, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 
-	list, err := call(ctx, connect(ctx, socket), "ImageService/ListImages", maxImages)
+	conn, err := connect(ctx, socket, maxImages)
+	if err != nil {
+		cancel()
+
+		return nil, err
+	}
+	defer conn.Close()
+	defer cancel() // before Close, as in Ask
+
+	list, err := runtimeapi.NewImageServiceClient(conn).ListImages(ctx, &runtimeapi.ListImagesRequest{})
 	if err != nil {
 		return nil, err
 	}
 
-	return parseImages(list)
+	var out []Image
+	for _, image := range list.GetImages() {
+		names := image.GetRepoTags()
+		if len(names) == 0 {
+			names = image.GetRepoDigests()
+		}
+		out = append(out, Image{ID: image.GetId(), Names: names})
+	}
+
+	return out, nil
+}
+
+// connect returns a connection to the runtime at a socket that ends with ctx. limit is the largest message, in bytes.
+func connect(ctx context.Context, socket string, limit int) (*grpc.ClientConn, error) {
+	silenceLibrary()
+
+	return grpc.NewClient("passthrough:///runtime",
+		grpc.WithContextDialer(dialUntil(ctx, socket)),
+		grpc.WithAuthority("localhost"),
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithNoProxy(),
+		grpc.WithDisableRetry(),
+		grpc.WithDisableServiceConfig(),
+		grpc.WithMaxHeaderListSize(maxMessage),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(limit)),
+	)
 }
 
 // Ask queries the runtime at a socket until ctx ends. After an error, the fields received before it are set.
 func Ask(ctx context.Context, socket string) (Runtime, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 
-	runtime := connect(ctx, socket)
-	version, errVersion := call(ctx, runtime, "RuntimeService/Version", maxMessage)
-	config, errConfig := call(ctx, runtime, "RuntimeService/RuntimeConfig", maxMessage)
-	name, number, errName := parseVersion(version)
-	driver, errDriver := parseConfig(config)
+	conn, err := connect(ctx, socket, maxMessage)
+	if err != nil {
+		cancel()
+
+		return Runtime{}, err
+	}
+	defer conn.Close()
+	defer cancel() // before Close, which waits up to 5 s for a runtime that does not read
+
+	client := runtimeapi.NewRuntimeServiceClient(conn)
+	version, errVersion := client.Version(ctx, &runtimeapi.VersionRequest{})
+	config, errConfig := client.RuntimeConfig(ctx, &runtimeapi.RuntimeConfigRequest{})
 
 	return Runtime{
-		Name:    keepPrintable(name),
-		Version: keepPrintable(number),
-		Driver:  driver,
+		Name:    keepPrintable(version.GetRuntimeName()),
+		Version: keepPrintable(version.GetRuntimeVersion()),
+		Driver:  driverName(config.GetLinux()),
 
-		NoConfig: errVersion == nil && errors.Is(errConfig, errUnimplemented),
-	}, errors.Join(errVersion, errName, errConfig, errDriver)
+		NoConfig: errVersion == nil && status.Code(errConfig) == codes.Unimplemented,
+	}, errors.Join(errVersion, errConfig)
 }
 
-// The numbers of fields. Source: k8s.io/cri-api/pkg/apis/runtime/v1/api.proto.
-
-func parseVersion(message []byte) (name, version string, err error) {
-	err = readFields(message, func(at field, content []byte, _ uint64) {
-		switch at {
-		case field{2, protowire.BytesType}:
-			name = string(content)
-		case field{3, protowire.BytesType}:
-			version = string(content)
+// dialUntil returns a dialer whose connections are closed when ctx ends.
+func dialUntil(ctx context.Context, socket string) func(context.Context, string) (net.Conn, error) {
+	return func(dialCtx context.Context, _ string) (net.Conn, error) {
+		conn, err := (&net.Dialer{}).DialContext(dialCtx, "unix", socket)
+		if err != nil {
+			return nil, err
 		}
-	})
 
-	return name, version, err
+		context.AfterFunc(ctx, func() { _ = conn.Close() }) // a second close changes nothing
+
+		return conn, nil
+	}
 }
 
-// parseConfig returns the kubelet's name of a cgroup driver, "" for an unknown or missing driver.
-func parseConfig(message []byte) (driver string, err error) {
-	names := map[uint64]string{0: "systemd", 1: "cgroupfs"}
-	errFields := readFields(message, func(at field, linux []byte, _ uint64) {
-		if at != (field{1, protowire.BytesType}) {
-			return
-		}
-		driver = names[0]
-		err = readFields(linux, func(at field, _ []byte, cgroups uint64) {
-			if at == (field{1, protowire.VarintType}) {
-				driver = names[cgroups]
-			}
-		})
-	})
+// silenceLibrary keeps gRPC from logging errors of the runtime to stderr.
+var silenceLibrary = sync.OnceFunc(func() {
+	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, io.Discard))
+})
 
-	return driver, errors.Join(errFields, err)
-}
-
-func parseImages(message []byte) (list []Image, err error) {
-	errFields := readFields(message, func(at field, content []byte, _ uint64) {
-		if at != (field{1, protowire.BytesType}) {
-			return
-		}
-		image, errImage := parseImage(content)
-		list = append(list, image)
-		err = errors.Join(err, errImage)
-	})
-
-	return list, errors.Join(errFields, err)
-}
-
-func parseImage(message []byte) (image Image, err error) {
-	var digests []string
-	err = readFields(message, func(at field, content []byte, _ uint64) {
-		text := strings.ToValidUTF8(string(content), "\uFFFD")
-		switch at {
-		case field{1, protowire.BytesType}:
-			image.ID = text
-		case field{2, protowire.BytesType}:
-			image.Names = append(image.Names, text)
-		case field{3, protowire.BytesType}:
-			digests = append(digests, text)
-		}
-	})
-	if len(image.Names) == 0 {
-		image.Names = digests
+// driverName returns the kubelet's name of a cgroup driver, "" for an unknown or missing driver.
+func driverName(linux *runtimeapi.LinuxRuntimeConfiguration) string {
+	if linux == nil {
+		return ""
 	}
 
-	return image, err
-}
-
-// field is where a message has a field of a kind. One of another kind is ignored, as one that is not known.
-type field struct {
-	number protowire.Number
-	kind   protowire.Type
-}
-
-// readFields calls f with each field of a message, and its content or its value.
-func readFields(message []byte, f func(at field, content []byte, value uint64)) error {
-	for len(message) > 0 {
-		number, kind, n := protowire.ConsumeTag(message)
-		if n < 0 {
-			return protowire.ParseError(n)
-		}
-		message = message[n:]
-
-		var content []byte
-		var value uint64
-		switch kind {
-		case protowire.BytesType:
-			content, n = protowire.ConsumeBytes(message)
-		case protowire.VarintType:
-			value, n = protowire.ConsumeVarint(message)
-		default:
-			n = protowire.ConsumeFieldValue(number, kind, message)
-		}
-		if n < 0 {
-			return protowire.ParseError(n)
-		}
-		f(field{number, kind}, content, value)
-		message = message[n:]
+	switch linux.GetCgroupDriver() {
+	case runtimeapi.CgroupDriver_SYSTEMD:
+		return "systemd"
+	case runtimeapi.CgroupDriver_CGROUPFS:
+		return "cgroupfs"
 	}
 
-	return nil
+	return ""
 }
 
 // keepPrintable returns a short text of visible ASCII characters, and "" for any other text: messages show it on a

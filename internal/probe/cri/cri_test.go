@@ -51,6 +51,8 @@ func listen(t *testing.T) (net.Listener, string) {
 }
 
 func TestAsk(t *testing.T) {
+	silenceLibrary() // before the first server of this test logs, too
+
 	withDriver := func(driver runtimeapi.CgroupDriver) *runtimeapi.RuntimeConfigResponse {
 		return &runtimeapi.RuntimeConfigResponse{Linux: &runtimeapi.LinuxRuntimeConfiguration{CgroupDriver: driver}}
 	}
@@ -85,7 +87,7 @@ func TestAsk(t *testing.T) {
 			name:    "containerd 1.6, which has no RuntimeConfig",
 			runtime: &runtime{name: "containerd"},
 			want:    Runtime{"containerd", "0.1.0", "", true},
-			wantErr: "not implemented",
+			wantErr: "Unimplemented",
 		},
 		{
 			name:    "a name with an escape sequence",
@@ -101,7 +103,7 @@ func TestAsk(t *testing.T) {
 			name:    "a response above the limit",
 			runtime: &runtime{name: strings.Repeat("x", maxMessage+1), config: withDriver(runtimeapi.CgroupDriver_CGROUPFS)},
 			want:    Runtime{"", "", "cgroupfs", false},
-			wantErr: "larger than 16384 bytes",
+			wantErr: "larger than max",
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -27,6 +27,7 @@ func (i *images) ListImages(context.Context, *runtimeapi.ListImagesRequest) (*ru
 
 // TestImages lists the images of a runtime. A runtime that fails, hangs, or is away is an error in time.
 func TestImages(t *testing.T) {
+	silenceLibrary()
 	listener, socket := listen(t)
 	service := &images{list: []*runtimeapi.Image{
 		{Id: "sha256:1", RepoTags: []string{"a:1", "b:1"}, RepoDigests: []string{"a@sha256:9"}},

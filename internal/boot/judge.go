@@ -191,14 +191,22 @@ func joinSome(items []string) string {
 // newerSummary begins the first line of the message about a kubelet that is newer than the tables.
 const newerSummary = "prelet knows kubelets to"
 
-// describeNewer reports a kubelet that is newer than the tables, with what only they refuse or do not know.
+// describeNewer reports a kubelet that is newer than the tables, with what only they refuse or do not know, and one of
+// a version that was not out when the tables were made.
 func (j judgement) describeNewer(version string, items []string) {
+	_, newest := known.Range()
+	summary := newerSummary + " " + known.Describe(newest)
+	at := j.findFileRange(configPurpose)
+	if minor, isVersion := known.Minor(version); isVersion && known.Prerelease(minor) != "" {
+		j.Note(
+			fault.KubeletFlag, at, summary,
+			"What it refuses in that version was read in %s, and may change until the version is out.",
+			known.Prerelease(minor),
+		)
+	}
 	if !rules.IsNewer(version) {
 		return
 	}
-	_, newest := known.Range()
-	summary := fmt.Sprintf("%s 1.%d", newerSummary, newest)
-	at := j.findFileRange(configPurpose)
 	if len(items) == 0 {
 		j.Note(
 			fault.KubeletFlag, at, summary,

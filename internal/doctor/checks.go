@@ -57,10 +57,8 @@ func (in *Input) checkKubelet(r *check.Report) {
 		}
 		r.Warn(
 			k.Version+how,
-			fmt.Sprintf(
-				"its flags are asked of the binary; fields and feature gates are checked as those of 1.%d",
-				newest,
-			),
+			"its flags are asked of the binary; fields and feature gates are checked as those of "+
+				known.Describe(newest),
 			"use a prelet that knows it",
 		)
 	case minor < oldest:

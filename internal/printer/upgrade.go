@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/prelet/prelet/internal/insight/fleet"
+	"github.com/prelet/prelet/internal/kubelet/known"
 	"github.com/prelet/prelet/internal/kubelet/rules"
 	"github.com/prelet/prelet/internal/value"
 )
@@ -41,6 +42,7 @@ func UpgradeMarkdown(w io.Writer, u *fleet.Upgrade, s Style) error {
 func (s Style) renderUpgrade(w io.Writer, name string, u *fleet.Upgrade) error {
 	return s.render(w, name, u, template.FuncMap{
 		"code":       s.code,
+		"describe":   describeVersion,
 		"escape":     s.escape,
 		"escapeHTML": s.escapeHTML,
 		"from":       describeFrom,
@@ -54,12 +56,13 @@ func (s Style) renderUpgrade(w io.Writer, name string, u *fleet.Upgrade) error {
 
 // UpgradeHTML writes a page with a table of effects and versions.
 func UpgradeHTML(w io.Writer, u *fleet.Upgrade, redactor *value.Redactor) error {
-	title := "prelet: upgrade of " + Count(u.Machines, "node") + " to " + u.To
+	title := "prelet: upgrade of " + Count(u.Machines, "node") + " to " + describeVersion(u.To)
 
 	return htmlStyle(redactor).writePage(w, "upgrade.gohtml", title, u.PreletVersion, u, html.FuncMap{
-		"from":   describeFrom,
-		"groups": groupUpgraded,
-		"name":   shortenMachine,
+		"describe": describeVersion,
+		"from":     describeFrom,
+		"groups":   groupUpgraded,
+		"name":     shortenMachine,
 	})
 }
 
@@ -119,6 +122,13 @@ func describeFrom(u *fleet.Upgrade) string {
 	return strings.Join(parts, ", ")
 }
 
+// describeVersion returns a minor version with the release from which it is known, if it is not out yet.
+func describeVersion(version string) string {
+	minor, _ := known.Minor(version)
+
+	return known.Describe(minor)
+}
+
 // describeVersions returns the versions with an effect: "1.36, 1.37", each with the number of machines if that is not
 // equal for all.
 func describeVersions(u *fleet.Upgrade, r fleet.Upgraded) string {
@@ -129,8 +139,9 @@ func describeVersions(u *fleet.Upgrade, r fleet.Upgraded) string {
 		if n == 0 {
 			continue
 		}
-		versions = append(versions, u.Versions[i])
-		counted = append(counted, fmt.Sprintf("%s (%s)", u.Versions[i], Count(n, "node")))
+		version := describeVersion(u.Versions[i])
+		versions = append(versions, version)
+		counted = append(counted, fmt.Sprintf("%s (%s)", version, Count(n, "node")))
 		isEqual = isEqual && n == most
 	}
 	if !isEqual {

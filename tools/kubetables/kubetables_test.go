@@ -165,7 +165,10 @@ func TestTable(t *testing.T) {
 	tab.set("1.20.15", map[string]string{"flag\told": "value"})
 	tab.set("1.21.14", map[string]string{"flag\told": "bool"})
 	for _, step := range []struct{ version, flag, want string }{
-		{"1.22.0-alpha.1", "new", "minors\t20 21 22\nflag\tnew\t22=int\nflag\told\t20=value;21=bool;22=-\n"},
+		{
+			"1.22.0-alpha.1", "new", "minors\t20 21 22\nprerelease\t22=1.22.0-alpha.1\nflag\tnew\t22=int\n" +
+				"flag\told\t20=value;21=bool;22=-\n",
+		},
 		{"1.22.0", "old", "minors\t20 21 22\nflag\told\t20=value;21=bool;22=int\n"},
 	} {
 		tab.set(step.version, map[string]string{"flag\t" + step.flag: "int"})
@@ -175,6 +178,12 @@ func TestTable(t *testing.T) {
 			!strings.Contains(got, " "+step.version+".\n") {
 			t.Errorf("%s: got\n%s\nwant the head with %s and this release, and %q", step.version, got, head, step.want)
 		}
+	}
+
+	tab.set("1.22.0-rc.1", nil)
+	again, err := parseTable(tab.String())
+	if err != nil || again.String() != tab.String() {
+		t.Errorf("with a release before the first one: got\n%v, %v\nwant it again:\n%s", again, err, tab)
 	}
 
 	if _, err := parseTable("minors\t20\n"); err == nil {

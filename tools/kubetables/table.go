@@ -90,8 +90,12 @@ const header = `# The kubelet of each minor version of Kubernetes. Made by "make
 
 func (t *table) String() string {
 	var minors, lines []string
+	prereleases := ""
 	for _, version := range t.versions {
 		minors = append(minors, minorOf(version))
+		if strings.Contains(version, "-") {
+			prereleases += "prerelease\t" + minorOf(version) + "=" + version + "\n"
+		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(t.states)) {
 		var changes []string
@@ -109,7 +113,7 @@ func (t *table) String() string {
 	}
 
 	return fmt.Sprintf(header, t.readOn, strings.Join(t.versions, " ")) +
-		"minors\t" + strings.Join(minors, " ") + "\n" + strings.Join(lines, "")
+		"minors\t" + strings.Join(minors, " ") + "\n" + prereleases + strings.Join(lines, "")
 }
 
 // minorOf returns the 36 of 1.36.3.

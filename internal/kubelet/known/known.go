@@ -19,14 +19,15 @@ var text string
 
 // table holds the lines of the text.
 type table struct {
-	minors []int
-	states map[string]map[string]string // by kind and name
+	minors      []int
+	prereleases map[int]string               // by the minor version that is known only from it: 1.38.0-alpha.2
+	states      map[string]map[string]string // by kind and name
 }
 
 var loadTable = sync.OnceValue(func() table { return parse(text) })
 
 func parse(text string) table {
-	t := table{states: map[string]map[string]string{}}
+	t := table{prereleases: map[int]string{}, states: map[string]map[string]string{}}
 
 	for line := range strings.Lines(text) {
 		kind, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
@@ -37,6 +38,9 @@ func parse(text string) table {
 			for _, m := range strings.Fields(rest) {
 				t.minors = append(t.minors, parseInt(m))
 			}
+		case kind == "prerelease":
+			minor, release, _ := strings.Cut(rest, "=")
+			t.prereleases[parseInt(minor)] = release
 		case isEntry:
 			if t.states[kind] == nil {
 				t.states[kind] = map[string]string{}
@@ -163,7 +167,7 @@ func (h History) When() string {
 	case since > 0 && isGone:
 		return fmt.Sprintf("from 1.%d to 1.%d", since, gone-1)
 	case since > 0:
-		return fmt.Sprintf("since 1.%d", since)
+		return "since " + Describe(since)
 	case isGone:
 		return fmt.Sprintf("until 1.%d", gone-1)
 	}
@@ -190,3 +194,16 @@ func listChanged(kind string, from, to int) []string {
 
 // Version returns a minor version as text: 1.36.
 func Version(minor int) string { return fmt.Sprintf("1.%d", minor) }
+
+// Prerelease returns the release before the first one from which alone a minor version is known, as 1.38.0-alpha.2; ""
+// if it is out.
+func Prerelease(minor int) string { return loadTable().prereleases[minor] }
+
+// Describe returns a minor version for messages: 1.36, or 1.38 (alpha.2) if it is known only from that release.
+func Describe(minor int) string {
+	if _, release, isPrerelease := strings.Cut(Prerelease(minor), "-"); isPrerelease {
+		return Version(minor) + " (" + release + ")"
+	}
+
+	return Version(minor)
+}

@@ -242,3 +242,23 @@ func TestParse(t *testing.T) {
 		t.Errorf("got %d kinds, want the %d of the text", len(loadTable().states), len(lines))
 	}
 }
+
+// TestPrerelease takes the table of a version that is known only from an alpha release.
+func TestPrerelease(t *testing.T) {
+	made := loadTable
+	t.Cleanup(func() { loadTable = made })
+	fabricated := parse("minors\t37 38\nprerelease\t38=1.38.0-alpha.2\nfield\told\t37=string\nfield\tnew\t38=string\n")
+	loadTable = func() table { return fabricated }
+
+	if got := []string{Describe(37), Describe(38), Prerelease(37), Prerelease(38)}; !slices.Equal(got,
+		[]string{"1.37", "1.38 (alpha.2)", "", "1.38.0-alpha.2"}) {
+		t.Errorf("got %q; want only 1.38 with its release", got)
+	}
+	h, _ := FieldHistory("new")
+	if got := h.When(); got != "since 1.38 (alpha.2)" {
+		t.Errorf("a new field: got %q, want since 1.38 (alpha.2)", got)
+	}
+	if got := Version(38); got != "1.38" {
+		t.Errorf("got %q, want 1.38: programs read it", got)
+	}
+}

@@ -150,7 +150,7 @@ func (w walker) checkField(path []string, object, name string, raw any) {
 		return
 	}
 
-	hint := fmt.Sprintf("remove it, or use a kubelet from 1.%d on", history.Since())
+	hint := "remove it, or use a kubelet from " + known.Describe(history.Since()) + " on"
 	if removed, isRemoved := history.Gone(); isRemoved && w.minor >= removed {
 		hint = "remove it"
 	}

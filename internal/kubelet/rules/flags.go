@@ -48,11 +48,11 @@ func isUnknownFlag(v value) bool {
 	case !hasHistory:
 		return v.because(v.suggestFlag(name), " (no kubelet from 1.%d to 1.%d has it)", oldest, newest)
 	case isRemoved && v.minor >= removed:
-		return v.because("remove it"+v.describeReplacement(name, removed-1), " (removed in 1.%d, %s)", removed,
-			v.describeKubelet())
+		return v.because("remove it"+v.describeReplacement(name, removed-1), " (removed in %s, %s)",
+			known.Describe(removed), v.describeKubelet())
 	case history.Since() > v.minor:
-		return v.because("remove it, or use a newer kubelet", " (added in 1.%d, %s)", history.Since(),
-			v.describeKubelet())
+		return v.because("remove it, or use a newer kubelet", " (added in %s, %s)",
+			known.Describe(history.Since()), v.describeKubelet())
 	}
 
 	return v.because(v.suggestFlag(name), "")
@@ -89,11 +89,11 @@ func isDeprecatedFlag(v value) bool {
 		v.hint = "write " + flag.Field + " in the configuration"
 	}
 	if since, ok := known.FlagDeprecated(name); ok && since > 0 && since <= v.minor {
-		v.why = fmt.Sprintf(" since 1.%d", since)
+		v.why = " since " + known.Describe(since)
 	}
 	history, _ := known.FlagHistory(name)
 	if removed, isRemoved := history.Gone(); isRemoved && removed > v.minor {
-		v.why += fmt.Sprintf(", and removed in 1.%d", removed)
+		v.why += ", and removed in " + known.Describe(removed)
 	} else if flag.Message != "" {
 		v.why += ": " + strings.TrimSuffix(flag.Message, ".")
 	}

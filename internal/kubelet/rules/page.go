@@ -10,7 +10,7 @@ import (
 const pageHead = `# Rules of the kubelet
 
 ` + "`plan`, `run`, `doctor` and `validate --kubelet-version` check the kubelet's flags and its configuration" + `
-with these rules. Flags, fields and feature gates of 1.%d to 1.%d are known from Kubernetes' own source, and
+with these rules. Flags, fields and feature gates of %s to %s are known from Kubernetes' own source, and
 [rules.txt](../../internal/kubelet/rules/rules.txt) has the source of each rule; the installed kubelet's
 ` + "`--help`" + ` overrides them.
 
@@ -31,7 +31,7 @@ kubelet's version is not known.
 func Page() string {
 	oldest, newest := known.Range()
 	var page strings.Builder
-	fmt.Fprintf(&page, pageHead, oldest, newest)
+	fmt.Fprintf(&page, pageHead, known.Version(oldest), known.Describe(newest))
 	for _, r := range All() {
 		fmt.Fprintf(&page, "| `%s` | %s | %s | %s | %s |\n",
 			r.ID, r.Summary, r.Effect, describeVersions(r), describeSeverity(r))
@@ -53,7 +53,7 @@ func describeVersions(r Rule) string {
 		return ""
 	}
 	if r.Until == 0 {
-		return fmt.Sprintf("1.%d", r.Since)
+		return known.Describe(r.Since)
 	}
 
 	return fmt.Sprintf("1.%d, until 1.%d", r.Since, r.Until-1)

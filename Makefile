@@ -157,6 +157,10 @@ check-vscode: ## test the extension and the grammar for VS Code (Node.js, packag
 kubetables: ## add RELEASE=1.38.0-rc.0 to the tables of kubelet versions; without it read all again (700 MB, once)
 	cd tools/kubetables && $(GO) run . $(KUBETABLES) $(RELEASE)
 
+.PHONY: kubediff
+kubediff: ## list what a person has to judge between two releases of the kubelet, OLD=1.36.3 NEW=1.37.1, with the rules
+	@cd tools/kubetables && $(GO) run . diff $(CURDIR)/internal/kubelet/rules/rules.txt $(OLD) $(NEW)
+
 .PHONY: kubetables-check
 kubetables-check: kubetables ## fail if these tables are stale, and compare the rules with that source
 	git diff --exit-code $(KUBETABLES)

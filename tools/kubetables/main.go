@@ -3,12 +3,15 @@
 // downloads and verifies. It must not import them, so that neither prelet nor its other tools depend on Kubernetes.
 //
 //	kubetables TABLE [RELEASE]
+//	kubetables diff RULES OLD NEW
 //
 // Without a release it reads those of the table again. With one, 1.38.0 or 1.38.0-rc.0, it reads only that, adds it to
 // the table, and removes another release of that minor version; so an alpha release is replaced by the next one.
+// diff prints what a person has to judge between two releases, with the rules of the file RULES that are concerned.
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -18,7 +21,14 @@ import (
 
 func main() {
 	flag.Parse()
-	if err := run(flag.Arg(0), flag.Arg(1)); err != nil {
+	err := errors.New("usage: kubetables TABLE [RELEASE], or kubetables diff RULES OLD NEW")
+	switch {
+	case flag.Arg(0) == "diff" && flag.NArg() == 4:
+		err = runDiff(flag.Arg(1), flag.Arg(2), flag.Arg(3))
+	case flag.NArg() == 1 || flag.NArg() == 2:
+		err = run(flag.Arg(0), flag.Arg(1))
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "kubetables:", err)
 		os.Exit(1)
 	}
@@ -47,17 +57,49 @@ func run(name, release string) error {
 	defer os.RemoveAll(folder)
 
 	for _, version := range read {
-		src := newSource(version, filepath.Join(folder, version))
-		if err := src.link(); err != nil {
+		src, err := readRelease(version, folder)
+		if err != nil {
 			return err
-		}
-		if err := src.read(); err != nil {
-			return fmt.Errorf("%s: %w", version, err)
 		}
 		t.set(version, src.states)
 	}
 
 	return os.WriteFile(name, []byte(t.String()), 0o644)
+}
+
+// readRelease downloads a release and reads it.
+func readRelease(version, folder string) (*source, error) {
+	src := newSource(version, filepath.Join(folder, version))
+	if err := src.link(); err != nil {
+		return nil, err
+	}
+	if err := src.read(); err != nil {
+		return nil, fmt.Errorf("%s: %w", version, err)
+	}
+
+	return src, nil
+}
+
+// runDiff prints what differs between two releases.
+func runDiff(rulesFile, before, after string) error {
+	folder, err := os.MkdirTemp("", "kubetables-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(folder)
+
+	d := differ{out: os.Stdout}
+	if d.rules, err = readRules(rulesFile); err != nil {
+		return err
+	}
+	if d.old, err = readRelease(before, folder); err != nil {
+		return err
+	}
+	if d.new, err = readRelease(after, folder); err != nil {
+		return err
+	}
+
+	return d.diff()
 }
 
 // read reads all states of a release.

@@ -82,6 +82,10 @@ func (s *source) minor() int {
 // newest earlier version.
 func (s *source) link() error {
 	errs := s.linkModule(kubernetes, "v"+s.version)
+	if errs != nil {
+		return fmt.Errorf("without %s there are no flags, defaults and gates of %s; try another pre-release, or "+
+			"GOPROXY=direct: %w", kubernetes, s.version, errs)
+	}
 	for _, path := range staging {
 		if path == controllerManager && s.minor() < 32 {
 			continue // the kubelet has its gates since 1.32
@@ -108,7 +112,7 @@ func (s *source) link() error {
 func (s *source) linkModule(path, version string) error {
 	cmd := exec.Command("go", "mod", "download", "-json", path+"@"+version)
 	cmd.Dir = os.TempDir()
-	cmd.Env = append(os.Environ(), "GOFLAGS=-mod=mod", "GOWORK=off")
+	cmd.Env = append(os.Environ(), "GO111MODULE=on", "GOFLAGS=-mod=mod", "GOWORK=off")
 	out, err := cmd.Output()
 	var result struct{ Dir, Error string }
 	if err = errors.Join(err, json.Unmarshal(out, &result)); err != nil {

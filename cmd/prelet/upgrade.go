@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -17,6 +19,8 @@ type upgradeFlags struct {
 	to     string
 	server string
 	page   string // --html
+	fix    bool
+	write  bool
 }
 
 func (a *cli) upgrade() *cobra.Command {
@@ -32,32 +36,51 @@ with what the kubelet exits, what it silently ignores, what means something else
 and what changes on the node. Each line has the number of nodes, the place and the next step.
 --html writes a page with a table of effects and versions instead.
 
-It reads what prelet plan reads, writes nothing, and needs no cluster and no newer kubelet.
+It reads what prelet plan reads, and needs no cluster and no newer kubelet. --fix prints how the files of --config can
+be rewritten without the flags, fields and feature gates that kubelets no longer have or have deprecated, as a diff, and
+what newer kubelets then still do differently. --write writes these files. Only literal settings of the site are
+rewritten, and no file of the image or of the cluster.
 
-Exit status: 0 if nothing changes, 3 if something changes, 10 if a kubelet would not start.
+Exit status: 0 if nothing changes, 3 if something changes, 10 if a kubelet would not start. It is that of the site as it
+was, also with --fix and --write.
 Where some node has no plan, and nothing breaks on the others, it is that of its failure.`,
 		Example: "  prelet upgrade --to 1.37\n" +
 			"  prelet upgrade --to 1.37 --from node17.prelet --config ./site\n" +
 			"  prelet upgrade --to 1.37 --from fleet/ -o markdown\n" +
-			"  prelet upgrade --to 1.37 --from fleet/ --html upgrade.html",
+			"  prelet upgrade --to 1.37 --from fleet/ --html upgrade.html\n" +
+			"  prelet upgrade --to 1.37 --from fleet/ --config ./site --fix",
 		RunE: stopOnSignal(func(ctx context.Context, _ []string) error {
 			switch {
 			case f.to == "":
 				return failure(fault.Usage, "--to VERSION needed, as in --to 1.37")
 			case f.page != "" && f.output.isSet:
 				return failure(fault.Usage, "--html and --output exclude each other: the page has everything")
+			case (f.fix || f.write) && (f.page != "" || f.output.isSet):
+				return failure(fault.Usage, "--fix and --write exclude --html and --output")
 			}
 
 			a.printed = f.page == "-" // a failure has no document there
-			report, err := a.env().Upgrade(ctx, app.UpgradeOptions{Where: f.Where, To: f.to, Server: f.server})
+			u, err := a.env().Upgrade(ctx, app.UpgradeOptions{
+				Where:  f.Where,
+				To:     f.to,
+				Server: f.server,
+				Fix:    f.fix || f.write,
+				Write:  f.write,
+			})
 			if err != nil {
 				return err
 			}
-			if err := a.showUpgrade(report, &f); err != nil {
+			for _, file := range u.Files {
+				a.showFormatted(file, formatFlags{diff: !f.write})
+			}
+			if len(u.Files) > 0 {
+				fmt.Fprint(a.stdout, "\nWith the rewritten site:\n\n")
+			}
+			if err := a.showUpgrade(cmp.Or(u.Left, u.Report), &f); err != nil {
 				return err
 			}
 
-			return endUpgrade(report)
+			return endUpgrade(u.Report)
 		}),
 	}
 	f.addRecordedFlags(c)
@@ -65,6 +88,8 @@ Where some node has no plan, and nothing breaks on the others, it is that of its
 	addPageFlag(c, &f.page)
 	c.Flags().StringVar(&f.to, "to", "", "the minor `VERSION` of Kubernetes, as 1.37")
 
+	c.Flags().BoolVar(&f.fix, "fix", false, "print how the site can be rewritten, and what is left then")
+	c.Flags().BoolVar(&f.write, "write", false, "write the files of --fix")
 	c.Flags().StringVar(&f.server, "server-version", "",
 		"the API server is of `VERSION`: report versions of the kubelet that Kubernetes does not support with it")
 

@@ -15,6 +15,16 @@ type UpgradeOptions struct {
 	Where
 	To     string // 1.38
 	Server string // the version of the API server; "": unknown
+	Fix    bool   // rewrite the site as far as that is safe
+	Write  bool   // with Fix: its files too
+}
+
+// Upgraded is what newer kubelets do differently, and with UpgradeOptions.Fix the files of the site that can be
+// rewritten, with what newer kubelets do differently then.
+type Upgraded struct {
+	Report *fleet.Upgrade
+	Files  []FormattedFile
+	Left   *fleet.Upgrade // nil without Fix
 }
 
 // upgraded is a machine with its plans.
@@ -28,39 +38,61 @@ type upgraded struct {
 
 // Upgrade plans the site over the node of o or, where o.From is a folder, over each recording in it, with the kubelet
 // in place and with each newer minor version up to o.To, and reports what the newer ones do differently.
-func (e *Env) Upgrade(ctx context.Context, o UpgradeOptions) (*fleet.Upgrade, error) {
+func (e *Env) Upgrade(ctx context.Context, o UpgradeOptions) (out Upgraded, err error) {
 	if err := o.check(); err != nil {
-		return nil, err
+		return out, err
 	}
 	to, err := checkUpgrade(o.To)
 	if err != nil {
-		return nil, err
+		return out, err
 	}
 	server := ""
 	if minor, isVersion := known.Minor(o.Server); isVersion {
 		server = known.Version(minor)
 	} else if o.Server != "" {
-		return nil, failure(fault.Usage, "--server-version %s: write a version of Kubernetes, such as 1.36", o.Server)
-	}
-	sources, err := listRecordings(o.From)
-	if err != nil {
-		return nil, err
+		return out, failure(fault.Usage, "--server-version %s: write a version of Kubernetes, such as 1.36", o.Server)
 	}
 	planner, err := e.newFleetPlanner(ctx, PlanOptions{Where: o.Where})
+	if err != nil {
+		return out, err
+	}
+	site := planner.planned.fixed
+	if o.Fix && site == nil {
+		return out, failure(fault.Usage, "--fix: the site is inside of the recordings; name its files with --config")
+	}
+
+	out.Report, err = planner.upgradeAll(ctx, to, server)
+	if err != nil || !o.Fix || site.diags.HasErrors() {
+		return out, err
+	}
+	fixed := fixSite(site.site, out.Report, e.Version)
+	out.Files = compareSites(site.site, fixed)
+	planner.planned.fixed = &loadedSite{site: fixed, diags: site.diags}
+	out.Left, err = planner.upgradeAll(ctx, to, server)
+	if err == nil && o.Write {
+		err = e.writeFixed(out.Files)
+	}
+
+	return out, err
+}
+
+// upgradeAll reports what kubelets up to a minor version do differently on the recordings, or on the node.
+func (p *fleetPlanner) upgradeAll(ctx context.Context, to int, server string) (*fleet.Upgrade, error) {
+	sources, err := listRecordings(p.options.From)
 	if err != nil {
 		return nil, err
 	}
 	if sources == nil {
-		sources = []string{o.From}
+		sources = []string{p.options.From}
 	}
 
 	defer collectLessOften()()
 	oldest, newest := known.Range()
-	report := fleet.NewUpgrade(e.Version, server, oldest, min(to, newest))
+	report := fleet.NewUpgrade(p.env.Version, server, oldest, min(to, newest))
 	err = inOrder(
 		ctx,
 		sources,
-		func(ctx context.Context, source string) upgraded { return planner.upgrade(ctx, source, to) },
+		func(ctx context.Context, source string) upgraded { return p.upgrade(ctx, source, to) },
 		func(m upgraded) error {
 			if m.err != nil {
 				report.AddFailed(m.source, m.err)

@@ -7,9 +7,9 @@ import (
 	"slices"
 )
 
-// WithKubelets returns the plans of the same machine with a kubelet of each of some versions, over the same answers: the
-// steps from decide to judge, so nothing is compared with the disk. It needs Options.Advises, and returns nil if the
-// run ended before its step judge.
+// WithKubelets returns the plans of the same machine with a kubelet of each of some versions, over the same answers:
+// the steps from decide to judge, so nothing is compared with the disk. It needs Options.Advises, and returns nil if
+// the run ended before its step judge.
 //
 // The last version is planned first. If its node is that of p, the other versions are only judged.
 func (p *Plan) WithKubelets(ctx context.Context, versions []string) []*Plan {

@@ -14,10 +14,10 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
-const (
-	listFile      = "site.sha256" // in one of the site's folders
-	signatureFile = listFile + ".sig"
-)
+// ListFile is the name of the signed list of a site's files, in one of the site's folders.
+const ListFile = "site.sha256"
+
+const signatureFile = ListFile + ".sig"
 
 // checkSigned returns the counter of the signed list of a site's files, or why these files are not the signed ones. The
 // contents that were read are compared, so that no file can be changed between the check and the evaluation.
@@ -32,7 +32,7 @@ func checkSigned(
 			hcl.Range{},
 			"This image evaluates only sites that one of its keys has signed (/usr/lib/prelet/site-signers), and none "+
 				"of the site's folders contains %s. Put it and %s next to the site's files.",
-			listFile,
+			ListFile,
 			signatureFile,
 		)
 	}
@@ -70,7 +70,7 @@ func findList(fsys Files, opts Options) string {
 			folder = path.Dir(folder)
 		}
 
-		name := path.Join(folder, listFile)
+		name := path.Join(folder, ListFile)
 		if _, err := fsys.Lstat(name); err == nil {
 			return name
 		}

@@ -46,6 +46,7 @@ type Upgrade struct {
 type Upgraded struct {
 	Effect  rules.Effect `json:"effect"`
 	Message *Message     `json:"message,omitempty"`
+	Item    string       `json:"item,omitempty"`   // that a message is about: flag/NAME, or config/FIELD
 	Reason  string       `json:"reason,omitempty"` // of a message: with the next step
 	Source  string       `json:"source,omitempty"` // where Kubernetes does that
 	Change  *Change      `json:"change,omitempty"`
@@ -133,7 +134,11 @@ func (u *Upgrade) addSkew(version int, m Machine) {
 		Severity: "warning",
 		Summary:  "The kubelet would be newer than the API server, which is " + u.Server,
 	}}
-	u.count(key, version, Upgraded{Reason: "Kubernetes does not support that. Upgrade the control plane first.", Example: m})
+	u.count(key, version, Upgraded{
+		Reason:  "Kubernetes does not support that. Upgrade the control plane first.",
+		Source:  "https://kubernetes.io/releases/version-skew-policy/#kubelet",
+		Example: m,
+	})
 }
 
 // codeOfSite returns the code of the first error that is not of a rule of the kubelet; "" for none.
@@ -168,7 +173,7 @@ func (u *Upgrade) addMessages(version int, m Machine, before map[origin.Extra]bo
 			effect = Fails
 		}
 
-		row := Upgraded{Reason: own.replace(d.Detail), Source: rules.SourceOf(e.Rule), Example: m}
+		row := Upgraded{Item: e.Item, Reason: own.replace(d.Detail), Source: rules.SourceOf(e.Rule), Example: m}
 		u.count(upgradeKey{effect: effect, message: newMessage(d, own)}, version, row)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"path"
 
-	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/platform/machineid"
@@ -182,7 +181,7 @@ func (l *Live) membership() world.KubeletAns {
 // another node than the generation planned, which is newer than the generation and than this machine's id, is of this
 // machine.
 func (l *Live) judgeMachine(n joined.Node, id joined.Identity) (v machineid.Verdict, isOurs bool) {
-	current := l.currentGeneration()
+	current := l.current()
 	if current == nil {
 		return v, false
 	}
@@ -201,18 +200,4 @@ func (l *Live) judgeMachine(n joined.Node, id joined.Identity) (v machineid.Verd
 	}
 
 	return v, false
-}
-
-// currentGeneration returns the current generation, nil if there is none or it cannot be read.
-func (l *Live) currentGeneration() *generation.Info {
-	if l.o.Store == nil {
-		return nil
-	}
-
-	current, err := l.o.Store.Current()
-	if err != nil {
-		return nil
-	}
-
-	return current
 }

@@ -86,11 +86,12 @@ func (l *Live) compareEntry(
 	path string,
 	now nodefile.Observed,
 ) (hadSecret bool) {
-	if l.o.Store == nil {
+	current := l.current()
+	if current == nil {
 		return false
 	}
 
-	entry, isManaged := l.o.Store.CurrentEntry(path)
+	entry, isManaged := current.Entry(path)
 	if !isManaged {
 		return false
 	}

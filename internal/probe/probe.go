@@ -63,6 +63,10 @@ type Live struct {
 	kept   func() *world.LastGood // memoised
 	trusts *world.Tape            // of the identities of clusters
 
+	// current returns the current generation, nil if there is none or it cannot be read. It is memoised, because each
+	// plan has its own Live.
+	current func() *generation.Info
+
 	patience  time.Duration // see Hurry; 0 for the site's retry
 	nodeRetry time.Duration // between two reads of a Node that belongs to another machine
 
@@ -103,6 +107,17 @@ func New(o Options) *Live {
 		}
 
 		return world.ReadLastGood(o.Store)
+	})
+	l.current = sync.OnceValue(func() *generation.Info {
+		if o.Store == nil {
+			return nil
+		}
+		current, err := o.Store.Current()
+		if err != nil {
+			return nil
+		}
+
+		return current
 	})
 	l.kept = sync.OnceValue(func() *world.LastGood {
 		if o.Store == nil {

@@ -50,7 +50,7 @@ func (l *Live) chooseResolver(ctx context.Context) string {
 
 // decidedResolver returns the resolver in the recording of the current generation. isDecided is false without one.
 func (l *Live) decidedResolver() (resolver string, isDecided bool) {
-	current := l.currentGeneration()
+	current := l.current()
 	if current == nil || current.Restores == 0 {
 		return "", false
 	}

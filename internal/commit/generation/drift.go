@@ -5,17 +5,6 @@ import (
 	"slices"
 )
 
-// CurrentEntry returns the entry of a target in the generation in place. ok is false if the generation does not have
-// the target or cannot be read.
-func (s *Store) CurrentEntry(path string) (e Entry, ok bool) {
-	cur, err := s.Current()
-	if err != nil || cur == nil {
-		return Entry{}, false
-	}
-
-	return cur.Entry(path)
-}
-
 // Entry returns the entry of a target; ok is false if the generation does not have the target.
 func (i Info) Entry(path string) (e Entry, ok bool) {
 	at := slices.IndexFunc(i.Entries, func(e Entry) bool { return e.Path == path })

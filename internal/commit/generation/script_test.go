@@ -158,6 +158,14 @@ func (sc *scene) ended(gen int, err error) {
 	sc.end(err)
 }
 
+// currentEntry returns the entry of a target in the generation in place.
+func (sc *scene) currentEntry(name string) (e Entry, ok bool) {
+	current, err := sc.store().Current()
+	sc.must(err)
+
+	return current.Entry(sc.at(name))
+}
+
 // must ends the test if what a command of the script needs has failed.
 func (sc *scene) must(err error) {
 	sc.t.Helper()
@@ -651,13 +659,13 @@ func (sc *scene) do(name string, a []string) bool {
 	case "same-file":
 		sc.compare(sc.look()[sc.at(a[1])], sc.looks[a[0]][sc.at(a[1])])
 	case "drift": // PATH [TEXT]: how the path differs from the generation in place
-		entry, ok := sc.store().CurrentEntry(sc.at(a[0]))
+		entry, ok := sc.currentEntry(a[0])
 		now, _, err := sc.s.Observe(sc.at(a[0]))
 		sc.must(err)
 		sc.check("it has an entry, and the drift of "+a[0], fmt.Sprint(ok, " ", entry.DescribeDrift(now)),
 			"true "+strings.Join(a[1:], " "))
 	case "as-recorded": // PATH, in the generation in place
-		entry, _ := sc.store().CurrentEntry(sc.at(a[0]))
+		entry, _ := sc.currentEntry(a[0])
 		got, _, err := sc.s.Observe(sc.at(a[0]))
 		sc.must(err)
 		sc.check("as recorded", got.Equal(entry.New), true)

@@ -46,7 +46,6 @@ func (s Style) renderUpgrade(w io.Writer, name string, u *fleet.Upgrade) error {
 		"escape":     s.escape,
 		"escapeHTML": s.escapeHTML,
 		"from":       describeFrom,
-		"gates":      func(g upgradeGroup) [][]string { return listGates(u, g) },
 		"groups":     groupUpgraded,
 		"name":       nameMachine,
 		"nodes":      func(r fleet.Upgraded) string { return describeVersions(u, r) },
@@ -72,11 +71,18 @@ type upgradeGroup struct {
 	Rows    []fleet.Upgraded
 }
 
+// groupUpgraded returns the effects by kind. Feature gates are the last group: those that are on or off in the same
+// versions are one row.
 func groupUpgraded(u *fleet.Upgrade) (groups []upgradeGroup) {
+	gates := upgradeGroup{Heading: "Feature gates"}
 	for _, effect := range fleet.UpgradeEffects() {
 		g := upgradeGroup{Heading: upgradeHeadings[effect]}
 		for _, r := range u.Effects {
-			if r.Effect == effect {
+			switch {
+			case r.Effect != effect:
+			case r.Change != nil && r.Change.Kind == "gate":
+				gates.addGate(r)
+			default:
 				g.Rows = append(g.Rows, r)
 			}
 		}
@@ -84,32 +90,23 @@ func groupUpgraded(u *fleet.Upgrade) (groups []upgradeGroup) {
 			groups = append(groups, g)
 		}
 	}
+	if len(gates.Rows) > 0 {
+		groups = append(groups, gates)
+	}
 
 	return groups
 }
 
-// listGates returns rows with the feature gates that are on or off by default: those of the same versions in one row.
-func listGates(u *fleet.Upgrade, g upgradeGroup) (rows [][]string) {
-	for _, r := range g.Rows {
-		if r.Change == nil || r.Change.Kind != "gate" {
-			continue
-		}
-		nodes := describeVersions(u, r)
-		state := "feature gates on: "
-		if r.Change.To != "true" {
-			state = "feature gates off: "
-		}
-		i := slices.IndexFunc(rows, func(row []string) bool {
-			return row[0] == nodes && strings.HasPrefix(row[1], state)
-		})
-		if i < 0 {
-			rows = append(rows, []string{nodes, state + r.Change.Name})
-		} else {
-			rows[i][1] += ", " + r.Change.Name
+func (g *upgradeGroup) addGate(r fleet.Upgraded) {
+	gate := *r.Change
+	for _, row := range g.Rows {
+		if row.Change.To == gate.To && slices.Equal(row.Counts, r.Counts) {
+			row.Change.Name += ", " + gate.Name
+			return
 		}
 	}
-
-	return rows
+	r.Change = &gate
+	g.Rows = append(g.Rows, r)
 }
 
 // describeFrom returns how many machines have which version: "1.35 (2 nodes), 1.36 (1 node)".

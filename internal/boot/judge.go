@@ -123,7 +123,7 @@ func (j judgement) checkDropIns() {
 // check applies the rules.
 func (j judgement) check(ctx context.Context) {
 	kinds := map[findingKind]int{}
-	var rest []findingKind // with more findings than are printed, in their order
+	var rest []rules.Finding // the first one of each kind that is not printed
 	subject := j.makeSubject(ctx)
 	var newer []string
 	result := rules.CheckAll(subject)
@@ -132,25 +132,25 @@ func (j judgement) check(ctx context.Context) {
 			newer = append(newer, nameItem(f)+": "+f.Message+" (set by "+j.findSetter(f).name+")")
 			continue
 		}
-		kind := findingKind{f.Rule, f.Severity, path.Dir(f.Pointer)}
+		kind := kindOf(f)
 		kinds[kind]++
 		if n := kinds[kind]; n > manyFindings && !j.advises {
 			if n == manyFindings+1 {
-				rest = append(rest, kind)
+				rest = append(rest, f)
 			}
 			continue
 		}
 		j.diagnose(f)
 	}
 
-	for _, kind := range rest {
-		message := fmt.Sprintf("%d more like these", kinds[kind]-manyFindings)
-		j.diagnose(rules.Finding{
-			Rule:     kind.rule,
-			Pointer:  kind.parent,
-			Severity: kind.severity,
-			Message:  message,
-		})
+	for _, f := range rest {
+		kind := kindOf(f)
+		f.Message = fmt.Sprintf("%d more like these", kinds[kind]-manyFindings)
+		f.Hint = ""
+		if f.Flag == "" {
+			f.Pointer = kind.parent
+		}
+		j.diagnose(f)
 	}
 
 	j.describeNewer(subject.Version, newer)
@@ -226,12 +226,14 @@ func (j judgement) describeNewer(version string, items []string) {
 // manyFindings is how many findings of one kind are printed. The others are counted.
 const manyFindings = 10
 
-// findingKind is what findings of one kind have in common: the keys of one map that break one rule.
+// findingKind is what findings of one kind have in common: the keys of one map, or the flags, that break one rule.
 type findingKind struct {
 	rule     string
 	severity rules.Severity
-	parent   string // pointer of the map or list
+	parent   string // pointer of the map or list; of flags: "."
 }
+
+func kindOf(f rules.Finding) findingKind { return findingKind{f.Rule, f.Severity, path.Dir(f.Pointer)} }
 
 // makeSubject returns the input of the rules. In a check the machine is unknown.
 func (j judgement) makeSubject(ctx context.Context) rules.Subject {

@@ -56,6 +56,44 @@ stage "write" "kubelet" {
 	}
 }
 
+// TestManyFlags judges more flags of one rule than are printed, as on a node whose installer sets everything by flags.
+func TestManyFlags(t *testing.T) {
+	const names = "address anonymous-auth authorization-mode cluster-domain healthz-port max-pods " +
+		"node-status-update-frequency pod-manifest-path pod-max-pids port read-only-port resolv-conf"
+	var flags strings.Builder
+	for name := range strings.FieldsSeq(names) {
+		fmt.Fprintf(&flags, "      %q = %q\n", name, "")
+	}
+	s := mustParse(t, cluster+`
+stage "fetch-ca" "c" {}
+stage "fetch-config" "k" { config_map = "kube-system/kubelet-config" }
+stage "write" "kubelet" {
+  bootstrap_kubeconfig { when = false }
+  kubelet_flags {
+    flags = {
+`+flags.String()+`
+    }
+  }
+}
+`)
+
+	p := Run(context.Background(), s, Options{Source: world.SourceFunc(
+		func(_ context.Context, q world.Question) world.Answer { return answerAsUsual(q, nil) },
+	)})
+
+	deprecated, counted := 0, ""
+	for _, d := range p.Diagnostics {
+		if origin.CodeOf(d) == fault.KubeletDeprecated {
+			deprecated++
+			counted = d.Summary + ": " + d.Detail
+		}
+	}
+	if deprecated != manyFindings+1 || !strings.Contains(counted, "--") || !strings.Contains(counted, "2 more") {
+		t.Errorf("got %d deprecated flags, the last one %q, in %v; want %d and one that counts 2 more",
+			deprecated, counted, p.Diagnostics, manyFindings+1)
+	}
+}
+
 // TestStepWithinDeadline: a step that no read limits ends with the run's deadline, or by a signal. After the deadline,
 // with the answers of the last good generation, it still has time.
 func TestStepWithinDeadline(t *testing.T) {

@@ -1,22 +1,29 @@
 package rules
 
 import (
-	"strings"
-
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/kubelet/known"
 )
 
 // Defaults returns what a kubelet of a minor version takes where its effective configuration sets nothing: of some
-// fields the defaults of those that are not set, as text, and of some feature gates whether they are on.
+// fields, and of those in gatedDefaults, the defaults of those that are not set, as text, and of some feature gates
+// whether they are on.
 func Defaults(config map[string]any, minor int, fields, gates []string) (map[string]string, map[string]bool) {
 	c := &checker{Subject: Subject{Config: kubelet.ConfigOf(config)}, config: config, minor: minor}
 
 	defaults := map[string]string{}
 	for _, name := range fields {
 		field, isKnown := known.FieldAt(name, minor)
-		if isKnown && c.lookUp(strings.Split(name, ".")...) == nil {
+		if isKnown && c.isUnset(name) {
 			defaults[name] = field.Default
+		}
+	}
+	for _, d := range gatedDefaults() {
+		if _, isKnown := known.FieldAt(d.field, minor); isKnown && c.isUnset(d.field) {
+			defaults[d.field] = ""
+			if c.isGateOn(d.gate) {
+				defaults[d.field] = d.value
+			}
 		}
 	}
 
@@ -28,4 +35,23 @@ func Defaults(config map[string]any, minor int, fields, gates []string) (map[str
 	}
 
 	return defaults, isOn
+}
+
+// isUnset reports whether a field has its default: it is not set, or written as kubeadm writes what is not set.
+func (c *checker) isUnset(field string) bool {
+	value := c.valueAt(field)
+
+	return value == nil || value == "" || value == "0s"
+}
+
+// gatedDefault is a default that a field has only while a feature gate is on.
+type gatedDefault struct{ field, gate, value string }
+
+// gatedDefaults returns all of them.
+// Source: pkg/kubelet/apis/config/v1beta1/defaults.go
+func gatedDefaults() []gatedDefault {
+	return []gatedDefault{
+		{"crashLoopBackOff.maxContainerRestartPeriod", "KubeletCrashLoopBackOffMax", "5m0s"},
+		{"imagePullCredentialsVerificationPolicy", "KubeletEnsureSecretPulledImages", "NeverVerifyPreloadedImages"},
+	}
 }

@@ -1,7 +1,7 @@
 # The commands of developers, CI and packagers. `make` lists them.
 # Modules are downloaded once. Root is needed by bench-peers, e2e-boot, e2e-hostile, e2e-image, e2e-kube, e2e-nfd,
-# e2e-packages, e2e-recipes, e2e-runtime, faults, sweep, storm, kubelet-agreement, golden-image and nightly; all others need
-# neither root nor a cluster nor a network.
+# e2e-packages, e2e-recipes, e2e-runtime, faults, sweep, storm, kubelet-agreement, kubelet-upgrades, golden-image and
+# nightly; all others need neither root nor a cluster nor a network.
 
 SHELL       := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -286,6 +286,14 @@ kubelet-agreement: build ## compare plan with the real kubelet on N=100 random i
 	cd test/kube && PRELET_KUBE_AGREEMENT_CASES=$(if $(filter file,$(origin N)),100,$(N)) \
 		PRELET_KUBE_AGREEMENT_SEED=$(or $(SEED),random) PRELET_KUBE_CACHE="$(KUBE_CACHE)" \
 		PRELET_KUBE_OLD=$(OLD) $(AS_BUILT) test -count=1 -v -timeout 90m -run '^TestAgreement$$' .
+
+.PHONY: kubelet-upgrades
+kubelet-upgrades: build ## compare upgrade with real kubelets of five minor versions on N=40 random nodes, as root; SEED=
+	test/kube/build.sh "$(KUBE_CACHE)"
+	test/kube/minors.sh "$(KUBE_CACHE)"
+	cd test/kube && PRELET_KUBE_NEWER_CASES=$(if $(filter file,$(origin N)),40,$(N)) \
+		PRELET_KUBE_AGREEMENT_SEED=$(or $(SEED),random) PRELET_KUBE_CACHE="$(KUBE_CACHE)" \
+		$(AS_BUILT) test -count=1 -v -timeout 90m -run '^TestNewerKubelets$$' .
 
 .PHONY: storm
 storm: build ## boot N=1000 nodes at once against one slow API server that is killed and restarted, as root

@@ -24,6 +24,7 @@ run() { # run PART
 	nfd) make e2e-nfd ;;
 	hostile) make e2e-hostile ;;
 	agreement) make kubelet-agreement N=40 ;;
+	upgrades) make kubelet-upgrades N=400 ;;
 	storm) make storm ;;
 	peers) make bench-peers DOCS= ;;
 	bench) make bench FAIL_ABOVE=1.5 ;;
@@ -38,7 +39,7 @@ run() { # run PART
 	esac
 }
 
-all=(boot kube runtime image kube-old packages recipes nfd hostile agreement storm bench peers tables race nodes activation generation fuzz sweep)
+all=(boot kube runtime image kube-old packages recipes nfd hostile agreement upgrades storm bench peers tables race nodes activation generation fuzz sweep)
 [ $# -gt 0 ] || set -- "${all[@]}"
 
 table=""

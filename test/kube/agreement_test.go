@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"slices"
 	"strconv"
@@ -126,17 +125,7 @@ func agreementInputs(t *testing.T) []inputCase {
 		return cases
 	}
 
-	seed := uint64(1)
-	switch text := os.Getenv(agreementSeed); text {
-	case "":
-	case "random":
-		seed = uint64(time.Now().UnixNano())
-	default:
-		n, err := strconv.ParseUint(text, 10, 64)
-		must(t, err)
-		seed = n
-	}
-
+	seed, random := agreementRand(t)
 	each := agreementFew
 	if text := os.Getenv(agreementCases); text != "" {
 		n, err := strconv.Atoi(text)
@@ -145,7 +134,7 @@ func agreementInputs(t *testing.T) []inputCase {
 	}
 
 	t.Logf("%s=%d %s=%d", agreementSeed, seed, agreementCases, each)
-	g := newInputs(t, rand.New(rand.NewPCG(seed, 0)))
+	g := newInputs(t, random)
 	var cases []inputCase
 	for i := range each {
 		for _, k := range inputKinds() {

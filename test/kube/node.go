@@ -28,10 +28,11 @@ type NodeOptions struct {
 	Loopback  []string // further addresses for doors in addition to 127.0.0.1, such as "10.0.0.11"
 	// The tree of a recorded machine (make machines), which prelet and the kubelet then see; "" is this machine.
 	Hardware  string
-	Clone     *Node  // begin with a copy of that node's disk, as from an image that was taken of it
-	NoKubelet bool   // no /usr/bin/kubelet
-	Kubeadm   bool   // /usr/bin/kubeadm is installed
-	Kubelet   string // another binary than that of the installed version
+	Clone     *Node             // begin with a copy of that node's disk, as from an image that was taken of it
+	NoKubelet bool              // no /usr/bin/kubelet
+	Kubeadm   bool              // /usr/bin/kubeadm is installed
+	Kubelet   string            // another binary than that of the installed version
+	Files     map[string]string // further programs, by path in the node
 }
 
 // Node is a machine that may join: see node.sh.
@@ -144,6 +145,9 @@ func (p Programs) nodeFiles(o NodeOptions) []string {
 	}
 	if o.Kubeadm {
 		files = append(files, "/usr/bin/kubeadm "+p.of("kubeadm"))
+	}
+	for path, program := range o.Files {
+		files = append(files, path+" "+program)
 	}
 	if p.HasContainerd() {
 		for _, name := range []string{"usr/bin/containerd", "usr/bin/containerd-shim-runc-v2", "usr/bin/ctr", "usr/sbin/runc"} {

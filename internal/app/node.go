@@ -610,6 +610,12 @@ func (n *openNode) view(p *boot.Plan, source string) printer.View {
 	}
 }
 
+// Secret implements commit.Node.
+func (n *openNode) Secret(name string) ([]byte, error) { return n.live.Secret(name) }
+
+// Hidden implements commit.Node.
+func (n *openNode) Hidden(path string) *nodefile.State { return n.live.Hidden(path) }
+
 // ApplyOptions returns the options for applying p.
 func (n *openNode) ApplyOptions(p *boot.Plan) commit.Options {
 	if !p.Complete {
@@ -617,13 +623,11 @@ func (n *openNode) ApplyOptions(p *boot.Plan) commit.Options {
 	}
 
 	o := commit.Options{
-		Store:     n.Store,
-		Plan:      p,
-		Recording: func() *world.Recording { return n.Recording(p) },
-		Secret:    n.live.Secret,
-		Hidden:    n.live.Hidden,
-		Root:      nodefile.Root(n.Root),
-		Holds:     n.env.Redactor.Holds,
+		Store:    n.Store,
+		Plan:     p,
+		Node:     n,
+		Redactor: n.env.Redactor,
+		Root:     nodefile.Root(n.Root),
 	}
 	if n.Hardware == "" {
 		o.Machine = machineid.Of(n.Root)

@@ -130,8 +130,8 @@ func observedState(o Options, path string, secret bool) *generation.State {
 	}
 
 	state := toState(o.Plan.Changes[i].Old, secret)
-	if state == nil && o.Hidden != nil {
-		return o.Hidden(path)
+	if state == nil {
+		return o.Node.Hidden(path)
 	}
 
 	return state

@@ -25,24 +25,31 @@ import (
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/platform/machineid"
 	"github.com/prelet/prelet/internal/platform/nodefile"
+	"github.com/prelet/prelet/internal/value"
 	"github.com/prelet/prelet/internal/world"
 )
 
 // Options are the inputs of a proposal.
 type Options struct {
-	Store     *generation.Store       // locked and recovered
-	Plan      *boot.Plan              // complete
-	Recording func() *world.Recording // of the plan; a run that changes nothing does not need it
-	Secret    func(name string) ([]byte, error)
-	Root      nodefile.Root // whose names of users and groups are the owners of files
-	Flags     []string      // of the kubelet's command line, as planned; nil: not checked
-	NodeName  string        // of the Node object; "": not checked
-	Machine   machineid.Machine
-	Healthz   string // URL; "": not checked
-	// Hidden returns the observed state of a file whose content is in no plan; nil if it is not known. It may be nil.
-	Hidden func(path string) *generation.State
-	// Holds reports whether a text holds a secret of this node; nil: no secret is known.
-	Holds func(text string) bool
+	Store    *generation.Store // locked and recovered
+	Plan     *boot.Plan        // complete
+	Node     Node
+	Redactor *value.Redactor // of the secrets of this node
+	Root     nodefile.Root   // whose names of users and groups are the owners of files
+	Flags    []string        // of the kubelet's command line, as planned; nil: not checked
+	NodeName string          // of the Node object; "": not checked
+	Machine  machineid.Machine
+	Healthz  string // URL; "": not checked
+}
+
+// Node is the node that a plan was made of, with what only a commit needs of it.
+type Node interface {
+	// Recording returns the recording of a plan. A run that changes nothing does not need it.
+	Recording(p *boot.Plan) *world.Recording
+	// Secret returns the content of a credential.
+	Secret(name string) ([]byte, error)
+	// Hidden returns the observed state of a file whose content is in no plan; nil if it is not known.
+	Hidden(path string) *generation.State
 }
 
 // PlanID returns the identity under which a plan is held: its hash and the kubelet's version, since another kubelet may
@@ -133,7 +140,7 @@ func buildBlobs(
 	adopted []node.StoredFile,
 ) (map[string][]byte, error) {
 	out := map[string][]byte{}
-	rec := o.Recording()
+	rec := o.Node.Recording(o.Plan)
 	rec.Compact = true
 
 	recordings := map[string]*world.Recording{
@@ -198,10 +205,6 @@ func listTargetFiles(p *boot.Plan) []node.File {
 // know to hold one. It is the last wall, for a value that came into the site by another way than by its name, as a
 // copy in a file.
 func checkUnmarked(o Options) error {
-	if o.Holds == nil {
-		return nil
-	}
-
 	refuse := func(what string, origins []origin.Origin) error {
 		return &fault.Fault{
 			Code:    fault.Sensitive,
@@ -215,26 +218,26 @@ func checkUnmarked(o Options) error {
 
 	n := o.Plan.Node
 	for _, l := range n.Labels {
-		if o.Holds(l.Value) || o.Holds(l.Key) {
+		if o.Redactor.Holds(l.Value) || o.Redactor.Holds(l.Key) {
 			return refuse("A label", l.Origins)
 		}
 	}
 	for _, t := range n.Taints {
-		if o.Holds(t.Value) || o.Holds(t.Key) {
+		if o.Redactor.Holds(t.Value) || o.Redactor.Holds(t.Key) {
 			return refuse("A taint", t.Origins)
 		}
 	}
 	for _, x := range n.Flags {
-		if o.Holds(x.Value) {
+		if o.Redactor.Holds(x.Value) {
 			return refuse("Flag --"+x.Name, x.Origins)
 		}
 	}
 	for _, f := range n.Files {
 		isPlain := f.Kind == node.Regular && len(f.Text.Secrets()) == 0
-		if isPlain && o.Holds(f.Text.Template()) {
+		if isPlain && o.Redactor.Holds(f.Text.Template()) {
 			return refuse(f.Path, f.Origins)
 		}
-		if o.Holds(f.Path) {
+		if o.Redactor.Holds(f.Path) {
 			return refuse("The path of a file", f.Origins)
 		}
 	}
@@ -281,7 +284,7 @@ func buildTarget(o Options, f node.File) (generation.Target, error) {
 	case node.Regular:
 		t.Kind = generation.File
 
-		b, err := f.Text.Bytes(o.Secret)
+		b, err := f.Text.Bytes(o.Node.Secret)
 		if err != nil {
 			return t, newSecretFault(f.Path, f.Text.Secrets(), err)
 		}
@@ -290,7 +293,7 @@ func buildTarget(o Options, f node.File) (generation.Target, error) {
 	}
 
 	if isBootstrapKubeconfig(f) {
-		if err := checkBearer(f, o.Secret); err != nil {
+		if err := checkBearer(f, o.Node); err != nil {
 			return t, err
 		}
 	}
@@ -300,9 +303,9 @@ func buildTarget(o Options, f node.File) (generation.Target, error) {
 
 // checkBearer refuses a token that no kubelet can send. A node that fetches a ConfigMap has checked it before; other
 // nodes check it only here.
-func checkBearer(f node.File, secret func(string) ([]byte, error)) error {
+func checkBearer(f node.File, from Node) error {
 	for _, name := range f.Text.Secrets() {
-		b, err := secret(name)
+		b, err := from.Secret(name)
 		if err == nil && !isToken(b) {
 			return newSecretFault(f.Path, []string{name}, errors.New(
 				"not a token: it is empty or has an invalid character; `kubeadm token create` makes one",

@@ -176,13 +176,13 @@ func TestSeen(t *testing.T) {
 	} {
 		p := &boot.Plan{Changes: []boot.Change{{File: node.File{Path: "/x"}, Old: c.old}}}
 
-		got := observedState(Options{Plan: p}, "/x", c.secret)
+		got := observedState(Options{Plan: p, Node: anyNode{}}, "/x", c.secret)
 		if (got == nil) != (c.want == nil) || got != nil && !got.Equal(*c.want) {
 			t.Errorf("%+v: %+v, want %+v", c.old, got, c.want)
 		}
 	}
 
-	if observedState(Options{Plan: &boot.Plan{}}, "/x", false) != nil {
+	if observedState(Options{Plan: &boot.Plan{}, Node: anyNode{}}, "/x", false) != nil {
 		t.Error("a target that was not looked at was seen")
 	}
 }

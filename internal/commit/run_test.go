@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -111,14 +112,24 @@ func (b *bench) open(again bool) {
 	}
 }
 
+// anyNode is a node without secrets.
+type anyNode struct{}
+
+func (anyNode) Recording(*boot.Plan) *world.Recording { return &world.Recording{} }
+
+func (anyNode) Secret(string) ([]byte, error) { return nil, fs.ErrNotExist }
+
+func (anyNode) Hidden(string) *generation.State { return nil }
+
 func (b *bench) options(p *boot.Plan) Options {
 	return Options{
-		Store:     b.Store,
-		Plan:      p,
-		Recording: func() *world.Recording { return &world.Recording{} },
-		NodeName:  "n1",
-		Healthz:   "http://127.0.0.1:10248",
-		Machine:   machineid.Machine{ID: "sha256:x"},
+		Store:    b.Store,
+		Plan:     p,
+		Node:     anyNode{},
+		Redactor: value.NewRedactor(),
+		NodeName: "n1",
+		Healthz:  "http://127.0.0.1:10248",
+		Machine:  machineid.Machine{ID: "sha256:x"},
 	}
 }
 

@@ -259,11 +259,11 @@ func (m *machine) byNewer(name string, change func(doc map[string]any)) {
 	}
 }
 
-// planByNewer changes a text in the stored activation plan of a generation, with the checksums of plan and manifest.
+// planByNewer changes a text in the stored spec of a generation, with the checksums of spec and manifest.
 func (m *machine) planByNewer(gen int, old, new string) {
 	m.t.Helper()
 	name := fmt.Sprintf("generations/%d", gen)
-	plan := m.blob(gen, activation.PlanBlob)
+	plan := m.blob(gen, activation.SpecBlob)
 	changed := strings.Replace(plan, old, new, 1)
 	if changed == plan || len(changed) != len(plan) {
 		m.t.Fatalf("%q in %s: got no replacement of the same length", old, plan)

@@ -102,11 +102,11 @@ func checkKubelet(
 
 	patience := time.Duration(0)
 	if isOwed {
-		plan, err := h.machine(store, nil).PlanOf(gen)
+		spec, err := h.machine(store, nil).SpecOf(gen)
 		if err != nil {
 			return commit.Result{}, err
 		}
-		patience = plan.Timeout()
+		patience = spec.Timeout()
 	}
 
 	return examine(ctx, h, store, gen, patience)
@@ -146,11 +146,11 @@ func examine(
 
 // hasFailed reports whether the kubelet's unit has failed, or ends again and again.
 func hasFailed(ctx context.Context, m *activation.Machine, gen int) bool {
-	plan, err := m.PlanOf(gen)
+	spec, err := m.SpecOf(gen)
 	if err != nil {
 		return true
 	}
-	u, err := m.Units.Look(ctx, plan.Unit)
+	u, err := m.Units.Look(ctx, spec.Unit)
 
 	return err == nil && (u.Active == "failed" || u.Active != "active" && u.Restarts >= manyStarts)
 }

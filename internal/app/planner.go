@@ -199,15 +199,15 @@ func (h *Host) beginRivalLook(ctx context.Context, r *commit.Run) (wait func()) 
 	if !isUsed {
 		return func() {}
 	}
-	plan, err := r.Machine.PlanOf(cur.Gen)
-	if err != nil || plan.Node == "" {
+	spec, err := r.Machine.SpecOf(cur.Gen)
+	if err != nil || spec.Node == "" {
 		return func() {}
 	}
 
 	ctx, cancel := context.WithTimeout(ctx, beginTimeout)
 	found := make(chan string, 1)
 	go func() {
-		n, err := h.Probe.Node(ctx, plan.Node)
+		n, err := h.Probe.Node(ctx, spec.Node)
 		if err != nil || !n.Ready { // of a machine that no longer runs
 			found <- ""
 			return

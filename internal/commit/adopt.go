@@ -24,7 +24,7 @@ func adopt(
 	s *generation.Store,
 	p *boot.Plan,
 	out *generation.Proposal,
-	act *activation.Plan,
+	spec *activation.Spec,
 ) (adopted []node.StoredFile, err error) {
 	cur, err := s.Current()
 	if err != nil || cur == nil {
@@ -54,11 +54,11 @@ func adopt(
 		switch purpose := known.Purpose; {
 		case purpose == "kubeconfig":
 			adoptPresent(s, e, out)
-			act.ReplacesCA = true
+			spec.ReplacesCA = true
 		case purpose == "state":
 			adoptRemoved(s, e, out)
 		case purpose == "bootstrap-kubeconfig" && p.Kubelet.Joined && j != nil:
-			if err := adoptToken(s, e, out, act); err != nil {
+			if err := adoptToken(s, e, out, spec); err != nil {
 				return nil, err
 			}
 		}
@@ -95,7 +95,7 @@ func adoptToken(
 	s *generation.Store,
 	e generation.Entry,
 	out *generation.Proposal,
-	act *activation.Plan,
+	spec *activation.Spec,
 ) error {
 	if e.New.Kind != generation.File {
 		return nil
@@ -114,7 +114,7 @@ func adoptToken(
 	token := generation.TargetOf(e.Path, e.New, content)
 	token.Secret = true
 	out.Targets = slices.Insert(out.Targets, 0, token)
-	act.Retire = append(act.Retire, e.Path)
+	spec.Retire = append(spec.Retire, e.Path)
 
 	return nil
 }
@@ -215,40 +215,40 @@ func (r *Run) findInPlace(cur *generation.Info) (*generation.Info, error) {
 // from the site's plan, which is held. ok is false for the state before prelet.
 func (a *attempt) proposeGeneration(
 	cur *generation.Info,
-) (out generation.Proposal, act activation.Plan, ok bool, err error) {
+) (out generation.Proposal, spec activation.Spec, ok bool, err error) {
 	if cur.Status == generation.StatusDamaged || cur.Restores == 0 {
-		return out, act, false, nil
+		return out, spec, false, nil
 	}
 
-	act, err = a.Machine.PlanOf(cur.Gen)
+	spec, err = a.Machine.SpecOf(cur.Gen)
 	if err != nil {
-		return out, act, false, err
+		return out, spec, false, err
 	}
 	out, damaged, err := a.Store.Propose(cur.Gen)
 	if err != nil {
-		return out, act, false, err
+		return out, spec, false, err
 	}
 
-	if slices.Contains(damaged, activation.PlanBlob) {
-		act.Node = a.options.NodeName
-		if out.Blobs[activation.PlanBlob], err = act.Encode(); err != nil {
-			return out, act, false, err
+	if slices.Contains(damaged, activation.SpecBlob) {
+		spec.Node = a.options.NodeName
+		if out.Blobs[activation.SpecBlob], err = spec.Encode(); err != nil {
+			return out, spec, false, err
 		}
 	}
 	if len(damaged) > 0 {
-		known, err := buildBlobs(a.options, act, nil)
+		known, err := buildBlobs(a.options, spec, nil)
 		if err != nil {
-			return out, act, false, err
+			return out, spec, false, err
 		}
 		for name, blob := range known {
-			if slices.Contains(damaged, name) && name != activation.PlanBlob {
+			if slices.Contains(damaged, name) && name != activation.SpecBlob {
 				out.Blobs[name] = blob
 			}
 		}
 	}
-	out.Targets = slices.DeleteFunc(out.Targets, func(t generation.Target) bool { return a.isLeft(t, act.Retire) })
+	out.Targets = slices.DeleteFunc(out.Targets, func(t generation.Target) bool { return a.isLeft(t, spec.Retire) })
 
-	return out, act, true, nil
+	return out, spec, true, nil
 }
 
 // isLeft reports whether a target of a generation is not restored: it was removed with the verdict, or it is a state

@@ -23,25 +23,25 @@ func (r *Run) Annotation(
 		return "", a, false
 	}
 
-	plan, err := r.Machine.PlanOf(cur.Gen)
+	spec, err := r.Machine.SpecOf(cur.Gen)
 	if err != nil {
 		return "", a, false
 	}
 
-	enabled := plan.Annotations
+	enabled := spec.Annotations
 	if r.isSitesPlan() {
 		enabled = nil
 		if x := r.Plan.Node.Activation; x != nil {
 			enabled = x.Annotations
 		}
 	}
-	if enabled == nil || plan.Node == "" || !r.mayAnnotate(ctx, plan) {
+	if enabled == nil || spec.Node == "" || !r.mayAnnotate(ctx, spec) {
 		return "", a, false
 	}
 
 	hash, _, _ := strings.Cut(cur.PlanID, "@")
 
-	return plan.Node, annotation.Report{
+	return spec.Node, annotation.Report{
 		Generation: cur.Gen,
 		Plan:       hash,
 		Revision:   enabled.Revision,
@@ -51,7 +51,7 @@ func (r *Run) Annotation(
 
 // mayAnnotate reports whether this process has reached a good verdict, or is a run outside of the boot. A boot without
 // a change sends nothing, because a whole fleet may boot at once.
-func (r *Run) mayAnnotate(ctx context.Context, plan activation.Plan) bool {
+func (r *Run) mayAnnotate(ctx context.Context, spec activation.Spec) bool {
 	verdict := r.Outcome.Verdict
 	if r.Outcome.InPlace != activation.Unchanged {
 		verdict = r.Outcome.InPlace
@@ -63,7 +63,7 @@ func (r *Run) mayAnnotate(ctx context.Context, plan activation.Plan) bool {
 		return false
 	}
 
-	mayWait, err := r.Machine.Units.MayWait(ctx, plan.Unit)
+	mayWait, err := r.Machine.Units.MayWait(ctx, spec.Unit)
 
 	return err == nil && mayWait
 }

@@ -59,57 +59,57 @@ func PlanID(p *boot.Plan) string {
 }
 
 // BuildProposal returns the plan with its secrets, in the order of publishing: the kubelet's flags last.
-func BuildProposal(o Options) (generation.Proposal, activation.Plan, error) {
+func BuildProposal(o Options) (generation.Proposal, activation.Spec, error) {
 	out := generation.Proposal{PlanID: PlanID(o.Plan)}
-	act := buildActivation(o)
+	spec := buildSpec(o)
 
 	if err := checkUnmarked(o); err != nil {
-		return out, act, err
+		return out, spec, err
 	}
 
 	files := listTargetFiles(o.Plan)
 	for _, f := range files {
 		t, err := buildTarget(o, f)
 		if err != nil {
-			return out, act, err
+			return out, spec, err
 		}
 
 		out.Targets = append(out.Targets, t)
 
-		addFile(&act, f, t.Content)
+		addFile(&spec, f, t.Content)
 	}
 
-	adopted, err := adopt(o.Store, o.Plan, &out, &act)
+	adopted, err := adopt(o.Store, o.Plan, &out, &spec)
 	if err != nil {
-		return out, act, err
+		return out, spec, err
 	}
 
-	if act.Reconcile || act.TaintCredential != "" { // needed even if no file changes
-		addNodeObject(o, &act)
+	if spec.Reconcile || spec.TaintCredential != "" { // needed even if no file changes
+		addNodeObject(o, &spec)
 	}
 
 	// Even without a change of files: the generation in place has to be of this machine, with these startup taints.
 	out.Force = replacesForeign(o) || changesStartupTaints(o)
 
-	out.Late = func() (map[string][]byte, error) { return buildBlobs(o, act, adopted) }
+	out.Late = func() (map[string][]byte, error) { return buildBlobs(o, spec, adopted) }
 
-	return out, act, nil
+	return out, spec, nil
 }
 
-// addFile adds a planned file to the activation.
-func addFile(act *activation.Plan, f node.File, content []byte) {
+// addFile adds a planned file to the spec.
+func addFile(spec *activation.Spec, f node.File, content []byte) {
 	if strings.Contains(f.Path, "/systemd/system/") {
-		act.UnitFiles = true
+		spec.UnitFiles = true
 	}
 
 	switch {
 	case f.Kind != node.Regular || f.CreateOnly:
 	case f.Purpose == "kubeconfig": // the kubelet may write it again
-		act.ReplacesCA = true
+		spec.ReplacesCA = true
 	case isBootstrapKubeconfig(f):
-		act.Retire = append(act.Retire, f.Path)
+		spec.Retire = append(spec.Retire, f.Path)
 	default:
-		act.Files[f.Path] = generation.Checksum(content)
+		spec.Files[f.Path] = generation.Checksum(content)
 	}
 }
 
@@ -132,11 +132,11 @@ func replacesForeign(o Options) bool {
 	return cur != nil && machineid.Judge(o.Store, cur.Gen, o.Machine).Why != ""
 }
 
-// buildBlobs returns the parts of a generation other than its files: the plan, its recording, and the policy of its
-// verdict.
+// buildBlobs returns the parts of a generation other than its files: the plan, its recording, and the spec of its
+// activation.
 func buildBlobs(
 	o Options,
-	act activation.Plan,
+	spec activation.Spec,
 	adopted []node.StoredFile,
 ) (map[string][]byte, error) {
 	out := map[string][]byte{}
@@ -156,12 +156,12 @@ func buildBlobs(
 		out[name] = text.Bytes()
 	}
 
-	if !act.Reconcile && act.TaintCredential == "" {
-		addNodeObject(o, &act)
+	if !spec.Reconcile && spec.TaintCredential == "" {
+		addNodeObject(o, &spec)
 	}
 
 	var err error
-	if out[activation.PlanBlob], err = act.Encode(); err != nil {
+	if out[activation.SpecBlob], err = spec.Encode(); err != nil {
 		return nil, err
 	}
 
@@ -340,8 +340,8 @@ func newSecretFault(path string, names []string, err error) *fault.Fault {
 	return f
 }
 
-func buildActivation(o Options) activation.Plan {
-	a := activation.Plan{
+func buildSpec(o Options) activation.Spec {
+	a := activation.Spec{
 		Unit:          activation.DefaultUnit,
 		SettleMillis:  activation.DefaultSettle.Milliseconds(),
 		TimeoutMillis: activation.DefaultTimeout.Milliseconds(),
@@ -354,7 +354,7 @@ func buildActivation(o Options) activation.Plan {
 		Pods:          describePodSettings(o.Plan),
 	}
 	for _, u := range o.Plan.Units {
-		a.Units = append(a.Units, activation.UnitPlan{
+		a.Units = append(a.Units, activation.UnitSpec{
 			Unit:          u.Unit.Unit,
 			Action:        u.Action,
 			TimeoutMillis: u.TimeoutMillis,

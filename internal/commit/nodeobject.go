@@ -12,58 +12,58 @@ import (
 // addNodeObject adds the sources of items and the planned Node object: its labels and taints, and those of earlier
 // generations of this machine that are no longer planned. It looks at all generations since the last good one, because
 // their labels may have reached the cluster.
-func addNodeObject(o Options, act *activation.Plan) {
-	act.Joins = !o.Plan.Kubelet.Joined && slices.ContainsFunc(o.Plan.Node.Files, isBootstrapKubeconfig)
+func addNodeObject(o Options, spec *activation.Spec) {
+	spec.Joins = !o.Plan.Kubelet.Joined && slices.ContainsFunc(o.Plan.Node.Files, isBootstrapKubeconfig)
 
-	act.Sources = collectSources(o.Plan)
+	spec.Sources = collectSources(o.Plan)
 	if x := o.Plan.Node.Activation; x != nil && x.Configz != "" {
-		act.Configz = buildConfigz(o.Plan, x.Configz)
+		spec.Configz = buildConfigz(o.Plan, x.Configz)
 	}
-	if act.Configz == nil {
-		act.Configz = buildLoggedConfig(o.Plan)
+	if spec.Configz == nil {
+		spec.Configz = buildLoggedConfig(o.Plan)
 	}
 
-	act.Serving = ServingFolder(o.Plan)
+	spec.Serving = ServingFolder(o.Plan)
 
-	act.Labels = map[string]string{}
+	spec.Labels = map[string]string{}
 	for _, l := range o.Plan.Node.Labels {
-		act.Labels[l.Key] = l.Value
+		spec.Labels[l.Key] = l.Value
 	}
 
 	planned := map[kubelet.Taint]bool{}
 	for _, t := range o.Plan.Node.Taints {
 		planned[t.Taint] = true
 		if t.Startup { // its owner removes it: it is neither compared nor patched
-			if act.TaintCredential != "" {
-				act.StartupTaints = append(act.StartupTaints, t.Taint)
+			if spec.TaintCredential != "" {
+				spec.StartupTaints = append(spec.StartupTaints, t.Taint)
 			}
 			continue
 		}
-		act.Taints = append(act.Taints, t.Taint)
-		if act.TaintCredential != "" && t.IsOfSite() && !t.IsStartup() {
-			act.OwnTaints = append(act.OwnTaints, t.Taint)
+		spec.Taints = append(spec.Taints, t.Taint)
+		if spec.TaintCredential != "" && t.IsOfSite() && !t.IsStartup() {
+			spec.OwnTaints = append(spec.OwnTaints, t.Taint)
 		}
 	}
 
-	act.GoneLabels = map[string][]string{}
+	spec.GoneLabels = map[string][]string{}
 	for _, was := range nodesSinceGood(o) {
-		addGone(act, was, planned)
+		addGone(spec, was, planned)
 	}
 }
 
 // addGone adds the labels and taints of an earlier node that are no longer planned, except for startup taints.
-func addGone(act *activation.Plan, was node.Stored, planned map[kubelet.Taint]bool) {
+func addGone(spec *activation.Spec, was node.Stored, planned map[kubelet.Taint]bool) {
 	for _, l := range was.Labels {
 		key := l[0]
 		value := l[1]
-		if _, isPlanned := act.Labels[key]; !isPlanned {
-			act.GoneLabels[key] = appendNew(act.GoneLabels[key], value)
+		if _, isPlanned := spec.Labels[key]; !isPlanned {
+			spec.GoneLabels[key] = appendNew(spec.GoneLabels[key], value)
 		}
 	}
 
 	for _, t := range was.Taints {
 		if !planned[t] && !slices.Contains(was.StartupTaints, t) {
-			act.GoneTaints = appendNew(act.GoneTaints, t)
+			spec.GoneTaints = appendNew(spec.GoneTaints, t)
 		}
 	}
 }

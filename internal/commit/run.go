@@ -216,15 +216,15 @@ func (a *attempt) place(ctx context.Context) (activation.Outcome, error) {
 	if err := a.checkPodState(ctx, p); err != nil {
 		return activation.Outcome{}, err
 	}
-	proposal, act, err := BuildProposal(a.options)
+	proposal, spec, err := BuildProposal(a.options)
 	if err == nil {
-		err = a.checkUnit(p, act.Unit)
+		err = a.checkUnit(p, spec.Unit)
 	}
 	if err != nil {
 		return activation.Outcome{}, err
 	}
 
-	return a.commit(ctx, proposal, act)
+	return a.commit(ctx, proposal, spec)
 }
 
 // reportReleased reports that held plans were released.
@@ -396,7 +396,7 @@ func (r *Run) hasLostGenerations() bool {
 
 // commit puts a proposal in place if it differs, and activates it.
 func (a *attempt) commit(
-	ctx context.Context, proposal generation.Proposal, act activation.Plan,
+	ctx context.Context, proposal generation.Proposal, spec activation.Spec,
 ) (out activation.Outcome, err error) {
 	if gen, isOpen, err := a.Machine.Gate.State(); err == nil && isOpen {
 		proposal.Above = max(0, gen) // also when the state folder was lost
@@ -412,19 +412,19 @@ func (a *attempt) commit(
 	a.noteComparison(c)
 
 	if !c.Changed && !a.needsAdoption(c) && !proposal.Force {
-		return a.resumeUnchanged(ctx, act)
+		return a.resumeUnchanged(ctx, spec)
 	}
 	if !c.Changed {
 		proposal.Force = true
-		return a.adoptFiles(ctx, proposal, act)
+		return a.adoptFiles(ctx, proposal, spec)
 	}
 
 	a.noteCovered(ctx)
 
 	// Preflight comes before staging: if the kubelet would not wait for the gate, no file may be written.
-	names := append([]string{act.Unit}, a.options.Plan.Node.Aliases...)
+	names := append([]string{spec.Unit}, a.options.Plan.Node.Aliases...)
 	unitFiles := a.readUnitFiles(names, proposal, c.Entries)
-	if _, err := a.Machine.Preflight(ctx, act.Unit, unitFiles); err != nil {
+	if _, err := a.Machine.Preflight(ctx, spec.Unit, unitFiles); err != nil {
 		return out, err
 	}
 
@@ -435,10 +435,10 @@ func (a *attempt) commit(
 		return out, err
 	}
 
-	out, err = a.Machine.Enter(ctx, activation.Entry{On: activation.OnChange, Change: &activation.Change{
+	out, err = a.Machine.Enter(ctx, activation.Entry{On: activation.OnChange, Staged: &activation.StagedCommit{
 		Txn:       txn,
 		Committed: a.reportCommitted,
-		Plan:      act,
+		Spec:      spec,
 		Reload:    changesUnitFiles(txn.Entries()),
 		UnitFiles: a.readUnitFiles(names, proposal, txn.Entries()),
 	}})
@@ -500,9 +500,9 @@ func (r *Run) needsAdoption(c *generation.Comparison) bool {
 // records so: there is none, it is damaged, its verdict was lost, or the state folder was lost or restored from a
 // backup. The gate is not shut and the kubelet is not stopped.
 func (a *attempt) adoptFiles(
-	ctx context.Context, proposal generation.Proposal, act activation.Plan,
+	ctx context.Context, proposal generation.Proposal, spec activation.Spec,
 ) (out activation.Outcome, err error) {
-	if _, err := a.Machine.Preflight(ctx, act.Unit, nil); err != nil {
+	if _, err := a.Machine.Preflight(ctx, spec.Unit, nil); err != nil {
 		return out, err
 	}
 
@@ -520,7 +520,7 @@ func (a *attempt) adoptFiles(
 			fault.CannotWrite,
 			"every file is as planned, and that cannot be recorded: "+err.Error(),
 		)
-		return a.enter(ctx, activation.Entry{On: activation.OnUnchanged, Planned: act})
+		return a.enter(ctx, activation.Entry{On: activation.OnUnchanged, Spec: spec})
 	}
 
 	a.isCommitted = true
@@ -554,12 +554,12 @@ func (a *attempt) release() error {
 }
 
 // resumeUnchanged continues with the generation in place, which is as planned.
-func (a *attempt) resumeUnchanged(ctx context.Context, act activation.Plan) (activation.Outcome, error) {
+func (a *attempt) resumeUnchanged(ctx context.Context, spec activation.Spec) (activation.Outcome, error) {
 	if err := a.release(); err != nil {
 		return activation.Outcome{}, err
 	}
 
-	return a.enter(ctx, activation.Entry{On: activation.OnUnchanged, Planned: act})
+	return a.enter(ctx, activation.Entry{On: activation.OnUnchanged, Spec: spec})
 }
 
 func changesUnitFiles(entries []generation.Entry) bool {
@@ -631,7 +631,7 @@ func (a *attempt) restoreInPlace(ctx context.Context) (out activation.Outcome, e
 		return out, err
 	}
 
-	proposal, act, ok, err := a.proposeGeneration(goal)
+	proposal, spec, ok, err := a.proposeGeneration(goal)
 	if err != nil {
 		return out, err
 	}
@@ -649,7 +649,7 @@ func (a *attempt) restoreInPlace(ctx context.Context) (out activation.Outcome, e
 
 	a.notify("commit", describeRestored(cur, goal, c.Changed))
 
-	return a.commit(ctx, proposal, act)
+	return a.commit(ctx, proposal, spec)
 }
 
 // notify reports a step that is worth a line, and is not a failure.
@@ -697,12 +697,12 @@ func (r *Run) unitName() string {
 		return activation.DefaultUnit
 	}
 
-	plan, err := r.Machine.PlanOf(cur.Gen)
+	spec, err := r.Machine.SpecOf(cur.Gen)
 	if err != nil {
 		return activation.DefaultUnit
 	}
 
-	return plan.Unit
+	return spec.Unit
 }
 
 // Verify judges a generation that awaits a verdict, and reports the outcome.

@@ -47,7 +47,7 @@ func newWatchdogCause(unit string, timeout time.Duration) *Cause {
 
 // findCause reads the cause of a failure from the kubelet's log since the files were in place. It returns nil when the
 // log has none or cannot be read: the cause only explains a verdict and does not change it.
-func (m *Machine) findCause(ctx context.Context, p Plan, since time.Duration) *Cause {
+func (m *Machine) findCause(ctx context.Context, p Spec, since time.Duration) *Cause {
 	lines, err := m.readLog(ctx, p.Unit, since)
 	if err != nil || len(lines) == 0 {
 		return nil
@@ -77,7 +77,7 @@ func (m *Machine) readLog(
 }
 
 // withItem returns a cause with the item of the plan that it refers to.
-func (p Plan) withItem(found failure.Cause) *Cause {
+func (p Spec) withItem(found failure.Cause) *Cause {
 	c := &Cause{
 		ID:       found.ID,
 		Sentence: found.Sentence,

@@ -8,7 +8,7 @@ import (
 
 // The item of a cause is the first one in the plan, otherwise a label that the cluster's message is about.
 func TestLocated(t *testing.T) {
-	p := Plan{
+	p := Spec{
 		Labels: map[string]string{"example.com/a": "", "example.com/ab": "", "z": ""},
 		Sources: map[string]string{
 			"label/example.com/a":  "site.hcl:1:1",

@@ -17,7 +17,7 @@ const whyOtherConfig = "the kubelet runs with another configuration than planned
 // credentials for it, otherwise by the kubelet's log. An unknown result does not delay the verdict, because the check
 // is optional.
 func (w *watcher) checkConfigz(ctx context.Context, u Unit) (ok bool) {
-	c := w.plan.Configz
+	c := w.spec.Configz
 	if c.Credential == "" {
 		w.checkLoggedConfig(ctx, u)
 		return true
@@ -47,7 +47,7 @@ func (w *watcher) checkConfigz(ctx context.Context, u Unit) (ok bool) {
 // and not the fault of a generation: the site has not asked for this check, and the kubelet is healthy. A log without
 // the entry says nothing: the kubelet is older than 1.37, or its first lines are gone.
 func (w *watcher) checkLoggedConfig(ctx context.Context, u Unit) {
-	lines, err := w.m.Probe.StartLog(ctx, w.plan.Unit, u.MainPID)
+	lines, err := w.m.Probe.StartLog(ctx, w.spec.Unit, u.MainPID)
 
 	var running map[string]any
 	if err == nil {
@@ -61,7 +61,7 @@ func (w *watcher) checkLoggedConfig(ctx context.Context, u Unit) {
 		return
 	}
 
-	differ := kubelet.ConfigDifferences(w.plan.Configz.Planned, running)
+	differ := kubelet.ConfigDifferences(w.spec.Configz.Planned, running)
 	if len(differ) == 0 {
 		w.addOK(ConfigCheck)
 		return
@@ -71,6 +71,6 @@ func (w *watcher) checkLoggedConfig(ctx context.Context, u Unit) {
 		ConfigCheck,
 		"%s; systemctl cat %s shows its flags",
 		fmt.Sprintf(whyOtherConfig, joinShort(differ)),
-		w.plan.Unit,
+		w.spec.Unit,
 	)
 }

@@ -9,10 +9,10 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 )
 
-// Change is a staged commit with its plan.
-type Change struct {
+// StagedCommit is a staged commit with the spec of its generation.
+type StagedCommit struct {
 	Txn  Txn
-	Plan Plan // equal to the one in the proposal's PlanBlob
+	Spec Spec // equal to the one in the proposal's SpecBlob
 	// Committed is called with the number of the generation right after the commit; nil: nothing is.
 	Committed func(gen int)
 	// Reload is set when a unit file or a drop-in changes. Only then systemd reads its unit files again.
@@ -24,9 +24,9 @@ type Change struct {
 // Entry is why the machine is entered: one of the triggers up to OnVerify, with its input.
 type Entry struct {
 	On     Trigger
-	Change *Change // of OnChange
-	// Planned is the site's plan of OnUnchanged, which may differ from the stored one in fields that are only checked.
-	Planned Plan
+	Staged *StagedCommit // of OnChange
+	// Spec is that of the site's plan, of OnUnchanged. It may differ from the stored one in fields that are only checked.
+	Spec    Spec
 	Failure string // of OnFailed: the failure
 	To      int    // of OnRollback: whose contents; 0 is the state before prelet
 	Why     string // of OnRollback
@@ -74,9 +74,9 @@ func (m *Machine) Enter(ctx context.Context, e Entry) (Outcome, error) {
 	case OnNoSite:
 		t.Failure = "the site is gone"
 	}
-	t.Planned = t.Planned.withDefaults()
-	if t.Change != nil {
-		t.Change.Plan = t.Change.Plan.withDefaults()
+	t.Spec = t.Spec.withDefaults()
+	if t.Staged != nil {
+		t.Staged.Spec = t.Staged.Spec.withDefaults()
 	}
 
 	out, err := m.walk(ctx, t, e.On)
@@ -86,7 +86,7 @@ func (m *Machine) Enter(ctx context.Context, e Entry) (Outcome, error) {
 	case err == nil && e.On == OnRollback && t.rollback != nil:
 		out = describeRequested(out, t.rollback.from)
 	case err != nil && e.On == OnChange && !t.committed:
-		if aborted := e.Change.Txn.Abort(); aborted != nil {
+		if aborted := e.Staged.Txn.Abort(); aborted != nil {
 			err = fmt.Errorf("%w; and what was staged could not be removed: %w", err, aborted)
 		}
 	}
@@ -104,8 +104,8 @@ func Newer(s Store) error {
 	if err != nil || current == nil {
 		return nil
 	}
-	if _, err = readPlan(s, current.Gen); errors.Is(err, generation.ErrNewer) {
-		return generation.NewerFault(fmt.Sprintf("%s of generation %d", PlanBlob, current.Gen))
+	if _, err = readSpec(s, current.Gen); errors.Is(err, generation.ErrNewer) {
+		return generation.NewerFault(fmt.Sprintf("%s of generation %d", SpecBlob, current.Gen))
 	}
 
 	return nil

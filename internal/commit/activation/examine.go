@@ -11,32 +11,32 @@ import (
 // it has settled, and a Node that was another machine's until that has not updated it for a while. The lock is not
 // needed, and must not be held.
 func (m *Machine) Examine(ctx context.Context, gen int) ([]Check, *Cause, error) {
-	plan, err := m.PlanOf(gen)
+	spec, err := m.SpecOf(gen)
 	if err != nil {
 		return nil, nil, err
 	}
 
-	checks, cause := m.examine(ctx, plan, m.judgedSince(gen))
+	checks, cause := m.examine(ctx, spec, m.judgedSince(gen))
 
 	return checks, cause, nil
 }
 
 // ExamineUnmanaged is Examine on a node without a generation: that the kubelet runs, and answers at a URL.
 func (m *Machine) ExamineUnmanaged(ctx context.Context, healthz string) []Check {
-	checks, _ := m.examine(ctx, Plan{Healthz: healthz}.withDefaults(), 0)
+	checks, _ := m.examine(ctx, Spec{Healthz: healthz}.withDefaults(), 0)
 
 	return checks
 }
 
-// examine is Examine on a plan whose files are in place since a time on the monotonic clock; 0: not known.
+// examine is Examine on a spec whose files are in place since a time on the monotonic clock; 0: not known.
 func (m *Machine) examine(
 	ctx context.Context,
-	plan Plan,
+	spec Spec,
 	since time.Duration,
 ) ([]Check, *Cause) {
 	w := watcher{
 		m:           m,
-		plan:        plan,
+		spec:        spec,
 		since:       since,
 		fullTimeout: true,
 	}
@@ -45,7 +45,7 @@ func (m *Machine) examine(
 	var last Unit
 
 	for first := true; ; first = false {
-		u, err := m.Units.Look(ctx, plan.Unit)
+		u, err := m.Units.Look(ctx, spec.Unit)
 		if err != nil {
 			return []Check{{"unit", "unknown", err.Error()}}, nil
 		}
@@ -65,7 +65,7 @@ func (m *Machine) examine(
 		last = u
 
 		verdict, _ := w.judge(ctx, u, now)
-		isSettling := w.hasSettled() && now-begun <= plan.settle()
+		isSettling := w.hasSettled() && now-begun <= spec.settle()
 		if verdict != Pending || !isSettling && !w.awaitsRival(now) {
 			break
 		}
@@ -91,9 +91,9 @@ func (m *Machine) examine(
 
 // findRecentCause reads the cause of a failure from the part of the log that the site's timeout covers.
 func (m *Machine) findRecentCause(ctx context.Context, w watcher) *Cause {
-	since := max(w.since, m.Clock.Monotonic()-w.plan.Timeout())
+	since := max(w.since, m.Clock.Monotonic()-w.spec.Timeout())
 
-	return m.findCause(ctx, w.plan, since)
+	return m.findCause(ctx, w.spec, since)
 }
 
 // hasSettled reports whether all checks passed except the settling time.

@@ -99,7 +99,7 @@ func TestOlderProcessIsNeverGood(t *testing.T) {
 
 	w := watcher{
 		m:     &Machine{Probe: n, Clock: n.clk},
-		plan:  n.plan("one").withDefaults(),
+		spec:  n.spec("one").withDefaults(),
 		since: n.systemd.unit.Started + 1,
 	}
 	for range 1000 {
@@ -118,7 +118,7 @@ func TestClusterIsAwayAfterTheVerdict(t *testing.T) {
 	n.apiserver = false
 	m := &Machine{Probe: n, Clock: n.clk}
 
-	checks := m.reconcile(t.Context(), n.plan("two"), []Check{{Name: "unit", State: "ok"}})
+	checks := m.reconcile(t.Context(), n.spec("two"), []Check{{Name: "unit", State: "ok"}})
 	if len(checks) != 2 || checks[1].State != "unknown" ||
 		!strings.Contains(checks[1].Message, "not patched: the apiserver does not answer") {
 		t.Errorf("got %+v; want a second check that is unknown", checks)

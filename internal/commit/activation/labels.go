@@ -23,7 +23,7 @@ const nodeAgeSlack = 2 * time.Second
 
 // hasMadeNode reports whether this generation created the Node: the node joined with it, and the Node is not older than
 // its files.
-func (p Plan) hasMadeNode(n kubelet.Node, since, now time.Duration) bool {
+func (p Spec) hasMadeNode(n kubelet.Node, since, now time.Duration) bool {
 	return p.Joins && since > 0 && n.Age >= 0 && n.Age <= now-since+nodeAgeSlack
 }
 
@@ -75,20 +75,20 @@ func (w *watcher) awaitsRival(now time.Duration) bool {
 
 // checkNodeObject checks the labels and the taints of the Node.
 func (w *watcher) checkNodeObject(n kubelet.Node, now time.Duration) (ok bool) {
-	differ, kubectl := w.plan.labelDrift(n)
+	differ, kubectl := w.spec.labelDrift(n)
 
 	// Cloud controllers set zones and types on a new Node. labelPatch leaves these labels out.
 	isPatch := func(c kubelet.LabelChange) bool { return !c.Remove }
-	ours := slices.ContainsFunc(w.plan.labelPatch(n), isPatch)
+	ours := slices.ContainsFunc(w.spec.labelPatch(n), isPatch)
 
 	switch {
-	case len(w.plan.Labels) == 0 && len(differ) == 0:
+	case len(w.spec.Labels) == 0 && len(differ) == 0:
 		ok = true
 	case len(differ) == 0:
 		w.addOK("labels")
 
 		ok = true
-	case ours && w.plan.hasMadeNode(n, w.since, now) && !w.plan.Reconcile:
+	case ours && w.spec.hasMadeNode(n, w.since, now) && !w.spec.Reconcile:
 		w.addBad("labels", "the kubelet has just made node %s with other labels: %s", n.Name, joinShort(differ))
 	default:
 		w.reportDrift("labels", "%s; %s", joinShort(differ), kubectl)
@@ -97,9 +97,9 @@ func (w *watcher) checkNodeObject(n kubelet.Node, now time.Duration) (ok bool) {
 	}
 
 	// Taints are not judged even on a new Node: controllers remove startup taints within seconds.
-	if drift := w.plan.describeTaintDrift(n); drift != "" {
+	if drift := w.spec.describeTaintDrift(n); drift != "" {
 		w.reportDrift("taints", "%s", drift)
-	} else if len(w.plan.Taints) > 0 {
+	} else if len(w.spec.Taints) > 0 {
 		w.addOK("taints")
 	}
 
@@ -127,7 +127,7 @@ func joinShort(list []string) string {
 }
 
 // labelDrift returns how the labels of a Node differ from the plan, and the command that fixes them.
-func (p Plan) labelDrift(n kubelet.Node) (differ []string, kubectl string) {
+func (p Spec) labelDrift(n kubelet.Node) (differ []string, kubectl string) {
 	var words []string
 
 	for _, c := range p.labelChanges(n) {
@@ -149,7 +149,7 @@ func (p Plan) labelDrift(n kubelet.Node) (differ []string, kubectl string) {
 
 // describeTaintDrift returns how the taints of a Node differ from the plan, why, and the command that fixes them; "" if
 // they do not.
-func (p Plan) describeTaintDrift(n kubelet.Node) string {
+func (p Spec) describeTaintDrift(n kubelet.Node) string {
 	differ, fix := p.taintDrift(n)
 	if len(differ) == 0 {
 		return ""
@@ -159,7 +159,7 @@ func (p Plan) describeTaintDrift(n kubelet.Node) string {
 }
 
 // whoPatchesTaints returns the program or person that changes the differing taints of a Node.
-func (p Plan) whoPatchesTaints(n kubelet.Node) string {
+func (p Spec) whoPatchesTaints(n kubelet.Node) string {
 	if p.TaintCredential == "" {
 		return "a node cannot change its own taints"
 	}
@@ -177,7 +177,7 @@ func (p Plan) whoPatchesTaints(n kubelet.Node) string {
 }
 
 // taintChange returns the change of the taints that the site owns, or owned.
-func (p Plan) taintChange(n kubelet.Node) (change kubelet.TaintChange, ok bool) {
+func (p Spec) taintChange(n kubelet.Node) (change kubelet.TaintChange, ok bool) {
 	planned := slices.Concat(p.Taints, p.StartupTaints)
 
 	return n.ChangeTaints(p.OwnTaints, planned)
@@ -185,7 +185,7 @@ func (p Plan) taintChange(n kubelet.Node) (change kubelet.TaintChange, ok bool) 
 
 // taintDrift returns how the taints of a Node differ from the planned and formerly planned ones, and the change that
 // fixes them. Startup taints are left out: their owners remove them, and may add them again.
-func (p Plan) taintDrift(n kubelet.Node) (differ []string, fix kubelet.TaintChange) {
+func (p Spec) taintDrift(n kubelet.Node) (differ []string, fix kubelet.TaintChange) {
 	replaced := map[kubelet.Taint]bool{}
 
 	for _, t := range p.Taints {
@@ -223,7 +223,7 @@ func taintCommand(node string, c kubelet.TaintChange) string {
 	return "kubectl taint node " + node + " --overwrite " + c.String()
 }
 
-func (p Plan) sourceSuffix(item string) string {
+func (p Spec) sourceSuffix(item string) string {
 	if at := p.Sources[item]; at != "" {
 		return " (" + at + ")"
 	}
@@ -233,7 +233,7 @@ func (p Plan) sourceSuffix(item string) string {
 
 // labelChanges returns what makes the labels of a Node those of the plan. A label that was dropped from the plan is
 // removed only if it still has the value of an earlier generation.
-func (p Plan) labelChanges(n kubelet.Node) (out []kubelet.LabelChange) {
+func (p Spec) labelChanges(n kubelet.Node) (out []kubelet.LabelChange) {
 	for _, key := range slices.Sorted(maps.Keys(p.Labels)) {
 		if have, exists := n.Labels[key]; !exists || have != p.Labels[key] {
 			out = append(out, kubelet.LabelChange{Key: key, Value: p.Labels[key]})
@@ -256,7 +256,7 @@ func (p Plan) labelChanges(n kubelet.Node) (out []kubelet.LabelChange) {
 
 // labelPatch returns the changes that a node makes itself: those of planned labels that the kubelet updates are left
 // out.
-func (p Plan) labelPatch(n kubelet.Node) kubelet.LabelChanges {
+func (p Spec) labelPatch(n kubelet.Node) kubelet.LabelChanges {
 	return slices.DeleteFunc(p.labelChanges(n), func(c kubelet.LabelChange) bool {
 		return !c.Remove && kubelet.FollowsRestart(c.Key)
 	})
@@ -265,7 +265,7 @@ func (p Plan) labelPatch(n kubelet.Node) kubelet.LabelChanges {
 // reconcile patches the labels and the taints of the Node as far as the site enables this and the cluster allows it.
 // The lock is free. It changes no verdict: what it could not patch is drift. The checks "labels" and "taints" have the
 // result.
-func (m *Machine) reconcile(ctx context.Context, p Plan, checks []Check) []Check {
+func (m *Machine) reconcile(ctx context.Context, p Spec, checks []Check) []Check {
 	if p.Node == "" {
 		return checks
 	}
@@ -321,7 +321,7 @@ const maxTaintTries = 5
 
 // patchTaints returns the changes that it has made ("" if there was nothing to change), and how the taints of the Node
 // differ from the plan afterwards. Its errors contain the kubectl command, if there is one.
-func (m *Machine) patchTaints(ctx context.Context, p Plan) (done, drift string, err error) {
+func (m *Machine) patchTaints(ctx context.Context, p Spec) (done, drift string, err error) {
 	for range maxTaintTries {
 		n, err := m.Probe.Node(ctx, p.Node)
 		if err != nil {
@@ -358,7 +358,7 @@ func (m *Machine) patchTaints(ctx context.Context, p Plan) (done, drift string, 
 }
 
 // addTaintCommand adds the command for all taints of the site to the error of a Node that cannot be read.
-func (p Plan) addTaintCommand(err error) error {
+func (p Spec) addTaintCommand(err error) error {
 	if len(p.OwnTaints) == 0 {
 		return fmt.Errorf("%w; the next verdict or prelet run looks again", err)
 	}
@@ -381,7 +381,7 @@ func (m *Machine) checkOwn(n kubelet.Node) error {
 
 // patchLabels patches the labels that differ in one request, and returns the changes that it has made. If the cluster
 // refuses that, it tries each change alone, so that one forbidden label does not block the others.
-func (m *Machine) patchLabels(ctx context.Context, p Plan, n kubelet.Node) (string, error) {
+func (m *Machine) patchLabels(ctx context.Context, p Spec, n kubelet.Node) (string, error) {
 	todo := p.labelPatch(n)
 	if len(todo) == 0 {
 		return "", nil

@@ -16,7 +16,7 @@ type location struct {
 	phase   phase
 	journal *generation.Journal // nil: no commit or rollback is in progress, or its generation was lost
 	current *generation.Info    // the generation in place; nil: there never was one
-	plan    Plan                // of the current generation, or of the generation that is being published
+	spec    Spec                // of the current generation, or of the generation that is being published
 	placed  time.Duration       // when its files were in place, on this boot's clock; 0: in an earlier boot
 	since   time.Duration       // a kubelet that started earlier has not read them; 0: any has
 
@@ -130,7 +130,7 @@ func (m *Machine) locate(ctx context.Context, t *walkState, on Trigger) (locatio
 		return h, err
 	}
 	// This is read from the generation, so that it is also known after a crash.
-	if h.journal != nil && keepsKubelet(m.changedPaths(h.journal.Gen), m.plansOfChange(&h)) {
+	if h.journal != nil && keepsKubelet(m.changedPaths(h.journal.Gen), m.specsOfChange(&h)) {
 		h.keepsKubelet = true
 		h.since = 0
 	}
@@ -225,13 +225,13 @@ func (m *Machine) readFacts(
 
 	switch {
 	case on == onCommitted:
-		h.plan = t.Change.Plan
+		h.spec = t.Staged.Spec
 		return nil
 	case h.phase == mixed, on == OnFinish && h.journal != nil:
-		h.plan = m.planOrDefault(h.journal.Gen)
+		h.spec = m.specOrDefault(h.journal.Gen)
 		return nil
 	case h.current == nil:
-		h.plan = Plan{}.withDefaults()
+		h.spec = Spec{}.withDefaults()
 		h.blockReason = t.Failure + "; no generation was ever in place"
 		return nil
 	case on == OnFailed || on == OnNoSite:
@@ -244,19 +244,19 @@ func (m *Machine) readFacts(
 		return nil
 	}
 
-	if h.plan, err = m.PlanOf(h.current.Gen); err != nil {
+	if h.spec, err = m.SpecOf(h.current.Gen); err != nil {
 		return err
 	}
 	switch {
 	case on == OnResume && h.phase == pending:
 		return m.readExhausted(steady, h)
-	case on == OnUnchanged && h.phase == settled && t.Planned.patchesNode():
-		may, unanswered := m.Units.MayWait(steady, t.Planned.Unit)
+	case on == OnUnchanged && h.phase == settled && t.Spec.patchesNode():
+		may, unanswered := m.Units.MayWait(steady, t.Spec.Unit)
 		h.mayPatch = may && unanswered == nil // labels are not worth a failure
 	case on == OnRollback:
-		return m.planRollback(steady, h, rollback{to: t.To, reason: t.Why})
+		return m.prepareRollback(steady, h, rollback{to: t.To, reason: t.Why})
 	case on == onJudge:
-		h.mayWait, err = m.Units.MayWait(steady, h.plan.Unit)
+		h.mayWait, err = m.Units.MayWait(steady, h.spec.Unit)
 		h.mayWait = h.mayWait && m.Store.ReadOnly() == nil // else a verdict could not be stored
 		return wrapAfterCommit(describeInPlace(h), err)
 	case on == onBad:
@@ -266,7 +266,7 @@ func (m *Machine) readFacts(
 	return nil
 }
 
-// readFactsOfVerify reads the facts for OnVerify: the plan, or why the gate stays shut.
+// readFactsOfVerify reads the facts for OnVerify: the spec, or why the gate stays shut.
 func (m *Machine) readFactsOfVerify(ctx context.Context, h *location) (err error) {
 	isOpenAndSettled := h.gateOpen && h.phase == settled
 	if isOpenAndSettled || h.shutOnPurpose {
@@ -282,7 +282,7 @@ func (m *Machine) readFactsOfVerify(ctx context.Context, h *location) (err error
 	}
 
 	if h.blockReason == "" {
-		h.plan, err = m.PlanOf(h.current.Gen)
+		h.spec, err = m.SpecOf(h.current.Gen)
 	}
 
 	return err
@@ -293,14 +293,14 @@ func describeInPlace(h *location) string {
 	return fmt.Sprintf("generation %d is in place", h.current.Gen)
 }
 
-// planOrDefault returns the plan of a generation, or the default plan if it cannot be read.
-func (m *Machine) planOrDefault(gen int) Plan {
-	plan, err := m.PlanOf(gen)
+// specOrDefault returns the spec of a generation, or the default spec if it cannot be read.
+func (m *Machine) specOrDefault(gen int) Spec {
+	spec, err := m.SpecOf(gen)
 	if err != nil {
-		return Plan{}.withDefaults()
+		return Spec{}.withDefaults()
 	}
 
-	return plan
+	return spec
 }
 
 // whyNotGoOn returns why a kubelet must not start on the generation in place after a failed run, or "". A generation
@@ -332,9 +332,9 @@ func (m *Machine) whyUnjoined(ctx context.Context, current *generation.Info) str
 	return ""
 }
 
-// readExhausted plans the rollback from a generation that more than maxTries boots began to verify, this one included.
+// readExhausted prepares the rollback from a generation that more than maxTries boots began to verify, this one included.
 func (m *Machine) readExhausted(ctx context.Context, h *location) error {
-	if !h.newBoot || !h.plan.Rollback || h.journal.CountTries() < maxTries || m.Store.ReadOnly() != nil {
+	if !h.newBoot || !h.spec.Rollback || h.journal.CountTries() < maxTries || m.Store.ReadOnly() != nil {
 		return nil
 	}
 
@@ -344,13 +344,13 @@ func (m *Machine) readExhausted(ctx context.Context, h *location) error {
 	}
 
 	// systemd must answer before the gate is shut.
-	if _, err := m.Units.MayWait(ctx, h.plan.Unit); err != nil {
+	if _, err := m.Units.MayWait(ctx, h.spec.Unit); err != nil {
 		return wrapAfterCommit("rolling back", err)
 	}
 
 	why := fmt.Sprintf("%d boots began to verify it, and none finished", maxTries)
 
-	err := m.planRollback(ctx, h, rollback{
+	err := m.prepareRollback(ctx, h, rollback{
 		to:     to,
 		reason: why,
 		hold:   true,
@@ -362,7 +362,7 @@ func (m *Machine) readExhausted(ctx context.Context, h *location) error {
 	return err
 }
 
-// readBad plans the rollback from a bad generation, or sets the reason why there is none.
+// readBad prepares the rollback from a bad generation, or sets the reason why there is none.
 func (m *Machine) readBad(ctx context.Context, f finding, h *location) error {
 	to, damaged, some := m.lastGood()
 	switch {
@@ -374,28 +374,28 @@ func (m *Machine) readBad(ctx context.Context, f finding, h *location) error {
 
 		return nil
 	case f.onlyPods:
-		goal, err := m.planAfterRollback(h.plan, to)
+		goal, err := m.specAfterRollback(h.spec, to)
 		if err != nil {
 			return wrapAfterCommit("rolling back", err)
 		}
 
-		if h.plan.sharesPods(goal) {
+		if h.spec.sharesPods(goal) {
 			h.stayReason = "the generation before has the same, so this one is not at fault: " +
 				"it stays, and is verified again"
 			return nil
 		}
 	}
 
-	if !h.plan.Rollback {
+	if !h.spec.Rollback {
 		h.stayReason = "the site sets rollback = false, so the generation stays"
 		return nil
 	}
 
-	if _, err := m.Units.MayWait(ctx, h.plan.Unit); err != nil {
+	if _, err := m.Units.MayWait(ctx, h.spec.Unit); err != nil {
 		return wrapAfterCommit("rolling back", err)
 	}
 
-	return m.planRollback(ctx, h, rollback{
+	return m.prepareRollback(ctx, h, rollback{
 		to:     to,
 		reason: f.reason,
 		cause:  f.cause,
@@ -403,16 +403,16 @@ func (m *Machine) readBad(ctx context.Context, f finding, h *location) error {
 	})
 }
 
-// planRollback completes a rollback from the generation in place. It checks now, while the gate is open and the
+// prepareRollback completes a rollback from the generation in place. It checks now, while the gate is open and the
 // kubelet runs, whether the rollback is possible: if not, the generation stays, with the reason.
-func (m *Machine) planRollback(ctx context.Context, h *location, w rollback) error {
-	goal, err := m.planAfterRollback(h.plan, w.to)
+func (m *Machine) prepareRollback(ctx context.Context, h *location, w rollback) error {
+	goal, err := m.specAfterRollback(h.spec, w.to)
 	if err != nil {
 		return err
 	}
 
 	w.from = h.current.Gen
-	w.removeFiles = h.plan.staleStateFiles(goal)
+	w.removeFiles = h.spec.staleStateFiles(goal)
 
 	changed, warnings, err := m.Store.CheckRollback(w.from, w.to, w.removeFiles...)
 	if err != nil {
@@ -426,9 +426,9 @@ func (m *Machine) planRollback(ctx context.Context, h *location, w rollback) err
 	}
 
 	w.warnings = warnings
-	w.keeps = keepsKubelet(changed, []Plan{h.plan, goal})
+	w.keeps = keepsKubelet(changed, []Spec{h.spec, goal})
 
-	u, err := m.Units.Look(ctx, h.plan.Unit)
+	u, err := m.Units.Look(ctx, h.spec.Unit)
 	if err == nil && u.NoStop && isAlive(u) && !w.keeps {
 		f := checkHeld(u)
 		h.stayReason = "a rollback is not possible while the kubelet cannot be stopped, so it " +
@@ -442,13 +442,13 @@ func (m *Machine) planRollback(ctx context.Context, h *location, w rollback) err
 	return nil
 }
 
-// planAfterRollback returns the plan of the goal of a rollback.
-func (m *Machine) planAfterRollback(left Plan, to int) (Plan, error) {
+// specAfterRollback returns the spec of the goal of a rollback.
+func (m *Machine) specAfterRollback(left Spec, to int) (Spec, error) {
 	if to == 0 {
-		return left.planWithoutPrelet(), nil
+		return left.withoutPrelet(), nil
 	}
 
-	return m.PlanOf(to)
+	return m.SpecOf(to)
 }
 
 // lastGood returns the last generation that was good on this machine and is intact, and those above it that are
@@ -501,9 +501,9 @@ func (m *Machine) whyMixed(ctx context.Context, gen int) string {
 				"if it is this machine: prelet run --this-machine", gen, why)
 	}
 
-	plan, err := m.PlanOf(gen)
-	if err == nil && len(plan.Files) > 0 {
-		err = m.Probe.Files(ctx, plan.Files)
+	spec, err := m.SpecOf(gen)
+	if err == nil && len(spec.Files) > 0 {
+		err = m.Probe.Files(ctx, spec.Files)
 	}
 
 	if err != nil {
@@ -514,49 +514,49 @@ func (m *Machine) whyMixed(ctx context.Context, gen int) string {
 }
 
 func (m *Machine) hasJoined(ctx context.Context, gen int) bool {
-	plan, err := m.PlanOf(gen)
+	spec, err := m.SpecOf(gen)
 
-	return err == nil && plan.Kubeconfig != "" && m.Probe.Kubeconfig(ctx, plan.Kubeconfig) == nil
+	return err == nil && spec.Kubeconfig != "" && m.Probe.Kubeconfig(ctx, spec.Kubeconfig) == nil
 }
 
-// PlanOf returns the plan of a generation. After a rollback this is the plan of the generation whose contents were
-// restored. If the stored plan is damaged or of a newer prelet, the files are those of the generation's manifest,
-// and the unit is that of the newest readable plan: the files are known, and the kubelet may start with them.
-func (m *Machine) PlanOf(gen int) (Plan, error) {
+// SpecOf returns the spec of a generation. After a rollback this is the spec of the generation whose contents were
+// restored. If the stored spec is damaged or of a newer prelet, the files are those of the generation's manifest,
+// and the unit is that of the newest readable spec: the files are known, and the kubelet may start with them.
+func (m *Machine) SpecOf(gen int) (Spec, error) {
 	all, err := m.Store.List()
 	if err != nil {
-		return Plan{}, err
+		return Spec{}, err
 	}
 
 	i := slices.IndexFunc(all, func(info generation.Info) bool {
 		return info.Gen == gen
 	})
 	if i >= 0 &&
-		all[i].Restores == 0 { // the state before prelet has no plan: only that the kubelet runs can be checked
-		plan, err := m.newestPlan(all)
-		return plan.planWithoutPrelet(), err
+		all[i].Restores == 0 { // the state before prelet has no spec: only that the kubelet runs can be checked
+		spec, err := m.newestSpec(all)
+		return spec.withoutPrelet(), err
 	}
 
-	plan, err := readPlan(m.Store, gen)
+	spec, err := readSpec(m.Store, gen)
 	isNewer := err != nil && i >= 0 && all[i].Newer
 	if i < 0 || !isDamaged(err) && !isNewer || all[i].Status == generation.StatusDamaged {
-		return plan, err
+		return spec, err
 	}
 
-	newest, err := m.newestPlan(all)
-	plan = newest.planWithoutPrelet()
-	plan.Rollback = newest.Rollback
-	plan.Kubeconfig = newest.Kubeconfig
-	plan.Files = map[string]string{}
+	newest, err := m.newestSpec(all)
+	spec = newest.withoutPrelet()
+	spec.Rollback = newest.Rollback
+	spec.Kubeconfig = newest.Kubeconfig
+	spec.Files = map[string]string{}
 
 	for _, e := range all[i].Entries {
 		if e.New.Kind == generation.File && !e.Dropped && !e.CreateOnly &&
 			!slices.Contains(all[i].Retired, e.Path) {
-			plan.Files[e.Path] = e.New.SHA256
+			spec.Files[e.Path] = e.New.SHA256
 		}
 	}
 
-	return plan, err
+	return spec, err
 }
 
 // isDamaged reports whether an error is about something that the store keeps and that is not as it was stored, or that
@@ -567,33 +567,33 @@ func isDamaged(err error) bool {
 	return errors.As(err, &stuck) || errors.Is(err, generation.ErrNewer)
 }
 
-func readPlan(s Store, gen int) (Plan, error) {
-	text, err := s.Blob(gen, PlanBlob)
+func readSpec(s Store, gen int) (Spec, error) {
+	text, err := s.Blob(gen, SpecBlob)
 	if err != nil {
-		return Plan{}, fmt.Errorf("the plan of generation %d: %w", gen, err)
+		return Spec{}, fmt.Errorf("the plan of generation %d: %w", gen, err)
 	}
 
-	plan, err := DecodePlan(text)
+	spec, err := DecodeSpec(text)
 	if err != nil {
-		return Plan{}, fmt.Errorf("the plan of generation %d: %w", gen, err)
+		return Spec{}, fmt.Errorf("the plan of generation %d: %w", gen, err)
 	}
 
-	return plan, nil
+	return spec, nil
 }
 
-// newestPlan returns the newest plan that is not damaged. The unit and its health address of the state before prelet
+// newestSpec returns the newest spec that is not damaged. The unit and its health address of the state before prelet
 // are only known from there.
-func (m *Machine) newestPlan(all []generation.Info) (Plan, error) {
+func (m *Machine) newestSpec(all []generation.Info) (Spec, error) {
 	for i := len(all) - 1; i >= 0; i-- {
 		if all[i].Restores != 0 && all[i].Status != generation.StatusDamaged {
-			plan, err := readPlan(m.Store, all[i].Gen)
+			spec, err := readSpec(m.Store, all[i].Gen)
 			if err == nil || !isDamaged(err) && !all[i].Newer {
-				return plan, err
+				return spec, err
 			}
 		}
 	}
 
-	return Plan{}.withDefaults(), nil
+	return Spec{}.withDefaults(), nil
 }
 
 // errMayRun is wrapped when it could not be determined whether the unit runs.

@@ -66,23 +66,23 @@ func (m *Machine) WhyCovered(ctx context.Context, current *generation.Info) stri
 		return ""
 	}
 
-	plan, err := m.PlanOf(current.Gen)
-	if err != nil || len(plan.Files) == 0 {
+	spec, err := m.SpecOf(current.Gen)
+	if err != nil || len(spec.Files) == 0 {
 		return ""
 	}
 
-	differs := m.Probe.Files(ctx, plan.Files)
+	differs := m.Probe.Files(ctx, spec.Files)
 	if differs == nil {
 		return ""
 	}
 
-	mounts, err := m.Units.Mounts(ctx, slices.Sorted(maps.Keys(plan.Files)))
+	mounts, err := m.Units.Mounts(ctx, slices.Sorted(maps.Keys(spec.Files)))
 	if err != nil {
 		return ""
 	}
 
 	for _, e := range current.Entries {
-		_, planned := plan.Files[e.Path]
+		_, planned := spec.Files[e.Path]
 		now := MountOf(mounts, e.Path)
 		if planned && e.Mount != "" && now != e.Mount {
 			return fmt.Sprintf(

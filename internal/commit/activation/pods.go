@@ -18,7 +18,7 @@ const maxLogAge = time.Minute
 // ignored, and there may be no pod yet. A log that cannot be read does not fail the check.
 func (w *watcher) checkPods(ctx context.Context, u Unit, now time.Duration) (ok bool) {
 	since := max(w.since, u.Started, now-maxLogAge)
-	lines, err := w.m.readLog(ctx, w.plan.Unit, since)
+	lines, err := w.m.readLog(ctx, w.spec.Unit, since)
 	if err != nil {
 		w.addUnknown("pods", "%v", err)
 		return true
@@ -30,15 +30,15 @@ func (w *watcher) checkPods(ctx context.Context, u Unit, now time.Duration) (ok 
 		return true
 	}
 
-	w.cause = w.plan.withItem(found)
+	w.cause = w.spec.withItem(found)
 	w.podsFailed = true
 	w.addBad("pods", "the kubelet is well, and can start no pod")
 
 	return false
 }
 
-// sharesPods reports whether a plan and the goal of a rollback have the same pod settings. Then the rollback would not
-// help, and the plan is not the cause.
-func (p Plan) sharesPods(goal Plan) bool {
+// sharesPods reports whether a spec and that of the goal of a rollback have the same pod settings. Then the rollback
+// would not help, and the plan is not the cause.
+func (p Spec) sharesPods(goal Spec) bool {
 	return p.Pods != "" && p.Pods == goal.Pods
 }

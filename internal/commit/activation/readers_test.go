@@ -123,20 +123,20 @@ func fill(v reflect.Value) {
 // understand in another way, has a format that it refuses; what it understands has one that it reads. So a new field of
 // Plan, or a new meaning of one, needs a line in Plan.format.
 func TestEarlierReaders(t *testing.T) {
-	plans := map[string]Plan{
+	specs := map[string]Spec{
 		"nothing":               {},
 		"the log instead":       {Configz: &kubelet.Configz{Planned: map[string]any{"a": "b"}}},
 		"/configz, no password": {Configz: &kubelet.Configz{URL: "https://x", Planned: map[string]any{"a": "b"}}},
 	}
-	for i := range reflect.TypeFor[Plan]().NumField() {
-		var p Plan
+	for i := range reflect.TypeFor[Spec]().NumField() {
+		var p Spec
 		fill(reflect.ValueOf(&p).Elem().Field(i))
-		plans[reflect.TypeFor[Plan]().Field(i).Name] = p
+		specs[reflect.TypeFor[Spec]().Field(i).Name] = p
 	}
 
 	for _, r := range loadPlanReaders(t) {
 		isRead := 0
-		for name, p := range plans {
+		for name, p := range specs {
 			text, err := p.Encode()
 			var doc map[string]any
 			if err == nil {

@@ -417,10 +417,10 @@ func (n *node) maybeKilled(run func()) (at string) {
 	return ""
 }
 
-func (n *node) plan(config string) Plan {
+func (n *node) spec(config string) Spec {
 	sum := sha256.Sum256([]byte(config))
 
-	p := Plan{
+	p := Spec{
 		Unit:          DefaultUnit,
 		TimeoutMillis: n.timeout.Milliseconds(),
 		BoundMillis:   n.bound.Milliseconds(),
@@ -437,7 +437,7 @@ func (n *node) plan(config string) Plan {
 		sum := sha256.Sum256([]byte(n.ntp))
 		p.Files[ntpPath] = hex.EncodeToString(sum[:])
 		p.Others = []string{ntpPath}
-		p.Units = []UnitPlan{{
+		p.Units = []UnitSpec{{
 			Unit: ntpUnit, Action: n.ntpAction, TimeoutMillis: 60_000, SettleMillis: 2_000, Files: []string{ntpPath},
 		}}
 	}
@@ -462,7 +462,7 @@ func (n *node) runSite(ctx context.Context, config string) (Outcome, error) {
 			return m.Enter(ctx, Entry{On: OnResume})
 		}
 
-		blob, err := n.plan(config).Encode()
+		blob, err := n.spec(config).Encode()
 		if err != nil {
 			return Outcome{}, err
 		}
@@ -489,7 +489,7 @@ func (n *node) runSite(ctx context.Context, config string) (Outcome, error) {
 		proposal := generation.Proposal{
 			PlanID:  config + n.ntp,
 			Targets: targets,
-			Blobs:   map[string][]byte{PlanBlob: blob},
+			Blobs:   map[string][]byte{SpecBlob: blob},
 		}
 
 		txn, err := n.store.Begin(proposal)
@@ -500,15 +500,15 @@ func (n *node) runSite(ctx context.Context, config string) (Outcome, error) {
 		}
 
 		if errors.Is(err, generation.ErrNothing) {
-			return m.Enter(ctx, Entry{On: OnUnchanged, Planned: n.plan(config)})
+			return m.Enter(ctx, Entry{On: OnUnchanged, Spec: n.spec(config)})
 		}
 
 		if err != nil {
 			return Outcome{}, err
 		}
 
-		change := Change{Txn: watchedTxn{txn, n}, Plan: n.plan(config), Reload: n.unitFiles}
-		out, err := m.Enter(ctx, Entry{On: OnChange, Change: &change})
+		change := StagedCommit{Txn: watchedTxn{txn, n}, Spec: n.spec(config), Reload: n.unitFiles}
+		out, err := m.Enter(ctx, Entry{On: OnChange, Staged: &change})
 		if out.Committed && promisesUnchanged(err) && err != nil {
 			n.t.Errorf("after the commit: code %s promises that nothing was changed: %v; want another code",
 				fault.CodeOf(err), err)
@@ -648,9 +648,9 @@ func (n *node) podLog(since time.Time) (lines []string) {
 }
 
 // isHeld reports whether a plan is held.
-func (n *node) isHeld(plan string) (held bool) {
+func (n *node) isHeld(spec string) (held bool) {
 	n.t.Helper()
-	_, err := n.process(func(*Machine) (Outcome, error) { _, held = n.store.Held(plan); return Outcome{}, nil })
+	_, err := n.process(func(*Machine) (Outcome, error) { _, held = n.store.Held(spec); return Outcome{}, nil })
 	n.mustSucceed(err, "held")
 
 	return held

@@ -575,7 +575,7 @@ func (n *node) enter(m *Machine, name, arg string) (out Outcome, err error) {
 	case "switch-off":
 		e.On = OnOff
 	case "unchanged":
-		e.On, e.Planned = OnUnchanged, n.plan(arg)
+		e.On, e.Spec = OnUnchanged, n.spec(arg)
 	case "resume":
 		e.On = OnResume
 	case "back":

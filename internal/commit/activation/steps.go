@@ -98,7 +98,7 @@ func (m *Machine) step(
 		return done, nil
 	case patchLabels:
 		return done, m.runUnlocked(ctx, func() {
-			t.out.Checks = m.reconcile(ctx, t.Planned, nil)
+			t.out.Checks = m.reconcile(ctx, t.Spec, nil)
 		})
 	}
 
@@ -110,7 +110,7 @@ func (m *Machine) step(
 
 // preflightChange checks for the last time whether a commit could be activated.
 func (m *Machine) preflightChange(ctx context.Context, t *walkState) error {
-	unit, err := m.Preflight(ctx, t.Change.Plan.Unit, t.Change.UnitFiles)
+	unit, err := m.Preflight(ctx, t.Staged.Spec.Unit, t.Staged.UnitFiles)
 	if err != nil {
 		return err
 	}
@@ -119,7 +119,7 @@ func (m *Machine) preflightChange(ctx context.Context, t *walkState) error {
 		return systemdFault("stopped before the commit", context.Cause(ctx))
 	}
 
-	if err := m.exemptUnhealthy(ctx, t.Change.Plan); err != nil {
+	if err := m.exemptUnhealthy(ctx, t.Staged.Spec); err != nil {
 		return err
 	}
 
@@ -137,7 +137,7 @@ func (m *Machine) preflightBack(ctx context.Context, h location, t *walkState) e
 		}
 	}
 
-	unit, err := m.Preflight(ctx, h.plan.Unit, nil)
+	unit, err := m.Preflight(ctx, h.spec.Unit, nil)
 	if err != nil {
 		return err
 	}
@@ -150,7 +150,7 @@ func (m *Machine) preflightBack(ctx context.Context, h location, t *walkState) e
 		why := fmt.Sprintf("generation %d has another policy of the manager whose state it is", t.To)
 		next := fmt.Sprintf(
 			"drain the node, systemctl stop %[1]s, prelet rollback %[2]d, systemctl start %[1]s",
-			h.plan.Unit,
+			h.spec.Unit,
 			t.To,
 		)
 
@@ -159,7 +159,7 @@ func (m *Machine) preflightBack(ctx context.Context, h location, t *walkState) e
 		}
 	}
 
-	err = m.exemptUnhealthy(ctx, h.plan, m.planOrDefault(t.To))
+	err = m.exemptUnhealthy(ctx, h.spec, m.specOrDefault(t.To))
 	if err != nil {
 		return err
 	}
@@ -178,10 +178,10 @@ func (m *Machine) noteAlive(u Unit) error {
 }
 
 func (m *Machine) commit(t *walkState) error {
-	m.startBound(t, t.Change.Plan)
-	m.note("commit", "started", "%s", t.Change.Plan.Unit)
+	m.startBound(t, t.Staged.Spec)
+	m.note("commit", "started", "%s", t.Staged.Spec.Unit)
 
-	gen, err := t.Change.Txn.Commit()
+	gen, err := t.Staged.Txn.Commit()
 	t.committed = err == nil || fault.CodeOf(err) == fault.Interrupted // the journal could be seen
 
 	if err != nil {
@@ -189,8 +189,8 @@ func (m *Machine) commit(t *walkState) error {
 		return err
 	}
 
-	if t.Change.Committed != nil {
-		t.Change.Committed(gen)
+	if t.Staged.Committed != nil {
+		t.Staged.Committed(gen)
 	}
 	t.out.Generation = gen
 	m.report(report.Event{
@@ -214,7 +214,7 @@ func (m *Machine) shutGate(on Trigger, h location, t *walkState) error {
 		m.note("recover", "started", "generation %d: the journal has phase %s", h.journal.Gen, h.journal.Phase)
 		why = fmt.Sprintf("generation %d is being put in place after a crash", h.journal.Gen)
 	default:
-		m.startBound(t, h.plan)
+		m.startBound(t, h.spec)
 		m.note(
 			"rollback",
 			"started",
@@ -253,7 +253,7 @@ func (m *Machine) stop(ctx context.Context, on Trigger, h location, t *walkState
 		return nil
 	}
 
-	err := m.stopUnit(ctx, h.plan.Unit, t)
+	err := m.stopUnit(ctx, h.spec.Unit, t)
 
 	// No kubelet has started behind a gate that was shut for the whole boot, so a recovery works without systemd. If
 	// the gate was open before, or a kubelet ran before the gate existed, that kubelet may still run.
@@ -308,12 +308,12 @@ func (m *Machine) publish(h location, t *walkState) error {
 	gen := h.journal.Gen
 	m.note("publish", "started", "generation %d", gen)
 
-	if err := t.Change.Txn.Publish(); err != nil {
+	if err := t.Staged.Txn.Publish(); err != nil {
 		m.note("publish", "failed", "%v", err)
 		return wrapAfterCommit(fmt.Sprintf("putting generation %d in place", gen), err)
 	}
 
-	t.reload = t.Change.Reload
+	t.reload = t.Staged.Reload
 	t.reloadKnown = true
 
 	m.note("publish", "ok", "generation %d is in place", gen)
@@ -359,12 +359,12 @@ func (m *Machine) restore(h location, t *walkState) error {
 	t.rollback = w
 	t.out = leftOutcome(w.from, gen, w.reason, Pending, w.hold)
 
-	plan, err := m.PlanOf(gen)
+	spec, err := m.SpecOf(gen)
 	if err != nil {
 		return wrapAfterCommit("rolling back", err)
 	}
 
-	t.reload = h.plan.UnitFiles || plan.UnitFiles
+	t.reload = h.spec.UnitFiles || spec.UnitFiles
 	t.reloadKnown = true
 
 	m.note("rollback", "ok", "generation %d is in place; it has the contents of generation %d", gen, w.to)
@@ -403,7 +403,7 @@ func (m *Machine) reload(ctx context.Context, h location, t *walkState) error {
 }
 
 // needsReload reports whether systemd has not read a changed unit file. If a killed process has changed it, systemd
-// reports that. Some versions of systemd overlook the first drop-in in a new folder, so the plans are checked too. At
+// reports that. Some versions of systemd overlook the first drop-in in a new folder, so the specs are checked too. At
 // boot systemd reads all unit files. An error of systemd is left to the step that starts the unit.
 func (m *Machine) needsReload(ctx context.Context, h location, t *walkState) bool {
 	if h.gateOpen && h.phase != mixed { // of a mixture the gate was shut since
@@ -411,18 +411,18 @@ func (m *Machine) needsReload(ctx context.Context, h location, t *walkState) boo
 	}
 
 	mayBeUnread := !t.reloadKnown && (t.recovered || !h.newBoot)
-	if t.reload || mayBeUnread && m.plansUnitFiles(h) {
+	if t.reload || mayBeUnread && m.hasUnitFiles(h) {
 		return true
 	}
 
-	u, err := m.Units.Look(ctx, h.plan.Unit)
+	u, err := m.Units.Look(ctx, h.spec.Unit)
 
 	return err == nil && u.Unread
 }
 
-// plansUnitFiles reports whether the generation in place has unit files, or the one before a rollback had.
-func (m *Machine) plansUnitFiles(h location) bool {
-	return h.plan.UnitFiles || h.journal.From != 0 && m.planOrDefault(h.journal.From).UnitFiles
+// hasUnitFiles reports whether the generation in place has unit files, or the one before a rollback had.
+func (m *Machine) hasUnitFiles(h location) bool {
+	return h.spec.UnitFiles || h.journal.From != 0 && m.specOrDefault(h.journal.From).UnitFiles
 }
 
 // openGate lets the kubelet start on the complete generation in place.
@@ -459,11 +459,11 @@ func (m *Machine) openGate(h location, t *walkState) error {
 // requestStart requests a start of the unit if one is due, and leaves a verdict to prelet-verify or the next run.
 func (m *Machine) requestStart(ctx context.Context, h location, t *walkState) error {
 	if h.journal == nil {
-		if !t.openedGate && !m.Gate.IsOwed(h.plan.Unit) {
+		if !t.openedGate && !m.Gate.IsOwed(h.spec.Unit) {
 			return nil
 		}
 
-		_, err := m.bringUp(ctx, h.plan.Unit, startRequest{opened: t.openedGate})
+		_, err := m.bringUp(ctx, h.spec.Unit, startRequest{opened: t.openedGate})
 		if err != nil {
 			return systemdFault("the gate is open; bringing the kubelet up", err)
 		}
@@ -475,7 +475,7 @@ func (m *Machine) requestStart(ctx context.Context, h location, t *walkState) er
 		t.out.Verdict = Pending
 	}
 
-	_, err := m.bringUp(ctx, h.plan.Unit, startRequest{
+	_, err := m.bringUp(ctx, h.spec.Unit, startRequest{
 		opened:  t.openedGate,
 		since:   h.since,
 		adopted: h.adopted(),
@@ -509,11 +509,11 @@ func (h location) adopted() *adopted {
 
 	a := &adopted{
 		key:   fmt.Sprintf("%d %d adopted", h.journal.Gen, h.journal.CommitTime.UnixNano()),
-		flags: h.plan.Flags,
+		flags: h.spec.Flags,
 	}
 
-	for path := range h.plan.Files {
-		if !slices.Contains(h.plan.Others, path) {
+	for path := range h.spec.Files {
+		if !slices.Contains(h.spec.Others, path) {
 			a.files = append(a.files, path)
 		}
 	}
@@ -624,7 +624,7 @@ func (m *Machine) watchUnlocked(
 	h location,
 	t *walkState,
 ) (Trigger, error) {
-	m.startBound(t, h.plan)
+	m.startBound(t, h.spec)
 	t.watchedJournal = h.journal
 	t.firstWatched = cmp.Or(t.firstWatched, h.journal.Gen)
 
@@ -694,14 +694,14 @@ func (m *Machine) relock(ctx context.Context) error {
 	return m.Store.Relock(ctx)
 }
 
-// start brings the unit up and watches it, both within the plan's timeout. The lock is free.
+// start brings the unit up and watches it, both within the spec's timeout. The lock is free.
 func (m *Machine) start(ctx context.Context, h location, t *walkState) (finding, error) {
-	wait := m.limitWait(t, h.plan.Timeout(), 0)
+	wait := m.limitWait(t, h.spec.Timeout(), 0)
 	deadline := m.Clock.Monotonic() + wait
 
 	result, err := m.bringUp(
 		ctx,
-		h.plan.Unit,
+		h.spec.Unit,
 		startRequest{
 			mayWait: true,
 			wait:    wait,
@@ -714,9 +714,9 @@ func (m *Machine) start(ctx context.Context, h location, t *walkState) (finding,
 		return finding{}, err
 	}
 
-	f, err := m.watch(ctx, h, deadline, result, wait >= h.plan.Timeout()-minStopWait)
+	f, err := m.watch(ctx, h, deadline, result, wait >= h.spec.Timeout()-minStopWait)
 	if err == nil && f.verdict == Good {
-		f.checks = m.reconcile(ctx, h.plan, f.checks)
+		f.checks = m.reconcile(ctx, h.spec, f.checks)
 	}
 
 	return f, err
@@ -762,13 +762,13 @@ func (m *Machine) endVerdict(h location, t *walkState, err error) error {
 	return nil
 }
 
-// retire removes those files of the plan that the generation has: after a rollback an older generation may not have
+// retire removes those files of the spec that the generation has: after a rollback an older generation may not have
 // them. It runs before the journal is closed, because it is not repeated after that.
 func (m *Machine) retire(h location) error {
 	var paths []string
 
 	for _, entry := range h.current.Entries {
-		if slices.Contains(h.plan.Retire, entry.Path) && entry.New.Kind == generation.File &&
+		if slices.Contains(h.spec.Retire, entry.Path) && entry.New.Kind == generation.File &&
 			!entry.Dropped {
 			paths = append(paths, entry.Path)
 		}

@@ -10,9 +10,9 @@ import (
 	"github.com/prelet/prelet/internal/kubelet/failure"
 )
 
-// UnitPlan is what follows a change of some files of a generation: a unit other than the kubelet's, or
+// UnitSpec is what follows a change of some files of a generation: a unit other than the kubelet's, or
 // systemd-tmpfiles.
-type UnitPlan struct {
+type UnitSpec struct {
 	Unit          string   `json:"unit"`
 	Action        string   `json:"action"` // restart | reload | create
 	TimeoutMillis int64    `json:"timeout_ms"`
@@ -30,12 +30,12 @@ const (
 	restartUnit  = "restart"
 )
 
-// isQuiet reports whether a change of a file does not concern the kubelet, by the plans of the generations on both
+// isQuiet reports whether a change of a file does not concern the kubelet, by the specs of the generations on both
 // sides of the change.
-func isQuiet(path string, plans []Plan) bool {
+func isQuiet(path string, specs []Spec) bool {
 	quiet := false
 
-	for _, p := range plans {
+	for _, p := range specs {
 		isOther := slices.Contains(p.Others, path)
 		if _, isFile := p.Files[path]; isFile && !isOther {
 			return false
@@ -47,32 +47,32 @@ func isQuiet(path string, plans []Plan) bool {
 	return quiet
 }
 
-// keepsKubelet reports whether a change of files leaves those of the kubelet as they are. plans are those of the
+// keepsKubelet reports whether a change of files leaves those of the kubelet as they are. specs are those of the
 // generations on both sides of the change.
-func keepsKubelet(changed []string, plans []Plan) bool {
-	hasOthers := slices.ContainsFunc(plans, func(p Plan) bool {
+func keepsKubelet(changed []string, specs []Spec) bool {
+	hasOthers := slices.ContainsFunc(specs, func(p Spec) bool {
 		return len(p.Others) > 0
 	})
-	changesUnit := slices.ContainsFunc(plans, func(p Plan) bool {
-		return p.Unit != plans[0].Unit
+	changesUnit := slices.ContainsFunc(specs, func(p Spec) bool {
+		return p.Unit != specs[0].Unit
 	})
 	if !hasOthers || changesUnit || len(changed) == 0 {
 		return false
 	}
 
 	return !slices.ContainsFunc(changed, func(path string) bool {
-		return !isQuiet(path, plans)
+		return !isQuiet(path, specs)
 	})
 }
 
-// plansOfChange returns the plan of the journal's generation, and of the generation that a rollback leaves.
-func (m *Machine) plansOfChange(h *location) []Plan {
-	plans := []Plan{h.plan}
+// specsOfChange returns the spec of the journal's generation, and of the generation that a rollback leaves.
+func (m *Machine) specsOfChange(h *location) []Spec {
+	specs := []Spec{h.spec}
 	if h.journal.From != 0 {
-		plans = append(plans, m.planOrDefault(h.journal.From))
+		specs = append(specs, m.specOrDefault(h.journal.From))
 	}
 
-	return plans
+	return specs
 }
 
 // changedPaths returns the files that a generation changed.
@@ -88,9 +88,9 @@ func (m *Machine) changedPaths(gen int) (out []string) {
 }
 
 // touchedUnits returns the units that files of the generation in place notify which it changed, systemd's first.
-func (m *Machine) touchedUnits(h *location) (out []UnitPlan) {
-	plans := m.plansOfChange(h)
-	hasUnits := slices.ContainsFunc(plans, func(p Plan) bool {
+func (m *Machine) touchedUnits(h *location) (out []UnitSpec) {
+	specs := m.specsOfChange(h)
+	hasUnits := slices.ContainsFunc(specs, func(p Spec) bool {
 		return len(p.Units) > 0
 	})
 	if !hasUnits {
@@ -99,9 +99,9 @@ func (m *Machine) touchedUnits(h *location) (out []UnitPlan) {
 
 	changed := m.changedPaths(h.journal.Gen)
 	for _, system := range []bool{true, false} {
-		for _, p := range plans {
+		for _, p := range specs {
 			for _, u := range p.Units {
-				isIn := slices.ContainsFunc(out, func(x UnitPlan) bool {
+				isIn := slices.ContainsFunc(out, func(x UnitSpec) bool {
 					return x.Unit == u.Unit
 				})
 				u.Files = slices.DeleteFunc(
@@ -165,10 +165,10 @@ func (m *Machine) actUnits(ctx context.Context, h location, t *walkState) Trigge
 }
 
 // exemptUnhealthy notes which units of the site are unhealthy before a commit. They have no part in its verdict.
-func (m *Machine) exemptUnhealthy(ctx context.Context, plans ...Plan) error {
+func (m *Machine) exemptUnhealthy(ctx context.Context, specs ...Spec) error {
 	var unhealthy []string
 
-	for _, p := range plans {
+	for _, p := range specs {
 		for _, u := range p.Units {
 			now, err := m.Units.Look(ctx, u.Unit)
 			crashed := now.Restarts > 0 &&
@@ -199,14 +199,14 @@ func (m *Machine) isExempt(unit string) bool {
 }
 
 // unitKey names what follows a commit for one unit.
-func unitKey(j *generation.Journal, u UnitPlan) string {
+func unitKey(j *generation.Journal, u UnitSpec) string {
 	return fmt.Sprintf("%d %d %s", j.Gen, j.CommitTime.UnixNano(), u.Unit)
 }
 
 // actUnit acts on one unit, and returns what failed. An error means that systemd refused, or did not answer.
 func (m *Machine) actUnit(
 	ctx context.Context,
-	u UnitPlan,
+	u UnitSpec,
 	h location,
 	key string,
 ) (why string, err error) {
@@ -299,7 +299,7 @@ func (m *Machine) quoteLog(ctx context.Context, unit string, since time.Duration
 }
 
 // chooseVerb returns the job for a unit that is notified.
-func chooseVerb(u UnitPlan, isBroken bool) string {
+func chooseVerb(u UnitSpec, isBroken bool) string {
 	switch {
 	case isBroken, u.System && u.Action != actionReload:
 		return restartUnit
@@ -311,7 +311,7 @@ func chooseVerb(u UnitPlan, isBroken bool) string {
 }
 
 // isLeft reports whether a job continues without prelet.
-func (m *Machine) isLeft(ctx context.Context, u UnitPlan, result string) bool {
+func (m *Machine) isLeft(ctx context.Context, u UnitSpec, result string) bool {
 	switch result {
 	case jobQueued, jobSkipped:
 		return true
@@ -325,7 +325,7 @@ func (m *Machine) isLeft(ctx context.Context, u UnitPlan, result string) bool {
 // concludeAct returns why a job on a unit has failed; "" if it has not.
 func (m *Machine) concludeAct(
 	ctx context.Context,
-	u UnitPlan,
+	u UnitSpec,
 	verb, result string,
 ) (why string, err error) {
 	switch {
@@ -347,7 +347,7 @@ func (m *Machine) concludeAct(
 
 // createTmpfiles creates the files and folders of changed files of tmpfiles.d, and returns what failed as actUnit does.
 func (m *Machine) createTmpfiles(
-	ctx context.Context, u UnitPlan, h location, key string, wait time.Duration,
+	ctx context.Context, u UnitSpec, h location, key string, wait time.Duration,
 ) (why string, err error) {
 	var files []string
 
@@ -386,7 +386,7 @@ func (m *Machine) hasJob(ctx context.Context, unit string) bool {
 }
 
 // settleUnit watches a unit that was restarted until its time to settle is over, and returns what failed.
-func (m *Machine) settleUnit(ctx context.Context, u UnitPlan) (why string) {
+func (m *Machine) settleUnit(ctx context.Context, u UnitSpec) (why string) {
 	end := m.Clock.Monotonic() + time.Duration(u.SettleMillis)*time.Millisecond
 	pid := uint32(0)
 

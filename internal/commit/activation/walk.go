@@ -261,7 +261,7 @@ func leftOutcome(from, gen int, why string, inPlace Verdict, isHeld bool) Outcom
 }
 
 // startBound sets the deadline of an activation, unless it is set already. No wait ends after it.
-func (m *Machine) startBound(t *walkState, p Plan) {
+func (m *Machine) startBound(t *walkState, p Spec) {
 	if t.deadline == 0 && p.BoundMillis > 0 {
 		t.deadline = m.Clock.Monotonic() + p.bound()
 	}

@@ -78,17 +78,17 @@ type finding struct {
 }
 
 // watch checks the unit at least once, until there is a verdict or until deadline on the monotonic clock. result is
-// how the job ended that started the unit, if that was waited for. h is the generation, with its plan. full is set if
-// the deadline leaves the whole timeout of the plan, and not only the rest of the activation's time.
+// how the job ended that started the unit, if that was waited for. h is the generation, with its spec. full is set if
+// the deadline leaves the whole timeout of the spec, and not only the rest of the activation's time.
 func (m *Machine) watch(
 	ctx context.Context, h location, deadline time.Duration, result string, full bool,
 ) (finding, error) {
-	p, since := h.plan, h.since
+	p, since := h.spec, h.since
 	m.note("verify", "started", "%s", p.Unit)
 	m.extendTimeout(max(0, deadline-m.Clock.Monotonic()))
 	w := watcher{
 		m:           m,
-		plan:        p,
+		spec:        p,
 		since:       since,
 		placed:      h.placed,
 		journal:     h.journal,
@@ -97,7 +97,7 @@ func (m *Machine) watch(
 	}
 	if h.phase == pending && h.journal.BootID == m.BootID &&
 		h.journal.Tries <= 1 { // after a reboot all have read the files
-		w.units = slices.DeleteFunc(m.touchedUnits(&h), func(u UnitPlan) bool {
+		w.units = slices.DeleteFunc(m.touchedUnits(&h), func(u UnitSpec) bool {
 			return u.System
 		})
 	}
@@ -171,7 +171,7 @@ func (m *Machine) clockOffset() time.Duration {
 // whyClock returns why an unhealthy kubelet says nothing about its plan, or "": its certificate has expired, which is
 // the same on each generation, or the clock was set by jump while it was watched. A cause in its log that no clock
 // changes counts nevertheless.
-func (m *Machine) whyClock(p Plan, cause *Cause, jump time.Duration) string {
+func (m *Machine) whyClock(p Spec, cause *Cause, jump time.Duration) string {
 	if cause != nil && cause.final {
 		return ""
 	}
@@ -191,11 +191,11 @@ func (m *Machine) whyClock(p Plan, cause *Cause, jump time.Duration) string {
 
 type watcher struct {
 	m           *Machine
-	plan        Plan
+	spec        Spec
 	since       time.Duration
 	placed      time.Duration // when the files were in place
 	journal     *generation.Journal
-	units       []UnitPlan // of the site, that this generation restarted or reloaded
+	units       []UnitSpec // of the site, that this generation restarted or reloaded
 	result      string
 	fullTimeout bool
 
@@ -230,7 +230,7 @@ func (w *watcher) run(ctx context.Context, deadline time.Duration) (finding, err
 			return w.finish(Unknown, "prelet was stopped: "+context.Cause(ctx).Error()), nil
 		}
 
-		u, err := w.m.Units.Look(ctx, w.plan.Unit)
+		u, err := w.m.Units.Look(ctx, w.spec.Unit)
 
 		now := clock.Monotonic()
 		if err == nil {
@@ -243,7 +243,7 @@ func (w *watcher) run(ctx context.Context, deadline time.Duration) (finding, err
 		}
 
 		if now-lastAnswer >= maxSilence {
-			return finding{}, fmt.Errorf("watching %s: %w", w.plan.Unit, err)
+			return finding{}, fmt.Errorf("watching %s: %w", w.spec.Unit, err)
 		}
 
 		now = clock.Monotonic()
@@ -281,12 +281,12 @@ func (w *watcher) finishAtDeadline() finding {
 	case w.unknown:
 		return w.finish(Unknown, w.reason)
 	case !w.fullTimeout:
-		why := fmt.Sprintf("the activation's time (%s) was up before a verdict; so far: %s", w.plan.bound(), w.reason)
+		why := fmt.Sprintf("the activation's time (%s) was up before a verdict; so far: %s", w.spec.bound(), w.reason)
 		return w.finish(Unknown, why)
 	default:
 		return w.finish(Bad, fmt.Sprintf(
 			"not healthy after %s: %s",
-			w.plan.Timeout(),
+			w.spec.Timeout(),
 			w.reason,
 		))
 	}
@@ -321,8 +321,8 @@ func (w *watcher) judge(ctx context.Context, u Unit, now time.Duration) (Verdict
 		w.steadySince = now
 	}
 
-	if now-w.steadySince < w.plan.settle() {
-		w.addBad("steady", "well for %s of %s so far", now-w.steadySince, w.plan.settle())
+	if now-w.steadySince < w.spec.settle() {
+		w.addBad("steady", "well for %s of %s so far", now-w.steadySince, w.spec.settle())
 		return Pending, ""
 	}
 
@@ -360,7 +360,7 @@ func (w *watcher) judgeUnit(
 			"unit",
 			"it was not started, because a Condition= or Assert= of its unit does not hold (systemctl status "+
 				"%s names it)",
-			w.plan.Unit,
+			w.spec.Unit,
 		)
 	case isStopped(u):
 		return Unknown, w.addUnknown("unit", "it is stopped, not failed: it was not started, or was stopped by hand")
@@ -402,11 +402,11 @@ func (w *watcher) checkProcess(ctx context.Context, u Unit) bool {
 
 	w.addOK("started")
 
-	if w.plan.Healthz == "" {
+	if w.spec.Healthz == "" {
 		return true
 	}
 
-	return w.checkProbe("healthz", w.m.Probe.Healthz(ctx, w.plan.Healthz))
+	return w.checkProbe("healthz", w.m.Probe.Healthz(ctx, w.spec.Healthz))
 }
 
 // cannotRecover reports whether the log of a dead kubelet shows that it can never start. Then the watch does not wait
@@ -420,7 +420,7 @@ func (w *watcher) cannotRecover(ctx context.Context, u Unit, now time.Duration) 
 	}
 
 	w.lastLogRead = now
-	w.cause = w.m.findCause(ctx, w.plan, w.since)
+	w.cause = w.m.findCause(ctx, w.spec, w.since)
 
 	return w.cause != nil && w.cause.final
 }
@@ -477,11 +477,11 @@ func (w *watcher) checkSettled(
 		return Unknown, w.reason
 	}
 
-	if w.plan.Configz != nil && !w.checkConfigz(ctx, u) {
+	if w.spec.Configz != nil && !w.checkConfigz(ctx, u) {
 		return Bad, w.reason
 	}
 
-	if isSettled && w.plan.Serving != "" {
+	if isSettled && w.spec.Serving != "" {
 		w.checkServing(ctx)
 	}
 
@@ -509,7 +509,7 @@ func (w *watcher) checkRunning(ctx context.Context, u Unit) (passed bool, verdic
 	probe := w.m.Probe
 	passed = true
 
-	flags := w.plan.Flags
+	flags := w.spec.Flags
 	if len(flags) > 0 && !w.checkProbe("flags", probe.Flags(ctx, u.MainPID, flags)) {
 		if !w.unknown {
 			return false, Bad, w.reason
@@ -518,7 +518,7 @@ func (w *watcher) checkRunning(ctx context.Context, u Unit) (passed bool, verdic
 		passed = false
 	}
 
-	files := w.plan.Files
+	files := w.spec.Files
 	if len(files) == 0 || w.checkProbe("files", probe.Files(ctx, files)) {
 		return passed, Pending, ""
 	}
@@ -543,15 +543,15 @@ func (w *watcher) checkIdentity(ctx context.Context, now time.Duration) bool {
 	probe := w.m.Probe
 	passed := true
 
-	if w.plan.Kubeconfig != "" {
-		passed = w.checkProbe("kubeconfig", probe.Kubeconfig(ctx, w.plan.Kubeconfig))
+	if w.spec.Kubeconfig != "" {
+		passed = w.checkProbe("kubeconfig", probe.Kubeconfig(ctx, w.spec.Kubeconfig))
 	}
 
-	if w.plan.Node == "" {
+	if w.spec.Node == "" {
 		return passed
 	}
 
-	n, err := probe.Node(ctx, w.plan.Node)
+	n, err := probe.Node(ctx, w.spec.Node)
 	if !w.checkProbe("node", err) {
 		if w.m.Rival != "" {
 			w.addUnknown(MachineCheck, "%s", w.m.Rival)

@@ -125,13 +125,13 @@ func edits() []File {
 }
 
 func proposal(id string, targets ...generation.Target) generation.Proposal {
-	plan := activation.Plan{Rollback: true}
-	encoded, err := plan.Encode()
+	spec := activation.Spec{Rollback: true}
+	encoded, err := spec.Encode()
 	if err != nil {
-		panic(fmt.Sprintf("a plan without a field does not encode: %v", err))
+		panic(fmt.Sprintf("a spec without a field does not encode: %v", err))
 	}
 	return generation.Proposal{PlanID: id, Targets: targets, Blobs: map[string][]byte{
-		activation.PlanBlob: encoded,
+		activation.SpecBlob: encoded,
 		"plan.json":         bytes.Repeat([]byte(`{"plan":"`+id+`"}`), 300),
 	}}
 }

@@ -138,7 +138,7 @@ func commit(m *activation.Machine, store *generation.Store, p generation.Proposa
 	}
 	out, err := m.Enter(context.Background(), activation.Entry{
 		On:     activation.OnChange,
-		Change: &activation.Change{Txn: t, Plan: activation.Plan{Rollback: true}},
+		Staged: &activation.StagedCommit{Txn: t, Spec: activation.Spec{Rollback: true}},
 	})
 	if err != nil {
 		return err

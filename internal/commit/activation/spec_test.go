@@ -14,12 +14,12 @@ import (
 // TestPlanComesBack stores a plan with a value in every field, by reflection, so that a new field is in the test. The
 // stored text is compared with testdata/plan.json, so that an earlier or later prelet reads what this one writes.
 func TestPlanComesBack(t *testing.T) {
-	var plan Plan
+	var spec Spec
 
-	fill(reflect.ValueOf(&plan).Elem())
-	plan.Retire = []string{"y"} // a retired file is not one of Files
+	fill(reflect.ValueOf(&spec).Elem())
+	spec.Retire = []string{"y"} // a retired file is not one of Files
 
-	text, err := plan.Encode()
+	text, err := spec.Encode()
 	if err != nil {
 		t.Fatalf("got error %v, want the stored plan", err)
 	}
@@ -33,19 +33,19 @@ func TestPlanComesBack(t *testing.T) {
 		t.Errorf("got the stored plan\n%s\nwant that of testdata/plan.json\n%s", text, want)
 	}
 
-	back, err := DecodePlan(text)
-	if err != nil || !reflect.DeepEqual(back, plan) {
-		t.Errorf("got plan %+v and error %v after decoding\nwant %+v", back, err, plan)
+	back, err := DecodeSpec(text)
+	if err != nil || !reflect.DeepEqual(back, spec) {
+		t.Errorf("got plan %+v and error %v after decoding\nwant %+v", back, err, spec)
 	}
 }
 
 func TestPlanDefaults(t *testing.T) {
-	text, err := Plan{}.Encode()
+	text, err := Spec{}.Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
 
-	back, err := DecodePlan(text)
+	back, err := DecodeSpec(text)
 	if err != nil || back.Unit != "kubelet.service" || back.settle() != 10*time.Second ||
 		back.Timeout() != 2*time.Minute {
 		t.Errorf("got plan %+v and error %v; want the default unit, settle and timeout and no error", back, err)
@@ -53,7 +53,7 @@ func TestPlanDefaults(t *testing.T) {
 }
 
 func TestPlanThatContradictsItself(t *testing.T) {
-	_, err := Plan{Files: map[string]string{"/b": ""}, Retire: []string{"/b"}}.Encode()
+	_, err := Spec{Files: map[string]string{"/b": ""}, Retire: []string{"/b"}}.Encode()
 	if err == nil || !strings.Contains(err.Error(), "/b") {
 		t.Errorf("got error %v, want one that names /b, which is both expected and retired",
 			err)
@@ -62,7 +62,7 @@ func TestPlanThatContradictsItself(t *testing.T) {
 
 func TestDecodePlanRefuses(t *testing.T) {
 	good := `{"format_version":1,"unit":"kubelet.service","settle_ms":1,"timeout_ms":1,"rollback":true}`
-	if _, err := DecodePlan([]byte(good)); err != nil {
+	if _, err := DecodeSpec([]byte(good)); err != nil {
 		t.Fatal(err)
 	}
 
@@ -75,8 +75,8 @@ func TestDecodePlanRefuses(t *testing.T) {
 		"no bound":      strings.Replace(good, `"rollback"`, `"bound_ms":-1,"rollback"`, 1),
 		"endless":       strings.Replace(good, `"timeout_ms":1`, `"timeout_ms":9223372036854775807`, 1),
 	} {
-		if plan, err := DecodePlan([]byte(text)); fault.CodeOf(err) != fault.NeedsPerson {
-			t.Errorf("%s: got plan %+v and error %v; want code %s", name, plan, err, fault.NeedsPerson)
+		if spec, err := DecodeSpec([]byte(text)); fault.CodeOf(err) != fault.NeedsPerson {
+			t.Errorf("%s: got plan %+v and error %v; want code %s", name, spec, err, fault.NeedsPerson)
 		}
 	}
 }
@@ -88,18 +88,18 @@ func FuzzDecodePlan(f *testing.F) {
 		),
 	)
 	f.Fuzz(func(t *testing.T, text []byte) {
-		plan, err := DecodePlan(text)
+		spec, err := DecodeSpec(text)
 		if err != nil {
 			return
 		}
 
-		again, err := plan.Encode()
+		again, err := spec.Encode()
 		if err != nil {
 			return // a file that is both checked and retired
 		}
 
-		back, err := DecodePlan(again)
-		if err != nil || back.SettleMillis <= 0 || back.TimeoutMillis <= 0 || back.Unit != plan.Unit {
+		back, err := DecodeSpec(again)
+		if err != nil || back.SettleMillis <= 0 || back.TimeoutMillis <= 0 || back.Unit != spec.Unit {
 			t.Errorf("%q → %+v, %v; want the unit and times above 0", text, back, err)
 		}
 	})

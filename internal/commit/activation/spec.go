@@ -14,13 +14,13 @@ import (
 	"github.com/prelet/prelet/internal/kubelet/annotation"
 )
 
-// PlanBlob is the name under which a generation keeps its Plan.
-const PlanBlob = "activation.json"
+// SpecBlob is the name under which a generation keeps its Spec.
+const SpecBlob = "activation.json"
 
-// Plan is how to start the unit on one generation, and what to check then. It is stored in the generation, so that a
-// later boot, or a node after a rollback, judges by the plan of that time. The order of the fields is their order in
+// Spec is how to start the unit on one generation, and what to check then. It is stored in the generation, so that a
+// later boot, or a node after a rollback, judges by the spec of that time. The order of the fields is their order in
 // the stored document.
-type Plan struct {
+type Spec struct {
 	Unit string `json:"unit"` // the kubelet's unit
 	// SettleMillis is how long the kubelet must run without a change before it counts as healthy.
 	SettleMillis int64 `json:"settle_ms"`
@@ -68,7 +68,7 @@ type Plan struct {
 	// when they are not known.
 	Pods string `json:"pods,omitempty"`
 
-	Units  []UnitPlan `json:"units,omitempty"`  // in the order in which they are acted on
+	Units  []UnitSpec `json:"units,omitempty"`  // in the order in which they are acted on
 	Others []string   `json:"others,omitempty"` // managed files that do not concern the kubelet
 
 	// Annotations is nil if the node does not annotate its Node. It is never part of a verdict.
@@ -90,7 +90,7 @@ type Plan struct {
 	ReplacesCA bool `json:"replaces_ca,omitempty"`
 }
 
-// Defaults of a Plan.
+// Defaults of a Spec.
 const (
 	DefaultUnit    = "kubelet.service"
 	DefaultSettle  = 10 * time.Second
@@ -99,7 +99,7 @@ const (
 	DefaultHealthz = "http://127.0.0.1:10248/healthz"
 )
 
-func (p Plan) withDefaults() Plan {
+func (p Spec) withDefaults() Spec {
 	if p.Unit == "" {
 		p.Unit = DefaultUnit
 	}
@@ -115,19 +115,19 @@ func (p Plan) withDefaults() Plan {
 	return p
 }
 
-func (p Plan) settle() time.Duration { return time.Duration(p.SettleMillis) * time.Millisecond }
+func (p Spec) settle() time.Duration { return time.Duration(p.SettleMillis) * time.Millisecond }
 
 // Timeout returns TimeoutMillis as a duration.
-func (p Plan) Timeout() time.Duration { return time.Duration(p.TimeoutMillis) * time.Millisecond }
+func (p Spec) Timeout() time.Duration { return time.Duration(p.TimeoutMillis) * time.Millisecond }
 
-func (p Plan) bound() time.Duration { return time.Duration(p.BoundMillis) * time.Millisecond }
+func (p Spec) bound() time.Duration { return time.Duration(p.BoundMillis) * time.Millisecond }
 
 // patchesNode reports whether labels or taints of the Node are patched.
-func (p Plan) patchesNode() bool { return p.Reconcile || p.TaintCredential != "" }
+func (p Spec) patchesNode() bool { return p.Reconcile || p.TaintCredential != "" }
 
-// planWithoutPrelet returns the plan for the state before prelet: the kubelet runs and is healthy.
-func (p Plan) planWithoutPrelet() Plan {
-	return Plan{
+// withoutPrelet returns the spec for the state before prelet: the kubelet runs and is healthy.
+func (p Spec) withoutPrelet() Spec {
+	return Spec{
 		Unit:          p.Unit,
 		SettleMillis:  p.SettleMillis,
 		TimeoutMillis: p.TimeoutMillis,
@@ -137,8 +137,8 @@ func (p Plan) planWithoutPrelet() Plan {
 	}
 }
 
-// staleStateFiles returns the state files of a kubelet on this plan that a kubelet on the plan by would exit on.
-func (p Plan) staleStateFiles(by Plan) (out []string) {
+// staleStateFiles returns the state files of a kubelet on this spec that a kubelet on the spec by would exit on.
+func (p Spec) staleStateFiles(by Spec) (out []string) {
 	all := maps.Clone(by.States)
 	if all == nil {
 		all = map[string]string{}
@@ -155,62 +155,62 @@ func (p Plan) staleStateFiles(by Plan) (out []string) {
 	return out
 }
 
-// planDocument is a Plan as it is stored.
-type planDocument struct {
+// specDocument is a Spec as it is stored.
+type specDocument struct {
 	FormatVersion int `json:"format_version"`
-	Plan
+	Spec
 }
 
-// The formats of a stored plan. An earlier prelet refuses the second one, opens the gate and writes nothing (Newer):
-// with half of a plan it would judge wrongly.
+// The formats of a stored spec. An earlier prelet refuses the second one, opens the gate and writes nothing (Newer):
+// with half of a spec it would judge wrongly.
 const (
-	planFormat1 = 1 // of 0.1.0
-	planFormat2 = 2 // 0.2.0: has a field, or a meaning of one, that 0.1.0 does not know
+	specFormat1 = 1 // of 0.1.0
+	specFormat2 = 2 // 0.2.0: has a field, or a meaning of one, that 0.1.0 does not know
 )
 
-// format returns the lowest format that has everything of a plan, so that an earlier prelet reads as much as possible.
+// format returns the lowest format that has everything of a spec, so that an earlier prelet reads as much as possible.
 // A new field, or a new meaning of one, belongs here: TestEarlierReaders fails without.
-func (p Plan) format() int {
+func (p Spec) format() int {
 	// 0.1.0 always asks /configz, and has no verdict without it.
 	hasOnlyLog := p.Configz != nil && (p.Configz.URL == "" || p.Configz.Credential == "")
 	if p.TaintCredential != "" || len(p.OwnTaints)+len(p.StartupTaints) > 0 || p.Serving != "" || p.ReplacesCA ||
 		hasOnlyLog {
-		return planFormat2
+		return specFormat2
 	}
 
-	return planFormat1
+	return specFormat1
 }
 
-// Encode writes the plan for Proposal.Blobs[PlanBlob]. Equal plans give equal bytes.
-func (p Plan) Encode() ([]byte, error) {
+// Encode writes the spec for Proposal.Blobs[SpecBlob]. Equal specs give equal bytes.
+func (p Spec) Encode() ([]byte, error) {
 	p = p.withDefaults()
 	for _, path := range p.Retire {
 		if _, both := p.Files[path]; both {
 			return nil, fmt.Errorf(
 				"%s: %s must be removed when the generation is good, and present to be good",
-				PlanBlob,
+				SpecBlob,
 				path,
 			)
 		}
 	}
 
-	return json.Marshal(planDocument{FormatVersion: p.format(), Plan: p})
+	return json.Marshal(specDocument{FormatVersion: p.format(), Spec: p})
 }
 
-// planFault returns the error for a stored plan that this version cannot use.
-func planFault(err error) error {
+// specFault returns the error for a stored spec that this version cannot use.
+func specFault(err error) error {
 	return &fault.Fault{
 		Code:    fault.NeedsPerson,
-		Summary: "cannot read " + PlanBlob,
+		Summary: "cannot read " + SpecBlob,
 		Err:     err,
 		Next:    "install the version of prelet that wrote it, or change the site: a new generation has a new plan",
 	}
 }
 
-// DecodePlan reads the output of Encode. An unknown field is an error that wraps generation.ErrNewer: with half of a
-// newer plan an unhealthy kubelet could be judged good. The errors have the code fault.NeedsPerson.
-func DecodePlan(text []byte) (Plan, error) {
-	var d planDocument
+// DecodeSpec reads the output of Encode. An unknown field is an error that wraps generation.ErrNewer: with half of a
+// newer spec an unhealthy kubelet could be judged good. The errors have the code fault.NeedsPerson.
+func DecodeSpec(text []byte) (Spec, error) {
+	var d specDocument
 
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.DisallowUnknownFields()
@@ -218,20 +218,20 @@ func DecodePlan(text []byte) (Plan, error) {
 	err := decoder.Decode(&d)
 	hasUnknownField := err != nil && json.Unmarshal(text, &d) == nil
 	switch {
-	case hasUnknownField || d.FormatVersion > planFormat2:
-		return Plan{}, planFault(fmt.Errorf("%w (format_version %d, or an unknown field)", generation.ErrNewer,
+	case hasUnknownField || d.FormatVersion > specFormat2:
+		return Spec{}, specFault(fmt.Errorf("%w (format_version %d, or an unknown field)", generation.ErrNewer,
 			d.FormatVersion))
 	case err != nil:
-		return Plan{}, planFault(err)
-	case d.FormatVersion < planFormat1:
+		return Spec{}, specFault(err)
+	case d.FormatVersion < specFormat1:
 		const format = "format_version is %d; this prelet reads %d to %d"
-		return Plan{}, planFault(fmt.Errorf(format, d.FormatVersion, planFormat1, planFormat2))
+		return Spec{}, specFault(fmt.Errorf(format, d.FormatVersion, specFormat1, specFormat2))
 	}
 
 	const longest = int64(24 * time.Hour / time.Millisecond)
 	if d.Unit == "" || d.SettleMillis <= 0 || d.SettleMillis > longest || d.TimeoutMillis <= 0 ||
 		d.TimeoutMillis > longest || d.BoundMillis < 0 || d.BoundMillis > longest {
-		return Plan{}, planFault(
+		return Spec{}, specFault(
 			fmt.Errorf(
 				"unit %q, settle_ms %d, timeout_ms %d: no plan that prelet writes",
 				d.Unit,
@@ -241,5 +241,5 @@ func DecodePlan(text []byte) (Plan, error) {
 		)
 	}
 
-	return d.Plan, nil
+	return d.Spec, nil
 }

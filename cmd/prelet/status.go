@@ -50,7 +50,7 @@ cluster does not give an image back.`,
 
 			switch {
 			case image:
-				return a.printImageVerdict(app.JudgeImage(s), w.output)
+				return a.printImageVerdict(app.FindImageVerdict(s), w.output)
 			case w.output.isJSON():
 				err = a.printJSON(s)
 			default:

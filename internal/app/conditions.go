@@ -310,7 +310,7 @@ func (e *Env) deliverConditions(ctx context.Context, h *Host, isLate bool) (wait
 	}
 	record := h.conditionFiles().ReadRecord()
 
-	want, health := e.judgeConditions(ctx, h, results)
+	want, health := e.findConditions(ctx, h, results)
 	switch {
 	case health == isStarting && !isLate:
 		return healthWait, nil
@@ -348,9 +348,9 @@ func (h *Host) endOwing(ctx context.Context, was conditionfile.Results, owned []
 	return h.conditionFiles().End(was, owned)
 }
 
-// judgeConditions returns the conditions of the Node as the kubelet is now. Those of the results are for a healthy
+// findConditions returns the conditions of the Node as the kubelet is now. Those of the results are for a healthy
 // kubelet: they stay only if its unit, its process and its health are known.
-func (e *Env) judgeConditions(
+func (e *Env) findConditions(
 	ctx context.Context, h *Host, r conditionfile.Results,
 ) (want []condition.Condition, health kubeletHealth) {
 	fail := func(health kubeletHealth, reason, message string) ([]condition.Condition, kubeletHealth) {

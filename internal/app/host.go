@@ -262,7 +262,7 @@ func (h *Host) machine(store *generation.Store, rep *report.Reporter) *activatio
 		BootID:   h.BootID,
 		StateDir: h.stateDir(),
 		Foreign: func(gen int) string {
-			return machineid.Judge(store, gen, machineid.Of(h.Root)).Why
+			return machineid.Compare(store, gen, machineid.Of(h.Root)).Why
 		},
 		Waits: func(unit string, files map[string][]byte) bool {
 			u, err := systemd.ReadPlannedUnit(nodefile.Root(h.Root), unit, files)

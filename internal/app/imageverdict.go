@@ -14,9 +14,9 @@ type ImageVerdict struct {
 	Why  string `json:"why"`
 }
 
-// JudgeImage returns whether a boot shows that its image does not work. A fault that another image cannot fix, or an
+// FindImageVerdict returns whether a boot shows that its image does not work. A fault that another image cannot fix, or an
 // unknown state, never gives an image back: a cluster that is unreachable would otherwise roll back a whole fleet.
-func JudgeImage(s NodeStatus) ImageVerdict {
+func FindImageVerdict(s NodeStatus) ImageVerdict {
 	const unknown = "nothing shows that the image is at fault: "
 
 	switch code := s.ErrorCode(); {

@@ -7,7 +7,7 @@ import (
 	"github.com/prelet/prelet/internal/report"
 )
 
-func TestJudgeImage(t *testing.T) {
+func TestFindImageVerdict(t *testing.T) {
 	t.Parallel()
 	failed := func(code fault.Code, exit int) *report.Status {
 		return &report.Status{State: report.Failed, Code: code, Exit: exit}
@@ -55,7 +55,7 @@ func TestJudgeImage(t *testing.T) {
 		"held":                   {NodeStatus{Status: held}, false},
 		"pinned by an operator":  {NodeStatus{Status: held, Pinned: true}, true},
 	} {
-		if got := JudgeImage(test.status); got.Keep != test.want {
+		if got := FindImageVerdict(test.status); got.Keep != test.want {
 			t.Errorf("%s: got keep %t (%s), want %t", name, got.Keep, got.Why, test.want)
 		}
 	}

@@ -34,7 +34,7 @@ const (
 // verifier returns the function that verifies a site with the keys of the image below root; nil if the image has no
 // file with keys.
 func verifier(root string) func(text, sig []byte) error {
-	keys, loose, unreadable := nodefile.Root(root).JudgedText(signersFile)
+	keys, loose, unreadable := nodefile.Root(root).InspectText(signersFile)
 	if unreadable != nil && unreadable.Code == fault.Absent && !isDangling(root) {
 		return nil
 	}

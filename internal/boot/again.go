@@ -8,10 +8,10 @@ import (
 )
 
 // WithKubelets returns the plans of the same machine with a kubelet of each of some versions, over the same answers:
-// the steps from decide to judge, so nothing is compared with the disk. It needs Options.Advises, and returns nil if
-// the run ended before its step judge.
+// the steps from decide to rules, so nothing is compared with the disk. It needs Options.Advises, and returns nil if
+// the run ended before its step rules.
 //
-// The last version is planned first. If its node is that of p, the other versions are only judged.
+// The last version is planned first. If its node is that of p, only the rules are checked again for the other versions.
 func (p *Plan) WithKubelets(ctx context.Context, versions []string) []*Plan {
 	if p.afterRender == nil || len(versions) == 0 {
 		return nil
@@ -25,7 +25,7 @@ func (p *Plan) WithKubelets(ctx context.Context, versions []string) []*Plan {
 	for _, version := range slices.Backward(versions[:len(versions)-1]) {
 		var again *Plan
 		if isSame {
-			again = p.judgeAgain(ctx, version)
+			again = p.checkRulesAgain(ctx, version)
 		}
 		if again == nil {
 			again = p.planAgain(ctx, version)
@@ -41,14 +41,14 @@ func (p *Plan) WithKubelets(ctx context.Context, versions []string) []*Plan {
 func (p *Plan) planAgain(ctx context.Context, version string) *Plan {
 	run := *p.afterGather
 	run.setKubelet(version)
-	run.runAll(ctx, run.runDecide, run.runRender, run.runJudge)
+	run.runAll(ctx, run.runDecide, run.runRender, run.runRules)
 
 	return run.makePlan()
 }
 
-// judgeAgain goes on after the step render, with a kubelet of another version. It returns nil if that version works
+// checkRulesAgain goes on after the step render, with a kubelet of another version. It returns nil if that version works
 // with another configuration: then stages may decide otherwise.
-func (p *Plan) judgeAgain(ctx context.Context, version string) *Plan {
+func (p *Plan) checkRulesAgain(ctx context.Context, version string) *Plan {
 	run := *p.afterRender
 	run.setKubelet(version)
 	n := p.Node
@@ -57,7 +57,7 @@ func (p *Plan) judgeAgain(ctx context.Context, version string) *Plan {
 		return nil
 	}
 	run.rendered.files = &files
-	run.runAll(ctx, run.runJudge)
+	run.runAll(ctx, run.runRules)
 
 	out := *p
 	out.Complete = out.Complete && !run.hasErrors()

@@ -71,7 +71,7 @@ func TestWithKubelets(t *testing.T) {
 		versions = append(versions, known.Version(minor))
 	}
 
-	judged, planned := 0, 0
+	checked, planned := 0, 0
 	for name, rec := range readRecorded(t) {
 		s, diags := lang.Parse(rec.Header.Site, lang.Options{Stages: builtin.Stages(), Version: "0.2.0"})
 		if diags.HasErrors() {
@@ -88,18 +88,18 @@ func TestWithKubelets(t *testing.T) {
 		}
 		for i, p := range newer {
 			planned++
-			if old.judgeAgain(t.Context(), versions[i]) != nil {
-				judged++
+			if old.checkRulesAgain(t.Context(), versions[i]) != nil {
+				checked++
 			}
 			if got, want := describeAgain(p), describeAgain(run(versions[i])); got != want {
 				t.Errorf("%s, kubelet %s: (-want +got)\n%s", name, versions[i], cmp.Diff(want, got))
 			}
 		}
 	}
-	if planned < 100 || judged < 50 {
-		t.Errorf("got %d plans, %d of them only judged; want 100 and 50 or more", planned, judged)
+	if planned < 100 || checked < 50 {
+		t.Errorf("got %d plans, %d of them only checked; want 100 and 50 or more", planned, checked)
 	}
-	t.Logf("%d plans, %d only judged", planned, judged)
+	t.Logf("%d plans, %d only checked", planned, checked)
 }
 
 // describeAgain returns what a report of newer kubelets uses of a plan. What compares it with the disk is left out.

@@ -1,6 +1,6 @@
 // Package boot turns a site and the answers of a world (a machine, its cluster, or a recording of them) into a
 // plan: one function, (site, world) → plan. Run calls the steps check, settings, prepare, gather, decide, render,
-// judge, name, observe and diff, in this order; each step returns a value and its findings. The package reads only
+// rules, name, observe and diff, in this order; each step returns a value and its findings. The package reads only
 // through one tape, writes nothing, and a step never changes the result of another step.
 package boot
 
@@ -148,7 +148,7 @@ func runSteps(ctx context.Context, s *lang.Site, o Options, limits evalLimits) *
 		return p.makePlan()
 	}
 	rendered := *p
-	p.runAll(ctx, p.runJudge, p.runNameCheck, p.runObserveAndDiff)
+	p.runAll(ctx, p.runRules, p.runNameCheck, p.runObserveAndDiff)
 	plan := p.makePlan()
 	if p.isAdvice {
 		plan.afterGather = &gathered
@@ -413,8 +413,8 @@ func (p *progress) runRender(ctx context.Context) {
 	p.setEval(p.rendered.eval)
 }
 
-func (p *progress) runJudge(ctx context.Context) {
-	j := judgement{
+func (p *progress) runRules(ctx context.Context) {
+	j := ruleCheck{
 		site:     p.site,
 		tape:     p.tape,
 		checking: p.eval.Checking(),
@@ -426,7 +426,7 @@ func (p *progress) runJudge(ctx context.Context) {
 	}
 	p.add(checkUnitFiles(p.rendered.node))
 	p.declares = runLimited(ctx, p, func() (*[]rules.Declaration, Findings) {
-		return j.findDeclared(), judge(ctx, j)
+		return j.findDeclared(), checkRules(ctx, j)
 	})
 }
 

@@ -14,7 +14,7 @@ const featureFolder = "/etc/kubernetes/node-feature-discovery/features.d"
 
 // checkFeatures warns of labels that the kubelet registers with and that NFD sets as well. Each of the two sets its own
 // value again: NFD within a minute, prelet at a boot with reconcile_labels.
-func (j judgement) checkFeatures() {
+func (j ruleCheck) checkFeatures() {
 	writesFeatures := false
 	owned := map[string]string{} // files, by the key of a label
 	for _, f := range j.node.Files {

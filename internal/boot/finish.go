@@ -88,7 +88,7 @@ func finishTaints(n node.Node, dropIns []dropIn) (_ node.Node, found Findings) {
 func listTaints(n node.Node, dropIns []dropIn) (out []node.Taint) {
 	list, err := kubelet.ConfigTaints(n.Effective)
 	if err != nil {
-		return n.Taints // judge reports it
+		return n.Taints // checkRules reports it
 	}
 
 	from := n.ConfigOrigins["/registerWithTaints"]

@@ -16,7 +16,7 @@ import (
 
 // checkHost warns of what kubeadm checks before a kubelet starts, and a kubelet does not check itself, or fails with
 // later. Without an answer (a recording that is older, another machine) it reports nothing.
-func (j judgement) checkHost(ctx context.Context) {
+func (j ruleCheck) checkHost(ctx context.Context) {
 	kubelet := j.makeEffective()
 	if j.tape == nil || kubelet.Config == nil {
 		return
@@ -55,7 +55,7 @@ func (j judgement) checkHost(ctx context.Context) {
 }
 
 // checkListener warns of another process that listens where the kubelet will. It may end before the kubelet starts.
-func (j judgement) checkListener(l rules.Listener, found []world.ListenerAns) {
+func (j ruleCheck) checkListener(l rules.Listener, found []world.ListenerAns) {
 	i := slices.IndexFunc(found, func(other world.ListenerAns) bool { return l.IsTakenBy(other.At) })
 	if i < 0 {
 		return
@@ -80,7 +80,7 @@ func (j judgement) checkListener(l rules.Listener, found []world.ListenerAns) {
 
 // leavesForwarding reports whether the forwarding of IPv4 packets is of no interest: the site sets it in a file of
 // sysctl.d, or the node has only IPv6 addresses.
-func (j judgement) leavesForwarding() bool {
+func (j ruleCheck) leavesForwarding() bool {
 	flag, _ := node.FindFlag(j.node.Flags, "node-ip")
 	isIPv6 := strings.Contains(flag.Value, ":") && !strings.Contains(flag.Value, ".")
 

@@ -80,7 +80,7 @@ func TestHost(t *testing.T) {
 
 			return answerAsUsual(q, nil)
 		})
-		text := judgedSite(c.patch, c.blocks)
+		text := rulesSite(c.patch, c.blocks)
 		if strings.Contains(c.blocks, "kubelet_flags") {
 			text = strings.Replace(text, "  kubelet_flags { base = \"\" }\n", "", 1)
 		}

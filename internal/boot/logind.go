@@ -22,7 +22,7 @@ const kubeletLogindConf = "99-kubelet.conf"
 
 // askLogind returns what decides how long a shutdown can be delayed: the answer of the node, with the drop-ins that
 // the site writes.
-func (j judgement) askLogind(ctx context.Context) (l rules.Logind, isKnown bool) {
+func (j ruleCheck) askLogind(ctx context.Context) (l rules.Logind, isKnown bool) {
 	if j.tape == nil {
 		return l, false
 	}

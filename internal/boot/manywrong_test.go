@@ -15,7 +15,7 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
-// TestManyWrongKeys judges a ConfigMap with 8,000 wrong keys of one map. The time must not grow with the square of that
+// TestManyWrongKeys checks a ConfigMap with 8,000 wrong keys of one map. The time must not grow with the square of that
 // number, and one kind of message is counted after the tenth.
 func TestManyWrongKeys(t *testing.T) {
 	var config strings.Builder

@@ -10,7 +10,7 @@ import (
 )
 
 // TestRecordingOlderThanAccepts replays recordings that were made before prelet asked what the binary accepts: the
-// tables of the version answer, and of a version that they do not have nothing is judged.
+// tables of the version answer, and of a version that they do not have nothing is checked.
 func TestRecordingOlderThanAccepts(t *testing.T) {
 	for _, version := range []string{"v1.36.3", "v1.99.0"} {
 		src := world.SourceFunc(func(_ context.Context, q world.Question) world.Answer {

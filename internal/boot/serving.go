@@ -13,7 +13,7 @@ import (
 // refuseServing returns why the kubelet would not accept a file of CAs (key is ""), or a certificate with its key:
 // as planned, or as they are on the node. Planned CAs are checked here, so that a laptop can do it; all else is
 // asked through the tape.
-func (j judgement) refuseServing(ctx context.Context, cert, key string) (why string, isKnown bool) {
+func (j ruleCheck) refuseServing(ctx context.Context, cert, key string) (why string, isKnown bool) {
 	req := world.ServingReq{Cert: cert, Key: key}
 	if f, ok := j.findWritten(ctx, cert); ok {
 		text := f.Text.Template()
@@ -38,7 +38,7 @@ func (j judgement) refuseServing(ctx context.Context, cert, key string) (why str
 	return a.Refused, err == nil
 }
 
-func (j judgement) isClusterCA(text string) bool {
+func (j ruleCheck) isClusterCA(text string) bool {
 	trust := j.basis.Trust
 
 	return trust != nil && strings.TrimSpace(text) == strings.TrimSpace(trust.PEM)
@@ -49,14 +49,14 @@ func isPrivateKey(text *string) bool {
 }
 
 // findPlanned returns the planned file at a path.
-func (j judgement) findPlanned(path string) (f node.File, ok bool) {
+func (j ruleCheck) findPlanned(path string) (f node.File, ok bool) {
 	return findFile(j.node, func(f node.File) bool {
 		return f.Kind == node.Regular && f.Path == path
 	})
 }
 
 // findWritten returns the planned file at a path. A create_only file that exists stays as it is.
-func (j judgement) findWritten(ctx context.Context, path string) (f node.File, ok bool) {
+func (j ruleCheck) findWritten(ctx context.Context, path string) (f node.File, ok bool) {
 	f, ok = j.findPlanned(path)
 	if ok && f.CreateOnly && j.tape != nil {
 		a, _, err := world.Exists.Ask(ctx, j.tape, world.ExistsReq{Path: path})

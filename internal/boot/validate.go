@@ -35,7 +35,7 @@ type CheckOptions struct {
 	Objects world.Source
 }
 
-// Check checks a site with no machine and no network: first its references and types, then the steps up to judge on
+// Check checks a site with no machine and no network: first its references and types, then the steps up to the rules on
 // each sample machine. Files, objects and the base are unknown there, and credentials exist. It returns one
 // diagnostic for each place, with the machines that it came from.
 func Check(s *lang.Site, machines []SampleMachine, o CheckOptions) hcl.Diagnostics {
@@ -213,7 +213,7 @@ func (p *progress) usesVariable(at hcl.Range) bool {
 	})
 }
 
-// runOnSample runs the steps of a boot on one sample machine, up to judge. An error ends only the preparation: the
+// runOnSample runs the steps of a boot on one sample machine, up to the rules. An error ends only the preparation: the
 // steps after it show what else is wrong.
 func runOnSample(s *lang.Site, m SampleMachine, o CheckOptions, limits evalLimits) *progress {
 	ctx := context.Background()
@@ -236,7 +236,7 @@ func runOnSample(s *lang.Site, m SampleMachine, o CheckOptions, limits evalLimit
 	if p.runRender(ctx); p.rendered.eval == nil {
 		return p
 	}
-	p.runJudge(ctx)
+	p.runRules(ctx)
 
 	return p
 }

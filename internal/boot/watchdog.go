@@ -25,7 +25,7 @@ const (
 
 // checkWatchdog reports a WatchdogSec= of the kubelet's unit with which the installed kubelet is killed again and
 // again. In a recording that is older than the answer the unit has none.
-func (j judgement) checkWatchdog() {
+func (j ruleCheck) checkWatchdog() {
 	timeout, at := j.findWatchdog()
 	version := j.basis.Kubelet.KnownVersion()
 	minor, isKnown := known.Minor(version)
@@ -60,7 +60,7 @@ func (j judgement) checkWatchdog() {
 
 // findWatchdog returns the WatchdogSec= of the kubelet's unit, and where the site sets it: that of a planned file, or
 // else what systemd has loaded. 0: none, or not known. Of a planned unit, drop-ins of the disk are not known.
-func (j judgement) findWatchdog() (timeout time.Duration, at hcl.Range) {
+func (j ruleCheck) findWatchdog() (timeout time.Duration, at hcl.Range) {
 	unit := findKubeletUnit(j.node)
 	at = findWriterRange(j.site)
 	if s := j.basis.Start; s != nil {

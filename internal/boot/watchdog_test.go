@@ -13,8 +13,8 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
-// judgedSite is a site of one write stage, with a patch of the kubelet's configuration and other blocks.
-func judgedSite(patch, blocks string) string {
+// rulesSite is a site of one write stage, with a patch of the kubelet's configuration and other blocks.
+func rulesSite(patch, blocks string) string {
 	return `stage "write" "kubelet" {
   bootstrap_kubeconfig { when = false }
   ca_certificate { when = false }
@@ -111,7 +111,7 @@ func TestKubeletWatchdog(t *testing.T) {
 
 			return answerAsUsual(q, nil)
 		})
-		p := Run(t.Context(), mustParse(t, judgedSite(patch, c.blocks)), Options{Source: source})
+		p := Run(t.Context(), mustParse(t, rulesSite(patch, c.blocks)), Options{Source: source})
 		checkOne(t, c.name, ofMachine(p), c.severity, c.line, c.says)
 	}
 }
@@ -176,7 +176,7 @@ func TestLogind(t *testing.T) {
 
 			return answerAsUsual(q, nil)
 		})
-		p := Run(t.Context(), mustParse(t, judgedSite(c.patch, c.blocks)), Options{Source: source})
+		p := Run(t.Context(), mustParse(t, rulesSite(c.patch, c.blocks)), Options{Source: source})
 		checkOne(t, c.name, ofMachine(p), hcl.DiagWarning, 6, c.says)
 		if isAsked == c.notAsked {
 			t.Errorf("%s: got asked: %t, want %t", c.name, isAsked, !c.notAsked)

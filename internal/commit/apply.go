@@ -129,7 +129,7 @@ func replacesForeign(o Options) bool {
 
 	cur := readCurrent(o.Store)
 
-	return cur != nil && machineid.Judge(o.Store, cur.Gen, o.Machine).Why != ""
+	return cur != nil && machineid.Compare(o.Store, cur.Gen, o.Machine).Why != ""
 }
 
 // buildBlobs returns the parts of a generation other than its files: the plan, its recording, and the spec of its

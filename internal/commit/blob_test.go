@@ -105,11 +105,11 @@ func TestPlanBlobIsReadBack(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	if why := machineid.Judge(s, gen, machineid.Machine{ID: "sha256:x"}).Why; why != "" {
+	if why := machineid.Compare(s, gen, machineid.Machine{ID: "sha256:x"}).Why; why != "" {
 		t.Errorf("of this machine: %s", why)
 	}
 
-	why := machineid.Judge(s, gen, machineid.Machine{ID: "sha256:y", Product: "sha256:z"}).Why
+	why := machineid.Compare(s, gen, machineid.Machine{ID: "sha256:y", Product: "sha256:z"}).Why
 	if why != "the machine id is not the one of generation 1" {
 		t.Errorf("of another machine: %q", why)
 	}

@@ -14,7 +14,7 @@ func KeepMachine(s *generation.Store, here machineid.Machine, isMeant bool) erro
 	if cur == nil {
 		return nil
 	}
-	v := machineid.Judge(s, cur.Gen, here)
+	v := machineid.Compare(s, cur.Gen, here)
 	if !v.IsNews || v.Why != "" && !isMeant {
 		return nil
 	}

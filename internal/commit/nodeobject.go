@@ -101,7 +101,7 @@ func nodesSinceGood(o Options) (out []node.Stored) {
 	}
 
 	isOwn := func(gen int) bool {
-		return machineid.Judge(o.Store, gen, o.Machine).Why == ""
+		return machineid.Compare(o.Store, gen, o.Machine).Why == ""
 	}
 
 	oldest := max(from, 1)

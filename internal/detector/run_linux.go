@@ -127,7 +127,7 @@ func checkWriters(f *os.File) error {
 	if err != nil {
 		return err
 	}
-	loose := nodefile.Judge(int(f.Fd()), f.Name(), &st, false)
+	loose := nodefile.FindLoose(int(f.Fd()), f.Name(), &st, false)
 	if os.Geteuid() == 0 && loose != nil {
 		return fmt.Errorf("other users than root can write it: %w", loose)
 	}

@@ -126,7 +126,7 @@ func TestImage(t *testing.T) {
 	}
 }
 
-// A version that the kubelet itself contradicts is refused: the statement would be wrong, and the site judged for
+// A version that the kubelet itself contradicts is refused: the statement would be wrong, and the site checked for
 // another kubelet.
 func TestKubeletVersion(t *testing.T) {
 	for given, want := range map[string]check.State{"1.36": check.OK, "v1.36.9": check.OK, "1.35": check.Problem} {

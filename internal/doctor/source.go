@@ -7,7 +7,7 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
-// LimitSource returns a source for a plan that is only judged, and sends no secret. While the node has not joined, it
+// LimitSource returns a source for a plan that is only checked, and sends no secret. While the node has not joined, it
 // asks the cluster for no object, because that takes the bootstrap token: the answer is Unread. (A node that has
 // joined uses its own identity.) A credential is answered if given returns nil for its name, which means that its unit
 // would get it. Everything else is asked of source.

@@ -223,8 +223,8 @@ func (t tree) Readlink(name string) (string, error) {
 	return n.text, err
 }
 
-// Judge knows names that everybody may write.
-func (t tree) Judge(name string) error {
+// CheckTrusted knows names that everybody may write.
+func (t tree) CheckTrusted(name string) error {
 	if n := t[name]; n.mode&fs.ModeSymlink == 0 && n.mode.Perm()&0o002 != 0 {
 		return &nodefile.Loose{Path: name, Why: "can be written by everybody", Fix: "chmod o-w " + name}
 	}

@@ -10,9 +10,9 @@ type Files interface {
 	Readlink(name string) (string, error)
 	// ReadDir lists a directory in any order.
 	ReadDir(name string) ([]fs.DirEntry, error)
-	// Judge returns a *nodefile.Loose for a name that other users than root and this one may change, directly or
+	// CheckTrusted returns a *nodefile.Loose for a name that other users than root and this one may change, directly or
 	// through a directory above it.
-	Judge(name string) error
+	CheckTrusted(name string) error
 	// ReadFile reads a regular file of at most max bytes. It follows no link and does not wait for a FIFO.
 	ReadFile(name string, max int64) ([]byte, error)
 }

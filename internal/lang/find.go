@@ -241,7 +241,7 @@ func (f *finder) addFile(name string, st fs.FileInfo) {
 // isTrusted reports whether only root and this user may change a name, directly or through a directory above it. It
 // reports an error otherwise.
 func (f *finder) isTrusted(name, summary string) bool {
-	err := f.fsys.Judge(name)
+	err := f.fsys.CheckTrusted(name)
 
 	var loose *nodefile.Loose
 	if errors.As(err, &loose) {

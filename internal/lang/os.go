@@ -23,7 +23,7 @@ func (osFiles) ReadDir(name string) ([]fs.DirEntry, error) {
 	return os.ReadDir(name)
 }
 
-func (osFiles) Judge(name string) error {
+func (osFiles) CheckTrusted(name string) error {
 	return nodefile.CheckTrusted(name)
 }
 

@@ -107,7 +107,7 @@ func readTrusted(fsys Files, name string) ([]byte, error) {
 		return nil, fmt.Errorf("%s is a %s; put the file itself there", name, nodefile.KindOf(st.Mode()))
 	}
 
-	err = fsys.Judge(name)
+	err = fsys.CheckTrusted(name)
 	var loose *nodefile.Loose
 	if errors.As(err, &loose) {
 		return nil, fmt.Errorf("%w. Fix it: %s", err, loose.Fix)

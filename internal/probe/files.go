@@ -258,7 +258,7 @@ func (l *Live) answerValidation(ctx context.Context, r world.ValidationReq) worl
 		return world.Answer{Fault: systemd.CredentialFault(name, err)}
 	}
 
-	isOK := eval.Judge(ctx, l.o.Site, r.Variable, r.Rule, string(b))
+	isOK := eval.CheckRule(ctx, l.o.Site, r.Variable, r.Rule, string(b))
 
 	return world.Validation.Answer(world.ValidationAns{OK: isOK})
 }

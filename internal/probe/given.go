@@ -44,7 +44,7 @@ func AnswerGiven(
 			return world.Answer{}, false
 		}
 
-		isOK := eval.Judge(ctx, s, r.Variable, r.Rule, given.Text)
+		isOK := eval.CheckRule(ctx, s, r.Variable, r.Rule, given.Text)
 
 		return world.Validation.Answer(world.ValidationAns{OK: isOK}), true
 	}

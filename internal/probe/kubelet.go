@@ -138,7 +138,7 @@ func (l *Live) membership() world.KubeletAns {
 	k.Joined, k.JoinedWhy = id.Joined()
 
 	if id.Exists {
-		v, isOurs := l.judgeMachine(n, id)
+		v, isOurs := l.compareMachine(n, id)
 		k.Identity = &world.IdentityAns{
 			Node:    id.Node,
 			Host:    n.HostName(),
@@ -174,7 +174,7 @@ func (l *Live) membership() world.KubeletAns {
 	return k
 }
 
-// judgeMachine compares this machine with the machine that made the current generation, and with it kubelet.conf.
+// compareMachine compares this machine with the machine that made the current generation, and with it kubelet.conf.
 // isOurs reports that there is a generation, and that it was this machine.
 //
 // On a copied disk, the generations of this machine can be lost while those of the other one are kept. An identity of
@@ -186,7 +186,7 @@ func (l *Live) judgeMachine(n joined.Node, id joined.Identity) (v machineid.Verd
 		return v, false
 	}
 
-	v = machineid.Judge(l.o.Store, current.Gen, machineid.Of(l.o.Root))
+	v = machineid.Compare(l.o.Store, current.Gen, machineid.Of(l.o.Root))
 	if v.Why == "" {
 		return v, true
 	}
@@ -196,7 +196,7 @@ func (l *Live) judgeMachine(n joined.Node, id joined.Identity) (v machineid.Verd
 	isNewer := !id.Before(current.Time) && !id.Before(n.MachineSince())
 
 	if isOtherNode && isNewer {
-		return machineid.Verdict{}, false
+		return machineid.Comparison{}, false
 	}
 
 	return v, false

@@ -326,7 +326,7 @@ type StartAns struct {
 	Files []string          `json:"files,omitempty"` // EnvironmentFile=
 	Vars  map[string]string `json:"vars,omitempty"`  // of Environment=, those that words name
 	Sets  []string          `json:"sets,omitempty"`  // the names of those in Environment= that are not empty
-	// WatchdogMicros is WatchdogSec=, 0 for none. Older recordings do not have it: then no watchdog is judged.
+	// WatchdogMicros is WatchdogSec=, 0 for none. Older recordings do not have it: then no watchdog is checked.
 	WatchdogMicros int64 `json:"watchdog_us,omitempty"`
 	// Aliases are the other names of the unit, whose drop-ins apply to it. Older recordings do not have them.
 	Aliases []string `json:"aliases,omitempty"`

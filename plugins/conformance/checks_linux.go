@@ -34,12 +34,12 @@ func (k *kit) runChecks() {
 
 	plain, odd, stuck, err := k.makeMachines()
 	if err != nil {
-		k.judgeError("detect", err, "This error is about the machine that runs the check, not about the detector.")
+		k.recordError("detect", err, "This error is about the machine that runs the check, not about the detector.")
 		return
 	}
 	p, client, err := k.connect()
 	if err != nil {
-		k.judgeError("detect", err, "The program started once and could not be started again.")
+		k.recordError("detect", err, "The program started once and could not be started again.")
 		return
 	}
 	defer p.kill()
@@ -74,25 +74,25 @@ func (k *kit) checkDescription() bool {
 	const fixHandshake = "Listen on a Unix socket in $PLUGIN_UNIX_SOCKET_DIR, then print 1|1|unix|PATH|grpc " +
 		"and a newline to standard output and flush it. If you cannot start, write the reason to standard error. " +
 		"Nothing is granted until the description is known, here and when a node locks the program."
-	if !k.judgeError("handshake", err, fixHandshake) {
+	if !k.recordError("handshake", err, fixHandshake) {
 		return false
 	}
 	defer p.kill()
 	if p.startup > 500*time.Millisecond {
 		slow := []string{fmt.Sprintf("it took %v", p.startup.Round(time.Millisecond))}
-		k.judge("handshake", Note, slow, "A boot waits for it. Do only the handshake at start.")
+		k.record("handshake", Note, slow, "A boot waits for it. Do only the handshake at start.")
 	}
 
 	d, err := k.describe(client)
 	k.description = d
 	const fixDescription = "Describe reads nothing, returns at once and follows the rules in detector.proto."
-	if !k.judgeError("description", err, fixDescription) {
+	if !k.recordError("description", err, fixDescription) {
 		return false
 	}
 
 	const fixStable = "The description is kept in a lock file. It must not depend on time, host name, map order or " +
 		"the machine."
-	return k.judgeError("stable-description", k.compareDescriptions(client), fixStable)
+	return k.recordError("stable-description", k.compareDescriptions(client), fixStable)
 }
 
 // describe returns the detector's description, checked.
@@ -148,7 +148,7 @@ func (k *kit) checkByHand() {
 	}
 	const fix = "At start check " + protocol.CookieKey + "=" + protocol.CookieValue +
 		". Without it, print a help text and exit."
-	k.judgeError("by-hand", err, fix)
+	k.recordError("by-hand", err, fix)
 }
 
 // checkInterpreter looks at a script's first line: the site must grant the interpreter.
@@ -163,7 +163,7 @@ func (k *kit) checkInterpreter() {
 		findings = append(findings, "its first line searches "+words[1]+" in PATH: write the full path instead")
 	}
 	const fix = "Describe needs.execute with the interpreter's path, so that a site can grant it."
-	k.judge("interpreter", Failed, findings, fix)
+	k.record("interpreter", Failed, findings, fix)
 }
 
 // checkConfig returns a complete configuration that the detector accepts, or nil.
@@ -171,7 +171,7 @@ func (k *kit) checkConfig(client protocol.Client) map[string]any {
 	complete, problems := contract.Config(k.description.Config, k.options.Config)
 	if len(problems) > 0 {
 		const fix = "Run the check with a configuration that fits the description: --detector-config '{…}'."
-		k.judgeError("config", problems, fix)
+		k.recordError("config", problems, fix)
 		return nil
 	}
 
@@ -183,7 +183,7 @@ func (k *kit) checkConfig(client protocol.Client) map[string]any {
 	}
 	const fix = "Accept a configuration that fits the description, unless it breaks a rule that the " +
 		"description cannot express. Then run the check with a valid one: --detector-config '{…}'."
-	if !k.judgeError("config", err, fix) {
+	if !k.recordError("config", err, fix) {
 		return nil
 	}
 
@@ -211,7 +211,7 @@ func (k *kit) checkConfigRefused(client protocol.Client, config map[string]any, 
 		try(a.Name+" of another type", a.Name, wrong)
 	}
 	const fix = "Answer with problems, each with the path of the attribute, or with the status INVALID_ARGUMENT."
-	k.judge("config-refused", Failed, findings, fix)
+	k.record("config-refused", Failed, findings, fix)
 }
 
 // sendInvalid asks with an invalid attribute and returns the fault of the response, if any.
@@ -302,10 +302,10 @@ func (k *kit) checkDetect(
 	if len(invalid) > 0 {
 		const fix = "Without the device return an empty answer; leave out what cannot be read. " +
 			"Read below the root of the request. Follow the description."
-		k.judge("detect", Failed, invalid, fix)
+		k.record("detect", Failed, invalid, fix)
 		return false
 	}
-	k.judge("detect", Note, slow, "A boot waits for it.")
+	k.record("detect", Note, slow, "A boot waits for it.")
 
 	p, other, err := k.connect()
 	if err != nil {
@@ -321,7 +321,7 @@ func (k *kit) checkDetect(
 	}
 	const fix = "Sort the content of maps and folders; leave out counters, times and temperatures. " +
 		"Plans of a node are compared byte by byte."
-	k.judge("deterministic", Failed, different, fix)
+	k.record("deterministic", Failed, different, fix)
 
 	return true
 }
@@ -378,13 +378,13 @@ func (k *kit) checkOdd(
 	}
 	const fix = "Drivers and firmware write empty files, \"Unknown!\" and bytes that are not UTF-8 to sysfs. " +
 		"Leave out what cannot be read."
-	k.judgeError("odd", err, fix)
+	k.recordError("odd", err, fix)
 }
 
 // checkWants asks a process that has no more than its needs.
 func (k *kit) checkWants(config map[string]any, machines []machine) {
 	if k.description.Wants.Empty() {
-		k.judge("wants", Failed, nil, "")
+		k.record("wants", Failed, nil, "")
 		return
 	}
 
@@ -402,7 +402,7 @@ func (k *kit) checkWants(config map[string]any, machines []machine) {
 
 	p, client, err := k.connect()
 	if err != nil {
-		k.judgeError("wants", err, "Describe in needs what the detector cannot start without.")
+		k.recordError("wants", err, "Describe in needs what the detector cannot start without.")
 		return
 	}
 	defer p.kill()
@@ -415,14 +415,14 @@ func (k *kit) checkWants(config map[string]any, machines []machine) {
 		}
 	}
 	const fix = "Answer with less, and a warning. Describe in needs what the detector cannot answer without."
-	k.judge("wants", Failed, findings, fix)
+	k.record("wants", Failed, findings, fix)
 }
 
 // checkStuck asks about a machine whose files block every reader, and then about another one.
 func (k *kit) checkStuck(config map[string]any, stuck, next machine) {
 	p, client, err := k.connect()
 	if err != nil {
-		k.judgeError("stuck", err, "The program started once and could not be started again.")
+		k.recordError("stuck", err, "The program started once and could not be started again.")
 		return
 	}
 	defer p.kill()
@@ -437,14 +437,14 @@ func (k *kit) checkStuck(config map[string]any, stuck, next machine) {
 	_, err = client.Detect(ctx, request)
 	if status.Code(err) == codes.Unavailable {
 		err = fmt.Errorf("the process ended: %w", err)
-		k.judgeError("stuck", err, "Keep running when a file cannot be read.")
+		k.recordError("stuck", err, "Keep running when a file cannot be read.")
 		return
 	}
 
 	if _, err = k.detect(client, config, next); err != nil {
 		err = fmt.Errorf("after a call that exceeded its deadline: %w", err)
 	}
-	k.judgeError("stuck", err, "Handle each call in its own thread and observe its deadline.")
+	k.recordError("stuck", err, "Handle each call in its own thread and observe its deadline.")
 }
 
 // checkShutdown asks the program to end.
@@ -456,5 +456,5 @@ func (k *kit) checkShutdown(p *process) {
 		err = errors.New("the detector ended, but a process that it started is still there")
 		fix = "End everything that was started before the detector ends."
 	}
-	k.judgeError("shutdown", err, fix)
+	k.recordError("shutdown", err, fix)
 }

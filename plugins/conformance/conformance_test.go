@@ -333,8 +333,8 @@ func TestBad(t *testing.T) {
 	}
 }
 
-// TestNothingIsJudged checks that access is not reported as correct if the detector was never asked.
-func TestNothingIsJudged(t *testing.T) {
+// TestNothingIsReported checks that access is not reported as correct if the detector was never asked.
+func TestNothingIsReported(t *testing.T) {
 	for _, c := range check(t, "early").Checks {
 		if slices.Contains([]string{"no-writes", "no-network", "declared"}, c.ID) && c.State != conformance.Skipped {
 			t.Errorf("%s of a detector that ends at start: got %s, want %s", c.ID, c.State, conformance.Skipped)

@@ -90,7 +90,7 @@ func run(ctx context.Context, program string, o Options) (Report, error) {
 	}
 
 	k.runChecks()
-	k.judgeAttempts()
+	k.recordAttempts()
 
 	report.Description = k.description
 	report.Stderr = k.stderr
@@ -107,8 +107,8 @@ func run(ctx context.Context, program string, o Options) (Report, error) {
 	return report, ctx.Err()
 }
 
-// judge records the result of a check: passed without findings, else bad.
-func (k *kit) judge(id string, bad State, findings []string, fix string) {
+// record records the result of a check: passed without findings, else bad.
+func (k *kit) record(id string, bad State, findings []string, fix string) {
 	const limit = 12
 	switch {
 	case len(findings) == 0:
@@ -125,13 +125,13 @@ func (k *kit) judge(id string, bad State, findings []string, fix string) {
 	}
 }
 
-// judgeError records the result of a check with at most one finding, and reports whether it passed.
-func (k *kit) judgeError(id string, err error, fix string) bool {
+// recordError records the result of a check with at most one finding, and reports whether it passed.
+func (k *kit) recordError(id string, err error, fix string) bool {
 	var findings []string
 	if err != nil {
 		findings = []string{err.Error()}
 	}
-	k.judge(id, Failed, findings, fix)
+	k.record(id, Failed, findings, fix)
 
 	return err == nil
 }
@@ -143,8 +143,8 @@ type attempt struct {
 	text  string
 }
 
-// judgeAttempts records the results of the checks of refused access in all processes.
-func (k *kit) judgeAttempts() {
+// recordAttempts records the results of the checks of refused access in all processes.
+func (k *kit) recordAttempts() {
 	fixes := map[string]string{
 		"no-writes":  "The sandbox refuses it. Devices to open belong in needs.devices or wants.devices.",
 		"no-network": "It was refused, as on a node, and not needed. Interfaces and links are in /sys/class/net.",
@@ -170,7 +170,7 @@ func (k *kit) judgeAttempts() {
 		case !k.isAsked && len(findings) == 0:
 			k.checks[id] = Check{State: Skipped, Found: "it was never asked about a machine"}
 		default:
-			k.judge(id, state, findings, fix)
+			k.record(id, state, findings, fix)
 		}
 	}
 }

@@ -109,7 +109,7 @@ func (w *watcher) read(trace io.ReadCloser) {
 			call = begun[pid] + rest
 		}
 		if found := traced.FindStringSubmatch(call); isDetector && found != nil {
-			w.judge(found[1], found[2], found[3])
+			w.checkCall(found[1], found[2], found[3])
 		}
 	}
 }
@@ -118,15 +118,15 @@ func (w *watcher) add(check string, s State, text string) {
 	w.attempts = append(w.attempts, attempt{check, s, text})
 }
 
-// judge judges a call with an error, "" for none.
-func (w *watcher) judge(call, arguments, failure string) {
+// checkCall checks a call with an error, "" for none.
+func (w *watcher) checkCall(call, arguments, failure string) {
 	isMissing := failure == "ENOENT" || failure == "ENOTDIR"
 
 	what := fmt.Sprintf("%s(%s)", call, shorten(address.ReplaceAllString(arguments, "…")))
 
 	switch path := parsePath(arguments); {
 	case strings.HasPrefix(call, "open"):
-		w.judgeOpen(path, arguments, isMissing)
+		w.checkOpen(path, arguments, isMissing)
 	case strings.HasPrefix(call, "exec"):
 		if path != "" && path != sandbox.BinaryPath && !isMissing && !w.mayExecute(path) {
 			w.add("declared", Failed, "runs "+path)
@@ -134,7 +134,7 @@ func (w *watcher) judge(call, arguments, failure string) {
 	case strings.HasPrefix(call, "mkdir"):
 		w.add("no-writes", Failed, "mkdir "+path)
 	case call == "connect":
-		w.judgeConnect(arguments)
+		w.checkConnect(arguments)
 	case failure != "EPERM":
 	case strings.HasPrefix(call, "socket"):
 		w.add("no-network", Note, what)
@@ -169,7 +169,7 @@ func parsePath(arguments string) string {
 // forWriting is a flag of open that needs the right to write.
 var forWriting = regexp.MustCompile(`\bO_(WRONLY|RDWR|CREAT|TRUNC)\b`)
 
-func (w *watcher) judgeOpen(path, arguments string, isMissing bool) {
+func (w *watcher) checkOpen(path, arguments string, isMissing bool) {
 	flags := arguments[strings.LastIndex(arguments, `"`)+1:]
 	isPathOnly := strings.Contains(flags, "O_PATH")
 	isOwn := path == contract.Discard || isBelow(path, w.policy.Socket)
@@ -217,7 +217,7 @@ func (w *watcher) mayExecute(path string) bool {
 // socketAddress is the address of a Unix socket. No other socket can be made.
 var socketAddress = regexp.MustCompile(`sun_path=(@?)("(?:[^"\\]|\\.)*")`)
 
-func (w *watcher) judgeConnect(arguments string) {
+func (w *watcher) checkConnect(arguments string) {
 	found := socketAddress.FindStringSubmatch(arguments)
 	if found == nil {
 		return

@@ -44,7 +44,7 @@ func (r *renderer) conditions() (out []node.Condition) {
 			continue
 		}
 
-		found := r.judgeCondition(b, typ)
+		found := r.renderCondition(b, typ)
 		if b.Undecided {
 			continue
 		}
@@ -58,8 +58,8 @@ func (r *renderer) conditions() (out []node.Condition) {
 	return out
 }
 
-// judgeCondition returns a condition by its checks: the first that does not hold, or else the first that is null.
-func (r *renderer) judgeCondition(b schema.Body, typ string) condition.Condition {
+// renderCondition returns a condition by its checks: the first that does not hold, or else the first that is null.
+func (r *renderer) renderCondition(b schema.Body, typ string) condition.Condition {
 	out := condition.Condition{
 		Type:    typ,
 		Status:  condition.True,

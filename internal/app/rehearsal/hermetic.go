@@ -92,7 +92,7 @@ func ownedByRoot[Req any](topic world.Topic[Req, world.TargetAns], a world.Answe
 }
 
 // TimeOfRoot returns the time of all files below the root of a test, and the time at which certificates in it are
-// judged: the result of a test must not depend on when it runs, or when its files were checked out.
+// checked: the result of a test must not depend on when it runs, or when its files were checked out.
 func TimeOfRoot() time.Time { return time.Unix(0, 0) }
 
 // CopyRoot copies the root of a test to a new folder, which the caller removes. A checkout has the owner and the umask

@@ -280,8 +280,8 @@ func (g *Files) ReadDir(name string) (out []fs.DirEntry, err error) {
 	return out, nil
 }
 
-// Judge implements lang.Files. A commit cannot be changed.
-func (g *Files) Judge(string) error { return nil }
+// CheckTrusted implements lang.Files. A commit cannot be changed.
+func (g *Files) CheckTrusted(string) error { return nil }
 
 // ReadFile implements lang.Files. readEntry has refused larger files.
 func (g *Files) ReadFile(name string, _ int64) ([]byte, error) {

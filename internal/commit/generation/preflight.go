@@ -269,7 +269,7 @@ func checkPlannedFolders(entries []Entry) error {
 				continue
 			}
 			isPassed := path.Dir(e.Path) != f.Path
-			loose := nodefile.JudgeState(
+			loose := nodefile.FindLooseState(
 				f.Path,
 				f.New.UID,
 				f.New.GID,
@@ -291,7 +291,7 @@ func checkPlannedFolders(entries []Entry) error {
 // checked with the owner and mode that this commit gives it, because it is changed before the targets below it are
 // written.
 func (p *folderPlan) checkTrust(look *nodefile.Look) error {
-	all := look.JudgePlanned(func(at string, st *unix.Stat_t) {
+	all := look.FindLooseFolders(func(at string, st *unix.Stat_t) {
 		if e := findFolder(p.c.Entries, at); e != nil && e.HasChange() {
 			st.Mode = st.Mode&unix.S_IFMT | e.New.Mode
 			st.Uid = uint32(e.New.UID)

@@ -160,16 +160,16 @@ func (s *search) match(dir string, parts []string, r rule) {
 		switch file := path.Join(look.Path(), name); {
 		case !matches:
 		case len(parts) == 1:
-			s.judge(file, r)
+			s.check(file, r)
 		default:
 			s.match(file, parts[1:], r)
 		}
 	}
 }
 
-// judge adds a file, link or folder if the rule applies to it. The path has no links, except the last name. With a link
+// check adds a file, link or folder if the rule applies to it. The path has no links, except the last name. With a link
 // its target is added too.
-func (s *search) judge(file string, r rule) {
+func (s *search) check(file string, r rule) {
 	look, err := s.Root.Look(file, nodefile.FollowNone)
 	if err != nil {
 		s.note(r, err)
@@ -179,7 +179,7 @@ func (s *search) judge(file string, r rule) {
 
 	isLink := look.Mode()&fs.ModeSymlink != 0
 	if isLink {
-		s.judgeTarget(file, r)
+		s.checkTarget(file, r)
 		if r.action != Delete || path.Base(file) == path.Base(machineID) {
 			return
 		}
@@ -210,8 +210,8 @@ func (s *search) newLeftover(file, why string, r rule) Leftover {
 	return l
 }
 
-// judgeTarget judges the file that a link leads to.
-func (s *search) judgeTarget(link string, r rule) {
+// checkTarget checks the file that a link leads to.
+func (s *search) checkTarget(link string, r rule) {
 	target, err := s.Root.Look(link, nodefile.FollowAll)
 	if err != nil {
 		s.note(r, err)
@@ -220,7 +220,7 @@ func (s *search) judgeTarget(link string, r rule) {
 	defer target.Close()
 
 	if target.Mode().IsRegular() && target.Path() != link && target.Path() != machineID {
-		s.judge(target.Path(), r)
+		s.check(target.Path(), r)
 	}
 }
 

@@ -41,8 +41,8 @@ func isOtherDriver(v value) bool {
 func lacksRuntimeConfig(v value) bool {
 	m := v.Machine
 	v.why = strings.TrimSpace(cmp.Or(m.Runtime, "the container runtime") + " " + m.RuntimeVersion)
-	isJudged := m.Runtime == "containerd" || m.Runtime == "cri-o"
-	isOld := isJudged && isAtLeast(m.RuntimeVersion, "0.0") && !m.reportsDriver()
+	isChecked := m.Runtime == "containerd" || m.Runtime == "cri-o"
+	isOld := isChecked && isAtLeast(m.RuntimeVersion, "0.0") && !m.reportsDriver()
 
 	return !m.RuntimeReports && (m.NoRuntimeConfig || isOld) && !v.usesOtherRuntime()
 }

@@ -364,7 +364,7 @@ func TestCgroupPath(t *testing.T) {
 	}
 }
 
-// FuzzCheck: whatever a configuration and flags hold, they are judged without a panic, and twice the same.
+// FuzzCheck: whatever a configuration and flags hold, they are checked without a panic, and twice the same.
 func FuzzCheck(f *testing.F) {
 	for _, e := range examples(f) {
 		flag, text := Flag{}, ""

@@ -204,15 +204,15 @@ func TestGivenIsBounded(t *testing.T) {
 	}
 }
 
-// TestJudge judges a secret by its rule, and is afraid of nothing in it.
-func TestJudge(t *testing.T) {
+// TestCheckRule checks a secret by its rule, and is afraid of nothing in it.
+func TestCheckRule(t *testing.T) {
 	s := parse(
 		t,
 		"variable \"v\" {\n  sensitive = true\n  validation {\n    condition     = can(regex(\"^[a-z]+$\", "+
 			"var.v))\n    error_message = \"no\"\n  }\n}\nstage \"free\" \"f\" {}\n",
 	)
 	for secret, want := range map[string]bool{"abc": true, "ABC": false, "": false, "\ue000cred:x\ue001": false} {
-		if got := eval.Judge(context.Background(), s, "v", 0, secret); got != want {
+		if got := eval.CheckRule(context.Background(), s, "v", 0, secret); got != want {
 			t.Errorf("%q: %t, want %t", secret, got, want)
 		}
 	}
@@ -220,7 +220,7 @@ func TestJudge(t *testing.T) {
 		name string
 		rule int
 	}{{"w", 0}, {"v", 1}, {"v", -1}} {
-		if eval.Judge(context.Background(), s, c.name, c.rule, "abc") {
+		if eval.CheckRule(context.Background(), s, c.name, c.rule, "abc") {
 			t.Errorf("%v, which does not exist: got true, want false", c)
 		}
 	}

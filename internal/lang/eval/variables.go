@@ -243,8 +243,8 @@ func (e *Eval) ruleMessage(r lang.Rule) string {
 	return text.AsString()
 }
 
-// Judge evaluates one rule of a sensitive variable over its real text, to answer the question "validation".
-func Judge(
+// CheckRule evaluates one rule of a sensitive variable over its real text, to answer the question "validation".
+func CheckRule(
 	ctx context.Context,
 	s *lang.Site,
 	variable string,

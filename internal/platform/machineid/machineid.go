@@ -1,5 +1,5 @@
 // Package machineid identifies the machine that made a recording or a generation, by hashes of its machine id, its
-// product uuid and its host name: its marks. Of reads them of a machine, and Judge compares them with the plan that a
+// product uuid and its host name: its marks. Of reads them of a machine, and Compare compares them with the plan that a
 // generation keeps. The package must not return an id itself, because recordings and generations are shared.
 package machineid
 
@@ -91,8 +91,8 @@ type Generations interface {
 	StateFile(name string) ([]byte, error) // next to the generations
 }
 
-// Verdict is how the machine of a generation and the one here compare.
-type Verdict struct {
+// Comparison is how the machine of a generation and the one here compare.
+type Comparison struct {
 	// Why is which marks show another machine: two that differ, or one if none is the same. "": it is this machine.
 	Why string
 	// IsCertain is set for two marks that differ. Only then an identity is given up.
@@ -106,9 +106,9 @@ type Verdict struct {
 	Changed string
 }
 
-// Judge compares the machine that made a generation with the one here. A person's decision about the generations so far
+// Compare compares the machine that made a generation with the one here. A person's decision about the generations so far
 // (Accepted) counts.
-func Judge(s Generations, gen int, here Machine) Verdict {
+func Compare(s Generations, gen int, here Machine) Comparison {
 	was, made := findMachine(s, gen)
 	accepted := readAccepted(s)
 	if accepted.Generation >= made {
@@ -116,7 +116,7 @@ func Judge(s Generations, gen int, here Machine) Verdict {
 		if accepted.Generation > made {
 			newest, _ = findMachine(s, accepted.Generation)
 		}
-		if was.judge(newest, made).Why == "" {
+		if was.compareWith(newest, made).Why == "" {
 			was = accepted.Machine
 		}
 	}
@@ -127,10 +127,10 @@ func Judge(s Generations, gen int, here Machine) Verdict {
 		was.Host = hashHost(strings.ToLower(PlannedNode(s, made)))
 	}
 
-	return was.judge(here, made)
+	return was.compareWith(here, made)
 }
 
-func (m Machine) judge(here Machine, gen int) (v Verdict) {
+func (m Machine) compareWith(here Machine, gen int) (v Comparison) {
 	differing, agreeing := m.compare(here)
 	text := ""
 	if len(differing) > 0 {
@@ -184,7 +184,7 @@ func (m Machine) compare(n Machine) (differing []string, agreeing int) {
 
 // IsForeign reports whether marks show that two machines differ, as in a Verdict.
 func (m Machine) IsForeign(n Machine) bool {
-	return m.judge(n, 0).Why != ""
+	return m.compareWith(n, 0).Why != ""
 }
 
 // Accepted is the machine that the generations so far belong to: named by a person, or kept as one of its marks

@@ -22,11 +22,11 @@ type Links int
 const (
 	// FollowNone is for files that prelet writes: a link above the path is an error, and one at its end is the result.
 	FollowNone Links = iota
-	// FollowAbove follows and judges every link above the path; one at its end is the result.
+	// FollowAbove follows and checks every link above the path; one at its end is the result.
 	FollowAbove
 	// FollowTrusted is for files that prelet reads: it follows a link that only root or this user could have made.
 	FollowTrusted
-	// FollowAll follows and judges every link. The caller refuses a result that is Loose.
+	// FollowAll follows and checks every link. The caller refuses a result that is Loose.
 	FollowAll
 )
 
@@ -63,7 +63,7 @@ func (r Root) Look(name string, links Links) (*Look, error) {
 		w.close()
 		return nil, pathError("stat", "/", err)
 	}
-	root.loose = Judge(root.fd, "/", &root.stat, true)
+	root.loose = FindLoose(root.fd, "/", &root.stat, true)
 
 	look, err := w.walk(name)
 	if err != nil {
@@ -185,18 +185,18 @@ func (w *walker) find(name string, isLast bool) (*Look, error) {
 		return nil, pathError("stat", at, err)
 	}
 	if look.Loose == nil {
-		look.Loose = Judge(fd, at, &look.Stat, !isLast)
+		look.Loose = FindLoose(fd, at, &look.Stat, !isLast)
 	}
 
 	return look, nil
 }
 
-// finish adds the judgement of the whole path.
+// finish adds the check of the whole path.
 func (w *walker) finish(look *Look) {
 	look.Loose = cmp.Or(w.loose, look.Loose)
 	if look.Above == nil {
 		top := w.top()
-		look.Above = Judge(top.fd, top.path, &top.stat, false)
+		look.Above = FindLoose(top.fd, top.path, &top.stat, false)
 	}
 }
 
@@ -261,13 +261,13 @@ func (l *Look) IsPublic() bool {
 	return isForAll(l.fd, &l.Stat, aclRead) && !slices.ContainsFunc(l.above[1:], level.isClosed)
 }
 
-// JudgePlanned judges each folder of a path to a folder. plan changes the state of those that are planned otherwise.
-func (l *Look) JudgePlanned(plan func(path string, st *unix.Stat_t)) (loose []*Loose) {
+// FindLooseFolders checks each folder of a path to a folder. plan changes the state of those that are planned otherwise.
+func (l *Look) FindLooseFolders(plan func(path string, st *unix.Stat_t)) (loose []*Loose) {
 	all := append(slices.Clone(l.above), level{fd: l.fd, path: l.path, stat: l.Stat})
 	for i, folder := range all {
 		plan(folder.path, &folder.stat)
 		isPassed := i < len(all)-1
-		if one := Judge(folder.fd, folder.path, &folder.stat, isPassed); one != nil {
+		if one := FindLoose(folder.fd, folder.path, &folder.stat, isPassed); one != nil {
 			loose = append(loose, one)
 		}
 	}

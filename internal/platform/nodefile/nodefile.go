@@ -1,6 +1,6 @@
 // Package nodefile reads files of a node below a root: contents, states, owners, the kernel command line, and the
 // space on their file systems. Text and Bytes read a file with a size limit, without waiting, and through no link of
-// another user; Judge reports who may change a file. The package must not write.
+// another user; FindLoose reports who may change a file. The package must not write.
 //
 // A fault has code Absent, Denied or FileUnusable, and names the path on the node.
 package nodefile

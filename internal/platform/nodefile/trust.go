@@ -23,11 +23,11 @@ type Loose struct {
 
 func (l *Loose) Error() string { return l.Path + " " + l.Why }
 
-// Judge reports the users, except for root and the user of this process, who may change an open file, or the names in
+// FindLoose reports the users, except for root and the user of this process, who may change an open file, or the names in
 // an open folder; nil: none. The descriptor may have O_PATH. passed is for a folder that a path only leads through:
 // there the sticky bit is enough, because it protects the folders of others. Every file that prelet trusts or writes is
-// judged by this rule.
-func Judge(fd int, path string, st *unix.Stat_t, passed bool) *Loose {
+// checked by this rule.
+func FindLoose(fd int, path string, st *unix.Stat_t, passed bool) *Loose {
 	if st.Mode&unix.S_IFMT == unix.S_IFLNK {
 		st = &unix.Stat_t{Uid: st.Uid, Gid: st.Gid} // the mode of a link has no effect
 	}
@@ -35,7 +35,7 @@ func Judge(fd int, path string, st *unix.Stat_t, passed bool) *Loose {
 	isFolder := st.Mode&unix.S_IFMT == unix.S_IFDIR
 	passed = passed && isFolder
 
-	loose := JudgeState(path, int(st.Uid), int(st.Gid), mode, passed)
+	loose := FindLooseState(path, int(st.Uid), int(st.Gid), mode, passed)
 	isDecided := loose != nil && (!isOurs(st.Uid, os.Geteuid) || mode&0o002 != 0)
 	if mode&0o020 == 0 || isDecided {
 		return loose // the group's bit is the mask of an ACL: without it no entry allows to write
@@ -60,8 +60,8 @@ func Judge(fd int, path string, st *unix.Stat_t, passed bool) *Loose {
 	return &Loose{path, "has an ACL that lets " + writer + " write", "setfacl -b " + path}
 }
 
-// JudgeState is Judge by owner and mode alone, for a folder that is planned.
-func JudgeState(path string, uid, gid int, mode uint32, passed bool) *Loose {
+// FindLooseState is FindLoose by owner and mode alone, for a folder that is planned.
+func FindLooseState(path string, uid, gid int, mode uint32, passed bool) *Loose {
 	switch {
 	case !isOurs(uint32(uid), os.Geteuid):
 		return &Loose{path, fmt.Sprintf("belongs to uid %d", uid), "chown root: " + path}
@@ -221,7 +221,7 @@ func (a accessACL) find(permission uint16, gid uint32) string {
 	return ""
 }
 
-// FindTrusted looks for a file or a folder of this machine, and judges it, every folder above it, and every link of the
+// FindTrusted looks for a file or a folder of this machine, and checks it, every folder above it, and every link of the
 // path. The error is a *Loose, or the reason why the file cannot be read.
 func FindTrusted(path string) (*Look, error) {
 	look, err := Find(path, FollowAll)
@@ -247,7 +247,7 @@ func CheckTrusted(path string) error {
 // acts: a CA, a kubeconfig, a certificate, a key. If other users may change the file, it returns the fault of
 // Untrusted.
 func (r Root) TrustedText(path string) (string, *fault.Fault) {
-	text, loose, f := r.JudgedText(path)
+	text, loose, f := r.InspectText(path)
 	if loose != nil {
 		return "", Untrusted(path, loose)
 	}
@@ -255,9 +255,9 @@ func (r Root) TrustedText(path string) (string, *fault.Fault) {
 	return text, f
 }
 
-// JudgedText is TrustedText for a file that is only inspected: it also reads a file that other users may change, and
+// InspectText is TrustedText for a file that is only inspected: it also reads a file that other users may change, and
 // returns why they may.
-func (r Root) JudgedText(path string) (text string, loose *Loose, f *fault.Fault) {
+func (r Root) InspectText(path string) (text string, loose *Loose, f *fault.Fault) {
 	found, f := r.readText(path, FollowAll)
 
 	return found.Text, found.Loose, f

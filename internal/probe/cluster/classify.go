@@ -199,7 +199,7 @@ func classifyStatus(r *reply) *failure {
 		return nil
 	}
 
-	code, c, next := judgeStatus(r)
+	code, c, next := explainStatus(r)
 	f := fail(code, c, next, "%s", describeStatus(r))
 	f.starting = r.notReady != 0
 	f.retryAfter = max(retryAfter(r.header), r.notReadyAfter)
@@ -211,8 +211,8 @@ func classifyStatus(r *reply) *failure {
 	return f
 }
 
-// judgeStatus returns the code, class and next step of a status.
-func judgeStatus(r *reply) (code fault.Code, c class, next string) {
+// explainStatus returns the code, class and next step of a status.
+func explainStatus(r *reply) (code fault.Code, c class, next string) {
 	switch s := r.status; {
 	case r.isStarting():
 		return fault.ClusterUnreachable, classRetry,

@@ -133,7 +133,7 @@ func TestSeveralServers(t *testing.T) {
 	})
 }
 
-// TestAddresses: each address of a name is asked, and judged for itself.
+// TestAddresses: each address of a name is asked, and checked alone.
 func TestAddresses(t *testing.T) {
 	ca := demo.NewAuthority("cluster")
 	good := newHostile(t, ca)

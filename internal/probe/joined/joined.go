@@ -137,7 +137,7 @@ func (h *Identity) readPair(n Node, c cluster.Kubeconfig) {
 
 // read reads a file of the identity, and records the first file that other users may change.
 func (h *Identity) read(r nodefile.Root, file string) (string, *fault.Fault) {
-	text, loose, f := r.JudgedText(file)
+	text, loose, f := r.InspectText(file)
 	if loose != nil && h.Loose == nil {
 		h.Loose = nodefile.Untrusted(file, loose)
 	}

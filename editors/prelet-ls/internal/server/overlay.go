@@ -46,15 +46,15 @@ func (o overlay) ReadDir(name string) ([]fs.DirEntry, error) {
 	return entries, err
 }
 
-// Judge accepts a document that is not saved yet.
-func (o overlay) Judge(name string) error {
+// CheckTrusted accepts a document that is not saved yet.
+func (o overlay) CheckTrusted(name string) error {
 	if _, isOpen := o.texts[name]; isOpen {
 		if _, err := o.Files.Lstat(name); err != nil {
 			return nil
 		}
 	}
 
-	return o.Files.Judge(name)
+	return o.Files.CheckTrusted(name)
 }
 
 // ReadFile returns the text of an open document, or the file.

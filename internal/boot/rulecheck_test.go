@@ -15,7 +15,7 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
-// A site is judged for the version that is named: what would break, before there is a node.
+// A site is checked for the version that is named: what would break, before there is a node.
 func TestCheckFor(t *testing.T) {
 	site := func(config, flags string) string {
 		return `stage "write" "kubelet" {
@@ -160,7 +160,7 @@ stage "write" "kubelet" {
 	}
 }
 
-// Where the base is not known each field is judged for itself, and one note names those that would need others.
+// Where the base is not known each field is checked alone, and one note names those that would need others.
 func TestCheckForUnknownBase(t *testing.T) {
 	const site = cluster + `
 stage "fetch-ca" "cluster" {}

@@ -34,7 +34,7 @@ func (g oneGeneration) StateFile(string) ([]byte, error) {
 	return json.Marshal(g.accepted)
 }
 
-func TestJudge(t *testing.T) {
+func TestCompare(t *testing.T) {
 	was := Machine{ID: "i", Product: "p", Host: hashHost("n1")}
 	renewed := Accepted{FormatVersion: 1, Generation: 1, Machine: Machine{ID: "new", Product: "p", Host: hashHost("n1")}}
 	for _, c := range []struct {
@@ -66,14 +66,14 @@ func TestJudge(t *testing.T) {
 			oneGeneration{Machine{}, "debian", nil}, Machine{ID: "i", Product: "p", Host: hashHost("n1")}, false, false, false,
 		},
 	} {
-		v := Judge(c.store, 1, c.here)
+		v := Compare(c.store, 1, c.here)
 		if (v.Why != "") != c.isForeign || v.IsCertain != c.isCertain || (v.Changed != "") != c.isChanged {
 			t.Errorf("%s: got %+v; want foreign %t, certain %t, changed %t", c.name, v, c.isForeign, c.isCertain, c.isChanged)
 		}
 	}
 
 	// A mark that is unknown here is not forgotten.
-	v := Judge(oneGeneration{plan: was}, 1, Machine{ID: "x", Product: "p"})
+	v := Compare(oneGeneration{plan: was}, 1, Machine{ID: "x", Product: "p"})
 	if want := (Machine{ID: "x", Product: "p", Host: was.Host}); v.Here != want || !v.IsNews {
 		t.Errorf("got %+v; want %+v, and that it is news", v, want)
 	}

@@ -24,8 +24,8 @@ import (
 	"github.com/prelet/prelet/stages"
 )
 
-// judgement is the input of judge.
-type judgement struct {
+// ruleCheck is the input of checkRules.
+type ruleCheck struct {
 	site     *lang.Site
 	tape     *world.Tape // nil in a check
 	checking bool
@@ -38,13 +38,13 @@ type judgement struct {
 	*Findings
 }
 
-// judge reports the flags and fields of the finished node that the installed kubelet rejects or silently ignores. Each
+// checkRules reports the flags and fields of the finished node that the installed kubelet rejects or silently ignores. Each
 // finding is at the place where the site sets the rejected item.
 //
 // Inputs: the finished node, the kubelet's version and what its binary accepts, facts; through the tape, whether
 // files exist and certificates can be used. Result: findings only. Fails where the kubelet would not start. Items that
-// a recording was never asked for are not judged.
-func judge(ctx context.Context, j judgement) (found Findings) {
+// a recording was never asked for are not checked.
+func checkRules(ctx context.Context, j ruleCheck) (found Findings) {
 	j.pointers = sortKeys(j.node.ConfigOrigins)
 	j.Findings = &found
 	j.checkSizes()
@@ -62,7 +62,7 @@ func judge(ctx context.Context, j judgement) (found Findings) {
 }
 
 // checkSizes refuses files that are too large to be written, and too many of them: each generation keeps them all.
-func (j judgement) checkSizes() {
+func (j ruleCheck) checkSizes() {
 	const next = "Install large files with the image, or by another program."
 	total := 0
 	for _, f := range j.node.Files {
@@ -85,7 +85,7 @@ func (j judgement) checkSizes() {
 
 // checkStub warns of a resolvConf that leads to systemd-resolved's stub: it listens on a loopback address of the
 // node, which is another address inside a pod. A recording that is older than the target of a link has no target.
-func (j judgement) checkStub(ctx context.Context) {
+func (j ruleCheck) checkStub(ctx context.Context) {
 	const stub = "stub-resolv.conf"
 	value, _ := j.files.merged.Config.Get("/resolvConf")
 	file, _ := value.(string)
@@ -109,7 +109,7 @@ func (j judgement) checkStub(ctx context.Context) {
 }
 
 // checkDropIns reports drop-ins of others with which the kubelet does not start.
-func (j judgement) checkDropIns() {
+func (j ruleCheck) checkDropIns() {
 	for _, d := range j.files.dropIns {
 		if d.Refusal != nil {
 			j.Error(
@@ -121,7 +121,7 @@ func (j judgement) checkDropIns() {
 }
 
 // check applies the rules.
-func (j judgement) check(ctx context.Context) {
+func (j ruleCheck) check(ctx context.Context) {
 	kinds := map[findingKind]int{}
 	var rest []rules.Finding // the first one of each kind that is not printed
 	subject := j.makeSubject(ctx)
@@ -161,7 +161,7 @@ func (j judgement) check(ctx context.Context) {
 const uncheckedSummary = "Some fields are not checked without the cluster's kubelet configuration"
 
 // describeUnchecked reports the site's fields whose check depends on fields of a base that is not known.
-func (j judgement) describeUnchecked(unchecked []rules.Finding) {
+func (j ruleCheck) describeUnchecked(unchecked []rules.Finding) {
 	var items []string
 	for _, f := range unchecked {
 		if !j.findSetter(f).isBase {
@@ -193,7 +193,7 @@ const newerSummary = "prelet knows kubelets to"
 
 // describeNewer reports a kubelet that is newer than the tables, with what only they refuse or do not know, and one of
 // a version that was not out when the tables were made.
-func (j judgement) describeNewer(version string, items []string) {
+func (j ruleCheck) describeNewer(version string, items []string) {
 	_, newest := known.Range()
 	summary := newerSummary + " " + known.Describe(newest)
 	at := j.findFileRange(configPurpose)
@@ -236,7 +236,7 @@ type findingKind struct {
 func kindOf(f rules.Finding) findingKind { return findingKind{f.Rule, f.Severity, path.Dir(f.Pointer)} }
 
 // makeSubject returns the input of the rules. In a check the machine is unknown.
-func (j judgement) makeSubject(ctx context.Context) rules.Subject {
+func (j ruleCheck) makeSubject(ctx context.Context) rules.Subject {
 	s := j.makeInstalled()
 	s.DropInVariable = j.findDropInVariable(ctx)
 	s.Config, s.Part, s.Unset = j.makeConfig()
@@ -277,7 +277,7 @@ func (j judgement) makeSubject(ctx context.Context) rules.Subject {
 }
 
 // makeEffective returns the kubelet with the configuration that it works with: drop-ins merged, and flags over them.
-func (j judgement) makeEffective() (s rules.Subject) {
+func (j ruleCheck) makeEffective() (s rules.Subject) {
 	s = j.makeInstalled()
 	c := kubelet.NewConfig()
 	if j.node.Effective != nil && c.Merge(j.node.Effective) == nil {
@@ -288,13 +288,13 @@ func (j judgement) makeEffective() (s rules.Subject) {
 }
 
 // makeInstalled returns the installed kubelet, without its configuration.
-func (j judgement) makeInstalled() rules.Subject {
+func (j ruleCheck) makeInstalled() rules.Subject {
 	return rules.Subject{Accepts: makeAccepts(j.accepts), Version: j.basis.Kubelet.KnownVersion()}
 }
 
 // findDeclared returns the features that the node will declare, as far as feature gates decide; nil if they are not
 // known.
-func (j judgement) findDeclared() *[]rules.Declaration {
+func (j ruleCheck) findDeclared() *[]rules.Declaration {
 	list, isKnown := rules.Declarations(j.makeEffective())
 	if !isKnown {
 		return nil
@@ -312,7 +312,7 @@ func isRuntimeConfig(f node.File) bool {
 
 // listPlugins returns the names of the plugins in the planned configuration of image credential providers: the file of
 // the flag, or the files of its folder that the kubelet reads.
-func (j judgement) listPlugins() (names []string) {
+func (j ruleCheck) listPlugins() (names []string) {
 	flag, ok := node.FindFlag(j.node.Flags, "image-credential-provider-config")
 	if !ok {
 		return nil
@@ -328,7 +328,7 @@ func (j judgement) listPlugins() (names []string) {
 }
 
 // lookUpProgram looks up a program that the kubelet executes: a planned file, or one of the disk.
-func (j judgement) lookUpProgram(ctx context.Context, p string) (program rules.Program, isKnown bool) {
+func (j ruleCheck) lookUpProgram(ctx context.Context, p string) (program rules.Program, isKnown bool) {
 	if f, ok := j.findPlanned(p); ok {
 		program.Exists = true
 		if f.Mode != 0 && f.Mode&0o111 == 0 {
@@ -371,7 +371,7 @@ func findFile(n node.Node, is func(node.File) bool) (f node.File, ok bool) {
 // findDropInVariable reports whether the variable that kubelets of 1.28 and 1.29 need for --config-dir is set: in a
 // planned file, in the kubelet's unit, or in kubeadm's file. nil: not known, because the unit reads another file
 // too.
-func (j judgement) findDropInVariable(ctx context.Context) *bool {
+func (j ruleCheck) findDropInVariable(ctx context.Context) *bool {
 	planned := []string{unitfile.Gate}
 	for _, f := range j.node.Files {
 		if setsDropInVariable(f.Text.Template()) {
@@ -424,7 +424,7 @@ func setsDropInVariable(text string) bool {
 // makeConfig returns the kubelet's configuration as it will be; nil if it is not known. If its base is
 // missing (a check without a machine) it contains only the site's settings: isPart. unset are the fields that the
 // site removes then.
-func (j judgement) makeConfig() (c *kubelet.Config, isPart bool, unset []string) {
+func (j ruleCheck) makeConfig() (c *kubelet.Config, isPart bool, unset []string) {
 	if _, ok := findPurpose(j.node, configPurpose); ok {
 		return j.files.merged.Config, false, nil
 	}
@@ -448,7 +448,7 @@ func (j judgement) makeConfig() (c *kubelet.Config, isPart bool, unset []string)
 
 // pathExists reports whether the kubelet will find a path: a planned file, a folder above one, or a path of the
 // disk.
-func (j judgement) pathExists(ctx context.Context, p string) (exists, isKnown bool) {
+func (j ruleCheck) pathExists(ctx context.Context, p string) (exists, isKnown bool) {
 	isPlanned := func(f node.File) bool {
 		return f.Kind != node.Missing && covers(p, f.Path)
 	}
@@ -503,7 +503,7 @@ type setter struct {
 
 // diagnose reports a finding, unless it is about the base and does not matter now: a rejection by a later version, and
 // a rejection that only some versions might make.
-func (j judgement) diagnose(f rules.Finding) {
+func (j ruleCheck) diagnose(f rules.Finding) {
 	set := j.findSetter(f)
 	// The base of a node may be of a kubelet that is older than the tables.
 	isGuess := f.Uncertain || j.basis.Kubelet.Version == nil && strings.HasSuffix(f.Rule, "-unknown")
@@ -557,7 +557,7 @@ func makeDiagnostic(
 
 // findSetter returns the stage that set the item of a finding, or the base at the place where the site writes the
 // file.
-func (j judgement) findSetter(f rules.Finding) setter {
+func (j ruleCheck) findSetter(f rules.Finding) setter {
 	purpose := configPurpose
 	from := j.node.ConfigOrigins[findOwner(j.pointers, f.Pointer)]
 	flag, isFlag := node.FindFlag(j.node.Flags, f.Flag)
@@ -603,7 +603,7 @@ func writesUnit(n node.Node) bool {
 }
 
 // findServer returns where the site names the ConfigMap that contains the item of a finding.
-func (j judgement) findServer(f rules.Finding) (at hcl.Range, ok bool) {
+func (j ruleCheck) findServer(f rules.Finding) (at hcl.Range, ok bool) {
 	if f.Flag != "" {
 		return findConfigMap(j.site, j.basis.Base.FlagsFrom)
 	}
@@ -659,7 +659,7 @@ func summarize(f rules.Finding) string {
 }
 
 // hasField reports whether the configuration has a value at a pointer.
-func (j judgement) hasField(pointer string) bool {
+func (j ruleCheck) hasField(pointer string) bool {
 	_, ok := j.files.merged.Config.Get(pointer)
 
 	return ok
@@ -686,7 +686,7 @@ func chooseCode(f rules.Finding) fault.Code {
 
 // findFileRange returns where the site declares the kubelet's file of a purpose; the write stage if it is not
 // rendered.
-func (j judgement) findFileRange(purpose string) hcl.Range {
+func (j ruleCheck) findFileRange(purpose string) hcl.Range {
 	if f, ok := findPurpose(j.node, purpose); ok {
 		return findDeclaration(f)
 	}

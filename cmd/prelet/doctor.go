@@ -48,7 +48,7 @@ Exit status 0 if nothing prevents a boot, 3 otherwise.`,
 				subject = "image"
 			}
 			err = printResult(a, w.output.isJSON(), found, func(o io.Writer, e app.Examined, s printer.Style) error {
-				return printer.Doctor(o, subject, e.Findings, s)
+				return printer.Doctor(o, subject, e.Results, s)
 			})
 			if err == nil && !found.Fit {
 				err = exit(3)

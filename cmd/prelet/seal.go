@@ -61,10 +61,10 @@ Exit status 0 if the image is sealed, 3 if it is not, 40 if it cannot be written
 	return c
 }
 
-// printSealed prints the findings, or the removed files and the place of the statement.
+// printSealed prints the results of the checks, or the removed files and the place of the statement.
 func (a *cli) printSealed(o io.Writer, got app.Sealed, s printer.Style) error {
-	isSkipped := func(f check.Finding) bool { return f.State == check.Skipped }
-	checked := slices.DeleteFunc(slices.Clone(got.Findings), isSkipped)
+	isSkipped := func(f check.Result) bool { return f.State == check.Skipped }
+	checked := slices.DeleteFunc(slices.Clone(got.Results), isSkipped)
 	conclusion := ""
 	switch {
 	case got.Refused != "":
@@ -72,7 +72,7 @@ func (a *cli) printSealed(o io.Writer, got app.Sealed, s printer.Style) error {
 	case got.Unchanged:
 		conclusion = "The image is sealed already, and nothing has changed: " + app.StatementPath
 	}
-	if err := printer.Findings(o, checked, conclusion, s); err != nil || conclusion != "" {
+	if err := printer.CheckResults(o, checked, conclusion, s); err != nil || conclusion != "" {
 		return err
 	}
 

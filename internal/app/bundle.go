@@ -128,7 +128,7 @@ func (e *Env) learnSecrets(w Where) *lang.Site {
 	return site
 }
 
-// addOutputs adds a recording, which is written to a file, the outputs of the other commands and the findings of
+// addOutputs adds a recording, which is written to a file, the outputs of the other commands and the results of
 // doctor. The only error is that the command was stopped.
 func (e *Env) addOutputs(ctx context.Context, o BundleOptions, parts *bundle.Bundle, recording string) error {
 	reply := o.Run(append([]string{"record", recording}, o.Where.flags()...))
@@ -159,16 +159,16 @@ func (e *Env) addOutputs(ctx context.Context, o BundleOptions, parts *bundle.Bun
 		}
 		parts.Add(c.file, reply.Stdout)
 	}
-	e.addFindings(ctx, o.Where, parts)
+	e.addChecks(ctx, o.Where, parts)
 
 	return checkStopped(ctx)
 }
 
-// addFindings adds the findings of doctor. Those about what an image must not contain are left out: a node has it.
-func (e *Env) addFindings(ctx context.Context, w Where, parts *bundle.Bundle) {
+// addChecks adds the results of doctor. Those about what an image must not contain are left out: a node has it.
+func (e *Env) addChecks(ctx context.Context, w Where, parts *bundle.Bundle) {
 	found, err := e.Doctor(ctx, w)
 	if w.Root != "" {
-		found.Findings = slices.DeleteFunc(found.Findings, func(f check.Finding) bool {
+		found.Results = slices.DeleteFunc(found.Results, func(f check.Result) bool {
 			return slices.Contains(doctor.Checks(check.Leftovers), f.Check)
 		})
 	}

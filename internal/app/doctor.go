@@ -32,9 +32,9 @@ const doctorTimeout = 20 * time.Second
 
 // Examined is whether a node is fit for a boot: the document of `doctor -o json`.
 type Examined struct {
-	FormatVersion int             `json:"format_version"`
-	Fit           bool            `json:"fit"`
-	Findings      []check.Finding `json:"findings"`
+	FormatVersion int            `json:"format_version"`
+	Fit           bool           `json:"fit"`
+	Results       []check.Result `json:"findings"`
 }
 
 // Doctor checks whether this node is fit for a boot with the site of w. As root it stores the output of the kubelet's
@@ -45,7 +45,7 @@ func (e *Env) Doctor(ctx context.Context, w Where) (Examined, error) {
 	}
 	if w.Root != "" {
 		i, err := e.openImage(ctx, w)
-		return Examined{1, check.Fit(i.findings), i.findings}, err
+		return Examined{1, check.Fit(i.results), i.results}, err
 	}
 
 	if w.KubeletVersion != "" {
@@ -123,8 +123,8 @@ func (e *Env) Doctor(ctx context.Context, w Where) (Examined, error) {
 		return Examined{}, err
 	}
 
-	findings := doctor.Examine(in)
-	return Examined{1, check.Fit(findings), findings}, nil
+	results := doctor.Examine(in)
+	return Examined{1, check.Fit(results), results}, nil
 }
 
 // askKubelet runs the kubelet's binary, which its unit starts with a command, and, as root, stores its output.

@@ -25,12 +25,12 @@ import (
 
 // openedImage is the root folder of an image with everything that was found in it.
 type openedImage struct {
-	env      *Env
-	where    Where
-	in       doctor.ImageInput
-	loaded   hcl.Diagnostics // of the site
-	keep     []byte          // the output of the kubelet's binary, to be kept; nil for none
-	findings []check.Finding
+	env     *Env
+	where   Where
+	in      doctor.ImageInput
+	loaded  hcl.Diagnostics // of the site
+	keep    []byte          // the output of the kubelet's binary, to be kept; nil for none
+	results []check.Result
 }
 
 // openImage examines the image below w.Root; "" is this machine's own root. It writes nothing.
@@ -71,7 +71,7 @@ func (e *Env) openImage(ctx context.Context, w Where) (*openedImage, error) {
 	return i, checkStopped(ctx)
 }
 
-// look looks for leftovers again, and updates the findings.
+// look looks for leftovers again, and updates the results.
 func (i *openedImage) look() {
 	const maxMounts = 16 << 20 // bytes
 
@@ -88,7 +88,7 @@ func (i *openedImage) look() {
 		MountsErr:   err,
 		OnMachine:   isMachine("/", "/proc"),
 	})
-	i.findings = doctor.Examine(doctor.Input{Loaded: i.loaded, Image: &i.in})
+	i.results = doctor.Examine(doctor.Input{Loaded: i.loaded, Image: &i.in})
 }
 
 // firstProcesses is the PID namespace of a machine, PID_NS_INIT_INO in the kernel's include/uapi/linux/nsfs.h. A

@@ -34,7 +34,7 @@ type Statement struct {
 	Kubelet       image.Kubelet    `json:"kubelet"`
 	Site          []sealedFile     `json:"site"`
 	Detectors     []sealedDetector `json:"detectors"`
-	Checks        []check.Finding  `json:"checks"`
+	Checks        []check.Result   `json:"checks"`
 	Removed       []image.Leftover `json:"removed"`
 	Warmed        []string         `json:"warmed"` // paths of caches
 }
@@ -61,12 +61,12 @@ type SealOptions struct {
 
 // Sealed is the result of sealing an image: the document of `seal -o json`.
 type Sealed struct {
-	FormatVersion int             `json:"format_version"`
-	IsSealed      bool            `json:"sealed"`
-	Refused       string          `json:"refused,omitempty"` // why the image is not sealed; "" if it is
-	Findings      []check.Finding `json:"findings"`
-	Statement     *Statement      `json:"statement"` // null if the image is not sealed
-	Unchanged     bool            `json:"-"`         // the image was sealed before, and nothing has changed since
+	FormatVersion int            `json:"format_version"`
+	IsSealed      bool           `json:"sealed"`
+	Refused       string         `json:"refused,omitempty"` // why the image is not sealed; "" if it is
+	Results       []check.Result `json:"findings"`
+	Statement     *Statement     `json:"statement"` // null if the image is not sealed
+	Unchanged     bool           `json:"-"`         // the image was sealed before, and nothing has changed since
 }
 
 // end returns the result of sealing an image: its statement, or why it is refused.
@@ -75,7 +75,7 @@ func (i *openedImage) end(s *Statement, refused string) Sealed {
 		FormatVersion: 1,
 		IsSealed:      refused == "",
 		Refused:       refused,
-		Findings:      i.findings,
+		Results:       i.results,
 		Statement:     s,
 	}
 }
@@ -148,9 +148,9 @@ func (i *openedImage) refuse(yes bool) string {
 	return ""
 }
 
-// countProblems returns the number of findings that prevent sealing, besides leftovers.
+// countProblems returns the number of problems that prevent sealing, besides leftovers.
 func (i *openedImage) countProblems() (n int) {
-	for _, f := range i.findings {
+	for _, f := range i.results {
 		if f.State == check.Problem || f.State == check.Unread {
 			n++
 		}
@@ -353,7 +353,7 @@ func (i *openedImage) newStatement(now time.Time) (*Statement, error) {
 		Kubelet:       i.in.Kubelet,
 		Site:          []sealedFile{},
 		Detectors:     []sealedDetector{},
-		Checks:        []check.Finding{},
+		Checks:        []check.Result{},
 		Removed:       []image.Leftover{},
 	}
 	for _, f := range i.in.Site.Files {
@@ -372,9 +372,9 @@ func (i *openedImage) newStatement(now time.Time) (*Statement, error) {
 		}
 		s.Detectors = append(s.Detectors, sealedDetector{r.Name, r.Version, r.Program, l.SHA256})
 	}
-	for _, f := range i.findings {
+	for _, f := range i.results {
 		if f.State != check.Skipped {
-			s.Checks = append(s.Checks, check.Finding{Check: f.Check, State: f.State, Summary: f.Summary})
+			s.Checks = append(s.Checks, check.Result{Check: f.Check, State: f.State, Summary: f.Summary})
 		}
 	}
 

@@ -69,7 +69,7 @@ func (j ruleCheck) checkListener(l rules.Listener, found []world.ListenerAns) {
 	if l.Field == "healthzPort" {
 		effect = "runs without its health check"
 	}
-	at := j.findSetter(rules.Finding{Pointer: "/" + l.Field}).at
+	at := j.findSetter(rules.Violation{Pointer: "/" + l.Field}).at
 
 	j.Warn(
 		fault.KubeletMachine, at, fmt.Sprintf("Port %d of the kubelet is in use", l.Port),

@@ -51,8 +51,8 @@ stage "write" "kubelet" {
 			counted = d.Summary + ": " + d.Detail
 		}
 	}
-	if wrong != manyFindings+1 || !strings.Contains(counted, "7990 more") {
-		t.Errorf("got %d errors, the last one %q; want %d and one that counts 7990 more", wrong, counted, manyFindings)
+	if wrong != manyViolations+1 || !strings.Contains(counted, "7990 more") {
+		t.Errorf("got %d errors, the last one %q; want %d and one that counts 7990 more", wrong, counted, manyViolations)
 	}
 }
 

@@ -127,7 +127,7 @@ func (j ruleCheck) check(ctx context.Context) {
 	subject := j.makeSubject(ctx)
 	var newer []string
 	result := rules.CheckAll(subject)
-	for _, f := range result.Findings {
+	for _, f := range result.Violations {
 		if f.Newer {
 			newer = append(newer, nameItem(f)+": "+f.Message+" (set by "+j.findSetter(f).name+")")
 			continue
@@ -161,7 +161,7 @@ func (j ruleCheck) check(ctx context.Context) {
 const uncheckedSummary = "Some fields are not checked without the cluster's kubelet configuration"
 
 // describeUnchecked reports the site's fields whose check depends on fields of a base that is not known.
-func (j ruleCheck) describeUnchecked(unchecked []rules.Finding) {
+func (j ruleCheck) describeUnchecked(unchecked []rules.Violation) {
 	var items []string
 	for _, f := range unchecked {
 		if !j.findSetter(f).isBase {
@@ -181,8 +181,8 @@ func (j ruleCheck) describeUnchecked(unchecked []rules.Finding) {
 
 // joinSome returns a text with some of many items, and the number of the others.
 func joinSome(items []string) string {
-	if n := len(items) - manyFindings; n > 0 {
-		items = append(items[:manyFindings], fmt.Sprintf("%d more", n))
+	if n := len(items) - manyViolations; n > 0 {
+		items = append(items[:manyViolations], fmt.Sprintf("%d more", n))
 	}
 
 	return strings.Join(items, "; ")
@@ -223,8 +223,8 @@ func (j ruleCheck) describeNewer(version string, items []string) {
 	)
 }
 
-// manyFindings is how many findings of one kind are printed. The others are counted.
-const manyFindings = 10
+// manyViolations is how many violations of one kind are printed. The others are counted.
+const manyViolations = 10
 
 // findingKind is what findings of one kind have in common: the keys of one map, or the flags, that break one rule.
 type findingKind struct {
@@ -491,7 +491,7 @@ func makeAccepts(a *world.AcceptsAns) *rules.Accepts {
 	return out
 }
 
-// setter is the source of the item that a finding is about.
+// setter is the source of the item that a violation is about.
 type setter struct {
 	at        hcl.Range
 	name      string // for the message
@@ -501,9 +501,9 @@ type setter struct {
 	isAssumed bool   // it is not known whether the kubelet gets it
 }
 
-// diagnose reports a finding, unless it is about the base and does not matter now: a rejection by a later version, and
+// diagnose reports a violation, unless it is about the base and does not matter now: a rejection by a later version, and
 // a rejection that only some versions might make.
-func (j ruleCheck) diagnose(f rules.Finding) {
+func (j ruleCheck) diagnose(f rules.Violation) {
 	set := j.findSetter(f)
 	// The base of a node may be of a kubelet that is older than the tables.
 	isGuess := f.Uncertain || j.basis.Kubelet.Version == nil && strings.HasSuffix(f.Rule, "-unknown")
@@ -530,9 +530,9 @@ func (j ruleCheck) diagnose(f rules.Finding) {
 	j.Report(makeDiagnostic(f, severity, code, at, set.name))
 }
 
-// makeDiagnostic returns a finding as a diagnostic. setBy is the source of its item, for people.
+// makeDiagnostic returns a violation as a diagnostic. setBy is the source of its item, for people.
 func makeDiagnostic(
-	f rules.Finding, severity rules.Severity, code fault.Code, at hcl.Range, setBy string,
+	f rules.Violation, severity rules.Severity, code fault.Code, at hcl.Range, setBy string,
 ) *hcl.Diagnostic {
 	report := origin.Note
 	switch severity {
@@ -555,9 +555,9 @@ func makeDiagnostic(
 	return d
 }
 
-// findSetter returns the stage that set the item of a finding, or the base at the place where the site writes the
+// findSetter returns the stage that set the item of a violation, or the base at the place where the site writes the
 // file.
-func (j ruleCheck) findSetter(f rules.Finding) setter {
+func (j ruleCheck) findSetter(f rules.Violation) setter {
 	purpose := configPurpose
 	from := j.node.ConfigOrigins[findOwner(j.pointers, f.Pointer)]
 	flag, isFlag := node.FindFlag(j.node.Flags, f.Flag)
@@ -602,8 +602,8 @@ func writesUnit(n node.Node) bool {
 	return len(listUnitFiles(n)) > 0
 }
 
-// findServer returns where the site names the ConfigMap that contains the item of a finding.
-func (j ruleCheck) findServer(f rules.Finding) (at hcl.Range, ok bool) {
+// findServer returns where the site names the ConfigMap that contains the item of a violation.
+func (j ruleCheck) findServer(f rules.Violation) (at hcl.Range, ok bool) {
 	if f.Flag != "" {
 		return findConfigMap(j.site, j.basis.Base.FlagsFrom)
 	}
@@ -611,8 +611,8 @@ func (j ruleCheck) findServer(f rules.Finding) (at hcl.Range, ok bool) {
 	return findConfigMap(j.site, j.basis.Base.ConfigFrom)
 }
 
-// nameItem returns the field or flag of a finding for messages.
-func nameItem(f rules.Finding) string {
+// nameItem returns the field or flag of a violation for messages.
+func nameItem(f rules.Violation) string {
 	if f.Flag != "" {
 		return "--" + f.Flag
 	}
@@ -621,8 +621,8 @@ func nameItem(f rules.Finding) string {
 }
 
 // Diagnose returns the settings that a kubelet refuses in flags, or in a part of its configuration, that are not the
-// site's. where returns the place of the setting of a finding, for people.
-func Diagnose(s rules.Subject, where func(f rules.Finding) string) (out hcl.Diagnostics) {
+// site's. where returns the place of the setting of a violation, for people.
+func Diagnose(s rules.Subject, where func(f rules.Violation) string) (out hcl.Diagnostics) {
 	s.Part = true
 	for _, f := range rules.Check(s) {
 		if f.Flag == "" && s.Config == nil || f.Severity == rules.Note {
@@ -634,8 +634,8 @@ func Diagnose(s rules.Subject, where func(f rules.Finding) string) (out hcl.Diag
 	return out
 }
 
-// summarize returns the first line of a finding's message.
-func summarize(f rules.Finding) string {
+// summarize returns the first line of a violation's message.
+func summarize(f rules.Violation) string {
 	item := nameItem(f)
 
 	switch {
@@ -665,9 +665,9 @@ func (j ruleCheck) hasField(pointer string) bool {
 	return ok
 }
 
-// chooseCode returns the code of a finding by its subject: the machine, a feature gate, a flag, or the
+// chooseCode returns the code of a violation by its subject: the machine, a feature gate, a flag, or the
 // configuration.
-func chooseCode(f rules.Finding) fault.Code {
+func chooseCode(f rules.Violation) fault.Code {
 	switch {
 	case f.Effect == rules.Deprecated:
 		return fault.KubeletDeprecated
@@ -703,7 +703,7 @@ func findWriterRange(s *lang.Site) hcl.Range {
 	return hcl.Range{}
 }
 
-// findOwner returns the field among pointers (sorted; set by stages) that a finding belongs to: the field itself,
+// findOwner returns the field among pointers (sorted; set by stages) that a violation belongs to: the field itself,
 // the nearest one around it, or the first one inside it; "" if the base has it.
 func findOwner(pointers []string, at string) string {
 	for p := at; p != ""; p = p[:strings.LastIndexByte(p, '/')] {

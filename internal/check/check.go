@@ -1,6 +1,6 @@
 // Package check has the form of a check of a node or of an image: a row of a list, of which a command runs the checks
 // that have enough with what it has. A check is defined in the package that has the knowledge. The commands doctor,
-// seal and bundle report all findings of a list; a run ends at the first problem, before it changes anything.
+// seal and bundle report all results of a list; a run ends at the first problem, before it changes anything.
 package check
 
 import (
@@ -24,8 +24,8 @@ const (
 	Skipped State = "skipped" // only a running machine can be checked for it
 )
 
-// Finding is the result of one check.
-type Finding struct {
+// Result is the result of one check.
+type Result struct {
 	Check   string     `json:"check"` // the name of the check
 	State   State      `json:"state"`
 	Summary string     `json:"summary"`
@@ -49,12 +49,12 @@ const (
 
 // Check is one row of a list of checks.
 type Check struct {
-	Name  string // of its findings, most of them; messages of the site belong to several checks
+	Name  string // of its results, most of them; messages of the site belong to several checks
 	Needs Needs
 	Run   func(*Report)
 }
 
-// List is a list of checks, in the order of their findings.
+// List is a list of checks, in the order of their results.
 type List []Check
 
 // Add adds a check at the end.
@@ -85,9 +85,9 @@ func (l List) First() error {
 	return nil
 }
 
-// Run runs the checks that have enough with what the caller has, and returns the findings, the worst of each name
+// Run runs the checks that have enough with what the caller has, and returns the results, the worst of each name
 // first. Names that only a running machine can be checked for are reported last, as skipped.
-func (l List) Run(has Needs) []Finding {
+func (l List) Run(has Needs) []Result {
 	var r Report
 	for _, c := range l {
 		if c.Needs&has != 0 {
@@ -98,7 +98,7 @@ func (l List) Run(has Needs) []Finding {
 
 	names, checked := l.Names(^Needs(0)), l.Names(has)
 	worst := []State{Problem, Warning, Unread, OK}
-	slices.SortStableFunc(r.found, func(a, b Finding) int {
+	slices.SortStableFunc(r.found, func(a, b Result) int {
 		return cmp.Or(
 			cmp.Compare(slices.Index(names, a.Check), slices.Index(names, b.Check)),
 			cmp.Compare(slices.Index(worst, a.State), slices.Index(worst, b.State)),
@@ -106,7 +106,7 @@ func (l List) Run(has Needs) []Finding {
 	})
 	for _, name := range l.Names(Running) {
 		if !slices.Contains(checked, name) {
-			r.Add(Finding{Check: name, State: Skipped, Summary: "only a running machine can be checked for it"})
+			r.Add(Result{Check: name, State: Skipped, Summary: "only a running machine can be checked for it"})
 		}
 	}
 
@@ -114,31 +114,31 @@ func (l List) Run(has Needs) []Finding {
 }
 
 // Fit reports whether a boot would succeed, as far as is known.
-func Fit(findings []Finding) bool {
-	return !slices.ContainsFunc(findings, func(f Finding) bool {
+func Fit(results []Result) bool {
+	return !slices.ContainsFunc(results, func(f Result) bool {
 		return f.State == Problem
 	})
 }
 
-// Report gets the findings of checks.
+// Report gets the results of checks.
 type Report struct {
 	Check string // the name of the check that runs
 
-	found  []Finding
+	found  []Result
 	failed error // the first error
 }
 
-// Add adds a finding, once. Without a name it is one of the current check.
-func (r *Report) Add(f Finding) {
+// Add adds a result, once. Without a name it is one of the current check.
+func (r *Report) Add(f Result) {
 	f.Check = cmp.Or(f.Check, r.Check)
 	if !slices.Contains(r.found, f) {
 		r.found = append(r.found, f)
 	}
 }
 
-// Report adds a finding of the current check, with its reason and the next step.
+// Report adds a result of the current check, with its reason and the next step.
 func (r *Report) Report(state State, summary, why, do string) {
-	r.Add(Finding{State: state, Summary: summary, Why: why, Do: do})
+	r.Add(Result{State: state, Summary: summary, Why: why, Do: do})
 }
 
 // Problem adds what stops a run.
@@ -156,7 +156,7 @@ func (r *Report) Unread(summary, why, do string) {
 	r.Report(Unread, summary, why, do)
 }
 
-// Fine adds a summary if all findings of the current check so far are OK.
+// Fine adds a summary if all results of the current check so far are OK.
 func (r *Report) Fine(summary string) {
 	if r.IsFine() {
 		r.Report(OK, summary, "", "")
@@ -176,9 +176,9 @@ func (r *Report) Fail(err error) {
 	r.failed = cmp.Or(r.failed, err)
 }
 
-// IsFine reports whether all findings of the current check so far are OK.
+// IsFine reports whether all results of the current check so far are OK.
 func (r *Report) IsFine() bool {
-	return !slices.ContainsFunc(r.found, func(f Finding) bool {
+	return !slices.ContainsFunc(r.found, func(f Result) bool {
 		return f.Check == r.Check && f.State != OK
 	})
 }

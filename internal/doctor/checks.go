@@ -138,8 +138,8 @@ func (in *Input) checkUnit(r *check.Report, u Unit) {
 	}
 }
 
-// recommendWatchdog recommends a watchdog where a unit without findings has none and the kubelet reports to one. The
-// plan warns of a wrong one.
+// recommendWatchdog recommends a watchdog where a unit without a warning or problem has none and the kubelet reports to
+// one. The plan warns of a wrong one.
 func (in *Input) recommendWatchdog(r *check.Report) {
 	minor, isVersion := known.Minor(in.Kubelet.Version)
 	if r.IsFine() && in.Unit.Watchdog == 0 && isVersion && minor >= boot.WatchdogSince {
@@ -212,7 +212,7 @@ func (in *Input) checkRuntime(r *check.Report) {
 	}
 }
 
-// maxShownImages is the highest number of images in a finding.
+// maxShownImages is the highest number of images in a result.
 const maxShownImages = 5
 
 // checkImages reports images of the runtime that pods get only from their registry, by the reason.
@@ -393,7 +393,7 @@ func (in *Input) checkServing(r *check.Report) {
 	case errors.As(err, &unknown) && unknown.Unknown():
 		r.Unread("whether the kubelet gets a serving certificate", err.Error(), "")
 	default:
-		r.Add(check.Finding{
+		r.Add(check.Result{
 			State:   check.Warning,
 			Summary: "the kubelet has no certificate for its API",
 			Why:     err.Error(),

@@ -23,7 +23,7 @@ import (
 )
 
 // checks returns all checks, in the order of the report. The commands doctor, seal and bundle run those that need what
-// they have. The findings of a name count in its later checks.
+// they have. The results of a name count in its later checks.
 func (in *Input) checks() (l check.List) {
 	const both = check.Running | check.Files
 
@@ -132,7 +132,7 @@ type Kept struct {
 }
 
 // Examine runs the checks that need a node or, with in.Image, an image.
-func Examine(in Input) []check.Finding {
+func Examine(in Input) []check.Result {
 	has := check.Running
 	if in.Root {
 		has |= check.Root
@@ -182,7 +182,7 @@ func (in *Input) checkSite(r *check.Report) {
 		messages = append(messages, in.Plan.Diagnostics...)
 	}
 	for _, d := range messages {
-		f := NewFinding(d)
+		f := NewResult(d)
 		if in.Image != nil {
 			f.Check = r.Check
 		}
@@ -208,10 +208,10 @@ func (in *Input) checkHardware(r *check.Report) {
 	}
 }
 
-// NewFinding returns the finding of a message.
-func NewFinding(d *hcl.Diagnostic) check.Finding {
+// NewResult returns the result of a message.
+func NewResult(d *hcl.Diagnostic) check.Result {
 	code := origin.CodeOf(d)
-	f := check.Finding{
+	f := check.Result{
 		Check:   cmp.Or(checksByCode[code], "site"),
 		State:   check.Warning,
 		Summary: d.Summary,

@@ -173,7 +173,7 @@ func TestIll(t *testing.T) {
 			in := well()
 			c.spoil(&in)
 			found := Examine(in)
-			if !slices.ContainsFunc(found, func(f check.Finding) bool {
+			if !slices.ContainsFunc(found, func(f check.Result) bool {
 				return f.Check == c.check && f.State == c.state && strings.Contains(f.Summary, c.says)
 			}) {
 				t.Fatalf("want %s %s with %q, got %+v", c.check, c.state, c.says, found)
@@ -209,7 +209,7 @@ func TestWatchdog(t *testing.T) {
 	} {
 		in := well()
 		in.Kubelet.Version, in.Unit.Watchdog, in.Unit.Load = c.version, c.timeout, c.load
-		got := slices.ContainsFunc(Examine(in), func(f check.Finding) bool {
+		got := slices.ContainsFunc(Examine(in), func(f check.Result) bool {
 			return f.Check == "unit" && f.State == check.OK && strings.Contains(f.Summary, "has no watchdog") && f.Do != ""
 		})
 		if got != c.want {

@@ -72,7 +72,7 @@ func (in *Input) checkPermissions(r *check.Report) {
 		}
 		look, err := in.Image.Root.Look(file, nodefile.FollowAll)
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // that is the finding of another check
+			continue // that is the result of another check
 		}
 		if err != nil {
 			r.Unread(file+" cannot be examined", nodefile.Reason(err), stepFor(err))

@@ -60,7 +60,7 @@ func installed() map[string]string {
 	}
 }
 
-func examine(root nodefile.Root) []check.Finding {
+func examine(root nodefile.Root) []check.Result {
 	return Examine(Input{Image: &ImageInput{
 		Root:    root,
 		Kubelet: image.Kubelet{Path: "/usr/bin/kubelet", Version: "v1.36.3"},
@@ -107,7 +107,7 @@ func TestImage(t *testing.T) {
 				}
 			}
 			found := examine(newImage(t, files))
-			isFound := slices.ContainsFunc(found, func(f check.Finding) bool {
+			isFound := slices.ContainsFunc(found, func(f check.Result) bool {
 				hasStep := f.State == check.OK || f.State == check.Skipped || f.Do != ""
 				return f.Check == c.check && f.State == c.state && strings.Contains(f.Summary, c.text) && hasStep
 			})
@@ -135,7 +135,7 @@ func TestKubeletVersion(t *testing.T) {
 			Kubelet:  image.Kubelet{Path: "/usr/bin/kubelet", Version: given},
 			Reported: "v1.36.3",
 		}})
-		isWanted := func(f check.Finding) bool { return f.Check == "kubelet" && f.State == want }
+		isWanted := func(f check.Result) bool { return f.Check == "kubelet" && f.State == want }
 		if !slices.ContainsFunc(found, isWanted) {
 			t.Errorf("--kubelet-version %s of a kubelet v1.36.3: got %+v; want %s", given, found, want)
 		}

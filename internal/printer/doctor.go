@@ -10,11 +10,11 @@ import (
 	"github.com/prelet/prelet/internal/check"
 )
 
-// indentFindings is the width of the columns before the text of a finding.
-const indentFindings = 22
+// indentResults is the width of the columns before the text of a result.
+const indentResults = 22
 
-// Doctor writes findings and the conclusion. The subject is "node" or "image".
-func Doctor(w io.Writer, subject string, found []check.Finding, s Style) error {
+// Doctor writes results and the conclusion. The subject is "node" or "image".
+func Doctor(w io.Writer, subject string, found []check.Result, s Style) error {
 	states := map[string]int{}
 	for _, f := range found {
 		states[string(f.State)]++
@@ -22,15 +22,15 @@ func Doctor(w io.Writer, subject string, found []check.Finding, s Style) error {
 	conclusion, err := part("conclusion", struct {
 		Subject string
 		IsFit   bool
-		States  map[string]int // how many findings have each
+		States  map[string]int // how many results have each
 	}{subject, check.Fit(found), states})
 
-	return cmp.Or(err, Findings(w, found, conclusion, s))
+	return cmp.Or(err, CheckResults(w, found, conclusion, s))
 }
 
-// Findings writes a line for each finding, below those that are not fine their place, the reason and the next step, and
+// CheckResults writes a line for each result, below those that are not fine their place, the reason and the next step, and
 // a conclusion, which may be "".
-func Findings(w io.Writer, found []check.Finding, conclusion string, s Style) error {
+func CheckResults(w io.Writer, found []check.Result, conclusion string, s Style) error {
 	paint := map[check.State]func(string) string{
 		check.OK:      s.green,
 		check.Warning: s.yellow,
@@ -39,19 +39,19 @@ func Findings(w io.Writer, found []check.Finding, conclusion string, s Style) er
 		check.Skipped: s.dim,
 	}
 	data := struct {
-		Findings   []check.Finding
+		Results    []check.Result
 		Conclusion string
 	}{found, conclusion}
 
-	return s.render(w, "findings", data, template.FuncMap{
-		"details": func(f check.Finding) []string { return findingDetails(f, s) },
+	return s.render(w, "results", data, template.FuncMap{
+		"details": func(f check.Result) []string { return resultDetails(f, s) },
 		"state":   func(state check.State) string { return paint[state](pad(string(state), 8)) },
 		"trim":    func(text string) string { return strings.TrimSuffix(text, "\n") },
 	})
 }
 
-// findingDetails returns the lines below a finding. Commands to paste are not broken.
-func findingDetails(f check.Finding, s Style) (out []string) {
+// resultDetails returns the lines below a result. Commands to paste are not broken.
+func resultDetails(f check.Result, s Style) (out []string) {
 	where := f.Place
 	step := ""
 	if f.Code != "" {
@@ -61,7 +61,7 @@ func findingDetails(f check.Finding, s Style) (out []string) {
 		step = "→ " + f.Do
 	}
 
-	for _, l := range s.wrap(joinParts("\n", where, f.Why, step), s.Width-indentFindings) {
+	for _, l := range s.wrap(joinParts("\n", where, f.Why, step), s.Width-indentResults) {
 		if l != "" {
 			out = append(out, l)
 		}

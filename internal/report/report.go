@@ -264,7 +264,7 @@ func ReplaceNote(dir, bootID string, code fault.Code, summary string) error {
 // verified begins the reason that ReplaceVerified writes.
 const verified = "prelet verify: "
 
-// ReplaceVerified replaces the findings of a check of the kubelet since the last run of this boot has ended: a run that
+// ReplaceVerified replaces the results of a check of the kubelet since the last run of this boot has ended: a run that
 // was ok is degraded by them. summary is "" if the kubelet is healthy.
 func ReplaceVerified(dir, bootID string, code fault.Code, summary string) error {
 	return changeEnded(dir, bootID, func(s *Status) {

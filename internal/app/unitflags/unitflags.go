@@ -60,7 +60,7 @@ func (u Unit) CheckFlags() hcl.Diagnostics {
 	}
 
 	subject := rules.Subject{Flags: flags, Version: u.Kubelet}
-	diags := boot.Diagnose(subject, func(f rules.Finding) string {
+	diags := boot.Diagnose(subject, func(f rules.Violation) string {
 		return whereIs(words, func(word string) bool {
 			_, ok := kubelet.FlagsOf([]string{word}).Lookup(f.Flag)
 			return ok
@@ -121,7 +121,7 @@ func (u Unit) CheckDropIns(mayWrite func(path string) bool) (diags hcl.Diagnosti
 
 	subject := rules.Subject{Config: merged, Version: u.Kubelet}
 
-	return append(diags, boot.Diagnose(subject, func(f rules.Finding) string {
+	return append(diags, boot.Diagnose(subject, func(f rules.Violation) string {
 		for _, file := range slices.Backward(files) {
 			if c := all[file]; c != nil {
 				if _, ok := c.Get(f.Pointer); ok {

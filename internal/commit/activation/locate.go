@@ -260,7 +260,7 @@ func (m *Machine) readFacts(
 		h.mayWait = h.mayWait && m.Store.ReadOnly() == nil // else a verdict could not be stored
 		return wrapAfterCommit(describeInPlace(h), err)
 	case on == onBad:
-		return m.readBad(steady, t.finding, h)
+		return m.readBad(steady, t.watchResult, h)
 	}
 
 	return nil
@@ -363,7 +363,7 @@ func (m *Machine) readExhausted(ctx context.Context, h *location) error {
 }
 
 // readBad prepares the rollback from a bad generation, or sets the reason why there is none.
-func (m *Machine) readBad(ctx context.Context, f finding, h *location) error {
+func (m *Machine) readBad(ctx context.Context, f watchResult, h *location) error {
 	to, damaged, some := m.lastGood()
 	switch {
 	case !some:

@@ -77,7 +77,7 @@ func (m *Machine) step(
 	case closeGood:
 		return done, m.endVerdict(h, t, m.closeGood(h, t))
 	case closeBad:
-		err := m.Store.MarkUnhealthy(h.journal.Gen, t.finding.reason)
+		err := m.Store.MarkUnhealthy(h.journal.Gen, t.watchResult.reason)
 		return done, m.endVerdict(h, t, err)
 	case holdBack:
 		t.out.HeldBack = h.blockReason
@@ -631,7 +631,7 @@ func (m *Machine) watchUnlocked(
 	var watched error
 
 	err := m.runUnlocked(ctx, func() {
-		t.finding, watched = m.start(ctx, h, t)
+		t.watchResult, watched = m.start(ctx, h, t)
 	})
 	if err != nil {
 		return done, err
@@ -650,11 +650,11 @@ func (m *Machine) watchUnlocked(
 		lost := *h.journal
 		lost.HoldPlan = "" // it went with the journal
 		h.journal = &lost
-		t.finding = finding{
+		t.watchResult = watchResult{
 			verdict: Unknown,
 			reason:  "it was removed while it was watched: the next run adopts its files",
 		}
-		t.out = describeVerdict(onUnknown, h, t.finding)
+		t.out = describeVerdict(onUnknown, h, t.watchResult)
 
 		return done, nil
 	case !h.journal.Same(now):
@@ -665,9 +665,9 @@ func (m *Machine) watchUnlocked(
 		return onSuperseded, nil
 	case watched != nil:
 		return done, wrapAfterCommit(fmt.Sprintf("generation %d could not be judged", h.journal.Gen), watched)
-	case t.finding.verdict == Good:
+	case t.watchResult.verdict == Good:
 		return onGood, nil
-	case t.finding.verdict == Bad:
+	case t.watchResult.verdict == Bad:
 		return onBad, nil
 	}
 
@@ -695,7 +695,7 @@ func (m *Machine) relock(ctx context.Context) error {
 }
 
 // start brings the unit up and watches it, both within the spec's timeout. The lock is free.
-func (m *Machine) start(ctx context.Context, h location, t *walkState) (finding, error) {
+func (m *Machine) start(ctx context.Context, h location, t *walkState) (watchResult, error) {
 	wait := m.limitWait(t, h.spec.Timeout(), 0)
 	deadline := m.Clock.Monotonic() + wait
 
@@ -711,7 +711,7 @@ func (m *Machine) start(ctx context.Context, h location, t *walkState) (finding,
 		},
 	)
 	if err != nil {
-		return finding{}, err
+		return watchResult{}, err
 	}
 
 	f, err := m.watch(ctx, h, deadline, result, wait >= h.spec.Timeout()-minStopWait)
@@ -753,10 +753,10 @@ func (m *Machine) endVerdict(h location, t *walkState, err error) error {
 		return wrapAfterCommit("writing down the verdict", err)
 	}
 
-	why := fmt.Sprintf("the verdict is %s, and cannot be stored: %v", t.finding.verdict, err)
-	t.finding.verdict = Unknown
-	t.finding.reason = why
-	t.out = describeVerdict(onUnknown, h, t.finding)
+	why := fmt.Sprintf("the verdict is %s, and cannot be stored: %v", t.watchResult.verdict, err)
+	t.watchResult.verdict = Unknown
+	t.watchResult.reason = why
+	t.out = describeVerdict(onUnknown, h, t.watchResult)
 	m.uncountTry(t)
 
 	return nil
@@ -782,13 +782,13 @@ func (m *Machine) retire(h location) error {
 }
 
 func (m *Machine) closeGood(h location, t *walkState) error {
-	if t.finding.verdict != Good { // old generations could not be removed
+	if t.watchResult.verdict != Good { // old generations could not be removed
 		return nil
 	}
 
 	text, err := json.Marshal(judgedReport{
 		Verdict: Good,
-		Checks:  t.finding.checks,
+		Checks:  t.watchResult.checks,
 		Time:    m.Clock.Now().UTC(),
 		BootID:  m.BootID,
 		Since:   h.since.Microseconds(),

@@ -155,7 +155,7 @@ func (m *Machine) actUnits(ctx context.Context, h location, t *walkState) Trigge
 			}
 
 			m.note("units", "failed", "%s: %s", u.Unit, why)
-			t.finding = finding{verdict: Bad, reason: u.Unit + ": " + why}
+			t.watchResult = watchResult{verdict: Bad, reason: u.Unit + ": " + why}
 
 			return onBad
 		}

@@ -25,7 +25,7 @@ type walkState struct {
 	rounds         int                 // how often others took over
 	watchedJournal *generation.Journal // of the last watch
 	firstWatched   int                 // generation of the first watch; 0: none
-	finding        finding             // of the last watch
+	watchResult    watchResult         // of the last watch
 	trouble        []string            // what follows a changed file and did not work, and does not undo the generation
 
 	unwritten []string // what could not be written, and is not a reason to keep the kubelet down
@@ -146,7 +146,7 @@ func (t *walkState) beginOutcome(on Trigger, h location) {
 			t.out.Generation = h.current.Gen
 		}
 	case onGood, onBad, onUnknown:
-		t.out = describeVerdict(on, h, t.finding)
+		t.out = describeVerdict(on, h, t.watchResult)
 	}
 }
 
@@ -183,7 +183,7 @@ func (t *walkState) filesSince(m *Machine, j *generation.Journal) time.Duration 
 }
 
 // describeVerdict returns the outcome of a verdict. It is pure.
-func describeVerdict(on Trigger, h location, f finding) Outcome {
+func describeVerdict(on Trigger, h location, f watchResult) Outcome {
 	if h.phase == returning {
 		return describeVerdictBack(on, h.journal, f)
 	}
@@ -212,7 +212,7 @@ func describeVerdict(on Trigger, h location, f finding) Outcome {
 
 // describeVerdictBack returns the outcome of a verdict after a rollback. The plan that was rolled back is held if the
 // node is healthy without it, and counts as held until that verdict.
-func describeVerdictBack(on Trigger, j *generation.Journal, f finding) Outcome {
+func describeVerdictBack(on Trigger, j *generation.Journal, f watchResult) Outcome {
 	out := leftOutcome(j.From, j.Gen, j.Why, f.verdict, j.HoldPlan != "")
 	out.Checks = f.checks
 

@@ -68,8 +68,8 @@ const (
 	maxSilence = 10 * time.Second
 )
 
-// finding is the result of a watch.
-type finding struct {
+// watchResult is the result of a watch.
+type watchResult struct {
 	verdict  Verdict
 	reason   string
 	checks   []Check
@@ -82,7 +82,7 @@ type finding struct {
 // the deadline leaves the whole timeout of the spec, and not only the rest of the activation's time.
 func (m *Machine) watch(
 	ctx context.Context, h location, deadline time.Duration, result string, full bool,
-) (finding, error) {
+) (watchResult, error) {
 	p, since := h.spec, h.since
 	m.note("verify", "started", "%s", p.Unit)
 	m.extendTimeout(max(0, deadline-m.Clock.Monotonic()))
@@ -107,7 +107,7 @@ func (m *Machine) watch(
 	if h.current != nil {
 		changed = ListUnitFiles([]string{p.Unit}, h.current.Entries)
 	}
-	f := finding{verdict: Bad, reason: m.whyUngated(ctx, p.Unit, changed)}
+	f := watchResult{verdict: Bad, reason: m.whyUngated(ctx, p.Unit, changed)}
 	var err error
 	if f.reason == "" {
 		f, err = w.run(ctx, deadline)
@@ -221,7 +221,7 @@ type watcher struct {
 	unknown bool   // the last check was unknown, not failed
 }
 
-func (w *watcher) run(ctx context.Context, deadline time.Duration) (finding, error) {
+func (w *watcher) run(ctx context.Context, deadline time.Duration) (watchResult, error) {
 	clock := w.m.Clock
 	lastAnswer := clock.Monotonic()
 
@@ -243,7 +243,7 @@ func (w *watcher) run(ctx context.Context, deadline time.Duration) (finding, err
 		}
 
 		if now-lastAnswer >= maxSilence {
-			return finding{}, fmt.Errorf("watching %s: %w", w.spec.Unit, err)
+			return watchResult{}, fmt.Errorf("watching %s: %w", w.spec.Unit, err)
 		}
 
 		now = clock.Monotonic()
@@ -275,8 +275,8 @@ func (w *watcher) judgeAll(
 	return verdict, why
 }
 
-// finishAtDeadline returns the finding of a kubelet that was not healthy in time.
-func (w *watcher) finishAtDeadline() finding {
+// finishAtDeadline returns the result for a kubelet that was not healthy in time.
+func (w *watcher) finishAtDeadline() watchResult {
 	switch {
 	case w.unknown:
 		return w.finish(Unknown, w.reason)
@@ -292,8 +292,8 @@ func (w *watcher) finishAtDeadline() finding {
 	}
 }
 
-func (w *watcher) finish(verdict Verdict, why string) finding {
-	return finding{
+func (w *watcher) finish(verdict Verdict, why string) watchResult {
+	return watchResult{
 		verdict:  verdict,
 		reason:   why,
 		checks:   w.checks,

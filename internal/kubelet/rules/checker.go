@@ -22,21 +22,21 @@ const minMinor = 24
 // checker applies rules to one subject.
 type checker struct {
 	Subject
-	config    map[string]any    // with flags, without fields that this version ignores; nil: unknown
-	given     map[string]string // the flags; the last one of a name counts
-	flagOf    map[string]string // the flag that sets a field, by the field's full name
-	badFlags  []badFlag
-	minor     int
-	hasTables bool // the version is known, and so are its flags, fields and gates
-	isNewer   bool // the version is known, and newer than the tables
-	findings  []Finding
-	unchecked []Finding // of a part of a configuration; see Result
-	rule      Rule      // the running one
-	finding             // the current one
+	config     map[string]any    // with flags, without fields that this version ignores; nil: unknown
+	given      map[string]string // the flags; the last one of a name counts
+	flagOf     map[string]string // the flag that sets a field, by the field's full name
+	badFlags   []badFlag
+	minor      int
+	hasTables  bool // the version is known, and so are its flags, fields and gates
+	isNewer    bool // the version is known, and newer than the tables
+	violations []Violation
+	unchecked  []Violation // of a part of a configuration; see Result
+	rule       Rule        // the running one
+	outcome                // the current one
 }
 
-// finding is the part of a finding that its condition decides.
-type finding struct {
+// outcome is the part of a violation that its condition decides.
+type outcome struct {
 	severity        Severity
 	place           string // the field or --flag, if it is not where the rule looks
 	hint            string
@@ -44,7 +44,7 @@ type finding struct {
 	variesByVersion bool // another version of the tables decides otherwise
 	isEvidence      bool // the kubelet itself has answered
 
-	// For a part of a configuration: the dependencies of the finding.
+	// For a part of a configuration: the dependencies of the violation.
 	usesUnsetField  bool // a field that may be set elsewhere
 	usesDefaultGate bool // a feature gate that may be set elsewhere
 }
@@ -111,11 +111,11 @@ func (c *checker) apply(r Rule) {
 	c.rule = r
 	for _, check := range r.checks {
 		if check.find != nil {
-			c.startFinding()
+			c.startViolation()
 			check.find(c)
 		}
 		for _, path := range c.places(check.where) {
-			c.startFinding()
+			c.startViolation()
 			c.place = check.place
 			v := value{c, path, c.lookUp(path...)}
 			if v.raw != nil || strings.Contains(check.where, "*") { // it is set, or the object around it is
@@ -144,11 +144,11 @@ func (c check) isViolated(v value) bool {
 	return true
 }
 
-// startFinding forgets the dependencies of the previous finding.
-func (c *checker) startFinding() { c.finding = finding{severity: c.rule.Severity} }
+// startViolation forgets the dependencies of the previous violation.
+func (c *checker) startViolation() { c.outcome = outcome{severity: c.rule.Severity} }
 
-// add adds a finding of the running rule.
-func (c *checker) add(f Finding) {
+// add adds a violation of the running rule.
+func (c *checker) add(f Violation) {
 	f.Rule = c.rule.ID
 	f.Effect = c.rule.Effect
 	f.Severity = c.severity
@@ -161,10 +161,10 @@ func (c *checker) add(f Finding) {
 		c.unchecked = append(c.unchecked, f)
 		return
 	}
-	c.findings = append(c.findings, f)
+	c.violations = append(c.violations, f)
 }
 
-// isGuess reports whether a version or a feature gate that is not known decides the current finding. What no version of
+// isGuess reports whether a version or a feature gate that is not known decides the current violation. What no version of
 // the tables accepts is certain.
 func (c *checker) isGuess() bool {
 	if c.variesByVersion && !c.hasTables && !c.isEvidence {
@@ -176,9 +176,9 @@ func (c *checker) isGuess() bool {
 	return c.severity == Error && (dependsOnGate || dependsOnVersion)
 }
 
-// reportAt adds a finding about a field, or about the flag that sets it. The path of a flag is its name with dashes.
+// reportAt adds a violation about a field, or about the flag that sets it. The path of a flag is its name with dashes.
 func (c *checker) reportAt(path []string, hint, format string, args ...any) {
-	f := Finding{Message: fmt.Sprintf(format, args...), Hint: hint}
+	f := Violation{Message: fmt.Sprintf(format, args...), Hint: hint}
 	name, isFlag := strings.CutPrefix(path[0], "--")
 	if isFlag {
 		f.Flag = name

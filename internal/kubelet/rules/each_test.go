@@ -151,7 +151,7 @@ func TestEach(t *testing.T) {
 			t.Fatal(err)
 		}
 		found := Check(e.subject(t))
-		at := slices.IndexFunc(found, func(f Finding) bool { return f.Rule == e.Rule })
+		at := slices.IndexFunc(found, func(f Violation) bool { return f.Rule == e.Rule })
 		if at < 0 {
 			t.Errorf("%s: got %+v, want %s", text, found, e.Rule)
 			continue
@@ -177,7 +177,7 @@ func TestEach(t *testing.T) {
 			t.Fatal(err)
 		}
 		found = Check(right.subject(t))
-		if i := slices.IndexFunc(found, func(f Finding) bool { return f.Rule == e.Rule }); i >= 0 {
+		if i := slices.IndexFunc(found, func(f Violation) bool { return f.Rule == e.Rule }); i >= 0 {
 			t.Errorf("%s: got %+v with right, want no %s", text, found[i], e.Rule)
 		}
 	}
@@ -188,12 +188,12 @@ func TestEach(t *testing.T) {
 	}
 }
 
-// checkAlone compares the severity and the hint of the only finding that is of the example's rule or an error.
-func checkAlone(t *testing.T, e example, found []Finding) {
+// checkAlone compares the severity and the hint of the only violation that is of the example's rule or an error.
+func checkAlone(t *testing.T, e example, found []Violation) {
 	t.Helper()
-	found = slices.DeleteFunc(found, func(f Finding) bool { return f.Rule != e.Rule && f.Severity != Error })
+	found = slices.DeleteFunc(found, func(f Violation) bool { return f.Rule != e.Rule && f.Severity != Error })
 	if len(found) != 1 || found[0].Severity != e.Severity || !strings.Contains(found[0].Hint, e.Hint) {
-		t.Errorf("%s: got %+v, want one finding: %s, with the hint %q", *e.Config, found, e.Severity, e.Hint)
+		t.Errorf("%s: got %+v, want one violation: %s, with the hint %q", *e.Config, found, e.Severity, e.Hint)
 	}
 }
 
@@ -285,7 +285,7 @@ volumeStatsAggPeriod: 0s
 		m := single()
 		m.Exists = func(string) (bool, bool) { return true, true }
 		for _, f := range Check(Subject{Config: config(t, kubeadm), Version: v, Machine: m, Flags: []Flag{{"node-ip", "198.51.100.7"}, {"bootstrap-kubeconfig", "/x"}}}) {
-			t.Errorf("%s: got %+v, want no finding", v, f)
+			t.Errorf("%s: got %+v, want no violation", v, f)
 		}
 	}
 }
@@ -346,7 +346,7 @@ func TestCgroupMissingSeverity(t *testing.T) {
 				),
 			},
 		)
-		if i := slices.IndexFunc(found, func(f Finding) bool { return f.Rule == "machine-cgroup-missing" }); i < 0 ||
+		if i := slices.IndexFunc(found, func(f Violation) bool { return f.Rule == "machine-cgroup-missing" }); i < 0 ||
 			found[i].Severity != want {
 			t.Errorf("%s: got %+v, want severity %s", driver, found, want)
 		}

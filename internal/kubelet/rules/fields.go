@@ -53,7 +53,7 @@ func isBadThresholdAmount(v value) bool {
 // walker compares a configuration with the fields of the version.
 type walker struct {
 	*checker
-	isFile bool // it walks through the file of --config, whose findings are new only where a drop-in hides the value
+	isFile bool // it walks through the file of --config, whose violations are new only where a drop-in hides the value
 }
 
 // walkFields checks the configuration that the kubelet decodes before it applies the flags: the file of --config alone,
@@ -68,12 +68,12 @@ func walkFields(c *checker) {
 	}
 }
 
-// report reports findings of the running rule only.
+// report reports violations of the running rule only.
 func (w walker) report(rule string, path []string, hint, format string, args ...any) {
 	if rule != w.rule.ID {
 		return
 	}
-	f := Finding{
+	f := Violation{
 		Pointer: world.Pointer(path...),
 		Message: fmt.Sprintf(format, args...),
 		Hint:    hint,

@@ -39,7 +39,7 @@ func reportGateDependencies(c *checker) {
 	}
 	for _, name := range known.Needing(c.minor) {
 		for _, needed := range known.Needs(name, c.minor) {
-			c.startFinding()
+			c.startViolation()
 			c.variesByVersion = true
 			if !c.isGateOn(name) || c.isGateOn(needed) {
 				continue

@@ -158,7 +158,7 @@ func (c *checker) reportExhausted(isExceeded bool, hint, message string) {
 		if r != nil && r.isExceeded == isExceeded {
 			c.report(r.field, hint, message, r.resource, r.amount, r.capacity)
 		}
-		c.startFinding()
+		c.startViolation()
 	}
 
 	report(c.reservedCPUs(len(c.Machine.CPUs)))

@@ -79,7 +79,7 @@ func TestRealRefusals(t *testing.T) {
 		if c.Label != "" {
 			s.Flags = append(s.Flags, Flag{"node-labels", c.Label})
 		}
-		var found []Finding
+		var found []Violation
 		for _, f := range Check(s) {
 			switch {
 			case f.Rule == c.Rule && strings.Contains(f.Message, c.Says):
@@ -127,7 +127,7 @@ func TestEachOfManyNumbers(t *testing.T) {
 		for name := range numbers {
 			held++
 			if !found["/"+name] {
-				t.Errorf("want a finding about %s: %v", name, numbers[name])
+				t.Errorf("want a violation about %s: %v", name, numbers[name])
 			}
 		}
 	}

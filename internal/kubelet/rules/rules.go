@@ -12,7 +12,7 @@ import (
 	"github.com/prelet/prelet/internal/kubelet/known"
 )
 
-// Severity is how serious a finding is for the caller.
+// Severity is how serious a violation is for the caller.
 type Severity string
 
 // The severities.
@@ -55,12 +55,12 @@ type check struct {
 	place      string         // that is reported; "": where
 	hint       string         // the next step; a condition may set another
 	message    string         // it quotes the kubelet; "" is {why}. For the names in braces see value.expand
-	find       func(*checker) // instead of all others: reports findings that need more than a condition at a place
+	find       func(*checker) // instead of all others: reports violations that need more than a condition at a place
 }
 
-// Finding is one violation of a rule. Message quotes the kubelet where it prints anything, so that the same failure is
+// Violation is one violation of a rule. Message quotes the kubelet where it prints anything, so that the same failure is
 // recognised in its log.
-type Finding struct {
+type Violation struct {
 	Rule      string
 	Pointer   string // RFC 6901, the field of the configuration
 	Flag      string // or the flag, without dashes
@@ -70,7 +70,7 @@ type Finding struct {
 	Hint      string // the next step
 	InFile    bool   // it is in Subject.File, and drop-ins may hide it
 	Uncertain bool   // it depends on a version, a feature gate or a flag that is not known
-	Newer     bool   // the kubelet is newer than the tables, and only they have this finding
+	Newer     bool   // the kubelet is newer than the tables, and only they have this violation
 }
 
 // Subject is a kubelet that is about to start.
@@ -102,17 +102,17 @@ type Accepts struct {
 	Gates map[string]known.Gate // alpha and beta gates
 }
 
-// Check returns all violations, sorted by place and rule. A kubelet without findings may still fail to start.
-func Check(s Subject) []Finding { return CheckAll(s).Findings }
+// Check returns all violations, sorted by place and rule. A kubelet without violations may still fail to start.
+func Check(s Subject) []Violation { return CheckAll(s).Violations }
 
-// Result is the findings of the rules.
+// Result has the violations of the rules.
 type Result struct {
-	Findings []Finding
+	Violations []Violation
 	// Unchecked are violations unless another part of the configuration sets a field that Subject.Config does not.
-	Unchecked []Finding
+	Unchecked []Violation
 }
 
-// CheckAll returns the findings of Check, and what cannot be checked in a part of a configuration.
+// CheckAll returns the violations of Check, and what cannot be checked in a part of a configuration.
 func CheckAll(s Subject) Result {
 	c := newChecker(s)
 	for _, r := range All() {
@@ -121,17 +121,17 @@ func CheckAll(s Subject) Result {
 		}
 	}
 
-	return Result{sortFindings(c.findings), sortFindings(c.unchecked)}
+	return Result{sortViolations(c.violations), sortViolations(c.unchecked)}
 }
 
-// sortFindings sorts findings by place and rule, each once.
-func sortFindings(all []Finding) []Finding {
-	slices.SortStableFunc(all, compareFindings)
+// sortViolations sorts violations by place and rule, each once.
+func sortViolations(all []Violation) []Violation {
+	slices.SortStableFunc(all, compareViolations)
 
 	return slices.Compact(all)
 }
 
-func compareFindings(a, b Finding) int {
+func compareViolations(a, b Violation) int {
 	return cmp.Or(
 		cmp.Compare(a.Pointer, b.Pointer),
 		cmp.Compare(a.Flag, b.Flag),

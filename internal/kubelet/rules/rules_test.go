@@ -84,7 +84,7 @@ func TestPasses(t *testing.T) {
 			"{memory: 50%}\nfeatureGates: {QOSReserved: true}\n",
 	} {
 		if problems := Check(Subject{Config: config(t, text)}); len(problems) != 0 {
-			t.Errorf("%s: got %v, want no finding", name, problems)
+			t.Errorf("%s: got %v, want no violation", name, problems)
 		}
 	}
 }
@@ -135,9 +135,9 @@ func TestNewerKubelet(t *testing.T) {
 			if c.flag != "" {
 				s.Flags = []Flag{{c.flag, "1"}}
 			}
-			found := slices.DeleteFunc(Check(s), func(f Finding) bool { return f.Effect == Deprecated })
+			found := slices.DeleteFunc(Check(s), func(f Violation) bool { return f.Effect == Deprecated })
 			if len(found) != 1 || found[0].Severity != c.want || found[0].Newer != c.isNewer {
-				t.Errorf("got %+v, want one finding: %s, newer %t", found, c.want, c.isNewer)
+				t.Errorf("got %+v, want one violation: %s, newer %t", found, c.want, c.isNewer)
 			}
 		})
 	}

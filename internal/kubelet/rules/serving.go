@@ -119,7 +119,7 @@ func reportListeners(c *checker) {
 
 func isBadListenAddress(v value) bool {
 	isServing := len(v.apiListeners()) > 0
-	v.startFinding() // a part of a configuration rarely disables the server elsewhere
+	v.startViolation() // a part of a configuration rarely disables the server elsewhere
 
 	return isServing && hasText(v) && !isAddress(v.text())
 }

@@ -98,7 +98,7 @@ func mustParse(number string) int {
 	return n
 }
 
-// finders report findings that need more than a condition at a place.
+// finders report violations that need more than a condition at a place.
 var finders = map[string]func(*checker){
 	"reportBadFlags":         reportBadFlags,
 	"reportDeclared":         reportDeclared,

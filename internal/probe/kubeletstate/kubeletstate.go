@@ -28,7 +28,7 @@ import (
 	"github.com/prelet/prelet/internal/probe/joined"
 )
 
-// Probe inspects a running kubelet. It implements activation.Probe: an error is a finding, except that an Unclear means
+// Probe inspects a running kubelet. It implements activation.Probe: an error is a failed check, except that an Unclear means
 // that nothing could be found out.
 type Probe struct {
 	Root string           // the folder of the node's files and /proc; "" is /
@@ -47,7 +47,7 @@ func (p Probe) node() joined.Node {
 	return joined.Node{Root: nodefile.Root(p.Root), Now: p.Now}
 }
 
-// Unclear is the error of a check that could not be made. It is not a finding about the kubelet.
+// Unclear is the error of a check that could not be made. It is not a failure of the kubelet.
 type Unclear struct{ Err error }
 
 func (u *Unclear) Error() string {
@@ -71,7 +71,7 @@ func (p Probe) path(name string) string {
 	return filepath.Join("/", p.Root, name)
 }
 
-// Healthz requests the kubelet's health. Any response except 200 within five seconds is a finding, because the
+// Healthz requests the kubelet's health. Any response except 200 within five seconds is a failure, because the
 // kubelet is on the same machine.
 func (p Probe) Healthz(ctx context.Context, url string) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)

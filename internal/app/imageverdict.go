@@ -14,8 +14,8 @@ type ImageVerdict struct {
 	Why  string `json:"why"`
 }
 
-// FindImageVerdict returns whether a boot shows that its image does not work. A fault that another image cannot fix, or an
-// unknown state, never gives an image back: a cluster that is unreachable would otherwise roll back a whole fleet.
+// FindImageVerdict returns whether a boot shows that its image does not work. A fault that another image cannot fix, or
+// an unknown state, never gives an image back: a cluster that is unreachable would otherwise roll back a whole fleet.
 func FindImageVerdict(s NodeStatus) ImageVerdict {
 	const unknown = "nothing shows that the image is at fault: "
 

@@ -46,8 +46,8 @@ func (p *Plan) planAgain(ctx context.Context, version string) *Plan {
 	return run.makePlan()
 }
 
-// checkRulesAgain goes on after the step render, with a kubelet of another version. It returns nil if that version works
-// with another configuration: then stages may decide otherwise.
+// checkRulesAgain goes on after the step render, with a kubelet of another version. It returns nil if that version
+// works with another configuration: then stages may decide otherwise.
 func (p *Plan) checkRulesAgain(ctx context.Context, version string) *Plan {
 	run := *p.afterRender
 	run.setKubelet(version)

@@ -88,9 +88,9 @@ stage "write" "kubelet" {
 			counted = d.Summary + ": " + d.Detail
 		}
 	}
-	if deprecated != manyFindings+1 || !strings.Contains(counted, "--") || !strings.Contains(counted, "2 more") {
+	if deprecated != manyViolations+1 || !strings.Contains(counted, "--") || !strings.Contains(counted, "2 more") {
 		t.Errorf("got %d deprecated flags, the last one %q, in %v; want %d and one that counts 2 more",
-			deprecated, counted, p.Diagnostics, manyFindings+1)
+			deprecated, counted, p.Diagnostics, manyViolations+1)
 	}
 }
 

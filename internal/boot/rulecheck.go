@@ -38,8 +38,8 @@ type ruleCheck struct {
 	*Findings
 }
 
-// checkRules reports the flags and fields of the finished node that the installed kubelet rejects or silently ignores. Each
-// finding is at the place where the site sets the rejected item.
+// checkRules reports the flags and fields of the finished node that the installed kubelet rejects or silently ignores.
+// Each finding is at the place where the site sets the rejected item.
 //
 // Inputs: the finished node, the kubelet's version and what its binary accepts, facts; through the tape, whether
 // files exist and certificates can be used. Result: findings only. Fails where the kubelet would not start. Items that
@@ -122,8 +122,8 @@ func (j ruleCheck) checkDropIns() {
 
 // check applies the rules.
 func (j ruleCheck) check(ctx context.Context) {
-	kinds := map[findingKind]int{}
-	var rest []rules.Finding // the first one of each kind that is not printed
+	kinds := map[violationKind]int{}
+	var rest []rules.Violation // the first one of each kind that is not printed
 	subject := j.makeSubject(ctx)
 	var newer []string
 	result := rules.CheckAll(subject)
@@ -134,8 +134,8 @@ func (j ruleCheck) check(ctx context.Context) {
 		}
 		kind := kindOf(f)
 		kinds[kind]++
-		if n := kinds[kind]; n > manyFindings && !j.advises {
-			if n == manyFindings+1 {
+		if n := kinds[kind]; n > manyViolations && !j.advises {
+			if n == manyViolations+1 {
 				rest = append(rest, f)
 			}
 			continue
@@ -145,7 +145,7 @@ func (j ruleCheck) check(ctx context.Context) {
 
 	for _, f := range rest {
 		kind := kindOf(f)
-		f.Message = fmt.Sprintf("%d more like these", kinds[kind]-manyFindings)
+		f.Message = fmt.Sprintf("%d more like these", kinds[kind]-manyViolations)
 		f.Hint = ""
 		if f.Flag == "" {
 			f.Pointer = kind.parent
@@ -226,14 +226,16 @@ func (j ruleCheck) describeNewer(version string, items []string) {
 // manyViolations is how many violations of one kind are printed. The others are counted.
 const manyViolations = 10
 
-// findingKind is what findings of one kind have in common: the keys of one map, or the flags, that break one rule.
-type findingKind struct {
+// violationKind is what findings of one kind have in common: the keys of one map, or the flags, that break one rule.
+type violationKind struct {
 	rule     string
 	severity rules.Severity
 	parent   string // pointer of the map or list; of flags: "."
 }
 
-func kindOf(f rules.Finding) findingKind { return findingKind{f.Rule, f.Severity, path.Dir(f.Pointer)} }
+func kindOf(f rules.Violation) violationKind {
+	return violationKind{f.Rule, f.Severity, path.Dir(f.Pointer)}
+}
 
 // makeSubject returns the input of the rules. In a check the machine is unknown.
 func (j ruleCheck) makeSubject(ctx context.Context) rules.Subject {
@@ -501,8 +503,8 @@ type setter struct {
 	isAssumed bool   // it is not known whether the kubelet gets it
 }
 
-// diagnose reports a violation, unless it is about the base and does not matter now: a rejection by a later version, and
-// a rejection that only some versions might make.
+// diagnose reports a violation, unless it is about the base and does not matter now: a rejection by a later version,
+// and a rejection that only some versions might make.
 func (j ruleCheck) diagnose(f rules.Violation) {
 	set := j.findSetter(f)
 	// The base of a node may be of a kubelet that is older than the tables.

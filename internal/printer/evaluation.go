@@ -14,7 +14,7 @@ import (
 func EvaluationText(w io.Writer, v explain.Evaluation, s Style) error {
 	return s.render(w, "evaluation", v, template.FuncMap{
 		"lines": func(text string) string { return joinLines("", "", strings.Split(s.clean(text), "\n")) },
-		"steps": s.steps,
+		"links": s.links,
 		"type":  s.typeLine,
 	})
 }

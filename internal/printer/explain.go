@@ -25,7 +25,7 @@ func ExplainText(w io.Writer, x explain.Explanation, s Style) error {
 			return joinLines("", "    ", lines)
 		},
 		"isName": explain.Item.IsName,
-		"steps":  s.steps,
+		"links":  s.links,
 		"type":   s.typeLine,
 		"uses": func(uses []eval.Use) string {
 			var rows [][]string
@@ -55,22 +55,22 @@ func describeEffect(x explain.Explanation) string {
 	return effects[x.TakesEffect]
 }
 
-// steps returns steps as a tree. The place of a step is at the right of its text if there is room, else below.
-func (s Style) steps(steps []explain.Step) string {
+// links returns links as a tree. The place of a link is at the right of its text if there is room, else below.
+func (s Style) links(links []explain.Link) string {
 	b := page{Style: s}
 	var depths []int
-	for _, st := range steps {
+	for _, st := range links {
 		depths = append(depths, st.Depth)
 	}
 
-	for i, st := range steps {
+	for i, st := range links {
 		first, next := branches(depths, i)
-		lines := b.wrap(stepText(st), b.Width-columns(first))
+		lines := b.wrap(linkText(st), b.Width-columns(first))
 		var notes []string
 		if st.Note != "" {
 			notes = b.wrap(st.Note, b.Width-columns(next)-2)
 		}
-		if at := b.cell(stepPlace(st)); at != "" {
+		if at := b.cell(linkPlace(st)); at != "" {
 			last := len(lines) - 1
 			if columns(first+lines[last])+2+columns(at) <= b.Width {
 				lines[last] += "  " + b.dim(at)
@@ -87,7 +87,7 @@ func (s Style) steps(steps []explain.Step) string {
 	return b.String()
 }
 
-func stepText(st explain.Step) string {
+func linkText(st explain.Link) string {
 	isTruth := st.Value == "true" || st.Value == "false"
 	switch {
 	case st.Role == origin.Condition && isTruth:
@@ -99,8 +99,8 @@ func stepText(st explain.Step) string {
 	return st.Text
 }
 
-// stepPlace returns the file and the line of a step; "" for a step with an answer, which is described by its note.
-func stepPlace(st explain.Step) string {
+// linkPlace returns the file and the line of a link; "" for a link with an answer, which is described by its note.
+func linkPlace(st explain.Link) string {
 	isVariable := st.Kind == origin.Variable
 	if st.Range.Filename == "" || st.Answer != nil && !isVariable {
 		return ""

@@ -180,7 +180,7 @@ func (l *Live) membership() world.KubeletAns {
 // On a copied disk, the generations of this machine can be lost while those of the other one are kept. An identity of
 // another node than the generation planned, which is newer than the generation and than this machine's id, is of this
 // machine.
-func (l *Live) judgeMachine(n joined.Node, id joined.Identity) (v machineid.Verdict, isOurs bool) {
+func (l *Live) compareMachine(n joined.Node, id joined.Identity) (v machineid.Comparison, isOurs bool) {
 	current := l.current()
 	if current == nil {
 		return v, false

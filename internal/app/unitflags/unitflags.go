@@ -1,5 +1,5 @@
-// Package unitflags checks the flags and drop-ins with which a machine starts its kubelet, in the files of its unit that
-// a plan does not read. It reads files, and changes none.
+// Package unitflags checks the flags and drop-ins with which a machine starts its kubelet, in the files of its unit
+// that a plan does not read. It reads files, and changes none.
 package unitflags
 
 import (
@@ -40,8 +40,8 @@ type Unit struct {
 }
 
 // CheckFlags checks the flags with which a machine starts its kubelet: those of its unit, of the unit's drop-ins and of
-// all their environment files. A plan reads only those files that the site or kubeadm writes, as others may have secrets
-// that a recording must not contain.
+// all their environment files. A plan reads only those files that the site or kubeadm writes, as others may have
+// secrets that a recording must not contain.
 func (u Unit) CheckFlags() hcl.Diagnostics {
 	words, err := u.readFlags()
 	if err != nil {

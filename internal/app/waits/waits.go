@@ -1,5 +1,5 @@
-// Package waits reports long waits of a command, once for each cause, with or without a terminal: a command that is silent
-// for minutes seems to hang.
+// Package waits reports long waits of a command, once for each cause, with or without a terminal: a command that is
+// silent for minutes seems to hang.
 package waits
 
 import (

@@ -332,7 +332,8 @@ func (m *Machine) whyUnjoined(ctx context.Context, current *generation.Info) str
 	return ""
 }
 
-// readExhausted prepares the rollback from a generation that more than maxTries boots began to verify, this one included.
+// readExhausted prepares the rollback from a generation that more than maxTries boots began to verify, this one
+// included.
 func (m *Machine) readExhausted(ctx context.Context, h *location) error {
 	if !h.newBoot || !h.spec.Rollback || h.journal.CountTries() < maxTries || m.Store.ReadOnly() != nil {
 		return nil

@@ -125,12 +125,12 @@ func addName(names *[]string, more ...string) {
 // chain is the chain of an item in one plan. It is empty without a plan.
 type chain struct {
 	plan  *boot.Plan
-	steps []explain.Step // the place of the item is the first
+	links []explain.Link // the place of the item is the first
 }
 
 // hasFormula reports whether a value was computed from the size of the machine.
 func (c chain) hasFormula() bool {
-	return slices.ContainsFunc(c.steps, func(s explain.Step) bool {
+	return slices.ContainsFunc(c.links, func(s explain.Link) bool {
 		return s.Kind == origin.Policy && s.Range.Filename == ""
 	})
 }
@@ -142,13 +142,13 @@ func newChain(p *boot.Plan, item string) chain {
 	}
 
 	x, _ := explain.Explain(p, i)
-	first := explain.Step{Ref: item, Range: x.Range}
-	steps := append([]explain.Step{first}, x.Chain...)
+	first := explain.Link{Ref: item, Range: x.Range}
+	links := append([]explain.Link{first}, x.Chain...)
 
-	return chain{p, steps}
+	return chain{p, links}
 }
 
-// addCauses adds the inputs of a chain: its answers, and the site files of the steps that other does not have.
+// addCauses adds the inputs of a chain: its answers, and the site files of the links that other does not have.
 // recording is that of other.
 func (c chain) addCauses(names *[]string, other chain, recording *world.Recording) {
 	if recording == nil {
@@ -156,7 +156,7 @@ func (c chain) addCauses(names *[]string, other chain, recording *world.Recordin
 	}
 
 	texts := siteTexts(recording.Header.Site)
-	for _, s := range c.steps {
+	for _, s := range c.links {
 		if s.Answer != nil {
 			q := world.Question{Kind: s.Answer.Kind, Args: string(s.Answer.Args)}
 			addName(names, NameOf(q))
@@ -169,7 +169,7 @@ func (c chain) addCauses(names *[]string, other chain, recording *world.Recordin
 
 // addCredentials adds the credentials of a chain.
 func (c chain) addCredentials(names *[]string) {
-	for _, s := range c.steps {
+	for _, s := range c.links {
 		if s.Answer == nil {
 			continue
 		}
@@ -187,15 +187,15 @@ func (c chain) addCredentials(names *[]string) {
 	}
 }
 
-// isNew reports whether the text of a step is not in the other chain, or, where that has no such step, not in the other
+// isNew reports whether the text of a link is not in the other chain, or, where that has no such link, not in the other
 // text of the file. Spaces and comments do not count.
-func (c chain) isNew(s explain.Step, other chain, text string) bool {
-	i := slices.IndexFunc(other.steps, func(o explain.Step) bool {
+func (c chain) isNew(s explain.Link, other chain, text string) bool {
+	i := slices.IndexFunc(other.links, func(o explain.Link) bool {
 		isSame := o.Text == s.Text && o.Ref == s.Ref && o.Range.Filename != ""
 		return isSame && (o.Answer == nil) == (s.Answer == nil)
 	})
 	if i >= 0 {
-		return c.textOf(s.Range) != other.textOf(other.steps[i].Range)
+		return c.textOf(s.Range) != other.textOf(other.links[i].Range)
 	}
 
 	return hasNewLine(c.plan.Site.Sources[s.Range.Filename], s.Range, text)

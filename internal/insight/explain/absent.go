@@ -145,7 +145,7 @@ func (w *walker) isFromDetectors(i *lang.Instance, c scope, key string) bool {
 // whyAbsent adds how a stage could set an item, and returns in a sentence why the plan does not have it.
 func (w *walker) whyAbsent(c candidate, i Item) string {
 	whose := "stage." + c.stage.Addr()
-	w.add(0, Step{
+	w.add(0, Link{
 		Text:  whose,
 		Note:  "could set it",
 		Range: c.stage.Range,
@@ -216,7 +216,7 @@ func (w *walker) whyLeftOut(i *lang.Instance, whose string) string {
 func (w *walker) addCandidateValue(c candidate) string {
 	v, err := w.evaluate(c.x, c.scope)
 	if err != nil {
-		s := Step{Text: w.formatSource(c.x)}
+		s := Link{Text: w.formatSource(c.x)}
 		w.addValue(1, s, c.x, c.scope)
 	}
 	w.addExpression("", c.x, c.scope, nil, 1)

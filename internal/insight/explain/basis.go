@@ -26,7 +26,7 @@ func (w *walker) addBasis(e entry, depth int) {
 		case o.Kind == origin.Base:
 			w.addBase(o, depth)
 		case o.Kind == origin.Default && strings.HasPrefix(o.Ref, "stage.fetch-ca"):
-			w.addTrust(Step{
+			w.addTrust(Link{
 				Text:  o.Ref,
 				Ref:   o.Ref,
 				Range: o.Range,
@@ -34,7 +34,7 @@ func (w *walker) addBasis(e entry, depth int) {
 		case isDetector:
 			w.addRecommended(e.Name, depth)
 		case isFormula:
-			w.add(depth, Step{
+			w.add(depth, Link{
 				Kind: o.Kind,
 				Text: o.Text,
 				Ref:  o.Ref,
@@ -44,7 +44,7 @@ func (w *walker) addBasis(e entry, depth int) {
 
 	for _, d := range w.plan.Diagnostics {
 		if origin.IsReplaced(d, e.address) {
-			w.add(depth, Step{
+			w.add(depth, Link{
 				Kind: origin.Base,
 				Text: e.Item.String() + " of the base",
 				Note: strings.TrimSuffix(d.Detail, "."),
@@ -54,7 +54,7 @@ func (w *walker) addBasis(e entry, depth int) {
 	}
 }
 
-// addOwner adds the expression of a stage or of the node that an origin names. Origins of locals have no step of their
+// addOwner adds the expression of a stage or of the node that an origin names. Origins of locals have no link of their
 // own: they are references.
 func (w *walker) addOwner(e entry, o origin.Origin, depth int) {
 	i := w.plan.Site.Stage(o.Ref)
@@ -104,12 +104,12 @@ func (w *walker) addExpression(
 	case isReference:
 		w.addReference(x, c, at, depth)
 	case isLiteral && name != "":
-		w.add(depth, Step{
+		w.add(depth, Link{
 			Text:  name + " = " + w.formatSource(x),
 			Range: x.Range(),
 		})
 	case isLiteral:
-		w.add(depth, Step{
+		w.add(depth, Link{
 			Text:  "written here",
 			Value: w.show(v),
 			Range: x.Range(),
@@ -231,7 +231,7 @@ func (w *walker) explainListFlag(name string) (x Explanation, known bool) {
 	return x, false
 }
 
-// addEntries adds a step for each entry of some kinds that the site gives, and returns their names with their values.
+// addEntries adds a link for each entry of some kinds that the site gives, and returns their names with their values.
 func (w *walker) addEntries(depth int, kinds ...string) (all []string) {
 	for _, e := range listEntries(w.plan) {
 		isOfBase := origin.FirstRange(e.origins).Filename == ""
@@ -246,9 +246,9 @@ func (w *walker) addEntries(depth int, kinds ...string) (all []string) {
 	return all
 }
 
-// addEntry adds a step with the value and the place of an entry.
+// addEntry adds a link with the value and the place of an entry.
 func (w *walker) addEntry(e entry, depth int) {
-	w.add(depth, Step{
+	w.add(depth, Link{
 		Text:  e.Item.String(),
 		Value: w.showGo(e.value),
 		Range: origin.FirstRange(e.origins),

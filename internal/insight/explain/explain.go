@@ -45,7 +45,7 @@ func (i Item) String() string {
 // MarshalText returns the address.
 func (i Item) MarshalText() ([]byte, error) { return []byte(i.String()), nil }
 
-// Explanation is an item with its chain of steps.
+// Explanation is an item with its chain of links.
 type Explanation struct {
 	Item    Item `json:"item"`
 	Present bool `json:"present"`
@@ -56,7 +56,7 @@ type Explanation struct {
 	Text    string          `json:"text,omitempty"` // the source text of Range
 	Type    string          `json:"type,omitempty"` // of a variable, a local or a stage's output; "" for other items
 	Origins []origin.Origin `json:"origins"`
-	Chain   []Step          `json:"chain"`
+	Chain   []Link          `json:"chain"`
 	Uses    []eval.Use      `json:"-"` // of a variable, a local or a stage: the places that refer to it
 	// registration | restart | reconcile | unit | reader; "" if nothing would take effect
 	TakesEffect string   `json:"takes_effect,omitempty"`
@@ -64,8 +64,8 @@ type Explanation struct {
 	Summary     string   `json:"summary,omitempty"` // why the item is absent, in a sentence
 }
 
-// Step is one line of the chain, in the order of reading. Depth is its place in the tree.
-type Step struct {
+// Link is one line of the chain, in the order of reading. Depth is its place in the tree.
+type Link struct {
 	Depth  int         `json:"depth"`
 	Kind   origin.Kind `json:"kind"`
 	Role   origin.Role `json:"role"`
@@ -86,9 +86,9 @@ type Answer struct {
 	Stale   int             `json:"stale,omitempty"`   // the generation whose recording has the answer
 }
 
-// MarshalJSON returns the format of a step in `explain -o json`.
-func (s Step) MarshalJSON() ([]byte, error) {
-	type plain Step
+// MarshalJSON returns the format of a link in `explain -o json`.
+func (s Link) MarshalJSON() ([]byte, error) {
+	type plain Link
 
 	return json.Marshal(struct {
 		plain
@@ -112,7 +112,7 @@ func Explain(p *boot.Plan, i Item) (x Explanation, known bool) {
 	}
 
 	x.Item = i
-	x.Chain = w.steps
+	x.Chain = w.links
 	if x.Range.Filename == "" {
 		x.Range = origin.FirstRange(x.Origins)
 	}

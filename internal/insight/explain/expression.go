@@ -22,7 +22,7 @@ type Evaluation struct {
 	Whole  any      `json:"value"` // the value for programs; hidden parts are null
 	Type   string   `json:"type"`
 	Hidden []Hidden `json:"hidden"` // the parts of the value that have no plain value, in the order of Value
-	Chain  []Step   `json:"chain"`
+	Chain  []Link   `json:"chain"`
 	// Diagnostics are about the expression.
 	Diagnostics hcl.Diagnostics `json:"-"`
 }
@@ -49,7 +49,7 @@ func Evaluate(p *boot.Plan, name string, text []byte, x hclsyntax.Expression) Ev
 	out := Evaluation{
 		Text:        strings.TrimSpace(string(text)),
 		Hidden:      []Hidden{},
-		Chain:       []Step{},
+		Chain:       []Link{},
 		Diagnostics: diags,
 	}
 	if diags.HasErrors() {
@@ -80,17 +80,17 @@ func Evaluate(p *boot.Plan, name string, text []byte, x hclsyntax.Expression) Ev
 	return out
 }
 
-// chainOf returns the steps of an expression's references.
-func chainOf(p *boot.Plan, e *eval.Eval, x hclsyntax.Expression) []Step {
+// chainOf returns the links of an expression's references.
+func chainOf(p *boot.Plan, e *eval.Eval, x hclsyntax.Expression) []Link {
 	w := newWalker(p, e)
 	w.addOperands(x, scope{}, 0)
-	for n, s := range w.steps {
+	for n, s := range w.links {
 		if s.Range.Filename == x.Range().Filename {
-			w.steps[n].Range = hcl.Range{} // the reader has just written it
+			w.links[n].Range = hcl.Range{} // the reader has just written it
 		}
 	}
 
-	return w.steps
+	return w.links
 }
 
 // explainNull adds why a null is null, where the chain has the reason: a fact that could not be detected.

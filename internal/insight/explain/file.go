@@ -66,7 +66,7 @@ func (w *walker) explainChange(c boot.Change) Explanation {
 
 	w.add(
 		0,
-		Step{
+		Link{
 			Text: "on disk",
 			Note: join(actions[c.Action], c.Why, c.Drift),
 			Ref:  "file/" + f.Path,
@@ -83,7 +83,7 @@ func (w *walker) explainChange(c boot.Change) Explanation {
 		if b := w.plan.Site.Cluster; b != nil && b.Attributes["token"] != nil {
 			w.addOperands(b.Attributes["token"].Expr, scope{}, 0)
 		}
-		w.addTrust(Step{Text: "the cluster's CA", Ref: "trust"}, "/pem", 0)
+		w.addTrust(Link{Text: "the cluster's CA", Ref: "trust"}, "/pem", 0)
 	default:
 		w.addBasis(entry{origins: f.Origins}, 0)
 	}
@@ -138,7 +138,7 @@ func (w *walker) addBase(o origin.Origin, depth int) {
 	if o.Text != "" {
 		text = o.Text + " of the base"
 	}
-	w.add(depth, Step{
+	w.add(depth, Link{
 		Kind: origin.Base,
 		Text: text,
 		Ref:  o.Ref,
@@ -153,7 +153,7 @@ func (w *walker) addBase(o origin.Origin, depth int) {
 			from := w.plan.Site.Stage(e.To)
 			if e.From == i.Addr() && e.Attribute == block+".base" {
 				p := path{e.Output, "kubelet"}
-				s := Step{
+				s := Link{
 					Text:  "stage." + e.To + p.String(),
 					Range: from.Range,
 					Ref:   "stage." + e.To,
@@ -174,7 +174,7 @@ func (w *walker) addOriginal(block string, i *lang.Instance, depth int) {
 		if e.Kind != world.KindOriginal || isConfig != (block == "kubelet_config") {
 			continue
 		}
-		s := Step{
+		s := Link{
 			Kind:  origin.Base,
 			Text:  r.Path,
 			Note:  "its content before prelet",

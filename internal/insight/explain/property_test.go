@@ -144,7 +144,7 @@ func TestFileAnswersAlter(t *testing.T) {
 	x := explained(t, p, "label/node.netease.com/pool")
 	n := slices.IndexFunc(
 		x.Chain,
-		func(s explain.Step) bool { return s.Answer != nil && s.Answer.Kind == world.KindFile },
+		func(s explain.Link) bool { return s.Answer != nil && s.Answer.Kind == world.KindFile },
 	)
 	if n < 0 {
 		t.Fatalf("got\n%s\nwant a file in the chain", text(t, x))

@@ -54,8 +54,8 @@ func (r *reference) follow(p path, isKnown bool) {
 	}
 }
 
-// addOperands adds a step for each reference and each read (file, credential) in an expression, in the order of the
-// source, and below it the inputs of that. Functions and operators get no step: the step above has their result.
+// addOperands adds a link for each reference and each read (file, credential) in an expression, in the order of the
+// source, and below it the inputs of that. Functions and operators get no link: the link above has their result.
 func (w *walker) addOperands(x hclsyntax.Expression, c scope, depth int) {
 	for _, o := range w.findOperands(x, c) {
 		switch o := o.(type) {
@@ -101,7 +101,7 @@ func (w *walker) isOperand(x hclsyntax.Expression, c scope) bool {
 func (w *walker) addConditional(x *hclsyntax.ConditionalExpr, c scope, depth int) {
 	yes := w.formatSource(x.TrueResult)
 	no := w.formatSource(x.FalseResult)
-	s := Step{Text: w.e.Text(x.Condition.Range())}
+	s := Link{Text: w.e.Text(x.Condition.Range())}
 	do := effects{
 		true:  "so it is " + yes + ", not " + no,
 		false: "so it is " + no + ", not " + yes,
@@ -116,8 +116,8 @@ func (w *walker) addConditional(x *hclsyntax.ConditionalExpr, c scope, depth int
 	}
 }
 
-// addReference adds the step of a reference, at a path inside of it, and its inputs. The variable of a `for` has no
-// step.
+// addReference adds the link of a reference, at a path inside of it, and its inputs. The variable of a `for` has no
+// link.
 func (w *walker) addReference(x hclsyntax.Expression, c scope, inside path, depth int) {
 	r, _ := w.parseReference(x, c)
 	r.follow(inside, true)
@@ -130,7 +130,7 @@ func (w *walker) addReference(x hclsyntax.Expression, c scope, inside path, dept
 	name := r.root.Traversal.RootName()
 	ctx, _ := w.e.Context(r.root, c.Scope.Each())
 	v, ok := r.path.findIn(ctx.Variables[name])
-	s := Step{
+	s := Link{
 		Text:  name + r.path.String(),
 		Value: w.show(v),
 		Range: x.Range(),
@@ -206,8 +206,8 @@ func (w *walker) resolveAlias(r reference) reference {
 	return r
 }
 
-// addLocal adds the step of a local.
-func (w *walker) addLocal(s Step, p path, depth int) {
+// addLocal adds the link of a local.
+func (w *walker) addLocal(s Link, p path, depth int) {
 	l := w.plan.Site.Locals[p[0]]
 	if l == nil {
 		return
@@ -222,10 +222,10 @@ func (w *walker) addLocal(s Step, p path, depth int) {
 	w.addDefinition(s, v, p[1:], l.Expr, depth)
 }
 
-// addDefinition adds the step of a part of a local or of each, the fact that it is, and once the operands of the
+// addDefinition adds the link of a part of a local or of each, the fact that it is, and once the operands of the
 // expression that defines it.
 func (w *walker) addDefinition(
-	s Step,
+	s Link,
 	v cty.Value,
 	p path,
 	x hclsyntax.Expression,
@@ -257,7 +257,7 @@ func (w *walker) addDevice(v cty.Value, p path, depth int) {
 			}
 			device = device.extend(p[n:]...)
 			w.addOutput(
-				Step{
+				Link{
 					Text:  "stage" + device.String(),
 					Value: w.show(found),
 					Range: i.Range,

@@ -26,8 +26,8 @@ func (w *walker) findAnswer(q world.Question) (found world.Entry, ok bool) {
 	return found, false
 }
 
-// setAnswer sets the answer of a step, and adds to its note why the answer has no value or is an old one.
-func (s *Step) setAnswer(e world.Entry, pointer string) {
+// setAnswer sets the answer of a link, and adds to its note why the answer has no value or is an old one.
+func (s *Link) setAnswer(e world.Entry, pointer string) {
 	a := e.Answer
 	s.Answer = &Answer{
 		Kind:    e.Kind,
@@ -52,8 +52,8 @@ func (s *Step) setAnswer(e world.Entry, pointer string) {
 	s.Note = join(s.Note, why)
 }
 
-// addVariable adds the step of a variable, with the place that its value comes from.
-func (w *walker) addVariable(s Step, name string, depth int) {
+// addVariable adds the link of a variable, with the place that its value comes from.
+func (w *walker) addVariable(s Link, name string, depth int) {
 	v := w.plan.Site.Variables[name]
 	if v == nil {
 		return
@@ -83,8 +83,8 @@ func (w *walker) addVariable(s Step, name string, depth int) {
 	w.add(depth, s)
 }
 
-// addOutput adds the step of a stage's output, and its inputs. The path is that of `stage`: TYPE, NAME, output, …
-func (w *walker) addOutput(s Step, p path, depth int) {
+// addOutput adds the link of a stage's output, and its inputs. The path is that of `stage`: TYPE, NAME, output, …
+func (w *walker) addOutput(s Link, p path, depth int) {
 	if len(p) < 2 {
 		return
 	}
@@ -127,7 +127,7 @@ func (w *walker) addComputed(i *lang.Instance, p path, depth int) {
 }
 
 // addTrust adds the cluster's CA, with the answer that it comes from.
-func (w *walker) addTrust(s Step, pointer string, depth int) {
+func (w *walker) addTrust(s Link, pointer string, depth int) {
 	s.Kind = origin.Object
 	for _, e := range w.entries {
 		var t world.TrustAns
@@ -143,7 +143,7 @@ func (w *walker) addTrust(s Step, pointer string, depth int) {
 }
 
 // setFact sets the answer that a fact of the hardware comes from, its device and the file that it was read from.
-func (w *walker) setFact(s *Step, p path) {
+func (w *walker) setFact(s *Link, p path) {
 	s.Kind = origin.Fact
 	if len(p) > 1 && p[0] == "detectors" {
 		s.Kind = origin.Detector
@@ -184,7 +184,7 @@ func (w *walker) eachDetector(each func(name string, e world.Entry, report world
 }
 
 // setDetectorFact sets the answer of a detector, and where it read the fact.
-func (w *walker) setDetectorFact(s *Step, wanted string, p path) {
+func (w *walker) setDetectorFact(s *Link, wanted string, p path) {
 	w.eachDetector(func(name string, e world.Entry, report world.DetectorAns) {
 		if name != wanted {
 			return
@@ -202,7 +202,7 @@ func (w *walker) setDetectorFact(s *Step, wanted string, p path) {
 // addRecommended adds which detectors recommend a label.
 func (w *walker) addRecommended(key string, depth int) {
 	w.eachDetector(func(name string, e world.Entry, report world.DetectorAns) {
-		s := Step{
+		s := Link{
 			Kind: origin.Detector,
 			Text: "detector " + name,
 			Ref:  "detector." + name,
@@ -230,8 +230,8 @@ func prefixed(prefix, s string) string {
 	return prefix + s
 }
 
-// addFetched adds the step of an object or a file that a fetch-config stage read, and the references in its name.
-func (w *walker) addFetched(i *lang.Instance, s Step, p path, depth int) {
+// addFetched adds the link of an object or a file that a fetch-config stage read, and the references in its name.
+func (w *walker) addFetched(i *lang.Instance, s Link, p path, depth int) {
 	key := ""
 	if i.ForEach != nil && len(p) > 0 {
 		key = p[0]
@@ -257,7 +257,7 @@ func (w *walker) addFetched(i *lang.Instance, s Step, p path, depth int) {
 }
 
 // setFetched sets the answer with a ConfigMap or a file.
-func (w *walker) setFetched(s *Step, name string, p path) {
+func (w *walker) setFetched(s *Link, name string, p path) {
 	for _, e := range w.entries {
 		object, _ := world.Object.Request(e.Question)
 		file, _ := world.File.Request(e.Question)
@@ -274,9 +274,9 @@ func (w *walker) setFetched(s *Step, name string, p path) {
 	}
 }
 
-// addRead adds the step of a call that reads a file, whether it exists, or a credential.
+// addRead adds the link of a call that reads a file, whether it exists, or a credential.
 func (w *walker) addRead(x *hclsyntax.FunctionCallExpr, c scope, depth int) {
-	s := Step{Text: w.formatSource(x), Ref: x.Name}
+	s := Link{Text: w.formatSource(x), Ref: x.Name}
 	name := ""
 	if len(x.Args) == 1 {
 		v, _ := w.evaluate(x.Args[0], c)

@@ -18,16 +18,16 @@ import (
 )
 
 // maxSteps bounds one explanation.
-const maxSteps = 240
+const maxLinks = 240
 
-// walker collects the steps of one explanation.
+// walker collects the links of one explanation.
 type walker struct {
 	plan    *boot.Plan
 	entries []world.Entry // of the plan's tape
 	e       *eval.Eval
-	steps   []Step
+	links   []Link
 	shown   map[string]bool // keys of isFirst
-	role    origin.Role     // of the steps that are added
+	role    origin.Role     // of the links that are added
 }
 
 // newWalker returns a walker over a plan, whose expressions e evaluates.
@@ -35,7 +35,7 @@ func newWalker(p *boot.Plan, e *eval.Eval) *walker {
 	w := &walker{
 		plan:  p,
 		e:     e,
-		steps: []Step{},
+		links: []Link{},
 		role:  origin.Value,
 		shown: map[string]bool{},
 	}
@@ -52,13 +52,13 @@ type scope struct {
 	forEach hclsyntax.Expression
 }
 
-// add appends a step. The default kind is a value that the site contains.
-func (w *walker) add(depth int, s Step) {
+// add appends a link. The default kind is a value that the site contains.
+func (w *walker) add(depth int, s Link) {
 	switch {
-	case len(w.steps) > maxSteps:
+	case len(w.links) > maxLinks:
 		return
-	case len(w.steps) == maxSteps:
-		s = Step{Text: "…", Note: "the rest is left out"}
+	case len(w.links) == maxLinks:
+		s = Link{Text: "…", Note: "the rest is left out"}
 	}
 
 	s.Depth = depth
@@ -66,7 +66,7 @@ func (w *walker) add(depth int, s Step) {
 	if s.Kind == "" {
 		s.Kind = origin.Site
 	}
-	w.steps = append(w.steps, s)
+	w.links = append(w.links, s)
 }
 
 // isFirst reports whether it is called for a key for the first time.
@@ -84,8 +84,8 @@ func (w *walker) evaluate(x hclsyntax.Expression, c scope) (cty.Value, *hcl.Diag
 	return v, firstError(ds)
 }
 
-// addValue adds a step with the value of an expression, or with the error of its evaluation.
-func (w *walker) addValue(depth int, s Step, x hclsyntax.Expression, c scope) {
+// addValue adds a link with the value of an expression, or with the error of its evaluation.
+func (w *walker) addValue(depth int, s Link, x hclsyntax.Expression, c scope) {
 	v, err := w.evaluate(x, c)
 	s.Value = w.show(v)
 	if err != nil {
@@ -108,7 +108,7 @@ func (w *walker) addArgument(
 	ref string,
 	depth int,
 ) {
-	s := Step{Text: name + " = " + w.formatSource(x), Ref: ref}
+	s := Link{Text: name + " = " + w.formatSource(x), Ref: ref}
 	w.addValue(depth, s, x, c)
 	w.addOperands(x, c, depth+1)
 }
@@ -118,7 +118,7 @@ type effects map[bool]string
 
 // addCondition adds a condition with its effect and its references, and returns whether it is true and known.
 func (w *walker) addCondition(
-	s Step, x hclsyntax.Expression, c scope, do effects, depth int,
+	s Link, x hclsyntax.Expression, c scope, do effects, depth int,
 ) (isTrue, isKnown bool) {
 	isTrue, isKnown = w.e.Condition(x, c.Scope.Each())
 	s.Note = do[isTrue]
@@ -141,7 +141,7 @@ func (w *walker) addWhen(
 	whose string,
 	depth int,
 ) (isTrue, isKnown bool) {
-	s := Step{Text: "when " + w.e.Text(x.Range()), Ref: whose}
+	s := Link{Text: "when " + w.e.Text(x.Range()), Ref: whose}
 	do := effects{
 		true:  "so " + whose + " applies",
 		false: "so " + whose + " is left out",
@@ -188,7 +188,7 @@ func (w *walker) addOverrides(i *lang.Instance, os []origin.Origin) {
 		})
 		isCondition := argument == "when" || argument == "for_each"
 		if isOfStage && (isNamed || isCondition) && w.isFirst(o.Over.String()) {
-			s := Step{Text: o.Address, Range: o.Over, Ref: "override"}
+			s := Link{Text: o.Address, Range: o.Over, Ref: "override"}
 			s.Note = w.describeOverride(o.Address)
 			w.add(0, s)
 		}

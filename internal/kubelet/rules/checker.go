@@ -164,8 +164,8 @@ func (c *checker) add(f Violation) {
 	c.violations = append(c.violations, f)
 }
 
-// isGuess reports whether a version or a feature gate that is not known decides the current violation. What no version of
-// the tables accepts is certain.
+// isGuess reports whether a version or a feature gate that is not known decides the current violation. What no version
+// of the tables accepts is certain.
 func (c *checker) isGuess() bool {
 	if c.variesByVersion && !c.hasTables && !c.isEvidence {
 		return true

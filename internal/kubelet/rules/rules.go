@@ -58,8 +58,8 @@ type check struct {
 	find       func(*checker) // instead of all others: reports violations that need more than a condition at a place
 }
 
-// Violation is one violation of a rule. Message quotes the kubelet where it prints anything, so that the same failure is
-// recognised in its log.
+// Violation is one violation of a rule. Message quotes the kubelet where it prints anything, so that the same failure
+// is recognised in its log.
 type Violation struct {
 	Rule      string
 	Pointer   string // RFC 6901, the field of the configuration

@@ -106,8 +106,8 @@ type Comparison struct {
 	Changed string
 }
 
-// Compare compares the machine that made a generation with the one here. A person's decision about the generations so far
-// (Accepted) counts.
+// Compare compares the machine that made a generation with the one here. A person's decision about the generations so
+// far (Accepted) counts.
 func Compare(s Generations, gen int, here Machine) Comparison {
 	was, made := findMachine(s, gen)
 	accepted := readAccepted(s)

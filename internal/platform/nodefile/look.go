@@ -261,7 +261,8 @@ func (l *Look) IsPublic() bool {
 	return isForAll(l.fd, &l.Stat, aclRead) && !slices.ContainsFunc(l.above[1:], level.isClosed)
 }
 
-// FindLooseFolders checks each folder of a path to a folder. plan changes the state of those that are planned otherwise.
+// FindLooseFolders checks each folder of a path to a folder. plan changes the state of those that are planned
+// otherwise.
 func (l *Look) FindLooseFolders(plan func(path string, st *unix.Stat_t)) (loose []*Loose) {
 	all := append(slices.Clone(l.above), level{fd: l.fd, path: l.path, stat: l.Stat})
 	for i, folder := range all {

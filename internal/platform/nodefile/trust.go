@@ -23,8 +23,8 @@ type Loose struct {
 
 func (l *Loose) Error() string { return l.Path + " " + l.Why }
 
-// FindLoose reports the users, except for root and the user of this process, who may change an open file, or the names in
-// an open folder; nil: none. The descriptor may have O_PATH. passed is for a folder that a path only leads through:
+// FindLoose reports the users, except for root and the user of this process, who may change an open file, or the names
+// in an open folder; nil: none. The descriptor may have O_PATH. passed is for a folder that a path only leads through:
 // there the sticky bit is enough, because it protects the folders of others. Every file that prelet trusts or writes is
 // checked by this rule.
 func FindLoose(fd int, path string, st *unix.Stat_t, passed bool) *Loose {

@@ -28,8 +28,8 @@ import (
 	"github.com/prelet/prelet/internal/probe/joined"
 )
 
-// Probe inspects a running kubelet. It implements activation.Probe: an error is a failed check, except that an Unclear means
-// that nothing could be found out.
+// Probe inspects a running kubelet. It implements activation.Probe: an error is a failed check, except that an Unclear
+// means that nothing could be found out.
 type Probe struct {
 	Root string           // the folder of the node's files and /proc; "" is /
 	Now  func() time.Time // the time at which certificates must be valid

@@ -2,12 +2,13 @@ package printer
 
 import (
 	"fmt"
-	html "github.com/DataDog/datadog-agent/pkg/template/html"
-	"github.com/DataDog/datadog-agent/pkg/template/text"
 	"io"
 	"maps"
 	"slices"
 	"strings"
+
+	html "github.com/DataDog/datadog-agent/pkg/template/html"
+	template "github.com/DataDog/datadog-agent/pkg/template/text"
 
 	"github.com/prelet/prelet/internal/insight/fleet"
 	"github.com/prelet/prelet/internal/kubelet/known"
@@ -45,6 +46,7 @@ func (s Style) renderUpgrade(w io.Writer, name string, u *fleet.Upgrade) error {
 		"describe":   describeVersion,
 		"escape":     s.escape,
 		"escapeHTML": s.escapeHTML,
+		"failures":   groupFailures,
 		"from":       describeFrom,
 		"groups":     groupUpgraded,
 		"name":       nameMachine,
@@ -59,6 +61,7 @@ func UpgradeHTML(w io.Writer, u *fleet.Upgrade, redactor *value.Redactor) error 
 
 	return htmlStyle(redactor).writePage(w, "upgrade.gohtml", title, u.PreletVersion, u, html.FuncMap{
 		"describe": describeVersion,
+		"failures": groupFailures,
 		"from":     describeFrom,
 		"groups":   groupUpgraded,
 		"name":     shortenMachine,
@@ -109,14 +112,38 @@ func (g *upgradeGroup) addGate(r fleet.Upgraded) {
 	g.Rows = append(g.Rows, r)
 }
 
-// describeFrom returns how many machines have which version: "1.35 (2 nodes), 1.36 (1 node)".
+// unplanned is how many machines have no plan for one reason, and the first of them.
+type unplanned struct {
+	fleet.Machine
+	Machines int
+}
+
+// groupFailures returns the machines without a plan by reason.
+func groupFailures(u *fleet.Upgrade) (out []unplanned) {
+	for _, m := range u.Failed {
+		i := slices.IndexFunc(out, func(g unplanned) bool { return g.Reason == m.Reason })
+		if i < 0 {
+			i = len(out)
+			out = append(out, unplanned{Machine: m})
+		}
+		out[i].Machines++
+	}
+
+	return out
+}
+
+// describeFrom returns how many machines have which version: "from 1.35 (2 nodes), 1.36 (1 node) ". It is empty where
+// no version is known.
 func describeFrom(u *fleet.Upgrade) string {
 	var parts []string
 	for _, version := range slices.Sorted(maps.Keys(u.From)) {
 		parts = append(parts, fmt.Sprintf("%s (%s)", version, Count(u.From[version], "node")))
 	}
+	if len(parts) == 0 {
+		return ""
+	}
 
-	return strings.Join(parts, ", ")
+	return "from " + strings.Join(parts, ", ") + " "
 }
 
 // describeVersion returns a minor version with the release from which it is known, if it is not out yet.

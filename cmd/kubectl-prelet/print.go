@@ -67,7 +67,7 @@ func (n node) rank() int {
 
 // sortNodes orders nodes by rank, revision, generation, plan and name.
 func sortNodes(nodes []node) {
-	slices.SortFunc(nodes, func(a, b node) int {
+	slices.SortStableFunc(nodes, func(a, b node) int {
 		byReport := 0
 		if a.Report != nil && b.Report != nil {
 			byReport = cmp.Or(

@@ -139,8 +139,8 @@ const (
 	fleetMemory    = 100 << 20
 )
 
-// collectLessOften sets both, and returns a function that takes them back. Each plan leaves megabytes of garbage next to
-// a small live heap: collecting less often saves a fifth of the time, and the limit keeps the memory of any fleet
+// collectLessOften sets both, and returns a function that takes them back. Each plan leaves megabytes of garbage next
+// to a small live heap: collecting less often saves a fifth of the time, and the limit keeps the memory of any fleet
 // bounded.
 func collectLessOften() (restore func()) {
 	percent := debug.SetGCPercent(fleetGCPercent)

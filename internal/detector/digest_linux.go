@@ -83,7 +83,7 @@ func (h *Host) Digests() []byte {
 	if all == nil {
 		return nil
 	}
-	slices.SortFunc(all, func(a, b digest) int { return cmp.Compare(a.Path, b.Path) })
+	slices.SortStableFunc(all, func(a, b digest) int { return cmp.Compare(a.Path, b.Path) })
 	text, _ := json.Marshal(all) // these types can always be encoded
 
 	return text

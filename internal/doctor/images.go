@@ -106,7 +106,7 @@ func compareImages(root nodefile.Root, policy kubelet.PolicyOfImages, images []k
 			}
 		}
 	}
-	slices.SortFunc(out.Refused, func(a, b Image) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortStableFunc(out.Refused, func(a, b Image) int { return cmp.Compare(a.Name, b.Name) })
 
 	return out
 }

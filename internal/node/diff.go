@@ -113,7 +113,7 @@ func (i Items) Diff(after Items) (out []ItemChange) {
 			out = append(out, ItemChange{item, i[item], after[item]})
 		}
 	}
-	slices.SortFunc(out, func(a, b ItemChange) int {
+	slices.SortStableFunc(out, func(a, b ItemChange) int {
 		return cmp.Or(
 			slices.Index(kinds, a.Kind)-slices.Index(kinds, b.Kind),
 			cmp.Compare(a.Kind, b.Kind),

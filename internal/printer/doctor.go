@@ -28,8 +28,8 @@ func Doctor(w io.Writer, subject string, found []check.Result, s Style) error {
 	return cmp.Or(err, CheckResults(w, found, conclusion, s))
 }
 
-// CheckResults writes a line for each result, below those that are not fine their place, the reason and the next step, and
-// a conclusion, which may be "".
+// CheckResults writes a line for each result, below those that are not fine their place, the reason and the next step,
+// and a conclusion, which may be "".
 func CheckResults(w io.Writer, found []check.Result, conclusion string, s Style) error {
 	paint := map[check.State]func(string) string{
 		check.OK:      s.green,

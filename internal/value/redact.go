@@ -82,7 +82,7 @@ type forms struct {
 
 func newForms(all []string) *forms {
 	all = slices.Clone(all)
-	slices.SortFunc(all, func(a, b string) int { return len(b) - len(a) })
+	slices.SortStableFunc(all, func(a, b string) int { return len(b) - len(a) })
 	f := &forms{all: slices.Clip(all)}
 	for _, s := range all {
 		f.byFirst[s[0]] = append(f.byFirst[s[0]], s)

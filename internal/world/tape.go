@@ -123,7 +123,7 @@ func (t *Tape) Entries() []Entry {
 		}
 	}
 
-	slices.SortFunc(out, func(a, b Entry) int {
+	slices.SortStableFunc(out, func(a, b Entry) int {
 		return cmp.Or(
 			cmp.Compare(a.Kind, b.Kind),
 			cmp.Compare(a.Args, b.Args),

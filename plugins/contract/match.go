@@ -14,7 +14,7 @@ func (m Match) Devices(all []PCIDevice) []PCIDevice {
 			out = append(out, d)
 		}
 	}
-	slices.SortFunc(out, func(a, b PCIDevice) int {
+	slices.SortStableFunc(out, func(a, b PCIDevice) int {
 		return strings.Compare(a.Address, b.Address)
 	})
 

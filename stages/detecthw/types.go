@@ -109,7 +109,7 @@ func (s *shape) listOf(v reflect.Value) (cty.Value, error) {
 
 func (s *shape) mapOf(v reflect.Value) (cty.Value, error) {
 	keys := v.MapKeys()
-	slices.SortFunc(keys, func(a, b reflect.Value) int {
+	slices.SortStableFunc(keys, func(a, b reflect.Value) int {
 		return strings.Compare(a.String(), b.String())
 	})
 

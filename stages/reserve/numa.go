@@ -77,7 +77,7 @@ func (f *finished) listRooms(isWanted func(world.NUMANode) bool) (rooms []nodeMe
 			rooms = append(rooms, nodeMemory{n.ID, room})
 		}
 	}
-	slices.SortFunc(rooms, func(a, b nodeMemory) int {
+	slices.SortStableFunc(rooms, func(a, b nodeMemory) int {
 		return a.node - b.node
 	})
 

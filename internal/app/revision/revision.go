@@ -273,7 +273,7 @@ func (g *Files) ReadDir(name string) (out []fs.DirEntry, err error) {
 			out = append(out, fs.FileInfoToDirEntry(f))
 		}
 	}
-	slices.SortFunc(out, func(a, b fs.DirEntry) int {
+	slices.SortStableFunc(out, func(a, b fs.DirEntry) int {
 		return cmp.Compare(a.Name(), b.Name())
 	})
 

@@ -103,7 +103,7 @@ func (u Unit) CheckDropIns(mayWrite func(path string) bool) (diags hcl.Diagnosti
 			files = append(files, file)
 		}
 	}
-	slices.SortFunc(files, boot.CompareDropIns)
+	slices.SortStableFunc(files, boot.CompareDropIns)
 
 	merged := kubelet.NewConfig()
 	all := map[string]*kubelet.Config{}

@@ -25,7 +25,8 @@ type StagedCommit struct {
 type Entry struct {
 	On     Trigger
 	Staged *StagedCommit // of OnChange
-	// Spec is that of the site's plan, of OnUnchanged. It may differ from the stored one in fields that are only checked.
+	// Spec is that of the site's plan, of OnUnchanged. It may differ from the stored one in fields that are only
+	// checked.
 	Spec    Spec
 	Failure string // of OnFailed: the failure
 	To      int    // of OnRollback: whose contents; 0 is the state before prelet

@@ -27,7 +27,7 @@ func newNames(p *boot.Plan, r *world.Recording) names {
 	for value, name := range values {
 		out = append(out, ownValue{value, "{" + name + "}"})
 	}
-	slices.SortFunc(out, func(a, b ownValue) int {
+	slices.SortStableFunc(out, func(a, b ownValue) int {
 		return cmp.Or(
 			len(b.value)-len(a.value),
 			cmp.Compare(a.value, b.value),

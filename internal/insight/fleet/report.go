@@ -140,7 +140,7 @@ func (r *Report) addAssumed(all []Assumed) {
 			r.Assumed = append(r.Assumed, a)
 		}
 	}
-	slices.SortFunc(r.Assumed, func(a, b Assumed) int {
+	slices.SortStableFunc(r.Assumed, func(a, b Assumed) int {
 		return cmp.Or(
 			cmp.Compare(a.Kind, b.Kind),
 			cmp.Compare(a.Name, b.Name),
@@ -208,14 +208,14 @@ func (r *Report) Finish() {
 		r.Declares.Features = orEmpty(r.Declares.Features)
 	}
 	for _, g := range r.groups {
-		slices.SortFunc(g.Machines, func(a, b Machine) int {
+		slices.SortStableFunc(g.Machines, func(a, b Machine) int {
 			return cmp.Compare(a.Source, b.Source)
 		})
 		r.Groups = append(r.Groups, *g)
 	}
 
 	order := []State{Changed, Unknown, Unchanged, Failed}
-	slices.SortFunc(r.Groups, func(a, b Group) int {
+	slices.SortStableFunc(r.Groups, func(a, b Group) int {
 		return cmp.Or(
 			slices.Index(order, a.State)-slices.Index(order, b.State),
 			b.Count-a.Count,

@@ -129,7 +129,7 @@ func (s Scope) collection(forEach hclsyntax.Expression) (Copies, hcl.Diagnostics
 			Scope: s.With(name, element),
 		})
 	}
-	slices.SortFunc(copies.All, func(a, b Copy) int {
+	slices.SortStableFunc(copies.All, func(a, b Copy) int {
 		return cmp.Compare(a.Key, b.Key)
 	})
 

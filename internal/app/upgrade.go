@@ -69,7 +69,13 @@ func (e *Env) Upgrade(ctx context.Context, o UpgradeOptions) (out Upgraded, err 
 	out.Files = compareSites(site.site, fixed)
 	planner.planned.fixed = &loadedSite{site: fixed, diags: site.diags}
 	out.Left, err = planner.upgradeAll(ctx, to, server)
-	if err == nil && o.Write {
+	switch {
+	case err != nil:
+		return out, err
+	case out.Left.Worse(out.Report):
+		return out, failure(fault.Internal,
+			"a bug in prelet: kubelets in place would not start with the rewritten site; no file is written")
+	case o.Write:
 		err = e.writeFixed(out.Files)
 	}
 

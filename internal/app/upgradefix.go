@@ -12,6 +12,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/hashicorp/hcl/v2/hclwrite"
+	"github.com/zclconf/go-cty/cty"
 
 	"github.com/prelet/prelet/internal/app/userfile"
 	"github.com/prelet/prelet/internal/fault"
@@ -31,26 +32,28 @@ type edit struct {
 	text string
 }
 
-// fixSite returns a site without the settings that a report of newer kubelets names, as far as that is safe: flags,
-// fields and feature gates that its last version no longer has are cut, and flags with a field of the configuration are
-// moved to the patch. Only literals are rewritten.
+// fixSite returns a site without the settings that a report of newer kubelets names, as far as that is safe: flags that
+// its last version no longer has are cut, and so are feature gates which have their default in all kubelets in place.
+// Flags with a field of the configuration are moved to the patch. Only literals are rewritten.
 func fixSite(site *lang.Site, u *fleet.Upgrade, version string) *lang.Site {
 	to, _ := known.Minor(u.To)
-	from := to
+	var placed []int
 	for text := range u.From {
 		minor, _ := known.Minor(text)
-		from = min(from, minor)
+		placed = append(placed, minor)
+	}
+	if len(placed) == 0 {
+		return site
 	}
 
 	for _, row := range u.Effects {
-		kind, name, _ := strings.Cut(row.Item, "/")
 		for _, writer := range site.OfType(stages.Write) {
 			var edits []edit
-			switch kind {
-			case "flag":
-				edits = fixFlag(site, writer.Body, name, from, to)
-			case "config":
-				edits = fixField(site, writer.Body, name, from, to)
+			if flag, isFlag := strings.CutPrefix(row.Item, "flag/"); isFlag {
+				edits = fixFlag(site, writer.Body, flag, slices.Min(placed), to)
+			}
+			if gate, isGate := strings.CutPrefix(row.Item, "config/featureGates."); isGate {
+				edits = fixGate(site, writer.Body, gate, placed, to)
 			}
 			if fixed, diags := lang.Parse(applyEdits(site, edits), siteOptions(version)); !diags.HasErrors() {
 				site = fixed
@@ -88,21 +91,26 @@ func fixFlag(site *lang.Site, body *hclsyntax.Body, name string, from, to int) [
 	return []edit{cut}
 }
 
-// fixField returns how a field or feature gate that the last version does not have is removed from a stage write.
-func fixField(site *lang.Site, body *hclsyntax.Body, name string, from, to int) []edit {
-	_, item := findSetting(body, "kubelet_config", "patch", name)
+// fixGate returns how a feature gate is removed that the last version does not have, or not as a choice. It stays if a
+// kubelet in place would then have another value.
+func fixGate(site *lang.Site, body *hclsyntax.Body, name string, placed []int, to int) []edit {
+	_, item := findSetting(body, "kubelet_config", "patch", "featureGates."+name)
 	if item == nil {
 		return nil
 	}
-	_, wasKnown := known.FieldAt(name, from)
-	_, stays := known.FieldAt(name, to)
-	if gate, isGate := strings.CutPrefix(name, "featureGates."); isGate {
-		_, wasKnown = known.GateAt(gate, from)
-		later, isKnown := known.GateAt(gate, to)
-		stays = isKnown && !later.Locked
+	if later, isKnown := known.GateAt(name, to); isKnown && !later.Locked {
+		return nil
+	}
+	set, diags := item.ValueExpr.Value(nil)
+	for _, minor := range placed {
+		gate, isKnown := known.GateAt(name, minor)
+		isSame := !diags.HasErrors() && set.RawEquals(cty.BoolVal(gate.On))
+		if !isKnown || !isSame {
+			return nil
+		}
 	}
 	cut, _, isSafe := cutItem(site, *item)
-	if !wasKnown || stays || !isSafe {
+	if !isSafe {
 		return nil
 	}
 
@@ -229,15 +237,20 @@ func nest(path []string, text string) string {
 // insertLines returns how lines are added at the end of what is between two braces, which may be on one line.
 func insertLines(site *lang.Site, open, end hcl.Range, text string) []edit {
 	src := site.Sources[open.Filename]
-	if bytes.ContainsRune(src[open.End.Byte:end.Start.Byte], '\n') {
-		end.Start.Byte = bytes.LastIndexByte(src[:end.Start.Byte], '\n') + 1
-		end.End = end.Start
-		return []edit{{end, text + "\n"}}
+	inside := src[open.End.Byte:end.Start.Byte]
+	line := bytes.LastIndexByte(src[:end.Start.Byte], '\n') + 1
+	end.End = end.Start
+	switch {
+	case !bytes.ContainsRune(inside, '\n'):
+		open.Start = open.End
+		return []edit{{open, "\n"}, {end, "\n" + text + "\n"}}
+	case len(bytes.TrimSpace(src[line:end.Start.Byte])) > 0: // the end of an inner object, as in } }
+		return []edit{{end, "\n" + text + "\n"}}
 	}
-	open.Start = open.End
+	end.Start.Byte = line
 	end.End = end.Start
 
-	return []edit{{open, "\n"}, {end, "\n" + text + "\n"}}
+	return []edit{{end, text + "\n"}}
 }
 
 // cutItem returns how an item of an object literal is removed: with its line and the comment after it, if nothing else
@@ -299,7 +312,7 @@ func compareSites(before, after *lang.Site) (out []FormattedFile) {
 	return out
 }
 
-// writeFixed replaces the files of a site, unless one of them has changed since it was read.
+// writeFixed replaces the files of a site, or none if one of them has changed since it was read.
 func (e *Env) writeFixed(files []FormattedFile) error {
 	for _, f := range files {
 		src, why, err := userfile.ReadSite(f.Path)
@@ -307,11 +320,14 @@ func (e *Env) writeFixed(files []FormattedFile) error {
 		case err != nil:
 			return failure(fault.FileUnusable, "%s: %s", f.Path, err)
 		case why != "" || !bytes.Equal(src, f.Source):
-			return failure(fault.FileRefused, "%s %s: it is left as it is", f.Path,
+			return failure(fault.FileRefused, "%s %s: no file is written", f.Path,
 				cmp.Or(why, "has changed meanwhile"))
 		}
+	}
+
+	for i, f := range files {
 		if err := replaceContent(f.Path, f.Text); err != nil {
-			return failure(fault.CannotWrite, "%s: %s", f.Path, err)
+			return failure(fault.CannotWrite, "%s: %s; %d of %d files are written", f.Path, err, i, len(files))
 		}
 		list := filepath.Join(filepath.Dir(f.Path), lang.ListFile)
 		if _, err := os.Lstat(list); err == nil {

@@ -109,6 +109,32 @@ func TestFixSite(t *testing.T) {
     patch = { featureGates = { KubeletPodResourcesGet = true } }
   }
 `},
+		{"a gate that a kubelet in place has otherwise", "config/featureGates.CPUManager", `  kubelet_config {
+    patch = { featureGates = { CPUManager = false } }
+  }
+`, ""},
+		{"moved behind an inner object", "flag/max-pods", `  kubelet_config {
+    patch = { evictionHard = {
+      "memory.available" = "100Mi"
+    } }
+  }
+  kubelet_flags {
+    flags = {
+      max-pods = 64
+    }
+  }
+`, `  kubelet_config {
+    patch = { evictionHard = {
+      "memory.available" = "100Mi"
+      }
+      maxPods = 64
+    }
+  }
+  kubelet_flags {
+    flags = {
+    }
+  }
+`},
 		{"not a literal", "flag/max-pods flag/pod-infra-container-image", `  kubelet_flags {
     flags = { for name in ["max-pods", "pod-infra-container-image"] : name => "1" }
   }

@@ -39,6 +39,7 @@ type Upgrade struct {
 	Effects       []Upgraded     `json:"effects"`
 
 	known   map[upgradeKey]int     // places in Effects
+	refused int                    // machines whose kubelet in place would not start
 	changed map[[2]int][2][]string // fields and gates that differ between two minor versions
 }
 
@@ -106,6 +107,9 @@ func (u *Upgrade) Add(source string, planned *boot.Plan, newer []*boot.Plan, r *
 		return
 	}
 	u.From[known.Version(minor)]++
+	if planned.Diagnostics.HasErrors() {
+		u.refused++
+	}
 
 	before := map[origin.Extra]bool{}
 	for _, d := range planned.Diagnostics {
@@ -161,6 +165,7 @@ func extra(d *hcl.Diagnostic) origin.Extra {
 // addMessages adds the violations of rules that come with a version, and what stays deprecated. before has the
 // diagnostics of the version in place.
 func (u *Upgrade) addMessages(version int, m Machine, before map[origin.Extra]bool, planned *boot.Plan, own names) {
+	counted := map[upgradeKey]bool{} // several rules may refuse one setting
 	for _, d := range planned.Diagnostics {
 		e := extra(d)
 		effect := rules.Effect(e.Effect)
@@ -173,8 +178,17 @@ func (u *Upgrade) addMessages(version int, m Machine, before map[origin.Extra]bo
 			effect = Fails
 		}
 
-		row := Upgraded{Item: e.Item, Reason: own.replace(d.Detail), Source: rules.SourceOf(e.Rule), Example: m}
-		u.count(upgradeKey{effect: effect, message: newMessage(d, own)}, version, row)
+		key := upgradeKey{effect: effect, message: newMessage(d, own)}
+		if counted[key] {
+			continue
+		}
+		counted[key] = true
+		u.count(key, version, Upgraded{
+			Item:    e.Item,
+			Reason:  own.replace(d.Detail),
+			Source:  rules.SourceOf(e.Rule),
+			Example: m,
+		})
 	}
 }
 
@@ -319,6 +333,11 @@ func (u *Upgrade) Breaks() bool {
 // ChangesNodes reports whether something would differ on some machine.
 func (u *Upgrade) ChangesNodes() bool {
 	return slices.ContainsFunc(u.Effects, func(r Upgraded) bool { return r.Effect != rules.Deprecated })
+}
+
+// Worse reports whether more machines than in another report have no plan, or a kubelet in place that would not start.
+func (u *Upgrade) Worse(than *Upgrade) bool {
+	return len(u.Failed) > len(than.Failed) || u.refused > than.refused
 }
 
 // Code returns the code with the lowest exit status among the machines without a plan; "" if there is none.

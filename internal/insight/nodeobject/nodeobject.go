@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/validate/content"
+
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet/annotation"
@@ -30,8 +32,9 @@ func (s *Set) Add(p *boot.Plan, source string) (map[string]any, error) {
 	switch f := p.Facts; {
 	case p.Code() != "":
 		return nil, failure(p.Code(), "no complete plan; prelet plan has the reason")
-	case name == ".":
-		return nil, failure(fault.Unread, "the name of the node is not known; set --hostname-override in the site")
+	case len(content.IsDNS1123Subdomain(name)) > 0: // "." of this machine
+		return nil, failure(fault.Unread,
+			"the name of the node is not known, and %q is not one; set --hostname-override in the site", name)
 	case isTaken:
 		return nil, failure(fault.RecordingInvalid, "node %s is also in %s; remove one of them", name, other)
 	case f == nil || f.CPU.Logical == nil || f.Memory.TotalBytes == nil:
@@ -40,6 +43,9 @@ func (s *Set) Add(p *boot.Plan, source string) (map[string]any, error) {
 	}
 
 	m := maker{plan: p}
+	if p.NodeName() == "" {
+		m.assume("the node has the name of its recording")
+	}
 	object := m.makeNode(name)
 	if s.sources == nil {
 		s.sources = map[string]string{}
@@ -119,20 +125,26 @@ func (m *maker) makeNode(name string) map[string]any {
 	}
 }
 
+// x86 has the vendors of CPUs that Linux knows on amd64. Source: arch/x86/kernel/cpu, c_ident.
+var x86 = []string{
+	"GenuineIntel", "AuthenticAMD", "HygonGenuine", "CentaurHauls", "  Shanghai  ", "GenuineTMx86", "TransmetaCPU",
+}
+
 // labels returns the labels of the plan, and those that the kubelet adds (pkg/kubelet/kubelet_node_status.go,
 // initialNode). Those of a cloud provider are not known.
 func (m *maker) labels(name string) map[string]string {
-	arch := "amd64"
-	vendor := orEmpty(m.plan.Facts.CPU.Vendor)
-	if !slices.Contains([]string{"GenuineIntel", "AuthenticAMD", "HygonGenuine", "CentaurHauls"}, vendor) {
-		arch = "arm64"
-		m.assume("the architecture is arm64, as the vendor of the CPU is %q", vendor)
-	}
-
 	out := map[string]string{
 		"kubernetes.io/hostname": name,
 		"kubernetes.io/os":       "linux",
-		"kubernetes.io/arch":     arch,
+	}
+	switch vendor := orEmpty(m.plan.Facts.CPU.Vendor); {
+	case vendor == "":
+		m.assume("no label has the architecture, which is not known")
+	case slices.Contains(x86, vendor):
+		out["kubernetes.io/arch"] = "amd64"
+	default:
+		out["kubernetes.io/arch"] = "arm64"
+		m.assume("the architecture is arm64, as the vendor of the CPU is %q", vendor)
 	}
 	for _, l := range m.plan.Node.Labels {
 		out[l.Key] = l.Value

@@ -124,6 +124,8 @@ func (p *pkg) gateState(spec ast.Expr) (state string, err error) {
 				return "", errors.New("the stage of a gate is not a constant")
 			}
 			stage = cmp.Or(strings.ToLower(text), "ga") // GA is the empty string
+		case name == "MinCompatibilityVersion": // a kubelet is compatible with the minor version before its own
+			return "", nil
 		case name == "Version": // version.MustParse("1.31")
 			since, _ := p.text(pair.Value.(*ast.CallExpr).Args[0])
 			minor, err := strconv.Atoi(strings.TrimPrefix(since, "1."))

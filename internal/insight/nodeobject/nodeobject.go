@@ -32,9 +32,12 @@ func (s *Set) Add(p *boot.Plan, source string) (map[string]any, error) {
 	switch f := p.Facts; {
 	case p.Code() != "":
 		return nil, failure(p.Code(), "no complete plan; prelet plan has the reason")
-	case len(content.IsDNS1123Subdomain(name)) > 0: // "." of this machine
+	case name == ".": // this machine, without a recording
+		return nil, failure(fault.Unread, "the name of the node is not known; set --hostname-override in the site")
+	case len(content.IsDNS1123Subdomain(name)) > 0:
 		return nil, failure(fault.Unread,
-			"the name of the node is not known, and %q is not one; set --hostname-override in the site", name)
+			"the name of the node is not known, and no Node can have that of the recording, %s; rename the recording",
+			name)
 	case isTaken:
 		return nil, failure(fault.RecordingInvalid, "node %s is also in %s; remove one of them", name, other)
 	case f == nil || f.CPU.Logical == nil || f.Memory.TotalBytes == nil:

@@ -109,8 +109,9 @@ func TestGates(t *testing.T) {
 		{"RotateKubeletServerCertificate", 36, true, Gate{"beta", true, false}},
 		{"ContextualLogging", 30, true, Gate{"beta", true, false}}, // its default is a named constant there
 		{"AllAlpha", 36, true, Gate{"alpha", false, false}},
-		{"InOrderInformers", 36, true, Gate{"ga", true, true}},          // of client-go
-		{"APIResponseCompression", 36, true, Gate{"beta", true, false}}, // of the apiserver library
+		{"InOrderInformers", 36, true, Gate{"ga", true, true}},               // of client-go
+		{"APIResponseCompression", 36, true, Gate{"beta", true, false}},      // of the apiserver library
+		{"DRAFractionalCapacityRange", 37, true, Gate{"beta", false, false}}, // on only with compatibility 1.37
 		{"NoSuchGate", 36, false, Gate{}},
 	} {
 		g, ok := GateAt(c.name, c.minor)

@@ -17,6 +17,12 @@ var gates = map[featuregate.Feature]featuregate.VersionedSpecs{
 		{Version: version.MustParse("1.22"), Default: false, PreRelease: featuregate.Alpha},
 		{Version: version.MustParse("1.30"), Default: true, PreRelease: featuregate.Beta},
 		{
+			Version:                 version.MustParse("1.30"),
+			Default:                 false,
+			PreRelease:              featuregate.Beta,
+			MinCompatibilityVersion: version.MustParse("1.30"),
+		},
+		{
 			Version:       version.MustParse("1.37"),
 			Default:       true,
 			PreRelease:    featuregate.GA,

@@ -93,8 +93,8 @@ func (p *fleetPlanner) upgradeAll(ctx context.Context, to int, server string) (*
 	}
 
 	defer collectLessOften()()
-	oldest, newest := known.Range()
-	report := fleet.NewUpgrade(p.env.Version, server, oldest, min(to, newest))
+	oldest, _ := known.Range()
+	report := fleet.NewUpgrade(p.env.Version, server, oldest, to)
 	err = inOrder(
 		ctx,
 		sources,
@@ -119,9 +119,9 @@ func checkUpgrade(version string) (int, error) {
 		return 0, failure(fault.Usage, "--to %s: %s", version, err)
 	}
 	to, _ := known.Minor(version)
-	if _, newest := known.Range(); to > newest {
-		return 0, failure(fault.Usage, "--to %s: this prelet knows the kubelets to 1.%d; use a newer prelet",
-			version, newest)
+	if to > known.Newest() {
+		return 0, failure(fault.Usage, "--to %s: this prelet knows the kubelets to %s; use a newer prelet",
+			version, known.Describe(known.Newest()))
 	}
 
 	return to, nil

@@ -194,20 +194,21 @@ const newerSummary = "prelet knows kubelets to"
 // describeNewer reports a kubelet that is newer than the tables, with what only they refuse or do not know, and one of
 // a version that was not out when the tables were made.
 func (j ruleCheck) describeNewer(version string, items []string) {
-	_, newest := known.Range()
-	summary := newerSummary + " " + known.Describe(newest)
+	minor, _ := known.Minor(version)
+	summary := newerSummary + " " + known.Describe(known.Newest())
 	at := j.findFileRange(configPurpose)
-	if minor, isVersion := known.Minor(version); isVersion && known.Prerelease(minor) != "" {
+	switch {
+	case !known.IsNewer(version) && known.Prerelease(minor) == "":
+		return
+	case !known.IsNewer(version):
 		j.Note(
 			fault.KubeletFlag, at, summary,
 			"What it refuses in that version was read in %s, and may change until the version is out.",
 			known.Prerelease(minor),
 		)
-	}
-	if !rules.IsNewer(version) {
+
 		return
-	}
-	if len(items) == 0 {
+	case len(items) == 0:
 		j.Note(
 			fault.KubeletFlag, at, summary,
 			"The kubelet is %s. What only that version has is not checked.", strings.TrimPrefix(version, "v"),

@@ -50,7 +50,7 @@ func (in *Input) checkKubelet(r *check.Report) {
 			"the site would be judged for another kubelet",
 			"leave --kubelet-version out",
 		)
-	case !isVersion || minor > newest:
+	case known.IsNewer(k.Version):
 		how := " is newer than what this prelet knows"
 		if !isVersion {
 			how = fmt.Sprintf(" is not a version that this prelet knows: it knows 1.%d to 1.%d", oldest, newest)
@@ -58,7 +58,7 @@ func (in *Input) checkKubelet(r *check.Report) {
 		r.Warn(
 			k.Version+how,
 			"its flags are asked of the binary; fields and feature gates are checked as those of "+
-				known.Describe(newest),
+				known.Describe(known.Newest()),
 			"use a prelet that knows it",
 		)
 	case minor < oldest:

@@ -37,14 +37,13 @@ func KnownField(name, version string) bool {
 // DecodeNulls replaces the nulls in the maps of a document by the values that the kubelet decodes them to: an empty
 // text, false, 0. A null field is an absent one.
 func DecodeNulls(doc map[string]any) {
-	_, newest := known.Range()
 	zeros := map[known.Type]any{
 		known.Strings:    "",
 		known.Bools:      false,
 		known.Quantities: json.Number("0"),
 	}
 	for name, value := range doc {
-		field, _ := known.FieldAt(name, newest)
+		field, _ := known.FieldAt(name, known.Newest())
 		members, isObject := value.(map[string]any)
 		zero, hasZero := zeros[field.Type]
 		if !isObject || !hasZero {

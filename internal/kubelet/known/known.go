@@ -57,10 +57,36 @@ func parseInt(s string) int {
 	return n
 }
 
-// Range returns the oldest and the newest known minor version of 1.x.
+// Range returns the oldest known minor version of 1.x, and the newest that is out.
 func Range() (oldest, newest int) {
-	m := loadTable().minors
-	return m[0], m[len(m)-1]
+	t := loadTable()
+	for _, minor := range t.minors {
+		if t.prereleases[minor] == "" {
+			newest = minor
+		}
+	}
+
+	return t.minors[0], newest
+}
+
+// Newest returns the newest known minor version of 1.x, which may be known only from a pre-release.
+func Newest() int { return slices.Max(loadTable().minors) }
+
+// IsNewer reports whether a version is newer than the tables, as is a text that is no version 1.x. Of a minor version
+// that is known only from a pre-release, other releases are newer: they may have more. An unknown version is not.
+func IsNewer(version string) bool {
+	minor, isKubernetes1 := Minor(version)
+	version = strings.TrimPrefix(version, "v")
+	switch {
+	case version == "":
+		return false
+	case !isKubernetes1 || minor > Newest():
+		return true
+	case Prerelease(minor) == "":
+		return false
+	}
+
+	return version != Version(minor) && version != Prerelease(minor)
 }
 
 // Minor parses the minor version of "v1.36.3", "1.36.3-gke.1", "1.36" or "36"; false if the text is not a version 1.x.

@@ -54,17 +54,13 @@ func newChecker(s Subject) *checker {
 	c := &checker{
 		Subject: s,
 		minor:   newest,
+		isNewer: known.IsNewer(s.Version),
 		flagOf:  map[string]string{},
 		given:   map[string]string{},
 	}
-	switch minor, isKubernetes1 := known.Minor(s.Version); {
-	case s.Version == "":
-	case !isKubernetes1: // such as v2.0.0, or v0.0.0-master of a build without a tag
-		c.isNewer = true
-	default:
+	if minor, isKubernetes1 := known.Minor(s.Version); isKubernetes1 {
 		c.minor = minor
-		c.hasTables = minor >= oldest && minor <= newest
-		c.isNewer = minor > newest
+		c.hasTables = minor >= oldest && !c.isNewer
 	}
 
 	config := kubelet.NewConfig()

@@ -182,10 +182,8 @@ func (w walker) suggestField(prefix, name string) string {
 		near = others[0]
 	}
 	if near == "" {
-		_, newest := known.Range()
-
-		return fmt.Sprintf("remove it, or check it against the kubelet's version (1.%d was checked)",
-			min(w.minor, newest))
+		return fmt.Sprintf("remove it, or check it against the kubelet's version (%s was checked)",
+			known.Describe(min(w.minor, known.Newest())))
 	}
 
 	return "did you mean " + near + "?"

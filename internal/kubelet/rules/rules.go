@@ -151,9 +151,6 @@ func IsGateOn(s Subject, name string) (isOn, isKnown bool) {
 	return c.isGateOn(name), c.hasTables && s.Config != nil
 }
 
-// IsNewer reports whether a kubelet is newer than the tables.
-func IsNewer(version string) bool { return newChecker(Subject{Version: version}).isNewer }
-
 // SourceOf returns the place in Kubernetes of a rule; "" for an unknown one.
 func SourceOf(id string) string {
 	for _, r := range All() {

@@ -5,10 +5,22 @@
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 cache=$(realpath -m "${1:?the folder that keeps what was built}")
-minors=${2:-5}
+minors=${2:-6}
 tables=$here/../../internal/kubelet/known/tables.txt
 modules=$(mktemp -d)
 trap 'rm -rf "$modules"' EXIT
+
+# published MODULE VERSION prints the version, or the newest earlier one if that of a pre-release cannot be downloaded.
+published() {
+	local query found
+	for query in "$2" "<$2"; do
+		found=$(cd / && go mod download -json "$1@$query") || continue
+		sed -n 's/.*"Version": "\(.*\)",/\1/p' <<<"$found"
+		return
+	done
+	echo "minors.sh: neither $1@$2 nor an earlier version can be downloaded" >&2
+	return 1
+}
 
 # build VERSION: the module is built with its own go.mod, go.sum and Go version, as its release was. Its go.mod replaces
 # Kubernetes' modules with folders of its repository, see modules.sh; those that no kubelet imports are not published.
@@ -19,7 +31,7 @@ build() {
 	for part in $(sed -n 's,^\t\(k8s.io/[a-z-]*\) => ./staging/.*,\1,p' "$theirs/go.mod"); do
 		case $part in
 		k8s.io/sample-*) args+=(-dropreplace "$part" -droprequire "$part") ;;
-		*) args+=(-replace "$part=$part@v0.${version#v1.}") ;;
+		*) args+=(-replace "$part=$part@$(published "$part" "v0.${version#v1.}")") ;;
 		esac
 	done
 	go mod edit "${args[@]}" "$modules/go.mod"
@@ -37,6 +49,6 @@ build() {
 		-buildvcs=false -gcflags=all=-dwarf=false -ldflags "$flags" -o "$cache/$version/kubelet" ./cmd/kubelet)
 }
 
-for version in $(sed -n 's/^# \(1\.[0-9. ]*\)\.$/\1/p' "$tables" | tr ' ' '\n' | tail -n "$minors"); do
+for version in $(sed -n 's/^# \(1\.[-0-9a-z. ]*\)\.$/\1/p' "$tables" | tr ' ' '\n' | tail -n "$minors"); do
 	[ -e "$cache/v$version/kubelet" ] || build "v$version"
 done

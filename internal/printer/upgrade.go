@@ -20,6 +20,7 @@ import (
 var upgradeHeadings = map[rules.Effect]string{
 	rules.Exits:      "The kubelet would not start",
 	fleet.Fails:      "There would be no plan",
+	fleet.MayExit:    "The kubelet may not start",
 	fleet.Skews:      "Not supported with this API server",
 	rules.Ends:       "A later kubelet would not start",
 	rules.Ignores:    "Silently ignored",

@@ -528,9 +528,9 @@ func (r *newerRun) compare(c newerCase, to int, rows []upgradeRow, own, newer ob
 		case row.Effect == "fails":
 			r.differs("no plan", row.Message.Summary, c, row.Reason)
 			return
-		case row.Effect == "exits" && row.Message.Severity == "error":
-			exits = append(exits, row.Message.Summary+": "+row.Reason)
 		case row.Effect == "exits":
+			exits = append(exits, row.Message.Summary+": "+row.Reason)
+		case row.Effect == "may-exit":
 			warned = append(warned, row.Message.Summary+": "+row.Reason)
 		}
 	}

@@ -186,3 +186,22 @@ func checkChanges(t *testing.T, what string, changes []Change, want []string) {
 		t.Errorf("%s: got\n%q\nwant\n%q", what, got, want)
 	}
 }
+
+// TestWorse: rewriting a site is refused if it takes the plan or the start of some machine.
+func TestWorse(t *testing.T) {
+	before := Upgrade{Failed: []Machine{{Source: "a"}}, refused: 1}
+	for _, c := range []struct {
+		failed, refused int
+		want            bool
+	}{
+		{1, 1, false},
+		{0, 0, false},
+		{2, 0, true},
+		{0, 2, true},
+	} {
+		after := Upgrade{Failed: make([]Machine, c.failed), refused: c.refused}
+		if got := after.Worse(&before); got != c.want {
+			t.Errorf("%d without a plan and %d refused, after 1 and 1: got %t, want %t", c.failed, c.refused, got, c.want)
+		}
+	}
+}

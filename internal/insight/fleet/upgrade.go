@@ -10,6 +10,7 @@ import (
 
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/kubelet/known"
 	"github.com/prelet/prelet/internal/kubelet/rules"
 	"github.com/prelet/prelet/internal/node"
@@ -19,9 +20,10 @@ import (
 
 // The effects of a newer kubelet in addition to those of rules.
 const (
-	Fails   rules.Effect = "fails"   // prelet has no plan with that version
-	Skews   rules.Effect = "skews"   // Kubernetes does not support it with that API server
-	Changes rules.Effect = "changes" // something else is on the node, or the kubelet takes another default
+	Fails   rules.Effect = "fails"    // prelet has no plan with that version
+	MayExit rules.Effect = "may-exit" // as rules.Exits, if the kubelet gets the setting
+	Skews   rules.Effect = "skews"    // Kubernetes does not support it with that API server
+	Changes rules.Effect = "changes"  // something else is on the node, or the kubelet takes another default
 )
 
 // Upgrade is what newer kubelets do on the machines of a fleet, compared with the version that each has. As JSON it is
@@ -50,6 +52,7 @@ type Upgraded struct {
 	Item    string       `json:"item,omitempty"`   // that a message is about: flag/NAME, or config/FIELD
 	Reason  string       `json:"reason,omitempty"` // of a message: with the next step
 	Source  string       `json:"source,omitempty"` // where Kubernetes does that
+	Lines   []string     `json:"lines,omitempty"`  // of Example, as in a diff: its setting, and what replaces it
 	Change  *Change      `json:"change,omitempty"`
 	// Counts has the number of machines for each version of Upgrade.Versions.
 	Counts  []int   `json:"machines"`
@@ -118,7 +121,7 @@ func (u *Upgrade) Add(source string, planned *boot.Plan, newer []*boot.Plan, r *
 	for i, p := range newer {
 		at := len(u.Versions) - len(newer) + i
 		u.addSkew(at, m)
-		u.addMessages(at, m, before, p, own)
+		u.addMessages(at, m, before, planned, p, own)
 		if codeOfSite(p.Diagnostics) == "" { // else it is known up to its first error only
 			u.addChanges(at, m, planned, p, own)
 		}
@@ -164,7 +167,9 @@ func extra(d *hcl.Diagnostic) origin.Extra {
 
 // addMessages adds the violations of rules that come with a version, and what stays deprecated. before has the
 // diagnostics of the version in place.
-func (u *Upgrade) addMessages(version int, m Machine, before map[origin.Extra]bool, planned *boot.Plan, own names) {
+func (u *Upgrade) addMessages(
+	version int, m Machine, before map[origin.Extra]bool, old, planned *boot.Plan, own names,
+) {
 	counted := map[upgradeKey]bool{} // several rules may refuse one setting
 	for _, d := range planned.Diagnostics {
 		e := extra(d)
@@ -176,6 +181,8 @@ func (u *Upgrade) addMessages(version int, m Machine, before map[origin.Extra]bo
 			continue
 		case e.Rule == "":
 			effect = Fails
+		case effect == rules.Exits && d.Severity != hcl.DiagError:
+			effect = MayExit
 		}
 
 		key := upgradeKey{effect: effect, message: newMessage(d, own)}
@@ -183,13 +190,45 @@ func (u *Upgrade) addMessages(version int, m Machine, before map[origin.Extra]bo
 			continue
 		}
 		counted[key] = true
-		u.count(key, version, Upgraded{
+		first := Upgraded{
 			Item:    e.Item,
 			Reason:  own.replace(d.Detail),
 			Source:  rules.SourceOf(e.Rule),
 			Example: m,
-		})
+		}
+		if _, isKnown := u.known[key]; !isKnown && effect != rules.Differs && effect != rules.Places {
+			first.Lines = listLines(e.Item, old)
+		}
+		u.count(key, version, first)
 	}
+}
+
+// listLines returns a setting as its file has it and, of a flag with a field, the lines of the kubelet's configuration
+// that replace it.
+func listLines(item string, p *boot.Plan) (lines []string) {
+	sign := "- "
+	field := strings.TrimPrefix(item, "config/")
+	if name, isFlag := strings.CutPrefix(item, "flag/"); isFlag {
+		if set, isSet := node.FindFlag(p.Node.Flags, name); isSet {
+			lines = append(lines, "- --"+name+"="+set.Value)
+		}
+		minor, _ := known.Minor(p.Kubelet.KnownVersion())
+		flag, _ := known.FlagAt(name, minor)
+		sign = "+ "
+		field = flag.Field
+	}
+
+	path := strings.Split(field, ".")
+	value, isSet := kubelet.LookUp(p.Node.Effective, "/"+strings.Join(path, "/"))
+	written := kubelet.ConfigOf(map[string]any{})
+	if !isSet || written.Set(path, value) != nil {
+		return lines
+	}
+	for line := range strings.Lines(string(written.Canonical())) {
+		lines = append(lines, sign+strings.TrimSuffix(line, "\n"))
+	}
+
+	return lines
 }
 
 // addChanges adds what differs on the node, and the defaults and feature gates of its kubelet.
@@ -276,7 +315,16 @@ func (u *Upgrade) count(key upgradeKey, version int, first Upgraded) {
 // UpgradeEffects returns the effects in the order in which they are printed, from worst to least.
 func UpgradeEffects() []rules.Effect {
 	return []rules.Effect{
-		rules.Exits, Fails, Skews, rules.Ends, rules.Ignores, rules.Differs, rules.Places, Changes, rules.Deprecated,
+		rules.Exits,
+		Fails,
+		MayExit,
+		Skews,
+		rules.Ends,
+		rules.Ignores,
+		rules.Differs,
+		rules.Places,
+		Changes,
+		rules.Deprecated,
 	}
 }
 
@@ -325,8 +373,7 @@ func (r Upgraded) name() string {
 // Breaks reports whether some machine would not start, and ChangesNodes whether something would differ on some.
 func (u *Upgrade) Breaks() bool {
 	return slices.ContainsFunc(u.Effects, func(r Upgraded) bool {
-		isError := r.Message != nil && r.Message.Severity == "error"
-		return r.Effect == Fails || r.Effect == rules.Exits && isError
+		return r.Effect == Fails || r.Effect == rules.Exits
 	})
 }
 

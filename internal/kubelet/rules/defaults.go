@@ -19,11 +19,12 @@ func Defaults(config map[string]any, minor int, fields, gates []string) (map[str
 		}
 	}
 	for _, d := range gatedDefaults() {
-		if _, isKnown := known.FieldAt(d.field, minor); isKnown && c.isUnset(d.field) {
-			defaults[d.field] = ""
-			if c.isGateOn(d.gate) {
-				defaults[d.field] = d.value
-			}
+		if !c.isUnset(d.field) {
+			continue
+		}
+		defaults[d.field] = ""
+		if _, isKnown := known.FieldAt(d.field, minor); isKnown && c.isGateOn(d.gate) {
+			defaults[d.field] = d.value
 		}
 	}
 

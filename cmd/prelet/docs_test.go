@@ -280,9 +280,10 @@ func TestTestsOfPages(t *testing.T) {
 				t.Errorf("%s: got no test %s, want one: write its new name", page, name)
 			}
 		}
-		for _, script := range regexp.MustCompile(`Test(Nodes|Scripts)/(\w+)`).FindAllStringSubmatch(text, -1) {
+		for _, script := range regexp.MustCompile(`Test(Nodes|Scripts|Boots)/(\w+)`).FindAllStringSubmatch(text, -1) {
 			folder := map[string]string{
 				"Nodes": "testdata/nodes/", "Scripts": repository + "/internal/commit/*/testdata/scripts/",
+				"Boots": repository + "/test/boot/testdata/boots/",
 			}[script[1]]
 			if found, err := filepath.Glob(folder + script[2] + ".txtar"); err != nil || len(found) == 0 {
 				t.Errorf("%s: got no script %s, want one: %v", page, script[2], err)

@@ -4,6 +4,7 @@ go 1.26.0
 
 require (
 	github.com/prelet/prelet v0.0.0-00010101000000-000000000000
+	github.com/rogpeppe/go-internal v1.16.0
 	golang.org/x/sys v0.49.0
 	google.golang.org/grpc v1.79.3
 	k8s.io/client-go v0.37.2

@@ -1,0 +1,497 @@
+package boot
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/prelet/prelet/internal/demo"
+	"github.com/prelet/prelet/test/nspawn"
+)
+
+// TestBoots runs the scripts of testdata/boots, each on a machine of its own. README.md in that folder describes
+// their commands.
+func TestBoots(t *testing.T) {
+	t.Parallel()
+	_ = nspawn.Cache(t) // or skip
+	files, err := filepath.Glob("testdata/boots/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("scripts in testdata/boots: got %d, %v; want some", len(files), err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
+			t.Parallel()
+			runScript(t, file)
+		})
+	}
+}
+
+// scriptT runs a script in the test itself, and not in a test below it.
+type scriptT struct{ *testing.T }
+
+func (t scriptT) Run(_ string, run func(testscript.T)) { run(t) }
+func (t scriptT) Parallel()                            {}
+func (t scriptT) Verbose() bool                        { return testing.Verbose() }
+
+func runScript(t *testing.T, file string) {
+	n := &scriptMachine{}
+	commands := map[string]func(*testscript.TestScript, bool, []string){}
+	for name, do := range scriptCommands() {
+		commands[name] = func(ts *testscript.TestScript, neg bool, args []string) {
+			n.ts, n.neg = ts, neg
+			do(n, args)
+			if t.Failed() { // a method of the machine has reported why
+				ts.Fatalf("%s failed", name)
+			}
+		}
+	}
+	for name, look := range scriptChecks() {
+		commands[name] = func(ts *testscript.TestScript, neg bool, args []string) {
+			n.ts, n.neg = ts, neg
+			if why := look(n, args); (why != "") != neg {
+				ts.Fatalf("%s: got %q, want none: %t", name, why, !neg)
+			}
+		}
+	}
+	testscript.RunT(scriptT{t}, testscript.Params{
+		Files: []string{file},
+		Cmds:  commands,
+		Setup: func(e *testscript.Env) error {
+			n.machine = newMachine(t)
+			e.Setenv("TOKEN", demo.Token)
+			root := filepath.Join(e.WorkDir, "root")
+			if _, err := os.Stat(root); err == nil { // the script's files
+				out, err := exec.Command("cp", "--recursive", "--no-target-directory", root, n.Root).CombinedOutput()
+				if err != nil {
+					return fmt.Errorf("%w: %s", err, out)
+				}
+			}
+			return errors.Join(os.RemoveAll(root), os.Symlink(n.Root, root))
+		},
+		RequireUniqueNames:  true,
+		RequireExplicitExec: true,
+	})
+}
+
+// scriptMachine is the machine of one script.
+type scriptMachine struct {
+	*machine
+	ts        *testscript.TestScript
+	neg       bool // the command has "!" before it
+	isWaiting bool // the check is one of `until`
+	command   <-chan ran
+
+	before struct {
+		disk           map[string]string
+		pid            string
+		authorizations int
+		requests       int
+		starts         int
+	}
+}
+
+// scriptCommands are the commands that do something, or wait for it.
+func scriptCommands() map[string]func(n *scriptMachine, args []string) {
+	return map[string]func(n *scriptMachine, args []string){
+		// Boots and commands.
+		"boot":   func(n *scriptMachine, args []string) { n.Boot(args...) },
+		"start":  func(n *scriptMachine, args []string) { n.Start(args...) },
+		"off":    func(n *scriptMachine, _ []string) { n.Off() },
+		"unplug": func(n *scriptMachine, _ []string) { n.Kill() },
+		"settle": func(n *scriptMachine, _ []string) { n.Settle() },
+		"good":   (*scriptMachine).cmdGood,
+		"node":   (*scriptMachine).cmdNode,
+		"later":  func(n *scriptMachine, args []string) { n.command = n.later(args...) },
+		"ended":  func(n *scriptMachine, args []string) { n.wantExit(args[0], <-n.command) },
+		"chroot": func(n *scriptMachine, args []string) { n.chroot(args...) },
+		"sleep":  func(n *scriptMachine, args []string) { time.Sleep(n.duration(args[0])) },
+		"until":  (*scriptMachine).cmdWait,
+
+		// The node as a whole.
+		"verdict":  func(n *scriptMachine, args []string) { n.verdict(args[0]) },
+		"well":     func(n *scriptMachine, args []string) { n.well(n.number(args[0])) },
+		"healthy":  func(n *scriptMachine, args []string) { n.running(args...) },
+		"held-on":  func(n *scriptMachine, args []string) { n.heldOn(n.number(args[0]), args[1:]...) },
+		"snapshot": (*scriptMachine).cmdSnapshot,
+
+		// The site, files and the cluster.
+		"site":       (*scriptMachine).cmdSite,
+		"damage":     (*scriptMachine).cmdDamage,
+		"label":      (*scriptMachine).cmdLabel,
+		"both":       func(n *scriptMachine, args []string) { n.both(args[0]) },
+		"patience":   func(n *scriptMachine, args []string) { n.patience(args[0], args[1]) },
+		"put":        func(n *scriptMachine, args []string) { n.put(strings.TrimPrefix(args[0], "root"), unescape(args[1])) },
+		"edit":       (*scriptMachine).cmdEdit,
+		"api":        (*scriptMachine).cmdAPI,
+		"config-map": func(n *scriptMachine, args []string) { n.configMap(n.ts.ReadFile(args[0])) },
+		"object":     func(n *scriptMachine, args []string) { n.print(ran{Out: string(n.cluster.Node(args[0]))}) },
+
+		"out": func(n *scriptMachine, args []string) { n.wantText("stdout", args[0]) },
+		"err": func(n *scriptMachine, args []string) { n.wantText("stderr", args[0]) },
+	}
+}
+
+// scriptChecks are the commands that look: each returns what is otherwise than the script wants, or "".
+func scriptChecks() map[string]func(n *scriptMachine, args []string) string {
+	return map[string]func(n *scriptMachine, args []string) string{
+		"inside":     (*scriptMachine).checkInside,
+		"status":     (*scriptMachine).checkStatus,
+		"status-has": (*scriptMachine).checkStatusHas,
+		"unit":       (*scriptMachine).checkUnit,
+		"starts":     (*scriptMachine).checkStarts,
+		"last-start": (*scriptMachine).checkLastStart,
+		"crashed":    (*scriptMachine).checkCrashed,
+		"ordered":    (*scriptMachine).checkOrdered,
+		"same":       (*scriptMachine).checkSame,
+		"file":       (*scriptMachine).checkFile,
+		"journal":    (*scriptMachine).checkJournal,
+		"requests":   (*scriptMachine).checkRequests,
+		"console":    func(n *scriptMachine, args []string) string { return lacks(n.console(), args[0]) },
+		"job":        func(n *scriptMachine, args []string) string { return differ("job", n.job(n.number(args[0])), args[1]) },
+	}
+}
+
+func (n *scriptMachine) duration(text string) time.Duration {
+	d, err := time.ParseDuration(text)
+	n.ts.Check(err)
+	return d
+}
+
+func (n *scriptMachine) number(text string) int {
+	i, err := strconv.Atoi(text)
+	n.ts.Check(err)
+	return i
+}
+
+// unescape makes new lines of \n.
+func unescape(text string) string { return strings.ReplaceAll(text, `\n`, "\n") }
+
+// oneLine returns a text on one line, wherever its lines were broken.
+func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
+
+// lacks returns "" for a text with these words.
+func lacks(text, words string) string {
+	if strings.Contains(oneLine(text), oneLine(words)) {
+		return ""
+	}
+	return fmt.Sprintf("got no %q in:\n%s", words, text)
+}
+
+// differ returns "" if got is want.
+func differ(what, got, want string) string {
+	if got == want {
+		return ""
+	}
+	return fmt.Sprintf("%s: got %q, want %q", what, got, want)
+}
+
+// until CHECK...: waits until a check of the script holds, or with `!` until it does not.
+func (n *scriptMachine) cmdWait(args []string) {
+	want := args[0] != "!"
+	if !want {
+		args = args[1:]
+	}
+	look := scriptChecks()[args[0]]
+	if look == nil {
+		n.ts.Fatalf("until: got %q, want a check", args[0])
+	}
+	n.isWaiting = true
+	defer func() { n.isWaiting = false }()
+	n.Within(90*time.Second, strings.Join(args, " "), func() string {
+		why := look(n, args[1:])
+		if !want && why == "" {
+			return "it still holds"
+		}
+		if !want {
+			return ""
+		}
+		return why
+	})
+}
+
+// print makes the output of a command the current one.
+func (n *scriptMachine) print(r ran) {
+	_, _ = io.WriteString(n.ts.Stdout(), r.Out)
+	_, _ = io.WriteString(n.ts.Stderr(), r.Errors)
+}
+
+func (n *scriptMachine) wantExit(want string, r ran) {
+	n.print(r)
+	if want != "any" && strconv.Itoa(r.Exit) != want {
+		n.ts.Fatalf("exit status: got %d, want %s", r.Exit, want)
+	}
+}
+
+func (n *scriptMachine) wantText(stream, text string) {
+	if why := lacks(n.ts.ReadFile(stream), text); (why != "") != n.neg {
+		n.ts.Fatalf("%s contains %q: got %t, want %t", stream, text, why == "", !n.neg)
+	}
+}
+
+// good N: the machine has booted and has N good generations, with the labels a, b, c.
+func (n *scriptMachine) cmdGood(args []string) {
+	n.Boot()
+	n.verdict("good")
+	for _, label := range []string{"a", "b", "c"}[1:n.number(args[0])] {
+		n.cmdLabel([]string{label})
+		n.Do("prelet", "run")
+	}
+}
+
+// node N ARGS...: a person runs prelet, which ends with N, or with any.
+func (n *scriptMachine) cmdNode(args []string) {
+	n.wantExit(args[0], n.Try(append([]string{"prelet"}, args[1:]...)...))
+}
+
+// inside COMMAND...: a command of the machine succeeds.
+func (n *scriptMachine) checkInside(args []string) string {
+	r := n.Try(args...)
+	if !n.isWaiting {
+		n.print(r)
+	}
+	if r.Exit == 0 {
+		return ""
+	}
+	return fmt.Sprintf("exit status %d", r.Exit)
+}
+
+// site [OLD NEW...]: the first site, with these replacements.
+func (n *scriptMachine) cmdSite(args []string) {
+	text := n.site
+	for ; len(args) > 0; args = args[2:] {
+		if !strings.Contains(text, args[0]) {
+			n.ts.Fatalf("the site: got no %q, want one:\n%s", args[0], text)
+		}
+		text = strings.ReplaceAll(text, args[0], unescape(args[1]))
+	}
+	n.put("/etc/prelet/site.hcl", text)
+}
+
+// label POOL [KIND]: the site gives the node this pool, and a label with which the kubelet becomes unhealthy in a way.
+func (n *scriptMachine) cmdLabel(args []string) {
+	labels := strconv.Quote("example.com/pool") + " = " + strconv.Quote(args[0])
+	if len(args) > 1 {
+		labels += `, "e2e.prelet.dev/crash" = ` + strconv.Quote(args[1])
+	}
+	n.cmdSite([]string{pool, labels})
+}
+
+// edit FILE OLD NEW: replaces each OLD, of which there must be one.
+func (n *scriptMachine) cmdEdit(args []string) {
+	text := n.ts.ReadFile(args[0])
+	if !strings.Contains(text, args[1]) {
+		n.ts.Fatalf("%s: got no %q in it, want one:\n%s", args[0], args[1], text)
+	}
+	n.ts.Check(os.WriteFile(n.ts.MkAbs(args[0]), []byte(strings.ReplaceAll(text, args[1], unescape(args[2]))), 0o644))
+}
+
+// damage FILE AT: changes a bit of a file of the state folder, of the byte at AT, or from the end if that is negative.
+func (n *scriptMachine) cmdDamage(args []string) {
+	file := n.Root + "/var/lib/prelet/" + args[0]
+	text, err := os.ReadFile(file)
+	n.ts.Check(err)
+	at := n.number(args[1])
+	if at < 0 {
+		at += len(text)
+	}
+	text[at] ^= 1
+	n.ts.Check(os.WriteFile(file, text, 0o600))
+}
+
+// api away|back: no server answers at the API server's address, or the cluster does. api portal|other-cluster: another
+// server does. api token-expires: the bootstrap token is worth nothing.
+func (n *scriptMachine) cmdAPI(args []string) {
+	switch args[0] {
+	case "away":
+		n.cluster.away()
+	case "back":
+		n.cluster.back()
+	case "token-expires":
+		n.cluster.ExpireToken()
+	default:
+		n.ts.Fatalf("unknown: api %s", args[0])
+	}
+}
+
+// configMap makes a text the cluster's configuration of kubelets.
+func (m *machine) configMap(text string) {
+	m.cluster.SetConfigMap("kube-system", "kubelet-config", map[string]string{"kubelet": text})
+}
+
+// status FIELD=VALUE...: `prelet status` reports this. summary, held, degraded and notes contain the text, or have
+// none with "no"; reasons is the number of reasons for which the node is degraded; gate is a generation or shut.
+func (n *scriptMachine) checkStatus(args []string) string {
+	s := n.status()
+	got := map[string]string{
+		"exit": strconv.Itoa(s.Exit), "code": strconv.Itoa(s.Code), "generation": strconv.Itoa(s.Generation),
+		"state": s.State, "verdict": s.Verdict, "gate": "shut", "reasons": strconv.Itoa(len(s.Degraded)),
+	}
+	if s.Gate.Open {
+		got["gate"] = strconv.Itoa(s.Gate.Generation)
+	}
+	texts := map[string]string{"summary": s.Summary}
+	if s.Held != nil {
+		texts["held"] = "held: " + s.Held.Why
+	}
+	for _, d := range s.Degraded {
+		texts["degraded"] += d.Code + ": " + d.Summary + "\n"
+	}
+	for _, note := range s.Notes {
+		texts["notes"] += note.Code + ": " + note.Summary + "\n"
+	}
+	for _, arg := range args {
+		field, want, _ := strings.Cut(arg, "=")
+		value, isExact := got[field]
+		why := differ(field, value, want)
+		if !isExact && want != "no" {
+			why = lacks(texts[field], want)
+		} else if !isExact {
+			why = differ(field, texts[field], "")
+		}
+		if why != "" {
+			return fmt.Sprintf("%s: %s; status: %+v", arg, why, s)
+		}
+	}
+
+	return ""
+}
+
+// status-has TEXT: the text of `prelet status` contains this.
+func (n *scriptMachine) checkStatusHas(args []string) string {
+	return lacks(n.Try("prelet", "status").Out, args[0])
+}
+
+// unit NAME is|has PROPERTY=VALUE...: so is the unit, or so long a part of it.
+func (n *scriptMachine) checkUnit(args []string) string {
+	for _, arg := range args[2:] {
+		name, want, _ := strings.Cut(arg, "=")
+		got := n.property(args[0], name)
+		if args[1] == "has" && strings.Contains(got, want) || got == want {
+			continue
+		}
+		return fmt.Sprintf("%s of %s: got %q, want %q", name, args[0], got, want)
+	}
+
+	return ""
+}
+
+// starts [N...]: the kubelet has started on these generations since the snapshot, or since the machine was made.
+func (n *scriptMachine) checkStarts(args []string) string {
+	starts := n.starts()[n.before.starts:]
+	var got []string
+	for _, s := range starts {
+		got = append(got, s.Generation)
+	}
+	if slices.Equal(got, args) {
+		return ""
+	}
+	return fmt.Sprintf("starts of the kubelet: got generations %q, want %q: %+v", got, args, starts)
+}
+
+// last-start FIELD=VALUE...: so the kubelet has started the last time.
+func (n *scriptMachine) checkLastStart(args []string) string {
+	starts := n.starts()
+	if len(starts) == 0 {
+		return "starts of the kubelet: got none"
+	}
+	s := starts[len(starts)-1]
+	got := map[string]string{
+		"generation": s.Generation, "pool": s.Labels["example.com/pool"], "crash": s.Labels["e2e.prelet.dev/crash"],
+		"domain": s.Domain, "joined": strconv.FormatBool(s.Joined), "error": s.Error,
+	}
+	for _, arg := range args {
+		field, want, _ := strings.Cut(arg, "=")
+		if got[field] != want {
+			return fmt.Sprintf("last start of the kubelet: got %s %q, want %q: %+v", field, got[field], want, s)
+		}
+	}
+
+	return ""
+}
+
+// crashed N: with a label with which it becomes unhealthy, the kubelet has started N times at most since the snapshot.
+func (n *scriptMachine) checkCrashed(args []string) string {
+	crashed := 0
+	for _, s := range n.starts()[n.before.starts:] {
+		if s.Labels["e2e.prelet.dev/crash"] != "" {
+			crashed++
+		}
+	}
+	if crashed > 0 && crashed <= n.number(args[0]) {
+		return ""
+	}
+	return fmt.Sprintf("starts of an unhealthy kubelet: got %d, want 1 to %s", crashed, args[0])
+}
+
+// ordered UNIT UNIT: the process of the first unit started before that of the second, in this boot.
+func (n *scriptMachine) checkOrdered(args []string) string {
+	first, second := n.monotonic(args[0], "ExecMainStart"), n.monotonic(args[1], "ExecMainStart")
+	if first > 0 && first < second {
+		return ""
+	}
+	return fmt.Sprintf("%s started at %s, and %s at %s", args[0], first, args[1], second)
+}
+
+// snapshot: what `same` compares with.
+func (n *scriptMachine) cmdSnapshot([]string) {
+	n.before.disk, n.before.starts, n.before.pid = n.disk(), len(n.starts()), ""
+	n.before.authorizations, n.before.requests = n.cluster.Authorizations(), len(n.cluster.Requests())
+	if n.Leader != 0 {
+		n.before.pid = n.property("kubelet", "MainPID")
+	}
+}
+
+// same disk [PATH...]: nothing was written since the snapshot, except for these files. same kubelet: its process is
+// the same. same authorizations: no client has used the bootstrap token.
+func (n *scriptMachine) checkSame(args []string) string {
+	switch args[0] {
+	case "kubelet":
+		return differ("process of the kubelet", n.property("kubelet", "MainPID"), n.before.pid)
+	case "authorizations":
+		return differ("uses of the token", strconv.Itoa(n.cluster.Authorizations()), strconv.Itoa(n.before.authorizations))
+	}
+	after := n.disk()
+	for _, path := range args[1:] {
+		delete(n.before.disk, path)
+		delete(after, path)
+	}
+	return strings.Join(differs(n.before.disk, after), "\n")
+}
+
+// file FILE TEXT: the file contains the text.
+func (n *scriptMachine) checkFile(args []string) string {
+	text, err := os.ReadFile(n.ts.MkAbs(args[0]))
+	if err != nil {
+		return err.Error()
+	}
+	return lacks(string(text), args[1])
+}
+
+// journal TEXT [FIELD=VALUE...]: a message in this boot's journal contains the text, and has these fields.
+func (n *scriptMachine) checkJournal(args []string) string {
+	return lacks(strings.Join(n.said(args[1:]...), "\n"), args[0])
+}
+
+// requests N TEXT: the cluster has received N requests at most, since the snapshot, whose path contains the text.
+func (n *scriptMachine) checkRequests(args []string) string {
+	var got []string
+	for _, r := range n.cluster.Requests()[n.before.requests:] {
+		if strings.Contains(r.Path, args[1]) {
+			got = append(got, r.Path)
+		}
+	}
+	if len(got) <= n.number(args[0]) {
+		return ""
+	}
+	return fmt.Sprintf("requests: got %q, want %s at most", got, args[0])
+}

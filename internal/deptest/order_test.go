@@ -40,6 +40,7 @@ func apart() []string {
 		"internal/demo/...",
 		"internal/detector/hostile/...",
 		"internal/scripttest/...",
+		"internal/sample/...",
 		"internal/deptest/...",
 		"examples/...",
 		"bench/...",

@@ -8,14 +8,16 @@ import (
 	"slices"
 	"syscall"
 	"testing"
+
+	"github.com/prelet/prelet/internal/sample"
 )
 
 // TestChangeAndChangeBack applies a site, another one, and the first again: the targets of the first are as after its
 // first time, mode and owner too, whatever the other one has set, and a further run changes nothing.
 func TestChangeAndChangeBack(t *testing.T) {
-	rounds := 400
-	if testing.Short() {
-		rounds = 40
+	rounds := 60
+	if sample.IsFull() {
+		rounds = 2000
 	}
 	seed := rand.Int63()
 	t.Logf("seed %d", seed)

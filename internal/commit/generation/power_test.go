@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/prelet/prelet/internal/sample"
 )
 
 // power is a model of what survives when the power goes: the content of a file as of its last fsync, the names in a
@@ -260,10 +262,10 @@ func incomplete(s *Store) string {
 	return ""
 }
 
-// TestPowerCutAnywhere loses at every operation what was not fsynced: all of it, and parts by chance.
+// TestPowerCutAnywhere loses at a sample of the operations what was not fsynced: all of it, and parts by chance.
 func TestPowerCutAnywhere(t *testing.T) {
-	seeds := 1
-	if os.Getenv("PRELET_SWEEP") == "full" {
+	chosen, seeds := sample.New(t), 1
+	if sample.IsFull() {
 		seeds = 20
 	}
 	for seed := range seeds {
@@ -274,13 +276,11 @@ func TestPowerCutAnywhere(t *testing.T) {
 				want := st.new(t, w.box, w.next)
 				r := rand.New(rand.NewPCG(uint64(seed), 2))
 				for name, luck := range map[string]func() bool{"all": func() bool { return false }, "by chance": func() bool { return r.IntN(2) == 0 }} {
-					for k := 1; ; k++ {
-						done, wrong := powerCut(t, w, st, k, old, want, nil, luck)
-						if wrong != "" {
+					first, step := chosen.OneIn(5, st.name, name)
+					for k, done := 1+first, false; !done; k += step {
+						var wrong string
+						if done, wrong = powerCut(t, w, st, k, old, want, nil, luck); wrong != "" {
 							t.Fatalf("lost %s, k=%d: want the promises kept: %s", name, k, wrong)
-						}
-						if done {
-							break
 						}
 					}
 				}
@@ -290,8 +290,9 @@ func TestPowerCutAnywhere(t *testing.T) {
 }
 
 // TestPowerCutAfterRecovery: a writer is killed before it fsyncs a folder of prelet's own, so that others see what is
-// not yet durable; recovery builds on that, and is killed too, anywhere; then the power goes.
+// not yet durable; recovery builds on that, and is killed too, at a sample of its operations; then the power goes.
 func TestPowerCutAfterRecovery(t *testing.T) {
+	chosen := sample.New(t)
 	for _, st := range steps() {
 		t.Run(st.name, func(t *testing.T) {
 			w := sweepBox(t, 100)
@@ -303,7 +304,8 @@ func TestPowerCutAfterRecovery(t *testing.T) {
 					len(kills))
 			}
 			for _, k := range kills {
-				for at, done := 1, false; !done; at++ {
+				first, step := chosen.OneIn(4, st.name, k)
+				for at, done := 1+first, false; !done; at += step {
 					var wrong string
 					if done, wrong = cutAfterRecovery(t, w, st, k, at, old, want); wrong != "" {
 						t.Fatalf("killed at %d, recovery at %d: want the promises kept: %s", k, at, wrong)

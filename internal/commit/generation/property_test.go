@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/prelet/prelet/internal/sample"
 )
 
 // walk is a node's life: sites change, plans fail, people edit and go back, and at any moment it is killed or loses its
@@ -20,21 +22,24 @@ type walk struct {
 	ignore func(op, path string) bool // fsyncs that the model forgets
 }
 
-// TestLife lives lives by chance, each from another seed, until the time is spent: two seconds, or as long as
-// PRELET_SWEEP says. After every step the targets are all as before it or all as after it.
+// TestLife lives four lives by chance, 500 with PRELET_SWEEP=full, or with PRELET_SWEEP=10m as many as fit into that
+// time. After every step the targets are all as before it or all as after it.
 func TestLife(t *testing.T) {
-	end := time.Now().Add(2 * time.Second)
+	lives, end := 4, time.Time{}
+	if sample.IsFull() {
+		lives = 500
+	}
 	if d, err := time.ParseDuration(os.Getenv("PRELET_SWEEP")); err == nil {
 		end = time.Now().Add(d)
 	}
-	lives, steps := 0, map[string]int{}
-	for seed := uint64(1); time.Now().Before(end); seed++ {
-		if wrong := oneLife(t, seed, nil, steps); wrong != "" {
+
+	lived, steps := 0, map[string]int{}
+	for first := rand.Uint64(); lived < lives || time.Now().Before(end); lived++ {
+		if wrong := oneLife(t, first+uint64(lived), nil, steps); wrong != "" {
 			t.Fatal(wrong)
 		}
-		lives++
 	}
-	t.Logf("%d lives: %v", lives, steps)
+	t.Logf("%d lives: %v", lived, steps)
 }
 
 // TestLifeFindsForgottenFsyncs: lives that end well on a disk that keeps nothing would prove nothing.

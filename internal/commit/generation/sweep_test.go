@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/prelet/prelet/internal/sample"
 )
 
 // sweepWorld is a box on which a first generation is good and a next one is proposed.
@@ -178,11 +180,11 @@ func backToJudge() step {
 	return st
 }
 
-// TestKilledAnywhere stops the writer at every operation, and, after some of them (all of them with PRELET_SWEEP=full),
-// recovery at every one of its own (I1, I2, I4–I8).
+// TestKilledAnywhere stops the writer at a sample of its operations, and, after some of them, recovery at every one of
+// its own (I1, I2, I4–I8).
 func TestKilledAnywhere(t *testing.T) {
-	seeds, full := 1, os.Getenv("PRELET_SWEEP") == "full"
-	if full {
+	chosen, seeds := sample.New(t), 1
+	if sample.IsFull() {
 		seeds = 20
 	}
 	for seed := range seeds {
@@ -195,11 +197,9 @@ func TestKilledAnywhere(t *testing.T) {
 					t.Fatal("the step changes nothing")
 				}
 				ends := map[string]int{}
-				for k := 1; ; k++ {
-					twice := full || k%11 == seed
-					if done := killedAt(t, w, st, k, twice, old, want, ends); done {
-						break
-					}
+				first, step := chosen.OneIn(4, st.name)
+				for k, done := 1+first, false; !done; k += step {
+					done = killedAt(t, w, st, k, chosen.Has(3, st.name, k), old, want, ends)
 				}
 				if ends["old"] == 0 || ends["new"] == 0 {
 					t.Errorf("got %v, want kills on both sides of the commit", ends)

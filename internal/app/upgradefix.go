@@ -236,21 +236,12 @@ func nest(path []string, text string) string {
 
 // insertLines returns how lines are added at the end of what is between two braces, which may be on one line.
 func insertLines(site *lang.Site, open, end hcl.Range, text string) []edit {
-	src := site.Sources[open.Filename]
-	inside := src[open.End.Byte:end.Start.Byte]
-	line := bytes.LastIndexByte(src[:end.Start.Byte], '\n') + 1
-	end.End = end.Start
-	switch {
-	case !bytes.ContainsRune(inside, '\n'):
-		open.Start = open.End
-		return []edit{{open, "\n"}, {end, "\n" + text + "\n"}}
-	case len(bytes.TrimSpace(src[line:end.Start.Byte])) > 0: // the end of an inner object, as in } }
-		return []edit{{end, "\n" + text + "\n"}}
-	}
-	end.Start.Byte = line
-	end.End = end.Start
+	inside := open
+	inside.Start = open.End
+	inside.End = end.Start
+	old := strings.TrimSpace(string(inside.SliceBytes(site.Sources[open.Filename])))
 
-	return []edit{{end, text + "\n"}}
+	return []edit{{inside, "\n" + strings.TrimSpace(old+"\n"+text) + "\n"}}
 }
 
 // cutItem returns how an item of an object literal is removed: with its line and the comment after it, if nothing else

@@ -124,8 +124,9 @@ func TestFixSite(t *testing.T) {
     }
   }
 `, `  kubelet_config {
-    patch = { evictionHard = {
-      "memory.available" = "100Mi"
+    patch = {
+      evictionHard = {
+        "memory.available" = "100Mi"
       }
       maxPods = 64
     }

@@ -3,7 +3,6 @@ package activation
 import (
 	"cmp"
 	"fmt"
-	"hash/fnv"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/report"
+	"github.com/prelet/prelet/internal/sample"
 	"github.com/prelet/prelet/internal/scripttest"
 )
 
@@ -435,8 +435,10 @@ func TestStories(t *testing.T) {
 
 // TestKilledAtEveryStep kills each story before each step and after the last of all, lets systemd start again what it
 // starts again, and expects the same end. A second kill at the same moment is a power cut: the boot must have counted
-// as a try. PRELET_SWEEP=full kills at all moments, of which each of every row must occur; else at a fixed sample.
+// as a try. A sample of the moments is tried; of all moments, each of every row must occur.
 func TestKilledAtEveryStep(t *testing.T) {
+	chosen := sample.New(t)
+
 	var mutex sync.Mutex
 
 	killed := map[string]bool{}
@@ -447,16 +449,12 @@ func TestKilledAtEveryStep(t *testing.T) {
 				t.Parallel()
 
 				for _, how := range []playOptions{{}, {reboot: true}, {events: true}, {events: true, reboot: true}} {
-					if how.events && !s.is("events") {
-						continue
+					if how.events && !s.is("events") || !chosen.Has(4, s.name, how.events, how.reboot) {
+						continue // counting costs as much as a kill
 					}
-					isAll := how.events && (!how.reboot || s.is("cuts"))
-					for count := s.countMoments(t, how.events); how.killAt < count; {
-						how.killAt++
-						if !isAll && !isSampled(fmt.Sprint(s.name, how.killAt)) {
-							continue
-						}
-
+					first, step := chosen.OneIn(3, s.name)
+					count := s.countMoments(t, how.events)
+					for how.killAt = 1 + first; how.killAt <= count; how.killAt += step {
 						at, wrong := s.record(t, how)
 						for _, w := range wrong {
 							t.Errorf("killed %s (moment %d, power cut %t): %s; want the outcome of the story without the kill",
@@ -472,7 +470,7 @@ func TestKilledAtEveryStep(t *testing.T) {
 		}
 	})
 
-	if !isFullSweep() {
+	if !sample.IsFull() {
 		return
 	}
 
@@ -641,9 +639,9 @@ const nothingToDo = "the row for it finds the gate open and no start owed, and d
 const noGeneration = "the gate is open already or on purpose, and no start is due that was not requested"
 
 // TestMutants: each change of a row breaks a story, or a story that is killed in this row, with or without a power
-// cut. Only stories that use the row are played. PRELET_SWEEP=full tries all mutants in all of them; else a fixed
-// sample, without those that survive.
+// cut. Only stories that use the row are played. A sample of the mutants is tried, without those that survive.
 func TestMutants(t *testing.T) {
+	chosen := sample.New(t)
 	through := map[string][]story{}
 	long := map[string]int{} // number of rows by a story's name
 
@@ -675,7 +673,7 @@ func TestMutants(t *testing.T) {
 			continue
 		}
 
-		if _, listed := surviving[m.name]; listed && !isFullSweep() || !isSampled(m.name) {
+		if _, listed := surviving[m.name]; listed && !sample.IsFull() || !chosen.Has(16, m.name) {
 			continue
 		}
 
@@ -710,7 +708,7 @@ func (m mutant) detect(t testing.TB, through []story) (by, wrong string) {
 	}
 
 	for i, s := range through {
-		if i >= killedStories && !s.is("single") && !isFullSweep() {
+		if i >= killedStories && !s.is("single") && !sample.IsFull() {
 			continue
 		}
 
@@ -723,7 +721,7 @@ func (m mutant) detect(t testing.TB, through []story) (by, wrong string) {
 					return s.name + ", killed " + at, wrong[0]
 				}
 
-				if at == "" || k >= killedMoments && !isFullSweep() {
+				if at == "" || k >= killedMoments && !sample.IsFull() {
 					break
 				}
 			}
@@ -738,16 +736,3 @@ const (
 	killedStories = 3
 	killedMoments = 4
 )
-
-// isSampled reports whether a quick run includes the case with this name.
-func isSampled(name string) bool {
-	h := fnv.New32a()
-	_, _ = h.Write([]byte(name))
-
-	return isFullSweep() || h.Sum32()%sampleOf == 0
-}
-
-// sampleOf is the divisor of the sample of a quick run.
-const sampleOf = 8
-
-func isFullSweep() bool { return os.Getenv("PRELET_SWEEP") == "full" }

@@ -2,6 +2,7 @@
 # Runs the fuzz targets of the module in the current folder: `fuzz.sh seeds`, or `fuzz.sh 30s` for each target.
 # The targets are found in the source, so a new target needs no change here. All of them run, also if one fails.
 set -euo pipefail
+export PRELET_SWEEP=full # all seeds, also those of which `make test` takes a sample
 
 what=${1:?seeds, or a time for each target such as 30s}
 targets=$(go list -f '{{$p := .ImportPath}}{{$d := .Dir}}{{range .TestGoFiles}}{{$p}} {{$d}}/{{.}}{{"\n"}}{{end}}{{range .XTestGoFiles}}{{$p}} {{$d}}/{{.}}{{"\n"}}{{end}}' ./... |

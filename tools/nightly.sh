@@ -33,13 +33,14 @@ run() { # run PART
 	nodes) PRELET_SWEEP=full go test -count=1 -timeout 20m -run '^TestNodes$' ./cmd/prelet ;;
 	activation) PRELET_SWEEP=full go test -count=1 -timeout 40m ./internal/commit/activation ;;
 	generation) PRELET_SWEEP=full go test -count=1 -timeout 60m ./internal/commit/generation ;;
+	samples) PRELET_SWEEP=full go test -count=1 -timeout 30m ./internal/boot ;;
 	fuzz) make fuzz T=10s ;;
 	sweep) make sweep SWEEP=nightly RUN='^TestSweep' ;;
 	*) echo "nightly.sh: unknown part $1; parts: ${all[*]}" >&2 && return 64 ;;
 	esac
 }
 
-all=(boot kube runtime image kube-old packages recipes nfd hostile agreement upgrades storm bench peers tables race nodes activation generation fuzz sweep)
+all=(boot kube runtime image kube-old packages recipes nfd hostile agreement upgrades storm bench peers tables race nodes activation generation samples fuzz sweep)
 [ $# -gt 0 ] || set -- "${all[@]}"
 
 table=""

@@ -41,11 +41,8 @@ func TestFinishedNode(t *testing.T) {
 	r := rand.New(rand.NewPCG(seed, 0))
 
 	c := start(t, Options{})
-	n := newNode(t, c, NodeOptions{}, "10.0.0.11:6443")
-	pin, err := c.Pin()
-	must(t, err)
-	m := member{n, t, c, pin}
-	must(t, n.Credential("bootstrap-token", c.Token))
+	m := newMember(t, c, NodeOptions{})
+	n := m.Node
 	base, err := c.ConfigMap(t.Context(), "kube-system", "kubelet-config")
 	must(t, err)
 

@@ -28,7 +28,7 @@ type authority struct {
 }
 
 // authorityOf is a cluster's own CA, which only an attacker after taking over the control plane has.
-func authorityOf(t *testing.T, c *Cluster) authority {
+func authorityOf(t testing.TB, c *Cluster) authority {
 	t.Helper()
 	pair, err := tls.LoadX509KeyPair(c.Path("pki/ca.crt"), c.Path("pki/ca.key"))
 	must(t, err)
@@ -38,7 +38,7 @@ func authorityOf(t *testing.T, c *Cluster) authority {
 }
 
 // newAuthority is somebody else's.
-func newAuthority(t *testing.T, name string) authority {
+func newAuthority(t testing.TB, name string) authority {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	must(t, err)
@@ -63,7 +63,7 @@ func (a authority) pem() string {
 }
 
 // issue signs a certificate, for servers unless user is given.
-func (a authority) issue(t *testing.T, user pkix.Name, from time.Time, names ...string) tls.Certificate {
+func (a authority) issue(t testing.TB, user pkix.Name, from time.Time, names ...string) tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	must(t, err)
@@ -88,7 +88,7 @@ func (a authority) issue(t *testing.T, user pkix.Name, from time.Time, names ...
 }
 
 // pair is a certificate and its key in PEM.
-func pair(t *testing.T, c tls.Certificate) (cert, key string) {
+func pair(t testing.TB, c tls.Certificate) (cert, key string) {
 	t.Helper()
 	der, err := x509.MarshalPKCS8PrivateKey(c.PrivateKey)
 	must(t, err)
@@ -100,7 +100,7 @@ func pair(t *testing.T, c tls.Certificate) (cert, key string) {
 }
 
 // serve answers over TLS with a certificate, and returns the address outside.
-func serve(t *testing.T, cert tls.Certificate, h http.Handler) string {
+func serve(t testing.TB, cert tls.Certificate, h http.Handler) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
@@ -117,7 +117,7 @@ type between struct {
 	change               func(path string, n int, body string) string // of the n-th answer, from 1
 }
 
-func (b *between) handler(t *testing.T, c *Cluster) http.Handler {
+func (b *between) handler(t testing.TB, c *Cluster) http.Handler {
 	t.Helper()
 	to, err := url.Parse(fmt.Sprintf("https://127.0.0.1:%d", c.Port))
 	must(t, err)

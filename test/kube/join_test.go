@@ -98,7 +98,7 @@ func TestJoin(t *testing.T) {
 				}
 				o := j.node
 				o.Name = j.name + "-" + runtime
-				n := nodeWith(t, c, runtime, o, j.addresses...)
+				n := nodeWith(t, c, runtime, "cgroupfs", o, j.addresses...)
 				for p, text := range j.files {
 					must(t, n.Write(p, text, 0o644))
 				}

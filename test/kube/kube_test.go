@@ -14,7 +14,7 @@ const (
 )
 
 // programs are those of the cache; without, a test is skipped.
-func programs(t *testing.T) Programs {
+func programs(t testing.TB) Programs {
 	t.Helper()
 	cache := os.Getenv(cacheVariable)
 	if cache == "" {
@@ -46,7 +46,7 @@ func TestMain(tests *testing.M) {
 }
 
 // start is a cluster of a test's own.
-func start(t *testing.T, o Options) *Cluster {
+func start(t testing.TB, o Options) *Cluster {
 	t.Helper()
 	c, err := programs(t).Start(t.Context(), o)
 	if err != nil {
@@ -57,12 +57,12 @@ func start(t *testing.T, o Options) *Cluster {
 }
 
 // newNode is one with the fake runtime, whose kubelet is asked for; the cluster is reached at the given addresses.
-func newNode(t *testing.T, c *Cluster, o NodeOptions, addresses ...string) *Node {
+func newNode(t testing.TB, c *Cluster, o NodeOptions, addresses ...string) *Node {
 	t.Helper()
-	return nodeWith(t, c, FakeRuntime, o, addresses...)
+	return nodeWith(t, c, FakeRuntime, "cgroupfs", o, addresses...)
 }
 
-func nodeWith(t *testing.T, c *Cluster, runtime string, o NodeOptions, addresses ...string) *Node {
+func nodeWith(t testing.TB, c *Cluster, runtime, driver string, o NodeOptions, addresses ...string) *Node {
 	t.Helper()
 	if o.Name == "" {
 		o.Name = "n1"
@@ -83,15 +83,15 @@ func nodeWith(t *testing.T, c *Cluster, runtime string, o NodeOptions, addresses
 	})
 	must(t, n.Reach(c, addresses...))
 	if runtime == Containerd {
-		must(t, n.StartContainerd(t.Context(), "cgroupfs"))
+		must(t, n.StartContainerd(t.Context(), driver))
 	} else {
-		must(t, n.StartFakeRuntime(t.Context(), "cgroupfs"))
+		must(t, n.StartFakeRuntime(t.Context(), driver))
 	}
 	must(t, n.WantKubelet(t.Context()))
 	return n
 }
 
-func must(t *testing.T, err error) {
+func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
@@ -101,7 +101,7 @@ func must(t *testing.T, err error) {
 func last(s string, n int) string { return s[max(0, len(s)-n):] }
 
 // prelet runs it and wants an exit status.
-func prelet(t *testing.T, n *Node, want int, args ...string) Result {
+func prelet(t testing.TB, n *Node, want int, args ...string) Result {
 	t.Helper()
 	r, err := n.Prelet(context.WithoutCancel(t.Context()), args...)
 	if err != nil {

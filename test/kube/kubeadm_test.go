@@ -26,23 +26,11 @@ func TestFasterThanKubeadm(t *testing.T) {
 	const rounds = 7
 
 	c := start(t, Options{})
-	n := newNode(t, c, NodeOptions{Name: "kubeadm-race", Kubeadm: true}, "10.0.0.11:6443")
+	m := newMember(t, c, NodeOptions{Name: "kubeadm-race", Kubeadm: true})
+	n, pin := m.Node, m.pin
 	must(t, n.Reach(c, fmt.Sprintf("127.0.0.1:%d", c.Port))) // the address in cluster-info, which kubeadm asks next
 
-	pin, err := c.Pin()
-	must(t, err)
-	must(t, n.Credential("bootstrap-token", c.Token))
-	must(t, n.Site(map[string]string{"site.hcl": fmt.Sprintf(`
-cluster {
-  servers        = ["https://10.0.0.11:6443"]
-  ca_cert_hashes = [%q]
-  token          = credential("bootstrap-token")
-}
-
-stage "fetch-ca" "cluster" {}
-stage "fetch-config" "kubelet" { config_map = "kube-system/kubelet-config" }
-stage "write" "kubelet" {}
-`, pin)}))
+	m.site(`stage "write" "kubelet" {}`)
 
 	kubeadm := []string{
 		"/usr/bin/env", "-i", "PATH=/nonexistent", "HOME=/root",

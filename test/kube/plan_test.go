@@ -39,7 +39,7 @@ type plan struct {
 	Files []struct{ Path, Action, Purpose string }
 }
 
-func planOf(t *testing.T, n *Node) plan {
+func planOf(t testing.TB, n *Node) plan {
 	t.Helper()
 	var p plan
 	must(t, json.Unmarshal([]byte(prelet(t, n, 0, "plan", "-o", "json").Out), &p))

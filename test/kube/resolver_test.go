@@ -12,12 +12,9 @@ import (
 func TestResolverAsKubeadm(t *testing.T) {
 	t.Parallel()
 	c := start(t, Options{})
-	n := newNode(t, c, NodeOptions{Name: "kubeadm-resolver", Kubeadm: true}, "10.0.0.11:6443")
+	m := newMember(t, c, NodeOptions{Name: "kubeadm-resolver", Kubeadm: true})
+	n, pin := m.Node, m.pin
 	must(t, n.Reach(c, fmt.Sprintf("127.0.0.1:%d", c.Port))) // the address in cluster-info, which kubeadm asks next
-	pin, err := c.Pin()
-	must(t, err)
-	must(t, n.Credential("bootstrap-token", c.Token))
-	m := member{n, t, c, pin}
 	m.site("stage \"write\" \"kubelet\" {}")
 
 	must(t, n.Write("/opt/init/systemctl", "#!/bin/sh\n[ \"$1\" != is-active ] || exec /usr/bin/systemctl \"$@\"\n", 0o755))

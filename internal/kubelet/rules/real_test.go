@@ -38,9 +38,9 @@ func elsewhere() map[string]string {
 	return map[string]string{
 		"flag-config-dir": "it needs a kubelet of 1.28 or 1.29, which is built nowhere here; " +
 			"tools/kubetables holds its words against the source of both",
-		"gate-declares":             "no kubelet says it: test/kube, TestDeclaredFeatures",
+		"gate-declares":             "no kubelet says it: test/kube, TestRealNodes/declared_features",
 		"flag-ends":                 "no kubelet says it: test/kube, TestAgreement",
-		"flag-hostname":             "it needs a cluster: test/kube, TestKubeletSaysWhy",
+		"flag-hostname":             "it needs a cluster: test/kube, TestRealNodes/why_join",
 		"machine-cgroup-driver":     "it needs a runtime that does not report its driver: test/kube, TestCgroupDriver",
 		"machine-credential-plugin": "it needs a configuration of plugins: test/kube, TestCredentialPlugins",
 		"machine-runtime-config":    "it needs a runtime without RuntimeConfig: test/kube, TestCgroupDriver",

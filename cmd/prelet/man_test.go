@@ -17,7 +17,8 @@ func TestManPages(t *testing.T) {
 
 	dir := t.TempDir()
 	program := filepath.Join(t.TempDir(), "man")
-	build := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-tags", "grpcnotrace,man", "-o", program, ".")
+	build := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-tags", "grpcnotrace,man",
+		"-ldflags", "-s -w", "-o", program, ".")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("go build -tags man: got %v, want no error\n%s", err, out)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/prelet/prelet/internal/sample"
 	"github.com/prelet/prelet/internal/world"
 )
 
@@ -39,14 +40,16 @@ func degraded(facts world.Facts) []world.UnknownFact {
 }
 
 func TestSameBytesWhateverTheOrderOfFolders(t *testing.T) {
+	chosen := sample.New(t)
 	for name, machine := range recorded(t) {
-		seeds := uint64(5)
+		seeds := 5
 		if name == "dgx-h100" || name == "linux-amd64-61797caf7c0b6bca1725ad7975ed4773" {
 			seeds = 100
 		}
 		first := encode(t, detect(t, Options{Tree: machine}))
-		for seed := range seeds {
-			again := encode(t, detect(t, Options{Tree: shuffled{machine, rand.New(rand.NewPCG(seed, 1))}}))
+		start, step := chosen.OneIn(min(seeds, 20), name)
+		for seed := start; seed < seeds; seed += step {
+			again := encode(t, detect(t, Options{Tree: shuffled{machine, rand.New(rand.NewPCG(uint64(seed), 1))}}))
 			if !bytes.Equal(first, again) {
 				t.Fatalf("%s, seed %d: want the same facts in any order: %s",
 					name, seed, cmp.Diff(string(first), string(again)))

@@ -33,7 +33,10 @@ run() { # run PART
 	nodes) PRELET_SWEEP=full go test -count=1 -timeout 20m -run '^TestNodes$' ./cmd/prelet ;;
 	activation) PRELET_SWEEP=full go test -count=1 -timeout 40m ./internal/commit/activation ;;
 	generation) PRELET_SWEEP=full go test -count=1 -timeout 60m ./internal/commit/generation ;;
-	samples) PRELET_SWEEP=full go test -count=1 -timeout 30m ./internal/boot ;;
+	samples)
+		PRELET_SWEEP=full go test -count=1 -timeout 30m ./internal/boot ./internal/app/importer ./internal/probe/cluster \
+			./internal/probe/hardware ./examples
+		;;
 	fuzz) make fuzz T=10s ;;
 	sweep) make sweep SWEEP=nightly RUN='^TestSweep' ;;
 	*) echo "nightly.sh: unknown part $1; parts: ${all[*]}" >&2 && return 64 ;;

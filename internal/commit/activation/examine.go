@@ -34,12 +34,7 @@ func (m *Machine) examine(
 	spec Spec,
 	since time.Duration,
 ) ([]Check, *Cause) {
-	w := watcher{
-		m:           m,
-		spec:        spec,
-		since:       since,
-		fullTimeout: true,
-	}
+	w := watcher{m: m, location: location{spec: spec, since: since}}
 	begun := m.Clock.Monotonic()
 
 	var last Unit

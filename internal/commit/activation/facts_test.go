@@ -98,9 +98,8 @@ func TestOlderProcessIsNeverGood(t *testing.T) {
 	n.bootWith("one")
 
 	w := watcher{
-		m:     &Machine{Probe: n, Clock: n.clk},
-		spec:  n.spec("one").withDefaults(),
-		since: n.systemd.unit.Started + 1,
+		m:        &Machine{Probe: n, Clock: n.clk},
+		location: location{spec: n.spec("one").withDefaults(), since: n.systemd.unit.Started + 1},
 	}
 	for range 1000 {
 		n.clk.advance(time.Second)

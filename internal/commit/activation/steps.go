@@ -458,39 +458,18 @@ func (m *Machine) openGate(h location, t *walkState) error {
 
 // requestStart requests a start of the unit if one is due, and leaves a verdict to prelet-verify or the next run.
 func (m *Machine) requestStart(ctx context.Context, h location, t *walkState) error {
-	if h.journal == nil {
-		if !t.openedGate && !m.Gate.IsOwed(h.spec.Unit) {
-			return nil
-		}
-
-		_, err := m.bringUp(ctx, h.spec.Unit, startRequest{opened: t.openedGate})
-		if err != nil {
-			return systemdFault("the gate is open; bringing the kubelet up", err)
-		}
-
+	if h.journal == nil && !t.openedGate && !m.Gate.IsOwed(h.spec.Unit) {
 		return nil
 	}
-
+	_, err := m.bringUp(ctx, h, t, 0)
+	if h.journal == nil {
+		return systemdFault("the gate is open; bringing the kubelet up", err)
+	}
 	if t.rollback == nil {
 		t.out.Verdict = Pending
 	}
 
-	_, err := m.bringUp(ctx, h.spec.Unit, startRequest{
-		opened:  t.openedGate,
-		since:   h.since,
-		adopted: h.adopted(),
-	})
-
 	return wrapAfterCommit(describeInPlace(&h), err)
-}
-
-// startRequest contains the conditions of bringUp.
-type startRequest struct {
-	mayWait bool          // bringUp may wait for the start; the lock must be free then
-	wait    time.Duration // how long
-	opened  bool          // the gate was just opened: start a unit that failed at it or waits for a restart
-	since   time.Duration // a process that started before this has not read the files
-	adopted *adopted      // nil: the generation was not adopted
 }
 
 // adopted is a generation whose files were there before it: a kubelet that runs may have started before them, and is
@@ -501,9 +480,10 @@ type adopted struct {
 	files []string // that the kubelet reads
 }
 
-// adopted returns what bringUp needs of the generation that awaits its verdict; nil if prelet has put it in place.
+// adopted returns what bringUp needs of the generation that awaits its verdict; nil if none does, or if prelet has put
+// it in place.
 func (h location) adopted() *adopted {
-	if h.current == nil || !h.current.Adopted {
+	if h.journal == nil || h.current == nil || !h.current.Adopted {
 		return nil
 	}
 
@@ -547,25 +527,25 @@ func (m *Machine) isOlder(ctx context.Context, u Unit, a *adopted) bool {
 }
 
 // bringUp requests a start of the unit if that is owed, if the gate blocked it, or if the running process has not read
-// the files. It returns how the job ended; "" when none was requested, because the unit runs, is about to run, or is
-// not supposed to run.
+// the files. It waits for the start, for which the lock must be free; with 0 the start is only requested. It returns
+// how the job ended; "" when none was requested, because the unit runs, is about to run, or is not supposed to run.
 func (m *Machine) bringUp(
-	ctx context.Context,
-	unit string,
-	e startRequest,
+	ctx context.Context, h location, t *walkState, wait time.Duration,
 ) (result string, err error) {
 	steady := context.WithoutCancel(ctx)
+	unit := h.spec.Unit
+	files := h.adopted()
 
 	u, err := m.Units.Look(steady, unit)
 	if err != nil {
 		return "", fmt.Errorf("looking at %s: %w", unit, err)
 	}
 
-	old := u.Started < e.since
+	old := u.Started < h.since // it has not read the files
 	waits := isWaitingToRestart(u) || hasGivenUp(u) || wasSkipped(u)
-	waitsForFiles := waits && (e.opened || old)
+	waitsForFiles := waits && (t.openedGate || old)
 	runsOldFiles := u.Active == "active" && old
-	older := m.isOlder(steady, u, e.adopted)
+	older := m.isOlder(steady, u, files)
 
 	if !m.Gate.IsOwed(unit) && !waitsForFiles && !runsOldFiles && !older {
 		return "", nil
@@ -582,12 +562,12 @@ func (m *Machine) bringUp(
 
 	// A unit that prelet stopped has to start again, also after SIGTERM. Then the start is requested and not waited
 	// for.
-	if e.mayWait && ctx.Err() == nil {
-		m.extendTimeout(e.wait)
-		result, err = m.Units.Act(ctx, verb, unit, e.wait)
+	if wait > 0 && ctx.Err() == nil {
+		m.extendTimeout(wait)
+		result, err = m.Units.Act(ctx, verb, unit, wait)
 	}
 
-	if !e.mayWait || ctx.Err() != nil {
+	if wait == 0 || ctx.Err() != nil {
 		result, err = m.Units.Act(steady, verb, unit, 0)
 	}
 
@@ -596,7 +576,7 @@ func (m *Machine) bringUp(
 	}
 
 	if older {
-		if err := m.Gate.MarkDone(e.adopted.key); err != nil {
+		if err := m.Gate.MarkDone(files.key); err != nil {
 			return result, err
 		}
 	}
@@ -699,17 +679,7 @@ func (m *Machine) start(ctx context.Context, h location, t *walkState) (watchRes
 	wait := m.limitWait(t, h.spec.Timeout(), 0)
 	deadline := m.Clock.Monotonic() + wait
 
-	result, err := m.bringUp(
-		ctx,
-		h.spec.Unit,
-		startRequest{
-			mayWait: true,
-			wait:    wait,
-			opened:  t.openedGate,
-			since:   h.since,
-			adopted: h.adopted(),
-		},
-	)
+	result, err := m.bringUp(ctx, h, t, wait)
 	if err != nil {
 		return watchResult{}, err
 	}
@@ -727,23 +697,21 @@ func (m *Machine) start(ctx context.Context, h location, t *walkState) (watchRes
 func (m *Machine) endUnjudged(ctx context.Context, h location, t *walkState) error {
 	m.uncountTry(t)
 
-	switch {
-	case ctx.Err() == nil:
+	if ctx.Err() == nil {
 		return nil
-	case h.phase == returning:
-		return &fault.Fault{
-			Code:    fault.Interrupted,
-			Err:     context.Cause(ctx),
-			Summary: fmt.Sprintf("stopped while generation %d was watched, after a rollback", h.journal.Gen),
-		}
 	}
 
-	return &fault.Fault{
+	stopped := &fault.Fault{
 		Code:    fault.Interrupted,
 		Err:     context.Cause(ctx),
 		Next:    "the next start of the kubelet, run or boot judges it",
 		Summary: fmt.Sprintf("stopped while generation %d was watched", h.journal.Gen),
 	}
+	if h.phase == returning {
+		stopped.Summary += ", after a rollback"
+	}
+
+	return stopped
 }
 
 // endVerdict returns the error of storing a verdict. If the store cannot be written, the walk ends without a verdict

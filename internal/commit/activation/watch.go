@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/kubelet"
 )
 
@@ -83,15 +82,12 @@ type watchResult struct {
 func (m *Machine) watch(
 	ctx context.Context, h location, deadline time.Duration, result string, full bool,
 ) (watchResult, error) {
-	p, since := h.spec, h.since
+	p := h.spec
 	m.note("verify", "started", "%s", p.Unit)
 	m.extendTimeout(max(0, deadline-m.Clock.Monotonic()))
 	w := watcher{
 		m:           m,
-		spec:        p,
-		since:       since,
-		placed:      h.placed,
-		journal:     h.journal,
+		location:    h,
 		result:      result,
 		fullTimeout: full,
 	}
@@ -114,7 +110,7 @@ func (m *Machine) watch(
 	}
 	if err == nil && f.verdict == Bad {
 		if w.cause == nil {
-			w.cause = m.findCause(ctx, p, since)
+			w.cause = m.findCause(ctx, p, h.since)
 		}
 		if isGuess := w.cause == nil || w.cause.ID == ""; isGuess && w.watchdog > 0 {
 			w.cause = newWatchdogCause(p.Unit, w.watchdog)
@@ -190,11 +186,9 @@ func (m *Machine) whyClock(p Spec, cause *Cause, jump time.Duration) string {
 }
 
 type watcher struct {
-	m           *Machine
-	spec        Spec
-	since       time.Duration
-	placed      time.Duration // when the files were in place
-	journal     *generation.Journal
+	m        *Machine
+	location // of the generation that is watched
+
 	units       []UnitSpec // of the site, that this generation restarted or reloaded
 	result      string
 	fullTimeout bool

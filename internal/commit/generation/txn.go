@@ -281,9 +281,6 @@ func (s *Store) makeGens() error {
 	return s.disk.sync(s.dir)
 }
 
-// Generation returns the number of the generation that this commit makes.
-func (t *Txn) Generation() int { return t.m.Gen }
-
 // Entries returns the changes of all targets.
 func (t *Txn) Entries() []Entry { return t.m.Entries }
 

@@ -17,7 +17,6 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/prelet/prelet/internal/app/revision"
-	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/insight/fleet"
 	"github.com/prelet/prelet/internal/lang"
@@ -48,10 +47,9 @@ type siteLoader struct {
 }
 
 type loadedSite struct {
-	once   sync.Once
-	site   *lang.Site
-	diags  hcl.Diagnostics
-	checks boot.Checks
+	once  sync.Once
+	site  *lang.Site
+	diags hcl.Diagnostics
 }
 
 // maxKnownSites bounds how many sites of recordings are kept.
@@ -218,7 +216,6 @@ func (p *fleetPlanner) planOne(ctx context.Context, source string) (planned Plan
 	redactVariables(env.Redactor, p.given, loaded.site)
 	n, found := env.openSite(w, nil, rec, p.given, loaded.site, loaded.diags)
 	defer n.Close()
-	n.checks = &loaded.checks
 
 	plan := n.planUnless(ctx, found, nil)
 	out := Planned{View: n.view(plan, source)}
@@ -235,7 +232,6 @@ func (p *fleetPlanner) planOne(ctx context.Context, source string) (planned Plan
 	loaded = p.against.load(rec)
 	old, found := env.openSite(w, nil, n.rec, p.givenOld(), loaded.site, loaded.diags)
 	defer old.Close()
-	old.checks = &loaded.checks
 
 	return out, fleet.NewEffectAgainst(source, old.planUnless(ctx, found, nil), plan, rec)
 }

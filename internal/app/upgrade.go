@@ -147,7 +147,6 @@ func (p *fleetPlanner) upgrade(ctx context.Context, source string, to int) (out 
 	redactVariables(env.Redactor, p.given, loaded.site)
 	n, found := env.openSite(w, nil, out.recording, p.given, loaded.site, loaded.diags)
 	defer n.Close()
-	n.checks = &loaded.checks
 	n.advises = true
 	out.planned = n.planUnless(ctx, found, nil)
 	if out.recording == nil { // the names of the machine are in its answers

@@ -266,9 +266,8 @@ func (p *progress) runGatherOnSample(ctx context.Context, m SampleMachine, objec
 		machine: m,
 		objects: objects,
 	}
-	e := p.eval.Fork()
-	p.gathered = runLimited(ctx, p, func() (Gathered, Findings) {
-		return g.gather(e)
+	p.gathered = runLimited(ctx, p, func(p progress) (Gathered, Findings) {
+		return g.gather(p.eval)
 	})
 	p.setEval(p.gathered.eval)
 }

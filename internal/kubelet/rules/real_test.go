@@ -41,9 +41,9 @@ func elsewhere() map[string]string {
 		"gate-declares":             "no kubelet says it: test/kube, TestRealNodes/declared_features",
 		"flag-ends":                 "no kubelet says it: test/kube, TestAgreement",
 		"flag-hostname":             "it needs a cluster: test/kube, TestRealNodes/why_join",
-		"machine-cgroup-driver":     "it needs a runtime that does not report its driver: test/kube, TestCgroupDriver",
-		"machine-credential-plugin": "it needs a configuration of plugins: test/kube, TestCredentialPlugins",
-		"machine-runtime-config":    "it needs a runtime without RuntimeConfig: test/kube, TestCgroupDriver",
+		"machine-cgroup-driver":     "it needs a runtime that reports no driver: test/kube, TestRealNodes/cgroup_driver",
+		"machine-credential-plugin": "it needs a configuration of plugins: test/kube, TestRealNodes/credential_plugins",
+		"machine-runtime-config":    "it needs a runtime without RuntimeConfig: test/kube, TestRealNodes/cgroup_driver",
 		"machine-shutdown-delay":    "it needs logind: test/boot, TestShutdownDelay",
 		"machine-many-numa-nodes":   "it needs a machine of more than 8 NUMA nodes, and none was recorded",
 	}

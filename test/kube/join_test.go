@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"cmp"
 	"maps"
 	"path/filepath"
 	"strings"
@@ -11,12 +12,40 @@ import (
 
 // joining is one site on one machine.
 type joining struct {
-	name      string
-	site      func(t *testing.T, c *Cluster) map[string]string
-	node      NodeOptions
-	addresses []string
-	files     map[string]string // of the node, before prelet
-	want      string            // name of the Node; "" is the host's
+	name    string
+	example string
+	layer   string    // over the example's site
+	edit    [2]string // of site.hcl: old and new text
+	node    NodeOptions
+	server  string            // its address; "" is 10.0.0.11:6443
+	files   map[string]string // of the node, before prelet
+	want    string            // name of the Node; "" is the host's
+}
+
+// site is the example's with the layer, and the variable that some examples have.
+func (j joining) site(t *testing.T, c *Cluster) map[string]string {
+	t.Helper()
+	files := siteOf(t, c, j.example, j.layer)
+	files["site.hcl"] = strings.Replace(files["site.hcl"], j.edit[0], j.edit[1], 1)
+	if strings.Contains(files["site.hcl"], "var.zone") {
+		files["zone.prelet.vars"] = "zone = \"az1-r07\"\n"
+	}
+
+	return files
+}
+
+// join lets a node of this kind join, and looks at what became of it.
+func (j joining) join(t *testing.T, c *Cluster, runtime string) *Node {
+	t.Helper()
+	n := nodeWith(t, c, runtime, "cgroupfs", j.node, cmp.Or(j.server, "10.0.0.11:6443"))
+	for p, text := range j.files {
+		must(t, n.Write(p, text, 0o644))
+	}
+	must(t, n.Credential("bootstrap-token", c.Token))
+	must(t, n.Site(j.site(t, c)))
+	joined(t, c, n, j)
+
+	return n
 }
 
 // TestJoin goes the whole way, with nothing in place of anything: token from a credential, cluster-info signed by the
@@ -24,87 +53,51 @@ type joining struct {
 func TestJoin(t *testing.T) {
 	t.Parallel()
 	c := start(t, Options{})
-	machines := func(name string) string {
-		p, err := filepath.Abs(filepath.Join("../../bin/machines", name))
-		must(t, err)
-		return p
-	}
-	zone := func(site map[string]string) map[string]string {
-		site["zone.prelet.vars"] = "zone = \"az1-r07\"\n"
-		return site
-	}
 	must(t, c.SetConfigMap(t.Context(), "kube-system", "kubelet-config-1.11", legacyObjects))
-	if _, err := c.Kubectl(
-		t.Context(),
-		"-n",
-		"kube-system",
-		"create",
-		"role",
-		"prelet",
-		"--verb=get",
-		"--resource=configmaps",
-		"--resource-name=kubelet-config-1.11",
-	); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.Kubectl(
-		t.Context(),
-		"-n",
-		"kube-system",
-		"create",
-		"rolebinding",
-		"prelet",
-		"--role=prelet",
-		"--group=system:bootstrappers",
-		"--group=system:nodes",
-	); err != nil {
-		t.Fatal(err)
+	for _, words := range []string{
+		"create role prelet --verb=get --resource=configmaps --resource-name=kubelet-config-1.11",
+		"create rolebinding prelet --role=prelet --group=system:bootstrappers --group=system:nodes",
+	} {
+		_, err := c.Kubectl(t.Context(), append([]string{"-n", "kube-system"}, strings.Fields(words)...)...)
+		must(t, err)
 	}
 	base, err := c.ConfigMap(t.Context(), "kube-system", "kubelet-config")
 	must(t, err)
+	machines, err := filepath.Abs("../../bin/machines")
+	must(t, err)
 
-	legacy := NodeOptions{Hardware: machines("legacy-mt27710"), Address: "192.0.2.5/24"}
+	const hosts = "127.0.0.1 localhost\n10.0.0.11 k8s.site3.example\n"
+	dgx := NodeOptions{Hardware: machines + "/dgx-h100"}
+	legacy := joining{
+		example: "legacy-vm", node: NodeOptions{Hardware: machines + "/legacy-mt27710", Address: "192.0.2.5/24"},
+		server: "10.178.4.10:6443", want: "192.0.2.5",
+	}
+	legacyDropIn := legacy
+	legacy.name, legacy.files = "legacy-vm", legacyFiles("")
+	legacyDropIn.name, legacyDropIn.files = "legacy-vm-drop-in", legacyFiles(legacyObjects["vm-kubelet-config"])
+	// What the script took from the ConfigMap is on the node's disk then.
+	legacyDropIn.layer = strings.Replace(dropIn, "layout", "base = null\n      layout", 1)
 	for _, j := range []joining{
-		{name: "kubeadm", addresses: []string{"10.0.0.11:6443"},
-			site: func(t *testing.T, c *Cluster) map[string]string { return zone(siteOf(t, c, "kubeadm")) }},
+		{name: "kubeadm", example: "kubeadm"},
 		// What counts is config.yaml and not the ConfigMap that it was made of: here kubeadm has patched it.
-		{name: "kubeadm-drop-in", addresses: []string{"10.0.0.11:6443"}, files: map[string]string{"/var/lib/kubelet/config.yaml": base["kubelet"] + "maxPods: 61\nevictionHard: {memory.available: 333Mi}\n"},
-			site: func(t *testing.T, c *Cluster) map[string]string { return zone(siteOf(t, c, "kubeadm", dropIn)) }},
-		{name: "drop-in", addresses: []string{"10.0.0.11:6443"}, files: map[string]string{"/var/lib/kubelet/config.yaml": base["kubelet"]},
-			site: func(t *testing.T, c *Cluster) map[string]string { return siteOf(t, c, "testdata/dropin") }},
-		{name: "gpu-training", addresses: []string{"10.0.0.11:6443"}, node: NodeOptions{Hardware: machines("dgx-h100")},
-			files: map[string]string{"/etc/hosts": "127.0.0.1 localhost\n10.0.0.11 k8s.site3.example\n"},
-			site:  func(t *testing.T, c *Cluster) map[string]string { return zone(siteOf(t, c, "gpu-training")) }},
-		{name: "gpu-training-drop-in", addresses: []string{"10.0.0.11:6443"}, node: NodeOptions{Hardware: machines("dgx-h100")},
-			files: map[string]string{"/etc/hosts": "127.0.0.1 localhost\n10.0.0.11 k8s.site3.example\n", "/var/lib/kubelet/config.yaml": base["kubelet"]},
-			site: func(t *testing.T, c *Cluster) map[string]string {
-				site := zone(siteOf(t, c, "gpu-training", dropIn))
-				// A drop-in cannot take a field of the base away.
-				site["site.hcl"] = strings.Replace(site["site.hcl"], "allowedUnsafeSysctls  = null", "", 1)
-				return site
-			}},
-		{name: "legacy-vm", addresses: []string{"10.178.4.10:6443"}, node: legacy, want: "192.0.2.5", files: legacyFiles(""),
-			site: func(t *testing.T, c *Cluster) map[string]string { return siteOf(t, c, "legacy-vm") }},
-		{name: "legacy-vm-drop-in", addresses: []string{"10.178.4.10:6443"}, node: legacy, want: "192.0.2.5", files: legacyFiles(legacyObjects["vm-kubelet-config"]),
-			// What the script took from the ConfigMap is on the node's disk then.
-			site: func(t *testing.T, c *Cluster) map[string]string {
-				return siteOf(t, c, "legacy-vm", strings.Replace(dropIn, "layout", "base = null\n      layout", 1))
-			}},
+		{name: "kubeadm-drop-in", example: "kubeadm", layer: dropIn, files: map[string]string{
+			configFile: base["kubelet"] + "maxPods: 61\nevictionHard: {memory.available: 333Mi}\n",
+		}},
+		{name: "drop-in", example: "testdata/dropin", files: map[string]string{configFile: base["kubelet"]}},
+		{name: "gpu-training", example: "gpu-training", node: dgx, files: map[string]string{"/etc/hosts": hosts}},
+		{name: "gpu-training-drop-in", example: "gpu-training", layer: dropIn, node: dgx,
+			edit:  [2]string{"allowedUnsafeSysctls  = null"}, // a drop-in cannot remove a field of the base
+			files: map[string]string{"/etc/hosts": hosts, configFile: base["kubelet"]}},
+		legacy,
+		legacyDropIn,
 	} {
 		for _, runtime := range []string{FakeRuntime, Containerd} {
 			t.Run(j.name+"/"+runtime, func(t *testing.T) {
 				if runtime == Containerd && !c.HasContainerd() {
 					t.Skip("build.sh found no apt to get containerd from")
 				}
-				o := j.node
-				o.Name = j.name + "-" + runtime
-				n := nodeWith(t, c, runtime, "cgroupfs", o, j.addresses...)
-				for p, text := range j.files {
-					must(t, n.Write(p, text, 0o644))
-				}
-				must(t, n.Credential("bootstrap-token", c.Token))
-				must(t, n.Site(j.site(t, c)))
-				joined(t, c, n, j)
+				j.node.Name = j.name + "-" + runtime
+				j.join(t, c, runtime)
 				if j.want != "" { // the next one would join under the same name
 					must(t, c.Client.CoreV1().Nodes().Delete(t.Context(), j.want, metav1.DeleteOptions{}))
 				}

@@ -16,24 +16,15 @@ func TestOlderMinor(t *testing.T) {
 	version, err := Version("old/go.mod")
 	must(t, err)
 	c := start(t, Options{Server: oldProgram(t, p, "kube-apiserver")})
+	base, err := c.ConfigMap(t.Context(), "kube-system", "kubelet-config")
+	must(t, err)
 	for _, j := range []joining{
-		{name: "kubeadm", site: func(t *testing.T, c *Cluster) map[string]string {
-			site := siteOf(t, c, "kubeadm")
-			site["zone.prelet.vars"] = "zone = \"az1-r07\"\n"
-			return site
-		}},
-		{name: "drop-in", site: func(t *testing.T, c *Cluster) map[string]string { return siteOf(t, c, "testdata/dropin") }},
+		{name: "kubeadm", example: "kubeadm"},
+		{name: "drop-in", example: "testdata/dropin", files: map[string]string{configFile: base["kubelet"]}},
 	} {
 		t.Run(j.name, func(t *testing.T) {
-			n := newNode(t, c, NodeOptions{Name: j.name, Kubelet: oldProgram(t, p, "kubelet")}, "10.0.0.11:6443")
-			if j.name == "drop-in" {
-				base, err := c.ConfigMap(t.Context(), "kube-system", "kubelet-config")
-				must(t, err)
-				must(t, n.Write("/var/lib/kubelet/config.yaml", base["kubelet"], 0o644))
-			}
-			must(t, n.Credential("bootstrap-token", c.Token))
-			must(t, n.Site(j.site(t, c)))
-			joined(t, c, n, j)
+			j.node = NodeOptions{Name: j.name, Kubelet: oldProgram(t, p, "kubelet")}
+			n := j.join(t, c, FakeRuntime)
 			node, err := c.Node(t.Context(), j.name)
 			must(t, err)
 			if got := node.Status.NodeInfo.KubeletVersion; got != version {

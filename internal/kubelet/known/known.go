@@ -72,8 +72,9 @@ func Range() (oldest, newest int) {
 // Newest returns the newest known minor version of 1.x, which may be known only from a pre-release.
 func Newest() int { return slices.Max(loadTable().minors) }
 
-// IsNewer reports whether a version is newer than the tables, as is a text that is no version 1.x. Of a minor version
-// that is known only from a pre-release, other releases are newer: they may have more. An unknown version is not.
+// IsNewer reports whether a version is newer than the tables, as is a text that is not a version 1.x. Of a minor
+// version that is known only from a pre-release, other releases are newer: they may have more. An unknown version is
+// not.
 func IsNewer(version string) bool {
 	minor, isKubernetes1 := Minor(version)
 	version = strings.TrimPrefix(version, "v")

@@ -415,22 +415,43 @@ func (s story) record(t testing.TB, how playOptions) (at string, wrong []string)
 	return s.play(r, how), nil
 }
 
-// TestStories plays every story, and checks that they use every row of the table.
+// TestStories plays every story over the table with one row for each phase and trigger: each row is in a story, or is
+// listed as unused. Then a change of a row must break a story that uses it: see checkMutants.
 func TestStories(t *testing.T) {
-	seen := map[string]bool{}
+	through := map[string][]story{}
+	long := map[string]int{} // number of rows by a story's name
 
-	for _, s := range allStories(t) {
-		t.Run(s.name, func(t *testing.T) { s.play(t, playOptions{seen: func(r row) { seen[fmt.Sprint(r)] = true }}) })
+	for _, s := range loadStories(t, "stories_of_units.txtar") {
+		t.Run(s.name, func(t *testing.T) { s.play(t, playOptions{}) })
 	}
 
-	for i, r := range table {
-		_, isUnused := unused[describeRow(r)]
-		if r.Never == "" && !seen[fmt.Sprint(r)] && !isUnused {
-			t.Errorf("row %d is in no story: %s, %s, %s; want it in one",
-				i, joinNames(phaseNames, r.In), joinNames(triggerNames, r.On),
-				factNames[r.When])
+	for _, s := range loadStories(t, "stories.txtar") {
+		seen := map[string]bool{}
+
+		t.Run(s.name, func(t *testing.T) {
+			s.play(t, playOptions{rows: expand(table), seen: func(r row) {
+				seen[describeRow(r)], seen[describePair(r)] = true, true
+				long[s.name]++
+			}})
+		})
+
+		for r := range seen {
+			through[r] = append(through[r], s)
 		}
 	}
+
+	for _, list := range through {
+		slices.SortStableFunc(list, func(a, b story) int { return long[a.name] - long[b.name] })
+	}
+
+	for _, r := range expand(table) {
+		if _, listed := unused[describeRow(r)]; r.Never == "" && listed == (len(through[describeRow(r)]) > 0) {
+			t.Errorf("%s: used by %d stories, listed as unused: %t; want exactly one of both",
+				describeRow(r), len(through[describeRow(r)]), listed)
+		}
+	}
+
+	t.Run("mutants", func(t *testing.T) { checkMutants(t, through) })
 }
 
 // TestKilledAtEveryStep kills each story before each step and after the last of all, lets systemd start again what it
@@ -638,35 +659,11 @@ const nothingToDo = "the row for it finds the gate open and no start owed, and d
 // noGeneration: without a generation, to continue is to open the gate, and to request a start that is due.
 const noGeneration = "the gate is open already or on purpose, and no start is due that was not requested"
 
-// TestMutants: each change of a row breaks a story, or a story that is killed in this row, with or without a power
-// cut. Only stories that use the row are played. A sample of the mutants is tried, without those that survive.
-func TestMutants(t *testing.T) {
+// checkMutants: each change of a row breaks a story, or a story that is killed in this row, with or without a power cut.
+// Only stories that use the row are played. A sample of the mutants is tried, without those that survive.
+func checkMutants(t *testing.T, through map[string][]story) {
+	t.Helper()
 	chosen := sample.New(t)
-	through := map[string][]story{}
-	long := map[string]int{} // number of rows by a story's name
-
-	for _, s := range loadStories(t, "stories.txtar") {
-		seen := map[string]bool{}
-		s.record(t, playOptions{rows: expand(table), seen: func(r row) {
-			seen[describeRow(r)], seen[describePair(r)] = true, true
-			long[s.name]++
-		}})
-
-		for r := range seen {
-			through[r] = append(through[r], s)
-		}
-	}
-
-	for _, list := range through {
-		slices.SortStableFunc(list, func(a, b story) int { return long[a.name] - long[b.name] })
-	}
-
-	for _, r := range expand(table) {
-		if _, listed := unused[describeRow(r)]; r.Never == "" && listed == (len(through[describeRow(r)]) > 0) {
-			t.Errorf("%s: used by %d stories, listed as unused: %t; want exactly one of both",
-				describeRow(r), len(through[describeRow(r)]), listed)
-		}
-	}
 
 	for _, m := range mutants() {
 		if _, listed := unused[m.key]; listed {

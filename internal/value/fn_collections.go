@@ -85,17 +85,10 @@ func lengthFunc() function.Function {
 			)
 		},
 		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
-			v, marks := args[0].Unmark()
-			switch t := v.Type(); {
-			case t.IsObjectType():
-				return cty.NumberIntVal(int64(len(t.AttributeTypes()))).WithMarks(marks), nil
-			case t == cty.String && v.IsKnown():
-				n, err := stdlib.Strlen(v)
-				return n.WithMarks(marks), err
-			case t == cty.String:
-				return unknownOf(cty.Number).WithMarks(marks), nil
+			if args[0].Type() == cty.String {
+				return stdlib.Strlen(args[0])
 			}
-			return v.Length().WithMarks(marks), nil
+			return args[0].Length(), nil
 		},
 	})
 }

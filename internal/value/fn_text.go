@@ -103,7 +103,7 @@ func boundedParts(
 	return checkArguments(f, func(args []cty.Value) error {
 		var texts []string
 		for _, v := range args {
-			if !v.IsKnown() || v.IsNull() || v.Type() != cty.String {
+			if !IsText(v) {
 				return nil // the function reports it
 			}
 			texts = append(texts, v.AsString())
@@ -127,11 +127,10 @@ func (e *PatternError) IsUncaught() bool { return true }
 // checkPattern is a function whose first argument is a regular expression.
 func checkPattern(f function.Function) function.Function {
 	return checkArguments(f, func(args []cty.Value) error {
-		v := args[0]
-		if !v.IsKnown() || v.IsNull() || v.Type() != cty.String {
+		if !IsText(args[0]) {
 			return nil // the function reports it
 		}
-		if _, err := regexp.Compile(v.AsString()); err != nil {
+		if _, err := regexp.Compile(args[0].AsString()); err != nil {
 			return &PatternError{err}
 		}
 
@@ -195,12 +194,10 @@ var widthPattern = lazy.Regexp(`%[-+# .\[\]0-9]*?([0-9]{4,})`)
 
 func boundedFormat(f function.Function) function.Function {
 	return checkArguments(f, func(args []cty.Value) error {
-		format := args[0]
-		hasValue := format.IsKnown() && !format.IsNull()
-		if !hasValue || format.Type() != cty.String {
-			return nil
+		if !IsText(args[0]) {
+			return nil // the function reports it
 		}
-		for _, m := range widthPattern().FindAllStringSubmatch(format.AsString(), -1) {
+		for _, m := range widthPattern().FindAllStringSubmatch(args[0].AsString(), -1) {
 			if n, err := strconv.Atoi(m[1]); err != nil || n > maxWidth {
 				return function.NewArgErrorf(
 					0,

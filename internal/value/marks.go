@@ -20,35 +20,6 @@ func Credential(name string) cty.Value {
 	return cty.StringVal(makePlaceholder(opCredential, name)).Mark(Secret{Name: name})
 }
 
-// containsMarks reports whether v, or anything in it, is marked. It is cty's ContainsMarked without a path for each of
-// the thousands of values in the facts of a machine.
-func containsMarks(v cty.Value) bool {
-	if v.IsMarked() {
-		return true
-	}
-	t := v.Type()
-	if t.IsPrimitiveType() || v.IsNull() || !v.IsKnown() {
-		return false
-	}
-	if t.IsObjectType() {
-		for name := range t.AttributeTypes() {
-			if containsMarks(v.GetAttr(name)) {
-				return true
-			}
-		}
-		return false
-	}
-	if v.CanIterateElements() {
-		for it := v.ElementIterator(); it.Next(); {
-			if _, element := it.Element(); containsMarks(element) {
-				return true
-			}
-		}
-	}
-
-	return false
-}
-
 // Plain returns v without marks, and the names of the credentials that were marked anywhere in it, sorted and unique.
 // Nothing else may remove marks.
 func Plain(v cty.Value) (plain cty.Value, secrets []string) {

@@ -193,7 +193,7 @@ func callError(d *hcl.Diagnostic) error {
 
 // Secrets returns the names of the credentials that flowed into v, at any depth, sorted.
 func Secrets(v cty.Value) []string {
-	if v == cty.NilVal || !containsMarks(v) {
+	if v == cty.NilVal || !v.ContainsMarked() {
 		return nil
 	}
 	_, secrets := Plain(v)

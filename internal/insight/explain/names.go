@@ -1,8 +1,6 @@
 package explain
 
 import (
-	"strings"
-
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/ext/typeexpr"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -19,7 +17,7 @@ func (w *walker) explainName(i Item) (x Explanation, known bool) {
 	}
 
 	address := i.Kind + "." + i.Name
-	x.Uses = w.e.Uses(strings.Split(address, ".")...)
+	x.Uses = w.e.Uses(address)
 	if stage := w.plan.Site.Stage(i.Name); i.Kind == Stage {
 		x.Uses = append(x.Uses, w.listDefaultUses(i.Name)...)
 		if stage.When != nil {

@@ -236,14 +236,9 @@ func (e *Eval) stageObject(references []hcl.Traversal) cty.Value {
 
 // findOutput returns the position of the output that a reference to stage.TYPE.NAME is to.
 func (e *Eval) findOutput(reference hcl.Traversal) (n int, isNamed bool) {
-	kind, _, hasKind := findSecondName(reference)
-	if !hasKind {
-		return 0, false
-	}
-	name, _, hasName := findSecondName(reference[1:])
-	n, isStage := e.index[kind+"."+name]
+	n, isStage := e.index[strings.TrimPrefix(nameOf(reference), "stage.")]
 
-	return n, hasName && isStage && e.outputs[n] != cty.NilVal
+	return n, isStage && e.outputs[n] != cty.NilVal
 }
 
 // Local evaluates a local at its first use. Each place that uses it reports its errors. Its size is bounded, so that

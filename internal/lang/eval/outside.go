@@ -68,11 +68,11 @@ type Use struct {
 }
 
 // Uses returns the places of the site that refer to var.NAME, local.NAME or stage.TYPE.NAME, in the order of files.
-func (e *Eval) Uses(name ...string) (uses []Use) {
+func (e *Eval) Uses(name string) (uses []Use) {
 	for _, p := range e.places() {
 		for _, reference := range p.x.Variables() {
 			use := Use{p.owner, reference.SourceRange()}
-			if isReferenceTo(reference, name) && !slices.Contains(uses, use) {
+			if nameOf(reference) == name && !slices.Contains(uses, use) {
 				uses = append(uses, use)
 			}
 		}
@@ -82,19 +82,4 @@ func (e *Eval) Uses(name ...string) (uses []Use) {
 	})
 
 	return uses
-}
-
-// isReferenceTo reports whether a reference begins with these names.
-func isReferenceTo(reference hcl.Traversal, name []string) bool {
-	if len(reference) < len(name) || reference.RootName() != name[0] {
-		return false
-	}
-	for n := 1; n < len(name); n++ {
-		step, _, ok := findSecondName(reference[n-1:])
-		if !ok || step != name[n] {
-			return false
-		}
-	}
-
-	return true
 }

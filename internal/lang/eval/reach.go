@@ -50,9 +50,9 @@ func (e *Eval) addReached(r *Reached, x hclsyntax.Expression) {
 		case "node":
 			r.add(Reached{Node: true, Phase: schema.Render})
 		case "stage":
-			i, name := e.stageOf(reference)
+			i := e.stageOf(reference)
 			if i == nil {
-				r.Any = r.Any || name == "" // else the stage is not declared, which is an error
+				r.Any = r.Any || nameOf(reference) == "" // else the stage is not declared, which is an error
 				continue
 			}
 			r.add(Reached{

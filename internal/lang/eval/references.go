@@ -369,36 +369,24 @@ func suggestVariable(name string, known []string) string {
 
 // typeOfStage returns the type of the outputs of a stage: any before the stage has some.
 func (e *Eval) typeOfStage(reference hcl.Traversal) cty.Type {
-	i, _ := e.stageOf(reference)
+	i := e.stageOf(reference)
 	output, ok := e.Output(i.Addr())
 	switch {
 	case !ok:
 		return cty.DynamicPseudoType
 	case i.ForEach != nil:
-		return typeOfCopies(i)
+		attributes := map[string]cty.Type{"state": cty.String}
+		declared := i.Stage.Outputs(stages.Declared{}) // types with for_each have no detectors
+		maps.Copy(attributes, declared.AttributeTypes())
+		return cty.Map(cty.Object(attributes)) // by key
 	}
 
 	return output.Type()
 }
 
 // stageOf returns the stage of a reference stage.TYPE.NAME, or nil.
-func (e *Eval) stageOf(reference hcl.Traversal) (i *lang.Instance, name string) {
-	typeName, _, _ := findSecondName(reference)
-	name, _, ok := findSecondName(reference[1:])
-	if ok {
-		i = e.site.Stage(typeName + "." + name)
-	}
-
-	return i, name
-}
-
-// typeOfCopies is the type of a stage with for_each: a map of the outputs that the stage declares.
-func typeOfCopies(i *lang.Instance) cty.Type {
-	attributes := map[string]cty.Type{"state": cty.String}
-	declared := i.Stage.Outputs(stages.Declared{}) // types with for_each have no detectors
-	maps.Copy(attributes, declared.AttributeTypes())
-
-	return cty.Map(cty.Object(attributes))
+func (e *Eval) stageOf(reference hcl.Traversal) *lang.Instance {
+	return e.site.Stage(strings.TrimPrefix(nameOf(reference), "stage."))
 }
 
 // unknownRoot makes the error for a reference whose first name is none of roots.
@@ -486,7 +474,7 @@ func (e *Eval) checkFetched(reference hcl.Traversal) *hcl.Diagnostic {
 	if len(reference) < 4 {
 		return nil
 	}
-	i, _ := e.stageOf(reference)
+	i := e.stageOf(reference)
 	if i == nil || i.Type != "fetch-config" {
 		return nil
 	}

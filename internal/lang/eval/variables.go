@@ -50,15 +50,12 @@ func (e *Eval) variable(v *lang.Variable) (cty.Value, hcl.Diagnostics) {
 		request := world.VariableReq{Name: v.Name, Sensitive: v.Sensitive}
 		a, ans, err := world.Variable.Ask(e.ctx, e.source, request)
 		switch {
-		case err == nil && v.Sensitive && ans.Stale != 0:
-			return sensitiveVariable(v), hcl.Diagnostics{stages.WarnKept(v.Range, v.Name, ans)}
-		case err == nil && v.Sensitive:
-			return sensitiveVariable(v), nil
-		case err == nil && ans.Stale != 0:
-			val, diags := parseVariable(v, a)
-			return val, append(diags, stages.WarnKept(v.Range, v.Name, ans))
 		case err == nil:
-			return parseVariable(v, a)
+			val, diags := parseVariable(v, a)
+			if ans.Stale != 0 {
+				diags = append(diags, stages.WarnKept(v.Range, v.Name, ans))
+			}
+			return val, diags
 		case ans.Code() == fault.Unread:
 			what := fmt.Sprintf("variable %q, which --var or --var-file can give", v.Name)
 			return cty.NilVal, hcl.Diagnostics{origin.NotRead(v.Range, what)}
@@ -123,6 +120,9 @@ func missingVariable(v *lang.Variable) *hcl.Diagnostic {
 // parseVariable converts a text from outside: that of a primitive type as it is, any other as an expression of
 // literals.
 func parseVariable(v *lang.Variable, a world.VariableAns) (cty.Value, hcl.Diagnostics) {
+	if v.Sensitive { // the answer does not have its text
+		return sensitiveVariable(v), nil
+	}
 	if value.HasPlaceholder(a.Text) {
 		return invalidVariable(v, "has a reserved character", "U+E000 and U+E001 cannot be used.")
 	}

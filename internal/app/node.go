@@ -457,7 +457,7 @@ func (n *openNode) Plan(ctx context.Context, event func(boot.StageReport)) *boot
 		o.Hurry = n.hurry
 		o.LastGood = n.answerFromLastGood
 		if !n.AcceptMissing {
-			o.KeepVariables = world.KeepVariables(n.live.Kept)
+			o.KeepVariables = world.KeepVariables(n.live.LastGood)
 			n.live.KeepSecrets()
 		}
 	}

@@ -139,22 +139,15 @@ func buildBlobs(
 	spec activation.Spec,
 	adopted []node.StoredFile,
 ) (map[string][]byte, error) {
-	out := map[string][]byte{}
 	rec := o.Node.Recording(o.Plan)
 	rec.Compact = true
 
-	recordings := map[string]*world.Recording{
-		world.RecordingBlob: rec,
-		world.KeptBlob:      rec.Only(world.KindTrust, world.KindVariable),
+	var text bytes.Buffer
+	if err := rec.Encode(&text); err != nil {
+		return nil, err
 	}
-	for name, r := range recordings {
-		var text bytes.Buffer
-		if err := r.Encode(&text); err != nil {
-			return nil, err
-		}
 
-		out[name] = text.Bytes()
-	}
+	out := map[string][]byte{world.RecordingBlob: text.Bytes()}
 
 	if !spec.Reconcile && spec.TaintCredential == "" {
 		addNodeObject(o, &spec)

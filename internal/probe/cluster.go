@@ -177,12 +177,12 @@ func (l *Live) findKnownCA(a world.Access) *knownCA {
 		return nil
 	}
 
-	kept := l.kept()
-	if kept == nil {
+	past := l.past()
+	if past == nil {
 		return nil
 	}
 
-	for _, e := range kept.Recording.Entries {
+	for _, e := range past.Recording.Entries {
 		if e.Kind != world.KindTrust || e.Answer.Fault != nil {
 			continue
 		}
@@ -202,7 +202,7 @@ func (l *Live) findKnownCA(a world.Access) *knownCA {
 			t.LeftOut = nil
 			t.Unmatched = chosen.Unmatched
 
-			return &knownCA{ca: t, generation: kept.Generation}
+			return &knownCA{ca: t, generation: past.Generation}
 		}
 	}
 

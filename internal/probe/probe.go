@@ -60,7 +60,6 @@ type Live struct {
 	o      Options
 	client *cluster.Client
 	past   func() *world.LastGood // memoised
-	kept   func() *world.LastGood // memoised
 	trusts *world.Tape            // of the identities of clusters
 
 	// current returns the current generation, nil if there is none or it cannot be read. It is memoised, because each
@@ -119,13 +118,6 @@ func New(o Options) *Live {
 
 		return current
 	})
-	l.kept = sync.OnceValue(func() *world.LastGood {
-		if o.Store == nil {
-			return nil
-		}
-
-		return world.ReadKept(o.Store, l.past)
-	})
 	l.trusts = world.NewTape(world.Adapters{world.Trust.Adapt(l.fetchTrust)})
 	l.client = cluster.New(cluster.Options{
 		Now:       o.Now,
@@ -134,12 +126,6 @@ func New(o Options) *Live {
 	})
 
 	return l
-}
-
-// Kept returns those answers of the last good generation that most boots need, nil if there are none. They are read
-// once.
-func (l *Live) Kept() *world.LastGood {
-	return l.kept()
 }
 
 // LastGood returns the recording of this node's last good generation, nil if there is none. It is read once.

@@ -58,7 +58,7 @@ func TestRotation(t *testing.T) {
 			place(t, root, joined.Conf, string(conf))
 			l := New(Options{Root: root, Store: store})
 			defer l.Close()
-			l.kept = func() *world.LastGood { return verified(access.Servers, c.known) }
+			l.past = func() *world.LastGood { return verified(access.Servers, c.known) }
 			before := len(s.Requests())
 
 			got, a, _ := world.Trust.Ask(t.Context(), l, world.TrustReq{Access: access})

@@ -11,14 +11,8 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 )
 
-// Names of the recordings that a generation keeps.
-const (
-	// RecordingBlob is the whole recording of the plan that the generation was made of.
-	RecordingBlob = "recording.json"
-	// KeptBlob is a recording with the answers that most boots of a node that has joined need: about the cluster's CA
-	// and about variables. Reading the whole recording takes a tenth of such a boot.
-	KeptBlob = "kept.json"
-)
+// RecordingBlob is the name of the recording that a generation keeps: that of the plan that it was made of.
+const RecordingBlob = "recording.json"
 
 // Generations is the part of a store of generations that is read here. *generation.Store implements it.
 type Generations interface {
@@ -36,26 +30,13 @@ type LastGood struct {
 
 // ReadLastGood reads the recording of the last good generation. It returns nil if that generation is missing, or if
 // its recording cannot be read.
-func ReadLastGood(s Generations) *LastGood { return readKept(s, RecordingBlob) }
-
-// ReadKept returns the answers of KeptBlob of the last good generation. A generation of an older prelet has no such
-// blob, so the result of whole is returned. The result is nil if no answers are kept.
-func ReadKept(s Generations, whole func() *LastGood) *LastGood {
-	if kept := readKept(s, KeptBlob); kept != nil {
-		return kept
-	}
-
-	return whole()
-}
-
-// readKept reads one recording of the last good generation, nil if it cannot be read.
-func readKept(s Generations, name string) *LastGood {
+func ReadLastGood(s Generations) *LastGood {
 	gen, ok := s.LastGood()
 	if !ok {
 		return nil
 	}
 
-	text, err := s.Blob(gen, name)
+	text, err := s.Blob(gen, RecordingBlob)
 	if err != nil {
 		return nil
 	}
@@ -76,15 +57,15 @@ const (
 
 // KeepVariables returns a Fallback for variables that the machine gave a value in the last good generation, and gives
 // none now: for example, a provisioner passed a credential to the first boot only. The value stays, marked stale. The
-// value of a sensitive variable is in no recording; it has no default, so its absence is an error. kept may return nil.
-func KeepVariables(kept func() *LastGood) Fallback {
+// value of a sensitive variable is in no recording; it has no default, so its absence is an error. last may return nil.
+func KeepVariables(last func() *LastGood) Fallback {
 	return func(q Question, failed Answer) (Answer, bool) {
 		isGone := failed.Code() == fault.Absent || failed.Code() == fault.CredentialMissing
 		if q.Kind != KindVariable || !isGone {
 			return failed, false
 		}
 
-		good := kept()
+		good := last()
 		if good == nil {
 			return failed, false
 		}

@@ -131,34 +131,24 @@ func TestReadLastGood(t *testing.T) {
 		}
 		return text.Bytes()
 	}
-	whole, kept := recordingOf(KindFile, KindTrust), recordingOf(KindTrust)
+	whole := recordingOf(KindFile, KindTrust)
 
 	for name, c := range map[string]struct {
-		store               generations
-		wantWhole, wantOnly int // answers of ReadLastGood and ReadKept; -1: ReadLastGood returns nil
+		store generations
+		want  int // answers; -1: ReadLastGood returns nil
 	}{
-		"both are kept":            {generations{RecordingBlob: whole, KeptBlob: kept}, 2, 1},
-		"of an older prelet":       {generations{RecordingBlob: whole}, 2, 2},
-		"kept cannot be read":      {generations{RecordingBlob: whole, KeptBlob: []byte("{")}, 2, 2},
-		"the whole cannot be read": {generations{RecordingBlob: []byte("{"), KeptBlob: kept}, -1, 1},
-		"nothing is kept":          {generations{}, -1, 0},
-		"there is no such at all":  {nil, -1, 0},
+		"it is kept":              {generations{RecordingBlob: whole}, 2},
+		"it cannot be read":       {generations{RecordingBlob: []byte("{")}, -1},
+		"nothing is kept":         {generations{}, -1},
+		"there is no such at all": {nil, -1},
 	} {
 		good := ReadLastGood(c.store)
 		got := -1
 		if good != nil {
 			got = len(good.Recording.Entries)
 		}
-		if got != c.wantWhole || good != nil && good.Generation != 3 {
-			t.Errorf("%s: ReadLastGood: got %d answers (%+v), want %d of generation 3", name, got, good, c.wantWhole)
-		}
-
-		only := 0
-		if kept := ReadKept(c.store, func() *LastGood { return good }); kept != nil {
-			only = len(kept.Recording.Entries)
-		}
-		if only != c.wantOnly {
-			t.Errorf("%s: ReadKept: got %d answers, want %d", name, only, c.wantOnly)
+		if got != c.want || good != nil && good.Generation != 3 {
+			t.Errorf("%s: got %d answers (%+v), want %d of generation 3", name, got, good, c.want)
 		}
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"io"
 	"net/netip"
 	"reflect"
-	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -123,19 +122,6 @@ func (r *Recording) Encode(w io.Writer) error {
 	}
 
 	return enc.Encode(d)
-}
-
-// Only returns the recording with the answers of some kinds.
-func (r *Recording) Only(kinds ...Kind) *Recording {
-	out := &Recording{Header: r.Header, Compact: r.Compact}
-	out.Header.Site = nil
-	for _, e := range r.Entries {
-		if slices.Contains(kinds, e.Kind) {
-			out.Entries = append(out.Entries, e)
-		}
-	}
-
-	return out
 }
 
 // ErrNewer is the error for a recording of a newer prelet.

@@ -92,10 +92,6 @@ func isAwaited(a world.Answer, waitFor map[string][]string) bool {
 }
 
 func (l *Live) redactDetector(name string, a world.Answer) world.Answer {
-	if l.o.Redactor == nil {
-		return a
-	}
-
 	l.LearnSecrets()
 
 	if f := a.Fault; f != nil {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/value"
 	"github.com/prelet/prelet/internal/world"
 )
 
@@ -96,7 +97,7 @@ func TestWaitForFabric(t *testing.T) {
 		},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			a, asked, took := askFabric(t, &Live{}, tt.timeout, tt.report)
+			a, asked, took := askFabric(t, &Live{o: Options{Redactor: value.NewRedactor()}}, tt.timeout, tt.report)
 			if got := string(a.Value) + a.Why(); !strings.Contains(got, tt.want) {
 				t.Errorf("%s: got %s, want %q", name, got, tt.want)
 			}

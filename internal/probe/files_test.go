@@ -34,7 +34,7 @@ func TestVariableSources(t *testing.T) {
 	place(t, root, "/proc/cmdline", "quiet prelet.var.both=line prelet.var.line=\"a b\"\n")
 	place(t, hardware, "/proc/cmdline", "prelet.var.line=recorded\n")
 	credentials := creds{
-		"prelet.var.both": "credential", "prelet.var.line": "credential", "prelet.var.own": "credential\n",
+		"prelet.var.both": "credential", "prelet.var.line": "credential", "prelet.var.own": "text of ours\n",
 		"prelet.var.bytes": "\xff",
 	}
 
@@ -48,7 +48,7 @@ func TestVariableSources(t *testing.T) {
 		{"both", false, "", world.VariableAns{Text: "given", Source: "--var"}, ""},
 		{"line", false, "", world.VariableAns{Text: "a b", Source: "the kernel command line"}, ""},
 		{"line", false, hardware, world.VariableAns{Text: "recorded", Source: "the kernel command line"}, ""},
-		{"own", false, "", world.VariableAns{Text: "credential", Source: "credential prelet.var.own"}, ""},
+		{"own", false, "", world.VariableAns{Text: "text of ours", Source: "credential prelet.var.own"}, ""},
 		{"own", true, "", world.VariableAns{Source: "credential prelet.var.own"}, ""},
 		{"bytes", true, "", world.VariableAns{Source: "credential prelet.var.bytes"}, ""},
 		{"bytes", false, "", world.VariableAns{}, fault.FileUnusable},

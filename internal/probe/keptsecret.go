@@ -48,9 +48,7 @@ func (l *Live) keepSecret(name string, err error) ([]byte, error) {
 	}
 
 	l.keptSecrets[name] = keptSecret{content, current.Gen, systemd.CredentialFault(name, err).Why}
-	if l.o.Redactor != nil {
-		l.o.Redactor.Add(content)
-	}
+	l.o.Redactor.Add(content)
 
 	return content, nil
 }

@@ -120,16 +120,8 @@ func (l *Live) compareEntry(
 // from them.
 func (l *Live) isPrivate(path string, s nodefile.Observed) bool {
 	text := string(s.Content)
-	if l.o.Redactor != nil {
-		l.LearnSecrets()
-
-		if l.o.Redactor.Holds(text) {
-			return true
-		}
-	}
-
-	config := parseKubeletConfig(text)
-	hasSecret := config[kubelet.SecretField] != nil
+	l.LearnSecrets()
+	hasSecret := l.o.Redactor.Holds(text) || parseKubeletConfig(text)[kubelet.SecretField] != nil
 
 	return hasSecret || !s.Public && !isOfKubelet(path, text)
 }

@@ -36,7 +36,7 @@ type Options struct {
 	Site        *lang.Site
 	Credentials Credentials
 	Variables   map[string]Given  // --var and --var-file
-	Redactor    *value.Redactor   // gets every secret that is read
+	Redactor    *value.Redactor   // gets every secret that is read; nil: only Live itself knows them
 	Store       *generation.Store // nil if it could not be opened: without generations
 	StateDir    string            // prelet's own folder, including the root
 	// Detectors answers the questions "lock" and "detector". If it is nil, each detector counts as absent.
@@ -90,6 +90,9 @@ type Live struct {
 func New(o Options) *Live {
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.Redactor == nil {
+		o.Redactor = value.NewRedactor()
 	}
 
 	l := &Live{
@@ -216,10 +219,7 @@ func (l *Live) Secret(name string) ([]byte, error) {
 	}
 
 	b = slices.Clip(trimNewline(b))
-	if l.o.Redactor != nil {
-		l.o.Redactor.Add(b)
-	}
-
+	l.o.Redactor.Add(b)
 	l.secret[name] = b
 
 	return b, nil

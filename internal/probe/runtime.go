@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/utils/ptr"
+
 	"github.com/prelet/prelet/internal/probe/cri"
 	"github.com/prelet/prelet/internal/probe/hardware"
 	"github.com/prelet/prelet/internal/world"
@@ -45,9 +47,9 @@ func mergeRuntime(
 	ask func(ctx context.Context, socket string) (cri.Runtime, error),
 ) *world.RuntimeAns {
 	r := &world.RuntimeAns{
-		Endpoint: cmp.Or(deref(configured.Endpoint), defaultRuntime),
-		Name:     deref(configured.Name),
-		Driver:   deref(configured.CgroupDriver),
+		Endpoint: cmp.Or(ptr.Deref(configured.Endpoint, ""), defaultRuntime),
+		Name:     ptr.Deref(configured.Name, ""),
+		Driver:   ptr.Deref(configured.CgroupDriver, ""),
 	}
 
 	if socket, isSocket := strings.CutPrefix(r.Endpoint, "unix://"); isSocket && ask != nil {
@@ -74,20 +76,7 @@ func mergeRuntime(
 	return r
 }
 
-func deref(s *string) string {
-	if s == nil {
-		return ""
-	}
-
-	return *s
-}
-
 // ConfiguredRuntime returns the endpoint of the container runtime that the files below a root configure; "" for none.
 func ConfiguredRuntime(ctx context.Context, root string) string {
-	endpoint := hardware.RuntimeOf(ctx, root).Endpoint
-	if endpoint == nil {
-		return ""
-	}
-
-	return *endpoint
+	return ptr.Deref(hardware.RuntimeOf(ctx, root).Endpoint, "")
 }

@@ -39,7 +39,7 @@ func (l *Live) refuseSecrets(q world.Question, a world.Answer) world.Answer {
 
 // holdsSecret reports whether an answer contains a secret that this process was given.
 func (l *Live) holdsSecret(a world.Answer) bool {
-	if l.o.Redactor == nil || a.Value == nil {
+	if a.Value == nil {
 		return false
 	}
 
@@ -128,14 +128,6 @@ func (l *Live) refusePath(p string) string {
 	return ""
 }
 
-// newKeyFinder returns a redactor that finds private keys in PEM, also inside of base64, hex and JSON.
-func newKeyFinder() *value.Redactor {
-	r := value.NewRedactor()
-	r.Add([]byte("PRIVATE KEY-----"))
-
-	return r
-}
-
 var (
 	// A JSON Web Token: two objects and a signature.
 	jwt          = lazy.Regexp(`\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}`)
@@ -147,7 +139,8 @@ var (
 // DescribeSecret returns the kind of a secret that a text contains, by its form; "" if it contains none. It is for the
 // check of an image, which finds what a person has left there; what a plan may contain does not depend on forms.
 func DescribeSecret(text string) string {
-	keys := newKeyFinder()
+	keys := value.NewRedactor() // finds private keys in PEM, also inside of base64, hex and JSON
+	keys.Add([]byte("PRIVATE KEY-----"))
 	joined := strings.Join(strings.Fields(text), "") // base64 is often broken into lines
 
 	switch {

@@ -54,58 +54,32 @@ func mergeList(base string, wanted []ListItem, parse func(string) ListItem) stri
 		want[item.Key] = item.Text
 	}
 
-	m := listMerge{want: want, place: map[string]int{}}
+	var merged, added []string
+	isKept := map[string]bool{} // by key: a repeated one has one item
+	isChanged := false
 	for _, text := range splitList(base) {
-		m.add(parse(text), text)
+		item := parse(text)
+		wantedText, isWanted := want[item.Key]
+		if item.Text != wantedText {
+			text = wantedText
+			isChanged = true
+		}
+		if isWanted && !isKept[item.Key] {
+			merged = append(merged, text)
+			isKept[item.Key] = true
+		}
 	}
-	added := m.missing()
-	if !m.changed && len(added) == 0 {
+	for key, text := range want {
+		if !isKept[key] {
+			added = append(added, text)
+		}
+	}
+	if !isChanged && added == nil {
 		return base
 	}
+	slices.Sort(added)
 
-	return strings.Join(append(m.texts, added...), ",")
-}
-
-// listMerge is a list in the order of its base.
-type listMerge struct {
-	want    map[string]string // the wanted text of each key
-	texts   []string
-	place   map[string]int // of each key in texts
-	changed bool
-}
-
-// add adds an item of the base if it is wanted. A repeated key has one item in the result: the wanted text in the place
-// of its first item. So it does not matter which of its items has another text.
-func (m *listMerge) add(item ListItem, text string) {
-	wanted, isWanted := m.want[item.Key]
-	place, isDuplicate := m.place[item.Key]
-	isEqual := item.Text == wanted
-	m.changed = m.changed || !isWanted || !isEqual
-
-	switch {
-	case !isWanted:
-	case isDuplicate:
-		m.texts[place] = wanted
-	default:
-		if !isEqual {
-			text = wanted
-		}
-		m.place[item.Key] = len(m.texts)
-		m.texts = append(m.texts, text)
-	}
-}
-
-// missing returns the wanted items that the base does not have, sorted.
-func (m *listMerge) missing() []string {
-	var texts []string
-	for key, text := range m.want {
-		if _, ok := m.place[key]; !ok {
-			texts = append(texts, text)
-		}
-	}
-	slices.Sort(texts)
-
-	return texts
+	return strings.Join(append(merged, added...), ",")
 }
 
 // splitList splits a comma-separated list and skips empty items, as the kubelet does.

@@ -8,7 +8,10 @@ import (
 	"math"
 	"math/big"
 	"strconv"
+	"strings"
 	"unicode/utf8"
+
+	"github.com/prelet/prelet/internal/value"
 )
 
 // normalize returns a copy of a value in the types of Config. Numbers keep all digits.
@@ -115,23 +118,8 @@ func encodeJSON(v any) []byte {
 	if err := e.Encode(v); err != nil {
 		panic("kubelet: a configuration has a value that JSON does not have: " + err.Error())
 	}
-	text := bytes.TrimRight(b.Bytes(), "\n")
-	if !bytes.ContainsFunc(text, mustEscape) {
-		return text
-	}
-	var escaped bytes.Buffer
-	for _, r := range string(text) {
-		if mustEscape(r) {
-			fmt.Fprintf(&escaped, `\u%04x`, r)
-		} else {
-			escaped.WriteRune(r)
-		}
-	}
-	return escaped.Bytes()
-}
 
-func mustEscape(r rune) bool {
-	return r >= 0x7f && r <= 0x9f || r == 0xfeff || r == 0xfffe || r == 0xffff
+	return []byte(value.EscapeForYAML(strings.TrimRight(b.String(), "\n")))
 }
 
 // quoteYAML returns a text as a double-quoted scalar, which YAML and JSON parsers read as a string.

@@ -77,7 +77,7 @@ func encodeJSONSecrets(plain cty.Value) (cty.Value, error) {
 	}
 	text = strings.ReplaceAll(text, placeholderStart+opCredential+":", placeholderStart+opJSON+":")
 
-	return cty.StringVal(escapeForYAML(text)), nil
+	return cty.StringVal(EscapeForYAML(text)), nil
 }
 
 // tomlEncodeFunc encodes an object or a map. TOML has no null, and no integers of more than 64 bits.
@@ -168,8 +168,8 @@ func encodeTOMLSecrets(plain cty.Value) (cty.Value, error) {
 // notYAML are the characters that JSON may contain and that YAML readers refuse or change.
 var notYAML = lazy.Regexp("[\u007f-\u009f\ufeff\ufffe\uffff]")
 
-// escapeForYAML escapes characters inside of the strings of a JSON text, which remains the same JSON.
-func escapeForYAML(text string) string {
+// EscapeForYAML escapes characters inside of the strings of a JSON text, which remains the same JSON.
+func EscapeForYAML(text string) string {
 	return notYAML().ReplaceAllStringFunc(text, func(s string) string {
 		r, _ := utf8.DecodeRuneInString(s)
 		return fmt.Sprintf(`\u%04x`, r)

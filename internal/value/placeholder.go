@@ -134,7 +134,7 @@ func resolveOne(op, body string, get func(name string) ([]byte, error)) (string,
 			body,
 		)
 	}
-	return escapeForYAML(string(quoted[1 : len(quoted)-1])), nil
+	return EscapeForYAML(string(quoted[1 : len(quoted)-1])), nil
 }
 
 // FindSecret returns a credential from a text that ResolvePlaceholders made of a template. ok is false if the template

@@ -22,7 +22,7 @@ import (
 // on_failure).
 func (b Block) Check(body *hclsyntax.Body, extra ...string) hcl.Diagnostics {
 	var c checker
-	c.check(b, body, startOf(body), extra)
+	c.check(b, body, body.MissingItemRange(), extra)
 
 	return c.Diags
 }
@@ -294,12 +294,6 @@ func TypeName(t cty.Type) string {
 		return "map of " + TypeName(t.ElementType())
 	}
 	return t.FriendlyNameForConstraint()
-}
-
-func startOf(body *hclsyntax.Body) hcl.Range {
-	r := body.SrcRange
-	r.End = r.Start
-	return r
 }
 
 func sortedAttributes(body *hclsyntax.Body) []*hclsyntax.Attribute {

@@ -7,7 +7,6 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
-	"github.com/zclconf/go-cty/cty/convert"
 	"github.com/zclconf/go-cty/cty/function/stdlib"
 
 	"github.com/prelet/prelet/internal/lang/eval"
@@ -66,13 +65,12 @@ func (f *File) message(a Assert, scope eval.Outside) string {
 	}
 
 	v, diags := scope.Value(a.Message)
-	plain, secrets := value.Plain(v)
-	text, err := convert.Convert(plain, cty.String)
-	if diags.HasErrors() || err != nil || len(secrets) > 0 || !value.IsText(text) {
+	text, ok := value.KeyText(v)
+	if diags.HasErrors() || len(value.Secrets(v)) > 0 || !ok {
 		return f.text(a.Message)
 	}
 
-	return text.AsString()
+	return text
 }
 
 // describe adds to a failure what makes a condition false: the sides of a comparison, and the values of references.
@@ -114,17 +112,10 @@ func (f *File) findFalse(x hclsyntax.Expression, scope eval.Outside) hclsyntax.E
 			return x
 		}
 		x = b.RHS
-		if v, diags := scope.Value(b.LHS); !diags.HasErrors() && isFalse(v) {
+		if isTrue, isKnown := scope.Condition(b.LHS); isKnown && !isTrue {
 			x = b.LHS
 		}
 	}
-}
-
-func isFalse(v cty.Value) bool {
-	plain, _ := value.Plain(v)
-	b, err := convert.Convert(plain, cty.Bool)
-
-	return err == nil && b.IsKnown() && !b.IsNull() && b.False()
 }
 
 // describeReferences returns the value of each reference of an expression, in their order, each once. Of a reference

@@ -40,7 +40,7 @@ func (d *decoder) decode(body *hclsyntax.Body) {
 
 	runs := b.Blocks[runBlock.Type]
 	if len(runs) == 0 && !d.Diags.HasErrors() {
-		d.Error(fault.MissingArgument, startOf(body), "A test file without a run",
+		d.Error(fault.MissingArgument, body.MissingItemRange(), "A test file without a run",
 			"Write at least one: run \"NAME\" { hardware = \"…\" }.")
 	}
 	for _, r := range runs {
@@ -61,13 +61,6 @@ func findVariables(body *hclsyntax.Body) map[string]hcl.Range {
 	}
 
 	return out
-}
-
-func startOf(body *hclsyntax.Body) hcl.Range {
-	at := body.SrcRange
-	at.End = at.Start
-
-	return at
 }
 
 func (d *decoder) decodeRun(b schema.Body, shared map[string]Literal) *Run {

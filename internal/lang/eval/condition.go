@@ -32,6 +32,11 @@ func (e *Eval) Outside(
 	return Outside{e: c, owner: owner}
 }
 
+// Condition is Eval.Condition in this scope, of an expression whose references were checked.
+func (o Outside) Condition(x hclsyntax.Expression) (isTrue, isKnown bool) {
+	return o.e.Condition(x, cty.NilVal)
+}
+
 // Value checks the references of an expression, and evaluates it.
 func (o Outside) Value(x hclsyntax.Expression) (cty.Value, hcl.Diagnostics) {
 	diags := o.e.checkPlace(place{

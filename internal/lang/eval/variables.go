@@ -234,13 +234,12 @@ func (e *Eval) refuseValue(v *lang.Variable, rule lang.Rule) *hcl.Diagnostic {
 // ruleMessage returns the message of a rule, or its source where its value has a secret or cannot be known.
 func (e *Eval) ruleMessage(r lang.Rule) string {
 	v, diags := e.Value(r.Message, cty.NilVal)
-	plain, secrets := value.Plain(v)
-	text, err := convert.Convert(plain, cty.String)
-	if diags.HasErrors() || len(secrets) > 0 || err != nil || !value.IsText(text) {
+	text, ok := value.KeyText(v)
+	if diags.HasErrors() || len(value.Secrets(v)) > 0 || !ok {
 		return e.Text(r.Message.Range())
 	}
 
-	return text.AsString()
+	return text
 }
 
 // CheckRule evaluates one rule of a sensitive variable over its real text, to answer the question "validation".

@@ -165,22 +165,21 @@ func (u *unitCredentials) readLine(l credentialLine, name string) ([]byte, error
 	case filepath.IsAbs(l.path):
 		return u.readFile(l.path)
 	case l.isPattern:
-		return u.search(name, "credstore", "credstore.encrypted")
+		return u.search(name, true, true)
 	case l.isEncrypted:
-		return u.search(l.path, "credstore.encrypted")
+		return u.search(l.path, false, true)
 	default:
-		return u.search(l.path, "credstore")
+		return u.search(l.path, true, false)
 	}
 }
 
-// search looks for a credential in stores of these kinds, in systemd's order.
-func (u *unitCredentials) search(name string, kinds ...string) ([]byte, error) {
+// search looks for a credential in plain or encrypted stores, or both, in systemd's order.
+func (u *unitCredentials) search(name string, inPlain, inEncrypted bool) ([]byte, error) {
 	denied := error(fs.ErrNotExist)
 
 	for _, dir := range credentialStores() {
-		isEncrypted := isEncryptedStore(dir)
-		if isEncrypted && !slices.Contains(kinds, "credstore.encrypted") ||
-			!isEncrypted && !slices.Contains(kinds, "credstore") {
+		isEncrypted := strings.HasSuffix(dir, ".encrypted") || strings.HasSuffix(dir, "@encrypted")
+		if isEncrypted && !inEncrypted || !isEncrypted && !inPlain {
 			continue
 		}
 
@@ -198,11 +197,6 @@ func (u *unitCredentials) search(name string, kinds ...string) ([]byte, error) {
 	}
 
 	return nil, denied
-}
-
-// isEncryptedStore reports whether the files of a store are encrypted.
-func isEncryptedStore(dir string) bool {
-	return strings.HasSuffix(dir, ".encrypted") || strings.HasSuffix(dir, "@encrypted")
 }
 
 // readDecrypted returns a credential that systemd has decrypted for a unit that is active.

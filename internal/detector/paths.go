@@ -51,7 +51,7 @@ func (h *Host) anyExists(ctx context.Context, patterns []string) (bool, error) {
 
 func (h *Host) searchAll(ctx context.Context, patterns []string) (bool, error) {
 	files := os.DirFS("/")
-	if dir := h.searchRoot(); dir != "/" { // no link may lead out of a recorded machine
+	if dir := cmp.Or(h.o.Tree, h.path("/")); dir != "/" { // no link may lead out of a recorded machine
 		root, err := os.OpenRoot(dir)
 		if err != nil {
 			return false, nil // an empty machine
@@ -69,11 +69,6 @@ func (h *Host) searchAll(ctx context.Context, patterns []string) (bool, error) {
 	}
 
 	return false, nil
-}
-
-// searchRoot returns the folder that replaces "/".
-func (h *Host) searchRoot() string {
-	return cmp.Or(h.o.Tree, h.path("/"))
 }
 
 // search looks for paths, at a limited number of entries. All its names are relative to the root.

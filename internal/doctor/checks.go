@@ -68,7 +68,13 @@ func (in *Input) checkKubelet(r *check.Report) {
 			"",
 		)
 	}
-	in.checkKubeadm(r)
+	if _, err := kubelet.ParseEnvFile(in.Kubeadm); err != nil {
+		r.Warn(
+			kubelet.KubeadmDeb().KubeadmFlagsFile+" cannot be read",
+			err.Error(),
+			"correct it, or remove it if it is not needed",
+		)
+	} // the plan checks the flags in it
 
 	r.Fine(k.Version + ", " + k.Path)
 }
@@ -79,17 +85,6 @@ func isSameMinor(a, b string) bool {
 	minorB, isB := known.Minor(b)
 
 	return !isA || !isB || minorA == minorB
-}
-
-// checkKubeadm checks that the file of kubeadm's flags can be parsed. The plan checks the flags in it.
-func (in *Input) checkKubeadm(r *check.Report) {
-	if _, err := kubelet.ParseEnvFile(in.Kubeadm); err != nil {
-		r.Warn(
-			kubelet.KubeadmDeb().KubeadmFlagsFile+" cannot be read",
-			err.Error(),
-			"correct it, or remove it if it is not needed",
-		)
-	}
 }
 
 // checkUnits returns the checks of the units that a boot needs: the kubelet's as systemd loaded it, in an image that
@@ -427,7 +422,13 @@ func (in *Input) checkState(r *check.Report) {
 	}
 
 	in.checkJournal(r)
-	in.checkDamage(r)
+	for _, g := range in.Kept.Damaged {
+		do := "nothing: a rollback uses an older good one"
+		if g.Gen == in.Kept.Current {
+			do = "prelet run makes a generation of what is in place"
+		}
+		r.Warn(fmt.Sprintf("generation %d is damaged", g.Gen), generation.DescribeDamage(g.Why), do)
+	}
 	in.checkHolds(r)
 
 	switch generation := fmt.Sprintf("generation %d is in place, ", k.Current); {
@@ -455,20 +456,6 @@ func (in *Input) checkJournal(r *check.Report) {
 			fmt.Sprintf("generation %d is half in place (%s)", j.Gen, j.Phase),
 			"a run was interrupted",
 			"prelet recover, or the next run",
-		)
-	}
-}
-
-func (in *Input) checkDamage(r *check.Report) {
-	for _, g := range in.Kept.Damaged {
-		do := "nothing: a rollback uses an older good one"
-		if g.Gen == in.Kept.Current {
-			do = "prelet run makes a generation of what is in place"
-		}
-		r.Warn(
-			fmt.Sprintf("generation %d is damaged", g.Gen),
-			generation.DescribeDamage(g.Why),
-			do,
 		)
 	}
 }

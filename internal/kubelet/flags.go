@@ -144,7 +144,7 @@ func readUse(text string) (use, bool) {
 		if name == "" || name[0] == '-' { // pflag: bad flag syntax
 			return use{}, false
 		}
-		u := use{name: canonicalFlag(name), value: value}
+		u := use{name: FlagName(name), value: value}
 		if has {
 			u.form = equals
 		}
@@ -162,10 +162,6 @@ func readUse(text string) (use, bool) {
 	}
 	return u, true
 }
-
-// canonicalFlag returns a flag's name with - for _, as the kubelet's parser does (component-base, cli/flag,
-// WordSepNormalizeFunc).
-func canonicalFlag(name string) string { return strings.ReplaceAll(name, "_", "-") }
 
 // isValueWord reports whether a word can be the value of the flag before it.
 func isValueWord(text string) bool {
@@ -247,8 +243,9 @@ func (f *Flags) Earlier(name string) (values []string) {
 	return values
 }
 
-// FlagName returns the canonical name of a flag: without leading dashes, and with - for _.
-func FlagName(name string) string { return canonicalFlag(strings.TrimLeft(name, "-")) }
+// FlagName returns the canonical name of a flag: without leading dashes, and with - for _, as the kubelet's parser does
+// (component-base, cli/flag, WordSepNormalizeFunc).
+func FlagName(name string) string { return strings.ReplaceAll(strings.TrimLeft(name, "-"), "_", "-") }
 
 func (f *Flags) usesOf(name string) []use {
 	var found []use

@@ -77,7 +77,7 @@ func parseHelpFlag(line string) string {
 	if end := strings.IndexAny(name, " [="); end > 0 { // --version version[=true]
 		name = name[:end]
 	}
-	if !isFlag || !isFlagName(name) {
+	if !isFlag || !isNameOf(name, letters+digits+"-_") {
 		return ""
 	}
 
@@ -90,7 +90,7 @@ func (h *Help) addGate(before, after string) {
 	stage, preset, _ := strings.Cut(after, " - default=")
 	preset, _, _ = strings.Cut(preset, ")")
 	isBool := preset == "true" || preset == "false"
-	if !isBool || !isGateName(name) {
+	if !isBool || !isNameOf(name, letters+digits) {
 		return
 	}
 	switch stage {
@@ -105,9 +105,6 @@ const (
 	letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 	digits  = "0123456789"
 )
-
-func isFlagName(s string) bool { return isNameOf(s, letters+digits+"-_") }
-func isGateName(s string) bool { return isNameOf(s, letters+digits) }
 
 func isNameOf(s, valid string) bool {
 	return s != "" && len(s) <= 100 && strings.Trim(s, valid) == ""

@@ -37,9 +37,6 @@ func kubeadm(flagsFile string) Layout {
 // KubeadmDeb is the layout of kubeadm's packages for Debian and Ubuntu.
 func KubeadmDeb() Layout { return kubeadm("/etc/default/kubelet") }
 
-// KubeadmRPM is the layout of kubeadm's packages for Red Hat, SUSE and distributions based on them.
-func KubeadmRPM() Layout { return kubeadm("/etc/sysconfig/kubelet") }
-
 // LayoutFor returns the layout for ID and ID_LIKE of os-release(5). An unknown distribution gets Debian's.
 func LayoutFor(id, idLike string) Layout {
 	for _, name := range append([]string{id}, strings.Fields(idLike)...) {
@@ -49,7 +46,7 @@ func LayoutFor(id, idLike string) Layout {
 		case "rhel", "fedora", "centos", "rocky", "almalinux", "ol", "amzn",
 			"sles", "suse", "opensuse", "opensuse-leap",
 			"alinux", "anolis", "openeuler", "kylin":
-			return KubeadmRPM()
+			return kubeadm("/etc/sysconfig/kubelet") // Red Hat, SUSE and distributions based on them
 		}
 	}
 

@@ -39,13 +39,8 @@ func (l *loader) override() {
 			}
 		}
 	}
-	l.noteHidden()
-}
-
-// noteHidden notes overrides that a later one replaces: of two layers that set one argument, the earlier has no effect.
-func (l *loader) noteHidden() {
 	for _, o := range l.site.Overrides {
-		if l.isOverride(o.Base) {
+		if l.isOverride(o.Base) { // of two layers that set one argument, the earlier has no effect
 			l.Note(
 				fault.OverrideIgnored, o.Over, "Two overrides of "+o.Address,
 				"The one at %s has no effect: this one replaces the whole argument. Write both in one of them.",

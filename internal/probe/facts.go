@@ -16,7 +16,7 @@ import (
 // answerFacts returns the hardware, after waiting for the links and drivers that the site names. A link or driver
 // that is missing at the timeout becomes an unknown fact.
 func (l *Live) answerFacts(ctx context.Context, r world.HardwareReq) world.Answer {
-	if isFactsFile(l.o.Hardware) {
+	if strings.HasSuffix(l.o.Hardware, ".json") { // a recorded machine is a folder or a file of facts
 		return readFacts(l.o.Hardware)
 	}
 
@@ -62,11 +62,6 @@ func (l *Live) answerFacts(ctx context.Context, r world.HardwareReq) world.Answe
 	}
 
 	return world.Hardware.Answer(f)
-}
-
-// isFactsFile reports whether a recorded machine is a file of facts.
-func isFactsFile(path string) bool {
-	return strings.HasSuffix(path, ".json")
 }
 
 // readFacts returns the facts of a file as `prelet detect -o json` prints them, or the facts alone. They are as they

@@ -203,7 +203,8 @@ const variablePrefix = "prelet.var."
 // value is not returned.
 func (l *Live) answerVariable(_ context.Context, r world.VariableReq) world.Answer {
 	name := variablePrefix + r.Name
-	parameter, isParameter := l.commandLine()[name]
+	machine := nodefile.Root(cmp.Or(l.o.Hardware, l.o.Root)) // the recorded one if there is one
+	parameter, isParameter := machine.ReadCommandLine()[name]
 
 	switch {
 	case isParameter && r.Sensitive:
@@ -242,11 +243,6 @@ func (l *Live) readVariable(r world.VariableReq) ([]byte, error) {
 	b, err := l.o.Credentials.Read(variablePrefix + r.Name)
 
 	return trimNewline(b), err
-}
-
-// commandLine returns the parameters of the kernel command line, those of the recorded machine if there is one.
-func (l *Live) commandLine() map[string]string {
-	return nodefile.Root(cmp.Or(l.o.Hardware, l.o.Root)).ReadCommandLine()
 }
 
 // answerValidation reports whether a sensitive variable passes a validation rule of the site.

@@ -14,7 +14,13 @@ import (
 func ObjectsOf(ca string, data map[string]map[string]string) world.Source {
 	return world.Adapters{
 		world.Trust.Adapt(func(_ context.Context, r world.TrustReq) world.Answer {
-			return answerGivenTrust(ca, r.Access)
+			if ca == "" {
+				return world.Failure(fault.Absent, "no CA is given", "")
+			}
+			trust, err := cluster.GivenTrust("the given ca.crt", []byte(ca), r.Access.Servers, r.Access.CACertHashes,
+				"Give the CA that the site pins, or none: then the CA is a sample, which needs no pin")
+
+			return makeAnswer(world.Trust, trust, err)
 		}),
 		world.Object.Adapt(func(_ context.Context, r world.ObjectReq) world.Answer {
 			name := r.Namespace + "/" + r.Name
@@ -27,15 +33,4 @@ func ObjectsOf(ca string, data map[string]map[string]string) world.Source {
 			return world.Object.Answer(world.ObjectAns{ResourceVersion: "1", Data: given})
 		}),
 	}
-}
-
-func answerGivenTrust(ca string, a world.Access) world.Answer {
-	if ca == "" {
-		return world.Failure(fault.Absent, "no CA is given", "")
-	}
-
-	trust, err := cluster.GivenTrust("the given ca.crt", []byte(ca), a.Servers, a.CACertHashes,
-		"Give the CA that the site pins, or none: then the CA is a sample, which needs no pin")
-
-	return makeAnswer(world.Trust, trust, err)
 }

@@ -16,17 +16,12 @@ import (
 	"github.com/prelet/prelet/internal/lazy"
 )
 
-// base64EncodeFunc encodes a string. A string with a placeholder becomes a placeholder, and is encoded at commit.
-func base64EncodeFunc() function.Function {
-	return textFunc(
-		"Encodes the UTF-8 bytes of a string in base64. A secret is encoded when the file is written.",
-		func(s string) string {
-			if HasPlaceholder(s) {
-				return makePlaceholder(opBase64, base64.RawURLEncoding.EncodeToString([]byte(s)))
-			}
-			return base64.StdEncoding.EncodeToString([]byte(s))
-		},
-	)
+// encodeBase64 encodes a text. One with a placeholder becomes a placeholder, and is encoded at commit.
+func encodeBase64(text string) string {
+	if HasPlaceholder(text) {
+		return makePlaceholder(opBase64, base64.RawURLEncoding.EncodeToString([]byte(text)))
+	}
+	return base64.StdEncoding.EncodeToString([]byte(text))
 }
 
 // documentEncoder is an encoder of a whole value. encodeSecrets encodes a value with placeholders, which are encoded at

@@ -137,7 +137,10 @@ var common = sync.OnceValue(func() map[string]function.Function {
 		"csvdecode":    boundedParts(stdlib.CSVDecodeFunc, "cells", countCells),
 		"jsondecode":   decodeFunc("JSON", DecodeJSON),
 		"yamldecode":   decodeFunc("YAML", DecodeYAML),
-		"base64encode": base64EncodeFunc(),
+		"base64encode": textFunc(
+			"Encodes the UTF-8 bytes of a string in base64. A secret is encoded when the file is written.",
+			encodeBase64,
+		),
 		"jsonencode":   documentEncoder(stdlib.JSONEncodeFunc, encodeJSONSecrets),
 		"tomlencode":   documentEncoder(tomlEncodeFunc(), encodeTOMLSecrets),
 		"yamlencode":   documentEncoder(ctyyaml.YAMLEncodeFunc, encodeJSONSecrets),

@@ -22,34 +22,22 @@ func (f *forms) cutParts(s string) string {
 		if i < len(parts)-1 {
 			text := strings.TrimRight(parts[i], quotes)
 			quote := parts[i][len(text):]
-			if n := f.longestEnd(text); n > 0 {
+			isBeginning := func(form string, n int) bool { return strings.HasSuffix(text, form[:n]) }
+			if n := f.longestPart(len(text), isBeginning); n > 0 {
 				parts[i] = text[:len(text)-n] + sensitiveText + quote
 			}
 		}
 		if i > 0 {
 			text := strings.TrimLeft(parts[i], quotes)
 			quote := parts[i][:len(parts[i])-len(text)]
-			if n := f.longestStart(text); n > 0 {
+			isEnd := func(form string, n int) bool { return strings.HasPrefix(text, form[len(form)-n:]) }
+			if n := f.longestPart(len(text), isEnd); n > 0 {
 				parts[i] = quote + sensitiveText + text[n:]
 			}
 		}
 	}
 
 	return strings.Join(parts, ellipsis)
-}
-
-// longestEnd returns the length of the longest beginning of a form that is at the end of a text.
-func (f *forms) longestEnd(text string) int {
-	return f.longestPart(len(text), func(form string, n int) bool {
-		return strings.HasSuffix(text, form[:n])
-	})
-}
-
-// longestStart returns the length of the longest end of a form that is at the start of a text.
-func (f *forms) longestStart(text string) int {
-	return f.longestPart(len(text), func(form string, n int) bool {
-		return strings.HasPrefix(text, form[len(form)-n:])
-	})
 }
 
 // longestPart returns the largest n, at most limit, for which a form matches.

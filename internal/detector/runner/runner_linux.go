@@ -23,12 +23,6 @@ import (
 	"github.com/prelet/prelet/plugins/sandbox"
 )
 
-// reserve returns how much earlier than prelet this process gives up, so that it can report why, also on a busy
-// machine.
-func reserve(all time.Duration) time.Duration {
-	return min(200*time.Millisecond, all/8)
-}
-
 // Run reads a request, handles it and writes the reply. The process cannot be used for anything else, because it
 // stays confined. The lines in without are left out of the sandbox, for tests.
 func Run(in io.Reader, out io.Writer, without sandbox.Lines) error {
@@ -43,7 +37,8 @@ func Run(in io.Reader, out io.Writer, without sandbox.Lines) error {
 	}
 
 	all := time.Duration(req.Millis) * time.Millisecond
-	ctx, cancel := context.WithTimeout(context.Background(), all-reserve(all))
+	early := min(200*time.Millisecond, all/8) // before prelet gives up, to report why, also on a busy machine
+	ctx, cancel := context.WithTimeout(context.Background(), all-early)
 	defer cancel()
 
 	req.Policy.Without = without

@@ -147,7 +147,7 @@ func (s *search) match(dir string, parts []string, r rule) {
 	}
 
 	names := parts[:1]
-	if isPattern(parts[0]) {
+	if strings.Contains(parts[0], "*") {
 		names, err = look.Names(maxNames)
 		if err == nil && len(names) == maxNames {
 			err = fmt.Errorf("%s has too many files: %d were examined", look.Path(), maxNames)

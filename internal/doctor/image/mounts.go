@@ -19,11 +19,6 @@ type mount struct {
 	isLocal bool   // no other machine has this file system, as far as its kind shows
 }
 
-// reaches reports whether the content of another mount is also below this one.
-func (m mount) reaches(other mount) bool {
-	return m.device == other.device && isBelow(other.within, m.within)
-}
-
 // mounts are the mounts of this machine, seen from an image.
 type mounts struct {
 	root    string // of the image, absolute and without links
@@ -46,22 +41,19 @@ func parseMounts(root string, text []byte) (mounts, error) {
 	if err != nil {
 		return m, fmt.Errorf("/proc/self/mountinfo: %w", err)
 	}
+	// File systems without a block device of their own that are always of this machine. Others without one, as NFS or
+	// virtiofs, may be of another machine.
+	local := []string{"btrfs", "overlay", "tmpfs", "zfs"}
 	for _, one := range all {
 		m.all = append(m.all, mount{
 			device:  fmt.Sprintf("%d:%d", one.Major, one.Minor),
 			within:  one.Root,
 			place:   one.Mountpoint,
-			isLocal: one.Major != 0 || slices.Contains(localKinds(), one.FSType),
+			isLocal: one.Major != 0 || slices.Contains(local, one.FSType),
 		})
 	}
 
 	return m, nil
-}
-
-// localKinds returns the file systems without a block device of their own that are always of this machine. Others
-// without one, as NFS or virtiofs, may be of another machine.
-func localKinds() []string {
-	return []string{"btrfs", "overlay", "tmpfs", "zfs"}
 }
 
 // findForeign returns the place of a mount whose files may not belong to the image, so that a removal of the file
@@ -97,7 +89,7 @@ func (m mounts) isInside(one mount) bool {
 // the mounts outside of it.
 func (m mounts) isOwn(one mount) bool {
 	root := m.findRoot()
-	if root.reaches(one) {
+	if root.device == one.device && isBelow(one.within, root.within) {
 		return true
 	}
 	isOutside := slices.ContainsFunc(m.all, func(other mount) bool {

@@ -235,8 +235,6 @@ func describeBundle(look *nodefile.Look) (string, error) {
 	return "it is the bundle of a machine, with its addresses, its journal and the cluster's objects", nil
 }
 
-func isPattern(name string) bool { return strings.Contains(name, "*") }
-
 func splitPattern(pattern string) []string {
 	return strings.Split(strings.TrimPrefix(pattern, "/"), "/")
 }

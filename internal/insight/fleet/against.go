@@ -18,7 +18,7 @@ func NewEffectAgainst(source string, old, planned *boot.Plan, r *world.Recording
 	after := listMessages(planned.Diagnostics, own)
 	e := Effect{Machine: Machine{Source: source, Node: planned.NodeName()}}
 
-	e.Changes = compareMessages(before, after)
+	e.Changes = compareItems(listCodes(before), listCodes(after))
 	isOldKnown := origin.Code(old.Diagnostics) == ""
 	if isOldKnown && planned.Complete {
 		e.Changes = append(e.Changes, compareItems(listNode(old), listNode(planned))...)
@@ -38,11 +38,6 @@ func NewEffectAgainst(source string, old, planned *boot.Plan, r *world.Recording
 }
 
 func (m Message) hasCode(other Message) bool { return m.Code == other.Code }
-
-// compareMessages returns the codes of diagnostics that come or go.
-func compareMessages(before, after []Message) []Change {
-	return compareItems(listCodes(before), listCodes(after))
-}
 
 func listCodes(all []Message) node.Items {
 	out := node.Items{}

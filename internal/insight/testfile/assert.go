@@ -14,11 +14,6 @@ import (
 	"github.com/prelet/prelet/internal/value"
 )
 
-// scope returns the scope of the conditions of a file, for a finished plan with this scope, node and further names.
-func (f *File) scope(e *eval.Eval, node cty.Value, names map[string]cty.Value) eval.Outside {
-	return e.Outside("a condition", node, names, f.functions)
-}
-
 // check evaluates one assert of the file. It returns nil for a true condition.
 func (f *File) check(a Assert, scope eval.Outside) *Failure {
 	v, diags := scope.Value(a.Condition)
@@ -158,7 +153,8 @@ const maxLine = 100
 // Format returns a value as the language writes it: in one line if it is short, otherwise with a line for each item.
 // A text of several lines is returned as it is. Parts with a secret are not shown.
 func Format(v cty.Value) string {
-	if isPage(v) {
+	isPage := value.IsText(v) && strings.Contains(strings.TrimSuffix(v.AsString(), "\n"), "\n")
+	if isPage {
 		return v.AsString()
 	}
 
@@ -179,9 +175,4 @@ func formatPair(a, b cty.Value) (string, string) {
 	}
 
 	return value.Format(a, 0, value.Hide), value.Format(b, 0, value.Hide)
-}
-
-// isPage reports whether a value is a text of several lines.
-func isPage(v cty.Value) bool {
-	return value.IsText(v) && strings.Contains(strings.TrimSuffix(v.AsString(), "\n"), "\n")
 }

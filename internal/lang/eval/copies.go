@@ -126,7 +126,7 @@ func (s Scope) collection(forEach hclsyntax.Expression) (Copies, hcl.Diagnostics
 		name := plainKey.AsString()
 		copies.All = append(copies.All, Copy{
 			Key:   name,
-			Scope: s.With(name, element),
+			Scope: s.withEach(cty.StringVal(name), element),
 		})
 	}
 	slices.SortStableFunc(copies.All, func(a, b Copy) int {

@@ -60,11 +60,6 @@ func (s Scope) IsReported(spec schema.Spec) bool {
 	return s.reported != 0 && spec.Phase == s.reported
 }
 
-// With returns s with an each.
-func (s Scope) With(key string, v cty.Value) Scope {
-	return s.withEach(cty.StringVal(key), v)
-}
-
 func (s Scope) withEach(key, v cty.Value) Scope {
 	s.each = cty.ObjectVal(map[string]cty.Value{"key": key, "value": v})
 	return s

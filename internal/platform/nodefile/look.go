@@ -144,7 +144,11 @@ func (w *walker) walk(name string) (*Look, error) {
 		isResult := isLast && (kind != unix.S_IFLNK || w.links <= FollowAbove)
 		switch {
 		case isResult:
-			w.finish(look)
+			look.Loose = cmp.Or(w.loose, look.Loose)
+			if look.Above == nil {
+				top := w.top()
+				look.Above = FindLoose(top.fd, top.path, &top.stat, false)
+			}
 			return look, nil
 		case kind == unix.S_IFLNK:
 			to, err := w.follow(look)
@@ -189,15 +193,6 @@ func (w *walker) find(name string, isLast bool) (*Look, error) {
 	}
 
 	return look, nil
-}
-
-// finish adds the check of the whole path.
-func (w *walker) finish(look *Look) {
-	look.Loose = cmp.Or(w.loose, look.Loose)
-	if look.Above == nil {
-		top := w.top()
-		look.Above = FindLoose(top.fd, top.path, &top.stat, false)
-	}
 }
 
 // leave returns to the folder above, unless this is the root.

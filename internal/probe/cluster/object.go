@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,14 +32,6 @@ type ObjectRequest struct {
 	Namespace, Name string
 	// Optional makes a Kubernetes NotFound final: the object is not waited for.
 	Optional bool
-}
-
-func (r ObjectRequest) kubeconfigName() string {
-	if r.KubeconfigName != "" {
-		return r.KubeconfigName
-	}
-
-	return "the node's kubeconfig"
 }
 
 const tokenName = "bootstrap token"
@@ -194,7 +187,7 @@ func (c *Client) credentials(req ObjectRequest, s *search) (creds []credential, 
 
 // kubeconfigCredential returns the credential of the kubeconfig, nil if it is not usable and a token replaces it.
 func (c *Client) kubeconfigCredential(req ObjectRequest) (*credential, error) {
-	name := req.kubeconfigName()
+	name := cmp.Or(req.KubeconfigName, "the node's kubeconfig")
 
 	config, plugin, err := c.loadKubeconfigFor(req)
 	if err == nil {

@@ -14,11 +14,6 @@ type Missing struct {
 	Waited  time.Duration // 0 for a recorded tree, which does not change
 }
 
-// None reports whether nothing is missing.
-func (m Missing) None() bool {
-	return len(m.Links) == 0 && len(m.Drivers) == 0
-}
-
 // waitInterval is the time between two checks. A fast link needs seconds for its training.
 const waitInterval = 100 * time.Millisecond
 
@@ -84,7 +79,8 @@ func poll(
 		missing.Waited = time.Since(start)
 		left := timeout - missing.Waited
 
-		if err != nil || missing.None() || left <= 0 {
+		isComplete := len(missing.Links) == 0 && len(missing.Drivers) == 0
+		if err != nil || isComplete || left <= 0 {
 			return missing
 		}
 

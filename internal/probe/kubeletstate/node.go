@@ -89,19 +89,15 @@ func (r nodeResponse) isRefusal() bool {
 	case http.StatusForbidden, http.StatusUnprocessableEntity:
 		return true
 	case http.StatusUnauthorized:
-		return isDenial(r.status().Message)
+		// Of a policy or a webhook: … denied request: …, … denied the request: …. The text of a client without a valid
+		// certificate is "Unauthorized".
+		return strings.Contains(r.status().Message, " denied ")
 	case http.StatusNotFound, http.StatusRequestTimeout, http.StatusConflict, http.StatusTooManyRequests:
 		return false
 	}
 
 	isClientError := r.code >= 400 && r.code < 500
 	return isClientError && r.status().Kind == "Status"
-}
-
-// isDenial reports whether a message is that of a policy or a webhook. The text of a client without a valid certificate
-// is "Unauthorized".
-func isDenial(message string) bool {
-	return strings.Contains(message, " denied ") // … denied request: …, … denied the request: …
 }
 
 // changedError is a patch of a Node that was changed after it was read.

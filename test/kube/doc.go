@@ -6,5 +6,5 @@
 //
 // A node's service manager is the systemd of this machine in a root of the node's own, without units but those of the
 // test: it starts in milliseconds, and has the control groups that pods need, which the booted machines of test/boot do
-// not have. The suite starts about 50 nodes.
+// not have. Most tests are the scripts of testdata/nodes. The suite starts about 80 nodes.
 package kube

@@ -2,9 +2,7 @@ package boot
 
 import (
 	"errors"
-	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -47,10 +45,7 @@ ExecStart=/bin/sh -ec 'for check in /etc/greenboot/check/required.d/*.sh; do "$c
 	} {
 		m.link(unit, "/etc/systemd/system/"+link)
 	}
-	enable := exec.CommandContext(m.T.Context(), "systemctl", "--root="+m.Root, "enable", checkUnit)
-	if out, err := enable.CombinedOutput(); err != nil {
-		m.T.Fatalf("%s: %v\n%s", enable, err, out)
-	}
+	m.chroot("systemctl", "enable", checkUnit)
 	m.link("/usr/share/prelet/greenboot/"+script, "/etc/greenboot/check/required.d/"+script)
 }
 
@@ -79,139 +74,14 @@ func (m *machine) requireBlessed(want bool, says string) {
 	if state := m.property(scriptsUnit, "ActiveState"); (state == "active") != want {
 		m.T.Errorf("%s: got %s; want active: %t", scriptsUnit, state, want)
 	}
-	log := m.Do("journalctl", "-b", "--no-pager", "-o", "cat", "-u", checkUnit)
-	if text := strings.Join(strings.Fields(log), " "); !strings.Contains(text, says) {
-		m.T.Errorf("journal of %s: got\n%s\nwant text with %q", checkUnit, log, says)
-	}
+	m.Within(20*time.Second, "the journal of "+checkUnit, func() string {
+		return lacks(m.Do("journalctl", "-b", "--no-pager", "-o", "cat", "-u", checkUnit), says)
+	})
 
 	m.Settle()
 	if state := m.property("bless.service", "ActiveState"); (state == "active") != want {
 		m.T.Errorf("bless.service: got %s; want active: %t", state, want)
 	}
-}
-
-// TestImageOfBadBoot has an image whose site makes the kubelet end: that boot is not complete, nor is the next one, in
-// which the plan is held. A rollback by hand is not the fault of the image.
-func TestImageOfBadBoot(t *testing.T) {
-	t.Parallel()
-	m := joined(t)
-	m.Off()
-	m.countsBoots()
-	m.Start()
-	m.requireBlessed(true, "The image works:")
-	m.Off()
-
-	m.edit(pool, crash)
-	for _, says := range []string{
-		"The image does not work: generation 2 was unhealthy",
-		"The image does not work: the plan of the site is held",
-	} {
-		m.Start()
-		m.requireBlessed(false, says)
-		m.Off()
-	}
-
-	m.edit(pool, `"example.com/pool" = "b"`)
-	m.Start()
-	m.requireBlessed(true, "The image works:")
-	if r := m.Try("prelet", "rollback"); r.Exit != 0 {
-		t.Fatalf("prelet rollback: got %+v, want exit 0", r)
-	}
-	m.Off()
-	m.Start()
-	m.requireBlessed(true, "The image works:")
-}
-
-// TestImageAway boots while no API server answers: nothing is known of the image, so it stays. A site that cannot be
-// read is its fault.
-func TestImageAway(t *testing.T) {
-	t.Parallel()
-	m := newMachine(t)
-	m.countsBoots()
-	m.cluster.away()
-	m.Start()
-	m.requireBlessed(true, "nothing shows that the image is at fault: exit status 20")
-	m.Off()
-
-	m.edit(`stage "label" "node"`, `stage "lable" "node"`)
-	m.Start()
-	m.requireBlessed(false, "The image does not work:")
-}
-
-// TestBadImage has a new image with an unchanged site, whose kubelet crashes: the files have a good verdict, and that boot
-// is not complete. The next boot, with a kubelet that works, is.
-func TestBadImage(t *testing.T) {
-	t.Parallel()
-	m := joined(t)
-	m.Off()
-	m.countsBoots()
-	m.put("/etc/standin/always", "1")
-	m.Start()
-	m.requireBlessed(false, "The image does not work:")
-	if s := m.status(); s.Code == 0 {
-		t.Errorf("status of a kubelet that crashes: got %+v, want none that is ok", s)
-	}
-	m.Off()
-
-	if err := os.Remove(m.Root + "/etc/standin/always"); err != nil {
-		t.Fatal(err)
-	}
-	m.Start()
-	m.requireBlessed(true, "The image works:")
-	m.well(1)
-}
-
-// TestNewKubelet has another program of the kubelet, without boot counting: its kubelet is judged as on a new generation.
-func TestNewKubelet(t *testing.T) {
-	t.Parallel()
-	m := joined(t)
-	m.Off()
-	program, err := os.ReadFile(m.Root + "/usr/bin/kubelet")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(m.Root+"/usr/bin/kubelet", append(program, 0), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	m.requireFailingJudged()
-}
-
-// TestSameKubelet has a kubelet that crashes although neither its program nor a file has changed: it is judged as well.
-func TestSameKubelet(t *testing.T) {
-	t.Parallel()
-	m := joined(t)
-	m.Off()
-	m.requireFailingJudged()
-}
-
-// requireFailingJudged boots with a kubelet that crashes, and then lets it work.
-func (m *machine) requireFailingJudged() {
-	t := m.T
-	t.Helper()
-	m.put("/etc/standin/always", "1")
-	m.Boot()
-	m.Within(3*time.Minute, "the kubelet has a verdict", func() string {
-		if s := m.status(); len(s.Degraded) == 0 {
-			return fmt.Sprintf("status %+v", s)
-		}
-		return ""
-	})
-	if s := m.status(); s.Degraded[0].Code != "rolled-back" || s.Code == 0 {
-		t.Errorf("status: got %+v, want the verdict on the kubelet", s)
-	}
-	if first, _, _ := strings.Cut(m.Try("prelet", "status").Out, "\n"); strings.HasSuffix(first, " ok") {
-		t.Errorf("the first line of status: got %q, want that the kubelet fails", first)
-	}
-
-	if err := os.Remove(m.Root + "/etc/standin/always"); err != nil {
-		t.Fatal(err)
-	}
-	m.Within(time.Minute, "the kubelet that works again is judged again", func() string {
-		if s := m.status(); s.Code != 0 || len(s.Degraded) != 0 {
-			return fmt.Sprintf("status %+v", s)
-		}
-		return ""
-	})
 }
 
 // TestCheckGone removes prelet from a machine that checks its image, in each way in which it can go, and boots that
@@ -242,7 +112,8 @@ func TestCheckGone(t *testing.T) {
 	} {
 		t.Run(way.name, func(t *testing.T) {
 			m := newMachine(t)
-			m.installs()
+			m.putPackage()
+			m.chroot("dpkg", "--install", "/root/prelet.deb") // over the files of `make install`
 			m.countsBoots()
 			if way.before != nil {
 				way.before(m)
@@ -298,28 +169,16 @@ func undo(t *testing.T) string {
 	return commands
 }
 
-// installs installs the package on the disk, over the files of `make install`.
-func (m *machine) installs() {
+// putPackage puts the package at /root/prelet.deb.
+func (m *machine) putPackage() {
 	m.T.Helper()
 	debs, _ := filepath.Glob("../../bin/boot/prelet_*.deb")
 	if len(debs) != 1 {
 		m.T.Fatalf("packages in bin/boot: got %q, want one deb. Try: make e2e-boot", debs)
 	}
 	deb, err := os.ReadFile(debs[0])
-	if err != nil {
-		m.T.Fatal(err)
-	}
+	m.Must(err)
 	m.put("/root/prelet.deb", string(deb))
-	m.chroot("dpkg", "--install", "/root/prelet.deb")
-}
-
-// chroot runs a command on the disk of a machine that is off.
-func (m *machine) chroot(args ...string) {
-	m.T.Helper()
-	c := exec.CommandContext(m.T.Context(), "chroot", append([]string{m.Root}, args...)...)
-	if out, err := c.CombinedOutput(); err != nil {
-		m.T.Fatalf("%s: %v\n%s", c, err, out)
-	}
 }
 
 // makesExtension puts a system extension with the package's files in the place of the package, as the page for
@@ -338,57 +197,5 @@ func (m *machine) makesExtension() {
 	recipe := os.DirFS("../../packaging/image/extension")
 	if err := os.CopyFS(m.Root, recipe); err != nil {
 		m.T.Fatal(err)
-	}
-}
-
-// TestCheckMasked masks the check, to be sure that it is off: the target is reached all the same.
-func TestCheckMasked(t *testing.T) {
-	t.Parallel()
-	m := joined(t)
-	m.Off()
-	m.countsBoots()
-	m.link("/dev/null", "/etc/systemd/system/"+checkUnit)
-	m.Boot()
-	if state := m.property("boot-complete.target", "ActiveState"); state != "active" {
-		t.Errorf("boot-complete.target: got %s, want active", state)
-	}
-	if state := m.property(checkUnit, "LoadState"); state != "masked" {
-		t.Errorf("%s: got %s, want masked", checkUnit, state)
-	}
-}
-
-// TestCheckNotEnabled: without the link nothing is checked, and the target is reached.
-func TestCheckNotEnabled(t *testing.T) {
-	t.Parallel()
-	m := joined(t)
-	m.Off()
-	m.countsBoots()
-	if err := os.Remove(m.Root + checkLink); err != nil {
-		t.Fatal(err)
-	}
-	m.Boot()
-	if state := m.property("boot-complete.target", "ActiveState"); state != "active" {
-		t.Errorf("boot-complete.target: got %s, want active", state)
-	}
-	if state := m.property(checkUnit, "ActiveState"); state != "inactive" {
-		t.Errorf("%s: got %s, want inactive", checkUnit, state)
-	}
-}
-
-// TestImageThatStartsNoKubelet has an image on trial whose kubelet is masked or not enabled.
-func TestImageThatStartsNoKubelet(t *testing.T) {
-	t.Parallel()
-	for _, command := range []string{"mask", "disable"} {
-		t.Run(command, func(t *testing.T) {
-			m := joined(t)
-			m.Do("systemctl", command, "kubelet.service")
-			m.Off()
-			m.countsBoots()
-			m.Start()
-			m.requireBlessed(false, "The image does not work:")
-			if s := m.status(); command == "mask" && s.Code == 0 {
-				t.Errorf("status of a masked kubelet: got %+v, want none that is ok", s)
-			}
-		})
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -159,10 +158,7 @@ func newContainerdMachine(t *testing.T) (m *containerdMachine, arguments []strin
 	m.put("/etc/systemd/system/containerd.service", string(unit))
 	m.put("/etc/systemd/system/kernel.service", kernelUnit)
 	m.put("/etc/containerd/config.toml", imageConfig)
-	enable := exec.Command("chroot", m.Root, "systemctl", "enable", "kernel.service", "containerd.service")
-	if out, err := enable.CombinedOutput(); err != nil {
-		t.Fatalf("systemctl enable: got %v: %s; want no error", err, out)
-	}
+	m.chroot("systemctl", "enable", "kernel.service", "containerd.service")
 
 	// containerd's folder is a tmpfs, because overlayfs cannot be on another one. runc needs the system calls.
 	arguments = []string{"--tmpfs=/var/lib/containerd", "--system-call-filter=@keyring bpf"}

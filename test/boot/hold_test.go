@@ -224,3 +224,59 @@ func (m *machine) targets(name string) string {
 		m.has(flagsFile, name),
 	)
 }
+
+// middle is a moment of a run that both(name) makes make a generation.
+type middle struct {
+	name    string
+	folders []string
+	at      func(m *machine, generation int, name string) func() bool
+	decided bool // COMMIT has been
+	targets string
+}
+
+func middles() []middle {
+	const none, one, all = "config.yaml: false, kubelet: false", "config.yaml: true, kubelet: false", "config.yaml: true, kubelet: true"
+	return []middle{
+		{
+			"staged",
+			onDisk,
+			func(m *machine, generation int, _ string) func() bool { return m.staged(generation) },
+			false,
+			none,
+		},
+		{
+			"committed",
+			atTheGate,
+			func(m *machine, _ int, name string) func() bool { return m.committed(name) },
+			true,
+			none,
+		},
+		{
+			"mixed",
+			onDisk,
+			func(m *machine, _ int, name string) func() bool { return m.mixed(name) },
+			true,
+			one,
+		},
+		{
+			"published",
+			atTheGate,
+			func(m *machine, _ int, name string) func() bool { return m.published(name) },
+			true,
+			all,
+		},
+	}
+}
+
+// caught begins a run by hand that changes both files, and returns when it is held there.
+func (m *machine) caught(at middle, generation int, name string, command ...string) (*hold, <-chan ran) {
+	m.T.Helper()
+	m.both(name)
+	h := m.hold(at.folders, at.at(m, generation, name))
+	run := m.later(command...)
+	h.reached()
+	if got, j := m.targets(name), m.journalNow(); got != at.targets || (j.Phase != "") != at.decided {
+		m.T.Fatalf("%s: held where %s, and the journal says %+v; want %s", at.name, got, j, at.targets)
+	}
+	return h, run
+}

@@ -180,10 +180,7 @@ func TestRealKubelet(t *testing.T) {
 	m.put("/etc/credstore/bootstrap-token", c.token+"\n")
 	m.put("/etc/systemd/system/fakecri.service", runtimeUnit)
 	m.put("/opt/fakecri", "")
-	if out, err := exec.Command("chroot", m.Root, "systemctl", "enable", "fakecri.service").
-		CombinedOutput(); err != nil {
-		t.Fatalf("got %v: %s; want no error", err, out)
-	}
+	m.chroot("systemctl", "enable", "fakecri.service")
 	real := []string{
 		"--bind-ro=" + c.kubelet + ":/usr/bin/kubelet",
 		"--bind-ro=" + filepath.Join(c.helpers, "fakecri") + ":/opt/fakecri",

@@ -86,16 +86,19 @@ func machineOn(t *testing.T, disk func(m *machine, cache string) error) *machine
 	m.put("/etc/credstore/bootstrap-token", demo.Token+"\n")
 	conf := m.cluster.NodeKubeconfig(nodeName)
 	m.put("/etc/standin/kubelet.conf", string(conf))
-	if out, err := exec.Command("chroot", m.Root, "systemd-sysusers").
-		CombinedOutput(); err != nil { // as the package does
-		t.Fatalf("systemd-sysusers: got %v: %s; want no error", err, out)
-	}
-	if out, err := exec.Command("chroot", m.Root, "systemctl", "enable", "kubelet.service", "prelet.service", "prelet-verify.service").
-		CombinedOutput(); err != nil {
-		t.Fatalf("systemctl enable: got %v: %s; want no error", err, out)
-	}
+	m.chroot("systemd-sysusers") // as the package does
+	m.chroot("systemctl", "enable", "kubelet.service", "prelet.service", "prelet-verify.service")
 	m.cluster.back()
 	return m
+}
+
+// chroot runs a command on the disk of a machine that is off.
+func (m *machine) chroot(args ...string) {
+	m.T.Helper()
+	c := exec.CommandContext(m.T.Context(), "chroot", append([]string{m.Root}, args...)...)
+	if out, err := c.CombinedOutput(); err != nil {
+		m.T.Fatalf("%s: %v\n%s", c, err, out)
+	}
 }
 
 // TestMain runs the tests in their own mount namespace.

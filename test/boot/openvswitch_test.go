@@ -3,7 +3,6 @@ package boot
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -13,7 +12,7 @@ import (
 // install installs packages that `make packages` made, as an image builder does: no systemd runs.
 func (m *machine) install(names ...string) {
 	m.T.Helper()
-	args := []string{m.Root, "dpkg", "--install"}
+	args := []string{"dpkg", "--install"}
 	for _, name := range names {
 		found, _ := filepath.Glob("../../dist/" + name + "_*.deb")
 		if len(found) != 1 {
@@ -26,9 +25,7 @@ func (m *machine) install(names ...string) {
 		m.put("/root/"+name+".deb", string(text))
 		args = append(args, "/root/"+name+".deb")
 	}
-	if out, err := exec.Command("chroot", args...).CombinedOutput(); err != nil {
-		m.T.Fatalf("dpkg --install %q: got %v: %s; want no error", names, err, out)
-	}
+	m.chroot(args...)
 }
 
 // pci are the devices that the machine gets instead of the host's: an argument of systemd-nspawn.
@@ -165,12 +162,7 @@ func legacySite(m *machine) string {
 // kernel.
 func (m *machine) openVSwitch(kind string) {
 	m.T.Helper()
-	for _, args := range [][]string{{"mask", "ovs-vswitchd.service", "openvswitch-switch.service", "ovs-record-hostname.service"}, {"enable", "ovsdb-server.service"}} {
-		if out, err := exec.Command("chroot", append([]string{m.Root, "systemctl"}, args...)...).
-			CombinedOutput(); err != nil {
-			m.T.Fatalf("systemctl %q: got %v: %s; want no error", args, err, out)
-		}
-	}
+	m.chroot("systemctl", "mask", "ovs-vswitchd.service", "openvswitch-switch.service", "ovs-record-hostname.service")
 	m.put("/etc/systemd/system/database.service", `[Unit]
 Requires=ovsdb-server.service
 After=ovsdb-server.service
@@ -182,8 +174,5 @@ ExecStart=/usr/bin/ovs-vsctl --no-wait --may-exist add-br br0 -- set bridge br0 
 [Install]
 WantedBy=multi-user.target
 `)
-	if out, err := exec.Command("chroot", m.Root, "systemctl", "enable", "database.service").
-		CombinedOutput(); err != nil {
-		m.T.Fatalf("systemctl enable: got %v: %s; want no error", err, out)
-	}
+	m.chroot("systemctl", "enable", "database.service", "ovsdb-server.service")
 }

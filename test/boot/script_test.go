@@ -1,9 +1,12 @@
 package boot
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -68,7 +71,9 @@ func runScript(t *testing.T, file string) {
 		Cmds:  commands,
 		Setup: func(e *testscript.Env) error {
 			n.machine = newMachine(t)
+			e.Setenv("ROOT", n.Root)
 			e.Setenv("TOKEN", demo.Token)
+			e.Setenv("TOKEN_SECRET", demo.TokenSecret)
 			root := filepath.Join(e.WorkDir, "root")
 			if _, err := os.Stat(root); err == nil { // the script's files
 				out, err := exec.Command("cp", "--recursive", "--no-target-directory", root, n.Root).CombinedOutput()
@@ -76,7 +81,11 @@ func runScript(t *testing.T, file string) {
 					return fmt.Errorf("%w: %s", err, out)
 				}
 			}
-			return errors.Join(os.RemoveAll(root), os.Symlink(n.Root, root))
+			return errors.Join(os.RemoveAll(root), os.Symlink(n.Root, root),
+				os.Symlink(n.Dir+"/console.log", filepath.Join(e.WorkDir, "console")))
+		},
+		Condition: func(unit string) (bool, error) { // [UNIT]: the unit is active
+			return n.property(unit, "ActiveState") == "active", nil
 		},
 		RequireUniqueNames:  true,
 		RequireExplicitExec: true,
@@ -87,13 +96,14 @@ func runScript(t *testing.T, file string) {
 type scriptMachine struct {
 	*machine
 	ts        *testscript.TestScript
-	neg       bool // the command has "!" before it
-	isWaiting bool // the check is one of `until`
-	command   <-chan ran
+	neg       bool       // the command has "!" before it
+	isWaiting bool       // the check is one of `until`
+	command   <-chan ran // of `later`
+	atHold    *hold
 
 	before struct {
 		disk           map[string]string
-		pid            string
+		pid, run       string
 		authorizations int
 		requests       int
 		starts         int
@@ -104,23 +114,33 @@ type scriptMachine struct {
 func scriptCommands() map[string]func(n *scriptMachine, args []string) {
 	return map[string]func(n *scriptMachine, args []string){
 		// Boots and commands.
-		"boot":   func(n *scriptMachine, args []string) { n.Boot(args...) },
-		"start":  func(n *scriptMachine, args []string) { n.Start(args...) },
-		"off":    func(n *scriptMachine, _ []string) { n.Off() },
-		"unplug": func(n *scriptMachine, _ []string) { n.Kill() },
-		"settle": func(n *scriptMachine, _ []string) { n.Settle() },
-		"good":   (*scriptMachine).cmdGood,
-		"node":   (*scriptMachine).cmdNode,
-		"later":  func(n *scriptMachine, args []string) { n.command = n.later(args...) },
-		"ended":  func(n *scriptMachine, args []string) { n.wantExit(args[0], <-n.command) },
-		"chroot": func(n *scriptMachine, args []string) { n.chroot(args...) },
-		"sleep":  func(n *scriptMachine, args []string) { time.Sleep(n.duration(args[0])) },
-		"until":  (*scriptMachine).cmdWait,
+		"boot":         (*scriptMachine).cmdBoot,
+		"start":        func(n *scriptMachine, args []string) { n.Start(args...) },
+		"off":          func(n *scriptMachine, _ []string) { n.Off() },
+		"unplug":       func(n *scriptMachine, _ []string) { n.Kill() },
+		"settle":       func(n *scriptMachine, _ []string) { n.Settle() },
+		"good":         (*scriptMachine).cmdGood,
+		"node":         (*scriptMachine).cmdNode,
+		"later":        func(n *scriptMachine, args []string) { n.command = n.later(args...) },
+		"ended":        func(n *scriptMachine, args []string) { n.wantExit(args[0], <-n.command) },
+		"hold":         (*scriptMachine).cmdHold,
+		"held":         func(n *scriptMachine, _ []string) { n.atHold.reached() },
+		"caught":       (*scriptMachine).cmdCaught,
+		"release":      func(n *scriptMachine, _ []string) { n.atHold.release() },
+		"package":      func(n *scriptMachine, _ []string) { n.putPackage() },
+		"counts-boots": func(n *scriptMachine, _ []string) { n.countsBoots() },
+		"image-works":  func(n *scriptMachine, args []string) { n.requireBlessed(true, args[0]) },
+		"image-fails":  func(n *scriptMachine, args []string) { n.requireBlessed(false, args[0]) },
+		"chroot":       func(n *scriptMachine, args []string) { n.chroot(args...) },
+		"sleep":        func(n *scriptMachine, args []string) { time.Sleep(n.duration(args[0])) },
+		"until":        (*scriptMachine).cmdWait,
 
 		// The node as a whole.
 		"verdict":  func(n *scriptMachine, args []string) { n.verdict(args[0]) },
 		"well":     func(n *scriptMachine, args []string) { n.well(n.number(args[0])) },
 		"healthy":  func(n *scriptMachine, args []string) { n.running(args...) },
+		"runs-on":  func(n *scriptMachine, args []string) { n.runsOn("script", args[0]) },
+		"whole-on": func(n *scriptMachine, args []string) { n.wholeOn("script", args[0]) },
 		"held-on":  func(n *scriptMachine, args []string) { n.heldOn(n.number(args[0]), args[1:]...) },
 		"snapshot": (*scriptMachine).cmdSnapshot,
 
@@ -130,7 +150,7 @@ func scriptCommands() map[string]func(n *scriptMachine, args []string) {
 		"label":      (*scriptMachine).cmdLabel,
 		"both":       func(n *scriptMachine, args []string) { n.both(args[0]) },
 		"patience":   func(n *scriptMachine, args []string) { n.patience(args[0], args[1]) },
-		"put":        func(n *scriptMachine, args []string) { n.put(strings.TrimPrefix(args[0], "root"), unescape(args[1])) },
+		"put":        (*scriptMachine).cmdPut,
 		"edit":       (*scriptMachine).cmdEdit,
 		"api":        (*scriptMachine).cmdAPI,
 		"config-map": func(n *scriptMachine, args []string) { n.configMap(n.ts.ReadFile(args[0])) },
@@ -144,20 +164,22 @@ func scriptCommands() map[string]func(n *scriptMachine, args []string) {
 // scriptChecks are the commands that look: each returns what is otherwise than the script wants, or "".
 func scriptChecks() map[string]func(n *scriptMachine, args []string) string {
 	return map[string]func(n *scriptMachine, args []string) string{
-		"inside":     (*scriptMachine).checkInside,
-		"status":     (*scriptMachine).checkStatus,
-		"status-has": (*scriptMachine).checkStatusHas,
-		"unit":       (*scriptMachine).checkUnit,
-		"starts":     (*scriptMachine).checkStarts,
-		"last-start": (*scriptMachine).checkLastStart,
-		"crashed":    (*scriptMachine).checkCrashed,
-		"ordered":    (*scriptMachine).checkOrdered,
-		"same":       (*scriptMachine).checkSame,
-		"file":       (*scriptMachine).checkFile,
-		"journal":    (*scriptMachine).checkJournal,
-		"requests":   (*scriptMachine).checkRequests,
-		"console":    func(n *scriptMachine, args []string) string { return lacks(n.console(), args[0]) },
-		"job":        func(n *scriptMachine, args []string) string { return differ("job", n.job(n.number(args[0])), args[1]) },
+		"inside":        (*scriptMachine).checkInside,
+		"status":        (*scriptMachine).checkStatus,
+		"status-has":    (*scriptMachine).checkStatusHas,
+		"unit":          (*scriptMachine).checkUnit,
+		"starts":        (*scriptMachine).checkStarts,
+		"last-start":    (*scriptMachine).checkLastStart,
+		"crashed":       (*scriptMachine).checkCrashed,
+		"between":       (*scriptMachine).checkBetween,
+		"same":          (*scriptMachine).checkSame,
+		"file":          (*scriptMachine).checkFile,
+		"journal":       (*scriptMachine).checkJournal,
+		"journal-count": (*scriptMachine).checkJournalCount,
+		"requests":      (*scriptMachine).checkRequests,
+		"condition":     (*scriptMachine).checkCondition,
+		"still":         (*scriptMachine).checkStill,
+		"job":           (*scriptMachine).checkJob,
 	}
 }
 
@@ -195,6 +217,15 @@ func differ(what, got, want string) string {
 	return fmt.Sprintf("%s: got %q, want %q", what, got, want)
 }
 
+// boot [OPTION...]: a boot until no job is left, with these options of systemd-nspawn.
+func (n *scriptMachine) cmdBoot(args []string) {
+	const writable = "SYSTEMD_NSPAWN_API_VFS_WRITABLE" // what of /proc/sys is writable
+	if value := n.ts.Getenv(writable); value != "" {
+		n.Env = []string{writable + "=" + value}
+	}
+	n.Boot(args...)
+}
+
 // until CHECK...: waits until a check of the script holds, or with `!` until it does not.
 func (n *scriptMachine) cmdWait(args []string) {
 	want := args[0] != "!"
@@ -227,8 +258,8 @@ func (n *scriptMachine) print(r ran) {
 
 func (n *scriptMachine) wantExit(want string, r ran) {
 	n.print(r)
-	if want != "any" && strconv.Itoa(r.Exit) != want {
-		n.ts.Fatalf("exit status: got %d, want %s", r.Exit, want)
+	if want != "any" && (strconv.Itoa(r.Exit) == want) == n.neg {
+		n.ts.Fatalf("exit status: got %d, want %s: %t", r.Exit, want, !n.neg)
 	}
 }
 
@@ -251,6 +282,34 @@ func (n *scriptMachine) cmdGood(args []string) {
 // node N ARGS...: a person runs prelet, which ends with N, or with any.
 func (n *scriptMachine) cmdNode(args []string) {
 	n.wantExit(args[0], n.Try(append([]string{"prelet"}, args[1:]...)...))
+}
+
+// hold: the next run is held when its files are in place, and the gate is still shut.
+func (n *scriptMachine) cmdHold([]string) {
+	n.atHold = n.hold(atTheGate, func() bool { return n.journalNow().Phase == "verify" && !n.open() })
+}
+
+// caught MOMENT GENERATION NAME [COMMAND...]: the command, by default `prelet run`, makes the generation of
+// `both NAME`, and is held at a moment of middles.
+func (n *scriptMachine) cmdCaught(args []string) {
+	command := args[3:]
+	if len(command) == 0 {
+		command = []string{"prelet", "run"}
+	}
+	n.atHold, n.command = n.caught(n.moment(args[0]), n.number(args[1]), args[2], command...)
+}
+
+func (n *scriptMachine) moment(name string) middle {
+	at := slices.IndexFunc(middles(), func(m middle) bool { return m.name == name })
+	if at < 0 {
+		n.ts.Fatalf("unknown moment %s", name)
+	}
+	return middles()[at]
+}
+
+// still MOMENT NAME: of `both NAME` the files of that moment are in place, and no others.
+func (n *scriptMachine) checkStill(args []string) string {
+	return differ("files in place", n.targets(args[1]), n.moment(args[0]).targets)
 }
 
 // inside COMMAND...: a command of the machine succeeds.
@@ -286,6 +345,11 @@ func (n *scriptMachine) cmdLabel(args []string) {
 	n.cmdSite([]string{pool, labels})
 }
 
+// put FILE TEXT: writes a file of the disk, and makes the folders above it.
+func (n *scriptMachine) cmdPut(args []string) {
+	n.put(strings.TrimPrefix(args[0], "root"), unescape(args[1]))
+}
+
 // edit FILE OLD NEW: replaces each OLD, of which there must be one.
 func (n *scriptMachine) cmdEdit(args []string) {
 	text := n.ts.ReadFile(args[0])
@@ -308,16 +372,39 @@ func (n *scriptMachine) cmdDamage(args []string) {
 	n.ts.Check(os.WriteFile(file, text, 0o600))
 }
 
-// api away|back: no server answers at the API server's address, or the cluster does. api portal|other-cluster: another
-// server does. api token-expires: the bootstrap token is worth nothing.
+// api away|back: no server answers at the API server's address, or the cluster does. api portal|other-cluster|itself:
+// another server answers there, or the cluster again. api token-expires: the bootstrap token is not valid any more. api
+// signs NAME: a node that joins gets a certificate of this name. api node-made-again: the Node has no status.
 func (n *scriptMachine) cmdAPI(args []string) {
 	switch args[0] {
 	case "away":
 		n.cluster.away()
 	case "back":
 		n.cluster.back()
+	case "portal":
+		portal := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/html")
+			fmt.Fprint(w, "<html><body>Please log in.</body></html>")
+		}))
+		n.T.Cleanup(portal.Close)
+		n.cluster.instead(strings.TrimPrefix(portal.URL, "https://"))
+	case "other-cluster":
+		other := demo.Start(demo.Options{})
+		n.T.Cleanup(other.Close)
+		n.cluster.instead(strings.TrimPrefix(other.URL, "https://"))
+	case "itself":
+		n.cluster.instead("")
 	case "token-expires":
 		n.cluster.ExpireToken()
+	case "signs":
+		n.put("/etc/standin/kubelet.conf", string(n.cluster.NodeKubeconfig(args[1])))
+	case "node-made-again":
+		var node map[string]any
+		n.ts.Check(json.Unmarshal(n.cluster.Node(nodeName), &node))
+		delete(node, "status")
+		text, err := json.Marshal(node)
+		n.ts.Check(err)
+		n.cluster.SetNode(nodeName, text)
 	default:
 		n.ts.Fatalf("unknown: api %s", args[0])
 	}
@@ -385,6 +472,11 @@ func (n *scriptMachine) checkUnit(args []string) string {
 	return ""
 }
 
+// job N RESULT: so ended the job that started the kubelet on generation N.
+func (n *scriptMachine) checkJob(args []string) string {
+	return differ("job", n.job(n.number(args[0])), args[1])
+}
+
 // starts [N...]: the kubelet has started on these generations since the snapshot, or since the machine was made.
 func (n *scriptMachine) checkStarts(args []string) string {
 	starts := n.starts()[n.before.starts:]
@@ -433,13 +525,22 @@ func (n *scriptMachine) checkCrashed(args []string) string {
 	return fmt.Sprintf("starts of an unhealthy kubelet: got %d, want 1 to %s", crashed, args[0])
 }
 
-// ordered UNIT UNIT: the process of the first unit started before that of the second, in this boot.
-func (n *scriptMachine) checkOrdered(args []string) string {
-	first, second := n.monotonic(args[0], "ExecMainStart"), n.monotonic(args[1], "ExecMainStart")
-	if first > 0 && first < second {
+// between UNIT.TIME UNIT.TIME [MIN MAX]: from the first of two times of units, such as kubelet.ExecMainStart, to the
+// second of this boot it took so long, or any time.
+func (n *scriptMachine) checkBetween(args []string) string {
+	var at [2]time.Duration
+	for i := range at {
+		dot := strings.LastIndex(args[i], ".")
+		at[i] = n.monotonic(args[i][:dot], args[i][dot+1:])
+	}
+	least, most := time.Duration(0), time.Hour
+	if len(args) > 2 {
+		least, most = n.duration(args[2]), n.duration(args[3])
+	}
+	if took := at[1] - at[0]; at[0] > 0 && took >= least && took <= most {
 		return ""
 	}
-	return fmt.Sprintf("%s started at %s, and %s at %s", args[0], first, args[1], second)
+	return fmt.Sprintf("%s was at %s, and %s at %s; want %s to %s between", args[0], at[0], args[1], at[1], least, most)
 }
 
 // snapshot: what `same` compares with.
@@ -447,18 +548,20 @@ func (n *scriptMachine) cmdSnapshot([]string) {
 	n.before.disk, n.before.starts, n.before.pid = n.disk(), len(n.starts()), ""
 	n.before.authorizations, n.before.requests = n.cluster.Authorizations(), len(n.cluster.Requests())
 	if n.Leader != 0 {
-		n.before.pid = n.property("kubelet", "MainPID")
+		n.before.pid, n.before.run = n.property("kubelet", "MainPID"), n.property("prelet", "InvocationID")
 	}
 }
 
 // same disk [PATH...]: nothing was written since the snapshot, except for these files. same kubelet: its process is
-// the same. same authorizations: no client has used the bootstrap token.
+// the same. same run: prelet.service has not run again. same authorizations: no client has used the bootstrap token.
 func (n *scriptMachine) checkSame(args []string) string {
 	switch args[0] {
 	case "kubelet":
 		return differ("process of the kubelet", n.property("kubelet", "MainPID"), n.before.pid)
+	case "run":
+		return differ("run of prelet.service", n.property("prelet", "InvocationID"), n.before.run)
 	case "authorizations":
-		return differ("uses of the token", strconv.Itoa(n.cluster.Authorizations()), strconv.Itoa(n.before.authorizations))
+		return differ("uses of the token", fmt.Sprint(n.cluster.Authorizations()), fmt.Sprint(n.before.authorizations))
 	}
 	after := n.disk()
 	for _, path := range args[1:] {
@@ -480,6 +583,39 @@ func (n *scriptMachine) checkFile(args []string) string {
 // journal TEXT [FIELD=VALUE...]: a message in this boot's journal contains the text, and has these fields.
 func (n *scriptMachine) checkJournal(args []string) string {
 	return lacks(strings.Join(n.said(args[1:]...), "\n"), args[0])
+}
+
+// journal-count N TEXT [FIELD=VALUE...]: so many messages in this boot's journal contain the text, and have these
+// fields.
+func (n *scriptMachine) checkJournalCount(args []string) string {
+	said := n.said(args[2:]...)
+	count := 0
+	for _, message := range said {
+		if strings.Contains(message, args[1]) {
+			count++
+		}
+	}
+	if count == n.number(args[0]) {
+		return ""
+	}
+	return fmt.Sprintf("messages with %q: got %d, want %s: %q", args[1:], count, args[0], said)
+}
+
+// condition TYPE [STATUS(REASON)]: the Node has this condition, or none of the type.
+func (n *scriptMachine) checkCondition(args []string) string {
+	var node struct {
+		Status struct {
+			Conditions []struct{ Type, Status, Reason string }
+		}
+	}
+	n.ts.Check(json.Unmarshal(n.cluster.Node(nodeName), &node))
+	got := ""
+	for _, c := range node.Status.Conditions {
+		if c.Type == args[0] {
+			got = fmt.Sprintf("%s(%s)", c.Status, c.Reason)
+		}
+	}
+	return differ(args[0], got, strings.Join(args[1:], ""))
 }
 
 // requests N TEXT: the cluster has received N requests at most, since the snapshot, whose path contains the text.

@@ -2,7 +2,6 @@ package generation
 
 import (
 	"bufio"
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -68,7 +67,7 @@ func (s *Store) readPack(n int, name string) (*pack, error) {
 	if err != nil && err != io.EOF { // without a line break the manifest cannot be parsed
 		return nil, s.wrapRead(at, err)
 	}
-	m, err := s.decodeManifest(head)
+	m, err := decode[manifest](head)
 	if errors.Is(err, ErrNewer) {
 		return &pack{
 			m:    &manifest{Version: unknownFormat, Gen: n},
@@ -95,28 +94,6 @@ func (s *Store) readPack(n int, name string) (*pack, error) {
 	}
 
 	return p, nil
-}
-
-// decoded is a manifest and the line that it was decoded from.
-type decoded struct {
-	line []byte
-	m    *manifest
-}
-
-// decodeManifest decodes the first line of a generation. It keeps the last one, because a run reads the generation in
-// place for each target. Callers do not change what it returns.
-func (s *Store) decodeManifest(line []byte) (*manifest, error) {
-	last := s.last.Load()
-	if last != nil && bytes.Equal(last.line, line) {
-		return last.m, nil
-	}
-
-	m, err := decode[manifest](line)
-	if err == nil {
-		s.last.Store(&decoded{line: line, m: m})
-	}
-
-	return m, err
 }
 
 // offset returns where the i-th part begins in the file.

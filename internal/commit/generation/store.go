@@ -11,7 +11,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -91,7 +90,6 @@ type Store struct {
 	locked bool
 	older  *os.File // the file that a running prelet 0.1.0 would lock, locked; nil if there is none
 	frozen error    // why the store cannot be written even under the lock: read-only, immutable, or Newer
-	last   atomic.Pointer[decoded]
 }
 
 const (

@@ -156,9 +156,7 @@ func (g Gate) IsDone(key string) bool {
 
 // MarkFailed notes a failed action on a unit for a commit. It is part of the verdict, also in another process.
 func (g Gate) MarkFailed(key, why string) error {
-	oneLine := strings.Join(strings.Fields(why), " ")
-
-	return g.write(failedFile, g.BootID+" "+key+" "+oneLine)
+	return g.write(failedFile, g.BootID+" "+key+" "+oneLine(why))
 }
 
 // Failure returns what failed for a key in this boot, or "".

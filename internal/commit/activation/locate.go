@@ -123,7 +123,7 @@ func (m *Machine) locate(ctx context.Context, t *walkState, on Trigger) (locatio
 	published := h.journal != nil &&
 		!h.newBoot // by a process that was killed before it opened the gate
 	h.shutOnPurpose = !h.gateOpen && !t.recovered && !published && !m.Gate.WasOpened()
-	h.runDirLost = h.shutOnPurpose && m.isRunDirLost(ctx, on)
+	h.runDirLost = h.shutOnPurpose && on == OnVerify && m.hasEndedRun(context.WithoutCancel(ctx))
 	h.shutOnPurpose = h.shutOnPurpose && !h.runDirLost
 
 	if err := m.readFacts(ctx, t, on, &h); err != nil {
@@ -136,16 +136,6 @@ func (m *Machine) locate(ctx context.Context, t *walkState, on Trigger) (locatio
 	}
 
 	return h, nil
-}
-
-// isRunDirLost reports whether somebody has emptied the run folder: a run of this boot has ended, and nothing in the
-// folder records that the gate is shut on purpose.
-func (m *Machine) isRunDirLost(ctx context.Context, on Trigger) bool {
-	if on != OnVerify || m.Gate.Reason() != "" {
-		return false
-	}
-
-	return HasRun(context.WithoutCancel(ctx), m.Units)
 }
 
 // hasEndedRun reports whether a run of this boot has ended, and the gate is not shut on purpose.

@@ -316,7 +316,8 @@ func (m *Machine) isLeft(ctx context.Context, u UnitSpec, result string) bool {
 	case jobQueued, jobSkipped:
 		return true
 	case jobUnanswered:
-		return m.hasJob(ctx, u.Unit)
+		now, err := m.Units.Look(ctx, u.Unit)
+		return err == nil && now.Job != 0
 	}
 
 	return false
@@ -378,12 +379,6 @@ func (m *Machine) createTmpfiles(
 
 // startedAt returns when a unit last began to start, or its main process did.
 func startedAt(u Unit) time.Duration { return max(u.Since, u.Started) }
-
-func (m *Machine) hasJob(ctx context.Context, unit string) bool {
-	u, err := m.Units.Look(ctx, unit)
-
-	return err == nil && u.Job != 0
-}
 
 // settleUnit watches a unit that was restarted until its time to settle is over, and returns what failed.
 func (m *Machine) settleUnit(ctx context.Context, u UnitSpec) (why string) {

@@ -1,7 +1,6 @@
 package write
 
 import (
-	"fmt"
 	"path"
 	"slices"
 	"strings"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet"
+	"github.com/prelet/prelet/internal/kubelet/known"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/value"
@@ -240,9 +240,10 @@ func (a *adder) chooseTaintPlace(b schema.Body, hasConfig bool) (inFlag bool) {
 		return false
 	}
 
-	version := a.in.Kubelet.Version
+	// registerWithTaints came with 1.23 (kubernetes/kubernetes CHANGELOG-1.23).
+	minor, isKnown := known.Minor(a.in.Kubelet.KnownVersion())
 
-	return a.in.Base.TaintFlag || !hasConfig || version != nil && isTooOldForConfigTaints(*version)
+	return a.in.Base.TaintFlag || !hasConfig || isKnown && minor < 23
 }
 
 // nameTaintFlag returns where the base has --register-with-taints, for a message.
@@ -288,15 +289,6 @@ func (a *adder) warnAssumedTaints(cfg schema.Body, n node.Node) {
 			"kubelet_flags.",
 		strings.Replace(assumed[0].Origins[0].Ref, "the ", "The ", 1),
 	)
-}
-
-// isTooOldForConfigTaints reports whether a version lacks registerWithTaints, which came with 1.23
-// (kubernetes/kubernetes CHANGELOG-1.23).
-func isTooOldForConfigTaints(version string) bool {
-	var major, minor int
-	n, _ := fmt.Sscanf(strings.TrimPrefix(version, "v"), "%d.%d", &major, &minor)
-
-	return n == 2 && major == 1 && minor < 23
 }
 
 // addTaintSettings adds the taints to the configuration, or removes those of the base if the flag has the taints.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet"
+	"github.com/prelet/prelet/internal/kubelet/known"
 	"github.com/prelet/prelet/schema"
 )
 
@@ -194,7 +195,8 @@ func (r *reader) resolve(p *page) {
 	p.GPUTaint = r.hasScriptTaint(p, taintGPU, "true")
 	p.SRIOVLabel = r.hasScriptLabel(p, keySRIOV, "")
 	p.SRIOVTaint = r.hasScriptTaint(p, keySRIOV, "")
-	p.TaintsInFlag = isOlderThan(p.Version, 23)
+	minor, isKnown := known.Minor(p.Version)
+	p.TaintsInFlag = isKnown && minor < 23
 }
 
 // hasScriptLabel reports whether the site sets a label of the script: the init-config does not have it.
@@ -224,12 +226,4 @@ func (r *reader) noteScript(what string) {
 	r.note(fault.Duplicate, what+" is init-config's",
 		"The script also set it, and passed both to the kubelet in random order. The site has only the init-config's; "+
 			"to detect it on the machine, remove it here and import again.")
-}
-
-// isOlderThan reports whether a version is before 1.minor.
-func isOlderThan(version string, minor int) bool {
-	var major, actual int
-	n, _ := fmt.Sscanf(strings.TrimPrefix(version, "v"), "%d.%d", &major, &actual)
-
-	return n == 2 && (major < 1 || major == 1 && actual < minor)
 }

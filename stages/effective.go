@@ -80,14 +80,10 @@ func (m MergedConfig) dropEmptyList() {
 	}
 }
 
-// EffectiveConfig returns the KubeletConfiguration that the kubelet of a node works with: the node's configuration, the
-// drop-ins merged over it in their order, and the flags over both. It fails for values that JSON cannot express.
-func EffectiveConfig(
-	n node.Node,
-	dropIns []DropIn,
-	version string,
-) (map[string]any, error) {
-	m, err := MergeDropIns(n, dropIns, version)
+// EffectiveConfig returns the KubeletConfiguration that the kubelet of a node works with, without drop-ins: the node's
+// configuration, and the flags over it. It fails for values that JSON cannot express.
+func EffectiveConfig(n node.Node, version string) (map[string]any, error) {
+	m, err := MergeDropIns(n, nil, version)
 	if err != nil {
 		return nil, err
 	}

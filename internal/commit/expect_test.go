@@ -52,7 +52,7 @@ func TestHealthz(t *testing.T) {
 func makePlan(t *testing.T, config map[string]any, flags []node.Flag) *boot.Plan {
 	t.Helper()
 	n := node.Node{Config: config, Flags: flags}
-	effective, err := stages.EffectiveConfig(n, nil, "")
+	effective, err := stages.EffectiveConfig(n, "")
 	if err != nil {
 		t.Fatal(err)
 	}

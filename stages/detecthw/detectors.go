@@ -81,7 +81,7 @@ func askAll(
 	var wg sync.WaitGroup
 	for i, d := range all {
 		out[i] = &detection{Detector: d}
-		if out[i].hasFact(fabricFact) {
+		if out[i].hasFabric() {
 			out[i].wait = fabric
 		}
 		if !isChosen(d.Name) {
@@ -140,7 +140,7 @@ func (d *detection) request(facts world.Facts) (world.DetectorReq, bool) {
 		Memory: d.Memory,
 	}
 	if d.wait > 0 {
-		req.WaitFor = map[string][]string{fabricFact: fabricEnds()}
+		req.WaitFor = map[string][]string{fabricFact: {fabricCompleted, fabricNotSupported, fabricFailed}}
 		req.WaitMillis = d.wait.Milliseconds()
 	}
 

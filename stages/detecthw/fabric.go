@@ -25,10 +25,6 @@ const (
 	fabricFailed       = "failed"
 )
 
-func fabricEnds() []string {
-	return []string{fabricCompleted, fabricNotSupported, fabricFailed}
-}
-
 // fabricWait returns how long to wait for the fabric; 0 if the site does not wait for it.
 func fabricWait(cfg schema.Body) time.Duration {
 	wait, ok := cfg.One(waitBlock.Type)
@@ -40,10 +36,10 @@ func fabricWait(cfg schema.Body) time.Duration {
 	return d
 }
 
-// hasFact reports whether the detector's description has a fact.
-func (d *detection) hasFact(name string) bool {
+// hasFabric reports whether the detector's description has the fact.
+func (d *detection) hasFabric() bool {
 	return d.Describe != nil && slices.ContainsFunc(d.Describe.Facts, func(f contract.Attribute) bool {
-		return f.Name == name
+		return f.Name == fabricFact
 	})
 }
 
@@ -59,8 +55,8 @@ func warnOfFabric(cfg schema.Body, detections []*detection) (diags hcl.Diagnosti
 	mayHaveFact := false
 	for _, d := range detections {
 		isUnlocked := d.Describe == nil // its facts are not known
-		mayHaveFact = mayHaveFact || isUnlocked || d.hasFact(fabricFact)
-		if d.state == stateOK && d.hasFact(fabricFact) {
+		mayHaveFact = mayHaveFact || isUnlocked || d.hasFabric()
+		if d.state == stateOK && d.hasFabric() {
 			diags = append(diags, d.checkFabric(at)...)
 		}
 	}

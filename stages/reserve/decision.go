@@ -131,7 +131,7 @@ func (d *decision) collectBase() hcl.Diagnostics {
 	d.system = newHalf(fieldSystem, d.in.Base.Config)
 
 	base, _ := node.Merge(d.in.Base, nil)
-	effective, err := stages.EffectiveConfig(base, nil, d.in.Kubelet.KnownVersion())
+	effective, err := stages.EffectiveConfig(base, d.in.Kubelet.KnownVersion())
 	if err != nil {
 		return d.configError(err.Error())
 	}

@@ -38,7 +38,7 @@ type both struct{ kube, system int64 }
 // not known yet.
 func (d *decision) finishOwn(c node.Contribution) (*finished, error) {
 	own, _ := node.Merge(d.in.Base, []node.Contribution{c})
-	config, err := stages.EffectiveConfig(own, nil, d.in.Kubelet.KnownVersion())
+	config, err := stages.EffectiveConfig(own, d.in.Kubelet.KnownVersion())
 	if err != nil {
 		return nil, err
 	}

@@ -93,7 +93,7 @@ func decide(t testing.TB, text string, in stages.Inputs) result {
 		t.Fatal(conflicts)
 	}
 	if n.Reserved != nil { // as the boot finishes the node
-		config, err := stages.EffectiveConfig(n, nil, "")
+		config, err := stages.EffectiveConfig(n, "")
 		if err != nil {
 			t.Fatal(err)
 		}

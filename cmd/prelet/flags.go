@@ -43,12 +43,6 @@ func (w *where) addObjectsFlag(c *cobra.Command) {
 		"in place of the cluster: ca.crt, and NAMESPACE/NAME.yaml for each ConfigMap, in `DIR`")
 }
 
-// addNodeFlags adds the flags of a command that plans a node and prints a result.
-func (w *where) addNodeFlags(c *cobra.Command) {
-	w.addPlaceFlags(c)
-	w.output.addFlag(c, "text", "json")
-}
-
 // addRecordedFlags adds the flags of a command that plans this node or recorded ones.
 func (w *where) addRecordedFlags(c *cobra.Command) {
 	w.addPlaceFlags(c)

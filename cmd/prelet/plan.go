@@ -133,21 +133,19 @@ func (a *cli) showPlanned(p app.Planned, asJSON bool) error {
 	if p.Source != "" {
 		a.printRecording(p.Source, asJSON)
 	}
-	show := a.showPlan
+	var err error
 	if p.Err != nil {
-		show = a.showPlanError
+		err = a.showFailure(p.Source, p.Err, asJSON)
+	} else {
+		err = a.showPlan(p, asJSON)
 	}
-	if err := show(p, asJSON); err != nil {
+	if err != nil {
 		return err
 	}
 	if p.Source != "" && !asJSON {
 		fmt.Fprintln(a.stdout)
 	}
 	return nil
-}
-
-func (a *cli) showPlanError(p app.Planned, asJSON bool) error {
-	return a.showFailure(p.Source, p.Err, asJSON)
 }
 
 // showPlan prints a plan, and why a run would not apply it.

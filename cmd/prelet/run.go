@@ -53,7 +53,8 @@ With --root it writes files below a folder and touches no unit.`,
 			return a.endRun(r, w.output.isJSON())
 		}),
 	}
-	w.addNodeFlags(c)
+	w.addPlaceFlags(c)
+	w.output.addFlag(c, "text", "json")
 	c.Flags().BoolVar(&w.Takeover, "takeover", false,
 		"join under a name that a Ready node of another machine has")
 	c.Flags().BoolVar(&w.AcceptMissing, acceptMissingFlag, false,

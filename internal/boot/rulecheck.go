@@ -584,25 +584,21 @@ func (j ruleCheck) findSetter(f rules.Violation) setter {
 	}
 
 	set := setter{at: j.findFileRange(purpose), name: "the base", isBase: true}
+	_, hasField := j.files.merged.Config.Get(f.Pointer)
 	switch {
 	case isBelow:
-	case f.Flag == "" && !j.hasField(f.Pointer):
+	case f.Flag == "" && !hasField:
 		set.name = "the kubelet's default"
 		set.isDefault = true
 	case isFlag && flag.Inherited:
 		set.name = from[0].Ref
-		set.isAssumed = flag.Assumed || writesUnit(j.node)
+		set.isAssumed = flag.Assumed || len(listUnitFiles(j.node)) > 0 // then the unit that was read is outdated
 		if set.isAssumed {
 			set.name += "; whether the kubelet gets it is not known"
 		}
 	}
 
 	return set
-}
-
-// writesUnit reports whether a planned file belongs to the kubelet's unit: the unit that was read is outdated then.
-func writesUnit(n node.Node) bool {
-	return len(listUnitFiles(n)) > 0
 }
 
 // findServer returns where the site names the ConfigMap that contains the item of a violation.
@@ -659,13 +655,6 @@ func summarize(f rules.Violation) string {
 	}
 
 	return item + " is deprecated"
-}
-
-// hasField reports whether the configuration has a value at a pointer.
-func (j ruleCheck) hasField(pointer string) bool {
-	_, ok := j.files.merged.Config.Get(pointer)
-
-	return ok
 }
 
 // chooseCode returns the code of a violation by its subject: the machine, a feature gate, a flag, or the

@@ -3,7 +3,6 @@ package generation
 import (
 	"errors"
 	"slices"
-	"time"
 )
 
 const heldName = "held.json"
@@ -22,9 +21,8 @@ type held struct {
 }
 
 type heldEntry struct {
-	Gen  int       `json:"gen,omitempty"` // of the pin
-	Why  string    `json:"why"`
-	Time time.Time `json:"time"`
+	Gen int    `json:"gen,omitempty"` // of the pin
+	Why string `json:"why"`
 }
 
 func parseHeld(b []byte) (*held, error) {
@@ -89,11 +87,11 @@ func (s *Store) heldByHistory() *held {
 		isSite := g.Restores < 0 && g.PlanID != last.PlanID
 		switch {
 		case isEnd && last.Why == ByHand:
-			h.Pin = &heldEntry{Gen: g.Restores, Why: ByHand, Time: g.Time}
+			h.Pin = &heldEntry{Gen: g.Restores, Why: ByHand}
 		case isEnd && g.Status == StatusRestored && g.Why != "": // unhealthy as well, so that plan was not at fault
 		case isEnd:
 			blamed = last.PlanID
-			h.Plans[blamed] = heldEntry{Why: last.Why, Time: last.Time}
+			h.Plans[blamed] = heldEntry{Why: last.Why}
 		case isSite && last.Status == StatusRestored: // before the verdict on the rollback
 			delete(h.Plans, blamed)
 		}
@@ -174,7 +172,7 @@ func (s *Store) Hold(planID, why string) error {
 	if h.Plans == nil {
 		h.Plans = map[string]heldEntry{}
 	}
-	h.Plans[planID] = heldEntry{Why: why, Time: s.o.Now().UTC()}
+	h.Plans[planID] = heldEntry{Why: why}
 
 	return s.putHeld(h)
 }
@@ -246,11 +244,7 @@ func (s *Store) Pin(gen int, why string) error {
 	if h.Pin != nil && h.Pin.Gen == gen && h.Pin.Why == why && !h.isMissing {
 		return nil
 	}
-	h.Pin = &heldEntry{
-		Gen:  gen,
-		Why:  why,
-		Time: s.o.Now().UTC(),
-	}
+	h.Pin = &heldEntry{Gen: gen, Why: why}
 
 	return s.putHeld(h)
 }

@@ -455,7 +455,9 @@ func (n *openNode) Plan(ctx context.Context, event func(boot.StageReport)) *boot
 	}
 	if n.past != nil && n.joined() { // a node that never joined must not use unverified answers
 		o.Hurry = n.hurry
-		o.LastGood = n.answerFromLastGood
+		o.LastGood = func(maxAge time.Duration) world.Fallback {
+			return world.AnswerFromLastGood(n.past, maxAge, time.Now(), n.newestKnown)
+		}
 		if !n.AcceptMissing {
 			o.KeepVariables = world.KeepVariables(n.live.LastGood)
 			n.live.KeepSecrets()
@@ -491,11 +493,6 @@ func (n *openNode) hurry() {
 	if _, ok := n.Store.LastGood(); ok {
 		n.live.Hurry(lastGoodTimeout)
 	}
-}
-
-// answerFromLastGood returns the replacement of failed answers by those of the last good generation.
-func (n *openNode) answerFromLastGood(maxAge time.Duration) world.Fallback {
-	return world.AnswerFromLastGood(n.past, maxAge, time.Now(), n.newestKnown)
 }
 
 // newestKnown returns when the generation in place was made, whatever the clock shows now. An older one does not

@@ -274,12 +274,8 @@ func (s *suite) listCases(o TestOptions) (out []testCase, err error) {
 		}
 	}
 	if len(out) == 0 {
-		return nil, failure(fault.Usage, "--run %s matches no run. The runs are:\n%s", o.Run, indentLines(names))
+		return nil, failure(fault.Usage, "--run %s matches no run. The runs are:\n  %s",
+			o.Run, strings.Join(names, "\n  "))
 	}
 	return out, nil
-}
-
-// indentLines returns lines with an indent.
-func indentLines(lines []string) string {
-	return "  " + strings.Join(lines, "\n  ")
 }

@@ -74,13 +74,14 @@ func FindTarget(store *generation.Store, to int) (int, error) {
 	if len(all) == 0 {
 		return 0, usageFault("cannot roll back: no generation is in place")
 	}
+	isReadable := func(g generation.Info) bool { return g.Gen == to && g.Status != generation.StatusDamaged }
 	now := all[len(all)-1]
 	switch {
 	case to == now.Gen:
 		return 0, usageFault("generation %d is in place", to)
 	case to == NewestGood:
 		return findNewestGood(store, all)
-	case to != 0 && !slices.ContainsFunc(all, isReadable(to)):
+	case to != 0 && !slices.ContainsFunc(all, isReadable):
 		return 0, usageFault("generation %d is not kept, or cannot be read; prelet history lists the kept ones", to)
 	}
 	return to, checkTarget(store, all, to)
@@ -124,13 +125,6 @@ func checkTarget(store *generation.Store, all []generation.Info, to int) error {
 		}
 	}
 	return nil
-}
-
-// isReadable returns a function that reports whether a generation has the number gen and is not damaged.
-func isReadable(gen int) func(generation.Info) bool {
-	return func(g generation.Info) bool {
-		return g.Gen == gen && g.Status != generation.StatusDamaged
-	}
 }
 
 func usageFault(format string, args ...any) error {

@@ -40,22 +40,18 @@ func (r *Run) awaitMounts(ctx context.Context, planned []node.File) (waited bool
 // reportMissingMounts reports the file systems that were not mounted in time.
 func (r *Run) reportMissingMounts() {
 	for _, x := range r.mounts {
-		if !x.Active {
-			r.Report.Degrade(fault.MountMissing, describeMissing(x))
+		if x.Active {
+			continue
 		}
+		state := "it is " + x.State
+		if x.Job {
+			state = "the wait for it timed out"
+		}
+		r.Report.Degrade(fault.MountMissing, fmt.Sprintf(
+			"nothing is mounted at %s (%s: %s), so files below it are on the file system above; "+
+				"systemctl start %s, then prelet run", x.Path, x.Unit, state, x.Unit,
+		))
 	}
-}
-
-func describeMissing(x activation.Mount) string {
-	state := "it is " + x.State
-	if x.Job {
-		state = "the wait for it timed out"
-	}
-
-	return fmt.Sprintf(
-		"nothing is mounted at %s (%s: %s), so files below it are on the file system above; "+
-			"systemctl start %s, then prelet run", x.Path, x.Unit, state, x.Unit,
-	)
 }
 
 // recordMounts notes the mount point of each file of a proposal.

@@ -146,20 +146,10 @@ func openFile(dir *folder, base string) (f *os.File, size int64, err error) {
 
 var errTooLarge = fmt.Errorf("it has more than %d bytes", MaxContent)
 
-// readAll reads a file of at most MaxContent bytes.
-func readAll(f *os.File) ([]byte, error) {
-	b, err := io.ReadAll(io.LimitReader(f, MaxContent+1))
-	if err == nil && len(b) > MaxContent {
-		err = errTooLarge
-	}
-
-	return b, err
-}
-
 // errNotFile reports a folder, a pipe or a device with the name of a file of the store.
 var errNotFile = errors.New("it is not a file")
 
-// readFile reads a file of the store. The error of a missing file is unix.ENOENT.
+// readFile reads a file of the store, of at most MaxContent bytes. The error of a missing file is unix.ENOENT.
 func readFile(dir *folder, base string) ([]byte, error) {
 	f, _, err := openFile(dir, base)
 	if err != nil {
@@ -167,7 +157,10 @@ func readFile(dir *folder, base string) ([]byte, error) {
 	}
 	defer f.Close()
 
-	b, err := readAll(f)
+	b, err := io.ReadAll(io.LimitReader(f, MaxContent+1))
+	if err == nil && len(b) > MaxContent {
+		err = errTooLarge
+	}
 
 	return b, wrapIO("read", dir.name(base), err)
 }

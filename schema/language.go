@@ -337,6 +337,13 @@ func Duration(s string) error {
 	return nil
 }
 
+// ParseDuration returns a duration that Duration has checked, and 0 for an unset one.
+func ParseDuration(v Value[string]) time.Duration {
+	d, _ := time.ParseDuration(v.V)
+
+	return d
+}
+
 // checkOneOf checks the value of an attribute that takes one of a few words.
 func checkOneOf(s string, words []string) error {
 	if slices.Contains(words, s) {

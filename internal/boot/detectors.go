@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -84,13 +83,12 @@ func decodeDetector(
 	scope := e.Scope("detector." + name)
 	b, diags := schema.DetectorBlock.Decode(block.Body, []string{name}, scope)
 	found := newFindings(diags...)
-	timeout, _ := time.ParseDuration(schema.DetectorTimeout.Of(b).V)
 	memory, _ := schema.Memory(schema.DetectorMemory.Of(b).V)
 	d := stages.Detector{
 		Name:     name,
 		Range:    block.Range,
 		Required: schema.DetectorRequired.Of(b).V,
-		Timeout:  timeout,
+		Timeout:  schema.ParseDuration(schema.DetectorTimeout.Of(b)),
 		Memory:   memory,
 		Lock:     l.answer,
 		Describe: l.describe,

@@ -245,7 +245,7 @@ func decodeTimeout(i *lang.Instance, e *eval.Eval) (time.Duration, Findings) {
 	v, diags := schema.Timeout.Decode(i.Timeout, e.Scope(i.Addr()))
 	timeout := i.Spec.Timeout
 	if v.Set() {
-		timeout, _ = time.ParseDuration(v.V)
+		timeout = schema.ParseDuration(v)
 	}
 
 	return timeout, newFindings(diags...)

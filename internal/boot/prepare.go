@@ -34,11 +34,13 @@ func decodeSettings(s *lang.Site, e *eval.Eval) (Settings, Findings) {
 	if err != nil {
 		deadline = 5 * time.Minute
 	}
-	out := Settings{onCluster: schema.OnClusterError.Of(b).V, deadline: deadline}
-	out.group = schema.RecordingGroup.Of(b).V
-	out.maxAge, _ = time.ParseDuration(schema.MaxAge.Of(b).V)
 
-	return out, newFindings(diags...)
+	return Settings{
+		onCluster: schema.OnClusterError.Of(b).V,
+		maxAge:    schema.ParseDuration(schema.MaxAge.Of(b)),
+		deadline:  deadline,
+		group:     schema.RecordingGroup.Of(b).V,
+	}, newFindings(diags...)
 }
 
 // Prepared is the result of prepare: the input of gather stages.
@@ -77,7 +79,6 @@ func prepare(
 // decodeAccess decodes the cluster block.
 func decodeAccess(s *lang.Site, e *eval.Eval) (world.Access, Findings) {
 	b, diags := schema.ClusterBlock.Decode(s.Cluster, nil, e.Scope("cluster"))
-	retry, _ := time.ParseDuration(schema.Retry.Of(b).V)
 	a := world.Access{
 		Servers:       schema.Servers.Of(b).V,
 		CACertHashes:  schema.CACertHashes.Of(b).V,
@@ -85,7 +86,7 @@ func decodeAccess(s *lang.Site, e *eval.Eval) (world.Access, Findings) {
 		DiscoveryFile: schema.Discovery.Of(b).V,
 		TrustToken:    schema.TrustBy.Of(b).V == "token",
 		ProxyURL:      schema.ProxyURL.Of(b).V,
-		RetryMillis:   retry.Milliseconds(),
+		RetryMillis:   schema.ParseDuration(schema.Retry.Of(b)).Milliseconds(),
 	}
 	if t := schema.Token.Of(b); t.Expr != nil {
 		// The loader has checked that it is credential("NAME"). A missing credential is an error only where the

@@ -173,12 +173,10 @@ func factsRequest(cfg schema.Body) world.HardwareReq {
 		return world.HardwareReq{}
 	}
 
-	d, _ := time.ParseDuration(timeoutAttr.Of(wait).V) // checked
-
 	return world.HardwareReq{
 		WaitLinks:   linksAttr.Of(wait).V,
 		WaitDrivers: driversAttr.Of(wait).V,
-		WaitMillis:  d.Milliseconds(),
+		WaitMillis:  schema.ParseDuration(timeoutAttr.Of(wait)).Milliseconds(),
 	}
 }
 

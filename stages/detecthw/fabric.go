@@ -31,9 +31,8 @@ func fabricWait(cfg schema.Body) time.Duration {
 	if !ok || !fabricAttr.Of(wait).Set() {
 		return 0
 	}
-	d, _ := time.ParseDuration(timeoutAttr.Of(wait).V) // checked
 
-	return d
+	return schema.ParseDuration(timeoutAttr.Of(wait))
 }
 
 // hasFabric reports whether the detector's description has the fact.

@@ -223,7 +223,7 @@ func (s Stage) gatherFile(
 	wait := waitAttr.Of(cfg)
 	outputs := s.Outputs(stages.Declared{})
 
-	patience, _ := time.ParseDuration(wait.V) // checked; "" is 0
+	patience := schema.ParseDuration(wait)
 	file, ans, err := world.File.Ask(
 		ctx,
 		r,

@@ -280,10 +280,10 @@ func (r *renderer) unit() *node.Unit {
 
 	timeout := defaultUnitTimeout
 	if hasTimeout(r.in) {
-		timeout = parseDuration(r.in.Timeout)
+		timeout = schema.ParseDuration(r.in.Timeout)
 	}
 	settle := unitSettleAttr.Of(r.cfg)
-	quiet := parseDuration(settle)
+	quiet := schema.ParseDuration(settle)
 	if settle.Expr != nil && quiet > 0 && quiet >= timeout {
 		r.Error(fault.WrongType, settle.Range, "The unit can never settle",
 			"timeout (%s) must be longer than settle (%s).", timeout, quiet)
@@ -392,9 +392,9 @@ func (r *renderer) kubelet() *node.Activation {
 	return &node.Activation{
 		Stage:           r.name,
 		Unit:            name,
-		SettleMillis:    parseDuration(settle).Milliseconds(),
-		TimeoutMillis:   parseDuration(timeout).Milliseconds(),
-		BoundMillis:     parseDuration(r.in.Timeout).Milliseconds(),
+		SettleMillis:    schema.ParseDuration(settle).Milliseconds(),
+		TimeoutMillis:   schema.ParseDuration(timeout).Milliseconds(),
+		BoundMillis:     schema.ParseDuration(r.in.Timeout).Milliseconds(),
 		Rollback:        rollbackAttr.Of(r.cfg).V,
 		ReconcileLabels: reconcileAttr.Of(r.cfg).V,
 		TaintCredential: taintCredentialAttr.Of(r.cfg).V,
@@ -451,14 +451,14 @@ func (r *renderer) refuseUnitArguments() {
 
 // checkTimes checks that each time contains the ones inside it: settle, verify.timeout, timeout.
 func (r *renderer) checkTimes(settle, timeout schema.Value[string]) {
-	s := parseDuration(settle)
-	t := parseDuration(timeout)
+	s := schema.ParseDuration(settle)
+	t := schema.ParseDuration(timeout)
 	if s > 0 && t > 0 && t <= s {
 		r.Error(fault.WrongType, timeout.Range, "The kubelet can never settle",
 			"timeout (%s) must be longer than settle (%s).", t, s)
 	}
 
-	bound := parseDuration(r.in.Timeout)
+	bound := schema.ParseDuration(r.in.Timeout)
 	if hasTimeout(r.in) && bound < t {
 		r.Error(
 			fault.WrongType,
@@ -482,12 +482,6 @@ func (r *renderer) checkPrecondition(b schema.Body) {
 
 func hasTimeout(in stages.Inputs) bool {
 	return in.Timeout.Expr != nil && in.Timeout.Set()
-}
-
-// parseDuration returns a duration that was checked before, and 0 for an unset one.
-func parseDuration(v schema.Value[string]) time.Duration {
-	d, _ := time.ParseDuration(v.V)
-	return d
 }
 
 // checkCredential refuses what systemd does not take as the name of a credential.

@@ -1,6 +1,7 @@
 package boot
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -62,63 +63,73 @@ func runStep[T any](
 	limits evalLimits,
 	step func() (T, Findings),
 ) (value T, found Findings) {
-	if deadline, ok := ctx.Deadline(); ok {
-		limits.time = min(limits.time, max(time.Until(deadline), lateStep))
+	var panicked any
+	var result T
+	var resultFound Findings
+	done := make(chan struct{})
+	run := func() {
+		defer close(done)
+		defer func() { panicked = recover() }()
+		result, resultFound = step()
 	}
-	if limits.gaveUp != nil && limits.gaveUp.Load() {
+
+	switch found = limits.await(ctx, run, done); {
+	case found.Diags.HasErrors(): // the step still writes to its results
+	case panicked != nil:
+		found.Report(reportPanic(hcl.Range{}, "prelet failed while it evaluated the site", panicked))
+	default:
+		return result, resultFound
+	}
+
+	return value, found
+}
+
+// await starts a function and waits until done is closed. Else it returns one error, as described at runStep.
+func (l evalLimits) await(ctx context.Context, run func(), done <-chan struct{}) (found Findings) {
+	if deadline, ok := ctx.Deadline(); ok {
+		l.time = min(l.time, max(time.Until(deadline), lateStep))
+	}
+	if l.gaveUp != nil && l.gaveUp.Load() {
 		found.Error(
 			fault.Limit, hcl.Range{}, "Not evaluated",
 			"An earlier evaluation of this command reached a limit, and takes time and memory until the command ends.",
 		)
-		return value, found
+		return found
 	}
 	interrupted, release := waitForCancel(ctx)
 	defer release()
+	deadline := time.NewTimer(l.time)
+	defer deadline.Stop()
+	tick := time.NewTicker(l.look)
+	defer tick.Stop()
 
-	type result struct {
-		value    T
-		found    Findings
-		panicked any
-	}
-	done := make(chan result, 1) // the result of an abandoned step is never received
-	go func() {
-		var r result
-		defer func() {
-			r.panicked = recover()
-			done <- r
-		}()
-		r.value, r.found = step()
-	}()
+	go run()
 
-	watched, stop := context.WithCancel(context.Background())
-	defer stop()
-
-	select {
-	case r := <-done:
-		if r.panicked == nil {
-			return r.value, r.found
+	limit := ""
+	for before := uint64(0); limit == ""; {
+		select {
+		case <-done:
+			return found
+		case <-interrupted:
+			found.Error(fault.Interrupted, hcl.Range{}, "Stopped by a signal", "%s.", context.Cause(ctx))
+			return found
+		case <-deadline.C:
+			limit = "more than " + l.time.String()
+		case <-tick.C:
+			limit = l.checkHeap(&before)
 		}
-		found.Report(reportPanic(hcl.Range{}, "prelet failed while it evaluated the site", r.panicked))
-	case <-interrupted:
-		found.Error(
-			fault.Interrupted,
-			hcl.Range{},
-			"Stopped by a signal",
-			"%s.",
-			context.Cause(ctx),
-		)
-	case limit := <-limits.watch(watched):
-		if limits.gaveUp != nil {
-			limits.gaveUp.Store(true)
-		}
-		found.Error(
-			fault.Limit, hcl.Range{}, "Evaluating the site took "+limit,
-			"An expression of the site is too large, or the deadline of the prelet block too short: look for nested "+
-				"for expressions, and for texts and numbers that are multiplied.",
-		)
 	}
 
-	return value, found
+	if l.gaveUp != nil {
+		l.gaveUp.Store(true)
+	}
+	found.Error(
+		fault.Limit, hcl.Range{}, "Evaluating the site took "+limit,
+		"An expression of the site is too large, or the deadline of the prelet block too short: look for nested "+
+			"for expressions, and for texts and numbers that are multiplied.",
+	)
+
+	return found
 }
 
 // waitForCancel returns a channel that is closed when ctx is cancelled, but not when its deadline passes. release ends
@@ -155,38 +166,15 @@ func reportPanic(at hcl.Range, summary string, panicked any) *hcl.Diagnostic {
 	)
 }
 
-// watch returns a channel that receives the reached limit as a text, unless ctx ends before. Growth of the heap is
-// measured from its size at the first look.
-func (l evalLimits) watch(ctx context.Context) <-chan string {
-	reached := make(chan string, 1)
-	go func() {
-		deadline := time.NewTimer(l.time)
-		tick := time.NewTicker(l.look)
-		defer deadline.Stop()
-		defer tick.Stop()
+// checkHeap returns the limit of the heap as a text if the heap has grown by it since the first call, which sets before.
+func (l evalLimits) checkHeap(before *uint64) string {
+	now := readHeapSize()
+	*before = cmp.Or(*before, now)
+	if now > *before+l.heap {
+		return fmt.Sprintf("more than %d MiB of memory", l.heap>>20)
+	}
 
-		var before uint64
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-deadline.C:
-				reached <- "more than " + l.time.String()
-				return
-			case <-tick.C:
-			}
-
-			switch now := readHeapSize(); {
-			case before == 0:
-				before = now
-			case now > before+l.heap:
-				reached <- fmt.Sprintf("more than %d MiB of memory", l.heap>>20)
-				return
-			}
-		}
-	}()
-
-	return reached
+	return ""
 }
 
 func readHeapSize() uint64 {

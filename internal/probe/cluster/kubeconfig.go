@@ -23,6 +23,8 @@ const maxNamedFile = 1 << 20 // bytes of a file that a kubeconfig names
 type Kubeconfig struct {
 	Cluster *clientcmdapi.Cluster
 	User    *clientcmdapi.AuthInfo
+
+	HoldsCredentials bool // see the function; of any user
 }
 
 // HasIdentity reports whether the user has a credential of any kind.
@@ -43,10 +45,11 @@ func HoldsCredentials(text []byte) bool {
 	}
 
 	file, err := clientcmd.Load(text)
-	if err != nil {
-		return false
-	}
 
+	return err == nil && holdsCredentials(file)
+}
+
+func holdsCredentials(file *clientcmdapi.Config) bool {
 	for _, u := range file.AuthInfos {
 		hasSecret := u.Token != "" || u.Password != "" || len(u.ClientKeyData) > 0
 		hasPluginSecret := u.Exec != nil && len(u.Exec.Env) > 0
@@ -68,7 +71,11 @@ func ParseKubeconfig(text []byte) (Kubeconfig, error) {
 	}
 
 	context := file.Contexts[file.CurrentContext]
-	k := Kubeconfig{file.Clusters[context.Cluster], file.AuthInfos[context.AuthInfo]}
+	k := Kubeconfig{
+		Cluster:          file.Clusters[context.Cluster],
+		User:             file.AuthInfos[context.AuthInfo],
+		HoldsCredentials: holdsCredentials(file),
+	}
 
 	host, isHTTPS := strings.CutPrefix(k.Cluster.Server, "https://")
 	if !isHTTPS || host == "" {

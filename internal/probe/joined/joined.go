@@ -89,7 +89,7 @@ func (n Node) Identity() Identity {
 	}
 	h.readPair(n, c)
 	h.CA = string(c.Cluster.CertificateAuthorityData)
-	if !cluster.HoldsCredentials([]byte(text)) {
+	if !c.HoldsCredentials {
 		h.Text = text
 	}
 

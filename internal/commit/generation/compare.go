@@ -476,7 +476,7 @@ func (t Target) check(own string) error {
 func checkBlobs(blobs map[string][]byte) error {
 	for name, b := range blobs {
 		switch {
-		case !isBlobName(name):
+		case name == reportName || !isBlobName(name):
 			return reportMisuse("plan", name, "invalid name of a blob")
 		case len(b) > maxBlob:
 			cause := fmt.Errorf("%d bytes with the contents of files are to be kept, the limit is %d", len(b), maxBlob)

@@ -354,7 +354,7 @@ func (s *Store) isGood(gen int) (bool, error) {
 // Blob returns a blob of a generation by its name: one of the proposal's blobs, or report.json. The error of a missing
 // blob is unix.ENOENT.
 func (s *Store) Blob(gen int, name string) ([]byte, error) {
-	if !blobName().MatchString(name) {
+	if !isBlobName(name) {
 		return nil, reportMisuse("read", name, "invalid blob name")
 	}
 	p, err := s.pack(gen)

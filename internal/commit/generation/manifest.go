@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path"
+	"strings"
 	"time"
 
 	"github.com/prelet/prelet/internal/lazy"
@@ -37,11 +38,14 @@ type status struct {
 	Report  json.RawMessage `json:"report,omitempty"`  // of the caller that judged
 }
 
-var blobName = lazy.Regexp(`^[a-z][a-z0-9_-]{0,60}(\.[a-z0-9]{1,16})?$`)
+// blobName has no counts of characters, which would make it fifty times as large.
+var blobName = lazy.Regexp(`^[a-z][a-z0-9_-]*(\.[a-z0-9]+)?$`)
 
-// isBlobName reports whether a proposal may keep a blob of this name.
 func isBlobName(name string) bool {
-	return name != reportName && blobName().MatchString(name)
+	const maxStem, maxExtension = 61, 16
+	stem, extension, _ := strings.Cut(name, ".")
+
+	return len(stem) <= maxStem && len(extension) <= maxExtension && blobName().MatchString(name)
 }
 
 // tempName returns the name of the temporary of the i-th target of a generation. It does not contain the target's

@@ -71,8 +71,10 @@ func (w *Where) check() error {
 		}
 	}
 
-	if err := known.CheckVersion(w.KubeletVersion); w.KubeletVersion != "" && err != nil {
-		return failure(fault.Usage, "--kubelet-version %s: %s", w.KubeletVersion, err)
+	if w.KubeletVersion != "" {
+		if err := known.CheckVersion(w.KubeletVersion); err != nil {
+			return failure(fault.Usage, "--kubelet-version %s: %s", w.KubeletVersion, err)
+		}
 	}
 	if err := w.checkPaths(); err != nil {
 		return err

@@ -7,7 +7,6 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/platform/machineid"
-	"github.com/prelet/prelet/internal/platform/systemd"
 	"github.com/prelet/prelet/internal/probe/hardware"
 	"github.com/prelet/prelet/internal/probe/joined"
 	"github.com/prelet/prelet/internal/probe/kubeletbin"
@@ -47,7 +46,7 @@ func (l *Live) StartCommand(ctx context.Context) []string {
 		}
 	}
 
-	u, err := systemd.ReadUnitFile(l.root(), l.o.Unit)
+	u, err := l.unitFile()
 	if err != nil {
 		return nil
 	}

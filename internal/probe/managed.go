@@ -53,7 +53,10 @@ func (l *Live) answerTarget(_ context.Context, r world.TargetReq) world.Answer {
 		out.SHA256 = ""
 	case utf8.Valid(state.Content):
 		out.Text = string(state.Content)
-		if config := parseKubeletConfig(out.Text); config != nil && !state.Public {
+		if state.Public {
+			break // nothing in it is hidden
+		}
+		if config := parseKubeletConfig(out.Text); config != nil {
 			out.Text = showConfig(out.Text, config, false)
 		}
 	}
@@ -239,7 +242,7 @@ func (l *Live) answerManaged(context.Context, world.ManagedReq) world.Answer {
 		return world.Managed.Answer(out)
 	}
 
-	current, err := l.o.Store.Current()
+	current, err := l.findCurrent()
 	if err == nil && current == nil {
 		return world.Managed.Answer(out)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/platform/nodefile"
+	"github.com/prelet/prelet/internal/platform/systemd"
 	"github.com/prelet/prelet/internal/probe/cluster"
 	"github.com/prelet/prelet/internal/probe/kubeletbin"
 	"github.com/prelet/prelet/internal/value"
@@ -62,9 +63,12 @@ type Live struct {
 	past   func() *world.LastGood // memoised
 	trusts *world.Tape            // of the identities of clusters
 
-	// current returns the current generation, nil if there is none or it cannot be read. It is memoised, because each
-	// plan has its own Live.
-	current func() *generation.Info
+	// findCurrent returns the current generation, nil if there is none. It is memoised, because each plan has its own
+	// Live.
+	findCurrent func() (*generation.Info, error)
+
+	// unitFile reads the files of the kubelet's unit. It is memoised.
+	unitFile func() (systemd.UnitFile, error)
 
 	patience  time.Duration // see Hurry; 0 for the site's retry
 	nodeRetry time.Duration // between two reads of a Node that belongs to another machine
@@ -110,16 +114,15 @@ func New(o Options) *Live {
 
 		return world.ReadLastGood(o.Store)
 	})
-	l.current = sync.OnceValue(func() *generation.Info {
+	l.findCurrent = sync.OnceValues(func() (*generation.Info, error) {
 		if o.Store == nil {
-			return nil
-		}
-		current, err := o.Store.Current()
-		if err != nil {
-			return nil
+			return nil, nil
 		}
 
-		return current
+		return o.Store.Current()
+	})
+	l.unitFile = sync.OnceValues(func() (systemd.UnitFile, error) {
+		return systemd.ReadUnitFile(l.root(), o.Unit)
 	})
 	l.trusts = world.NewTape(world.Adapters{world.Trust.Adapt(l.fetchTrust)})
 	l.client = cluster.New(cluster.Options{
@@ -178,6 +181,16 @@ func (l *Live) listAdapters() world.Adapters {
 		world.Packages.Adapt(l.answerPackages),
 		world.Managed.Adapt(l.answerManaged),
 	}
+}
+
+// current returns the current generation, nil if there is none or it cannot be read.
+func (l *Live) current() *generation.Info {
+	current, err := l.findCurrent()
+	if err != nil {
+		return nil
+	}
+
+	return current
 }
 
 // root returns the folder that contains the node's files.

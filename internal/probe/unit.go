@@ -55,7 +55,12 @@ func (l *Live) answerUnit(ctx context.Context, r world.UnitReq) world.Answer {
 
 // answerUnitFile returns how a unit below another root would start.
 func (l *Live) answerUnitFile(name string) world.Answer {
-	u, err := systemd.ReadUnitFile(l.root(), name)
+	read := l.unitFile
+	if name != l.o.Unit {
+		read = func() (systemd.UnitFile, error) { return systemd.ReadUnitFile(l.root(), name) }
+	}
+
+	u, err := read()
 	if err != nil {
 		return world.Failure(fault.Systemd, name+" cannot be read: "+nodefile.Reason(err), "")
 	}

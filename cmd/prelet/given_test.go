@@ -94,3 +94,38 @@ func TestRefusedByCobra(t *testing.T) {
 		}
 	}
 }
+
+// TestOneCommandIsBuilt checks that a command line has the command that it names, and the help all.
+func TestOneCommandIsBuilt(t *testing.T) {
+	a := &cli{getenv: os.Getenv}
+	for name, build := range a.commands() {
+		if got := build().Name(); got != name {
+			t.Errorf("commands: got the command %q for the name %q", got, name)
+		}
+	}
+
+	count := func(args ...string) (n int) {
+		for _, c := range a.root(args...).Commands() {
+			if a.commands()[c.Name()] != nil {
+				n++
+			}
+		}
+		return n
+	}
+	all := len(a.commands())
+	for _, tt := range []struct {
+		args []string
+		want int
+	}{
+		{[]string{"run", "--retry"}, 1},
+		{[]string{"detectors", "lock"}, 1},
+		{[]string{"help", "run"}, all},
+		{[]string{"--root", "run"}, all},
+		{[]string{"runn"}, all},
+		{nil, all},
+	} {
+		if got := count(tt.args...); got != tt.want {
+			t.Errorf("root of %q: got %d commands, want %d", tt.args, got, tt.want)
+		}
+	}
+}

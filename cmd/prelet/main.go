@@ -10,8 +10,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -75,7 +77,7 @@ func (a *cli) execute(args []string) exitError {
 	a.stdout = stdout
 	a.stderr = stderr
 
-	root := a.root()
+	root := a.root(args...)
 	root.SetArgs(args)
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
@@ -220,8 +222,9 @@ func wrapFlagUsages(usage func(*cobra.Command) error, width int) func(*cobra.Com
 	}
 }
 
-// root is the program's command, with all others below it.
-func (a *cli) root() *cobra.Command {
+// root is the program's command, with the one below it that args begin with, or else all: to build the flags of all
+// takes a boot longer than to read its site.
+func (a *cli) root(args ...string) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "prelet",
 		Short: "The boot stage that turns a golden image into the right Kubernetes node",
@@ -249,37 +252,13 @@ func (a *cli) root() *cobra.Command {
 	c.SetHelpCommand(helpCommand())
 	c.SetUsageFunc(wrapFlagUsages(c.UsageFunc(), a.width()))
 
-	c.AddCommand(
-		a.init(),
-		a.validate(),
-		a.graph(),
-		a.test(),
-		a.fmt(),
-		a.schema(),
-		a.importSite(),
-		a.plan(),
-		a.upgrade(),
-		a.fleetCommand(),
-		a.explain(),
-		a.eval(),
-		a.console(),
-		a.run(),
-		a.detect(),
-		a.detectorsCommand(),
-		a.record(),
-		a.status(),
-		a.analyze(),
-		a.report(),
-		a.history(),
-		a.rollback(),
-		a.verify(),
-		a.stopping(),
-		a.recover(),
-		a.doctor(),
-		a.seal(),
-		a.bundle(),
-		a.version(),
-	)
+	all := a.commands()
+	isNamed := len(args) > 0 && all[args[0]] != nil
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if !isNamed || name == args[0] {
+			c.AddCommand(all[name]())
+		}
+	}
 	a.addCompletions(c)
 	c.InitDefaultCompletionCmd()
 
@@ -290,6 +269,41 @@ func (a *cli) root() *cobra.Command {
 	})
 
 	return c
+}
+
+// commands returns what builds each command, by name.
+func (a *cli) commands() map[string]func() *cobra.Command {
+	return map[string]func() *cobra.Command{
+		"init":      a.init,
+		"validate":  a.validate,
+		"graph":     a.graph,
+		"test":      a.test,
+		"fmt":       a.fmt,
+		"schema":    a.schema,
+		"import":    a.importSite,
+		"plan":      a.plan,
+		"upgrade":   a.upgrade,
+		"fleet":     a.fleetCommand,
+		"explain":   a.explain,
+		"eval":      a.eval,
+		"console":   a.console,
+		"run":       a.run,
+		"detect":    a.detect,
+		"detectors": a.detectorsCommand,
+		"record":    a.record,
+		"status":    a.status,
+		"analyze":   a.analyze,
+		"report":    a.report,
+		"history":   a.history,
+		"rollback":  a.rollback,
+		"verify":    a.verify,
+		"stopping":  a.stopping,
+		"recover":   a.recover,
+		"doctor":    a.doctor,
+		"seal":      a.seal,
+		"bundle":    a.bundle,
+		"version":   a.version,
+	}
 }
 
 // helpCommand replaces cobra's, which exits with 0 for an unknown command.

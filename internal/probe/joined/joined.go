@@ -290,15 +290,17 @@ func (n Node) Files(h Identity) []string {
 	}
 
 	for _, dir := range dirs {
-		for _, name := range n.listRegular(dir) {
-			if isKubeletCertificate(name) {
-				files = append(files, path.Join(dir, name))
+		names, _ := n.Root.Names(dir, maxNames) // none if it cannot be read
+		for _, name := range names {
+			file := path.Join(dir, name)
+			if isKubeletCertificate(name) && n.isRegular(file) {
+				files = append(files, file)
 			}
 		}
 	}
 	for _, name := range stateFiles() {
 		file := path.Join(kubeletDir, name)
-		if slices.Contains(n.listRegular(path.Dir(file)), path.Base(file)) {
+		if n.isRegular(file) {
 			files = append(files, file)
 		}
 	}
@@ -310,22 +312,15 @@ func (n Node) Files(h Identity) []string {
 // maxNames is how many names of a folder are read.
 const maxNames = 10_000
 
-// listRegular returns the names of the regular files in a folder, none if it cannot be read. A link of the folder's
-// path stays below the root.
-func (n Node) listRegular(dir string) (out []string) {
-	names, _ := n.Root.Names(dir, maxNames)
-	for _, name := range names {
-		file, err := n.Root.Look(path.Join(dir, name), nodefile.FollowAbove)
-		if err != nil {
-			continue
-		}
-		if file.Mode().IsRegular() {
-			out = append(out, name)
-		}
-		file.Close()
+// isRegular reports whether a path is a regular file. A link above it stays below the root.
+func (n Node) isRegular(file string) bool {
+	look, err := n.Root.Look(file, nodefile.FollowAbove)
+	if err != nil {
+		return false
 	}
+	defer look.Close()
 
-	return out
+	return look.Mode().IsRegular()
 }
 
 // isKubeletCertificate reports whether a name is that of a client or server certificate, rotated

@@ -58,10 +58,11 @@ type Retry = cluster.Retry
 
 // Live is the world.Source of a real node: it answers each question by reading. Close it at the end.
 type Live struct {
-	o      Options
-	client *cluster.Client
-	past   func() *world.LastGood // memoised
-	trusts *world.Tape            // of the identities of clusters
+	o        Options
+	adapters world.Adapters // see listAdapters
+	client   *cluster.Client
+	past     func() *world.LastGood // memoised
+	trusts   *world.Tape            // of the identities of clusters
 
 	// findCurrent returns the current generation, nil if there is none. It is memoised, because each plan has its own
 	// Live.
@@ -130,6 +131,7 @@ func New(o Options) *Live {
 		WaitClock: o.WaitClock,
 		OnRetry:   o.OnRetry,
 	})
+	l.adapters = l.listAdapters()
 
 	return l
 }
@@ -148,7 +150,7 @@ func (l *Live) Close() {
 func (l *Live) Ask(ctx context.Context, q world.Question) world.Answer {
 	a, isGiven := AnswerGiven(ctx, l.o.Variables, l.o.Site, q)
 	if !isGiven {
-		a = l.listAdapters().Ask(ctx, q)
+		a = l.adapters.Ask(ctx, q)
 	}
 
 	return l.refuseSecrets(q, a)

@@ -135,7 +135,11 @@ func readFile(fd int, name string, limit int) ([]byte, error) {
 		case n == 0:
 			return data, nil
 		default:
+			asked := min(cap(data), limit) - len(data)
 			data = data[:len(data)+n]
+			if n < asked && st.Size > 0 {
+				return data, nil // it ends here, unlike a file of /proc, which has no size and is read in pieces
+			}
 		}
 	}
 

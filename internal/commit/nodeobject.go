@@ -72,7 +72,7 @@ func addGone(spec *activation.Spec, was node.Stored, planned map[kubelet.Taint]b
 // the same while the comparison and the patch of the Node are not.
 func changesStartupTaints(o Options) bool {
 	cur := readCurrent(o.Store)
-	if cur == nil {
+	if cur == nil || cur.PlanID == PlanID(o.Plan) { // the hash in the ID is also of the taints
 		return false
 	}
 	was, err := node.ReadStoredPlan(o.Store, cur.Gen)

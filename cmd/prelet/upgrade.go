@@ -37,9 +37,10 @@ and what changes on the node. Each line has the number of nodes, the place and t
 --html writes a page with a table of effects and versions instead.
 
 It reads what prelet plan reads, and needs no cluster and no newer kubelet. --fix prints how the files of --config can
-be rewritten without the flags, fields and feature gates that kubelets no longer have or have deprecated, as a diff, and
-what newer kubelets then still do differently. --write writes these files. Only literal settings of the site are
-rewritten, and no file of the image or of the cluster.
+be rewritten without the flags and feature gates that kubelets no longer have or have deprecated, as a diff, and what
+newer kubelets then still do differently. --write writes these files. Only settings in literal objects of the site are
+rewritten, nothing with which a kubelet in place would do something else, and no file of the image or of the cluster:
+their lines are printed.
 
 Exit status: 0 if nothing changes, 3 if something changes, 10 if a kubelet would not start. It is that of the site as it
 was, also with --fix and --write.

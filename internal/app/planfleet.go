@@ -214,7 +214,7 @@ func (p *fleetPlanner) planOne(ctx context.Context, source string) (planned Plan
 	env := p.env.withOwnRedactor()
 	loaded := p.planned.load(rec)
 	redactVariables(env.Redactor, p.given, loaded.site)
-	n, found := env.openSite(w, nil, rec, p.given, loaded.site, loaded.diags)
+	n, found := env.openLoaded(w, rec, p.given, loaded)
 	defer n.Close()
 
 	plan := n.planUnless(ctx, found, nil)
@@ -229,11 +229,20 @@ func (p *fleetPlanner) planOne(ctx context.Context, source string) (planned Plan
 		return out, fleet.NewEffect(source, plan, rec)
 	}
 
-	loaded = p.against.load(rec)
-	old, found := env.openSite(w, nil, n.rec, p.givenOld(), loaded.site, loaded.diags)
+	old, found := env.openLoaded(w, n.rec, p.givenOld(), p.against.load(rec))
 	defer old.Close()
 
 	return out, fleet.NewEffectAgainst(source, old.planUnless(ctx, found, nil), plan, rec)
+}
+
+// openLoaded opens a recording, or the node without one, with a site of several machines.
+func (e *Env) openLoaded(
+	w Where, rec *world.Recording, given map[string]probe.Given, loaded *loadedSite,
+) (*openNode, hcl.Diagnostics) {
+	n, found := e.openSite(w, nil, rec, given, loaded.site, loaded.diags)
+	n.checks = &loaded.checks
+
+	return n, found
 }
 
 // withOwnRedactor returns the environment of one of several plans: a secret of one must not change another.

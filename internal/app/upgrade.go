@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"maps"
 
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/fault"
@@ -32,6 +33,7 @@ type upgraded struct {
 	source    string
 	planned   *boot.Plan
 	newer     []*boot.Plan // one for each newer version
+	altered   []string     // see fleet.Altered
 	recording *world.Recording
 	err       error
 }
@@ -61,32 +63,48 @@ func (e *Env) Upgrade(ctx context.Context, o UpgradeOptions) (out Upgraded, err 
 		return out, failure(fault.Usage, "--fix: the site is inside of the recordings; name its files with --config")
 	}
 
-	out.Report, err = planner.upgradeAll(ctx, to, server)
+	out.Report, _, err = planner.upgradeAll(ctx, to, server)
 	if err != nil || !o.Fix || site.diags.HasErrors() {
 		return out, err
 	}
-	fixed := fixSite(site.site, out.Report, e.Version)
-	out.Files = compareSites(site.site, fixed)
-	planner.planned.fixed = &loadedSite{site: fixed, diags: site.diags}
-	out.Left, err = planner.upgradeAll(ctx, to, server)
-	switch {
-	case err != nil:
-		return out, err
-	case out.Left.Worse(out.Report):
-		return out, failure(fault.Internal,
-			"a bug in prelet: kubelets in place would not start with the rewritten site; no file is written")
-	case o.Write:
-		err = e.writeFixed(out.Files)
-	}
 
-	return out, err
+	planner.against = &siteLoader{fixed: site}
+	keep := map[string]bool{}
+	for { // without what would change kubelets in place
+		fixed := fixSite(site.site, out.Report, e.Version, keep)
+		out.Files = compareSites(site.site, fixed)
+		planner.planned.fixed = &loadedSite{site: fixed, diags: site.diags}
+		var altered map[string]bool
+		out.Left, altered, err = planner.upgradeAll(ctx, to, server)
+		kept := len(keep)
+		maps.Copy(keep, altered)
+		switch {
+		case err != nil:
+			return out, err
+		case len(keep) > kept:
+			continue
+		case len(altered) > 0 || out.Left.Worse(out.Report):
+			return out, failure(fault.Internal,
+				"a bug in prelet: kubelets in place would change with the rewritten site; no file is written")
+		case o.Write && len(out.Report.Failed) > 0:
+			return out, failure(fault.FileRefused, "%d of %d machines have no plan, and may need the site as it is: "+
+				"no file is written", len(out.Report.Failed), out.Report.Machines)
+		case o.Write:
+			err = e.writeFixed(out.Files)
+		}
+
+		return out, err
+	}
 }
 
-// upgradeAll reports what kubelets up to a minor version do differently on the recordings, or on the node.
-func (p *fleetPlanner) upgradeAll(ctx context.Context, to int, server string) (*fleet.Upgrade, error) {
+// upgradeAll reports what kubelets up to a minor version do differently on the recordings, or on the node. altered are
+// the fields and feature gates that kubelets in place have otherwise with the site of p.against.
+func (p *fleetPlanner) upgradeAll(ctx context.Context, to int, server string) (
+	report *fleet.Upgrade, altered map[string]bool, err error,
+) {
 	sources, err := listRecordings(p.options.From)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if sources == nil {
 		sources = []string{p.options.From}
@@ -94,7 +112,8 @@ func (p *fleetPlanner) upgradeAll(ctx context.Context, to int, server string) (*
 
 	defer collectLessOften()()
 	oldest, _ := known.Range()
-	report := fleet.NewUpgrade(p.env.Version, server, oldest, to)
+	altered = map[string]bool{}
+	report = fleet.NewUpgrade(p.env.Version, server, oldest, to)
 	err = inOrder(
 		ctx,
 		sources,
@@ -105,12 +124,15 @@ func (p *fleetPlanner) upgradeAll(ctx context.Context, to int, server string) (*
 				return nil
 			}
 			report.Add(m.source, m.planned, m.newer, m.recording)
+			for _, name := range m.altered {
+				altered[name] = true
+			}
 			return nil
 		},
 	)
 	report.Finish()
 
-	return report, err
+	return report, altered, err
 }
 
 // checkUpgrade returns the minor version of --to.
@@ -145,10 +167,15 @@ func (p *fleetPlanner) upgrade(ctx context.Context, source string, to int) (out 
 	env := p.env.withOwnRedactor()
 	loaded := p.planned.load(out.recording)
 	redactVariables(env.Redactor, p.given, loaded.site)
-	n, found := env.openSite(w, nil, out.recording, p.given, loaded.site, loaded.diags)
+	n, found := env.openLoaded(w, out.recording, p.given, loaded)
 	defer n.Close()
 	n.advises = true
 	out.planned = n.planUnless(ctx, found, nil)
+	if p.against != nil {
+		old, found := env.openLoaded(w, n.rec, p.given, p.against.load(out.recording))
+		defer old.Close()
+		out.altered = fleet.Altered(old.planUnless(ctx, found, nil), out.planned)
+	}
 	if out.recording == nil { // the names of the machine are in its answers
 		out.recording = &world.Recording{}
 		if out.planned.Tape != nil {

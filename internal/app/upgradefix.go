@@ -32,10 +32,16 @@ type edit struct {
 	text string
 }
 
-// fixSite returns a site without the settings that a report of newer kubelets names, as far as that is safe: flags that
-// its last version no longer has are cut, and so are feature gates which have their default in all kubelets in place.
-// Flags with a field of the configuration are moved to the patch. Only literals are rewritten.
-func fixSite(site *lang.Site, u *fleet.Upgrade, version string) *lang.Site {
+// withoutEffect has flags that a kubelet still takes and that do nothing, from a minor version of 1.x until they are
+// removed. The only container runtime since 1.24 is a remote one, and protects its image of the sandbox itself.
+// Source: https://github.com/kubernetes/kubernetes/pull/118544 and cmd/kubelet/app/options
+var withoutEffect = map[string]int{"container-runtime": 24, "pod-infra-container-image": 24}
+
+// fixSite returns a site without the settings that a report of newer kubelets names, as far as that is safe. Flags that
+// its last version no longer has and that have no effect in kubelets in place are cut, and so are feature gates which
+// have their default in all of these. Flags with a field of the configuration are moved to the patch. Only literals are
+// rewritten, and no field or gate of keep.
+func fixSite(site *lang.Site, u *fleet.Upgrade, version string, keep map[string]bool) *lang.Site {
 	to, _ := known.Minor(u.To)
 	var placed []int
 	for text := range u.From {
@@ -50,9 +56,10 @@ func fixSite(site *lang.Site, u *fleet.Upgrade, version string) *lang.Site {
 		for _, writer := range site.OfType(stages.Write) {
 			var edits []edit
 			if flag, isFlag := strings.CutPrefix(row.Item, "flag/"); isFlag {
-				edits = fixFlag(site, writer.Body, flag, slices.Min(placed), to)
+				flag, _, _ = strings.Cut(flag, "/")
+				edits = fixFlag(site, writer.Body, flag, slices.Min(placed), to, keep)
 			}
-			if gate, isGate := strings.CutPrefix(row.Item, "config/featureGates."); isGate {
+			if gate, isGate := strings.CutPrefix(row.Item, "config/featureGates."); isGate && !keep[gate] {
 				edits = fixGate(site, writer.Body, gate, placed, to)
 			}
 			if fixed, diags := lang.Parse(applyEdits(site, edits), siteOptions(version)); !diags.HasErrors() {
@@ -65,7 +72,9 @@ func fixSite(site *lang.Site, u *fleet.Upgrade, version string) *lang.Site {
 }
 
 // fixFlag returns how a flag of a stage write is removed, and written as a field where it has one in all versions.
-func fixFlag(site *lang.Site, body *hclsyntax.Body, name string, from, to int) []edit {
+func fixFlag(
+	site *lang.Site, body *hclsyntax.Body, name string, from, to int, keep map[string]bool,
+) []edit {
 	block, item := findSetting(body, "kubelet_flags", "flags", name)
 	flag, isKnown := known.FlagAt(name, from)
 	if item == nil || !isKnown {
@@ -75,8 +84,10 @@ func fixFlag(site *lang.Site, body *hclsyntax.Body, name string, from, to int) [
 	_, isInOld := known.FieldAt(flag.Field, from)
 	_, isInNew := known.FieldAt(flag.Field, to)
 	_, stays := known.FlagAt(name, to)
+	field, _, _ := strings.Cut(flag.Field, ".")
+	idle, isIdle := withoutEffect[name]
 	switch {
-	case !isSafe:
+	case !isSafe || keep[field]:
 		return nil
 	case isInOld && isInNew:
 		moved := moveToPatch(site, body, block, flag.Field, convertFlag(name, flag.Field, *item, from), comment)
@@ -84,7 +95,7 @@ func fixFlag(site *lang.Site, body *hclsyntax.Body, name string, from, to int) [
 			return nil
 		}
 		return append(moved, cut)
-	case flag.Field != "" || stays:
+	case !isIdle || from < idle || stays:
 		return nil
 	}
 
@@ -161,7 +172,8 @@ func isConditional(b *hclsyntax.Block) bool {
 }
 
 // convertFlag returns the value of a literal flag as its field has it, in the language. It returns "" if the two may
-// differ: a zero of a file selects a default, and an object of a patch is merged with that of the base.
+// differ: a zero of a file selects a default, an object of a patch is merged with that of the base, and of another
+// field it is the default.
 func convertFlag(name, field string, item hclsyntax.ObjectConsItem, minor int) string {
 	literal, diags := item.ValueExpr.Value(nil)
 	text, isText := value.KeyText(literal)
@@ -177,7 +189,8 @@ func convertFlag(name, field string, item hclsyntax.ObjectConsItem, minor int) s
 	_, isObject := set.(map[string]any)
 	isZero := slices.Contains([]string{"", "0", "0s"}, fmt.Sprint(set))
 	converted, err := value.FromGo(set)
-	if set == nil || isZero || isObject && name != "feature-gates" || err != nil {
+	isDefaultOfOther := field == "nodeStatusUpdateFrequency"
+	if set == nil || isZero || isDefaultOfOther || isObject && name != "feature-gates" || err != nil {
 		return ""
 	}
 
@@ -190,8 +203,10 @@ func moveToPatch(site *lang.Site, body *hclsyntax.Body, flags *hclsyntax.Block, 
 	config := findBlock(body, "kubelet_config")
 	path := strings.Split(field, ".")
 	switch {
-	case text == "" || config != nil && isConditional(config):
+	case text == "":
 		return nil
+	case config != nil && (isConditional(config) || config.TypeRange.Filename != flags.TypeRange.Filename):
+		return nil // it may not be of all sites that have these flags
 	case config == nil:
 		at := hcl.Range{Filename: flags.TypeRange.Filename, Start: flags.TypeRange.Start, End: flags.TypeRange.Start}
 		return []edit{{at, "kubelet_config {\npatch = {\n" + nest(path, text) + comment + "\n}\n}\n"}}

@@ -189,7 +189,7 @@ func TestFixSite(t *testing.T) {
 		if c.after == "" {
 			want = files[0].Text
 		}
-		if got := fixSite(site, u, "0.2.0").Files[0].Text; got != want {
+		if got := fixSite(site, u, "0.2.0", nil).Files[0].Text; got != want {
 			t.Errorf("%s: (-want +got)\n%s", c.name, cmp.Diff(want, got))
 		}
 	}

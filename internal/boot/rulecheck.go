@@ -551,8 +551,9 @@ func makeDiagnostic(
 	extra.Rule, extra.Effect = f.Rule, string(f.Effect)
 	extra.Item = "config/" + nameItem(f)
 	if f.Flag != "" {
-		extra.Item = "flag/" + f.Flag
+		extra.Item = strings.TrimSuffix("flag/"+f.Flag+"/"+f.Member, "/")
 	}
+	extra.SetBy = setBy
 	d.Extra = extra
 
 	return d
@@ -583,7 +584,7 @@ func (j ruleCheck) findSetter(f rules.Violation) setter {
 		return setter{at: from[0].Range, name: from[0].Ref}
 	}
 
-	set := setter{at: j.findFileRange(purpose), name: "the base", isBase: true}
+	set := setter{at: j.findFileRange(purpose), name: j.nameBase(f), isBase: true}
 	_, hasField := j.files.merged.Config.Get(f.Pointer)
 	switch {
 	case isBelow:
@@ -608,6 +609,19 @@ func (j ruleCheck) findServer(f rules.Violation) (at hcl.Range, ok bool) {
 	}
 
 	return findConfigMap(j.site, j.basis.Base.ConfigFrom)
+}
+
+// nameBase returns, for messages, where the base has the item of a violation from.
+func (j ruleCheck) nameBase(f rules.Violation) string {
+	if at, isServer := j.findServer(f); isServer {
+		return "ConfigMap " + strings.Trim(string(at.SliceBytes(j.site.Sources[at.Filename])), `"`)
+	}
+	file, isPlanned := findPurpose(j.node, flagsPurpose)
+	if f.Flag != "" && isPlanned && j.basis.Base.FlagsFrom == nil {
+		return file.Path
+	}
+
+	return "the base"
 }
 
 // nameItem returns the field or flag of a violation for messages.

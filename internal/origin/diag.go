@@ -16,6 +16,7 @@ type Extra struct {
 	Item string // of the node that the message is about, as in label/KEY; "" for none
 
 	Rule, Effect string // of a rule of the kubelet that is violated, and what the kubelet does; "" for none
+	SetBy        string // the stage, ConfigMap or file that has the item of that rule
 }
 
 // Error returns an error diagnostic. detail contains the reason and the next step. A zero range means that there is no

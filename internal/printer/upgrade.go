@@ -138,7 +138,7 @@ func groupFailures(u *fleet.Upgrade) (out []unplanned) {
 func describeFrom(u *fleet.Upgrade) string {
 	var parts []string
 	for _, version := range slices.Sorted(maps.Keys(u.From)) {
-		parts = append(parts, fmt.Sprintf("%s (%s)", version, Count(u.From[version], "node")))
+		parts = append(parts, fmt.Sprintf("%s (%s)", describeVersion(version), Count(u.From[version], "node")))
 	}
 	if len(parts) == 0 {
 		return ""

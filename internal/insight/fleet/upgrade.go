@@ -29,16 +29,18 @@ const (
 // Upgrade is what newer kubelets do on the machines of a fleet, compared with the version that each has. As JSON it is
 // the document of `prelet upgrade`.
 type Upgrade struct {
-	FormatVersion int            `json:"format_version"`
-	Kind          string         `json:"kind"` // upgrade
-	PreletVersion string         `json:"prelet_version"`
-	To            string         `json:"to"`               // 1.38
-	Server        string         `json:"server,omitempty"` // the API server's minor version
-	Versions      []string       `json:"versions"`         // the minor versions after the oldest one in place, to To
-	From          map[string]int `json:"from"`             // how many machines have a minor version
-	Machines      int            `json:"machines"`
-	Failed        []Machine      `json:"failed"` // without a plan, so nothing is known of them
-	Effects       []Upgraded     `json:"effects"`
+	FormatVersion int      `json:"format_version"`
+	Kind          string   `json:"kind"` // upgrade
+	PreletVersion string   `json:"prelet_version"`
+	To            string   `json:"to"`               // 1.38
+	Server        string   `json:"server,omitempty"` // the API server's minor version
+	Versions      []string `json:"versions"`         // the minor versions after the oldest one in place, to To
+	// Prereleases has, of versions that are not out, the release from which they are known: 1.38.0-alpha.2.
+	Prereleases map[string]string `json:"prereleases,omitempty"`
+	From        map[string]int    `json:"from"` // how many machines have a minor version
+	Machines    int               `json:"machines"`
+	Failed      []Machine         `json:"failed"` // without a plan, so nothing is known of them
+	Effects     []Upgraded        `json:"effects"`
 
 	known   map[upgradeKey]int     // places in Effects
 	refused int                    // machines whose kubelet in place would not start
@@ -50,6 +52,7 @@ type Upgraded struct {
 	Effect  rules.Effect `json:"effect"`
 	Message *Message     `json:"message,omitempty"`
 	Item    string       `json:"item,omitempty"`   // that a message is about: flag/NAME, or config/FIELD
+	SetBy   string       `json:"set_by,omitempty"` // the stage, ConfigMap or file that has the item
 	Reason  string       `json:"reason,omitempty"` // of a message: with the next step
 	Source  string       `json:"source,omitempty"` // where Kubernetes does that
 	Lines   []string     `json:"lines,omitempty"`  // of Example, as in a diff: its setting, and what replaces it
@@ -62,6 +65,8 @@ type Upgraded struct {
 // upgradeKey identifies an effect: one message for all versions, although its reason may name the version.
 type upgradeKey struct {
 	effect  rules.Effect
+	item    string // of a message, as Upgraded.Item and SetBy
+	setBy   string
 	message Message
 	change  Change
 }
@@ -75,6 +80,7 @@ func NewUpgrade(prelet, server string, oldest, to int) *Upgrade {
 		To:            known.Version(to),
 		Server:        server,
 		Versions:      []string{},
+		Prereleases:   map[string]string{},
 		From:          map[string]int{},
 		Failed:        []Machine{},
 		Effects:       []Upgraded{},
@@ -83,6 +89,9 @@ func NewUpgrade(prelet, server string, oldest, to int) *Upgrade {
 	}
 	for minor := oldest + 1; minor <= to; minor++ {
 		u.Versions = append(u.Versions, known.Version(minor))
+		if release := known.Prerelease(minor); release != "" {
+			u.Prereleases[known.Version(minor)] = release
+		}
 	}
 
 	return u
@@ -116,7 +125,9 @@ func (u *Upgrade) Add(source string, planned *boot.Plan, newer []*boot.Plan, r *
 
 	before := map[origin.Extra]bool{}
 	for _, d := range planned.Diagnostics {
-		before[extra(d)] = true
+		e := extra(d)
+		e.Note = false
+		before[e] = true
 	}
 	for i, p := range newer {
 		at := len(u.Versions) - len(newer) + i
@@ -128,21 +139,29 @@ func (u *Upgrade) Add(source string, planned *boot.Plan, newer []*boot.Plan, r *
 	}
 }
 
-// addSkew adds that a version is newer than the API server.
+// addSkew adds that a version is newer than the API server, or too old for it.
 // Source: https://kubernetes.io/releases/version-skew-policy/#kubelet
 func (u *Upgrade) addSkew(version int, m Machine) {
 	server, isKnown := known.Minor(u.Server)
 	minor, _ := known.Minor(u.Versions[version])
-	if !isKnown || minor <= server {
+	how := "newer than"
+	next := "Upgrade the control plane first."
+	if oldest := server - 3; minor < oldest {
+		how = "more than three minor versions older than"
+		next = "Upgrade to " + known.Version(oldest) + " or later."
+	} else if minor <= server {
+		isKnown = false
+	}
+	if !isKnown {
 		return
 	}
 
 	key := upgradeKey{effect: Skews, message: Message{
 		Severity: "warning",
-		Summary:  "The kubelet would be newer than the API server, which is " + u.Server,
+		Summary:  "The kubelet would be " + how + " the API server, which is " + u.Server,
 	}}
 	u.count(key, version, Upgraded{
-		Reason:  "Kubernetes does not support that. Upgrade the control plane first.",
+		Reason:  "Kubernetes does not support that. " + next,
 		Source:  "https://kubernetes.io/releases/version-skew-policy/#kubelet",
 		Example: m,
 	})
@@ -173,9 +192,10 @@ func (u *Upgrade) addMessages(
 	counted := map[upgradeKey]bool{} // several rules may refuse one setting
 	for _, d := range planned.Diagnostics {
 		e := extra(d)
+		e.Note = false
 		effect := rules.Effect(e.Effect)
 		switch {
-		case before[e] && effect != rules.Deprecated:
+		case before[e] && effect != rules.Deprecated && effect != rules.Exits:
 			continue
 		case e.Rule == "" && d.Severity != hcl.DiagError:
 			continue
@@ -185,41 +205,51 @@ func (u *Upgrade) addMessages(
 			effect = MayExit
 		}
 
-		key := upgradeKey{effect: effect, message: newMessage(d, own)}
+		key := upgradeKey{effect: effect, item: e.Item, setBy: e.SetBy, message: newMessage(d, own)}
 		if counted[key] {
 			continue
 		}
 		counted[key] = true
 		first := Upgraded{
 			Item:    e.Item,
+			SetBy:   own.replace(e.SetBy),
 			Reason:  own.replace(d.Detail),
 			Source:  rules.SourceOf(e.Rule),
 			Example: m,
 		}
 		if _, isKnown := u.known[key]; !isKnown && effect != rules.Differs && effect != rules.Places {
-			first.Lines = listLines(e.Item, old)
+			first.Lines = listLines(e.Item, effect, old, planned)
 		}
 		u.count(key, version, first)
 	}
 }
 
-// listLines returns a setting as its file has it and, of a flag with a field, the lines of the kubelet's configuration
-// that replace it.
-func listLines(item string, p *boot.Plan) (lines []string) {
+// listLines returns a setting as its file has it and, of a flag that is deprecated or gone, the lines of the kubelet's
+// configuration that replace it. Of a node with a file that not every user may read it returns none.
+func listLines(item string, effect rules.Effect, old, planned *boot.Plan) (lines []string) {
+	isPrivate := func(c boot.Change) bool { return c.Old.Private }
+	if slices.ContainsFunc(old.Changes, isPrivate) {
+		return nil
+	}
 	sign := "- "
 	field := strings.TrimPrefix(item, "config/")
 	if name, isFlag := strings.CutPrefix(item, "flag/"); isFlag {
-		if set, isSet := node.FindFlag(p.Node.Flags, name); isSet {
+		name, _, _ = strings.Cut(name, "/")
+		if set, isSet := node.FindFlag(old.Node.Flags, name); isSet {
 			lines = append(lines, "- --"+name+"="+set.Value)
 		}
-		minor, _ := known.Minor(p.Kubelet.KnownVersion())
+		minor, _ := known.Minor(old.Kubelet.KnownVersion())
 		flag, _ := known.FlagAt(name, minor)
+		later, _ := known.Minor(planned.Kubelet.KnownVersion())
+		if _, stays := known.FlagAt(name, later); stays && effect != rules.Deprecated {
+			return lines
+		}
 		sign = "+ "
 		field = flag.Field
 	}
 
 	path := strings.Split(field, ".")
-	value, isSet := kubelet.LookUp(p.Node.Effective, "/"+strings.Join(path, "/"))
+	value, isSet := kubelet.LookUp(old.Node.Effective, "/"+strings.Join(path, "/"))
 	written := kubelet.ConfigOf(map[string]any{})
 	if !isSet || written.Set(path, value) != nil {
 		return lines
@@ -380,6 +410,34 @@ func (u *Upgrade) Breaks() bool {
 // ChangesNodes reports whether something would differ on some machine.
 func (u *Upgrade) ChangesNodes() bool {
 	return slices.ContainsFunc(u.Effects, func(r Upgraded) bool { return r.Effect != rules.Deprecated })
+}
+
+// Altered returns the fields and feature gates that a kubelet has otherwise in another plan for its machine.
+func Altered(old, planned *boot.Plan) (names []string) {
+	const ofGates = "featureGates"
+	var gates []string
+	for _, p := range []*boot.Plan{old, planned} {
+		set, _ := p.Node.Effective[ofGates].(map[string]any)
+		gates = slices.AppendSeq(gates, maps.Keys(set))
+	}
+	minor, _ := known.Minor(old.Kubelet.KnownVersion())
+	list := func(p *boot.Plan) node.Items {
+		out := node.Items{}
+		for field, value := range p.Node.Effective {
+			out.Set("field", field, value)
+		}
+		delete(out, node.Item{Kind: "field", Name: ofGates})
+		_, isOn := rules.Defaults(p.Node.Effective, minor, nil, gates)
+		for name, on := range isOn {
+			out.Set("gate", name, on)
+		}
+		return out
+	}
+	for _, c := range compareItems(list(old), list(planned)) {
+		names = append(names, c.Name)
+	}
+
+	return names
 }
 
 // Worse reports whether more machines than in another report have no plan, or a kubelet in place that would not start.

@@ -181,7 +181,10 @@ func (c *checker) reportAt(path []string, hint, format string, args ...any) {
 	}
 	for i := range path {
 		field := strings.Join(path[:i+1], ".")
-		f.Flag = cmp.Or(f.Flag, c.flagOf[field])
+		if f.Flag == "" && c.flagOf[field] != "" {
+			f.Flag = c.flagOf[field]
+			f.Member = strings.Join(path[i+1:], ".")
+		}
 	}
 	if f.Flag == "" {
 		f.Pointer = world.Pointer(path...)

@@ -5,15 +5,16 @@ import (
 	"github.com/prelet/prelet/internal/kubelet/known"
 )
 
-// Defaults returns what a kubelet of a minor version takes where its effective configuration sets nothing: of some
-// fields, and of those in gatedDefaults, the defaults of those that are not set, as text, and of some feature gates
-// whether they are on.
+// Defaults returns what a kubelet of a minor version takes where its effective configuration sets nothing: as text the
+// defaults of some fields, of which a later version may have added some with what was so before, and of those in
+// gatedDefaults; and of some feature gates whether they are on.
 func Defaults(config map[string]any, minor int, fields, gates []string) (map[string]string, map[string]bool) {
 	c := &checker{Subject: Subject{Config: kubelet.ConfigOf(config)}, config: config, minor: minor}
 
 	defaults := map[string]string{}
 	for _, name := range fields {
-		field, isKnown := known.FieldAt(name, minor)
+		history, _ := known.FieldHistory(name)
+		field, isKnown := known.FieldAt(name, max(minor, history.Since()))
 		if isKnown && c.isUnset(name) {
 			defaults[name] = field.Default
 		}

@@ -64,6 +64,7 @@ type Violation struct {
 	Rule      string
 	Pointer   string // RFC 6901, the field of the configuration
 	Flag      string // or the flag, without dashes
+	Member    string // of a flag that is a map, the key: the feature gate of --feature-gates
 	Effect    Effect
 	Severity  Severity
 	Message   string

@@ -84,7 +84,7 @@ type Plan struct {
 	OnCluster   string     // last-good | fail
 	Group       string     // that may read the recording of the last run; "" is none
 
-	afterGather *progress // the run after that step, of a plan with rules; nil without Options.Advises
+	afterGather, afterRender *progress // the run after these steps; nil without Options.Advises
 }
 
 // Assumed is an answer of a rehearsal that is not the node's own.
@@ -145,10 +145,12 @@ func runSteps(ctx context.Context, s *lang.Site, o Options, limits evalLimits) *
 	if !p.runAll(ctx, p.runDecide, p.runRender) {
 		return p.makePlan()
 	}
+	rendered := *p
 	p.runAll(ctx, p.runRules, p.runNameCheck, p.runObserveAndDiff)
 	plan := p.makePlan()
 	if p.isAdvice {
 		plan.afterGather = &gathered
+		plan.afterRender = &rendered
 	}
 
 	return plan

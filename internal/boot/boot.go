@@ -135,7 +135,7 @@ func runSteps(ctx context.Context, s *lang.Site, o Options, limits evalLimits) *
 	ctx, cancel := context.WithTimeout(ctx, p.settings.deadline)
 	defer cancel()
 
-	p.only = findNeeded(p.eval, p.checked.needs, o.Only)
+	p.only = p.findOnly(o.Only)
 	isAll := p.runAll(ctx, p.runPrepare, p.runGather)
 	if !isAll || p.only != nil {
 		return p.makePlan()
@@ -156,16 +156,21 @@ func runSteps(ctx context.Context, s *lang.Site, o Options, limits evalLimits) *
 	return plan
 }
 
-// findNeeded returns the gather stages that an expression needs; nil: it needs more, or there is no expression. needs
-// are those of stages.
+// findOnly returns the gather stages that an expression needs; nil if it needs more, or without an expression.
+func (p *progress) findOnly(x hclsyntax.Expression) map[string]bool {
+	if x == nil {
+		return nil
+	}
+
+	return findNeeded(p.eval, p.checked.needs, x)
+}
+
+// findNeeded returns the gather stages that an expression needs; nil: it needs more. needs are those of stages.
 func findNeeded(
 	e *eval.Eval,
 	needs map[string][]string,
 	x hclsyntax.Expression,
 ) map[string]bool {
-	if x == nil {
-		return nil
-	}
 	reached := e.Reach(x)
 	if reached.Any || reached.Node || reached.Phase > schema.Gather {
 		return nil
@@ -208,7 +213,7 @@ func (p *progress) setFallback(o Options) {
 }
 
 // progress is a run: its input, and the results of its steps. The result of a step that did not run is zero. Only
-// the run's own goroutine uses it: a step gets a copy.
+// the run's own goroutine uses it: a step gets the values that it needs, and a scope of its own.
 type progress struct {
 	runtimeEnv
 	site       *lang.Site
@@ -316,12 +321,9 @@ func (p *progress) setEval(e *eval.Eval) {
 	}
 }
 
-// runLimited runs a step within the run's limits, adds its findings to the run, and sends the events of its stages. The
-// step gets a copy of the run with a scope of its own, which nothing changes after the step was abandoned.
-func runLimited[T any](ctx context.Context, p *progress, step func(p progress) (T, Findings)) T {
-	was := *p
-	was.eval = p.eval.Fork()
-	value, found := runStep(ctx, p.limits, func() (T, Findings) { return step(was) })
+// runLimited runs a step within the run's limits, adds its findings to the run, and sends the events of its stages.
+func runLimited[T any](ctx context.Context, p *progress, step func() (T, Findings)) T {
+	value, found := runStep(ctx, p.limits, step)
 	p.add(found)
 	p.reportStages(found.Stages)
 
@@ -329,20 +331,27 @@ func runLimited[T any](ctx context.Context, p *progress, step func(p progress) (
 }
 
 func (p *progress) runCheck(ctx context.Context) {
-	p.checked = runLimited(ctx, p, func(p progress) (Checked, Findings) {
-		return check(p.site, p.locks)
+	s := p.site
+	locks := p.locks
+	p.checked = runLimited(ctx, p, func() (Checked, Findings) {
+		return check(s, locks)
 	})
 }
 
 func (p *progress) runSettings(ctx context.Context) {
-	p.settings = runLimited(ctx, p, func(p progress) (Settings, Findings) {
-		return decodeSettings(p.site, p.eval)
+	s := p.site
+	e := p.eval.Fork()
+	p.settings = runLimited(ctx, p, func() (Settings, Findings) {
+		return decodeSettings(s, e)
 	})
 }
 
 func (p *progress) runPrepare(ctx context.Context) {
-	p.prepared = runLimited(ctx, p, func(p progress) (Prepared, Findings) {
-		return prepare(p.site, p.locks, p.eval)
+	s := p.site
+	locks := p.locks
+	e := p.eval.Fork()
+	p.prepared = runLimited(ctx, p, func() (Prepared, Findings) {
+		return prepare(s, locks, e)
 	})
 	p.setEval(p.prepared.eval)
 }
@@ -361,22 +370,23 @@ func (p *progress) runGather(ctx context.Context) {
 }
 
 func (p *progress) runDecide(ctx context.Context) {
-	p.decided = runLimited(ctx, p, func(p progress) (Decided, Findings) {
-		return decide(decideInput{
-			checked:  p.checked,
-			eval:     p.eval,
-			tape:     p.tape,
-			now:      p.now,
-			failed:   p.gathered.failed,
-			isBroken: p.hasErrors(),
-			basis: basis{
-				Inputs: stages.Inputs{
-					Readings: p.gathered.Readings,
-					Kubelet:  p.kubelet.KubeletAns,
-					Access:   p.prepared.env.Access,
-				},
+	in := decideInput{
+		checked:  p.checked,
+		eval:     p.eval.Fork(),
+		tape:     p.tape,
+		now:      p.now,
+		failed:   p.gathered.failed,
+		isBroken: p.hasErrors(),
+		basis: basis{
+			Inputs: stages.Inputs{
+				Readings: p.gathered.Readings,
+				Kubelet:  p.kubelet.KubeletAns,
+				Access:   p.prepared.env.Access,
 			},
-		})
+		},
+	}
+	p.decided = runLimited(ctx, p, func() (Decided, Findings) {
+		return decide(in)
 	})
 	p.setEval(p.decided.eval)
 	if p.decided.eval != nil {
@@ -385,8 +395,12 @@ func (p *progress) runDecide(ctx context.Context) {
 }
 
 func (p *progress) runRender(ctx context.Context) {
-	p.rendered = runLimited(ctx, p, func(p progress) (Rendered, Findings) {
-		return render(p.checked, p.decided, p.eval, p.now)
+	c := p.checked
+	d := p.decided
+	e := p.eval.Fork()
+	now := p.now
+	p.rendered = runLimited(ctx, p, func() (Rendered, Findings) {
+		return render(c, d, e, now)
 	})
 	p.setEval(p.rendered.eval)
 }
@@ -403,7 +417,7 @@ func (p *progress) runRules(ctx context.Context) {
 		advises:  p.isAdvice,
 	}
 	p.add(checkUnitFiles(p.rendered.node))
-	p.declares = runLimited(ctx, p, func(progress) (*[]rules.Declaration, Findings) {
+	p.declares = runLimited(ctx, p, func() (*[]rules.Declaration, Findings) {
 		return j.findDeclared(), checkRules(ctx, j)
 	})
 }

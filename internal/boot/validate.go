@@ -266,8 +266,9 @@ func (p *progress) runGatherOnSample(ctx context.Context, m SampleMachine, objec
 		machine: m,
 		objects: objects,
 	}
-	p.gathered = runLimited(ctx, p, func(p progress) (Gathered, Findings) {
-		return g.gather(p.eval)
+	e := p.eval.Fork()
+	p.gathered = runLimited(ctx, p, func() (Gathered, Findings) {
+		return g.gather(e)
 	})
 	p.setEval(p.gathered.eval)
 }

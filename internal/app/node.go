@@ -250,6 +250,7 @@ type openNode struct {
 	only      hclsyntax.Expression   // see boot.Options
 	isPartial bool                   // see boot.Options
 	advises   bool                   // see boot.Options
+	checks    *boot.Checks           // of the site, in plans of many machines; nil otherwise
 }
 
 // stateDir returns prelet's own folder.
@@ -448,6 +449,7 @@ func (n *openNode) Plan(ctx context.Context, event func(boot.StageReport)) *boot
 		Now:      time.Now,
 		Redact:   n.env.Redactor.String,
 		Event:    event,
+		Checks:   n.checks,
 		Takeover: n.Takeover,
 		GaveUp:   n.env.GaveUp,
 		Only:     n.only,

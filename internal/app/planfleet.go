@@ -17,6 +17,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/prelet/prelet/internal/app/revision"
+	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/insight/fleet"
 	"github.com/prelet/prelet/internal/lang"
@@ -47,9 +48,10 @@ type siteLoader struct {
 }
 
 type loadedSite struct {
-	once  sync.Once
-	site  *lang.Site
-	diags hcl.Diagnostics
+	once   sync.Once
+	site   *lang.Site
+	diags  hcl.Diagnostics
+	checks boot.Checks
 }
 
 // maxKnownSites bounds how many sites of recordings are kept.
@@ -216,6 +218,7 @@ func (p *fleetPlanner) planOne(ctx context.Context, source string) (planned Plan
 	redactVariables(env.Redactor, p.given, loaded.site)
 	n, found := env.openLoaded(w, rec, p.given, loaded)
 	defer n.Close()
+	n.checks = &loaded.checks
 
 	plan := n.planUnless(ctx, found, nil)
 	out := Planned{View: n.view(plan, source)}
@@ -231,6 +234,7 @@ func (p *fleetPlanner) planOne(ctx context.Context, source string) (planned Plan
 
 	old, found := env.openLoaded(w, n.rec, p.givenOld(), p.against.load(rec))
 	defer old.Close()
+	old.checks = &loaded.checks
 
 	return out, fleet.NewEffectAgainst(source, old.planUnless(ctx, found, nil), plan, rec)
 }

@@ -169,6 +169,7 @@ func (p *fleetPlanner) upgrade(ctx context.Context, source string, to int) (out 
 	redactVariables(env.Redactor, p.given, loaded.site)
 	n, found := env.openLoaded(w, out.recording, p.given, loaded)
 	defer n.Close()
+	n.checks = &loaded.checks
 	n.advises = true
 	out.planned = n.planUnless(ctx, found, nil)
 	if p.against != nil {

@@ -43,6 +43,8 @@ type Options struct {
 	KeepVariables world.Fallback
 	// Hurry limits the wait for the cluster. It is called before the first question to the cluster if LastGood is used.
 	Hurry func()
+	// Checks has the check of earlier runs of the same site; nil: none.
+	Checks *Checks
 	// Takeover lets the node join under the name of another machine, as the site's takeover does.
 	Takeover bool
 	// Only is an expression for whose value the run is made. If it needs nothing but gather stages, only these are run,
@@ -219,6 +221,7 @@ type progress struct {
 	site       *lang.Site
 	tape       *world.Tape             // nil: a check, without a machine
 	locks      map[string]detectorLock // by the name of the detector
+	checks     *Checks
 	isTakeover bool
 	isAdvice   bool            // see Options.Advises
 	only       map[string]bool // the gather stages that run; nil: all, and what follows them
@@ -280,8 +283,12 @@ func startRun(ctx context.Context, s *lang.Site, o Options, limits evalLimits) *
 	p := &progress{
 		runtimeEnv: newRuntimeEnv(o, limits),
 		site:       s,
+		checks:     o.Checks,
 		isTakeover: o.Takeover,
 		isAdvice:   o.Advises,
+	}
+	if p.checks == nil {
+		p.checks = &Checks{}
 	}
 	var answers world.Source
 	locks := o.Locks
@@ -333,8 +340,9 @@ func runLimited[T any](ctx context.Context, p *progress, step func() (T, Finding
 func (p *progress) runCheck(ctx context.Context) {
 	s := p.site
 	locks := p.locks
+	checks := p.checks
 	p.checked = runLimited(ctx, p, func() (Checked, Findings) {
-		return check(s, locks)
+		return checks.check(s, locks)
 	})
 }
 

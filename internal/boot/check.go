@@ -2,6 +2,8 @@ package boot
 
 import (
 	"context"
+	"reflect"
+	"sync"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
@@ -55,16 +57,52 @@ func check(s *lang.Site, locks map[string]detectorLock) (Checked, Findings) {
 	return c, newFindings(diags...)
 }
 
+// Checks keeps the result of the check of a site for further runs of the same site, over other machines. The zero value
+// is ready. It is safe for concurrent use.
+type Checks struct {
+	mu        sync.Mutex
+	last      Checked // without findings; its site is nil before the first run
+	detectors map[string]*contract.Description
+}
+
+// check returns the result of the function check. It depends on the site and the descriptions of detectors only, so an
+// earlier result counts where both are equal.
+func (c *Checks) check(s *lang.Site, locks map[string]detectorLock) (Checked, Findings) {
+	c.mu.Lock()
+	last, lastDetectors := c.last, c.detectors
+	c.mu.Unlock()
+	detectors := describeDetectors(locks)
+	if last.site == s && reflect.DeepEqual(lastDetectors, detectors) {
+		return last, Findings{}
+	}
+
+	checked, found := check(s, locks)
+	if len(found.Diags) == 0 {
+		c.mu.Lock()
+		c.last, c.detectors = checked, detectors
+		c.mu.Unlock()
+	}
+
+	return checked, found
+}
+
 // declareOutputs returns the types of the outputs of stages, without state, by address. They depend on the site and
 // on the descriptions of its detectors.
 func declareOutputs(s *lang.Site, locks map[string]detectorLock) map[string]cty.Type {
-	d := stages.Declared{Detectors: map[string]*contract.Description{}}
-	for name, l := range locks {
-		d.Detectors[name] = l.describe
-	}
+	d := stages.Declared{Detectors: describeDetectors(locks)}
 	out := map[string]cty.Type{}
 	for _, i := range s.Stages {
 		out[i.Addr()] = i.Stage.Outputs(d)
+	}
+
+	return out
+}
+
+// describeDetectors returns the descriptions of detectors by name, nil where one is not known.
+func describeDetectors(locks map[string]detectorLock) map[string]*contract.Description {
+	out := map[string]*contract.Description{}
+	for name, l := range locks {
+		out[name] = l.describe
 	}
 
 	return out

@@ -1,6 +1,10 @@
 package detecthw
 
 import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -82,6 +86,42 @@ func TestFactsValueRefuses(t *testing.T) {
 		change(&f)
 		if _, err := factsValue(f); err == nil || !strings.HasPrefix(err.Error(), path) {
 			t.Errorf("a placeholder of a credential as a fact: got error %v, want one at %s", err, path)
+		}
+	}
+}
+
+// TestFactsValueIsThatOfJSON: sites and recordings name facts as their JSON does, so both make the same value, also
+// with numbers of the same precision.
+func TestFactsValueIsThatOfJSON(t *testing.T) {
+	files, err := filepath.Glob("../../testdata/hardware/facts/*.json")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("recorded facts: got %d files, %v; want some", len(files), err)
+	}
+	all := []world.Facts{machine(), {Unknown: []world.UnknownFact{{Fact: "gpus"}}}}
+	for _, file := range files {
+		raw, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var facts world.Facts
+		if err := json.Unmarshal(raw, &facts); err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		all = append(all, facts)
+	}
+
+	for i, facts := range all {
+		raw, err := json.Marshal(facts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := value.FromJSONTyped(raw, factsType())
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := factsValue(facts)
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("facts %d: got %#v, %v; want %#v", i, got, err, want)
 		}
 	}
 }

@@ -288,7 +288,7 @@ kubelet-agreement: build ## compare plan with the real kubelet on N=100 random i
 		PRELET_KUBE_OLD=$(OLD) $(AS_BUILT) test -count=1 -v -timeout 90m -run '^TestAgreement$$' .
 
 .PHONY: kubelet-upgrades
-kubelet-upgrades: build ## compare upgrade with real kubelets of five minor versions on N=40 random nodes, as root; SEED=
+kubelet-upgrades: build ## compare upgrade with real kubelets of six minor versions on N=40 random nodes, as root; SEED=
 	test/kube/build.sh "$(KUBE_CACHE)"
 	test/kube/minors.sh "$(KUBE_CACHE)"
 	cd test/kube && PRELET_KUBE_NEWER_CASES=$(if $(filter file,$(origin N)),40,$(N)) \

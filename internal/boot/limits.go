@@ -166,7 +166,7 @@ func reportPanic(at hcl.Range, summary string, panicked any) *hcl.Diagnostic {
 	)
 }
 
-// checkHeap returns the limit of the heap as a text if the heap has grown by it since the first call, which sets before.
+// checkHeap returns the limit of the heap as a text if the heap has grown by it since the first call: that sets before.
 func (l evalLimits) checkHeap(before *uint64) string {
 	now := readHeapSize()
 	*before = cmp.Or(*before, now)

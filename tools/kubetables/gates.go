@@ -124,11 +124,12 @@ func (p *pkg) gateState(spec ast.Expr) (state string, err error) {
 				return "", errors.New("the stage of a gate is not a constant")
 			}
 			stage = cmp.Or(strings.ToLower(text), "ga") // GA is the empty string
-		case name == "MinCompatibilityVersion": // a kubelet is compatible with the minor version before its own
-			return "", nil
-		case name == "Version": // version.MustParse("1.31")
+		case name == "Version", name == "MinCompatibilityVersion": // version.MustParse("1.31")
 			since, _ := p.text(pair.Value.(*ast.CallExpr).Args[0])
 			minor, err := strconv.Atoi(strings.TrimPrefix(since, "1."))
+			if name == "MinCompatibilityVersion" {
+				minor++ // a kubelet is compatible with the minor version before its own
+			}
 			if minor > p.src.minor() || err != nil {
 				return "", err
 			}

@@ -15,12 +15,18 @@ const (
 var gates = map[featuregate.Feature]featuregate.VersionedSpecs{
 	Swap: {
 		{Version: version.MustParse("1.22"), Default: false, PreRelease: featuregate.Alpha},
-		{Version: version.MustParse("1.30"), Default: true, PreRelease: featuregate.Beta},
+		{Version: version.MustParse("1.30"), Default: false, PreRelease: featuregate.Beta},
+		{
+			Version:                 version.MustParse("1.30"),
+			Default:                 true,
+			PreRelease:              featuregate.Beta,
+			MinCompatibilityVersion: version.MustParse("1.35"),
+		},
 		{
 			Version:                 version.MustParse("1.30"),
 			Default:                 false,
 			PreRelease:              featuregate.Beta,
-			MinCompatibilityVersion: version.MustParse("1.30"),
+			MinCompatibilityVersion: version.MustParse("1.36"),
 		},
 		{
 			Version:       version.MustParse("1.37"),

@@ -5,11 +5,11 @@ import (
 	"math/big"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
 	"github.com/zclconf/go-cty/cty"
-	"github.com/zclconf/go-cty/cty/convert"
 
 	"github.com/prelet/prelet/internal/value"
 	"github.com/prelet/prelet/internal/world"
@@ -165,25 +165,10 @@ func scalarOf(v reflect.Value) (cty.Value, error) {
 // withhold makes the parts of an answer that a recording leaves out unknown instead of null. what names the question,
 // and pointers are JSON pointers into the answer. A pointer to a part without a type is an error.
 func withhold(v cty.Value, what string, pointers []string) (cty.Value, error) {
-	if len(pointers) == 0 {
-		return v, nil
-	}
-
-	isFound := map[string]bool{}
+	hidden := parts{}
 	for _, p := range pointers {
-		isFound[p] = false
-	}
-	out, err := cty.Transform(v, func(path cty.Path, part cty.Value) (cty.Value, error) {
-		p := pointerTo(path)
-		if _, isWithheld := isFound[p]; !isWithheld || p == "" {
-			return part, nil
-		}
-		isFound[p] = true
-
-		return cty.UnknownVal(part.Type()), nil
-	})
-	for _, p := range pointers {
-		if !isFound[p] {
+		keys := world.SplitPointer(p)
+		if !hasPart(v, keys) {
 			return v, fmt.Errorf(
 				"it withholds %s %s, which this prelet does not know: "+
 					"a newer prelet made the recording, or it was changed; "+
@@ -192,23 +177,81 @@ func withhold(v cty.Value, what string, pointers []string) (cty.Value, error) {
 				p,
 			)
 		}
+		hidden.add(keys)
 	}
 
-	return out, err
+	return hidden.hide(v), nil
 }
 
-// pointerTo returns the JSON pointer to a part of an answer.
-func pointerTo(path cty.Path) string {
-	var keys []string
-	for _, step := range path {
-		switch step := step.(type) {
-		case cty.GetAttrStep:
-			keys = append(keys, step.Name)
-		case cty.IndexStep:
-			key, _ := convert.Convert(step.Key, cty.String) // a text, or a number
-			keys = append(keys, key.AsString())
+// parts are parts of a value by their names in JSON pointers; nil is the whole value. Values are changed only around
+// them: a machine has thousands of facts, and a recording withholds some of each interface and disk.
+type parts map[string]parts
+
+func (all parts) add(keys []string) {
+	last := len(keys) - 1
+	for _, key := range keys[:last] {
+		inner, isKnown := all[key]
+		switch {
+		case !isKnown:
+			inner = parts{}
+			all[key] = inner
+		case inner == nil: // the part is in one that is hidden
+			return
+		}
+		all = inner
+	}
+	all[keys[last]] = nil
+}
+
+// hide returns a value whose parts are unknown. It has all of them.
+func (all parts) hide(v cty.Value) cty.Value {
+	t := v.Type()
+	switch {
+	case all == nil:
+		return cty.UnknownVal(t)
+	case len(all) == 0:
+		return v
+	case t.IsObjectType() || t.IsMapType():
+		members := v.AsValueMap()
+		for name, inner := range all {
+			members[name] = inner.hide(members[name])
+		}
+		if t.IsMapType() {
+			return cty.MapVal(members)
+		}
+		return cty.ObjectVal(members)
+	}
+
+	elements := v.AsValueSlice()
+	for name, inner := range all {
+		i, _ := strconv.Atoi(name)
+		elements[i] = inner.hide(elements[i])
+	}
+	if t.IsTupleType() {
+		return cty.TupleVal(elements)
+	}
+
+	return cty.ListVal(elements)
+}
+
+// hasPart reports whether a value has a part.
+func hasPart(v cty.Value, keys []string) bool {
+	for _, key := range keys {
+		t := v.Type()
+		i, err := strconv.Atoi(key)
+		switch {
+		case v.IsNull() || !v.IsKnown():
+			return false
+		case t.IsObjectType() && t.HasAttribute(key):
+			v = v.GetAttr(key)
+		case t.IsMapType() && v.HasIndex(cty.StringVal(key)).True():
+			v = v.Index(cty.StringVal(key))
+		case (t.IsListType() || t.IsTupleType()) && err == nil && i >= 0 && i < v.LengthInt():
+			v = v.Index(cty.NumberIntVal(int64(i)))
+		default:
+			return false
 		}
 	}
 
-	return world.Pointer(keys...)
+	return len(keys) > 0
 }

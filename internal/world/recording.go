@@ -13,6 +13,7 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/prelet/prelet/internal/fault"
 )
@@ -179,7 +180,7 @@ func parse(text []byte) (d document, err error) {
 		}
 	}
 
-	if err := checkKeysUnique(json.NewDecoder(bytes.NewReader(text))); err != nil {
+	if err := checkKeysUnique(text); err != nil {
 		return d, fmt.Errorf("recording: %w", err)
 	}
 	if failed != nil {
@@ -226,42 +227,61 @@ func ExplainJSON(err error) error {
 	return fmt.Errorf("a JSON %s is in a place for something else", wrong.Value)
 }
 
-// checkKeysUnique refuses duplicate keys in the objects of a value, because readers differ about which one counts. The
-// document is valid JSON; what follows the value is not read.
-func checkKeysUnique(document *json.Decoder) error {
-	token, err := document.Token()
-	delimiter, isOpening := token.(json.Delim)
-	if err != nil || !isOpening {
-		return err
+// checkKeysUnique refuses duplicate keys in an object, because readers differ about which one counts. text is valid
+// JSON; it may have more after its first value, which is not read.
+func checkKeysUnique(text []byte) error {
+	var open []map[string]bool // of the objects around this place; nil for an array
+	isKey := false
+	for i := 0; i < len(text); i++ {
+		switch text[i] {
+		case '{':
+			open = append(open, map[string]bool{})
+			isKey = true
+		case '[':
+			open = append(open, nil)
+			isKey = false
+		case '}', ']':
+			open = open[:len(open)-1]
+			isKey = false
+		case ',':
+			isKey = len(open) > 0 && open[len(open)-1] != nil
+		case '"':
+			end := EndOfString(text, i)
+			if isKey {
+				name, err := decodeKey(text[i:end])
+				if err != nil {
+					return err
+				}
+				seen := open[len(open)-1]
+				if seen[name] {
+					return fmt.Errorf("the key %q is given twice in one object", name)
+				}
+				seen[name] = true
+				isKey = false
+			}
+			i = end - 1
+		}
 	}
 
-	seen := map[any]bool{}
-	for document.More() {
-		if delimiter == '{' {
-			key, err := document.Token()
-			if err != nil {
-				return err
-			}
-			if seen[key] {
-				return fmt.Errorf("the key %q is given twice in one object", key)
-			}
-			seen[key] = true
-		}
-		if err := checkKeysUnique(document); err != nil {
-			return err
-		}
-	}
-	_, err = document.Token() // the end of the object or array
-
-	return err
+	return nil
 }
 
-// compact removes the spaces around the tokens of valid JSON.
+// compact removes the spaces around the tokens of valid JSON, in place.
 func compact(text []byte) []byte {
-	var out bytes.Buffer
-	_ = json.Compact(&out, text) // it fails for an answer without a value only
+	out := text[:0]
+	for i := 0; i < len(text); i++ {
+		switch text[i] {
+		case ' ', '\t', '\r', '\n':
+		case '"':
+			end := EndOfString(text, i)
+			out = append(out, text[i:end]...)
+			i = end - 1
+		default:
+			out = append(out, text[i])
+		}
+	}
 
-	return out.Bytes()
+	return out
 }
 
 // EndOfString returns the offset behind the JSON string that begins at an offset, or the end of the text.
@@ -276,6 +296,19 @@ func EndOfString(text []byte, start int) int {
 	}
 
 	return len(text)
+}
+
+// decodeKey returns the text of a key, as a decoder reads it.
+func decodeKey(quoted []byte) (string, error) {
+	inner := quoted[1 : len(quoted)-1]
+	isPlain := !bytes.ContainsRune(inner, '\\') && utf8.Valid(inner)
+	if isPlain {
+		return string(inner), nil
+	}
+
+	var name string
+	err := json.Unmarshal(quoted, &name)
+	return name, err
 }
 
 // check returns the answer of an entry, and refuses an entry without a meaning or with two.

@@ -32,13 +32,15 @@ type edit struct {
 	text string
 }
 
-// withoutEffect has flags that a kubelet still takes and that do nothing, from a minor version of 1.x until they are
-// removed. The only container runtime since 1.24 is a remote one, and protects its image of the sandbox itself.
-// Source: https://github.com/kubernetes/kubernetes/pull/118544 and cmd/kubelet/app/options
-var withoutEffect = map[string]int{"container-runtime": 24, "pod-infra-container-image": 24}
+// isNeedless reports whether a kubelet that takes a flag does not need it: from 1.24 on --container-runtime has one
+// value, and --pod-infra-container-image only keeps an image from being removed, as the runtime does with its own.
+// Source: the messages of deprecation in cmd/kubelet/app/options
+func isNeedless(flag string, minor int) bool {
+	return minor >= 24 && (flag == "container-runtime" || flag == "pod-infra-container-image")
+}
 
 // fixSite returns a site without the settings that a report of newer kubelets names, as far as that is safe. Flags that
-// its last version no longer has and that have no effect in kubelets in place are cut, and so are feature gates which
+// its last version no longer has and that kubelets in place do not need are cut, and so are feature gates which
 // have their default in all of these. Flags with a field of the configuration are moved to the patch. Only literals are
 // rewritten, and no field or gate of keep.
 func fixSite(site *lang.Site, u *fleet.Upgrade, version string, keep map[string]bool) *lang.Site {
@@ -85,7 +87,6 @@ func fixFlag(
 	_, isInNew := known.FieldAt(flag.Field, to)
 	_, stays := known.FlagAt(name, to)
 	field, _, _ := strings.Cut(flag.Field, ".")
-	idle, isIdle := withoutEffect[name]
 	switch {
 	case !isSafe || keep[field]:
 		return nil
@@ -95,7 +96,7 @@ func fixFlag(
 			return nil
 		}
 		return append(moved, cut)
-	case !isIdle || from < idle || stays:
+	case !isNeedless(name, from) || stays:
 		return nil
 	}
 

@@ -2,13 +2,15 @@ package kube
 
 import (
 	"cmp"
-	"maps"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	gocmp "github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
+
+const configFile = "/var/lib/kubelet/config.yaml"
 
 // joining is one site on one machine.
 type joining struct {
@@ -125,7 +127,7 @@ func legacyFiles(config string) map[string]string {
 		"/etc/kubernetes/port.conf":   `{"id": "6a9a1c2e", "fixed_ips": [{"subnet_id": "9d2b40f1"}]}`,
 	}
 	if config != "" {
-		files["/var/lib/kubelet/config.yaml"] = config
+		files[configFile] = config
 	}
 	return files
 }
@@ -138,11 +140,7 @@ func joined(t *testing.T, c *Cluster, n *Node, j joining) {
 	if !strings.Contains(r.Out, "healthy") {
 		t.Errorf("got %s; want text with \"healthy\"", r)
 	}
-	name := n.Name
-	if j.want != "" {
-		name = j.want
-	}
-	node, err := c.Ready(t.Context(), name)
+	node, err := c.Ready(t.Context(), cmp.Or(j.want, n.Name))
 	must(t, err)
 	if len(p.Node.Taints) == 0 {
 		t.Error("the plan has no taints to compare")
@@ -160,8 +158,8 @@ func joined(t *testing.T, c *Cluster, n *Node, j joining) {
 	prelet(t, n, 0, "run")
 	after, err := n.disk()
 	must(t, err)
-	if !maps.Equal(before, after) {
-		t.Errorf("a second run wrote: got %q; want %v", difference(before, after), after)
+	if d := gocmp.Diff(before, after); d != "" {
+		t.Errorf("a second run wrote (-before +after):\n%s", d)
 	}
 }
 

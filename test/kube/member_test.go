@@ -1,7 +1,6 @@
 package kube
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 )
@@ -53,18 +52,3 @@ const quick = `stage "restart" "kubelet" {
 }
 stage "write" "kubelet" {}
 `
-
-// difference lists what is not the same on both.
-func difference(before, after map[string]string) (out []string) {
-	for p, was := range before {
-		if after[p] != was {
-			out = append(out, fmt.Sprintf("%s: %s, was %s", p, after[p], was))
-		}
-	}
-	for p := range after {
-		if _, ok := before[p]; !ok {
-			out = append(out, p+": new")
-		}
-	}
-	return out
-}

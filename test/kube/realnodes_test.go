@@ -131,6 +131,7 @@ func sceneCommands() map[string]func(*scene, []string) error {
 		"off":            (*scene).cmdOff,
 		"joins":          (*scene).cmdJoins,
 		"untouched":      (*scene).cmdUntouched,
+		"fields":         (*scene).cmdFields,
 		"kubelet":        (*scene).cmdKubelet,
 		"kubelet-log":    (*scene).cmdKubeletLog,
 		"reboot":         (*scene).cmdReboot,

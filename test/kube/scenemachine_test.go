@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,14 +18,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/kubelet/cm/memorymanager/state"
+	"sigs.k8s.io/yaml"
 )
 
 // machine NAME [OPTION…]: makes a machine that has the bootstrap token and, at 10.0.0.11:6443, a door to the cluster;
 // its kubelet waits for the gate. Or it makes an earlier machine the current one. Options are clone=NAME (its disk),
 // again=NAME (that machine after another boot), hardware=FOLDER, containerd, driver=DRIVER (which its
-// runtime reports), kubelet=FILE and no-door.
+// runtime reports), kubelet=FILE, kubeadm and no-door.
 func (s *scene) cmdMachine(args []string) error {
 	if n, ok := s.machines[args[0]]; ok {
 		s.n = n
@@ -51,6 +52,8 @@ func (s *scene) cmdMachine(args []string) error {
 			o.Hardware = s.ts.MkAbs(value)
 		case "kubelet":
 			o.Kubelet = s.ts.MkAbs(value)
+		case "kubeadm":
+			o.Kubeadm = true
 		case Containerd:
 			container = Containerd
 		}
@@ -156,6 +159,33 @@ func (s *scene) cmdJoins([]string) error {
 	)
 }
 
+// fields FILE: shows the fields of a kubelet's configuration that are not zero. kubeadm writes zero values for fields
+// that are not set.
+func (s *scene) cmdFields(args []string) error {
+	text, err := s.n.Read(args[0])
+	var fields map[string]any
+	err = errors.Join(err, yaml.Unmarshal([]byte(text), &fields))
+	out, err2 := yaml.Marshal(dropZero(fields))
+
+	return s.show("0", Result{Out: string(out)}, errors.Join(err, err2))
+}
+
+func dropZero(v any) any {
+	object, ok := v.(map[string]any)
+	if !ok {
+		return v
+	}
+	for name, field := range object {
+		field = dropZero(field)
+		inner, isObject := field.(map[string]any)
+		if field == nil || field == "" || field == "0s" || field == 0.0 || isObject && len(inner) == 0 {
+			delete(object, name)
+		}
+	}
+
+	return object
+}
+
 // untouched: prelet has written nothing, and no kubelet runs.
 func (s *scene) cmdUntouched([]string) error {
 	for _, path := range []string{
@@ -208,8 +238,8 @@ func (s *scene) cmdSnapshot([]string) (err error) {
 // same: nothing was written since `snapshot`.
 func (s *scene) cmdSame([]string) error {
 	now, err := s.n.disk()
-	if err == nil && !maps.Equal(s.disk, now) {
-		err = fmt.Errorf("files: got %q, want none changed", difference(s.disk, now))
+	if d := cmp.Diff(s.disk, now); err == nil && d != "" {
+		err = fmt.Errorf("files (-want +got):\n%s", d)
 	}
 
 	return err

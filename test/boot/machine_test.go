@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -229,21 +228,5 @@ func (m *machine) disk() map[string]string {
 			m.T.Fatal(err)
 		}
 	}
-	return out
-}
-
-// differs lists the paths that are not the same on both.
-func differs(before, after map[string]string) (out []string) {
-	for p, b := range before {
-		if after[p] != b {
-			out = append(out, fmt.Sprintf("%s: %s, was %s", p, after[p], b))
-		}
-	}
-	for p := range after {
-		if _, ok := before[p]; !ok {
-			out = append(out, p+": new")
-		}
-	}
-	slices.Sort(out)
 	return out
 }

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/prelet/prelet/internal/demo"
@@ -568,7 +569,7 @@ func (n *scriptMachine) checkSame(args []string) string {
 		delete(n.before.disk, path)
 		delete(after, path)
 	}
-	return strings.Join(differs(n.before.disk, after), "\n")
+	return cmp.Diff(n.before.disk, after)
 }
 
 // file FILE TEXT: the file contains the text.

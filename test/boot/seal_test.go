@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/prelet/prelet/internal/demo"
 )
 
@@ -63,8 +65,8 @@ func TestSealedImage(t *testing.T) {
 	if r := m.seal(); r.Exit != 3 {
 		t.Fatalf("seal of a used image: got %+v; want exit 3", r)
 	}
-	if d := differs(before, m.disk()); len(d) > 0 {
-		t.Errorf("seal without --yes wrote: got %q; want none", d)
+	if d := cmp.Diff(before, m.disk()); d != "" {
+		t.Errorf("seal without --yes wrote (-before +after):\n%s", d)
 	}
 	r := m.seal("--yes")
 	var said struct {

@@ -128,6 +128,7 @@ func scriptCommands() map[string]func(n *scriptMachine, args []string) {
 		"held":         func(n *scriptMachine, _ []string) { n.atHold.reached() },
 		"caught":       (*scriptMachine).cmdCaught,
 		"release":      func(n *scriptMachine, _ []string) { n.atHold.release() },
+		"detector":     func(n *scriptMachine, args []string) { n.detector(args[0]) },
 		"package":      func(n *scriptMachine, _ []string) { n.putPackage() },
 		"counts-boots": func(n *scriptMachine, _ []string) { n.countsBoots() },
 		"image-works":  func(n *scriptMachine, args []string) { n.requireBlessed(true, args[0]) },

@@ -21,12 +21,12 @@ const jobMode = "replace"
 const unitExists = "org.freedesktop.systemd1.UnitExists"
 
 // queueJob queues a job and returns its id. systemd sends the result of the job to a channel that is not nil.
-type queueJob func(m manager, ctx context.Context, name, mode string, result chan<- string) (int, error)
+type queueJob func(m *dbus.Conn, ctx context.Context, name, mode string, result chan<- string) (int, error)
 
 // Start starts a unit. It merges with a queued start. It waits at most wait for the end of the job; with 0 it does not
 // wait and returns Queued. On a unit in auto-restart the job lasts as long as RestartSec=: use Restart there.
 func (c *Conn) Start(ctx context.Context, name string, wait time.Duration) (string, error) {
-	return c.runJob(ctx, "start", manager.StartUnitContext, name, wait)
+	return c.runJob(ctx, "start", (*dbus.Conn).StartUnitContext, name, wait)
 }
 
 // Restart restarts a unit. It starts a unit that does not run, and shortens RestartSec=. At boot it merges with the
@@ -39,12 +39,12 @@ func (c *Conn) Restart(
 ) (string, error) {
 	c.resetFailed(ctx, name)
 
-	return c.runJob(ctx, "restart", manager.RestartUnitContext, name, wait)
+	return c.runJob(ctx, "restart", (*dbus.Conn).RestartUnitContext, name, wait)
 }
 
 // resetFailed clears earlier failures of a unit that is about to start. If this fails, the start reports the reason.
 func (c *Conn) resetFailed(ctx context.Context, name string) {
-	_ = c.call(ctx, "resetting "+name, func(ctx context.Context, m manager) error {
+	_ = c.call(ctx, "resetting "+name, func(ctx context.Context, m *dbus.Conn) error {
 		return m.ResetFailedUnitContext(ctx, name)
 	})
 }
@@ -52,7 +52,7 @@ func (c *Conn) resetFailed(ctx context.Context, name string) {
 // Stop stops a unit and waits as Start does. The wait is safe everywhere, even inside a unit that the stopped one is
 // ordered after, because systemd runs stop jobs first.
 func (c *Conn) Stop(ctx context.Context, name string, wait time.Duration) (string, error) {
-	return c.runJob(ctx, "stop", manager.StopUnitContext, name, wait)
+	return c.runJob(ctx, "stop", (*dbus.Conn).StopUnitContext, name, wait)
 }
 
 // Act runs a job of a unit: "start", "restart", "try-restart" (nothing if it does not run) or "reload" (a try-restart
@@ -76,9 +76,9 @@ func (c *Conn) Act(
 	case "start":
 		return c.Start(ctx, name, wait)
 	case "reload":
-		return c.runJob(ctx, verb, manager.ReloadOrTryRestartUnitContext, name, wait)
+		return c.runJob(ctx, verb, (*dbus.Conn).ReloadOrTryRestartUnitContext, name, wait)
 	case "try-restart":
-		return c.runJob(ctx, verb, manager.TryRestartUnitContext, name, wait)
+		return c.runJob(ctx, verb, (*dbus.Conn).TryRestartUnitContext, name, wait)
 	}
 
 	return c.Restart(ctx, name, wait)
@@ -169,7 +169,7 @@ func (c *Conn) runTransient(
 		{Name: "CollectMode", Value: godbus.MakeVariant("inactive-or-failed")},
 	}
 	start := func(
-		m manager,
+		m *dbus.Conn,
 		ctx context.Context,
 		name, mode string,
 		result chan<- string,
@@ -194,7 +194,7 @@ func (c *Conn) runTransient(
 type job struct {
 	verb, unit string
 	id         uint32
-	bus        manager
+	bus        *dbus.Conn
 	result     chan string
 }
 
@@ -208,7 +208,7 @@ func (c *Conn) runJob(
 	wait time.Duration,
 ) (string, error) {
 	j := job{verb: verb, unit: name}
-	err := c.call(ctx, "asking to "+verb+" "+name, func(ctx context.Context, m manager) error {
+	err := c.call(ctx, "asking to "+verb+" "+name, func(ctx context.Context, m *dbus.Conn) error {
 		j.bus = m
 		if wait > 0 {
 			// Buffered, because go-systemd sends from its only dispatch goroutine while it holds a lock.

@@ -25,7 +25,7 @@ func (c *Conn) Mounts(ctx context.Context, paths []string) ([]Mount, error) {
 	}
 
 	units := map[string]sd.UnitStatus{}
-	err := c.call(ctx, "asking for mounts", func(ctx context.Context, m manager) error {
+	err := c.call(ctx, "asking for mounts", func(ctx context.Context, m *sd.Conn) error {
 		found, err := m.ListUnitsByNamesContext(ctx, names)
 		for _, u := range found {
 			units[u.Name] = u

@@ -34,42 +34,15 @@ const (
 // ErrGone is wrapped by every error that means that systemd itself did not respond, as opposed to a refusal.
 var ErrGone = errors.New("systemd does not answer over D-Bus")
 
-// manager is the part of go-systemd's connection that is used. Tests replace it.
-type manager interface {
-	GetUnitNameByPID(ctx context.Context, pid uint32) (string, error)
-	GetAllPropertiesContext(ctx context.Context, name string) (map[string]any, error)
-	ListUnitsByNamesContext(ctx context.Context, units []string) ([]dbus.UnitStatus, error)
-	StartUnitContext(ctx context.Context, name, mode string, result chan<- string) (int, error)
-	RestartUnitContext(ctx context.Context, name, mode string, result chan<- string) (int, error)
-	ResetFailedUnitContext(ctx context.Context, name string) error
-	TryRestartUnitContext(ctx context.Context, name, mode string, result chan<- string) (int, error)
-	ReloadOrTryRestartUnitContext(
-		ctx context.Context,
-		name, mode string,
-		result chan<- string,
-	) (int, error)
-	StartTransientUnitContext(
-		ctx context.Context,
-		name, mode string,
-		properties []dbus.Property,
-		result chan<- string,
-	) (int, error)
-	StopUnitContext(ctx context.Context, name, mode string, result chan<- string) (int, error)
-	ReloadContext(ctx context.Context) error
-	ListJobsContext(ctx context.Context) ([]dbus.JobStatus, error)
-	Connected() bool
-	Close()
-}
-
 // Conn is a connection to systemd. The first call connects, and a call over a connection that ended connects again.
 // It is safe for concurrent use.
 type Conn struct {
 	pid       uint32
 	heartbeat time.Duration
-	redial    func(context.Context) (manager, error) // nil: a connection that ended stays closed
+	redial    func(context.Context) (*dbus.Conn, error) // nil: a connection that ended stays closed
 
 	mu       sync.Mutex
-	manager  manager       // nil: not connected yet
+	manager  *dbus.Conn    // nil: not connected yet
 	err      error         // why the first call could not connect; every later call returns it
 	patience time.Duration // of the next redial; 0 after a failure
 }
@@ -81,7 +54,7 @@ func NewConn() *Conn {
 		pid:       uint32(os.Getpid()),
 		heartbeat: heartbeat,
 		patience:  patience,
-		redial:    func(ctx context.Context) (manager, error) { return connect(ctx, 0) },
+		redial:    func(ctx context.Context) (*dbus.Conn, error) { return connect(ctx, 0) },
 	}
 }
 
@@ -89,7 +62,7 @@ func NewConn() *Conn {
 func IsRunning() bool { return util.IsRunningSystemd() }
 
 // connect tries the private socket as long as it exists and systemd does not listen on it, and then the system bus.
-func connect(ctx context.Context, patience time.Duration) (manager, error) {
+func connect(ctx context.Context, patience time.Duration) (*dbus.Conn, error) {
 	for began := time.Now(); ; pause(ctx, redialPause) {
 		bus, private := dial(ctx, dbus.NewSystemdConnectionContext)
 		if private == nil {
@@ -154,7 +127,7 @@ func (c *Conn) Close() {
 
 // open returns the connection, and makes it on the first call. The connection outlives ctx, because work that follows a
 // SIGTERM (opening the gate, starting a unit) still needs it.
-func (c *Conn) open(ctx context.Context) (manager, error) {
+func (c *Conn) open(ctx context.Context) (*dbus.Conn, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 
@@ -165,7 +138,7 @@ func (c *Conn) open(ctx context.Context) (manager, error) {
 	return c.manager, c.err
 }
 
-func (c *Conn) isCurrent(m manager) bool {
+func (c *Conn) isCurrent(m *dbus.Conn) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 
@@ -173,7 +146,7 @@ func (c *Conn) isCurrent(m manager) bool {
 }
 
 // reconnect replaces a connection that ended, and reports whether there is a new one.
-func (c *Conn) reconnect(ctx context.Context, dead manager) bool {
+func (c *Conn) reconnect(ctx context.Context, dead *dbus.Conn) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 
@@ -201,7 +174,7 @@ func (c *Conn) reconnect(ctx context.Context, dead manager) bool {
 // call calls systemd, and repeats the call over a new connection if the connection ended. The earlier call may have
 // succeeded before the connection ended: a caller whose call must not happen twice checks that.
 func (c *Conn) call(
-	ctx context.Context, what string, do func(ctx context.Context, m manager) error,
+	ctx context.Context, what string, do func(ctx context.Context, m *dbus.Conn) error,
 ) error {
 	for attempt := 1; ; attempt++ {
 		m, err := c.open(ctx)
@@ -221,9 +194,9 @@ func (c *Conn) call(
 
 func callOnce(
 	ctx context.Context,
-	m manager,
+	m *dbus.Conn,
 	what string,
-	do func(ctx context.Context, m manager) error,
+	do func(ctx context.Context, m *dbus.Conn) error,
 ) error {
 	whole := ctx
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
@@ -244,7 +217,7 @@ func callOnce(
 
 // hasLeft reports whether the connection to systemd ended, or the system bus reports that no process has systemd's
 // name.
-func hasLeft(m manager, err error) bool {
+func hasLeft(m *dbus.Conn, err error) bool {
 	var reply godbus.Error
 	if errors.As(err, &reply) {
 		switch reply.Name {
@@ -278,7 +251,7 @@ func (c *Conn) Look(ctx context.Context, name string) (Unit, error) {
 func (c *Conn) readProperties(
 	ctx context.Context, name string,
 ) (properties map[string]any, err error) {
-	err = c.call(ctx, "asking for "+name, func(ctx context.Context, m manager) (err error) {
+	err = c.call(ctx, "asking for "+name, func(ctx context.Context, m *dbus.Conn) (err error) {
 		properties, err = m.GetAllPropertiesContext(ctx, name)
 		return err
 	})
@@ -292,7 +265,7 @@ func (c *Conn) readProperties(
 func (c *Conn) MayWait(ctx context.Context, name string) (bool, error) {
 	var own string
 	what := fmt.Sprintf("asking which unit runs process %d", c.pid)
-	err := c.call(ctx, what, func(ctx context.Context, m manager) (err error) {
+	err := c.call(ctx, what, func(ctx context.Context, m *dbus.Conn) (err error) {
 		own, err = m.GetUnitNameByPID(ctx, c.pid)
 		return err
 	})
@@ -318,7 +291,7 @@ func (c *Conn) MayWait(ctx context.Context, name string) (bool, error) {
 
 // IsRestarting reports whether the job of a unit is a restart: until the unit has stopped, its job is not yet a start.
 func (c *Conn) IsRestarting(ctx context.Context, name string) (isRestarting bool, err error) {
-	err = c.call(ctx, "listing jobs", func(ctx context.Context, m manager) error {
+	err = c.call(ctx, "listing jobs", func(ctx context.Context, m *dbus.Conn) error {
 		jobs, err := m.ListJobsContext(ctx)
 		isRestarting = slices.ContainsFunc(jobs, func(j dbus.JobStatus) bool {
 			return j.Unit == name && j.JobType == "restart"
@@ -333,7 +306,7 @@ func (c *Conn) IsRestarting(ctx context.Context, name string) (isRestarting bool
 // oneshot at boot. Call it only if a unit file or a drop-in changed; NeedDaemonReload does not see a drop-in in a new
 // folder.
 func (c *Conn) Reload(ctx context.Context) error {
-	return c.call(ctx, "reloading unit files", func(ctx context.Context, m manager) error {
+	return c.call(ctx, "reloading unit files", func(ctx context.Context, m *dbus.Conn) error {
 		return m.ReloadContext(ctx)
 	})
 }

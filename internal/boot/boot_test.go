@@ -9,8 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/tools/txtar"
-
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/origin"
@@ -25,11 +23,43 @@ const cluster = `cluster {
 
 func mustParse(t testing.TB, text string) *lang.Site {
 	t.Helper()
-	s, diags := parseCase(&txtar.Archive{Files: []txtar.File{{Name: "site.hcl", Data: []byte(text)}}})
+	s, diags := parseCase(newCase("site.hcl", text))
 	if diags.HasErrors() {
 		t.Fatalf("parsing the site: got %v, want no error", diags)
 	}
 	return s
+}
+
+// planSite plans a site of one file on the machine of fakeWorld, which gives these answers.
+func planSite(t testing.TB, site, answers string) *Plan {
+	t.Helper()
+	return Run(t.Context(), mustParse(t, site), Options{Source: fakeWorld(t, newCase("world", answers))})
+}
+
+// original returns the answer that a managed file had this text before prelet, in the words of fakeWorld.
+func original(path, text string) string {
+	return fmt.Sprintf("original %s => {\"value\":{\"exists\":true,\"text\":%q}}\n", path, text)
+}
+
+// textOf returns the text of a plan's file by its purpose.
+func textOf(p *Plan, purpose string) string {
+	for _, f := range p.Node.Files {
+		if f.Purpose == purpose {
+			return f.Text.Template()
+		}
+	}
+	return ""
+}
+
+// checkParts wants each line of want in a text, or, behind "!", not in it.
+func checkParts(t *testing.T, got, want string) {
+	t.Helper()
+	for line := range strings.SplitSeq(want, "\n") {
+		part, isAbsent := strings.CutPrefix(line, "!")
+		if strings.Contains(got, part) == isAbsent {
+			t.Errorf("got %s\nwant %q", got, line)
+		}
+	}
 }
 
 // fetches is a site with that many ConfigMaps.

@@ -116,6 +116,11 @@ func readPart(a *txtar.Archive, name string) string {
 	return ""
 }
 
+// newCase returns a case of one file.
+func newCase(name, text string) *txtar.Archive {
+	return &txtar.Archive{Files: []txtar.File{{Name: name, Data: []byte(text)}}}
+}
+
 func parseCase(a *txtar.Archive) (*lang.Site, hcl.Diagnostics) {
 	var files []world.SiteFile
 	for _, f := range a.Files {

@@ -1,7 +1,6 @@
 package boot
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -9,8 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-
-	"golang.org/x/tools/txtar"
 
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/origin"
@@ -145,7 +142,11 @@ seen "allocatable":null`},
 			if c.reserve != "" {
 				reserve = "stage \"reserve\" \"r\" {\n" + c.reserve + "\n}\n"
 			}
-			text := fmt.Sprintf(`
+			answers := ""
+			if c.version != "" {
+				answers = fmt.Sprintf("kubelet => {\"value\":{\"version\":%q}}\n", c.version)
+			}
+			p := planSite(t, fmt.Sprintf(`
 stage "restart" "kubelet" {
   precondition {
     condition     = jsonencode(node.reserved) == "" # always false: it shows what it sees
@@ -165,23 +166,7 @@ stage "detect-hw" "node" {}
     flags = { %s }
   }
 }
-`, reserve, testKubeletConfig+c.base, c.patch, fmt.Sprintf("KUBELET_EXTRA_ARGS=%q\n", c.baseFlags), c.flags)
-			s, diags := parseCase(&txtar.Archive{Files: []txtar.File{{Name: "site.hcl", Data: []byte(text)}}})
-			if diags.HasErrors() {
-				t.Fatal(diags)
-			}
-
-			answers := ""
-			if c.version != "" {
-				answers = fmt.Sprintf("kubelet => {\"value\":{\"version\":%q}}\n", c.version)
-			}
-			p := Run(
-				context.Background(),
-				s,
-				Options{
-					Source: fakeWorld(t, &txtar.Archive{Files: []txtar.File{{Name: "world", Data: []byte(answers)}}}),
-				},
-			)
+`, reserve, testKubeletConfig+c.base, c.patch, fmt.Sprintf("KUBELET_EXTRA_ARGS=%q\n", c.baseFlags), c.flags), answers)
 			reserved, _ := json.Marshal(p.Node.Reserved)
 			eviction, _ := json.Marshal(p.Node.Config["evictionHard"])
 			messages := showDiagnostics(p.Diagnostics)
@@ -243,7 +228,7 @@ func TestCompareLeftOpen(t *testing.T) {
 // of their names, over a configuration whose evictionHard has its defaults already.
 func TestFinishedNodeWithDropIns(t *testing.T) {
 	const dir = "/etc/kubernetes/kubelet.conf.d"
-	s, diags := parseCase(&txtar.Archive{Files: []txtar.File{{Name: "site.hcl", Data: []byte(`
+	const site = `
 stage "detect-hw" "node" {}
 stage "reserve" "r" {
   policy = "static"
@@ -257,20 +242,10 @@ stage "write" "kubelet" {
     patch  = { evictionHard = { "nodefs.available" = "20%" }, maxPods = 64 }
   }
 }
-`)}}})
-	if diags.HasErrors() {
-		t.Fatal(diags)
-	}
-	text := func(fields string) string {
-		return `{"value":{"exists":true,"text":"` + strings.ReplaceAll(testKubeletConfig+fields, "\n", `\n`) + `"}}`
-	}
-	run := func(file string, lines ...string) node.Reserved {
-		p := Run(
-			context.Background(),
-			s,
-			Options{Source: fakeWorld(t, &txtar.Archive{Files: []txtar.File{{Name: "world",
-				Data: []byte(strings.Join(append(lines, "original config.yaml => "+text(file)), "\n") + "\n")}}})},
-		)
+`
+	text := func(name, fields string) string { return original(name, testKubeletConfig+fields) }
+	run := func(answers ...string) node.Reserved {
+		p := planSite(t, site, strings.Join(answers, ""))
 		if p.Node.Reserved == nil || !p.Complete {
 			t.Fatalf("got %v, want a complete plan", p.Diagnostics)
 		}
@@ -278,14 +253,12 @@ stage "write" "kubelet" {
 		return *p.Node.Reserved
 	}
 
-	const file = "kubeReserved: {cpu: 100m}\n"
+	file := text("config.yaml", "kubeReserved: {cpu: 100m}\n")
 	got := run(
 		file,
-		`drop-ins `+dir+` => {"value":{"paths":["`+dir+`/10-a.conf","`+dir+`/90-prelet.conf","`+dir+`/95-b.conf"]}}`,
-		"original 10-a.conf => "+text(
-			"systemReserved: {memory: 512Mi}\nmaxPods: 30\n",
-		),
-		"original 95-b.conf => "+text("maxPods: 50\n"),
+		`drop-ins `+dir+` => {"value":{"paths":["`+dir+`/10-a.conf","`+dir+`/90-prelet.conf","`+dir+`/95-b.conf"]}}`+"\n",
+		text("10-a.conf", "systemReserved: {memory: 512Mi}\nmaxPods: 30\n"),
+		text("95-b.conf", "maxPods: 50\n"),
 	)
 	want := map[string]string{"cpu": "1900m", "memory": "2460Mi"}
 	if !maps.Equal(got.Allocatable, want) || got.MaxPods != 50 || len(got.EvictionHard) != 5 ||
@@ -302,9 +275,9 @@ stage "write" "kubelet" {
 	}
 
 	late := run(
-		file+"evictionHard: {nodefs.available: 30%}\n",
-		`drop-ins `+dir+` => {"value":{"paths":["`+dir+`/10-a.conf"]}}`,
-		"original 10-a.conf => "+text("mergeDefaultEvictionSettings: true\n"),
+		text("config.yaml", "kubeReserved: {cpu: 100m}\nevictionHard: {nodefs.available: 30%}\n"),
+		`drop-ins `+dir+` => {"value":{"paths":["`+dir+`/10-a.conf"]}}`+"\n",
+		text("10-a.conf", "mergeDefaultEvictionSettings: true\n"),
 	)
 	if len(late.EvictionHard) != 1 || late.Allocatable["memory"] != "3Gi" {
 		t.Errorf("with mergeDefaultEvictionSettings in a drop-in: got %v, %v; want nodefs.available alone, and 3Gi",
@@ -316,25 +289,17 @@ stage "write" "kubelet" {
 // site writes as a file.
 func TestEffectiveWithOwnDropIn(t *testing.T) {
 	const dir = "/etc/kubernetes/kubelet.conf.d"
-	s, diags := parseCase(&txtar.Archive{Files: []txtar.File{{Name: "site.hcl", Data: []byte(`
+	p := planSite(t, `
 stage "write" "kubelet" {
   bootstrap_kubeconfig { when = false }
   ca_certificate { when = false }
   kubelet_config { layout = "drop-in" }
   file "own" {
-    path    = "` + dir + `/95-own.conf"
-    content = ` + strconv.Quote(testKubeletConfig+"healthzPort: 20248\n") + `
+    path    = "`+dir+`/95-own.conf"
+    content = `+strconv.Quote(testKubeletConfig+"healthzPort: 20248\n")+`
   }
 }
-`)}}})
-	if diags.HasErrors() {
-		t.Fatal(diags)
-	}
-	answers := `original config.yaml => {"value":{"exists":true,"text":` + strconv.Quote(testKubeletConfig) + "}}\n" +
-		`drop-ins ` + dir + ` => {"value":{"paths":[]}}` + "\n"
-	p := Run(t.Context(), s, Options{
-		Source: fakeWorld(t, &txtar.Archive{Files: []txtar.File{{Name: "world", Data: []byte(answers)}}}),
-	})
+`, original("config.yaml", testKubeletConfig)+`drop-ins `+dir+` => {"value":{"paths":[]}}`)
 	if got := fmt.Sprint(p.Node.Effective["healthzPort"]); !p.Complete || got != "20248" {
 		t.Errorf("got healthzPort %s and %v, want 20248 and a complete plan", got, p.Diagnostics)
 	}

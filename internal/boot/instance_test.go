@@ -1,13 +1,9 @@
 package boot
 
 import (
-	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
-
-	"golang.org/x/tools/txtar"
 
 	"github.com/prelet/prelet/internal/origin"
 )
@@ -19,16 +15,12 @@ func TestInstanceConfig(t *testing.T) {
 		crio  = "containerRuntimeEndpoint: \"unix:///var/run/crio/crio.sock\"\n"
 		base  = "maxPods: 110\nevictionHard: {memory.available: 100Mi, nodefs.available: 10%}\nclusterDNS: [10.96.0.10]\n"
 		patch = `patch = { maxPods = 64, evictionHard = { "memory.available" = "1Gi", "nodefs.available" = null }, clusterDNS = null }`
-		file  = "original instance-config.yaml => "
 
 		silent = "exit 0\ncomplete true\n!warning\n!undo\nconfig maxPods: 64"
 	)
-	exists := func(text string) string {
-		quoted, _ := json.Marshal(text)
-		return file + `{"value":{"exists":true,"text":` + string(quoted) + "}}\n"
-	}
+	exists := func(text string) string { return original("instance-config.yaml", text) }
 	unusable := func(code, detail string) string {
-		return file + `{"fail":"` + code + `","detail":"` + detail + "\"}\n"
+		return `original instance-config.yaml => {"fail":"` + code + `","detail":"` + detail + "\"}\n"
 	}
 	write := func(text string) string {
 		return fmt.Sprintf(
@@ -70,7 +62,7 @@ func TestInstanceConfig(t *testing.T) {
 		{name: "an older recording", config: patch, world: unusable("unread", "never asked"), want: silent},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s, diags := parseCase(&txtar.Archive{Files: []txtar.File{{Name: "site.hcl", Data: fmt.Appendf(nil, `
+			p := planSite(t, fmt.Sprintf(`
 cluster {
   servers        = ["192.0.2.1:6443"]
   ca_cert_hashes = ["sha256:0000000000000000000000000000000000000000000000000000000000000000"]
@@ -85,38 +77,14 @@ stage "write" "kubelet" {
   }
   %s
 }
-`, c.config, c.more)}}})
-			if diags.HasErrors() {
-				t.Fatalf("parsing the site: got %v, want no error", diags)
-			}
-			cluster := testKubeletHeader + base
-			quoted, err := json.Marshal(cluster)
-			if err != nil {
-				t.Fatal(err)
-			}
-			answers := c.world + `object => {"value":{"data":{"kubelet":` + string(quoted) + "}}}\n"
-			p := Run(context.Background(), s, Options{
-				Source: fakeWorld(t, &txtar.Archive{Files: []txtar.File{{Name: "world", Data: []byte(answers)}}}),
-			})
+`, c.config, c.more), c.world+fmt.Sprintf(`object => {"value":{"data":{"kubelet":%q}}}`, testKubeletConfig+base))
 
-			texts := map[string]string{}
-			for _, f := range p.Node.Files {
-				texts[f.Purpose] = f.Text.Template()
-			}
 			var plan strings.Builder
 			fmt.Fprintf(&plan, "exit %d\ncomplete %t\n%s", origin.Code(p.Diagnostics).Exit(), p.Complete, showDiagnostics(p.Diagnostics))
-			for line := range strings.Lines(texts["kubelet-config"]) {
+			for line := range strings.Lines(textOf(p, "kubelet-config")) {
 				fmt.Fprintf(&plan, "config %s", line)
 			}
-			for want := range strings.Lines(c.want) {
-				want = strings.TrimSpace(want)
-				unwanted, isUnwanted := strings.CutPrefix(want, "!")
-				if strings.Contains(plan.String(), unwanted) == isUnwanted {
-					t.Errorf("want %q, got\n%s", want, plan.String())
-				}
-			}
+			checkParts(t, plan.String(), c.want)
 		})
 	}
 }
-
-const testKubeletHeader = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"

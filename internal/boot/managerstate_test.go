@@ -3,7 +3,6 @@ package boot
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"strings"
 	"testing"
@@ -20,12 +19,7 @@ func TestStateInTheWay(t *testing.T) {
 		static  = `{"policyName":"static","defaultCpuSet":"0-1","checksum":1}`
 		free1   = `{"policyName":"static","defaultCpuSet":"1","entries":{"p":{"c":"0"}},"checksum":1}`
 	)
-	text := func(fields string) string {
-		return `{"value":{"exists":true,"mode":420,"sha256":"00","text":` + fmt.Sprintf(
-			"%q",
-			testKubeletConfig+fields,
-		) + "}}\n"
-	}
+	config := func(name, fields string) string { return original(name, testKubeletConfig+fields) }
 	for _, c := range []struct {
 		name, config, flags, state string
 		file                       string // fields in a block for config.yaml
@@ -35,28 +29,26 @@ func TestStateInTheWay(t *testing.T) {
 	}{
 		{name: "drop-in, first generation", config: "layout = \"drop-in\"\npatch = { cpuManagerPolicy = " +
 			"\"static\", reservedSystemCPUs = \"0\" }", state: none,
-			world: "original config.yaml => " + text(""), isGone: true, why: `made by policy "none" and cpuManagerPolicy is "static"`},
+			world: config("config.yaml", ""), isGone: true, why: `made by policy "none" and cpuManagerPolicy is "static"`},
 		{name: "drop-in, reserved CPUs change", config: "layout = \"drop-in\"\npatch = { reservedSystemCPUs = " +
 			"\"0\" }", state: static,
-			world: "original config.yaml => " + text("cpuManagerPolicy: static\nreservedSystemCPUs: \"1\"\n"), isGone: true, why: "reservedSystemCPUs changes"},
+			world: config("config.yaml", "cpuManagerPolicy: static\nreservedSystemCPUs: \"1\"\n"), isGone: true, why: "reservedSystemCPUs changes"},
 		{name: "drop-in, of another policy that config.yaml has", config: "layout = \"drop-in\"\npatch = { " +
 			"maxPods = 20 }", state: static,
-			world: "original config.yaml => " + text("cpuManagerPolicy: static\nreservedSystemCPUs: \"0\"\n")},
+			world: config("config.yaml", "cpuManagerPolicy: static\nreservedSystemCPUs: \"0\"\n")},
 		{name: "an image with a state and no configuration", config: `patch = { cpuManagerPolicy = "static", reservedSystemCPUs = "0" }`, state: none, isGone: true},
 		{name: "the same with a state that fits", config: `patch = { cpuManagerPolicy = "static", reservedSystemCPUs = "0" }`, state: static},
 		{name: "the same without a policy", state: static, isGone: true},
 		{name: "policy by flag", config: "patch = {}", flags: `flags = { "cpu-manager-policy" = "static", "reserved-cpus" = "0" }`, state: none, isGone: true,
 			why: `cpuManagerPolicy is "static"`},
 		{name: "policy by a flag of kubeadm's file", state: none, isGone: true,
-			world: "original kubeadm-flags.env => " +
-				"{\"value\":{\"exists\":true,\"text\":\"KUBELET_KUBEADM_ARGS=\\\"--cpu-manager-policy=static " +
-				"--reserved-cpus=0\\\"\\n\"}}\n"},
+			world: original("kubeadm-flags.env", "KUBELET_KUBEADM_ARGS=\"--cpu-manager-policy=static --reserved-cpus=0\"\n")},
 		{name: "reserved CPUs of a manager that is off", config: "layout = \"drop-in\"\npatch = { " +
 			"reservedSystemCPUs = \"0\" }", state: none,
-			world: "original config.yaml => " + text("reservedSystemCPUs: \"1\"\n")},
+			world: config("config.yaml", "reservedSystemCPUs: \"1\"\n")},
 		{name: "policy by a drop-in of the image", flags: `flags = { "config-dir" = "` + dropIns + `" }`, state: none, isGone: true,
-			world: "drop-ins " + dropIns + ` => {"value":{"paths":["` + dropIns + `/10-a.conf"]}}` + "\noriginal 10-a.conf => " +
-				text("cpuManagerPolicy: static\nreservedSystemCPUs: \"0\"\n")},
+			world: "drop-ins " + dropIns + ` => {"value":{"paths":["` + dropIns + `/10-a.conf"]}}` + "\n" +
+				config("10-a.conf", "cpuManagerPolicy: static\nreservedSystemCPUs: \"0\"\n")},
 		{name: "reserved CPUs that a container holds", config: `patch = { cpuManagerPolicy = "static", reservedSystemCPUs = "0" }`, state: free1, isGone: true,
 			why: "reserved CPUs 0 are not among its free ones, 1"},
 		{name: "reserved CPUs that are free", config: `patch = { cpuManagerPolicy = "static", reservedSystemCPUs = "1" }`, state: free1},
@@ -87,7 +79,7 @@ func TestStateInTheWay(t *testing.T) {
 					testKubeletConfig+c.file,
 				)
 			}
-			s, diags := parseCase(&txtar.Archive{Files: []txtar.File{{Name: "site.hcl", Data: fmt.Appendf(nil, `
+			s := mustParse(t, fmt.Sprintf(`
 stage "detect-hw" "node" {}
 stage "write" "kubelet" {
   bootstrap_kubeconfig { when = false }
@@ -101,15 +93,9 @@ stage "write" "kubelet" {
   }
   %s
 }
-`, base, c.config, c.flags, file)}}})
-			if diags.HasErrors() {
-				t.Fatal(diags)
-			}
-			world := c.world + "target cpu_manager_state => " +
-				"{\"value\":{\"exists\":true,\"mode\":384,\"sha256\":\"00\",\"text\":" + fmt.Sprintf(
-				"%q",
-				c.state,
-			) + "}}\n"
+`, base, c.config, c.flags, file))
+			world := c.world + fmt.Sprintf(
+				"target cpu_manager_state => {\"value\":{\"exists\":true,\"mode\":384,\"sha256\":\"00\",\"text\":%q}}\n", c.state)
 			const facts = `{"cpu":{"logical":2,"cores":[{"cpus":[0]},{"cpus":[1]}]}}`
 			run := func(world string) *Plan {
 				return Run(context.Background(), s, Options{Source: fakeWorld(t, &txtar.Archive{Files: []txtar.File{
@@ -127,17 +113,8 @@ stage "write" "kubelet" {
 					}
 				}
 				if !p.Complete || gone != c.isGone || gone && (!isOutdated || !strings.Contains(why, c.why)) {
-					t.Errorf(
-						"got a complete plan: %v, the state gone: %v, for %q, outdated as wanted: %v; want "+
-							"gone %v for %q\n%s",
-						p.Complete,
-						gone,
-						why,
-						isOutdated,
-						c.isGone,
-						c.why,
-						showDiagnostics(p.Diagnostics),
-					)
+					t.Errorf("got a complete plan: %v, the state gone: %v, for %q, outdated as wanted: %v; want gone %v for %q\n%s",
+						p.Complete, gone, why, isOutdated, c.isGone, c.why, showDiagnostics(p.Diagnostics))
 				}
 			}
 			check(p, strings.Contains(c.name, "container holds") || strings.Contains(c.name, "garbage"))
@@ -149,20 +126,10 @@ stage "write" "kubelet" {
 			for _, f := range p.Node.Files {
 				b := f.Text.Template()
 				world += fmt.Sprintf(
-					"target %s => {\"value\":{\"exists\":true,\"mode\":%d,\"sha256\":%q,\"text\":%q}}\n",
-					f.Path,
-					f.Mode,
-					sum(b),
-					b,
-				)
+					"target %s => {\"value\":{\"exists\":true,\"mode\":%d,\"sha256\":\"%x\",\"text\":%q}}\n",
+					f.Path, f.Mode, sha256.Sum256([]byte(b)), b)
 			}
 			check(run(world), true)
 		})
 	}
-}
-
-func sum(text string) string {
-	h := sha256.Sum256([]byte(text))
-
-	return hex.EncodeToString(h[:])
 }

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/hashicorp/hcl/v2"
-	"golang.org/x/tools/txtar"
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/origin"
@@ -194,7 +193,7 @@ stage "write" "kubelet" {
 }
 `
 	const answer = `object => {"value":{"data":{"kubelet":"apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"}}}`
-	objects := fakeWorld(t, &txtar.Archive{Files: []txtar.File{{Name: "world", Data: []byte(answer + "\n")}}})
+	objects := fakeWorld(t, newCase("world", answer))
 	diags := Check(mustParse(t, site), SampleMachines(), CheckOptions{Kubelet: "1.38", Objects: objects})
 	shown := showDiagnostics(diags)
 	if n := strings.Count(shown, "prelet knows kubelets to"); n != 1 {
@@ -281,21 +280,8 @@ func TestCgroupDriverOfRuntime(t *testing.T) {
 
 // TestSilentKubelet: a kubelet that does not print its version leaves out checks, and the boot says so once.
 func TestSilentKubelet(t *testing.T) {
-	s, diags := parseCase(&txtar.Archive{Files: []txtar.File{{Name: "site.hcl", Data: []byte(`
-stage "detect-hw" "node" {}
-stage "write" "kubelet" {
-  bootstrap_kubeconfig { when = false }
-  ca_certificate { when = false }
-  kubelet_config { base = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n" }
-}
-`)}}})
-	if diags.HasErrors() {
-		t.Fatal(diags)
-	}
 	const answer = `kubelet => {"value":{"version":null,"version_why":"/usr/bin/kubelet --version: no answer within 2m30s"}}`
-	p := Run(context.Background(), s, Options{
-		Source: fakeWorld(t, &txtar.Archive{Files: []txtar.File{{Name: "world", Data: []byte(answer + "\n")}}}),
-	})
+	p := planSite(t, afterDetectors, answer)
 	shown := showDiagnostics(p.Diagnostics)
 	if n := strings.Count(shown, "no answer within 2m30s"); n != 1 || len(p.Degraded) != 1 {
 		t.Errorf("got %d messages and degraded %v, want one of each\n%s", n, p.Degraded, shown)

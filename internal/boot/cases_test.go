@@ -256,11 +256,19 @@ func fakeWorld(t testing.TB, a *txtar.Archive) world.Source {
 }
 
 // usualSource answers as a good machine would, of which no facts are known.
-func usualSource() world.Source {
-	return world.SourceFunc(func(_ context.Context, q world.Question) world.Answer { return answerAsUsual(q, nil) })
+func usualSource() world.Source { return usualWith(nil) }
+
+// usualWith is usualSource with other answers to questions of some kinds.
+func usualWith(others map[world.Kind]world.Answer) world.Source {
+	return world.SourceFunc(func(_ context.Context, q world.Question) world.Answer {
+		if a, ok := others[q.Kind]; ok {
+			return a
+		}
+		return answerAsUsual(q, nil)
+	})
 }
 
-func answerAsUsual(q world.Question, facts map[string]any) world.Answer {
+func answerAsUsual(q world.Question, facts any) world.Answer {
 	answer := func(v any) world.Answer {
 		b, err := json.Marshal(v)
 		if err != nil {

@@ -12,7 +12,7 @@ import (
 func TestChecksAreOfOneSiteAndItsDetectors(t *testing.T) {
 	const text = "detector \"gaudi\" {\n  required = false\n" + grants + "}\n" +
 		"locals {\n  ports = stage.detect-hw.node.detectors.gaudi.facts.ports\n}\n" + afterDetectors
-	site, other := parseSite(t, text), parseSite(t, text)
+	site, other := mustParse(t, text), mustParse(t, text)
 	older := describeGaudi()
 	older.Facts = older.Facts[:1] // without ports
 
@@ -27,7 +27,7 @@ func TestChecksAreOfOneSiteAndItsDetectors(t *testing.T) {
 		{"the first again", []contract.Description{describeGaudi()}, false},
 		{"none", nil, false},
 	} {
-		locks := readLocks(t.Context(), site, detectorWorld(t, *makeBareVM(), c.detectors, nil))
+		locks := readLocks(t.Context(), site, detectorWorld(t, makeBareVM(), nil, c.detectors...))
 		want, wantFound := check(site, locks)
 		got, found := shared.check(site, locks)
 		if !reflect.DeepEqual(got, want) || !reflect.DeepEqual(found, wantFound) {

@@ -1,7 +1,6 @@
 package boot
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -109,21 +108,13 @@ func TestComplete(t *testing.T) {
 			if p := m.makePlan(); p.Complete {
 				t.Errorf("a check: got a complete plan, want none: %s", showPlan(p))
 			}
-			src := world.SourceFunc(func(_ context.Context, q world.Question) world.Answer {
-				if q.Kind == world.KindFile {
-					return world.File.Answer(world.FileAns{Text: "a"})
-				}
-				switch q.Kind {
-				case world.KindExists:
-					return world.Exists.Answer(world.ExistsAns{Exists: true})
-				case world.KindServing:
-					return world.Serving.Answer(world.ServingAns{})
-				case world.KindVariable:
-					return world.Variable.Answer(world.VariableAns{Source: "credential", Text: "a"})
-				case world.KindValidation:
-					return world.Validation.Answer(world.ValidationAns{OK: true})
-				}
-				return answerAsUsual(q, map[string]any{"product": map[string]any{"name": "a"}})
+			src := usualWith(map[world.Kind]world.Answer{
+				world.KindFile:       world.File.Answer(world.FileAns{Text: "a"}),
+				world.KindExists:     world.Exists.Answer(world.ExistsAns{Exists: true}),
+				world.KindServing:    world.Serving.Answer(world.ServingAns{}),
+				world.KindVariable:   world.Variable.Answer(world.VariableAns{Source: "credential", Text: "a"}),
+				world.KindValidation: world.Validation.Answer(world.ValidationAns{OK: true}),
+				world.KindHardware:   {Value: []byte(`{"product": {"name": "a"}}`)},
 			})
 			p := Run(t.Context(), mustParse(t, c.site), Options{Source: src})
 			if !p.Complete {

@@ -13,11 +13,9 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/world"
 	"github.com/prelet/prelet/plugins/contract"
-	"github.com/prelet/prelet/stages/builtin"
 )
 
 //go:embed testdata/detectors.yaml
@@ -45,17 +43,9 @@ func readDetectorCases() (out detectorCases) {
 func describeGaudi() contract.Description { return readDetectorCases().Description }
 
 // detectorWorld is a bare machine with cards, and detectors that are locked and answer.
-func detectorWorld(t testing.TB, facts world.Facts, locks []contract.Description,
-	answers map[string]world.Answer) world.Source {
+func detectorWorld(t testing.TB, facts *world.Facts, answers map[string]world.Answer,
+	locks ...contract.Description) world.Source {
 	t.Helper()
-	all := map[string]any{}
-	b, err := json.Marshal(facts)
-	if err == nil {
-		err = json.Unmarshal(b, &all)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
 	return world.SourceFunc(func(_ context.Context, q world.Question) world.Answer {
 		switch q.Kind {
 		case world.KindLock:
@@ -78,28 +68,11 @@ func detectorWorld(t testing.TB, facts world.Facts, locks []contract.Description
 			t.Errorf("got the question %s, want none to an unknown detector", q)
 			return world.Failure(fault.FileUnusable, "must not be asked", "")
 		}
-		return answerAsUsual(q, all)
+		return answerAsUsual(q, facts)
 	})
 }
 
-func parseSite(t testing.TB, text string) *lang.Site {
-	t.Helper()
-	s, diags := lang.Parse([]world.SiteFile{{Name: "site.hcl", Text: text}},
-		lang.Options{Stages: builtin.Stages(), Version: "0.1.0"})
-	if diags.HasErrors() {
-		t.Fatalf("parsing the site: got %v, want no error", diags)
-	}
-	return s
-}
-
-const afterDetectors = `
-stage "detect-hw" "node" {}
-stage "write" "kubelet" {
-  bootstrap_kubeconfig { when = false }
-  ca_certificate { when = false }
-  kubelet_config { base = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n" }
-}
-`
+const afterDetectors = "\nstage \"detect-hw\" \"node\" {}\n" + writeNothing
 
 const grants = `
   allow {
@@ -111,10 +84,10 @@ const grants = `
 // A site's configuration of a detector is checked where no machine is: along the lock, at the site's line, with no
 // process.
 func TestDetectorConfigIsChecked(t *testing.T) {
-	locks := detectorWorld(t, *makeBareVM(), []contract.Description{describeGaudi()}, nil)
+	locks := detectorWorld(t, makeBareVM(), nil, describeGaudi())
 	for _, test := range readDetectorCases().Configs {
 		t.Run(test.Name, func(t *testing.T) {
-			s := parseSite(t, "variable \"cards\" {\n  type = number\n}\ndetector \"gaudi\" {\n"+
+			s := mustParse(t, "variable \"cards\" {\n  type = number\n}\ndetector \"gaudi\" {\n"+
 				"  allow { devices = [\"/dev/accel/accel*\"] }\n  required = false\n  config {\n    "+
 				test.Config+"\n  }\n}\n"+afterDetectors)
 			var got []string
@@ -136,9 +109,9 @@ func TestDetectorConfigIsChecked(t *testing.T) {
 
 // What a detector needs and the site does not grant is said where no machine is, with the block to paste.
 func TestDetectorConsentIsChecked(t *testing.T) {
-	locks := detectorWorld(t, *makeBareVM(), []contract.Description{describeGaudi()}, nil)
+	locks := detectorWorld(t, makeBareVM(), nil, describeGaudi())
 	for required, want := range map[string]string{"false": "warning detector-degraded", "true": "error detector"} {
-		s := parseSite(t, "detector \"gaudi\" {\n  required = "+required+
+		s := mustParse(t, "detector \"gaudi\" {\n  required = "+required+
 			"\n  allow { devices = [\"/dev/accel/*\"] }\n}\n"+afterDetectors)
 		text := showDiagnostics(Check(s, SampleMachines(), CheckOptions{Locks: locks}))
 		if !strings.Contains(text, want) || !strings.Contains(text,
@@ -146,7 +119,7 @@ func TestDetectorConsentIsChecked(t *testing.T) {
 			t.Errorf("required = %s: got %s\nwant %s, and the block to paste", required, text, want)
 		}
 	}
-	s := parseSite(t, "detector \"gaudi\" {"+grants+"}\n"+afterDetectors)
+	s := mustParse(t, "detector \"gaudi\" {"+grants+"}\n"+afterDetectors)
 	if text := showDiagnostics(Check(s, SampleMachines(), CheckOptions{Locks: locks})); strings.Contains(
 		text,
 		"gaudi",
@@ -163,7 +136,7 @@ func TestDetectorLockThatCannotBeUsed(t *testing.T) {
 			return world.Failure(tt.Fail, "There is no lock of it that can be used", "")
 		})
 		said := ""
-		for _, d := range Check(parseSite(t, "detector \"gaudi\" {\n  "+tt.Body+"\n}\n"+afterDetectors), SampleMachines(), CheckOptions{Locks: locks}) {
+		for _, d := range Check(mustParse(t, "detector \"gaudi\" {\n  "+tt.Body+"\n}\n"+afterDetectors), SampleMachines(), CheckOptions{Locks: locks}) {
 			if !strings.Contains(d.Summary, `The configuration of detector "gaudi" is not checked`) {
 				continue
 			}
@@ -180,7 +153,7 @@ func TestDetectorLockThatCannotBeUsed(t *testing.T) {
 			t.Errorf("%q, %s: a %q, want %q", tt.Body, tt.Fail, said, tt.Want)
 		}
 	}
-	if text := showDiagnostics(Check(parseSite(t, "detector \"gaudi\" {\n  config { cards = 1 }\n}\n"+afterDetectors),
+	if text := showDiagnostics(Check(mustParse(t, "detector \"gaudi\" {\n  config { cards = 1 }\n}\n"+afterDetectors),
 		SampleMachines(), CheckOptions{})); strings.Contains(text, "not checked") {
 		t.Errorf("without a source of locks: got %s\nwant nothing about the check", text)
 	}
@@ -188,24 +161,24 @@ func TestDetectorLockThatCannotBeUsed(t *testing.T) {
 
 // The facts of a detector have their type from its lock: what it does not describe is refused on a laptop.
 func TestDetectorFactsAreTyped(t *testing.T) {
-	locks := detectorWorld(t, *makeBareVM(), []contract.Description{describeGaudi()}, nil)
+	locks := detectorWorld(t, makeBareVM(), nil, describeGaudi())
 	head := "detector \"gaudi\" {" + grants + "}\n" + afterDetectors +
 		"stage \"label\" \"x\" {\n  labels = { \"example.com/x\" = "
 	for expression, want := range readDetectorCases().Facts {
 		expression = strings.ReplaceAll(expression, "facts.", "stage.detect-hw.node.detectors.gaudi.facts.")
-		diags := Check(parseSite(t, head+expression+" }\n}\n"), SampleMachines(), CheckOptions{Locks: locks})
+		diags := Check(mustParse(t, head+expression+" }\n}\n"), SampleMachines(), CheckOptions{Locks: locks})
 		if want == "" && diags.HasErrors() || want != "" && !strings.Contains(showDiagnostics(diags), want) {
 			t.Errorf("%s: want %q, got %s", expression, want, showDiagnostics(diags))
 		}
-		if d := Check(parseSite(t, head+expression+" }\n}\n"), SampleMachines(), CheckOptions{}); d.HasErrors() {
+		if d := Check(mustParse(t, head+expression+" }\n}\n"), SampleMachines(), CheckOptions{}); d.HasErrors() {
 			t.Errorf("%s, without a lock: got %s\nwant no error", expression, showDiagnostics(d))
 		}
 	}
 }
 
 // cards is a machine with two accelerators and a card of the network.
-func makeCards() world.Facts {
-	f := *makeBareVM()
+func makeCards() *world.Facts {
+	f := makeBareVM()
 	name, driver, kind := "Gaudi?", "habanalabs", "npu"
 	for _, a := range []string{"0000:10:00.0", "0000:20:00.0"} {
 		f.PCI = append(f.PCI, world.PCIDevice{Address: a, Device: "1da3:1020", Class: "120000", Driver: &driver})
@@ -219,21 +192,19 @@ func makeCards() world.Facts {
 
 func answerDetector(t testing.TB, devices ...contract.Device) world.Answer {
 	t.Helper()
-	return world.Detector.Answer(world.DetectorAns{Version: "1", Devices: devices, Attributes: map[string]string{},
-		Labels: map[string]string{}, Warnings: []string{}})
+	return world.Detector.Answer(world.DetectorAns{Version: "1", Devices: devices})
 }
 
 // What a recording that is passed on left out of a detector's answer is not null: the plan fails where it is needed.
 func TestDetectorIdentityIsWithheld(t *testing.T) {
 	said := world.Detector.Answer(world.DetectorAns{Version: "1",
-		Attributes: map[string]string{"serial_number": "canary", "firmware": "1.20"}, Labels: map[string]string{},
-		Warnings: []string{}})
-	w := detectorWorld(t, makeCards(), []contract.Description{describeGaudi()}, map[string]world.Answer{"gaudi": said})
+		Attributes: map[string]string{"serial_number": "canary", "firmware": "1.20"}})
+	w := detectorWorld(t, makeCards(), map[string]world.Answer{"gaudi": said}, describeGaudi())
 	for attribute, complete := range map[string]bool{"serial_number": false, "firmware": true} {
-		s := parseSite(t, "detector \"gaudi\" {"+grants+"}\n"+afterDetectors+"stage \"label\" \"x\" {\n"+
+		s := mustParse(t, "detector \"gaudi\" {"+grants+"}\n"+afterDetectors+"stage \"label\" \"x\" {\n"+
 			"  labels = { \"example.com/x\" = stage.detect-hw.node.detectors.gaudi.attributes."+attribute+" }\n}\n")
 		p := Run(context.Background(), s, Options{Source: w})
-		rec := world.Recording{Header: world.Header{Site: p.Site.Files}, Entries: p.Tape.Entries()}
+		rec := world.Recording{Entries: p.Tape.Entries()}
 		if err := rec.Withhold(); err != nil {
 			t.Fatal(err)
 		}
@@ -251,10 +222,10 @@ func TestDetectorIdentityIsWithheld(t *testing.T) {
 // A recording of a newer prelet may have facts that this one does not know. They are left out; one that the recording
 // withholds, which the plan could not name, is an error that says so.
 func TestNewerRecordingIsNamed(t *testing.T) {
-	s := parseSite(t, "detector \"gaudi\" {"+grants+"}\n"+afterDetectors)
+	s := mustParse(t, "detector \"gaudi\" {"+grants+"}\n"+afterDetectors)
 	p := Run(context.Background(), s, Options{Source: detectorWorld(t, makeCards(),
-		[]contract.Description{describeGaudi()}, map[string]world.Answer{"gaudi": answerDetector(t)})})
-	rec := world.Recording{Header: world.Header{Site: p.Site.Files}, Entries: p.Tape.Entries()}
+		map[string]world.Answer{"gaudi": answerDetector(t)}, describeGaudi())})
+	rec := world.Recording{Entries: p.Tape.Entries()}
 	i := slices.IndexFunc(rec.Entries, func(e world.Entry) bool { return e.Kind == world.KindHardware })
 	answer := &rec.Entries[i].Answer
 	answer.Value = append([]byte(`{"fans":[{"serial":null}],`), answer.Value[1:]...)
@@ -290,11 +261,11 @@ func TestDetectorMerge(t *testing.T) {
 		)
 	}
 	t.Run("adds", func(t *testing.T) {
-		w := detectorWorld(t, makeCards(), []contract.Description{describeGaudi(), second}, map[string]world.Answer{
+		w := detectorWorld(t, makeCards(), map[string]world.Answer{
 			"gaudi": answerDetector(t, one, contract.Device{Address: "0000:30:00.0", Kind: &nic}),
 			"second": answerDetector(t, contract.Device{Address: "0000:10:00.0", Kind: &kind, MemoryBytes: &bytes},
-				contract.Device{Address: "0000:99:00.0", Name: &other})})
-		p := Run(context.Background(), parseSite(t, site(true)), Options{Source: w})
+				contract.Device{Address: "0000:99:00.0", Name: &other})}, describeGaudi(), second)
+		p := Run(context.Background(), mustParse(t, site(true)), Options{Source: w})
 		a, b := p.Facts.Accelerators[0], p.Facts.Accelerators[1]
 		if *a.Name != name || a.MemoryGiB == nil || *a.MemoryGiB != gib96 || *b.Name != "Gaudi?" ||
 			b.MemoryGiB != nil ||
@@ -315,7 +286,7 @@ func TestDetectorMerge(t *testing.T) {
 		}); i < 0 {
 			t.Error("network cards: got none, want the device that a detector calls one")
 		}
-		rec := world.Recording{Header: world.Header{Site: p.Site.Files}, Entries: p.Tape.Entries()}
+		rec := world.Recording{Entries: p.Tape.Entries()}
 		if q := Run(context.Background(), p.Site, Options{Source: rec.Source()}); q.Hash == "" || q.Hash != p.Hash ||
 			showPlan(q) != showPlan(p) {
 			t.Errorf("plan of the recording: got %s\nwant %s", showPlan(q), showPlan(p))
@@ -323,10 +294,10 @@ func TestDetectorMerge(t *testing.T) {
 	})
 	for required, exit := range map[bool]int{false: 0, true: 31} {
 		t.Run(fmt.Sprintf("disagree, required %t", required), func(t *testing.T) {
-			w := detectorWorld(t, makeCards(), []contract.Description{describeGaudi(), second}, map[string]world.Answer{
+			w := detectorWorld(t, makeCards(), map[string]world.Answer{
 				"gaudi": answerDetector(t, one), "second": answerDetector(t,
-					contract.Device{Address: "0000:10:00.0", Name: &other})})
-			p := Run(context.Background(), parseSite(t, site(required)), Options{Source: w})
+					contract.Device{Address: "0000:10:00.0", Name: &other})}, describeGaudi(), second)
+			p := Run(context.Background(), mustParse(t, site(required)), Options{Source: w})
 			text := showDiagnostics(p.Diagnostics)
 			want := `Detectors "gaudi" and "second" disagree: For name of the device 0000:10:00.0 ` +
 				`"gaudi" reports HL-225, and "second" reports HL-325.`
@@ -340,65 +311,6 @@ func TestDetectorMerge(t *testing.T) {
 	}
 }
 
-// A detector without a matching device is not asked, required or not, and its place in the facts says skipped.
-func TestDetectorWithoutDevice(t *testing.T) {
-	w := detectorWorld(t, *makeBareVM(), []contract.Description{describeGaudi()}, nil)
-	p := Run(context.Background(), parseSite(t, "detector \"gaudi\" {\n  required = true"+grants+"}\n"+afterDetectors+
-		"stage \"label\" \"x\" {\n  labels = { \"example.com/gaudi\" = "+
-		"stage.detect-hw.node.detectors.gaudi.state }\n}\n"),
-		Options{Source: w})
-	if text := showPlan(p); !p.Complete || len(p.Degraded) > 0 ||
-		!strings.Contains(text, "label example.com/gaudi=skipped") {
-		t.Errorf("got %s\nwant a complete plan, and the detector skipped", text)
-	}
-}
-
-// What a detector has against its configuration is shown at the site's line.
-func TestDetectorProblems(t *testing.T) {
-	w := detectorWorld(t, makeCards(), []contract.Description{describeGaudi()},
-		map[string]world.Answer{"gaudi": world.Detector.Answer(world.DetectorAns{
-			Problems: []contract.Problem{{Path: "firmware.minimum", Summary: "newer than any firmware",
-				Detail: "The newest is 1.22."}}})})
-	p := Run(context.Background(), parseSite(t, "detector \"gaudi\" {"+grants+"  config {\n    firmware = {\n"+
-		"      minimum = \"9\"\n    }\n  }\n}\n"+afterDetectors), Options{Source: w})
-	want := `warning detector-degraded site.hcl:8:17 Detector "gaudi" cannot use its configuration: ` +
-		`firmware.minimum: newer than any firmware. The newest is 1.22.`
-	if text := showDiagnostics(p.Diagnostics); !strings.Contains(text, want) {
-		t.Errorf("got %s\nwant %s", text, want)
-	}
-}
-
-// TestForeignDevicesAreReported checks that a device that the site has not granted to its detector is reported in a
-// note, with the grant to write.
-func TestForeignDevicesAreReported(t *testing.T) {
-	d := contract.Description{
-		Name:    "ovs",
-		Version: "1.0.0",
-		Match:   contract.Match{Always: true},
-		Wants:   contract.Needs{AnyPCIDevice: true},
-	}
-	said := world.DetectorAns{
-		Version:    "1.0.0",
-		Attributes: map[string]string{},
-		Labels:     map[string]string{},
-		Warnings:   []string{},
-		Foreign:    []string{"0000:5e:00.0"},
-	}
-	from := detectorWorld(
-		t,
-		*makeBareVM(),
-		[]contract.Description{d},
-		map[string]world.Answer{"ovs": world.Detector.Answer(said)},
-	)
-	_, diags := Detect(t.Context(), parseSite(t, "detector \"ovs\" {}\n"+afterDetectors), from)
-	text := showDiagnostics(diags)
-	for _, want := range []string{`Detector "ovs" may not report 0000:5e:00.0`, "allow { any_pci_device = true }"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("got %q; want %q in it", text, want)
-		}
-	}
-}
-
 // TestIdleGrantIsNoted: any_pci_device for a detector that does not describe it has no effect, and a check says so.
 func TestIdleGrantIsNoted(t *testing.T) {
 	for _, describes := range []bool{false, true} {
@@ -408,9 +320,9 @@ func TestIdleGrantIsNoted(t *testing.T) {
 			Match:   contract.Match{Always: true},
 			Wants:   contract.Needs{AnyPCIDevice: describes},
 		}
-		from := detectorWorld(t, *makeBareVM(), []contract.Description{d}, nil)
+		from := detectorWorld(t, makeBareVM(), nil, d)
 		diags := Check(
-			parseSite(t, "detector \"ovs\" {\n  allow { any_pci_device = true }\n}\n"+afterDetectors),
+			mustParse(t, "detector \"ovs\" {\n  allow { any_pci_device = true }\n}\n"+afterDetectors),
 			SampleMachines(),
 			CheckOptions{Locks: from},
 		)
@@ -434,7 +346,7 @@ func (l namedLocks) Installed() []string { return l.names }
 // TestUnknownDetectors: what a site names and nothing describes is a warning where no machine is, and what may be
 // described is not.
 func TestUnknownDetectors(t *testing.T) {
-	from := namedLocks{detectorWorld(t, *makeBareVM(), []contract.Description{describeGaudi()}, nil), []string{"gaudi"}}
+	from := namedLocks{detectorWorld(t, makeBareVM(), nil, describeGaudi()), []string{"gaudi"}}
 	const declared = "detector \"gaudi\" {" + grants + "}\n"
 	label := func(pattern string) string {
 		return "stage \"label\" \"node\" { from_detectors = [" + pattern + "] }\n"
@@ -454,7 +366,7 @@ func TestUnknownDetectors(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var got []string
-			for _, d := range Check(parseSite(t, c.site+afterDetectors), SampleMachines(), CheckOptions{Locks: from}) {
+			for _, d := range Check(mustParse(t, c.site+afterDetectors), SampleMachines(), CheckOptions{Locks: from}) {
 				if origin.CodeOf(d) == fault.DetectorUnknown {
 					got = append(got, fmt.Sprintf("%d:%d %s", d.Subject.Start.Line, d.Subject.Start.Column, d.Summary))
 				}
@@ -469,7 +381,7 @@ func TestUnknownDetectors(t *testing.T) {
 // TestWarningsAreBounded: as many and as long warnings as a detector may have are a page, and not a journal.
 func TestWarningsAreBounded(t *testing.T) {
 	d := contract.Description{Name: "chatty", Version: "1.0.0", Match: contract.Match{Always: true}}
-	long := world.DetectorAns{Version: "1.0.0", Attributes: map[string]string{}, Labels: map[string]string{}}
+	long := world.DetectorAns{Version: "1.0.0"}
 	wrong := long
 	for i := range contract.MaxNotes {
 		long.Warnings = append(long.Warnings, fmt.Sprint(i)+strings.Repeat(" Error: nothing works", 200))
@@ -479,13 +391,8 @@ func TestWarningsAreBounded(t *testing.T) {
 		)
 	}
 	for name, ans := range map[string]world.DetectorAns{"warnings": long, "problems": wrong} {
-		from := detectorWorld(
-			t,
-			*makeBareVM(),
-			[]contract.Description{d},
-			map[string]world.Answer{"chatty": world.Detector.Answer(ans)},
-		)
-		_, diags := Detect(t.Context(), parseSite(t, "detector \"chatty\" {}\n"+afterDetectors), from)
+		from := detectorWorld(t, makeBareVM(), map[string]world.Answer{"chatty": world.Detector.Answer(ans)}, d)
+		_, diags := Detect(t.Context(), mustParse(t, "detector \"chatty\" {}\n"+afterDetectors), from)
 		text := showDiagnostics(diags)
 		if len(text) > 12000 || len(diags) == 0 {
 			t.Errorf("%s: got %d messages of %d bytes; want some, of at most 12000", name, len(diags), len(text))
@@ -508,12 +415,7 @@ stage "detect-hw" "node" {
 stage "label" "clique" {
   labels = { "example.com/state" = stage.detect-hw.node.detectors.nvidia.facts.fabric_state }
 }
-stage "write" "kubelet" {
-  bootstrap_kubeconfig { when = false }
-  ca_certificate { when = false }
-  kubelet_config { base = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n" }
-}
-`
+` + writeNothing
 
 // TestFabricWait: a fabric that is not complete degrades the boot, at the site's line, and the plan goes on. A machine
 // without a fabric is not degraded.
@@ -538,14 +440,13 @@ func TestFabricWait(t *testing.T) {
 			`hardware-degraded 4:15 Timed out waiting for the NVLink fabric: Detector "nvidia" cannot report it: libnvidia-ml.so.1 does not exist.`},
 		"no such fact": {other, nil, "", `hardware-degraded 4:15 Nothing reports the fabric: No detector of this stage has the fact fabric_state`},
 	} {
-		ans := world.Detector.Answer(world.DetectorAns{Version: "1", Attributes: map[string]string{}, Labels: map[string]string{},
-			Warnings: []string{}, Facts: tt.facts, Unknown: map[string]string{"facts.fabric_state": tt.unknown}})
+		ans := world.Detector.Answer(world.DetectorAns{Version: "1", Facts: tt.facts, Unknown: map[string]string{"facts.fabric_state": tt.unknown}})
 		site := fabricSite
 		if tt.facts == nil {
 			site = strings.Replace(site, "detectors.nvidia.facts.fabric_state", "detectors.nvidia.version", 1)
 		}
-		from := detectorWorld(t, *makeBareVM(), []contract.Description{tt.describe}, map[string]world.Answer{"nvidia": ans})
-		_, diags := Detect(t.Context(), parseSite(t, site), from)
+		from := detectorWorld(t, makeBareVM(), map[string]world.Answer{"nvidia": ans}, tt.describe)
+		_, diags := Detect(t.Context(), mustParse(t, site), from)
 		var got []string
 		for _, d := range diags {
 			if d.Severity == hcl.DiagWarning && !origin.IsNote(d) {

@@ -1,8 +1,8 @@
 package boot
 
 import (
-	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -55,46 +55,31 @@ func TestHost(t *testing.T) {
 		{name: "no losetup", patch: none, answer: `{"missing_programs": ["losetup"]}`, line: 4, says: "Install them in the image"},
 		{name: "a unit with its own PATH", patch: none, answer: `{"missing_programs": ["mount"]}`, sets: "PATH"},
 	} {
-		version := "v1.36.3"
-		source := world.SourceFunc(func(_ context.Context, q world.Question) world.Answer {
-			switch {
-			case q.Kind == world.KindKubelet:
-				return world.Kubelet.Answer(world.KubeletAns{Version: &version})
-			case q.Kind == world.KindUnit && strings.Contains(q.Args, `"start":true`) && c.sets != "":
-				return world.Unit.Answer(world.UnitAns{Load: "loaded", Start: &world.StartAns{
-					Words: []string{"/usr/bin/kubelet", "--config=/var/lib/kubelet/config.yaml"}, Sets: []string{c.sets},
-				}})
-			case q.Kind == world.KindHost && c.answer != "":
-				ports := strings.TrimSpace(c.ports)
-				if c.ports == "" {
-					ports = "10250,10248"
-				}
-				if want := `{"ports":[` + ports + `]}`; q.Args != want {
-					t.Errorf("%s: got the question %s, want %s", c.name, q.Args, want)
-				}
-
-				return world.Answer{Value: []byte(c.answer)}
-			case q.Kind == world.KindHost:
-				return world.Failure(fault.Unread, "", "")
-			}
-
-			return answerAsUsual(q, nil)
-		})
+		answers := map[world.Kind]world.Answer{world.KindHost: world.Failure(fault.Unread, "", "")}
+		if c.sets != "" {
+			answers[world.KindUnit] = world.Unit.Answer(world.UnitAns{Load: "loaded", Start: &world.StartAns{
+				Words: []string{"/usr/bin/kubelet", "--config=/var/lib/kubelet/config.yaml"}, Sets: []string{c.sets},
+			}})
+		}
 		text := rulesSite(c.patch, c.blocks)
 		if strings.Contains(c.blocks, "kubelet_flags") {
 			text = strings.Replace(text, "  kubelet_flags { base = \"\" }\n", "", 1)
 		}
-		without := world.SourceFunc(func(ctx context.Context, q world.Question) world.Answer {
-			if q.Kind == world.KindHost {
-				return world.Failure(fault.Unread, "", "")
-			}
-
-			return source(ctx, q)
-		})
-		p := Run(t.Context(), mustParse(t, text), Options{Source: source})
+		q := Run(t.Context(), mustParse(t, text), Options{Source: usualWith(answers)})
+		if c.answer != "" {
+			answers[world.KindHost] = world.Answer{Value: []byte(c.answer)}
+		}
+		p := Run(t.Context(), mustParse(t, text), Options{Source: usualWith(answers)})
 		checkOne(t, c.name, ofMachine(p), hcl.DiagWarning, c.line, c.says)
 
-		q := Run(t.Context(), mustParse(t, text), Options{Source: without})
+		ports := strings.TrimSpace(c.ports)
+		if c.ports == "" {
+			ports = "10250,10248"
+		}
+		asked := world.Question{Kind: world.KindHost, Args: `{"ports":[` + ports + `]}`}
+		if !slices.ContainsFunc(p.Tape.Entries(), func(e world.Entry) bool { return e.Question == asked }) {
+			t.Errorf("%s: got the questions %v, want %s", c.name, p.Tape.Entries(), asked)
+		}
 		if p.Hash == "" || p.Hash != q.Hash || !p.Complete || len(p.Degraded) > 0 {
 			t.Errorf("%s: got hash %q, complete %t, degraded %v; want hash %q, which a plan without the answer has, true and none",
 				c.name, p.Hash, p.Complete, p.Degraded, q.Hash)

@@ -23,11 +23,8 @@ func TestManyWrongKeys(t *testing.T) {
 	for i := range 8_000 {
 		fmt.Fprintf(&config, "  x%d.available: 1Mi\n", i)
 	}
-	source := world.SourceFunc(func(_ context.Context, q world.Question) world.Answer {
-		if q.Kind == world.KindObject {
-			return world.Object.Answer(world.ObjectAns{Data: map[string]string{"kubelet": config.String()}})
-		}
-		return answerAsUsual(q, nil)
+	source := usualWith(map[world.Kind]world.Answer{
+		world.KindObject: world.Object.Answer(world.ObjectAns{Data: map[string]string{"kubelet": config.String()}}),
 	})
 	s := mustParse(t, cluster+`
 stage "fetch-ca" "c" {}
@@ -77,9 +74,7 @@ stage "write" "kubelet" {
 }
 `)
 
-	p := Run(context.Background(), s, Options{Source: world.SourceFunc(
-		func(_ context.Context, q world.Question) world.Answer { return answerAsUsual(q, nil) },
-	)})
+	p := Run(context.Background(), s, Options{Source: usualSource()})
 
 	deprecated, counted := 0, ""
 	for _, d := range p.Diagnostics {

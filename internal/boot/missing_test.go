@@ -87,12 +87,7 @@ func TestPartial(t *testing.T) {
 		"stage \"fetch-config\" \"c\" {\n  config_map = \"a/b\"\n}\n"+
 		"stage \"label\" \"a\" {\n  labels = { a = \"1\", b = stage.fetch-config.c.data[\"x\"] }\n}\n"+
 		"stage \"write\" \"kubelet\" {\n  bootstrap_kubeconfig { when = false }\n  ca_certificate { when = false }\n}\n")
-	src := world.SourceFunc(func(_ context.Context, q world.Question) world.Answer {
-		if q.Kind == world.KindObject {
-			return world.Failure(fault.Unread, "not asked", "")
-		}
-		return answerAsUsual(q, nil)
-	})
+	src := usualWith(map[world.Kind]world.Answer{world.KindObject: world.Failure(fault.Unread, "not asked", "")})
 	p := Run(t.Context(), s, Options{Source: src, IsPartial: true})
 	if p.Diagnostics.HasErrors() || p.Complete || !strings.Contains(showPlan(p), "label a=1\n") {
 		t.Errorf("got %s\nwant the label a, no error and no complete plan", showPlan(p))

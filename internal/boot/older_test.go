@@ -1,8 +1,8 @@
 package boot
 
 import (
-	"context"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/prelet/prelet/internal/fault"
@@ -13,20 +13,11 @@ import (
 // tables of the version answer, and of a version that they do not have nothing is checked.
 func TestRecordingOlderThanAccepts(t *testing.T) {
 	for _, version := range []string{"v1.36.3", "v1.99.0"} {
-		src := world.SourceFunc(func(_ context.Context, q world.Question) world.Answer {
-			switch q.Kind {
-			case world.KindKubelet:
-				return world.Kubelet.Answer(world.KubeletAns{Version: &version})
-			case world.KindAccepts:
-				return world.Failure(fault.Unread, "", "")
-			}
-			return answerAsUsual(q, nil)
+		src := usualWith(map[world.Kind]world.Answer{
+			world.KindKubelet: world.Kubelet.Answer(world.KubeletAns{Version: &version}),
+			world.KindAccepts: world.Failure(fault.Unread, "", ""),
 		})
-		site := "stage \"write\" \"kubelet\" {\n  bootstrap_kubeconfig { when = false }\n  ca_certificate { " +
-			"when = false }\n" +
-			"  kubelet_config { base = \"apiVersion: kubelet.config.k8s.io/v1beta1\\nkind: " +
-			"KubeletConfiguration\\n\" }\n" +
-			"  kubelet_flags {\n    base = \"\"\n    flags = { v = \"2\" }\n  }\n}\n"
+		site := strings.Replace(rulesSite("{}", ""), `{ base = "" }`, "{\n    base = \"\"\n    flags = { v = \"2\" }\n  }", 1)
 		p := Run(t.Context(), mustParse(t, site), Options{Source: src})
 		if !p.Complete {
 			t.Errorf("%s: got %s\nwant a complete plan", version, showPlan(p))
@@ -45,15 +36,10 @@ func TestRecordingOlderThanLocks(t *testing.T) {
 		{"not asked, with a configuration", "  detectors = []\n", "  config {\n    a = 1\n  }\n"},
 	} {
 		site := fmt.Sprintf("detector \"d\" {\n%s}\nstage \"detect-hw\" \"node\" {\n%s}\n", c.config, c.detectors) +
-			"stage \"write\" \"kubelet\" {\n  bootstrap_kubeconfig { when = false }\n  ca_certificate { when = " +
-			"false }\n" +
-			"  kubelet_config { base = \"apiVersion: kubelet.config.k8s.io/v1beta1\\nkind: " +
-			"KubeletConfiguration\\n\" }\n}\n"
-		src := world.SourceFunc(func(_ context.Context, q world.Question) world.Answer {
-			if q.Kind == world.KindDetector {
-				return world.Detector.Answer(world.DetectorAns{})
-			}
-			return answerAsUsual(q, map[string]any{})
+			writeNothing
+		src := usualWith(map[world.Kind]world.Answer{
+			world.KindDetector: world.Detector.Answer(world.DetectorAns{}),
+			world.KindHardware: {Value: []byte("{}")},
 		})
 		p := Run(t.Context(), mustParse(t, site), Options{Source: src})
 		if !p.Complete {

@@ -20,16 +20,16 @@ func TestRecordingOlderThanAFact(t *testing.T) {
 		"stage.detect-hw.node.block_devices[0].model":                  false,
 		"coalesce(stage.detect-hw.node.bios.vendor, \"no BIOS here\")": false,
 	} {
-		s := parseSite(
+		s := mustParse(
 			t,
 			afterDetectors+"stage \"label\" \"x\" {\n  labels = { \"example.com/x\" = slug("+text+") }\n}\n",
 		)
-		p := Run(context.Background(), s, Options{Source: detectorWorld(t, *makeBareVM(), nil, nil)})
+		p := Run(context.Background(), s, Options{Source: detectorWorld(t, makeBareVM(), nil)})
 		if !p.Complete || p.Hash == "" {
 			t.Fatalf("%s: got %s\nwant a complete plan", text, showDiagnostics(p.Diagnostics))
 		}
 
-		rec := world.Recording{Header: world.Header{Site: p.Site.Files}, Entries: p.Tape.Entries()}
+		rec := world.Recording{Entries: p.Tape.Entries()}
 		same := Run(context.Background(), p.Site, Options{Source: rec.Source()})
 		if same.Hash != p.Hash || showPlan(same) != showPlan(p) {
 			t.Errorf("%s: the plan of the recording differs: got %s, want %s", text, showPlan(same), showPlan(p))

@@ -1,7 +1,6 @@
 package boot
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -206,52 +205,30 @@ stage "write" "kubelet" {
 // configuration that lacks it.
 func TestCgroupDriverOfRuntime(t *testing.T) {
 	version := "v1.36.3"
+	old := &world.RuntimeAns{Name: "containerd", Version: "1.6.20", Driver: "systemd"}
+	const cgroupfs = `{ cgroupDriver = "cgroupfs" }`
 	for _, c := range []struct {
-		name, patch string
-		runtime     *world.RuntimeAns
-		line        int // 0: no message
-		severity    hcl.DiagnosticSeverity
-		says        string
+		name, patch, blocks string
+		runtime             *world.RuntimeAns
+		line                int
+		says                string // "": no message
 	}{
-		{"no runtime is known", `{ cgroupDriver = "cgroupfs" }`, nil, 0, 0, ""},
-		{"it runs, and does not report its driver", `{ cgroupDriver = "cgroupfs" }`,
-			&world.RuntimeAns{Name: "containerd", Version: "1.6.20", Driver: "systemd"}, 6, hcl.DiagWarning,
-			"no pod starts (set by write.kubelet)"},
-		{"it is not set", `{ maxPods = 20 }`, &world.RuntimeAns{Name: "containerd", Version: "1.6.20", Driver: "systemd"}, 4,
-			hcl.DiagWarning, "no pod starts (set by the kubelet's default)"},
-		{"it does not run", `{ cgroupDriver = "cgroupfs" }`, &world.RuntimeAns{Name: "containerd", Driver: "systemd"}, 6,
-			hcl.DiagWarning, "unless the runtime reports its driver"},
-		{"the site writes its drop-in", `{ cgroupDriver = "cgroupfs" }
-  }
-  file "containerd" {
-    path    = "/etc/containerd/conf.d/90-site.toml"
-    content = "version = 3"`,
-			&world.RuntimeAns{Name: "containerd", Version: "1.6.20", Driver: "systemd"}, 0, 0, ""},
-		{"it reports its driver", `{ cgroupDriver = "cgroupfs" }`, &world.RuntimeAns{Name: "containerd", Version: "v2.1.0",
-			Reported: "systemd", Driver: "cgroupfs"}, 0, 0, ""},
-		{"it has the same", `{ cgroupDriver = "systemd" }`,
-			&world.RuntimeAns{Name: "containerd", Version: "1.6.20", Driver: "systemd"}, 0, 0, ""},
+		{name: "no runtime is known", patch: cgroupfs},
+		{name: "it runs, and does not report its driver", patch: cgroupfs, runtime: old, line: 6,
+			says: "no pod starts (set by write.kubelet)"},
+		{name: "it is not set", patch: `{ maxPods = 20 }`, runtime: old, line: 4,
+			says: "no pod starts (set by the kubelet's default)"},
+		{name: "it does not run", patch: cgroupfs, runtime: &world.RuntimeAns{Name: "containerd", Driver: "systemd"}, line: 6,
+			says: "unless the runtime reports its driver"},
+		{name: "the site writes its drop-in", patch: cgroupfs, runtime: old,
+			blocks: fileBlock("/etc/containerd/conf.d/90-site.toml", "version = 3")},
+		{name: "it reports its driver", patch: cgroupfs,
+			runtime: &world.RuntimeAns{Name: "containerd", Version: "v2.1.0", Reported: "systemd", Driver: "cgroupfs"}},
+		{name: "it has the same", patch: `{ cgroupDriver = "systemd" }`, runtime: old},
 	} {
-		s := mustParse(t, `stage "write" "kubelet" {
-  bootstrap_kubeconfig { when = false }
-  ca_certificate { when = false }
-  kubelet_config {
-    base  = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
-    patch = `+c.patch+`
-  }
-  kubelet_flags { base = "" }
-}
-`)
-		p := Run(
-			t.Context(),
-			s,
-			Options{Source: world.SourceFunc(func(_ context.Context, q world.Question) world.Answer {
-				if q.Kind == world.KindKubelet {
-					return world.Kubelet.Answer(world.KubeletAns{Version: &version, Runtime: c.runtime})
-				}
-				return answerAsUsual(q, nil)
-			})},
-		)
+		p := Run(t.Context(), mustParse(t, rulesSite(c.patch, c.blocks)), Options{Source: usualWith(map[world.Kind]world.Answer{
+			world.KindKubelet: world.Kubelet.Answer(world.KubeletAns{Version: &version, Runtime: c.runtime}),
+		})})
 		var shown, ends hcl.Diagnostics
 		for _, d := range p.Diagnostics {
 			switch {
@@ -261,20 +238,11 @@ func TestCgroupDriverOfRuntime(t *testing.T) {
 				shown = append(shown, d)
 			}
 		}
-		isOld := c.runtime != nil && c.runtime.Version == "1.6.20"
+		isOld := c.runtime == old
 		if isOld != (len(ends) == 1) || isOld && ends[0].Severity != hcl.DiagWarning {
 			t.Errorf("%s: got %s\nwant a warning about RuntimeConfig: %v", c.name, showDiagnostics(ends), isOld)
 		}
-		if c.line == 0 {
-			if len(shown) > 0 {
-				t.Errorf("%s: got %s\nwant nothing", c.name, showDiagnostics(shown))
-			}
-			continue
-		}
-		if len(shown) != 1 || shown[0].Severity != c.severity || shown[0].Subject.Start.Line != c.line ||
-			!strings.Contains(shown[0].Detail, c.says) {
-			t.Errorf("%s: got %s\nwant line %d, %q", c.name, showDiagnostics(p.Diagnostics), c.line, c.says)
-		}
+		checkOne(t, c.name, shown, hcl.DiagWarning, c.line, c.says)
 	}
 }
 

@@ -119,9 +119,13 @@ func listWriteSlots() map[string]string {
 	}
 }
 
-const writeNothing = "stage \"write\" \"w\" {\n  bootstrap_kubeconfig { when = false }\n  ca_certificate { " +
-	"when = false }\n" +
-	"  kubelet_config { base = \"apiVersion: kubelet.config.k8s.io/v1beta1\\nkind: KubeletConfiguration\\n\" }\n}\n"
+// writeNothing is a stage that writes the kubelet's files without anything of the cluster.
+const writeNothing = `stage "write" "w" {
+  bootstrap_kubeconfig { when = false }
+  ca_certificate { when = false }
+  kubelet_config { base = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n" }
+}
+`
 
 const around = cluster + `variable "secret" {
   sensitive = true

@@ -1,7 +1,7 @@
 package boot
 
 import (
-	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -98,18 +98,12 @@ func TestKubeletWatchdog(t *testing.T) {
 		if patch == "" {
 			patch = "{ maxPods = 20 }"
 		}
-		source := world.SourceFunc(func(_ context.Context, q world.Question) world.Answer {
-			switch {
-			case q.Kind == world.KindKubelet:
-				return world.Kubelet.Answer(world.KubeletAns{Version: &c.version})
-			case q.Kind == world.KindUnit && strings.Contains(q.Args, `"start":true`):
-				return world.Unit.Answer(world.UnitAns{Load: "loaded", Start: &world.StartAns{
-					Words:          []string{"/usr/bin/kubelet", "--config=/var/lib/kubelet/config.yaml"},
-					WatchdogMicros: c.loaded.Microseconds(),
-				}})
-			}
-
-			return answerAsUsual(q, nil)
+		source := usualWith(map[world.Kind]world.Answer{
+			world.KindKubelet: world.Kubelet.Answer(world.KubeletAns{Version: &c.version}),
+			world.KindUnit: world.Unit.Answer(world.UnitAns{Load: "loaded", Start: &world.StartAns{
+				Words:          []string{"/usr/bin/kubelet", "--config=/var/lib/kubelet/config.yaml"},
+				WatchdogMicros: c.loaded.Microseconds(),
+			}}),
 		})
 		p := Run(t.Context(), mustParse(t, rulesSite(patch, c.blocks)), Options{Source: source})
 		checkOne(t, c.name, ofMachine(p), c.severity, c.line, c.says)
@@ -159,25 +153,17 @@ func TestLogind(t *testing.T) {
 			answer: &world.LogindAns{DelayMicros: 60_000_000, ReadOnly: true}},
 		{name: "no logind", patch: patch, answer: &world.LogindAns{Missing: true}, says: "not installed or masked"},
 	} {
-		version, isAsked := "v1.37.1", false
-		source := world.SourceFunc(func(_ context.Context, q world.Question) world.Answer {
-			switch {
-			case q.Kind == world.KindKubelet:
-				return world.Kubelet.Answer(world.KubeletAns{Version: &version})
-			case q.Kind == world.KindLogind && c.answer != nil:
-				isAsked = true
-
-				return world.Logind.Answer(*c.answer)
-			case q.Kind == world.KindLogind:
-				isAsked = true
-
-				return world.Failure(fault.Unread, "", "")
-			}
-
-			return answerAsUsual(q, nil)
-		})
-		p := Run(t.Context(), mustParse(t, rulesSite(c.patch, c.blocks)), Options{Source: source})
+		version := "v1.37.1"
+		answers := map[world.Kind]world.Answer{
+			world.KindKubelet: world.Kubelet.Answer(world.KubeletAns{Version: &version}),
+			world.KindLogind:  world.Failure(fault.Unread, "", ""),
+		}
+		if c.answer != nil {
+			answers[world.KindLogind] = world.Logind.Answer(*c.answer)
+		}
+		p := Run(t.Context(), mustParse(t, rulesSite(c.patch, c.blocks)), Options{Source: usualWith(answers)})
 		checkOne(t, c.name, ofMachine(p), hcl.DiagWarning, 6, c.says)
+		isAsked := slices.ContainsFunc(p.Tape.Entries(), func(e world.Entry) bool { return e.Kind == world.KindLogind })
 		if isAsked == c.notAsked {
 			t.Errorf("%s: got asked: %t, want %t", c.name, isAsked, !c.notAsked)
 		}

@@ -159,18 +159,6 @@ func TestTooLargeSiteIsGivenUp(t *testing.T) {
 	}
 }
 
-// TestNoSite is about a site without stages.
-func TestNoSite(t *testing.T) {
-	s := mustParse(t, `variable "a" {}`)
-	p := Run(context.Background(), s, Options{})
-	if len(p.Diagnostics) != 1 || origin.CodeOf(p.Diagnostics[0]) != fault.NoSite || p.Hash != "" {
-		t.Errorf("run: got %s\nwant code %s", showPlan(p), fault.NoSite)
-	}
-	if d := Check(s, SampleMachines(), CheckOptions{}); len(d) != 1 || origin.CodeOf(d[0]) != fault.NoSite {
-		t.Errorf("check: got %v, want code %s", d, fault.NoSite)
-	}
-}
-
 // TestCheckNamesSampleMachines says one thing once a place, with the machines that it was found on, each once.
 func TestCheckNamesSampleMachines(t *testing.T) {
 	s := mustParse(t, "stage \"detect-hw\" \"node\" {}\nstage \"label\" \"a\" {\n"+

@@ -25,30 +25,4 @@ stage "write" "kubelet" {
 	if len(p.Node.Files) != 2 {
 		t.Errorf("got %d files, %v, want 2", len(p.Node.Files), p.Diagnostics)
 	}
-
-	for site, want := range map[string]string{
-		`file "f" {
-  path    = "/etc/x"
-  content = file("/etc/src")
-}`: "/etc/src has letters with combining marks",
-		`file "f" {
-  path    = "/etc/x"
-  content = stage.fetch-config.x.value.a
-}`: "warning encoding site.hcl:3:39 /etc/src has combining characters",
-	} {
-		p := planSite(t, `
-stage "detect-hw" "node" {}
-stage "fetch-config" "x" { file     = "/etc/src" }
-stage "write" "kubelet" {
-  bootstrap_kubeconfig { when = false }
-  ca_certificate { when = false }
-  kubelet_config { when = false }
-  kubelet_flags { when = false }
-`+site+`
-}
-`, `file /etc/src => {"value":{"text":"a: `+accent+`"}}`)
-		if got := showDiagnostics(p.Diagnostics); !strings.Contains(got, want) {
-			t.Errorf("%s: got %s, want %q", site, got, want)
-		}
-	}
 }

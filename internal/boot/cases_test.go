@@ -29,12 +29,16 @@ import (
 var update = flag.Bool("update", false, "write what came out into the cases")
 
 // TestCheck and TestRun read one case a file: a site, what the world answers, and what is expected. The comment on
-// top of the file says which sentence of the language it holds.
+// top of the file says which sentence of the language it holds. A check is of the version in its file "kubelet".
 func TestCheck(t *testing.T) {
 	runCases(t, "testdata/check", func(t *testing.T, a *txtar.Archive) string {
 		s, diags := parseCase(a)
 		if !diags.HasErrors() {
-			diags = append(diags, Check(s, SampleMachines(), CheckOptions{})...)
+			o := CheckOptions{Kubelet: strings.TrimSpace(readPart(a, "kubelet"))}
+			if readPart(a, "world") != "" {
+				o.Locks, o.Objects = fakeWorld(t, a), fakeWorld(t, a)
+			}
+			diags = append(diags, Check(s, SampleMachines(), o)...)
 		}
 		return showDiagnostics(diags)
 	})

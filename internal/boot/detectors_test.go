@@ -107,27 +107,6 @@ func TestDetectorConfigIsChecked(t *testing.T) {
 	}
 }
 
-// What a detector needs and the site does not grant is said where no machine is, with the block to paste.
-func TestDetectorConsentIsChecked(t *testing.T) {
-	locks := detectorWorld(t, makeBareVM(), nil, describeGaudi())
-	for required, want := range map[string]string{"false": "warning detector-degraded", "true": "error detector"} {
-		s := mustParse(t, "detector \"gaudi\" {\n  required = "+required+
-			"\n  allow { devices = [\"/dev/accel/*\"] }\n}\n"+afterDetectors)
-		text := showDiagnostics(Check(s, SampleMachines(), CheckOptions{Locks: locks}))
-		if !strings.Contains(text, want) || !strings.Contains(text,
-			"    allow {\n      devices = [\"/dev/accel/*\"]\n      execute = [\"/usr/bin/hl-smi\"]\n    }") {
-			t.Errorf("required = %s: got %s\nwant %s, and the block to paste", required, text, want)
-		}
-	}
-	s := mustParse(t, "detector \"gaudi\" {"+grants+"}\n"+afterDetectors)
-	if text := showDiagnostics(Check(s, SampleMachines(), CheckOptions{Locks: locks})); strings.Contains(
-		text,
-		"gaudi",
-	) {
-		t.Errorf("with all grants: got %s\nwant nothing about gaudi", text)
-	}
-}
-
 // A lock that cannot be used would leave a wrong configuration unseen: a warning. One that is not there is on the
 // node: a note, with what to do, and only where there is a configuration.
 func TestDetectorLockThatCannotBeUsed(t *testing.T) {
@@ -308,30 +287,6 @@ func TestDetectorMerge(t *testing.T) {
 				t.Errorf("name: got %s, want none where detectors disagree", *p.Facts.Accelerators[0].Name)
 			}
 		})
-	}
-}
-
-// TestIdleGrantIsNoted: any_pci_device for a detector that does not describe it has no effect, and a check says so.
-func TestIdleGrantIsNoted(t *testing.T) {
-	for _, describes := range []bool{false, true} {
-		d := contract.Description{
-			Name:    "ovs",
-			Version: "1.0.0",
-			Match:   contract.Match{Always: true},
-			Wants:   contract.Needs{AnyPCIDevice: describes},
-		}
-		from := detectorWorld(t, makeBareVM(), nil, d)
-		diags := Check(
-			mustParse(t, "detector \"ovs\" {\n  allow { any_pci_device = true }\n}\n"+afterDetectors),
-			SampleMachines(),
-			CheckOptions{Locks: from},
-		)
-		if text := showDiagnostics(diags); strings.Contains(
-			text,
-			`A grant of detector "ovs" has no effect`,
-		) == describes {
-			t.Errorf("describes it: %t: got %q; want a note if it does not", describes, text)
-		}
 	}
 }
 

@@ -11,7 +11,6 @@ import (
 
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/origin"
-	"github.com/prelet/prelet/internal/world"
 )
 
 // TestFinishedNode checks that the plan, and a precondition on it, contain the values that the kubelet will use, from
@@ -197,30 +196,6 @@ stage "detect-hw" "node" {}
 				}
 			}
 		})
-	}
-}
-
-// TestCompareLeftOpen: a mode or owner that an earlier site has set, and this one leaves open, is a change.
-func TestCompareLeftOpen(t *testing.T) {
-	is := world.TargetAns{Exists: true, Dir: true, Mode: 0o777, UID: 1000, GID: 1000}
-	left := is
-	left.Left = &world.TargetMeta{Mode: 0o755}
-	for name, c := range map[string]struct {
-		mode  uint32
-		owner string
-		is    world.TargetAns
-		want  string
-	}{
-		"as an older recording has it": {0, "", is, "none"},
-		"open":                         {0, "", left, "update"},
-		"mode is set":                  {0o777, "", left, "update"},
-		"owner is set":                 {0, "1000:1000", left, "update"},
-		"both are set":                 {0o777, "1000:1000", left, "none"},
-	} {
-		f := node.File{Path: "/etc/x", Kind: node.Directory, Mode: c.mode, Owner: c.owner}
-		if got := compareTarget(f, c.is).Action; got != c.want {
-			t.Errorf("%s: got %s, want %s", name, got, c.want)
-		}
 	}
 }
 

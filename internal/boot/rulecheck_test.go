@@ -81,31 +81,6 @@ stage "label" "old" { labels = { "example.com/a" = "b" } }
 	}
 }
 
-// A base is one place: all of its errors are reported at once, not one field at a time.
-func TestCheckForWholeBase(t *testing.T) {
-	const site = `stage "write" "kubelet" {
-  bootstrap_kubeconfig { when = false }
-  ca_certificate { when = false }
-  kubelet_config {
-    base = join("\n", [
-      "apiVersion: kubelet.config.k8s.io/v1beta1", "kind: KubeletConfiguration", "maxPods: -1", "oomScoreAdj: 2000",
-      "featureGates: {NoSuch: true, NodeSwap: false}\n",
-    ])
-  }
-}
-`
-	diags := Check(mustParse(t, site), SampleMachines(), CheckOptions{Kubelet: "1.36"})
-	shown := showDiagnostics(diags)
-	for _, want := range []string{"maxPods", "oomScoreAdj", "NoSuch", "NodeSwap"} {
-		if !strings.Contains(shown, want) {
-			t.Errorf("%s is not reported:\n%s", want, shown)
-		}
-	}
-	if len(diags) != 4 {
-		t.Errorf("%d messages, want 4:\n%s", len(diags), shown)
-	}
-}
-
 // TestCheckForPartThatDecides: where the base is not known, a rule about several fields holds if the site sets all of
 // them, or takes them out. One that rests on the default of a feature gate, which the base may set, warns.
 func TestCheckForPartThatDecides(t *testing.T) {
@@ -158,48 +133,6 @@ stage "write" "kubelet" {
 	}
 }
 
-// Where the base is not known each field is checked alone, and one note names those that would need others.
-func TestCheckForUnknownBase(t *testing.T) {
-	const site = cluster + `
-stage "fetch-ca" "cluster" {}
-stage "fetch-config" "kubelet" { config_map = "kube-system/kubelet-config" }
-stage "write" "kubelet" {
-  bootstrap_kubeconfig { when = false }
-  kubelet_config { patch = { cpuManagerPolicy = "static", evictionSoft = { "memory.available" = "5%" }, maxPod = 3 } }
-}
-`
-	diags := Check(mustParse(t, site), SampleMachines(), CheckOptions{Kubelet: "1.36"})
-	shown := showDiagnostics(diags)
-	if len(diags) != 2 || !strings.Contains(diags[0].Detail, "maxPod") {
-		t.Errorf("got %s\nwant an error about maxPod, and a note", shown)
-	}
-	for _, want := range []string{"note kubelet-config", "cpuManagerPolicy: ", "evictionSoft.memory.available: ", "--objects DIR"} {
-		if !strings.Contains(shown, want) {
-			t.Errorf("got %s\nwant a note with %q", shown, want)
-		}
-	}
-}
-
-// TestCheckForNewerKubelet: what only the tables refuse is one warning, with the ConfigMaps of the cluster and where a
-// base cannot be read.
-func TestCheckForNewerKubelet(t *testing.T) {
-	const site = cluster + `
-stage "fetch-ca" "cluster" {}
-stage "fetch-config" "kubelet" { config_map = "kube-system/kubelet-config" }
-stage "write" "kubelet" {
-  bootstrap_kubeconfig { when = false }
-  kubelet_config { patch = { topologyManagerPolicy = "nosuch" } }
-}
-`
-	const answer = `object => {"value":{"data":{"kubelet":"apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"}}}`
-	objects := fakeWorld(t, newCase("world", answer))
-	diags := Check(mustParse(t, site), SampleMachines(), CheckOptions{Kubelet: "1.38", Objects: objects})
-	shown := showDiagnostics(diags)
-	if n := strings.Count(shown, "prelet knows kubelets to"); n != 1 {
-		t.Errorf("got %d messages about the version; want one:\n%s", n, shown)
-	}
-}
-
 // TestCgroupDriverOfRuntime checks that the runtime's cgroup driver is read for each site that needs it, so that a
 // plan of a node reports a different driver of the kubelet, where the site sets it, or where it writes the
 // configuration that lacks it.
@@ -243,15 +176,5 @@ func TestCgroupDriverOfRuntime(t *testing.T) {
 			t.Errorf("%s: got %s\nwant a warning about RuntimeConfig: %v", c.name, showDiagnostics(ends), isOld)
 		}
 		checkOne(t, c.name, shown, hcl.DiagWarning, c.line, c.says)
-	}
-}
-
-// TestSilentKubelet: a kubelet that does not print its version leaves out checks, and the boot says so once.
-func TestSilentKubelet(t *testing.T) {
-	const answer = `kubelet => {"value":{"version":null,"version_why":"/usr/bin/kubelet --version: no answer within 2m30s"}}`
-	p := planSite(t, afterDetectors, answer)
-	shown := showDiagnostics(p.Diagnostics)
-	if n := strings.Count(shown, "no answer within 2m30s"); n != 1 || len(p.Degraded) != 1 {
-		t.Errorf("got %d messages and degraded %v, want one of each\n%s", n, p.Degraded, shown)
 	}
 }

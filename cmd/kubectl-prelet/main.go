@@ -10,9 +10,11 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 
 	"github.com/spf13/cobra"
-	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"github.com/spf13/pflag"
+	"k8s.io/client-go/tools/clientcmd"
 )
 
 func main() {
@@ -35,9 +37,8 @@ type options struct {
 	selector string
 	degraded bool
 
-	cluster  *genericclioptions.ConfigFlags
-	password string
-	timeout  string // of one request
+	cluster clientcmd.ClientConfig
+	timeout string // of one request
 }
 
 const longHelp = `Lists nodes with what prelet has reported of them, or shows the report of NODE.
@@ -81,9 +82,7 @@ func newCommand(stdout, stderr io.Writer) *cobra.Command {
 	root.SetErr(stderr)
 
 	flags := root.PersistentFlags()
-	o.cluster = newClusterFlags()
-	o.cluster.AddFlags(flags)
-	flags.StringVar(&o.password, "password", "", "Password for basic authentication to the API server")
+	o.cluster = addClusterFlags(flags)
 	flags.StringVar(&o.timeout, "request-timeout", "30s", "How long to wait for one response. 0 waits without a limit.")
 
 	flags.StringVarP(&o.output, "output", "o", "", "`FORMAT`: json or wide, a short list without this flag")
@@ -102,16 +101,32 @@ func newCommand(stdout, stderr io.Writer) *cobra.Command {
 	return root
 }
 
-// newClusterFlags returns kubectl's flags for the connection, without two: with a timeout, client-go does not use the
-// configuration of the pod that it runs in; with a password, it asks for missing credentials on standard input.
-func newClusterFlags() *genericclioptions.ConfigFlags {
-	f := genericclioptions.NewConfigFlags(false)
-	f.Timeout = nil
-	f.Username = new(string)
-	f.Namespace = nil // Nodes are in none
-	f.CacheDir = nil
+// addClusterFlags adds kubectl's flags for the connection, without the timeout: with it, client-go does not use the
+// configuration of the pod that it runs in.
+func addClusterFlags(flags *pflag.FlagSet) clientcmd.ClientConfig {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.DefaultClientConfig = &clientcmd.DefaultClientConfig
+	flags.StringVar(&rules.ExplicitPath, "kubeconfig", "", "`FILE` to use instead of $KUBECONFIG or ~/.kube/config")
 
-	return f
+	names := clientcmd.RecommendedConfigOverrideFlags("")
+	names.ContextOverrideFlags.Namespace.LongName = "" // Nodes are in none
+	names.Timeout.LongName = ""
+	names.ClusterOverrideFlags.APIServer.ShortName = "s"
+	overrides := clientcmd.ConfigOverrides{ClusterDefaults: clientcmd.ClusterDefaults}
+	clientcmd.BindOverrideFlags(&overrides, flags, names)
+
+	extra := map[string][]string{}
+	overrides.AuthInfo.ImpersonateUserExtra = extra
+	flags.Func("as-user-extra", "`KEY=VALUE` to impersonate with the user, may be repeated", func(s string) error {
+		key, value, ok := strings.Cut(s, "=")
+		if !ok {
+			return errors.New("want KEY=VALUE")
+		}
+		extra[key] = append(extra[key], value)
+		return nil
+	})
+
+	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &overrides)
 }
 
 // checkOutput refuses an unknown format.

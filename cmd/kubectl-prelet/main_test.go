@@ -17,6 +17,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/spf13/pflag"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -153,6 +154,8 @@ func TestMistakes(t *testing.T) {
 		"n1 n2":         "accepts at most 1 arg",
 		"n1 --degraded": "NODE excludes --selector and --degraded",
 		"n1 -l wave=1":  "NODE excludes --selector and --degraded",
+
+		"--as a --as-user-extra b": "want KEY=VALUE",
 	} {
 		out, _, err := runPlugin(t, s, strings.Fields(args)...)
 		if err == nil || !strings.Contains(err.Error(), want) || out != "" {
@@ -206,13 +209,23 @@ func TestOtherResponses(t *testing.T) {
 	}
 }
 
-// The flag's timeout counts also in a pod, whose configuration (here the wrapper's) replaces that of the flags.
+// podConfig is what client-go returns in a pod without a kubeconfig: the values of flags are not in it.
+type podConfig struct {
+	otherMethods
+
+	host string
+}
+
+func (p podConfig) ClientConfig() (*rest.Config, error) { return &rest.Config{Host: p.host}, nil }
+
+type otherMethods = clientcmd.ClientConfig
+
+// The flag's timeout counts also in a pod.
 func TestTimeoutInPod(t *testing.T) {
 	silent := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
 	defer silent.Close()
 
-	o := options{cluster: newClusterFlags(), timeout: "50ms"}
-	o.cluster.WrapConfigFn = func(*rest.Config) *rest.Config { return &rest.Config{Host: silent.URL} }
+	o := options{cluster: podConfig{host: silent.URL}, timeout: "50ms"}
 	c, err := o.connect()
 	if err != nil {
 		t.Fatal(err)
@@ -230,7 +243,7 @@ func TestTimeoutInPod(t *testing.T) {
 // Without a kubeconfig and without flags, client-go takes the configuration of the pod that it runs in, if it is in one.
 func TestPodIsFound(t *testing.T) {
 	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
-	config, err := newClusterFlags().ToRESTConfig()
+	config, err := addClusterFlags(pflag.NewFlagSet("", pflag.ContinueOnError)).ClientConfig()
 	rules := clientcmd.ClientConfigLoadingRules{DefaultClientConfig: &clientcmd.DefaultClientConfig}
 	if err != nil || !rules.IsDefaultConfig(config) {
 		t.Errorf("got %+v, %v; want a configuration that client-go replaces in a pod", config, err)

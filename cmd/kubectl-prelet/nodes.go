@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,7 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	typedv1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/pager"
 
@@ -93,15 +93,17 @@ func findTime(managed []metav1.ManagedFieldsEntry) (last *time.Time) {
 	return last
 }
 
-// client reads Nodes.
+// client reads Nodes. It knows the types of core/v1 only: client-go's clientset brings those of all APIs, which take half
+// a minute to compile.
 type client struct {
 	server string // its URL, for messages
-	nodes  typedv1.NodeInterface
+	api    *rest.RESTClient
+	query  runtime.ParameterCodec
 }
 
 // connect returns a client for the cluster of the flags, of a kubeconfig, or of the pod that it runs in.
 func (o *options) connect() (*client, error) {
-	config, err := o.cluster.ToRESTConfig()
+	config, err := o.cluster.ClientConfig()
 	if err != nil {
 		return nil, fmt.Errorf("kubeconfig: %w", err)
 	}
@@ -109,15 +111,21 @@ func (o *options) connect() (*client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--request-timeout: %w", err)
 	}
-	config.Password = cmp.Or(o.password, config.Password)
 	config.UserAgent = "kubectl-prelet"
 
-	core, err := typedv1.NewForConfig(config)
+	scheme := runtime.NewScheme()
+	if err := corev1.AddToScheme(scheme); err != nil {
+		return nil, err
+	}
+	config.GroupVersion = &corev1.SchemeGroupVersion
+	config.APIPath = "/api"
+	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
+	api, err := rest.RESTClientFor(config)
 	if err != nil {
 		return nil, fmt.Errorf("kubeconfig: %w", err)
 	}
 
-	return &client{server: hidePassword(config.Host), nodes: core.Nodes()}, nil
+	return &client{hidePassword(config.Host), api, runtime.NewParameterCodec(scheme)}, nil
 }
 
 // hidePassword returns the URL of a server for messages.
@@ -135,15 +143,15 @@ func hidePassword(server string) string {
 func (c *client) list(ctx context.Context, selector string) ([]node, error) {
 	nodes := []node{}
 	pages := pager.New(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-		page, err := c.nodes.List(ctx, o)
-		if err != nil {
+		var page corev1.NodeList
+		if err := c.api.Get().Resource("nodes").VersionedParams(&o, c.query).Do(ctx).Into(&page); err != nil {
 			return nil, err
 		}
 		isRepeated := page.Continue != "" && page.Continue == o.Continue
 		if page.ResourceVersion == "" || isRepeated {
 			return nil, errNotKubernetes
 		}
-		return page, nil
+		return &page, nil
 	})
 
 	all, _, err := pages.List(ctx, metav1.ListOptions{LabelSelector: selector})
@@ -171,7 +179,8 @@ func (c *client) get(ctx context.Context, name string) (node, error) {
 		return node{}, fmt.Errorf("invalid node name %q: kubectl get nodes lists the names", name)
 	}
 
-	n, err := c.nodes.Get(ctx, name, metav1.GetOptions{})
+	var n corev1.Node
+	err := c.api.Get().Resource("nodes").Name(name).Do(ctx).Into(&n)
 	if err == nil && n.Name != name {
 		err = errNotKubernetes
 	}
@@ -179,7 +188,7 @@ func (c *client) get(ctx context.Context, name string) (node, error) {
 		return node{}, c.describe("get node "+name, err)
 	}
 
-	return newNode(n), nil
+	return newNode(&n), nil
 }
 
 // errNotKubernetes is an answer that decodes, but lacks what each answer of an API server has.

@@ -222,6 +222,7 @@ func nodeCommands() map[string]func(n *scriptNode, args []string) {
 		"systemd": func(n *scriptNode, args []string) {
 			n.gone, n.noOrder = args[0] == "gone", args[0] == "without-order"
 		},
+		"mounts":         (*scriptNode).cmdMounts,
 		"job-of-prelet":  func(n *scriptNode, args []string) { n.restart = args[0] == "restart" },
 		"no-verify-unit": func(n *scriptNode, _ []string) { n.noVerify = true },
 
@@ -575,6 +576,18 @@ func (n *scriptNode) cmdUnit(args []string) {
 			_, err := fmt.Sscan(text, v)
 			n.ts.Check(err)
 		}
+	}
+}
+
+// mounts [PATH=STATE...]: systemd has these mount units, in these states; that of one that is activating has a job.
+func (n *scriptNode) cmdMounts(args []string) {
+	n.mounts = nil
+	for _, arg := range args {
+		path, state, _ := strings.Cut(arg, "=")
+		unit := strings.ReplaceAll(path[1:], "/", "-") + ".mount"
+		n.mounts = append(n.mounts, activation.Mount{
+			Path: path, Unit: unit, State: state, Active: state == "active", Job: state == "activating",
+		})
 	}
 }
 

@@ -15,7 +15,13 @@ import (
 // TestMain lets scenarios start the program as a process of its own: the test binary under other names.
 func TestMain(m *testing.M) {
 	_ = flag.Set("test.parallel", "6") // scenarios wait more than they compute; -parallel still wins
-	prelet := func() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
+	prelet := func() {
+		c := cli{stdout: os.Stdout, stderr: os.Stderr, getenv: os.Getenv}
+		if os.Getenv(detectorHost) != "" {
+			c.detectors = hostDetectors
+		}
+		os.Exit(c.main(os.Args[1:]))
+	}
 	testscript.Main(m, map[string]func(){
 		"prelet": prelet,
 		// Run as a user without rights: as root, a test of permissions checks nothing.

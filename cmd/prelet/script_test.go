@@ -150,8 +150,11 @@ func expandSite(s *scene, env func(string) string) error {
 }
 
 func isRunAs(c string) (bool, error) {
-	if c == "root" {
+	switch c {
+	case "root":
 		return os.Geteuid() == 0, nil
+	case "detectors":
+		return canHostDetectors(), nil
 	}
 	return false, fmt.Errorf("unknown condition %q", c)
 }
@@ -190,6 +193,8 @@ func scriptCommands() map[string]func(*testscript.TestScript, bool, []string) {
 		"kept":         cmdKept,
 		"blob":         cmdBlob,
 		"unmount":      cmdUnmount,
+
+		"detector-host": cmdDetectorHost,
 	}
 }
 

@@ -3,6 +3,7 @@ package hardware
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -62,43 +63,40 @@ func TestSameBytesWhateverTheOrderOfFolders(t *testing.T) {
 func TestNullHasAReason(t *testing.T) {
 	for name, tree := range recorded(t) {
 		facts := detect(t, Options{Tree: tree})
+		var all map[string]any
+		if err := json.Unmarshal(encode(t, facts), &all); err != nil {
+			t.Fatal(err)
+		}
 		need := func(isNil bool, fact string) {
 			if isNil && why(facts, fact) == "" {
 				t.Errorf("%s: %s is null, want a reason", name, fact)
 			}
 		}
-		for _, a := range facts.Accelerators {
-			at := "accelerators[" + *a.Address + "]"
-			need(a.Vendor == nil, at+".vendor")
-			need(a.Name == nil, at+".name")
-			need(a.Model == nil, at+".model")
-			need(a.MemoryGiB == nil, at+".memory_gib")
-			need(a.PCIe == world.PCIe{}, at+".pcie")
-			need(a.NUMA == nil, at+".numa")
-		}
-		for _, n := range facts.NICs {
-			at := "nics[" + *n.Address + "]"
-			need(n.PCIe == world.PCIe{}, at+".pcie")
-			for _, p := range n.InfiniBand {
-				need(p.State == nil, fmt.Sprintf("%s.infiniband[%s/%d].state", at, *p.Device, *p.Port))
-				need(p.RateGbps == nil, fmt.Sprintf("%s.infiniband[%s/%d].rate_gbps", at, *p.Device, *p.Port))
-				need(p.LinkLayer == nil, fmt.Sprintf("%s.infiniband[%s/%d].link_layer", at, *p.Device, *p.Port))
+		needAll := func(at string, part any, fields string) {
+			for field := range strings.FieldsSeq(fields) {
+				need(part.(map[string]any)[field] == nil, strings.TrimPrefix(at+"."+field, "."))
 			}
-			need(n.Interface == nil, at+".interface")
-			need(n.Vendor == nil, at+".vendor")
-			need(n.Model == nil, at+".model")
-			need(n.SpeedGbps == nil, at+".speed_gbps")
-			need(n.Link == nil, at+".link")
 		}
-		need(facts.CPU.Model == nil, "cpu.model")
-		need(facts.CPU.SMT == nil, "cpu.smt")
-		need(facts.Product.Name == nil, "product.name")
-		need(facts.Product.Serial == nil, "product.serial")
-		need(facts.Virtualization == nil, "virtualization")
-		need(facts.Kernel.Release == nil, "kernel.release")
-		need(facts.OS.ID == nil, "os.id")
-		need(facts.Runtime.CgroupDriver == nil, "runtime.cgroup_driver")
-		need(facts.MachineID == nil, "machine_id")
+		for i, a := range all["accelerators"].([]any) {
+			at := "accelerators[" + *facts.Accelerators[i].Address + "]"
+			needAll(at, a, "vendor name model memory_gib numa")
+			need(facts.Accelerators[i].PCIe == world.PCIe{}, at+".pcie")
+		}
+		for i, n := range all["nics"].([]any) {
+			at := "nics[" + *facts.NICs[i].Address + "]"
+			needAll(at, n, "interface vendor model speed_gbps link")
+			need(facts.NICs[i].PCIe == world.PCIe{}, at+".pcie")
+			for k, p := range n.(map[string]any)["infiniband"].([]any) {
+				port := facts.NICs[i].InfiniBand[k]
+				needAll(fmt.Sprintf("%s.infiniband[%s/%d]", at, *port.Device, *port.Port), p, "state rate_gbps link_layer")
+			}
+		}
+		for part, fields := range map[string]string{
+			"cpu": "model smt", "product": "name serial", "kernel": "release", "os": "id", "runtime": "cgroup_driver",
+		} {
+			needAll(part, all[part], fields)
+		}
+		needAll("", all, "virtualization machine_id")
 		need(len(facts.Interfaces) == 0, "interfaces")
 	}
 }
@@ -137,18 +135,11 @@ func TestNeedsCPUsAndMemoryOnly(t *testing.T) {
 }
 
 func TestAHangingFileCostsTheRestOnly(t *testing.T) {
-	let := make(chan struct{})
-	defer close(let)
 	files := map[string]string{}
 	pci(files, "0000:01:00.0", "15b3:1015", "020000", "mlx5_core", map[string]string{"net/eth0/x": ""})
 	detectUntilHung := func(file string) (world.Facts, error) {
 		ctx, cancel := context.WithCancelCause(context.Background())
-		machine := faulty{
-			Tree:  tree(t, files),
-			hangs: file,
-			let:   let,
-			hung:  func() { cancel(errors.New("the boot's time is up")) },
-		}
+		machine := hanging(t, tree(t, files), file, func() { cancel(errors.New("the boot's time is up")) })
 		return Detect(ctx, Options{Tree: machine})
 	}
 	facts, err := detectUntilHung("sys/class/net/eth0/operstate")
@@ -172,26 +163,9 @@ func TestAHangingFileCostsTheRestOnly(t *testing.T) {
 // Facts of a recorded tree must not come from the machine that reads it, whatever links the tree has.
 func TestARecordedTreeKeepsToItself(t *testing.T) {
 	outside := filepath.Join(t.TempDir(), "secret")
-	if err := os.WriteFile(outside, []byte("ffffffffffffffffffffffffffffff11"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	for name, text := range minimal {
-		if err := os.MkdirAll(filepath.Join(dir, filepath.Dir(name)), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	etc := filepath.Join(dir, "etc")
-	if err := os.Mkdir(etc, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(outside, filepath.Join(etc, "machine-id")); err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Mkfifo(filepath.Join(etc, "os-release"), 0o644); err != nil {
+	write(t, outside, "ffffffffffffffffffffffffffffff11")
+	dir := tree(t, map[string]string{"etc/machine-id": "-> " + outside}).root.Name()
+	if err := syscall.Mkfifo(filepath.Join(dir, "etc/os-release"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	facts := detect(t, Options{Root: dir}) // and does not hang on the pipe

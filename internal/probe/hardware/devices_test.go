@@ -26,7 +26,12 @@ func TestLibraryAndSysfsAgree(t *testing.T) {
 		}
 
 		alias := pciFolder + "/" + want.PCI[len(want.PCI)/2].Address + "/modalias"
-		got := detect(t, Options{Tree: faulty{Tree: machine, errs: map[string]error{alias: fs.ErrNotExist}}})
+		got := detect(t, Options{Tree: faulty{machine, func(name string) error {
+			if name == alias {
+				return fs.ErrNotExist
+			}
+			return nil
+		}}})
 		note := fmt.Sprintf(
 			"ghw lists 0 of %d functions (error finding modalias info for device %q), so /%s was read instead",
 			len(want.PCI),

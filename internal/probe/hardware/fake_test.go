@@ -74,36 +74,35 @@ func (s shuffled) ReadDir(name string) ([]string, error) {
 	return names, err
 }
 
-// faulty fails to read some files, and hangs on one until it is let go.
+// faulty fails to read the files for which fail returns an error, hangs or panics.
 type faulty struct {
 	Tree
-	errs  map[string]error
-	hangs string
-	hung  func() // called when it does
-	let   chan struct{}
+	fail func(name string) error
 }
 
 func (f faulty) ReadFile(name string, limit int) ([]byte, error) {
-	if name == f.hangs {
-		f.hung()
-		<-f.let
-	}
-	if err := f.errs[name]; err != nil {
+	if err := f.fail(name); err != nil {
 		return nil, &fs.PathError{Op: "read", Path: name, Err: err}
 	}
 	return f.Tree.ReadFile(name, limit)
 }
 
+// hanging is a machine that calls hung and hangs at one file, until the end of the test.
+func hanging(t *testing.T, machine Tree, file string, hung func()) faulty {
+	let := make(chan struct{})
+	t.Cleanup(func() { close(let) })
+	return faulty{machine, func(name string) error {
+		if name == file {
+			hung()
+			<-let
+		}
+		return nil
+	}}
+}
+
 func value[T any](p *T) any {
 	if p == nil {
 		return nil
-	}
-	return *p
-}
-
-func text(p *string) string {
-	if p == nil {
-		return "-"
 	}
 	return *p
 }

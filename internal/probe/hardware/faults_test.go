@@ -2,6 +2,7 @@ package hardware
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -32,9 +33,7 @@ func TestADeviceThatHangsIsGivenUp(t *testing.T) {
 	} {
 		t.Run(lost, func(t *testing.T) {
 			t.Parallel()
-			let := make(chan struct{})
-			defer close(let)
-			machine := faulty{Tree: tree(t, files), hangs: file, let: let, hung: func() {}}
+			machine := hanging(t, tree(t, files), file, func() {})
 			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 			defer cancel()
 			facts, err := Detect(ctx, Options{Tree: machine, FileTimeout: patience})
@@ -61,12 +60,8 @@ func TestADeviceThatHangsIsGivenUp(t *testing.T) {
 			}
 		})
 	}
-	let := make(chan struct{})
-	defer close(let)
-	_, err := Detect(
-		context.Background(),
-		Options{Tree: faulty{Tree: tree(t, nil), hangs: "proc/meminfo", let: let, hung: func() {}}, FileTimeout: patience},
-	)
+	machine := hanging(t, tree(t, nil), "proc/meminfo", func() {})
+	_, err := Detect(t.Context(), Options{Tree: machine, FileTimeout: patience})
 	if err == nil || !strings.Contains(err.Error(), "memory is needed") ||
 		!strings.Contains(err.Error(), "did not answer in time") {
 		t.Errorf("without memory: got %v, want an error", err)
@@ -75,26 +70,11 @@ func TestADeviceThatHangsIsGivenUp(t *testing.T) {
 
 // A named pipe in a recorded tree has no writer: who opens it as any file waits for ever.
 func TestAPipeInARecordedTree(t *testing.T) {
-	dir := t.TempDir()
 	files := map[string]string{}
 	pci(files, "0000:01:00.0", "15b3:1015", "020000", "", nil)
-	for name, text := range minimal {
-		files[name] = text
-	}
-	for name, text := range files {
-		full := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(full, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
+	dir := tree(t, files).root.Name()
 	pipe := filepath.Join(dir, pciFolder, "0000:01:00.0", "numa_node")
-	if err := os.Remove(pipe); err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Mkfifo(pipe, 0o644); err != nil {
+	if err := errors.Join(os.Remove(pipe), syscall.Mkfifo(pipe, 0o644)); err != nil {
 		t.Fatal(err)
 	}
 	facts := detect(t, Options{Root: dir})
@@ -110,46 +90,28 @@ func TestAPipeInARecordedTree(t *testing.T) {
 	}
 }
 
-// vanishing takes a device away between listing the bus and reading it, as a hot unplug does.
-type vanishing struct {
-	Tree
-	device string
-}
-
-func (v vanishing) ReadFile(name string, limit int) ([]byte, error) {
-	if strings.HasPrefix(name, v.device+"/") {
-		return nil, &os.PathError{Op: "open", Path: name, Err: syscall.ENODEV}
-	}
-	return v.Tree.ReadFile(name, limit)
-}
-
+// A hot unplug takes a device away between listing the bus and reading it.
 func TestADeviceThatVanishes(t *testing.T) {
 	files := map[string]string{}
 	pci(files, "0000:01:00.0", "15b3:1015", "020000", "", nil)
 	pci(files, "0000:02:00.0", "15b3:1015", "020000", "", nil)
-	facts := detect(t, Options{Tree: vanishing{tree(t, files), pciFolder + "/0000:01:00.0"}})
+	facts := detect(t, Options{Tree: faulty{tree(t, files), func(name string) error {
+		if strings.HasPrefix(name, pciFolder+"/0000:01:00.0/") {
+			return syscall.ENODEV
+		}
+		return nil
+	}}})
 	if len(facts.NICs) != 1 || len(degraded(facts)) != 1 || degraded(facts)[0].Fact != "pci[0000:01:00.0]" {
 		t.Errorf("%d cards, degraded %v", len(facts.NICs), degraded(facts))
 	}
 }
 
-// breaking panics where it reads one file, as a parser of ours might.
-type breaking struct {
-	Tree
-	file string
-}
-
-func (b breaking) ReadFile(name string, limit int) ([]byte, error) {
-	if name == b.file {
-		panic("index out of range")
-	}
-	return b.Tree.ReadFile(name, limit)
-}
-
+// A parser of ours may panic at what it reads.
 func TestAPanicCostsItsSection(t *testing.T) {
+	breaks := func() { panic("index out of range") }
 	files := map[string]string{"etc/machine-id": "0123456789abcdef0123456789abcdef"}
 	pci(files, "0000:01:00.0", "10de:2330", "030200", "nvidia", nil)
-	facts := detect(t, Options{Tree: breaking{tree(t, files), pciFolder + "/0000:01:00.0/numa_node"}})
+	facts := detect(t, Options{Tree: hanging(t, tree(t, files), pciFolder+"/0000:01:00.0/numa_node", breaks)})
 	if facts.MachineID == nil || facts.PCI == nil || len(facts.PCI) != 0 {
 		t.Errorf("got %+v", facts)
 	}
@@ -163,7 +125,7 @@ func TestAPanicCostsItsSection(t *testing.T) {
 	if diff := cmp.Diff([]string{"accelerators", "nics", "pci"}, names); diff != "" {
 		t.Error(diff)
 	}
-	if _, err := Detect(context.Background(), Options{Tree: breaking{tree(t, files), "proc/meminfo"}}); err == nil ||
+	if _, err := Detect(t.Context(), Options{Tree: hanging(t, tree(t, files), "proc/meminfo", breaks)}); err == nil ||
 		!strings.Contains(err.Error(), "memory is needed") {
 		t.Errorf("memory: got %v, want an error", err)
 	}

@@ -14,38 +14,18 @@ import (
 // TestFolder reads names of a recorded tree in a folder. It is input from outside: a link inside of the tree is
 // followed, and one that leads out of it, or is absolute, is refused.
 func TestFolder(t *testing.T) {
-	top := t.TempDir()
-	dir := filepath.Join(top, "tree")
-	for _, d := range []string{"sys/devices/gpu", "sys/bus", "proc"} {
-		if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for name, text := range map[string]string{
-		"../secret": "outside\n", "sys/devices/gpu/vendor": "0x10de\n", "proc/empty": "", "proc/page": strings.Repeat("x", 4096),
+	tree := tree(t, map[string]string{
+		"sys/devices/gpu/vendor": "0x10de\n", "proc/empty": "", "proc/page": strings.Repeat("x", 4096),
 		"proc/256": strings.Repeat("y", 256), "proc/long": strings.Repeat("line\n", 9000),
-	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for name, target := range map[string]string{
-		"sys/bus/gpu": "../devices/gpu", "sys/bus/round": "../../sys/../proc/page", "sys/bus/out": "../../../secret", "sys/bus/absolute": "/proc/meminfo",
-		"sys/bus/loop": "loop", "sys/bus/nowhere": "nothing", "sys/bus/top": "../..", "sys/bus/above": "../../..",
-	} {
-		if err := os.Symlink(target, filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
-	}
+		"sys/bus/gpu": "-> ../devices/gpu", "sys/bus/round": "-> ../../sys/../proc/page", "sys/bus/out": "-> ../../../secret",
+		"sys/bus/absolute": "-> /proc/meminfo", "sys/bus/loop": "-> loop", "sys/bus/nowhere": "-> nothing",
+		"sys/bus/top": "-> ../..", "sys/bus/above": "-> ../../..",
+	})
+	dir := tree.root.Name()
+	write(t, filepath.Join(dir, "../secret"), "outside\n")
 	if err := syscall.Mkfifo(filepath.Join(dir, "proc/pipe"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-
-	tree, err := openRoot(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer tree.Close()
 
 	const long = "line\n"
 	for name, want := range map[string]string{

@@ -18,13 +18,7 @@ func writeTree(t *testing.T, files map[string]string) (root string) {
 	t.Helper()
 	root = t.TempDir()
 	for path, text := range files {
-		file := filepath.Join(root, path)
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(text), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		write(t, filepath.Join(root, path), text)
 	}
 
 	return root

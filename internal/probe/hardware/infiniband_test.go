@@ -1,6 +1,7 @@
 package hardware
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -45,17 +46,8 @@ func FuzzDeviceTexts(f *testing.F) {
 		}
 		files[pciFolder+"/0000:01:00.0/vendor"] = "0x1002" // whose memory is in KFD's files
 		facts := detect(t, Options{Tree: tree(t, files)})
-		if !slicesContainDevice(facts.PCI, "0000:02:00.0") {
+		if !slices.ContainsFunc(facts.PCI, func(f world.PCIDevice) bool { return f.Address == "0000:02:00.0" }) {
 			t.Errorf("%q in one device: want the other device, too", s)
 		}
 	})
-}
-
-func slicesContainDevice(list []world.PCIDevice, address string) bool {
-	for _, f := range list {
-		if f.Address == address {
-			return true
-		}
-	}
-	return false
 }

@@ -1,8 +1,6 @@
 package hardware
 
 import (
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -65,18 +63,7 @@ func TestReadKernelState(t *testing.T) {
 			}},
 		},
 	} {
-		root := t.TempDir()
-		for path, text := range c.files {
-			file := filepath.Join(root, path)
-			if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
-
-		if diff := cmp.Diff(c.want, ReadKernelState(root)); diff != "" {
+		if diff := cmp.Diff(c.want, ReadKernelState(writeTree(t, c.files))); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}

@@ -91,32 +91,21 @@ func TestOddMemory(t *testing.T) {
 
 // ghw follows links out of its root, and takes a root from the environment. It must read nothing but the copy.
 func TestGhwReadsTheRecordedTreeOnly(t *testing.T) {
-	outside := t.TempDir()
-	for name, text := range map[string]string{
+	outside := writeTree(t, map[string]string{
 		"sys/class/dmi/id/product_name": "secret\n", "sys/class/dmi/id/bios_vendor": "secret\n", "sys/block/sda/size": "8\n",
 		"sys/bus/pci/devices/0000:01:00.0/modalias": "pci:v000010DEd00002330sv000010DEsd000016C1bc03sc02i00\n",
 		"proc/meminfo": "MemTotal:        7 kB\n", "run/udev/data/b8:0": "E:ID_MODEL=secret\n",
-	} {
-		write(t, filepath.Join(outside, name), text)
-	}
+	})
 	t.Setenv("GHW_CHROOT", outside)
 
-	dir := t.TempDir()
-	for name, text := range minimal {
-		write(t, filepath.Join(dir, name), text)
+	files := map[string]string{
+		"sys/block/sda/dev": "../../../../secret\n", "sys/block/sdb/dev": "8:0\n",
+		"sys/bus/pci/devices/0000:02:00.0/class": "0x030200\n",
 	}
-	write(t, filepath.Join(dir, "sys/block/sda/dev"), "../../../../secret\n")
-	write(t, filepath.Join(dir, "sys/block/sdb/dev"), "8:0\n")
-	write(t, filepath.Join(dir, "sys/bus/pci/devices/0000:02:00.0/class"), "0x030200\n")
 	for _, name := range []string{"sys/class/dmi", "sys/bus/pci/devices/0000:01:00.0", "run", "sys/block/sda/size"} {
-		link := filepath.Join(dir, name)
-		if err := errors.Join(
-			os.MkdirAll(filepath.Dir(link), 0o755),
-			os.Symlink(filepath.Join(outside, name), link),
-		); err != nil {
-			t.Fatal(err)
-		}
+		files[name] = "-> " + filepath.Join(outside, name)
 	}
+	dir := tree(t, files).root.Name()
 
 	scratch := t.TempDir()
 	t.Setenv("TMPDIR", scratch)
@@ -136,7 +125,7 @@ func TestGhwReadsTheRecordedTreeOnly(t *testing.T) {
 
 func write(t *testing.T, name, text string) {
 	t.Helper()
-	if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(text), 0o644)); err != nil {
+	if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(text), 0o755)); err != nil {
 		t.Fatal(err)
 	}
 }

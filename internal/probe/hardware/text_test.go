@@ -1,14 +1,13 @@
 package hardware
 
 import (
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/prelet/prelet/internal/world"
 )
 
 // kernelTexts is testdata/texts/kernel.yaml.
@@ -113,22 +112,21 @@ func TestBinaryQuantity(t *testing.T) {
 }
 
 func TestParseOSRelease(t *testing.T) {
-	os := osRelease(t, "# a comment\nNAME=\"Rocky Linux\"\nID='rocky'\nID_LIKE=\"rhel centos\"\n"+
-		"VERSION_ID=9.4\nPRETTY_NAME=\"a \\\"b\\\" \\$c \\\\ \\n\"\n=x\nnoise\n")
-	if value(os.ID) != "rocky" || value(os.VersionID) != "9.4" || value(os.Name) != `a "b" $c \ \n` ||
-		!slices.Equal(os.IDLike, []string{"rhel", "centos"}) {
-		t.Errorf("got %v %v %v %v", value(os.ID), value(os.VersionID), value(os.Name), os.IDLike)
-	}
-	os = osRelease(t, "ID=\"\"\nVERSION_ID=\n") // an empty value counts as missing
-	if value(os.ID) != "linux" || os.VersionID != nil || value(os.Name) != "Linux" || os.IDLike == nil {
-		t.Errorf("got %v %v %v %v, want the defaults", value(os.ID), value(os.VersionID), value(os.Name), os.IDLike)
-	}
-	os = osRelease(t, "\ufeffID=suse\nPRETTY_NAME=\"Caf\xe9 \x00Linux\"\n") // other encodings
-	if value(os.ID) != "suse" || value(os.Name) != "Caf\ufffd Linux" {
-		t.Errorf("in Latin-1 with a byte order mark: got %v, %q; want suse and the name", value(os.ID), value(os.Name))
-	}
-	if os = osRelease(t, ""); value(os.ID) != "linux" {
-		t.Errorf("without ID: got %v, want linux", value(os.ID))
+	for text, want := range map[string][4]any{
+		"# a comment\nNAME=\"Rocky Linux\"\nID='rocky'\nID_LIKE=\"rhel centos\"\nVERSION_ID=9.4\n" +
+			"PRETTY_NAME=\"a \\\"b\\\" \\$c \\\\ \\n\"\n=x\nnoise\n": {"rocky", "9.4", `a "b" $c \ \n`, "[rhel centos]"},
+		"ID=\"\"\nVERSION_ID=\n":                             {"linux", nil, "Linux", "[]"},          // an empty value counts as missing
+		"\ufeffID=suse\nPRETTY_NAME=\"Caf\xe9 \x00Linux\"\n": {"suse", nil, "Caf\ufffd Linux", "[]"}, // other encodings
+		"": {"linux", nil, "Linux", "[]"},
+	} {
+		release, err := parseOSRelease(text)
+		if err != nil {
+			t.Fatalf("%q: got %v, want an os-release", text, err)
+		}
+		os := newOS(release)
+		if got := [4]any{value(os.ID), value(os.VersionID), value(os.Name), fmt.Sprint(os.IDLike)}; got != want || os.IDLike == nil {
+			t.Errorf("%q: got %q, want %q", text, got, want)
+		}
 	}
 }
 
@@ -144,15 +142,6 @@ func FuzzParseOSRelease(f *testing.F) {
 			t.Errorf("got %+v, want an ID, a list and a name", os)
 		}
 	})
-}
-
-func osRelease(t *testing.T, text string) world.OS {
-	t.Helper()
-	release, err := parseOSRelease(text)
-	if err != nil {
-		t.Fatalf("got %v, want an os-release", err)
-	}
-	return newOS(release)
 }
 
 func TestParsePCIAddress(t *testing.T) {

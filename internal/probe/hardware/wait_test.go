@@ -112,15 +112,9 @@ func TestWaitForLeavesTimeToDetect(t *testing.T) {
 
 // A driver can hang a read of its link. The wait ends, and the boot goes on.
 func TestWaitForAbandonsHangingRead(t *testing.T) {
-	let := make(chan struct{})
-	defer close(let)
 	ctx, cancel := context.WithCancel(context.Background())
-	machine := faulty{
-		Tree:  tree(t, map[string]string{"sys/class/net/ib0/operstate": "up"}),
-		hangs: "sys/class/net/ib0/operstate",
-		let:   let,
-		hung:  cancel,
-	}
+	const file = "sys/class/net/ib0/operstate"
+	machine := hanging(t, tree(t, map[string]string{file: "up"}), file, cancel)
 	m := poll(ctx, machine, []string{"ib0"}, []string{"nvidia"}, time.Hour)
 	if len(m.Links) != 1 || len(m.Drivers) != 1 {
 		t.Errorf("got %+v missing, want the link and the driver", m)

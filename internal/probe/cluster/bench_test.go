@@ -15,25 +15,16 @@ import (
 // BenchmarkBoot is what a node that joins asks of the network: identity by pins, then its configuration.
 func BenchmarkBoot(b *testing.B) {
 	s := newHostile(b, nil)
-	token := func(context.Context) (string, error) { return demo.Token, nil }
-	at := Endpoint{Servers: []string{s.URL}}
 	for b.Loop() {
 		c := New(Options{})
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		trust, err := c.FetchTrust(ctx, TrustRequest{Endpoint: at, CACertHashes: []string{s.CAHash()}, Token: token})
+		trust, err := c.FetchTrust(ctx, s.pinned())
 		if err != nil {
 			b.Fatal(err)
 		}
-		if _, err := c.FetchConfigMap(
-			ctx,
-			ObjectRequest{
-				Endpoint:  at,
-				CAPEM:     []byte(trust.PEM),
-				Token:     token,
-				Namespace: "kube-system",
-				Name:      "kubelet-config",
-			},
-		); err != nil {
+		req := s.object()
+		req.CAPEM = []byte(trust.PEM)
+		if _, err := c.FetchConfigMap(ctx, req); err != nil {
 			b.Fatal(err)
 		}
 		cancel()
@@ -44,14 +35,8 @@ func BenchmarkBoot(b *testing.B) {
 // BenchmarkJoined is the read of a node that has joined.
 func BenchmarkJoined(b *testing.B) {
 	s := newHostile(b, nil)
-	kubeconfig := s.NodeKubeconfig("worker-1")
-	req := ObjectRequest{
-		Endpoint:   Endpoint{Servers: []string{s.URL}},
-		CAPEM:      s.CAPEM(),
-		Kubeconfig: kubeconfig,
-		Namespace:  "kube-system",
-		Name:       "kubelet-config",
-	}
+	req := s.object()
+	req.Kubeconfig, req.Token = s.NodeKubeconfig("worker-1"), nil
 	for b.Loop() {
 		if _, err := fetchConfigMap(context.Background(), req, Options{}); err != nil {
 			b.Fatal(err)

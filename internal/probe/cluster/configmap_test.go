@@ -1,14 +1,13 @@
 package cluster
 
 import (
-	"encoding/json"
 	"errors"
-	"net/http"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/prelet/prelet/internal/demo"
 	"github.com/prelet/prelet/internal/fault"
 )
 
@@ -26,17 +25,8 @@ func TestLargestConfigMap(t *testing.T) {
 // TestBinaryData reads texts that a client put into binaryData, and reports by name content that is not text.
 func TestBinaryData(t *testing.T) {
 	h := newHostile(t, nil)
-	h.Intercept = func(w http.ResponseWriter, r *http.Request, _ int) bool {
-		if r.URL.Path != configPath {
-			return false
-		}
-		err := json.NewEncoder(w).Encode(map[string]any{
-			"kind": "ConfigMap", "apiVersion": "v1",
-			"metadata":   map[string]string{"name": "kubelet-config", "namespace": "kube-system"},
-			"binaryData": map[string][]byte{"kubelet": []byte("maxPods: 3\n"), "utf16": {0xff, 0xfe, 'a', 0}},
-		})
-		return err == nil
-	}
+	h.Intercept = demo.Answer{Body: `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"kubelet-config",` +
+		`"namespace":"kube-system"},"binaryData":{"kubelet":"bWF4UG9kczogMwo=","utf16":"//5hAA=="}}`}.Respond
 	o, err := fetchConfigMap(within(t, time.Minute), h.object(), fast())
 	if err != nil || o.Data["kubelet"] != "maxPods: 3\n" || len(o.Data) != 1 ||
 		!slices.Equal(o.Binary, []string{"utf16"}) {
@@ -47,15 +37,8 @@ func TestBinaryData(t *testing.T) {
 // TestBytesThatAreNoText refuses an answer whose bytes would be replaced.
 func TestBytesThatAreNoText(t *testing.T) {
 	h := newHostile(t, nil)
-	h.Intercept = func(w http.ResponseWriter, r *http.Request, _ int) bool {
-		if r.URL.Path != configPath {
-			return false
-		}
-		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write([]byte(`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"kubelet-config",` +
-			`"namespace":"kube-system"},"data":{"kubelet":"clusterDomain: ` + "\xff\xfe" + `.local"}}`))
-		return true
-	}
+	h.Intercept = demo.Answer{Body: `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"kubelet-config",` +
+		`"namespace":"kube-system"},"data":{"kubelet":"clusterDomain: ` + "\xff\xfe" + `.local"}}`}.Respond
 	o, err := fetchConfigMap(within(t, time.Minute), h.object(), fast())
 	want{Code: fault.ClusterUnusable, Text: []string{"bytes that are not UTF-8"}}.check(t, err)
 	if len(o.Data) != 0 {

@@ -19,16 +19,7 @@ import (
 // Rows 1 to 3, by a dialler that fails as a network does, for ever and for a while.
 func TestDialling(t *testing.T) {
 	h := newHostile(t, nil)
-	closed, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	closed.Close()
-	silent, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { silent.Close() })
+	silent := listen(t, func(net.Conn) {})
 	d := new(net.Dialer)
 	cases := []struct {
 		name string
@@ -42,7 +33,7 @@ func TestDialling(t *testing.T) {
 			}
 		}, `the name "k8s.example" cannot be resolved: no such host`},
 		{"2 refused", func(ctx context.Context) (net.Conn, error) {
-			return d.DialContext(ctx, "tcp", closed.Addr().String())
+			return d.DialContext(ctx, "tcp", "127.0.0.1:1")
 		}, "connection refused"},
 		{
 			"3 SYN blackhole",
@@ -50,7 +41,7 @@ func TestDialling(t *testing.T) {
 			"no connection within 20ms",
 		},
 		{"3 silence after the connection", func(ctx context.Context) (net.Conn, error) {
-			return d.DialContext(ctx, "tcp", silent.Addr().String())
+			return d.DialContext(ctx, "tcp", silent)
 		}, "no complete response within 200ms"},
 		{
 			"an unknown failure",
@@ -92,27 +83,16 @@ func TestDialling(t *testing.T) {
 
 // What stands before a server may accept and then say nothing.
 func TestClosedInHandshake(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			_, _ = conn.Read(make([]byte, 1))
-			conn.Close()
-		}
-	}()
+	address := listen(t, func(conn net.Conn) {
+		_, _ = conn.Read(make([]byte, 1))
+		conn.Close()
+	})
 	req := TrustRequest{
-		Endpoint:     Endpoint{Servers: []string{l.Addr().String()}},
+		Endpoint:     Endpoint{Servers: []string{address}},
 		CACertHashes: []string{demo.NewAuthority("ca").CAHash()},
 	}
-	_, err = FetchTrust(within(t, 30*time.Second), req, givingUp(fast(), 3))
-	want{Code: fault.ClusterUnreachable, Retry: true, Text: []string{l.Addr().String()}}.check(t, err)
+	_, err := FetchTrust(within(t, 30*time.Second), req, givingUp(fast(), 3))
+	want{Code: fault.ClusterUnreachable, Retry: true, Text: []string{address}}.check(t, err)
 }
 
 // A port that does not speak TLS is not an API server.

@@ -1,11 +1,13 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"strings"
@@ -169,6 +171,27 @@ func (h hostile) object() ObjectRequest {
 		Namespace: "kube-system",
 		Name:      "kubelet-config",
 	}
+}
+
+// objectAt is a request for the object of a server at other addresses.
+func (h hostile) objectAt(servers ...string) ObjectRequest {
+	req := h.object()
+	req.Servers = servers
+	return req
+}
+
+// dialAt dials other addresses in place of some.
+func dialAt(others map[string]string) func(context.Context, string, string) (net.Conn, error) {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, network, strings.TrimPrefix(cmp.Or(others[address], address), "https://"))
+	}
+}
+
+// recordSleeps makes all waits take no time, and returns them.
+func recordSleeps(opts *Options) *[]time.Duration {
+	var slept []time.Duration
+	opts.Sleep = func(_ context.Context, d time.Duration) error { slept = append(slept, d); return nil }
+	return &slept
 }
 
 // want is what an error must be like.

@@ -61,7 +61,7 @@ func TestAnswers(t *testing.T) {
 				h := newHostile(t, ca)
 				h.Intercept = first(2, exceptReadyz(answer.Respond))
 				healing := opts // other tests read opts meanwhile
-				healing.Sleep = func(context.Context, time.Duration) error { return nil }
+				recordSleeps(&healing)
 				if err := read(h, t, healing); err != nil {
 					t.Errorf("got %v, want no error", err)
 				}
@@ -98,15 +98,14 @@ func TestNothingOfTheLibrary(t *testing.T) {
 		w.Header().Set("Warning", `299 - "a warning"`)
 		return n <= 20 && answerWith(429, "Retry-After", "1")(w, r, n)
 	}
-	waits := 0
 	opts := fast()
-	opts.Sleep = func(context.Context, time.Duration) error { waits++; return nil }
+	waits := recordSleeps(&opts)
 	began := time.Now()
 	if _, err := fetchConfigMap(within(t, time.Hour), h.object(), opts); err != nil {
 		t.Fatal(err)
 	}
-	if n := len(h.Requests()); n != 21 || waits != 20 {
-		t.Errorf("got %d requests and %d waits, want 21 and 20", n, waits)
+	if n := len(h.Requests()); n != 21 || len(*waits) != 20 {
+		t.Errorf("got %d requests and %d waits, want 21 and 20", n, len(*waits))
 	}
 	if took := time.Since(began); took > 5*time.Second {
 		t.Errorf("took %s, want no waits but ours", took)
@@ -164,11 +163,11 @@ func TestRetryAfter(t *testing.T) {
 			h.Intercept = first(1, answerWith(429, "Retry-After", header))
 			opts := fast()
 			opts.BackoffMin, opts.BackoffMax = 2*time.Millisecond, 2*time.Millisecond
-			var slept []time.Duration
-			opts.Sleep = func(_ context.Context, d time.Duration) error { slept = append(slept, d); return nil }
+			waits := recordSleeps(&opts)
 			if _, err := fetchConfigMap(within(t, time.Hour), h.object(), opts); err != nil {
 				t.Fatal(err)
 			}
+			slept := *waits
 			if len(slept) != 1 || slept[0] < least+time.Millisecond || slept[0] > least+4*time.Millisecond {
 				t.Errorf("got waits %v, want one of %v and a backoff of 1 to 4 ms", slept, least)
 			}
@@ -190,15 +189,13 @@ func TestRetryAfter(t *testing.T) {
 func TestBackoff(t *testing.T) {
 	h := newHostile(t, nil)
 	h.Intercept = first(6, answerWith(503))
-	var slept []time.Duration
-	opts := Options{
-		BackoffMin: time.Second,
-		Sleep:      func(_ context.Context, d time.Duration) error { slept = append(slept, d); return nil },
-	}
+	opts := Options{BackoffMin: time.Second}
+	waits := recordSleeps(&opts)
 	if _, err := fetchConfigMap(within(t, time.Minute), h.object(), opts); err != nil {
 		t.Fatal(err)
 	}
 
+	slept := *waits
 	want := []time.Duration{1, 3, 9, 10, 10, 10}
 	if len(slept) != len(want) {
 		t.Fatalf("got waits %v, want %d", slept, len(want))

@@ -7,8 +7,6 @@ import (
 	"errors"
 	"net"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -26,20 +24,15 @@ func TestObject(t *testing.T) {
 	s.SetConfigMap("kube-system", "closed", map[string]string{"a": "b"})
 	s.Deny("kube-system", "closed", true)
 	s.SetConfigMap("ns", "empty", nil)
-	token := func(context.Context) (string, error) { return demo.Token, nil }
 	wrong := func(context.Context) (string, error) { return "abcdef.0123456789abcdef", nil }
 	req := func(namespace, name string, tok Token) ObjectRequest {
-		return ObjectRequest{
-			Endpoint:  Endpoint{Servers: []string{s.URL}},
-			CAPEM:     s.CAPEM(),
-			Token:     tok,
-			Namespace: namespace,
-			Name:      name,
-		}
+		r := s.object()
+		r.Namespace, r.Name, r.Token = namespace, name, tok
+		return r
 	}
 	ctx := within(t, 30*time.Second)
 
-	got, err := fetchConfigMap(ctx, req("kube-system", "kubelet-config", token), fast())
+	got, err := fetchConfigMap(ctx, req("kube-system", "kubelet-config", readTestToken), fast())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +40,7 @@ func TestObject(t *testing.T) {
 		got.ResourceVersion == "" {
 		t.Errorf("version %q, %s", got.ResourceVersion, d)
 	}
-	if got, err = fetchConfigMap(ctx, req("ns", "empty", token), fast()); err != nil || got.Data == nil ||
+	if got, err = fetchConfigMap(ctx, req("ns", "empty", readTestToken), fast()); err != nil || got.Data == nil ||
 		len(got.Data) != 0 {
 		t.Errorf("an empty object: got %+v, %v; want no keys and no error", got, err)
 	}
@@ -56,10 +49,10 @@ func TestObject(t *testing.T) {
 		req  ObjectRequest
 		want want
 	}{
-		{"403", req("kube-system", "closed", token), want{Code: fault.ClusterDenied, Text: []string{
+		{"403", req("kube-system", "closed", readTestToken), want{Code: fault.ClusterDenied, Text: []string{
 			s.URL + ": configmap kube-system/closed", `configmaps "closed" is forbidden: User "system:bootstrap:`, "a RoleBinding in namespace kube-system", "--resource-name=closed", "system:bootstrappers"}}},
 		{"401", req("kube-system", "kubelet-config", wrong), want{Code: fault.ClusterDenied, Retry: true, Text: []string{"HTTP 401: Unauthorized", "wrong or expired", "kubeadm token create"}}},
-		{"404", req("kube-system", "nothing", token), want{Code: fault.Absent, Retry: true, Text: []string{`configmaps "nothing" not found`, "kubectl -n kube-system get configmaps"}}},
+		{"404", req("kube-system", "nothing", readTestToken), want{Code: fault.Absent, Retry: true, Text: []string{`configmaps "nothing" not found`, "kubectl -n kube-system get configmaps"}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := fetchConfigMap(ctx, c.req, givingUp(fast(), 3))
@@ -143,18 +136,13 @@ func TestKubeconfig(t *testing.T) {
 	s, other := newHostile(t, nil), newHostile(t, nil)
 	cert, key := s.IssueNode("worker-1")
 	rotated, rotatedKey := s.IssueNode("worker-2")
-	dir := t.TempDir()
-	for name, text := range map[string]string{
+	dir := string(writeFolder(t, map[string]string{
 		"current.pem": string(rotated) + string(rotatedKey),
 		"token":       demo.Token,
 		"plugin": `#!/bin/sh
 			echo '{"kind":"ExecCredential","apiVersion":"client.authentication.k8s.io/v1","status":{"token":"` + demo.Token + `"}}'
 		`,
-	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o700); err != nil {
-			t.Fatal(err)
-		}
-	}
+	}))
 	var cases []struct {
 		Name                string
 		Request             ObjectRequest
@@ -228,12 +216,8 @@ func TestKubeconfigProxy(t *testing.T) {
 	site := ""
 	read := func(kubeconfig []byte, servers ...string) {
 		t.Helper()
-		req := ObjectRequest{
-			Endpoint:   Endpoint{Servers: servers, ProxyURL: site},
-			Kubeconfig: kubeconfig,
-			Namespace:  "kube-system",
-			Name:       "kubelet-config",
-		}
+		req := withKubeconfig(kubeconfig, "")
+		req.Servers, req.ProxyURL = servers, site
 		if err := readObject(t, req, fast()); err != nil {
 			t.Fatal(err)
 		}

@@ -2,9 +2,7 @@ package cluster
 
 import (
 	"context"
-	"errors"
 	"net"
-	"strings"
 	"testing"
 	"time"
 
@@ -26,20 +24,11 @@ func TestRotationForgetsNothing(t *testing.T) {
 		}
 		return []string{"192.0.2.2"}, nil
 	}
-	opts.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
-		u := busy.URL
-		if strings.HasPrefix(address, "192.0.2.1:") {
-			u = bad.URL
-		}
-		return new(net.Dialer).DialContext(ctx, network, strings.TrimPrefix(u, "https://"))
-	}
-	req := busy.object()
-	req.Servers = []string{"localhost:6443"}
+	opts.Dial = dialAt(map[string]string{"192.0.2.1:6443": bad.URL, "192.0.2.2:6443": busy.URL})
 
-	err := readObject(t, req, opts)
+	err := readObject(t, busy.objectAt("localhost:6443"), opts)
 
-	var e *fault.Fault
-	if !errors.As(err, &e) || e.Code != fault.ClusterUntrusted {
+	if code := fault.CodeOf(err); code != fault.ClusterUntrusted {
 		t.Errorf("got %v, want an error of kind %v", err, fault.ClusterUntrusted)
 	}
 }
@@ -53,8 +42,7 @@ func TestSilentDNS(t *testing.T) {
 		<-ctx.Done()
 		return nil, &net.DNSError{Name: h, Err: "i/o timeout", IsTimeout: true}
 	}
-	req := good.object()
-	req.Servers = []string{"a.example:6443", "b.example:6443", good.URL}
+	req := good.objectAt("a.example:6443", "b.example:6443", good.URL)
 
 	if _, err := fetchConfigMap(within(t, 3*time.Second), req, opts); err != nil {
 		t.Errorf("got %v, want the healthy server's answer", err)
@@ -68,8 +56,7 @@ func TestRetryAfterBesideSilent(t *testing.T) {
 	good.Intercept = first(1, answerWith(503, "Retry-After", "1"))
 	silent := listen(t, func(net.Conn) {})
 	opts := Options{RequestTimeout: time.Second, BackoffMin: 10 * time.Millisecond, BackoffMax: 100 * time.Millisecond}
-	req := good.object()
-	req.Servers = []string{silent, good.URL}
+	req := good.objectAt(silent, good.URL)
 
 	begin := time.Now()
 	_, err := fetchConfigMap(within(t, 60*time.Second), req, opts)

@@ -78,8 +78,7 @@ func TestSeveralServers(t *testing.T) {
 			opts := fast()
 			opts.Dial, opts.DialTimeout = dial, time.Second
 			opts.OnRetry = func(Retry) { waits++ }
-			req := good.object()
-			req.Servers = nil
+			req := good.objectAt()
 			for _, name := range c.Servers {
 				req.Servers = append(req.Servers, urls[name])
 			}
@@ -103,32 +102,30 @@ func TestSeveralServers(t *testing.T) {
 	t.Run("a hole takes its share of the deadline only", func(t *testing.T) {
 		opts := fast()
 		opts.Dial = dial
-		req := good.object()
-		req.Servers = []string{hole, good.URL}
+		req := good.objectAt(hole, good.URL)
 		if _, err := fetchConfigMap(within(t, 2*time.Second), req, opts); err != nil {
 			t.Error(err)
 		}
 	})
 	t.Run("the one that answered is asked first", func(t *testing.T) {
 		opts := fast()
-		dead := 0
+		asked := 0
 		opts.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
-			if address == "127.0.0.1:1" {
-				dead++
+			if address == dead {
+				asked++
 			}
 			return dial(ctx, network, address)
 		}
 		cl := New(opts)
 		defer cl.Close()
-		req := good.object()
-		req.Servers = []string{"127.0.0.1:1", good.URL}
+		req := good.objectAt(dead, good.URL)
 		for range 2 {
 			if _, err := cl.FetchConfigMap(within(t, 30*time.Second), req); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if dead != 1 {
-			t.Errorf("the dead server was asked %d times in two calls, want 1", dead)
+		if asked != 1 {
+			t.Errorf("the dead server was asked %d times in two calls, want 1", asked)
 		}
 	})
 }
@@ -149,7 +146,7 @@ func TestAddresses(t *testing.T) {
 		for i, a := range at {
 			ip := fmt.Sprintf("192.0.2.%d", i+1)
 			addresses = append(addresses, ip)
-			names[ip+":6443"] = strings.TrimPrefix(a, "https://")
+			names[ip+":6443"] = a
 		}
 		opts := fast()
 		opts.LookupHost = func(_ context.Context, host string) ([]string, error) {
@@ -158,12 +155,8 @@ func TestAddresses(t *testing.T) {
 			}
 			return addresses, nil
 		}
-		opts.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, network, names[address])
-		}
-		req := good.object()
-		req.Servers = []string{"localhost:6443"}
-		_, err := fetchConfigMap(within(t, budget), req, opts)
+		opts.Dial = dialAt(names)
+		_, err := fetchConfigMap(within(t, budget), good.objectAt("localhost:6443"), opts)
 		return err
 	}
 	for name, c := range map[string]struct {
@@ -214,12 +207,10 @@ func TestAddressesChange(t *testing.T) {
 		if address == "192.0.2.1:6443" {
 			return nil, errors.New("no route to host")
 		}
-		return new(net.Dialer).DialContext(ctx, network, strings.TrimPrefix(good.URL, "https://"))
+		return dialAt(nil)(ctx, network, good.URL)
 	}
 	opts.OnRetry = func(r Retry) { whys = append(whys, r.Why) }
-	req := good.object()
-	req.Servers = []string{"localhost:6443"}
-	if err := readObject(t, req, opts); err != nil {
+	if err := readObject(t, good.objectAt("localhost:6443"), opts); err != nil {
 		t.Fatal(err)
 	}
 	if want := []string{"192.0.2.1:6443", "192.0.2.2:6443"}; !slices.Equal(dialled, want) {
@@ -264,22 +255,19 @@ func TestSeveralServersTurnAway(t *testing.T) {
 				a.Intercept = first(c.Refuses[0], answerWith(status, "Retry-After", c.After[0]))
 				b.Intercept = first(c.Refuses[1], answerWith(status, "Retry-After", c.After[1]))
 				opts := fast()
-				waits := []int{}
-				opts.Sleep = func(_ context.Context, d time.Duration) error {
-					waits = append(waits, int(d.Round(time.Second)/time.Second))
-					return nil
-				}
-				req := a.object()
-				req.Servers = append(req.Servers, b.URL)
-				_, err := fetchConfigMap(within(t, time.Duration(c.Seconds)*time.Second), req, opts)
+				slept := recordSleeps(&opts)
+				_, err := fetchConfigMap(within(t, time.Duration(c.Seconds)*time.Second), a.objectAt(a.URL, b.URL), opts)
 				if (err != nil) != c.Fails {
 					t.Errorf("got %v, want an error: %t", err, c.Fails)
 				}
 				if got := [2]int{len(a.Requests()), len(b.Requests())}; got != c.Asked {
 					t.Errorf("asked %v times, want %v", got, c.Asked)
 				}
-				if !slices.Equal(waits, c.Waits) {
-					t.Errorf("waited %v seconds, want %v", waits, c.Waits)
+				isSame := func(d time.Duration, seconds int) bool {
+					return d.Round(time.Second) == time.Duration(seconds)*time.Second
+				}
+				if !slices.EqualFunc(*slept, c.Waits, isSame) {
+					t.Errorf("waited %v, want %v seconds", *slept, c.Waits)
 				}
 			})
 		}
@@ -310,12 +298,7 @@ func TestProxy(t *testing.T) {
 
 	opts := fast()
 	opts.LookupHost = func(context.Context, string) ([]string, error) { return []string{"127.0.0.1"}, nil }
-	opts.Dial = func(ctx context.Context, network, to string) (net.Conn, error) {
-		if to == "127.0.0.1:6443" {
-			to = address
-		}
-		return new(net.Dialer).DialContext(ctx, network, to)
-	}
+	opts.Dial = dialAt(map[string]string{"127.0.0.1:6443": address})
 	trust, object := h.pinned(), h.object()
 	trust.Servers, object.Servers = []string{"https://" + name}, []string{"https://" + name}
 	if _, err := FetchTrust(within(t, 30*time.Second), trust, givingUp(opts, 2)); err != nil {
@@ -374,26 +357,14 @@ func TestProxyIsVerified(t *testing.T) {
 
 func rawProxy(t *testing.T, serve func(*http.Request, net.Conn)) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
+	return listen(t, func(conn net.Conn) {
+		go func() {
+			defer conn.Close()
+			if req, err := http.ReadRequest(bufio.NewReader(conn)); err == nil {
+				serve(req, conn)
 			}
-			go func() {
-				defer conn.Close()
-				if req, err := http.ReadRequest(bufio.NewReader(conn)); err == nil {
-					serve(req, conn)
-				}
-			}()
-		}
-	}()
-	return l.Addr().String()
+		}()
+	})
 }
 
 func splice(client net.Conn, host string) {

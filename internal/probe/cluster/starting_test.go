@@ -36,13 +36,10 @@ func starting(t *testing.T, status, n int) hostile {
 
 func TestStartingServer(t *testing.T) {
 	for _, status := range []int{http.StatusForbidden, http.StatusUnauthorized} {
-		h := starting(t, status, 3)
-		if err := h.trust(t, fast()); err != nil {
-			t.Errorf("trust, %d: got %v, want no error", status, err)
-		}
-		h = starting(t, status, 3)
-		if err := h.read(t, fast()); err != nil {
-			t.Errorf("object, %d: got %v, want no error", status, err)
+		for way, read := range ways {
+			if err := read(starting(t, status, 3), t, fast()); err != nil {
+				t.Errorf("%s, %d: got %v, want no error", way, status, err)
+			}
 		}
 	}
 	t.Run("it never is ready", func(t *testing.T) {
@@ -66,16 +63,12 @@ func TestStartingServer(t *testing.T) {
 				return n == 1 && answerWith(http.StatusForbidden, "Retry-After", c.refusal)(w, r, n)
 			}
 			opts := fast()
-			var waits []time.Duration
-			opts.Sleep = func(_ context.Context, d time.Duration) error {
-				waits = append(waits, d.Round(time.Second))
-				return nil
-			}
+			slept := recordSleeps(&opts)
 			if _, err := fetchConfigMap(within(t, time.Hour), h.object(), opts); err != nil {
 				t.Error(err)
 			}
-			if len(waits) != 1 || waits[0] != c.want {
-				t.Errorf("Retry-After %q and %q: got waits %v, want one of %v", c.refusal, c.readyz, waits, c.want)
+			if len(*slept) != 1 || (*slept)[0].Round(time.Second) != c.want {
+				t.Errorf("Retry-After %q and %q: got waits %v, want one of %v", c.refusal, c.readyz, *slept, c.want)
 			}
 		}
 	})
@@ -111,9 +104,7 @@ func TestStartingServer(t *testing.T) {
 // does not need.
 func TestRefusedWithoutToken(t *testing.T) {
 	h := newHostile(t, nil)
-	h.Intercept = func(w http.ResponseWriter, r *http.Request, n int) bool {
-		return r.URL.Path == configPath && answerWith(403)(w, r, n)
-	}
+	h.Intercept = exceptReadyz(answerWith(403))
 	req := h.object()
 	req.Kubeconfig = h.kubeconfig(t, nil, object{"token": "a-node's-own"}, nil)
 	gone := errors.New("credential \"bootstrap-token\": file does not exist")

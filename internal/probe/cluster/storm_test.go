@@ -232,10 +232,9 @@ func (c *crowded) boot(ca *demo.Authority, node int, joined bool) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	at := Endpoint{Servers: []string{"https://127.0.0.1:6443"}}
-	token := func(context.Context) (string, error) { return demo.Token, nil }
 	pem := ca.CAPEM()
 	if !joined {
-		trust, err := cl.FetchTrust(ctx, TrustRequest{Endpoint: at, CACertHashes: []string{ca.CAHash()}, Token: token})
+		trust, err := cl.FetchTrust(ctx, TrustRequest{Endpoint: at, CACertHashes: []string{ca.CAHash()}, Token: readTestToken})
 		if err != nil {
 			return err
 		}
@@ -243,7 +242,7 @@ func (c *crowded) boot(ca *demo.Authority, node int, joined bool) error {
 	}
 	_, err := cl.FetchConfigMap(
 		ctx,
-		ObjectRequest{Endpoint: at, CAPEM: pem, Token: token, Namespace: "kube-system", Name: "kubelet-config"},
+		ObjectRequest{Endpoint: at, CAPEM: pem, Token: readTestToken, Namespace: "kube-system", Name: "kubelet-config"},
 	)
 	return err
 }

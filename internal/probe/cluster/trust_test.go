@@ -180,26 +180,17 @@ func TestTrust(t *testing.T) {
 // A whole boot, on two connections: one that is not verified, and one that is.
 func TestTwoConnections(t *testing.T) {
 	s := newHostile(t, nil)
-	token := func(context.Context) (string, error) { return demo.Token, nil }
 	c := New(fast())
 	defer c.Close()
-	at := Endpoint{Servers: []string{s.URL}}
 	ctx := within(t, 30*time.Second)
-	trust, err := c.FetchTrust(ctx, TrustRequest{Endpoint: at, CACertHashes: []string{s.CAHash()}, Token: token})
+	trust, err := c.FetchTrust(ctx, s.pinned())
 	if err != nil {
 		t.Fatal(err)
 	}
+	req := s.object()
+	req.CAPEM = []byte(trust.PEM)
 	for range 2 {
-		o, err := c.FetchConfigMap(
-			ctx,
-			ObjectRequest{
-				Endpoint:  at,
-				CAPEM:     []byte(trust.PEM),
-				Token:     token,
-				Namespace: "kube-system",
-				Name:      "kubelet-config",
-			},
-		)
+		o, err := c.FetchConfigMap(ctx, req)
 		if err != nil {
 			t.Fatal(err)
 		}

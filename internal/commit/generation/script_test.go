@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -68,7 +69,7 @@ func playScript(t *testing.T, lines []scripttest.Line) {
 		kill.seen = 0
 		sc.stop, sc.mayFail = kill.hook, true
 		sc.play(lines[killed+1 : then])
-		sc.stop, sc.mayFail = nil, false
+		sc.stop, sc.mayFail, sc.isDone = nil, false, kill.seen < kill.at
 		sc.close()
 		sc.play(lines[then+1:])
 		sc.close()
@@ -101,13 +102,20 @@ type scene struct {
 	looks        map[string]map[string]inode
 	stop         func(op, path string) error // fails an operation; nil: none
 	ops          int                         // since the last `count`
+	power        *power                      // nil: it cannot be cut
+	isDone       bool                        // what was to be killed came to its end
 }
 
 func (sc *scene) play(lines []scripttest.Line) {
 	sc.t.Helper()
 	scripttest.Run(sc.t, lines, func(l scripttest.Line) bool {
 		sc.line = l
-		return sc.do(l.Words[0], l.Words[1:])
+		values := strings.NewReplacer("@PID@", strconv.Itoa(os.Getpid()), "@GEN@", strconv.Itoa(sc.gen))
+		words := slices.Clone(l.Words)
+		for i := range words {
+			words[i] = values.Replace(words[i])
+		}
+		return sc.do(words[0], words[1:])
 	})
 }
 
@@ -126,7 +134,12 @@ func (sc *scene) store() *Store {
 		sc.o.Fault = func(op, path string) error {
 			sc.ops++
 			if sc.stop != nil {
-				return sc.stop(op, path)
+				if err := sc.stop(op, path); err != nil {
+					return err
+				}
+			}
+			if sc.power != nil {
+				sc.power.hook(op, path)
 			}
 			return nil
 		}
@@ -376,7 +389,7 @@ func (sc *scene) cmdFails(args []string) {
 		"ENOENT": unix.ENOENT, "ENOSPC": unix.ENOSPC, "EBUSY": unix.EBUSY, "EROFS": unix.EROFS,
 		"deadline": context.DeadlineExceeded,
 	}
-	want, text := known[args[0]], strings.ReplaceAll(args[1], "@PID@", strconv.Itoa(os.Getpid()))
+	want, text := known[args[0]], args[1]
 	if want != nil && !errors.Is(sc.err, want) || want == nil && string(exitOf(sc.err)) != args[0] ||
 		sc.err == nil || !strings.Contains(sc.err.Error(), text) {
 		sc.t.Errorf("%s\ngot %v with code %q, want %s and %q", sc.line, sc.err, exitOf(sc.err), args[0], text)
@@ -652,10 +665,16 @@ func (sc *scene) do(name string, a []string) bool {
 		sc.compare(nodes(sc.look()), nodes(sc.looks[a[0]]))
 	case "files-from": // NAME: each file is as it was then; others may be gone
 		for path, now := range sc.look() {
-			if now.mode.IsRegular() {
+			if now.mode.IsRegular() && !strings.Contains(path, "/.prelet-") {
 				sc.compare(now, sc.looks[a[0]][path])
 			}
 		}
+	case "files-like": // NAME: with contents and modes as then, and no others
+		isNoFile := func(_ string, n node) bool { return !n.mode.IsRegular() }
+		now, then := nodes(sc.look()), nodes(sc.looks[a[0]])
+		maps.DeleteFunc(now, isNoFile)
+		maps.DeleteFunc(then, isNoFile)
+		sc.compare(now, then)
 	case "same-file":
 		sc.compare(sc.look()[sc.at(a[1])], sc.looks[a[0]][sc.at(a[1])])
 	case "drift": // PATH [TEXT]: how the path differs from the generation in place
@@ -740,6 +759,16 @@ func (sc *scene) do(name string, a []string) bool {
 		sc.end(sc.tx.Publish())
 	case "adopt":
 		sc.ended(sc.store().Adopt(sc.proposal(a)))
+	case "adopt-again": // unless it is adopted, which it is if the adoption that was to be killed was done or recovered
+		gen, err := sc.store().Adopt(sc.proposal(a))
+		if errors.Is(err, ErrNothing) {
+			current, err := sc.s.Current()
+			sc.must(err)
+			sc.gen = current.Gen
+			break
+		}
+		sc.check("it was adopted", sc.isDone, false)
+		sc.ended(gen, err)
 	case "good": // GEN [REPORT]
 		var report []byte
 		for _, text := range a[1:] {
@@ -753,6 +782,23 @@ func (sc *scene) do(name string, a []string) bool {
 	case "recover":
 		_, err := sc.store().Recover()
 		sc.end(err)
+	case "recover-unless-outdated":
+		_, err := sc.store().Recover()
+		if !IsOutdated(err) {
+			sc.end(err)
+		}
+		current, err := sc.s.Current()
+		sc.must(err)
+		sc.isDone = sc.isDone || current != nil && current.Adopted
+	case "durable": // what is there stays when the power is cut; of what comes, what is fsynced
+		sc.store()
+		sc.power = arm(sc.box)
+	case "power-cut": // [adverse]: see power
+		sc.close()
+		boot := sc.o.BootID
+		sc.power.adverse = len(a) > 0
+		sc.box = sc.power.cut(memory(sc.t), func() bool { return false })
+		sc.power, sc.o.BootID = nil, boot
 	case "collect":
 		sc.end(sc.store().Collect(sc.number(a[0], 10)))
 	case "hold":
@@ -879,6 +925,9 @@ func (sc *scene) do(name string, a []string) bool {
 		}
 	case "entry":
 		sc.cmdEntry(a)
+	case "adopted-as-is": // the entry of PATH in the generation in place has no change
+		e, _ := sc.currentEntry(a[0])
+		sc.check("action on "+a[0], e.Action, ActionNone)
 	case "entries":
 		sc.check("entries", len(sc.c.Entries), a[0])
 	case "changes": // CHANGED ADOPTS

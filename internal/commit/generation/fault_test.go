@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -121,37 +120,6 @@ func TestFsyncIsNotRepeated(t *testing.T) {
 		if n > 1 {
 			t.Errorf("%s: got %d fsyncs, want one", p, n)
 		}
-	}
-}
-
-// TestFileSizeLimit commits with a limit of file sizes. The limit is one of the whole process, so a child sets it.
-func TestFileSizeLimit(t *testing.T) {
-	if os.Getenv("PRELET_TEST_FSIZE") != "" {
-		testFileSizeLimit(t)
-		return
-	}
-
-	c := exec.Command(os.Args[0], "-test.run=^TestFileSizeLimit$", "-test.v")
-	c.Env = append(os.Environ(), "PRELET_TEST_FSIZE=1")
-	if out, err := c.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS: TestFileSizeLimit") {
-		t.Errorf("child: got %v, want it to pass\n%s", err, out)
-	}
-}
-
-func testFileSizeLimit(t *testing.T) {
-	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: 1 << 16, Max: 1 << 16}); err != nil {
-		t.Fatal(err)
-	}
-	b := newBox(t)
-	b.write("/etc/kubernetes/a", "old", 0o644)
-	s := b.open()
-	before := b.look()
-	_, err := s.Begin(plan("p", file("/etc/kubernetes/a", strings.Repeat("x", 1<<17))))
-	if exitOf(err) != fault.CannotWrite || !errors.Is(err, unix.EFBIG) {
-		t.Fatal(err)
-	}
-	if !reflect.DeepEqual(before, b.look()) || b.litter() != nil {
-		t.Error("something changed or was left", b.litter())
 	}
 }
 

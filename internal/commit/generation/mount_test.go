@@ -62,38 +62,21 @@ func startInNamespace(t *testing.T) {
 // state that it may be in.
 func testReadOnlyInNamespace(t *testing.T) {
 	dir := t.TempDir()
-	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "mode=0755"); err != nil {
-		t.Skip("needs to mount a tmpfs: ", err)
-	}
-	t.Cleanup(func() {
-		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
-			t.Error(err)
-		}
-	})
-	freeze := func(p string) {
-		t.Helper()
-		if err := unix.Mount(p, p, "", unix.MS_BIND, ""); err != nil {
-			t.Fatal(err)
-		}
-		if err := unix.Mount("", p, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil {
-			t.Fatal(err)
-		}
-	}
-
+	mountSmall(t, dir, "size=50%")
 	for _, st := range flipStates(t) {
 		at := filepath.Join(dir, strings.ReplaceAll(st.name, " ", "-"))
 		if err := os.Mkdir(at, 0o755); err != nil {
 			t.Fatal(err)
 		}
 		b := st.box.copyTo(t, at)
-		freeze(b.o.Dir)
+		makeReadOnly(t, b.o.Dir)
 		readFrozen(t, b, st, unix.EROFS)
 	}
 
 	never := boxAt(t, filepath.Join(dir, "never"))
 	never.write("/etc/kubernetes/a", "1", 0o644)
 	never.write("/var/lib/other", "", 0o644)
-	freeze(never.path("/var/lib"))
+	makeReadOnly(t, never.path("/var/lib"))
 	examined, err := OpenReadOnly(never.o)
 	if err != nil {
 		t.Fatal(err)
@@ -126,20 +109,31 @@ func testReadOnlyInNamespace(t *testing.T) {
 	}
 }
 
-// mountSmall mounts a tmpfs in a new folder.
-func mountSmall(t *testing.T, dir, options string) {
+// mount mounts something until the test ends.
+func mount(t *testing.T, from, at, kind string, flags uintptr, options string) {
 	t.Helper()
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := unix.Mount(from, at, kind, flags, options); err != nil {
+		t.Skip("needs to mount a file system: ", err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(at, unix.MNT_DETACH) })
+}
+
+// mountSmall mounts a tmpfs in a folder, which it makes.
+func mountSmall(t *testing.T, at, options string) {
+	t.Helper()
+	if err := os.MkdirAll(at, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, options+",mode=0755"); err != nil {
-		t.Skip("needs to mount a tmpfs: ", err)
+	mount(t, "tmpfs", at, "tmpfs", 0, options+",mode=0755")
+}
+
+// makeReadOnly makes a folder a read-only mount point until the test ends.
+func makeReadOnly(t *testing.T, at string) {
+	t.Helper()
+	mount(t, at, at, "", unix.MS_BIND, "")
+	if err := unix.Mount("", at, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil {
+		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
-			t.Error(err)
-		}
-	})
 }
 
 // testScarceSpaceInNamespace commits with less and less free space. What the check before a commit allows must

@@ -320,15 +320,6 @@ func (sc *scene) cmdMany(a []string) {
 	sc.ended(apply(sc.store(), p))
 }
 
-// mount mounts a tmpfs, or binds a path to itself or to another one, until the test ends.
-func (sc *scene) mount(from, at, kind string, flags uintptr, options string) {
-	sc.t.Helper()
-	if err := unix.Mount(from, at, kind, flags, options); err != nil {
-		sc.t.Skip("needs to mount a file system: ", err)
-	}
-	sc.t.Cleanup(func() { _ = unix.Unmount(at, unix.MNT_DETACH) })
-}
-
 // acl KIND PATH UID PERMISSIONS: an ACL, access or default, that gives one user these permissions.
 func (sc *scene) cmdACL(a []string) {
 	sc.t.Helper()
@@ -387,6 +378,7 @@ func (sc *scene) cmdFails(args []string) {
 		"nothing": ErrNothing, "differs": ErrDiffers, "changed": ErrChanged, "superseded": ErrSuperseded,
 		"no-generation": ErrNoGeneration, "newer": ErrNewer, "killed": errKilled,
 		"ENOENT": unix.ENOENT, "ENOSPC": unix.ENOSPC, "EBUSY": unix.EBUSY, "EROFS": unix.EROFS,
+		"EFBIG":    unix.EFBIG,
 		"deadline": context.DeadlineExceeded,
 	}
 	want, text := known[args[0]], args[1]
@@ -615,31 +607,37 @@ func (sc *scene) do(name string, a []string) bool {
 	case "mv":
 		sc.must(os.Rename(sc.disk(a[0]), sc.disk(a[1])))
 	case "attribute": // PATH NAME VALUE, where the file system has them
-		sc.noAttributes = unix.Setxattr(sc.disk(a[0]), a[1], []byte(a[2]), 0) != nil
+		sc.noAttributes = unix.Setxattr(sc.disk(a[0]), a[1], []byte(sc.text(a[2])), 0) != nil
 	case "has-attribute":
-		value := make([]byte, len(a[2]))
+		value := make([]byte, len(sc.text(a[2])))
 		_, err := unix.Getxattr(sc.disk(a[0]), a[1], value)
-		sc.check("attribute", sc.noAttributes || err == nil && string(value) == a[2], true)
+		sc.check("attribute", sc.noAttributes || err == nil && string(value) == sc.text(a[2]), true)
 	case "acl":
 		sc.cmdACL(a)
 	case "has-acl": // PATH yes|no
 		_, err := unix.Getxattr(sc.disk(a[0]), accessACL, make([]byte, nodefile.MaxAttribute))
 		sc.check("an ACL", err == nil, a[1] == "yes")
+	case "umask": // of this process
+		was := unix.Umask(sc.number(a[0], 8))
+		sc.t.Cleanup(func() { unix.Umask(was) })
+	case "limit-files": // SIZE: that this process may write
+		var was unix.Rlimit
+		sc.must(unix.Getrlimit(unix.RLIMIT_FSIZE, &was))
+		sc.must(unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: uint64(sc.number(a[0], 10)), Max: was.Max}))
+		sc.t.Cleanup(func() { sc.must(unix.Setrlimit(unix.RLIMIT_FSIZE, &was)) })
 	case "forbid-setid":
 		sc.store()
 		forbidSetID(sc.t)
 	case "disk": // OPTIONS: the root is a file system of its own, with real fsyncs
-		sc.mount("tmpfs", sc.root, "tmpfs", 0, "mode=0755,"+a[0])
+		mountSmall(sc.t, sc.root, a[0])
 		sc.must(os.MkdirAll(sc.disk("/etc/kubernetes"), 0o755))
 		sc.o.fsync = nil
 	case "disk-at": // PATH OPTIONS
-		sc.must(os.MkdirAll(sc.disk(a[0]), 0o755))
-		sc.mount("tmpfs", sc.disk(a[0]), "tmpfs", 0, "mode=0755,"+a[1])
+		mountSmall(sc.t, sc.disk(a[0]), a[1])
 	case "bind":
-		sc.mount(sc.disk(a[0]), sc.disk(a[1]), "", unix.MS_BIND, "")
+		mount(sc.t, sc.disk(a[0]), sc.disk(a[1]), "", unix.MS_BIND, "")
 	case "bind-read-only":
-		sc.mount(sc.disk(a[0]), sc.disk(a[0]), "", unix.MS_BIND, "")
-		sc.must(unix.Mount("", sc.disk(a[0]), "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY, ""))
+		makeReadOnly(sc.t, sc.disk(a[0]))
 	case "unmount":
 		sc.must(unix.Unmount(sc.disk(a[0]), 0))
 	case "fill":
@@ -737,8 +735,10 @@ func (sc *scene) do(name string, a []string) bool {
 	case "read-only":
 		sc.close()
 		s, err := OpenReadOnly(sc.o)
-		sc.must(err)
-		sc.s = s
+		if sc.s = s; err != nil {
+			sc.s = nil
+		}
+		sc.end(err)
 	case "apply", "applied-good":
 		gen, err := apply(sc.store(), sc.proposal(a))
 		if err == nil && name == "applied-good" {

@@ -36,8 +36,8 @@ type session struct {
 	t       *testing.T
 	conn    *jsonrpc2.Conn
 	process *exec.Cmd
-	stderr  bytes.Buffer
-	site    string // folder
+	log     *os.File // what the server writes to standard error
+	site    string   // folder
 	texts   map[string]string
 	version map[string]int // by file
 	shown   chan published
@@ -66,7 +66,12 @@ func startSession(t *testing.T) *session {
 
 	s.process = exec.Command(os.Args[0])
 	s.process.Env = append(os.Environ(), asServer+"=1")
-	s.process.Stderr = &s.stderr
+	log, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = log.Close() })
+	s.log, s.process.Stderr = log, log
 	in, err := s.process.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -93,6 +98,15 @@ func startSession(t *testing.T) *session {
 	return s
 }
 
+func (s *session) stderr() string {
+	text, err := os.ReadFile(s.log.Name())
+	if err != nil {
+		return err.Error()
+	}
+
+	return string(text)
+}
+
 func (s *session) uri(name string) string { return "file://" + filepath.Join(s.site, name) }
 
 // call sends a request and waits for its result.
@@ -103,7 +117,7 @@ func (s *session) call(method string, params any) (json.RawMessage, error) {
 	var result json.RawMessage
 	err := s.conn.Call(ctx, method, params, &result)
 	if ctx.Err() != nil {
-		s.t.Fatalf("%s: got no response, want one; stderr: %s", method, s.stderr.String())
+		s.t.Fatalf("%s: got no response, want one; stderr: %s", method, s.stderr())
 	}
 
 	return result, err
@@ -112,7 +126,7 @@ func (s *session) call(method string, params any) (json.RawMessage, error) {
 func (s *session) inform(method string, params any) {
 	s.t.Helper()
 	if err := s.conn.Notify(s.t.Context(), method, params); err != nil {
-		s.t.Fatalf("%s: got %v, want no error; stderr: %s", method, err, s.stderr.String())
+		s.t.Fatalf("%s: got %v, want no error; stderr: %s", method, err, s.stderr())
 	}
 }
 
@@ -217,7 +231,7 @@ func showSpan(r any) string {
 // wait waits until the editor is shown diagnostics of a file at its current version, and returns them as text.
 func (s *session) wait(name string, want func([]string) bool) []string {
 	s.t.Helper()
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(time.Minute)
 	var last []string
 	for {
 		select {
@@ -235,7 +249,7 @@ func (s *session) wait(name string, want func([]string) bool) []string {
 				return last
 			}
 		case <-deadline:
-			s.t.Fatalf("%s: got the diagnostics %q, want others; stderr: %s", name, last, s.stderr.String())
+			s.t.Fatalf("%s: got the diagnostics %q, want others; stderr: %s", name, last, s.stderr())
 		}
 	}
 }
@@ -248,9 +262,9 @@ func (s *session) end() {
 	}
 	s.inform("exit", nil)
 	if err := s.process.Wait(); err != nil {
-		s.t.Errorf("exit after shutdown: got %v, want status 0; stderr: %s", err, s.stderr.String())
+		s.t.Errorf("exit after shutdown: got %v, want status 0; stderr: %s", err, s.stderr())
 	}
-	if got := s.stderr.String(); got != "" {
+	if got := s.stderr(); got != "" {
 		s.t.Errorf("stderr: got %q, want nothing", got)
 	}
 }
@@ -354,7 +368,7 @@ func TestClientGoesAway(t *testing.T) {
 	}
 	err := s.process.Wait()
 	if code := s.process.ProcessState.ExitCode(); code != 1 {
-		t.Errorf("a client that goes away: got status %d (%v), want 1; stderr: %s", code, err, s.stderr.String())
+		t.Errorf("a client that goes away: got status %d (%v), want 1; stderr: %s", code, err, s.stderr())
 	}
 }
 

@@ -49,15 +49,14 @@ func TestAnchorsOfOthers(t *testing.T) {
 		}, "chown root: %s.real"},
 	}
 
-	ca := func(s *demo.Server) string { return base64.StdEncoding.EncodeToString(s.CAPEM()) }
 	bootstrap := func(s *demo.Server, cluster, user string) string {
-		if cluster == "" {
-			cluster = "certificate-authority-data: " + ca(s)
-		}
 		return "apiVersion: v1\nkind: Config\ncurrent-context: c\ncontexts: [{name: c, context: {cluster: c, " +
 			"user: u}}]\n" +
 			"clusters: [{name: c, cluster: {server: \"" + s.URL + "\", " + cluster + "}}]\nusers: [{name: u, " +
 			"user: {" + user + "}}]\n"
+	}
+	embedded := func(s *demo.Server) string {
+		return "certificate-authority-data: " + base64.StdEncoding.EncodeToString(s.CAPEM())
 	}
 	type node struct {
 		root string
@@ -65,11 +64,6 @@ func TestAnchorsOfOthers(t *testing.T) {
 	}
 	byPin := func(n node) world.Access {
 		return world.Access{Servers: []string{n.s.URL}, CACertHashes: []string{n.s.CAHash()}}
-	}
-	conf := func(n node, s *demo.Server) string {
-		t.Helper()
-		text := s.NodeKubeconfig("n1")
-		return string(text)
 	}
 
 	for name, c := range map[string]struct {
@@ -81,17 +75,16 @@ func TestAnchorsOfOthers(t *testing.T) {
 			return world.Access{Servers: []string{n.s.URL}, CAFile: file, Token: "t"}
 		}},
 		"discovery_file": {dir + "/discovery.conf", func(n node, file string) world.Access {
-			place(t, n.root, file, "apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: \""+n.s.URL+
-				"\", certificate-authority-data: "+ca(n.s)+"}}]\n")
+			place(t, n.root, file, "apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: \""+n.s.URL+"\", "+embedded(n.s)+"}}]\n")
 			return world.Access{Servers: []string{n.s.URL}, DiscoveryFile: file, Token: "t"}
 		}},
 		"bootstrap-kubelet.conf": {joined.BootstrapConf, func(n node, file string) world.Access {
-			place(t, n.root, file, bootstrap(n.s, "", "token: "+demo.Token))
+			place(t, n.root, file, bootstrap(n.s, embedded(n.s), "token: "+demo.Token))
 			return byPin(n)
 		}},
 		"tokenFile": {dir + "/token", func(n node, file string) world.Access {
 			place(t, n.root, file, demo.Token)
-			place(t, n.root, joined.BootstrapConf, bootstrap(n.s, "", "tokenFile: "+n.root+file))
+			place(t, n.root, joined.BootstrapConf, bootstrap(n.s, embedded(n.s), "tokenFile: "+n.root+file))
 			return byPin(n)
 		}},
 		"certificate-authority": {dir + "/ca.crt", func(n node, file string) world.Access {
@@ -102,21 +95,18 @@ func TestAnchorsOfOthers(t *testing.T) {
 		"client-certificate": {dir + "/pair.pem", func(n node, file string) world.Access {
 			cert, key := n.s.IssueNode("n1")
 			place(t, n.root, file, string(cert)+string(key))
-			place(t, n.root, joined.BootstrapConf, bootstrap(n.s, "", "client-certificate: "+n.root+file+", client-key: "+n.root+file))
+			place(t, n.root, joined.BootstrapConf, bootstrap(n.s, embedded(n.s), "client-certificate: "+n.root+file+", client-key: "+n.root+file))
 			return byPin(n)
 		}},
 		"exec.command": {dir + "/plugin", func(n node, file string) world.Access {
 			answer := `{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":"` + demo.Token + `"}}`
-			place(t, n.root, file, "#!/bin/sh\ntouch '"+n.root+"/ran'\necho '"+answer+"'\n")
-			if err := os.Chmod(n.root+file, 0o700); err != nil {
-				t.Fatal(err)
-			}
-			place(t, n.root, joined.BootstrapConf, bootstrap(n.s, "",
+			placeMode(t, n.root, file, "#!/bin/sh\ntouch '"+n.root+"/ran'\necho '"+answer+"'\n", 0o700)
+			place(t, n.root, joined.BootstrapConf, bootstrap(n.s, embedded(n.s),
 				"exec: {apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never, command: "+n.root+file+"}"))
 			return byPin(n)
 		}},
 		"kubelet.conf": {joined.Conf, func(n node, file string) world.Access {
-			place(t, n.root, file, conf(n, n.s))
+			place(t, n.root, file, string(n.s.NodeKubeconfig("n1")))
 			a := byPin(n)
 			a.Token = "t"
 			return a
@@ -132,8 +122,7 @@ func TestAnchorsOfOthers(t *testing.T) {
 				if err := v.change(n.root + c.file); err != nil {
 					t.Fatal(err)
 				}
-				l := New(Options{Root: n.root, Credentials: creds{"t": demo.Token}})
-				defer l.Close()
+				l := newLive(t, Options{Root: n.root, Credentials: creds{"t": demo.Token}})
 
 				_, a, err := world.Object.Ask(
 					t.Context(),
@@ -181,33 +170,39 @@ func TestIdentityOfOthers(t *testing.T) {
 		"users: [{name: u, user: {client-certificate: " + current + ", client-key: " + current + "}}]\n"
 
 	for name, c := range map[string]struct {
-		change func(root string) error
-		want   string
+		path string
+		mode os.FileMode // 0: it is given to another user
 	}{
-		"as kubeadm leaves it":       {func(string) error { return nil }, ""},
-		"kubelet.conf for everybody": {func(root string) error { return os.Chmod(root+joined.Conf, 0o666) }, "chmod o-w " + joined.Conf},
-		"its folder of a user":       {func(root string) error { return os.Chown(root+"/etc/kubernetes", 1000, 0) }, "chown root: /etc/kubernetes"},
-		"the link of a user":         {func(root string) error { return os.Lchown(root+current, 1000, 0) }, "chown root: " + current},
-		"the certificate of a user":  {func(root string) error { return os.Chown(root+pem, 1000, 0) }, "chown root: " + pem},
-		"the folder for everybody":   {func(root string) error { return os.Chmod(root+pki, 0o777) }, "chmod o-w " + pki},
-		"the folder above of a user": {func(root string) error { return os.Chown(root+"/var/lib/kubelet", 1000, 0) }, "chown root: /var/lib/kubelet"},
+		"as kubeadm leaves it":       {},
+		"kubelet.conf for everybody": {joined.Conf, 0o666},
+		"its folder of a user":       {"/etc/kubernetes", 0},
+		"the link of a user":         {current, 0},
+		"the certificate of a user":  {pem, 0},
+		"the folder for everybody":   {pki, 0o777},
+		"the folder above of a user": {"/var/lib/kubelet", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			root := t.TempDir()
 			place(t, root, joined.Conf, conf)
 			place(t, root, pem, string(cert)+string(key))
-			if err := errors.Join(os.Symlink(pem, root+current), c.change(root)); err != nil {
+			err := os.Symlink(pem, root+current)
+			fix := ""
+			switch {
+			case c.mode != 0:
+				err, fix = errors.Join(err, os.Chmod(root+c.path, c.mode)), "chmod o-w "+c.path
+			case c.path != "":
+				err, fix = errors.Join(err, os.Lchown(root+c.path, 1000, 0)), "chown root: "+c.path
+			}
+			if err != nil {
 				t.Fatal(err)
 			}
-			l := New(Options{Root: root})
-			defer l.Close()
+			l := newLive(t, Options{Root: root})
 			k, a, err := world.Kubelet.Ask(t.Context(), l, world.KubeletReq{})
 			if err != nil || !k.Joined || k.Identity == nil || k.Identity.Node != "n1" {
 				t.Fatalf("got %+v, want that n1 has joined", a)
 			}
-			if (k.Identity.Loose == "") != (c.want == "") ||
-				c.want != "" && !strings.HasSuffix(k.Identity.Fix, "\n    "+c.want) {
-				t.Errorf("got %q and %q, want that it is fixed by %q", k.Identity.Loose, k.Identity.Fix, c.want)
+			if (k.Identity.Loose == "") != (fix == "") || fix != "" && !strings.HasSuffix(k.Identity.Fix, "\n    "+fix) {
+				t.Errorf("got %q and %q, want that it is fixed by %q", k.Identity.Loose, k.Identity.Fix, fix)
 			}
 		})
 	}

@@ -111,11 +111,10 @@ func TestWaitForFabric(t *testing.T) {
 // TestRecordedFabric: a recorded tree does not change, so its detector is asked once.
 func TestRecordedFabric(t *testing.T) {
 	asked := 0
-	l := New(Options{Hardware: t.TempDir(), Detectors: world.SourceFunc(func(context.Context, world.Question) world.Answer {
+	l := newLive(t, Options{Hardware: t.TempDir(), Detectors: world.SourceFunc(func(context.Context, world.Question) world.Answer {
 		asked++
 		return fabricIs("in-progress")
 	})})
-	defer l.Close()
 	if a := l.answerDetector(t.Context(), fabricReq()); asked != 1 || !strings.Contains(string(a.Value), "in-progress") {
 		t.Errorf("got %s after %d attempts, want in-progress after one", a.Value, asked)
 	}

@@ -22,8 +22,7 @@ func TestFactsFile(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		l := New(Options{Hardware: path})
-		defer l.Close()
+		l := newLive(t, Options{Hardware: path})
 		f, _, err := world.Hardware.Ask(context.Background(), l, world.HardwareReq{WaitLinks: []string{"ib0"}})
 		return f, err
 	}

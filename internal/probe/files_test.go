@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -82,13 +83,25 @@ func (c creds) Read(name string) ([]byte, error) {
 	return nil, os.ErrNotExist
 }
 
+// newLive returns a node that is closed at the end of the test.
+func newLive(t *testing.T, o Options) *Live {
+	l := New(o)
+	t.Cleanup(l.Close)
+	return l
+}
+
 // place writes a file that everyone may read below a root.
 func place(t *testing.T, root, path, text string) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(filepath.Join(root, path)), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(root, path), []byte(text), 0o644); err != nil {
+	placeMode(t, root, path, text, 0o644)
+}
+
+// placeMode writes a file with a mode below a root.
+func placeMode(t *testing.T, root, path, text string, mode os.FileMode) {
+	t.Helper()
+	file := filepath.Join(root, path)
+	err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), 0o644), os.Chmod(file, mode))
+	if err != nil {
 		t.Fatal(err)
 	}
 }
@@ -100,8 +113,7 @@ func TestFileThatComesLate(t *testing.T) {
 	late := filepath.Join(dir, "late.yaml")
 	// Its text is an answer although not every user may pass this folder.
 	const text = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
-	l := New(Options{})
-	defer l.Close()
+	l := newLive(t, Options{})
 	time.AfterFunc(300*time.Millisecond, func() { place(t, "/", late, text) })
 
 	got, a, _ := world.File.Ask(t.Context(), l, world.FileReq{Path: late, WaitMillis: 20_000})
@@ -115,8 +127,7 @@ func TestFileThatComesLate(t *testing.T) {
 		t.Errorf("a file that never comes: got %+v after %s; want code absent after 300ms", a, took)
 	}
 
-	below := New(Options{Root: dir})
-	defer below.Close()
+	below := newLive(t, Options{Root: dir})
 	start = time.Now()
 	_, a, _ = world.File.Ask(t.Context(), below, world.FileReq{Path: "/none", WaitMillis: 60_000})
 	if took := time.Since(start); a.Code() != fault.Absent || took > 10*time.Second {

@@ -60,8 +60,7 @@ func TestHostListeners(t *testing.T) {
 		}
 	}
 
-	other := New(Options{Root: t.TempDir(), Unit: "kubelet.service"})
-	defer other.Close()
+	other := newLive(t, Options{Root: t.TempDir(), Unit: "kubelet.service"})
 	if got, a, err := world.Host.Ask(t.Context(), other, world.HostReq{}); err == nil {
 		t.Errorf("below a root: got %+v (%v), want a failure", got, a)
 	}

@@ -12,8 +12,7 @@ import (
 
 // A node that can fall back must not spend the site's whole retry on a cluster that is away.
 func TestHurry(t *testing.T) {
-	l := New(Options{Root: t.TempDir(), Site: &lang.Site{}})
-	t.Cleanup(l.Close)
+	l := newLive(t, Options{Root: t.TempDir(), Site: &lang.Site{}})
 	a := world.Access{
 		Servers: []string{"https://127.0.0.1:1"},
 		CACertHashes: []string{

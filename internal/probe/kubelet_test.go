@@ -19,13 +19,8 @@ func TestJoinedDenied(t *testing.T) {
 	root := t.TempDir()
 	s := demo.Start(demo.Options{})
 	defer s.Close()
-	conf := s.NodeKubeconfig("n1")
-	place(t, root, joined.Conf, string(conf))
-	if err := os.Chmod(root+joined.Conf, 0); err != nil {
-		t.Fatal(err)
-	}
-	l := New(Options{Root: root})
-	defer l.Close()
+	placeMode(t, root, joined.Conf, string(s.NodeKubeconfig("n1")), 0)
+	l := newLive(t, Options{Root: root})
 	if a := l.answerKubelet(t.Context(), world.KubeletReq{}); a.Code() != fault.Denied {
 		t.Errorf("got %+v, want code %s", a, fault.Denied)
 	}

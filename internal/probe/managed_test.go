@@ -1,7 +1,6 @@
 package probe
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -17,14 +16,6 @@ func newGeneration(t *testing.T) (root string, store *generation.Store) {
 	t.Helper()
 	root = t.TempDir()
 	place(t, root, "/etc/plain", "before")
-	store, err := generation.Open(t.Context(), generation.Options{
-		Root: root, Dir: filepath.Join(root, "var/lib/prelet"), BootID: strings.Repeat("0", 32),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = store.Close() })
-
 	target := func(path, text string, secret bool) generation.Target {
 		return generation.Target{
 			Path: path, Kind: generation.File, Content: []byte(text), Mode: 0o644, Secret: secret,
@@ -32,25 +23,39 @@ func newGeneration(t *testing.T) (root string, store *generation.Store) {
 		}
 	}
 	plan := []byte(`{"files":[{"path":"/etc/plain","purpose":"kubelet-config"}]}`)
-	tx, err := store.Begin(generation.Proposal{
+	return root, openStore(t, root, generation.Proposal{
 		PlanID:  "p1",
 		Targets: []generation.Target{target("/etc/plain", "text", false), target("/etc/secret", "hidden", true)},
 		Blobs:   map[string][]byte{"plan.json": plan},
 	})
+}
+
+// openStore is a store below a root with one generation.
+func openStore(t *testing.T, root string, p generation.Proposal) *generation.Store {
+	t.Helper()
+	store, err := generation.Open(t.Context(), generation.Options{
+		Root: root, Dir: filepath.Join(root, "var/lib/prelet"), BootID: strings.Repeat("0", 32),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = tx.Commit()
-	if err := errors.Join(err, tx.Publish()); err != nil {
+	t.Cleanup(func() { _ = store.Close() })
+	tx, err := store.Begin(p)
+	if err == nil {
+		_, err = tx.Commit()
+	}
+	if err == nil {
+		err = tx.Publish()
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
-	return root, store
+	return store
 }
 
 func TestTarget(t *testing.T) {
 	root, store := newGeneration(t)
-	l := New(Options{Root: root, Store: store, Credentials: creds{"same": "hidden", "other": "x"}})
-	defer l.Close()
+	l := newLive(t, Options{Root: root, Store: store, Credentials: creds{"same": "hidden", "other": "x"}})
 	placeholder := func(name string) string { return "\ue000cred:" + name + "\ue001" }
 	change := func(text string) func() { return func() { place(t, root, "/etc/plain", text) } }
 
@@ -119,8 +124,7 @@ func TestTarget(t *testing.T) {
 // TestGarbledState: the content of a file that is not a state of a manager stays on the node. The answer only has that.
 func TestGarbledState(t *testing.T) {
 	root := t.TempDir()
-	l := New(Options{Root: root})
-	defer l.Close()
+	l := newLive(t, Options{Root: root})
 
 	for _, c := range []struct {
 		name, path, text string
@@ -134,10 +138,7 @@ func TestGarbledState(t *testing.T) {
 		{"another file", "device_state", "\x00\xff", false},
 	} {
 		path := "/var/lib/kubelet/" + c.path
-		place(t, root, path, c.text)
-		if err := os.Chmod(filepath.Join(root, path), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		placeMode(t, root, path, c.text, 0o600)
 
 		got, _, err := world.Target.Ask(t.Context(), l, world.TargetReq{Path: path})
 		if err != nil || got.Garbled != c.want || c.want && (got.Text != "" || got.SHA256 != "") {
@@ -152,8 +153,7 @@ func TestGarbledState(t *testing.T) {
 func TestOriginal(t *testing.T) {
 	root, store := newGeneration(t)
 	place(t, root, "/etc/other", "now")
-	l := New(Options{Root: root, Store: store})
-	defer l.Close()
+	l := newLive(t, Options{Root: root, Store: store})
 
 	for path, want := range map[string]world.TargetAns{
 		"/etc/plain":  {Exists: true, Text: "before"},
@@ -170,8 +170,7 @@ func TestOriginal(t *testing.T) {
 
 func TestManaged(t *testing.T) {
 	root, store := newGeneration(t)
-	l := New(Options{Root: root, Store: store})
-	defer l.Close()
+	l := newLive(t, Options{Root: root, Store: store})
 
 	got, a, err := world.Managed.Ask(t.Context(), l, world.ManagedReq{})
 	if err != nil || got.Generation != 1 || len(got.Targets) != 2 {

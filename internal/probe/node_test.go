@@ -57,7 +57,7 @@ func TestNodeName(t *testing.T) {
 			place(t, root, "/etc/machine-id", ours+"\n")
 			place(t, root, "/sys/class/dmi/id/product_uuid", ourUUID+"\n")
 			now := time.Now()
-			l := New(Options{
+			l := newLive(t, Options{
 				Root: root, Credentials: creds{"t": demo.Token}, Now: func() time.Time { return now },
 				OnRetry: func(Retry) {
 					switch c.then {
@@ -71,7 +71,6 @@ func TestNodeName(t *testing.T) {
 					}
 				},
 			})
-			defer l.Close()
 			l.nodeRetry = time.Millisecond
 
 			access := world.Access{Servers: []string{s.URL}, CACertHashes: []string{s.CAHash()}, Token: "t"}

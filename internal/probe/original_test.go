@@ -2,7 +2,6 @@ package probe
 
 import (
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -49,18 +48,14 @@ func TestWithheldOriginals(t *testing.T) {
 	}
 
 	root := t.TempDir()
-	l := New(Options{Root: root})
-	defer l.Close()
+	l := newLive(t, Options{Root: root})
 	place(t, root, "/etc/closed/kubelet", "")
 	if err := os.Chmod(root+"/etc/closed", 0o750); err != nil {
 		t.Fatal(err)
 	}
 
 	for path, test := range tests {
-		place(t, root, path, test.text)
-		if err := os.Chmod(filepath.Join(root, path), test.mode); err != nil {
-			t.Fatal(err)
-		}
+		placeMode(t, root, path, test.text, test.mode)
 
 		got, _, err := world.Original.Ask(t.Context(), l, world.OriginalReq{Path: path})
 		isHidden := got.SHA256 == ""
@@ -80,10 +75,7 @@ func TestWithheldOriginals(t *testing.T) {
 		"/etc/default/bom":  "\ufeffSECRET=CANARY\nKUBELET_EXTRA_ARGS=--v=2\n",
 		"/etc/default/mark": "A=CANARY\ue000\n",
 	} {
-		place(t, root, path, text)
-		if err := os.Chmod(filepath.Join(root, path), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		placeMode(t, root, path, text, 0o600)
 		_, a, err := world.Original.Ask(t.Context(), l, world.OriginalReq{Path: path})
 		if a.Code() != fault.FileUnusable || a.Value != nil || strings.Contains(a.Why(), "CANARY") {
 			t.Errorf("%s: got %s, %v; want file-unusable without CANARY", path, a.Value, err)

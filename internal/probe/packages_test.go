@@ -2,7 +2,6 @@ package probe
 
 import (
 	"maps"
-	"os"
 	"testing"
 
 	"github.com/prelet/prelet/internal/world"
@@ -14,8 +13,7 @@ func TestPackages(t *testing.T) {
 	place(t, root, "/var/lib/dpkg/info/chrony.list", "/.\n/etc\n/etc/chrony\n/etc/chrony/chrony.conf\n")
 	place(t, root, "/var/lib/dpkg/info/libc6:amd64.list", "/.\n/lib/x86_64-linux-gnu/libc.so.6\n")
 	place(t, root, "/var/lib/dpkg/info/chrony.md5sums", "/etc/own\n")
-	l := New(Options{Root: root})
-	defer l.Close()
+	l := newLive(t, Options{Root: root})
 
 	req := world.PackagesReq{Paths: []string{
 		"/etc/chrony/chrony.conf", "/etc/chrony/chrony.confx", "/etc/own", "/usr/lib/x86_64-linux-gnu/libc.so.6",
@@ -26,8 +24,7 @@ func TestPackages(t *testing.T) {
 		t.Errorf("owners: got %v, %+v; want %v", got.Owners, a, want)
 	}
 
-	without := New(Options{Root: t.TempDir()})
-	defer without.Close()
+	without := newLive(t, Options{Root: t.TempDir()})
 	if _, a, err := world.Packages.Ask(t.Context(), without, req); err == nil {
 		t.Errorf("without dpkg: got %+v, want a failure", a)
 	}
@@ -37,17 +34,14 @@ func TestPackages(t *testing.T) {
 func TestAskRPM(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
-	place(t, root, "/rpm", `#!/bin/sh
+	placeMode(t, root, "/rpm", `#!/bin/sh
 [ "$1 $2 $3" = "-qf --queryformat %{NAME}\n" ] || exit 2
 case $4 in
 /etc/chrony.conf) echo chrony ;;
 /etc/shared) printf 'first\nsecond\n' ;;
 *) echo "file $4 is not owned by any package"; exit 1 ;;
 esac
-`)
-	if err := os.Chmod(root+"/rpm", 0o755); err != nil {
-		t.Fatal(err)
-	}
+`, 0o755)
 
 	got := askRPM(t.Context(), root+"/rpm", []string{"/etc/chrony.conf", "/etc/own", "/etc/shared"})
 	want := map[string]string{"/etc/chrony.conf": "chrony", "/etc/shared": "first"}

@@ -57,8 +57,7 @@ func TestResolver(t *testing.T) {
 		})
 	}
 
-	l := New(Options{Root: t.TempDir(), Units: fakeResolved(true)})
-	defer l.Close()
+	l := newLive(t, Options{Root: t.TempDir(), Units: fakeResolved(true)})
 	if got := l.chooseResolver(t.Context()); got != "" {
 		t.Errorf("below a root: got %q, want none", got)
 	}
@@ -72,28 +71,11 @@ func storeWith(t *testing.T, r *world.Recording) *generation.Store {
 		t.Fatal(err)
 	}
 
-	dir := t.TempDir()
-	s, err := generation.Open(t.Context(), generation.Options{Root: dir, Dir: dir + "/state"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s.Close() })
-	txn, err := s.Begin(generation.Proposal{
+	return openStore(t, t.TempDir(), generation.Proposal{
 		PlanID: "p",
 		Blobs:  map[string][]byte{world.RecordingBlob: text.Bytes()},
 		Targets: []generation.Target{
 			{Path: "/a", Kind: generation.File, Content: []byte("a"), Mode: 0o644, UID: -1, GID: -1},
 		},
 	})
-	if err == nil {
-		_, err = txn.Commit()
-	}
-	if err == nil {
-		err = txn.Publish()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-
-	return s
 }

@@ -56,8 +56,7 @@ func TestRotation(t *testing.T) {
 			}
 			root, store := newGeneration(t)
 			place(t, root, joined.Conf, string(conf))
-			l := New(Options{Root: root, Store: store})
-			defer l.Close()
+			l := newLive(t, Options{Root: root, Store: store})
 			l.past = func() *world.LastGood { return verified(access.Servers, c.known) }
 			before := len(s.Requests())
 

@@ -30,11 +30,10 @@ const canary = "CANARY-k2 \"q\" <&>"
 func newSecretive(t *testing.T, root string) *Live {
 	t.Helper()
 	s := &lang.Site{Variables: map[string]*lang.Variable{"zone": {Name: "zone"}, "pw": {Name: "pw", Sensitive: true}}}
-	l := New(Options{
+	l := newLive(t, Options{
 		Root: root, Site: s, Redactor: value.NewRedactor(),
 		Credentials: given{"k2": canary, "prelet.var.zone": "eu-central-1", "prelet.var.pw": "correct horse"},
 	})
-	t.Cleanup(l.Close)
 	return l
 }
 
@@ -120,68 +119,58 @@ func TestDescribeSecret(t *testing.T) {
 
 // TestPrivateTargets keeps the content of a managed file on the node where it may be a secret, and compares it there.
 func TestPrivateTargets(t *testing.T) {
-	root := t.TempDir()
-	place(t, root, "/etc/private", "password=x\n")
-	place(t, root, "/etc/open", "plain\n")
-	place(t, root, "/etc/canary", "password="+canary+"\n")
-	place(t, root, "/etc/token", "abcdef.0123456789abcdef\n")
-	place(t, root, "/etc/kubelet", "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n")
-	place(t, root, "/etc/header", "kind: KubeletConfiguration\nstaticPodURLHeader: {Authorization: [x]}\n")
-	place(t, root, "/etc/header-for-all", "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"+
-		"staticPodURLHeader: {Authorization: [x]}\n")
-	place(t, root, "/etc/state", `{"policyName":"static","checksum":1}`)
-	place(t, root, "/var/lib/kubelet/cpu_manager_state", `{"policyName":"static","checksum":1}`)
-	place(t, root, "/etc/app", "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nkey: x\n")
-	for path, mode := range map[string]os.FileMode{"/etc/own/a/x": 0o700, "/etc/group/a/x": 0o750, "/etc/all/a/x": 0o751, "/etc/own/config": 0o700,
-		"/var/lib/kubelet/b/a/x": 0o750, "/srv/var/lib/kubelet/a/x": 0o750} {
-		place(t, root, path, "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n")
-		if strings.HasSuffix(path, "x") {
-			place(t, root, path, "password=x\n")
-		}
-		if err := errors.Join(
-			os.Chmod(root+path, 0o644),
-			os.Chmod(filepath.Join(root, filepath.Dir(strings.TrimSuffix(path, "/x"))), mode),
-		); err != nil {
-			t.Fatal(err)
-		}
+	const (
+		config = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
+		header = config + "staticPodURLHeader: {Authorization: [x]}\n"
+		state  = `{"policyName":"static","checksum":1}`
+	)
+	files := map[string]struct {
+		text      string
+		mode      os.FileMode
+		isPrivate bool
+	}{
+		"/etc/private":                       {"password=x\n", 0o600, true},
+		"/etc/open":                          {"plain\n", 0o644, false},
+		"/etc/canary":                        {"password=" + canary + "\n", 0o644, true},
+		"/etc/token":                         {"abcdef.0123456789abcdef\n", 0o640, true},
+		"/etc/kubelet":                       {config, 0o600, false},
+		"/etc/header":                        {strings.TrimPrefix(header, "apiVersion: kubelet.config.k8s.io/v1beta1\n"), 0o600, true},
+		"/etc/header-for-all":                {header, 0o644, true},
+		"/etc/state":                         {state, 0o600, true},
+		"/etc/app":                           {config + "key: x\n", 0o600, true},
+		"/etc/own/a/x":                       {"password=x\n", 0o644, true},
+		"/etc/group/a/x":                     {"password=x\n", 0o644, true},
+		"/etc/all/a/x":                       {"password=x\n", 0o644, false},
+		"/etc/own/config":                    {config, 0o644, false},
+		"/etc/0640":                          {"plain\n", 0o640, true},
+		"/etc/0660":                          {"plain\n", 0o660, true},
+		"/etc/0604":                          {"plain\n", 0o604, true},
+		"/etc/0444":                          {"plain\n", 0o444, false},
+		"/etc/below/0705/x":                  {"plain\n", 0o644, true},
+		"/etc/below/0711/x":                  {"plain\n", 0o644, false},
+		"/var/lib/kubelet/cpu_manager_state": {state, 0o600, false},
+		"/var/lib/kubelet/creds.yaml":        {"kind: CredentialProviderConfig\n", 0o644, false},
+		"/var/lib/kubelet/own":               {"password=x\n", 0o600, true},
+		"/var/lib/kubelet/b/a/x":             {"password=x\n", 0o644, true},
+		"/srv/var/lib/kubelet/a/x":           {"password=x\n", 0o644, true},
 	}
-	place(t, root, "/var/lib/kubelet/creds.yaml", "kind: CredentialProviderConfig\n")
-	place(t, root, "/var/lib/kubelet/own", "password=x\n")
-	err := errors.Join(os.Chmod(root, 0o700), // not a folder of the node
-		os.Chmod(root+"/var/lib/kubelet", 0o750), os.Chmod(root+"/var/lib/kubelet/creds.yaml", 0o644))
-	if err != nil {
-		t.Fatal(err)
+	root := t.TempDir()
+	for path, file := range files {
+		placeMode(t, root, path, file.text, file.mode)
 	}
 	for path, mode := range map[string]os.FileMode{
-		"/etc/private": 0o600, "/etc/kubelet": 0o600, "/etc/header": 0o600, "/etc/state": 0o600, "/etc/app": 0o600,
-		"/var/lib/kubelet/cpu_manager_state": 0o600, "/etc/token": 0o640,
-		"/var/lib/kubelet/own": 0o600, "/etc/0640": 0o640, "/etc/0660": 0o660, "/etc/0604": 0o604, "/etc/0444": 0o444,
-		"/etc/below/0705/x": 0o644, "/etc/below/0711/x": 0o644,
+		"":         0o700, // not a folder of the node
+		"/etc/own": 0o700, "/etc/group": 0o750, "/etc/all": 0o751, "/etc/below/0705": 0o705, "/etc/below/0711": 0o711,
+		"/var/lib/kubelet": 0o750, "/var/lib/kubelet/b": 0o750, "/srv/var/lib/kubelet": 0o750,
 	} {
-		if !strings.Contains(path, "/var/lib") && strings.ContainsAny(path, "0") {
-			place(t, root, path, "plain\n")
-		}
-		if err := os.Chmod(filepath.Join(root, path), mode); err != nil {
+		if err := os.Chmod(root+path, mode); err != nil {
 			t.Fatal(err)
 		}
-	}
-	if err := errors.Join(
-		os.Chmod(filepath.Join(root, "etc/below/0705"), 0o705),
-		os.Chmod(filepath.Join(root, "etc/below/0711"), 0o711),
-	); err != nil {
-		t.Fatal(err)
 	}
 	l := newSecretive(t, root)
 
-	for path, want := range map[string]bool{
-		"/etc/private": true, "/etc/open": false, "/etc/canary": true, "/etc/token": true,
-		"/etc/kubelet": false, "/etc/header": true, "/etc/header-for-all": true, "/etc/state": true, "/etc/app": true,
-		"/var/lib/kubelet/cpu_manager_state": false,
-		"/etc/own/a/x":                       true, "/etc/group/a/x": true, "/etc/all/a/x": false, "/etc/own/config": false,
-		"/etc/0640": true, "/etc/0660": true, "/etc/0604": true, "/etc/0444": false,
-		"/etc/below/0705/x": true, "/etc/below/0711/x": false,
-		"/var/lib/kubelet/creds.yaml": false, "/var/lib/kubelet/own": true, "/var/lib/kubelet/b/a/x": true, "/srv/var/lib/kubelet/a/x": true,
-	} {
+	for path, file := range files {
+		want := file.isPrivate
 		got, _, err := world.Target.Ask(t.Context(), l, world.TargetReq{Path: path})
 		if err != nil || got.Private != want || want != (got.SHA256 == "") || want != (got.Text == "") {
 			t.Errorf("%s: got %+v, %v; want private %t", path, got, err, want)
@@ -189,9 +178,9 @@ func TestPrivateTargets(t *testing.T) {
 		if path == "/etc/canary" || path == "/etc/token" || strings.HasPrefix(path, "/etc/header") {
 			continue // secrets by their content: file() has no text of them either
 		}
-		file, a, err := world.File.Ask(t.Context(), l, world.FileReq{Path: path})
-		if err != nil || (file.Private != "") != want || want != (file.Text == "") {
-			t.Errorf("text of %s: got %+v, %+v; want none %t", path, file, a, want)
+		text, a, err := world.File.Ask(t.Context(), l, world.FileReq{Path: path})
+		if err != nil || (text.Private != "") != want || want != (text.Text == "") {
+			t.Errorf("text of %s: got %+v, %+v; want none %t", path, text, a, want)
 		}
 	}
 	for text, want := range map[string]bool{"password=x\n": true, "password=y\n": false} {
@@ -205,8 +194,7 @@ func TestPrivateTargets(t *testing.T) {
 // TestSecretThatIsPlannedNoMore says no hash of a file that held a secret: all but the secret may be known.
 func TestSecretThatIsPlannedNoMore(t *testing.T) {
 	root, store := newGeneration(t)
-	l := New(Options{Root: root, Store: store})
-	defer l.Close()
+	l := newLive(t, Options{Root: root, Store: store})
 
 	got, _, err := world.Target.Ask(t.Context(), l, world.TargetReq{Path: "/etc/secret"})
 	if err != nil || !got.Private || got.SHA256 != "" || got.Text != "" {

@@ -24,8 +24,7 @@ func TestServing(t *testing.T) {
 		place(t, dir, name, text)
 	}
 	secret := func(name string) *string { s := "\ue000cred:" + name + "\ue001"; return &s }
-	l := New(Options{Credentials: creds{"key": key, "other": other}})
-	defer l.Close()
+	l := newLive(t, Options{Credentials: creds{"key": key, "other": other}})
 
 	for _, c := range []struct {
 		cert, key         string
@@ -69,8 +68,7 @@ func TestServing(t *testing.T) {
 func TestServingBelowARoot(t *testing.T) {
 	root := t.TempDir()
 	place(t, root, "/there", "hello")
-	l := New(Options{Root: root, Credentials: creds{"key": "hello"}})
-	defer l.Close()
+	l := newLive(t, Options{Root: root, Credentials: creds{"key": "hello"}})
 
 	_, a, _ := world.Serving.Ask(t.Context(), l, world.ServingReq{Cert: "/there"})
 	if a.Code() != fault.Absent {

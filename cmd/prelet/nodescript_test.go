@@ -1,7 +1,7 @@
 package main
 
 import (
-	"bufio"
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"golang.org/x/tools/txtar"
 
 	"github.com/prelet/prelet/internal/app"
 	"github.com/prelet/prelet/internal/commit/activation"
@@ -27,6 +28,7 @@ import (
 	"github.com/prelet/prelet/internal/kubelet/condition"
 	"github.com/prelet/prelet/internal/platform/unitfile"
 	"github.com/prelet/prelet/internal/sample"
+	"github.com/prelet/prelet/internal/scripttest"
 )
 
 // TestNodes runs the scripts of testdata/nodes, each on a node of its own, with a systemd and a clock that the script
@@ -40,13 +42,16 @@ func TestNodes(t *testing.T) {
 		t.Fatalf("scripts in testdata/nodes: got %d, %v; want some", len(files), err)
 	}
 	for _, file := range files {
-		matrix := readMatrix(t, file)
-		if len(matrix) == 0 {
+		archive, err := txtar.ParseFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		combinations := scripttest.Combinations(strings.Split(string(archive.Comment), "\n"))
+		if len(combinations) == 1 {
 			runNodeScript(t, file, nil, nil)
 			continue
 		}
-		known := slices.Concat(matrix...)
-		combinations := allCombinations(matrix)
+		known := slices.Concat(combinations...)
 		first, step := chosen.OneIn(min(len(combinations), 4), file)
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
 			t.Parallel()
@@ -62,46 +67,6 @@ func TestNodes(t *testing.T) {
 			}
 		})
 	}
-}
-
-// readMatrix returns the values, as NAME=VALUE, of each line `matrix NAME VALUE...` at the begin of a script.
-func readMatrix(t *testing.T, file string) (matrix [][]string) {
-	t.Helper()
-	f, err := os.Open(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-
-	for lines := bufio.NewScanner(f); lines.Scan() && !strings.HasPrefix(lines.Text(), "-- "); {
-		words := strings.Fields(lines.Text())
-		if len(words) < 3 || words[0] != "matrix" {
-			continue
-		}
-		var values []string
-		for _, value := range words[2:] {
-			values = append(values, words[1]+"="+value)
-		}
-		matrix = append(matrix, values)
-	}
-
-	return matrix
-}
-
-// allCombinations returns each combination of one value of each line.
-func allCombinations(matrix [][]string) [][]string {
-	combinations := [][]string{nil}
-	for _, values := range matrix {
-		var longer [][]string
-		for _, c := range combinations {
-			for _, value := range values {
-				longer = append(longer, append(slices.Clone(c), value))
-			}
-		}
-		combinations = longer
-	}
-
-	return combinations
 }
 
 type nodeKey struct{}

@@ -46,7 +46,7 @@ func Load(t testing.TB, file string) (scripts []Script) {
 	for _, section := range archive.Files {
 		number++ // the line with the name
 		lines := strings.Split(strings.TrimSuffix(string(section.Data), "\n"), "\n")
-		for _, values := range combine(lines) {
+		for _, values := range Combinations(lines) {
 			scripts = append(scripts, parse(t, file, number, section.Name, lines, values))
 		}
 		number += strings.Count(string(section.Data), "\n")
@@ -55,8 +55,8 @@ func Load(t testing.TB, file string) (scripts []Script) {
 	return scripts
 }
 
-// combine returns the combinations of values that the lines with a matrix ask for: NAME, VALUE, NAME, VALUE…
-func combine(lines []string) [][]string {
+// Combinations returns the combinations of values that lines with a matrix ask for, each value as NAME=VALUE.
+func Combinations(lines []string) [][]string {
 	combinations := [][]string{nil}
 	for _, line := range lines {
 		words := strings.Fields(line)
@@ -66,7 +66,7 @@ func combine(lines []string) [][]string {
 		var longer [][]string
 		for _, c := range combinations {
 			for _, value := range words[2:] {
-				longer = append(longer, append(slices.Clone(c), "$"+words[1], value))
+				longer = append(longer, append(slices.Clone(c), words[1]+"="+value))
 			}
 		}
 		combinations = longer
@@ -83,7 +83,12 @@ func parse(
 	lines, values []string,
 ) Script {
 	t.Helper()
-	replace := strings.NewReplacer(values...)
+	var pairs []string
+	for _, value := range values {
+		name, text, _ := strings.Cut(value, "=")
+		pairs = append(pairs, "$"+name, text)
+	}
+	replace := strings.NewReplacer(pairs...)
 	s := Script{Name: replace.Replace(name)}
 	for i, text := range lines {
 		at := fmt.Sprintf("%s:%d", file, number+i+1)
@@ -107,10 +112,8 @@ func parse(
 // holds reports whether a condition [NAME:VALUE] or [!NAME:VALUE] holds.
 func holds(condition string, values []string) bool {
 	condition, isNot := strings.CutPrefix(strings.Trim(condition, "[]"), "!")
-	name, value, _ := strings.Cut(condition, ":")
-	at := slices.Index(values, "$"+name)
 
-	return at >= 0 && (values[at+1] == value) != isNot
+	return slices.Contains(values, strings.Replace(condition, ":", "=", 1)) != isNot
 }
 
 // split returns the words of a line.

@@ -58,26 +58,20 @@ type machine struct {
 	nodeReady  bool                    // the Node is Ready
 	nodeID     func(m *machine) string // the machine id in the Node
 	kubeletLog []string
-	labels     map[string]string // of the Node object
-	taints     []kubelet.Taint
-	patched    []string
 
-	annotations  map[string]string // of the Node object
-	annotated    []string          // each patch of them: KEY=VALUE, and KEY- for a removed one
-	annotateFail error
+	// Of the Node object.
+	labels      map[string]string
+	taints      []kubelet.Taint
+	annotations map[string]string
+	conditions  []condition.Condition
+	sent        map[string][]string // patches of taints, conditions, annotations and labels, in the words of kubectl
+	fails       map[string]error    // of each such patch, and of each get
 
-	tainted   []string // each patch of taints: the arguments of kubectl taint
-	taintFail error
-
-	conditions    []condition.Condition // of the Node object
-	conditioned   []string              // each patch of them: TYPE=STATUS(REASON), and TYPE- for a removed one
-	conditionFail error                 // of each PATCH
-	nodeFail      error                 // of each GET
-	configz       []string              // how /configz differs from the plan
-	serving       error
-	expired       string       // what Expired returns, whatever the certificate
-	log           bytes.Buffer // journal entries, one JSON document a line
-	console       []string     // lines of units on the machine's console
+	configz []string // how /configz differs from the plan
+	serving error
+	expired string       // what Expired returns, whatever the certificate
+	log     bytes.Buffer // journal entries, one JSON document a line
+	console []string     // lines of units on the machine's console
 }
 
 // units is systemd with virtual time.
@@ -250,7 +244,7 @@ func newMachineIn(t testing.TB, dir string) *machine {
 		jitter: 0.5,
 		labels: map[string]string{"example.com/pool": "a"},
 
-		annotations: map[string]string{},
+		annotations: map[string]string{}, sent: map[string][]string{}, fails: map[string]error{},
 	}
 	m.site = strings.NewReplacer("SERVER", server.URL, "PIN", server.CAHash()).Replace(nodeSite)
 	m.put("/etc/machine-id", "0123456789abcdef0123456789abcdef\n")
@@ -354,8 +348,8 @@ func (m *machine) ChangedAgo([]string) (time.Duration, bool) { return m.now - m.
 func (m *machine) Node(_ context.Context, name string) (kubelet.Node, error) {
 	m.object.Lock()
 	defer m.object.Unlock()
-	if m.nodeFail != nil {
-		return kubelet.Node{}, m.nodeFail
+	if err := m.fails["get"]; err != nil {
+		return kubelet.Node{}, err
 	}
 	return kubelet.Node{
 		Name: name, Labels: m.labels, Taints: m.taints, Annotations: m.annotations, Conditions: m.conditions, Age: -1,
@@ -365,6 +359,13 @@ func (m *machine) Node(_ context.Context, name string) (kubelet.Node, error) {
 
 // reported returns the machine id in the Node, "" in most tests: then it is not known.
 func (m *machine) reported() string {
+	send := func(kind string, patch func() string) error {
+		if err := m.fails[kind]; err != nil {
+			return err
+		}
+		m.sent[kind] = append(m.sent[kind], patch())
+		return nil
+	}
 	if m.nodeID == nil {
 		return ""
 	}
@@ -377,14 +378,14 @@ func (m *machine) Patch(_ context.Context, _, _ string, change kubelet.Change) e
 	defer m.object.Unlock()
 	switch change := change.(type) {
 	case kubelet.TaintChange:
-		return m.patchTaints(change)
+		return send("taints", func() string { return m.patchTaints(change) })
 	case condition.Change:
-		return m.patchConditions(change)
+		return send("conditions", func() string { return m.patchConditions(change) })
 	case annotation.Change:
-		return m.patchAnnotations(change)
+		return send("annotations", func() string { return m.patchAnnotations(change) })
 	case kubelet.LabelChanges:
 		for _, c := range change {
-			m.patched = append(m.patched, c.String())
+			m.sent["labels"] = append(m.sent["labels"], c.String())
 			if m.labels[c.Key] = c.Value; c.Remove {
 				delete(m.labels, c.Key)
 			}
@@ -393,10 +394,7 @@ func (m *machine) Patch(_ context.Context, _, _ string, change kubelet.Change) e
 	return nil
 }
 
-func (m *machine) patchTaints(change kubelet.TaintChange) error {
-	if m.taintFail != nil {
-		return m.taintFail
-	}
+func (m *machine) patchTaints(change kubelet.TaintChange) string {
 	m.taints = slices.DeleteFunc(m.taints, func(t kubelet.Taint) bool { return slices.Contains(change.Remove, t) })
 	m.taints = append(m.taints, change.Add...)
 	var owned []string
@@ -404,14 +402,11 @@ func (m *machine) patchTaints(change kubelet.TaintChange) error {
 		owned = append(owned, t.String())
 	}
 	m.annotations["prelet.github.io/taints"] = strings.Join(owned, " ")
-	m.tainted = append(m.tainted, change.String())
-	return nil
+	return change.String()
 }
 
-func (m *machine) patchConditions(change condition.Change) error {
-	if m.conditionFail != nil {
-		return m.conditionFail
-	}
+// patchConditions returns TYPE=STATUS(REASON) of each, and TYPE- of a removed one.
+func (m *machine) patchConditions(change condition.Change) string {
 	isOf := func(typ string) func(condition.Condition) bool {
 		return func(c condition.Condition) bool { return c.Type == typ }
 	}
@@ -424,13 +419,11 @@ func (m *machine) patchConditions(change condition.Change) error {
 		m.conditions = slices.DeleteFunc(m.conditions, isOf(typ))
 		words = append(words, strings.TrimPrefix(typ, "example.com/")+"-")
 	}
-	m.conditioned = append(m.conditioned, strings.Join(words, " "))
-	return nil
+	return strings.Join(words, " ")
 }
-func (m *machine) patchAnnotations(changes annotation.Change) error {
-	if m.annotateFail != nil {
-		return m.annotateFail
-	}
+
+// patchAnnotations returns KEY=VALUE of each, and KEY- of a removed one.
+func (m *machine) patchAnnotations(changes annotation.Change) string {
 	var words []string
 	for _, key := range slices.Sorted(maps.Keys(changes)) {
 		name := strings.TrimPrefix(key, "prelet.github.io/")
@@ -442,8 +435,7 @@ func (m *machine) patchAnnotations(changes annotation.Change) error {
 			words = append(words, name+"-")
 		}
 	}
-	m.annotated = append(m.annotated, strings.Join(words, " "))
-	return nil
+	return strings.Join(words, " ")
 }
 
 // Serving implements activation.Probe.

@@ -192,16 +192,14 @@ func nodeCommands() map[string]func(n *scriptNode, args []string) {
 		"no-verify-unit": func(n *scriptNode, _ []string) { n.noVerify = true },
 
 		// The cluster.
-		"api":          (*scriptNode).cmdAPI,
-		"object":       (*scriptNode).cmdObject,
-		"patched":      (*scriptNode).cmdPatched,
-		"requests":     (*scriptNode).cmdRequests,
-		"unauthorized": (*scriptNode).cmdUnauthorized,
-		"config-map":   func(n *scriptNode, args []string) { n.putKubeletConfig(n.ts.ReadFile(args[0])) },
-		"jitter":       func(n *scriptNode, args []string) { n.jitter = float64(n.number(args[0])) / 100 },
-		"forget-patches": func(n *scriptNode, _ []string) {
-			n.tainted, n.conditioned, n.annotated, n.patched = nil, nil, nil, nil
-		},
+		"api":            (*scriptNode).cmdAPI,
+		"object":         (*scriptNode).cmdObject,
+		"patched":        (*scriptNode).cmdPatched,
+		"requests":       (*scriptNode).cmdRequests,
+		"unauthorized":   (*scriptNode).cmdUnauthorized,
+		"config-map":     func(n *scriptNode, args []string) { n.putKubeletConfig(n.ts.ReadFile(args[0])) },
+		"jitter":         func(n *scriptNode, args []string) { n.jitter = float64(n.number(args[0])) / 100 },
+		"forget-patches": func(n *scriptNode, _ []string) { clear(n.sent) },
 
 		// Files.
 		"put":                 func(n *scriptNode, args []string) { cmdPut(n.ts, false, args) },
@@ -693,11 +691,8 @@ func (n *scriptNode) cmdObject(args []string) {
 // patched taints|conditions|annotations|labels [PATCH...]: these patches were sent since the last such check; one
 // that ends in "..." is the begin of a patch.
 func (n *scriptNode) cmdPatched(args []string) {
-	patches := map[string]*[]string{
-		"taints": &n.tainted, "conditions": &n.conditioned, "annotations": &n.annotated, "labels": &n.machine.patched,
-	}[args[0]]
-	got, want := *patches, args[1:]
-	*patches = nil
+	got, want := n.sent[args[0]], args[1:]
+	delete(n.sent, args[0])
 	if !slices.EqualFunc(got, want, func(got, want string) bool {
 		begin, isBegin := strings.CutSuffix(want, "...")
 		return got == want || isBegin && strings.HasPrefix(got, begin)
@@ -719,9 +714,7 @@ func (n *scriptNode) cmdAPI(args []string) {
 	if !isKnown {
 		answer = errors.New(args[1])
 	}
-	*map[string]*error{
-		"get": &n.nodeFail, "taints": &n.taintFail, "conditions": &n.conditionFail, "annotations": &n.annotateFail,
-	}[args[0]] = answer
+	n.fails[args[0]] = answer
 }
 
 // apply-unit serves|serves-second: a start of prelet-apply.service, or only a second one, serves requests, with the

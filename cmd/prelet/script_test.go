@@ -46,42 +46,28 @@ func setUp(e *testscript.Env, shared *machines) error {
 			f()
 		}
 	})
-	for path, text := range map[string]string{"root/etc/os-release": "ID=debian\nNAME=Debian\n", "credentials/bootstrap-token": demo.Token + "\n", "site.in/site.hcl": baseSite} {
-		p := filepath.Join(e.WorkDir, path)
-		if _, err := os.Stat(filepath.Dir(p)); err == nil && strings.HasPrefix(path, "site.in/") {
-			continue
-		}
-		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
-			return err
-		}
-		mode := fs.FileMode(0o644)
-		if strings.HasPrefix(path, "credentials/") {
-			mode = 0o400
-		}
-		if err := os.WriteFile(p, []byte(text), mode); err != nil {
-			return err
-		}
-	}
-	if err := os.MkdirAll(filepath.Join(e.WorkDir, "objects"), 0o755); err != nil {
-		return err
-	}
-	if err := os.WriteFile(filepath.Join(e.WorkDir, "objects/ca.crt"), s.ca.CAPEM(), 0o644); err != nil {
-		return err
-	}
 	cm := map[string]any{
 		"kind":       "ConfigMap",
 		"apiVersion": "v1",
 		"metadata":   map[string]string{"name": "kubelet-config", "namespace": "kube-system", "resourceVersion": "7"},
 		"data":       map[string]string{"kubelet": servedConfig},
 	}
-	if err := os.MkdirAll(filepath.Join(e.WorkDir, "objects/kube-system"), 0o755); err != nil {
-		return err
+	files := map[string]string{
+		"root/etc/os-release":                     "ID=debian\nNAME=Debian\n",
+		"credentials/bootstrap-token":             demo.Token + "\n",
+		"objects/ca.crt":                          string(s.ca.CAPEM()),
+		"objects/kube-system/kubelet-config.yaml": string(must(json.Marshal(cm))),
 	}
-	if err := os.WriteFile(
-		filepath.Join(e.WorkDir, "objects/kube-system/kubelet-config.yaml"),
-		must(json.Marshal(cm)),
-		0o644,
-	); err != nil {
+	if _, err := os.Stat(filepath.Join(e.WorkDir, "site.in")); err != nil {
+		files["site.in/site.hcl"] = baseSite
+	}
+	for path, text := range files {
+		p := filepath.Join(e.WorkDir, path)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(p), 0o755), os.WriteFile(p, []byte(text), 0o644)); err != nil {
+			return err
+		}
+	}
+	if err := os.Chmod(filepath.Join(e.WorkDir, "credentials/bootstrap-token"), 0o400); err != nil {
 		return err
 	}
 	if err := s.machine("bare-vm", false); err != nil {

@@ -595,6 +595,16 @@ func (m *machine) says() *report.Status {
 		m.t.Fatal(err)
 	}
 	return s
+	disk, err := diskOf(m.root)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return disk
+}
+
+// diskOf is everything below a root: path → kind, mode, owner, inode, time, and content. Two equal disks were not
+// written to.
+func diskOf(root string) (map[string]string, error) {
 }
 
 func (m *machine) gateSays() string {
@@ -602,9 +612,7 @@ func (m *machine) gateSays() string {
 	return strings.TrimSpace(string(b))
 }
 
-func inode(st fs.FileInfo) uint64 { return st.Sys().(*syscall.Stat_t).Ino }
-
-// disk is everything of the root: path → kind, mode, inode, times, and content. Two equal disks were not written to.
+// disk is diskOf the whole root.
 func (m *machine) disk() map[string]string {
 	m.t.Helper()
 	out := map[string]string{}
@@ -616,22 +624,28 @@ func (m *machine) disk() map[string]string {
 		if err != nil {
 			return err
 		}
-		line := fmt.Sprintf("%s %d %s", st.Mode(), inode(st), st.ModTime().Format(time.RFC3339Nano))
+		sys := st.Sys().(*syscall.Stat_t)
+		line := fmt.Sprintf("%s %d:%d %d %s", st.Mode(), sys.Uid, sys.Gid, sys.Ino, st.ModTime().Format(time.RFC3339Nano))
 		if st.Mode().IsRegular() {
 			b, err := os.ReadFile(p)
 			if err != nil {
 				return err
 			}
-			h := sha256.Sum256(b)
-			line += " " + hex.EncodeToString(h[:8])
+			line += fmt.Sprintf(" %x %.200q", sha256.Sum256(b), b)
 		}
 		out[strings.TrimPrefix(p, m.root)] = line
 		return nil
 	})
-	if err != nil {
-		m.t.Fatal(err)
-	}
-	return out
+	return out, err
+}
+
+// withoutOwn leaves out of a disk what prelet has for itself, and the folders above it.
+func withoutOwn(disk map[string]string) map[string]string {
+	maps.DeleteFunc(disk, func(path, _ string) bool {
+		isAbove := slices.Contains([]string{"", "/var", "/var/lib", "/run"}, path)
+		return isAbove || strings.HasPrefix(path, "/var/lib/prelet") || strings.HasPrefix(path, "/run/")
+	})
+	return disk
 }
 
 // entries are the journal entries whose message has this text.

@@ -138,18 +138,6 @@ func spoilt() map[string]func(path string) error {
 // stateDir is prelet's own folder on the machine.
 func (m *machine) stateDir() string { return filepath.Join(m.root, "var/lib/prelet") }
 
-// managed is everything of the disk but prelet's own folder.
-func (m *machine) managed() map[string]string {
-	disk := m.disk()
-	for p := range disk {
-		if p == "/var/lib" || p == "/var/lib/prelet" || strings.HasPrefix(p, "/var/lib/prelet/") {
-			delete(disk, p)
-		}
-	}
-
-	return disk
-}
-
 // relabel makes the site plan another label.
 func (m *machine) relabel(value string) {
 	m.put("/etc/prelet/site.hcl", strings.ReplaceAll(m.site, `pool" = "a"`, `pool" = "`+value+`"`))
@@ -233,30 +221,19 @@ func (m *machine) emptyRun() {
 // version, a member that this one does not know, and its own checksum. What follows the first line stays.
 func (m *machine) byNewer(name string, change func(doc map[string]any)) {
 	m.t.Helper()
-	path := filepath.Join(m.stateDir(), name)
-	text, err := os.ReadFile(path)
-	if err != nil {
-		m.t.Fatal(err)
-	}
-	line, rest, _ := bytes.Cut(text, []byte("\n"))
-	doc := map[string]any{}
-	if err := json.Unmarshal(line, &doc); err != nil {
-		m.t.Fatal(err)
-	}
-	delete(doc, "sha256")
-	doc["version"] = 99
-	doc["later"] = "unknown"
-	if change != nil {
+	m.editState(name, func(text []byte) []byte {
+		line, rest, _ := bytes.Cut(text, []byte("\n"))
+		doc := map[string]any{}
+		if err := json.Unmarshal(line, &doc); err != nil {
+			m.t.Fatal(err)
+		}
+		delete(doc, "sha256")
+		doc["version"] = 99
+		doc["later"] = "unknown"
 		change(doc)
-	}
-	if line, err = json.Marshal(doc); err != nil {
-		m.t.Fatal(err)
-	}
-	body := line[:len(line)-1]
-	sealed := fmt.Sprintf("%s,\"sha256\":%q}\n%s", body, generation.Checksum(body), rest)
-	if err := os.WriteFile(path, []byte(sealed), 0o600); err != nil {
-		m.t.Fatal(err)
-	}
+		body := bytes.TrimSuffix(must(json.Marshal(doc)), []byte("}"))
+		return fmt.Appendf(nil, "%s,\"sha256\":%q}\n%s", body, generation.Checksum(body), rest)
+	})
 }
 
 // planByNewer changes a text in the stored spec of a generation, with the checksums of spec and manifest.

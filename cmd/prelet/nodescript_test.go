@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -18,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/testscript"
 	"golang.org/x/tools/txtar"
 
@@ -609,7 +609,7 @@ func (n *scriptNode) cmdAppend(args []string) {
 
 // snapshot: what `same` compares with.
 func (n *scriptNode) cmdSnapshot([]string) {
-	n.before.disk, n.before.files = n.disk(), n.managed()
+	n.before.disk, n.before.files = n.disk(), withoutOwn(n.disk())
 	n.before.pid, n.before.starts, n.before.requests = n.kubelet.MainPID, len(n.starts), len(n.server.Requests())
 }
 
@@ -620,7 +620,7 @@ func (n *scriptNode) cmdSame(args []string) {
 		got, want := n.disk(), n.before.disk
 		switch what {
 		case "files":
-			got, want = n.managed(), n.before.files
+			got, want = withoutOwn(got), n.before.files
 		case "disk-without-lock":
 			const lock = "/var/lib/prelet/lock"
 			delete(got, lock)
@@ -632,15 +632,8 @@ func (n *scriptNode) cmdSame(args []string) {
 			}
 			continue
 		}
-		for _, name := range slices.Sorted(maps.Keys(got)) {
-			if got[name] != want[name] {
-				n.ts.Fatalf("%s: got %q, want %q", name, got[name], want[name])
-			}
-		}
-		for name := range want {
-			if got[name] == "" {
-				n.ts.Fatalf("%s: it is gone, want it as it was", name)
-			}
+		if d := gocmp.Diff(want, got); d != "" {
+			n.ts.Fatalf("%s (-want +got):\n%s", what, d)
 		}
 	}
 }

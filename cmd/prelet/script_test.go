@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/prelet/prelet/internal/demo"
@@ -25,9 +26,9 @@ import (
 type scene struct {
 	work    string
 	ca      *demo.Authority
-	server  *demo.Server // the one that was started last
-	before  string       // what `snapshot` saw
-	secrets []string     // what must not be seen
+	server  *demo.Server      // the one that was started last
+	before  map[string]string // what `snapshot` saw
+	secrets []string          // what must not be seen
 	stop    []func()
 	shared  *machines
 }
@@ -288,7 +289,7 @@ func cmdRefused(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 1 {
 		ts.Fatalf("usage: refused N [ARGS...]")
 	}
-	before := tree(ts)
+	before := targets(ts)
 	cmdNode(ts, false, append([]string{args[0], "plan", "-o", "json"}, args[1:]...))
 	doc := document(ts)
 	if doc["complete"] != false {
@@ -299,8 +300,8 @@ func cmdRefused(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("the plan does not say why: %v", doc["diagnostics"])
 	}
 	cmdNode(ts, false, append([]string{args[0], "run"}, args[1:]...))
-	if after := tree(ts); after != before {
-		ts.Fatalf("targets were touched:\nbefore:\n%s\nafter:\n%s", before, after)
+	if d := cmp.Diff(before, targets(ts)); d != "" {
+		ts.Fatalf("targets were touched (-before +after):\n%s", d)
 	}
 	if ts.ReadFile("stdout") != "" {
 		ts.Fatalf("a result was printed on stdout")

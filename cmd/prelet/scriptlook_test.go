@@ -14,72 +14,27 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"syscall"
 	"unicode/utf8"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/prelet/prelet/internal/commit/generation"
 )
 
-// tree is every target below the root: inode, times, mode, owner, bytes. prelet's own folders are left out.
-func tree(ts *testscript.TestScript) string {
-	var b strings.Builder
-	root := ts.MkAbs("root")
-	ts.Check(filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		rel, err := filepath.Rel(root, p)
-		if err != nil {
-			return err
-		}
-		if rel == "run" || rel == "var/lib/prelet" {
-			return fs.SkipDir
-		}
-		info, err := d.Info()
-		if err != nil {
-			return err
-		}
-		st := info.Sys().(*syscall.Stat_t)
-		if d.IsDir() { // var and var/lib are made for prelet's own folder
-			if rel != "." && rel != "var" && rel != "var/lib" {
-				fmt.Fprintf(&b, "%s %v %d:%d %d\n", rel, info.Mode(), st.Uid, st.Gid, st.Ino)
-			}
-			return nil
-		}
-		content := []byte{}
-		if info.Mode().IsRegular() {
-			if content, err = os.ReadFile(p); err != nil {
-				return err
-			}
-		}
-		fmt.Fprintf(
-			&b,
-			"%s %v %d:%d inode %d mtime %v %q\n",
-			rel,
-			info.Mode(),
-			st.Uid,
-			st.Gid,
-			st.Ino,
-			info.ModTime().UnixNano(),
-			content,
-		)
-		return nil
-	}))
-	return b.String()
+// targets are the files below the root that are not prelet's own.
+func targets(ts *testscript.TestScript) map[string]string {
+	disk, err := diskOf(ts.MkAbs("root"))
+	ts.Check(err)
+	return withoutOwn(disk)
 }
 
-func cmdSnapshot(ts *testscript.TestScript, _ bool, _ []string) { of(ts).before = tree(ts) }
+func cmdSnapshot(ts *testscript.TestScript, _ bool, _ []string) { of(ts).before = targets(ts) }
 
 // same: the targets are as `snapshot` saw them. `! same`: they are not.
 func cmdSame(ts *testscript.TestScript, neg bool, _ []string) {
-	before, after := of(ts).before, tree(ts)
-	if before == "" {
-		ts.Fatalf("no snapshot was taken")
-	}
-	if (before == after) == neg {
-		ts.Fatalf("before:\n%s\nafter:\n%s", before, after)
+	if d := cmp.Diff(of(ts).before, targets(ts)); (d == "") == neg {
+		ts.Fatalf("targets (-before +after), want changes: %t\n%s", neg, d)
 	}
 }
 
@@ -335,11 +290,7 @@ func cmdFacts(ts *testscript.TestScript, _ bool, args []string) {
 		}
 	}
 	want["gpus"] = gpus
-	for _, m := range []map[string]any{want, got} {
-		for fact := range m {
-			if !reflect.DeepEqual(want[fact], got[fact]) {
-				ts.Fatalf("%s is %v, not %v", fact, got[fact], want[fact])
-			}
-		}
+	if d := cmp.Diff(want, got); d != "" {
+		ts.Fatalf("facts (-want +got):\n%s", d)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -276,9 +275,7 @@ func (m *machine) join() {
 // reboot is a power cycle: the kubelet's start waits for prelet.service.
 func (m *machine) reboot() {
 	m.boots++
-	if err := errors.Join(os.RemoveAll(m.run), os.Mkdir(m.run, 0o755)); err != nil {
-		m.t.Fatal(err)
-	}
+	m.emptyRun()
 	m.gate = filepath.Join(m.run, "kubelet.env")
 	m.now = 5 * time.Second
 	m.starts, m.status, m.extend = nil, &bytes.Buffer{}, nil
@@ -310,13 +307,6 @@ func (m *machine) put(path, text string) {
 func (m *machine) read(path string) string {
 	b, _ := os.ReadFile(m.root + path)
 	return string(b)
-}
-
-func (m *machine) remove(path string) {
-	m.t.Helper()
-	if err := os.Remove(path); err != nil {
-		m.t.Fatal(err)
-	}
 }
 
 func (m *machine) bootID() string { return fmt.Sprintf("%032x", m.boots) }
@@ -359,13 +349,6 @@ func (m *machine) Node(_ context.Context, name string) (kubelet.Node, error) {
 
 // reported returns the machine id in the Node, "" in most tests: then it is not known.
 func (m *machine) reported() string {
-	send := func(kind string, patch func() string) error {
-		if err := m.fails[kind]; err != nil {
-			return err
-		}
-		m.sent[kind] = append(m.sent[kind], patch())
-		return nil
-	}
 	if m.nodeID == nil {
 		return ""
 	}
@@ -376,6 +359,13 @@ func (m *machine) reported() string {
 func (m *machine) Patch(_ context.Context, _, _ string, change kubelet.Change) error {
 	m.object.Lock()
 	defer m.object.Unlock()
+	send := func(kind string, patch func() string) error {
+		if err := m.fails[kind]; err != nil {
+			return err
+		}
+		m.sent[kind] = append(m.sent[kind], patch())
+		return nil
+	}
 	switch change := change.(type) {
 	case kubelet.TaintChange:
 		return send("taints", func() string { return m.patchTaints(change) })
@@ -595,16 +585,6 @@ func (m *machine) says() *report.Status {
 		m.t.Fatal(err)
 	}
 	return s
-	disk, err := diskOf(m.root)
-	if err != nil {
-		m.t.Fatal(err)
-	}
-	return disk
-}
-
-// diskOf is everything below a root: path → kind, mode, owner, inode, time, and content. Two equal disks were not
-// written to.
-func diskOf(root string) (map[string]string, error) {
 }
 
 func (m *machine) gateSays() string {
@@ -615,8 +595,18 @@ func (m *machine) gateSays() string {
 // disk is diskOf the whole root.
 func (m *machine) disk() map[string]string {
 	m.t.Helper()
+	disk, err := diskOf(m.root)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return disk
+}
+
+// diskOf is everything below a root: path → kind, mode, owner, inode, time, and content. Two equal disks were not
+// written to.
+func diskOf(root string) (map[string]string, error) {
 	out := map[string]string{}
-	err := filepath.WalkDir(m.root, func(p string, d fs.DirEntry, err error) error {
+	err := filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -633,7 +623,7 @@ func (m *machine) disk() map[string]string {
 			}
 			line += fmt.Sprintf(" %x %.200q", sha256.Sum256(b), b)
 		}
-		out[strings.TrimPrefix(p, m.root)] = line
+		out[strings.TrimPrefix(p, root)] = line
 		return nil
 	})
 	return out, err

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -94,45 +95,53 @@ func (m *machine) blob(gen int, name string) string {
 	return string(b)
 }
 
-// flip changes one bit of a text that a generation keeps.
-func (m *machine) flip(name, text string) {
+// editState changes a file of the state folder.
+func (m *machine) editState(name string, change func(text []byte) []byte) {
 	m.t.Helper()
-	b, err := os.ReadFile(m.stateDir() + "/" + name)
+	path := filepath.Join(m.stateDir(), name)
+	text, err := os.ReadFile(path)
+	if err == nil {
+		err = os.WriteFile(path, change(text), 0o600)
+	}
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	head := bytes.IndexByte(b, '\n')
-	at := bytes.Index(b[head:], []byte(text))
-	if at < 0 {
-		m.t.Fatalf("%s keeps no %q", name, text)
-	}
-	m.damage(name, head+at)
 }
 
-// spoilt are the forms in which a file of the state folder is damaged.
-func spoilt() map[string]func(path string) error {
-	write := func(change func(text []byte) []byte) func(path string) error {
-		return func(path string) error {
-			text, err := os.ReadFile(path)
-			if err != nil {
-				return err
-			}
-			return os.WriteFile(path, change(text), 0o600)
+// flip changes one bit of a text that a generation keeps.
+func (m *machine) flip(name, text string) {
+	m.t.Helper()
+	m.editState(name, func(b []byte) []byte {
+		head := bytes.IndexByte(b, '\n')
+		at := bytes.Index(b[head:], []byte(text))
+		if at < 0 {
+			m.t.Fatalf("%s keeps no %q, want it", name, text)
 		}
-	}
-	replace := func(with func(path string) error) func(path string) error {
-		return func(path string) error { return errors.Join(os.Remove(path), with(path)) }
-	}
+		b[head+at] ^= 1
+		return b
+	})
+}
 
-	return map[string]func(path string) error{
-		"empty":   write(func([]byte) []byte { return nil }),
-		"half":    write(func(text []byte) []byte { return text[:len(text)/2] }),
-		"garbage": write(func([]byte) []byte { return []byte("\x00\xff\n{}[") }),
-		"short":   write(func(text []byte) []byte { return text[:len(text)-1] }),
-		"folder":  replace(func(path string) error { return os.MkdirAll(path+"/x", 0o755) }),
-		"link":    replace(func(path string) error { return os.Symlink("/dev/null", path) }),
-		"pipe":    replace(func(path string) error { return syscall.Mkfifo(path, 0o600) }),
+// spoil damages a file of the state folder in a form.
+func (m *machine) spoil(name, form string) {
+	m.t.Helper()
+	path := filepath.Join(m.stateDir(), name)
+	replace := map[string]func() error{
+		"folder": func() error { return os.MkdirAll(path+"/x", 0o755) },
+		"link":   func() error { return os.Symlink("/dev/null", path) },
+		"pipe":   func() error { return syscall.Mkfifo(path, 0o600) },
+	}[form]
+	if replace != nil {
+		if err := errors.Join(os.Remove(path), replace()); err != nil {
+			m.t.Fatal(err)
+		}
+		return
 	}
+	m.editState(name, func(text []byte) []byte {
+		return map[string][]byte{
+			"empty": nil, "half": text[:len(text)/2], "garbage": []byte("\x00\xff\n{}["), "short": text[:max(0, len(text)-1)],
+		}[form]
+	})
 }
 
 // stateDir is prelet's own folder on the machine.
@@ -144,23 +153,6 @@ func (m *machine) relabel(value string) {
 	m.labels["example.com/pool"] = value
 }
 
-// damage flips a byte of one of the store's files: the one at from the end, or from the start if it is not negative.
-func (m *machine) damage(name string, at int) {
-	m.t.Helper()
-	path := filepath.Join(m.stateDir(), name)
-	text, err := os.ReadFile(path)
-	if err != nil {
-		m.t.Fatal(err)
-	}
-	if at < 0 {
-		at += len(text)
-	}
-	text[at] ^= 1
-	if err := os.WriteFile(path, text, 0o600); err != nil {
-		m.t.Fatal(err)
-	}
-}
-
 // halfPublished makes a state folder one whose commit was interrupted in an earlier boot.
 func (m *machine) halfPublished(dir string) {
 	m.t.Helper()
@@ -169,16 +161,9 @@ func (m *machine) halfPublished(dir string) {
 		m.t.Fatal(err)
 	}
 	defer store.Close()
-	txn, err := store.Begin(generation.Proposal{PlanID: "z", Targets: []generation.Target{
-		{
-			Path:    "/etc/default/kubelet",
-			Kind:    generation.File,
-			Content: []byte("z"),
-			Mode:    0o644,
-			UID:     generation.Keep,
-			GID:     generation.Keep,
-		},
-	}})
+	target := keptFile("/etc/default/kubelet", "z")
+	target.Mode = 0o644
+	txn, err := store.Begin(generation.Proposal{PlanID: "z", Targets: []generation.Target{target}})
 	if err == nil {
 		_, err = txn.Commit()
 	}
@@ -193,27 +178,11 @@ func (m *machine) halfPublished(dir string) {
 	}
 }
 
-// lose removes files or folders of the state folder.
-func (m *machine) lose(names ...string) {
-	m.t.Helper()
-	for _, name := range names {
-		if err := os.RemoveAll(m.stateDir() + "/" + name); err != nil {
-			m.t.Fatal(err)
-		}
-	}
-}
-
 // emptyRun removes everything from /run/prelet, as systemctl clean --what=runtime does.
 func (m *machine) emptyRun() {
 	m.t.Helper()
-	left, err := filepath.Glob(m.run + "/*")
-	if err != nil {
+	if err := errors.Join(os.RemoveAll(m.run), os.Mkdir(m.run, 0o755)); err != nil {
 		m.t.Fatal(err)
-	}
-	for _, p := range left {
-		if err := os.RemoveAll(p); err != nil {
-			m.t.Fatal(err)
-		}
 	}
 }
 
@@ -245,14 +214,7 @@ func (m *machine) planByNewer(gen int, old, new string) {
 	if changed == plan || len(changed) != len(plan) {
 		m.t.Fatalf("%q in %s: got no replacement of the same length", old, plan)
 	}
-	text, err := os.ReadFile(filepath.Join(m.stateDir(), name))
-	if err != nil {
-		m.t.Fatal(err)
-	}
-	text = bytes.Replace(text, []byte(plan), []byte(changed), 1)
-	if err := os.WriteFile(filepath.Join(m.stateDir(), name), text, 0o600); err != nil {
-		m.t.Fatal(err)
-	}
+	m.editState(name, func(text []byte) []byte { return bytes.Replace(text, []byte(plan), []byte(changed), 1) })
 	was, is := generation.Checksum([]byte(plan)), generation.Checksum([]byte(changed))
 	m.byNewer(name, func(doc map[string]any) {
 		doc["version"] = 2
@@ -294,40 +256,36 @@ func (m *machine) paste(line string) ended {
 	return ended{}
 }
 
-func (m *machine) putState(name, text string) {
-	m.t.Helper()
-	if err := os.WriteFile(filepath.Join(m.stateDir(), name), []byte(text), 0o600); err != nil {
-		m.t.Fatal(err)
-	}
-}
-
-// staged makes a commit of one file ready, and ends there.
+// staged makes a commit of one file ready, which is changed or added, and ends there.
 func (m *machine) staged(path string, then func(*generation.Txn) error) {
 	m.t.Helper()
 	store := m.lock()
 	defer store.Close() // as when the process is killed
-	cur, err := store.Current()
-	if err != nil {
-		m.t.Fatal(err)
-	}
-	act, err := store.Blob(cur.Gen, "activation.json")
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	cur := must(store.Current())
+	spec := must(store.Blob(cur.Gen, activation.SpecBlob))
 	targets := targetsOf(m, cur, store)
-	for i := range targets {
-		if targets[i].Path == path {
-			targets[i].Content = append(targets[i].Content, "# half\n"...)
-		}
+	i := slices.IndexFunc(targets, func(t generation.Target) bool { return t.Path == path })
+	if i < 0 {
+		i = len(targets)
+		targets = append(targets, keptFile(path, ""))
 	}
+	targets[i].Content = append(targets[i].Content, "# half\n"...)
 	txn, err := store.Begin(
-		generation.Proposal{PlanID: "half", Targets: targets, Blobs: map[string][]byte{"activation.json": act}},
+		generation.Proposal{PlanID: "half", Targets: targets, Blobs: map[string][]byte{activation.SpecBlob: spec}},
 	)
 	if err == nil {
 		err = then(txn)
 	}
 	if err != nil {
 		m.t.Fatal(err)
+	}
+}
+
+// keptFile is a file whose mode and owner stay.
+func keptFile(path, text string) generation.Target {
+	return generation.Target{
+		Path: path, Kind: generation.File, Content: []byte(text),
+		Mode: generation.Keep, UID: generation.Keep, GID: generation.Keep,
 	}
 }
 
@@ -372,69 +330,11 @@ func (m *machine) requests() []string {
 	return names
 }
 
-// interrupt leaves a generation 2 that is committed and not published, as of a kill there: the gate shut, the kubelet
-// stopped and owed a start.
-func (m *machine) interrupt() {
-	m.t.Helper()
-	store := m.lock()
-	defer store.Close()
-	cur, err := store.Current()
-	if err != nil {
-		m.t.Fatal(err)
-	}
-	act, err := store.Blob(cur.Gen, "activation.json")
-	if err != nil {
-		m.t.Fatal(err)
-	}
-	txn, err := store.Begin(
-		generation.Proposal{PlanID: "x", Blobs: map[string][]byte{"activation.json": act}, Targets: append(
-			targetsOf(m, cur, store),
-			generation.Target{
-				Path:    "/etc/motd",
-				Kind:    generation.File,
-				Content: []byte("hello"),
-				Mode:    0o644,
-				UID:     generation.Keep,
-				GID:     generation.Keep,
-			},
-		)},
-	)
-	if err != nil {
-		m.t.Fatal(err)
-	}
-	if _, err := txn.Commit(); err != nil {
-		m.t.Fatal(err)
-	}
-	gate := activation.Gate{Dir: m.run, BootID: m.bootID()}
-	if err := gate.Shut("generation 2 is being put in place"); err != nil {
-		m.t.Fatal(err)
-	}
-	if err := gate.MarkOwed("kubelet.service"); err != nil {
-		m.t.Fatal(err)
-	}
-	_, _ = m.Stop(m.t.Context(), "kubelet.service", 1)
-}
-
 func targetsOf(m *machine, cur *generation.Info, store *generation.Store) (out []generation.Target) {
 	for _, e := range cur.Entries {
-		if e.New.Kind != generation.File || m.read(e.Path) == "" {
-			continue
+		if e.New.Kind == generation.File && m.read(e.Path) != "" {
+			out = append(out, keptFile(e.Path, string(must(store.Content(e.New.SHA256)))))
 		}
-		content, err := store.Content(e.New.SHA256)
-		if err != nil {
-			m.t.Fatal(err)
-		}
-		out = append(
-			out,
-			generation.Target{
-				Path:    e.Path,
-				Kind:    generation.File,
-				Content: content,
-				Mode:    generation.Keep,
-				UID:     generation.Keep,
-				GID:     generation.Keep,
-			},
-		)
 	}
 	return out
 }

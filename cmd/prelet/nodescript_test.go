@@ -203,7 +203,7 @@ func nodeCommands() map[string]func(n *scriptNode, args []string) {
 
 		// Files.
 		"put":                 func(n *scriptNode, args []string) { cmdPut(n.ts, false, args) },
-		"rm":                  func(n *scriptNode, args []string) { n.remove(n.ts.MkAbs(args[0])) },
+		"rm":                  (*scriptNode).cmdRm,
 		"label":               func(n *scriptNode, args []string) { n.relabel(args[0]) },
 		"site":                func(n *scriptNode, args []string) { n.ts.Check(n.useSite(n.ts.MkAbs(args[0]))) },
 		"keep":                (*scriptNode).cmdKeep,
@@ -224,9 +224,8 @@ func nodeCommands() map[string]func(n *scriptNode, args []string) {
 		"unlock":     func(n *scriptNode, _ []string) { n.ts.Check(n.locked.Close()) },
 		"damage":     (*scriptNode).cmdDamage,
 		"flip":       func(n *scriptNode, args []string) { n.flip(args[0], unescape(args[1])) },
-		"spoil":      (*scriptNode).cmdSpoil,
+		"spoil":      func(n *scriptNode, args []string) { n.spoil(args[0], args[1]) },
 		"stray":      (*scriptNode).cmdStray,
-		"lose":       func(n *scriptNode, args []string) { n.lose(args...) },
 		"interrupt":  (*scriptNode).cmdInterrupt,
 		"newer":      (*scriptNode).cmdNewer,
 		"newer-plan": func(n *scriptNode, args []string) { n.planByNewer(n.number(args[0]), args[1], args[2]) },
@@ -429,7 +428,7 @@ func (n *scriptNode) cmdKubelet(args []string) {
 		const bootstrap = "/etc/kubernetes/bootstrap-kubelet.conf"
 		n.put(bootstrap, "x")
 		n.joinAs(args[1])()
-		n.remove(n.root + bootstrap)
+		n.ts.Check(os.Remove(n.root + bootstrap))
 	case "when-healthy":
 		look, starts := n.sick, len(n.starts)+n.number(args[1])
 		n.sick = func() error {
@@ -584,6 +583,13 @@ func (n *scriptNode) cmdJob(args []string) {
 			n.perform(args[1:])
 		}
 		return args[0], nil
+	}
+}
+
+// rm FILE...: removes files and folders, during a command of prelet.
+func (n *scriptNode) cmdRm(args []string) {
+	for _, arg := range args {
+		n.ts.Check(os.RemoveAll(n.ts.MkAbs(arg)))
 	}
 }
 
@@ -806,18 +812,15 @@ func (n *scriptNode) cmdFollow(args []string) {
 	})
 }
 
-// interrupt FILE: a commit that changes a file of the generation in place is interrupted while it publishes.
-// interrupt before FILE: it is, before it is committed. interrupt committed FILE: the same after it, with the gate
-// open. interrupt new: one that adds /etc/motd. interrupt earlier DIR: a state folder has such a commit of an earlier
-// boot.
+// interrupt FILE: a commit that changes a file, or adds it, is interrupted while it publishes. interrupt before FILE:
+// it is, before it is committed. interrupt committed FILE: the same after it, with the gate open. interrupt earlier DIR:
+// a state folder has such a commit of an earlier boot.
 func (n *scriptNode) cmdInterrupt(args []string) {
 	switch args[0] {
 	case "before":
 		n.staged(args[1], func(*generation.Txn) error { return nil })
 	case "committed":
 		n.staged(args[1], func(t *generation.Txn) error { _, err := t.Commit(); return err })
-	case "new":
-		n.machine.interrupt()
 	case "earlier":
 		n.halfPublished(n.ts.MkAbs(args[1]))
 	default:
@@ -838,18 +841,17 @@ func (n *scriptNode) cmdNewer(args []string) {
 // negative. With K/N it is the begin of the K-th of N parts of what follows the file's first line.
 func (n *scriptNode) cmdDamage(args []string) {
 	part, parts, isPart := strings.Cut(args[1], "/")
-	at := n.number(part)
-	if isPart {
-		text := n.read("/var/lib/prelet/" + args[0])
-		begin := strings.Index(text, "\n") + 64
-		at = begin + (at-1)*(len(text)-begin)/n.number(parts)
-	}
-	n.damage(args[0], at)
-}
-
-// spoil FILE FORM: damages a file of the state folder in a form of spoilt.
-func (n *scriptNode) cmdSpoil(args []string) {
-	n.ts.Check(spoilt()[args[1]](filepath.Join(n.stateDir(), args[0])))
+	n.editState(args[0], func(text []byte) []byte {
+		at := n.number(part)
+		if isPart {
+			begin := bytes.IndexByte(text, '\n') + 64
+			at = begin + (at-1)*(len(text)-begin)/n.number(parts)
+		} else if at < 0 {
+			at += len(text)
+		}
+		text[at] ^= 1
+		return text
+	})
 }
 
 // nothing-left: no temporary file of prelet is on the disk.
@@ -864,7 +866,7 @@ func (n *scriptNode) cmdNothingLeft([]string) {
 // stray FILE [TEXT]: a file of the state folder, which has this text or is there already, belongs to another user.
 func (n *scriptNode) cmdStray(args []string) {
 	if len(args) == 2 {
-		n.putState(args[0], args[1])
+		n.ts.Check(os.WriteFile(filepath.Join(n.stateDir(), args[0]), []byte(args[1]), 0o600))
 	}
 	n.ts.Check(os.Lchown(filepath.Join(n.stateDir(), args[0]), 1000, 1000))
 }

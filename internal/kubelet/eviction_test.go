@@ -1,6 +1,9 @@
 package kubelet
 
-import "testing"
+import (
+	"maps"
+	"testing"
+)
 
 func TestEffectiveEvictionHard(t *testing.T) {
 	for text, want := range map[string]map[string]string{
@@ -10,14 +13,8 @@ func TestEffectiveEvictionHard(t *testing.T) {
 		"evictionHard: {memory.available: 1Gi}\n":                                     {"memory.available": "1Gi"},
 		"evictionHard: {memory.available: 1Gi}\nmergeDefaultEvictionSettings: true\n": {"memory.available": "1Gi", "nodefs.available": "10%", "nodefs.inodesFree": "5%", "imagefs.available": "15%", "imagefs.inodesFree": "5%"},
 	} {
-		got := EffectiveEvictionHard(mustConfig(t, header+text), "")
-		if len(got) != len(want) {
+		if got := EffectiveEvictionHard(mustConfig(t, header+text), ""); !maps.Equal(got, want) {
 			t.Errorf("%q: got %v, want %v", text, got, want)
-		}
-		for name := range want {
-			if got[name] != want[name] {
-				t.Errorf("%q: %s is %q, want %q", text, name, got[name], want[name])
-			}
 		}
 	}
 }

@@ -25,7 +25,8 @@ func describeCause(lines []string) string {
 	return fmt.Sprintf("%s, %s: %s\n    about %s", c.ID, end, c.Sentence, strings.Join(c.Items, " "))
 }
 
-// TestRealLogs reads what a real kubelet v1.36.3 printed for each bad input (its last lines; taken with test/kube).
+// TestRealLogs reads what a real kubelet v1.36.3 printed for each bad input (its last lines; taken with test/kube), and
+// words of other versions and other runtimes, from their sources and from reports of them.
 func TestRealLogs(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.log")
 	if err != nil || len(files) < 40 {
@@ -37,12 +38,15 @@ func TestRealLogs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		fmt.Fprintf(
-			&b,
-			"%s\n  %s\n",
-			strings.TrimSuffix(filepath.Base(f), ".log"),
-			describeCause(strings.Split(string(text), "\n")),
-		)
+		fmt.Fprintf(&b, "%s\n  %s\n", strings.TrimSuffix(filepath.Base(f), ".log"), describeCause(strings.Split(string(text), "\n")))
+	}
+	others, err := os.ReadFile("testdata/other.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(others)) {
+		log := []string{"I0101 00:00:00.000000 1 server.go:1] started", line, "I0101 00:00:01.000000 1 x.go:1] later"}
+		fmt.Fprintf(&b, "%s  %s\n", line, describeCause(log))
 	}
 	if *update {
 		if err := os.WriteFile("testdata/want.txt", []byte(b.String()), 0o644); err != nil {
@@ -55,64 +59,6 @@ func TestRealLogs(t *testing.T) {
 	}
 	if got := b.String(); got != string(want) {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
-	}
-}
-
-// Words of other versions and other runtimes, from their sources and from reports of them.
-func TestOtherWords(t *testing.T) {
-	for _, c := range []struct{ line, id, item string }{
-		{`F0101 00:00:00.000000    1 server.go:274] failed to run Kubelet: misconfiguration: kubelet cgroup driver: "systemd" is different from docker cgroup driver: "cgroupfs"`, "driver-docker", "config/cgroupDriver"},
-		{`Error: failed to parse kubelet flag: unknown flag: --allow-privileged`, "flag-unknown", "flag/allow-privileged"},
-		{`F0801 10:00:00.000000    1 server.go:156] unknown flag: --cni-bin-dir`, "flag-unknown", "flag/cni-bin-dir"},
-		{`{"ts":1700000000000.1,"caller":"app/server.go:290","msg":"command failed","err":"failed to run Kubelet: running with swap on is not supported, please disable swap or set --fail-swap-on flag to false. /proc/swaps contained: [x]"}`, "swap", "config/failSwapOn"},
-		{`E1122 23:14:02.100000 36 kubelet.go:1850] "Failed to start ContainerManager" err="start memory manager error: [memorymanager] the expected machine state is different from the real one"`, "memory-state", "config/memoryManagerPolicy"},
-		{`E1122 23:14:02.100000 36 kubelet.go:1850] "Failed to start ContainerManager" err="start memory manager error: could not restore state from checkpoint: [memorymanager] configured policy \"None\" differs from state checkpoint policy \"Static\", please drain this node and delete the memory manager checkpoint file \"/var/lib/kubelet/memory_manager_state\" before restarting Kubelet"`, "memory-state", "config/memoryManagerPolicy"},
-		{`E1122 23:14:02.100000 36 kubelet.go:1850] "Failed to start ContainerManager" err="start memory manager error: could not restore state from checkpoint: checkpoint is corrupted, please drain this node and delete the memory manager checkpoint file \"/var/lib/kubelet/memory_manager_state\" before restarting Kubelet"`, "state-broken", "file//var/lib/kubelet/memory_manager_state"},
-		{`E1122 23:14:02.100000 36 kubelet.go:1850] "Failed to start ContainerManager" err="start cpu manager error: could not restore state from checkpoint: invalid character 'x' looking for beginning of value, please drain this node and delete the CPU manager checkpoint file \"/var/lib/kubelet/cpu_manager_state\" before restarting Kubelet"`, "state-broken", "file//var/lib/kubelet/cpu_manager_state"},
-		{`E1122 23:14:02.100000 36 run.go:72] "command failed" err="failed to run Kubelet: [memorymanager] you should specify the system reserved memory"`, "memory-none", "config/memoryManagerPolicy"},
-		{`E1122 23:14:02.100000 36 run.go:72] "command failed" err="failed to run Kubelet: the reserved memory configuration references a NUMA node 7 that does not exist on this machine"`, "memory-node", "config/reservedMemory"},
-		{`E0101 00:00:00.000000 1 cpu_manager.go:1] "x" err="[cpumanager] unable to determine reserved CPU resources for static policy"`, "cpus-none", "config/cpuManagerPolicy"},
-		{`E0101 00:00:00.000000 1 run.go:72] "command failed" err="failed to validate kubelet configuration, error: duplicated taints with the same key and effect: {a b NoSchedule <nil>}, path: x"`, "taint-twice", "taint/a"},
-		{`E0101 00:00:00.000000 1 kubelet_node_status.go:96] "Unable to register node with API server" err="nodes \"n2\" is forbidden: node \"n1\" is not allowed to modify node \"n2\"" node="n2"`, "other-node", "flag/hostname-override"},
-		{`E0101 00:00:00.000000 1 kubelet_node_status.go:96] "Unable to register node with API server" err="nodes \"n1\" is forbidden: node \"n1\" is not allowed to set the following labels: a.k8s.io/x, b.k8s.io/y" node="n1"`, "register-labels", "label/a.k8s.io/x"},
-		{`E0101 00:00:00.000000 1 kubelet_node_status.go:96] "Unable to register node with API server" err="Post \"https://10.0.0.1:6443/api/v1/nodes\": dial tcp 10.0.0.1:6443: i/o timeout" node="n1"`, "register", ""},
-		{`E0101 00:00:00.000000 1 kubelet_node_status.go:114] "Unable to register node with API server, error getting existing node" err="nodes \"n1\" not found" node="n1"`, "register-forbidden", ""},
-		{`E1120 16:09:13.934937 43 kubelet_node_status.go:108] "Unable to register node with API server" err="Node \"not_a_name\" is invalid: metadata.name: Invalid value: \"not_a_name\": a lowercase RFC 1123 subdomain must consist of" node="not_a_name"`, "register-name", "flag/hostname-override"},
-		{`E1120 15:31:00.282211 80 kubelet.go:1821] "Failed to start ContainerManager" err="Failed to enforce System Reserved Cgroup Limits on \"/nosuch\": [\"nosuch\"] cgroup is not configured properly"`, "cgroup-amount", "config/enforceNodeAllocatable"},
-		{`E1120 15:31:00.282211 80 kubelet.go:1821] "Failed to start ContainerManager" err="Failed to enforce Kube Reserved Compressible Cgroup Limits on \"/no/such\": cgroup [\"no\" \"such\"] has some missing paths: /sys/fs/cgroup/pids/no/such"`, "cgroup-missing", "config/enforceNodeAllocatable"},
-		{`E1120 15:30:58.961308 39 run.go:72] "command failed" err="failed to run Kubelet: invalid configuration: cgroup [\"nosuch\"] has some missing paths: /sys/fs/cgroup/cpu/nosuch"`, "cgroup-root", "config/cgroupRoot"},
-		{`E1120 16:35:13.000000 1 kubelet.go:1821] "Failed to start ContainerManager" err="[invalid kernel flag: vm/overcommit_memory, expected value: 1, actual value: 0, invalid kernel flag: kernel/panic, expected value: 10, actual value: 1]"`, "kernel", "config/protectKernelDefaults"},
-		{`E1120 16:35:14.243391 93 run.go:72] "command failed" err="failed to run Kubelet: failed to create kubelet: cloud provider \"aws\" was specified, but built-in cloud providers are disabled. Please set --cloud-provider=external and migrate to an external cloud provider"`, "cloud-provider", "flag/cloud-provider"},
-		{`E1120 16:35:16.000000 93 run.go:72] "command failed" err="failed to run Kubelet: bad --node-ip \"10.0.0.5,10.0.0.6\": must contain either a single IP or a dual-stack pair of IPs"`, "node-ips", "flag/node-ip"},
-		{`E1120 16:35:14.860738 132 kuberuntime_manager.go:315] "Failed to register CRI auth plugins" err="plugin binary directory /nosuch did not exist"`, "credential-plugins", "flag/image-credential-provider-config"},
-		{`E1120 16:35:14.000000 93 run.go:72] "command failed" err="failed to run Kubelet: cannot exit on lock file contention: no lock file specified"`, "lock", "flag/exit-on-lock-contention"},
-		{`E1120 16:35:14.000000 93 run.go:72] "command failed" err="failed to run Kubelet: protocol \"http\" not supported"`, "endpoint-protocol", "config/containerRuntimeEndpoint"},
-		{`E1120 16:35:14.000000 93 run.go:72] "command failed" err="failed to run Kubelet: validate service connection: validate CRI v1 runtime API for endpoint \"containerd.sock\": rpc error: code = Unavailable desc = dns resolver: missing address"`, "endpoint-path", "config/containerRuntimeEndpoint"},
-		{`E1120 16:35:14.000000 93 server.go:209] "Failed to listen and serve" err="listen tcp 203.0.113.9:10250: bind: cannot assign requested address"`, "address", "config/address"},
-		{`E1120 16:35:14.000000 93 kubelet.go:1821] "Failed to start ContainerManager" err="invalid Node Allocatable configuration. Resource \"ephemeral-storage\" has a reservation of {{0 0} {0x56932bbccf0}  BinarySI} but capacity of {{12638257152 0} {<nil>}  BinarySI}. Expected capacity >= reservation."`, "capacity", "config/kubeReserved"},
-		{`E1120 16:35:14.000000 93 run.go:72] "command failed" err="failed to run Kubelet: failed to create kubelet: sysctl \"net.*.*\" must have at most 253 characters and match regex x"`, "sysctl", "config/allowedUnsafeSysctls"},
-		{`E1120 16:35:14.000000 93 run.go:72] "command failed" err="failed to run Kubelet: error loading CA bundle for \"client-ca-bundle::/etc/hostname\": data does not contain any valid RSA or ECDSA certificates"`, "client-ca", "file//etc/hostname"},
-		{`E1120 18:57:40.000000 93 run.go:72] "command failed" err="failed to run Kubelet: error loading CA bundle for \"client-ca-bundle::/etc/ca\": x509: malformed certificate"`, "client-ca", "file//etc/ca"},
-		{`E1120 18:57:40.000000 93 run.go:72] "command failed" err="failed to run Kubelet: missing content for CA bundle \"client-ca-bundle::/etc/ca\""`, "client-ca-empty", "file//etc/ca"},
-		{`E1120 18:57:40.000000 93 run.go:72] "command failed" err="failed to run Kubelet: failed to create kubelet: failed to initialize file based certificate manager: unable to set up dynamic certificate manager for kubelet server cert files: missing content for serving cert \"kubelet-server-cert-files::/etc/crt::/etc/key\""`, "serving-certificate", "config/tlsCertFile"},
-		{`E1120 18:57:46.523599 477 run.go:72] "command failed" err="failed to run Kubelet: failed to create kubelet: failed to initialize certificate manager: failed to initialize server certificate manager: tls: failed to find any PEM data in certificate input"`, "serving-certificate", "config/tlsCertFile"},
-		{`E1120 16:35:14.000000 93 run.go:72] "command failed" err="failed to run Kubelet: failed to create kubelet: failed to initialize file based certificate manager: unable to set up dynamic certificate manager for kubelet server cert files: tls: failed to find any PEM data in certificate input"`, "serving-certificate", "config/tlsCertFile"},
-		{"panic: failed to merge global and in-flight KubeletConfiguration while setting defaults, error: " +
-			"ClusterTrustBundleProjection is enabled, but depends on features that are disabled: " +
-			"[ClusterTrustBundle]", "gate-needs", "config/featureGates.ClusterTrustBundleProjection"},
-		{`E1120 15:31:33.813338 476 run.go:72] "command failed" err="failed to run Kubelet: failed to create kubelet: create user namespace manager: kubelet user assigned IDs are not enough to support 250001 pods"`, "pods", "config/maxPods"},
-		{`E1120 15:31:13.544835 205 run.go:72] "command failed" err="failed to construct kubelet dependencies: Cipher suite NOSUCH not supported or doesn't exist"`, "tls-ciphers", "config/tlsCipherSuites"},
-		{`E1120 15:31:15.287821 237 server.go:209] "Failed to listen and serve" err="http2: TLSConfig.CipherSuites is missing an HTTP/2-required AES_128_GCM_SHA256 cipher (need at least one of TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256)"`, "tls-ciphers", "config/tlsCipherSuites"},
-		{`E0101 00:00:00.000000 1 pod_workers.go:1] "Error syncing pod" err="failed to create containerd task: expected cgroupsPath to be of format \"slice:prefix:name\" for systemd cgroups, got \"/kubepods/besteffort/podx\" instead: unknown"`, "driver-runc", "config/cgroupDriver"},
-		{`E0101 00:00:00.000000 1 run.go:74] "command failed" err="failed to run Kubelet: validate service connection: CRI v1 runtime API is not implemented for endpoint \"unix:///run/containerd/containerd.sock\": rpc error: code = Unimplemented desc = unknown service runtime.v1.RuntimeService"`, "runtime-api", "flag/container-runtime-endpoint"},
-		{`E0101 00:00:00.000000 1 certificate_manager.go:1] cannot create certificate signing request: certificatesigningrequests.certificates.k8s.io is forbidden: User "system:bootstrap:abcdef" cannot create resource`, "csr-forbidden", "cluster/token"},
-	} {
-		got, ok := Recognise(
-			[]string{"I0101 00:00:00.000000 1 server.go:1] started", c.line, "I0101 00:00:01.000000 1 x.go:1] later"},
-		)
-		if !ok || got.ID != c.id || c.item != "" && (len(got.Items) == 0 || got.Items[0] != c.item) {
-			t.Errorf("%s\n  %v %+v, want %s about %s", c.line, ok, got, c.id, c.item)
-		}
 	}
 }
 

@@ -1,122 +1,124 @@
 package known
 
 import (
+	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
 
+// describe returns what the tables have of a flag, a field or a gate in a version.
+func describe(kind, name string, minor int) string {
+	var words []string
+	add := func(is bool, word string) {
+		if is {
+			words = append(words, word)
+		}
+	}
+	isThere := false
+	switch kind {
+	case "flag":
+		var f Flag
+		f, isThere = FlagAt(name, minor)
+		add(f.Bool, "bool")
+		add(f.Hidden, "hidden")
+		add(f.Deprecated, "deprecated")
+		add(f.Field != "", "sets "+f.Field)
+		add(f.Message != "", f.Message)
+	case "field":
+		var f Field
+		f, isThere = FieldAt(name, minor)
+		add(true, string(f.Type))
+		add(f.Default != "", f.Default)
+	case "gate":
+		var g Gate
+		g, isThere = GateAt(name, minor)
+		add(true, g.Stage)
+		add(g.On, "on")
+		add(g.Locked, "locked")
+	}
+	if !isThere {
+		return "none"
+	}
+	return strings.Join(words, " ")
+}
+
 // What Kubernetes' changelogs and documentation say, to hold the generator to.
-func TestFlags(t *testing.T) {
-	for _, c := range []struct {
-		name  string
-		minor int
-		there bool
-		want  Flag
-	}{
-		{"network-plugin", 23, true, Flag{Deprecated: true, Message: "will be removed along with dockershim."}},
-		{"network-plugin", 24, false, Flag{}},
-		{"container-runtime", 26, true, Flag{Deprecated: true, Message: "will be removed in 1.27 as the only " +
-			"valid value is 'remote'"}},
-		{"container-runtime", 27, false, Flag{}},
-		{"pod-infra-container-image", 34, true, Flag{Deprecated: true, Message: "will be removed in 1.35. Image " +
-			"garbage collector will get sandbox image information from CRI."}},
-		{"pod-infra-container-image", 35, false, Flag{}},
-		{"dynamic-config-dir", 24, false, Flag{}},
-		{"log-dir", 25, true, Flag{Deprecated: true, Message: "klog's, removed in 1.26"}},
-		{"log-dir", 26, false, Flag{}},
-		{"logtostderr", 20, true, Flag{Bool: true}},
-		{"config-dir", 27, false, Flag{}},
-		{"config-dir", 28, true, Flag{}},
-		{"max-pods", 20, true, Flag{Deprecated: true, Field: "maxPods"}},
-		{"max-pods", 36, true, Flag{Deprecated: true, Field: "maxPods"}},
-		{"authentication-token-webhook-cache-ttl", 36, true, Flag{Deprecated: true, Field: "authentication.webhook.cacheTTL"}},
-		{"fail-cgroupv1", 36, true, Flag{Bool: true, Field: "failCgroupV1"}},
-		{"v", 36, true, Flag{Field: "logging.verbosity"}},
-		{"node-labels", 36, true, Flag{}},
-		{"node-ip", 36, true, Flag{}},
-		{"register-with-taints", 22, true, Flag{}},
-		{"register-with-taints", 23, true, Flag{Deprecated: true, Field: "registerWithTaints"}},
-		{"provider-id", 36, true, Flag{Field: "providerID"}},
-		{"allow-privileged", 20, false, Flag{}},
-		{"experimental-dockershim-root-directory", 23, true, Flag{Hidden: true}},
+func TestThings(t *testing.T) {
+	for thing, want := range map[string]string{
+		"flag network-plugin 23":    "deprecated will be removed along with dockershim.",
+		"flag network-plugin 24":    "none",
+		"flag container-runtime 26": "deprecated will be removed in 1.27 as the only valid value is 'remote'",
+		"flag container-runtime 27": "none",
+		"flag pod-infra-container-image 34": "deprecated will be removed in 1.35. Image garbage collector will get sandbox image " +
+			"information from CRI.",
+		"flag pod-infra-container-image 35":              "none",
+		"flag dynamic-config-dir 24":                     "none",
+		"flag log-dir 25":                                "deprecated klog's, removed in 1.26",
+		"flag log-dir 26":                                "none",
+		"flag logtostderr 20":                            "bool",
+		"flag config-dir 27":                             "none",
+		"flag config-dir 28":                             "",
+		"flag max-pods 20":                               "deprecated sets maxPods",
+		"flag max-pods 36":                               "deprecated sets maxPods",
+		"flag authentication-token-webhook-cache-ttl 36": "deprecated sets authentication.webhook.cacheTTL",
+		"flag fail-cgroupv1 36":                          "bool sets failCgroupV1",
+		"flag v 36":                                      "sets logging.verbosity",
+		"flag node-labels 36":                            "",
+		"flag node-ip 36":                                "",
+		"flag register-with-taints 22":                   "",
+		"flag register-with-taints 23":                   "deprecated sets registerWithTaints",
+		"flag provider-id 36":                            "sets providerID",
+		"flag allow-privileged 20":                       "none",
+		"flag experimental-dockershim-root-directory 23": "hidden",
+
+		"field failCgroupV1 30":                           "none",
+		"field failCgroupV1 31":                           "bool false",
+		"field failCgroupV1 35":                           "bool true",
+		"field memorySwap.swapBehavior 21":                "none",
+		"field memorySwap.swapBehavior 22":                "string",
+		"field seccompDefault 36":                         "bool false",
+		"field registerWithTaints[].effect 22":            "none",
+		"field registerWithTaints[].effect 23":            "string",
+		"field maxPods 20":                                "int32 110",
+		"field authorization.mode 36":                     "string Webhook",
+		"field imagePullCredentialsVerificationPolicy 36": "string",
+		"field logging.options.json.splitStream 36":       "bool",
+		"field logging.sanitization 24":                   "none",
+		"field reservedMemory[].limits 21":                "quantities",
+		"field staticPodURLHeader 20":                     "stringlists",
+		"field syncFrequency 36":                          "duration 1m0s",
+		"field oomScoreAdj 36":                            "int32 -999",
+		"field mergeDefaultEvictionSettings 32":           "none",
+		"field kubeReserved 36":                           "strings",
+		"field containerRuntimeEndpoint 26":               "none",
+		"field containerRuntimeEndpoint 27":               "string unix:///run/containerd/containerd.sock",
+		"field maxPod 36":                                 "none",
+
+		"gate NodeSwap 21":                       "none",
+		"gate NodeSwap 28":                       "beta",
+		"gate NodeSwap 34":                       "ga on locked",
+		"gate DynamicKubeletConfig 26":           "none",
+		"gate KubeletCgroupDriverFromCRI 34":     "ga on locked",
+		"gate RotateKubeletServerCertificate 36": "beta on",
+		"gate ContextualLogging 30":              "beta on", // its default is a named constant there
+		"gate AllAlpha 36":                       "alpha",
+		"gate InOrderInformers 36":               "ga on locked", // of client-go
+		"gate APIResponseCompression 36":         "beta on",      // of the apiserver library
+		"gate DRAFractionalCapacityRange 37":     "beta",         // on only with compatibility 1.37
+		"gate NoSuchGate 36":                     "none",
 	} {
-		f, ok := FlagAt(c.name, c.minor)
-		if ok != c.there || f != c.want {
-			t.Errorf("--%s in 1.%d: %v, %+v; want %v, %+v", c.name, c.minor, ok, f, c.there, c.want)
+		words := strings.Fields(thing)
+		minor, _ := strconv.Atoi(words[2])
+		if got := describe(words[0], words[1], minor); got != want {
+			t.Errorf("%s in 1.%d: got %q, want %q", words[1], minor, got, want)
 		}
 	}
-	if m, ok := FlagDeprecated("register-with-taints"); !ok || m != 23 {
-		t.Errorf("--register-with-taints deprecated in %d, %v", m, ok)
-	}
-	if m, ok := FlagDeprecated("max-pods"); !ok || m != 0 {
-		t.Errorf("--max-pods deprecated in %d, %v", m, ok)
-	}
-	if _, ok := FlagDeprecated("node-ip"); ok {
-		t.Error("--node-ip counts as deprecated")
-	}
-}
-
-func TestFields(t *testing.T) {
-	for _, c := range []struct {
-		name  string
-		minor int
-		want  Type // "": it has none
-		value string
-	}{
-		{"failCgroupV1", 30, "", ""},
-		{"failCgroupV1", 31, Bool, "false"},
-		{"failCgroupV1", 35, Bool, "true"},
-		{"memorySwap.swapBehavior", 21, "", ""},
-		{"memorySwap.swapBehavior", 22, String, ""},
-		{"seccompDefault", 36, Bool, "false"},
-		{"registerWithTaints[].effect", 22, "", ""},
-		{"registerWithTaints[].effect", 23, String, ""},
-		{"maxPods", 20, Int32, "110"},
-		{"authorization.mode", 36, String, "Webhook"},
-		{"imagePullCredentialsVerificationPolicy", 36, String, ""},
-		{"logging.options.json.splitStream", 36, Bool, ""},
-		{"logging.sanitization", 24, "", ""},
-		{"reservedMemory[].limits", 21, Quantities, ""},
-		{"staticPodURLHeader", 20, StringLists, ""},
-		{"syncFrequency", 36, Duration, "1m0s"},
-		{"oomScoreAdj", 36, Int32, "-999"},
-		{"mergeDefaultEvictionSettings", 32, "", ""},
-		{"kubeReserved", 36, Strings, ""},
-		{"containerRuntimeEndpoint", 26, "", ""},
-		{"containerRuntimeEndpoint", 27, String, "unix:///run/containerd/containerd.sock"},
-		{"maxPod", 36, "", ""},
-	} {
-		f, ok := FieldAt(c.name, c.minor)
-		if ok != (c.want != "") || f.Type != c.want || f.Default != c.value {
-			t.Errorf("%s in 1.%d: got %v, %+v; want %+v", c.name, c.minor, ok, f, c)
-		}
-	}
-}
-
-func TestGates(t *testing.T) {
-	for _, c := range []struct {
-		name  string
-		minor int
-		there bool
-		want  Gate
-	}{
-		{"NodeSwap", 21, false, Gate{}},
-		{"NodeSwap", 28, true, Gate{"beta", false, false}},
-		{"NodeSwap", 34, true, Gate{"ga", true, true}},
-		{"DynamicKubeletConfig", 26, false, Gate{}},
-		{"KubeletCgroupDriverFromCRI", 34, true, Gate{"ga", true, true}},
-		{"RotateKubeletServerCertificate", 36, true, Gate{"beta", true, false}},
-		{"ContextualLogging", 30, true, Gate{"beta", true, false}}, // its default is a named constant there
-		{"AllAlpha", 36, true, Gate{"alpha", false, false}},
-		{"InOrderInformers", 36, true, Gate{"ga", true, true}},               // of client-go
-		{"APIResponseCompression", 36, true, Gate{"beta", true, false}},      // of the apiserver library
-		{"DRAFractionalCapacityRange", 37, true, Gate{"beta", false, false}}, // on only with compatibility 1.37
-		{"NoSuchGate", 36, false, Gate{}},
-	} {
-		g, ok := GateAt(c.name, c.minor)
-		if ok != c.there || g != c.want {
-			t.Errorf("%s in 1.%d: %v, %+v; want %v, %+v", c.name, c.minor, ok, g, c.there, c.want)
+	for name, want := range map[string]string{"register-with-taints": "23 true", "max-pods": "0 true", "node-ip": "0 false"} {
+		minor, ok := FlagDeprecated(name)
+		if got := fmt.Sprint(minor, ok); got != want {
+			t.Errorf("--%s is deprecated since: got %s, want %s", name, got, want)
 		}
 	}
 }

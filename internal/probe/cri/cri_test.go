@@ -57,60 +57,27 @@ func TestAsk(t *testing.T) {
 		return &runtimeapi.RuntimeConfigResponse{Linux: &runtimeapi.LinuxRuntimeConfiguration{CgroupDriver: driver}}
 	}
 
+	cgroupfs := withDriver(runtimeapi.CgroupDriver_CGROUPFS)
 	for _, test := range []struct {
-		name    string
-		runtime *runtime
-		want    Runtime
-		wantErr string
+		name, runtime string
+		config        *runtimeapi.RuntimeConfigResponse
+		want          Runtime
+		wantErr       string
 	}{
-		{
-			name:    "cgroupfs",
-			runtime: &runtime{name: "containerd", config: withDriver(runtimeapi.CgroupDriver_CGROUPFS)},
-			want:    Runtime{"containerd", "0.1.0", "cgroupfs", false},
-		},
-		{
-			name:    "systemd",
-			runtime: &runtime{name: "containerd", config: withDriver(runtimeapi.CgroupDriver_SYSTEMD)},
-			want:    Runtime{"containerd", "0.1.0", "systemd", false},
-		},
-		{
-			name:    "a response without Linux",
-			runtime: &runtime{name: "containerd", config: &runtimeapi.RuntimeConfigResponse{}},
-			want:    Runtime{"containerd", "0.1.0", "", false},
-		},
-		{
-			name:    "a driver that is not known",
-			runtime: &runtime{name: "containerd", config: withDriver(2)},
-			want:    Runtime{"containerd", "0.1.0", "", false},
-		},
-		{
-			name:    "containerd 1.6, which has no RuntimeConfig",
-			runtime: &runtime{name: "containerd"},
-			want:    Runtime{"containerd", "0.1.0", "", true},
-			wantErr: "Unimplemented",
-		},
-		{
-			name:    "a name with an escape sequence",
-			runtime: &runtime{name: "\x1b[1mRuntime", config: withDriver(runtimeapi.CgroupDriver_CGROUPFS)},
-			want:    Runtime{"", "0.1.0", "cgroupfs", false},
-		},
-		{
-			name:    "a long name",
-			runtime: &runtime{name: strings.Repeat("x", 65), config: withDriver(runtimeapi.CgroupDriver_CGROUPFS)},
-			want:    Runtime{"", "0.1.0", "cgroupfs", false},
-		},
-		{
-			name:    "a response above the limit",
-			runtime: &runtime{name: strings.Repeat("x", maxMessage+1), config: withDriver(runtimeapi.CgroupDriver_CGROUPFS)},
-			want:    Runtime{"", "", "cgroupfs", false},
-			wantErr: "larger than max",
-		},
+		{"cgroupfs", "containerd", cgroupfs, Runtime{"containerd", "0.1.0", "cgroupfs", false}, ""},
+		{"systemd", "containerd", withDriver(runtimeapi.CgroupDriver_SYSTEMD), Runtime{"containerd", "0.1.0", "systemd", false}, ""},
+		{"a response without Linux", "containerd", &runtimeapi.RuntimeConfigResponse{}, Runtime{"containerd", "0.1.0", "", false}, ""},
+		{"a driver that is not known", "containerd", withDriver(2), Runtime{"containerd", "0.1.0", "", false}, ""},
+		{"containerd 1.6, which has no RuntimeConfig", "containerd", nil, Runtime{"containerd", "0.1.0", "", true}, "Unimplemented"},
+		{"a name with an escape sequence", "\x1b[1mRuntime", cgroupfs, Runtime{"", "0.1.0", "cgroupfs", false}, ""},
+		{"a long name", strings.Repeat("x", 65), cgroupfs, Runtime{"", "0.1.0", "cgroupfs", false}, ""},
+		{"a response above the limit", strings.Repeat("x", maxMessage+1), cgroupfs, Runtime{"", "", "cgroupfs", false}, "larger than max"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			listener, socket := listen(t)
 
 			server := grpc.NewServer()
-			runtimeapi.RegisterRuntimeServiceServer(server, test.runtime)
+			runtimeapi.RegisterRuntimeServiceServer(server, &runtime{name: test.runtime, config: test.config})
 
 			go func() { _ = server.Serve(listener) }()
 			defer server.Stop()

@@ -1,6 +1,7 @@
 package joined
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,10 +15,8 @@ import (
 
 func place(t *testing.T, root, path, text string) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(filepath.Join(root, path)), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(root, path), []byte(text), 0o600); err != nil {
+	file := filepath.Join(root, path)
+	if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), 0o600)); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -2,13 +2,9 @@ package kubeletstate
 
 import (
 	"crypto/sha256"
-	"encoding/base64"
-	"encoding/hex"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -41,10 +37,8 @@ func verdictOf(err error) string {
 
 func place(t *testing.T, root, path, text string) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(filepath.Join(root, path)), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(root, path), []byte(text), 0o600); err != nil {
+	file := filepath.Join(root, path)
+	if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), 0o600)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -63,17 +57,11 @@ func TestHealthz(t *testing.T) {
 	defer s.Close()
 	t.Setenv("HTTP_PROXY", "http://127.0.0.1:1")
 	t.Setenv("http_proxy", "http://127.0.0.1:1")
-	closed, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	gone := closed.Addr().String()
-	closed.Close()
 	for _, c := range []struct{ url, state, says string }{
 		{s.URL + "/healthz", "ok", ""},
 		{s.URL + "/ill", "failed", "[-]syncloop failed: reason withheld"},
 		{s.URL + "/moved", "failed", "302"},
-		{"http://" + gone + "/healthz", "failed", "refused"},
+		{"http://127.0.0.1:1/healthz", "failed", "refused"},
 	} {
 		err := Probe{}.Healthz(t.Context(), c.url)
 		if verdictOf(err) != c.state || err != nil && !strings.Contains(err.Error(), c.says) {
@@ -107,8 +95,7 @@ func TestFiles(t *testing.T) {
 	place(t, root, "/etc/a", "text")
 	place(t, root, "/etc/dir/b", "")
 	place(t, root, "/etc/huge", strings.Repeat("x", generation.MaxContent+1))
-	h := sha256.Sum256([]byte("text"))
-	sum := hex.EncodeToString(h[:])
+	sum := fmt.Sprintf("%x", sha256.Sum256([]byte("text")))
 	p := Probe{Root: root}
 	for _, c := range []struct {
 		path, sum, state, says string
@@ -151,23 +138,17 @@ func TestKubeconfigAndNode(t *testing.T) {
 	if _, err := p.Node(t.Context(), "n1"); verdictOf(err) != "unknown" {
 		t.Errorf("without an identity: got %v, want it unknown", err)
 	}
-	joined := s.NodeKubeconfig("n1")
-	place(t, root, conf, string(joined))
+	place(t, root, conf, string(s.NodeKubeconfig("n1")))
 	if err := p.Kubeconfig(t.Context(), conf); err != nil {
 		t.Errorf("joined: got %v, want no error", err)
 	}
 	if _, err := p.Node(t.Context(), "n1"); verdictOf(err) != "failed" || !strings.Contains(err.Error(), "journalctl") {
 		t.Errorf("joined and not registered: got %v, want journalctl as the next step", err)
 	}
-	if err := (Probe{Root: root, Now: func() time.Time { return time.Now().AddDate(5, 0, 0) }}).Kubeconfig(
-		t.Context(),
-		conf,
-	); verdictOf(
-		err,
-	) == "ok" {
+	later := Probe{Root: root, Now: func() time.Time { return time.Now().AddDate(5, 0, 0) }}
+	if err := later.Kubeconfig(t.Context(), conf); verdictOf(err) == "ok" {
 		t.Error("an expired certificate counts as joined")
 	}
-	later := Probe{Root: root, Now: func() time.Time { return time.Now().AddDate(5, 0, 0) }}
 	if got := later.Expired(); !strings.Contains(got, "expired at") || !strings.Contains(got, "the clock is at") {
 		t.Errorf("in five years: got %q, want when it expired, and the clock's time", got)
 	}
@@ -187,6 +168,25 @@ func TestKubeconfigAndNode(t *testing.T) {
 	}
 }
 
+// newProbe returns a probe of a node whose cluster gives one answer to all requests, and the last request.
+func newProbe(t *testing.T, name string, answer *demo.Answer) (p Probe, asked *string) {
+	t.Helper()
+	d := demo.New(demo.Options{})
+	asked = new(string)
+	d.Intercept = func(w http.ResponseWriter, r *http.Request, _ int) bool {
+		b, _ := io.ReadAll(r.Body)
+		*asked = strings.TrimSpace(r.Method + " " + r.URL.RequestURI() + " " + r.Header.Get("Content-Type") + " " + string(b))
+		w.WriteHeader(answer.Status)
+		_, _ = io.WriteString(w, answer.Body)
+		return true
+	}
+	d.StartTLS()
+	t.Cleanup(d.Close)
+	root := t.TempDir()
+	place(t, root, joined.Conf, string(d.NodeKubeconfig(name)))
+	return Probe{Root: root, Now: time.Now}, asked
+}
+
 func TestNodeObject(t *testing.T) {
 	for _, c := range []struct {
 		code        int
@@ -199,54 +199,22 @@ func TestNodeObject(t *testing.T) {
 		{403, `{"kind":"Status","reason":"Forbidden","details":{"kind":"nodes"}}`, "unknown"},
 		{503, ``, "unknown"},
 	} {
-		asked := ""
-		s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			asked = r.Method + " " + r.URL.EscapedPath()
-			if strings.HasSuffix(asked, "/certified") {
-				_, _ = w.Write([]byte(`{"kind":"Node","metadata":{"name":"certified"}}`)) // this one exists
-				return
-			}
-			w.WriteHeader(c.code)
-			_, _ = w.Write([]byte(c.body))
-		}))
-		root := t.TempDir()
-		demoServer := demo.Start(demo.Options{})
-		conf := demoServer.NodeKubeconfig("n1")
-		demoServer.Close()
-		// The same identity at another server, whose certificate is its own CA.
-		place(t, root, joined.Conf, rewrite(string(conf), demoServer.URL, s))
-		if _, err := (Probe{Root: root, Now: time.Now}).Node(t.Context(), "n1"); verdictOf(err) != c.state ||
-			asked != "GET /api/v1/nodes/n1" {
-			t.Errorf("%d %s: %v after %q, want %s", c.code, c.body, err, asked, c.state)
+		p, asked := newProbe(t, "n1", &demo.Answer{Status: c.code, Body: c.body})
+		if _, err := p.Node(t.Context(), "n1"); verdictOf(err) != c.state || *asked != "GET /api/v1/nodes/n1" {
+			t.Errorf("%d %s: %v after %q, want %s", c.code, c.body, err, *asked, c.state)
 		}
-		// If the host name is not the node's name, the name comes from the certificate.
-		other := demoServer.NodeKubeconfig("certified")
-		place(t, root, joined.Conf, rewrite(string(other), demoServer.URL, s))
-		if _, err := (Probe{Root: root, Now: time.Now}).Node(t.Context(), "n1"); err != nil {
-			t.Errorf("%d %s: got %v, want the node of the certificate's name", c.code, c.body, err)
-		}
-		s.Close()
 	}
-}
-
-// rewrite points a kubeconfig at another server and its certificate.
-func rewrite(conf, from string, to *httptest.Server) string {
-	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: to.Certificate().Raw})
-	var out []string
-	for line := range strings.Lines(conf) {
-		if i := strings.Index(line, "certificate-authority-data: "); i >= 0 {
-			line = line[:i] + "certificate-authority-data: " + base64.StdEncoding.EncodeToString(ca) + "\n"
-		}
-		out = append(out, strings.ReplaceAll(line, from, to.URL))
+	// If the host name is not the node's name, the name comes from the certificate.
+	p, asked := newProbe(t, "certified", &demo.Answer{Status: 200, Body: `{"kind":"Node","metadata":{"name":"certified"}}`})
+	if _, err := p.Node(t.Context(), "n1"); err != nil || *asked != "GET /api/v1/nodes/certified" {
+		t.Errorf("got %v after %q, want the node of the certificate's name", err, *asked)
 	}
-	return strings.Join(out, "")
 }
 
 // What a patch is sent as, and what counts as the cluster's no.
 func TestPatchLabels(t *testing.T) {
-	d := demo.Start(demo.Options{})
-	defer d.Close()
-	conf := d.NodeKubeconfig("n1")
+	var answer demo.Answer
+	p, asked := newProbe(t, "n1", &answer)
 	for _, c := range []struct {
 		code       int
 		body, want string
@@ -264,28 +232,12 @@ func TestPatchLabels(t *testing.T) {
 		{429, `{"kind":"Status","message":"too many requests"}`, "unknown: "},
 		{500, ``, "unknown: "},
 	} {
-		got := ""
-		s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			b, _ := io.ReadAll(r.Body)
-			got = r.Method + " " + r.URL.Path + " " + r.Header.Get("Content-Type") + " " + string(b)
-			w.WriteHeader(c.code)
-			_, _ = w.Write([]byte(c.body))
-		}))
-		root := t.TempDir()
-		place(t, root, joined.Conf, rewrite(string(conf), d.URL, s))
-		err := Probe{
-			Root: root,
-			Now:  time.Now,
-		}.Patch(
-			t.Context(),
-			"n1",
-			"",
-			kubelet.LabelChanges{
-				{Key: "a.k8s.io/x~y", Value: "1"},
-				{Key: "b", Value: "2", Remove: true},
-				{Key: "c", Value: ""},
-			},
-		)
+		answer = demo.Answer{Status: c.code, Body: c.body}
+		err := p.Patch(t.Context(), "n1", "", kubelet.LabelChanges{
+			{Key: "a.k8s.io/x~y", Value: "1"},
+			{Key: "b", Value: "2", Remove: true},
+			{Key: "c", Value: ""},
+		})
 		state := ""
 		var refused interface{ Refused() bool }
 		switch {
@@ -297,40 +249,27 @@ func TestPatchLabels(t *testing.T) {
 		if !strings.HasPrefix(state, c.want) || c.want == "" && state != "" {
 			t.Errorf("%d %s: %q, want %q", c.code, c.body, state, c.want)
 		}
-		want := `PATCH /api/v1/nodes/n1 application/json-patch+json [{"op":"add","path":"/metadata/labels/a.k8s.io~1x~0y","value":"1"},{"op":"test","path":"/metadata/labels/b","value":"2"},{"op":"remove","path":"/metadata/labels/b"},{"op":"add","path":"/metadata/labels/c","value":""}]`
-		if got != want {
-			t.Errorf("sent %s\nwant %s", got, want)
+		want := `PATCH /api/v1/nodes/n1?fieldManager=prelet application/json-patch+json [{"op":"add","path":"/metadata/labels/a.k8s.io~1x~0y","value":"1"},{"op":"test","path":"/metadata/labels/b","value":"2"},{"op":"remove","path":"/metadata/labels/b"},{"op":"add","path":"/metadata/labels/c","value":""}]`
+		if *asked != want {
+			t.Errorf("sent %s\nwant %s", *asked, want)
 		}
-		s.Close()
 	}
 }
 
 // Annotations are sent as a merge patch, where null removes one.
 func TestPatchAnnotations(t *testing.T) {
-	d := demo.Start(demo.Options{})
-	defer d.Close()
-	conf := d.NodeKubeconfig("n1")
-	code := http.StatusOK
-	got := ""
-	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		b, _ := io.ReadAll(r.Body)
-		got = r.Method + " " + r.URL.Path + " " + r.Header.Get("Content-Type") + " " + string(b)
-		w.WriteHeader(code)
-		_, _ = w.Write([]byte(`{"kind":"Status","message":"not here"}`))
-	}))
-	defer s.Close()
-	root := t.TempDir()
-	place(t, root, joined.Conf, rewrite(string(conf), d.URL, s))
+	answer := demo.Answer{Status: http.StatusOK, Body: `{"kind":"Status","message":"not here"}`}
+	p, asked := newProbe(t, "n1", &answer)
 	value := "1"
 	changes := annotation.Change{"a/b": &value, "c": nil}
 
-	err := Probe{Root: root, Now: time.Now}.Patch(t.Context(), "n1", "", changes)
-	want := `PATCH /api/v1/nodes/n1 application/merge-patch+json {"metadata":{"annotations":{"a/b":"1","c":null}}}`
-	if got != want || err != nil {
-		t.Errorf("got %v, sent %s\nwant %s", err, got, want)
+	err := p.Patch(t.Context(), "n1", "", changes)
+	want := `PATCH /api/v1/nodes/n1?fieldManager=prelet application/merge-patch+json {"metadata":{"annotations":{"a/b":"1","c":null}}}`
+	if *asked != want || err != nil {
+		t.Errorf("got %v, sent %s\nwant %s", err, *asked, want)
 	}
-	code = http.StatusForbidden
-	err = Probe{Root: root, Now: time.Now}.Patch(t.Context(), "n1", "", changes)
+	answer.Status = http.StatusForbidden
+	err = p.Patch(t.Context(), "n1", "", changes)
 	if err == nil || !strings.Contains(err.Error(), "not here") {
 		t.Errorf("403: got %v, want the message of the cluster", err)
 	}
@@ -338,9 +277,7 @@ func TestPatchAnnotations(t *testing.T) {
 
 func TestChangedAgo(t *testing.T) {
 	root := t.TempDir()
-	if err := os.WriteFile(root+"/a", []byte("x"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	place(t, root, "/a", "x")
 	old := time.Now().Add(-time.Hour)
 	if err := os.Chtimes(root+"/a", old, old); err != nil { // what a copy keeps does not count
 		t.Fatal(err)

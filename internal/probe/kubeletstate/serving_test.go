@@ -2,8 +2,6 @@ package kubeletstate
 
 import (
 	"fmt"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -49,20 +47,9 @@ func TestServing(t *testing.T) {
 		selector = "/apis/certificates.k8s.io/v1/certificatesigningrequests?" +
 			"fieldSelector=spec.signerName%3Dkubernetes.io%2Fkubelet-serving&limit=500"
 	)
-	code, body, asked := 0, "", ""
-	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		asked = r.Method + " " + r.URL.RequestURI()
-		w.WriteHeader(code)
-		_, _ = w.Write([]byte(body))
-	}))
-	defer s.Close()
-
-	demoServer := demo.Start(demo.Options{})
-	conf := demoServer.NodeKubeconfig("n1")
-	demoServer.Close()
-	root := t.TempDir()
-	place(t, root, joined.Conf, rewrite(string(conf), demoServer.URL, s))
-	p := Probe{Root: root, Now: func() time.Time { return servingNow }}
+	var answer demo.Answer
+	p, asked := newProbe(t, "n1", &answer)
+	p.Now = func() time.Time { return servingNow }
 
 	for _, c := range []struct {
 		name, body  string
@@ -90,15 +77,17 @@ func TestServing(t *testing.T) {
 		{"a portal", `<html>`, 200, "unknown", "invalid list"},
 		{"another object", `{"kind":"NodeList"}`, 200, "unknown", `kind is "NodeList"`},
 	} {
-		code, body = c.code, c.body
+		answer = demo.Answer{Status: c.code, Body: c.body}
 		err := p.Serving(t.Context(), "/pki")
-		if verdictOf(err) != c.state || c.says != "" && !strings.Contains(fmt.Sprint(err), c.says) || asked != "GET "+selector {
-			t.Errorf("%s: got %s after %q: %v; want %s after GET %s, with %q", c.name, verdictOf(err), asked, err, c.state,
+		if verdictOf(err) != c.state || c.says != "" && !strings.Contains(fmt.Sprint(err), c.says) || *asked != "GET "+selector {
+			t.Errorf("%s: got %s after %q: %v; want %s after GET %s, with %q", c.name, verdictOf(err), *asked, err, c.state,
 				selector, c.says)
 		}
 	}
 
-	s.Close()
+	gone := demo.Start(demo.Options{})
+	gone.Close()
+	place(t, p.Root, joined.Conf, string(gone.NodeKubeconfig("n1")))
 	if err := p.Serving(t.Context(), "/pki"); verdictOf(err) != "unknown" ||
 		!strings.Contains(fmt.Sprint(err), "the cluster does not answer") {
 		t.Errorf("without a server: got %v, want it unknown", err)
@@ -109,20 +98,20 @@ func TestServing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	asked = ""
-	place(t, root, "/pki/kubelet-server-1.pem", string(key)+string(pair))
-	if err := os.Symlink("kubelet-server-1.pem", filepath.Join(root, "/pki/kubelet-server-current.pem")); err != nil {
+	*asked = ""
+	place(t, p.Root, "/pki/kubelet-server-1.pem", string(key)+string(pair))
+	if err := os.Symlink("kubelet-server-1.pem", filepath.Join(p.Root, "/pki/kubelet-server-current.pem")); err != nil {
 		t.Fatal(err)
 	}
-	if err := p.Serving(t.Context(), "/pki"); err != nil || asked != "" {
-		t.Errorf("with a certificate: got %v after %q, want no error and no request", err, asked)
+	if err := p.Serving(t.Context(), "/pki"); err != nil || *asked != "" {
+		t.Errorf("with a certificate: got %v after %q, want no error and no request", err, *asked)
 	}
 	p.Now = func() time.Time { return time.Now().Add(400 * 24 * time.Hour) }
 	if err := p.Serving(t.Context(), "/pki"); verdictOf(err) != "unknown" || !strings.Contains(fmt.Sprint(err), "has expired at") {
 		t.Errorf("a year later: got %v, want that it has expired", err)
 	}
 	p.Now = time.Now
-	place(t, root, "/pki/kubelet-server-1.pem", string(key)+"garbage")
+	place(t, p.Root, "/pki/kubelet-server-1.pem", string(key)+"garbage")
 	if err := p.Serving(t.Context(), "/pki"); !strings.Contains(fmt.Sprint(err), "contains none") ||
 		strings.Contains(fmt.Sprint(err), "PRIVATE") {
 		t.Errorf("with garbage: got %v, want that it contains none", err)

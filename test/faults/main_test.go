@@ -79,9 +79,7 @@ func inside(m *testing.M) int {
 func scratch(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp(os.Getenv(inNamespace), "t-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) }) // a mount that is still in it is reported by the test that made it
 	return dir
 }

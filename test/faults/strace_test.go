@@ -10,6 +10,7 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -54,6 +55,18 @@ func execute(name string, args ...string) (ended, error) {
 	return e, err
 }
 
+// straced runs a command under strace with more options, each call of all threads, and reads what it did.
+func straced(file string, options, command []string) ([]call, ended, error) {
+	args := slices.Concat([]string{"-f", "-qq", "-y", "-s", "0", "-o", file}, options, command)
+	e, err := execute("strace", args...)
+	if err != nil {
+		return nil, e, err
+	}
+	calls, err := readTrace(file)
+
+	return calls, e, err
+}
+
 // killedAt runs a command and kills it as it enters one of its calls: that one is not done. strace counts each kind of
 // call, on each thread, by itself. (It cannot send a signal with --seccomp-bpf.)
 func killedAt(at call, command ...string) (ended, error) {
@@ -70,29 +83,20 @@ func killedTraced(file string, at call, command ...string) ([]call, ended, error
 	if at.nth == 0 {
 		return traced(file, command...)
 	}
-	e, err := execute("strace", append([]string{"-f", "-qq", "-y", "-s", "0", "-o", file, "-e", "trace=" + swept,
-		"-e", fmt.Sprintf("inject=%s:signal=SIGKILL:when=%d", at.name, at.nth)}, command...)...)
-	if err != nil {
-		return nil, e, err
-	}
-	calls, err := readTrace(file)
-	return calls, e, err
+	inject := fmt.Sprintf("inject=%s:signal=SIGKILL:when=%d", at.name, at.nth)
+	return straced(file, []string{"-e", "trace=" + swept, "-e", inject}, command)
 }
 
 // failingAt runs a command, lets one of its calls fail, and reads what it did. hit is the call that failed, nil when
 // none did.
 func failingAt(file string, at call, errno string, command ...string) (calls []call, hit *call, e ended, err error) {
-	args := []string{"-f", "-qq", "-y", "-s", "0", "-o", file}
+	var options []string
 	when := at.nth
 	if byName(at) {
-		args, when = append(args, "-P", filepath.Base(at.paths()[0])), 1
+		options, when = []string{"-P", filepath.Base(at.paths()[0])}, 1
 	}
-	args = append(args, "-e", "trace="+swept, "-e", fmt.Sprintf("inject=%s:error=%s:when=%d", at.name, errno, when))
-	e, err = execute("strace", append(args, command...)...)
-	if err != nil {
-		return nil, nil, e, err
-	}
-	calls, err = readTrace(file)
+	inject := fmt.Sprintf("inject=%s:error=%s:when=%d", at.name, errno, when)
+	calls, e, err = straced(file, append(options, "-e", "trace="+swept, "-e", inject), command)
 	injected := 0
 	for i := range calls {
 		if calls[i].injected {
@@ -112,16 +116,7 @@ func byName(c call) bool { return c.name == "openat" && c.creates() }
 
 // traced runs a command and reads what it did, in order.
 func traced(file string, command ...string) ([]call, ended, error) {
-	e, err := execute(
-		"strace",
-		append(
-			[]string{"-f", "-qq", "--seccomp-bpf", "-y", "-s", "0", "-o", file, "-e", "trace=" + swept},
-			command...)...)
-	if err != nil {
-		return nil, e, err
-	}
-	calls, err := readTrace(file)
-	return calls, e, err
+	return straced(file, []string{"--seccomp-bpf", "-e", "trace=" + swept}, command)
 }
 
 var (

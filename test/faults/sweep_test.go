@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -100,14 +101,20 @@ func (s *stage) do(t *testing.T, d *disk, verb, run string) {
 	}
 }
 
-// lay mounts a copy of an image, with the run folder as it was (warm) or as after a boot.
+// lay boots on a copy of an image; warm: with the run folder as it was.
 func (s *stage) lay(t *testing.T, d *disk, image string, warm bool) {
 	t.Helper()
-	err := errors.Join(os.RemoveAll(s.run("")), copyImage(image, d.image))
+	must(t, copyImage(image, d.image))
+	s.boot(t, d)
 	if warm {
-		err = errors.Join(err, os.CopyFS(s.run(""), os.DirFS(s.run(".before"))))
+		must(t, os.CopyFS(s.run(""), os.DirFS(s.run(".before"))))
 	}
-	must(t, errors.Join(err, os.MkdirAll(s.run(""), 0o755), d.mount()))
+}
+
+// boot mounts the disk, with an empty run folder.
+func (s *stage) boot(t *testing.T, d *disk) {
+	t.Helper()
+	must(t, errors.Join(os.RemoveAll(s.run("")), os.MkdirAll(s.run(""), 0o755), d.mount()))
 }
 
 // findCommit finds the call that makes the decision, and the one that makes it last. All that counts is on one thread:
@@ -237,16 +244,8 @@ func (s *stage) kill(t *testing.T, d *disk, at call, cut bool) outcome {
 	}
 	s.alive(t, d, k, &o.broken)
 	if cut {
-		must(
-			t,
-			errors.Join(
-				d.cut(),
-				copyImage(d.image, o.crashed),
-				os.RemoveAll(s.run("")),
-				os.MkdirAll(s.run(""), 0o755),
-				d.mount(),
-			),
-		)
+		must(t, errors.Join(d.cut(), copyImage(d.image, o.crashed)))
+		s.boot(t, d)
 	}
 	crashed, err := look(d.root())
 	must(t, err)
@@ -344,7 +343,7 @@ func (s *stage) recovered(t *testing.T, d *disk, k int, done bool, b *broken) {
 	must(t, err)
 	again, err := look(d.root())
 	must(t, err)
-	if e.exit != 0 || !sameFiles(now, again) {
+	if e.exit != 0 || !maps.Equal(now, again) {
 		b.add(
 			"I5: a second recovery (exit %d) finds something to do:\n%s",
 			e.exit,
@@ -368,7 +367,8 @@ func (s *stage) recovered(t *testing.T, d *disk, k int, done bool, b *broken) {
 // lasts cuts the power again: what recovery has done is done (I3).
 func (s *stage) lasts(t *testing.T, d *disk, now tree, k int, done bool, b *broken) {
 	t.Helper()
-	must(t, errors.Join(d.cut(), os.RemoveAll(s.run("")), os.MkdirAll(s.run(""), 0o755), d.mount()))
+	must(t, d.cut())
+	s.boot(t, d)
 	left, err := look(d.root())
 	must(t, err)
 	if x := differ(left.targets(), now.targets()); x != "" {
@@ -428,19 +428,6 @@ func nodesOf(t tree) map[string]node {
 		out[p] = n.node
 	}
 	return out
-}
-
-// sameFiles says whether nothing at all was written between two looks.
-func sameFiles(a, b tree) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for p, n := range a {
-		if b[p] != n {
-			return false
-		}
-	}
-	return true
 }
 
 // sweep kills at points of a step. Of each disk that a cut leaves and that was not seen before, the recovery is
@@ -511,7 +498,8 @@ func (s *stage) twice(t *testing.T, d *disk, k call, crashed string, stride, off
 		}
 		s.alive(t, d, k.index, &b)
 		if r.index%2 == 0 { // else only the process is gone, and the next one finds what it had in memory
-			must(t, errors.Join(d.cut(), os.RemoveAll(s.run("")), os.MkdirAll(s.run(""), 0o755), d.mount()))
+			must(t, d.cut())
+			s.boot(t, d)
 		}
 		s.recovered(t, d, k.index, false, &b)
 		must(t, d.unmount())

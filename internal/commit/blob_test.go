@@ -56,14 +56,10 @@ func planOfEverything() *boot.Plan {
 func TestPlanBlobIsReadBack(t *testing.T) {
 	p := planOfEverything()
 	b, err := encodePlan(p, machineid.Machine{ID: "sha256:x"}, []node.StoredFile{{Path: "/etc/old", Purpose: "kubeconfig"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 
 	stored, err := os.ReadFile("testdata/plan.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if want := bytes.TrimSpace(stored); !bytes.Equal(b, want) {
 		t.Errorf("got the stored plan\n%s\nwant that of testdata/plan.json\n%s", b, want)
 	}
@@ -74,9 +70,7 @@ func TestPlanBlobIsReadBack(t *testing.T) {
 	}
 
 	var doc map[string]any
-	if err := json.Unmarshal(b, &doc); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(b, &doc))
 
 	if doc["format_version"] != 1.0 || doc["plan_hash"] != "sha256:x" || doc["node"] == nil {
 		t.Errorf("got %s; want format_version 1, plan_hash sha256:x and a node", b)
@@ -85,25 +79,17 @@ func TestPlanBlobIsReadBack(t *testing.T) {
 	dir := t.TempDir()
 
 	s, err := generation.Open(t.Context(), generation.Options{Root: dir, Dir: dir + "/state"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 
 	defer func() { _ = s.Close() }()
 
 	txn, err := s.Begin(generation.Proposal{PlanID: "x", Force: true, Blobs: map[string][]byte{"plan.json": b}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 
 	gen, err := txn.Commit()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 
-	if err := txn.Publish(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, txn.Publish())
 
 	if why := machineid.Compare(s, gen, machineid.Machine{ID: "sha256:x"}).Why; why != "" {
 		t.Errorf("of this machine: %s", why)

@@ -53,9 +53,7 @@ func makePlan(t *testing.T, config map[string]any, flags []node.Flag) *boot.Plan
 	t.Helper()
 	n := node.Node{Config: config, Flags: flags}
 	effective, err := stages.EffectiveConfig(n, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	n.Effective = effective
 
 	return &boot.Plan{Node: n}
@@ -191,9 +189,7 @@ func TestSeen(t *testing.T) {
 func TestPlannedPathsAreThoseOfTheKubelet(t *testing.T) {
 	config := map[string]any{"staticPodPath": "manifests", "maxPods": 20}
 	text, err := value.TextOf(cty.StringVal("{}"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	version := "1.37.1"
 	p := &boot.Plan{Node: node.Node{
 		Config:    config,

@@ -80,9 +80,7 @@ func TestExplainLocked(t *testing.T) {
 	o := generation.Options{Root: t.TempDir(), Dir: t.TempDir(), BootID: "b"}
 
 	s, err := generation.Open(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer s.Close()
 
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)

@@ -57,9 +57,7 @@ type bench struct {
 func newBench(t *testing.T) *bench {
 	b := &bench{t: t, dir: t.TempDir(), now: time.Minute}
 	for _, dir := range []string{"/run", "/etc"} {
-		if err := os.Mkdir(b.dir+dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Mkdir(b.dir+dir, 0o755))
 	}
 
 	b.kubelet = activation.Unit{Name: activation.DefaultUnit, Load: "loaded", Active: "active", Sub: "running"}
@@ -91,17 +89,13 @@ func (b *bench) open(again bool) {
 			return nil
 		},
 	})
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, err)
 
 	rep, err := report.New(report.Options{
 		Dir: b.dir + "/run", BootID: bootID, Now: b.Now, Redact: func(s string) string { return s }, Continue: again,
 		Log: func(_ int, line string, _ map[string]string) { fmt.Fprintln(&b.log, line) },
 	})
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, err)
 
 	b.Run = Run{
 		Store: s, Report: rep,
@@ -159,9 +153,7 @@ func (b *bench) finish(res Result) *report.Status {
 	b.t.Helper()
 
 	status, err := b.Report.Finish(res.Code, res.Summary)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, err)
 
 	return &status
 }
@@ -324,9 +316,7 @@ func TestOutdatedState(t *testing.T) {
 
 	for _, runs := range []bool{false, true} {
 		b := newBench(t)
-		if err := os.WriteFile(b.dir+path, []byte("{}"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(b.dir+path, []byte("{}"), 0o600))
 		if runs {
 			b.kubelet.Started, b.kubelet.MainPID = time.Second, 7
 		} else {
@@ -357,12 +347,10 @@ func TestRetryKilledAnywhere(t *testing.T) {
 		b.do(t.Context(), complete("one"))
 		b.open(true)
 		two := complete("two")
-		if err := errors.Join(
+		must(t, errors.Join(
 			b.Store.Hold(PlanID(two), "it was unhealthy"),
 			os.WriteFile(b.dir+"/etc/a", []byte("two"), 0o644),
-		); err != nil {
-			t.Fatal(err)
-		}
+		))
 
 		b.open(true)
 		b.plan, b.Retry = two, true
@@ -387,9 +375,7 @@ func TestRetryKilledAnywhere(t *testing.T) {
 		b.onWrite = nil
 		b.open(true)
 		cur, err := b.Store.Current()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if why, held := b.Store.Held(PlanID(two)); held && cur.PlanID == PlanID(two) {
 			t.Errorf("killed before write %d: generation %d is adopted and its plan held (%s), want one of them",
 				at, cur.Gen, why)
@@ -411,5 +397,13 @@ func TestReportWithoutSetID(t *testing.T) {
 	want := []fault.Reason{{Code: fault.CannotWrite, Summary: why}}
 	if !slices.Equal(status.Degraded, want) {
 		t.Errorf("got %+v, want it degraded for %+v", status.Degraded, want)
+	}
+}
+
+// must ends a test if what it needs fails.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatalf("got %v, want no error", err)
 	}
 }

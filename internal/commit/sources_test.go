@@ -31,9 +31,7 @@ func TestSourcesOfFlagsInFiles(t *testing.T) {
 ÄÖ="x" KUBELET_KUBEADM_ARGS="--network-plugin=cni --node-labels=a.example/b=c,d=e --register-with-taints=gpu=yes:NoSchedule,t:NoExecute"
 E='--max-pods=5' no--flag
 `))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 
 	start := strings.Index(src, "<<-EOT")
 	whole := hcl.Range{

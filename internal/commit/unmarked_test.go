@@ -20,9 +20,7 @@ func TestUnmarkedSecrets(t *testing.T) {
 	const secret = "CANARY-k2"
 	text := func(v cty.Value) value.Text {
 		out, err := value.TextOf(v)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return out
 	}
 	at := []origin.Origin{{Range: hcl.Range{Filename: "a.hcl", Start: hcl.Pos{Line: 3, Column: 5}}}}

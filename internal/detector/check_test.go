@@ -22,9 +22,7 @@ func TestInterpreters(t *testing.T) {
 		"\x7fELF":                           nil,
 	} {
 		program := filepath.Join(t.TempDir(), "p")
-		if err := os.WriteFile(program, []byte(line+"\n"), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(program, []byte(line+"\n"), 0o755))
 		if got, err := Interpreters(program); err != nil || !slices.Equal(got, want) {
 			t.Errorf("%q: got %q, %v; want %q", line, got, err, want)
 		}

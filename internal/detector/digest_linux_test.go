@@ -21,9 +21,7 @@ func TestDigests(t *testing.T) {
 	program := filepath.Join(b.dir, Programs, "good")
 	lock := filepath.Join(b.dir, Fragments, "good.json")
 	locked, err := readLockFile(lock)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ask := func(now func() time.Time) (kept string, a world.Answer) {
 		o := b.host.o
 		o.Digests = cache
@@ -45,9 +43,7 @@ func TestDigests(t *testing.T) {
 	}
 	locked.SHA256 = other
 	text, err := WriteFragment(locked.LockEntry)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 
 	for _, row := range []struct {
 		name   string
@@ -88,9 +84,7 @@ func TestDigests(t *testing.T) {
 			b.write(CacheFile, []byte(wrong), 0o600)
 			b.write(filepath.Join(Fragments, "good.json"), text, 0o644)
 			if row.change != nil {
-				if err := row.change(); err != nil {
-					t.Fatal(err)
-				}
+				must(t, row.change())
 			}
 
 			kept, a := ask(row.now)

@@ -21,9 +21,7 @@ func TestFlood(t *testing.T) {
 	} {
 		in, stdin, err := os.Pipe()
 		stdout, out, err2 := os.Pipe()
-		if err := errors.Join(err, err2); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(err, err2))
 		go func() {
 			_, _ = out.WriteString(c.line + "\n")
 			_ = errors.Join(in.Close(), out.Close())

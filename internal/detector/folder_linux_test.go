@@ -27,12 +27,8 @@ func mayMount(t *testing.T) {
 	if errors.Is(err, unix.EPERM) {
 		t.Skipf("needs to mount a tmpfs: %v", err)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Unmount(dir, 0); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, unix.Unmount(dir, 0))
 }
 
 // TestFills checks that files of a detector use up neither /run nor the folder of another detector.
@@ -99,23 +95,15 @@ func TestNests(t *testing.T) {
 func TestEmptyFolder(t *testing.T) {
 	dir := t.TempDir()
 	top, err := os.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer top.Close()
 	const depth = 3000
 	at := int(top.Fd())
 	for i := range depth {
-		if err := unix.Mkdirat(at, "d", 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := unix.Mknodat(at, "file", unix.S_IFREG|0o600, 0); err != nil {
-			t.Fatal(err)
-		}
+		must(t, unix.Mkdirat(at, "d", 0o700))
+		must(t, unix.Mknodat(at, "file", unix.S_IFREG|0o600, 0))
 		next, err := unix.Openat(at, "d", unix.O_DIRECTORY|unix.O_RDONLY, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if i > 0 {
 			_ = unix.Close(at)
 		}
@@ -151,9 +139,7 @@ func TestBadSlot(t *testing.T) {
 			t.Errorf("with bad slots only: got %q; want what is wrong with them", ans.Why())
 		}
 	}
-	if err := os.Remove(filepath.Join(b.dir, "run/sockets", UserPrefix+"2")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(filepath.Join(b.dir, "run/sockets", UserPrefix+"2")))
 	if _, ans, _ := b.ask(world.DetectorReq{Name: "good"}, 10*time.Second); ans.Fault != nil {
 		t.Errorf("with the second slot repaired: got %s: %s; want an answer", ans.Name(), ans.Why())
 	}

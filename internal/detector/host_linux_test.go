@@ -57,9 +57,7 @@ type bench struct {
 func newBench(t *testing.T) *bench {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "prelet-") // the paths of sockets are short
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		folders, _ := filepath.Glob(dir + "/run/sockets/*")
 		for _, folder := range folders {
@@ -67,19 +65,13 @@ func newBench(t *testing.T) *bench {
 		}
 		_ = os.RemoveAll(dir)
 	})
-	if err := os.Chmod(dir, 0o711); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chmod(dir, 0o711))
 	uid, claim, err := ownUsers()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	b := &bench{t: t, dir: dir, uid: uid}
 	t.Cleanup(func() { _ = claim.Close() })
 	self, err := os.ReadFile(program)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	b.write("self", self, 0o755)
 	b.link(helperName)
 	b.write(
@@ -101,13 +93,11 @@ func newBench(t *testing.T) *bench {
 func (b *bench) write(name string, content []byte, mode os.FileMode) string {
 	b.t.Helper()
 	path := filepath.Join(b.dir, name)
-	if err := errors.Join(
+	must(b.t, errors.Join(
 		os.MkdirAll(filepath.Dir(path), 0o755),
 		os.WriteFile(path, content, 0o600),
 		os.Chmod(path, mode),
-	); err != nil {
-		b.t.Fatal(err)
-	}
+	))
 	return path
 }
 
@@ -115,12 +105,10 @@ func (b *bench) write(name string, content []byte, mode os.FileMode) string {
 func (b *bench) link(name string) string {
 	b.t.Helper()
 	path := filepath.Join(b.dir, name)
-	if err := errors.Join(
+	must(b.t, errors.Join(
 		os.MkdirAll(filepath.Dir(path), 0o755),
 		os.Link(filepath.Join(b.dir, "self"), path),
-	); err != nil {
-		b.t.Fatal(err)
-	}
+	))
 	return path
 }
 
@@ -129,18 +117,12 @@ func (b *bench) install(name string) {
 	b.t.Helper()
 	b.link(filepath.Join(Programs, name))
 	f, err := os.Open(filepath.Join(b.dir, "self"))
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, err)
 	defer f.Close()
 	describe, err := json.Marshal(hostile.Describe(name))
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, err)
 	text, err := WriteFragment(world.LockEntry{Name: name, SHA256: hashProgram(f), Describe: describe})
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, err)
 	b.write(filepath.Join(Fragments, name+".json"), text, 0o644)
 }
 
@@ -335,9 +317,7 @@ func TestWrongChecksum(t *testing.T) {
 	b.install("good")
 	mark := filepath.Join(b.dir, "ran")
 	b.write("evil", []byte("#!/bin/sh\ntouch "+mark+"\n"), 0o755)
-	if err := os.Rename(b.dir+"/evil", b.dir+Programs+"/good"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Rename(b.dir+"/evil", b.dir+Programs+"/good"))
 	_, ans, _ := b.ask(world.DetectorReq{Name: "good"}, 5*time.Second)
 	if !strings.Contains(ans.Why(), "was not executed, because it is not the locked program") {
 		t.Errorf("got %+v, want a refusal of the program", ans)
@@ -355,23 +335,15 @@ func TestSwapped(t *testing.T) {
 	b.install("good")
 	b.install("says-no")
 	f, err := openProgram(b.dir + Programs + "/good")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
-	if err := os.Remove(b.dir + Programs + "/good"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(b.dir+Programs+"/good"))
 	b.write(Programs+"/good", []byte("#!/bin/sh\nexit 9\n"), 0o755)
 	s, err := b.host.take(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer s.release(true)
 	p, err := b.host.start(s, f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer p.end()
 	deadline := time.Now().Add(5 * time.Second)
 	req := b.host.completeRequest(job{memory: MinMemory}, s, deadline)
@@ -389,9 +361,7 @@ func TestSwappedMeanwhile(t *testing.T) {
 	b.install("good")
 	at := b.dir + Programs + "/good"
 	locked, other, next := at+".locked", at+".other", at+".next"
-	if err := os.Rename(at, locked); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Rename(at, locked))
 	b.write(Programs+"/good.other", []byte("#!/bin/sh\nexit 9\n"), 0o755)
 	stop, stopped := make(chan struct{}), make(chan error, 1)
 	go func() {
@@ -422,9 +392,7 @@ func TestSwappedMeanwhile(t *testing.T) {
 		}
 	}
 	close(stop)
-	if err := <-stopped; err != nil {
-		t.Fatal(err)
-	}
+	must(t, <-stopped)
 	if ran == 0 || refused == 0 {
 		t.Errorf("got %d answers and %d refusals, want both", ran, refused)
 	}
@@ -478,9 +446,7 @@ func TestPool(t *testing.T) {
 	b := newBench(t)
 	one, err1 := b.host.take(t.Context(), nil)
 	two, err2 := b.host.take(t.Context(), nil)
-	if err := errors.Join(err1, err2); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(err1, err2))
 	if one.uid == two.uid {
 		t.Errorf("got user %d twice, want two users", one.uid)
 	}
@@ -518,9 +484,7 @@ func TestOthersMayWrite(t *testing.T) {
 	b.install("good")
 	program := b.dir + Programs + "/good" // shares its inode with prelet-detect here, so that must stay executable
 	for _, mode := range []os.FileMode{0o757, 0o777} {
-		if err := os.Chmod(program, mode); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Chmod(program, mode))
 		_, ans, _ := b.ask(world.DetectorReq{Name: "good"}, 5*time.Second)
 		if !strings.Contains(ans.Why(), "was not executed: other users than root can write it") {
 			t.Errorf("mode %o: got %q, want a refusal", mode, ans.Why())
@@ -546,4 +510,12 @@ func next(a world.Answer) string {
 	}
 
 	return a.Fault.Next
+}
+
+// must ends a test if what it needs fails.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatalf("got %v, want no error", err)
+	}
 }

@@ -44,9 +44,7 @@ func TestPreletIsKilled(t *testing.T) {
 	}
 	prelet := exec.Command("/proc/self/exe")
 	prelet.Env = append(os.Environ(), askVariable+"="+b.dir)
-	if err := prelet.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, prelet.Start())
 	runs := func(name string) bool {
 		return slices.ContainsFunc(b.left(), func(l string) bool { return strings.Contains(l, " "+name) })
 	}
@@ -62,9 +60,7 @@ func TestPreletIsKilled(t *testing.T) {
 	}
 	seen := os.Geteuid() == 0 // what prelet-detect executes is only root's to see
 	within("all three run", func() bool { return (runs(helperName) || !seen) && runs("hang-child") && runs("sleeper") })
-	if err := prelet.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, prelet.Process.Kill())
 	var killed *exec.ExitError
 	if err := prelet.Wait(); !errors.As(err, &killed) {
 		t.Fatal(err)

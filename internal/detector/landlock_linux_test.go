@@ -31,9 +31,7 @@ func TestLandlockVersions(t *testing.T) {
 	config["device_null"] = "/dev/null"
 	config["paths_only"] = "yes"
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer l.Close()
 	config["tcp_listener"] = l.Addr().String()
 	ran := 0

@@ -28,15 +28,9 @@ func lockOf(name string) world.LockEntry {
 
 func put(t testing.TB, path string, text []byte, mode os.FileMode) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(path, mode); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	must(t, os.WriteFile(path, text, 0o600))
+	must(t, os.Chmod(path, mode))
 }
 
 // A package's lock counts, and the site's own wins.
@@ -47,9 +41,7 @@ func TestLockOrder(t *testing.T) {
 		t.Errorf("Lock(gaudi): got %v, want %v", err, errNoLock)
 	}
 	fragment, err := WriteFragment(lockOf("gaudi"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	put(t, filepath.Join(root, Fragments, "gaudi.json"), fragment, 0o644)
 	l, err := h.Lock("gaudi")
 	if err != nil || h.Program(l.LockEntry) != filepath.Join(root, Programs, "gaudi") {
@@ -59,9 +51,7 @@ func TestLockOrder(t *testing.T) {
 	own.Path = "/opt/gaudi/detector"
 	for _, add := range []world.LockEntry{lockOf("other"), lockOf("gaudi"), own} { // the last of a name stays
 		text, err := AddToSite(h.SiteLock(), add)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		put(t, h.SiteLock(), text, 0o644)
 	}
 	l, err = h.Lock("gaudi")
@@ -81,9 +71,7 @@ func TestLockRefuses(t *testing.T) {
 		l := lockOf("gaudi")
 		f(&l)
 		text, err := WriteFragment(l)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return text
 	}
 	good := change(func(*world.LockEntry) {})
@@ -112,13 +100,9 @@ func TestLockRefuses(t *testing.T) {
 		root := t.TempDir()
 		path := filepath.Join(root, Fragments, "gaudi.json")
 		put(t, path, good, 0o644)
-		if err := spoil(path); err != nil {
-			t.Fatal(err)
-		}
+		must(t, spoil(path))
 		if strings.HasPrefix(name, "it is a folder") {
-			if err := os.Mkdir(path, 0o755); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.Mkdir(path, 0o755))
 		}
 		if _, err := New(Options{Root: root}).Lock("gaudi"); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("want %q, got %v", name, err)

@@ -19,22 +19,16 @@ import (
 // link under a star, and ends in the detector's time.
 func TestPathsAreBounded(t *testing.T) {
 	dir := t.TempDir()
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
 	for i := range 120 {
-		must(os.MkdirAll(filepath.Join(dir, "sys/bus/many", fmt.Sprint("a", i)), 0o755))
+		must(t, os.MkdirAll(filepath.Join(dir, "sys/bus/many", fmt.Sprint("a", i)), 0o755))
 		for j := range 100 {
-			must(os.Mkdir(filepath.Join(dir, "sys/bus/many", fmt.Sprint("a", i), fmt.Sprint("b", j)), 0o755))
+			must(t, os.Mkdir(filepath.Join(dir, "sys/bus/many", fmt.Sprint("a", i), fmt.Sprint("b", j)), 0o755))
 		}
 	}
-	must(os.MkdirAll(filepath.Join(dir, "sys/devices/card0/driver"), 0o755))
-	must(os.MkdirAll(filepath.Join(dir, "sys/class/card"), 0o755))
-	must(os.Symlink("../../devices/card0", filepath.Join(dir, "sys/class/card/card0")))
-	must(os.Symlink("devices", filepath.Join(dir, "sys/linked")))
+	must(t, os.MkdirAll(filepath.Join(dir, "sys/devices/card0/driver"), 0o755))
+	must(t, os.MkdirAll(filepath.Join(dir, "sys/class/card"), 0o755))
+	must(t, os.Symlink("../../devices/card0", filepath.Join(dir, "sys/class/card/card0")))
+	must(t, os.Symlink("devices", filepath.Join(dir, "sys/linked")))
 
 	h := New(Options{Root: dir})
 	for path, want := range map[string]struct {
@@ -72,9 +66,7 @@ func TestPatternsAreRefused(t *testing.T) {
 	b.install("good")
 	lock := filepath.Join(b.dir, Fragments, "good.json")
 	text, err := os.ReadFile(lock)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, path := range []string{"/sys/devices/*/*/*/*/*/*/*/nothing", "/*/*/*/*/*/*/nothing", "/sys/*/x", "/proc/*/fd/*", "/sys/bus/*/*/*"} {
 		b.write(
 			filepath.Join(Fragments, "good.json"),

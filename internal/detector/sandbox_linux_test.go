@@ -27,26 +27,18 @@ import (
 func (b *bench) field() map[string]any {
 	b.t.Helper()
 	b.write("open/secret", []byte("x"), 0o644)
-	if err := os.Chmod(filepath.Join(b.dir, "open"), 0o777); err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, os.Chmod(filepath.Join(b.dir, "open"), 0o777))
 	path := filepath.Join(b.dir, "open", "socket")
 	for _, address := range []string{path, "@" + path} {
 		l, err := net.Listen("unix", address)
-		if err != nil {
-			b.t.Fatal(err)
-		}
+		must(b.t, err)
 		b.t.Cleanup(func() { _ = l.Close() })
 	}
 	log := path + ".datagrams"
 	c, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: log, Net: "unixgram"})
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, err)
 	b.t.Cleanup(func() { _ = c.Close() })
-	if err := errors.Join(os.Chmod(path, 0o777), os.Chmod(log, 0o777)); err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, errors.Join(os.Chmod(path, 0o777), os.Chmod(log, 0o777)))
 	return map[string]any{
 		"read_file": filepath.Join(
 			b.dir,
@@ -74,9 +66,7 @@ func (b *bench) neighbour() int {
 	if os.Geteuid() == 0 {
 		c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(b.uid), Gid: uint32(b.uid)}}
 	}
-	if err := c.Start(); err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, c.Start())
 	b.t.Cleanup(func() { _ = c.Process.Kill(); _ = c.Wait() })
 	return c.Process.Pid
 }
@@ -259,14 +249,10 @@ func TestSandbox(t *testing.T) {
 func (b *bench) siteLock(name string) {
 	b.t.Helper()
 	f, err := readLockFile(filepath.Join(b.dir, Fragments, name+".json"))
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, err)
 	f.Path = filepath.Join(b.dir, Programs, name)
 	text, err := encodeLock(siteLock{lockFormat, []world.LockEntry{f.LockEntry}})
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, err)
 	b.write("site.json", text, 0o644)
 }
 
@@ -371,13 +357,9 @@ func TestSweepWithoutFindings(t *testing.T) {
 	b.install("good")
 	o := b.host.o
 	sleep, err := os.ReadFile("/bin/sleep")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	stays := filepath.Join(b.dir, "stays") // nothingLeft looks for programs of this folder
-	if err := os.WriteFile(stays, sleep, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(stays, sleep, 0o755))
 	script := "#!/bin/sh\n" +
 		"test \"$1\" = sweep && exec " + o.Helper + " sweep \"$2\"\n" +
 		"read -r request\n" +
@@ -385,9 +367,7 @@ func TestSweepWithoutFindings(t *testing.T) {
 		"sleep 0.5\n" + // until it has left the group
 		"echo '{\"failed\":\"call\",\"text\":\"no\"}'\n"
 	o.Helper = filepath.Join(b.dir, "leaves-one")
-	if err := os.WriteFile(o.Helper, []byte(script), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(o.Helper, []byte(script), 0o755))
 	b.host = New(o)
 	if _, ans, _ := b.ask(world.DetectorReq{Name: "good"}, 10*time.Second); !strings.Contains(ans.Why(), "no") {
 		t.Fatalf("got failure %q, want that of the helper", ans.Why())
@@ -405,9 +385,7 @@ func TestReapUser(t *testing.T) {
 	end := func(b *bench) {
 		c := exec.CommandContext(t.Context(), "true")
 		c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(b.uid), Gid: uint32(b.uid)}}
-		if err := c.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.Start())
 		if err := unix.Waitid(
 			unix.P_PID,
 			c.Process.Pid,

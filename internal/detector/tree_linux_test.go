@@ -94,9 +94,7 @@ func TestTreeScript(t *testing.T) {
 	if os.Geteuid() != 0 {
 		return
 	}
-	if err := os.Chmod(o.Tree, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chmod(o.Tree, 0o700))
 	b.install("good")
 	if _, ans, _ := b.askOf(h, "good"); ans.Code() != fault.Absent ||
 		!strings.Contains(ans.Why(), "chmod o+rx "+o.Tree) {
@@ -118,18 +116,12 @@ func TestScriptBelowRoot(t *testing.T) {
 	script := b.write(Programs+"/script", []byte("#!/bin/sh\necho this is the script >&2\nexit 7\n"), 0o755)
 	tree := filepath.Dir(b.write("machine/board", nil, 0o644))
 	f, err := openProgram(script)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
 	describe, err := json.Marshal(hostile.Describe("script"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	text, err := WriteFragment(world.LockEntry{Name: "script", SHA256: hashProgram(f), Describe: describe})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	b.write(filepath.Join(Fragments, "script.json"), text, 0o644)
 	allow := world.Grants{Execute: []string{"/bin/sh"}}
 	const want = "it ended before it was ready (exit status 7)"

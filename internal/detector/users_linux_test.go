@@ -58,9 +58,7 @@ func TestOwnUsers(t *testing.T) {
 	taken := map[int]bool{}
 	for range 3 {
 		uid, claim, err := ownUsers()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer claim.Close()
 		if taken[uid] || taken[uid+1] || taken[uid-1] {
 			t.Errorf("uid %d: got taken by %v, want it free", uid, taken)

@@ -16,9 +16,7 @@ import (
 // TestGoPlugin: what Serve says is what go-plugin's own host understands, from the handshake to the shutdown.
 func TestGoPlugin(t *testing.T) {
 	program, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	start := func(version int) (*plugin.Client, plugin.ClientProtocol, error) {
 		c := plugin.NewClient(&plugin.ClientConfig{
 			HandshakeConfig:  protocol.Handshake(),
@@ -31,16 +29,12 @@ func TestGoPlugin(t *testing.T) {
 		return c, p, err
 	}
 	c, p, err := start(protocol.Version)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if err := p.Ping(); err != nil {
 		t.Error(err)
 	}
 	one, err := p.Dispense(protocol.Name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	d, err := one.(protocol.Client).Describe(t.Context())
 	if err != nil || d.Name != "toy" {
 		t.Errorf("Describe: got %+v, %v, want toy", d, err)
@@ -60,9 +54,7 @@ func TestGoPlugin(t *testing.T) {
 // TestNoFolder: a detector that cannot listen fails and says why.
 func TestNoFolder(t *testing.T) {
 	program, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 
 	c := exec.CommandContext(t.Context(), program, "detectortest-is-the-detector")
 	c.Env = protocol.Environment("/does/not/exist")

@@ -86,9 +86,7 @@ func TestDeclarations(t *testing.T) {
 	d, err := sdk.Describe(
 		toy{config: []sdk.Declaration{ports, names, nested}, facts: []sdk.Declaration{warm, versions}},
 	)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var types []string
 	for _, a := range append(d.Config, d.Facts...) {
 		types = append(types, a.Name+" "+a.Type.String())
@@ -123,9 +121,7 @@ func TestConfig(t *testing.T) {
 	ask := func(config map[string]any) []contract.Problem {
 		t.Helper()
 		a, err := sdk.Detect(t.Context(), d, config, nil, sdk.Root{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return a.Problems
 	}
 	if p := ask(nil); len(p) > 0 || !reflect.DeepEqual(got, []any{2, []string(nil), firmware{}}) {
@@ -242,9 +238,7 @@ pci 0000:17:00.0 1234:0001 abcd:0002 120000 toy numa=1
 // TestCommand runs the commands for people.
 func TestCommand(t *testing.T) {
 	other := filepath.Join(t.TempDir(), "other") // as it would be for another architecture
-	if err := os.WriteFile(other, []byte("foo"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(other, []byte("foo"), 0o755))
 	for _, tt := range []struct {
 		args   []string
 		status int
@@ -294,9 +288,7 @@ func (old) Describe(context.Context, *detectorv1.DescribeRequest) (*detectorv1.D
 
 func TestMissingMethodsFallBack(t *testing.T) {
 	l, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s := grpc.NewServer()
 	detectorv1.RegisterDetectorServiceServer(s, old{})
 	go func() {
@@ -306,9 +298,7 @@ func TestMissingMethodsFallBack(t *testing.T) {
 	}()
 	defer s.Stop()
 	c, err := grpc.NewClient("unix:"+l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer c.Close()
 	client := protocol.NewClient(c)
 	d, err := client.Describe(t.Context())
@@ -326,9 +316,7 @@ func TestMissingMethodsFallBack(t *testing.T) {
 // TestVersions checks the version in the handshake for the offered versions.
 func TestVersions(t *testing.T) {
 	program, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for offered, want := range map[string]string{"1": "1|1|unix|", "2,1": "1|1|unix|", "": "1|1|unix|", "7": "1|1|unix|"} {
 		c := exec.CommandContext(t.Context(), program, "detectortest-is-the-detector")
 		c.Env = []string{
@@ -337,12 +325,8 @@ func TestVersions(t *testing.T) {
 			"PLUGIN_UNIX_SOCKET_DIR=" + t.TempDir(),
 		}
 		out, err := c.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := c.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		must(t, c.Start())
 		b := make([]byte, len(want))
 		if _, err := io.ReadFull(out, b); err != nil || string(b) != want {
 			t.Errorf("versions %q: got %q, %v, want %q", offered, b, err, want)
@@ -357,9 +341,7 @@ func TestVersions(t *testing.T) {
 func TestStandsAlone(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "github.com/prelet/prelet/plugins/sdk/...", "github.com/prelet/prelet/plugins/conformance").
 		Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for p := range strings.FieldsSeq(string(out)) {
 		for _, bad := range []string{"github.com/prelet/prelet/internal", "github.com/prelet/prelet/schema", "github.com/prelet/prelet/stages", "github.com/hashicorp/hcl", "github.com/zclconf",
 			"k8s.io/", "sigs.k8s.io/", "github.com/ovn-kubernetes", "github.com/NVIDIA", "github.com/prometheus"} {
@@ -394,5 +376,13 @@ func TestRefusedTypes(t *testing.T) {
 			}()
 			test.declaration.Declare()
 		})
+	}
+}
+
+// must ends a test if what it needs fails.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatalf("got %v, want no error", err)
 	}
 }

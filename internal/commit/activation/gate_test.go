@@ -21,13 +21,6 @@ func TestGate(t *testing.T) {
 			t.Errorf("State = %d, %v, %v; want %d, %v", gen, open, err, wantGen, wantOpen)
 		}
 	}
-	must := func(err error) {
-		t.Helper()
-
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
 
 	state(0, false)
 
@@ -35,13 +28,13 @@ func TestGate(t *testing.T) {
 		t.Error("opened, before it was")
 	}
 
-	must(g.Shut("site\ninvalid")) // shutting a shut gate is not an error
+	must(t, g.Shut("site\ninvalid")) // shutting a shut gate is not an error
 
 	if got := g.Reason(); got != "site invalid" {
 		t.Errorf("Reason: got %q, want one line", got)
 	}
 
-	must(g.Open(12))
+	must(t, g.Open(12))
 	state(12, true)
 
 	text, err := os.ReadFile(g.Path())
@@ -61,14 +54,14 @@ func TestGate(t *testing.T) {
 		t.Error("another boot's opening counts")
 	}
 
-	must(g.Shut("changing"))
+	must(t, g.Shut("changing"))
 	state(0, false)
 
 	if !g.WasOpened() {
 		t.Error("shutting forgets that this boot had opened it")
 	}
 
-	must(g.MarkOwed("kubelet.service"))
+	must(t, g.MarkOwed("kubelet.service"))
 
 	if !g.IsOwed("kubelet.service") || g.IsOwed("k3s.service") {
 		t.Error("owed to the wrong unit")
@@ -78,8 +71,8 @@ func TestGate(t *testing.T) {
 		t.Error("a debt of another boot counts")
 	}
 
-	must(g.ClearOwed())
-	must(g.ClearOwed())
+	must(t, g.ClearOwed())
+	must(t, g.ClearOwed())
 
 	if g.IsOwed("kubelet.service") {
 		t.Error("paid and still owed")
@@ -94,9 +87,7 @@ func TestGate(t *testing.T) {
 func TestGateThatSomebodyElseWrote(t *testing.T) {
 	for _, text := range []string{"", "FOO=1\n", "PRELET_GENERATION=\n", "PRELET_GENERATION=-3\n", "PRELET_GENERATION=1\nX=2\n"} {
 		g := Gate{Dir: t.TempDir()}
-		if err := os.WriteFile(g.Path(), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(g.Path(), []byte(text), 0o600))
 
 		if gen, open, err := g.State(); gen != -1 || !open || err != nil {
 			t.Errorf("%q: got %d, %v, %v; want it open on generation -1, as systemd would start the kubelet with it",
@@ -111,9 +102,7 @@ func TestGateErrors(t *testing.T) {
 	blocked := t.TempDir()
 
 	for _, name := range []string{gateFile, reasonFile, openedFile} {
-		if err := os.MkdirAll(filepath.Join(blocked, name, "x"), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(filepath.Join(blocked, name, "x"), 0o755))
 	}
 
 	state := func(g Gate) error { _, _, err := g.State(); return err }

@@ -29,9 +29,7 @@ func loadPlanReaders(t *testing.T) (all []planReader) {
 	}
 	for _, file := range files {
 		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		r := planReader{version: strings.TrimSuffix(filepath.Base(file), ".txt")}
 		for line := range strings.Lines(string(text)) {
 			key, value, _ := strings.Cut(strings.TrimSpace(line), " ")

@@ -93,9 +93,7 @@ const (
 func newNode(t testing.TB) *node {
 	n := &node{t: t, disk: inMemory(t), apiserver: true, timeout: 2 * time.Minute, rollback: true}
 	for _, dir := range []string{"/etc/kubernetes/kubelet.conf.d", "/etc/default"} {
-		if err := os.MkdirAll(n.disk+dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(n.disk+dir, 0o755))
 	}
 
 	n.reboot()
@@ -654,4 +652,12 @@ func (n *node) isHeld(spec string) (held bool) {
 	n.mustSucceed(err, "held")
 
 	return held
+}
+
+// must ends a test if what it needs fails.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatalf("got %v, want no error", err)
+	}
 }

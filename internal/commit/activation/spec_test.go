@@ -25,9 +25,7 @@ func TestPlanComesBack(t *testing.T) {
 	}
 
 	stored, err := os.ReadFile("testdata/plan.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 
 	if want := bytes.TrimSpace(stored); !bytes.Equal(text, want) {
 		t.Errorf("got the stored plan\n%s\nwant that of testdata/plan.json\n%s", text, want)
@@ -41,9 +39,7 @@ func TestPlanComesBack(t *testing.T) {
 
 func TestPlanDefaults(t *testing.T) {
 	text, err := Spec{}.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 
 	back, err := DecodeSpec(text)
 	if err != nil || back.Unit != "kubelet.service" || back.settle() != 10*time.Second ||

@@ -469,9 +469,7 @@ func TestFakeSystemd(t *testing.T) {
 	}
 
 	// With the gate: restart does not wait for RestartSec, and sets NRestarts back.
-	if err := os.WriteFile(f.gate, []byte("PRELET_GENERATION=1\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(f.gate, []byte("PRELET_GENERATION=1\n"), 0o600))
 
 	at := clk.now
 	r, _ := f.Restart(t.Context(), "", time.Minute)

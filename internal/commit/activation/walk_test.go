@@ -66,16 +66,12 @@ func (n *node) waitAtGate() {
 }
 
 func (n *node) editFile(path string) {
-	if err := os.WriteFile(n.disk+path, []byte("by hand"), 0o644); err != nil {
-		n.t.Fatal(err)
-	}
+	must(n.t, os.WriteFile(n.disk+path, []byte("by hand"), 0o644))
 }
 
 // loseState removes the state folder.
 func (n *node) loseState() {
-	if err := os.RemoveAll(n.disk + "/var/lib/prelet"); err != nil {
-		n.t.Fatal(err)
-	}
+	must(n.t, os.RemoveAll(n.disk+"/var/lib/prelet"))
 }
 
 // restoreInterrupted copies the state folder of a commit whose process ends in the middle of it, goes on without that
@@ -84,9 +80,7 @@ func (n *node) restoreInterrupted() {
 	state, backup := n.disk+"/var/lib/prelet", n.disk+"/backup"
 	n.dieAt("other", commit, true)
 
-	if err := os.Rename(state, backup); err != nil {
-		n.t.Fatal(err)
-	}
+	must(n.t, os.Rename(state, backup))
 
 	n.reboot()
 	n.mustRun("one")
@@ -94,9 +88,7 @@ func (n *node) restoreInterrupted() {
 	n.verify()
 	n.loseState()
 
-	if err := os.Rename(backup, state); err != nil {
-		n.t.Fatal(err)
-	}
+	must(n.t, os.Rename(backup, state))
 }
 
 func (n *node) loseGate() { os.Remove(gatePath(n.run)) }

@@ -60,19 +60,13 @@ func dropCapability(t *testing.T, number uint) (restore func()) {
 	runtime.LockOSThread()
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var was [2]unix.CapUserData
-	if err := unix.Capget(&header, &was[0]); err != nil {
-		t.Fatal(err)
-	}
+	must(t, unix.Capget(&header, &was[0]))
 	now := was
 	now[number/32].Effective &^= 1 << (number % 32)
-	if err := unix.Capset(&header, &now[0]); err != nil {
-		t.Fatal(err)
-	}
+	must(t, unix.Capset(&header, &now[0]))
 
 	return func() {
-		if err := unix.Capset(&header, &was[0]); err != nil {
-			t.Fatal(err)
-		}
+		must(t, unix.Capset(&header, &was[0]))
 		runtime.UnlockOSThread()
 	}
 }

@@ -65,9 +65,7 @@ func TestChangeAndChangeBack(t *testing.T) {
 			if r.Intn(2) == 0 {
 				b.write(at, "before", []os.FileMode{0o600, 0o644, 0o640}[r.Intn(3)])
 				if id := owner(); id != Keep {
-					if err := os.Chown(b.path(at), id, id); err != nil {
-						t.Fatal(err)
-					}
+					must(t, os.Chown(b.path(at), id, id))
 				}
 			}
 		}
@@ -97,9 +95,7 @@ func (b *box) applyIfNeeded(s *Store, p Proposal) {
 		return
 	}
 	c, err := s.Compare(p)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, err)
 	if c.Changed || c.Adopts {
 		b.apply(s, p)
 	}
@@ -115,9 +111,7 @@ func (b *box) meta(p Proposal) map[string]string {
 			continue
 		}
 		i, err := os.Lstat(b.path(at))
-		if err != nil {
-			b.t.Fatal(err)
-		}
+		must(b.t, err)
 		st := i.Sys().(*syscall.Stat_t)
 		out[at] = fmt.Sprintf("%s %d:%d %s", all[at].mode, st.Uid, st.Gid, all[at].content)
 	}

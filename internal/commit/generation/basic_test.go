@@ -15,16 +15,10 @@ func TestLargeBlob(t *testing.T) {
 	large := strings.Repeat("<", MaxContent+MaxContent/2)
 	p.Blobs["plan.json"] = []byte(large)
 	tx, err := s.Begin(p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	gen, err := tx.Commit()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := tx.Publish(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, tx.Publish())
 	if got, err := s.Blob(gen, "plan.json"); err != nil || string(got) != large {
 		t.Errorf("got %d bytes and %v; want %d", len(got), err, len(large))
 	}

@@ -10,9 +10,7 @@ import (
 // exchange moves a folder away and puts a link to another folder in its place, as its owner could.
 func (b *box) exchange(folder, moved, to string) {
 	b.t.Helper()
-	if err := os.Rename(b.path(folder), b.path(moved)); err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, os.Rename(b.path(folder), b.path(moved)))
 	b.link(to, folder)
 }
 

@@ -16,9 +16,7 @@ import (
 
 func (b *box) link(to, at string) {
 	b.t.Helper()
-	if err := os.Symlink(b.path(to), b.path(at)); err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, os.Symlink(b.path(to), b.path(at)))
 }
 
 // A walk refuses a link at the end of a path and above it.

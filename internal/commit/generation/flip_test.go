@@ -71,13 +71,9 @@ func flipStates(t *testing.T) (all []flipState) {
 			if name == "awaits a verdict" && n == 2 {
 				continue
 			}
-			if err := s.Good(n, []byte(`{"ok":true}`)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, s.Good(n, []byte(`{"ok":true}`)))
 		}
-		if err := s.Hold("bad plan", "the kubelet died"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Hold("bad plan", "the kubelet died"))
 		stop := map[string]func(op, p string) error{
 			"staged": func(_, p string) error { return endIf(strings.HasSuffix(p, journalName+tmpSuffix)) },
 			"mid-publish": func(op, p string) error {
@@ -133,9 +129,7 @@ func (b *box) stateFiles() (out []string) {
 		}
 		return err
 	})
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, err)
 	return out
 }
 
@@ -145,9 +139,7 @@ func TestEveryFlippedBitIsFound(t *testing.T) {
 	for _, st := range flipStates(t) {
 		for _, p := range st.box.stateFiles() {
 			doc, err := os.ReadFile(p)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			parse := func(b []byte) error { _, err := decode[manifest](b); return err }
 			switch base := filepath.Base(p); {
 			case strings.HasPrefix(base, journalName):
@@ -186,9 +178,7 @@ func TestFlippedBitsNeverMakeAnotherNode(t *testing.T) {
 	for _, st := range flipStates(t) {
 		for _, p := range st.box.stateFiles() {
 			rel, err := filepath.Rel(st.box.root, p)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			bits, scratch := len(read(t, p))*8, memory(t)
 			for _, command := range flipCommands {
 				var b *box
@@ -212,9 +202,7 @@ func TestFlippedBitsNeverMakeAnotherNode(t *testing.T) {
 func read(t *testing.T, p string) []byte {
 	t.Helper()
 	b, err := os.ReadFile(p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return b
 }
 
@@ -233,9 +221,7 @@ func flipOnce(
 	doc := read(t, p)
 	flip := func() {
 		doc[bit/8] ^= 1 << (bit % 8)
-		if err := os.WriteFile(p, doc, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(p, doc, 0o600))
 	}
 	was := b.look()
 	flip()

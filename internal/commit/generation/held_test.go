@@ -18,9 +18,7 @@ func TestHeldByEarlierVersion(t *testing.T) {
 				if err == nil {
 					err = s.Good(gen, nil)
 				}
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 			}
 			rollBackAsEarlier(t, s, proposals[0], why)
 
@@ -38,28 +36,14 @@ func TestHeldByEarlierVersion(t *testing.T) {
 func rollBackAsEarlier(t *testing.T, s *Store, first Proposal, why string) {
 	t.Helper()
 	c, err := s.Compare(first)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	to := 1
 	txn, err := s.stage(c, first, &to)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	j := &Journal{Version: formatVersion, Phase: PhaseRollback, From: 2, To: to, Why: why}
-	if err := txn.commit(j); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.publish(txn.m, true); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.finishRollback(j); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Good(txn.m.Gen, nil); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.disk.unlink(s.dir, heldName); err != nil {
-		t.Fatal(err)
-	}
+	must(t, txn.commit(j))
+	must(t, s.publish(txn.m, true))
+	must(t, s.finishRollback(j))
+	must(t, s.Good(txn.m.Gen, nil))
+	must(t, s.disk.unlink(s.dir, heldName))
 }

@@ -25,9 +25,7 @@ type box struct {
 func newBox(t *testing.T) *box {
 	t.Helper()
 	root := filepath.Join(memory(t), "root")
-	if err := os.MkdirAll(filepath.Join(root, "etc/kubernetes"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(filepath.Join(root, "etc/kubernetes"), 0o755))
 	return boxAt(t, root)
 }
 
@@ -63,9 +61,7 @@ func boxAt(t *testing.T, root string) *box {
 func (b *box) open() *Store {
 	b.t.Helper()
 	s, err := Open(context.Background(), b.o)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, err)
 	b.t.Cleanup(func() { s.Close() })
 	return s
 }
@@ -74,15 +70,9 @@ func (b *box) path(p string) string { return filepath.Join(b.root, p) }
 
 func (b *box) write(p, content string, mode fs.FileMode) {
 	b.t.Helper()
-	if err := os.MkdirAll(filepath.Dir(b.path(p)), 0o755); err != nil {
-		b.t.Fatal(err)
-	}
-	if err := os.WriteFile(b.path(p), []byte(content), mode); err != nil {
-		b.t.Fatal(err)
-	}
-	if err := os.Chmod(b.path(p), mode); err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, os.MkdirAll(filepath.Dir(b.path(p)), 0o755))
+	must(b.t, os.WriteFile(b.path(p), []byte(content), mode))
+	must(b.t, os.Chmod(b.path(p), mode))
 }
 
 // read returns a file's bytes, or "absent".
@@ -92,9 +82,7 @@ func (b *box) read(p string) string {
 	if errors.Is(err, fs.ErrNotExist) {
 		return "absent"
 	}
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, err)
 	return string(c)
 }
 
@@ -128,9 +116,7 @@ func apply(s *Store, p Proposal) (int, error) {
 func (b *box) apply(s *Store, p Proposal) int {
 	b.t.Helper()
 	n, err := apply(s, p)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, err)
 	return n
 }
 
@@ -176,9 +162,7 @@ func (b *box) look() map[string]inode {
 		out["/"+strings.TrimPrefix(strings.TrimPrefix(p, b.root), "/")] = n
 		return nil
 	})
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, err)
 	return out
 }
 
@@ -227,4 +211,12 @@ func (k *killAt) hook(string, string) error {
 		return errKilled
 	}
 	return nil
+}
+
+// must ends a test if what it needs fails.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatalf("got %v, want no error", err)
+	}
 }

@@ -14,9 +14,7 @@ import (
 func TestIntact(t *testing.T) {
 	b := newBox(t)
 	s := b.open()
-	if err := s.Good(b.apply(s, flipNext("1")), []byte(`{"ok":true}`)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Good(b.apply(s, flipNext("1")), []byte(`{"ok":true}`)))
 	if err := s.Intact(1); err != nil {
 		t.Fatalf("got %v, want it intact", err)
 	}
@@ -35,16 +33,12 @@ func TestIntact(t *testing.T) {
 			b.spoil(p, bit)
 		}
 		for what, content := range map[string][]byte{"shorter": doc[:len(doc)-1], "longer": append(slices.Clone(doc), 'x'), "empty": {}} {
-			if err := os.WriteFile(p, content, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(p, content, 0o600))
 			if err := s.Intact(1); exitOf(err) != fault.NeedsPerson {
 				t.Errorf("%s, %s: got %v, want %s", name, what, err, fault.NeedsPerson)
 			}
 		}
-		if err := os.WriteFile(p, doc, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(p, doc, 0o600))
 	}
 }
 
@@ -53,7 +47,5 @@ func (b *box) spoil(p string, bit int) {
 	b.t.Helper()
 	doc := read(b.t, p)
 	doc[bit/8] ^= 1 << (bit % 8)
-	if err := os.WriteFile(p, doc, 0o600); err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, os.WriteFile(p, doc, 0o600))
 }

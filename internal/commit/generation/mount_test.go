@@ -65,9 +65,7 @@ func testReadOnlyInNamespace(t *testing.T) {
 	mountSmall(t, dir, "size=50%")
 	for _, st := range flipStates(t) {
 		at := filepath.Join(dir, strings.ReplaceAll(st.name, " ", "-"))
-		if err := os.Mkdir(at, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Mkdir(at, 0o755))
 		b := st.box.copyTo(t, at)
 		makeReadOnly(t, b.o.Dir)
 		readFrozen(t, b, st, unix.EROFS)
@@ -78,9 +76,7 @@ func testReadOnlyInNamespace(t *testing.T) {
 	never.write("/var/lib/other", "", 0o644)
 	makeReadOnly(t, never.path("/var/lib"))
 	examined, err := OpenReadOnly(never.o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if err := examined.Checks(nil).First(); !errors.Is(err, unix.EROFS) {
 		t.Errorf("no folder: Checks: got %v, want EROFS", err)
 	}
@@ -121,9 +117,7 @@ func mount(t *testing.T, from, at, kind string, flags uintptr, options string) {
 // mountSmall mounts a tmpfs in a folder, which it makes.
 func mountSmall(t *testing.T, at, options string) {
 	t.Helper()
-	if err := os.MkdirAll(at, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(at, 0o755))
 	mount(t, "tmpfs", at, "tmpfs", 0, options+",mode=0755")
 }
 
@@ -131,9 +125,7 @@ func mountSmall(t *testing.T, at, options string) {
 func makeReadOnly(t *testing.T, at string) {
 	t.Helper()
 	mount(t, at, at, "", unix.MS_BIND, "")
-	if err := unix.Mount("", at, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil {
-		t.Fatal(err)
-	}
+	must(t, unix.Mount("", at, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY, ""))
 }
 
 // testScarceSpaceInNamespace commits with less and less free space. What the check before a commit allows must
@@ -153,12 +145,8 @@ func testScarceSpaceInNamespace(t *testing.T) {
 		full := filepath.Join(dir, "fill")
 		fill(t, full)
 		st, err := os.Stat(full)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Truncate(full, st.Size()-int64(free)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		must(t, os.Truncate(full, st.Size()-int64(free)))
 
 		txn, err := s.Begin(plan("p1", targets...))
 		if err != nil && !strings.Contains(err.Error(), "check space") {
@@ -184,9 +172,7 @@ func testReadOnlyTargetInNamespace(t *testing.T) {
 		s := b.open()
 		p1 := []Target{file("/etc/site.d/a", "1"), file("/etc/site.d/b", "1")}
 		b.apply(s, plan("p1", p1...))
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Close())
 
 		kill := &killAt{at: at}
 		b.o.Fault = kill.hook
@@ -207,9 +193,7 @@ func testReadOnlyTargetInNamespace(t *testing.T) {
 		if !isPublished {
 			continue
 		}
-		if err := unix.Mount("", disk, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil {
-			t.Fatal(err)
-		}
+		must(t, unix.Mount("", disk, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""))
 		s = b.open()
 		if _, err := s.Recover(); err != nil {
 			t.Errorf("killed at operation %d: Recover: got %v, want no error", at, err)
@@ -288,9 +272,7 @@ func readFrozen(t *testing.T, b *box, st flipState, want unix.Errno) {
 // fill takes all the space that there is.
 func fill(t *testing.T, p string) {
 	f, err := os.Create(p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
 	for n := 1 << 16; n > 0; {
 		if _, err := f.Write(make([]byte, n)); errors.Is(err, unix.ENOSPC) {

@@ -13,15 +13,11 @@ func (b *box) asNewer(name string) {
 	b.t.Helper()
 	path := filepath.Join(b.o.Dir, name)
 	text, err := os.ReadFile(path)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, err)
 	line, rest, _ := strings.Cut(string(text), "\n")
 	body := strings.Replace(line[:strings.LastIndex(line, sealBegin)], `{"version":2`, `{"version":3,"later":1`, 1)
 	sealed := body + sealBegin + Checksum([]byte(body)) + sealEnd + rest
-	if err := os.WriteFile(path, []byte(sealed), 0o600); err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, os.WriteFile(path, []byte(sealed), 0o600))
 }
 
 // TestReleasedDocuments: the journal and the list of held plans of each released version are read.
@@ -46,9 +42,7 @@ func TestReleasedDocuments(t *testing.T) {
 func readTestFile(t *testing.T, path string) []byte {
 	t.Helper()
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 
 	return text
 }

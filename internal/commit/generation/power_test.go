@@ -329,9 +329,7 @@ func fsyncsOfOwn(t *testing.T, w *sweepWorld, st step) (at []int) {
 		}
 		return nil
 	}
-	if err := st.do(s, w.next); err != nil {
-		t.Fatal(err)
-	}
+	must(t, st.do(s, w.next))
 	return at
 }
 
@@ -435,8 +433,6 @@ func countOps(t *testing.T, w *sweepWorld, st step) int {
 	defer s.Close()
 	k := &killAt{}
 	*hook = k.hook
-	if err := st.do(s, w.next); err != nil {
-		t.Fatal(err)
-	}
+	must(t, st.do(s, w.next))
 	return k.seen
 }

@@ -10,9 +10,7 @@ import (
 
 func removeFolder(t *testing.T, b *box) {
 	t.Helper()
-	if err := os.RemoveAll(b.path("/etc/kubernetes")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.RemoveAll(b.path("/etc/kubernetes")))
 }
 
 // TestChecks checks that the checks of a command find what keeps a commit of the same changes from succeeding, as that
@@ -21,9 +19,7 @@ func TestChecks(t *testing.T) {
 	target := file("/etc/kubernetes/a.conf", "x")
 	created := Entry{Path: target.Path, Action: ActionCreate, New: State{Kind: File}}
 	openFolder := func(b *box) {
-		if err := os.Chmod(b.path("/etc/kubernetes"), 0o777); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Chmod(b.path("/etc/kubernetes"), 0o777))
 	}
 	writeInOpenFolder := func(b *box) {
 		b.write(target.Path, "x", 0o644)
@@ -50,9 +46,7 @@ func TestChecks(t *testing.T) {
 		},
 		"the folder is a link": {func(b *box) {
 			removeFolder(t, b)
-			if err := os.Symlink("/opt", b.path("/etc/kubernetes")); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.Symlink("/opt", b.path("/etc/kubernetes")))
 		}, []Entry{created}, []Target{target}, fault.CannotWrite},
 		"the commit takes the folder from other users": {
 			openFolder,

@@ -199,9 +199,7 @@ func (w *walk) choose(n int) (how string, do func(*Store) error) {
 	s := w.open()
 	defer s.Close()
 	all, err := s.List()
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must(w.t, err)
 	site, good, keep := w.site(n), w.r.IntN(2) == 0, 1+w.r.IntN(3)
 	switch dice := w.r.IntN(8); {
 	case dice == 0 && len(all) > 0:

@@ -67,9 +67,7 @@ func sweepBox(t *testing.T, seed uint64) *sweepWorld {
 		file("/etc/kubernetes/folder2/inside", "x"), file("/etc/kubernetes/always", "next"))
 	s := b.open()
 	b.apply(s, plan("first", first...))
-	if err := s.Good(1, nil); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Good(1, nil))
 	s.Close()
 	return &sweepWorld{box: b, next: plan("next", next...), scratch: memory(t)}
 }
@@ -86,23 +84,17 @@ func (b *box) openHooked() (*Store, *func(op, p string) error) {
 		return nil
 	}
 	s, err := Open(context.Background(), o)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, err)
 	return s, hook
 }
 
 func (b *box) recover(t *testing.T) *Journal {
 	t.Helper()
 	s, err := Open(context.Background(), b.o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer s.Close()
 	j, err := s.Recover()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return j
 }
 
@@ -123,9 +115,7 @@ func (b *box) lookTargets(like map[string]inode) map[string]inode {
 func (b *box) copyTo(t *testing.T, dir string) *box {
 	t.Helper()
 	root := filepath.Join(dir, "root")
-	if err := os.RemoveAll(root); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.RemoveAll(root))
 	if out, err := exec.Command("cp", "-a", b.root, root).CombinedOutput(); err != nil {
 		t.Fatalf("cp: got %v %s, want no error", err, out)
 	}
@@ -147,9 +137,7 @@ func steps() []step {
 			c := b.copyTo(t, memory(t))
 			s := c.open()
 			defer s.Close()
-			if err := do(s, p); err != nil {
-				t.Fatal(err)
-			}
+			must(t, do(s, p))
 			return nodes(c.look())
 		}
 	}
@@ -329,17 +317,13 @@ func recoverOnTemporary(t *testing.T, bare bool) {
 		t.Skip("needs a TMPDIR whose file system has user attributes: ", err)
 	}
 	was, _, err := observed(b, "/etc/kubernetes/a")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s := b.open()
 	tx, err := s.Begin(plan("p", with(file("/etc/kubernetes/a", "new"), func(t *Target) { t.Mode = 0o600 })))
 	if err == nil {
 		_, err = tx.Commit()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s.Close()
 	temp := b.path("/etc/kubernetes/.prelet-1-0.tmp")
 	if err := os.Remove(temp); err != nil { // as a power cut may
@@ -357,9 +341,7 @@ func recoverOnTemporary(t *testing.T, bare bool) {
 	}
 	s.Close()
 	if bare { // killed a moment earlier still
-		if err := unix.Removexattr(temp, "user.note"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, unix.Removexattr(temp, "user.note"))
 	}
 	s, hook = b.openHooked()
 	defer s.Close()

@@ -9,9 +9,7 @@ import (
 
 func TestReadCommandLine(t *testing.T) {
 	root := t.TempDir()
-	if err := os.Mkdir(filepath.Join(root, "proc"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(filepath.Join(root, "proc"), 0o755))
 
 	if got := Root(root).ReadCommandLine(); got != nil {
 		t.Errorf("without the file: got %q, want nil", got)
@@ -26,9 +24,7 @@ func TestReadCommandLine(t *testing.T) {
 		`prelet.var.zone="a b c`:     {"prelet.var.zone": "a b c"},
 		"prelet.var.name=größe ende": {"prelet.var.name": "größe", "ende": ""},
 	} {
-		if err := os.WriteFile(filepath.Join(root, "proc/cmdline"), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(root, "proc/cmdline"), []byte(text), 0o600))
 		if got := Root(root).ReadCommandLine(); !maps.Equal(got, want) {
 			t.Errorf("%q: got %q, want %q", text, got, want)
 		}

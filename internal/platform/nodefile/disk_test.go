@@ -10,12 +10,8 @@ import (
 func newTree(t *testing.T) string {
 	t.Helper()
 	root := t.TempDir()
-	if err := os.MkdirAll(filepath.Join(root, "etc/kubernetes"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(root, "etc/kubernetes/x"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(filepath.Join(root, "etc/kubernetes"), 0o755))
+	must(t, os.WriteFile(filepath.Join(root, "etc/kubernetes/x"), nil, 0o600))
 	return root
 }
 

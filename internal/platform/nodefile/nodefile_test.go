@@ -20,9 +20,7 @@ func TestText(t *testing.T) {
 		os.Mkdir(filepath.Join(root, "folder"), 0o700),
 		syscall.Mkfifo(filepath.Join(root, "fifo"), 0o600),
 	)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 
 	for path, want := range map[string]struct {
 		code fault.Code
@@ -54,17 +52,11 @@ func TestText(t *testing.T) {
 func TestLinkBelowARoot(t *testing.T) {
 	root, outside := t.TempDir(), filepath.Join(t.TempDir(), "rack.json")
 	for path, text := range map[string]string{outside: "of the host", filepath.Join(root, "data/rack.json"): "of the image"} {
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		must(t, os.WriteFile(path, []byte(text), 0o644))
 	}
 	for name, to := range map[string]string{"in": "/data/rack.json", "out": outside, "up": "../../../../../../../.." + outside} {
-		if err := os.Symlink(to, filepath.Join(root, name)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Symlink(to, filepath.Join(root, name)))
 	}
 
 	if got, f := Root(root).Text("/in"); f != nil || got != "of the image" {

@@ -17,9 +17,7 @@ func TestNoProc(t *testing.T) {
 		t.Skip("only root may use chroot")
 	}
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "file"), []byte("text"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(dir, "file"), []byte("text"), 0o600))
 
 	type result struct{ read, names, missing, setUp error }
 	done := make(chan result)

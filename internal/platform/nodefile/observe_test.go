@@ -24,13 +24,9 @@ func TestObserve(t *testing.T) {
 		os.WriteFile(in("sticky/x"), nil, 0o600),
 		os.Symlink("file", in("link")),
 	)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if os.Getuid() == 0 {
-		if err := os.Lchown(in("empty"), 998, 997); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Lchown(in("empty"), 998, 997))
 	}
 
 	uid, gid := os.Getuid(), os.Getgid()

@@ -9,16 +9,12 @@ import (
 // TestOwnerName names ids by the files below the root, not by those of this machine.
 func TestOwnerName(t *testing.T) {
 	root := t.TempDir()
-	if err := os.MkdirAll(filepath.Join(root, "etc"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(filepath.Join(root, "etc"), 0o755))
 	for file, text := range map[string]string{
 		"passwd": "root:x:0:0::/:\nbroken\netcd:x:998:997::/:\n",
 		"group":  "root:x:0:\netcd:x:997:\n",
 	} {
-		if err := os.WriteFile(filepath.Join(root, "etc", file), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(root, "etc", file), []byte(text), 0o644))
 	}
 
 	for _, c := range []struct {
@@ -40,9 +36,7 @@ func TestOwnerName(t *testing.T) {
 func TestFindID(t *testing.T) {
 	root := t.TempDir()
 	text := "etcd:x:997:\nhuge:x:4294967296:\nminus:x:-1:\nword:x:etcd:\n"
-	if err := os.WriteFile(filepath.Join(root, "group"), []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(root, "group"), []byte(text), 0o644))
 
 	for name, want := range map[string]int{"etcd": 997, "12": 12, "root": 0} {
 		if got, err := Root(root).FindID("/group", name); got != want || err != nil {

@@ -14,9 +14,7 @@ func TestLog(t *testing.T) {
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 	script := func(text string) {
 		t.Helper()
-		if err := os.WriteFile(filepath.Join(dir, "journalctl"), []byte("#!/bin/sh\n"+text), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(dir, "journalctl"), []byte("#!/bin/sh\n"+text), 0o755))
 	}
 	at := time.Unix(1_800_000_000, 123_456_789)
 	script(`printf '%s\n' "$@"`)

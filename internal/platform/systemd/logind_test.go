@@ -19,12 +19,8 @@ func TestReadLogindDropIns(t *testing.T) {
 	put := func(path, text string) {
 		t.Helper()
 		file := filepath.Join(root, path)
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(filepath.Dir(file), 0o755))
+		must(t, os.WriteFile(file, []byte(text), 0o644))
 	}
 	put("/usr/lib/systemd/logind.conf.d/z.conf", "[Login]\nInhibitDelayMaxSec=5\nInhibitDelayMaxSec=30\n")
 	put("/usr/lib/systemd/logind.conf.d/a.conf", "[Login]\nInhibitDelayMaxSec=7\n")
@@ -33,13 +29,9 @@ func TestReadLogindDropIns(t *testing.T) {
 	put("/etc/systemd/logind.conf.d/c.conf.old", "[Login]\nInhibitDelayMaxSec=9\n")
 	put("/etc/systemd/logind.conf.d/d.conf", "\x00\xff[Login\nInhibit")
 	put("/usr/lib/systemd/logind.conf.d/m.conf", "[Login]\nInhibitDelayMaxSec=10\n")
-	if err := os.Symlink("/dev/null", filepath.Join(root, "/etc/systemd/logind.conf.d/m.conf")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Symlink("/dev/null", filepath.Join(root, "/etc/systemd/logind.conf.d/m.conf")))
 	put("/usr/lib/systemd/logind.conf.d/n.conf", "[Login]\nInhibitDelayMaxSec=11\n")
-	if err := os.MkdirAll(filepath.Join(root, "/etc/systemd/logind.conf.d/n.conf"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(filepath.Join(root, "/etc/systemd/logind.conf.d/n.conf"), 0o755))
 
 	want := []LogindDropIn{
 		{"/etc/systemd/logind.conf.d/a.conf", "1min"},
@@ -64,9 +56,7 @@ func TestNoLogind(t *testing.T) {
 	p.hangs = true
 	silent := filepath.Join(t.TempDir(), "silent")
 	listener, err := net.Listen("unix", silent) // dbus.socket before dbus.service: nothing accepts
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer listener.Close()
 	for _, path := range []string{p.path, silent} {
 		t.Setenv("DBUS_SYSTEM_BUS_ADDRESS", "unix:path="+path)

@@ -37,9 +37,7 @@ func env(pairs ...string) func(string) string {
 func TestNotify(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "notify")
 	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer socket.Close()
 
 	t.Setenv("NOTIFY_SOCKET", path)
@@ -53,13 +51,9 @@ func TestNotify(t *testing.T) {
 		{n.Ready, "READY=1"},
 		{func() error { return n.Extend(90 * time.Second) }, "EXTEND_TIMEOUT_USEC=90000000"},
 	} {
-		if err := tc.send(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, tc.send())
 		got := make([]byte, 256)
-		if err := socket.SetReadDeadline(time.Now().Add(5 * time.Second)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, socket.SetReadDeadline(time.Now().Add(5*time.Second)))
 		size, err := socket.Read(got)
 		if err != nil || string(got[:size]) != tc.want {
 			t.Errorf("%q, %v; want %q", got[:size], err, tc.want)
@@ -87,9 +81,7 @@ func TestNotify(t *testing.T) {
 func TestNotifyDoesNotHang(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "notify")
 	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer socket.Close()
 
 	t.Setenv("NOTIFY_SOCKET", path)
@@ -124,9 +116,7 @@ func credentials(t *testing.T) (string, Credentials) {
 func TestCredential(t *testing.T) {
 	dir, c := credentials(t)
 	for name, content := range map[string]string{"bootstrap-token": "abc.def\n", "prelet.var.region": "", "big": strings.Repeat("x", CredentialLimit)} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o400); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o400))
 		if got, err := c.Read(name); err != nil || string(got) != content {
 			t.Errorf("%s: got %d bytes, %v; want the content", name, len(got), err)
 		}
@@ -216,9 +206,7 @@ func TestCredentialReaders(t *testing.T) {
 	} {
 		dir, creds := credentials(t)
 		file := filepath.Join(dir, "x")
-		if err := errors.Join(os.WriteFile(file, []byte("s3cr3t"), 0o600), os.Chown(file, 0, c.gid), os.Chmod(file, c.mode)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(os.WriteFile(file, []byte("s3cr3t"), 0o600), os.Chown(file, 0, c.gid), os.Chmod(file, c.mode)))
 		if c.acl != nil {
 			if err := unix.Setxattr(file, "system.posix_acl_access", c.acl, 0); errors.Is(err, unix.ENOTSUP) {
 				continue // needs a TMPDIR whose file system has ACLs
@@ -236,12 +224,10 @@ func TestCredentialReaders(t *testing.T) {
 
 func TestCredentialNames(t *testing.T) {
 	dir, _ := credentials(t)
-	if err := errors.Join(
+	must(t, errors.Join(
 		os.WriteFile(filepath.Join(dir, "secret"), []byte("x"), 0o400),
 		os.Mkdir(filepath.Join(dir, "sub"), 0o700),
-	); err != nil {
-		t.Fatal(err)
-	}
+	))
 	c := NewCredentials(env("CREDENTIALS_DIRECTORY", filepath.Join(dir, "sub")))
 	for _, name := range []string{"", ".", "..", "../secret", "/etc/passwd", "a/b", "a:b", "a b", "a\nb", "a\x00b", "ä", strings.Repeat("a", 256)} {
 		if _, err := c.Read(name); !errors.Is(err, ErrUnusable) {

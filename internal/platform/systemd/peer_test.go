@@ -46,9 +46,7 @@ func newPeer(t *testing.T) *peer {
 		units: map[string]map[string]any{"kubelet.service": kubelet(nil)},
 	}
 	listener, err := net.Listen("unix", p.path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { listener.Close(); p.hangUp() })
 	go func() {
 		for {
@@ -240,9 +238,7 @@ func kubelet(change map[string]any) map[string]any {
 func (p *peer) reach(ctx context.Context) *Conn {
 	p.t.Helper()
 	bus, err := p.dial(ctx)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	must(p.t, err)
 	c := &Conn{manager: bus, pid: 1, heartbeat: 5 * time.Millisecond, patience: time.Second}
 	p.t.Cleanup(c.Close)
 
@@ -366,5 +362,13 @@ func TestResultOf(t *testing.T) {
 		if got := resultOf(c.what, Unit{Active: c.active, Result: c.result}); got != c.want {
 			t.Errorf("%s that left the unit %s (%s): got %s, want %s", c.what, c.active, c.result, got, c.want)
 		}
+	}
+}
+
+// must ends a test if what it needs fails.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatalf("got %v, want no error", err)
 	}
 }

@@ -14,12 +14,8 @@ import (
 func writeFile(t *testing.T, root, path, text string) {
 	t.Helper()
 	file := filepath.Join(root, path)
-	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(filepath.Dir(file), 0o755))
+	must(t, os.WriteFile(file, []byte(text), 0o600))
 }
 
 // TestUnitCredentials reads what systemd would give a unit, from each of its sources and in its order.
@@ -107,9 +103,7 @@ func TestUnitCredentialsDenied(t *testing.T) {
 	root := t.TempDir()
 	writeFile(t, root, "/etc/credstore/prelet.var.zone", "az1")
 	store := filepath.Join(root, "etc/credstore")
-	if err := os.Chmod(store, 0); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chmod(store, 0))
 	t.Cleanup(func() { _ = os.Chmod(store, 0o755) })
 
 	u := &unitCredentials{root: root, unit: "prelet-apply.service", lines: func() ([]credentialLine, error) {

@@ -25,14 +25,10 @@ func TestConforms(t *testing.T) { detectortest.Conform(t, nil) }
 // TestDescription keeps the description that the example of a site is checked with.
 func TestDescription(t *testing.T) {
 	b, err := json.MarshalIndent(detectortest.Describe(t, detector()), "", "  ")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	golden := filepath.Join("testdata", "describe.json")
 	if os.Getenv(detectortest.Update) != "" {
-		if err := os.WriteFile(golden, append(b, '\n'), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(golden, append(b, '\n'), 0o644))
 	}
 	if want, err := os.ReadFile(golden); err != nil || string(b)+"\n" != string(want) {
 		t.Errorf("description: got\n%s\nwant %s (%v)", b, golden, err)
@@ -62,9 +58,7 @@ const sessionFile = "testdata/dpdk-session.json"
 func serve(t *testing.T, socket string, s session) {
 	t.Helper()
 	l, err := net.Listen("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { l.Close() })
 	go func() {
 		for {
@@ -109,13 +103,9 @@ func answer(c net.Conn, s session) {
 func recorded(t *testing.T) session {
 	t.Helper()
 	b, err := os.ReadFile(sessionFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var s session
-	if err := json.Unmarshal(b, &s); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(b, &s))
 	return s
 }
 
@@ -123,24 +113,16 @@ func recorded(t *testing.T) session {
 func record(t *testing.T, socket string) {
 	t.Helper()
 	c, err := net.Dial("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer c.Close()
 	out, in := json.NewEncoder(c), json.NewDecoder(c)
 	call := func(method string, params any, result any) {
 		var a struct {
 			Result json.RawMessage `json:"result"`
 		}
-		if err := out.Encode(map[string]any{"method": method, "params": params, "id": method}); err != nil {
-			t.Fatal(err)
-		}
-		if err := in.Decode(&a); err != nil {
-			t.Fatal(err)
-		}
-		if err := json.Unmarshal(a.Result, result); err != nil {
-			t.Fatal(err)
-		}
+		must(t, out.Encode(map[string]any{"method": method, "params": params, "id": method}))
+		must(t, in.Decode(&a))
+		must(t, json.Unmarshal(a.Result, result))
 	}
 	var s session
 	var schema map[string]any
@@ -172,12 +154,8 @@ func record(t *testing.T, socket string) {
 	}
 	call("transact", params, &s.Results)
 	b, err := json.MarshalIndent(s, "", " ")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(sessionFile, append(b, '\n'), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, os.WriteFile(sessionFile, append(b, '\n'), 0o644))
 }
 
 // TestRecorded is TestReal for machines without ovsdb-server.
@@ -185,13 +163,9 @@ func TestRecorded(t *testing.T) {
 	root := detectortest.Root(t, "/run/openvswitch/\n/etc/openvswitch/\n")
 	serve(t, root.Path(ovs.Socket), recorded(t))
 	got, err := json.MarshalIndent(detectortest.Detect(t, detector(), root, nil), "", "  ")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	want, err := os.ReadFile(filepath.Join("testdata", "dpdk.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if string(got)+"\n" != string(want) {
 		t.Errorf("got\n%s\nwant testdata/dpdk.json", got)
 	}
@@ -201,9 +175,7 @@ func TestRecorded(t *testing.T) {
 func TestOldSchema(t *testing.T) {
 	s := recorded(t)
 	var schema map[string]any
-	if err := json.Unmarshal(s.Schema, &schema); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(s.Schema, &schema))
 	columns := schema["tables"].(map[string]any)["Open_vSwitch"].(map[string]any)["columns"].(map[string]any)
 	delete(columns, "dpdk_initialized")
 	delete(columns, "dpdk_version")
@@ -238,9 +210,7 @@ func TestDenied(t *testing.T) {
 	}
 	root := detectortest.Root(t, "/run/openvswitch/\n")
 	serve(t, root.Path(ovs.Socket), recorded(t))
-	if err := os.Chmod(root.Path(ovs.Socket), 0); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chmod(root.Path(ovs.Socket), 0))
 	a := detectortest.Detect(t, detector(), root, nil)
 	if factJSON(a, "running") != "null" || len(a.Warnings) != 1 || !strings.Contains(a.Warnings[0], ovs.Group) {
 		t.Errorf("got %+v, want a reason", a)
@@ -277,14 +247,20 @@ func TestWaits(t *testing.T) {
 func TestHangs(t *testing.T) {
 	root := detectortest.Root(t, "/run/openvswitch/\n")
 	l, err := net.Listen("unix", root.Path(ovs.Socket))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer l.Close()
 	ctx, cancel := contextFor(t, 300*time.Millisecond)
 	defer cancel()
 	a, err := sdk.Detect(ctx, detector(), nil, nil, root)
 	if err != nil || factJSON(a, "running") != "null" || len(a.Warnings) != 1 {
 		t.Errorf("want an answer inside the deadline that says so: %v %+v", err, a)
+	}
+}
+
+// must ends a test if what it needs fails.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatalf("got %v, want no error", err)
 	}
 }

@@ -48,9 +48,7 @@ func real(t *testing.T) (root sdk.Root, vsctl func(args ...string)) {
 	)
 	server.Env = append(os.Environ(), "OVS_RUNDIR="+root.Path("/run/openvswitch"))
 	server.Stderr = os.Stderr
-	if err := server.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, server.Start())
 	t.Cleanup(func() {
 		server.Process.Kill()
 		server.Wait()
@@ -79,20 +77,14 @@ func TestReal(t *testing.T) {
 	database(vsctl)
 	got := detectortest.Detect(t, ovs.Detector{Version: "1.0.0"}, root, nil)
 	b, err := json.MarshalIndent(got, "", "  ")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	golden := filepath.Join("testdata", "dpdk.json")
 	if os.Getenv(detectortest.Update) != "" {
-		if err := os.WriteFile(golden, append(b, '\n'), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(golden, append(b, '\n'), 0o644))
 		record(t, root.Path(ovs.Socket))
 	}
 	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if string(b)+"\n" != string(want) {
 		t.Errorf("got\n%s\nwant %s", b, golden)
 	}

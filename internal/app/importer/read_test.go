@@ -1,11 +1,13 @@
 package importer_test
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -36,40 +38,56 @@ func formatDiagnostic(d *hcl.Diagnostic) string {
 	return fmt.Sprintf("%s %s %s", word, origin.CodeOf(d), d.Summary)
 }
 
+// testFiles are the files of the script and of kubeadm in testdata.
+func testFiles(t testing.TB) []string {
+	t.Helper()
+	scripts, err := filepath.Glob("testdata/*.json")
+	joins, err2 := filepath.Glob("testdata/*.yaml")
+	if err := errors.Join(err, err2); err != nil || len(scripts) < 3 || len(joins) < 2 {
+		t.Fatalf("testdata: got %q, %q and %v, want at least 3 and 2", scripts, joins, err)
+	}
+
+	return append(scripts, joins...)
+}
+
 // TestGolden compares whole sites and their diagnostics with golden files.
 func TestGolden(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.json")
-	if err != nil || len(files) < 3 {
-		t.Fatalf("testdata/*.json: got %d files and %v, want at least 3", len(files), err)
-	}
-	for _, f := range files {
+	for _, f := range testFiles(t) {
 		t.Run(filepath.Base(f), func(t *testing.T) {
 			src, err := os.ReadFile(f)
 			if err != nil {
 				t.Fatal(err)
 			}
-			r := importer.Import(f, src, options())
+			o := options()
+			if filepath.Ext(f) == ".yaml" {
+				o = foreignOptions()
+			}
+			if strings.HasSuffix(f, "troubled.yaml") {
+				o.Servers = []string{"10.0.0.11:6443", "https://10.0.0.12:6443"}
+			}
+			r := importer.Import(f, src, o)
 			if r.Diagnostics.HasErrors() {
 				t.Fatalf("diagnostics: got %v, want no errors", r.Diagnostics)
 			}
-			if got := lang.Format(r.Text); string(got) != string(r.Text) {
-				t.Errorf("formatted text: want it unchanged by prelet fmt, got (-want +got):\n%s",
-					cmp.Diff(string(r.Text), string(got)))
+			checkNoSecrets(t, r)
+			if d := cmp.Diff(string(r.Text), string(lang.Format(r.Text))); d != "" {
+				t.Errorf("formatted text: want it unchanged by prelet fmt, got (-want +got):\n%s", d)
 			}
-			again := importer.Import(f, src, options())
-			if string(again.Text) != string(r.Text) {
-				t.Errorf("second import: got %s\nwant %s", again.Text, r.Text)
+			if d := cmp.Diff(string(r.Text), string(importer.Import(f, src, o).Text)); d != "" {
+				t.Errorf("second import (-first +second):\n%s", d)
 			}
 			if n := strings.Count(string(r.Text), "\n"); n > 160 {
 				t.Errorf("got a site of %d lines, want at most 160", n)
 			}
-			name := strings.TrimSuffix(f, ".json")
 			var notes strings.Builder
 			for _, d := range r.Diagnostics {
 				fmt.Fprintf(&notes, "%s\n\t%s\n", formatDiagnostic(d), strings.ReplaceAll(d.Detail, "\n", "\n\t"))
 			}
-			golden(t, name+".hcl", r.Text)
-			golden(t, name+".notes", []byte(notes.String()))
+			for _, line := range slices.Concat(r.Differences, r.Open) {
+				fmt.Fprintf(&notes, "- %s\n", line)
+			}
+			golden(t, f+".hcl", r.Text)
+			golden(t, f+".notes", []byte(notes.String()))
 		})
 	}
 }
@@ -214,12 +232,19 @@ func TestServersOfTheCommandLine(t *testing.T) {
 
 // TestNameOfTheSource: the site has the file's name in a comment of one line.
 func TestNameOfTheSource(t *testing.T) {
-	r := importer.Import("/x/a\nstage \"y\" \"z\" {}\n.json", []byte(`{"apiserver": "h:6443"}`), options())
-	if r.Diagnostics.HasErrors() {
-		t.Fatal(r.Diagnostics)
+	src, err := os.ReadFile("testdata/kubeadm.yaml")
+	if err != nil {
+		t.Fatal(err)
 	}
-	if strings.Contains(string(r.Text), "\nstage \"y\"") || strings.Contains(string(r.Text), "/x/") {
-		t.Errorf("got %s\nwant the name of the source in one comment", r.Text)
+	const name = "a\"\nstage \"y\" \"z\" {}\n.json"
+	for _, r := range []importer.Result{
+		importer.Import("/x/"+name, []byte(`{"apiserver": "h:6443"}`), options()),
+		importer.Import("/x/"+name, src, foreignOptions()),
+	} {
+		if !strings.Contains(string(r.Text), `imported from a\"\nstage`) ||
+			strings.Contains(string(r.Text), "\nstage \"y\"") || strings.Contains(string(r.Text), "/x/") {
+			t.Errorf("got %v and %s\nwant the name of the source in one comment", r.Diagnostics, r.Text)
+		}
 	}
 }
 
@@ -255,8 +280,7 @@ func TestFlags(t *testing.T) {
 
 // FuzzImport: every file is refused or becomes a site that passes validate. Import checks that and fails with internal.
 func FuzzImport(f *testing.F) {
-	files, _ := filepath.Glob("testdata/*.json")
-	for _, name := range files {
+	for _, name := range testFiles(f) {
 		src, err := os.ReadFile(name)
 		if err != nil {
 			f.Fatal(err)
@@ -265,14 +289,6 @@ func FuzzImport(f *testing.F) {
 	}
 	f.Add(`{"apiserver": "[::1]:1", "nodeLabels": "a=${b},%{if=x,\"=y", "nodeTaints": "a:NoSchedule,a=1:NoSchedule"}`)
 	f.Add(`{"apiserver": "h:1", "listenInterface": "${x}", "k8s_version": 1e3, "resources": {"cpuRemained": "1"}}`)
-	join, _ := filepath.Glob("testdata/*.yaml")
-	for _, name := range join {
-		src, err := os.ReadFile(name)
-		if err != nil {
-			f.Fatal(err)
-		}
-		f.Add(string(src))
-	}
 	f.Fuzz(func(t *testing.T, text string) {
 		o := options()
 		o.ReadPatches = func(string) ([]importer.PatchFile, error) {

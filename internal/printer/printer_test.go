@@ -145,32 +145,17 @@ os.{id,name}, machine_id                gone`
 // What a file holds is shown, and does not act on the terminal.
 func TestSnippetsAreHarmless(t *testing.T) {
 	src := []byte("# \x1b]0;title\a\x00\xe9 grün\n")
-	var b bytes.Buffer
-	d := origin.Error(
-		fault.Encoding,
-		hcl.Range{
-			Filename: "x.hcl",
-			Start:    hcl.Pos{Line: 1, Column: 3, Byte: 2},
-			End:      hcl.Pos{Line: 1, Column: 4, Byte: 3},
-		},
-		"A control character",
-		"Remove it.",
-	)
-	if err := Diagnostics(&b, map[string][]byte{"x.hcl": src}, hcl.Diagnostics{d}, Style{Width: 80}); err != nil {
-		t.Fatal(err)
-	}
-	if got := b.String(); !strings.Contains(got, "   1 │ # ·]0;title··") ||
+	if got := snippet(t, src, 2, 3); !strings.Contains(got, "   1 │ # ·]0;title··") ||
 		!strings.Contains(got, "grün\n     │   ^\n") ||
 		strings.ContainsAny(got, "\x1b\a\x00") {
 		t.Errorf("%q", got)
 	}
 }
 
-// TestSnippetsHideUsers hides the user and the password of a URL, and keeps the mark below its place.
-func TestSnippetsHideUsers(t *testing.T) {
-	src := []byte("discovery_file = \"https://me:canary@boot.example/x\" wrong\n")
-	at := bytes.Index(src, []byte("wrong"))
-	d := origin.Error(fault.WrongType, hcl.Range{
+// snippet is the message about some bytes of a file.
+func snippet(t *testing.T, src []byte, from, to int) string {
+	t.Helper()
+	place := hcl.Range{
 		Filename: "x.hcl",
 		Start:    hcl.Pos{Line: 1, Column: at + 1, Byte: at},
 		End:      hcl.Pos{Line: 1, Column: at + 6, Byte: at + 5},
@@ -181,7 +166,7 @@ func TestSnippetsHideUsers(t *testing.T) {
 	}
 	want := "   1 │ discovery_file = \"https://*********@boot.example/x\" wrong\n     │ " +
 		strings.Repeat(" ", at) + "^^^^^\n"
-	if got := b.String(); !strings.Contains(got, want) {
+	if got := snippet(t, src, at, at+5); !strings.Contains(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }
@@ -189,26 +174,13 @@ func TestSnippetsHideUsers(t *testing.T) {
 // Of a long line the part around the place is shown, as much of it as there is room for.
 func TestSnippetsOfLongLines(t *testing.T) {
 	src := []byte(strings.Repeat("a", 90) + " wrong " + strings.Repeat("b", 90))
-	at := hcl.Range{
-		Filename: "x.hcl",
-		Start:    hcl.Pos{Line: 1, Column: 92, Byte: 91},
-		End:      hcl.Pos{Line: 1, Column: 97, Byte: 96},
-	}
-	var b bytes.Buffer
-	if err := Diagnostics(
-		&b,
-		map[string][]byte{"x.hcl": src},
-		hcl.Diagnostics{origin.Error(fault.Reference, at, "Wrong", "It is.")},
-		Style{Width: 80},
-	); err != nil {
-		t.Fatal(err)
-	}
-	ls := strings.Split(b.String(), "\n")
+	text := snippet(t, src, 91, 96)
+	ls := strings.Split(text, "\n")
 	line, mark := []rune(ls[2]), []rune(ls[3])
 	from := strings.IndexRune(string(mark), '^')
 	from = len([]rune(string(mark)[:from]))
 	if len(line) != 80 || len(mark) > 80 || string(line[from:from+5]) != "wrong" || string(mark[from:]) != "^^^^^" {
-		t.Errorf("%d, %d columns:\n%s", len(line), len(mark), b.String())
+		t.Errorf("got %d, %d columns, want 80 with a mark below the word:\n%s", len(line), len(mark), text)
 	}
 }
 

@@ -11,7 +11,6 @@ import (
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/origin"
-	"github.com/prelet/prelet/internal/world"
 )
 
 // No line is wider than it may be, unless one word is, and no word is lost.
@@ -107,48 +106,13 @@ Error: Cannot reach the cluster for ConfigMap kube-system/kubelet-config
 	}
 }
 
-func TestUnknownFactsOfManyDevicesAreOneRow(t *testing.T) {
-	var us []world.UnknownFact
-	for _, d := range []string{"0000:01:00.0", "0000:02:00.0", "0000:03:00.0"} {
-		us = append(
-			us,
-			world.UnknownFact{
-				Fact: "pci[" + d + "].subsystem",
-				Why:  "there is no /sys/bus/pci/devices/" + d + "/subsystem_vendor",
-			},
-		)
-	}
-	us = append(
-		us,
-		world.UnknownFact{Fact: "nics[a].speed_gbps", Why: "the link is down"},
-		world.UnknownFact{Fact: "nics[b].speed_gbps", Why: "the link is down"},
-		world.UnknownFact{Fact: "pci[].numa", Why: "none"},
-	)
-	us = append(
-		us,
-		world.UnknownFact{Fact: "os.id", Why: "gone"},
-		world.UnknownFact{Fact: "os.name", Why: "gone"},
-		world.UnknownFact{Fact: "machine_id", Why: "gone"},
-		world.UnknownFact{Fact: "pci[x].driver", Why: "EIO", Degraded: true},
-	)
-	got := strings.Join(Style{}.table(append(reasons(us, true), reasons(us, false)...), 200, nil), "\n")
-	want := `pci[x].driver                           EIO
-pci[*].subsystem (3 times)              there is no /sys/bus/pci/devices/*/subsystem_vendor
-nics[a].speed_gbps, nics[b].speed_gbps  the link is down
-pci[].numa                              none
-os.{id,name}, machine_id                gone`
-	if got != want {
-		t.Errorf("got\n%s\nwant\n%s", got, want)
-	}
-}
-
 // What a file holds is shown, and does not act on the terminal.
 func TestSnippetsAreHarmless(t *testing.T) {
 	src := []byte("# \x1b]0;title\a\x00\xe9 grün\n")
 	if got := snippet(t, src, 2, 3); !strings.Contains(got, "   1 │ # ·]0;title··") ||
 		!strings.Contains(got, "grün\n     │   ^\n") ||
 		strings.ContainsAny(got, "\x1b\a\x00") {
-		t.Errorf("%q", got)
+		t.Errorf("got %q, want no control character", got)
 	}
 }
 
@@ -157,13 +121,22 @@ func snippet(t *testing.T, src []byte, from, to int) string {
 	t.Helper()
 	place := hcl.Range{
 		Filename: "x.hcl",
-		Start:    hcl.Pos{Line: 1, Column: at + 1, Byte: at},
-		End:      hcl.Pos{Line: 1, Column: at + 6, Byte: at + 5},
-	}, "Wrong", "It is.")
+		Start:    hcl.Pos{Line: 1, Column: from + 1, Byte: from},
+		End:      hcl.Pos{Line: 1, Column: to + 1, Byte: to},
+	}
+	d := origin.Error(fault.WrongType, place, "Wrong", "It is.")
 	var b bytes.Buffer
 	if err := Diagnostics(&b, map[string][]byte{"x.hcl": src}, hcl.Diagnostics{d}, Style{Width: 80}); err != nil {
 		t.Fatal(err)
 	}
+
+	return b.String()
+}
+
+// TestSnippetsHideUsers hides the user and the password of a URL, and keeps the mark below its place.
+func TestSnippetsHideUsers(t *testing.T) {
+	src := []byte("discovery_file = \"https://me:canary@boot.example/x\" wrong\n")
+	at := bytes.Index(src, []byte("wrong"))
 	want := "   1 │ discovery_file = \"https://*********@boot.example/x\" wrong\n     │ " +
 		strings.Repeat(" ", at) + "^^^^^\n"
 	if got := snippet(t, src, at, at+5); !strings.Contains(got, want) {

@@ -111,17 +111,11 @@ func (e example) world(t *testing.T, s *lang.Site, machine string, creds probe.C
 	t.Helper()
 	root := t.TempDir()
 	for p, text := range e.root {
-		if err := os.MkdirAll(filepath.Join(root, filepath.Dir(p)), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(root, p), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(filepath.Join(root, filepath.Dir(p)), 0o755))
+		must(t, os.WriteFile(filepath.Join(root, p), []byte(text), 0o644))
 	}
 	facts, err := os.ReadFile(filepath.Join("../testdata/hardware/facts", machine+".json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	given := map[string]probe.Given{}
 	for name, text := range e.vars {
 		given[name] = probe.Given{Text: text, Source: "--var"}
@@ -162,9 +156,7 @@ func TestPlans(t *testing.T) {
 				)
 				var b bytes.Buffer
 				_ = printer.Diagnostics(&b, s.Sources, printer.Sorted(p.Diagnostics), printer.Style{Width: 100})
-				if err := printer.PlanText(&b, printer.View{Plan: p}, printer.Style{Width: 100}); err != nil {
-					t.Fatal(err)
-				}
+				must(t, printer.PlanText(&b, printer.View{Plan: p}, printer.Style{Width: 100}))
 				if !p.Complete {
 					t.Errorf("the plan is not complete")
 				}
@@ -180,17 +172,11 @@ func golden(t *testing.T, path string, got []byte) {
 		t.Errorf("a secret is in the output")
 	}
 	if *update {
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		must(t, os.WriteFile(path, got, 0o644))
 	}
 	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if d := cmp.Diff(string(want), string(got)); d != "" {
 		t.Errorf("%s differs (-update writes it):\n%s", path, d)
 	}
@@ -231,16 +217,12 @@ func liveAndReplay(t *testing.T, e example, machine string, chosen sample.Sample
 		}
 		var b bytes.Buffer
 		rec := &world.Recording{Header: world.Header{Site: s.Files}, Entries: p.Tape.Entries()}
-		if err := rec.Encode(&b); err != nil {
-			t.Fatal(err)
-		}
+		must(t, rec.Encode(&b))
 		if bytes.Contains(b.Bytes(), []byte("canary")) || bytes.Contains(b.Bytes(), []byte(secret)) {
 			t.Fatal("a secret is in the recording")
 		}
 		back, err := world.Decode(&b)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		again, diags := lang.Parse(back.Header.Site, lang.Options{Stages: builtin.Stages(), Version: "0.1.0"})
 		if diags.HasErrors() {
 			t.Fatal(diags)
@@ -288,9 +270,7 @@ func TestCloudSite(t *testing.T) {
 		t.Errorf("a file with a secret has mode %04o", f.Mode)
 	}
 	text, err := f.Text.Bytes(func(name string) ([]byte, error) { return []byte(creds[name]), nil })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if !strings.Contains(string(text), `password = "pa\"ss\\canary"`) {
 		t.Errorf("the password is not in the file as the provider reads it:\n%s", text)
 	}
@@ -339,9 +319,7 @@ func TestLayouts(t *testing.T) {
 					a := w.Ask(ctx, q)
 					if q.Kind == world.KindHardware {
 						var f world.Facts
-						if err := json.Unmarshal(a.Value, &f); err != nil {
-							t.Fatal(err)
-						}
+						must(t, json.Unmarshal(a.Value, &f))
 						f.OS = world.OS{ID: &id, IDLike: []string{}}
 						if id == "rocky" {
 							f.OS.IDLike = []string{"rhel", "fedora"}
@@ -388,9 +366,7 @@ func TestExamplesAreFormatted(t *testing.T) {
 		}
 		for _, name := range names {
 			text, err := os.ReadFile(name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if got := lang.Format(text); string(got) != string(text) {
 				t.Errorf("%s: got\n%s\nwant it as prelet fmt writes it:\n%s", name, text, got)
 			}
@@ -414,5 +390,13 @@ func TestImageSiteIsValid(t *testing.T) {
 		if !origin.IsNote(d) {
 			t.Errorf("got %s at %s, want no error or warning", d, d.Subject)
 		}
+	}
+}
+
+// must ends a test if what it needs fails.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatalf("got %v, want no error", err)
 	}
 }

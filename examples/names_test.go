@@ -26,14 +26,10 @@ func TestNames(t *testing.T) {
 	}
 
 	versions, err := os.ReadDir(stabilityDir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, v := range versions {
 		text, err := os.ReadFile(filepath.Join(stabilityDir, v.Name(), namesFile))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 
 		for line := range strings.Lines(string(text)) {
 			line = strings.TrimSuffix(line, "\n")
@@ -63,13 +59,9 @@ func isKept(before, now string) bool {
 func listNames(t *testing.T) []string {
 	t.Helper()
 	text, err := schema.Describe(builtin.Language()).MarshalJSON()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var document map[string]any
-	if err := json.Unmarshal(text, &document); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(text, &document))
 
 	var names []string
 	for kind, value := range document {

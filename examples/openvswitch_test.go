@@ -22,12 +22,8 @@ func openVSwitch(t *testing.T, next world.Source, locked, dpdk bool) world.Sourc
 	t.Helper()
 	load := func(file string, v any) json.RawMessage {
 		b, err := os.ReadFile(ovs + file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := json.Unmarshal(b, v); err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		must(t, json.Unmarshal(b, v))
 		return b
 	}
 	var description contract.Description
@@ -51,9 +47,7 @@ func openVSwitch(t *testing.T, next world.Source, locked, dpdk bool) world.Sourc
 	}
 	value := func(v any) world.Answer {
 		b, err := json.Marshal(v)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return world.Answer{Value: b}
 	}
 	return world.SourceFunc(func(ctx context.Context, q world.Question) world.Answer {
@@ -80,15 +74,11 @@ func withCards(t *testing.T, next world.Source, machine string) world.Source {
 	for one := range strings.SplitSeq(machine, " + ") {
 		one, as, _ := strings.Cut(one, " as ")
 		b, err := os.ReadFile("../testdata/hardware/facts/" + one + ".json")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var facts struct {
 			NICs []map[string]any `json:"nics"`
 		}
-		if err := json.Unmarshal(b, &facts); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal(b, &facts))
 		for _, n := range facts.NICs {
 			if as != "" && n["vendor"] == "intel" {
 				n["device"] = as

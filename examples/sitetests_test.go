@@ -60,19 +60,13 @@ func TestFirstTest(t *testing.T) {
 		"../docs/how-to/testing-sites.md": "gpu.prelettest.hcl",
 	} {
 		text, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		_, block, _ := strings.Cut(string(text), "\n```hcl\n")
 		block, _, _ = strings.Cut(block, "\n```\n")
 		machine, err := filepath.Abs("../testdata/hardware/facts/dgx-h100.json")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		block = strings.ReplaceAll(block, "testdata/gpu17.json", machine)
-		if err := os.WriteFile(filepath.Join(site, name), []byte(block+"\n"), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(site, name), []byte(block+"\n"), 0o644))
 	}
 
 	runSiteTests(t, app.TestOptions{Paths: []string{site}})
@@ -83,9 +77,7 @@ func TestEveryTestFileRuns(t *testing.T) {
 	var got []string
 	for _, pattern := range []string{"*/*.prelettest.hcl", "*/tests/*.prelettest.hcl", "*/*/*/*.prelettest.hcl"} {
 		matches, err := filepath.Glob(pattern)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		got = append(got, matches...)
 	}
 	if want := len(all()); len(got) != want {

@@ -69,9 +69,7 @@ func compareManaged(t *testing.T, path, got string) {
 		writeFile(t, path, []byte(got))
 	}
 	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if d := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(got, "\n")); d != "" {
 		t.Errorf("%s: the managed files differ from those of that version (- that version, + now).\n"+
 			"Each node with such a site would change its files at its next boot, and restart its kubelet. Keep the "+
@@ -123,9 +121,7 @@ func recordExample(t *testing.T, e example, machine, suffix string) []byte {
 
 	var b bytes.Buffer
 	r := &world.Recording{Header: world.Header{Site: s.Files, Prelet: inProgress}, Entries: p.Tape.Entries()}
-	if err := r.Encode(&b); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.Encode(&b))
 	if suffix == ".prelet" {
 		return b.Bytes()
 	}
@@ -135,9 +131,7 @@ func recordExample(t *testing.T, e example, machine, suffix string) []byte {
 	if _, err := z.Write(b.Bytes()); err != nil {
 		t.Fatal(err)
 	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, z.Close())
 
 	return packed.Bytes()
 }
@@ -149,9 +143,7 @@ var stableSecrets = secrets{"bootstrap-token": "abcdef.0123456789abcdef", "cloud
 func renderRecording(t *testing.T, path string) string {
 	t.Helper()
 	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
 	r, err := world.Decode(f)
 	if err != nil {
@@ -264,10 +256,6 @@ func TestFrozen(t *testing.T) {
 
 func writeFile(t *testing.T, path string, text []byte) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, text, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	must(t, os.WriteFile(path, text, 0o644))
 }

@@ -16,13 +16,9 @@ func TestNeovim(t *testing.T) {
 		t.Skip("nvim is not installed")
 	}
 	site := t.TempDir()
-	if err := os.CopyFS(site, os.DirFS("testdata/site")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.CopyFS(site, os.DirFS("testdata/site")))
 	script, err := filepath.Abs("testdata/session.lua")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 
 	cmd := exec.CommandContext(t.Context(), editor, "--clean", "--headless", "main.hcl", "-c", "luafile "+script)
 	cmd.Dir = site

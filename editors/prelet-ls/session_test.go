@@ -60,29 +60,19 @@ type pipes struct {
 func startSession(t *testing.T) *session {
 	t.Helper()
 	s := &session{t: t, site: t.TempDir(), texts: map[string]string{}, version: map[string]int{}, shown: make(chan published, 100)}
-	if err := os.CopyFS(s.site, os.DirFS("testdata/site")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.CopyFS(s.site, os.DirFS("testdata/site")))
 
 	s.process = exec.Command(os.Args[0])
 	s.process.Env = append(os.Environ(), asServer+"=1")
 	log, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = log.Close() })
 	s.log, s.process.Stderr = log, log
 	in, err := s.process.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	out, err := s.process.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.process.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, s.process.Start())
 	t.Cleanup(func() { _ = s.process.Process.Kill() })
 
 	handler := jsonrpc2.HandlerWithError(func(_ context.Context, _ *jsonrpc2.Conn, r *jsonrpc2.Request) (any, error) {
@@ -299,18 +289,14 @@ func TestSession(t *testing.T) {
 	}
 
 	text, err := os.ReadFile("testdata/requests.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var file struct {
 		Requests []struct {
 			Method, Before, After string
 			Params                map[string]any
 		}
 	}
-	if err := json.Unmarshal(text, &file); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(text, &file))
 	for _, r := range file.Requests {
 		s.ask(r.Method, main, r.Before, r.After, r.Params)
 	}
@@ -344,15 +330,11 @@ func TestSession(t *testing.T) {
 func compareGolden(t *testing.T, file, got string) {
 	t.Helper()
 	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(file, []byte(got), 0o644))
 		return
 	}
 	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(got, "\n")); diff != "" {
 		t.Errorf("%s (-want +got; -update writes it):\n%s", file, diff)
 	}
@@ -363,9 +345,7 @@ func TestClientGoesAway(t *testing.T) {
 	s := startSession(t)
 	s.initialize(nil)
 	s.open("main.hcl")
-	if err := s.conn.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.conn.Close())
 	err := s.process.Wait()
 	if code := s.process.ProcessState.ExitCode(); code != 1 {
 		t.Errorf("a client that goes away: got status %d (%v), want 1; stderr: %s", code, err, s.stderr())
@@ -413,4 +393,12 @@ stage "label" "place" { labels = { "example.com/n" = length(local.u) } }
 		t.Errorf("the server had %d KiB of memory at its peak; want at most 300 MiB", peak)
 	}
 	s.end()
+}
+
+// must ends a test if what it needs fails.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatalf("got %v, want no error", err)
+	}
 }

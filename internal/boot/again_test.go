@@ -45,9 +45,7 @@ func readRecorded(t *testing.T) map[string]*world.Recording {
 		names, _ := filepath.Glob(pattern)
 		for _, name := range names {
 			f, err := os.Open(name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer f.Close()
 			if all[name], err = world.Decode(f); err != nil {
 				t.Fatalf("%s: got %v, want a recording", name, err)

@@ -72,9 +72,7 @@ func checkArgv(t *testing.T, f node.File) {
 		return
 	}
 	env, err := kubelet.ParseEnvFile(f.Text.Template())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if !slices.ContainsFunc(env.Names(), func(variable string) bool {
 		flags, _ := env.Get(variable)
 		return slices.Equal(flags.Argv(), f.Argv)
@@ -92,16 +90,12 @@ func runCases(t *testing.T, dir string, run func(*testing.T, *txtar.Archive) str
 		t.Run(strings.TrimSuffix(filepath.Base(n), ".txt"), func(t *testing.T) {
 			t.Parallel()
 			a, err := txtar.ParseFile(n)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			got := run(t, a)
 			if *update {
 				a.Files = slices.DeleteFunc(a.Files, func(f txtar.File) bool { return f.Name == "want" })
 				a.Files = append(a.Files, txtar.File{Name: "want", Data: []byte(got)})
-				if err := os.WriteFile(n, txtar.Format(a), 0o644); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.WriteFile(n, txtar.Format(a), 0o644))
 				return
 			}
 			if d := cmp.Diff(readPart(a, "want"), got); d != "" {
@@ -226,9 +220,7 @@ func fakeWorld(t testing.TB, a *txtar.Archive) world.Source {
 		err = json.Unmarshal([]byte(text), &over)
 	}
 	maps.Copy(facts, over)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return world.SourceFunc(func(ctx context.Context, q world.Question) world.Answer {
 		for _, r := range rules {
 			if r.kind != string(q.Kind) || !strings.Contains(q.Args, r.part) {

@@ -47,9 +47,7 @@ func gpuCase(t testing.TB) *txtar.Archive {
 	for name, path := range map[string]string{"site.hcl": "../../examples/gpu-training/site.hcl",
 		"facts": "../../testdata/hardware/facts/dgx-h100.json"} {
 		b, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		a.Files = append(a.Files, txtar.File{Name: name, Data: b})
 	}
 	a.Files = append(a.Files, txtar.File{Name: "site.prelet.vars", Data: []byte("zone = \"az1-r07\"\n")})
@@ -68,13 +66,9 @@ func TestCorpus(t *testing.T) {
 	for _, n := range names {
 		t.Run(strings.TrimPrefix(n, recordings+"/"), func(t *testing.T) {
 			b, err := os.ReadFile(n)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			rec, err := world.Decode(bytes.NewReader(b))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			s, diags := lang.Parse(rec.Header.Site, lang.Options{Stages: builtin.Stages(), Version: "0.1.0"})
 			if diags.HasErrors() {
 				t.Fatalf("parsing the site: got %v, want no error", diags)
@@ -83,15 +77,11 @@ func TestCorpus(t *testing.T) {
 			golden := strings.TrimSuffix(n, ".prelet") + ".want"
 			if *record {
 				if _, err := os.Stat(golden); err != nil {
-					if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
-						t.Fatal(err)
-					}
+					must(t, os.WriteFile(golden, []byte(got), 0o644))
 				}
 			}
 			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if d := cmp.Diff(string(want), got); d != "" {
 				t.Errorf("the node differs (-want +got):\n%s", d)
 			}
@@ -114,9 +104,7 @@ func printNode(p *Plan) string {
 
 func writeCorpus(t *testing.T) {
 	dir := recordings + "/v1"
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(dir, 0o755))
 	for _, n := range corpusCases() {
 		path := filepath.Join(dir, n+".prelet")
 		if _, err := os.Stat(path); err == nil {
@@ -126,20 +114,14 @@ func writeCorpus(t *testing.T) {
 		if n == "gpu" {
 			a, err = gpuCase(t), nil
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		s, _ := parseCase(a)
 		p := Run(context.Background(), s, Options{Source: fakeWorld(t, a)})
 		rec := world.Recording{Header: world.Header{Prelet: "0.1.0", Time: "2026-01-01T00:00:00Z", Site: s.Files},
 			Entries: p.Tape.Entries()}
 		var b bytes.Buffer
-		if err := rec.Encode(&b); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, b.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, rec.Encode(&b))
+		must(t, os.WriteFile(path, b.Bytes(), 0o644))
 	}
 }
 
@@ -183,9 +165,7 @@ func TestPlanHasNoPlaceholder(t *testing.T) {
 	}
 	for _, n := range names {
 		b, err := os.ReadFile(n)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if value.HasPlaceholder(string(b)) {
 			t.Errorf("%s: got a placeholder, want none", n)
 		}
@@ -209,5 +189,13 @@ func BenchmarkRun(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		Run(context.Background(), s, Options{Source: src})
+	}
+}
+
+// must ends a test if what it needs fails.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatalf("got %v, want no error", err)
 	}
 }

@@ -184,9 +184,7 @@ func TestDetectorIdentityIsWithheld(t *testing.T) {
 			"  labels = { \"example.com/x\" = stage.detect-hw.node.detectors.gaudi.attributes."+attribute+" }\n}\n")
 		p := Run(context.Background(), s, Options{Source: w})
 		rec := world.Recording{Entries: p.Tape.Entries()}
-		if err := rec.Withhold(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, rec.Withhold())
 		q := Run(context.Background(), p.Site, Options{Source: rec.Source()})
 		if !p.Complete || q.Complete != complete || strings.Contains(showPlan(q), "canary") {
 			t.Errorf("%s: got complete %t, and of the recording %t: %s\nwant true and %t",

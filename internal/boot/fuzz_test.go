@@ -25,9 +25,7 @@ func FuzzSite(f *testing.F) {
 		}
 		for _, n := range names {
 			a, err := txtar.ParseFile(n)
-			if err != nil {
-				f.Fatal(err)
-			}
+			must(f, err)
 			if filepath.Base(n) != "big-locals.txt" && chosen.Has(12, n) {
 				f.Add(readPart(a, "site.hcl"))
 			}

@@ -46,9 +46,7 @@ func TestLargeSites(t *testing.T) {
 func cpuTime(t *testing.T) time.Duration {
 	t.Helper()
 	var usage syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Getrusage(syscall.RUSAGE_SELF, &usage))
 
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }

@@ -53,9 +53,7 @@ func olderEntries(t *testing.T, entries []world.Entry) []world.Entry {
 	for _, e := range entries {
 		if e.Kind == world.KindHardware {
 			var facts map[string]json.RawMessage
-			if err := json.Unmarshal(e.Answer.Value, &facts); err != nil {
-				t.Fatal(err)
-			}
+			must(t, json.Unmarshal(e.Answer.Value, &facts))
 			for _, name := range []string{"bios", "chassis", "baseboard", "block_devices"} {
 				if facts[name] == nil {
 					t.Fatalf("facts of the recording: got none named %s, want it", name)
@@ -63,9 +61,7 @@ func olderEntries(t *testing.T, entries []world.Entry) []world.Entry {
 				delete(facts, name)
 			}
 			raw, err := json.Marshal(facts)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			e.Answer.Value = raw
 		}
 		older = append(older, e)

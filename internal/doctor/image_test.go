@@ -34,9 +34,7 @@ func put(t *testing.T, root, name, text string) {
 	} else {
 		err = errors.Join(err, os.WriteFile(file, []byte(text), 0o600))
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }
 
 const (

@@ -54,12 +54,8 @@ func TestCompareImages(t *testing.T) {
 	put := func(folder, image, text string) {
 		t.Helper()
 		file := filepath.Join(root, folder, kubelet.ImageRecordFile(image))
-		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(filepath.Dir(file), 0o700))
+		must(t, os.WriteFile(file, []byte(text), 0o600))
 	}
 	const record = `{"kind":"ImagePulledRecord","imageRef":"id-secret","credentialMapping":{"r.example.com/secret":` +
 		`{"kubernetesSecrets":[{"name":"hidden"}]}}}`
@@ -86,10 +82,16 @@ func TestCompareImages(t *testing.T) {
 		t.Errorf("got %s, want three of four images, and neither a secret nor a sandbox image", text)
 	}
 
-	if err := os.MkdirAll(filepath.Join(root, kubelet.PulledImages, kubelet.ImageRecordFile("id-fine")), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(filepath.Join(root, kubelet.PulledImages, kubelet.ImageRecordFile("id-fine")), 0o700))
 	if got := compareImages(nodefile.Root(root), policy, images[3:]); got.Err == nil {
 		t.Errorf("a record that cannot be read: got %+v, want an error", got)
+	}
+}
+
+// must ends a test if what it needs fails.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatalf("got %v, want no error", err)
 	}
 }

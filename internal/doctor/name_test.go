@@ -32,12 +32,8 @@ func TestResolveName(t *testing.T) {
 		{"a name that is garbage", "", "a\x00b\x1b[2J", missing, missing, true},
 	} {
 		root := t.TempDir()
-		if err := os.Mkdir(filepath.Join(root, "etc"), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(root, "etc/nsswitch.conf"), []byte(c.nsswitch), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Mkdir(filepath.Join(root, "etc"), 0o755))
+		must(t, os.WriteFile(filepath.Join(root, "etc/nsswitch.conf"), []byte(c.nsswitch), 0o644))
 		isAsked := false
 		lookup := func(context.Context, string) ([]string, error) {
 			isAsked = true

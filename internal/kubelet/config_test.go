@@ -16,9 +16,7 @@ const header = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfigur
 func mustConfig(t testing.TB, text string) *Config {
 	t.Helper()
 	c, err := ParseConfig(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return c
 }
 
@@ -117,9 +115,7 @@ func TestConfigNumbersStayExact(t *testing.T) {
 	}
 	big54, _ := new(big.Int).SetString("9007199254740993", 10)
 	for _, v := range []any{int64(9007199254740993), uint64(9007199254740993), big54, new(big.Float).SetPrec(100).SetInt(big54), json.Number("9007199254740993")} {
-		if err := c.Set([]string{"x"}, v); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.Set([]string{"x"}, v))
 		if !strings.Contains(string(c.Canonical()), "x: 9007199254740993\n") ||
 			!strings.Contains(string(encodeJSON(c.doc)), `"x":9007199254740993`) {
 			t.Errorf("%T: got %s, want 9007199254740993", v, c.Canonical())
@@ -149,15 +145,9 @@ func TestConfigGetSet(t *testing.T) {
 	if got, _ := c.Get("/kubeReserved/cpu"); got != "100m" {
 		t.Error("Get gave out the document itself")
 	}
-	if err := c.Set([]string{"authentication", "x509", "clientCAFile"}, "/ca"); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Set([]string{"kubeReserved", "cpu"}, nil); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Set([]string{"a", "b"}, nil); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.Set([]string{"authentication", "x509", "clientCAFile"}, "/ca"))
+	must(t, c.Set([]string{"kubeReserved", "cpu"}, nil))
+	must(t, c.Set([]string{"a", "b"}, nil))
 	want := header[:strings.Index(header, "kind")] + `authentication:
   x509:
     clientCAFile: /ca
@@ -206,12 +196,8 @@ func TestConfigMerge(t *testing.T) {
 	} {
 		config := mustConfig(t, header+"x: "+c.target+"\n")
 		var patch any
-		if err := json.Unmarshal([]byte(c.patch), &patch); err != nil {
-			t.Fatal(err)
-		}
-		if err := config.Merge(map[string]any{"x": patch}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal([]byte(c.patch), &patch))
+		must(t, config.Merge(map[string]any{"x": patch}))
 		got, _ := config.Get("/x")
 		if string(encodeJSON(got)) != c.want {
 			t.Errorf("%s with %s: %s, want %s", c.target, c.patch, encodeJSON(got), c.want)
@@ -225,9 +211,7 @@ func TestConfigMerge(t *testing.T) {
 			err, encodeJSON(config.doc))
 	}
 	patch := map[string]any{"list": []any{"a"}}
-	if err := config.Merge(patch); err != nil {
-		t.Fatal(err)
-	}
+	must(t, config.Merge(patch))
 	patch["list"].([]any)[0] = "changed"
 	if got, _ := config.Get("/list/0"); got != "a" {
 		t.Error("the document shares the patch's memory")
@@ -238,13 +222,9 @@ func TestConfigMerge(t *testing.T) {
 func TestCanonicalGolden(t *testing.T) {
 	for _, name := range []string{"kubeadm", "production"} {
 		text, err := os.ReadFile("testdata/config/" + name + ".yaml")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		want, err := os.ReadFile("testdata/config/" + name + ".canonical")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		c := mustConfig(t, string(text))
 		if got := string(c.Canonical()); got != string(want) {
 			t.Errorf("%s: got\n%s\nwant the golden text", name, got)
@@ -296,4 +276,12 @@ func TestCanonicalIsJSON(t *testing.T) {
 	}
 	delete(c.doc, "numbers") // some are written in another way once they were read
 	checkRoundTrip(t, c)
+}
+
+// must ends a test if what it needs fails.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatalf("got %v, want no error", err)
+	}
 }

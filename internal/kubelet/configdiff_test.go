@@ -45,9 +45,7 @@ func TestResolvePaths(t *testing.T) {
 		"authentication":{"x509":{"clientCAFile":"/var/lib/kubelet/pki/ca.crt"},"anonymous":{"enabled":false}}}`
 	var objects [3]map[string]any
 	for i, text := range []string{file, planned, running} {
-		if err := json.Unmarshal([]byte(text), &objects[i]); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal([]byte(text), &objects[i]))
 	}
 	if got := ConfigDifferences(objects[1], objects[2]); len(got) != 3 {
 		t.Errorf("not resolved: got differences %q, want those of three paths", got)

@@ -35,12 +35,8 @@ func TestEnvFileSet(t *testing.T) {
 			if !ok {
 				flags = mustFlags(t, "")
 			}
-			if err := flags.Set("new", "1"); err != nil {
-				t.Fatal(err)
-			}
-			if err := file.Set("X", flags); err != nil {
-				t.Fatal(err)
-			}
+			must(t, flags.Set("new", "1"))
+			must(t, file.Set("X", flags))
 			if file.String() != c.want {
 				t.Errorf("got  %q\nwant %q", file, c.want)
 			}
@@ -89,18 +85,14 @@ func TestEnvFileMovesFlags(t *testing.T) {
 	flags, _ := from.Get("A")
 	for _, to := range []string{"", "B=old\nC=1\n", "B=\"old\"\n"} {
 		file := mustEnv(t, to)
-		if err := file.Set("B", flags); err != nil {
-			t.Fatal(err)
-		}
+		must(t, file.Set("B", flags))
 		if got, _ := file.Get("B"); !slices.Equal(got.Argv(), flags.Argv()) {
 			t.Errorf("%q: %q, want %q", to, got.Argv(), flags.Argv())
 		}
 	}
 	bare := mustFlags(t, `--x="a b" --d=$HOME --q='"'`)
 	file := mustEnv(t, "")
-	if err := file.Set("B", bare); err != nil {
-		t.Fatal(err)
-	}
+	must(t, file.Set("B", bare))
 	if got, _ := file.Get("B"); !slices.Equal(got.Argv(), []string{"--x=a b", "--d=$HOME", `--q="`}) {
 		t.Errorf("got argv %q in %q, want the words that were set", got.Argv(), file)
 	}

@@ -11,18 +11,14 @@ import (
 func mustFlags(t testing.TB, value string) *Flags {
 	t.Helper()
 	f, err := ParseFlags(value)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return f
 }
 
 func mustEnv(t testing.TB, text string) *EnvFile {
 	t.Helper()
 	f, err := ParseEnvFile(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return f
 }
 
@@ -125,9 +121,7 @@ func TestFlagsSetRefuses(t *testing.T) {
 // to be a comment.
 func TestProductionFile(t *testing.T) {
 	data, err := os.ReadFile("testdata/env/production")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	file := mustEnv(t, string(data))
 	flags, ok := file.Get("KUBELET_EXTRA_ARGS")
 	if !ok {
@@ -165,17 +159,11 @@ func TestProductionFile(t *testing.T) {
 		{"node-ip", "192.0.2.8"},
 		{"config-dir", "/etc/kubernetes/kubelet.conf.d"},
 	} {
-		if err := flags.Set(set[0], set[1]); err != nil {
-			t.Fatal(err)
-		}
+		must(t, flags.Set(set[0], set[1]))
 	}
-	if err := file.Set("KUBELET_EXTRA_ARGS", flags); err != nil {
-		t.Fatal(err)
-	}
+	must(t, file.Set("KUBELET_EXTRA_ARGS", flags))
 	want, err := os.ReadFile("testdata/env/production.want")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if file.String() != string(want) {
 		t.Errorf("got:\n%s\nwant:\n%s", file, want)
 	}
@@ -304,12 +292,8 @@ func TestFlagsSetIsMinimal(t *testing.T) {
 		text := "# head\n\nOTHER='1 2'\nX=" + quote + b.String() + quote + "\n\n; tail"
 		file := mustEnv(t, text)
 		flags, _ := file.Get("X")
-		if err := flags.Set("target", "NEW"); err != nil {
-			t.Fatal(err)
-		}
-		if err := file.Set("X", flags); err != nil {
-			t.Fatal(err)
-		}
+		must(t, flags.Set("target", "NEW"))
+		must(t, file.Set("X", flags))
 		if want := strings.Replace(text, "OLD", "NEW", 1); file.String() != want {
 			t.Fatalf("base %q\n got %q\nwant %q", text, file, want)
 		}

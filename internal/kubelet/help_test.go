@@ -13,13 +13,9 @@ import (
 // other, and the generator both.
 func TestParseHelp(t *testing.T) {
 	text, err := os.ReadFile("testdata/help/v1.36.3.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	h, err := ParseHelp(string(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var current, deprecated []string
 	for _, name := range known.Flags(36) {
 		switch f, _ := known.FlagAt(name, 36); {

@@ -12,9 +12,7 @@ const testPEM = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
 
 func TestBootstrapKubeconfig(t *testing.T) {
 	want, err := os.ReadFile("testdata/kubeconfig/bootstrap")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	got := BootstrapKubeconfig("https://192.0.2.10:6443", "", testPEM, "abcdef.0123456789abcdef")
 	if got != string(want) {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
@@ -71,9 +69,7 @@ func TestLayoutFor(t *testing.T) {
 func TestReplaceCA(t *testing.T) {
 	read := func(name string) string {
 		text, err := os.ReadFile("testdata/kubeconfig/" + name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return string(text)
 	}
 	one, two := read("one.pem"), read("two.pem")

@@ -10,16 +10,12 @@ import (
 // TestArgvAsSystemdDoes compares with what a real systemd handed to a process.
 func TestArgvAsSystemdDoes(t *testing.T) {
 	data, err := os.ReadFile("testdata/systemd/argv-v252.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var cases []struct {
 		Env  string   `json:"env"`
 		Argv []string `json:"argv"`
 	}
-	if err := json.Unmarshal(data, &cases); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(data, &cases))
 	if len(cases) < 280 {
 		t.Fatalf("%d cases, want the whole file", len(cases))
 	}

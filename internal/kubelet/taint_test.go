@@ -72,9 +72,7 @@ func TestParseTaints(t *testing.T) {
 func TestMergeTaints(t *testing.T) {
 	taint := func(text string) Taint {
 		parsed, err := ParseTaint(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return parsed
 	}
 	for _, c := range []struct {

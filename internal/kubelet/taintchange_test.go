@@ -14,9 +14,7 @@ func parseNode(t *testing.T, taints, owned string) Node {
 	text := `{"kind": "Node", "metadata": {"name": "n1", "resourceVersion": "7", "annotations": {
 	  "other": "x", "prelet.github.io/taints": "` + owned + `"}}, "spec": {"taints": [` + taints + `]}}`
 	n, err := ParseNode([]byte(text), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return n
 }
 
@@ -59,9 +57,7 @@ func TestChangeTaints(t *testing.T) {
 		parse := func(text string) (out []Taint) {
 			for _, word := range strings.Fields(text) {
 				taint, err := ParseTaint(word)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				out = append(out, taint)
 			}
 			return out

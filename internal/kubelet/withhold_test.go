@@ -70,9 +70,7 @@ func add(t *testing.T, text string) bool {
 		t.Fatalf("%q: %v", text, err)
 	}
 	flags, err := ParseFlags("--v=3")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 
 	return env.Set("ADDED", flags) == nil
 }

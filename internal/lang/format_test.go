@@ -61,9 +61,7 @@ func sitesIn(t testing.TB, folders ...string) (out [][]byte) {
 			out = append(out, b)
 			return err
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	return out
 }

@@ -21,9 +21,7 @@ func TestBadSites(t *testing.T) {
 	for _, name := range archives(t, "testdata/bad/*.txtar") {
 		t.Run(strings.TrimSuffix(filepath.Base(name), ".txtar"), func(t *testing.T) {
 			a, err := txtar.ParseFile(name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			var want []string
 			for _, line := range strings.Split(strings.TrimSpace(string(a.Comment)), "\n") {
 				if !strings.HasPrefix(line, "#") {
@@ -127,23 +125,17 @@ func TestOSReadsRegularFilesOnly(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
 		p := filepath.Join(dir, name)
-		if err := os.WriteFile(p, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(p, []byte(text), 0o644))
 		return p
 	}
 	file := write("a.hcl", "12345")
 	link := filepath.Join(dir, "l.hcl")
-	if err := os.Symlink(file, link); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Symlink(file, link))
 	if b, err := OS().ReadFile(file, 5); string(b) != "12345" || err != nil {
 		t.Errorf("ReadFile of 5 bytes: got %q and %v, want 12345", b, err)
 	}
 	fifo := filepath.Join(dir, "f.hcl")
-	if err := syscall.Mkfifo(fifo, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Mkfifo(fifo, 0o644))
 	for name, p := range map[string]string{"too large": file, "link": link, "folder": dir, "FIFO": fifo, "device": "/dev/zero"} {
 		if b, err := OS().ReadFile(p, 4); err == nil {
 			t.Errorf("ReadFile of a %s: got %q, want an error", name, b)
@@ -168,13 +160,11 @@ func TestOSSearch(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			root := t.TempDir()
 			dir := filepath.Join(root, "etc/prelet")
-			if err := errors.Join(
+			must(t, errors.Join(
 				os.MkdirAll(dir, 0o755),
 				os.WriteFile(filepath.Join(dir, "b.hcl"), nil, 0o644),
 				c.make(filepath.Join(dir, "a.hcl")),
-			); err != nil {
-				t.Fatal(err)
-			}
+			))
 			_, diags := Load(OS(), Options{Root: root})
 			if (len(diags) == 0) != (c.want == "") || !strings.Contains(show(diags), c.want) {
 				t.Errorf("got %q, want %q", show(diags), c.want)
@@ -206,14 +196,12 @@ func TestOSTakesNoSiteOfOthers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			root := t.TempDir()
 			dir := filepath.Join(root, "etc/prelet")
-			if err := errors.Join(
+			must(t, errors.Join(
 				os.MkdirAll(dir, 0o755),
 				os.WriteFile(filepath.Join(dir, "a.hcl"), nil, 0o644),
 				os.WriteFile(filepath.Join(dir, "a.prelet.vars"), nil, 0o644),
 				c.change(root),
-			); err != nil {
-				t.Fatal(err)
-			}
+			))
 			for _, opts := range []Options{{Root: root}, {Paths: []string{dir}}} {
 				if name == "empty folder" && opts.Root == "" {
 					continue
@@ -234,5 +222,13 @@ func BenchmarkLoad(b *testing.B) {
 		if _, diags := Load(OS(), opts); diags.HasErrors() {
 			b.Fatal(show(diags))
 		}
+	}
+}
+
+// must ends a test if what it needs fails.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatalf("got %v, want no error", err)
 	}
 }

@@ -210,9 +210,7 @@ override {
 	for n, src := range s.Sources {
 		files[n] = &hcl.File{Bytes: src}
 	}
-	if err := hcl.NewDiagnosticTextWriter(&out, files, 80, false).WriteDiagnostics(diags); err != nil {
-		t.Fatal(err)
-	}
+	must(t, hcl.NewDiagnosticTextWriter(&out, files, 80, false).WriteDiagnostics(diags))
 	if len(diags) != 4 || strings.Contains(out.String(), "c4nary") ||
 		!strings.Contains(out.String(), "default   = ****") || strings.Contains(out.String(), "*****") {
 		t.Errorf("got %s\nwant four errors without a secret", out.String())

@@ -119,9 +119,7 @@ func TestAnchorsOfOthers(t *testing.T) {
 				s.SetConfigMap("kube-system", "kubelet-config", map[string]string{"kubelet": "x"})
 				n := node{t.TempDir(), s}
 				access := c.place(n, c.file)
-				if err := v.change(n.root + c.file); err != nil {
-					t.Fatal(err)
-				}
+				must(t, v.change(n.root+c.file))
 				l := newLive(t, Options{Root: n.root, Credentials: creds{"t": demo.Token}})
 
 				_, a, err := world.Object.Ask(
@@ -193,9 +191,7 @@ func TestIdentityOfOthers(t *testing.T) {
 			case c.path != "":
 				err, fix = errors.Join(err, os.Lchown(root+c.path, 1000, 0)), "chown root: "+c.path
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			l := newLive(t, Options{Root: root})
 			k, a, err := world.Kubelet.Ask(t.Context(), l, world.KubeletReq{})
 			if err != nil || !k.Joined || k.Identity == nil || k.Identity.Node != "n1" {

@@ -14,14 +14,10 @@ import (
 // TestFactsFile reads the facts of a machine from a file, alone and as `prelet detect -o json` prints them.
 func TestFactsFile(t *testing.T) {
 	facts, err := os.ReadFile("../../testdata/hardware/facts/bare-vm.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ask := func(text string) (world.Facts, error) {
 		path := filepath.Join(t.TempDir(), "machine.json")
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, []byte(text), 0o644))
 		l := newLive(t, Options{Hardware: path})
 		f, _, err := world.Hardware.Ask(context.Background(), l, world.HardwareReq{WaitLinks: []string{"ib0"}})
 		return f, err

@@ -101,9 +101,7 @@ func placeMode(t *testing.T, root, path, text string, mode os.FileMode) {
 	t.Helper()
 	file := filepath.Join(root, path)
 	err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), 0o644), os.Chmod(file, mode))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }
 
 // TestFileThatComesLate waits for a file that is written after a while, and for a file that is never written. For

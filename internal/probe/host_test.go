@@ -20,9 +20,7 @@ func (f unitsFunc) Look(_ context.Context, name string) (systemd.Unit, error) { 
 // kubelet's own.
 func TestHostListeners(t *testing.T) {
 	socket, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer socket.Close()
 	port := int64(socket.Addr().(*net.TCPAddr).Port)
 

@@ -23,9 +23,7 @@ func writeFiles(t *testing.T, files map[string]string) (root string) {
 	for name, text := range files {
 		tree[name] = &fstest.MapFile{Data: []byte(text), Mode: 0o644}
 	}
-	if err := os.CopyFS(root, tree); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.CopyFS(root, tree))
 
 	return root
 }
@@ -38,9 +36,7 @@ func pack(t *testing.T, text string) string {
 	if _, err := z.Write([]byte(text)); err != nil {
 		t.Fatal(err)
 	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, z.Close())
 
 	return out.String()
 }
@@ -80,12 +76,8 @@ func TestReadKernelOptions(t *testing.T) {
 // TestReadKernelOptionsOfFIFO checks that a FIFO without a writer delays nothing.
 func TestReadKernelOptionsOfFIFO(t *testing.T) {
 	root := writeFiles(t, map[string]string{"proc/sys/kernel/osrelease": "6\n", "lib/modules/6/config": "CONFIG_A=y\n"})
-	if err := os.Mkdir(filepath.Join(root, "boot"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Mkfifo(filepath.Join(root, "boot/config-6"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(filepath.Join(root, "boot"), 0o755))
+	must(t, syscall.Mkfifo(filepath.Join(root, "boot/config-6"), 0o644))
 	if got := ReadKernelOptions(nodefile.Root(root)); !got["CONFIG_A"] {
 		t.Errorf("got %v, want the options of the next file", got)
 	}

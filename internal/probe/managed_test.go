@@ -36,9 +36,7 @@ func openStore(t *testing.T, root string, p generation.Proposal) *generation.Sto
 	store, err := generation.Open(t.Context(), generation.Options{
 		Root: root, Dir: filepath.Join(root, "var/lib/prelet"), BootID: strings.Repeat("0", 32),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = store.Close() })
 	tx, err := store.Begin(p)
 	if err == nil {
@@ -47,9 +45,7 @@ func openStore(t *testing.T, root string, p generation.Proposal) *generation.Sto
 	if err == nil {
 		err = tx.Publish()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return store
 }
 
@@ -144,9 +140,7 @@ func TestGarbledState(t *testing.T) {
 		if err != nil || got.Garbled != c.want || c.want && (got.Text != "" || got.SHA256 != "") {
 			t.Errorf("%s: got %+v, %v; want garbled %v, and no content of such a file", c.name, got, err, c.want)
 		}
-		if err := os.Remove(filepath.Join(root, path)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Remove(filepath.Join(root, path)))
 	}
 }
 

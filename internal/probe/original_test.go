@@ -50,9 +50,7 @@ func TestWithheldOriginals(t *testing.T) {
 	root := t.TempDir()
 	l := newLive(t, Options{Root: root})
 	place(t, root, "/etc/closed/kubelet", "")
-	if err := os.Chmod(root+"/etc/closed", 0o750); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chmod(root+"/etc/closed", 0o750))
 
 	for path, test := range tests {
 		placeMode(t, root, path, test.text, test.mode)
@@ -83,13 +81,9 @@ func TestWithheldOriginals(t *testing.T) {
 	}
 
 	got, _, err := world.Original.Ask(t.Context(), l, world.OriginalReq{Path: "/etc/default/kubelet"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	env, err := kubelet.ParseEnvFile(got.Text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	names := strings.Join(slices.DeleteFunc(env.Names(), value.HasPlaceholder), " ")
 	if want := "HTTPS_PROXY KUBELET_EXTRA_ARGS AWS_SECRET DASH"; names != want {
 		t.Errorf("variables: got %s, want %s", names, want)

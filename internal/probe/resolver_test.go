@@ -67,9 +67,7 @@ func TestResolver(t *testing.T) {
 func storeWith(t *testing.T, r *world.Recording) *generation.Store {
 	t.Helper()
 	var text bytes.Buffer
-	if err := r.Encode(&text); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.Encode(&text))
 
 	return openStore(t, t.TempDir(), generation.Proposal{
 		PlanID: "p",

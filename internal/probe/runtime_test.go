@@ -79,15 +79,11 @@ func TestRuntimeBelowARoot(t *testing.T) {
 	}
 
 	dir, err := os.MkdirTemp("", "") // the path of a socket has at most 107 bytes, so t.TempDir is too long
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	socket := dir + "/s"
 	listener, err := net.Listen("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	asked := make(chan struct{}, 1)
 	go func() {
 		if c, err := listener.Accept(); err == nil {

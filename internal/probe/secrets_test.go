@@ -59,15 +59,11 @@ func TestSecretsAreNoAnswers(t *testing.T) {
 	for p, f := range files {
 		place(t, root, p, f.text)
 	}
-	if err := os.Symlink("../run/credentials/prelet.service/k3", filepath.Join(root, "etc/link")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Symlink("../run/credentials/prelet.service/k3", filepath.Join(root, "etc/link")))
 	files["/etc/link"] = struct{ text, want string }{"", "/run/credentials"}
 	l := newSecretive(t, root)
 
-	if err := os.Chmod(filepath.Join(root, "run/credentials"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chmod(filepath.Join(root, "run/credentials"), 0o700))
 	for p, f := range files {
 		got, a, err := world.File.Ask(t.Context(), l, world.FileReq{Path: p})
 		switch {
@@ -163,9 +159,7 @@ func TestPrivateTargets(t *testing.T) {
 		"/etc/own": 0o700, "/etc/group": 0o750, "/etc/all": 0o751, "/etc/below/0705": 0o705, "/etc/below/0711": 0o711,
 		"/var/lib/kubelet": 0o750, "/var/lib/kubelet/b": 0o750, "/srv/var/lib/kubelet": 0o750,
 	} {
-		if err := os.Chmod(root+path, mode); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Chmod(root+path, mode))
 	}
 	l := newSecretive(t, root)
 
@@ -212,9 +206,7 @@ func TestTargetsOfOthersAreNotRead(t *testing.T) {
 	place(t, root, "/etc/shadow", "root:$6$secret")
 	place(t, root, "/home/u/own", "theirs")
 	home := filepath.Join(root, "home/u")
-	if err := errors.Join(os.Symlink("../../etc", filepath.Join(home, "d")), os.Chown(home, 1000, 1000)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(os.Symlink("../../etc", filepath.Join(home, "d")), os.Chown(home, 1000, 1000)))
 	l := newSecretive(t, root)
 	for path, want := range map[string]string{"/home/u/d/shadow": "is a link", "/home/u/own": "belongs to uid 1000"} {
 		for _, ask := range []func() (world.TargetAns, world.Answer, error){
@@ -239,9 +231,7 @@ func TestFIFOInTheWay(t *testing.T) {
 	root := t.TempDir()
 	place(t, root, "/etc/file", "text")
 	fifo := filepath.Join(root, "etc/fifo")
-	if err := unix.Mkfifo(fifo, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, unix.Mkfifo(fifo, 0o600))
 	target, stop := filepath.Join(root, "etc/t"), make(chan struct{})
 	swapped := make(chan struct{})
 	go func() {
@@ -271,4 +261,12 @@ func TestFIFOInTheWay(t *testing.T) {
 	}
 	close(stop)
 	<-swapped
+}
+
+// must ends a test if what it needs fails.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatalf("got %v, want no error", err)
+	}
 }

@@ -19,9 +19,7 @@ var update = flag.Bool("update", false, "write the golden files again")
 // becomes of it when fx, fb, fn and the leaves of the collections flow from a credential.
 func TestMarksGolden(t *testing.T) {
 	src, err := os.ReadFile("testdata/expressions.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	var b strings.Builder
 	n := 0
 	for _, e := range strings.Split(strings.TrimSpace(string(src)), "\n") {
@@ -34,14 +32,10 @@ func TestMarksGolden(t *testing.T) {
 	}
 	const golden = "testdata/marks.golden"
 	if *update {
-		if err := os.WriteFile(golden, []byte(b.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.WriteFile(golden, []byte(b.String()), 0o644))
 	}
 	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	if diff := cmp.Diff(string(want), b.String()); diff != "" {
 		t.Errorf("marks differ (- want, + got); if that is right, run with -update:\n%s", diff)
 	}

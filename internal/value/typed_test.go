@@ -165,9 +165,7 @@ func TestFromJSONTypedFacts(t *testing.T) {
 	})
 	for _, file := range files {
 		raw, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		want, wantErr := fromJSONByConversion(raw, typ)
 		got, err := FromJSONTyped(raw, typ)
 		if err != nil || wantErr != nil || !got.RawEquals(want) {

@@ -34,9 +34,7 @@ func TestFeatures(t *testing.T) {
 		"contexts": [{"name": "x", "context": {"cluster": "x"}}],
 		"clusters": [{"name": "x", "cluster": {"server": "https://127.0.0.1:1"}}]}`
 	program, err := os.ReadFile(worker)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	root := t.TempDir()
 	for name, text := range map[string]string{
 		"nfd-worker": string(program),
@@ -44,12 +42,8 @@ func TestFeatures(t *testing.T) {
 		"etc/kubernetes/node-feature-discovery/features.d/prelet": features.AsString(),
 	} {
 		full := filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(full, []byte(text), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.MkdirAll(filepath.Dir(full), 0o755))
+		noError(t, os.WriteFile(full, []byte(text), 0o755))
 	}
 
 	cmd := exec.CommandContext(t.Context(), "/nfd-worker", "-oneshot", "-no-publish", "-v=1",

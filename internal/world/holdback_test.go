@@ -30,9 +30,7 @@ func TestHoldBack(t *testing.T) {
 	}
 
 	var b bytes.Buffer
-	if err := r.Encode(&b); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.Encode(&b))
 	if strings.Contains(b.String(), "CANARY") {
 		t.Errorf("want no secret in the recording, got\n%s", b.String())
 	}

@@ -44,9 +44,7 @@ func TestIdentities(t *testing.T) {
 		"ABC-77":                               "detector devices 1 attributes serial_number",
 	}
 	var decoded Facts
-	if err := json.Unmarshal(r.Entries[3].Answer.Value, &decoded); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(r.Entries[3].Answer.Value, &decoded))
 	for _, facts := range []*Facts{nil, &decoded} {
 		if got := r.Identities(facts); !maps.Equal(got, want) {
 			t.Errorf("Identities(%v):\ngot  %v\nwant %v", facts, got, want)

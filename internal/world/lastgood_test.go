@@ -126,9 +126,7 @@ func TestReadLastGood(t *testing.T) {
 			r.Entries = append(r.Entries, e)
 		}
 		var text bytes.Buffer
-		if err := r.Encode(&text); err != nil {
-			t.Fatal(err)
-		}
+		must(t, r.Encode(&text))
 		return text.Bytes()
 	}
 	whole := recordingOf(KindFile, KindTrust)

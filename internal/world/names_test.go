@@ -17,9 +17,7 @@ import (
 // TestKinds compares Kinds with the constants of world.go.
 func TestKinds(t *testing.T) {
 	file, err := parser.ParseFile(token.NewFileSet(), "world.go", nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 
 	var declared []Kind
 	ast.Inspect(file, func(n ast.Node) bool {
@@ -29,9 +27,7 @@ func TestKinds(t *testing.T) {
 		}
 		if name, isName := spec.Type.(*ast.Ident); isName && name.Name == "Kind" {
 			text, err := strconv.Unquote(spec.Values[0].(*ast.BasicLit).Value)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			declared = append(declared, Kind(text))
 		}
 
@@ -91,13 +87,9 @@ func TestRunSeesItsReplay(t *testing.T) {
 	}
 
 	var b bytes.Buffer
-	if err := (&Recording{Entries: tape.Entries()}).Encode(&b); err != nil {
-		t.Fatal(err)
-	}
+	must(t, (&Recording{Entries: tape.Entries()}).Encode(&b))
 	back, err := Decode(&b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 
 	for _, kind := range Kinds() {
 		q := Question{kind, "{}"}

@@ -139,13 +139,9 @@ func TestEveryFactIsAnIdentityOrNot(t *testing.T) {
 	var f Facts
 	fill(reflect.ValueOf(&f).Elem(), "", "key", func(at string) string { return "canary:" + at + ":" })
 	r := &Recording{Entries: []Entry{{Hardware.Question(HardwareReq{}), Hardware.Answer(f)}}}
-	if err := r.Withhold(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.Withhold())
 	var b bytes.Buffer
-	if err := r.Encode(&b); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.Encode(&b))
 	for _, place := range leaves(reflect.TypeFor[Facts](), "") {
 		there := strings.Contains(b.String(), "canary:"+place+":")
 		switch {
@@ -176,9 +172,7 @@ func TestNoFactNamesAMACAddress(t *testing.T) {
 		fill(reflect.ValueOf(&f).Elem(), "", tt.is, func(string) string { return tt.is })
 		r := &Recording{Entries: []Entry{{Hardware.Question(HardwareReq{}), Hardware.Answer(f)}}}
 		for range 2 {
-			if err := r.Withhold(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, r.Withhold())
 			a := r.Entries[0].Answer
 			if all := string(a.Value) + strings.Join(
 				a.Withheld,
@@ -188,9 +182,7 @@ func TestNoFactNamesAMACAddress(t *testing.T) {
 				t.Errorf("want %s withheld, got %s", tt.is, all)
 			}
 			var after Facts
-			if err := json.Unmarshal(a.Value, &after); err != nil {
-				t.Fatal(err)
-			}
+			must(t, json.Unmarshal(a.Value, &after))
 			if _, ok := after.Interfaces[tt.becomes]; !ok || *after.NICs[0].Interface != tt.becomes ||
 				*after.NICs[0].InfiniBand[0].Device != tt.becomes ||
 				after.Unknown[0].Why != tt.becomes {
@@ -229,13 +221,9 @@ func TestNamesOfMACAddressesAreOneName(t *testing.T) {
 				},
 			},
 		}
-		if err := r.Withhold(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, r.Withhold())
 		var after Facts
-		if err := json.Unmarshal(r.Entries[0].Answer.Value, &after); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal(r.Entries[0].Answer.Value, &after))
 		if _, ok := after.Interfaces[tt.want]; !ok || *after.NICs[0].Interface != tt.want ||
 			after.Interfaces["enx-1"].IPv4 != nil ||
 			len(after.Interfaces) != 2 {
@@ -258,9 +246,7 @@ func TestAddressesThatTellAMACAddressAreWithheld(t *testing.T) {
 		},
 	}
 	r := &Recording{Entries: []Entry{{Hardware.Question(HardwareReq{}), Hardware.Answer(f)}}}
-	if err := r.Withhold(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.Withhold())
 	want := []string{
 		"/interfaces/eth0/ipv6/0",
 		"/interfaces/eth0/ipv6/2",
@@ -271,9 +257,7 @@ func TestAddressesThatTellAMACAddressAreWithheld(t *testing.T) {
 		t.Errorf("withheld %v, want %v", got, want)
 	}
 	var after Facts
-	if err := json.Unmarshal(r.Entries[0].Answer.Value, &after); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(r.Entries[0].Answer.Value, &after))
 	if got, want := fmt.Sprint(after.Interfaces["eth0"].IPv6), fmt.Sprint(
 		[]string{"", kept[0], "", kept[1], "", kept[2]},
 	); got != want {
@@ -321,9 +305,7 @@ func TestWithholdDetector(t *testing.T) {
 	})}}}
 	var first string
 	for range 2 {
-		if err := r.Withhold(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, r.Withhold())
 		text := string(r.Entries[0].Answer.Value)
 		if strings.Contains(text, "canary") || strings.Contains(strings.ToLower(text), "5e:00:53") ||
 			strings.Contains(text, "5e-00-53") ||

@@ -67,9 +67,7 @@ func TestDecodeIsBounded(t *testing.T) {
 	if _, err := io.CopyN(z, spaces{}, maxRecording+4096); err != nil {
 		t.Fatal(err)
 	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, z.Close())
 	if _, err := Decode(&b); err == nil || !strings.Contains(err.Error(), "64 MiB") {
 		t.Errorf("a bomb of %d bytes: got error %v, want one about 64 MiB", b.Len(), err)
 	}
@@ -116,17 +114,11 @@ func TestRoundTrip(t *testing.T) {
 	}
 	r := &Recording{Header: Header{Prelet: "p", Site: []SiteFile{{"a.hcl", "x"}}}, Entries: tape.Entries()}
 	var first bytes.Buffer
-	if err := r.Encode(&first); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.Encode(&first))
 	var compact bytes.Buffer
-	if err := (&Recording{Header: r.Header, Entries: r.Entries, Compact: true}).Encode(&compact); err != nil {
-		t.Fatal(err)
-	}
+	must(t, (&Recording{Header: r.Header, Entries: r.Entries, Compact: true}).Encode(&compact))
 	var short, long any
-	if err := errors.Join(json.Unmarshal(compact.Bytes(), &short), json.Unmarshal(first.Bytes(), &long)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(json.Unmarshal(compact.Bytes(), &short), json.Unmarshal(first.Bytes(), &long)))
 	if d := cmp.Diff(long, short); d != "" || bytes.IndexByte(compact.Bytes(), '\n') != compact.Len()-1 {
 		t.Errorf("compact: want one line with the same values, got\n%s\n%s", d, &compact)
 	}
@@ -135,18 +127,12 @@ func TestRoundTrip(t *testing.T) {
 	if _, err := z.Write(first.Bytes()); err != nil {
 		t.Fatal(err)
 	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, z.Close())
 	for _, in := range []io.Reader{bytes.NewReader(first.Bytes()), &zipped} {
 		back, err := Decode(in)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var second bytes.Buffer
-		if err := back.Encode(&second); err != nil {
-			t.Fatal(err)
-		}
+		must(t, back.Encode(&second))
 		if first.String() != second.String() {
 			t.Errorf("written again: want\n%s\ngot\n%s", &first, &second)
 		}
@@ -286,13 +272,9 @@ func TestWithhold(t *testing.T) {
 		},
 	}
 	for range 2 {
-		if err := r.Withhold(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, r.Withhold())
 		var b bytes.Buffer
-		if err := r.Encode(&b); err != nil {
-			t.Fatal(err)
-		}
+		must(t, r.Encode(&b))
 		if strings.Contains(b.String(), "canary") {
 			t.Errorf("got %s, want it without canary", &b)
 		}
@@ -320,16 +302,12 @@ func FuzzDecode(f *testing.F) {
 			return
 		}
 		var a, b bytes.Buffer
-		if err := r.Encode(&a); err != nil {
-			t.Fatal(err)
-		}
+		must(t, r.Encode(&a))
 		again, err := Decode(bytes.NewReader(a.Bytes()))
 		if err != nil {
 			t.Fatalf("read again: got error %v, want none\n%s", err, &a)
 		}
-		if err := again.Encode(&b); err != nil {
-			t.Fatal(err)
-		}
+		must(t, again.Encode(&b))
 		if a.String() != b.String() {
 			t.Errorf("written again: want\n%s\ngot\n%s", &a, &b)
 		}
@@ -396,5 +374,13 @@ func TestExplainJSON(t *testing.T) {
 	want := "a JSON object is in a place for something else"
 	if got := ExplainJSON(json.Unmarshal([]byte(`{}`), &list)); got == nil || got.Error() != want {
 		t.Errorf("an object for a list: got error %v, want %q", got, want)
+	}
+}
+
+// must ends a test if what it needs fails.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatalf("got %v, want no error", err)
 	}
 }

@@ -24,9 +24,7 @@ import (
 func config(t *testing.T, r result) string {
 	t.Helper()
 	b, err := json.Marshal(r.node.Config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(b)
 }
 
@@ -86,9 +84,7 @@ func TestSums(t *testing.T) {
 					at := fmt.Sprintf("%s, %d nodes, %d bytes, base %d", site, nodes, bytes, b)
 					res := r.c.Reserved
 					eviction, err := thresholdBytes(res.EvictionHard["memory.available"], bytes)
-					if err != nil {
-						t.Fatal(err)
-					}
+					must(t, err)
 					reserved := amount(t, res.Kube, memory) + amount(t, res.System, memory) + eviction
 					if got := amount(t, res.Allocatable, memory) + reserved + 200*mib; got != bytes {
 						t.Errorf("%s: sum of memory: got %d, want the capacity", at, got)
@@ -142,9 +138,7 @@ func TestOutputs(t *testing.T) {
 		in,
 	)
 	b, err := value.ToGo(cty.ObjectVal(r.out))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	want := map[string]any{
 		"kube_reserved":   map[string]any{"memory": "16Gi"},
 		"system_reserved": map[string]any{},
@@ -315,22 +309,16 @@ func TestTheKubeletTakesIt(t *testing.T) {
 				)
 				r := mustDecide(t, site, withBase(sockets(2, 8, true, memTotal(256)), base))
 				list, err := value.ToGo(r.out["reserved_memory"])
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				c := kubelet.NewConfig()
-				if err := c.Merge(r.node.Config); err != nil {
-					t.Fatal(err)
-				}
-				if err := c.Merge(
+				must(t, c.Merge(r.node.Config))
+				must(t, c.Merge(
 					map[string]any{
 						"cpuManagerPolicy":    "static",
 						"memoryManagerPolicy": "Static",
 						"reservedMemory":      list,
 					},
-				); err != nil {
-					t.Fatal(err)
-				}
+				))
 				for _, p := range rules.Check(rules.Subject{Config: c}) {
 					t.Errorf("%s %q, base %d: got %+v, want no finding of the kubelet's rules", policy, topology, b, p)
 				}
@@ -364,5 +352,13 @@ func TestUnusedBlocksOfAChosenPolicy(t *testing.T) {
 	}
 	if r := mustDecide(t, fmt.Sprintf(site, `known ? "static" : "remainder"`), machineOf(4, 8*gib)); len(r.diags) != 0 {
 		t.Errorf("policy by the machine: got %v, want no note", r.diags)
+	}
+}
+
+// must ends a test if what it needs fails.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatalf("got %v, want no error", err)
 	}
 }

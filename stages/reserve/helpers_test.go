@@ -94,9 +94,7 @@ func decide(t testing.TB, text string, in stages.Inputs) result {
 	}
 	if n.Reserved != nil { // as the boot finishes the node
 		config, err := stages.EffectiveConfig(n, "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		reserved, refused := n.Reserved.Finish(config, n.Flags)
 		n.Reserved, r.diags = reserved, append(r.diags, refused...)
 		if refused.HasErrors() { // nothing comes of it
@@ -195,9 +193,7 @@ func (m machineSpec) inputs(t *testing.T) stages.Inputs {
 		in = withHugePages(in, m.HugePages...)
 	}
 	if m.Facts != nil {
-		if err := json.Unmarshal(m.Facts, in.Facts); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal(m.Facts, in.Facts))
 	}
 	return in
 }
@@ -216,13 +212,9 @@ type stageCase struct {
 func readCases(t *testing.T, section string) []stageCase {
 	t.Helper()
 	text, err := os.ReadFile("testdata/cases.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var all map[string][]stageCase
-	if err := yaml.UnmarshalStrict(text, &all); err != nil {
-		t.Fatal(err)
-	}
+	must(t, yaml.UnmarshalStrict(text, &all))
 	if len(all[section]) == 0 {
 		t.Fatalf("got no cases of %q, want some", section)
 	}
@@ -238,9 +230,7 @@ func (c stageCase) inputs(t *testing.T) (in stages.Inputs) {
 		var base map[string]any
 		d := json.NewDecoder(bytes.NewReader(c.Base))
 		d.UseNumber()
-		if err := d.Decode(&base); err != nil {
-			t.Fatal(err)
-		}
+		must(t, d.Decode(&base))
 		in = withBase(in, base)
 	}
 	for name, value := range c.Flags {

@@ -26,9 +26,7 @@ func reservedMemoryOf(t *testing.T, r result) string {
 	}
 	n := r.node.Replace(r.node.Reserved.Settings)
 	raw, err := json.Marshal(n.Config["reservedMemory"])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 
 	return strings.NewReplacer(`"limits":{"memory":`, "", `},"numaNode":`, "@", `"`, "").Replace(string(raw))
 }
@@ -102,9 +100,7 @@ func TestMemoryManagerByTheRules(t *testing.T) {
 		r := mustDecide(t, site, withBase(in, base))
 		n := r.node.Replace(r.node.Reserved.Settings)
 		c := kubelet.NewConfig()
-		if err := c.Merge(n.Config); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.Merge(n.Config))
 		facts := in.Facts
 		for _, p := range rules.Check(rules.Subject{Config: c, Machine: rules.NewMachine(facts, world.KubeletAns{})}) {
 			if strings.Contains(p.Rule, "memory") || strings.Contains(p.Rule, "numa") {

@@ -19,9 +19,7 @@ var update = flag.Bool("update", false, "write the golden files again")
 // What is refused on a machine, with the whole message: the arithmetic in it is for people to follow.
 func TestRefusals(t *testing.T) {
 	archive, err := txtar.ParseFile("testdata/refusals.txtar")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	want := map[string]string{}
 	for _, f := range archive.Files {
 		want[f.Name] = strings.TrimSpace(string(f.Data))
@@ -43,9 +41,7 @@ func TestRefusals(t *testing.T) {
 		t.Errorf("got %d messages in the file, want one for each of %d cases", len(want), len(got.Files))
 	}
 	if *update {
-		if err := os.WriteFile("testdata/refusals.txtar", txtar.Format(&got), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile("testdata/refusals.txtar", txtar.Format(&got), 0o644))
 	}
 }
 

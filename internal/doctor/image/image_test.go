@@ -138,9 +138,7 @@ func put(t *testing.T, root, name, text string) {
 	} else {
 		err = errors.Join(err, os.WriteFile(file, []byte(text), 0o600))
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }
 
 func find(root nodefile.Root) Found {
@@ -173,9 +171,7 @@ func list(t *testing.T, root string) map[string]string {
 
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 
 	return out
 }
@@ -273,9 +269,7 @@ func TestLinkMadeLater(t *testing.T) {
 	put(t, outside, "/ssh_host_rsa_key", "key")
 	found := find(root).Leftovers
 	dir := root.Path("/etc/ssh")
-	if err := errors.Join(os.RemoveAll(dir), os.Symlink(outside, dir)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(os.RemoveAll(dir), os.Symlink(outside, dir)))
 	_, err := Remove(t.Context(), root, found)
 	if fault.CodeOf(err) != fault.CannotWrite {
 		t.Errorf("got %v; want %s", err, fault.CannotWrite)
@@ -353,9 +347,7 @@ func TestTooLarge(t *testing.T) {
 		"state":    "/root/node.prelet",
 	} {
 		root := newImage(t, map[string]string{file: ""})
-		if err := os.Truncate(root.Path(file), maxText+1); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Truncate(root.Path(file), maxText+1))
 		found := find(root)
 		if len(found.Unread) != 1 || found.Unread[0].Check != check {
 			t.Errorf("%s: got unread %+v; want one of %s", file, found.Unread, check)
@@ -390,9 +382,7 @@ func TestHardLinks(t *testing.T) {
 	root := newImage(t, map[string]string{"/etc/machine-id": "0123456789abcdef0123456789abcdef\n"})
 	other := filepath.Join(t.TempDir(), "machine-id")
 	err := errors.Join(os.Link(root.Path("/etc/machine-id"), other), os.Chmod(other, 0o444))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := Remove(t.Context(), root, find(root).Leftovers); err != nil {
 		t.Fatal(err)
 	}
@@ -413,9 +403,7 @@ func TestUnread(t *testing.T) {
 		t.Skip("root reads every folder")
 	}
 	root := newImage(t, used())
-	if err := os.Chmod(root.Path("/etc/ssh"), 0); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chmod(root.Path("/etc/ssh"), 0))
 	t.Cleanup(func() { _ = os.Chmod(root.Path("/etc/ssh"), 0o755) })
 	if found := find(root); len(found.Unread) == 0 {
 		t.Error("got no unread folder; want /etc/ssh")
@@ -441,5 +429,13 @@ func TestReference(t *testing.T) {
 		if !strings.Contains(Page(), "`"+r.pattern+"`") && !strings.Contains(Page(), "`"+place+"`") {
 			t.Errorf("Page: got no %s; want it in the list", r.pattern)
 		}
+	}
+}
+
+// must ends a test if what it needs fails.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatalf("got %v, want no error", err)
 	}
 }

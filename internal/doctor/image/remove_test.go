@@ -15,9 +15,7 @@ func TestRemovedMeanwhile(t *testing.T) {
 	root := newImage(t, map[string]string{"/etc/machine-id": "1\n", "/etc/ssh/ssh_host_rsa_key": "key"})
 	found := find(root).Leftovers
 	err := errors.Join(os.Remove(root.Path("/etc/machine-id")), os.RemoveAll(root.Path("/etc/ssh")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if done, err := Remove(t.Context(), root, found); err != nil || len(done) != 2 {
 		t.Errorf("got %+v, %v; want both done, without an error", done, err)
 	}
@@ -33,15 +31,11 @@ func TestModes(t *testing.T) {
 	t.Cleanup(func() { syscall.Umask(old) })
 	want := map[string]fs.FileMode{"/usr/lib/a/seal.json": 0o644, "/usr/lib/b/seal.json": 0o644, "/usr/lib/b": 0o755}
 	for _, file := range []string{"/usr/lib/a/seal.json", "/usr/lib/b/seal.json"} {
-		if err := WriteFile(root, file, []byte("new")); err != nil {
-			t.Fatal(err)
-		}
+		must(t, WriteFile(root, file, []byte("new")))
 	}
 	for file, mode := range want {
 		st, err := os.Stat(root.Path(file))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if st.Mode().Perm() != mode {
 			t.Errorf("%s: got mode %v; want %v", file, st.Mode().Perm(), mode)
 		}

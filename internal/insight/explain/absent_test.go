@@ -20,14 +20,10 @@ func sitePlan(t *testing.T, text string, change func(map[string]any)) *boot.Plan
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "site.hcl"), base+text)
 	b, err := os.ReadFile(factsDir + "dgx-h100.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if change != nil {
 		var facts map[string]any
-		if err := json.Unmarshal(b, &facts); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal(b, &facts))
 		change(facts)
 		if b, err = json.Marshal(facts); err != nil {
 			t.Fatal(err)

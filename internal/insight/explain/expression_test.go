@@ -143,9 +143,7 @@ func FuzzEvaluate(f *testing.F) {
 			t.Fatalf("%q: got the value %q of type %q, want both", text, v.Value, v.Type)
 		}
 		var out strings.Builder
-		if err := printer.EvaluationText(&out, v, printer.Style{Width: 80}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, printer.EvaluationText(&out, v, printer.Style{Width: 80}))
 		if err := printer.EncodeJSON(&out, printer.EvaluationDocument(v, "", nil)); err != nil {
 			t.Fatalf("%q: got %v, want JSON", text, err)
 		}

@@ -93,9 +93,7 @@ func golden(t *testing.T, path, got string) {
 		write(t, path, got)
 	}
 	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if d := cmp.Diff(string(want), got); d != "" {
 		t.Errorf("%s (-update writes it): want -, got +\n%s", path, d)
 	}

@@ -95,20 +95,14 @@ func (e example) plan(t *testing.T) *boot.Plan {
 		paths = []string{examplesDir + e.site}
 	}
 	facts, err := os.ReadFile(factsDir + e.machine + ".json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return plan(t, paths, root, facts, e.vars)
 }
 
 func write(t *testing.T, path, text string) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	must(t, os.WriteFile(path, []byte(text), 0o644))
 }
 
 func plan(t *testing.T, paths []string, root string, facts []byte, vars map[string]string) *boot.Plan {
@@ -140,9 +134,7 @@ func plan(t *testing.T, paths []string, root string, facts []byte, vars map[stri
 func text(t *testing.T, x explain.Explanation) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := printer.ExplainText(&b, x, printer.Style{Width: 80}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, printer.ExplainText(&b, x, printer.Style{Width: 80}))
 	return strings.ReplaceAll(b.String(), examplesDir, "")
 }
 
@@ -158,4 +150,12 @@ func explained(t *testing.T, p *boot.Plan, word string) explain.Explanation {
 		t.Fatalf("%s: got an unknown item, want a known one: %v", word, p.Diagnostics)
 	}
 	return x
+}
+
+// must ends a test if what it needs fails.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatalf("got %v, want no error", err)
+	}
 }

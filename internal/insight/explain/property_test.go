@@ -242,9 +242,7 @@ func decoded(t *testing.T, raw []byte) any {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
 	var v any
-	if err := d.Decode(&v); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.Decode(&v))
 	return v
 }
 
@@ -309,9 +307,7 @@ func alter(t *testing.T, entries []world.Entry, a *explain.Answer, change func(a
 			m[i] = now
 		}
 		b, err := json.Marshal(doc)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		rec.Entries[n].Answer.Value = b
 		return rec, true
 	}
@@ -333,9 +329,7 @@ func TestNoSecret(t *testing.T) {
 		for _, i := range explain.Items(p) {
 			x, _ := explain.Explain(p, i)
 			var b bytes.Buffer
-			if err := printer.EncodeJSON(&b, printer.ExplainDocument(x, "", p.Diagnostics)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, printer.EncodeJSON(&b, printer.ExplainDocument(x, "", p.Diagnostics)))
 			all := b.String() + text(t, x)
 			if strings.Contains(all, canary) || strings.ContainsAny(all, "\ue000\ue001") {
 				t.Errorf("%s %s: want no secret and no placeholder, got\n%s", e.name(), i, all)

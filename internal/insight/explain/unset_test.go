@@ -20,9 +20,7 @@ func writePlan(t *testing.T, blocks string) *boot.Plan {
 		strings.Replace(base, `stage "write" "kubelet" {}`, "stage \"write\" \"kubelet\" {\n"+blocks+"\n}", 1),
 	)
 	facts, err := os.ReadFile(factsDir + "dgx-h100.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return plan(t, []string{dir}, t.TempDir(), facts, nil)
 }
 

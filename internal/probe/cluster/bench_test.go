@@ -19,9 +19,7 @@ func BenchmarkBoot(b *testing.B) {
 		c := New(Options{})
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		trust, err := c.FetchTrust(ctx, s.pinned())
-		if err != nil {
-			b.Fatal(err)
-		}
+		must(b, err)
 		req := s.object()
 		req.CAPEM = []byte(trust.PEM)
 		if _, err := c.FetchConfigMap(ctx, req); err != nil {
@@ -53,16 +51,12 @@ func BenchmarkFloor(b *testing.B) {
 		tr := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}
 		for _, path := range []string{infoPath, configPath} {
 			req, err := http.NewRequest(http.MethodGet, s.URL+path, nil)
-			if err != nil {
-				b.Fatal(err)
-			}
+			must(b, err)
 			if path == configPath {
 				req.Header.Set("Authorization", "Bearer "+demo.Token)
 			}
 			resp, err := tr.RoundTrip(req)
-			if err != nil {
-				b.Fatal(err)
-			}
+			must(b, err)
 			if _, err := io.Copy(io.Discard, resp.Body); err != nil || resp.StatusCode != 200 {
 				b.Fatal(resp.Status, err)
 			}

@@ -50,9 +50,7 @@ func exceptReadyz(handle handler) handler {
 func readData(t testing.TB, name string, into any, replace ...string) {
 	t.Helper()
 	text, err := os.ReadFile("testdata/" + name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if err := yaml.UnmarshalStrict([]byte(replaceNames(string(text), replace...)), into); err != nil {
 		t.Fatalf("%s: %v", name, err)
 	}

@@ -81,9 +81,7 @@ func newDesk(t *testing.T, w *witness) desk {
 	for _, number := range []string{"", "2"} {
 		cert, key := s.IssueNode("node" + number)
 		hashes, err := CAHashes(cert)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if number == "" {
 			d.key = key
 		}
@@ -101,9 +99,7 @@ func newDesk(t *testing.T, w *witness) desk {
 		if strings.HasPrefix(text, "#!") {
 			mode = 0o700
 		}
-		if err := os.WriteFile(filepath.Join(d.dir, name), []byte(text), mode); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(d.dir, name), []byte(text), mode))
 	}
 	return d
 }
@@ -111,9 +107,7 @@ func newDesk(t *testing.T, w *witness) desk {
 func encode(t *testing.T, v any) string {
 	t.Helper()
 	b, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(b)
 }
 
@@ -128,13 +122,9 @@ func (d desk) readInput(t *testing.T) (info any, runs int) {
 		t.Fatalf("got KUBERNETES_EXEC_INFO %q and %v, want an ExecCredential", b, err)
 	}
 	ran, err := os.ReadFile(filepath.Join(d.dir, "runs"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, name := range []string{"told", "runs"} {
-		if err := os.Remove(filepath.Join(d.dir, name)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Remove(filepath.Join(d.dir, name)))
 	}
 	return info, len(ran)
 }
@@ -203,9 +193,7 @@ func TestIdentity(t *testing.T) {
 func TestKubeconfigRefused(t *testing.T) {
 	w := newWitness(t)
 	d := newDesk(t, w)
-	if err := syscall.Mkfifo(filepath.Join(d.dir, "fifo"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Mkfifo(filepath.Join(d.dir, "fifo"), 0o600))
 	for _, c := range d.Refused {
 		t.Run(c.Name, func(t *testing.T) {
 			if c.User == nil {
@@ -239,9 +227,7 @@ func newTestPlugin(t *testing.T, now func() time.Time, command string, args ...s
 		APIVersion:      "client.authentication.k8s.io/v1",
 		InteractiveMode: clientcmdapi.NeverExecInteractiveMode,
 	}}, now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return p
 }
 
@@ -267,9 +253,7 @@ func TestPluginIsRunAgain(t *testing.T) {
 		text := `{"kind":"ExecCredential","apiVersion":"client.authentication.k8s.io/v1","status":{"token":"` + token + `","expirationTimestamp":"` + expires.Format(
 			time.RFC3339,
 		) + `"}}`
-		if err := os.WriteFile(filepath.Join(d.dir, "says"), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(d.dir, "says"), []byte(text), 0o600))
 	}
 	identify := func(want string, runs int) {
 		t.Helper()
@@ -317,13 +301,9 @@ type heldPipe struct {
 func newHeldPipe(t *testing.T) heldPipe {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "held")
-	if err := syscall.Mkfifo(path, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Mkfifo(path, 0o600))
 	reader, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { reader.Close() })
 	return heldPipe{path, reader}
 }
@@ -336,9 +316,7 @@ func (h heldPipe) script(rest string) string {
 // checkReleased fails where the script did not start, or where something that it started still runs.
 func (h heldPipe) checkReleased(t *testing.T) {
 	t.Helper()
-	if err := h.reader.SetReadDeadline(time.Now().Add(5 * time.Second)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, h.reader.SetReadDeadline(time.Now().Add(5*time.Second)))
 	if said, err := io.ReadAll(h.reader); err != nil || string(said) != "started\n" {
 		t.Errorf("got %q, %v from what the plugin started; want started, and its end", said, err)
 	}
@@ -365,9 +343,7 @@ func TestPluginTimeout(t *testing.T) {
 // TestPluginHasNoStdin: a plugin that reads its stdin is at its end at once, whatever the stdin of prelet is.
 func TestPluginHasNoStdin(t *testing.T) {
 	in, open, err := os.Pipe() // a stdin that does not end
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	stdin := os.Stdin
 	os.Stdin = in
 	t.Cleanup(func() {
@@ -436,5 +412,13 @@ func TestPluginLeavesNothing(t *testing.T) {
 			}
 			held.checkReleased(t)
 		})
+	}
+}
+
+// must ends a test if what it needs fails.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatalf("got %v, want no error", err)
 	}
 }

@@ -286,9 +286,7 @@ func TestHTTPClientIsBounded(t *testing.T) {
 		User: &clientcmdapi.AuthInfo{},
 	}
 	client, err := k.HTTPClient(Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	get := func(handle handler) ([]byte, string, error) {
 		asked := ""
 		h.Intercept = func(w http.ResponseWriter, r *http.Request, n int) bool {

@@ -33,9 +33,7 @@ func TestObject(t *testing.T) {
 	ctx := within(t, 30*time.Second)
 
 	got, err := fetchConfigMap(ctx, req("kube-system", "kubelet-config", readTestToken), fast())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if d := gocmp.Diff(map[string]string{"kubelet": "kind: KubeletConfiguration\n"}, got.Data); d != "" ||
 		got.ResourceVersion == "" {
 		t.Errorf("version %q, %s", got.ResourceVersion, d)
@@ -175,9 +173,7 @@ func TestKubeconfig(t *testing.T) {
 				c.Want.check(t, err)
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			all := s.Requests()
 			if got := all[len(all)-1].User; !strings.HasPrefix(got, c.ReadsAs) {
 				t.Errorf("read as %q, want %q", got, c.ReadsAs)
@@ -218,9 +214,7 @@ func TestKubeconfigProxy(t *testing.T) {
 		t.Helper()
 		req := withKubeconfig(kubeconfig, "")
 		req.Servers, req.ProxyURL = servers, site
-		if err := readObject(t, req, fast()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, readObject(t, req, fast()))
 	}
 	own := []byte(strings.Replace(string(mine), "    server:", "    proxy-url: http://"+proxy+"\n    server:", 1))
 	read(mine)

@@ -107,9 +107,7 @@ func TestTokenPrints(t *testing.T) {
 //	openssl x509 -pubkey -noout | openssl pkey -pubin -outform DER | sha256sum
 func TestCAHashes(t *testing.T) {
 	got, err := CAHashes([]byte(opensslCA))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if d := gocmp.Diff([]string{opensslPin}, got); d != "" {
 		t.Error(d)
 	}
@@ -142,9 +140,7 @@ func TestCAHashes(t *testing.T) {
 		}
 	}
 	inOrder, err := Choose(both, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for name, text := range map[string]string{
 		"order":       opensslCA + string(ca.CAPEM()),
 		"line breaks": strings.ReplaceAll(string(both), "\n", "\r\n"),
@@ -233,9 +229,7 @@ func TestDiscoveryAsClientGoWritesIt(t *testing.T) {
 			Extensions: map[string]runtime.Object{"x": &runtime.Unknown{Raw: []byte(`{"a":1}`), ContentType: "application/json"}}},
 	} {
 		text, err := clientcmd.Write(clientcmdapi.Config{Clusters: map[string]*clientcmdapi.Cluster{"": cluster}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		certs, server, err := parseDiscovery(string(text))
 		if err != nil || len(certs) != 1 || hashCert(certs[0]) != ca.CAHash() || server != "https://k8s:6443" {
 			t.Errorf("%s: got %d certificates, %q, %v; want the CA and its server, in\n%s",
@@ -318,9 +312,7 @@ func FuzzClusterInfo(f *testing.F) {
 				"data":       demo.SignInfo(kubeconfig),
 			},
 		)
-		if err != nil {
-			f.Fatal(err)
-		}
+		must(f, err)
 		f.Add(200, b)
 	}
 	f.Add(403, []byte(`{"kind":"Status","reason":"Forbidden"}`))
@@ -347,13 +339,9 @@ func FuzzClusterInfo(f *testing.F) {
 			t.Fatalf("got %d certificates with status %d, want an error", len(info.certs), status)
 		}
 		pins, err := CAHashes([]byte(encodeBundle(info.certs)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		set, err := parsePins(pins)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if chosen, err := set.choose(info.certs); err != nil || len(chosen.leftOut)+len(chosen.unmatched) > 0 {
 			t.Fatalf("encode and parse again: got %+v, %v, want the same certificates", chosen, err)
 		}

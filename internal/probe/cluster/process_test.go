@@ -47,9 +47,7 @@ func logThroughLibraries() {
 // TestLibrariesAreSilent: what client-go and net/http log, which may quote a server, reaches neither stderr nor stdout.
 func TestLibrariesAreSilent(t *testing.T) {
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	cmd := exec.CommandContext(t.Context(), self)
 	cmd.Env = append(os.Environ(), logVariable+"=1")
 	var out bytes.Buffer

@@ -210,9 +210,7 @@ func TestAddressesChange(t *testing.T) {
 		return dialAt(nil)(ctx, network, good.URL)
 	}
 	opts.OnRetry = func(r Retry) { whys = append(whys, r.Why) }
-	if err := readObject(t, good.objectAt("localhost:6443"), opts); err != nil {
-		t.Fatal(err)
-	}
+	must(t, readObject(t, good.objectAt("localhost:6443"), opts))
 	if want := []string{"192.0.2.1:6443", "192.0.2.2:6443"}; !slices.Equal(dialled, want) {
 		t.Errorf("dialled %q, want %q", dialled, want)
 	}
@@ -229,9 +227,7 @@ func TestAddressesChange(t *testing.T) {
 func listen(t *testing.T, serve func(net.Conn)) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { l.Close() })
 	go func() {
 		for {
@@ -309,9 +305,7 @@ func TestProxy(t *testing.T) {
 	}
 
 	object.ProxyURL = "http://someone:pass" + demo.TokenSecret + "@" + proxy
-	if err := readObject(t, object, givingUp(opts, 2)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, readObject(t, object, givingUp(opts, 2)))
 	got, expect := seen.Load(), "CONNECT "+name+" Basic c29tZW9uZTpwYXNz"
 	if got == nil || !strings.HasPrefix(got.(string), expect) {
 		t.Errorf("the proxy saw %v, want %s…", got, expect)

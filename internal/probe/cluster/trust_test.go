@@ -130,9 +130,7 @@ type trustCases struct {
 func readTrustCases(t *testing.T, server string, ca []byte) (out trustCases) {
 	t.Helper()
 	hashes, err := CAHashes(ca)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	base64 := base64.StdEncoding.EncodeToString
 	readData(t, "trust.yaml", &out, "URL", server, "CA64", base64(ca), "PIN", hashes[0],
 		"UPPER", strings.ToUpper(hashes[0]), "OLD", demo.NewAuthority("old").CAHash(), "FILE", demo.ClusterInfo(server, ca),
@@ -151,9 +149,7 @@ func TestTrust(t *testing.T) {
 				c.Request.Token = func(context.Context) (string, error) { return demo.Token + "\n", nil }
 			}
 			got, err := FetchTrust(within(t, 30*time.Second), c.Request, fast())
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			want := Trust{
 				PEM:        string(s.CAPEM()),
 				Hash:       s.CAHash(),
@@ -184,16 +180,12 @@ func TestTwoConnections(t *testing.T) {
 	defer c.Close()
 	ctx := within(t, 30*time.Second)
 	trust, err := c.FetchTrust(ctx, s.pinned())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	req := s.object()
 	req.CAPEM = []byte(trust.PEM)
 	for range 2 {
 		o, err := c.FetchConfigMap(ctx, req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if o.Data["kubelet"] != "kind: KubeletConfiguration\n" || o.ResourceVersion == "" {
 			t.Errorf("got %+v", o)
 		}
@@ -273,9 +265,7 @@ func TestChains(t *testing.T) {
 					want{Code: c.Code}.check(t, err)
 					continue
 				}
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				if hashes, err := CAHashes([]byte(got.PEM)); err != nil || !slices.Equal(slices.Sorted(slices.Values(hashes)), pins) {
 					t.Errorf("CAs by %s: got pins %v, %v; want %v", got.VerifiedBy, hashes, err, pins)
 				}
@@ -294,9 +284,7 @@ func TestEvilServerIgnored(t *testing.T) {
 	h := newHostile(t, ca)
 	h.SignClusterInfo(demo.ClusterInfo(other.URL, ca.CAPEM()))
 	got, err := FetchTrust(within(t, 30*time.Second), h.pinned(), fast())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if d := gocmp.Diff([]string{h.URL}, got.Servers); d != "" {
 		t.Error(d)
 	}
@@ -392,9 +380,7 @@ func TestGuard(t *testing.T) {
 
 	for _, url := range []string{other.URL, "http://" + host} {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		req.Header.Set("Authorization", "Bearer "+demo.Token)
 		g := &guard{next: http.DefaultTransport, host: host, verified: true}
 		if _, err := g.RoundTrip(req); !errors.Is(err, errCredential) {

@@ -13,9 +13,7 @@ import (
 func bigMachine(t testing.TB) string {
 	t.Helper()
 	spec, err := hwtree.Read(machines + "/spec/dgx-h100.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	functions := 0
 	for _, d := range spec.Devices {
 		functions += 1 + len(d.VFs)
@@ -36,9 +34,7 @@ func bigMachine(t testing.TB) string {
 		})
 	}
 	dir := t.TempDir()
-	if err := hwtree.Build(spec, dir); err != nil {
-		t.Fatal(err)
-	}
+	must(t, hwtree.Build(spec, dir))
 	return dir
 }
 

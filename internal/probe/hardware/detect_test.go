@@ -64,9 +64,7 @@ func TestNullHasAReason(t *testing.T) {
 	for name, tree := range recorded(t) {
 		facts := detect(t, Options{Tree: tree})
 		var all map[string]any
-		if err := json.Unmarshal(encode(t, facts), &all); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal(encode(t, facts), &all))
 		need := func(isNil bool, fact string) {
 			if isNil && why(facts, fact) == "" {
 				t.Errorf("%s: %s is null, want a reason", name, fact)
@@ -143,9 +141,7 @@ func TestAHangingFileCostsTheRestOnly(t *testing.T) {
 		return Detect(ctx, Options{Tree: machine})
 	}
 	facts, err := detectUntilHung("sys/class/net/eth0/operstate")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if *facts.CPU.Logical != 1 || facts.NICs == nil || facts.PCI == nil || facts.Interfaces == nil {
 		t.Errorf("got %+v", facts)
 	}
@@ -165,9 +161,7 @@ func TestARecordedTreeKeepsToItself(t *testing.T) {
 	outside := filepath.Join(t.TempDir(), "secret")
 	write(t, outside, "ffffffffffffffffffffffffffffff11")
 	dir := tree(t, map[string]string{"etc/machine-id": "-> " + outside}).root.Name()
-	if err := syscall.Mkfifo(filepath.Join(dir, "etc/os-release"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Mkfifo(filepath.Join(dir, "etc/os-release"), 0o644))
 	facts := detect(t, Options{Root: dir}) // and does not hang on the pipe
 	if facts.MachineID != nil || facts.OS.ID != nil || len(facts.Interfaces) != 0 || facts.Kernel.Release != nil ||
 		facts.Product.Name != nil {

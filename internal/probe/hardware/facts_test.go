@@ -54,9 +54,7 @@ func (c factCase) detect(t *testing.T) world.Facts {
 func readData(t *testing.T, name string, into any) {
 	t.Helper()
 	text, err := os.ReadFile("testdata/" + name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if err := yaml.UnmarshalStrict(text, into); err != nil {
 		t.Fatalf("%s: %v", name, err)
 	}
@@ -76,9 +74,7 @@ func TestFacts(t *testing.T) {
 			t.Run(name+"/"+c.Name, func(t *testing.T) {
 				facts := c.detect(t)
 				var got map[string]any
-				if err := yaml.Unmarshal(encode(t, facts), &got); err != nil {
-					t.Fatal(err)
-				}
+				must(t, yaml.Unmarshal(encode(t, facts), &got))
 				compareFacts(t, facts, "", c.Facts, got)
 				for fact, want := range c.Unknown {
 					if got := why(facts, fact); got != want {

@@ -21,9 +21,7 @@ var minimal = map[string]string{
 func tree(t testing.TB, files map[string]string) rootTree {
 	t.Helper()
 	opened, err := openRoot(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { opened.Close() })
 	machine := opened.(rootTree)
 	for _, layer := range []map[string]string{minimal, files} {
@@ -44,9 +42,7 @@ func (t rootTree) put(tb testing.TB, name, text string) {
 	} else {
 		err = errors.Join(err, t.root.WriteFile(name, []byte(text), 0o644))
 	}
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 }
 
 // pci adds a function to files, as its folder below /sys/bus/pci/devices.

@@ -74,9 +74,7 @@ func TestAPipeInARecordedTree(t *testing.T) {
 	pci(files, "0000:01:00.0", "15b3:1015", "020000", "", nil)
 	dir := tree(t, files).root.Name()
 	pipe := filepath.Join(dir, pciFolder, "0000:01:00.0", "numa_node")
-	if err := errors.Join(os.Remove(pipe), syscall.Mkfifo(pipe, 0o644)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(os.Remove(pipe), syscall.Mkfifo(pipe, 0o644)))
 	facts := detect(t, Options{Root: dir})
 	want := []world.UnknownFact{
 		{

@@ -23,9 +23,7 @@ func TestFolder(t *testing.T) {
 	})
 	dir := tree.root.Name()
 	write(t, filepath.Join(dir, "../secret"), "outside\n")
-	if err := syscall.Mkfifo(filepath.Join(dir, "proc/pipe"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Mkfifo(filepath.Join(dir, "proc/pipe"), 0o600))
 
 	const long = "line\n"
 	for name, want := range map[string]string{
@@ -73,9 +71,7 @@ func TestFolder(t *testing.T) {
 func TestReadTreeNamesWhatItTakes(t *testing.T) {
 	dir := t.TempDir()
 	file, pipe := filepath.Join(dir, "machine.tar.gz"), filepath.Join(dir, "pipe")
-	if err := errors.Join(os.WriteFile(file, nil, 0o644), syscall.Mkfifo(pipe, 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(os.WriteFile(file, nil, 0o644), syscall.Mkfifo(pipe, 0o600)))
 	for _, name := range []string{file, pipe} {
 		if _, err := ReadTree(name); err == nil || !strings.Contains(err.Error(), "neither a folder nor a .json") {
 			t.Errorf("%s: got %v, want an error that lists what it takes", name, err)

@@ -27,9 +27,7 @@ const machines = "../../../testdata/hardware"
 func recorded(t testing.TB) map[string]Tree {
 	t.Helper()
 	trees, err := readRecorded()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return trees
 }
 
@@ -87,13 +85,9 @@ func TestFactsSurviveJSON(t *testing.T) {
 			t.Fatalf("%s: got %v, want no error", name, err)
 		}
 		raw, err := json.Marshal(facts)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var back world.Facts
-		if err := json.Unmarshal(raw, &back); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal(raw, &back))
 		if d := cmp.Diff(facts, back, cmpopts.EquateEmpty()); d != "" {
 			t.Errorf("%s:\n%s", name, d)
 		}
@@ -103,13 +97,9 @@ func TestFactsSurviveJSON(t *testing.T) {
 func described(t testing.TB, file string) Tree {
 	t.Helper()
 	spec, err := hwtree.Read(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	tree, err := treeOf(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return tree
 }
 
@@ -147,9 +137,7 @@ func treeOf(spec hwtree.Spec) (Tree, error) {
 func detect(t testing.TB, o Options) world.Facts {
 	t.Helper()
 	facts, err := Detect(context.Background(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return facts
 }
 
@@ -158,9 +146,7 @@ func encode(t testing.TB, facts world.Facts) []byte {
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)
 	encoder.SetIndent("", " ")
-	if err := encoder.Encode(facts); err != nil {
-		t.Fatal(err)
-	}
+	must(t, encoder.Encode(facts))
 	return b.Bytes()
 }
 
@@ -183,15 +169,11 @@ func TestMachines(t *testing.T) {
 			}
 			golden := filepath.Join(machines, "facts", name+".json")
 			if *update {
-				if err := os.WriteFile(golden, got, 0o644); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.WriteFile(golden, got, 0o644))
 				return
 			}
 			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if diff := cmp.Diff(string(want), string(got)); diff != "" {
 				t.Errorf(
 					"facts differ (-want +got); if they are right, run go test ./internal/probe/hardware -run "+
@@ -207,11 +189,17 @@ func TestMachines(t *testing.T) {
 func TestFolderIsRead(t *testing.T) {
 	file := machines + "/spec/legacy-mt27710.json"
 	dir := t.TempDir()
-	if err := hwtree.BuildFile(file, dir); err != nil {
-		t.Fatal(err)
-	}
+	must(t, hwtree.BuildFile(file, dir))
 	want := string(encode(t, detect(t, Options{Tree: described(t, file)})))
 	if diff := cmp.Diff(want, string(encode(t, detect(t, Options{Root: dir})))); diff != "" {
 		t.Errorf("facts of the folder (-want +got): %s", diff)
+	}
+}
+
+// must ends a test if what it needs fails.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatalf("got %v, want no error", err)
 	}
 }

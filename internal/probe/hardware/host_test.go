@@ -108,9 +108,7 @@ func TestIdentifyListeners(t *testing.T) {
 	proc := writeTree(t, map[string]string{
 		"17/comm": "ha\x1b[31mproxy\n", "17/fd/0": "", "18/comm": "other\n", "self/fd/0": "", "uptime": "", "19": "a file",
 	})
-	if err := os.Symlink("socket:[41]", filepath.Join(proc, "17/fd/3")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Symlink("socket:[41]", filepath.Join(proc, "17/fd/3")))
 	any4, any6 := netip.MustParseAddrPort("0.0.0.0:10250"), netip.MustParseAddrPort("[::]:10250")
 	want := []world.ListenerAns{{At: any4, PID: 17, Process: "ha\x1b[31mproxy"}, {At: any6}}
 

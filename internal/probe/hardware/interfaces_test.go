@@ -19,9 +19,7 @@ func TestLiveInterfacesAreTheKernels(t *testing.T) {
 	want := map[string]world.Interface{}
 	for _, i := range all {
 		addresses, err := i.Addrs()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		face := world.Interface{IPv4: []string{}, IPv6: []string{}, MTU: &i.MTU}
 		for _, a := range addresses {
 			ip := netip.MustParsePrefix(a.String()).Addr()
@@ -41,9 +39,7 @@ func TestLiveInterfacesAreTheKernels(t *testing.T) {
 		}
 	}
 	got, err := kernelInterfaces()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}

@@ -11,9 +11,7 @@ import (
 // functions where the topology has GPUs. The expected memory is the product's: an MI308X has 192 GiB.
 func TestKFD(t *testing.T) {
 	archive, err := readArchive(machines + "/kfd/topologies.tar.gz")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = archive.Close() })
 
 	tests := map[string]struct {
@@ -58,9 +56,7 @@ func TestKFD(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			files := map[string]string{}
 			nodes, err := archive.ReadDir(name + "/nodes")
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			gpus := map[string]bool{}
 			for _, node := range nodes {
 				banks, _ := archive.ReadDir(path.Join(name, "nodes", node, "mem_banks"))
@@ -70,9 +66,7 @@ func TestKFD(t *testing.T) {
 				}
 				for _, file := range list {
 					data, err := archive.ReadFile(path.Join(name, "nodes", file), 1<<16)
-					if err != nil {
-						t.Fatal(err)
-					}
+					must(t, err)
 					files[kfdNodes+"/"+file] = string(data)
 				}
 				d := detection{Tree: tree(t, files)}

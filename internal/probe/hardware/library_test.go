@@ -125,9 +125,7 @@ func TestGhwReadsTheRecordedTreeOnly(t *testing.T) {
 
 func write(t *testing.T, name, text string) {
 	t.Helper()
-	if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(text), 0o755)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(text), 0o755)))
 }
 
 // Without a place for the copy, what a boot needs and the PCI bus are read without ghw.
@@ -201,9 +199,7 @@ func TestLendIsBounded(t *testing.T) {
 	const file, meminfo = dmiFolder + "/product_name", "proc/meminfo"
 	large := strings.Repeat("x", 100<<10)
 	folder, err := os.OpenRoot(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer folder.Close()
 	d := &detection{Tree: tree(t, map[string]string{file: large, meminfo: large}), ctx: t.Context(), copy: folder}
 

@@ -74,9 +74,7 @@ func TestEveryNameIsFound(t *testing.T) {
 // TestSourcesAreDated checks that the documented source of the names is the one written next to them.
 func TestSourcesAreDated(t *testing.T) {
 	data, err := os.ReadFile("pciids/README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, version := range []string{"pci.ids " + pciidsVersion, nvidiaVersion} {
 		if !strings.Contains(string(data), version) {
 			t.Errorf("want %q in pciids/README.md", version)

@@ -154,9 +154,7 @@ func TestDumpsAgree(t *testing.T) {
 func compare(t *testing.T, file string, facts world.Facts) (gpus, ports int) {
 	t.Helper()
 	f, err := os.Open(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
 	node, inside := "", []string{} // the functions around an element
 	decoder := xml.NewDecoder(f)
@@ -165,9 +163,7 @@ func compare(t *testing.T, file string, facts world.Facts) (gpus, ports int) {
 		if err == io.EOF {
 			return gpus, ports
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if end, ok := token.(xml.EndElement); ok && end.Name.Local == "pci" {
 			inside = inside[:len(inside)-1]
 		}

@@ -17,9 +17,7 @@ func TestParseTOML(t *testing.T) {
 		"'2', # two\n 3]\n" +
 		"e.f = true\ng = {h = \"i\"}\n[[t]]\nb = 2\n"
 	got, err := parseTOML([]byte(document))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for path, want := range map[string][]string{
 		"a": {"1"}, "x|y.z|w|b": {`q"\`}, "x|y.z|w|c": {"b = \"hidden\"\n"}, "x|y.z|w|d": {"1", "2", "3"},
 		"x|y.z|w|e|f": {"true"}, "x|y.z|w|g|h": {"i"}, "t": {}, "t|b": nil, "x|y.z": nil, "a|b": nil, "b": nil,
@@ -33,9 +31,7 @@ func TestParseTOML(t *testing.T) {
 func TestMergeTOML(t *testing.T) {
 	parse := func(text string) table {
 		values, err := parseTOML([]byte(text))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return values
 	}
 	got := parse("a = 1\nb.c = 1\nb.d = 1\nx.y = 1\nz = 1\n")
@@ -59,9 +55,7 @@ func TestDeepTOMLIsRead(t *testing.T) {
 			ctx, cancel := context.WithTimeout(context.Background(), mostParsing)
 			defer cancel()
 			facts, err := Detect(ctx, Options{Tree: tree(t, map[string]string{"etc/containerd/config.toml": text})})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			const want = "unix:///run/containerd/containerd.sock"
 			if got := value(facts.Runtime.Endpoint); got != want {
 				t.Errorf("endpoint: got %v and the reason %q, want %s", got, why(facts, "runtime"), want)

@@ -32,12 +32,8 @@ func TestSampleMachines(t *testing.T) {
 		}
 		var facts map[string]any
 		text, err := json.Marshal(m.Facts)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := json.Unmarshal(text, &facts); err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		must(t, json.Unmarshal(text, &facts))
 		for _, part := range []string{"product", "bios", "chassis", "baseboard"} {
 			check(m.Name, part, facts[part])
 		}

@@ -230,9 +230,7 @@ func TestRun(t *testing.T) {
 	p := filepath.Join(t.TempDir(), "kubelet")
 	script := "#!/bin/sh\ncase $1 in\n--version) echo Kubernetes v1.2.3;;\n--flood) while echo " +
 		"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx; do :; done;;\n*) exit 3;;\nesac\n"
-	if err := os.WriteFile(p, []byte(script), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(p, []byte(script), 0o755))
 	if out, err := run(t.Context(), p, "--version"); err != nil || out != "Kubernetes v1.2.3\n" {
 		t.Errorf("%q, %v", out, err)
 	}
@@ -261,9 +259,7 @@ func TestFind(t *testing.T) {
 	root := t.TempDir()
 	put := func(p string) {
 		file := filepath.Join(root, p)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, nil, 0o755)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, nil, 0o755)))
 	}
 	put("/usr/local/bin/kubelet")
 	put("/opt/k8s/1.36/kubelet")
@@ -285,12 +281,8 @@ func TestFind(t *testing.T) {
 		}
 	}
 
-	if err := os.Remove(filepath.Join(root, "usr/local/bin/kubelet")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink("/opt/k8s/1.36/kubelet", filepath.Join(root, "usr/local/bin/kubelet")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(filepath.Join(root, "usr/local/bin/kubelet")))
+	must(t, os.Symlink("/opt/k8s/1.36/kubelet", filepath.Join(root, "usr/local/bin/kubelet")))
 	if b := Find(root, "", nil); b == nil || b.Path() != "/usr/local/bin/kubelet" {
 		t.Errorf("an absolute link: got %+v; want /usr/local/bin/kubelet", b)
 	}
@@ -302,10 +294,16 @@ func TestFind(t *testing.T) {
 		os.Remove(filepath.Join(root, "usr/local/bin/kubelet")),
 		os.Symlink(outside, filepath.Join(root, "usr/local/bin/kubelet")),
 	)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if b := Find(root, "", nil); b != nil {
 		t.Errorf("a link to a file outside of the root: got %+v; want none", b)
+	}
+}
+
+// must ends a test if what it needs fails.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatalf("got %v, want no error", err)
 	}
 }

@@ -19,22 +19,16 @@ func newCertificates(t *testing.T) (ca, cert, key, other string) {
 	var texts [3]string
 	for i := range keys {
 		k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		b, err := x509.MarshalPKCS8PrivateKey(k)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		keys[i], texts[i] = k, string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: b}))
 	}
 
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
 	sign := func(k *ecdsa.PrivateKey) string {
 		b, err := x509.CreateCertificate(rand.Reader, template, template, &k.PublicKey, keys[0])
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: b}))
 	}
 	return sign(keys[0]), sign(keys[1]), texts[1], texts[2]

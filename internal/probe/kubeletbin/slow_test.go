@@ -25,12 +25,8 @@ func TestSlowBinary(t *testing.T) {
 			root := t.TempDir()
 			file := filepath.Join(root, "opt/bin/kubelet")
 			text := "#!/bin/sh\nsleep " + c.sleep + "\necho Kubernetes v1.36.3\n"
-			if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(file, []byte(text), 0o755); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.MkdirAll(filepath.Dir(file), 0o755))
+			must(t, os.WriteFile(file, []byte(text), 0o755))
 
 			ctx, cancel := context.WithTimeout(t.Context(), c.deadline)
 			defer cancel()

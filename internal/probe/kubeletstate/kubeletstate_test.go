@@ -38,9 +38,7 @@ func verdictOf(err error) string {
 func place(t *testing.T, root, path, text string) {
 	t.Helper()
 	file := filepath.Join(root, path)
-	if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), 0o600)))
 }
 
 func TestHealthz(t *testing.T) {
@@ -160,9 +158,7 @@ func TestKubeconfigAndNode(t *testing.T) {
 		t.Errorf("today: got %q, want that it has not expired", got)
 	}
 	s.Close()
-	if err := os.Remove(root + conf); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(root+conf))
 	if err := p.Kubeconfig(t.Context(), conf); verdictOf(err) != "unknown" {
 		t.Errorf("unreachable cluster: got %v, want it unknown", err)
 	}

@@ -9,16 +9,12 @@ import (
 
 func TestDialRuntime(t *testing.T) {
 	dir, err := os.MkdirTemp("", "") // the path of a socket has at most 107 bytes, so t.TempDir is too long
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 
 	socket := filepath.Join(dir, "s")
 	l, err := net.Listen("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer l.Close()
 
 	for endpoint, ok := range map[string]bool{
@@ -31,5 +27,13 @@ func TestDialRuntime(t *testing.T) {
 		if err := DialRuntime(t.Context(), endpoint); (err == nil) != ok {
 			t.Errorf("%s: got %v, want success: %t", endpoint, err, ok)
 		}
+	}
+}
+
+// must ends a test if what it needs fails.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatalf("got %v, want no error", err)
 	}
 }

@@ -95,14 +95,10 @@ func TestServing(t *testing.T) {
 
 	// A certificate that is valid, garbage, and one that has expired. The key in the file is not in a message.
 	pair, key, err := cert.GenerateSelfSignedCertKey("n1", nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	*asked = ""
 	place(t, p.Root, "/pki/kubelet-server-1.pem", string(key)+string(pair))
-	if err := os.Symlink("kubelet-server-1.pem", filepath.Join(p.Root, "/pki/kubelet-server-current.pem")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Symlink("kubelet-server-1.pem", filepath.Join(p.Root, "/pki/kubelet-server-current.pem")))
 	if err := p.Serving(t.Context(), "/pki"); err != nil || *asked != "" {
 		t.Errorf("with a certificate: got %v after %q, want no error and no request", err, *asked)
 	}

@@ -15,17 +15,14 @@ import (
 // not read again starts. Each row has a reason to read it.
 func TestDigests(t *testing.T) {
 	later := func() time.Time { return time.Now().Add(time.Minute) }
-	b := newBench(t)
-	b.install("good")
+	b := newBench(t, "good")
 	cache := filepath.Join(b.dir, CacheFile)
 	program := filepath.Join(b.dir, Programs, "good")
 	lock := filepath.Join(b.dir, Fragments, "good.json")
 	locked, err := readLockFile(lock)
 	must(t, err)
 	ask := func(now func() time.Time) (kept string, a world.Answer) {
-		o := b.host.o
-		o.Digests = cache
-		host := New(o)
+		host := b.with(func(o *Options) { o.Digests = cache }).host
 		host.now = now
 		_, a, _ = world.Detector.Ask(t.Context(), host, world.DetectorReq{Name: "good"})
 

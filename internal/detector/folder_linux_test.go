@@ -19,9 +19,7 @@ import (
 // mayMount skips a test on a machine where no slot can have a file system of its own.
 func mayMount(t *testing.T) {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("needs root, to run a detector as a user of the pool")
-	}
+	needsRoot(t)
 	dir := t.TempDir()
 	err := unix.Mount("tmpfs", dir, "tmpfs", 0, "")
 	if errors.Is(err, unix.EPERM) {
@@ -34,9 +32,7 @@ func mayMount(t *testing.T) {
 // TestFills checks that files of a detector use up neither /run nor the folder of another detector.
 func TestFills(t *testing.T) {
 	mayMount(t)
-	b := newBench(t)
-	b.install("fills")
-	b.install("good")
+	b := newBench(t, "fills", "good")
 
 	type result struct {
 		said world.DetectorAns
@@ -49,7 +45,7 @@ func TestFills(t *testing.T) {
 		said, ans, _ := world.Detector.Ask(ctx, b.host, world.DetectorReq{Name: "fills"})
 		done <- result{said, ans}
 	}()
-	if _, ans, _ := b.ask(world.DetectorReq{Name: "good"}, 20*time.Second); ans.Fault != nil {
+	if _, ans, _ := b.askFor("good"); ans.Fault != nil {
 		t.Errorf("good detector at the same time: got %s: %s, want an answer", ans.Name(), ans.Why())
 	}
 	r := <-done
@@ -75,17 +71,13 @@ func TestFills(t *testing.T) {
 // TestNests: folders nested as deep as a detector can, without Landlock, keep no slot from the next detector.
 func TestNests(t *testing.T) {
 	mayMount(t)
-	b := newBench(t)
-	b.install("nests")
-	b.install("good")
-	o := b.host.o
-	o.Helper = b.link(helperName + "-without-landlock")
-	b.host = New(o)
-	said, ans, _ := b.ask(world.DetectorReq{Name: "nests"}, 20*time.Second)
+	b := newBench(t, "nests", "good")
+	b = b.without("landlock")
+	said, ans, _ := b.askFor("nests")
 	if n, _ := strconv.Atoi(said.Attributes["folders"]); n == 0 {
 		t.Fatalf("got %v, %s; want folders", said.Attributes, ans.Why())
 	}
-	if _, ans, _ := b.ask(world.DetectorReq{Name: "good"}, 20*time.Second); ans.Fault != nil {
+	if _, ans, _ := b.askFor("good"); ans.Fault != nil {
 		t.Errorf("next detector: got %s: %s, want an answer", ans.Name(), ans.Why())
 	}
 	b.nothingLeft(t)
@@ -121,16 +113,13 @@ func TestEmptyFolder(t *testing.T) {
 
 // TestBadSlot checks that an unusable slot does not block the others, and is reported if all are unusable.
 func TestBadSlot(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("needs root, to run a detector as a user of the pool")
-	}
-	b := newBench(t)
-	b.install("good")
+	needsRoot(t)
+	b := newBench(t, "good")
 	for n := 1; n <= 2; n++ {
 		name := fmt.Sprintf("run/sockets/%s%d", UserPrefix, n)
 		_ = os.Remove(filepath.Join(b.dir, name)) // the folder of a slot that was used
 		b.write(name, []byte("a file in the place of its folder"), 0o600)
-		_, ans, _ := b.ask(world.DetectorReq{Name: "good"}, 10*time.Second)
+		_, ans, _ := b.askFor("good")
 		if n == 1 && ans.Fault != nil {
 			t.Errorf("with one bad slot: got %s: %s; want an answer", ans.Name(), ans.Why())
 		}
@@ -140,7 +129,7 @@ func TestBadSlot(t *testing.T) {
 		}
 	}
 	must(t, os.Remove(filepath.Join(b.dir, "run/sockets", UserPrefix+"2")))
-	if _, ans, _ := b.ask(world.DetectorReq{Name: "good"}, 10*time.Second); ans.Fault != nil {
+	if _, ans, _ := b.askFor("good"); ans.Fault != nil {
 		t.Errorf("with the second slot repaired: got %s: %s; want an answer", ans.Name(), ans.Why())
 	}
 }

@@ -54,7 +54,7 @@ type bench struct {
 	uid  int // of the pool's first user; the second has the next
 }
 
-func newBench(t *testing.T) *bench {
+func newBench(t *testing.T, detectors ...string) *bench {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "prelet-") // the paths of sockets are short
 	must(t, err)
@@ -87,7 +87,32 @@ func newBench(t *testing.T) *bench {
 	)
 	b.host = New(Options{Root: dir, RunDir: dir + "/run", Helper: dir + "/" + helperName, Passwd: dir + "/passwd",
 		Redact: func(s string) string { return strings.ReplaceAll(s, hostile.Secret, "(sensitive)") }})
+	for _, name := range detectors {
+		b.install(name)
+	}
 	return b
+}
+
+// needsRoot skips a test of the pool's users.
+func needsRoot(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, to run a detector as a user of the pool")
+	}
+}
+
+// with returns the bench with other options of its host.
+func (b *bench) with(change func(*Options)) *bench {
+	inner, o := *b, b.host.o
+	change(&o)
+	inner.host = New(o)
+	return &inner
+}
+
+// without returns the bench with a prelet-detect that leaves out a line of the sandbox.
+func (b *bench) without(line string) *bench {
+	b.t.Helper()
+	return b.with(func(o *Options) { o.Helper = b.link(helperName + "-without-" + line) })
 }
 
 func (b *bench) write(name string, content []byte, mode os.FileMode) string {
@@ -116,7 +141,13 @@ func (b *bench) link(name string) string {
 func (b *bench) install(name string) {
 	b.t.Helper()
 	b.link(filepath.Join(Programs, name))
-	f, err := os.Open(filepath.Join(b.dir, "self"))
+	b.lock(name)
+}
+
+// lock writes the lock of the program that is there.
+func (b *bench) lock(name string) {
+	b.t.Helper()
+	f, err := os.Open(filepath.Join(b.dir, Programs, name))
 	must(b.t, err)
 	defer f.Close()
 	describe, err := json.Marshal(hostile.Describe(name))
@@ -134,6 +165,12 @@ func (b *bench) ask(r world.DetectorReq, deadline time.Duration) (world.Detector
 	began := time.Now()
 	said, ans, _ := world.Detector.Ask(ctx, b.host, r)
 	return said, ans, time.Since(began)
+}
+
+// askFor asks a detector, with a deadline that a busy machine keeps.
+func (b *bench) askFor(name string) (world.DetectorAns, world.Answer, time.Duration) {
+	b.t.Helper()
+	return b.ask(world.DetectorReq{Name: name}, 20*time.Second)
 }
 
 // left are the processes that run this bench's program and are not this test.
@@ -183,9 +220,8 @@ func (b *bench) zombies() (pids []int) {
 
 func TestGood(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
-	b.install("good")
-	said, ans, took := b.ask(world.DetectorReq{Name: "good"}, 10*time.Second)
+	b := newBench(t, "good")
+	said, ans, took := b.askFor("good")
 	if ans.Fault != nil {
 		t.Fatalf("got %+v, want an answer", ans)
 	}
@@ -313,12 +349,11 @@ func TestHostile(t *testing.T) {
 // TestWrongChecksum checks that a program other than the locked one is never executed.
 func TestWrongChecksum(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
-	b.install("good")
+	b := newBench(t, "good")
 	mark := filepath.Join(b.dir, "ran")
 	b.write("evil", []byte("#!/bin/sh\ntouch "+mark+"\n"), 0o755)
 	must(t, os.Rename(b.dir+"/evil", b.dir+Programs+"/good"))
-	_, ans, _ := b.ask(world.DetectorReq{Name: "good"}, 5*time.Second)
+	_, ans, _ := b.askFor("good")
 	if !strings.Contains(ans.Why(), "was not executed, because it is not the locked program") {
 		t.Errorf("got %+v, want a refusal of the program", ans)
 	}
@@ -331,9 +366,7 @@ func TestWrongChecksum(t *testing.T) {
 // TestSwapped checks that the hashed program runs, whatever is at its path then.
 func TestSwapped(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
-	b.install("good")
-	b.install("says-no")
+	b := newBench(t, "good", "says-no")
 	f, err := openProgram(b.dir + Programs + "/good")
 	must(t, err)
 	defer f.Close()
@@ -357,8 +390,7 @@ func TestSwapped(t *testing.T) {
 // TestSwappedMeanwhile swaps the program all the time: each run is the locked program or a refusal.
 func TestSwappedMeanwhile(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
-	b.install("good")
+	b := newBench(t, "good")
 	at := b.dir + Programs + "/good"
 	locked, other, next := at+".locked", at+".other", at+".next"
 	must(t, os.Rename(at, locked))
@@ -380,7 +412,7 @@ func TestSwappedMeanwhile(t *testing.T) {
 	}()
 	ran, refused := 0, 0
 	for end := time.Now().Add(30 * time.Second); (ran < 5 || refused < 5) && time.Now().Before(end); {
-		said, ans, _ := b.ask(world.DetectorReq{Name: "good"}, 10*time.Second)
+		said, ans, _ := b.askFor("good")
 		switch {
 		case ans.Fault == nil && said.Version == "1.0.0":
 			ran++
@@ -402,18 +434,18 @@ func TestMissing(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	for name, want := range map[string]string{"gone": "does not exist", "../x": "invalid detector name"} {
-		if _, ans, _ := b.ask(world.DetectorReq{Name: name}, time.Second); !strings.Contains(ans.Why(), want) {
+		if _, ans, _ := b.askFor(name); !strings.Contains(ans.Why(), want) {
 			t.Errorf("%s: got %+v, want %q", name, ans, want)
 		}
 	}
 	b.link(Programs + "/unlocked")
-	if _, ans, _ := b.ask(world.DetectorReq{Name: "unlocked"}, time.Second); ans.Code() != fault.Denied ||
+	if _, ans, _ := b.askFor("unlocked"); ans.Code() != fault.Denied ||
 		!strings.Contains(next(ans), "\n    prelet detectors lock "+b.dir+Programs+"/unlocked") {
 		t.Errorf("unlocked program: got %+v, want the command that locks it", ans)
 	}
 	b.install("vanished")
 	_ = os.Remove(b.dir + Programs + "/vanished")
-	if _, ans, _ := b.ask(world.DetectorReq{Name: "vanished"}, time.Second); ans.Code() != fault.Absent {
+	if _, ans, _ := b.askFor("vanished"); ans.Code() != fault.Absent {
 		t.Errorf("vanished program: got %+v, want it absent", ans)
 	}
 }
@@ -440,9 +472,7 @@ func TestDescribe(t *testing.T) {
 
 // TestPool checks that a slot is held once, and that a busy pool is waited for until the deadline.
 func TestPool(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("needs root, to run a detector as a user of the pool")
-	}
+	needsRoot(t)
 	b := newBench(t)
 	one, err1 := b.host.take(t.Context(), nil)
 	two, err2 := b.host.take(t.Context(), nil)
@@ -480,12 +510,11 @@ func TestOthersMayWrite(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root, to run a program of another user")
 	}
-	b := newBench(t)
-	b.install("good")
+	b := newBench(t, "good")
 	program := b.dir + Programs + "/good" // shares its inode with prelet-detect here, so that must stay executable
 	for _, mode := range []os.FileMode{0o757, 0o777} {
 		must(t, os.Chmod(program, mode))
-		_, ans, _ := b.ask(world.DetectorReq{Name: "good"}, 5*time.Second)
+		_, ans, _ := b.askFor("good")
 		if !strings.Contains(ans.Why(), "was not executed: other users than root can write it") {
 			t.Errorf("mode %o: got %q, want a refusal", mode, ans.Why())
 		}

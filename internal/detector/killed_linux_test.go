@@ -34,11 +34,9 @@ func askAndWait(dir string) {
 // TestPreletIsKilled kills prelet: prelet-detect and the detector end too. Processes that the detector started are
 // killed with the unit's cgroup under systemd; without systemd the next user of the slot ends them.
 func TestPreletIsKilled(t *testing.T) {
-	b := newBench(t)
-	b.install("hang-child")
-	b.install("good")
+	b := newBench(t, "hang-child", "good")
 	if os.Geteuid() != 0 {
-		if _, ans, _ := b.ask(world.DetectorReq{Name: "good"}, 10*time.Second); ans.Code() == fault.Denied {
+		if _, ans, _ := b.askFor("good"); ans.Code() == fault.Denied {
 			t.Skip("needs a sandbox for detectors: ", ans.Why())
 		}
 	}
@@ -79,7 +77,7 @@ func TestPreletIsKilled(t *testing.T) {
 	if !runs("sleeper") {
 		t.Fatal("the child is gone too: this does not test the slot")
 	}
-	if _, ans, _ := b.ask(world.DetectorReq{Name: "good"}, 20*time.Second); ans.Fault != nil {
+	if _, ans, _ := b.askFor("good"); ans.Fault != nil {
 		t.Errorf("next detector: got %s: %s, want an answer", ans.Name(), ans.Why())
 	}
 	b.nothingLeft(t)

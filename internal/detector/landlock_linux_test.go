@@ -24,8 +24,7 @@ func TestLandlockVersions(t *testing.T) {
 	if os.Geteuid() != 0 && newest < sandbox.ABIScopes {
 		t.Skip("needs root, or a kernel whose Landlock restricts signals; TestSandbox checks that")
 	}
-	b := newBench(t)
-	b.install("tries")
+	b := newBench(t, "tries")
 	config := b.field()
 	config["truncate_file"] = b.write("open/long", []byte("text"), 0o666)
 	config["device_null"] = "/dev/null"
@@ -40,12 +39,8 @@ func TestLandlockVersions(t *testing.T) {
 			ran++
 			b := *b
 			b.t = t
-			o := b.host.o
 			b.write("open/long", []byte("text"), 0o666)
-			o.Helper = b.link(
-				fmt.Sprintf("%s-without-seccomp-landlock-%d", helperName, abi),
-			) // else that refuses the same
-			b.host = New(o)
+			b = *b.without(fmt.Sprint("seccomp-landlock-", abi)) // else seccomp refuses the same
 			config["signal_neighbour"] = strconv.Itoa(
 				b.neighbour(),
 			) // the last one was ended: without seccomp all that its user runs is

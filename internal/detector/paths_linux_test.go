@@ -62,8 +62,7 @@ func TestPathsAreBounded(t *testing.T) {
 
 // TestPatternsAreRefused: a lock whose description matches by what prelet does not look for is refused, in no time.
 func TestPatternsAreRefused(t *testing.T) {
-	b := newBench(t)
-	b.install("good")
+	b := newBench(t, "good")
 	lock := filepath.Join(b.dir, Fragments, "good.json")
 	text, err := os.ReadFile(lock)
 	must(t, err)
@@ -73,7 +72,7 @@ func TestPatternsAreRefused(t *testing.T) {
 			[]byte(strings.Replace(string(text), `"always": true`, fmt.Sprintf(`"paths": [%q]`, path), 1)),
 			0o644,
 		)
-		_, ans, took := b.ask(world.DetectorReq{Name: "good"}, 3*time.Second)
+		_, ans, took := b.askFor("good")
 		if ans.Code() != fault.DetectorFailed || !strings.Contains(ans.Why(), "match.paths[0]") || took > time.Second {
 			t.Errorf("%s: got %s after %s: %s; want a lock that cannot be used", path, ans.Name(), took, ans.Why())
 		}

@@ -90,14 +90,13 @@ func TestSandbox(t *testing.T) {
 	if os.Geteuid() != 0 && (err != nil || abi < sandbox.ABIScopes) {
 		b := newBench(t)
 		b.install("good")
-		if _, ans, _ := b.ask(world.DetectorReq{Name: "good"}, 5*time.Second); ans.Code() != fault.Denied ||
+		if _, ans, _ := b.askFor("good"); ans.Code() != fault.Denied ||
 			!strings.Contains(ans.Why(), unsandboxed) {
 			t.Errorf("without Landlock and root: got %+v, want a refusal", ans)
 		}
 		return
 	}
-	b := newBench(t)
-	b.install("tries")
+	b := newBench(t, "tries")
 	config := b.field()
 	leak, err := unix.FcntlInt(0, unix.F_DUPFD, 251) // as who starts prelet may have left one open
 	if err == nil {
@@ -199,10 +198,7 @@ func TestSandbox(t *testing.T) {
 			b := *b
 			b.t = t
 			with := b.tries(config, line.allow)
-			o := b.host.o
-			o.Helper = b.link(helperName + "-without-" + line.name)
-			b.host = New(o)
-			without := b.tries(config, line.allow)
+			without := b.without(line.name).tries(config, line.allow)
 			for _, key := range line.forbids {
 				if with[key] == "ok" || with[key] == "" {
 					t.Errorf("%s: got %q, want a failure", key, with[key])
@@ -223,11 +219,7 @@ func TestSandbox(t *testing.T) {
 			"read_file": {Read: []string{b.dir + "/open"}}, "read_passwd": {Read: []string{"/etc/pass*"}}, "run_program": {Execute: []string{"/usr/bin/id"}},
 			"device_zero": {Devices: []string{"/dev/ze*"}}, "connect_path": {Sockets: []string{b.dir + "/open/socket"}},
 		} {
-			o := b.host.o
-			o.Root = ""
-			o.SiteLocks = []string{b.dir + "/site.json"}
-			inner := b
-			inner.host = New(o)
+			inner := b.with(func(o *Options) { o.Root, o.SiteLocks = "", []string{b.dir + "/site.json"} })
 			inner.siteLock("tries")
 			got := inner.tries(config, allow)
 			if got[key] != "ok" {
@@ -274,7 +266,7 @@ func TestLimits(t *testing.T) {
 	if said.Attributes["mebibytes"] != "0" {
 		t.Errorf("shared memory: got %s %s, want a refusal", said.Attributes, ans.Why())
 	}
-	said, ans, _ = b.ask(world.DetectorReq{Name: "setsid"}, 10*time.Second)
+	said, ans, _ = b.askFor("setsid")
 	if v := said.Attributes["start"]; v == "ok" || v == "" {
 		t.Errorf("setsid: got %q %s, want a refusal", v, ans.Why())
 	}
@@ -288,7 +280,7 @@ func TestMemoryOfAll(t *testing.T) {
 	b := newBench(t)
 	for _, name := range []string{"frozen-hog", "page-tables"} {
 		b.install(name)
-		said, ans, took := b.ask(world.DetectorReq{Name: name}, 20*time.Second)
+		said, ans, took := b.askFor(name)
 		t.Logf("%s: %s, %s", name, took.Round(time.Millisecond), ans.Why())
 		const want = "MiB with their page tables; together they may hold 256 MiB"
 		if ans.Code() != fault.DetectorFailed || !strings.Contains(ans.Why(), want) {
@@ -307,15 +299,10 @@ func TestMemoryOfAll(t *testing.T) {
 // Without the filter a child can leave the group. Then the pool's user is swept.
 func TestSweep(t *testing.T) {
 	t.Parallel()
-	if os.Geteuid() != 0 {
-		t.Skip("needs root, to run a detector as a user of the pool")
-	}
-	b := newBench(t)
-	b.install("setsid")
-	o := b.host.o
-	o.Helper = b.link(helperName + "-without-seccomp")
-	b.host = New(o)
-	said, _, _ := b.ask(world.DetectorReq{Name: "setsid"}, 10*time.Second)
+	needsRoot(t)
+	b := newBench(t, "setsid")
+	b = b.without("seccomp")
+	said, _, _ := b.askFor("setsid")
 	if said.Attributes["start"] != "ok" {
 		t.Fatalf("without seccomp: got %v, want a process outside of the group", said.Attributes)
 	}
@@ -326,19 +313,16 @@ func TestSweep(t *testing.T) {
 // findings. A reply that is missing or from a program that does not set the field means that the user is swept.
 func TestContained(t *testing.T) {
 	t.Parallel()
-	if os.Geteuid() != 0 {
-		t.Skip("needs root, to run a detector as a user of the pool")
-	}
+	needsRoot(t)
 	for without, want := range map[string]bool{"": true, "landlock": true, "limits": true, "seccomp": false} {
 		b := newBench(t)
 		b.install("good")
-		o := b.host.o
 		if without != "" {
-			o.Helper = b.link(helperName + "-without-" + without)
+			b = b.without(without)
 		}
 		j := job{program: filepath.Join(b.dir, Programs, "good"), memory: MinMemory}
 		j.request.Ask, j.request.Name = wire.Describe, "good"
-		reply, _, err := New(o).run(t.Context(), j)
+		reply, _, err := b.host.run(t.Context(), j)
 		if err != nil || reply.Report.Contained != want {
 			t.Errorf("without %q: got contained %t, error %v; want %t and no error",
 				without, reply.Report.Contained, err, want)
@@ -350,11 +334,8 @@ func TestContained(t *testing.T) {
 // nor what is missing: the field decides, so the user is swept.
 func TestSweepWithoutFindings(t *testing.T) {
 	t.Parallel()
-	if os.Geteuid() != 0 {
-		t.Skip("needs root, to run a detector as a user of the pool")
-	}
-	b := newBench(t)
-	b.install("good")
+	needsRoot(t)
+	b := newBench(t, "good")
 	o := b.host.o
 	sleep, err := os.ReadFile("/bin/sleep")
 	must(t, err)
@@ -369,7 +350,7 @@ func TestSweepWithoutFindings(t *testing.T) {
 	o.Helper = filepath.Join(b.dir, "leaves-one")
 	must(t, os.WriteFile(o.Helper, []byte(script), 0o755))
 	b.host = New(o)
-	if _, ans, _ := b.ask(world.DetectorReq{Name: "good"}, 10*time.Second); !strings.Contains(ans.Why(), "no") {
+	if _, ans, _ := b.askFor("good"); !strings.Contains(ans.Why(), "no") {
 		t.Fatalf("got failure %q, want that of the helper", ans.Why())
 	}
 	b.nothingLeft(t)
@@ -377,9 +358,7 @@ func TestSweepWithoutFindings(t *testing.T) {
 
 // TestReapUser: a child of the given user that has ended is waited for, also behind one of another user, which stays.
 func TestReapUser(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("needs root, to run a detector as a user of the pool")
-	}
+	needsRoot(t)
 	own, other := newBench(t), newBench(t)
 	// end starts a program under the bench's user and returns once it has ended.
 	end := func(b *bench) {
@@ -417,16 +396,9 @@ func TestReapUser(t *testing.T) {
 // TestMissingLines checks that parts of the sandbox that failed are in the answer.
 func TestSandboxIsTold(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
-	b.install("good")
+	b := newBench(t, "good")
 	for line, want := range map[string]string{"seccomp": "seccomp: left out", "landlock": "Landlock: left out"} {
-		o := b.host.o
-		o.Helper = b.link(fmt.Sprintf("%s-without-%s", helperName, line))
-		b.host = New(o)
-		if said, ans, _ := b.ask(world.DetectorReq{Name: "good"}, 10*time.Second); !slices.Contains(
-			said.Findings,
-			want,
-		) {
+		if said, ans, _ := b.without(line).askFor("good"); !slices.Contains(said.Findings, want) {
 			t.Errorf("without %s: got findings %q %s, want it reported", line, said.Findings, ans.Why())
 		}
 	}

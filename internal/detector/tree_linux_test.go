@@ -1,7 +1,6 @@
 package detector
 
 import (
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"slices"
@@ -9,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prelet/prelet/internal/detector/hostile"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/world"
 	"github.com/prelet/prelet/plugins/contract"
@@ -18,14 +16,11 @@ import (
 // TestTree asks about a recorded machine: the detector has its path and can read it, and no grant of this machine.
 func TestTree(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
-	b.install("tries")
+	b := newBench(t, "tries")
 	config := b.field()
 	tree := filepath.Dir(b.write("machine/sys/board", []byte("x"), 0o644))
 	tree = filepath.Dir(tree)
-	o := b.host.o
-	o.Tree = tree
-	b.host = New(o)
+	b = b.with(func(o *Options) { o.Tree = tree })
 	config["read_file"] = tree + "/sys/board"
 	delete(config, "signal_neighbour")
 	got := b.tries(
@@ -64,9 +59,7 @@ func TestTreePaths(t *testing.T) {
 	if err := os.Symlink("/etc", b.dir+"/machine/dev/out"); err != nil { // out of the tree
 		t.Fatal(err)
 	}
-	o := b.host.o
-	o.Tree = b.dir + "/machine"
-	h := New(o)
+	h := b.with(func(o *Options) { o.Tree = b.dir + "/machine" }).host
 	for path, want := range map[string]bool{"/dev/board/*": true, "/dev/board/db": true, "/etc/here/*": false, "/etc/here/db": false,
 		"/etc/passwd": false, "/dev/out": false, "/dev/out/*": false} {
 		if why, err := h.skipReason(t.Context(), contract.Match{Paths: []string{path}}, nil); (why == "") != want ||
@@ -80,11 +73,10 @@ func TestTreePaths(t *testing.T) {
 func TestTreeScript(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	o := b.host.o
-	o.Tree = filepath.Dir(b.write("machine/board", nil, 0o644))
-	h := New(o)
+	tree := filepath.Dir(b.write("machine/board", nil, 0o644))
+	b = b.with(func(o *Options) { o.Tree = tree })
 	script := b.write("script", []byte("#!/bin/sh\n"), 0o755)
-	g, err := h.treeGrants(
+	g, err := b.host.treeGrants(
 		script,
 		world.Grants{Execute: []string{"/usr/bin/id", "/bin/sh"}, Devices: []string{"/dev/zero"}},
 	)
@@ -94,18 +86,12 @@ func TestTreeScript(t *testing.T) {
 	if os.Geteuid() != 0 {
 		return
 	}
-	must(t, os.Chmod(o.Tree, 0o700))
+	must(t, os.Chmod(tree, 0o700))
 	b.install("good")
-	if _, ans, _ := b.askOf(h, "good"); ans.Code() != fault.Absent ||
-		!strings.Contains(ans.Why(), "chmod o+rx "+o.Tree) {
+	if _, ans, _ := b.askFor("good"); ans.Code() != fault.Absent ||
+		!strings.Contains(ans.Why(), "chmod o+rx "+tree) {
 		t.Errorf("got %+v, want the folder to open", ans)
 	}
-}
-
-func (b *bench) askOf(h *Host, name string) (world.DetectorAns, world.Answer, time.Duration) {
-	inner := *b
-	inner.host = h
-	return inner.ask(world.DetectorReq{Name: name}, 10*time.Second)
 }
 
 // TestScriptBelowRoot: a script below a root is locked and asked by this machine's interpreter, with a recorded
@@ -115,14 +101,7 @@ func TestScriptBelowRoot(t *testing.T) {
 	b := newBench(t)
 	script := b.write(Programs+"/script", []byte("#!/bin/sh\necho this is the script >&2\nexit 7\n"), 0o755)
 	tree := filepath.Dir(b.write("machine/board", nil, 0o644))
-	f, err := openProgram(script)
-	must(t, err)
-	defer f.Close()
-	describe, err := json.Marshal(hostile.Describe("script"))
-	must(t, err)
-	text, err := WriteFragment(world.LockEntry{Name: "script", SHA256: hashProgram(f), Describe: describe})
-	must(t, err)
-	b.write(filepath.Join(Fragments, "script.json"), text, 0o644)
+	b.lock("script")
 	allow := world.Grants{Execute: []string{"/bin/sh"}}
 	const want = "it ended before it was ready (exit status 7)"
 
@@ -131,10 +110,7 @@ func TestScriptBelowRoot(t *testing.T) {
 		t.Errorf("when it is locked: got %v, %q; want %q", err, trace.Stderr, want)
 	}
 	for _, dir := range []string{"", tree} {
-		o := b.host.o
-		o.Tree = dir
-		inner := *b
-		inner.host = New(o)
+		inner := b.with(func(o *Options) { o.Tree = dir })
 		if _, ans, _ := inner.ask(world.DetectorReq{Name: "script", Allow: allow}, 10*time.Second); !strings.Contains(
 			ans.Why(),
 			want+". Its output: this is the script",

@@ -222,14 +222,12 @@ func attacks(t *testing.T) map[string]attack {
 
 	return map[string]attack{
 		"plain": {behave: answer(func(p peer, s uint32) {
-			p.begin(s)
-			_ = p.WriteData(s, false, good)
-			p.headers(s, true, "grpc-status", "0")
+			p.answer(s, good)
 		})},
 		"in pieces": {behave: answer(func(p peer, s uint32) {
 			p.begin(s)
-			_ = p.WriteData(s, false, good[:2])
-			_ = p.WriteData(s, false, nil)
+			p.data(s, good[:2])
+			p.data(s, nil)
 			_ = p.WriteDataPadded(s, false, good[2:], make([]byte, 100))
 			p.headers(s, true, "grpc-status", "0")
 		})},
@@ -237,15 +235,13 @@ func attacks(t *testing.T) map[string]attack {
 			block := pack(":status", "200", "content-type", "application/grpc+proto")
 			_ = p.WriteHeaders(http2.HeadersFrameParam{StreamID: s, BlockFragment: block[:3]})
 			_ = p.WriteContinuation(s, true, block[3:])
-			_ = p.WriteData(s, false, good)
+			p.data(s, good)
 			p.headers(s, true, "grpc-status", "0")
 		})},
 		"unknown frames": {behave: answer(func(p peer, s uint32) {
 			_ = p.WriteRawFrame(99, 255, 7, []byte("abc"))
 			_ = p.WritePing(false, [8]byte{})
-			p.begin(s)
-			_ = p.WriteData(s, false, good)
-			p.headers(s, true, "grpc-status", "0")
+			p.answer(s, good)
 		})},
 		"closes": {behave: func(p peer) { _ = p.conn.Close() }, want: "its socket does not answer"},
 		"closes in headers": {behave: answer(func(p peer, s uint32) {
@@ -280,7 +276,7 @@ func attacks(t *testing.T) map[string]attack {
 		},
 		"odd status": {behave: answer(func(p peer, s uint32) {
 			p.begin(s)
-			_ = p.WriteData(s, false, good)
+			p.data(s, good)
 			p.headers(s, true, "grpc-status", "ok")
 		}), want: "malformed grpc-status"},
 		"empty": {
@@ -288,24 +284,20 @@ func attacks(t *testing.T) map[string]attack {
 			want:   "(Internal)",
 		},
 		"two answers": {behave: answer(func(p peer, s uint32) {
-			p.begin(s)
-			_ = p.WriteData(s, false, append(good, good...))
-			p.headers(s, true, "grpc-status", "0")
+			p.answer(s, append(good, good...))
 		}), want: "(Internal)"},
 		"too large": {
-			behave: answer(func(p peer, s uint32) { p.begin(s); _ = p.WriteData(s, false, []byte{0, 0, 16, 0, 1}) }),
+			behave: answer(func(p peer, s uint32) { p.begin(s); p.data(s, []byte{0, 0, 16, 0, 1}) }),
 			want:   "larger than 1024 KiB",
 		},
 		"4 GiB": {
 			behave: answer(
-				func(p peer, s uint32) { p.begin(s); _ = p.WriteData(s, false, []byte{0, 255, 255, 255, 255}) },
+				func(p peer, s uint32) { p.begin(s); p.data(s, []byte{0, 255, 255, 255, 255}) },
 			),
 			want: "larger than 1024 KiB",
 		},
 		"garbage": {behave: answer(func(p peer, s uint32) {
-			p.begin(s)
-			_ = p.WriteData(s, false, framed(0, []byte{0xff, 0xff}))
-			p.headers(s, true, "grpc-status", "0")
+			p.answer(s, framed(0, []byte{0xff, 0xff}))
 		}), want: "its answer cannot be read"},
 		"gzip bomb": {behave: answer(func(p peer, s uint32) {
 			p.begin(s, "grpc-encoding", "gzip")
@@ -313,9 +305,7 @@ func attacks(t *testing.T) map[string]attack {
 			p.headers(s, true, "grpc-status", "0")
 		}), want: "its answer is compressed"},
 		"compressed": {behave: answer(func(p peer, s uint32) {
-			p.begin(s)
-			_ = p.WriteData(s, false, framed(1, []byte("x")))
-			p.headers(s, true, "grpc-status", "0")
+			p.answer(s, framed(1, []byte("x")))
 		}), want: "its answer is compressed"},
 		"a push": {behave: answer(func(p peer, s uint32) {
 			_ = p.WritePushPromise(
@@ -337,9 +327,7 @@ func attacks(t *testing.T) map[string]attack {
 		"large window": {behave: answer(func(p peer, s uint32) {
 			_ = p.WriteWindowUpdate(0, 1<<31-1)
 			_ = p.WriteWindowUpdate(s, 1<<31-1)
-			p.begin(s)
-			_ = p.WriteData(s, false, good)
-			p.headers(s, true, "grpc-status", "0")
+			p.answer(s, good)
 		})},
 		"goes away": {
 			behave: answer(
@@ -383,7 +371,7 @@ func attacks(t *testing.T) map[string]attack {
 			block := append(pack(":status", "200", "content-type", "application/grpc", "x", strings.Repeat("y", 3000)),
 				bytes.Repeat([]byte{0xbe}, 33)...)
 			_ = p.WriteHeaders(http2.HeadersFrameParam{StreamID: s, BlockFragment: block, EndHeaders: true})
-			_ = p.WriteData(s, false, good)
+			p.data(s, good)
 			p.headers(s, true, "grpc-status", "0")
 		}), want: "(Internal)"},
 		"tiny frames": {

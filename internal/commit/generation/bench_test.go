@@ -3,6 +3,7 @@ package generation
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 )
 
@@ -12,9 +13,8 @@ func BenchmarkCommit(b *testing.B) {
 	s, done := benchStore(b)
 	defer done()
 	for i := 0; b.Loop(); i++ {
-		if _, err := apply(s, benchPlan(fmt.Sprint(i))); err != nil {
-			b.Fatal(err)
-		}
+		_, err := apply(s, benchPlan(fmt.Sprint(i)))
+		must(b, err)
 	}
 }
 
@@ -23,13 +23,11 @@ func BenchmarkNothing(b *testing.B) {
 	s, done := benchStore(b)
 	defer done()
 	p := benchPlan("x")
-	if _, err := apply(s, p); err != nil {
-		b.Fatal(err)
-	}
+	_, err := apply(s, p)
+	must(b, err)
 	for b.Loop() {
-		if _, err := s.Recover(); err != nil {
-			b.Fatal(err)
-		}
+		_, err := s.Recover()
+		must(b, err)
 		if _, err := s.Begin(p); !errors.Is(err, ErrNothing) {
 			b.Fatal(err)
 		}
@@ -39,32 +37,19 @@ func BenchmarkNothing(b *testing.B) {
 func benchStore(b *testing.B) (*Store, func()) {
 	b.Helper()
 	x := boxAt(nil, b.TempDir())
-	o := Options{Root: x.root, Dir: x.o.Dir, BootID: "b"}
-	s, err := Open(b.Context(), o)
-	if err != nil {
-		b.Fatal(err)
-	}
+	s, err := Open(b.Context(), Options{Root: x.root, Dir: x.o.Dir, BootID: "b"})
+	must(b, err)
 	return s, func() { s.Close() }
 }
 
 func benchPlan(v string) Proposal {
-	var ts []Target
-	for i, p := range []string{"/etc/kubernetes/bootstrap-kubelet.conf", "/etc/kubernetes/pki/ca.crt", "/var/lib/kubelet/config.yaml", "/var/lib/kubelet/kubeadm-flags.env", "/etc/kubernetes/extra.conf"} {
-		ts = append(
-			ts,
-			Target{
-				Path:    p,
-				Kind:    File,
-				Content: fmt.Appendf(make([]byte, 1500), "%s %d", v, i),
-				Mode:    0o600,
-				UID:     Keep,
-				GID:     Keep,
-			},
-		)
+	p := plan(v)
+	p.Blobs["recording.json"] = make([]byte, 64<<10)
+	for _, at := range []string{
+		"/etc/kubernetes/bootstrap-kubelet.conf", "/etc/kubernetes/pki/ca.crt", "/etc/kubernetes/extra.conf",
+		"/var/lib/kubelet/config.yaml", "/var/lib/kubelet/kubeadm-flags.env",
+	} {
+		p.Targets = append(p.Targets, file(at, strings.Repeat("x", 1500)+v+at))
 	}
-	return Proposal{
-		PlanID:  v,
-		Targets: ts,
-		Blobs:   map[string][]byte{"plan.json": make([]byte, 8<<10), "recording.json": make([]byte, 64<<10)},
-	}
+	return p
 }

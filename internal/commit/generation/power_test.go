@@ -112,6 +112,18 @@ func (p *power) hook(op, path string) {
 	}
 }
 
+// killAt returns a hook that kills the process at the k-th operation, and learns from those before.
+func (p *power) killAt(k int) func(op, path string) error {
+	kill := &killAt{at: k}
+	return func(op, path string) error {
+		err := kill.hook(op, path)
+		if err == nil {
+			p.hook(op, path)
+		}
+		return err
+	}
+}
+
 // cut builds what is found after the power came back. luck says of a change that was not fsynced whether it survived.
 func (p *power) cut(dir string, luck func() bool) *box {
 	names, bytes := p.now()
@@ -175,14 +187,7 @@ func powerCut(
 	p := arm(b)
 	p.ignore = ignore
 	s, hook := b.openHooked()
-	kill := &killAt{at: k}
-	*hook = func(op, path string) error {
-		if err := kill.hook(op, path); err != nil {
-			return err
-		}
-		p.hook(op, path)
-		return nil
-	}
+	*hook = p.killAt(k)
 	err := st.do(s, w.next)
 	*hook = nil
 	ended, jerr := s.Journal()
@@ -200,14 +205,7 @@ func powerCut(
 			return true, fmt.Sprintf("it was done with journal %+v, which is %+v after the cut (%v)", ended, j, jerr)
 		}
 	}
-	kill = &killAt{at: 1 + k%17}
-	*hook = func(op, path string) error {
-		if err := kill.hook(op, path); err != nil {
-			return err
-		}
-		p.hook(op, path)
-		return nil
-	}
+	*hook = p.killAt(1 + k%17)
 	_, rerr := s.Recover()
 	*hook = nil
 	s.Close()
@@ -343,21 +341,11 @@ func cutAfterRecovery(
 	b := w.copyTo(t, w.scratch)
 	s, hook := b.openHooked()
 	p := arm(b)
-	upTo := func(at int) {
-		kill := &killAt{at: at}
-		*hook = func(op, path string) error {
-			if err := kill.hook(op, path); err != nil {
-				return err
-			}
-			p.hook(op, path)
-			return nil
-		}
-	}
-	upTo(k)
+	*hook = p.killAt(k)
 	if err := st.do(s, w.next); !errors.Is(err, errKilled) {
 		t.Fatalf("got %v, want it killed", err)
 	}
-	upTo(at)
+	*hook = p.killAt(at)
 	_, err := s.Recover()
 	s.Close()
 	if err != nil && !errors.Is(err, errKilled) {

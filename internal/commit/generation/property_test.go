@@ -174,14 +174,7 @@ func (w *walk) killed(do func(*Store) error, about int) (done bool, err error) {
 	p := arm(w.box)
 	p.ignore = w.ignore
 	s, hook := w.openHooked()
-	kill := &killAt{at: 1 + w.r.IntN(about+about/4+1)}
-	*hook = func(op, path string) error {
-		if err := kill.hook(op, path); err != nil {
-			return err
-		}
-		p.hook(op, path)
-		return nil
-	}
+	*hook = p.killAt(1 + w.r.IntN(about+about/4+1))
 	err = do(s)
 	*hook = nil
 	s.Close()

@@ -608,6 +608,8 @@ func (sc *scene) do(name string, a []string) bool {
 		sc.must(os.Rename(sc.disk(a[0]), sc.disk(a[1])))
 	case "attribute": // PATH NAME VALUE, where the file system has them
 		sc.noAttributes = unix.Setxattr(sc.disk(a[0]), a[1], []byte(sc.text(a[2])), 0) != nil
+	case "remove-attribute":
+		sc.noAttributes = unix.Removexattr(sc.disk(a[0]), a[1]) != nil
 	case "has-attribute":
 		value := make([]byte, len(sc.text(a[2])))
 		_, err := unix.Getxattr(sc.disk(a[0]), a[1], value)

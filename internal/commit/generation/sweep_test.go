@@ -1,7 +1,6 @@
 package generation
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -12,8 +11,6 @@ import (
 	"reflect"
 	"strings"
 	"testing"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/prelet/prelet/internal/sample"
 )
@@ -302,71 +299,6 @@ func killedAt(
 	return false
 }
 
-// TestRecoveryFsyncsWhatItFinds: a recovery that lost a temporary makes it again; one that is killed before its fsync
-// leaves a whole one behind, which the next must not rename as it is. Attributes that it had no time for count as
-// well.
-func TestRecoveryFsyncsWhatItFinds(t *testing.T) {
-	t.Run("whole", func(t *testing.T) { recoverOnTemporary(t, false) })
-	t.Run("without attributes", func(t *testing.T) { recoverOnTemporary(t, true) })
-}
-
-func recoverOnTemporary(t *testing.T, bare bool) {
-	b := newBox(t)
-	b.write("/etc/kubernetes/a", "old", 0o600)
-	if err := unix.Setxattr(b.path("/etc/kubernetes/a"), "user.note", []byte("keep me"), 0); err != nil && bare {
-		t.Skip("needs a TMPDIR whose file system has user attributes: ", err)
-	}
-	was, _, err := observed(b, "/etc/kubernetes/a")
-	must(t, err)
-	s := b.open()
-	tx, err := s.Begin(plan("p", with(file("/etc/kubernetes/a", "new"), func(t *Target) { t.Mode = 0o600 })))
-	if err == nil {
-		_, err = tx.Commit()
-	}
-	must(t, err)
-	s.Close()
-	temp := b.path("/etc/kubernetes/.prelet-1-0.tmp")
-	if err := os.Remove(temp); err != nil { // as a power cut may
-		t.Fatal(err)
-	}
-	s, hook := b.openHooked()
-	*hook = func(op, p string) error {
-		if op == opFsync && strings.HasSuffix(p, ".prelet-1-0.tmp") {
-			return errKilled
-		}
-		return nil
-	}
-	if _, err := s.Recover(); !errors.Is(err, errKilled) {
-		t.Fatal(err)
-	}
-	s.Close()
-	if bare { // killed a moment earlier still
-		must(t, unix.Removexattr(temp, "user.note"))
-	}
-	s, hook = b.openHooked()
-	defer s.Close()
-	synced := false
-	*hook = func(op, p string) error {
-		synced = synced || op == opFsync && strings.HasSuffix(p, ".prelet-1-0.tmp")
-		if op == opRename && strings.HasSuffix(p, "/a") && !synced {
-			t.Error("renamed without an fsync")
-		}
-		return nil
-	}
-	if _, err := s.Recover(); err != nil || b.read("/etc/kubernetes/a") != "new" {
-		t.Fatal(err, b.read("/etc/kubernetes/a"))
-	}
-	if st, _, err := s.Observe("/etc/kubernetes/a"); err != nil || !hasAttributes(st, was) {
-		t.Errorf("got %+v %v, want the attribute", st, err)
-	}
-}
-
-func observed(b *box, p string) (State, []byte, error) {
-	s := b.open()
-	defer s.Close()
-	return s.Observe(p)
-}
-
 // goesOn shows that the next run works on what recovery left.
 func (b *box) goesOn(t *testing.T) {
 	t.Helper()
@@ -416,15 +348,4 @@ func eachIsOldOrNew(t *testing.T, b *box, old, want map[string]node) {
 			}
 		}
 	}
-}
-
-// hasAttributes reports whether a file has all wanted attributes. The system may add others.
-func hasAttributes(have, want State) bool {
-	for name, v := range want.Xattrs {
-		if got, ok := have.Xattrs[name]; !ok || !bytes.Equal(got, v) {
-			return false
-		}
-	}
-
-	return true
 }

@@ -5,11 +5,14 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/prelet/prelet/internal/scripttest"
 )
 
 const stranger = 1000
@@ -29,132 +32,98 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// setACL gives a path an access ACL: the owner's permissions, one entry, and a mask of all.
-func setACL(t *testing.T, path string, tag uint16, id uint32) {
+// setACL gives a path an access ACL: the permissions of one user or group, and else those of mode 0755.
+func setACL(t *testing.T, path string, tag uint16, id uint32, permissions uint16) {
 	t.Helper()
+	const none = ^uint32(0)
 	acl := binary.LittleEndian.AppendUint32(nil, aclVersion)
 	for _, e := range []struct {
-		tag, perm uint16
-		id        uint32
-	}{{0x01, 7, ^uint32(0)}, {aclUser, 7, id}, {aclOwnerGroup, 5, ^uint32(0)}, {aclGroup, 7, id}, {aclMask, 7, ^uint32(0)}, {0x20, 5, ^uint32(0)}} {
-		if e.id != ^uint32(0) && e.tag != tag {
+		tag, permissions uint16
+		id               uint32
+	}{{0x01, 7, none}, {aclUser, permissions, id}, {aclOwnerGroup, 5, none}, {aclGroup, permissions, id}, {aclMask, 7, none}, {0x20, 5, none}} {
+		if e.id != none && e.tag != tag {
 			continue
 		}
 		acl = binary.LittleEndian.AppendUint16(acl, e.tag)
-		acl = binary.LittleEndian.AppendUint16(acl, e.perm)
+		acl = binary.LittleEndian.AppendUint16(acl, e.permissions)
 		acl = binary.LittleEndian.AppendUint32(acl, e.id)
 	}
-	if err := unix.Setxattr(path, aclName, acl, 0); errors.Is(err, unix.ENOTSUP) {
+	err := unix.Setxattr(path, aclName, acl, 0)
+	if errors.Is(err, unix.ENOTSUP) {
 		t.Skip("needs a TMPDIR whose file system has ACLs")
-	} else if err != nil {
-		t.Fatal(err)
 	}
+	must(t, err)
 }
 
-// TestCheckTrusted changes one thing at a time about a file, its folder, and a folder above.
+// TestCheckTrusted and TestPublic run the scripts of testdata, each on a folder "above" with folder/site.hcl in it.
 func TestCheckTrusted(t *testing.T) {
 	needRoot(t)
-	for name, c := range map[string]struct {
-		change func(t *testing.T, above, folder, file string)
-		want   string // of the error; "" for none
-	}{
-		"as root makes them":         {func(*testing.T, string, string, string) {}, ""},
-		"group of root":              {func(t *testing.T, _, _, file string) { must(t, os.Chmod(file, 0o664)) }, ""},
-		"file of a stranger":         {func(t *testing.T, _, _, file string) { must(t, os.Chown(file, stranger, 0)) }, "site.hcl belongs to uid 1000"},
-		"folder of a stranger":       {func(t *testing.T, _, folder, _ string) { must(t, os.Chown(folder, stranger, 0)) }, "folder belongs to uid 1000"},
-		"folder above of a stranger": {func(t *testing.T, above, _, _ string) { must(t, os.Chown(above, stranger, 0)) }, "above belongs to uid 1000"},
-		"file of a foreign group": {func(t *testing.T, _, _, file string) {
-			must(t, errors.Join(os.Chown(file, 0, stranger), os.Chmod(file, 0o664)))
-		}, "site.hcl can be written by group 1000"},
-		"folder of a foreign group": {func(t *testing.T, _, folder, _ string) {
-			must(t, errors.Join(os.Chown(folder, 0, stranger), os.Chmod(folder, 0o775)))
-		}, "folder can be written by group 1000"},
-		"file for everybody":            {func(t *testing.T, _, _, file string) { must(t, os.Chmod(file, 0o646)) }, "site.hcl can be written by everybody"},
-		"folder above for everybody":    {func(t *testing.T, above, _, _ string) { must(t, os.Chmod(above, 0o777)) }, "above can be written by everybody"},
-		"folder above sticky":           {func(t *testing.T, above, _, _ string) { must(t, os.Chmod(above, 0o777|os.ModeSticky)) }, ""},
-		"file with an ACL":              {func(t *testing.T, _, _, file string) { setACL(t, file, aclUser, stranger) }, "site.hcl has an ACL that lets uid 1000 write"},
-		"folder with an ACL":            {func(t *testing.T, _, folder, _ string) { setACL(t, folder, aclUser, stranger) }, "folder has an ACL that lets uid 1000 write"},
-		"folder above with a group ACL": {func(t *testing.T, above, _, _ string) { setACL(t, above, aclGroup, stranger) }, "above has an ACL that lets group 1000 write"},
-		"ACL for root":                  {func(t *testing.T, _, folder, _ string) { setACL(t, folder, aclUser, 0) }, ""},
-		"ACL that the mask takes away": {func(t *testing.T, _, folder, _ string) {
-			setACL(t, folder, aclUser, stranger)
-			must(t, os.Chmod(folder, 0o755))
-		}, ""},
-		"link of a stranger": {func(t *testing.T, above, folder, _ string) {
-			must(t, errors.Join(os.Rename(folder, filepath.Join(above, "real")), os.Symlink(filepath.Join(above, "real"), folder), os.Lchown(folder, stranger, 0)))
-		}, "folder belongs to uid 1000"},
-		"link of root": {func(t *testing.T, above, folder, _ string) {
-			must(t, errors.Join(os.Rename(folder, filepath.Join(above, "real")), os.Symlink("real", folder)))
-		}, ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			above := filepath.Join(t.TempDir(), "above")
-			folder := filepath.Join(above, "folder")
-			file := filepath.Join(folder, "site.hcl")
-			must(t, errors.Join(os.MkdirAll(folder, 0o755), os.WriteFile(file, nil, 0o644)))
-			c.change(t, above, folder, file)
-
-			err := CheckTrusted(file)
-			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
-				t.Errorf("got %v, want %q", err, c.want)
-			}
-		})
-	}
+	playScripts(t, "testdata/trusted.txtar")
 }
 
-// TestPublic wants a file to be public only if each user may read it and pass the folders above it, by ACLs too.
-func TestPublic(t *testing.T) {
-	for name, c := range map[string]struct {
-		change func(t *testing.T, folder, file string)
-		want   bool
-	}{
-		"0644":                    {func(*testing.T, string, string) {}, true},
-		"0444":                    {func(t *testing.T, _, file string) { must(t, os.Chmod(file, 0o444)) }, true},
-		"0640":                    {func(t *testing.T, _, file string) { must(t, os.Chmod(file, 0o640)) }, false},
-		"0604":                    {func(t *testing.T, _, file string) { must(t, os.Chmod(file, 0o604)) }, false},
-		"folder 0711":             {func(t *testing.T, folder, _ string) { must(t, os.Chmod(folder, 0o711)) }, true},
-		"folder 0750":             {func(t *testing.T, folder, _ string) { must(t, os.Chmod(folder, 0o750)) }, false},
-		"folder 0705":             {func(t *testing.T, folder, _ string) { must(t, os.Chmod(folder, 0o705)) }, false},
-		"ACL that adds a user":    {func(t *testing.T, _, file string) { setACL(t, file, aclUser, stranger) }, true},
-		"ACL that refuses a user": {func(t *testing.T, _, file string) { setUserACL(t, file, stranger, 0) }, false},
-		"ACL of the folder":       {func(t *testing.T, folder, _ string) { setUserACL(t, folder, stranger, 0) }, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			root := t.TempDir()
-			folder := filepath.Join(root, "folder")
-			file := filepath.Join(folder, "x")
-			must(t, errors.Join(os.Mkdir(folder, 0o755), os.WriteFile(file, nil, 0o644), os.Chmod(root, 0o700)))
-			c.change(t, folder, file)
+func TestPublic(t *testing.T) { playScripts(t, "testdata/public.txtar") }
 
-			found, f := Root(root).FindText("/folder/x")
-			if f != nil || found.IsPublic != c.want {
-				t.Errorf("got %+v, %v; want public %t", found, f, c.want)
-			}
-			isOpen := strings.Contains(name, "older") == c.want || !strings.Contains(name, "older")
-			if got := Root(root).IsReachable("/folder/missing/x"); got != isOpen {
-				t.Errorf("reachable: got %t, want %t", got, isOpen)
-			}
-		})
-	}
-}
-
-// setUserACL gives a path the ACL of mode 0755, and other permissions of one user.
-func setUserACL(t *testing.T, path string, uid uint32, perm uint16) {
+func playScripts(t *testing.T, file string) {
 	t.Helper()
-	acl := binary.LittleEndian.AppendUint32(nil, aclVersion)
-	for _, e := range []struct {
-		tag, perm uint16
-		id        uint32
-	}{{0x01, 7, ^uint32(0)}, {aclUser, perm, uid}, {aclOwnerGroup, 5, ^uint32(0)}, {aclMask, 5, ^uint32(0)}, {0x20, 5, ^uint32(0)}} {
-		acl = binary.LittleEndian.AppendUint16(acl, e.tag)
-		acl = binary.LittleEndian.AppendUint16(acl, e.perm)
-		acl = binary.LittleEndian.AppendUint32(acl, e.id)
+	for _, s := range scripttest.Load(t, file) {
+		t.Run(s.Name, func(t *testing.T) {
+			above := filepath.Join(t.TempDir(), "above")
+			in := func(path string) string { return filepath.Join(above, path) }
+			must(t, errors.Join(os.MkdirAll(in("folder"), 0o755), os.WriteFile(in("folder/site.hcl"), nil, 0o644)))
+			scripttest.Run(t, s.Lines, func(l scripttest.Line) bool { return do(t, l, above, in) })
+		})
 	}
-	if err := unix.Setxattr(path, aclName, acl, 0); errors.Is(err, unix.ENOTSUP) {
-		t.Skip("needs a TMPDIR whose file system has ACLs")
-	} else if err != nil {
-		t.Fatal(err)
+}
+
+func do(t *testing.T, l scripttest.Line, above string, in func(string) string) bool {
+	t.Helper()
+	a := l.Words[1:]
+	number := func(text string, base int) int {
+		n, err := strconv.ParseInt(text, base, 32)
+		must(t, err)
+
+		return int(n)
 	}
+	check := func(got bool) {
+		t.Helper()
+		if text := map[bool]string{true: "yes", false: "no"}[got]; text != a[0] {
+			t.Errorf("%s: got %s, want %s", l, text, a[0])
+		}
+	}
+	switch l.Words[0] {
+	case "chmod": // PATH MODE
+		must(t, unix.Chmod(in(a[0]), uint32(number(a[1], 8))))
+	case "chown": // PATH UID GID
+		must(t, os.Lchown(in(a[0]), number(a[1], 10), number(a[2], 10)))
+	case "acl": // PATH user|group ID PERMISSIONS
+		tag := map[string]uint16{"user": aclUser, "group": aclGroup}[a[1]]
+		setACL(t, in(a[0]), tag, uint32(number(a[2], 10)), uint16(number(a[3], 8)))
+	case "mv":
+		must(t, os.Rename(in(a[0]), in(a[1])))
+	case "link": // TO AT
+		must(t, os.Symlink(strings.ReplaceAll(a[0], "@ABOVE@", above), in(a[1])))
+	case "trusted":
+		if err := CheckTrusted(in("folder/site.hcl")); err != nil {
+			t.Errorf("%s: got %v, want no error", l, err)
+		}
+	case "untrusted": // TEXT
+		if err := CheckTrusted(in("folder/site.hcl")); err == nil || !strings.Contains(err.Error(), a[0]) {
+			t.Errorf("%s: got %v, want %q", l, err, a[0])
+		}
+	case "public": // yes|no, below a root that only its owner may enter
+		must(t, os.Chmod(above, 0o700))
+		found, f := Root(above).FindText("/folder/site.hcl")
+		if f != nil {
+			t.Errorf("%s: got %v, want its text", l, f)
+		}
+		check(found.IsPublic)
+	case "reachable": // yes|no: what would be in a folder that does not exist
+		check(Root(above).IsReachable("/folder/missing/x"))
+	default:
+		return false
+	}
+
+	return true
 }
 
 // TestLinksOfOthers reads through a link only where root made it, and stays below the root.

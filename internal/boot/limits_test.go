@@ -64,24 +64,24 @@ func testWatchdog(t *testing.T) {
 // further one would take the limit again.
 func TestLimitOnSamples(t *testing.T) {
 	limits := defaultLimits()
-	limits.time = 100 * time.Millisecond
+	limits.time = 20 * time.Millisecond
 	s := mustParse(t, `
 stage "label" "slow" {
-  labels = { slow = tostring(length([for a in range(1000) : [for b in range(1000) : b if b == a * a]])) }
+  labels = { slow = tostring(length([for a in range(1000) : [for b in range(100) : b if b == a * a]])) }
 }
 `)
 
 	found, _ := checkOnSamples(s, SampleMachines(), CheckOptions{}, limits)
 
 	if len(found) == 0 {
-		t.Fatal("no findings, want the limit of 100ms")
+		t.Fatal("no findings, want the limit of 20ms")
 	}
 	for _, f := range found {
 		if len(f.machines) != 1 || f.machines[0] != SampleMachines()[0].Name {
 			t.Errorf("%q came from %q, want the first sample machine only", f.diagnostic.Summary, f.machines)
 		}
 	}
-	if got := found[0].diagnostic.Summary; !strings.Contains(got, "100ms") {
-		t.Errorf("got %q, want the limit of 100ms", got)
+	if got := found[0].diagnostic.Summary; !strings.Contains(got, "20ms") {
+		t.Errorf("got %q, want the limit of 20ms", got)
 	}
 }

@@ -1,9 +1,11 @@
 package boot
 
 import (
+	"encoding/json"
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -14,12 +16,28 @@ import (
 // makeBareVM returns the facts of a small machine without devices.
 func makeBareVM() *world.Facts { return findSample("bare VM") }
 
-// findSample returns the facts of a sample machine.
-func findSample(name string) *world.Facts {
-	all := SampleMachines()
-	i := slices.IndexFunc(all, func(m SampleMachine) bool { return m.Name == name })
+// samplesAsJSON are the facts of the sample machines by name: many tests copy one, and their YAML takes longer to parse.
+var samplesAsJSON = sync.OnceValue(func() map[string][]byte {
+	texts := map[string][]byte{}
+	for _, m := range SampleMachines() {
+		text, err := json.Marshal(m.Facts)
+		if err != nil {
+			panic(err)
+		}
+		texts[m.Name] = text
+	}
 
-	return all[i].Facts
+	return texts
+})
+
+// findSample returns a copy of the facts of a sample machine.
+func findSample(name string) *world.Facts {
+	var facts world.Facts
+	if err := json.Unmarshal(samplesAsJSON()[name], &facts); err != nil {
+		panic(err)
+	}
+
+	return &facts
 }
 
 // TestSampleNames wants of each text that a vendor or a person chooses a sample machine on which it is invalid as a label:

@@ -23,27 +23,44 @@ import (
 // helperName is what prelet calls its helper.
 const helperName = "prelet-detect"
 
-// program is the file that plays prelet-detect and all detectors.
-var program string
+// program is the content of the file that plays prelet-detect and all detectors, and programHash its hash in a lock.
+var (
+	program     []byte
+	programHash string
+)
 
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(askVariable); dir != "" {
 		askAndWait(dir)
 		return
 	}
-	dir, err := os.MkdirTemp("", "prelet-")
-	if err == nil {
-		program = filepath.Join(dir, "program")
-		err = hostile.Build(context.Background(), program)
-	}
-	code := 1
-	if err != nil {
+	if err := buildProgram(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
-	} else {
-		code = m.Run()
+		os.Exit(1)
 	}
-	_ = os.RemoveAll(dir)
-	os.Exit(code)
+	os.Exit(m.Run())
+}
+
+func buildProgram() error {
+	dir, err := os.MkdirTemp("", "prelet-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+
+	path := filepath.Join(dir, "program")
+	if err := hostile.Build(context.Background(), path); err != nil {
+		return err
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	programHash = hashProgram(f)
+	program, err = os.ReadFile(path)
+
+	return err
 }
 
 // bench is a machine for detectors: a folder that the pool's users can reach, with this program in every role.
@@ -70,9 +87,7 @@ func newBench(t *testing.T, detectors ...string) *bench {
 	must(t, err)
 	b := &bench{t: t, dir: dir, uid: uid}
 	t.Cleanup(func() { _ = claim.Close() })
-	self, err := os.ReadFile(program)
-	must(t, err)
-	b.write("self", self, 0o755)
+	b.write("self", program, 0o755)
 	b.link(helperName)
 	b.write(
 		"passwd",
@@ -141,18 +156,15 @@ func (b *bench) link(name string) string {
 func (b *bench) install(name string) {
 	b.t.Helper()
 	b.link(filepath.Join(Programs, name))
-	b.lock(name)
+	b.lock(name, programHash)
 }
 
-// lock writes the lock of the program that is there.
-func (b *bench) lock(name string) {
+// lock writes the lock of a program with this hash.
+func (b *bench) lock(name, hash string) {
 	b.t.Helper()
-	f, err := os.Open(filepath.Join(b.dir, Programs, name))
-	must(b.t, err)
-	defer f.Close()
 	describe, err := json.Marshal(hostile.Describe(name))
 	must(b.t, err)
-	text, err := WriteFragment(world.LockEntry{Name: name, SHA256: hashProgram(f), Describe: describe})
+	text, err := WriteFragment(world.LockEntry{Name: name, SHA256: hash, Describe: describe})
 	must(b.t, err)
 	b.write(filepath.Join(Fragments, name+".json"), text, 0o644)
 }

@@ -1,6 +1,8 @@
 package detector
 
 import (
+	"crypto/sha256"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -99,9 +101,10 @@ func TestTreeScript(t *testing.T) {
 func TestScriptBelowRoot(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	script := b.write(Programs+"/script", []byte("#!/bin/sh\necho this is the script >&2\nexit 7\n"), 0o755)
+	text := []byte("#!/bin/sh\necho this is the script >&2\nexit 7\n")
+	script := b.write(Programs+"/script", text, 0o755)
 	tree := filepath.Dir(b.write("machine/board", nil, 0o644))
-	b.lock("script")
+	b.lock("script", fmt.Sprintf("%x", sha256.Sum256(text)))
 	allow := world.Grants{Execute: []string{"/bin/sh"}}
 	const want = "it ended before it was ready (exit status 7)"
 

@@ -72,7 +72,9 @@ func Build(ctx context.Context, path string) error {
 		return fmt.Errorf("go list: %w", err)
 	}
 
-	args := []string{"test", "-c", "-trimpath", "-tags", "grpcnotrace", "-o", path, "./internal/detector/hostile"}
+	args := []string{
+		"test", "-c", "-trimpath", "-tags", "grpcnotrace", "-ldflags", "-s -w", "-o", path, "./internal/detector/hostile",
+	}
 	c := exec.CommandContext(ctx, "go", args...)
 	c.Dir = strings.TrimSpace(string(module))
 	c.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=")

@@ -86,12 +86,12 @@ func TestShellBlocks(t *testing.T) {
 	ran := 0
 	dir := ""
 	for _, b := range shellBlocks(t) {
-		checked := exec.Command("bash", "-n")
-		checked.Stdin = strings.NewReader(b.text)
-		if out, err := checked.CombinedOutput(); err != nil {
-			t.Errorf("%s:%d: bash -n: got %v, want none\n%s", b.page, b.line, err, out)
-		}
 		if b.reason != "" {
+			checked := exec.Command("bash", "-n")
+			checked.Stdin = strings.NewReader(b.text)
+			if out, err := checked.CombinedOutput(); err != nil {
+				t.Errorf("%s:%d: bash -n: got %v, want none\n%s", b.page, b.line, err, out)
+			}
 			t.Logf("%s:%d is not run: %s", b.page, b.line, b.reason)
 			continue
 		}

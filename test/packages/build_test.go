@@ -1,7 +1,6 @@
 package packages
 
 import (
-	"bytes"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -73,25 +72,6 @@ func findPackages(t *testing.T, folder string) builds {
 	return builds{debs[0], rpms[0]}
 }
 
-// TestReproducible builds the programs and packages again from a copy of the tree in another folder, with another umask,
-// time zone, language and home folder.
-func TestReproducible(t *testing.T) {
-	requireWanted(t)
-	first := buildPackages(t, older)
-
-	dir := copyTree(t)
-	env := []string{"SOURCE_DATE_EPOCH=" + commitTime(t), "TZ=Asia/Tokyo", "LC_ALL=C.UTF-8"}
-	build(t, dir, env, "sh", "-c", `umask 077; make build VERSION="$1" && tools/package.sh "$2" dist`,
-		"sh", builtVersion(t), older)
-	second := findPackages(t, filepath.Join(dir, "dist"))
-
-	for _, pair := range [][2]string{{first.deb, second.deb}, {first.rpm, second.rpm}} {
-		if !bytes.Equal(readFile(t, pair[0]), readFile(t, pair[1])) {
-			t.Errorf("%s: got other bytes of a second build, want the same. Try: diffoscope", filepath.Base(pair[0]))
-		}
-	}
-}
-
 // copyTree returns a copy of the tree without what git ignores.
 func copyTree(t *testing.T) string {
 	t.Helper()
@@ -112,13 +92,6 @@ func commitTime(t *testing.T) string {
 	return output(t, "git", "log", "-1", "--format=%ct")
 }
 
-// builtVersion returns the version in bin/prelet.
-func builtVersion(t *testing.T) string {
-	t.Helper()
-	line, _, _ := strings.Cut(output(t, "../../bin/prelet", "version"), "\n")
-	return strings.Fields(line)[1]
-}
-
 func output(t *testing.T, name string, args ...string) string {
 	t.Helper()
 	out, err := exec.Command(name, args...).Output()
@@ -137,12 +110,4 @@ func readFile(t *testing.T, path string) []byte {
 	}
 
 	return content
-}
-
-// TestLint fails on each error and warning of lintian and rpmlint that packaging/prelet does not give a reason for.
-func TestLint(t *testing.T) {
-	requireWanted(t)
-	b := buildPackages(t, older)
-	build(t, "../..", nil, "lintian", "--allow-root", "--fail-on", "error,warning", b.deb)
-	build(t, "../..", nil, "rpmlint", "--strict", "--config", "packaging/prelet/rpmlint.toml", b.rpm)
 }

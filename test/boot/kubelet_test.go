@@ -3,9 +3,7 @@ package boot
 import (
 	"bufio"
 	"context"
-	"crypto/sha256"
 	"crypto/x509"
-	"encoding/hex"
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
@@ -17,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/prelet/prelet/internal/demo"
 )
 
 // What ../kube/build.sh has made: Kubernetes, and the fake of a container runtime.
@@ -90,8 +90,7 @@ func newControl(t *testing.T) *control {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sum := sha256.Sum256(ca.RawSubjectPublicKeyInfo)
-	c.pin = "sha256:" + hex.EncodeToString(sum[:])
+	c.pin = (&demo.Authority{Cert: ca}).CAHash()
 	return c
 }
 

@@ -3,9 +3,7 @@ package recipes
 import (
 	"bufio"
 	"context"
-	"crypto/sha256"
 	"crypto/x509"
-	"encoding/hex"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -18,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prelet/prelet/internal/demo"
 	"github.com/prelet/prelet/test/nspawn"
 )
 
@@ -167,9 +166,8 @@ func pin(file string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	sum := sha256.Sum256(ca.RawSubjectPublicKeyInfo)
 
-	return "sha256:" + hex.EncodeToString(sum[:]), nil
+	return (&demo.Authority{Cert: ca}).CAHash(), nil
 }
 
 func (c cluster) kubectl(args ...string) (string, error) {

@@ -1,14 +1,7 @@
 package recipes
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
-	"math/big"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -16,7 +9,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
+
+	"github.com/prelet/prelet/internal/demo"
 )
 
 // enrollServer gives the token of the cluster to the first request for it.
@@ -35,13 +29,12 @@ func newEnrollServer(t *testing.T) *enrollServer {
 	must(t, err)
 	_ = s.Listener.Close()
 	s.Listener = listener
-	certificate, err := issueCertificate(net.ParseIP(address))
-	must(t, err)
-	s.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}
+	ca := demo.NewAuthority("enroll")
+	s.TLS = &tls.Config{Certificates: []tls.Certificate{ca.IssueServer(address)}, MinVersion: tls.VersionTLS12}
 	s.StartTLS()
 	t.Cleanup(s.Close)
 	e.url = s.URL
-	e.ca = string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate.Certificate[0]}))
+	e.ca = string(ca.CAPEM())
 
 	return e
 }
@@ -67,22 +60,6 @@ func (e *enrollServer) requests() int {
 // fill replaces the values of a recipe with those of this server and of the cluster.
 func (e *enrollServer) fill(text string) string {
 	return strings.ReplaceAll(shared.fill(text), "https://enroll.example", e.url)
-}
-
-// issueCertificate returns one that is its own authority.
-func issueCertificate(ip net.IP) (tls.Certificate, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return tls.Certificate{}, err
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "enroll"}, IPAddresses: []net.IP{ip},
-		IsCA: true, BasicConstraintsValid: true,
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, err
 }
 
 func readFile(t *testing.T, path string) string {

@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -25,7 +24,7 @@ const (
 // the site of the image alone: this machine has all that a container does not.
 func TestPXE(t *testing.T) {
 	requireWanted(t)
-	var tokens atomic.Int32
+	tokens := &enrollServer{}
 	files := http.NewServeMux()
 	for name, pattern := range map[string]string{
 		"vmlinuz": "boot/vmlinuz-*", "initrd.img": "boot/initrd.img-*", "node.squashfs": "../node.squashfs",
@@ -36,13 +35,7 @@ func TestPXE(t *testing.T) {
 		}
 		files.HandleFunc("/node/"+name, func(w http.ResponseWriter, r *http.Request) { http.ServeFile(w, r, found[0]) })
 	}
-	files.HandleFunc("/token/"+pxeMAC, func(w http.ResponseWriter, _ *http.Request) {
-		if tokens.Add(1) > 1 {
-			http.Error(w, "this link worked once", http.StatusGone)
-			return
-		}
-		_, _ = w.Write([]byte(shared.token + "\n"))
-	})
+	files.Handle("/token/"+pxeMAC, tokens)
 	listener, err := net.Listen("tcp", address+":0")
 	must(t, err)
 	server := &http.Server{Handler: files, ReadHeaderTimeout: time.Minute}
@@ -68,7 +61,7 @@ func TestPXE(t *testing.T) {
 			t.Fatalf("node pxe1: got %v within %s, want it in the cluster: %s\n%s", err, pxeTime, zone, tail(t, console))
 		}
 	}
-	if got := tokens.Load(); got != 1 {
+	if got := tokens.requests(); got != 1 {
 		t.Errorf("requests of the token: got %d, want 1", got)
 	}
 	if strings.Contains(readFile(t, console), shared.token) {

@@ -3,15 +3,10 @@ package kube
 import (
 	"cmp"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/json"
-	"encoding/pem"
 	"fmt"
 	"maps"
-	"math/big"
 	"os"
 	"slices"
 	"strings"
@@ -165,38 +160,11 @@ func newTried(t *testing.T, p Programs, kubelet string) *Node {
 // pemTexts fill in a CA, a certificate of it with its key, and another key.
 func pemTexts(t *testing.T) *strings.Replacer {
 	t.Helper()
-	keys := make([]*ecdsa.PrivateKey, 3)
-	for i := range keys {
-		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-		must(t, err)
-		keys[i] = key
-	}
-	key := func(k *ecdsa.PrivateKey) string {
-		b, err := x509.MarshalPKCS8PrivateKey(k)
-		must(t, err)
-		return string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: b}))
-	}
-	text := func(of, by *ecdsa.PrivateKey, ca bool) string {
-		c := &x509.Certificate{
-			SerialNumber:          big.NewInt(1),
-			NotAfter:              time.Now().Add(24 * time.Hour),
-			IsCA:                  ca,
-			BasicConstraintsValid: true,
-		}
-		b, err := x509.CreateCertificate(rand.Reader, c, c, &of.PublicKey, by)
-		must(t, err)
-		return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: b}))
-	}
-	return strings.NewReplacer(
-		"@CA@",
-		text(keys[0], keys[0], true),
-		"@CERT@",
-		text(keys[1], keys[0], false),
-		"@KEY@",
-		key(keys[1]),
-		"@OTHER@",
-		key(keys[2]),
-	)
+	ca := newAuthority(t, "case")
+	cert, key := pair(t, ca.issue(t, pkix.Name{}, time.Now()))
+	_, other := pair(t, ca.issue(t, pkix.Name{}, time.Now()))
+
+	return strings.NewReplacer("@CA@", ca.pem(), "@CERT@", cert, "@KEY@", key, "@OTHER@", other)
 }
 
 // in runs a command in a node that must succeed.

@@ -123,6 +123,7 @@ func (d inputData) explains(r agreement) string {
 type inputs struct {
 	*rand.Rand
 	inputData
+	known  tables
 	fields []knownField
 	gates  []string
 	flags  []knownFlag
@@ -144,31 +145,21 @@ type knownField struct {
 
 func newInputs(t *testing.T, r *rand.Rand) *inputs {
 	t.Helper()
-	g := &inputs{Rand: r, inputData: readInputData(t)}
+	g := &inputs{Rand: r, inputData: readInputData(t), known: readTables(t)}
 	g.add(nil, reflect.TypeFor[v1beta1.KubeletConfiguration]())
 
 	// The names of flags and gates are of the tables. What is wrong with them is not: a kubelet is asked.
-	text, err := os.ReadFile("../../internal/kubelet/known/tables.txt")
-	must(t, err)
-	for line := range strings.Lines(string(text)) {
-		kind, rest, _ := strings.Cut(strings.TrimSpace(line), "\t")
-		name, _, _ := strings.Cut(rest, "\t")
-		switch kind {
-		case "gate":
-			g.gates = append(g.gates, name)
-		case "flag":
-			states := strings.Split(rest, ";")
-			now := states[len(states)-1]
-			_, now, _ = strings.Cut(now, "=")
-			words := strings.Fields(now)
-			f := knownFlag{name: name, isNow: words[0] != "-", takes: words[0]}
-			for _, w := range words {
-				if strings.HasPrefix(w, ">") {
-					f.field = w[1:]
-				}
+	g.gates = slices.Sorted(maps.Keys(g.known["gate"]))
+	for _, name := range slices.Sorted(maps.Keys(g.known["flag"])) {
+		states := g.known["flag"][name]
+		words := strings.Fields(states[len(states)-1].text)
+		f := knownFlag{name: name, isNow: words[0] != "-", takes: words[0]}
+		for _, w := range words {
+			if strings.HasPrefix(w, ">") {
+				f.field = w[1:]
 			}
-			g.flags = append(g.flags, f)
 		}
+		g.flags = append(g.flags, f)
 	}
 
 	return g

@@ -29,7 +29,6 @@ type shape struct {
 type newerInputs struct {
 	*inputs
 	shapes map[string]shape
-	known  tables
 	newest int
 }
 
@@ -37,7 +36,7 @@ func newNewerInputs(t *testing.T, g *inputs, newest int) *newerInputs {
 	t.Helper()
 	text, err := os.ReadFile("testdata/newer.yaml")
 	must(t, err)
-	out := &newerInputs{inputs: g, known: readTables(t), newest: newest}
+	out := &newerInputs{inputs: g, newest: newest}
 	must(t, yaml.UnmarshalStrict(text, &out.shapes))
 
 	return out

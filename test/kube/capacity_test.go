@@ -67,10 +67,7 @@ func TestCapacity(t *testing.T) {
 		// Without the node controller nothing would remove its taint from new Nodes.
 		APIServer: []string{"--disable-admission-plugins=TaintNodesByCondition"},
 	})
-	_, err := c.Client.CoreV1().ServiceAccounts("default").Create(t.Context(), &corev1.ServiceAccount{
-		ObjectMeta: metav1.ObjectMeta{Name: "default"},
-	}, metav1.CreateOptions{})
-	must(t, err)
+	create(t, c, "{apiVersion: v1, kind: ServiceAccount, metadata: {namespace: default, name: default}}")
 	scheduler, err := c.begin(c.of("kube-scheduler"), schedulerFlags)
 	must(t, err)
 	t.Cleanup(func() { scheduler.stop(syscall.SIGTERM, 5*time.Second) })
@@ -91,10 +88,7 @@ func TestCapacity(t *testing.T) {
 			planned = append(planned, decodePlans(t, runOutput(t, c.Prelet, append(args, "-o", "json")...))...)
 			nodes.Write(runOutput(t, c.Prelet, append(args, "-o", "nodes")...))
 		}
-		manifest := filepath.Join(dir, set+".yaml")
-		must(t, os.WriteFile(manifest, []byte(nodes.String()), 0o644))
-		_, err := c.Kubectl(t.Context(), "apply", "--validate=strict", "-f", manifest)
-		must(t, err)
+		create(t, c, nodes.String())
 		checkNodes(t, c, len(planned))
 
 		var expected, pending []string
@@ -110,7 +104,7 @@ func TestCapacity(t *testing.T) {
 		if got != strings.Join(expected, " ") || got != want[set] {
 			t.Errorf("%s: got pending pods: %s; want %s, which is %q by the plans", set, got, want[set], expected)
 		}
-		_, err = c.Kubectl(t.Context(), "delete", "pods,nodes", "--all", "--force", "--grace-period=0")
+		_, err := c.Kubectl(t.Context(), "delete", "pods,nodes", "--all", "--force", "--grace-period=0")
 		must(t, err)
 	}
 }
@@ -225,13 +219,19 @@ func checkNodes(t *testing.T, c *Cluster, count int) {
 // countPending creates the pods of a workload, and returns how many of them the scheduler could not place.
 func countPending(t *testing.T, c *Cluster, w workload) (pending int) {
 	t.Helper()
-	pods := c.Client.CoreV1().Pods("default")
-	for i := range w.pods {
-		_, err := pods.Create(t.Context(), w.pod(int(i)), metav1.CreateOptions{})
-		must(t, err)
+	var pods strings.Builder
+	requests, err := json.Marshal(w.requests)
+	must(t, err)
+	tolerations := "[]" // an empty key tolerates everything
+	if w.tolerated != "" {
+		tolerations = "[{key: " + w.tolerated + ", operator: Exists}]"
 	}
+	for i := range w.pods {
+		fmt.Fprintf(&pods, podManifest, w.name, i, tolerations, requests)
+	}
+	create(t, c, pods.String())
 	must(t, waitFor(t.Context(), time.Minute, "the scheduler has seen all pods", func() string {
-		list, err := pods.List(t.Context(), metav1.ListOptions{LabelSelector: "app=" + w.name})
+		list, err := c.Client.CoreV1().Pods("default").List(t.Context(), metav1.ListOptions{LabelSelector: "app=" + w.name})
 		must(t, err)
 		pending = 0
 		unseen := 0
@@ -254,26 +254,14 @@ func countPending(t *testing.T, c *Cluster, w workload) (pending int) {
 	return pending
 }
 
-func (w workload) pod(number int) *corev1.Pod {
-	noToken := false
-	var tolerations []corev1.Toleration
-	if w.tolerated != "" { // an empty key tolerates everything
-		tolerations = []corev1.Toleration{{Key: w.tolerated, Operator: corev1.TolerationOpExists}}
-	}
-
-	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{
-			Name:   fmt.Sprintf("%s-%d", w.name, number),
-			Labels: map[string]string{"app": w.name},
-		},
-		Spec: corev1.PodSpec{
-			AutomountServiceAccountToken: &noToken,
-			Tolerations:                  tolerations,
-			Containers: []corev1.Container{{
-				Name:      "main",
-				Image:     "registry.example/main:1",
-				Resources: corev1.ResourceRequirements{Requests: w.requests, Limits: w.requests},
-			}},
-		},
-	}
-}
+// podManifest is a pod of a workload, of its name, a number, tolerations and requests.
+const podManifest = `---
+apiVersion: v1
+kind: Pod
+metadata: {namespace: default, name: %[1]s-%[2]d, labels: {app: %[1]s}}
+spec:
+  automountServiceAccountToken: false
+  tolerations: %[3]s
+  containers:
+  - {name: main, image: "registry.example/main:1", resources: {requests: %[4]s, limits: %[4]s}}
+`

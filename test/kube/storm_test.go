@@ -3,6 +3,7 @@ package kube
 import (
 	"bytes"
 	"crypto/x509/pkix"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -16,10 +17,8 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 )
@@ -75,9 +74,7 @@ func newStorm(t *testing.T, c *Cluster, boots int) *storm {
 	s := &storm{t: t, c: c, nodes: make([]stormNode, boots), roots: t.TempDir()}
 	ca := authorityOf(t, c)
 	server := fmt.Sprintf("https://127.0.0.1:%d", c.Port)
-	var made sync.WaitGroup
-	failures := make(chan error, boots)
-	turns := make(chan struct{}, 16)
+	var tokens strings.Builder
 	for i := range s.nodes {
 		n := &s.nodes[i]
 		n.Name = fmt.Sprintf("storm-%d", i)
@@ -87,17 +84,9 @@ func newStorm(t *testing.T, c *Cluster, boots int) *storm {
 		}
 		id, secret := fmt.Sprintf("s%05d", i), fmt.Sprintf("secretofthis%04d", i)
 		n.Token = id + "." + secret
-		made.Go(func() {
-			turns <- struct{}{}
-			defer func() { <-turns }()
-			failures <- makeToken(t, c, id, secret)
-		})
+		fmt.Fprintf(&tokens, tokenManifest, id, secret, time.Now().Add(time.Hour).UTC().Format(time.RFC3339))
 	}
-	made.Wait()
-	close(failures)
-	for err := range failures {
-		must(t, err)
-	}
+	create(t, c, tokens.String())
 	for _, n := range s.nodes {
 		if n.Kubeconfig == "" {
 			must(t, c.Signed(t.Context(), n.Token))
@@ -193,58 +182,9 @@ func (s *storm) check(t *testing.T, stdout *bytes.Buffer, boots int, seen []Requ
 // turnedAway makes the server turn all clients away until each of them was asked to wait: they share a priority level
 // with a single seat, which is taken by a client that never finishes its request.
 func (s *storm) turnedAway(t *testing.T, some []stormNode) {
-	ctx, flow := t.Context(), s.c.Client.FlowcontrolV1()
-	const name = "closed"
-	none := int32(0)
-	_, err := flow.PriorityLevelConfigurations().
-		Create(ctx, &flowcontrolv1.PriorityLevelConfiguration{
-			ObjectMeta: metav1.ObjectMeta{Name: name},
-			Spec: flowcontrolv1.PriorityLevelConfigurationSpec{
-				Type: flowcontrolv1.PriorityLevelEnablementLimited,
-				Limited: &flowcontrolv1.LimitedPriorityLevelConfiguration{
-					NominalConcurrencyShares: &none,
-					BorrowingLimitPercent:    &none,
-					LimitResponse:            flowcontrolv1.LimitResponse{Type: flowcontrolv1.LimitResponseTypeReject},
-				},
-			},
-		}, metav1.CreateOptions{})
-	must(t, err)
-	const holder = "holder"
-	who := []flowcontrolv1.Subject{
-		{Kind: flowcontrolv1.SubjectKindUser, User: &flowcontrolv1.UserSubject{Name: holder}},
-	}
-	for _, group := range []string{"system:unauthenticated", "system:bootstrappers", "system:nodes"} {
-		who = append(
-			who,
-			flowcontrolv1.Subject{
-				Kind:  flowcontrolv1.SubjectKindGroup,
-				Group: &flowcontrolv1.GroupSubject{Name: group},
-			},
-		)
-	}
-	schema, err := flow.FlowSchemas().Create(ctx, &flowcontrolv1.FlowSchema{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec: flowcontrolv1.FlowSchemaSpec{
-			PriorityLevelConfiguration: flowcontrolv1.PriorityLevelConfigurationReference{Name: name},
-			MatchingPrecedence:         2,
-			Rules: []flowcontrolv1.PolicyRulesWithSubjects{
-				{Subjects: who, ResourceRules: []flowcontrolv1.ResourcePolicyRule{
-					{
-						Verbs:      []string{"get"},
-						APIGroups:  []string{""},
-						Resources:  []string{"configmaps"},
-						Namespaces: []string{"*"},
-					},
-					{
-						Verbs:        []string{"create"},
-						APIGroups:    []string{"authorization.k8s.io"},
-						Resources:    []string{"selfsubjectaccessreviews"},
-						ClusterScope: true,
-					},
-				}},
-			},
-		},
-	}, metav1.CreateOptions{})
+	ctx := t.Context()
+	create(t, s.c, closedFlow)
+	uid, err := s.c.Kubectl(ctx, "get", "flowschema", "closed", "-o", "jsonpath={.metadata.uid}")
 	must(t, err)
 	anybody, err := rest.HTTPClientFor(rest.AnonymousClientConfig(s.c.Config))
 	must(t, err)
@@ -257,13 +197,13 @@ func (s *storm) turnedAway(t *testing.T, some []stormNode) {
 		return resp.StatusCode, resp.Header.Get(flowcontrolv1.ResponseHeaderMatchedFlowSchemaUID)
 	}
 	must(t, waitFor(ctx, 30*time.Second, "everybody is in one flow", func() string {
-		if _, flow := ask(); flow != string(schema.UID) {
+		if _, flow := ask(); flow != uid {
 			return flow
 		}
 		return ""
 	}))
 	holds := rest.CopyConfig(s.c.Config)
-	holds.Impersonate.UserName = holder
+	holds.Impersonate.UserName = "holder"
 	holding, err := kubernetes.NewForConfig(holds)
 	must(t, err)
 	silence, end := io.Pipe()
@@ -307,8 +247,8 @@ func (s *storm) turnedAway(t *testing.T, some []stormNode) {
 		}
 		return ""
 	}))
-	must(t, flow.FlowSchemas().Delete(ctx, name, metav1.DeleteOptions{}))
-	must(t, flow.PriorityLevelConfigurations().Delete(ctx, name, metav1.DeleteOptions{}))
+	_, err = s.c.Kubectl(ctx, "delete", "flowschema/closed", "prioritylevelconfiguration/closed")
+	must(t, err)
 	if err := cmd.Wait(); err != nil {
 		t.Fatalf("got %v: %s; want no error", err, cmd.Stderr)
 	}
@@ -413,47 +353,62 @@ func nodeKubeconfig(t *testing.T, ca authority, server, name string) string {
 			time.Now().Add(-time.Hour),
 		),
 	)
-	text, err := json.Marshal(map[string]any{
-		"apiVersion":      "v1",
-		"kind":            "Config",
-		"current-context": "x",
-		"contexts":        []any{map[string]any{"name": "x", "context": map[string]any{"cluster": "c", "user": "u"}}},
-		"clusters": []any{
-			map[string]any{
-				"name":    "c",
-				"cluster": map[string]any{"server": server, "certificate-authority-data": []byte(ca.pem())},
-			},
-		},
-		"users": []any{
-			map[string]any{
-				"name": "u",
-				"user": map[string]any{"client-certificate-data": []byte(cert), "client-key-data": []byte(key)},
-			},
-		},
-	})
-	must(t, err)
-	return string(text)
+	encode := base64.StdEncoding.EncodeToString
+	return fmt.Sprintf(`apiVersion: v1
+kind: Config
+current-context: x
+contexts: [{name: x, context: {cluster: c, user: u}}]
+clusters: [{name: c, cluster: {server: %q, certificate-authority-data: %s}}]
+users: [{name: u, user: {client-certificate-data: %s, client-key-data: %s}}]
+`, server, encode([]byte(ca.pem())), encode([]byte(cert)), encode([]byte(key)))
 }
 
-// makeToken makes a bootstrap token as kubeadm would, a thousand of them in less than a minute.
-func makeToken(t *testing.T, c *Cluster, id, secret string) error {
-	_, err := c.Client.CoreV1().Secrets("kube-system").Create(t.Context(), &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: "kube-system",
-			Name:      "bootstrap-token-" + id,
-		},
-		Type: corev1.SecretTypeBootstrapToken,
-		StringData: map[string]string{
-			"token-id":                       id,
-			"token-secret":                   secret,
-			"usage-bootstrap-signing":        "true",
-			"usage-bootstrap-authentication": "true",
-			"expiration": time.Now().
-				Add(time.Hour).
-				UTC().
-				Format(time.RFC3339),
-			"auth-extra-groups": "system:bootstrappers:kubeadm:default-node-token",
-		},
-	}, metav1.CreateOptions{})
-	return err
+// create creates objects.
+func create(t *testing.T, c *Cluster, manifest string) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "objects.yaml")
+	must(t, os.WriteFile(file, []byte(manifest), 0o600))
+	_, err := c.Kubectl(t.Context(), "create", "--validate=strict", "-f", file)
+	must(t, err)
 }
+
+// tokenManifest is a bootstrap token as kubeadm makes it, of an id, a secret and the time when it expires.
+const tokenManifest = `---
+apiVersion: v1
+kind: Secret
+metadata: {namespace: kube-system, name: bootstrap-token-%[1]s}
+type: bootstrap.kubernetes.io/token
+stringData:
+  token-id: %[1]q
+  token-secret: %[2]q
+  usage-bootstrap-signing: "true"
+  usage-bootstrap-authentication: "true"
+  expiration: %[3]q
+  auth-extra-groups: system:bootstrappers:kubeadm:default-node-token
+`
+
+// closedFlow is a priority level with a single seat, for all clients of the storm and for the user holder.
+const closedFlow = `
+apiVersion: flowcontrol.apiserver.k8s.io/v1
+kind: PriorityLevelConfiguration
+metadata: {name: closed}
+spec:
+  type: Limited
+  limited: {nominalConcurrencyShares: 0, borrowingLimitPercent: 0, limitResponse: {type: Reject}}
+---
+apiVersion: flowcontrol.apiserver.k8s.io/v1
+kind: FlowSchema
+metadata: {name: closed}
+spec:
+  priorityLevelConfiguration: {name: closed}
+  matchingPrecedence: 2
+  rules:
+  - subjects:
+    - {kind: User, user: {name: holder}}
+    - {kind: Group, group: {name: "system:unauthenticated"}}
+    - {kind: Group, group: {name: "system:bootstrappers"}}
+    - {kind: Group, group: {name: "system:nodes"}}
+    resourceRules:
+    - {verbs: [get], apiGroups: [""], resources: [configmaps], namespaces: ["*"]}
+    - {verbs: [create], apiGroups: [authorization.k8s.io], resources: [selfsubjectaccessreviews], clusterScope: true}
+`

@@ -34,6 +34,8 @@ const bootID = "0123456789abcdef0123456789abcdef"
 // bench is a Run on a scratch root with fakes of systemd, of the kubelet and of time.
 type bench struct {
 	Run
+	activation.Probe // nil: of what no test asks for
+	activation.Units
 
 	t    *testing.T
 	log  bytes.Buffer // of the reports
@@ -181,13 +183,14 @@ func unreachable() *boot.Plan {
 	}
 }
 
-func (b *bench) Look(context.Context, string) (activation.Unit, error) { return b.kubelet, nil }
-func (b *bench) MayWait(context.Context, string) (bool, error)         { return true, nil }
-func (b *bench) Reload(context.Context) error                          { return nil }
-func (b *bench) Now() time.Time                                        { return time.Unix(0, 0).Add(b.now) }
-func (b *bench) Monotonic() time.Duration                              { return b.now }
-func (b *bench) Kubeconfig(ctx context.Context, _ string) error        { return ctx.Err() }
-func (b *bench) Flags(context.Context, uint32, []string) error         { return nil }
+func (b *bench) Look(context.Context, string) (activation.Unit, error)    { return b.kubelet, nil }
+func (b *bench) MayWait(context.Context, string) (bool, error)            { return true, nil }
+func (b *bench) Kubeconfig(ctx context.Context, _ string) error           { return ctx.Err() }
+func (b *bench) Log(context.Context, string, time.Time) ([]string, error) { return nil, nil }
+func (b *bench) ChangedAgo([]string) (time.Duration, bool)                { return 0, false }
+func (b *bench) Expired() string                                          { return "" }
+func (b *bench) Now() time.Time                                           { return time.Unix(0, 0).Add(b.now) }
+func (b *bench) Monotonic() time.Duration                                 { return b.now }
 func (b *bench) Files(ctx context.Context, _ map[string]string) error {
 	if b.edited != "" {
 		return fmt.Errorf("%s is not as prelet wrote it: another program changed it", b.edited)
@@ -195,15 +198,6 @@ func (b *bench) Files(ctx context.Context, _ map[string]string) error {
 
 	return ctx.Err()
 }
-
-func (b *bench) Expired() string                                            { return "" }
-func (b *bench) ChangedAgo([]string) (time.Duration, bool)                  { return 0, false }
-func (b *bench) Configz(context.Context, kubelet.Configz) ([]string, error) { return nil, nil }
-
-// Serving implements activation.Probe.
-func (b *bench) Serving(context.Context, string) error                      { return nil }
-func (b *bench) Log(context.Context, string, time.Time) ([]string, error)   { return nil, nil }
-func (b *bench) StartLog(context.Context, string, uint32) ([]string, error) { return nil, nil }
 
 func (b *bench) Mounts(context.Context, []string) ([]activation.Mount, error) {
 	b.looked++
@@ -213,8 +207,6 @@ func (b *bench) Mounts(context.Context, []string) ([]activation.Mount, error) {
 
 	return slices.Clone(b.mounts), nil
 }
-
-func (b *bench) Patch(context.Context, string, string, kubelet.Change) error { return nil }
 
 func (b *bench) Stop(context.Context, string, time.Duration) (string, error) {
 	b.kubelet.Active, b.kubelet.Sub, b.kubelet.MainPID = "inactive", "dead", 0
@@ -231,10 +223,6 @@ func (b *bench) Act(_ context.Context, verb, unit string, _ time.Duration) (stri
 	b.kubelet.Active, b.kubelet.Sub, b.kubelet.Started = "active", "running", b.now
 	b.kubelet.MainPID++
 
-	return "done", nil
-}
-
-func (b *bench) CreateTmpfiles(context.Context, []string, time.Duration) (string, error) {
 	return "done", nil
 }
 

@@ -9,80 +9,39 @@ import (
 
 	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/platform/systemd"
+	"github.com/prelet/prelet/internal/scripttest"
 )
 
-// TestUnitFileDropIns checks which drop-ins apply to kubelet.service. Each sets A=NAME; a text that begins with "-> " is
-// a link.
+// TestUnitFileDropIns runs the scripts of testdata/dropins.txtar, each on a folder of its own.
 func TestUnitFileDropIns(t *testing.T) {
-	const etc, usr = "etc/systemd/system/", "usr/lib/systemd/system/"
-	set := func(name string) string { return "[Service]\nEnvironment=A=" + name + "\n" }
+	folders := strings.NewReplacer("etc/", "etc/systemd/system/", "usr/", "usr/lib/systemd/system/")
+	for _, s := range scripttest.Load(t, "testdata/dropins.txtar") {
+		t.Run(s.Name, func(t *testing.T) {
+			files := map[string]string{}
+			scripttest.Run(t, s.Lines, func(l scripttest.Line) bool {
+				a := l.Words[1:]
+				text := "[Service]\nEnvironment=A=" + a[1] + "\n"
+				switch at := folders.Replace(a[0]); l.Words[0] {
+				case "set":
+					files[at] = text
+				case "bom":
+					files[at] = "\ufeff" + text
+				case "crlf":
+					files[at] = strings.ReplaceAll(text, "\n", "\r\n")
+				case "link": // TO PATH
+					files[folders.Replace(a[1])] = "-> " + a[0]
+				case "environment": // UNIT LINES…
+					u, err := systemd.ReadUnitFile(writeTree(t, files), a[0])
+					if got := u.Settings["Environment"]; err != nil || !slices.Equal(got, a[1:]) {
+						t.Errorf("%s: got %q, %v; want %q and no error", l, got, err, a[1:])
+					}
+				default:
+					return false
+				}
 
-	for name, c := range map[string]struct {
-		files map[string]string
-		want  []string
-	}{
-		"of the unit that it is a link to": {
-			map[string]string{
-				usr + "kubelet.service": "-> node.service", usr + "node.service": set("file"),
-				usr + "node.service.d/10.conf": set("alias"), etc + "kubelet.service.d/20.conf": set("own"),
-			}, []string{"A=file", "A=alias", "A=own"},
-		},
-		"of an alias": {
-			map[string]string{
-				usr + "kubelet.service": set("file"), etc + "node.service": "-> /usr/lib/systemd/system/kubelet.service",
-				etc + "node.service.d/10.conf": set("alias"),
-			}, []string{"A=file", "A=alias"},
-		},
-		"of a linked unit": {
-			map[string]string{
-				etc + "kubelet.service": "-> /opt/node.service", "opt/node.service": set("file"),
-				etc + "node.service.d/10.conf": set("another unit's"),
-			}, []string{"A=file"},
-		},
-		"a name within the name": {
-			map[string]string{usr + "kubelet.service": set("file"), usr + "kube-.service.d/10.conf": set("no")},
-			[]string{"A=file"},
-		},
-		"a byte order mark": {
-			map[string]string{usr + "kubelet.service": set("file"), etc + "kubelet.service.d/1.conf": "\ufeff" + set("bom")},
-			[]string{"A=file", "A=bom"},
-		},
-		"carriage returns": {
-			map[string]string{
-				usr + "kubelet.service":          set("file"),
-				etc + "kubelet.service.d/1.conf": strings.ReplaceAll(set("cr"), "\n", "\r\n"),
-			}, []string{"A=file", "A=cr"},
-		},
-		"a link to nothing, and a folder": {
-			map[string]string{
-				usr + "kubelet.service": set("file"), etc + "kubelet.service.d/10.conf": "-> /nosuch",
-				etc + "kubelet.service.d/20.conf/x": "", usr + "kubelet.service.d/10.conf": set("10"),
-				usr + "kubelet.service.d/20.conf": set("20"), usr + "kubelet.service.d/30.conf": set("30"),
-			}, []string{"A=file", "A=30"},
-		},
-		"a mask": {
-			map[string]string{
-				usr + "kubelet.service": set("file"), etc + "kubelet.service.d/10.conf": "-> /dev/null",
-				usr + "kubelet.service.d/10.conf": set("10"),
-			}, []string{"A=file"},
-		},
-	} {
-		root := writeTree(t, c.files)
-		u, err := systemd.ReadUnitFile(root, "kubelet.service")
-		if got := u.Settings["Environment"]; err != nil || !slices.Equal(got, c.want) {
-			t.Errorf("%s: got %q, %v; want %q and no error", name, got, err, c.want)
-		}
-	}
-
-	root := writeTree(t, map[string]string{
-		usr + "kube-let@.service": set("file"), usr + "kube-.service.d/1.conf": set("prefix"),
-		usr + "kube-let@.service.d/2.conf": set("template"), usr + "kube-let@a.service.d/3.conf": set("instance"),
-		usr + "kube-let@a.service": "-> kube-let@.service",
-	})
-	want := []string{"A=file", "A=prefix", "A=template", "A=instance"}
-	u, err := systemd.ReadUnitFile(root, "kube-let@a.service")
-	if got := u.Settings["Environment"]; err != nil || !slices.Equal(got, want) {
-		t.Errorf("an instance: got %q, %v; want %q and no error", got, err, want)
+				return true
+			})
+		})
 	}
 }
 

@@ -227,7 +227,8 @@ func refusedCalls() {
 	}
 }
 
-func check(t *testing.T, mode string) conformance.Report {
+// check runs the kit on a detector, on machines if there are any.
+func check(t *testing.T, mode string, roots ...string) conformance.Report {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -235,7 +236,7 @@ func check(t *testing.T, mode string) conformance.Report {
 	if err != nil {
 		t.Fatalf("building the detector: got %v, want no error", err)
 	}
-	o := conformance.Options{Args: []string{"detector=" + mode}, Timeout: 3 * time.Second}
+	o := conformance.Options{Args: []string{"detector=" + mode}, Roots: roots, Timeout: 3 * time.Second}
 	if raceDetector {
 		o.Memory = 1 << 30 // the program of that build is larger, too
 	}
@@ -356,23 +357,8 @@ func TestRelativeRoot(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	detector, err := program()
-	if err != nil {
-		t.Fatal(err)
-	}
 	t.Chdir(filepath.Dir(tree))
-	o := conformance.Options{
-		Args:    []string{"detector=good"},
-		Roots:   []string{filepath.Base(tree)},
-		Timeout: 3 * time.Second,
-	}
-	if raceDetector {
-		o.Memory = 1 << 30 // the program of that build is larger
-	}
-	r, err := conformance.Run(t.Context(), detector, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := check(t, "good", filepath.Base(tree))
 	for _, c := range r.Checks {
 		if c.State == conformance.Failed || c.ID == "detect" && c.State != conformance.Passed {
 			t.Errorf("got %+v; want all checks passed", c)

@@ -275,17 +275,9 @@ func (m *machine) killed() {
 	)
 	const unit = "detect@killed.service"
 	m.try("systemctl", "start", "--no-block", unit)
-	until := func(what string, is func() bool) {
-		m.T.Helper()
-		for late := time.Now().Add(30 * time.Second); !is(); time.Sleep(20 * time.Millisecond) {
-			if time.Now().After(late) {
-				m.T.Fatalf("%s: got %q after 30 s, want it", what, m.left())
-			}
-		}
-	}
-	until("the detector and its child run", func() bool { return len(m.left()) >= 3 }) // prelet-detect is the third
+	m.until(unit, "the detector and its child run", func() bool { return len(m.left()) >= 3 }) // prelet-detect is the third
 	m.try("systemctl", "kill", "--kill-who=main", "--signal=KILL", unit)
-	until("nothing runs any more", func() bool { return len(m.left()) == 0 })
+	m.until(unit, "nothing runs any more", func() bool { return len(m.left()) == 0 })
 	if s := m.detect(
 		"after",
 		`detector "good" { required = true }`,
@@ -313,16 +305,7 @@ func (m *machine) stuck() {
 	if out, exit := m.try("systemd-run", "--quiet", "--unit=stuck", server, at); exit != 0 {
 		m.T.Fatal(out)
 	}
-	until := func(what string, is func() bool) {
-		m.T.Helper()
-		for late := time.Now().Add(30 * time.Second); !is(); time.Sleep(20 * time.Millisecond) {
-			if time.Now().After(late) {
-				journal, _ := m.try("journalctl", "-u", "stuck", "--no-pager")
-				m.T.Fatalf("%s: got %q after 30 s, want it\n%s", what, m.left(), journal)
-			}
-		}
-	}
-	until("it is mounted", func() bool {
+	m.until("stuck", "it is mounted", func() bool {
 		out, _ := m.try("findmnt", "-n", "-o", "FSTYPE", at)
 		return strings.TrimSpace(out) == "fuse"
 	})
@@ -355,7 +338,7 @@ func (m *machine) stuck() {
 			s.exit, s.messages)
 	}
 	m.try("systemctl", "kill", "--signal=KILL", "stuck.service")
-	until("all is over", func() bool { return len(m.left()) == 0 })
+	m.until("stuck", "all is over", func() bool { return len(m.left()) == 0 })
 	m.try("umount", at)
 }
 

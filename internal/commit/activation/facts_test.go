@@ -1,14 +1,12 @@
 package activation
 
 import (
-	"context"
 	"errors"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/prelet/prelet/internal/commit/generation"
-	"github.com/prelet/prelet/internal/fault"
 )
 
 // TestFilesSince: the time of a commit in another boot is on another clock.
@@ -40,21 +38,6 @@ func TestForeignIsNotGood(t *testing.T) {
 
 			return Outcome{}, nil
 		})
-	}
-}
-
-// TestStoppedBeforeCommit: a signal before the commit ends the run with nothing changed.
-func TestStoppedBeforeCommit(t *testing.T) {
-	n := newNode(t)
-	n.bootWith("one")
-
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-
-	_, err := n.runSite(ctx, "two")
-	if n.codeOf(err) != fault.Systemd || n.read(configPath) != "one" || n.journal() != nil {
-		t.Errorf("got %v, file %q, journal %+v; want code %s and nothing changed", err, n.read(configPath), n.journal(),
-			fault.Systemd)
 	}
 }
 

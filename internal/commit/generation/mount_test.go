@@ -70,39 +70,6 @@ func testReadOnlyInNamespace(t *testing.T) {
 		makeReadOnly(t, b.o.Dir)
 		readFrozen(t, b, st, unix.EROFS)
 	}
-
-	never := boxAt(t, filepath.Join(dir, "never"))
-	never.write("/etc/kubernetes/a", "1", 0o644)
-	never.write("/var/lib/other", "", 0o644)
-	makeReadOnly(t, never.path("/var/lib"))
-	examined, err := OpenReadOnly(never.o)
-	must(t, err)
-	if err := examined.Checks(nil).First(); !errors.Is(err, unix.EROFS) {
-		t.Errorf("no folder: Checks: got %v, want EROFS", err)
-	}
-	s := never.open()
-	if s.ReadOnly() == nil || s.Unlock() != nil || s.Relock(t.Context()) != nil || s.Release() != nil {
-		t.Errorf("no folder: got %v, want it read-only and the rest nothing to do", s.ReadOnly())
-	}
-	if j, err := s.Recover(); j != nil || err != nil {
-		t.Errorf("no folder: Recover: got %v, %v; want nothing to do", j, err)
-	}
-	if _, err := s.Begin(plan("p", file("/etc/kubernetes/a", "1"))); !errors.Is(err, ErrNothing) {
-		t.Errorf("no folder: Begin of what is there: got %v, want %v", err, ErrNothing)
-	}
-	if _, err := s.Begin(flipNext("2")); exitOf(err) != fault.CannotWrite || !errors.Is(err, unix.EROFS) {
-		t.Errorf("no folder: Begin: got %v, want EROFS", err)
-	}
-	for name, do := range map[string]func() error{
-		"Hold": func() error { return s.Hold("p", "w") }, "Pin": func() error { return s.Pin(1, "w") },
-	} {
-		if err := do(); !errors.Is(err, unix.EROFS) {
-			t.Errorf("no folder: %s: got %v, want EROFS", name, err)
-		}
-	}
-	if err := s.Collect(3); err != nil {
-		t.Errorf("no folder: Collect: got %v, want nothing to do", err)
-	}
 }
 
 // mount mounts something until the test ends.

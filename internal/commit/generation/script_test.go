@@ -811,6 +811,13 @@ func (sc *scene) do(name string, a []string) bool {
 		sc.end(sc.store().Release())
 	case "newer":
 		sc.end(sc.store().Newer())
+	case "checks": // before a commit, without a change of the state folder
+		s, err := OpenReadOnly(sc.o)
+		sc.must(err)
+		sc.end(s.Checks(nil).First())
+		s.Close()
+	case "is-read-only":
+		sc.check("the store is read-only", sc.store().ReadOnly() != nil, true)
 	case "knows-before":
 		sc.end(sc.store().KnowsBefore())
 	case "rollback", "judge": // FROM TO WHY [hold] [PATH…]: judge awaits a verdict; the paths are left out

@@ -16,12 +16,7 @@ import (
 // section, a file that is not a drop-in and garbage do not count.
 func TestReadLogindDropIns(t *testing.T) {
 	root := t.TempDir()
-	put := func(path, text string) {
-		t.Helper()
-		file := filepath.Join(root, path)
-		must(t, os.MkdirAll(filepath.Dir(file), 0o755))
-		must(t, os.WriteFile(file, []byte(text), 0o644))
-	}
+	put := func(path, text string) { writeFile(t, root, path, text) }
 	put("/usr/lib/systemd/logind.conf.d/z.conf", "[Login]\nInhibitDelayMaxSec=5\nInhibitDelayMaxSec=30\n")
 	put("/usr/lib/systemd/logind.conf.d/a.conf", "[Login]\nInhibitDelayMaxSec=7\n")
 	put("/etc/systemd/logind.conf.d/a.conf", "# a comment\n[Login]\nInhibitDelayMaxSec=1min\n")

@@ -52,26 +52,11 @@ func file(frames ...[]byte) []byte {
 // root is a machine with two interfaces, and networkd's files.
 func root(t testing.TB, files map[string][]byte) sdk.Root {
 	t.Helper()
-	dir := t.TempDir()
-	write := func(name string, b []byte) {
-		full := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(full, b, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write("sys/class/net/ens1/ifindex", []byte("2\n"))
-	write("sys/class/net/ens2/ifindex", []byte("3\n"))
+	tree := "/sys/class/net/ens1/ifindex = 2\n/sys/class/net/ens2/ifindex = 3\n"
 	for name, b := range files {
-		write(frameFolder+"/"+name, b)
+		tree += fmt.Sprintf("%s/%s = %q\n", frameFolder, name, b)
 	}
-	r, err := sdk.NewRoot(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
+	return detectortest.Root(t, tree)
 }
 
 func detect(t testing.TB, r sdk.Root, config map[string]any) contract.Answer {

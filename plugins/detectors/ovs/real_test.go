@@ -18,7 +18,7 @@ const schema = "/usr/share/openvswitch/vswitch.ovsschema"
 
 // real starts Debian's ovsdb-server on a database of the test, below a root of the test: as anybody, without a daemon
 // that outlives it, and without ovs-vswitchd, whose part ovs-vsctl and the test play.
-func real(t *testing.T) (root sdk.Root, vsctl func(args ...string)) {
+func real(t *testing.T) (root sdk.Root, vsctl func(command string)) {
 	t.Helper()
 	for _, tool := range []string{"ovsdb-server", "ovsdb-tool", "ovs-vsctl"} {
 		if _, err := exec.LookPath(tool); err != nil {
@@ -61,9 +61,9 @@ func real(t *testing.T) (root sdk.Root, vsctl func(args ...string)) {
 			t.Fatal("ovsdb-server does not listen")
 		}
 	}
-	return root, func(args ...string) {
+	return root, func(words string) {
 		t.Helper()
-		command("ovs-vsctl", append([]string{"--db=unix:" + socket, "--no-wait", "--timeout=10"}, args...)...)
+		command("sh", "-c", "ovs-vsctl --db=unix:"+socket+" --no-wait --timeout=10 "+words)
 	}
 }
 
@@ -91,64 +91,15 @@ func TestReal(t *testing.T) {
 }
 
 // database is that of a node with Open vSwitch and DPDK, including the columns of ovs-vswitchd.
-func database(vsctl func(args ...string)) {
-	vsctl("add-br", "br-phy", "--", "set", "bridge", "br-phy", "datapath_type=netdev")
-	vsctl(
-		"add-bond",
-		"br-phy",
-		"bond0",
-		"p0",
-		"p1",
-		"--",
-		"set",
-		"interface",
-		"p0",
-		"type=dpdk",
-		"options:dpdk-devargs=0000:5e:00.0",
-		"admin_state=up",
-		"link_state=up",
-		"link_speed=25000000000",
-		"--",
-		"set",
-		"interface",
-		"p1",
-		"type=dpdk",
-		"options:dpdk-devargs=0000:5e:00.1",
-		"admin_state=up",
-		"link_state=down",
-	)
-	vsctl(
-		"add-port",
-		"br-phy",
-		"vhu0",
-		"--",
-		"set",
-		"interface",
-		"vhu0",
-		"type=dpdkvhostuserclient",
-		"options:vhost-server-path=/run/vm0",
-	)
-	vsctl(
-		"add-port",
-		"br-phy",
-		"rep0",
-		"--",
-		"set",
-		"interface",
-		"rep0",
-		"type=dpdk",
-		"options:dpdk-devargs=0000:5e:00.0,representor=[0]",
-	)
-	vsctl("add-br", "br-int")
-	vsctl(
-		"add-port",
-		"br-int",
-		"eth9",
-		"--",
-		"set",
-		"interface",
-		"eth9",
-		`error="could not open network device eth9 (No such device)"`,
-	)
-	vsctl("set", "Open_vSwitch", ".", "dpdk_initialized=true", "ovs_version=3.1.0", `dpdk_version="DPDK 22.11.1"`)
+func database(vsctl func(command string)) {
+	vsctl("add-br br-phy -- set bridge br-phy datapath_type=netdev")
+	vsctl("add-bond br-phy bond0 p0 p1" +
+		" -- set interface p0 type=dpdk options:dpdk-devargs=0000:5e:00.0 admin_state=up link_state=up" +
+		" link_speed=25000000000" +
+		" -- set interface p1 type=dpdk options:dpdk-devargs=0000:5e:00.1 admin_state=up link_state=down")
+	vsctl("add-port br-phy vhu0 -- set interface vhu0 type=dpdkvhostuserclient options:vhost-server-path=/run/vm0")
+	vsctl("add-port br-phy rep0 -- set interface rep0 type=dpdk options:dpdk-devargs=0000:5e:00.0,representor=[0]")
+	vsctl("add-br br-int")
+	vsctl(`add-port br-int eth9 -- set interface eth9 'error="could not open network device eth9 (No such device)"'`)
+	vsctl(`set Open_vSwitch . dpdk_initialized=true ovs_version=3.1.0 'dpdk_version="DPDK 22.11.1"'`)
 }

@@ -75,6 +75,8 @@ func TestFormatSpaces(t *testing.T) {
 		"a=<<E\n x ${ y } \nE\n":                    "a = <<E\n x ${y} \nE\n",
 		"a=1\r\nbbb=2\r\n":                          "a   = 1\r\nbbb = 2\r\n",
 		"a = [\n1,\n2\n]\n":                         "a = [\n  1,\n  2\n]\n",
+		"a = {\nb=1\n}\n":                           "a = {\n  b = 1\n}\n",
+		"cluster {\nservers=[\"a\"]\n  ca_file    = \"b\" # why\n}\n": "cluster {\n  servers = [\"a\"]\n  ca_file = \"b\" # why\n}\n",
 	} {
 		got, diags := FormatFile("x.hcl", []byte(src))
 		if string(got) != want || diags.HasErrors() {
@@ -88,6 +90,7 @@ func TestFormatRefuses(t *testing.T) {
 		"a syntax error":           "stage   {\n",
 		"a byte order mark":        "\ufeffa=1\n",
 		"bytes that are not UTF-8": "a=\"\xff\"\n",
+		"many signs":               "a=" + strings.Repeat("-", 30_000),
 		"too many bytes":           "a=1 #" + strings.Repeat("x", MaxBytes) + "\n",
 		"too many tokens":          "a=[" + strings.Repeat("1,", maxTokens) + "]\n",
 	} {

@@ -96,28 +96,16 @@ func TestSitesOnDisk(t *testing.T) {
 			if d := cmp.Diff(want.stages, strings.Join(got, " ")); d != "" {
 				t.Errorf("site (-want +got):\n%s", d)
 			}
+			again, _ := Parse(s.Files, options())
+			if d := cmp.Diff(summary(s), summary(again)); d != "" {
+				t.Errorf("site that Parse gives for these files (-want +got):\n%s", d)
+			}
 			for _, f := range s.Files {
 				if string(s.Sources[f.Name]) != f.Text || f.Text == "" {
 					t.Errorf("%s: got no source, want its text", f.Name)
 				}
 			}
 		})
-	}
-}
-
-func TestLoadGivesWhatParseGivesForItsFiles(t *testing.T) {
-	opts := options()
-	opts.Paths = []string{"../../examples/layered/image", "../../examples/layered/site"}
-	s, diags := Load(OS(), opts)
-	if diags.HasErrors() {
-		t.Fatalf("got %s, want no diagnostics", show(diags))
-	}
-	again, diags := Parse(s.Files, options())
-	if diags.HasErrors() {
-		t.Fatalf("got %s, want no diagnostics", show(diags))
-	}
-	if d := cmp.Diff(summary(s), summary(again)); d != "" {
-		t.Errorf("site (-want +got):\n%s", d)
 	}
 }
 

@@ -47,14 +47,17 @@ stage "reserve" "node" {
   }
 }
 stage "write" "kubelet" {
-  file "a" {
+  directory "a" {
     path = "/a"
     mode = "0600"
   }
-  file "b" { path = "/b" }
+  directory "b" { path = "/b" }
 }
 stage "restart" "kubelet" {
-  precondition { condition = true }
+  precondition {
+    condition     = true
+    error_message = "a"
+  }
 }
 `
 
@@ -92,11 +95,14 @@ override {
     topology { cores = 8 }
   }
   stage "write" "kubelet" {
-    file "a" { path = "/etc/a" }
-    file "c" { path = "/c" }
+    directory "a" { path = "/etc/a" }
+    directory "c" { path = "/c" }
   }
   stage "restart" "kubelet" {
-    precondition { condition = false }
+    precondition {
+      condition     = false
+      error_message = "b"
+    }
   }
 }
 `
@@ -150,16 +156,22 @@ stage "reserve" "node" {
   static { cpu = "2" }
 }
 stage "write" "kubelet" {
-  file "a" {
+  directory "a" {
     path = "/etc/a"
     mode = "0600"
   }
-  file "b" { path = "/b" }
-  file "c" { path = "/c" }
+  directory "b" { path = "/b" }
+  directory "c" { path = "/c" }
 }
 stage "restart" "kubelet" {
-  precondition { condition = true }
-  precondition { condition = false }
+  precondition {
+    condition     = true
+    error_message = "a"
+  }
+  precondition {
+    condition     = false
+    error_message = "b"
+  }
 }
 `
 
@@ -182,25 +194,25 @@ func TestOverridesAreRecordedWithBothPlaces(t *testing.T) {
 		got[o.Address] = base + " " + origin.Place(o.Over).String()
 	}
 	want := map[string]string{
-		"prelet max_age":                     "- 50-site.hcl:2:12",
-		"cluster servers":                    "10-base.hcl:3:3 50-site.hcl:4:5",
-		"cluster ca_file":                    "10-base.hcl:4:3 50-site.hcl:5:5",
-		"cluster ca_cert_hashes":             "- 50-site.hcl:6:5",
-		"local.b":                            "10-base.hcl:10:3 50-site.hcl:9:5",
-		"local.c":                            "- 50-site.hcl:10:5",
-		"variable.zone default":              "10-base.hcl:13:3 50-site.hcl:13:5",
-		"variable.zone validation":           "- 50-site.hcl:14:5",
-		"detector.nvidia allow.devices":      "- 50-site.hcl:20:13",
-		"detector.nvidia config.firmware":    "10-base.hcl:24:5 50-site.hcl:22:7",
-		"detector.nvidia config.limits":      "10-base.hcl:25:5 50-site.hcl:23:7",
-		"stage.reserve.node when":            "10-base.hcl:29:3 50-site.hcl:27:5",
-		"stage.reserve.node policy":          "10-base.hcl:30:3 50-site.hcl:28:5",
-		"stage.reserve.node floor":           "10-base.hcl:31:3 50-site.hcl:29:5",
-		"stage.reserve.node static":          "- 50-site.hcl:30:5",
-		"stage.reserve.node topology.cores":  "10-base.hcl:33:5 50-site.hcl:31:16",
-		"stage.write.kubelet file.a.path":    "10-base.hcl:39:5 50-site.hcl:34:16",
-		"stage.write.kubelet file.c":         "- 50-site.hcl:35:5",
-		"stage.restart.kubelet precondition": "- 50-site.hcl:38:5",
+		"prelet max_age":                       "- 50-site.hcl:2:12",
+		"cluster servers":                      "10-base.hcl:3:3 50-site.hcl:4:5",
+		"cluster ca_file":                      "10-base.hcl:4:3 50-site.hcl:5:5",
+		"cluster ca_cert_hashes":               "- 50-site.hcl:6:5",
+		"local.b":                              "10-base.hcl:10:3 50-site.hcl:9:5",
+		"local.c":                              "- 50-site.hcl:10:5",
+		"variable.zone default":                "10-base.hcl:13:3 50-site.hcl:13:5",
+		"variable.zone validation":             "- 50-site.hcl:14:5",
+		"detector.nvidia allow.devices":        "- 50-site.hcl:20:13",
+		"detector.nvidia config.firmware":      "10-base.hcl:24:5 50-site.hcl:22:7",
+		"detector.nvidia config.limits":        "10-base.hcl:25:5 50-site.hcl:23:7",
+		"stage.reserve.node when":              "10-base.hcl:29:3 50-site.hcl:27:5",
+		"stage.reserve.node policy":            "10-base.hcl:30:3 50-site.hcl:28:5",
+		"stage.reserve.node floor":             "10-base.hcl:31:3 50-site.hcl:29:5",
+		"stage.reserve.node static":            "- 50-site.hcl:30:5",
+		"stage.reserve.node topology.cores":    "10-base.hcl:33:5 50-site.hcl:31:16",
+		"stage.write.kubelet directory.a.path": "10-base.hcl:39:5 50-site.hcl:34:21",
+		"stage.write.kubelet directory.c":      "- 50-site.hcl:35:5",
+		"stage.restart.kubelet precondition":   "- 50-site.hcl:38:5",
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("site (-want +got):\n%s", d)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/world"
+	"github.com/prelet/prelet/schema"
 	"github.com/prelet/prelet/stages"
 )
 
@@ -152,29 +153,11 @@ func TestParseValue(t *testing.T) {
 	}
 }
 
-func TestFormat(t *testing.T) {
-	for in, want := range map[string]string{
-		"cluster {\nservers=[\"a\"]\n  ca_file    = \"b\" # why\n}\n": "cluster {\n  servers = [\"a\"]\n  " +
-			"ca_file = \"b\" # why\n}\n",
-		"a = {\nb=1\n}\n":                  "a = {\n  b = 1\n}\n",
-		"":                                 "",
-		"a = (\n":                          "a = (\n", // does not parse: not touched
-		"a=" + strings.Repeat("-", 30_000): "a=" + strings.Repeat("-", 30_000),
-		"a=\"\xff\"":                       "a=\"\xff\"",
-	} {
-		if got := string(Format([]byte(in))); got != want {
-			t.Errorf("%.60q gives %.60q, want %.60q", in, got, want)
-		}
-	}
-	if _, diags := FormatFile("x.hcl", []byte("a = (\n")); len(diags) == 0 || origin.Place(*diags[0].Subject).String() != "x.hcl:2:1" {
-		t.Error(show(diags))
-	}
-}
-
 func TestAStageTypeMayOwnAMetaName(t *testing.T) {
-	own := fakes()[7].(fake)
-	own.spec.Type, own.spec.Timeout = "own", 0
-	own.spec.Fields = append(own.spec.Fields, text("timeout"))
+	own := fake{stages.Spec{Block: schema.Block{
+		Type:   "own",
+		Fields: []schema.Field{schema.Attr[string]{Name: "timeout", Doc: "A text."}},
+	}}}
 	s, diags := Parse(
 		[]world.SiteFile{{Name: "a.hcl", Text: "stage \"own\" \"x\" {\n  timeout = \"1s\"\n}\n"}},
 		Options{Stages: []stages.Stage{own}},

@@ -113,7 +113,7 @@ func written(e hclsyntax.Expression) string {
 	case *hclsyntax.ScopeTraversalExpr:
 		return traversal(x.Traversal)
 	case *hclsyntax.BinaryOpExpr:
-		return "(" + written(x.LHS) + fmt.Sprintf(" %p ", x.Op) + written(x.RHS) + ")"
+		return "(" + written(x.LHS) + fmt.Sprintf(" %v ", x.Op.Impl) + written(x.RHS) + ")"
 	case *hclsyntax.ConditionalExpr:
 		return written(x.Condition) + " ? " + written(x.TrueResult) + " : " + written(x.FalseResult)
 	default:

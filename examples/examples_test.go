@@ -7,22 +7,20 @@ import (
 	"context"
 	"encoding/json"
 	"flag"
+	"io"
 	"io/fs"
 	"math/rand"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/hashicorp/hcl/v2"
 
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/lang"
-	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/printer"
 	"github.com/prelet/prelet/internal/probe"
@@ -100,8 +98,8 @@ func (e example) load(t *testing.T) *lang.Site {
 		paths = []string{e.name}
 	}
 	s, diags := lang.Load(lang.OS(), lang.Options{Paths: paths, Stages: builtin.Stages(), Version: "0.1.0"})
-	if diags.HasErrors() {
-		t.Fatal(diags)
+	if len(diags) > 0 {
+		t.Fatalf("got %v, want no message", diags)
 	}
 	return s
 }
@@ -130,13 +128,15 @@ func (e example) world(t *testing.T, s *lang.Site, machine string, creds probe.C
 	})
 }
 
+// TestExamplesAreValid checks each example, and the site that images of packaging/image contain, as `prelet seal` does at
+// their build.
 func TestExamplesAreValid(t *testing.T) {
-	for _, e := range all() {
+	image := example{name: "image", paths: []string{"../packaging/image/site/usr/lib/prelet/site"}}
+	for _, e := range append(all(), image) {
 		t.Run(e.name, func(t *testing.T) {
-			s := e.load(t)
-			for _, d := range boot.Check(s, boot.SampleMachines(), boot.CheckOptions{}) {
-				if d.Severity == hcl.DiagError {
-					t.Error(d)
+			for _, d := range boot.Check(e.load(t), boot.SampleMachines(), boot.CheckOptions{}) {
+				if !origin.IsNote(d) {
+					t.Errorf("got %s at %s, want no error or warning", d, d.Subject)
 				}
 			}
 		})
@@ -149,21 +149,36 @@ func TestPlans(t *testing.T) {
 		for _, m := range e.machines {
 			t.Run(e.name+"/"+m, func(t *testing.T) {
 				s := e.load(t)
-				p := boot.Run(
-					context.Background(),
-					s,
-					boot.Options{Source: e.world(t, s, m, secrets{"bootstrap-token": token})},
-				)
+				p := run(t, s, e.world(t, s, m, secrets{"bootstrap-token": token}))
 				var b bytes.Buffer
 				_ = printer.Diagnostics(&b, s.Sources, printer.Sorted(p.Diagnostics), printer.Style{Width: 100})
 				must(t, printer.PlanText(&b, printer.View{Plan: p}, printer.Style{Width: 100}))
-				if !p.Complete {
-					t.Errorf("the plan is not complete")
-				}
 				golden(t, filepath.Join(e.name, "golden", m+".txt"), b.Bytes())
 			})
 		}
 	}
+}
+
+// run plans a site, and ends the test unless the plan is complete.
+func run(t *testing.T, s *lang.Site, source world.Source) *boot.Plan {
+	t.Helper()
+	p := boot.Run(context.Background(), s, boot.Options{Source: source})
+	if !p.Complete {
+		t.Fatalf("got a plan that is not complete: %v", p.Diagnostics)
+	}
+	return p
+}
+
+// replay plans the site that is in a recording, from its answers.
+func replay(t *testing.T, recording io.Reader) *boot.Plan {
+	t.Helper()
+	r, err := world.Decode(recording)
+	must(t, err)
+	s, diags := lang.Parse(r.Header.Site, lang.Options{Stages: builtin.Stages(), Version: "0.1.0"})
+	if diags.HasErrors() {
+		t.Fatalf("got %v; want the site of the recording valid", diags)
+	}
+	return run(t, s, r.Source())
 }
 
 func golden(t *testing.T, path string, got []byte) {
@@ -205,15 +220,12 @@ func liveAndReplay(t *testing.T, e example, machine string, chosen sample.Sample
 	for n := first; n < orders; n += step {
 		secret := strings.Repeat(string(rune('a'+n)), 16)
 		creds := secrets{"bootstrap-token": "canary." + secret, "cloud-password": "canary" + secret}
-		p := boot.Run(context.Background(), s, boot.Options{Source: shuffled(e.world(t, s, machine, creds), int64(n))})
-		if !p.Complete {
-			t.Fatalf("run %d is not complete: %v", n, p.Diagnostics)
-		}
+		p := run(t, s, shuffled(e.world(t, s, machine, creds), int64(n)))
 		if hash == "" {
 			hash = p.Hash
 		}
 		if p.Hash != hash {
-			t.Fatalf("run %d has another hash", n)
+			t.Fatalf("run %d has hash %s, want %s", n, p.Hash, hash)
 		}
 		var b bytes.Buffer
 		rec := &world.Recording{Header: world.Header{Site: s.Files}, Entries: p.Tape.Entries()}
@@ -221,15 +233,8 @@ func liveAndReplay(t *testing.T, e example, machine string, chosen sample.Sample
 		if bytes.Contains(b.Bytes(), []byte("canary")) || bytes.Contains(b.Bytes(), []byte(secret)) {
 			t.Fatal("a secret is in the recording")
 		}
-		back, err := world.Decode(&b)
-		must(t, err)
-		again, diags := lang.Parse(back.Header.Site, lang.Options{Stages: builtin.Stages(), Version: "0.1.0"})
-		if diags.HasErrors() {
-			t.Fatal(diags)
-		}
-		q := boot.Run(context.Background(), again, boot.Options{Source: back.Source()})
-		if q.Hash != hash {
-			t.Fatalf("the replay of run %d has another hash, complete %v: %v", n, q.Complete, q.Diagnostics)
+		if got := replay(t, &b).Hash; got != hash {
+			t.Fatalf("the replay of run %d has hash %s, want %s", n, got, hash)
 		}
 	}
 }
@@ -253,106 +258,36 @@ func cloud() example {
 		root: map[string]string{"etc/default/kubelet": "# kept\nKUBELET_EXTRA_ARGS=--v=2\n"}}
 }
 
+// TestCloudSite holds that a password does not show in the plan. The files are those of TestStability.
 func TestCloudSite(t *testing.T) {
 	e := cloud()
 	s := e.load(t)
-	creds := secrets{"bootstrap-token": token, "cloud-password": `pa"ss\canary`}
-	p := boot.Run(context.Background(), s, boot.Options{Source: e.world(t, s, "bare-vm", creds)})
-	if !p.Complete {
-		t.Fatal(p.Diagnostics)
+	p := run(t, s, e.world(t, s, "bare-vm", secrets{"bootstrap-token": token, "cloud-password": `pa"ss\canary`}))
+	got := string(p.Node.Canonical())
+	for _, f := range p.Node.Files {
+		got += f.Text.String()
 	}
-	i := slices.IndexFunc(p.Node.Files, func(f node.File) bool { return f.Path == "/etc/kubernetes/cloud.conf" })
-	if i < 0 {
-		t.Fatal("no cloud.conf in the plan")
-	}
-	f := p.Node.Files[i]
-	if f.Mode != 0o600 {
-		t.Errorf("a file with a secret has mode %04o", f.Mode)
-	}
-	text, err := f.Text.Bytes(func(name string) ([]byte, error) { return []byte(creds[name]), nil })
-	must(t, err)
-	if !strings.Contains(string(text), `password = "pa\"ss\\canary"`) {
-		t.Errorf("the password is not in the file as the provider reads it:\n%s", text)
-	}
-	if strings.Contains(f.Text.String(), "canary") || strings.Contains(string(p.Node.Canonical()), "canary") {
-		t.Error("the secret shows")
-	}
-	flags := p.Node.Files[slices.IndexFunc(p.Node.Files, func(f node.File) bool { return f.Purpose == "kubelet-flags" })].Text.Template()
-	want := "# kept\nKUBELET_EXTRA_ARGS="
-	if !strings.HasPrefix(flags, want) || !strings.Contains(flags, "--cloud-provider=external") ||
-		!strings.Contains(flags, "--v=2") {
-		t.Errorf("flags:\n%s", flags)
-	}
-}
-
-// TestCloudWithoutPassword: a secret that is missing ends the run with its own exit status, before anything is planned.
-func TestCloudWithoutPassword(t *testing.T) {
-	e := cloud()
-	s := e.load(t)
-	p := boot.Run(
-		context.Background(),
-		s,
-		boot.Options{Source: e.world(t, s, "bare-vm", secrets{"bootstrap-token": token})},
-	)
-	if got := origin.Code(p.Diagnostics).Exit(); got != 11 {
-		t.Errorf("exit %d, want 11: %v", got, p.Diagnostics)
+	if strings.Contains(got, "canary") || !strings.Contains(got, "/etc/kubernetes/cloud.conf") {
+		t.Errorf("got a plan that shows the secret or lacks cloud.conf:\n%s", got)
 	}
 }
 
 // TestLayouts plans the same site on a deb and on an rpm system: the whole file, and the drop-in next to config.yaml.
 func TestLayouts(t *testing.T) {
-	const config = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nmaxPods: " +
-		"250\nsystemReserved:\n  memory: 1Gi\n"
-	flagsOf := map[string]string{"debian": "/etc/default/kubelet", "rocky": "/etc/sysconfig/kubelet"}
-	for id, flags := range flagsOf {
+	e := example{paths: []string{"testdata/dropin"}, root: map[string]string{"var/lib/kubelet/config.yaml": `
+apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+maxPods: 250
+systemReserved: {memory: 1Gi}
+`}}
+	for id, like := range map[string][]string{"debian": {}, "rocky": {"rhel", "fedora"}} {
 		t.Run(id, func(t *testing.T) {
-			e := example{
-				paths: []string{"testdata/dropin"},
-				root:  map[string]string{"var/lib/kubelet/config.yaml": config},
-			}
 			s := e.load(t)
-			w := e.world(t, s, "two-sockets", secrets{"bootstrap-token": token})
-			p := boot.Run(
-				context.Background(),
-				s,
-				boot.Options{Source: world.SourceFunc(func(ctx context.Context, q world.Question) world.Answer {
-					a := w.Ask(ctx, q)
-					if q.Kind == world.KindHardware {
-						var f world.Facts
-						must(t, json.Unmarshal(a.Value, &f))
-						f.OS = world.OS{ID: &id, IDLike: []string{}}
-						if id == "rocky" {
-							f.OS.IDLike = []string{"rhel", "fedora"}
-						}
-						return world.Hardware.Answer(f)
-					}
-					return a
-				})},
-			)
-			if !p.Complete {
-				t.Fatal(p.Diagnostics)
-			}
-			files := map[string]string{}
-			for _, f := range p.Node.Files {
-				files[f.Path] = f.Text.Template()
-			}
-			if _, ok := files["/var/lib/kubelet/config.yaml"]; ok {
-				t.Error("config.yaml is written, though the layout is drop-in")
-			}
-			drop := files["/etc/kubernetes/kubelet.conf.d/90-prelet.conf"]
-			for _, want := range []string{"apiVersion: kubelet.config.k8s.io/v1beta1", "kind: KubeletConfiguration", "serializeImagePulls: false", "registerWithTaints:", "kubeReserved:", "systemReserved:\n  memory: \"0\""} {
-				if !strings.Contains(drop, want) {
-					t.Errorf("the drop-in lacks %q:\n%s", want, drop)
-				}
-			}
-			if strings.Contains(drop, "maxPods") {
-				t.Errorf("the drop-in repeats what config.yaml says:\n%s", drop)
-			}
-			text, ok := files[flags]
-			if !ok || !strings.Contains(text, "--config-dir=/etc/kubernetes/kubelet.conf.d") ||
-				!strings.Contains(text, "--node-labels=topology.kubernetes.io/zone=az1") {
-				t.Errorf("%s: %q", flags, text)
-			}
+			source := e.world(t, s, "two-sockets", secrets{"bootstrap-token": stableSecrets["bootstrap-token"]})
+			p := run(t, s, changeFacts(t, source, func(facts map[string]any) {
+				facts["os"] = world.OS{ID: &id, IDLike: like}
+			}))
+			golden(t, "testdata/dropin/golden/"+id+".txt", []byte(managed(t, p)))
 		})
 	}
 }
@@ -370,25 +305,6 @@ func TestExamplesAreFormatted(t *testing.T) {
 			if got := lang.Format(text); string(got) != string(text) {
 				t.Errorf("%s: got\n%s\nwant it as prelet fmt writes it:\n%s", name, text, got)
 			}
-		}
-	}
-}
-
-// TestImageSiteIsValid checks the site that images of packaging/image contain, as `prelet seal` does at their build.
-func TestImageSiteIsValid(t *testing.T) {
-	o := lang.Options{
-		Paths:   []string{"../packaging/image/site/usr/lib/prelet/site"},
-		Stages:  builtin.Stages(),
-		Version: "0.1.0",
-	}
-	s, diags := lang.Load(lang.OS(), o)
-	if !diags.HasErrors() {
-		diags = append(diags, boot.Check(s, boot.SampleMachines(), boot.CheckOptions{})...)
-	}
-
-	for _, d := range diags {
-		if !origin.IsNote(d) {
-			t.Errorf("got %s at %s, want no error or warning", d, d.Subject)
 		}
 	}
 }

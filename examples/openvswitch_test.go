@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/world"
 	"github.com/prelet/prelet/plugins/contract"
 )
@@ -86,6 +85,11 @@ func withCards(t *testing.T, next world.Source, machine string) world.Source {
 			all = append(all, n)
 		}
 	}
+	return changeFacts(t, next, func(facts map[string]any) { facts["nics"] = all })
+}
+
+// changeFacts changes the facts of a machine in the answer to their question.
+func changeFacts(t *testing.T, next world.Source, change func(facts map[string]any)) world.Source {
 	return world.SourceFunc(func(ctx context.Context, q world.Question) world.Answer {
 		a := next.Ask(ctx, q)
 		if q.Kind != world.KindHardware {
@@ -93,7 +97,7 @@ func withCards(t *testing.T, next world.Source, machine string) world.Source {
 		}
 		var facts map[string]any
 		err := json.Unmarshal(a.Value, &facts)
-		facts["nics"] = all
+		change(facts)
 		b, err2 := json.Marshal(facts)
 		if err := errors.Join(err, err2); err != nil {
 			t.Error(err)
@@ -138,37 +142,25 @@ func TestSRIOV(t *testing.T) {
 		{"legacy-82599", false, true, ""}, // the detector is not installed: degraded, and no label
 	} {
 		s := e.load(t)
-		source := openVSwitch(
-			t,
-			withCards(t, e.world(t, s, strings.Fields(tt.machine)[0], secrets{"bootstrap-token": token}), tt.machine),
-			tt.locked,
-			tt.dpdk,
-		)
-		p := boot.Run(context.Background(), s, boot.Options{Source: source})
-		if !p.Complete {
-			t.Errorf("%+v: the plan is not complete: %v", tt, p.Diagnostics)
-			continue
-		}
-		got := ""
+		cards := withCards(t, e.world(t, s, strings.Fields(tt.machine)[0], secrets{"bootstrap-token": token}), tt.machine)
+		p := run(t, s, openVSwitch(t, cards, tt.locked, tt.dpdk))
+
+		var got, want []string
 		for _, l := range p.Node.Labels {
 			if l.Key == key {
-				got = l.Value
+				got = append(got, l.Value)
 			}
 		}
-		if got != tt.want {
-			t.Errorf("%+v: label %q", tt, got)
-		}
-		taints := 0
 		for _, taint := range p.Node.Taints {
 			if taint.Key == key {
-				taints++
-				if taint.Value != tt.want || taint.Effect != "NoSchedule" {
-					t.Errorf("%+v: taint %+v", tt, taint)
-				}
+				got = append(got, taint.Value+":"+string(taint.Effect))
 			}
 		}
-		if want := map[bool]int{true: 1}[tt.want != ""]; taints != want {
-			t.Errorf("%+v: %d taints", tt, taints)
+		if tt.want != "" {
+			want = []string{tt.want, tt.want + ":NoSchedule"}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%+v: got label and taint %q, want %q", tt, got, want)
 		}
 	}
 }

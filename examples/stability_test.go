@@ -3,7 +3,6 @@ package examples
 import (
 	"bytes"
 	"compress/gzip"
-	"context"
 	"fmt"
 	"io/fs"
 	"os"
@@ -16,10 +15,8 @@ import (
 
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/commit/generation"
-	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/world"
-	"github.com/prelet/prelet/stages/builtin"
 )
 
 const (
@@ -56,7 +53,10 @@ func TestStability(t *testing.T) {
 		for _, path := range recordings {
 			name, _, _ := strings.Cut(filepath.Base(path), ".")
 			t.Run(v.Name()+"/"+name, func(t *testing.T) {
-				compareManaged(t, filepath.Join(dir, name+".txt"), renderRecording(t, path))
+				f, err := os.Open(path)
+				must(t, err)
+				defer f.Close()
+				compareManaged(t, filepath.Join(dir, name+".txt"), managed(t, replay(t, f)))
 			})
 		}
 	}
@@ -114,10 +114,7 @@ func policies() []example {
 func recordExample(t *testing.T, e example, machine, suffix string) []byte {
 	t.Helper()
 	s := e.load(t)
-	p := boot.Run(context.Background(), s, boot.Options{Source: e.world(t, s, machine, stableSecrets)})
-	if !p.Complete {
-		t.Fatalf("%s on %s is not complete: %v", e.name, machine, p.Diagnostics)
-	}
+	p := run(t, s, e.world(t, s, machine, stableSecrets))
 
 	var b bytes.Buffer
 	r := &world.Recording{Header: world.Header{Site: s.Files, Prelet: inProgress}, Entries: p.Tape.Entries()}
@@ -139,26 +136,8 @@ func recordExample(t *testing.T, e example, machine, suffix string) []byte {
 // stableSecrets are the credentials of recordings, which do not contain their values.
 var stableSecrets = secrets{"bootstrap-token": "abcdef.0123456789abcdef", "cloud-password": `pa"ss\word`}
 
-// renderRecording plans a recording with the site in it, and returns the managed files as text.
-func renderRecording(t *testing.T, path string) string {
-	t.Helper()
-	f, err := os.Open(path)
-	must(t, err)
-	defer f.Close()
-	r, err := world.Decode(f)
-	if err != nil {
-		t.Fatalf("%s: %v; want it read, as that version wrote it", path, err)
-	}
-
-	site, diags := lang.Parse(r.Header.Site, lang.Options{Stages: builtin.Stages(), Version: "0.1.0"})
-	if diags.HasErrors() {
-		t.Fatalf("%s: got %v; want its site valid, as for that version", path, diags)
-	}
-	p := boot.Run(context.Background(), site, boot.Options{Source: r.Source()})
-	if !p.Complete {
-		t.Fatalf("%s: the plan is not complete: %v", path, p.Diagnostics)
-	}
-
+// managed returns the managed files of a plan as text.
+func managed(t *testing.T, p *boot.Plan) string {
 	var b strings.Builder
 	for _, file := range p.Node.Files {
 		writeManaged(t, &b, file)

@@ -101,20 +101,6 @@ func TestFormatRefuses(t *testing.T) {
 	}
 }
 
-// TestFormatKeepsExamples holds the examples to the form that they show.
-func TestFormatKeepsExamples(t *testing.T) {
-	texts := sitesIn(t, "../../examples")
-	if len(texts) < 5 {
-		t.Fatalf("got %d examples, want at least 5", len(texts))
-	}
-
-	for _, src := range texts {
-		if got := Format(src); !bytes.Equal(got, src) {
-			t.Errorf("want the example in canonical form (-got +want): %s", cmp.Diff(string(src), string(got)))
-		}
-	}
-}
-
 // FuzzFormat checks that only spaces change and that a second run changes nothing.
 func FuzzFormat(f *testing.F) {
 	for _, text := range slices.Concat(slices.Collect(maps.Values(hostileNative(20))), oddLayouts) {

@@ -145,11 +145,11 @@ func newContainerdMachine(t *testing.T) (m *containerdMachine, arguments []strin
 		t.Skip("no runc: test/kube/build.sh takes it from Debian, with apt-get")
 	}
 	c := newControl(t)
-	m = &containerdMachine{newMachine(t), "https://" + outside + ":" + c.port, c.pin}
+	m = &containerdMachine{newMachine(t), "https://" + outside + ":" + c.port, c.Pin}
 	m.wire(outside, inside)
 
 	m.put("/etc/prelet/real.hcl", realConfig)
-	m.put("/etc/credstore/bootstrap-token", c.token+"\n")
+	m.put("/etc/credstore/bootstrap-token", c.Token+"\n")
 
 	unit, err := os.ReadFile(filepath.Join(built, "containerd.service"))
 	if err != nil {
@@ -163,7 +163,7 @@ func newContainerdMachine(t *testing.T) (m *containerdMachine, arguments []strin
 	// containerd's folder is a tmpfs, because overlayfs cannot be on another one. runc needs the system calls.
 	arguments = []string{"--tmpfs=/var/lib/containerd", "--system-call-filter=@keyring bpf"}
 	for path, program := range map[string]string{
-		"/usr/bin/kubelet":                       c.kubelet,
+		"/usr/bin/kubelet":                       c.program("kubelet"),
 		"/usr/local/bin/containerd":              filepath.Join(built, "containerd"),
 		"/usr/local/bin/containerd-shim-runc-v2": filepath.Join(built, "containerd-shim-runc-v2"),
 		"/usr/local/bin/ctr":                     filepath.Join(built, "ctr"),

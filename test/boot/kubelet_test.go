@@ -1,97 +1,57 @@
 package boot
 
 import (
-	"bufio"
-	"context"
-	"crypto/x509"
 	"encoding/json"
-	"encoding/pem"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
-
-	"github.com/prelet/prelet/internal/demo"
 )
 
 // What ../kube/build.sh has made: Kubernetes, and the fake of a container runtime.
 const kubeVariable = "PRELET_KUBE_CACHE"
 
-// control is a real control plane, started by ../kube/cmd/cluster.
+// control is a real control plane, started by ../kube/cmd/cluster, which prints its first fields.
 type control struct {
-	token, port string
-	kubectl     []string
-	kubelet     string // the binary
-	helpers     string
-	pin         string
+	URL, Token, Folder, Version string
+	Pin                         string `json:"ca_hash"`
+
+	cache, port string
 }
 
 // newControl starts one for this test.
 func newControl(t *testing.T) *control {
 	t.Helper()
-	cache := os.Getenv(kubeVariable)
-	if cache == "" {
+	c := &control{cache: os.Getenv(kubeVariable)}
+	if c.cache == "" {
 		t.Skip("this runs Kubernetes: make e2e-kube builds it, then make e2e-boot finds it")
 	}
-	bin := filepath.Join(t.TempDir(), "cluster")
-	build := exec.Command(
-		"go",
-		"build",
-		"-trimpath",
-		"-o",
-		bin,
-		"./cmd/cluster",
-	) // as its build.sh compiles the same packages
-	build.Dir, build.Env = "../kube", append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("got %v: %s; want no error", err, out)
-	}
-	ctx, stop := context.WithCancel(context.Background())
-	cmd := exec.CommandContext(ctx, bin, "-cache", cache, "-nodes", "0", "-bind", "0.0.0.0")
-	cmd.Dir = "../kube"
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	cmd.WaitDelay = 10 * time.Second
-	cmd.Stderr = os.Stderr
-	said, err := cmd.StdoutPipe()
-	if err != nil {
+	cmd := exec.Command("go", "run", "-trimpath", "./cmd/cluster", "-json", "-cache", c.cache, "-bind", "0.0.0.0")
+	cmd.Dir, cmd.Env, cmd.Stderr = "../kube", append(os.Environ(), "CGO_ENABLED=0"), os.Stderr // as its build.sh compiles
+	untilClosed, err := cmd.StdinPipe()
+	said, err2 := cmd.StdoutPipe()
+	if err := errors.Join(err, err2, cmd.Start()); err != nil {
 		t.Fatal(err)
 	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
+	t.Cleanup(func() { _ = untilClosed.Close(); _ = cmd.Wait() })
+	if err := json.NewDecoder(said).Decode(c); err != nil {
+		t.Fatalf("the control plane: got %v and %+v, want what it prints", err, c)
 	}
-	t.Cleanup(func() { stop(); _ = cmd.Wait() })
-	c := &control{helpers: filepath.Join(cache, "helpers")}
-	up := regexp.MustCompile(`at https://127\.0\.0\.1:(\d+) after .*, token (\S+)`)
-	for lines := bufio.NewScanner(said); lines.Scan(); {
-		if m := up.FindStringSubmatch(lines.Text()); m != nil {
-			c.port, c.token = m[1], m[2]
-		}
-		if _, words, ok := strings.Cut(lines.Text(), "kubectl:"); ok {
-			c.kubectl = strings.Fields(words)
-			c.kubectl = c.kubectl[:len(c.kubectl)-2] // what it suggests to ask
-			break
-		}
-	}
-	if c.token == "" || len(c.kubectl) != 3 {
-		t.Fatalf("the control plane did not come up: got %+v; want non-empty token and 3 kubectl", c)
-	}
-	c.kubelet = filepath.Join(filepath.Dir(c.kubectl[0]), "kubelet")
-	text, err := os.ReadFile(filepath.Join(filepath.Dir(c.kubectl[2]), "pki", "ca.crt"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	block, _ := pem.Decode(text)
-	ca, err := x509.ParseCertificate(block.Bytes)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.pin = (&demo.Authority{Cert: ca}).CAHash()
+	c.port = c.URL[strings.LastIndex(c.URL, ":")+1:]
+
 	return c
+}
+
+// program is one of Kubernetes.
+func (c *control) program(name string) string { return filepath.Join(c.cache, c.Version, name) }
+
+func (c *control) kubectl(args ...string) ([]byte, error) {
+	args = append([]string{"--kubeconfig", c.Folder + "/super-admin.conf"}, args...)
+	return exec.Command(c.program("kubectl"), args...).CombinedOutput()
 }
 
 // node is what the real API server has of the machine.
@@ -110,7 +70,7 @@ type realNode struct {
 
 func (c *control) node(t *testing.T, name string) (n realNode, err error) {
 	t.Helper()
-	out, err := exec.Command(c.kubectl[0], append(c.kubectl[1:], "get", "node", name, "-o", "json")...).CombinedOutput()
+	out, err := c.kubectl("get", "node", name, "-o", "json")
 	if err != nil {
 		return n, fmt.Errorf("%s", out)
 	}
@@ -174,15 +134,15 @@ func TestRealKubelet(t *testing.T) {
 	c := newControl(t)
 	m := newMachine(t)
 	m.wire(outside, inside)
-	m.site = strings.NewReplacer("SERVER", "https://"+outside+":"+c.port, "PIN", c.pin).Replace(realSite)
+	m.site = strings.NewReplacer("SERVER", "https://"+outside+":"+c.port, "PIN", c.Pin).Replace(realSite)
 	m.put("/etc/prelet/site.hcl", m.site)
-	m.put("/etc/credstore/bootstrap-token", c.token+"\n")
+	m.put("/etc/credstore/bootstrap-token", c.Token+"\n")
 	m.put("/etc/systemd/system/fakecri.service", runtimeUnit)
 	m.put("/opt/fakecri", "")
 	m.chroot("systemctl", "enable", "fakecri.service")
 	real := []string{
-		"--bind-ro=" + c.kubelet + ":/usr/bin/kubelet",
-		"--bind-ro=" + filepath.Join(c.helpers, "fakecri") + ":/opt/fakecri",
+		"--bind-ro=" + c.program("kubelet") + ":/usr/bin/kubelet",
+		"--bind-ro=" + filepath.Join(c.cache, "helpers/fakecri") + ":/opt/fakecri",
 	}
 
 	m.Boot(real...)
@@ -211,9 +171,8 @@ func TestRealKubelet(t *testing.T) {
 
 	// Unchanged, and the token is gone.
 	m.Off()
-	id, _, _ := strings.Cut(c.token, ".")
-	if out, err := exec.Command(c.kubectl[0], append(c.kubectl[1:], "-n", "kube-system", "delete", "secret", "bootstrap-token-"+id)...).
-		CombinedOutput(); err != nil {
+	id, _, _ := strings.Cut(c.Token, ".")
+	if out, err := c.kubectl("-n", "kube-system", "delete", "secret", "bootstrap-token-"+id); err != nil {
 		t.Fatalf("got %v: %s; want no error", err, out)
 	}
 	before := m.read("/var/lib/kubelet/config.yaml")

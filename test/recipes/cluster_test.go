@@ -1,22 +1,18 @@
 package recipes
 
 import (
-	"bufio"
 	"context"
-	"crypto/x509"
-	"encoding/pem"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/prelet/prelet/internal/demo"
 	"github.com/prelet/prelet/test/nspawn"
 )
 
@@ -39,10 +35,7 @@ func requireWanted(t *testing.T) {
 }
 
 // cluster is a real control plane, started by test/kube/cmd/cluster.
-type cluster struct {
-	url, pin, token string
-	words           []string // of a call of kubectl
-}
+type cluster struct{ url, pin, token, folder, version string }
 
 // shared is the cluster of all tests, because none changes it but by joining under its own name.
 var shared cluster
@@ -113,65 +106,34 @@ func startServers(ctx context.Context) (started []*exec.Cmd, err error) {
 	}
 	started = append(started, dhcp)
 
-	program, err := filepath.Abs(".cache/bin/cluster")
-	if err != nil {
+	cmd := exec.CommandContext(ctx, "go", "run", "-trimpath", "./cmd/cluster",
+		"-json", "-cache", os.Getenv(kube), "-bind", "0.0.0.0")
+	cmd.Dir, cmd.Env, cmd.Stderr = "../kube", append(os.Environ(), "CGO_ENABLED=0"), os.Stderr
+	untilClosed, err := cmd.StdinPipe()
+	out, err2 := cmd.StdoutPipe()
+	if err := errors.Join(err, err2); err != nil {
 		return started, err
 	}
-	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-o", program, "./cmd/cluster")
-	build.Dir, build.Env = "../kube", append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		return started, fmt.Errorf("test/kube/cmd/cluster: %w\n%s", err, out)
-	}
-	cmd := exec.CommandContext(ctx, program, "-cache", os.Getenv(kube), "-nodes", "0", "-bind", "0.0.0.0")
-	cmd.Dir, cmd.Stderr = "../kube", os.Stderr
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	cmd.WaitDelay = 10 * time.Second
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return started, err
-	}
+	cmd.Cancel, cmd.WaitDelay = untilClosed.Close, 10*time.Second
 	if err := cmd.Start(); err != nil {
 		return started, err
 	}
 	started = append(started, cmd)
 
-	up := regexp.MustCompile(`at https://127\.0\.0\.1:(\d+) after .*, token (\S+)`)
-	for lines := bufio.NewScanner(out); lines.Scan() && len(shared.words) == 0; {
-		if found := up.FindStringSubmatch(lines.Text()); found != nil {
-			shared.url, shared.token = "https://"+address+":"+found[1], found[2]
-		}
-		if _, words, ok := strings.Cut(lines.Text(), "kubectl:"); ok {
-			shared.words = strings.Fields(words)[:3] // kubectl --kubeconfig FILE
-		}
+	var c struct {
+		URL, Token, Folder, Version string
+		Pin                         string `json:"ca_hash"`
 	}
-	if len(shared.words) == 0 {
-		return started, errors.New("the cluster did not start")
-	}
-	shared.pin, err = pin(filepath.Join(filepath.Dir(shared.words[2]), "pki", "ca.crt"))
+	err = json.NewDecoder(out).Decode(&c)
+	port := c.URL[strings.LastIndex(c.URL, ":")+1:]
+	shared = cluster{"https://" + address + ":" + port, c.Pin, c.Token, c.Folder, c.Version}
 
 	return started, err
 }
 
-// pin returns what `kubeadm token create --print-join-command` prints of a CA.
-func pin(file string) (string, error) {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return "", err
-	}
-	block, _ := pem.Decode(text)
-	if block == nil {
-		return "", fmt.Errorf("%s is not a certificate", file)
-	}
-	ca, err := x509.ParseCertificate(block.Bytes)
-	if err != nil {
-		return "", err
-	}
-
-	return (&demo.Authority{Cert: ca}).CAHash(), nil
-}
-
 func (c cluster) kubectl(args ...string) (string, error) {
-	out, err := exec.Command(c.words[0], append(c.words[1:], args...)...).CombinedOutput()
+	args = append([]string{"--kubeconfig", c.folder + "/super-admin.conf"}, args...)
+	out, err := exec.Command(filepath.Join(os.Getenv(kube), c.version, "kubectl"), args...).CombinedOutput()
 	return string(out), err
 }
 

@@ -4,7 +4,6 @@ import (
 	"encoding/base64"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -30,7 +29,7 @@ override {
 		m.Put("/etc/systemd/system/"+unit+".service.d/50-configz.conf",
 			"[Service]\nLoadCredential=kubelet-configz\n", 0o644)
 	}
-	pki := filepath.Dir(shared.words[2]) + "/pki/apiserver-kubelet-client"
+	pki := shared.folder + "/pki/apiserver-kubelet-client"
 	m.Put("/etc/credstore/kubelet-configz", readFile(t, pki+".crt")+readFile(t, pki+".key"), 0o400)
 
 	return m
@@ -93,7 +92,7 @@ func TestFeaturesUnderUnits(t *testing.T) {
 func TestPluginUnderUnits(t *testing.T) {
 	requireWanted(t)
 	m := newFeatureMachine(t, "plugin")
-	ca, err := os.ReadFile(filepath.Dir(shared.words[2]) + "/pki/ca.crt")
+	ca, err := os.ReadFile(shared.folder + "/pki/ca.crt")
 	must(t, err)
 	m.Put("/etc/kubernetes/bootstrap-kubelet.conf", fmt.Sprintf(`apiVersion: v1
 kind: Config

@@ -72,6 +72,14 @@ type disk struct {
 // root is the folder below which prelet works: not the file system's own root, which has a lost+found.
 func (d *disk) root() string { return filepath.Join(d.at, "root") }
 
+// look reads the tree below the root.
+func (d *disk) look(t *testing.T) tree {
+	t.Helper()
+	out, err := look(d.root())
+	must(t, err)
+	return out
+}
+
 func newDisk(t *testing.T, f filesystem, dir string) *disk {
 	t.Helper()
 	d := &disk{filesystem: f, image: filepath.Join(dir, f.name+".img"), at: filepath.Join(dir, f.name)}

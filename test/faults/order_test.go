@@ -205,7 +205,7 @@ func (o *order) pending(spared func(p string, c change) bool) (out []string) {
 
 // order are the rules for the step of a stage.
 func (s *stage) order(d *disk) order {
-	o := order{root: d.root(), run: s.run("")}
+	o := order{root: d.root(), run: s.run()}
 	if s.Next != nil {
 		for _, t := range s.Next.Targets {
 			o.proposed = append(o.proposed, t.Path)

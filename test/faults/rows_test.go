@@ -3,7 +3,6 @@ package faults
 import (
 	"os"
 	"os/exec"
-	"strings"
 	"testing"
 )
 
@@ -46,11 +45,7 @@ func TestMended(t *testing.T) {
 		b := onTmpfs(t, "size=4m", "")
 		b.expect(0, b.runs("1"))
 		start := b.look()
-		at := b.callOf(
-			t,
-			"2",
-			func(c call) bool { return c.name == "fsync" && strings.HasSuffix(c.at(0), "/journal.json.tmp") },
-		)
+		at := b.callOf(t, "2", isCommit)
 		b.restore(t, start)
 		e, err := killedAt(at, b.runs("2")...)
 		must(t, err)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -56,49 +55,45 @@ func (s *stage) build(t *testing.T) {
 	s.base = filepath.Join(s.dir, "base.img")
 	d := newDisk(t, s.filesystem, s.dir)
 	d.format(t, d.image)
-	must(t, d.mount())
-	must(
-		t,
-		errors.Join(os.MkdirAll(d.root(), 0o755), os.MkdirAll(s.run(""), 0o755), os.MkdirAll(s.run(".before"), 0o755)),
-	)
-	s.do(t, d, "prepare", s.run(".before"))
-	var err error
-	if s.before, err = look(d.root()); err != nil {
-		t.Fatal(err)
+	s.boot(t, d)
+	must(t, os.MkdirAll(d.root(), 0o755))
+	if e := s.act(t, d, "prepare"); e.exit != 0 {
+		t.Fatalf("prepare: got exit %d; want 0:\n%s", e.exit, e.output)
 	}
-	must(t, d.unmount())
-	must(t, copyImage(d.image, s.base))
+	s.before = d.look(t)
+	must(t, errors.Join(d.unmount(), copyImage(d.image, s.base), os.Rename(s.run(), s.run()+".before")))
 
 	s.lay(t, d, s.base, true)
 	var e ended
+	var err error
 	if s.loose { // as slow as the runs that follow: which thread does what is a matter of time
 		s.calls, e, err = killedTraced(
 			filepath.Join(s.dir, "trace"),
 			call{name: "openat", nth: 60000},
-			s.command("step", d, s.run(""))...)
+			s.command("step", d)...)
 	} else {
-		s.calls, e, err = traced(filepath.Join(s.dir, "trace"), s.command("step", d, s.run(""))...)
+		s.calls, e, err = traced(filepath.Join(s.dir, "trace"), s.command("step", d)...)
 	}
 	if err != nil || e.exit != 0 || e.killed {
 		t.Fatalf("the step by itself: exit %d, %v; want no error, exit 0 and not killed:\n%s", e.exit, err, e.output)
 	}
-	if s.after, err = look(d.root()); err != nil {
-		t.Fatal(err)
-	}
+	s.after = d.look(t)
 	must(t, d.unmount())
 	s.findCommit(t, d)
 }
 
-func (s *stage) run(suffix string) string { return filepath.Join(s.dir, "run"+suffix) }
+// run is the folder that is /run/prelet.
+func (s *stage) run() string { return filepath.Join(s.dir, "run") }
 
-func (s *stage) command(verb string, d *disk, run string) []string { return s.line(verb, d, run) }
+func (s *stage) command(verb string, d *disk) []string { return s.line(verb, d, s.run()) }
 
-func (s *stage) do(t *testing.T, d *disk, verb, run string) {
+// act carries out a command to its end.
+func (s *stage) act(t *testing.T, d *disk, verb string) ended {
 	t.Helper()
-	c := s.command(verb, d, run)
-	if out, err := exec.Command(c[0], c[1:]...).CombinedOutput(); err != nil {
-		t.Fatalf("%s: got %v; want no error:\n%s", verb, err, out)
-	}
+	c := s.command(verb, d)
+	e, err := execute(c[0], c[1:]...)
+	must(t, err)
+	return e
 }
 
 // lay boots on a copy of an image; warm: with the run folder as it was.
@@ -107,14 +102,14 @@ func (s *stage) lay(t *testing.T, d *disk, image string, warm bool) {
 	must(t, copyImage(image, d.image))
 	s.boot(t, d)
 	if warm {
-		must(t, os.CopyFS(s.run(""), os.DirFS(s.run(".before"))))
+		must(t, os.CopyFS(s.run(), os.DirFS(s.run()+".before")))
 	}
 }
 
 // boot mounts the disk, with an empty run folder.
 func (s *stage) boot(t *testing.T, d *disk) {
 	t.Helper()
-	must(t, errors.Join(os.RemoveAll(s.run("")), os.MkdirAll(s.run(""), 0o755), d.mount()))
+	must(t, errors.Join(os.RemoveAll(s.run()), os.MkdirAll(s.run(), 0o755), d.mount()))
 }
 
 // findCommit finds the call that makes the decision, and the one that makes it last. All that counts is on one thread:
@@ -225,7 +220,7 @@ func (s *stage) kill(t *testing.T, d *disk, at call, cut bool) outcome {
 				s.lay(t, d, s.base, true)
 			}
 			var calls []call
-			calls, e, err = killedTraced(filepath.Join(s.dir, "killed"), at, s.command("step", d, s.run(""))...)
+			calls, e, err = killedTraced(filepath.Join(s.dir, "killed"), at, s.command("step", d)...)
 			must(t, err)
 			k = s.place(calls)
 			if at.nth == 0 {
@@ -233,7 +228,7 @@ func (s *stage) kill(t *testing.T, d *disk, at call, cut bool) outcome {
 			}
 		}
 	} else {
-		e, err = killedAt(at, s.command("step", d, s.run(""))...)
+		e, err = killedAt(at, s.command("step", d)...)
 	}
 	must(t, err)
 	o := outcome{done: !e.killed, crashed: d.image + ".crashed", place: k}
@@ -247,8 +242,7 @@ func (s *stage) kill(t *testing.T, d *disk, at call, cut bool) outcome {
 		must(t, errors.Join(d.cut(), copyImage(d.image, o.crashed)))
 		s.boot(t, d)
 	}
-	crashed, err := look(d.root())
-	must(t, err)
+	crashed := d.look(t)
 	o.key = fmt.Sprintf("%x", sha256.Sum256([]byte(crashed.state())))
 	s.recovered(t, d, k, o.done, &o.broken)
 	must(t, d.unmount())
@@ -258,8 +252,7 @@ func (s *stage) kill(t *testing.T, d *disk, at call, cut bool) outcome {
 // alive judges what everybody sees at the moment of the kill.
 func (s *stage) alive(t *testing.T, d *disk, k int, b *broken) {
 	t.Helper()
-	now, err := look(d.root())
-	must(t, err)
+	now := d.look(t)
 	was, want, have := s.before.targets(), s.after.targets(), now.targets()
 	for p, n := range have {
 		if temporary.MatchString(p) || n.mode.IsDir() {
@@ -287,7 +280,7 @@ func (s *stage) alive(t *testing.T, d *disk, k int, b *broken) {
 
 // gate: where the kubelet may start, every target is of one generation (I4).
 func (s *stage) gate(have map[string]node, b *broken) {
-	if _, err := os.Stat(filepath.Join(s.run(""), "kubelet.env")); err != nil {
+	if _, err := os.Stat(filepath.Join(s.run(), "kubelet.env")); err != nil {
 		return
 	}
 	for p := range have {
@@ -327,22 +320,17 @@ func (s *stage) untouched(now tree, b *broken) {
 // recovered recovers and judges the end.
 func (s *stage) recovered(t *testing.T, d *disk, k int, done bool, b *broken) {
 	t.Helper()
-	c := s.command("recover", d, s.run(""))
-	e, err := execute(c[0], c[1:]...)
-	must(t, err)
+	e := s.act(t, d, "recover")
 	if e.exit != 0 {
 		b.add("recovery: exit %d: %s", e.exit, e.output)
 		return
 	}
-	now, err := look(d.root())
-	must(t, err)
+	now := d.look(t)
 	s.judge(now, k, done, b)
 	s.gate(now.targets(), b)
 
-	e, err = execute(c[0], c[1:]...)
-	must(t, err)
-	again, err := look(d.root())
-	must(t, err)
+	e = s.act(t, d, "recover")
+	again := d.look(t)
 	if e.exit != 0 || !maps.Equal(now, again) {
 		b.add(
 			"I5: a second recovery (exit %d) finds something to do:\n%s",
@@ -351,13 +339,11 @@ func (s *stage) recovered(t *testing.T, d *disk, k int, done bool, b *broken) {
 		)
 	}
 	s.lasts(t, d, now, k, done, b)
-	c = s.command("step", d, s.run(""))
-	if e, err = execute(c[0], c[1:]...); err != nil || e.exit != 0 {
-		b.add("the next run: exit %d, %v: %s", e.exit, err, e.output)
+	if e = s.act(t, d, "step"); e.exit != 0 {
+		b.add("the next run: exit %d: %s", e.exit, e.output)
 		return
 	}
-	last, err := look(d.root())
-	must(t, err)
+	last := d.look(t)
 	if x := differ(last.targets(), s.after.targets()); x != "" {
 		b.add("the next run does not finish it:\n%s", x)
 	}
@@ -369,19 +355,15 @@ func (s *stage) lasts(t *testing.T, d *disk, now tree, k int, done bool, b *brok
 	t.Helper()
 	must(t, d.cut())
 	s.boot(t, d)
-	left, err := look(d.root())
-	must(t, err)
+	left := d.look(t)
 	if x := differ(left.targets(), now.targets()); x != "" {
 		b.add("I3: what recovery did goes with the power:\n%s", x)
 	}
-	c := s.command("recover", d, s.run(""))
-	e, err := execute(c[0], c[1:]...)
-	must(t, err)
-	if left, err = look(d.root()); err != nil || e.exit != 0 {
-		b.add("recovery after a second cut: exit %d, %v: %s", e.exit, err, e.output)
+	if e := s.act(t, d, "recover"); e.exit != 0 {
+		b.add("recovery after a second cut: exit %d: %s", e.exit, e.output)
 		return
 	}
-	s.judge(left, k, done, b)
+	s.judge(d.look(t), k, done, b)
 }
 
 // judge compares a recovered tree with the invariants. k is the call at which the step was killed.
@@ -480,7 +462,7 @@ func (s *stage) twice(t *testing.T, d *disk, k call, crashed string, stride, off
 	kept := filepath.Join(s.dir, "twice.img")
 	must(t, copyImage(crashed, kept))
 	s.lay(t, d, kept, false)
-	calls, e, err := traced(filepath.Join(s.dir, "trace2"), s.command("recover", d, s.run(""))...)
+	calls, e, err := traced(filepath.Join(s.dir, "trace2"), s.command("recover", d)...)
 	must(t, errors.Join(err, d.unmount()))
 	if e.exit != 0 {
 		return // already reported
@@ -490,7 +472,7 @@ func (s *stage) twice(t *testing.T, d *disk, k call, crashed string, stride, off
 			continue
 		}
 		s.lay(t, d, kept, false)
-		e, err := killedAt(r, s.command("recover", d, s.run(""))...)
+		e, err := killedAt(r, s.command("recover", d)...)
 		must(t, err)
 		var b broken
 		if !e.killed && r.nth != 0 && !s.loose {

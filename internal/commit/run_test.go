@@ -288,43 +288,6 @@ func TestMounts(t *testing.T) {
 	}
 }
 
-// TestOutdatedState checks that a state which does not fit this boot goes before the kubelet starts, and stays, with a
-// reason, while one runs.
-func TestOutdatedState(t *testing.T) {
-	const path = "/etc/memory_manager_state"
-	plan := func() *boot.Plan {
-		p := complete("one")
-		p.Changes = []boot.Change{{
-			File:   node.File{Path: path, Kind: node.Missing, Purpose: "state"},
-			Old:    world.TargetAns{Exists: true, Mode: 0o600},
-			Action: "delete", Why: "NUMA node 0 had 2 bytes and has 1", Outdated: true,
-		}}
-		return p
-	}
-
-	for _, runs := range []bool{false, true} {
-		b := newBench(t)
-		must(t, os.WriteFile(b.dir+path, []byte("{}"), 0o600))
-		if runs {
-			b.kubelet.Started, b.kubelet.MainPID = time.Second, 7
-		} else {
-			b.kubelet.Active, b.kubelet.Sub = "inactive", "dead"
-		}
-
-		res, status := b.do(t.Context(), plan())
-		_, err := os.Stat(b.dir + path)
-		isSaid := strings.Contains(fmt.Sprint(status.Degraded), "the kubelet's next start fails")
-		removed := path + " is removed, and the kubelet makes a new one: NUMA node 0 had 2 bytes and has 1"
-		if got := b.log.String(); strings.Contains(got, removed) == runs {
-			t.Errorf("a kubelet runs: %v: got the log %q; want %q in it only if none does", runs, got, removed)
-		}
-		if res.Code != "" || (err == nil) != runs || isSaid != runs {
-			t.Errorf("a kubelet runs: %v: got %+v, the state: %v, degraded %v; want it kept, and degraded, only then",
-				runs, res, err, status.Degraded)
-		}
-	}
-}
-
 // TestRetryKilledAnywhere kills a run with Retry of a held plan, whose files somebody has put in place already,
 // before each write of the store: a plan that is adopted is not held.
 func TestRetryKilledAnywhere(t *testing.T) {

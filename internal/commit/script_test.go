@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/hashicorp/hcl/v2"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/report"
 	"github.com/prelet/prelet/internal/scripttest"
+	"github.com/prelet/prelet/internal/world"
 )
 
 // TestRuns plays whole runs, with the store on a disk and fakes around it: testdata/runs.txtar.
@@ -62,7 +64,7 @@ func planOf(name string) *boot.Plan {
 	return complete(name)
 }
 
-// run PLAN [retry|stopped|with-stage|of-another-machine]: a run, in a process of its own.
+// run PLAN [retry|stopped|with-stage|outdated-state|of-another-machine]: a run, in a process of its own.
 func (s *runScript) run(name, how string) {
 	s.t.Helper()
 	ctx, cancel := context.WithCancel(s.t.Context())
@@ -78,6 +80,12 @@ func (s *runScript) run(name, how string) {
 		s.plan.Node.Activation = &node.Activation{
 			Unit: "site-kubelet.service", SettleMillis: 1000, TimeoutMillis: 60000,
 		}
+	case "outdated-state":
+		s.plan.Changes = []boot.Change{{
+			File:   node.File{Path: "/etc/memory_manager_state", Kind: node.Missing, Purpose: "state"},
+			Old:    world.TargetAns{Exists: true, Mode: 0o600},
+			Action: "delete", Why: "NUMA node 0 had 2 bytes and has 1", Outdated: true,
+		}}
 	case "of-another-machine":
 		s.Machine.OtherMachine = func(n kubelet.Node) string { return n.Name + " is another machine" }
 	}
@@ -104,6 +112,10 @@ func (s *runScript) do(l scripttest.Line) bool {
 		s.sick = all
 	case "away":
 		s.away = a[0] == "yes"
+	case "kubelet": // running|stopped
+		if s.kubelet.Started, s.kubelet.MainPID = time.Second, 7; a[0] == "stopped" {
+			s.kubelet.Active, s.kubelet.Sub, s.kubelet.Started, s.kubelet.MainPID = "inactive", "dead", 0, 0
+		}
 	case "lose-gate":
 		s.must(os.Remove(s.Machine.Gate.Path()))
 	case "damage-journal":
@@ -160,6 +172,11 @@ func (s *runScript) do(l scripttest.Line) bool {
 		first := append(s.status.Degraded, fault.Reason{})[0]
 		s.check("code of the first", first.Code, a[1])
 		s.contains(first.Summary, a[2])
+	case "exists": // PATH yes|no
+		_, err := os.Stat(s.dir + a[0])
+		s.check(a[0]+" exists", err == nil, a[1] == "yes")
+	case "logged": // TEXT yes|no
+		s.check("logged "+a[0], strings.Contains(s.log.String(), a[0]), a[1] == "yes")
 	case "file":
 		text, _ := os.ReadFile(s.dir + "/etc/a")
 		s.check("/etc/a", string(text), a[0])

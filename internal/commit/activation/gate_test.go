@@ -2,6 +2,7 @@ package activation
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,73 +12,42 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 )
 
+// TestGate opens and shuts a gate, and owes a start. Another boot does not count what this one did.
 func TestGate(t *testing.T) {
 	g := Gate{Dir: t.TempDir(), BootID: strings.Repeat("a", 32)}
-	state := func(wantGen int, wantOpen bool) {
-		t.Helper()
-
+	next := Gate{Dir: g.Dir, BootID: strings.Repeat("b", 32)}
+	const unit = "kubelet.service"
+	for i, step := range []struct {
+		do   func() error
+		want string // generation, open, opened in this boot and in the next, reason, owed in this boot and in the next
+	}{
+		{func() error { return nil }, `0 false; opened false false ""; owed false false`},
+		{func() error { return g.Shut("site\ninvalid") }, `0 false; opened false false "site invalid"; owed false false`},
+		{func() error { return g.Open(12) }, `12 true; opened true false ""; owed false false`},
+		{func() error { return g.Shut("changing") }, `0 false; opened true false "changing"; owed false false`},
+		{func() error { return g.MarkOwed(unit) }, `0 false; opened true false "changing"; owed true false`},
+		{g.ClearOwed, `0 false; opened true false "changing"; owed false false`},
+		{g.ClearOwed, `0 false; opened true false "changing"; owed false false`},
+	} {
+		must(t, step.do())
 		gen, open, err := g.State()
-		if err != nil || gen != wantGen || open != wantOpen {
-			t.Errorf("State = %d, %v, %v; want %d, %v", gen, open, err, wantGen, wantOpen)
+		must(t, err)
+		got := fmt.Sprintf("%d %t; opened %t %t %q; owed %t %t",
+			gen, open, g.WasOpened(), next.WasOpened(), g.Reason(), g.IsOwed(unit), next.IsOwed(unit))
+		if got != step.want || g.IsOwed("k3s.service") {
+			t.Errorf("step %d: got %s, owed to another unit: %t; want %s, false", i, got, g.IsOwed("k3s.service"), step.want)
+		}
+		if !open {
+			continue
+		}
+		text, err := os.ReadFile(g.Path())
+		if err != nil || string(text) != "PRELET_GENERATION=12\n" {
+			t.Errorf("systemd reads %q (%v); want generation 12", text, err)
+		}
+		if info, _ := os.Stat(g.Path()); info.Mode().Perm() != 0o644 {
+			t.Errorf("mode %v; want 0644", info.Mode())
 		}
 	}
-
-	state(0, false)
-
-	if g.WasOpened() {
-		t.Error("opened, before it was")
-	}
-
-	must(t, g.Shut("site\ninvalid")) // shutting a shut gate is not an error
-
-	if got := g.Reason(); got != "site invalid" {
-		t.Errorf("Reason: got %q, want one line", got)
-	}
-
-	must(t, g.Open(12))
-	state(12, true)
-
-	text, err := os.ReadFile(g.Path())
-	if err != nil || string(text) != "PRELET_GENERATION=12\n" {
-		t.Errorf("systemd reads %q (%v); want generation 12", text, err)
-	}
-
-	if info, _ := os.Stat(g.Path()); info.Mode().Perm() != 0o644 {
-		t.Errorf("mode %v; want 0644", info.Mode())
-	}
-
-	if g.Reason() != "" || !g.WasOpened() {
-		t.Error("an open gate still has a reason, or does not know that it was opened")
-	}
-
-	if next := (Gate{Dir: g.Dir, BootID: strings.Repeat("b", 32)}); next.WasOpened() {
-		t.Error("another boot's opening counts")
-	}
-
-	must(t, g.Shut("changing"))
-	state(0, false)
-
-	if !g.WasOpened() {
-		t.Error("shutting forgets that this boot had opened it")
-	}
-
-	must(t, g.MarkOwed("kubelet.service"))
-
-	if !g.IsOwed("kubelet.service") || g.IsOwed("k3s.service") {
-		t.Error("owed to the wrong unit")
-	}
-
-	if next := (Gate{Dir: g.Dir, BootID: strings.Repeat("b", 32)}); next.IsOwed("kubelet.service") {
-		t.Error("a debt of another boot counts")
-	}
-
-	must(t, g.ClearOwed())
-	must(t, g.ClearOwed())
-
-	if g.IsOwed("kubelet.service") {
-		t.Error("paid and still owed")
-	}
-
 	left, _ := filepath.Glob(filepath.Join(g.Dir, ".*"))
 	if len(left) != 0 {
 		t.Errorf("temporaries are left: %v; want none", left)

@@ -17,36 +17,34 @@ func TestLog(t *testing.T) {
 		must(t, os.WriteFile(filepath.Join(dir, "journalctl"), []byte("#!/bin/sh\n"+text), 0o755))
 	}
 	at := time.Unix(1_800_000_000, 123_456_789)
-	script(`printf '%s\n' "$@"`)
-	got, err := Log(t.Context(), "kubelet.service", at)
-	if want := "--quiet --no-pager --lines=4000 --output=cat --since=@1800000000.123456 " +
-		"_SYSTEMD_UNIT=kubelet.service"; err != nil ||
-		strings.Join(got, " ") != want {
-		t.Errorf("%q, %v, want %s", got, err, want)
+	joined := func(lines []string, err error) (string, error) { return strings.Join(lines, " "), err }
+	log := func() (string, error) { return joined(Log(t.Context(), "kubelet.service", at)) }
+	start := func() (string, error) { return joined(StartLog(t.Context(), "kubelet.service", 7)) }
+	boot := func() (string, error) {
+		text, err := BootLog(t.Context(), "a.service", "b.service")
+		return strings.ReplaceAll(text, "\n", " "), err
 	}
-	text, err := BootLog(t.Context(), "a.service", "b.service")
-	if want := "--quiet --no-pager --lines=4000 --boot --output=short-iso-precise --unit=a.service " +
-		"--unit=b.service"; err != nil || strings.ReplaceAll(text, "\n", " ") != want {
-		t.Errorf("BootLog: got %q, %v; want %s", text, err, want)
-	}
-	got, err = StartLog(t.Context(), "kubelet.service", 7)
-	if want := "--quiet --no-pager --boot --output=cat _SYSTEMD_UNIT=kubelet.service _PID=7"; err != nil ||
-		strings.Join(got, " ") != want {
-		t.Errorf("StartLog: got %q, %v; want %s", got, err, want)
-	}
-	script(":")
-	if got, err := StartLog(t.Context(), "x", 7); len(got) != 0 || err != nil {
-		t.Errorf("a process without lines: got %q, %v; want nothing", got, err)
-	}
-	if got, err := Log(t.Context(), "x", at); len(got) != 0 || err != nil {
-		t.Errorf("an empty log: got %q, %v; want nothing", got, err)
-	}
-	script("echo No journal files were found. >&2; exit 1")
-	if _, err := Log(t.Context(), "x", at); err == nil || !strings.Contains(err.Error(), "No journal files") {
-		t.Errorf("no journal: got %v, want journalctl's error", err)
-	}
-	if _, err := StartLog(t.Context(), "x", 7); err == nil || !strings.Contains(err.Error(), "No journal files") {
-		t.Errorf("no journal: got %v from StartLog, want journalctl's error", err)
+	const arguments, failure = `printf '%s\n' "$@"`, "echo No journal files were found. >&2; exit 1"
+	for _, c := range []struct {
+		script    string
+		read      func() (string, error)
+		want, err string
+	}{
+		{arguments, log, "--quiet --no-pager --lines=4000 --output=cat --since=@1800000000.123456 " +
+			"_SYSTEMD_UNIT=kubelet.service", ""},
+		{arguments, boot, "--quiet --no-pager --lines=4000 --boot --output=short-iso-precise --unit=a.service " +
+			"--unit=b.service", ""},
+		{arguments, start, "--quiet --no-pager --boot --output=cat _SYSTEMD_UNIT=kubelet.service _PID=7", ""},
+		{":", start, "", ""},
+		{":", log, "", ""},
+		{failure, log, "", "No journal files"},
+		{failure, start, "", "No journal files"},
+	} {
+		script(c.script)
+		got, err := c.read()
+		if got != c.want || (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
+			t.Errorf("journalctl is %s: got %q, %v; want %q, %q", c.script, got, err, c.want, c.err)
+		}
 	}
 	script(
 		"i=0; while [ $i -lt 40000 ]; do echo \"line $i " +

@@ -52,7 +52,7 @@ func TestNodes(t *testing.T) {
 			continue
 		}
 		known := slices.Concat(combinations...)
-		first, step := chosen.OneIn(min(len(combinations), 4), file)
+		first, step := chosen.OneIn(min(len(combinations), 8), file)
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
 			t.Parallel()
 			for i := first; i < len(combinations); i += step {

@@ -53,17 +53,8 @@ func examples(t *testing.T, dirs []string) {
 		debs, _ := filepath.Glob(dir + "/prelet-detector-*.deb")
 		for _, file := range debs {
 			deb, err := readDeb(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for path, f := range deb.files {
-				if err := errors.Join(
-					os.MkdirAll(filepath.Dir(root+path), 0o755),
-					os.WriteFile(root+path, f.text, os.FileMode(f.Mode)),
-				); err != nil {
-					t.Fatal(err)
-				}
-			}
+			must(t, err)
+			deb.unpack(t, root)
 		}
 	}
 	for _, name := range []string{"gpu-training", "legacy-vm"} {
@@ -77,17 +68,13 @@ func examples(t *testing.T, dirs []string) {
 
 func inspect(t *testing.T, name, file string) {
 	deb, err := readDeb(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	rpms, _ := filepath.Glob(filepath.Dir(file) + "/prelet-detector-" + name + "-[0-9]*.rpm")
 	if len(rpms) != 1 {
 		t.Fatalf("rpms: got %q; want 1 rpm", rpms)
 	}
 	rpm, err := readRPM(rpms[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Logf("%s: %q", filepath.Base(file), slices.Sorted(maps.Keys(deb.files)))
 	common := maps.Clone(deb.files)
 	delete(common, "/usr/share/lintian/overrides/prelet-detector-"+name) // only Debian has it
@@ -116,18 +103,11 @@ func inspect(t *testing.T, name, file string) {
 		if !slices.ContainsFunc(places(), func(r *regexp.Regexp) bool { return r.MatchString(path) }) {
 			t.Errorf("%s: want a path that the packages of detectors use", path)
 		}
-		if err := os.MkdirAll(filepath.Dir(root+path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(root+path, f.text, os.FileMode(f.Mode)); err != nil {
-			t.Fatal(err)
-		}
 	}
+	deb.unpack(t, root)
 	// As prelet finds it.
 	out, err := exec.Command("../../bin/prelet", "detectors", "list", "--root", root, "-o", "json").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var found struct {
 		Detectors []struct {
 			Name              string
@@ -135,25 +115,37 @@ func inspect(t *testing.T, name, file string) {
 			Describe          contract.Description
 		}
 	}
-	if err := json.Unmarshal(out, &found); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(out, &found))
 	if l := found.Detectors; len(l) != 1 || l[0].Name != name || !l[0].Installed || !l[0].Locked {
 		t.Fatalf("prelet does not find it whole: got %s; want l[0].Name %v, l[0].Installed and l[0].Locked", out, name)
 	}
 	said, err := exec.Command(root+programs+"/"+name, "describe", "-o", "json").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var now contract.Description
-	if err := json.Unmarshal(said, &now); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(said, &now))
 	if !reflect.DeepEqual(now, found.Detectors[0].Describe) {
 		t.Errorf("the program says %+v, and the lock %+v; want %+v",
 			now, found.Detectors[0].Describe, found.Detectors[0].Describe)
 	}
 	dropIns(t, name, now, deb)
+}
+
+// unpack writes the files of a deb below a root.
+func (a archive) unpack(t *testing.T, root string) {
+	t.Helper()
+	for path, f := range a.files {
+		must(t, errors.Join(
+			os.MkdirAll(filepath.Dir(root+path), 0o755),
+			os.WriteFile(root+path, f.text, os.FileMode(f.Mode)),
+		))
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatalf("got %v, want no error", err)
+	}
 }
 
 func places() (out []*regexp.Regexp) {

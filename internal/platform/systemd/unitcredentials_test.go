@@ -21,16 +21,20 @@ func writeFile(t *testing.T, root, path, text string) {
 // TestUnitCredentials reads what systemd would give a unit, from each of its sources and in its order.
 func TestUnitCredentials(t *testing.T) {
 	root := t.TempDir()
-	writeFile(t, root, "/root/token", "from a path")
-	writeFile(t, root, "/run/credentials/@system/both", "received")
-	writeFile(t, root, "/etc/credstore/both", "stored")
-	writeFile(t, root, "/usr/lib/credstore/vendor", "of the image")
-	writeFile(t, root, "/etc/credstore/prelet.var.zone", "az1")
-	writeFile(t, root, "/etc/credstore/not-loaded", "x")
-	writeFile(t, root, "/etc/credstore.encrypted/prelet.var.rack", "sealed")
-	writeFile(t, root, "/etc/credstore.encrypted/sealed", "sealed")
-	writeFile(t, root, "/run/credentials/prelet.service/sealed", "decrypted at boot")
-	writeFile(t, root, "/etc/credstore/not-a-folder", "x")
+	for path, text := range map[string]string{
+		"/root/token":                              "from a path",
+		"/run/credentials/@system/both":            "received",
+		"/etc/credstore/both":                      "stored",
+		"/usr/lib/credstore/vendor":                "of the image",
+		"/etc/credstore/prelet.var.zone":           "az1",
+		"/etc/credstore/not-loaded":                "x",
+		"/etc/credstore.encrypted/prelet.var.rack": "sealed",
+		"/etc/credstore.encrypted/sealed":          "sealed",
+		"/run/credentials/prelet.service/sealed":   "decrypted at boot",
+		"/etc/credstore/not-a-folder":              "x",
+	} {
+		writeFile(t, root, path, text)
+	}
 
 	u := &unitCredentials{
 		root:     root,

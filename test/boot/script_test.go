@@ -100,6 +100,7 @@ type scriptMachine struct {
 	neg       bool       // the command has "!" before it
 	isWaiting bool       // the check is one of `until`
 	command   <-chan ran // of `later`
+	image     *machine   // whose disk `clone` copies
 	atHold    *hold
 
 	before struct {
@@ -128,6 +129,7 @@ func scriptCommands() map[string]func(n *scriptMachine, args []string) {
 		"held":         func(n *scriptMachine, _ []string) { n.atHold.reached() },
 		"caught":       (*scriptMachine).cmdCaught,
 		"release":      func(n *scriptMachine, _ []string) { n.atHold.release() },
+		"clone":        (*scriptMachine).cmdClone,
 		"detector":     func(n *scriptMachine, args []string) { n.detector(args[0]) },
 		"package":      func(n *scriptMachine, _ []string) { n.putPackage() },
 		"counts-boots": func(n *scriptMachine, _ []string) { n.countsBoots() },
@@ -226,6 +228,31 @@ func (n *scriptMachine) cmdBoot(args []string) {
 		n.Env = []string{writable + "=" + value}
 	}
 	n.Boot(args...)
+}
+
+// clone NAME: another machine, which is off, has a copy of the disk, and is the current one. It is in the same network,
+// and gets what a provisioner gives: a host name and a token.
+func (n *scriptMachine) cmdClone(args []string) {
+	if n.image == nil {
+		n.image = n.machine
+	}
+	from, name := n.image, args[0]
+	n.machine = machineOn(from.T, func(m *machine, cache string) error {
+		return errors.Join(m.layers(cache), exec.Command("cp", "-aT", from.Root+"/.", m.Root).Run())
+	})
+	n.cluster, n.site = from.cluster, from.site
+	n.useNetwork(from.Name)
+	for path, text := range map[string]string{
+		"/etc/machine-id":                "", // as in the image
+		"/etc/hostname":                  name + "\n",
+		"/etc/prelet/site.hcl":           from.site,
+		"/etc/standin/kubelet.conf":      string(n.cluster.NodeKubeconfig(name)), // what the cluster will sign for it
+		"/etc/credstore/bootstrap-token": demo.Token + "\n",
+	} {
+		n.put(path, text)
+	}
+	root := n.ts.MkAbs("root")
+	n.ts.Check(errors.Join(os.Remove(root), os.Symlink(n.Root, root)))
 }
 
 // until CHECK...: waits until a check of the script holds, or with `!` until it does not.

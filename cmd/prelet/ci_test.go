@@ -107,18 +107,20 @@ func ciTestOf(t *testing.T, want string) string {
 	return strings.NewReplacer("MACHINE", machine, "WANT", want).Replace(ciTest)
 }
 
-// runCI runs a script in a folder as GitHub's shell does, and checks its exit status.
+// runCI runs a script in a folder as GitHub's shell does, checks its exit status, and returns its standard output.
 func runCI(t *testing.T, dir string, env []string, want int, script string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), env...)
-	out, err := cmd.CombinedOutput()
+	var stdout, stderr strings.Builder
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
 	if got := cmd.ProcessState.ExitCode(); got != want {
-		t.Errorf("%s: got status %d (%v), want %d; output:\n%s", script, got, err, want, out)
+		t.Errorf("%s: got status %d (%v), want %d; output:\n%s%s", script, got, err, want, &stdout, &stderr)
 	}
 
-	return string(out)
+	return stdout.String()
 }
 
 // action has the parts of action.yml that a test needs.

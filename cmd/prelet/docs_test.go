@@ -98,15 +98,12 @@ func TestShellBlocks(t *testing.T) {
 
 		dir = cmp.Or(dir, makeDocsFolder(t))
 		ran++
-		c := exec.Command("bash", "--noprofile", "--norc", "-euo", "pipefail", "-c", b.text)
-		c.Dir = dir
+		folder := dir
 		if b.page == "docs/how-to/one-node.md" {
-			c.Dir = filepath.Join(dir, "node")
+			folder = filepath.Join(dir, "node")
 		}
-		c.Env = append(os.Environ(), "CREDENTIALS_DIRECTORY="+dir+"/credentials")
-		if out, err := c.CombinedOutput(); err != nil {
-			t.Errorf("%s:%d: got %v, want none\n%s\n%s", b.page, b.line, err, b.text, out)
-		}
+		t.Logf("%s:%d:", b.page, b.line)
+		runCI(t, folder, []string{"CREDENTIALS_DIRECTORY=" + dir + "/credentials"}, 0, "set -u\n"+b.text)
 	}
 	if ran < 16 {
 		t.Errorf("blocks that run: got %d, want 16 or more", ran)
@@ -130,12 +127,7 @@ func makeDocsFolder(t *testing.T) string {
 		}
 	}
 
-	setUp := exec.Command("bash", "-euc", docsFolder)
-	setUp.Dir = dir
-	setUp.Env = append(os.Environ(), "REPO="+repo, "CREDENTIALS_DIRECTORY="+dir+"/credentials")
-	if out, err := setUp.CombinedOutput(); err != nil {
-		t.Fatalf("set up the folder for the blocks: got %v, want none\n%s", err, out)
-	}
+	runCI(t, dir, []string{"REPO=" + repo, "CREDENTIALS_DIRECTORY=" + dir + "/credentials"}, 0, "set -u\n"+docsFolder)
 	t.Setenv("PATH", filepath.Join(dir, "bin")+":"+os.Getenv("PATH"))
 
 	return dir
@@ -206,15 +198,8 @@ func TestReadme(t *testing.T) {
 
 	dir := makeDocsFolder(t)
 	run := func(command string) string {
-		c := exec.Command("bash", "--noprofile", "--norc", "-euo", "pipefail", "-c", command)
-		c.Dir = filepath.Join(dir, "readme")
-		c.Env = append(os.Environ(), "CREDENTIALS_DIRECTORY="+dir+"/credentials")
-		out, err := c.Output()
-		if err != nil {
-			t.Fatalf("%s: got error %v, want none\n%s", command, err, out)
-		}
-
-		return strings.TrimSpace(string(out))
+		env := []string{"CREDENTIALS_DIRECTORY=" + dir + "/credentials"}
+		return strings.TrimSpace(runCI(t, filepath.Join(dir, "readme"), env, 0, command))
 	}
 	if err := os.Mkdir(filepath.Join(dir, "readme"), 0o755); err != nil {
 		t.Fatal(err)

@@ -73,10 +73,7 @@ func (m *machine) install(name string) {
 	m.T.Helper()
 	describe, err := json.Marshal(hostile.Describe(name))
 	m.Must(err)
-	sum, exit := m.try("sha256sum", m.program)
-	if exit != 0 {
-		m.T.Fatal(sum)
-	}
+	sum := m.Do("sha256sum", m.program)
 	path := m.Root + programs + "/" + name
 	_ = os.Remove(path)
 	m.Must(os.Link(m.Root+m.program, path))
@@ -116,6 +113,20 @@ type said struct {
 	}
 	messages string // all diagnostics
 	written  string // on standard output
+}
+
+// want checks how a run ended, the state of a detector, and texts in the diagnostics.
+func (s said) want(t *testing.T, exit int, detector, state string, texts ...string) {
+	t.Helper()
+	got := s.facts.Facts.Detectors[detector].State
+	if s.exit != exit || got != state {
+		t.Errorf("got exit %d, %s %q; want %d, %q:\n%s", s.exit, detector, got, exit, state, s.messages)
+	}
+	for _, text := range texts {
+		if !strings.Contains(s.messages, text) {
+			t.Errorf("got the diagnostics %s; want %q in them", s.messages, text)
+		}
+	}
 }
 
 // detect starts the unit with a site, and waits for its end.

@@ -51,9 +51,7 @@ func gpus(m *machine) {
 // plainly less, and the reason.
 func TestNVML(t *testing.T) {
 	m := boot(t, gpus)
-	if out, exit := m.try("mount", "--bind", "/srv/pci", "/sys/bus/pci/devices"); exit != 0 {
-		t.Fatal(out)
-	}
+	m.Do("mount", "--bind", "/srv/pci", "/sys/bus/pci/devices")
 	number := "" // of a device of the kernel's own that anybody may open, and that the unit may not
 	for _, name := range []string{"loop-control", "fuse", "cpu_dma_latency", "vga_arbiter"} {
 		text, _ := os.ReadFile("/proc/misc")
@@ -63,9 +61,7 @@ func TestNVML(t *testing.T) {
 			}
 		}
 	}
-	if out, exit := m.try("mknod", "-m", "666", "/dev/nvidiactl", "c", "10", number); exit != 0 {
-		t.Fatal(out)
-	}
+	m.Do("mknod", "-m", "666", "/dev/nvidiactl", "c", "10", number)
 	for _, unit := range []string{"prelet.service", "prelet-apply.service"} {
 		if out, _ := m.try("systemctl", "show", unit, "--value", "-p", "DeviceAllow"); !strings.Contains(
 			out,
@@ -148,9 +144,7 @@ func TestNVML(t *testing.T) {
 // answers there is another error than that it may not.
 func (m *machine) beforeTheDriver(dropIn string) {
 	m.T.Helper()
-	if out, exit := m.try("mknod", "-m", "666", "/dev/nvidia15", "c", "195", "15"); exit != 0 {
-		m.T.Fatal(out)
-	}
+	m.Do("mknod", "-m", "666", "/dev/nvidia15", "c", "195", "15")
 	run := []string{
 		"systemd-run", "--quiet", "--wait", "--pipe", "-p", "DevicePolicy=closed", "-p", "PrivateDevices=yes",
 	}
@@ -165,9 +159,7 @@ func (m *machine) beforeTheDriver(dropIn string) {
 	if out, _ := m.try(append(run, "cat", "/dev/nvidia15")...); !strings.Contains(out, "No such device") {
 		m.T.Errorf("with it: got %s; want text with \"No such device\"", out)
 	}
-	if out, exit := m.try("rm", "/dev/nvidia15"); exit != 0 {
-		m.T.Fatal(out)
-	}
+	m.Do("rm", "/dev/nvidia15")
 }
 
 // recorded runs the same package on a machine that is a tree: it reports the tree's content, and no facts of this node

@@ -2,6 +2,7 @@ package detector
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -95,15 +96,12 @@ func TestLockRefuses(t *testing.T) {
 		"gaudi.json can be written by everybody":       func(p string) error { return os.Chmod(p, 0o666) },
 		"detectors.lock.d can be written by everybody": func(p string) error { return os.Chmod(filepath.Dir(p), 0o777) },
 		"prelet can be written by everybody":           func(p string) error { return os.Chmod(filepath.Dir(filepath.Dir(p)), 0o777) },
-		"it is a folder, not a file":                   func(p string) error { return os.Rename(p, p+"x") },
+		"it is a folder, not a file":                   func(p string) error { return errors.Join(os.Remove(p), os.Mkdir(p, 0o755)) },
 	} {
 		root := t.TempDir()
 		path := filepath.Join(root, Fragments, "gaudi.json")
 		put(t, path, good, 0o644)
 		must(t, spoil(path))
-		if strings.HasPrefix(name, "it is a folder") {
-			must(t, os.Mkdir(path, 0o755))
-		}
 		if _, err := New(Options{Root: root}).Lock("gaudi"); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("want %q, got %v", name, err)
 		}

@@ -429,22 +429,6 @@ func (sc *scene) cmdFull(args []string) {
 	}
 }
 
-// theirs FILE: another user has put it into the state folder; link: a journal that is a link to nowhere.
-func (sc *scene) cmdTheirs(args []string) {
-	path := sc.path("/var/lib/prelet/" + args[0])
-	switch args[0] {
-	case "nothing":
-		return
-	case "link":
-		path = sc.path("/var/lib/prelet/" + journalName)
-		sc.must(os.Symlink("/nowhere", path))
-	}
-	if _, err := os.Lstat(path); err != nil {
-		sc.must(os.WriteFile(path, []byte("{}"), 0o600))
-	}
-	sc.must(os.Lchown(path, 1000, 0))
-}
-
 // holds PIN [PLAN]: what is pinned, or none, and which of p1, p2 and p3 is held, with held.json and without it.
 func (sc *scene) cmdHolds(args []string) {
 	sc.t.Helper()
@@ -893,8 +877,6 @@ func (sc *scene) do(name string, a []string) bool {
 		sc.must(os.RemoveAll(sc.disk("state/" + journalName)))
 	case "damage":
 		sc.cmdDamage(a)
-	case "theirs":
-		sc.cmdTheirs(a)
 	case "as-newer":
 		sc.close()
 		sc.asNewer(a[0])

@@ -20,7 +20,6 @@ func TestSecretAtTheCut(t *testing.T) {
 				"locals {\n  long = %q\n}\nstage \"label\" \"x\" {\n  labels = { l = substr(local.long, 0, 1) }\n}\n",
 				long,
 			),
-			nil,
 		)
 		x, known := explain.Explain(p, explain.Item{Kind: explain.Label, Name: "l"})
 		all := text(t, x)

@@ -30,17 +30,7 @@ func TestEvaluateSite(t *testing.T) {
 	for _, e := range examples() {
 		t.Run(e.name(), func(t *testing.T) {
 			p := e.plan(t)
-			var names []string
-			for name := range p.Site.Variables {
-				names = append(names, "var."+name)
-			}
-			for name := range p.Site.Locals {
-				names = append(names, "local."+name)
-			}
-			for _, i := range p.Site.Stages {
-				names = append(names, "stage."+i.Addr())
-			}
-			for _, text := range append(names, "node.labels", "node.flags", "node.kubelet_config", "node.reserved") {
+			for _, text := range append(namesOf(p, "."), "node.labels", "node.flags", "node.kubelet_config", "node.reserved") {
 				v := evaluate(t, p, text)
 				if v.Diagnostics.HasErrors() || v.Value == "" || v.Type == "" {
 					t.Errorf("%s: got %q of type %q, %v; want a value", text, v.Value, v.Type, v.Diagnostics)
@@ -64,7 +54,7 @@ func TestEvaluateSite(t *testing.T) {
 
 // TestEvaluateWritten evaluates the text of a value again: it is an expression with the same value.
 func TestEvaluateWritten(t *testing.T) {
-	p := example{site: "gpu-training", machine: "dgx-h100", vars: map[string]string{"zone": "az1-r07"}}.plan(t)
+	p := dgx.plan(t)
 	for _, text := range []string{
 		"stage.detect-hw.node.gpus", "stage.detect-hw.node.nics", "node.kubelet_config", "node.taints", "[]", "{}",
 		`{ "a/b" = [1, 2.5, true, null], c = "x\ny" }`, "stage.detect-hw.node.os",
@@ -82,17 +72,7 @@ func TestEvaluateWritten(t *testing.T) {
 func TestExplainNames(t *testing.T) {
 	for _, e := range examples() {
 		p := e.plan(t)
-		var names []string
-		for name := range p.Site.Variables {
-			names = append(names, "var/"+name)
-		}
-		for name := range p.Site.Locals {
-			names = append(names, "local/"+name)
-		}
-		for _, i := range p.Site.Stages {
-			names = append(names, "stage/"+i.Addr())
-		}
-		for _, name := range names {
+		for _, name := range namesOf(p, "/") {
 			x := explained(t, p, name)
 			if !x.Present || x.Value == "" || x.Type == "" || x.Range.Filename == "" {
 				t.Errorf("%s %s: got %+v, want a value, a type and a place", e.name(), name, x)
@@ -100,7 +80,7 @@ func TestExplainNames(t *testing.T) {
 		}
 	}
 
-	p := example{site: "gpu-training", machine: "dgx-h100", vars: map[string]string{"zone": "az1-r07"}}.plan(t)
+	p := dgx.plan(t)
 	var b strings.Builder
 	for _, word := range []string{"var/zone", "local/hw", "local/fabric", "stage/fetch-ca.cluster", "stage/label.gpu"} {
 		fmt.Fprintf(&b, "$ prelet explain %s\n%s\n", word, text(t, explained(t, p, word)))
@@ -124,7 +104,7 @@ func FuzzEvaluate(f *testing.F) {
 	var p *boot.Plan
 	f.Fuzz(func(t *testing.T, text string) {
 		if p == nil {
-			p = example{site: "gpu-training", machine: "dgx-h100", vars: map[string]string{"zone": "az1-r07"}}.plan(t)
+			p = dgx.plan(t)
 		}
 		x, diags := lang.ParseExpression("EXPR", []byte(text))
 		if diags.HasErrors() {

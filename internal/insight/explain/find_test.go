@@ -33,7 +33,6 @@ func TestMatch(t *testing.T) {
 		t,
 		`stage "label" "x" { labels = { "a.example.com/zone" = "1", accelerator = "2", "b.example.com/pool" = "3" } }
 stage "taint" "x" { taints = ["accelerator=x:NoSchedule", "zone.example.com/x=y:NoSchedule"] }`,
-		nil,
 	)
 	for word, want := range map[string]string{
 		// Its last part.
@@ -61,7 +60,7 @@ func TestDottedKeys(t *testing.T) {
   stage "write" "kubelet" {
     kubelet_config { patch = { evictionHard = { "memory.available" = "1Gi" }, featureGates = { A = true } } }
   }
-}`, nil)
+}`)
 	for word, want := range map[string]any{"config/evictionHard.memory.available": "1Gi", "config/featureGates.A": true} {
 		if x := explained(t, p, word); x.Whole != want {
 			t.Errorf("%s: got %v, want %v", word, x.Whole, want)

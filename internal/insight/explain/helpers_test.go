@@ -67,6 +67,8 @@ func examples() (out []example) {
 	return out
 }
 
+var dgx = example{site: "gpu-training", machine: "dgx-h100", vars: map[string]string{"zone": "az1-r07"}}
+
 // secrets are credentials for a test.
 type secrets map[string]string
 
@@ -150,6 +152,40 @@ func explained(t *testing.T, p *boot.Plan, word string) explain.Explanation {
 		t.Fatalf("%s: got an unknown item, want a known one: %v", word, p.Diagnostics)
 	}
 	return x
+}
+
+// checkOrder looks for texts in an explanation, in their order.
+func checkOrder(t *testing.T, x explain.Explanation, wants []string) {
+	t.Helper()
+	rest := strings.Join(strings.Fields(strings.NewReplacer("│", "", "├", "", "└", "").Replace(text(t, x))), " ")
+	for _, want := range wants {
+		_, after, ok := strings.Cut(rest, want)
+		if !ok {
+			t.Fatalf("got\n%s\nwant %q, after what is before it in the list", text(t, x), want)
+		}
+		rest = after
+	}
+}
+
+// replay plans the site of a plan again, from other answers.
+func replay(p *boot.Plan, entries []world.Entry) *boot.Plan {
+	rec := &world.Recording{Entries: entries}
+	return boot.Run(context.Background(), p.Site, boot.Options{Source: rec.Source()})
+}
+
+// namesOf lists the variables, locals and stages of a plan, as sep writes them.
+func namesOf(p *boot.Plan, sep string) []string {
+	var names []string
+	for name := range p.Site.Variables {
+		names = append(names, "var"+sep+name)
+	}
+	for name := range p.Site.Locals {
+		names = append(names, "local"+sep+name)
+	}
+	for _, i := range p.Site.Stages {
+		names = append(names, "stage"+sep+i.Addr())
+	}
+	return names
 }
 
 // must ends a test if what it needs fails.

@@ -2,7 +2,6 @@ package explain_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -87,37 +86,34 @@ func TestAlteredAnswers(t *testing.T) {
 				x, _ := explain.Explain(p, i)
 				before, _ := json.Marshal(x.Whole)
 				tried, moved := 0, false
-				try := func(rec *world.Recording) {
+				try := func(entries []world.Entry) {
 					tried++
-					y, _ := explain.Explain(
-						boot.Run(context.Background(), p.Site, boot.Options{Source: rec.Source()}),
-						i,
-					)
+					y, _ := explain.Explain(replay(p, entries), i)
 					after, _ := json.Marshal(y.Whole)
 					moved = moved || !bytes.Equal(before, after)
 				}
-				all := map[int]*world.Recording{}
+				all := map[int][]world.Entry{}
 				for _, s := range x.Chain {
 					if s.Answer == nil || s.Answer.Fail != "" || s.Answer.Pointer == "" ||
 						s.Answer.Kind != world.KindHardware && s.Answer.Kind != world.KindVariable {
 						continue
 					}
 					for n, change := range []func(any) any{more, other, nothing, nvidia} {
-						if rec, ok := alter(t, p.Tape.Entries(), s.Answer, change); ok && !moved {
-							try(rec)
+						if one, ok := alter(t, p.Tape.Entries(), s.Answer, change); ok && !moved {
+							try(one)
 						}
-						so := p.Tape.Entries()
-						if all[n] != nil {
-							so = all[n].Entries
+						so := all[n]
+						if so == nil {
+							so = p.Tape.Entries()
 						}
-						if rec, ok := alter(t, so, s.Answer, change); ok {
-							all[n] = rec
+						if more, ok := alter(t, so, s.Answer, change); ok {
+							all[n] = more
 						}
 					}
 				}
-				for _, rec := range all {
+				for _, entries := range all {
 					if !moved {
-						try(rec)
+						try(entries)
 					}
 				}
 				if tried > 0 && !moved {
@@ -149,20 +145,13 @@ func TestFileAnswersAlter(t *testing.T) {
 	if n < 0 {
 		t.Fatalf("got\n%s\nwant a file in the chain", text(t, x))
 	}
-	rec, ok := alter(
-		t,
-		p.Tape.Entries(),
-		x.Chain[n].Answer,
-		func(v any) any { return strings.ReplaceAll(v.(string), "pool=online", "pool=batch") },
-	)
+	entries, ok := alter(t, p.Tape.Entries(), x.Chain[n].Answer, func(v any) any {
+		return strings.ReplaceAll(v.(string), "pool=online", "pool=batch")
+	})
 	if !ok {
 		t.Fatalf("got the answer %v, want one of the recording", x.Chain[n].Answer)
 	}
-	y := explained(
-		t,
-		boot.Run(context.Background(), p.Site, boot.Options{Source: rec.Source()}),
-		"label/node.netease.com/pool",
-	)
+	y := explained(t, replay(p, entries), "label/node.netease.com/pool")
 	if y.Whole != "batch" {
 		t.Errorf("with another file: got the label %v, want batch", y.Whole)
 	}
@@ -277,11 +266,11 @@ func keys(pointer string) []string {
 	return parts
 }
 
-// alter is a recording with one place of one answer changed; ok is false where the change changes nothing.
-func alter(t *testing.T, entries []world.Entry, a *explain.Answer, change func(any) any) (*world.Recording, bool) {
+// alter returns entries with one place of one answer changed; ok is false where the change changes nothing.
+func alter(t *testing.T, entries []world.Entry, a *explain.Answer, change func(any) any) ([]world.Entry, bool) {
 	t.Helper()
-	rec := &world.Recording{Entries: slices.Clone(entries)}
-	for n, e := range rec.Entries {
+	entries = slices.Clone(entries)
+	for n, e := range entries {
 		if e.Kind != a.Kind || e.Args != string(a.Args) {
 			continue
 		}
@@ -308,8 +297,8 @@ func alter(t *testing.T, entries []world.Entry, a *explain.Answer, change func(a
 		}
 		b, err := json.Marshal(doc)
 		must(t, err)
-		rec.Entries[n].Answer.Value = b
-		return rec, true
+		entries[n].Answer.Value = b
+		return entries, true
 	}
 	return nil, false
 }

@@ -1,28 +1,11 @@
 package explain_test
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/insight/explain"
 )
-
-// writePlan plans a site whose write stage a test wrote, on the DGX.
-func writePlan(t *testing.T, blocks string) *boot.Plan {
-	t.Helper()
-	dir := t.TempDir()
-	write(
-		t,
-		filepath.Join(dir, "site.hcl"),
-		strings.Replace(base, `stage "write" "kubelet" {}`, "stage \"write\" \"kubelet\" {\n"+blocks+"\n}", 1),
-	)
-	facts, err := os.ReadFile(factsDir + "dgx-h100.json")
-	must(t, err)
-	return plan(t, []string{dir}, t.TempDir(), facts, nil)
-}
 
 // What neither the base nor the site sets is the kubelet's own, and explain says so instead of not knowing the field.
 func TestUnsetFields(t *testing.T) {
@@ -38,7 +21,7 @@ func TestUnsetFields(t *testing.T) {
 		{"a default that is not known", "", "config/podPidsLimit", "so the kubelet's default holds."},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p := writePlan(t, "kubelet_config {\n"+c.site+"\n}")
+			p := sitePlan(t, "override {\n stage \"write\" \"kubelet\" {\n kubelet_config {\n"+c.site+"\n}\n}\n}\n")
 			if x := explained(t, p, c.item); x.Present || !strings.Contains(x.Summary, c.want) {
 				t.Errorf("got present %t, %q; want absent, %q", x.Present, x.Summary, c.want)
 			}
@@ -48,7 +31,11 @@ func TestUnsetFields(t *testing.T) {
 
 // Where a flag says it, no default holds.
 func TestUnsetFieldWithFlag(t *testing.T) {
-	p := writePlan(t, "kubelet_flags { flags = { max-pods = 64 } }")
+	p := sitePlan(t, `override {
+  stage "write" "kubelet" {
+    kubelet_flags { flags = { max-pods = 64 } }
+  }
+}`)
 	if x := explained(
 		t,
 		p,
@@ -61,7 +48,7 @@ func TestUnsetFieldWithFlag(t *testing.T) {
 
 // In a plan that is not complete, it is unknown which settings the configuration lacks.
 func TestUnsetFieldOfHalfAPlan(t *testing.T) {
-	p := sitePlan(t, "", nil)
+	p := sitePlan(t, "")
 	p.Complete = false
 	if _, known := explain.Explain(p, explain.Item{Kind: explain.Config, Name: "maxPods"}); known {
 		t.Error("a field of an incomplete plan: got a known item, want an unknown one")

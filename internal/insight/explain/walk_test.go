@@ -67,7 +67,7 @@ locals { bad = tonumber("x") }
 			"elements]"}},
 	} {
 		t.Run(c.expr, func(t *testing.T) {
-			p := sitePlan(t, more+`stage "label" "x" { labels = { l = `+c.expr+` } }`, nil)
+			p := sitePlan(t, more+`stage "label" "x" { labels = { l = `+c.expr+` } }`)
 			x, known := explain.Explain(p, explain.Item{Kind: explain.Label, Name: "l"})
 			if c.value == "" { // an error of the site must be shown, not hidden
 				if x.Present || !known {
@@ -78,15 +78,7 @@ locals { bad = tonumber("x") }
 			if !known || x.Whole != c.value {
 				t.Fatalf("got %v, known %t; want %q: %v\n%s", x.Whole, known, c.value, p.Diagnostics, text(t, x))
 			}
-			all := strings.Join(strings.Fields(strings.NewReplacer("│", "", "├", "", "└", "").Replace(text(t, x))), " ")
-			rest := all
-			for _, want := range c.want {
-				_, after, ok := strings.Cut(rest, want)
-				if !ok {
-					t.Fatalf("got\n%s\nwant %q, after what is before it in the list", text(t, x), want)
-				}
-				rest = after
-			}
+			checkOrder(t, x, c.want)
 		})
 	}
 }
@@ -96,7 +88,6 @@ func TestTaintOfSeveral(t *testing.T) {
 	p := sitePlan(
 		t,
 		`stage "taint" "x" { taints = ["a=${slug(local.hw.cpu.vendor)}:NoSchedule", "b=${slug(local.hw.product.vendor)}:NoSchedule", "a=z:NoExecute"] }`,
-		nil,
 	)
 	x := explained(t, p, "taint/b")
 	if got := text(

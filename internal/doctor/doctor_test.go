@@ -156,6 +156,9 @@ func TestIll(t *testing.T) {
 		{"swap", func(i *Input) {
 			i.Plan.Diagnostics = hcl.Diagnostics{origin.Error(fault.KubeletMachine, at, "Swap", "d")}
 		}, "machine", check.Problem, "Swap"},
+		{"a port in use", func(i *Input) {
+			i.Plan.Diagnostics = hcl.Diagnostics{origin.Warning(fault.KubeletMachine, at, "Port 10250", "d")}
+		}, "machine", check.Warning, "Port 10250"},
 		{"the cluster", func(i *Input) {
 			i.Plan.Diagnostics = hcl.Diagnostics{origin.Error(fault.ClusterUntrusted, at, "Wrong CA", "d")}
 		}, "cluster", check.Problem, "Wrong CA"},

@@ -51,17 +51,11 @@ func TestImagePolicy(t *testing.T) {
 // cannot be read. A sandbox image is never named, and neither is the content of a record.
 func TestCompareImages(t *testing.T) {
 	root := t.TempDir()
-	put := func(folder, image, text string) {
-		t.Helper()
-		file := filepath.Join(root, folder, kubelet.ImageRecordFile(image))
-		must(t, os.MkdirAll(filepath.Dir(file), 0o700))
-		must(t, os.WriteFile(file, []byte(text), 0o600))
-	}
 	const record = `{"kind":"ImagePulledRecord","imageRef":"id-secret","credentialMapping":{"r.example.com/secret":` +
 		`{"kubernetesSecrets":[{"name":"hidden"}]}}}`
-	put(kubelet.PulledImages, "id-secret", record)
-	put(kubelet.PulledImages, "id-garbage", "")
-	put(kubelet.PullingImages, "r.example.com/begun:1", "{}")
+	put(t, root, kubelet.PulledImages+"/"+kubelet.ImageRecordFile("id-secret"), record)
+	put(t, root, kubelet.PulledImages+"/"+kubelet.ImageRecordFile("id-garbage"), "")
+	put(t, root, kubelet.PullingImages+"/"+kubelet.ImageRecordFile("r.example.com/begun:1"), "{}")
 
 	policy := kubelet.PolicyOfImages{Policy: "NeverVerifyPreloadedImages"}
 	images := []kubeletstate.Image{

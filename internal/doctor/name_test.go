@@ -3,8 +3,6 @@ package doctor
 import (
 	"context"
 	"errors"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -31,15 +29,13 @@ func TestResolveName(t *testing.T) {
 		{"garbage", "hosts\x00: myhostname\n" + strings.Repeat("hosts: files\n", 1<<12), "node-7", missing, missing, true},
 		{"a name that is garbage", "", "a\x00b\x1b[2J", missing, missing, true},
 	} {
-		root := t.TempDir()
-		must(t, os.Mkdir(filepath.Join(root, "etc"), 0o755))
-		must(t, os.WriteFile(filepath.Join(root, "etc/nsswitch.conf"), []byte(c.nsswitch), 0o644))
+		root := newImage(t, map[string]string{"/etc/nsswitch.conf": c.nsswitch})
 		isAsked := false
 		lookup := func(context.Context, string) ([]string, error) {
 			isAsked = true
 			return nil, c.answer
 		}
-		got := ResolveName(t.Context(), nodefile.Root(root), lookup, c.node, "Node-7")
+		got := ResolveName(t.Context(), root, lookup, c.node, "Node-7")
 		if got != c.want || isAsked != c.isAsked {
 			t.Errorf("%s: got %v, asked %t; want %v, %t", c.name, got, isAsked, c.want, c.isAsked)
 		}

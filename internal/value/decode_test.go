@@ -207,22 +207,9 @@ func TestGoValues(t *testing.T) {
 }
 
 func TestFromJSONTyped(t *testing.T) {
-	gpuType := cty.Object(
-		map[string]cty.Type{
-			"name":  cty.String,
-			"mem":   cty.Number,
-			"sriov": cty.Object(map[string]cty.Type{"vfs": cty.Number}),
-		},
-	)
-	facts := cty.Object(
-		map[string]cty.Type{
-			"gpus": cty.List(gpuType),
-			"os":   cty.Map(cty.String),
-			"tags": cty.Set(cty.String),
-			"free": cty.DynamicPseudoType,
-			"ok":   cty.Bool,
-		},
-	)
+	const gpu = "object({name = string, mem = number, sriov = object({vfs = number})})"
+	gpuType := typeOf(t, gpu)
+	facts := typeOf(t, "object({gpus = list("+gpu+"), os = map(string), tags = set(string), free = any, ok = bool})")
 	got, err := FromJSONTyped(
 		[]byte(
 			`{"gpus":[{"name":"H100","mem":"80","extra":1},{"sriov":null}],"os":{"id":"x"},"tags":null,"free":{"a":[1]},"more":[]}`,
@@ -266,17 +253,15 @@ func TestFromJSONTyped(t *testing.T) {
 }
 
 func TestAbsentAndUnknown(t *testing.T) {
-	typ := cty.Object(map[string]cty.Type{
-		"l": cty.List(
-			cty.String,
-		),
-		"m": cty.Map(cty.Number),
-		"s": cty.Set(cty.Bool),
-		"o": cty.Object(map[string]cty.Type{"x": cty.String, "l": cty.List(cty.String)}),
-		"t": cty.Tuple([]cty.Type{cty.String}),
-		"n": cty.Number,
-		"d": cty.DynamicPseudoType,
-	})
+	typ := typeOf(t, `object({
+		l = list(string)
+		m = map(number)
+		s = set(bool)
+		o = object({x = string, l = list(string)})
+		t = tuple([string])
+		n = number
+		d = any
+	})`)
 	a := Absent(typ)
 	if !a.Type().Equals(typ) || !a.IsWhollyKnown() {
 		t.Errorf("Absent: got %#v, want a known value of the type", a)

@@ -80,24 +80,16 @@ name = 'b'
 name = 'a'
 `
 
-	v := cty.ObjectVal(map[string]cty.Value{
-		"bool":    cty.True,
-		"empty":   cty.ListValEmpty(cty.String),
-		"escapes": cty.StringVal("\x00 é 😀 ' \\ \t \r"),
-		"float":   cty.NumberFloatVal(1.5),
-		"int":     cty.NumberIntVal(-1 << 63),
-		"lines":   cty.StringVal("x\n  y\n"),
-		"a table.with dots": cty.ObjectVal(map[string]cty.Value{
-			"inner": cty.EmptyObjectVal,
-			"list": cty.TupleVal([]cty.Value{
-				cty.NumberIntVal(1), cty.StringVal("two"), cty.TupleVal([]cty.Value{cty.NumberIntVal(3)}),
-			}),
-		}),
-		"tables": cty.ListVal([]cty.Value{
-			cty.MapVal(map[string]cty.Value{"name": cty.StringVal("b")}),
-			cty.MapVal(map[string]cty.Value{"name": cty.StringVal("a")}),
-		}),
-	})
+	v := must(t, `{
+		bool                = true
+		empty               = []
+		escapes             = "\u0000 é 😀 ' \\ \t \r"
+		float               = 1.5
+		int                 = -9223372036854775808
+		lines               = "x\n  y\n"
+		"a table.with dots" = { inner = {}, list = [1, "two", [3]] }
+		tables              = [{ name = "b" }, { name = "a" }]
+	}`, nil)
 
 	if got := encodeWith(t, tomlEncodeFunc(), v); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)

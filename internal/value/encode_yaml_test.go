@@ -209,25 +209,18 @@ func TestYAMLEncodeForm(t *testing.T) {
   b
 `
 
-	v := cty.ObjectVal(map[string]cty.Value{
-		"bool":           cty.True,
-		"empty":          cty.TupleVal([]cty.Value{cty.EmptyTupleVal, cty.EmptyObjectVal, cty.StringVal("")}),
-		"escapes":        cty.StringVal("\x00\x1b\u0085 é \U0001f600 \" \\ \t \r"),
-		"float":          cty.NumberFloatVal(1.5),
-		"int":            cty.MustParseNumberVal("18446744073709551616"),
-		"lines":          cty.StringVal("x\n  y\n\nz\n"),
-		"lines kept":     cty.StringVal("a\n\n"),
-		"lines stripped": cty.StringVal("a\nb"),
-		"list": cty.TupleVal([]cty.Value{
-			cty.StringVal("b"),
-			cty.TupleVal([]cty.Value{cty.NumberIntVal(1), cty.NumberIntVal(2)}),
-			cty.ObjectVal(map[string]cty.Value{
-				"c": cty.NullVal(cty.String),
-				"d": cty.ObjectVal(map[string]cty.Value{"e": cty.StringVal("f")}),
-			}),
-		}),
-		"spaces first": cty.StringVal(" a\nb"),
-	})
+	v := must(t, `{
+		bool             = true
+		empty            = [[], {}, ""]
+		escapes          = "\u0000\u001b\u0085 é \U0001f600 \" \\ \t \r"
+		float            = 1.5
+		int              = 18446744073709551616
+		lines            = "x\n  y\n\nz\n"
+		"lines kept"     = "a\n\n"
+		"lines stripped" = "a\nb"
+		list             = ["b", [1, 2], { c = null, d = { e = "f" } }]
+		"spaces first"   = " a\nb"
+	}`, nil)
 
 	if got := encodeWith(t, ctyyaml.YAMLEncodeFunc, v); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/ext/typeexpr"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 )
@@ -38,6 +39,16 @@ func parse(t testing.TB, src string) hclsyntax.Expression {
 // isSecretRefused reports whether one of the diagnostics refuses a use of a secret.
 func isSecretRefused(diags hcl.Diagnostics) bool {
 	return slices.ContainsFunc(diags, IsSecretRefused)
+}
+
+// typeOf is a type as a variable of a site has it.
+func typeOf(t testing.TB, src string) cty.Type {
+	t.Helper()
+	typ, diags := typeexpr.TypeConstraint(parse(t, src))
+	if diags.HasErrors() {
+		t.Fatalf("%s: got %s, want no error", src, diags)
+	}
+	return typ
 }
 
 // must is the value of an expression that has no error.

@@ -10,13 +10,7 @@ import (
 
 // TestNullsToUnknown separates what fails because a fact is null from what is wrong on every machine.
 func TestNullsToUnknown(t *testing.T) {
-	gpu := cty.Object(
-		map[string]cty.Type{
-			"name":  cty.String,
-			"mem":   cty.Number,
-			"sriov": cty.Object(map[string]cty.Type{"vfs": cty.Number}),
-		},
-	)
+	gpu := typeOf(t, "object({name = string, mem = number, sriov = object({vfs = number})})")
 	vars := map[string]cty.Value{
 		"gpu": Absent(
 			gpu,

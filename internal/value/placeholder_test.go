@@ -16,6 +16,12 @@ import (
 // canary has what each encoding must escape, for YAML too, and looks like a placeholder itself.
 const canary = "p\"\\ä<\n: {x} '\x7f\u0085\ufeff\uffff" + placeholderStart + "cred:other" + placeholderEnd
 
+func credential(name string) string { return makePlaceholder(opCredential, name) }
+
+func inBase64(text string) string {
+	return makePlaceholder(opBase64, base64.RawURLEncoding.EncodeToString([]byte(text)))
+}
+
 func getCanary(name string) ([]byte, error) {
 	switch name {
 	case "c":
@@ -135,7 +141,7 @@ func TestPlaceholderErrors(t *testing.T) {
 		placeholderStart:                                                     "did not make",
 		placeholderStart + "rot13:x" + placeholderEnd:                        "did not make",
 		placeholderStart + "cred:" + placeholderStart + "a" + placeholderEnd: "did not make",
-		makePlaceholder(opCredential, "gone"):                                `credential "gone": is not there`,
+		credential("gone"):                                                   `credential "gone": is not there`,
 		makePlaceholder(opJSON, "binary"):                                    `credential "binary" is not UTF-8 text`,
 	} {
 		got, err := ResolvePlaceholders(s, getCanary)
@@ -144,31 +150,20 @@ func TestPlaceholderErrors(t *testing.T) {
 		}
 	}
 	large := func(string) ([]byte, error) { return []byte(strings.Repeat("x", 1<<20)), nil }
-	if _, err := ResolvePlaceholders(strings.Repeat(makePlaceholder(opCredential, "c"), 9), large); err == nil ||
+	if _, err := ResolvePlaceholders(strings.Repeat(credential("c"), 9), large); err == nil ||
 		!strings.Contains(err.Error(), "larger than 8 MiB") {
 		t.Errorf("nine credentials of 1 MiB: got %v, want an error with %q", err, "larger than 8 MiB")
 	}
 	boom := errors.New("boom")
-	if _, err := ResolvePlaceholders(
-		makePlaceholder(opCredential, "x"),
-		func(string) ([]byte, error) { return nil, boom },
-	); !errors.Is(
-		err,
-		boom,
-	) {
+	fail := func(string) ([]byte, error) { return nil, boom }
+	if _, err := ResolvePlaceholders(credential("x"), fail); !errors.Is(err, boom) {
 		t.Errorf("got error %v, want one that wraps %v", err, boom)
 	}
 }
 
 func TestPlaceholderNames(t *testing.T) {
-	inner := makePlaceholder(opCredential, "b") + makePlaceholder(opCredential, "a")
-	s := "a" + makePlaceholder(
-		opBase64,
-		base64.RawURLEncoding.EncodeToString([]byte(inner)),
-	) + makePlaceholder(
-		opCredential,
-		"b",
-	)
+	inner := credential("b") + credential("a")
+	s := "a" + inBase64(inner) + credential("b")
 	if got := PlaceholderNames(s); !slices.Equal(got, []string{"a", "b"}) {
 		t.Errorf("got names %v, want a and b", got)
 	}
@@ -253,10 +248,7 @@ func TestPlain(t *testing.T) {
 func FuzzResolvePlaceholders(f *testing.F) {
 	f.Add("plain")
 	f.Add(
-		makePlaceholder(
-			opCredential,
-			"c",
-		) + makePlaceholder(
+		credential("c") + makePlaceholder(
 			opJSON,
 			"c",
 		) + makePlaceholder(
@@ -302,7 +294,7 @@ func TestCredentialNames(t *testing.T) {
 
 // TestFindSecret finds a credential in what its template became, and only where it is certain where it ends.
 func TestFindSecret(t *testing.T) {
-	plain := makePlaceholder(opCredential, "db")
+	plain := credential("db")
 	for name, c := range map[string]struct{ template, text, want string }{
 		"alone":                  {plain, "x y\n", "x y\n"},
 		"within":                 {"a=" + plain + "\nb", "a=x\nb", "x"},
@@ -311,15 +303,15 @@ func TestFindSecret(t *testing.T) {
 		"broken JSON":            {`"` + makePlaceholder(opJSON, "db") + `"`, `"x"y"`, "none"},
 		"another text":           {"a=" + plain, "b=x", "none"},
 		"shorter than its frame": {"aba" + plain + "aba", "aba", "none"},
-		"two without a border":   {plain + makePlaceholder(opCredential, "k"), "xy", "none"},
-		"two":                    {makePlaceholder(opCredential, "k") + ": " + plain, "u: x", "x"},
-		"two with three borders": {makePlaceholder(opCredential, "k") + ":" + plain, "u:x:y", "none"},
+		"two without a border":   {plain + credential("k"), "xy", "none"},
+		"two":                    {credential("k") + ": " + plain, "u: x", "x"},
+		"two with three borders": {credential("k") + ":" + plain, "u:x:y", "none"},
 		"twice":                  {"a=" + plain + "\nb=" + plain + "\n", "a=x\nb=x\n", "x"},
-		"another credential":     {makePlaceholder(opCredential, "k"), "x", "none"},
+		"another credential":     {credential("k"), "x", "none"},
 		"base64": {
-			"a " + makePlaceholder(opBase64, base64.RawURLEncoding.EncodeToString([]byte("u:"+plain))), "a dTp4", "x",
+			"a " + inBase64("u:"+plain), "a dTp4", "x",
 		},
-		"no base64":               {makePlaceholder(opBase64, base64.RawURLEncoding.EncodeToString([]byte(plain))), "?", "none"},
+		"no base64":               {inBase64(plain), "?", "none"},
 		"no template, no content": {"", "", "none"},
 	} {
 		got, ok := FindSecret(c.template, c.text, "db")

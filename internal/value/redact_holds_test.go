@@ -4,10 +4,7 @@ import "testing"
 
 // TestHolds refuses what holds a secret, and no text for a short one, which may be an ordinary word.
 func TestHolds(t *testing.T) {
-	r := NewRedactor()
-	for _, s := range []string{"CANARY-k2 \"q\" <&>\n", "true", "abc"} {
-		r.Add([]byte(s))
-	}
+	r := redactorOf("CANARY-k2 \"q\" <&>\n", "true", "abc")
 	for text, want := range map[string]bool{
 		"x: CANARY-k2 \"q\" <&>":              true,
 		"x: CANARY-k2 \\\"q\\\" <\\u0026>":    false, // half of each form
@@ -29,8 +26,7 @@ func TestHolds(t *testing.T) {
 
 // TestCutSecrets hides what is left of a secret that was cut before anybody looked for it.
 func TestCutSecrets(t *testing.T) {
-	r := NewRedactor()
-	r.Add([]byte("correct horse battery staple"))
+	r := redactorOf("correct horse battery staple")
 	for text, want := range map[string]string{
 		`x = "correct horse ba"…`:    `x = "(sensitive)"…`,
 		"x = correct horse battery…": "x = (sensitive)…",

@@ -13,11 +13,19 @@ import (
 	"testing"
 )
 
+// redactorOf redacts secrets.
+func redactorOf(secrets ...string) *Redactor {
+	r := NewRedactor()
+	for _, s := range secrets {
+		r.Add([]byte(s))
+	}
+	return r
+}
+
 const hunter = "hunter2/\"<ß>&+ ?x=~y"
 
 func TestRedactorForms(t *testing.T) {
-	r := NewRedactor()
-	r.Add([]byte(hunter + "\n"))
+	r := redactorOf(hunter + "\n")
 	inJSON, err := json.Marshal(map[string]string{"k": "a" + hunter + "b"})
 	noError(t, err)
 	var raw bytes.Buffer
@@ -71,9 +79,7 @@ func TestRedactorForms(t *testing.T) {
 
 // A text with the form of a bootstrap token is redacted although it was not registered, and no other text is.
 func TestRedactorTokens(t *testing.T) {
-	r := NewRedactor()
-	r.Add([]byte("known1.0123456789abcdef"))
-	r.Add([]byte("cdef"))
+	r := redactorOf("known1.0123456789abcdef", "cdef")
 	for in, want := range map[string]string{
 		"abcxyz.0123456789abcdxf":                  "abcxyz.<hidden>",
 		`tokn = "abcxyz.0123456789abcdxf"`:         `tokn = "abcxyz.<hidden>"`,
@@ -101,23 +107,10 @@ func TestRedactorTokens(t *testing.T) {
 }
 
 func TestRedactorSecrets(t *testing.T) {
-	r := NewRedactor()
-	r.Add([]byte("abc"))
-	r.Add(nil)
-	r.Add([]byte("\n\n\n\n\n"))
-	if got := r.String("abc \n\n\n\n\n"); got != "abc \n\n\n\n\n" {
-		t.Errorf("secrets of fewer than four bytes: got %q, want the text unchanged", got)
-	}
-	r.Add([]byte("abcd"))
-	r.Add([]byte("cdef"))
-	r.Add([]byte("abcdefgh"))
-	r.Add([]byte("aaaa"))
-	r.Add([]byte("aab-"))
-	r.Add([]byte("first-value"))
-	r.Add([]byte("second-value"))
-	key := "-----BEGIN KEY-----\nMIIEvQIBADANBgkqhkiG9w0B\n  short\n-----END KEY-----\n"
-	r.Add([]byte(key))
+	const key = "-----BEGIN KEY-----\nMIIEvQIBADANBgkqhkiG9w0B\n  short\n-----END KEY-----\n"
+	r := redactorOf("abc", "", "\n\n\n\n\n", "abcd", "cdef", "abcdefgh", "aaaa", "aab-", "first-value", "second-value", key)
 	for in, want := range map[string]string{
+		"abc \n\n\n\n\n":                       "abc \n\n\n\n\n", // secrets of fewer than four bytes
 		"xabcdx":                               "x(sensitive)x",
 		"xabcdefx":                             "x(sensitive)x", // two that overlap leave nothing between them
 		"abcdefgh":                             "(sensitive)",
@@ -158,8 +151,7 @@ func FuzzRedactor(f *testing.F) {
 	f.Add("line one is long\nline two is long", "x line two is long")
 	f.Add("\x00\xff\x01\xfe", "\x00\xff\x01")
 	f.Fuzz(func(t *testing.T, secret, text string) {
-		r := NewRedactor()
-		r.Add([]byte(secret))
+		r := redactorOf(secret)
 		text += secret + base64.StdEncoding.EncodeToString([]byte(secret))
 		got := r.String(text)
 		whole := strings.TrimRight(secret, "\r\n")

@@ -44,7 +44,7 @@ func TestText(t *testing.T) {
 		}
 	}
 	if !slices.Equal(secret.Secrets(), []string{"tok"}) ||
-		secret.Template() != "user: "+makePlaceholder(opCredential, "tok")+"\n" {
+		secret.Template() != "user: "+credential("tok")+"\n" {
 		t.Errorf("got secrets %v and template %q, want tok and its placeholder", secret.Secrets(), secret.Template())
 	}
 	secret.Secrets()[0] = "changed"
@@ -65,7 +65,7 @@ func TestText(t *testing.T) {
 	if b, err := plain.Bytes(nil); err != nil || string(b) != "a\nb" {
 		t.Errorf("Bytes of plain text: got %q, %v; want its own text", b, err)
 	}
-	foreign := PlainText(makePlaceholder(opCredential, "tok") + placeholderStart)
+	foreign := PlainText(credential("tok") + placeholderStart)
 	if b, err := foreign.Bytes(nil); err != nil || string(b) != foreign.Template() {
 		t.Errorf("plain text with U+E000: got %q, %v, want %q", b, err, foreign.Template())
 	}
@@ -78,7 +78,7 @@ func TestText(t *testing.T) {
 	}
 	for want, v := range map[string]cty.Value{
 		"not known": cty.UnknownVal(cty.String), "is null": cty.NullVal(cty.String),
-		"text is needed, not": cty.EmptyObjectVal, "did not make": cty.StringVal(makePlaceholder(opCredential, "x")), "did not make ": cty.StringVal(makePlaceholder(opCredential, "x")).Mark(Secret{"y"}),
+		"text is needed, not": cty.EmptyObjectVal, "did not make": cty.StringVal(credential("x")), "did not make ": cty.StringVal(credential("x")).Mark(Secret{"y"}),
 	} {
 		if text, err := TextOf(v); err == nil || !strings.Contains(err.Error(), strings.TrimSpace(want)) {
 			t.Errorf("%#v is %s, %v; want an error with %q", v, text, err, want)

@@ -1,7 +1,6 @@
 package world
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"testing"
@@ -125,9 +124,7 @@ func TestReadLastGood(t *testing.T) {
 			e := Entry{Question: Question{Kind: k, Args: `{}`}, Answer: Answer{Value: json.RawMessage(`{}`)}}
 			r.Entries = append(r.Entries, e)
 		}
-		var text bytes.Buffer
-		must(t, r.Encode(&text))
-		return text.Bytes()
+		return []byte(encode(t, r))
 	}
 	whole := recordingOf(KindFile, KindTrust)
 

@@ -1,7 +1,6 @@
 package world
 
 import (
-	"bytes"
 	"context"
 	"go/ast"
 	"go/parser"
@@ -9,6 +8,7 @@ import (
 	"io"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/prelet/prelet/internal/fault"
@@ -86,9 +86,7 @@ func TestRunSeesItsReplay(t *testing.T) {
 		tape.Ask(t.Context(), Question{kind, "{}"})
 	}
 
-	var b bytes.Buffer
-	must(t, (&Recording{Entries: tape.Entries()}).Encode(&b))
-	back, err := Decode(&b)
+	back, err := Decode(strings.NewReader(encode(t, &Recording{Entries: tape.Entries()})))
 	must(t, err)
 
 	for _, kind := range Kinds() {

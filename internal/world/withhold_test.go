@@ -1,14 +1,13 @@
 package world
 
 import (
-	"bytes"
 	"encoding/json"
-	"fmt"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/plugins/contract"
 )
 
@@ -56,6 +55,19 @@ func fill(v reflect.Value, at, key string, text func(at string) string) {
 	case reflect.String:
 		v.SetString(text(at))
 	}
+}
+
+// ofFacts is a recording with facts of the hardware.
+func ofFacts(f Facts, more ...Entry) *Recording {
+	return &Recording{Entries: append([]Entry{{Hardware.Question(HardwareReq{}), Hardware.Answer(f)}}, more...)}
+}
+
+// withhold returns the facts of a recording that are not withheld.
+func withhold(t *testing.T, r *Recording) (after Facts) {
+	t.Helper()
+	must(t, r.Withhold())
+	must(t, json.Unmarshal(r.Entries[0].Answer.Value, &after))
+	return after
 }
 
 // TestEveryFactIsAnIdentityOrNot fails for a new fact: its author decides here whether it identifies the machine, and
@@ -138,12 +150,11 @@ func TestEveryFactIsAnIdentityOrNot(t *testing.T) {
 	}
 	var f Facts
 	fill(reflect.ValueOf(&f).Elem(), "", "key", func(at string) string { return "canary:" + at + ":" })
-	r := &Recording{Entries: []Entry{{Hardware.Question(HardwareReq{}), Hardware.Answer(f)}}}
-	must(t, r.Withhold())
-	var b bytes.Buffer
-	must(t, r.Encode(&b))
+	r := ofFacts(f)
+	withhold(t, r)
+	text := encode(t, r)
 	for _, place := range leaves(reflect.TypeFor[Facts](), "") {
-		there := strings.Contains(b.String(), "canary:"+place+":")
+		there := strings.Contains(text, "canary:"+place+":")
 		switch {
 		case slices.Contains(identity, place) && there:
 			t.Errorf("%s identifies the machine: got it in a recording that is passed on, want it withheld", place)
@@ -170,19 +181,14 @@ func TestNoFactNamesAMACAddress(t *testing.T) {
 	} {
 		var f Facts
 		fill(reflect.ValueOf(&f).Elem(), "", tt.is, func(string) string { return tt.is })
-		r := &Recording{Entries: []Entry{{Hardware.Question(HardwareReq{}), Hardware.Answer(f)}}}
+		r := ofFacts(f)
 		for range 2 {
-			must(t, r.Withhold())
+			after := withhold(t, r)
 			a := r.Entries[0].Answer
-			if all := string(a.Value) + strings.Join(
-				a.Withheld,
-				" ",
-			); tt.is != tt.becomes &&
-				strings.Contains(all, tt.is) {
+			all := string(a.Value) + strings.Join(a.Withheld, " ")
+			if tt.is != tt.becomes && strings.Contains(all, tt.is) {
 				t.Errorf("want %s withheld, got %s", tt.is, all)
 			}
-			var after Facts
-			must(t, json.Unmarshal(a.Value, &after))
 			if _, ok := after.Interfaces[tt.becomes]; !ok || *after.NICs[0].Interface != tt.becomes ||
 				*after.NICs[0].InfiniBand[0].Device != tt.becomes ||
 				after.Unknown[0].Why != tt.becomes {
@@ -210,20 +216,12 @@ func TestNamesOfMACAddressesAreOneName(t *testing.T) {
 			Interfaces: map[string]Interface{name: {MAC: &mac}, "enx02fc00000001": {}},
 			NICs:       []NIC{{Interface: &name}},
 		}
-		r := &Recording{
-			Header: Header{Site: []SiteFile{{"site.hcl", tt.site}}},
-			Entries: []Entry{
-				{Hardware.Question(HardwareReq{}), Hardware.Answer(f)},
-				{Question{"file", "{}"}, Answer{Value: json.RawMessage("[" + tt.file + "]")}},
-				{
-					Detector.Question(DetectorReq{Name: "x"}),
-					Detector.Answer(DetectorAns{Warnings: []string{"port " + name + " of 02-FC-00-00-00-02"}}),
-				},
-			},
-		}
-		must(t, r.Withhold())
-		var after Facts
-		must(t, json.Unmarshal(r.Entries[0].Answer.Value, &after))
+		r := ofFacts(f, Entry{Question{"file", "{}"}, Answer{Value: json.RawMessage("[" + tt.file + "]")}}, Entry{
+			Detector.Question(DetectorReq{Name: "x"}),
+			Detector.Answer(DetectorAns{Warnings: []string{"port " + name + " of 02-FC-00-00-00-02"}}),
+		})
+		r.Header.Site = []SiteFile{{"site.hcl", tt.site}}
+		after := withhold(t, r)
 		if _, ok := after.Interfaces[tt.want]; !ok || *after.NICs[0].Interface != tt.want ||
 			after.Interfaces["enx-1"].IPv4 != nil ||
 			len(after.Interfaces) != 2 {
@@ -242,26 +240,23 @@ func TestAddressesThatTellAMACAddressAreWithheld(t *testing.T) {
 	kept := []string{"2001:db8::7", "fd00::2", "2001:db8:1:2:8d3f:11ab:92c0:7"}
 	f := Facts{
 		Interfaces: map[string]Interface{
-			"eth0": {MAC: &mac, IPv6: []string{gone[0], kept[0], gone[1], kept[1], gone[2], kept[2]}},
+			"a/b~": {MAC: &mac, IPv6: []string{gone[0], kept[0], gone[1], kept[1], gone[2], kept[2]}},
 		},
 	}
-	r := &Recording{Entries: []Entry{{Hardware.Question(HardwareReq{}), Hardware.Answer(f)}}}
-	must(t, r.Withhold())
+	r := ofFacts(f, Entry{Hardware.Question(HardwareReq{WaitMillis: 1}), Failure(fault.HardwareFailed, "", "")})
+	after := withhold(t, r)
 	want := []string{
-		"/interfaces/eth0/ipv6/0",
-		"/interfaces/eth0/ipv6/2",
-		"/interfaces/eth0/ipv6/4",
-		"/interfaces/eth0/mac",
+		"/interfaces/a~1b~0/ipv6/0",
+		"/interfaces/a~1b~0/ipv6/2",
+		"/interfaces/a~1b~0/ipv6/4",
+		"/interfaces/a~1b~0/mac",
 	}
 	if got := r.Entries[0].Answer.Withheld; !slices.Equal(got, want) {
 		t.Errorf("withheld %v, want %v", got, want)
 	}
-	var after Facts
-	must(t, json.Unmarshal(r.Entries[0].Answer.Value, &after))
-	if got, want := fmt.Sprint(after.Interfaces["eth0"].IPv6), fmt.Sprint(
-		[]string{"", kept[0], "", kept[1], "", kept[2]},
-	); got != want {
-		t.Errorf("left %s, want %s: places must stay where they are", got, want)
+	left := []string{"", kept[0], "", kept[1], "", kept[2]}
+	if got := after.Interfaces["a/b~"].IPv6; !slices.Equal(got, left) {
+		t.Errorf("left %q, want %q: places must stay where they are", got, left)
 	}
 }
 

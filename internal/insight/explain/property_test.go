@@ -237,7 +237,7 @@ func decoded(t *testing.T, raw []byte) any {
 
 // pointed is what a JSON pointer leads to.
 func pointed(v any, pointer string) (any, bool) {
-	for _, k := range keys(pointer) {
+	for _, k := range world.SplitPointer(pointer) {
 		switch x := v.(type) {
 		case map[string]any:
 			next, ok := x[k]
@@ -258,14 +258,6 @@ func pointed(v any, pointer string) (any, bool) {
 	return v, true
 }
 
-func keys(pointer string) []string {
-	parts := strings.Split(strings.TrimPrefix(pointer, "/"), "/")
-	for i, p := range parts {
-		parts[i] = strings.NewReplacer("~1", "/", "~0", "~").Replace(p)
-	}
-	return parts
-}
-
 // alter returns entries with one place of one answer changed; ok is false where the change changes nothing.
 func alter(t *testing.T, entries []world.Entry, a *explain.Answer, change func(any) any) ([]world.Entry, bool) {
 	t.Helper()
@@ -275,11 +267,9 @@ func alter(t *testing.T, entries []world.Entry, a *explain.Answer, change func(a
 			continue
 		}
 		doc := decoded(t, e.Answer.Value)
-		path := keys(a.Pointer)
-		parent, ok := doc, true
-		if len(path) > 1 {
-			parent, ok = pointed(doc, "/"+strings.Join(escaped(path[:len(path)-1]), "/"))
-		}
+		path := world.SplitPointer(a.Pointer)
+		last := path[len(path)-1]
+		parent, ok := pointed(doc, world.Pointer(path[:len(path)-1]...))
 		old, found := pointed(doc, a.Pointer)
 		if !ok || !found {
 			return nil, false
@@ -290,9 +280,9 @@ func alter(t *testing.T, entries []world.Entry, a *explain.Answer, change func(a
 		}
 		switch m := parent.(type) {
 		case map[string]any:
-			m[path[len(path)-1]] = now
+			m[last] = now
 		case []any:
-			i, _ := strconv.Atoi(path[len(path)-1])
+			i, _ := strconv.Atoi(last)
 			m[i] = now
 		}
 		b, err := json.Marshal(doc)
@@ -301,13 +291,6 @@ func alter(t *testing.T, entries []world.Entry, a *explain.Answer, change func(a
 		return entries, true
 	}
 	return nil, false
-}
-
-func escaped(keys []string) (out []string) {
-	for _, k := range keys {
-		out = append(out, world.Pointer(k)[1:])
-	}
-	return out
 }
 
 // TestNoSecret explains everything of a site with secrets, as text and as JSON.

@@ -144,40 +144,34 @@ func TestConfig(t *testing.T) {
 }
 
 func TestGuards(t *testing.T) {
-	detect := func(f func(context.Context, sdk.Request, *sdk.Answer) error) (contract.Answer, error) {
+	answer := func(fill func(a *sdk.Answer)) (contract.Answer, error) {
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
 		asked := []sdk.PCIDevice{{Address: "0000:01:00.0"}, {Address: "0000:02:00.0"}}
-		return sdk.Detect(ctx, toy{detect: f, facts: []sdk.Declaration{warm}}, nil, asked, sdk.Root{})
+		detect := func(_ context.Context, _ sdk.Request, a *sdk.Answer) error { fill(a); return nil }
+		return sdk.Detect(ctx, toy{detect: detect, facts: []sdk.Declaration{warm}}, nil, asked, sdk.Root{})
 	}
-	_, err := detect(func(context.Context, sdk.Request, *sdk.Answer) error { panic("out of cheese") })
+	_, err := answer(func(*sdk.Answer) { panic("out of cheese") })
 	if p := (*sdk.Panicked)(nil); !errors.As(err, &p) || !strings.Contains(err.Error(), "out of cheese") ||
 		!strings.Contains(string(p.Stack), "TestGuards") {
 		t.Errorf("panic: got %v, want Panicked with its stack", err)
 	}
-	if _, err = detect(func(context.Context, sdk.Request, *sdk.Answer) error { select {} }); !errors.Is(
+	if _, err = answer(func(*sdk.Answer) { select {} }); !errors.Is(
 		err,
 		context.DeadlineExceeded,
 	) {
 		t.Errorf("hanging detector: got %v, want the deadline", err)
 	}
-	if _, err = detect(func(_ context.Context, _ sdk.Request, a *sdk.Answer) error {
-		a.Recommend("other.example/x", "y", "")
-		return nil
-	}); err == nil {
+	if _, err = answer(func(a *sdk.Answer) { a.Recommend("other.example/x", "y", "") }); err == nil {
 		t.Error("a label of another's domain")
 	}
-	if _, err = detect(func(_ context.Context, _ sdk.Request, a *sdk.Answer) error {
-		a.Add(sdk.Device{Address: "0000:1b:00.0"})
-		return nil
-	}); err == nil || !strings.Contains(err.Error(), "any_pci_device") {
+	if _, err = answer(func(a *sdk.Answer) { a.Add(sdk.Device{Address: "0000:1b:00.0"}) }); err == nil || !strings.Contains(err.Error(), "any_pci_device") {
 		t.Errorf("another's device: got %v; want what to describe", err)
 	}
-	a, err := detect(func(_ context.Context, _ sdk.Request, a *sdk.Answer) error {
+	a, err := answer(func(a *sdk.Answer) {
 		a.Add(sdk.Device{Address: "0000:02:00.0", Name: new("\xff\x1b[31mred\n"), Model: new("\x00")})
 		a.Add(sdk.Device{Address: "0000:01:00.0"})
 		a.AddFacts(warm.Unknown("line\nbreak"))
-		return nil
 	})
 	if err != nil || a.Devices[0].Address != "0000:01:00.0" || *a.Devices[1].Name != "? [31mred" ||
 		a.Devices[1].Model != nil ||

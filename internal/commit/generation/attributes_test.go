@@ -39,7 +39,7 @@ func TestAttributeWithoutItsCapability(t *testing.T) {
 	restore()
 	var f *fault.Fault
 	isNamed := errors.As(err, &f) && strings.Contains(f.Error()+f.Next, "setfattr -x "+attribute+" ")
-	if exitOf(err) != fault.CannotWrite || !isNamed || !strings.Contains(f.Error(), "CAP_SETFCAP") {
+	if fault.CodeOf(err) != fault.CannotWrite || !isNamed || !strings.Contains(f.Error(), "CAP_SETFCAP") {
 		t.Errorf("without CAP_SETFCAP: got %v, want a refusal that names %s and the capability", err, attribute)
 	}
 	if got := b.read("/etc/kubernetes/a"); got != "old" {

@@ -25,7 +25,7 @@ func TestLargeBlob(t *testing.T) {
 
 	p = plan("p2", file("/etc/a", "b"))
 	p.Blobs["plan.json"] = make([]byte, maxBlob+1)
-	if _, err := s.Begin(p); err == nil || exitOf(err) == fault.Internal {
+	if _, err := s.Begin(p); err == nil || fault.CodeOf(err) == fault.Internal {
 		t.Errorf("more than a blob may have: got %v; want an error that is not prelet's own", err)
 	}
 }

@@ -111,7 +111,7 @@ func TestFsyncIsNotRepeated(t *testing.T) {
 	}
 	s = b.open()
 	_, err := s.Begin(plan("p", file("/etc/kubernetes/a", "1"), file("/etc/kubernetes/b", "2")))
-	if !errors.Is(err, unix.EIO) || exitOf(err) != fault.CannotWrite || bad != 1 {
+	if !errors.Is(err, unix.EIO) || fault.CodeOf(err) != fault.CannotWrite || bad != 1 {
 		t.Fatal(err, bad)
 	}
 	for p, n := range seen {
@@ -129,7 +129,7 @@ func TestErrorsName(t *testing.T) {
 	if again := wrap(fault.NeedsPerson, "other", "/b", err); again != err {
 		t.Error("wrapped twice:", again)
 	}
-	if exitOf(afterCommit(err)) != fault.Interrupted || exitOf(err) != fault.CannotWrite {
+	if fault.CodeOf(afterCommit(err)) != fault.Interrupted || fault.CodeOf(err) != fault.CannotWrite {
 		t.Error("class after commit")
 	}
 }

@@ -217,12 +217,7 @@ func flipOnce(
 	do func(*Store) error,
 ) (how string) {
 	t.Helper()
-	p := filepath.Join(b.root, rel)
-	doc := read(t, p)
-	flip := func() {
-		doc[bit/8] ^= 1 << (bit % 8)
-		must(t, os.WriteFile(p, doc, 0o600))
-	}
+	flip := func() { b.spoil(filepath.Join(b.root, rel), bit) }
 	was := b.look()
 	flip()
 	s, hook := b.openHooked()
@@ -234,7 +229,7 @@ func flipOnce(
 	now := b.look()
 	at := st.name + ", " + rel + ", " + name
 	switch {
-	case err != nil && exitOf(err) != fault.NeedsPerson:
+	case err != nil && fault.CodeOf(err) != fault.NeedsPerson:
 		t.Errorf("%s: bit %d flipped: got %v, want %s", at, bit, err, fault.NeedsPerson)
 	case err != nil && !same(nodes(was), nodes(now)) && !oneOf(nodes(now), st.nodes): // recovery may be done by then
 		t.Errorf("%s: bit %d flipped: refused, and a target changed\ngot  %v\nwant %v", at, bit, nodes(now), nodes(was))

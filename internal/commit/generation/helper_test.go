@@ -11,8 +11,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/prelet/prelet/internal/fault"
 )
 
 // box is a root folder with a state folder in it.
@@ -187,15 +185,6 @@ func (b *box) litter() []string {
 		return nil
 	})
 	return out
-}
-
-// exitOf is the code of an error of this package, or "".
-func exitOf(err error) fault.Code {
-	var f *fault.Fault
-	if errors.As(err, &f) {
-		return f.Code
-	}
-	return ""
 }
 
 var errKilled = errors.New("killed")

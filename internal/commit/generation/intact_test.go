@@ -27,14 +27,14 @@ func TestIntact(t *testing.T) {
 		for bit := 0; bit < len(doc)*8; bit += 3 {
 			b.spoil(p, bit)
 			var stuck *StuckError
-			if err := s.Intact(1); exitOf(err) != fault.NeedsPerson || !errors.As(err, &stuck) || stuck.Next == "" {
+			if err := s.Intact(1); fault.CodeOf(err) != fault.NeedsPerson || !errors.As(err, &stuck) || stuck.Next == "" {
 				t.Fatalf("%s, bit %d: got %v, want %s and a next step", name, bit, err, fault.NeedsPerson)
 			}
 			b.spoil(p, bit)
 		}
 		for what, content := range map[string][]byte{"shorter": doc[:len(doc)-1], "longer": append(slices.Clone(doc), 'x'), "empty": {}} {
 			must(t, os.WriteFile(p, content, 0o600))
-			if err := s.Intact(1); exitOf(err) != fault.NeedsPerson {
+			if err := s.Intact(1); fault.CodeOf(err) != fault.NeedsPerson {
 				t.Errorf("%s, %s: got %v, want %s", name, what, err, fault.NeedsPerson)
 			}
 		}

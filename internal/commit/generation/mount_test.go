@@ -178,11 +178,11 @@ func readFrozen(t *testing.T, b *box, st flipState, want unix.Errno) {
 	defer s.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
 	defer cancel()
-	if _, err := Open(ctx, b.o); exitOf(err) != fault.Locked {
+	if _, err := Open(ctx, b.o); fault.CodeOf(err) != fault.Locked {
 		t.Errorf("%s: a second Open: got %v, want it locked", st.name, err)
 	}
 	err := s.ReadOnly()
-	if exitOf(err) != fault.CannotWrite || !errors.Is(err, want) || !strings.Contains(err.Error(), b.o.Dir) {
+	if fault.CodeOf(err) != fault.CannotWrite || !errors.Is(err, want) || !strings.Contains(err.Error(), b.o.Dir) {
 		t.Errorf("%s: ReadOnly: got %v, want %v and %s", st.name, err, want, b.o.Dir)
 	}
 	wantJournal := map[string]Phase{"awaits a verdict": PhaseVerify, "mid-publish": PhasePublish, "mid-rollback": PhaseRollback}[st.name]
@@ -202,7 +202,7 @@ func readFrozen(t *testing.T, b *box, st flipState, want unix.Errno) {
 	}
 	_, err = s.Recover()
 	if interrupted := wantJournal == PhasePublish || wantJournal == PhaseRollback; interrupted {
-		if exitOf(err) != fault.Interrupted || !errors.Is(err, want) {
+		if fault.CodeOf(err) != fault.Interrupted || !errors.Is(err, want) {
 			t.Errorf("%s: Recover: got %v, want %s and %v", st.name, err, fault.Interrupted, want)
 		}
 	} else {
@@ -225,7 +225,7 @@ func readFrozen(t *testing.T, b *box, st flipState, want unix.Errno) {
 			if name == "Collect" && st.name == "awaits a verdict" {
 				continue // both stay: nothing to remove
 			}
-			if err := do(); exitOf(err) != fault.CannotWrite || !errors.Is(err, want) ||
+			if err := do(); fault.CodeOf(err) != fault.CannotWrite || !errors.Is(err, want) ||
 				!strings.Contains(err.Error(), b.o.Dir) {
 				t.Errorf("%s: %s: got %v, want %v and %s", st.name, name, err, want, b.o.Dir)
 			}
@@ -257,7 +257,7 @@ func TestImmutable(t *testing.T) {
 	makeImmutable(t, b.path("/etc/kubernetes/a"))
 	s := b.open()
 	_, err := s.Begin(plan("p", file("/etc/kubernetes/a", "b")))
-	if exitOf(err) != fault.CannotWrite || !strings.Contains(err.Error(), "chattr -i") {
+	if fault.CodeOf(err) != fault.CannotWrite || !strings.Contains(err.Error(), "chattr -i") {
 		t.Error(err)
 	}
 }

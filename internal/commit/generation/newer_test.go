@@ -27,22 +27,14 @@ func TestReleasedDocuments(t *testing.T) {
 		t.Fatalf("got %d journals, %v; want some", len(journals), err)
 	}
 	for _, path := range journals {
-		j, err := parseJournal(readTestFile(t, path))
+		j, err := parseJournal(read(t, path))
 		if err != nil || j.Phase != PhaseVerify || j.Gen != 2 || j.Tries != 1 {
 			t.Errorf("%s: got %+v, %v; want generation 2, which awaits its verdict after one try", path, j, err)
 		}
 		list := filepath.Join(filepath.Dir(path), heldName)
-		h, err := parseHeld(readTestFile(t, list))
+		h, err := parseHeld(read(t, list))
 		if err != nil || h.Pin == nil || h.Pin.Gen != 1 || h.Pin.Why != "prelet rollback" {
 			t.Errorf("%s: got %+v, %v; want a pin of generation 1", list, h, err)
 		}
 	}
-}
-
-func readTestFile(t *testing.T, path string) []byte {
-	t.Helper()
-	text, err := os.ReadFile(path)
-	must(t, err)
-
-	return text
 }

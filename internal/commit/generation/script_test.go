@@ -19,6 +19,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/scripttest"
 )
@@ -382,9 +383,9 @@ func (sc *scene) cmdFails(args []string) {
 		"deadline": context.DeadlineExceeded,
 	}
 	want, text := known[args[0]], args[1]
-	if want != nil && !errors.Is(sc.err, want) || want == nil && string(exitOf(sc.err)) != args[0] ||
+	if want != nil && !errors.Is(sc.err, want) || want == nil && string(fault.CodeOf(sc.err)) != args[0] ||
 		sc.err == nil || !strings.Contains(sc.err.Error(), text) {
-		sc.t.Errorf("%s\ngot %v with code %q, want %s and %q", sc.line, sc.err, exitOf(sc.err), args[0], text)
+		sc.t.Errorf("%s\ngot %v with code %q, want %s and %q", sc.line, sc.err, fault.CodeOf(sc.err), args[0], text)
 	}
 }
 
@@ -966,7 +967,7 @@ func (sc *scene) do(name string, a []string) bool {
 		gen, damaged, _ := sc.store().LastIntact(sc.number(a[0], 10))
 		got := strconv.Itoa(gen)
 		for _, d := range damaged {
-			got += fmt.Sprintf(" %d:%s", d.Gen, exitOf(d.Why))
+			got += fmt.Sprintf(" %d:%s", d.Gen, fault.CodeOf(d.Why))
 		}
 		sc.check("last intact", got, strings.Join(a[1:], " "))
 	case "blob": // GEN NAME TEXT

@@ -87,8 +87,7 @@ func (b *box) openHooked() (*Store, *func(op, p string) error) {
 
 func (b *box) recover(t *testing.T) *Journal {
 	t.Helper()
-	s, err := Open(context.Background(), b.o)
-	must(t, err)
+	s := b.open()
 	defer s.Close()
 	j, err := s.Recover()
 	must(t, err)

@@ -203,7 +203,6 @@ func detect(ctx context.Context, t *testing.T, behave func(peer)) (contract.Answ
 type attack struct {
 	behave func(peer)
 	want   string // in the error; "" for an answer
-	late   bool   // it takes all of its time
 	large  bool   // it takes all of its memory, and may end prelet-detect
 }
 
@@ -253,8 +252,8 @@ func attacks(t *testing.T) map[string]attack {
 			want:   "does not speak HTTP/2",
 		},
 		"no settings": {behave: func(p peer) { _ = p.WritePing(false, [8]byte{}) }, want: "does not speak HTTP/2"},
-		"silent":      {behave: func(peer) {}, want: "it exceeded its deadline", late: true},
-		"no answer":   {behave: answer(func(peer, uint32) {}), want: "it exceeded its deadline", late: true},
+		"silent":      {behave: func(peer) {}, want: "it exceeded its deadline"},
+		"no answer":   {behave: answer(func(peer, uint32) {}), want: "it exceeded its deadline"},
 		"large frame": {
 			behave: answer(
 				func(p peer, s uint32) { p.write([]byte{255, 255, 255, 0, 0, 0, 0, 0, byte(s)}, make([]byte, 1<<20)) },
@@ -311,7 +310,7 @@ func attacks(t *testing.T) map[string]attack {
 			_ = p.WritePushPromise(
 				http2.PushPromiseParam{StreamID: s, PromiseID: 2, BlockFragment: pack(":path", "/x"), EndHeaders: true},
 			)
-		}), want: "it exceeded its deadline", late: true},
+		}), want: "it exceeded its deadline"},
 		"header bomb": {behave: answer(func(p peer, s uint32) {
 			block := append(
 				pack(":status", "200", "content-type", "application/grpc", "x", strings.Repeat("y", 3000)),
@@ -353,7 +352,7 @@ func attacks(t *testing.T) map[string]attack {
 			for err == nil {
 				err = p.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1})
 			}
-		}, want: "it exceeded its deadline", late: true},
+		}, want: "it exceeded its deadline"},
 		"data flood": {behave: answer(func(p peer, s uint32) {
 			p.begin(s)
 			err := p.WriteData(s, false, []byte{0, 0, 15, 255, 255})
@@ -366,7 +365,7 @@ func attacks(t *testing.T) map[string]attack {
 			for err == nil {
 				err = p.WriteData(s+100, false, make([]byte, 16<<10))
 			}
-		}), want: "it exceeded its deadline", late: true},
+		}), want: "it exceeded its deadline"},
 		"many headers": {behave: answer(func(p peer, s uint32) { // 100 KiB of them
 			block := append(pack(":status", "200", "content-type", "application/grpc", "x", strings.Repeat("y", 3000)),
 				bytes.Repeat([]byte{0xbe}, 33)...)
@@ -436,8 +435,8 @@ func undergo(t *testing.T, test attack) {
 			t.Fatal(err)
 		}
 	}
-	limit := 30 * time.Second // a busy machine is not an attack
-	if test.late {
+	limit := 30 * time.Second                    // a busy machine is not an attack
+	if test.want == "it exceeded its deadline" { // it takes all of its time
 		limit = time.Second
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), limit)

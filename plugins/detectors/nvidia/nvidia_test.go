@@ -84,10 +84,10 @@ func TestNVML(t *testing.T) {
 			t.Errorf("got labels %v, want %s=%s", a.Labels, k, v)
 		}
 	}
-	if v := fact(a, "mig_enabled"); v != true {
+	if v := fact(a, "mig_enabled").Value; v != true {
 		t.Errorf("mig_enabled: got %v, want true", v)
 	}
-	if v, _ := fact(a, "mig_devices").(map[string]any); v["1g.10gb"] != 2.0 {
+	if v, _ := fact(a, "mig_devices").Value.(map[string]any); v["1g.10gb"] != 2.0 {
 		t.Errorf("mig_devices: got %v, want two 1g.10gb", v)
 	}
 }
@@ -95,7 +95,7 @@ func TestNVML(t *testing.T) {
 func TestNVMLFails(t *testing.T) {
 	for name, l := range map[string]fake{"an error": {err: errors.New("libnvidia-ml.so.1 is not there")}, "a driver that hangs": {hang: true}} {
 		a := ask(t, l)
-		if len(a.Devices) != 2 || len(a.Warnings) != 1 || fact(a, "cuda_version") != nil {
+		if len(a.Devices) != 2 || len(a.Warnings) != 1 || fact(a, "cuda_version").Value != nil {
 			t.Errorf("NVML with %s: got %+v, want two devices and a warning", name, a)
 		}
 	}
@@ -135,15 +135,15 @@ func TestFabric(t *testing.T) {
 			"6f1c2ad4-9d0e-4b2a-8c3f-0123456789ab.32766", ""},
 	} {
 		a := ask(t, fake{machine: machine{driver: "570.86.15", gpus: []gpu{good, tt.second}}})
-		if s, h := fact(a, "fabric_state"), fact(a, "fabric_health"); s != tt.state || h != tt.health {
+		if s, h := fact(a, "fabric_state").Value, fact(a, "fabric_health").Value; s != tt.state || h != tt.health {
 			t.Errorf("%s: got fabric_state %v, fabric_health %v; want %v, %v", name, s, h, tt.state, tt.health)
 		}
 		if got := label(a, "nvidia.com/gpu.clique"); got != tt.label {
 			t.Errorf("%s: got gpu.clique %v, want %v", name, got, tt.label)
 		}
-		hasClique := fact(a, "fabric_clique") == 32766.0 && fact(a, "fabric_cluster") != nil
+		hasClique := fact(a, "fabric_clique").Value == 32766.0 && fact(a, "fabric_cluster").Value != nil
 		if hasClique != (tt.label != nil) {
-			t.Errorf("%s: got clique %v of %v, want one: %v", name, fact(a, "fabric_clique"), fact(a, "fabric_cluster"), tt.label != nil)
+			t.Errorf("%s: got clique %v of %v, want one: %v", name, fact(a, "fabric_clique").Value, fact(a, "fabric_cluster").Value, tt.label != nil)
 		}
 		if got := strings.Join(a.Warnings, "\n"); !strings.Contains(got, tt.warning) || (got == "") != (tt.warning == "") {
 			t.Errorf("%s: got warnings %q, want %q", name, got, tt.warning)
@@ -160,9 +160,9 @@ func TestNoFabric(t *testing.T) {
 		g := fabric{state: state}
 		a := ask(t, fake{machine: machine{driver: "570.86.15", gpus: []gpu{
 			{address: "00ff:17:00.0", fabric: g}, {address: "00ff:3d:00.0", fabric: g}}}})
-		if got := reason(a, "fabric_cluster"); fact(a, "fabric_state") != state || got != why || len(a.Warnings) > 0 {
+		if got := fact(a, "fabric_cluster").Unknown; fact(a, "fabric_state").Value != state || got != why || len(a.Warnings) > 0 {
 			t.Errorf("%s: got state %v, no cluster because %q, warnings %q; want that state, %q and no warning",
-				state, fact(a, "fabric_state"), got, a.Warnings, why)
+				state, fact(a, "fabric_state").Value, got, a.Warnings, why)
 		}
 	}
 }
@@ -187,10 +187,10 @@ func TestSevenOfEight(t *testing.T) {
 			"2 of 3 GPUs are attached. 1 not on the PCI bus. See"},
 	} {
 		a := askConfigured(t, fake{machine: machine{driver: "570.86.15", gpus: tt.gpus, failures: tt.failures}}, tt.config)
-		missing := fmt.Sprint(fact(a, "gpus_missing"))
-		if fact(a, "gpus_attached") != tt.attached || missing != tt.missing || fact(a, "gpus_complete") != tt.complete {
-			t.Errorf("%s: got %v attached, missing %s, complete %v; want %v, %s, %v", name, fact(a, "gpus_attached"), missing,
-				fact(a, "gpus_complete"), tt.attached, tt.missing, tt.complete)
+		missing := fmt.Sprint(fact(a, "gpus_missing").Value)
+		if fact(a, "gpus_attached").Value != tt.attached || missing != tt.missing || fact(a, "gpus_complete").Value != tt.complete {
+			t.Errorf("%s: got %v attached, missing %s, complete %v; want %v, %s, %v", name, fact(a, "gpus_attached").Value, missing,
+				fact(a, "gpus_complete").Value, tt.attached, tt.missing, tt.complete)
 		}
 		got := strings.Join(a.Warnings, "\n")
 		if !strings.Contains(got, tt.complaint) || (got == "") != (tt.complaint == "") || !strings.Contains(got, strings.Join(tt.failures, "")) {
@@ -222,23 +222,13 @@ func label(a contract.Answer, key string) any {
 	return nil
 }
 
-// reason returns why a fact is unknown.
-func reason(a contract.Answer, name string) string {
+func fact(a contract.Answer, name string) contract.Fact {
 	for _, f := range a.Facts {
 		if f.Name == name {
-			return f.Unknown
+			return f
 		}
 	}
-	return "no such fact"
-}
-
-func fact(a contract.Answer, name string) any {
-	for _, f := range a.Facts {
-		if f.Name == name {
-			return f.Value
-		}
-	}
-	return "no such fact"
+	return contract.Fact{Value: "no such fact"}
 }
 
 func TestParseDriver(t *testing.T) {

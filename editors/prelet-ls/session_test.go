@@ -123,9 +123,7 @@ func (s *session) inform(method string, params any) {
 func (s *session) open(name string) {
 	s.t.Helper()
 	text, err := os.ReadFile(filepath.Join(s.site, name))
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, err)
 	s.version[name]++
 	s.texts[name] = string(text)
 	s.inform("textDocument/didOpen", map[string]any{
@@ -145,12 +143,7 @@ func (s *session) edit(name, before, after string) map[string]any {
 	after = strings.Replace(after, "|", "", 1)
 	text = strings.Replace(text, before, after, 1)
 
-	s.version[name]++
-	s.texts[name] = text
-	s.inform("textDocument/didChange", map[string]any{
-		"textDocument":   map[string]any{"uri": s.uri(name), "version": s.version[name]},
-		"contentChanges": []any{map[string]any{"text": text}},
-	})
+	s.change(name, text)
 	line := text[:cursor]
 
 	return map[string]any{
@@ -174,11 +167,16 @@ func (s *session) ask(method, name, before, after string, more map[string]any) {
 
 	result, err := s.call("textDocument/"+method, params)
 	s.record(fmt.Sprintf("%s %s %s", method, name, after), result, err)
-	s.texts[name] = saved
+	s.change(name, saved)
+}
+
+func (s *session) change(name, text string) {
+	s.t.Helper()
 	s.version[name]++
+	s.texts[name] = text
 	s.inform("textDocument/didChange", map[string]any{
 		"textDocument":   map[string]any{"uri": s.uri(name), "version": s.version[name]},
-		"contentChanges": []any{map[string]any{"text": saved}},
+		"contentChanges": []any{map[string]any{"text": text}},
 	})
 }
 
@@ -202,9 +200,7 @@ func (s *session) record(title string, result json.RawMessage, err error) {
 	}
 
 	var indented bytes.Buffer
-	if err := json.Indent(&indented, result, "", "  "); err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, json.Indent(&indented, result, "", "  "))
 	fmt.Fprintf(&s.golden, "%s\n\n", strings.ReplaceAll(indented.String(), s.site, "SITE"))
 }
 
@@ -242,6 +238,12 @@ func (s *session) wait(name string, want func([]string) bool) []string {
 			s.t.Fatalf("%s: got the diagnostics %q, want others; stderr: %s", name, last, s.stderr())
 		}
 	}
+}
+
+// recordWait writes the diagnostics of a file to the golden text.
+func (s *session) recordWait(title, name string) {
+	s.t.Helper()
+	fmt.Fprintf(&s.golden, "== diagnostics of %s\n%s\n\n", title, strings.Join(s.wait(name, isNotEmpty), "\n"))
 }
 
 // end ends the session and checks the exit status of the program.
@@ -305,23 +307,22 @@ func TestSession(t *testing.T) {
 	s.wait("zone.prelettest.hcl", isEmpty)
 	s.ask("completion", "zone.prelettest.hcl", "  assert {", "  |\n  assert {", nil)
 	s.edit("zone.prelettest.hcl", "variables = {", "variabels = {")
-	fmt.Fprintf(&s.golden, "== diagnostics of a test\n%s\n\n", strings.Join(s.wait("zone.prelettest.hcl", isNotEmpty), "\n"))
+	s.recordWait("a test", "zone.prelettest.hcl")
 	s.edit("zone.prelettest.hcl", "variabels = {", "variables = {")
 
 	s.edit(main, "= var.zone", "= var.zoen")
-	fmt.Fprintf(&s.golden, "== diagnostics of an unknown variable\n%s\n\n", strings.Join(s.wait(main, isNotEmpty), "\n"))
+	s.recordWait("an unknown variable", main)
 	s.edit(main, "var.zoen", "var.zone")
 	s.wait(main, isEmpty)
 	s.edit(main, "locals {", "locals {{")
-	fmt.Fprintf(&s.golden, "== diagnostics of a syntax error\n%s\n\n", strings.Join(s.wait(main, isNotEmpty), "\n"))
+	s.recordWait("a syntax error", main)
 	s.edit(main, "locals {{", "locals {")
 	s.wait(main, isEmpty)
 
 	// A change that is not saved counts for the whole site, and errors are shown in files that are not open as well.
 	s.open("variables.hcl")
 	s.edit("variables.hcl", `"zone"`, `"region"`)
-	fmt.Fprintf(&s.golden, "== diagnostics of site.prelet.vars after a change of variables.hcl\n%s\n",
-		strings.Join(s.wait("site.prelet.vars", isNotEmpty), "\n"))
+	s.recordWait("site.prelet.vars after a change of variables.hcl", "site.prelet.vars")
 	s.end()
 
 	compareGolden(t, "testdata/session.golden", strings.ReplaceAll(s.golden.String(), s.site, "SITE"))

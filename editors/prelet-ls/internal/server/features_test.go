@@ -19,20 +19,15 @@ func openSite(t *testing.T, files map[string]string) (s *Server, dir string, par
 	t.Helper()
 	dir = t.TempDir()
 	for name, text := range files {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 
 	before, after, _ := strings.Cut(files["site.hcl"], "|")
 	uri := uriOf(filepath.Join(dir, "site.hcl"))
 	s, _ = newTestServer(t)
-	_, err := ask(t, s, "textDocument/didOpen", map[string]any{
+	send(t, s, "textDocument/didOpen", map[string]any{
 		"textDocument": map[string]any{"uri": uri, "version": 1, "text": before + after},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 
 	return s, dir, map[string]any{
 		"textDocument": textDocument{URI: uri},
@@ -49,9 +44,7 @@ func askFor[T any](t *testing.T, s *Server, method string, params any) T {
 		t.Fatalf("%s: got %v, want a result", method, err)
 	}
 	body, err := json.Marshal(result)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var out T
 	if err := json.Unmarshal(body, &out); err != nil {
 		t.Fatalf("%s: got %s, want %T: %v", method, body, out, err)
@@ -147,11 +140,8 @@ func TestMembersByIndex(t *testing.T) {
 		{`1 /* var.| */`, nil},
 	} {
 		s, _, params := openSite(t, map[string]string{"site.hcl": fmt.Sprintf(site, c.text)})
-		var got []string
-		for _, item := range askFor[completionList](t, s, "completion", params).Items {
-			got = append(got, item.Label)
-		}
-		if !slices.Equal(got[:min(len(got), len(c.want))], c.want) || c.want == nil && got != nil {
+		got := labels(askFor[completionList](t, s, "completion", params).Items)
+		if !slices.Equal(got[:min(len(got), len(c.want))], c.want) || c.want == nil && len(got) > 0 {
 			t.Errorf("completion of %q: got %q, want %q first", c.text, got, c.want)
 		}
 	}

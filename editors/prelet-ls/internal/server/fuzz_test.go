@@ -23,9 +23,7 @@ func newTestServer(tb testing.TB) (*Server, *bytes.Buffer) {
 	tb.Helper()
 	var logged bytes.Buffer
 	s := New(Options{Delay: time.Hour, Log: log.New(&logged, "", 0)})
-	if _, err := ask(tb, s, "initialize", map[string]any{"rootUri": "file:///"}); err != nil {
-		tb.Fatalf("initialize: got %v, want no error", err)
-	}
+	send(tb, s, "initialize", map[string]any{"rootUri": "file:///"})
 
 	return s, &logged
 }
@@ -34,12 +32,26 @@ func newTestServer(tb testing.TB) (*Server, *bytes.Buffer) {
 func ask(tb testing.TB, s *Server, method string, params any) (any, error) {
 	tb.Helper()
 	body, err := json.Marshal(params)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	raw := json.RawMessage(body)
 
 	return s.Handle(&jsonrpc2.Request{Method: method, Params: &raw})
+}
+
+// send sends a message that has no error.
+func send(tb testing.TB, s *Server, method string, params any) {
+	tb.Helper()
+	if _, err := ask(tb, s, method, params); err != nil {
+		tb.Fatalf("%s: got %v, want no error", method, err)
+	}
+}
+
+// must ends a test if what it needs fails.
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatalf("got %v, want no error", err)
+	}
 }
 
 // features are the requests about a place in a document.
@@ -109,7 +121,7 @@ func TestDeepDocuments(t *testing.T) {
 func checkDocument(t *testing.T, s *Server, logged *bytes.Buffer, file, text string, at position) {
 	t.Helper()
 	document := map[string]any{"uri": uriOf(file), "text": text}
-	must(t, logged)(ask(t, s, "textDocument/didOpen", map[string]any{"textDocument": document}))
+	checkAnswer(t, logged)(ask(t, s, "textDocument/didOpen", map[string]any{"textDocument": document}))
 
 	for _, feature := range features {
 		start := time.Now()
@@ -119,18 +131,18 @@ func checkDocument(t *testing.T, s *Server, logged *bytes.Buffer, file, text str
 			"newName":      "x",
 		})
 		if feature != "rename" || err == nil {
-			must(t, logged)(result, err)
+			checkAnswer(t, logged)(result, err)
 		}
 		if took := time.Since(start); took > endless {
 			t.Errorf("%s of %d bytes: got a response after %s, want it within %s", feature, len(text), took, endless)
 		}
 	}
 
-	must(t, logged)(ask(t, s, "textDocument/didClose", map[string]any{"textDocument": document}))
+	checkAnswer(t, logged)(ask(t, s, "textDocument/didClose", map[string]any{"textDocument": document}))
 }
 
-// must fails the test for an error of a message that may have none, with the server's log.
-func must(t *testing.T, logged *bytes.Buffer) func(any, error) {
+// checkAnswer fails the test for an error of a message that may have none, with the server's log.
+func checkAnswer(t *testing.T, logged *bytes.Buffer) func(any, error) {
 	return func(result any, err error) {
 		t.Helper()
 		if err != nil {
@@ -153,9 +165,7 @@ func siteTexts(tb testing.TB) []string {
 	var out []string
 	for _, file := range files {
 		text, err := os.ReadFile(file)
-		if err != nil {
-			tb.Fatal(err)
-		}
+		must(tb, err)
 		out = append(out, string(text))
 	}
 

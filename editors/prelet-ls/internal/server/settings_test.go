@@ -41,9 +41,7 @@ func (e *editor) summaries(file string) string {
 func configure(t *testing.T, s *Server, prelet any) {
 	t.Helper()
 	params := map[string]any{"settings": map[string]any{"prelet": prelet}}
-	if _, err := ask(t, s, "workspace/didChangeConfiguration", params); err != nil {
-		t.Fatal(err)
-	}
+	send(t, s, "workspace/didChangeConfiguration", params)
 	s.validatePending()
 }
 
@@ -51,9 +49,7 @@ func configure(t *testing.T, s *Server, prelet any) {
 func readSample(t *testing.T, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("../../testdata/site", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 
 	return string(text)
 }
@@ -78,9 +74,7 @@ func TestRefusedKubeletVersion(t *testing.T) {
 	}
 
 	params["contentChanges"] = []any{map[string]any{"text": good}}
-	if _, err := ask(t, s, "textDocument/didChange", params); err != nil {
-		t.Fatal(err)
-	}
+	send(t, s, "textDocument/didChange", params)
 	s.validatePending()
 	if got := e.summaries(file); got != "Invalid setting of the editor" {
 		t.Errorf("diagnostics of the corrected text: got %q, want only the one of the setting", got)
@@ -104,9 +98,7 @@ func TestSettingsOfAnotherType(t *testing.T) {
 		s := New(Options{Delay: 1 << 40})
 		e := watch(s)
 		params := map[string]any{"rootUri": "file:///x", "initializationOptions": c.settings}
-		if _, err := ask(t, s, "initialize", params); err != nil {
-			t.Errorf("initialize with %v: got %v, want a message only", c.settings, err)
-		}
+		send(t, s, "initialize", params)
 		if got := strings.Join(e.messages, "; "); !strings.HasPrefix(got, c.want) {
 			t.Errorf("messages for %v: got %q, want %q", c.settings, got, c.want)
 		}
@@ -115,13 +107,9 @@ func TestSettingsOfAnotherType(t *testing.T) {
 	s := New(Options{Delay: 1 << 40})
 	e := watch(s)
 	params := map[string]any{"rootUri": "file:///x", "initializationOptions": map[string]any{"kubeletVersion": "1.36"}}
-	if _, err := ask(t, s, "initialize", params); err != nil {
-		t.Fatal(err)
-	}
+	send(t, s, "initialize", params)
 	for _, settings := range []any{nil, map[string]any{}, map[string]any{"prelet": nil}} {
-		if _, err := ask(t, s, "workspace/didChangeConfiguration", map[string]any{"settings": settings}); err != nil {
-			t.Fatal(err)
-		}
+		send(t, s, "workspace/didChangeConfiguration", map[string]any{"settings": settings})
 		if s.settings.KubeletVersion != "1.36" || len(e.messages) > 0 {
 			t.Errorf("settings %v without prelet's: got %+v and %q, want the ones from initialize", settings, s.settings, e.messages)
 		}
@@ -136,9 +124,7 @@ func TestWorkspaceFolders(t *testing.T) {
 		"workspaceFolders":      []workspaceFolder{{URI: "file:///one"}, {URI: "file:///two"}},
 		"initializationOptions": map[string]any{"config": []string{"base", "gpu"}},
 	}
-	if _, err := ask(t, s, "initialize", params); err != nil {
-		t.Fatal(err)
-	}
+	send(t, s, "initialize", params)
 
 	for file, want := range map[string]string{
 		"/one/gpu/a.hcl":  "/one/base /one/gpu",
@@ -167,9 +153,7 @@ func TestStaleDiagnostics(t *testing.T) {
 		{"didOpen", map[string]any{"textDocument": open}, true},
 		{"didClose", map[string]any{"textDocument": textDocument{URI: uriOf(test)}}, false},
 	} {
-		if _, err := ask(t, s, "textDocument/"+step.method, step.params); err != nil {
-			t.Fatal(err)
-		}
+		send(t, s, "textDocument/"+step.method, step.params)
 		if got := e.summaries(test); (got != "") != step.want {
 			t.Errorf("diagnostics of a test after %s: got %q, want some: %v", step.method, got, step.want)
 		}
@@ -177,19 +161,13 @@ func TestStaleDiagnostics(t *testing.T) {
 
 	file := filepath.Join(dir, "site.hcl")
 	params := map[string]any{"textDocument": textDocument{URI: uriOf(file)}}
-	if _, err := ask(t, s, "textDocument/didClose", params); err != nil {
-		t.Fatal(err)
-	}
+	send(t, s, "textDocument/didClose", params)
 	s.validatePending()
 	if got := e.summaries(file); got == "" {
 		t.Error("diagnostics of a closed file: got none, want those of what is saved")
 	}
-	if err := os.RemoveAll(dir); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := ask(t, s, "workspace/didChangeWatchedFiles", map[string]any{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.RemoveAll(dir))
+	send(t, s, "workspace/didChangeWatchedFiles", map[string]any{})
 	s.validatePending()
 	if got := e.summaries(file); got != "" {
 		t.Errorf("diagnostics of a removed file: got %q, want none", got)

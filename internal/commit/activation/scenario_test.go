@@ -291,54 +291,36 @@ type lockedStore struct {
 
 func (s lockedStore) Unlock() error { s.n.locked = false; return s.Store.Unlock() }
 func (s lockedStore) Relock(ctx context.Context) error {
-	if err := s.fails("Relock"); err != nil {
-		return err
-	}
+	_, err := unlessItFails(s, "Relock", func() (any, error) {
+		err := s.Store.Relock(ctx)
+		s.n.locked = err == nil
 
-	err := s.Store.Relock(ctx)
-	s.n.locked = err == nil
+		return nil, err
+	})
 
 	return err
 }
-
 func (s lockedStore) Journal() (*generation.Journal, error) {
-	if err := s.fails("Journal"); err != nil {
-		return nil, err
-	}
-
-	return s.Store.Journal()
+	return unlessItFails(s, "Journal", s.Store.Journal)
 }
-
 func (s lockedStore) Current() (*generation.Info, error) {
-	if err := s.fails("Current"); err != nil {
-		return nil, err
-	}
-
-	return s.Store.Current()
+	return unlessItFails(s, "Current", s.Store.Current)
 }
-
-func (s lockedStore) List() ([]generation.Info, error) {
-	if err := s.fails("List"); err != nil {
-		return nil, err
-	}
-
-	return s.Store.List()
-}
-
+func (s lockedStore) List() ([]generation.Info, error) { return unlessItFails(s, "List", s.Store.List) }
 func (s lockedStore) Blob(gen int, name string) ([]byte, error) {
-	if err := s.fails("Blob"); err != nil {
-		return nil, err
-	}
-
-	return s.Store.Blob(gen, name)
+	return unlessItFails(s, "Blob", func() ([]byte, error) { return s.Store.Blob(gen, name) })
 }
 
-func (s lockedStore) fails(method string) error {
-	if s.n.storeFails == nil {
-		return nil
+// unlessItFails calls a method, unless the test lets it fail.
+func unlessItFails[T any](s lockedStore, method string, do func() (T, error)) (none T, err error) {
+	if s.n.storeFails != nil {
+		err = s.n.storeFails(method)
+	}
+	if err != nil {
+		return none, err
 	}
 
-	return s.n.storeFails(method)
+	return do()
 }
 
 // process is one run of prelet: open, do, close.

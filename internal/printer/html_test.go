@@ -38,11 +38,7 @@ func htmlRedactor() *value.Redactor {
 // place that loads or runs something, and the hostile text only as escaped characters.
 func checkPage(t *testing.T, page string) {
 	t.Helper()
-	for element, want := range map[string]int{"<script": 1, "<style": 1, "<link": 1, "<img": 0, "<iframe": 0, "style=": 0} {
-		if got := strings.Count(page, element); got != want {
-			t.Errorf("page: got %d times %s, want %d", got, element, want)
-		}
-	}
+	wantTimes(t, page, map[string]int{"<script": 1, "<style": 1, "<link": 1, "<img": 0, "<iframe": 0, "style=": 0})
 	for _, element := range []string{"style", "script"} {
 		text := regexp.MustCompile(`(?s)<` + element + `>(.*)</` + element + `>`).FindStringSubmatch(page)
 		if len(text) != 2 {
@@ -63,6 +59,26 @@ func checkPage(t *testing.T, page string) {
 	}
 	if open, closed := strings.Count(page, "<details"), strings.Count(page, "</details>"); open != closed {
 		t.Errorf("page: got %d <details> and %d </details>, want equal numbers", open, closed)
+	}
+}
+
+// wantIn checks that a page has each of these texts.
+func wantIn(t *testing.T, page string, wants ...string) {
+	t.Helper()
+	for _, want := range wants {
+		if !strings.Contains(page, want) {
+			t.Errorf("page: got none of %q, want it", want)
+		}
+	}
+}
+
+// wantTimes checks how often a page has each of these texts.
+func wantTimes(t *testing.T, page string, wants map[string]int) {
+	t.Helper()
+	for text, want := range wants {
+		if got := strings.Count(page, text); got != want {
+			t.Errorf("page: got %d times %s, want %d", got, text, want)
+		}
 	}
 }
 
@@ -100,7 +116,7 @@ func TestBootHTML(t *testing.T) {
 	}
 	page := encodePage(t, func(b *bytes.Buffer) error { return BootHTML(b, v, htmlRedactor()) })
 	checkPage(t, page)
-	for _, want := range []string{
+	wantIn(t, page,
 		`<span class="badge degraded">degraded</span></h1>`,
 		"Generation 7 is in place.",
 		`<li class="time chain"><span class="name">detect-hw.node</span>`,
@@ -110,11 +126,7 @@ func TestBootHTML(t *testing.T) {
 		"a warning", "its reason", "site.hcl:3:1", "<code>mount-missing</code>", "<code>/etc/x</code>",
 		`<span class="add">&#43;`,
 		"<dt>os.name</dt>",
-	} {
-		if !strings.Contains(page, want) {
-			t.Errorf("page of a boot: got none of %q, want it", want)
-		}
-	}
+	)
 
 	const command = "\n::stop-commands::x"
 	v.Source = "/of/this/machine/n17" + command
@@ -122,12 +134,7 @@ func TestBootHTML(t *testing.T) {
 	v.Status = nil
 	v.NoTimes = "a recording has none"
 	page = encodePage(t, func(b *bytes.Buffer) error { return BootHTML(b, v, htmlRedactor()) })
-	if want := "No times: a recording has none."; !strings.Contains(page, want) {
-		t.Errorf("page without a status: got none of %q, want it", want)
-	}
-	if want := `<title>prelet: n17\n::stop-commands::x</title>`; !strings.Contains(page, want) {
-		t.Errorf("page: got no %q, want the name of the recording in one line", want)
-	}
+	wantIn(t, page, "No times: a recording has none.", `<title>prelet: n17\n::stop-commands::x</title>`)
 	if strings.Contains(page, command) || strings.Contains(page, "##[") {
 		t.Error("page: got a command of a workflow, want it escaped")
 	}
@@ -142,11 +149,7 @@ func TestBootHTMLOfAFailure(t *testing.T) {
 	}
 	page := encodePage(t, func(b *bytes.Buffer) error { return BootHTML(b, v, htmlRedactor()) })
 	checkPage(t, page)
-	for _, want := range []string{`<span class="badge failed">failed</span></h1>`, "no next step"} {
-		if !strings.Contains(page, want) {
-			t.Errorf("page of a failure: got none of %q, want it", want)
-		}
-	}
+	wantIn(t, page, `<span class="badge failed">failed</span></h1>`, "no next step")
 
 	// A site that fails now is before what an earlier run warned of.
 	v.Status = &report.Status{
@@ -154,9 +157,7 @@ func TestBootHTMLOfAFailure(t *testing.T) {
 		Degraded: []fault.Reason{{Code: "mount-missing", Summary: "an old warning"}},
 	}
 	page = encodePage(t, func(b *bytes.Buffer) error { return BootHTML(b, v, htmlRedactor()) })
-	if want := "Generation 7 is in place. The site cannot be planned on this node"; !strings.Contains(page, want) {
-		t.Errorf("page of a failure after a run: got none of %q, want it", want)
-	}
+	wantIn(t, page, "Generation 7 is in place. The site cannot be planned on this node")
 	if first, second := strings.Index(page, "no next step"), strings.Index(page, "an old warning"); first > second {
 		t.Errorf("page of a failure after a run: got the error at %d, the warning at %d; want the error first", first, second)
 	}
@@ -180,7 +181,7 @@ func TestFleetHTML(t *testing.T) {
 
 	page := encodePage(t, func(b *bytes.Buffer) error { return FleetHTML(b, r, htmlRedactor()) })
 	checkPage(t, page)
-	for want, times := range map[string]int{
+	wantTimes(t, page, map[string]int{
 		`<article class="group"`:          2,
 		`<tr data-machine=`:               4,
 		`<tr data-effect=`:                2,
@@ -188,11 +189,7 @@ func TestFleetHTML(t *testing.T) {
 		`<td data-column="2"></td>`:       2,
 		`data-kinds="label file"`:         1,
 		"The kubelet is restarted on all": 1,
-	} {
-		if got := strings.Count(page, want); got != times {
-			t.Errorf("page of a fleet: got %d times %s, want %d", got, want, times)
-		}
-	}
+	})
 }
 
 // A fleet in which each machine is a group of its own has a page that a browser can show.
@@ -210,17 +207,13 @@ func TestFleetHTMLOfManyGroups(t *testing.T) {
 	r.Finish()
 
 	page := encodePage(t, func(b *bytes.Buffer) error { return FleetHTML(b, r, htmlRedactor()) })
-	for want, times := range map[string]int{
+	wantTimes(t, page, map[string]int{
 		`<article class="group"`:                 1000,
 		`<th scope="col" data-column`:            maxColumns,
 		`<tr data-effect=`:                       maxColumns + 1,
 		"The first 50 of 1000 groups are shown.": 1,
 		"950 more effects are in the groups":     1,
-	} {
-		if got := strings.Count(page, want); got != times {
-			t.Errorf("page of 1,000 groups: got %d times %s, want %d", got, want, times)
-		}
-	}
+	})
 }
 
 func encodePage(t *testing.T, encode func(*bytes.Buffer) error) string {

@@ -228,12 +228,12 @@ func TestReadme(t *testing.T) {
 	}
 }
 
-// TestTestsOfPages checks that each test that a page names exists, and each script, as in TestNodes/boots.
-func TestTestsOfPages(t *testing.T) {
-	t.Parallel()
-
+// testsOf returns the tests and fuzz targets of the repository, by name and by FOLDER: NAME, and those that have a
+// folder of scripts also as NAME/SCRIPT.
+func testsOf(t *testing.T) map[string]bool {
+	t.Helper()
 	declared := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
-	exists := map[string]bool{"TestName": true} // stands for any test
+	exists := map[string]bool{}
 	err := filepath.WalkDir(repository, func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
@@ -244,16 +244,35 @@ func TestTestsOfPages(t *testing.T) {
 			return nil
 		}
 		text, err := os.ReadFile(path)
-		for _, m := range declared.FindAllStringSubmatch(string(text), -1) {
-			exists[m[1]] = true
+		if err != nil {
+			return err
 		}
-
+		folder, _ := filepath.Rel(repository, filepath.Dir(path))
+		scripts, err := filepath.Glob(filepath.Dir(path) + "/testdata/*/*.txtar")
+		for _, m := range declared.FindAllStringSubmatch(string(text), -1) {
+			names := []string{m[1]}
+			for _, script := range scripts {
+				names = append(names, m[1]+"/"+strings.TrimSuffix(filepath.Base(script), ".txtar"))
+			}
+			for _, name := range names {
+				exists[name], exists[folder+": "+name] = true, true
+			}
+		}
 		return err
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 
+	return exists
+}
+
+// TestTestsOfPages checks that each test that a page names exists, and each script, as in TestNodes/boots.
+func TestTestsOfPages(t *testing.T) {
+	t.Parallel()
+
+	exists := testsOf(t)
+	exists["TestName"] = true // stands for any test
 	named := regexp.MustCompile(`\b(?:Test|Fuzz)[A-Z]\w*`)
 	pages := readPages(t)
 	delete(pages, "CHANGELOG.md")
@@ -265,13 +284,9 @@ func TestTestsOfPages(t *testing.T) {
 				t.Errorf("%s: got no test %s, want one: write its new name", page, name)
 			}
 		}
-		for _, script := range regexp.MustCompile(`Test(Nodes|Scripts|Boots)/(\w+)`).FindAllStringSubmatch(text, -1) {
-			folder := map[string]string{
-				"Nodes": "testdata/nodes/", "Scripts": repository + "/internal/commit/*/testdata/scripts/",
-				"Boots": repository + "/test/boot/testdata/boots/",
-			}[script[1]]
-			if found, err := filepath.Glob(folder + script[2] + ".txtar"); err != nil || len(found) == 0 {
-				t.Errorf("%s: got no script %s, want one: %v", page, script[2], err)
+		for _, script := range regexp.MustCompile(`Test(?:Nodes|RealNodes|Scripts|Boots)/\w+`).FindAllString(text, -1) {
+			if !exists[script] {
+				t.Errorf("%s: got no script %s, want one", page, script)
 			}
 		}
 	}

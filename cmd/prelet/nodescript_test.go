@@ -211,7 +211,6 @@ func nodeCommands() map[string]func(n *scriptNode, args []string) {
 		"append":              (*scriptNode).cmdAppend,
 		"snapshot":            (*scriptNode).cmdSnapshot,
 		"same":                (*scriptNode).cmdSame,
-		"nothing-left":        (*scriptNode).cmdNothingLeft,
 		"identity":            (*scriptNode).cmdIdentity,
 		"empty-run":           func(n *scriptNode, _ []string) { n.emptyRun() },
 		"make-state-folder":   func(n *scriptNode, _ []string) { n.ts.Check(os.Mkdir(n.stateDir(), 0o700)) },
@@ -852,15 +851,6 @@ func (n *scriptNode) cmdDamage(args []string) {
 		text[at] ^= 1
 		return text
 	})
-}
-
-// nothing-left: no temporary file of prelet is on the disk.
-func (n *scriptNode) cmdNothingLeft([]string) {
-	for p := range n.disk() {
-		if strings.HasPrefix(filepath.Base(p), ".prelet-") {
-			n.ts.Fatalf("left behind: %s", p)
-		}
-	}
 }
 
 // stray FILE [TEXT]: a file of the state folder, which has this text or is there already, belongs to another user.

@@ -150,7 +150,6 @@ func scriptCommands() map[string]func(n *scriptMachine, args []string) {
 
 		// The site, files and the cluster.
 		"site":       (*scriptMachine).cmdSite,
-		"damage":     (*scriptMachine).cmdDamage,
 		"label":      (*scriptMachine).cmdLabel,
 		"both":       func(n *scriptMachine, args []string) { n.both(args[0]) },
 		"patience":   func(n *scriptMachine, args []string) { n.patience(args[0], args[1]) },
@@ -386,19 +385,6 @@ func (n *scriptMachine) cmdEdit(args []string) {
 		n.ts.Fatalf("%s: got no %q in it, want one:\n%s", args[0], args[1], text)
 	}
 	n.ts.Check(os.WriteFile(n.ts.MkAbs(args[0]), []byte(strings.ReplaceAll(text, args[1], unescape(args[2]))), 0o644))
-}
-
-// damage FILE AT: changes a bit of a file of the state folder, of the byte at AT, or from the end if that is negative.
-func (n *scriptMachine) cmdDamage(args []string) {
-	file := n.Root + "/var/lib/prelet/" + args[0]
-	text, err := os.ReadFile(file)
-	n.ts.Check(err)
-	at := n.number(args[1])
-	if at < 0 {
-		at += len(text)
-	}
-	text[at] ^= 1
-	n.ts.Check(os.WriteFile(file, text, 0o600))
 }
 
 // api away|back: no server answers at the API server's address, or the cluster does. api portal|other-cluster|itself:

@@ -93,11 +93,15 @@ func readDocument[T any](
 	base string,
 	parse func([]byte) (*T, error),
 ) (*T, error) {
-	if err := checkOwner(dir, base); err != nil {
+	_, err := statOwned(dir, base)
+	if errors.Is(err, errForeignOwner) {
 		return nil, s.stuckDocument(dir.name(base), err)
 	}
 
-	b, err := readFile(dir, base)
+	var b []byte
+	if err == nil {
+		b, err = readFile(dir, base)
+	}
 	if errors.Is(err, unix.ENOENT) {
 		return nil, nil
 	}

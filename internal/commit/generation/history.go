@@ -47,7 +47,8 @@ func (s *Store) listing() (listing, error) {
 		stem, _, _ := strings.Cut(name, ".")
 		n, err := strconv.Atoi(stem)
 		if err == nil && n >= 1 && n <= maxNumber && itoa(n) == stem {
-			isOwned := checkOwner(s.gens, name) == nil
+			_, err := statOwned(s.gens, name)
+			isOwned := !errors.Is(err, errForeignOwner)
 			l.add(n, name, name[len(stem):], isOwned)
 		}
 	}

@@ -3,7 +3,7 @@ package generation
 // StateFile returns the text of a small file next to the generations. The error of a missing one is unix.ENOENT. A file
 // that another user may change is refused.
 func (s *Store) StateFile(name string) ([]byte, error) {
-	if err := checkOwner(s.dir, name); err != nil {
+	if _, err := statOwned(s.dir, name); err != nil {
 		return nil, err
 	}
 

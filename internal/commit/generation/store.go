@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -90,6 +91,8 @@ type Store struct {
 	locked bool
 	older  *os.File // the file that a running prelet 0.1.0 would lock, locked; nil if there is none
 	frozen error    // why the store cannot be written even under the lock: read-only, immutable, or Newer
+
+	lastPack atomic.Pointer[pack]
 }
 
 const (
@@ -250,7 +253,8 @@ func (s *Store) protectDir() error {
 		}
 	}
 
-	if err := checkOwner(s.dir, gensName); err != nil { // the files are checked when they are read
+	_, err := statOwned(s.dir, gensName)
+	if errors.Is(err, errForeignOwner) { // the files are checked when they are read
 		const next = "find out where it comes from; then move it away or, if prelet made it, chown it to root"
 		return refuse("open", s.dir.name(gensName), err, next)
 	}
@@ -266,17 +270,16 @@ func isForeign(st unix.Stat_t) bool {
 // errForeignOwner reports that another user has made a file with the name of a file of the store.
 var errForeignOwner = errors.New("the folder is root's")
 
-// checkOwner refuses files that other users have put into the state folder while its mode allowed it: journals are
-// finished and generations restored without confirmation. The mode of the folder proves nothing, because
-// systemd-tmpfiles has set it.
-func checkOwner(f *folder, name string) error {
-	var st unix.Stat_t
-	err := unix.Fstatat(f.fd, name, &st, unix.AT_SYMLINK_NOFOLLOW)
-	if err == nil && isForeign(st) { // else it was removed meanwhile
-		return fmt.Errorf("it belongs to uid %d, and %w", st.Uid, errForeignOwner)
+// statOwned returns the state of a file. It refuses files that other users have put into the state folder while its
+// mode allowed it: journals are finished and generations restored without confirmation. The mode of the folder proves
+// nothing, because systemd-tmpfiles has set it.
+func statOwned(f *folder, name string) (st unix.Stat_t, err error) {
+	err = unix.Fstatat(f.fd, name, &st, unix.AT_SYMLINK_NOFOLLOW)
+	if err == nil && isForeign(st) {
+		err = fmt.Errorf("it belongs to uid %d, and %w", st.Uid, errForeignOwner)
 	}
 
-	return nil
+	return st, err
 }
 
 // freezeOn turns the error of a read-only file system, or of a refused call (the immutable flag, a filter), into a
@@ -422,7 +425,11 @@ func (s *Store) tryLock() error {
 	}
 
 	older, err := openToRead(s.dir, lockName)
-	if err != nil || checkOwner(s.dir, lockName) != nil {
+	if err != nil {
+		return nil
+	}
+	if _, err := statOwned(s.dir, lockName); errors.Is(err, errForeignOwner) {
+		_ = older.Close()
 		return nil
 	}
 	if err := unix.Flock(int(older.Fd()), flags); err != nil {

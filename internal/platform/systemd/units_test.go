@@ -110,7 +110,7 @@ func TestUnitsHaveInCommon(t *testing.T) {
 		for key, want := range map[string]string{
 			"Service.ExecStartPre":       "-+/usr/bin/systemd-tmpfiles --create prelet.conf",
 			"Unit.StartLimitIntervalSec": "0", "Service.Restart": "on-failure", "Service.NotifyAccess": "main",
-			"Service.Environment":      "PRELET_BOOT_ID=%b GOMAXPROCS=4",
+			"Service.Environment": "PRELET_BOOT_ID=%b GOMAXPROCS=4", "Service.TimerSlackNSec": "1ms",
 			"Service.RuntimeDirectory": "prelet", "Service.RuntimeDirectoryMode": "0755", "Service.RuntimeDirectoryPreserve": "yes",
 			"Service.UMask":         "0077",
 			"Service.ProtectSystem": "strict", "Service.NoNewPrivileges": "yes", "Service.DevicePolicy": "closed",

@@ -51,10 +51,14 @@ func ReadPlannedUnit(
 	name string,
 	planned map[string][]byte,
 ) (UnitFile, error) {
-	names := findNames(root, name)
+	inFolders := map[string][]string{}
+	for _, folder := range fileFolders(root) {
+		inFolders[folder] = listNames(root, folder)
+	}
+	names := findNames(root, inFolders, name)
 	u := UnitFile{Names: names, Load: "not-found", Settings: map[string][]string{}}
 
-	for _, file := range listUnitFiles(root, fileFolders(root), names, planned) {
+	for _, file := range listUnitFiles(root, inFolders, names, planned) {
 		text, masked, err := readUnitText(root, file, planned)
 		isOwn := path.Base(file) == name
 		switch {
@@ -69,28 +73,31 @@ func ReadPlannedUnit(
 		}
 		u.apply(text)
 	}
-	u.Enabled = slices.ContainsFunc(names, func(name string) bool { return isWanted(root, name) })
+	u.Enabled = slices.ContainsFunc(names, func(name string) bool { return isWanted(root, inFolders, name) })
 
 	return u, nil
 }
 
-// listUnitFiles returns the files of a unit with some names, in the order in which systemd reads them.
+// listUnitFiles returns the files of a unit with some names, in the order in which systemd reads them. inFolders are the
+// names in each folder of units.
 func listUnitFiles(
 	root nodefile.Root,
-	folders, names []string,
+	inFolders map[string][]string,
+	names []string,
 	planned map[string][]byte,
 ) []string {
 	var files []string
-	add := func(dir string, is func(name string) bool) {
-		for _, name := range listNames(root, dir) {
+	add := func(dir string, listed []string, is func(name string) bool) {
+		for _, name := range listed {
 			file := path.Join(dir, name)
 			if _, isPlanned := planned[file]; !isPlanned && is(name) {
 				files = append(files, file)
 			}
 		}
 	}
+	folders := fileFolders(root)
 	for _, dir := range folders {
-		add(dir, func(name string) bool {
+		add(dir, inFolders[dir], func(name string) bool {
 			if name != names[0] {
 				return false
 			}
@@ -100,7 +107,9 @@ func listUnitFiles(
 		})
 	}
 	for _, dir := range unitfile.DropInFolders(folders, names) {
-		add(dir, func(string) bool { return true })
+		if slices.Contains(inFolders[path.Dir(dir)], path.Base(dir)) {
+			add(dir, listNames(root, dir), func(string) bool { return true })
+		}
 	}
 	for file, text := range planned {
 		if text != nil {
@@ -113,10 +122,10 @@ func listUnitFiles(
 
 // findNames returns the names of a unit: its own, those of the unit files that it is a link to, and aliases, which are
 // links to one of them. systemd reads the drop-ins of all of them.
-func findNames(root nodefile.Root, name string) []string {
+func findNames(root nodefile.Root, inFolders map[string][]string, name string) []string {
 	links := map[string]string{} // name → the name of its file
 	for _, folder := range fileFolders(root) {
-		for _, file := range listNames(root, folder) {
+		for _, file := range inFolders[folder] {
 			if _, isHidden := links[file]; !isHidden && path.Ext(file) == path.Ext(name) {
 				links[file] = linkedName(root, path.Join(folder, file))
 			}
@@ -259,9 +268,9 @@ func decodeEscapes(line string) string {
 }
 
 // isWanted reports whether a link of `systemctl enable` exists.
-func isWanted(root nodefile.Root, name string) bool {
-	for _, folder := range fileFolders(root) {
-		for _, dir := range listNames(root, folder) {
+func isWanted(root nodefile.Root, inFolders map[string][]string, name string) bool {
+	for folder, names := range inFolders {
+		for _, dir := range names {
 			isList := strings.HasSuffix(dir, ".wants") || strings.HasSuffix(dir, ".requires")
 			if isList && slices.Contains(listNames(root, path.Join(folder, dir)), name) {
 				return true

@@ -16,7 +16,7 @@ func (e *Env) detectorHost(w Where) *detector.Host {
 		Root:    w.Root,
 		Redact:  e.Redactor.String,
 		Helper:  findHelper(),
-		NoSite:  verifier(w.Root) != nil,
+		NoSite:  func() bool { return verifier(w.Root) != nil },
 		Digests: filepath.Join(w.stateDir(), detector.CacheFile),
 	}
 	if w.Hardware != "" {

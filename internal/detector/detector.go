@@ -42,10 +42,12 @@ type Options struct {
 	SiteLocks []string // lock files with precedence over fragments, in order; nil is SiteLock below Root
 	RunDir    string   // slots and sockets; "" is /run/prelet/detectors
 	Helper    string   // prelet-detect; "" is DefaultHelper
-	NoSite    bool     // ignore SiteLocks, because they are not signed
 	Tree      string   // root of a recorded machine that detectors read instead of /
 	Passwd    string   // where the users of detectors are looked up; "" is /etc/passwd
 	Digests   string   // the file with what Host.Digests returned to an earlier run; "": none
+
+	// NoSite reports whether SiteLocks are ignored, because they are not signed. nil: they are not.
+	NoSite func() bool
 
 	// Redact removes secrets from the output of detectors. nil: there are none.
 	Redact func(string) string

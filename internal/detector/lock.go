@@ -105,7 +105,7 @@ func (h *Host) siteLocks() []string {
 
 // usedLocks returns the site's lock files that are read.
 func (h *Host) usedLocks() []string {
-	if h.o.NoSite {
+	if h.o.NoSite != nil && h.o.NoSite() {
 		return nil
 	}
 

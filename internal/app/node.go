@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
@@ -243,14 +244,15 @@ type openNode struct {
 	detectors *detector.Host    // likewise
 	asked     *rehearsal.Source // nil where every answer is the node's
 	rec       *world.Recording
-	Store     *generation.Store      // nil where it could not be opened
-	past      func() *world.LastGood // the last good generation's recording; nil where none counts
-	waits     *waits.Reporter        // prints each wait; nil with a recording
-	units     Manager                // to be closed; nil where another has it, or there is none
-	only      hclsyntax.Expression   // see boot.Options
-	isPartial bool                   // see boot.Options
-	advises   bool                   // see boot.Options
-	checks    *boot.Checks           // of the site, in plans of many machines; nil otherwise
+	Store     *generation.Store        // nil where it could not be opened
+	past      func() *world.LastGood   // the last good generation's recording; nil where none counts
+	waits     *waits.Reporter          // prints each wait; nil with a recording
+	units     Manager                  // to be closed; nil where another has it, or there is none
+	machine   func() machineid.Machine // read once; unknown with recorded hardware
+	only      hclsyntax.Expression     // see boot.Options
+	isPartial bool                     // see boot.Options
+	advises   bool                     // see boot.Options
+	checks    *boot.Checks             // of the site, in plans of many machines; nil otherwise
 }
 
 // stateDir returns prelet's own folder.
@@ -303,6 +305,13 @@ func (e *Env) openSite(
 		Store: store,
 		Site:  s,
 		rec:   rec,
+		machine: sync.OnceValue(func() machineid.Machine {
+			if w.Hardware != "" {
+				return machineid.Machine{}
+			}
+
+			return machineid.Of(w.Root)
+		}),
 	}
 	diags = slices.Clone(diags) // those of a site may be of several nodes
 	if !diags.HasErrors() {
@@ -570,15 +579,13 @@ func readRecordingFile(path string) (*world.Recording, error) {
 // Recording returns the tape of p as a recording, with the site.
 func (n *openNode) Recording(p *boot.Plan) *world.Recording {
 	header := world.Header{
-		Format: world.Format,
-		Prelet: n.env.Version,
-		Time:   time.Now().UTC().Format(time.RFC3339),
-		Boot:   systemd.OwnBootID(n.env.Getenv),
+		Format:  world.Format,
+		Prelet:  n.env.Version,
+		Time:    time.Now().UTC().Format(time.RFC3339),
+		Boot:    systemd.OwnBootID(n.env.Getenv),
+		Machine: n.machine().ID,
+		Site:    slices.Clone(p.Site.Files),
 	}
-	if n.Hardware == "" {
-		header.Machine = machineid.Of(n.Root).ID
-	}
-	header.Site = slices.Clone(p.Site.Files)
 
 	r := &world.Recording{Header: header, Entries: p.Tape.Entries()}
 	if n.live != nil { // earlier answers are searched again, for secrets that are known by now
@@ -621,15 +628,12 @@ func (n *openNode) ApplyOptions(p *boot.Plan) commit.Options {
 		return commit.Options{Plan: p}
 	}
 
-	o := commit.Options{
+	return commit.Options{
 		Store:    n.Store,
 		Plan:     p,
 		Node:     n,
 		Redactor: n.env.Redactor,
 		Root:     nodefile.Root(n.Root),
+		Machine:  n.machine(),
 	}
-	if n.Hardware == "" {
-		o.Machine = machineid.Of(n.Root)
-	}
-	return o
 }

@@ -228,9 +228,8 @@ func (e *Env) reportUnopened(h *Host, err error) {
 	}
 }
 
-// machineBelow returns the machine of the files below a root. The host name of an image is not that of a machine.
-func machineBelow(root string) machineid.Machine {
-	m := machineid.Of(root)
+// withoutHost returns the machine of the files below a root: the host name of an image is not that of a machine.
+func withoutHost(m machineid.Machine) machineid.Machine {
 	m.Host = ""
 
 	return m
@@ -254,7 +253,7 @@ func (e *Env) runRoot(ctx context.Context, h *Host, o RunOptions) (Ran, error) {
 	}
 
 	if o.ThisMachine {
-		e.sayError(commit.KeepMachine(store, machineBelow(o.Root), true))
+		e.sayError(commit.KeepMachine(store, withoutHost(machineid.Of(o.Root)), true))
 	}
 
 	n, diags, err := e.open(o.Where, store)
@@ -267,7 +266,7 @@ func (e *Env) runRoot(ctx context.Context, h *Host, o RunOptions) (Ran, error) {
 	keepCounter(o.stateDir(), p)
 	res := commit.RunBelowRoot(n.ApplyOptions(p), o.Retry, o.Root)
 	if res.Err == nil && o.Hardware == "" {
-		e.sayError(commit.KeepMachine(store, machineBelow(o.Root), false))
+		e.sayError(commit.KeepMachine(store, withoutHost(n.machine()), false))
 	}
 	if res.Err != nil && commit.Diagnose(p, res.Err) == nil {
 		return Ran{}, res.Err

@@ -9,8 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"golang.org/x/sys/unix"
 )
 
 // Comparison is the difference between a proposal and the disk.
@@ -339,18 +337,13 @@ func (s *Store) resolveTarget(t Target, now, defaults State) (State, error) {
 
 // findFolderAbove returns the state of the nearest existing folder above p.
 func (s *Store) findFolderAbove(p string) (State, error) {
-	for d := path.Dir(p); ; d = path.Dir(d) {
-		look, err := s.look(d)
-		if errors.Is(err, unix.ENOENT) && d != "/" {
-			continue
-		}
-		if err != nil {
-			return State{}, err
-		}
-		defer look.Close()
-
-		return look.State(), nil
+	look, _, err := s.lookAbove(p)
+	if err != nil {
+		return State{}, err
 	}
+	defer look.Close()
+
+	return look.State(), nil
 }
 
 func (s *Store) isEmpty(p string) bool {

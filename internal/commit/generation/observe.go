@@ -195,21 +195,14 @@ func isAbove(dir, p string) bool {
 	return dir == "/" && p != "/" || strings.HasPrefix(p, dir+"/")
 }
 
-// listMissing returns the folders above p that do not exist, the highest first.
-func (s *Store) listMissing(p string) ([]string, error) {
-	var missing []string
-	for d := path.Dir(p); d != "/"; d = path.Dir(d) {
-		look, err := s.look(d)
-		if err == nil {
-			look.Close()
-			break
-		}
-		if !errors.Is(err, unix.ENOENT) {
-			return nil, err
+// lookAbove finds the nearest existing folder above p. missing are the folders between them, the highest first.
+func (s *Store) lookAbove(p string) (look *nodefile.Look, missing []string, err error) {
+	for d := path.Dir(p); ; d = path.Dir(d) {
+		look, err = s.look(d)
+		if d == "/" || !errors.Is(err, unix.ENOENT) {
+			slices.Reverse(missing)
+			return look, missing, err
 		}
 		missing = append(missing, d)
 	}
-	slices.Reverse(missing)
-
-	return missing, nil
 }

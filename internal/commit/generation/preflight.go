@@ -144,14 +144,11 @@ func (p *folderPlan) checkStateFolder(size uint64) (err error) {
 
 // addTarget checks one target and the folders above it.
 func (p *folderPlan) addTarget(e Entry) error {
-	missing, err := p.s.listMissing(e.Path)
+	above, missing, err := p.s.lookAbove(e.Path)
 	if err != nil {
 		return err
 	}
-	existing := path.Dir(e.Path)
-	if len(missing) > 0 {
-		existing = path.Dir(missing[0])
-	}
+	defer above.Close()
 	if e.Action == ActionCreate && e.New.Kind == Dir {
 		missing = append(missing, e.Path)
 	}
@@ -169,7 +166,7 @@ func (p *folderPlan) addTarget(e Entry) error {
 	if err := checkSetID(e); err != nil {
 		return err
 	}
-	err = p.checkFolder(existing, e)
+	err = p.checkFolder(above, e)
 	if err != nil || e.Old.Kind == Absent {
 		return err
 	}
@@ -316,12 +313,7 @@ func (p *folderPlan) checkTrust(look *nodefile.Look) error {
 // checkFolder checks the existing folder that a target, or the first missing folder above it, will be written in. The
 // owner of the folder does not matter for a target that is removed or restored as before prelet: a user who may write
 // the folder could do the same.
-func (p *folderPlan) checkFolder(d string, e Entry) error {
-	look, err := p.s.look(d)
-	if err != nil {
-		return err
-	}
-	defer look.Close()
+func (p *folderPlan) checkFolder(look *nodefile.Look, e Entry) error {
 	f, err := newFolderOf(look)
 	if err != nil {
 		return err
@@ -329,7 +321,7 @@ func (p *folderPlan) checkFolder(d string, e Entry) error {
 	defer f.close()
 
 	isReleased := e.New.Kind == Absent || e.Dropped
-	if isChecked := p.checked[d]; !isChecked {
+	if isChecked := p.checked[f.path]; !isChecked {
 		if !isReleased {
 			err = p.checkTrust(look)
 		}
@@ -339,7 +331,7 @@ func (p *folderPlan) checkFolder(d string, e Entry) error {
 		if err != nil {
 			return err
 		}
-		p.checked[d] = !isReleased
+		p.checked[f.path] = !isReleased
 	}
 	if e.New.Kind == Absent {
 		return nil // a removal needs no space

@@ -227,10 +227,12 @@ func (s *Store) openTargetFolder(m *manifest, e Entry, outdated bool) (*folder, 
 		return dir, err
 	}
 
-	missing, err := s.listMissing(e.Path)
+	above, missing, err := s.lookAbove(e.Path)
 	if err != nil {
 		return nil, err
 	}
+	above.Close()
+
 	for _, d := range missing {
 		if !slices.Contains(m.Folders, d) {
 			return nil, wrapIO("open", d, unix.ENOENT)

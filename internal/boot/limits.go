@@ -5,7 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
+	"runtime/metrics"
 	"sync/atomic"
 	"time"
 
@@ -177,9 +177,10 @@ func (l evalLimits) checkHeap(before *uint64) string {
 	return ""
 }
 
+// readHeapSize does not stop the other goroutines, as runtime.ReadMemStats does.
 func readHeapSize() uint64 {
-	var s runtime.MemStats
-	runtime.ReadMemStats(&s)
+	size := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+	metrics.Read(size)
 
-	return s.HeapAlloc
+	return size[0].Value.Uint64()
 }

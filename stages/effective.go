@@ -93,8 +93,9 @@ func EffectiveConfig(n node.Node, version string) (map[string]any, error) {
 
 // Effective returns the KubeletConfiguration with flags over it.
 func (m MergedConfig) Effective(flags []node.Flag) map[string]any {
-	s := rules.Subject{Config: m.Config.Clone(), Version: m.version}
+	s := rules.Subject{Config: m.Config, Version: m.version}
 	if !m.isPreset {
+		s.Config = m.Config.Clone()
 		_ = s.Config.Set([]string{"evictionHard"}, m.thresholds)
 	}
 	for _, f := range flags {

@@ -389,8 +389,9 @@ func (c *Config) Clone() *Config {
 	return &Config{doc: clone(c.doc).(map[string]any), repeated: c.repeated}
 }
 
-// Object returns a copy of the whole document, in the types that Config names.
-func (c *Config) Object() map[string]any { return c.Clone().doc }
+// Object returns the whole document, in the types that Config names. It is not a copy: a caller that changes one of the
+// two and needs the other takes that of a Clone.
+func (c *Config) Object() map[string]any { return c.doc }
 
 // Get returns a copy of the value at a JSON pointer (RFC 6901) like "/kubeReserved/memory"; "" is the whole document.
 func (c *Config) Get(pointer string) (any, bool) {
@@ -482,7 +483,7 @@ func (c *Config) Merge(patch map[string]any) error {
 	if err != nil {
 		return fmt.Errorf("kubelet configuration: patch: %w", err)
 	}
-	c.doc = mergePatch(clone(c.doc), plain).(map[string]any)
+	mergePatch(c.doc, plain)
 
 	return nil
 }

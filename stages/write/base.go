@@ -96,6 +96,7 @@ func (r *baseReader) readConfig(base *node.Base, b schema.Body) {
 	if err == nil {
 		doc := c.Object()
 		if isDropIn(b) {
+			doc = c.Clone().Object()
 			kubelet.DecodeNulls(doc)
 		}
 		err = plain.Merge(doc)

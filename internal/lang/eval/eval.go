@@ -278,14 +278,19 @@ func (e *Eval) Local(name string) (cty.Value, hcl.Diagnostics) {
 // Context returns the scope of one expression. It evaluates only the locals that the expression names.
 func (e *Eval) Context(x hclsyntax.Expression, each cty.Value) (*hcl.EvalContext, hcl.Diagnostics) {
 	var diags hcl.Diagnostics
-	variables := map[string]cty.Value{"var": cty.ObjectVal(e.vars)}
-	locals := map[string]cty.Value{}
+	variables := map[string]cty.Value{}
+	var locals map[string]cty.Value
 	var stages []hcl.Traversal
 
 	for _, reference := range x.Variables() {
 		name, _, hasName := findSecondName(reference)
 		switch reference.RootName() {
+		case "var":
+			variables["var"] = cty.ObjectVal(e.vars)
 		case "local":
+			if locals == nil {
+				locals = map[string]cty.Value{}
+			}
 			if _, ok := locals[name]; ok || !hasName {
 				continue
 			}
@@ -306,7 +311,9 @@ func (e *Eval) Context(x hclsyntax.Expression, each cty.Value) (*hcl.EvalContext
 			}
 		}
 	}
-	variables["local"] = cty.ObjectVal(locals)
+	if locals != nil {
+		variables["local"] = cty.ObjectVal(locals)
+	}
 	if len(stages) > 0 {
 		variables["stage"] = e.stageObject(stages)
 	}

@@ -488,6 +488,7 @@ func (c *Config) Merge(patch map[string]any) error {
 	return nil
 }
 
+// mergePatch merges a patch into a target and returns it; where the target has no object, it becomes that of the patch.
 func mergePatch(target, patch any) any {
 	members, isObject := patch.(map[string]any)
 	if !isObject {
@@ -495,7 +496,7 @@ func mergePatch(target, patch any) any {
 	}
 	merged, isObject := target.(map[string]any)
 	if !isObject {
-		merged = map[string]any{}
+		merged = members // its own nulls are removed
 	}
 	for name, value := range members {
 		if value == nil {

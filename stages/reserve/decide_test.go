@@ -93,15 +93,8 @@ func TestSums(t *testing.T) {
 					if res.CPUs != "" {
 						whole = 2000
 					}
-					if got := amount(t, res.Allocatable, cpu) + amount(
-						t,
-						res.Kube,
-						cpu,
-					) + amount(
-						t,
-						res.System,
-						cpu,
-					) + whole; got != 12000 {
+					left, taken := amount(t, res.Allocatable, cpu), amount(t, res.Kube, cpu)+amount(t, res.System, cpu)
+					if got := left + taken + whole; got != 12000 {
 						t.Errorf("%s: sum of cpu: got %dm, want the capacity", at, got)
 					}
 					if res.Allocatable["hugepages-2Mi"] != "200Mi" || res.Allocatable["hugepages-1Gi"] != "" {

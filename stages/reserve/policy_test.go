@@ -65,29 +65,18 @@ func TestMemoryOfEachPolicy(t *testing.T) {
 }
 
 func TestArithmeticInWords(t *testing.T) {
-	_, steps := gkeCPU(16)
-	if got, want := strings.Join(
-		steps,
-		"; ",
-	), "6% of core 1: 60m; 1% of core 2: 10m; 0.5% of each of cores 3 to 4: 10m; 0.25% of each of cores 5 to "+
-		"16: 30m; together: 110m"; got != want {
-		t.Errorf("got  %s\nwant %s", got, want)
-	}
-	_, steps = gkeMemory(machine{memory: 64 * gib})
-	if got, want := strings.Join(
-		steps,
-		"; ",
-	), "25% of the first 4Gi: 1Gi; 20% of the next 4Gi: 819.2Mi; 10% of the next 8Gi: 819.2Mi; 6% of the next "+
-		"48Gi: 2949.12Mi; together: 5611Mi"; got != want {
-		t.Errorf("got  %s\nwant %s", got, want)
-	}
-	_, steps = aksCPU(5)
-	if got, want := strings.Join(
-		steps,
-		"; ",
-	), "60m for core 1: 60m; 40m for core 2: 40m; 20m for each of cores 3 to 4: 40m; 10m for core 5: 10m; "+
-		"together: 150m"; got != want {
-		t.Errorf("got  %s\nwant %s", got, want)
+	words := func(_ int64, steps []string) string { return strings.Join(steps, "; ") }
+	for got, want := range map[string]string{
+		words(gkeCPU(16)): "6% of core 1: 60m; 1% of core 2: 10m; 0.5% of each of cores 3 to 4: 10m; 0.25% of each of cores " +
+			"5 to 16: 30m; together: 110m",
+		words(gkeMemory(machine{memory: 64 * gib})): "25% of the first 4Gi: 1Gi; 20% of the next 4Gi: 819.2Mi; 10% of the " +
+			"next 8Gi: 819.2Mi; 6% of the next 48Gi: 2949.12Mi; together: 5611Mi",
+		words(aksCPU(5)): "60m for core 1: 60m; 40m for core 2: 40m; 20m for each of cores 3 to 4: 40m; 10m for core 5: " +
+			"10m; together: 150m",
+	} {
+		if got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
 	}
 }
 
@@ -145,24 +134,21 @@ func TestQuantitiesComeBack(t *testing.T) {
 			}
 		}
 	}
-	for in, want := range map[string]string{"2000m": "2", "0.5": "500m", "1e1": "10"} {
-		if n, err := parseQuantity(cpu, in); err != nil || formatQuantity(cpu, n) != want {
-			t.Errorf("cpu %s: %s, %v, want %s", in, formatQuantity(cpu, n), err, want)
-		}
-	}
-	for in, want := range map[string]string{"2048Mi": "2Gi", "8G": "8G", "1000Mi": "1000Mi", "16265420Ki": "16265420Ki", "0": "0", "17179869184": "16Gi"} {
-		if n, err := parseQuantity(memory, in); err != nil || formatQuantity(memory, n) != want {
-			t.Errorf("memory %s: %s, %v, want %s", in, formatQuantity(memory, n), err, want)
-		}
-	}
-	for in, why := range map[string]string{"1x": "invalid quantity", "-1Gi": "negative", "100m": "too fine", "1Ei": "more than any machine", "": "invalid quantity", "99999999999999999999Ei": "more than any machine"} {
-		if n, err := parseQuantity(memory, in); err == nil || !strings.Contains(err.Error(), why) {
-			t.Errorf("memory %q: %d, %v, want %s", in, n, err, why)
-		}
-	}
-	for in, why := range map[string]string{"0.0001": "too fine", "70k": "more than any machine"} {
-		if n, err := parseQuantity(cpu, in); err == nil || !strings.Contains(err.Error(), why) {
-			t.Errorf("cpu %q: %d, %v, want %s", in, n, err, why)
+	for name, all := range map[string]map[string]string{
+		cpu: {"2000m": "2", "0.5": "500m", "1e1": "10", "0.0001": "too fine", "70k": "more than any machine"},
+		memory: {"2048Mi": "2Gi", "8G": "8G", "1000Mi": "1000Mi", "16265420Ki": "16265420Ki", "0": "0", "17179869184": "16Gi",
+			"1x": "invalid quantity", "-1Gi": "negative", "100m": "too fine", "1Ei": "more than any machine", "": "invalid quantity",
+			"99999999999999999999Ei": "more than any machine"},
+	} {
+		for in, want := range all {
+			n, err := parseQuantity(name, in)
+			got := formatQuantity(name, n)
+			if err != nil {
+				got = err.Error()
+			}
+			if got != want && (err == nil || !strings.Contains(got, want)) {
+				t.Errorf("%s %q: got %s, want %s", name, in, got, want)
+			}
 		}
 	}
 }

@@ -15,6 +15,12 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
+// bootstrap is a kubeconfig for a server.
+func bootstrap(s *demo.Server, cluster, user string) string {
+	return "apiVersion: v1\nkind: Config\ncurrent-context: c\ncontexts: [{name: c, context: {cluster: c, user: u}}]\n" +
+		"clusters: [{name: c, cluster: {server: \"" + s.URL + "\", " + cluster + "}}]\nusers: [{name: u, user: {" + user + "}}]\n"
+}
+
 // TestAnchorsOfOthers has each file that says whom a node trusts, or as whom it acts, in the hands of somebody else:
 // no server is asked, no program is run, and the message has the command that ends it. As root has it, it is
 // believed.
@@ -23,6 +29,9 @@ func TestAnchorsOfOthers(t *testing.T) {
 		t.Skip("needs root, to give a file to another user")
 	}
 	const dir = "/srv/anchor"
+	link := func(file string) error {
+		return errors.Join(os.Rename(file, file+".real"), os.Symlink(filepath.Base(file)+".real", file))
+	}
 	changes := map[string]struct {
 		change func(file string) error
 		want   string // what is done about it; "": nothing
@@ -37,24 +46,12 @@ func TestAnchorsOfOthers(t *testing.T) {
 		"loose folder above": {func(file string) error {
 			return os.Chmod(filepath.Dir(filepath.Dir(file)), 0o777)
 		}, "chmod o-w %.0s%.0s%s"},
-		"link of root": {func(file string) error {
-			return errors.Join(os.Rename(file, file+".real"), os.Symlink(filepath.Base(file)+".real", file))
-		}, ""},
+		"link of root": {link, ""},
 		"link of root to a user's file": {func(file string) error {
-			return errors.Join(
-				os.Rename(file, file+".real"),
-				os.Symlink(filepath.Base(file)+".real", file),
-				os.Chown(file+".real", 1000, 0),
-			)
+			return errors.Join(link(file), os.Chown(file+".real", 1000, 0))
 		}, "chown root: %s.real"},
 	}
 
-	bootstrap := func(s *demo.Server, cluster, user string) string {
-		return "apiVersion: v1\nkind: Config\ncurrent-context: c\ncontexts: [{name: c, context: {cluster: c, " +
-			"user: u}}]\n" +
-			"clusters: [{name: c, cluster: {server: \"" + s.URL + "\", " + cluster + "}}]\nusers: [{name: u, " +
-			"user: {" + user + "}}]\n"
-	}
 	embedded := func(s *demo.Server) string {
 		return "certificate-authority-data: " + base64.StdEncoding.EncodeToString(s.CAPEM())
 	}
@@ -162,11 +159,6 @@ func TestIdentityOfOthers(t *testing.T) {
 	defer s.Close()
 	cert, key := s.IssueNode("n1")
 	const pki, current, pem = "/var/lib/kubelet/pki", "/var/lib/kubelet/pki/kubelet-client-current.pem", "/var/lib/kubelet/pki/kubelet-client-2026.pem"
-	conf := "apiVersion: v1\nkind: Config\ncurrent-context: c\ncontexts: [{name: c, context: {cluster: c, " +
-		"user: u}}]\n" +
-		"clusters: [{name: c, cluster: {server: \"" + s.URL + "\"}}]\n" +
-		"users: [{name: u, user: {client-certificate: " + current + ", client-key: " + current + "}}]\n"
-
 	for name, c := range map[string]struct {
 		path string
 		mode os.FileMode // 0: it is given to another user
@@ -181,7 +173,7 @@ func TestIdentityOfOthers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			root := t.TempDir()
-			place(t, root, joined.Conf, conf)
+			place(t, root, joined.Conf, bootstrap(s, "", "client-certificate: "+current+", client-key: "+current))
 			place(t, root, pem, string(cert)+string(key))
 			err := os.Symlink(pem, root+current)
 			fix := ""

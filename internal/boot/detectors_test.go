@@ -412,13 +412,3 @@ func TestFabricWait(t *testing.T) {
 		}
 	}
 }
-
-// TestFabricWaitReplays: the wait is a part of the question, and an older recording without it has the answer.
-func TestFabricWaitReplays(t *testing.T) {
-	asked := world.Detector.Question(world.DetectorReq{Name: "nvidia"})
-	r := &world.Recording{Entries: []world.Entry{{Question: asked, Answer: world.Detector.Answer(world.DetectorAns{Version: "7"})}}}
-	waits := world.DetectorReq{Name: "nvidia", WaitFor: map[string][]string{"fabric_state": {"completed"}}, WaitMillis: 5000}
-	if got, _, err := world.Detector.Ask(t.Context(), r.Source(), waits); err != nil || got.Version != "7" {
-		t.Errorf("got %+v, %v; want the recorded answer", got, err)
-	}
-}

@@ -303,12 +303,15 @@ func TestReplayOfAQuestionThatIsAlike(t *testing.T) {
 		},
 		{Target.Question(planned), Target.Answer(TargetAns{Exists: true, Same: true})},
 		{Target.Question(other), Target.Answer(TargetAns{Exists: true})},
+		{Detector.Question(DetectorReq{Name: "nvidia"}), Answer{Value: []byte(`{"version":"7"}`)}},
 	}}
 	for name, c := range map[string]struct {
 		q    Question
 		want string // of the answer, or the name of its failure
 	}{
-		"another wait":                   {File.Question(FileReq{Path: "/etc/x", WaitMillis: 60_000}), `{"text":"x"}`},
+		"another wait": {File.Question(FileReq{Path: "/etc/x", WaitMillis: 60_000}), `{"text":"x"}`},
+		"a wait for a fabric": {Detector.Question(DetectorReq{Name: "nvidia", WaitMillis: 5000,
+			WaitFor: map[string][]string{"fabric_state": {"completed"}}}), `{"version":"7"}`},
 		"another file":                   {File.Question(FileReq{Path: "/etc/y"}), "unread"},
 		"another retry, and optional":    {Object.Question(ObjectReq{Access: Access{RetryMillis: 9}, Name: "a", Optional: true}), `{"resource_version":"7","data":null}`},
 		"another server":                 {Object.Question(ObjectReq{Access: Access{Servers: []string{"b"}}, Name: "a"}), "unread"},

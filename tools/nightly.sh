@@ -35,7 +35,7 @@ run() { # run PART
 	generation) PRELET_SWEEP=full go test -count=1 -timeout 60m ./internal/commit/generation ;;
 	samples)
 		PRELET_SWEEP=full go test -count=1 -timeout 30m ./internal/boot ./internal/app/importer ./internal/probe/cluster \
-			./internal/probe/hardware ./examples
+			./internal/probe/hardware ./internal/value ./examples
 		;;
 	fuzz) make fuzz T=10s ;;
 	sweep) make sweep SWEEP=nightly RUN='^TestSweep' ;;

@@ -9,8 +9,11 @@ import (
 	"go/token"
 	"go/types"
 	"reflect"
+	"regexp"
 	"strings"
 	"time"
+
+	"golang.org/x/tools/go/ast/inspector"
 )
 
 const (
@@ -27,8 +30,30 @@ func (s *source) fields() error {
 	if err := s.addMembers(root.Type().Underlying().(*types.Struct), "", ""); err != nil {
 		return err
 	}
+	if err := s.defaults(); err != nil {
+		return err
+	}
+	s.addDeprecations()
 
-	return s.defaults()
+	return nil
+}
+
+// deprecatedPattern finds the sentence of a comment that says why a field is deprecated.
+var deprecatedPattern = regexp.MustCompile(`(?m)^Deprecated: ([^.]*)`)
+
+// addDeprecations adds to fields why their comments call them deprecated.
+func (s *source) addDeprecations() {
+	for _, path := range []string{configPackage, logsOptionsPackage} {
+		for field := range inspector.All[*ast.Field](s.inspect(path).nodes) {
+			why := deprecatedPattern.FindStringSubmatch(field.Doc.Text())
+			if why == nil || len(field.Names) == 0 {
+				continue
+			}
+			if name := s.members[field.Names[0].Pos()]; name != "" {
+				s.states["field\t"+name] += " |" + oneLine.Replace(why[1])
+			}
+		}
+	}
 }
 
 // addMembers adds the fields of a struct, whose own paths in JSON and Go end with a dot.
@@ -46,6 +71,7 @@ func (s *source) addMembers(st *types.Struct, path, goPath string) error {
 		case name == "" || name == "-":
 			err = fmt.Errorf("the member %s%s has no name in JSON", goPath, member.Name())
 		default:
+			s.members[member.Pos()] = path + name
 			err = s.add(member.Type(), path+name, goPath+member.Name())
 		}
 		if err != nil {

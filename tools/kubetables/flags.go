@@ -21,6 +21,9 @@ type oneFlag struct {
 	says               string // why it is deprecated
 }
 
+// oneLine replaces what a text in the table cannot have.
+var oneLine = strings.NewReplacer(";", ",", "\n", " ", "\t", " ")
+
 func (f *oneFlag) state() string {
 	s := cmp.Or(f.takes, "value")
 	if f.field != "" && s != "bool" && s != "ip" {
@@ -36,7 +39,6 @@ func (f *oneFlag) state() string {
 		s += " >" + f.field
 	}
 	if f.says != "" {
-		oneLine := strings.NewReplacer(";", ",", "\n", " ", "\t", " ")
 		s += " |" + oneLine.Replace(f.says)
 	}
 

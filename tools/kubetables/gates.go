@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"go/ast"
+	"go/constant"
 	"go/types"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -40,6 +42,47 @@ func (s *source) gates() error {
 	}
 	if n := len(s.states) - before; n < 50 {
 		return fmt.Errorf("only %d feature gates were found", n)
+	}
+
+	return nil
+}
+
+// othersPattern matches packages that the kubelet links, and whose gates concern other components: the library of API
+// servers, the scheduler, controllers, and how the API server validates objects.
+var othersPattern = regexp.MustCompile(
+	`^k8s\.io/(apiserver|kubernetes/pkg/(scheduler|controller|api/pod|api/persistentvolumeclaim|apis/\w+/(validation|pods)))(/|$)`,
+)
+
+// readers finds the gates that the kubelet's own code reads, and that of libraries which it links: the constants that are
+// used there, except in the maps that declare gates.
+func (s *source) readers() error {
+	before := len(s.states)
+	for path, p := range s.packages {
+		if othersPattern.MatchString(path) {
+			continue
+		}
+		for _, file := range p.Syntax {
+			ast.Inspect(file, func(n ast.Node) bool {
+				literal, isLiteral := n.(*ast.CompositeLit)
+				if isLiteral {
+					_, isMap := literal.Type.(*ast.MapType)
+					return !isMap
+				}
+				name, isName := n.(*ast.Ident)
+				if !isName {
+					return true
+				}
+				gate, isConstant := p.TypesInfo.Uses[name].(*types.Const)
+				if isConstant && strings.HasSuffix(gate.Type().String(), ".Feature") {
+					s.states["read\t"+constant.StringVal(gate.Val())] = "yes"
+				}
+
+				return true
+			})
+		}
+	}
+	if len(s.states) == before {
+		return errors.New("no feature gate is read in " + kubeletProgram)
 	}
 
 	return nil

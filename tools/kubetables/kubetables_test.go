@@ -57,14 +57,17 @@ field maxPods int32 =110
 field mode string =Fast
 field syncFrequency duration =2m0s
 field authentication object
-field authentication.webhook.cacheTTL duration
+field authentication.webhook.cacheTTL duration |it is always two minutes
 field kubeReserved strings
 field reservedMemory objectlist
 field reservedMemory[].numaNode int32
 field logging.options.splitStream bool
 field failCgroupV1 bool
 field share number =0.8
-field words string
+field words string |no longer has any effect
+read NodeSwap yes
+read Late
+read Log
 flag config value
 flag node-labels value
 flag network-plugin value deprecated |goes, soon

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"go/ast"
 	"go/constant"
+	"go/token"
 	"go/types"
 	"os"
 	"os/exec"
@@ -21,6 +22,7 @@ import (
 
 const (
 	kubernetes        = "k8s.io/kubernetes"
+	kubeletProgram    = "k8s.io/kubernetes/cmd/kubelet"
 	controllerManager = "k8s.io/controller-manager"
 	klog              = "k8s.io/klog/v2"
 )
@@ -50,6 +52,8 @@ type source struct {
 
 	states map[string]string // states read so far, by kind, tab and name
 	paths  map[string]string // of the fields in JSON, by path in Go: Authentication.Webhook.Enabled
+
+	members map[token.Pos]string // the fields in JSON, by their place in the source
 }
 
 // pkg is one package, as built for Linux. Its types are known as far as they are of linked modules.
@@ -67,6 +71,7 @@ func newSource(version, gopath string) *source {
 		packages: map[string]*packages.Package{},
 		states:   map[string]string{},
 		paths:    map[string]string{},
+		members:  map[token.Pos]string{},
 	}
 }
 
@@ -137,6 +142,7 @@ func (s *source) load() error {
 			"CGO_ENABLED=0"),
 	}
 	loaded, err := packages.Load(config, slices.Concat(gatePackages, []string{
+		kubeletProgram,
 		optionsPackage,
 		sourcesPackage,
 		klog,

@@ -82,8 +82,9 @@ const header = `# The kubelet of each minor version of Kubernetes. Made by "make
 # one. "-" is a removed name. The oldest minor version means that version or an older one.
 # flag:  bool, value, or the type of the value (int32, duration, ip …) if it sets no field; then deprecated, hidden,
 #        >FIELD that it sets, and after | the message of its deprecation
-# field: type; then =DEFAULT
+# field: type; then =DEFAULT, and after | why Kubernetes' comment calls it deprecated
 # gate:  alpha, beta, ga or deprecated; then + (on) or - (off by default), and ! if it is locked to that
+# read:  the gates that the kubelet's own code reads; others are of API servers, schedulers or controllers
 # needs: the gates that must be on if a gate is on
 # declared: what a feature of the Node's status.declaredFeatures needs: its gates, and the runtime
 `

@@ -22,6 +22,7 @@ type table struct {
 	minors      []int
 	prereleases map[int]string               // by the minor version that is known only from it: 1.38.0-alpha.2
 	states      map[string]map[string]string // by kind and name
+	deprecated  []string                     // the fields that some version calls deprecated
 }
 
 var loadTable = sync.OnceValue(func() table { return parse(text) })
@@ -46,6 +47,9 @@ func parse(text string) table {
 				t.states[kind] = map[string]string{}
 			}
 			t.states[kind][name] = states
+			if kind == "field" && strings.Contains(states, " |") {
+				t.deprecated = append(t.deprecated, name)
+			}
 		}
 	}
 
@@ -141,9 +145,9 @@ func findHistory(kind, name string) (h History, isKnown bool) {
 // findState returns the state of a name in a version, "" if it does not exist there. A newer version than all known
 // ones counts as the newest, an older one as the oldest.
 func findState(kind, name string, minor int) (found string) {
-	oldest, _ := Range()
+	minor = max(minor, loadTable().minors[0])
 	for m, state := range listStates(kind, name) {
-		if m <= max(minor, oldest) {
+		if m <= minor {
 			found = state
 		}
 	}

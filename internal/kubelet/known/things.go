@@ -86,6 +86,8 @@ const (
 type Field struct {
 	Type    Type
 	Default string // as text; "" if it has none, or if it depends on other fields
+	// Deprecated is why Kubernetes' own comment calls it deprecated: "no longer has any effect"; "" if it does not.
+	Deprecated string
 }
 
 // FieldHistory returns the history of a field. Its name is like a.b in an object, or a[].b in a list of objects.
@@ -97,10 +99,14 @@ func FieldAt(name string, minor int) (Field, bool) {
 	if state == "" {
 		return Field{}, false
 	}
+	state, why, _ := strings.Cut(state, " |")
 	kind, preset, _ := strings.Cut(state, " =")
 
-	return Field{Type: Type(kind), Default: preset}, true
+	return Field{Type: Type(kind), Default: preset, Deprecated: why}, true
 }
+
+// DeprecatedFields returns the fields that some version calls deprecated.
+func DeprecatedFields() []string { return loadTable().deprecated }
 
 // Fields returns the fields of a version.
 func Fields(minor int) []string { return listNames("field", minor) }
@@ -139,6 +145,10 @@ func Gates(minor int) []string { return listNames("gate", minor) }
 
 // ChangedGates returns the feature gates that differ between two versions.
 func ChangedGates(from, to int) []string { return listChanged("gate", from, to) }
+
+// IsGateRead reports whether the kubelet's own code reads a feature gate in a version. It knows those of other
+// components too, because they share libraries.
+func IsGateRead(name string, minor int) bool { return findState("read", name, minor) != "" }
 
 // Needs returns the gates that must be on in a version if a gate is on.
 func Needs(name string, minor int) []string {

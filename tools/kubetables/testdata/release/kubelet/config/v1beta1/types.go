@@ -23,7 +23,10 @@ type KubeletConfiguration struct {
 	Logging         logsapi.LoggingConfiguration `json:"logging,omitempty"`
 	Fails           *bool                        `json:"failCgroupV1,omitempty"`
 	Share           *float64                     `json:"share,omitempty"`
-	Words           string                       `json:"words,omitempty"`
+	// words are not said.
+	// Deprecated: no longer has any
+	// effect. Words were said until 1.35.
+	Words string `json:"words,omitempty"`
 }
 
 type Auth struct {
@@ -31,6 +34,7 @@ type Auth struct {
 }
 
 type Webhook struct {
+	// Deprecated: it is always two minutes.
 	CacheTTL metav1.Duration `json:"cacheTTL"`
 }
 

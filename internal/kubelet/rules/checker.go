@@ -38,6 +38,7 @@ type checker struct {
 // outcome is the part of a violation that its condition decides.
 type outcome struct {
 	severity        Severity
+	effect          Effect
 	place           string // the field or --flag, if it is not where the rule looks
 	hint            string
 	why             string
@@ -141,12 +142,14 @@ func (c check) isViolated(v value) bool {
 }
 
 // startViolation forgets the dependencies of the previous violation.
-func (c *checker) startViolation() { c.outcome = outcome{severity: c.rule.Severity} }
+func (c *checker) startViolation() {
+	c.outcome = outcome{severity: c.rule.Severity, effect: c.rule.Effect}
+}
 
 // add adds a violation of the running rule.
 func (c *checker) add(f Violation) {
 	f.Rule = c.rule.ID
-	f.Effect = c.rule.Effect
+	f.Effect = c.effect
 	f.Severity = c.severity
 	f.Newer = c.isNewer && c.rule.Lists && !c.isEvidence
 	f.Uncertain = f.Newer || c.isGuess()

@@ -1,13 +1,15 @@
 package rules
 
 import (
+	"strconv"
+
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/kubelet/known"
 )
 
 // Defaults returns what a kubelet of a minor version takes where its effective configuration sets nothing: as text the
 // defaults of some fields, of which a later version may have added some with what was so before, and of those in
-// gatedDefaults; and of some feature gates whether they are on.
+// derivedDefaults; and of some feature gates whether they are on.
 func Defaults(config map[string]any, minor int, fields, gates []string) (map[string]string, map[string]bool) {
 	c := &checker{Subject: Subject{Config: kubelet.ConfigOf(config)}, config: config, minor: minor}
 
@@ -19,13 +21,12 @@ func Defaults(config map[string]any, minor int, fields, gates []string) (map[str
 			defaults[name] = field.Default
 		}
 	}
-	for _, d := range gatedDefaults() {
-		if !c.isUnset(d.field) {
-			continue
-		}
-		defaults[d.field] = ""
-		if _, isKnown := known.FieldAt(d.field, minor); isKnown && c.isGateOn(d.gate) {
-			defaults[d.field] = d.value
+	for field, findDefault := range derivedDefaults {
+		if _, isKnown := known.FieldAt(field, minor); c.isUnset(field) {
+			defaults[field] = ""
+			if isKnown {
+				defaults[field] = findDefault(c)
+			}
 		}
 	}
 
@@ -46,14 +47,28 @@ func (c *checker) isUnset(field string) bool {
 	return value == nil || value == "" || value == "0s"
 }
 
-// gatedDefault is a default that a field has only while a feature gate is on.
-type gatedDefault struct{ field, gate, value string }
-
-// gatedDefaults returns all of them.
+// derivedDefaults are those that depend on feature gates or other fields.
 // Source: pkg/kubelet/apis/config/v1beta1/defaults.go
-func gatedDefaults() []gatedDefault {
-	return []gatedDefault{
-		{"crashLoopBackOff.maxContainerRestartPeriod", "KubeletCrashLoopBackOffMax", "5m0s"},
-		{"imagePullCredentialsVerificationPolicy", "KubeletEnsureSecretPulledImages", "NeverVerifyPreloadedImages"},
+var derivedDefaults = map[string]func(*checker) string{
+	"crashLoopBackOff.maxContainerRestartPeriod": func(c *checker) string {
+		return c.ifGate("KubeletCrashLoopBackOffMax", "5m0s")
+	},
+	"imagePullCredentialsVerificationPolicy": func(c *checker) string {
+		return c.ifGate("KubeletEnsureSecretPulledImages", "NeverVerifyPreloadedImages")
+	},
+	"serializeImagePulls": func(c *checker) string {
+		const parallel = "maxParallelImagePulls"
+		_, isKnown := known.FieldAt(parallel, c.minor)
+
+		return strconv.FormatBool(!isKnown || c.numberOf(parallel) < 2)
+	},
+}
+
+// ifGate returns a default that a field has only while a feature gate is on.
+func (c *checker) ifGate(name, value string) string {
+	if !c.isGateOn(name) {
+		return ""
 	}
+
+	return value
 }

@@ -28,6 +28,22 @@ const (
 	quantityHint = "write a number with a unit that Kubernetes knows, like 100Mi, 2Gi, 500m or 4"
 )
 
+// reportDeprecated reports fields that are set and that Kubernetes calls deprecated. Those without any effect are
+// ignored.
+func reportDeprecated(c *checker) {
+	for _, name := range known.DeprecatedFields() {
+		c.startViolation()
+		field, _ := known.FieldAt(name, c.minor)
+		if field.Deprecated == "" || c.isUnset(name) {
+			continue
+		}
+		if strings.Contains(field.Deprecated, "no longer has any effect") {
+			c.effect = Ignores
+		}
+		c.report(name, "remove it", "%s is deprecated: %s", name, field.Deprecated)
+	}
+}
+
 func (v value) isOtherHeader(want string) bool {
 	return v.raw != nil && v.raw != want && v.because("remove it: the field is "+want,
 		"no kind %q is registered for version %q", fmt.Sprint(v.config["kind"]), fmt.Sprint(v.config["apiVersion"]))

@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/prelet/prelet/internal/kubelet/known"
 )
@@ -28,6 +29,22 @@ func isLockedGate(v value) bool {
 	v.why = fmt.Sprint(gate.On)
 
 	return isBool && gate.Locked && isOn != gate.On
+}
+
+// isEndingGate reports whether the kubelet takes a feature gate as it is set, and later ones will not have it.
+func isEndingGate(v value) bool {
+	gate, _ := v.findGate(v.key())
+	isEnding := gate.Stage == "ga" || gate.Stage == "deprecated"
+	if !v.hasTables || !isEnding || isLockedGate(v) {
+		return false
+	}
+	v.why = "is " + strings.Replace(gate.Stage, "ga", "GA", 1) + ": a later kubelet will not have it"
+	history, _ := known.GateHistory(v.key())
+	if gone, isGone := history.Gone(); isGone && gone > v.minor {
+		v.why = "is removed in " + known.Describe(gone)
+	}
+
+	return true
 }
 
 // reportGateDependencies reports enabled gates whose dependency is disabled, if the configuration sets one of both.

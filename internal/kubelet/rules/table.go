@@ -102,6 +102,7 @@ func mustParse(number string) int {
 var finders = map[string]func(*checker){
 	"reportBadFlags":         reportBadFlags,
 	"reportDeclared":         reportDeclared,
+	"reportDeprecated":       reportDeprecated,
 	"reportExcess":           reportExcess,
 	"reportGateDependencies": reportGateDependencies,
 	"reportKernel":           reportKernel,
@@ -126,6 +127,7 @@ var conditions = map[string]func(value) bool{
 	"hasText":              hasText,
 	"isAboveHighThreshold": isAboveHighThreshold,
 	"isAboveWhole":         isAboveWhole,
+	"isEndingGate":         isEndingGate,
 	"isBadAmount":          isBadAmount,
 	"isBadClientCA":        isBadClientCA,
 	"isBadCurve":           isBadCurve,

@@ -35,6 +35,7 @@ type fleetPlanner struct {
 	given   map[string]probe.Given
 	planned *siteLoader
 	against *siteLoader // nil: the disks
+	advises bool        // see boot.Options
 }
 
 // siteLoader loads a site once for all recordings: a site of files, or the site inside of each recording. Recordings of
@@ -198,45 +199,67 @@ func refuseRecording(source string, err error) (Planned, fleet.Effect) {
 }
 
 // planOne plans one recording, or the node of the options where source is "".
-// A failure of prelet itself over one recording does not end the report of the others.
 func (p *fleetPlanner) planOne(ctx context.Context, source string) (planned Planned, effect fleet.Effect) {
+	err := p.withPlans(ctx, source, func(m machinePlans) {
+		planned = Planned{View: m.view}
+		if m.old == nil {
+			effect = fleet.NewEffect(source, m.planned, m.recording)
+		} else {
+			effect = fleet.NewEffectAgainst(source, m.old, m.planned, m.recording)
+		}
+	})
+	if err != nil {
+		return refuseRecording(source, err)
+	}
+
+	return planned, effect
+}
+
+// machinePlans are the plans of a machine.
+type machinePlans struct {
+	planned   *boot.Plan
+	old       *boot.Plan // of the older site; nil: there is none
+	view      printer.View
+	recording *world.Recording // of this node, the answers of the plan
+}
+
+// withPlans plans one recording, or the node of the options where source is "", and calls a function while it is open.
+// A failure of prelet itself over one recording does not end the report of the others.
+func (p *fleetPlanner) withPlans(ctx context.Context, source string, use func(machinePlans)) (err error) {
 	defer func() {
 		if failed := recover(); failed != nil {
-			err := failure(fault.Internal, "a bug in prelet: %v; report it with this recording", failed)
-			planned, effect = refuseRecording(source, err)
+			err = failure(fault.Internal, "a bug in prelet: %v; report it with this recording", failed)
 		}
 	}()
 
 	w := p.options.Where
 	w.From = source
-	rec, err := w.readRecording()
-	if err != nil {
-		return refuseRecording(source, err)
+	m := machinePlans{}
+	if m.recording, err = w.readRecording(); err != nil {
+		return err
 	}
 	env := p.env.withOwnRedactor()
-	loaded := p.planned.load(rec)
+	loaded := p.planned.load(m.recording)
 	redactVariables(env.Redactor, p.given, loaded.site)
-	n, found := env.openLoaded(w, rec, p.given, loaded)
+	n, found := env.openLoaded(w, m.recording, p.given, loaded)
 	defer n.Close()
-	n.checks = &loaded.checks
-
-	plan := n.planUnless(ctx, found, nil)
-	out := Planned{View: n.view(plan, source)}
-	if rec == nil {
-		rec = &world.Recording{}
-		if plan.Tape != nil {
-			rec.Entries = plan.Tape.Entries()
+	n.advises = p.advises
+	m.planned = n.planUnless(ctx, found, nil)
+	m.view = n.view(m.planned, source)
+	if p.against != nil {
+		old, found := env.openLoaded(w, n.rec, p.givenOld(), p.against.load(m.recording))
+		defer old.Close()
+		m.old = old.planUnless(ctx, found, nil)
+	}
+	if m.recording == nil {
+		m.recording = &world.Recording{}
+		if m.planned.Tape != nil {
+			m.recording.Entries = m.planned.Tape.Entries()
 		}
 	}
-	if p.against == nil {
-		return out, fleet.NewEffect(source, plan, rec)
-	}
+	use(m)
 
-	old, found := env.openLoaded(w, n.rec, p.givenOld(), p.against.load(rec))
-	defer old.Close()
-	old.checks = &loaded.checks
-
-	return out, fleet.NewEffectAgainst(source, old.planUnless(ctx, found, nil), plan, rec)
+	return nil
 }
 
 // openLoaded opens a recording, or the node without one, with a site of several machines.

@@ -58,6 +58,7 @@ func (e *Env) Upgrade(ctx context.Context, o UpgradeOptions) (out Upgraded, err 
 	if err != nil {
 		return out, err
 	}
+	planner.advises = true
 	site := planner.planned.fixed
 	if o.Fix && site == nil {
 		return out, failure(fault.Usage, "--fix: the site is inside of the recordings; name its files with --config")
@@ -152,45 +153,19 @@ func checkUpgrade(version string) (int, error) {
 // upgrade plans one recording, or the node of the options where source is "", with its own kubelet and newer ones.
 func (p *fleetPlanner) upgrade(ctx context.Context, source string, to int) (out upgraded) {
 	out.source = source
-	defer func() {
-		if failed := recover(); failed != nil {
-			out.err = failure(fault.Internal, "a bug in prelet: %v; report it with this recording", failed)
+	out.err = p.withPlans(ctx, source, func(m machinePlans) {
+		out.planned, out.recording = m.planned, m.recording
+		if m.old != nil {
+			out.altered = fleet.Altered(m.old, m.planned)
 		}
-	}()
-
-	w := p.options.Where
-	w.From = source
-	out.recording, out.err = w.readRecording()
-	if out.err != nil {
-		return out
-	}
-	env := p.env.withOwnRedactor()
-	loaded := p.planned.load(out.recording)
-	redactVariables(env.Redactor, p.given, loaded.site)
-	n, found := env.openLoaded(w, out.recording, p.given, loaded)
-	defer n.Close()
-	n.checks = &loaded.checks
-	n.advises = true
-	out.planned = n.planUnless(ctx, found, nil)
-	if p.against != nil {
-		old, found := env.openLoaded(w, n.rec, p.given, p.against.load(out.recording))
-		defer old.Close()
-		out.altered = fleet.Altered(old.planUnless(ctx, found, nil), out.planned)
-	}
-	if out.recording == nil { // the names of the machine are in its answers
-		out.recording = &world.Recording{}
-		if out.planned.Tape != nil {
-			out.recording.Entries = out.planned.Tape.Entries()
+		if from, isKnown := known.Minor(m.planned.Kubelet.KnownVersion()); isKnown {
+			var versions []string
+			for minor := from + 1; minor <= to; minor++ {
+				versions = append(versions, known.Version(minor))
+			}
+			out.newer = m.planned.WithKubelets(ctx, versions)
 		}
-	}
-
-	if from, isKnown := known.Minor(out.planned.Kubelet.KnownVersion()); isKnown {
-		var versions []string
-		for minor := from + 1; minor <= to; minor++ {
-			versions = append(versions, known.Version(minor))
-		}
-		out.newer = out.planned.WithKubelets(ctx, versions)
-	}
+	})
 
 	return out
 }

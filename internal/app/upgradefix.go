@@ -12,7 +12,6 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/hashicorp/hcl/v2/hclwrite"
-	"github.com/zclconf/go-cty/cty"
 
 	"github.com/prelet/prelet/internal/app/userfile"
 	"github.com/prelet/prelet/internal/fault"
@@ -40,18 +39,15 @@ func isNeedless(flag string, minor int) bool {
 }
 
 // fixSite returns a site without the settings that a report of newer kubelets names, as far as that is safe. Flags that
-// its last version no longer has and that kubelets in place do not need are cut, and so are feature gates which
-// have their default in all of these. Flags with a field of the configuration are moved to the patch. Only literals are
-// rewritten, and no field or gate of keep.
+// its last version no longer has and that kubelets in place do not need are cut, and so are feature gates. Flags with a
+// field of the configuration are moved to the patch. Only literals are rewritten, and no field or gate of keep, which
+// kubelets in place would then have otherwise.
 func fixSite(site *lang.Site, u *fleet.Upgrade, version string, keep map[string]bool) *lang.Site {
 	to, _ := known.Minor(u.To)
-	var placed []int
+	from := to
 	for text := range u.From {
 		minor, _ := known.Minor(text)
-		placed = append(placed, minor)
-	}
-	if len(placed) == 0 {
-		return site
+		from = min(from, minor)
 	}
 
 	for _, row := range u.Effects {
@@ -59,10 +55,10 @@ func fixSite(site *lang.Site, u *fleet.Upgrade, version string, keep map[string]
 			var edits []edit
 			if flag, isFlag := strings.CutPrefix(row.Item, "flag/"); isFlag {
 				flag, _, _ = strings.Cut(flag, "/")
-				edits = fixFlag(site, writer.Body, flag, slices.Min(placed), to, keep)
+				edits = fixFlag(site, writer.Body, flag, from, to, keep)
 			}
 			if gate, isGate := strings.CutPrefix(row.Item, "config/featureGates."); isGate && !keep[gate] {
-				edits = fixGate(site, writer.Body, gate, placed, to)
+				edits = fixGate(site, writer.Body, gate, to)
 			}
 			if fixed, diags := lang.Parse(applyEdits(site, edits), siteOptions(version)); !diags.HasErrors() {
 				site = fixed
@@ -100,33 +96,31 @@ func fixFlag(
 		return nil
 	}
 
-	return []edit{cut}
+	return []edit{cut.keeping(comment, name)}
 }
 
-// fixGate returns how a feature gate is removed that the last version does not have, or not as a choice. It stays if a
-// kubelet in place would then have another value.
-func fixGate(site *lang.Site, body *hclsyntax.Body, name string, placed []int, to int) []edit {
+// keeping returns a cut that leaves the comment of an item in its place, with the item's name.
+func (e edit) keeping(comment, name string) edit {
+	if text := strings.TrimLeft(comment, " #/"); text != "" {
+		e.text = "# " + name + ": " + text + "\n"
+	}
+
+	return e
+}
+
+// fixGate returns how a feature gate is removed that the last version does not have, or not as a choice.
+func fixGate(site *lang.Site, body *hclsyntax.Body, name string, to int) []edit {
 	_, item := findSetting(body, "kubelet_config", "patch", "featureGates."+name)
-	if item == nil {
+	later, stays := known.GateAt(name, to)
+	if item == nil || stays && !later.Locked {
 		return nil
 	}
-	if later, isKnown := known.GateAt(name, to); isKnown && !later.Locked {
-		return nil
-	}
-	set, diags := item.ValueExpr.Value(nil)
-	for _, minor := range placed {
-		gate, isKnown := known.GateAt(name, minor)
-		isSame := !diags.HasErrors() && set.RawEquals(cty.BoolVal(gate.On))
-		if !isKnown || !isSame {
-			return nil
-		}
-	}
-	cut, _, isSafe := cutItem(site, *item)
+	cut, comment, isSafe := cutItem(site, *item)
 	if !isSafe {
 		return nil
 	}
 
-	return []edit{cut}
+	return []edit{cut.keeping(comment, name)}
 }
 
 // findSetting returns the item of an attribute of a block, such as maxPods or featureGates.X, if all around it is
@@ -210,7 +204,8 @@ func moveToPatch(site *lang.Site, body *hclsyntax.Body, flags *hclsyntax.Block, 
 		return nil // it may not be of all sites that have these flags
 	case config == nil:
 		at := hcl.Range{Filename: flags.TypeRange.Filename, Start: flags.TypeRange.Start, End: flags.TypeRange.Start}
-		return []edit{{at, "kubelet_config {\npatch = {\n" + nest(path, text) + comment + "\n}\n}\n"}}
+		block := "kubelet_config {\npatch = {\n" + nest(path, text) + comment + "\n}\n}\n"
+		return []edit{{at, indent(block, strings.Repeat(" ", at.Start.Column-1))}}
 	}
 	patch := config.Body.Attributes["patch"]
 	if patch == nil {
@@ -255,9 +250,22 @@ func insertLines(site *lang.Site, open, end hcl.Range, text string) []edit {
 	inside := open
 	inside.Start = open.End
 	inside.End = end.Start
-	old := strings.TrimSpace(string(inside.SliceBytes(site.Sources[open.Filename])))
+	old := string(inside.SliceBytes(site.Sources[open.Filename]))
+	line := strings.LastIndexByte(old, '\n') + 1
+	if line == 0 || strings.TrimSpace(old[line:]) != "" {
+		return []edit{{inside, "\n" + strings.TrimSpace(old+"\n"+text) + "\n"}}
+	}
+	inside.Start.Byte += line
+	inside.End.Byte = inside.Start.Byte
+	margin, _, _ := strings.Cut(old, strings.TrimSpace(old))
+	margin = margin[strings.LastIndexByte(margin, '\n')+1:]
 
-	return []edit{{inside, "\n" + strings.TrimSpace(old+"\n"+text) + "\n"}}
+	return []edit{{inside, margin + indent(text, margin) + "\n"}}
+}
+
+// indent returns lines in the canonical form, all but the first one after a margin.
+func indent(lines, margin string) string {
+	return strings.ReplaceAll(string(lang.Format([]byte(lines))), "\n", "\n"+margin)
 }
 
 // cutItem returns how an item of an object literal is removed: with its line and the comment after it, if nothing else

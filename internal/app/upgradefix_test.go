@@ -24,8 +24,41 @@ func TestFixSite(t *testing.T) {
 `, `  kubelet_flags {
     flags = {
       # of the image
+      # pod-infra-container-image: old
       "v" = 2 # quiet
     }
+  }
+`},
+		{"in a file that is not canonical", "flag/max-pods", `     kubelet_config {
+   patch = {
+        podsPerCore    =   3
+        # the last
+          }
+ }
+  kubelet_flags {
+    flags = {   max-pods = 64 }
+  }
+`, `     kubelet_config {
+   patch = {
+        podsPerCore    =   3
+        # the last
+        maxPods = 64
+          }
+ }
+  kubelet_flags {
+    flags = {    }
+  }
+`},
+		{"to a new block of a file that is not canonical", "flag/max-pods", `     kubelet_flags {
+    flags = {   max-pods = 64 }
+  }
+`, `     kubelet_config {
+       patch = {
+         maxPods = 64
+       }
+     }
+     kubelet_flags {
+    flags = {    }
   }
 `},
 		{"on one line, the last", "flag/pod-infra-container-image", `  kubelet_flags {
@@ -109,10 +142,6 @@ func TestFixSite(t *testing.T) {
     patch = { featureGates = { KubeletPodResourcesGet = true } }
   }
 `},
-		{"a gate that a kubelet in place has otherwise", "config/featureGates.CPUManager", `  kubelet_config {
-    patch = { featureGates = { CPUManager = false } }
-  }
-`, ""},
 		{"moved behind an inner object", "flag/max-pods", `  kubelet_config {
     patch = { evictionHard = {
       "memory.available" = "100Mi"
@@ -176,7 +205,7 @@ func TestFixSite(t *testing.T) {
 		u := fleet.NewUpgrade("0.2.0", "", 32, 37)
 		u.From["1.32"] = 1
 		for item := range strings.FieldsSeq(c.items) {
-			u.Effects = append(u.Effects, fleet.Upgraded{Item: item})
+			u.Effects = append(u.Effects, fleet.Upgraded{UpgradedItem: fleet.UpgradedItem{Item: item}})
 		}
 		const before, after = "variable \"pods\" { default = \"3\" }\nstage \"write\" \"kubelet\" {\n", "}\n"
 		files := []world.SiteFile{{Name: "site.hcl", Text: before + c.before + after}}

@@ -42,7 +42,7 @@ newer kubelets then still do differently. --write writes these files. Only setti
 rewritten, nothing with which a kubelet in place would do something else, and no file of the image or of the cluster:
 their lines are printed.
 
-Exit status: 0 if nothing changes, 3 if something changes, 10 if a kubelet would not start. It is that of the site as it
+Exit status: 0 if nothing changes on the nodes, 3 if something changes, 10 if a kubelet would not start. It is that of the site as it
 was, also with --fix and --write.
 Where some node has no plan, and nothing breaks on the others, it is that of its failure.`,
 		Example: "  prelet upgrade --to 1.37\n" +
@@ -74,8 +74,11 @@ Where some node has no plan, and nothing breaks on the others, it is that of its
 			for _, file := range u.Files {
 				a.showFormatted(file, formatFlags{diff: !f.write})
 			}
-			if len(u.Files) > 0 {
+			switch {
+			case len(u.Files) > 0:
 				fmt.Fprint(a.stdout, "\nWith the rewritten site:\n\n")
+			case f.fix || f.write:
+				fmt.Fprint(a.stdout, "No setting of the site can be rewritten safely.\n\n")
 			}
 			if err := a.showUpgrade(cmp.Or(u.Left, u.Report), &f); err != nil {
 				return err

@@ -498,10 +498,11 @@ func makeAccepts(a *world.AcceptsAns) *rules.Accepts {
 type setter struct {
 	at        hcl.Range
 	name      string // for the message
-	isBase    bool   // no stage set it
-	isOfFile  bool   // the base has it from a file of this node, and not from the cluster
-	isDefault bool   // the base does not have it either
-	isAssumed bool   // it is not known whether the kubelet gets it
+	place     origin.BasePlace
+	isBase    bool // no stage set it
+	isOfFile  bool // the base has it from a file of this node, and not from the cluster
+	isDefault bool // the base does not have it either
+	isAssumed bool // it is not known whether the kubelet gets it
 }
 
 // diagnose reports a violation, unless it is about the base and does not matter now: a rejection by a later version,
@@ -530,13 +531,12 @@ func (j ruleCheck) diagnose(f rules.Violation) {
 		}
 	}
 
-	j.Report(makeDiagnostic(f, severity, code, at, set.name))
+	set.at = at
+	j.Report(makeDiagnostic(f, severity, code, set))
 }
 
-// makeDiagnostic returns a violation as a diagnostic. setBy is the source of its item, for people.
-func makeDiagnostic(
-	f rules.Violation, severity rules.Severity, code fault.Code, at hcl.Range, setBy string,
-) *hcl.Diagnostic {
+// makeDiagnostic returns a violation as a diagnostic.
+func makeDiagnostic(f rules.Violation, severity rules.Severity, code fault.Code, set setter) *hcl.Diagnostic {
 	report := origin.Note
 	switch severity {
 	case rules.Error:
@@ -544,16 +544,17 @@ func makeDiagnostic(
 	case rules.Warning:
 		report = origin.Warning
 	}
-	detail := stages.Sentence(f.Message+" (set by "+setBy+")", origin.Capitalize(f.Hint))
+	detail := stages.Sentence(f.Message+" (set by "+set.name+")", origin.Capitalize(f.Hint))
 
-	d := report(code, at, summarize(f), "%s", detail)
+	d := report(code, set.at, summarize(f), "%s", detail)
 	extra, _ := d.Extra.(origin.Extra)
 	extra.Rule, extra.Effect = f.Rule, string(f.Effect)
 	extra.Item = "config/" + nameItem(f)
 	if f.Flag != "" {
 		extra.Item = strings.TrimSuffix("flag/"+f.Flag+"/"+f.Member, "/")
 	}
-	extra.SetBy = setBy
+	extra.SetBy = set.name
+	extra.At = set.place
 	d.Extra = extra
 
 	return d
@@ -575,6 +576,7 @@ func (j ruleCheck) findSetter(f rules.Violation) setter {
 		return setter{
 			at:       j.findFileRange(purpose),
 			name:     dropIn.Path,
+			place:    origin.BasePlace{File: dropIn.Path},
 			isBase:   true,
 			isOfFile: true,
 		}
@@ -584,15 +586,21 @@ func (j ruleCheck) findSetter(f rules.Violation) setter {
 		return setter{at: from[0].Range, name: from[0].Ref}
 	}
 
-	set := setter{at: j.findFileRange(purpose), name: j.nameBase(f), isBase: true}
+	set := setter{at: j.findFileRange(purpose), isBase: true}
+	set.name, set.place = j.nameBase(f, purpose)
 	_, hasField := j.files.merged.Config.Get(f.Pointer)
 	switch {
 	case isBelow:
 	case f.Flag == "" && !hasField:
 		set.name = "the kubelet's default"
+		set.place = origin.BasePlace{}
 		set.isDefault = true
 	case isFlag && flag.Inherited:
 		set.name = from[0].Ref
+		set.place = origin.BasePlace{}
+		if path.IsAbs(set.name) {
+			set.place.File = set.name
+		}
 		set.isAssumed = flag.Assumed || len(listUnitFiles(j.node)) > 0 // then the unit that was read is outdated
 		if set.isAssumed {
 			set.name += "; whether the kubelet gets it is not known"
@@ -611,17 +619,24 @@ func (j ruleCheck) findServer(f rules.Violation) (at hcl.Range, ok bool) {
 	return findConfigMap(j.site, j.basis.Base.ConfigFrom)
 }
 
-// nameBase returns, for messages, where the base has the item of a violation from.
-func (j ruleCheck) nameBase(f rules.Violation) string {
-	if at, isServer := j.findServer(f); isServer {
-		return "ConfigMap " + strings.Trim(string(at.SliceBytes(j.site.Sources[at.Filename])), `"`)
+// nameBase returns, for messages and as a place, where the base has the item of a violation from: a ConfigMap, the file
+// of a purpose as it is on the node, or another expression of the site.
+func (j ruleCheck) nameBase(f rules.Violation, purpose string) (name string, at origin.BasePlace) {
+	if where, isServer := j.findServer(f); isServer {
+		at.ConfigMap = strings.Trim(string(where.SliceBytes(j.site.Sources[where.Filename])), `"`)
+		return "ConfigMap " + at.ConfigMap, at
 	}
-	file, isPlanned := findPurpose(j.node, flagsPurpose)
-	if f.Flag != "" && isPlanned && j.basis.Base.FlagsFrom == nil {
-		return file.Path
+	file, isPlanned := findPurpose(j.node, purpose)
+	isFlag := f.Flag != ""
+	name = "the base"
+	if isPlanned && isFlag && j.basis.Base.FlagsFrom == nil {
+		name = file.Path
+		at.File = file.Path
+	} else if isPlanned && !isFlag && j.basis.Base.ConfigFrom == nil {
+		at.File = file.Path
 	}
 
-	return "the base"
+	return name, at
 }
 
 // nameItem returns the field or flag of a violation for messages.
@@ -641,7 +656,7 @@ func Diagnose(s rules.Subject, where func(f rules.Violation) string) (out hcl.Di
 		if f.Flag == "" && s.Config == nil || f.Severity == rules.Note {
 			continue
 		}
-		out = append(out, makeDiagnostic(f, f.Severity, chooseCode(f), hcl.Range{}, where(f)))
+		out = append(out, makeDiagnostic(f, f.Severity, chooseCode(f), setter{name: where(f)}))
 	}
 
 	return out

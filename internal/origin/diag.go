@@ -15,8 +15,15 @@ type Extra struct {
 	Note bool   // purely informative: not an error for --strict either
 	Item string // of the node that the message is about, as in label/KEY; "" for none
 
-	Rule, Effect string // of a rule of the kubelet that is violated, and what the kubelet does; "" for none
-	SetBy        string // the stage, ConfigMap or file that has the item of that rule
+	Rule, Effect string    // of a rule of the kubelet that is violated, and what the kubelet does; "" for none
+	SetBy        string    // the stage, ConfigMap or file that has the item of that rule
+	At           BasePlace // of that item, if the base has it
+}
+
+// BasePlace is where the base of a node has an item.
+type BasePlace struct {
+	ConfigMap string `json:"config_map,omitempty"` // NAMESPACE/NAME
+	File      string `json:"file,omitempty"`       // of the node or its image: a drop-in, a file of variables
 }
 
 // Error returns an error diagnostic. detail contains the reason and the next step. A zero range means that there is no

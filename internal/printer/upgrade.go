@@ -27,6 +27,7 @@ var upgradeHeadings = map[rules.Effect]string{
 	rules.Differs:    "Means something else",
 	rules.Places:     "Other pods would be placed",
 	fleet.Changes:    "Changes on the node",
+	fleet.Gates:      "Feature gates that a version turns on or off",
 	rules.Deprecated: "Deprecated",
 }
 
@@ -43,6 +44,7 @@ func UpgradeMarkdown(w io.Writer, u *fleet.Upgrade, s Style) error {
 
 func (s Style) renderUpgrade(w io.Writer, name string, u *fleet.Upgrade) error {
 	return s.render(w, name, u, template.FuncMap{
+		"changes":    (*fleet.Upgrade).ChangesNodes,
 		"code":       s.code,
 		"describe":   describeVersion,
 		"escape":     s.escape,
@@ -61,6 +63,8 @@ func UpgradeHTML(w io.Writer, u *fleet.Upgrade, redactor *value.Redactor) error 
 	title := "prelet: upgrade of " + Count(u.Machines, "node") + " to " + describeVersion(u.To)
 
 	return htmlStyle(redactor).writePage(w, "upgrade.gohtml", title, u.PreletVersion, u, html.FuncMap{
+		"changes":  (*fleet.Upgrade).ChangesNodes,
+		"count":    Count,
 		"describe": describeVersion,
 		"failures": groupFailures,
 		"from":     describeFrom,
@@ -75,18 +79,20 @@ type upgradeGroup struct {
 	Rows    []fleet.Upgraded
 }
 
-// groupUpgraded returns the effects by kind. Feature gates are the last group: those that are on or off in the same
-// versions are one row.
+// groupUpgraded returns the effects by kind. Feature gates that are on or off since the same version are one row.
 func groupUpgraded(u *fleet.Upgrade) (groups []upgradeGroup) {
-	gates := upgradeGroup{Heading: "Feature gates"}
 	for _, effect := range fleet.UpgradeEffects() {
 		g := upgradeGroup{Heading: upgradeHeadings[effect]}
 		for _, r := range u.Effects {
-			switch {
-			case r.Effect != effect:
-			case r.Change != nil && r.Change.Kind == "gate":
-				gates.addGate(r)
-			default:
+			isSame := func(row fleet.Upgraded) bool {
+				return effect == fleet.Gates && row.First() == r.First() && row.Change.To == r.Change.To
+			}
+			if r.Effect != effect {
+				continue
+			}
+			if i := slices.IndexFunc(g.Rows, isSame); i >= 0 {
+				g.Rows[i].Change.Name += ", " + r.Change.Name
+			} else {
 				g.Rows = append(g.Rows, r)
 			}
 		}
@@ -94,23 +100,8 @@ func groupUpgraded(u *fleet.Upgrade) (groups []upgradeGroup) {
 			groups = append(groups, g)
 		}
 	}
-	if len(gates.Rows) > 0 {
-		groups = append(groups, gates)
-	}
 
 	return groups
-}
-
-func (g *upgradeGroup) addGate(r fleet.Upgraded) {
-	gate := *r.Change
-	for _, row := range g.Rows {
-		if row.Change.To == gate.To && slices.Equal(row.Counts, r.Counts) {
-			row.Change.Name += ", " + gate.Name
-			return
-		}
-	}
-	r.Change = &gate
-	g.Rows = append(g.Rows, r)
 }
 
 // unplanned is how many machines have no plan for one reason, and the first of them.
@@ -155,8 +146,11 @@ func describeVersion(version string) string {
 }
 
 // describeVersions returns the versions with an effect: "1.36, 1.37", each with the number of machines if that is not
-// equal for all.
+// equal for all. Of a feature gate it is only the version that switches it.
 func describeVersions(u *fleet.Upgrade, r fleet.Upgraded) string {
+	if r.Effect == fleet.Gates {
+		return describeVersion(u.Versions[r.First()])
+	}
 	var versions, counted []string
 	most := slices.Max(r.Counts)
 	isEqual := true

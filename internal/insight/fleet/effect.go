@@ -192,11 +192,19 @@ func newMessage(d *hcl.Diagnostic, own names) Message {
 }
 
 func place(d *hcl.Diagnostic) string {
-	if d.Subject == nil || d.Subject.Filename == "" {
+	if d.Subject == nil {
 		return ""
 	}
 
-	return fault.Place{File: d.Subject.Filename, Line: d.Subject.Start.Line}.String()
+	return placeAt(*d.Subject)
+}
+
+func placeAt(at hcl.Range) string {
+	if at.Filename == "" {
+		return ""
+	}
+
+	return fault.Place{File: at.Filename, Line: at.Start.Line}.String()
 }
 
 // describeFailure returns the first error in one line: place, summary and code.

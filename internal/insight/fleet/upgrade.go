@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"cmp"
+	"encoding/json"
 	"maps"
 	"slices"
 	"strings"
@@ -24,6 +25,7 @@ const (
 	MayExit rules.Effect = "may-exit" // as rules.Exits, if the kubelet gets the setting
 	Skews   rules.Effect = "skews"    // Kubernetes does not support it with that API server
 	Changes rules.Effect = "changes"  // something else is on the node, or the kubelet takes another default
+	Gates   rules.Effect = "gates"    // the version itself turns a feature gate of the kubelet on or off
 )
 
 // Upgrade is what newer kubelets do on the machines of a fleet, compared with the version that each has. As JSON it is
@@ -42,33 +44,38 @@ type Upgrade struct {
 	Failed      []Machine         `json:"failed"` // without a plan, so nothing is known of them
 	Effects     []Upgraded        `json:"effects"`
 
-	known   map[upgradeKey]int     // places in Effects
+	known   map[UpgradedItem]int   // places in Effects
 	refused int                    // machines whose kubelet in place would not start
 	changed map[[2]int][2][]string // fields and gates that differ between two minor versions
 }
 
 // Upgraded is a message or a change that comes with newer kubelets, and on how many machines.
 type Upgraded struct {
-	Effect  rules.Effect `json:"effect"`
-	Message *Message     `json:"message,omitempty"`
-	Item    string       `json:"item,omitempty"`   // that a message is about: flag/NAME, or config/FIELD
-	SetBy   string       `json:"set_by,omitempty"` // the stage, ConfigMap or file that has the item
-	Reason  string       `json:"reason,omitempty"` // of a message: with the next step
-	Source  string       `json:"source,omitempty"` // where Kubernetes does that
-	Lines   []string     `json:"lines,omitempty"`  // of Example, as in a diff: its setting, and what replaces it
-	Change  *Change      `json:"change,omitempty"`
+	UpgradedItem
+
+	Reason string   `json:"reason,omitempty"` // with the next step
+	Source string   `json:"source,omitempty"` // where Kubernetes does that
+	Lines  []string `json:"lines,omitempty"`  // of Example, as in a diff: its setting, and what replaces it
 	// Counts has the number of machines for each version of Upgrade.Versions.
 	Counts  []int   `json:"machines"`
 	Example Machine `json:"example"` // the first one
 }
 
-// upgradeKey identifies an effect: one message for all versions, although its reason may name the version.
-type upgradeKey struct {
-	effect  rules.Effect
-	item    string // of a message, as Upgraded.Item and SetBy
-	setBy   string
-	message Message
-	change  Change
+// UpgradedItem is what an effect is about. It is equal for all versions and machines, although a reason may name the
+// version.
+type UpgradedItem struct {
+	Effect  rules.Effect  `json:"effect"`
+	Message Message       `json:"message,omitzero"`
+	Change  Change        `json:"change,omitzero"` // if there is no message
+	Item    string        `json:"item,omitempty"`  // flag/NAME, or config/FIELD
+	SetBy   string        `json:"set_by,omitempty"`
+	Place   UpgradedPlace `json:"place,omitzero"`
+}
+
+// UpgradedPlace is where the item is set, or can be: a line of the site, and what the base has it from.
+type UpgradedPlace struct {
+	Site string `json:"site,omitempty"` // FILE:LINE
+	origin.BasePlace
 }
 
 // NewUpgrade returns an empty report of the upgrades from a minor version, the oldest one in place, to another.
@@ -84,7 +91,7 @@ func NewUpgrade(prelet, server string, oldest, to int) *Upgrade {
 		From:          map[string]int{},
 		Failed:        []Machine{},
 		Effects:       []Upgraded{},
-		known:         map[upgradeKey]int{},
+		known:         map[UpgradedItem]int{},
 		changed:       map[[2]int][2][]string{},
 	}
 	for minor := oldest + 1; minor <= to; minor++ {
@@ -106,44 +113,54 @@ func (u *Upgrade) AddFailed(source string, err error) {
 // Add adds a machine: the plan with its own kubelet, and those with newer ones, up to that of the last version.
 func (u *Upgrade) Add(source string, planned *boot.Plan, newer []*boot.Plan, r *world.Recording) {
 	u.Machines++
-	own := newNames(planned, r)
 	m := Machine{Source: source, Node: planned.NodeName()}
 	minor, isKnown := known.Minor(planned.Kubelet.KnownVersion())
-	if code := codeOfSite(planned.Diagnostics); code != "" || !isKnown {
-		m.Code = cmp.Or(code, fault.Unread)
-		m.Reason = cmp.Or(
-			describeFailure(planned.Diagnostics),
-			"the version of its kubelet is not known: record again on the node, or give --kubelet-version",
-		)
+	to, _ := known.Minor(u.To)
+	m.Code = codeOfSite(planned.Diagnostics)
+	switch {
+	case m.Code != "": // the version may not be known for that reason
+		m.Reason = describeFailure(planned.Diagnostics)
+	case !isKnown:
+		m.Code = fault.Unread
+		m.Reason = "the version of its kubelet is not known: record again on the node, or give --kubelet-version"
+	case minor > to:
+		m.Code = fault.Usage
+		m.Reason = "its kubelet is " + known.Describe(minor) + " already, newer than --to: give " + known.Version(minor) +
+			" or later; older kubelets are not compared"
+	}
+	if m.Code != "" {
 		u.Failed = append(u.Failed, m)
 		return
 	}
+
 	u.From[known.Version(minor)]++
 	if planned.Diagnostics.HasErrors() {
 		u.refused++
 	}
-
-	before := map[origin.Extra]bool{}
-	for _, d := range planned.Diagnostics {
-		e := extra(d)
-		e.Note = false
-		before[e] = true
-	}
+	own := newNames(planned, r)
 	for i, p := range newer {
-		at := len(u.Versions) - len(newer) + i
-		u.addSkew(at, m)
-		u.addMessages(at, m, before, planned, p, own)
+		version := len(u.Versions) - len(newer) + i
+		rows := append(u.compareSkew(u.Versions[version]), compareMessages(planned, p, own)...)
 		if codeOfSite(p.Diagnostics) == "" { // else it is known up to its first error only
-			u.addChanges(at, m, planned, p, own)
+			rows = append(rows, compareIgnored(planned, p, own)...)
+			rows = append(rows, compareNodes(planned, p, own)...)
+			rows = append(rows, u.compareDefaults(planned, p)...)
+		}
+		counted := map[UpgradedItem]bool{} // several rules may refuse one setting
+		for _, row := range rows {
+			if !counted[row.UpgradedItem] {
+				u.count(row, version, m, planned, p)
+			}
+			counted[row.UpgradedItem] = true
 		}
 	}
 }
 
-// addSkew adds that a version is newer than the API server, or too old for it.
+// compareSkew returns that a version is newer than the API server, or too old for it.
 // Source: https://kubernetes.io/releases/version-skew-policy/#kubelet
-func (u *Upgrade) addSkew(version int, m Machine) {
+func (u *Upgrade) compareSkew(version string) []Upgraded {
 	server, isKnown := known.Minor(u.Server)
-	minor, _ := known.Minor(u.Versions[version])
+	minor, _ := known.Minor(version)
 	how := "newer than"
 	next := "Upgrade the control plane first."
 	if oldest := server - 3; minor < oldest {
@@ -153,18 +170,17 @@ func (u *Upgrade) addSkew(version int, m Machine) {
 		isKnown = false
 	}
 	if !isKnown {
-		return
+		return nil
 	}
 
-	key := upgradeKey{effect: Skews, message: Message{
-		Severity: "warning",
-		Summary:  "The kubelet would be " + how + " the API server, which is " + u.Server,
+	return []Upgraded{{
+		UpgradedItem: UpgradedItem{Effect: Skews, Message: Message{
+			Severity: "warning",
+			Summary:  "The kubelet would be " + how + " the API server, which is " + u.Server,
+		}},
+		Reason: "Kubernetes does not support that. " + next,
+		Source: "https://kubernetes.io/releases/version-skew-policy/#kubelet",
 	}}
-	u.count(key, version, Upgraded{
-		Reason:  "Kubernetes does not support that. " + next,
-		Source:  "https://kubernetes.io/releases/version-skew-policy/#kubelet",
-		Example: m,
-	})
 }
 
 // codeOfSite returns the code of the first error that is not of a rule of the kubelet; "" for none.
@@ -184,12 +200,31 @@ func extra(d *hcl.Diagnostic) origin.Extra {
 	return e
 }
 
-// addMessages adds the violations of rules that come with a version, and what stays deprecated. before has the
-// diagnostics of the version in place.
-func (u *Upgrade) addMessages(
-	version int, m Machine, before map[origin.Extra]bool, old, planned *boot.Plan, own names,
-) {
-	counted := map[upgradeKey]bool{} // several rules may refuse one setting
+// newUpgraded returns a diagnostic of a plan as an effect.
+func newUpgraded(effect rules.Effect, d *hcl.Diagnostic, own names) Upgraded {
+	e := extra(d)
+
+	return Upgraded{
+		UpgradedItem: UpgradedItem{
+			Effect:  effect,
+			Message: newMessage(d, own),
+			Item:    e.Item,
+			SetBy:   own.replace(e.SetBy),
+			Place:   UpgradedPlace{Site: place(d), BasePlace: e.At},
+		},
+		Reason: own.replace(d.Detail),
+		Source: rules.SourceOf(e.Rule),
+	}
+}
+
+// compareMessages returns the violations of rules that come with a version, and what stays deprecated or refused.
+func compareMessages(old, planned *boot.Plan, own names) (rows []Upgraded) {
+	before := map[origin.Extra]bool{}
+	for _, d := range old.Diagnostics {
+		e := extra(d)
+		e.Note = false
+		before[e] = true
+	}
 	for _, d := range planned.Diagnostics {
 		e := extra(d)
 		e.Note = false
@@ -204,36 +239,47 @@ func (u *Upgrade) addMessages(
 		case effect == rules.Exits && d.Severity != hcl.DiagError:
 			effect = MayExit
 		}
-
-		key := upgradeKey{effect: effect, item: e.Item, setBy: e.SetBy, message: newMessage(d, own)}
-		if counted[key] {
-			continue
-		}
-		counted[key] = true
-		first := Upgraded{
-			Item:    e.Item,
-			SetBy:   own.replace(e.SetBy),
-			Reason:  own.replace(d.Detail),
-			Source:  rules.SourceOf(e.Rule),
-			Example: m,
-		}
-		if _, isKnown := u.known[key]; !isKnown && effect != rules.Differs && effect != rules.Places {
-			first.Lines = listLines(e.Item, effect, old, planned)
-		}
-		u.count(key, version, first)
+		rows = append(rows, newUpgraded(effect, d, own))
 	}
+
+	return rows
 }
 
-// listLines returns a setting as its file has it and, of a flag that is deprecated or gone, the lines of the kubelet's
-// configuration that replace it. Of a node with a file that not every user may read it returns none.
-func listLines(item string, effect rules.Effect, old, planned *boot.Plan) (lines []string) {
+// compareIgnored returns the settings that the kubelet in place ignores, and that a newer one obeys.
+func compareIgnored(old, planned *boot.Plan, own names) (rows []Upgraded) {
+	isIgnored := func(e origin.Extra) bool { return rules.Effect(e.Effect) == rules.Ignores }
+	stays := map[string]bool{}
+	for _, d := range planned.Diagnostics {
+		e := extra(d)
+		stays[e.Item] = stays[e.Item] || isIgnored(e) || rules.Effect(e.Effect) == rules.Exits
+	}
+	for _, d := range old.Diagnostics {
+		if e := extra(d); isIgnored(e) && !stays[e.Item] {
+			row := newUpgraded(rules.Differs, d, own)
+			_, name, _ := strings.Cut(e.Item, "/")
+			row.Message.Summary = "The kubelet would obey " + name
+			row.Reason = "The kubelet in place ignores it (set by " + row.SetBy + "). Check its value, or remove it."
+			rows = append(rows, row)
+		}
+	}
+
+	return rows
+}
+
+// listLines returns the setting of an effect as its file has it and, of a flag that is deprecated or gone and of a
+// default that changes, the lines of the kubelet's configuration that keep it. Of a node with a file that not every user
+// may read it returns none.
+func (r Upgraded) listLines(old, planned *boot.Plan) (lines []string) {
 	isPrivate := func(c boot.Change) bool { return c.Old.Private }
-	if slices.ContainsFunc(old.Changes, isPrivate) {
+	field := strings.TrimPrefix(r.Item, "config/")
+	sign := "- "
+	switch {
+	case r.Change.Kind == "default":
+		return listFieldLines("+ ", field, r.Change.From)
+	case r.Effect == rules.Differs, r.Effect == rules.Places, slices.ContainsFunc(old.Changes, isPrivate):
 		return nil
 	}
-	sign := "- "
-	field := strings.TrimPrefix(item, "config/")
-	if name, isFlag := strings.CutPrefix(item, "flag/"); isFlag {
+	if name, isFlag := strings.CutPrefix(r.Item, "flag/"); isFlag {
 		name, _, _ = strings.Cut(name, "/")
 		if set, isSet := node.FindFlag(old.Node.Flags, name); isSet {
 			lines = append(lines, "- --"+name+"="+set.Value)
@@ -241,18 +287,26 @@ func listLines(item string, effect rules.Effect, old, planned *boot.Plan) (lines
 		minor, _ := known.Minor(old.Kubelet.KnownVersion())
 		flag, _ := known.FlagAt(name, minor)
 		later, _ := known.Minor(planned.Kubelet.KnownVersion())
-		if _, stays := known.FlagAt(name, later); stays && effect != rules.Deprecated {
+		if _, stays := known.FlagAt(name, later); stays && r.Effect != rules.Deprecated {
 			return lines
 		}
 		sign = "+ "
 		field = flag.Field
 	}
+	value, _ := kubelet.LookUp(old.Node.Effective, "/"+strings.ReplaceAll(field, ".", "/"))
 
-	path := strings.Split(field, ".")
-	value, isSet := kubelet.LookUp(old.Node.Effective, "/"+strings.Join(path, "/"))
+	return append(lines, listFieldLines(sign, field, value)...)
+}
+
+// listFieldLines returns a field of the kubelet's configuration as YAML, each line after a sign. A text is a value of
+// JSON if it can be one; of nil and "" there are no lines.
+func listFieldLines(sign, field string, value any) (lines []string) {
+	if text, isText := value.(string); isText && json.Unmarshal([]byte(text), &value) != nil {
+		value = text
+	}
 	written := kubelet.ConfigOf(map[string]any{})
-	if !isSet || written.Set(path, value) != nil {
-		return lines
+	if value == nil || value == "" || written.Set(strings.Split(field, "."), value) != nil {
+		return nil
 	}
 	for line := range strings.Lines(string(written.Canonical())) {
 		lines = append(lines, sign+strings.TrimSuffix(line, "\n"))
@@ -261,18 +315,19 @@ func listLines(item string, effect rules.Effect, old, planned *boot.Plan) (lines
 	return lines
 }
 
-// addChanges adds what differs on the node, and the defaults and feature gates of its kubelet.
-func (u *Upgrade) addChanges(version int, m Machine, old, planned *boot.Plan, own names) {
+// compareNodes returns what differs on the node, what it leaves to pods, and the features that it declares.
+func compareNodes(old, planned *boot.Plan, own names) (rows []Upgraded) {
 	before, after := listLeft(old), listLeft(planned)
 	if planned.Hash == "" || planned.Hash != old.Hash {
 		maps.Copy(before, listNode(old))
 		maps.Copy(after, listNode(planned))
 	}
-	changes := append(compareItems(before, after), u.compareDefaults(old, planned)...)
-	for _, c := range changes {
+	for _, c := range compareItems(before, after) {
 		c.From, c.To = own.replace(c.From), own.replace(c.To)
-		u.count(upgradeKey{effect: Changes, change: c}, version, Upgraded{Example: m})
+		rows = append(rows, Upgraded{UpgradedItem: UpgradedItem{Effect: Changes, Change: c}})
 	}
+
+	return rows
 }
 
 // listLeft returns what a node leaves to pods, and the features that it declares.
@@ -294,8 +349,9 @@ func listLeft(p *boot.Plan) node.Items {
 	return out
 }
 
-// compareDefaults returns the defaults and feature gates of a kubelet that an older one has too, and that differ.
-func (u *Upgrade) compareDefaults(old, planned *boot.Plan) []Change {
+// compareDefaults returns the defaults and feature gates of a kubelet that an older one has too, and that differ. Gates
+// that the kubelet does not read itself are left out.
+func (u *Upgrade) compareDefaults(old, planned *boot.Plan) (rows []Upgraded) {
 	from, isKnown := known.Minor(old.Kubelet.KnownVersion())
 	to, isNewKnown := known.Minor(planned.Kubelet.KnownVersion())
 	if !isKnown || !isNewKnown || old.Node.Effective == nil || planned.Node.Effective == nil {
@@ -303,7 +359,11 @@ func (u *Upgrade) compareDefaults(old, planned *boot.Plan) []Change {
 	}
 	changed, isListed := u.changed[[2]int{from, to}]
 	if !isListed {
-		changed = [2][]string{known.ChangedFields(from, to), known.ChangedGates(from, to)}
+		isOthers := func(gate string) bool { return !known.IsGateRead(gate, from) && !known.IsGateRead(gate, to) }
+		changed = [2][]string{
+			known.ChangedFields(from, to),
+			slices.DeleteFunc(known.ChangedGates(from, to), isOthers),
+		}
 		u.changed[[2]int{from, to}] = changed
 	}
 
@@ -318,26 +378,46 @@ func (u *Upgrade) compareDefaults(old, planned *boot.Plan) []Change {
 		}
 		return out
 	}
+	for _, c := range compareItems(list(old.Node.Effective, from), list(planned.Node.Effective, to)) {
+		row := Upgraded{UpgradedItem: UpgradedItem{Effect: Gates, Change: c}}
+		switch {
+		case c.Action != "update":
+			continue
+		case c.Kind == "default":
+			row.Effect = Changes
+			row.Item = "config/" + c.Name
+			row.SetBy = "the kubelet's default"
+			row.Place.Site = placeOfConfig(planned)
+			row.Reason = "The configuration does not set this field, and its default has changed. Set it to choose."
+			row.Source = "pkg/kubelet/apis/config/v1beta1/defaults.go"
+		}
+		rows = append(rows, row)
+	}
 
-	changes := compareItems(list(old.Node.Effective, from), list(planned.Node.Effective, to))
-
-	return slices.DeleteFunc(changes, func(c Change) bool { return c.Action != "update" })
+	return rows
 }
 
-// count counts a machine that has an effect with a version. first is the row of a new effect.
-func (u *Upgrade) count(key upgradeKey, version int, first Upgraded) {
-	at, isKnown := u.known[key]
+// placeOfConfig returns where the site declares the kubelet's configuration; "" if it does not.
+func placeOfConfig(p *boot.Plan) string {
+	for _, f := range p.Node.Files {
+		if f.Purpose == "kubelet-config" {
+			return placeAt(origin.FirstRange(f.Origins))
+		}
+	}
+
+	return ""
+}
+
+// count counts a machine that has an effect with a version.
+func (u *Upgrade) count(row Upgraded, version int, m Machine, old, planned *boot.Plan) {
+	at, isKnown := u.known[row.UpgradedItem]
 	if !isKnown {
 		at = len(u.Effects)
-		u.known[key] = at
-		first.Effect = key.effect
-		first.Counts = make([]int, len(u.Versions))
-		if key.message != (Message{}) {
-			first.Message = &key.message
-		} else {
-			first.Change = &key.change
-		}
-		u.Effects = append(u.Effects, first)
+		u.known[row.UpgradedItem] = at
+		row.Lines = row.listLines(old, planned)
+		row.Counts = make([]int, len(u.Versions))
+		row.Example = m
+		u.Effects = append(u.Effects, row)
 	}
 	u.Effects[at].Counts[version]++
 }
@@ -354,6 +434,7 @@ func UpgradeEffects() []rules.Effect {
 		rules.Differs,
 		rules.Places,
 		Changes,
+		Gates,
 		rules.Deprecated,
 	}
 }
@@ -373,8 +454,11 @@ func (u *Upgrade) Finish() {
 	slices.SortStableFunc(u.Effects, func(a, b Upgraded) int {
 		return cmp.Or(
 			slices.Index(order, a.Effect)-slices.Index(order, b.Effect),
-			a.first()-b.first(),
-			cmp.Compare(a.name(), b.name()),
+			a.First()-b.First(),
+			cmp.Compare(a.Message.Summary, b.Message.Summary),
+			cmp.Compare(a.Message.Place, b.Message.Place),
+			cmp.Compare(a.Change.Kind, b.Change.Kind),
+			compareChanges(a.Change, b.Change),
 			cmp.Compare(a.Reason, b.Reason),
 		)
 	})
@@ -387,29 +471,23 @@ func previous(version string) string {
 	return known.Version(minor - 1)
 }
 
-// first returns the index of the first version with the effect.
-func (r Upgraded) first() int {
+// First returns the index of the first version with the effect.
+func (r Upgraded) First() int {
 	return slices.IndexFunc(r.Counts, func(n int) bool { return n > 0 })
 }
 
-func (r Upgraded) name() string {
-	if r.Message != nil {
-		return r.Message.Summary + "\x00" + r.Message.Place
-	}
-
-	return strings.Join([]string{r.Change.Kind, r.Change.Name, r.Change.Action, r.Change.From, r.Change.To}, "\x00")
-}
-
-// Breaks reports whether some machine would not start, and ChangesNodes whether something would differ on some.
+// Breaks reports whether some machine would not start.
 func (u *Upgrade) Breaks() bool {
 	return slices.ContainsFunc(u.Effects, func(r Upgraded) bool {
 		return r.Effect == Fails || r.Effect == rules.Exits
 	})
 }
 
-// ChangesNodes reports whether something would differ on some machine.
+// ChangesNodes reports whether something would differ on some machine in addition to the feature gates of a version.
 func (u *Upgrade) ChangesNodes() bool {
-	return slices.ContainsFunc(u.Effects, func(r Upgraded) bool { return r.Effect != rules.Deprecated })
+	return slices.ContainsFunc(u.Effects, func(r Upgraded) bool {
+		return r.Effect != rules.Deprecated && r.Effect != Gates
+	})
 }
 
 // Altered returns the fields and feature gates that a kubelet has otherwise in another plan for its machine.

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
@@ -15,7 +16,20 @@ import (
 // newerCase is the kubelet of a node as an installer sets it up, changed at random, and the minor version in place.
 type newerCase struct {
 	inputCase
-	from int
+
+	from     int
+	Unit     []string `json:"unit,omitempty"`     // flags of the unit's command line, before the others
+	Kubeadm  []string `json:"kubeadm,omitempty"`  // flags of kubeadm's file, before those of Flags
+	IsObject bool     `json:"isObject,omitempty"` // Config is that of a ConfigMap
+}
+
+func (c newerCase) String() string {
+	b, err := json.Marshal(c)
+	if err != nil {
+		panic(err)
+	}
+
+	return string(b)
 }
 
 // shape is testdata/newer.yaml's kubelet of one installer: each value is a choice.
@@ -86,7 +100,11 @@ func (g *newerInputs) next(from int) newerCase {
 		}
 	}
 
-	c := newerCase{from: from, inputCase: inputCase{Kind: kind, Config: toYAML(config), Flags: flags}}
+	c := newerCase{from: from, IsObject: g.oneIn(3), inputCase: inputCase{Kind: kind, Config: toYAML(config)}}
+	for _, flag := range flags {
+		to := pick(g.inputs, &c.Unit, &c.Kubeadm, &c.Flags, &c.Flags)
+		*to = append(*to, flag)
+	}
 	for _, name := range slices.Sorted(maps.Keys(s.DropIns)) {
 		if c.DropIns == nil {
 			c.DropIns = map[string]string{}
@@ -221,7 +239,7 @@ func readTables(t *testing.T) tables {
 	t.Helper()
 	text, err := os.ReadFile("../../internal/kubelet/known/tables.txt")
 	must(t, err)
-	out := tables{"gate": {}, "flag": {}, "field": {}}
+	out := tables{"gate": {}, "flag": {}, "field": {}, "read": {}}
 	for line := range strings.Lines(string(text)) {
 		part := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
 		if out[part[0]] == nil {

@@ -35,14 +35,43 @@ const (
 	newerNodes    = 10
 )
 
-const newerSite = `
+// newerSite takes the kubelet's configuration from a file, or from the ConfigMap of newerObjects.
+func newerSite(isObject bool) string {
+	fetch, base := "", `file("`+agreementConfig+`")`
+	if isObject {
+		fetch = `
+cluster {
+  servers        = ["https://10.0.0.11:6443"]
+  ca_cert_hashes = ["sha256:c4fb9ec8e0051b9a7bec575444da6356eb9bad26f409264e7719b16424e2c270"]
+  token          = credential("bootstrap-token")
+}
+stage "fetch-ca" "cluster" {}
+stage "fetch-config" "kubelet" { config_map = "kube-system/kubelet-config" }
+`
+		base = `stage.fetch-config.kubelet.data["kubelet"]`
+	}
+
+	return fetch + `
 stage "detect-hw" "node" {}
 stage "write" "kubelet" {
   bootstrap_kubeconfig { when = false }
   ca_certificate { when = false }
-  kubelet_config { base = file("` + agreementConfig + `") }
+  kubelet_config { base = ` + base + ` }
   kubelet_flags { base = file("/etc/prelet-case/flags.env") }
 }
+`
+}
+
+// newerObjects is the folder of the cluster's objects, as --objects takes it.
+const newerObjects = "/etc/prelet-case/objects"
+
+// kubeadmFlags is kubeadm's file of flags.
+const kubeadmFlags = "/var/lib/kubelet/kubeadm-flags.env"
+
+// newerUnit is a drop-in that adds flags to the kubelet's command line, in front of the others.
+const newerUnit = `[Service]
+ExecStart=
+ExecStart=/usr/bin/kubelet %s $KUBELET_CONFIG_ARGS $KUBELET_KUBEADM_ARGS $KUBELET_EXTRA_ARGS
 `
 
 // TestNewerKubelets compares `prelet upgrade` with the real kubelets of several minor versions. Each random node has
@@ -196,7 +225,10 @@ func newNewerNode(t *testing.T, p Programs, kubelets map[int]string) *Node {
 	n, err := p.NewNode(t.Context(), NodeOptions{Name: "n1", Files: others})
 	must(t, err)
 	must(t, n.StartFakeRuntime(t.Context(), "cgroupfs"))
-	must(t, n.Site(map[string]string{"site.hcl": newerSite}))
+	must(t, n.Credential("bootstrap-token", "abcdef.0123456789abcdef"))
+	ca, err := os.ReadFile("../../examples/objects/ca.crt")
+	must(t, err)
+	must(t, n.Write(newerObjects+"/ca.crt", string(ca), 0o644))
 
 	return n
 }
@@ -255,12 +287,12 @@ func (r *newerRun) try(n *Node, c newerCase) error {
 	}
 	newest := r.minors[len(r.minors)-1]
 	var report upgradeReport
-	if err := preletJSON(n, &report, "upgrade", "--to", fmt.Sprintf("1.%d", newest), "-o", "json"); err != nil {
+	if err := c.preletJSON(n, &report, "upgrade", "--to", fmt.Sprintf("1.%d", newest)); err != nil {
 		return err
 	}
 
 	var planned plannedFiles
-	if err := r.plan(n, c.from, &planned); err != nil {
+	if err := c.plan(n, c.from, &planned); err != nil {
 		return err
 	}
 	if !planned.Complete || len(report.Failed) > 0 {
@@ -268,7 +300,7 @@ func (r *newerRun) try(n *Node, c newerCase) error {
 		r.differs("not planned", last(said, 120), c, said)
 		return nil
 	}
-	own, err := r.start(n, c.from, planned)
+	own, err := c.start(n, c.from, planned)
 	if err != nil {
 		return err
 	}
@@ -285,13 +317,13 @@ func (r *newerRun) try(n *Node, c newerCase) error {
 		// A plan with an error has no files: then those of the version in place are on the disk.
 		files := planned
 		var next plannedFiles
-		if err := r.plan(n, to, &next); err != nil {
+		if err := c.plan(n, to, &next); err != nil {
 			return err
 		}
 		if next.Complete {
 			files = next
 		}
-		newer, err := r.start(n, to, files)
+		newer, err := c.start(n, to, files)
 		if err != nil {
 			return err
 		}
@@ -301,8 +333,8 @@ func (r *newerRun) try(n *Node, c newerCase) error {
 	return nil
 }
 
-func (r *newerRun) plan(n *Node, minor int, plan *plannedFiles) error {
-	return preletJSON(n, plan, "plan", "-o", "json", "--kubelet-version", fmt.Sprintf("1.%d", minor))
+func (c newerCase) plan(n *Node, minor int, plan *plannedFiles) error {
+	return c.preletJSON(n, plan, "plan", "--kubelet-version", fmt.Sprintf("1.%d", minor))
 }
 
 // prepareNewer writes the files of a case, and puts its kubelet in place.
@@ -311,14 +343,25 @@ func prepareNewer(n *Node, c newerCase) error {
 	if c.DropIns != nil {
 		flags = append(slices.Clone(flags), "config-dir="+agreementFolder)
 	}
-	env := "KUBELET_EXTRA_ARGS='--" + strings.Join(flags, " --") + "'\n"
-	if len(flags) == 0 {
-		env = ""
+	object, err := json.Marshal(map[string]any{
+		"apiVersion": "v1",
+		"kind":       "ConfigMap",
+		"metadata":   map[string]any{"name": "kubelet-config", "namespace": "kube-system"},
+		"data":       map[string]any{"kubelet": c.Config},
+	})
+	if err != nil {
+		return err
 	}
+	unit := strings.NewReplacer("%", "%%", "'", "", "\n", "").Replace(words("", c.Unit))
 	if err := errors.Join(
+		n.Site(map[string]string{"site.hcl": newerSite(c.IsObject)}),
 		writeDropIns(n, c.DropIns),
 		n.Write(agreementConfig, c.Config, 0o644),
-		n.Write("/etc/prelet-case/flags.env", env, 0o644),
+		n.Write(newerObjects+"/kube-system/kubelet-config.yaml", string(object), 0o644),
+		n.Write("/etc/prelet-case/flags.env", words("KUBELET_EXTRA_ARGS=", flags), 0o644),
+		n.Write(kubeadmFlags, words("KUBELET_KUBEADM_ARGS=", c.Kubeadm), 0o644),
+		n.Write("/run/case.unit", words("UNIT_ARGS=", c.Unit), 0o644),
+		n.Write("/etc/systemd/system/kubelet.service.d/90-case.conf", fmt.Sprintf(newerUnit, unit), 0o644),
 	); err != nil {
 		return err
 	}
@@ -328,6 +371,7 @@ func prepareNewer(n *Node, c newerCase) error {
 for h in /sys/fs/cgroup/cgroup.procs /sys/fs/cgroup/*/cgroup.procs; do
   [ ! -e $h ] || mkdir -p ${h%cgroup.procs}is/there
 done
+systemctl daemon-reload
 umount /usr/bin/kubelet; mount --bind "$1" /usr/bin/kubelet`, "sh", kubeletOf(c.from))
 	if err == nil && done.Exit != 0 {
 		err = fmt.Errorf("%s", done)
@@ -336,8 +380,21 @@ umount /usr/bin/kubelet; mount --bind "$1" /usr/bin/kubelet`, "sh", kubeletOf(c.
 	return err
 }
 
-// preletJSON runs a command of prelet, and reads its document.
-func preletJSON(n *Node, document any, args ...string) error {
+// words returns flags as the value of a variable; "" without flags.
+func words(variable string, flags []string) string {
+	if len(flags) == 0 {
+		return ""
+	}
+
+	return variable + "'--" + strings.Join(flags, " --") + "'\n"
+}
+
+// preletJSON runs a command of prelet for a case, and reads its document.
+func (c newerCase) preletJSON(n *Node, document any, args ...string) error {
+	args = append(args, "-o", "json")
+	if c.IsObject {
+		args = append(args, "--objects", newerObjects)
+	}
 	done, err := n.Prelet(context.Background(), args...)
 	if err != nil {
 		return err
@@ -360,7 +417,7 @@ type observed struct {
 }
 
 // start starts the kubelet of a version with the flags and files of a plan.
-func (r *newerRun) start(n *Node, minor int, plan plannedFiles) (out observed, err error) {
+func (c newerCase) start(n *Node, minor int, plan plannedFiles) (out observed, err error) {
 	written, err := writePlan(n, plan)
 	defer func() {
 		for _, path := range written {
@@ -404,9 +461,11 @@ func writePlan(n *Node, plan plannedFiles) (written []string, err error) {
 // observe starts a kubelet as its unit does. It is killed when its configuration has been read.
 func observe(n *Node, program string) (out observed, err error) {
 	script := fmt.Sprintf(`rm -f /run/case.settled /run/case.read
-[ ! -e /etc/default/kubelet ] || . /etc/default/kubelet
+for file in /run/case.unit `+kubeadmFlags+` /etc/default/kubelet; do
+  [ ! -e $file ] || . $file
+done
 set -f
-"$1" --config=/var/lib/kubelet/config.yaml $KUBELET_EXTRA_ARGS >/run/case.log 2>&1 & pid=$!
+"$1" $UNIT_ARGS --config=/var/lib/kubelet/config.yaml $KUBELET_KUBEADM_ARGS $KUBELET_EXTRA_ARGS >/run/case.log 2>&1 & pid=$!
 for i in $(seq %d); do
   kill -0 $pid 2>/dev/null || break
   if grep -q %q /run/case.log; then
@@ -559,7 +618,7 @@ func (r *newerRun) compare(c newerCase, to int, rows []upgradeRow, own, newer ob
 	r.compareFields(c, to, rows, own, newer)
 }
 
-// compareGates compares the reported feature gates with those of both kubelets.
+// compareGates compares the reported feature gates with those of both kubelets, as far as a kubelet reads them.
 func (r *newerRun) compareGates(c newerCase, to int, rows []upgradeRow, own, newer observed) {
 	if own.gates == nil || newer.gates == nil {
 		return
@@ -572,7 +631,8 @@ func (r *newerRun) compareGates(c newerCase, to int, rows []upgradeRow, own, new
 	}
 	for name, isOn := range own.gates {
 		will, isKnown := newer.gates[name]
-		if !isKnown {
+		isRead := r.inputs.known["read"][name]
+		if !isKnown || isRead.at(c.from) == "" && isRead.at(to) == "" {
 			continue
 		}
 		r.count("gates compared")
@@ -607,7 +667,11 @@ func (r *newerRun) compareFields(c newerCase, to int, rows []upgradeRow, own, ne
 			reported[strings.TrimPrefix(row.Message.Summary, "The kubelet would silently ignore ")] = "ignored"
 		case row.Effect == "differs":
 			item := strings.TrimSuffix(strings.TrimPrefix(row.Message.Summary, "The meaning of "), " has changed")
-			means[r.inputs.placeOf(item)] = true
+			if obeyed, isObeyed := strings.CutPrefix(item, "The kubelet would obey "); isObeyed {
+				reported[r.inputs.placeOf(obeyed)] = "obeyed"
+			} else {
+				means[r.inputs.placeOf(item)] = true
+			}
 		case row.Effect == "ignores":
 			r.count("ignores: " + row.Message.Summary)
 		}
@@ -664,6 +728,7 @@ func setByKubelet() []string { return []string{"kind", "apiVersion", "cgroupDriv
 
 // isDefaultOf reports whether a value in JSON is the default in a state of the tables, or empty.
 func isDefaultOf(value, state string) bool {
+	state, _, _ = strings.Cut(state, " |")
 	_, preset, _ := strings.Cut(state, "=")
 
 	return slices.Contains([]string{preset, strconv.Quote(preset), `""`, "false", "0", `"0s"`, "null"}, value)

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -87,6 +88,8 @@ func newBench(t *testing.T, detectors ...string) *bench {
 	must(t, err)
 	b := &bench{t: t, dir: dir, uid: uid}
 	t.Cleanup(func() { _ = claim.Close() })
+	syscall.ForkLock.RLock() // a process that starts meanwhile would have the file open, and nobody could execute it
+	defer syscall.ForkLock.RUnlock()
 	b.write("self", program, 0o755)
 	b.link(helperName)
 	b.write(

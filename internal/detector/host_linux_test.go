@@ -88,7 +88,7 @@ func newBench(t *testing.T, detectors ...string) *bench {
 	must(t, err)
 	b := &bench{t: t, dir: dir, uid: uid}
 	t.Cleanup(func() { _ = claim.Close() })
-	syscall.ForkLock.RLock() // a process that starts meanwhile would have the file open, and nobody could execute it
+	syscall.ForkLock.RLock() // a process that starts meanwhile has the file open: it could not be executed
 	defer syscall.ForkLock.RUnlock()
 	b.write("self", program, 0o755)
 	b.link(helperName)

@@ -93,8 +93,8 @@ func findTime(managed []metav1.ManagedFieldsEntry) (last *time.Time) {
 	return last
 }
 
-// client reads Nodes. It knows the types of core/v1 only: client-go's clientset brings those of all APIs, which take half
-// a minute to compile.
+// client reads Nodes. It knows the types of core/v1 only: client-go's clientset brings those of all APIs, which take
+// half a minute to compile.
 type client struct {
 	server string // its URL, for messages
 	api    *rest.RESTClient

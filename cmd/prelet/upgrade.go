@@ -42,8 +42,8 @@ newer kubelets then still do differently. --write writes these files. Only setti
 rewritten, nothing with which a kubelet in place would do something else, and no file of the image or of the cluster:
 their lines are printed.
 
-Exit status: 0 if nothing changes on the nodes, 3 if something changes, 10 if a kubelet would not start. It is that of the site as it
-was, also with --fix and --write.
+Exit status: 0 if nothing changes on the nodes, 3 if something changes, 10 if a kubelet would not start. It is that of
+the site as it was, also with --fix and --write.
 Where some node has no plan, and nothing breaks on the others, it is that of its failure.`,
 		Example: "  prelet upgrade --to 1.37\n" +
 			"  prelet upgrade --to 1.37 --from node17.prelet --config ./site\n" +

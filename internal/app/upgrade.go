@@ -32,7 +32,7 @@ type Upgraded struct {
 type upgraded struct {
 	source    string
 	planned   *boot.Plan
-	newer     []*boot.Plan // one for each newer version
+	newer     []*boot.Plan // one for each newer version; the plan itself if it has the last one
 	altered   []string     // see fleet.Altered
 	recording *world.Recording
 	err       error
@@ -164,6 +164,9 @@ func (p *fleetPlanner) upgrade(ctx context.Context, source string, to int) (out 
 				versions = append(versions, known.Version(minor))
 			}
 			out.newer = m.planned.WithKubelets(ctx, versions)
+			if from == to {
+				out.newer = []*boot.Plan{m.planned}
+			}
 		}
 	})
 

@@ -73,7 +73,8 @@ func Build(ctx context.Context, path string) error {
 	}
 
 	args := []string{
-		"test", "-c", "-trimpath", "-tags", "grpcnotrace", "-ldflags", "-s -w", "-o", path, "./internal/detector/hostile",
+		"test", "-c", "-trimpath", "-tags", "grpcnotrace", "-ldflags", "-s -w",
+		"-o", path, "./internal/detector/hostile",
 	}
 	c := exec.CommandContext(ctx, "go", args...)
 	c.Dir = strings.TrimSpace(string(module))

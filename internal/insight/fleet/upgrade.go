@@ -2,7 +2,6 @@ package fleet
 
 import (
 	"cmp"
-	"encoding/json"
 	"maps"
 	"slices"
 	"strings"
@@ -67,6 +66,7 @@ type UpgradedItem struct {
 	Effect  rules.Effect  `json:"effect"`
 	Message Message       `json:"message,omitzero"`
 	Change  Change        `json:"change,omitzero"` // if there is no message
+	Rule    string        `json:"rule,omitempty"`  // the rule of the message
 	Item    string        `json:"item,omitempty"`  // flag/NAME, or config/FIELD
 	SetBy   string        `json:"set_by,omitempty"`
 	Place   UpgradedPlace `json:"place,omitzero"`
@@ -110,7 +110,8 @@ func (u *Upgrade) AddFailed(source string, err error) {
 	u.Failed = append(u.Failed, Machine{Source: source, Code: fault.CodeOf(err), Reason: err.Error()})
 }
 
-// Add adds a machine: the plan with its own kubelet, and those with newer ones, up to that of the last version.
+// Add adds a machine: the plan with its own kubelet, and those with newer ones, up to that of the last version. A
+// machine of the last version has its own plan there too.
 func (u *Upgrade) Add(source string, planned *boot.Plan, newer []*boot.Plan, r *world.Recording) {
 	u.Machines++
 	m := Machine{Source: source, Node: planned.NodeName()}
@@ -125,8 +126,8 @@ func (u *Upgrade) Add(source string, planned *boot.Plan, newer []*boot.Plan, r *
 		m.Reason = "the version of its kubelet is not known: record again on the node, or give --kubelet-version"
 	case minor > to:
 		m.Code = fault.Usage
-		m.Reason = "its kubelet is " + known.Describe(minor) + " already, newer than --to: give " + known.Version(minor) +
-			" or later; older kubelets are not compared"
+		m.Reason = "its kubelet is " + known.Describe(minor) + " already, newer than --to: give " +
+			known.Version(minor) + " or later; older kubelets are not compared"
 	}
 	if m.Code != "" {
 		u.Failed = append(u.Failed, m)
@@ -146,12 +147,14 @@ func (u *Upgrade) Add(source string, planned *boot.Plan, newer []*boot.Plan, r *
 			rows = append(rows, compareNodes(planned, p, own)...)
 			rows = append(rows, u.compareDefaults(planned, p)...)
 		}
-		counted := map[UpgradedItem]bool{} // several rules may refuse one setting
+		counted := map[UpgradedItem]bool{} // several rules may refuse one setting: the first one counts
 		for _, row := range rows {
-			if !counted[row.UpgradedItem] {
+			item := row.UpgradedItem
+			item.Rule = ""
+			if !counted[item] {
 				u.count(row, version, m, planned, p)
 			}
-			counted[row.UpgradedItem] = true
+			counted[item] = true
 		}
 	}
 }
@@ -208,6 +211,7 @@ func newUpgraded(effect rules.Effect, d *hcl.Diagnostic, own names) Upgraded {
 		UpgradedItem: UpgradedItem{
 			Effect:  effect,
 			Message: newMessage(d, own),
+			Rule:    e.Rule,
 			Item:    e.Item,
 			SetBy:   own.replace(e.SetBy),
 			Place:   UpgradedPlace{Site: place(d), BasePlace: e.At},
@@ -245,7 +249,8 @@ func compareMessages(old, planned *boot.Plan, own names) (rows []Upgraded) {
 	return rows
 }
 
-// compareIgnored returns the settings that the kubelet in place ignores, and that a newer one obeys.
+// compareIgnored returns the settings that the kubelet in place ignores, and that a newer one obeys. Fields that have
+// no value, as kubeadm writes them, are left out.
 func compareIgnored(old, planned *boot.Plan, own names) (rows []Upgraded) {
 	isIgnored := func(e origin.Extra) bool { return rules.Effect(e.Effect) == rules.Ignores }
 	stays := map[string]bool{}
@@ -254,7 +259,10 @@ func compareIgnored(old, planned *boot.Plan, own names) (rows []Upgraded) {
 		stays[e.Item] = stays[e.Item] || isIgnored(e) || rules.Effect(e.Effect) == rules.Exits
 	}
 	for _, d := range old.Diagnostics {
-		if e := extra(d); isIgnored(e) && !stays[e.Item] {
+		e := extra(d)
+		name, isField := strings.CutPrefix(e.Item, "config/")
+		hasNoValue := isField && isEmpty(lookUpField(planned, name))
+		if isIgnored(e) && !stays[e.Item] && !hasNoValue {
 			row := newUpgraded(rules.Differs, d, own)
 			_, name, _ := strings.Cut(e.Item, "/")
 			row.Message.Summary = "The kubelet would obey " + name
@@ -266,22 +274,42 @@ func compareIgnored(old, planned *boot.Plan, own names) (rows []Upgraded) {
 	return rows
 }
 
-// listLines returns the setting of an effect as its file has it and, of a flag that is deprecated or gone and of a
-// default that changes, the lines of the kubelet's configuration that keep it. Of a node with a file that not every user
-// may read it returns none.
+// lookUpField returns a field like "memorySwap.swapBehavior" of a kubelet's effective configuration; nil if it is not set.
+func lookUpField(p *boot.Plan, field string) any {
+	value, _ := kubelet.LookUp(p.Node.Effective, "/"+strings.ReplaceAll(field, ".", "/"))
+
+	return value
+}
+
+// isEmpty reports whether the kubelet takes its default for a value.
+func isEmpty(value any) bool {
+	object, isObject := value.(map[string]any)
+	for _, member := range object {
+		isObject = isObject && isEmpty(member)
+	}
+
+	return isObject || value == nil || value == "" || value == "0s"
+}
+
+// listLines returns the setting of an effect as its file has it and, of a flag that is deprecated or gone, the lines of
+// the kubelet's configuration that replace it. Of a node with a file that not every user may read it returns none.
 func (r Upgraded) listLines(old, planned *boot.Plan) (lines []string) {
 	isPrivate := func(c boot.Change) bool { return c.Old.Private }
 	field := strings.TrimPrefix(r.Item, "config/")
 	sign := "- "
 	switch {
-	case r.Change.Kind == "default":
-		return listFieldLines("+ ", field, r.Change.From)
-	case r.Effect == rules.Differs, r.Effect == rules.Places, slices.ContainsFunc(old.Changes, isPrivate):
+	case r.Message.Summary == "", r.Effect == rules.Differs, r.Effect == rules.Places:
+		return nil
+	case slices.ContainsFunc(old.Changes, isPrivate):
 		return nil
 	}
 	if name, isFlag := strings.CutPrefix(r.Item, "flag/"); isFlag {
-		name, _, _ = strings.Cut(name, "/")
-		if set, isSet := node.FindFlag(old.Node.Flags, name); isSet {
+		name, member, isMember := strings.Cut(name, "/")
+		set, isSet := node.FindFlag(old.Node.Flags, name)
+		if isMember {
+			return listMember(set, member)
+		}
+		if isSet {
 			lines = append(lines, "- --"+name+"="+set.Value)
 		}
 		minor, _ := known.Minor(old.Kubelet.KnownVersion())
@@ -293,23 +321,24 @@ func (r Upgraded) listLines(old, planned *boot.Plan) (lines []string) {
 		sign = "+ "
 		field = flag.Field
 	}
-	value, _ := kubelet.LookUp(old.Node.Effective, "/"+strings.ReplaceAll(field, ".", "/"))
-
-	return append(lines, listFieldLines(sign, field, value)...)
-}
-
-// listFieldLines returns a field of the kubelet's configuration as YAML, each line after a sign. A text is a value of
-// JSON if it can be one; of nil and "" there are no lines.
-func listFieldLines(sign, field string, value any) (lines []string) {
-	if text, isText := value.(string); isText && json.Unmarshal([]byte(text), &value) != nil {
-		value = text
-	}
+	value := lookUpField(old, field)
 	written := kubelet.ConfigOf(map[string]any{})
-	if value == nil || value == "" || written.Set(strings.Split(field, "."), value) != nil {
-		return nil
+	if value == nil || written.Set(strings.Split(field, "."), value) != nil {
+		return lines
 	}
 	for line := range strings.Lines(string(written.Canonical())) {
 		lines = append(lines, sign+strings.TrimSuffix(line, "\n"))
+	}
+
+	return lines
+}
+
+// listMember returns the line of one member of a flag that is a map, as of one of the feature gates.
+func listMember(set node.Flag, name string) (lines []string) {
+	for member := range strings.SplitSeq(set.Value, ",") {
+		if strings.HasPrefix(strings.TrimSpace(member), name+"=") {
+			lines = append(lines, "- --"+set.Name+"="+strings.TrimSpace(member))
+		}
 	}
 
 	return lines
@@ -380,8 +409,9 @@ func (u *Upgrade) compareDefaults(old, planned *boot.Plan) (rows []Upgraded) {
 	}
 	for _, c := range compareItems(list(old.Node.Effective, from), list(planned.Node.Effective, to)) {
 		row := Upgraded{UpgradedItem: UpgradedItem{Effect: Gates, Change: c}}
+		isNewGate := c.Kind == "gate" && c.Action == "create" && c.To == "true"
 		switch {
-		case c.Action != "update":
+		case c.Action != "update" && !isNewGate:
 			continue
 		case c.Kind == "default":
 			row.Effect = Changes
@@ -439,11 +469,11 @@ func UpgradeEffects() []rules.Effect {
 	}
 }
 
-// Finish sorts the effects, and leaves out the versions that every machine has passed.
+// Finish sorts the effects, and leaves out the versions that every machine has passed, but not the last one.
 func (u *Upgrade) Finish() {
 	passed := slices.IndexFunc(u.Versions, func(version string) bool { return u.From[previous(version)] > 0 })
-	if passed < 0 {
-		passed = len(u.Versions)
+	if passed < 0 { // all have the last one
+		passed = max(0, len(u.Versions)-1)
 	}
 	u.Versions = u.Versions[passed:]
 	for i := range u.Effects {

@@ -78,8 +78,8 @@ func ReadPlannedUnit(
 	return u, nil
 }
 
-// listUnitFiles returns the files of a unit with some names, in the order in which systemd reads them. inFolders are the
-// names in each folder of units.
+// listUnitFiles returns the files of a unit with some names, in the order in which systemd reads them. inFolders are
+// the names in each folder of units.
 func listUnitFiles(
 	root nodefile.Root,
 	inFolders map[string][]string,

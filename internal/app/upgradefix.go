@@ -289,7 +289,7 @@ func cutItem(site *lang.Site, item hclsyntax.ObjectConsItem) (out edit, comment 
 	case isLine:
 		at.Start.Byte = line
 		at.End = last.Range.End
-		comment = strings.TrimRight(" "+string(last.Bytes), " \n")
+		comment = strings.TrimRight(" "+string(last.Bytes), " \r\n")
 	case !hasComma && last.Type == hclsyntax.TokenCBrace && bytes.HasSuffix(before, []byte(",")):
 		at.Start.Byte = len(before) - 1
 	}

@@ -274,7 +274,8 @@ func compareIgnored(old, planned *boot.Plan, own names) (rows []Upgraded) {
 	return rows
 }
 
-// lookUpField returns a field like "memorySwap.swapBehavior" of a kubelet's effective configuration; nil if it is not set.
+// lookUpField returns a field like "memorySwap.swapBehavior" of a kubelet's effective configuration; nil if it is not
+// set.
 func lookUpField(p *boot.Plan, field string) any {
 	value, _ := kubelet.LookUp(p.Node.Effective, "/"+strings.ReplaceAll(field, ".", "/"))
 

@@ -50,11 +50,12 @@ func (s *source) gates() error {
 // othersPattern matches packages that the kubelet links, and whose gates concern other components: the library of API
 // servers, the scheduler, controllers, and how the API server validates objects.
 var othersPattern = regexp.MustCompile(
-	`^k8s\.io/(apiserver|kubernetes/pkg/(scheduler|controller|api/pod|api/persistentvolumeclaim|apis/\w+/(validation|pods)))(/|$)`,
+	`^k8s\.io/(apiserver|kubernetes/pkg/(scheduler|controller|api/pod|api/persistentvolumeclaim|` +
+		`apis/\w+/(validation|pods)))(/|$)`,
 )
 
-// readers finds the gates that the kubelet's own code reads, and that of libraries which it links: the constants that are
-// used there, except in the maps that declare gates.
+// readers finds the gates that the kubelet's own code reads, and that of libraries which it links: the constants that
+// are used there, except in the maps that declare gates.
 func (s *source) readers() error {
 	before := len(s.states)
 	for path, p := range s.packages {

@@ -245,6 +245,7 @@ type upgradeReport struct {
 type upgradeRow struct {
 	Effect  string
 	Message *struct{ Severity, Code, Summary string }
+	Rule    string
 	Reason  string
 	Change  *struct{ Kind, Name, Action, From, To string }
 	Counts  []int `json:"machines"`
@@ -667,9 +668,12 @@ func (r *newerRun) compareFields(c newerCase, to int, rows []upgradeRow, own, ne
 			reported[strings.TrimPrefix(row.Message.Summary, "The kubelet would silently ignore ")] = "ignored"
 		case row.Effect == "differs":
 			item := strings.TrimSuffix(strings.TrimPrefix(row.Message.Summary, "The meaning of "), " has changed")
-			if obeyed, isObeyed := strings.CutPrefix(item, "The kubelet would obey "); isObeyed {
+			obeyed, isObeyed := strings.CutPrefix(item, "The kubelet would obey ")
+			switch {
+			case row.Rule == "config-memory-throttling-ignored": // /configz has it with and without its gate
+			case isObeyed:
 				reported[r.inputs.placeOf(obeyed)] = "obeyed"
-			} else {
+			default:
 				means[r.inputs.placeOf(item)] = true
 			}
 		case row.Effect == "ignores":

@@ -289,7 +289,7 @@ func isEmpty(value any) bool {
 		isObject = isObject && isEmpty(member)
 	}
 
-	return isObject || value == nil || value == "" || value == "0s"
+	return isObject || slices.Contains([]any{nil, "", "0", "0s", 0.0, int64(0)}, value)
 }
 
 // listLines returns the setting of an effect as its file has it and, of a flag that is deprecated or gone, the lines of

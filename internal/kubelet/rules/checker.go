@@ -189,6 +189,9 @@ func (c *checker) reportAt(path []string, hint, format string, args ...any) {
 			f.Member = strings.Join(path[i+1:], ".")
 		}
 	}
+	if f.Flag == "feature-gates" {
+		f.Member = strings.Join(path[1:], ".")
+	}
 	if f.Flag == "" {
 		f.Pointer = world.Pointer(path...)
 	}

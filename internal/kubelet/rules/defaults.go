@@ -56,6 +56,11 @@ var derivedDefaults = map[string]func(*checker) string{
 	"imagePullCredentialsVerificationPolicy": func(c *checker) string {
 		return c.ifGate("KubeletEnsureSecretPulledImages", "NeverVerifyPreloadedImages")
 	},
+	"memoryThrottlingFactor": func(c *checker) string { // without the gate it has no effect
+		field, _ := known.FieldAt("memoryThrottlingFactor", c.minor)
+
+		return c.ifGate("MemoryQoS", field.Default)
+	},
 	"serializeImagePulls": func(c *checker) string {
 		const parallel = "maxParallelImagePulls"
 		_, isKnown := known.FieldAt(parallel, c.minor)

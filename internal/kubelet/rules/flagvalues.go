@@ -35,12 +35,15 @@ func (c *checker) applyFlag(config *kubelet.Config, f Flag) {
 		return
 	}
 
-	c.flagOf[flag.Field] = f.Name
-	if f.Name == "feature-gates" {
-		err = config.Merge(map[string]any{flag.Field: value})
-	} else {
-		err = config.Set(strings.Split(flag.Field, "."), value)
+	if gates, isMap := value.(map[string]any); isMap && f.Name == "feature-gates" {
+		for name := range gates {
+			c.flagOf[flag.Field+"."+name] = f.Name // the configuration may set others
+		}
+		_ = config.Merge(map[string]any{flag.Field: value})
+		return
 	}
+	c.flagOf[flag.Field] = f.Name
+	err = config.Set(strings.Split(flag.Field, "."), value)
 	if err != nil {
 		delete(c.flagOf, flag.Field) // the value around the field has another type: config-wrong-type reports it
 	}

@@ -233,6 +233,11 @@ func compare(n *Node, c inputCase) (agreement, error) {
 	}
 
 	env := ""
+	for i, word := range base {
+		if strings.Contains(word, " ") {
+			base[i] = `"` + word + `"` // systemd takes what is in quotes as one word, as the kubelet here gets it
+		}
+	}
 	if len(base) > 0 {
 		env = "KUBELET_EXTRA_ARGS='" + strings.Join(base, " ") + "'\n"
 	}

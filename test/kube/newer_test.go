@@ -245,7 +245,6 @@ type upgradeReport struct {
 type upgradeRow struct {
 	Effect  string
 	Message *struct{ Severity, Code, Summary string }
-	Rule    string
 	Reason  string
 	Change  *struct{ Kind, Name, Action, From, To string }
 	Counts  []int `json:"machines"`
@@ -668,12 +667,9 @@ func (r *newerRun) compareFields(c newerCase, to int, rows []upgradeRow, own, ne
 			reported[strings.TrimPrefix(row.Message.Summary, "The kubelet would silently ignore ")] = "ignored"
 		case row.Effect == "differs":
 			item := strings.TrimSuffix(strings.TrimPrefix(row.Message.Summary, "The meaning of "), " has changed")
-			obeyed, isObeyed := strings.CutPrefix(item, "The kubelet would obey ")
-			switch {
-			case row.Rule == "config-memory-throttling-ignored": // /configz has it with and without its gate
-			case isObeyed:
+			if obeyed, isObeyed := strings.CutPrefix(item, "The kubelet would obey "); isObeyed {
 				reported[r.inputs.placeOf(obeyed)] = "obeyed"
-			default:
+			} else {
 				means[r.inputs.placeOf(item)] = true
 			}
 		case row.Effect == "ignores":
@@ -686,13 +682,13 @@ func (r *newerRun) compareFields(c newerCase, to int, rows []upgradeRow, own, ne
 	places := maps.Clone(own.fields)
 	maps.Copy(places, newer.fields)
 	for place := range places {
-		if slices.Contains(setByKubelet(), place) {
+		why := reported[place]
+		delete(reported, place)
+		if slices.Contains(notCompared(), place) {
 			continue
 		}
 		r.count("fields compared")
 		before, after := own.fields[place], newer.fields[place]
-		why := reported[place]
-		delete(reported, place)
 		field := r.inputs.known.fieldOf(place)
 		isNew := field.at(c.from) == "" // the kubelet in place does not have it
 		switch {
@@ -726,9 +722,11 @@ func (r *newerRun) compareMeaning(c newerCase, to int, means map[string]bool, ow
 	}
 }
 
-// setByKubelet are places of /configz that do not come from a file: since 1.36 it has its type, and the cgroup driver
-// is the one of the runtime.
-func setByKubelet() []string { return []string{"kind", "apiVersion", "cgroupDriver"} }
+// notCompared are places of /configz that do not come from a file (since 1.36 it has its type, and the cgroup driver is
+// the one of the runtime), and one that it has with and without the feature gate that gives it an effect.
+func notCompared() []string {
+	return []string{"kind", "apiVersion", "cgroupDriver", "memoryThrottlingFactor"}
+}
 
 // isDefaultOf reports whether a value in JSON is the default in a state of the tables, or empty.
 func isDefaultOf(value, state string) bool {

@@ -85,7 +85,8 @@ func groupUpgraded(u *fleet.Upgrade) (groups []upgradeGroup) {
 		g := upgradeGroup{Heading: upgradeHeadings[effect]}
 		for _, r := range u.Effects {
 			isSame := func(row fleet.Upgraded) bool {
-				return effect == fleet.Gates && row.First() == r.First() && row.Change.To == r.Change.To
+				isEqual := row.Change.Action == r.Change.Action && row.Change.To == r.Change.To
+				return effect == fleet.Gates && row.First() == r.First() && isEqual
 			}
 			if r.Effect != effect {
 				continue

@@ -29,7 +29,7 @@ type pack struct {
 	name  string // in the folder of generations
 	sha   string // of the first line
 	begin int64  // offset of the first part
-	print fingerprint
+	file  fingerprint
 }
 
 // maxManifest is the size in bytes above which a manifest is not read.
@@ -64,8 +64,8 @@ func (s *Store) readPack(n int, name string) (*pack, error) {
 	if err != nil {
 		return nil, s.wrapRead(at, err)
 	}
-	print := newFingerprint(&st)
-	if last := s.lastPack.Load(); last != nil && last.name == name && last.print == print {
+	file := newFingerprint(&st)
+	if last := s.lastPack.Load(); last != nil && last.name == name && last.file == file {
 		return last, nil
 	}
 
@@ -99,7 +99,7 @@ func (s *Store) readPack(n int, name string) (*pack, error) {
 		name:  name,
 		sha:   Checksum(head),
 		begin: int64(len(head)),
-		print: print,
+		file:  file,
 	}
 	if size := p.offset(len(m.Parts)); size != total && !isNewer(m.Version) {
 		cause := fmt.Errorf("it has %d bytes instead of %d", total, size)

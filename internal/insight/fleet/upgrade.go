@@ -35,7 +35,7 @@ type Upgrade struct {
 	PreletVersion string   `json:"prelet_version"`
 	To            string   `json:"to"`               // 1.38
 	Server        string   `json:"server,omitempty"` // the API server's minor version
-	Versions      []string `json:"versions"`         // the minor versions after the oldest one in place, to To
+	Versions      []string `json:"versions"`         // the minor versions after the oldest in place, at least To
 	// Prereleases has, of versions that are not out, the release from which they are known: 1.38.0-alpha.2.
 	Prereleases map[string]string `json:"prereleases,omitempty"`
 	From        map[string]int    `json:"from"` // how many machines have a minor version
@@ -94,7 +94,7 @@ func NewUpgrade(prelet, server string, oldest, to int) *Upgrade {
 		known:         map[UpgradedItem]int{},
 		changed:       map[[2]int][2][]string{},
 	}
-	for minor := oldest + 1; minor <= to; minor++ {
+	for minor := min(oldest+1, to); minor <= to; minor++ {
 		u.Versions = append(u.Versions, known.Version(minor))
 		if release := known.Prerelease(minor); release != "" {
 			u.Prereleases[known.Version(minor)] = release
@@ -474,7 +474,7 @@ func UpgradeEffects() []rules.Effect {
 func (u *Upgrade) Finish() {
 	passed := slices.IndexFunc(u.Versions, func(version string) bool { return u.From[previous(version)] > 0 })
 	if passed < 0 { // all have the last one
-		passed = max(0, len(u.Versions)-1)
+		passed = len(u.Versions) - 1
 	}
 	u.Versions = u.Versions[passed:]
 	for i := range u.Effects {

@@ -21,11 +21,11 @@ func Defaults(config map[string]any, minor int, fields, gates []string) (map[str
 			defaults[name] = field.Default
 		}
 	}
-	for field, findDefault := range derivedDefaults {
-		if _, isKnown := known.FieldAt(field, minor); c.isUnset(field) {
-			defaults[field] = ""
+	for _, d := range derivedDefaults {
+		if _, isKnown := known.FieldAt(d.field, minor); c.isUnset(d.field) {
+			defaults[d.field] = ""
 			if isKnown {
-				defaults[field] = findDefault(c)
+				defaults[d.field] = d.find(c)
 			}
 		}
 	}
@@ -49,24 +49,27 @@ func (c *checker) isUnset(field string) bool {
 
 // derivedDefaults are those that depend on feature gates or other fields.
 // Source: pkg/kubelet/apis/config/v1beta1/defaults.go
-var derivedDefaults = map[string]func(*checker) string{
-	"crashLoopBackOff.maxContainerRestartPeriod": func(c *checker) string {
+var derivedDefaults = []struct {
+	field string
+	find  func(*checker) string
+}{
+	{"crashLoopBackOff.maxContainerRestartPeriod", func(c *checker) string {
 		return c.ifGate("KubeletCrashLoopBackOffMax", "5m0s")
-	},
-	"imagePullCredentialsVerificationPolicy": func(c *checker) string {
+	}},
+	{"imagePullCredentialsVerificationPolicy", func(c *checker) string {
 		return c.ifGate("KubeletEnsureSecretPulledImages", "NeverVerifyPreloadedImages")
-	},
-	"memoryThrottlingFactor": func(c *checker) string { // without the gate it has no effect
+	}},
+	{"memoryThrottlingFactor", func(c *checker) string { // without the gate it has no effect
 		field, _ := known.FieldAt("memoryThrottlingFactor", c.minor)
 
 		return c.ifGate("MemoryQoS", field.Default)
-	},
-	"serializeImagePulls": func(c *checker) string {
+	}},
+	{"serializeImagePulls", func(c *checker) string {
 		const parallel = "maxParallelImagePulls"
 		_, isKnown := known.FieldAt(parallel, c.minor)
 
 		return strconv.FormatBool(!isKnown || c.numberOf(parallel) < 2)
-	},
+	}},
 }
 
 // ifGate returns a default that a field has only while a feature gate is on.

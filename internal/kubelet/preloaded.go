@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-
-	"github.com/distribution/reference"
 )
 
 // ImageRecords are folders of a kubelet with its records of image pulls: those that it completed, by image ID, and
@@ -75,10 +73,8 @@ func (p PolicyOfImages) Refuses(id, name string, r ImageRecord) string {
 // allows reports whether the list has a name, or a prefix of it. The kubelet compares the name that a pod gives:
 // "nginx" where the runtime has "docker.io/library/nginx". Source: image_pull_policies.go, imageMatches.
 func (p PolicyOfImages) allows(name string) bool {
-	names := []string{trimImageName(name)}
-	if named, err := reference.ParseNormalizedNamed(name); err == nil {
-		names = append(names, reference.FamiliarName(named))
-	}
+	name = trimImageName(name)
+	names := []string{name, familiarName(name)}
 
 	return slices.ContainsFunc(p.Allowlist, func(pattern string) bool {
 		prefix, isPrefix := strings.CutSuffix(pattern, "*")
@@ -111,25 +107,15 @@ func CheckImagePattern(pattern string) error {
 		return nil
 	}
 
-	if _, err := reference.Parse(name); err != nil {
+	trimmed, err := parseImage(name)
+	if err != nil {
 		return fmt.Errorf("failed to parse as an image name: %w", err)
 	}
-	if trimImageName(name) != name {
+	if trimmed != name {
 		return fmt.Errorf("neither tag nor digest is accepted in an image reference: %s", pattern)
 	}
 
 	return nil
-}
-
-// trimImageName returns an image's name without its tag and its digest; a text that is not a name as it is.
-func trimImageName(name string) string {
-	parsed, err := reference.Parse(name)
-	named, isNamed := parsed.(reference.Named)
-	if err != nil || !isNamed {
-		return name
-	}
-
-	return named.Name()
 }
 
 // pulledRecord has the fields of an ImagePulledRecord (kubelet.config.k8s.io) that are read.

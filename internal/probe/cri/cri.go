@@ -18,7 +18,15 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/grpclog"
 	"google.golang.org/grpc/status"
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/prelet/prelet/internal/probe/cri/wire"
+)
+
+// The methods that are called. Source: k8s.io/cri-api/pkg/apis/runtime/v1/api.proto.
+const (
+	versionMethod       = "/runtime.v1.RuntimeService/Version"
+	runtimeConfigMethod = "/runtime.v1.RuntimeService/RuntimeConfig"
+	listImagesMethod    = "/runtime.v1.ImageService/ListImages"
 )
 
 // maxMessage limits each response and its headers, in bytes. Real responses have less than 200.
@@ -55,8 +63,8 @@ func Images(ctx context.Context, socket string) ([]Image, error) {
 	defer conn.Close()
 	defer cancel() // before Close, as in Ask
 
-	list, err := runtimeapi.NewImageServiceClient(conn).ListImages(ctx, &runtimeapi.ListImagesRequest{})
-	if err != nil {
+	var list wire.ListImagesResponse
+	if err := conn.Invoke(ctx, listImagesMethod, &wire.ListImagesRequest{}, &list); err != nil {
 		return nil, err
 	}
 
@@ -101,9 +109,12 @@ func Ask(ctx context.Context, socket string) (Runtime, error) {
 	defer conn.Close()
 	defer cancel() // before Close, which waits up to 5 s for a runtime that does not read
 
-	client := runtimeapi.NewRuntimeServiceClient(conn)
-	version, errVersion := client.Version(ctx, &runtimeapi.VersionRequest{})
-	config, errConfig := client.RuntimeConfig(ctx, &runtimeapi.RuntimeConfigRequest{})
+	var (
+		version wire.VersionResponse
+		config  wire.RuntimeConfigResponse
+	)
+	errVersion := conn.Invoke(ctx, versionMethod, &wire.VersionRequest{}, &version)
+	errConfig := conn.Invoke(ctx, runtimeConfigMethod, &wire.RuntimeConfigRequest{}, &config)
 
 	return Runtime{
 		Name:    keepPrintable(version.GetRuntimeName()),
@@ -134,15 +145,15 @@ var silenceLibrary = sync.OnceFunc(func() {
 })
 
 // driverName returns the kubelet's name of a cgroup driver, "" for an unknown or missing driver.
-func driverName(linux *runtimeapi.LinuxRuntimeConfiguration) string {
+func driverName(linux *wire.LinuxRuntimeConfiguration) string {
 	if linux == nil {
 		return ""
 	}
 
 	switch linux.GetCgroupDriver() {
-	case runtimeapi.CgroupDriver_SYSTEMD:
+	case wire.CgroupDriver_SYSTEMD:
 		return "systemd"
-	case runtimeapi.CgroupDriver_CGROUPFS:
+	case wire.CgroupDriver_CGROUPFS:
 		return "cgroupfs"
 	}
 

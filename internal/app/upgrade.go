@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"maps"
+	"slices"
 
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/fault"
@@ -72,7 +73,7 @@ func (e *Env) Upgrade(ctx context.Context, o UpgradeOptions) (out Upgraded, err 
 	planner.against = &siteLoader{fixed: site}
 	keep := map[string]bool{}
 	for { // without what would change kubelets in place
-		fixed := fixSite(site.site, out.Report, e.Version, keep)
+		fixed, loose := fixSite(site.site, out.Report, e.Version, keep)
 		out.Files = compareSites(site.site, fixed)
 		planner.planned.fixed = &loadedSite{site: fixed, diags: site.diags}
 		var altered map[string]bool
@@ -92,6 +93,9 @@ func (e *Env) Upgrade(ctx context.Context, o UpgradeOptions) (out Upgraded, err 
 				"no file is written", len(out.Report.Failed), out.Report.Machines)
 		case o.Write:
 			err = e.writeFixed(out.Files)
+		}
+		for _, file := range slices.Sorted(maps.Keys(loose)) {
+			e.Say(file + " is not rewritten: run prelet fmt first; its lines must end as on Linux")
 		}
 
 		return out, err

@@ -25,10 +25,76 @@ import (
 	"github.com/prelet/prelet/stages"
 )
 
-// edit replaces a part of a file.
+// edit replaces a part of a file, from one byte to another.
 type edit struct {
-	hcl.Range
-	text string
+	file     string
+	from, to int
+	text     string
+}
+
+// fixer rewrites the stage write of a site.
+type fixer struct {
+	site     *lang.Site
+	body     *hclsyntax.Body
+	from, to int             // minor versions: of the oldest kubelet in place, and of the newest one
+	keep     map[string]bool // fields and feature gates that stay as they are
+}
+
+// fixSite returns a site without the settings that a report of newer kubelets names, as far as that is safe. Flags that
+// its last version no longer has and that kubelets in place do not need are cut, and so are feature gates. Flags with a
+// field of the configuration are moved to the patch. Only literals are rewritten, and no field or gate of keep, which
+// kubelets in place would then have otherwise. loose are the files that stay as they are because `prelet fmt` would
+// change them: what an edit changes in them besides is not known.
+func fixSite(
+	site *lang.Site, u *fleet.Upgrade, version string, keep map[string]bool,
+) (fixed *lang.Site, loose map[string]bool) {
+	to, _ := known.Minor(u.To)
+	from := to
+	for text := range u.From {
+		minor, _ := known.Minor(text)
+		from = min(from, minor)
+	}
+
+	loose = map[string]bool{}
+	for _, row := range u.Effects {
+		for _, writer := range site.OfType(stages.Write) { // one at most
+			f := fixer{site, writer.Body, from, to, keep}
+			edits := f.fix(row.Item)
+			for _, e := range edits {
+				if !isCanonical(site.Sources[e.file]) {
+					loose[e.file] = true
+					edits = nil
+				}
+			}
+			if fixed, diags := lang.Parse(applyEdits(site, edits), siteOptions(version)); !diags.HasErrors() {
+				site = fixed
+			}
+		}
+	}
+
+	return site, loose
+}
+
+// isCanonical reports whether a file is as `prelet fmt` writes it, with line ends of Linux.
+func isCanonical(src []byte) bool {
+	return !bytes.ContainsRune(src, '\r') && bytes.Equal(lang.Format(src), src)
+}
+
+// fix returns how an item, flag/NAME or config/featureGates.NAME, is rewritten; nil if that is not safe.
+func (f fixer) fix(item string) []edit {
+	if flag, isFlag := strings.CutPrefix(item, "flag/"); isFlag {
+		flag, _, _ = strings.Cut(flag, "/")
+		return f.fixFlag(flag)
+	}
+	gate, isGate := strings.CutPrefix(item, "config/featureGates.")
+	later, stays := known.GateAt(gate, f.to)
+	_, set := f.findSetting("kubelet_config", "patch", "featureGates."+gate)
+	if !isGate || f.keep[gate] || set == nil || stays && !later.Locked {
+		return nil
+	}
+	cut, _ := f.cutItem(*set, false)
+
+	return cut
 }
 
 // isNeedless reports whether a kubelet that takes a flag does not need it: from 1.24 on --container-runtime has one
@@ -38,95 +104,39 @@ func isNeedless(flag string, minor int) bool {
 	return minor >= 24 && (flag == "container-runtime" || flag == "pod-infra-container-image")
 }
 
-// fixSite returns a site without the settings that a report of newer kubelets names, as far as that is safe. Flags that
-// its last version no longer has and that kubelets in place do not need are cut, and so are feature gates. Flags with a
-// field of the configuration are moved to the patch. Only literals are rewritten, and no field or gate of keep, which
-// kubelets in place would then have otherwise.
-func fixSite(site *lang.Site, u *fleet.Upgrade, version string, keep map[string]bool) *lang.Site {
-	to, _ := known.Minor(u.To)
-	from := to
-	for text := range u.From {
-		minor, _ := known.Minor(text)
-		from = min(from, minor)
-	}
-
-	for _, row := range u.Effects {
-		for _, writer := range site.OfType(stages.Write) {
-			var edits []edit
-			if flag, isFlag := strings.CutPrefix(row.Item, "flag/"); isFlag {
-				flag, _, _ = strings.Cut(flag, "/")
-				edits = fixFlag(site, writer.Body, flag, from, to, keep)
-			}
-			if gate, isGate := strings.CutPrefix(row.Item, "config/featureGates."); isGate && !keep[gate] {
-				edits = fixGate(site, writer.Body, gate, to)
-			}
-			if fixed, diags := lang.Parse(applyEdits(site, edits), siteOptions(version)); !diags.HasErrors() {
-				site = fixed
-			}
-		}
-	}
-
-	return site
-}
-
-// fixFlag returns how a flag of a stage write is removed, and written as a field where it has one in all versions.
-func fixFlag(
-	site *lang.Site, body *hclsyntax.Body, name string, from, to int, keep map[string]bool,
-) []edit {
-	block, item := findSetting(body, "kubelet_flags", "flags", name)
-	flag, isKnown := known.FlagAt(name, from)
+// fixFlag returns how a flag is removed, and written as a field where it has one in all versions.
+func (f fixer) fixFlag(name string) []edit {
+	block, item := f.findSetting("kubelet_flags", "flags", name)
+	flag, isKnown := known.FlagAt(name, f.from)
 	if item == nil || !isKnown {
 		return nil
 	}
-	cut, comment, isSafe := cutItem(site, *item)
-	_, isInOld := known.FieldAt(flag.Field, from)
-	_, isInNew := known.FieldAt(flag.Field, to)
-	_, stays := known.FlagAt(name, to)
+	_, isInOld := known.FieldAt(flag.Field, f.from)
+	_, isInNew := known.FieldAt(flag.Field, f.to)
+	_, stays := known.FlagAt(name, f.to)
+	isMoved := isInOld && isInNew
 	field, _, _ := strings.Cut(flag.Field, ".")
+	cut, comment := f.cutItem(*item, isMoved)
 	switch {
-	case !isSafe || keep[field]:
+	case cut == nil || f.keep[field]:
 		return nil
-	case isInOld && isInNew:
-		moved := moveToPatch(site, body, block, flag.Field, convertFlag(name, flag.Field, *item, from), comment)
+	case isMoved:
+		moved := f.moveToPatch(block, flag.Field, convertFlag(name, flag.Field, *item, f.from), comment)
 		if moved == nil {
 			return nil
 		}
-		return append(moved, cut)
-	case !isNeedless(name, from) || stays:
+		return append(moved, cut...)
+	case stays || !isNeedless(name, f.from):
 		return nil
 	}
 
-	return []edit{cut.keeping(comment, name)}
-}
-
-// keeping returns a cut that leaves the comment of an item in its place, with the item's name.
-func (e edit) keeping(comment, name string) edit {
-	if text := strings.TrimLeft(comment, " #/"); text != "" {
-		e.text = "# " + name + ": " + text + "\n"
-	}
-
-	return e
-}
-
-// fixGate returns how a feature gate is removed that the last version does not have, or not as a choice.
-func fixGate(site *lang.Site, body *hclsyntax.Body, name string, to int) []edit {
-	_, item := findSetting(body, "kubelet_config", "patch", "featureGates."+name)
-	later, stays := known.GateAt(name, to)
-	if item == nil || stays && !later.Locked {
-		return nil
-	}
-	cut, comment, isSafe := cutItem(site, *item)
-	if !isSafe {
-		return nil
-	}
-
-	return []edit{cut.keeping(comment, name)}
+	return cut
 }
 
 // findSetting returns the item of an attribute of a block, such as maxPods or featureGates.X, if all around it is
 // literal and unconditional.
-func findSetting(body *hclsyntax.Body, typ, attribute, name string) (*hclsyntax.Block, *hclsyntax.ObjectConsItem) {
-	block := findBlock(body, typ)
+func (f fixer) findSetting(typ, attribute, name string) (*hclsyntax.Block, *hclsyntax.ObjectConsItem) {
+	block := f.findBlock(typ)
 	if block == nil || isConditional(block) || block.Body.Attributes[attribute] == nil {
 		return nil, nil
 	}
@@ -153,13 +163,13 @@ func findLiteral(object *hclsyntax.ObjectConsExpr, name string) *hclsyntax.Objec
 	return nil
 }
 
-func findBlock(body *hclsyntax.Body, typ string) *hclsyntax.Block {
-	i := slices.IndexFunc(body.Blocks, func(b *hclsyntax.Block) bool { return b.Type == typ })
+func (f fixer) findBlock(typ string) *hclsyntax.Block {
+	i := slices.IndexFunc(f.body.Blocks, func(b *hclsyntax.Block) bool { return b.Type == typ })
 	if i < 0 {
 		return nil
 	}
 
-	return body.Blocks[i]
+	return f.body.Blocks[i]
 }
 
 func isConditional(b *hclsyntax.Block) bool {
@@ -192,48 +202,45 @@ func convertFlag(name, field string, item hclsyntax.ObjectConsItem, minor int) s
 	return string(hclwrite.TokensForValue(converted).Bytes())
 }
 
-// moveToPatch returns how a field is added to the patch of a stage write; nil if that is not safe. flags is the block
-// of its flags: a new block is written before it.
-func moveToPatch(site *lang.Site, body *hclsyntax.Body, flags *hclsyntax.Block, field, text, comment string) []edit {
-	config := findBlock(body, "kubelet_config")
+// moveToPatch returns how a field is added to the patch; nil if that is not safe. flags is the block of its flags: a
+// new block is written after it.
+func (f fixer) moveToPatch(flags *hclsyntax.Block, field, text, comment string) []edit {
 	path := strings.Split(field, ".")
+	config := f.findBlock("kubelet_config")
+	at := flags.CloseBraceRange
 	switch {
 	case text == "":
 		return nil
-	case config != nil && (isConditional(config) || config.TypeRange.Filename != flags.TypeRange.Filename):
-		return nil // it may not be of all sites that have these flags
 	case config == nil:
-		at := hcl.Range{Filename: flags.TypeRange.Filename, Start: flags.TypeRange.Start, End: flags.TypeRange.Start}
-		block := "kubelet_config {\npatch = {\n" + nest(path, text) + comment + "\n}\n}\n"
-		return []edit{{at, indent(block, strings.Repeat(" ", at.Start.Column-1))}}
+		block := "\nkubelet_config {\npatch = {\n" + nest(path, text) + comment + "\n}\n}"
+		return []edit{{at.Filename, at.End.Byte, at.End.Byte, block}}
+	case isConditional(config) || config.TypeRange.Filename != at.Filename:
+		return nil // it may not be of all sites that have these flags
 	}
 	patch := config.Body.Attributes["patch"]
 	if patch == nil {
 		written := "patch = {\n" + nest(path, text) + comment + "\n}"
-		return insertLines(site, config.OpenBraceRange, config.CloseBraceRange, written)
+		return f.insertLines(config.OpenBraceRange, config.CloseBraceRange.Start.Byte, written)
 	}
 	object, isLiteral := patch.Expr.(*hclsyntax.ObjectConsExpr)
 	if !isLiteral {
 		return nil
 	}
 
-	return addField(site, object, path, text, comment)
+	return f.addField(object, path, text, comment)
 }
 
 // addField returns how a field is added to an object literal; nil if it has the field.
-func addField(site *lang.Site, object *hclsyntax.ObjectConsExpr, path []string, text, comment string) []edit {
+func (f fixer) addField(object *hclsyntax.ObjectConsExpr, path []string, text, comment string) []edit {
 	if item := findLiteral(object, path[0]); item != nil {
 		inner, isObject := item.ValueExpr.(*hclsyntax.ObjectConsExpr)
 		if len(path) == 1 || !isObject {
 			return nil
 		}
-		return addField(site, inner, path[1:], text, comment)
+		return f.addField(inner, path[1:], text, comment)
 	}
-	end := object.SrcRange
-	end.Start = end.End
-	end.Start.Byte--
 
-	return insertLines(site, object.OpenRange, end, nest(path, text)+comment)
+	return f.insertLines(object.OpenRange, object.SrcRange.End.Byte-1, nest(path, text)+comment)
 }
 
 // nest returns a field with the objects around it: a = { b = 1 }.
@@ -245,71 +252,68 @@ func nest(path []string, text string) string {
 	return path[0] + " = " + text
 }
 
-// insertLines returns how lines are added at the end of what is between two braces, which may be on one line.
-func insertLines(site *lang.Site, open, end hcl.Range, text string) []edit {
-	inside := open
-	inside.Start = open.End
-	inside.End = end.Start
-	old := string(inside.SliceBytes(site.Sources[open.Filename]))
-	line := strings.LastIndexByte(old, '\n') + 1
-	if line == 0 || strings.TrimSpace(old[line:]) != "" {
-		return []edit{{inside, "\n" + strings.TrimSpace(old+"\n"+text) + "\n"}}
+// insertLines returns how lines are added before the closing brace at a byte. What begins in the line of the opening
+// brace gets a line of its own.
+func (f fixer) insertLines(open hcl.Range, end int, text string) (out []edit) {
+	from := open.End.Byte
+	old := string(f.site.Sources[open.Filename][from:end])
+	if first, _, _ := strings.Cut(old, "\n"); strings.TrimSpace(first) != "" {
+		out = append(out, edit{open.Filename, from, from, "\n"})
 	}
-	inside.Start.Byte += line
-	inside.End.Byte = inside.Start.Byte
-	margin, _, _ := strings.Cut(old, strings.TrimSpace(old))
-	margin = margin[strings.LastIndexByte(margin, '\n')+1:]
 
-	return []edit{{inside, margin + indent(text, margin) + "\n"}}
+	return append(out, edit{open.Filename, from + len(strings.TrimRight(old, " \n")), end, "\n" + text + "\n"})
 }
 
-// indent returns lines in the canonical form, all but the first one after a margin.
-func indent(lines, margin string) string {
-	return strings.ReplaceAll(string(lang.Format([]byte(lines))), "\n", "\n"+margin)
-}
-
-// cutItem returns how an item of an object literal is removed: with its line and the comment after it, if nothing else
-// is on that line.
-func cutItem(site *lang.Site, item hclsyntax.ObjectConsItem) (out edit, comment string, isSafe bool) {
+// cutItem returns how an item of an object literal is removed: with its line, if nothing else is on that line; nil if
+// that is not safe. comment is the one after it. The line of an item that has a comment becomes one itself, so that the
+// comment does not seem to be about the next item; if the item is moved, with the comment after it, only if there is
+// one above.
+func (f fixer) cutItem(item hclsyntax.ObjectConsItem, isMoved bool) (cut []edit, comment string) {
 	at := hcl.RangeBetween(item.KeyExpr.Range(), item.ValueExpr.Range())
-	src := site.Sources[at.Filename]
-	tokens, _ := hclsyntax.LexConfig(src, at.Filename, hcl.InitialPos)
-	next := slices.IndexFunc(tokens, func(t hclsyntax.Token) bool { return t.Range.Start.Byte >= at.End.Byte })
-	hasComma := tokens[next].Type == hclsyntax.TokenComma
-	if hasComma {
-		at.End = tokens[next].Range.End
-		next++
-	}
-
-	last := tokens[next]
-	line := bytes.LastIndexByte(src[:at.Start.Byte], '\n') + 1
-	isLine := len(bytes.TrimSpace(src[line:at.Start.Byte])) == 0 && bytes.HasSuffix(last.Bytes, []byte("\n"))
-	before := bytes.TrimRight(src[:at.Start.Byte], " ")
+	src := string(f.site.Sources[at.Filename])
+	start, end := at.Start.Byte, at.End.Byte
+	line := strings.LastIndexByte(src[:start], '\n') + 1
+	rest, _, _ := strings.Cut(src[end:], "\n")
+	after, hasComma := strings.CutPrefix(rest, ",")
+	after = strings.TrimSpace(after)
+	isComment := func(s string) bool { return strings.HasPrefix(s, "#") || strings.HasPrefix(s, "//") }
+	above := strings.TrimRight(src[:line], "\n")
+	above = strings.TrimSpace(above[strings.LastIndexByte(above, '\n')+1:])
+	before := strings.TrimRight(src[line:start], " ")
 	switch {
-	case isLine:
-		at.Start.Byte = line
-		at.End = last.Range.End
-		comment = strings.TrimRight(" "+string(last.Bytes), " \r\n")
-	case !hasComma && last.Type == hclsyntax.TokenCBrace && bytes.HasSuffix(before, []byte(",")):
-		at.Start.Byte = len(before) - 1
+	case before == "" && (after == "" || isComment(after)):
+		if after != "" {
+			comment = " " + after
+		}
+		if isComment(above) || strings.HasSuffix(above, "*/") || after != "" && !isMoved {
+			text := strings.ReplaceAll(src[start:end]+rest, "\n", "\n# ")
+			return []edit{{at.Filename, start, end + len(rest), "# " + text}}, comment
+		}
+		return []edit{{at.Filename, line, end + len(rest) + 1, ""}}, comment
+	case hasComma:
+		end++
+	case !strings.HasPrefix(after, "}"):
+		return nil, ""
+	case strings.HasSuffix(before, ","): // it is the last one
+		start = line + len(before) - 1
 	}
 
-	return edit{Range: at}, comment, isLine || hasComma || last.Type == hclsyntax.TokenCBrace
+	return []edit{{at.Filename, start, end, ""}}, ""
 }
 
-// applyEdits returns the files of a site with edits. A file in the canonical form stays in it.
+// applyEdits returns the files of a site with edits, in the canonical form.
 func applyEdits(site *lang.Site, edits []edit) []world.SiteFile {
 	files := slices.Clone(site.Files)
-	slices.SortStableFunc(edits, func(a, b edit) int { return cmp.Compare(b.Start.Byte, a.Start.Byte) })
+	slices.SortStableFunc(edits, func(a, b edit) int { return cmp.Compare(b.from, a.from) })
 	for i, f := range files {
-		isCanonical := string(lang.Format([]byte(f.Text))) == f.Text
+		text := f.Text
 		for _, e := range edits {
-			if e.Filename == f.Name {
-				files[i].Text = files[i].Text[:e.Start.Byte] + e.text + files[i].Text[e.End.Byte:]
+			if e.file == f.Name {
+				text = text[:e.from] + e.text + text[e.to:]
 			}
 		}
-		if isCanonical {
-			files[i].Text = string(lang.Format([]byte(files[i].Text)))
+		if text != f.Text {
+			files[i].Text = string(lang.Format([]byte(text)))
 		}
 	}
 

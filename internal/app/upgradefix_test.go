@@ -24,41 +24,47 @@ func TestFixSite(t *testing.T) {
 `, `  kubelet_flags {
     flags = {
       # of the image
-      # pod-infra-container-image: old
+      # "pod-infra-container-image" = "a" # old
       "v" = 2 # quiet
     }
   }
 `},
-		{"in a file that is not canonical", "flag/max-pods", `     kubelet_config {
-   patch = {
-        podsPerCore    =   3
-        # the last
-          }
- }
+		{"loose: nested at the first column", "flag/max-pods", `  kubelet_config {
+    patch = { logging = {
+vmodule = []
+} }
+  }
+  kubelet_flags {
+    flags = { max-pods = 64 }
+  }
+`, ""},
+		{"loose: spaces", "flag/max-pods config/featureGates.CPUManager", `     kubelet_config { patch = { podsPerCore = 3 } }
   kubelet_flags {
     flags = {   max-pods = 64 }
   }
-`, `     kubelet_config {
-   patch = {
-        podsPerCore    =   3
-        # the last
-        maxPods = 64
-          }
- }
+`, ""},
+		{"loose: line ends of Windows", "flag/max-pods", `  kubelet_flags {
+    flags = { max-pods = 64 }
+  }
+` + "\r\n", ""},
+		{"a block on one line", "flag/max-pods", `  kubelet_config { patch = { podsPerCore = 3 } }
   kubelet_flags {
-    flags = {    }
+    flags = {
+      # the network
+      max-pods = 64 # of 2025
+      v        = 2
+    }
   }
-`},
-		{"to a new block of a file that is not canonical", "flag/max-pods", `     kubelet_flags {
-    flags = {   max-pods = 64 }
-  }
-`, `     kubelet_config {
-       patch = {
-         maxPods = 64
-       }
-     }
-     kubelet_flags {
-    flags = {    }
+`, `  kubelet_config { patch = {
+    podsPerCore = 3
+    maxPods     = 64 # of 2025
+  } }
+  kubelet_flags {
+    flags = {
+      # the network
+      # max-pods = 64 # of 2025
+      v = 2
+    }
   }
 `},
 		{"on one line, the last", "flag/pod-infra-container-image", `  kubelet_flags {
@@ -87,13 +93,13 @@ func TestFixSite(t *testing.T) {
       max-pods = 64 # the network
     }
   }
-`, `  kubelet_config {
-    patch = {
-      maxPods = 64 # the network
+`, `  kubelet_flags {
+    flags = {
     }
   }
-  kubelet_flags {
-    flags = {
+  kubelet_config {
+    patch = {
+      maxPods = 64 # the network
     }
   }
 `},
@@ -140,6 +146,25 @@ func TestFixSite(t *testing.T) {
   }
 `, `  kubelet_config {
     patch = { featureGates = { KubeletPodResourcesGet = true } }
+  }
+`},
+		{"a gate that is gone, with a comment", "config/featureGates.CPUManager", `  kubelet_config {
+    patch = {
+      featureGates = {
+        # for latency
+        CPUManager             = true
+        KubeletPodResourcesGet = true
+      }
+    }
+  }
+`, `  kubelet_config {
+    patch = {
+      featureGates = {
+        # for latency
+        # CPUManager             = true
+        KubeletPodResourcesGet = true
+      }
+    }
   }
 `},
 		{"moved behind an inner object", "flag/max-pods", `  kubelet_config {
@@ -218,8 +243,12 @@ func TestFixSite(t *testing.T) {
 		if c.after == "" {
 			want = files[0].Text
 		}
-		if got := fixSite(site, u, "0.2.0", nil).Files[0].Text; got != want {
+		fixed, loose := fixSite(site, u, "0.2.0", nil)
+		if got := fixed.Files[0].Text; got != want {
 			t.Errorf("%s: (-want +got)\n%s", c.name, cmp.Diff(want, got))
+		}
+		if isLoose := strings.HasPrefix(c.name, "loose"); loose["site.hcl"] != isLoose {
+			t.Errorf("%s: got loose files %v, want site.hcl among them: %v", c.name, loose, isLoose)
 		}
 	}
 }

@@ -174,7 +174,7 @@ func isDivision(e hclsyntax.Expression) bool {
 // checkReadingCall restricts the arguments of functions that read to literals and variables, so that a loaded site
 // shows everything that it reads.
 func checkReadingCall(x *hclsyntax.FunctionCallExpr) (diags hcl.Diagnostics) {
-	if !value.ReadsMachine(x) {
+	if !value.ReadsMachine(x.Name) {
 		return nil
 	}
 

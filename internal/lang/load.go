@@ -7,6 +7,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -91,6 +92,7 @@ func newSite() *Site {
 		Detectors: map[string]*Detector{},
 		Values:    map[string]hclsyntax.Expression{},
 		Templates: map[string]hclsyntax.Expression{},
+		mentions:  &sync.Map{},
 	}
 }
 

@@ -7,6 +7,8 @@
 package lang
 
 import (
+	"sync"
+
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
@@ -31,6 +33,8 @@ type Site struct {
 	Overrides []Override
 	Templates map[string]hclsyntax.Expression // the *.tftpl files, by name without folder
 	Counter   uint64                          // of a signed site; 0: no signature was checked
+
+	mentions *sync.Map // a Mentions for each expression that has been asked for
 }
 
 // Variable is a variable block. The default type is string.

@@ -48,7 +48,7 @@ func (l *loader) addTemplate(name string, src []byte) {
 func checkTemplate(x hclsyntax.Expression) hcl.Diagnostics {
 	return hclsyntax.VisitAll(x, func(n hclsyntax.Node) hcl.Diagnostics {
 		call, ok := n.(*hclsyntax.FunctionCallExpr)
-		if ok && (value.ReadsMachine(call) || call.Name == "templatefile") {
+		if ok && (value.ReadsMachine(call.Name) || call.Name == "templatefile") {
 			return hcl.Diagnostics{
 				origin.Error(
 					fault.Reference,

@@ -59,9 +59,9 @@ func KeyText(v cty.Value) (key string, ok bool) {
 	return text.AsString(), true
 }
 
-// ReadsMachine reports whether a call reads a file or a credential of the machine.
-func ReadsMachine(call *hclsyntax.FunctionCallExpr) bool {
-	return slices.Contains([]string{"file", "fileexists", "credential"}, call.Name)
+// ReadsMachine reports whether a function reads a file or a credential of the machine.
+func ReadsMachine(function string) bool {
+	return slices.Contains([]string{"file", "fileexists", "credential"}, function)
 }
 
 // CredentialName returns NAME of credential("NAME"); ok is false for any other expression.

@@ -90,7 +90,7 @@ func (w *walker) isOperand(x hclsyntax.Expression, c scope) bool {
 	case *hclsyntax.ConditionalExpr:
 		return true
 	case *hclsyntax.FunctionCallExpr:
-		return value.ReadsMachine(x)
+		return value.ReadsMachine(x.Name)
 	}
 	_, ok := w.parseReference(x, c)
 

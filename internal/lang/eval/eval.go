@@ -282,7 +282,7 @@ func (e *Eval) Context(x hclsyntax.Expression, each cty.Value) (*hcl.EvalContext
 	var locals map[string]cty.Value
 	var stages []hcl.Traversal
 
-	for _, reference := range x.Variables() {
+	for _, reference := range e.site.MentionsOf(x).References {
 		name, _, hasName := findSecondName(reference)
 		switch reference.RootName() {
 		case "var":
@@ -355,7 +355,7 @@ func (e *Eval) Value(x hclsyntax.Expression, each cty.Value) (cty.Value, hcl.Dia
 		return cty.DynamicVal, diags
 	}
 
-	v, more := e.evaluateIn(x, ctx)
+	v, more := e.evaluateIn(x, ctx, e.Reach(x).Secret)
 	for _, d := range more {
 		// HCL does not know that the next machine may have fewer elements.
 		if d.Summary == "Invalid index" && !strings.Contains(d.Detail, checkFirst) {
@@ -366,9 +366,10 @@ func (e *Eval) Value(x hclsyntax.Expression, each cty.Value) (cty.Value, hcl.Dia
 	return v, append(diags, more...)
 }
 
-// evaluateIn evaluates x after CheckSecrets. A panic of a library is an error.
+// evaluateIn evaluates x, after CheckSecrets if it may use a secret: that looks through all values that x refers to. A
+// panic of a library is an error.
 func (e *Eval) evaluateIn(
-	x hclsyntax.Expression, ctx *hcl.EvalContext,
+	x hclsyntax.Expression, ctx *hcl.EvalContext, mayUseSecret bool,
 ) (v cty.Value, diags hcl.Diagnostics) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -380,7 +381,10 @@ func (e *Eval) evaluateIn(
 		}
 	}()
 
-	if diags := value.CheckSecrets(x, ctx); diags.HasErrors() {
+	if mayUseSecret {
+		diags = value.CheckSecrets(x, ctx)
+	}
+	if diags.HasErrors() {
 		return cty.DynamicVal, diags
 	}
 

@@ -14,6 +14,7 @@ import (
 	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/lang/eval"
 	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/value"
 	"github.com/prelet/prelet/internal/world"
 	"github.com/prelet/prelet/schema"
 	"github.com/prelet/prelet/stages"
@@ -259,6 +260,44 @@ func TestItemAndKey(t *testing.T) {
 		sc := e.Scope("free.f")
 		if k, v := at(sc.Key(x, c.key)), at(sc.Item(x, c.key)); k != c.wantKey || v != c.wantValue {
 			t.Errorf("%s: got key %s, value %s; want %s, %s", c.src, k, v, c.wantKey, c.wantValue)
+		}
+	}
+}
+
+// TestSecretsThroughNames refuses a secret wherever it comes from: the check is left out for expressions whose names
+// lead to no secret.
+func TestSecretsThroughNames(t *testing.T) {
+	s := parse(t, `variable "pw" { sensitive = true }
+locals {
+  secret  = { v = credential("c") }
+  through = local.secret
+}
+stage "free" "direct" { x = credential("c") }
+stage "free" "through" { x = stage.free.direct.text }
+stage "right" "r" { x = local.through.v }
+stage "left" "default" {}
+`)
+	e := eval.New(context.Background(), s, nil)
+	if diags := e.Variables(); diags.HasErrors() {
+		t.Fatal(diags)
+	}
+	secret := cty.ObjectVal(map[string]cty.Value{"text": value.Credential("c")})
+	for _, i := range s.Stages {
+		e = e.With(map[string]cty.Value{i.Addr(): secret})
+	}
+	e = e.WithNode(secret)
+
+	for _, from := range []string{
+		`credential("c")`, "var.pw", "local.secret.v", "local.through.v", "stage.free.direct.text",
+		"stage.free.through.text", "stage.left.default.text", `stage["free"].direct.text`, "node.text", "each.text",
+	} {
+		x, diags := hclsyntax.ParseExpression([]byte("upper("+from+")"), "x.hcl", hcl.InitialPos)
+		if diags.HasErrors() {
+			t.Fatal(diags)
+		}
+		v, diags := e.Value(x, secret)
+		if !diags.HasErrors() || !value.IsSecretRefused(diags[0]) {
+			t.Errorf("upper(%s): got %#v, %v; want a refusal", from, v, diags)
 		}
 	}
 }

@@ -49,7 +49,7 @@ func (s Scope) isNullCaused(xs []hclsyntax.Expression) bool {
 // collectionOf returns what for_each iterates over, if one of the expressions uses each; otherwise nil.
 func (s Scope) collectionOf(xs []hclsyntax.Expression) hclsyntax.Expression {
 	for _, x := range xs {
-		for _, reference := range x.Variables() {
+		for _, reference := range s.e.site.MentionsOf(x).References {
 			if reference.RootName() == "each" {
 				return s.forEach
 			}

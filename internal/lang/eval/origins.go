@@ -102,7 +102,7 @@ func (c *collector) walk(x hclsyntax.Expression, role origin.Role) {
 		c.walk(x.ValExpr, role)
 		c.walk(x.CondExpr, origin.Condition)
 	default:
-		for _, reference := range x.Variables() {
+		for _, reference := range c.e.site.MentionsOf(x).References {
 			c.addReference(reference, role)
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 
 	"github.com/prelet/prelet/internal/lang"
@@ -19,6 +18,7 @@ type Reached struct {
 	Facts  bool     // an output of detect-hw
 	Asks   bool     // a file or a credential of the machine
 	Vars   bool     // a variable, which may have another value on another machine
+	Secret bool     // a value that may contain a secret
 	Phase  schema.Phase
 	Any    bool // stages that it does not name, as in stage["detect-hw"]
 }
@@ -39,27 +39,35 @@ func (e *Eval) addReached(r *Reached, x hclsyntax.Expression) {
 		return
 	}
 
-	r.Asks = r.Asks || asksMachine(x)
-	for _, reference := range x.Variables() {
+	m := e.site.MentionsOf(x)
+	r.Asks = r.Asks || slices.ContainsFunc(m.Functions, value.ReadsMachine)
+	r.Secret = r.Secret || slices.Contains(m.Functions, "credential")
+	for _, reference := range m.References {
 		name, _, _ := findSecondName(reference)
 		switch reference.RootName() {
 		case "local":
 			r.add(e.reachLocal(name))
 		case "var":
+			v := e.site.Variables[name]
 			r.Vars = true
+			r.Secret = r.Secret || v == nil || v.Sensitive
 		case "node":
-			r.add(Reached{Node: true, Phase: schema.Render})
+			r.add(Reached{Node: true, Secret: true, Phase: schema.Render})
 		case "stage":
 			i := e.stageOf(reference)
 			if i == nil {
 				r.Any = r.Any || nameOf(reference) == "" // else the stage is not declared, which is an error
+				r.Secret = true
 				continue
 			}
 			r.add(Reached{
 				Stages: []string{i.Addr()},
 				Facts:  i.Type == "detect-hw",
+				Secret: e.mayOutputSecret(i),
 				Phase:  i.Spec.Phase,
 			})
+		default: // each, and names outside of the site
+			r.Secret = true
 		}
 	}
 }
@@ -75,6 +83,7 @@ func (r *Reached) add(other Reached) {
 	r.Facts = r.Facts || other.Facts
 	r.Asks = r.Asks || other.Asks
 	r.Vars = r.Vars || other.Vars
+	r.Secret = r.Secret || other.Secret
 	r.Any = r.Any || other.Any
 	r.Phase = max(r.Phase, other.Phase)
 }
@@ -88,7 +97,7 @@ func (e *Eval) reachLocal(name string) Reached {
 		return r
 	}
 
-	e.reached[name] = Reached{}
+	e.reached[name] = Reached{Secret: true}
 	r = e.Reach(local.Expr)
 	e.reached[name] = r
 
@@ -115,15 +124,21 @@ func (e *Eval) findThrough(x hclsyntax.Expression) (names []string) {
 	return names
 }
 
-// asksMachine reports whether an expression calls a function that reads a file or a credential of the machine.
-func asksMachine(x hclsyntax.Expression) (asks bool) {
-	_ = hclsyntax.VisitAll(x, func(n hclsyntax.Node) hcl.Diagnostics {
-		call, ok := n.(*hclsyntax.FunctionCallExpr)
-		asks = asks || ok && value.ReadsMachine(call)
-		return nil
-	})
+// mayOutputSecret reports whether an expression of a stage, or of a stage that it refers to, may contain a secret: then
+// its output may too. It is computed once.
+func (e *Eval) mayOutputSecret(i *lang.Instance) bool {
+	key := "stage." + i.Addr() // not the name of a local
+	r, isKnown := e.reached[key]
+	if !isKnown {
+		e.reached[key] = Reached{Secret: true} // a cycle leads back here
+		r = e.Reach(expressionsOf(i)...)
+		for _, edge := range e.Edges(i) {
+			r.Secret = r.Secret || e.mayOutputSecret(e.site.Stage(edge.To))
+		}
+		e.reached[key] = r
+	}
 
-	return asks
+	return r.Secret
 }
 
 // BodyExpressions lists every expression of a body and its blocks, in the order of the file. The body may be nil.

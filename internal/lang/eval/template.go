@@ -69,7 +69,7 @@ func (e *Eval) renderTemplate(name string, vars cty.Value) (cty.Value, error) {
 
 	diags := e.checkCalls(template)
 	ctx := &hcl.EvalContext{Variables: scope, Functions: e.Functions()}
-	v, more := e.evaluateIn(template, ctx)
+	v, more := e.evaluateIn(template, ctx, true)
 	if diags = append(diags, more...); diags.HasErrors() {
 		d := diags[0]
 		at := origin.Place(*d.Subject).String()

@@ -141,7 +141,8 @@ type File struct {
 	OwnerRange hcl.Range
 	Notify     []string // names of restart stages; nil if the site does not set them
 	CreateOnly bool
-	Argv       []string // of a file with the kubelet's flags: the words of them on its command line
+	Argv       []string       // of a file with the kubelet's flags: the words of them on its command line
+	Config     map[string]any // of a file with the kubelet's configuration: the document that Text is
 	// bootstrap-kubeconfig | kubeconfig | ca | kubelet-config | kubelet-flags | file | directory | state
 	Purpose     string
 	OutsideHash bool // bootstrap-kubelet.conf and kubelet.conf: planned only before the node has joined, or after

@@ -194,12 +194,9 @@ func (r *renderer) renderConfig(b schema.Body, n node.Node) {
 	} else if err := doc.Merge(n.Config); err != nil {
 		r.Error(fault.ConfigInvalid, b.Range, "The kubelet's configuration cannot be written", "%s.", err)
 	}
-	r.add(b, r.kubeletFile(
-		b,
-		"kubelet-config",
-		configTarget(b, r.in),
-		string(doc.Canonical()),
-	))
+	file := r.kubeletFile(b, "kubelet-config", configTarget(b, r.in), string(doc.Canonical()))
+	file.Config = doc.Object()
+	r.add(b, file)
 }
 
 // setDropIn sets the settings of a node in a drop-in.

@@ -44,15 +44,31 @@ func plainText(value string) string {
 	return value
 }
 
-// compareTexts returns the items that differ between two files; none if one of them cannot be parsed.
-func compareTexts(before, after string, read func(string) (node.Items, error)) []Change {
-	old, err := read(before)
-	planned, errAfter := read(after)
+// compareFlagFiles returns the items that differ between two files of flags; none if one of them cannot be parsed.
+func compareFlagFiles(before, after string) []Change {
+	old, err := readFlagFile(before)
+	planned, errAfter := readFlagFile(after)
 	if err != nil || errAfter != nil {
 		return nil
 	}
 
 	return compareItems(old, planned)
+}
+
+// compareConfig returns the items that differ between a file of the kubelet's configuration and a planned one; none if
+// the file cannot be parsed. An empty text has no fields.
+func compareConfig(before string, planned map[string]any) []Change {
+	old, after := node.Items{}, node.Items{}
+	if before != "" {
+		c, err := kubelet.ParseConfig(before)
+		if err != nil {
+			return nil
+		}
+		old.AddConfig(c.Object())
+	}
+	after.AddConfig(planned)
+
+	return compareItems(old, after)
 }
 
 // readFlagFile reads an environment file of the kubelet.
@@ -84,20 +100,6 @@ func readFlagFile(text string) (node.Items, error) {
 				out.Set("flag", name, value)
 			}
 		}
-	}
-
-	return out, err
-}
-
-// readConfigFile reads a KubeletConfiguration. An empty text has no fields.
-func readConfigFile(text string) (node.Items, error) {
-	out := node.Items{}
-	if text == "" {
-		return out, nil
-	}
-	c, err := kubelet.ParseConfig(text)
-	if err == nil {
-		out.AddConfig(c.Object())
 	}
 
 	return out, err

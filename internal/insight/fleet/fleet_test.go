@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/kubelet/rules"
 )
 
@@ -162,18 +163,21 @@ func TestCompareFiles(t *testing.T) {
 	after := "# prelet\nKUBELET_EXTRA_ARGS=\"--v=4 --node-labels=rack=r7,b=3,c=\"\n"
 	want := []string{"label a delete 1 ", "label b update 2 3", `label c create  ""`,
 		"taint x:NoSchedule delete y ", "flag --v update 2 4"}
-	checkChanges(t, "flags", compareTexts(before, after, readFlagFile), want)
-	checkChanges(t, "equal flags", compareTexts(before, "# comment\n"+before, readFlagFile), nil)
-	checkChanges(t, "flags that cannot be parsed", compareTexts("X=\x00", after, readFlagFile), nil)
+	checkChanges(t, "flags", compareFlagFiles(before, after), want)
+	checkChanges(t, "equal flags", compareFlagFiles(before, "# comment\n"+before), nil)
+	checkChanges(t, "flags that cannot be parsed", compareFlagFiles("X=\x00", after), nil)
 
 	const head = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
 	before = head + "maxPods: 64\nkubeReserved: {cpu: 1, memory: 1Gi}\nclusterDNS: [10.0.0.10]\n"
-	after = head + "clusterDNS: [\"10.0.0.10\"]\nkubeReserved: {memory: 2Gi}\nmaxPods: 64\n" +
-		"registerWithTaints: [{key: a, effect: NoExecute}]\n"
+	planned, err := kubelet.ParseConfig(head + "clusterDNS: [\"10.0.0.10\"]\nkubeReserved: {memory: 2Gi}\n" +
+		"maxPods: 64\nregisterWithTaints: [{key: a, effect: NoExecute}]\n")
+	if err != nil {
+		t.Fatal(err)
+	}
 	want = []string{`taint a:NoExecute create  ""`, "config kubeReserved.cpu delete 1 ",
 		"config kubeReserved.memory update 1Gi 2Gi"}
-	checkChanges(t, "configuration", compareTexts(before, after, readConfigFile), want)
-	checkChanges(t, "not a configuration", compareTexts("a: b\n", after, readConfigFile), nil)
+	checkChanges(t, "configuration", compareConfig(before, planned.Object()), want)
+	checkChanges(t, "not a configuration", compareConfig("a: b\n", planned.Object()), nil)
 }
 
 func checkChanges(t *testing.T, what string, changes []Change, want []string) {

@@ -69,9 +69,9 @@ func listFileChanges(p *boot.Plan, c boot.Change) []Change {
 	var inner []Change
 	switch c.File.Purpose {
 	case "kubelet-flags":
-		inner = compareTexts(before, after, readFlagFile)
+		inner = compareFlagFiles(before, after)
 	case "kubelet-config":
-		inner = compareTexts(before, after, readConfigFile)
+		inner = compareConfig(before, c.File.Config)
 	}
 	file.Listed = len(inner) > 0
 	isNewConfig := c.File.Purpose == "kubelet-config" && !c.Old.Exists

@@ -33,6 +33,8 @@ type checker struct {
 	unchecked  []Violation // of a part of a configuration; see Result
 	rule       Rule        // the running one
 	outcome                // the current one
+
+	wrongFields map[string][]Violation // those of walkFields, by rule; nil: it has not run
 }
 
 // outcome is the part of a violation that its condition decides.

@@ -73,22 +73,29 @@ type walker struct {
 }
 
 // walkFields checks the configuration that the kubelet decodes before it applies the flags: the file of --config alone,
-// and drop-ins merged over it. It parses the flags itself (flag-bad-value).
+// and drop-ins merged over it. It parses the flags itself (flag-bad-value). The first of the rules about fields finds
+// the violations of all of them.
 func walkFields(c *checker) {
 	if c.Config == nil {
 		return
 	}
-	walker{checker: c}.checkValue(nil, "", known.Object, c.Config.Object())
-	if c.File != nil {
-		walker{checker: c, isFile: true}.checkValue(nil, "", known.Object, c.File.Object())
+	if c.wrongFields == nil {
+		c.wrongFields = map[string][]Violation{}
+		walker{checker: c}.checkValue(nil, "", known.Object, c.Config.Object())
+		if c.File != nil {
+			walker{checker: c, isFile: true}.checkValue(nil, "", known.Object, c.File.Object())
+		}
+	}
+
+	isUnknown := c.rule.ID == unknownField && c.Version != "" // a version older than the tables may have it
+	c.variesByVersion = isUnknown || c.rule.ID == otherVersion
+	for _, v := range c.wrongFields[c.rule.ID] {
+		c.add(v)
 	}
 }
 
-// report reports violations of the running rule only.
+// report keeps a violation of a rule.
 func (w walker) report(rule string, path []string, hint, format string, args ...any) {
-	if rule != w.rule.ID {
-		return
-	}
 	f := Violation{
 		Pointer: world.Pointer(path...),
 		Message: fmt.Sprintf(format, args...),
@@ -101,7 +108,7 @@ func (w walker) report(rule string, path []string, hint, format string, args ...
 			return
 		}
 	}
-	w.add(f)
+	w.wrongFields[rule] = append(w.wrongFields[rule], f)
 }
 
 // checkValue checks a value against the type of its field, whose name is like a[].b in the tables. null counts as
@@ -143,8 +150,7 @@ func (w walker) checkValue(path []string, field string, t known.Type, raw any) {
 	}
 }
 
-// checkField checks a field of an object. A search for the meant field takes time, so it is only made by the rule that
-// reports it.
+// checkField checks a field of an object.
 func (w walker) checkField(path []string, object, name string, raw any) {
 	prefix := object
 	if prefix != "" {
@@ -157,11 +163,8 @@ func (w walker) checkField(path []string, object, name string, raw any) {
 
 	history, isKnown := known.FieldHistory(prefix + name)
 	if !isKnown {
-		if w.rule.ID == unknownField {
-			w.variesByVersion = w.Version != "" // a version older than the tables may have it
-			w.report(unknownField, path, w.suggestField(prefix, name),
-				"unknown field %q: the kubelet silently ignores it", name)
-		}
+		w.report(unknownField, path, w.suggestField(prefix, name),
+			"unknown field %q: the kubelet silently ignores it", name)
 
 		return
 	}
@@ -170,7 +173,6 @@ func (w walker) checkField(path []string, object, name string, raw any) {
 	if removed, isRemoved := history.Gone(); isRemoved && w.minor >= removed {
 		hint = "remove it"
 	}
-	w.variesByVersion = w.rule.ID == otherVersion
 	w.report(otherVersion, path, hint, "%s is a field %s, and %s: it silently ignores the field",
 		strings.Join(path, "."), history.When(), w.describeKubelet())
 }

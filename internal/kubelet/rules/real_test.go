@@ -38,9 +38,8 @@ func elsewhere() map[string]string {
 	return map[string]string{
 		"flag-config-dir": "it needs a kubelet of 1.28 or 1.29, which is built nowhere here; " +
 			"tools/kubetables holds its words against the source of both",
-		"gate-declares":                    "no kubelet says it: test/kube, TestRealNodes/declared_features",
-		"flag-ends":                        "no kubelet says it: test/kube, TestAgreement",
-		"config-memory-throttling-ignored": "it needs a kubelet up to 1.36, and no kubelet says it",
+		"gate-declares": "no kubelet says it: test/kube, TestRealNodes/declared_features",
+		"flag-ends":     "no kubelet says it: test/kube, TestAgreement",
 
 		"flag-hostname":             "it needs a cluster: test/kube, TestRealNodes/why_join",
 		"machine-cgroup-driver":     "it needs a runtime that reports no driver: test/kube, TestRealNodes/cgroup_driver",

@@ -159,6 +159,7 @@ var conditions = map[string]func(value) bool{
 	"isDisabledProvider":   isDisabledProvider,
 	"isDuration":           isDuration,
 	"isEnforced":           isEnforced,
+	"isIgnoredFactor":      isIgnoredFactor,
 	"isKilledAtShutdown":   isKilledAtShutdown,
 	"isLockedGate":         isLockedGate,
 	"isMissingFile":        isMissingFile,

@@ -45,6 +45,13 @@ func isOtherFactor(v value) bool {
 	return ok && f != 0.9
 }
 
+// isIgnoredFactor reports a factor with which a kubelet without MemoryQoS starts.
+func isIgnoredFactor(v value) bool {
+	_, ok := v.factor()
+
+	return ok && (v.minor < 37 || !isOtherFactor(v))
+}
+
 // lacksUserIDs reports a number of pods for which there are not enough user IDs.
 func lacksUserIDs(v value) bool {
 	podIDs, _ := v.number()

@@ -77,7 +77,7 @@ Where some node has no plan, and nothing breaks on the others, it is that of its
 			switch {
 			case len(u.Files) > 0:
 				fmt.Fprint(a.stdout, "\nWith the rewritten site:\n\n")
-			case f.fix || f.write:
+			case u.Left != nil && len(u.Left.From) > 0:
 				fmt.Fprint(a.stdout, "No setting of the site can be rewritten safely.\n\n")
 			}
 			if err := a.showUpgrade(cmp.Or(u.Left, u.Report), &f); err != nil {
@@ -102,16 +102,15 @@ Where some node has no plan, and nothing breaks on the others, it is that of its
 
 // showUpgrade prints a report, or writes its page.
 func (a *cli) showUpgrade(u *fleet.Upgrade, f *upgradeFlags) error {
-	switch {
-	case f.page != "":
+	if f.page != "" {
 		return a.writePage(f.page, app.Reported{Upgrade: u})
-	case f.output.isJSON():
-		return a.printJSON(u)
-	case f.output.name == "markdown":
-		return printText(a, u, printer.UpgradeMarkdown)
+	}
+	write := printer.UpgradeText
+	if f.output.name == "markdown" {
+		write = printer.UpgradeMarkdown
 	}
 
-	return printText(a, u, printer.UpgradeText)
+	return printResult(a, f.output.isJSON(), u, write)
 }
 
 // endUpgrade returns how the command ends.

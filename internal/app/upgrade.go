@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -9,7 +10,6 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/insight/fleet"
 	"github.com/prelet/prelet/internal/kubelet/known"
-	"github.com/prelet/prelet/internal/world"
 )
 
 // UpgradeOptions are the node or the recordings, and the version to which their kubelets are upgraded.
@@ -29,31 +29,21 @@ type Upgraded struct {
 	Left   *fleet.Upgrade // nil without Fix
 }
 
-// upgraded is a machine with its plans.
-type upgraded struct {
-	source    string
-	planned   *boot.Plan
-	newer     []*boot.Plan // one for each newer version; the plan itself if it has the last one
-	altered   []string     // see fleet.Altered
-	recording *world.Recording
-	err       error
-}
-
 // Upgrade plans the site over the node of o or, where o.From is a folder, over each recording in it, with the kubelet
 // in place and with each newer minor version up to o.To, and reports what the newer ones do differently.
 func (e *Env) Upgrade(ctx context.Context, o UpgradeOptions) (out Upgraded, err error) {
 	if err := o.check(); err != nil {
 		return out, err
 	}
-	to, err := checkUpgrade(o.To)
-	if err != nil {
-		return out, err
+	if err := known.CheckVersion(o.To); err != nil {
+		return out, failure(fault.Usage, "--to %s: %s", o.To, err)
 	}
-	server := ""
-	if minor, isVersion := known.Minor(o.Server); isVersion {
-		server = known.Version(minor)
-	} else if o.Server != "" {
-		return out, failure(fault.Usage, "--server-version %s: write a version of Kubernetes, such as 1.36", o.Server)
+	if to, _ := known.Minor(o.To); to > known.Newest() {
+		return out, failure(fault.Usage, "--to %s: this prelet knows the kubelets to %s; use a newer prelet",
+			o.To, known.Describe(known.Newest()))
+	}
+	if err := known.CheckVersion(cmp.Or(o.Server, o.To)); err != nil {
+		return out, failure(fault.Usage, "--server-version %s: %s", o.Server, err)
 	}
 	planner, err := e.newFleetPlanner(ctx, PlanOptions{Where: o.Where})
 	if err != nil {
@@ -65,7 +55,7 @@ func (e *Env) Upgrade(ctx context.Context, o UpgradeOptions) (out Upgraded, err 
 		return out, failure(fault.Usage, "--fix: the site is inside of the recordings; name its files with --config")
 	}
 
-	out.Report, _, err = planner.upgradeAll(ctx, to, server)
+	out.Report, err = planner.upgradeAll(ctx, o)
 	if err != nil || !o.Fix || site.diags.HasErrors() {
 		return out, err
 	}
@@ -76,16 +66,15 @@ func (e *Env) Upgrade(ctx context.Context, o UpgradeOptions) (out Upgraded, err 
 		fixed, loose := fixSite(site.site, out.Report, e.Version, keep)
 		out.Files = compareSites(site.site, fixed)
 		planner.planned.fixed = &loadedSite{site: fixed, diags: site.diags}
-		var altered map[string]bool
-		out.Left, altered, err = planner.upgradeAll(ctx, to, server)
-		kept := len(keep)
-		maps.Copy(keep, altered)
-		switch {
-		case err != nil:
+		if out.Left, err = planner.upgradeAll(ctx, o); err != nil {
 			return out, err
+		}
+		kept := len(keep)
+		maps.Copy(keep, out.Left.Altered)
+		switch {
 		case len(keep) > kept:
 			continue
-		case len(altered) > 0 || out.Left.Worse(out.Report):
+		case len(out.Left.Altered) > 0:
 			return out, failure(fault.Internal,
 				"a bug in prelet: kubelets in place would change with the rewritten site; no file is written")
 		case o.Write && len(out.Report.Failed) > 0:
@@ -102,75 +91,49 @@ func (e *Env) Upgrade(ctx context.Context, o UpgradeOptions) (out Upgraded, err 
 	}
 }
 
-// upgradeAll reports what kubelets up to a minor version do differently on the recordings, or on the node. altered are
-// the fields and feature gates that kubelets in place have otherwise with the site of p.against.
-func (p *fleetPlanner) upgradeAll(ctx context.Context, to int, server string) (
-	report *fleet.Upgrade, altered map[string]bool, err error,
-) {
-	sources, err := listRecordings(p.options.From)
+// upgradeAll reports what newer kubelets do differently on the recordings, or on the node.
+func (p *fleetPlanner) upgradeAll(ctx context.Context, o UpgradeOptions) (*fleet.Upgrade, error) {
+	sources, err := listRecordings(o.From)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if sources == nil {
-		sources = []string{p.options.From}
+		sources = []string{o.From}
 	}
 
 	defer collectLessOften()()
-	oldest, _ := known.Range()
-	altered = map[string]bool{}
-	report = fleet.NewUpgrade(p.env.Version, server, oldest, to)
+	to, _ := known.Minor(o.To)
+	report := fleet.NewUpgrade(p.env.Version, o.Server, to)
 	err = inOrder(
 		ctx,
 		sources,
-		func(ctx context.Context, source string) upgraded { return p.upgrade(ctx, source, to) },
-		func(m upgraded) error {
-			if m.err != nil {
-				report.AddFailed(m.source, m.err)
-				return nil
-			}
-			report.Add(m.source, m.planned, m.newer, m.recording)
-			for _, name := range m.altered {
-				altered[name] = true
-			}
+		func(ctx context.Context, source string) fleet.UpgradedMachine { return p.upgrade(ctx, source, to) },
+		func(m fleet.UpgradedMachine) error {
+			report.Add(m)
 			return nil
 		},
 	)
 	report.Finish()
 
-	return report, altered, err
-}
-
-// checkUpgrade returns the minor version of --to.
-func checkUpgrade(version string) (int, error) {
-	if err := known.CheckVersion(version); err != nil {
-		return 0, failure(fault.Usage, "--to %s: %s", version, err)
-	}
-	to, _ := known.Minor(version)
-	if to > known.Newest() {
-		return 0, failure(fault.Usage, "--to %s: this prelet knows the kubelets to %s; use a newer prelet",
-			version, known.Describe(known.Newest()))
-	}
-
-	return to, nil
+	return report, err
 }
 
 // upgrade plans one recording, or the node of the options where source is "", with its own kubelet and newer ones.
-func (p *fleetPlanner) upgrade(ctx context.Context, source string, to int) (out upgraded) {
-	out.source = source
-	out.err = p.withPlans(ctx, source, func(m machinePlans) {
-		out.planned, out.recording = m.planned, m.recording
-		if m.old != nil {
-			out.altered = fleet.Altered(m.old, m.planned)
+func (p *fleetPlanner) upgrade(ctx context.Context, source string, to int) fleet.UpgradedMachine {
+	out := fleet.UpgradedMachine{Source: source}
+	out.Err = p.withPlans(ctx, source, func(m machinePlans) {
+		out.Planned, out.Older, out.Recording = m.planned, m.old, m.recording
+		from, isKnown := known.Minor(m.planned.Kubelet.KnownVersion())
+		if !isKnown {
+			return
 		}
-		if from, isKnown := known.Minor(m.planned.Kubelet.KnownVersion()); isKnown {
-			var versions []string
-			for minor := from + 1; minor <= to; minor++ {
-				versions = append(versions, known.Version(minor))
-			}
-			out.newer = m.planned.WithKubelets(ctx, versions)
-			if from == to {
-				out.newer = []*boot.Plan{m.planned}
-			}
+		var versions []string
+		for minor := from + 1; minor <= to; minor++ {
+			versions = append(versions, known.Version(minor))
+		}
+		out.Newer = m.planned.WithKubelets(ctx, versions)
+		if from == to {
+			out.Newer = []*boot.Plan{m.planned}
 		}
 	})
 

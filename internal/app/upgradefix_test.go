@@ -227,7 +227,7 @@ vmodule = []
   }
 `, ""},
 	} {
-		u := fleet.NewUpgrade("0.2.0", "", 32, 37)
+		u := fleet.NewUpgrade("0.2.0", "", 37)
 		u.From["1.32"] = 1
 		for item := range strings.FieldsSeq(c.items) {
 			u.Effects = append(u.Effects, fleet.Upgraded{UpgradedItem: fleet.UpgradedItem{Item: item}})

@@ -43,66 +43,41 @@ func UpgradeMarkdown(w io.Writer, u *fleet.Upgrade, s Style) error {
 }
 
 func (s Style) renderUpgrade(w io.Writer, name string, u *fleet.Upgrade) error {
-	return s.render(w, name, u, template.FuncMap{
-		"changes":    (*fleet.Upgrade).ChangesNodes,
+	return s.render(w, name, newUpgradeView(u), template.FuncMap{
 		"code":       s.code,
-		"describe":   describeVersion,
 		"escape":     s.escape,
 		"escapeHTML": s.escapeHTML,
-		"failures":   groupFailures,
-		"from":       describeFrom,
-		"groups":     groupUpgraded,
 		"name":       nameMachine,
-		"nodes":      func(r fleet.Upgraded) string { return describeVersions(u, r) },
-		"row":        func(cells ...string) [][]string { return [][]string{cells} },
 	})
 }
 
 // UpgradeHTML writes a page with a table of effects and versions.
 func UpgradeHTML(w io.Writer, u *fleet.Upgrade, redactor *value.Redactor) error {
 	title := "prelet: upgrade of " + Count(u.Machines, "node") + " to " + describeVersion(u.To)
+	more := html.FuncMap{"describe": describeVersion, "name": shortenMachine}
 
-	return htmlStyle(redactor).writePage(w, "upgrade.gohtml", title, u.PreletVersion, u, html.FuncMap{
-		"changes":  (*fleet.Upgrade).ChangesNodes,
-		"count":    Count,
-		"describe": describeVersion,
-		"failures": groupFailures,
-		"from":     describeFrom,
-		"groups":   groupUpgraded,
-		"name":     shortenMachine,
-	})
+	return htmlStyle(redactor).writePage(w, "upgrade.gohtml", title, u.PreletVersion, newUpgradeView(u), more)
+}
+
+// upgradeView is a report as all formats show it.
+type upgradeView struct {
+	*fleet.Upgrade
+	Heading  string // 12 nodes: from 1.35 (2 nodes), 1.36 (10 nodes) to 1.37
+	Groups   []upgradeGroup
+	Failures []unplanned
+	IsEqual  bool // nothing changes on the nodes
 }
 
 // upgradeGroup is the effects of one kind.
 type upgradeGroup struct {
 	Heading string
-	Rows    []fleet.Upgraded
+	Rows    []upgradeRow
 }
 
-// groupUpgraded returns the effects by kind. Feature gates that are on or off since the same version are one row.
-func groupUpgraded(u *fleet.Upgrade) (groups []upgradeGroup) {
-	for _, effect := range fleet.UpgradeEffects() {
-		g := upgradeGroup{Heading: upgradeHeadings[effect]}
-		for _, r := range u.Effects {
-			isSame := func(row fleet.Upgraded) bool {
-				isEqual := row.Change.Action == r.Change.Action && row.Change.To == r.Change.To
-				return effect == fleet.Gates && row.First() == r.First() && isEqual
-			}
-			if r.Effect != effect {
-				continue
-			}
-			if i := slices.IndexFunc(g.Rows, isSame); i >= 0 {
-				g.Rows[i].Change.Name += ", " + r.Change.Name
-			} else {
-				g.Rows = append(g.Rows, r)
-			}
-		}
-		if len(g.Rows) > 0 {
-			groups = append(groups, g)
-		}
-	}
-
-	return groups
+// upgradeRow is an effect: its message, or a change with its values, and the versions with the numbers of machines.
+type upgradeRow struct {
+	fleet.Upgraded
+	Name, Values, At, Nodes string
 }
 
 // unplanned is how many machines have no plan for one reason, and the first of them.
@@ -111,32 +86,56 @@ type unplanned struct {
 	Machines int
 }
 
-// groupFailures returns the machines without a plan by reason.
-func groupFailures(u *fleet.Upgrade) (out []unplanned) {
-	for _, m := range u.Failed {
-		i := slices.IndexFunc(out, func(g unplanned) bool { return g.Reason == m.Reason })
-		if i < 0 {
-			i = len(out)
-			out = append(out, unplanned{Machine: m})
+// newUpgradeView groups effects by kind, and machines without a plan by reason. Feature gates that are on or off since
+// the same version are one row.
+func newUpgradeView(u *fleet.Upgrade) (v upgradeView) {
+	v.Upgrade = u
+	v.IsEqual = !u.ChangesNodes() && len(u.Failed) == 0
+	v.Heading = Count(u.Machines, "node") + ":"
+	for i, version := range slices.Sorted(maps.Keys(u.From)) {
+		word := ", "
+		if i == 0 {
+			word = " from "
 		}
-		out[i].Machines++
+		v.Heading += fmt.Sprintf("%s%s (%s)", word, describeVersion(version), Count(u.From[version], "node"))
+	}
+	v.Heading += " to " + describeVersion(u.To)
+
+	for _, effect := range fleet.UpgradeEffects() {
+		g := upgradeGroup{Heading: upgradeHeadings[effect]}
+		for _, r := range u.Effects {
+			if r.Effect != effect {
+				continue
+			}
+			row := upgradeRow{Upgraded: r, Name: r.Message.Summary, At: r.Place.String(), Nodes: describeVersions(u, r)}
+			if row.Name == "" {
+				row.Name = r.Change.Kind + " " + r.Change.Name
+				row.Values, _ = part("values", r.Change) // cannot fail: it has only texts
+			}
+			i := slices.IndexFunc(g.Rows, func(other upgradeRow) bool {
+				return effect == fleet.Gates && other.Nodes == row.Nodes && other.Values == row.Values
+			})
+			if i < 0 {
+				g.Rows = append(g.Rows, row)
+			} else {
+				g.Rows[i].Name += ", " + r.Change.Name
+			}
+		}
+		if len(g.Rows) > 0 {
+			v.Groups = append(v.Groups, g)
+		}
 	}
 
-	return out
-}
-
-// describeFrom returns how many machines have which version: "from 1.35 (2 nodes), 1.36 (1 node) ". It is empty where
-// no version is known.
-func describeFrom(u *fleet.Upgrade) string {
-	var parts []string
-	for _, version := range slices.Sorted(maps.Keys(u.From)) {
-		parts = append(parts, fmt.Sprintf("%s (%s)", describeVersion(version), Count(u.From[version], "node")))
-	}
-	if len(parts) == 0 {
-		return ""
+	for _, m := range u.Failed {
+		i := slices.IndexFunc(v.Failures, func(f unplanned) bool { return f.Reason == m.Reason })
+		if i < 0 {
+			i = len(v.Failures)
+			v.Failures = append(v.Failures, unplanned{Machine: m})
+		}
+		v.Failures[i].Machines++
 	}
 
-	return "from " + strings.Join(parts, ", ") + " "
+	return v
 }
 
 // describeVersion returns a minor version with the release from which it is known, if it is not out yet.
@@ -152,21 +151,21 @@ func describeVersions(u *fleet.Upgrade, r fleet.Upgraded) string {
 	if r.Effect == fleet.Gates {
 		return describeVersion(u.Versions[r.First()])
 	}
-	var versions, counted []string
-	most := slices.Max(r.Counts)
-	isEqual := true
+	var versions []string
+	var counts []int
 	for i, n := range r.Counts {
-		if n == 0 {
-			continue
+		if n > 0 {
+			versions = append(versions, describeVersion(u.Versions[i]))
+			counts = append(counts, n)
 		}
-		version := describeVersion(u.Versions[i])
-		versions = append(versions, version)
-		counted = append(counted, fmt.Sprintf("%s (%s)", version, Count(n, "node")))
-		isEqual = isEqual && n == most
 	}
-	if !isEqual {
-		return strings.Join(counted, ", ")
+	most := slices.Max(counts)
+	if most == slices.Min(counts) {
+		return fmt.Sprintf("%s (%s)", strings.Join(versions, ", "), Count(most, "node"))
+	}
+	for i, n := range counts {
+		versions[i] += " (" + Count(n, "node") + ")"
 	}
 
-	return fmt.Sprintf("%s (%s)", strings.Join(versions, ", "), Count(most, "node"))
+	return strings.Join(versions, ", ")
 }

@@ -8,9 +8,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hashicorp/hcl/v2"
+
+	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/kubelet/rules"
+	"github.com/prelet/prelet/internal/origin"
 )
 
 // randomEffect returns one of few effects, for a machine with a number.
@@ -191,21 +195,23 @@ func checkChanges(t *testing.T, what string, changes []Change, want []string) {
 	}
 }
 
-// TestWorse: rewriting a site is refused if it takes the plan or the start of some machine.
-func TestWorse(t *testing.T) {
-	before := Upgrade{Failed: []Machine{{Source: "a"}}, refused: 1}
+// TestAltered: rewriting a site is refused if it takes the start, or the plan, of some machine.
+func TestAltered(t *testing.T) {
+	starts := &boot.Plan{}
+	refused := &boot.Plan{Diagnostics: hcl.Diagnostics{origin.Error(fault.KubeletFlag, hcl.Range{}, "refused", "")}}
 	for _, c := range []struct {
-		failed, refused int
-		want            bool
+		older, planned *boot.Plan
+		want           bool
 	}{
-		{1, 1, false},
-		{0, 0, false},
-		{2, 0, true},
-		{0, 2, true},
+		{starts, starts, false},
+		{refused, refused, false},
+		{refused, starts, false},
+		{starts, refused, true},
 	} {
-		after := Upgrade{Failed: make([]Machine, c.failed), refused: c.refused}
-		if got := after.Worse(&before); got != c.want {
-			t.Errorf("%d without a plan and %d refused, after 1 and 1: got %t, want %t", c.failed, c.refused, got, c.want)
+		u := NewUpgrade("", "", 37)
+		u.Add(UpgradedMachine{Older: c.older, Planned: c.planned})
+		if got := u.Altered["errors"]; got != c.want {
+			t.Errorf("%v after %v: got %t, want %t", c.planned.Diagnostics, c.older.Diagnostics, got, c.want)
 		}
 	}
 }

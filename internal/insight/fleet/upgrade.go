@@ -43,8 +43,11 @@ type Upgrade struct {
 	Failed      []Machine         `json:"failed"` // without a plan, so nothing is known of them
 	Effects     []Upgraded        `json:"effects"`
 
+	// Altered has the fields and feature gates that kubelets in place have otherwise than with an older site, and
+	// "errors" if they would no longer start.
+	Altered map[string]bool `json:"-"`
+
 	known   map[UpgradedItem]int   // places in Effects
-	refused int                    // machines whose kubelet in place would not start
 	changed map[[2]int][2][]string // fields and gates that differ between two minor versions
 }
 
@@ -78,22 +81,44 @@ type UpgradedPlace struct {
 	origin.BasePlace
 }
 
-// NewUpgrade returns an empty report of the upgrades from a minor version, the oldest one in place, to another.
-func NewUpgrade(prelet, server string, oldest, to int) *Upgrade {
+// String returns the place for people.
+func (p UpgradedPlace) String() string {
+	all := []string{p.Site, p.ConfigMap, p.File}
+
+	return strings.Join(slices.DeleteFunc(all, func(part string) bool { return part == "" }), ", ")
+}
+
+// UpgradedMachine is a machine with its plans.
+type UpgradedMachine struct {
+	Source    string
+	Older     *boot.Plan // of an older site; nil: there is none
+	Planned   *boot.Plan
+	Newer     []*boot.Plan // with newer kubelets, up to that of the last version; of that version Planned itself
+	Recording *world.Recording
+	Err       error // why there is no plan
+}
+
+// NewUpgrade returns an empty report of the upgrades to a minor version. server is the version of the API server; "":
+// it is not known.
+func NewUpgrade(prelet, server string, to int) *Upgrade {
 	u := &Upgrade{
 		FormatVersion: FormatVersion,
 		Kind:          "upgrade",
 		PreletVersion: prelet,
 		To:            known.Version(to),
-		Server:        server,
 		Versions:      []string{},
 		Prereleases:   map[string]string{},
 		From:          map[string]int{},
 		Failed:        []Machine{},
 		Effects:       []Upgraded{},
+		Altered:       map[string]bool{},
 		known:         map[UpgradedItem]int{},
 		changed:       map[[2]int][2][]string{},
 	}
+	if minor, isKnown := known.Minor(server); isKnown {
+		u.Server = known.Version(minor)
+	}
+	oldest, _ := known.Range()
 	for minor := min(oldest+1, to); minor <= to; minor++ {
 		u.Versions = append(u.Versions, known.Version(minor))
 		if release := known.Prerelease(minor); release != "" {
@@ -104,57 +129,61 @@ func NewUpgrade(prelet, server string, oldest, to int) *Upgrade {
 	return u
 }
 
-// AddFailed adds a machine whose recording or site has no plan.
-func (u *Upgrade) AddFailed(source string, err error) {
+// Add adds a machine.
+func (u *Upgrade) Add(m UpgradedMachine) {
 	u.Machines++
-	u.Failed = append(u.Failed, Machine{Source: source, Code: fault.CodeOf(err), Reason: err.Error()})
-}
-
-// Add adds a machine: the plan with its own kubelet, and those with newer ones, up to that of the last version. A
-// machine of the last version has its own plan there too.
-func (u *Upgrade) Add(source string, planned *boot.Plan, newer []*boot.Plan, r *world.Recording) {
-	u.Machines++
-	m := Machine{Source: source, Node: planned.NodeName()}
-	minor, isKnown := known.Minor(planned.Kubelet.KnownVersion())
-	to, _ := known.Minor(u.To)
-	m.Code = codeOfSite(planned.Diagnostics)
-	switch {
-	case m.Code != "": // the version may not be known for that reason
-		m.Reason = describeFailure(planned.Diagnostics)
-	case !isKnown:
-		m.Code = fault.Unread
-		m.Reason = "the version of its kubelet is not known: record again on the node, or give --kubelet-version"
-	case minor > to:
-		m.Code = fault.Usage
-		m.Reason = "its kubelet is " + known.Describe(minor) + " already, newer than --to: give " +
-			known.Version(minor) + " or later; older kubelets are not compared"
+	if m.Err != nil {
+		u.Failed = append(u.Failed, Machine{Source: m.Source, Code: fault.CodeOf(m.Err), Reason: m.Err.Error()})
+		return
 	}
-	if m.Code != "" {
-		u.Failed = append(u.Failed, m)
+	if m.Older != nil {
+		u.addAltered(m.Older, m.Planned)
+	}
+	minor, isKnown := known.Minor(m.Planned.Kubelet.KnownVersion())
+	to, _ := known.Minor(u.To)
+	one := Machine{Source: m.Source, Node: m.Planned.NodeName(), Code: codeOfSite(m.Planned.Diagnostics)}
+	switch {
+	case one.Code != "": // the version may not be known for that reason
+		one.Reason = describeFailure(m.Planned.Diagnostics)
+	case !isKnown:
+		one.Code = fault.Unread
+		one.Reason = "the version of its kubelet is not known: record again on the node, or give --kubelet-version"
+	case minor > to:
+		one.Code = fault.Usage
+		one.Reason = "its kubelet is " + known.Describe(minor) + ", newer than --to: it is compared with newer ones only"
+	}
+	if one.Code != "" {
+		u.Failed = append(u.Failed, one)
 		return
 	}
 
 	u.From[known.Version(minor)]++
-	if planned.Diagnostics.HasErrors() {
-		u.refused++
-	}
-	own := newNames(planned, r)
-	for i, p := range newer {
-		version := len(u.Versions) - len(newer) + i
-		rows := append(u.compareSkew(u.Versions[version]), compareMessages(planned, p, own)...)
+	own := newNames(m.Planned, m.Recording)
+	for i, p := range m.Newer {
+		version := len(u.Versions) - len(m.Newer) + i
+		step := upgradeStep{m.Planned, p, m.Recording, own}
+		rows := append(u.compareSkew(u.Versions[version]), step.compareMessages()...)
 		if codeOfSite(p.Diagnostics) == "" { // else it is known up to its first error only
-			rows = append(rows, compareIgnored(planned, p, own)...)
-			rows = append(rows, compareNodes(planned, p, own)...)
-			rows = append(rows, u.compareDefaults(planned, p)...)
+			rows = slices.Concat(rows, step.compareIgnored(), step.compareNodes(), u.compareDefaults(m.Planned, p))
 		}
 		counted := map[UpgradedItem]bool{} // several rules may refuse one setting: the first one counts
 		for _, row := range rows {
 			item := row.UpgradedItem
 			item.Rule = ""
-			if !counted[item] {
-				u.count(row, version, m, planned, p)
+			if counted[item] {
+				continue
 			}
 			counted[item] = true
+			at, isKnown := u.known[row.UpgradedItem]
+			if !isKnown {
+				at = len(u.Effects)
+				u.known[row.UpgradedItem] = at
+				row.Lines = step.listLines(row)
+				row.Counts = make([]int, len(u.Versions))
+				row.Example = one
+				u.Effects = append(u.Effects, row)
+			}
+			u.Effects[at].Counts[version]++
 		}
 	}
 }
@@ -197,41 +226,47 @@ func codeOfSite(diags hcl.Diagnostics) fault.Code {
 	return ""
 }
 
+// extra returns the details of a diagnostic that do not depend on the kubelet's version.
 func extra(d *hcl.Diagnostic) origin.Extra {
 	e, _ := d.Extra.(origin.Extra)
+	e.Note = false
 
 	return e
 }
 
+// upgradeStep is the upgrade of one machine to one version.
+type upgradeStep struct {
+	old, planned *boot.Plan
+	recording    *world.Recording
+	own          names
+}
+
 // newUpgraded returns a diagnostic of a plan as an effect.
-func newUpgraded(effect rules.Effect, d *hcl.Diagnostic, own names) Upgraded {
+func (s upgradeStep) newUpgraded(effect rules.Effect, d *hcl.Diagnostic) Upgraded {
 	e := extra(d)
 
 	return Upgraded{
 		UpgradedItem: UpgradedItem{
 			Effect:  effect,
-			Message: newMessage(d, own),
+			Message: newMessage(d, s.own),
 			Rule:    e.Rule,
 			Item:    e.Item,
-			SetBy:   own.replace(e.SetBy),
+			SetBy:   s.own.replace(e.SetBy),
 			Place:   UpgradedPlace{Site: place(d), BasePlace: e.At},
 		},
-		Reason: own.replace(d.Detail),
+		Reason: s.own.replace(d.Detail),
 		Source: rules.SourceOf(e.Rule),
 	}
 }
 
 // compareMessages returns the violations of rules that come with a version, and what stays deprecated or refused.
-func compareMessages(old, planned *boot.Plan, own names) (rows []Upgraded) {
+func (s upgradeStep) compareMessages() (rows []Upgraded) {
 	before := map[origin.Extra]bool{}
-	for _, d := range old.Diagnostics {
-		e := extra(d)
-		e.Note = false
-		before[e] = true
+	for _, d := range s.old.Diagnostics {
+		before[extra(d)] = true
 	}
-	for _, d := range planned.Diagnostics {
+	for _, d := range s.planned.Diagnostics {
 		e := extra(d)
-		e.Note = false
 		effect := rules.Effect(e.Effect)
 		switch {
 		case before[e] && effect != rules.Deprecated && effect != rules.Exits:
@@ -243,7 +278,11 @@ func compareMessages(old, planned *boot.Plan, own names) (rows []Upgraded) {
 		case effect == rules.Exits && d.Severity != hcl.DiagError:
 			effect = MayExit
 		}
-		rows = append(rows, newUpgraded(effect, d, own))
+		row := s.newUpgraded(effect, d)
+		if effect == MayExit {
+			row.Message.Summary = strings.Replace(row.Message.Summary, "would not start", "may not start", 1)
+		}
+		rows = append(rows, row)
 	}
 
 	return rows
@@ -251,20 +290,19 @@ func compareMessages(old, planned *boot.Plan, own names) (rows []Upgraded) {
 
 // compareIgnored returns the settings that the kubelet in place ignores, and that a newer one obeys. Fields that have
 // no value, as kubeadm writes them, are left out.
-func compareIgnored(old, planned *boot.Plan, own names) (rows []Upgraded) {
+func (s upgradeStep) compareIgnored() (rows []Upgraded) {
 	isIgnored := func(e origin.Extra) bool { return rules.Effect(e.Effect) == rules.Ignores }
 	stays := map[string]bool{}
-	for _, d := range planned.Diagnostics {
+	for _, d := range s.planned.Diagnostics {
 		e := extra(d)
 		stays[e.Item] = stays[e.Item] || isIgnored(e) || rules.Effect(e.Effect) == rules.Exits
 	}
-	for _, d := range old.Diagnostics {
+	for _, d := range s.old.Diagnostics {
 		e := extra(d)
-		name, isField := strings.CutPrefix(e.Item, "config/")
-		hasNoValue := isField && isEmpty(lookUpField(planned, name))
+		kind, name, _ := strings.Cut(e.Item, "/")
+		hasNoValue := kind == "config" && isEmpty(lookUpField(s.planned.Node.Effective, name))
 		if isIgnored(e) && !stays[e.Item] && !hasNoValue {
-			row := newUpgraded(rules.Differs, d, own)
-			_, name, _ := strings.Cut(e.Item, "/")
+			row := s.newUpgraded(rules.Differs, d)
 			row.Message.Summary = "The kubelet would obey " + name
 			row.Reason = "The kubelet in place ignores it (set by " + row.SetBy + "). Check its value, or remove it."
 			rows = append(rows, row)
@@ -274,10 +312,9 @@ func compareIgnored(old, planned *boot.Plan, own names) (rows []Upgraded) {
 	return rows
 }
 
-// lookUpField returns a field like "memorySwap.swapBehavior" of a kubelet's effective configuration; nil if it is not
-// set.
-func lookUpField(p *boot.Plan, field string) any {
-	value, _ := kubelet.LookUp(p.Node.Effective, "/"+strings.ReplaceAll(field, ".", "/"))
+// lookUpField returns a field like "memorySwap.swapBehavior" of a configuration; nil if it is not set.
+func lookUpField(config map[string]any, field string) any {
+	value, _ := kubelet.LookUp(config, "/"+strings.ReplaceAll(field, ".", "/"))
 
 	return value
 }
@@ -293,36 +330,37 @@ func isEmpty(value any) bool {
 }
 
 // listLines returns the setting of an effect as its file has it and, of a flag that is deprecated or gone, the lines of
-// the kubelet's configuration that replace it. Of a node with a file that not every user may read it returns none.
-func (r Upgraded) listLines(old, planned *boot.Plan) (lines []string) {
-	isPrivate := func(c boot.Change) bool { return c.Old.Private }
-	field := strings.TrimPrefix(r.Item, "config/")
-	sign := "- "
-	switch {
-	case r.Message.Summary == "", r.Effect == rules.Differs, r.Effect == rules.Places:
-		return nil
-	case slices.ContainsFunc(old.Changes, isPrivate):
+// the kubelet's configuration that replace it. It returns none of a file that not every user may read.
+func (s upgradeStep) listLines(r Upgraded) (lines []string) {
+	isListed := r.Message.Summary != "" && r.Effect != rules.Differs && r.Effect != rules.Places
+	if !isListed || s.isPrivate(r.Place.File) {
 		return nil
 	}
+	field := strings.TrimPrefix(r.Item, "config/")
+	sign := "- "
 	if name, isFlag := strings.CutPrefix(r.Item, "flag/"); isFlag {
 		name, member, isMember := strings.Cut(name, "/")
-		set, isSet := node.FindFlag(old.Node.Flags, name)
-		if isMember {
-			return listMember(set, member)
+		set, isSet := node.FindFlag(s.old.Node.Flags, name)
+		members := []string{set.Value}
+		if isMember { // of a flag that is a map, as one of the feature gates
+			members = strings.Split(set.Value, ",")
+			member += "="
 		}
-		if isSet {
-			lines = append(lines, "- --"+name+"="+set.Value)
+		for _, value := range members {
+			if isSet && strings.HasPrefix(strings.TrimSpace(value), member) {
+				lines = append(lines, "- --"+name+"="+strings.TrimSpace(value))
+			}
 		}
-		minor, _ := known.Minor(old.Kubelet.KnownVersion())
+		minor, _ := known.Minor(s.old.Kubelet.KnownVersion())
 		flag, _ := known.FlagAt(name, minor)
-		later, _ := known.Minor(planned.Kubelet.KnownVersion())
-		if _, stays := known.FlagAt(name, later); stays && r.Effect != rules.Deprecated {
+		later, _ := known.Minor(s.planned.Kubelet.KnownVersion())
+		if _, stays := known.FlagAt(name, later); isMember || stays && r.Effect != rules.Deprecated {
 			return lines
 		}
 		sign = "+ "
 		field = flag.Field
 	}
-	value := lookUpField(old, field)
+	value := lookUpField(kubelet.WithoutSecrets(s.old.Node.Effective), field)
 	written := kubelet.ConfigOf(map[string]any{})
 	if value == nil || written.Set(strings.Split(field, "."), value) != nil {
 		return lines
@@ -334,26 +372,23 @@ func (r Upgraded) listLines(old, planned *boot.Plan) (lines []string) {
 	return lines
 }
 
-// listMember returns the line of one member of a flag that is a map, as of one of the feature gates.
-func listMember(set node.Flag, name string) (lines []string) {
-	for member := range strings.SplitSeq(set.Value, ",") {
-		if strings.HasPrefix(strings.TrimSpace(member), name+"=") {
-			lines = append(lines, "- --"+set.Name+"="+strings.TrimSpace(member))
-		}
-	}
+// isPrivate reports whether not every user may read a file from which the plan is made.
+func (s upgradeStep) isPrivate(file string) bool {
+	req := world.OriginalReq{Path: file}
+	a, _, _ := world.Original.Ask(s.old.Eval.AskContext(), s.recording.Source(), req) // without an answer it is not
 
-	return lines
+	return a.Private
 }
 
 // compareNodes returns what differs on the node, what it leaves to pods, and the features that it declares.
-func compareNodes(old, planned *boot.Plan, own names) (rows []Upgraded) {
-	before, after := listLeft(old), listLeft(planned)
-	if planned.Hash == "" || planned.Hash != old.Hash {
-		maps.Copy(before, listNode(old))
-		maps.Copy(after, listNode(planned))
+func (s upgradeStep) compareNodes() (rows []Upgraded) {
+	before, after := listLeft(s.old), listLeft(s.planned)
+	if s.planned.Hash == "" || s.planned.Hash != s.old.Hash {
+		maps.Copy(before, listNode(s.old))
+		maps.Copy(after, listNode(s.planned))
 	}
 	for _, c := range compareItems(before, after) {
-		c.From, c.To = own.replace(c.From), own.replace(c.To)
+		c.From, c.To = s.own.replace(c.From), s.own.replace(c.To)
 		rows = append(rows, Upgraded{UpgradedItem: UpgradedItem{Effect: Changes, Change: c}})
 	}
 
@@ -379,36 +414,21 @@ func listLeft(p *boot.Plan) node.Items {
 	return out
 }
 
-// compareDefaults returns the defaults and feature gates of a kubelet that an older one has too, and that differ. Gates
-// that the kubelet does not read itself are left out.
+// compareDefaults returns the defaults and feature gates of a kubelet that an older one has too, and that differ.
 func (u *Upgrade) compareDefaults(old, planned *boot.Plan) (rows []Upgraded) {
-	from, isKnown := known.Minor(old.Kubelet.KnownVersion())
-	to, isNewKnown := known.Minor(planned.Kubelet.KnownVersion())
-	if !isKnown || !isNewKnown || old.Node.Effective == nil || planned.Node.Effective == nil {
+	from, _ := known.Minor(old.Kubelet.KnownVersion())
+	to, _ := known.Minor(planned.Kubelet.KnownVersion())
+	if old.Node.Effective == nil || planned.Node.Effective == nil {
 		return nil
 	}
 	changed, isListed := u.changed[[2]int{from, to}]
 	if !isListed {
-		isOthers := func(gate string) bool { return !known.IsGateRead(gate, from) && !known.IsGateRead(gate, to) }
-		changed = [2][]string{
-			known.ChangedFields(from, to),
-			slices.DeleteFunc(known.ChangedGates(from, to), isOthers),
-		}
+		changed = [2][]string{known.ChangedFields(from, to), known.ChangedGates(from, to)}
 		u.changed[[2]int{from, to}] = changed
 	}
 
-	list := func(config map[string]any, minor int) node.Items {
-		out := node.Items{}
-		fields, gates := rules.Defaults(config, minor, changed[0], changed[1])
-		for name, text := range fields {
-			out.Set("default", name, text)
-		}
-		for name, isOn := range gates {
-			out.Set("gate", name, isOn)
-		}
-		return out
-	}
-	for _, c := range compareItems(list(old.Node.Effective, from), list(planned.Node.Effective, to)) {
+	before := listDefaults(old, changed[0], changed[1])
+	for _, c := range compareItems(before, listDefaults(planned, changed[0], changed[1])) {
 		row := Upgraded{UpgradedItem: UpgradedItem{Effect: Gates, Change: c}}
 		isNewGate := c.Kind == "gate" && c.Action == "create" && c.To == "true"
 		switch {
@@ -428,6 +448,21 @@ func (u *Upgrade) compareDefaults(old, planned *boot.Plan) (rows []Upgraded) {
 	return rows
 }
 
+// listDefaults returns what the kubelet of a plan takes for some fields that are not set, and for some feature gates.
+func listDefaults(p *boot.Plan, fields, gates []string) node.Items {
+	out := node.Items{}
+	minor, _ := known.Minor(p.Kubelet.KnownVersion())
+	defaults, isOn := rules.Defaults(p.Node.Effective, minor, fields, gates)
+	for name, text := range defaults {
+		out.Set("default", name, text)
+	}
+	for name, on := range isOn {
+		out.Set("gate", name, on)
+	}
+
+	return out
+}
+
 // placeOfConfig returns where the site declares the kubelet's configuration; "" if it does not.
 func placeOfConfig(p *boot.Plan) string {
 	for _, f := range p.Node.Files {
@@ -437,20 +472,6 @@ func placeOfConfig(p *boot.Plan) string {
 	}
 
 	return ""
-}
-
-// count counts a machine that has an effect with a version.
-func (u *Upgrade) count(row Upgraded, version int, m Machine, old, planned *boot.Plan) {
-	at, isKnown := u.known[row.UpgradedItem]
-	if !isKnown {
-		at = len(u.Effects)
-		u.known[row.UpgradedItem] = at
-		row.Lines = row.listLines(old, planned)
-		row.Counts = make([]int, len(u.Versions))
-		row.Example = m
-		u.Effects = append(u.Effects, row)
-	}
-	u.Effects[at].Counts[version]++
 }
 
 // UpgradeEffects returns the effects in the order in which they are printed, from worst to least.
@@ -521,37 +542,28 @@ func (u *Upgrade) ChangesNodes() bool {
 	})
 }
 
-// Altered returns the fields and feature gates that a kubelet has otherwise in another plan for its machine.
-func Altered(old, planned *boot.Plan) (names []string) {
+// addAltered adds to Altered what a machine has otherwise.
+func (u *Upgrade) addAltered(older, planned *boot.Plan) {
 	const ofGates = "featureGates"
 	var gates []string
-	for _, p := range []*boot.Plan{old, planned} {
+	for _, p := range []*boot.Plan{older, planned} {
 		set, _ := p.Node.Effective[ofGates].(map[string]any)
 		gates = slices.AppendSeq(gates, maps.Keys(set))
 	}
-	minor, _ := known.Minor(old.Kubelet.KnownVersion())
 	list := func(p *boot.Plan) node.Items {
-		out := node.Items{}
+		out := listDefaults(p, nil, gates)
 		for field, value := range p.Node.Effective {
 			out.Set("field", field, value)
 		}
 		delete(out, node.Item{Kind: "field", Name: ofGates})
-		_, isOn := rules.Defaults(p.Node.Effective, minor, nil, gates)
-		for name, on := range isOn {
-			out.Set("gate", name, on)
-		}
 		return out
 	}
-	for _, c := range compareItems(list(old), list(planned)) {
-		names = append(names, c.Name)
+	for _, c := range compareItems(list(older), list(planned)) {
+		u.Altered[c.Name] = true
 	}
-
-	return names
-}
-
-// Worse reports whether more machines than in another report have no plan, or a kubelet in place that would not start.
-func (u *Upgrade) Worse(than *Upgrade) bool {
-	return len(u.Failed) > len(than.Failed) || u.refused > than.refused
+	if planned.Diagnostics.HasErrors() && !older.Diagnostics.HasErrors() {
+		u.Altered["errors"] = true
+	}
 }
 
 // Code returns the code with the lowest exit status among the machines without a plan; "" if there is none.

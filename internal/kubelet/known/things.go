@@ -1,6 +1,9 @@
 package known
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Flag is a flag in one version.
 type Flag struct {
@@ -143,12 +146,13 @@ func GateAt(name string, minor int) (Gate, bool) {
 // Gates returns the feature gates of a version.
 func Gates(minor int) []string { return listNames("gate", minor) }
 
-// ChangedGates returns the feature gates that differ between two versions.
-func ChangedGates(from, to int) []string { return listChanged("gate", from, to) }
-
-// IsGateRead reports whether the kubelet's own code reads a feature gate in a version. It knows those of other
-// components too, because they share libraries.
-func IsGateRead(name string, minor int) bool { return findState("read", name, minor) != "" }
+// ChangedGates returns the feature gates that differ between two versions, and that the kubelet's own code reads in one
+// of them. It knows those of other components too, because they share libraries.
+func ChangedGates(from, to int) []string {
+	return slices.DeleteFunc(listChanged("gate", from, to), func(name string) bool {
+		return findState("read", name, from) == "" && findState("read", name, to) == ""
+	})
+}
 
 // Needs returns the gates that must be on in a version if a gate is on.
 func Needs(name string, minor int) []string {

@@ -147,6 +147,7 @@ func (j ruleCheck) check(ctx context.Context) {
 		kind := kindOf(f)
 		f.Message = fmt.Sprintf("%d more like these", kinds[kind]-manyViolations)
 		f.Hint = ""
+		f.Member = ""
 		if f.Flag == "" {
 			f.Pointer = kind.parent
 		}
@@ -498,6 +499,7 @@ func makeAccepts(a *world.AcceptsAns) *rules.Accepts {
 type setter struct {
 	at        hcl.Range
 	name      string // for the message
+	also      string // for the message: its setter in the configuration, which a flag hides
 	place     origin.BasePlace
 	isBase    bool // no stage set it
 	isOfFile  bool // the base has it from a file of this node, and not from the cluster
@@ -532,6 +534,9 @@ func (j ruleCheck) diagnose(f rules.Violation) {
 	}
 
 	set.at = at
+	if j.advises {
+		set.also = j.findHidden(f)
+	}
 	j.Report(makeDiagnostic(f, severity, code, set))
 }
 
@@ -544,7 +549,7 @@ func makeDiagnostic(f rules.Violation, severity rules.Severity, code fault.Code,
 	case rules.Warning:
 		report = origin.Warning
 	}
-	detail := stages.Sentence(f.Message+" (set by "+set.name+")", origin.Capitalize(f.Hint))
+	detail := stages.Sentence(f.Message+" (set by "+set.name+set.also+")", origin.Capitalize(f.Hint))
 
 	d := report(code, set.at, summarize(f), "%s", detail)
 	extra, _ := d.Extra.(origin.Extra)
@@ -610,6 +615,25 @@ func (j ruleCheck) findSetter(f rules.Violation) setter {
 	return set
 }
 
+// findHidden returns, for the message about a flag, who sets its field in the configuration, whose value the flag hides.
+func (j ruleCheck) findHidden(f rules.Violation) string {
+	minor, _ := known.Minor(j.basis.Kubelet.KnownVersion())
+	flag, _ := known.FlagAt(f.Flag, minor)
+	field := rules.Violation{Pointer: "/" + strings.ReplaceAll(flag.Field, ".", "/")}
+	if f.Member != "" {
+		field.Pointer += world.Pointer(f.Member)
+	}
+	if _, isSet := j.files.merged.Config.Get(field.Pointer); flag.Field == "" || !isSet {
+		return ""
+	}
+	hidden := j.findSetter(field)
+	if !hidden.isBase {
+		hidden.name += " at " + origin.Place(hidden.at).String()
+	}
+
+	return "; also as " + nameItem(field) + " by " + hidden.name
+}
+
 // findServer returns where the site names the ConfigMap that contains the item of a violation.
 func (j ruleCheck) findServer(f rules.Violation) (at hcl.Range, ok bool) {
 	if f.Flag != "" {
@@ -639,10 +663,10 @@ func (j ruleCheck) nameBase(f rules.Violation, purpose string) (name string, at 
 	return name, at
 }
 
-// nameItem returns the field or flag of a violation for messages.
+// nameItem returns the field or flag of a violation for messages: --feature-gates=NAME of a member of a flag.
 func nameItem(f rules.Violation) string {
 	if f.Flag != "" {
-		return "--" + f.Flag
+		return strings.TrimSuffix("--"+f.Flag+"="+f.Member, "=")
 	}
 
 	return strings.ReplaceAll(strings.TrimPrefix(f.Pointer, "/"), "/", ".")

@@ -111,3 +111,12 @@ pkg/kubelet/other.go: Start changed
 		t.Errorf("of a release with itself: got %q, %v; want nothing to judge", &out, err)
 	}
 }
+
+// TestUsage: make kubediff without releases says how it is used, and does not take diff for a table.
+func TestUsage(t *testing.T) {
+	for _, args := range [][]string{nil, {"diff"}, {"diff", "rules.txt"}, {"diff", "rules.txt", "1.36.3"}} {
+		if err := execute(args); err == nil || !strings.Contains(err.Error(), "make kubediff OLD=") {
+			t.Errorf("%q: got %v, want the usage", args, err)
+		}
+	}
+}

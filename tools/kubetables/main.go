@@ -12,7 +12,6 @@ package main
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -20,18 +19,26 @@ import (
 )
 
 func main() {
-	flag.Parse()
-	err := errors.New("usage: kubetables TABLE [RELEASE], or kubetables diff RULES OLD NEW")
-	switch {
-	case flag.Arg(0) == "diff" && flag.NArg() == 4:
-		err = runDiff(flag.Arg(1), flag.Arg(2), flag.Arg(3))
-	case flag.NArg() == 1 || flag.NArg() == 2:
-		err = run(flag.Arg(0), flag.Arg(1))
-	}
-	if err != nil {
+	if err := execute(os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "kubetables:", err)
 		os.Exit(1)
 	}
+}
+
+// execute runs what the arguments ask for.
+func execute(args []string) error {
+	isDiff := len(args) > 0 && args[0] == "diff"
+	switch {
+	case isDiff && len(args) == 4:
+		return runDiff(args[1], args[2], args[3])
+	case !isDiff && len(args) == 1:
+		return run(args[0], "")
+	case !isDiff && len(args) == 2:
+		return run(args[0], args[1])
+	}
+
+	return errors.New("usage: kubetables TABLE [RELEASE], or kubetables diff RULES OLD NEW, as make kubetables " +
+		"RELEASE=1.38.0-rc.0 or make kubediff OLD=1.36.3 NEW=1.37.1")
 }
 
 // run makes the table in a file again, or adds a release to it.

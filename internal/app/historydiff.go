@@ -136,6 +136,9 @@ func (r *historyReader) read(ctx context.Context, place int) compare.Generation 
 		plan, err := node.ReadStoredPlan(r.store, g.Gen)
 		if err == nil {
 			out.Node = &plan.Node
+			for _, f := range plan.Node.Flags {
+				r.env.hideFlag(f[0], f[1])
+			}
 		} else {
 			report("its plan cannot be read: %s", err)
 		}

@@ -26,6 +26,7 @@ import (
 	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/detector"
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/kubelet/known"
 	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/origin"
@@ -333,6 +334,34 @@ func redactVariables(r *value.Redactor, given map[string]probe.Given, s *lang.Si
 		d := s.Variables[name]
 		if d != nil && d.Sensitive && v.IsFile {
 			r.Add([]byte(v.Text))
+		}
+	}
+}
+
+// hideFlags hides the values of flags that may be secrets from all output: those of a plan, and of the file that it
+// replaces. It is for the time after the plan: answers, files and recordings have them.
+func (e *Env) hideFlags(p *boot.Plan) {
+	for _, f := range p.Node.Flags {
+		e.hideFlag(f.Name, append(slices.Clone(f.Earlier), f.Value)...)
+	}
+	for _, c := range p.Changes {
+		if file, err := kubelet.ParseEnvFile(c.Old.Text); err == nil && c.File.Purpose == "kubelet-flags" {
+			for _, variable := range file.Names() {
+				flags, _ := file.Get(variable)
+				for _, name := range flags.Names() {
+					value, _ := flags.Lookup(name)
+					e.hideFlag(name, append(flags.Earlier(name), value)...)
+				}
+			}
+		}
+	}
+}
+
+// hideFlag hides the values of a flag if they may be secrets. root is the default of the password, and a word of plans.
+func (e *Env) hideFlag(name string, values ...string) {
+	for _, text := range values {
+		if kubelet.IsSecretFlag(name) && text != "root" {
+			e.Redactor.Add([]byte(text))
 		}
 	}
 }

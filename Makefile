@@ -14,6 +14,8 @@ LDFLAGS := -s -w -X main.version=$(VERSION)
 # grpcnotrace: gRPC without its tracing pages, which prelet does not serve.
 TAGS    := grpcnotrace
 BUILD   := CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -tags "$(TAGS)" -ldflags "$(LDFLAGS)"
+# The programs are stripped, so no debug information is compiled. GOFLAGS: what the targets start compiles alike.
+export GOFLAGS := $(strip $(shell $(GO) env GOFLAGS) -gcflags=all=-dwarf=false)
 LINT    := $(GO) tool -modfile=$(CURDIR)/tools/lint/go.mod golangci-lint
 VULN    := $(GO) tool -modfile=$(CURDIR)/tools/vuln/go.mod govulncheck
 
@@ -31,9 +33,9 @@ FAIL_ABOVE ?= 0
 # The built components of Kubernetes: 0.5 GB.
 KUBE_CACHE := $(or $(PRELET_KUBE_CACHE),$(CURDIR)/test/kube/.cache)
 # Compiles like `make build` and test/kube/build.sh, so that no package is compiled twice: four minutes for test/kube.
-AS_BUILT := CGO_ENABLED=0 GOFLAGS="$$($(GO) env GOFLAGS) -trimpath" $(GO)
+AS_BUILT := CGO_ENABLED=0 GOFLAGS="$(GOFLAGS) -trimpath" $(GO)
 # The tests, and what they build, compile like `make build`, too. -vet=off: `make lint` runs go vet.
-TEST     := CGO_ENABLED=0 GOFLAGS="$$($(GO) env GOFLAGS) -trimpath -tags=$(TAGS)" $(GO) test -vet=off
+TEST     := CGO_ENABLED=0 GOFLAGS="$(GOFLAGS) -trimpath -tags=$(TAGS)" $(GO) test -vet=off
 
 DESTDIR ?=
 PREFIX  ?= /usr

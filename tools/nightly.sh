@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 exec </dev/null
 
 export CGO_ENABLED=0
-GOFLAGS="$(go env GOFLAGS) -trimpath"
+GOFLAGS="$(go env GOFLAGS) -trimpath -gcflags=all=-dwarf=false"
 export GOFLAGS
 
 logs=bin/nightly

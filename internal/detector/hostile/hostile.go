@@ -78,7 +78,7 @@ func Build(ctx context.Context, path string) error {
 	}
 	c := exec.CommandContext(ctx, "go", args...)
 	c.Dir = strings.TrimSpace(string(module))
-	c.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=")
+	c.Env = append(os.Environ(), "CGO_ENABLED=0") // with the caller's GOFLAGS, or all is compiled once more
 	if out, err := c.CombinedOutput(); err != nil {
 		return fmt.Errorf("go test -c: %w\n%s", err, out)
 	}

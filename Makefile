@@ -34,8 +34,9 @@ FAIL_ABOVE ?= 0
 KUBE_CACHE := $(or $(PRELET_KUBE_CACHE),$(CURDIR)/test/kube/.cache)
 # Compiles like `make build` and test/kube/build.sh, so that no package is compiled twice: four minutes for test/kube.
 AS_BUILT := CGO_ENABLED=0 GOFLAGS="$(GOFLAGS) -trimpath" $(GO)
-# The tests, and what they build, compile like `make build`, too. -vet=off: `make lint` runs go vet.
-TEST     := CGO_ENABLED=0 GOFLAGS="$(GOFLAGS) -trimpath -tags=$(TAGS)" $(GO) test -vet=off
+# The tests, and what they build, compile like `make build`, too, with the writer of manual pages in addition. -vet=off:
+# `make lint` runs go vet.
+TEST     := CGO_ENABLED=0 GOFLAGS="$(GOFLAGS) -trimpath -tags=$(TAGS),man" $(GO) test -vet=off
 
 DESTDIR ?=
 PREFIX  ?= /usr

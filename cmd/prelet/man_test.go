@@ -1,8 +1,9 @@
+//go:build man
+
 package main
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -11,30 +12,17 @@ import (
 // Each command has a manual page with its flags, and the language has one with its blocks. A time that cannot be read is
 // an error: pages of a package must not depend on the day.
 func TestManPages(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds the program once more")
-	}
-
 	dir := t.TempDir()
-	program := filepath.Join(t.TempDir(), "man")
-	build := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-tags", "grpcnotrace,man",
-		"-ldflags", "-s -w", "-o", program, ".")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("go build -tags man: got %v, want no error\n%s", err, out)
-	}
-	write := func(epoch string) (string, error) {
-		c := exec.CommandContext(t.Context(), program, dir)
-		c.Env = append(os.Environ(), "SOURCE_DATE_EPOCH="+epoch)
-		out, err := c.CombinedOutput()
-		return string(out), err
+
+	t.Setenv("SOURCE_DATE_EPOCH", "yesterday")
+	if err, want := writeFiles(dir), "invalid $SOURCE_DATE_EPOCH \"yesterday\""; err == nil ||
+		!strings.Contains(err.Error(), want) {
+		t.Errorf("at no time: got %v; want an error with %q", err, want)
 	}
 
-	out, err := write("yesterday")
-	if want := "invalid $SOURCE_DATE_EPOCH \"yesterday\""; err == nil || !strings.Contains(out, want) {
-		t.Errorf("at no time: got %v, %s; want an error with %q", err, out, want)
-	}
-	if out, err := write("1772323200"); err != nil { // 2026-03-01
-		t.Fatalf("got %v, %s; want no error", err, out)
+	t.Setenv("SOURCE_DATE_EPOCH", "1772323200") // 2026-03-01
+	if err := writeFiles(dir); err != nil {
+		t.Fatalf("got %v; want no error", err)
 	}
 
 	for page, wants := range map[string][]string{

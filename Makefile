@@ -74,7 +74,7 @@ check: build test lint check-docs ## run before each commit: build, test, lint, 
 
 # GOGC: no collections below GOMEMLIMIT, which saves a tenth of the time of compilers.
 # TMPDIR: the tests make and remove many small files, and in memory that takes a third less time. -p 4: some packages
-# mostly wait. The folder is the same each time, or go would cache no result.
+# mostly wait. The folder is the same each time, or go would cache no result. tools/kubetables: make test-kubetables.
 .PHONY: test
 test: ## run the tests that need only Go
 	@memory=$$(df --output=avail /dev/shm 2>/dev/null | tail -n 1 || true); \
@@ -82,10 +82,14 @@ test: ## run the tests that need only Go
 	dir=$${TMPDIR:-$$fast}/prelet-test-$$(id -u)-$$(echo "$$PWD" | cksum | cut -d' ' -f1); \
 	rm -rf "$$dir"; mkdir -m 755 "$$dir"; \
 	trap 'rm -rf "$$dir"' EXIT; \
-	for m in $(MODULES); do \
+	for m in $(filter-out tools/kubetables,$(MODULES)); do \
 		workspace=; [ "$$m" != editors/prelet-ls ] || workspace=$(CURDIR)/editors/test.work; \
 		(cd $$m && GOWORK=$$workspace TMPDIR=$$dir GOGC=off GOMEMLIMIT=700MiB $(TEST) -p 4 -timeout 20m ./...); \
 	done
+
+.PHONY: test-kubetables
+test-kubetables: ## run the tests of the generator of the kubelet's tables, which is in no program
+	cd tools/kubetables && $(TEST) ./...
 
 .PHONY: test-root
 test-root: ## run those tests that need root, of owners and of folders that other users write

@@ -149,6 +149,10 @@ e2e-packages: build ## lint, install, upgrade and remove deb and rpm in Debian 1
 check-krew: ## build the archive of the plugin for kubectl, and check its manifest for krew
 	PRELET_PACKAGES=1 $(TEST) -count=1 -run TestKrewManifest ./cmd/kubectl-prelet
 
+.PHONY: check-action
+check-action: ## run the step of the action for GitHub that builds prelet
+	PRELET_ACTION=1 $(TEST) -count=1 -run TestActionBuilds ./cmd/prelet
+
 .PHONY: e2e-recipes
 e2e-recipes: build ## make machines by mkosi, cloud-init, Ansible and others, which join a real cluster, as root; RUN=TestName
 	test/kube/build.sh "$(KUBE_CACHE)"

@@ -345,13 +345,18 @@ func (e *Env) hideFlags(p *boot.Plan) {
 		e.hideFlag(f.Name, append(slices.Clone(f.Earlier), f.Value)...)
 	}
 	for _, c := range p.Changes {
-		if file, err := kubelet.ParseEnvFile(c.Old.Text); err == nil && c.File.Purpose == "kubelet-flags" {
-			for _, variable := range file.Names() {
-				flags, _ := file.Get(variable)
-				for _, name := range flags.Names() {
-					value, _ := flags.Lookup(name)
-					e.hideFlag(name, append(flags.Earlier(name), value)...)
-				}
+		if c.File.Purpose != "kubelet-flags" {
+			continue
+		}
+		file, err := kubelet.ParseEnvFile(c.Old.Text)
+		if err != nil {
+			continue
+		}
+		for _, variable := range file.Names() {
+			flags, _ := file.Get(variable)
+			for _, name := range flags.Names() {
+				value, _ := flags.Lookup(name)
+				e.hideFlag(name, append(flags.Earlier(name), value)...)
 			}
 		}
 	}

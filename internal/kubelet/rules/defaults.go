@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"cmp"
 	"strconv"
 
 	"github.com/prelet/prelet/internal/kubelet"
@@ -8,8 +9,8 @@ import (
 )
 
 // Defaults returns what a kubelet of a minor version takes where its effective configuration sets nothing: as text the
-// defaults of some fields, of which a later version may have added some with what was so before, and of those in
-// derivedDefaults; and of some feature gates whether they are on.
+// defaults of some fields, of which a later version may have added some with what was so before, and those that depend
+// on feature gates or other fields; and of some feature gates whether they are on.
 func Defaults(config map[string]any, minor int, fields, gates []string) (map[string]string, map[string]bool) {
 	c := &checker{Subject: Subject{Config: kubelet.ConfigOf(config)}, config: config, minor: minor}
 
@@ -21,13 +22,19 @@ func Defaults(config map[string]any, minor int, fields, gates []string) (map[str
 			defaults[name] = field.Default
 		}
 	}
-	for _, d := range derivedDefaults {
-		if _, isKnown := known.FieldAt(d.field, minor); c.isUnset(d.field) {
+	for _, d := range gatedDefaults {
+		if c.isUnset(d.field) {
+			field, isKnown := known.FieldAt(d.field, minor)
 			defaults[d.field] = ""
-			if isKnown {
-				defaults[d.field] = d.find(c)
+			if isKnown && c.isGateOn(d.gate) {
+				defaults[d.field] = cmp.Or(d.value, field.Default)
 			}
 		}
+	}
+	if c.isUnset("serializeImagePulls") {
+		const parallel = "maxParallelImagePulls"
+		_, isKnown := known.FieldAt(parallel, minor)
+		defaults["serializeImagePulls"] = strconv.FormatBool(!isKnown || c.numberOf(parallel) < 2)
 	}
 
 	isOn := map[string]bool{}
@@ -47,36 +54,10 @@ func (c *checker) isUnset(field string) bool {
 	return value == nil || value == "" || value == "0s"
 }
 
-// derivedDefaults are those that depend on feature gates or other fields.
+// gatedDefaults are those that a field has only while a feature gate is on; without a value that of the tables.
 // Source: pkg/kubelet/apis/config/v1beta1/defaults.go
-var derivedDefaults = []struct {
-	field string
-	find  func(*checker) string
-}{
-	{"crashLoopBackOff.maxContainerRestartPeriod", func(c *checker) string {
-		return c.ifGate("KubeletCrashLoopBackOffMax", "5m0s")
-	}},
-	{"imagePullCredentialsVerificationPolicy", func(c *checker) string {
-		return c.ifGate("KubeletEnsureSecretPulledImages", "NeverVerifyPreloadedImages")
-	}},
-	{"memoryThrottlingFactor", func(c *checker) string { // without the gate it has no effect
-		field, _ := known.FieldAt("memoryThrottlingFactor", c.minor)
-
-		return c.ifGate("MemoryQoS", field.Default)
-	}},
-	{"serializeImagePulls", func(c *checker) string {
-		const parallel = "maxParallelImagePulls"
-		_, isKnown := known.FieldAt(parallel, c.minor)
-
-		return strconv.FormatBool(!isKnown || c.numberOf(parallel) < 2)
-	}},
-}
-
-// ifGate returns a default that a field has only while a feature gate is on.
-func (c *checker) ifGate(name, value string) string {
-	if !c.isGateOn(name) {
-		return ""
-	}
-
-	return value
+var gatedDefaults = []struct{ field, gate, value string }{
+	{"crashLoopBackOff.maxContainerRestartPeriod", "KubeletCrashLoopBackOffMax", "5m0s"},
+	{"imagePullCredentialsVerificationPolicy", "KubeletEnsureSecretPulledImages", "NeverVerifyPreloadedImages"},
+	{"memoryThrottlingFactor", "MemoryQoS", ""}, // without the gate it has no effect
 }

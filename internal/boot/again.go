@@ -19,16 +19,18 @@ func (p *Plan) WithKubelets(ctx context.Context, versions []string) []*Plan {
 	ctx, cancel := context.WithTimeout(ctx, p.afterGather.settings.deadline)
 	defer cancel()
 
-	last := p.planAgain(ctx, versions[len(versions)-1])
-	isSame := bytes.Equal(last.Node.Canonical(), p.Node.Canonical())
-	plans := []*Plan{last}
-	for _, version := range slices.Backward(versions[:len(versions)-1]) {
+	var plans []*Plan
+	isSame := false
+	for _, version := range slices.Backward(versions) {
 		var again *Plan
 		if isSame {
 			again = p.checkRulesAgain(ctx, version)
 		}
 		if again == nil {
 			again = p.planAgain(ctx, version)
+		}
+		if plans == nil {
+			isSame = bytes.Equal(again.Node.Canonical(), p.Node.Canonical())
 		}
 		plans = append(plans, again)
 	}

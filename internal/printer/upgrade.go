@@ -12,38 +12,18 @@ import (
 
 	"github.com/prelet/prelet/internal/insight/fleet"
 	"github.com/prelet/prelet/internal/kubelet/known"
-	"github.com/prelet/prelet/internal/kubelet/rules"
 	"github.com/prelet/prelet/internal/value"
 )
 
-// upgradeHeadings has the heading of each effect of a newer kubelet.
-var upgradeHeadings = map[rules.Effect]string{
-	rules.Exits:      "The kubelet would not start",
-	fleet.Fails:      "There would be no plan",
-	fleet.MayExit:    "The kubelet may not start",
-	fleet.Skews:      "Not supported with this API server",
-	rules.Ends:       "A later kubelet would not start",
-	rules.Ignores:    "Silently ignored",
-	rules.Differs:    "Means something else",
-	rules.Places:     "Other pods would be placed",
-	fleet.Changes:    "Changes on the node",
-	fleet.Gates:      "Feature gates that a version turns on or off",
-	rules.Deprecated: "Deprecated",
-}
-
 // UpgradeText writes what newer kubelets do differently for people.
 func UpgradeText(w io.Writer, u *fleet.Upgrade, s Style) error {
-	return s.renderUpgrade(w, "upgrade", u)
+	return s.render(w, "upgrade", newUpgradeView(u), template.FuncMap{"name": nameMachine})
 }
 
 // UpgradeMarkdown writes it for a merge request: a table of effects and versions, and the reasons in parts that are
 // folded at first.
 func UpgradeMarkdown(w io.Writer, u *fleet.Upgrade, s Style) error {
-	return s.renderUpgrade(w, "upgrade.md", u)
-}
-
-func (s Style) renderUpgrade(w io.Writer, name string, u *fleet.Upgrade) error {
-	return s.render(w, name, newUpgradeView(u), template.FuncMap{
+	return s.render(w, "upgrade.md", newUpgradeView(u), template.FuncMap{
 		"code":       s.code,
 		"escape":     s.escape,
 		"escapeHTML": s.escapeHTML,
@@ -53,10 +33,10 @@ func (s Style) renderUpgrade(w io.Writer, name string, u *fleet.Upgrade) error {
 
 // UpgradeHTML writes a page with a table of effects and versions.
 func UpgradeHTML(w io.Writer, u *fleet.Upgrade, redactor *value.Redactor) error {
-	title := "prelet: upgrade of " + Count(u.Machines, "node") + " to " + describeVersion(u.To)
+	view := newUpgradeView(u)
 	more := html.FuncMap{"describe": describeVersion, "name": shortenMachine}
 
-	return htmlStyle(redactor).writePage(w, "upgrade.gohtml", title, u.PreletVersion, newUpgradeView(u), more)
+	return htmlStyle(redactor).writePage(w, "upgrade.gohtml", "prelet: "+view.Heading, u.PreletVersion, view, more)
 }
 
 // upgradeView is a report as all formats show it.
@@ -101,19 +81,20 @@ func newUpgradeView(u *fleet.Upgrade) (v upgradeView) {
 	}
 	v.Heading += " to " + describeVersion(u.To)
 
-	for _, effect := range fleet.UpgradeEffects() {
-		g := upgradeGroup{Heading: upgradeHeadings[effect]}
+	for _, kind := range fleet.UpgradeGroups() {
+		g := upgradeGroup{Heading: kind.Heading}
 		for _, r := range u.Effects {
-			if r.Effect != effect {
+			if r.Effect != kind.Effect {
 				continue
 			}
-			row := upgradeRow{Upgraded: r, Name: r.Message.Summary, At: r.Place.String(), Nodes: describeVersions(u, r)}
+			row := upgradeRow{Upgraded: r, Name: r.Message.Summary, Nodes: describeVersions(u, r)}
+			row.At = joinParts(", ", r.Place.Site, r.Place.ConfigMap, r.Place.File)
 			if row.Name == "" {
 				row.Name = r.Change.Kind + " " + r.Change.Name
 				row.Values, _ = part("values", r.Change) // cannot fail: it has only texts
 			}
 			i := slices.IndexFunc(g.Rows, func(other upgradeRow) bool {
-				return effect == fleet.Gates && other.Nodes == row.Nodes && other.Values == row.Values
+				return r.Effect == fleet.Gates && other.Nodes == row.Nodes && other.Values == row.Values
 			})
 			if i < 0 {
 				g.Rows = append(g.Rows, row)

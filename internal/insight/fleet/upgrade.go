@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -81,13 +82,6 @@ type UpgradedPlace struct {
 	origin.BasePlace
 }
 
-// String returns the place for people.
-func (p UpgradedPlace) String() string {
-	all := []string{p.Site, p.ConfigMap, p.File}
-
-	return strings.Join(slices.DeleteFunc(all, func(part string) bool { return part == "" }), ", ")
-}
-
 // UpgradedMachine is a machine with its plans.
 type UpgradedMachine struct {
 	Source    string
@@ -106,7 +100,6 @@ func NewUpgrade(prelet, server string, to int) *Upgrade {
 		Kind:          "upgrade",
 		PreletVersion: prelet,
 		To:            known.Version(to),
-		Versions:      []string{},
 		Prereleases:   map[string]string{},
 		From:          map[string]int{},
 		Failed:        []Machine{},
@@ -161,10 +154,11 @@ func (u *Upgrade) Add(m UpgradedMachine) {
 	own := newNames(m.Planned, m.Recording)
 	for i, p := range m.Newer {
 		version := len(u.Versions) - len(m.Newer) + i
-		step := upgradeStep{m.Planned, p, m.Recording, own}
-		rows := append(u.compareSkew(u.Versions[version]), step.compareMessages()...)
+		to, _ := known.Minor(u.Versions[version])
+		step := upgradeStep{minor, to, m.Planned, p, m.Recording, own}
+		rows := append(u.compareSkew(to), step.compareMessages()...)
 		if codeOfSite(p.Diagnostics) == "" { // else it is known up to its first error only
-			rows = slices.Concat(rows, step.compareIgnored(), step.compareNodes(), u.compareDefaults(m.Planned, p))
+			rows = slices.Concat(rows, step.compareIgnored(), step.compareNodes(), u.compareDefaults(step))
 		}
 		counted := map[UpgradedItem]bool{} // several rules may refuse one setting: the first one counts
 		for _, row := range rows {
@@ -190,19 +184,17 @@ func (u *Upgrade) Add(m UpgradedMachine) {
 
 // compareSkew returns that a version is newer than the API server, or too old for it.
 // Source: https://kubernetes.io/releases/version-skew-policy/#kubelet
-func (u *Upgrade) compareSkew(version string) []Upgraded {
+func (u *Upgrade) compareSkew(minor int) []Upgraded {
 	server, isKnown := known.Minor(u.Server)
-	minor, _ := known.Minor(version)
+	oldest := server - 3
 	how := "newer than"
 	next := "Upgrade the control plane first."
-	if oldest := server - 3; minor < oldest {
+	switch {
+	case !isKnown || oldest <= minor && minor <= server:
+		return nil
+	case minor < oldest:
 		how = "more than three minor versions older than"
 		next = "Upgrade to " + known.Version(oldest) + " or later."
-	} else if minor <= server {
-		isKnown = false
-	}
-	if !isKnown {
-		return nil
 	}
 
 	return []Upgraded{{
@@ -234,8 +226,9 @@ func extra(d *hcl.Diagnostic) origin.Extra {
 	return e
 }
 
-// upgradeStep is the upgrade of one machine to one version.
+// upgradeStep is the upgrade of one machine from one minor version to another.
 type upgradeStep struct {
+	from, to     int
 	old, planned *boot.Plan
 	recording    *world.Recording
 	own          names
@@ -291,17 +284,17 @@ func (s upgradeStep) compareMessages() (rows []Upgraded) {
 // compareIgnored returns the settings that the kubelet in place ignores, and that a newer one obeys. Fields that have
 // no value, as kubeadm writes them, are left out.
 func (s upgradeStep) compareIgnored() (rows []Upgraded) {
-	isIgnored := func(e origin.Extra) bool { return rules.Effect(e.Effect) == rules.Ignores }
 	stays := map[string]bool{}
 	for _, d := range s.planned.Diagnostics {
 		e := extra(d)
-		stays[e.Item] = stays[e.Item] || isIgnored(e) || rules.Effect(e.Effect) == rules.Exits
+		effect := rules.Effect(e.Effect)
+		stays[e.Item] = stays[e.Item] || effect == rules.Ignores || effect == rules.Exits
 	}
 	for _, d := range s.old.Diagnostics {
 		e := extra(d)
 		kind, name, _ := strings.Cut(e.Item, "/")
 		hasNoValue := kind == "config" && isEmpty(lookUpField(s.planned.Node.Effective, name))
-		if isIgnored(e) && !stays[e.Item] && !hasNoValue {
+		if rules.Effect(e.Effect) == rules.Ignores && !stays[e.Item] && !hasNoValue {
 			row := s.newUpgraded(rules.Differs, d)
 			row.Message.Summary = "The kubelet would obey " + name
 			row.Reason = "The kubelet in place ignores it (set by " + row.SetBy + "). Check its value, or remove it."
@@ -326,7 +319,7 @@ func isEmpty(value any) bool {
 		isObject = isObject && isEmpty(member)
 	}
 
-	return isObject || slices.Contains([]any{nil, "", "0", "0s", 0.0, int64(0)}, value)
+	return isObject || slices.Contains([]string{"<nil>", "", "0", "0s"}, fmt.Sprint(value))
 }
 
 // listLines returns the setting of an effect as its file has it and, of a flag that is deprecated or gone, the lines of
@@ -351,10 +344,8 @@ func (s upgradeStep) listLines(r Upgraded) (lines []string) {
 				lines = append(lines, "- --"+name+"="+strings.TrimSpace(value))
 			}
 		}
-		minor, _ := known.Minor(s.old.Kubelet.KnownVersion())
-		flag, _ := known.FlagAt(name, minor)
-		later, _ := known.Minor(s.planned.Kubelet.KnownVersion())
-		if _, stays := known.FlagAt(name, later); isMember || stays && r.Effect != rules.Deprecated {
+		flag, _ := known.FlagAt(name, s.from)
+		if _, stays := known.FlagAt(name, s.to); isMember || stays && r.Effect != rules.Deprecated {
 			return lines
 		}
 		sign = "+ "
@@ -374,8 +365,8 @@ func (s upgradeStep) listLines(r Upgraded) (lines []string) {
 
 // isPrivate reports whether not every user may read a file from which the plan is made.
 func (s upgradeStep) isPrivate(file string) bool {
-	req := world.OriginalReq{Path: file}
-	a, _, _ := world.Original.Ask(s.old.Eval.AskContext(), s.recording.Source(), req) // without an answer it is not
+	ctx := s.old.Eval.AskContext()
+	a, _, _ := world.Original.Ask(ctx, s.recording.Source(), world.OriginalReq{Path: file}) // no answer: it is not
 
 	return a.Private
 }
@@ -415,20 +406,18 @@ func listLeft(p *boot.Plan) node.Items {
 }
 
 // compareDefaults returns the defaults and feature gates of a kubelet that an older one has too, and that differ.
-func (u *Upgrade) compareDefaults(old, planned *boot.Plan) (rows []Upgraded) {
-	from, _ := known.Minor(old.Kubelet.KnownVersion())
-	to, _ := known.Minor(planned.Kubelet.KnownVersion())
-	if old.Node.Effective == nil || planned.Node.Effective == nil {
+func (u *Upgrade) compareDefaults(s upgradeStep) (rows []Upgraded) {
+	if s.old.Node.Effective == nil || s.planned.Node.Effective == nil {
 		return nil
 	}
-	changed, isListed := u.changed[[2]int{from, to}]
-	if !isListed {
-		changed = [2][]string{known.ChangedFields(from, to), known.ChangedGates(from, to)}
-		u.changed[[2]int{from, to}] = changed
+	versions := [2]int{s.from, s.to}
+	if _, isListed := u.changed[versions]; !isListed {
+		u.changed[versions] = [2][]string{known.ChangedFields(s.from, s.to), known.ChangedGates(s.from, s.to)}
 	}
 
-	before := listDefaults(old, changed[0], changed[1])
-	for _, c := range compareItems(before, listDefaults(planned, changed[0], changed[1])) {
+	changed := u.changed[versions]
+	before := listDefaults(s.old, s.from, changed[0], changed[1])
+	for _, c := range compareItems(before, listDefaults(s.planned, s.to, changed[0], changed[1])) {
 		row := Upgraded{UpgradedItem: UpgradedItem{Effect: Gates, Change: c}}
 		isNewGate := c.Kind == "gate" && c.Action == "create" && c.To == "true"
 		switch {
@@ -438,7 +427,7 @@ func (u *Upgrade) compareDefaults(old, planned *boot.Plan) (rows []Upgraded) {
 			row.Effect = Changes
 			row.Item = "config/" + c.Name
 			row.SetBy = "the kubelet's default"
-			row.Place.Site = placeOfConfig(planned)
+			row.Place.Site = placeOfConfig(s.planned)
 			row.Reason = "The configuration does not set this field, and its default has changed. Set it to choose."
 			row.Source = "pkg/kubelet/apis/config/v1beta1/defaults.go"
 		}
@@ -449,9 +438,8 @@ func (u *Upgrade) compareDefaults(old, planned *boot.Plan) (rows []Upgraded) {
 }
 
 // listDefaults returns what the kubelet of a plan takes for some fields that are not set, and for some feature gates.
-func listDefaults(p *boot.Plan, fields, gates []string) node.Items {
+func listDefaults(p *boot.Plan, minor int, fields, gates []string) node.Items {
 	out := node.Items{}
-	minor, _ := known.Minor(p.Kubelet.KnownVersion())
 	defaults, isOn := rules.Defaults(p.Node.Effective, minor, fields, gates)
 	for name, text := range defaults {
 		out.Set("default", name, text)
@@ -474,53 +462,55 @@ func placeOfConfig(p *boot.Plan) string {
 	return ""
 }
 
-// UpgradeEffects returns the effects in the order in which they are printed, from worst to least.
-func UpgradeEffects() []rules.Effect {
-	return []rules.Effect{
-		rules.Exits,
-		Fails,
-		MayExit,
-		Skews,
-		rules.Ends,
-		rules.Ignores,
-		rules.Differs,
-		rules.Places,
-		Changes,
-		Gates,
-		rules.Deprecated,
+// UpgradeGroup is the heading of an effect.
+type UpgradeGroup struct {
+	Effect  rules.Effect
+	Heading string
+}
+
+// UpgradeGroups returns the effects in the order in which they are printed, from worst to least.
+func UpgradeGroups() []UpgradeGroup {
+	return []UpgradeGroup{
+		{rules.Exits, "The kubelet would not start"},
+		{Fails, "There would be no plan"},
+		{MayExit, "The kubelet may not start"},
+		{Skews, "Not supported with this API server"},
+		{rules.Ends, "A later kubelet would not start"},
+		{rules.Ignores, "Silently ignored"},
+		{rules.Differs, "Means something else"},
+		{rules.Places, "Other pods would be placed"},
+		{Changes, "Changes on the node"},
+		{Gates, "Feature gates that a version turns on or off"},
+		{rules.Deprecated, "Deprecated"},
 	}
+}
+
+// Oldest returns the oldest minor version in place; that of To where none is known.
+func (u *Upgrade) Oldest() string {
+	return slices.Min(append(slices.Collect(maps.Keys(u.From)), u.To))
 }
 
 // Finish sorts the effects, and leaves out the versions that every machine has passed, but not the last one.
 func (u *Upgrade) Finish() {
-	passed := slices.IndexFunc(u.Versions, func(version string) bool { return u.From[previous(version)] > 0 })
-	if passed < 0 { // all have the last one
-		passed = len(u.Versions) - 1
-	}
+	passed := min(slices.Index(u.Versions, u.Oldest())+1, len(u.Versions)-1)
 	u.Versions = u.Versions[passed:]
 	for i := range u.Effects {
 		u.Effects[i].Counts = u.Effects[i].Counts[passed:]
 	}
 
-	order := UpgradeEffects()
+	order := map[rules.Effect]int{}
+	for i, g := range UpgradeGroups() {
+		order[g.Effect] = i
+	}
 	slices.SortStableFunc(u.Effects, func(a, b Upgraded) int {
 		return cmp.Or(
-			slices.Index(order, a.Effect)-slices.Index(order, b.Effect),
+			order[a.Effect]-order[b.Effect],
 			a.First()-b.First(),
 			cmp.Compare(a.Message.Summary, b.Message.Summary),
-			cmp.Compare(a.Message.Place, b.Message.Place),
 			cmp.Compare(a.Change.Kind, b.Change.Kind),
 			compareChanges(a.Change, b.Change),
-			cmp.Compare(a.Reason, b.Reason),
 		)
 	})
-}
-
-// previous returns the minor version before another one.
-func previous(version string) string {
-	minor, _ := known.Minor(version)
-
-	return known.Version(minor - 1)
 }
 
 // First returns the index of the first version with the effect.
@@ -528,19 +518,20 @@ func (r Upgraded) First() int {
 	return slices.IndexFunc(r.Counts, func(n int) bool { return n > 0 })
 }
 
-// Breaks reports whether some machine would not start.
-func (u *Upgrade) Breaks() bool {
-	return slices.ContainsFunc(u.Effects, func(r Upgraded) bool {
-		return r.Effect == Fails || r.Effect == rules.Exits
-	})
+// worst returns the worst effect after Finish; rules.Deprecated if there is none.
+func (u *Upgrade) worst() rules.Effect {
+	if len(u.Effects) == 0 {
+		return rules.Deprecated
+	}
+
+	return u.Effects[0].Effect
 }
 
+// Breaks reports whether some machine would not start.
+func (u *Upgrade) Breaks() bool { return u.worst() == rules.Exits || u.worst() == Fails }
+
 // ChangesNodes reports whether something would differ on some machine in addition to the feature gates of a version.
-func (u *Upgrade) ChangesNodes() bool {
-	return slices.ContainsFunc(u.Effects, func(r Upgraded) bool {
-		return r.Effect != rules.Deprecated && r.Effect != Gates
-	})
-}
+func (u *Upgrade) ChangesNodes() bool { return u.worst() != Gates && u.worst() != rules.Deprecated }
 
 // addAltered adds to Altered what a machine has otherwise.
 func (u *Upgrade) addAltered(older, planned *boot.Plan) {
@@ -550,8 +541,9 @@ func (u *Upgrade) addAltered(older, planned *boot.Plan) {
 		set, _ := p.Node.Effective[ofGates].(map[string]any)
 		gates = slices.AppendSeq(gates, maps.Keys(set))
 	}
+	minor, _ := known.Minor(planned.Kubelet.KnownVersion())
 	list := func(p *boot.Plan) node.Items {
-		out := listDefaults(p, nil, gates)
+		out := listDefaults(p, minor, nil, gates)
 		for field, value := range p.Node.Effective {
 			out.Set("field", field, value)
 		}

@@ -77,7 +77,7 @@ Where some node has no plan, and nothing breaks on the others, it is that of its
 			switch {
 			case len(u.Files) > 0:
 				fmt.Fprint(a.stdout, "\nWith the rewritten site:\n\n")
-			case u.Left != nil && len(u.Left.From) > 0:
+			case u.Left != nil:
 				fmt.Fprint(a.stdout, "No setting of the site can be rewritten safely.\n\n")
 			}
 			if err := a.showUpgrade(cmp.Or(u.Left, u.Report), &f); err != nil {

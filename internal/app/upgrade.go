@@ -56,7 +56,7 @@ func (e *Env) Upgrade(ctx context.Context, o UpgradeOptions) (out Upgraded, err 
 	}
 
 	out.Report, err = planner.upgradeAll(ctx, o)
-	if err != nil || !o.Fix || site.diags.HasErrors() {
+	if err != nil || !o.Fix || len(out.Report.From) == 0 {
 		return out, err
 	}
 

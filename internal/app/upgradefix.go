@@ -21,80 +21,45 @@ import (
 	"github.com/prelet/prelet/internal/kubelet/rules"
 	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/value"
-	"github.com/prelet/prelet/internal/world"
 	"github.com/prelet/prelet/stages"
 )
-
-// edit replaces a part of a file, from one byte to another.
-type edit struct {
-	file     string
-	from, to int
-	text     string
-}
 
 // fixer rewrites the stage write of a site.
 type fixer struct {
 	site     *lang.Site
-	body     *hclsyntax.Body
+	version  string          // of prelet
 	from, to int             // minor versions: of the oldest kubelet in place, and of the newest one
-	keep     map[string]bool // fields and feature gates that stay as they are
+	loose    map[string]bool // files that stay as they are, because `prelet fmt` would change them too
 }
 
 // fixSite returns a site without the settings that a report of newer kubelets names, as far as that is safe. Flags that
 // its last version no longer has and that kubelets in place do not need are cut, and so are feature gates. Flags with a
 // field of the configuration are moved to the patch. Only literals are rewritten, and no field or gate of keep, which
-// kubelets in place would then have otherwise. loose are the files that stay as they are because `prelet fmt` would
-// change them: what an edit changes in them besides is not known.
+// kubelets in place would then have otherwise. loose are the files that are left out for their form.
 func fixSite(
 	site *lang.Site, u *fleet.Upgrade, version string, keep map[string]bool,
 ) (fixed *lang.Site, loose map[string]bool) {
-	to, _ := known.Minor(u.To)
-	from := to
-	for text := range u.From {
-		minor, _ := known.Minor(text)
-		from = min(from, minor)
-	}
-
-	loose = map[string]bool{}
+	f := fixer{site: site, version: version, loose: map[string]bool{}}
+	f.from, _ = known.Minor(u.Oldest())
+	f.to, _ = known.Minor(u.To)
 	for _, row := range u.Effects {
-		for _, writer := range site.OfType(stages.Write) { // one at most
-			f := fixer{site, writer.Body, from, to, keep}
-			edits := f.fix(row.Item)
-			for _, e := range edits {
-				if !isCanonical(site.Sources[e.file]) {
-					loose[e.file] = true
-					edits = nil
-				}
-			}
-			if fixed, diags := lang.Parse(applyEdits(site, edits), siteOptions(version)); !diags.HasErrors() {
-				site = fixed
-			}
+		before := f.site
+		kind, name, _ := strings.Cut(row.Item, "/")
+		gate, isGate := strings.CutPrefix(name, "featureGates.")
+		isFixed := false
+		if kind == "flag" {
+			name, _, _ = strings.Cut(name, "/")
+			isFixed = f.fixFlag(name, keep)
+		} else if isGate && !keep[gate] {
+			later, stays := known.GateAt(gate, f.to)
+			isFixed = (!stays || later.Locked) && f.cut("kubelet_config", "patch", name, false)
+		}
+		if !isFixed {
+			f.site = before
 		}
 	}
 
-	return site, loose
-}
-
-// isCanonical reports whether a file is as `prelet fmt` writes it, with line ends of Linux.
-func isCanonical(src []byte) bool {
-	return !bytes.ContainsRune(src, '\r') && bytes.Equal(lang.Format(src), src)
-}
-
-// fix returns how an item, flag/NAME or config/featureGates.NAME, is rewritten; nil if that is not safe.
-func (f fixer) fix(item string) []edit {
-	if flag, isFlag := strings.CutPrefix(item, "flag/"); isFlag {
-		flag, _, _ = strings.Cut(flag, "/")
-		return f.fixFlag(flag)
-	}
-	gate, isGate := strings.CutPrefix(item, "config/featureGates.")
-	later, stays := known.GateAt(gate, f.to)
-	_, set := f.findSetting("kubelet_config", "patch", "featureGates."+gate)
-	if !isGate || f.keep[gate] || set == nil || stays && !later.Locked {
-		return nil
-	}
-	cut, _ := f.cutItem(*set, false)
-
-	return cut
+	return f.site, f.loose
 }
 
 // isNeedless reports whether a kubelet that takes a flag does not need it: from 1.24 on --container-runtime has one
@@ -104,49 +69,56 @@ func isNeedless(flag string, minor int) bool {
 	return minor >= 24 && (flag == "container-runtime" || flag == "pod-infra-container-image")
 }
 
-// fixFlag returns how a flag is removed, and written as a field where it has one in all versions.
-func (f fixer) fixFlag(name string) []edit {
-	block, item := f.findSetting("kubelet_flags", "flags", name)
+// fixFlag removes a flag, and writes it as a field where it has one in all versions. It returns false where that is not
+// safe, as do the methods that follow.
+func (f *fixer) fixFlag(name string, keep map[string]bool) bool {
+	const block, attribute = "kubelet_flags", "flags"
 	flag, isKnown := known.FlagAt(name, f.from)
-	if item == nil || !isKnown {
-		return nil
-	}
 	_, isInOld := known.FieldAt(flag.Field, f.from)
 	_, isInNew := known.FieldAt(flag.Field, f.to)
 	_, stays := known.FlagAt(name, f.to)
-	isMoved := isInOld && isInNew
 	field, _, _ := strings.Cut(flag.Field, ".")
-	cut, comment := f.cutItem(*item, isMoved)
 	switch {
-	case cut == nil || f.keep[field]:
-		return nil
-	case isMoved:
-		moved := f.moveToPatch(block, flag.Field, convertFlag(name, flag.Field, *item, f.from), comment)
-		if moved == nil {
-			return nil
-		}
-		return append(moved, cut...)
-	case stays || !isNeedless(name, f.from):
-		return nil
+	case !isKnown || keep[field]:
+		return false
+	case isInOld && isInNew:
+		return f.copyToPatch(name, flag.Field) && f.cut(block, attribute, name, true)
 	}
 
-	return cut
+	return !stays && isNeedless(name, f.from) && f.cut(block, attribute, name, false)
+}
+
+// findBlock returns a block of the stage write; nil if it has none.
+func (f *fixer) findBlock(typ string) *hclsyntax.Block {
+	for _, writer := range f.site.OfType(stages.Write) { // one at most
+		for _, block := range writer.Body.Blocks {
+			if block.Type == typ {
+				return block
+			}
+		}
+	}
+
+	return nil
+}
+
+func isConditional(b *hclsyntax.Block) bool {
+	return b.Body.Attributes["when"] != nil || b.Body.Attributes["for_each"] != nil
 }
 
 // findSetting returns the item of an attribute of a block, such as maxPods or featureGates.X, if all around it is
-// literal and unconditional.
-func (f fixer) findSetting(typ, attribute, name string) (*hclsyntax.Block, *hclsyntax.ObjectConsItem) {
+// literal and unconditional; else nil.
+func (f *fixer) findSetting(typ, attribute, name string) *hclsyntax.ObjectConsItem {
 	block := f.findBlock(typ)
 	if block == nil || isConditional(block) || block.Body.Attributes[attribute] == nil {
-		return nil, nil
+		return nil
 	}
-	object, _ := block.Body.Attributes[attribute].Expr.(*hclsyntax.ObjectConsExpr)
 
-	return block, findLiteral(object, name)
+	return findLiteral(block.Body.Attributes[attribute].Expr, name)
 }
 
-func findLiteral(object *hclsyntax.ObjectConsExpr, name string) *hclsyntax.ObjectConsItem {
-	if object == nil {
+func findLiteral(x hclsyntax.Expression, name string) *hclsyntax.ObjectConsItem {
+	object, isObject := x.(*hclsyntax.ObjectConsExpr)
+	if !isObject {
 		return nil
 	}
 	for _, item := range object.Items {
@@ -154,26 +126,12 @@ func findLiteral(object *hclsyntax.ObjectConsExpr, name string) *hclsyntax.Objec
 		if key == name || kubelet.FlagName(key) == name {
 			return &item
 		}
-		inner, isObject := item.ValueExpr.(*hclsyntax.ObjectConsExpr)
-		if rest, isInside := strings.CutPrefix(name, key+"."); isInside && isObject {
-			return findLiteral(inner, rest)
+		if inner, isInside := strings.CutPrefix(name, key+"."); isInside {
+			return findLiteral(item.ValueExpr, inner)
 		}
 	}
 
 	return nil
-}
-
-func (f fixer) findBlock(typ string) *hclsyntax.Block {
-	i := slices.IndexFunc(f.body.Blocks, func(b *hclsyntax.Block) bool { return b.Type == typ })
-	if i < 0 {
-		return nil
-	}
-
-	return f.body.Blocks[i]
-}
-
-func isConditional(b *hclsyntax.Block) bool {
-	return b.Body.Attributes["when"] != nil || b.Body.Attributes["for_each"] != nil
 }
 
 // convertFlag returns the value of a literal flag as its field has it, in the language. It returns "" if the two may
@@ -192,55 +150,55 @@ func convertFlag(name, field string, item hclsyntax.ObjectConsItem, minor int) s
 	})
 	set, _ := kubelet.LookUp(config, "/"+strings.ReplaceAll(field, ".", "/"))
 	_, isObject := set.(map[string]any)
-	isZero := slices.Contains([]string{"", "0", "0s"}, fmt.Sprint(set))
+	isZero := slices.Contains([]string{"<nil>", "", "0", "0s"}, fmt.Sprint(set))
 	converted, err := value.FromGo(set)
 	isDefaultOfOther := field == "nodeStatusUpdateFrequency"
-	if set == nil || isZero || isDefaultOfOther || isObject && name != "feature-gates" || err != nil {
+	if isZero || isDefaultOfOther || isObject && name != "feature-gates" || err != nil {
 		return ""
 	}
 
 	return string(hclwrite.TokensForValue(converted).Bytes())
 }
 
-// moveToPatch returns how a field is added to the patch; nil if that is not safe. flags is the block of its flags: a
-// new block is written after it.
-func (f fixer) moveToPatch(flags *hclsyntax.Block, field, text, comment string) []edit {
+// copyToPatch adds a flag to the patch as a field, with the comment after it. A new block is written after that of the
+// flags.
+func (f *fixer) copyToPatch(name, field string) bool {
+	item := f.findSetting("kubelet_flags", "flags", name)
+	if item == nil {
+		return false
+	}
+	text := convertFlag(name, field, *item, f.from)
+	flags, config := f.findBlock("kubelet_flags"), f.findBlock("kubelet_config")
 	path := strings.Split(field, ".")
-	config := f.findBlock("kubelet_config")
-	at := flags.CloseBraceRange
+	line := nest(path, text) + f.look(*item).comment
 	switch {
 	case text == "":
-		return nil
+		return false
 	case config == nil:
-		block := "\nkubelet_config {\npatch = {\n" + nest(path, text) + comment + "\n}\n}"
-		return []edit{{at.Filename, at.End.Byte, at.End.Byte, block}}
-	case isConditional(config) || config.TypeRange.Filename != at.Filename:
-		return nil // it may not be of all sites that have these flags
+		at := flags.CloseBraceRange
+		at.Start = at.End
+		return f.replace(at, "\nkubelet_config {\npatch = {\n"+line+"\n}\n}")
+	case isConditional(config) || config.TypeRange.Filename != flags.TypeRange.Filename:
+		return false // it may not be of all sites that have these flags
+	case config.Body.Attributes["patch"] == nil:
+		return f.insert(config.OpenBraceRange, config.CloseBraceRange, "patch = {\n"+line+"\n}")
 	}
-	patch := config.Body.Attributes["patch"]
-	if patch == nil {
-		written := "patch = {\n" + nest(path, text) + comment + "\n}"
-		return f.insertLines(config.OpenBraceRange, config.CloseBraceRange.Start.Byte, written)
-	}
-	object, isLiteral := patch.Expr.(*hclsyntax.ObjectConsExpr)
-	if !isLiteral {
-		return nil
-	}
-
-	return f.addField(object, path, text, comment)
-}
-
-// addField returns how a field is added to an object literal; nil if it has the field.
-func (f fixer) addField(object *hclsyntax.ObjectConsExpr, path []string, text, comment string) []edit {
-	if item := findLiteral(object, path[0]); item != nil {
-		inner, isObject := item.ValueExpr.(*hclsyntax.ObjectConsExpr)
-		if len(path) == 1 || !isObject {
-			return nil
+	x := config.Body.Attributes["patch"].Expr
+	for i := range path { // in the innermost object that there is
+		object, isObject := x.(*hclsyntax.ObjectConsExpr)
+		if !isObject {
+			return false
 		}
-		return f.addField(inner, path[1:], text, comment)
+		inner := findLiteral(object, path[i])
+		if inner == nil {
+			end := object.SrcRange
+			end.Start.Byte = end.End.Byte - 1
+			return f.insert(object.OpenRange, end, nest(path[i:], text)+f.look(*item).comment)
+		}
+		x = inner.ValueExpr
 	}
 
-	return f.insertLines(object.OpenRange, object.SrcRange.End.Byte-1, nest(path, text)+comment)
+	return false // it has the field
 }
 
 // nest returns a field with the objects around it: a = { b = 1 }.
@@ -252,72 +210,91 @@ func nest(path []string, text string) string {
 	return path[0] + " = " + text
 }
 
-// insertLines returns how lines are added before the closing brace at a byte. What begins in the line of the opening
-// brace gets a line of its own.
-func (f fixer) insertLines(open hcl.Range, end int, text string) (out []edit) {
-	from := open.End.Byte
-	old := string(f.site.Sources[open.Filename][from:end])
-	if first, _, _ := strings.Cut(old, "\n"); strings.TrimSpace(first) != "" {
-		out = append(out, edit{open.Filename, from, from, "\n"})
-	}
+// insert adds lines at the end of what is between two braces.
+func (f *fixer) insert(open, end hcl.Range, text string) bool {
+	inside := hcl.Range{Filename: open.Filename, Start: open.End, End: end.Start}
+	old := strings.TrimSpace(string(inside.SliceBytes(f.site.Sources[open.Filename])))
 
-	return append(out, edit{open.Filename, from + len(strings.TrimRight(old, " \n")), end, "\n" + text + "\n"})
+	return f.replace(inside, "\n"+strings.TrimSpace(old+"\n"+text)+"\n")
 }
 
-// cutItem returns how an item of an object literal is removed: with its line, if nothing else is on that line; nil if
-// that is not safe. comment is the one after it. The line of an item that has a comment becomes one itself, so that the
-// comment does not seem to be about the next item; if the item is moved, with the comment after it, only if there is
-// one above.
-func (f fixer) cutItem(item hclsyntax.ObjectConsItem, isMoved bool) (cut []edit, comment string) {
-	at := hcl.RangeBetween(item.KeyExpr.Range(), item.ValueExpr.Range())
-	src := string(f.site.Sources[at.Filename])
-	start, end := at.Start.Byte, at.End.Byte
-	line := strings.LastIndexByte(src[:start], '\n') + 1
-	rest, _, _ := strings.Cut(src[end:], "\n")
-	after, hasComma := strings.CutPrefix(rest, ",")
-	after = strings.TrimSpace(after)
-	isComment := func(s string) bool { return strings.HasPrefix(s, "#") || strings.HasPrefix(s, "//") }
+// look is where an item of an object literal is, and what is around it.
+type look struct {
+	hcl.Range
+	text, before, after string // of the item, and of its lines
+	above               string // the line before
+	comment             string // after it, with a space before
+}
+
+func (f *fixer) look(item hclsyntax.ObjectConsItem) (l look) {
+	l.Range = hcl.RangeBetween(item.KeyExpr.Range(), item.ValueExpr.Range())
+	src := string(f.site.Sources[l.Filename])
+	line := strings.LastIndexByte(src[:l.Start.Byte], '\n') + 1
+	l.text = src[l.Start.Byte:l.End.Byte]
+	l.before = src[line:l.Start.Byte]
+	l.after, _, _ = strings.Cut(src[l.End.Byte:], "\n")
 	above := strings.TrimRight(src[:line], "\n")
-	above = strings.TrimSpace(above[strings.LastIndexByte(above, '\n')+1:])
-	before := strings.TrimRight(src[line:start], " ")
-	switch {
-	case before == "" && (after == "" || isComment(after)):
-		if after != "" {
-			comment = " " + after
-		}
-		if isComment(above) || strings.HasSuffix(above, "*/") || after != "" && !isMoved {
-			text := strings.ReplaceAll(src[start:end]+rest, "\n", "\n# ")
-			return []edit{{at.Filename, start, end + len(rest), "# " + text}}, comment
-		}
-		return []edit{{at.Filename, line, end + len(rest) + 1, ""}}, comment
-	case hasComma:
-		end++
-	case !strings.HasPrefix(after, "}"):
-		return nil, ""
-	case strings.HasSuffix(before, ","): // it is the last one
-		start = line + len(before) - 1
+	l.above = strings.TrimSpace(above[strings.LastIndexByte(above, '\n')+1:])
+	if rest := strings.TrimLeft(l.after, ", "); isComment(rest) {
+		l.comment = " " + rest
 	}
 
-	return []edit{{at.Filename, start, end, ""}}, ""
+	return l
 }
 
-// applyEdits returns the files of a site with edits, in the canonical form.
-func applyEdits(site *lang.Site, edits []edit) []world.SiteFile {
-	files := slices.Clone(site.Files)
-	slices.SortStableFunc(edits, func(a, b edit) int { return cmp.Compare(b.from, a.from) })
-	for i, f := range files {
-		text := f.Text
-		for _, e := range edits {
-			if e.file == f.Name {
-				text = text[:e.from] + e.text + text[e.to:]
-			}
-		}
-		if text != f.Text {
-			files[i].Text = string(lang.Format([]byte(text)))
-		}
+func isComment(line string) bool {
+	return strings.HasPrefix(line, "#") || strings.HasPrefix(line, "//")
+}
+
+// cut removes an item of an object literal, with its line if nothing else is on it. The line of an item that has a
+// comment becomes one itself, so that the comment does not seem to be about the next item; if the item is moved, with
+// the comment after it, only if there is one above.
+func (f *fixer) cut(typ, attribute, name string, isMoved bool) bool {
+	item := f.findSetting(typ, attribute, name)
+	if item == nil {
+		return false
+	}
+	l := f.look(*item)
+	at := l.Range
+	rest := strings.TrimSpace(l.after)
+	isLine := strings.TrimSpace(l.before) == "" && (strings.Trim(rest, ",") == "" || l.comment != "")
+	isCommented := isComment(l.above) || strings.HasSuffix(l.above, "*/") || l.comment != "" && !isMoved
+	switch {
+	case isLine && isCommented:
+		at.End.Byte += len(l.after)
+		return f.replace(at, "# "+strings.ReplaceAll(l.text, "\n", "\n# ")+l.after)
+	case isLine:
+		at.Start.Byte -= len(l.before)
+		at.End.Byte += len(l.after) + 1
+	case strings.HasPrefix(rest, ","):
+		at.End.Byte++
+	case strings.HasPrefix(rest, "}"):
+		at.Start.Byte -= len(l.before) - len(strings.TrimRight(l.before, ", "))
+	default:
+		return false
 	}
 
-	return files
+	return f.replace(at, "")
+}
+
+// replace replaces a part of a file, and formats the file.
+func (f *fixer) replace(at hcl.Range, text string) bool {
+	files := slices.Clone(f.site.Files)
+	for i, file := range files {
+		if file.Name != at.Filename {
+			continue
+		}
+		if strings.Contains(file.Text, "\r") || string(lang.Format([]byte(file.Text))) != file.Text {
+			f.loose[file.Name] = true
+			return false
+		}
+		fixed := file.Text[:at.Start.Byte] + text + file.Text[at.End.Byte:]
+		files[i].Text = string(lang.Format([]byte(fixed)))
+	}
+	site, diags := lang.Parse(files, siteOptions(f.version))
+	f.site = site
+
+	return !diags.HasErrors()
 }
 
 // compareSites returns the files that differ between a site and its rewritten form.

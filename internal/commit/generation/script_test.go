@@ -21,6 +21,7 @@ import (
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/platform/nodefile"
+	"github.com/prelet/prelet/internal/sample"
 	"github.com/prelet/prelet/internal/scripttest"
 )
 
@@ -50,21 +51,23 @@ func TestScripts(t *testing.T) {
 	}
 }
 
-// playScript plays a script. The lines after "== killed" are those of a process that is killed at each of its operations,
-// one after another, each time in a root folder of its own. Then another process carries out the lines after "== then".
+// playScript plays a script. The lines after "== killed" are those of a process that is killed at a sample of its
+// operations, and at last at none, each time in a root folder of its own. Then another process carries out the lines after
+// "== then".
 func playScript(t *testing.T, lines []scripttest.Line) {
 	t.Helper()
 	part := func(name string) int {
 		return slices.IndexFunc(lines, func(l scripttest.Line) bool { return slices.Equal(l.Words, []string{"==", name}) })
 	}
 	killed, then := part("killed"), part("then")
+	if killed < 0 {
+		newScene(t).play(lines)
+		return
+	}
+	first, step := sample.New(t).OneIn(4, t.Name())
 	kill := &killAt{}
-	for kill.at = 1; ; kill.at++ {
-		sc := &scene{box: newBox(t), looks: map[string]map[string]inode{}}
-		if killed < 0 {
-			sc.play(lines)
-			return
-		}
+	for kill.at = 1 + first; ; kill.at += step {
+		sc := newScene(t)
 		sc.play(lines[:killed])
 		sc.store()
 		kill.seen = 0
@@ -81,8 +84,8 @@ func playScript(t *testing.T, lines []scripttest.Line) {
 			t.Fatalf("killed at operation %d of %s: want the lines after it to hold", kill.at, lines[killed+1])
 		}
 	}
-	if kill.at < 4 {
-		t.Errorf("got %d operations to be killed at, want 3 or more", kill.at-1)
+	if kill.seen < 3 {
+		t.Errorf("got %d operations to be killed at, want 3 or more", kill.seen)
 	}
 }
 
@@ -105,6 +108,11 @@ type scene struct {
 	ops          int                         // since the last `count`
 	power        *power                      // nil: it cannot be cut
 	isDone       bool                        // what was to be killed came to its end
+}
+
+func newScene(t *testing.T) *scene {
+	t.Helper()
+	return &scene{box: newBox(t), looks: map[string]map[string]inode{}}
 }
 
 func (sc *scene) play(lines []scripttest.Line) {

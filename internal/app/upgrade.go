@@ -74,9 +74,10 @@ func (e *Env) Upgrade(ctx context.Context, o UpgradeOptions) (out Upgraded, err 
 		switch {
 		case len(keep) > kept:
 			continue
-		case len(out.Left.Altered) > 0:
-			return out, failure(fault.Internal,
-				"a bug in prelet: kubelets in place would change with the rewritten site; no file is written")
+		case len(out.Left.Altered) > 0: // not by what can be kept
+			out.Files = nil
+			out.Left = out.Report
+			return out, nil
 		case o.Write && len(out.Report.Failed) > 0:
 			return out, failure(fault.FileRefused, "%d of %d machines have no plan, and may need the site as it is: "+
 				"no file is written", len(out.Report.Failed), out.Report.Machines)

@@ -45,7 +45,7 @@ type Upgrade struct {
 	Effects     []Upgraded        `json:"effects"`
 
 	// Altered has the fields and feature gates that kubelets in place have otherwise than with an older site, and
-	// "errors" if they would no longer start.
+	// "errors" if they would no longer start, or have no plan.
 	Altered map[string]bool `json:"-"`
 
 	known   map[UpgradedItem]int   // places in Effects
@@ -553,7 +553,8 @@ func (u *Upgrade) addAltered(older, planned *boot.Plan) {
 	for _, c := range compareItems(list(older), list(planned)) {
 		u.Altered[c.Name] = true
 	}
-	if planned.Diagnostics.HasErrors() && !older.Diagnostics.HasErrors() {
+	hasFailed := planned.Diagnostics.HasErrors() && !older.Diagnostics.HasErrors()
+	if hasFailed || codeOfSite(planned.Diagnostics) != codeOfSite(older.Diagnostics) {
 		u.Altered["errors"] = true
 	}
 }

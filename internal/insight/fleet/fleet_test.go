@@ -198,7 +198,9 @@ func checkChanges(t *testing.T, what string, changes []Change, want []string) {
 // TestAltered: rewriting a site is refused if it takes the start, or the plan, of some machine.
 func TestAltered(t *testing.T) {
 	starts := &boot.Plan{}
-	refused := &boot.Plan{Diagnostics: hcl.Diagnostics{origin.Error(fault.KubeletFlag, hcl.Range{}, "refused", "")}}
+	rule := origin.Extra{Code: fault.KubeletFlag, Rule: "flag-unknown"}
+	refused := &boot.Plan{Diagnostics: hcl.Diagnostics{{Severity: hcl.DiagError, Summary: "refused", Extra: rule}}}
+	unplanned := &boot.Plan{Diagnostics: hcl.Diagnostics{origin.Error(fault.Precondition, hcl.Range{}, "failed", "")}}
 	for _, c := range []struct {
 		older, planned *boot.Plan
 		want           bool
@@ -207,6 +209,8 @@ func TestAltered(t *testing.T) {
 		{refused, refused, false},
 		{refused, starts, false},
 		{starts, refused, true},
+		{refused, unplanned, true},
+		{unplanned, refused, false},
 	} {
 		u := NewUpgrade("", "", 37)
 		u.Add(UpgradedMachine{Older: c.older, Planned: c.planned})

@@ -554,7 +554,8 @@ func (u *Upgrade) addAltered(older, planned *boot.Plan) {
 		u.Altered[c.Name] = true
 	}
 	hasFailed := planned.Diagnostics.HasErrors() && !older.Diagnostics.HasErrors()
-	if hasFailed || codeOfSite(planned.Diagnostics) != codeOfSite(older.Diagnostics) {
+	code := codeOfSite(planned.Diagnostics)
+	if hasFailed || code != "" && code != codeOfSite(older.Diagnostics) {
 		u.Altered["errors"] = true
 	}
 }

@@ -79,6 +79,11 @@ func setUp(e *testscript.Env, shared *machines) error {
 		return err
 	}
 	e.Setenv("REPO", repo)
+	for _, name := range []string{"GOGC", "GOMEMLIMIT"} { // of `make test`, to collect less often
+		if value := os.Getenv(name); value != "" {
+			e.Setenv(name, value)
+		}
+	}
 	e.Setenv("CREDENTIALS_DIRECTORY", filepath.Join(e.WorkDir, "credentials"))
 	e.Setenv("SERVER", "https://127.0.0.1:1")
 	e.Setenv("PIN", s.ca.CAHash())

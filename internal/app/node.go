@@ -367,6 +367,7 @@ func (e *Env) hideFlag(name string, values ...string) {
 	for _, text := range values {
 		if kubelet.IsSecretFlag(name) && text != "root" {
 			e.Redactor.Add([]byte(text))
+			e.Redactor.Add([]byte(kubelet.SpellWord(text)))
 		}
 	}
 }

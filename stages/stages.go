@@ -12,6 +12,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/world"
 	"github.com/prelet/prelet/plugins/contract"
@@ -141,6 +142,9 @@ type Inputs struct {
 	Base    node.Base // the node before decide
 	Kubelet world.KubeletAns
 	Start   *world.StartAns // how the kubelet's unit starts it; nil: not known
+	// ParseConfig is kubelet.ParseConfig. Plans of further machines get the same configuration for the same text, so it
+	// must not be changed.
+	ParseConfig func(text string) (*kubelet.Config, error)
 	// DropIns returns the kubelet's drop-ins in a directory of the image, by name; nil: they cannot be read.
 	DropIns   func(dir string) []DropIn
 	Node      NodeIdentity

@@ -387,9 +387,10 @@ func (p *progress) runDecide(ctx context.Context) {
 		isBroken: p.hasErrors(),
 		basis: basis{
 			Inputs: stages.Inputs{
-				Readings: p.gathered.Readings,
-				Kubelet:  p.kubelet.KubeletAns,
-				Access:   p.prepared.env.Access,
+				Readings:    p.gathered.Readings,
+				Kubelet:     p.kubelet.KubeletAns,
+				Access:      p.prepared.env.Access,
+				ParseConfig: p.checks.parseConfig,
 			},
 		},
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/lang/eval"
 	"github.com/prelet/prelet/internal/origin"
@@ -57,12 +58,32 @@ func check(s *lang.Site, locks map[string]detectorLock) (Checked, Findings) {
 	return c, newFindings(diags...)
 }
 
-// Checks keeps the result of the check of a site for further runs of the same site, over other machines. The zero value
-// is ready. It is safe for concurrent use.
+// Checks keeps the result of the check of a site, and the cluster's configuration of the kubelet, for further runs of
+// the same site, over other machines. The zero value is ready. It is safe for concurrent use.
 type Checks struct {
 	mu        sync.Mutex
 	last      Checked // without findings; its site is nil before the first run
 	detectors map[string]*contract.Description
+
+	configText string // of config
+	config     *kubelet.Config
+}
+
+// parseConfig is kubelet.ParseConfig. Most machines of a site have the configuration of the same cluster, so it keeps
+// the last one.
+func (c *Checks) parseConfig(text string) (*kubelet.Config, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.config != nil && c.configText == text {
+		return c.config, nil
+	}
+
+	config, err := kubelet.ParseConfig(text)
+	if err == nil {
+		c.configText, c.config = text, config
+	}
+
+	return config, err
 }
 
 // check returns the result of the function check. It depends on the site and the descriptions of detectors only, so an

@@ -87,7 +87,7 @@ func (r *baseReader) readConfig(base *node.Base, b schema.Body) {
 	if !src.known {
 		return
 	}
-	parse := kubelet.ParseConfig
+	parse := r.in.ParseConfig
 	if isDropIn(b) {
 		parse = kubelet.ParseConfigFile // the kubelet reads it, and not what prelet makes of it
 	}

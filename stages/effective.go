@@ -95,8 +95,7 @@ func EffectiveConfig(n node.Node, version string) (map[string]any, error) {
 func (m MergedConfig) Effective(flags []node.Flag) map[string]any {
 	s := rules.Subject{Config: m.Config, Version: m.version}
 	if !m.isPreset {
-		s.Config = m.Config.Clone()
-		_ = s.Config.Set([]string{"evictionHard"}, m.thresholds)
+		s.Config = m.Config.With("evictionHard", m.thresholds)
 	}
 	for _, f := range flags {
 		s.Flags = append(s.Flags, rules.Flag{Name: f.Name, Value: f.Value})

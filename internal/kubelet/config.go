@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"reflect"
 	"slices"
 	"strconv"
@@ -387,6 +388,14 @@ func isMarker(line, marker string) bool {
 // Clone returns a deep copy.
 func (c *Config) Clone() *Config {
 	return &Config{doc: clone(c.doc).(map[string]any), repeated: c.repeated}
+}
+
+// With returns the configuration with another value of a field, in the types of Config. The two share all other values.
+func (c *Config) With(field string, value any) *Config {
+	doc := maps.Clone(c.doc)
+	doc[field] = value
+
+	return &Config{doc: doc, repeated: c.repeated}
 }
 
 // Object returns the whole document, in the types that Config names. It is not a copy: a caller that changes one of the

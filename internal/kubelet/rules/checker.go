@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/prelet/prelet/internal/kubelet"
@@ -68,12 +69,16 @@ func newChecker(s Subject) *checker {
 
 	config := kubelet.NewConfig()
 	if s.Config != nil {
-		config = s.Config.Clone()
+		config = s.Config
 	}
+	own := sync.OnceValue(func() *kubelet.Config { // most flags set no field
+		config = config.Clone()
+		return config
+	})
 	for _, f := range s.Flags {
 		f.Name = kubelet.FlagName(f.Name)
 		c.given[f.Name] = f.Value
-		c.applyFlag(config, f)
+		c.applyFlag(own, f)
 	}
 	if s.Config != nil || len(c.flagOf) > 0 {
 		c.config = c.dropUnknownFields("", config.Object())

@@ -21,7 +21,7 @@ type badFlag struct {
 }
 
 // applyFlag sets the field of a configuration that a flag sets. Feature gates are merged; other values are replaced.
-func (c *checker) applyFlag(config *kubelet.Config, f Flag) {
+func (c *checker) applyFlag(config func() *kubelet.Config, f Flag) {
 	flag, isKnown := known.FlagAt(f.Name, c.minor)
 	if !isKnown || f.Name == "register-with-taints" {
 		return
@@ -39,11 +39,11 @@ func (c *checker) applyFlag(config *kubelet.Config, f Flag) {
 		for name := range gates {
 			c.flagOf[flag.Field+"."+name] = f.Name // the configuration may set others
 		}
-		_ = config.Merge(map[string]any{flag.Field: value})
+		_ = config().Merge(map[string]any{flag.Field: value})
 		return
 	}
 	c.flagOf[flag.Field] = f.Name
-	err = config.Set(strings.Split(flag.Field, "."), value)
+	err = config().Set(strings.Split(flag.Field, "."), value)
 	if err != nil {
 		delete(c.flagOf, flag.Field) // the value around the field has another type: config-wrong-type reports it
 	}

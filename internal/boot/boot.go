@@ -427,6 +427,7 @@ func (p *progress) runRules(ctx context.Context) {
 	}
 	p.add(checkUnitFiles(p.rendered.node))
 	p.declares = runLimited(ctx, p, func() (*[]rules.Declaration, Findings) {
+		j.effective = j.makeEffective()
 		return j.findDeclared(), checkRules(ctx, j)
 	})
 }

@@ -17,11 +17,10 @@ import (
 // checkHost warns of what kubeadm checks before a kubelet starts, and a kubelet does not check itself, or fails with
 // later. Without an answer (a recording that is older, another machine) it reports nothing.
 func (j ruleCheck) checkHost(ctx context.Context) {
-	kubelet := j.makeEffective()
-	if j.tape == nil || kubelet.Config == nil {
+	if j.tape == nil || j.effective.Config == nil {
 		return
 	}
-	listeners := rules.Listeners(kubelet)
+	listeners := rules.Listeners(j.effective)
 	req := world.HostReq{Ports: []int64{}}
 	for _, l := range listeners {
 		req.Ports = append(req.Ports, l.Port)

@@ -35,6 +35,8 @@ type ruleCheck struct {
 	advises  bool              // see Options.Advises
 	files    *configFiles      // nil: a stage has reported why they cannot be merged
 	pointers []string          // of the fields that stages set, sorted
+
+	effective rules.Subject // the kubelet with the configuration that it works with, see makeEffective
 	*Findings
 }
 
@@ -299,7 +301,7 @@ func (j ruleCheck) makeInstalled() rules.Subject {
 // findDeclared returns the features that the node will declare, as far as feature gates decide; nil if they are not
 // known.
 func (j ruleCheck) findDeclared() *[]rules.Declaration {
-	list, isKnown := rules.Declarations(j.makeEffective())
+	list, isKnown := rules.Declarations(j.effective)
 	if !isKnown {
 		return nil
 	}

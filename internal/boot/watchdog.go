@@ -33,7 +33,7 @@ func (j ruleCheck) checkWatchdog() {
 		return
 	}
 
-	isOn, isGateKnown := rules.IsGateOn(j.makeEffective(), "SystemdWatchdog")
+	isOn, isGateKnown := rules.IsGateOn(j.effective, "SystemdWatchdog")
 	isOff := isGateKnown && !isOn && minor < watchdogLocked
 	switch {
 	case minor < WatchdogSince || isOff:

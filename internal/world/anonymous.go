@@ -107,7 +107,7 @@ func hexDigits(s string) string {
 	s = strings.ToLower(s)
 	afterX := s[strings.LastIndexByte(s, 'x')+1:]
 
-	return strings.NewReplacer(":", "", "-", "").Replace(afterX)
+	return strings.ReplaceAll(strings.ReplaceAll(afterX, ":", ""), "-", "")
 }
 
 // rewrite replaces keys and texts in a value, at any depth, and returns the value.

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -62,11 +63,13 @@ func New(ctx context.Context, s *lang.Site, source world.Source) *Eval {
 		index[i.Addr()] = n
 	}
 
+	redactor := sync.OnceValue(value.NewRedactor) // most runs have one of their own
+
 	return &Eval{
 		site:        s,
 		source:      source,
 		ctx:         ctx,
-		redact:      value.NewRedactor().String,
+		redact:      func(s string) string { return redactor().String(s) },
 		declared:    listDeclared(s),
 		index:       index,
 		vars:        map[string]cty.Value{},

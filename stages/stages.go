@@ -6,6 +6,7 @@ package stages
 import (
 	"cmp"
 	"context"
+	"sync"
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
@@ -88,6 +89,9 @@ type Env struct {
 	Access    world.Access // of the cluster block
 	Cluster   hcl.Range    // of that block; zero: the site has none
 	Detectors []Detector
+	// Shared keeps what a stage makes for one machine for the next ones of the same site, by keys of the stage's own
+	// types. nil: the site has one machine.
+	Shared *sync.Map
 }
 
 // Detector is one detector block with its lock.

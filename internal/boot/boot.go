@@ -361,6 +361,7 @@ func (p *progress) runPrepare(ctx context.Context) {
 	p.prepared = runLimited(ctx, p, func() (Prepared, Findings) {
 		return prepare(s, locks, e)
 	})
+	p.prepared.env.Shared = &p.checks.shared
 	p.setEval(p.prepared.eval)
 }
 

@@ -58,8 +58,8 @@ func check(s *lang.Site, locks map[string]detectorLock) (Checked, Findings) {
 	return c, newFindings(diags...)
 }
 
-// Checks keeps the result of the check of a site, and the cluster's configuration of the kubelet, for further runs of
-// the same site, over other machines. The zero value is ready. It is safe for concurrent use.
+// Checks keeps the result of the check of a site, and what is made of answers that many machines share, for further runs
+// of the same site, over other machines. The zero value is ready. It is safe for concurrent use.
 type Checks struct {
 	mu        sync.Mutex
 	last      Checked // without findings; its site is nil before the first run
@@ -67,6 +67,8 @@ type Checks struct {
 
 	configText string // of config
 	config     *kubelet.Config
+
+	shared sync.Map // see stages.Env
 }
 
 // parseConfig is kubelet.ParseConfig. Most machines of a site have the configuration of the same cluster, so it keeps

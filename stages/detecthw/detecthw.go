@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
@@ -147,7 +148,7 @@ func (s Stage) Gather(
 	diags = append(diags, warnOfFabric(cfg, detections)...)
 	merge(&facts, detections)
 
-	out, diag := factsOutput(cfg, facts, ans.Withheld)
+	out, diag := factsOutput(cfg, facts, ans.Withheld, env.Shared)
 	if diag != nil {
 		return stages.Output{}, append(diags, diag)
 	}
@@ -225,13 +226,31 @@ func waitRange(cfg schema.Body, fact string) (hcl.Range, bool) {
 	return attr.ItemRange(strconv.Itoa(i)), true
 }
 
+// shareFacts returns the value of facts, with parts of that of the machine before: machines of one kind differ in few.
+func shareFacts(facts world.Facts, shared *sync.Map) (cty.Value, error) {
+	if shared == nil {
+		return factsValue(facts, nil)
+	}
+
+	type key struct{}
+	last, _ := shared.Load(key{})
+	before, _ := last.(*madeFacts)
+	v, err := factsValue(facts, before)
+	if err == nil {
+		shared.Store(key{}, &madeFacts{facts, v})
+	}
+
+	return v, err
+}
+
 // factsOutput returns the facts as attributes of the stage's output, those of detectors left out.
 func factsOutput(
 	cfg schema.Body,
 	facts world.Facts,
 	withheld []string,
+	shared *sync.Map,
 ) (map[string]cty.Value, *hcl.Diagnostic) {
-	v, err := factsValue(facts)
+	v, err := shareFacts(facts, shared)
 	if err != nil {
 		return nil, origin.Error(
 			fault.HardwareFailed,

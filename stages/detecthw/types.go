@@ -65,9 +65,16 @@ func shapeOf(t reflect.Type) *shape {
 }
 
 // factsValue returns facts as a value of factsType: the value that a site would get from their JSON. An error begins
-// with the place of the fact, as in a site.
-func factsValue(f world.Facts) (cty.Value, error) {
-	return factsShape().valueOf(reflect.ValueOf(f))
+// with the place of the fact, as in a site. before are the facts of another machine, nil for none: the value shares
+// the parts that are the same.
+func factsValue(f world.Facts, before *madeFacts) (cty.Value, error) {
+	return factsShape().objectOf(reflect.ValueOf(f), before)
+}
+
+// madeFacts are facts, which are not changed, with their value.
+type madeFacts struct {
+	facts world.Facts
+	value cty.Value
 }
 
 // valueOf returns a part of the facts as a value of this shape. nil and an empty list or map are value.Absent.
@@ -86,7 +93,7 @@ func (s *shape) valueOf(v reflect.Value) (cty.Value, error) {
 			return s.mapOf(v)
 		}
 	case reflect.Struct:
-		return s.objectOf(v)
+		return s.objectOf(v, nil)
 	default:
 		return scalarOf(v)
 	}
@@ -129,9 +136,15 @@ func (s *shape) mapOf(v reflect.Value) (cty.Value, error) {
 	return cty.MapVal(out), nil
 }
 
-func (s *shape) objectOf(v reflect.Value) (cty.Value, error) {
+func (s *shape) objectOf(v reflect.Value, before *madeFacts) (cty.Value, error) {
 	out := make(map[string]cty.Value, len(s.fields))
 	for i, f := range s.fields {
+		isSame := before != nil &&
+			reflect.DeepEqual(v.Field(i).Interface(), reflect.ValueOf(before.facts).Field(i).Interface())
+		if isSame {
+			out[f.name] = before.value.GetAttr(f.name)
+			continue
+		}
 		if f.omitEmpty && v.Field(i).IsZero() {
 			out[f.name] = value.Absent(f.Type)
 			continue

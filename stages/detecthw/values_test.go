@@ -56,7 +56,7 @@ func TestFactsValue(t *testing.T) {
 			})}),
 		}},
 	} {
-		got, err := factsValue(c.facts)
+		got, err := factsValue(c.facts, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -84,7 +84,7 @@ func TestFactsValueRefuses(t *testing.T) {
 	} {
 		f := machine()
 		change(&f)
-		if _, err := factsValue(f); err == nil || !strings.HasPrefix(err.Error(), path) {
+		if _, err := factsValue(f, nil); err == nil || !strings.HasPrefix(err.Error(), path) {
 			t.Errorf("a placeholder of a credential as a fact: got error %v, want one at %s", err, path)
 		}
 	}
@@ -110,6 +110,7 @@ func TestFactsValueIsThatOfJSON(t *testing.T) {
 		all = append(all, facts)
 	}
 
+	var made []madeFacts
 	for i, facts := range all {
 		raw, err := json.Marshal(facts)
 		if err != nil {
@@ -119,9 +120,19 @@ func TestFactsValueIsThatOfJSON(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := factsValue(facts)
+		got, err := factsValue(facts, nil)
 		if err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("facts %d: got %#v, %v; want %#v", i, got, err, want)
+		}
+		made = append(made, madeFacts{facts, got})
+	}
+
+	for i, one := range made { // after any other machine it is the same
+		for j, before := range made {
+			got, err := factsValue(one.facts, &before)
+			if err != nil || !reflect.DeepEqual(got, one.value) {
+				t.Errorf("facts %d after %d: got %#v, %v; want %#v", i, j, got, err, one.value)
+			}
 		}
 	}
 }

@@ -176,6 +176,8 @@ func (f *fixer) copyToPatch(name, field string) bool {
 		return false
 	case config == nil:
 		at := flags.CloseBraceRange
+		comment, _, _ := bytes.Cut(f.site.Sources[at.Filename][at.End.Byte:], []byte("\n"))
+		at.End.Byte += len(comment)
 		at.Start = at.End
 		return f.replace(at, "\nkubelet_config {\npatch = {\n"+line+"\n}\n}")
 	case isConditional(config) || config.TypeRange.Filename != flags.TypeRange.Filename:
@@ -246,6 +248,12 @@ func isComment(line string) bool {
 	return strings.HasPrefix(line, "#") || strings.HasPrefix(line, "//")
 }
 
+func hasComment(text string) bool {
+	tokens, _ := hclsyntax.LexConfig([]byte(text), "", hcl.InitialPos)
+
+	return slices.ContainsFunc(tokens, func(t hclsyntax.Token) bool { return t.Type == hclsyntax.TokenComment })
+}
+
 // cut removes an item of an object literal, with its line if nothing else is on it. The line of an item that has a
 // comment becomes one itself, so that the comment does not seem to be about the next item; if the item is moved, with
 // the comment after it, only if there is one above.
@@ -255,6 +263,9 @@ func (f *fixer) cut(typ, attribute, name string, isMoved bool) bool {
 		return false
 	}
 	l := f.look(*item)
+	if hasComment(l.before) || hasComment(l.text) || strings.Contains(l.after, "/*") {
+		return false // it may be about this item, or the next one
+	}
 	at := l.Range
 	rest := strings.TrimSpace(l.after)
 	isLine := strings.TrimSpace(l.before) == "" && (strings.Trim(rest, ",") == "" || l.comment != "")

@@ -29,6 +29,54 @@ func TestFixSite(t *testing.T) {
     }
   }
 `},
+		{"a comment in the value", "flag/max-pods", `  kubelet_flags {
+    flags = {
+      max-pods = ( # network
+        64
+      )
+      v = 2
+    }
+  }
+`, ""},
+		{"a comment before the value", "flag/max-pods", `  kubelet_flags {
+    flags = {
+      max-pods = /* network */ 64
+
+      v = 2
+    }
+  }
+`, ""},
+		{"a comment before the name", "flag/max-pods", `  kubelet_flags {
+    flags = {
+      /* network */ max-pods = 64
+
+      v = 2
+    }
+  }
+`, ""},
+		{"a comment after the comma", "flag/max-pods", `  kubelet_flags {
+    flags = {
+      max-pods = 64, /* network */
+
+      v = 2
+    }
+  }
+`, ""},
+		{"a comment after the block", "flag/max-pods", `  kubelet_flags {
+    flags = {
+      max-pods = 64
+    }
+  } # of flags
+`, `  kubelet_flags {
+    flags = {
+    }
+  } # of flags
+  kubelet_config {
+    patch = {
+      maxPods = 64
+    }
+  }
+`},
 		{"loose: nested at the first column", "flag/max-pods", `  kubelet_config {
     patch = { logging = {
 vmodule = []

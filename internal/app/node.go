@@ -338,26 +338,30 @@ func redactVariables(r *value.Redactor, given map[string]probe.Given, s *lang.Si
 	}
 }
 
-// hideFlags hides the values of flags that may be secrets from all output: those of a plan, and of the file that it
-// replaces. It is for the time after the plan: answers, files and recordings have them.
+// hideFlags hides the values of flags that may be secrets from all output: those of a plan, and as the files of flags
+// write them that it changes. It is for the time after the plan: answers, files and recordings have them.
 func (e *Env) hideFlags(p *boot.Plan) {
 	for _, f := range p.Node.Flags {
 		e.hideFlag(f.Name, append(slices.Clone(f.Earlier), f.Value)...)
 	}
 	for _, c := range p.Changes {
-		if c.File.Purpose != "kubelet-flags" {
-			continue
+		if c.File.Purpose == "kubelet-flags" {
+			e.hideFlagsOf(c.Old.Text)
+			e.hideFlagsOf(c.File.Text.Template())
 		}
-		file, err := kubelet.ParseEnvFile(c.Old.Text)
-		if err != nil {
-			continue
-		}
-		for _, variable := range file.Names() {
-			flags, _ := file.Get(variable)
-			for _, name := range flags.Names() {
-				value, _ := flags.Lookup(name)
-				e.hideFlag(name, append(flags.Earlier(name), value)...)
-			}
+	}
+}
+
+// hideFlagsOf is hideFlags for an environment file.
+func (e *Env) hideFlagsOf(text string) {
+	file, err := kubelet.ParseEnvFile(text)
+	if err != nil {
+		return
+	}
+	for _, variable := range file.Names() {
+		flags, _ := file.Get(variable)
+		for _, name := range flags.Names() {
+			e.hideFlag(name, flags.Spellings(name)...)
 		}
 	}
 }
@@ -367,7 +371,6 @@ func (e *Env) hideFlag(name string, values ...string) {
 	for _, text := range values {
 		if kubelet.IsSecretFlag(name) && text != "root" {
 			e.Redactor.Add([]byte(text))
-			e.Redactor.Add([]byte(kubelet.SpellWord(text)))
 		}
 	}
 }

@@ -292,13 +292,6 @@ func (f *EnvFile) spliceValue(variable, spelling string) string {
 	return text + variable + "=" + spelling + newline
 }
 
-// SpellWord returns how the value of a flag is written within a line of the file.
-func SpellWord(value string) string {
-	quoted := quoteAssignment([]string{value})
-
-	return quoted[1 : len(quoted)-1]
-}
-
 // quoteAssignment returns words as one double-quoted value.
 func quoteAssignment(argv []string) string {
 	return `"` + encodeEnv(joinQuoted(argv, "''"), double) + `"`

@@ -243,6 +243,23 @@ func (f *Flags) Earlier(name string) (values []string) {
 	return values
 }
 
+// Spellings returns each value of a flag twice: as the kubelet gets it, and as the text has it, with quotes and escapes.
+func (f *Flags) Spellings(name string) (values []string) {
+	for _, u := range f.usesOf(FlagName(name)) {
+		last := f.words[u.last]
+		written := f.raw[last.start:last.end]
+		switch u.form {
+		case alone:
+			continue
+		case equals:
+			_, written, _ = strings.Cut(written, "=")
+		}
+		values = append(values, u.value, written)
+	}
+
+	return values
+}
+
 // FlagName returns the canonical name of a flag: without leading dashes, and with - for _, as the kubelet's parser does
 // (component-base, cli/flag, WordSepNormalizeFunc).
 func FlagName(name string) string { return strings.ReplaceAll(strings.TrimLeft(name, "-"), "_", "-") }

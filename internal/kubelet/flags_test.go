@@ -62,6 +62,16 @@ func TestFlagsLookup(t *testing.T) {
 	}
 }
 
+// TestSpellings has each value of a flag also as its file writes it. The last use has none.
+func TestSpellings(t *testing.T) {
+	file := mustEnv(t, `KUBELET_EXTRA_ARGS="--a=b\\ c --v=2 --a 'd \"e' --a=f --a"`+"\n")
+	flags, _ := file.Get("KUBELET_EXTRA_ARGS")
+	want := []string{"b c", `b\\ c`, `d "e`, `'d \"e'`, "f", "f"}
+	if got := flags.Spellings("a"); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 func TestFlagsSet(t *testing.T) {
 	for _, c := range []struct{ base, name, value, want string }{
 		{"", "a", "b", "--a=b"},

@@ -171,21 +171,27 @@ func (f *fixer) copyToPatch(name, field string) bool {
 	flags, config := f.findBlock("kubelet_flags"), f.findBlock("kubelet_config")
 	path := strings.Split(field, ".")
 	line := nest(path, text) + f.look(*item).comment
+	isElsewhere := func(at hcl.Range) bool { return at.Filename != item.KeyExpr.Range().Filename }
 	switch {
 	case text == "":
 		return false
+	case isElsewhere(flags.TypeRange):
+		return false // an override has the flag, and other sites may not
 	case config == nil:
 		at := flags.CloseBraceRange
 		comment, _, _ := bytes.Cut(f.site.Sources[at.Filename][at.End.Byte:], []byte("\n"))
 		at.End.Byte += len(comment)
 		at.Start = at.End
 		return f.replace(at, "\nkubelet_config {\npatch = {\n"+line+"\n}\n}")
-	case isConditional(config) || config.TypeRange.Filename != flags.TypeRange.Filename:
+	case isConditional(config) || isElsewhere(config.TypeRange):
 		return false // it may not be of all sites that have these flags
 	case config.Body.Attributes["patch"] == nil:
 		return f.insert(config.OpenBraceRange, config.CloseBraceRange, "patch = {\n"+line+"\n}")
 	}
 	x := config.Body.Attributes["patch"].Expr
+	if isElsewhere(x.Range()) {
+		return false
+	}
 	for i := range path { // in the innermost object that there is
 		object, isObject := x.(*hclsyntax.ObjectConsExpr)
 		if !isObject {

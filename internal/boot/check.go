@@ -58,8 +58,8 @@ func check(s *lang.Site, locks map[string]detectorLock) (Checked, Findings) {
 	return c, newFindings(diags...)
 }
 
-// Checks keeps the result of the check of a site, and what is made of answers that many machines share, for further runs
-// of the same site, over other machines. The zero value is ready. It is safe for concurrent use.
+// Checks keeps the result of the check of a site, and what is made of answers that many machines share, for runs of the
+// same site over other machines. The zero value is ready. It is safe for concurrent use.
 type Checks struct {
 	mu        sync.Mutex
 	last      Checked // without findings; its site is nil before the first run

@@ -617,7 +617,7 @@ func (j ruleCheck) findSetter(f rules.Violation) setter {
 	return set
 }
 
-// findHidden returns, for the message about a flag, who sets its field in the configuration, whose value the flag hides.
+// findHidden returns, for the message about a flag, who sets its field in the configuration: the flag hides that value.
 func (j ruleCheck) findHidden(f rules.Violation) string {
 	minor, _ := known.Minor(j.basis.Kubelet.KnownVersion())
 	flag, _ := known.FlagAt(f.Flag, minor)

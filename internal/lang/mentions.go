@@ -13,7 +13,7 @@ type Mentions struct {
 	Functions  []string        // that it calls, sorted
 }
 
-// MentionsOf returns what an expression names. It is found once for all runs of the site. It is safe for concurrent use.
+// MentionsOf returns what an expression names. It is found once for a site. It is safe for concurrent use.
 func (s *Site) MentionsOf(x hclsyntax.Expression) Mentions {
 	if s.mentions == nil { // not a site of files
 		return findMentions(x)

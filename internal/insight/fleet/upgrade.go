@@ -143,7 +143,8 @@ func (u *Upgrade) Add(m UpgradedMachine) {
 		one.Reason = "the version of its kubelet is not known: record again on the node, or give --kubelet-version"
 	case minor > to:
 		one.Code = fault.Usage
-		one.Reason = "its kubelet is " + known.Describe(minor) + ", newer than --to: it is compared with newer ones only"
+		one.Reason = "its kubelet is " + known.Describe(minor) +
+			", newer than --to: it is compared with newer ones only"
 	}
 	if one.Code != "" {
 		u.Failed = append(u.Failed, one)

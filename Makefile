@@ -94,8 +94,8 @@ test-kubetables: ## run the tests of the generator of the kubelet's tables, whic
 
 .PHONY: test-root
 test-root: ## run those tests that need root, of owners and of folders that other users write
-	@$(TEST) -count=1 ./internal/lang ./internal/platform/nodefile ./internal/commit/generation \
-		./internal/value ./internal/detector
+	@$(TEST) -count=1 ./internal/lang ./internal/platform/atomicfile ./internal/platform/nodefile \
+		./internal/commit/generation ./internal/value ./internal/detector
 
 .PHONY: lint
 lint: ## run golangci-lint: style, line length, complexity

@@ -71,7 +71,7 @@ func Format(paths []string, check bool) (Formatted, error) {
 		if check {
 			continue
 		}
-		if err := replaceContent(path, file.Text); err != nil {
+		if err := atomicfile.Edit(path, file.Text); err != nil {
 			return out, failure(fault.CannotWrite, "%s: %s", path, err)
 		}
 	}
@@ -162,13 +162,4 @@ func FormatInput(in io.Reader) (FormattedFile, error) {
 // IsCanonical reports whether a file is in the canonical form already.
 func (f FormattedFile) IsCanonical() bool {
 	return f.Diagnostics == nil && bytes.Equal(f.Text, f.Source)
-}
-
-// replaceContent replaces a file in one step, so that it is never half written, and keeps its permissions.
-func replaceContent(path string, content []byte) error {
-	st, err := os.Stat(path)
-	if err != nil {
-		return err
-	}
-	return atomicfile.File(path, st.Mode().Perm(), content)
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/prelet/prelet/internal/kubelet/known"
 	"github.com/prelet/prelet/internal/kubelet/rules"
 	"github.com/prelet/prelet/internal/lang"
+	"github.com/prelet/prelet/internal/platform/atomicfile"
 	"github.com/prelet/prelet/internal/value"
 	"github.com/prelet/prelet/stages"
 )
@@ -339,7 +340,7 @@ func (e *Env) writeFixed(files []FormattedFile) error {
 	}
 
 	for i, f := range files {
-		if err := replaceContent(f.Path, f.Text); err != nil {
+		if err := atomicfile.Edit(f.Path, f.Text); err != nil {
 			return failure(fault.CannotWrite, "%s: %s; %d of %d files are written", f.Path, err, i, len(files))
 		}
 		list := filepath.Join(filepath.Dir(f.Path), lang.ListFile)

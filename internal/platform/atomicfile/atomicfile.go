@@ -1,5 +1,5 @@
-// Package atomicfile replaces a file atomically: a reader sees either the old or the new content. File and With write
-// a temporary file in the same folder and rename it. The package must not be used for data that has to survive a
+// Package atomicfile replaces a file atomically: a reader sees either the old or the new content. File, With and Edit
+// write a temporary file in the same folder and rename it. The package must not be used for data that has to survive a
 // power cut: it makes nothing durable, and afterwards the file may be the old one or empty.
 // internal/commit/generation does that.
 package atomicfile
@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 )
 
 // File replaces the content of a file and its mode, which the umask does not change. After an error the file is
@@ -22,8 +23,38 @@ func File(name string, mode fs.FileMode, text []byte) error {
 	})
 }
 
+// Edit is File for a file that exists, and keeps its owner, its group and its permissions.
+func Edit(name string, text []byte) error {
+	st, err := os.Stat(name)
+	if err != nil {
+		return err
+	}
+
+	return replace(name, func(f *os.File) error {
+		if _, err := (target{f, name}).Write(text); err != nil {
+			return err
+		}
+		if owner, isKnown := st.Sys().(*syscall.Stat_t); isKnown {
+			if err := f.Chown(int(owner.Uid), int(owner.Gid)); err != nil {
+				return wrap("chown", name, err)
+			}
+		}
+		return wrap("chmod", name, f.Chmod(st.Mode().Perm()))
+	})
+}
+
 // With is File for content that write writes in parts. It returns the error of write unchanged.
 func With(name string, mode fs.FileMode, write func(io.Writer) error) error {
+	return replace(name, func(f *os.File) error {
+		if err := write(target{f, name}); err != nil {
+			return err
+		}
+		return wrap("chmod", name, f.Chmod(mode))
+	})
+}
+
+// replace replaces a file by a new one, which fill fills.
+func replace(name string, fill func(*os.File) error) error {
 	folder, base := filepath.Split(name)
 	folder = filepath.Clean(folder)
 	f, err := os.CreateTemp(folder, "."+base+".*")
@@ -31,10 +62,7 @@ func With(name string, mode fs.FileMode, write func(io.Writer) error) error {
 		return fmt.Errorf("folder %s: %w", folder, stripNames(err))
 	}
 
-	err = write(target{f, name})
-	if err == nil {
-		err = wrap("chmod", name, f.Chmod(mode))
-	}
+	err = fill(f)
 	if closeErr := f.Close(); err == nil {
 		err = wrap("close", name, closeErr)
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -122,5 +123,37 @@ func TestFailure(t *testing.T) {
 				t.Errorf("the folder: got %s; want the file alone", got)
 			}
 		})
+	}
+}
+
+// TestEdit keeps the group, by which others may read a file.
+func TestEdit(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, to give a file away")
+	}
+
+	name := filepath.Join(t.TempDir(), "site.hcl")
+	if err := os.WriteFile(name, []byte("old"), 0o640); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chown(name, 1, 60); err != nil {
+		t.Fatal(err)
+	}
+	if err := Edit(name, []byte("new")); err != nil {
+		t.Fatal(err)
+	}
+
+	st, err := os.Stat(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	owner := st.Sys().(*syscall.Stat_t)
+	text, _ := os.ReadFile(name)
+	got := fmt.Sprintf("%s %d:%d %o", text, owner.Uid, owner.Gid, st.Mode())
+	if want := "new 1:60 640"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if err := Edit(name+"x", nil); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("no file: got %v, want that it does not exist", err)
 	}
 }

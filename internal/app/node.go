@@ -349,6 +349,28 @@ func (e *Env) hideFlags(p *boot.Plan) {
 			e.hideFlagsOf(c.Old.Text)
 			e.hideFlagsOf(c.File.Text.Template())
 		}
+		if c.File.Purpose == "kubelet-config" {
+			e.hideHeadersOf(c.Old.Text)
+			e.hideHeadersOf(c.File.Text.Template())
+		}
+	}
+}
+
+// hideHeadersOf hides the headers of requests for static pods in a configuration of the kubelet.
+func (e *Env) hideHeadersOf(text string) {
+	if !strings.Contains(text, kubelet.SecretField) {
+		return
+	}
+	config, err := kubelet.ParseConfig(text)
+	if err != nil {
+		return
+	}
+	headers, _ := config.Object()[kubelet.SecretField].(map[string]any)
+	for _, list := range headers {
+		values, _ := list.([]any)
+		for _, header := range values {
+			e.Redactor.Add(fmt.Append(nil, header))
+		}
 	}
 }
 

@@ -243,7 +243,7 @@ func (f *Flags) Earlier(name string) (values []string) {
 	return values
 }
 
-// Spellings returns each value of a flag twice: as the kubelet gets it, and as the text has it, with quotes and escapes.
+// Spellings returns each value of a flag twice: as the kubelet gets it, and as the text has it, quoted or escaped.
 func (f *Flags) Spellings(name string) (values []string) {
 	for _, u := range f.usesOf(FlagName(name)) {
 		last := f.words[u.last]

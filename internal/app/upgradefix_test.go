@@ -38,14 +38,6 @@ func TestFixSite(t *testing.T) {
     }
   }
 `, ""},
-		{"a comment before the value", "flag/max-pods", `  kubelet_flags {
-    flags = {
-      max-pods = /* network */ 64
-
-      v = 2
-    }
-  }
-`, ""},
 		{"a comment before the name", "flag/max-pods", `  kubelet_flags {
     flags = {
       /* network */ max-pods = 64

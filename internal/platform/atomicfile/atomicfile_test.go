@@ -81,19 +81,19 @@ func TestFailure(t *testing.T) {
 		name  string
 		file  string
 		write func(io.Writer) error
-		want  []string // DIR is the folder
+		want  string // DIR is the folder
 	}{
-		{"no folder", "none/a", nil, []string{"folder DIR/none: no such file"}},
-		{"a folder is there", "sub", nil, []string{"replace DIR/sub: "}},
+		{"no folder", "none/a", nil, "folder DIR/none: no such file"},
+		{"a folder is there", "sub", nil, "replace DIR/sub: "},
 		{"what writes fails", "a", func(w io.Writer) error {
 			_, err := io.WriteString(w, "half")
 			return errors.Join(err, errors.New("no more"))
-		}, []string{"no more"}},
+		}, "no more"},
 		{"the file was closed", "a", func(w io.Writer) error {
 			err := w.(target).f.Close()
 			_, wrote := io.WriteString(w, "half")
 			return errors.Join(err, wrote)
-		}, []string{"write DIR/a: file already closed"}},
+		}, "write DIR/a: file already closed"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -110,11 +110,9 @@ func TestFailure(t *testing.T) {
 			if err == nil {
 				t.Fatal("it was written")
 			}
-			for _, w := range c.want {
-				if got := strings.ReplaceAll(err.Error(), dir, "DIR"); !strings.Contains(got, w) ||
-					strings.Contains(got, "/.") {
-					t.Errorf("got %q; want %q in it, and no temporary file", got, w)
-				}
+			got := strings.ReplaceAll(err.Error(), dir, "DIR")
+			if !strings.Contains(got, c.want) || strings.Contains(got, "/.") {
+				t.Errorf("got %q; want %q in it, and no temporary file", got, c.want)
 			}
 			if got, err := os.ReadFile(filepath.Join(dir, "a")); err != nil || string(got) != "old" {
 				t.Errorf("the file: got %q, %v; want it unchanged", got, err)
@@ -133,27 +131,13 @@ func TestEdit(t *testing.T) {
 	}
 
 	name := filepath.Join(t.TempDir(), "site.hcl")
-	if err := os.WriteFile(name, []byte("old"), 0o640); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chown(name, 1, 60); err != nil {
-		t.Fatal(err)
-	}
-	if err := Edit(name, []byte("new")); err != nil {
-		t.Fatal(err)
-	}
-
-	st, err := os.Stat(name)
-	if err != nil {
-		t.Fatal(err)
+	err := errors.Join(os.WriteFile(name, nil, 0o640), os.Chown(name, 1, 60), Edit(name, []byte("new")))
+	st, statErr := os.Stat(name)
+	if err != nil || statErr != nil {
+		t.Fatal(err, statErr)
 	}
 	owner := st.Sys().(*syscall.Stat_t)
-	text, _ := os.ReadFile(name)
-	got := fmt.Sprintf("%s %d:%d %o", text, owner.Uid, owner.Gid, st.Mode())
-	if want := "new 1:60 640"; got != want {
+	if got, want := fmt.Sprint(owner.Uid, owner.Gid, st.Mode(), st.Size()), "1 60 -rw-r----- 3"; got != want {
 		t.Errorf("got %s, want %s", got, want)
-	}
-	if err := Edit(name+"x", nil); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("no file: got %v, want that it does not exist", err)
 	}
 }

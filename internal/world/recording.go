@@ -145,7 +145,7 @@ func Decode(r io.Reader) (*Recording, error) {
 	if len(text) > maxRecording {
 		return nil, fmt.Errorf("recording: more than %d MiB", maxRecording>>20)
 	}
-	d, err := parse(compact(text))
+	d, err := parse(text)
 	if err != nil {
 		return nil, err
 	}
@@ -156,22 +156,23 @@ func Decode(r io.Reader) (*Recording, error) {
 		if err != nil {
 			return nil, fmt.Errorf("recording: question of kind %q: %w", e.Kind, err)
 		}
-		q := Question{e.Kind, string(e.Args)}
+		q := Question{e.Kind, string(compact(e.Args))}
 		if seen[q] {
 			return nil, fmt.Errorf("recording: the question %s is given twice", q)
 		}
 		seen[q] = true
+		answer.Value = compact(answer.Value)
 		out.Entries = append(out.Entries, Entry{q, answer})
 	}
 	return out, nil
 }
 
-// parse parses the document, which is compact.
+// parse parses the document.
 func parse(text []byte) (d document, err error) {
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.DisallowUnknownFields()
 	failed := dec.Decode(&d)
-	hasMore := dec.InputOffset() < int64(len(text))
+	hasMore := dec.InputOffset() < int64(len(bytes.TrimRight(text, " \t\r\n")))
 	if failed != nil || hasMore || d.Format != Format {
 		// New fields of a newer format are not errors.
 		if err := checkFormat(text); err != nil {
@@ -265,32 +266,19 @@ func checkKeysUnique(text []byte) error {
 	return nil
 }
 
-// compact removes the spaces of JSON, in place: a recording is indented, and read several times. It leaves one between
-// two values, where JSON has none: "1 2" must not become 12.
+// compact removes the spaces around the tokens of valid JSON, in place.
 func compact(text []byte) []byte {
-	const spaces, marks = " \t\r\n", "{}[],:"
-
 	out := text[:0]
-	isAfterSpace := false
 	for i := 0; i < len(text); i++ {
-		c := text[i]
-		if strings.IndexByte(spaces, c) >= 0 {
-			isAfterSpace = true
-			continue
+		switch text[i] {
+		case ' ', '\t', '\r', '\n':
+		case '"':
+			end := EndOfString(text, i)
+			out = append(out, text[i:end]...)
+			i = end - 1
+		default:
+			out = append(out, text[i])
 		}
-		isBetween := isAfterSpace && len(out) > 0 && strings.IndexByte(marks, c) < 0 &&
-			strings.IndexByte(marks, out[len(out)-1]) < 0
-		if isBetween {
-			out = append(out, ' ')
-		}
-		isAfterSpace = false
-
-		end := i + 1
-		if c == '"' {
-			end = EndOfString(text, i)
-		}
-		out = append(out, text[i:end]...)
-		i = end - 1
 	}
 
 	return out

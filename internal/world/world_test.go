@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -256,32 +255,6 @@ func TestFallback(t *testing.T) {
 		if e.Kind == KindTrust && e.Answer.Stale != 3 {
 			t.Errorf("got entry %v, want Stale 3", e)
 		}
-	}
-}
-
-// TestCompact compares with the standard library what it leaves of JSON, and of what is nearly JSON: that must not become
-// JSON.
-func TestCompact(t *testing.T) {
-	parts := []string{"{", "}", "[", "]", ",", ":", `"a b"`, `"\" "`, "1", "-", "true", "null", " ", "\n ", "\t\r\n"}
-	rng := rand.New(rand.NewPCG(1, 2))
-	valid := 0
-	for range 200_000 {
-		text := ""
-		for range rng.IntN(8) {
-			text += parts[rng.IntN(len(parts))]
-		}
-		var want bytes.Buffer
-		isJSON := json.Compact(&want, []byte(text)) == nil
-		got := compact([]byte(text))
-		if json.Valid(got) != isJSON || isJSON && string(got) != want.String() {
-			t.Fatalf("compact(%q): got %q, want %q, which is JSON: %v", text, got, want.String(), isJSON)
-		}
-		if isJSON {
-			valid++
-		}
-	}
-	if valid < 1000 {
-		t.Errorf("got %d texts that are JSON, want 1000 or more", valid)
 	}
 }
 

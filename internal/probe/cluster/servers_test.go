@@ -322,7 +322,8 @@ func TestProxyCloses(t *testing.T) {
 	for _, response := range []string{"", "HTTP/1.1 200 Connection established\r\n\r\n"} {
 		proxy := rawProxy(t, func(_ *http.Request, client net.Conn) {
 			_, _ = io.WriteString(client, response)
-			_ = client.Close()
+			_ = client.(*net.TCPConn).CloseWrite()
+			_, _ = io.Copy(io.Discard, client) // what is unread would reset the connection
 		})
 		object := h.object()
 		object.ProxyURL = "http://" + proxy

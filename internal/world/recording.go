@@ -145,6 +145,9 @@ func Decode(r io.Reader) (*Recording, error) {
 	if len(text) > maxRecording {
 		return nil, fmt.Errorf("recording: more than %d MiB", maxRecording>>20)
 	}
+	if json.Valid(text) { // it is indented, and read several times
+		text = compact(text)
+	}
 	d, err := parse(text)
 	if err != nil {
 		return nil, err
@@ -156,12 +159,11 @@ func Decode(r io.Reader) (*Recording, error) {
 		if err != nil {
 			return nil, fmt.Errorf("recording: question of kind %q: %w", e.Kind, err)
 		}
-		q := Question{e.Kind, string(compact(e.Args))}
+		q := Question{e.Kind, string(e.Args)}
 		if seen[q] {
 			return nil, fmt.Errorf("recording: the question %s is given twice", q)
 		}
 		seen[q] = true
-		answer.Value = compact(answer.Value)
 		out.Entries = append(out.Entries, Entry{q, answer})
 	}
 	return out, nil

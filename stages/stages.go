@@ -90,7 +90,7 @@ type Env struct {
 	Cluster   hcl.Range    // of that block; zero: the site has none
 	Detectors []Detector
 	// Shared keeps what a stage makes for one machine for the next ones of the same site, by keys of the stage's own
-	// types. nil: the site has one machine.
+	// types. nil: nothing is kept.
 	Shared *sync.Map
 }
 

@@ -184,6 +184,8 @@ func (r *historyReader) readFile(place int, path string, report reportFunc) (f c
 		return f, true
 	}
 	f.Content = append([]byte{}, text...)
+	r.env.hideFlagsOf(string(text))
+	r.env.hideHeadersOf(string(text))
 
 	return f, true
 }

@@ -67,6 +67,7 @@ func (a *cli) detectorsLock() *cobra.Command {
 			"The lock goes into " + detector.Fragments + "/NAME.json, the place for packages,\n" +
 			"with --out into that folder, for a package,\n" +
 			"or with --site into the site's own file, which takes precedence.\n" +
+			"With --out and --config, nodes have the program in " + detector.Programs + " or at --path.\n" +
 			"A program that changed does not run until it is locked again.",
 		Example: "  prelet detectors lock /usr/lib/prelet/detectors/gaudi\n  prelet detectors lock --out " +
 			"debian/locks build/gaudi",
@@ -78,6 +79,8 @@ func (a *cli) detectorsLock() *cobra.Command {
 	addOutFlag(c, &o.Out)
 	c.Flags().BoolVar(&o.Site, "site", false,
 		"write into the site's lock: "+detector.SiteLock+", or "+app.SiteLockName+" in the folder of --config")
+	c.Flags().StringVar(&o.Path, "path", "",
+		"the program's `PATH` on nodes, where it is not "+detector.Programs+"/NAME")
 	w.addConfigFlag(c)
 	addRootFlag(c, &w.Root)
 	c.Flags().StringArrayVar(&o.Grant.Read, "read", nil,

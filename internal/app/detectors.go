@@ -136,6 +136,7 @@ type LockOptions struct {
 	Where
 	Out   string       // a folder for a package's lock; "" is that of this node
 	Site  bool         // into the site's own file
+	Path  string       // of the program on nodes; "" is where packages put it
 	Grant world.Grants // the permissions of the program while it describes itself
 }
 
@@ -160,6 +161,12 @@ func (e *Env) LockDetectors(
 	}
 	if o.Site && o.Out != "" {
 		return failure(fault.Usage, "--site and --out exclude each other")
+	}
+	if o.Path != "" && len(programs) > 1 {
+		return failure(fault.Usage, "--path is the place of one program: lock each with its own")
+	}
+	if err := detector.CheckNodePath(o.Path); err != nil {
+		return failure(fault.Usage, "--path: %s", err)
 	}
 
 	host := e.detectorHost(o.Where)
@@ -190,8 +197,9 @@ func lockOne(
 		f := host.Failure(program, trace, err).Fault
 		return Locked{}, failure(fault.DetectorFailed, "%s", stages.Sentence(f.Why, f.Next))
 	}
-	if o.Out != "" { // for another machine: where packages put programs
-		lock.Path = ""
+	isForOthers := o.Out != "" || o.Site && len(o.Config) > 0
+	if isForOthers || o.Path != "" { // the place on this machine, such as a build folder, is none that a node has
+		lock.Path = o.Path
 	}
 	text, path, err := lockFile(host, o, lock)
 	if err == nil {

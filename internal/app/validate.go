@@ -55,8 +55,19 @@ func (e *Env) Validate(o ValidateOptions) (Validated, error) {
 	if refused := checkCounter(o.stateDir(), s.Counter); refused != nil {
 		diags = append(diags, refused)
 	}
+	host := e.detectorHost(o.Where)
+	for _, refused := range host.CheckSitePaths() {
+		diags = append(diags, origin.Error(
+			fault.DetectorFailed,
+			hcl.Range{},
+			"A detector's lock is for no node",
+			"%s. Lock it again: prelet detectors lock --site --config DIR PROGRAM, with --path where it is elsewhere "+
+				"on nodes.",
+			refused,
+		))
+	}
 	if !diags.HasErrors() {
-		check := boot.CheckOptions{Kubelet: o.KubeletVersion, Locks: e.detectorHost(o.Where)}
+		check := boot.CheckOptions{Kubelet: o.KubeletVersion, Locks: host}
 		if o.Objects != "" {
 			check.Objects = probe.Objects(o.Objects)
 		}

@@ -269,7 +269,8 @@ func cutStacks(stderr string) string {
 }
 
 // Describe runs a program without a lock, confined and with no more than the given grants, and returns the lock for
-// the file as it is now.
+// the file as it is now. Its path is that on this machine; of a program outside of the root, it is where packages put
+// programs.
 func (h *Host) Describe(
 	ctx context.Context, program string, grants world.Grants,
 ) (world.LockEntry, Trace, error) {
@@ -307,8 +308,8 @@ func (h *Host) Describe(
 		Describe: text,
 	}
 	root := strings.TrimSuffix(h.path("/"), "/")
-	onNode := strings.TrimPrefix(absolute, root)
-	if onNode != filepath.Join(Programs, l.Name) {
+	onNode, isBelow := strings.CutPrefix(absolute, root+"/")
+	if onNode = "/" + onNode; isBelow && onNode != filepath.Join(Programs, l.Name) {
 		l.Path = onNode
 	}
 

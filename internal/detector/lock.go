@@ -26,6 +26,9 @@ const (
 	SiteLock  = "/etc/prelet/detectors.lock.json"
 )
 
+// nodeFolders are where nodes have programs, besides sources in /usr/src.
+var nodeFolders = []string{"/usr/", "/opt/", "/nix/store/", "/gnu/store/"}
+
 const (
 	lockFormat  = 1
 	maxLockFile = 4 << 20
@@ -241,6 +244,45 @@ func (h *Host) Program(l world.LockEntry) string {
 	path := cmp.Or(l.Path, filepath.Join(Programs, l.Name))
 
 	return h.path(path)
+}
+
+// CheckNodePath refuses the path of a lock that a node would not have: one that is not clean and absolute, or that is
+// outside of the folders for programs, such as a home folder or that of a build. "" is the place for packages.
+func CheckNodePath(path string) error {
+	isClean := filepath.IsAbs(path) && filepath.Clean(path) == path
+	isProgram := func(folder string) bool { return strings.HasPrefix(path, folder) }
+	switch {
+	case path == "":
+		return nil
+	case !isClean:
+		return fmt.Errorf("invalid path %q: want a clean absolute path", path)
+	case isProgram("/usr/src/") || !slices.ContainsFunc(nodeFolders, isProgram):
+		return fmt.Errorf("a node would not have %s: its detectors are in %s, or elsewhere in %s",
+			path, Programs, strings.Join(nodeFolders, ", "))
+	}
+
+	return nil
+}
+
+// CheckSitePaths refuses the locks of the site's own files whose programs a node would not have. Of a site on its node,
+// a program that is there may be anywhere.
+func (h *Host) CheckSitePaths() (refused []error) {
+	isOnNode := len(h.o.SiteLocks) == 0
+	for _, file := range h.usedLocks() {
+		locks, _ := readSiteLock(file) // the errors of the file are reported where its locks are used
+		for _, l := range locks {
+			err := CheckNodePath(l.Path)
+			if err == nil {
+				continue
+			}
+			if _, missing := os.Stat(h.Program(l)); isOnNode && missing == nil {
+				continue
+			}
+			refused = append(refused, fmt.Errorf("%s: lock of %s: %w", file, l.Name, err))
+		}
+	}
+
+	return refused
 }
 
 // SiteLock returns the path of the site's lock file: the first one with precedence.

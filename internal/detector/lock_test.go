@@ -108,6 +108,44 @@ func TestLockRefuses(t *testing.T) {
 	}
 }
 
+// The program of a site's lock is where a node has programs, or it is there on the node of the site.
+func TestSitePaths(t *testing.T) {
+	for path, isRefused := range map[string]bool{
+		"":                                false,
+		"/usr/lib/prelet/detectors/gaudi": false,
+		"/opt/vendor/gaudi":               false,
+		"/home/me/build/gaudi":            true,
+		"/root/gaudi":                     true,
+		"/tmp/build/gaudi":                true,
+		"/builds/group/project/gaudi":     true,
+		"/usr/src/app/gaudi":              true,
+		"/usr":                            true,
+		"/usr/lib/../../home/me/gaudi":    true,
+		"build/gaudi":                     true,
+		"./gaudi":                         true,
+	} {
+		root := t.TempDir()
+		l := lockOf("gaudi")
+		l.Path = path
+		text, err := AddToSite(filepath.Join(root, "none"), l)
+		must(t, err)
+		put(t, root+SiteLock, text, 0o644)
+
+		elsewhere := New(Options{SiteLocks: []string{root + SiteLock}})
+		if got := elsewhere.CheckSitePaths(); len(got) > 0 != isRefused {
+			t.Errorf("path %q: got %v, want it refused: %t", path, got, isRefused)
+		}
+		if !filepath.IsAbs(path) {
+			continue
+		}
+		put(t, filepath.Join(root, path), nil, 0o755)
+		onNode := New(Options{Root: root})
+		if got := onNode.CheckSitePaths(); len(got) > 0 {
+			t.Errorf("path %q: got %v, want no error where the program is there", path, got)
+		}
+	}
+}
+
 func FuzzLock(f *testing.F) {
 	good, err := WriteFragment(lockOf("gaudi"))
 	if err != nil {

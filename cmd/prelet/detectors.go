@@ -9,6 +9,7 @@ import (
 
 	"github.com/prelet/prelet/internal/app"
 	"github.com/prelet/prelet/internal/detector"
+	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/printer"
 )
 
@@ -78,7 +79,7 @@ func (a *cli) detectorsLock() *cobra.Command {
 	}
 	addOutFlag(c, &o.Out)
 	c.Flags().BoolVar(&o.Site, "site", false,
-		"write into the site's lock: "+detector.SiteLock+", or "+app.SiteLockName+" in the folder of --config")
+		"write into the site's lock: "+detector.SiteLock+", or "+lang.LockFile+" in the last folder of --config")
 	c.Flags().StringVar(&o.Path, "path", "",
 		"the program's `PATH` on nodes, where it is not "+detector.Programs+"/NAME")
 	w.addConfigFlag(c)

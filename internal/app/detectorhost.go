@@ -3,12 +3,11 @@ package app
 import (
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/prelet/prelet/internal/detector"
+	"github.com/prelet/prelet/internal/lang"
 )
-
-// SiteLockName is the name of the lock file in the folder of a site that is not in /etc/prelet.
-const SiteLockName = "detectors.lock.json"
 
 // detectorHost returns the host that runs detectors for a command and reads their locks.
 func (e *Env) detectorHost(w Where) *detector.Host {
@@ -25,11 +24,15 @@ func (e *Env) detectorHost(w Where) *detector.Host {
 			o.Tree = abs
 		}
 	}
-	for _, c := range w.Config {
+	places := w.Config
+	if len(places) == 0 {
+		places = lang.DefaultLayers(w.Root)
+	}
+	for _, c := range slices.Backward(places) { // the latest layer has precedence
 		if st, err := os.Stat(c); err == nil && !st.IsDir() {
 			c = filepath.Dir(c)
 		}
-		o.SiteLocks = append(o.SiteLocks, filepath.Join(c, SiteLockName))
+		o.SiteLocks = append(o.SiteLocks, filepath.Join(c, lang.LockFile))
 	}
 	if e.Detectors != nil {
 		e.Detectors(&o)

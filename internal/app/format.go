@@ -101,7 +101,7 @@ func listSiteFiles(paths []string) ([]string, error) {
 			isHidden := func(name string) bool { return strings.HasPrefix(filepath.Base(name), ".") }
 			files = append(files, slices.DeleteFunc(matches, isHidden)...)
 		}
-		files = append(files, testsIn(filepath.Join(p, testsFolder))...)
+		files = append(files, testsIn(filepath.Join(p, lang.TestFolder))...)
 	}
 	return files, nil
 }

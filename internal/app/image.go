@@ -17,6 +17,7 @@ import (
 	"github.com/prelet/prelet/internal/doctor/image"
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/kubelet/known"
+	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/platform/systemd"
 	"github.com/prelet/prelet/internal/probe"
@@ -83,7 +84,7 @@ func (i *openedImage) look() {
 		Root:        i.in.Root,
 		Now:         time.Now,
 		IsPublic:    i.isPublic,
-		SiteFolders: []string{"/etc/prelet", "/usr/lib/prelet/site"},
+		SiteFolders: lang.DefaultLayers("/"),
 		Mounts:      mounts,
 		MountsErr:   err,
 		OnMachine:   isMachine("/", "/proc"),

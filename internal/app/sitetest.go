@@ -162,18 +162,15 @@ func listTestFiles(paths []string) ([]string, error) {
 			continue
 		}
 
-		found := slices.Concat(testsIn(path), testsIn(filepath.Join(path, testsFolder)))
+		found := slices.Concat(testsIn(path), testsIn(filepath.Join(path, lang.TestFolder)))
 		if len(found) == 0 {
 			return nil, failure(fault.Usage,
-				"%s: no file *.prelettest.hcl in this folder or in its folder %s", path, testsFolder)
+				"%s: no file *.prelettest.hcl in this folder or in its folder %s", path, lang.TestFolder)
 		}
 		out = append(out, found...)
 	}
 	return out, nil
 }
-
-// testsFolder is the folder of a site for test files that are not next to the site's files.
-const testsFolder = "tests"
 
 // testsIn returns the test files in a folder by name; none if the folder does not exist.
 func testsIn(folder string) (out []string) {
@@ -218,7 +215,7 @@ func (s *suite) loadFile(name string, config []string) error {
 // siteFolder returns the folder of the site that the tests in a folder are of.
 func siteFolder(folder string) string {
 	abs, err := filepath.Abs(folder)
-	if err == nil && filepath.Base(abs) == testsFolder {
+	if err == nil && filepath.Base(abs) == lang.TestFolder {
 		return filepath.Join(folder, "..")
 	}
 	return folder

@@ -87,15 +87,6 @@ func (e *Env) Validate(o ValidateOptions) (Validated, error) {
 		diags = append(diags, u.CheckDropIns(mayWrite)...)
 	}
 
-	for _, name := range lang.ListNotRead(files, options) {
-		diags = append(diags, origin.Note(
-			fault.FileRefused,
-			hcl.Range{},
-			name+" is not read",
-			"A site's files end in .hcl, .prelet.vars or .tftpl. Rename it, or move it elsewhere.",
-		))
-	}
-
 	v := Validated{
 		Site:        s,
 		Diagnostics: diags,

@@ -19,6 +19,7 @@ const (
 	Duplicate       Code = "duplicate"
 	OverrideMissing Code = "override-missing"
 	OverrideIgnored Code = "override-ignored"
+	LayerReplaced   Code = "layer-replaced"
 	Cycle           Code = "cycle"
 	Reference       Code = "reference"
 	Evaluation      Code = "evaluation"

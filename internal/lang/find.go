@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/lazy"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/world"
@@ -24,19 +25,52 @@ const (
 	testSuffix     = ".prelettest.hcl"
 )
 
-// folders returns the directories and files of a site. Without --config a name in an earlier directory hides the same
-// name in a later one.
-func (o Options) folders() []string {
+// LockFile is the name of a file with locks of detectors, in one of the site's folders. It is not a part of the site.
+const LockFile = "detectors.lock.json"
+
+// DefaultLayers returns the folders of a site below a root, in the order of layers: of all places of a site a later one
+// wins.
+func DefaultLayers(root string) []string {
+	return []string{
+		path.Join(root, "/usr/lib/prelet/site"),
+		path.Join(root, "/run/prelet/site"),
+		path.Join(root, "/etc/prelet"),
+	}
+}
+
+// places returns the directories and files of a site, in the order of layers.
+func (o Options) places() []string {
 	if len(o.Paths) > 0 {
 		return o.Paths
 	}
 
-	return []string{
-		path.Join(o.Root, "/etc/prelet"),
-		path.Join(o.Root, "/run/prelet/site"),
-		path.Join(o.Root, "/usr/lib/prelet/site"),
-	}
+	return DefaultLayers(o.Root)
 }
+
+// Layer is one place of a site, a folder or a file, with all files in it by name.
+type Layer struct {
+	Path  string
+	Files []LayerFile
+}
+
+// LayerFile is a file of a layer.
+type LayerFile struct {
+	Path  string
+	State LayerState
+	By    string // the path of the later file or mask; "" unless it is hidden or masked
+}
+
+// LayerState is what becomes of a file of a layer.
+type LayerState string
+
+// The states of files.
+const (
+	InEffect LayerState = "in effect"
+	Hidden   LayerState = "hidden"  // by the file of the same name in a later layer
+	Masked   LayerState = "masked"  // by a link to /dev/null with the same name in a later layer
+	Mask     LayerState = "mask"    // such a link
+	Ignored  LayerState = "ignored" // its name is not that of a site's file
+)
 
 // IsSiteFile reports whether a file in a site's directory is read: *.hcl, *.prelet.vars and *.tftpl, but no dotfile, no
 // editor's backup and no test. *.hcl.json is refused when it is read.
@@ -59,16 +93,16 @@ func isIgnored(base string) bool {
 // finder finds the files of a site.
 type finder struct {
 	fsys   Files
-	found  []string
-	hidden map[string]bool // names in an earlier directory
+	layers []Layer
+	count  int // of files in effect
 	origin.Collector
 }
 
-// find returns the site's files in the order in which they apply: by name over all directories.
-func find(fsys Files, opts Options) ([]string, hcl.Diagnostics) {
-	f := &finder{fsys: fsys, hidden: map[string]bool{}}
+// find returns the layers of a site in their order, with the state of each file.
+func find(fsys Files, opts Options) ([]Layer, hcl.Diagnostics) {
+	f := &finder{fsys: fsys}
 
-	places := opts.folders()
+	places := opts.places()
 	for _, p := range places {
 		if len(opts.Paths) > 0 {
 			f.addPath(path.Clean(p))
@@ -76,17 +110,9 @@ func find(fsys Files, opts Options) ([]string, hcl.Diagnostics) {
 			f.addFolder(p, true)
 		}
 	}
+	f.resolve()
 
-	slices.SortStableFunc(
-		f.found,
-		func(a, b string) int {
-			return strings.Compare(path.Base(a), path.Base(b))
-		},
-	)
-	if len(f.Diags) > 0 {
-		return nil, f.Diags
-	}
-	if len(f.found) == 0 {
+	if f.count == 0 && len(f.Diags) == 0 {
 		f.Error(
 			fault.NoSite,
 			hcl.Range{},
@@ -97,40 +123,122 @@ func find(fsys Files, opts Options) ([]string, hcl.Diagnostics) {
 		)
 	}
 
-	return f.found, f.Diags
+	return f.layers, f.Diags
 }
 
-// ListNotRead returns the files in a site's directories whose names look like those of site files and are not read:
-// a.hcl.bak, prod.vars, a.HCL.
-func ListNotRead(fsys Files, opts Options) (out []string) {
-	for _, dir := range opts.folders() {
-		if st, err := fsys.Lstat(dir); err != nil || !st.IsDir() {
-			continue
-		}
-
-		entries, _ := fsys.ReadDir(dir) // find has reported the error
-		for _, e := range entries {
-			if !e.IsDir() && looksLikeSiteFile(e.Name()) && !IsSiteFile(e.Name()) {
-				out = append(out, path.Join(dir, e.Name()))
+// resolve gives each file its state: of one name the file of the latest layer counts, and only that one is checked.
+func (f *finder) resolve() {
+	latest := map[string]*LayerFile{} // by name
+	for _, l := range f.layers {
+		for i := range l.Files {
+			if file := &l.Files[i]; file.State != Ignored {
+				latest[path.Base(file.Path)] = file
 			}
 		}
 	}
-	slices.Sort(out)
 
-	return out
+	for _, l := range f.layers {
+		for i := range l.Files {
+			if file := &l.Files[i]; latest[path.Base(file.Path)] == file {
+				f.check(file)
+			}
+		}
+	}
+	for _, l := range f.layers {
+		for i := range l.Files {
+			file := &l.Files[i]
+			by := latest[path.Base(file.Path)]
+			switch {
+			case file.State == Ignored || by == file:
+			case by.State == Mask:
+				file.State, file.By = Masked, by.Path
+			default:
+				file.State, file.By = Hidden, by.Path
+			}
+		}
+	}
 }
 
-func looksLikeSiteFile(base string) bool {
-	name := strings.ToLower(base)
-	contains := func(part string) bool {
-		return strings.Contains(name, part)
+// listInEffect returns the files in effect, in the order in which they apply: by layer, then by name.
+func listInEffect(layers []Layer) (names []string) {
+	for _, l := range layers {
+		for _, f := range l.Files {
+			if f.State == InEffect {
+				names = append(names, f.Path)
+			}
+		}
 	}
 
-	return !isIgnored(name) &&
-		slices.ContainsFunc([]string{nativeSuffix, "vars", templateSuffix}, contains)
+	return names
 }
 
-// addPath adds a path of --config: a directory, or one file, which neither hides others nor is hidden.
+// describeLayers returns a note for each file without effect, and a warning for each one that may be meant for the site
+// and has another name. files are those that were read: what they name is data.
+func describeLayers(fsys Files, layers []Layer, files []world.SiteFile) (diags hcl.Diagnostics) {
+	for _, l := range layers {
+		for _, file := range l.Files {
+			switch {
+			case file.Path == file.By: // one place, given twice
+			case file.State == Hidden:
+				diags = append(diags, origin.Note(
+					fault.LayerReplaced, fileRange(file.Path), "A file is hidden",
+					"%s, in a later layer, has the same name, so this one has no effect.", file.By,
+				))
+			case file.State == Masked:
+				diags = append(diags, origin.Note(
+					fault.LayerReplaced, fileRange(file.Path), "A file is masked",
+					"%s, in a later layer, is a link to /dev/null, so this one has no effect.", file.By,
+				))
+			case file.State == Ignored && looksLikeSiteFile(path.Base(file.Path)) && !isNamed(fsys, file.Path, files):
+				diags = append(diags, origin.Warning(
+					fault.FileRefused, hcl.Range{}, file.Path+" is not read",
+					"A site's files end in %s, %s or %s. Rename it, or move it elsewhere.",
+					nativeSuffix, varsSuffix, templateSuffix,
+				))
+			}
+		}
+	}
+
+	return diags
+}
+
+// looksLikeSiteFile reports whether a file that is not read may be meant for a site: a.hcl.bak, prod.vars, a.HCL, the
+// languages of other tools, and names with a number as those of drop-ins.
+func looksLikeSiteFile(base string) bool {
+	name := strings.ToLower(base)
+
+	return !isIgnored(name) && name != LockFile && misspelt().MatchString(name)
+}
+
+var misspelt = lazy.Regexp(`\.hcl|vars|\.tftpl|\.(tf|var|tmpl|tpl|ya?ml|json|toml)$|^[0-9]+-`)
+
+// isNamed reports whether a site, or a test in the folder of a file, names the file: then it is data.
+func isNamed(fsys Files, file string, files []world.SiteFile) bool {
+	isIn := func(text string) bool {
+		base := path.Base(file) + `"`
+		return strings.Contains(text, `"`+base) || strings.Contains(text, "/"+base)
+	}
+	if slices.ContainsFunc(files, func(f world.SiteFile) bool { return isIn(f.Text) }) {
+		return true
+	}
+
+	for _, dir := range []string{path.Dir(file), path.Join(path.Dir(file), TestFolder)} {
+		entries, _ := fsys.ReadDir(dir) // most sites have no folder of tests
+		for _, e := range entries {
+			if !IsTestFile(e.Name()) {
+				continue
+			}
+			text, err := fsys.ReadFile(path.Join(dir, e.Name()), MaxBytes)
+			if err == nil && isIn(string(text)) {
+				return true
+			}
+		}
+	}
+
+	return false
+}
+
+// addPath adds a path of --config as a layer: a directory, or one file.
 func (f *finder) addPath(name string) {
 	st, err := f.fsys.Lstat(name)
 
@@ -154,7 +262,7 @@ func (f *finder) addPath(name string) {
 			testSuffix,
 		)
 	default:
-		f.addFile(name, st)
+		f.layers = append(f.layers, Layer{Path: name, Files: []LayerFile{{Path: name}}})
 	}
 }
 
@@ -185,18 +293,31 @@ func (f *finder) addFolder(dir string, mayBeMissing bool) {
 		return
 	}
 
+	l := Layer{Path: dir}
 	for _, e := range entries {
-		if !IsSiteFile(e.Name()) || f.hidden[e.Name()] {
-			continue
+		file := LayerFile{Path: path.Join(dir, e.Name())}
+		if !IsSiteFile(e.Name()) {
+			file.State = Ignored
 		}
-		f.hidden[e.Name()] = true
+		if file.State != Ignored || !e.IsDir() {
+			l.Files = append(l.Files, file)
+		}
+	}
+	slices.SortFunc(l.Files, func(a, b LayerFile) int { return strings.Compare(a.Path, b.Path) })
+	f.layers = append(f.layers, l)
+}
 
-		name := path.Join(dir, e.Name())
-		if st, err := f.fsys.Lstat(name); err != nil {
-			f.Report(cannotRead(name, err))
-		} else if !f.isMask(name, st) {
-			f.addFile(name, st)
-		}
+// check decides whether a file that no later one hides is in effect.
+func (f *finder) check(file *LayerFile) {
+	st, err := f.fsys.Lstat(file.Path)
+	switch {
+	case err != nil:
+		f.Report(cannotRead(file.Path, err))
+	case f.isMask(file.Path, st):
+		file.State = Mask
+	default:
+		file.State = InEffect
+		f.checkFile(file.Path, st)
 	}
 }
 
@@ -214,12 +335,13 @@ func (f *finder) isMask(name string, st fs.FileInfo) bool {
 	return err == nil && target == "/dev/null"
 }
 
-func (f *finder) addFile(name string, st fs.FileInfo) {
+// checkFile reports why a file cannot be one of the site's.
+func (f *finder) checkFile(name string, st fs.FileInfo) {
 	switch {
 	case isLink(st):
 		f.refuse(name, "A site's file must not be a link",
 			"Its target can change without a change in this folder. Put the file itself here. "+
-				"(A link to /dev/null masks a file of a later folder.)")
+				"(A link to /dev/null masks the file of an earlier layer.)")
 	case !st.Mode().IsRegular():
 		f.refuse(
 			name,
@@ -231,8 +353,8 @@ func (f *finder) addFile(name string, st fs.FileInfo) {
 	case st.Size() > MaxBytes:
 		f.Report(tooLarge(name, st.Size()))
 	default:
-		f.found = append(f.found, name)
-		if len(f.found) == maxFiles+1 {
+		f.count++
+		if f.count == maxFiles+1 {
 			f.Report(tooManyFiles(name))
 		}
 	}

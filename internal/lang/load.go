@@ -21,7 +21,7 @@ import (
 
 // Options are the options of Load and Parse.
 type Options struct {
-	Paths   []string       // files and directories that replace the search (--config)
+	Paths   []string       // files and directories in place of the default layers, the later wins (--config)
 	Root    string         // the search directories are below it
 	Stages  []stages.Stage // the stage types
 	Version string         // of prelet, for required_version; not checked if it is not a version
@@ -35,9 +35,9 @@ type Options struct {
 // if the diagnostics have no error. The error for a site without files has the code no-site.
 func Load(fsys Files, opts Options) (*Site, hcl.Diagnostics) {
 	var files []world.SiteFile
-	names, diags := find(fsys, opts)
+	layers, diags := find(fsys, opts)
 	if !diags.HasErrors() {
-		files, diags = read(fsys, names)
+		files, diags = read(fsys, listInEffect(layers))
 	}
 
 	var counter uint64
@@ -49,17 +49,16 @@ func Load(fsys Files, opts Options) (*Site, hcl.Diagnostics) {
 		}
 	}
 
-	if diags.HasErrors() {
-		s := newSite()
-		s.Files = files
-
-		return s, diags
+	s := newSite()
+	s.Files = files
+	notes := describeLayers(fsys, layers, files)
+	if !diags.HasErrors() {
+		s, diags = Parse(files, opts)
 	}
-
-	s, diags := Parse(files, opts)
 	s.Counter = counter
+	s.Layers = layers
 
-	return s, diags
+	return s, append(notes, diags...)
 }
 
 // Parse checks a site whose files were read before, in the order given. The type of a file depends on its name.

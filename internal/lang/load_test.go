@@ -76,7 +76,7 @@ func TestSitesOnDisk(t *testing.T) {
 		"legacy": {[]string{"legacy-vm/site.hcl"}, "fetch-ca.cluster fetch-config.init fetch-config.port " +
 			"fetch-config.vm detect-hw.node reserve.node label.site label.gpu label.sriov taint.site taint.gpu " +
 			"taint.sriov write.kubelet restart.kubelet"},
-		"layered": {[]string{"layered/site", "layered/image"}, "fetch-ca.cluster fetch-config.kubelet " +
+		"layered": {[]string{"layered/image", "layered/site"}, "fetch-ca.cluster fetch-config.kubelet " +
 			"detect-hw.node reserve.node label.site taint.not-ready write.kubelet restart.kubelet label.power"},
 		"detector": {[]string{"../internal/lang/testdata/extra/detector-gaudi.hcl"}, ""},
 	} {

@@ -319,10 +319,14 @@ override {
 }
 
 func TestLaterVarsFileWins(t *testing.T) {
-	s := mustParse(
+	s, diags := parseText(
 		t,
 		"-- a.hcl --\nvariable \"zone\" {}\n-- 10.prelet.vars --\nzone = \"a\"\n-- 20.prelet.vars --\nzone = \"b\"\n",
 	)
+	want := "layer-replaced 10.prelet.vars:1:1 A value of var.zone is replaced: The one at 20.prelet.vars:1:1 wins"
+	if got := show(diags); diags.HasErrors() || len(diags) != 1 || !strings.HasPrefix(got, want) {
+		t.Errorf("messages: got %s, want one note %s", got, want)
+	}
 	if got := written(s.Values["zone"]); got != "`\"b\"`" {
 		t.Errorf("zone: got %s, want the last file's value", got)
 	}

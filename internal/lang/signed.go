@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -63,9 +64,9 @@ func joinSome(texts []string) string {
 	return strings.Join(texts, "; ")
 }
 
-// findList returns the list in the first folder of the site that has one; "" if there is none.
+// findList returns the list in the latest layer of the site that has one; "" if there is none.
 func findList(fsys Files, opts Options) string {
-	for _, folder := range opts.folders() {
+	for _, folder := range slices.Backward(opts.places()) {
 		if st, err := fsys.Lstat(folder); err == nil && !st.IsDir() { // --config with a file
 			folder = path.Dir(folder)
 		}

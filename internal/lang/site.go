@@ -1,4 +1,4 @@
-// Package lang turns files into a site: it finds them as systemd finds units, checks their limits, parses them,
+// Package lang turns files into a site: it finds them in layers, as systemd finds units, checks their limits, parses them,
 // applies overrides and checks every block against the schema. Load reads from Files, which OS provides, and Parse
 // takes files that were read before. It must not evaluate anything: package eval below it does.
 //
@@ -21,6 +21,7 @@ import (
 // those of the file that an attribute comes from.
 type Site struct {
 	Files     []world.SiteFile  // every file that was read, in order, vars files included
+	Layers    []Layer           // where Load looked, in order, with the files without effect; nil in a recording
 	Sources   map[string][]byte // by the file names of ranges, for snippets and explain
 	Prelet    *hclsyntax.Body   // nil: not written
 	Cluster   *hclsyntax.Body

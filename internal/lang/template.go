@@ -24,12 +24,6 @@ func (l *loader) addTemplate(name string, src []byte) {
 		return
 	}
 
-	if _, ok := l.site.Templates[path.Base(name)]; ok {
-		l.Error(fault.Duplicate, fileRange(name), "Two templates with one name",
-			"templatefile() finds a template by its name without the folder. Rename one.")
-		return
-	}
-
 	x, diags := hclsyntax.ParseTemplate(src, name, hcl.InitialPos)
 	diags = origin.WithCode(diags, fault.Syntax)
 

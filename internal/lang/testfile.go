@@ -8,6 +8,9 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 )
 
+// TestFolder is the folder of a site for test files that are not next to the site's files.
+const TestFolder = "tests"
+
 // IsTestFile reports whether a name is that of a file of tests, *.prelettest.hcl, and no dotfile.
 func IsTestFile(name string) bool {
 	base := path.Base(name)

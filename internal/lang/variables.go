@@ -154,7 +154,7 @@ func (l *loader) checkConvertible(e hclsyntax.Expression, v *Variable, what stri
 	}
 }
 
-// addValues adds the values of the vars files. A later file wins, which is noted as an override.
+// addValues adds the values of the vars files. A later file wins, with a note.
 func (l *loader) addValues(files []*hclsyntax.Body) {
 	given := map[string]hcl.Range{}
 
@@ -179,6 +179,11 @@ func (l *loader) addValues(files []*hclsyntax.Body) {
 						Base:    first,
 						Over:    a.SrcRange,
 					})
+				l.Note(
+					fault.LayerReplaced, first, fmt.Sprintf("A value of var.%s is replaced", a.Name),
+					"The one at %s wins: a later layer before an earlier one, and in a layer the later name.",
+					origin.Place(a.SrcRange),
+				)
 			}
 			given[a.Name] = a.SrcRange
 			l.site.Values[a.Name] = a.Expr

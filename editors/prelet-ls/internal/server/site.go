@@ -18,9 +18,6 @@ import (
 // varsSuffix is the ending of a file with values of variables.
 const varsSuffix = ".prelet.vars"
 
-// testFolder is the folder of a site that may have its tests.
-const testFolder = "tests"
-
 // site is a site as an editor sees it: files with errors included, and its tests.
 type site struct {
 	texts  map[string]string    // all files, by path
@@ -107,7 +104,7 @@ func (s *Server) listFiles(files lang.Files, file string) []string {
 	out := []string{file}
 	places := s.sitePaths(file)
 	for _, place := range places {
-		places = append(places, path.Join(place, testFolder))
+		places = append(places, path.Join(place, lang.TestFolder))
 	}
 	for _, place := range places {
 		if isSiteFile(place) {
@@ -118,7 +115,7 @@ func (s *Server) listFiles(files lang.Files, file string) []string {
 		entries, _ := files.ReadDir(place) // validate reports the error
 		for _, e := range entries {
 			isRead := isSiteFile(e.Name()) &&
-				(path.Base(place) != testFolder || lang.IsTestFile(e.Name()))
+				(path.Base(place) != lang.TestFolder || lang.IsTestFile(e.Name()))
 			if !e.IsDir() && isRead && len(out) < maxSiteFiles {
 				out = append(out, path.Join(place, e.Name()))
 			}
@@ -138,7 +135,7 @@ func isSiteFile(name string) bool {
 // one of them, otherwise its folder.
 func (s *Server) sitePaths(file string) []string {
 	folder := path.Dir(file)
-	if lang.IsTestFile(file) && path.Base(folder) == testFolder {
+	if lang.IsTestFile(file) && path.Base(folder) == lang.TestFolder {
 		folder = path.Dir(folder)
 	}
 	for _, places := range s.sites {

@@ -25,7 +25,8 @@ func (e *Env) detectorHost(w Where) *detector.Host {
 		}
 	}
 	places := w.Config
-	if len(places) == 0 {
+	o.Elsewhere = len(places) > 0
+	if !o.Elsewhere {
 		places = lang.DefaultLayers(w.Root)
 	}
 	for _, c := range slices.Backward(places) { // the latest layer has precedence

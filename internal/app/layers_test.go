@@ -128,21 +128,22 @@ func TestLayersHaveOnePlan(t *testing.T) {
 // TestLaterLockHasPrecedence checks that locks of detectors follow the order of layers, in both forms.
 func TestLaterLockHasPrecedence(t *testing.T) {
 	var used []string
+	isElsewhere := false
 	env := newTestEnv()
-	env.Detectors = func(o *detector.Options) { used = o.SiteLocks }
+	env.Detectors = func(o *detector.Options) { used, isElsewhere = o.SiteLocks, o.Elsewhere }
 
 	env.detectorHost(Where{Root: "/r"})
 	want := []string{"/r/etc/prelet", "/r/run/prelet/site", "/r/usr/lib/prelet/site"}
 	for n := range want {
 		want[n] += "/detectors.lock.json"
 	}
-	if !slices.Equal(used, want) {
-		t.Errorf("below a root: got %q, want %q", used, want)
+	if !slices.Equal(used, want) || isElsewhere {
+		t.Errorf("below a root: got %q, elsewhere %t; want %q of the node", used, isElsewhere, want)
 	}
 
 	env.detectorHost(Where{Config: []string{"image", "site"}})
-	if want := []string{"site/detectors.lock.json", "image/detectors.lock.json"}; !slices.Equal(used, want) {
-		t.Errorf("with --config: got %q, want %q", used, want)
+	if want := []string{"site/detectors.lock.json", "image/detectors.lock.json"}; !slices.Equal(used, want) || !isElsewhere {
+		t.Errorf("with --config: got %q, elsewhere %t; want %q elsewhere", used, isElsewhere, want)
 	}
 }
 

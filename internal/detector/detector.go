@@ -40,6 +40,7 @@ const DefaultHelper = "/usr/lib/prelet/prelet-detect"
 type Options struct {
 	Root      string   // detectors, locks and readable files are below it; "" is /
 	SiteLocks []string // lock files with precedence over fragments, in order; nil is SiteLock below Root
+	Elsewhere bool     // SiteLocks are not those of a node
 	RunDir    string   // slots and sockets; "" is /run/prelet/detectors
 	Helper    string   // prelet-detect; "" is DefaultHelper
 	Tree      string   // root of a recorded machine that detectors read instead of /

@@ -267,7 +267,6 @@ func CheckNodePath(path string) error {
 // CheckSitePaths refuses the locks of the site's own files whose programs a node would not have. Of a site on its node,
 // a program that is there may be anywhere.
 func (h *Host) CheckSitePaths() (refused []error) {
-	isOnNode := len(h.o.SiteLocks) == 0
 	for _, file := range h.usedLocks() {
 		locks, _ := readSiteLock(file) // the errors of the file are reported where its locks are used
 		for _, l := range locks {
@@ -275,7 +274,7 @@ func (h *Host) CheckSitePaths() (refused []error) {
 			if err == nil {
 				continue
 			}
-			if _, missing := os.Stat(h.Program(l)); isOnNode && missing == nil {
+			if _, missing := os.Stat(h.Program(l)); !h.o.Elsewhere && missing == nil {
 				continue
 			}
 			refused = append(refused, fmt.Errorf("%s: lock of %s: %w", file, l.Name, err))

@@ -131,7 +131,7 @@ func TestSitePaths(t *testing.T) {
 		must(t, err)
 		put(t, root+SiteLock, text, 0o644)
 
-		elsewhere := New(Options{SiteLocks: []string{root + SiteLock}})
+		elsewhere := New(Options{SiteLocks: []string{root + SiteLock}, Elsewhere: true})
 		if got := elsewhere.CheckSitePaths(); len(got) > 0 != isRefused {
 			t.Errorf("path %q: got %v, want it refused: %t", path, got, isRefused)
 		}

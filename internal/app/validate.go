@@ -7,6 +7,7 @@ import (
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang"
+	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/probe"
@@ -66,12 +67,15 @@ func (e *Env) Validate(o ValidateOptions) (Validated, error) {
 			refused,
 		))
 	}
+	var planned []node.File // on a sample machine
 	if !diags.HasErrors() {
 		check := boot.CheckOptions{Kubelet: o.KubeletVersion, Locks: host}
 		if o.Objects != "" {
 			check.Objects = probe.Objects(o.Objects)
 		}
-		diags = append(diags, boot.Check(s, machines, check)...)
+		found, files := boot.CheckAndRender(s, machines, check)
+		diags = append(diags, found...)
+		planned = files
 	}
 	if o.Root != "" {
 		u := unitflags.Unit{
@@ -80,7 +84,7 @@ func (e *Env) Validate(o ValidateOptions) (Validated, error) {
 			Kubelet: o.KubeletVersion,
 		}
 		if !diags.HasErrors() {
-			u.Planned = unitflags.ListPlanned(u.Root, boot.RenderOnSample(s))
+			u.Planned = unitflags.ListPlanned(u.Root, planned)
 		}
 		mayWrite := func(path string) bool { return boot.MayWrite(s, path) }
 		diags = append(diags, u.CheckFlags()...)

@@ -36,6 +36,7 @@ import (
 // every combination (two nested for over ten thousand elements each, a number of a gigabyte).
 type evalLimits struct {
 	time time.Duration
+	end  time.Time     // of several evaluations that share that time; zero: each has its own
 	heap uint64        // bytes that the heap may grow by
 	look time.Duration // between two measurements of the heap
 
@@ -49,6 +50,13 @@ func defaultLimits() evalLimits {
 		heap: 512 << 20,
 		look: 10 * time.Millisecond,
 	}
+}
+
+// shared returns limits whose time begins now, for all evaluations together.
+func (l evalLimits) shared() evalLimits {
+	l.end = time.Now().Add(l.time)
+
+	return l
 }
 
 // lateStep is the time of a step that starts at the end of the run's deadline or later: where the cluster did not
@@ -89,6 +97,11 @@ func (l evalLimits) await(ctx context.Context, run func(), done <-chan struct{})
 	if deadline, ok := ctx.Deadline(); ok {
 		l.time = min(l.time, max(time.Until(deadline), lateStep))
 	}
+	most := "more than " + l.time.String()
+	if !l.end.IsZero() {
+		most += " on all sample machines together"
+		l.time = time.Until(l.end)
+	}
 	if l.gaveUp != nil && l.gaveUp.Load() {
 		found.Error(
 			fault.Limit, hcl.Range{}, "Not evaluated",
@@ -114,7 +127,7 @@ func (l evalLimits) await(ctx context.Context, run func(), done <-chan struct{})
 			found.Error(fault.Interrupted, hcl.Range{}, "Stopped by a signal", "%s.", context.Cause(ctx))
 			return found
 		case <-deadline.C:
-			limit = "more than " + l.time.String()
+			limit = most
 		case <-tick.C:
 			limit = l.checkHeap(&before)
 		}

@@ -1,12 +1,16 @@
 package boot
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
+
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/origin"
 )
 
 // TestWatchdog runs on synctest's clock: a sleep costs no time.
@@ -71,7 +75,7 @@ stage "label" "slow" {
 }
 `)
 
-	found, _ := checkOnSamples(s, SampleMachines(), CheckOptions{}, limits)
+	found, _, _ := checkOnSamples(s, SampleMachines(), CheckOptions{}, limits)
 
 	if len(found) == 0 {
 		t.Fatal("no findings, want the limit of 20ms")
@@ -83,5 +87,31 @@ stage "label" "slow" {
 	}
 	if got := found[0].diagnostic.Summary; !strings.Contains(got, "20ms") {
 		t.Errorf("got %q, want the limit of 20ms", got)
+	}
+}
+
+// TestSamplesShareTheLimit checks that all sample machines together have the time of one evaluation, so that a check is
+// bounded also where each machine alone stays below the limit.
+func TestSamplesShareTheLimit(t *testing.T) {
+	limits := defaultLimits()
+	limits.time = time.Second
+	s := mustParse(t, `
+stage "label" "slow" {
+  labels = { slow = tostring(length([for a in range(200) : [for b in range(200) : b if b == a * a]])) }
+}
+`)
+	machines := slices.Repeat(SampleMachines()[:1], 400) // one takes 50 ms
+
+	start := time.Now()
+	got, _ := checkWithin(s, machines, CheckOptions{}, limits.shared())
+
+	if took := time.Since(start); took > 5*time.Second {
+		t.Errorf("the check took %s, want about the limit of 1s", took)
+	}
+	isLimit := func(d *hcl.Diagnostic) bool {
+		return origin.CodeOf(d) == fault.Limit && d.Summary == "Evaluating the site took more than 1s on all sample machines together"
+	}
+	if !slices.ContainsFunc(got, isLimit) {
+		t.Errorf("got %v, want the limit of 1s for all machines", got)
 	}
 }

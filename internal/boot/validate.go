@@ -37,16 +37,33 @@ type CheckOptions struct {
 
 // Check checks a site with no machine and no network: first its references and types, then the steps up to the rules on
 // each sample machine. Files, objects and the base are unknown there, and credentials exist. It returns one
-// diagnostic for each place, with the machines that it came from.
+// diagnostic for each place, with the machines that it came from. All machines share the time of one evaluation.
 func Check(s *lang.Site, machines []SampleMachine, o CheckOptions) hcl.Diagnostics {
+	diags, _ := CheckAndRender(s, machines, o)
+
+	return diags
+}
+
+// CheckAndRender is Check, and returns the site's files on the first sample machine with facts, with the settings of the
+// kubelet's drop-in that are known. There are none if the site has errors.
+func CheckAndRender(s *lang.Site, machines []SampleMachine, o CheckOptions) (hcl.Diagnostics, []node.File) {
+	return checkWithin(s, machines, o, defaultLimits().shared())
+}
+
+func checkWithin(
+	s *lang.Site,
+	machines []SampleMachine,
+	o CheckOptions,
+	limits evalLimits,
+) (hcl.Diagnostics, []node.File) {
 	ctx := context.Background()
-	p := startRun(ctx, s, Options{Locks: o.Locks}, defaultLimits())
+	p := startRun(ctx, s, Options{Locks: o.Locks}, limits)
 	if p.runCheck(ctx); p.hasErrors() {
-		return p.Diags
+		return p.Diags, nil
 	}
 	p.add(checkDetectorNames(s, p.locks, o.Locks))
 
-	found, valid := checkOnSamples(s, machines, o, defaultLimits())
+	found, valid, files := checkOnSamples(s, machines, o, limits)
 	diags := append(p.Diags, found.list(machines)...)
 	for n, d := range diags { // the facts of the site's own machines may be such that the text is valid
 		isText := slices.Contains([]fault.Code{fault.LabelInvalid, fault.NodeName}, origin.CodeOf(d))
@@ -54,30 +71,34 @@ func Check(s *lang.Site, machines []SampleMachine, o CheckOptions) hcl.Diagnosti
 			diags[n] = makeWarning(d)
 		}
 	}
-	if !diags.HasErrors() {
-		diags = append(diags, checkHasWriter(s).join(checkNotified(s)).Diags...)
+	if diags.HasErrors() {
+		return diags, nil
 	}
 
-	return diags
+	return append(diags, checkHasWriter(s).join(checkNotified(s)).Diags...), files
 }
 
 // checkOnSamples checks the site on each sample machine, and stops after one on which an evaluation reached a limit: it
-// would reach it on the others too. valid has the places of labels and of a name that are valid on a sample machine.
+// would reach it on the others too. valid has the places of labels and of a name that are valid on a sample machine,
+// and files are those on the first machine with facts.
 func checkOnSamples(
 	s *lang.Site,
 	machines []SampleMachine,
 	o CheckOptions,
 	limits evalLimits,
-) (found sampleFindings, valid map[string]bool) {
+) (found sampleFindings, valid map[string]bool, files []node.File) {
 	limits.gaveUp = new(atomic.Bool)
 	valid = map[string]bool{}
 	for _, m := range machines {
-		diags, places := checkOnSample(s, m, o, limits)
-		for _, d := range diags {
+		p := runOnSample(s, m, o, limits)
+		for _, d := range p.describeSample(m) {
 			found.add(m, d)
 		}
-		for _, place := range places {
+		for _, place := range p.listValid() {
 			valid[place.String()] = true
+		}
+		if files == nil && m.Facts != nil {
+			files = listFiles(p.rendered.node)
 		}
 
 		if limits.gaveUp.Load() {
@@ -85,7 +106,7 @@ func checkOnSamples(
 		}
 	}
 
-	return found, valid
+	return found, valid, files
 }
 
 // sampleFindings are the diagnostics of a check, one for each place, in the order in which the places came up.
@@ -155,17 +176,10 @@ func makeKey(d *hcl.Diagnostic) string {
 	return key
 }
 
-// checkOnSample checks the site on one sample machine. Errors that depend on the machine's facts become warnings,
-// and a machine that the site refuses becomes a note, because the site may be meant for other machines. valid has the
-// places of the machine's labels and of its name.
-func checkOnSample(
-	s *lang.Site,
-	m SampleMachine,
-	o CheckOptions,
-	limits evalLimits,
-) (diags hcl.Diagnostics, valid []hcl.Range) {
-	p := runOnSample(s, m, o, limits)
-	diags = append(slices.Clip(p.Diags), p.eval.Unsupported()...)
+// describeSample returns the diagnostics of a sample machine. Errors that depend on the machine's facts become warnings,
+// and a machine that the site refuses becomes a note, because the site may be meant for other machines.
+func (p *progress) describeSample(m SampleMachine) hcl.Diagnostics {
+	diags := append(slices.Clip(p.Diags), p.eval.Unsupported()...)
 
 	for n, d := range diags {
 		switch code := origin.CodeOf(d); {
@@ -179,6 +193,11 @@ func checkOnSample(
 		}
 	}
 
+	return diags
+}
+
+// listValid returns the places of the machine's labels and of its name.
+func (p *progress) listValid() (valid []hcl.Range) {
 	for _, l := range p.rendered.node.Labels {
 		valid = append(valid, l.Origins[0].Range)
 	}
@@ -186,7 +205,7 @@ func checkOnSample(
 		valid = append(valid, identity.NameRange)
 	}
 
-	return diags, valid
+	return valid
 }
 
 // mayRefuse reports whether an error may concern this sample machine only: another one may have other facts or
@@ -241,12 +260,8 @@ func runOnSample(s *lang.Site, m SampleMachine, o CheckOptions, limits evalLimit
 	return p
 }
 
-// RenderOnSample returns the files of a site on a sample machine, and of the kubelet's drop-in the settings that are
-// known.
-func RenderOnSample(s *lang.Site) []node.File {
-	machines := SampleMachines()
-	at := slices.IndexFunc(machines, func(m SampleMachine) bool { return m.Facts != nil })
-	n := runOnSample(s, machines[at], CheckOptions{}, defaultLimits()).rendered.node
+// listFiles returns the files of a node, and of the kubelet's drop-in the settings that are known.
+func listFiles(n node.Node) []node.File {
 	_, isRendered := findFile(n, func(f node.File) bool { return f.Path == n.DropIn })
 	if n.DropIn == "" || isRendered {
 		return n.Files

@@ -63,11 +63,11 @@ func TestSearch(t *testing.T) {
 			return f.with("/etc/prelet/10-base.hcl", "")
 		}(), Options{}, "/usr/lib/prelet/site/30-x.hcl.json /run/prelet/site/20-gpu.hcl " +
 			"/run/prelet/site/40-run.hcl /etc/prelet/10-base.hcl /etc/prelet/15-site.hcl /etc/prelet/site.prelet.vars"},
-		"a root":               {folder("/r/etc/prelet").with("/r/etc/prelet/a.hcl", ""), Options{Root: "/r"}, "/r/etc/prelet/a.hcl"},
-		"a root from here":     {folder("r/etc/prelet").with("r/etc/prelet/a.hcl", ""), Options{Root: "./r"}, "r/etc/prelet/a.hcl"},
-		"folders given":        {folder("x", "y").with("x/b.hcl", "").with("y/b.hcl", "").with("y/a.hcl", ""), given("x", "y/"), "y/a.hcl y/b.hcl"},
-		"the other way round":  {folder("x", "y").with("x/b.hcl", "").with("y/b.hcl", "").with("y/a.hcl", ""), given("y", "x"), "y/a.hcl x/b.hcl"},
-		"files are layers":     {folder("x").with("x/b.hcl", "").with("y/b.hcl", ""), given("x/b.hcl", "y/b.hcl"), "y/b.hcl"},
+		"a root":              {folder("/r/etc/prelet").with("/r/etc/prelet/a.hcl", ""), Options{Root: "/r"}, "/r/etc/prelet/a.hcl"},
+		"a root from here":    {folder("r/etc/prelet").with("r/etc/prelet/a.hcl", ""), Options{Root: "./r"}, "r/etc/prelet/a.hcl"},
+		"folders given":       {folder("x", "y").with("x/b.hcl", "").with("y/b.hcl", "").with("y/a.hcl", ""), given("x", "y/"), "y/a.hcl y/b.hcl"},
+		"the other way round": {folder("x", "y").with("x/b.hcl", "").with("y/b.hcl", "").with("y/a.hcl", ""), given("y", "x"), "y/a.hcl x/b.hcl"},
+		"files are layers":    {folder("x").with("x/b.hcl", "").with("y/b.hcl", ""), given("x/b.hcl", "y/b.hcl"), "y/b.hcl"},
 		"a mask is a layer": {func() tree {
 			f := folder("x").with("x/b.hcl", "").with("x/a.hcl", "")
 			f["y/b.hcl"] = node{mode: fs.ModeSymlink, text: "/dev/null"}
@@ -190,4 +190,3 @@ func TestEncoding(t *testing.T) {
 	// What looks alike is allowed: other private characters, and U+FFFD where somebody wrote it.
 	mustParse(t, "-- a.hcl --\nlocals {\n  a = \"\ue002 \ufffd\"\n}\n")
 }
-

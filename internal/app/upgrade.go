@@ -130,7 +130,7 @@ func (p *fleetPlanner) upgrade(ctx context.Context, source string, to int) fleet
 		}
 		var versions []string
 		for minor := from + 1; minor <= to; minor++ {
-			versions = append(versions, known.Version(minor))
+			versions = append(versions, known.Release(minor))
 		}
 		out.Newer = m.planned.WithKubelets(ctx, versions)
 		if from == to {

@@ -147,7 +147,7 @@ func convertFlag(name, field string, item hclsyntax.ObjectConsItem, minor int) s
 	config := rules.Effective(rules.Subject{
 		Config:  kubelet.NewConfig(),
 		Flags:   []rules.Flag{{Name: name, Value: text}},
-		Version: known.Version(minor),
+		Version: known.Release(minor),
 	})
 	set, _ := kubelet.LookUp(config, "/"+strings.ReplaceAll(field, ".", "/"))
 	_, isObject := set.(map[string]any)

@@ -4,6 +4,7 @@
 package known
 
 import (
+	"cmp"
 	_ "embed"
 	"fmt"
 	"iter"
@@ -77,8 +78,8 @@ func Range() (oldest, newest int) {
 func Newest() int { return slices.Max(loadTable().minors) }
 
 // IsNewer reports whether a version is newer than the tables, as is a text that is not a version 1.x. Of a minor
-// version that is known only from a pre-release, other releases are newer: they may have more. An unknown version is
-// not.
+// version that is known only from a pre-release, other releases are newer, and so is one without a patch level: they may
+// have more. An unknown version is not.
 func IsNewer(version string) bool {
 	minor, isKubernetes1 := Minor(version)
 	version = strings.TrimPrefix(version, "v")
@@ -91,7 +92,7 @@ func IsNewer(version string) bool {
 		return false
 	}
 
-	return version != Version(minor) && version != Prerelease(minor)
+	return version != Prerelease(minor)
 }
 
 // Minor parses the minor version of "v1.36.3", "1.36.3-gke.1", "1.36" or "36"; false if the text is not a version 1.x.
@@ -229,6 +230,9 @@ func Version(minor int) string { return fmt.Sprintf("1.%d", minor) }
 // Prerelease returns the release before the first one from which alone a minor version is known, as 1.38.0-alpha.2; ""
 // if it is out.
 func Prerelease(minor int) string { return loadTable().prereleases[minor] }
+
+// Release returns the version of a minor version that the tables describe: 1.36, or 1.38.0-alpha.2.
+func Release(minor int) string { return cmp.Or(Prerelease(minor), Version(minor)) }
 
 // Describe returns a minor version for messages: 1.36, or 1.38 (alpha.2) if it is known only from that release.
 func Describe(minor int) string {

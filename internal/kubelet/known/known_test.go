@@ -263,7 +263,7 @@ func TestPrerelease(t *testing.T) {
 		t.Errorf("a new field: got %q, want since 1.38 (alpha.2)", got)
 	}
 	for version, want := range map[string]bool{
-		"": false, "1.37.9": false, "1.38": false, "1.38.0-alpha.2": false, "v1.38.0-alpha.2": false,
+		"": false, "1.37.9": false, "1.37": false, "1.38": true, "1.38.0-alpha.2": false, "v1.38.0-alpha.2": false,
 		"1.38.0-alpha.3": true, "1.38.0": true, "v1.38.1": true, "1.39": true, "v2.0.0": true, "master": true,
 	} {
 		if got := IsNewer(version); got != want {

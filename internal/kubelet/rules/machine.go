@@ -369,7 +369,8 @@ func (c *checker) isResolved(field string) bool {
 func isBadServingPair(v value) bool {
 	key := v.fileAt("tlsPrivateKeyFile")
 
-	return key != "" && !v.hasSignedCertificate() && v.isRejected(key)
+	isPreferred := v.minor >= 36 && v.hasSignedCertificate() // an older one loads the files all the same
+	return key != "" && !isPreferred && v.isRejected(key)
 }
 
 // isRejected reports whether the kubelet would reject a certificate.

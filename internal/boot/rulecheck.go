@@ -35,6 +35,7 @@ type ruleCheck struct {
 	advises  bool              // see Options.Advises
 	files    *configFiles      // nil: a stage has reported why they cannot be merged
 	pointers []string          // of the fields that stages set, sorted
+	flags    *kubelet.Flags    // of the whole command line, see listWords
 
 	effective rules.Subject // the kubelet with the configuration that it works with, see makeEffective
 	*Findings
@@ -53,7 +54,9 @@ func checkRules(ctx context.Context, j ruleCheck) (found Findings) {
 	if j.files == nil {
 		return found
 	}
+	j.flags = kubelet.FlagsOf(listWords(j.node))
 	j.check(ctx)
+	j.checkStray()
 	j.checkDropIns()
 	j.checkStub(ctx)
 	j.checkWatchdog()
@@ -249,11 +252,7 @@ func (j ruleCheck) makeSubject(ctx context.Context) rules.Subject {
 	if s.Config != nil && !s.Part && j.files.file != nil {
 		s.File = kubelet.ConfigOf(j.files.file)
 	}
-	for _, f := range j.node.Flags {
-		for _, value := range append(slices.Clone(f.Earlier), f.Value) {
-			s.Flags = append(s.Flags, rules.Flag{Name: f.Name, Value: value})
-		}
-	}
+	s.Flags = rules.ListFlags(j.flags)
 	// The file of a drop-in is another one than that of --config.
 	if f, ok := findPurpose(j.node, configPurpose); ok && j.node.DropIn == "" {
 		s.Dir = path.Dir(f.Path)
@@ -570,18 +569,15 @@ func makeDiagnostic(f rules.Violation, severity rules.Severity, code fault.Code,
 // findSetter returns the stage that set the item of a violation, or the base at the place where the site writes the
 // file.
 func (j ruleCheck) findSetter(f rules.Violation) setter {
-	purpose := configPurpose
-	from := j.node.ConfigOrigins[findOwner(j.pointers, f.Pointer)]
-	flag, isFlag := node.FindFlag(j.node.Flags, f.Flag)
 	if f.Flag != "" {
-		purpose = flagsPurpose
-		from = flag.Origins
+		return j.findFlagSetter(f)
 	}
+	from := j.node.ConfigOrigins[findOwner(j.pointers, f.Pointer)]
 	dropIn := j.files.findDropIn(f.Pointer)
 	isOthers := dropIn != nil && dropIn.Path != j.node.DropIn && !f.InFile
 	if isOthers {
 		return setter{
-			at:       j.findFileRange(purpose),
+			at:       j.findFileRange(configPurpose),
 			name:     dropIn.Path,
 			place:    origin.BasePlace{File: dropIn.Path},
 			isBase:   true,
@@ -593,25 +589,51 @@ func (j ruleCheck) findSetter(f rules.Violation) setter {
 		return setter{at: from[0].Range, name: from[0].Ref}
 	}
 
-	set := setter{at: j.findFileRange(purpose), isBase: true}
-	set.name, set.place = j.nameBase(f, purpose)
+	set := setter{at: j.findFileRange(configPurpose), isBase: true}
+	set.name, set.place = j.nameBase(f, configPurpose)
 	_, hasField := j.files.merged.Config.Get(f.Pointer)
-	switch {
-	case isBelow:
-	case f.Flag == "" && !hasField:
+	if !isBelow && !hasField {
 		set.name = "the kubelet's default"
 		set.place = origin.BasePlace{}
 		set.isDefault = true
-	case isFlag && flag.Inherited:
-		set.name = from[0].Ref
-		set.place = origin.BasePlace{}
-		if path.IsAbs(set.name) {
-			set.place.File = set.name
+	}
+
+	return set
+}
+
+// findFlagSetter is findSetter for a flag, by the place of its last word.
+func (j ruleCheck) findFlagSetter(f rules.Violation) setter {
+	where := findPlaceOf(j.flags, f)
+	if where != ownFlags {
+		return j.makeInherited(where)
+	}
+	flag, _ := node.FindFlag(j.node.Flags, f.Flag)
+	from := flag.Origins
+	for _, l := range j.node.Labels {
+		if f.Flag == labelsFlag && l.Key == f.Member {
+			from = l.Origins
 		}
-		set.isAssumed = flag.Assumed || len(listUnitFiles(j.node)) > 0 // then the unit that was read is outdated
-		if set.isAssumed {
-			set.name += "; whether the kubelet gets it is not known"
-		}
+	}
+	if len(from) > 0 && from[0].Kind != origin.Base {
+		return setter{at: from[0].Range, name: from[0].Ref}
+	}
+
+	set := setter{at: j.findFileRange(flagsPurpose), isBase: true}
+	set.name, set.place = j.nameBase(f, flagsPurpose)
+
+	return set
+}
+
+// makeInherited returns the setter of a word that is not of the flags file.
+func (j ruleCheck) makeInherited(where string) setter {
+	set := setter{at: j.findFileRange(flagsPurpose), name: where, isBase: true}
+	if path.IsAbs(where) {
+		set.place.File = where
+	}
+	// A unit that the site changes is read as it is before.
+	set.isAssumed = j.node.Inherited.Line.Assumed || len(listUnitFiles(j.node)) > 0
+	if set.isAssumed {
+		set.name += "; whether the kubelet gets it is not known"
 	}
 
 	return set
@@ -674,6 +696,18 @@ func nameItem(f rules.Violation) string {
 	return strings.ReplaceAll(strings.TrimPrefix(f.Pointer, "/"), "/", ".")
 }
 
+// DiagnoseFlags returns what a kubelet of a version refuses on a command line that is not the site's.
+func DiagnoseFlags(words []kubelet.Word, version string) hcl.Diagnostics {
+	flags := kubelet.FlagsOf(words)
+	subject := rules.Subject{Flags: rules.ListFlags(flags), Version: version}
+	out := Diagnose(subject, func(f rules.Violation) string { return findPlaceOf(flags, f) })
+	for _, w := range flags.Stray() {
+		out = append(out, refuseStray(w.Text, setter{name: w.From}))
+	}
+
+	return out
+}
+
 // Diagnose returns the settings that a kubelet refuses in flags, or in a part of its configuration, that are not the
 // site's. where returns the place of the setting of a violation, for people.
 func Diagnose(s rules.Subject, where func(f rules.Violation) string) (out hcl.Diagnostics) {
@@ -724,6 +758,8 @@ func chooseCode(f rules.Violation) fault.Code {
 		return fault.KubeletMachine
 	case strings.HasPrefix(f.Rule, "gate-"):
 		return fault.KubeletGate
+	case f.Flag == labelsFlag && f.Member != "":
+		return fault.LabelForbidden
 	case f.Flag != "":
 		return fault.KubeletFlag
 	}

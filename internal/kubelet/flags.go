@@ -11,14 +11,13 @@ import (
 // pflag does; a change replaces only the words of its flag.
 //
 // pflag reads `--name=value`, `--name value`, `-v=4`, `-v 4` and `-v4`; a boolean flag takes no word after it; _ in a
-// name equals -; nothing after a lone `--` is a flag. One thing differs from pflag: if a flag that needs a value is
-// followed by a word that begins with "-" and is not a number, pflag uses that word as the value; this package reads
-// it as a flag.
+// name equals -; nothing after a lone `--` is a flag. A flag that needs a value takes the next word, whatever that is.
 type Flags struct {
 	raw   string
 	env   bool // raw is the spelling of an environment file, not a plain value
 	words []word
 	uses  []use
+	end   int // the index of the lone `--`; without one, the number of words
 }
 
 // word is one argument and its place in raw.
@@ -26,6 +25,8 @@ type word struct {
 	text       string
 	start, end int
 	in         context
+	from       string // see Word
+	isOpen     bool
 }
 
 // use is one flag on the command line.
@@ -55,13 +56,14 @@ func ParseFlags(value string) (*Flags, error) {
 	return newFlags(value, false), nil
 }
 
-// FlagsOf reads the arguments of a command line. They cannot be changed.
-func FlagsOf(argv []string) *Flags {
+// FlagsOf reads the arguments of a command line. They cannot be changed. It leaves out an open word, and a flag whose
+// value that may be.
+func FlagsOf(words []Word) *Flags {
 	f := &Flags{}
-	for _, text := range argv {
-		f.words = append(f.words, word{text: text})
+	for _, w := range words {
+		f.words = append(f.words, word{text: w.Text, from: w.From, isOpen: w.Open})
 	}
-	f.uses = readUses(f.words)
+	f.uses, f.end = readUses(f.words)
 
 	return f
 }
@@ -78,7 +80,7 @@ func JoinFlag(name, first, second string) string {
 func newFlags(raw string, env bool) *Flags {
 	f := &Flags{raw: raw, env: env}
 	f.words = readWords(raw, env)
-	f.uses = readUses(f.words)
+	f.uses, f.end = readUses(f.words)
 	return f
 }
 
@@ -99,7 +101,7 @@ func readWords(raw string, env bool) []word {
 func locateWord(w word, cells []cell) word {
 	own := cells[w.start:w.end]
 	first, last := own[0], own[len(own)-1]
-	located := word{w.text, first.start, last.end, first.in}
+	located := word{text: w.text, start: first.start, end: last.end, in: first.in}
 	isOther := func(c cell) bool { return c.in != first.in }
 	if slices.ContainsFunc(own, isOther) {
 		located.in = mixed
@@ -108,30 +110,32 @@ func locateWord(w word, cells []cell) word {
 	return located
 }
 
-func readUses(words []word) []use {
-	var uses []use
+func readUses(words []word) (uses []use, end int) {
 	for i := 0; i < len(words); i++ {
 		text := words[i].text
-		if text == "--" {
-			break
+		if text == "--" && !words[i].isOpen {
+			return uses, i
 		}
 		u, ok := readUse(text)
-		if !ok {
+		if !ok || words[i].isOpen {
 			continue
 		}
 		u.first, u.last = i, i
-		if u.form == alone {
-			switch {
-			case isBoolFlag(u.name):
-				u.value = "true"
-			case i+1 < len(words) && isValueWord(words[i+1].text):
-				i++
-				u.form, u.value, u.last = spaced, words[i].text, i
-			}
+		switch {
+		case u.form != alone:
+		case isBoolFlag(u.name):
+			u.value = "true"
+		case i+1 == len(words): // pflag: flag needs an argument
+		case words[i+1].isOpen:
+			continue
+		default:
+			i++
+			u.form, u.value, u.last = spaced, words[i].text, i
 		}
 		uses = append(uses, u)
 	}
-	return uses
+
+	return uses, len(words)
 }
 
 // readUse reads one word as a flag; false if it is not one.
@@ -163,14 +167,6 @@ func readUse(text string) (use, bool) {
 	return u, true
 }
 
-// isValueWord reports whether a word can be the value of the flag before it.
-func isValueWord(text string) bool {
-	if !strings.HasPrefix(text, "-") || text == "-" {
-		return true
-	}
-	return text[1] >= '0' && text[1] <= '9' // --oom-score-adj -999
-}
-
 // Argv returns the words as the kubelet gets them from systemd.
 func (f *Flags) Argv() []string {
 	argv := make([]string, len(f.words))
@@ -194,18 +190,80 @@ func (f *Flags) Names() []string {
 
 // Stray returns the words that are neither flags nor values of flags. The kubelet exits for the first of them ("unknown
 // command"); the usual cause is a line with # within the quotes, which is not a comment.
-func (f *Flags) Stray() []string {
+func (f *Flags) Stray() (stray []Word) {
 	taken := make([]bool, len(f.words))
 	for _, u := range f.uses {
 		taken[u.first], taken[u.last] = true, true
 	}
-	var stray []string
+
 	for i, w := range f.words {
-		if !taken[i] && w.text != "--" {
-			stray = append(stray, w.text)
+		mayBeValue := i > 0 && i < f.end && f.words[i-1].isOpen
+		if !taken[i] && !w.isOpen && !mayBeValue && i != f.end {
+			stray = append(stray, Word{Text: w.text, From: w.from})
 		}
 	}
+
 	return stray
+}
+
+// Use is one flag on a command line.
+type Use struct {
+	Name, Value string
+	From        string // the place of its word, see Word
+	NoValue     bool   // it needs a value, and is the last word
+	TakesFlag   bool   // its value is the next word, which looks like a flag
+}
+
+// Uses returns all flags, in their order.
+func (f *Flags) Uses() (all []Use) {
+	for _, u := range f.uses {
+		all = append(all, Use{
+			Name:      u.name,
+			Value:     u.value,
+			From:      f.words[u.first].from,
+			NoValue:   u.lacksValue(),
+			TakesFlag: u.form == spaced && !isValueWord(u.value),
+		})
+	}
+
+	return all
+}
+
+// LacksValue reports whether the only use of a flag that needs a value has none: the kubelet does not start.
+func (f *Flags) LacksValue(name string) bool {
+	uses := f.usesOf(FlagName(name))
+
+	return len(uses) == 1 && uses[0].lacksValue()
+}
+
+// lacksValue is only true of the last word.
+func (u use) lacksValue() bool { return u.form == alone && !isBoolFlag(u.name) }
+
+// BySource splits flags that follow each other into those of one place each.
+func (f *Flags) BySource() (all []*Flags) {
+	for i, u := range f.uses {
+		words := f.words[u.first : u.last+1]
+		if i == 0 || words[0].from != f.words[f.uses[i-1].first].from {
+			all = append(all, &Flags{})
+		}
+		part := all[len(all)-1]
+		u.first = len(part.words)
+		u.last = u.first + len(words) - 1
+		part.words = append(part.words, words...)
+		part.uses = append(part.uses, u)
+		part.end = len(part.words)
+	}
+
+	return all
+}
+
+// From returns the place of the first word; "" without words.
+func (f *Flags) From() string {
+	if len(f.words) == 0 {
+		return ""
+	}
+
+	return f.words[0].from
 }
 
 // Lookup returns the value that the kubelet uses for a flag, whose name may have dashes: the last one, or all values

@@ -42,7 +42,10 @@ func TestFlagsLookup(t *testing.T) {
 		{"--fail-swap-on=false", "fail-swap-on", "false", true},
 		{"--logtostderr --v 2", "logtostderr", "true", true},
 		{"--logtostderr --v 2", "v", "2", true},
-		{"--unknown --v=2", "unknown", "", true},
+		{"--unknown --v=2", "unknown", "--v=2", true}, // pflag: whatever the next word is
+		{"--unknown --v=2", "v", "", false},
+		{"--x -- --y=1", "x", "--", true},
+		{"--v=2 --x", "x", "", true},
 		{"--oom-score-adj -999", "oom-score-adj", "-999", true},
 		{"--node_labels a=b", "node-labels", "a=b", true},
 		{"--node-ip 1 --node-ip 2", "node-ip", "2", true},
@@ -97,7 +100,7 @@ func TestFlagsSet(t *testing.T) {
 		{"--a=b -- stray", "c", "d", "--a=b --c=d -- stray"},
 		{"-- stray", "c", "d", "--c=d -- stray"},
 		{"--a=b --hostname-override", "c", "d", "--a=b --c=d --hostname-override"}, // it needs a value
-		{"--hostname-override -- stray", "c", "d", "--c=d --hostname-override -- stray"},
+		{"--hostname-override -- stray", "c", "d", "--hostname-override -- stray --c d"},
 		{"--a=b --fail-swap-on", "c", "d", "--a=b --fail-swap-on --c=d"},
 		{`--a="b c" --d=e`, "d", "f", `--a="b c" --d=f`},
 		{`"--a=b 'c"`, "a", "x", "--a=x"},
@@ -155,8 +158,8 @@ func TestProductionFile(t *testing.T) {
 			t.Errorf("--%s is %q, %v, want %q", name, got, ok, want)
 		}
 	}
-	if stray := flags.Stray(); !slices.Equal(stray, []string{"#"}) {
-		t.Errorf("got stray words %q, want only #", stray)
+	if stray := flags.Stray(); !slices.Equal(stray, []Word{{Text: "#"}}) {
+		t.Errorf("got stray words %v, want only #", stray)
 	}
 	taints, err := ParseTaints("node.netease.com/phase=checking:NoSchedule,node-role.kubernetes.io/master=:NoSchedule")
 	if err != nil || len(taints) != 2 || taints[1] != (Taint{"node-role.kubernetes.io/master", "", "NoSchedule"}) {

@@ -150,7 +150,7 @@ func (f *Flags) Set(name, value string) error {
 	return nil
 }
 
-// canBeSpaced reports whether the kubelet reads `--name value` in two words as this flag.
+// canBeSpaced reports whether people and the kubelet read `--name value` in two words as this flag.
 func canBeSpaced(name, value string) bool {
 	return name != "register-with-taints" && !isBoolFlag(name) && isValueWord(value)
 }
@@ -160,12 +160,7 @@ func (f *Flags) add(name, value string) {
 	if f.prefersSpace() && canBeSpaced(name, value) {
 		words = []string{"--" + name, value}
 	}
-	at := slices.IndexFunc(f.words, func(w word) bool {
-		return w.text == "--"
-	})
-	if at < 0 {
-		at = len(f.words)
-	}
+	at := f.end
 	if f.isWithoutValue(at - 1) {
 		at--
 	}
@@ -176,7 +171,7 @@ func (f *Flags) add(name, value string) {
 // whatever that is.
 func (f *Flags) isWithoutValue(at int) bool {
 	return slices.ContainsFunc(f.uses, func(u use) bool {
-		return u.first == at && u.form == alone && !isBoolFlag(u.name)
+		return u.first == at && u.lacksValue()
 	})
 }
 
@@ -191,4 +186,12 @@ func (f *Flags) prefersSpace() bool {
 		}
 	}
 	return balance > 0
+}
+
+// isValueWord reports whether a word looks like the value of the flag before it.
+func isValueWord(text string) bool {
+	if !strings.HasPrefix(text, "-") || text == "-" {
+		return true
+	}
+	return text[1] >= '0' && text[1] <= '9' // --oom-score-adj -999
 }

@@ -31,7 +31,7 @@ func splitWords(value string) []word {
 			continue
 		}
 		text, end := readWord(value, i)
-		words = append(words, word{text, i, end, bare})
+		words = append(words, word{text: text, start: i, end: end, in: bare})
 		i = end
 	}
 	return words

@@ -12,6 +12,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/origin"
 )
 
@@ -33,6 +34,9 @@ type Base struct {
 	// Inherited taints are here only if they are assumed. All others are taints of the base, unless the flags
 	// file has the same flag, which wins.
 	Inherited Contribution
+
+	// EnvFiles are the environment files of the kubelet's unit that were read, by path.
+	EnvFiles map[string]*kubelet.EnvFile
 
 	// ConfigFrom and FlagsFrom are the origins of the two texts, also if they could not be read; nil for an existing
 	// file of the node that no stage names.

@@ -209,4 +209,13 @@ type Contribution struct {
 	// may add others. ConfigFile is the inherited --config, "" if it is not known.
 	Partly     bool
 	ConfigFile string
+	Line       CommandLine
+}
+
+// CommandLine is what the kubelet's unit has before and after the flags file's variable, with variables replaced.
+type CommandLine struct {
+	Before, After []kubelet.Word
+	IsPassed      bool // the unit is known to pass the variable of the flags file
+	AsOne         bool // it passes it as one word, ${NAME}
+	Assumed       bool // it is not known how the kubelet is started: the words are those of kubeadm's unit
 }

@@ -111,11 +111,16 @@ func describeStart(u systemd.Unit) *world.StartAns {
 			out.Sets = append(out.Sets, name)
 		}
 
-		isBare := slices.Contains(u.Command, "$"+name)
+		isNamed := func(word string) bool {
+			flag, _, _ := strings.Cut(word, "=")
+			isPart := strings.Contains(word, "${"+name+"}") && !kubelet.IsSecretFlag(kubelet.FlagName(flag))
+
+			return word == "$"+name || isPart
+		}
 		if strings.Contains(text, systemd.AtStart) { // not known before the unit starts
 			continue
 		}
-		if isBare || slices.Contains(u.Command, "${"+name+"}") {
+		if slices.ContainsFunc(u.Command, isNamed) {
 			out.Vars[name] = text
 		}
 	}

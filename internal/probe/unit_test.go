@@ -33,10 +33,13 @@ func TestStartTellsNoSecret(t *testing.T) {
 	u := systemd.Unit{
 		Name:    "kubelet.service",
 		Names:   []string{"kubelet.service", "node.service"},
-		Command: []string{"/usr/bin/kubelet", "$KUBELET_CONFIG_ARGS", "${NAME}", "$KUBELET_EXTRA_ARGS"},
+		Command: []string{"/usr/bin/kubelet", "$KUBELET_CONFIG_ARGS", "${NAME}", "--max-pods=${PODS}",
+			"--manifest-url-header=${HEADER}", "$KUBELET_EXTRA_ARGS"},
 		Environment: []string{
 			"KUBELET_CONFIG_ARGS=--config=/x",
 			"NAME=--v=2",
+			"PODS=20",
+			"HEADER=Authorization:secret",
 			"HTTPS_PROXY=http://me:secret@proxy",
 			"EMPTY=",
 		},
@@ -45,8 +48,8 @@ func TestStartTellsNoSecret(t *testing.T) {
 
 	want := &world.StartAns{
 		Words: u.Command, Files: []string{"/etc/default/kubelet"},
-		Vars: map[string]string{"KUBELET_CONFIG_ARGS": "--config=/x", "NAME": "--v=2"},
-		Sets: []string{"KUBELET_CONFIG_ARGS", "NAME", "HTTPS_PROXY"}, Aliases: []string{"node.service"},
+		Vars: map[string]string{"KUBELET_CONFIG_ARGS": "--config=/x", "NAME": "--v=2", "PODS": "20"},
+		Sets: []string{"KUBELET_CONFIG_ARGS", "NAME", "PODS", "HEADER", "HTTPS_PROXY"}, Aliases: []string{"node.service"},
 	}
 	if got := describeStart(u); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)

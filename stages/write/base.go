@@ -298,18 +298,6 @@ func (r *baseReader) readFlags(base *node.Base, b schema.Body) {
 		return
 	}
 
-	if stray := flags.Stray(); len(stray) > 0 {
-		report := r.Warn
-		if r.isUsed(file, variable.V) {
-			report = r.Error
-		}
-		report(
-			fault.FlagsInvalid, src.at, fmt.Sprintf("%q is not a flag", stray[0]),
-			"%s: the kubelet refuses to start with it. A # inside the quotes does not begin a comment. "+
-				"Remove it from %s.",
-			src.where, variable.V,
-		)
-	}
 	from := origin.Origin{
 		Kind: origin.Base,
 		Role: origin.Value,
@@ -321,18 +309,6 @@ func (r *baseReader) readFlags(base *node.Base, b schema.Body) {
 	}
 	_, base.TaintFlag = flags.Lookup(taintFlag)
 	base.Contribution = r.sortFlags(flags, src, []origin.Origin{from})
-}
-
-// isUsed reports whether the kubelet's unit is known to start it with a variable of a file.
-func (r *baseReader) isUsed(file, variable string) bool {
-	s := r.in.Start
-	if !startsKubelet(s) || !slices.Contains(s.Files, file) {
-		return false
-	}
-
-	isBare := slices.Contains(s.Words, "$"+variable)
-
-	return isBare || slices.Contains(s.Words, "${"+variable+"}")
 }
 
 // chooseFlagsSource returns the text of the site, or else the node's own file.
@@ -366,9 +342,6 @@ func (r *baseReader) sortFlags(flags *kubelet.Flags, src source, from []origin.O
 		return c
 	}
 
-	for _, l := range c.Labels {
-		r.checkLabel(l, src.at)
-	}
 	taints, _ := flags.Lookup(taintFlag)
 	r.warnTaintRemovals(src, taints)
 
@@ -381,8 +354,9 @@ func splitFlags(flags *kubelet.Flags, from []origin.Origin) (c node.Contribution
 	for _, name := range flags.Names() {
 		text, _ := flags.Lookup(name)
 		var invalid error
-		switch name {
-		case nodeLabels:
+		switch {
+		case flags.LacksValue(name): // the kubelet's rules report it
+		case name == nodeLabels:
 			var labels []kubelet.Label
 			labels, invalid = kubelet.ParseLabels(text)
 			for _, l := range labels {
@@ -392,7 +366,7 @@ func splitFlags(flags *kubelet.Flags, from []origin.Origin) (c node.Contribution
 					Origins: from,
 				})
 			}
-		case taintFlag:
+		case name == taintFlag:
 			var taints []kubelet.Taint
 			taints, invalid = kubelet.ParseTaints(text)
 			c.Taints = makeTaints(taints, from)
@@ -437,21 +411,6 @@ func (f flagsRead) edit() (env kubelet.EnvFile, flags kubelet.Flags, ok bool) {
 	}
 
 	return *f.EnvFile, *f.flags, true
-}
-
-// checkLabel refuses a label of the base that the installed kubelet rejects. Without a known version there is no
-// check: a label of an old cluster may be valid for an old kubelet.
-func (r *baseReader) checkLabel(l node.Label, at hcl.Range) {
-	version := r.in.Kubelet.Version
-	if version == nil {
-		return
-	}
-	if err := kubelet.CheckNodeKey(l.Key, *version); err != nil {
-		r.Error(
-			fault.LabelForbidden, at, "The installed kubelet rejects a label of the base",
-			"%s", stages.Sentence(err.Error(), "The kubelet is "+*version),
-		)
-	}
 }
 
 // makeConfigTaints returns registerWithTaints of the base's configuration.

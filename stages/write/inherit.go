@@ -2,7 +2,7 @@ package write
 
 import (
 	"errors"
-	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -13,6 +13,7 @@ import (
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/platform/unitfile"
 	"github.com/prelet/prelet/internal/value"
 	"github.com/prelet/prelet/internal/world"
 	"github.com/prelet/prelet/schema"
@@ -22,18 +23,12 @@ import (
 // collectInherited adds to the base the flags that the kubelet gets in addition to the flags that this stage
 // writes: from the command line of its unit, and from files that the unit reads.
 func (r *baseReader) collectInherited(base *node.Base, cfg schema.Body) {
-	own := ""
-	ownFile := chooseLayout(r.in).FlagsFile
-	if b, ok := cfg.One("kubelet_flags"); ok {
-		if !base.FlagsKnown {
-			return
-		}
-		own = flagsVariable.Of(b).V
-		ownFile = flagsTarget(b, r.in)
+	how := newInheriting(cfg, r.in)
+	if _, hasFlags := cfg.One("kubelet_flags"); hasFlags && !base.FlagsKnown {
+		return
 	}
 
-	start, isKnown := r.chooseStart(ownFile)
-	files, diags, denied := r.readVariables(*base, start.Files, own, ownFile, cfg.Range)
+	files, diags, denied := r.readVariables(*base, how, cfg.Range)
 	if denied != nil {
 		base.FlagsKnown = false
 		r.Report(origin.MayNotRead(cfg.Range, "the kubelet's flags", denied.Why))
@@ -41,96 +36,121 @@ func (r *baseReader) collectInherited(base *node.Base, cfg schema.Body) {
 		return
 	}
 	r.Report(diags...)
-	base.Inherited.Partly = r.in.Start != nil && (!isKnown || r.readsMore(start, ownFile))
+	base.EnvFiles = files
+	how.hasTaints = base.TaintFlag
+	how.addTo(base, files)
+}
 
-	how := inheriting{hasTaints: base.TaintFlag, isKnown: isKnown}
-	words := start.Words[1:]
-	for i := 0; i < len(words); i++ {
-		run := findRun(words[i:])
-		if len(run) > 0 {
-			addInherited(base, kubelet.FlagsOf(dropOpen(run)), inheritedFrom("the kubelet's unit"), how)
-			i += len(run) - 1
-			continue
+// inheriting describes how a kubelet inherits flags.
+type inheriting struct {
+	start     world.StartAns
+	isUnknown bool // nothing is known about its unit, as in a check
+	isKnown   bool // it is certain that the kubelet gets them
+	known     []string
+	own       string // the variable of the flags file; "" if this stage does not write it
+	ownFile   string
+	ranges    map[string]hcl.Range // of the contents of files that a site writes
+	hasTaints bool                 // its own flags file has taints, which override earlier ones
+	isLate    bool                 // behind those of its own flags file
+}
+
+func newInheriting(cfg schema.Body, in stages.Inputs) inheriting {
+	layout := chooseLayout(in)
+	how := inheriting{ownFile: layout.FlagsFile, isUnknown: in.Start == nil}
+	if b, ok := cfg.One("kubelet_flags"); ok {
+		how.own = flagsVariable.Of(b).V
+		how.ownFile = flagsTarget(b, in)
+	}
+	how.known = []string{layout.KubeadmFlagsFile, how.ownFile}
+	how.start, how.isKnown = chooseStart(in, how.ownFile)
+
+	return how
+}
+
+// unitRef is the place of what the kubelet's unit has itself.
+const unitRef = "the kubelet's unit"
+
+// addTo adds to a base what the kubelet inherits, with these environment files.
+func (how inheriting) addTo(base *node.Base, files map[string]*kubelet.EnvFile) {
+	environment := how.makeEnvironment(files)
+	words := how.start.Words[1:]
+	isOwn := func(word string) bool {
+		return how.own != "" && (word == "$"+how.own || word == "${"+how.own+"}")
+	}
+	before, after := words, []string(nil)
+	line := node.CommandLine{Assumed: !how.isKnown}
+	if i := slices.IndexFunc(words, isOwn); i >= 0 {
+		before, after = words[:i], words[i+1:]
+		line.IsPassed = how.isKnown && slices.Contains(how.start.Files, how.ownFile)
+		line.AsOne = words[i] != "$"+how.own
+	}
+	line.Before = expand(environment, before)
+	line.After = expand(environment, after)
+
+	base.Inherited.Partly = !how.isUnknown && (!how.isKnown || environment.Partly && hasVariable(words))
+	base.Inherited.Line = line
+	own := kubelet.Word{Open: true} // the words between the two, whose last may be a flag that takes the next one
+	how.addFlags(base, append(slices.Clip(line.Before), own))
+	how.isLate = true
+	how.addFlags(base, append([]kubelet.Word{own}, line.After...))
+}
+
+// makeEnvironment returns the variables of the unit. The value of one that is not part of a recording, such as one of a
+// file that may contain secrets, is not known.
+func (how inheriting) makeEnvironment(files map[string]*kubelet.EnvFile) (e kubelet.Environment) {
+	for _, name := range how.start.Sets {
+		e.Set(name, kubelet.Word{From: unitRef, Open: true})
+	}
+	for name, text := range how.start.Vars {
+		e.Set(name, kubelet.Word{Text: text, From: unitRef})
+	}
+
+	for _, p := range how.start.Files {
+		if f := files[p]; f != nil {
+			e.AddFile(f, p)
 		}
-
-		name, isVariable := strings.CutPrefix(words[i], "$")
-		name = strings.Trim(name, "{}")
-		file, isOfFile := files[name]
-		switch {
-		case isVariable && name == own:
-			how.isLate = true
-		case isOfFile:
-			r.warnStray(file, name, cfg.Range)
-			addInherited(base, file.flags, inheritedFrom(file.path), how)
-		case isVariable:
-			if f, err := kubelet.ParseFlags(start.Vars[name]); err == nil {
-				addInherited(base, f, inheritedFrom("the kubelet's unit"), how)
-			}
-		}
+		e.Partly = e.Partly || p != unitfile.Gate && !slices.Contains(how.known, p)
 	}
-}
-
-// warnStray warns of a word in kubeadm's file that is not a flag.
-func (r *baseReader) warnStray(file flagsOfFile, variable string, at hcl.Range) {
-	stray := file.flags.Stray()
-	if len(stray) == 0 || file.path != chooseLayout(r.in).KubeadmFlagsFile {
-		return
+	if how.own != "" {
+		e.Set(how.own, kubelet.Word{From: how.ownFile, Open: true})
 	}
 
-	r.Warn(
-		fault.FlagsInvalid, at, fmt.Sprintf("%q is not a flag", stray[0]),
-		"%s: the kubelet refuses to start with it. Remove it from %s there; prelet does not write that file.",
-		file.path, variable,
-	)
+	return e
 }
 
-// readsMore reports whether a unit's command line has variables, and the unit reads files that this stage does not
-// read.
-func (r *baseReader) readsMore(start world.StartAns, ownFile string) bool {
-	known := []string{chooseLayout(r.in).KubeadmFlagsFile, ownFile, "/run/prelet/kubelet.env"}
-	isOther := func(file string) bool {
-		return !slices.Contains(known, file)
+// expand returns the words of the unit. Parts of a file may be withheld.
+func expand(e kubelet.Environment, words []string) []kubelet.Word {
+	out := e.Expand(words, unitRef)
+	for i, w := range out {
+		out[i].Open = w.Open || value.HasPlaceholder(w.Text)
 	}
 
-	hasOther := slices.ContainsFunc(start.Files, isOther)
-
-	return hasOther && len(findRun(start.Words)) < len(start.Words)
+	return out
 }
 
-// findRun returns the words before the first one with a variable.
-func findRun(words []string) []string {
-	if i := slices.IndexFunc(words, func(w string) bool {
+func hasVariable(words []string) bool {
+	return slices.ContainsFunc(words, func(w string) bool {
 		return strings.Contains(w, "$")
-	}); i >= 0 {
-		return words[:i]
-	}
-
-	return words
+	})
 }
 
-// dropOpen returns a run of words without its last flag, if the value of that flag is in the next variable or
-// missing.
-func dropOpen(run []string) []string {
-	last := len(run) - 1
-	f := kubelet.FlagsOf(run[last:])
-	if strings.Contains(run[last], "=") || len(f.Names()) == 0 {
-		return run
+// addFlags adds the flags of words, each from its place.
+func (how inheriting) addFlags(base *node.Base, words []kubelet.Word) {
+	for _, flags := range kubelet.FlagsOf(words).BySource() {
+		where := inheritedFrom(flags.From())
+		where.Range = how.ranges[where.Ref]
+		addInherited(base, flags, where, how)
 	}
-	if text, _ := f.Lookup(f.Names()[0]); text != "" { // -v2, or a flag without a value
-		return run
-	}
-
-	return run[:last]
 }
 
 // chooseStart returns how the kubelet's unit starts it. If that is not known, or the unit starts another program,
 // it returns the start of kubeadm's drop-in.
-func (r *baseReader) chooseStart(flagsFile string) (start world.StartAns, isKnown bool) {
-	if startsKubelet(r.in.Start) {
-		return *r.in.Start, true
+func chooseStart(in stages.Inputs, flagsFile string) (start world.StartAns, isKnown bool) {
+	if startsKubelet(in.Start) {
+		return *in.Start, true
 	}
 
-	l := chooseLayout(r.in)
+	l := chooseLayout(in)
 	return world.StartAns{
 		Words: []string{"kubelet", "$" + l.KubeadmFlagsVariable, "$" + l.FlagsVariable},
 		Files: []string{l.KubeadmFlagsFile, flagsFile},
@@ -142,45 +162,33 @@ func startsKubelet(s *world.StartAns) bool {
 	return s != nil && len(s.Words) > 0 && path.Base(s.Words[0]) == "kubelet"
 }
 
-// flagsOfFile are the flags in a variable of an environment file.
-type flagsOfFile struct {
-	flags *kubelet.Flags
-	path  string
-}
-
-// readVariables returns the variables of kubeadm's file and of the flags file, each from the last file that has it.
-// Other files are not read, since they may contain secrets. A file that is missing or malformed, or that a
-// recording does not have, has no variables. denied is why this user may not read one.
-func (r *baseReader) readVariables(base node.Base, files []string, own, ownFile string, at hcl.Range) (
-	out map[string]flagsOfFile, diags hcl.Diagnostics, denied *fault.Fault,
+// readVariables returns kubeadm's file and the flags file, as far as the kubelet's unit reads them. Other files are not
+// read, since they may contain secrets. A file that is missing or malformed, or that a recording does not have, has no
+// variables. denied is why this user may not read one.
+func (r *baseReader) readVariables(base node.Base, how inheriting, at hcl.Range) (
+	out map[string]*kubelet.EnvFile, diags hcl.Diagnostics, denied *fault.Fault,
 ) {
-	out = map[string]flagsOfFile{}
-	for _, p := range files {
-		var env *kubelet.EnvFile
-		if read, ok := base.FlagsFile.(flagsRead); ok && p == ownFile && own != "" {
-			env = read.EnvFile
-		} else if p == chooseLayout(r.in).KubeadmFlagsFile || p == ownFile {
-			var err error
-			env, err = r.readEnvFile(p)
-			if errors.As(err, &denied) && denied.Code == fault.Denied {
-				return nil, nil, denied
-			}
-			denied = nil
-			if err != nil {
-				diags = append(diags, origin.Warning(
-					fault.FlagsInvalid, at, "The kubelet gets no flags of "+p,
-					"%s", stages.Sentence(nameFile(p, err), "systemd ignores such a file. Fix or remove it"),
-				))
-			}
-		}
-		if env == nil {
+	out = map[string]*kubelet.EnvFile{}
+	for _, p := range how.start.Files {
+		if read, ok := base.FlagsFile.(flagsRead); ok && p == how.ownFile && how.own != "" {
+			out[p] = read.EnvFile
 			continue
 		}
-
-		for _, name := range env.Names() {
-			f, _ := env.Get(name)
-			out[name] = flagsOfFile{f, p}
+		if !slices.Contains(how.known, p) {
+			continue
 		}
+		env, err := r.readEnvFile(p)
+		if errors.As(err, &denied) && denied.Code == fault.Denied {
+			return nil, nil, denied
+		}
+		denied = nil
+		if err != nil {
+			diags = append(diags, origin.Warning(
+				fault.FlagsInvalid, at, "The kubelet gets no flags of "+p,
+				"%s", stages.Sentence(nameFile(p, err), "systemd ignores such a file. Fix or remove it"),
+			))
+		}
+		out[p] = env
 	}
 
 	return out, diags, nil
@@ -209,13 +217,6 @@ func (r *baseReader) readEnvFile(p string) (*kubelet.EnvFile, error) {
 	}
 
 	return kubelet.ParseEnvFile(a.Text)
-}
-
-// inheriting describes how a kubelet inherits flags.
-type inheriting struct {
-	hasTaints bool // its own flags file has taints, which override earlier ones
-	isKnown   bool // it is certain that the kubelet gets them
-	isLate    bool // behind those of its own flags file
 }
 
 // inheritedFrom returns the origin of flags in a file or a unit that is not the site's.
@@ -296,45 +297,34 @@ func addInheritedTaints(base *node.Base, taints []node.Taint, how inheriting) {
 // collectFromFiles returns the contribution that the kubelet inherits once the `file` blocks of this stage are
 // written; nil if none of them is kubeadm's file, or a flags file that the site writes itself.
 func collectFromFiles(cfg schema.Body, in stages.Inputs) *node.Contribution {
-	l := chooseLayout(in)
-	variables := map[string]string{l.KubeadmFlagsFile: l.KubeadmFlagsVariable}
-	if _, ok := cfg.One("kubelet_flags"); !ok {
-		variables[l.FlagsFile] = l.FlagsVariable
-	}
+	how := newInheriting(cfg, in)
+	how.hasTaints = in.Base.TaintFlag
+	how.ranges = map[string]hcl.Range{}
+	files := maps.Clone(in.Base.EnvFiles)
 
-	base := node.Base{Inherited: in.Base.Inherited}
-	_, isKnown := (&baseReader{in: in}).chooseStart("")
-	isReplaced := false
 	for _, b := range cfg.Blocks["file"] {
 		file := filePath.Of(b).V
 		content := fileContent.Of(b).Cty
-		if variables[file] == "" || b.Undecided || createOnly.Of(b).V || !value.IsText(content) {
+		isInherited := slices.Contains(how.known, file) && (file != how.ownFile || how.own == "")
+		if !isInherited || b.Undecided || createOnly.Of(b).V || !value.IsText(content) {
 			continue
 		}
 		env, err := kubelet.ParseEnvFile(content.AsString())
 		if err != nil {
 			continue
 		}
-
-		isReplaced = true
-		all := &base.Inherited
-		isFlagOfFile := func(f node.Flag) bool {
-			return f.Origins[0].Ref == file
+		if files == nil {
+			files = map[string]*kubelet.EnvFile{}
 		}
-		isLabelOfFile := func(l node.Label) bool {
-			return l.Origins[0].Ref == file
-		}
-		all.Flags = slices.DeleteFunc(slices.Clone(all.Flags), isFlagOfFile)
-		all.Labels = slices.DeleteFunc(slices.Clone(all.Labels), isLabelOfFile)
-		if flags, ok := env.Get(variables[file]); ok {
-			from := inheritedFrom(file)
-			from.Range = fileContent.Of(b).Range
-			addInherited(&base, flags, from, inheriting{in.Base.TaintFlag, isKnown, false})
-		}
+		files[file] = env
+		how.ranges[file] = fileContent.Of(b).Range
 	}
-	if !isReplaced {
+	if len(how.ranges) == 0 {
 		return nil
 	}
+
+	base := node.Base{}
+	how.addTo(&base, files)
 
 	return &base.Inherited
 }

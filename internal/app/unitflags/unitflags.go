@@ -16,7 +16,6 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/kubelet/rules"
-	"github.com/prelet/prelet/internal/lazy"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/platform/nodefile"
@@ -24,12 +23,6 @@ import (
 	"github.com/prelet/prelet/internal/probe"
 	"github.com/prelet/prelet/internal/value"
 )
-
-// flagWord is one argument of the kubelet.
-type flagWord struct {
-	text string
-	from string // the unit or the file that has it, for people
-}
 
 // Unit is the kubelet's unit of a machine, as it will be with the files that a site changes.
 type Unit struct {
@@ -43,46 +36,24 @@ type Unit struct {
 // all their environment files. A plan reads only those files that the site or kubeadm writes, as others may have
 // secrets that a recording must not contain.
 func (u Unit) CheckFlags() hcl.Diagnostics {
-	words, err := u.readFlags()
+	words, err := u.ListWords()
 	if err != nil {
 		return hcl.Diagnostics{origin.Warning(fault.KubeletFlag, hcl.Range{},
 			"The kubelet's flags of "+u.Name+" are not checked",
 			"%s.", origin.Capitalize(nodefile.Reason(err)))}
 	}
 
-	all := flagsOf(words)
-	var flags []rules.Flag
-	for _, name := range all.Names() {
-		last, _ := all.Lookup(name)
-		for _, value := range append(all.Earlier(name), last) {
-			flags = append(flags, rules.Flag{Name: name, Value: value})
-		}
-	}
-
-	subject := rules.Subject{Flags: flags, Version: u.Kubelet}
-	diags := boot.Diagnose(subject, func(f rules.Violation) string {
-		return whereIs(words, func(word string) bool {
-			_, ok := kubelet.FlagsOf([]string{word}).Lookup(f.Flag)
-			return ok
-		})
-	})
-	for _, stray := range all.Stray() {
-		where := whereIs(words, func(word string) bool { return word == stray })
-		diags = append(diags, origin.Error(fault.FlagsInvalid, hcl.Range{}, fmt.Sprintf("%q is not a flag", stray),
-			"The kubelet would exit with \"unknown command\" (set by %s). Remove it there.", where))
-	}
-
-	return diags
+	return boot.DiagnoseFlags(words, u.Kubelet)
 }
 
 // CheckDropIns checks the drop-ins in the folder of --config-dir of an image, which the kubelet merges over its file,
 // with those that the site writes. The site may change those that mayWrite reports.
 func (u Unit) CheckDropIns(mayWrite func(path string) bool) (diags hcl.Diagnostics) {
-	words, err := u.readFlags()
+	words, err := u.ListWords()
 	if err != nil {
 		return nil // CheckFlags has reported it
 	}
-	folder, ok := flagsOf(words).Lookup("config-dir")
+	folder, ok := kubelet.FlagsOf(words).Lookup("config-dir")
 	if !ok {
 		return nil
 	}
@@ -174,29 +145,10 @@ func refuseDropIn(path, why string) *hcl.Diagnostic {
 		origin.Capitalize(strings.TrimSuffix(why, ".")))
 }
 
-func flagsOf(words []flagWord) *kubelet.Flags {
-	var argv []string
-	for _, w := range words {
-		argv = append(argv, w.text)
-	}
-
-	return kubelet.FlagsOf(argv)
-}
-
-// whereIs returns the place of the last word that matches.
-func whereIs(words []flagWord, matches func(word string) bool) string {
-	for _, w := range slices.Backward(words) {
-		if matches(w.text) {
-			return w.from
-		}
-	}
-
-	return ""
-}
-
-// readFlags returns the arguments of the unit's kubelet, as systemd passes them. A unit that starts another program,
-// such as a shell, is an error. An environment file that cannot be read has none: the plan reports it.
-func (u Unit) readFlags() (out []flagWord, err error) {
+// ListWords returns the arguments of the unit's kubelet, as systemd passes them. Those that only the start of the unit
+// decides, or that have a secret, are open. A unit that starts another program, such as a shell, is an error. An
+// environment file that cannot be read has none: the plan reports it.
+func (u Unit) ListWords() ([]kubelet.Word, error) {
 	file, err := systemd.ReadPlannedUnit(u.Root, u.Name, u.Planned)
 	if err != nil || file.Load == "masked" {
 		return nil, err
@@ -209,43 +161,30 @@ func (u Unit) readFlags() (out []flagWord, err error) {
 		return nil, fmt.Errorf("it starts %s, not the kubelet itself", start.Command[0])
 	}
 
-	variables := map[string]flagWord{}
+	var environment kubelet.Environment
 	for _, v := range start.Environment {
 		name, text, _ := strings.Cut(v, "=")
-		variables[name] = flagWord{text, u.Name}
+		environment.Set(name, kubelet.Word{Text: text, From: u.Name})
 	}
 	for _, f := range start.EnvironmentFiles {
 		for _, file := range systemd.Glob(u.Root, f.Path) {
-			env, err := kubelet.ParseEnvFile(u.readPlanned(file))
-			if err != nil {
-				continue
-			}
-			for _, name := range env.Names() {
-				text, _ := env.Value(name)
-				variables[name] = flagWord{text, file}
+			if env, err := kubelet.ParseEnvFile(u.readPlanned(file)); err == nil {
+				environment.AddFile(env, file)
 			}
 		}
 	}
 	for _, line := range file.Settings["UnsetEnvironment"] {
 		for _, name := range kubelet.Argv(line) {
-			delete(variables, name)
+			environment.Unset(name)
 		}
 	}
 
-	for _, word := range start.Command[1:] {
-		for _, w := range expand(word, u.Name, variables) {
-			isFlag := strings.HasPrefix(w.text, "-")
-			isKnownAtStart := strings.Contains(w.text, systemd.AtStart) || value.HasPlaceholder(w.text)
-			switch last := len(out) - 1; {
-			case !isKnownAtStart:
-				out = append(out, w)
-			case !isFlag && last >= 0: // it may be the value of the flag before it
-				out = out[:last]
-			}
-		}
+	words := environment.Expand(start.Command[1:], u.Name)
+	for i, w := range words {
+		words[i].Open = w.Open || strings.Contains(w.Text, systemd.AtStart) || value.HasPlaceholder(w.Text)
 	}
 
-	return out, nil
+	return words, nil
 }
 
 // readPlanned returns the text of a file as it will be; "" if it cannot be read.
@@ -255,35 +194,4 @@ func (u Unit) readPlanned(file string) string {
 	}
 
 	return u.Root.TextIfReadable(file)
-}
-
-var (
-	bareVariable   = lazy.Regexp(`^\$\w+$`)
-	bracedVariable = lazy.Regexp(`\$\{\w+\}`)
-)
-
-// expand replaces the variables of a word as systemd does: $NAME, alone, is as many words as its value has, and
-// ${NAME} is a part of one word, whatever its value.
-func expand(word, unit string, variables map[string]flagWord) (out []flagWord) {
-	if bareVariable().MatchString(word) {
-		v := variables[word[1:]]
-		for _, text := range kubelet.Argv(v.text) {
-			out = append(out, flagWord{text, v.from})
-		}
-
-		return out
-	}
-
-	from := unit
-	text := bracedVariable().ReplaceAllStringFunc(word, func(name string) string {
-		v := variables[strings.Trim(name, "${}")]
-		if name == word && len(kubelet.Argv(v.text)) != 1 {
-			from = fmt.Sprintf("%s, which passes %s as one argument: write $%s there",
-				unit, name, strings.Trim(name, "${}"))
-		}
-
-		return v.text
-	})
-
-	return []flagWord{{text, from}}
 }

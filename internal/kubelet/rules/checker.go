@@ -78,7 +78,9 @@ func newChecker(s Subject) *checker {
 	for _, f := range s.Flags {
 		f.Name = kubelet.FlagName(f.Name)
 		c.given[f.Name] = f.Value
-		c.applyFlag(own, f)
+		if !f.NoValue {
+			c.applyFlag(own, f)
+		}
 	}
 	if s.Config != nil || len(c.flagOf) > 0 {
 		c.config = c.dropUnknownFields("", config.Object())

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/kubelet/known"
 	"github.com/prelet/prelet/internal/world"
 )
@@ -68,7 +69,7 @@ func (s machineSpec) machine() *Machine {
 type input struct {
 	Version        string          `json:"version"`
 	Config         *string         `json:"config"`
-	Flags          []string        `json:"flags"` // NAME=VALUE
+	Flags          []string        `json:"flags"` // NAME=VALUE; NAME without a value; NAME WORD
 	Machine        json.RawMessage `json:"machine"`
 	Refused        string          `json:"refused"`
 	Part           bool            `json:"part"`
@@ -105,8 +106,11 @@ func examples(t testing.TB) (out []example) {
 
 func (in input) flags() (out []Flag) {
 	for _, f := range in.Flags {
-		name, value, _ := strings.Cut(f, "=")
-		out = append(out, Flag{name, value})
+		words := []kubelet.Word{{Text: "--" + f}}
+		if name, next, isSpaced := strings.Cut(f, " "); isSpaced && !strings.Contains(name, "=") {
+			words = []kubelet.Word{{Text: "--" + name}, {Text: next}}
+		}
+		out = append(out, ListFlags(kubelet.FlagsOf(words))...)
 	}
 	return out
 }
@@ -284,7 +288,7 @@ volumeStatsAggPeriod: 0s
 	for _, v := range []string{"1.24.17", "1.28.15", "1.33.0", "1.36.3"} {
 		m := single()
 		m.Exists = func(string) (bool, bool) { return true, true }
-		for _, f := range Check(Subject{Config: config(t, kubeadm), Version: v, Machine: m, Flags: []Flag{{"node-ip", "198.51.100.7"}, {"bootstrap-kubeconfig", "/x"}}}) {
+		for _, f := range Check(Subject{Config: config(t, kubeadm), Version: v, Machine: m, Flags: []Flag{{Name: "node-ip", Value: "198.51.100.7"}, {Name: "bootstrap-kubeconfig", Value: "/x"}}}) {
 			t.Errorf("%s: got %+v, want no violation", v, f)
 		}
 	}
@@ -381,7 +385,7 @@ func FuzzCheck(f *testing.F) {
 		if err != nil {
 			return
 		}
-		s := Subject{Config: c, Flags: []Flag{{name, value}}, Version: version, Machine: single()}
+		s := Subject{Config: c, Flags: []Flag{{Name: name, Value: value}}, Version: version, Machine: single()}
 		if a, b := Check(s), Check(s); !slices.Equal(a, b) {
 			t.Errorf("got %+v, then %+v; want the same twice", a, b)
 		}
@@ -396,7 +400,7 @@ func BenchmarkCheck(b *testing.B) {
 		),
 		Version: "1.36.3",
 		Machine: single(),
-		Flags:   []Flag{{"node-ip", "198.51.100.7"}},
+		Flags:   []Flag{{Name: "node-ip", Value: "198.51.100.7"}},
 	}
 	for b.Loop() {
 		Check(s)

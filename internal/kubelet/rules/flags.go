@@ -121,6 +121,27 @@ func reportBadFlags(c *checker) {
 	}
 }
 
+// reportNoValues reports a flag that needs a value and is the last word.
+func reportNoValues(c *checker) {
+	for _, f := range c.Flags {
+		name := kubelet.FlagName(f.Name)
+		if _, isKnown := known.FlagAt(name, c.minor); !f.NoValue || !isKnown && c.hasTables {
+			continue // the kubelet refuses an unknown one for its name
+		}
+		c.report("--"+name, "", "flag needs an argument: --%s", name)
+	}
+}
+
+// reportTakenFlags reports a flag whose value is another one, by its word.
+func reportTakenFlags(c *checker) {
+	for _, f := range c.Flags {
+		next, _, _ := strings.Cut(f.Value, "=")
+		if _, isKnown := known.FlagAt(kubelet.FlagName(next), c.minor); f.TakesFlag && isKnown {
+			c.report("--"+kubelet.FlagName(f.Name), "", "it needs a value, and takes the next word: %s", f.Value)
+		}
+	}
+}
+
 func overridesField(v value) bool {
 	name := v.path[0][2:]
 	flag, _ := known.FlagAt(name, v.minor)
@@ -156,7 +177,8 @@ func reportNodeLabels(c *checker) {
 	}
 	for _, label := range labels {
 		if err := kubelet.CheckNodeKey(label.Key, c.Version); err != nil {
-			c.report("--node-labels", "", "%s", err)
+			c.variesByVersion = true // one before 1.16 accepts it
+			c.add(Violation{Flag: "node-labels", Member: label.Key, Message: err.Error()})
 		}
 	}
 }

@@ -41,6 +41,9 @@ func elsewhere() map[string]string {
 		"gate-declares": "no kubelet says it: test/kube, TestRealNodes/declared_features",
 		"flag-ends":     "no kubelet says it: test/kube, TestAgreement",
 
+		"flag-no-value":   "each flag of a site has a value: test/kube, TestAgreement",
+		"flag-takes-flag": "each flag of a site has a value: test/kube, TestAgreement",
+
 		"flag-hostname":             "it needs a cluster: test/kube, TestRealNodes/why_join",
 		"machine-cgroup-driver":     "it needs a runtime that reports no driver: test/kube, TestRealNodes/cgroup_driver",
 		"machine-credential-plugin": "it needs a configuration of plugins: test/kube, TestRealNodes/credential_plugins",
@@ -72,13 +75,13 @@ func TestRealRefusals(t *testing.T) {
 		}
 		s := Subject{Config: base, Version: "1.37.1", Machine: m}
 		for name, value := range c.Flags {
-			s.Flags = append(s.Flags, Flag{name, value})
+			s.Flags = append(s.Flags, Flag{Name: name, Value: value})
 		}
 		if len(c.Files) > 0 { // what is in them live looks at, and says in the kubelet's words
 			s.CheckFile = func(string, string) (string, bool) { return c.Says, true }
 		}
 		if c.Label != "" {
-			s.Flags = append(s.Flags, Flag{"node-labels", c.Label})
+			s.Flags = append(s.Flags, Flag{Name: "node-labels", Value: c.Label})
 		}
 		var found []Violation
 		for _, f := range Check(s) {

@@ -95,7 +95,32 @@ type Subject struct {
 }
 
 // Flag is one flag of the command line, its name without dashes.
-type Flag struct{ Name, Value string }
+type Flag struct {
+	Name, Value string
+
+	NoValue   bool // it needs a value, and is the last word
+	TakesFlag bool // its value is the next word, which looks like a flag
+}
+
+// ListFlags returns the flags of a command line: each use of which the kubelet parses the value alone, and those that
+// it adds up as one.
+func ListFlags(f *kubelet.Flags) (flags []Flag) {
+	uses := f.Uses()
+	for _, name := range f.Names() {
+		last, _ := f.Lookup(name)
+		for _, value := range append(f.Earlier(name), last) {
+			flags = append(flags, Flag{Name: name, Value: value})
+		}
+		of := &flags[len(flags)-1]
+		for _, u := range uses {
+			isSame := u.Name == name
+			of.NoValue = of.NoValue || isSame && u.NoValue
+			of.TakesFlag = of.TakesFlag || isSame && u.TakesFlag
+		}
+	}
+
+	return flags
+}
 
 // Accepts has the flags and feature gates in the --help of a binary.
 type Accepts struct {

@@ -133,7 +133,7 @@ func TestNewerKubelet(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := Subject{Config: config(t, c.fields), Version: c.version, Accepts: c.accepts}
 			if c.flag != "" {
-				s.Flags = []Flag{{c.flag, "1"}}
+				s.Flags = []Flag{{Name: c.flag, Value: "1"}}
 			}
 			found := slices.DeleteFunc(Check(s), func(f Violation) bool { return f.Effect == Deprecated })
 			if len(found) != 1 || found[0].Severity != c.want || found[0].Newer != c.isNewer {

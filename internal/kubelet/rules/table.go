@@ -110,7 +110,9 @@ var finders = map[string]func(*checker){
 	"reportMemorySum":        reportMemorySum,
 	"reportNodeLabels":       reportNodeLabels,
 	"reportNothingLeft":      reportNothingLeft,
+	"reportNoValues":         reportNoValues,
 	"reportPlugins":          reportPlugins,
+	"reportTakenFlags":       reportTakenFlags,
 	"walkFields":             walkFields,
 }
 

@@ -1,0 +1,93 @@
+package boot
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/kubelet"
+	"github.com/prelet/prelet/internal/kubelet/rules"
+	"github.com/prelet/prelet/internal/node"
+	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/value"
+)
+
+// ownFlags is the place of the words in the flags file that the site writes: the node has their origins.
+const ownFlags = "the flags file"
+
+const labelsFlag = "node-labels"
+
+// listWords returns the command line of a node's kubelet, each word with its place, as systemd passes it: each rule
+// about a flag is applied to it, whatever sets the flag.
+func listWords(n node.Node) []kubelet.Word {
+	own := listOwnWords(n)
+	if line := n.Inherited.Line; line.AsOne && len(own) != 1 {
+		var texts []string
+		for _, w := range own {
+			texts = append(texts, w.Text)
+		}
+		own = []kubelet.Word{{Text: strings.Join(texts, " "), From: ownFlags}}
+	}
+
+	return slices.Concat(n.Inherited.Line.Before, own, n.Inherited.Line.After)
+}
+
+// listOwnWords returns the words of the flags file; without one, as in a check, those of the node's own flags.
+func listOwnWords(n node.Node) (words []kubelet.Word) {
+	add := func(text string) {
+		words = append(words, kubelet.Word{Text: text, From: ownFlags, Open: value.HasPlaceholder(text)})
+	}
+	if file, isPlanned := findPurpose(n, flagsPurpose); isPlanned {
+		for _, text := range file.Argv {
+			add(text)
+		}
+
+		return words
+	}
+
+	for _, f := range n.Flags {
+		if !f.Inherited {
+			add("--" + f.Name + "=" + f.Written())
+		}
+	}
+
+	return words
+}
+
+// findPlaceOf returns the place of the last word that sets the item of a violation.
+func findPlaceOf(flags *kubelet.Flags, f rules.Violation) (where string) {
+	for _, u := range flags.Uses() {
+		if u.Name == f.Flag && (where == "" || strings.Contains(u.Value, f.Member)) {
+			where = u.From
+		}
+	}
+
+	return where
+}
+
+// checkStray refuses words that are neither flags nor values of flags.
+func (j ruleCheck) checkStray() {
+	for _, w := range j.flags.Stray() {
+		set := j.makeInherited(w.From)
+		if w.From == ownFlags {
+			set.name, set.place = j.nameBase(rules.Violation{Flag: labelsFlag}, flagsPurpose)
+			set.isAssumed = !j.node.Inherited.Line.IsPassed
+		}
+		j.Report(refuseStray(w.Text, set))
+	}
+}
+
+// refuseStray returns the message about a word that is not a flag: a warning if the kubelet may not get it.
+func refuseStray(word string, set setter) *hcl.Diagnostic {
+	report := origin.Error
+	if set.isAssumed {
+		report = origin.Warning
+	}
+
+	return report(fault.FlagsInvalid, set.at, fmt.Sprintf("%q is not a flag", word),
+		"The kubelet would exit with \"unknown command\" (set by %s). A # inside the quotes does not begin a comment. "+
+			"Remove it there.", set.name)
+}

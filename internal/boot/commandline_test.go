@@ -1,0 +1,133 @@
+package boot
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/prelet/prelet/internal/origin"
+)
+
+// TestFlagsOfAnySource moves flags that a kubelet refuses or ignores from one source to another: what the rules say
+// stays the same, except the place.
+func TestFlagsOfAnySource(t *testing.T) {
+	const kubeadm, own = "/var/lib/kubelet/kubeadm-flags.env", "/etc/default/kubelet"
+	type source struct {
+		name                string
+		words               string // of the unit, @ for the flags
+		vars                string // of Environment=
+		kubeadm, own, base  string
+		more, flags, folder string
+	}
+	usual := `"$KUBELET_KUBEADM_ARGS","$KUBELET_EXTRA_ARGS"`
+	sources := []source{
+		{name: "the flags file", words: usual, own: "KUBELET_EXTRA_ARGS=@\n"},
+		{name: "the flags file, all in quotes", words: usual, own: "KUBELET_EXTRA_ARGS=\"@\"\n"},
+		{name: "the site's base", words: usual, flags: `base = "KUBELET_EXTRA_ARGS='@'\n"`},
+		{name: "kubeadm's file", words: usual, kubeadm: "KUBELET_KUBEADM_ARGS=@\n"},
+		{name: "kubeadm's variable in the flags file", words: usual, own: "KUBELET_KUBEADM_ARGS=@\n"},
+		{name: "the flags file, which another writes", words: usual, own: "KUBELET_EXTRA_ARGS=@\n", flags: "when = false"},
+		{name: "a file block", words: usual, more: "file \"k\" {\n path = \"" + kubeadm + "\"\n content = \"KUBELET_KUBEADM_ARGS=@\\n\"\n}"},
+		{name: "ExecStart=", words: "@"},
+		{name: "before the flags", words: `@,` + usual},
+		{name: "behind the flags", words: usual + `,@`},
+		{name: "Environment=", words: `"$MORE",` + usual, vars: "@"},
+		{name: "Environment=, behind the flags", words: usual + `,"$MORE"`, vars: "@"},
+	}
+	placed := regexp.MustCompile(`\(set by [^)]*\)`)
+
+	for _, flags := range []string{
+		"--node-labels=kops.k8s.io/instancegroup=a",
+		"--node-labels=node-role.kubernetes.io/worker=,example.com/a=b",
+		"--v=2 --node-ip", "--hostname-override", "--feature-gates", "--cluster-dns", "--cloud-provider", "--cert-dir",
+		"--node-labels", "--register-with-taints", "--eviction-hard", "--kube-reserved", "--runtime-cgroups",
+		"--tls-cipher-suites", "--provider-id", "-v",
+		"--cert-dir --v=2",
+		"--max-pods=many", "--max-pods=-3", "--max-pods=many --max-pods=5", "--no-such-flag=1", "--no-such-flag",
+		"--network-plugin=cni",
+		"--feature-gates=NoSuchGate=true", "--root-dir=x", "--tls-cipher-suites=nope", "--reserved-cpus=0-99",
+		"--kube-reserved=gpu=1", "--fail-swap-on false", "garbage", "-- --v=2", "---v=2", "--version", "--node-ip=x",
+		"--v=2",
+	} {
+		said := map[string]string{} // by source
+		for _, s := range sources {
+			put := func(text string) string { return strings.ReplaceAll(text, "@", flags) }
+			quoted, err := json.Marshal(strings.Fields(flags))
+			if err != nil {
+				t.Fatal(err)
+			}
+			words := strings.ReplaceAll(s.words, "@", strings.Trim(string(quoted), "[]"))
+			world := fmt.Sprintf("kubelet => {\"value\":{\"version\":\"v1.36.3\"}}\nunit kubelet.service => {\"value\":{\"load\":"+
+				"\"loaded\",\"start\":{\"words\":[\"/usr/bin/kubelet\",%s],\"files\":[%q,%q],\"vars\":{\"MORE\":%q}}}}\n",
+				words, kubeadm, own, put(s.vars))
+			for path, text := range map[string]string{kubeadm: s.kubeadm, own: s.own} {
+				if text != "" {
+					world += original(path, put(text))
+				}
+			}
+			p := planSite(t, fmt.Sprintf(`
+stage "detect-hw" "node" {}
+stage "write" "kubelet" {
+  bootstrap_kubeconfig { when = false }
+  ca_certificate { when = false }
+  kubelet_config { base = %q }
+  kubelet_flags {
+    %s
+  }
+  %s
+}
+`, testKubeletConfig, put(s.flags), put(s.more)), world)
+
+			var all []string
+			for _, d := range p.Diagnostics {
+				extra, _ := d.Extra.(origin.Extra)
+				all = append(all, fmt.Sprintf("%v %s %s %s: %s", d.Severity, origin.CodeOf(d), extra.Rule, d.Summary,
+					placed.ReplaceAllString(d.Detail, "")))
+			}
+			slices.Sort(all)
+			said[s.name] = strings.Join(all, "\n")
+		}
+
+		first := said[sources[0].name]
+		if isRight := flags == "--v=2"; isRight != (first == "") {
+			t.Errorf("%s: got %q, want a message unless it is right", flags, first)
+		}
+		for _, name := range slices.Sorted(maps.Keys(said)) {
+			if said[name] != first {
+				t.Errorf("%s in %s: got\n%s\nwant as in %s\n%s", flags, name, said[name], sources[0].name, first)
+			}
+		}
+	}
+}
+
+// TestFlagsOverVariables: the last word of one variable may be a flag that takes the first word of the next one.
+func TestFlagsOverVariables(t *testing.T) {
+	for _, c := range []struct{ words, kubeadm, own, want string }{
+		{`"$KUBELET_KUBEADM_ARGS","$KUBELET_EXTRA_ARGS"`, "--v=2 --node-ip", "192.0.2.10 --max-pods=30", "exit 0\n!is not a flag"},
+		{`"$KUBELET_KUBEADM_ARGS","$KUBELET_EXTRA_ARGS"`, "--v=2 --cert-dir", "--max-pods=many", "exit 0\ntakes the next word: --max-pods=many"},
+		{`"$KUBELET_KUBEADM_ARGS","$KUBELET_EXTRA_ARGS","3"`, "", "--max-pods=30 --v", "exit 0\n!is not a flag"},
+		{`"$KUBELET_KUBEADM_ARGS","$KUBELET_EXTRA_ARGS","$OTHER"`, "", "--max-pods=30 --v", "exit 10\nflag needs an argument: --v"},
+		{`"--node-ip","$KUBELET_EXTRA_ARGS"`, "", "192.0.2.10", "exit 0\n!is not a flag"},
+		{`"--node-ip","$KUBELET_EXTRA_ARGS"`, "", "", "exit 10\nflag needs an argument: --node-ip"},
+		{`"${KUBELET_EXTRA_ARGS}"`, "", "--max-pods=30 --v=2", "exit 10\ninvalid argument \"30 --v=2\""},
+		{`"${KUBELET_EXTRA_ARGS}"`, "", "--max-pods=30", "exit 0"},
+	} {
+		p := planSite(t, fmt.Sprintf(`
+stage "detect-hw" "node" {}
+stage "write" "kubelet" {
+  bootstrap_kubeconfig { when = false }
+  ca_certificate { when = false }
+  kubelet_config { base = %q }
+}
+`, testKubeletConfig), "unit kubelet.service => {\"value\":{\"load\":\"loaded\",\"start\":{\"words\":[\"/usr/bin/kubelet\","+
+			c.words+"],\"files\":[\"/var/lib/kubelet/kubeadm-flags.env\",\"/etc/default/kubelet\"]}}}\n"+
+			original("/var/lib/kubelet/kubeadm-flags.env", "KUBELET_KUBEADM_ARGS="+c.kubeadm+"\n")+
+			original("/etc/default/kubelet", "KUBELET_EXTRA_ARGS="+c.own+"\n"))
+		checkParts(t, fmt.Sprintf("%s %s %s: exit %d\n%s", c.words, c.kubeadm, c.own,
+			origin.Code(p.Diagnostics).Exit(), showDiagnostics(p.Diagnostics)), c.want)
+	}
+}

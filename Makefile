@@ -16,8 +16,8 @@ TAGS    := grpcnotrace
 BUILD   := CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -tags "$(TAGS)" -ldflags "$(LDFLAGS)"
 # The programs are stripped, so no debug information is compiled. GOFLAGS: what the targets start compiles alike.
 export GOFLAGS := $(strip $(shell $(GO) env GOFLAGS) -gcflags=all=-dwarf=false)
-LINT    := $(GO) tool -modfile=$(CURDIR)/tools/lint/go.mod golangci-lint
-VULN    := $(GO) tool -modfile=$(CURDIR)/tools/vuln/go.mod govulncheck
+LINT    := $(GO) tool "-modfile=$(CURDIR)/tools/lint/go.mod" golangci-lint
+VULN    := $(GO) tool "-modfile=$(CURDIR)/tools/vuln/go.mod" govulncheck
 
 # The modules that are built and tested together: the program, the generator of the kubelet's tables, the SDK for
 # detectors, the template that vendors copy, and the language server. The libraries of one must not be in another.
@@ -53,7 +53,7 @@ help: ## print this list
 
 .PHONY: build
 build: ## build the programs of cmd/, static, into bin/
-	$(BUILD) -o $(BIN)/ ./cmd/...
+	$(BUILD) -o "$(BIN)/" ./cmd/...
 
 .PHONY: language-server
 language-server: ## build the language server for editors, bin/prelet-ls
@@ -84,7 +84,7 @@ test: ## run the tests that need only Go
 	rm -rf "$$dir"; mkdir -m 755 "$$dir"; \
 	trap 'rm -rf "$$dir"' EXIT; \
 	for m in $(filter-out tools/kubetables,$(MODULES)); do \
-		workspace=; [ "$$m" != editors/prelet-ls ] || workspace=$(CURDIR)/editors/test.work; \
+		workspace=; [ "$$m" != editors/prelet-ls ] || workspace="$(CURDIR)/editors/test.work"; \
 		(cd $$m && GOWORK=$$workspace TMPDIR=$$dir GOGC=off GOMEMLIMIT=500MiB $(TEST) -p 4 -timeout 20m ./...); \
 	done
 
@@ -130,8 +130,8 @@ e2e-detectors: build packages ## test detectors and their packages (C compiler, 
 .PHONY: e2e-nfd
 e2e-nfd: ## give a feature file to the real worker of Node Feature Discovery, as root
 	cd tools/peers/nfd && CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags '-s -w' \
-		-o $(CURDIR)/bin/nfd-worker tool
-	PRELET_NFD_WORKER=$(CURDIR)/bin/nfd-worker $(GO) test -count=1 -v -run '^TestFeatures$$' ./internal/value
+		-o "$(CURDIR)/bin/nfd-worker" tool
+	PRELET_NFD_WORKER="$(CURDIR)/bin/nfd-worker" $(GO) test -count=1 -v -run '^TestFeatures$$' ./internal/value
 
 .PHONY: e2e-monitoring
 e2e-monitoring: ## scrape metrics with a real Prometheus, check its alerts and the dashboard (Debian packages)
@@ -167,15 +167,15 @@ check-vscode: ## test the extension and the grammar for VS Code (Node.js, packag
 
 .PHONY: kubetables
 kubetables: ## add RELEASE=1.38.0-rc.0 to the tables of kubelet versions; without it read all again (700 MB, once)
-	cd tools/kubetables && $(GO) run . $(KUBETABLES) $(RELEASE)
+	cd tools/kubetables && $(GO) run . "$(KUBETABLES)" $(RELEASE)
 
 .PHONY: kubediff
 kubediff: ## list what a person has to judge between two releases of the kubelet, OLD=1.36.3 NEW=1.37.1, with the rules
-	@cd tools/kubetables && $(GO) run . diff $(CURDIR)/internal/kubelet/rules/rules.txt $(OLD) $(NEW)
+	@cd tools/kubetables && $(GO) run . diff "$(CURDIR)/internal/kubelet/rules/rules.txt" $(OLD) $(NEW)
 
 .PHONY: kubetables-check
 kubetables-check: kubetables ## fail if these tables are stale, and compare the rules with that source
-	git diff --exit-code $(KUBETABLES)
+	git diff --exit-code "$(KUBETABLES)"
 	cd tools/kubetables && $(GO) test -count=1 .
 
 .PHONY: check-docs
@@ -219,11 +219,11 @@ secrets: ## fail if a secret is in the history or in the work tree, and if the s
 
 .PHONY: fuzz-seeds
 fuzz-seeds: ## run each fuzz target on its seeds and on earlier findings
-	@for m in $(MODULES); do (cd $$m && $(CURDIR)/tools/fuzz.sh seeds); done
+	@for m in $(MODULES); do (cd $$m && "$(CURDIR)/tools/fuzz.sh" seeds); done
 
 .PHONY: fuzz
 fuzz: ## run each fuzz target for T=30s with new inputs
-	@failed=0; for m in $(MODULES); do (cd $$m && $(CURDIR)/tools/fuzz.sh $(T)) || failed=1; done; exit $$failed
+	@failed=0; for m in $(MODULES); do (cd $$m && "$(CURDIR)/tools/fuzz.sh" $(T)) || failed=1; done; exit $$failed
 
 .PHONY: bench
 bench: build ## compare prelet with the floor by hyperfine, N=15 rounds; FAIL_ABOVE=1.5 fails above 1.5 times a budget
@@ -259,8 +259,8 @@ e2e-boot: build packages ## boot a real systemd in containers, as root; RUN=Test
 	rm -rf bin/boot
 	CGO_ENABLED=0 tools/package.sh "$(VERSION)" bin/boot
 	test/boot/image.sh
-	cd test/boot && PRELET_BOOT_CACHE=$(CURDIR)/test/boot/.cache \
-		$(if $(wildcard $(KUBE_CACHE)/helpers),PRELET_KUBE_CACHE="$(KUBE_CACHE)") \
+	cd test/boot && PRELET_BOOT_CACHE="$(CURDIR)/test/boot/.cache" \
+		$(if $(shell ls -d "$(KUBE_CACHE)/helpers" 2>/dev/null),PRELET_KUBE_CACHE="$(KUBE_CACHE)") \
 		$(GO) test -count=1 -v -timeout 45m -parallel 4 -run '$(RUN)' .
 
 .PHONY: e2e-runtime
@@ -268,14 +268,14 @@ e2e-runtime: build ## restart a real containerd 2 with drop-ins, under a real sy
 	test/kube/build.sh "$(KUBE_CACHE)"
 	test/boot/containerd/build.sh test/boot/.cache
 	test/boot/image.sh
-	cd test/boot && PRELET_BOOT_CACHE=$(CURDIR)/test/boot/.cache PRELET_KUBE_CACHE="$(KUBE_CACHE)" \
-		PRELET_CONTAINERD=$(CURDIR)/test/boot/.cache/containerd $(AS_BUILT) test -count=1 -v -timeout 15m \
+	cd test/boot && PRELET_BOOT_CACHE="$(CURDIR)/test/boot/.cache" PRELET_KUBE_CACHE="$(KUBE_CACHE)" \
+		PRELET_CONTAINERD="$(CURDIR)/test/boot/.cache/containerd" $(AS_BUILT) test -count=1 -v -timeout 15m \
 		-run '^TestContainerd$$' .
 
 .PHONY: e2e-hostile
 e2e-hostile: build packages ## run hostile detectors under the hardened unit, booted, as root; RUN=TestName selects
 	test/boot/image.sh
-	cd test/detectors && PRELET_BOOT_CACHE=$(CURDIR)/test/boot/.cache $(GO) test -count=1 -v -timeout 15m -run '$(RUN)' .
+	cd test/detectors && PRELET_BOOT_CACHE="$(CURDIR)/test/boot/.cache" $(GO) test -count=1 -v -timeout 15m -run '$(RUN)' .
 
 .PHONY: e2e-kube
 e2e-kube: build machines ## join a real cluster with a real kubelet, as root; RUN=TestName selects
@@ -288,7 +288,7 @@ e2e-image: build ## boot a golden image in QEMU and join a real cluster with it,
 	rm -rf bin/golden
 	CGO_ENABLED=0 tools/package.sh "$(VERSION)" bin/golden
 	test/kube/image/build.sh bin/golden/disk.raw "$(KUBE_CACHE)" bin/golden/prelet_*.deb
-	cd test/kube/image && PRELET_IMAGE=$(CURDIR)/bin/golden/disk.raw PRELET_KUBE_CACHE="$(KUBE_CACHE)" \
+	cd test/kube/image && PRELET_IMAGE="$(CURDIR)/bin/golden/disk.raw" PRELET_KUBE_CACHE="$(KUBE_CACHE)" \
 		$(AS_BUILT) test -count=1 -v -timeout 60m -run '$(RUN)' .
 
 .PHONY: kubelet-agreement
@@ -354,7 +354,7 @@ golden-kubelet: ## collect a kubelet for golden-image into kubelet/, from Kubern
 
 .PHONY: golden-image
 golden-image: package ## build a disk of Debian 12 in dist/golden.raw, as root; KUBELET_VERSION=1.37.1 PARTS="kubelet/ site/"
-	packaging/image/mmdebstrap/build.sh dist/golden.raw $(KUBELET_VERSION) "dist/prelet_$(VERSION)_$$($(GO) env GOARCH).deb" \
+	packaging/image/mmdebstrap/build.sh dist/golden.raw $(KUBELET_VERSION) "dist/prelet_$$(tools/version.sh package "$(VERSION)")_$$($(GO) env GOARCH).deb" \
 		packaging/image/node $(PARTS)
 
 .PHONY: install

@@ -5,14 +5,15 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 umask 022 # packages have the modes of files and folders
-VERSION=$1 ARCH=$(go env GOARCH)
+ARCH=$(go env GOARCH)
 SOURCE_DATE_EPOCH=$(tools/source-date.sh)
 export VERSION ARCH SOURCE_DATE_EPOCH
 dist=${2:-dist}
 
 stage=bin/package
 rm -rf "$stage"
-tools/install.sh "$PWD/$stage" /usr >/dev/null
+VERSION=$1 tools/install.sh "$PWD/$stage" /usr >/dev/null
+VERSION=$(tools/version.sh package "$1")
 
 # Documents are apart, because rpm marks them.
 mkdir "$stage/documents"

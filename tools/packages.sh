@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 umask 022 # packages have the modes of files
-VERSION=$1 ARCH=$(go env GOARCH)
+VERSION=$(tools/version.sh package "$1") ARCH=$(go env GOARCH)
 SOURCE_DATE_EPOCH=$(tools/source-date.sh)
 export VERSION ARCH SOURCE_DATE_EPOCH
 dist=${2:-dist}

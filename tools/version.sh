@@ -3,8 +3,16 @@
 #
 # On a tag the version is the tag. Elsewhere it is the next version with a suffix after `+`, not after `-`:
 # "0.2.0-5-gabc1234" is older than 0.2.0, so a site with `required_version = ">= 0.2"` would refuse it.
+#
+# `version.sh package VERSION` prints the same as the version of deb and rpm. For them `~` sorts before the end of a
+# version, so that the next version replaces a build on the way to it, and `+` and `-` do not.
 set -u
 next=0.2.0
+
+[ "${1-}" != package ] || {
+	printf '%s\n' "$2" | sed 's/[-+]/~/'
+	exit 0
+}
 
 tag=$(git describe --tags --exact-match --match 'v[0-9]*' --dirty 2>/dev/null) && {
 	printf '%s\n' "$tag" | sed -E 's/^v//; s/-dirty$/+dirty/'

@@ -55,3 +55,88 @@ func TestGoldenImageChecksFirst(t *testing.T) {
 		t.Errorf("files after that: got %v, %v; want none", left, err)
 	}
 }
+
+// TestFolderWithSpaces runs targets of the Makefile in a folder with a space in its name, with a `go` that only notes
+// its arguments and variables: no path is taken apart.
+func TestFolderWithSpaces(t *testing.T) {
+	for _, program := range []string{"bash", "make"} {
+		if _, err := exec.LookPath(program); err != nil {
+			t.Skip(err)
+		}
+	}
+	outer := t.TempDir()
+	folder := filepath.Join(outer, "a b")
+	noted := filepath.Join(outer, "noted")
+	stub := "#!/bin/sh\nprintf '%s\\n' \"$@\" \"$GOWORK\" \"$TMPDIR\" \"$PRELET_BOOT_CACHE\" \"$PRELET_NFD_WORKER\" >>\"$NOTED\"\n"
+	modules := []string{"tools/kubetables", "tools/peers/nfd", "plugins", "examples/detector-template", "editors/prelet-ls"}
+	for _, dir := range append(modules, "test/boot", "test/detectors", "test/faults", "tmp", "bin") {
+		if err := os.MkdirAll(filepath.Join(folder, dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	files := map[string]string{"bin/go": stub, "test/boot/image.sh": "#!/bin/sh\n", "tools/detectors.sh": "#!/bin/sh\n"}
+	for _, name := range []string{"Makefile", "tools/fuzz.sh", "tools/version.sh", "tools/package.sh", "tools/size.sh"} {
+		text, err := os.ReadFile("../../" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[name] = string(text)
+	}
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	targets := strings.Fields("build language-server test test-kubetables test-root lint generate fuzz-seeds vulnerabilities " +
+		"race-all faults sweep kubetables kubediff e2e-nfd e2e-hostile")
+	for _, target := range targets {
+		cmd := exec.CommandContext(t.Context(), "make", target, "OLD=1", "NEW=2", "--old-file=packages", "--old-file=detectors")
+		cmd.Dir = folder
+		cmd.Env = append(os.Environ(), "PATH="+folder+"/bin:"+os.Getenv("PATH"), "TMPDIR="+folder+"/tmp", "NOTED="+noted,
+			"MAKEFLAGS=", "GOFLAGS=", "PRELET_KUBE_CACHE=")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("make %s in a folder with a space: got %v, want none:\n%s", target, err, out)
+		}
+	}
+	text, err := os.ReadFile(noted)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, word := range strings.Split(string(text), "\n") {
+		if strings.HasSuffix(word, filepath.Join(outer, "a")) {
+			t.Errorf("argument or variable of go: got %q, want the path in one piece", word)
+		}
+	}
+	if !strings.Contains(string(text), "-modfile="+folder+"/tools/lint/go.mod\n") {
+		t.Errorf("arguments of go: got\n%s\nwant the module of the linter among them", text)
+	}
+}
+
+// TestPackageVersion holds that a build on the way to a version is older than it for dpkg and rpm, and that
+// prelet itself keeps the semantic version.
+func TestPackageVersion(t *testing.T) {
+	packaged := func(version string) string {
+		out, err := exec.CommandContext(t.Context(), "sh", "../../tools/version.sh", "package", version).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		return strings.TrimSpace(string(out))
+	}
+	ordered := []string{"0.1.9", "0.2.0+dev.g2a477c6ce1", "0.2.0", "0.2.1-rc.1", "0.2.1"}
+	for i, older := range ordered[:len(ordered)-1] {
+		a, b := packaged(older), packaged(ordered[i+1])
+		if _, err := exec.LookPath("dpkg"); err == nil {
+			if out, err := exec.CommandContext(t.Context(), "dpkg", "--compare-versions", a, "lt", b).CombinedOutput(); err != nil {
+				t.Errorf("dpkg: got %s not older than %s (%v %s), want older", a, b, err, out)
+			}
+		}
+		if _, err := exec.LookPath("rpm"); err == nil {
+			lua := "%{lua:print(rpm.vercmp('" + a + "', '" + b + "'))}"
+			if out, err := exec.CommandContext(t.Context(), "rpm", "--eval", lua).Output(); strings.TrimSpace(string(out)) != "-1" {
+				t.Errorf("rpm: got %q (%v) for %s and %s, want -1", out, err, a, b)
+			}
+		}
+	}
+}

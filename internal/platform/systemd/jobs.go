@@ -121,8 +121,8 @@ func (c *Conn) restartSocket(
 	services map[string]bool,
 	wait time.Duration,
 ) (string, error) {
-	stop := []string{"/usr/bin/systemctl", "stop", socket}
-	start := []string{"/usr/bin/systemctl", "start", socket}
+	stop := []string{"systemctl", "stop", socket}
+	start := []string{"systemctl", "start", socket}
 	for _, name := range slices.Sorted(maps.Keys(services)) {
 		stop = append(stop, name)
 		if services[name] {
@@ -141,12 +141,13 @@ func (c *Conn) CreateTmpfiles(
 	ctx context.Context, files []string, wait time.Duration,
 ) (string, error) {
 	const description = "prelet: create the files of changed tmpfiles.d"
-	create := append([]string{"/usr/bin/systemd-tmpfiles", "--create"}, files...)
+	create := append([]string{"systemd-tmpfiles", "--create"}, files...)
 
 	return c.runTransient(ctx, "prelet-tmpfiles", description, wait, create)
 }
 
-// runTransient runs commands one after the other in a transient unit.
+// runTransient runs commands one after the other in a transient unit. systemd looks for their programs in its own search
+// path, because /usr may not be merged.
 func (c *Conn) runTransient(
 	ctx context.Context,
 	name, description string,

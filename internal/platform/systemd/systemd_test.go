@@ -133,7 +133,7 @@ func TestJobs(t *testing.T) {
 		"ReloadOrTryRestartUnit [x.service replace]",
 	}
 	if got := p.jobs(); !slices.Equal(got[:3], want) ||
-		!strings.Contains(got[3], `["/usr/bin/systemd-tmpfiles", "--create", "/etc/tmpfiles.d/x.conf"]`) {
+		!strings.Contains(got[3], `["systemd-tmpfiles", "--create", "/etc/tmpfiles.d/x.conf"]`) {
 		t.Errorf("asked: got %q, want %q and a transient unit", got, want)
 	}
 
@@ -176,8 +176,8 @@ func TestJobsThatAreNotAnswered(t *testing.T) {
 
 // systemd refuses to start a socket whose service runs, so both are stopped first. A connection's own service stays.
 func TestRestartOfASocket(t *testing.T) {
-	const both = `["/usr/bin/systemctl", "stop", "x.socket", "x.service"], false], ` +
-		`["/usr/bin/systemctl", ["/usr/bin/systemctl", "start", "x.socket"`
+	const both = `["systemctl", "stop", "x.socket", "x.service"], false], ` +
+		`["systemctl", ["systemctl", "start", "x.socket"`
 	const alone = "TryRestartUnit [x.socket replace]"
 	for name, c := range map[string]struct {
 		socket  map[string]any

@@ -108,7 +108,7 @@ func TestUnitsHaveInCommon(t *testing.T) {
 			capabilities += " CAP_SETUID CAP_SETGID CAP_KILL"
 		}
 		for key, want := range map[string]string{
-			"Service.ExecStartPre":       "-+/usr/bin/systemd-tmpfiles --create prelet.conf",
+			"Service.ExecStartPre":       "-+systemd-tmpfiles --create prelet.conf",
 			"Unit.StartLimitIntervalSec": "0", "Service.Restart": "on-failure", "Service.NotifyAccess": "main",
 			"Service.Environment": "PRELET_BOOT_ID=%b GOMAXPROCS=4", "Service.TimerSlackNSec": "1ms",
 			"Service.RuntimeDirectory": "prelet", "Service.RuntimeDirectoryMode": "0755", "Service.RuntimeDirectoryPreserve": "yes",

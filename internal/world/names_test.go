@@ -82,18 +82,18 @@ func TestRunSeesItsReplay(t *testing.T) {
 		}}
 	})
 	tape := NewTape(source)
-	for _, kind := range Kinds() {
-		tape.Ask(t.Context(), Question{kind, "{}"})
+	for _, about := range topics() {
+		tape.Ask(t.Context(), about.canonical(Question{about.kind(), "{}"}))
 	}
 
 	back, err := Decode(strings.NewReader(encode(t, &Recording{Entries: tape.Entries()})))
 	must(t, err)
 
-	for _, kind := range Kinds() {
-		q := Question{kind, "{}"}
+	for _, about := range topics() {
+		q := about.canonical(Question{about.kind(), "{}"})
 		run, replay := tape.Ask(t.Context(), q), back.Source().Ask(t.Context(), q)
 		if *run.Fault != *replay.Fault {
-			t.Errorf("%s: the run sees %+v, its replay %+v; want the same", kind, *run.Fault, *replay.Fault)
+			t.Errorf("%s: the run sees %+v, its replay %+v; want the same", q, *run.Fault, *replay.Fault)
 		}
 	}
 }

@@ -154,12 +154,19 @@ func Decode(r io.Reader) (*Recording, error) {
 	}
 	out := &Recording{Header: d.Header}
 	seen := map[Question]bool{}
+	canonical := map[Kind]func(Question) Question{}
+	for _, t := range topics() {
+		canonical[t.kind()] = t.canonical
+	}
 	for _, e := range d.Answers {
 		answer, err := e.check()
 		if err != nil {
 			return nil, fmt.Errorf("recording: question of kind %q: %w", e.Kind, err)
 		}
 		q := Question{e.Kind, string(e.Args)}
+		if rewrite := canonical[e.Kind]; rewrite != nil {
+			q = rewrite(q)
+		}
 		if seen[q] {
 			return nil, fmt.Errorf("recording: the question %s is given twice", q)
 		}

@@ -45,13 +45,27 @@ const (
 	KindValidation Kind = "validation" // does a sensitive variable pass its rule?
 )
 
-// Kinds returns all kinds of questions. The tests of each source go through them: a new kind needs an answer in each.
-func Kinds() []Kind {
-	return []Kind{
-		KindFile, KindCredential, KindVariable, KindTrust, KindObject, KindHardware, KindLock, KindDetector,
-		KindKubelet, KindAccepts, KindExists, KindDropIns, KindServing, KindOriginal, KindTarget, KindNode,
-		KindOwner, KindUnit, KindLogind, KindHost, KindPackages, KindManaged, KindValidation,
+// topics are all topics.
+func topics() []topic {
+	return []topic{
+		File, Credential, Variable, Trust, Object, Hardware, Lock, Detector, Kubelet, Accepts, Exists, DropIns, Serving,
+		Original, Target, Node, Owner, Unit, Logind, Host, Packages, Managed, Validation,
 	}
+}
+
+// topic is a Topic of any types.
+type topic interface {
+	kind() Kind
+	canonical(Question) Question
+}
+
+// Kinds returns all kinds of questions. The tests of each source go through them: a new kind needs an answer in each.
+func Kinds() (all []Kind) {
+	for _, t := range topics() {
+		all = append(all, t.kind())
+	}
+
+	return all
 }
 
 // Question identifies one read. Args is the canonical JSON of the kind's request; no secret is ever part of it.
@@ -182,6 +196,19 @@ func (t Topic[Req, Ans]) Request(q Question) (r Req, err error) {
 	err = d.Decode(&r)
 
 	return r, err
+}
+
+func (t Topic[Req, Ans]) kind() Kind { return t.Kind }
+
+// canonical returns a question as Question encodes it, whichever program has written its JSON. A question that this
+// prelet does not know stays.
+func (t Topic[Req, Ans]) canonical(q Question) Question {
+	r, err := t.Request(q)
+	if err != nil {
+		return q
+	}
+
+	return t.Question(r)
 }
 
 // Answer encodes a value as an answer, for adapters.

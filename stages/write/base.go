@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet"
@@ -157,6 +158,8 @@ func (r *baseReader) chooseConfigSource(v schema.Value[string], isDropIn bool) s
 		at = from[0].Range // the stage of the default, and not the block that sets no base
 	}
 	switch {
+	case isParsed(v.Expr):
+		refuseParsed(&r.Collector, v, "Write yamlencode(…) around it; the text of a ConfigMap is in its data.KEY.")
 	case v.Set():
 		code := fault.ConfigInvalid
 		if isFetched(v.Origins()) {
@@ -184,6 +187,27 @@ func (r *baseReader) chooseConfigSource(v schema.Value[string], isDropIn bool) s
 	}
 
 	return source{}
+}
+
+// isParsed reports whether an expression is the value of a fetch-config: a file that was parsed, or null.
+func isParsed(x hclsyntax.Expression) bool {
+	if x == nil {
+		return false
+	}
+	t, diags := hcl.AbsTraversalForExpr(x)
+	if diags.HasErrors() || t.RootName() != "stage" || len(t) < 4 {
+		return false
+	}
+	stage, isAttr := t[1].(hcl.TraverseAttr)
+	output, _ := t[len(t)-1].(hcl.TraverseAttr)
+
+	return isAttr && stage.Name == stages.FetchConfig && len(t) <= 5 && output.Name == "value"
+}
+
+// refuseParsed refuses an argument that is a parsed file, and needs its text. Its type is known only on a machine.
+func refuseParsed(r *origin.Collector, v schema.Value[string], next string) {
+	const why = "The value of a fetch-config is its file as parsed YAML."
+	r.Error(fault.WrongType, v.Range, "A text is needed, and this is a parsed file", "%s %s", why, next)
 }
 
 // readConfigFile returns the configuration that a drop-in adds to.

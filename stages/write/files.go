@@ -147,6 +147,10 @@ func (r *renderer) renderKubeconfig(b schema.Body) {
 
 func (r *renderer) renderCA(b schema.Body) {
 	v := caContent.Of(b)
+	if isParsed(v.Expr) {
+		refuseParsed(&r.Collector, v, "Write file(PATH) for the text.")
+		return
+	}
 	if !v.Set() || r.isSkipped(b) {
 		r.whole = r.whole && v.Cty.IsKnown() && !r.isSkipped(b)
 		return

@@ -27,9 +27,10 @@ keys of a control plane, prelet's generations, the machine id, SSH host keys,
 random seeds, DHCP leases, cloud-init's instance, recordings, bundles, secrets in
 the site.
 
-Without --yes it writes nothing. --yes removes these files, and empties
-/etc/machine-id. It does not edit the site, and nothing on a mount that may show
-files from outside of the image. A path that a person must change prevents it.
+Without --yes it writes nothing. --yes puts back what was before prelet, as
+"prelet rollback 0" does, removes these files, and empties /etc/machine-id. It
+does not edit the site, and nothing on a mount that may show files from outside of
+the image. A path that a person must change prevents it.
 Then it keeps the output of the kubelet's --version and --help for the first boot,
 and writes ` + app.StatementPath + `: versions, the site's files
 and the detectors with their hashes, the checks, and what was removed.

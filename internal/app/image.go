@@ -32,6 +32,9 @@ type openedImage struct {
 	loaded  hcl.Diagnostics // of the site
 	keep    []byte          // the output of the kubelet's binary, to be kept; nil for none
 	results []check.Result
+
+	written       []image.Leftover // by prelet
+	isInterrupted bool             // a commit was interrupted, so that written is not known
 }
 
 // openImage examines the image below w.Root; "" is this machine's own root. It writes nothing.
@@ -80,6 +83,8 @@ func (i *openedImage) look() {
 	if errors.Is(err, fs.ErrNotExist) {
 		err = nodefile.ErrNoProc
 	}
+	var unread error
+	i.written, i.isInterrupted, unread = i.findWritten()
 	i.in.Found = image.Find(image.Options{
 		Root:        i.in.Root,
 		Now:         time.Now,
@@ -88,6 +93,8 @@ func (i *openedImage) look() {
 		Mounts:      mounts,
 		MountsErr:   err,
 		OnMachine:   isMachine("/", "/proc"),
+		Written:     i.written,
+		Unread:      unread,
 	})
 	i.results = doctor.Examine(doctor.Input{Loaded: i.loaded, Image: &i.in})
 }

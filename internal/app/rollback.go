@@ -58,7 +58,7 @@ func (e *Env) Rollback(ctx context.Context, o RollbackOptions) (RolledBack, erro
 	}
 	defer store.Close()
 	if h.isBelow() {
-		gen, goal, err := commit.RollBackBelowRoot(store, o.To)
+		gen, goal, err := commit.RollBackBelowRoot(store, o.To, generation.ByHand)
 		if err != nil {
 			return RolledBack{}, err
 		}

@@ -8,6 +8,7 @@ import (
 	"path"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -105,7 +106,7 @@ func (e *Env) Seal(ctx context.Context, o SealOptions) (Sealed, error) {
 	if err != nil {
 		return Sealed{}, err
 	}
-	if o.Yes && len(i.listRemovable()) > 0 {
+	if o.Yes && i.mustChange() {
 		switch {
 		case isRunning:
 			err = i.checkRunning(ctx, h, isAsked)
@@ -132,7 +133,7 @@ func (i *openedImage) refuse(yes bool) string {
 		switch {
 		case l.Action == image.ByHand:
 			byHand = append(byHand, l.Path)
-		case l.Action.IsRemoved():
+		case l.Action.IsRemoved(), l.Action == image.Restore:
 			removable++
 		}
 	}
@@ -216,6 +217,9 @@ func (i *openedImage) seal(ctx context.Context, now time.Time, yes bool) (Sealed
 	if err != nil {
 		return Sealed{}, err
 	}
+	if why := i.refuse(true); yes && why != "" { // what was before prelet may need a person too
+		return i.end(nil, why), nil
+	}
 	if why := i.refuse(false); why != "" {
 		if i.countProblems() == 0 {
 			why += ", and something still writes to them"
@@ -254,44 +258,67 @@ func (i *openedImage) seal(ctx context.Context, now time.Time, yes bool) (Sealed
 	return i.end(s, ""), err
 }
 
-// remove removes the leftovers, and before them an earlier statement.
-func (i *openedImage) remove(ctx context.Context, statement image.Leftover) ([]image.Leftover, error) {
-	all := append([]image.Leftover{statement}, i.listRemovable()...)
-	for _, l := range all {
+// mustChange reports whether --yes changes something.
+func (i *openedImage) mustChange() bool {
+	return i.isInterrupted || len(i.list(image.Action.IsRemoved))+len(i.list(isRestored)) > 0
+}
+
+func isRestored(a image.Action) bool { return a == image.Restore }
+
+// remove puts back what was before prelet, and removes the leftovers. Before them it removes an earlier statement. If
+// the files from before prelet need a person, nothing else is removed.
+func (i *openedImage) remove(ctx context.Context, statement image.Leftover) (done []image.Leftover, err error) {
+	changed := slices.Concat([]image.Leftover{statement}, i.list(isRestored), i.list(image.Action.IsRemoved))
+	for _, l := range changed {
 		if err := image.CheckWritable(i.in.Root, l.Path); err != nil {
 			return nil, err
 		}
 	}
-	if len(all) == 1 {
+	if !i.mustChange() {
 		return nil, nil
 	}
 
 	if err := i.checkLock(); err != nil {
 		return nil, err
 	}
-	done, err := image.Remove(ctx, i.in.Root, all)
+	if _, err := image.Remove(ctx, i.in.Root, []image.Leftover{statement}); err != nil {
+		return nil, err
+	}
+	if i.isInterrupted {
+		err := i.withStore(ctx, func(s *generation.Store) error {
+			_, err := s.Recover()
+			return err
+		})
+		i.look()
+		if err != nil || i.refuse(true) != "" {
+			return nil, err
+		}
+	}
+	done, err = i.putBack(ctx)
+	if err != nil || i.refuse(true) != "" {
+		return nil, err
+	}
+	removed, err := image.Remove(ctx, i.in.Root, i.list(image.Action.IsRemoved))
 	if err != nil {
 		return nil, err
 	}
 	i.look()
 
-	return done[1:], nil
+	return append(done, removed...), nil
 }
 
-// listRemovable returns the leftovers that --yes removes.
-func (i *openedImage) listRemovable() (out []image.Leftover) {
-	for _, l := range i.in.Found.Leftovers {
-		if l.Action.IsRemoved() {
-			out = append(out, l)
-		}
-	}
+// list returns the leftovers with some actions.
+func (i *openedImage) list(isWanted func(image.Action) bool) []image.Leftover {
+	return selectActions(i.in.Found.Leftovers, isWanted)
+}
 
-	return out
+func selectActions(all []image.Leftover, isWanted func(image.Action) bool) []image.Leftover {
+	return slices.DeleteFunc(slices.Clone(all), func(l image.Leftover) bool { return !isWanted(l.Action) })
 }
 
 // checkLock refuses while another prelet works on the image.
 func (i *openedImage) checkLock() error {
-	store, err := generation.OpenReadOnly(generation.Options{Root: i.where.Root, Dir: i.where.stateDir()})
+	store, err := generation.OpenReadOnly(i.storeOptions())
 	if err != nil { // the state is missing, or no process could use it
 		return nil
 	}

@@ -37,9 +37,9 @@ func (r *Run) RollBack(ctx context.Context, to int) (goal int) {
 	return e.to
 }
 
-// RollBackBelowRoot rolls back by hand below a root, where no unit runs. It returns the new generation and the one
-// whose contents it has.
-func RollBackBelowRoot(s *generation.Store, to int) (gen, goal int, err error) {
+// RollBackBelowRoot rolls back below a root, where no unit runs. It returns the new generation and the one whose
+// contents it has. With the reason generation.ByHand that one is pinned.
+func RollBackBelowRoot(s *generation.Store, to int, why string) (gen, goal int, err error) {
 	if _, err := s.Recover(); err != nil {
 		return 0, 0, err
 	}
@@ -54,7 +54,7 @@ func RollBackBelowRoot(s *generation.Store, to int) (gen, goal int, err error) {
 	if err != nil {
 		return 0, 0, err
 	}
-	gen, err = s.Rollback(cur.Gen, goal, generation.ByHand, false)
+	gen, err = s.Rollback(cur.Gen, goal, why, false)
 	if err == nil {
 		err = s.Good(gen, nil)
 	}

@@ -29,6 +29,8 @@ const (
 	Empty  Action = "empty"
 	ByHand Action = "by hand" // nothing: the file may be needed
 	Keep   Action = "keep"    // nothing, and the image may be sealed with it
+	// Restore is for files that prelet wrote: they become as before prelet. Remove does not do it.
+	Restore Action = "restore"
 )
 
 // IsRemoved reports whether Remove changes something.
@@ -50,6 +52,8 @@ func (l Leftover) Next() string {
 		return l.Do
 	case Empty:
 		return "prelet seal --yes empties it"
+	case Restore:
+		return "prelet seal --yes puts back what was before prelet"
 	}
 
 	return "prelet seal --yes removes it"
@@ -86,6 +90,9 @@ type Options struct {
 	MountsErr error
 	// OnMachine is set if this process is neither in a container nor in a chroot, so that Mounts has all mounts.
 	OnMachine bool
+	// Written are the files that prelet wrote, and Unread is why they are not known; nil: they are.
+	Written []Leftover
+	Unread  error
 }
 
 // Limits of the examination. A folder or file beyond them is reported as unread.
@@ -114,6 +121,15 @@ func Find(o Options) Found {
 	for _, r := range o.rules() {
 		s.matchAll(r.pattern, r)
 	}
+	for _, l := range o.Written {
+		if !s.seen[l.Path] {
+			s.found.Leftovers = append(s.found.Leftovers, l)
+		}
+	}
+	if o.Unread != nil {
+		s.addUnread("state", o.Unread)
+	}
+
 	return s.found
 }
 

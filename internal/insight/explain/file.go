@@ -177,14 +177,14 @@ func (w *walker) addOriginal(block string, i *lang.Instance, depth int) {
 		s := Link{
 			Kind:  origin.Base,
 			Text:  r.Path,
-			Note:  "its content before prelet",
+			Note:  "its content, as prelet found it",
 			Range: i.Range,
 			Ref:   r.Path,
 		}
 		var a world.TargetAns
 		pointer := "/text"
 		if json.Unmarshal(e.Answer.Value, &a) == nil && !a.Exists {
-			s.Note = "did not exist before prelet"
+			s.Note = "did not exist when prelet first looked"
 			pointer = "/exists"
 		}
 		s.setAnswer(e, pointer)

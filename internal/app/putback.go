@@ -1,0 +1,133 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io/fs"
+
+	"github.com/prelet/prelet/internal/commit"
+	"github.com/prelet/prelet/internal/commit/activation"
+	"github.com/prelet/prelet/internal/commit/generation"
+	"github.com/prelet/prelet/internal/doctor/image"
+)
+
+// The next machine would take a file of this one's plan for a file of the image, and start from it.
+const whyWritten = "prelet wrote it for the machine that made the image, and the next one would take it for a file " +
+	"of the image"
+
+// storeOptions returns the location of the generations of the image.
+func (i *openedImage) storeOptions() generation.Options {
+	return generation.Options{Root: i.where.Root, Dir: i.where.stateDir()}
+}
+
+// findWritten returns the files that the generation in place wrote and that are not as before prelet, and what seal
+// does with each. During an interrupted commit they are not known: isInterrupted.
+func (i *openedImage) findWritten() (out []image.Leftover, isInterrupted bool, err error) {
+	store, err := generation.OpenReadOnly(i.storeOptions())
+	if err != nil {
+		return nil, false, ignoreDenied(err)
+	}
+	defer store.Close()
+
+	j, err := store.Journal()
+	if err != nil || j.IsUnfinished() {
+		return nil, j.IsUnfinished(), ignoreDenied(err)
+	}
+	current, err := store.Current()
+	if err != nil || current == nil {
+		return nil, false, ignoreDenied(err)
+	}
+	c, err := store.Compare(generation.Proposal{})
+	if err = cmp.Or(activation.Newer(store), err); err != nil {
+		return nil, false, err
+	}
+
+	for _, e := range c.Entries {
+		was, _ := current.Entry(e.Path)
+		if l, isLeft := describeWritten(e, was.New); isLeft {
+			out = append(out, l)
+		}
+	}
+
+	return out, false, nil
+}
+
+// ignoreDenied returns nil for a state folder that this user may not read: the table of leftovers reports it.
+func ignoreDenied(err error) error {
+	if errors.Is(err, fs.ErrPermission) {
+		return nil
+	}
+
+	return err
+}
+
+// describeWritten returns a file that is not as before prelet. e is its entry in a comparison without any target, and
+// made is the state that the generation in place gave it.
+func describeWritten(e generation.Entry, made generation.State) (l image.Leftover, isLeft bool) {
+	l = image.Leftover{
+		Path:   e.Path,
+		Check:  "state",
+		Why:    whyWritten,
+		Action: image.Restore,
+	}
+	isNew := e.Original.Kind == generation.Absent
+	switch {
+	case e.HasChange():
+		return l, true
+	case e.Adopted != 0 && !e.CreateOnly:
+		l.Do = "make it as the image should have it, and then rm -r /var/lib/prelet"
+	case e.Action != generation.ActionKeep, e.Old.Equal(e.Original), e.CreateOnly && !isNew:
+		return l, false
+	case e.CreateOnly && e.Old.Equal(made):
+		l.Action = image.Delete
+		return l, true
+	case isNew:
+		l.Do = "remove it"
+	default:
+		l.Do = "prelet run writes it again; then seal puts back what was before prelet"
+	}
+	l.Action = image.ByHand
+	if e.Why != "" {
+		l.Why += "; what was before prelet cannot be put back: " + e.Why
+	}
+
+	return l, true
+}
+
+// putBack restores what was before prelet, as a rollback to 0 does, in one commit: after an interruption the next seal
+// finishes it. It returns the files that are as before prelet now.
+func (i *openedImage) putBack(ctx context.Context) (done []image.Leftover, err error) {
+	if len(i.written) == 0 {
+		return nil, nil
+	}
+
+	// First the files that were written only once: the generation that puts the others back does not know them.
+	once, err := image.Remove(ctx, i.in.Root, i.written)
+	if err != nil {
+		return nil, err
+	}
+	restored := selectActions(i.written, isRestored)
+	if len(restored) > 0 {
+		err = i.withStore(ctx, func(s *generation.Store) error {
+			_, _, err := commit.RollBackBelowRoot(s, 0, "sealed")
+			return err
+		})
+	}
+	i.look()
+
+	return append(once, restored...), err
+}
+
+// withStore calls f with the generations of the image, under their lock.
+func (i *openedImage) withStore(ctx context.Context, f func(*generation.Store) error) error {
+	ctx, cancel := context.WithTimeout(ctx, lockTimeout)
+	defer cancel()
+	store, err := generation.Open(ctx, i.storeOptions())
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+
+	return f(store)
+}

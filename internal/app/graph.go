@@ -23,6 +23,7 @@ func (e *Env) Graph(o GraphOptions) (eval.Graph, error) {
 	options.Paths = o.Config
 	options.Root = o.Root
 	s, diags := lang.Load(anyOwner{lang.OS()}, options)
+	learnSite(e.Redactor, nil, s)
 	if !diags.HasErrors() {
 		locks := e.detectorHost(o.Where)
 		diags = append(diags, boot.Check(s, nil, boot.CheckOptions{Locks: locks})...)

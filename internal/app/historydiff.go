@@ -243,7 +243,7 @@ func readStoredRecording(
 
 // replay plans a recording again; nil if its site is not valid for this version.
 func (e *Env) replay(ctx context.Context, r *world.Recording) *boot.Plan {
-	site, diags := lang.Parse(r.Header.Site, siteOptions(e.Version))
+	site, diags := lang.Parse(r.Header.Site, pastOptions(e.Version))
 	if diags.HasErrors() {
 		return nil
 	}

@@ -197,12 +197,12 @@ func checkVariables(given map[string]probe.Given, s *lang.Site) (diags hcl.Diagn
 
 // load reads the site: the files of w.Config, those in the usual places, or those inside a recording.
 func (w *Where) load(rec *world.Recording, version string) (*lang.Site, hcl.Diagnostics) {
+	if rec != nil && len(w.Config) == 0 {
+		return lang.Parse(rec.Header.Site, pastOptions(version))
+	}
 	o := siteOptions(version)
 	o.Paths = w.Config
 	o.Root = w.Root
-	if rec != nil && len(w.Config) == 0 {
-		return lang.Parse(rec.Header.Site, o)
-	}
 	if w.From != "" {
 		return lang.Load(anyOwner{lang.OS()}, o)
 	}
@@ -233,6 +233,14 @@ func (anyOwner) CheckTrusted(string) error { return nil }
 // siteOptions returns the options of every site that this program reads.
 func siteOptions(version string) lang.Options {
 	return lang.Options{Stages: builtin.Stages(), Version: version}
+}
+
+// pastOptions returns the options of a site that is not going to run: that of a recording, or one to compare with.
+func pastOptions(version string) lang.Options {
+	o := siteOptions(version)
+	o.IsPast = true
+
+	return o
 }
 
 // openNode is a site with the source that answers its questions.
@@ -276,7 +284,7 @@ func (e *Env) open(w Where, store *generation.Store) (*openNode, hcl.Diagnostics
 		return nil, nil, err
 	}
 	s, diags := w.load(rec, e.Version)
-	redactVariables(e.Redactor, given, s)
+	learnSite(e.Redactor, given, s)
 	n, diags := e.openSite(w, store, rec, given, s, diags)
 
 	return n, diags, nil
@@ -328,8 +336,11 @@ func (e *Env) openSite(
 	return n, diags
 }
 
-// redactVariables redacts the values of sensitive variables that come from files.
-func redactVariables(r *value.Redactor, given map[string]probe.Given, s *lang.Site) {
+// learnSite redacts what in a site is evidently a secret, and the values of its sensitive variables that come from files.
+func learnSite(r *value.Redactor, given map[string]probe.Given, s *lang.Site) {
+	for _, text := range s.Secrets {
+		r.Add([]byte(text))
+	}
 	for name, v := range given {
 		d := s.Variables[name]
 		if d != nil && d.Sensitive && v.IsFile {
@@ -391,7 +402,7 @@ func (e *Env) hideFlagsOf(text string) {
 // hideFlag hides the values of a flag if they may be secrets. root is the default of the password, and a word of plans.
 func (e *Env) hideFlag(name string, values ...string) {
 	for _, text := range values {
-		if kubelet.IsSecretFlag(name) && text != "root" {
+		if value.IsSecretSetting(name) && text != "root" {
 			e.Redactor.Add([]byte(text))
 		}
 	}

@@ -240,7 +240,7 @@ func (p *fleetPlanner) withPlans(ctx context.Context, source string, use func(ma
 	}
 	env := p.env.withOwnRedactor()
 	loaded := p.planned.load(m.recording)
-	redactVariables(env.Redactor, p.given, loaded.site)
+	learnSite(env.Redactor, p.given, loaded.site)
 	n, found := env.openLoaded(w, m.recording, p.given, loaded)
 	defer n.Close()
 	n.advises = p.advises
@@ -314,7 +314,7 @@ func (l *siteLoader) load(rec *world.Recording) *loadedSite {
 	l.mu.Unlock()
 
 	one.once.Do(func() {
-		one.site, one.diags = lang.Parse(rec.Header.Site, siteOptions(l.version))
+		one.site, one.diags = lang.Parse(rec.Header.Site, pastOptions(l.version))
 	})
 
 	return one
@@ -392,7 +392,7 @@ func selectShard(sources []string, shard *fleet.Shard) (out []string) {
 // loadAgainst loads the site to compare with: a path, or the files of the site at a revision of git. Errors in it are
 // those of the command: nothing can be compared with it.
 func (e *Env) loadAgainst(ctx context.Context, o PlanOptions) (*siteLoader, error) {
-	options := siteOptions(e.Version)
+	options := pastOptions(e.Version)
 	files := lang.OS()
 	options.Paths = []string{o.Against}
 	_, err := os.Lstat(o.Against)
@@ -409,6 +409,7 @@ func (e *Env) loadAgainst(ctx context.Context, o PlanOptions) (*siteLoader, erro
 	}
 
 	site, diags := lang.Load(files, options)
+	learnSite(e.Redactor, nil, site)
 	if diags.HasErrors() {
 		return nil, &Explained{
 			Err:      failure(origin.Code(diags), "--against %s: the site to compare with has errors", o.Against),

@@ -231,6 +231,7 @@ func (s *suite) loadSite(config []string) *lang.Site {
 	o := siteOptions(s.env.Version)
 	o.Paths = config
 	site, diags := lang.Load(anyOwner{lang.OS()}, o)
+	learnSite(s.env.Redactor, nil, site)
 	for name, source := range site.Sources {
 		s.tests.Site.Sources[name] = source
 	}

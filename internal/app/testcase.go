@@ -151,7 +151,7 @@ func (c testCase) plan(ctx context.Context) (*boot.Plan, *testfile.Failure) {
 	for name, text := range c.VariableTexts(site) {
 		given[name] = probe.Given{Text: text, Source: rehearsal.TestSource, IsFile: true}
 	}
-	redactVariables(c.env.Redactor, given, site)
+	learnSite(c.env.Redactor, given, site)
 
 	asked := &rehearsal.Source{
 		Site:      site,

@@ -53,6 +53,7 @@ func (e *Env) Validate(o ValidateOptions) (Validated, error) {
 
 	machines := boot.SampleMachines()
 	s, diags := lang.Load(files, options)
+	learnSite(e.Redactor, nil, s)
 	if refused := checkCounter(o.stateDir(), s.Counter); refused != nil {
 		diags = append(diags, refused)
 	}

@@ -34,12 +34,6 @@ func ConfigDifferences(planned, running map[string]any) []string {
 // SecretField is the only field with secrets: headers of requests for static pods, such as Authorization.
 const SecretField = "staticPodURLHeader"
 
-// IsSecretFlag reports whether the value of a flag, and not only what it names, may be a secret: the flag of
-// SecretField, and the password of cAdvisor's database.
-func IsSecretFlag(name string) bool {
-	return name == "manifest-url-header" || name == "storage-driver-password"
-}
-
 // WithoutSecrets returns a configuration without its only field with secrets.
 func WithoutSecrets(config map[string]any) map[string]any {
 	out := maps.Clone(config)

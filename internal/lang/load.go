@@ -26,6 +26,10 @@ type Options struct {
 	Stages  []stages.Stage // the stage types
 	Version string         // of prelet, for required_version; not checked if it is not a version
 
+	// IsPast says that the files are those of a recording, or an earlier site to compare with: a secret in them is
+	// hidden, and no error.
+	IsPast bool
+
 	// Verify returns an error unless one of the image's keys has signed text. nil: the image has none, so that an
 	// unsigned site is evaluated.
 	Verify func(text, signature []byte) error
@@ -77,7 +81,8 @@ func Parse(files []world.SiteFile, opts Options) (*Site, hcl.Diagnostics) {
 		l.types[spec.Type] = stageType{s, spec}
 	}
 
-	l.load(files)
+	bodies := l.load(files)
+	l.refuseSecrets(files, bodies)
 	sortDiagnostics(files, l.Diags)
 
 	return l.site, l.Diags
@@ -111,15 +116,16 @@ type loader struct {
 	origin.Collector
 }
 
-func (l *loader) load(files []world.SiteFile) {
+// load builds the site, and returns the bodies of its files.
+func (l *loader) load(files []world.SiteFile) []*hclsyntax.Body {
 	if len(files) > maxFiles {
 		l.Report(tooManyFiles(files[maxFiles].Name))
-		return
+		return nil
 	}
 
 	bodies, vars := l.parseFiles(files)
 	if l.Diags.HasErrors() {
-		return // a definition that was not parsed would be reported as missing
+		return bodies // a definition that was not parsed would be reported as missing
 	}
 
 	for _, b := range bodies {
@@ -128,6 +134,8 @@ func (l *loader) load(files []world.SiteFile) {
 	l.override()
 	l.build()
 	l.addValues(vars)
+
+	return bodies
 }
 
 // parseFiles returns the bodies of site files and of vars files, and keeps the templates.
@@ -311,6 +319,9 @@ func ParseValue(name string, text []byte) (hclsyntax.Expression, error) {
 	return e, nil
 }
 
+// hiddenBytes is how many bytes stand for a hidden text.
+const hiddenBytes = 4
+
 // hide removes a text that may be a secret from the sources that diagnostics show.
 func (l *loader) hide(r hcl.Range) {
 	src := slices.Clone(l.site.Sources[r.Filename])
@@ -318,7 +329,7 @@ func (l *loader) hide(r hcl.Range) {
 	for i := r.Start.Byte; i < end; i++ {
 		switch {
 		case src[i] == '\n':
-		case i < r.Start.Byte+4: // the same number for each text, because a length is a part of a secret
+		case i < r.Start.Byte+hiddenBytes: // the same number for each text, because a length is a part of a secret
 			src[i] = '*'
 		default:
 			src[i] = ' '

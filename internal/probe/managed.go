@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -118,13 +119,15 @@ func (l *Live) compareEntry(
 }
 
 // isPrivate reports whether the content of a managed file must not leave this package, not even as a hash: it
-// contains a secret that this process was given, or the secret field of the kubelet's configuration, or the file is not
-// public. The configuration and the states of the kubelet are never private for their mode, because the plan is made
+// contains a secret that this process was given, what is evidently one, or the secret field of the kubelet's
+// configuration, or the file is not public. The configuration and the states of the kubelet are never private for their mode, because the plan is made
 // from them.
 func (l *Live) isPrivate(path string, s nodefile.Observed) bool {
 	text := string(s.Content)
 	l.LearnSecrets()
-	hasSecret := l.o.Redactor.Holds(text) || parseKubeletConfig(text)[kubelet.SecretField] != nil
+	isOther := func(e value.Evident) bool { return e.What != value.SecretFlag } // flags are in plans, see showOriginal
+	hasSecret := l.o.Redactor.Holds(text) || parseKubeletConfig(text)[kubelet.SecretField] != nil ||
+		slices.ContainsFunc(value.FindEvident(text), isOther)
 
 	return hasSecret || !s.Public && !isOfKubelet(path, text)
 }

@@ -13,8 +13,9 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
-// refuseSecrets replaces an answer that contains a secret of this node by a failure. The answer would be in plans and
-// recordings, and the site could use it without the mark of a secret.
+// refuseSecrets replaces an answer that contains a secret of this node, or what is evidently one, by a failure. The
+// answer would be in plans and recordings, and the site could use it without the mark of a secret. A file that prelet
+// manages is made without what is evident in it, see showOriginal.
 func (l *Live) refuseSecrets(q world.Question, a world.Answer) world.Answer {
 	var code fault.Code
 
@@ -29,11 +30,18 @@ func (l *Live) refuseSecrets(q world.Question, a world.Answer) world.Answer {
 		return a
 	}
 
-	if !l.holdsSecret(a) {
+	what := ""
+	if q.Kind != world.KindOriginal {
+		what = findEvident(a)
+	}
+	if l.holdsSecret(a) {
+		what = "a secret of this node"
+	}
+	if what == "" {
 		return a
 	}
 
-	return world.Failure(code, "the answer contains a secret of this node, and answers are in plans and recordings",
+	return world.Failure(code, "the answer contains "+what+", and answers are in plans and recordings",
 		"Read the secret by credential(\"NAME\"), or a sensitive variable, and remove it from the file or object")
 }
 
@@ -51,6 +59,23 @@ func (l *Live) holdsSecret(a world.Answer) bool {
 	}
 
 	return world.HoldsIn(v, l.o.Redactor.Holds)
+}
+
+// findEvident returns what in an answer is evidently a secret; "" for none.
+func findEvident(a world.Answer) (what string) {
+	var v any
+	if a.Value == nil || json.Unmarshal(a.Value, &v) != nil {
+		return ""
+	}
+	world.HoldsIn(v, func(text string) bool {
+		if found := value.FindEvident(text); what == "" && len(found) > 0 {
+			what = found[0].What
+		}
+
+		return what != ""
+	})
+
+	return what
 }
 
 // LearnSecrets adds each credential of this process to the redactor, once. A credential that cannot be read is
@@ -129,29 +154,29 @@ func (l *Live) refusePath(p string) string {
 }
 
 var (
-	// A JSON Web Token: two objects and a signature.
-	jwt          = lazy.Regexp(`\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}`)
 	passwordHash = lazy.Regexp(`(?m)^[^:\s]+:[!*]*\$[0-9a-z]{1,4}\$[^:\s]+:`) // crypt(5), in a line of shadow(5)
 	// An object of Kubernetes, or a list of them, in YAML or JSON.
 	secretObject = lazy.Regexp(`\bkind["']?\s*:\s*["']?Secret(List)?["']?\s*([,}\r\n#]|$)`)
 )
 
 // DescribeSecret returns the kind of a secret that a text contains, by its form; "" if it contains none. It is for the
-// check of an image, which finds what a person has left there; what a plan may contain does not depend on forms.
+// check of an image, which finds what a person has left there: besides what is evidently a secret, whole files of
+// secrets, and the token that kubeadm's documentation has.
 func DescribeSecret(text string) string {
-	keys := value.NewRedactor() // finds private keys in PEM, also inside of base64, hex and JSON
-	keys.Add([]byte("PRIVATE KEY-----"))
 	joined := strings.Join(strings.Fields(text), "") // base64 is often broken into lines
+	found := value.FindEvident(text)
+	if len(found) == 0 {
+		isOther := func(e value.Evident) bool { return e.What != value.PrivateKey }
+		found = slices.DeleteFunc(value.FindEvident(joined), isOther)
+	}
 
 	switch {
-	case keys.Holds(text), keys.Holds(joined):
-		return "a private key"
+	case len(found) > 0:
+		return found[0].What
 	case value.HoldsToken(text):
 		return "a bootstrap token"
 	case cluster.HoldsCredentials([]byte(text)):
 		return "a kubeconfig with credentials"
-	case jwt().MatchString(text):
-		return "a token of a service account"
 	case passwordHash().MatchString(text):
 		return "hashes of passwords"
 	case secretObject().MatchString(text):

@@ -49,6 +49,11 @@ func TestSecretsAreNoAnswers(t *testing.T) {
 			"x" + base64.StdEncoding.EncodeToString([]byte("a"+canary+"b")),
 			"contains a secret of this node",
 		},
+		"/etc/key": {
+			"-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEICANARY\n-----END PRIVATE KEY-----\n",
+			"contains a private key",
+		},
+		"/etc/proxy":                           {"p=http://u:CANARY-pw@proxy\n", "contains a password in a URL"},
 		"/etc/variable":                        {"correct horse", "contains a secret of this node"},
 		"/etc/shadow":                          {"root:*:1::::::\n", "/etc/shadow"},
 		"/run/credentials/prelet.service/k3":   {"other", "/run/credentials"},
@@ -129,6 +134,7 @@ func TestPrivateTargets(t *testing.T) {
 		"/etc/open":                          {"plain\n", 0o644, false},
 		"/etc/canary":                        {"password=" + canary + "\n", 0o644, true},
 		"/etc/token":                         {"abcdef.0123456789abcdef\n", 0o640, true},
+		"/etc/key-for-all":                   {"-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEI\n", 0o644, true},
 		"/etc/kubelet":                       {config, 0o600, false},
 		"/etc/header":                        {strings.TrimPrefix(header, "apiVersion: kubelet.config.k8s.io/v1beta1\n"), 0o600, true},
 		"/etc/header-for-all":                {header, 0o644, true},
@@ -169,7 +175,7 @@ func TestPrivateTargets(t *testing.T) {
 		if err != nil || got.Private != want || want != (got.SHA256 == "") || want != (got.Text == "") {
 			t.Errorf("%s: got %+v, %v; want private %t", path, got, err, want)
 		}
-		if path == "/etc/canary" || path == "/etc/token" || strings.HasPrefix(path, "/etc/header") {
+		if path == "/etc/canary" || path == "/etc/token" || path == "/etc/key-for-all" || strings.HasPrefix(path, "/etc/header") {
 			continue // secrets by their content: file() has no text of them either
 		}
 		text, a, err := world.File.Ask(t.Context(), l, world.FileReq{Path: path})

@@ -9,6 +9,7 @@ import (
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/platform/systemd"
+	"github.com/prelet/prelet/internal/value"
 	"github.com/prelet/prelet/internal/world"
 )
 
@@ -113,7 +114,7 @@ func describeStart(u systemd.Unit) *world.StartAns {
 
 		isNamed := func(word string) bool {
 			flag, _, _ := strings.Cut(word, "=")
-			isPart := strings.Contains(word, "${"+name+"}") && !kubelet.IsSecretFlag(kubelet.FlagName(flag))
+			isPart := strings.Contains(word, "${"+name+"}") && !value.IsSecretSetting(kubelet.FlagName(flag))
 
 			return word == "$"+name || isPart
 		}

@@ -65,6 +65,13 @@ func (r *Redactor) Add(secret []byte) {
 	}
 }
 
+// Learn adds what in a text is evidently a secret, so that a part of it is also hidden, such as one line of a key.
+func (r *Redactor) Learn(text string) {
+	for _, e := range FindEvident(text) {
+		r.Add([]byte(text[e.Start:e.End]))
+	}
+}
+
 // String returns s without secrets.
 func (r *Redactor) String(s string) string {
 	r.mu.RLock()
@@ -116,18 +123,33 @@ func (f *forms) any(s string) bool {
 // hide returns a text with one "(sensitive)" in place of each secret, or of secrets that overlap, and without the
 // secret halves of tokens.
 func (f *forms) hide(s string) string {
+	evident := map[int]int{} // the end of each, by its start
+	for _, e := range FindEvident(s) {
+		if e.What != aToken {
+			evident[e.Start] = e.End
+		}
+	}
+	longest := func(i int) int { return max(f.longest(s[i:]), evident[i]-i) }
+	cover := func(start, end int) int {
+		for i := start; i < end; i++ {
+			end = max(end, i+longest(i))
+		}
+
+		return end
+	}
+
 	var out strings.Builder
 	for i := 0; i < len(s); {
 		switch end := i + tokenSize; {
-		case f.longest(s[i:]) > 0:
+		case longest(i) > 0:
 			out.WriteString(sensitiveText)
-			i = f.coveredFrom(s, i, i+1)
+			i = cover(i, i+1)
 		case isToken(s, i) && f.any(s[i:end]): // even the id is a part of something
 			out.WriteString(sensitiveText)
-			i = f.coveredFrom(s, i, end)
+			i = cover(i, end)
 		case isToken(s, i):
 			out.WriteString(s[i:i+tokenID+1] + hiddenText)
-			i = f.coveredFrom(s, i, end)
+			i = cover(i, end)
 		default:
 			out.WriteByte(s[i])
 			i++
@@ -135,13 +157,4 @@ func (f *forms) hide(s string) string {
 	}
 
 	return out.String()
-}
-
-// coveredFrom returns the end of a part of a text, with the secrets that begin in it, and in these.
-func (f *forms) coveredFrom(s string, start, end int) int {
-	for i := start; i < end; i++ {
-		end = max(end, i+f.longest(s[i:]))
-	}
-
-	return end
 }

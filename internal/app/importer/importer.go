@@ -206,6 +206,16 @@ func (r *reader) render(t *template.Template, p data, o Options) ([]byte, error)
 	}
 
 	s, diags := parse(text, o.Version)
+	for _, d := range diags {
+		if origin.CodeOf(d) == fault.Sensitive && d.Severity == hcl.DiagError {
+			r.refuse(fault.Sensitive, "The file has a secret that a site must not have", "%s, in line %d of the "+
+				"site that would be written. Remove it from the file, and write it into the site by credential(\"NAME\").",
+				d.Summary, d.Subject.Start.Line)
+		}
+	}
+	if r.diags.HasErrors() {
+		return nil, nil
+	}
 	if diags.HasErrors() {
 		return nil, diags
 	}

@@ -1,0 +1,211 @@
+package value
+
+import (
+	"cmp"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/prelet/prelet/internal/lazy"
+)
+
+// Evident is a part of a text that is a secret by its form, whatever it is for.
+type Evident struct {
+	Start, End int    // in bytes
+	What       string // with its article: "a private key"
+}
+
+// Kinds of secrets that others ask for.
+const (
+	aToken     = "a bootstrap token"
+	PrivateKey = "a private key"
+	SecretFlag = "the value of a secret flag"
+)
+
+// SampleToken is the token in kubeadm's documentation. A text that explains something may contain it.
+const SampleToken = "abcdef.0123456789abcdef"
+
+// secretSettings are the settings of the kubelet whose value, and not only what it names, may be a secret: the headers
+// of requests for static pods, as a flag and as a field, and the password of cAdvisor's database.
+var secretSettings = []string{"manifest-url-header", "storage-driver-password", "staticPodURLHeader"}
+
+// IsSecretSetting reports whether the value of a flag or of a field of the kubelet may be a secret. Like the kubelet, it
+// takes _ in the name of a flag as -.
+func IsSecretSetting(name string) bool {
+	return slices.Contains(secretSettings, strings.ReplaceAll(name, "_", "-"))
+}
+
+// form is one form of secrets. In a text without each of its hints, its expression is not even compiled.
+type form struct {
+	what  string
+	hints []string
+	// find returns the start and the end of each secret in a text.
+	find func(text string) [][2]int
+}
+
+// secretValue is a character of a value behind a name. It is none of quotes, of expressions, and of what stands for a
+// value in an example.
+const secretValue = `[^\s"'\\,;&<>$%{}()\[\]#…*]`
+
+// isBehind matches the end of a value that is alone in its line, quotes or brackets: words of a sentence are not.
+const isBehind = `(?:["'\\,;\])}]|[ \t]*\r?$)`
+
+var (
+	privateKey = lazy.Regexp(`-----BEGIN ([A-Z0-9]+ )*PRIVATE KEY( BLOCK)?-----(\s|\\[nrt])*` +
+		`((\w|-)+: [^\n\\]*(\s|\\[nrt])+)*[A-Za-z0-9+/=]{8}([A-Za-z0-9+/=\s]|\\[nrt])*` +
+		`(-----END ([A-Z0-9]+ )*PRIVATE KEY( BLOCK)?-----)?`)
+	// A JSON Web Token: two objects and a signature.
+	webToken = lazy.Regexp(`\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}`)
+	// The field of the kubelet's configuration begins with a small letter, so only a scheme makes that a header.
+	schemeHeader = lazy.Regexp(`(?im)\bauthorization["'\]]*\s*[:=]\s*[\["'\\\s-]*` +
+		`(?:basic|bearer|digest|token|negotiate|apikey|splunk)\s+(` + secretValue + `+)` + isBehind)
+	bareHeader = lazy.Regexp(`(?m)\bA(?:uthorization|UTHORIZATION)["']?[ \t]*[:=][\[ \t"']*(` + secretValue + `+)` +
+		isBehind)
+	scheme      = lazy.Regexp(`\b(?:Bearer|Basic)\s+([A-Za-z0-9._~+/=-]{8,})`)
+	urlPassword = lazy.Regexp(`//[^\s"'/?#@:$<{\\]*:([^\s"'/?#@$<{*\\]+)@`)
+	urlQuery    = lazy.Regexp(`(?i)//[^\s"'<>]*?[?&](?:access_|id_|auth_|api_|x-amz-)?` +
+		`(?:token|password|passwd|secret|key|api-?key|signature|sig|security-token)=([^\s"'&#$<>{}%*()\\]+)`)
+	settingValue = lazy.Regexp(`\b(?:manifest[-_]url[-_]header|storage[-_]driver[-_]password)` +
+		`(?:["']?\s*[=:]\s*\\?(?:"([^"\\$]+)|'([^'\\$]+))|(?:=|:\s+)(` + secretValue + `+))`)
+	settingWord = lazy.Regexp(`--(?:manifest[-_]url[-_]header|storage[-_]driver[-_]password)["']?[\s,"']+(` +
+		secretValue + `+)`)
+)
+
+// harmless are words in the place of the secret: modes of the kubelet's authorization, schemes of the header, words of
+// a sentence, the default of the password, and no value.
+var harmless = []string{
+	"alwaysallow", "webhook", "rbac", "node", "none", "null", "true", "false", "root",
+	"basic", "bearer", "digest", "token", "tokens", "negotiate", "apikey", "auth", "authentication", "credentials",
+	"required", "header", "headers", "password", "secret",
+}
+
+func isValue(s string) bool {
+	isReference := strings.HasPrefix(s, "var.") || strings.HasPrefix(s, "local.") || strings.HasPrefix(s, "each.")
+
+	return !isReference && !strings.Contains(s, sensitiveText) && !slices.Contains(harmless, strings.ToLower(s))
+}
+
+// isWord reports whether a text differs from an ordinary word: it has a digit or a colon.
+func isWord(s string) bool { return isValue(s) && strings.ContainsAny(s, "0123456789:") }
+
+var evidentForms = sync.OnceValue(func() []form {
+	const header = "the value of a header Authorization"
+	anything := func(string) bool { return true }
+
+	return []form{
+		{PrivateKey, []string{"PRIVATE KEY"}, groups(privateKey, nil)},
+		{PrivateKey, nil, findEncodedKeys},
+		{aToken, []string{"."}, findTokens},
+		{"a token of a service account", []string{"eyJ"}, groups(webToken, nil)},
+		{header, []string{"uthorization", "UTHORIZATION"}, groups(schemeHeader, isValue)},
+		{header, []string{"Authorization", "AUTHORIZATION"}, groups(bareHeader, isValue)},
+		{header, []string{"Bearer", "Basic"}, groups(scheme, isWord)},
+		{"a password in a URL", []string{"@"}, groups(urlPassword, anything)},
+		{"a secret in the query of a URL", []string{"?"}, groups(urlQuery, anything)},
+		{SecretFlag, []string{"manifest", "storage"}, groups(settingValue, isValue)},
+		{SecretFlag, []string{"manifest", "storage"}, groups(settingWord, isWord)},
+	}
+})
+
+// groups returns a function that finds the first group of an expression that matched, if it is one, or with nil the
+// whole match.
+func groups(expression func() *regexp.Regexp, isSecret func(string) bool) func(string) [][2]int {
+	return func(text string) (out [][2]int) {
+		for _, m := range expression().FindAllStringSubmatchIndex(text, -1) {
+			if isSecret == nil {
+				out = append(out, [2]int{m[0], m[1]})
+				continue
+			}
+			for i := 2; i < len(m); i += 2 {
+				if m[i] >= 0 && isSecret(text[m[i]:m[i+1]]) {
+					out = append(out, [2]int{m[i], m[i+1]})
+				}
+			}
+		}
+
+		return out
+	}
+}
+
+// encodedArmour is what base64 and hexadecimal make of the armour of a private key.
+var encodedArmour = sync.OnceValue(func() *forms {
+	const armour = "PRIVATE KEY-----"
+	isPlain := func(s string) bool { return strings.ContainsAny(s, " +%-") }
+
+	return newForms(slices.DeleteFunc(secretForms([]byte(armour)), isPlain))
+})
+
+func findEncodedKeys(text string) (out [][2]int) {
+	isPart := func(c byte) bool { return joins(c) || strings.IndexByte("+/=-", c) >= 0 }
+
+	for _, armour := range encodedArmour().all {
+		for from := 0; ; {
+			at := strings.Index(text[from:], armour)
+			if at < 0 {
+				break
+			}
+			start, end := from+at, from+at+len(armour)
+			for start > 0 && isPart(text[start-1]) {
+				start--
+			}
+			for end < len(text) && isPart(text[end]) {
+				end++
+			}
+			out = append(out, [2]int{start, end})
+			from = end
+		}
+	}
+
+	return out
+}
+
+// findTokens finds bootstrap tokens. A name of letters alone may have the same form: of such are one in a thousand.
+func findTokens(text string) (out [][2]int) {
+	for at := 0; ; at++ {
+		dot := strings.IndexByte(text[at:], '.')
+		if dot < 0 {
+			return out
+		}
+		at += dot
+		start := at - tokenID
+		if start < 0 || !isToken(text, start) {
+			continue
+		}
+		token := text[start : start+tokenSize]
+		if token != SampleToken && strings.ContainsAny(token, "0123456789") {
+			out = append(out, [2]int{start, start + tokenSize})
+		}
+	}
+}
+
+// FindEvident returns what in a text is evidently a secret, in the order of the text. It knows forms that are
+// unmistakable: private keys, also in base64 or hexadecimal; tokens of bootstrap and of service accounts; headers
+// Authorization; passwords and tokens in URLs; and values of the kubelet's secret flags. An expression in the place of a
+// secret is none, nor is what an example has there: <password>, $PW, SampleToken.
+func FindEvident(text string) []Evident {
+	var out []Evident
+	for _, f := range evidentForms() {
+		isHinted := func(hint string) bool { return strings.Contains(text, hint) }
+		if f.hints != nil && !slices.ContainsFunc(f.hints, isHinted) {
+			continue
+		}
+		for _, at := range f.find(text) {
+			out = append(out, Evident{at[0], at[1], f.what})
+		}
+	}
+
+	slices.SortStableFunc(out, func(a, b Evident) int { return cmp.Compare(a.Start, b.Start) })
+
+	// Of secrets that overlap, the first has all.
+	merged := out[:0]
+	for _, e := range out {
+		if n := len(merged); n > 0 && e.Start < merged[n-1].End {
+			merged[n-1].End = max(merged[n-1].End, e.End)
+			continue
+		}
+		merged = append(merged, e)
+	}
+
+	return merged
+}

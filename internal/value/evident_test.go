@@ -1,0 +1,83 @@
+package value
+
+import (
+	"encoding/base64"
+	"encoding/hex"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const testKey = "-----BEGIN EC PRIVATE KEY-----\nMHcCAQEEIECanary0123\n-----END EC PRIVATE KEY-----\n"
+
+// TestFindEvident finds the secrets of texts, which are between « and », and nothing else.
+func TestFindEvident(t *testing.T) {
+	for _, marked := range []string{
+		"«" + strings.TrimSuffix(testKey, "\n") + "»\n",
+		`content = "«` + strings.ReplaceAll(strings.TrimSuffix(testKey, "\n"), "\n", `\n`) + `»\n"`,
+		"key: «" + base64.StdEncoding.EncodeToString([]byte(testKey)) + "»",
+		"key: «" + hex.EncodeToString([]byte(testKey)) + "»",
+		"x «-----BEGIN PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n\nMIIEvQIBADAN\n-----END PRIVATE KEY-----»",
+		`token: "«tokenx.0123456789zyxwvu»"`,
+		"«eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJzeXN0ZW0ifQ.c2lnbmF0dXJl»",
+		"Authorization: Bearer «canary»",
+		"authorization: basic «dTpw»\nx: y",
+		`Authorization = ["Bearer «canary-x»"]`,
+		`"Authorization": ["«canary»"]`,
+		"  Authorization:\n  - Bearer «canary»\n",
+		"--manifest-url-header=«Authorization:OLD»",
+		`flags = { "manifest-url-header" = "«Authorization:NEW»" }`,
+		`"storage-driver-password" = "«hunter2»"`,
+		`KUBELET_EXTRA_ARGS="--v=2 --storage_driver_password=«hunter» --v=3"`,
+		`["--storage-driver-password", "«hunter2»"]`,
+		`ARGS=\"--manifest-url-header=\"«X-Auth: canary»\"\"`,
+		"curl -H 'Bearer «abcdefgh0»'",
+		`proxy = "http://u:«pw»@proxy:3128/x"`,
+		`discovery_file = "//u:«pw»@h/x"`,
+		`"https://h/x?a=b&token=«canary»&c=d"`,
+		`"https://h/x?X-Amz-Signature=«canary»"`,
+		"-----BEGIN CERTIFICATE-----\nMIIBCgKCAQEA\n-----END CERTIFICATE-----\n",
+		"-----BEGIN PUBLIC KEY-----\nMIIBCgKCAQEA\n-----END PUBLIC KEY-----\n",
+		"a file that begins with -----BEGIN PRIVATE KEY----- is one",
+		"-----BEGIN PRIVATE KEY-----\n${credential(\"key\")}\n-----END PRIVATE KEY-----\n",
+		"kubeadm join --token " + SampleToken,
+		"server.productioneurope",
+		"authorization:\n  mode: Webhook\n",
+		`authorization = { mode = "Webhook" }`,
+		`{"authorization":{"mode":"Webhook","webhook":{"cacheAuthorizedTTL":"5m0s"}}}`,
+		"--authorization-mode=Webhook",
+		"Authorization: Webhook\n",
+		"Authorization: the kubelet asks the API server\n",
+		`Authorization = ["Bearer ${credential("x")}"]`,
+		`"manifest-url-header" = var.header`,
+		`"manifest-url-header" = null`,
+		"the flags --manifest-url-header and --storage-driver-password are secret",
+		"--storage-driver-password=root",
+		"Authorization: (sensitive)",
+		"https://user@host:443/x?key=${var.key}",
+		"https://<user>:<password>@host, https://$USER:$PW@host",
+		"ssh://git@host:22/x",
+		"image: registry/a:b@sha256:0123",
+		"// a comment: user@host",
+	} {
+		text := strings.NewReplacer("«", "", "»", "").Replace(marked)
+		got := text
+		for _, e := range slices.Backward(FindEvident(text)) {
+			got = got[:e.Start] + "«" + got[e.Start:e.End] + "»" + got[e.End:]
+		}
+		if got != marked {
+			t.Errorf("got %q\nwant %q", got, marked)
+		}
+	}
+}
+
+// BenchmarkFindEvident measures a text that is as long as a large site, without a secret.
+func BenchmarkFindEvident(b *testing.B) {
+	text := strings.Repeat("  labels = { \"example.com/zone\" = local.zone, url = \"https://a.example.com/x\" }\n", 200)
+	b.SetBytes(int64(len(text)))
+	for b.Loop() {
+		if found := FindEvident(text); len(found) > 0 {
+			b.Fatal(found)
+		}
+	}
+}

@@ -30,7 +30,7 @@ stage "write" "x" {
 }
 `
 
-// writeLayers writes random layers into folders. nil text is a mask.
+// writeLayers writes random layers into folders: of each file it writes the text, a mask, or nothing.
 func writeLayers(t *testing.T, seed uint64, folders []string) {
 	t.Helper()
 
@@ -39,7 +39,6 @@ func writeLayers(t *testing.T, seed uint64, folders []string) {
 		files := map[string]string{}
 		if n == 0 {
 			files["00-base.hcl"] = layeredSite
-			files["t.tftpl"] = "base"
 		}
 		for _, name := range []string{"10-a.hcl", "20-b.hcl"} {
 			files[name] = fmt.Sprintf("override {\n  locals { mark = \"%s-%d\" }\n}\n", name[:2], n)

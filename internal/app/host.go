@@ -21,6 +21,7 @@ import (
 	"github.com/prelet/prelet/internal/platform/systemd"
 	"github.com/prelet/prelet/internal/platform/unitfile"
 	"github.com/prelet/prelet/internal/printer"
+	"github.com/prelet/prelet/internal/probe/joined"
 	"github.com/prelet/prelet/internal/probe/kubeletstate"
 	"github.com/prelet/prelet/internal/report"
 )
@@ -262,7 +263,7 @@ func (h *Host) machine(store *generation.Store, rep *report.Reporter) *activatio
 		BootID:   h.BootID,
 		StateDir: h.stateDir(),
 		Foreign: func(gen int) string {
-			return machineid.Compare(store, gen, machineid.Of(h.Root)).Why
+			return machineid.Compare(store, gen, machineid.Of(h.Root), h.certifiedNode).Foreign()
 		},
 		Waits: func(unit string, files map[string][]byte) bool {
 			u, err := systemd.ReadPlannedUnit(nodefile.Root(h.Root), unit, files)
@@ -278,6 +279,14 @@ func (h *Host) machine(store *generation.Store, rep *report.Reporter) *activatio
 	}
 
 	return m
+}
+
+// certifiedNode returns the node in the certificate of kubelet.conf, and whether it is older than this machine's id.
+func (h *Host) certifiedNode() (node string, isOld bool) {
+	n := joined.Node{Root: nodefile.Root(h.Root), Now: h.Clock.Now}
+	id := n.Identity()
+
+	return id.Node, id.Before(n.MachineSince())
 }
 
 // describeOtherMachine returns how a Node is that of another machine than the one here; "" where nothing shows that.

@@ -142,7 +142,7 @@ func (e *Env) runNode(ctx context.Context, h *Host, o RunOptions) (Ran, error) {
 	defer p.Close()
 
 	if o.ThisMachine {
-		e.sayError(commit.KeepMachine(store, machineid.Of(h.Root), true))
+		e.sayError(commit.KeepMachine(store, machineid.Of(h.Root), h.certifiedNode, true))
 	}
 	r.Retry = o.Retry
 	r.Off = h.isOff()
@@ -159,7 +159,7 @@ func (e *Env) runNode(ctx context.Context, h *Host, o RunOptions) (Ran, error) {
 	waitForNode()
 	res := r.Result
 
-	e.sayError(commit.KeepMachine(store, machineid.Of(h.Root), false))
+	e.sayError(commit.KeepMachine(store, machineid.Of(h.Root), h.certifiedNode, false))
 
 	p.Remember(res)
 	p.keepRecording(res.Plan)
@@ -256,7 +256,7 @@ func (e *Env) runRoot(ctx context.Context, h *Host, o RunOptions) (Ran, error) {
 	}
 
 	if o.ThisMachine {
-		e.sayError(commit.KeepMachine(store, withoutHost(machineid.Of(o.Root)), true))
+		e.sayError(commit.KeepMachine(store, withoutHost(machineid.Of(o.Root)), h.certifiedNode, true))
 	}
 
 	n, diags, err := e.open(o.Where, store)
@@ -269,7 +269,7 @@ func (e *Env) runRoot(ctx context.Context, h *Host, o RunOptions) (Ran, error) {
 	keepCounter(o.stateDir(), p)
 	res := commit.RunBelowRoot(n.ApplyOptions(p), o.Retry, o.Root)
 	if res.Err == nil && o.Hardware == "" {
-		e.sayError(commit.KeepMachine(store, withoutHost(n.machine()), false))
+		e.sayError(commit.KeepMachine(store, withoutHost(n.machine()), h.certifiedNode, false))
 	}
 	if res.Err != nil && commit.Diagnose(p, res.Err) == nil {
 		return Ran{}, res.Err

@@ -94,9 +94,9 @@ func decide(in decideInput) (Decided, Findings) {
 		found.add(more)
 	}
 
-	previous, kubelet, diags := checkIdentity(in.basis)
+	previous, kubelet, more := checkIdentity(in.basis)
 	in.basis.Kubelet = kubelet
-	found.Report(diags...)
+	found.add(more)
 	out.eval = in.eval
 	out.basis = in.basis
 	out.previous = previous

@@ -11,6 +11,7 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/platform/machineid"
 	"github.com/prelet/prelet/internal/world"
 )
 
@@ -28,51 +29,26 @@ const purposeIdentity = "identity"
 // checkIdentity decides whose identity is on the disk, once the node's name is known from the site and the base. It
 // returns a previous identity (nil: there is none), and the kubelet's answers without it.
 //
-// The machine itself is certain: the current generation belongs to another machine, or to this one. Without a
-// generation (an image baked of a node that joined without prelet) there are only names. A planned name is certain:
-// the API server accepts no other node from this certificate, so nothing is lost by joining again. The host's own
-// name counts only if the machine id is younger than the identity, because hosts have had other names than their
-// nodes.
-func checkIdentity(b basis) (*PreviousIdentity, world.KubeletAns, hcl.Diagnostics) {
-	if b.Kubelet.Identity == nil {
-		return nil, b.Kubelet, nil
-	}
-
-	previous, k, diags := decideIdentity(b)
-	if b.Kubelet.Identity.Changed != "" {
-		diags = append(diags, noteChanged(b.Kubelet.Identity))
-	}
-
-	return previous, k, diags
-}
-
-func decideIdentity(b basis) (*PreviousIdentity, world.KubeletAns, hcl.Diagnostics) {
+// With a generation, probe has compared the machine that made it with this one. Without one (an image baked of a node
+// that joined without prelet) there are only names and times. Both are judged by the table of machineid.Marks.
+func checkIdentity(b basis) (*PreviousIdentity, world.KubeletAns, Findings) {
 	id := b.Kubelet.Identity
-	name, at, isPlanned := findPlannedName(b)
-	isOther := b.Kubelet.Joined && id.Node != "" && name != "" && name != id.Node
-	why := ""
-	switch {
-	case id.Foreign != "":
-		why = id.Foreign
-	case id.Doubt != "":
-		return nil, b.Kubelet, hcl.Diagnostics{refuseDoubt(id)}
-	case !isOther:
-		return nil, b.Kubelet, nil
-	case isPlanned && id.Ours:
-		return nil, b.Kubelet, hcl.Diagnostics{refuseRename(id.Node, name, at)}
-	case id.Ours: // the host was renamed, or does not know its name yet
-		return nil, b.Kubelet, hcl.Diagnostics{noteHostName(id.Node, name, howToRename(id.Node))}
-	case isPlanned:
-		why = fmt.Sprintf("its certificate belongs to node %s, and this node is to be %s", id.Node, name)
-	case id.Older:
-		why = fmt.Sprintf(
-			"its certificate belongs to node %s, this host is %s, and it is older than this machine's id",
-			id.Node, name,
-		)
-	default:
-		return nil, b.Kubelet, hcl.Diagnostics{noteHostName(
-			id.Node, name, "If it is a copy of that node, write its own name: then it joins again.",
-		)}
+	if id == nil {
+		return nil, b.Kubelet, Findings{}
+	}
+
+	why, found := decideIdentity(b)
+	if id.Changed != "" {
+		found.Report(noteChanged(id))
+	}
+	if id.Doubt != "" {
+		found.Report(warnDoubt(id))
+		found.degrade(fault.Identity, fmt.Sprintf(
+			"it is not certain that node %s is this machine: %s; %s", id.Node, id.Doubt, machineid.HowToKeep,
+		))
+	}
+	if why == "" {
+		return nil, b.Kubelet, found
 	}
 
 	previous := &PreviousIdentity{
@@ -83,44 +59,88 @@ func decideIdentity(b basis) (*PreviousIdentity, world.KubeletAns, hcl.Diagnosti
 	k := b.Kubelet
 	k.Joined = false
 	k.JoinedWhy = "kubelet.conf belongs to " + previous.describeOwner() + ": " + why
-	warning := origin.Warning(
+	_, at, _ := findPlannedName(b)
+	found.Report(origin.Warning(
 		fault.Identity, at, "The identity on this disk belongs to "+previous.describeOwner(),
 		"%s. Its %d files are removed, and the generation keeps their content. "+
-			"The node joins again under its own name, with the token.",
-		origin.Capitalize(why), len(previous.Files),
-	)
+			"The node joins again under its own name, with the token. %s.",
+		origin.Capitalize(why), len(previous.Files), origin.Capitalize(machineid.HowToKeep),
+	))
 
-	return previous, k, hcl.Diagnostics{warning}
+	return previous, k, found
 }
 
-// refuseDoubt refuses to use an identity, and to give it up, while one mark of the machine differs and no other is
-// known.
-func refuseDoubt(id *world.IdentityAns) *hcl.Diagnostic {
-	return origin.Error(
-		fault.NeedsPerson, hcl.Range{}, "Whose identity is on this disk is not certain",
-		"kubelet.conf belongs to node %s. %s, and no other mark of this machine is known. "+
-			"If it is that machine, run: prelet run --this-machine. "+
+// decideIdentity returns why the identity on the disk is another machine's; "" if it stays.
+func decideIdentity(b basis) (why string, found Findings) {
+	id := b.Kubelet.Identity
+	name, at, isPlanned := findPlannedName(b)
+	isOther := b.Kubelet.Joined && id.Node != "" && name != "" && name != id.Node
+	if id.Foreign != "" || !isOther {
+		return id.Foreign, found
+	}
+	if id.Ours && isPlanned {
+		return "", newFindings(refuseRename(id.Node, name, at, ""))
+	}
+	if id.Ours { // the host was renamed, or does not know its name yet
+		return "", newFindings(noteHostName(id.Node, name, howToRename(id.Node)))
+	}
+
+	marks := machineid.Marks{Node: machineid.CompareNames(id.Host, id.Node)}
+	if id.Older {
+		marks.ID = machineid.Differs
+	}
+	if isPlanned {
+		marks.Site = machineid.Differs
+	}
+
+	switch {
+	case marks.Judge() != machineid.AnotherMachine && isPlanned:
+		return "", newFindings(refuseRename(
+			id.Node, name, at, "If this disk is a copy of that node's: `prelet seal --yes`, then reboot. ",
+		))
+	case marks.Judge() != machineid.AnotherMachine:
+		return "", newFindings(noteHostName(
+			id.Node, name, "If it is a copy of that node, write its own name: then it joins again. "+
+				origin.Capitalize(machineid.HowToKeep)+".",
+		))
+	case isPlanned:
+		return fmt.Sprintf("its certificate belongs to node %s, and this node is to be %s", id.Node, name), found
+	default:
+		return fmt.Sprintf(
+			"its certificate belongs to node %s, this host is %s, and it is older than this machine's id",
+			id.Node, name,
+		), found
+	}
+}
+
+// warnDoubt warns of an identity of which the marks do not show whose it is. The node goes on as it: to stop a node of
+// this machine is worse than to let a copy run, which the cluster shows.
+func warnDoubt(id *world.IdentityAns) *hcl.Diagnostic {
+	return origin.Warning(
+		fault.Identity, hcl.Range{}, "Whose identity is on this disk is not certain",
+		"kubelet.conf belongs to node %s. %s, and the other marks of this machine do not decide it. "+
+			"This machine goes on as that node. %s. "+
 			"If it is a copy of its disk, `prelet seal --yes` removes what is not its own; then reboot.",
-		id.Node, origin.Capitalize(id.Doubt),
+		id.Node, origin.Capitalize(id.Doubt), origin.Capitalize(machineid.HowToKeep),
 	)
 }
 
 func noteChanged(id *world.IdentityAns) *hcl.Diagnostic {
 	return origin.Note(
 		fault.Identity, hcl.Range{}, "A mark of this machine has changed",
-		"%s, and the others are the same: it is still node %s. If it is a copy of that node's disk, "+
+		"%s, and another one is the same: it is still node %s. If it is a copy of that node's disk, "+
 			"`prelet seal --yes` removes what is not its own; then reboot.", origin.Capitalize(id.Changed), id.Node,
 	)
 }
 
 // refuseRename refuses another name for a node that has joined. Only a copied disk gets a new name: on the node itself
-// a typing error in the site would make new nodes of a fleet.
-func refuseRename(old, name string, at hcl.Range) *hcl.Diagnostic {
+// a typing error in the site would make new nodes of a fleet. otherwise is what to do with a copy.
+func refuseRename(old, name string, at hcl.Range, otherwise string) *hcl.Diagnostic {
 	return origin.Error(
 		fault.NodeName, at, "A node that has joined keeps its name",
 		"This node joined as %s, and the site names it %s: "+
-			"the cluster accepts its certificate for the old name only. Write the old name. %s",
-		old, name, howToRename(old),
+			"the cluster accepts its certificate for the old name only. Write the old name. %s%s",
+		old, name, otherwise, howToRename(old),
 	)
 }
 

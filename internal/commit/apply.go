@@ -129,7 +129,18 @@ func replacesForeign(o Options) bool {
 
 	cur := readCurrent(o.Store)
 
-	return cur != nil && machineid.Compare(o.Store, cur.Gen, o.Machine).Why != ""
+	return cur != nil && o.compareMachine(cur.Gen).Verdict != machineid.ThisMachine
+}
+
+// compareMachine compares the machine that made a generation with this one.
+func (o Options) compareMachine(gen int) machineid.Comparison {
+	return machineid.Compare(o.Store, gen, o.Machine, func() (string, bool) {
+		if id := o.Plan.Kubelet.Identity; id != nil {
+			return id.Node, id.Older
+		}
+
+		return "", false
+	})
 }
 
 // buildBlobs returns the parts of a generation other than its files: the plan, its recording, and the spec of its

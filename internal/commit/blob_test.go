@@ -91,11 +91,11 @@ func TestPlanBlobIsReadBack(t *testing.T) {
 
 	must(t, txn.Publish())
 
-	if why := machineid.Compare(s, gen, machineid.Machine{ID: "sha256:x"}).Why; why != "" {
+	if why := machineid.Compare(s, gen, machineid.Machine{ID: "sha256:x"}, nil).Differing; why != "" {
 		t.Errorf("of this machine: %s", why)
 	}
 
-	why := machineid.Compare(s, gen, machineid.Machine{ID: "sha256:y", Product: "sha256:z"}).Why
+	why := machineid.Compare(s, gen, machineid.Machine{ID: "sha256:y", Product: "sha256:z"}, nil).Differing
 	if why != "the machine id is not the one of generation 1" {
 		t.Errorf("of another machine: %q", why)
 	}

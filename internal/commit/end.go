@@ -10,6 +10,7 @@ import (
 	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/platform/machineid"
 	"github.com/prelet/prelet/internal/report"
 )
 
@@ -199,8 +200,9 @@ func (e *ending) decideSwitchedOff() {
 	e.Summary = "nothing was planned, changed or judged: prelet=off is on the kernel command line"
 	if e.isForeign {
 		e.Summary += fmt.Sprintf(
-			"; generation %d was made on another machine, and the kubelet starts as that one",
+			"; generation %d was made on another machine, and the kubelet starts as that one; %s",
 			e.Outcome.Generation,
+			machineid.HowToKeep,
 		)
 	}
 	e.degrade(fault.Held, e.Summary)

@@ -8,20 +8,23 @@ import (
 )
 
 // KeepMachine keeps the machine here as the owner of the generations so far: if a person says so (isMeant), or if one
-// of its marks has changed, or is known now, and another is the same.
-func KeepMachine(s *generation.Store, here machineid.Machine, isMeant bool) error {
-	cur := readCurrent(s)
-	if cur == nil {
+// of its marks has changed, or is known now, and it is the same machine.
+func KeepMachine(s *generation.Store, here machineid.Machine, certified machineid.Certified, isMeant bool) error {
+	gen := 0
+	if cur := readCurrent(s); cur != nil {
+		gen = cur.Gen
+	}
+	if gen == 0 && !isMeant {
 		return nil
 	}
-	v := machineid.Compare(s, cur.Gen, here)
-	if !v.IsNews || v.Why != "" && !isMeant {
+	v := machineid.Compare(s, gen, here, certified)
+	if !v.IsNews || v.Verdict != machineid.ThisMachine && !isMeant {
 		return nil
 	}
 
 	text, err := json.Marshal(machineid.Accepted{
 		FormatVersion: 1,
-		Generation:    cur.Gen,
+		Generation:    gen,
 		Machine:       v.Here,
 	})
 	if err != nil {

@@ -6,7 +6,6 @@ import (
 	"github.com/prelet/prelet/internal/commit/activation"
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/node"
-	"github.com/prelet/prelet/internal/platform/machineid"
 )
 
 // addNodeObject adds the sources of items and the planned Node object: its labels and taints, and those of earlier
@@ -101,7 +100,7 @@ func nodesSinceGood(o Options) (out []node.Stored) {
 	}
 
 	isOwn := func(gen int) bool {
-		return machineid.Compare(o.Store, gen, o.Machine).Why == ""
+		return o.compareMachine(gen).Foreign() == ""
 	}
 
 	oldest := max(from, 1)

@@ -139,20 +139,21 @@ func (l *Live) membership() world.KubeletAns {
 	if id.Exists {
 		v, isOurs := l.compareMachine(n, id)
 		k.Identity = &world.IdentityAns{
-			Node:    id.Node,
-			Host:    n.HostName(),
-			Older:   id.Before(n.MachineSince()),
-			Files:   n.Files(id),
-			Changed: v.Changed,
-			Ours:    isOurs,
+			Node:  id.Node,
+			Host:  n.HostName(),
+			Older: id.Before(n.MachineSince()),
+			Files: n.Files(id),
+			Ours:  isOurs,
 		}
-		switch {
-		case v.IsCertain:
+		switch v.Verdict {
+		case machineid.AnotherMachine:
 			k.Joined = false
-			k.JoinedWhy = "it belongs to another machine: " + v.Why
-			k.Identity.Foreign = v.Why
+			k.JoinedWhy = "it belongs to another machine: " + v.Differing + "; " + machineid.HowToKeep
+			k.Identity.Foreign = v.Differing
+		case machineid.NotKnown:
+			k.Identity.Doubt = v.Differing
 		default:
-			k.Identity.Doubt = v.Why
+			k.Identity.Changed = v.Differing
 		}
 		if k.Joined {
 			k.Identity.CA = id.CA
@@ -174,19 +175,23 @@ func (l *Live) membership() world.KubeletAns {
 }
 
 // compareMachine compares this machine with the machine that made the current generation, and with it kubelet.conf.
-// isOurs reports that there is a generation, and that it was this machine.
+// isOurs reports that nothing shows that it was another machine, or that a person said so before there was one.
 //
 // On a copied disk, the generations of this machine can be lost while those of the other one are kept. An identity of
 // another node than the generation planned, which is newer than the generation and than this machine's id, is of this
 // machine.
 func (l *Live) compareMachine(n joined.Node, id joined.Identity) (v machineid.Comparison, isOurs bool) {
+	here := machineid.Of(l.o.Root)
 	current := l.current()
 	if current == nil {
-		return v, false
+		return v, l.o.Store != nil && machineid.IsAccepted(l.o.Store, here)
 	}
 
-	v = machineid.Compare(l.o.Store, current.Gen, machineid.Of(l.o.Root))
-	if v.Why == "" {
+	compare := func(isOld bool) machineid.Comparison {
+		return machineid.Compare(l.o.Store, current.Gen, here, func() (string, bool) { return id.Node, isOld })
+	}
+	v = compare(id.Before(n.MachineSince()))
+	if v.Verdict == machineid.ThisMachine {
 		return v, true
 	}
 
@@ -198,5 +203,9 @@ func (l *Live) compareMachine(n joined.Node, id joined.Identity) (v machineid.Co
 		return machineid.Comparison{}, false
 	}
 
-	return v, false
+	if v.Verdict != machineid.AnotherMachine {
+		return v, true
+	}
+
+	return compare(true), false // of the identity, whatever the generation is
 }

@@ -171,8 +171,8 @@ type IdentityAns struct {
 	// Of the client certificate, system:node:NAME; "" for one of another kind.
 	Node    string   `json:"node,omitempty"`
 	Host    string   `json:"host,omitempty"`    // the node name that the kubelet would choose itself; "" unknown
-	Foreign string   `json:"foreign,omitempty"` // the proof that it is another machine's: two marks differ
-	Doubt   string   `json:"doubt,omitempty"`   // the one mark that is known differs
+	Foreign string   `json:"foreign,omitempty"` // the marks that show that it is another machine's
+	Doubt   string   `json:"doubt,omitempty"`   // the marks that differ, where it is not known whose it is
 	Changed string   `json:"changed,omitempty"` // a mark of this machine that has changed
 	Ours    bool     `json:"ours,omitempty"`    // a generation is in place, and nothing proves another machine
 	Older   bool     `json:"older,omitempty"`   // it was written before this machine got its machine id

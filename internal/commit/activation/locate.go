@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/prelet/prelet/internal/commit/generation"
+	"github.com/prelet/prelet/internal/platform/machineid"
 )
 
 // location is where a node is: its phase and the facts that the rows for one trigger need. Other facts are not read.
@@ -488,8 +489,9 @@ func (m *Machine) WhyMixed(ctx context.Context) string {
 func (m *Machine) whyMixed(ctx context.Context, gen int) string {
 	if why := m.WhyForeign(gen); why != "" {
 		return fmt.Sprintf(
-			"generation %d was made on another machine (%s), and no run has made one here; "+
-				"if it is this machine: prelet run --this-machine", gen, why)
+			"generation %d was made on another machine (%s), and no run has made one here; %s",
+			gen, why, machineid.HowToKeep,
+		)
 	}
 
 	spec, err := m.SpecOf(gen)

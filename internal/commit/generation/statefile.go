@@ -1,8 +1,13 @@
 package generation
 
+import "golang.org/x/sys/unix"
+
 // StateFile returns the text of a small file next to the generations. The error of a missing one is unix.ENOENT. A file
 // that another user may change is refused.
 func (s *Store) StateFile(name string) ([]byte, error) {
+	if s.dir == nil {
+		return nil, unix.ENOENT
+	}
 	if _, err := statOwned(s.dir, name); err != nil {
 		return nil, err
 	}

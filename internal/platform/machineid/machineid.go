@@ -9,7 +9,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -32,7 +31,11 @@ func Of(root string) Machine {
 	if !IsTransient(root) {
 		id = read(root, "/etc/machine-id")
 	}
-	m := OfNode(id, read(root, "/sys/class/dmi/id/product_uuid"))
+	uuid := ""
+	if !isContainer(root) {
+		uuid = read(root, "/sys/class/dmi/id/product_uuid")
+	}
+	m := OfNode(id, uuid)
 	m.Host = hashHost(HostName(root))
 
 	return m
@@ -48,6 +51,14 @@ func IsTransient(root string) bool {
 	transient, err := os.Stat(filepath.Join("/", root, "run/machine-id"))
 
 	return err == nil && os.SameFile(id, transient)
+}
+
+// isContainer reports whether the machine is a container, according to its systemd. The product uuid there is the
+// host's, so all containers of a host have it.
+func isContainer(root string) bool {
+	_, err := os.Stat(filepath.Join("/", root, "run/systemd/container"))
+
+	return err == nil
 }
 
 // HostName returns the host name, below a root that of /etc/hostname. It returns "" for a name that does not identify a
@@ -93,22 +104,33 @@ type Generations interface {
 
 // Comparison is how the machine of a generation and the one here compare.
 type Comparison struct {
-	// Why is which marks show another machine: two that differ, or one if none is the same. "": it is this machine.
-	Why string
-	// IsCertain is set for two marks that differ. Only then an identity is given up.
-	IsCertain bool
+	Verdict
+	// Differing is which marks differ; "" for none, and for a host that was only renamed.
+	Differing string
 	// Here is the machine here, with the marks of the generation's machine that are unknown here. IsNews is set if it
 	// differs from the generation's.
 	Here   Machine
 	IsNews bool
-	// Changed is a mark of this machine that has changed, as after /etc/machine-id was removed or a board was replaced;
-	// "" for a new host name.
-	Changed string
 }
 
+// Foreign returns which marks show that the generation is another machine's; "" if they do not.
+func (v Comparison) Foreign() string {
+	if v.Verdict == AnotherMachine {
+		return v.Differing
+	}
+
+	return ""
+}
+
+// Certified returns the node in the certificate of kubelet.conf, "" if there is none, and whether it is older than this
+// machine's id.
+type Certified func() (node string, isOld bool)
+
 // Compare compares the machine that made a generation with the one here. A person's decision about the generations so
-// far (Accepted) counts.
-func Compare(s Generations, gen int, here Machine) Comparison {
+// far (Accepted) counts. certified is called only if a mark differs, so that most boots do not read the certificate
+// again; nil: it is not known. The certificate of another node than the generation planned counts only if it is as old:
+// a copy that has joined has its own.
+func Compare(s Generations, gen int, here Machine, certified Certified) Comparison {
 	was, made := findMachine(s, gen)
 	accepted := readAccepted(s)
 	if accepted.Generation >= made {
@@ -116,7 +138,7 @@ func Compare(s Generations, gen int, here Machine) Comparison {
 		if accepted.Generation > made {
 			newest, _ = findMachine(s, accepted.Generation)
 		}
-		if was.compareWith(newest, made).Why == "" {
+		if was.compare(newest).Judge() == ThisMachine {
 			was = accepted.Machine
 		}
 	}
@@ -127,64 +149,53 @@ func Compare(s Generations, gen int, here Machine) Comparison {
 		was.Host = hashHost(strings.ToLower(PlannedNode(s, made)))
 	}
 
-	return was.compareWith(here, made)
-}
-
-func (m Machine) compareWith(here Machine, gen int) (v Comparison) {
-	differing, agreeing := m.compare(here)
-	text := ""
-	if len(differing) > 0 {
-		verb := "is not the one"
-		if len(differing) > 1 {
-			verb = "are not those"
+	marks := was.compare(here)
+	if _, differ := marks.count(); differ > 0 && certified != nil {
+		node, isOld := certified()
+		if isOld || node == PlannedNode(s, made) {
+			marks.Node = compareMark(hashHost(strings.ToLower(node)), here.Host)
 		}
-		text = fmt.Sprintf("the %s %s of generation %d", strings.Join(differing, " and the "), verb, gen)
 	}
 
-	v.Here = Machine{
-		ID:      cmp.Or(here.ID, m.ID),
-		Product: cmp.Or(here.Product, m.Product),
-		Host:    cmp.Or(here.Host, m.Host),
+	v := Comparison{
+		Verdict: marks.Judge(),
+		Here: Machine{
+			ID:      cmp.Or(here.ID, was.ID),
+			Product: cmp.Or(here.Product, was.Product),
+			Host:    cmp.Or(here.Host, was.Host),
+		},
 	}
-	v.IsNews = v.Here != m
-	switch {
-	case len(differing) > 1:
-		v.Why, v.IsCertain = text, true
-	case agreeing == 0:
-		v.Why = text
-	case len(differing) == 1 && differing[0] == hostName: // hosts are renamed
-	default:
-		v.Changed = text
+	v.IsNews = v.Here != was
+	isRenamed := v.Verdict == ThisMachine && marks.ID != Differs && marks.Product != Differs
+	if !isRenamed {
+		v.Differing = marks.describeDiffering(made)
 	}
 
 	return v
 }
 
-const hostName = "host name"
+// IsAccepted reports whether a person said, before the first generation, that the identity on this disk is of the
+// machine here.
+func IsAccepted(s Generations, here Machine) bool {
+	a := readAccepted(s)
+	marks := a.compare(here)
+	agree, _ := marks.count()
 
-// compare returns the marks that differ between two machines, and how many are the same. A mark that is not known of
-// both is neither.
-func (m Machine) compare(n Machine) (differing []string, agreeing int) {
-	for _, mark := range []struct{ name, a, b string }{
-		{"machine id", m.ID, n.ID},
-		{"product uuid", m.Product, n.Product},
-		{hostName, m.Host, n.Host},
-	} {
-		switch {
-		case mark.a == "" || mark.b == "":
-		case mark.a == mark.b:
-			agreeing++
-		default:
-			differing = append(differing, mark.name)
-		}
-	}
-
-	return differing, agreeing
+	return a.Generation == 0 && agree > 0 && marks.Judge() == ThisMachine
 }
 
-// IsForeign reports whether marks show that two machines differ, as in a Verdict.
+// compare returns how the marks of two machines compare.
+func (m Machine) compare(n Machine) Marks {
+	return Marks{
+		ID:      compareMark(m.ID, n.ID),
+		Product: compareMark(m.Product, n.Product),
+		Host:    compareMark(m.Host, n.Host),
+	}
+}
+
+// IsForeign reports whether it is not known that two machines are the same.
 func (m Machine) IsForeign(n Machine) bool {
-	return m.compareWith(n, 0).Why != ""
+	return m.compare(n).Judge() != ThisMachine
 }
 
 // Accepted is the machine that the generations so far belong to: named by a person, or kept as one of its marks
@@ -194,6 +205,9 @@ type Accepted struct {
 	Generation    int `json:"generation"` // the newest of those
 	Machine
 }
+
+// HowToKeep is the way of a person to say that an identity or a generation is of this machine.
+const HowToKeep = "if it is this machine: prelet run --this-machine"
 
 // AcceptedFile is the name of the file with an Accepted, in the folder of the generations.
 const AcceptedFile = "machine.json"
@@ -251,9 +265,9 @@ func PlannedNode(s Generations, gen int) string {
 // IsOther reports whether two are certainly different machines: at least one hash is known of both, and no known hash
 // is the same. A machine that was installed again has another id and the same product uuid.
 func (m Machine) IsOther(n Machine) bool {
-	differing, agreeing := m.compare(n)
+	agree, differ := m.compare(n).count()
 
-	return len(differing) > 0 && agreeing == 0
+	return differ > 0 && agree == 0
 }
 
 // hashProduct returns the hash of a product uuid, "" for a uuid that many machines have. Firmware and kernels disagree

@@ -49,3 +49,26 @@ func TestLinkOutOfARoot(t *testing.T) {
 		}
 	}
 }
+
+// The containers of a host have its product uuid, so it is not a mark of any of them.
+func TestProductOfAContainer(t *testing.T) {
+	root := t.TempDir()
+	place := func(path, text string) {
+		t.Helper()
+		file := filepath.Join(root, path)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	place("/sys/class/dmi/id/product_uuid", "4c4c4544-0042-3510-8054-b4c04f4d3332\n")
+	if Of(root).Product == "" {
+		t.Error("a machine with a product uuid: got none")
+	}
+	place("/run/systemd/container", "systemd-nspawn")
+	if got := Of(root).Product; got != "" {
+		t.Errorf("a container: got the product uuid %q, want none", got)
+	}
+}

@@ -96,7 +96,11 @@ func (e *Env) planNode(ctx context.Context, w Where) (Planned, error) {
 		out.Plan.Diagnostics = append(findSensitive(n.Site), out.Plan.Diagnostics...)
 	}
 	if n.Site != nil {
-		addUnitFlags(out.Plan, w, boot.KubeletUnit(n.Site))
+		version := cmp.Or(w.KubeletVersion, out.Plan.Kubelet.KnownVersion())
+		addUnitFlags(out.Plan, w, n.Site, version)
+		if u, isHere := findUnit(out.Plan, w, n.Site, version); isHere && w.Root != "" {
+			addUnreported(out.Plan, u.CheckDropIns(func(string) bool { return false }))
+		}
 	}
 	if n.Store != nil && out.Plan.Complete {
 		out.Held = commit.WhyHeld(n.Store, out.Plan)
@@ -104,16 +108,23 @@ func (e *Env) planNode(ctx context.Context, w Where) (Planned, error) {
 	return out, nil
 }
 
-// addUnitFlags adds the faults in the flags of a plan's machine that the plan does not report itself. It adds nothing
-// for a recorded machine, whose files are not here.
-func addUnitFlags(p *boot.Plan, w Where, unit string) {
-	if w.From != "" || w.Root == "" && w.Hardware != "" {
-		return
+// addUnitFlags adds the faults in the flags of a plan's machine, for a version of the kubelet, that the plan does not
+// report itself. It adds nothing for a recorded machine, whose files are not here.
+func addUnitFlags(p *boot.Plan, w Where, site *lang.Site, version string) {
+	if u, isHere := findUnit(p, w, site, version); isHere {
+		addUnreported(p, u.CheckFlags())
 	}
-	u := unitflags.Unit{
+}
+
+// findUnit returns the kubelet's unit on a plan's machine.
+func findUnit(p *boot.Plan, w Where, site *lang.Site, version string) (u unitflags.Unit, isHere bool) {
+	if w.From != "" || w.Root == "" && w.Hardware != "" {
+		return u, false
+	}
+	u = unitflags.Unit{
 		Root:    nodefile.Root(w.Root),
-		Name:    unit,
-		Kubelet: cmp.Or(w.KubeletVersion, p.Kubelet.KnownVersion()),
+		Name:    boot.KubeletUnit(site),
+		Kubelet: version,
 	}
 	u.Planned = unitflags.ListPlanned(u.Root, p.Node.Files)
 	for _, c := range p.Changes {
@@ -122,10 +133,10 @@ func addUnitFlags(p *boot.Plan, w Where, unit string) {
 		}
 	}
 
-	found := u.CheckFlags()
-	if w.Root != "" {
-		found = append(found, u.CheckDropIns(func(string) bool { return false })...)
-	}
+	return u, true
+}
+
+func addUnreported(p *boot.Plan, found hcl.Diagnostics) {
 	for _, d := range found {
 		isSame := func(o *hcl.Diagnostic) bool { return o.Summary == d.Summary }
 		if !slices.ContainsFunc(p.Diagnostics, isSame) {

@@ -1,12 +1,14 @@
 package app
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/value"
 )
@@ -47,7 +49,7 @@ func TestUnitFlagsOfPlan(t *testing.T) {
 		"a recording":           {Where{Root: root, From: "a.prelet"}, "v1.36.0", boot.Plan{}, ""},
 	} {
 		c.plan.Kubelet.Version = &c.version
-		addUnitFlags(&c.plan, c.where, "kubelet.service")
+		addUnitFlags(&c.plan, c.where, &lang.Site{}, cmp.Or(c.where.KubeletVersion, c.version))
 		var got []string
 		for _, d := range c.plan.Diagnostics {
 			got = append(got, d.Summary)

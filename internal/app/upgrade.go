@@ -133,6 +133,13 @@ func (p *fleetPlanner) upgrade(ctx context.Context, source string, to int) fleet
 			versions = append(versions, known.Release(minor))
 		}
 		out.Newer = m.planned.WithKubelets(ctx, versions)
+		w := p.options.Where
+		w.From = source
+		site := p.planned.load(m.recording).site
+		addUnitFlags(m.planned, w, site, m.planned.Kubelet.KnownVersion())
+		for i, newer := range out.Newer {
+			addUnitFlags(newer, w, site, versions[i])
+		}
 		if from == to {
 			out.Newer = []*boot.Plan{m.planned}
 		}

@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// agreementFew is how many inputs of each kind are tried where nothing else is asked for: 165 in all.
+// agreementFew is how many inputs of each kind are tried where nothing else is asked for: 176 in all.
 const agreementFew = 11
 
 // inputKind makes inputs of one kind; i counts them.
@@ -46,6 +46,7 @@ func inputKinds() []inputKind {
 		{"quantity", (*inputs).reserved},
 		{"list", (*inputs).list},
 		{"drop-in", (*inputs).dropIn},
+		{"unit", (*inputs).unit},
 	}
 }
 
@@ -86,6 +87,8 @@ type inputData struct {
 	DropInNames    []string         `json:"drop_in_names"`
 	OddDropInNames []string         `json:"odd_drop_in_names"`
 	OddDropIns     []string         `json:"odd_drop_ins"`
+	UnitCommands   []string         `json:"unit_commands"`
+	OddWords       []string         `json:"odd_words"`
 	Excuses        []excuse         `json:"excuses"`
 }
 
@@ -475,6 +478,70 @@ func (g *inputs) oneOf(i int) inputCase {
 		(*inputs).valid, (*inputs).valid, (*inputs).valid, (*inputs).valid, (*inputs).valid, (*inputs).valid,
 		(*inputs).threshold, (*inputs).reserved,
 	)(g, i)
+}
+
+// unit has all flags in the unit of a vendor: in its command line, and in variables that Environment= or one of three
+// files sets. Some have an odd word, such as a flag without a value, at the end of a part.
+func (g *inputs) unit(i int) inputCase {
+	c := g.oneOf(i)
+	if g.oneIn(3) {
+		c = g.dropIn(i)
+	}
+	command := pick(g, g.UnitCommands...)
+	names := slices.Compact(slices.Sorted(slices.Values(variables.FindAllString(command, -1))))
+	values := map[string][]string{}
+	add := func(words ...string) {
+		name := pick(g, append(names, "@")...)
+		values[name] = append(values[name], words...)
+	}
+	for range g.IntN(4) {
+		add(g.flagWords(i)...)
+	}
+	if c.DropIns != nil {
+		add("--config-dir=" + agreementFolder)
+	}
+	if g.oneIn(2) {
+		add(strings.Fields(pick(g, g.OddWords...))...)
+	}
+
+	text := map[string]string{}
+	environment := ""
+	for _, name := range names {
+		value := strings.Join(values[name], " ")
+		switch file := pick(g, "", flagsFile, kubeadmFile, otherFile); file {
+		case "":
+			environment += fmt.Sprintf("Environment=\"%s=%s\"\n", strings.Trim(name, "${}"), value)
+		default:
+			text[file] += fmt.Sprintf("%s=%q\n", strings.Trim(name, "${}"), value)
+		}
+	}
+	words := append([]string{"/usr/bin/kubelet", "--config", agreementConfig, "--root-dir=" + agreementRoot,
+		"--hostname-override=n1"}, strings.ReplaceAll(command, "@", strings.Join(values["@"], " ")))
+	text[unitDropIn] = "[Service]\nRestart=no\nEnvironmentFile=-" + otherFile + "\n" + environment +
+		"ExecStart=\nExecStart=" + strings.Join(words, " ") + "\n"
+	c.Flags, c.Unit = nil, text
+
+	return c
+}
+
+var variables = regexp.MustCompile(`\$\{?\w+\}?`)
+
+// flagWords are the flags of an input of another kind, spelled in one of the ways of a command line. What systemd reads
+// otherwise in one of the files is left out.
+func (g *inputs) flagWords(i int) (words []string) {
+	make := pick(g, (*inputs).flag, (*inputs).label, (*inputs).taint, (*inputs).list, (*inputs).gate)
+	for _, f := range make(g, i).Flags {
+		name, value, _ := strings.Cut(f, "=")
+		switch {
+		case strings.ContainsAny(f, " \t\n\"'\\$%#;") || len(f) > 1000:
+		case g.oneIn(3):
+			words = append(words, "--"+name, value)
+		default:
+			words = append(words, "--"+f)
+		}
+	}
+
+	return slices.DeleteFunc(words, func(w string) bool { return w == "" })
 }
 
 // dropInText is the text of a drop-in: one field, which may be that of the last one, all of another input, or now and

@@ -1,9 +1,11 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strconv"
@@ -41,6 +43,9 @@ type inputCase struct {
 	Flags  []string `json:"flags"`  // NAME=VALUE, in this order
 	// DropIns are the files of a --config-dir of the image, by path below it; nil: without the flag.
 	DropIns map[string]string `json:"dropIns,omitempty"`
+	// Unit has the ExecStart= and Environment= of the kubelet's unit, and the environment files that it reads, by path: all
+	// flags are there, and systemd starts the kubelet. nil: the flags are in the site, and given to the kubelet.
+	Unit map[string]string `json:"unit,omitempty"`
 }
 
 func (c inputCase) String() string {
@@ -200,6 +205,9 @@ stage "write" "kubelet" {
 // compare gives one case to both. Labels and taints are stages' own, so as flags they are in the base, and so is a flag
 // that is repeated; all others are the site's.
 func compare(n *Node, c inputCase) (agreement, error) {
+	if c.Unit != nil {
+		return compareUnit(n, c)
+	}
 	r := agreement{inputCase: c}
 	text := c.Config
 	if text == "" {
@@ -267,6 +275,67 @@ func compare(n *Node, c inputCase) (agreement, error) {
 	return r, nil
 }
 
+// The files of a unit whose flags are tried, and the site that leaves them as they are.
+const (
+	unitDropIn  = "/etc/systemd/system/kubelet.service.d/50-case.conf"
+	kubeadmFile = "/var/lib/kubelet/kubeadm-flags.env"
+	flagsFile   = "/etc/default/kubelet"
+	otherFile   = "/etc/kubelet-of-vendor.env"
+	unitSite    = `
+stage "detect-hw" "node" {}
+stage "write" "kubelet" {
+  bootstrap_kubeconfig { when = false }
+  ca_certificate { when = false }
+  kubelet_config {
+    path = "` + agreementConfig + `"
+    base = file("` + agreementConfig + `")
+  }
+}
+`
+)
+
+// compareUnit gives a case whose flags are in the kubelet's unit to both.
+func compareUnit(n *Node, c inputCase) (agreement, error) {
+	r := agreement{inputCase: c}
+	ctx := context.Background()
+	if err := writeDropIns(n, c.DropIns); err != nil {
+		return r, err
+	}
+	files := maps.Clone(c.Unit)
+	files[agreementConfig] = cmp.Or(c.Config, baseline)
+	files["/run/prelet/kubelet.env"] = "" // the gate is open
+	for name, text := range files {
+		if err := n.Write(name, text, 0o644); err != nil {
+			return r, err
+		}
+	}
+	defer func() {
+		for name := range c.Unit {
+			_ = os.Remove(n.Root() + name)
+		}
+		_, _ = n.Run(ctx, "systemctl", "daemon-reload")
+	}()
+	if err := n.Site(map[string]string{"site.hcl": unitSite}); err != nil {
+		return r, err
+	}
+	if reload, err := n.Run(ctx, "systemctl", "daemon-reload"); err != nil || reload.Exit != 0 {
+		return r, fmt.Errorf("%s: %w", reload, err)
+	}
+
+	plan, err := n.Prelet(ctx, "plan", "-o", "json")
+	if err != nil {
+		return r, err
+	}
+	r.prelet, r.said = plan.Exit == 0, errorsOf(plan)
+	r.complaint, err = tryKubelet(n, `rm -f /var/log/kubelet.log
+systemctl reset-failed kubelet 2>/dev/null
+systemctl start kubelet || exit 1
+pid=$(systemctl show -P MainPID kubelet)`, "/var/log/kubelet.log")
+	r.kubelet = r.complaint == ""
+
+	return r, err
+}
+
 // writeDropIns replaces the files of the folder.
 func writeDropIns(n *Node, files map[string]string) error {
 	if err := os.RemoveAll(n.Root() + agreementFolder); err != nil {
@@ -302,14 +371,7 @@ func errorsOf(r Result) string {
 
 // started1 starts the kubelet on a case; complaint is its last words if it ends, "" if it runs.
 func started1(n *Node, c inputCase) (complaint string, err error) {
-	const dir = "/var/lib/kubelet-case"
-	for _, name := range []string{"cpu_manager_state", "memory_manager_state"} {
-		if err := os.RemoveAll(n.Root() + dir + "/" + name); err != nil {
-			return "", err
-		}
-	}
-
-	words := []string{"/usr/bin/kubelet", "--config=" + agreementConfig, "--root-dir=" + dir, "--hostname-override=n1"}
+	words := []string{"/usr/bin/kubelet", "--config=" + agreementConfig, "--root-dir=" + agreementRoot, "--hostname-override=n1"}
 	if c.DropIns != nil {
 		words = append(words, "--config-dir="+agreementFolder)
 	}
@@ -317,28 +379,50 @@ func started1(n *Node, c inputCase) (complaint string, err error) {
 		words = append(words, "--"+f)
 	}
 
-	script := fmt.Sprintf(`"$@" >/run/case.log 2>&1 & pid=$!
+	return tryKubelet(n, `"$@" >/run/case.log 2>&1 & pid=$!`, "/run/case.log", words...)
+}
+
+// agreementRoot is the kubelet's own folder.
+const agreementRoot = "/var/lib/kubelet-case"
+
+// tryKubelet runs a script that starts a kubelet, which leaves its process in $pid and its log in a file.
+func tryKubelet(n *Node, start, logFile string, words ...string) (complaint string, err error) {
+	for _, name := range []string{"cpu_manager_state", "memory_manager_state"} {
+		if err := os.RemoveAll(n.Root() + agreementRoot + "/" + name); err != nil {
+			return "", err
+		}
+	}
+
+	script := start + fmt.Sprintf(`
 for i in $(seq %d); do
   kill -0 $pid 2>/dev/null || break
-  if grep -q %q /run/case.log; then
+  if grep -q %q %s; then
     for j in $(seq 50); do
       kill -0 $pid 2>/dev/null || break
-      grep -q %q /run/case.log && break
+      grep -q %[4]q %[3]s && break
       sleep 0.1
     done
-    sleep %.1f
+    sleep %.1[5]f
     break
   fi
   sleep 0.1
 done
-if kill -0 $pid 2>/dev/null; then kill -KILL $pid; wait $pid 2>/dev/null; exit 100; fi
-exit 0`, int(agreementPatient.Seconds())*10, started, agreementReady, agreementSettled.Seconds())
+if kill -0 $pid 2>/dev/null; then
+  kill -KILL $pid
+  wait $pid 2>/dev/null
+  while kill -0 $pid 2>/dev/null; do sleep 0.02; done
+  exit 100
+fi
+exit 0`, int(agreementPatient.Seconds())*10, started, logFile, agreementReady, agreementSettled.Seconds())
 	r, err := n.Run(context.Background(), append([]string{"sh", "-c", script, "sh"}, words...)...)
 	if err != nil || r.Exit == 100 {
 		return "", err
 	}
+	if r.Exit != 0 {
+		return "", fmt.Errorf("the kubelet was not started: %s", r)
+	}
 
-	log, err := n.Read("/run/case.log")
+	log, err := n.Read(logFile)
 	if err != nil {
 		return "", err
 	}

@@ -356,19 +356,22 @@ const lockTimeout = 30 * time.Second
 
 const (
 	keepAlive    = 30 * time.Second
+	maxLoading   = 10 * time.Minute // from the start of a run to its first stage, on a slow machine
 	requestEvery = 500 * time.Millisecond
 	// MaxOpenWait is how long prelet.service may wait before it tries again while the gate is open: a kubelet that
 	// crashes meanwhile starts only when prelet.service has ended.
 	MaxOpenWait = 10 * time.Second
 )
 
-// extendTimeout extends the unit's start timeout until stop is called. The site's deadline, which may be longer than
-// that timeout, limits a plan.
-func (h *Host) extendTimeout() (stop func()) {
+// extendTimeout extends the unit's start timeout, now and until stop is called. The site's deadline, which may be longer
+// than that timeout, limits a plan; most limits what has no deadline; 0: unlimited.
+func (h *Host) extendTimeout(most time.Duration) (stop func()) {
+	_ = h.Notify.Extend(3 * keepAlive)
 	t := time.NewTicker(keepAlive)
 	done := make(chan struct{})
+	began := time.Now()
 	go func() {
-		for {
+		for most == 0 || time.Since(began) < most {
 			select {
 			case <-t.C:
 				_ = h.Notify.Extend(3 * keepAlive)

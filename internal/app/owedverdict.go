@@ -177,7 +177,7 @@ func describeFailing(ctx context.Context, h *Host, checked *time.Time) string {
 		return activation.DefaultUnit + " is masked: it does not start; systemctl unmask " + activation.DefaultUnit
 	case u.Active == "failed" || u.Sub == "auto-restart":
 		return fmt.Sprintf("%s fails (%s, restarted %d times); see journalctl -b -u %s",
-			activation.DefaultUnit, u.Result, u.Restarts, activation.DefaultUnit)
+			activation.DefaultUnit, u.DescribeResult(), u.Restarts, activation.DefaultUnit)
 	case u.Restarts == 0 || u.Left == 0 || checked == nil:
 		return ""
 	}

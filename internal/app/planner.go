@@ -46,7 +46,9 @@ func (p *planner) Plan(ctx context.Context) commit.Options {
 
 	now := p.Host.Clock.Now
 	began := now()
+	stopLoading := p.Host.extendTimeout(maxLoading)
 	n, diags, err := p.Env.open(p.Where, p.Store)
+	stopLoading()
 	took := now().Sub(began)
 	p.Report.Span(report.KindStep, "read the site", began, took)
 	if err != nil {
@@ -60,7 +62,7 @@ func (p *planner) Plan(ctx context.Context) commit.Options {
 		return commit.Options{Plan: &boot.Plan{Site: n.Site, Diagnostics: diags}}
 	}
 
-	stopExtending := p.Host.extendTimeout()
+	stopExtending := p.Host.extendTimeout(0)
 	defer stopExtending()
 
 	out := n.Plan(ctx, func(e boot.StageReport) {

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/hashicorp/hcl/v2"
+
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/world"
@@ -25,6 +27,7 @@ func checkOnNode(ctx context.Context, tape *world.Tape, n node.Node) (found Find
 
 	checkOwners(ctx, tape, planned, &found)
 	checkWritable(ctx, tape, planned, &found)
+	checkKubeletUnit(ctx, tape, n, &found)
 	for _, u := range n.Units {
 		checkUnit(ctx, tape, u, &found)
 	}
@@ -78,6 +81,43 @@ func checkWritable(
 			)
 		}
 	}
+}
+
+// checkKubeletUnit warns of a kubelet's unit that cannot start: apply refuses to stop its kubelet then. Files of the
+// unit that are planned, and a planned program, may end that.
+func checkKubeletUnit(ctx context.Context, tape *world.Tape, n node.Node, found *Findings) {
+	unit := findKubeletUnit(n)
+	a, _, err := world.Unit.Ask(ctx, tape, world.UnitReq{Name: unit, Start: true})
+	isPlanned := func(f node.File) bool {
+		return a.Start != nil && f.Path == a.Start.Words[0]
+	}
+	code := fault.Systemd
+	var summary, next string
+
+	switch {
+	case err != nil:
+		return
+	case a.Load == "masked":
+		summary = unit + " is masked on this node"
+		next = "systemctl unmask " + unit
+	case len(listUnitFiles(n)) > 0 || slices.ContainsFunc(n.Files, isPlanned):
+		return
+	case a.Load == "not-found":
+		summary = unit + " does not exist on this node"
+		next = "Install its package"
+	case a.Start != nil && a.Start.Broken != "":
+		code = fault.KubeletMachine
+		summary = unit + " cannot start: " + a.Start.Broken
+		next = "Install the kubelet again, or correct ExecStart= of the unit"
+	default:
+		return
+	}
+
+	found.degrade(code, summary)
+	found.Warn(
+		code, hcl.Range{}, summary,
+		"A run that changes files is refused before it stops the kubelet. %s.", next,
+	)
 }
 
 // checkUnit warns of a unit that apply cannot restart or reload; the boot is degraded then.

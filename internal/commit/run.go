@@ -424,7 +424,7 @@ func (a *attempt) commit(
 	// Preflight comes before staging: if the kubelet would not wait for the gate, no file may be written.
 	names := append([]string{spec.Unit}, a.options.Plan.Node.Aliases...)
 	unitFiles := a.readUnitFiles(names, proposal, c.Entries)
-	if _, err := a.Machine.Preflight(ctx, spec.Unit, unitFiles); err != nil {
+	if _, err := a.Machine.Preflight(ctx, spec, unitFiles); err != nil {
 		return out, err
 	}
 
@@ -502,7 +502,7 @@ func (r *Run) needsAdoption(c *generation.Comparison) bool {
 func (a *attempt) adoptFiles(
 	ctx context.Context, proposal generation.Proposal, spec activation.Spec,
 ) (out activation.Outcome, err error) {
-	if _, err := a.Machine.Preflight(ctx, spec.Unit, nil); err != nil {
+	if _, err := a.Machine.Preflight(ctx, spec, nil); err != nil {
 		return out, err
 	}
 

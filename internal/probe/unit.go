@@ -49,6 +49,7 @@ func (l *Live) answerUnit(ctx context.Context, r world.UnitReq) world.Answer {
 	out := describeUnit(u)
 	if r.Start && u.Load == "loaded" && len(u.Command) > 0 {
 		out.Start = describeStart(u)
+		out.Start.Broken = u.WhyNoProgram()
 	}
 
 	return world.Unit.Answer(out)

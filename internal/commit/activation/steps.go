@@ -110,7 +110,7 @@ func (m *Machine) step(
 
 // preflightChange checks for the last time whether a commit could be activated.
 func (m *Machine) preflightChange(ctx context.Context, t *walkState) error {
-	unit, err := m.Preflight(ctx, t.Staged.Spec.Unit, t.Staged.UnitFiles)
+	unit, err := m.Preflight(ctx, t.Staged.Spec, t.Staged.UnitFiles)
 	if err != nil {
 		return err
 	}
@@ -137,7 +137,7 @@ func (m *Machine) preflightBack(ctx context.Context, h location, t *walkState) e
 		}
 	}
 
-	unit, err := m.Preflight(ctx, h.spec.Unit, nil)
+	unit, err := m.Preflight(ctx, h.spec, nil)
 	if err != nil {
 		return err
 	}

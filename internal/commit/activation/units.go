@@ -185,7 +185,7 @@ func (m *Machine) exemptUnhealthy(ctx context.Context, specs ...Spec) error {
 					u.Unit,
 					now.Active,
 					now.Sub,
-					now.Result,
+					now.DescribeResult(),
 				)
 			}
 		}
@@ -391,7 +391,7 @@ func (m *Machine) settleUnit(ctx context.Context, u UnitSpec) (why string) {
 		case err != nil:
 			return "" // the verdict looks at it again
 		case now.Active == "failed" || isWaitingToRestart(now):
-			return fmt.Sprintf("it is %s/%s (result %s)", now.Active, now.Sub, now.Result)
+			return fmt.Sprintf("it is %s/%s (result %s)", now.Active, now.Sub, now.DescribeResult())
 		case pid != 0 && now.MainPID != 0 && now.MainPID != pid:
 			return "its process died, and another one runs"
 		case !isAlive(now), m.Clock.Monotonic() >= end:
@@ -428,7 +428,7 @@ func (w *watcher) judgeUnits(ctx context.Context) (Verdict, string) {
 				"it is %s/%s (result %s)",
 				now.Active,
 				now.Sub,
-				now.Result,
+				now.DescribeResult(),
 			)
 		case now.Job != 0 && now.Active != "inactive":
 			return Pending, w.addUnknown(u.Unit, "systemd has not finished its %s", u.Action)

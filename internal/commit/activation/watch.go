@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/prelet/prelet/internal/kubelet"
+	"github.com/prelet/prelet/internal/platform/unitfile"
 )
 
 // Probe checks a running kubelet, in addition to systemd. A method returns nil when the check passes, and an error with
@@ -342,11 +343,11 @@ func (w *watcher) judgeUnit(
 			deaths,
 			u.Active,
 			u.Sub,
-			cmp.Or(w.lastResult, describeResult(u)),
+			cmp.Or(w.lastResult, u.DescribeResult()),
 		)
 	case w.cannotRecover(ctx, u, now):
 		const format = "it ended (%s/%s, result %s), and will each time"
-		return Bad, w.addBad("unit", format, u.Active, u.Sub, describeResult(u))
+		return Bad, w.addBad("unit", format, u.Active, u.Sub, u.DescribeResult())
 	case isStopped(u) && w.result == jobDependency:
 		return Bad, w.addBad("unit", "it was not started, because a unit that it requires failed")
 	case wasSkipped(u) && u.Skipped >= w.since:
@@ -359,7 +360,7 @@ func (w *watcher) judgeUnit(
 	case isStopped(u):
 		return Unknown, w.addUnknown("unit", "it is stopped, not failed: it was not started, or was stopped by hand")
 	case hasGivenUp(u):
-		return Bad, w.addBad("unit", "it failed (result %s), and systemd does not start it again", describeResult(u))
+		return Bad, w.addBad("unit", "it failed (result %s), and systemd does not start it again", u.DescribeResult())
 	case u.Active != "active":
 		w.steadySince = 0
 		w.addInactive(u)
@@ -372,19 +373,10 @@ func (w *watcher) judgeUnit(
 	return Good, ""
 }
 
-// describeResult returns the result of a unit, with what failed before its process.
-func describeResult(u Unit) string {
-	if u.FailedPre == "" {
-		return u.Result
-	}
-
-	return u.Result + ": " + u.FailedPre
-}
-
 // addInactive adds the failed check of a unit that is not active.
 func (w *watcher) addInactive(u Unit) {
 	const format = "it is %s/%s (last result %s, %d automatic restarts)"
-	w.addBad("unit", format, u.Active, u.Sub, describeResult(u), u.Restarts)
+	w.addBad("unit", format, u.Active, u.Sub, u.DescribeResult(), u.Restarts)
 }
 
 // checkProcess checks that the process has read the new files, and that it answers.
@@ -403,11 +395,15 @@ func (w *watcher) checkProcess(ctx context.Context, u Unit) bool {
 	return w.checkProbe("healthz", w.m.Probe.Healthz(ctx, w.spec.Healthz))
 }
 
-// cannotRecover reports whether the log of a dead kubelet shows that it can never start. Then the watch does not wait
+// cannotRecover reports whether the log of a dead kubelet, or its program, shows that it can never start. Then the watch does not wait
 // for the crash loop. A unit that failed without a process (the gate was shut) has no such log.
 func (w *watcher) cannotRecover(ctx context.Context, u Unit, now time.Duration) bool {
 	isNew := u.Started >= w.since && u.Result != "resources"
 	isDead := isWaitingToRestart(u) || hasGivenUp(u)
+
+	if isNew && isDead && u.Status == unitfile.StatusExec && u.WhyNoProgram() != "" {
+		return true
+	}
 
 	if !isNew || !isDead || w.lastLogRead != 0 && now-w.lastLogRead < probeInterval {
 		return false
@@ -438,7 +434,7 @@ func (w *watcher) countDeaths(u Unit) {
 
 	w.pid = u.MainPID
 	if u.Result != "success" {
-		w.lastResult = describeResult(u)
+		w.lastResult = u.DescribeResult()
 	}
 	if u.Result == resultWatchdog {
 		w.watchdog = u.Watchdog

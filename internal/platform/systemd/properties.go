@@ -64,7 +64,9 @@ func decode(name string, properties map[string]any) (Unit, error) {
 	r.store("Job", &job)
 	state.Job = job.ID
 	r.store("EnvironmentFiles", &state.EnvironmentFiles) // a(sb)
-	state.Command = readCommand(&r)
+	state.Program, state.Command = readCommand(&r)
+	state.HasPre = hasPre(&r)
+	state.OtherRoot = read[string](&r, "RootDirectory") != "" || read[string](&r, "RootImage") != ""
 	state.FailedPre = readFailedPre(&r)
 
 	if state.Load == "" {
@@ -133,15 +135,25 @@ type command struct {
 	Code, Status         int32 // of waitid(2), 0 before the end
 }
 
-// readCommand returns the words of a unit's last ExecStart=, the program first. Variables in them are not expanded.
-func readCommand(r *reader) []string {
+// readCommand returns the program of a unit's last ExecStart=, and its words, the program first. Variables in them are
+// not expanded.
+func readCommand(r *reader) (program string, words []string) {
 	var commands []command
 	r.store("ExecStart", &commands)
 	if len(commands) == 0 {
-		return nil
+		return "", nil
 	}
+	last := commands[len(commands)-1]
 
-	return commands[len(commands)-1].Words
+	return last.Path, last.Words
+}
+
+// hasPre reports whether a unit has an ExecStartPre=.
+func hasPre(r *reader) bool {
+	var commands []command
+	r.store("ExecStartPre", &commands)
+
+	return len(commands) > 0
 }
 
 // readFailedPre returns the ExecStartPre= with which the last start of a unit failed.

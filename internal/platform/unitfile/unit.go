@@ -27,6 +27,9 @@ type Unit struct {
 	Writable      []string // ReadWritePaths=
 	Environment   []string // NAME=VALUE
 	Command       []string // the words of ExecStart=, the program first
+	Program       string   // the file that ExecStart= starts, as written
+	HasPre        bool     // it has an ExecStartPre=
+	OtherRoot     bool     // its processes have a root folder of their own (RootDirectory=, RootImage=)
 
 	MainPID  uint32        // 0: no main process
 	Restarts uint32        // NRestarts: automatic restarts since the last start job

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"errors"
+	"sync"
 
 	"github.com/hashicorp/hcl/v2"
 
@@ -111,6 +112,9 @@ func (e *Env) sayError(err error) {
 // runNode is a run on this node, in this process: it locks the generations, lets package commit plan and apply, and
 // reports how that ended.
 func (e *Env) runNode(ctx context.Context, h *Host, o RunOptions) (Ran, error) {
+	stopLoading := sync.OnceFunc(h.extendTimeout(maxLoading))
+	defer stopLoading()
+
 	if err := h.createRunDir(); err != nil {
 		return Ran{}, err
 	}
@@ -149,7 +153,9 @@ func (e *Env) runNode(ctx context.Context, h *Host, o RunOptions) (Ran, error) {
 
 	waitForConditions := e.beginConditions(ctx, h, r.Report)
 	waitForNode := h.beginRivalLook(ctx, r)
-	for isEnded := r.Begin(ctx); !isEnded; {
+	isEnded := r.Begin(ctx)
+	stopLoading()
+	for !isEnded {
 		options := p.Plan(ctx)
 		waitForConditions()
 		waitForNode()

@@ -57,7 +57,8 @@ func (w *where) addRecordedFlags(c *cobra.Command) {
 
 func (w *where) addConfigFlag(c *cobra.Command) {
 	c.Flags().StringArrayVar(&w.Config, "config", nil,
-		"site `PATH`, a file or a folder, instead of /etc/prelet and the other default folders (repeatable; a later one wins)")
+		"site `PATH`, a file or a folder, instead of /etc/prelet and the other default folders "+
+			"(repeatable; a later one wins)")
 }
 
 func (w *where) addVarFlag(c *cobra.Command) {

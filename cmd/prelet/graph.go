@@ -38,7 +38,8 @@ It needs no machine and no network.`,
 		},
 	}
 	c.Flags().StringArrayVar(&o.Config, "config", nil,
-		"site `PATH`, a file or a folder, instead of /etc/prelet and the other default folders (repeatable; a later one wins)")
+		"site `PATH`, a file or a folder, instead of /etc/prelet and the other default folders "+
+			"(repeatable; a later one wins)")
 	addRootFlag(c, &o.Root)
 	c.Flags().BoolVar(&o.OnlyStages, "stages", false, "only stages")
 	output.addFlag(c, "text", "dot", "mermaid")

@@ -44,8 +44,8 @@ func Check(s *lang.Site, machines []SampleMachine, o CheckOptions) hcl.Diagnosti
 	return diags
 }
 
-// CheckAndRender is Check, and returns the site's files on the first sample machine with facts, with the settings of the
-// kubelet's drop-in that are known. There are none if the site has errors.
+// CheckAndRender is Check, and returns the site's files on the first sample machine with facts, with the settings of
+// the kubelet's drop-in that are known. There are none if the site has errors.
 func CheckAndRender(s *lang.Site, machines []SampleMachine, o CheckOptions) (hcl.Diagnostics, []node.File) {
 	return checkWithin(s, machines, o, defaultLimits().shared())
 }
@@ -176,8 +176,8 @@ func makeKey(d *hcl.Diagnostic) string {
 	return key
 }
 
-// describeSample returns the diagnostics of a sample machine. Errors that depend on the machine's facts become warnings,
-// and a machine that the site refuses becomes a note, because the site may be meant for other machines.
+// describeSample returns the diagnostics of a sample machine. Errors that depend on the machine's facts become
+// warnings, and a machine that the site refuses becomes a note, because the site may be meant for other machines.
 func (p *progress) describeSample(m SampleMachine) hcl.Diagnostics {
 	diags := append(slices.Clip(p.Diags), p.eval.Unsupported()...)
 

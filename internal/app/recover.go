@@ -56,7 +56,7 @@ func (e *Env) Recover(ctx context.Context, root string) (Recovered, error) {
 	case err != nil:
 	case h.isBelow():
 		_, err = store.Recover()
-	case !was.IsUnfinished() || store.Outdated(was):
+	case !was.IsUnfinished() || store.Void(was):
 		// removes files that were staged and never committed
 		_, err = h.machine(store, nil).Enter(ctx, activation.Entry{On: activation.OnFinish})
 	}

@@ -252,8 +252,13 @@ func (e *Env) runRoot(ctx context.Context, h *Host, o RunOptions) (Ran, error) {
 	}
 	defer store.Close()
 
+	moved, err := store.SetAside()
+	for _, why := range moved {
+		e.Say(why)
+	}
+	e.sayError(err)
 	_, err = store.Recover()
-	if err != nil && !generation.IsOutdated(err) {
+	if err != nil && !generation.IsVoid(err) {
 		return Ran{}, err
 	}
 

@@ -170,7 +170,8 @@ func (r *Run) findInPlace(cur *generation.Info) (*generation.Info, error) {
 		return nil, err
 	}
 
-	isLeft := cur.Status == generation.StatusRolledBack
+	isDamaged := isDamaged(r.Store)
+	isLeft := cur.Status == generation.StatusRolledBack || isDamaged && r.isVoid()
 	find := func(gen int) *generation.Info {
 		i := slices.IndexFunc(all, func(g generation.Info) bool {
 			return g.Gen == gen
@@ -204,7 +205,7 @@ func (r *Run) findInPlace(cur *generation.Info) (*generation.Info, error) {
 		return find(good), nil
 	}
 
-	if isDamaged(r.Store) && cur.Restores > 0 {
+	if isDamaged && cur.Restores > 0 {
 		return cmp.Or(find(cur.Restores), cur), nil
 	}
 

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path/filepath"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -67,22 +66,16 @@ func explainStuck(e *generation.StuckError) *hcl.Diagnostic {
 		detail = append(detail, "The commit that was interrupted is in "+e.Journal+".")
 	}
 
-	// Only a journal shows that the files are a mixture.
-	hasJournal := e.Journal != "" || filepath.Base(e.Path) == "journal.json"
-	if hasJournal {
+	if e.Journal != "" { // only a journal shows that the files are a mixture
 		detail = append(detail, "Nothing was touched, and the kubelet is not started on a mixture.")
 	} else {
 		detail = append(detail, "Nothing was touched.")
 	}
 
-	if len(e.Commands) == 0 {
+	if e.Command == "" {
 		detail = append(detail, formatNext(e.Next))
 	} else {
-		detail = append(detail, "Next:")
-	}
-
-	for _, command := range e.Commands {
-		detail = append(detail, pasteLine(command))
+		detail = append(detail, "Next:", pasteLine(e.Command))
 	}
 
 	return buildMessage(fault.NeedsPerson, "Manual recovery needed: "+e.Path, detail...)

@@ -19,7 +19,7 @@ func TestExplain(t *testing.T) {
 	stuck := generation.Stuck("/etc/a", "it is neither of both", "prelet recover shows how", nil)
 	stuck.Journal = "/state/journal.json"
 
-	stuck.Commands = []string{"mv /state/journal.json /state/journal.json.aside", "prelet run"}
+	stuck.Command = "prelet run"
 	for _, c := range []struct {
 		err  error
 		code fault.Code
@@ -29,7 +29,7 @@ func TestExplain(t *testing.T) {
 			fmt.Errorf("recovering: %w", stuck), fault.NeedsPerson,
 			[]string{
 				"/etc/a", "Why: it is neither of both.", "The commit that was interrupted is in /state/journal.json.",
-				"\n    mv /state/journal.json /state/journal.json.aside\n", "\n    prelet run",
+				"\n    prelet run",
 			},
 		},
 		{generation.Stuck("/state/journal.json", "it is damaged", "move it aside", errors.New("no JSON")), fault.NeedsPerson,

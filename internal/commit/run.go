@@ -73,7 +73,7 @@ func (r *Run) Begin(ctx context.Context) (isEnded bool) {
 	r.setAside()
 
 	_, err := r.Machine.Enter(ctx, activation.Entry{On: activation.OnFinish})
-	if err != nil && !generation.IsOutdated(err) {
+	if err != nil && (r.Off || !generation.IsVoid(err)) {
 		r.endBroken(ctx, fmt.Errorf("recovering what an interrupted run left: %w", err))
 		return true
 	}
@@ -200,7 +200,7 @@ func (a *attempt) place(ctx context.Context) (activation.Outcome, error) {
 	case a.isForeign(): // the plan was held on the machine that this one is a copy of
 		a.held += " (on another machine)"
 		a.releases = true
-	case a.hasLostGenerations() && !p.Kubelet.Joined: // nothing is in place that could stay instead
+	case a.isNothingInPlace(p.Kubelet.Joined):
 		a.held += " (and its generations are lost)"
 		a.releases = true
 	case !a.Retry:
@@ -387,11 +387,26 @@ func awaitsVerdict(cur *generation.Info) bool {
 	return false
 }
 
-// hasLostGenerations reports whether the store is empty although a plan is held, which needs a generation.
-func (r *Run) hasLostGenerations() bool {
+// isNothingInPlace reports whether there are no files that could stay instead of a plan that is held: the generations
+// are lost, and the node has not joined, or the files may be a mixture.
+func (r *Run) isNothingInPlace(hasJoined bool) bool {
 	cur, err := r.Store.Current()
+	if err != nil || cur == nil {
+		return err == nil && (!hasJoined || r.isVoid())
+	}
+	if !r.isVoid() {
+		return false
+	}
+	goal, err := r.findInPlace(cur)
 
-	return err == nil && cur == nil
+	return err == nil && goal == nil
+}
+
+// isVoid reports whether an interrupted commit cannot be finished, so that the files may be a mixture.
+func (r *Run) isVoid() bool {
+	j, err := r.Store.Journal()
+
+	return err == nil && r.Store.Void(j)
 }
 
 // commit puts a proposal in place if it differs, and activates it.
@@ -493,7 +508,7 @@ func (r *Run) noteComparison(c *generation.Comparison) {
 
 // needsAdoption reports whether a new generation is needed although no file differs.
 func (r *Run) needsAdoption(c *generation.Comparison) bool {
-	return c.Adopts || isDamaged(r.Store) || r.hasLostVerdict()
+	return c.Adopts || isDamaged(r.Store) || r.hasLostVerdict() || r.isVoid()
 }
 
 // adoptFiles makes a generation of files that all are as planned, and that no generation of this machine in place

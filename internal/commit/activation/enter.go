@@ -69,7 +69,7 @@ func (m *Machine) Enter(ctx context.Context, e Entry) (Outcome, error) {
 	switch e.On {
 	case OnResume, OnUnchanged, OnOff, OnVerify:
 		out, err := m.walk(ctx, t, OnFinish)
-		if err != nil && !generation.IsOutdated(err) {
+		if err != nil && !generation.IsVoid(err) {
 			return out, err
 		}
 	case OnNoSite:

@@ -84,7 +84,7 @@ func (m *Machine) locate(ctx context.Context, t *walkState, on Trigger) (locatio
 		return h, err
 	}
 
-	if m.Store.Outdated(h.journal) { // it is not finished, and the next commit replaces it
+	if m.Store.Void(h.journal) { // it is not finished, and the next commit replaces it
 		h.journal = nil
 	}
 

@@ -434,7 +434,7 @@ func (n *node) spec(config string) Spec {
 // runSite is `prelet run` on a site that renders config into both files.
 func (n *node) runSite(ctx context.Context, config string) (Outcome, error) {
 	return n.process(func(m *Machine) (Outcome, error) {
-		if _, err := m.Enter(ctx, Entry{On: OnFinish}); err != nil && !generation.IsOutdated(err) {
+		if _, err := m.Enter(ctx, Entry{On: OnFinish}); err != nil && !generation.IsVoid(err) {
 			return Outcome{}, err
 		}
 

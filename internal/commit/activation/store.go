@@ -18,9 +18,8 @@ type Store interface {
 	ReadOnly() error
 	// Newer returns an error if a newer prelet wrote a part of the store.
 	Newer() error
-	// Outdated reports whether a journal's commit need not be finished, because the state folder was restored from a
-	// backup.
-	Outdated(*generation.Journal) bool
+	// Void reports whether a journal's commit cannot be finished. The next commit replaces it.
+	Void(*generation.Journal) bool
 	// Recover finishes an interrupted change; the returned journal is nil or awaits a verdict. Files may change.
 	Recover() (*generation.Journal, error)
 	// Good closes the journal: this generation is good.

@@ -116,56 +116,41 @@ func (s *Store) checkOriginals(m *manifest, st *status) error {
 	}
 }
 
-// isOutdated reports whether a commit was interrupted in an earlier boot and cannot be finished, because a target is
-// neither in its old nor in its new state: the state folder or the targets were restored from a backup.
-func (s *Store) isOutdated(j *Journal) bool {
-	if j.CommitBoot == "" || s.o.BootID == "" || j.CommitBoot == s.o.BootID {
-		return false
-	}
+// whyVoid returns why an interrupted commit cannot be finished, or nil: its generation is lost or damaged, or a target
+// is neither in its old nor in its new state. It is nil after an error that may pass.
+func (s *Store) whyVoid(j *Journal) *StuckError {
 	m, err := s.readManifest(j.Gen, j.Manifest)
-	if err != nil {
-		return false
+	switch {
+	case errors.Is(err, ErrNoGeneration):
+		err = s.stuckOnFile(s.dir.name(journalName), "generation "+itoa(j.Gen)+", which it names, is missing", nil)
+	case err == nil:
+		_, err = s.listOutdated(m, false)
 	}
 
-	return slices.ContainsFunc(m.Entries, func(e Entry) bool {
-		if !e.HasChange() {
-			return false
-		}
-		_, err := s.isOutdatedTarget(m, e)
-
-		return isForeignTarget(err)
-	})
+	return s.markVoid(err)
 }
 
-// Outdated reports whether a journal is about a commit that was interrupted in an earlier boot and cannot be finished,
-// because the targets have changed since. Adopt and Begin replace it. j may be nil.
-func (s *Store) Outdated(j *Journal) bool {
-	return j.IsUnfinished() && s.isOutdated(j)
-}
-
-// IsOutdated reports whether an error of Recover is about such a commit.
-func IsOutdated(err error) bool {
+// markVoid returns the error of a commit that cannot be finished, with its journal, or nil for other errors.
+func (s *Store) markVoid(err error) *StuckError {
 	var stuck *StuckError
-
-	return errors.As(err, &stuck) && stuck.Outdated
-}
-
-// isForeignTarget reports whether an error is about a target that was read and is neither in its old nor in its new
-// state.
-func isForeignTarget(err error) bool {
-	var stuck *StuckError
-
-	return errors.As(err, &stuck) && stuck.Journal != "" && stuck.Err == nil
-}
-
-// markOutdated marks the error of a recovery if its commit cannot and need not be finished.
-func (s *Store) markOutdated(j *Journal, err error) error {
-	var stuck *StuckError
-	if isForeignTarget(err) && errors.As(err, &stuck) && s.isOutdated(j) {
-		stuck.Outdated = true
-		stuck.Commands = nil
-		stuck.Next = "prelet run plans again and replaces that commit"
+	if !errors.As(err, &stuck) || errors.Is(err, ErrNewer) {
+		return nil
 	}
+	stuck.Journal = s.dir.name(journalName)
 
-	return err
+	return stuck
+}
+
+// Void reports whether a journal is about an interrupted commit that cannot be finished: its generation is damaged, or
+// the state folder or a target was restored from a backup or edited. The targets may be a mixture. Adopt and Begin
+// replace it. j may be nil.
+func (s *Store) Void(j *Journal) bool {
+	return j.IsUnfinished() && s.whyVoid(j) != nil
+}
+
+// IsVoid reports whether an error of Recover is about such a commit.
+func IsVoid(err error) bool {
+	var stuck *StuckError
+
+	return errors.As(err, &stuck) && stuck.Journal != ""
 }

@@ -94,7 +94,7 @@ func (s *Store) removeGenerations(numbers []int) error {
 	}
 
 	for _, n := range numbers {
-		s.sweepTemps(n, n)
+		s.sweepTemps(n)
 		if err := s.disk.unlink(s.gens, itoa(n)); err != nil {
 			return err
 		}

@@ -60,17 +60,13 @@ func reportMisuse(op, path, why string) error {
 	return NewFault(fault.Internal, op, path, errors.New(why), "")
 }
 
-// StuckError contains a fault with the code fault.NeedsPerson: the journal cannot be read or comes from a newer
+// StuckError contains a fault with the code fault.NeedsPerson: a file of the store is damaged or comes from a newer
 // version, or a target is neither in its old nor in its new state. Nothing was touched.
 type StuckError struct {
 	*fault.Fault
 	Path    string // the object, as the user knows it
-	Journal string // the journal of the interrupted commit; "" if that is Path, or if there is none
-	// Commands are the way out for a shell, in their order, if there is one. Next is the same in one line.
-	Commands []string
-	// Outdated is set if the commit was interrupted in an earlier boot and cannot be finished, for example because the
-	// state folder was restored from a backup. Then Adopt and Begin replace its journal and no person is needed.
-	Outdated bool
+	Journal string // the journal of the interrupted commit, if there is one: see Store.Void
+	Command string // the way out for a shell, if there is one; Next is the same
 }
 
 // Unwrap returns the fault, which wraps the cause.
@@ -88,31 +84,16 @@ func Stuck(path, why, next string, cause error) *StuckError {
 	}}
 }
 
-// stuckWithCommands is Stuck with the commands after which a run works again. The run is added at their end.
-func (s *Store) stuckWithCommands(path, why string, cause error, commands ...string) *StuckError {
+// stuckOnFile is Stuck for a file of the store, or for a target. The next run works without that file.
+func (s *Store) stuckOnFile(path, why string, cause error) *StuckError {
 	run := "prelet run"
 	if s.o.Root != "" && s.o.Root != "/" {
 		run += " --root " + quoteWord(s.o.Root)
 	}
-
-	commands = append(commands, run)
-	stuck := Stuck(path, why, strings.Join(commands, "; "), cause)
-	stuck.Commands = commands
+	stuck := Stuck(path, why, run, cause)
+	stuck.Command = run
 
 	return stuck
-}
-
-// stuckOnFile is Stuck for a file of the store. The next run works without that file once it is moved aside.
-func (s *Store) stuckOnFile(path, why string, cause error) *StuckError {
-	return s.stuckWithCommands(path, why, cause, moveAside(path))
-}
-
-// asideSuffix ends the name of a file that a person has moved aside.
-const asideSuffix = ".aside"
-
-// moveAside returns the command that moves a file aside.
-func moveAside(path string) string {
-	return "mv " + quoteWord(path) + " " + quoteWord(path+asideSuffix)
 }
 
 const shellSafe = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+:@="

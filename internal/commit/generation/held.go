@@ -47,7 +47,7 @@ func (s *Store) readHeld() (*held, error) {
 	h, err := readDocument(s, s.dir, heldName, parseHeld)
 	stuck := (*StuckError)(nil)
 	if isDamaged(err) && errors.As(err, &stuck) {
-		stuck.Commands = nil
+		stuck.Command = ""
 		stuck.Next = "prelet rollback --release removes it, and with it every hold"
 	}
 	switch {

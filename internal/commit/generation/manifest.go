@@ -51,10 +51,13 @@ func isBlobName(name string) bool {
 // tempName returns the name of the temporary of the i-th target of a generation. It does not contain the target's
 // name, so that no name is too long.
 func tempName(gen, i int) string {
-	return tempPrefix(gen) + itoa(i) + tmpSuffix
+	return fmt.Sprintf(".prelet-%d-%d%s", gen, i, tmpSuffix)
 }
 
-func tempPrefix(gen int) string { return fmt.Sprintf(".prelet-%d-", gen) }
+// tempPattern matches the temporaries of all generations.
+var tempPattern = lazy.Regexp(`^\.prelet-[0-9]+-[0-9]+\.tmp$`)
+
+func isTempName(name string) bool { return tempPattern().MatchString(name) }
 
 // listTemps returns the temporaries of a commit, as target paths.
 func (m *manifest) listTemps() (out []string) {

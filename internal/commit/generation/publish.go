@@ -69,22 +69,16 @@ func (s *Store) awaitVerdict(j *Journal) error {
 }
 
 // publish brings every target from its old to its new state, durably. It may be called again after any interruption.
-// staged reports that this process staged the targets. If a target is neither in its old nor in its new state, publish
-// returns a *StuckError and changes nothing.
+// staged reports that this process staged the targets. After a *StuckError (see listOutdated) nothing was changed.
 func (s *Store) publish(m *manifest, staged bool) error {
 	if err := s.linkCommitted(m.Gen); err != nil {
 		return err
 	}
 
-	outdated := make([]bool, len(m.Entries))
-	for i, e := range m.Entries {
-		if !e.HasChange() {
-			continue
-		}
-		var err error
-		if outdated[i], err = s.isOutdatedTarget(m, e); err != nil {
-			return err
-		}
+	outdated, err := s.listOutdated(m, staged)
+	if err != nil {
+		_ = s.markVoid(err)
+		return err
 	}
 
 	var r syncRound
@@ -106,6 +100,28 @@ func (s *Store) publish(m *manifest, staged bool) error {
 	}
 
 	return s.dropStagedName(m.Gen)
+}
+
+// listOutdated reports for each entry whether its target is not yet in its new state. If a target is neither in its old
+// nor in its new state, or a content that is still to be published is damaged, it returns a *StuckError. staged reports
+// that this process staged the contents.
+func (s *Store) listOutdated(m *manifest, staged bool) (outdated []bool, err error) {
+	outdated = make([]bool, len(m.Entries))
+	for i, e := range m.Entries {
+		if !e.HasChange() {
+			continue
+		}
+		if outdated[i], err = s.isOutdatedTarget(m, e); err != nil {
+			return nil, err
+		}
+		if outdated[i] && e.New.Kind == File && !staged {
+			if _, err := s.contentOf(m.Gen, e.New.SHA256); err != nil {
+				return nil, err
+			}
+		}
+	}
+
+	return outdated, nil
 }
 
 // linkCommitted gives a committed generation its final name. dropStagedName removes the other name once this one is
@@ -168,16 +184,12 @@ func (s *Store) isOutdatedTarget(m *manifest, e Entry) (bool, error) {
 	return !now.Equal(e.New), nil
 }
 
-// stuckTarget returns the error of a target that is neither in its old nor in its new state. Without the journal the
-// next run plans again and keeps the present content of the target in a generation.
+// stuckTarget returns the error of a target that is neither in its old nor in its new state. The next run plans again
+// and keeps the present content of the target in a generation.
 func (s *Store) stuckTarget(m *manifest, e Entry, cause error) error {
-	journal := s.dir.name(journalName)
 	const format = "it is neither what it was before generation %d nor what that generation makes of it"
-	why := fmt.Sprintf(format, m.Gen)
-	stuck := s.stuckWithCommands(e.Path, why, cause, moveAside(journal))
-	stuck.Journal = journal
 
-	return stuck
+	return s.stuckOnFile(e.Path, fmt.Sprintf(format, m.Gen), cause)
 }
 
 // publishTarget brings one target into its new state, unless it is in it already.
@@ -246,8 +258,7 @@ func (s *Store) openTargetFolder(m *manifest, e Entry, outdated bool) (*folder, 
 	return dir, err
 }
 
-// stageAgain makes the temporary of a target again after a crash, which may have taken it or a part of it. It touches
-// nothing if the content is damaged.
+// stageAgain makes the temporary of a target again after a crash, which may have taken it or a part of it.
 func (s *Store) stageAgain(m *manifest, dir *folder, i int) error {
 	want, temp := m.Entries[i].New, tempName(m.Gen, i)
 	b, err := s.contentOf(m.Gen, want.SHA256)

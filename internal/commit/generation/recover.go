@@ -1,12 +1,9 @@
 package generation
 
 import (
-	"cmp"
 	"errors"
-	"fmt"
 	"path"
 	"slices"
-	"strings"
 
 	"github.com/prelet/prelet/internal/lazy"
 )
@@ -21,8 +18,8 @@ import (
 //
 // It returns the journal afterwards: nil, or one in PhaseVerify. If the phase is publish or rollback, the caller
 // prevents readers from reading the targets meanwhile; Journal returns the phase. On a read-only store Recover
-// removes nothing, and an interrupted commit is a fault with fault.Interrupted. A target that is neither in its old
-// nor in its new state is a *StuckError, and nothing is touched.
+// removes nothing, and an interrupted commit is a fault with fault.Interrupted. Of a commit that cannot be finished no
+// target is touched, and IsVoid is true for the error: see Void.
 func (s *Store) Recover() (*Journal, error) {
 	if err := s.checkLocked("recover"); err != nil {
 		return nil, err
@@ -70,7 +67,7 @@ func (s *Store) recoverStaged(n int, j *Journal, l listing) error {
 		if inJournal && j.IsUnfinished() {
 			return nil
 		}
-		s.sweepTemps(n, n)
+		s.sweepTemps(n)
 
 		return s.dropStagedName(n)
 	}
@@ -79,12 +76,11 @@ func (s *Store) recoverStaged(n int, j *Journal, l listing) error {
 	}
 
 	m, err := s.readManifest(n, "")
-	var stuck *StuckError
-	if errors.As(err, &stuck) {
-		why := stuck.Why + ", and it was never committed"
-		remove := "rm " + quoteWord(stuck.Path)
-		removeAll := removeTemps(s.o.Root, n)
-		return s.stuckWithCommands(stuck.Path, why, stuck.Err, removeAll, remove)
+	if isStuck(err) { // it was never committed; its temporaries go with those of other generations
+		if err = s.disk.remove(s.gens, itoa(n)+stagedSuffix); err == nil {
+			err = s.disk.sync(s.gens)
+		}
+		return err
 	}
 	if err != nil {
 		return err
@@ -112,22 +108,19 @@ func (s *Store) recoverCommit(j *Journal, l listing) (*Journal, error) {
 		return j, nil
 	}
 
-	m, err := s.readManifest(j.Gen, j.Manifest)
-	if errors.Is(err, ErrNoGeneration) {
-		journal := s.dir.name(journalName)
-		why := "generation " + itoa(j.Gen) + ", which it names, is missing"
-		remove := removeTemps(s.o.Root, j.Gen)
-		return nil, s.stuckWithCommands(journal, why, nil, remove, moveAside(journal))
+	if void := s.whyVoid(j); void != nil {
+		if j.Phase == PhaseRollback { // the next commit replaces the journal
+			_ = s.recordRollback(j)
+			_ = s.hold(j) // the first error matters
+		}
+		return nil, void
 	}
+	m, err := s.readManifest(j.Gen, j.Manifest)
 	if err != nil {
-		return nil, err
+		return nil, afterCommit(err)
 	}
 	if err := s.publish(m, false); err != nil {
-		if isStuck(err) { // the way out of this error drops the journal; the first error matters
-			_ = s.hold(j)
-			_ = s.pinByHand(j)
-		}
-		return nil, s.markOutdated(j, afterCommit(err))
+		return nil, afterCommit(err)
 	}
 
 	if j.Phase == PhasePublish {
@@ -138,12 +131,6 @@ func (s *Store) recoverCommit(j *Journal, l listing) (*Journal, error) {
 	}
 
 	return s.Journal()
-}
-
-// removeTemps returns the command that removes the temporaries of a generation that cannot be read.
-func removeTemps(root string, n int) string {
-	return fmt.Sprintf("find %s -path /proc -prune -o -name '.prelet-%d-*%s' -exec rm {} +",
-		quoteWord(cmp.Or(root, "/")), n, tmpSuffix)
 }
 
 // scratchName matches the temporary of a small file that another part of prelet keeps in the state folder, and the
@@ -174,31 +161,31 @@ func (s *Store) sweep(l listing) error {
 
 func (s *Store) sweepNewest(l listing) {
 	if n := len(l.done); n > 0 {
-		newest := l.done[n-1]
-		s.sweepTemps(newest, newest)
+		s.sweepTemps(l.done[n-1])
 	}
 }
 
-// sweepTemps removes the temporaries of generation n next to the targets of some generations. No journal names them any
-// more, because it was moved aside during a publish or the staged generation cannot be read. Recover removes those of
-// the newest generation, and Collect those of the generations that it removes. An error does not stop a run.
-func (s *Store) sweepTemps(n int, next ...int) {
-	for _, gen := range next {
-		m, err := s.readManifest(gen, "")
-		if err != nil {
-			continue
-		}
-		isSwept := map[string]bool{}
-		for _, e := range m.Entries {
-			if at := path.Dir(e.Path); !isSwept[at] {
-				isSwept[at] = true
-				s.sweepFolder(n, at)
-			}
+// sweepTemps removes the temporaries of all generations next to the targets of one. No journal may need them: it was
+// damaged or lost, with the state folder or alone, or the staged generation that lists them was. An error does not stop
+// a run.
+func (s *Store) sweepTemps(gen int) {
+	m, err := s.readManifest(gen, "")
+	if err == nil {
+		s.sweepFolders(m)
+	}
+}
+
+func (s *Store) sweepFolders(m *manifest) {
+	isSwept := map[string]bool{}
+	for _, e := range m.Entries {
+		if at := path.Dir(e.Path); !isSwept[at] {
+			isSwept[at] = true
+			s.sweepFolder(at)
 		}
 	}
 }
 
-func (s *Store) sweepFolder(n int, at string) {
+func (s *Store) sweepFolder(at string) {
 	dir, err := s.openFolder(at)
 	if err != nil {
 		return
@@ -207,7 +194,7 @@ func (s *Store) sweepFolder(n int, at string) {
 
 	names, _ := listNames(dir) // what cannot be listed has nothing that can be removed
 	for _, name := range names {
-		if strings.HasPrefix(name, tempPrefix(n)) && strings.HasSuffix(name, tmpSuffix) {
+		if isTempName(name) {
 			_ = s.removeDurably(dir, name) // what stays is harmless
 		}
 	}

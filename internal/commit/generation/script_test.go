@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -777,9 +776,9 @@ func (sc *scene) do(name string, a []string) bool {
 	case "recover":
 		_, err := sc.store().Recover()
 		sc.end(err)
-	case "recover-unless-outdated":
+	case "recover-unless-void":
 		_, err := sc.store().Recover()
-		if !IsOutdated(err) {
+		if !IsVoid(err) {
 			sc.end(err)
 		}
 		current, err := sc.s.Current()
@@ -871,13 +870,8 @@ func (sc *scene) do(name string, a []string) bool {
 		for _, value := range strings.Split(a[0], ",") {
 			sc.carryOut(strings.Split(strings.ReplaceAll(strings.Join(a[1:], "\x00"), "%", value), "\x00"))
 		}
-	case "stuck-command": // N: a person runs the Nth of the two commands of the last error
-		var stuck *StuckError
-		if !errors.As(sc.err, &stuck) || len(stuck.Commands) != 2 || stuck.Journal != sc.disk("state/"+journalName) {
-			sc.t.Fatalf("%s: got %+v, want two commands and the journal", sc.line, sc.err)
-		}
-		_, err := exec.Command("sh", "-c", stuck.Commands[sc.number(a[0], 10)]).Output()
-		sc.must(err)
+	case "void": // the last error is of a commit that the next one replaces
+		sc.check("void", IsVoid(sc.err), true)
 
 	// The state folder.
 	case "aside":
@@ -932,8 +926,6 @@ func (sc *scene) do(name string, a []string) bool {
 		sc.check("entries", len(sc.c.Entries), a[0])
 	case "changes": // CHANGED ADOPTS
 		sc.check("changed, adopts", fmt.Sprint(sc.c.Changed, " ", sc.c.Adopts), all)
-	case "outdated", "not-outdated":
-		sc.check("outdated", IsOutdated(sc.err), name == "outdated")
 	case "held":
 		sc.cmdHeld(a)
 	case "holds":

@@ -45,13 +45,13 @@ func (s *Store) Begin(p Proposal) (*Txn, error) {
 }
 
 // compareForCommit compares a proposal. It refuses while another commit is in progress, unless that one awaits a
-// verdict and is superseded now, or is outdated.
+// verdict and is superseded now, or is void.
 func (s *Store) compareForCommit(p Proposal, op string) (*Comparison, error) {
 	j, err := s.Journal()
 	if err != nil {
 		return nil, err
 	}
-	if j.IsUnfinished() && !s.isOutdated(j) {
+	if j.IsUnfinished() && !s.Void(j) {
 		cause := errors.New("another commit is not finished")
 
 		const next = "run prelet recover first"
@@ -157,6 +157,7 @@ func splitFolders(entries []Entry, made []string) (used, leaving []string) {
 // that would have to be removed again. Then it creates folders and temporaries. Of the temporaries only the bytes
 // must be durable before the rename: a name that a power cut removes is made again from the generation.
 func (t *Txn) write(c *Comparison, p Proposal, missing []string) error {
+	t.s.sweepFolders(t.m) // of a commit that a lost state folder cannot name any more
 	if err := t.writeGeneration(c, p); err != nil {
 		return err
 	}

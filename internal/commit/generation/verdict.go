@@ -491,29 +491,34 @@ func (s *Store) findContent(n int, e Entry) ([]byte, error) {
 	return nil, damage
 }
 
-// finishRollback records that a rollback is complete. A rollback by hand pins the restored generation before its
-// journal goes on: a process that is killed leaves both or neither.
+// finishRollback records that a rollback is complete.
 func (s *Store) finishRollback(j *Journal) error {
-	if err := s.pinByHand(j); err != nil {
+	if err := s.recordRollback(j); err != nil {
 		return err
-	}
-	_, st, err := s.readGeneration(j.From)
-	if err != nil {
-		return err
-	}
-	if st == nil || st.Status != StatusRolledBack {
-		next := nextStatus(st)
-		next.Status = StatusRolledBack
-		next.Why = j.Why
-		if err := s.putStatus(j.From, next); err != nil {
-			return err
-		}
 	}
 	if j.Judge {
 		return s.awaitVerdict(j)
 	}
 
 	return s.holdAndEnd(j)
+}
+
+// recordRollback records what a rollback means for the generation that it leaves, which may be lost or damaged. A
+// rollback by hand pins the restored generation before its journal goes on: a process that is killed leaves both or
+// neither.
+func (s *Store) recordRollback(j *Journal) error {
+	if err := s.pinByHand(j); err != nil {
+		return err
+	}
+	_, st, err := s.readGeneration(j.From)
+	if err != nil || st != nil && st.Status == StatusRolledBack {
+		return nil
+	}
+	next := nextStatus(st)
+	next.Status = StatusRolledBack
+	next.Why = j.Why
+
+	return s.putStatus(j.From, next)
 }
 
 // pinByHand pins the generation that a rollback by hand restores.

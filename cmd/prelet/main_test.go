@@ -23,7 +23,8 @@ func TestMain(m *testing.M) {
 		os.Exit(c.main(os.Args[1:]))
 	}
 	testscript.Main(m, map[string]func(){
-		"prelet": prelet,
+		"prelet":          prelet,
+		"prelet-measured": runMeasured,
 		// Run as a user without rights: as root, a test of permissions checks nothing.
 		"prelet-as-nobody": func() {
 			if os.Geteuid() == 0 {

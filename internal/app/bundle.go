@@ -23,6 +23,7 @@ import (
 	"github.com/prelet/prelet/internal/printer"
 	"github.com/prelet/prelet/internal/probe"
 	"github.com/prelet/prelet/internal/report"
+	"github.com/prelet/prelet/internal/world"
 )
 
 // BundleOptions are the node and the file of a bundle.
@@ -135,7 +136,7 @@ func (e *Env) addOutputs(ctx context.Context, o BundleOptions, parts *bundle.Bun
 	parts.Add(bundle.RecordingName+messages, reply.Stdout+reply.Stderr)
 
 	commands := o.listCommands()
-	if text, err := nodefile.ReadFile(recording, bundle.MaxRecording); err == nil {
+	if text, err := nodefile.ReadFile(recording, world.MaxRecording); err == nil {
 		parts.Add(bundle.RecordingName, string(text))
 		commands = append(commands, listPlans(recording)...)
 	} else {

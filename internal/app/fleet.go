@@ -78,14 +78,11 @@ func eachRecording(
 	return lowest, nil
 }
 
-// maxPart bounds a partial result, in bytes.
-const maxPart = 1 << 30
-
 // MergeFleet merges the partial results of `plan --shard` into one report.
 func (e *Env) MergeFleet(paths []string) (*fleet.Report, error) {
 	var parts []*fleet.Report
 	for _, path := range paths {
-		text, err := userfile.ReadInput(path, maxPart)
+		text, err := userfile.ReadInput(path, fleet.MaxPart)
 		if err != nil {
 			return nil, failure(fault.Usage, "%s: %s", path, err)
 		}

@@ -116,7 +116,7 @@ func formatFile(path string) (FormattedFile, error) {
 		)
 	}
 
-	src, why, err := userfile.ReadSite(path)
+	src, why, err := userfile.ReadSite(path, lang.MaxBytes)
 	if err != nil {
 		return FormattedFile{}, failure(fault.FileUnusable, "%s: %s", path, err)
 	}

@@ -103,7 +103,7 @@ func (o InitOptions) findCluster() (servers, hashes []string, err error) {
 	}
 
 	if o.CAFile != "" {
-		pem, err := os.ReadFile(o.CAFile)
+		pem, err := userfile.ReadInput(o.CAFile, userfile.MaxBytes)
 		if err != nil {
 			return nil, nil, failure(fault.Usage, "--ca-file %s: %s", o.CAFile, err)
 		}

@@ -185,7 +185,7 @@ func testsIn(folder string) (out []string) {
 
 // loadFile reads a test file and, unless another test file has, its site.
 func (s *suite) loadFile(name string, config []string) error {
-	source, why, err := userfile.ReadSite(name)
+	source, why, err := userfile.ReadSite(name, lang.MaxBytes)
 	switch {
 	case err != nil:
 		return failure(fault.FileUnusable, "%s: %s", name, err)

@@ -329,7 +329,7 @@ func compareSites(before, after *lang.Site) (out []FormattedFile) {
 // writeFixed replaces the files of a site, or none if one of them has changed since it was read.
 func (e *Env) writeFixed(files []FormattedFile) error {
 	for _, f := range files {
-		src, why, err := userfile.ReadSite(f.Path)
+		src, why, err := userfile.ReadSite(f.Path, lang.MaxBytes)
 		switch {
 		case err != nil:
 			return failure(fault.FileUnusable, "%s: %s", f.Path, err)

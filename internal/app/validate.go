@@ -58,7 +58,7 @@ func (e *Env) Validate(o ValidateOptions) (Validated, error) {
 		diags = append(diags, refused)
 	}
 	host := e.detectorHost(o.Where)
-	for _, refused := range host.CheckSitePaths() {
+	for _, refused := range host.CheckSiteLocks() {
 		diags = append(diags, origin.Error(
 			fault.DetectorFailed,
 			hcl.Range{},

@@ -171,7 +171,11 @@ func readLockFile(path string) (f lockFile, err error) {
 	if err != nil {
 		return f, errors.New(nodefile.Reason(err))
 	}
-	if err := json.Unmarshal(b, &f); err != nil {
+	err = world.RecordingBounds.Check(b)
+	if err == nil {
+		err = json.Unmarshal(b, &f)
+	}
+	if err != nil {
 		return f, fmt.Errorf("not a lock file: %w", err)
 	}
 	if f.FormatVersion != lockFormat {
@@ -264,20 +268,26 @@ func CheckNodePath(path string) error {
 	return nil
 }
 
-// CheckSitePaths refuses the locks of the site's own files whose programs a node would not have. Of a site on its node,
-// a program that is there may be anywhere.
-func (h *Host) CheckSitePaths() (refused []error) {
+// CheckSiteLocks refuses the site's own lock files that no node could use, and locks of programs that a node would not
+// have. Of a site on its node, a program that is there may be anywhere.
+func (h *Host) CheckSiteLocks() (refused []error) {
 	for _, file := range h.usedLocks() {
-		locks, _ := readSiteLock(file) // the errors of the file are reported where its locks are used
+		locks, err := readSiteLock(file)
+		var loose *nodefile.Loose // of this checkout, as its umask made it
+		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.As(err, &loose) {
+			refused = append(refused, fmt.Errorf("%s: %w", file, err))
+		}
 		for _, l := range locks {
-			err := CheckNodePath(l.Path)
-			if err == nil {
-				continue
+			_, err := checkLock(file, l)
+			if _, missing := os.Stat(h.Program(l)); err == nil && (h.o.Elsewhere || missing != nil) {
+				err = CheckNodePath(l.Path)
+				if err != nil {
+					err = fmt.Errorf("%s: lock of %s: %w", file, l.Name, err)
+				}
 			}
-			if _, missing := os.Stat(h.Program(l)); !h.o.Elsewhere && missing == nil {
-				continue
+			if err != nil {
+				refused = append(refused, err)
 			}
-			refused = append(refused, fmt.Errorf("%s: lock of %s: %w", file, l.Name, err))
 		}
 	}
 

@@ -252,7 +252,7 @@ func (p *process) ask(
 		return reply, err
 	}
 
-	err = wire.CheckSize(line)
+	err = wire.ReplyBounds.Check(line)
 	if err == nil {
 		err = json.Unmarshal(line, &reply)
 	}

@@ -16,6 +16,7 @@ import (
 	goyaml "go.yaml.in/yaml/v2"
 	"sigs.k8s.io/yaml"
 
+	"github.com/prelet/prelet/internal/value"
 	"github.com/prelet/prelet/internal/world"
 )
 
@@ -149,6 +150,9 @@ func parseDocument(text string) (doc map[string]any, repeated []string, err erro
 }
 
 func parseYAML(text string) (root any, repeated []string, err error) {
+	if err := value.CheckYAMLSize(text); err != nil {
+		return nil, nil, err
+	}
 	if err := CheckSingleDocument(text); err != nil {
 		return nil, nil, fmt.Errorf("%w, which the kubelet ignores: keep one", err)
 	}

@@ -17,6 +17,7 @@ import (
 const (
 	MaxBytes  = 256 << 10 // a file; parsing allocates about 250 times the text
 	maxTokens = 20_000    // a file
+	maxNested = 500       // brackets inside of each other: the parser takes 20 KiB for each
 	maxFiles  = 64
 	maxFor    = 2 // nested for expressions
 )
@@ -60,6 +61,22 @@ func checkTokens(tokens hclsyntax.Tokens) hcl.Diagnostics {
 				"Split it, or read large data with file() or fetch-config.",
 			maxTokens,
 		)}
+	}
+
+	depth := 0
+	for _, token := range tokens {
+		switch token.Type {
+		case hclsyntax.TokenOBrace, hclsyntax.TokenOBrack, hclsyntax.TokenOParen, hclsyntax.TokenOQuote,
+			hclsyntax.TokenTemplateInterp, hclsyntax.TokenTemplateControl:
+			depth++
+		case hclsyntax.TokenCBrace, hclsyntax.TokenCBrack, hclsyntax.TokenCParen, hclsyntax.TokenCQuote,
+			hclsyntax.TokenTemplateSeqEnd:
+			depth--
+		}
+		if depth > maxNested {
+			return hcl.Diagnostics{origin.Error(fault.Limit, token.Range, "Brackets nest too deep",
+				"A site's file may have %d inside of each other. Write inner ones as locals.", maxNested)}
+		}
 	}
 
 	return nil

@@ -76,7 +76,10 @@ func readFacts(path string) world.Answer {
 		Facts json.RawMessage `json:"facts"`
 	}
 	raw := json.RawMessage(text)
-	err = json.Unmarshal(text, &document)
+	err = world.RecordingBounds.Check(text)
+	if err == nil {
+		err = json.Unmarshal(text, &document)
+	}
 	if err == nil && document.Facts != nil {
 		raw = document.Facts
 	}

@@ -16,6 +16,22 @@ import (
 // for each.
 const maxYAMLNodes = 100_000
 
+// CheckYAMLSize refuses a document that has more lines and commas than a parser should read: each may be a value, which
+// takes hundreds of bytes and ten microseconds.
+func CheckYAMLSize[T string | []byte](src T) error {
+	n := 0
+	for i := range len(src) {
+		if src[i] == '\n' || src[i] == ',' {
+			n++
+		}
+	}
+	if n > maxYAMLNodes {
+		return fmt.Errorf("the YAML document has %d lines and commas; at most %d are read", n, maxYAMLNodes)
+	}
+
+	return nil
+}
+
 // DecodeYAML reads one YAML document of at most 1 MiB, 64 levels and 100,000 lines and commas, with the parser that
 // the kubelet reads its configuration with (that of sigs.k8s.io/yaml), strict: duplicate keys and alias bombs are
 // refused, and text after the document. An empty document is null.
@@ -26,13 +42,8 @@ func DecodeYAML(src []byte) (cty.Value, error) {
 	if HasPlaceholder(string(src)) { // also in a comment
 		return cty.DynamicVal, errPlaceholderInput
 	}
-	lines, commas := bytes.Count(src, []byte("\n")), bytes.Count(src, []byte(","))
-	if n := lines + commas; n > maxYAMLNodes {
-		return cty.DynamicVal, fmt.Errorf(
-			"the YAML document has %d lines and commas; at most %d are read",
-			n,
-			maxYAMLNodes,
-		)
+	if err := CheckYAMLSize(src); err != nil {
+		return cty.DynamicVal, err
 	}
 	doc, err := oneDocument(src)
 	if err != nil {

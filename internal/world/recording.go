@@ -21,9 +21,6 @@ import (
 // Format is the number of the recording's format. Older formats stay readable.
 const Format = 1
 
-// maxRecording is the largest size of a recording that Decode reads, decompressed.
-const maxRecording = 64 << 20
-
 // Header is the machine and the site of a recording, so that it replays without other files.
 type Header struct {
 	Format  int        `json:"format"`
@@ -138,15 +135,19 @@ func Decode(r io.Reader) (*Recording, error) {
 		}
 		b = bufio.NewReader(z)
 	}
-	text, err := io.ReadAll(io.LimitReader(b, maxRecording+1))
+	text, err := io.ReadAll(io.LimitReader(b, MaxRecording+1))
 	if err != nil {
 		return nil, fmt.Errorf("recording: %w", err)
 	}
-	if len(text) > maxRecording {
-		return nil, fmt.Errorf("recording: more than %d MiB", maxRecording>>20)
+	if len(text) > MaxRecording {
+		return nil, fmt.Errorf("recording: it is larger than %d MiB", MaxRecording>>20)
 	}
-	if json.Valid(text) { // it is indented, and read several times
-		text = compact(text)
+	if !json.Valid(text) {
+		return nil, checkFormat(text)
+	}
+	text = compact(text) // it is indented, and read several times
+	if err := RecordingBounds.Check(text); err != nil {
+		return nil, fmt.Errorf("recording: %w", err)
 	}
 	d, err := parse(text)
 	if err != nil {
@@ -176,13 +177,12 @@ func Decode(r io.Reader) (*Recording, error) {
 	return out, nil
 }
 
-// parse parses the document.
+// parse parses a document that is valid JSON.
 func parse(text []byte) (d document, err error) {
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.DisallowUnknownFields()
 	failed := dec.Decode(&d)
-	hasMore := dec.InputOffset() < int64(len(bytes.TrimRight(text, " \t\r\n")))
-	if failed != nil || hasMore || d.Format != Format {
+	if failed != nil || d.Format != Format {
 		// New fields of a newer format are not errors.
 		if err := checkFormat(text); err != nil {
 			return d, err
@@ -236,8 +236,7 @@ func ExplainJSON(err error) error {
 	return fmt.Errorf("a JSON %s is in a place for something else", wrong.Value)
 }
 
-// checkKeysUnique refuses duplicate keys in an object, because readers differ about which one counts. text is valid
-// JSON; it may have more after its first value, which is not read.
+// checkKeysUnique refuses duplicate keys in an object of valid JSON, because readers differ about which one counts.
 func checkKeysUnique(text []byte) error {
 	var open []map[string]bool // of the objects around this place; nil for an array
 	isKey := false
@@ -295,16 +294,17 @@ func compact(text []byte) []byte {
 
 // EndOfString returns the offset behind the JSON string that begins at an offset, or the end of the text.
 func EndOfString(text []byte, start int) int {
-	for i := start + 1; i < len(text); i++ {
-		switch text[i] {
-		case '\\':
-			i++
-		case '"':
+	for i := start + 1; ; i++ {
+		n := bytes.IndexByte(text[i:], '"')
+		if n < 0 {
+			return len(text)
+		}
+		i += n
+		escapes := i - len(bytes.TrimRight(text[start+1:i], "\\")) - (start + 1)
+		if escapes%2 == 0 { // else the last one is of this quote
 			return i + 1
 		}
 	}
-
-	return len(text)
 }
 
 // decodeKey returns the text of a key, as a decoder reads it.

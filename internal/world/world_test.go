@@ -71,12 +71,12 @@ func encode(t *testing.T, r *Recording) string {
 func TestDecodeIsBounded(t *testing.T) {
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
-	if _, err := io.CopyN(z, spaces{}, maxRecording+4096); err != nil {
+	if _, err := io.CopyN(z, spaces{}, MaxRecording+4096); err != nil {
 		t.Fatal(err)
 	}
 	must(t, z.Close())
-	if _, err := Decode(&b); err == nil || !strings.Contains(err.Error(), "64 MiB") {
-		t.Errorf("a bomb of %d bytes: got error %v, want one about 64 MiB", b.Len(), err)
+	if _, err := Decode(&b); err == nil || !strings.Contains(err.Error(), "32 MiB") {
+		t.Errorf("a bomb of %d bytes: got error %v, want one about 32 MiB", b.Len(), err)
 	}
 	deep := recorded(
 		`{"kind":"file","args":{"path":` + strings.Repeat(
@@ -356,5 +356,24 @@ func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatalf("got %v, want no error", err)
+	}
+}
+
+func TestEndOfString(t *testing.T) {
+	for text, want := range map[string]int{
+		`""x`:          2,
+		`"ab",`:        4,
+		`"\"",`:        4,
+		`"\\","`:       4,
+		`"\\\"",`:      6,
+		`"a\\\\"b"`:    7,
+		`"open`:        5,
+		`"open\"`:      7,
+		`"`:            1,
+		`"\u0022\"\n"`: 12,
+	} {
+		if got := EndOfString([]byte(text), 0); got != want {
+			t.Errorf("%s: got %d, want %d", text, got, want)
+		}
 	}
 }

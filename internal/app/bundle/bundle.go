@@ -20,9 +20,6 @@ const (
 	folder = "prelet-bundle/"
 )
 
-// MaxRecording limits a recording in a bundle, in bytes.
-const MaxRecording = 64 << 20
-
 // Bundle are the files of a bundle, in order.
 type Bundle struct {
 	Modified time.Time

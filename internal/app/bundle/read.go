@@ -18,7 +18,7 @@ import (
 func IsNamed(path string) bool { return strings.HasSuffix(path, suffix) }
 
 // maxExpanded limits the expanded size of a bundle, in bytes: a bundle may come from anyone.
-const maxExpanded = 4 * MaxRecording
+const maxExpanded = 8 * world.MaxRecording
 
 // readFile returns a file of a bundle, if it has at most limit bytes.
 func readFile(path, name string, limit int64) ([]byte, error) {
@@ -74,7 +74,7 @@ func ReadStatus(path string) (*report.Status, error) {
 
 // ReadRecording returns the recording in a bundle.
 func ReadRecording(path string) (*world.Recording, error) {
-	text, err := readFile(path, RecordingName, MaxRecording)
+	text, err := readFile(path, RecordingName, world.MaxRecording)
 	if err != nil {
 		return nil, err
 	}

@@ -58,7 +58,7 @@ func Read(path string, limit int64) ([]byte, error) {
 
 	text, err := io.ReadAll(io.LimitReader(f, limit+1))
 	if int64(len(text)) > limit {
-		return nil, fmt.Errorf("it is larger than %d MiB", limit>>20)
+		return nil, fmt.Errorf("it is larger than %d KiB", limit>>10)
 	}
 
 	return text, err
@@ -74,9 +74,10 @@ func ReadInput(path string, limit int64) ([]byte, error) {
 	return text, err
 }
 
-// ReadSite reads a file of a site. why is set for a path that prelet does not read in a site: a symbolic link, or
-// a file that is not regular, which might never end. A link to /dev/null masks a file of a later folder: it is empty.
-func ReadSite(path string) (src []byte, why string, err error) {
+// ReadSite reads a file of a site of at most limit bytes. why is set for a path that prelet does not read in a site:
+// a symbolic link, or a file that is not regular, which might never end. A link to /dev/null masks a file of a later
+// folder: it is empty.
+func ReadSite(path string, limit int64) (src []byte, why string, err error) {
 	st, err := os.Lstat(path)
 	if err != nil {
 		return nil, "", err
@@ -88,21 +89,11 @@ func ReadSite(path string) (src []byte, why string, err error) {
 		return nil, "is a link", nil
 	}
 
-	src, err = readRegular(path)
+	src, err = Read(path, limit)
 	if errors.Is(err, ErrNotRegular) {
 		return nil, "is not a regular file", nil
 	}
 	return src, "", err
-}
-
-func readRegular(path string) ([]byte, error) {
-	f, err := Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-
-	return io.ReadAll(f)
 }
 
 // Create writes a new file, and the folders above it. For a file that exists already, the error is fs.ErrExist. A

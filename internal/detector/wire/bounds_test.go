@@ -42,7 +42,7 @@ func TestBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := CheckSize(b); err != nil {
+	if err := ReplyBounds.Check(b); err != nil {
 		t.Errorf("largest valid reply: got %v, want no error", err)
 	}
 	many := func(element string) string {
@@ -66,7 +66,7 @@ func TestBounded(t *testing.T) {
 	} {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		err := CheckSize([]byte(c.reply))
+		err := ReplyBounds.Check([]byte(c.reply))
 		runtime.ReadMemStats(&after)
 		if got := after.TotalAlloc - before.TotalAlloc; got > 3*MaxReply { // the text itself, once more as bytes
 			t.Errorf("%s: got %d allocated bytes, want none", name, got)

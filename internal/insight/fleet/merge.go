@@ -16,11 +16,20 @@ type Shard struct {
 	Of    int `json:"of"`
 }
 
-// Decode reads a partial result.
+// MaxPart is the largest size of a partial result that is read, in bytes. One of 10,000 machines has 2 MB.
+const MaxPart = 64 << 20
+
+// partBounds are those of a partial result: a group lists its machines, and each machine may have its own group.
+var partBounds = world.Bounds{Members: 250_000, Elements: 1_000_000, Depth: 64}
+
+// Decode reads a partial result of at most MaxPart bytes.
 func Decode(text []byte) (*Report, error) {
 	var head struct {
 		FormatVersion int    `json:"format_version"`
 		Kind          string `json:"kind"`
+	}
+	if err := partBounds.Check(text); err != nil {
+		return nil, refuse("%s", err)
 	}
 	if err := json.Unmarshal(text, &head); err != nil {
 		return nil, refuse("this is not a partial result of --shard: %s", world.ExplainJSON(err))

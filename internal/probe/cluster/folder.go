@@ -13,6 +13,7 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/platform/nodefile"
+	"github.com/prelet/prelet/internal/value"
 )
 
 // Folder is the path of a folder that replaces a cluster (--objects). It contains the CA in ca.crt, and each
@@ -68,6 +69,14 @@ func (d Folder) ReadConfigMap(namespace, name string) (Object, error) {
 }
 
 func parseConfigMapFile(path string, text []byte, namespace, name string) (Object, error) {
+	if err := value.CheckYAMLSize(text); err != nil {
+		return Object{}, &fault.Fault{
+			Code: fault.ClusterUnusable,
+			Why:  path + ": " + err.Error(),
+			Next: "A ConfigMap of a cluster has at most 1 MiB",
+		}
+	}
+
 	var cm configMap
 
 	err := yaml.Unmarshal(text, &cm)

@@ -1,0 +1,194 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// peakFile is a variable with the file for the peak memory of prelet-measured.
+const peakFile = "PRELET_TEST_PEAK"
+
+// runMeasured runs prelet, and writes the largest amount of memory that this process had, in KiB.
+func runMeasured() {
+	c := cli{stdout: os.Stdout, stderr: os.Stderr, getenv: os.Getenv}
+	code := c.main(os.Args[1:])
+	status, err := os.ReadFile("/proc/self/status")
+	if found := regexp.MustCompile(`VmHWM:\s+(\d+)`).FindSubmatch(status); err == nil && found != nil {
+		err = os.WriteFile(os.Getenv(peakFile), found[1], 0o600)
+	}
+	if err != nil {
+		panic(err)
+	}
+	os.Exit(code)
+}
+
+// Text of recordings and of the answers in them.
+const (
+	emptyRecording = `{"format":1,"prelet":"x","time":"","site":[],"answers":[%s]}`
+	factsAnswer    = `{"kind":"facts","args":{},"answer":{"value":%s}}`
+	someFacts      = `"cpu":{"logical":1},"memory":{"total_bytes":1}`
+)
+
+// A bombCase is a small file that a laptop or CI reads from others, and that would take seconds or gigabytes.
+type bombCase struct {
+	name    string // of its file
+	content []byte
+	command string // FILE is the path of the file, DIR its folder
+	want    string // in the output
+}
+
+func bombs(t *testing.T) []bombCase {
+	t.Helper()
+	many := func(n int, text string) string { return strings.TrimSuffix(strings.Repeat(text+",", n), ",") }
+	recording := func(answers string) []byte { return fmt.Appendf(nil, emptyRecording, answers) }
+	facts := func(text string) []byte { return []byte("{" + someFacts + "," + text + "}") }
+	objects := func(text string) []byte {
+		return []byte("apiVersion: v1\nkind: ConfigMap\nx: " + text + "\n")
+	}
+	manyKeys := func(n int) string {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, "%q:{},", strconv.Itoa(i))
+		}
+		return strings.TrimSuffix(b.String(), ",")
+	}
+	const (
+		plan     = "plan --from FILE"
+		detect   = "detect --hardware FILE"
+		withHCL  = "validate --config DIR"
+		asObject = "plan --config ../../examples/gpu-training --hardware ../../testdata/hardware/facts/bare-vm.json " +
+			"--var zone=az1-r07 --objects DIR"
+		objectFile = "kube-system/kubelet-config.yaml"
+	)
+	lists := ""
+	for _, name := range []string{"nics", "accelerators", "pci", "block_devices", "unknown"} {
+		lists += `,"` + name + `":[` + many(9_999, "{}") + `]`
+	}
+
+	return []bombCase{
+		{"answers.prelet.gz", packed(t, recording(many(3_000_000, "{}"))), plan, "more than 10000 members"},
+		{"nulls.prelet", recording(many(2_000_000, "null")), plan, "more than 10000 members"},
+		{"deep.prelet", recording(strings.Repeat("[", 2_000_000) + strings.Repeat("]", 2_000_000)), plan, "max depth"},
+		{"open.prelet", recording(strings.Repeat("[", 2_000_000)), plan, "max depth"},
+		{"levels.prelet", recording(strings.Repeat("[", 65) + strings.Repeat("]", 65)), plan, "64 deep"},
+		{"broken.prelet", append(recording(many(9_999, "{}")), "}}}"...), plan, "invalid character"},
+		{"keys.prelet", recording("{" + manyKeys(200_000) + "}"), plan, "more than 10000 members"},
+		{"twice.prelet", []byte("{" + many(1_000_000, `"format":1`) + "}"), plan, "more than 10000 members"},
+		{"nested.prelet", recording(many(30, "["+many(9_999, "{}")+"]")), plan, "more than 250000 elements"},
+		{"text.prelet", recording(fmt.Sprintf(factsAnswer, `"`+strings.Repeat("x", 12<<20)+`"`)), plan, "10 MiB"},
+		{"lists.prelet", recording(fmt.Sprintf(factsAnswer, "{"+someFacts+lists+"}")), plan, ""},
+		{"spaces.prelet.gz", packed(t, bytes.Repeat([]byte(" "), 100<<20)), plan, "larger than 32 MiB"},
+		{"members.tar.gz", packed(t, archive(t, 200_000)), plan, "does not contain it"},
+		{"zeros.tar.gz", packed(t, make([]byte, 100<<20)), plan, "does not contain it"},
+		{"nics.json", facts(`"nics":[` + many(1_000_000, "{}") + `]`), detect, "more than 10000 members"},
+		{"deep.json", facts(`"nics":` + strings.Repeat("[", 1_000_000)), detect, "64 deep"},
+		{"lists.json", facts(strings.TrimPrefix(lists, ",")), detect, ""},
+		{"group.json", []byte(`{"kind":"fleet","groups":[` + many(2_000_000, "{}") + `]}`), "fleet merge FILE", "members"},
+		{"groups.json", []byte(`{"kind":"fleet","groups":[` + many(249_000, "{}") + `]}`), "fleet merge FILE", ""},
+		{objectFile, objects("[" + many(600_000, "{}") + "]"), asObject, "lines and commas"},
+		{objectFile, objects(strings.Repeat("[", 1_000_000)), asObject, "not a ConfigMap"},
+		{objectFile, objects(strings.Repeat("- ", 900_000)), asObject, "not a ConfigMap"},
+		{objectFile, objects("1\n" + strings.Repeat("x: 1\n", 300_000)), asObject, "lines and commas"},
+		{objectFile, objects("\ndata:\n  kubelet: '{x: [" + many(600_000, "{}") + "]}'"), asObject, "lines and commas"},
+		{"detectors.lock.json", []byte(`{"format_version":1,"detectors":[` + many(900_000, "{}") + `]}`),
+			withHCL, "more than 10000 members"},
+		{"a.hcl", []byte("x = [" + many(100_000, "1") + "]"), withHCL, "Too many tokens"},
+		{"a.hcl", []byte("x = " + strings.Repeat("[", 19_000)), withHCL, "Brackets nest too deep"},
+		{"a.prelettest.hcl", []byte("run \"x\" " + strings.Repeat("{", 100_000)), "test FILE", "limit"},
+		{"a.prelet.vars", []byte("x = [" + many(100_000, "1") + "]"), withHCL, "Too many tokens"},
+		{"a.txt", []byte("x = [" + many(100_000, "1") + "]"), "plan --config DIR --var-file FILE", "Too many tokens"},
+		{"join.yaml", []byte("kind: JoinConfiguration\nx: [" + many(80_000, "{}") + "]"), "import FILE --out DIR/out", ""},
+		{"join.json", []byte(`{"kind":"JoinConfiguration","x":` + strings.Repeat("[", 200_000)),
+			"import FILE --out DIR/out", "max depth"},
+	}
+}
+
+// packed returns gzipped text.
+func packed(t *testing.T, text []byte) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	if _, err := z.Write(text); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// archive returns a tar archive of empty files.
+func archive(t *testing.T, files int) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	a := tar.NewWriter(&b)
+	for i := range files {
+		if err := a.WriteHeader(&tar.Header{Name: "prelet-bundle/" + strconv.Itoa(i), Mode: 0o644}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := a.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// TestBombs: each ends within 2 s of CPU and 256 MiB, with a message.
+func TestBombs(t *testing.T) {
+	const maxCPU, maxMiB = 2 * time.Second, 256
+	for _, b := range bombs(t) {
+		t.Run(b.name, func(t *testing.T) {
+			dir := t.TempDir()
+			path := filepath.Join(dir, b.name)
+			peak := filepath.Join(t.TempDir(), "peak")
+			site := []byte("detector \"gaudi\" {}\nstage \"detect-hw\" \"node\" {}\n")
+			ca, err := os.ReadFile("../../examples/objects/ca.crt")
+			if err := errors.Join(
+				err,
+				os.MkdirAll(filepath.Dir(path), 0o755),
+				os.WriteFile(filepath.Join(dir, "site.hcl"), site, 0o644),
+				os.WriteFile(filepath.Join(dir, "ca.crt"), ca, 0o644),
+				os.WriteFile(path, b.content, 0o644),
+			); err != nil {
+				t.Fatal(err)
+			}
+			named := strings.NewReplacer("FILE", path, "DIR", dir).Replace(b.command)
+			c := exec.Command("prelet-measured", strings.Fields(named)...)
+			c.Env = append(os.Environ(), peakFile+"="+peak, "GOMEMLIMIT=off")
+			out := &bytes.Buffer{}
+			c.Stdout, c.Stderr = io.Discard, out
+			failed := c.Run()
+
+			cpu := c.ProcessState.UserTime() + c.ProcessState.SystemTime()
+			text, err := os.ReadFile(peak)
+			if err != nil {
+				t.Fatal(err, out)
+			}
+			kib, _ := strconv.Atoi(string(text))
+			shown := out.String()
+			shown = shown[:min(len(shown), 2000)]
+			t.Logf("%s: %d KiB, %s, %.200s", b.name, kib, cpu, shown)
+			if cpu > maxCPU || kib > maxMiB<<10 {
+				t.Errorf("got %s and %d KiB, want at most %s and %d MiB", cpu, kib, maxCPU, maxMiB)
+			}
+			if !strings.Contains(shown, b.want) || strings.Contains(shown, "bug in prelet") {
+				t.Errorf("got %v and %s, want %q", failed, shown, b.want)
+			}
+			if b.want != "" && failed == nil {
+				t.Error("got no error")
+			}
+		})
+	}
+}

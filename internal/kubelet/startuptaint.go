@@ -39,7 +39,21 @@ var startupTaints = []StartupTaint{
 		"node.cloudprovider.kubernetes.io/uninitialized", "NoSchedule",
 		"the cloud controller manager removes it when it has initialized the node",
 	},
+	{"node.kubernetes.io/not-ready", "", "the node lifecycle controller removes it when the node is ready"},
+	{"node.kubernetes.io/unreachable", "", "the node lifecycle controller removes it while the node reports"},
+	{
+		"node.kubernetes.io/unschedulable", "NoSchedule",
+		"the node lifecycle controller removes it unless the node is cordoned",
+	},
+	{"node.kubernetes.io/memory-pressure", "NoSchedule", byCondition},
+	{"node.kubernetes.io/disk-pressure", "NoSchedule", byCondition},
+	{"node.kubernetes.io/pid-pressure", "NoSchedule", byCondition},
+	{"node.kubernetes.io/network-unavailable", "NoSchedule", byCondition},
 }
+
+// byCondition is who removes a taint that Kubernetes sets by a condition of the Node. Source:
+// pkg/controller/nodelifecycle/node_lifecycle_controller.go, doNoScheduleTaintingPass.
+const byCondition = "the node lifecycle controller removes it unless the node has that condition"
 
 // FindStartupTaint returns the startup taint with a key.
 func FindStartupTaint(key string) (found StartupTaint, ok bool) {

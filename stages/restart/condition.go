@@ -3,6 +3,7 @@ package restart
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -115,11 +116,20 @@ func shorten(message schema.Value[string]) string {
 	return text
 }
 
-// checkConditionType refuses a type without a domain: the kubelet and its tools use those.
+// adminConditions are the types without a domain that Kubernetes leaves to the admin of a node.
+// Source: k8s.io/api 0.37, core/v1, NodeConditionType.
+var adminConditions = []string{
+	"GracefulNodeShutdownInProgress", "DrainInProgress", "Drained", "MaintenancePlanned", "MaintenanceInProgress",
+}
+
+// checkConditionType refuses a type without a domain that is not the admin's: the kubelet and its tools use those.
 func checkConditionType(typ string) error {
-	if !strings.Contains(typ, "/") {
-		return errors.New("the type of a condition needs a domain, as in example.com/GPUReady: " +
-			"types without one are the kubelet's")
+	switch {
+	case slices.Contains(adminConditions, typ):
+		return nil
+	case !strings.Contains(typ, "/"):
+		return errors.New("the type of a condition needs a domain, as in example.com/GPUReady: types without one are " +
+			"the kubelet's, except " + strings.Join(adminConditions, ", "))
 	}
 	if why := content.IsLabelKey(typ); len(why) > 0 {
 		return errors.New("the type of a condition is written as the key of a label, example.com/GPUReady: " +

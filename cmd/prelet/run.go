@@ -163,6 +163,8 @@ type runResult struct {
 	Held     string         `json:"held,omitempty"` // why the site's plan is not applied
 	Summary  string         `json:"summary"`
 	Degraded []fault.Reason `json:"degraded"`
+
+	Overwritten []string `json:"overwritten,omitempty"` // files that somebody had changed
 }
 
 func (a *cli) endRun(run app.Ran, asJSON bool) error {
@@ -208,6 +210,8 @@ func newRunResult(run app.Ran, diags hcl.Diagnostics) runResult {
 		Held:     run.Held,
 		Summary:  run.Summary,
 		Degraded: append([]fault.Reason{}, run.Degraded...),
+
+		Overwritten: run.Overwritten,
 	}
 	if run.Plan != nil {
 		r.PlanHash = run.Plan.Hash

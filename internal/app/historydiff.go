@@ -110,7 +110,11 @@ type reportFunc = func(format string, args ...any)
 // read reads the kept files of the generation at a place.
 func (r *historyReader) read(ctx context.Context, place int) compare.Generation {
 	g := r.all[place]
-	out := compare.Generation{Number: g.Gen, Time: g.Time.UTC()}
+	out := compare.Generation{
+		Number:      g.Gen,
+		Time:        g.Time.UTC(),
+		Overwritten: generation.ListOverwritten(g.Entries),
+	}
 	report := func(format string, args ...any) {
 		problem := fmt.Sprintf(format, args...)
 		out.Problems = append(out.Problems, fmt.Sprintf("generation %d: %s", g.Gen, problem))

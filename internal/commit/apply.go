@@ -453,7 +453,10 @@ func RunBelowRoot(o Options, retry bool, root string) Result {
 
 	res.Outcome.Generation = gen
 	res.Changed = changed
-	res.Summary = Summarize(res.Outcome, changed)
+	if cur := readCurrent(o.Store); cur != nil && changed {
+		res.Overwritten = generation.ListOverwritten(cur.Entries)
+	}
+	res.Summary = Summarize(res.Outcome, changed) + res.describeOverwritten()
 
 	return res
 }

@@ -107,7 +107,7 @@ func (e *ending) decideActivated() {
 
 	e.Code = e.Outcome.Code
 	e.gateShut = e.Outcome.HeldBack
-	e.Summary = cmp.Or(e.Outcome.HeldBack, Summarize(e.Outcome, e.Changed))
+	e.Summary = cmp.Or(e.Outcome.HeldBack, Summarize(e.Outcome, e.Changed)) + e.describeOverwritten()
 }
 
 // decideFailed handles a failure before the commit, and is the place where a failure of the cluster becomes a success:
@@ -267,6 +267,9 @@ func (r *Run) inspect(ctx context.Context, e *ending) {
 	if cur := readCurrent(r.Store); cur != nil {
 		e.isGood = cur.Status == generation.StatusGood
 		r.noteAdopted(cur)
+		if e.Changed {
+			e.Overwritten = generation.ListOverwritten(cur.Entries)
+		}
 	}
 }
 

@@ -55,6 +55,8 @@ type Result struct {
 	Reason  string     // what failed before the commit: the first of Plan's diagnostics, or Err
 	Summary string     // one line
 	Err     error      // an error that is not in Plan's diagnostics
+
+	Overwritten []string // files that somebody had changed since the generation before, and that this one wrote over
 }
 
 // maxReplans is how often a plan is made again because a managed file changed meanwhile.

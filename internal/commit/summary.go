@@ -58,6 +58,15 @@ func Summarize(out activation.Outcome, changed bool) string {
 	return fmt.Sprintf("no changes; generation %d is in place", out.Generation)
 }
 
+// describeOverwritten returns the end of a summary: the files of others that were written over; "" for none.
+func (r Result) describeOverwritten() string {
+	if len(r.Overwritten) == 0 {
+		return ""
+	}
+
+	return "; it wrote over what somebody had changed: " + strings.Join(r.Overwritten, ", ")
+}
+
 // ReportOutcome reports an outcome. summary is how the entry ended, in one line.
 func ReportOutcome(rep *report.Reporter, out activation.Outcome, summary string) {
 	rep.Generation(out.Generation)

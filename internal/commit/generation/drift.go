@@ -15,6 +15,17 @@ func (i Info) Entry(path string) (e Entry, ok bool) {
 	return i.Entries[at], true
 }
 
+// ListOverwritten returns the targets that somebody had changed since the generation before, and that this one changes.
+func ListOverwritten(all []Entry) (paths []string) {
+	for _, e := range all {
+		if e.Drift && e.HasChange() {
+			paths = append(paths, e.Path)
+		}
+	}
+
+	return paths
+}
+
 // DescribeDrift returns how a target differs from the state that its generation gave it, or "". A target that is
 // written only once, or that the generation no longer manages, never differs. Of now it reads Kind, SHA256, Mode, UID
 // and GID.

@@ -27,7 +27,9 @@ type Generation struct {
 	Run       *boot.Plan // over the recording: for the causes of single items
 	Rollback  string     // of a rollback: its name as an Input; "" for a run
 	Problems  []string
-	IsDamaged bool // not even its files could be read
+	// Overwritten are files that somebody had changed since the generation before, and that this one wrote over.
+	Overwritten []string
+	IsDamaged   bool // not even its files could be read
 }
 
 // File is a file as a generation wrote or left it. A file without content that is not hidden could not be read.
@@ -52,6 +54,7 @@ type Difference struct {
 	Files         []FileChange `json:"files"`
 	Inputs        []Input      `json:"causes"` // what the runs read, and the site
 	Problems      []string     `json:"problems"`
+	Overwritten   []string     `json:"overwritten,omitempty"` // by To: files that somebody had changed before
 
 	FromTime time.Time `json:"-"`
 	ToTime   time.Time `json:"-"`
@@ -118,6 +121,7 @@ func Generations(a, b Generation) Difference {
 		Files:         []FileChange{},
 		Inputs:        []Input{},
 		Problems:      slices.Concat([]string{}, a.Problems, b.Problems),
+		Overwritten:   b.Overwritten,
 		FromTime:      a.Time,
 		ToTime:        b.Time,
 	}

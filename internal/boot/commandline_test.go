@@ -17,11 +17,11 @@ import (
 func TestFlagsOfAnySource(t *testing.T) {
 	const kubeadm, own = "/var/lib/kubelet/kubeadm-flags.env", "/etc/default/kubelet"
 	type source struct {
-		name                string
-		words               string // of the unit, @ for the flags
-		vars                string // of Environment=
-		kubeadm, own, base  string
-		more, flags, folder string
+		name         string
+		words        string // of the unit, @ for the flags
+		vars         string // of Environment=
+		kubeadm, own string
+		more, flags  string
 	}
 	usual := `"$KUBELET_KUBEADM_ARGS","$KUBELET_EXTRA_ARGS"`
 	sources := []source{

@@ -31,8 +31,8 @@ func TestDescribeUnit(t *testing.T) {
 // line.
 func TestStartTellsNoSecret(t *testing.T) {
 	u := systemd.Unit{
-		Name:    "kubelet.service",
-		Names:   []string{"kubelet.service", "node.service"},
+		Name:  "kubelet.service",
+		Names: []string{"kubelet.service", "node.service"},
 		Command: []string{"/usr/bin/kubelet", "$KUBELET_CONFIG_ARGS", "${NAME}", "--max-pods=${PODS}",
 			"--manifest-url-header=${HEADER}", "$KUBELET_EXTRA_ARGS"},
 		Environment: []string{

@@ -78,8 +78,8 @@ func Range() (oldest, newest int) {
 func Newest() int { return slices.Max(loadTable().minors) }
 
 // IsNewer reports whether a version is newer than the tables, as is a text that is not a version 1.x. Of a minor
-// version that is known only from a pre-release, other releases are newer, and so is one without a patch level: they may
-// have more. An unknown version is not.
+// version that is known only from a pre-release, other releases are newer, and so is one without a patch level: they
+// may have more. An unknown version is not.
 func IsNewer(version string) bool {
 	minor, isKubernetes1 := Minor(version)
 	version = strings.TrimPrefix(version, "v")

@@ -114,7 +114,7 @@ check-proto: ## fail if that code is stale or the protocol has a breaking change
 	tools/proto.sh check
 
 .PHONY: detectors
-detectors: ## build the shipped detectors and detector-check into bin/detectors/
+detectors: build ## build the shipped detectors and detector-check into bin/detectors/
 	cd plugins && CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -tags grpcnotrace -ldflags "$(LDFLAGS)" \
 		-o ../bin/detectors/ ./cmd/...
 	@# NVML is opened with dlopen, and missing functions are detected when they are called, so never -z now.

@@ -45,19 +45,16 @@ func checkDetectorNames(
 			"Did you mean %q? There is neither a program nor a lock of %q.", similar, name,
 		)
 	}
-	if !areAllDescribed {
-		return found
-	}
-
 	for _, i := range s.Stages {
-		found.add(checkLabelPatterns(i, domains))
+		found.add(checkLabelPatterns(i, domains, areAllDescribed))
 	}
 
 	return found
 }
 
-// checkLabelPatterns warns of patterns of from_detectors that match no described domain.
-func checkLabelPatterns(i *lang.Instance, domains []string) (found Findings) {
+// checkLabelPatterns warns of patterns of from_detectors that match no key at all, and of those that match no described
+// domain, if all detectors are described.
+func checkLabelPatterns(i *lang.Instance, domains []string, areAllDescribed bool) (found Findings) {
 	attr := i.Body.Attributes["from_detectors"]
 	if attr == nil {
 		return found
@@ -73,7 +70,17 @@ func checkLabelPatterns(i *lang.Instance, domains []string) (found Findings) {
 
 	for _, e := range list.Exprs {
 		pattern, ok := value.LiteralText(e)
-		if !ok || mayMatchDomain(pattern, domains) {
+		if !ok {
+			continue
+		}
+		if !strings.Contains(pattern, "/") { // no wildcard matches a slash
+			found.Warn(
+				fault.DetectorUnknown, e.Range(), fmt.Sprintf("from_detectors: %q matches no label", pattern),
+				"The key of a label is DOMAIN/NAME, and a pattern is for the whole key. Write %q.", pattern+"/*",
+			)
+			continue
+		}
+		if !areAllDescribed || mayMatchDomain(pattern, domains) {
 			continue
 		}
 		found.Warn(

@@ -307,7 +307,13 @@ func TestUnknownDetectors(t *testing.T) {
 	for _, c := range []struct{ name, site, want string }{
 		{"described", declared + label(`"habana.example/*"`), ""},
 		{"below it", declared + label(`"x.habana.example/y"`), ""},
-		{"a wide pattern", declared + label(`"*"`), ""},
+		{"a wide pattern", declared + label(`"*/*"`), ""},
+		{"no name", declared + label(`"habana.example"`), "7:42 from_detectors: \"habana.example\" matches no label"},
+		{"no slash", declared + label(`"*"`), "7:42 from_detectors: \"*\" matches no label"},
+		{
+			"no slash, and one that is not known", declared + "detector \"else\" {}\n" + label(`"acme.example"`),
+			"8:42 from_detectors: \"acme.example\" matches no label",
+		},
 		{"another domain", declared + label(`"habana.example/*", "npu.other.example/*"`), "7:62 from_detectors: \"npu.other.example/*\" matches no label"},
 		{"ends alike", declared + label(`"nothabana.example/*"`), "7:42 from_detectors: " +
 			"\"nothabana.example/*\" matches no label"},

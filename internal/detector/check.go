@@ -32,10 +32,20 @@ func (h *Host) Check(
 	case errors.As(err, &exit) && exit.ExitCode() >= 0:
 		return exit.ExitCode(), nil
 	case err != nil:
-		return 0, fmt.Errorf("%s: %w", checker, err)
+		return 0, explainHelper(checker, err)
 	}
 
 	return 0, nil
+}
+
+// explainHelper explains why a program of prelet's own could not be started.
+func explainHelper(name string, err error) error {
+	if errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("%s is neither in %s nor next to this program: install the package, or build it with "+
+			"`make build`", name, filepath.Dir(DefaultHelper))
+	}
+
+	return fmt.Errorf("%s: %w", name, err)
 }
 
 // Interpreters returns the programs that the #! line of a script names. Their content is not hashed. The script can

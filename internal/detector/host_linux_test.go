@@ -278,6 +278,7 @@ func TestHostile(t *testing.T) {
 			want: "it ended during the call (exit status 134). Its output: ioctl failed: no such device | " +
 				"assertion failed: table != NULL",
 		},
+		{name: "says-nothing", want: "it failed without a message"},
 		{name: "says-no", want: "the driver is older than 1.20; install a newer one"},
 		{name: "secret", want: "Its output: cannot log in with (sensitive)"},
 		{name: "hang-start", want: "it printed no handshake before its deadline"},
@@ -441,6 +442,51 @@ func TestSwappedMeanwhile(t *testing.T) {
 	must(t, <-stopped)
 	if ran == 0 || refused == 0 {
 		t.Errorf("got %d answers and %d refusals, want both", ran, refused)
+	}
+}
+
+// TestWrittenMeanwhile writes over the program between its hash and its answer: the answer does not count.
+func TestWrittenMeanwhile(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	program := b.write(Programs+"/mine", []byte("#!/bin/sh\nexit 8\n"), 0o755)
+	common := b.dir + "/common"
+	must(t, errors.Join(os.Mkdir(common, 0o777), os.Chmod(common, 0o777)))
+	helper := b.write("/helper", []byte("#!/bin/sh\nread -r request\ntouch "+common+"/started\n"+
+		"while [ ! -e "+common+"/go ]; do sleep 0.01; done\necho '{}'\n"), 0o755)
+	b = b.with(func(o *Options) { o.Helper = helper })
+	written := make(chan error, 1)
+	go func() {
+		for late := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+			_, err := os.Stat(common + "/started")
+			if err == nil || time.Now().After(late) {
+				break
+			}
+		}
+		written <- errors.Join(
+			os.WriteFile(program, []byte("#!/bin/sh\nexit 9\n"), 0o755), os.WriteFile(common+"/go", nil, 0o644),
+		)
+	}()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	_, _, err := b.host.run(ctx, job{program: program, memory: MinMemory})
+	must(t, <-written)
+	if err == nil || !strings.Contains(err.Error(), "was changed while it was started") {
+		t.Errorf("got %v; want that the program was changed", err)
+	}
+}
+
+// TestHelperIsMissing names the two places of prelet-detect, and how it is built.
+func TestHelperIsMissing(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "good").with(func(o *Options) { o.Helper = "/nonexistent/prelet-detect" })
+	_, _, err := b.host.run(t.Context(), job{program: b.dir + Programs + "/good", memory: MinMemory})
+	if err == nil || !strings.Contains(err.Error(), "nor next to this program: install the package, or build it with `make build`") {
+		t.Errorf("detect: got %v; want where prelet-detect is looked for", err)
+	}
+	_, err = b.host.Check(t.Context(), nil, io.Discard, io.Discard)
+	if err == nil || !strings.Contains(err.Error(), "prelet-detector-check is neither in") {
+		t.Errorf("check: got %v; want where prelet-detector-check is looked for", err)
 	}
 }
 

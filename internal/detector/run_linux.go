@@ -3,6 +3,7 @@ package detector
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -59,6 +60,7 @@ func (h *Host) run(ctx context.Context, j job) (reply wire.Reply, t Trace, err e
 	}
 	defer program.Close()
 
+	before := identify(j, program)
 	sum := make(chan string, 1)
 	go func() { sum <- h.hash(j, program) }() // while prelet-detect starts
 	s, err := h.take(ctx, j.grants.Groups)
@@ -74,7 +76,7 @@ func (h *Host) run(ctx context.Context, j job) (reply wire.Reply, t Trace, err e
 	t.SHA256 = <-sum
 	if err != nil {
 		clean = true
-		return reply, t, fmt.Errorf("prelet-detect: %w", err)
+		return reply, t, explainHelper("prelet-detect", err)
 	}
 
 	err = j.checkHash(t.SHA256)
@@ -85,6 +87,9 @@ func (h *Host) run(ctx context.Context, j job) (reply wire.Reply, t Trace, err e
 		go p.watchMemory(watched, memoryProcesses*j.memory, stop)
 		reply, err = p.ask(watched, request, deadline)
 		stop(nil)
+	}
+	if after := identify(j, program); err == nil && after != before {
+		err = fmt.Errorf("%s was changed while it was started, so its answer does not count", j.program)
 	}
 	clean = p.end()
 	if s.own && !reply.Report.Contained { // also without a reply
@@ -98,10 +103,22 @@ func (h *Host) run(ctx context.Context, j job) (reply wire.Reply, t Trace, err e
 	}
 	if err == nil && reply.Failed != "" {
 		t.Step = reply.Failed
-		err = errors.New(cleanText(reply.Text))
+		err = errors.New(cmp.Or(cleanText(reply.Text), "it failed without a message"))
 	}
 
 	return reply, t, err
+}
+
+// identify returns the state of an open program: it shows whether the program was written after its hash was read. The
+// change time is left out, because an update that replaces the file changes it too.
+func identify(j job, program *os.File) nodefile.Identity {
+	var st unix.Stat_t
+	_ = unix.Fstat(int(program.Fd()), &st) // it is open; a failure is the same state twice
+
+	id := nodefile.Identify(j.program, &st)
+	id.Changed = 0
+
+	return id
 }
 
 // open opens the program. Without a lock it is only described, so that others may be able to write it.

@@ -293,6 +293,12 @@ func (k *kit) checkDetect(
 			slow = append(slow, text)
 		}
 
+		for _, l := range a.Labels {
+			if l.Value == "" {
+				invalid = append(invalid, m.name+": label "+l.Key+" has no value")
+			}
+		}
+
 		answers[i] = toJSON(a)
 		difference := k.compareAnswer(client, config, m, answers[i])
 		if difference != "" {
@@ -301,7 +307,7 @@ func (k *kit) checkDetect(
 	}
 	if len(invalid) > 0 {
 		const fix = "Without the device return an empty answer; leave out what cannot be read. " +
-			"Read below the root of the request. Follow the description."
+			"Read below the root of the request. Follow the description. Recommend no label without a value."
 		k.record("detect", Failed, invalid, fix)
 		return false
 	}

@@ -25,7 +25,8 @@ Starts a detector as prelet does and reports what to fix. No device is needed.
 
 check machine FILE.machine DIR
 
-Writes the machine that a file of package detectortest describes to a folder, for --machine and for prelet's --hardware.
+Writes the machine that a file of package detectortest describes to a folder, for --machine and for prelet's --hardware,
+with 4 CPUs and 16 GiB of memory unless the file has others.
 `
 
 // Command is `detectors check`: it runs the checks, prints the report and returns an exit status, which is 1 if a
@@ -123,6 +124,9 @@ func writeMachine(file, dir string) error {
 	if len(entries) > 0 {
 		return fmt.Errorf("%s is not empty", dir)
 	}
+
+	tree.Default("/sys/devices/system/cpu/online", "0-3\n") // without them no plan can be made
+	tree.Default("/proc/meminfo", "MemTotal:       16777216 kB\n")
 
 	return tree.Write(dir)
 }

@@ -153,6 +153,8 @@ func (d detector) Detect(ctx context.Context, r sdk.Request, a *sdk.Answer) erro
 	switch d {
 	case "another's device":
 		a.Add(sdk.Device{Address: "0000:1b:00.0"})
+	case "empty label":
+		a.Recommend("toy.example/model", "", "")
 	case "random":
 		a.AddFacts(seen.Is(fmt.Sprint(rand.Int()), ""))
 	case "random between processes":
@@ -303,6 +305,7 @@ func TestBad(t *testing.T) {
 		{"refused", "declared", conformance.Failed, "calls setxattr(\"/tmp\", \"user.x\", "},
 		{"paths", "handshake", conformance.Failed, "match.paths[0]"},
 		{"another's device", "detect", conformance.Failed, "any_pci_device"},
+		{"empty label", "detect", conformance.Failed, "label toy.example/model has no value"},
 		{"wants as needs", "wants", conformance.Failed, "/etc/hostname"},
 		{"odd", "odd", conformance.Failed, "ended"},
 		{"without devices", "detect", conformance.Failed, "no device"},
@@ -388,6 +391,10 @@ func TestMachine(t *testing.T) {
 	b, err := os.ReadFile(filepath.Join(tree, "sys/bus/pci/devices/0000:17:00.0/firmware"))
 	if string(b) != "1.19\n" {
 		t.Errorf("got %q, %v; want 1.19 as in the machine file", b, err)
+	}
+	b, err = os.ReadFile(filepath.Join(tree, "sys/devices/system/cpu/online"))
+	if string(b) != "0-3\n" {
+		t.Errorf("CPUs: got %q, %v; want 0-3, without which no plan can be made", b, err)
 	}
 	if status := conformance.Command([]string{"machine", file, tree}, &stdout, &stderr); status != 1 ||
 		!strings.Contains(stderr.String(), "is not empty") {

@@ -118,6 +118,8 @@ func sensor(celsius float64) map[string]any {
 func (s server) Detect(_ context.Context, r *detectorv1.DetectRequest) (*detectorv1.DetectResponse, error) {
 	misbehave(s.name)
 	switch s.name {
+	case "says-nothing":
+		return nil, status.Error(codes.Unknown, "")
 	case "says-no":
 		return nil, errors.New("the driver is older than 1.20; install a newer one")
 	case "problem":

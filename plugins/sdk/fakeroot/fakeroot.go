@@ -127,6 +127,13 @@ func (t *Tree) File(p, text string) *Tree {
 	return t.mustAdd(p, entry{file, text})
 }
 
+// Default adds a file at an absolute path of the machine, unless that is described.
+func (t *Tree) Default(p, text string) {
+	if _, isDescribed := t.entries[p]; !isDescribed {
+		_ = t.add(p, entry{file, text})
+	}
+}
+
 // Link adds a symbolic link.
 func (t *Tree) Link(p, target string) *Tree {
 	return t.mustAdd(p, entry{link, target})

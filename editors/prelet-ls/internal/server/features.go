@@ -45,7 +45,7 @@ func (s *Server) complete(here at) (any, error) {
 		return completionList{Items: []completionItem{}}, nil // of a value that only an evaluation knows
 	}
 
-	found, err := s.decoder(here).CompletionAtPos(s.ending, here.file, posOf(here.text, here.offset))
+	found, err := s.completionsOf(here)
 	if err != nil {
 		return completionList{Items: []completionItem{}}, nil
 	}
@@ -58,6 +58,19 @@ func (s *Server) complete(here at) (any, error) {
 	}
 
 	return out, nil
+}
+
+// completionsOf returns what hcl-lang offers. hcl-lang panics at some places, such as behind the equals sign of
+// `sensitive = true` (completeBoolAtPos): there it offers nothing.
+func (s *Server) completionsOf(here at) (found hcllang.Candidates, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			s.options.Log.Printf("completion: hcl-lang: %v", p)
+			found, err = hcllang.CompleteCandidates(nil), nil
+		}
+	}()
+
+	return s.decoder(here).CompletionAtPos(s.ending, here.file, posOf(here.text, here.offset))
 }
 
 // isInComment reports whether a position is inside of a comment, where nothing is offered. The token of a comment of

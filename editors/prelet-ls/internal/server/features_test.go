@@ -152,6 +152,14 @@ func TestMembersByIndex(t *testing.T) {
 	}
 }
 
+// hcl-lang panics between the equals sign and a boolean: nothing is offered there, and the request does not fail.
+func TestCompletionBeforeABoolean(t *testing.T) {
+	for _, text := range []string{"variable \"a\" {\n  sensitive =| true\n}\n", "variable \"a\" {\n  sensitive =|"} {
+		s, _, params := openSite(t, map[string]string{"site.hcl": text})
+		askFor[completionList](t, s, "completion", params)
+	}
+}
+
 // Formatting keeps the ends of lines of a file from Windows.
 func TestFormatKeepsLineEnds(t *testing.T) {
 	for _, c := range []struct{ text, want string }{

@@ -195,6 +195,10 @@ func readReport(ctx context.Context, h *Host) NodeStatus {
 		out.Status = emptyStatus()
 		out.Condition = Unfinished
 		out.Begun = describeBegun(ctx, h)
+		if full := h.gate().WhyFull(); full != "" && out.Begun != "" { // it cannot report
+			out.Condition = Failing
+			out.Begun += ". " + full
+		}
 	}
 
 	out.ThisBoot = out.BootID == h.BootID

@@ -80,6 +80,20 @@ func (g Gate) checkSpace() error {
 	return errors.Join(err, g.remove(spaceFile))
 }
 
+// WhyFull returns that the run folder has no space, with the next step; "" if it has.
+func (g Gate) WhyFull() string {
+	d := g.Root.FindDisk(filepath.Join(g.Dir, spaceFile))
+	if d.Err != nil || d.Free >= gateSpace {
+		return ""
+	}
+
+	return g.Dir + " has no space left: " + g.nextFree()
+}
+
+func (g Gate) nextFree() string {
+	return "free space and inodes of " + g.Dir + ", which is in memory: df -h " + g.Dir + ", df -i " + g.Dir
+}
+
 // State reports whether the gate is open, and on which generation; -1 when the file is not from prelet.
 func (g Gate) State() (generation int, open bool, err error) {
 	text, err := g.Root.ReadFile(g.Path(), nodefile.Max)
@@ -252,7 +266,7 @@ func (g Gate) fault(op, name string, err error) error {
 	case errors.Is(err, fs.ErrNotExist):
 		next = "create the folder " + g.Dir + " with mode 0755"
 	case errors.Is(err, unix.ENOSPC):
-		next = "free space and inodes of " + g.Dir + ", which is in memory: df -h " + g.Dir + ", df -i " + g.Dir
+		next = g.nextFree()
 	}
 
 	var at *fs.PathError

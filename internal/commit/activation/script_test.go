@@ -175,6 +175,8 @@ func (n *node) cmdSystemd(args []string) {
 		s.unreachable = args[0] == "gone"
 	case "stops": // DURATION
 		s.stopping = n.duration(args[1])
+	case "restart-sec": // DURATION
+		s.restarts = n.duration(args[1])
 	case "no-restart":
 		s.noRestart = true
 	case "dependency-fails":

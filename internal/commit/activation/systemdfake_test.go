@@ -348,6 +348,7 @@ func (f *fakeSystemd) endPrelet() {
 func (f *fakeSystemd) setDead(active, sub, result string) {
 	f.life++
 	f.unit.Active, f.unit.Sub, f.unit.Result, f.unit.MainPID = active, sub, result, 0
+	f.unit.NextStart = 0
 }
 
 // exec is the moment at which systemd reads EnvironmentFile= and starts the process.
@@ -378,6 +379,7 @@ func (f *fakeSystemd) exec() {
 	f.conduct = f.behave()
 	f.unit.MainPID, f.unit.Started, f.unit.Result = 1000+f.pids, f.clk.now, "success"
 	f.unit.Active, f.unit.Sub = "activating", "start"
+	f.unit.NextStart = 0
 	f.schedule(life, f.conduct.ready, func() {
 		f.unit.Active, f.unit.Sub = "active", "running"
 		f.end("done")
@@ -418,6 +420,7 @@ func (f *fakeSystemd) fail(result string) {
 	}
 
 	f.setDead("activating", "auto-restart", result)
+	f.unit.NextStart = f.clk.now + f.restarts
 	f.schedule(f.life, f.restarts, func() {
 		f.unit.Restarts++
 		f.exec()

@@ -88,6 +88,7 @@ func (m *Machine) watch(
 	m.extendTimeout(max(0, deadline-m.Clock.Monotonic()))
 	w := watcher{
 		m:           m,
+		deadline:    deadline,
 		location:    h,
 		result:      result,
 		fullTimeout: full,
@@ -107,7 +108,7 @@ func (m *Machine) watch(
 	f := watchResult{verdict: Bad, reason: m.whyUngated(ctx, p.Unit, changed)}
 	var err error
 	if f.reason == "" {
-		f, err = w.run(ctx, deadline)
+		f, err = w.run(ctx)
 	}
 	if err == nil && f.verdict == Bad {
 		if w.cause == nil {
@@ -192,6 +193,7 @@ type watcher struct {
 
 	units       []UnitSpec // of the site, that this generation restarted or reloaded
 	result      string
+	deadline    time.Duration
 	fullTimeout bool
 
 	hasLooked   bool
@@ -216,7 +218,7 @@ type watcher struct {
 	unknown bool   // the last check was unknown, not failed
 }
 
-func (w *watcher) run(ctx context.Context, deadline time.Duration) (watchResult, error) {
+func (w *watcher) run(ctx context.Context) (watchResult, error) {
 	clock := w.m.Clock
 	lastAnswer := clock.Monotonic()
 
@@ -242,12 +244,12 @@ func (w *watcher) run(ctx context.Context, deadline time.Duration) (watchResult,
 		}
 
 		now = clock.Monotonic()
-		if now >= deadline {
+		if now >= w.deadline {
 			return w.finishAtDeadline(), nil
 		}
 
 		// The end of ctx is handled above.
-		_ = clock.Sleep(ctx, min(lookInterval, deadline-now))
+		_ = clock.Sleep(ctx, min(lookInterval, w.deadline-now))
 	}
 }
 
@@ -347,6 +349,9 @@ func (w *watcher) judgeUnit(
 		)
 	case w.cannotRecover(ctx, u, now):
 		const format = "it ended (%s/%s, result %s), and will each time"
+		return Bad, w.addBad("unit", format, u.Active, u.Sub, u.DescribeResult())
+	case w.fullTimeout && u.NextStart > w.deadline && u.Result != "resources":
+		const format = "it ended (%s/%s, result %s), and RestartSec= is longer than the time for the verdict"
 		return Bad, w.addBad("unit", format, u.Active, u.Sub, u.DescribeResult())
 	case isStopped(u) && w.result == jobDependency:
 		return Bad, w.addBad("unit", "it was not started, because a unit that it requires failed")

@@ -15,6 +15,7 @@ type Disk struct {
 	Err      error  // why the folder cannot be read; the fields below are then not set
 	ReadOnly bool
 	Bytes    int64 // the size
+	Free     int64 // bytes that can be written; 0 also if no file can be made
 }
 
 // FindDisk returns the disk of a node's file: that of its folder, or of the deepest existing folder above it.
@@ -29,11 +30,16 @@ func (r Root) FindDisk(path string) Disk {
 		return Disk{Path: dir, Err: err}
 	}
 
-	return Disk{
+	d := Disk{
 		Path:     dir,
 		ReadOnly: s.Flags&unix.ST_RDONLY != 0,
 		Bytes:    int64(s.Blocks) * int64(s.Bsize),
 	}
+	if s.Files == 0 || s.Ffree > 0 { // some file systems do not count
+		d.Free = int64(s.Bavail) * int64(s.Bsize)
+	}
+
+	return d
 }
 
 // findExisting returns a folder, or the deepest existing folder above it. With an error it returns the path at fault.

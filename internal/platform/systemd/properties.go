@@ -1,13 +1,19 @@
 package systemd
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
+	"path"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/godbus/dbus/v5"
+
+	"github.com/prelet/prelet/internal/platform/nodefile"
+	"github.com/prelet/prelet/internal/platform/unitfile"
 )
 
 // decode reads the D-Bus properties of a unit. A missing property leaves its field zero: a unit that does not exist
@@ -40,6 +46,7 @@ func decode(name string, properties map[string]any) (Unit, error) {
 		Left:     readTime(&r, "ActiveExitTimestampMonotonic"),
 	}
 
+	state.NextStart = readNextStart(&r)
 	state.NoStart, state.NoStop = isFalse(&r, "CanStart"), isFalse(&r, "CanStop")
 	state.NeverWith = slices.Concat(
 		read[[]string](&r, "Conflicts"),
@@ -166,13 +173,46 @@ func readFailedPre(r *reader) string {
 		switch {
 		case c.Ignore, c.Code == 0, c.Code == exited && c.Status == 0:
 		case c.Code == exited:
-			return fmt.Sprintf("ExecStartPre=%s ended with status %d", c.Path, c.Status)
+			return fmt.Sprintf("ExecStartPre=%s ended with status %d%s", c.Path, c.Status, findPre(r, c.Path))
 		default:
-			return fmt.Sprintf("ExecStartPre=%s was killed by signal %d", c.Path, c.Status)
+			return fmt.Sprintf("ExecStartPre=%s was killed by signal %d%s", c.Path, c.Status, findPre(r, c.Path))
 		}
 	}
 
 	return ""
+}
+
+// findPre returns the files of a unit with this program in an ExecStartPre=, in parentheses; "" if none can be read.
+func findPre(r *reader, program string) string {
+	var found []string
+	for _, file := range append([]string{read[string](r, "FragmentPath")}, read[[]string](r, "DropInPaths")...) {
+		text, err := nodefile.ReadFile(file, maxUnitFile)
+		hasProgram := slices.ContainsFunc(unitfile.Parse(string(text)), func(s unitfile.Setting) bool {
+			words := strings.Fields(strings.TrimLeft(s.Value, "@-:+!|"))
+
+			return s.Section == "Service" && s.Name == "ExecStartPre" && len(words) > 0 &&
+				(words[0] == program || path.Base(program) == words[0])
+		})
+		if err == nil && hasProgram {
+			found = append(found, file)
+		}
+	}
+	if len(found) == 0 {
+		return ""
+	}
+
+	return " (in " + strings.Join(found, ", ") + ")"
+}
+
+// readNextStart returns when systemd starts a unit again that ended, 0 if it does not wait for that.
+func readNextStart(r *reader) time.Duration {
+	if !strings.HasPrefix(read[string](r, "SubState"), "auto-restart") {
+		return 0
+	}
+	wait := limitedDuration(cmp.Or(read[uint64](r, "RestartUSecNext"), read[uint64](r, "RestartUSec")))
+	began := readTime(r, "StateChangeTimestampMonotonic")
+
+	return began + min(wait, math.MaxInt64-began)
 }
 
 // isFalse reports whether a property exists and is false.

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"math"
+	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -272,6 +275,46 @@ func TestFailedPre(t *testing.T) {
 		u, err := p.reach(t.Context()).Look(t.Context(), "kubelet.service")
 		if err != nil || u.FailedPre != want {
 			t.Errorf("got %q, %v; want %q", u.FailedPre, err, want)
+		}
+	}
+}
+
+// TestFailedPreOfDropIn names the file with the ExecStartPre= that failed.
+func TestFailedPreOfDropIn(t *testing.T) {
+	dropIn := filepath.Join(t.TempDir(), "20-site.conf")
+	if err := os.WriteFile(dropIn, []byte("[Service]\nExecStartPre=-/bin/a\nExecStartPre=+/bin/b -x\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := newPeer(t)
+	p.units["kubelet.service"] = kubelet(map[string]any{
+		"ExecStartPre": []command{{Path: "/bin/b", Code: 1, Status: 3}}, "DropInPaths": []string{"/nowhere", dropIn},
+	})
+	u, err := p.reach(t.Context()).Look(t.Context(), "kubelet.service")
+	if want := "ExecStartPre=/bin/b ended with status 3 (in " + dropIn + ")"; err != nil || u.FailedPre != want {
+		t.Errorf("got %q, %v; want %q", u.FailedPre, err, want)
+	}
+}
+
+// TestNextStart reads when systemd starts a unit again that waits for RestartSec=.
+func TestNextStart(t *testing.T) {
+	const changed = uint64(5_000_000) // microseconds
+	for _, c := range []struct {
+		sub        string
+		wait, next uint64
+		want       time.Duration
+	}{
+		{"running", 600_000_000, 0, 0},
+		{"auto-restart", 600_000_000, 0, 605 * time.Second},
+		{"auto-restart-queued", 1_000_000, 9_000_000, 14 * time.Second},
+		{"auto-restart", math.MaxUint64, 0, math.MaxInt64},
+	} {
+		p := newPeer(t)
+		p.units["kubelet.service"] = kubelet(map[string]any{
+			"SubState": c.sub, "StateChangeTimestampMonotonic": changed, "RestartUSec": c.wait, "RestartUSecNext": c.next,
+		})
+		u, err := p.reach(t.Context()).Look(t.Context(), "kubelet.service")
+		if err != nil || u.NextStart != c.want {
+			t.Errorf("%+v: got %s, %v; want %s", c, u.NextStart, err, c.want)
 		}
 	}
 }

@@ -36,6 +36,8 @@ type Unit struct {
 	Started  time.Duration // ExecMainStartTimestampMonotonic: since boot, on CLOCK_MONOTONIC; 0: never
 	Left     time.Duration // ActiveExitTimestampMonotonic: when it last ceased to be active; 0: never
 
+	// NextStart is when systemd starts it again, while it waits for RestartSec=; else 0.
+	NextStart time.Duration
 	// NoStart and NoStop: systemd refuses to start or stop the unit by hand (RefuseManualStart=, RefuseManualStop=).
 	NoStart, NoStop bool
 	// NeverWith are the units that systemd never runs at the same time: Conflicts= of either.

@@ -162,8 +162,8 @@ var mutants = []mutant{
 		file:     inRecovery,
 		scenario: "update",
 		by:       []string{bySweep},
-		old:      "	if err := s.publish(m, false); err != nil {\n		if isStuck",
-		new:      "	if err := error(nil); err != nil {\n		if isStuck",
+		old:      "	if err := s.publish(m, false); err != nil {\n",
+		new:      "	if err := error(nil); err != nil {\n",
 	},
 	{
 		name: "temporaries are not listed", file: inRound, scenario: "update", by: []string{bySweep},

@@ -206,7 +206,7 @@ func (e *Env) finishReport(
 	}
 
 	status, err := r.Report.Finish(code, summary)
-	e.sayError(err)
+	e.sayError(errors.Join(err, h.keepLastGood(r)))
 	e.annotate(ctx, h, r)
 
 	return status

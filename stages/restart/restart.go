@@ -310,6 +310,7 @@ func (r *renderer) unit() *node.Unit {
 			"%q: the name of a service, timer or socket is needed, as chrony.service.", unit.V)
 	case slices.Contains([]string{
 		"prelet.service", "prelet-apply.service", "prelet-verify.service", "prelet-boot-check.service",
+		"prelet-fallback.service",
 	}, unit.V):
 		r.Error(fault.Conflict, unit.Range, "A unit of prelet's",
 			"%s runs prelet, so prelet cannot restart it. Remove this stage.", unit.V)

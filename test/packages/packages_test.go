@@ -70,6 +70,8 @@ var installed = map[string]os.FileMode{
 	"/usr/lib/systemd/system/prelet-apply.service":                  0o644,
 	"/usr/lib/systemd/system/prelet-verify.service":                 0o644,
 	"/usr/lib/systemd/system/prelet-boot-check.service":             0o644,
+	"/usr/lib/systemd/system/prelet-fallback.service":               0o644,
+	"/usr/lib/prelet/fallback.sh":                                   0o755,
 	"/usr/lib/systemd/system/kubelet.service.d/05-prelet-gate.conf": 0o644,
 	"/usr/lib/systemd/system/boot-complete.target.d/50-prelet.conf": 0o644,
 	"/usr/lib/systemd/system-preset/90-prelet.preset":               0o644,

@@ -10,23 +10,18 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/prelet/prelet/internal/commit/activation"
+	"github.com/prelet/prelet/internal/platform/unitfile"
 )
 
-// setupStatuses are the exit statuses with which systemd itself ends a service before the program runs
-// (systemd.exec(5), "Process Exit Codes"), as far as prelet's units can meet them: the name, and what to look at.
-var setupStatuses = map[int32][2]string{
-	203: {"EXEC", "/usr/bin/prelet is missing or cannot be executed"},
-	226: {
-		"NAMESPACE",
-		"a folder of ReadWritePaths= in a drop-in is missing: make it, or write \"-\" before it",
-	},
-	233: {"RUNTIME_DIRECTORY", "/run/prelet cannot be made, or is not a folder"},
-	exitCredentials: {
-		"CREDENTIALS",
-		"a credential of the unit cannot be read or decrypted: in /etc/credstore, /run/credstore and " +
-			"/usr/lib/credstore it must be a regular file of at most 1 MiB; a file of LoadCredentialEncrypted= must " +
-			"exist, and have been encrypted with the TPM or the host key of this machine",
-	},
+// setupHints are what to look at after an exit status with which systemd itself ends a service before the program runs,
+// as far as prelet's units can meet them.
+var setupHints = map[int32]string{
+	unitfile.StatusExec: "/usr/bin/prelet is missing or cannot be executed",
+	226:                 "a folder of ReadWritePaths= in a drop-in is missing: make it, or write \"-\" before it",
+	233:                 "/run/prelet cannot be made, or is not a folder",
+	exitCredentials: "a credential of the unit cannot be read or decrypted: in /etc/credstore, /run/credstore and " +
+		"/usr/lib/credstore it must be a regular file of at most 1 MiB; a file of LoadCredentialEncrypted= must " +
+		"exist, and have been encrypted with the TPM or the host key of this machine",
 }
 
 // Failure is why systemd could not start prelet.service, before a line of prelet ran, or why none of its processes
@@ -58,28 +53,27 @@ func FindFailure(ctx context.Context, units activation.Units, hasBegun bool) Fai
 
 	see := fmt.Sprintf("see journalctl -b -u %s", activation.BootUnit)
 
-	known, ok := setupStatuses[u.Status]
+	status, hint := u.NotStarted(), setupHints[u.Status]
 	switch {
-	case u.Result == "exit-code" && ok:
+	case u.Load == "masked":
+		const format = "%s is masked, so no run prepares this node: systemctl unmask %[1]s; if %[1]s is an empty file, " +
+			"install the package prelet again"
+		return Failure{Why: fmt.Sprintf(format, activation.BootUnit)}
+	case u.Load != "loaded":
+		const format = "systemd cannot load %s (%s), so no run prepares this node: install the package prelet again"
+		return Failure{Why: fmt.Sprintf(format, activation.BootUnit, u.Load)}
+	case status != "" && hint != "":
+		const format = "systemd could not start %s (%s): %s; %s"
 		return Failure{
-			Why: fmt.Sprintf(
-				"systemd could not start %s (%d/%s): %s; %s",
-				activation.BootUnit,
-				u.Status,
-				known[0],
-				known[1],
-				see,
-			),
-
+			Why:     fmt.Sprintf(format, activation.BootUnit, status, hint, see),
 			IsGiven: u.Status == exitCredentials,
 		}
-	case u.Result == "exit-code" && u.Status >= 200 && u.Status <= 243, u.Result == "resources":
+	case status != "":
+		return Failure{Why: fmt.Sprintf("systemd could not start %s (%s); %s", activation.BootUnit, status, see)}
+	case u.Result == "resources":
 		return Failure{
-			Why: fmt.Sprintf(
-				"systemd could not start %s (%s, status %d); %s",
-				activation.BootUnit, u.Result, u.Status, see,
-			),
-			IsGiven: u.Result == "resources",
+			Why:     fmt.Sprintf("systemd could not start %s (%s); %s", activation.BootUnit, u.Result, see),
+			IsGiven: true,
 		}
 	case hasDied(u) && u.Restarts+1 >= deathLimit:
 		return describeDeath(u)

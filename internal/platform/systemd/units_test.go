@@ -79,8 +79,8 @@ func TestUnitsSayWhatWasProven(t *testing.T) {
 		{"prelet-verify.service", "Service.LoadCredential", ""},
 		{"prelet-verify.service", "Install.WantedBy", "kubelet.service"},
 
-		{"kubelet.service.d/05-prelet-gate.conf", "Unit.Wants", "prelet.service"},
-		{"kubelet.service.d/05-prelet-gate.conf", "Unit.After", "prelet.service"},
+		{"kubelet.service.d/05-prelet-gate.conf", "Unit.Wants", "prelet.service prelet-fallback.service"},
+		{"kubelet.service.d/05-prelet-gate.conf", "Unit.After", "prelet.service prelet-fallback.service"},
 		{"kubelet.service.d/05-prelet-gate.conf", "Unit.Requires", ""},
 		{"kubelet.service.d/05-prelet-gate.conf", "Unit.StartLimitIntervalSec", "0"},
 		{"kubelet.service.d/05-prelet-gate.conf", "Service.EnvironmentFile", "/run/prelet/kubelet.env"},

@@ -1,0 +1,56 @@
+#!/bin/sh
+# prelet-fallback.service runs this while the gate is shut and no prelet of this boot has said why. If prelet cannot start,
+# it reports why and what to do, and opens the gate if the files in place are those of the last good generation. It is a
+# shell script, because prelet itself may be what is broken.
+#
+# /var/lib/prelet/last-good is written by prelet after a good verdict: "# generation N", then sha256sum's lines of the
+# files of that generation, and of the marks of the machine. journal.json exists from a commit to its verdict.
+set -u
+gate=/run/prelet/kubelet.env
+state=/var/lib/prelet
+
+load=$(systemctl show --property=LoadState --value prelet.service)
+# The unit has tried the program: a shell would run an empty or foreign file as a script.
+works=false
+case $(systemctl show --property=ExecStartPre prelet-fallback.service) in
+*'code=exited ; status=0 '*) [ ! -x /usr/bin/prelet ] || works=true ;; # systemd skips a program that is missing
+esac
+
+reinstall="install the package prelet again, then: systemctl restart prelet"
+case $works,$load in
+true,loaded) exit 0 ;; # it runs, and reports by itself
+false,*) why="/usr/bin/prelet cannot be executed: $reinstall" ;;
+*,masked)
+	why="prelet.service is masked: systemctl unmask prelet.service && systemctl start prelet.service"
+	why="$why (if its unit file is empty, install the package prelet again)"
+	;;
+*) why="systemd cannot load prelet.service ($load): $reinstall" ;;
+esac
+
+# Writes a file of the run folder at once, as systemd may read it at any moment.
+put() { # put FILE LINE
+	printf '%s\n' "$2" >"$1.new" && chmod 0644 "$1.new" && mv "$1.new" "$1"
+}
+# Without a way to open the gate, the reason is at the gate: the next start of the kubelet does not repeat all this.
+shut() { # shut WHY
+	put /run/prelet/kubelet.reason "$why; the gate stays shut: $1"
+	echo "$why. The kubelet does not start: $1." >&2
+	exit 1
+}
+
+if $works && [ "$(systemctl show --property=LoadState --value prelet-verify.service)" = loaded ]; then
+	echo "$why. prelet-verify.service opens the last good generation, if there is one." >&2
+	exit 1
+fi
+[ -d $state ] || shut "this node never had a good generation"
+exec 9<$state
+flock --nonblock 9 || exit 0 # a prelet writes, and reports by itself
+[ ! -e $state/journal.json ] || shut "a change of its files was interrupted, or has no verdict yet"
+[ -s $state/last-good ] || shut "this node never had a good generation"
+sha256sum --check --strict --quiet $state/last-good >&2 ||
+	shut "these files are not those of the last good generation, or this is another machine"
+
+generation=$(sed -n '1s/^# generation //p' $state/last-good)
+put $gate "PRELET_GENERATION=$generation"
+echo "$why. The kubelet starts with generation $generation, the last good one; the site is not applied." >&2
+exit 1

@@ -363,8 +363,8 @@ const (
 	MaxOpenWait = 10 * time.Second
 )
 
-// extendTimeout extends the unit's start timeout, now and until stop is called. The site's deadline, which may be longer
-// than that timeout, limits a plan; most limits what has no deadline; 0: unlimited.
+// extendTimeout extends the unit's start timeout, now and until stop is called. The site's deadline, which may be
+// longer than that timeout, limits a plan; most limits what has no deadline; 0: unlimited.
 func (h *Host) extendTimeout(most time.Duration) (stop func()) {
 	_ = h.Notify.Extend(3 * keepAlive)
 	t := time.NewTicker(keepAlive)

@@ -56,8 +56,8 @@ func FindFailure(ctx context.Context, units activation.Units, hasBegun bool) Fai
 	status, hint := u.NotStarted(), setupHints[u.Status]
 	switch {
 	case u.Load == "masked":
-		const format = "%s is masked, so no run prepares this node: systemctl unmask %[1]s; if %[1]s is an empty file, " +
-			"install the package prelet again"
+		const format = "%s is masked, so no run prepares this node: systemctl unmask %[1]s; if %[1]s is an empty " +
+			"file, install the package prelet again"
 		return Failure{Why: fmt.Sprintf(format, activation.BootUnit)}
 	case u.Load != "loaded":
 		const format = "systemd cannot load %s (%s), so no run prepares this node: install the package prelet again"

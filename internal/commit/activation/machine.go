@@ -110,9 +110,9 @@ func (m *Machine) extendTimeout(d time.Duration) {
 
 // Preflight checks whether a commit could be activated, and changes nothing. Its errors have the code fault.Systemd
 // (systemd does not answer, the unit is masked or missing, or it would start without the gate), fault.KubeletMachine if
-// its program cannot be executed, or fault.CannotWrite if the run folder is full. changed are the files of the unit that
-// the commit changes, with their content: they may end what keeps it from starting, except for a masked unit. A unit
-// that does not start with them is rolled back. p is the spec of the generation that will be in place.
+// its program cannot be executed, or fault.CannotWrite if the run folder is full. changed are the files of the unit
+// that the commit changes, with their content: they may end what keeps it from starting, except for a masked unit. A
+// unit that does not start with them is rolled back. p is the spec of the generation that will be in place.
 func (m *Machine) Preflight(
 	ctx context.Context,
 	p Spec,

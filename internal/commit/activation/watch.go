@@ -400,8 +400,8 @@ func (w *watcher) checkProcess(ctx context.Context, u Unit) bool {
 	return w.checkProbe("healthz", w.m.Probe.Healthz(ctx, w.spec.Healthz))
 }
 
-// cannotRecover reports whether the log of a dead kubelet, or its program, shows that it can never start. Then the watch does not wait
-// for the crash loop. A unit that failed without a process (the gate was shut) has no such log.
+// cannotRecover reports whether the log of a dead kubelet, or its program, shows that it can never start. Then the
+// watch does not wait for the crash loop. A unit that failed without a process (the gate was shut) has no such log.
 func (w *watcher) cannotRecover(ctx context.Context, u Unit, now time.Duration) bool {
 	isNew := u.Started >= w.since && u.Result != "resources"
 	isDead := isWaitingToRestart(u) || hasGivenUp(u)

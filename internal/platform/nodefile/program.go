@@ -4,8 +4,6 @@ import (
 	"errors"
 	"io"
 	"io/fs"
-	"os"
-	"path/filepath"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -56,7 +54,7 @@ func (r Root) inspectProgram(path string) (interpreter, why string) {
 		return "", "is empty"
 	}
 
-	file, err := os.Open(filepath.Join("/", string(r), look.Path()))
+	file, err := look.Open()
 	if err != nil {
 		return "", ""
 	}

@@ -146,8 +146,8 @@ func (c *Conn) CreateTmpfiles(
 	return c.runTransient(ctx, "prelet-tmpfiles", description, wait, create)
 }
 
-// runTransient runs commands one after the other in a transient unit. systemd looks for their programs in its own search
-// path, because /usr may not be merged.
+// runTransient runs commands one after the other in a transient unit. systemd looks for their programs in its own
+// search path, because /usr may not be merged.
 func (c *Conn) runTransient(
 	ctx context.Context,
 	name, description string,

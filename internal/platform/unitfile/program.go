@@ -45,7 +45,8 @@ func (u Unit) DescribeResult() string {
 	case u.FailedPre != "":
 		return u.Result + ": " + u.FailedPre
 	case status != "" && u.Status == StatusExec:
-		return strings.TrimSuffix(fmt.Sprintf("%s: %s: %s", u.Result, status, cmp.Or(u.WhyNoProgram(), u.Program)), ": ")
+		why := cmp.Or(u.WhyNoProgram(), u.Program)
+		return strings.TrimSuffix(fmt.Sprintf("%s: %s: %s", u.Result, status, why), ": ")
 	case status != "":
 		return u.Result + ": " + status
 	}

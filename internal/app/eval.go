@@ -83,7 +83,6 @@ func (e *Env) evaluate(
 	}
 
 	out := Evaluated{Plan: n.planUnless(ctx, found, e.Progress)}
-	e.hideFlags(out.Plan)
 	out.Text = text
 	if err := checkStopped(ctx); err != nil || out.Plan.Eval == nil {
 		return out, err

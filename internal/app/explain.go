@@ -93,7 +93,6 @@ func (e *Env) explainNode(ctx context.Context, w Where, word string) (Explanatio
 		return Explanation{}, err
 	}
 	p := n.planUnless(ctx, found, e.Progress)
-	e.hideFlags(p)
 	if err := checkStopped(ctx); err != nil {
 		return Explanation{}, err
 	}

@@ -252,5 +252,9 @@ func (e *Env) replay(ctx context.Context, r *world.Recording) *boot.Plan {
 		return nil
 	}
 
-	return boot.Run(ctx, site, boot.Options{Source: r.Source(), Redact: e.Redactor.String})
+	learnSite(e.Redactor, nil, site)
+	p := boot.Run(ctx, site, boot.Options{Source: e.hiding(r.Source()), Redact: e.Redactor.String})
+	e.hideFlags(p)
+
+	return p
 }

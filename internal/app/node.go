@@ -26,7 +26,6 @@ import (
 	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/detector"
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/kubelet/known"
 	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/origin"
@@ -35,7 +34,6 @@ import (
 	"github.com/prelet/prelet/internal/platform/systemd"
 	"github.com/prelet/prelet/internal/printer"
 	"github.com/prelet/prelet/internal/probe"
-	"github.com/prelet/prelet/internal/value"
 	"github.com/prelet/prelet/internal/world"
 	"github.com/prelet/prelet/schema"
 	"github.com/prelet/prelet/stages/builtin"
@@ -336,78 +334,6 @@ func (e *Env) openSite(
 	return n, diags
 }
 
-// learnSite redacts what in a site is evidently a secret, and the values of its sensitive variables that come from files.
-func learnSite(r *value.Redactor, given map[string]probe.Given, s *lang.Site) {
-	for _, text := range s.Secrets {
-		r.Add([]byte(text))
-	}
-	for name, v := range given {
-		d := s.Variables[name]
-		if d != nil && d.Sensitive && v.IsFile {
-			r.Add([]byte(v.Text))
-		}
-	}
-}
-
-// hideFlags hides the values of flags that may be secrets from all output: those of a plan, and as the files of flags
-// write them that it changes. It is for the time after the plan: answers, files and recordings have them.
-func (e *Env) hideFlags(p *boot.Plan) {
-	for _, f := range p.Node.Flags {
-		e.hideFlag(f.Name, append(slices.Clone(f.Earlier), f.Value)...)
-	}
-	for _, c := range p.Changes {
-		if c.File.Purpose == "kubelet-flags" {
-			e.hideFlagsOf(c.Old.Text)
-			e.hideFlagsOf(c.File.Text.Template())
-		}
-		if c.File.Purpose == "kubelet-config" {
-			e.hideHeadersOf(c.Old.Text)
-			e.hideHeadersOf(c.File.Text.Template())
-		}
-	}
-}
-
-// hideHeadersOf hides the headers of requests for static pods in a configuration of the kubelet.
-func (e *Env) hideHeadersOf(text string) {
-	if !strings.Contains(text, kubelet.SecretField) {
-		return
-	}
-	config, err := kubelet.ParseConfig(text)
-	if err != nil {
-		return
-	}
-	headers, _ := config.Object()[kubelet.SecretField].(map[string]any)
-	for _, list := range headers {
-		values, _ := list.([]any)
-		for _, header := range values {
-			e.Redactor.Add(fmt.Append(nil, header))
-		}
-	}
-}
-
-// hideFlagsOf is hideFlags for an environment file.
-func (e *Env) hideFlagsOf(text string) {
-	file, err := kubelet.ParseEnvFile(text)
-	if err != nil {
-		return
-	}
-	for _, variable := range file.Names() {
-		flags, _ := file.Get(variable)
-		for _, name := range flags.Names() {
-			e.hideFlag(name, flags.Spellings(name)...)
-		}
-	}
-}
-
-// hideFlag hides the values of a flag if they may be secrets. root is the default of the password, and a word of plans.
-func (e *Env) hideFlag(name string, values ...string) {
-	for _, text := range values {
-		if value.IsSecretSetting(name) && text != "root" {
-			e.Redactor.Add([]byte(text))
-		}
-	}
-}
-
 // keepDigests stores the digests of the detectors that ran.
 func (n *openNode) keepDigests() error {
 	digests := n.detectors.Digests()
@@ -525,7 +451,7 @@ const lastGoodTimeout = 15 * time.Second
 // Plan evaluates the site.
 func (n *openNode) Plan(ctx context.Context, event func(boot.StageReport)) *boot.Plan {
 	o := boot.Options{
-		Source:   n.source,
+		Source:   n.env.hiding(n.source),
 		Now:      time.Now,
 		Redact:   n.env.Redactor.String,
 		Event:    event,
@@ -551,6 +477,7 @@ func (n *openNode) Plan(ctx context.Context, event func(boot.StageReport)) *boot
 		defer n.waits.End()
 	}
 	p := boot.Run(ctx, n.Site, o)
+	n.env.hideFlags(p)
 	if n.asked != nil {
 		p.Assumed = n.asked.ListAssumed()
 		if f := n.asked.WhyNoKubelet(); f != nil {
@@ -661,7 +588,7 @@ func (n *openNode) Recording(p *boot.Plan) *world.Recording {
 	r := &world.Recording{Header: header, Entries: p.Tape.Entries()}
 	if n.live != nil { // earlier answers are searched again, for secrets that are known by now
 		n.live.LearnSecrets()
-		r.HoldBack(n.env.Redactor.Holds, n.env.Redactor.String)
+		r.HoldBack(n.env.Redactor.Holds, n.env.Redactor.Given)
 	}
 	return r
 }

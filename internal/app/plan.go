@@ -91,7 +91,6 @@ func (e *Env) planNode(ctx context.Context, w Where) (Planned, error) {
 	defer n.Close()
 
 	out := Planned{View: n.view(n.planUnless(ctx, found, e.Progress), "")}
-	e.hideFlags(out.Plan)
 	if origin.Code(out.Plan.Diagnostics) == fault.CredentialMissing && n.Site != nil {
 		out.Plan.Diagnostics = append(findSensitive(n.Site), out.Plan.Diagnostics...)
 	}

@@ -250,9 +250,7 @@ func (p *fleetPlanner) withPlans(ctx context.Context, source string, use func(ma
 		old, found := env.openLoaded(w, n.rec, p.givenOld(), p.against.load(m.recording))
 		defer old.Close()
 		m.old = old.planUnless(ctx, found, nil)
-		p.env.hideFlags(m.old)
 	}
-	p.env.hideFlags(m.planned)
 	if m.recording == nil {
 		m.recording = &world.Recording{}
 		if m.planned.Tape != nil {

@@ -185,9 +185,6 @@ func (e *Env) runNode(ctx context.Context, h *Host, o RunOptions) (Ran, error) {
 	if p.node != nil {
 		out.Site = p.node.Site
 	}
-	if res.Plan != nil {
-		e.hideFlags(res.Plan)
-	}
 	if !r.Off {
 		_ = store.Unlock() // annotations may have done so
 		e.settleConditions(ctx, h, res.Code != "")

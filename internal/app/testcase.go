@@ -177,11 +177,12 @@ func (c testCase) plan(ctx context.Context) (*boot.Plan, *testfile.Failure) {
 	defer done()
 
 	p := boot.Run(ctx, site, boot.Options{
-		Source: asked,
+		Source: c.env.hiding(asked),
 		Now:    time.Now,
 		Redact: c.env.Redactor.String,
 		GaveUp: c.env.GaveUp,
 	})
+	c.env.hideFlags(p)
 	if notFound := asked.ListNotFound(ctx); len(notFound) > 0 {
 		return nil, c.refuse(c.Without.Range, "The machine does not have this device",
 			fmt.Errorf("%s is not in the list pci of its facts; `prelet detect -o json` shows the list",

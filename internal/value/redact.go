@@ -24,7 +24,8 @@ type Redactor struct {
 	mu    sync.RWMutex
 	known map[string]bool
 	forms *forms
-	long  *forms // of secrets that are long enough for Holds
+	given *forms // of secrets that were added, and not only hidden
+	long  *forms // of these that are long enough for Holds
 }
 
 // NewRedactor returns a redactor without secrets.
@@ -32,6 +33,7 @@ func NewRedactor() *Redactor {
 	return &Redactor{
 		known: map[string]bool{},
 		forms: newForms(nil),
+		given: newForms(nil),
 		long:  newForms(nil),
 	}
 }
@@ -60,16 +62,39 @@ func (r *Redactor) Add(secret []byte) {
 	r.known[string(secret)] = true
 	add := secretForms(secret)
 	r.forms = newForms(append(r.forms.all, add...))
+	r.given = newForms(append(r.given.all, add...))
 	if len(bytes.TrimRight(secret, "\r\n")) >= minHeld {
 		r.long = newForms(append(r.long.all, add...))
 	}
 }
 
-// Learn adds what in a text is evidently a secret, so that a part of it is also hidden, such as one line of a key.
-func (r *Redactor) Learn(text string) {
-	for _, e := range FindEvident(text) {
-		r.Add([]byte(text[e.Start:e.End]))
+// Hide adds a text that is a secret by what it is for, such as the value of a flag, and that the plan is made from: all
+// output is without it, and [Redactor.Holds] does not report it. A word of less than eight small letters is ignored: it
+// may be an ordinary one, such as true, and hiding it everywhere would show what it is.
+func (r *Redactor) Hide(text string) {
+	isWord := len(text) < minHeld && strings.Trim(text, "abcdefghijklmnopqrstuvwxyz") == ""
+	if isWord || !isValue(text) {
+		return
 	}
+	if r.parent != nil {
+		r.parent.Hide(text)
+	}
+
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if key := "hidden:" + text; !r.known[text] && !r.known[key] {
+		r.known[key] = true
+		r.forms = newForms(append(r.forms.all, secretForms([]byte(text))...))
+	}
+}
+
+// Given returns s without the secrets that were added, for a recording of the node's own.
+func (r *Redactor) Given(s string) string {
+	r.mu.RLock()
+	f := r.given
+	r.mu.RUnlock()
+
+	return f.replace(s)
 }
 
 // String returns s without secrets.
@@ -118,6 +143,26 @@ func (f *forms) any(s string) bool {
 	}
 
 	return false
+}
+
+// replace returns a text with one "(sensitive)" in place of each secret, or of secrets that overlap.
+func (f *forms) replace(s string) string {
+	var out strings.Builder
+	for i := 0; i < len(s); {
+		end := i + f.longest(s[i:])
+		if end == i {
+			out.WriteByte(s[i])
+			i++
+			continue
+		}
+		for j := i + 1; j < end; j++ {
+			end = max(end, j+f.longest(s[j:]))
+		}
+		out.WriteString(sensitiveText)
+		i = end
+	}
+
+	return out.String()
 }
 
 // hide returns a text with one "(sensitive)" in place of each secret, or of secrets that overlap, and without the

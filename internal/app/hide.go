@@ -1,0 +1,142 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/kubelet"
+	"github.com/prelet/prelet/internal/lang"
+	"github.com/prelet/prelet/internal/probe"
+	"github.com/prelet/prelet/internal/value"
+	"github.com/prelet/prelet/internal/world"
+)
+
+// learnSite hides what in a site is evidently a secret, and redacts the values of its sensitive variables that come from
+// files.
+func learnSite(r *value.Redactor, given map[string]probe.Given, s *lang.Site) {
+	for _, text := range s.Secrets {
+		r.Hide(text)
+	}
+	for name, v := range given {
+		d := s.Variables[name]
+		if d != nil && d.Sensitive && v.IsFile {
+			r.Add([]byte(v.Text))
+		}
+	}
+}
+
+// hiding returns a source that hides the values of secret flags and fields in each answer from all output, wherever the
+// answer has them: in a file of flags or a configuration, as it is now or was before prelet, in a unit, in an object.
+// The plan is made from them.
+func (e *Env) hiding(source world.Source) world.Source {
+	return world.SourceFunc(func(ctx context.Context, q world.Question) world.Answer {
+		a := source.Ask(ctx, q)
+		isHinted := func(hint string) bool { return bytes.Contains(a.Value, []byte(hint)) }
+		if !slices.ContainsFunc([]string{"manifest", "storage", kubelet.SecretField}, isHinted) {
+			return a
+		}
+		var v any
+		if json.Unmarshal(a.Value, &v) == nil {
+			e.hideIn(v)
+		}
+
+		return a
+	})
+}
+
+// hideIn hides the values of secret flags in each text of a document, and in each list of words.
+func (e *Env) hideIn(v any) {
+	switch v := v.(type) {
+	case string:
+		e.hideFlagsOf(v)
+		e.hideHeadersOf(v)
+	case map[string]any:
+		for _, one := range v {
+			e.hideIn(one)
+		}
+	case []any:
+		var words []kubelet.Word
+		for _, one := range v {
+			e.hideIn(one)
+			if text, isText := one.(string); isText {
+				words = append(words, kubelet.Word{Text: text})
+			}
+		}
+		e.hideUses(kubelet.FlagsOf(words))
+	}
+}
+
+// hideFlags hides the values of the flags and fields of a plan that may be secrets from all output.
+func (e *Env) hideFlags(p *boot.Plan) {
+	for _, f := range p.Node.Flags {
+		e.hideFlag(f.Name, append(slices.Clone(f.Earlier), f.Value)...)
+	}
+	for _, f := range p.Node.Files {
+		switch f.Purpose {
+		case "kubelet-flags":
+			e.hideFlagsOf(f.Text.Template())
+		case "kubelet-config":
+			e.hideHeadersOf(f.Text.Template())
+		}
+	}
+}
+
+// hideHeadersOf hides the headers of requests for static pods in a configuration of the kubelet.
+func (e *Env) hideHeadersOf(text string) {
+	if !strings.Contains(text, kubelet.SecretField) {
+		return
+	}
+	config, err := kubelet.ParseConfig(text)
+	if err != nil {
+		return
+	}
+	headers, _ := config.Object()[kubelet.SecretField].(map[string]any)
+	for _, list := range headers {
+		values, _ := list.([]any)
+		for _, header := range values {
+			e.Redactor.Hide(fmt.Sprint(header))
+		}
+	}
+}
+
+// hideFlagsOf hides the values of secret flags in an environment file, or in the value of one of its variables.
+func (e *Env) hideFlagsOf(text string) {
+	if flags, err := kubelet.ParseFlags(text); err == nil {
+		e.hideUses(flags)
+	}
+	file, err := kubelet.ParseEnvFile(text)
+	if err != nil {
+		return
+	}
+	for _, variable := range file.Names() {
+		if flags, isSet := file.Get(variable); isSet {
+			e.hideUses(flags)
+		}
+	}
+}
+
+func (e *Env) hideUses(flags *kubelet.Flags) {
+	for _, name := range flags.Names() {
+		if value.IsSecretSetting(name) {
+			e.hideFlag(name, flags.Spellings(name)...)
+		}
+	}
+}
+
+// hideFlag hides the values of a flag if they may be secrets, and of a header also what is behind its name.
+func (e *Env) hideFlag(name string, values ...string) {
+	if !value.IsSecretSetting(name) {
+		return
+	}
+	for _, text := range values {
+		e.Redactor.Hide(text)
+		if _, header, isHeader := strings.Cut(text, ":"); isHeader {
+			e.Redactor.Hide(strings.TrimSpace(header))
+		}
+	}
+}

@@ -26,6 +26,7 @@ import (
 	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/detector"
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/kubelet/known"
 	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/origin"
@@ -588,7 +589,7 @@ func (n *openNode) Recording(p *boot.Plan) *world.Recording {
 	r := &world.Recording{Header: header, Entries: p.Tape.Entries()}
 	if n.live != nil { // earlier answers are searched again, for secrets that are known by now
 		n.live.LearnSecrets()
-		r.HoldBack(n.env.Redactor.Holds, n.env.Redactor.Given)
+		r.HoldBack(n.env.Redactor.Holds, n.env.Redactor.Given, kubelet.HideSecrets)
 	}
 	return r
 }

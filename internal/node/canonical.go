@@ -64,8 +64,10 @@ func (n Node) Stored() Stored {
 }
 
 // Canonical returns the JSON of the stored node.
-func (n Node) Canonical() []byte {
-	b, err := json.Marshal(n.Stored())
+func (n Node) Canonical() []byte { return n.Stored().encode() }
+
+func (s Stored) encode() []byte {
+	b, err := json.Marshal(s)
 	if err != nil {
 		// Cannot happen: values come from decoders of JSON, YAML and cty.
 		panic("node: encode the plan: " + err.Error())
@@ -90,8 +92,17 @@ func (f File) canonical() CanonicalFile {
 	return c
 }
 
-// Hash returns the plan's identity: sha256: and the hash of its canonical form.
+// Hash returns the plan's identity: sha256: and the hash of its canonical form, without values of flags and headers that
+// may be secrets: recordings do not have them, and their replays have the same plan.
 func (n Node) Hash() string {
-	h := sha256.Sum256(n.Canonical())
+	s := n.Stored()
+	for i, f := range s.Flags {
+		s.Flags[i][1] = kubelet.HideFlag(f[0], f[1])
+	}
+	for i, f := range s.Files {
+		s.Files[i].Text = kubelet.HideSecrets(f.Text)
+	}
+	s.Config = kubelet.HideHeaders(s.Config)
+	h := sha256.Sum256(s.encode())
 	return "sha256:" + hex.EncodeToString(h[:])
 }

@@ -91,10 +91,10 @@ func describeUnit(u systemd.Unit) world.UnitAns {
 }
 
 // describeStart returns how a unit starts its process. A variable may contain a secret, so only the values that
-// become words of the command line are returned, which every user can read.
+// become words of the command line are returned, which every user can read, without those of secret flags.
 func describeStart(u systemd.Unit) *world.StartAns {
 	out := &world.StartAns{
-		Words:          u.Command,
+		Words:          kubelet.HideSecretWords(u.Command),
 		Vars:           map[string]string{},
 		WatchdogMicros: u.Watchdog.Microseconds(),
 	}
@@ -123,7 +123,7 @@ func describeStart(u systemd.Unit) *world.StartAns {
 			continue
 		}
 		if slices.ContainsFunc(u.Command, isNamed) {
-			out.Vars[name] = text
+			out.Vars[name] = kubelet.HideSecretFlags(text)
 		}
 	}
 

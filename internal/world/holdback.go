@@ -2,6 +2,8 @@ package world
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"slices"
 
@@ -11,8 +13,9 @@ import (
 // HoldBack keeps secrets out of a recording, whichever way they came into an answer. holds reports whether any part of
 // a text is a secret, and redact writes a text without. An answer with a secret is replaced by a failure with that
 // reason, which a replay sees; a question with one is left out; in the site's files and in reasons the secret is
-// redacted.
-func (r *Recording) HoldBack(holds func(string) bool, redact func(string) string) {
+// redacted. hide writes a text of an answer without values that the plan is made from, and that are no copies of a
+// secret; the hash of a file is that of its text then, so that a replay finds the file as planned.
+func (r *Recording) HoldBack(holds func(string) bool, redact, hide func(string) string) {
 	r.Header.Site = slices.Clone(r.Header.Site)
 	for i, f := range r.Header.Site {
 		r.Header.Site[i].Text = redact(f.Text)
@@ -31,7 +34,36 @@ func (r *Recording) HoldBack(holds func(string) bool, redact func(string) string
 		}
 		if holdsJSON(a.Value, holds) {
 			*a = Failure(fault.Denied, "held back: it holds a secret of the node that was recorded", "")
+			continue
 		}
+		a.hide(hide)
+	}
+}
+
+// hide changes the texts of an answer. Most answers stay as they are, byte for byte.
+func (a *Answer) hide(hide func(string) string) {
+	var v any
+	if json.Unmarshal(a.Value, &v) != nil {
+		return
+	}
+	isChanged := false
+	keep := func(key string) string { return key }
+	v = rewrite(v, keep, func(s string) string {
+		h := hide(s)
+		isChanged = isChanged || h != s
+
+		return h
+	})
+	if !isChanged {
+		return
+	}
+	if file, isFile := v.(map[string]any); isFile && file["sha256"] != nil {
+		text, _ := file["text"].(string)
+		sum := sha256.Sum256([]byte(text))
+		file["sha256"] = hex.EncodeToString(sum[:])
+	}
+	if changed, err := json.Marshal(v); err == nil {
+		a.Value = changed
 	}
 }
 

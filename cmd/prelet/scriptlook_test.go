@@ -2,12 +2,15 @@ package main
 
 import (
 	"bytes"
+	"compress/gzip"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"html"
 	"io"
 	"io/fs"
+	"net/url"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -196,6 +199,10 @@ func cmdHidden(ts *testscript.TestScript, _ bool, args []string) {
 }
 
 func noSecret(ts *testscript.TestScript, where string, b []byte) {
+	if z, err := gzip.NewReader(bytes.NewReader(b)); err == nil {
+		b, err = io.ReadAll(z)
+		ts.Check(err)
+	}
 	if form := seen(of(ts).secrets, b); form != "" {
 		ts.Fatalf("a secret is in %s, %s", where, form)
 	}
@@ -211,6 +218,9 @@ func seen(secrets []string, text []byte) string {
 			"hex":     hex.EncodeToString([]byte(s)),
 			"escaped": quoted[1 : len(quoted)-1],
 			"quoted":  strings.Trim(strconv.QuoteToASCII(s), `"`),
+			"URL":     url.QueryEscape(s),
+			"path":    url.PathEscape(s),
+			"HTML":    html.EscapeString(s),
 		}
 		for _, form := range []string{"escaped", "quoted"} {
 			twice := string(must(json.Marshal(forms[form])))
@@ -219,7 +229,9 @@ func seen(secrets []string, text []byte) string {
 		for i := range 3 {
 			e := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("x", i) + s))
 			from := []int{0, 2, 3}[i]
-			forms[fmt.Sprintf("base64 at %d", i)] = e[from : len(e)-len(e)%4-4]
+			form := e[from : len(e)-len(e)%4-4]
+			forms[fmt.Sprintf("base64 at %d", i)] = form
+			forms[fmt.Sprintf("base64 of URLs at %d", i)] = strings.NewReplacer("+", "-", "/", "_").Replace(form)
 		}
 		for form, x := range forms {
 			if bytes.Contains(text, []byte(x)) || form == "hex" && bytes.Contains(lower, []byte(x)) {

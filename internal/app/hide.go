@@ -16,8 +16,8 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
-// learnSite hides what in a site is evidently a secret, and redacts the values of its sensitive variables that come from
-// files.
+// learnSite hides what in a site is evidently a secret, and redacts the values of its sensitive variables that come
+// from files.
 func learnSite(r *value.Redactor, given map[string]probe.Given, s *lang.Site) {
 	for _, text := range s.Secrets {
 		r.Hide(text)

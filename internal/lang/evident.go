@@ -15,15 +15,15 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
-const evidentHelp = "Recordings contain the site's text, and plans show it. Write credential(\"NAME\") in its place, in a " +
-	"file with a mode of at most 0640, and provide the credential with LoadCredential= or LoadCredentialEncrypted=. " +
-	"Change the secret if others could read the site."
+const evidentHelp = "Recordings contain the site's text, and plans show it. Write credential(\"NAME\") in its place, " +
+	"in a file with a mode of at most 0640, and provide the credential with LoadCredential= or " +
+	"LoadCredentialEncrypted=. Change the secret if others could read the site."
 
-const settingHelp = "It may be a secret, and every user of a node can read its flags. Remove it. For headers, write a " +
-	"file into the folder of the kubelet's drop-ins, with staticPodURLHeader and credential(\"NAME\") in its content."
+const settingHelp = "It may be a secret, and every user of a node can read its flags. Remove it. For headers, write " +
+	"a file into the folder of the kubelet's drop-ins, with staticPodURLHeader and credential(\"NAME\") in its content."
 
-// refuseSecrets reports what in the site's text is evidently a secret, and hides it from what diagnostics show. What was
-// reported there as a secret already is not reported again.
+// refuseSecrets reports what in the site's text is evidently a secret, and hides it from what diagnostics show. What
+// was reported there as a secret already is not reported again.
 func (l *loader) refuseSecrets(files []world.SiteFile, bodies []*hclsyntax.Body) {
 	for _, body := range bodies {
 		l.refuseSettings(body)
@@ -52,10 +52,11 @@ func (l *loader) refuse(at hcl.Range, secrets []string, summary, help string) {
 		return
 	}
 
-	if end := at.Start.Byte + hiddenBytes; end < at.End.Byte { // a length is a part of a secret
+	const marked = 4
+	if at.End.Byte > at.Start.Byte+marked { // a length is a part of a secret
 		at.End = at.Start
-		at.End.Byte += hiddenBytes
-		at.End.Column += hiddenBytes
+		at.End.Byte += marked
+		at.End.Column += marked
 	}
 	l.Error(fault.Sensitive, at, summary, "%s", help)
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/value"
 	"github.com/prelet/prelet/internal/world"
 	"github.com/prelet/prelet/schema"
 	"github.com/prelet/prelet/stages"
@@ -319,23 +320,10 @@ func ParseValue(name string, text []byte) (hclsyntax.Expression, error) {
 	return e, nil
 }
 
-// hiddenBytes is how many bytes stand for a hidden text.
-const hiddenBytes = 4
-
 // hide removes a text that may be a secret from the sources that diagnostics show.
 func (l *loader) hide(r hcl.Range) {
 	src := slices.Clone(l.site.Sources[r.Filename])
-	end := min(r.End.Byte, len(src))
-	for i := r.Start.Byte; i < end; i++ {
-		switch {
-		case src[i] == '\n':
-		case i < r.Start.Byte+hiddenBytes: // the same number for each text, because a length is a part of a secret
-			src[i] = '*'
-		default:
-			src[i] = ' '
-		}
-	}
-
+	value.Blank(src, r.Start.Byte, r.End.Byte)
 	l.site.Sources[r.Filename] = src
 }
 

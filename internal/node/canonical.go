@@ -92,8 +92,8 @@ func (f File) canonical() CanonicalFile {
 	return c
 }
 
-// Hash returns the plan's identity: sha256: and the hash of its canonical form, without values of flags and headers that
-// may be secrets: recordings do not have them, and their replays have the same plan.
+// Hash returns the plan's identity: sha256: and the hash of its canonical form, without values of flags and headers
+// that may be secrets: recordings do not have them, and their replays have the same plan.
 func (n Node) Hash() string {
 	s := n.Stored()
 	for i, f := range s.Flags {

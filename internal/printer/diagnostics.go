@@ -13,6 +13,7 @@ import (
 
 	"github.com/prelet/prelet/internal/lazy"
 	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/value"
 )
 
 // Sorted returns diagnostics without duplicates, notes first and errors last, since the end of the output is read
@@ -70,7 +71,7 @@ func (b *page) writeDiagnostic(sources map[string][]byte, d *hcl.Diagnostic, det
 	b.writeHeading(origin.Capitalize(origin.Severity(d))+":", paint, d)
 	if at := d.Subject; at != nil && at.Filename != "" {
 		fmt.Fprintf(b, "  %s\n", b.cell(origin.Place(*at).String()))
-		b.writeSnippet(sources[at.Filename], *at, paint)
+		b.writeSnippet(hideSecrets(sources[at.Filename]), *at, paint)
 	}
 	b.writeText("  ", detail)
 	b.writeLine("")
@@ -95,7 +96,7 @@ func (b *page) writeSnippet(src []byte, r hcl.Range, paint func(string) string) 
 
 	start := bytes.LastIndexByte(src[:r.Start.Byte], '\n') + 1
 	text, _, _ := strings.Cut(string(src[start:]), "\n")
-	text = hideUsers(strings.TrimRight(text, "\r"))
+	text = strings.TrimRight(text, "\r")
 	end := max(r.Start.Byte, min(r.End.Byte, start+len(text)))
 	marked := max(1, utf8.RuneCount(src[r.Start.Byte:end]))
 	if b.screen != nil { // before it is cut; the mark may be next to its place then
@@ -121,11 +122,16 @@ func (b *page) writeSnippet(src []byte, r hcl.Range, paint func(string) string) 
 // userOfURL is a user, with a password, in a URL.
 var userOfURL = lazy.Regexp(`://[^\s"'/?#]+@`)
 
-// hideUsers hides users and passwords in the URLs of a line, by as many bytes, so that a mark stays below its place.
-func hideUsers(line string) string {
-	return userOfURL().ReplaceAllStringFunc(line, func(found string) string {
-		return "://" + strings.Repeat("*", len(found)-len("://@")) + "@"
-	})
+// hideSecrets hides what is evidently a secret in a source, of which a line is shown, and users and passwords in its
+// URLs, by as many bytes, so that a mark stays below its place.
+func hideSecrets(src []byte) []byte {
+	if src == nil {
+		return nil
+	}
+
+	return value.BlankEvident(userOfURL().ReplaceAllFunc(src, func(found []byte) []byte {
+		return []byte("://" + strings.Repeat("*", len(found)-len("://@")) + "@")
+	}))
 }
 
 func expandTabs(line string) string {

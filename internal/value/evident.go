@@ -30,8 +30,8 @@ const SampleToken = "abcdef.0123456789abcdef"
 // of requests for static pods, as a flag and as a field, and the password of cAdvisor's database.
 var secretSettings = []string{"manifest-url-header", "storage-driver-password", "staticPodURLHeader"}
 
-// IsSecretSetting reports whether the value of a flag or of a field of the kubelet may be a secret. Like the kubelet, it
-// takes _ in the name of a flag as -.
+// IsSecretSetting reports whether the value of a flag or of a field of the kubelet may be a secret. Like the kubelet,
+// it takes _ in the name of a flag as -.
 func IsSecretSetting(name string) bool {
 	return slices.Contains(secretSettings, strings.ReplaceAll(name, "_", "-"))
 }
@@ -52,8 +52,8 @@ const secretValue = `[^\s"'\\,;&<>$%{}()\[\]#…*]`
 const isBehind = `(?:["'\\,;\])}]|[ \t]*\r?$)`
 
 var (
-	privateKey = lazy.Regexp(`-----BEGIN ([A-Z0-9]+ )*PRIVATE KEY( BLOCK)?-----(\s|\\[nrt])*` +
-		`((\w|-)+: [^\n\\]*(\s|\\[nrt])+)*[A-Za-z0-9+/=]{8}([A-Za-z0-9+/=\s]|\\[nrt])*` +
+	privateKey = lazy.Regexp(`-----BEGIN ([A-Z0-9]+ )*PRIVATE KEY( BLOCK)?-----(\s|\\[nrt]?)*` +
+		`((\w|-)+: [^\n\\]*(\s|\\[nrt]?)+)*[A-Za-z0-9+/=]{8}([A-Za-z0-9+/=\s]|\\[nrt]?)*` +
 		`(-----END ([A-Z0-9]+ )*PRIVATE KEY( BLOCK)?-----)?`)
 	// A JSON Web Token: two objects and a signature.
 	webToken = lazy.Regexp(`\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}`)
@@ -181,8 +181,8 @@ func findTokens(text string) (out [][2]int) {
 
 // FindEvident returns what in a text is evidently a secret, in the order of the text. It knows forms that are
 // unmistakable: private keys, also in base64 or hexadecimal; tokens of bootstrap and of service accounts; headers
-// Authorization; passwords and tokens in URLs; and values of the kubelet's secret flags. An expression in the place of a
-// secret is none, nor is what an example has there: <password>, $PW, SampleToken.
+// Authorization; passwords and tokens in URLs; and values of the kubelet's secret flags. An expression in the place of
+// a secret is none, nor is what an example has there: <password>, $PW, SampleToken.
 func FindEvident(text string) []Evident {
 	var out []Evident
 	for _, f := range evidentForms() {
@@ -208,4 +208,35 @@ func FindEvident(text string) []Evident {
 	}
 
 	return merged
+}
+
+// hiddenBytes is how many bytes of a text that is blanked are stars.
+const hiddenBytes = 4
+
+// Blank overwrites a part of a source text, of which diagnostics show lines: by the same number of stars for each text,
+// because a length is a part of a secret, and by spaces, so that all other places stay.
+func Blank(src []byte, start, end int) {
+	for i := start; i < min(end, len(src)); i++ {
+		switch {
+		case src[i] == '\n':
+		case i < start+hiddenBytes:
+			src[i] = '*'
+		default:
+			src[i] = ' '
+		}
+	}
+}
+
+// BlankEvident returns a source text whose lines may be shown alone: without what is evidently a secret in all of it.
+func BlankEvident(src []byte) []byte {
+	found := FindEvident(string(src))
+	if len(found) == 0 {
+		return src
+	}
+	src = slices.Clone(src)
+	for _, e := range found {
+		Blank(src, e.Start, e.End)
+	}
+
+	return src
 }

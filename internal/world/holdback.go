@@ -13,8 +13,8 @@ import (
 // HoldBack keeps secrets out of a recording, whichever way they came into an answer. holds reports whether any part of
 // a text is a secret, and redact writes a text without. An answer with a secret is replaced by a failure with that
 // reason, which a replay sees; a question with one is left out; in the site's files and in reasons the secret is
-// redacted. hide writes a text of an answer without values that the plan is made from, and that are no copies of a
-// secret; the hash of a file is that of its text then, so that a replay finds the file as planned.
+// redacted. hide writes a text of an answer without values that the plan is made from and that may be secrets; the hash
+// of a file is that of its text then, so that a replay finds the file as planned.
 func (r *Recording) HoldBack(holds func(string) bool, redact, hide func(string) string) {
 	r.Header.Site = slices.Clone(r.Header.Site)
 	for i, f := range r.Header.Site {
@@ -26,7 +26,13 @@ func (r *Recording) HoldBack(holds func(string) bool, redact, hide func(string) 
 		func(e Entry) bool { return holdsJSON([]byte(e.Args), holds) },
 	)
 	for i := range r.Entries {
-		a := &r.Entries[i].Answer
+		e := &r.Entries[i]
+		if v, isChanged := hideIn([]byte(e.Args), hide); isChanged {
+			if args, err := json.Marshal(v); err == nil {
+				e.Args = string(args)
+			}
+		}
+		a := &e.Answer
 		a.Because = redact(a.Because)
 		if f := a.Fault; f != nil {
 			*a = Failure(f.Code, redact(a.Why()), redact(f.Next))
@@ -40,20 +46,9 @@ func (r *Recording) HoldBack(holds func(string) bool, redact, hide func(string) 
 	}
 }
 
-// hide changes the texts of an answer. Most answers stay as they are, byte for byte.
+// hide changes the texts of an answer.
 func (a *Answer) hide(hide func(string) string) {
-	var v any
-	if json.Unmarshal(a.Value, &v) != nil {
-		return
-	}
-	isChanged := false
-	keep := func(key string) string { return key }
-	v = rewrite(v, keep, func(s string) string {
-		h := hide(s)
-		isChanged = isChanged || h != s
-
-		return h
-	})
+	v, isChanged := hideIn(a.Value, hide)
 	if !isChanged {
 		return
 	}
@@ -65,6 +60,22 @@ func (a *Answer) hide(hide func(string) string) {
 	if changed, err := json.Marshal(v); err == nil {
 		a.Value = changed
 	}
+}
+
+// hideIn returns a document with its texts changed, and whether any of them was: most stay as they are, byte for byte.
+func hideIn(document []byte, hide func(string) string) (v any, isChanged bool) {
+	if json.Unmarshal(document, &v) != nil {
+		return nil, false
+	}
+	keep := func(key string) string { return key }
+	v = rewrite(v, keep, func(s string) string {
+		changed := hide(s)
+		isChanged = isChanged || changed != s
+
+		return changed
+	})
+
+	return v, isChanged
 }
 
 // holdsJSON looks into each text of a document, member names included.

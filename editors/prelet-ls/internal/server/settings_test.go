@@ -85,6 +85,25 @@ func TestRefusedKubeletVersion(t *testing.T) {
 	}
 }
 
+// A secret in the text is a finding that does not show it, also where a message quotes a part of the text.
+func TestEvidentSecret(t *testing.T) {
+	text := "locals {\n  a = \"-----BEGIN PRIVATE KEY-----\\nMC4CANARYCANARY\\n-----END PRIVATE KEY-----\"\n}\n" +
+		"stage \"label\" \"x\" {\n  storage-driver-password = \"CANARY x\"\n}\n"
+	s, dir, _ := openSite(t, map[string]string{"site.hcl": text})
+	e := watch(s)
+	configure(t, s, map[string]any{})
+
+	got := e.summaries(filepath.Join(dir, "site.hcl"))
+	if !strings.Contains(got, "The site's text has a private key") || !strings.Contains(got, "storage-driver-password") {
+		t.Errorf("diagnostics: got %q, want both secrets", got)
+	}
+	for _, d := range e.shown[uriOf(filepath.Join(dir, "site.hcl"))] {
+		if strings.Contains(d.Message, "CANARY") {
+			t.Errorf("got %q, want it without the secret", d.Message)
+		}
+	}
+}
+
 // A setting of another type is reported, the others are used, and the session goes on.
 func TestSettingsOfAnotherType(t *testing.T) {
 	for _, c := range []struct {

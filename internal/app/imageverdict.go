@@ -100,6 +100,7 @@ func isSiteFault(code fault.Code) bool {
 func isKubeletFault(code fault.Code) bool {
 	return slices.Contains([]fault.Code{
 		fault.RolledBack,
+		fault.KubeletUnhealthy,
 		fault.RollbackFails,
 		fault.Systemd,
 		fault.Internal,

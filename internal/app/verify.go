@@ -188,7 +188,7 @@ func (e *Env) runIfCovered(
 	res.Outcome.Generation = cur.Gen
 	res.Outcome.HeldBack = why + "; " + asked
 	if h.Self == "" { // else the failure is that run's
-		res.Code = fault.RolledBack
+		res.Code = fault.KubeletUnhealthy
 	}
 
 	return res, true, nil
@@ -225,7 +225,7 @@ func describeWithoutGeneration(ctx context.Context, h *Host) (res commit.Result,
 	if res.Outcome.Why != "" {
 		if h.gate().IsShut() {
 			res.Outcome.HeldBack = res.Outcome.Why
-			res.Code = fault.RolledBack
+			res.Code = fault.KubeletUnhealthy
 		}
 
 		return res, true
@@ -248,7 +248,7 @@ func concludeChecks(res *commit.Result) {
 			continue
 		}
 
-		res.Code = fault.RolledBack
+		res.Code = fault.KubeletUnhealthy
 		gen := res.Outcome.Generation
 		res.Summary = fmt.Sprintf("the kubelet is unhealthy on generation %d: %s: %s", gen, c.Name, c.Message)
 		if cause := res.Outcome.Cause; cause != nil {

@@ -22,14 +22,14 @@ func DecideVerify(res Result, last Ending, byUnit bool) (reported Ending, code f
 	switch {
 	case res.Outcome.HeldBack != "" && last.Code != "":
 		reported = last
-	case res.Outcome.HeldBack != "":
-		reported.Code = fault.RolledBack
+	case res.Outcome.HeldBack != "" && res.Code != fault.RolledBack:
+		reported.Code = fault.KubeletUnhealthy
 	case res.Code == "" && last.Code.IsLasting():
 		reported = Ending{last.Code, last.Summary + "; " + res.Summary}
 	}
 
 	if code == "" && res.Outcome.HeldBack != "" && !byUnit {
-		code = fault.RolledBack
+		code = fault.KubeletUnhealthy
 	}
 
 	return reported, code

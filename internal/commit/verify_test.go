@@ -12,6 +12,7 @@ func TestDecideVerify(t *testing.T) {
 	good := Result{Summary: "healthy"}
 	bad := Result{Code: fault.RolledBack, Summary: "unhealthy"}
 	shut := Result{Summary: "shut", Outcome: activation.Outcome{HeldBack: "no run has finished"}}
+	left := Result{Code: fault.RolledBack, Summary: "shut", Outcome: activation.Outcome{HeldBack: "its way back failed"}}
 	stuck := Result{Code: fault.CannotWrite, Summary: "full", Outcome: activation.Outcome{HeldBack: "full"}}
 	wrongSite := Ending{fault.Conflict, "the site is wrong"}
 	stopped := Ending{fault.Interrupted, "stopped"}
@@ -30,11 +31,12 @@ func TestDecideVerify(t *testing.T) {
 		{"good, an interruption is over", good, stopped, false, Ending{"", "healthy"}, ""},
 		{"bad", bad, Ending{}, false, Ending{fault.RolledBack, "unhealthy"}, fault.RolledBack},
 		{"bad, the site is wrong too", bad, wrongSite, true, Ending{fault.RolledBack, "unhealthy"}, fault.RolledBack},
-		{"shut by hand", shut, Ending{}, false, Ending{fault.RolledBack, "shut"}, fault.RolledBack},
-		{"shut, by the unit", shut, Ending{}, true, Ending{fault.RolledBack, "shut"}, ""},
-		{"shut after a failed run", shut, wrongSite, false, wrongSite, fault.RolledBack},
+		{"rolled back, and shut", left, Ending{}, false, Ending{fault.RolledBack, "shut"}, fault.RolledBack},
+		{"shut by hand", shut, Ending{}, false, Ending{fault.KubeletUnhealthy, "shut"}, fault.KubeletUnhealthy},
+		{"shut, by the unit", shut, Ending{}, true, Ending{fault.KubeletUnhealthy, "shut"}, ""},
+		{"shut after a failed run", shut, wrongSite, false, wrongSite, fault.KubeletUnhealthy},
 		{"shut after a failed run, by the unit", shut, wrongSite, true, wrongSite, ""},
-		{"shut with a fault of its own", stuck, Ending{}, true, Ending{fault.RolledBack, "full"}, fault.CannotWrite},
+		{"shut with a fault of its own", stuck, Ending{}, true, Ending{fault.KubeletUnhealthy, "full"}, fault.CannotWrite},
 	} {
 		got, code := DecideVerify(c.res, c.last, c.byUnit)
 		if got != c.want || code != c.code {

@@ -87,6 +87,8 @@ const (
 	NeedsPerson Code = "recovery"
 	Interrupted Code = "interrupted"
 	RolledBack  Code = "rolled-back"
+	// KubeletUnhealthy is for a kubelet that does not run well on a generation that was good.
+	KubeletUnhealthy Code = "kubelet-unhealthy"
 	// OtherMachine is for a Node that another machine reports to under the same name.
 	OtherMachine  Code = "node-is-another-machine"
 	RollbackFails Code = "rollback-failed"
@@ -132,6 +134,7 @@ var exitStatuses = map[Code]int{
 	NeedsPerson:        41,
 	Interrupted:        42,
 	RolledBack:         50,
+	KubeletUnhealthy:   50,
 	OtherMachine:       50,
 	RollbackFails:      51,
 	Systemd:            52,
@@ -156,6 +159,7 @@ func (c Code) IsLasting() bool {
 		NeedsPerson,
 		Interrupted,
 		RolledBack,
+		KubeletUnhealthy,
 		OtherMachine,
 		RollbackFails,
 		Systemd,

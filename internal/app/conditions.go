@@ -205,10 +205,14 @@ func (e *Env) settleConditions(ctx context.Context, h *Host, hasFailed bool) {
 	}
 
 	isHandedOver := sync.OnceValue(func() bool { return e.requestVerify(ctx, h) })
-	began := h.Clock.Monotonic()
+	end := h.findStartEnd(ctx)
+	announce := sync.OnceFunc(func() {
+		e.Say(fmt.Sprintf("waiting at most %s for a healthy kubelet, before the Node gets its conditions; prelet verify "+
+			"shows the checks", (end - h.Clock.Monotonic()).Round(time.Second)))
+	})
 	for failures := 0; ctx.Err() == nil; {
 		isStuck := h.needsVerify(ctx) // verify has just done all it can
-		isLate := isStuck || hasFailed || h.Clock.Monotonic()-began > activation.DefaultTimeout
+		isLate := isStuck || hasFailed || h.Clock.Monotonic() > end
 
 		wait, err := e.deliverConditions(ctx, h, isLate)
 		e.noteConditions(h, err)
@@ -220,12 +224,28 @@ func (e *Env) settleConditions(ctx context.Context, h *Host, hasFailed bool) {
 		switch {
 		case wait == 0:
 			return
-		case h.Self != VerifyUnit && (isHandedOver() || err != nil || wait != healthWait):
+		case h.Self == VerifyUnit:
+		case isHandedOver() || err != nil || wait != healthWait:
 			return
-		case isStuck || !e.waitAndVerify(ctx, h, wait):
+		default:
+			announce()
+		}
+		if isStuck || !e.waitAndVerify(ctx, h, wait) {
 			return
 		}
 	}
+}
+
+// findStartEnd returns until when, on the monotonic clock, an unhealthy kubelet may be one that starts. A person who
+// waits for it waits no longer for a process that had that time.
+func (h *Host) findStartEnd(ctx context.Context) time.Duration {
+	now := h.Clock.Monotonic()
+	u, err := h.Units.Look(ctx, activation.DefaultUnit)
+	if h.Self == VerifyUnit || err != nil {
+		return now + activation.DefaultTimeout
+	}
+
+	return max(now+activation.DefaultSettle, min(now, u.Started)+activation.DefaultTimeout)
 }
 
 // requestVerify starts prelet-verify.service. It reports false where that unit is not installed.

@@ -112,3 +112,29 @@ func TestStartupTaints(t *testing.T) {
 		}
 	}
 }
+
+// TestTaintsOfNodeController compares the taints that the node lifecycle controller removes with the table, by effect.
+// Source: pkg/controller/nodelifecycle/node_lifecycle_controller.go of Kubernetes 1.37: doNoScheduleTaintingPass removes
+// taints with NoSchedule by the conditions and the cordon, markNodeAsReachable those of a node that is ready, with
+// NoExecute. It knows no other key or effect.
+func TestTaintsOfNodeController(t *testing.T) {
+	t.Parallel()
+	for key, removed := range map[string][]string{
+		"not-ready":           {"NoSchedule", "NoExecute"},
+		"unreachable":         {"NoSchedule", "NoExecute"},
+		"unschedulable":       {"NoSchedule"},
+		"memory-pressure":     {"NoSchedule"},
+		"disk-pressure":       {"NoSchedule"},
+		"pid-pressure":        {"NoSchedule"},
+		"network-unavailable": {"NoSchedule"},
+		"out-of-service":      nil, // a person sets and removes it
+	} {
+		for _, effect := range []string{"NoSchedule", "NoExecute"} {
+			known, ok := FindStartupTaint("node.kubernetes.io/" + key)
+			got := ok && (known.Effect == "" || known.Effect == effect)
+			if want := slices.Contains(removed, effect); got != want {
+				t.Errorf("the table has %s:%s as removed by its owner: got %t, want %t", key, effect, got, want)
+			}
+		}
+	}
+}

@@ -64,6 +64,7 @@ var (
 		isBehind)
 	scheme      = lazy.Regexp(`\b(?:Bearer|Basic)\s+([A-Za-z0-9._~+/=-]{8,})`)
 	urlPassword = lazy.Regexp(`//[^\s"'/?#@:$<{\\]*:([^\s"'/?#@$<{*\\]+)@`)
+	formatVerb  = lazy.Regexp(`^%(?:\[\d+\])?[sqv]$`) // an argument of format() is the secret
 	urlQuery    = lazy.Regexp(`(?i)//[^\s"'<>]*?[?&](?:access_|id_|auth_|api_|x-amz-)?` +
 		`(?:token|password|passwd|secret|key|api-?key|signature|sig|security-token)=([^\s"'&#$<>{}%*()\\]+)`)
 	settingValue = lazy.Regexp(`\b(?:manifest[-_]url[-_]header|storage[-_]driver[-_]password)` +
@@ -101,7 +102,7 @@ var evidentForms = sync.OnceValue(func() []form {
 		{header, []string{"uthorization", "UTHORIZATION"}, groups(schemeHeader, isValue)},
 		{header, []string{"Authorization", "AUTHORIZATION"}, groups(bareHeader, isValue)},
 		{header, []string{"Bearer", "Basic"}, groups(scheme, isWord)},
-		{"a password in a URL", []string{"@"}, groups(urlPassword, anything)},
+		{"a password in a URL", []string{"@"}, findPasswords},
 		{"a secret in the query of a URL", []string{"?"}, groups(urlQuery, anything)},
 		{SecretFlag, []string{"manifest", "storage"}, groups(settingValue, isValue)},
 		{SecretFlag, []string{"manifest", "storage"}, groups(settingWord, isWord)},
@@ -126,6 +127,14 @@ func groups(expression func() *regexp.Regexp, isSecret func(string) bool) func(s
 
 		return out
 	}
+}
+
+// findPasswords finds passwords in URLs. What only looks like one is the tag of an image before its digest.
+func findPasswords(text string) [][2]int {
+	isPassword := func(s string) bool { return !formatVerb().MatchString(s) }
+	found := groups(urlPassword, isPassword)(text)
+
+	return slices.DeleteFunc(found, func(at [2]int) bool { return strings.HasPrefix(text[at[1]:], "@sha256:") })
 }
 
 // encodedArmour is what base64 and hexadecimal make of the armour of a private key.

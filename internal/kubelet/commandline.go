@@ -1,6 +1,10 @@
 package kubelet
 
-import "strings"
+import (
+	"maps"
+	"slices"
+	"strings"
+)
 
 // Word is one argument of the kubelet, as systemd passes it, with the place that has it.
 type Word struct {
@@ -36,6 +40,15 @@ func (e *Environment) AddFile(f *EnvFile, from string) {
 		value, _ := f.Value(name)
 		e.Set(name, Word{Text: value, From: from})
 	}
+}
+
+// List returns the variables as NAME=VALUE, sorted.
+func (e *Environment) List() (all []string) {
+	for _, name := range slices.Sorted(maps.Keys(e.variables)) {
+		all = append(all, name+"="+e.variables[name].Text)
+	}
+
+	return all
 }
 
 // find returns the value of a variable. One whose name begins with % is a specifier (package systemd, AtStart), which

@@ -86,7 +86,10 @@ func checks() []check {
 // processFilter returns the filter that refuses the calls of Calls, and of some others by their arguments. Those of
 // Absent fail as on a kernel without them. It permits all other calls. A foreign architecture is always refused,
 // because its numbers mean other calls.
-func processFilter() []bpf.Instruction {
+func processFilter() []bpf.Instruction { return makeFilter(Calls()) }
+
+// makeFilter returns the filter that refuses some calls, and others by their arguments.
+func makeFilter(calls map[uint32]string) []bpf.Instruction {
 	var f filter
 	f.load(offsetArch)
 	f.returnIf(bpf.JumpNotEqual, nativeArch(), refused)
@@ -98,7 +101,7 @@ func processFilter() []bpf.Instruction {
 	for _, number := range slices.Sorted(maps.Keys(Absent())) {
 		f.returnIf(bpf.JumpEqual, number, absent)
 	}
-	for _, number := range slices.Sorted(maps.Keys(Calls())) {
+	for _, number := range slices.Sorted(maps.Keys(calls)) {
 		f.returnIf(bpf.JumpEqual, number, refused)
 	}
 	for _, c := range checks() {

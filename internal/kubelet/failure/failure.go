@@ -5,6 +5,7 @@
 package failure
 
 import (
+	"encoding/json"
 	"regexp"
 	"slices"
 	"strings"
@@ -88,10 +89,13 @@ func (r row) makeCause(entry string, expand func(string) string) Cause {
 }
 
 // LastError returns the last error of a log in which nothing was recognised; "" if it has none.
-func LastError(lines []string) string {
+func LastError(lines []string) string { return shorten(LastErrorWhole(lines)) }
+
+// LastErrorWhole returns the text of LastError without a limit of its length, except that of a line.
+func LastErrorWhole(lines []string) string {
 	for _, entry := range slices.Backward(joinEntries(lines)) {
 		if isError(entry) && !isHarmless(entry) {
-			return redact(quoteEntry(entry))
+			return hideSecrets(quoteEntry(entry))
 		}
 	}
 
@@ -118,7 +122,7 @@ func joinEntries(lines []string) []string {
 	for _, line := range lines {
 		line = strings.TrimRight(line, "\r\n")
 		line = strings.ToValidUTF8(line[:min(len(line), maxLine)], "?")
-		line = strings.ReplaceAll(line, `\"`, `"`)
+		line = strings.ReplaceAll(readJSON(line), `\"`, `"`)
 		switch {
 		case isOpen && strings.TrimSpace(line) == ">":
 			isOpen = false
@@ -133,12 +137,22 @@ func joinEntries(lines []string) []string {
 	return entries
 }
 
+// readJSON returns an error in klog's JSON form as klog's text; another line unchanged.
+func readJSON(line string) string {
+	var entry struct{ Msg, Err string }
+	if !strings.HasPrefix(line, "{") || json.Unmarshal([]byte(line), &entry) != nil || entry.Err == "" {
+		return line
+	}
+
+	return `E0101 ] "` + entry.Msg + `" err="` + entry.Err + `"`
+}
+
 // errorStart matches klog's E and F, Go's panics, and cobra's errors.
 var errorStart = lazy.Regexp(`^([EF][0-9]{4}.|panic: |Error: |fatal error: )`)
 
-// isError reports whether an entry is an error, also in klog's JSON form.
+// isError reports whether an entry is an error.
 func isError(entry string) bool {
-	return errorStart().MatchString(entry) || strings.Contains(entry, `"err":"`)
+	return errorStart().MatchString(entry)
 }
 
 // isHarmless reports whether every healthy kubelet logs this error in its first seconds.
@@ -159,7 +173,8 @@ func isHarmless(entry string) bool {
 	}, func(part string) bool { return strings.Contains(entry, part) })
 }
 
-// quoteEntry returns an entry without klog's head, and the message of `"command failed" err="…"` alone.
+// quoteEntry returns an entry without klog's head, and the error of `"command failed" err="…"` alone. The kubelet prints
+// the configuration itself behind some errors.
 func quoteEntry(e string) string {
 	head, rest, isLong := strings.Cut(e, "] ")
 	if isLong && len(head) < 80 && isError(e) {
@@ -168,13 +183,17 @@ func quoteEntry(e string) string {
 	if rest, ok := strings.CutPrefix(e, `"command failed" err=`); ok {
 		e = strings.TrimSuffix(strings.TrimPrefix(strings.TrimPrefix(rest, "<"), `"`), `"`)
 	}
-	e = strings.TrimSuffix(e, ", path: &TypeMeta{Kind:,APIVersion:,}")
+	e, _, _ = strings.Cut(e, ", path: &TypeMeta{")
 	return strings.Join(strings.Fields(e), " ")
 }
 
-// redact replaces what looks like a secret, and shortens a text to maxWords.
-func redact(s string) string {
-	s = regexp.MustCompile(secrets).ReplaceAllString(s, "(secret)")
+// redact replaces what looks like a secret, and shortens a text.
+func redact(s string) string { return shorten(hideSecrets(s)) }
+
+func hideSecrets(s string) string { return regexp.MustCompile(secrets).ReplaceAllString(s, "(secret)") }
+
+// shorten cuts a text to maxWords.
+func shorten(s string) string {
 	if len(s) <= maxWords {
 		return s
 	}

@@ -16,6 +16,8 @@ type VersionCache struct {
 	nodefile.Identity                   // the path is below the root
 	Version           string            `json:"version"`
 	Accepts           *world.AcceptsAns `json:"accepts,omitempty"`
+	// Accepted is the digest of the last plan that was put in place with this binary: see world.DryRunReq.
+	Accepted string `json:"accepted,omitempty"`
 }
 
 // Marshal encodes the cache.
@@ -63,6 +65,16 @@ func Find(root, cache string, command []string) *Binary {
 	}
 
 	return nil
+}
+
+// At returns the binary at a path of this machine; nil if there is no program. It is not looked up in a cache.
+func At(file string) *Binary {
+	now, ok := describe(file, file)
+	if !ok {
+		return nil
+	}
+
+	return &Binary{file: file, now: now}
 }
 
 // locate returns the file of a path below a root. A link there leads to another file below it; it is not ok if there is
@@ -114,13 +126,30 @@ func describe(file, path string) (nodefile.Identity, bool) {
 	return nodefile.Identify(path, &st), true
 }
 
+// Accepted returns the digest of the last plan that was put in place with this file; "" for none.
+func (b *Binary) Accepted() string {
+	if b.kept == nil {
+		return ""
+	}
+
+	return b.kept.Accepted
+}
+
+// File returns the binary's path on this machine.
+func (b *Binary) File() string { return b.file }
+
 // Path returns the binary's path below the root.
 func (b *Binary) Path() string { return b.now.Path }
 
 // Keep returns the new cache for an output of the binary. It returns false if the file was replaced since Find,
 // because the output may be of either file.
 func (b *Binary) Keep(version string, accepts *world.AcceptsAns) (VersionCache, bool) {
+	return VersionCache{b.now, version, accepts, b.Accepted()}, !b.IsReplaced()
+}
+
+// IsReplaced reports whether the file is another one than at Find.
+func (b *Binary) IsReplaced() bool {
 	now, ok := describe(b.file, b.now.Path)
 
-	return VersionCache{Identity: now, Version: version, Accepts: accepts}, ok && now == b.now
+	return !ok || now != b.now
 }

@@ -1,0 +1,273 @@
+package kubeletbin
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math/big"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/prelet/prelet/internal/kubelet"
+	"github.com/prelet/prelet/internal/kubelet/failure"
+	"github.com/prelet/prelet/internal/value"
+	"github.com/prelet/prelet/plugins/sandbox"
+)
+
+// DryRun is a start of a kubelet that ends after it has parsed its command line, read and merged its configuration, and
+// validated both, and before it touches the API server, the runtime or a control group.
+//
+// run() of cmd/kubelet/app/server.go ends there if --exit-on-lock-contention is given and --lock-file is not, in all
+// versions that prelet knows. The kubelet is confined in addition: it writes into a private folder only and connects to
+// nothing, so that a program that ignores the flag can do no harm.
+type DryRun struct {
+	Program     string         // the kubelet, or a script that executes it
+	Words       []kubelet.Word // its arguments, as systemd would pass them
+	Environment []string       // NAME=VALUE, of its unit
+	Config      []byte         // the file of --config; nil: none
+	DropIns     []File         // those in the folder of --config-dir; nil: none
+	Folder      string         // where a private folder is made; "": that of temporary files
+}
+
+// File is a file of the folder of --config-dir.
+type File struct {
+	Path    string // below that folder
+	Content []byte
+}
+
+// Verdict is the result of a dry run.
+type Verdict struct {
+	Accepted bool
+	Refusal  string // the kubelet's own words; "" if it accepts
+}
+
+// dryRunEnd is how a kubelet ends that has accepted everything before.
+const dryRunEnd = "cannot exit on lock file contention: no lock file specified"
+
+// dryRunTimeout is the time limit of a dry run without a deadline. It takes 0.1 s.
+const dryRunTimeout = 10 * time.Second
+
+// maxDryRunOutput is how many bytes of the end of the kubelet's output are kept.
+const maxDryRunOutput = 256 << 10
+
+// Run starts the kubelet. It fails if the kubelet does not answer: it cannot be started, hangs, is killed, or ends for a
+// reason that is not one of its command line and configuration.
+func (d DryRun) Run(ctx context.Context) (Verdict, error) {
+	folder, err := os.MkdirTemp(d.Folder, "dry-run-")
+	if err != nil {
+		return Verdict{}, fmt.Errorf("no private folder can be made: %w", err)
+	}
+	defer os.RemoveAll(folder)
+
+	words, names, err := d.stage(folder)
+	if err != nil {
+		return Verdict{}, fmt.Errorf("its files cannot be written: %w", err)
+	}
+
+	most := min(limit(ctx), dryRunTimeout)
+	ctx, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+
+	out := tail{most: maxDryRunOutput}
+	cmd := exec.CommandContext(ctx, d.Program, words...)
+	cmd.Env = append([]string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"}, d.Environment...)
+	cmd.Dir = folder
+	cmd.Stdout = &out
+	cmd.Stderr = &out
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	cmd.Cancel = func() error { return killGroup(cmd) }
+	cmd.WaitDelay = time.Second
+
+	err = sandbox.RunReadOnly(cmd, folder)
+	_ = killGroup(cmd) // what it has started
+
+	var exit *exec.ExitError
+	switch {
+	case ctx.Err() != nil:
+		return Verdict{}, fmt.Errorf("no answer within %s", most.Round(time.Millisecond))
+	case errors.As(err, &exit) && !exit.Exited():
+		return Verdict{}, fmt.Errorf("it was killed: %s", exit)
+	case err != nil && !errors.As(err, &exit):
+		return Verdict{}, err
+	}
+
+	return readVerdict(strings.Split(names.Replace(string(out.kept)), "\n"))
+}
+
+// killGroup kills the processes of a command that was started.
+func killGroup(cmd *exec.Cmd) error {
+	if cmd.Process == nil {
+		return nil
+	}
+
+	return unix.Kill(-cmd.Process.Pid, unix.SIGKILL)
+}
+
+// stage writes the files of a dry run into its folder, and returns the words that name them. names gives the files in a
+// text their own names back.
+func (d DryRun) stage(folder string) (words []string, names *strings.Replacer, err error) {
+	certificate, key, err := makePair()
+	if err != nil {
+		return nil, nil, err
+	}
+
+	instead := map[string]string{
+		"exit-on-lock-contention": "true",
+		"lock-file":               "",
+		"root-dir":                filepath.Join(folder, "root"),
+		"cert-dir":                filepath.Join(folder, "pki"),
+		"log-dir":                 folder,
+		"log-file":                filepath.Join(folder, "log"),
+		"config":                  filepath.Join(folder, "config.yaml"),
+		"config-dir":              filepath.Join(folder, "config.d"),
+		"tls-cert-file":           filepath.Join(folder, "pki/kubelet.crt"),
+		"tls-private-key-file":    filepath.Join(folder, "pki/kubelet.key"),
+		"client-ca-file":          filepath.Join(folder, "pki/kubelet.crt"),
+	}
+
+	files := map[string][]byte{
+		instead["tls-cert-file"]:        certificate,
+		instead["tls-private-key-file"]: key,
+	}
+	if d.Config != nil {
+		files[instead["config"]] = d.Config
+	}
+	for _, f := range d.DropIns {
+		files[filepath.Join(instead["config-dir"], filepath.Clean("/"+f.Path))] = f.Content
+	}
+	for path, content := range files {
+		err = errors.Join(err, os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, content, 0o600))
+	}
+	if d.DropIns != nil {
+		err = errors.Join(err, os.MkdirAll(instead["config-dir"], 0o700))
+	}
+
+	words = []string{"--exit-on-lock-contention"}
+	for _, name := range []string{"root-dir", "cert-dir"} {
+		words = append(words, "--"+name+"="+instead[name])
+	}
+	// The rules check certificates. Here those of the machine need not exist, and flags win over the configuration.
+	for field, flag := range map[string]string{
+		"clientCAFile": "client-ca-file", "tlsCertFile": "tls-cert-file", "tlsPrivateKeyFile": "tls-private-key-file",
+	} {
+		if d.mentions(field) {
+			words = append(words, "--"+flag+"="+instead[flag])
+		}
+	}
+
+	var renamed []string
+	words = append(words, kubelet.FlagsOf(kubelet.DropOpen(d.Words)).Replace(func(name, text string) string {
+		other, isReplaced := instead[name]
+		switch {
+		case isReplaced && text != "":
+			if strings.HasPrefix(other, folder) {
+				renamed = append(renamed, other, text)
+			}
+			return other
+		case value.IsSecretSetting(name):
+			return hideValue(name, text)
+		}
+
+		return text
+	})...)
+
+	return words, strings.NewReplacer(append(renamed, folder+"/", "")...), err
+}
+
+// mentions reports whether some file of the configuration contains the name of a field.
+func (d DryRun) mentions(field string) bool {
+	contains := func(text []byte) bool { return bytes.Contains(text, []byte(field)) }
+
+	return contains(d.Config) || slices.ContainsFunc(d.DropIns, func(f File) bool { return contains(f.Content) })
+}
+
+// hideValue returns a value of the same form for a flag with a secret: other users may read a command line.
+func hideValue(name, value string) string {
+	header, _, isHeader := strings.Cut(value, ":")
+	if isHeader && name == "manifest-url-header" {
+		return header + ":hidden"
+	}
+	if value == "" {
+		return ""
+	}
+
+	return "hidden"
+}
+
+// makePair returns a self-signed certificate and its private key. With them the kubelet need not make its own, which
+// takes 0.2 s.
+func makePair() (certificate, key []byte, err error) {
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, nil, err
+	}
+	template := x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IsCA: true}
+	signed, err := x509.CreateCertificate(rand.Reader, &template, &template, private.Public(), private)
+	if err != nil {
+		return nil, nil, err
+	}
+	encoded, err := x509.MarshalECPrivateKey(private)
+	certificate = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: signed})
+	key = pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: encoded})
+
+	return certificate, key, err
+}
+
+// readVerdict returns the verdict in the last lines of a kubelet's output.
+func readVerdict(lines []string) (Verdict, error) {
+	last := failure.LastErrorWhole(lines)
+	switch {
+	case strings.Contains(last, dryRunEnd):
+		return Verdict{Accepted: true}, nil
+	case last == "":
+		return Verdict{}, errors.New("it ended without an error of its own")
+	case isOfMachine(last):
+		return Verdict{}, fmt.Errorf("it ended for another reason: %s", last)
+	}
+
+	return Verdict{Refusal: last}, nil
+}
+
+// isOfMachine reports whether an error is not about the command line and configuration: the confinement, or the state of
+// this machine.
+func isOfMachine(text string) bool {
+	return slices.ContainsFunc([]string{
+		"operation not permitted",
+		"permission denied",
+		"read-only file system",
+		"no space left on device",
+		"cannot allocate memory",
+		"too many open files",
+		"resource temporarily unavailable",
+	}, func(part string) bool { return strings.Contains(text, part) })
+}
+
+// tail keeps the last bytes that are written to it.
+type tail struct {
+	kept []byte
+	most int
+}
+
+func (t *tail) Write(p []byte) (int, error) {
+	n := len(p)
+	p = p[max(0, len(p)-t.most):]
+	if excess := len(t.kept) + len(p) - t.most; excess > 0 {
+		t.kept = append(t.kept[:0], t.kept[excess:]...)
+	}
+	t.kept = append(t.kept, p...)
+
+	return n, nil
+}

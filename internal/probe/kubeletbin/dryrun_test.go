@@ -1,0 +1,165 @@
+package kubeletbin
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/prelet/prelet/internal/kubelet"
+)
+
+// klog is an error as a kubelet prints it.
+const klog = `E1126 22:30:34.793553 31808 run.go:72] "command failed" err=`
+
+// dryRun runs a script in place of a kubelet. $HERE is its folder, which it may read.
+func dryRun(t *testing.T, script string, words ...string) (verdict Verdict, out string, err error) {
+	t.Helper()
+	here := t.TempDir()
+	program := filepath.Join(here, "kubelet")
+	must(t, os.WriteFile(program, []byte("#!/bin/sh\n"+script), 0o755))
+
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second) // half of it for one start
+	defer cancel()
+	d := DryRun{
+		Program:     program,
+		Words:       []kubelet.Word{{Text: "--config=/etc/kubelet.yaml"}},
+		Environment: []string{"HERE=" + here},
+		Config:      []byte("kind: KubeletConfiguration\n"),
+		Folder:      t.TempDir(),
+	}
+	for _, text := range words {
+		d.Words = append(d.Words, kubelet.Word{Text: text})
+	}
+	verdict, err = d.Run(ctx)
+
+	left, _ := os.ReadDir(d.Folder)
+	if len(left) != 0 {
+		t.Errorf("files left by the dry run: got %v, want none", left)
+	}
+	if err != nil {
+		out = err.Error()
+	}
+
+	return verdict, verdict.Refusal + out, err
+}
+
+// TestDryRun checks how each end of a kubelet is understood.
+func TestDryRun(t *testing.T) {
+	accepted := klog + `"` + dryRunEnd + `"`
+	for name, c := range map[string]struct {
+		script     string
+		isAccepted bool
+		hasAnswer  bool
+		want       string // a part of the refusal, or of why there is no answer
+	}{
+		"accepts":           {"echo '" + accepted + "' >&2; exit 1", true, true, ""},
+		"accepts in JSON":   {`echo '{"ts":1.5,"msg":"command failed","err":"` + dryRunEnd + `"}'; exit 1`, true, true, ""},
+		"a wrapper":         {"exec sh -c 'echo \"$0\"; exit 1' '" + accepted + "'", true, true, ""},
+		"a child that ends": {"(sleep 0.1; echo '" + accepted + "'); exit 1", true, true, ""},
+		"refuses": {
+			"echo '" + klog + `"failed: invalid configuration: maxPods, path: &TypeMeta{Kind:,secret}"'; exit 1`,
+			false, true, "failed: invalid configuration: maxPods",
+		},
+		"refuses in lines": {
+			"printf '%s<\\n\\tbad label\\n\\tin config.yaml\\n >\\n' '" + klog + "'; exit 1",
+			false, true, "bad label in config.yaml",
+		},
+		"panics": {"echo 'panic: unrecognized feature gate: X'; echo; echo 'goroutine 1 [running]:'; exit 2", false, true, "unrecognized feature gate: X"},
+		"its own path": {
+			"for w; do case $w in --config=*) echo \"" + strings.ReplaceAll(klog, `"`, `\"`) + "\\\"failed to load ${w#--config=}\\\"\";; esac; done; exit 1",
+			false, true, "failed to load /etc/kubelet.yaml",
+		},
+		"hangs":              {"sleep 60", false, false, "no answer within"},
+		"forks and hangs":    {"sleep 60 & sleep 60", false, false, "no answer within"},
+		"ends with 0":        {"exit 0", false, false, "ended without an error"},
+		"says nothing":       {"exit 1", false, false, "ended without an error"},
+		"prints for ever":    {"while echo xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx; do :; done", false, false, "no answer within"},
+		"is killed":          {"kill -9 $$", false, false, "signal: killed"},
+		"has no memory":      {"echo '" + klog + `"fork: cannot allocate memory"'; exit 1`, false, false, "cannot allocate memory"},
+		"writes elsewhere":   {"touch $HERE/x 2>&1 | grep -q -i denied && echo '" + accepted + "'; exit 1", true, true, ""},
+		"writes its folders": {"touch ./x && echo '" + accepted + "'; exit 1", true, true, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			v, out, err := dryRun(t, c.script)
+			if v.Accepted != c.isAccepted || (err == nil) != c.hasAnswer || !strings.Contains(out, c.want) {
+				t.Errorf("got accepted %t, %q, error %v; want accepted %t, an answer: %t, with %q",
+					v.Accepted, out, err, c.isAccepted, c.hasAnswer, c.want)
+			}
+			if strings.Contains(out, "secret") || strings.Contains(out, "dry-run-") {
+				t.Errorf("got %q, want no configuration and no private path", out)
+			}
+		})
+	}
+}
+
+// TestDryRunLeavesNoProcess: what a kubelet starts ends with the dry run.
+func TestDryRunLeavesNoProcess(t *testing.T) {
+	pids := filepath.Join(t.TempDir(), "pids")
+	must(t, os.WriteFile(pids, nil, 0o666))
+	// The folder is the only place where a script may write, and is removed: the number comes with the output.
+	_, out, _ := dryRun(t, "sleep 300 >/dev/null 2>&1 & echo '"+klog+`"started '$!'"'; exit 1`)
+	_, number, _ := strings.Cut(out, "started ")
+	pid, err := strconv.Atoi(strings.TrimSpace(number))
+	if err != nil {
+		t.Fatalf("the output: got %q, want the number of a process", out)
+	}
+	for range 50 {
+		if unix.Kill(pid, 0) != nil {
+			return
+		}
+		if state, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)); strings.Contains(string(state), ") Z ") {
+			return
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	t.Errorf("process %d: got a running process, want none", pid)
+}
+
+// TestDryRunWords checks the command line: files in the private folder, no secret, and words as they are.
+func TestDryRunWords(t *testing.T) {
+	_, out, _ := dryRun(t, `printf '%s' '`+strings.TrimSuffix(klog, "=")+`="'; printf '<%s>' "$@"; echo '"'; exit 1`,
+		"--lock-file=/run/lock", "--exit-on-lock-contention=false", "--root-dir", "/var/lib/kubelet", "--cert-dir=/pki",
+		"--manifest-url-header=Authorization:Bearer abc", "--storage-driver-password", "hunter2",
+		"--node-labels=a=b c", `--x="q"`, "--node-ip")
+
+	want := "<--exit-on-lock-contention><--root-dir=/var/lib/kubelet><--cert-dir=/pki><--config=/etc/kubelet.yaml>" +
+		"<--lock-file=><--exit-on-lock-contention=true><--root-dir></var/lib/kubelet><--cert-dir=/pki>" +
+		`<--manifest-url-header=Authorization:hidden><--storage-driver-password><hidden><--node-labels=a=b c><--x="q">` +
+		"<--node-ip>"
+	if out != want {
+		t.Errorf("words\ngot  %s\nwant %s", out, want)
+	}
+}
+
+// TestDryRunOtherProgram checks programs and folders with which no dry run is possible.
+func TestDryRunOtherProgram(t *testing.T) {
+	dir := t.TempDir()
+	other := filepath.Join(dir, "kubelet")
+	elf := append([]byte("\x7fELF\x02\x01\x01"), make([]byte, 120)...)
+	elf[16], elf[18] = 2, 0xf3 // an executable for RISC-V
+	must(t, os.WriteFile(other, elf, 0o755))
+	full := filepath.Join(dir, "file")
+	must(t, os.WriteFile(full, nil, 0o644))
+
+	for name, c := range map[string]struct {
+		run  DryRun
+		want string
+	}{
+		"another architecture": {DryRun{Program: other, Folder: dir}, "exec format error"},
+		"missing":              {DryRun{Program: filepath.Join(dir, "no"), Folder: dir}, "no such file"},
+		"no folder":            {DryRun{Program: "/bin/true", Folder: full}, "no private folder can be made"},
+	} {
+		v, err := c.run.Run(t.Context())
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v, %v; want an error with %q", name, v, err, c.want)
+		}
+	}
+}

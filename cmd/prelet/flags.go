@@ -74,6 +74,8 @@ func (w *where) addHardwareFlag(c *cobra.Command) {
 func (w *where) addKubeletVersionFlag(c *cobra.Command) {
 	c.Flags().StringVar(&w.KubeletVersion, "kubelet-version", "",
 		"a kubelet of `VERSION`, as 1.36 or v1.36.3, in place of the installed one")
+	c.Flags().StringArrayVar(&w.Kubelets, "kubelet", nil,
+		"the kubelet's `PROGRAM` in place of the installed one: it is asked whether it accepts the plan")
 }
 
 // addRootFlag adds --root, for commands about a node whose files are not below /.

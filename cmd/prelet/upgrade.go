@@ -52,8 +52,8 @@ Where some node has no plan, and nothing breaks on the others, it is that of its
 			"  prelet upgrade --to 1.37 --from fleet/ --config ./site --fix",
 		RunE: stopOnSignal(func(ctx context.Context, _ []string) error {
 			switch {
-			case f.to == "":
-				return failure(fault.Usage, "--to VERSION needed, as in --to 1.37")
+			case f.to == "" && len(f.Kubelets) == 0:
+				return failure(fault.Usage, "--to VERSION or --kubelet PROGRAM needed, as in --to 1.37")
 			case f.page != "" && f.output.isSet:
 				return failure(fault.Usage, "--html and --output exclude each other: the page has everything")
 			case (f.fix || f.write) && (f.page != "" || f.output.isSet):

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/prelet/prelet/internal/app/bootunit"
+	"github.com/prelet/prelet/internal/app/dryrun"
 	"github.com/prelet/prelet/internal/app/request"
 	"github.com/prelet/prelet/internal/commit"
 	"github.com/prelet/prelet/internal/commit/activation"
@@ -51,6 +52,9 @@ type Host struct {
 	Jitter func() float64     // in [0,1)
 	// Console prints a line on the console of the machine; nil: there is none, as for a command by hand.
 	Console func(line string) error
+
+	// DryRun starts the kubelet's binary on a node that is not this machine; nil: it is not asked there.
+	DryRun dryrun.Run
 
 	spans spans // of the command that writes a report
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 
 	"github.com/prelet/prelet/internal/app/bundle"
+	"github.com/prelet/prelet/internal/app/dryrun"
 	"github.com/prelet/prelet/internal/app/rehearsal"
 	"github.com/prelet/prelet/internal/app/userfile"
 	"github.com/prelet/prelet/internal/app/waits"
@@ -35,6 +36,7 @@ import (
 	"github.com/prelet/prelet/internal/platform/systemd"
 	"github.com/prelet/prelet/internal/printer"
 	"github.com/prelet/prelet/internal/probe"
+	"github.com/prelet/prelet/internal/probe/kubeletbin"
 	"github.com/prelet/prelet/internal/world"
 	"github.com/prelet/prelet/schema"
 	"github.com/prelet/prelet/stages/builtin"
@@ -50,11 +52,15 @@ type Where struct {
 	Variables []string // NAME=VALUE
 	VarFiles  []string // vars files outside of the site; later ones win, and Variables win over them
 
-	KubeletVersion string // in place of the installed kubelet's; "" is that one
-	Takeover       bool   // join under the name of another machine
-	AcceptMissing  bool   // do not keep the values that variables had in the last good generation
+	KubeletVersion string   // in place of the installed kubelet's; "" is that one
+	Kubelets       []string // binaries of this machine in place of the installed one; upgrade takes several
+	Takeover       bool     // join under the name of another machine
+	AcceptMissing  bool     // do not keep the values that variables had in the last good generation
 
-	mustBeSigned bool // also if Config names the site's files
+	mustBeSigned  bool                          // also if Config names the site's files
+	binaries      map[string]*kubeletbin.Binary // those of Kubelets, by version
+	takesKubelets bool                          // more than one
+	isRun         bool                          // for a run, which asks the kubelet's binary only if there is a generation to lose
 }
 
 // check refuses flags that exclude each other, and missing paths. It makes Root absolute.
@@ -77,6 +83,9 @@ func (w *Where) check() error {
 			return failure(fault.Usage, "--kubelet-version %s: %s", w.KubeletVersion, err)
 		}
 	}
+	if err := w.openKubelets(); err != nil {
+		return err
+	}
 	if err := w.checkPaths(); err != nil {
 		return err
 	}
@@ -90,6 +99,39 @@ func (w *Where) check() error {
 		return failure(fault.Usage, "--root %s: %s", w.Root, err)
 	}
 	w.Root = abs
+
+	return nil
+}
+
+// openKubelets starts the binaries of Kubelets for their versions.
+func (w *Where) openKubelets() error {
+	if len(w.Kubelets) == 0 || w.binaries != nil {
+		return nil
+	}
+	if w.KubeletVersion != "" {
+		return failure(fault.Usage, "--kubelet excludes --kubelet-version: the program reports its version itself")
+	}
+
+	if len(w.Kubelets) > 1 && !w.takesKubelets {
+		return failure(fault.Usage, "--kubelet: one program at a time; prelet upgrade compares several")
+	}
+
+	w.binaries = map[string]*kubeletbin.Binary{}
+	for _, file := range w.Kubelets {
+		b := kubeletbin.At(file)
+		version, err := b.Version(context.Background(), true)
+		if err == nil && version == "" {
+			err = errors.New("no such program")
+		}
+		if err != nil {
+			return failure(fault.Usage, "--kubelet %s: %s", file, err)
+		}
+		if other := w.binaries[version]; other != nil {
+			return failure(fault.Usage, "--kubelet %s: this is %s, as %s is", file, version, other.Path())
+		}
+		w.binaries[version] = b
+		w.KubeletVersion = strings.TrimPrefix(version, "v")
+	}
 
 	return nil
 }
@@ -249,6 +291,7 @@ type openNode struct {
 	Site      *lang.Site
 	source    world.Source
 	live      *probe.Live       // nil with a recording
+	askers    []*dryrun.Asker   // of kubelets' binaries; nil: none is asked
 	detectors *detector.Host    // likewise
 	asked     *rehearsal.Source // nil where every answer is the node's
 	rec       *world.Recording
@@ -352,6 +395,7 @@ func (n *openNode) rehearse(given map[string]probe.Given) {
 		Site:      n.Site,
 		Given:     given,
 		Kubelet:   n.KubeletVersion,
+		Binaries:  n.listBinaries(),
 	}
 	if n.Objects != "" {
 		n.asked.Objects = probe.Objects(n.Objects)
@@ -382,6 +426,10 @@ func (n *openNode) openLive(given map[string]probe.Given) {
 		OnRetry:     n.waits.Retry,
 		WaitClock:   n.waits.AnnounceClock(systemd.WaitClock),
 	}
+	if a := n.newAsker(); a != nil {
+		n.askers = append(n.askers, a)
+		options.DryRun = a.Answer
+	}
 	if m := e.manager(); m != nil {
 		options.Units = m
 		if e.On == nil {
@@ -392,16 +440,60 @@ func (n *openNode) openLive(given map[string]probe.Given) {
 
 	n.live = probe.New(options)
 	n.source = n.live
-	if n.KubeletVersion != "" {
+	if n.KubeletVersion != "" || len(n.binaries) > 0 {
 		n.asked = &rehearsal.Source{
 			Recording: n.live,
 			Site:      n.Site,
 			Kubelet:   n.KubeletVersion,
+			Binaries:  n.listBinaries(),
 		}
 		n.source = n.asked
 	}
 	if n.Store != nil {
 		n.past = n.live.LastGood
+	}
+}
+
+// listBinaries returns what answers for the binaries of Kubelets, by version. They know of the node what its plan knows.
+func (n *openNode) listBinaries() map[string]world.Source {
+	all := map[string]world.Source{}
+	for version, binary := range n.binaries {
+		asker := &dryrun.Asker{
+			Binary: func() *kubeletbin.Binary { return binary },
+			Run:    kubeletbin.DryRun.Run,
+			Redact: n.env.Redactor.String,
+		}
+		n.askers = append(n.askers, asker)
+		all[version] = world.Adapters{
+			world.DryRun.Adapt(asker.Answer),
+			world.Accepts.Adapt(func(ctx context.Context, _ world.AcceptsReq) world.Answer {
+				return probe.AnswerAccepts(ctx, binary, true)
+			}),
+		}
+	}
+
+	return all
+}
+
+// newAsker returns what asks the kubelet's binary of this machine, as root, whether it accepts a plan; nil for another
+// machine. At a first boot there is nothing to lose, and the start of the kubelet is the answer.
+func (n *openNode) newAsker() *dryrun.Asker {
+	run := dryrun.Run(kubeletbin.DryRun.Run)
+	if n.env.On != nil {
+		run = n.env.On.DryRun
+	}
+	isHere := n.Root == "" && n.Hardware == "" || n.env.On != nil
+	if run == nil || !isHere || n.KubeletVersion != "" || os.Geteuid() != 0 || n.isRun && n.Generation() == 0 {
+		return nil
+	}
+
+	return &dryrun.Asker{
+		Binary: func() *kubeletbin.Binary { return n.live.KubeletBinary() },
+		Run:    run,
+		Root:   nodefile.Root(n.Root),
+		Secret: n.Secret,
+		Redact: n.env.Redactor.String,
+		Folder: n.env.folderForDryRuns(),
 	}
 }
 
@@ -463,6 +555,13 @@ func (n *openNode) Plan(ctx context.Context, event func(boot.StageReport)) *boot
 
 		IsPartial: n.isPartial,
 		Advises:   n.advises,
+	}
+	if len(n.askers) > 0 || n.rec != nil { // a recording may have the answer
+		o.Finished = func(k boot.FinishedKubelet) {
+			for _, a := range n.askers {
+				a.Finish(k)
+			}
+		}
 	}
 	if n.past != nil && n.joined() { // a node that never joined must not use unverified answers
 		o.Hurry = n.hurry
@@ -635,4 +734,13 @@ func (n *openNode) ApplyOptions(p *boot.Plan) commit.Options {
 		Root:     nodefile.Root(n.Root),
 		Machine:  n.machine(),
 	}
+}
+
+// folderForDryRuns returns where the private folders of dry runs are made: the run folder, in memory, if there is one.
+func (e *Env) folderForDryRuns() string {
+	if st, err := os.Stat(runDir); err == nil && st.IsDir() && os.Geteuid() == 0 {
+		return runDir
+	}
+
+	return ""
 }

@@ -46,8 +46,10 @@ func (p *planner) Plan(ctx context.Context) commit.Options {
 
 	now := p.Host.Clock.Now
 	began := now()
+	where := p.Where
+	where.isRun = true
 	stopLoading := p.Host.extendTimeout(maxLoading)
-	n, diags, err := p.Env.open(p.Where, p.Store)
+	n, diags, err := p.Env.open(where, p.Store)
 	stopLoading()
 	took := now().Sub(began)
 	p.Report.Span(report.KindStep, "read the site", began, took)
@@ -103,7 +105,7 @@ func (p *planner) Remember(res commit.Result) {
 	if res.Plan == nil || !res.Plan.Complete {
 		return
 	}
-	err := errors.Join(p.keepKubelet(res.Plan), p.node.keepDigests())
+	err := errors.Join(p.keepKubelet(res), p.node.keepDigests())
 	if err != nil { // the next boot finds it out again, and is slower by that
 		p.Report.Event(report.Event{
 			Stage:   "report",
@@ -114,7 +116,8 @@ func (p *planner) Remember(res commit.Result) {
 }
 
 // keepKubelet stores the output of the kubelet's binary. Stored output of the same file is not written again.
-func (p *planner) keepKubelet(plan *boot.Plan) error {
+func (p *planner) keepKubelet(res commit.Result) error {
+	plan := res.Plan
 	binary := p.node.live.KubeletBinary()
 	if plan.Kubelet.Version == nil || binary == nil {
 		return nil
@@ -122,6 +125,10 @@ func (p *planner) keepKubelet(plan *boot.Plan) error {
 	c, ok := binary.Keep(*plan.Kubelet.Version, plan.Accepts)
 	if !ok {
 		return nil
+	}
+	isInPlace := res.Held == "" && res.Code == "" && plan.DryRun == nil // the kubelet's start is the verdict
+	if isInPlace || plan.DryRun != nil && plan.DryRun.Accepted {
+		c.Accepted = boot.NewDryRunReq(plan.Node, plan.Kubelet).Digest
 	}
 	text, err := c.Marshal()
 	if err != nil {

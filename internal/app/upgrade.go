@@ -5,6 +5,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/fault"
@@ -32,13 +33,22 @@ type Upgraded struct {
 // Upgrade plans the site over the node of o or, where o.From is a folder, over each recording in it, with the kubelet
 // in place and with each newer minor version up to o.To, and reports what the newer ones do differently.
 func (e *Env) Upgrade(ctx context.Context, o UpgradeOptions) (out Upgraded, err error) {
+	o.takesKubelets = true
 	if err := o.check(); err != nil {
 		return out, err
+	}
+	if len(o.binaries) > 0 {
+		o.KubeletVersion = "" // each node has its own, and these are newer
+	}
+	for version := range o.binaries {
+		if minor := toMinor(version); minor > toMinor(o.To) {
+			o.To = known.Version(minor)
+		}
 	}
 	if err := known.CheckVersion(o.To); err != nil {
 		return out, failure(fault.Usage, "--to %s: %s", o.To, err)
 	}
-	if to, _ := known.Minor(o.To); to > known.Newest() {
+	if to := toMinor(o.To); to > known.Newest() && o.findBinary(to) == "" {
 		return out, failure(fault.Usage, "--to %s: this prelet knows the kubelets to %s; use a newer prelet",
 			o.To, known.Describe(known.Newest()))
 	}
@@ -92,6 +102,24 @@ func (e *Env) Upgrade(ctx context.Context, o UpgradeOptions) (out Upgraded, err 
 	}
 }
 
+// toMinor returns the minor version of a text; 0 for an unknown one.
+func toMinor(version string) int {
+	minor, _ := known.Minor(version)
+
+	return minor
+}
+
+// findBinary returns the version of the binary of a minor version; "" if there is none.
+func (w *Where) findBinary(minor int) string {
+	for version := range w.binaries {
+		if toMinor(version) == minor {
+			return strings.TrimPrefix(version, "v")
+		}
+	}
+
+	return ""
+}
+
 // upgradeAll reports what newer kubelets do differently on the recordings, or on the node.
 func (p *fleetPlanner) upgradeAll(ctx context.Context, o UpgradeOptions) (*fleet.Upgrade, error) {
 	sources, err := listRecordings(o.From)
@@ -130,7 +158,7 @@ func (p *fleetPlanner) upgrade(ctx context.Context, source string, to int) fleet
 		}
 		var versions []string
 		for minor := from + 1; minor <= to; minor++ {
-			versions = append(versions, known.Release(minor))
+			versions = append(versions, cmp.Or(p.options.findBinary(minor), known.Release(minor)))
 		}
 		out.Newer = m.planned.WithKubelets(ctx, versions)
 		w := p.options.Where

@@ -56,6 +56,9 @@ type Options struct {
 	// Advises is set for a plan that is only examined: it also has findings of the kubelet's rules that a boot leaves
 	// out, about settings of the base that do not matter yet, and all of many equal ones.
 	Advises bool
+	// Finished gets the kubelet of the finished node before the tape is asked whether its binary accepts it: the question
+	// has only a digest. nil: the binary is not asked.
+	Finished func(FinishedKubelet)
 	// GaveUp is set when an evaluation has reached a limit: it goes on in this process, so that no further one begins.
 	// nil: each is tried.
 	GaveUp *atomic.Bool
@@ -76,6 +79,7 @@ type Plan struct {
 	Kubelet     world.KubeletAns
 	Previous    *PreviousIdentity    // the identity on the disk that the node gives up; nil: none
 	Accepts     *world.AcceptsAns    // nil: the binary was not asked, or did not answer
+	DryRun      *world.DryRunAns     // the verdict of the binary; nil: it was not asked, or did not answer
 	Declares    *[]rules.Declaration // in the Node's status.declaredFeatures; nil: not known
 	Facts       *world.Facts
 	Access      world.Access
@@ -223,8 +227,9 @@ type progress struct {
 	locks      map[string]detectorLock // by the name of the detector
 	checks     *Checks
 	isTakeover bool
-	isAdvice   bool            // see Options.Advises
-	only       map[string]bool // the gather stages that run; nil: all, and what follows them
+	isAdvice   bool                  // see Options.Advises
+	finished   func(FinishedKubelet) // see Options.Finished
+	only       map[string]bool       // the gather stages that run; nil: all, and what follows them
 
 	eval     *eval.Eval // the scope after the last step
 	checked  Checked
@@ -234,6 +239,7 @@ type progress struct {
 	kubelet  Kubelet
 	decided  Decided
 	rendered Rendered
+	dryRun   *world.DryRunAns
 	declares *[]rules.Declaration
 	changed  Changed
 	Findings
@@ -286,6 +292,7 @@ func startRun(ctx context.Context, s *lang.Site, o Options, limits evalLimits) *
 		checks:     o.Checks,
 		isTakeover: o.Takeover,
 		isAdvice:   o.Advises,
+		finished:   o.Finished,
 	}
 	if p.checks == nil {
 		p.checks = &Checks{}
@@ -425,8 +432,13 @@ func (p *progress) runRules(ctx context.Context) {
 		basis:    p.decided.basis,
 		accepts:  p.kubelet.accepts,
 		advises:  p.isAdvice,
+		finished: p.finished,
 	}
 	p.add(checkUnitFiles(p.rendered.node))
+	j.dryRun = runLimited(ctx, p, func() (*world.DryRunAns, Findings) {
+		return j.askDryRun(ctx)
+	})
+	p.dryRun = j.dryRun
 	p.declares = runLimited(ctx, p, func() (*[]rules.Declaration, Findings) {
 		j.effective = j.makeEffective()
 		return j.findDeclared(), checkRules(ctx, j)
@@ -485,6 +497,7 @@ func (p *progress) makePlan() *Plan {
 		Units:       p.changed.units,
 		Kubelet:     p.kubelet.KubeletAns,
 		Accepts:     p.kubelet.accepts,
+		DryRun:      p.dryRun,
 		Declares:    p.declares,
 		Previous:    p.decided.previous,
 		Facts:       p.gathered.Facts,

@@ -31,11 +31,13 @@ type ruleCheck struct {
 	checking bool
 	node     node.Node
 	basis    basis
-	accepts  *world.AcceptsAns // nil: the binary was not asked, or did not answer
-	advises  bool              // see Options.Advises
-	files    *configFiles      // nil: a stage has reported why they cannot be merged
-	pointers []string          // of the fields that stages set, sorted
-	flags    *kubelet.Flags    // of the whole command line, see listWords
+	accepts  *world.AcceptsAns     // nil: the binary was not asked, or did not answer
+	advises  bool                  // see Options.Advises
+	files    *configFiles          // nil: a stage has reported why they cannot be merged
+	dryRun   *world.DryRunAns      // nil: the kubelet's binary was not asked, or did not answer
+	finished func(FinishedKubelet) // see Options.Finished
+	pointers []string              // of the fields that stages set, sorted
+	flags    *kubelet.Flags        // of the whole command line, see listWords
 
 	effective rules.Subject // the kubelet with the configuration that it works with, see makeEffective
 	*Findings
@@ -132,7 +134,7 @@ func (j ruleCheck) check(ctx context.Context) {
 	subject := j.makeSubject(ctx)
 	var newer []string
 	result := rules.CheckAll(subject)
-	for _, f := range result.Violations {
+	for _, f := range j.applyVerdict(result.Violations) {
 		if f.Newer {
 			newer = append(newer, nameItem(f)+": "+f.Message+" (set by "+j.findSetter(f).name+")")
 			continue

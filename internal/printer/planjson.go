@@ -37,6 +37,8 @@ type planDocument struct {
 	Generation    int            `json:"generation"`
 	Degraded      []fault.Reason `json:"degraded"`
 	Assumed       []boot.Assumed `json:"assumed,omitempty"` // answers of a rehearsal that are not the node's
+	// CheckedBy is the path of the kubelet's binary that has judged its flags and configuration, or "rules".
+	CheckedBy string `json:"kubelet_checked_by"`
 	// Identity is the one of another machine on this disk, which is set aside.
 	Identity    *boot.PreviousIdentity `json:"identity,omitempty"`
 	Node        nodeDocument           `json:"node"`
@@ -104,6 +106,7 @@ func PlanDocument(v View) any {
 		Generation:    v.Generation,
 		Degraded:      orEmpty(p.Degraded),
 		Assumed:       p.Assumed,
+		CheckedBy:     "rules",
 		Node:          newNodeDocument(p),
 		Files:         []fileDocument{},
 		Units:         []unitDocument{},
@@ -111,6 +114,9 @@ func PlanDocument(v View) any {
 		Stages:        orEmpty(p.Stages),
 		Diagnostics:   DiagnosticsJSON(Sorted(p.Diagnostics)),
 		Restart:       restartDocument{p.Restart, "boot"},
+	}
+	if p.DryRun != nil {
+		d.CheckedBy = p.DryRun.Program
 	}
 	d.Restart.Because = orEmpty(d.Restart.Because)
 	for _, c := range p.Changes {

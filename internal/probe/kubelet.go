@@ -71,12 +71,30 @@ func (l *Live) cacheFile() string {
 
 // answerAccepts returns the flags in the kubelet's --help.
 func (l *Live) answerAccepts(ctx context.Context, _ world.AcceptsReq) world.Answer {
-	a, err := l.findKubelet(ctx).Accepts(ctx, !l.isOtherMachine())
+	return AnswerAccepts(ctx, l.findKubelet(ctx), !l.isOtherMachine())
+}
+
+// AnswerAccepts returns the flags in the --help of a kubelet's binary, which may be started.
+func AnswerAccepts(ctx context.Context, binary *kubeletbin.Binary, mayStart bool) world.Answer {
+	a, err := binary.Accepts(ctx, mayStart)
 	if err != nil {
 		return world.Failure(fault.Absent, err.Error(), "prelet's own tables list the flags of its version")
 	}
 
 	return world.Accepts.Answer(*a)
+}
+
+// answerDryRun returns the verdict of the kubelet's binary on a plan. A binary that has accepted the same plan at the end
+// of an earlier run is not started again.
+func (l *Live) answerDryRun(ctx context.Context, r world.DryRunReq) world.Answer {
+	switch binary := l.findKubelet(ctx); {
+	case l.o.DryRun == nil || binary == nil:
+		return world.Failure(fault.Unread, "the kubelet's binary is not asked", "")
+	case r.Digest == binary.Accepted():
+		return world.DryRun.Answer(world.DryRunAns{Accepted: true, Program: binary.Path()})
+	}
+
+	return l.o.DryRun(ctx, r)
 }
 
 // answerKubelet returns the version of the kubelet, whether its node has joined, and the state of the machine that it

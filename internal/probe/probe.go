@@ -47,6 +47,8 @@ type Options struct {
 	Unit  string // the kubelet's; "": not known
 	// InhibitDelay asks logind for its InhibitDelayMaxSec, nil if that is not possible.
 	InhibitDelay func(ctx context.Context) (time.Duration, error)
+	// DryRun asks the kubelet's binary whether it accepts a plan; nil: it is not asked.
+	DryRun func(context.Context, world.DryRunReq) world.Answer
 
 	Now       func() time.Time
 	OnRetry   func(Retry) // called before the cluster is asked again
@@ -170,6 +172,7 @@ func (l *Live) listAdapters() world.Adapters {
 		world.Detector.Adapt(l.answerDetector),
 		world.Kubelet.Adapt(l.answerKubelet),
 		world.Accepts.Adapt(l.answerAccepts),
+		world.DryRun.Adapt(l.answerDryRun),
 		world.Exists.Adapt(l.answerExists),
 		world.DropIns.Adapt(l.answerDropIns),
 		world.Serving.Adapt(l.answerServing),

@@ -198,6 +198,21 @@ type AcceptsAns struct {
 	Beta       []string `json:"beta"`
 }
 
+// DryRunReq asks whether the kubelet's binary accepts the finished command line and configuration of a plan. They may
+// contain secrets, so the request has their digest, and the source gets them from the plan: see boot.Options.
+type DryRunReq struct {
+	Kubelet string `json:"kubelet"` // its version; "" is unknown
+	Digest  string `json:"digest"`  // of the planned files, see boot
+}
+
+// DryRunAns is the verdict of the kubelet's binary. A failure is fault.Unread if it was not asked, such as at a first
+// boot, and says otherwise why it did not answer.
+type DryRunAns struct {
+	Accepted bool   `json:"accepted,omitempty"`
+	Refusal  string `json:"refusal,omitempty"` // its own words
+	Program  string `json:"program"`           // its path
+}
+
 // ExistsReq asks whether a path exists and, with Program, whether it can be executed. Path is absolute.
 type ExistsReq struct {
 	Path    string `json:"path"`

@@ -30,6 +30,7 @@ const (
 	KindDetector   Kind = "detector"   // one vendor detector
 	KindKubelet    Kind = "kubelet"    // the installed kubelet, and whether the node has joined
 	KindAccepts    Kind = "accepts"    // the flags and feature gates of the kubelet's binary
+	KindDryRun     Kind = "dry-run"    // does the kubelet's binary accept its finished words and files?
 	KindExists     Kind = "exists"     // does a path exist that the kubelet will use?
 	KindDropIns    Kind = "drop-ins"   // which drop-ins of the kubelet's configuration are in a folder?
 	KindServing    Kind = "serving"    // would the kubelet accept the certificates of its API?
@@ -48,8 +49,8 @@ const (
 // topics are all topics.
 func topics() []topic {
 	return []topic{
-		File, Credential, Variable, Trust, Object, Hardware, Lock, Detector, Kubelet, Accepts, Exists, DropIns, Serving,
-		Original, Target, Node, Owner, Unit, Logind, Host, Packages, Managed, Validation,
+		File, Credential, Variable, Trust, Object, Hardware, Lock, Detector, Kubelet, Accepts, DryRun, Exists, DropIns,
+		Serving, Original, Target, Node, Owner, Unit, Logind, Host, Packages, Managed, Validation,
 	}
 }
 
@@ -147,6 +148,7 @@ var (
 	Detector   = Topic[DetectorReq, DetectorAns]{KindDetector}
 	Kubelet    = Topic[KubeletReq, KubeletAns]{KindKubelet}
 	Accepts    = Topic[AcceptsReq, AcceptsAns]{KindAccepts}
+	DryRun     = Topic[DryRunReq, DryRunAns]{KindDryRun}
 	Exists     = Topic[ExistsReq, ExistsAns]{KindExists}
 	DropIns    = Topic[DropInsReq, DropInsAns]{KindDropIns}
 	Serving    = Topic[ServingReq, ServingAns]{KindServing}

@@ -28,8 +28,9 @@ type Source struct {
 	Recording world.Source
 	Site      *lang.Site
 	Given     map[string]probe.Given
-	Objects   world.Source // nil: none is replaced
-	Kubelet   string       // "": the recorded one
+	Objects   world.Source            // nil: none is replaced
+	Kubelet   string                  // "": the recorded one
+	Binaries  map[string]world.Source // answer for themselves, by version; a version without one has the tables
 	Detectors map[string]world.Answer
 	Without   RemovedDevices
 	IsTest    bool // a test replaces them: every credential exists
@@ -50,7 +51,10 @@ func (r *Source) Ask(ctx context.Context, q world.Question) world.Answer {
 		return r.answerCluster(ctx, q, was)
 	case world.KindKubelet:
 		return r.answerKubelet(was)
-	case world.KindAccepts:
+	case world.KindAccepts, world.KindDryRun:
+		if binary := r.findBinary(q); binary != nil {
+			return binary.Ask(ctx, q)
+		}
 		if r.Kubelet != "" {
 			return world.Failure(fault.Unread, "tables answer for the assumed kubelet", "")
 		}
@@ -64,6 +68,15 @@ func (r *Source) Ask(ctx context.Context, q world.Question) world.Answer {
 		return r.answerDetector(q, was)
 	}
 	return was
+}
+
+// findBinary returns the binary that a question is about; nil if there is none.
+func (r *Source) findBinary(q world.Question) world.Source {
+	if req, err := world.DryRun.Request(q); q.Kind == world.KindDryRun && err == nil {
+		return r.Binaries[req.Kubelet]
+	}
+
+	return r.Binaries["v"+strings.TrimPrefix(r.Kubelet, "v")]
 }
 
 // answerVariable returns the value of the command line, before the recorded one. A variable that the recording was

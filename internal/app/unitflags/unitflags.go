@@ -24,6 +24,9 @@ import (
 	"github.com/prelet/prelet/internal/value"
 )
 
+// ErrOtherProgram is the error for a unit that starts another program than the kubelet, such as a shell.
+var ErrOtherProgram = errors.New("the unit does not start the kubelet itself")
+
 // Unit is the kubelet's unit of a machine, as it will be with the files that a site changes.
 type Unit struct {
 	Root    nodefile.Root
@@ -36,7 +39,7 @@ type Unit struct {
 // all their environment files. A plan reads only those files that the site or kubeadm writes, as others may have
 // secrets that a recording must not contain.
 func (u Unit) CheckFlags() hcl.Diagnostics {
-	words, err := u.ListWords()
+	words, _, err := u.ListWords()
 	if err != nil {
 		return hcl.Diagnostics{origin.Warning(fault.KubeletFlag, hcl.Range{},
 			"The kubelet's flags of "+u.Name+" are not checked",
@@ -49,7 +52,7 @@ func (u Unit) CheckFlags() hcl.Diagnostics {
 // CheckDropIns checks the drop-ins in the folder of --config-dir of an image, which the kubelet merges over its file,
 // with those that the site writes. The site may change those that mayWrite reports.
 func (u Unit) CheckDropIns(mayWrite func(path string) bool) (diags hcl.Diagnostics) {
-	words, err := u.ListWords()
+	words, _, err := u.ListWords()
 	if err != nil {
 		return nil // CheckFlags has reported it
 	}
@@ -145,20 +148,20 @@ func refuseDropIn(path, why string) *hcl.Diagnostic {
 		origin.Capitalize(strings.TrimSuffix(why, ".")))
 }
 
-// ListWords returns the arguments of the unit's kubelet, as systemd passes them. Those that only the start of the unit
+// ListWords returns the arguments of the unit's kubelet and its variables, NAME=VALUE, as systemd passes them. Those that only the start of the unit
 // decides, or that have a secret, are open. A unit that starts another program, such as a shell, is an error. An
 // environment file that cannot be read has none: the plan reports it.
-func (u Unit) ListWords() ([]kubelet.Word, error) {
+func (u Unit) ListWords() (words []kubelet.Word, variables []string, err error) {
 	file, err := systemd.ReadPlannedUnit(u.Root, u.Name, u.Planned)
 	if err != nil || file.Load == "masked" {
-		return nil, err
+		return nil, nil, err
 	}
 	start := file.Unit(kubelet.Argv)
 	switch {
 	case len(start.Command) == 0:
-		return nil, nil
+		return nil, nil, nil
 	case path.Base(start.Command[0]) != "kubelet":
-		return nil, fmt.Errorf("it starts %s, not the kubelet itself", start.Command[0])
+		return nil, nil, fmt.Errorf("%w: it starts %s", ErrOtherProgram, start.Command[0])
 	}
 
 	var environment kubelet.Environment
@@ -179,12 +182,12 @@ func (u Unit) ListWords() ([]kubelet.Word, error) {
 		}
 	}
 
-	words := environment.Expand(start.Command[1:], u.Name)
+	words = environment.Expand(start.Command[1:], u.Name)
 	for i, w := range words {
 		words[i].Open = w.Open || strings.Contains(w.Text, systemd.AtStart) || value.HasPlaceholder(w.Text)
 	}
 
-	return words, nil
+	return words, environment.List(), nil
 }
 
 // readPlanned returns the text of a file as it will be; "" if it cannot be read.

@@ -176,6 +176,7 @@ var subjects = []subject{
 	{world.KindLock, "the lock of detector %s", []string{"name"}},
 	{world.KindKubelet, "the installed kubelet", nil},
 	{world.KindAccepts, "what the kubelet's binary accepts", nil},
+	{world.KindDryRun, "the verdict of the kubelet's binary", nil},
 	{world.KindFile, "file %s", []string{"path"}},
 	{world.KindExists, "whether %s exists", []string{"path"}},
 	{world.KindDropIns, "the kubelet's drop-ins in %s", []string{"dir"}},

@@ -33,6 +33,7 @@ type checker struct {
 	violations []Violation
 	unchecked  []Violation // of a part of a configuration; see Result
 	rule       Rule        // the running one
+	isInDryRun bool        // of the running check
 	outcome                // the current one
 
 	wrongFields map[string][]Violation // those of walkFields, by rule; nil: it has not run
@@ -116,6 +117,7 @@ func (c *checker) dropUnknownFields(prefix string, object map[string]any) map[st
 func (c *checker) apply(r Rule) {
 	c.rule = r
 	for _, check := range r.checks {
+		c.isInDryRun = r.isInDryRun && !check.isLater
 		if check.find != nil {
 			c.startViolation()
 			check.find(c)
@@ -160,6 +162,7 @@ func (c *checker) add(f Violation) {
 	f.Rule = c.rule.ID
 	f.Effect = c.effect
 	f.Severity = c.severity
+	f.InDryRun = c.isInDryRun
 	f.Newer = c.isNewer && c.rule.Lists && !c.isEvidence
 	f.Uncertain = f.Newer || c.isGuess()
 	if f.Uncertain {

@@ -46,11 +46,14 @@ type Rule struct {
 	Lists    bool   // it knows names, words or ranges of the versions in the tables; a newer one may accept more
 	Source   string // the place in Kubernetes; paths are those of k8s.io/kubernetes
 	checks   []check
+
+	isInDryRun bool // a dry run of the kubelet's binary ends with it, unless the check is later
 }
 
 // check is one place, or several, with its conditions.
 type check struct {
 	where      string // see checker.places
+	isLater    bool   // the kubelet finds it after the end of a dry run
 	conditions []func(value) bool
 	place      string         // that is reported; "": where
 	hint       string         // the next step; a condition may set another
@@ -70,6 +73,7 @@ type Violation struct {
 	Message   string
 	Hint      string // the next step
 	InFile    bool   // it is in Subject.File, and drop-ins may hide it
+	InDryRun  bool   // a dry run of the kubelet's binary ends with it
 	Uncertain bool   // it depends on a version, a feature gate or a flag that is not known
 	Newer     bool   // the kubelet is newer than the tables, and only they have this violation
 }

@@ -35,6 +35,8 @@ func parseRule(paragraph string) Rule {
 		switch name {
 		case "lists":
 			r.Lists = true
+		case "dry-run":
+			r.isInDryRun = true
 		case "since":
 			r.Since = mustParse(minor)
 		case "until":
@@ -63,6 +65,8 @@ func (r *Rule) add(key, text string) {
 		r.checks = append(r.checks, check{find: finders[text]})
 	case "if":
 		r.checks[last].conditions = append(r.checks[last].conditions, parseCondition(text))
+	case "later":
+		r.checks[last].isLater = true
 	case "place":
 		r.checks[last].place = text
 	case "says":

@@ -16,6 +16,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -59,6 +60,9 @@ func main() {
 		fmt.Println("Kubernetes v1.36.3")
 		return
 	}
+	if slices.Contains(os.Args, "--exit-on-lock-contention") {
+		os.Exit(dryRun(os.Args[1:]))
+	}
 	s := start{
 		PID:        os.Getpid(),
 		Unix:       time.Now().UnixMilli(),
@@ -86,6 +90,28 @@ func main() {
 		os.Exit(1)
 	}
 	os.Exit(run(flags, s.Labels))
+}
+
+// dryRun ends as a kubelet does that has no lock file: after its command line and its configuration are parsed.
+func dryRun(args []string) int {
+	args = slices.DeleteFunc(args, func(word string) bool {
+		name, _, _ := strings.Cut(word, "=")
+
+		return slices.Contains([]string{
+			"--exit-on-lock-contention", "--root-dir", "--cert-dir", "--client-ca-file", "--tls-cert-file",
+			"--tls-private-key-file",
+		}, name)
+	})
+	flags, err := parse(args)
+	if err == nil {
+		_, err = configuration(flags["config"])
+	}
+	if err == nil {
+		err = errors.New("cannot exit on lock file contention: no lock file specified")
+	}
+	fmt.Fprintf(os.Stderr, "E0101 00:00:00.000000 1 main.go:1] \"command failed\" err=%q\n", err)
+
+	return 1
 }
 
 // known are the flags that kubeadm's unit and prelet use; a kubelet ends on any other.

@@ -1,0 +1,173 @@
+// Package dryrun asks the binary of a kubelet whether it accepts the command line and the configuration of a plan, before
+// anything is written. It reads the files that the kubelet reads, and writes a private folder that it removes.
+package dryrun
+
+import (
+	"context"
+	"errors"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/prelet/prelet/internal/app/unitflags"
+	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/kubelet"
+	"github.com/prelet/prelet/internal/node"
+	"github.com/prelet/prelet/internal/platform/nodefile"
+	"github.com/prelet/prelet/internal/probe/kubeletbin"
+	"github.com/prelet/prelet/internal/world"
+	"github.com/prelet/prelet/stages"
+)
+
+// Run starts a binary.
+type Run func(kubeletbin.DryRun, context.Context) (kubeletbin.Verdict, error)
+
+// Asker answers whether a binary accepts the kubelet of a plan. Finish must be called before the question.
+type Asker struct {
+	Binary func() *kubeletbin.Binary
+	Run    Run
+	// Of the node whose files the kubelet reads; Secret is nil for another machine, of which only the plan is known.
+	Root   nodefile.Root
+	Secret func(name string) ([]byte, error)
+	Redact func(string) string
+	Folder string // see kubeletbin.DryRun
+
+	mu       sync.Mutex
+	finished boot.FinishedKubelet
+}
+
+// Finish takes the kubelet of a plan.
+func (a *Asker) Finish(k boot.FinishedKubelet) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+
+	a.finished = k
+}
+
+// Answer returns the verdict of the binary.
+func (a *Asker) Answer(ctx context.Context, _ world.DryRunReq) world.Answer {
+	a.mu.Lock()
+	k := a.finished
+	a.mu.Unlock()
+
+	binary := a.Binary()
+	var v kubeletbin.Verdict
+	run, err := a.prepare(ctx, k)
+	if err == nil {
+		run.Program = binary.File()
+		v, err = a.Run(run, ctx)
+	}
+	if errors.Is(err, unitflags.ErrOtherProgram) {
+		return world.Failure(fault.Unread, err.Error(), "")
+	}
+	if err == nil && binary.IsReplaced() {
+		err = errors.New("it was replaced while it was asked")
+	}
+	if err != nil {
+		return world.Failure(fault.KubeletMachine, a.Redact(binary.Path()+": "+err.Error()), "")
+	}
+
+	return world.DryRun.Answer(world.DryRunAns{
+		Accepted: v.Accepted,
+		Refusal:  a.Redact(v.Refusal),
+		Program:  binary.Path(),
+	})
+}
+
+// prepare returns the dry run of a kubelet. On its own node, its command line is that of the unit with all environment
+// files, which a plan does not read; of another machine, it is what the plan knows.
+func (a *Asker) prepare(ctx context.Context, k boot.FinishedKubelet) (run kubeletbin.DryRun, err error) {
+	planned := map[string][]byte{}
+	for _, f := range k.Files {
+		if f.Kind != node.Regular || f.CreateOnly {
+			continue
+		}
+		planned[f.Path] = []byte(f.Text.Template())
+		if a.Secret != nil {
+			if planned[f.Path], err = f.Text.Bytes(a.Secret); err != nil {
+				return run, err
+			}
+		}
+	}
+
+	words := k.Words
+	if a.Secret == nil {
+		words = addConfig(k)
+	}
+	run = kubeletbin.DryRun{Folder: a.Folder}
+	if a.Secret != nil {
+		unit := unitflags.Unit{Root: a.Root, Name: k.Unit, Planned: planned}
+		if words, run.Environment, err = unit.ListWords(); err != nil {
+			return run, err
+		}
+	}
+	run.Words = words
+	if a.Secret == nil && a.knowsFlag(ctx, cgroupFlag) { // this machine's control groups do not count
+		run.Words = append([]kubelet.Word{{Text: "--" + cgroupFlag + "=false"}}, words...)
+	}
+	flags := kubelet.FlagsOf(run.Words)
+
+	if file, ok := flags.Lookup("config"); ok {
+		run.Config = planned[file]
+		if text, f := a.Root.Bytes(file); run.Config == nil && a.Secret != nil && f == nil {
+			run.Config = text
+		} else if run.Config == nil {
+			run.Config = kubelet.ConfigOf(k.Config).Canonical()
+		}
+	}
+	if folder, ok := flags.Lookup("config-dir"); ok {
+		run.DropIns = a.readDropIns(k.DropIns, planned, path.Clean(folder))
+	}
+
+	return run, nil
+}
+
+// addConfig returns the words of a kubelet with the flag for its planned configuration, which its unit has: the words of
+// a unit that is not known lack it.
+func addConfig(k boot.FinishedKubelet) []kubelet.Word {
+	words := k.Words
+	flags := kubelet.FlagsOf(words)
+	for _, f := range k.Files {
+		flag, value := "config", f.Path
+		if k.DropIn == f.Path {
+			flag, value = "config-dir", path.Dir(f.Path)
+		}
+		if _, isSet := flags.Lookup(flag); f.Purpose == "kubelet-config" && !isSet {
+			words = append([]kubelet.Word{{Text: "--" + flag + "=" + value}}, words...)
+		}
+	}
+
+	return words
+}
+
+// cgroupFlag is the flag that lets a kubelet start on a machine with control groups of version 1.
+const cgroupFlag = "fail-cgroupv1"
+
+// knowsFlag reports whether the binary has a flag.
+func (a *Asker) knowsFlag(ctx context.Context, name string) bool {
+	accepts, err := a.Binary().Accepts(ctx, true)
+
+	return err == nil && slices.Contains(accepts.Flags, name)
+}
+
+// readDropIns returns the drop-ins of a folder as they will be: planned, or as the plan has read them, since one on the
+// disk may be of an earlier generation. One that the plan could not parse is read again.
+func (a *Asker) readDropIns(all []stages.DropIn, planned map[string][]byte, folder string) []kubeletbin.File {
+	out := []kubeletbin.File{}
+	for _, d := range all {
+		if d.Path == folder { // it cannot be listed, which is a violation of its own
+			continue
+		}
+		text := planned[d.Path]
+		if text == nil && d.Refusal != nil {
+			text, _ = a.Root.Bytes(d.Path)
+		} else if text == nil {
+			text = kubelet.ConfigOf(d.Config).Canonical()
+		}
+		out = append(out, kubeletbin.File{Path: strings.TrimPrefix(d.Path, folder), Content: text})
+	}
+
+	return out
+}

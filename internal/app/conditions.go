@@ -207,8 +207,8 @@ func (e *Env) settleConditions(ctx context.Context, h *Host, hasFailed bool) {
 	isHandedOver := sync.OnceValue(func() bool { return e.requestVerify(ctx, h) })
 	end := h.findStartEnd(ctx)
 	announce := sync.OnceFunc(func() {
-		e.Say(fmt.Sprintf("waiting at most %s for a healthy kubelet, before the Node gets its conditions; prelet verify "+
-			"shows the checks", (end - h.Clock.Monotonic()).Round(time.Second)))
+		e.Say(fmt.Sprintf("waiting at most %s for a healthy kubelet, before the Node gets its conditions; "+
+			"prelet verify shows the checks", (end - h.Clock.Monotonic()).Round(time.Second)))
 	})
 	for failures := 0; ctx.Err() == nil; {
 		isStuck := h.needsVerify(ctx) // verify has just done all it can

@@ -674,8 +674,22 @@ func (m *Machine) relock(ctx context.Context) error {
 	return m.Store.Relock(ctx)
 }
 
-// start brings the unit up and watches it, both within the spec's timeout. The lock is free.
+// start brings the unit up and watches it, both within the spec's timeout. If the clock was set during the watch, it is
+// repeated once: a kubelet that hangs is not started again, and nothing else would judge it in this boot. The lock is
+// free.
 func (m *Machine) start(ctx context.Context, h location, t *walkState) (watchResult, error) {
+	f, err := m.startOnce(ctx, h, t)
+	if err == nil && f.clockSet {
+		f, err = m.startOnce(ctx, h, t)
+	}
+	if err == nil && f.verdict == Good {
+		f.checks = m.reconcile(ctx, h.spec, f.checks)
+	}
+
+	return f, err
+}
+
+func (m *Machine) startOnce(ctx context.Context, h location, t *walkState) (watchResult, error) {
 	wait := m.limitWait(t, h.spec.Timeout(), 0)
 	deadline := m.Clock.Monotonic() + wait
 
@@ -684,12 +698,7 @@ func (m *Machine) start(ctx context.Context, h location, t *walkState) (watchRes
 		return watchResult{}, err
 	}
 
-	f, err := m.watch(ctx, h, deadline, result, wait >= h.spec.Timeout()-minStopWait)
-	if err == nil && f.verdict == Good {
-		f.checks = m.reconcile(ctx, h.spec, f.checks)
-	}
-
-	return f, err
+	return m.watch(ctx, h, deadline, result, wait >= h.spec.Timeout()-minStopWait)
 }
 
 // endUnjudged notes that the verification of this boot ended without a verdict. After SIGTERM it returns

@@ -75,6 +75,7 @@ type watchResult struct {
 	checks   []Check
 	cause    *Cause
 	onlyPods bool // the only failure is that pods cannot start
+	clockSet bool // verdict is Unknown because the clock was set during the watch
 }
 
 // watch checks the unit at least once, until there is a verdict or until deadline on the monotonic clock. result is
@@ -125,7 +126,9 @@ func (m *Machine) watch(
 			f.reason += "; this generation changed " + strings.Join(changed, ", ")
 		}
 
-		if why := m.whyClock(p, f.cause, m.clockOffset()-before); why != "" {
+		var why string
+		why, f.clockSet = m.whyClock(p, f.cause, m.clockOffset()-before)
+		if why != "" {
 			f.verdict = Unknown
 			f.reason = why + "; " + f.reason
 		}
@@ -168,23 +171,23 @@ func (m *Machine) clockOffset() time.Duration {
 
 // whyClock returns why an unhealthy kubelet says nothing about its plan, or "": its certificate has expired, which is
 // the same on each generation, or the clock was set by jump while it was watched. A cause in its log that no clock
-// changes counts nevertheless.
-func (m *Machine) whyClock(p Spec, cause *Cause, jump time.Duration) string {
+// changes counts nevertheless. isSet is the second reason, which another watch may not have.
+func (m *Machine) whyClock(p Spec, cause *Cause, jump time.Duration) (why string, isSet bool) {
 	if cause != nil && cause.final {
-		return ""
+		return "", false
 	}
 	if p.Kubeconfig != "" {
 		if expired := m.Probe.Expired(); expired != "" {
 			return expired + ", on each generation: set the clock, or join again with a token; the plan is not at " +
-				"fault and is judged again"
+				"fault and is judged again", false
 		}
 	}
 	if jump.Abs() >= clockJump {
 		const format = "the clock was set by %s while the kubelet was watched, so it is judged again"
-		return fmt.Sprintf(format, jump.Round(time.Second))
+		return fmt.Sprintf(format, jump.Round(time.Second)), true
 	}
 
-	return ""
+	return "", false
 }
 
 type watcher struct {

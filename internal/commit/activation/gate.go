@@ -69,21 +69,30 @@ func (g Gate) Shut(why string) error {
 	return g.write(reasonFile, oneLine(why))
 }
 
-// gateSpace is the space in bytes that the gate and its notes need at most for a commit.
-const gateSpace = 64 << 10
+// What the gate and its notes need at most for a commit.
+const (
+	gateSpace = 64 << 10 // bytes
+	gateFiles = 8        // inodes
+)
 
 // checkSpace returns a fault if the run folder has no space for the gate and its notes: a commit could not shut the
 // gate, or open it again. It leaves nothing behind.
 func (g Gate) checkSpace() error {
 	err := g.write(spaceFile, strings.Repeat(" ", gateSpace))
+	err = errors.Join(err, g.remove(spaceFile))
+	if d := g.disk(); err == nil && d.Err == nil && d.Files < gateFiles {
+		err = g.fault("write", gateFile, unix.ENOSPC)
+	}
 
-	return errors.Join(err, g.remove(spaceFile))
+	return err
 }
+
+func (g Gate) disk() nodefile.Disk { return g.Root.FindDisk(filepath.Join(g.Dir, spaceFile)) }
 
 // WhyFull returns that the run folder has no space, with the next step; "" if it has.
 func (g Gate) WhyFull() string {
-	d := g.Root.FindDisk(filepath.Join(g.Dir, spaceFile))
-	if d.Err != nil || d.Free >= gateSpace {
+	d := g.disk()
+	if d.Err != nil || d.Free >= gateSpace && d.Files >= gateFiles {
 		return ""
 	}
 

@@ -3,6 +3,7 @@ package nodefile
 import (
 	"errors"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 
@@ -16,6 +17,7 @@ type Disk struct {
 	ReadOnly bool
 	Bytes    int64 // the size
 	Free     int64 // bytes that can be written; 0 also if no file can be made
+	Files    int64 // files that can be made
 }
 
 // FindDisk returns the disk of a node's file: that of its folder, or of the deepest existing folder above it.
@@ -34,8 +36,12 @@ func (r Root) FindDisk(path string) Disk {
 		Path:     dir,
 		ReadOnly: s.Flags&unix.ST_RDONLY != 0,
 		Bytes:    int64(s.Blocks) * int64(s.Bsize),
+		Files:    int64(s.Ffree),
 	}
-	if s.Files == 0 || s.Ffree > 0 { // some file systems do not count
+	if s.Files == 0 { // some file systems do not count
+		d.Files = math.MaxInt64
+	}
+	if d.Files > 0 {
 		d.Free = int64(s.Bavail) * int64(s.Bsize)
 	}
 

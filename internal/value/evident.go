@@ -1,7 +1,9 @@
 package value
 
 import (
+	"bytes"
 	"cmp"
+	"encoding/base64"
 	"regexp"
 	"slices"
 	"strings"
@@ -51,9 +53,15 @@ const secretValue = `[^\s"'\\,;&<>$%{}()\[\]#…*]`
 // isBehind matches the end of a value that is alone in its line, quotes or brackets: words of a sentence are not.
 const isBehind = `(?:["'\\,;\])}]|[ \t]*\r?$)`
 
+// aroundLine is what is between two lines of a key that have something around them: the end of the first, in quotes
+// or not, and what the second begins with.
+const aroundLine = `["',;)\]\\]*[ \t\\]*[nr]?\r?\n[ \t]*(?:[#;>|*+]+|- |//+|["'])?[ \t"'\\]*`
+
 var (
-	privateKey = lazy.Regexp(`-----BEGIN ([A-Z0-9]+ )*PRIVATE KEY( BLOCK)?-----(\s|\\[nrt]?)*` +
-		`((\w|-)+: [^\n\\]*(\s|\\[nrt]?)+)*[A-Za-z0-9+/=]{8}([A-Za-z0-9+/=\s]|\\[nrt]?)*` +
+	// A key in a comment or in a list has more around each line. Words there are not a key.
+	privateKey = lazy.Regexp(`-----BEGIN ([A-Z0-9]+ )*PRIVATE KEY( BLOCK)?-----` +
+		`((\s|\\[nrt]?)*((\w|-)+: [^\n\\]*(\s|\\[nrt]?)+)*[A-Za-z0-9+/=]{8}|` + aroundLine + `[A-Za-z0-9+/=]{20})` +
+		`(?:` + aroundLine + `|[A-Za-z0-9+/=\s]|\\[nrt]?)*` +
 		`(-----END ([A-Z0-9]+ )*PRIVATE KEY( BLOCK)?-----)?`)
 	// A JSON Web Token: two objects and a signature.
 	webToken = lazy.Regexp(`\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}`)
@@ -62,11 +70,14 @@ var (
 		`(?:basic|bearer|digest|token|negotiate|apikey|splunk)\s+(` + secretValue + `+)` + isBehind)
 	bareHeader = lazy.Regexp(`(?m)\bA(?:uthorization|UTHORIZATION)["']?[ \t]*[:=][\[ \t"']*(` + secretValue + `+)` +
 		isBehind)
-	scheme      = lazy.Regexp(`\b(?:Bearer|Basic)\s+([A-Za-z0-9._~+/=-]{8,})`)
-	urlPassword = lazy.Regexp(`//[^\s"'/?#@:$<{\\]*:([^\s"'/?#@$<{*\\]+)@`)
+	bearer = lazy.Regexp(`\bBearer\s+([A-Za-z0-9._~+/=-]{8,})`)
+	basic  = lazy.Regexp(`\bBasic\s+([A-Za-z0-9+/]{6,}={0,2})`)
+	// Passwords have $, * and % too. One that begins with them is a variable, stars, or a format.
+	urlPassword = lazy.Regexp(`//[^\s"'/?#@:<{\\]*:([^\s"'/?#@$<{*\\][^\s"'/?#@<{\\]*)@`)
 	formatVerb  = lazy.Regexp(`^%(?:\[\d+\])?[sqv]$`) // an argument of format() is the secret
 	urlQuery    = lazy.Regexp(`(?i)//[^\s"'<>]*?[?&](?:access_|id_|auth_|api_|x-amz-)?` +
-		`(?:token|password|passwd|secret|key|api-?key|signature|sig|security-token)=([^\s"'&#$<>{}%*()\\]+)`)
+		`(?:token|password|passwd|secret|key|api-?key|signature|sig|security-token)=` +
+		`((?:%[0-9A-Fa-f]{2}|[^\s"'&#$<>{}%*()\\])[^\s"'&#$<>{}*()\\]*)`)
 	settingValue = lazy.Regexp(`\b(?:manifest[-_]url[-_]header|storage[-_]driver[-_]password)` +
 		`(?:["']?\s*[=:]\s*\\?(?:"([^"\\$]+)|'([^'\\$]+))|(?:=|:\s+)(` + secretValue + `+))`)
 	settingWord = lazy.Regexp(`--(?:manifest[-_]url[-_]header|storage[-_]driver[-_]password)["']?[\s,"']+(` +
@@ -90,6 +101,12 @@ func isValue(s string) bool {
 // isWord reports whether a text differs from an ordinary word: it has a digit or a colon.
 func isWord(s string) bool { return isValue(s) && strings.ContainsAny(s, "0123456789:") }
 
+// isEncodedPair reports whether a text is a user and a password as the scheme Basic encodes them. Words are not.
+func isEncodedPair(s string) bool {
+	pair, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(s, "="))
+	return err == nil && bytes.Contains(pair, []byte(":"))
+}
+
 var evidentForms = sync.OnceValue(func() []form {
 	const header = "the value of a header Authorization"
 	anything := func(string) bool { return true }
@@ -101,7 +118,8 @@ var evidentForms = sync.OnceValue(func() []form {
 		{"a token of a service account", []string{"eyJ"}, groups(webToken, nil)},
 		{header, []string{"uthorization", "UTHORIZATION"}, groups(schemeHeader, isValue)},
 		{header, []string{"Authorization", "AUTHORIZATION"}, groups(bareHeader, isValue)},
-		{header, []string{"Bearer", "Basic"}, groups(scheme, isWord)},
+		{header, []string{"Bearer"}, groups(bearer, isWord)},
+		{header, []string{"Basic"}, groups(basic, isEncodedPair)},
 		{"a password in a URL", []string{"@"}, findPasswords},
 		{"a secret in the query of a URL", []string{"?"}, groups(urlQuery, anything)},
 		{SecretFlag, []string{"manifest", "storage"}, groups(settingValue, isValue)},
@@ -145,8 +163,18 @@ var encodedArmour = sync.OnceValue(func() *forms {
 	return newForms(slices.DeleteFunc(secretForms([]byte(armour)), isPlain))
 })
 
+// minEncodedLine is the least length of a further line of a key in base64. What is shorter is a word, or its armour.
+const minEncodedLine = 20
+
 func findEncodedKeys(text string) (out [][2]int) {
 	isPart := func(c byte) bool { return joins(c) || strings.IndexByte("+/=-", c) >= 0 }
+	countPart := func(text string) (n int) {
+		for n < len(text) && isPart(text[n]) {
+			n++
+		}
+
+		return n
+	}
 
 	for _, armour := range encodedArmour().all {
 		for from := 0; ; {
@@ -158,8 +186,15 @@ func findEncodedKeys(text string) (out [][2]int) {
 			for start > 0 && isPart(text[start-1]) {
 				start--
 			}
-			for end < len(text) && isPart(text[end]) {
-				end++
+			end += countPart(text[end:])
+			// The next lines of a text that was broken into lines.
+			for {
+				space := len(text[end:]) - len(strings.TrimLeft(text[end:], " \t\r\n"))
+				more := countPart(text[end+space:])
+				if more < minEncodedLine {
+					break
+				}
+				end += space + more
 			}
 			out = append(out, [2]int{start, end})
 			from = end

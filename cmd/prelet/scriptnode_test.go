@@ -16,6 +16,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/prelet/prelet/internal/demo"
 	"github.com/prelet/prelet/internal/probe/hardware/hwtree"
 )
 
@@ -232,12 +233,15 @@ func cmdUnmount(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(syscall.Unmount(ts.MkAbs(args[0]), syscall.MNT_DETACH))
 }
 
-// joined [expired|other-key]: the node gets a kubelet.conf, as when its kubelet has joined the last server's cluster.
+// joined [expired|other-key|other-ca]: the node gets a kubelet.conf, as when its kubelet has joined the last server's cluster.
 func cmdJoined(ts *testscript.TestScript, _ bool, args []string) {
 	s, how := of(ts), strings.Join(args, "")
 	ca := s.ca
 	if how == "expired" {
 		ca = ca.At(ca.Now.AddDate(-1, 0, -1))
+	}
+	if how == "other-ca" {
+		ca = demo.NewAuthority("kubernetes")
 	}
 	cert, key := ca.IssueNode("n1")
 	if how == "other-key" {

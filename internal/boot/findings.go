@@ -51,15 +51,16 @@ func (f *Findings) degrade(c fault.Code, summary string) {
 	f.Degraded = append(f.Degraded, fault.Reason{Code: c, Summary: summary})
 }
 
-// degradeFor adds a reason for each warning of a gather stage that reports missing data. An absent detector is a
-// warning, and not an error, unless the site requires it; also on a node that runs no detectors at all.
+// degradeFor adds a reason for each warning of a gather stage that reports missing data, or an identity that the
+// cluster refuses. An absent detector is a warning, and not an error, unless the site requires it; also on a node that
+// runs no detectors at all.
 func (f *Findings) degradeFor(ds hcl.Diagnostics) {
 	for _, d := range ds {
 		if d.Severity != hcl.DiagWarning || origin.IsNote(d) {
 			continue
 		}
 		switch c := origin.CodeOf(d); c {
-		case fault.DetectorDegraded, fault.HardwareDegraded, fault.Stale:
+		case fault.DetectorDegraded, fault.HardwareDegraded, fault.Stale, fault.Identity:
 			f.degrade(c, d.Summary)
 		}
 	}

@@ -95,6 +95,8 @@ type ObjectAns struct {
 	ResourceVersion string            `json:"resource_version"`
 	Data            map[string]string `json:"data"`
 	Binary          []string          `json:"binary,omitempty"` // keys whose values are not text
+	// Refused is why the server does not accept the identity in kubelet.conf, if it was read with the token instead.
+	Refused string `json:"refused,omitempty"`
 }
 
 // NodeReq asks the cluster, with the node's join credentials, whether another machine has the node's name. "" is the

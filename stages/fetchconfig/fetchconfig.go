@@ -185,6 +185,9 @@ func (s Stage) gatherConfigMap(
 	if ans.Stale != 0 {
 		diags = append(diags, stages.WarnStale(cfg.Range, what, ans))
 	}
+	if object.Refused != "" {
+		diags = append(diags, warnRefused(cfg.Range, what, object.Refused))
+	}
 	if len(object.Binary) > 0 {
 		diags = append(
 			diags,
@@ -212,6 +215,16 @@ func (s Stage) gatherConfigMap(
 		"value":            cty.NullVal(cty.DynamicPseudoType),
 		"resource_version": cty.StringVal(object.ResourceVersion),
 	})}, diags
+}
+
+// warnRefused warns that only the token was accepted: a kubelet with a valid certificate does not join again.
+func warnRefused(at hcl.Range, what, why string) *hcl.Diagnostic {
+	return origin.Warning(
+		fault.Identity, at, "The cluster does not accept the identity in kubelet.conf",
+		"%s. %s was read with the bootstrap token, but the kubelet has only this identity, and its node stays "+
+			"NotReady. If the cluster no longer trusts the CA that issued it, remove /etc/kubernetes/kubelet.conf, "+
+			"and run prelet run: the node joins again with the token.", why, what,
+	)
 }
 
 func (s Stage) gatherFile(

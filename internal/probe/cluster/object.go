@@ -48,20 +48,35 @@ func (c *Client) FetchConfigMap(ctx context.Context, req ObjectRequest) (Object,
 	}
 
 	var out Object
+	var refused string
 
 	path := "/api/v1/namespaces/" + req.Namespace + "/configmaps/" + req.Name
 	read := func(ctx context.Context, t target, cred credential) *failure {
+		isJoined := cred.token == nil
+		if isJoined {
+			refused = ""
+		}
+
 		r, f := c.getAs(ctx, t, cred, path)
 		if f != nil {
+			if isJoined && f.Code == fault.ClusterDenied {
+				refused = f.Why
+			}
+
 			return f
 		}
 
 		if f := classifyStatus(r); f != nil {
+			if isJoined && r.status == http.StatusUnauthorized {
+				refused = f.Why
+			}
 			addObjectHint(f, r, cred, req)
+
 			return f
 		}
 
 		out, f = parseConfigMap(r, req.Namespace, req.Name)
+		out.Refused = refused
 
 		return f
 	}

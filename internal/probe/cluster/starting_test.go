@@ -100,6 +100,27 @@ func TestStartingServer(t *testing.T) {
 	})
 }
 
+// The answer says that the identity of a node that has joined was refused, and not that it may not read an object.
+func TestRefusedWithToken(t *testing.T) {
+	h := newHostile(t, nil)
+	for status, want := range map[int]string{401: "HTTP 401", 403: "", 200: ""} {
+		h.Intercept = func(w http.ResponseWriter, r *http.Request, n int) bool {
+			isOwn := r.Header.Get("Authorization") == "Bearer a-node's-own"
+			return isOwn && status != 200 && answerWith(status)(w, r, n)
+		}
+		req := h.object()
+		req.Token = readTestToken
+		if status != 200 {
+			req.Kubeconfig = h.kubeconfig(t, nil, object{"token": "a-node's-own"}, nil)
+		}
+		got, err := fetchConfigMap(within(t, 30*time.Second), req, fast())
+		must(t, err)
+		if !strings.HasPrefix(got.Refused, want) || want == "" && got.Refused != "" {
+			t.Errorf("after %d: got %q, want %q", status, got.Refused, want)
+		}
+	}
+}
+
 // A node that has joined and is refused gets a message about that, and not only that its token has expired, which it
 // does not need.
 func TestRefusedWithoutToken(t *testing.T) {

@@ -80,11 +80,14 @@ func NewDryRunReq(n node.Node, k world.KubeletAns) world.DryRunReq {
 	return world.DryRunReq{Kubelet: k.KnownVersion(), Digest: digestFiles(n)}
 }
 
-// digestFiles returns a digest of the planned files.
+// digestFiles returns a digest of the planned files that a dry run may read.
 func digestFiles(n node.Node) string {
 	type file struct{ Path, Kind, Text string }
 	files := []file{}
 	for _, f := range n.Files {
+		if strings.HasSuffix(f.Purpose, "kubeconfig") { // no dry run reads it, and a node that has joined has another one
+			continue
+		}
 		files = append(files, file{f.Path, fmt.Sprint(f.Kind, f.CreateOnly), f.Text.Template()})
 	}
 	slices.SortFunc(files, func(a, b file) int { return strings.Compare(a.Path, b.Path) })

@@ -14,8 +14,8 @@ import (
 )
 
 // RunReadOnly runs a command that may write below one folder only, that cannot connect to anything, and that cannot
-// make a session. It is for a trusted program that must not do its usual work. A kernel without Landlock does not
-// restrict writes. It fails where a filter of system calls cannot be loaded, and as exec.Cmd.Run does.
+// make a session. It is for a trusted program that must not do its usual work. A machine that has no Landlock, or refuses
+// it, does not restrict writes. It fails where a filter of system calls cannot be loaded, and as exec.Cmd.Run does.
 func RunReadOnly(cmd *exec.Cmd, folder string) error {
 	ended := make(chan error)
 	go func() {
@@ -53,10 +53,10 @@ func readOnlyFilter() []bpf.Instruction {
 // restrictWrites keeps the writes of the calling thread, and of what it starts, below a folder.
 func restrictWrites(folder string) error {
 	abi, err := LandlockABI()
-	switch {
-	case errors.Is(err, ErrNone):
+	if errors.Is(err, ErrNone) || errors.Is(err, ErrRefused) {
 		return nil
-	case err != nil:
+	}
+	if err != nil {
 		return err
 	}
 

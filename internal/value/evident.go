@@ -67,7 +67,9 @@ var (
 	webToken = lazy.Regexp(`\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}`)
 	// The field of the kubelet's configuration begins with a small letter, so only a scheme makes that a header.
 	schemeHeader = lazy.Regexp(`(?im)\bauthorization["'\]]*\s*[:=]\s*[\["'\\\s-]*` +
-		`(?:basic|bearer|digest|token|negotiate|apikey|splunk)\s+(` + secretValue + `+)` + isBehind)
+		`(?:basic|bearer|digest|negotiate|apikey|splunk)\s+(` + secretValue + `+)` + isBehind)
+	tokenHeader = lazy.Regexp(`(?im)\bauthorization["'\]]*\s*[:=]\s*[\["'\\\s-]*token\s+(` + secretValue + `+)` +
+		isBehind)
 	bareHeader = lazy.Regexp(`(?m)\bA(?:uthorization|UTHORIZATION)["']?[ \t]*[:=][\[ \t"']*(` + secretValue + `+)` +
 		isBehind)
 	bearer = lazy.Regexp(`\bBearer\s+([A-Za-z0-9._~+/=-]{8,})`)
@@ -75,8 +77,8 @@ var (
 	// Passwords have $, * and % too. One that begins with them is a variable, stars, or a format.
 	urlPassword = lazy.Regexp(`//[^\s"'/?#@:<{\\]*:([^\s"'/?#@$<{*\\][^\s"'/?#@<{\\]*)@`)
 	formatVerb  = lazy.Regexp(`^%(?:\[\d+\])?[sqv]$`) // an argument of format() is the secret
-	urlQuery    = lazy.Regexp(`(?i)//[^\s"'<>]*?[?&](?:access_|id_|auth_|api_|x-amz-)?` +
-		`(?:token|password|passwd|secret|key|api-?key|signature|sig|security-token)=` +
+	urlQuery    = lazy.Regexp(`(?i)//[^\s"'<>]*?[?&](?:access_|id_|auth_|x-amz-)?` +
+		`(?:token|password|passwd|secret|api[-_]?key|signature|sig|security-token)=` +
 		`((?:%[0-9A-Fa-f]{2}|[^\s"'&#$<>{}%*()\\])[^\s"'&#$<>{}*()\\]*)`)
 	settingValue = lazy.Regexp(`\b(?:manifest[-_]url[-_]header|storage[-_]driver[-_]password)` +
 		`(?:["']?\s*[=:]\s*\\?(?:"([^"\\$]+)|'([^'\\$]+))|(?:=|:\s+)(` + secretValue + `+))`)
@@ -89,13 +91,18 @@ var (
 var harmless = []string{
 	"alwaysallow", "webhook", "rbac", "node", "none", "null", "true", "false", "root",
 	"basic", "bearer", "digest", "token", "tokens", "negotiate", "apikey", "auth", "authentication", "credentials",
-	"required", "header", "headers", "password", "secret",
+	"required", "header", "headers", "password", "pass", "secret",
 }
 
 func isValue(s string) bool {
 	isReference := strings.HasPrefix(s, "var.") || strings.HasPrefix(s, "local.") || strings.HasPrefix(s, "each.")
 
 	return !isReference && !strings.Contains(s, sensitiveText) && !slices.Contains(harmless, strings.ToLower(s))
+}
+
+// isCredential reports whether a text is not a word of a sentence: it is long, or not of small letters.
+func isCredential(s string) bool {
+	return isValue(s) && (len(s) >= 16 || s != strings.ToLower(s) || isWord(s))
 }
 
 // isWord reports whether a text differs from an ordinary word: it has a digit or a colon.
@@ -117,7 +124,8 @@ var evidentForms = sync.OnceValue(func() []form {
 		{aToken, []string{"."}, findTokens},
 		{"a token of a service account", []string{"eyJ"}, groups(webToken, nil)},
 		{header, []string{"uthorization", "UTHORIZATION"}, groups(schemeHeader, isValue)},
-		{header, []string{"Authorization", "AUTHORIZATION"}, groups(bareHeader, isValue)},
+		{header, []string{"uthorization", "UTHORIZATION"}, groups(tokenHeader, isCredential)},
+		{header, []string{"Authorization", "AUTHORIZATION"}, findBareHeaders},
 		{header, []string{"Bearer"}, groups(bearer, isWord)},
 		{header, []string{"Basic"}, groups(basic, isEncodedPair)},
 		{"a password in a URL", []string{"@"}, findPasswords},
@@ -147,9 +155,18 @@ func groups(expression func() *regexp.Regexp, isSecret func(string) bool) func(s
 	}
 }
 
+// findBareHeaders finds headers without a scheme. A word that is not quoted may be one of a sentence.
+func findBareHeaders(text string) [][2]int {
+	return slices.DeleteFunc(groups(bareHeader, isValue)(text), func(at [2]int) bool {
+		isQuoted := strings.IndexByte(`"'`, text[at[0]-1]) >= 0
+
+		return !isQuoted && !isCredential(text[at[0]:at[1]])
+	})
+}
+
 // findPasswords finds passwords in URLs. What only looks like one is the tag of an image before its digest.
 func findPasswords(text string) [][2]int {
-	isPassword := func(s string) bool { return !formatVerb().MatchString(s) }
+	isPassword := func(s string) bool { return isValue(s) && !formatVerb().MatchString(s) }
 	found := groups(urlPassword, isPassword)(text)
 
 	return slices.DeleteFunc(found, func(at [2]int) bool { return strings.HasPrefix(text[at[1]:], "@sha256:") })

@@ -60,7 +60,7 @@ type Where struct {
 	mustBeSigned  bool                          // also if Config names the site's files
 	binaries      map[string]*kubeletbin.Binary // those of Kubelets, by version
 	takesKubelets bool                          // more than one
-	isRun         bool                          // for a run, which asks the kubelet's binary only if there is a generation to lose
+	isRun         bool                          // the kubelet's binary is asked only if there is a generation to lose
 }
 
 // check refuses flags that exclude each other, and missing paths. It makes Root absolute.
@@ -454,7 +454,7 @@ func (n *openNode) openLive(given map[string]probe.Given) {
 	}
 }
 
-// listBinaries returns what answers for the binaries of Kubelets, by version. They know of the node what its plan knows.
+// listBinaries returns what answers for the binaries of Kubelets, by version. They know of the node what the plan does.
 func (n *openNode) listBinaries() map[string]world.Source {
 	all := map[string]world.Source{}
 	for version, binary := range n.binaries {

@@ -56,8 +56,8 @@ type Options struct {
 	// Advises is set for a plan that is only examined: it also has findings of the kubelet's rules that a boot leaves
 	// out, about settings of the base that do not matter yet, and all of many equal ones.
 	Advises bool
-	// Finished gets the kubelet of the finished node before the tape is asked whether its binary accepts it: the question
-	// has only a digest. nil: the binary is not asked.
+	// Finished gets the kubelet of the finished node before the tape is asked whether its binary accepts it: the
+	// question has only a digest. nil: the binary is not asked.
 	Finished func(FinishedKubelet)
 	// GaveUp is set when an evaluation has reached a limit: it goes on in this process, so that no further one begins.
 	// nil: each is tried.

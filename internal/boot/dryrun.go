@@ -85,7 +85,7 @@ func digestFiles(n node.Node) string {
 	type file struct{ Path, Kind, Text string }
 	files := []file{}
 	for _, f := range n.Files {
-		if strings.HasSuffix(f.Purpose, "kubeconfig") { // no dry run reads it, and a node that has joined has another one
+		if strings.HasSuffix(f.Purpose, "kubeconfig") { // no dry run reads it, and a joined node has another one
 			continue
 		}
 		files = append(files, file{f.Path, fmt.Sprint(f.Kind, f.CreateOnly), f.Text.Template()})
@@ -124,7 +124,8 @@ func (j ruleCheck) applyVerdict(found []rules.Violation) (rest []rules.Violation
 
 	if len(contradicted) > 0 {
 		j.Note(
-			fault.ConfigInvalid, j.findFileRange(configPurpose), "The kubelet's binary accepts what prelet would refuse",
+			fault.ConfigInvalid, j.findFileRange(configPurpose),
+			"The kubelet's binary accepts what prelet would refuse",
 			"%s accepts it, and prelet follows: %s. Please report this.", a.Program, joinSome(contradicted),
 		)
 	}

@@ -33,7 +33,8 @@ func DropOpen(words []Word) (known []Word) {
 		switch {
 		case !w.Open:
 			known = append(known, w)
-		case last >= 0 && !strings.HasPrefix(w.Text, "-") && FlagsOf(known[last:]).LacksValue(FlagName(known[last].Text)):
+		case last < 0 || strings.HasPrefix(w.Text, "-"):
+		case FlagsOf(known[last:]).LacksValue(FlagName(known[last].Text)):
 			known = known[:last]
 		}
 	}

@@ -84,8 +84,8 @@ func AnswerAccepts(ctx context.Context, binary *kubeletbin.Binary, mayStart bool
 	return world.Accepts.Answer(*a)
 }
 
-// answerDryRun returns the verdict of the kubelet's binary on a plan. A binary that has accepted the same plan at the end
-// of an earlier run is not started again.
+// answerDryRun returns the verdict of the kubelet's binary on a plan. A binary that has accepted the same plan at the
+// end of an earlier run is not started again.
 func (l *Live) answerDryRun(ctx context.Context, r world.DryRunReq) world.Answer {
 	switch binary := l.findKubelet(ctx); {
 	case l.o.DryRun == nil || binary == nil:

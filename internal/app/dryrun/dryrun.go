@@ -1,5 +1,5 @@
-// Package dryrun asks the binary of a kubelet whether it accepts the command line and the configuration of a plan, before
-// anything is written. It reads the files that the kubelet reads, and writes a private folder that it removes.
+// Package dryrun asks the binary of a kubelet whether it accepts the command line and the configuration of a plan,
+// before anything is written. It reads the files that the kubelet reads, and writes a private folder that it removes.
 package dryrun
 
 import (
@@ -124,8 +124,8 @@ func (a *Asker) prepare(ctx context.Context, k boot.FinishedKubelet) (run kubele
 	return run, nil
 }
 
-// addConfig returns the words of a kubelet with the flag for its planned configuration, which its unit has: the words of
-// a unit that is not known lack it.
+// addConfig returns the words of a kubelet with the flag for its planned configuration, which its unit has: the words
+// of a unit that is not known lack it.
 func addConfig(k boot.FinishedKubelet) []kubelet.Word {
 	words := k.Words
 	flags := kubelet.FlagsOf(words)

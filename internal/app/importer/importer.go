@@ -209,7 +209,8 @@ func (r *reader) render(t *template.Template, p data, o Options) ([]byte, error)
 	for _, d := range diags {
 		if origin.CodeOf(d) == fault.Sensitive && d.Severity == hcl.DiagError {
 			r.refuse(fault.Sensitive, "The file has a secret that a site must not have", "%s, in line %d of the "+
-				"site that would be written. Remove it from the file, and write it into the site by credential(\"NAME\").",
+				"site that would be written. Remove it from the file, and write it into the site by "+
+				"credential(\"NAME\").",
 				d.Summary, d.Subject.Start.Line)
 		}
 	}

@@ -70,7 +70,8 @@ func (h HermeticNode) Ask(ctx context.Context, q world.Question) world.Answer {
 	case world.KindOriginal:
 		return ownedByRoot(world.Original, h.Node.Ask(ctx, q))
 	case world.KindHardware, world.KindKubelet, world.KindAccepts, world.KindServing, world.KindFile, world.KindExists,
-		world.KindDropIns, world.KindDryRun, world.KindUnit, world.KindLogind, world.KindHost, world.KindPackages, world.KindManaged:
+		world.KindDropIns, world.KindDryRun, world.KindUnit, world.KindLogind, world.KindHost, world.KindPackages,
+		world.KindManaged:
 		return h.Node.Ask(ctx, q)
 	}
 

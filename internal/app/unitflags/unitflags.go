@@ -148,9 +148,9 @@ func refuseDropIn(path, why string) *hcl.Diagnostic {
 		origin.Capitalize(strings.TrimSuffix(why, ".")))
 }
 
-// ListWords returns the arguments of the unit's kubelet and its variables, NAME=VALUE, as systemd passes them. Those that only the start of the unit
-// decides, or that have a secret, are open. A unit that starts another program, such as a shell, is an error. An
-// environment file that cannot be read has none: the plan reports it.
+// ListWords returns the arguments of the unit's kubelet and its variables, NAME=VALUE, as systemd passes them. Words
+// that only the start of the unit decides, or that have a secret, are open. A unit that starts another program, such as
+// a shell, is an error. An environment file that cannot be read has none: the plan reports it.
 func (u Unit) ListWords() (words []kubelet.Word, variables []string, err error) {
 	file, err := systemd.ReadPlannedUnit(u.Root, u.Name, u.Planned)
 	if err != nil || file.Load == "masked" {

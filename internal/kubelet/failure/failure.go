@@ -173,8 +173,8 @@ func isHarmless(entry string) bool {
 	}, func(part string) bool { return strings.Contains(entry, part) })
 }
 
-// quoteEntry returns an entry without klog's head, and the error of `"command failed" err="…"` alone. The kubelet prints
-// the configuration itself behind some errors.
+// quoteEntry returns an entry without klog's head, and the error of `"command failed" err="…"` alone. The kubelet
+// prints the configuration itself behind some errors.
 func quoteEntry(e string) string {
 	head, rest, isLong := strings.Cut(e, "] ")
 	if isLong && len(head) < 80 && isError(e) {

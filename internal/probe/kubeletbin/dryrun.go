@@ -63,8 +63,8 @@ const dryRunTimeout = 10 * time.Second
 // maxDryRunOutput is how many bytes of the end of the kubelet's output are kept.
 const maxDryRunOutput = 256 << 10
 
-// Run starts the kubelet. It fails if the kubelet does not answer: it cannot be started, hangs, is killed, or ends for a
-// reason that is not one of its command line and configuration.
+// Run starts the kubelet. It fails if the kubelet does not answer: it cannot be started, hangs, is killed, or ends for
+// a reason that is not one of its command line and configuration.
 func (d DryRun) Run(ctx context.Context) (Verdict, error) {
 	folder, err := os.MkdirTemp(d.Folder, "dry-run-")
 	if err != nil {
@@ -241,8 +241,8 @@ func readVerdict(lines []string) (Verdict, error) {
 	return Verdict{Refusal: last}, nil
 }
 
-// isOfMachine reports whether an error is not about the command line and configuration: the confinement, or the state of
-// this machine.
+// isOfMachine reports whether an error is not about the command line and configuration: the confinement, or the state
+// of this machine.
 func isOfMachine(text string) bool {
 	return slices.ContainsFunc([]string{
 		"operation not permitted",

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/prelet/prelet/internal/kubelet"
+	"github.com/prelet/prelet/internal/lazy"
 	"github.com/prelet/prelet/internal/world"
 )
 
@@ -59,15 +60,17 @@ func (b *Binary) Accepts(ctx context.Context, mayStart bool) (*world.AcceptsAns,
 	return b.askAccepts(ctx)
 }
 
+// looksLikeVersion matches versions, also of vendors: v1.36.3+rke2r1.
+var looksLikeVersion = lazy.Regexp(`^v[0-9][0-9A-Za-z.+~_-]{0,62}$`)
+
 // askVersion starts the binary.
 func (b *Binary) askVersion(ctx context.Context) (string, error) {
 	out, err := run(ctx, b.file, "--version")
 	v := strings.TrimSpace(strings.TrimPrefix(out, "Kubernetes "))
-	isVersion := strings.HasPrefix(v, "v") && len(v) <= 64
 	switch {
 	case err != nil:
 		return "", fmt.Errorf("%s --version: %w", b.Path(), err)
-	case !isVersion:
+	case !looksLikeVersion().MatchString(v):
 		return "", fmt.Errorf("%s --version does not print a version", b.Path())
 	}
 

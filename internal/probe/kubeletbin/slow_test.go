@@ -40,3 +40,29 @@ func TestSlowBinary(t *testing.T) {
 		})
 	}
 }
+
+// TestStrangeVersion: what a binary prints is its version only if it looks like one, because it is printed, recorded and
+// written to the Node.
+func TestStrangeVersion(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	file := filepath.Join(root, "opt/bin/kubelet")
+	must(t, os.MkdirAll(filepath.Dir(file), 0o755))
+
+	for printed, want := range map[string]string{
+		"Kubernetes v1.36.3":                         "v1.36.3",
+		"Kubernetes v1.30.4-eks-a737599":             "v1.30.4-eks-a737599",
+		"Kubernetes v1.36.3+rke2r1":                  "v1.36.3+rke2r1",
+		"Kubernetes v1.36.3\x1b[31mred":              "",
+		"Kubernetes v1.36.3\nWarning: no such":       "",
+		"Kubernetes vfoo":                            "",
+		"Kubernetes v-1.99.0":                        "",
+		"Kubernetes v1." + strings.Repeat("1", 1000): "",
+	} {
+		must(t, os.WriteFile(file, []byte("#!/bin/sh\ncat <<'X'\n"+printed+"\nX\n"), 0o755))
+		version, err := Find(root, "", nil).Version(t.Context(), true)
+		if version != want || (err == nil) != (want != "") {
+			t.Errorf("version of a kubelet that prints %q: got %q, %v; want %q", printed, version, err, want)
+		}
+	}
+}

@@ -178,6 +178,9 @@ func describeFailing(ctx context.Context, h *Host, checked *time.Time) string {
 	case u.Active == "failed" || u.Sub == "auto-restart":
 		return fmt.Sprintf("%s fails (%s, restarted %d times); see journalctl -b -u %s",
 			activation.DefaultUnit, u.DescribeResult(), u.Restarts, activation.DefaultUnit)
+	case u.Restarts > 0 && u.Active == "activating": // of Type=notify, and never active so far
+		return fmt.Sprintf("%s is starting again (restarted %d times); see journalctl -b -u %[1]s",
+			activation.DefaultUnit, u.Restarts)
 	case u.Restarts == 0 || u.Left == 0 || checked == nil:
 		return ""
 	}

@@ -233,7 +233,8 @@ func cmdUnmount(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(syscall.Unmount(ts.MkAbs(args[0]), syscall.MNT_DETACH))
 }
 
-// joined [expired|other-key|other-ca]: the node gets a kubelet.conf, as when its kubelet has joined the last server's cluster.
+// joined [expired|other-key|other-ca|by-path]: the node gets a kubelet.conf, as when its kubelet has joined the last
+// server's cluster.
 func cmdJoined(ts *testscript.TestScript, _ bool, args []string) {
 	s, how := of(ts), strings.Join(args, "")
 	ca := s.ca
@@ -249,5 +250,13 @@ func cmdJoined(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	p := ts.MkAbs("root/etc/kubernetes/kubelet.conf")
 	ts.Check(os.MkdirAll(filepath.Dir(p), 0o755))
-	ts.Check(os.WriteFile(p, s.server.Kubeconfig(cert, key), 0o600))
+	conf := string(s.server.Kubeconfig(cert, key))
+	if how == "by-path" {
+		conf = fileConf(conf)
+		link := ts.MkAbs("root") + current
+		ts.Check(os.MkdirAll(filepath.Dir(link), 0o755))
+		ts.Check(os.WriteFile(ts.MkAbs("root")+oldPEM, append(cert, key...), 0o600))
+		ts.Check(os.Symlink(oldPEM, link))
+	}
+	ts.Check(os.WriteFile(p, []byte(conf), 0o600))
 }

@@ -342,6 +342,14 @@ func (l *Live) addCredentials(req *cluster.ObjectRequest, token string) *fault.F
 	}
 
 	req.Kubeconfig = []byte(text)
+	if isBelow := l.root() != "" && conf == joined.Conf; isBelow {
+		req.Kubeconfig, f = cluster.EmbedPair(req.Kubeconfig, func(file string) (string, *fault.Fault) {
+			return l.root().TrustedText(joined.ResolvePath(file))
+		})
+		if f != nil {
+			return f
+		}
+	}
 	req.KubeconfigDir = filepath.Dir(l.root().Path(conf))
 
 	return nil

@@ -85,6 +85,40 @@ func ParseKubeconfig(text []byte) (Kubeconfig, error) {
 	return k, nil
 }
 
+// EmbedPair returns a kubeconfig with the certificate and the key that it names, as read returns them: that of a node
+// whose files are below a folder of this machine names paths of the node.
+func EmbedPair(text []byte, read func(file string) (string, *fault.Fault)) ([]byte, *fault.Fault) {
+	file, err := loadKubeconfig(text, "")
+	if err != nil {
+		return text, nil // as it is without files
+	}
+
+	user := file.AuthInfos[file.Contexts[file.CurrentContext].AuthInfo]
+	for _, part := range []struct {
+		data *[]byte
+		file *string
+	}{
+		{&user.ClientCertificateData, &user.ClientCertificate},
+		{&user.ClientKeyData, &user.ClientKey},
+	} {
+		if len(*part.data) > 0 || *part.file == "" {
+			continue
+		}
+		content, f := read(*part.file)
+		if f != nil {
+			return nil, f
+		}
+		*part.data, *part.file = []byte(content), ""
+	}
+
+	out, err := clientcmd.Write(*file)
+	if err != nil {
+		return text, nil
+	}
+
+	return out, nil
+}
+
 // HTTPClient returns a client for the cluster that uses the client certificate. Both the CA and the certificate
 // must be in k, and not in files.
 func (k Kubeconfig) HTTPClient(opts Options) (*http.Client, error) {

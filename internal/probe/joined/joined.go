@@ -108,8 +108,8 @@ func (h *Identity) readPair(n Node, c cluster.Kubeconfig) {
 	}
 
 	if file := c.User.ClientCertificate; len(c.User.ClientCertificateData) == 0 && file != "" {
-		h.dir = path.Dir(resolvePath(file))
-		h.since = n.modTime(resolvePath(file))
+		h.dir = path.Dir(ResolvePath(file))
+		h.since = n.modTime(ResolvePath(file))
 	}
 	if len(certPEM) == 0 {
 		if !c.HasIdentity() {
@@ -167,12 +167,13 @@ func readMaterial(
 	if len(data) > 0 || file == "" {
 		return data, nil
 	}
-	text, f := read(resolvePath(file))
+	text, f := read(ResolvePath(file))
 
 	return []byte(text), f
 }
 
-func resolvePath(file string) string {
+// ResolvePath returns the path of a file that kubelet.conf names.
+func ResolvePath(file string) string {
 	if path.IsAbs(file) {
 		return file
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/insight/fleet"
 	"github.com/prelet/prelet/internal/lang"
+	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/printer"
@@ -97,7 +98,8 @@ func (e *Env) planNode(ctx context.Context, w Where) (Planned, error) {
 	if n.Site != nil {
 		version := cmp.Or(w.KubeletVersion, out.Plan.Kubelet.KnownVersion())
 		addUnitFlags(out.Plan, w, n.Site, version)
-		if u, isHere := findUnit(out.Plan, w, n.Site, version); isHere && w.Root != "" {
+		_, judgesDropIns := node.FindFlag(out.Plan.Node.Flags, "config-dir") // else an unread file may have the flag
+		if u, isHere := findUnit(out.Plan, w, n.Site, version); isHere && (w.Root != "" || !judgesDropIns) {
 			addUnreported(out.Plan, u.CheckDropIns(func(string) bool { return false }))
 		}
 	}

@@ -715,7 +715,8 @@ func DiagnoseFlags(words []kubelet.Word, version string) hcl.Diagnostics {
 func Diagnose(s rules.Subject, where func(f rules.Violation) string) (out hcl.Diagnostics) {
 	s.Part = true
 	for _, f := range rules.Check(s) {
-		if f.Flag == "" && s.Config == nil || f.Severity == rules.Note {
+		isOther := (f.Flag == "") == (s.Config == nil) // of the flags over a configuration, or of no configuration
+		if isOther || f.Severity == rules.Note {
 			continue
 		}
 		out = append(out, makeDiagnostic(f, f.Severity, chooseCode(f), setter{name: where(f)}))

@@ -56,7 +56,8 @@ func (u Unit) CheckDropIns(mayWrite func(path string) bool) (diags hcl.Diagnosti
 	if err != nil {
 		return nil // CheckFlags has reported it
 	}
-	folder, ok := kubelet.FlagsOf(words).Lookup("config-dir")
+	flags := kubelet.FlagsOf(words)
+	folder, ok := flags.Lookup("config-dir")
 	if !ok {
 		return nil
 	}
@@ -93,7 +94,7 @@ func (u Unit) CheckDropIns(mayWrite func(path string) bool) (diags hcl.Diagnosti
 		all[file] = config
 	}
 
-	subject := rules.Subject{Config: merged, Version: u.Kubelet}
+	subject := rules.Subject{Config: merged, Flags: rules.ListFlags(flags), Version: u.Kubelet}
 
 	return append(diags, boot.Diagnose(subject, func(f rules.Violation) string {
 		for _, file := range slices.Backward(files) {

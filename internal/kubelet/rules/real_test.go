@@ -41,6 +41,8 @@ func elsewhere() map[string]string {
 		"gate-declares": "no kubelet says it: test/kube, TestRealNodes/declared_features",
 		"flag-ends":     "no kubelet says it: test/kube, TestAgreement",
 
+		"config-tls-alone": "it needs a kubelet of 1.35 or older: test/kube, TestAgreement, with PRELET_KUBE_OLD",
+
 		"flag-no-value":   "each flag of a site has a value: test/kube, TestAgreement",
 		"flag-takes-flag": "each flag of a site has a value: test/kube, TestAgreement",
 

@@ -41,6 +41,9 @@ func listOwnWords(n node.Node) (words []kubelet.Word) {
 		words = append(words, kubelet.Word{Text: text, From: ownFlags, Open: value.HasPlaceholder(text)})
 	}
 	if file, isPlanned := findPurpose(n, flagsPurpose); isPlanned {
+		if file.Argv == nil {
+			return n.Inherited.Line.Hidden
+		}
 		for _, text := range file.Argv {
 			add(text)
 		}
@@ -77,6 +80,20 @@ func (j ruleCheck) checkStray() {
 			set.isAssumed = !j.node.Inherited.Line.IsPassed
 		}
 		j.Report(refuseStray(w.Text, set))
+	}
+}
+
+// warnHidden warns of flags that the kubelet loses, because the flags file sets the variable that they are in.
+func (j ruleCheck) warnHidden() {
+	file, isPlanned := findPurpose(j.node, flagsPurpose)
+	for _, w := range j.node.Inherited.Line.Hidden {
+		if isPlanned && file.Argv != nil && w.From != file.Path {
+			j.Warn(fault.Conflict, findDeclaration(file), "The kubelet would lose the flags of "+w.From,
+				"They are in the variable that %s sets, and systemd uses that. Write them into the site's flags, or name "+
+					"another variable in kubelet_flags.", file.Path)
+
+			return
+		}
 	}
 }
 

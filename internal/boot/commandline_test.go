@@ -35,6 +35,7 @@ func TestFlagsOfAnySource(t *testing.T) {
 		{name: "ExecStart=", words: "@"},
 		{name: "before the flags", words: `@,` + usual},
 		{name: "behind the flags", words: usual + `,@`},
+		{name: "the variable of the flags file, in another file", words: usual, kubeadm: "KUBELET_EXTRA_ARGS=@\n"},
 		{name: "Environment=", words: `"$MORE",` + usual, vars: "@"},
 		{name: "Environment=, behind the flags", words: usual + `,"$MORE"`, vars: "@"},
 	}
@@ -106,7 +107,7 @@ stage "write" "kubelet" {
 
 // TestFlagsOverVariables: the last word of one variable may be a flag that takes the first word of the next one.
 func TestFlagsOverVariables(t *testing.T) {
-	for _, c := range []struct{ words, kubeadm, own, want string }{
+	for _, c := range []struct{ words, kubeadm, own, want string }{ // own: "-" and blocks of the site for no file
 		{`"$KUBELET_KUBEADM_ARGS","$KUBELET_EXTRA_ARGS"`, "--v=2 --node-ip", "192.0.2.10 --max-pods=30", "exit 0\n!is not a flag"},
 		{`"$KUBELET_KUBEADM_ARGS","$KUBELET_EXTRA_ARGS"`, "--v=2 --cert-dir", "--max-pods=many", "exit 0\ntakes the next word: --max-pods=many"},
 		{`"$KUBELET_KUBEADM_ARGS","$KUBELET_EXTRA_ARGS","3"`, "", "--max-pods=30 --v", "exit 0\n!is not a flag"},
@@ -115,18 +116,31 @@ func TestFlagsOverVariables(t *testing.T) {
 		{`"--node-ip","$KUBELET_EXTRA_ARGS"`, "", "", "exit 10\nflag needs an argument: --node-ip"},
 		{`"${KUBELET_EXTRA_ARGS}"`, "", "--max-pods=30 --v=2", "exit 10\ninvalid argument \"30 --v=2\""},
 		{`"${KUBELET_EXTRA_ARGS}"`, "", "--max-pods=30", "exit 0"},
+		// The variable of the flags file, which only another file sets: until the site does.
+		{`"$KUBELET_EXTRA_ARGS","--max-pods=many"`, "--v=2\nKUBELET_EXTRA_ARGS=--provider-id", "-",
+			"exit 0\ntakes the next word: --max-pods=many\n!would lose"},
+		{`"$KUBELET_EXTRA_ARGS","--max-pods=many"`, "--v=2\nKUBELET_EXTRA_ARGS=--provider-id", "- kubelet_flags { flags = { v = 3 } }",
+			"exit 10\ninvalid argument \"many\"\nwould lose the flags of /var/lib/kubelet/kubeadm-flags.env"},
 	} {
+		flags, isMissing := strings.CutPrefix(c.own, "-")
+		file := original("/etc/default/kubelet", "KUBELET_EXTRA_ARGS="+c.own+"\n")
+		if isMissing = isMissing && !strings.HasPrefix(flags, "-"); isMissing {
+			file = ""
+		} else {
+			flags = ""
+		}
 		p := planSite(t, fmt.Sprintf(`
 stage "detect-hw" "node" {}
 stage "write" "kubelet" {
   bootstrap_kubeconfig { when = false }
   ca_certificate { when = false }
   kubelet_config { base = %q }
+  %s
 }
-`, testKubeletConfig), "unit kubelet.service => {\"value\":{\"load\":\"loaded\",\"start\":{\"words\":[\"/usr/bin/kubelet\","+
+`, testKubeletConfig, flags), "unit kubelet.service => {\"value\":{\"load\":\"loaded\",\"start\":{\"words\":[\"/usr/bin/kubelet\","+
 			c.words+"],\"files\":[\"/var/lib/kubelet/kubeadm-flags.env\",\"/etc/default/kubelet\"]}}}\n"+
 			original("/var/lib/kubelet/kubeadm-flags.env", "KUBELET_KUBEADM_ARGS="+c.kubeadm+"\n")+
-			original("/etc/default/kubelet", "KUBELET_EXTRA_ARGS="+c.own+"\n"))
+			file)
 		checkParts(t, fmt.Sprintf("%s %s %s: exit %d\n%s", c.words, c.kubeadm, c.own,
 			origin.Code(p.Diagnostics).Exit(), showDiagnostics(p.Diagnostics)), c.want)
 	}

@@ -59,6 +59,7 @@ func checkRules(ctx context.Context, j ruleCheck) (found Findings) {
 	j.flags = kubelet.FlagsOf(listWords(j.node))
 	j.check(ctx)
 	j.checkStray()
+	j.warnHidden()
 	j.checkDropIns()
 	j.checkStub(ctx)
 	j.checkWatchdog()

@@ -215,7 +215,10 @@ type Contribution struct {
 // CommandLine is what the kubelet's unit has before and after the flags file's variable, with variables replaced.
 type CommandLine struct {
 	Before, After []kubelet.Word
-	IsPassed      bool // the unit is known to pass the variable of the flags file
-	AsOne         bool // it passes it as one word, ${NAME}
-	Assumed       bool // it is not known how the kubelet is started: the words are those of kubeadm's unit
+	// Hidden are the words that the variable has from elsewhere, such as Environment=: the kubelet gets them unless the
+	// flags file sets it.
+	Hidden   []kubelet.Word
+	IsPassed bool // the unit is known to pass the variable of the flags file
+	AsOne    bool // it passes it as one word, ${NAME}
+	Assumed  bool // it is not known how the kubelet is started: the words are those of kubeadm's unit
 }

@@ -74,11 +74,20 @@ const unitRef = "the kubelet's unit"
 func (how inheriting) addTo(base *node.Base, files map[string]*kubelet.EnvFile) {
 	environment := how.makeEnvironment(files)
 	words := how.start.Words[1:]
+	line := node.CommandLine{Assumed: !how.isKnown}
+	own := kubelet.Word{Open: true} // the words of the flags file, whose last may be a flag that takes the next one
+	between := []kubelet.Word{own}
+	if how.own != "" {
+		line.Hidden = expand(environment, []string{"$" + how.own})
+		if f := files[how.ownFile]; f != nil && !slices.Contains(f.Names(), how.own) {
+			between = line.Hidden
+		}
+		environment.Set(how.own, kubelet.Word{From: how.ownFile, Open: true})
+	}
 	isOwn := func(word string) bool {
 		return how.own != "" && (word == "$"+how.own || word == "${"+how.own+"}")
 	}
 	before, after := words, []string(nil)
-	line := node.CommandLine{Assumed: !how.isKnown}
 	if i := slices.IndexFunc(words, isOwn); i >= 0 {
 		before, after = words[:i], words[i+1:]
 		line.IsPassed = how.isKnown && slices.Contains(how.start.Files, how.ownFile)
@@ -89,10 +98,20 @@ func (how inheriting) addTo(base *node.Base, files map[string]*kubelet.EnvFile) 
 
 	base.Inherited.Partly = !how.isUnknown && (!how.isKnown || environment.Partly && hasVariable(words))
 	base.Inherited.Line = line
-	own := kubelet.Word{Open: true} // the words between the two, whose last may be a flag that takes the next one
 	how.addFlags(base, append(slices.Clip(line.Before), own))
 	how.isLate = true
-	how.addFlags(base, append([]kubelet.Word{own}, line.After...))
+	how.addFlags(base, listLate(between, line.After))
+}
+
+// listLate returns the words after those of the flags file: without the first one if a flag there takes it.
+func listLate(between, after []kubelet.Word) []kubelet.Word {
+	whole := kubelet.FlagsOf(slices.Concat(between, after))
+	part := kubelet.FlagsOf(between).Uses()
+	if n := len(part); n > 0 && part[n-1].NoValue && !whole.Uses()[n-1].NoValue {
+		return after[1:]
+	}
+
+	return append([]kubelet.Word{{Open: true}}, after...)
 }
 
 // makeEnvironment returns the variables of the unit. The value of one that is not part of a recording, such as one of a
@@ -110,9 +129,6 @@ func (how inheriting) makeEnvironment(files map[string]*kubelet.EnvFile) (e kube
 			e.AddFile(f, p)
 		}
 		e.Partly = e.Partly || p != unitfile.Gate && !slices.Contains(how.known, p)
-	}
-	if how.own != "" {
-		e.Set(how.own, kubelet.Word{From: how.ownFile, Open: true})
 	}
 
 	return e

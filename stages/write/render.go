@@ -282,7 +282,9 @@ func (r *renderer) renderFlags(b schema.Body, n node.Node) {
 	}
 
 	file := r.kubeletFile(b, "kubelet-flags", flagsTarget(b, r.in), env.String())
-	file.Argv = flags.Argv()
+	if _, isSet := env.Get(flagsVariable.Of(b).V); isSet {
+		file.Argv = flags.Argv()
+	}
 	if read.privateMode != 0 {
 		file.Text = value.TemplateText(env.String())
 		file.Mode = read.privateMode

@@ -47,7 +47,8 @@ exec 9<$state
 flock --nonblock 9 || exit 0 # a prelet writes, and reports by itself
 [ ! -e $state/journal.json ] || shut "a change of its files was interrupted, or has no verdict yet"
 [ -s $state/last-good ] || shut "this node never had a good generation"
-sha256sum --check --strict --quiet $state/last-good >&2 ||
+# A FIFO, or a disk that does not answer, must not take the time in which the reason can be written.
+timeout 20 sha256sum --check --strict --quiet $state/last-good >&2 ||
 	shut "these files are not those of the last good generation, or this is another machine"
 
 generation=$(sed -n '1s/^# generation //p' $state/last-good)

@@ -48,6 +48,8 @@ func (w *where) addRecordedFlags(c *cobra.Command) {
 	w.addPlaceFlags(c)
 	w.addKubeletVersionFlag(c)
 
+	c.Flags().StringArrayVar(&w.Kubelets, "kubelet", nil,
+		"the kubelet's `PROGRAM` in place of the installed one: it is asked whether it accepts the plan")
 	c.Flags().StringVar(&w.From, "from", "",
 		"read everything from the recording or bundle `FILE`, or from each recording in a folder; "+
 			"from this machine only site files, and the values of --var, --var-file and --objects")
@@ -74,8 +76,6 @@ func (w *where) addHardwareFlag(c *cobra.Command) {
 func (w *where) addKubeletVersionFlag(c *cobra.Command) {
 	c.Flags().StringVar(&w.KubeletVersion, "kubelet-version", "",
 		"a kubelet of `VERSION`, as 1.36 or v1.36.3, in place of the installed one")
-	c.Flags().StringArrayVar(&w.Kubelets, "kubelet", nil,
-		"the kubelet's `PROGRAM` in place of the installed one: it is asked whether it accepts the plan")
 }
 
 // addRootFlag adds --root, for commands about a node whose files are not below /.

@@ -14,8 +14,9 @@ import (
 )
 
 // RunReadOnly runs a command that may write below one folder only, that cannot connect to anything, and that cannot
-// make a session. It is for a trusted program that must not do its usual work. A machine that has no Landlock, or refuses
-// it, does not restrict writes. It fails where a filter of system calls cannot be loaded, and as exec.Cmd.Run does.
+// make a session. It is for a trusted program that must not do its usual work. A machine that has no Landlock, or
+// refuses it, does not restrict writes. It fails where a filter of system calls cannot be loaded, and as exec.Cmd.Run
+// does.
 func RunReadOnly(cmd *exec.Cmd, folder string) error {
 	ended := make(chan error)
 	go func() {

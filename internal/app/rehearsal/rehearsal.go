@@ -214,11 +214,15 @@ func (r *Source) answerKubelet(was world.Answer) world.Answer {
 
 	version := "v" + strings.TrimPrefix(r.Kubelet, "v")
 	before := cmp.Or(k.KnownVersion(), "none")
+	flag := "--kubelet-version"
+	if r.Binaries[version] != nil {
+		flag = "--kubelet"
+	}
 	k.Version = &version
 	r.note(boot.Assumed{
 		Kind:      "kubelet",
 		Name:      version,
-		From:      r.nameSource("--kubelet-version"),
+		From:      r.nameSource(flag),
 		InsteadOf: before,
 	})
 	return world.Kubelet.Answer(k)

@@ -68,9 +68,10 @@ func Find(root, cache string, command []string) *Binary {
 }
 
 // At returns the binary at a path of this machine; nil if there is no program. It is not looked up in a cache.
-func At(file string) *Binary {
-	now, ok := describe(file, file)
-	if !ok {
+func At(name string) *Binary {
+	file, err := filepath.Abs(name) // it is started in another folder
+	now, ok := describe(file, name)
+	if err != nil || !ok {
 		return nil
 	}
 

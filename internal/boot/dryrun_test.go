@@ -141,3 +141,21 @@ func TestDryRunDigest(t *testing.T) {
 		t.Errorf("another kubelet: got %v twice, want two questions", other)
 	}
 }
+
+// TestDryRunOfOtherVersion: the binary in place says nothing about a kubelet of another version.
+func TestDryRunOfOtherVersion(t *testing.T) {
+	version := "v1.33.13"
+	p := Run(t.Context(), mustParse(t, rulesSite("{ featureGates = { DevicePluginCDIDevices = true } }", "")), Options{
+		Source: usualWith(map[world.Kind]world.Answer{
+			world.KindKubelet: world.Kubelet.Answer(world.KubeletAns{Version: &version}),
+			world.KindDryRun:  world.DryRun.Answer(world.DryRunAns{Accepted: true, Program: "/usr/bin/kubelet"}),
+		}),
+		Finished: func(FinishedKubelet) {},
+		Advises:  true,
+	})
+	for _, newer := range append(p.WithKubelets(t.Context(), []string{"1.34"}), p.planAgain(t.Context(), "1.34")) {
+		if newer.DryRun != nil || origin.Code(newer.Diagnostics) != fault.KubeletGate {
+			t.Errorf("got the verdict %v and %v; want none, and a gate that 1.34 lacks", newer.DryRun, newer.Diagnostics)
+		}
+	}
+}

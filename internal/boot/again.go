@@ -66,18 +66,17 @@ func (p *Plan) checkRulesAgain(ctx context.Context, version string) *Plan {
 	out.Diagnostics = run.Diags
 	out.Kubelet = run.kubelet.KubeletAns
 	out.Accepts = nil
-	out.DryRun = nil
+	out.DryRun = run.dryRun
 	out.Declares = run.declares
 
 	return &out
 }
 
-// setKubelet replaces the version of the kubelet. The tables answer for its flags and gates, and its binary is not here:
-// that of the version in place is not asked.
+// setKubelet replaces the version of the kubelet. The tables answer for its flags and gates. The question to a binary
+// has the version, so that the one in place does not answer for another.
 func (p *progress) setKubelet(version string) {
 	version = "v" + version
 	p.kubelet.accepts = nil
-	p.finished = nil
 	p.kubelet.Version = &version
 	p.decided.basis.Kubelet.Version = &version
 }

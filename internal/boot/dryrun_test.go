@@ -1,6 +1,7 @@
 package boot
 
 import (
+	"context"
 	"strings"
 	"testing"
 
@@ -142,13 +143,21 @@ func TestDryRunDigest(t *testing.T) {
 	}
 }
 
-// TestDryRunOfOtherVersion: the binary in place says nothing about a kubelet of another version.
+// TestDryRunOfOtherVersion: the question has the version, so that the binary in place says nothing about another one.
 func TestDryRunOfOtherVersion(t *testing.T) {
 	version := "v1.33.13"
+	node := usualWith(map[world.Kind]world.Answer{
+		world.KindKubelet: world.Kubelet.Answer(world.KubeletAns{Version: &version}),
+		world.KindDryRun:  world.DryRun.Answer(world.DryRunAns{Accepted: true, Program: "/usr/bin/kubelet"}),
+	})
 	p := Run(t.Context(), mustParse(t, rulesSite("{ featureGates = { DevicePluginCDIDevices = true } }", "")), Options{
-		Source: usualWith(map[world.Kind]world.Answer{
-			world.KindKubelet: world.Kubelet.Answer(world.KubeletAns{Version: &version}),
-			world.KindDryRun:  world.DryRun.Answer(world.DryRunAns{Accepted: true, Program: "/usr/bin/kubelet"}),
+		Source: world.SourceFunc(func(ctx context.Context, q world.Question) world.Answer {
+			req, err := world.DryRun.Request(q)
+			if q.Kind == world.KindDryRun && (err != nil || req.Kubelet != version) {
+				return world.Failure(fault.Unread, "", "")
+			}
+
+			return node.Ask(ctx, q)
 		}),
 		Finished: func(FinishedKubelet) {},
 		Advises:  true,

@@ -84,12 +84,22 @@ func AnswerAccepts(ctx context.Context, binary *kubeletbin.Binary, mayStart bool
 	return world.Accepts.Answer(*a)
 }
 
+// versionAsked returns the version of the kubelet in the answer about it; "" before that.
+func (l *Live) versionAsked() string {
+	l.search.Lock()
+	defer l.search.Unlock()
+
+	return l.asked
+}
+
 // answerDryRun returns the verdict of the kubelet's binary on a plan. A binary that has accepted the same plan at the
 // end of an earlier run is not started again.
 func (l *Live) answerDryRun(ctx context.Context, r world.DryRunReq) world.Answer {
 	switch binary := l.findKubelet(ctx); {
 	case l.o.DryRun == nil || binary == nil:
 		return world.Failure(fault.Unread, "the kubelet's binary is not asked", "")
+	case r.Kubelet != l.versionAsked():
+		return world.Failure(fault.Unread, "the kubelet's binary has another version", "")
 	case r.Digest == binary.Accepted():
 		return world.DryRun.Answer(world.DryRunAns{Accepted: true, Program: binary.Path()})
 	}
@@ -111,6 +121,9 @@ func (l *Live) answerKubelet(ctx context.Context, _ world.KubeletReq) world.Answ
 		k.VersionWhy = err.Error()
 	case v != "":
 		k.Version = &v
+		l.search.Lock()
+		l.asked = v
+		l.search.Unlock()
 	}
 
 	if !l.isOtherMachine() {

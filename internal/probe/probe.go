@@ -86,6 +86,7 @@ type Live struct {
 
 	search sync.Mutex
 	binary **kubeletbin.Binary // nil until findKubelet has searched
+	asked  string              // the version that answerKubelet has returned
 
 	mu     sync.Mutex
 	joined *world.KubeletAns // nil until membership has read it

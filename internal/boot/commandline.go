@@ -60,21 +60,21 @@ func listOwnWords(n node.Node) (words []kubelet.Word) {
 	return words
 }
 
-// findPlaceOf returns the place of the last word that sets the item of a violation.
-func findPlaceOf(flags *kubelet.Flags, f rules.Violation) (where string) {
+// findUse returns the last use of a flag that sets the item of a violation.
+func findUse(flags *kubelet.Flags, f rules.Violation) (found kubelet.Use) {
 	for _, u := range flags.Uses() {
-		if u.Name == f.Flag && (where == "" || strings.Contains(u.Value, f.Member)) {
-			where = u.From
+		if u.Name == f.Flag && (found.Name == "" || strings.Contains(u.Value, f.Member)) {
+			found = u
 		}
 	}
 
-	return where
+	return found
 }
 
 // checkStray refuses words that are neither flags nor values of flags.
 func (j ruleCheck) checkStray() {
 	for _, w := range j.flags.Stray() {
-		set := j.makeInherited(w.From)
+		set := j.makeInherited(w.From, w.Assumed)
 		if w.From == ownFlags {
 			set.name, set.place = j.nameBase(rules.Violation{Flag: labelsFlag}, flagsPurpose)
 			set.isAssumed = !j.node.Inherited.Line.IsPassed

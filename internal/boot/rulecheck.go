@@ -606,9 +606,9 @@ func (j ruleCheck) findSetter(f rules.Violation) setter {
 
 // findFlagSetter is findSetter for a flag, by the place of its last word.
 func (j ruleCheck) findFlagSetter(f rules.Violation) setter {
-	where := findPlaceOf(j.flags, f)
-	if where != ownFlags {
-		return j.makeInherited(where)
+	use := findUse(j.flags, f)
+	if use.From != ownFlags {
+		return j.makeInherited(use.From, use.Assumed)
 	}
 	flag, _ := node.FindFlag(j.node.Flags, f.Flag)
 	from := flag.Origins
@@ -628,13 +628,13 @@ func (j ruleCheck) findFlagSetter(f rules.Violation) setter {
 }
 
 // makeInherited returns the setter of a word that is not of the flags file.
-func (j ruleCheck) makeInherited(where string) setter {
+func (j ruleCheck) makeInherited(where string, isAssumed bool) setter {
 	set := setter{at: j.findFileRange(flagsPurpose), name: where, isBase: true}
 	if path.IsAbs(where) {
 		set.place.File = where
 	}
 	// A unit that the site changes is read as it is before.
-	set.isAssumed = j.node.Inherited.Line.Assumed || len(listUnitFiles(j.node)) > 0
+	set.isAssumed = isAssumed || j.node.Inherited.Line.Assumed || len(listUnitFiles(j.node)) > 0
 	if set.isAssumed {
 		set.name += "; whether the kubelet gets it is not known"
 	}
@@ -703,7 +703,7 @@ func nameItem(f rules.Violation) string {
 func DiagnoseFlags(words []kubelet.Word, version string) hcl.Diagnostics {
 	flags := kubelet.FlagsOf(words)
 	subject := rules.Subject{Flags: rules.ListFlags(flags), Version: version}
-	out := Diagnose(subject, func(f rules.Violation) string { return findPlaceOf(flags, f) })
+	out := Diagnose(subject, func(f rules.Violation) string { return findUse(flags, f).From })
 	for _, w := range flags.Stray() {
 		out = append(out, refuseStray(w.Text, setter{name: w.From}))
 	}

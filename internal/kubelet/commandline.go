@@ -13,15 +13,28 @@ type Word struct {
 	// Open is set for a word that is not known before the unit starts. If it is a whole variable, it may be any number
 	// of words.
 	Open bool
+	// Assumed is set for a word of a variable that a file which is not known may set otherwise.
+	Assumed bool
 }
 
 // Environment has the variables of a unit: Environment=, and later ones of its environment files.
 type Environment struct {
 	variables map[string]Word // Text is the whole value
 
-	// Partly is set if the unit reads files that are not known: any other variable may be set.
-	Partly bool
+	isPartly bool // the unit reads files that are not known: any other variable may be set
 }
+
+// AddUnknownFile takes note of an environment file whose variables are not known: it may set any.
+func (e *Environment) AddUnknownFile() {
+	e.isPartly = true
+	for name, v := range e.variables {
+		v.Assumed = true
+		e.variables[name] = v
+	}
+}
+
+// IsPartly reports whether the unit reads files that are not known.
+func (e *Environment) IsPartly() bool { return e.isPartly }
 
 // Set sets a variable; an earlier value has no effect.
 func (e *Environment) Set(name string, value Word) {
@@ -58,7 +71,7 @@ func (e *Environment) find(name string) Word {
 		return Word{Text: "${" + name + "}", Open: true}
 	}
 	v, isSet := e.variables[name]
-	v.Open = v.Open || !isSet && e.Partly
+	v.Open = v.Open || !isSet && e.isPartly
 
 	return v
 }
@@ -81,7 +94,7 @@ func (e *Environment) Expand(words []string, from string) (out []Word) {
 			continue
 		}
 		for _, text := range Argv(v.Text) {
-			out = append(out, Word{Text: text, From: v.From})
+			out = append(out, Word{Text: text, From: v.From, Assumed: v.Assumed})
 		}
 	}
 
@@ -108,6 +121,7 @@ func (e *Environment) expandWord(word, from string) Word {
 		default:
 			v := e.find(name)
 			out.Open = out.Open || v.Open
+			out.Assumed = out.Assumed || v.Assumed
 			text.WriteString(v.Text)
 			if rest = behind; word == "${"+name+"}" && !v.Open && len(Argv(v.Text)) != 1 {
 				out.From = from + ", which passes " + word + " as one argument: write $" + name + " there"

@@ -27,6 +27,7 @@ type word struct {
 	in         context
 	from       string // see Word
 	isOpen     bool
+	isAssumed  bool
 }
 
 // use is one flag on the command line.
@@ -61,7 +62,7 @@ func ParseFlags(value string) (*Flags, error) {
 func FlagsOf(words []Word) *Flags {
 	f := &Flags{}
 	for _, w := range words {
-		f.words = append(f.words, word{text: w.Text, from: w.From, isOpen: w.Open})
+		f.words = append(f.words, word{text: w.Text, from: w.From, isOpen: w.Open, isAssumed: w.Assumed})
 	}
 	f.uses, f.end = readUses(f.words)
 
@@ -198,8 +199,10 @@ func (f *Flags) Stray() (stray []Word) {
 
 	for i, w := range f.words {
 		mayBeValue := i > 0 && i < f.end && f.words[i-1].isOpen
-		if !taken[i] && !w.isOpen && !mayBeValue && i != f.end {
-			stray = append(stray, Word{Text: w.text, From: w.from})
+		_, isFlag := readUse(w.text)
+		isOfOpen := isFlag && i < f.end && i+1 < len(f.words) && f.words[i+1].isOpen
+		if !taken[i] && !w.isOpen && !mayBeValue && !isOfOpen && i != f.end {
+			stray = append(stray, Word{Text: w.text, From: w.from, Assumed: w.isAssumed})
 		}
 	}
 
@@ -210,8 +213,9 @@ func (f *Flags) Stray() (stray []Word) {
 type Use struct {
 	Name, Value string
 	From        string // the place of its word, see Word
-	NoValue     bool   // it needs a value, and is the last word
-	TakesFlag   bool   // its value is the next word, which looks like a flag
+	Assumed     bool
+	NoValue     bool // it needs a value, and is the last word
+	TakesFlag   bool // its value is the next word, which looks like a flag
 }
 
 // Uses returns all flags, in their order.
@@ -221,6 +225,7 @@ func (f *Flags) Uses() (all []Use) {
 			Name:      u.name,
 			Value:     u.value,
 			From:      f.words[u.first].from,
+			Assumed:   f.words[u.first].isAssumed,
 			NoValue:   u.lacksValue(),
 			TakesFlag: u.form == spaced && !isValueWord(u.value),
 		})

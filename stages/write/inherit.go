@@ -96,7 +96,7 @@ func (how inheriting) addTo(base *node.Base, files map[string]*kubelet.EnvFile) 
 	line.Before = expand(environment, before)
 	line.After = expand(environment, after)
 
-	base.Inherited.Partly = !how.isUnknown && (!how.isKnown || environment.Partly && hasVariable(words))
+	base.Inherited.Partly = !how.isUnknown && (!how.isKnown || environment.IsPartly() && hasVariable(words))
 	base.Inherited.Line = line
 	how.addFlags(base, append(slices.Clip(line.Before), own))
 	how.isLate = true
@@ -128,7 +128,9 @@ func (how inheriting) makeEnvironment(files map[string]*kubelet.EnvFile) (e kube
 		if f := files[p]; f != nil {
 			e.AddFile(f, p)
 		}
-		e.Partly = e.Partly || p != unitfile.Gate && !slices.Contains(how.known, p)
+		if p != unitfile.Gate && !slices.Contains(how.known, p) {
+			e.AddUnknownFile()
+		}
 	}
 
 	return e

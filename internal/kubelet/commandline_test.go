@@ -7,7 +7,7 @@ import (
 )
 
 // TestFlagsOfWords reads a whole command line: a flag takes the next word of whatever place, and what is not known before
-// the unit starts is no evidence.
+// the unit starts does not count as evidence.
 func TestFlagsOfWords(t *testing.T) {
 	for _, c := range []struct{ words, want string }{ // a word is TEXT@PLACE, or ? where it is open
 		{"--a@u 1@f --b=2@f", "a=1@u b=2@f"},

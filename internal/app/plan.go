@@ -137,11 +137,18 @@ func findUnit(p *boot.Plan, w Where, site *lang.Site, version string) (u unitfla
 	return u, true
 }
 
+// addUnreported adds the findings that a plan does not have. An error replaces a warning of the plan about the same: the
+// plan did not know whether the kubelet gets the flag.
 func addUnreported(p *boot.Plan, found hcl.Diagnostics) {
 	for _, d := range found {
 		isSame := func(o *hcl.Diagnostic) bool { return o.Summary == d.Summary }
-		if !slices.ContainsFunc(p.Diagnostics, isSame) {
+		at := slices.IndexFunc(p.Diagnostics, isSame)
+		switch {
+		case at < 0:
 			p.Diagnostics = append(p.Diagnostics, d)
+		case d.Severity == hcl.DiagError && p.Diagnostics[at].Severity != hcl.DiagError:
+			d.Subject = p.Diagnostics[at].Subject
+			p.Diagnostics[at] = d
 		}
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hashicorp/hcl/v2"
+
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/node"
@@ -60,5 +62,31 @@ func TestUnitFlagsOfPlan(t *testing.T) {
 				t.Errorf("%s: got %q; want --%s named: %t", name, got, flag, !isNamed)
 			}
 		}
+	}
+}
+
+// TestUnitFlagsOverWarning: the unit's own words make an error of a warning that a plan has, because it did not read all
+// environment files. The place in the site stays.
+func TestUnitFlagsOverWarning(t *testing.T) {
+	root := t.TempDir()
+	folder := filepath.Join(root, "etc/systemd/system")
+	text := "[Service]\nEnvironment=A=--network-plugin=cni\nEnvironmentFile=-/etc/vendor.env\nExecStart=/usr/bin/kubelet $A\n"
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(folder, "kubelet.service"), []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+
+	const summary = "The kubelet would not start with --network-plugin"
+	at := &hcl.Range{Filename: "site.hcl", Start: hcl.Pos{Line: 7}}
+	version := "v1.36.0"
+	p := boot.Plan{Diagnostics: hcl.Diagnostics{{Severity: hcl.DiagWarning, Summary: summary, Subject: at}}}
+	p.Kubelet.Version = &version
+	addUnitFlags(&p, Where{Root: root}, &lang.Site{}, version)
+
+	if len(p.Diagnostics) != 1 || p.Diagnostics[0].Severity != hcl.DiagError || p.Diagnostics[0].Summary != summary ||
+		p.Diagnostics[0].Subject != at {
+		t.Errorf("got %v; want one error %q at %v", p.Diagnostics, summary, at)
 	}
 }

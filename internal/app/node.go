@@ -429,6 +429,7 @@ func (n *openNode) openLive(given map[string]probe.Given) {
 	if a := n.newAsker(); a != nil {
 		n.askers = append(n.askers, a)
 		options.DryRun = a.Answer
+		options.IsRun = n.isRun
 	}
 	if m := e.manager(); m != nil {
 		options.Units = m

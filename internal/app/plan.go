@@ -137,8 +137,8 @@ func findUnit(p *boot.Plan, w Where, site *lang.Site, version string) (u unitfla
 	return u, true
 }
 
-// addUnreported adds the findings that a plan does not have. An error replaces a warning of the plan about the same: the
-// plan did not know whether the kubelet gets the flag.
+// addUnreported adds the findings that a plan does not have. An error replaces a warning of the plan about the same:
+// the plan did not know whether the kubelet gets the flag.
 func addUnreported(p *boot.Plan, found hcl.Diagnostics) {
 	for _, d := range found {
 		isSame := func(o *hcl.Diagnostic) bool { return o.Summary == d.Summary }

@@ -1,12 +1,16 @@
 package probe
 
 import (
+	"context"
 	"os"
+	"path/filepath"
 	"testing"
 
+	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/demo"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/probe/joined"
+	"github.com/prelet/prelet/internal/probe/kubeletbin"
 	"github.com/prelet/prelet/internal/world"
 )
 
@@ -23,5 +27,54 @@ func TestJoinedDenied(t *testing.T) {
 	l := newLive(t, Options{Root: root})
 	if a := l.answerKubelet(t.Context(), world.KubeletReq{}); a.Code() != fault.Denied {
 		t.Errorf("got %+v, want code %s", a, fault.Denied)
+	}
+}
+
+// TestAnswerDryRun checks when the kubelet's binary is started: a run does not ask again about the plan that it put in
+// place, a plan for a person does, and no binary answers for another version.
+func TestAnswerDryRun(t *testing.T) {
+	const version, inPlace = "v1.36.3", "aa"
+	root := t.TempDir()
+	placeMode(t, root, "/usr/bin/kubelet", "#!/bin/sh\n", 0o755)
+	state := filepath.Join(root, "var/lib/prelet")
+	kept, _ := kubeletbin.Find(root, "", nil).Keep(version, nil)
+	kept.Accepted = inPlace
+	text, err := kept.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	placeMode(t, root, "/var/lib/prelet/kubelet.json", string(text), 0o600)
+	store, err := generation.OpenReadOnly(generation.Options{Root: root, Dir: state})
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	for name, c := range map[string]struct {
+		isRun           bool
+		request         world.DryRunReq
+		starts          int
+		want            fault.Code // of the answer
+		withoutQuestion bool
+	}{
+		"a run with the plan in place":   {isRun: true, request: world.DryRunReq{Kubelet: version, Digest: inPlace}},
+		"a run with another plan":        {isRun: true, request: world.DryRunReq{Kubelet: version, Digest: "bb"}, starts: 1},
+		"a plan for a person":            {request: world.DryRunReq{Kubelet: version, Digest: inPlace}, starts: 1},
+		"another version":                {request: world.DryRunReq{Kubelet: "v1.37.1", Digest: inPlace}, want: fault.Unread},
+		"a node that is not to be asked": {request: world.DryRunReq{Kubelet: version}, want: fault.Unread, withoutQuestion: true},
+	} {
+		starts := 0
+		o := Options{Root: root, Store: store, StateDir: state, IsRun: c.isRun}
+		if !c.withoutQuestion {
+			o.DryRun = func(context.Context, world.DryRunReq) world.Answer {
+				starts++
+				return world.DryRun.Answer(world.DryRunAns{Accepted: true})
+			}
+		}
+		l := newLive(t, o)
+		l.answerKubelet(t.Context(), world.KubeletReq{})
+		a := l.answerDryRun(t.Context(), c.request)
+		if a.Code() != c.want || starts != c.starts {
+			t.Errorf("%s: got code %q and %d starts, want %q and %d", name, a.Code(), starts, c.want, c.starts)
+		}
 	}
 }

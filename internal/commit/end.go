@@ -242,7 +242,21 @@ func (r *Run) end(ctx context.Context, e ending) {
 	r.inspect(ctx, &e)
 	e.decide()
 	r.reportEnding(e)
+	r.degradeUnjudged(ctx, e.Outcome)
 	r.Result = e.Result
+}
+
+// degradeUnjudged degrades a run whose generation awaits a verdict that nothing gives: the unit that judges is masked.
+func (r *Run) degradeUnjudged(ctx context.Context, out activation.Outcome) {
+	if out.Verdict != activation.Pending {
+		return
+	}
+
+	u, err := r.Machine.Units.Look(ctx, activation.VerifyUnit)
+	if err == nil && u.Load == "masked" {
+		const format = "%[1]s is masked, so nothing judges generation %[2]d, or rolls it back: systemctl unmask %[1]s"
+		r.Report.Degrade(fault.Unjudged, fmt.Sprintf(format, activation.VerifyUnit, out.Generation))
+	}
 }
 
 // inspect reads the state of the node after the machine was entered: the gate, the generation in place, and whether the

@@ -720,7 +720,11 @@ func Diagnose(s rules.Subject, where func(f rules.Violation) string) (out hcl.Di
 		if isOther || f.Severity == rules.Note {
 			continue
 		}
-		out = append(out, makeDiagnostic(f, f.Severity, chooseCode(f), setter{name: where(f)}))
+		severity := f.Severity
+		if f.Effect == rules.Ignores { // as in a base: the site did not set it
+			severity = rules.Warning
+		}
+		out = append(out, makeDiagnostic(f, severity, chooseCode(f), setter{name: where(f)}))
 	}
 
 	return out

@@ -147,6 +147,10 @@ func archive(t *testing.T, files int) []byte {
 
 // TestBombs: each ends within 2 s of CPU and 256 MiB, with a message.
 func TestBombs(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short is set, and the race detector needs several times the memory and CPU")
+	}
+
 	const maxCPU, maxMiB = 2 * time.Second, 256
 	for _, b := range bombs(t) {
 		t.Run(b.name, func(t *testing.T) {

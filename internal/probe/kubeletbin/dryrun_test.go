@@ -23,7 +23,7 @@ func dryRun(t *testing.T, script string, words ...string) (verdict Verdict, out 
 	t.Helper()
 	here := t.TempDir()
 	program := filepath.Join(here, "kubelet")
-	must(t, os.WriteFile(program, []byte("#!/bin/sh\n"+script), 0o755))
+	writeProgram(t, program, "#!/bin/sh\n"+script)
 
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second) // half of it for one start
 	defer cancel()

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -67,9 +68,9 @@ func (b *binaries) later() {
 func (b *binaries) put(version string) {
 	b.t.Helper()
 	b.later()
+	b.must(os.MkdirAll(filepath.Dir(b.file), 0o755))
+	writeProgram(b.t, b.file+".new", string(b.text(version)))
 	b.must(
-		os.MkdirAll(filepath.Dir(b.file), 0o755),
-		os.WriteFile(b.file+".new", b.text(version), 0o755),
 		os.Chtimes(b.file+".new", b.time, b.time),
 		os.Rename(b.file+".new", b.file),
 	)
@@ -230,7 +231,7 @@ func TestRun(t *testing.T) {
 	p := filepath.Join(t.TempDir(), "kubelet")
 	script := "#!/bin/sh\ncase $1 in\n--version) echo Kubernetes v1.2.3;;\n--flood) while echo " +
 		"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx; do :; done;;\n*) exit 3;;\nesac\n"
-	must(t, os.WriteFile(p, []byte(script), 0o755))
+	writeProgram(t, p, script)
 	if out, err := run(t.Context(), p, "--version"); err != nil || out != "Kubernetes v1.2.3\n" {
 		t.Errorf("%q, %v", out, err)
 	}
@@ -298,6 +299,14 @@ func TestFind(t *testing.T) {
 	if b := Find(root, "", nil); b != nil {
 		t.Errorf("a link to a file outside of the root: got %+v; want none", b)
 	}
+}
+
+// writeProgram writes a file that can be executed at once.
+func writeProgram(t testing.TB, path, text string) {
+	t.Helper()
+	syscall.ForkLock.RLock() // a process that starts meanwhile has the file open: it could not be executed
+	defer syscall.ForkLock.RUnlock()
+	must(t, os.WriteFile(path, []byte(text), 0o755))
 }
 
 // must ends a test if what it needs fails.

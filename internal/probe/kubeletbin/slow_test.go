@@ -26,7 +26,7 @@ func TestSlowBinary(t *testing.T) {
 			file := filepath.Join(root, "opt/bin/kubelet")
 			text := "#!/bin/sh\nsleep " + c.sleep + "\necho Kubernetes v1.36.3\n"
 			must(t, os.MkdirAll(filepath.Dir(file), 0o755))
-			must(t, os.WriteFile(file, []byte(text), 0o755))
+			writeProgram(t, file, text)
 
 			ctx, cancel := context.WithTimeout(t.Context(), c.deadline)
 			defer cancel()
@@ -59,7 +59,7 @@ func TestStrangeVersion(t *testing.T) {
 		"Kubernetes v-1.99.0":                        "",
 		"Kubernetes v1." + strings.Repeat("1", 1000): "",
 	} {
-		must(t, os.WriteFile(file, []byte("#!/bin/sh\ncat <<'X'\n"+printed+"\nX\n"), 0o755))
+		writeProgram(t, file, "#!/bin/sh\ncat <<'X'\n"+printed+"\nX\n")
 		version, err := Find(root, "", nil).Version(t.Context(), true)
 		if version != want || (err == nil) != (want != "") {
 			t.Errorf("version of a kubelet that prints %q: got %q, %v; want %q", printed, version, err, want)

@@ -25,7 +25,7 @@ func Description(l world.LockEntry) (contract.Description, error) {
 		return d, fmt.Errorf("the description has %d bytes, which is too many", len(l.Describe))
 	}
 	if err := json.Unmarshal(l.Describe, &d); err != nil {
-		return d, fmt.Errorf("the description cannot be parsed: %w", err)
+		return d, fmt.Errorf("the description cannot be parsed: %w", world.ExplainJSON(err))
 	}
 	if problems := d.Check(); len(problems) > 0 {
 		return d, problems[0]

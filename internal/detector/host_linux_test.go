@@ -311,8 +311,8 @@ func TestHostile(t *testing.T) {
 		{name: "crowd", want: "its answer cannot be read: it has more than 8192 elements"},
 		{name: "nulls", want: "its answer cannot be read: a list or object in it has more than 4096 members"},
 		{name: "warns", want: "its answer cannot be read: a list or object in it has more than 4096 members"},
-		{name: "no-number", want: "it cannot be read: json: error calling MarshalJSON for type *structpb.Value"},
-		{name: "no-speed", want: "it cannot be read: json: unsupported value: +Inf"},
+		{name: "no-number", want: "google.protobuf.Value.number_value: invalid NaN value"},
+		{name: "no-speed", want: "it cannot be read: its number +Inf is not finite"},
 		{name: "flood-stdio"},
 		{name: "chatty", want: "it ended during the call (exit status 1). Its output: the driver is older than 1.20"},
 		{name: "huge-stdio"},
@@ -522,7 +522,7 @@ func TestDescribe(t *testing.T) {
 		t.Errorf("Describe(says-no): got %+v, %v, want a lock with path", lock, err)
 	}
 	for name, want := range map[string]string{"nameless": `invalid detector name "../../etc"`, "wordy": "larger than 64 KiB",
-		"no-limit": "it cannot be read: json: unsupported value: -Inf"} {
+		"no-limit": "it cannot be read: its number -Inf is not finite"} {
 		if _, _, err := b.host.Describe(t.Context(), b.link(Programs+"/"+name), world.Grants{}); err == nil ||
 			!strings.Contains(err.Error(), want) {
 			t.Errorf("Describe(%s): got %v, want %q", name, err, want)

@@ -176,7 +176,7 @@ func readLockFile(path string) (f lockFile, err error) {
 		err = json.Unmarshal(b, &f)
 	}
 	if err != nil {
-		return f, fmt.Errorf("not a lock file: %w", err)
+		return f, fmt.Errorf("not a lock file: %w", world.ExplainJSON(err))
 	}
 	if f.FormatVersion != lockFormat {
 		return f, fmt.Errorf("unsupported format_version %d: this prelet reads %d", f.FormatVersion, lockFormat)

@@ -274,7 +274,7 @@ func (p *process) ask(
 		err = json.Unmarshal(line, &reply)
 	}
 	if err != nil {
-		return wire.Reply{}, fmt.Errorf("its answer cannot be read: %w", err)
+		return wire.Reply{}, fmt.Errorf("its answer cannot be read: %w", world.ExplainJSON(err))
 	}
 
 	return reply, nil

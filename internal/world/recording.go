@@ -226,8 +226,9 @@ func ExplainJSON(err error) error {
 		}
 		return err
 	}
-	if wrong.Field != "" {
-		return fmt.Errorf("its field %s cannot be a JSON %s", wrong.Field, wrong.Value)
+	if wrong.Field != "" { // a path, in which embedded structs have the names of their types
+		field := wrong.Field[strings.LastIndexByte(wrong.Field, '.')+1:]
+		return fmt.Errorf("its field %s cannot be a JSON %s", field, wrong.Value)
 	}
 	if wrong.Type.Kind() == reflect.Struct {
 		return fmt.Errorf("it is a JSON %s, and an object is needed", wrong.Value)

@@ -2,6 +2,7 @@ package protocol
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"google.golang.org/protobuf/proto"
@@ -31,8 +32,25 @@ func convert(to, from any) error {
 		err = json.Unmarshal(b, to)
 	}
 	if err != nil {
-		return fmt.Errorf("it cannot be read: %w", err)
+		return fmt.Errorf("it cannot be read: %w", explainJSON(err))
 	}
 
 	return nil
+}
+
+// explainJSON returns an error of package json in words of the protocol, without the types of Go.
+func explainJSON(err error) error {
+	var number *json.UnsupportedValueError
+	var message *json.MarshalerError
+	var wrong *json.UnmarshalTypeError
+	switch {
+	case errors.As(err, &number):
+		return fmt.Errorf("its number %s is not finite", number.Str)
+	case errors.As(err, &message):
+		return message.Err
+	case errors.As(err, &wrong):
+		return fmt.Errorf("its field %s cannot be the %s", wrong.Field, wrong.Value)
+	}
+
+	return err
 }

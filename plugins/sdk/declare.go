@@ -2,6 +2,7 @@ package sdk
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"strings"
@@ -73,9 +74,14 @@ func (a Attr[T]) Lookup(c Config) (T, bool) {
 	if err == nil {
 		err = json.Unmarshal(b, &out)
 	}
-	if err != nil { // for example a fraction where T is an integer, which a description cannot express
-		summary := fmt.Sprintf("not a value of type %T", out)
+	if err != nil {
+		summary := "invalid value"
 		detail := contract.OneLine(err.Error())
+		var wrong *json.UnmarshalTypeError
+		if errors.As(err, &wrong) { // a fraction where T is an integer, for example: a description cannot express that
+			summary += ": " + wrong.Value
+			detail = "It must be a whole number that is not too large, or negative, for this detector."
+		}
 		panic(refusal{Problem{
 			Path:    a.Name,
 			Summary: summary,

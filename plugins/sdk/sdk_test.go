@@ -3,6 +3,7 @@ package sdk_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/netip"
@@ -137,8 +138,8 @@ func TestConfig(t *testing.T) {
 		"the detector's own rule":     {map[string]any{"ports": 13.0}, "ports"},
 		"required inside":             {map[string]any{"firmware": map[string]any{}}, "firmware.channel"},
 	} {
-		if p := ask(tt.config); len(p) != 1 || p[0].Path != tt.path {
-			t.Errorf("%s: got %v, want one problem at %s", name, p, tt.path)
+		if p := ask(tt.config); len(p) != 1 || p[0].Path != tt.path || strings.Contains(fmt.Sprint(p), "type int") {
+			t.Errorf("%s: got %v, want one problem at %s, without a type of Go", name, p, tt.path)
 		}
 	}
 }

@@ -8,8 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 const (
@@ -54,23 +52,12 @@ func (p *process) watchMemory(ctx context.Context, limit int64, stop context.Can
 // its parent since fork(2) count for both. Where /proc hides the processes of others from root (hidepid=ptraceable) it
 // is 0.
 func measureMemory(group int) (held int64) {
-	proc, err := os.Open("/proc")
-	if err != nil {
-		return 0
-	}
-	defer proc.Close()
-	names, _ := proc.Readdirnames(-1)
-
-	for _, name := range names {
-		pid, err := strconv.Atoi(name)
-		if err != nil || pid == group {
-			continue
-		}
-		if of, err := unix.Getpgid(pid); err != nil || of != group {
+	for _, pid := range members(group) {
+		if pid == strconv.Itoa(group) {
 			continue
 		}
 
-		status, _ := os.ReadFile("/proc/" + name + "/status") // it may have ended
+		status, _ := os.ReadFile("/proc/" + pid + "/status") // it may have ended
 		for line := range strings.Lines(string(status)) {
 			key, value, _ := strings.Cut(line, ":")
 			switch key {

@@ -26,9 +26,9 @@ import (
 	"github.com/prelet/prelet/plugins/sandbox"
 )
 
-// reapTime is how long the end of killed processes is waited for. A process that a hanging driver holds may never
-// end.
-const reapTime = 500 * time.Millisecond
+// reapTime is how long the end of killed processes is waited for: a process that a hanging driver holds may never end.
+// While one of them runs, because it has much to release, it is endTime.
+const reapTime, endTime = 500 * time.Millisecond, 5 * time.Second
 
 // pipeTime is how long standard error is read after the end of prelet-detect. A process that left its group may hold
 // the pipe.
@@ -301,27 +301,74 @@ func (p *process) end() bool {
 		_ = p.Wait() // it was killed
 		close(exited)
 	}()
-	deadline := time.Now().Add(reapTime)
-	select {
-	case <-exited:
-	case <-time.After(reapTime):
-		return false
+	began := time.Now()
+	isLate := func() bool {
+		spent := time.Since(began)
+		return spent > endTime || spent > reapTime && !isRunning(group)
+	}
+	for isReaped := false; !isReaped; {
+		late := isLate() // before it is looked whether it has ended
+		select {
+		case <-exited:
+			isReaped = true
+		case <-time.After(reapTime / 5):
+			if late {
+				return false
+			}
+		}
 	}
 
 	// The processes that it started are our children now.
-	pause := 50 * time.Microsecond
-	for ; time.Now().Before(deadline); pause = min(2*pause, 5*time.Millisecond) {
+	for pause := 50 * time.Microsecond; ; pause = min(2*pause, 5*time.Millisecond) {
+		late := isLate()
 		pid, err := unix.Wait4(-group, nil, unix.WNOHANG, nil)
 		switch {
 		case err != nil && !errors.Is(err, unix.EINTR): // mostly ECHILD: no process is left
 			return true
+		case late && pid == 0:
+			return false
 		case err == nil && pid == 0:
 			_ = unix.Kill(-group, unix.SIGKILL)
 			time.Sleep(pause)
 		}
 	}
+}
+
+// isRunning reports whether a thread of a process group runs. After a kill it does the kernel's work of its end, while a
+// process that a driver holds sleeps.
+func isRunning(group int) bool {
+	for _, pid := range members(group) {
+		states, _ := filepath.Glob("/proc/" + pid + "/task/*/status")
+		for _, path := range states {
+			if text, _ := os.ReadFile(path); bytes.Contains(text, []byte("\nState:\tR")) {
+				return true
+			}
+		}
+	}
 
 	return false
+}
+
+// members returns the process ids of a group, as text.
+func members(group int) (pids []string) {
+	proc, err := os.Open("/proc")
+	if err != nil {
+		return nil
+	}
+	defer proc.Close()
+	names, _ := proc.Readdirnames(-1)
+
+	for _, name := range names {
+		pid, err := strconv.Atoi(name)
+		if err != nil {
+			continue
+		}
+		if of, err := unix.Getpgid(pid); err == nil && of == group {
+			pids = append(pids, name)
+		}
+	}
+
+	return pids
 }
 
 // sweep kills all processes of a detector's user and reports whether it could. A prelet-detect under that user does

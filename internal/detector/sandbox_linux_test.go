@@ -403,3 +403,17 @@ func TestSandboxIsTold(t *testing.T) {
 		}
 	}
 }
+
+// TestSlowEnd: processes that the kernel needs a while to end, here because of their many mappings, have ended when the
+// answer comes.
+func TestSlowEnd(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "mappings")
+	said, ans, took := b.askFor("mappings")
+	left := b.left()
+	n, _ := strconv.Atoi(said.Attributes["children"])
+	t.Logf("%s: %d children, %s", took.Round(time.Millisecond), n, ans.Why())
+	if n < 40 || len(said.Findings) > 0 || len(left) > 0 {
+		t.Errorf("got %d children, findings %q, processes %q; want at least 40, no finding, and no process", n, said.Findings, left)
+	}
+}

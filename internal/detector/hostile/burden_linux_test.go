@@ -94,6 +94,36 @@ func fillPageTables() error {
 	return nil
 }
 
+// splitMemory makes as many mappings as a process may have by default, of one page each and without memory of their own.
+func splitMemory() error {
+	const page, pages = 4096, 65_000
+	b, err := unix.Mmap(-1, 0, page*pages, unix.PROT_READ, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_NORESERVE)
+	if err != nil {
+		return err
+	}
+	for i := 0; i < pages; i += 2 {
+		if err := unix.Mprotect(b[i*page:(i+1)*page], unix.PROT_NONE); err != nil {
+			return err
+		}
+	}
+
+	return nil
+}
+
+// fork starts a child of one thread that has a copy of all mappings and sleeps.
+func fork(int) error {
+	pid, _, errno := unix.RawSyscall6(unix.SYS_CLONE, uintptr(unix.SIGCHLD), 0, 0, 0, 0, 0)
+	switch {
+	case errno != 0:
+		return errno
+	case pid != 0:
+		return nil
+	}
+	for { // Go's runtime does not work here
+		_, _, _ = unix.RawSyscall6(unix.SYS_PPOLL, 0, 0, 0, 0, 0, 0)
+	}
+}
+
 // touch writes to each page.
 func touch(b []byte) {
 	for i := 0; i < len(b); i += 4096 {

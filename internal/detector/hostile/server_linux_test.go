@@ -253,6 +253,13 @@ func attack(name string, a *contract.Answer) {
 	case "page-tables":
 		_, _ = repeat(2, func(int) error { return child("reader").Start() })
 		select {}
+	case "mappings":
+		err := splitMemory()
+		n := 0
+		if err == nil {
+			n, err = repeat(64, fork)
+		}
+		count("children", n, err)
 	case "fills": // it keeps the files for a while
 		n, err := repeat(200_000, makeFile)
 		count("files", n, err)

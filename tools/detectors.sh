@@ -82,7 +82,15 @@ unprivileged=()
 	for detector in nvme numa goplugin; do
 		"${unprivileged[@]}" ./prelet detectors lock --site --config "$work/asked" "$work/asked/$detector" >/dev/null
 	done
-	sed -i 's#"match": {#"match": {"always": true,#' detectors.lock.json # this machine may not have the device
+	# This machine may not have the device, and its programs are not where those of a node are.
+	/usr/bin/python3 - "$work/asked" <<-'LOCK'
+		import json, sys
+		locks = json.load(open("detectors.lock.json"))
+		for lock in locks["detectors"]:
+		    lock["describe"].setdefault("match", {})["always"] = True
+		    lock["path"] = sys.argv[1] + "/" + lock["name"]
+		json.dump(locks, open("detectors.lock.json", "w"))
+	LOCK
 	"${unprivileged[@]}" ./prelet detect -o json --config "$work/asked" |
 		/usr/bin/python3 -c 'import json, sys
 for name, d in json.load(sys.stdin)["facts"]["detectors"].items(): print(name + ":", d["state"], d["facts"])' | tee said

@@ -118,7 +118,7 @@ var (
 	}
 	DetectorTimeout = Attr[string]{
 		Name:    "timeout",
-		Doc:     "How long it may take.",
+		Doc:     "How long it may take from its start.",
 		Default: "10s",
 		Check:   Duration,
 		Const:   true,

@@ -61,6 +61,7 @@ type Host struct {
 	subreaper func() error
 	kept      func() []digest // by an earlier run
 	verified  sync.Map        // the digests of this run, by path
+	turn      chan struct{}   // holds one element while a detector takes a user; others wait in order
 }
 
 // New returns a Host. It reads and starts nothing.
@@ -72,7 +73,7 @@ func New(o Options) *Host {
 		o.Redact = func(s string) string { return s }
 	}
 
-	h := &Host{o: o, now: time.Now, subreaper: sync.OnceValue(becomeSubreaper)}
+	h := &Host{o: o, now: time.Now, subreaper: sync.OnceValue(becomeSubreaper), turn: make(chan struct{}, 1)}
 	h.kept = sync.OnceValue(h.readDigests)
 
 	return h
@@ -225,6 +226,9 @@ func (h *Host) failure(name string, t Trace, err error) world.Answer {
 	}
 	text = h.o.Redact(text)
 	hint := h.o.Redact(t.hint())
+	if errors.Is(err, errAllBusy) {
+		hint = "Lower the timeout of these detectors, or raise that of the stage detect-hw"
+	}
 
 	return world.Failure(code, text, hint)
 }

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -387,7 +388,7 @@ func TestSwapped(t *testing.T) {
 	defer f.Close()
 	must(t, os.Remove(b.dir+Programs+"/good"))
 	b.write(Programs+"/good", []byte("#!/bin/sh\nexit 9\n"), 0o755)
-	s, err := b.host.take(t.Context(), nil)
+	s, err := b.host.take(t.Context(), "good", nil)
 	must(t, err)
 	defer s.release(true)
 	p, err := b.host.start(s, f)
@@ -534,21 +535,72 @@ func TestDescribe(t *testing.T) {
 func TestPool(t *testing.T) {
 	needsRoot(t)
 	b := newBench(t)
-	one, err1 := b.host.take(t.Context(), nil)
-	two, err2 := b.host.take(t.Context(), nil)
+	one, err1 := b.host.take(t.Context(), "good", nil)
+	two, err2 := b.host.take(t.Context(), "good", nil)
 	must(t, errors.Join(err1, err2))
 	if one.uid == two.uid {
 		t.Errorf("got user %d twice, want two users", one.uid)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
 	defer cancel()
-	if s, err := b.host.take(ctx, nil); err == nil {
+	if s, err := b.host.take(ctx, "good", nil); err == nil {
 		t.Errorf("third slot: got user %d, want none", s.uid)
 	}
 	one.release(false)
-	again, err := b.host.take(t.Context(), nil)
+	again, err := b.host.take(t.Context(), "good", nil)
 	if err != nil || !again.unclean {
 		t.Errorf("slot of user %d: got %v, want it unclean", one.uid, err)
+	}
+}
+
+// TestOthersHang: the time of an honest detector counts from its own start, also after 60 that hang. Without time for a
+// start it is not blamed: the message names those that took it.
+func TestOthersHang(t *testing.T) {
+	t.Parallel()
+	needsRoot(t)
+	b := newBench(t, "hang-call", "good")
+	ask := func(ctx context.Context, name string, limit time.Duration) (world.Answer, time.Duration) {
+		began := time.Now()
+		_, ans, _ := world.Detector.Ask(world.WithLimit(ctx, limit), b.host, world.DetectorReq{Name: name})
+		return ans, time.Since(began)
+	}
+	var all sync.WaitGroup
+	for range 60 {
+		all.Go(func() { ask(t.Context(), "hang-call", 400*time.Millisecond) })
+	}
+	time.Sleep(time.Second) // they wait in order
+
+	const limit = 8 * time.Second
+	all.Go(func() {
+		if ans, took := ask(t.Context(), "good", limit); ans.Fault != nil || took < limit {
+			t.Errorf("got %q after %s; want an answer, after more than its %s", ans.Why(), took, limit)
+		}
+	})
+	short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	ans, _ := ask(short, "good", limit)
+	const want = "it was not started, because all users for detectors were busy until the end, with hang-call"
+	if !strings.HasSuffix(ans.Why(), want) || !strings.Contains(next(ans), "Lower the timeout of these detectors") {
+		t.Errorf("got %q, %q; want %q", ans.Why(), next(ans), want)
+	}
+	all.Wait()
+}
+
+// TestStartedLate: a detector that is ended with its stage, because it had to wait, has that in its message.
+func TestStartedLate(t *testing.T) {
+	t.Parallel()
+	needsRoot(t)
+	b := newBench(t, "hang-call")
+	one, err1 := b.host.take(t.Context(), "other", nil)
+	two, err2 := b.host.take(t.Context(), "other", nil)
+	must(t, errors.Join(err1, err2))
+	defer two.release(true)
+	time.AfterFunc(1200*time.Millisecond, func() { one.release(true) })
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
+	defer cancel()
+	_, ans, _ := world.Detector.Ask(world.WithLimit(ctx, time.Minute), b.host, world.DetectorReq{Name: "hang-call"})
+	if want := " in which other detectors had all users"; !strings.Contains(ans.Why(), want) {
+		t.Errorf("got %q; want %q", ans.Why(), want)
 	}
 }
 

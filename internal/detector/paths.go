@@ -10,6 +10,7 @@ import (
 	"path"
 	"strings"
 
+	"github.com/prelet/prelet/internal/world"
 	"github.com/prelet/prelet/plugins/contract"
 )
 
@@ -25,11 +26,8 @@ func (h *Host) anyExists(ctx context.Context, patterns []string) (bool, error) {
 	if len(patterns) == 0 {
 		return false, nil
 	}
-	if _, hasDeadline := ctx.Deadline(); !hasDeadline {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, DefaultTimeout)
-		defer cancel()
-	}
+	ctx, cancel := world.BeginWork(ctx, DefaultTimeout)
+	defer cancel()
 
 	type result struct {
 		found bool

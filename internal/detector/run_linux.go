@@ -42,11 +42,8 @@ func becomeSubreaper() error {
 // run runs one program, as described in the package comment. When it returns, all its processes have ended, or Trace
 // reports that some have not.
 func (h *Host) run(ctx context.Context, j job) (reply wire.Reply, t Trace, err error) {
+	asked := time.Now()
 	t.Step = wire.Sandbox
-	deadline, hasDeadline := ctx.Deadline()
-	if !hasDeadline {
-		deadline = time.Now().Add(DefaultTimeout)
-	}
 	if err := checkIsolation(); err != nil {
 		return reply, t, err
 	}
@@ -63,11 +60,16 @@ func (h *Host) run(ctx context.Context, j job) (reply wire.Reply, t Trace, err e
 	before := identify(j, program)
 	sum := make(chan string, 1)
 	go func() { sum <- h.hash(j, program) }() // while prelet-detect starts
-	s, err := h.take(ctx, j.grants.Groups)
+	s, err := h.take(ctx, j.request.Name, j.grants.Groups)
 	if err != nil {
 		<-sum
 		return reply, t, err
 	}
+	end, hasEnd := ctx.Deadline()
+	ctx, cancel := world.BeginWork(ctx, DefaultTimeout)
+	defer cancel()
+	deadline, _ := ctx.Deadline()
+	waited, left := time.Since(asked).Round(time.Second), time.Until(deadline).Round(time.Second)
 	clean := false
 	defer func() { s.release(clean) }()
 	t.Lacks = s.lacks
@@ -104,6 +106,9 @@ func (h *Host) run(ctx context.Context, j job) (reply wire.Reply, t Trace, err e
 	if err == nil && reply.Failed != "" {
 		t.Step = reply.Failed
 		err = errors.New(cmp.Or(cleanText(reply.Text), "it failed without a message"))
+	}
+	if err != nil && hasEnd && !deadline.Before(end) && waited > 0 {
+		err = fmt.Errorf("%w. It had only %s, after %s in which other detectors had all users", err, left, waited)
 	}
 
 	return reply, t, err

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -35,8 +37,9 @@ type slot struct {
 	lacks     []string // missing parts of the sandbox
 }
 
-// take returns a free slot. As root it waits for one until ctx ends; any other user runs detectors as himself.
-func (h *Host) take(ctx context.Context, groups []string) (*slot, error) {
+// take returns a free slot for a detector. As root it waits for one until ctx ends; any other user runs detectors as
+// himself.
+func (h *Host) take(ctx context.Context, name string, groups []string) (*slot, error) {
 	if os.Geteuid() != 0 {
 		return takeWithoutRoot(groups)
 	}
@@ -52,12 +55,19 @@ func (h *Host) take(ctx context.Context, groups []string) (*slot, error) {
 		return nil, err
 	}
 
+	select {
+	case h.turn <- struct{}{}:
+		defer func() { <-h.turn }()
+	case <-ctx.Done():
+		return nil, h.allBusy(users)
+	}
+
 	// A slot that cannot be used must not block the others.
 	var failures []string
 	for {
 		var busy []user
 		for _, u := range users {
-			s, err := h.try(u)
+			s, err := h.try(u, name)
 			switch {
 			case err == nil:
 				s.groups = ids
@@ -76,11 +86,33 @@ func (h *Host) take(ctx context.Context, groups []string) (*slot, error) {
 		users = busy
 		select {
 		case <-ctx.Done():
-			const text = "all %d users of detectors are busy. %s"
-			return nil, fmt.Errorf(text, len(users), strings.Join(failures, "; "))
+			return nil, h.allBusy(users)
 		case <-time.After(slotPause):
 		}
 	}
+}
+
+// errAllBusy means that other detectors took all of the time.
+var errAllBusy = errors.New("it was not started, because all users for detectors were busy until the end")
+
+// allBusy returns the error for a detector that got none of the users in time, with the names of those that have them.
+func (h *Host) allBusy(users []user) error {
+	const most = 8
+
+	names := map[string]bool{}
+	for _, u := range users {
+		text, _ := os.ReadFile(h.lockPath(u))
+		names[cleanText(string(text))] = true
+	}
+	delete(names, "") // that user became free too late
+	shown := slices.Sorted(maps.Keys(names))
+	more := ""
+	if n := len(shown) - most; n > 0 {
+		shown = shown[:most]
+		more = fmt.Sprintf(" and %d more", n)
+	}
+
+	return fmt.Errorf("%w, with %s%s", errAllBusy, strings.Join(shown, ", "), more)
 }
 
 func takeWithoutRoot(groups []string) (*slot, error) {
@@ -123,10 +155,9 @@ func (h *Host) sockets() string {
 
 // try takes the slot of one user. The error is errBusy if another prelet has it. The slot's file is empty unless the
 // last run could not end all processes of the user.
-func (h *Host) try(u user) (*slot, error) {
+func (h *Host) try(u user, name string) (*slot, error) {
 	const flags = os.O_RDWR | os.O_CREATE | unix.O_NOFOLLOW | unix.O_NONBLOCK
-	path := filepath.Join(h.o.RunDir, u.name+".lock")
-	f, err := os.OpenFile(path, flags, 0o600)
+	f, err := os.OpenFile(h.lockPath(u), flags, 0o600)
 	if err != nil {
 		return nil, err
 	}
@@ -138,7 +169,7 @@ func (h *Host) try(u user) (*slot, error) {
 		dir:  filepath.Join(h.sockets(), u.name),
 		lock: f,
 	}
-	if err := h.prepare(s); err != nil {
+	if err := h.prepare(s, name); err != nil {
 		_ = f.Close()
 		return nil, err
 	}
@@ -146,8 +177,14 @@ func (h *Host) try(u user) (*slot, error) {
 	return s, nil
 }
 
-// prepare locks a slot's file, ends the processes of an earlier run and makes the folder.
-func (h *Host) prepare(s *slot) error {
+// lockPath returns the file of a user's slot.
+func (h *Host) lockPath(u user) string {
+	return filepath.Join(h.o.RunDir, u.name+".lock")
+}
+
+// prepare locks a slot's file, ends the processes of an earlier run and makes the folder. The file gets the name of the
+// detector.
+func (h *Host) prepare(s *slot, name string) error {
 	err := unix.Flock(int(s.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		return errBusy
@@ -158,7 +195,10 @@ func (h *Host) prepare(s *slot) error {
 
 	st, err := s.lock.Stat()
 	s.unclean = err == nil && st.Size() > 0
-	_, err = s.lock.WriteAt([]byte("in use\n"), 0)
+	_, err = s.lock.WriteAt([]byte(name+"\n"), 0)
+	if err == nil {
+		err = s.lock.Truncate(int64(len(name) + 1)) // that of a killed prelet may be longer
+	}
 	if err != nil {
 		return err
 	}

@@ -33,13 +33,15 @@ func (l *Live) waitForDetector(ctx context.Context, r world.DetectorReq) world.A
 		return l.askDetectors(ctx, r.Name, q)
 	}
 
-	wait, attempt := divideWait(ctx, time.Duration(r.WaitMillis)*time.Millisecond)
+	wait := time.Duration(r.WaitMillis) * time.Millisecond
+	if deadline, ok := ctx.Deadline(); ok { // that of the stage
+		left := time.Until(deadline)
+		wait = min(wait, left-min(attemptTime, left/2))
+	}
 	until := time.Now().Add(wait)
 
 	for {
-		once, cancel := context.WithTimeout(ctx, attempt)
-		a := l.askDetectors(once, r.Name, q)
-		cancel()
+		a := l.askDetectors(ctx, r.Name, q)
 
 		left := time.Until(until)
 		if !isAwaited(a, r.WaitFor) || left <= 0 {
@@ -56,20 +58,6 @@ func (l *Live) waitForDetector(ctx context.Context, r world.DetectorReq) world.A
 
 // attemptTime is reserved for the last attempt: the time that a detector has by default.
 const attemptTime = 10 * time.Second
-
-// divideWait returns how long to wait before ctx ends, and the time for one attempt. The caller's deadline is the wait
-// and one attempt; an earlier deadline, of its stage, shortens the wait.
-func divideWait(ctx context.Context, wait time.Duration) (limit, attempt time.Duration) {
-	deadline, ok := ctx.Deadline()
-	if !ok {
-		return wait, attemptTime
-	}
-
-	left := time.Until(deadline)
-	limit = min(wait, left-min(attemptTime, left/2))
-
-	return limit, left - limit
-}
 
 // isAwaited reports whether a detector has returned, and a fact does not have one of the values that end the wait.
 func isAwaited(a world.Answer, waitFor map[string][]string) bool {

@@ -30,7 +30,9 @@ func askFabric(t *testing.T, l *Live, timeout time.Duration, report func(after t
 	start := time.Now()
 	l.o.Detectors = world.SourceFunc(func(ctx context.Context, _ world.Question) world.Answer {
 		asked++
-		if end, ok := ctx.Deadline(); !ok || time.Until(end) > 10*time.Second {
+		work, cancel := world.BeginWork(ctx, time.Hour)
+		defer cancel()
+		if end, ok := work.Deadline(); !ok || time.Until(end) > 10*time.Second {
 			t.Errorf("attempt %d: got %s for it, want at most the detector's own 10s", asked, time.Until(end))
 		}
 		time.Sleep(100 * time.Millisecond)
@@ -38,7 +40,7 @@ func askFabric(t *testing.T, l *Live, timeout time.Duration, report func(after t
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
-	a = l.answerDetector(ctx, fabricReq())
+	a = l.answerDetector(world.WithLimit(ctx, 10*time.Second), fabricReq())
 
 	return a, asked, time.Since(start)
 }

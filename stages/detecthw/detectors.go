@@ -66,6 +66,10 @@ type detection struct {
 	origin.Collector
 }
 
+// endTime is how much earlier than its stage a detector ends: prelet waits 5 s for processes that it killed, and a stage
+// that does not return in time has no result.
+const endTime = 6 * time.Second
+
 // askAll asks the detectors in parallel and returns the results in the same order. It skips detectors that the
 // stage did not choose.
 func askAll(
@@ -77,6 +81,11 @@ func askAll(
 	r world.Source,
 ) []*detection {
 	out := make([]*detection, len(all))
+	if end, ok := ctx.Deadline(); ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, end.Add(-min(endTime, time.Until(end)/10)))
+		defer cancel()
+	}
 
 	var wg sync.WaitGroup
 	for i, d := range all {
@@ -105,9 +114,7 @@ func (d *detection) ask(ctx context.Context, facts world.Facts, r world.Source) 
 	}
 
 	if d.Timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, d.Timeout+d.wait)
-		defer cancel()
+		ctx = world.WithLimit(ctx, d.Timeout)
 	}
 	report, ans, err := world.Detector.Ask(ctx, r, req)
 

@@ -47,9 +47,7 @@ func (w *where) addObjectsFlag(c *cobra.Command) {
 func (w *where) addRecordedFlags(c *cobra.Command) {
 	w.addPlaceFlags(c)
 	w.addKubeletVersionFlag(c)
-
-	c.Flags().StringArrayVar(&w.Kubelets, "kubelet", nil,
-		"the kubelet's `PROGRAM` in place of the installed one: it is asked whether it accepts the plan")
+	addKubeletFlag(c, &w.Kubelets)
 	c.Flags().StringVar(&w.From, "from", "",
 		"read everything from the recording or bundle `FILE`, or from each recording in a folder; "+
 			"from this machine only site files, and the values of --var, --var-file and --objects")
@@ -76,6 +74,11 @@ func (w *where) addHardwareFlag(c *cobra.Command) {
 func (w *where) addKubeletVersionFlag(c *cobra.Command) {
 	c.Flags().StringVar(&w.KubeletVersion, "kubelet-version", "",
 		"a kubelet of `VERSION`, as 1.36 or v1.36.3, in place of the installed one")
+}
+
+func addKubeletFlag(c *cobra.Command, programs *[]string) {
+	c.Flags().StringArrayVar(programs, "kubelet", nil,
+		"the kubelet's `PROGRAM` in place of the installed one: it is asked whether it accepts the plan")
 }
 
 // addRootFlag adds --root, for commands about a node whose files are not below /.

@@ -51,6 +51,7 @@ or has several layers.`,
 	}
 	c.Flags().StringArrayVar(&o.Config, "config", nil,
 		"site `PATH`, a file or a folder, instead of the folder of the test file (repeatable)")
+	addKubeletFlag(c, &o.Kubelets)
 	c.Flags().StringVar(&o.Run, "run", "", "only runs whose name matches `REGEX`")
 	c.Flags().BoolVar(&o.Update, "update", false, "write the snapshots that are missing or differ")
 	output.addFlag(c, "text", "json", "github")

@@ -28,7 +28,8 @@ flags and feature gates that it does not know or no longer has, unknown fields,
 values that it rejects, and what it silently ignores.
 While the base is not known, fields that depend on each other are checked
 only if the site sets or removes all of them; a note names the others.
---objects gives the base: the ConfigMaps of the cluster in a folder.`,
+--objects gives the base: the ConfigMaps of the cluster in a folder.
+--kubelet asks a kubelet's binary too, which needs the base.`,
 		Example: "  prelet validate\n  prelet validate ./site --strict\n  prelet validate ./site --kubelet-version " +
 			"1.36",
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -46,6 +47,7 @@ only if the site sets or removes all of them; a note names the others.
 	w.addObjectsFlag(c)
 	c.Flags().BoolVar(&strict, "strict", false, "warnings are errors")
 	w.addKubeletVersionFlag(c)
+	addKubeletFlag(c, &w.Kubelets)
 	return c
 }
 

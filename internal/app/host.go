@@ -7,11 +7,13 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/prelet/prelet/internal/app/bootunit"
 	"github.com/prelet/prelet/internal/app/dryrun"
 	"github.com/prelet/prelet/internal/app/request"
+	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/commit"
 	"github.com/prelet/prelet/internal/commit/activation"
 	"github.com/prelet/prelet/internal/commit/generation"
@@ -23,8 +25,10 @@ import (
 	"github.com/prelet/prelet/internal/platform/unitfile"
 	"github.com/prelet/prelet/internal/printer"
 	"github.com/prelet/prelet/internal/probe/joined"
+	"github.com/prelet/prelet/internal/probe/kubeletbin"
 	"github.com/prelet/prelet/internal/probe/kubeletstate"
 	"github.com/prelet/prelet/internal/report"
+	"github.com/prelet/prelet/internal/world"
 )
 
 // The units that the packages ship.
@@ -53,8 +57,7 @@ type Host struct {
 	// Console prints a line on the console of the machine; nil: there is none, as for a command by hand.
 	Console func(line string) error
 
-	// DryRun starts the kubelet's binary on a node that is not this machine; nil: it is not asked there.
-	DryRun dryrun.Run
+	DryRun dryrun.Run // starts the kubelet's binary; nil: it is not asked
 
 	spans spans // of the command that writes a report
 }
@@ -91,6 +94,7 @@ func (e *Env) host() *Host {
 		Clock:    systemd.Clock{},
 		Notify:   systemd.Notifier{},
 		Jitter:   rand.Float64,
+		DryRun:   kubeletbin.DryRun.Run,
 		Probe:    kubeletstate.Probe{Now: time.Now, Credentials: e.credentials(Where{})},
 	}
 	if unit := systemd.OwnUnit(); isPreletUnit(unit) {
@@ -281,8 +285,35 @@ func (h *Host) machine(store *generation.Store, rep *report.Reporter) *activatio
 	if rep != nil {
 		m.Note = rep.Event
 	}
+	if h.DryRun != nil {
+		m.AskBinary = h.askBinary
+	}
 
 	return m
+}
+
+// askBinary returns the words with which the kubelet's binary refuses what is in place; "" if it does not.
+func (h *Host) askBinary(ctx context.Context, unit string) string {
+	root := nodefile.Root(h.Root)
+	file, err := systemd.ReadPlannedUnit(root, unit, nil)
+	binary := kubeletbin.Find(h.Root, "", file.Unit(kubelet.Argv).Command)
+	if err != nil || binary == nil {
+		return ""
+	}
+
+	a := dryrun.Asker{
+		Binary:  func() *kubeletbin.Binary { return binary },
+		Run:     h.DryRun,
+		Root:    root,
+		Secret:  func(string) ([]byte, error) { return nil, nil }, // nothing is planned
+		Redact:  strings.Clone,                                    // the report hides secrets
+		Folder:  h.RunDir,
+		InPlace: true,
+	}
+	a.Finish(boot.FinishedKubelet{Unit: unit})
+	verdict, _, _ := world.DryRun.Ask(ctx, world.Adapters{world.DryRun.Adapt(a.Answer)}, world.DryRunReq{})
+
+	return verdict.Refusal // "" without an answer
 }
 
 // certifiedNode returns the node in the certificate of kubelet.conf, and whether it is older than this machine's id.

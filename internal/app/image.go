@@ -16,7 +16,6 @@ import (
 	"github.com/prelet/prelet/internal/doctor"
 	"github.com/prelet/prelet/internal/doctor/image"
 	"github.com/prelet/prelet/internal/kubelet"
-	"github.com/prelet/prelet/internal/kubelet/known"
 	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/platform/systemd"
@@ -54,12 +53,10 @@ func (e *Env) openImage(ctx context.Context, w Where) (*openedImage, error) {
 		Version: found.Version,
 	}
 	i.in.Reported = found.Version
-	switch {
-	case w.KubeletVersion != "":
+	if w.KubeletVersion != "" {
 		i.in.Kubelet.Version = w.KubeletVersion
-	case known.CheckVersion(found.Version) == nil:
-		w.KubeletVersion = found.Version
 	}
+	w.takeKubelet(found)
 
 	v, err := e.Validate(ValidateOptions{Where: w})
 	if err != nil {

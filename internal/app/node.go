@@ -136,6 +136,14 @@ func (w *Where) openKubelets() error {
 	return nil
 }
 
+// takeKubelet takes the kubelet that was found below Root, unless another one is named.
+func (w *Where) takeKubelet(found kubeletbin.Examined) {
+	if w.KubeletVersion == "" && known.CheckVersion(found.Version) == nil {
+		w.KubeletVersion = strings.TrimPrefix(found.Version, "v")
+		w.binaries = map[string]*kubeletbin.Binary{found.Version: found.Binary}
+	}
+}
+
 // checkPaths refuses missing paths. Links in Config are checked when they are read.
 func (w *Where) checkPaths() error {
 	for _, path := range w.Config {
@@ -290,8 +298,8 @@ type openNode struct {
 	env       *Env
 	Site      *lang.Site
 	source    world.Source
-	live      *probe.Live       // nil with a recording
-	askers    []*dryrun.Asker   // of kubelets' binaries; nil: none is asked
+	live      *probe.Live // nil with a recording
+	askers    askers
 	detectors *detector.Host    // likewise
 	asked     *rehearsal.Source // nil where every answer is the node's
 	rec       *world.Recording
@@ -395,8 +403,8 @@ func (n *openNode) rehearse(given map[string]probe.Given) {
 		Site:      n.Site,
 		Given:     given,
 		Kubelet:   n.KubeletVersion,
-		Binaries:  n.listBinaries(),
 	}
+	n.asked.Binaries, n.askers = n.askBinaries(n.env)
 	if n.Objects != "" {
 		n.asked.Objects = probe.Objects(n.Objects)
 	}
@@ -446,8 +454,10 @@ func (n *openNode) openLive(given map[string]probe.Given) {
 			Recording: n.live,
 			Site:      n.Site,
 			Kubelet:   n.KubeletVersion,
-			Binaries:  n.listBinaries(),
 		}
+		answers, all := n.askBinaries(e)
+		n.asked.Binaries = answers
+		n.askers = append(n.askers, all...)
 		n.source = n.asked
 	}
 	if n.Store != nil {
@@ -455,17 +465,32 @@ func (n *openNode) openLive(given map[string]probe.Given) {
 	}
 }
 
-// listBinaries returns what answers for the binaries of Kubelets, by version. They know of the node what the plan does.
-func (n *openNode) listBinaries() map[string]world.Source {
-	all := map[string]world.Source{}
-	for version, binary := range n.binaries {
+// askers ask kubelets' binaries about a plan; none: no binary is asked.
+type askers []*dryrun.Asker
+
+// finish gives all the kubelet of a plan.
+func (all askers) finish(k boot.FinishedKubelet) {
+	for _, a := range all {
+		a.Finish(k)
+	}
+}
+
+// wereAsked reports whether one of them was asked.
+func (all askers) wereAsked() bool {
+	return slices.ContainsFunc(all, (*dryrun.Asker).WasAsked)
+}
+
+// askBinaries returns what answers for the binaries of Kubelets, by version. They know of the node what the plan does.
+func (w *Where) askBinaries(e *Env) (answers map[string]world.Source, all askers) {
+	answers = map[string]world.Source{}
+	for version, binary := range w.binaries {
 		asker := &dryrun.Asker{
 			Binary: func() *kubeletbin.Binary { return binary },
 			Run:    kubeletbin.DryRun.Run,
-			Redact: n.env.Redactor.String,
+			Redact: e.Redactor.String,
 		}
-		n.askers = append(n.askers, asker)
-		all[version] = world.Adapters{
+		all = append(all, asker)
+		answers[version] = world.Adapters{
 			world.DryRun.Adapt(asker.Answer),
 			world.Accepts.Adapt(func(ctx context.Context, _ world.AcceptsReq) world.Answer {
 				return probe.AnswerAccepts(ctx, binary, true)
@@ -473,12 +498,21 @@ func (n *openNode) listBinaries() map[string]world.Source {
 		}
 	}
 
-	return all
+	return answers, all
 }
 
-// newAsker returns what asks the kubelet's binary of this machine, as root, whether it accepts a plan; nil for another
-// machine. At a first boot there is nothing to lose, and the start of the kubelet is the answer.
+// newAsker returns what asks the kubelet's binary of this machine, as root, whether it accepts a plan, or that of an
+// image; nil for a recorded machine. At a first boot there is nothing to lose, and the start of the kubelet is the
+// answer.
 func (n *openNode) newAsker() *dryrun.Asker {
+	binary := func() *kubeletbin.Binary { return n.live.KubeletBinary() }
+	if isImage := n.Root != "" && n.Hardware == "" && n.env.On == nil; isImage {
+		if n.KubeletVersion != "" || !kubeletbin.MayStart(n.Root) {
+			return nil
+		}
+		return &dryrun.Asker{Binary: binary, Run: kubeletbin.DryRun.Run, Redact: n.env.Redactor.String}
+	}
+
 	run := dryrun.Run(kubeletbin.DryRun.Run)
 	if n.env.On != nil {
 		run = n.env.On.DryRun
@@ -489,7 +523,7 @@ func (n *openNode) newAsker() *dryrun.Asker {
 	}
 
 	return &dryrun.Asker{
-		Binary: func() *kubeletbin.Binary { return n.live.KubeletBinary() },
+		Binary: binary,
 		Run:    run,
 		Root:   nodefile.Root(n.Root),
 		Secret: n.Secret,
@@ -558,11 +592,7 @@ func (n *openNode) Plan(ctx context.Context, event func(boot.StageReport)) *boot
 		Advises:   n.advises,
 	}
 	if len(n.askers) > 0 || n.rec != nil { // a recording may have the answer
-		o.Finished = func(k boot.FinishedKubelet) {
-			for _, a := range n.askers {
-				a.Finish(k)
-			}
-		}
+		o.Finished = n.askers.finish
 	}
 	if n.past != nil && n.joined() { // a node that never joined must not use unverified answers
 		o.Hurry = n.hurry
@@ -707,12 +737,18 @@ func (n *openNode) Generation() int {
 
 // view returns a plan of the node for the printer. source is the recording, if there are several.
 func (n *openNode) view(p *boot.Plan, source string) printer.View {
-	return printer.View{
+	v := printer.View{
 		Plan:       p,
 		Version:    n.env.Version,
 		Generation: n.Generation(),
 		Source:     source,
+		CheckedBy:  printer.ByRules,
 	}
+	if p.DryRun != nil {
+		v.CheckedBy = p.DryRun.Program
+	}
+
+	return v
 }
 
 // Secret implements commit.Node.

@@ -24,8 +24,10 @@ import (
 type TestOptions struct {
 	Paths  []string // folders of sites, and files of tests; none is the current folder
 	Config []string // the site of all tests; none: each test is of the site in its folder
-	Run    string   // a regular expression that the names of runs must match
-	Update bool     // write snapshots
+	// Kubelets is a binary in place of the machine's kubelet, for runs that do not name a version.
+	Kubelets []string
+	Run      string // a regular expression that the names of runs must match
+	Update   bool   // write snapshots
 }
 
 // Tests are the tests of a command.
@@ -86,6 +88,7 @@ type suite struct {
 	update bool
 	siteOf map[*testfile.File]*lang.Site
 	config map[*testfile.File][]string
+	given  Where // the kubelet of the command line
 }
 
 // loadTests reads the test files and their sites.
@@ -98,8 +101,8 @@ func (e *Env) loadTests(o TestOptions) (*suite, error) {
 		siteOf: map[*testfile.File]*lang.Site{},
 		config: map[*testfile.File][]string{},
 	}
-	check := Where{Config: o.Config}
-	if err := check.check(); err != nil {
+	s.given = Where{Config: o.Config, Kubelets: o.Kubelets}
+	if err := s.given.check(); err != nil {
 		return s, err
 	}
 	names, err := listTestFiles(o.Paths)

@@ -2,12 +2,14 @@ package app
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -153,10 +155,12 @@ func (c testCase) plan(ctx context.Context) (*boot.Plan, *testfile.Failure) {
 	}
 	learnSite(c.env.Redactor, given, site)
 
+	binaries, askers := c.suite.given.askBinaries(c.env)
 	asked := &rehearsal.Source{
 		Site:      site,
 		Given:     given,
-		Kubelet:   c.Kubelet.V,
+		Kubelet:   cmp.Or(c.Kubelet.V, c.suite.given.KubeletVersion),
+		Binaries:  binaries,
 		Detectors: c.DetectorAnswers(),
 		Without:   rehearsal.RemovedDevices{Addresses: c.Without.V},
 		IsTest:    true,
@@ -181,6 +185,8 @@ func (c testCase) plan(ctx context.Context) (*boot.Plan, *testfile.Failure) {
 		Now:    time.Now,
 		Redact: c.env.Redactor.String,
 		GaveUp: c.env.GaveUp,
+
+		Finished: askers.finish,
 	})
 	c.env.hideFlags(p)
 	if notFound := asked.ListNotFound(ctx); len(notFound) > 0 {
@@ -301,7 +307,13 @@ func (c testCase) compareSnapshot(p *boot.Plan) *testfile.Failure {
 
 	var text bytes.Buffer
 	style := printer.Style{Width: snapshotWidth}
-	if err := printer.PlanText(&text, printer.View{Plan: p}, style); err != nil {
+	shown := *p
+	if len(c.suite.given.Kubelets) > 0 { // who checks a plan is not a part of it
+		shown.Assumed = slices.DeleteFunc(slices.Clone(p.Assumed), func(a boot.Assumed) bool {
+			return a.Kind == "kubelet" && c.Kubelet.V == ""
+		})
+	}
+	if err := printer.PlanText(&text, printer.View{Plan: &shown}, style); err != nil {
 		return c.refuse(c.Snapshot.Range, "The plan cannot be printed", err)
 	}
 	got := c.env.Redactor.String(text.String())

@@ -1,16 +1,21 @@
 package app
 
 import (
+	"context"
+
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/prelet/prelet/internal/app/unitflags"
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/platform/nodefile"
+	"github.com/prelet/prelet/internal/platform/systemd"
 	"github.com/prelet/prelet/internal/probe"
+	"github.com/prelet/prelet/internal/probe/kubeletbin"
 )
 
 // ValidateOptions are the site to check and how strictly.
@@ -57,6 +62,10 @@ func (e *Env) Validate(o ValidateOptions) (Validated, error) {
 	if refused := checkCounter(o.stateDir(), s.Counter); refused != nil {
 		diags = append(diags, refused)
 	}
+	if o.Root != "" && o.KubeletVersion == "" {
+		unit, _ := systemd.ReadUnitFile(nodefile.Root(o.Root), boot.KubeletUnit(s))
+		o.takeKubelet(kubeletbin.Examine(context.Background(), o.Root, "", unit.Unit(kubelet.Argv).Command))
+	}
 	host := e.detectorHost(o.Where)
 	for _, refused := range host.CheckSiteLocks() {
 		diags = append(diags, origin.Error(
@@ -74,9 +83,21 @@ func (e *Env) Validate(o ValidateOptions) (Validated, error) {
 		if o.Objects != "" {
 			check.Objects = probe.Objects(o.Objects)
 		}
+		answers, asked := o.askBinaries(e)
+		if len(asked) > 0 {
+			check.Binary = answers["v"+o.KubeletVersion]
+			check.Finished = asked.finish
+		}
 		found, files := boot.CheckAndRender(s, machines, check)
 		diags = append(diags, found...)
 		planned = files
+		if len(o.Kubelets) > 0 && !asked.wereAsked() && !diags.HasErrors() {
+			diags = append(diags, origin.Warning(
+				fault.Usage, hcl.Range{}, "The kubelet's binary was not asked",
+				"The configuration of the kubelet is not known without that of the cluster. Give its ConfigMaps with "+
+					"--objects DIR.",
+			))
+		}
 	}
 	if o.Root != "" {
 		u := unitflags.Unit{

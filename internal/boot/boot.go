@@ -224,6 +224,7 @@ type progress struct {
 	runtimeEnv
 	site       *lang.Site
 	tape       *world.Tape             // nil: a check, without a machine
+	binary     *world.Tape             // asks the kubelet's binary; nil: it is not asked
 	locks      map[string]detectorLock // by the name of the detector
 	checks     *Checks
 	isTakeover bool
@@ -301,6 +302,7 @@ func startRun(ctx context.Context, s *lang.Site, o Options, limits evalLimits) *
 	locks := o.Locks
 	if o.Source != nil {
 		p.tape = world.NewTape(o.Source)
+		p.binary = p.tape
 		answers = p.tape
 		locks = p.tape
 	}
@@ -426,6 +428,7 @@ func (p *progress) runRules(ctx context.Context) {
 	j := ruleCheck{
 		site:     p.site,
 		tape:     p.tape,
+		binary:   p.binary,
 		checking: p.eval.Checking(),
 		node:     p.rendered.node,
 		files:    p.rendered.files,

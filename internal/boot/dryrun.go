@@ -50,15 +50,18 @@ func (j ruleCheck) makeFinished() FinishedKubelet {
 }
 
 // askDryRun asks whether the kubelet's binary accepts the finished node; nil if it was not asked, or did not answer.
-// Without an answer the boot is degraded, and the rules decide alone.
+// Without an answer the boot is degraded, and the rules decide alone. In a check the base may not be known: then it is
+// not asked.
 func (j ruleCheck) askDryRun(ctx context.Context) (verdict *world.DryRunAns, found Findings) {
-	if j.tape == nil || j.finished == nil || j.files == nil {
+	_, isWhole := findPurpose(j.node, configPurpose)
+	isAsked := j.binary != nil && j.finished != nil && j.files != nil && (isWhole || !j.checking)
+	if !isAsked {
 		return nil, found
 	}
 
 	j.finished(j.makeFinished())
 	req := NewDryRunReq(j.node, j.basis.Kubelet)
-	a, ans, err := world.DryRun.Ask(ctx, j.tape, req)
+	a, ans, err := world.DryRun.Ask(ctx, j.binary, req)
 	switch {
 	case ans.Code() == fault.Unread:
 		return nil, found

@@ -28,6 +28,7 @@ import (
 type ruleCheck struct {
 	site     *lang.Site
 	tape     *world.Tape // nil in a check
+	binary   *world.Tape // asks the kubelet's binary; nil: it is not asked
 	checking bool
 	node     node.Node
 	basis    basis

@@ -33,6 +33,10 @@ type CheckOptions struct {
 	Locks world.Source
 	// Objects answers the questions for ConfigMaps; nil: they are unknown.
 	Objects world.Source
+	// Binary answers for the kubelet's binary, and Finished is as in Options; nil: the rules alone check. Where the base
+	// is not known, it is not asked.
+	Binary   world.Source
+	Finished func(FinishedKubelet)
 }
 
 // Check checks a site with no machine and no network: first its references and types, then the steps up to the rules on
@@ -245,6 +249,10 @@ func runOnSample(s *lang.Site, m SampleMachine, o CheckOptions, limits evalLimit
 
 	if o.Kubelet != "" {
 		p.kubelet.Version = &o.Kubelet
+	}
+	if o.Binary != nil && m.Facts != nil { // else what its facts decide is missing
+		p.binary = world.NewTape(o.Binary)
+		p.finished = o.Finished
 	}
 	if p.runGatherOnSample(ctx, m, o.Objects); p.gathered.eval == nil {
 		return p // abandoned

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/fault"
@@ -19,6 +20,24 @@ type View struct {
 	Version    string // of prelet
 	Generation int    // the current one
 	Source     string // the recording, if there are several
+	// CheckedBy is what has judged the kubelet's flags and configuration: the path of a binary, or ByRules.
+	CheckedBy string
+}
+
+// ByRules is what has judged a kubelet whose binary was not asked.
+const ByRules = "rules"
+
+// nameChecker names CheckedBy in a text; "" if the kubelet is not known.
+func (v View) nameChecker() string {
+	version := v.Plan.Kubelet.KnownVersion()
+	switch {
+	case v.CheckedBy != ByRules:
+		return v.CheckedBy
+	case version == "":
+		return ""
+	}
+
+	return "prelet's rules for kubelet " + strings.TrimPrefix(version, "v")
 }
 
 // Changes reports whether a run would change a file, as far as that is known (see boot.Plan.Complete).
@@ -106,7 +125,7 @@ func PlanDocument(v View) any {
 		Generation:    v.Generation,
 		Degraded:      orEmpty(p.Degraded),
 		Assumed:       p.Assumed,
-		CheckedBy:     "rules",
+		CheckedBy:     v.CheckedBy,
 		Node:          newNodeDocument(p),
 		Files:         []fileDocument{},
 		Units:         []unitDocument{},
@@ -114,9 +133,6 @@ func PlanDocument(v View) any {
 		Stages:        orEmpty(p.Stages),
 		Diagnostics:   DiagnosticsJSON(Sorted(p.Diagnostics)),
 		Restart:       restartDocument{p.Restart, "boot"},
-	}
-	if p.DryRun != nil {
-		d.CheckedBy = p.DryRun.Program
 	}
 	d.Restart.Because = orEmpty(d.Restart.Because)
 	for _, c := range p.Changes {

@@ -24,6 +24,7 @@ func PlanText(w io.Writer, v View, s Style) error {
 	return s.render(w, "plan", v, template.FuncMap{
 		"about":     v.describeFile,
 		"changes":   wouldChange,
+		"checker":   v.nameChecker,
 		"diff":      s.planDiff,
 		"displayed": value.Text.Template,
 		"file":      s.fileLine,

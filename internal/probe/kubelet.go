@@ -55,10 +55,13 @@ func (l *Live) StartCommand(ctx context.Context) []string {
 }
 
 // isOtherMachine reports whether the answers are about another machine than this process's: a recorded one, or one
-// below a root. Its programs must not be started here, and the state of its kernel is unknown.
+// below a root. The state of its kernel is unknown.
 func (l *Live) isOtherMachine() bool {
 	return l.o.Hardware != "" || l.o.Root != ""
 }
+
+// mayStart reports whether the kubelet's binary may be started here.
+func (l *Live) mayStart() bool { return l.o.Hardware == "" && kubeletbin.MayStart(l.o.Root) }
 
 // cacheFile returns the file in which apply keeps the output of the kubelet's binary, "" without a store.
 func (l *Live) cacheFile() string {
@@ -71,7 +74,7 @@ func (l *Live) cacheFile() string {
 
 // answerAccepts returns the flags in the kubelet's --help.
 func (l *Live) answerAccepts(ctx context.Context, _ world.AcceptsReq) world.Answer {
-	return AnswerAccepts(ctx, l.findKubelet(ctx), !l.isOtherMachine())
+	return AnswerAccepts(ctx, l.findKubelet(ctx), l.mayStart())
 }
 
 // AnswerAccepts returns the flags in the --help of a kubelet's binary, which may be started.
@@ -117,7 +120,7 @@ func (l *Live) answerKubelet(ctx context.Context, _ world.KubeletReq) world.Answ
 		return world.Answer{Fault: l.denied}
 	}
 
-	switch v, err := l.findKubelet(ctx).Version(ctx, !l.isOtherMachine()); {
+	switch v, err := l.findKubelet(ctx).Version(ctx, l.mayStart()); {
 	case err != nil:
 		k.VersionWhy = err.Error()
 	case v != "":

@@ -13,7 +13,7 @@ import (
 	"github.com/prelet/prelet/plugins/contract"
 )
 
-// RunReadOnly runs a command that may write below one folder only, that cannot connect to anything, and that cannot
+// RunReadOnly runs a command that may write below one folder only, "" for none, that cannot connect to anything, and that cannot
 // make a session. It is for a trusted program that must not do its usual work. A machine that has no Landlock, or
 // refuses it, does not restrict writes. It fails where a filter of system calls cannot be loaded, and as exec.Cmd.Run
 // does.
@@ -69,10 +69,10 @@ func restrictWrites(folder string) error {
 	}
 	defer unix.Close(ruleset)
 
-	err = errors.Join(
-		permit(ruleset, folder, uint64(writes)),
-		permit(ruleset, contract.Discard, uint64(writes&onFiles)),
-	)
+	err = permit(ruleset, contract.Discard, uint64(writes&onFiles))
+	if folder != "" {
+		err = errors.Join(err, permit(ruleset, folder, uint64(writes)))
+	}
 	if err != nil {
 		return err
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/platform/nodefile"
+	"github.com/prelet/prelet/internal/probe"
 	"github.com/prelet/prelet/internal/probe/kubeletbin"
 	"github.com/prelet/prelet/internal/world"
 	"github.com/prelet/prelet/stages"
@@ -33,9 +34,20 @@ type Asker struct {
 	Secret func(name string) ([]byte, error)
 	Redact func(string) string
 	Folder string // see kubeletbin.DryRun
+	// InPlace is set for what is on the node's disk: there is no plan, and the finished kubelet has a unit only.
+	InPlace bool
 
 	mu       sync.Mutex
 	finished boot.FinishedKubelet
+	wasAsked bool
+}
+
+// WasAsked reports whether there was a question.
+func (a *Asker) WasAsked() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+
+	return a.wasAsked
 }
 
 // Finish takes the kubelet of a plan.
@@ -50,6 +62,7 @@ func (a *Asker) Finish(k boot.FinishedKubelet) {
 func (a *Asker) Answer(ctx context.Context, _ world.DryRunReq) world.Answer {
 	a.mu.Lock()
 	k := a.finished
+	a.wasAsked = true
 	a.mu.Unlock()
 
 	binary := a.Binary()
@@ -118,6 +131,12 @@ func (a *Asker) prepare(ctx context.Context, k boot.FinishedKubelet) (run kubele
 		}
 	}
 	if folder, ok := flags.Lookup("config-dir"); ok {
+		if a.InPlace {
+			files, _ := probe.ListDropIns(a.Root, folder)
+			for _, file := range files {
+				k.DropIns = append(k.DropIns, stages.DropIn{Path: file})
+			}
+		}
 		run.DropIns = a.readDropIns(k.DropIns, planned, path.Clean(folder))
 	}
 
@@ -153,7 +172,7 @@ func (a *Asker) knowsFlag(ctx context.Context, name string) bool {
 }
 
 // readDropIns returns the drop-ins of a folder as they will be: planned, or as the plan has read them, since one on the
-// disk may be of an earlier generation. One that the plan could not parse is read again.
+// disk may be of an earlier generation. One that the plan has not parsed is read.
 func (a *Asker) readDropIns(all []stages.DropIn, planned map[string][]byte, folder string) []kubeletbin.File {
 	out := []kubeletbin.File{}
 	for _, d := range all {
@@ -161,7 +180,7 @@ func (a *Asker) readDropIns(all []stages.DropIn, planned map[string][]byte, fold
 			continue
 		}
 		text := planned[d.Path]
-		if text == nil && d.Refusal != nil {
+		if text == nil && d.Config == nil {
 			text, _ = a.Root.Bytes(d.Path)
 		} else if text == nil {
 			text = kubelet.ConfigOf(d.Config).Canonical()

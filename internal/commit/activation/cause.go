@@ -48,21 +48,34 @@ func newWatchdogCause(unit string, timeout time.Duration) *Cause {
 // findCause reads the cause of a failure from the kubelet's log since the files were in place. It returns nil when the
 // log has none or cannot be read: the cause only explains a verdict and does not change it.
 func (m *Machine) findCause(ctx context.Context, p Spec, since time.Duration) *Cause {
-	lines, err := m.readLog(ctx, p.Unit, since)
-	if err != nil || len(lines) == 0 {
+	lines, _ := m.readLog(ctx, p.Unit, since)
+	if found, ok := failure.Recognise(lines); ok {
+		return p.withItem(found)
+	}
+	if last := failure.LastError(lines); last != "" {
+		return &Cause{Sentence: "its last error is: " + last, Words: last}
+	}
+
+	return nil
+}
+
+// explainFailure is findCause, and asks the kubelet's binary if the log has no cause: it may go elsewhere than to the
+// journal.
+func (m *Machine) explainFailure(ctx context.Context, p Spec, since time.Duration) *Cause {
+	c := m.findCause(ctx, p, since)
+	if c != nil || m.AskBinary == nil {
+		return c
+	}
+
+	words := m.AskBinary(ctx, p.Unit)
+	if found, ok := failure.Recognise([]string{words}); ok {
+		return p.withItem(found)
+	}
+	if words == "" {
 		return nil
 	}
 
-	found, ok := failure.Recognise(lines)
-	if !ok {
-		if last := failure.LastError(lines); last != "" {
-			return &Cause{Sentence: "its last error is: " + last, Words: last}
-		}
-
-		return nil
-	}
-
-	return p.withItem(found)
+	return &Cause{Sentence: "its journal has no error; its binary, asked again, says: " + words, Words: words}
 }
 
 // readLog returns the log of a unit since a moment of the monotonic clock.

@@ -1,7 +1,10 @@
 package activation
 
 import (
+	"context"
+	"errors"
 	"testing"
+	"time"
 
 	"github.com/prelet/prelet/internal/kubelet/failure"
 )
@@ -31,6 +34,28 @@ func TestLocated(t *testing.T) {
 	} {
 		if got := p.withItem(c.found); got.Item != c.item || got.At != c.at {
 			t.Errorf("%+v: %+v, want %s at %s", c.found, got, c.item, c.at)
+		}
+	}
+}
+
+// A kubelet whose journal has no error, since its unit writes to a file, is asked for its words.
+func TestAskedForItsWords(t *testing.T) {
+	const line = `E0101 00:00:00.000000 1 x.go:1] "command failed" err="no disk"`
+	for _, c := range []struct {
+		log          []string
+		failed       error
+		words, cause string
+	}{
+		{[]string{line}, nil, "no pods", "its last error is: no disk"},
+		{nil, nil, "no pods", "its journal has no error; its binary, asked again, says: no pods"},
+		{nil, errors.New("no journal"), "no pods", "its journal has no error; its binary, asked again, says: no pods"},
+		{nil, nil, "", ""},
+	} {
+		n := &node{clk: &sim{}, systemd: &fakeSystemd{}, log: c.log, logErr: c.failed}
+		m := &Machine{Probe: n, Clock: n.clk, AskBinary: func(context.Context, string) string { return c.words }}
+		got := m.explainFailure(t.Context(), Spec{}, time.Second)
+		if got == nil && c.cause != "" || got != nil && got.Sentence != c.cause {
+			t.Errorf("log %q, words %q: got %+v, want %q", c.log, c.words, got, c.cause)
 		}
 	}
 }

@@ -88,7 +88,7 @@ func (m *Machine) examine(
 func (m *Machine) findRecentCause(ctx context.Context, w watcher) *Cause {
 	since := max(w.since, m.Clock.Monotonic()-w.spec.Timeout())
 
-	return m.findCause(ctx, w.spec, since)
+	return m.explainFailure(ctx, w.spec, since)
 }
 
 // hasSettled reports whether all checks passed except the settling time.

@@ -46,6 +46,10 @@ type Machine struct {
 	// Then only a Node that stays this machine's for rivalWait counts as its.
 	Rival string
 
+	// AskBinary returns the words with which the kubelet's binary refuses the files and the command line in place, ""
+	// if it does not. Nil: it cannot be asked.
+	AskBinary func(ctx context.Context, unit string) (words string)
+
 	// Note is called when a step begins and when it ends. Extend is called before each wait with its maximum duration,
 	// so that the unit's own timeout can be extended. Both may be nil.
 	Note   func(report.Event)

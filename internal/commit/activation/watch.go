@@ -113,7 +113,7 @@ func (m *Machine) watch(
 	}
 	if err == nil && f.verdict == Bad {
 		if w.cause == nil {
-			w.cause = m.findCause(ctx, p, h.since)
+			w.cause = m.explainFailure(ctx, p, h.since)
 		}
 		if isGuess := w.cause == nil || w.cause.ID == ""; isGuess && w.watchdog > 0 {
 			w.cause = newWatchdogCause(p.Unit, w.watchdog)

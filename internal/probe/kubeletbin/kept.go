@@ -25,9 +25,10 @@ func (c VersionCache) Marshal() ([]byte, error) { return json.Marshal(c) }
 
 // Binary is the kubelet on this image.
 type Binary struct {
-	file string
-	now  nodefile.Identity
-	kept *VersionCache // the cache of this file; nil: none
+	file       string
+	now        nodefile.Identity
+	kept       *VersionCache // the cache of this file; nil: none
+	isConfined bool          // the program of another root
 }
 
 // dirs returns the folders that are searched for a kubelet that the unit does not name, in this order.
@@ -58,9 +59,10 @@ func Find(root, cache string, command []string) *Binary {
 		}
 
 		return &Binary{
-			file: file,
-			now:  now,
-			kept: readKept(cache, now),
+			file:       file,
+			now:        now,
+			kept:       readKept(cache, now),
+			isConfined: root != "",
 		}
 	}
 

@@ -1,6 +1,6 @@
 // Package kubeletbin finds the kubelet's binary on an image and reads its version and its --help, from a cache that
-// apply writes or by starting it within the deadline of the run. It also checks certificates as that binary does. It
-// must not start a binary below another root.
+// apply writes or by starting it within the deadline of the run. It also checks certificates as that binary does. A
+// binary below another root is confined.
 package kubeletbin
 
 import (
@@ -15,6 +15,7 @@ import (
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/lazy"
 	"github.com/prelet/prelet/internal/world"
+	"github.com/prelet/prelet/plugins/sandbox"
 )
 
 // timeout is the time limit of one start of the binary without a deadline.
@@ -54,7 +55,7 @@ func (b *Binary) Accepts(ctx context.Context, mayStart bool) (*world.AcceptsAns,
 	case b.kept != nil && b.kept.Accepts != nil:
 		return b.kept.Accepts, nil
 	case !mayStart:
-		return nil, errors.New("the kubelet of another root is not started here")
+		return nil, errors.New("the kubelet of another machine is not started here")
 	}
 
 	return b.askAccepts(ctx)
@@ -65,7 +66,7 @@ var looksLikeVersion = lazy.Regexp(`^v[0-9][0-9A-Za-z.+~_-]{0,62}$`)
 
 // askVersion starts the binary.
 func (b *Binary) askVersion(ctx context.Context) (string, error) {
-	out, err := run(ctx, b.file, "--version")
+	out, err := b.run(ctx, "--version")
 	v := strings.TrimSpace(strings.TrimPrefix(out, "Kubernetes "))
 	switch {
 	case err != nil:
@@ -79,7 +80,7 @@ func (b *Binary) askVersion(ctx context.Context) (string, error) {
 
 // askAccepts starts the binary and parses its help.
 func (b *Binary) askAccepts(ctx context.Context) (*world.AcceptsAns, error) {
-	out, err := run(ctx, b.file, "--help")
+	out, err := b.run(ctx, "--help")
 	if err != nil {
 		return nil, fmt.Errorf("%s --help: %w", b.Path(), err)
 	}
@@ -102,13 +103,14 @@ const CacheFile = "kubelet.json"
 
 // Examined is the result of Examine.
 type Examined struct {
+	Binary  *Binary
 	Path    string // "": no binary
 	Version string // "": unknown
 	Keep    []byte // the new cache; nil for none
 }
 
-// Examine starts the binary even if the cache is valid. A binary below another root is not started; then only the
-// content of the cache is returned. command is that of Find.
+// Examine starts the binary even if the cache is valid, and below another root for its version only, if it is not in
+// the cache. command is that of Find.
 func Examine(ctx context.Context, root, cache string, command []string) Examined {
 	b := Find(root, cache, command)
 	switch {
@@ -116,16 +118,15 @@ func Examine(ctx context.Context, root, cache string, command []string) Examined
 		return Examined{}
 	case root == "":
 		return b.examine(ctx)
-	case b.kept == nil:
-		return Examined{Path: b.Path()}
 	}
+	version, _ := b.Version(ctx, MayStart(root)) // it may be of another architecture
 
-	return Examined{Path: b.Path(), Version: b.kept.Version}
+	return Examined{Binary: b, Path: b.Path(), Version: version}
 }
 
 func (b *Binary) examine(ctx context.Context) Examined {
 	version, _ := b.askVersion(ctx)
-	out := Examined{Path: b.Path(), Version: version}
+	out := Examined{Binary: b, Path: b.Path(), Version: version}
 	accepts, _ := b.askAccepts(ctx) // without it the tables of known decide
 
 	if c, ok := b.Keep(out.Version, accepts); ok && out.Version != "" {
@@ -138,17 +139,32 @@ func (b *Binary) examine(ctx context.Context) Examined {
 // maxHelp is the largest accepted output in bytes.
 const maxHelp = 1 << 20
 
-// run starts a program and returns its output.
-func run(ctx context.Context, p, arg string) (string, error) {
+// MayStart reports whether the kubelet below a root may be started here: another root's is, if its writes can be
+// restricted.
+func MayStart(root string) bool {
+	if root == "" {
+		return true
+	}
+	_, err := sandbox.LandlockABI()
+
+	return err == nil
+}
+
+// run starts the binary and returns its output.
+func (b *Binary) run(ctx context.Context, arg string) (string, error) {
 	most := limit(ctx)
 	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, p, arg)
+	cmd := exec.CommandContext(ctx, b.file, arg)
 	cmd.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"}
 	cmd.WaitDelay = time.Second
 	out := limited{most: maxHelp}
 	cmd.Stdout = &out
-	err := cmd.Run()
+	start := (*exec.Cmd).Run
+	if b.isConfined {
+		start = func(c *exec.Cmd) error { return sandbox.RunReadOnly(c, "") }
+	}
+	err := start(cmd)
 	switch {
 	case ctx.Err() != nil:
 		return "", fmt.Errorf("no answer within %s", most.Round(time.Millisecond))

@@ -49,7 +49,8 @@ func (e *Env) Doctor(ctx context.Context, w Where) (Examined, error) {
 	}
 
 	if w.KubeletVersion != "" {
-		return Examined{}, failure(fault.Usage, "--kubelet and --kubelet-version need --root: here the installed kubelet is asked")
+		const why = "--kubelet and --kubelet-version need --root: here the installed kubelet is asked"
+		return Examined{}, failure(fault.Usage, why)
 	}
 
 	h := e.host()

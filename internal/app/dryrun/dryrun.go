@@ -132,15 +132,22 @@ func (a *Asker) prepare(ctx context.Context, k boot.FinishedKubelet) (run kubele
 	}
 	if folder, ok := flags.Lookup("config-dir"); ok {
 		if a.InPlace {
-			files, _ := probe.ListDropIns(a.Root, folder)
-			for _, file := range files {
-				k.DropIns = append(k.DropIns, stages.DropIn{Path: file})
-			}
+			k.DropIns = listDropIns(a.Root, folder)
 		}
 		run.DropIns = a.readDropIns(k.DropIns, planned, path.Clean(folder))
 	}
 
 	return run, nil
+}
+
+// listDropIns returns the drop-ins of a folder, without their content.
+func listDropIns(root nodefile.Root, folder string) (all []stages.DropIn) {
+	files, _ := probe.ListDropIns(root, folder)
+	for _, file := range files {
+		all = append(all, stages.DropIn{Path: file})
+	}
+
+	return all
 }
 
 // addConfig returns the words of a kubelet with the flag for its planned configuration, which its unit has: the words

@@ -27,8 +27,8 @@ func WithLimit(ctx context.Context, limit time.Duration) context.Context {
 	return context.WithValue(ctx, limitKey{}, limit)
 }
 
-// BeginWork returns a context that ends after the limit of WithLimit, and at the latest with ctx. A context with neither
-// limit nor deadline gets the usual limit.
+// BeginWork returns a context that ends after the limit of WithLimit, and at the latest with ctx. A context with
+// neither limit nor deadline gets the usual limit.
 func BeginWork(ctx context.Context, usual time.Duration) (context.Context, context.CancelFunc) {
 	limit, isLimited := ctx.Value(limitKey{}).(time.Duration)
 	if _, hasDeadline := ctx.Deadline(); !isLimited && hasDeadline {

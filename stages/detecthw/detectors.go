@@ -66,8 +66,8 @@ type detection struct {
 	origin.Collector
 }
 
-// endTime is how much earlier than its stage a detector ends: prelet waits 5 s for processes that it killed, and a stage
-// that does not return in time has no result.
+// endTime is how much earlier than its stage a detector ends: prelet waits 5 s for processes that it killed, and a
+// stage that does not return in time has no result.
 const endTime = 6 * time.Second
 
 // askAll asks the detectors in parallel and returns the results in the same order. It skips detectors that the

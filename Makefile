@@ -305,7 +305,7 @@ kubelet-upgrades: build ## compare upgrade with real kubelets of six minor versi
 	test/kube/minors.sh "$(KUBE_CACHE)"
 	cd test/kube && PRELET_KUBE_NEWER_CASES=$(if $(filter file,$(origin N)),40,$(N)) \
 		PRELET_KUBE_AGREEMENT_SEED=$(or $(SEED),random) PRELET_KUBE_CACHE="$(KUBE_CACHE)" \
-		$(AS_BUILT) test -count=1 -v -timeout 90m -run '^TestNewerKubelets$$' .
+		$(AS_BUILT) test -count=1 -v -timeout 90m -run '^(TestNewerKubelets|TestDryRunsOfMinors)$$' .
 
 .PHONY: storm
 storm: build ## boot N=1000 nodes at once against one slow API server that is killed and restarted, as root

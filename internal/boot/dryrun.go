@@ -111,9 +111,14 @@ func (j ruleCheck) applyVerdict(found []rules.Violation) (rest []rules.Violation
 	var contradicted []string
 	named := j.findNamed(a.Refusal)
 	for _, f := range found {
-		isCovered := f.InDryRun && f.Effect == rules.Exits && f.Severity != rules.Note
+		quoted := isCovered(f) && strings.Contains(a.Refusal, f.Message)
+		if quoted && !slices.ContainsFunc(named, func(n rules.Violation) bool { return nameItem(n) == nameItem(f) }) {
+			named = append(named, f)
+		}
+	}
+	for _, f := range found {
 		switch {
-		case !isCovered:
+		case !isCovered(f):
 			rest = append(rest, f)
 		case a.Accepted && f.Severity == rules.Error && !f.Newer:
 			contradicted = append(contradicted, nameItem(f)+": "+f.Message)
@@ -137,6 +142,11 @@ func (j ruleCheck) applyVerdict(found []rules.Violation) (rest []rules.Violation
 	}
 
 	return rest
+}
+
+// isCovered reports whether a dry run of the kubelet finds a violation.
+func isCovered(f rules.Violation) bool {
+	return f.InDryRun && f.Effect == rules.Exits && f.Severity != rules.Note
 }
 
 // addHint gives the items of a refusal the hint of the rule that is about the same item.
@@ -179,10 +189,10 @@ func (j ruleCheck) reportRefusal(a *world.DryRunAns, named []rules.Violation) {
 }
 
 // word matches what may be the name of a flag, a field or a feature gate.
-var word = lazy.Regexp(`[A-Za-z][A-Za-z0-9.-]*`)
+var word = lazy.Regexp(`[A-Za-z][A-Za-z0-9./_-]*`)
 
-// findNamed returns the flags, fields and feature gates of the node that a text of the kubelet names, in the order of
-// the text.
+// findNamed returns the flags, fields, feature gates and labels of the node that a text of the kubelet names, in the
+// order of the text.
 func (j ruleCheck) findNamed(text string) (named []rules.Violation) {
 	if text == "" {
 		return nil
@@ -200,10 +210,17 @@ func (j ruleCheck) findNamed(text string) (named []rules.Violation) {
 		}
 	}
 
+	for _, l := range j.node.Labels {
+		items[l.Key] = rules.Violation{Flag: labelsFlag, Member: l.Key}
+	}
+
 	for _, at := range word().FindAllStringIndex(text, -1) {
 		name := text[at[0]:at[1]]
 		if strings.HasSuffix(text[:at[0]], "--") {
 			name = "--" + name
+		}
+		if strings.HasPrefix(name, "KubeletConfiguration.") { // a field of Go, with those around it
+			name = name[strings.LastIndex(name, ".")+1:]
 		}
 		f, isItem := items[name]
 		if isItem && !slices.Contains(named, f) {

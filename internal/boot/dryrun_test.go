@@ -58,6 +58,14 @@ func TestDryRunVerdict(t *testing.T) {
 			patch: "{ featureGates = { VendorGate = true } }", answer: refused("unrecognized feature gate: VendorGate"),
 			want: []found{{"error", 6, "featureGates.VendorGate|unrecognized feature gate"}},
 		},
+		"names a field of Go": {
+			patch: `{ maxPods = "many" }`, answer: refused("cannot unmarshal string into Go struct field KubeletConfiguration.maxPods of type int32"),
+			want: []found{{"error", 6, "The kubelet would not start with maxPods|cannot unmarshal"}},
+		},
+		"names nothing, in the words of a rule": {
+			patch: `{ syncFrequency = "ten" }`, answer: refused(`failed to decode: time: invalid duration "ten"`),
+			want: []found{{"error", 6, "The kubelet would not start with syncFrequency|failed to decode"}},
+		},
 		"names nothing": {
 			patch: "{ maxPods = 20 }", answer: refused("out of luck"),
 			want: []found{{"error", 4, "The installed kubelet would not start|out of luck"}},

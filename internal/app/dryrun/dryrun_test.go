@@ -1,0 +1,126 @@
+package dryrun
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/kubelet"
+	"github.com/prelet/prelet/internal/node"
+	"github.com/prelet/prelet/internal/platform/nodefile"
+	"github.com/prelet/prelet/internal/probe/kubeletbin"
+	"github.com/prelet/prelet/internal/value"
+	"github.com/prelet/prelet/internal/world"
+)
+
+// TestAnswer checks what becomes of the end of a dry run: a secret is not in the answer, which is recorded, and the
+// answer of a program that was replaced meanwhile is none.
+func TestAnswer(t *testing.T) {
+	const secret = "hunter2hunter2"
+	for name, c := range map[string]struct {
+		refusal string
+		during  func(program string) error
+		want    string // a part of the refusal or the failure
+		isAsked bool
+	}{
+		"refused":  {"maxPods " + secret + " is bad", nil, "maxPods (hidden) is bad", true},
+		"accepted": {"", nil, "", true},
+		"replaced": {"maxPods is bad", func(program string) error {
+			return os.WriteFile(program, []byte("#!/bin/sh\nexit 1\n"), 0o755)
+		}, "replaced while it was asked", false},
+		"removed": {"", os.Remove, "replaced while it was asked", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			program := filepath.Join(t.TempDir(), "kubelet")
+			if err := os.WriteFile(program, []byte("#!/bin/sh\n"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			binary := kubeletbin.At(program)
+			a := Asker{
+				Binary: func() *kubeletbin.Binary { return binary },
+				Redact: func(s string) string { return strings.ReplaceAll(s, secret, "(hidden)") },
+				Run: func(d kubeletbin.DryRun, _ context.Context) (kubeletbin.Verdict, error) {
+					if c.during != nil {
+						if err := c.during(d.Program); err != nil {
+							t.Fatal(err)
+						}
+					}
+					return kubeletbin.Verdict{Accepted: c.refusal == "", Refusal: c.refusal}, nil
+				},
+			}
+
+			ans := a.Answer(t.Context(), world.DryRunReq{})
+			text := string(ans.Value) + ans.Why()
+			if !strings.Contains(text, c.want) || strings.Contains(text, secret) || (ans.Fault == nil) != c.isAsked {
+				t.Errorf("got %s, want %q and an answer: %t", text, c.want, c.isAsked)
+			}
+		})
+	}
+}
+
+// TestPrepare checks what a dry run reads: on a node the unit's command line with all its files, the planned files in
+// place of those on the disk, secrets filled in; of another machine only what the plan has.
+func TestPrepare(t *testing.T) {
+	root := t.TempDir()
+	for name, text := range map[string]string{
+		"/etc/systemd/system/kubelet.service": "[Service]\nEnvironment=\"A=--v=2 --node-ip=10.0.0.5\"\nEnvironmentFile=/etc/default/kubelet\n" +
+			"ExecStart=/usr/bin/kubelet --config=/etc/k.yaml --config-dir=/etc/k.d $A $EXTRA\n",
+		"/etc/default/kubelet": "EXTRA=--max-pods=1\n",
+		"/etc/k.yaml":          "kind: KubeletConfiguration\n",
+		"/etc/k.d/10-x.conf":   "kind: KubeletConfiguration\n",
+	} {
+		path := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	planned := node.File{Path: "/etc/default/kubelet", Kind: node.Regular, Text: value.PlainText("EXTRA=--max-pods=2\n")}
+	secrets := func(string) ([]byte, error) { return nil, nil }
+
+	for name, c := range map[string]struct {
+		asker   *Asker
+		kubelet boot.FinishedKubelet
+		words   string
+		config  string
+		dropIns int
+	}{
+		"planned": {
+			&Asker{Root: nodefile.Root(root), Secret: secrets},
+			boot.FinishedKubelet{Unit: "kubelet.service", Files: []node.File{planned}},
+			"--config=/etc/k.yaml --config-dir=/etc/k.d --v=2 --node-ip=10.0.0.5 --max-pods=2", "kind: KubeletConfiguration\n", 0,
+		},
+		"in place": {
+			&Asker{Root: nodefile.Root(root), Secret: secrets, InPlace: true},
+			boot.FinishedKubelet{Unit: "kubelet.service"},
+			"--config=/etc/k.yaml --config-dir=/etc/k.d --v=2 --node-ip=10.0.0.5 --max-pods=1", "kind: KubeletConfiguration\n", 1,
+		},
+		"another machine": {
+			&Asker{Binary: func() *kubeletbin.Binary { return nil }},
+			boot.FinishedKubelet{
+				Files: []node.File{{Path: "/a.yaml", Kind: node.Regular, Purpose: "kubelet-config", Text: value.PlainText("maxPods: 3\n")}},
+				Words: []kubelet.Word{{Text: "--max-pods=3"}},
+			},
+			"--config=/a.yaml --max-pods=3", "maxPods: 3\n", 0,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			run, err := c.asker.prepare(t.Context(), c.kubelet)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var words []string
+			for _, w := range run.Words {
+				words = append(words, w.Text)
+			}
+			if got := strings.Join(words, " "); got != c.words || string(run.Config) != c.config || len(run.DropIns) != c.dropIns {
+				t.Errorf("got %s, %q, %d drop-ins; want %s, %q, %d", got, run.Config, len(run.DropIns), c.words, c.config, c.dropIns)
+			}
+		})
+	}
+}

@@ -69,6 +69,9 @@ func (a *cli) execute(args []string) exitError {
 		args = append([]string{"version"}, args[1:]...)
 	}
 
+	for _, arg := range args { // a message may quote it where nothing shows what it is
+		a.secrets().HideEvident(arg)
+	}
 	stdout := printer.NewScreen(a.stdout, a.secrets())
 	stderr := printer.NewScreen(a.stderr, a.secrets())
 	defer stdout.Close()

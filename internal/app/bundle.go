@@ -117,6 +117,13 @@ func (e *Env) Bundle(ctx context.Context, o BundleOptions) (Bundled, error) {
 // valid, and status and journal may contain them in any case. It returns the site, which may have errors.
 func (e *Env) learnSecrets(w Where) *lang.Site {
 	site, _ := w.load(nil, e.Version)
+	e.learnCredentials(w, site)
+
+	return site
+}
+
+// learnCredentials adds the credentials of the node to the redactor.
+func (e *Env) learnCredentials(w Where, site *lang.Site) {
 	live := probe.New(probe.Options{
 		Root:        w.Root,
 		Site:        site,
@@ -125,8 +132,6 @@ func (e *Env) learnSecrets(w Where) *lang.Site {
 	})
 	defer live.Close()
 	live.LearnSecrets()
-
-	return site
 }
 
 // addOutputs adds a recording, which is written to a file, the outputs of the other commands and the results of

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -30,16 +29,17 @@ func learnSite(r *value.Redactor, given map[string]probe.Given, s *lang.Site) {
 	}
 }
 
-// hiding returns a source that hides the values of secret flags and fields in each answer from all output, wherever the
-// answer has them: in a file of flags or a configuration, as it is now or was before prelet, in a unit, in an object.
-// The plan is made from them.
+// hiding returns a source that hides from all output what each answer has of secrets: what is evidently one, and the
+// values of secret flags and fields, wherever they are: in a file of flags or a configuration, as it is now or was
+// before prelet, in a unit, in an object, in the reason of a failure. The plan is made from them.
 func (e *Env) hiding(source world.Source) world.Source {
 	return world.SourceFunc(func(ctx context.Context, q world.Question) world.Answer {
 		a := source.Ask(ctx, q)
-		isHinted := func(hint string) bool { return bytes.Contains(a.Value, []byte(hint)) }
-		if !slices.ContainsFunc([]string{"manifest", "storage", kubelet.SecretField}, isHinted) {
-			return a
+		if a.Fault != nil {
+			e.Redactor.HideEvident(a.Why())
 		}
+		e.Redactor.HideEvident(a.Because)
+
 		var v any
 		if json.Unmarshal(a.Value, &v) == nil {
 			e.hideIn(v)
@@ -49,26 +49,40 @@ func (e *Env) hiding(source world.Source) world.Source {
 	})
 }
 
-// hideIn hides the values of secret flags in each text of a document, and in each list of words.
+// hideIn hides the secrets in each text of a document, and in each list of words.
 func (e *Env) hideIn(v any) {
 	switch v := v.(type) {
 	case string:
-		e.hideFlagsOf(v)
-		e.hideHeadersOf(v)
+		e.Redactor.HideEvident(v)
+		if mayHaveSettings(v) {
+			e.hideFlagsOf(v)
+			e.hideHeadersOf(v)
+		}
 	case map[string]any:
 		for _, one := range v {
 			e.hideIn(one)
 		}
 	case []any:
 		var words []kubelet.Word
+		isHinted := false
 		for _, one := range v {
 			e.hideIn(one)
 			if text, isText := one.(string); isText {
 				words = append(words, kubelet.Word{Text: text})
+				isHinted = isHinted || mayHaveSettings(text)
 			}
 		}
-		e.hideUses(kubelet.FlagsOf(words))
+		if isHinted {
+			e.hideUses(kubelet.FlagsOf(words))
+		}
 	}
+}
+
+// mayHaveSettings reports whether a text is worth to be parsed for secret flags and fields.
+func mayHaveSettings(text string) bool {
+	isPart := func(hint string) bool { return strings.Contains(text, hint) }
+
+	return slices.ContainsFunc([]string{"manifest", "storage", kubelet.SecretField}, isPart)
 }
 
 // hideFlags hides the values of the flags and fields of a plan that may be secrets from all output.

@@ -335,6 +335,9 @@ func (e *Env) open(w Where, store *generation.Store) (*openNode, hcl.Diagnostics
 	}
 	s, diags := w.load(rec, e.Version)
 	learnSite(e.Redactor, given, s)
+	if diags.HasErrors() && rec == nil { // what they show of the site may be a copy of a credential
+		e.learnCredentials(w, s)
+	}
 	n, diags := e.openSite(w, store, rec, given, s, diags)
 
 	return n, diags, nil

@@ -461,6 +461,7 @@ func (p *progress) runObserveAndDiff(ctx context.Context) {
 	}
 	p.add(checkOnNode(ctx, p.tape, p.rendered.node))
 	p.add(checkCredentials(p.tape))
+	p.add(checkPublicSecrets(p.tape))
 
 	observed := observe(ctx, observation{
 		tape:      p.tape,

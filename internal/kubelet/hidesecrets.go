@@ -17,9 +17,17 @@ var headerName = lazy.Regexp("^[A-Za-z0-9-]+:")
 // hideValue returns what stands for the value of a secret flag. That of headers has a colon, or no kubelet parses it.
 func hideValue(text string) string { return headerName().FindString(text) + hidden }
 
-// HideSecrets returns an environment file, or a configuration, with "(sensitive)" for the values of flags and headers
-// that may be secrets. The result is one too, and hiding twice changes nothing.
-func HideSecrets(text string) string {
+// HideSecrets returns an environment file, a configuration or another text with "(sensitive)" for the values of flags
+// and headers that may be secrets, and for what is evidently one. The result is such a file too, and hiding twice
+// changes nothing.
+func HideSecrets(text string) string { return value.HideEvident(hideSettings(text)) }
+
+// HoldsSecrets reports whether a text has, or had, what HideSecrets hides.
+func HoldsSecrets(text string) bool {
+	return strings.Contains(text, hidden) || HideSecrets(text) != text
+}
+
+func hideSettings(text string) string {
 	isNamed := func(name string) bool { return strings.Contains(text, name) }
 	if isNamed(SecretField) {
 		return hideHeaders(text)
@@ -59,19 +67,20 @@ func (f *Flags) hideSecrets() string {
 // HideFlag returns the value of a flag, or what stands for it if it may be a secret.
 func HideFlag(name, text string) string {
 	if !value.IsSecretSetting(name) || text == "" {
-		return text
+		return value.HideEvident(text)
 	}
 
 	return hideValue(text)
 }
 
-// HideHeaders returns a configuration with "(sensitive)" for the headers of requests for static pods.
-func HideHeaders(config map[string]any) map[string]any {
+// HideConfig returns a configuration with "(sensitive)" for the headers of requests for static pods, and for what is
+// evidently a secret.
+func HideConfig(config map[string]any) map[string]any {
+	config, _ = hideEvident(config).(map[string]any)
 	headers, has := config[SecretField].(map[string]any)
 	if !has {
 		return config
 	}
-	config = maps.Clone(config)
 	shown := map[string]any{}
 	for name := range headers {
 		shown[name] = []any{hidden}
@@ -79,6 +88,30 @@ func HideHeaders(config map[string]any) map[string]any {
 	config[SecretField] = shown
 
 	return config
+}
+
+// hideEvident returns a copy of a decoded document without what is evidently a secret.
+func hideEvident(v any) any {
+	switch v := v.(type) {
+	case string:
+		return value.HideEvident(v)
+	case map[string]any:
+		out := maps.Clone(v)
+		for key, one := range out {
+			out[key] = hideEvident(one)
+		}
+
+		return out
+	case []any:
+		out := slices.Clone(v)
+		for i, one := range out {
+			out[i] = hideEvident(one)
+		}
+
+		return out
+	}
+
+	return v
 }
 
 // HideSecretFlags returns the value of a variable with flags, with "(sensitive)" for values that may be secrets.

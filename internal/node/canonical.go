@@ -93,7 +93,7 @@ func (f File) canonical() CanonicalFile {
 }
 
 // Hash returns the plan's identity: sha256: and the hash of its canonical form, without values of flags and headers
-// that may be secrets: recordings do not have them, and their replays have the same plan.
+// that may be secrets, and what evidently is one: recordings do not have them, and their replays have the same plan.
 func (n Node) Hash() string {
 	s := n.Stored()
 	for i, f := range s.Flags {
@@ -102,7 +102,7 @@ func (n Node) Hash() string {
 	for i, f := range s.Files {
 		s.Files[i].Text = kubelet.HideSecrets(f.Text)
 	}
-	s.Config = kubelet.HideHeaders(s.Config)
+	s.Config = kubelet.HideConfig(s.Config)
 	h := sha256.Sum256(s.encode())
 	return "sha256:" + hex.EncodeToString(h[:])
 }

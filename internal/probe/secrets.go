@@ -13,9 +13,9 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
-// refuseSecrets replaces an answer that contains a secret of this node, or what is evidently one, by a failure. The
-// answer would be in plans and recordings, and the site could use it without the mark of a secret. A file that prelet
-// manages is made without what is evident in it, see showOriginal.
+// refuseSecrets replaces an answer that contains a secret of this node by a failure. The answer would be in plans and
+// recordings, and the site could use it without the mark of a secret. What is only evidently one is public there, and
+// hidden later.
 func (l *Live) refuseSecrets(q world.Question, a world.Answer) world.Answer {
 	var code fault.Code
 
@@ -30,18 +30,11 @@ func (l *Live) refuseSecrets(q world.Question, a world.Answer) world.Answer {
 		return a
 	}
 
-	what := ""
-	if q.Kind != world.KindOriginal {
-		what = findEvident(a)
-	}
-	if l.holdsSecret(a) {
-		what = "a secret of this node"
-	}
-	if what == "" {
+	if !l.holdsSecret(a) {
 		return a
 	}
 
-	return world.Failure(code, "the answer contains "+what+", and answers are in plans and recordings",
+	return world.Failure(code, "the answer contains a secret of this node, and answers are in plans and recordings",
 		"Read the secret by credential(\"NAME\"), or a sensitive variable, and remove it from the file or object")
 }
 
@@ -59,23 +52,6 @@ func (l *Live) holdsSecret(a world.Answer) bool {
 	}
 
 	return world.HoldsIn(v, l.o.Redactor.Holds)
-}
-
-// findEvident returns what in an answer is evidently a secret; "" for none.
-func findEvident(a world.Answer) (what string) {
-	var v any
-	if a.Value == nil || json.Unmarshal(a.Value, &v) != nil {
-		return ""
-	}
-	world.HoldsIn(v, func(text string) bool {
-		if found := value.FindEvident(text); what == "" && len(found) > 0 {
-			what = found[0].What
-		}
-
-		return what != ""
-	})
-
-	return what
 }
 
 // LearnSecrets adds each credential of this process to the redactor, once. A credential that cannot be read is

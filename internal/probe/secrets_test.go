@@ -51,9 +51,9 @@ func TestSecretsAreNoAnswers(t *testing.T) {
 		},
 		"/etc/key": {
 			"-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEICANARY\n-----END PRIVATE KEY-----\n",
-			"contains a private key",
+			"",
 		},
-		"/etc/proxy":                           {"p=http://u:CANARY-pw@proxy\n", "contains a password in a URL"},
+		"/etc/proxy":                           {"p=http://u:CANARY-pw@proxy\n", ""},
 		"/etc/variable":                        {"correct horse", "contains a secret of this node"},
 		"/etc/shadow":                          {"root:*:1::::::\n", "/etc/shadow"},
 		"/run/credentials/prelet.service/k3":   {"other", "/run/credentials"},

@@ -23,6 +23,8 @@ const (
 	aToken     = "a bootstrap token"
 	PrivateKey = "a private key"
 	SecretFlag = "the value of a secret flag"
+	// SecretField is what a configuration of the kubelet has for headers.
+	SecretField = "a value of staticPodURLHeader"
 )
 
 // SampleToken is the token in kubeadm's documentation. A text that explains something may contain it.
@@ -48,14 +50,14 @@ type form struct {
 
 // secretValue is a character of a value behind a name. It is none of quotes, of expressions, and of what stands for a
 // value in an example.
-const secretValue = `[^\s"'\\,;&<>$%{}()\[\]#…*]`
+const secretValue = `[^\s"'\\,;&<>$%{}()\[\]#…]`
 
 // isBehind matches the end of a value that is alone in its line, quotes or brackets: words of a sentence are not.
 const isBehind = `(?:["'\\,;\])}]|[ \t]*\r?$)`
 
 // aroundLine is what is between two lines of a key that have something around them: the end of the first, in quotes
-// or not, and what the second begins with.
-const aroundLine = `["',;)\]\\]*[ \t\\]*[nr]?\r?\n[ \t]*(?:[#;>|*+]+|- |//+|["'])?[ \t"'\\]*`
+// or not and maybe escaped, and what the second begins with.
+const aroundLine = `["',;)\]\\]*[ \t\\]*(?:[nr]?\r?\n|(?:r\\+)?n)[ \t]*(?:[#;>|*+]+|- |//+|["'])?[ \t"'\\]*`
 
 var (
 	// A key in a comment or in a list has more around each line. Words there are not a key.
@@ -72,13 +74,17 @@ var (
 		isBehind)
 	bareHeader = lazy.Regexp(`(?m)\bA(?:uthorization|UTHORIZATION)["']?[ \t]*[:=][\[ \t"']*(` + secretValue + `+)` +
 		isBehind)
-	bearer = lazy.Regexp(`\bBearer\s+([A-Za-z0-9._~+/=-]{8,})`)
+	// In a sentence, only what has a digit is a secret.
+	headerWord = lazy.Regexp(`(?i)\bauthorization["'\]]*\s*[:=]\s*[\["'\\\s-]*` +
+		`(?:(?:basic|bearer|token|digest|negotiate|apikey|splunk)\s+)?(` + secretValue + `{8,})[ \t]`)
+	bearer = lazy.Regexp(`\bBearer\s+([A-Za-z0-9._~+/=*-]{6,})`)
 	basic  = lazy.Regexp(`\bBasic\s+([A-Za-z0-9+/]{6,}={0,2})`)
 	// Passwords have $, * and % too. One that begins with them is a variable, stars, or a format.
 	urlPassword = lazy.Regexp(`//[^\s"'/?#@:<{\\]*:([^\s"'/?#@$<{*\\][^\s"'/?#@<{\\]*)@`)
 	formatVerb  = lazy.Regexp(`^%(?:\[\d+\])?[sqv]$`) // an argument of format() is the secret
-	urlQuery    = lazy.Regexp(`(?i)//[^\s"'<>]*?[?&](?:access_|id_|auth_|x-amz-)?` +
-		`(?:token|password|passwd|secret|api[-_]?key|signature|sig|security-token)=` +
+	// The last word of the name counts: a key alone is ordinary, and so is the token of a page.
+	urlQuery = lazy.Regexp(`(?i)//[^\s"'<>]*?[?&](?:[a-z0-9]+[._-])*` +
+		`(?:token|password|passwd|secret|api[-_]?key|signature|sig)=` +
 		`((?:%[0-9A-Fa-f]{2}|[^\s"'&#$<>{}%*()\\])[^\s"'&#$<>{}*()\\]*)`)
 	settingValue = lazy.Regexp(`\b(?:manifest[-_]url[-_]header|storage[-_]driver[-_]password)` +
 		`(?:["']?\s*[=:]\s*\\?(?:"([^"\\$]+)|'([^'\\$]+))|(?:=|:\s+)(` + secretValue + `+))`)
@@ -97,8 +103,13 @@ var harmless = []string{
 func isValue(s string) bool {
 	isReference := strings.HasPrefix(s, "var.") || strings.HasPrefix(s, "local.") || strings.HasPrefix(s, "each.")
 
-	return !isReference && !strings.Contains(s, sensitiveText) && !slices.Contains(harmless, strings.ToLower(s))
+	return !isReference && !strings.Contains(s, sensitiveText) && !slices.Contains(harmless, strings.ToLower(s)) &&
+		!placeholder().MatchString(s)
 }
+
+// placeholder matches what stands for a secret in an example: __TOKEN__, @PASSWORD@, YOUR_API_KEY, xxxxx, *****.
+var placeholder = lazy.Regexp(`^(?:__.*__|@.*@|[xX.*-]+|\*{3,}.*|` +
+	`(?:[A-Z]+[_-])*(?:TOKEN|PASSWORD|PASSWD|SECRET|KEY|CREDENTIALS?|CHANGE_?ME|REDACTED)(?:[_-][A-Z]+)*)$`)
 
 // isCredential reports whether a text is not a word of a sentence: it is long, or not of small letters.
 func isCredential(s string) bool {
@@ -108,6 +119,12 @@ func isCredential(s string) bool {
 // isWord reports whether a text differs from an ordinary word: it has a digit or a colon.
 func isWord(s string) bool { return isValue(s) && strings.ContainsAny(s, "0123456789:") }
 
+// isLongWord reports whether a text has a digit and is as long as a secret.
+func isLongWord(s string) bool { return len(s) >= minHeld && isWord(s) }
+
+// isBearer reports whether the word behind Bearer is one that no sentence has.
+func isBearer(s string) bool { return isLongWord(s) || isValue(s) && strings.ContainsAny(s, "*~+") }
+
 // isEncodedPair reports whether a text is a user and a password as the scheme Basic encodes them. Words are not.
 func isEncodedPair(s string) bool {
 	pair, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(s, "="))
@@ -116,7 +133,6 @@ func isEncodedPair(s string) bool {
 
 var evidentForms = sync.OnceValue(func() []form {
 	const header = "the value of a header Authorization"
-	anything := func(string) bool { return true }
 
 	return []form{
 		{PrivateKey, []string{"PRIVATE KEY"}, groups(privateKey, nil)},
@@ -126,12 +142,14 @@ var evidentForms = sync.OnceValue(func() []form {
 		{header, []string{"uthorization", "UTHORIZATION"}, groups(schemeHeader, isValue)},
 		{header, []string{"uthorization", "UTHORIZATION"}, groups(tokenHeader, isCredential)},
 		{header, []string{"Authorization", "AUTHORIZATION"}, findBareHeaders},
-		{header, []string{"Bearer"}, groups(bearer, isWord)},
+		{header, []string{"uthorization", "UTHORIZATION"}, groups(headerWord, isLongWord)},
+		{header, []string{"Bearer"}, groups(bearer, isBearer)},
 		{header, []string{"Basic"}, groups(basic, isEncodedPair)},
 		{"a password in a URL", []string{"@"}, findPasswords},
-		{"a secret in the query of a URL", []string{"?"}, groups(urlQuery, anything)},
+		{"a secret in the query of a URL", []string{"?"}, findQueries},
 		{SecretFlag, []string{"manifest", "storage"}, groups(settingValue, isValue)},
 		{SecretFlag, []string{"manifest", "storage"}, groups(settingWord, isWord)},
+		{SecretField, []string{"staticPodURLHeader"}, findHeaders},
 	}
 })
 
@@ -170,6 +188,16 @@ func findPasswords(text string) [][2]int {
 	found := groups(urlPassword, isPassword)(text)
 
 	return slices.DeleteFunc(found, func(at [2]int) bool { return strings.HasPrefix(text[at[1]:], "@sha256:") })
+}
+
+// pageToken matches the name of a parameter that says where the next page of a list begins.
+var pageToken = lazy.Regexp(`(?i)[?&._-](?:page|next|previous|prev|continue|continuation|sync)[._-]?token=$`)
+
+// findQueries finds secrets in queries of URLs.
+func findQueries(text string) [][2]int {
+	return slices.DeleteFunc(groups(urlQuery, isValue)(text), func(at [2]int) bool {
+		return pageToken().MatchString(text[max(at[0]-len("?continuation-token="), 0):at[0]])
+	})
 }
 
 // encodedArmour is what base64 and hexadecimal make of the armour of a private key.
@@ -221,7 +249,8 @@ func findEncodedKeys(text string) (out [][2]int) {
 	return out
 }
 
-// findTokens finds bootstrap tokens. A name of letters alone may have the same form: of such are one in a thousand.
+// findTokens finds bootstrap tokens. A name may have the same form, with digits before its dot: of the tokens, one in
+// two hundred has no digit behind it.
 func findTokens(text string) (out [][2]int) {
 	for at := 0; ; at++ {
 		dot := strings.IndexByte(text[at:], '.')
@@ -234,7 +263,7 @@ func findTokens(text string) (out [][2]int) {
 			continue
 		}
 		token := text[start : start+tokenSize]
-		if token != SampleToken && strings.ContainsAny(token, "0123456789") {
+		if token != SampleToken && strings.ContainsAny(token[tokenID:], "0123456789") {
 			out = append(out, [2]int{start, start + tokenSize})
 		}
 	}
@@ -242,8 +271,8 @@ func findTokens(text string) (out [][2]int) {
 
 // FindEvident returns what in a text is evidently a secret, in the order of the text. It knows forms that are
 // unmistakable: private keys, also in base64 or hexadecimal; tokens of bootstrap and of service accounts; headers
-// Authorization; passwords and tokens in URLs; and values of the kubelet's secret flags. An expression in the place of
-// a secret is none, nor is what an example has there: <password>, $PW, SampleToken.
+// Authorization; passwords and tokens in URLs; and values of the kubelet's secret flags and field. An
+// expression in the place of a secret is none, nor is what an example has there: <password>, $PW, SampleToken.
 func FindEvident(text string) []Evident {
 	var out []Evident
 	for _, f := range evidentForms() {
@@ -252,6 +281,9 @@ func FindEvident(text string) []Evident {
 			continue
 		}
 		for _, at := range f.find(text) {
+			if strings.HasPrefix(text[at[1]:], sensitiveText) { // the rest of it is hidden
+				continue
+			}
 			out = append(out, Evident{at[0], at[1], f.what})
 		}
 	}
@@ -269,6 +301,15 @@ func FindEvident(text string) []Evident {
 	}
 
 	return merged
+}
+
+// HideEvident returns a text with "(sensitive)" in place of what is evidently a secret. Doing it twice changes nothing.
+func HideEvident(text string) string {
+	for _, e := range slices.Backward(FindEvident(text)) {
+		text = text[:e.Start] + sensitiveText + text[e.End:]
+	}
+
+	return text
 }
 
 // hiddenBytes is how many bytes of a text that is blanked are stars.

@@ -88,6 +88,16 @@ func (r *Redactor) Hide(text string) {
 	}
 }
 
+// HideEvident hides what in a text is evidently a secret, also where it is shown without what makes it evident. A
+// bootstrap token always shows what it is.
+func (r *Redactor) HideEvident(text string) {
+	for _, e := range FindEvident(text) {
+		if e.What != aToken {
+			r.Hide(text[e.Start:e.End])
+		}
+	}
+}
+
 // Given returns s without the secrets that were added, for a recording of the node's own.
 func (r *Redactor) Given(s string) string {
 	r.mu.RLock()

@@ -1,6 +1,10 @@
 package value
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/prelet/prelet/internal/lazy"
+)
 
 // hiddenText replaces the secret half of a bootstrap token. The other half, the id, is not secret: it names the Secret
 // kube-system/bootstrap-token-ID.
@@ -19,7 +23,8 @@ func isToken(s string, start int) bool {
 	if end > len(s) || s[start+tokenID] != '.' {
 		return false
 	}
-	if start > 0 && (joins(s[start-1]) || strings.IndexByte("-.", s[start-1]) >= 0) {
+	before := strings.TrimRight(s[:start], "-") // as a flag has them, but no name begins with one
+	if n := len(before); n > 0 && (joins(s[n-1]) || s[n-1] == '.') {
 		return false
 	}
 	for i := start; i < end; i++ {
@@ -31,7 +36,23 @@ func isToken(s string, start int) bool {
 	// With more text behind a dot it is the name of a host; at the end of a sentence it is a token.
 	behind := strings.TrimPrefix(s[end:], ".")
 
-	return behind == "" || !joins(behind[0]) && s[end] != '-'
+	isWhole := behind == "" || !joins(behind[0]) && s[end] != '-'
+
+	return isWhole && !isHost(s, start, end)
+}
+
+// hostWord matches what is before the name of a host, or the value of a label.
+var hostWord = lazy.Regexp(`(?i)(?:host|host[_-]?name|hostname-override|node|node[_-]?name|server|servers|domain|` +
+	`zone|\bname|\.[a-z0-9-]+/[a-z0-9._-]+)["']?\s*[:=]\s*[\["']*$`)
+
+// isHost reports whether what has the form of a token is a name by what is around it: a part of a URL or a path, with a
+// port, or behind a word for one.
+func isHost(s string, start, end int) bool {
+	before := s[max(start-len("kubernetes.io/hostname = ["), 0):start]
+	hasPort := len(s) > end+1 && s[end] == ':' && s[end+1] >= '0' && s[end+1] <= '9'
+
+	return hasPort || strings.HasSuffix(before, "/") || strings.HasSuffix(before, "@") ||
+		strings.HasPrefix(s[end:], "/") || hostWord().MatchString(before)
 }
 
 // joins reports whether a byte is a part of a word.

@@ -33,9 +33,9 @@ func (r *Recording) HoldBack(holds func(string) bool, redact, hide func(string) 
 			}
 		}
 		a := &e.Answer
-		a.Because = redact(a.Because)
+		a.Because = hide(redact(a.Because))
 		if f := a.Fault; f != nil {
-			*a = Failure(f.Code, redact(a.Why()), redact(f.Next))
+			*a = Failure(f.Code, hide(redact(a.Why())), hide(redact(f.Next)))
 			continue
 		}
 		if holdsJSON(a.Value, holds) {

@@ -73,7 +73,8 @@ func KeepVariables(last func() *LastGood) Fallback {
 		req, err := Variable.Request(q)
 		old, ok := good.Recording.Find(q)
 		var was VariableAns
-		if err != nil || req.Sensitive || !ok || old.Fault != nil || json.Unmarshal(old.Value, &was) != nil {
+		isUsable := ok && old.Fault == nil && !lacksSecret(old)
+		if err != nil || req.Sensitive || !isUsable || json.Unmarshal(old.Value, &was) != nil {
 			return failed, false
 		}
 		if !strings.HasPrefix(was.Source, SourceCredential) && was.Source != SourceCommandLine {
@@ -87,6 +88,10 @@ func KeepVariables(last func() *LastGood) Fallback {
 		return old, true
 	}
 }
+
+// lacksSecret reports whether a recording has an answer without a secret of it. What stands for the secret must not
+// get into a file.
+func lacksSecret(a Answer) bool { return bytes.Contains(a.Value, []byte("(sensitive)")) }
 
 // Or returns a Fallback that asks other where f has no replacement. Each of them may be nil.
 func (f Fallback) Or(other Fallback) Fallback {
@@ -126,7 +131,7 @@ func AnswerFromLastGood(
 		}
 
 		old, ok := good.Recording.Find(q)
-		if !ok || old.Fault != nil {
+		if !ok || old.Fault != nil || lacksSecret(old) {
 			return failed, false
 		}
 

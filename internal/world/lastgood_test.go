@@ -147,3 +147,22 @@ func TestReadLastGood(t *testing.T) {
 		}
 	}
 }
+
+// TestWithheldIsNoReplacement: an answer from whose recording a secret was left out replaces none. Else what stands for
+// the secret would get into the kubelet's configuration.
+func TestWithheldIsNoReplacement(t *testing.T) {
+	q := Object.Question(ObjectReq{Namespace: "kube-system", Name: "kubelet-config"})
+	for text, want := range map[string]bool{"staticPodURLHeader: {X: [(sensitive)]}": false, "tags: [a]": true} {
+		r := &Recording{Header: Header{Time: "2026-01-02T03:04:05Z"}, Entries: []Entry{{
+			Question: q, Answer: Object.Answer(ObjectAns{Data: map[string]string{"kubelet": text}}),
+		}}}
+		at := time.Date(2026, 1, 2, 4, 0, 0, 0, time.UTC)
+		fallback := AnswerFromLastGood(
+			func() *LastGood { return &LastGood{Generation: 1, Recording: r} }, 24*time.Hour, at,
+			func() time.Time { return at },
+		)
+		if _, got := fallback(q, Failure(fault.ClusterUnreachable, "away", "")); got != want {
+			t.Errorf("%s: got a replacement: %t, want %t", text, got, want)
+		}
+	}
+}

@@ -1,4 +1,4 @@
-package lang
+package value
 
 import (
 	"slices"
@@ -24,8 +24,8 @@ func TestFindHeaders(t *testing.T) {
 	} {
 		text := strings.NewReplacer("«", "", "»", "").Replace(marked)
 		got := text
-		for _, e := range slices.Backward(findHeaders(text)) {
-			got = got[:e.Start] + "«" + got[e.Start:e.End] + "»" + got[e.End:]
+		for _, at := range slices.Backward(findHeaders(text)) {
+			got = got[:at[0]] + "«" + got[at[0]:at[1]] + "»" + got[at[1]:]
 		}
 		if got != marked {
 			t.Errorf("got %q\nwant %q", got, marked)

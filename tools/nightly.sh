@@ -30,7 +30,7 @@ run() { # run PART
 	bench) make bench FAIL_ABOVE=1.5 ;;
 	tables) make kubetables-check ;;
 	race) make race-all ;;
-	nodes) PRELET_SWEEP=full go test -count=1 -timeout 20m -run '^TestNodes$' ./cmd/prelet ;;
+	nodes) PRELET_SWEEP=full go test -count=1 -timeout 40m -run '^Test(Nodes|Canaries)$' ./cmd/prelet ;;
 	activation) PRELET_SWEEP=full go test -count=1 -timeout 40m ./internal/commit/activation ;;
 	generation) PRELET_SWEEP=full go test -count=1 -timeout 60m ./internal/commit/generation ;;
 	samples)

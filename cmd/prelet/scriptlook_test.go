@@ -2,15 +2,10 @@ package main
 
 import (
 	"bytes"
-	"compress/gzip"
-	"encoding/base64"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"html"
 	"io"
 	"io/fs"
-	"net/url"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -22,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/prelet/prelet/internal/canary"
 	"github.com/prelet/prelet/internal/commit/generation"
 )
 
@@ -181,7 +177,7 @@ func cmdHidden(ts *testscript.TestScript, _ bool, args []string) {
 		}
 		for _, e := range args[1:] {
 			if strings.HasSuffix(p, e) || strings.HasSuffix(e, "/") && strings.Contains(p, e) {
-				found[e] = found[e] || seen(of(ts).secrets, b) != ""
+				found[e] = found[e] || canary.NewFinder(of(ts).secrets...).Find(b) != ""
 				return nil
 			}
 		}
@@ -199,47 +195,9 @@ func cmdHidden(ts *testscript.TestScript, _ bool, args []string) {
 }
 
 func noSecret(ts *testscript.TestScript, where string, b []byte) {
-	if z, err := gzip.NewReader(bytes.NewReader(b)); err == nil {
-		b, err = io.ReadAll(z)
-		ts.Check(err)
+	if found := canary.NewFinder(of(ts).secrets...).Find(b); found != "" {
+		ts.Fatalf("a secret is in %s, %s", where, found)
 	}
-	if form := seen(of(ts).secrets, b); form != "" {
-		ts.Fatalf("a secret is in %s, %s", where, form)
-	}
-}
-
-// seen returns the form in which a text contains a secret, or "". Base64 is searched at each of its three alignments.
-func seen(secrets []string, text []byte) string {
-	lower := bytes.ToLower(text)
-	for _, s := range secrets {
-		quoted := string(must(json.Marshal(s)))
-		forms := map[string]string{
-			"plain":   s,
-			"hex":     hex.EncodeToString([]byte(s)),
-			"escaped": quoted[1 : len(quoted)-1],
-			"quoted":  strings.Trim(strconv.QuoteToASCII(s), `"`),
-			"URL":     url.QueryEscape(s),
-			"path":    url.PathEscape(s),
-			"HTML":    html.EscapeString(s),
-		}
-		for _, form := range []string{"escaped", "quoted"} {
-			twice := string(must(json.Marshal(forms[form])))
-			forms[form+" twice"] = twice[1 : len(twice)-1]
-		}
-		for i := range 3 {
-			e := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("x", i) + s))
-			from := []int{0, 2, 3}[i]
-			form := e[from : len(e)-len(e)%4-4]
-			forms[fmt.Sprintf("base64 at %d", i)] = form
-			forms[fmt.Sprintf("base64 of URLs at %d", i)] = strings.NewReplacer("+", "-", "/", "_").Replace(form)
-		}
-		for form, x := range forms {
-			if bytes.Contains(text, []byte(x)) || form == "hex" && bytes.Contains(lower, []byte(x)) {
-				return form
-			}
-		}
-	}
-	return ""
 }
 
 // mode FILE OCTAL

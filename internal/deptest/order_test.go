@@ -41,6 +41,7 @@ func apart() []string {
 		"internal/detector/hostile/...",
 		"internal/scripttest/...",
 		"internal/sample/...",
+		"internal/canary/...",
 		"internal/deptest/...",
 		"examples/...",
 		"bench/...",

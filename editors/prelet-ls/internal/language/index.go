@@ -207,7 +207,8 @@ func variable(b *hclsyntax.Block) Symbol {
 		s.Type = t
 	}
 	if a := b.Body.Attributes[schema.VariableDescription.Name]; a != nil {
-		s.Doc, _ = value.LiteralText(a.Expr)
+		text, _ := value.LiteralText(a.Expr)
+		s.Doc = value.HideEvident(text)
 	}
 
 	return s

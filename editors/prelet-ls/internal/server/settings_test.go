@@ -1,10 +1,13 @@
 package server
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/prelet/prelet/internal/canary"
 )
 
 // editor keeps what a server has shown.
@@ -85,21 +88,41 @@ func TestRefusedKubeletVersion(t *testing.T) {
 	}
 }
 
-// A secret in the text is a finding that does not show it, also where a message quotes a part of the text.
-func TestEvidentSecret(t *testing.T) {
-	text := "locals {\n  a = \"-----BEGIN PRIVATE KEY-----\\nMC4CANARYCANARY\\n-----END PRIVATE KEY-----\"\n}\n" +
-		"stage \"label\" \"x\" {\n  storage-driver-password = \"CANARY x\"\n}\n"
-	s, dir, _ := openSite(t, map[string]string{"site.hcl": text})
-	e := watch(s)
-	configure(t, s, map[string]any{})
+// A secret of any kind, in the text that is open or in another file, is a finding that does not show it, and neither does
+// anything that an editor shows at a place that names it.
+func TestEvidentSecrets(t *testing.T) {
+	for _, k := range canary.Kinds() {
+		if k.Name == "credential" { // it is evident only on a node
+			continue
+		}
+		literal := `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(k.Text) + `"`
+		declared := "locals {\n  a = " + literal + "\n}\nvariable \"v\" {\n  default = " + literal +
+			"\n  description = " + literal + "\n}\nstage \"label\" \"x\" {\n  labels = { \"example.com/b\" = " + literal + " }\n" +
+			"  " + literal + " = 1\n}\n"
+		for _, use := range []string{"local.a|", "var.v|", "var.|", "local.|", "local.a + |1", "tonumber(local.a|)", literal + "|"} {
+			s, dir, params := openSite(t, map[string]string{
+				"site.hcl": "locals {\n  b = " + use + "\n}\n", "other.hcl": declared, "a.prelet.vars": "v = " + literal + "\n",
+			})
+			e := watch(s)
+			configure(t, s, map[string]any{})
+			shown := map[string]any{"diagnostics": e.shown, "messages": e.messages}
+			for _, method := range []string{"hover", "completion", "signatureHelp", "documentSymbol", "definition"} {
+				shown[method] = askFor[any](t, s, method, params)
+			}
 
-	got := e.summaries(filepath.Join(dir, "site.hcl"))
-	if !strings.Contains(got, "The site's text has a private key") || !strings.Contains(got, "storage-driver-password") {
-		t.Errorf("diagnostics: got %q, want both secrets", got)
-	}
-	for _, d := range e.shown[uriOf(filepath.Join(dir, "site.hcl"))] {
-		if strings.Contains(d.Message, "CANARY") {
-			t.Errorf("got %q, want it without the secret", d.Message)
+			find := canary.NewFinder(k.Hidden...)
+			for what, v := range shown {
+				text, err := json.Marshal(v)
+				must(t, err)
+				if found := find.Find(text); found != "" {
+					t.Errorf("%s, %s: %s: got a secret %s; want none", k.Name, use, what, found)
+				}
+			}
+			for _, file := range []string{"other.hcl", "a.prelet.vars"} {
+				if got := e.summaries(filepath.Join(dir, file)); !strings.Contains(got, "The site's text has ") {
+					t.Errorf("%s, %s: %s: got %q, want a finding of the secret", k.Name, use, file, got)
+				}
+			}
 		}
 	}
 }

@@ -20,7 +20,9 @@ func checkNameIsFree(
 	n node.Node,
 ) (found Findings) {
 	_, hasBootstrap := findPurpose(n, bootstrapPurpose)
-	isAboutToJoin := !b.Kubelet.Joined && b.Access.Token != "" && hasBootstrap
+	hasCluster := len(b.Access.Servers) > 0 || b.Access.DiscoveryFile != ""
+	// Without a token the image's own bootstrap kubeconfig is that of the join.
+	isAboutToJoin := !b.Kubelet.Joined && hasCluster && (hasBootstrap || b.Access.Token == "")
 	name, isCloud := FindNameFlags(n.Flags)
 	if tape == nil || !isAboutToJoin || b.Node.Takeover || isCloud {
 		return found

@@ -322,9 +322,17 @@ func (l *Live) addCredentials(req *cluster.ObjectRequest, token string) *fault.F
 		conf = joined.Conf
 	case token == "":
 		conf = joined.BootstrapConf
-		req.KubeconfigName = "the bootstrap kubeconfig"
 	default:
 		return nil
+	}
+
+	return l.addKubeconfig(req, conf)
+}
+
+// addKubeconfig sets kubelet.conf, or the bootstrap kubeconfig of the image.
+func (l *Live) addKubeconfig(req *cluster.ObjectRequest, conf string) *fault.Fault {
+	if conf == joined.BootstrapConf {
+		req.KubeconfigName = "the bootstrap kubeconfig"
 	}
 
 	text, f := l.root().TrustedText(conf)

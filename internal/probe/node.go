@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/platform/machineid"
 	"github.com/prelet/prelet/internal/probe/joined"
@@ -76,7 +77,13 @@ func (l *Live) readNode(ctx context.Context, r world.NodeReq) (taken, note strin
 	}
 
 	req.Name = r.Name
-	req.Token = l.newTokenReader(r.Token)
+	if r.Token != "" {
+		req.Token = l.newTokenReader(r.Token)
+	} else if f := l.addKubeconfig(&req, joined.BootstrapConf); f != nil && f.Code == fault.CredentialMissing {
+		return "", "" // there is nothing to join with
+	} else if f != nil {
+		return "", f.Reason()
+	}
 
 	body, exists, why, err := l.client.FetchNode(ctx, req)
 

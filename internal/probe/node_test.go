@@ -7,11 +7,19 @@ import (
 	"time"
 
 	"github.com/prelet/prelet/internal/demo"
+	"github.com/prelet/prelet/internal/probe/joined"
 	"github.com/prelet/prelet/internal/world"
 )
 
-// TestNodeName asks whether another machine has a name: of each kind of Node that the cluster may have.
+// TestNodeName asks whether another machine has a name: of each kind of Node that the cluster may have, with the token
+// of the site, and with the bootstrap kubeconfig of the image.
 func TestNodeName(t *testing.T) {
+	t.Run("token", func(t *testing.T) { checkNodeNames(t, "t") })
+	t.Run("bootstrap kubeconfig", func(t *testing.T) { checkNodeNames(t, "") })
+}
+
+func checkNodeNames(t *testing.T, token string) {
+	t.Helper()
 	const (
 		ours, other         = "0123456789abcdef0123456789abcdef", "fedcba9876543210fedcba9876543210"
 		ourUUID, otherUUID  = "4c4c4544-0042-3510-8052-b4c04f564e32", "4c4c4544-0042-3510-8052-b4c04f564e33"
@@ -73,7 +81,10 @@ func TestNodeName(t *testing.T) {
 			})
 			l.nodeRetry = time.Millisecond
 
-			access := world.Access{Servers: []string{s.URL}, CACertHashes: []string{s.CAHash()}, Token: "t"}
+			access := world.Access{Servers: []string{s.URL}, CACertHashes: []string{s.CAHash()}, Token: token}
+			if token == "" {
+				place(t, root, joined.BootstrapConf, bootstrap(s, "insecure-skip-tls-verify: true", "token: "+demo.Token))
+			}
 			a, _, err := world.Node.Ask(t.Context(), l, world.NodeReq{Access: access, Name: "n1"})
 			isTaken := a.Taken != ""
 			if err != nil || isTaken != (c.want != "") || !strings.Contains(a.Taken, c.want) ||

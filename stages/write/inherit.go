@@ -105,9 +105,8 @@ func (how inheriting) addTo(base *node.Base, files map[string]*kubelet.EnvFile) 
 
 // listLate returns the words after those of the flags file: without the first one if a flag there takes it.
 func listLate(between, after []kubelet.Word) []kubelet.Word {
-	whole := kubelet.FlagsOf(slices.Concat(between, after))
-	part := kubelet.FlagsOf(between).Uses()
-	if n := len(part); n > 0 && part[n-1].NoValue && !whole.Uses()[n-1].NoValue {
+	own := kubelet.FlagsOf(between).Uses()
+	if n := len(own); n > 0 && own[n-1].NoValue && len(after) > 0 && !after[0].Open {
 		return after[1:]
 	}
 

@@ -102,11 +102,28 @@ func (c *checker) dropUnknownFields(prefix string, object map[string]any) map[st
 		if !isKnown {
 			continue
 		}
-		inner, isObject := value.(map[string]any)
-		if isObject && field.Type == known.Object {
-			out[name] = c.dropUnknownFields(prefix+name+".", inner)
-		} else {
-			out[name] = value
+		out[name] = value
+		switch inner := value.(type) {
+		case map[string]any:
+			if field.Type == known.Object {
+				out[name] = c.dropUnknownFields(prefix+name+".", inner)
+			}
+		case []any:
+			if field.Type == known.ObjectList {
+				out[name] = c.dropFromElements(prefix+name+"[].", inner)
+			}
+		}
+	}
+
+	return out
+}
+
+// dropFromElements returns a list of objects without such fields.
+func (c *checker) dropFromElements(prefix string, list []any) []any {
+	out := slices.Clone(list)
+	for i, element := range list {
+		if object, isObject := element.(map[string]any); isObject {
+			out[i] = c.dropUnknownFields(prefix, object)
 		}
 	}
 

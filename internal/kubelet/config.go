@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"reflect"
 	"slices"
 	"strconv"
@@ -62,8 +63,29 @@ func ConfigOf(doc map[string]any) *Config {
 
 // ParseConfig parses one YAML or JSON document as the kubelet does: aliases and merge keys are expanded, and the last
 // one of a repeated key counts (see Repeated). It rejects a second document and what exceeds the limits. apiVersion
-// and kind must be those of v1beta1, because the kubelet exits without them, for its --config and for drop-ins.
+// and kind must be those of v1beta1, because the kubelet exits without them, for its --config and for drop-ins. A whole
+// number is one in each notation, such as 64.0, because prelet writes it again.
 func ParseConfig(text string) (*Config, error) {
+	c, err := parseConfig(text)
+	if err == nil {
+		c.doc = mapLeaves(c.doc, toWholeNumber).(map[string]any)
+	}
+
+	return c, err
+}
+
+// toWholeNumber returns a whole number as its digits, which the kubelet needs in JSON.
+func toWholeNumber(leaf any) any {
+	number, _ := leaf.(json.Number)
+	f, err := number.Float64()
+	if !strings.ContainsAny(string(number), ".eE") || err != nil || f != math.Trunc(f) || math.Abs(f) > 1<<53 {
+		return leaf
+	}
+
+	return json.Number(strconv.FormatInt(int64(f), 10))
+}
+
+func parseConfig(text string) (*Config, error) {
 	doc, repeated, err := parseDocument(text)
 	if err != nil {
 		return nil, fmt.Errorf("kubelet configuration: %w", err)
@@ -79,7 +101,7 @@ func ParseConfig(text string) (*Config, error) {
 }
 
 // ParseConfigFile parses a file that the kubelet itself reads. Other than ParseConfig it rejects YAML that begins with
-// a brace, which the kubelet reads as JSON.
+// a brace, which the kubelet reads as JSON, and keeps the notation of numbers.
 func ParseConfigFile(text string) (*Config, error) {
 	trimmed := strings.TrimLeftFunc(text, unicode.IsSpace)
 	if strings.HasPrefix(trimmed, "{") && !json.Valid([]byte(trimmed)) {
@@ -87,7 +109,7 @@ func ParseConfigFile(text string) (*Config, error) {
 			"not: write it as YAML in lines, or quote its keys and texts")
 	}
 
-	return ParseConfig(text)
+	return parseConfig(text)
 }
 
 // ParseDropIn parses a drop-in of the kubelet. It rejects duplicate keys too: the kubelet decodes drop-ins strictly.

@@ -2,6 +2,7 @@ package kubelet
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"math/big"
 	"os"
@@ -283,5 +284,28 @@ func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatalf("got %v, want no error", err)
+	}
+}
+
+// The kubelet needs the digits of a whole number in JSON. prelet writes the base again, and not a file of others.
+func TestWholeNumbers(t *testing.T) {
+	for number, want := range map[string]string{
+		"64": "64", "64.0": "64", "1e2": "100", "-2.0": "-2", "64.5": "64.5", "1e99": "1e99", "9007199254740993": "9007199254740993",
+	} {
+		text := `{"apiVersion":"kubelet.config.k8s.io/v1beta1","kind":"KubeletConfiguration","maxPods":` + number + `}`
+		base, err := ParseConfig(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, _ := base.Get("/maxPods"); fmt.Sprint(got) != want {
+			t.Errorf("%s in the base: got %v; want %s", number, got, want)
+		}
+		file, err := ParseConfigFile(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, _ := file.Get("/maxPods"); fmt.Sprint(got) != number {
+			t.Errorf("%s in a file: got %v; want it as it is", number, got)
+		}
 	}
 }

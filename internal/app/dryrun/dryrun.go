@@ -4,6 +4,7 @@ package dryrun
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"path"
 	"slices"
@@ -127,7 +128,7 @@ func (a *Asker) prepare(ctx context.Context, k boot.FinishedKubelet) (run kubele
 		if text, f := a.Root.Bytes(file); run.Config == nil && a.Secret != nil && f == nil {
 			run.Config = text
 		} else if run.Config == nil {
-			run.Config = kubelet.ConfigOf(k.Config).Canonical()
+			run.Config = encode(k.Config)
 		}
 	}
 	if folder, ok := flags.Lookup("config-dir"); ok {
@@ -148,6 +149,13 @@ func listDropIns(root nodefile.Root, folder string) (all []stages.DropIn) {
 	}
 
 	return all
+}
+
+// encode returns a file of others as JSON, which keeps the notation of numbers: the kubelet refuses 64.0 there.
+func encode(config map[string]any) []byte {
+	text, _ := json.Marshal(config) // JSON and YAML were parsed into it
+
+	return text
 }
 
 // addConfig returns the words of a kubelet with the flag for its planned configuration, which its unit has: the words
@@ -190,7 +198,7 @@ func (a *Asker) readDropIns(all []stages.DropIn, planned map[string][]byte, fold
 		if text == nil && d.Config == nil {
 			text, _ = a.Root.Bytes(d.Path)
 		} else if text == nil {
-			text = kubelet.ConfigOf(d.Config).Canonical()
+			text = encode(d.Config)
 		}
 		out = append(out, kubeletbin.File{Path: strings.TrimPrefix(d.Path, folder), Content: text})
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/prelet/prelet/internal/app/bundle"
 	"github.com/prelet/prelet/internal/app/dryrun"
 	"github.com/prelet/prelet/internal/app/rehearsal"
+	"github.com/prelet/prelet/internal/app/unitflags"
 	"github.com/prelet/prelet/internal/app/userfile"
 	"github.com/prelet/prelet/internal/app/waits"
 	"github.com/prelet/prelet/internal/boot"
@@ -459,6 +460,12 @@ func (n *openNode) openLive(given map[string]probe.Given) {
 			Kubelet:   n.KubeletVersion,
 		}
 		answers, all := n.askBinaries(e)
+		if n.knowsUnit() {
+			for _, a := range all {
+				a.Root = nodefile.Root(n.Root)
+				a.Secret = n.Secret
+			}
+		}
 		n.asked.Binaries = answers
 		n.askers = append(n.askers, all...)
 		n.source = n.asked
@@ -467,6 +474,19 @@ func (n *openNode) openLive(given map[string]probe.Given) {
 		n.past = n.live.LastGood
 	}
 }
+
+// knowsUnit reports whether the kubelet's command line can be read in the files of its unit: on this machine, as root.
+func (n *openNode) knowsUnit() bool {
+	if len(n.binaries) == 0 || !n.isHere() || os.Geteuid() != 0 {
+		return false
+	}
+	_, _, err := unitflags.Unit{Root: nodefile.Root(n.Root), Name: boot.KubeletUnit(n.Site)}.ListWords()
+
+	return err == nil
+}
+
+// isHere reports whether the node is this machine.
+func (n *openNode) isHere() bool { return n.Root == "" && n.Hardware == "" || n.env.On != nil }
 
 // askers ask kubelets' binaries about a plan; none: no binary is asked.
 type askers []*dryrun.Asker
@@ -520,8 +540,7 @@ func (n *openNode) newAsker() *dryrun.Asker {
 	if n.env.On != nil {
 		run = n.env.On.DryRun
 	}
-	isHere := n.Root == "" && n.Hardware == "" || n.env.On != nil
-	if run == nil || !isHere || n.KubeletVersion != "" || os.Geteuid() != 0 || n.isRun && n.Generation() == 0 {
+	if run == nil || !n.isHere() || n.KubeletVersion != "" || os.Geteuid() != 0 || n.isRun && n.Generation() == 0 {
 		return nil
 	}
 

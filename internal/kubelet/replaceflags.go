@@ -29,13 +29,13 @@ func (f *Flags) Replace(replace func(name, value string) string) []string {
 // not known.
 func DropOpen(words []Word) (known []Word) {
 	for _, w := range words {
-		last := len(known) - 1
+		uses := FlagsOf(known).Uses()
 		switch {
 		case !w.Open:
 			known = append(known, w)
-		case last < 0 || strings.HasPrefix(w.Text, "-"):
-		case FlagsOf(known[last:]).LacksValue(FlagName(known[last].Text)):
-			known = known[:last]
+		case len(uses) == 0 || strings.HasPrefix(w.Text, "-"):
+		case uses[len(uses)-1].NoValue:
+			known = known[:len(known)-1]
 		}
 	}
 

@@ -279,6 +279,7 @@ e2e-hostile: build packages ## run hostile detectors under the hardened unit, bo
 
 .PHONY: e2e-kube
 e2e-kube: build machines ## join a real cluster with a real kubelet, as root; RUN=TestName selects
+	$(BUILD) -o bin/bench/ ./test/effective
 	test/kube/build.sh "$(KUBE_CACHE)"
 	cd test/kube && PRELET_KUBE_CACHE="$(KUBE_CACHE)" $(AS_BUILT) test -count=1 -v -timeout 30m -parallel 3 -run '$(RUN)' .
 
@@ -293,6 +294,7 @@ e2e-image: build ## boot a golden image in QEMU and join a real cluster with it,
 
 .PHONY: kubelet-agreement
 kubelet-agreement: build ## compare plan with the real kubelet on N=100 random inputs of each kind, as root; SEED= OLD=1
+	$(BUILD) -o bin/bench/ ./test/effective
 	test/kube/build.sh "$(KUBE_CACHE)"
 	$(if $(OLD),test/kube/build.sh "$(KUBE_CACHE)" old)
 	cd test/kube && PRELET_KUBE_AGREEMENT_CASES=$(if $(filter file,$(origin N)),100,$(N)) \

@@ -112,9 +112,9 @@ func readInputData(t *testing.T) (d inputData) {
 }
 
 // explains says why a disagreement is right, or is of how the kubelet is asked here; "" for one that counts.
-func (d inputData) explains(r agreement) string {
+func (d inputData) explains(starts bool, said string) string {
 	for _, e := range d.Excuses {
-		if r.kubelet == e.Starts && strings.Contains(r.said+r.complaint, e.Words) {
+		if starts == e.Starts && strings.Contains(said, e.Words) {
 			return e.Why
 		}
 	}
@@ -515,10 +515,11 @@ func (g *inputs) unit(i int) inputCase {
 			text[file] += fmt.Sprintf("%s=%q\n", strings.Trim(name, "${}"), value)
 		}
 	}
-	words := append([]string{"/usr/bin/kubelet", "--config", agreementConfig, "--root-dir=" + agreementRoot,
-		"--hostname-override=n1"}, strings.ReplaceAll(command, "@", strings.Join(values["@"], " ")))
-	text[unitDropIn] = "[Service]\nRestart=no\nEnvironmentFile=-" + otherFile + "\n" + environment +
-		"ExecStart=\nExecStart=" + strings.Join(words, " ") + "\n"
+	command = strings.ReplaceAll(command, "@", strings.Join(values["@"], " "))
+	if _, isRead := text[otherFile]; isRead {
+		environment = "EnvironmentFile=-" + otherFile + "\n" + environment
+	}
+	text[unitDropIn] = unitText(environment, command)
 	c.Flags, c.Unit = nil, text
 
 	return c

@@ -76,7 +76,8 @@ ExecStart=/usr/bin/kubelet %s $KUBELET_CONFIG_ARGS $KUBELET_KUBEADM_ARGS $KUBELE
 
 // TestNewerKubelets compares `prelet upgrade` with the real kubelets of several minor versions. Each random node has
 // the kubelet of one of them; each newer one is started with the flags and files that the plan for it writes. At most
-// 0.3 % of these starts may be wrongly reported as failing, and 1 % may fail without a report. Where both versions run,
+// 0.3 % of these starts may be wrongly reported as failing, and 1 % may fail without a report; none for its flags and
+// configuration where prelet has asked the newer binary. Where both versions run,
 // what is reported as changed or ignored is compared with their /configz and with the feature gates of /metrics.
 func TestNewerKubelets(t *testing.T) {
 	text := os.Getenv(newerCases)
@@ -265,9 +266,12 @@ func (u upgradeReport) of(minor int) (rows []upgradeRow) {
 // plannedFiles are the files of a plan of a node that has none of them yet.
 type plannedFiles struct {
 	Complete    bool
-	Files       []struct{ Path, Action, Diff, SHA256 string }
+	CheckedBy   string `json:"kubelet_checked_by"`
+	Files       []plannedFile
 	Diagnostics []struct{ Severity, Summary, Detail string }
 }
+
+type plannedFile struct{ Path, Action, Diff, SHA256 string }
 
 func (p plannedFiles) errors() string {
 	var said []string
@@ -280,6 +284,9 @@ func (p plannedFiles) errors() string {
 	return strings.Join(said, "\n  ")
 }
 
+// judgedMode is the begin of the counts of `prelet upgrade --kubelet`.
+const judgedMode = "with the kubelet's binary: "
+
 // try upgrades one node.
 func (r *newerRun) try(n *Node, c newerCase) error {
 	if err := prepareNewer(n, c); err != nil {
@@ -288,6 +295,17 @@ func (r *newerRun) try(n *Node, c newerCase) error {
 	newest := r.minors[len(r.minors)-1]
 	var report upgradeReport
 	if err := c.preletJSON(n, &report, "upgrade", "--to", fmt.Sprintf("1.%d", newest)); err != nil {
+		return err
+	}
+
+	i := slices.Index(r.minors, c.from)
+	newer := r.minors[i+1 : min(len(r.minors), i+1+newerVersions)]
+	args := []string{"upgrade"}
+	for _, to := range newer {
+		args = append(args, "--kubelet", kubeletOf(to))
+	}
+	var judged upgradeReport
+	if err := c.preletJSON(n, &judged, args...); err != nil {
 		return err
 	}
 
@@ -312,8 +330,7 @@ func (r *newerRun) try(n *Node, c newerCase) error {
 	r.started++
 	r.mu.Unlock()
 
-	i := slices.Index(r.minors, c.from)
-	for _, to := range r.minors[i+1 : min(len(r.minors), i+1+newerVersions)] {
+	for _, to := range newer {
 		// A plan with an error has no files: then those of the version in place are on the disk.
 		files := planned
 		var next plannedFiles
@@ -323,11 +340,14 @@ func (r *newerRun) try(n *Node, c newerCase) error {
 		if next.Complete {
 			files = next
 		}
-		newer, err := c.start(n, to, files)
+		will, err := c.start(n, to, files)
 		if err != nil {
 			return err
 		}
-		r.compare(c, to, report.of(to), own, newer)
+		r.count("starts")
+		r.count(fmt.Sprintf("starts of 1.%d from 1.%d", to, c.from))
+		r.compareExits(c, judgedMode, to, judged.of(to), will)
+		r.compare(c, to, report.of(to), own, will)
 	}
 
 	return nil
@@ -412,13 +432,14 @@ func (c newerCase) preletJSON(n *Node, document any, args ...string) error {
 // observed is what a kubelet did.
 type observed struct {
 	complaint string            // its last words, if it ended
+	isEarly   bool              // see isEarly
 	fields    map[string]string // of /configz by place, as JSON; nil if it cannot be read
 	gates     map[string]bool   // all feature gates
 }
 
 // start starts the kubelet of a version with the flags and files of a plan.
 func (c newerCase) start(n *Node, minor int, plan plannedFiles) (out observed, err error) {
-	written, err := writePlan(n, plan)
+	written, err := writePlan(n, plan.Files)
 	defer func() {
 		for _, path := range written {
 			err = errors.Join(err, os.Remove(n.Root()+path))
@@ -436,17 +457,23 @@ func (c newerCase) start(n *Node, minor int, plan plannedFiles) (out observed, e
 	return observe(n, kubeletOf(minor))
 }
 
-// writePlan writes the files of a plan as prelet would, and returns their paths.
-func writePlan(n *Node, plan plannedFiles) (written []string, err error) {
-	for _, f := range plan.Files {
+// writePlan writes the files of a plan as prelet would, and returns their paths. The files are small, so that a diff
+// has all lines.
+func writePlan(n *Node, files []plannedFile) (written []string, err error) {
+	for _, f := range files {
+		if f.Action == "none" {
+			continue
+		}
 		_, body, _ := strings.Cut(f.Diff, "@@\n")
 		var text strings.Builder
 		for line := range strings.Lines(body) {
-			text.WriteString(strings.TrimPrefix(line, "+"))
+			if !strings.HasPrefix(line, "-") {
+				text.WriteString(line[1:])
+			}
 		}
 		sum := sha256.Sum256([]byte(text.String()))
-		if f.Action != "create" || hex.EncodeToString(sum[:]) != f.SHA256 {
-			return written, fmt.Errorf("%s: got the action %s and the diff %q; want a new file with the sum %s",
+		if f.Action != "create" && f.Action != "update" || hex.EncodeToString(sum[:]) != f.SHA256 {
+			return written, fmt.Errorf("%s: got the action %s and the diff %q; want a new text with the sum %s",
 				f.Path, f.Action, f.Diff, f.SHA256)
 		}
 		if err := n.Write(f.Path, text.String(), 0o644); err != nil {
@@ -508,6 +535,7 @@ kill -KILL $pid; wait $pid 2>/dev/null; exit 100`, int(agreementPatient.Seconds(
 			if minds := complaints(log); len(minds) > 0 {
 				out.complaint = last(minds[len(minds)-1], 600)
 			}
+			out.isEarly = isEarly(log, out.complaint)
 			return out, err
 		case <-tick.C:
 			if _, err := os.Stat(n.Root() + "/run/case.settled"); err == nil && !isRead {
@@ -579,14 +607,22 @@ func addLeaves(to map[string]string, at string, v any) {
 
 // compare compares what was reported of a version with what it did.
 func (r *newerRun) compare(c newerCase, to int, rows []upgradeRow, own, newer observed) {
-	r.count("starts")
-	r.count(fmt.Sprintf("starts of 1.%d from 1.%d", to, c.from))
+	if !r.compareExits(c, "", to, rows, newer) || newer.complaint != "" {
+		return
+	}
+	r.compareGates(c, to, rows, own, newer)
+	r.compareFields(c, to, rows, own, newer)
+}
+
+// compareExits compares whether a version was reported to exit with whether it did. mode is how prelet was asked. It
+// returns false where there was no plan.
+func (r *newerRun) compareExits(c newerCase, mode string, to int, rows []upgradeRow, newer observed) bool {
 	var exits, warned []string
 	for _, row := range rows {
 		switch {
 		case row.Effect == "fails":
-			r.differs("no plan", row.Message.Summary, c, row.Reason)
-			return
+			r.differs(mode+"no plan", row.Message.Summary, c, row.Reason)
+			return false
 		case row.Effect == "exits":
 			exits = append(exits, row.Message.Summary+": "+row.Reason)
 		case row.Effect == "may-exit":
@@ -596,26 +632,29 @@ func (r *newerRun) compare(c newerCase, to int, rows []upgradeRow, own, newer ob
 
 	said := strings.Join(exits, "\n  ")
 	isReported, isEnded := len(exits) > 0, newer.complaint != ""
-	what := fmt.Sprintf("1.%d: %s%s", to, newer.complaint, said)
-	excuse := r.data.explains(agreement{c.inputCase, !isReported, !isEnded, said, newer.complaint})
+	what := fmt.Sprintf("%s1.%d: %s%s", mode, to, newer.complaint, said)
+	excuse := r.data.explains(!isEnded, said+newer.complaint)
+	class := ""
+	if newer.isEarly || isReported && strings.Contains(said, kubeletOf(to)) {
+		class = "early "
+	}
 	switch {
 	case isReported && isEnded:
-		r.count("exit, as reported")
+		r.count(mode + class + "exit, as reported")
 	case isReported == isEnded:
 	case excuse != "":
-		r.count("not counted: " + excuse)
+		r.count(mode + "not counted: " + excuse)
 	case len(warned) > 0:
-		r.count("warned that it may exit")
+		r.count(mode + class + "warned that it may exit")
 	case isReported:
-		r.differs("false alarms", what, c, said)
+		r.differs(mode+"false alarms", what, c, said)
+		r.count(mode + class + "false alarms, by class")
 	default:
-		r.differs("misses", what, c, newer.complaint)
+		r.differs(mode+"misses", what, c, newer.complaint)
+		r.count(mode + class + "misses, by class")
 	}
-	if isEnded {
-		return
-	}
-	r.compareGates(c, to, rows, own, newer)
-	r.compareFields(c, to, rows, own, newer)
+
+	return true
 }
 
 // compareGates compares the reported feature gates with those of both kubelets, as far as a kubelet reads them.
@@ -749,6 +788,10 @@ func (r *newerRun) report() {
 	alarms, misses, all := r.counts["false alarms"], r.counts["misses"], r.counts["starts"]
 	if 1000*alarms > 3*all || 100*misses > all {
 		r.t.Errorf("got %d false alarms and %d misses in %d starts; want at most 0.3 %% and 1 %%", alarms, misses, all)
+	}
+	early := r.counts[judgedMode+"early false alarms, by class"] + r.counts[judgedMode+"early misses, by class"]
+	if early > 0 {
+		r.t.Errorf("%sgot %d disagreements about flags, decoding and validation; want none", judgedMode, early)
 	}
 	if n := r.counts["gates"] + r.counts["fields"]; n > 0 {
 		r.t.Errorf("got %d differences from /configz and /metrics; want none", n)

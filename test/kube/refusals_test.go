@@ -77,7 +77,7 @@ func TestRefusals(t *testing.T) {
 			}
 			mu.Unlock()
 			if n == nil {
-				n = newTried(t, p, "")
+				n = newTried(t, p, "", nil)
 			}
 			t.Cleanup(func() {
 				mu.Lock()
@@ -132,10 +132,10 @@ func TestRefusals(t *testing.T) {
 }
 
 // newTried is a node on which kubelets are tried that do not belong to a cluster; kubelet is another program than that
-// of the installed version, or "". The caller stops it.
-func newTried(t *testing.T, p Programs, kubelet string) *Node {
+// of the installed version, or "", and files are further programs. The caller stops it.
+func newTried(t *testing.T, p Programs, kubelet string, files map[string]string) *Node {
 	t.Helper()
-	n, err := p.NewNode(t.Context(), NodeOptions{Name: "n1", Kubelet: kubelet})
+	n, err := p.NewNode(t.Context(), NodeOptions{Name: "n1", Kubelet: kubelet, Files: files})
 	must(t, err)
 	whole := false
 	defer func() {

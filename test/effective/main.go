@@ -1,0 +1,171 @@
+// Command effective compares the configuration in the log of a real kubelet with the one that prelet computes for it:
+//
+//	effective KUBELET-VERSION LOG
+//
+// It plans the site in /etc/prelet on this node, and prints a line for each field that differs.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/kubelet"
+	"github.com/prelet/prelet/internal/kubelet/known"
+	"github.com/prelet/prelet/internal/kubelet/rules"
+	"github.com/prelet/prelet/internal/value"
+)
+
+func main() {
+	lines, err := compare(os.Args[1], os.Args[2])
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+
+	for _, line := range lines {
+		fmt.Println(line)
+	}
+}
+
+// compare returns the differences.
+func compare(version, log string) (lines []string, err error) {
+	text, err := os.ReadFile(log)
+	if err != nil {
+		return nil, err
+	}
+	running, err := kubelet.ParseLoggedConfig(strings.Split(string(text), "\n"))
+	if err == nil && running == nil {
+		err = errors.New("the kubelet has not logged its configuration")
+	}
+	if err != nil {
+		return nil, err
+	}
+
+	e := &app.Env{Version: "test", Getenv: os.Getenv, Redactor: value.NewRedactor(), Say: func(string) {}}
+	options := app.PlanOptions{Where: app.Where{Config: []string{"/etc/prelet"}, KubeletVersion: version}}
+	_, err = e.Plan(context.Background(), options, func(p app.Planned) error {
+		if p.Plan.Node.Effective == nil {
+			return errors.New("the plan has no effective configuration")
+		}
+		if p.Plan.Node.Inherited.Partly {
+			return errors.New("the plan does not know all flags")
+		}
+		lines = listDifferences(p.Plan, running, version)
+
+		return nil
+	})
+
+	return lines, err
+}
+
+// listDifferences compares both ways: what is computed with what runs, and what runs with the defaults.
+func listDifferences(p *boot.Plan, running map[string]any, version string) (lines []string) {
+	computed := kubelet.WithoutSecrets(p.Node.Effective)
+	for _, f := range p.Node.Files {
+		if f.Purpose == "kubelet-config" {
+			computed = kubelet.ResolvePaths(computed, p.Node.Config, path.Dir(f.Path))
+		}
+	}
+	if p.Node.TaintFlag {
+		var taints []any
+		for _, t := range p.Node.Taints {
+			taints = append(taints, map[string]any{"key": t.Key, "value": t.Value, "effect": t.Effect})
+		}
+		computed["registerWithTaints"] = taints
+	}
+	// What a boot reports as drift.
+	for _, difference := range kubelet.ConfigDifferences(computed, running) {
+		lines = append(lines, "drift: "+difference)
+	}
+
+	minor, _ := known.Minor(version)
+	want, got := map[string]any{}, map[string]any{}
+	addLeaves(want, nil, computed)
+	addLeaves(got, nil, kubelet.WithoutSecrets(running))
+	all := maps.Clone(want)
+	maps.Copy(all, got)
+	for _, field := range slices.Sorted(maps.Keys(all)) {
+		if !slices.ContainsFunc(listAllowed(p, minor, field, want[field]), func(allowed any) bool {
+			return isSame(allowed, got[field])
+		}) {
+			lines = append(lines, fmt.Sprintf("%s: computed %v, default %v, is %v", field, want[field],
+				defaultOf(p, minor, field), got[field]))
+		}
+	}
+
+	return lines
+}
+
+// listAllowed returns the values that a field may have by what is computed: nothing and zero select the default.
+func listAllowed(p *boot.Plan, minor int, field string, computed any) []any {
+	if isZero(computed) {
+		return []any{computed, defaultOf(p, minor, field)}
+	}
+
+	return []any{computed}
+}
+
+// otherDefaults are those that prelet does not compute.
+//
+// Source: pkg/kubelet/apis/config/v1beta1/defaults.go.
+func otherDefaults(p *boot.Plan) map[string]any {
+	defaults := map[string]any{
+		"enforceNodeAllocatable":    []any{"pods"},
+		"logging.flushFrequency":    "5s",
+		"logging.format":            "text",
+		"nodeStatusReportFrequency": p.Node.Config["nodeStatusUpdateFrequency"], // of the file
+		"podPidsLimit":              -1,
+	}
+	if isZero(defaults["nodeStatusReportFrequency"]) {
+		defaults["nodeStatusReportFrequency"] = "5m"
+	}
+
+	return defaults
+}
+
+// defaultOf returns the default of a field; nil: none.
+func defaultOf(p *boot.Plan, minor int, field string) any {
+	defaults, _ := rules.Defaults(p.Node.Effective, minor, nil, nil)
+	if text, isKnown := defaults[field]; isKnown {
+		return text
+	}
+	preset, isKnown := kubelet.FieldDefault(field, "1."+strconv.Itoa(minor))
+	if isKnown && !strings.HasPrefix(field, "evictionHard.") { // its defaults count only if all of it is missing
+		return preset
+	}
+
+	return otherDefaults(p)[field]
+}
+
+// addLeaves adds the values of an object that are not objects, by the names of the fields.
+func addLeaves(to map[string]any, at []string, v any) {
+	object, isObject := v.(map[string]any)
+	for name, inner := range object {
+		addLeaves(to, append(slices.Clone(at), name), inner)
+	}
+	if !isObject {
+		to[strings.Join(at, ".")] = v
+	}
+}
+
+// isSame reports whether two values mean the same: it compares both ways, as a boot does one way.
+func isSame(a, b any) bool {
+	if isZero(a) || isZero(b) {
+		return isZero(a) && isZero(b)
+	}
+
+	return len(kubelet.ConfigDifferences(map[string]any{"x": a}, map[string]any{"x": b})) == 0
+}
+
+func isZero(v any) bool {
+	return slices.Contains([]string{"<nil>", "false", "0", "0s", "", "[]", "map[]"}, fmt.Sprint(v))
+}

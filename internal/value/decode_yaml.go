@@ -20,8 +20,9 @@ const maxYAMLNodes = 100_000
 // takes hundreds of bytes and ten microseconds.
 func CheckYAMLSize[T string | []byte](src T) error {
 	n := 0
-	for i := range len(src) {
-		if src[i] == '\n' || src[i] == ',' {
+	for _, r := range string(src) { // YAML's line breaks, and commas
+		switch r {
+		case '\n', '\r', '\u0085', '\u2028', '\u2029', ',':
 			n++
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -30,6 +31,7 @@ type canaryPlace struct {
 	put     func(b *canaryNode, text string)
 	isSite  bool // the secret is in the text of the site, so validate refuses the site
 	isEarly bool // it is there before the first boot
+	isOther bool // a command that looks there reads no credential, and cannot know a copy of one
 	// may hold it afterwards: paths below the root that have the secret because it was put there, or because the file is
 	// made from it. A path that ends in / is a folder.
 	may []string
@@ -123,7 +125,7 @@ func canaryPlaces() []canaryPlace {
 				b.credential("c", text)
 			},
 		},
-		{name: "mistaken argument", put: func(b *canaryNode, text string) { b.mistake = text }},
+		{name: "mistaken argument", isOther: true, put: func(b *canaryNode, text string) { b.mistake = text }},
 		{
 			name: "file that the site reads", may: []string{"/etc/read", writtenFile},
 			put: func(b *canaryNode, text string) {
@@ -189,10 +191,11 @@ func canaryPlaces() []canaryPlace {
 		inNode("name of the system", "/etc/os-release", 0o644, func(text string) string {
 			return "ID=debian\nPRETTY_NAME=" + quoted(text) + "\n"
 		}),
-		inNode("file of kubeadm", "/etc/join.yaml", 0o644, func(text string) string {
-			return comment(text) + kubeadmHead + "nodeRegistration:\n  kubeletExtraArgs:\n  - name: provider-id\n    value: " + string(must(json.Marshal(text))) + "\n"
-		}),
-		{name: "log of the kubelet", put: func(b *canaryNode, text string) {
+		{name: "file of kubeadm", isOther: true, may: []string{"/etc/join.yaml"}, put: func(b *canaryNode, text string) {
+			b.put("/etc/join.yaml", comment(text)+kubeadmHead+"nodeRegistration:\n  kubeletExtraArgs:\n"+
+				"  - name: provider-id\n    value: "+string(must(json.Marshal(text)))+"\n")
+		}},
+		{name: "log of the kubelet", isOther: true, put: func(b *canaryNode, text string) {
 			b.kubeletLog = []string{"E0101 00:00:00.000000 1 x.go:1] \"command failed\" err=" + quoted(text)}
 			b.sick = func() error { return errors.New("unhealthy: " + text) }
 		}},
@@ -203,13 +206,13 @@ func canaryPlaces() []canaryPlace {
 			b.must(os.WriteFile(b.run+"/status.json", must(json.Marshal(map[string]any{"summary": text})), 0o644))
 			b.must(os.WriteFile(b.run+"/metrics.prom", []byte("x{why="+quoted(text)+"} 1\n"), 0o644))
 		}},
-		{name: "answers of a recording", isEarly: true, put: func(b *canaryNode, text string) {
+		{name: "answers of a recording", isOther: true, isEarly: true, put: func(b *canaryNode, text string) {
 			b.rewrite = func(recording string) string {
 				return strings.ReplaceAll(recording, "clusterDomain: cluster.local", "clusterDomain: cluster.local\\nproviderID: "+
 					inJSON(string(must(json.Marshal(text)))))
 			}
 		}},
-		{name: "site of a recording", isEarly: true, put: func(b *canaryNode, text string) {
+		{name: "site of a recording", isOther: true, isEarly: true, put: func(b *canaryNode, text string) {
 			b.rewrite = func(recording string) string {
 				return strings.Replace(recording, "cluster {", inJSON("locals {\n  canary = "+quoted(text)+"\n}\n")+"cluster {", 1)
 			}
@@ -471,7 +474,10 @@ func TestCanaries(t *testing.T) {
 		for j, kind := range kinds {
 			name := place.name + "/" + kind.Name
 			const oneIn = 50
-			isDiagonal := j == i%len(kinds)
+			if place.isOther && kind.Name == "credential" {
+				continue
+			}
+			isDiagonal := j == i%(len(kinds)-1) // the last one is not looked for everywhere
 			if !isDiagonal && !chosen.Has(oneIn, name) {
 				continue
 			}
@@ -485,6 +491,7 @@ func TestCanaries(t *testing.T) {
 
 func searchCanary(t *testing.T, place canaryPlace, kind canary.Kind) {
 	t.Helper()
+	t.Cleanup(runtime.GC) // a command ends with its process, and leaves folders open
 	b := newCanaryNode(t)
 	find := canary.NewFinder(kind.Hidden...)
 	look := func(what string, text []byte) {

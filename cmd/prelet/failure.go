@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/prelet/prelet/internal/printer"
+	"github.com/prelet/prelet/internal/value"
 )
 
 // wantsJSON reports whether a command line has -o json. It reads the words themselves, since parsing the flags may be
@@ -28,7 +29,7 @@ func failureDocument(source string, x exitError) any {
 	diags := printer.DiagnosticsJSON(x.diags)
 	if len(diags) == 0 {
 		page, _ := x.code.Page()
-		summary, detail, _ := strings.Cut(cmp.Or(x.Error(), page.Title), "\n")
+		summary, detail, _ := strings.Cut(value.HideEvident(cmp.Or(x.Error(), page.Title)), "\n")
 		diags = append(diags, printer.Diagnostic{
 			Severity: "error",
 			Code:     string(x.code),

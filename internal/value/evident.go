@@ -57,7 +57,7 @@ const isBehind = `(?:["'\\,;\])}]|[ \t]*\r?$)`
 
 // aroundLine is what is between two lines of a key that have something around them: the end of the first, in quotes
 // or not and maybe escaped, and what the second begins with.
-const aroundLine = `["',;)\]\\]*[ \t\\]*(?:[nr]?\r?\n|(?:r\\+)?n)[ \t]*(?:[#;>|*+]+|- |//+|["'])?[ \t"'\\]*`
+const aroundLine = `["',;)\]\\]*[ \t\\]*(?:[nr]?\r?\n|(?:r\\+)?n)[ \t]*(?:(?:[#;>|*+]|- |-#|//|["'])[ \t]*)*[ \t"'\\]*`
 
 var (
 	// A key in a comment or in a list has more around each line. Words there are not a key.
@@ -83,7 +83,7 @@ var (
 	urlPassword = lazy.Regexp(`//[^\s"'/?#@:<{\\]*:([^\s"'/?#@$<{*\\][^\s"'/?#@<{\\]*)@`)
 	formatVerb  = lazy.Regexp(`^%(?:\[\d+\])?[sqv]$`) // an argument of format() is the secret
 	// The last word of the name counts: a key alone is ordinary, and so is the token of a page.
-	urlQuery = lazy.Regexp(`(?i)//[^\s"'<>]*?[?&](?:[a-z0-9]+[._-])*` +
+	urlQuery = lazy.Regexp(`(?i)//[^\s"'<>]*?(?:[?&]|\\u0026|&amp;|%26)(?:[a-z0-9]+[._-])*` +
 		`(?:token|password|passwd|secret|api[-_]?key|signature|sig)=` +
 		`((?:%[0-9A-Fa-f]{2}|[^\s"'&#$<>{}%*()\\])[^\s"'&#$<>{}*()\\]*)`)
 	settingValue = lazy.Regexp(`\b(?:manifest[-_]url[-_]header|storage[-_]driver[-_]password)` +

@@ -93,13 +93,13 @@ func newChecker(s Subject) *checker {
 	return c
 }
 
-// dropUnknownFields returns an object without the fields that the version does not have. prefix is "" for the root,
-// or the object's name in the tables with a dot.
+// dropUnknownFields returns an object without the fields that the version does not have, or resets. prefix is "" for
+// the root, or the object's name in the tables with a dot.
 func (c *checker) dropUnknownFields(prefix string, object map[string]any) map[string]any {
 	out := map[string]any{}
 	for name, value := range object {
 		field, isKnown := known.FieldAt(prefix+name, c.minor)
-		if !isKnown {
+		if !isKnown || c.isReset(prefix+name) {
 			continue
 		}
 		out[name] = value
@@ -116,6 +116,15 @@ func (c *checker) dropUnknownFields(prefix string, object map[string]any) map[st
 	}
 
 	return out
+}
+
+// isReset reports whether the kubelet forgets a field of its file when it reads its flags once more.
+//
+// Source: k8s.io/component-base/logs/api/v1/options.go, addFlags.
+func (c *checker) isReset(field string) bool {
+	isStream := field == "logging.options.text.splitStream" || field == "logging.options.json.splitStream"
+
+	return isStream && c.flagOf[field] == ""
 }
 
 // dropFromElements returns a list of objects without such fields.

@@ -7,17 +7,17 @@ import (
 	"github.com/prelet/prelet/internal/kubelet"
 )
 
-// The kubelet drops unknown fields from objects, and from those in a list.
+// The kubelet drops unknown fields from objects, and from those in a list. It resets splitStream of its file.
 func TestUnknownFieldsAreDropped(t *testing.T) {
 	c, err := kubelet.ParseConfig("apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n" +
-		"logging: {no: 1}\nshutdownGracePeriodByPodPriority: [{effect: NoSchedule, priority: 5}]\n")
+		"logging: {no: 1, verbosity: 2, options: {text: {splitStream: true}}}\nshutdownGracePeriodByPodPriority: [{effect: NoSchedule, priority: 5}]\n")
 	if err != nil {
 		t.Fatal(err)
 	}
 
 	got := Effective(Subject{Config: c, Version: "1.37"})
 	for field, want := range map[string]string{
-		"logging": "map[]", "shutdownGracePeriodByPodPriority": "[map[priority:5]]",
+		"logging": "map[options:map[text:map[]] verbosity:2]", "shutdownGracePeriodByPodPriority": "[map[priority:5]]",
 	} {
 		if fmt.Sprint(got[field]) != want {
 			t.Errorf("%s: got %v; want %s", field, got[field], want)

@@ -302,13 +302,12 @@ func (h *Host) askBinary(ctx context.Context, unit string) string {
 	}
 
 	a := dryrun.Asker{
-		Binary:  func() *kubeletbin.Binary { return binary },
-		Run:     h.DryRun,
-		Root:    root,
-		Secret:  func(string) ([]byte, error) { return nil, nil }, // nothing is planned
-		Redact:  strings.Clone,                                    // the report hides secrets
-		Folder:  h.RunDir,
-		InPlace: true,
+		Binary: func() *kubeletbin.Binary { return binary },
+		Run:    h.DryRun,
+		Root:   root,
+		Secret: func(string) ([]byte, error) { return nil, nil }, // nothing is planned
+		Redact: strings.Clone,                                    // the report hides secrets
+		Folder: h.RunDir,
 	}
 	a.Finish(boot.FinishedKubelet{Unit: unit})
 	verdict, _, _ := world.DryRun.Ask(ctx, world.Adapters{world.DryRun.Adapt(a.Answer)}, world.DryRunReq{})

@@ -35,8 +35,6 @@ type Asker struct {
 	Secret func(name string) ([]byte, error)
 	Redact func(string) string
 	Folder string // see kubeletbin.DryRun
-	// InPlace is set for what is on the node's disk: there is no plan, and the finished kubelet has a unit only.
-	InPlace bool
 
 	mu       sync.Mutex
 	finished boot.FinishedKubelet
@@ -132,7 +130,8 @@ func (a *Asker) prepare(ctx context.Context, k boot.FinishedKubelet) (run kubele
 		}
 	}
 	if folder, ok := flags.Lookup("config-dir"); ok {
-		if a.InPlace {
+		_, isPlanned := kubelet.FlagsOf(k.Words).Lookup("config-dir")
+		if a.Secret != nil && !isPlanned { // no plan, or one that does not know the flag, has read the folder
 			k.DropIns = listDropIns(a.Root, folder)
 		}
 		run.DropIns = a.readDropIns(k.DropIns, planned, path.Clean(folder))

@@ -92,11 +92,18 @@ func TestPrepare(t *testing.T) {
 	}{
 		"planned": {
 			&Asker{Root: nodefile.Root(root), Secret: secrets},
-			boot.FinishedKubelet{Unit: "kubelet.service", Files: []node.File{planned}},
+			boot.FinishedKubelet{
+				Unit: "kubelet.service", Files: []node.File{planned}, Words: []kubelet.Word{{Text: "--config-dir=/etc/k.d"}},
+			},
 			"--config=/etc/k.yaml --config-dir=/etc/k.d --v=2 --node-ip=10.0.0.5 --max-pods=2", "kind: KubeletConfiguration\n", 0,
 		},
+		"planned, and the folder is not known": {
+			&Asker{Root: nodefile.Root(root), Secret: secrets},
+			boot.FinishedKubelet{Unit: "kubelet.service", Files: []node.File{planned}},
+			"--config=/etc/k.yaml --config-dir=/etc/k.d --v=2 --node-ip=10.0.0.5 --max-pods=2", "kind: KubeletConfiguration\n", 1,
+		},
 		"in place": {
-			&Asker{Root: nodefile.Root(root), Secret: secrets, InPlace: true},
+			&Asker{Root: nodefile.Root(root), Secret: secrets},
 			boot.FinishedKubelet{Unit: "kubelet.service"},
 			"--config=/etc/k.yaml --config-dir=/etc/k.d --v=2 --node-ip=10.0.0.5 --max-pods=1", "kind: KubeletConfiguration\n", 1,
 		},

@@ -233,6 +233,10 @@ func (d *discovery) fetch(ctx context.Context, t target) (choice, *failure) {
 	verified := newConfig([]byte(encodeBundle(first.chosen.certs)), d.proxy)
 
 	r, f := d.client.getReady(ctx, t, verified, infoPath)
+	if f != nil && f.Code == fault.ClusterUntrusted && f.class == classFinal {
+		f.Next = "The connection before, to the same address, was to the cluster: two clusters, or API servers with " +
+			"certificates of two CAs, are behind it, or it is intercepted; look at the load balancer"
+	}
 	if f != nil {
 		return choice{}, f
 	}

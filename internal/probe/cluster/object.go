@@ -291,7 +291,11 @@ func addObjectHint(f *failure, r *reply, cred credential, req ObjectRequest) {
 
 	switch r.status {
 	case http.StatusUnauthorized:
-		f.Next = "The credential of " + cred.name + " is expired or of another cluster; let the node join again"
+		f.Next = "The credential of " + cred.name + " is expired or of another cluster, or of a CA that the API server " +
+			"no longer accepts; replace it"
+		if req.KubeconfigName == "" {
+			f.Next += ", or remove /etc/kubernetes/kubelet.conf, and run with a valid token: the node joins again"
+		}
 		if cred.name == tokenName {
 			f.Next = "The bootstrap token is wrong or expired; make one with `kubeadm token create` and put it into " +
 				"the credential that `token` names"

@@ -122,6 +122,8 @@ type nodeClient struct {
 	server string
 	name   string // in the client certificate (system:node:NAME)
 	owner  string // of the client certificate, for messages
+
+	isKubelet bool // that certificate is the kubelet's
 }
 
 // connectAs makes a nodeClient from the server and the CA of kubelet.conf, for the client of a credential: its
@@ -174,7 +176,7 @@ func (p Probe) connect(pair []byte, owner string) (*nodeClient, error) {
 	if err != nil {
 		return nil, newUnclear("the node object cannot be read: %w", err)
 	}
-	c.owner = owner
+	c.owner, c.isKubelet = owner, pair == nil
 
 	return c, nil
 }
@@ -268,8 +270,14 @@ func (c *nodeClient) send(
 
 // unauthorized is the error for a certificate that the cluster does not accept.
 func (c *nodeClient) unauthorized() error {
-	return newUnclear("%s answered 401: %s has expired, or is of another cluster; the kubelet renews its own "+
-		"(journalctl -u kubelet)", c.server, c.owner)
+	next := "Replace it"
+	if c.isKubelet {
+		next = "A kubelet renews only one that is accepted (journalctl -u kubelet). To join again, remove " +
+			joined.Conf + ", and run prelet run with a valid token"
+	}
+
+	return newUnclear("%s answered 401: %s has expired, or is of another cluster, or of a CA that the API server no "+
+		"longer accepts. %s", c.server, c.owner, next)
 }
 
 func (c *nodeClient) readNode(ctx context.Context, name string) (kubelet.Node, error) {

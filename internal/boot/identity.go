@@ -79,10 +79,10 @@ func decideIdentity(b basis) (why string, found Findings) {
 		return id.Foreign, found
 	}
 	if id.Ours && isPlanned {
-		return "", newFindings(refuseRename(id.Node, name, at, ""))
+		return "", newFindings(refuseRename(id.Node, name, at))
 	}
 	if id.Ours { // the host was renamed, or does not know its name yet
-		return "", newFindings(noteHostName(id.Node, name, howToRename(id.Node)))
+		return "", newFindings(noteHostName(id.Node, name, howToLeave+" "+howToRename(id.Node)))
 	}
 
 	marks := machineid.Marks{Node: machineid.CompareNames(id.Host, id.Node)}
@@ -95,9 +95,7 @@ func decideIdentity(b basis) (why string, found Findings) {
 
 	switch {
 	case marks.Judge() != machineid.AnotherMachine && isPlanned:
-		return "", newFindings(refuseRename(
-			id.Node, name, at, "If this disk is a copy of that node's: `prelet seal --yes`, then reboot. ",
-		))
+		return "", newFindings(refuseRename(id.Node, name, at))
 	case marks.Judge() != machineid.AnotherMachine:
 		return "", newFindings(noteHostName(
 			id.Node, name, "If it is a copy of that node, write its own name: then it joins again. "+
@@ -119,30 +117,34 @@ func warnDoubt(id *world.IdentityAns) *hcl.Diagnostic {
 	return origin.Warning(
 		fault.Identity, hcl.Range{}, "Whose identity is on this disk is not certain",
 		"kubelet.conf belongs to node %s. %s, and the other marks of this machine do not decide it. "+
-			"This machine goes on as that node. %s. "+
-			"If it is a copy of its disk, `prelet seal --yes` removes what is not its own; then reboot.",
-		id.Node, origin.Capitalize(id.Doubt), origin.Capitalize(machineid.HowToKeep),
+			"This machine goes on as that node. %s. %s",
+		id.Node, origin.Capitalize(id.Doubt), origin.Capitalize(machineid.HowToKeep), howToLeave,
 	)
 }
 
 func noteChanged(id *world.IdentityAns) *hcl.Diagnostic {
 	return origin.Note(
 		fault.Identity, hcl.Range{}, "A mark of this machine has changed",
-		"%s, and another one is the same: it is still node %s. If it is a copy of that node's disk, "+
-			"`prelet seal --yes` removes what is not its own; then reboot.", origin.Capitalize(id.Changed), id.Node,
+		"%s, and another one is the same: it is still node %s. %s",
+		origin.Capitalize(id.Changed), id.Node, howToLeave,
 	)
 }
 
 // refuseRename refuses another name for a node that has joined. Only a copied disk gets a new name: on the node itself
-// a typing error in the site would make new nodes of a fleet. otherwise is what to do with a copy.
-func refuseRename(old, name string, at hcl.Range, otherwise string) *hcl.Diagnostic {
+// a typing error in the site would make new nodes of a fleet.
+func refuseRename(old, name string, at hcl.Range) *hcl.Diagnostic {
 	return origin.Error(
 		fault.NodeName, at, "A node that has joined keeps its name",
 		"This node joined as %s, and the site names it %s: "+
-			"the cluster accepts its certificate for the old name only. Write the old name. %s%s",
-		old, name, otherwise, howToRename(old),
+			"the cluster accepts its certificate for the old name only. Write the old name. %s %s",
+		old, name, howToLeave, howToRename(old),
 	)
 }
+
+// howToLeave is for a copy of a node's disk, and comes before howToRename: to delete the Node would delete that of the
+// machine that was copied. Without --root, seal refuses the identity of the running node.
+const howToLeave = "If this disk is a copy of that node's: `systemctl stop kubelet`, `prelet seal --yes --root /`, " +
+	"and reboot."
 
 // howToRename returns how a node that has joined gets another name.
 func howToRename(node string) string {

@@ -102,11 +102,14 @@ func reportVerdict(rep *report.Reporter, out activation.Outcome) {
 	}
 
 	if verdict == activation.Unknown {
+		reason := ""
+		if out.Why != "" { // a rollback by hand has none
+			reason = " (" + out.Why + ")"
+		}
 		unjudged := fmt.Sprintf(
-			"whether the kubelet is healthy with generation %d is not known, so it is not good yet (%s); "+
+			"whether the kubelet is healthy with generation %d is not known, so it is not good yet%s; "+
 				"the next start of the kubelet, prelet run or boot judges it",
-			out.Generation,
-			out.Why,
+			out.Generation, reason,
 		)
 		rep.Degrade(fault.Unjudged, unjudged)
 	}

@@ -108,38 +108,35 @@ func (j ruleCheck) applyVerdict(found []rules.Violation) (rest []rules.Violation
 		return found
 	}
 
-	var contradicted []string
-	named := j.findNamed(a.Refusal)
-	for _, f := range found {
-		quoted := isCovered(f) && strings.Contains(a.Refusal, f.Message)
-		if quoted && !slices.ContainsFunc(named, func(n rules.Violation) bool { return nameItem(n) == nameItem(f) }) {
-			named = append(named, f)
-		}
-	}
-	for _, f := range found {
-		switch {
-		case !isCovered(f):
-			rest = append(rest, f)
-		case a.Accepted && f.Severity == rules.Error && !f.Newer:
-			contradicted = append(contradicted, nameItem(f)+": "+f.Message)
-		case a.Accepted:
-		case slices.ContainsFunc(named, func(n rules.Violation) bool { return nameItem(n) == nameItem(f) }):
-			named = addHint(named, f)
-		default:
-			rest = append(rest, f)
-		}
+	isOther := func(f rules.Violation) bool { return !isCovered(f) }
+	covered := slices.DeleteFunc(slices.Clone(found), isOther)
+	rest = slices.DeleteFunc(slices.Clone(found), isCovered)
+	if a.Accepted {
+		j.reportContradiction(a, covered)
+		return rest
 	}
 
-	if len(contradicted) > 0 {
-		j.Note(
-			fault.ConfigInvalid, j.findFileRange(configPurpose),
-			"The kubelet's binary accepts what prelet would refuse",
-			"%s accepts it, and prelet follows: %s. Please report this.", a.Program, joinSome(contradicted),
-		)
+	named := j.findNamed(a.Refusal)
+	isNamed := func(f rules.Violation) bool {
+		return slices.ContainsFunc(named, func(n rules.Violation) bool { return isWithin(f, n) })
 	}
-	if !a.Accepted {
-		j.reportRefusal(a, named)
+	if !slices.ContainsFunc(covered, isNamed) { // then it is about all that the rules refuse
+		isNamed = isCovered
 	}
+	var refused []rules.Violation
+	for _, f := range covered {
+		if isNamed(f) {
+			refused = append(refused, f)
+		} else {
+			rest = append(rest, f)
+		}
+	}
+	for _, n := range named {
+		if !slices.ContainsFunc(refused, func(f rules.Violation) bool { return isWithin(f, n) }) {
+			refused = append(refused, n)
+		}
+	}
+	j.reportRefusal(a, refused)
 
 	return rest
 }
@@ -149,20 +146,31 @@ func isCovered(f rules.Violation) bool {
 	return f.InDryRun && f.Effect == rules.Exits && f.Severity != rules.Note
 }
 
-// addHint gives the items of a refusal the hint of the rule that is about the same item.
-func addHint(named []rules.Violation, f rules.Violation) []rules.Violation {
-	for i, n := range named {
-		if nameItem(n) == nameItem(f) && n.Hint == "" {
-			named[i].Hint = f.Hint
-		}
-	}
-
-	return named
+// isWithin reports whether a violation is about an item, or about an element of it.
+func isWithin(f, item rules.Violation) bool {
+	return strings.HasPrefix(nameItem(f)+".", nameItem(item)+".")
 }
 
-// reportRefusal reports the words of the kubelet's binary, at the item that they name.
-func (j ruleCheck) reportRefusal(a *world.DryRunAns, named []rules.Violation) {
-	if len(named) == 0 {
+// reportContradiction reports what the kubelet's binary accepts, and rules refuse.
+func (j ruleCheck) reportContradiction(a *world.DryRunAns, covered []rules.Violation) {
+	var items []string
+	for _, f := range covered {
+		if f.Severity == rules.Error && !f.Newer {
+			items = append(items, nameItem(f)+": "+f.Message)
+		}
+	}
+	if len(items) > 0 {
+		j.Note(
+			fault.ConfigInvalid, j.findFileRange(configPurpose),
+			"The kubelet's binary accepts what prelet would refuse",
+			"%s accepts it, and prelet follows: %s. Please report this.", a.Program, joinSome(items),
+		)
+	}
+}
+
+// reportRefusal reports the words of the kubelet's binary, at the first of the items that are refused.
+func (j ruleCheck) reportRefusal(a *world.DryRunAns, refused []rules.Violation) {
+	if len(refused) == 0 {
 		j.Error(
 			fault.ConfigInvalid, j.findFileRange(configPurpose), "The installed kubelet would not start",
 			"%s refuses its flags or configuration: %s", a.Program, stages.Sentence(a.Refusal, ""),
@@ -171,16 +179,19 @@ func (j ruleCheck) reportRefusal(a *world.DryRunAns, named []rules.Violation) {
 	}
 
 	var setters, hints []string
-	for _, f := range named {
-		setters = append(setters, nameItem(f)+" by "+j.findSetter(f).name)
+	for _, f := range refused {
+		setter := nameItem(f) + " by " + j.findSetter(f).name
+		if !slices.Contains(setters, setter) {
+			setters = append(setters, setter)
+		}
 		if f.Hint != "" && !slices.Contains(hints, f.Hint) {
 			hints = append(hints, f.Hint)
 		}
 	}
-	first := named[0]
+	first := refused[0]
 	first.Hint = strings.Join(hints, "; ")
 	set := j.findSetter(first)
-	if len(named) > 1 {
+	if len(setters) > 1 {
 		set.name = strings.Join(setters, ", ")
 	}
 	first.Message = a.Program + ": " + a.Refusal
@@ -219,10 +230,10 @@ func (j ruleCheck) findNamed(text string) (named []rules.Violation) {
 		if strings.HasSuffix(text[:at[0]], "--") {
 			name = "--" + name
 		}
-		if strings.HasPrefix(name, "KubeletConfiguration.") { // a field of Go, with those around it
-			name = name[strings.LastIndex(name, ".")+1:]
-		}
 		f, isItem := items[name]
+		if dot := strings.LastIndex(name, "."); !isItem && dot >= 0 && dot+1 < len(name) { // with the objects around it
+			f, isItem = items[strings.ToLower(name[dot+1:dot+2])+name[dot+2:]] // as its name may be in Go
+		}
 		if isItem && !slices.Contains(named, f) {
 			named = append(named, f)
 		}

@@ -1,7 +1,6 @@
 package kubelet
 
 import (
-	"errors"
 	"regexp"
 	"strings"
 	"sync"
@@ -26,30 +25,14 @@ var imageExpression = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^((?:` + registry + `/)?(` + repository + `))(?::` + tag + `)?(?:@` + digest + `)?$`)
 })
 
-// parseImage returns an image's name without its tag and its digest.
-func parseImage(image string) (name string, err error) {
-	groups := imageExpression().FindStringSubmatch(image)
-
-	switch {
-	case groups == nil && imageExpression().MatchString(strings.ToLower(image)):
-		return "", errors.New("repository name must be lowercase")
-	case groups == nil:
-		return "", errors.New("invalid reference format")
-	case len(groups[2]) > maxImagePath:
-		return "", errors.New("repository name must not be more than 255 characters")
-	}
-
-	return groups[1], nil
-}
-
 // trimImageName returns an image's name without its tag and its digest; a text that is not a name as it is.
 func trimImageName(image string) string {
-	name, err := parseImage(image)
-	if err != nil {
+	groups := imageExpression().FindStringSubmatch(image)
+	if groups == nil || len(groups[2]) > maxImagePath {
 		return image
 	}
 
-	return name
+	return groups[1]
 }
 
 // familiarName returns the name that pods usually give for an image on Docker Hub: "nginx" for

@@ -28,16 +28,11 @@ func FuzzImageName(f *testing.F) {
 			t.Skip("a digest of another algorithm")
 		}
 
-		got, err := parseImage(image)
-		ref, wantErr := reference.Parse(image)
-		if (err == nil) != (wantErr == nil) || err != nil && image != "" && err.Error() != wantErr.Error() {
-			t.Fatalf("%q: got error %v, want %v", image, err, wantErr)
+		got := trimImageName(image)
+		want := image
+		if ref, err := reference.Parse(image); err == nil {
+			want = ref.(reference.Named).Name()
 		}
-		if err != nil {
-			return
-		}
-
-		want := ref.(reference.Named).Name()
 		familiar := familiarName(got)
 		wantFamiliar := familiar
 		if normal, err := reference.ParseNormalizedNamed(image); err == nil {

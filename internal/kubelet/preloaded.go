@@ -85,39 +85,6 @@ func (p PolicyOfImages) allows(name string) bool {
 	})
 }
 
-// CheckImagePattern returns why a kubelet refuses an entry of preloadedImagesVerificationAllowlist, in its words; nil
-// if it does not. Source: pkg/kubelet/images/pullmanager/image_pull_policies.go, getAllowlistImagePattern.
-func CheckImagePattern(pattern string) error {
-	name, isPrefix := strings.CutSuffix(pattern, "*")
-	isPrefix = isPrefix && strings.HasSuffix(name, "/")
-	if !isPrefix {
-		name = pattern
-	}
-
-	switch {
-	case pattern != strings.TrimSpace(pattern):
-		return fmt.Errorf("leading/trailing spaces are not allowed: %s", pattern)
-	case name == "":
-		return fmt.Errorf("the supplied pattern is too short: %s", pattern)
-	case strings.Contains(name, "*"):
-		return fmt.Errorf("not a valid wildcard pattern, only patterns ending with '/*' are allowed: %s", pattern)
-	case isPrefix && name == "/":
-		return errors.New("at least registry hostname is required")
-	case isPrefix:
-		return nil
-	}
-
-	trimmed, err := parseImage(name)
-	if err != nil {
-		return fmt.Errorf("failed to parse as an image name: %w", err)
-	}
-	if trimmed != name {
-		return fmt.Errorf("neither tag nor digest is accepted in an image reference: %s", pattern)
-	}
-
-	return nil
-}
-
 // pulledRecord has the fields of an ImagePulledRecord (kubelet.config.k8s.io) that are read.
 type pulledRecord struct {
 	Kind              string

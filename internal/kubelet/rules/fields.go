@@ -44,17 +44,12 @@ func reportDeprecated(c *checker) {
 	}
 }
 
-func (v value) isOtherHeader(want string) bool {
-	return v.raw != nil && v.raw != want && v.because("remove it: the field is "+want,
-		"no kind %q is registered for version %q", fmt.Sprint(v.config["kind"]), fmt.Sprint(v.config["apiVersion"]))
-}
-
 func isBadAmount(v value) bool {
 	amount, err := quantity.Parse(v.text())
 	switch {
 	case !slices.Contains(reservableResources, v.key()):
 	case err != nil:
-		return v.because("", `failed to parse quantity "{value}" for "{key}" resource: %s`, err)
+		return v.because(quantityHint, `failed to parse quantity "{value}" for "{key}" resource: %s`, err)
 	case amount.Sign() < 0:
 		return v.because("reserve 0 or more", `resource quantity for "{key}" cannot be negative: {value}`)
 	}
@@ -63,7 +58,10 @@ func isBadAmount(v value) bool {
 }
 
 func isBadThresholdAmount(v value) bool {
-	return isSignal(v) && !strings.HasSuffix(v.text(), "%") && rejectedBy(quantity.Parse)(v)
+	_, err := quantity.Parse(v.text())
+
+	return isSignal(v) && !strings.HasSuffix(v.text(), "%") && err != nil &&
+		v.because(quantityHint, `failed to parse quantity "{value}": %s`, err)
 }
 
 // walker compares a configuration with the fields of the version.
@@ -117,14 +115,15 @@ func (w walker) checkValue(path []string, field string, t known.Type, raw any) {
 	if raw == nil && t == known.Duration {
 		raw = ""
 	}
-	goType := describeType(t)
+	inner := memberType(t)
+	isList := t == known.ObjectList || t == known.StringList || t == known.IntList
 	isValid := raw == nil
 	brackets := ""
 	switch v := raw.(type) {
 	case map[string]any:
-		isValid = goType == "struct" || goType == "map"
+		isValid = t == known.Object || inner != "" && !isList
 	case []any:
-		isValid = goType == "slice" || strings.HasPrefix(goType, "[]")
+		isValid = isList
 		brackets = "[]"
 	case bool:
 		isValid = t == known.Bool
@@ -134,18 +133,15 @@ func (w walker) checkValue(path []string, field string, t known.Type, raw any) {
 		isValid = isNumberOf(t, string(v))
 	}
 	if !isValid {
-		kind, hint := describeKind(goType, raw)
-		w.report(wrongType, path, hint,
-			"json: cannot unmarshal %s into Go struct field KubeletConfiguration.%s of type %s", kind,
-			strings.ReplaceAll(field, "[]", ""), goType)
+		w.report(wrongType, path, "", "it must be %s, not %s", describeType(t), describeKind(raw))
 		return
 	}
 	for _, name := range namesIn(raw) {
-		inner := append(slices.Clone(path), name)
-		if goType == "struct" {
-			w.checkField(inner, field, name, dig(raw, name))
+		path := append(slices.Clone(path), name)
+		if t == known.Object {
+			w.checkField(path, field, name, dig(raw, name))
 		} else {
-			w.checkValue(inner, field+brackets, memberType(t), dig(raw, name))
+			w.checkValue(path, field+brackets, inner, dig(raw, name))
 		}
 	}
 }
@@ -207,30 +203,24 @@ func (w walker) suggestField(prefix, name string) string {
 	return "did you mean " + near + "?"
 }
 
-// describeType returns a type as the kubelet's decoder prints it.
+// describeType returns what a field of a type takes.
 func describeType(t known.Type) string {
 	switch t {
-	case known.Number:
-		return "float64"
-	case known.Duration:
-		return "string"
-	case known.DurationOrInt:
-		return "int64"
-	case known.Quantity:
-		return "resource.Quantity"
-	case known.Object:
-		return "struct"
-	case known.ObjectList:
-		return "slice"
-	case known.Strings, known.Bools, known.Quantities, known.StringLists:
-		return "map"
-	case known.StringList:
-		return "[]string"
-	case known.IntList:
-		return "[]int32"
+	case known.Bool:
+		return "true or false without quotes"
+	case known.Int32, known.Int64, known.Uint32:
+		return "a whole number (" + string(t) + ")"
+	case known.String:
+		return "a text, in quotes"
+	case known.Duration, known.DurationOrInt:
+		return "a duration, like 1m30s"
+	case known.ObjectList, known.StringList, known.IntList:
+		return "a list"
+	case known.Number, known.Quantity:
+		return "a " + string(t)
 	}
 
-	return string(t)
+	return "an object"
 }
 
 // memberType returns the type of the members of an object with free keys, or of the elements of a list.
@@ -290,34 +280,18 @@ func isNumberOf(t known.Type, number string) bool {
 	return err == nil
 }
 
-// describeKind returns the kind of a value as the decoder prints it, and a hint. The decoder prints a number that does
-// not fit an integer.
-func describeKind(want string, raw any) (kind, hint string) {
-	isInteger := strings.Contains(want, "int")
-	quotes := ""
-	if want == "string" {
-		quotes = fmt.Sprintf("put it in quotes: %q", fmt.Sprint(raw))
-	}
+// describeKind returns what a value is. Of a text it may be a secret.
+func describeKind(raw any) string {
 	switch v := raw.(type) {
 	case string:
-		if want == "bool" {
-			hint = "write true or false without quotes"
-		} else if isInteger {
-			hint = "write a whole number without quotes"
-		}
-
-		return "string", hint
+		return "a text"
 	case bool:
-		return "bool", quotes
+		return "true or false"
 	case []any:
-		return "array", ""
+		return "a list"
 	case json.Number:
-		if isInteger {
-			return "number " + string(v), "the number does not fit the field"
-		}
-
-		return "number", quotes
+		return string(v)
 	}
 
-	return "object", ""
+	return "an object"
 }

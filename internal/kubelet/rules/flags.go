@@ -5,7 +5,6 @@ import (
 	"net/netip"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/validate/content"
@@ -23,7 +22,8 @@ const DropInVariable = "KUBELET_CONFIG_DROPIN_DIR_ALPHA"
 func (v value) lacksFlag(needed string) bool {
 	v.usesUnsetField = v.Part // the base may have the other flag
 
-	return v.text() != "" && v.text() != "false" && v.given[needed] == ""
+	return v.text() != "" && v.text() != "false" && v.given[needed] == "" &&
+		v.because("set --"+needed+" too, or remove it", "it needs --%s", needed)
 }
 
 // isUnknownFlag reports whether the kubelet does not have a flag: by its --help if that is known, otherwise by the
@@ -153,14 +153,6 @@ func overridesField(v value) bool {
 
 	return own != nil && !reflect.DeepEqual(own, v.valueAt(flag.Field))
 }
-
-func isOnFlag(v value) bool {
-	isOn, _ := strconv.ParseBool(v.text())
-
-	return isOn
-}
-
-func printsVersion(v value) bool { return isOnFlag(v) || v.text() == "raw" }
 
 func lacksDropInVariable(v value) bool {
 	if v.DropInVariable == nil {

@@ -131,13 +131,10 @@ func splitList(text string) []string {
 func parseGates(text string) (any, error) {
 	gates := map[string]any{}
 	for _, pair := range splitList(text) {
-		name, word, ok := strings.Cut(pair, "=")
-		if !ok {
-			return nil, fmt.Errorf("missing bool value for %s", pair)
-		}
+		name, word, _ := strings.Cut(pair, "=")
 		isOn, err := strconv.ParseBool(strings.TrimSpace(word))
 		if err != nil {
-			return nil, fmt.Errorf("invalid value of %s: %s, err: %w", name, word, err)
+			return nil, fmt.Errorf("%q does not have the form GATE=true or GATE=false", pair)
 		}
 		gates[strings.TrimSpace(name)] = isOn
 	}
@@ -186,11 +183,8 @@ func parseVModule(text string) (any, error) {
 	list := []any{}
 	for _, pair := range splitList(text) {
 		pattern, n, _ := strings.Cut(pair, "=")
-		if pattern == "" || n == "" || strings.Contains(n, "=") {
+		if _, err := strconv.ParseUint(n, 10, 31); err != nil || pattern == "" {
 			return nil, fmt.Errorf("%q does not have the pattern=N format", pair)
-		}
-		if _, err := strconv.ParseUint(n, 10, 31); err != nil {
-			return nil, fmt.Errorf("parsing verbosity in %q: %w", pair, err)
 		}
 		list = append(list, map[string]any{"filePattern": pattern, "verbosity": json.Number(n)})
 	}
@@ -202,22 +196,16 @@ func parseVModule(text string) (any, error) {
 func parseReservedMemory(text string) (any, error) {
 	list := []any{}
 	for _, part := range strings.Split(text, ";") {
-		node, amounts, ok := strings.Cut(part, ":")
-		if _, err := strconv.Atoi(node); !ok || err != nil || strings.Contains(amounts, ":") {
-			return nil, fmt.Errorf("the reserved memory has incorrect format, "+
-				"expected numaNodeID:type=quantity[,type=quantity...], got %s", part)
+		node, amounts, _ := strings.Cut(part, ":")
+		_, err := strconv.Atoi(node)
+		limits, malformed := splitPairs(strings.Split(amounts, ","), "=")
+		isValid := err == nil && malformed == nil
+		for _, amount := range limits {
+			_, err := quantity.Parse(fmt.Sprint(amount))
+			isValid = isValid && err == nil
 		}
-
-		limits := map[string]any{}
-		for _, pair := range strings.Split(amounts, ",") {
-			name, amount, ok := strings.Cut(pair, "=")
-			if !ok || strings.Contains(amount, "=") {
-				return nil, fmt.Errorf("the reserved limit has incorrect value, expected type=quantity, got %s", pair)
-			}
-			if _, err := quantity.Parse(amount); err != nil {
-				return nil, fmt.Errorf("failed to parse the quantity: %s", amount)
-			}
-			limits[name] = amount
+		if !isValid {
+			return nil, fmt.Errorf("%q does not have the format NODE:TYPE=AMOUNT[,TYPE=AMOUNT]", part)
 		}
 		list = append(list, map[string]any{"numaNode": json.Number(node), "limits": limits})
 	}

@@ -318,7 +318,11 @@ func (c *checker) isMissing(file string) bool {
 }
 
 // isMissingPath reports whether the path of a flag certainly does not exist.
-func isMissingPath(v value) bool { return path.IsAbs(v.text()) && v.isMissing(v.text()) }
+func isMissingPath(v value) bool {
+	v.hint = "create it before the kubelet starts, or remove the flag"
+
+	return path.IsAbs(v.text()) && v.isMissing(v.text())
+}
 
 // isMissingFile reports whether the file of a field certainly does not exist.
 func isMissingFile(v value) bool {
@@ -365,6 +369,19 @@ func (c *checker) isResolved(field string) bool {
 
 	return inFile == c.valueAt(field)
 }
+
+// isHalfPair reports a serving certificate without its key, or the reverse.
+func isHalfPair(v value) bool {
+	other := "tlsCertFile"
+	if v.key() == other {
+		other = "tlsPrivateKeyFile"
+	}
+
+	return hasText(v) && !v.has(other) && v.because("set both or none", "{field} is set without %s", other)
+}
+
+// loadsServingPair reports whether the kubelet loads both files although the cluster may sign its certificate.
+func loadsServingPair(v value) bool { return v.minor < 36 || !v.isOn("serverTLSBootstrap") }
 
 func isBadServingPair(v value) bool {
 	key := v.fileAt("tlsPrivateKeyFile")

@@ -34,7 +34,8 @@ var policyOptions = map[string][]policyOption{
 func (v value) excludes(other string) bool {
 	text, _ := v.lookUp("cpuManagerPolicyOptions", other).(string)
 
-	return v.textOf("cpuManagerPolicy") == "static" && isOnText(v.text()) && isOnText(text)
+	return v.textOf("cpuManagerPolicy") == "static" && isOnText(v.text()) && isOnText(text) && v.because(
+		"keep one of the two", "static policy options {key} and %s can not be used at the same time", other)
 }
 
 func isOnText(text string) bool {

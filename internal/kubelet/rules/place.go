@@ -130,32 +130,14 @@ func (v value) because(hint, format string, args ...any) bool {
 }
 
 // expand replaces the names in braces of a message or hint. {field} is the full name of the place, {key} its last part,
-// {flag} the flag that sets it, {value} its value, and {duration} and {seconds} that as the kubelet prints it. {why} is
-// set by the condition.
+// {value} its value, and {why} is set by the condition.
 func (v value) expand(text string) string {
 	field := strings.Join(v.path, ".")
 	printed := ""
 	if v.raw != nil {
 		printed = fmt.Sprint(v.raw)
 	}
-	d, _ := v.duration()
-	flag := ""
-	if strings.Contains(text, "{flag}") {
-		flag = v.findFlag(field)
-	}
 
-	return strings.NewReplacer("{value}", printed, "{duration}", d.String(), "{seconds}", fmt.Sprint(d.Seconds()),
-		"{field}", field, "{key}", v.key(), "{flag}", flag, "{why}", v.why, "{kubelet}", v.describeKubelet(),
-	).Replace(text)
-}
-
-// findFlag returns the flag that sets a field, with its dashes.
-func (c *checker) findFlag(field string) string {
-	for _, name := range known.Flags(c.minor) {
-		if flag, _ := known.FlagAt(name, c.minor); flag.Field == field {
-			return "--" + name
-		}
-	}
-
-	return ""
+	return strings.NewReplacer("{value}", printed, "{field}", field, "{key}", v.key(), "{why}", v.why,
+		"{kubelet}", v.describeKubelet()).Replace(text)
 }

@@ -15,7 +15,6 @@ import (
 
 const (
 	enforcementField = "enforceNodeAllocatable"
-	enforcementFlag  = enforcementField + " (--enforce-node-allocatable)"
 	memoryLimits     = "reservedMemory.*.limits.*"
 )
 
@@ -24,8 +23,6 @@ func (v value) reserves(resource string) bool { return !v.sumReserved(resource).
 
 // isEnforced reports whether the kubelet accepts a word that needs QoS cgroups.
 func isEnforced(v value) bool { return v.text() != "none" && !isBadEnforcement(v) }
-
-func isUnknownResource(v value) bool { return v.isOther(v.key(), reservableResources) }
 
 // isBadEnforcement reports a word that is unknown, repeated, or not alone.
 func isBadEnforcement(v value) bool {
@@ -36,16 +33,13 @@ func isBadEnforcement(v value) bool {
 	}
 	switch {
 	case !slices.Contains(valid, word):
-		return v.because(suggest(word, valid), `option "{value}" specified for `+enforcementFlag)
+		return v.isOther(word, valid)
 	case word == "none":
 		return len(v.listOf(enforcementField)) > 1 && v.because("keep none alone, or remove it",
-			enforcementFlag+` may not contain additional enforcements when "none" is specified`)
-	case v.isBefore(word):
-		return v.minor >= 31 && v.because("remove the duplicate",
-			`duplicated enforcements "{value}" in `+enforcementFlag)
+			"none may not be with other words")
 	}
 
-	return false
+	return v.isBefore(word) && v.minor >= 31 && v.because("remove the duplicate", "{value} is in the list twice")
 }
 
 // isBefore reports whether a list has a word before an element.
@@ -65,28 +59,31 @@ func findOwner(word string) string {
 
 func capitalize(word string) string { return strings.ToUpper(word[:1]) + word[1:] }
 
-// lacksReservation reports a word without the cgroup or the amounts that it enforces, or with its other form.
-func lacksReservation(v value) bool {
+// lacksCgroup reports a word without the cgroup that it enforces, or with its other form.
+func lacksCgroup(v value) bool {
 	owner := findOwner(v.text())
-	if owner == "" || isBadEnforcement(v) || v.isBefore(v.text()) {
-		return false
-	}
-	if v.isBefore(owner+"-reserved") || v.isBefore(owner+"-reserved-compressible") {
-		return v.because("keep one of the two", `invalid configuration: both "%s-reserved" and `+
-			`"%[1]s-reserved-compressible" cannot be specified together in `+enforcementFlag, owner)
-	}
-
-	cgroup := v.textOf(owner + "ReservedCgroup")
-	if cgroup == "" {
+	switch {
+	case owner == "" || isBadEnforcement(v):
+	case v.isBefore(owner+"-reserved") || v.isBefore(owner+"-reserved-compressible"):
+		return v.because("keep one of the two",
+			`"%s-reserved" and "%[1]s-reserved-compressible" exclude each other`, owner)
+	case !v.has(owner + "ReservedCgroup"):
 		return v.because(
 			"set "+owner+"ReservedCgroup to a cgroup that exists when the kubelet starts; or remove the word",
-			`invalid configuration: %sReservedCgroup (--%[1]s-reserved-cgroup) must be specified when `+
-				`"%[1]s-reserved" or "%[1]s-reserved-compressible" included in `+enforcementFlag, owner)
+			"{value} needs %sReservedCgroup", owner)
 	}
 
-	return len(namesIn(v.valueAt(owner+"Reserved"))) == 0 && v.because("set "+owner+"Reserved, or remove the word",
-		"Failed to enforce %s Reserved Cgroup Limits on %q: cgroup is not configured properly (%sReserved is empty)",
-		capitalize(owner), cgroup, owner)
+	return false
+}
+
+// lacksReservation reports a word without the amounts that it enforces.
+func lacksReservation(v value) bool {
+	owner := findOwner(v.text())
+	cgroup := v.textOf(owner + "ReservedCgroup")
+
+	return owner != "" && cgroup != "" && len(namesIn(v.valueAt(owner+"Reserved"))) == 0 &&
+		v.because("set "+owner+"Reserved, or remove the word", "Failed to enforce %s Reserved Cgroup Limits on %q: "+
+			"cgroup is not configured properly (%sReserved is empty)", capitalize(owner), cgroup, owner)
 }
 
 var (
@@ -108,19 +105,6 @@ func isTiny(v value) bool {
 	}
 
 	return v.because(hint, "%s", amount.AsDec())
-}
-
-func isBadQoSAmount(v value) bool {
-	text, isPercent := strings.CutSuffix(v.text(), "%")
-	n, err := strconv.Atoi(text)
-	switch {
-	case v.key() != "memory":
-		return v.because("remove it: only memory can be reserved", `cannot reserve "{key}" resource`)
-	case !isPercent || err != nil || n < 0 || n > 100:
-		return v.because("write a number and %, like 50%", `failed to parse percentage "{value}" for "{key}" resource`)
-	}
-
-	return false
 }
 
 // sumReserved returns the sum of kubeReserved and systemReserved of a resource. Malformed amounts count as 0.
@@ -198,7 +182,7 @@ func reportMemorySum(c *checker) {
 			return
 		case v.key() == "memory":
 			got.Add(amount)
-		case strings.HasPrefix(v.key(), "hugepages-") && amount.Sign() > 0: // nothing else reserves huge pages
+		case amount.Sign() > 0: // nothing else reserves huge pages
 			c.reportAt(path, "remove it", unequal, amount.String(), v.key(), "0")
 		}
 	}
@@ -215,33 +199,4 @@ func lacksReservedMemory(v value) bool {
 	isReserved := func(path []string) bool { return path[3] == "memory" }
 
 	return isKnown && threshold.IsZero() && !slices.ContainsFunc(v.places(memoryLimits), isReserved)
-}
-
-// numaNode returns the NUMA node of a limit in reservedMemory.
-func (v value) numaNode() string {
-	node := dig(v.config, v.path[0], v.path[1], "numaNode")
-	if node == nil {
-		return "0"
-	}
-
-	return fmt.Sprint(node)
-}
-
-func isOtherMemory(v value) bool {
-	v.why = v.numaNode()
-
-	return v.raw != nil && v.key() != "memory" && !strings.HasPrefix(v.key(), "hugepages-")
-}
-
-func isZeroMemory(v value) bool {
-	amount, err := v.amount()
-	v.why = v.numaNode()
-
-	return err == nil && amount.IsZero()
-}
-
-func isRepeatedMemory(v value) bool {
-	v.why = v.numaNode()
-
-	return v.raw != nil && v.isRepeated(memoryLimits, func(v value) string { return v.numaNode() + v.key() })
 }

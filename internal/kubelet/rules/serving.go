@@ -1,16 +1,13 @@
 package rules
 
 import (
-	"cmp"
-	"fmt"
 	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
-)
 
-// curves are the numbers of the curves of crypto/tls.
-var curves = []int64{23, 24, 25, 29, 4587, 4588, 4589}
+	"github.com/prelet/prelet/internal/lazy"
+)
 
 // lacksHTTP2 reports cipher suites without one of the two of which HTTP/2 needs one.
 func lacksHTTP2(v value) bool {
@@ -19,21 +16,6 @@ func lacksHTTP2(v value) bool {
 		slices.Contains(suites, any("TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"))
 
 	return len(suites) > 0 && !hasOne && v.textOf("tlsMinVersion") != "VersionTLS13"
-}
-
-func isBadCurve(v value) bool {
-	n, _ := v.number()
-	switch {
-	case v.isRepeated("tlsCurvePreferences.*", func(v value) string { return fmt.Sprint(v.raw) }):
-		return v.because("remove the duplicate", "duplicate curve preference %d", n)
-	case n <= 0 || n > 65535:
-		return v.because("", "curve preference %d is out of range (must be 1-65535)", n)
-	case !slices.Contains(curves, n):
-		return v.because("29 is X25519, 23 to 25 are the NIST curves, 4587 to 4589 those with ML-KEM",
-			"curve preference %d is not supported by the current Go version", n)
-	}
-
-	return false
 }
 
 // Listener is a port that the kubelet listens on.
@@ -124,18 +106,12 @@ func isBadListenAddress(v value) bool {
 	return isServing && hasText(v) && !isAddress(v.text())
 }
 
-// isAddress reports whether the kubelet accepts an IP address: without a zone, and with leading zeros, as
-// k8s.io/utils/net, ParseIPSloppy, does.
+// leadingZeros are those of a number in an IPv4 address, which the kubelet ignores: k8s.io/utils/net, ParseIPSloppy.
+var leadingZeros = lazy.Regexp(`\b0+(\d)`)
+
+// isAddress reports whether the kubelet accepts an IP address, which may not have a zone.
 func isAddress(text string) bool {
-	if parts := strings.Split(text, "."); len(parts) == 4 {
-		for i, part := range parts {
-			if trimmed := strings.TrimLeft(part, "0"); trimmed != part {
-				parts[i] = cmp.Or(trimmed, "0")
-			}
-		}
-		text = strings.Join(parts, ".")
-	}
-	address, err := netip.ParseAddr(text)
+	address, err := netip.ParseAddr(leadingZeros().ReplaceAllString(text, "$1"))
 
 	return err == nil && address.Zone() == ""
 }

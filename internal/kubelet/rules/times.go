@@ -8,24 +8,7 @@ import (
 const (
 	wholePeriod  = "shutdownGracePeriod"
 	periodsByPod = "shutdownGracePeriodByPodPriority"
-	minAge       = "imageMinimumGCAge"
 )
-
-func isAboveWhole(v value) bool {
-	critical, isSet := v.duration()
-	whole := v.durationOf(wholePeriod)
-	v.why = whole.String()
-
-	return isSet && critical > whole
-}
-
-func isBelowMinAge(v value) bool {
-	longest, _ := v.duration()
-	least := v.durationOf(minAge)
-	v.why = least.String()
-
-	return longest > 0 && longest <= least
-}
 
 func isNoFrequency(v value) bool {
 	d := v.durationOf("syncFrequency")

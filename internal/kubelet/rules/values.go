@@ -1,9 +1,6 @@
 package rules
 
-import (
-	"encoding/json"
-	"fmt"
-)
+import "fmt"
 
 // Limits of open files, measured on two CPUs: a kubelet v1.33.13 does not start with 22 and starts with 24, v1.37.1
 // does not start with 24 and starts with 28; others may need a few less. Pods need more.
@@ -22,35 +19,6 @@ func isZero(v value) bool {
 	n, ok := v.number()
 
 	return ok && n == 0
-}
-
-func pullsSerially(v value) bool { return v.valueAt("serializeImagePulls") == true }
-
-func (v value) factor() (f float64, ok bool) {
-	number, isNumber := v.raw.(json.Number)
-	f, err := number.Float64()
-
-	return f, isNumber && err == nil
-}
-
-func isBadFactor(v value) bool {
-	f, ok := v.factor()
-
-	return ok && (f <= 0 || f > 1)
-}
-
-// isOtherFactor reports a factor that is not the old default.
-func isOtherFactor(v value) bool {
-	f, ok := v.factor()
-
-	return ok && f != 0.9
-}
-
-// isIgnoredFactor reports a factor with which a kubelet without MemoryQoS starts.
-func isIgnoredFactor(v value) bool {
-	_, ok := v.factor()
-
-	return ok && (v.minor < 37 || !isOtherFactor(v))
 }
 
 // lacksUserIDs reports a number of pods for which there are not enough user IDs.
@@ -100,21 +68,12 @@ func isAboveHighThreshold(v value) bool {
 
 	low, high := v.numberOf("imageGCLowThresholdPercent"), v.numberOf("imageGCHighThresholdPercent")
 
-	return low >= high && v.because("", "imageGCLowThresholdPercent (--image-gc-low-threshold) %d must be less than "+
-		"imageGCHighThresholdPercent (--image-gc-high-threshold) %d", low, high)
+	return low >= high && v.because("",
+		"imageGCLowThresholdPercent %d must be less than imageGCHighThresholdPercent %d", low, high)
 }
 
 func isBadPodIDs(v value) bool {
 	n, ok := v.number()
-	switch {
-	case !ok:
-	case n < defaultPodIDs:
-		return v.because("", "must not be less than 65536")
-	case n%defaultPodIDs != 0:
-		return v.because("", "must be a multiple of 65536")
-	case n >= userIDs:
-		return v.because("", "must not be more than 4294967295")
-	}
 
-	return false
+	return ok && (n <= 0 || n >= userIDs || n%defaultPodIDs != 0)
 }

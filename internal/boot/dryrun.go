@@ -73,6 +73,12 @@ func (j ruleCheck) askDryRun(ctx context.Context) (verdict *world.DryRunAns, fou
 			stages.Sentence(ans.Why(), "prelet's own rules have checked it. Start the kubelet by hand to see more"),
 		)
 		return nil, found
+	case a.Broken != "":
+		found.Error(
+			fault.KubeletMachine, hcl.Range{}, "The kubelet cannot run",
+			"%s", stages.Sentence(a.Program+": "+a.Broken, "Install the kubelet again"),
+		)
+		return nil, found
 	}
 
 	return &a, found

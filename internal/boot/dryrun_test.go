@@ -74,6 +74,11 @@ func TestDryRunVerdict(t *testing.T) {
 			patch: "{ maxPods = -1, podPidsLimit = -5 }", answer: refused(negative),
 			want: []found{{"error", 6, negative}},
 		},
+		"cannot run": {
+			patch:  "{ maxPods = 20 }",
+			answer: world.DryRun.Answer(world.DryRunAns{Broken: "signal: segmentation fault", Program: program}),
+			want:   []found{{"error", 0, "The kubelet cannot run|" + program + ": signal: segmentation fault. Install"}},
+		},
 		"no answer": {
 			patch: "{ maxPods = -1 }", answer: world.Failure(fault.KubeletMachine, program+": no answer within 10s", ""),
 			want:     []found{{"warning", 0, "was not asked about the plan|no answer within 10s"}, {"error", 6, "maxPods"}},

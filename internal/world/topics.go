@@ -212,6 +212,7 @@ type DryRunReq struct {
 type DryRunAns struct {
 	Accepted bool   `json:"accepted,omitempty"`
 	Refusal  string `json:"refusal,omitempty"` // its own words
+	Broken   string `json:"broken,omitempty"`  // why it cannot run on the machine
 	Program  string `json:"program"`           // its path
 }
 

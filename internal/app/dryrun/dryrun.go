@@ -84,6 +84,7 @@ func (a *Asker) Answer(ctx context.Context, _ world.DryRunReq) world.Answer {
 	return world.DryRun.Answer(world.DryRunAns{
 		Accepted: v.Accepted,
 		Refusal:  a.Redact(v.Refusal),
+		Broken:   a.Redact(v.Broken),
 		Program:  binary.Path(),
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math/big"
 	"os"
 	"os/exec"
@@ -52,6 +53,7 @@ type File struct {
 type Verdict struct {
 	Accepted bool
 	Refusal  string // the kubelet's own words; "" if it accepts
+	Broken   string // why the program cannot run on this machine; "" if it can
 }
 
 // dryRunEnd is how a kubelet ends that has accepted everything before.
@@ -98,6 +100,8 @@ func (d DryRun) Run(ctx context.Context) (Verdict, error) {
 	switch {
 	case ctx.Err() != nil:
 		return Verdict{}, fmt.Errorf("no answer within %s", most.Round(time.Millisecond))
+	case isBroken(err):
+		return Verdict{Broken: err.Error()}, nil
 	case errors.As(err, &exit) && !exit.Exited():
 		return Verdict{}, fmt.Errorf("it was killed: %s", exit)
 	case err != nil && !errors.As(err, &exit):
@@ -105,6 +109,21 @@ func (d DryRun) Run(ctx context.Context) (Verdict, error) {
 	}
 
 	return readVerdict(strings.Split(names.Replace(string(out.kept)), "\n"))
+}
+
+// isBroken reports whether the result of a program shows that no start of it can work: a part of the file is missing,
+// or it is of another machine.
+func isBroken(err error) bool {
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		status, _ := exit.Sys().(syscall.WaitStatus)
+
+		return slices.Contains([]syscall.Signal{unix.SIGSEGV, unix.SIGBUS, unix.SIGILL}, status.Signal())
+	}
+
+	var start *fs.PathError // of os.StartProcess
+
+	return errors.As(err, &start) && (start.Err == unix.ENOENT || start.Err == unix.ENOEXEC)
 }
 
 // killGroup kills the processes of a command that was started.

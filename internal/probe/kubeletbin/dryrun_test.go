@@ -146,6 +146,10 @@ func TestDryRunOtherProgram(t *testing.T) {
 	elf := append([]byte("\x7fELF\x02\x01\x01"), make([]byte, 120)...)
 	elf[16], elf[18] = 2, 0xf3 // an executable for RISC-V
 	must(t, os.WriteFile(other, elf, 0o755))
+	own, err := os.ReadFile("/proc/self/exe")
+	must(t, err)
+	cut := filepath.Join(dir, "cut") // as a power cut leaves it
+	must(t, os.WriteFile(cut, own[:100<<10], 0o755))
 	full := filepath.Join(dir, "file")
 	must(t, os.WriteFile(full, nil, 0o644))
 
@@ -155,11 +159,12 @@ func TestDryRunOtherProgram(t *testing.T) {
 	}{
 		"another architecture": {DryRun{Program: other, Folder: dir}, "exec format error"},
 		"missing":              {DryRun{Program: filepath.Join(dir, "no"), Folder: dir}, "no such file"},
+		"cut off":              {DryRun{Program: cut, Folder: dir}, "segmentation fault"},
 		"no folder":            {DryRun{Program: "/bin/true", Folder: full}, "no private folder can be made"},
 	} {
 		v, err := c.run.Run(t.Context())
-		if err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: got %v, %v; want an error with %q", name, v, err, c.want)
+		if got := fmt.Sprint(v.Broken, err); !strings.Contains(got, c.want) || (v.Broken != "") != (name != "no folder") {
+			t.Errorf("%s: got %+v, %v; want %q", name, v, err, c.want)
 		}
 	}
 }

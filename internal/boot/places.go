@@ -89,7 +89,8 @@ func checkKubeletUnit(ctx context.Context, tape *world.Tape, n node.Node, found 
 	unit := findKubeletUnit(n)
 	a, _, err := world.Unit.Ask(ctx, tape, world.UnitReq{Name: unit, Start: true})
 	isPlanned := func(f node.File) bool {
-		return a.Start != nil && f.Path == a.Start.Words[0]
+		return a.Start != nil && (f.Path == a.Start.Words[0] ||
+			a.Start.Missing != "" && strings.HasPrefix(f.Path+"/", a.Start.Missing+"/"))
 	}
 	code := fault.Systemd
 	var summary, next string
@@ -108,7 +109,7 @@ func checkKubeletUnit(ctx context.Context, tape *world.Tape, n node.Node, found 
 	case a.Start != nil && a.Start.Broken != "":
 		code = fault.KubeletMachine
 		summary = unit + " cannot start: " + a.Start.Broken
-		next = "Install the kubelet again, or correct ExecStart= of the unit"
+		next = "Install what is missing, or correct the unit (systemctl cat " + unit + ")"
 	default:
 		return
 	}

@@ -92,7 +92,7 @@ func isSameMinor(a, b string) bool {
 func (in *Input) checkUnits() (l check.List) {
 	for _, u := range in.listUnits() {
 		if u.Err == nil {
-			l = append(l, activation.CheckUnit(&u.Unit, in.Gate.Path, nil))
+			l = append(l, activation.CheckUnit(&u.Unit, in.Gate.Path, nil, nil))
 		}
 		l.Add("unit", check.Running|check.Files, func(r *check.Report) { in.checkUnit(r, u) })
 	}

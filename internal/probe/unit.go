@@ -49,7 +49,8 @@ func (l *Live) answerUnit(ctx context.Context, r world.UnitReq) world.Answer {
 	out := describeUnit(u)
 	if r.Start && u.Load == "loaded" && len(u.Command) > 0 {
 		out.Start = describeStart(u)
-		out.Start.Broken = u.WhyNoProgram()
+		missing := u.FindMissing(nil)
+		out.Start.Broken, out.Start.Missing = missing.Why, missing.Path
 	}
 
 	return world.Unit.Answer(out)

@@ -348,8 +348,10 @@ type StartAns struct {
 	WatchdogMicros int64 `json:"watchdog_us,omitempty"`
 	// Aliases are the other names of the unit, whose drop-ins apply to it. Older recordings do not have them.
 	Aliases []string `json:"aliases,omitempty"`
-	// Broken is why the program cannot be executed. Older recordings do not have it.
-	Broken string `json:"broken,omitempty"`
+	// Broken is why the program cannot be executed, or what else the unit needs and is missing; Missing is its path.
+	// Older recordings do not have them.
+	Broken  string `json:"broken,omitempty"`
+	Missing string `json:"missing,omitempty"`
 }
 
 // LogindReq asks how long logind delays a shutdown for a program such as the kubelet. It is asked only with a

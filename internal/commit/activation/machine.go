@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"path"
+	"strings"
 	"time"
 
 	"github.com/prelet/prelet/internal/check"
@@ -114,9 +115,10 @@ func (m *Machine) extendTimeout(d time.Duration) {
 
 // Preflight checks whether a commit could be activated, and changes nothing. Its errors have the code fault.Systemd
 // (systemd does not answer, the unit is masked or missing, or it would start without the gate), fault.KubeletMachine if
-// its program cannot be executed, or fault.CannotWrite if the run folder is full. changed are the files of the unit
-// that the commit changes, with their content: they may end what keeps it from starting, except for a masked unit. A
-// unit that does not start with them is rolled back. p is the spec of the generation that will be in place.
+// its program cannot be executed or something else that it needs is missing, or fault.CannotWrite if the run folder is
+// full. changed are the files of the unit that the commit changes, with their content: they may end what keeps it from
+// starting, except for a masked unit. A unit that does not start with them is rolled back. p is the spec of the
+// generation that will be in place.
 func (m *Machine) Preflight(
 	ctx context.Context,
 	p Spec,
@@ -131,10 +133,7 @@ func (m *Machine) Preflight(
 		u, err = m.Units.Look(ctx, unit)
 		r.Fail(systemdFault("looking at "+unit, err))
 	})
-	l = append(l, CheckUnit(&u, m.Gate.Path(), func() bool {
-		_, bringsProgram := p.Files[u.Program]
-		return bringsProgram || m.canFix(u, changed)
-	}))
+	l = append(l, CheckUnit(&u, m.Gate.Path(), p.Files, func() bool { return m.canFix(u, changed) }))
 	// The order of units is needed after the commit, when it is too late to fail.
 	l.Add("unit", check.Commit, func(r *check.Report) {
 		_, err := m.Units.MayWait(ctx, unit)
@@ -158,15 +157,15 @@ func (m *Machine) canFix(u Unit, changed map[string][]byte) bool {
 	return m.Waits == nil || m.Waits(u.Name, changed)
 }
 
-// CheckUnit returns the check of a unit that a commit stops and starts: systemd can start it, its program can be
-// executed, and it waits at the gate. u is read when the check runs. canFix reports whether files of the commit may end
-// what keeps the unit from starting; nil: there are none.
-func CheckUnit(u *Unit, gate string, canFix func() bool) check.Check {
+// CheckUnit returns the check of a unit that a commit stops and starts: systemd can start it, what it needs exists, its
+// program can be executed, and it waits at the gate. u is read when the check runs. files are those that are in place
+// after the commit. canFix reports whether files of the unit may end what keeps it from starting; nil: there are none.
+func CheckUnit(u *Unit, gate string, files map[string]string, canFix func() bool) check.Check {
 	return check.Check{Name: "unit", Needs: check.Running | check.Files | check.Commit, Run: func(r *check.Report) {
 		if u.Load == "loaded" { // systemd starts no other unit by hand
 			r.Fail(checkHeld(*u))
 		}
-		if err := cmp.Or(checkStart(*u, gate), checkProgram(*u)); err != nil && (canFix == nil || !canFix()) {
+		if err := cmp.Or(checkStart(*u, gate), checkNeeds(*u, files)); err != nil && (canFix == nil || !canFix()) {
 			r.Fail(err)
 		}
 	}}
@@ -245,17 +244,27 @@ func checkStart(u Unit, gate string) error {
 	return f
 }
 
-// checkProgram returns why the program of a unit cannot be executed, or nil.
-func checkProgram(u Unit) error {
-	why := u.WhyNoProgram()
-	if why == "" {
+// checkNeeds returns why the program of a unit cannot be executed, or what else the unit needs and is missing, or nil.
+func checkNeeds(u Unit, files map[string]string) error {
+	missing := u.FindMissing(func(needed string) bool {
+		for file := range files {
+			if file == needed || strings.HasPrefix(file, needed+"/") {
+				return true
+			}
+		}
+
+		return false
+	})
+	if missing.Why == "" {
 		return nil
 	}
 
 	return &fault.Fault{
 		Code:    fault.KubeletMachine,
-		Summary: u.Name + " cannot start: " + why,
-		Next:    fmt.Sprintf("install the kubelet again, or correct ExecStart= of the unit: systemctl cat %s", u.Name),
+		Summary: u.Name + " cannot start: " + missing.Why,
+		Next: fmt.Sprintf(
+			"install what is missing, or correct the unit (systemctl cat %s) and run systemctl daemon-reload", u.Name,
+		),
 	}
 }
 

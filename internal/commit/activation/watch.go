@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/prelet/prelet/internal/kubelet"
-	"github.com/prelet/prelet/internal/platform/unitfile"
 )
 
 // Probe checks a running kubelet, in addition to systemd. A method returns nil when the check passes, and an error with
@@ -409,7 +408,7 @@ func (w *watcher) cannotRecover(ctx context.Context, u Unit, now time.Duration) 
 	isNew := u.Started >= w.since && u.Result != "resources"
 	isDead := isWaitingToRestart(u) || hasGivenUp(u)
 
-	if isNew && isDead && u.Status == unitfile.StatusExec && u.WhyNoProgram() != "" {
+	if isNew && isDead && u.CannotStart() {
 		return true
 	}
 

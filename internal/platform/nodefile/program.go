@@ -1,6 +1,7 @@
 package nodefile
 
 import (
+	"debug/elf"
 	"errors"
 	"io"
 	"io/fs"
@@ -16,8 +17,8 @@ const scriptHead = 256
 const maxInterpreters = 5
 
 // WhyNotExecutable returns why root cannot start the program at a path, with the path; "" if nothing is known to
-// prevent it. It looks at the file, at the mount below it and at the interpreters that its first line names, and starts
-// nothing.
+// prevent it. It looks at the file, at the mount below it and at the interpreters that its first line or its ELF header
+// names, and starts nothing.
 func (r Root) WhyNotExecutable(path string) string {
 	needs := ""
 	for range maxInterpreters {
@@ -72,7 +73,7 @@ func (r Root) inspectProgram(path string) (interpreter, why string) {
 	case !isScript && !strings.HasPrefix(line, "\x7fELF"):
 		return "", "is neither an ELF program nor a script with #!"
 	case !isScript:
-		return "", ""
+		return readLinker(file), ""
 	}
 	line, _, _ = strings.Cut(line, "\n")
 	if words := strings.Fields(line); len(words) > 0 {
@@ -80,4 +81,22 @@ func (r Root) inspectProgram(path string) (interpreter, why string) {
 	}
 
 	return "", "has no interpreter after #!"
+}
+
+// readLinker returns the interpreter of an ELF program, the dynamic linker; "" for a static program, or if its header
+// cannot be read.
+func readLinker(file io.ReaderAt) string {
+	program, err := elf.NewFile(file)
+	if err != nil {
+		return ""
+	}
+	for _, p := range program.Progs {
+		if p.Type == elf.PT_INTERP && p.Filesz < unix.PathMax {
+			name, _ := io.ReadAll(p.Open())
+
+			return strings.TrimRight(string(name), "\x00")
+		}
+	}
+
+	return ""
 }

@@ -1,6 +1,9 @@
 package nodefile
 
 import (
+	"bytes"
+	"debug/elf"
+	"encoding/binary"
 	"os"
 	"path/filepath"
 	"strings"
@@ -41,7 +44,15 @@ func TestWhyNotExecutable(t *testing.T) {
 		}
 	}
 
+	if err := os.WriteFile(filepath.Join(root, "bin/linked"), linkedProgram("/lib64/no-ld.so"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(filepath.Join(root, "bin/linked"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+
 	for path, want := range map[string]string{
+		"/bin/linked":      "/lib64/no-ld.so, the interpreter of /bin/linked, does not exist",
 		"/bin/elf":         "",
 		"/bin/script":      "",
 		"/bin/link":        "",
@@ -62,4 +73,24 @@ func TestWhyNotExecutable(t *testing.T) {
 			t.Errorf("WhyNotExecutable(%s): got %q, want %q", path, got, want)
 		}
 	}
+}
+
+// linkedProgram returns an ELF program with a dynamic linker.
+func linkedProgram(linker string) []byte {
+	const head, entry = 64, 56
+	var b bytes.Buffer
+	for _, part := range []any{
+		elf.Header64{
+			Ident:   [elf.EI_NIDENT]byte{0x7f, 'E', 'L', 'F', byte(elf.ELFCLASS64), byte(elf.ELFDATA2LSB), 1},
+			Type:    uint16(elf.ET_EXEC),
+			Machine: uint16(elf.EM_X86_64),
+			Version: uint32(elf.EV_CURRENT), Phoff: head, Ehsize: head, Phentsize: entry, Phnum: 1,
+		},
+		elf.Prog64{Type: uint32(elf.PT_INTERP), Off: head + entry, Filesz: uint64(len(linker) + 1)},
+		append([]byte(linker), 0),
+	} {
+		_ = binary.Write(&b, binary.LittleEndian, part) // a buffer takes all
+	}
+
+	return b.Bytes()
 }

@@ -46,6 +46,7 @@ func decode(name string, properties map[string]any) (Unit, error) {
 		Left:     readTime(&r, "ActiveExitTimestampMonotonic"),
 	}
 
+	state.Files = listFiles(&r)
 	state.NextStart = readNextStart(&r)
 	state.NoStart, state.NoStop = isFalse(&r, "CanStart"), isFalse(&r, "CanStop")
 	state.NeverWith = slices.Concat(
@@ -182,10 +183,20 @@ func readFailedPre(r *reader) string {
 	return ""
 }
 
+// listFiles returns the file of a unit, if it has one, and its drop-ins.
+func listFiles(r *reader) []string {
+	dropIns := read[[]string](r, "DropInPaths")
+	if own := read[string](r, "FragmentPath"); own != "" {
+		return append([]string{own}, dropIns...)
+	}
+
+	return dropIns
+}
+
 // findPre returns the files of a unit with this program in an ExecStartPre=, in parentheses; "" if none can be read.
 func findPre(r *reader, program string) string {
 	var found []string
-	for _, file := range append([]string{read[string](r, "FragmentPath")}, read[[]string](r, "DropInPaths")...) {
+	for _, file := range listFiles(r) {
 		text, err := nodefile.ReadFile(file, maxUnitFile)
 		hasProgram := slices.ContainsFunc(unitfile.Parse(string(text)), func(s unitfile.Setting) bool {
 			words := strings.Fields(strings.TrimLeft(s.Value, "@-:+!|"))

@@ -45,26 +45,30 @@ func (u Unit) DescribeResult() string {
 	case u.FailedPre != "":
 		return u.Result + ": " + u.FailedPre
 	case status != "" && u.Status == StatusExec:
-		why := cmp.Or(u.WhyNoProgram(), u.Program)
-		return strings.TrimSuffix(fmt.Sprintf("%s: %s: %s", u.Result, status, why), ": ")
-	case status != "":
-		return u.Result + ": " + status
+		return joinNonEmpty(u.Result, status, cmp.Or(u.whyFailed(), u.Program))
 	}
 
-	return u.Result
+	return joinNonEmpty(u.Result, status, u.whyFailed())
 }
 
-// hidden are folders that the sandbox of prelet's units hides from prelet (ProtectHome=, TemporaryFileSystem=).
-var hidden = []string{"/home/", "/root/", "/run/user/", "/tmp/", "/var/tmp/", "/dev/"}
+// joinNonEmpty joins the parts that are not empty with colons.
+func joinNonEmpty(parts ...string) string {
+	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), ": ")
+}
+
+// isHidden reports whether a path is in a folder that the sandbox of prelet's units hides from prelet (ProtectHome=,
+// TemporaryFileSystem=, ProtectProc=).
+func isHidden(p string) bool {
+	folders := []string{"/home/", "/root/", "/run/user/", "/tmp/", "/var/tmp/", "/dev/", "/proc/"}
+
+	return slices.ContainsFunc(folders, func(folder string) bool { return strings.HasPrefix(p+"/", folder) })
+}
 
 // WhyNoProgram returns why the next start of a unit of this machine would fail with 203/EXEC, with the path; "" if it
 // would not, as far as is known. While a unit does not run, an ExecStartPre= may still bring its program.
 func (u Unit) WhyNoProgram() string {
-	isHidden := slices.ContainsFunc(hidden, func(folder string) bool {
-		return strings.HasPrefix(u.Program, folder)
-	})
 	mayCome := u.HasPre && u.Active != "active"
-	if u.Load != "loaded" || !path.IsAbs(u.Program) || u.OtherRoot || mayCome || isHidden {
+	if u.Load != "loaded" || !path.IsAbs(u.Program) || u.OtherRoot || mayCome || isHidden(u.Program) {
 		return ""
 	}
 

@@ -10,6 +10,7 @@ type Unit struct {
 	Name  string
 	Names []string // also those of aliases
 	Load  string   // LoadState: loaded, masked, not-found, …
+	Files []string // FragmentPath and DropInPaths, in the order in which systemd reads them
 	File  string   // UnitFileState: enabled, disabled, static, masked, …; empty without a unit file
 
 	Active string // ActiveState: active, inactive, failed, activating, deactivating, …

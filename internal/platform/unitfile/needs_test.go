@@ -1,0 +1,101 @@
+package unitfile
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestFindMissing checks what keeps a unit from starting, for each setting with a path that must exist.
+func TestFindMissing(t *testing.T) {
+	t.Parallel()
+	const gone = "/srv/no-such-path"
+	for line, isMissing := range map[string]bool{
+		"WorkingDirectory=" + gone:                                          true,
+		"WorkingDirectory=" + gone + "\nWorkingDirectory=/":                 false,
+		"WorkingDirectory=-" + gone:                                         false,
+		"WorkingDirectory=~":                                                false,
+		"WorkingDirectory=" + gone + "/%i":                                  false,
+		"WorkingDirectory=" + gone + "\nTemporaryFileSystem=/srv":           false,
+		"WorkingDirectory=/home/no-such-user":                               false,
+		"WorkingDirectory=/var/lib/no-such/a\nStateDirectory=no-such other": false,
+		"WorkingDirectory=/var/lib/no-such-b\nStateDirectory=no-such":       true,
+		"User=no-such-user":                                                 true,
+		"User=no-such-user\nDynamicUser=yes":                                false,
+		"User=root":                                                         false,
+		"User=65534":                                                        false,
+		"Group=no-such-group":                                               true,
+		"LoadCredential=x:" + gone:                                          true,
+		"LoadCredential=x:" + gone + "\nSetCredential=x:y":                  false,
+		"LoadCredential=x":                                                  false,
+		"LoadCredential=x:name":                                             false,
+		"LoadCredentialEncrypted=x:" + gone:                                 true,
+		"EnvironmentFile=" + gone:                                           true,
+		"EnvironmentFile=" + gone + "\nEnvironmentFile=":                    false,
+		"EnvironmentFile=-" + gone:                                          false,
+		"EnvironmentFile=" + gone + "/*.env":                                false,
+		"EnvironmentFile=" + Gate:                                           false,
+		"ReadWritePaths=/etc -" + gone:                                      false,
+		"ReadWritePaths=/etc +" + gone:                                      true,
+		"ReadOnlyPaths=" + gone:                                             true,
+		"BindPaths=" + gone + ":/mnt":                                       true,
+		"BindPaths=-" + gone + ":/mnt":                                      false,
+		"ExecStartPre=" + gone + " --token=x":                               true,
+		"ExecStartPre=+" + gone:                                             true,
+		"ExecStartPre=-" + gone:                                             false,
+		"ExecStartPre=/bin/sh -c true\nExecStartPre=" + gone:                false,
+		"ExecStartPre=no-such-program":                                      false,
+		"ExecCondition=" + gone:                                             true,
+		"ExecStartPost=" + gone:                                             true,
+		"[Install]\nUser=no-such-user":                                      false,
+		"ReadWritePaths=\"" + gone + "\"":                                   false,
+	} {
+		file := filepath.Join(t.TempDir(), "90-other.conf")
+		if err := os.WriteFile(file, []byte("[Service]\n"+line+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		u := Unit{Load: "loaded", Active: "active", Files: []string{"/no-such.service", file}}
+		got := u.FindMissing(nil)
+		setting, _, _ := strings.Cut(line, "=")
+		if got.Why != "" != isMissing {
+			t.Errorf("%q: got %q, want that something is missing: %t", line, got.Why, isMissing)
+		}
+		if isMissing && (!strings.Contains(got.Why, setting+"= in "+file) || strings.Contains(got.Why, "token")) {
+			t.Errorf("%q: got %q, want the setting and its file, and no argument", line, got.Why)
+		}
+
+		if got := u.FindMissing(func(p string) bool { return p == got.Path }); got.Why != "" {
+			t.Errorf("%q: got %q, want nothing where a commit brings it", line, got.Why)
+		}
+		u.Active = "activating"
+		if got := u.FindMissing(nil); got.Why != "" {
+			t.Errorf("%q: got %q, want nothing at a boot, where another unit may bring it", line, got.Why)
+		}
+	}
+}
+
+// TestDescribeMissing names what is missing in the result of a start that failed for it.
+func TestDescribeMissing(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "90-other.conf")
+	text := "[Service]\nEnvironmentFile=" + Gate + "\nEnvironmentFile=/srv/no-env\nWorkingDirectory=/srv/no-folder\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		result string
+		status int32
+		want   string
+	}{
+		{"exit-code", 200, "exit-code: 200/CHDIR: /srv/no-folder does not exist (WorkingDirectory= in " + file + ")"},
+		{"resources", 0, "resources: /srv/no-env does not exist (EnvironmentFile= in " + file + ")"},
+		{"exit-code", 217, "exit-code: 217/USER"},
+		{"exit-code", 1, "exit-code"},
+	} {
+		u := Unit{Load: "loaded", Result: c.result, Status: c.status, Files: []string{file}}
+		if got := u.DescribeResult(); got != c.want {
+			t.Errorf("%s, %d: got %q, want %q", c.result, c.status, got, c.want)
+		}
+	}
+}

@@ -9,7 +9,13 @@ set -u
 gate=/run/prelet/kubelet.env
 state=/var/lib/prelet
 
-load=$(systemctl show --property=LoadState --value prelet.service)
+ask() { systemctl show --property="$1" --value prelet.service; }
+load=$(ask LoadState)
+# The unit of the package has no condition, so one that kept it from starting is in a drop-in.
+skipped=false
+for check in Condition Assert; do
+	[ "$(ask ${check}Result)" != no ] || [ "$(ask ${check}TimestampMonotonic)" = 0 ] || skipped=true
+done
 # The unit has tried the program: a shell would run an empty or foreign file as a script.
 works=false
 case $(systemctl show --property=ExecStartPre prelet-fallback.service) in
@@ -17,14 +23,19 @@ case $(systemctl show --property=ExecStartPre prelet-fallback.service) in
 esac
 
 reinstall="install the package prelet again, then: systemctl restart prelet"
+start="(systemctl cat prelet.service), then: systemctl daemon-reload && systemctl start prelet.service"
 case $works,$load in
-true,loaded) exit 0 ;; # it runs, and reports by itself
+true,loaded)
+	$skipped || exit 0 # it runs, and reports by itself
+	why="systemd did not start prelet.service, because a Condition= or Assert= does not hold: remove its drop-in $start"
+	;;
 false,*) why="/usr/bin/prelet cannot be executed: $reinstall" ;;
 *,masked)
 	why="prelet.service is masked: systemctl unmask prelet.service && systemctl start prelet.service"
 	why="$why (if its unit file is empty, install the package prelet again)"
 	;;
-*) why="systemd cannot load prelet.service ($load): $reinstall" ;;
+*,not-found) why="systemd cannot load prelet.service ($load): $reinstall" ;;
+*) why="systemd cannot load prelet.service ($load): correct or remove the drop-in with the wrong line $start" ;;
 esac
 
 # Writes a file of the run folder at once, as systemd may read it at any moment.
@@ -42,11 +53,12 @@ if $works && [ "$(systemctl show --property=LoadState --value prelet-verify.serv
 	echo "$why. prelet-verify.service opens the last good generation, if there is one." >&2
 	exit 1
 fi
-[ -d $state ] || shut "this node never had a good generation"
+unknown="whether this node had a good generation is not known: $state/last-good is missing"
+[ -d $state ] || shut "$unknown"
 exec 9<$state
 flock --nonblock 9 || exit 0 # a prelet writes, and reports by itself
 [ ! -e $state/journal.json ] || shut "a change of its files was interrupted, or has no verdict yet"
-[ -s $state/last-good ] || shut "this node never had a good generation"
+[ -s $state/last-good ] || shut "$unknown"
 # A FIFO, or a disk that does not answer, must not take the time in which the reason can be written.
 timeout 20 sha256sum --check --strict --quiet $state/last-good >&2 ||
 	shut "these files are not those of the last good generation, or this is another machine"

@@ -5,6 +5,7 @@ package bootunit
 import (
 	"context"
 	"fmt"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -53,15 +54,30 @@ func FindFailure(ctx context.Context, units activation.Units, hasBegun bool) Fai
 
 	see := fmt.Sprintf("see journalctl -b -u %s", activation.BootUnit)
 
+	isSkipped := u.Active == "inactive" && u.Job == 0 && u.Skipped != 0
 	status, hint := u.NotStarted(), setupHints[u.Status]
 	switch {
 	case u.Load == "masked":
 		const format = "%s is masked, so no run prepares this node: systemctl unmask %[1]s; if %[1]s is an empty " +
 			"file, install the package prelet again"
 		return Failure{Why: fmt.Sprintf(format, activation.BootUnit)}
+	case u.Load == "bad-setting" || u.Load == "error":
+		const format = "systemd cannot load %[1]s (%[2]s), so no run prepares this node: correct or remove the " +
+			"drop-in with the wrong line (systemctl cat %[1]s; systemd logs it: journalctl -b _PID=1), then: " +
+			"systemctl daemon-reload && systemctl start %[1]s"
+		return Failure{Why: fmt.Sprintf(format, activation.BootUnit, u.Load)}
 	case u.Load != "loaded":
 		const format = "systemd cannot load %s (%s), so no run prepares this node: install the package prelet again"
 		return Failure{Why: fmt.Sprintf(format, activation.BootUnit, u.Load)}
+	case isSkipped: // the unit of the package has no condition
+		const format = "systemd did not start %s, because a Condition= or Assert= %sdoes not hold, so no run " +
+			"prepares this node: remove the drop-in with it (systemctl cat %[1]s), then: systemctl daemon-reload && " +
+			"systemctl start %[1]s"
+		where := ""
+		if len(u.Files) > 1 {
+			where = "(in one of " + strings.Join(u.Files[1:], ", ") + ") "
+		}
+		return Failure{Why: fmt.Sprintf(format, activation.BootUnit, where)}
 	case status != "" && hint != "":
 		const format = "systemd could not start %s (%s): %s; %s"
 		return Failure{

@@ -248,6 +248,9 @@ func (e *Env) printOnConsole(h *Host, code fault.Code, summary string) {
 	kubelet := "the kubelet may not start"
 	if gen, open, err := h.gate().State(); err == nil && open {
 		kubelet = fmt.Sprintf("the kubelet starts on generation %d, which was in place", gen)
+		if gen == 0 {
+			kubelet = "the kubelet starts on the files that are there"
+		}
 	}
 	line := fmt.Sprintf("prelet failed (%d), %s: %s", code.Exit(), kubelet, summary)
 	const next = " (prelet status)"
@@ -273,6 +276,7 @@ func (h *Host) machine(store *generation.Store, rep *report.Reporter) *activatio
 		Foreign: func(gen int) string {
 			return machineid.Compare(store, gen, machineid.Of(h.Root), h.certifiedNode).Foreign()
 		},
+		WhyNotJoined: h.whyNotJoined,
 		Waits: func(unit string, files map[string][]byte) bool {
 			u, err := systemd.ReadPlannedUnit(nodefile.Root(h.Root), unit, files)
 			return err == nil && u.Unit(kubelet.Argv).RequiresFile(unitfile.Gate)
@@ -321,6 +325,21 @@ func (h *Host) certifiedNode() (node string, isOld bool) {
 	id := n.Identity()
 
 	return id.Node, id.Before(n.MachineSince())
+}
+
+// whyNotJoined returns why the files of this node are not those of a node that has joined as this machine, or "".
+func (h *Host) whyNotJoined() string {
+	n := joined.Node{Root: nodefile.Root(h.Root), Now: h.Clock.Now}
+	id := n.Identity()
+	hasJoined, why := id.Joined()
+	switch {
+	case !hasJoined:
+		return why
+	case id.Before(n.MachineSince()):
+		return joined.Conf + " is older than this machine's id"
+	}
+
+	return ""
 }
 
 // describeOtherMachine returns how a Node is that of another machine than the one here; "" where nothing shows that.

@@ -37,6 +37,7 @@ type ending struct {
 	isGateShut bool   // as far as it could be read
 	isGood     bool   // the generation in place was judged good
 	isForeign  bool   // the generation in place was made on another machine
+	asFound    string // why the kubelet starts without a generation; "" if it does not
 	mixed      string // why the files are not those of the generation in place, although the gate stays open
 
 	// The decision, in addition to Result.
@@ -123,7 +124,15 @@ func (e *ending) decideFailed() {
 	}
 
 	e.gateShut = e.Outcome.HeldBack
-	if e.gateShut != "" || e.Outcome.Generation == 0 {
+	switch {
+	case e.gateShut != "":
+		return
+	case e.asFound != "":
+		e.Summary += "; " + e.asFound
+		e.degrade(cmp.Or(e.planCode, e.Code), e.Summary)
+
+		return
+	case e.Outcome.Generation == 0:
 		return
 	}
 
@@ -267,6 +276,12 @@ func (r *Run) inspect(ctx context.Context, e *ending) {
 	stays := e.on == activation.OnFailed || e.on == activation.OnNoSite
 	if stays && e.enterErr == nil && !e.isGateShut && e.Outcome.HeldBack == "" {
 		e.mixed = r.Machine.WhyMixed(context.WithoutCancel(ctx))
+		if r.Machine.IsAsFound() {
+			e.asFound = fmt.Sprintf(
+				"%s has no generation, and this node has joined: the kubelet starts on the files as they are; "+
+					"when that is fixed, prelet run adopts them", r.Machine.StateDir,
+			)
+		}
 	}
 
 	hasFailed := e.Err != nil || e.enterErr != nil

@@ -51,7 +51,8 @@ type Entry struct {
 //     boot, where prelet must not wait, it patches nothing. Outcome.Checks has the result.
 //   - OnFailed follows a run that failed before its commit. The kubelet may start on the generation in place if that is
 //     complete and good, or complete, not judged yet and the node has joined: a typo must not stop a fleet at its next
-//     reboot. Otherwise the gate stays shut, and HeldBack has the reason.
+//     reboot. Without a generation it may start on the files of a node that has joined: the state folder was lost.
+//     Otherwise the gate stays shut, and HeldBack has the reason.
 //   - OnNoSite is of a node without a site. If there never was a generation, prelet is not in use and the kubelet
 //     starts unchanged; otherwise it is OnFailed.
 //   - OnOff opens the gate on the generation in place, judged or not, and on 0 when there never was one. It starts

@@ -16,7 +16,8 @@ import (
 type location struct {
 	phase   phase
 	journal *generation.Journal // nil: no commit or rollback is in progress, or its generation was lost
-	current *generation.Info    // the generation in place; nil: there never was one
+	isVoid  bool                // an interrupted commit cannot be finished, so the files may be a mixture
+	current *generation.Info    // the generation in place; nil: there never was one, or all were lost
 	spec    Spec                // of the current generation, or of the generation that is being published
 	placed  time.Duration       // when its files were in place, on this boot's clock; 0: in an earlier boot
 	since   time.Duration       // a kubelet that started earlier has not read them; 0: any has
@@ -84,7 +85,7 @@ func (m *Machine) locate(ctx context.Context, t *walkState, on Trigger) (locatio
 		return h, err
 	}
 
-	if m.Store.Void(h.journal) { // it is not finished, and the next commit replaces it
+	if h.isVoid = m.Store.Void(h.journal); h.isVoid { // it is not finished, and the next commit replaces it
 		h.journal = nil
 	}
 
@@ -223,7 +224,10 @@ func (m *Machine) readFacts(
 		return nil
 	case h.current == nil:
 		h.spec = Spec{}.withDefaults()
-		h.blockReason = t.Failure + "; no generation was ever in place"
+		if why := m.whyNotAsFound(h.isVoid); why != "" {
+			h.blockReason = t.Failure + "; " + why
+		}
+
 		return nil
 	case on == OnFailed || on == OnNoSite:
 		h.blockReason = m.whyNotGoOn(ctx, t.Failure, h.current)
@@ -312,6 +316,31 @@ func (m *Machine) whyNotGoOn(ctx context.Context, failure string, current *gener
 	}
 
 	return failure + "; and " + why
+}
+
+// whyNotAsFound returns why a kubelet must not start on files of which there is no generation, or "".
+func (m *Machine) whyNotAsFound(isVoid bool) string {
+	switch {
+	case isVoid:
+		return "no generation is in " + m.StateDir +
+			", and a change of the files was interrupted: prelet run writes them again"
+	case m.WhyNotJoined == nil:
+		return "no generation was ever in place"
+	}
+	if why := m.WhyNotJoined(); why != "" {
+		return "no generation was ever in place, or it was lost, and this node has not joined: " + why
+	}
+
+	return ""
+}
+
+// IsAsFound reports whether there is no generation, and a kubelet may start on the files without one: this node has
+// joined with them.
+func (m *Machine) IsAsFound() bool {
+	j, errJournal := m.Store.Journal()
+	current, err := m.Store.Current()
+
+	return errJournal == nil && err == nil && current == nil && m.whyNotAsFound(m.Store.Void(j)) == ""
 }
 
 // whyUnjoined returns that a generation without a verdict is on a node that has not joined with it, or "".

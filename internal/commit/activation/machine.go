@@ -39,6 +39,10 @@ type Machine struct {
 	// OtherMachine returns how a Node is that of another machine than this one, or "". Nil: it is not compared.
 	OtherMachine func(kubelet.Node) string
 
+	// WhyNotJoined returns why the files of this node are not those of a node that has joined its cluster, as this
+	// machine; "" if they are. Nil: it has not joined.
+	WhyNotJoined func() string
+
 	// Waits reports whether a unit would wait for the gate with some files: their content by path, nil for a removed
 	// file. Nil: a unit that does not is found after the commit.
 	Waits func(unit string, files map[string][]byte) bool

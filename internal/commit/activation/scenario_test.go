@@ -64,6 +64,7 @@ type node struct {
 	onNote     func(report.Event) // called with each event
 	reports    func() string      // the id of the machine whose kubelet has updated the Node last
 	onOpen     func()             // called when the gate has been opened
+	joined     bool               // by its files
 	off        bool               // prelet=off in this boot
 	ntp        string             // content of a file that another unit reads; "" there is none
 	ntpAction  string             // what follows its change
@@ -345,6 +346,9 @@ func (n *node) process(do func(m *Machine) (Outcome, error)) (Outcome, error) {
 		Units: n.systemd, Store: lockedStore{store, n}, Probe: n, Clock: n.clk, BootID: n.boot,
 		Gate: Gate{Dir: n.run, BootID: n.boot}, StateDir: filepath.Join(n.disk, "var/lib/prelet"),
 		Note: n.note, rows: n.rows, hook: n.step, onRow: n.seen,
+	}
+	if n.joined {
+		m.WhyNotJoined = func() string { return "" }
 	}
 	if n.reports != nil {
 		m.OtherMachine = func(o kubelet.Node) string {

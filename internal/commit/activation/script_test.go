@@ -383,6 +383,8 @@ func (n *node) do(name string, a []string) bool {
 				n.mustSucceed(err, n.line.String())
 			}
 		}
+	case "joined": // the files are those of a node that has joined
+		n.joined = true
 	case "lose-state":
 		n.loseState()
 	case "restore-interrupted":

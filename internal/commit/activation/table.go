@@ -6,7 +6,7 @@ import "slices"
 type phase int
 
 const (
-	none      phase = iota // there never was a generation
+	none      phase = iota // there never was a generation, or all were lost
 	settled                // a generation is in place and awaits no verdict
 	mixed                  // a commit or a rollback was interrupted: files of two generations
 	pending                // a complete generation is in place and awaits its verdict
@@ -47,7 +47,7 @@ const (
 	always           fact = iota
 	isOpen                // the gate is open
 	isShutOnPurpose       // the gate is shut on purpose: no process of this boot has opened it or put anything in place
-	isWhole               // a kubelet may start on the generation in place; location.blockReason is empty
+	isWhole               // a kubelet may start on what is in place; location.blockReason is empty
 	isExhausted           // too many boots began to judge it and did not finish, and a rollback is possible
 	isNewBoot             // no process of this boot has counted itself as a try
 	mayWait               // this process may wait for a start of the unit
@@ -155,13 +155,14 @@ var table = []row{
 	// Prelet is switched off.
 	{In: unmixed, On: []Trigger{OnOff}, Do: []step{openGate}, Then: done},
 
-	// There is no generation: prelet was never used, or there is nothing to write.
+	// There is no generation: prelet was never used, there is nothing to write, or the state folder was lost.
 	{
 		In:   []phase{none},
 		On:   []Trigger{OnFailed, OnNoSite, OnVerify},
 		When: isOpen,
 		Then: done,
 	},
+	{In: []phase{none}, On: []Trigger{OnFailed}, When: isWhole, Do: []step{openGate, requestStart}, Then: done},
 	{In: []phase{none}, On: []Trigger{OnFailed}, Do: []step{holdBack}, Then: done},
 	{
 		In: []phase{none}, On: []Trigger{OnNoSite, OnResume, OnUnchanged},

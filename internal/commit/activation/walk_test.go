@@ -594,6 +594,7 @@ var surviving = map[string]string{
 	"after the next: settled, verify, gate open":     "the rows below do nothing either, and read the files for it",
 	"close as good before retire: returning, good, ": "no story goes back to a generation with files to retire",
 	"goes on: none, failed, gate open":               noGeneration,
+	"goes on: none, failed, whole":                   noGeneration,
 	"goes on: none, no site, ":                       noGeneration,
 	"goes on: none, no site, gate open":              noGeneration,
 	"goes on: none, off, ":                           noGeneration,

@@ -29,7 +29,7 @@ func failureDocument(source string, x exitError) any {
 	diags := printer.DiagnosticsJSON(x.diags)
 	if len(diags) == 0 {
 		page, _ := x.code.Page()
-		summary, detail, _ := strings.Cut(value.HideEvident(cmp.Or(x.Error(), page.Title)), "\n")
+		summary, detail, _ := strings.Cut(value.NewRedactor().String(cmp.Or(x.Error(), page.Title)), "\n")
 		diags = append(diags, printer.Diagnostic{
 			Severity: "error",
 			Code:     string(x.code),

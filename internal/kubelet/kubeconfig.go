@@ -14,6 +14,12 @@ import (
 	"time"
 )
 
+// HowToJoinAgain is the next step with an identity that the cluster does not accept. A kubelet that finds a certificate
+// in its folder uses it until it expires, whatever kubelet.conf and the bootstrap kubeconfig are
+// (k8s.io/kubernetes/cmd/kubelet/app, buildClientCertificateManager).
+const HowToJoinAgain = "remove /etc/kubernetes/kubelet.conf and /var/lib/kubelet/pki/kubelet-client-*, " +
+	"and run prelet run with a valid token"
+
 // BootstrapKubeconfig returns the kubeconfig that a kubelet joins with, like kubeadm's bootstrap-kubelet.conf. server
 // and proxy are URLs, "" for no proxy; caPEM is the cluster's CA certificates. The token is quoted, because one of
 // digits alone would be a number; it may be a placeholder.

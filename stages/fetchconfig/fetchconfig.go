@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/validate/content"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/value"
@@ -222,8 +223,8 @@ func warnRefused(at hcl.Range, what, why string) *hcl.Diagnostic {
 	return origin.Warning(
 		fault.Identity, at, "The cluster does not accept the identity in kubelet.conf",
 		"%s. %s was read with the bootstrap token, but the kubelet has only this identity, and its node stays "+
-			"NotReady. If the cluster no longer trusts the CA that issued it, remove /etc/kubernetes/kubelet.conf, "+
-			"and run prelet run: the node joins again with the token.", why, what,
+			"NotReady. If the cluster no longer trusts the CA that issued it, let the node join again: %s.",
+		why, what, kubelet.HowToJoinAgain,
 	)
 }
 

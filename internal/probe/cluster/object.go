@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/kubelet"
 )
 
 // ObjectRequest names an object and the credentials to read it with.
@@ -291,10 +292,10 @@ func addObjectHint(f *failure, r *reply, cred credential, req ObjectRequest) {
 
 	switch r.status {
 	case http.StatusUnauthorized:
-		f.Next = "The credential of " + cred.name + " is expired or of another cluster, or of a CA that the API server " +
-			"no longer accepts; replace it"
+		f.Next = "The credential of " + cred.name + " is expired or of another cluster, or of a CA that the API " +
+			"server no longer accepts; replace it"
 		if req.KubeconfigName == "" {
-			f.Next += ", or remove /etc/kubernetes/kubelet.conf, and run with a valid token: the node joins again"
+			f.Next += ", or let the node join again: " + kubelet.HowToJoinAgain
 		}
 		if cred.name == tokenName {
 			f.Next = "The bootstrap token is wrong or expired; make one with `kubeadm token create` and put it into " +

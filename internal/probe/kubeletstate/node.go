@@ -272,8 +272,8 @@ func (c *nodeClient) send(
 func (c *nodeClient) unauthorized() error {
 	next := "Replace it"
 	if c.isKubelet {
-		next = "A kubelet renews only one that is accepted (journalctl -u kubelet). To join again, remove " +
-			joined.Conf + ", and run prelet run with a valid token"
+		next = "A kubelet renews only one that is accepted (journalctl -u kubelet). To join again, " +
+			kubelet.HowToJoinAgain
 	}
 
 	return newUnclear("%s answered 401: %s has expired, or is of another cluster, or of a CA that the API server no "+

@@ -28,8 +28,8 @@ type FinishedKubelet struct {
 	Words []kubelet.Word // its arguments, as systemd passes them
 	// Config is the configuration in the file of --config, and DropIns those of --config-dir.
 	Config  map[string]any
-	DropIn  string // the planned one of the site; "": the site writes the file of --config
-	DropIns []stages.DropIn
+	DropIn  string          // the planned one of the site; "": the site writes the file of --config
+	DropIns []stages.DropIn // nil: the plan knows no folder of drop-ins
 }
 
 // makeFinished returns the kubelet of the node.
@@ -44,6 +44,9 @@ func (j ruleCheck) makeFinished() FinishedKubelet {
 	}
 	if out.Config == nil {
 		out.Config = j.files.merged.Config.Object()
+	}
+	if _, hasFolder := node.FindFlag(j.node.Flags, "config-dir"); hasFolder && out.DropIns == nil {
+		out.DropIns = []stages.DropIn{}
 	}
 
 	return out

@@ -131,8 +131,7 @@ func (a *Asker) prepare(ctx context.Context, k boot.FinishedKubelet) (run kubele
 		}
 	}
 	if folder, ok := flags.Lookup("config-dir"); ok {
-		_, isPlanned := kubelet.FlagsOf(k.Words).Lookup("config-dir")
-		if a.Secret != nil && !isPlanned { // no plan, or one that does not know the flag, has read the folder
+		if a.Secret != nil && k.DropIns == nil {
 			k.DropIns = listDropIns(a.Root, folder)
 		}
 		run.DropIns = a.readDropIns(k.DropIns, planned, path.Clean(folder))

@@ -14,6 +14,7 @@ import (
 	"github.com/prelet/prelet/internal/probe/kubeletbin"
 	"github.com/prelet/prelet/internal/value"
 	"github.com/prelet/prelet/internal/world"
+	"github.com/prelet/prelet/stages"
 )
 
 // TestAnswer checks what becomes of the end of a dry run: a secret is not in the answer, which is recorded, and the
@@ -93,7 +94,7 @@ func TestPrepare(t *testing.T) {
 		"planned": {
 			&Asker{Root: nodefile.Root(root), Secret: secrets},
 			boot.FinishedKubelet{
-				Unit: "kubelet.service", Files: []node.File{planned}, Words: []kubelet.Word{{Text: "--config-dir=/etc/k.d"}},
+				Unit: "kubelet.service", Files: []node.File{planned}, DropIns: []stages.DropIn{},
 			},
 			"--config=/etc/k.yaml --config-dir=/etc/k.d --v=2 --node-ip=10.0.0.5 --max-pods=2", "kind: KubeletConfiguration\n", 0,
 		},

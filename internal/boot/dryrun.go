@@ -17,6 +17,7 @@ import (
 	"github.com/prelet/prelet/internal/kubelet/rules"
 	"github.com/prelet/prelet/internal/lazy"
 	"github.com/prelet/prelet/internal/node"
+	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/world"
 	"github.com/prelet/prelet/stages"
 )
@@ -180,10 +181,10 @@ func (j ruleCheck) reportContradiction(a *world.DryRunAns, covered []rules.Viola
 // reportRefusal reports the words of the kubelet's binary, at the first of the items that are refused.
 func (j ruleCheck) reportRefusal(a *world.DryRunAns, refused []rules.Violation) {
 	if len(refused) == 0 {
-		j.Error(
+		j.Report(ofDryRun(origin.Error(
 			fault.ConfigInvalid, j.findFileRange(configPurpose), "The installed kubelet would not start",
 			"%s refuses its flags or configuration: %s", a.Program, stages.Sentence(a.Refusal, ""),
-		)
+		)))
 		return
 	}
 
@@ -205,7 +206,19 @@ func (j ruleCheck) reportRefusal(a *world.DryRunAns, refused []rules.Violation) 
 	}
 	first.Message = a.Program + ": " + a.Refusal
 	first.Effect, first.Severity = rules.Exits, rules.Error
-	j.Report(makeDiagnostic(first, rules.Error, chooseCode(first), set))
+	j.Report(ofDryRun(makeDiagnostic(first, rules.Error, chooseCode(first), set)))
+}
+
+// ofDryRun marks an error as a refusal of the kubelet, and not one of the site, also if no rule of prelet knows it.
+func ofDryRun(d *hcl.Diagnostic) *hcl.Diagnostic {
+	extra, _ := d.Extra.(origin.Extra)
+	extra.Effect = string(rules.Exits)
+	if rules.SourceOf(extra.Rule) == "" {
+		extra.Rule = "dry-run"
+	}
+	d.Extra = extra
+
+	return d
 }
 
 // word matches what may be the name of a flag, a field or a feature gate.

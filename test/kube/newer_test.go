@@ -793,6 +793,9 @@ func (r *newerRun) report() {
 	if early > 0 {
 		r.t.Errorf("%sgot %d disagreements about flags, decoding and validation; want none", judgedMode, early)
 	}
+	if n := r.counts[judgedMode+"no plan"] - r.counts["no plan"]; n > 0 {
+		r.t.Errorf("%sgot %d times no plan; want the reason that the kubelet would not start", judgedMode, n)
+	}
 	if n := r.counts["gates"] + r.counts["fields"]; n > 0 {
 		r.t.Errorf("got %d differences from /configz and /metrics; want none", n)
 	}

@@ -121,6 +121,7 @@ func (l *Live) answerKubelet(ctx context.Context, _ world.KubeletReq) world.Answ
 	}
 
 	switch v, err := l.findKubelet(ctx).Version(ctx, l.mayStart()); {
+	case err != nil && l.isOtherMachine(): // it may be of another architecture
 	case err != nil:
 		k.VersionWhy = err.Error()
 	case v != "":

@@ -80,6 +80,9 @@ func (a *Asker) Answer(ctx context.Context, _ world.DryRunReq) world.Answer {
 	if err != nil {
 		return world.Failure(fault.KubeletMachine, a.Redact(binary.Path()+": "+err.Error()), "")
 	}
+	if v.Broken != "" && a.Secret == nil { // it may run on its own machine
+		return world.Failure(fault.Unread, v.Broken, "")
+	}
 
 	return world.DryRun.Answer(world.DryRunAns{
 		Accepted: v.Accepted,

@@ -13,10 +13,10 @@ import (
 	"github.com/prelet/prelet/plugins/contract"
 )
 
-// RunReadOnly runs a command that may write below one folder only, "" for none, that cannot connect to anything, and that cannot
-// make a session. It is for a trusted program that must not do its usual work. A machine that has no Landlock, or
-// refuses it, does not restrict writes. It fails where a filter of system calls cannot be loaded, and as exec.Cmd.Run
-// does.
+// RunReadOnly runs a command that may write below one folder only, "" for none, that cannot connect to anything, and
+// that cannot make a session. It is for a trusted program that must not do its usual work. A machine that has no
+// Landlock, or refuses it, does not restrict writes. It fails where a filter of system calls cannot be loaded, and as
+// exec.Cmd.Run does.
 func RunReadOnly(cmd *exec.Cmd, folder string) error {
 	ended := make(chan error)
 	go func() {

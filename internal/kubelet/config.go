@@ -112,9 +112,15 @@ func ParseConfigFile(text string) (*Config, error) {
 	return parseConfig(text)
 }
 
-// ParseDropIn parses a drop-in of the kubelet. It rejects duplicate keys too: the kubelet decodes drop-ins strictly.
+// ParseDropIn parses a drop-in of the kubelet. It rejects duplicate keys too: the kubelet decodes drop-ins strictly. A
+// whole number is one in each notation, because the kubelet merges them before it decodes the result into fields.
+//
+// Source: pkg/kubelet/kubeletconfig/util/codec/codec.go, DecodeKubeletConfigurationIntoJSON.
 func ParseDropIn(text string) (*Config, error) {
 	c, err := ParseConfigFile(text)
+	if err == nil {
+		c.doc = mapLeaves(c.doc, toWholeNumber).(map[string]any)
+	}
 	if err == nil && len(c.repeated) > 0 {
 		err = fmt.Errorf("kubelet configuration: %s: keep one", strings.Join(c.repeated, "; "))
 	}

@@ -287,7 +287,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// The kubelet needs the digits of a whole number in JSON. prelet writes the base again, and not a file of others.
+// The kubelet needs the digits of a whole number in the JSON of its file. prelet writes the base again.
 func TestWholeNumbers(t *testing.T) {
 	for number, want := range map[string]string{
 		"64": "64", "64.0": "64", "1e2": "100", "-2.0": "-2", "64.5": "64.5", "1e99": "1e99", "9007199254740993": "9007199254740993",
@@ -299,6 +299,13 @@ func TestWholeNumbers(t *testing.T) {
 		}
 		if got, _ := base.Get("/maxPods"); fmt.Sprint(got) != want {
 			t.Errorf("%s in the base: got %v; want %s", number, got, want)
+		}
+		dropIn, err := ParseDropIn(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, _ := dropIn.Get("/maxPods"); fmt.Sprint(got) != want {
+			t.Errorf("%s in a drop-in: got %v; want %s", number, got, want)
 		}
 		file, err := ParseConfigFile(text)
 		if err != nil {

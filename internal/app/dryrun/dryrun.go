@@ -153,7 +153,7 @@ func listDropIns(root nodefile.Root, folder string) (all []stages.DropIn) {
 	return all
 }
 
-// encode returns a file of others as JSON, which keeps the notation of numbers: the kubelet refuses 64.0 there.
+// encode returns a file of others as JSON, which keeps the notation of numbers: the kubelet refuses 64.0 in JSON.
 func encode(config map[string]any) []byte {
 	text, _ := json.Marshal(config) // JSON and YAML were parsed into it
 

@@ -222,15 +222,16 @@ func (p *progress) setFallback(o Options) {
 // the run's own goroutine uses it: a step gets the values that it needs, and a scope of its own.
 type progress struct {
 	runtimeEnv
-	site       *lang.Site
-	tape       *world.Tape             // nil: a check, without a machine
-	binary     *world.Tape             // asks the kubelet's binary; nil: it is not asked
-	locks      map[string]detectorLock // by the name of the detector
-	checks     *Checks
-	isTakeover bool
-	isAdvice   bool                  // see Options.Advises
-	finished   func(FinishedKubelet) // see Options.Finished
-	only       map[string]bool       // the gather stages that run; nil: all, and what follows them
+	site             *lang.Site
+	tape             *world.Tape             // nil: a check, without a machine
+	binary           *world.Tape             // asks the kubelet's binary; nil: it is not asked
+	isAskedElsewhere bool                    // see ruleCheck
+	locks            map[string]detectorLock // by the name of the detector
+	checks           *Checks
+	isTakeover       bool
+	isAdvice         bool                  // see Options.Advises
+	finished         func(FinishedKubelet) // see Options.Finished
+	only             map[string]bool       // the gather stages that run; nil: all, and what follows them
 
 	eval     *eval.Eval // the scope after the last step
 	checked  Checked
@@ -426,16 +427,17 @@ func (p *progress) runRender(ctx context.Context) {
 
 func (p *progress) runRules(ctx context.Context) {
 	j := ruleCheck{
-		site:     p.site,
-		tape:     p.tape,
-		binary:   p.binary,
-		checking: p.eval.Checking(),
-		node:     p.rendered.node,
-		files:    p.rendered.files,
-		basis:    p.decided.basis,
-		accepts:  p.kubelet.accepts,
-		advises:  p.isAdvice,
-		finished: p.finished,
+		site:             p.site,
+		tape:             p.tape,
+		binary:           p.binary,
+		isAskedElsewhere: p.isAskedElsewhere,
+		checking:         p.eval.Checking(),
+		node:             p.rendered.node,
+		files:            p.rendered.files,
+		basis:            p.decided.basis,
+		accepts:          p.kubelet.accepts,
+		advises:          p.isAdvice,
+		finished:         p.finished,
 	}
 	p.add(checkUnitFiles(p.rendered.node))
 	j.dryRun = runLimited(ctx, p, func() (*world.DryRunAns, Findings) {

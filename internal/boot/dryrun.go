@@ -53,13 +53,22 @@ func (j ruleCheck) makeFinished() FinishedKubelet {
 	return out
 }
 
-// askDryRun asks whether the kubelet's binary accepts the finished node; nil if it was not asked, or did not answer.
-// Without an answer the boot is degraded, and the rules decide alone. In a check the base may not be known: then it is
-// not asked.
-func (j ruleCheck) askDryRun(ctx context.Context) (verdict *world.DryRunAns, found Findings) {
+// isJudged reports whether the kubelet's binary has the verdict on the finished node. In a check the base may not be
+// known: then the rules alone have it.
+func (j ruleCheck) isJudged() bool {
 	_, isWhole := findPurpose(j.node, configPurpose)
-	isAsked := j.binary != nil && j.finished != nil && j.files != nil && (isWhole || !j.checking)
-	if !isAsked {
+
+	return j.binary != nil && j.finished != nil && j.files != nil && (isWhole || !j.checking)
+}
+
+// lacksFacts reports whether a check is on a sample machine without facts. What they decide is missing in its
+// configuration, so the binary is asked on the others only.
+func (j ruleCheck) lacksFacts() bool { return j.checking && j.basis.Facts == nil }
+
+// askDryRun asks whether the kubelet's binary accepts the finished node; nil if it was not asked, or did not answer.
+// Without an answer the boot is degraded, and the rules decide alone.
+func (j ruleCheck) askDryRun(ctx context.Context) (verdict *world.DryRunAns, found Findings) {
+	if !j.isJudged() || j.lacksFacts() {
 		return nil, found
 	}
 
@@ -114,7 +123,10 @@ func digestFiles(n node.Node) string {
 // about what a dry run covers. It reports a refusal, and the rules that the binary contradicts.
 func (j ruleCheck) applyVerdict(found []rules.Violation) (rest []rules.Violation) {
 	a := j.dryRun
-	if a == nil {
+	switch {
+	case a == nil && j.lacksFacts() && (j.isJudged() || j.isAskedElsewhere): // on the machines with facts
+		return slices.DeleteFunc(slices.Clone(found), isCovered)
+	case a == nil:
 		return found
 	}
 

@@ -26,19 +26,20 @@ import (
 
 // ruleCheck is the input of checkRules.
 type ruleCheck struct {
-	site     *lang.Site
-	tape     *world.Tape // nil in a check
-	binary   *world.Tape // asks the kubelet's binary; nil: it is not asked
-	checking bool
-	node     node.Node
-	basis    basis
-	accepts  *world.AcceptsAns     // nil: the binary was not asked, or did not answer
-	advises  bool                  // see Options.Advises
-	files    *configFiles          // nil: a stage has reported why they cannot be merged
-	dryRun   *world.DryRunAns      // nil: the kubelet's binary was not asked, or did not answer
-	finished func(FinishedKubelet) // see Options.Finished
-	pointers []string              // of the fields that stages set, sorted
-	flags    *kubelet.Flags        // of the whole command line, see listWords
+	site             *lang.Site
+	tape             *world.Tape // nil in a check
+	binary           *world.Tape // asks the kubelet's binary; nil: it is not asked
+	isAskedElsewhere bool        // it is asked on other sample machines, whose base is known
+	checking         bool
+	node             node.Node
+	basis            basis
+	accepts          *world.AcceptsAns     // nil: the binary was not asked, or did not answer
+	advises          bool                  // see Options.Advises
+	files            *configFiles          // nil: a stage has reported why they cannot be merged
+	dryRun           *world.DryRunAns      // nil: the kubelet's binary was not asked, or did not answer
+	finished         func(FinishedKubelet) // see Options.Finished
+	pointers         []string              // of the fields that stages set, sorted
+	flags            *kubelet.Flags        // of the whole command line, see listWords
 
 	effective rules.Subject // the kubelet with the configuration that it works with, see makeEffective
 	*Findings

@@ -250,8 +250,9 @@ func runOnSample(s *lang.Site, m SampleMachine, o CheckOptions, limits evalLimit
 	if o.Kubelet != "" {
 		p.kubelet.Version = &o.Kubelet
 	}
-	if o.Binary != nil && m.Facts != nil { // else what its facts decide is missing
+	if o.Binary != nil {
 		p.binary = world.NewTape(o.Binary)
+		p.isAskedElsewhere = o.Objects != nil
 		p.finished = o.Finished
 	}
 	if p.runGatherOnSample(ctx, m, o.Objects); p.gathered.eval == nil {

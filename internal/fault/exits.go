@@ -177,7 +177,10 @@ func CodePages() map[string]string {
 		out[string(c)+".md"] = p.Markdown(c)
 
 		status := fmt.Sprint(c.Exit())
-		if p.Warning {
+		switch {
+		case p.Note:
+			status = "note"
+		case p.Warning:
 			status = "warning"
 		}
 

@@ -15,8 +15,10 @@ type Page struct {
 	// Text is Markdown that is readable on a terminal: the reason, an example that triggers it (indented), and
 	// what to do. At most 80 columns, no newline at the end.
 	Text string `json:"text"`
-	// Warning is set when the code never ends a command by itself: it is a warning or a note.
+	// Warning is set when the code never ends a command by itself: it is a warning or a note. Note is set too for a code
+	// that is a note only.
 	Warning bool `json:"-"`
+	Note    bool `json:"-"`
 }
 
 // Page returns the page of the code; false if it has none.
@@ -40,7 +42,10 @@ func Codes() []Code {
 // Markdown returns the page as in docs/codes.
 func (p Page) Markdown(c Code) string {
 	status := fmt.Sprintf("Exit status: [%d](../reference/exit-codes.md).", c.Exit())
-	if p.Warning {
+	switch {
+	case p.Note:
+		status = "A note."
+	case p.Warning:
 		status = "A warning."
 	}
 
@@ -77,7 +82,7 @@ var pages = sync.OnceValue(func() map[Code]Page {
 	return out
 })
 
-// parsePages reads a file of pages: a line "== CODE" or "== CODE (warning)", the title, an empty line, the text.
+// parsePages reads a file of pages: a line "== CODE" or "== CODE (warning)" or "(note)", the title, an empty line, the text.
 func parsePages(text string) map[Code]Page {
 	out := map[Code]Page{}
 
@@ -88,7 +93,8 @@ func parsePages(text string) map[Code]Page {
 		out[Code(name)] = Page{
 			Title:   title,
 			Text:    strings.Trim(body, "\n"),
-			Warning: mark == "(warning)",
+			Warning: mark == "(warning)" || mark == "(note)",
+			Note:    mark == "(note)",
 		}
 	}
 

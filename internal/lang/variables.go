@@ -156,7 +156,7 @@ func (l *loader) checkConvertible(e hclsyntax.Expression, v *Variable, what stri
 
 // addValues adds the values of the vars files. A later file wins, with a note.
 func (l *loader) addValues(files []*hclsyntax.Body) {
-	given := map[string]hcl.Range{}
+	given := map[string][]hcl.Range{}
 
 	for _, body := range files {
 		for _, x := range body.Blocks {
@@ -172,21 +172,27 @@ func (l *loader) addValues(files []*hclsyntax.Body) {
 			if !l.checkVarsLine(a) {
 				continue
 			}
-			if first, ok := given[a.Name]; ok {
+			if before := given[a.Name]; len(before) > 0 {
 				l.site.Overrides = append(l.site.Overrides,
 					Override{
 						Address: "var." + a.Name,
-						Base:    first,
+						Base:    before[len(before)-1],
 						Over:    a.SrcRange,
 					})
-				l.Note(
-					fault.LayerReplaced, first, fmt.Sprintf("A value of var.%s is replaced", a.Name),
-					"The one at %s wins: a later layer before an earlier one, and in a layer the later name.",
-					origin.Place(a.SrcRange),
-				)
 			}
-			given[a.Name] = a.SrcRange
+			given[a.Name] = append(given[a.Name], a.SrcRange)
 			l.site.Values[a.Name] = a.Expr
+		}
+	}
+
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		last := len(given[name]) - 1
+		for _, place := range given[name][:last] {
+			l.Note(
+				fault.LayerReplaced, place, fmt.Sprintf("A value of var.%s is replaced", name),
+				"The one at %s wins: a later layer before an earlier one, and in a layer the later name.",
+				origin.Place(given[name][last]),
+			)
 		}
 	}
 }

@@ -27,11 +27,12 @@ type PreviousIdentity struct {
 const purposeIdentity = "identity"
 
 // checkIdentity decides whose identity is on the disk, once the node's name is known from the site and the base. It
-// returns a previous identity (nil: there is none), and the kubelet's answers without it.
+// returns a previous identity (nil: there is none), and the kubelet's answers without it. A node that goes on as the one
+// of an identity of which this is not known keeps that name in b, whatever the site names it.
 //
 // With a generation, probe has compared the machine that made it with this one. Without one (an image baked of a node
 // that joined without prelet) there are only names and times. Both are judged by the table of machineid.Marks.
-func checkIdentity(b basis) (*PreviousIdentity, world.KubeletAns, Findings) {
+func checkIdentity(b *basis) (*PreviousIdentity, world.KubeletAns, Findings) {
 	id := b.Kubelet.Identity
 	if id == nil {
 		return nil, b.Kubelet, Findings{}
@@ -59,7 +60,7 @@ func checkIdentity(b basis) (*PreviousIdentity, world.KubeletAns, Findings) {
 	k := b.Kubelet
 	k.Joined = false
 	k.JoinedWhy = "kubelet.conf belongs to " + previous.describeOwner() + ": " + why
-	_, at, _ := findPlannedName(b)
+	_, at, _ := findPlannedName(*b)
 	found.Report(origin.Warning(
 		fault.Identity, at, "The identity on this disk belongs to "+previous.describeOwner(),
 		"%s. Its %d files are removed, and the generation keeps their content. "+
@@ -71,9 +72,9 @@ func checkIdentity(b basis) (*PreviousIdentity, world.KubeletAns, Findings) {
 }
 
 // decideIdentity returns why the identity on the disk is another machine's; "" if it stays.
-func decideIdentity(b basis) (why string, found Findings) {
+func decideIdentity(b *basis) (why string, found Findings) {
 	id := b.Kubelet.Identity
-	name, at, isPlanned := findPlannedName(b)
+	name, at, isPlanned := findPlannedName(*b)
 	isOther := b.Kubelet.Joined && id.Node != "" && name != "" && name != id.Node
 	if id.Foreign != "" || !isOther {
 		return id.Foreign, found
@@ -94,6 +95,14 @@ func decideIdentity(b basis) (why string, found Findings) {
 	}
 
 	switch {
+	case marks.Judge() == machineid.NotKnown && isPlanned:
+		b.Node.Name, b.Node.NameRange = &id.Node, at
+		found.Report(warnOtherName(id.Node, name, at))
+		found.degrade(fault.Identity, fmt.Sprintf(
+			"it is not certain that this machine is node %s, and the site names it %s; %s",
+			id.Node, name, machineid.HowToKeep,
+		))
+		return "", found
 	case marks.Judge() != machineid.AnotherMachine && isPlanned:
 		return "", newFindings(refuseRename(id.Node, name, at))
 	case marks.Judge() != machineid.AnotherMachine:
@@ -122,6 +131,16 @@ func warnDoubt(id *world.IdentityAns) *hcl.Diagnostic {
 	)
 }
 
+// warnOtherName is warnDoubt where only the name that the site gives differs: without a generation nothing else is known.
+func warnOtherName(nodeName, name string, at hcl.Range) *hcl.Diagnostic {
+	return origin.Warning(
+		fault.Identity, at, "Whose identity is on this disk is not certain",
+		"kubelet.conf belongs to node %s, and the site names this machine %s; no other mark of it is known. "+
+			"It goes on as node %[1]s. %[3]s, and write the old name. %[4]s",
+		nodeName, name, origin.Capitalize(machineid.HowToKeep), howToLeave,
+	)
+}
+
 func noteChanged(id *world.IdentityAns) *hcl.Diagnostic {
 	return origin.Note(
 		fault.Identity, hcl.Range{}, "A mark of this machine has changed",
@@ -143,8 +162,8 @@ func refuseRename(old, name string, at hcl.Range) *hcl.Diagnostic {
 
 // howToLeave is for a copy of a node's disk, and comes before howToRename: to delete the Node would delete that of the
 // machine that was copied. Without --root, seal refuses the identity of the running node.
-const howToLeave = "If this disk is a copy of that node's: `systemctl stop kubelet`, `prelet seal --yes --root /`, " +
-	"and reboot."
+const howToLeave = "If this disk is a copy of that node's: `" + machineid.SealHere + "`; " +
+	"it needs a token again, because that is removed too."
 
 // howToRename returns how a node that has joined gets another name.
 func howToRename(node string) string {

@@ -198,7 +198,8 @@ func lockOne(
 		return Locked{}, failure(fault.DetectorFailed, "%s", stages.Sentence(f.Why, f.Next))
 	}
 	isForOthers := o.Out != "" || o.Site && len(o.Config) > 0
-	if isForOthers || o.Path != "" { // the place on this machine, such as a build folder, is none that a node has
+	isElsewhere := isForOthers && o.Root == "" // the place on this machine, such as a build folder, is none of a node
+	if isElsewhere || o.Path != "" {
 		lock.Path = o.Path
 	}
 	text, path, err := lockFile(host, o, lock)

@@ -69,7 +69,7 @@ func (a *cli) runConsole(ctx context.Context, w where) error {
 		}
 		a.printError(x)
 		if x.code != "" && !a.printed && w.output.isJSON() {
-			if err := a.printJSON(failureDocument("", x)); err != nil {
+			if err := a.printJSON(a.failureDocument("", x)); err != nil {
 				return err
 			}
 		}

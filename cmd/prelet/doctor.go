@@ -44,6 +44,7 @@ Exit status 0 if nothing prevents a boot, 3 otherwise.`,
 				return err
 			}
 
+			found.Results = a.nameRootOf(found.Results)
 			subject := "node"
 			if w.Root != "" {
 				subject = "image"

@@ -25,11 +25,12 @@ func wantsJSON(args []string) bool {
 }
 
 // failureDocument is the document of a command that ended before it had a result, or of one recording of several.
-func failureDocument(source string, x exitError) any {
+func (a *cli) failureDocument(source string, x exitError) any {
 	diags := printer.DiagnosticsJSON(x.diags)
 	if len(diags) == 0 {
 		page, _ := x.code.Page()
-		summary, detail, _ := strings.Cut(value.NewRedactor().String(cmp.Or(x.Error(), page.Title)), "\n")
+		text := a.nameRoot(cmp.Or(x.Error(), page.Title))
+		summary, detail, _ := strings.Cut(value.NewRedactor().String(text), "\n")
 		diags = append(diags, printer.Diagnostic{
 			Severity: "error",
 			Code:     string(x.code),

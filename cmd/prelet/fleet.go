@@ -138,7 +138,7 @@ func (a *cli) showFailure(source string, err error, asJSON bool) error {
 	if !asJSON {
 		return nil
 	}
-	return a.printJSON(failureDocument(source, toExitError(err)))
+	return a.printJSON(a.failureDocument(source, toExitError(err)))
 }
 
 // printUnusable prints why a recording cannot be used, with its name.

@@ -95,10 +95,11 @@ func (a *cli) execute(args []string) exitError {
 	}
 	a.printed = a.printed || errors.As(err, new(app.Ended))
 	x := toExitError(err)
+	x.diags = a.nameRoots(x.diags)
 
 	a.printError(x)
 	if x.code != "" && !a.printed && wantsJSON(args) {
-		_ = a.printJSON(failureDocument("", x))
+		_ = a.printJSON(a.failureDocument("", x))
 	}
 
 	return x
@@ -110,7 +111,7 @@ func (a *cli) printError(x exitError) {
 	case len(x.diags) > 0:
 		a.printDiagnostics(x.site, x.diags)
 	case x.err != nil:
-		fmt.Fprintln(a.stderr, "prelet:", x.err.Error())
+		fmt.Fprintln(a.stderr, "prelet:", a.nameRoot(x.err.Error()))
 	}
 }
 
@@ -240,6 +241,9 @@ func (a *cli) root(args ...string) *cobra.Command {
 		PersistentPreRunE: func(c *cobra.Command, _ []string) error {
 			err := cmp.Or(refuseEmptyFlags(c), c.ValidateFlagGroups())
 			a.begun = err == nil
+			if f := c.Flags().Lookup("root"); f != nil && f.Value.String() != "/" {
+				a.below = f.Value.String()
+			}
 
 			return err
 		},
@@ -338,6 +342,7 @@ type cli struct {
 	redactor       *value.Redactor // see secrets
 	begun          bool            // the command line is valid: an error is not of its caller
 	printed        bool            // a result is on stdout
+	below          string          // --root; "" for none, and for /
 	on             *app.Host       // the machine that commands work on; nil is the one below us
 	served         bool            // prelet-apply.service runs this for somebody
 	// detectors changes where detectors are looked for and how they run; nil outside of tests.

@@ -151,6 +151,7 @@ func (a *cli) showPlanned(p app.Planned, asJSON bool) error {
 // showPlan prints a plan, and why a run would not apply it.
 func (a *cli) showPlan(planned app.Planned, asJSON bool) error {
 	p := planned.Plan
+	p.Diagnostics = a.nameRoots(p.Diagnostics)
 	if asJSON {
 		return a.printJSON(printer.PlanDocument(planned.View))
 	}

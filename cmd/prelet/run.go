@@ -172,7 +172,7 @@ func (a *cli) endRun(run app.Ran, asJSON bool) error {
 	if run.Plan != nil {
 		diags = printer.Sorted(run.Plan.Diagnostics)
 	}
-	diags = append(diags, run.Messages...)
+	diags = a.nameRoots(append(diags, run.Messages...))
 	if asJSON {
 		if err := a.printJSON(newRunResult(run, diags)); err != nil {
 			a.printNotice(err.Error()) // the change itself succeeded
@@ -191,10 +191,10 @@ func (a *cli) endRun(run app.Ran, asJSON bool) error {
 		if run.Code != "" {
 			to = a.stderr
 		}
-		fmt.Fprintln(to, a.redact(s)+".")
+		fmt.Fprintln(to, a.redact(a.nameRoot(s))+".")
 	}
 	if run.Held != "" {
-		fmt.Fprintln(a.stdout, a.redact(origin.Capitalize(run.Held))+".")
+		fmt.Fprintln(a.stdout, a.redact(a.nameRoot(origin.Capitalize(run.Held)))+".")
 	}
 	if run.Outcome.HeldBack != "" {
 		a.printNotice("the kubelet may not start: " + run.Outcome.HeldBack)
@@ -235,7 +235,7 @@ func summaryAfterReason(res commit.Result) string {
 
 // printNotice prints a line to stderr.
 func (a *cli) printNotice(s string) {
-	fmt.Fprintln(a.stderr, "prelet:", a.redact(s))
+	fmt.Fprintln(a.stderr, "prelet:", a.redact(a.nameRoot(s)))
 }
 
 // removeNotes drops notes, which only `prelet plan` shows, except that the host has another name than its node.

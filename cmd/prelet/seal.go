@@ -48,6 +48,7 @@ Exit status 0 if the image is sealed, 3 if it is not, 40 if it cannot be written
 				return err
 			}
 
+			got.Results = a.nameRootOf(got.Results)
 			err = printResult(a, w.output.isJSON(), got, a.printSealed)
 			if err == nil && got.Refused != "" {
 				err = exit(3)

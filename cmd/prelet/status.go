@@ -48,6 +48,9 @@ cluster does not give an image back.`,
 				return err
 			}
 
+			for _, text := range []*string{&s.Problem, &s.Interrupted, &s.Lost} {
+				*text = a.nameRoot(*text)
+			}
 			switch {
 			case image:
 				return a.printImageVerdict(app.FindImageVerdict(s), w.output)

@@ -59,7 +59,7 @@ type validation struct {
 }
 
 func (a *cli) showValidated(v app.Validated, asJSON bool) error {
-	diags := printer.Sorted(v.Diagnostics)
+	diags := a.nameRoots(printer.Sorted(v.Diagnostics))
 	if asJSON {
 		document := validation{1, v.IsValid(), printer.DiagnosticsJSON(diags)}
 		if err := a.printJSON(document); err != nil {

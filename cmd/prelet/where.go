@@ -18,7 +18,7 @@ func (a *cli) printDiagnostics(s *lang.Site, ds hcl.Diagnostics) {
 		sources = s.Sources
 	}
 	_ = a.printRedacted(a.stderr, func(w io.Writer) error {
-		return printer.Diagnostics(w, sources, ds, printer.StyleOf(a.stderr, a.getenv))
+		return printer.Diagnostics(w, sources, a.nameRoots(ds), printer.StyleOf(a.stderr, a.getenv))
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
@@ -32,6 +33,7 @@ type openedImage struct {
 	keep    []byte          // the output of the kubelet's binary, to be kept; nil for none
 	results []check.Result
 
+	usual         []string         // paths that the site may write, sorted
 	written       []image.Leftover // by prelet
 	isInterrupted bool             // a commit was interrupted, so that written is not known
 }
@@ -65,6 +67,14 @@ func (e *Env) openImage(ctx context.Context, w Where) (*openedImage, error) {
 	i.in.Site = v.Site
 	i.loaded = v.Diagnostics
 	i.in.Machines = v.Machines
+	if v.Site != nil {
+		i.usual = boot.ListUsualPaths(v.Site)
+	}
+	for _, f := range v.Planned {
+		i.usual = append(i.usual, f.Path)
+	}
+	slices.Sort(i.usual)
+	i.usual = slices.Compact(i.usual)
 	i.in.Detectors = e.detectorHost(w).Survey(ctx, nil, nil)
 	i.in.Runtime = probe.ConfiguredRuntime(ctx, w.Root)
 	i.look()

@@ -10,6 +10,7 @@ import (
 	"github.com/prelet/prelet/internal/commit/activation"
 	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/doctor/image"
+	"github.com/prelet/prelet/internal/platform/machineid"
 )
 
 // The next machine would take a file of this one's plan for a file of the image, and start from it.
@@ -30,6 +31,9 @@ func (i *openedImage) findWritten() (out []image.Leftover, isInterrupted bool, e
 	}
 	defer store.Close()
 
+	if why, err := store.Lost(machineid.AcceptedFile, lastGoodFile); why != "" || err != nil {
+		return i.describeLost(store, why), false, ignoreDenied(err)
+	}
 	j, err := store.Journal()
 	if err != nil || j.IsUnfinished() {
 		return nil, j.IsUnfinished(), ignoreDenied(err)
@@ -45,7 +49,7 @@ func (i *openedImage) findWritten() (out []image.Leftover, isInterrupted bool, e
 
 	for _, e := range c.Entries {
 		was, _ := current.Entry(e.Path)
-		if l, isLeft := describeWritten(e, was.New); isLeft {
+		if l, isLeft := i.describeWritten(e, was.New); isLeft {
 			out = append(out, l)
 		}
 	}
@@ -62,28 +66,90 @@ func ignoreDenied(err error) error {
 	return err
 }
 
-// describeWritten returns a file that is not as before prelet. e is its entry in a comparison without any target, and
-// made is the state that the generation in place gave it.
-func describeWritten(e generation.Entry, made generation.State) (l image.Leftover, isLeft bool) {
-	l = image.Leftover{
-		Path:   e.Path,
+func newWritten(file string, action image.Action) image.Leftover {
+	return image.Leftover{
+		Path:   file,
 		Check:  "state",
 		Why:    whyWritten,
-		Action: image.Restore,
+		Action: action,
 	}
+}
+
+// stateFolder is prelet's own folder.
+const stateFolder = "/var/lib/prelet"
+
+// describeLost returns what a person must change if it is not known what prelet wrote, or what was before it: the files
+// that readable generations list, those that the site writes, and at last the state folder, whose removal says that the
+// others are as the image should have them, which only a person knows. without says why it is not known; "" that it is.
+func (i *openedImage) describeLost(store *generation.Store, without string) (out []image.Leftover) {
+	if without == "" {
+		return nil
+	}
+
+	isListed := map[string]bool{}
+	for _, e := range store.ListWritten() {
+		isListed[e.Path] = true
+		now, _, err := store.Observe(e.Path)
+		if err == nil && (now.Kind == generation.Absent || now.Equal(e.Original)) {
+			continue
+		}
+		l := newWritten(e.Path, image.ByHand)
+		l.Do = i.removalOf(e)
+		if e.Original.Kind != generation.Absent {
+			l.Why += "; what was before prelet cannot be put back: " + without
+			l.Do = "make it as the image should have it"
+		}
+		out = append(out, l)
+	}
+
+	known := "which files prelet wrote is not known"
+	if len(isListed) > 0 {
+		known = "whether prelet wrote other files than those of the generations that can be read is not known"
+	}
+	for _, file := range i.usual {
+		now, _, err := store.Observe(file)
+		if isListed[file] || err == nil && now.Kind == generation.Absent {
+			continue
+		}
+		l := newWritten(file, image.ByHand)
+		l.Why = "the site may have written it: " + known
+		l.Do = "if the image had none before prelet: rm " + i.in.Root.Word(file) +
+			"; else make it as the image should have it"
+		out = append(out, l)
+	}
+	last := newWritten(stateFolder, image.ByHand)
+	last.Why = known + ": " + without
+	last.Do = "when the files that prelet wrote are as the image should have them: rm -r " + i.in.Root.Word(stateFolder)
+
+	return append(out, last)
+}
+
+// removalOf returns the command that removes what prelet made.
+func (i *openedImage) removalOf(e generation.Entry) string {
+	if e.New.Kind == generation.Dir {
+		return "rmdir " + i.in.Root.Word(e.Path)
+	}
+
+	return "rm " + i.in.Root.Word(e.Path)
+}
+
+// describeWritten returns a file that is not as before prelet. e is its entry in a comparison without any target, and
+// made is the state that the generation in place gave it.
+func (i *openedImage) describeWritten(e generation.Entry, made generation.State) (l image.Leftover, isLeft bool) {
+	l = newWritten(e.Path, image.Restore)
 	isNew := e.Original.Kind == generation.Absent
 	switch {
 	case e.HasChange():
 		return l, true
 	case e.Adopted != 0 && !e.CreateOnly:
-		l.Do = "make it as the image should have it, and then rm -r /var/lib/prelet"
+		l.Do = "make it as the image should have it, and then rm -r " + i.in.Root.Word(stateFolder)
 	case e.Action != generation.ActionKeep, e.Old.Equal(e.Original), e.CreateOnly && !isNew:
 		return l, false
 	case e.CreateOnly && e.Old.Equal(made):
 		l.Action = image.Delete
 		return l, true
 	case isNew:
-		l.Do = "remove it"
+		l.Do = i.removalOf(e)
 	default:
 		l.Do = "prelet run writes it again; then seal puts back what was before prelet"
 	}

@@ -87,7 +87,7 @@ func (e *Env) Status(ctx context.Context, root string, wait bool) (NodeStatus, e
 		out := readNodeStatus(ctx, h)
 		if h.isBelow() && out.State == "" && out.Problem == "" {
 			out.Problem = filepath.Join(h.Root, runDir) + " has no report: it is in memory, so a disk does not have " +
-				"it; prelet history --root " + root + " lists the generations"
+				"it; prelet history lists the generations"
 		}
 		isFinal := out.Condition != Unfinished && out.Verdict != "pending" && !out.Unjudged && out.Interrupted == ""
 		if !wait || isFinal {

@@ -432,7 +432,7 @@ func RunBelowRoot(o Options, retry bool, root string) Result {
 		res.Held = fmt.Sprintf(
 			"%s, so nothing is written; to apply the site again: `prelet rollback --release --root %s`",
 			why,
-			root,
+			nodefile.QuoteWord(root),
 		)
 		res.Outcome.Generation = numberInPlace(o.Store)
 		res.Summary = Summarize(res.Outcome, false)

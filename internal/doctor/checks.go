@@ -114,6 +114,15 @@ func (in *Input) listUnits() []Unit {
 	}
 }
 
+// systemctl returns a command of systemctl about the units of the node or of the image.
+func (in *Input) systemctl(command string) string {
+	if in.Image == nil || in.Image.Root == "" {
+		return "systemctl " + command
+	}
+
+	return "systemctl --root " + in.Image.Root.Word("/") + " " + command
+}
+
 func (in *Input) checkUnit(r *check.Report, u Unit) {
 	switch {
 	case u.Err != nil && in.Image != nil:
@@ -128,7 +137,7 @@ func (in *Input) checkUnit(r *check.Report, u Unit) {
 		r.Warn(
 			u.Name+" is not enabled",
 			"it does not start at boot: prelet starts no kubelet that is disabled",
-			"systemctl enable "+u.Name,
+			in.systemctl("enable ")+u.Name,
 		)
 	}
 }

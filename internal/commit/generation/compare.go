@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/prelet/prelet/internal/platform/nodefile"
 )
 
 // Comparison is the difference between a proposal and the disk.
@@ -193,7 +195,7 @@ func (c *Comparison) addDeclared(s *Store, t Target) error {
 		c.bytes[e.New.SHA256] = t.Content
 	}
 	if c.restores != 0 {
-		c.dropSetID(&e)
+		c.dropSetID(&e, nodefile.Root(s.o.Root))
 	}
 	s.setAction(&e)
 	c.add(e, o)
@@ -403,7 +405,7 @@ func (c *Comparison) addDropped(s *Store, was Entry, isRetired bool) {
 	default:
 		e.New = original
 		e.Action = ActionRestore
-		c.dropSetID(&e)
+		c.dropSetID(&e, nodefile.Root(s.o.Root))
 	}
 	c.add(e, o)
 }

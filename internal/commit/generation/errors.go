@@ -3,11 +3,11 @@ package generation
 import (
 	"errors"
 	"io/fs"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/platform/nodefile"
 )
 
 var (
@@ -88,23 +88,12 @@ func Stuck(path, why, next string, cause error) *StuckError {
 func (s *Store) stuckOnFile(path, why string, cause error) *StuckError {
 	run := "prelet run"
 	if s.o.Root != "" && s.o.Root != "/" {
-		run += " --root " + quoteWord(s.o.Root)
+		run += " --root " + nodefile.QuoteWord(s.o.Root)
 	}
 	stuck := Stuck(path, why, run, cause)
 	stuck.Command = run
 
 	return stuck
-}
-
-const shellSafe = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+:@="
-
-// quoteWord returns a text as one word of a shell.
-func quoteWord(s string) string {
-	if s != "" && strings.Trim(s, shellSafe) == "" {
-		return s
-	}
-
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
 // hints are the next steps for system errors.

@@ -160,7 +160,7 @@ func (p *folderPlan) addTarget(e Entry) error {
 		p.missing = append(p.missing, d)
 		p.checked[d] = true
 	}
-	if err := checkAttributes(e); err != nil {
+	if err := checkAttributes(e, nodefile.Root(p.s.o.Root)); err != nil {
 		return err
 	}
 	if err := checkSetID(e); err != nil {
@@ -197,7 +197,7 @@ func checkSetID(e Entry) error {
 
 // dropSetID removes setuid and setgid from a restored target where this process may not set them: nothing blocks a
 // rollback.
-func (c *Comparison) dropSetID(e *Entry) {
+func (c *Comparison) dropSetID(e *Entry, root nodefile.Root) {
 	mode := e.New.Mode
 	if mode&setID == 0 || e.Old.Equal(e.New) || maySetID() {
 		return
@@ -206,7 +206,7 @@ func (c *Comparison) dropSetID(e *Entry) {
 	e.New.Mode &^= setID
 	next := fmt.Sprintf("prelet rollback %d", c.restores)
 	if e.Dropped {
-		next = fmt.Sprintf("chmod %04o %s", mode, quoteWord(e.Path))
+		next = fmt.Sprintf("chmod %04o %s", mode, root.Word(e.Path))
 	}
 	c.WithoutSetID = append(c.WithoutSetID, fmt.Sprintf(
 		"%s is restored with mode %04o instead of %04o, because prelet's units may not set setuid and setgid; "+
@@ -225,7 +225,7 @@ func maySetID() bool {
 }
 
 // checkAttributes refuses a file with an extended attribute that this process may not set.
-func checkAttributes(e Entry) error {
+func checkAttributes(e Entry, root nodefile.Root) error {
 	for _, name := range sortedKeys(e.New.Xattrs) {
 		capability := nodefile.MissingCapability(name)
 		if capability == "" || name == smackLabel && string(e.New.Xattrs[name]) == readOwnLabel() {
@@ -235,7 +235,7 @@ func checkAttributes(e Entry) error {
 
 		return refuse("check", e.Path, cause, fmt.Sprintf("remove it with setfattr -x %s %s, or write "+
 			"CapabilityBoundingSet=%s into drop-ins of prelet.service, prelet-apply.service and prelet-verify.service",
-			name, quoteWord(e.Path), capability))
+			name, root.Word(e.Path), capability))
 	}
 
 	return nil

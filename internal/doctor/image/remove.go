@@ -46,7 +46,7 @@ func Remove(
 			}
 		}
 		if err := removeOne(dir, l); err != nil {
-			return done, cannotWrite(l.Path, err)
+			return done, cannotWrite(root, l.Path, err)
 		}
 		done = append(done, l)
 	}
@@ -61,7 +61,7 @@ func CheckWritable(root nodefile.Root, file string) error {
 		return nil // a change reports any other error
 	}
 
-	return cannotWrite(file, unix.EROFS)
+	return cannotWrite(root, file, unix.EROFS)
 }
 
 func openRoot(root nodefile.Root) (*os.Root, error) {
@@ -122,7 +122,7 @@ func WriteFile(root nodefile.Root, file string, text []byte) error {
 		err = replaceFile(dir, name, 0o644, text)
 	}
 	if err != nil {
-		return cannotWrite(file, err)
+		return cannotWrite(root, file, err)
 	}
 
 	return nil
@@ -186,7 +186,7 @@ func syncFolder(dir *os.Root, name string) error {
 }
 
 // cannotWrite returns the fault of a path that cannot be changed, with the next step.
-func cannotWrite(file string, err error) error {
+func cannotWrite(root nodefile.Root, file string, err error) error {
 	f := &fault.Fault{
 		Code:    fault.CannotWrite,
 		Summary: file + " cannot be changed",
@@ -197,7 +197,7 @@ func cannotWrite(file string, err error) error {
 	case errors.Is(err, unix.EROFS):
 		f.Next = "Mount the image read-write, and run the command again"
 	case errors.Is(err, unix.EPERM) && os.Geteuid() == 0:
-		f.Next = "It may be immutable: lsattr " + file + ", chattr -i; then run the command again"
+		f.Next = "It may be immutable: lsattr " + root.Word(file) + ", chattr -i; then run the command again"
 	case errors.Is(err, fs.ErrPermission):
 		f.Next = "Run the command as root"
 	}

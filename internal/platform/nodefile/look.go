@@ -71,6 +71,8 @@ func (r Root) Look(name string, links Links) (*Look, error) {
 		return nil, err
 	}
 	look.above = w.levels
+	look.Loose = look.Loose.below(r)
+	look.Above = look.Above.below(r)
 
 	return look, nil
 }

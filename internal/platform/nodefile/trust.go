@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -22,6 +23,17 @@ type Loose struct {
 }
 
 func (l *Loose) Error() string { return l.Path + " " + l.Why }
+
+// below returns l with the command for the path on this machine. l may be nil.
+func (l *Loose) below(r Root) *Loose {
+	if l == nil || r == "" {
+		return l
+	}
+	out := *l
+	out.Fix = strings.TrimSuffix(l.Fix, l.Path) + r.Word(l.Path)
+
+	return &out
+}
 
 // FindLoose reports the users, except for root and the user of this process, who may change an open file, or the names
 // in an open folder; nil: none. The descriptor may have O_PATH. passed is for a folder that a path only leads through:

@@ -179,9 +179,9 @@ func TestIdentityOfOthers(t *testing.T) {
 			fix := ""
 			switch {
 			case c.mode != 0:
-				err, fix = errors.Join(err, os.Chmod(root+c.path, c.mode)), "chmod o-w "+c.path
+				err, fix = errors.Join(err, os.Chmod(root+c.path, c.mode)), "chmod o-w "+root+c.path
 			case c.path != "":
-				err, fix = errors.Join(err, os.Lchown(root+c.path, 1000, 0)), "chown root: "+c.path
+				err, fix = errors.Join(err, os.Lchown(root+c.path, 1000, 0)), "chown root: "+root+c.path
 			}
 			must(t, err)
 			l := newLive(t, Options{Root: root})

@@ -118,7 +118,8 @@ func (sc *scene) play(lines []scripttest.Line) {
 	sc.t.Helper()
 	scripttest.Run(sc.t, lines, func(l scripttest.Line) bool {
 		sc.line = l
-		values := strings.NewReplacer("@PID@", strconv.Itoa(os.Getpid()), "@GEN@", strconv.Itoa(sc.gen))
+		values := strings.NewReplacer("@PID@", strconv.Itoa(os.Getpid()), "@GEN@", strconv.Itoa(sc.gen),
+			"@ROOT@", sc.root)
 		words := slices.Clone(l.Words)
 		for i := range words {
 			words[i] = values.Replace(words[i])

@@ -27,8 +27,8 @@ type PreviousIdentity struct {
 const purposeIdentity = "identity"
 
 // checkIdentity decides whose identity is on the disk, once the node's name is known from the site and the base. It
-// returns a previous identity (nil: there is none), and the kubelet's answers without it. A node that goes on as the one
-// of an identity of which this is not known keeps that name in b, whatever the site names it.
+// returns a previous identity (nil: there is none), and the kubelet's answers without it. If this is not known, the
+// node goes on as the identity's and keeps that name in b, whatever the site names it.
 //
 // With a generation, probe has compared the machine that made it with this one. Without one (an image baked of a node
 // that joined without prelet) there are only names and times. Both are judged by the table of machineid.Marks.
@@ -131,7 +131,7 @@ func warnDoubt(id *world.IdentityAns) *hcl.Diagnostic {
 	)
 }
 
-// warnOtherName is warnDoubt where only the name that the site gives differs: without a generation nothing else is known.
+// warnOtherName is warnDoubt where only the name of the site differs: without a generation nothing else is known.
 func warnOtherName(nodeName, name string, at hcl.Range) *hcl.Diagnostic {
 	return origin.Warning(
 		fault.Identity, at, "Whose identity is on this disk is not certain",

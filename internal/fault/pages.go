@@ -15,8 +15,8 @@ type Page struct {
 	// Text is Markdown that is readable on a terminal: the reason, an example that triggers it (indented), and
 	// what to do. At most 80 columns, no newline at the end.
 	Text string `json:"text"`
-	// Warning is set when the code never ends a command by itself: it is a warning or a note. Note is set too for a code
-	// that is a note only.
+	// Warning is set when the code never ends a command by itself: it is a warning or a note. Note is set, too, for
+	// one that is a note only.
 	Warning bool `json:"-"`
 	Note    bool `json:"-"`
 }
@@ -82,7 +82,8 @@ var pages = sync.OnceValue(func() map[Code]Page {
 	return out
 })
 
-// parsePages reads a file of pages: a line "== CODE" or "== CODE (warning)" or "(note)", the title, an empty line, the text.
+// parsePages reads a file of pages: a line "== CODE", with "(warning)" or "(note)", the title, an
+// empty line, the text.
 func parsePages(text string) map[Code]Page {
 	out := map[Code]Page{}
 

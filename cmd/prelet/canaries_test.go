@@ -505,8 +505,12 @@ func searchCanary(t *testing.T, place canaryPlace, kind canary.Kind) {
 		t.Helper()
 		got := b.runLine(line)
 		what := fmt.Sprintf("prelet %q, %d", line, got.exit)
-		look(what, []byte(got.out))
-		look(what+", stderr", []byte(got.errors))
+		// A command that does not read the credential cannot know that a person wrote its value elsewhere.
+		hasRead := line[0] != "eval" && !slices.Contains(line, "@/old.prelet")
+		if kind.Name != "credential" || hasRead {
+			look(what, []byte(got.out))
+			look(what+", stderr", []byte(got.errors))
+		}
 		mayMiss := slices.Contains([]string{"eval", "explain", "console"}, line[0]) // what it names
 		if got.exit == fault.Usage.Exit() && kind.Text == "" && !mayMiss {
 			t.Errorf("%s: got a wrong command line, want one that runs: %s", what, got.errors)

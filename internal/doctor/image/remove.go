@@ -1,12 +1,14 @@
 package image
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -17,12 +19,16 @@ import (
 	"github.com/prelet/prelet/internal/probe/kubeletbin"
 )
 
+// generations is removed after all others, and at once: whatever else is left says that prelet has run, and only the
+// generations say what it wrote.
+const generations = "/var/lib/prelet/generations"
+
 // Cache is the only file of prelet's folder that an image may have.
 const Cache = "/var/lib/prelet/" + kubeletbin.CacheFile
 
-// Remove removes leftovers, in their order, and makes each durable before the next. It returns those that it removed,
-// also with an error, whose fault has the code CannotWrite or Interrupted. A leftover that is missing is not an error,
-// so that a second call completes an interrupted one.
+// Remove removes leftovers, in their order but for the generations, and makes each durable before the next. It returns
+// those that it removed, also with an error, whose fault has the code CannotWrite or Interrupted. A leftover that is
+// missing is not an error, so that a second call completes an interrupted one.
 func Remove(
 	ctx context.Context,
 	root nodefile.Root,
@@ -34,6 +40,9 @@ func Remove(
 	}
 	defer dir.Close()
 
+	all = slices.SortedStableFunc(slices.Values(all), func(a, b Leftover) int {
+		return cmp.Compare(strings.Count(a.Path, generations), strings.Count(b.Path, generations))
+	})
 	for _, l := range all {
 		if !l.Action.IsRemoved() {
 			continue
@@ -78,6 +87,14 @@ func removeOne(dir *os.Root, l Leftover) error {
 	name := strings.TrimPrefix(l.Path, "/")
 	if l.Action == Empty {
 		return emptyFile(dir, name)
+	}
+	if l.Path == generations {
+		aside := name + ".removed"
+		err := errors.Join(dir.RemoveAll(aside), dir.Rename(name, aside), syncFolder(dir, path.Dir(name)))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		name = aside
 	}
 	if err := dir.RemoveAll(name); err != nil {
 		return err

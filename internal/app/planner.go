@@ -126,8 +126,8 @@ func (p *planner) keepKubelet(res commit.Result) error {
 	if !ok {
 		return nil
 	}
-	isInPlace := res.Held == "" && res.Code == "" && plan.DryRun == nil // the kubelet's start is the verdict
-	if isInPlace || plan.DryRun != nil && plan.DryRun.Accepted {
+	isInPlace := res.Held == "" && res.Code == ""
+	if isInPlace && (plan.DryRun == nil || plan.DryRun.Accepted) { // without one the kubelet's start is the verdict
 		c.Accepted = boot.NewDryRunReq(plan.Node, plan.Kubelet).Digest
 	}
 	text, err := c.Marshal()

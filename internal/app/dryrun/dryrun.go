@@ -3,6 +3,7 @@
 package dryrun
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -71,7 +72,7 @@ func (a *Asker) Answer(ctx context.Context, _ world.DryRunReq) world.Answer {
 		run.Program = binary.File()
 		v, err = a.Run(run, ctx)
 	}
-	if errors.Is(err, unitflags.ErrOtherProgram) {
+	if errors.Is(err, unitflags.ErrOtherProgram) || errors.Is(err, unitflags.ErrNoCommand) {
 		return world.Failure(fault.Unread, err.Error(), "")
 	}
 	if err == nil && binary.IsReplaced() {
@@ -79,6 +80,9 @@ func (a *Asker) Answer(ctx context.Context, _ world.DryRunReq) world.Answer {
 	}
 	if err != nil {
 		return world.Failure(fault.KubeletMachine, a.Redact(binary.Path()+": "+err.Error()), "")
+	}
+	if v.Broken != "" {
+		v.Broken = cmp.Or(nodefile.Root("").WhyNotExecutable(binary.File()), v.Broken)
 	}
 	if v.Broken != "" && a.Secret == nil { // it may run on its own machine
 		return world.Failure(fault.Unread, v.Broken, "")

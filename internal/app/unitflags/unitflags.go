@@ -27,6 +27,9 @@ import (
 // ErrOtherProgram is the error for a unit that starts another program than the kubelet, such as a shell.
 var ErrOtherProgram = errors.New("the unit does not start the kubelet itself")
 
+// ErrNoCommand is the error for a unit that starts nothing, such as one that is masked.
+var ErrNoCommand = errors.New("the unit has no command line")
+
 // Unit is the kubelet's unit of a machine, as it will be with the files that a site changes.
 type Unit struct {
 	Root    nodefile.Root
@@ -40,6 +43,9 @@ type Unit struct {
 // secrets that a recording must not contain.
 func (u Unit) CheckFlags() hcl.Diagnostics {
 	words, _, err := u.ListWords()
+	if errors.Is(err, ErrNoCommand) {
+		return nil
+	}
 	if err != nil {
 		return hcl.Diagnostics{origin.Warning(fault.KubeletFlag, hcl.Range{},
 			"The kubelet's flags of "+u.Name+" are not checked",
@@ -150,17 +156,17 @@ func refuseDropIn(path, why string) *hcl.Diagnostic {
 }
 
 // ListWords returns the arguments of the unit's kubelet and its variables, NAME=VALUE, as systemd passes them. Words
-// that only the start of the unit decides, or that have a secret, are open. A unit that starts another program, such as
-// a shell, is an error. An environment file that cannot be read has none: the plan reports it.
+// that only the start of the unit decides, or that have a secret, are open. A unit that starts nothing, or another
+// program, such as a shell, is an error. An environment file that cannot be read has none: the plan reports it.
 func (u Unit) ListWords() (words []kubelet.Word, variables []string, err error) {
 	file, err := systemd.ReadPlannedUnit(u.Root, u.Name, u.Planned)
-	if err != nil || file.Load == "masked" {
+	if err != nil {
 		return nil, nil, err
 	}
 	start := file.Unit(kubelet.Argv)
 	switch {
-	case len(start.Command) == 0:
-		return nil, nil, nil
+	case file.Load == "masked" || len(start.Command) == 0:
+		return nil, nil, ErrNoCommand
 	case path.Base(start.Command[0]) != "kubelet":
 		return nil, nil, fmt.Errorf("%w: it starts %s", ErrOtherProgram, start.Command[0])
 	}

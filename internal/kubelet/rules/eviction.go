@@ -18,9 +18,11 @@ func isBadThreshold(v value) bool {
 	part, isPercent, err := kubelet.ParsePercentage(v.text())
 	amount, amountErr := quantity.Parse(v.text())
 	isReclaim := v.path[0] == "evictionMinimumReclaim"
-	// The kubelet accepts NaN as a threshold, and rejects it as a reservation.
-	isResource := v.key() == "memory.available" || v.key() == "nodefs.available"
-	isReserved := isResource && v.path[0] == "evictionHard"
+	// The kubelet accepts NaN as a threshold. As a reservation it is the least integer, which overflows when it is
+	// subtracted, unless something else is reserved.
+	resource := map[string]string{"memory.available": "memory", "nodefs.available": "ephemeral-storage"}[v.key()]
+	isAlone := v.lookUp("systemReserved", resource) == nil && v.lookUp("kubeReserved", resource) == nil
+	isReserved := resource != "" && v.path[0] == "evictionHard" && isAlone
 	switch {
 	case !isSignal(v):
 	case isReclaim && !isPercent:

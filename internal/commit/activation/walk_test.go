@@ -589,6 +589,7 @@ func mutants() (out []mutant) {
 var surviving = map[string]string{
 	"after the next: pending, verify, gate open":     "the rows below do nothing either, and read the files for it",
 	"after the next: returning, verify, gate open":   "the rows below do nothing either, and read the files for it",
+	"after the next: none, failed, gate open":        noGeneration,
 	"after the next: settled, failed, whole":         nothingToDo,
 	"after the next: settled, no site, whole":        nothingToDo,
 	"after the next: settled, verify, gate open":     "the rows below do nothing either, and read the files for it",

@@ -34,6 +34,13 @@ func ConfigDifferences(planned, running map[string]any) []string {
 // SecretField is the only field with secrets: headers of requests for static pods, such as Authorization.
 const SecretField = "staticPodURLHeader"
 
+// HasSecrets reports whether a configuration has a value in its field with secrets.
+func HasSecrets(config map[string]any) bool {
+	headers, isObject := config[SecretField].(map[string]any)
+
+	return config[SecretField] != nil && (!isObject || len(headers) > 0)
+}
+
 // WithoutSecrets returns a configuration without its only field with secrets.
 func WithoutSecrets(config map[string]any) map[string]any {
 	out := maps.Clone(config)

@@ -34,7 +34,7 @@ func (l *Live) answerFile(r world.FileReq) world.Answer {
 
 	why := cmp.Or(l.refusePath(path.Clean(r.Path)), l.refusePath(found.Path))
 	config := parseKubeletConfig(found.Text)
-	if why == "" && config[kubelet.SecretField] != nil {
+	if why == "" && kubelet.HasSecrets(config) {
 		why = "it contains " + kubelet.SecretField
 	}
 

@@ -126,7 +126,7 @@ func (l *Live) isPrivate(path string, s nodefile.Observed) bool {
 	text := string(s.Content)
 	l.LearnSecrets()
 	isOther := func(e value.Evident) bool { return e.What != value.SecretFlag } // flags are in plans, see showOriginal
-	hasSecret := l.o.Redactor.Holds(text) || parseKubeletConfig(text)[kubelet.SecretField] != nil ||
+	hasSecret := l.o.Redactor.Holds(text) || kubelet.HasSecrets(parseKubeletConfig(text)) ||
 		slices.ContainsFunc(value.FindEvident(text), isOther)
 
 	return hasSecret || !s.Public && !isOfKubelet(path, text)
@@ -158,7 +158,7 @@ func isOfKubelet(path, text string) bool {
 	}
 
 	config := parseKubeletConfig(text)
-	if config == nil || config[kubelet.SecretField] != nil {
+	if config == nil || kubelet.HasSecrets(config) {
 		return false
 	}
 	if strings.HasPrefix(path, "/var/lib/kubelet/") || strings.HasPrefix(path, "/etc/kubernetes/") {

@@ -49,7 +49,7 @@ func (l *Live) showOriginal(path string, out world.TargetAns, text string, isPub
 	config := parseKubeletConfig(text)
 
 	switch {
-	case config != nil && config[kubelet.SecretField] != nil:
+	case kubelet.HasSecrets(config):
 		config[kubelet.SecretField] = mask(config[kubelet.SecretField])
 		out.Text = string(kubelet.ConfigOf(config).Canonical())
 	case config != nil:

@@ -138,6 +138,7 @@ func TestPrivateTargets(t *testing.T) {
 		"/etc/kubelet":                       {config, 0o600, false},
 		"/etc/header":                        {strings.TrimPrefix(header, "apiVersion: kubelet.config.k8s.io/v1beta1\n"), 0o600, true},
 		"/etc/header-for-all":                {header, 0o644, true},
+		"/etc/no-header":                     {config + "staticPodURLHeader: {}\n", 0o644, false},
 		"/etc/state":                         {state, 0o600, true},
 		"/etc/app":                           {config + "key: x\n", 0o600, true},
 		"/etc/own/a/x":                       {"password=x\n", 0o644, true},

@@ -602,11 +602,13 @@ func joinObject(object map[string]any, sign string) string {
 // flag is one flag that some kubelet has had, with a value that may be right.
 func (g *inputs) flag(int) inputCase {
 	var out []string
+	isSet := map[string]bool{}
 	for range g.oneOrTwo() {
 		f := pick(g, g.flags...)
-		for slices.Contains(g.NotTried, f.name) || !f.isNow && !g.oneIn(8) {
+		for slices.Contains(g.NotTried, f.name) || !f.isNow && !g.oneIn(8) || isSet[f.name] {
 			f = pick(g, g.flags...)
 		}
+		isSet[f.name] = true // under both of its spellings it is an error of the site, and not the kubelet's
 		name := f.name
 		if g.oneIn(3) {
 			name = strings.ReplaceAll(name, "-", "_")

@@ -464,6 +464,12 @@ func writePlan(n *Node, files []plannedFile) (written []string, err error) {
 		if f.Action == "none" {
 			continue
 		}
+		if f.Action == "delete" { // the state of a manager, which the kubelet makes again
+			if err := os.Remove(n.Root() + f.Path); err != nil {
+				return written, err
+			}
+			continue
+		}
 		_, body, _ := strings.Cut(f.Diff, "@@\n")
 		var text strings.Builder
 		for line := range strings.Lines(body) {

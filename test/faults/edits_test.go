@@ -76,9 +76,9 @@ func (b *box) held(t *testing.T, at call, edit func()) ended {
 	}
 }
 
-// isCommit says whether a call makes the journal durable, just before it is the journal.
+// isCommit says whether a call makes a durable file the journal.
 func isCommit(c call) bool {
-	return c.name == "fsync" && strings.HasSuffix(c.at(0), "/journal.json.tmp")
+	return strings.HasPrefix(c.name, "rename") && strings.HasSuffix(c.paths()[0], "/journal.json.tmp")
 }
 
 // TestForeignEdit: somebody changes a target while prelet is at work.

@@ -81,6 +81,10 @@ func (s *Store) nameCommitted(n int) error {
 		return err
 	}
 
+	if err := s.disk.sync(s.gens); err != nil {
+		return err
+	}
+
 	return s.dropStagedName(n)
 }
 

@@ -167,8 +167,13 @@ func (s *Store) dropBallast() bool {
 
 // replaceAnyway makes a small document durable that ends a transaction, on a full disk with the reserved space.
 func (s *Store) replaceAnyway(dir *folder, name string, text []byte) error {
+	return s.replaceAfter(&syncRound{}, dir, name, text)
+}
+
+// replaceAfter is replaceAnyway, after everything in r is durable.
+func (s *Store) replaceAfter(r *syncRound, dir *folder, name string, text []byte) error {
 	return s.withBallast(func() error {
-		return s.disk.replace(dir, name, nil, text)
+		return s.disk.replace(r, dir, name, text, nil, nil)
 	})
 }
 

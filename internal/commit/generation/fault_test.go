@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -92,12 +93,12 @@ func failOnce(k *int, which *string, err error) func(op, p string) error {
 // After EIO on fsync the state of the data is unknown: it is not asked a second time.
 func TestFsyncIsNotRepeated(t *testing.T) {
 	b := newBox(t)
-	calls, bad := 0, 0
+	var calls, bad atomic.Int32
 	s := b.open()
 	s.Close()
 	b.o.fsync = func(int) error {
-		if calls++; calls == 4 { // the folder of the state, the generation, its folder, and then a temporary
-			bad++
+		if calls.Add(1) == 4 { // of those side by side: the generation, its folder, that of the state, two temporaries
+			bad.Add(1)
 			return unix.EIO
 		}
 		return nil
@@ -110,9 +111,11 @@ func TestFsyncIsNotRepeated(t *testing.T) {
 		return nil
 	}
 	s = b.open()
-	_, err := s.Begin(plan("p", file("/etc/kubernetes/a", "1"), file("/etc/kubernetes/b", "2")))
-	if !errors.Is(err, unix.EIO) || fault.CodeOf(err) != fault.CannotWrite || bad != 1 {
-		t.Fatal(err, bad)
+	txn, err := s.Begin(plan("p", file("/etc/kubernetes/a", "1"), file("/etc/kubernetes/b", "2")))
+	must(t, err)
+	_, err = txn.Commit()
+	if !errors.Is(err, unix.EIO) || fault.CodeOf(err) != fault.CannotWrite || bad.Load() != 1 {
+		t.Fatal(err, bad.Load())
 	}
 	for p, n := range seen {
 		if n > 1 {

@@ -99,9 +99,9 @@ func (s *Store) Abandoned() *Journal {
 	return j
 }
 
-// putJournal makes a journal durable. visible is set as soon as another process can see it, even if an error follows.
-func (s *Store) putJournal(j *Journal, visible *bool) error {
-	return s.disk.replace(s.dir, journalName, visible, encode(j))
+// putJournal makes a journal durable. See replace.
+func (s *Store) putJournal(r *syncRound, j *Journal, check func() error, visible *bool) error {
+	return s.disk.replace(r, s.dir, journalName, encode(j), check, visible)
 }
 
 // endJournal removes the journal durably.

@@ -393,7 +393,7 @@ func TestPowerCutFindsAForgottenFsync(t *testing.T) {
 		"journal that awaits a verdict":    {commit, nth(2, "/journal.json.tmp")},
 		"state folder, commit":             {commit, nth(1, "/var/lib/prelet")},
 		"state folder, end":                {unjudged, nth(2, "/var/lib/prelet")},
-		"generation":                       {commit, nth(1, "/generations/2.staged.tmp")},
+		"generation":                       {commit, nth(1, "/generations/2.staged")},
 		"generations, before temporaries":  {commit, nth(1, "/generations")},
 		"generations, after their renames": {unjudged, nth(2, "/generations")},
 	} {

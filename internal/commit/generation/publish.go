@@ -31,16 +31,20 @@ func (t *Txn) Publish() error {
 	defer lockThread()()
 
 	t.ended = true
-	if err := t.s.publish(t.m, true); err != nil {
-		return afterCommit(err)
-	}
-	_, err := t.s.finishPublish(t.m, t.committed)
+	_, err := t.s.publishCommitted(t.m, t.committed, true)
 
 	return err
 }
 
-// finishPublish records that every target is in place. It returns the journal of a generation that awaits its verdict.
-func (s *Store) finishPublish(m *manifest, j *Journal) (*Journal, error) {
+// publishCommitted puts every target of a commit in place, and records that. It returns the journal of a generation
+// that awaits its verdict.
+func (s *Store) publishCommitted(m *manifest, j *Journal, staged bool) (*Journal, error) {
+	var r syncRound
+	defer r.close()
+
+	if err := s.putInPlace(&r, m, staged); err != nil {
+		return nil, afterCommit(err)
+	}
 	if j.Release { // first, because the journal has released the list until now
 		if err := s.dropHeld(); err != nil {
 			return nil, afterCommit(err)
@@ -49,28 +53,55 @@ func (s *Store) finishPublish(m *manifest, j *Journal) (*Journal, error) {
 	}
 
 	if m.Judged != nil {
+		if err := s.endRound(&r, m.Gen); err != nil {
+			return nil, afterCommit(err)
+		}
 		return nil, afterCommit(s.endJournal())
 	}
-	if err := s.awaitVerdict(j); err != nil {
+	if err := s.awaitVerdict(&r, j); err != nil {
+		return nil, afterCommit(err)
+	}
+	if err := s.dropStagedName(m.Gen); err != nil {
 		return nil, afterCommit(err)
 	}
 
 	return j, nil
 }
 
-// awaitVerdict records that the targets are in place and await a verdict.
-func (s *Store) awaitVerdict(j *Journal) error {
+// awaitVerdict records that the targets are in place and await a verdict, after everything in r is durable.
+func (s *Store) awaitVerdict(r *syncRound, j *Journal) error {
 	j.Phase = PhaseVerify
 	j.Tries = 1
 	j.BootID = s.o.BootID
 	j.CommitMono = s.o.Mono()
 
-	return s.replaceAnyway(s.dir, journalName, encode(j))
+	return s.replaceAfter(r, s.dir, journalName, encode(j))
 }
 
 // publish brings every target from its old to its new state, durably. It may be called again after any interruption.
 // staged reports that this process staged the targets. After a *StuckError (see listOutdated) nothing was changed.
 func (s *Store) publish(m *manifest, staged bool) error {
+	var r syncRound
+	defer r.close()
+
+	if err := s.putInPlace(&r, m, staged); err != nil {
+		return err
+	}
+
+	return s.endRound(&r, m.Gen)
+}
+
+// endRound makes what putInPlace has changed durable, and removes the staged name of the generation.
+func (s *Store) endRound(r *syncRound, gen int) error {
+	if err := r.sync(s.disk); err != nil {
+		return err
+	}
+
+	return s.dropStagedName(gen)
+}
+
+// putInPlace is publish without the last fsyncs, which are those of r.
+func (s *Store) putInPlace(r *syncRound, m *manifest, staged bool) error {
 	if err := s.linkCommitted(m.Gen); err != nil {
 		return err
 	}
@@ -81,25 +112,21 @@ func (s *Store) publish(m *manifest, staged bool) error {
 		return err
 	}
 
-	var r syncRound
-	defer r.close()
 	for i, e := range m.Entries {
 		if !e.HasChange() {
 			continue
 		}
-		err := s.publishTarget(&r, m, i, outdated[i], staged)
+		err := s.publishTarget(r, m, i, outdated[i], staged)
 		if err != nil {
 			return err
 		}
 	}
-	if err := s.removeFolders(&r, m.Leaving); err != nil {
+	if err := s.removeFolders(r, m.Leaving); err != nil {
 		return err
 	}
-	if err := r.sync(s.disk); err != nil {
-		return err
-	}
+	r.stay = append(r.stay, s.gens) // the process that gave the generation its name may have died before its fsync
 
-	return s.dropStagedName(m.Gen)
+	return nil
 }
 
 // listOutdated reports for each entry whether its target is not yet in its new state. If a target is neither in its old
@@ -140,13 +167,8 @@ func (s *Store) linkCommitted(n int) error {
 	return err
 }
 
-// dropStagedName makes the final name of a generation durable and then removes the other one. The process that gave it
-// the final name may have died before its fsync.
+// dropStagedName removes the staged name of a generation whose final name is durable.
 func (s *Store) dropStagedName(n int) error {
-	if err := s.disk.sync(s.gens); err != nil {
-		return err
-	}
-
 	return s.disk.unlink(s.gens, itoa(n)+stagedSuffix)
 }
 
@@ -200,7 +222,7 @@ func (s *Store) publishTarget(
 	outdated, staged bool,
 ) error {
 	e := m.Entries[i]
-	dir, err := s.openTargetFolder(m, e, outdated)
+	dir, err := s.openTargetFolder(r, m, e, outdated)
 	if errors.Is(err, unix.ENOENT) && e.New.Kind == Absent {
 		return nil // removed with its folder
 	}
@@ -233,7 +255,7 @@ func (s *Store) publishTarget(
 
 // openTargetFolder opens the folder of a target. If the target is outdated and the folder was removed since, it creates
 // the folder again, provided that prelet created it before.
-func (s *Store) openTargetFolder(m *manifest, e Entry, outdated bool) (*folder, error) {
+func (s *Store) openTargetFolder(r *syncRound, m *manifest, e Entry, outdated bool) (*folder, error) {
 	dir, _, err := s.openParent(e.Path)
 	if !errors.Is(err, unix.ENOENT) || e.New.Kind == Absent || !outdated {
 		return dir, err
@@ -249,7 +271,7 @@ func (s *Store) openTargetFolder(m *manifest, e Entry, outdated bool) (*folder, 
 		if !slices.Contains(m.Folders, d) {
 			return nil, wrapIO("open", d, unix.ENOENT)
 		}
-		if err := s.makeFolder(d, planFolder(m.Entries, d)); err != nil {
+		if err := s.makeFolder(r, d, planFolder(m.Entries, d)); err != nil {
 			return nil, err
 		}
 	}
@@ -270,7 +292,11 @@ func (s *Store) stageAgain(m *manifest, dir *folder, i int) error {
 	}
 	var r syncRound
 	defer r.close()
-	if err := r.write(s.disk, dir, temp, b, want); err != nil {
+	f, err := r.write(s.disk, dir, temp, b)
+	if err == nil {
+		err = f.setMetadata(want)
+	}
+	if err != nil {
 		return err
 	}
 
@@ -286,7 +312,7 @@ func (s *Store) publishFolder(r *syncRound, dir *folder, e Entry) error {
 		return err
 	}
 	if o.state.Kind == Absent {
-		return s.makeFolder(e.Path, e.New)
+		return s.makeFolder(r, e.Path, e.New)
 	}
 
 	if !o.state.HasOwnerOf(e.New) {

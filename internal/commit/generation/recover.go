@@ -68,6 +68,9 @@ func (s *Store) recoverStaged(n int, j *Journal, l listing) error {
 			return nil
 		}
 		s.sweepTemps(n)
+		if err := s.disk.sync(s.gens); err != nil { // the process that gave the final name may have died before its fsync
+			return err
+		}
 
 		return s.dropStagedName(n)
 	}
@@ -119,12 +122,11 @@ func (s *Store) recoverCommit(j *Journal, l listing) (*Journal, error) {
 	if err != nil {
 		return nil, afterCommit(err)
 	}
+	if j.Phase == PhasePublish {
+		return s.publishCommitted(m, j, false)
+	}
 	if err := s.publish(m, false); err != nil {
 		return nil, afterCommit(err)
-	}
-
-	if j.Phase == PhasePublish {
-		return s.finishPublish(m, j)
 	}
 	if err := s.finishRollback(j); err != nil {
 		return nil, afterCommit(err)

@@ -2,16 +2,18 @@ package generation
 
 import (
 	"errors"
+	"slices"
 
 	"golang.org/x/sys/unix"
 )
 
-// syncRound collects files that were written and folders that got new names, to fsync them together: first every file,
-// then every folder once.
+// syncRound collects files that were written and folders that got new names, to fsync them together: the file system
+// commits them at once, and a disk that is far away is waited for once.
 type syncRound struct {
 	files   []*newFile
 	folders []*folder
 	inodes  []fingerprint // of folders: device and inode
+	stay    []*folder     // of the store, which close leaves open
 }
 
 // addFolder adds an open folder, which close closes. If the same folder was added before, that one is returned.
@@ -35,42 +37,50 @@ func (r *syncRound) addFolder(f *folder) *folder {
 }
 
 // write writes a new file, which sync makes durable.
-func (r *syncRound) write(
-	d *disk,
-	in *folder,
-	base string,
-	b []byte,
-	s State,
-) error {
+func (r *syncRound) write(d *disk, in *folder, base string, parts ...[]byte) (*newFile, error) {
 	f, err := d.create(in, base)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	r.files = append(r.files, f)
-	if err := f.write(b); err != nil {
-		return err
+	for _, b := range parts {
+		if err := f.write(b); err != nil {
+			return f, err
+		}
 	}
 
-	return f.setMetadata(s)
+	return f, nil
 }
 
-// sync makes all files and folders durable.
+// sync makes all files and folders durable, and then closes them. A power cut may keep any of them without the others.
 func (r *syncRound) sync(d *disk) error {
+	var all []flush
+	for _, f := range slices.Concat(r.folders, r.stay) {
+		all = append(all, flush{fd: f.fd, name: f.path})
+	}
 	for _, f := range r.files {
-		if err := f.sync(); err != nil {
-			return err
+		all = append(all, flush{fd: f.fd(), name: f.f.Name()})
+	}
+	if err := d.syncAll(all); err != nil {
+		return err
+	}
+	for _, f := range r.files {
+		if err := f.f.Close(); err != nil {
+			return wrapIO(opFsync, f.f.Name(), err)
 		}
 	}
-	for _, f := range r.folders {
-		if err := d.sync(f); err != nil {
-			return err
-		}
-	}
+	r.close()
 
 	return nil
 }
 
-// close closes everything. It also gives up the files of a round that failed.
+// giveUp closes a file that could not be written, so that sync leaves it alone.
+func (r *syncRound) giveUp(f *newFile) {
+	f.close()
+	r.files = slices.DeleteFunc(r.files, func(g *newFile) bool { return g == f })
+}
+
+// close closes everything but the folders of the store. It also gives up the files of a round that failed.
 func (r *syncRound) close() {
 	for _, f := range r.files {
 		f.close()
@@ -78,6 +88,7 @@ func (r *syncRound) close() {
 	for _, f := range r.folders {
 		f.close()
 	}
+	*r = syncRound{}
 }
 
 // isNoFolder reports whether a folder does not exist, or was replaced by a link or a file. Then it contains no file of

@@ -49,9 +49,9 @@ type Options struct {
 //	Open      takes the lock
 //	Recover   finishes or undoes an interrupted commit
 //	Begin     compares (if all targets are equal: ErrNothing, and nothing is written), checks, then stages: first the
-//	          generation, with old and new contents, durable because it lists everything that is created next; then
-//	          new folders, and temporaries next to the targets, their bytes fsynced
-//	Commit    writes the journal (phase publish). From here on the commit can only be finished
+//	          generation, with old and new contents, which lists everything that is created next; then new folders,
+//	          and temporaries next to the targets
+//	Commit    fsyncs all of them, and writes the journal (phase publish). From here on the commit can only be finished
 //	          (the caller prevents readers from reading the targets)
 //	Publish   renames each temporary over its target, in the order of the proposal, fsyncs the folders, and records
 //	          phase verify
@@ -80,9 +80,9 @@ type Options struct {
 //
 // The manifest and the JSON files are documents, each with its own SHA-256 (see document.go).
 //
-// A commit of four files fsyncs the generation, the four temporaries and the journal, and the folder of each. These
-// are the fewest files that can be distinguished after a power cut; each further fsync costs more time than prelet
-// computes.
+// A commit of four files fsyncs the generation, the four temporaries and the journal, and the folder of each: the
+// fewest files that can be distinguished after a power cut. Those between two renames of the journal are fsynced side by side,
+// so that a commit waits for the disk four times.
 type Store struct {
 	o      Options
 	disk   *disk

@@ -18,6 +18,7 @@ type Txn struct {
 	sha       string // of the manifest
 	release   bool
 	prints    []fingerprint // by entry, as observed; zero if the target did not exist
+	round     syncRound     // what was staged, until Commit makes it durable
 	committed *Journal
 	ended     bool
 }
@@ -128,6 +129,7 @@ func (s *Store) stage(c *Comparison, p Proposal, restores *int) (*Txn, error) {
 	}
 
 	if err := t.write(c, p, missing); err != nil {
+		t.round.close()
 		_ = s.undoStaging(t.m) // the first error matters
 		return nil, err
 	}
@@ -153,35 +155,40 @@ func splitFolders(entries []Entry, made []string) (used, leaving []string) {
 	return used, leaving
 }
 
-// write stages a commit. First it makes the generation durable, because it lists everything that is created next and
-// that would have to be removed again. Then it creates folders and temporaries. Of the temporaries only the bytes
-// must be durable before the rename: a name that a power cut removes is made again from the generation.
+// write stages a commit: the generation, which lists everything that is created next and that would have to be removed
+// again, then folders and temporaries. Commit makes all of it durable. Of the temporaries only the bytes must be: a
+// name that a power cut removes is made again from the generation. If a power cut before the commit removes the generation
+// and leaves temporaries, the next commit sweeps them away. No commit would remove folders: the generation is durable
+// before they are made.
 func (t *Txn) write(c *Comparison, p Proposal, missing []string) error {
 	t.s.sweepFolders(t.m) // of a commit that a lost state folder cannot name any more
 	if err := t.writeGeneration(c, p); err != nil {
 		return err
 	}
+	if len(missing) > 0 {
+		if err := t.round.sync(t.s.disk); err != nil {
+			return err
+		}
+	}
 	for _, p := range missing {
-		if err := t.s.makeFolder(p, planFolder(t.m.Entries, p)); err != nil {
+		if err := t.s.makeFolder(&t.round, p, planFolder(t.m.Entries, p)); err != nil {
 			return err
 		}
 	}
 
-	var r syncRound
-	defer r.close()
 	for i, e := range t.m.Entries {
 		if !e.HasChange() || e.New.Kind != File {
 			continue
 		}
-		if err := t.writeTemp(&r, c, i); err != nil {
+		if err := t.writeTemp(c, i); err != nil {
 			return err
 		}
 	}
 
-	return r.sync(t.s.disk)
+	return nil
 }
 
-func (t *Txn) writeTemp(r *syncRound, c *Comparison, i int) error {
+func (t *Txn) writeTemp(c *Comparison, i int) error {
 	e := t.m.Entries[i]
 	b, err := t.s.findBytes(c, e.New.SHA256)
 	if err != nil {
@@ -193,19 +200,22 @@ func (t *Txn) writeTemp(r *syncRound, c *Comparison, i int) error {
 	}
 	defer dir.close()
 
-	temp := tempName(t.m.Gen, i)
+	f, err := t.round.write(t.s.disk, dir, tempName(t.m.Gen, i), b)
+	if err != nil {
+		return err
+	}
 
-	return r.write(t.s.disk, dir, temp, b, e.New)
+	return f.setMetadata(e.New)
 }
 
-// makeFolder creates a folder in the target tree and makes its name durable. An error of a folder that exists already
+// makeFolder creates a folder in the target tree, whose name r makes durable. An error of a folder that exists already
 // is returned, because another process has just created it.
-func (s *Store) makeFolder(p string, f State) error {
+func (s *Store) makeFolder(r *syncRound, p string, f State) error {
 	dir, base, err := s.openParent(p)
 	if err != nil {
 		return err
 	}
-	defer dir.close()
+	dir = r.addFolder(dir)
 
 	var st unix.Stat_t
 	if err := unix.Fstat(dir.fd, &st); err != nil {
@@ -227,17 +237,13 @@ func (s *Store) makeFolder(p string, f State) error {
 			return err
 		}
 	}
-	err = s.disk.chmodFolder(dir, base, f.Mode) // also 0700: the setgid bit may be inherited
-	if err != nil {
-		return err
-	}
 
-	return s.disk.sync(dir)
+	return s.disk.chmodFolder(dir, base, f.Mode) // also 0700: the setgid bit may be inherited
 }
 
-// writeGeneration writes generations/N.staged with one fsync, and one of the folder.
+// writeGeneration writes generations/N.staged.
 func (t *Txn) writeGeneration(c *Comparison, p Proposal) error {
-	if err := t.s.makeGens(); err != nil {
+	if err := t.makeGens(); err != nil {
 		return err
 	}
 
@@ -263,11 +269,15 @@ func (t *Txn) writeGeneration(c *Comparison, p Proposal) error {
 
 	parts[0] = encode(t.m)
 	t.sha = Checksum(parts[0])
-	return t.s.disk.replace(t.s.gens, itoa(t.m.Gen)+stagedSuffix, nil, parts...)
+	_, err := t.round.write(t.s.disk, t.s.gens, itoa(t.m.Gen)+stagedSuffix, parts...)
+	t.round.stay = append(t.round.stay, t.s.gens)
+
+	return err
 }
 
 // makeGens opens the folder of generations, and creates it if it is missing.
-func (s *Store) makeGens() error {
+func (t *Txn) makeGens() error {
+	s := t.s
 	if err := s.openGens(); err != nil || s.gens != nil {
 		return err
 	}
@@ -275,11 +285,9 @@ func (s *Store) makeGens() error {
 	if err != nil && !errors.Is(err, unix.EEXIST) {
 		return err
 	}
-	if err := s.openGens(); err != nil {
-		return err
-	}
+	t.round.stay = append(t.round.stay, s.dir)
 
-	return s.disk.sync(s.dir)
+	return s.openGens()
 }
 
 // Entries returns the changes of all targets.
@@ -297,6 +305,7 @@ func (t *Txn) Abort() error {
 		return err
 	}
 	t.ended = true
+	t.round.close()
 
 	return t.s.undoStaging(t.m)
 }
@@ -329,12 +338,13 @@ func (t *Txn) commit(j *Journal) error {
 	j.CommitTime = t.s.o.Now().UTC()
 	j.CommitBoot = t.s.o.BootID
 	visible := false
+	defer t.round.close()
 	err := t.checkUnchanged()
 	if err == nil {
 		err = t.keepHold()
 	}
 	if err == nil {
-		err = t.s.putJournal(j, &visible)
+		err = t.s.putJournal(&t.round, j, t.checkUnchanged, &visible) // the fsyncs take a while
 	}
 
 	switch {

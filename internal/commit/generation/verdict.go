@@ -216,7 +216,7 @@ func (s *Store) AddTry(bootID string) (tries int, err error) {
 		return j.CountTries(), nil
 	}
 
-	return j.CountTries(), s.putJournal(j, nil)
+	return j.CountTries(), s.putJournal(&syncRound{}, j, nil, nil)
 }
 
 // UndoTry records that the verification of a boot ended without a verdict, so that the boot is not a try.
@@ -231,7 +231,7 @@ func (s *Store) UndoTry(bootID string) error {
 	}
 	j.Unjudged = strings.Join(append(boots, bootID), " ")
 
-	return s.putJournal(j, nil)
+	return s.putJournal(&syncRound{}, j, nil, nil)
 }
 
 // readAwaiting returns the journal of a generation that awaits its verdict.
@@ -497,7 +497,7 @@ func (s *Store) finishRollback(j *Journal) error {
 		return err
 	}
 	if j.Judge {
-		return s.awaitVerdict(j)
+		return s.awaitVerdict(&syncRound{}, j)
 	}
 
 	return s.holdAndEnd(j)

@@ -68,7 +68,7 @@ func (s *Store) recoverStaged(n int, j *Journal, l listing) error {
 			return nil
 		}
 		s.sweepTemps(n)
-		if err := s.disk.sync(s.gens); err != nil { // the process that gave the final name may have died before its fsync
+		if err := s.disk.sync(s.gens); err != nil { // its writer may have died before it
 			return err
 		}
 

@@ -157,9 +157,10 @@ func splitFolders(entries []Entry, made []string) (used, leaving []string) {
 
 // write stages a commit: the generation, which lists everything that is created next and that would have to be removed
 // again, then folders and temporaries. Commit makes all of it durable. Of the temporaries only the bytes must be: a
-// name that a power cut removes is made again from the generation. If a power cut before the commit removes the generation
-// and leaves temporaries, the next commit sweeps them away. No commit would remove folders: the generation is durable
-// before they are made.
+// name that a power cut removes is made again from the generation.
+//
+// If a power cut before the commit removes the generation and leaves temporaries, the next commit sweeps them away. No
+// commit would remove folders: the generation is durable before they are made.
 func (t *Txn) write(c *Comparison, p Proposal, missing []string) error {
 	t.s.sweepFolders(t.m) // of a commit that a lost state folder cannot name any more
 	if err := t.writeGeneration(c, p); err != nil {

@@ -81,8 +81,8 @@ type Options struct {
 // The manifest and the JSON files are documents, each with its own SHA-256 (see document.go).
 //
 // A commit of four files fsyncs the generation, the four temporaries and the journal, and the folder of each: the
-// fewest files that can be distinguished after a power cut. Those between two renames of the journal are fsynced side by
-// side, so that a commit waits for the disk four times.
+// fewest files that can be distinguished after a power cut. Those between two renames of the journal are fsynced side
+// by side, so that a commit waits for the disk four times.
 type Store struct {
 	o      Options
 	disk   *disk

@@ -44,6 +44,7 @@ for kind in tmpfiles.d sysusers.d; do
 	done < <(find packaging/systemd -type f -path "*/$kind/*.conf" | sort)
 done
 
+put 0644 packaging/systemd/catalog/prelet.catalog "$prefix/lib/systemd/catalog/prelet.catalog"
 put_text 0755 packaging/systemd/fallback.sh "$prefix/lib/prelet/fallback.sh"
 put_text 0755 packaging/greenboot/50-prelet.sh "$prefix/share/prelet/greenboot/50-prelet.sh"
 

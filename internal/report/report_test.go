@@ -5,9 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -505,9 +510,83 @@ func TestMessageIDsAreDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, id := range []string{MessageHeldBack, MessageCommitted, MessageGood, MessageRolledBack, MessageDegraded, MessageUnknown, MessageStuck, MessageEnded, MessageStep} {
+	for _, id := range readMessageIDs(t) {
 		if !strings.Contains(string(page), "`"+id+"`") {
 			t.Errorf("%s: got no line in docs/how-to/monitoring.md, want one", id)
+		}
+	}
+}
+
+// readMessageIDs returns the values of the constants Message… of this package.
+func readMessageIDs(t *testing.T) (ids []string) {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), "report.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ast.Inspect(file, func(n ast.Node) bool {
+		if v, ok := n.(*ast.ValueSpec); ok && strings.HasPrefix(v.Names[0].Name, "Message") {
+			ids = append(ids, strings.Trim(v.Values[0].(*ast.BasicLit).Value, `"`))
+		}
+		return true
+	})
+	if len(ids) == 0 {
+		t.Fatal("got no message ids, want some")
+	}
+	return ids
+}
+
+// TestCatalog checks that the catalog of journalctl -x has one entry for each message id, and no other, each with its
+// headers and a text; and that systemd's tool takes it, where that is installed.
+func TestCatalog(t *testing.T) {
+	const path = "../../packaging/systemd/catalog/prelet.catalog"
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, entry := range strings.Split(string(text), "\n-- ")[1:] {
+		id, rest, _ := strings.Cut(entry, "\n")
+		head, body, _ := strings.Cut(rest, "\n\n")
+		got = append(got, id)
+		for _, name := range []string{"Subject: ", "Defined-By: prelet", "Support: ", "Documentation: "} {
+			if !strings.Contains("\n"+head, "\n"+name) {
+				t.Errorf("%s: got headers\n%s\nwant %s", id, head, name)
+			}
+		}
+		if strings.TrimSpace(body) == "" {
+			t.Errorf("%s: got no text, want one", id)
+		}
+	}
+	want := readMessageIDs(t)
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Fatalf("entries: got %q, want %q", got, want)
+	}
+
+	tool, err := exec.LookPath("journalctl")
+	if err != nil {
+		t.Skip("journalctl is not installed: its reading of the catalog is not checked")
+	}
+	root := t.TempDir()
+	for _, folder := range []string{"usr/lib/systemd/catalog", "var/lib/systemd/catalog"} {
+		if err := os.MkdirAll(filepath.Join(root, folder), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(root, "usr/lib/systemd/catalog/prelet.catalog"), text, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, verb := range []string{"--update-catalog", "--list-catalog"} {
+		out, err := exec.CommandContext(t.Context(), tool, "--root="+root, verb).CombinedOutput()
+		if err != nil {
+			t.Fatalf("journalctl %s: got %v, want no error: %s", verb, err, out)
+		}
+		for _, id := range want {
+			if verb == "--list-catalog" && !strings.Contains(string(out), id+" prelet: ") {
+				t.Errorf("%s: got no line in journalctl --list-catalog, want one:\n%s", id, out)
+			}
 		}
 	}
 }

@@ -75,6 +75,7 @@ var installed = map[string]os.FileMode{
 	"/usr/lib/systemd/system/kubelet.service.d/05-prelet-gate.conf": 0o644,
 	"/usr/lib/systemd/system/boot-complete.target.d/50-prelet.conf": 0o644,
 	"/usr/lib/systemd/system-preset/90-prelet.preset":               0o644,
+	"/usr/lib/systemd/catalog/prelet.catalog":                       0o644,
 	"/usr/lib/sysusers.d/prelet.conf":                               0o644,
 	"/usr/lib/tmpfiles.d/prelet.conf":                               0o644,
 	"/usr/share/bash-completion/completions/prelet":                 0o644,

@@ -387,6 +387,17 @@ func (m *machine) Patch(_ context.Context, _, _ string, change kubelet.Change) e
 	return nil
 }
 
+// Event implements app.Probe.
+func (m *machine) Event(_ context.Context, e kubelet.Event) error {
+	m.object.Lock()
+	defer m.object.Unlock()
+	if err := m.fails["events"]; err != nil {
+		return err
+	}
+	m.sent["events"] = append(m.sent["events"], e.Node+" "+e.Reason+": "+e.Message)
+	return nil
+}
+
 func (m *machine) patchTaints(change kubelet.TaintChange) string {
 	m.taints = slices.DeleteFunc(m.taints, func(t kubelet.Taint) bool { return slices.Contains(change.Remove, t) })
 	m.taints = append(m.taints, change.Add...)
@@ -602,6 +613,12 @@ func (m *machine) disk() map[string]string {
 	disk, err := diskOf(m.root)
 	if err != nil {
 		m.t.Fatal(err)
+	}
+	// The record of the last event follows each change of the node's state: without it, and the time of its folder.
+	const state = "/var/lib/prelet"
+	delete(disk, state+"/event")
+	if line, ok := disk[state]; ok {
+		disk[state] = line[:strings.LastIndex(line, " ")]
 	}
 	return disk
 }

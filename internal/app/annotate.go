@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/prelet/prelet/internal/commit"
-	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/kubelet/annotation"
 	"github.com/prelet/prelet/internal/platform/machineid"
@@ -16,24 +14,6 @@ import (
 // maxSpread is the longest wait before a patch of annotations: nodes that boot at once must not patch at once. A person
 // waits for the end of a run by hand.
 const maxSpread = 30 * time.Second
-
-// annotate reports a run in the annotations of its Node, if the site enables that. The run has ended and its status is
-// written, so a failure is only a note. The lock is free afterwards.
-func (e *Env) annotate(ctx context.Context, h *Host, r *commit.Run) {
-	name, a, ok := r.Annotation(ctx, r.Report.Status())
-	if !ok {
-		return
-	}
-
-	err := r.Store.Unlock()
-	if err == nil {
-		err = e.patchAnnotations(ctx, h, r, name, a)
-	}
-	if err != nil {
-		note := fmt.Sprintf("annotations: node %s does not have them: %v", name, err)
-		e.sayError(r.Report.NoteAfterEnd(fault.NodeDrift, note))
-	}
-}
 
 // ownNode returns the Node of a name. That of another machine is an error.
 func (h *Host) ownNode(ctx context.Context, name string) (kubelet.Node, error) {
@@ -47,11 +27,24 @@ func (h *Host) ownNode(ctx context.Context, name string) (kubelet.Node, error) {
 	return n, err
 }
 
+// annotate reports this run in the annotations of the Node, if the site enables that.
+func (r *nodeRun) annotate(ctx context.Context) error {
+	name, a, ok := r.Annotation(ctx, r.status)
+	if !ok || r.status.State == "" {
+		return nil
+	}
+	err := r.patchAnnotations(ctx, name, a)
+	if err != nil {
+		err = fmt.Errorf("node %s does not have them: %w", name, err)
+	}
+
+	return err
+}
+
 // patchAnnotations patches the annotations that differ. It does not patch the Node of another machine, or once another
 // run has begun, which reports itself.
-func (e *Env) patchAnnotations(
-	ctx context.Context, h *Host, r *commit.Run, name string, a annotation.Report,
-) error {
+func (r *nodeRun) patchAnnotations(ctx context.Context, name string, a annotation.Report) error {
+	h := r.host
 	n, err := h.ownNode(ctx, name)
 	if err != nil {
 		return err
@@ -59,7 +52,7 @@ func (e *Env) patchAnnotations(
 
 	values := a.Values()
 	for key, value := range values {
-		values[key] = e.Redactor.String(value)
+		values[key] = r.env.Redactor.String(value)
 	}
 	changes := annotation.Changes(n.Annotations, values)
 	if len(changes) == 0 {
@@ -68,7 +61,7 @@ func (e *Env) patchAnnotations(
 
 	if h.Self == VerifyUnit {
 		wait := time.Duration(h.Jitter() * float64(maxSpread)).Round(time.Second)
-		e.Say(fmt.Sprintf("patching the annotations of node %s in %s", n.Name, wait))
+		r.env.Say(fmt.Sprintf("patching the annotations of node %s in %s", n.Name, wait))
 		_ = h.Notify.Extend(wait + keepAlive)
 		if err := h.Clock.Sleep(ctx, wait); err != nil {
 			return fmt.Errorf("stopped while waiting to patch them: %w", err)

@@ -3,6 +3,7 @@ package app
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -119,30 +120,31 @@ func (h *Host) patchConditions(
 	return h.Probe.Patch(ctx, n.Name, "", change)
 }
 
-// keepConditions keeps the results of the checks of a run. A run without a complete plan keeps the results of an
-// earlier one of this boot; without one, a condition with checks is Unknown.
-func (e *Env) keepConditions(h *Host, p *planner, res commit.Result) {
-	record := h.conditionFiles().ReadRecord()
-	results, hasResults := h.conditionFiles().ReadResults()
+// keepConditions keeps the results of the checks of a run. A run without a complete plan, or a rollback, keeps the
+// results of an earlier run of this boot; without one, a condition with checks is Unknown.
+func (r *nodeRun) keepConditions(context.Context) error {
+	if r.Off || r.isAgain {
+		return nil
+	}
+	files := r.host.conditionFiles()
+	record := files.ReadRecord()
+	results, hasResults := files.ReadResults()
 	next := record
 
 	switch {
-	case res.Plan != nil && res.Plan.Complete && p.node != nil:
-		results.Node = commit.NodeName(res.Plan, h.Hostname)
-		results.Healthz = commit.HealthzURL(res.Plan)
-		results.Conditions, next = e.takeConditions(res.Plan, results.Node, record)
+	case r.Plan != nil && r.Plan.Complete:
+		results.Node = commit.NodeName(r.Plan, r.host.Hostname)
+		results.Healthz = commit.HealthzURL(r.Plan)
+		results.Conditions, next = r.env.takeConditions(r.Plan, results.Node, record)
 	case !hasResults:
 		results.Node = record.Node
 		results.Conditions = assumeConditions(record)
 	}
 	if len(results.Conditions) == 0 && len(record.Conditions) == 0 {
-		return
+		return nil
 	}
 
-	if err := h.conditionFiles().WriteRecord(next); err != nil {
-		e.sayError(fmt.Errorf("the next boot will not make the conditions of the Node False: %w", err))
-	}
-	e.sayError(h.conditionFiles().WriteResults(results))
+	return errors.Join(files.WriteRecord(next), files.WriteResults(results))
 }
 
 // takeConditions returns the conditions of a plan, without the secrets of this node, and the next record.

@@ -49,7 +49,7 @@ type Host struct {
 	Systemd  bool   // it is the init of this machine
 
 	Units  Manager
-	Probe  activation.Probe
+	Probe  Probe
 	Clock  activation.Clock
 	Notify Notifier
 	Log    systemd.JournalLog // nil without a journal
@@ -60,6 +60,13 @@ type Host struct {
 	DryRun dryrun.Run // starts the kubelet's binary; nil: it is not asked
 
 	spans spans // of the command that writes a report
+}
+
+// Probe inspects the kubelet and its Node.
+type Probe interface {
+	activation.Probe
+	// Event creates an event of the Node with the node's own identity.
+	Event(ctx context.Context, e kubelet.Event) error
 }
 
 // Manager is systemd.
@@ -234,14 +241,16 @@ const consoleLimit = 240
 
 // printOnConsole says on the console how a run ended that failed, unless the run before in this boot ended in the same
 // way: where a node does not come up, nothing else may be readable.
-func (e *Env) printOnConsole(h *Host, code fault.Code, summary string) {
-	if h.Console == nil || h.Self == ApplyUnit || code == "" {
-		return
+func (r *nodeRun) printOnConsole(context.Context) error {
+	h := r.host
+	code := r.reported.Code
+	if h.Console == nil || h.Self == ApplyUnit || code == "" || r.isLook() {
+		return nil
 	}
-	summary = e.Redactor.String(summary)
+	summary := r.env.Redactor.String(r.reported.Summary)
 	if s, err := h.loadReport(); err == nil && s.BootID == h.BootID {
 		if last := s.Result(); last.Code == code && last.Summary == summary {
-			return
+			return nil
 		}
 	}
 
@@ -254,7 +263,8 @@ func (e *Env) printOnConsole(h *Host, code fault.Code, summary string) {
 	}
 	line := fmt.Sprintf("prelet failed (%d), %s: %s", code.Exit(), kubelet, summary)
 	const next = " (prelet status)"
-	e.sayError(h.Console(printer.Cut(line, consoleLimit-len(next)) + next))
+
+	return h.Console(printer.Cut(line, consoleLimit-len(next)) + next)
 }
 
 // machine returns what activates a generation. rep may be nil.

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"crypto/sha256"
 	"fmt"
 	"maps"
@@ -8,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/prelet/prelet/internal/commit"
 	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/platform/atomicfile"
 	"github.com/prelet/prelet/internal/platform/machineid"
@@ -24,8 +24,9 @@ var machineMarks = []string{"/etc/machine-id", "/sys/class/dmi/id/product_uuid"}
 
 // keepLastGood writes lastGoodFile if the generation in place is good, and keeps the older one otherwise: that
 // generation's files prove themselves.
-func (h *Host) keepLastGood(r *commit.Run) error {
-	if h.isBelow() || r.Store == nil || r.Store.ReadOnly() != nil {
+func (r *nodeRun) keepLastGood(context.Context) error {
+	h := r.host
+	if r.Store.ReadOnly() != nil {
 		return nil
 	}
 	j, err := r.Store.Journal()

@@ -11,7 +11,6 @@ import (
 	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/platform/atomicfile"
 	"github.com/prelet/prelet/internal/platform/nodefile"
-	"github.com/prelet/prelet/internal/report"
 )
 
 const (
@@ -37,19 +36,28 @@ func (h *Host) owesVerdict() bool {
 	return true
 }
 
-// oweVerdict requests a verdict on the kubelet of this boot, after a run that changed nothing: its files have a
-// verdict, but the image, the kubelet's program and its dependencies may have changed since. The start of a kubelet
-// starts prelet-verify.service, so nothing is requested for a running kubelet.
-func (e *Env) oweVerdict(ctx context.Context, h *Host, store *generation.Store) {
-	gen, isSettled := readSettled(h, store)
-	if h.Self != BootUnit || !isSettled || gen == 0 || activation.Newer(store) != nil { // 0: a node without a site
-		return
+// oweVerdict forgets that a verdict is owed, after one has been reached, and requests a verdict on the kubelet of this
+// boot, after a run that changed nothing: its files have a verdict, but the image, the kubelet's program and its
+// dependencies may have changed since. The start of a kubelet starts prelet-verify.service, so nothing is requested for
+// a running kubelet.
+func (r *nodeRun) oweVerdict(ctx context.Context) error {
+	if r.Off {
+		return nil
+	}
+	h := r.host
+	var err error
+	if v := r.Outcome.Verdict; v == activation.Good || v == activation.Bad {
+		err = atomicfile.Remove(h.owedVerdictPath())
+	}
+	gen, isSettled := readSettled(h, r.Store)
+	if h.Self != BootUnit || !isSettled || gen == 0 || activation.Newer(r.Store) != nil { // 0: a node without a site
+		return err
 	}
 	if u, err := h.Units.Look(ctx, activation.DefaultUnit); err == nil && u.Active == "active" {
-		return
+		return nil
 	}
 
-	e.sayError(atomicfile.File(h.owedVerdictPath(), 0o644, nil))
+	return atomicfile.File(h.owedVerdictPath(), 0o644, nil)
 }
 
 // checkSettled checks the kubelet on a generation that has a verdict, and reports the result in the status. Its files
@@ -66,12 +74,13 @@ func (e *Env) checkSettled(
 		return res, err
 	}
 
-	e.sayError(report.ReplaceVerified(
-		h.RunDir,
-		h.BootID,
-		res.Code,
-		e.Redactor.String(res.Summary),
-	))
+	r := &nodeRun{
+		Run:     &commit.Run{Store: store, Machine: h.machine(store, nil), Result: res},
+		env:     e,
+		host:    h,
+		isAgain: true,
+	}
+	r.publish(ctx)
 	switch {
 	case !isOwed:
 	case res.Code == "":
@@ -153,13 +162,6 @@ func hasFailed(ctx context.Context, m *activation.Machine, gen int) bool {
 	u, err := m.Units.Look(ctx, spec.Unit)
 
 	return err == nil && (u.Active == "failed" || u.Active != "active" && u.Restarts >= manyStarts)
-}
-
-// settleVerdict forgets that a verdict is owed, after one has been reached.
-func (e *Env) settleVerdict(h *Host, res commit.Result) {
-	if res.Outcome.Verdict == activation.Good || res.Outcome.Verdict == activation.Bad {
-		e.sayError(atomicfile.Remove(h.owedVerdictPath()))
-	}
 }
 
 // restartWatch is how long after the end of a kubelet that systemd has started again the node is not ok. A kubelet that

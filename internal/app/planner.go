@@ -99,20 +99,14 @@ func newEvent(e boot.StageReport) report.Event {
 	}
 }
 
-// Remember stores what is known about programs that stay the same, so that later boots need not start the kubelet's
+// keepPrograms stores what is known about programs that stay the same, so that later boots need not start the kubelet's
 // binary and read those of detectors.
-func (p *planner) Remember(res commit.Result) {
-	if res.Plan == nil || !res.Plan.Complete {
-		return
+func (r *nodeRun) keepPrograms(context.Context) error {
+	if r.Plan == nil || !r.Plan.Complete {
+		return nil
 	}
-	err := errors.Join(p.keepKubelet(res), p.node.keepDigests())
-	if err != nil { // the next boot finds it out again, and is slower by that
-		p.Report.Event(report.Event{
-			Stage:   "report",
-			State:   report.Notice,
-			Summary: "the next boot starts the kubelet's binary and reads the detectors again: " + err.Error(),
-		})
-	}
+
+	return errors.Join(r.planner.keepKubelet(r.Result), r.planner.node.keepDigests())
 }
 
 // keepKubelet stores the output of the kubelet's binary. Stored output of the same file is not written again.
@@ -142,24 +136,22 @@ func (p *planner) keepKubelet(res commit.Result) error {
 const RecordingFile = "recording.prelet"
 
 // keepRecording keeps the recording of a run for the group that the site names, or removes an older one where it names
-// none. A plan with errors that names no group changes nothing: its prelet block may not have been read. A failure is a
-// note of the run, because the node is as the site wants it without this file.
-func (p *planner) keepRecording(plan *boot.Plan) {
-	if plan == nil || p.node == nil {
-		return
+// none. A plan with errors that names no group changes nothing: its prelet block may not have been read.
+func (r *nodeRun) keepRecording(context.Context) error {
+	plan := r.Plan
+	if plan == nil || r.planner.node == nil {
+		return nil
 	}
 
-	path := filepath.Join(p.Host.RunDir, RecordingFile)
-	var err error
+	path := filepath.Join(r.host.RunDir, RecordingFile)
 	switch {
 	case plan.Group != "" && plan.Tape != nil:
-		err = p.writeRecordingFor(plan, path)
+		return r.planner.writeRecordingFor(plan, path)
 	case plan.Group == "" && !plan.Diagnostics.HasErrors():
-		err = atomicfile.Remove(path)
+		return atomicfile.Remove(path)
 	}
-	if err != nil {
-		p.Report.Note(fault.CannotWrite, "the recording for others could not be kept: "+err.Error())
-	}
+
+	return nil
 }
 
 // writeRecordingFor writes the recording of a plan, without what `prelet record` leaves out, for a group to read. A

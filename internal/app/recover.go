@@ -107,10 +107,9 @@ func (e *Env) finishInterrupted(
 	h *Host,
 	store *generation.Store,
 ) error {
-	r := e.newRun(h, store, true)
+	r := e.begin(h, store, true)
 	r.Verify(ctx)
-	_, err := r.Report.Finish(r.Code, r.Summary)
-	e.sayError(err)
+	r.publish(ctx)
 
 	return faultOf(r.Result)
 }

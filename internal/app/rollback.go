@@ -91,14 +91,9 @@ func (e *Env) rollbackNode(
 			return RolledBack{}, err
 		}
 	}
-	r := e.newRun(h, store, false)
+	r := e.begin(h, store, false)
 	goal := r.RollBack(ctx, o.To)
-	e.finishReport(ctx, h, r, r.Code, r.Summary)
-	if results, ok := h.conditionFiles().ReadResults(); ok {
-		e.sayError(h.conditionFiles().WriteResults(results))
-		_ = store.Unlock() // annotations may have done so
-		e.settleConditions(ctx, h, r.Code != "")
-	}
+	r.publish(ctx)
 	if err := faultOf(r.Result); err != nil {
 		return RolledBack{}, err
 	}

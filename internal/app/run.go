@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"errors"
 	"sync"
 
 	"github.com/hashicorp/hcl/v2"
@@ -90,15 +89,20 @@ func (e *Env) waitToRun(ctx context.Context, h *Host) error {
 	return e.serveAll(h)
 }
 
-// newRun returns a run that can recover, verify and roll back, but not plan. With again, it adds to the report of an
+// begin returns a run that can recover, verify and roll back, but not plan. With again, it adds to the report of an
 // earlier process of this boot.
-func (e *Env) newRun(h *Host, store *generation.Store, again bool) *commit.Run {
+func (e *Env) begin(h *Host, store *generation.Store, again bool) *nodeRun {
 	rep := e.startReport(h, again)
 
-	return &commit.Run{
-		Store:   store,
-		Machine: h.machine(store, rep),
-		Report:  rep,
+	return &nodeRun{
+		Run: &commit.Run{
+			Store:   store,
+			Machine: h.machine(store, rep),
+			Report:  rep,
+		},
+		env:     e,
+		host:    h,
+		isAgain: again,
 	}
 }
 
@@ -110,7 +114,7 @@ func (e *Env) sayError(err error) {
 }
 
 // runNode is a run on this node, in this process: it locks the generations, lets package commit plan and apply, and
-// reports how that ended.
+// publishes how that ended.
 func (e *Env) runNode(ctx context.Context, h *Host, o RunOptions) (Ran, error) {
 	stopLoading := sync.OnceFunc(h.extendTimeout(maxLoading))
 	defer stopLoading()
@@ -126,13 +130,13 @@ func (e *Env) runNode(ctx context.Context, h *Host, o RunOptions) (Ran, error) {
 	began := h.Clock.Now()
 	store, err := h.lock(ctx)
 	if err != nil {
-		e.reportUnopened(h, err)
+		e.reportUnopened(ctx, h, err)
 		return Ran{}, err
 	}
 	defer store.Close()
 
 	locked := h.Clock.Now()
-	r := e.newRun(h, store, false)
+	r := e.begin(h, store, false)
 	r.Report.Span(report.KindStep, "lock", began, locked.Sub(began))
 
 	o.Root = h.Root
@@ -148,11 +152,12 @@ func (e *Env) runNode(ctx context.Context, h *Host, o RunOptions) (Ran, error) {
 	if o.ThisMachine {
 		e.sayError(commit.KeepMachine(store, machineid.Of(h.Root), h.certifiedNode, true))
 	}
+	r.planner = p
 	r.Retry = o.Retry
 	r.Off = h.isOff()
 
 	waitForConditions := e.beginConditions(ctx, h, r.Report)
-	waitForNode := h.beginRivalLook(ctx, r)
+	waitForNode := h.beginRivalLook(ctx, r.Run)
 	isEnded := r.Begin(ctx)
 	stopLoading()
 	for !isEnded {
@@ -163,75 +168,33 @@ func (e *Env) runNode(ctx context.Context, h *Host, o RunOptions) (Ran, error) {
 	}
 	waitForConditions()
 	waitForNode()
-	res := r.Result
 
-	e.sayError(commit.KeepMachine(store, machineid.Of(h.Root), h.certifiedNode, false))
-
-	p.Remember(res)
-	p.keepRecording(res.Plan)
-	if !r.Off {
-		e.keepConditions(h, p, res)
-	}
-
-	if !isReported(r) {
-		e.printOnConsole(h, res.Code, res.Summary)
-	}
-	if !r.Off { // before the report: status --wait takes its end for that of the run
-		e.settleVerdict(h, res)
-		e.oweVerdict(ctx, h, store)
-	}
-	status := e.finishReport(ctx, h, r, res.Code, res.Summary)
-	out := Ran{Result: res, Degraded: status.Degraded}
+	r.publish(ctx)
+	out := Ran{Result: r.Result, Degraded: r.Report.Status().Degraded}
 	if p.node != nil {
 		out.Site = p.node.Site
-	}
-	if !r.Off {
-		_ = store.Unlock() // annotations may have done so
-		e.settleConditions(ctx, h, res.Code != "")
 	}
 
 	return out, nil
 }
 
-// finishReport writes the status and the annotations of an entry that has ended, unless the process that took over has
-// done that. It returns the status.
-func (e *Env) finishReport(
-	ctx context.Context, h *Host, r *commit.Run, code fault.Code, summary string,
-) report.Status {
-	if isReported(r) {
-		return r.Report.Status()
-	}
-
-	status, err := r.Report.Finish(code, summary)
-	e.sayError(errors.Join(err, h.keepLastGood(r)))
-	e.annotate(ctx, h, r)
-
-	return status
-}
-
-// isReported reports whether the process that took over has reported this entry.
-func isReported(r *commit.Run) bool {
-	return r.Outcome.Overtaken && r.Report.IsOvertaken()
-}
-
 // reportUnopened reports a run that could not open the generations, and writes the reason at the gate if that is shut.
 // Where another prelet holds the lock, that one reports.
-func (e *Env) reportUnopened(h *Host, err error) {
+func (e *Env) reportUnopened(ctx context.Context, h *Host, err error) {
 	code := fault.CodeOf(err)
 	if code == fault.Locked {
 		return
 	}
 
-	rep := e.startReport(h, false)
-	shut, gateErr := h.machine(nil, nil).KeepShut(err.Error())
+	r := e.begin(h, nil, false)
+	shut, gateErr := r.Machine.KeepShut(err.Error())
 	if shut {
-		rep.HeldBack(activation.DefaultUnit, err.Error())
+		r.Report.HeldBack(activation.DefaultUnit, err.Error())
 	}
-	e.printOnConsole(h, code, err.Error())
-	_, reportErr := rep.Finish(code, err.Error())
-	if gateErr != nil || reportErr != nil {
-		e.Say(errors.Join(gateErr, reportErr).Error())
-	}
+	e.sayError(gateErr)
+	r.Code = code
+	r.Summary = err.Error()
+	r.publish(ctx)
 }
 
 // withoutHost returns the machine of the files below a root: the host name of an image is not that of a machine.

@@ -104,9 +104,9 @@ func (e *Env) verifyNewer(
 		return checkKubelet(ctx, h, store, gen, false)
 	}
 
-	r := e.newRun(h, store, true)
+	r := e.begin(h, store, true)
 	r.EndNewer(ctx)
-	e.finishReport(ctx, h, r, r.Code, r.Summary)
+	r.publish(ctx)
 	if h.Self != "" { // prelet.service shows this failure
 		r.Code = ""
 	}
@@ -136,22 +136,29 @@ func (e *Env) judgeOrRun(
 	isUnit := h.Self != ""
 	needsRun := isUnit && (h.gate().WasOpened() || h.machine(store, nil).WhyLost(ctx) != "")
 
-	res := e.judge(ctx, h, store)
-	e.settleVerdict(h, res)
+	last := readLastRun(h)
+	r := e.begin(h, store, true)
+	r.Verify(ctx)
+	res := r.Result
+	r.reported, res.Code = commit.DecideVerify(res, last, isUnit)
 
-	if needsRun && res.Outcome.HeldBack != "" {
-		_, err := requestRun(ctx, h, res.Outcome.HeldBack)
-		e.sayError(err)
-	}
-
+	isCovered := false
+	var err error
 	if res.Outcome.Verdict == activation.Unknown { // something may have been mounted meanwhile
-		run, covered, err := e.runIfCovered(ctx, h, store)
-		if covered || err != nil {
-			return run, err
+		var run commit.Result
+		run, isCovered, err = e.runIfCovered(ctx, h, store)
+		if isCovered {
+			res = run
 		}
 	}
+	r.publish(ctx)
 
-	return res, nil
+	if needsRun && !isCovered && res.Outcome.HeldBack != "" {
+		_, failed := requestRun(ctx, h, res.Outcome.HeldBack)
+		e.sayError(failed)
+	}
+
+	return res, err
 }
 
 // runIfCovered shuts the gate and requests a run, if a later mount hides files of the current generation. It reports
@@ -192,19 +199,6 @@ func (e *Env) runIfCovered(
 	}
 
 	return res, true, nil
-}
-
-// judge reaches a verdict and reports it.
-func (e *Env) judge(ctx context.Context, h *Host, store *generation.Store) commit.Result {
-	last := readLastRun(h)
-	r := e.newRun(h, store, true)
-	r.Verify(ctx)
-
-	reported, code := commit.DecideVerify(r.Result, last, h.Self != "")
-	e.finishReport(ctx, h, r, reported.Code, reported.Summary)
-	r.Code = code
-
-	return r.Result
 }
 
 // describeWithoutGeneration describes a node whose store has no current generation: prelet has not written one yet,
@@ -302,12 +296,10 @@ func (e *Env) keepWithoutRun(
 	store *generation.Store,
 	why string,
 ) (commit.Result, error) {
-	r := e.newRun(h, store, true)
+	r := e.begin(h, store, true)
 	r.KeepWithoutRun(ctx, failure(fault.Systemd, "%s", why))
-
-	e.printOnConsole(h, r.Code, r.Summary)
-	_, err := r.Report.Finish(r.Code, r.Summary)
+	r.publish(ctx)
 	r.Code = "" // prelet.service shows the failure
 
-	return r.Result, err
+	return r.Result, nil
 }

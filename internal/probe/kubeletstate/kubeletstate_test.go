@@ -277,6 +277,31 @@ func TestPatchAnnotations(t *testing.T) {
 	}
 }
 
+func TestEvent(t *testing.T) {
+	answer := demo.Answer{Status: http.StatusCreated, Body: `{"kind":"Event","message":"not here"}`}
+	p, asked := newProbe(t, "n1", &answer)
+	now := p.Now()
+	p.Now = func() time.Time { return now }
+	at := now.UTC().Format(time.RFC3339)
+	e := kubelet.Event{Node: "n1", Reason: "PreletHeld", Message: "pinned", IsWarning: true}
+
+	err := p.Event(t.Context(), e)
+	want := `POST /api/v1/namespaces/default/events application/json {"count":1,` +
+		`"firstTimestamp":"` + at + `",` +
+		`"involvedObject":{"apiVersion":"v1","kind":"Node","name":"n1","uid":"n1"},` +
+		`"lastTimestamp":"` + at + `","message":"pinned","metadata":{"generateName":"n1."},` +
+		`"reason":"PreletHeld","reportingComponent":"prelet","reportingInstance":"n1",` +
+		`"source":{"component":"prelet","host":"n1"},"type":"Warning"}`
+	if *asked != want || err != nil {
+		t.Errorf("got %v, sent %s\nwant %s", err, *asked, want)
+	}
+	answer.Status = http.StatusForbidden
+	err = p.Event(t.Context(), e)
+	if err == nil || !strings.Contains(err.Error(), "not here") {
+		t.Errorf("403: got %v, want the message of the cluster", err)
+	}
+}
+
 func TestChangedAgo(t *testing.T) {
 	root := t.TempDir()
 	place(t, root, "/a", "x")

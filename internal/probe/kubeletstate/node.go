@@ -46,27 +46,44 @@ func (p Probe) Node(ctx context.Context, name string) (kubelet.Node, error) {
 // If the cluster refuses the change, so that another attempt is useless, the error has a method Refused() bool that
 // returns true; if the Node was changed after it was read, a method Changed() bool.
 func (p Probe) Patch(ctx context.Context, name, credential string, change kubelet.Change) error {
-	kind, path, document := change.Patch(p.Now())
-	body, err := json.Marshal(document)
-	if err != nil {
-		return err
-	}
-
 	c, err := p.connectAs(credential)
 	if err != nil {
 		return err
 	}
 	defer c.CloseIdleConnections()
 
+	kind, path, document := change.Patch(p.Now())
 	path = nodePath(name) + path + "?fieldManager=prelet"
-	resp, err := c.send(ctx, http.MethodPatch, path, "application/"+kind+"+json", body)
+
+	return c.write(ctx, http.MethodPatch, path, "application/"+kind+"+json", document)
+}
+
+// Event creates an event with the identity of the kubelet, which may do that: see NodeRules in
+// plugin/pkg/auth/authorizer/rbac/bootstrappolicy/policy.go of k8s.io/kubernetes.
+func (p Probe) Event(ctx context.Context, e kubelet.Event) error {
+	c, err := p.connectAsNode()
+	if err != nil {
+		return err
+	}
+	defer c.CloseIdleConnections()
+
+	return c.write(ctx, http.MethodPost, "/api/v1/namespaces/default/events", "application/json", e.Document(p.Now()))
+}
+
+// write sends a document, to be encoded as JSON. Its errors are those of Patch.
+func (c *nodeClient) write(ctx context.Context, method, path, contentType string, document any) error {
+	body, err := json.Marshal(document)
+	if err != nil {
+		return err
+	}
+	resp, err := c.send(ctx, method, path, contentType, body)
 	if err != nil {
 		return err
 	}
 	message := cmp.Or(resp.status().Message, http.StatusText(resp.code))
 
 	switch {
-	case resp.code == http.StatusOK:
+	case resp.code == http.StatusOK || resp.code == http.StatusCreated:
 		return nil
 	case resp.code == http.StatusConflict:
 		return &changedError{message}

@@ -464,6 +464,7 @@ func (n *openNode) openLive(given map[string]probe.Given) {
 			for _, a := range all {
 				a.Root = nodefile.Root(n.Root)
 				a.Secret = n.Secret
+				a.Folder = folderForDryRuns()
 			}
 		}
 		n.asked.Binaries = answers
@@ -544,13 +545,16 @@ func (n *openNode) newAsker() *dryrun.Asker {
 		return nil
 	}
 
+	folder := folderForDryRuns()
+	kubeletbin.RemoveLeft(folder) // also if nothing is asked
+
 	return &dryrun.Asker{
 		Binary: binary,
 		Run:    run,
 		Root:   nodefile.Root(n.Root),
 		Secret: n.Secret,
 		Redact: n.env.Redactor.String,
-		Folder: n.env.folderForDryRuns(),
+		Folder: folder,
 	}
 }
 
@@ -795,10 +799,12 @@ func (n *openNode) ApplyOptions(p *boot.Plan) commit.Options {
 	}
 }
 
-// folderForDryRuns returns where the private folders of dry runs are made: the run folder, in memory, if there is one.
-func (e *Env) folderForDryRuns() string {
-	if st, err := os.Stat(runDir); err == nil && st.IsDir() && os.Geteuid() == 0 {
-		return runDir
+// folderForDryRuns returns where root makes the private folders of dry runs, which may have secrets: in memory.
+func folderForDryRuns() string {
+	for _, dir := range []string{runDir, filepath.Dir(runDir)} {
+		if st, err := os.Stat(dir); err == nil && st.IsDir() {
+			return dir
+		}
 	}
 
 	return ""

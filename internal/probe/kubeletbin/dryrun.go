@@ -2,6 +2,7 @@ package kubeletbin
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -68,11 +69,11 @@ const maxDryRunOutput = 256 << 10
 // Run starts the kubelet. It fails if the kubelet does not answer: it cannot be started, hangs, is killed, or ends for
 // a reason that is not one of its command line and configuration.
 func (d DryRun) Run(ctx context.Context) (Verdict, error) {
-	folder, err := os.MkdirTemp(d.Folder, "dry-run-")
+	folder, remove, err := makeFolder(d.Folder)
 	if err != nil {
 		return Verdict{}, fmt.Errorf("no private folder can be made: %w", err)
 	}
-	defer os.RemoveAll(folder)
+	defer remove()
 
 	words, names, err := d.stage(folder)
 	if err != nil {
@@ -109,6 +110,57 @@ func (d DryRun) Run(ctx context.Context) (Verdict, error) {
 	}
 
 	return readVerdict(strings.Split(names.Replace(string(out.kept)), "\n"))
+}
+
+// folderPrefix begins the name of each private folder.
+const folderPrefix = "dry-run-"
+
+// makeFolder makes a private folder, which is locked while it is in use, and removes those that are not.
+func makeFolder(in string) (folder string, remove func(), err error) {
+	RemoveLeft(in)
+	folder, err = os.MkdirTemp(in, folderPrefix)
+	if err != nil {
+		return "", nil, err
+	}
+	lock, err := lockFolder(folder)
+	if err != nil {
+		return "", nil, errors.Join(err, os.RemoveAll(folder))
+	}
+
+	return folder, func() {
+		_ = os.RemoveAll(folder)
+		_ = lock.Close()
+	}, nil
+}
+
+// RemoveLeft removes the private folders of dry runs that were killed: they may contain secrets. in is the folder
+// around them, as for DryRun.
+func RemoveLeft(in string) {
+	left, _ := filepath.Glob(filepath.Join(cmp.Or(in, os.TempDir()), folderPrefix+"*"))
+	for _, folder := range left {
+		if lock, err := lockFolder(folder); err == nil {
+			_ = os.RemoveAll(folder)
+			_ = lock.Close()
+		}
+	}
+}
+
+// lockFolder locks a private folder of this user. It fails if another process has locked it.
+func lockFolder(folder string) (*os.File, error) {
+	f, err := os.OpenFile(folder, unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return nil, err
+	}
+	var st unix.Stat_t
+	err = cmp.Or(unix.Fstat(int(f.Fd()), &st), unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB))
+	if err == nil && int(st.Uid) != os.Geteuid() {
+		err = fs.ErrPermission
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+
+	return f, nil
 }
 
 // isBroken reports whether the result of a program shows that no start of it can work: a part of the file is missing,
@@ -261,9 +313,9 @@ func readVerdict(lines []string) (Verdict, error) {
 }
 
 // isOfMachine reports whether an error is not about the command line and configuration: the confinement, or the state
-// of this machine.
+// of this machine. A fatal error is one of Go's runtime, such as no memory: what the kubelet says itself is none.
 func isOfMachine(text string) bool {
-	return slices.ContainsFunc([]string{
+	return strings.HasPrefix(text, "fatal error: ") || slices.ContainsFunc([]string{
 		"operation not permitted",
 		"permission denied",
 		"read-only file system",

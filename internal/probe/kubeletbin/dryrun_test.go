@@ -83,6 +83,8 @@ func TestDryRun(t *testing.T) {
 		"prints for ever":    {"while echo xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx; do :; done", false, false, "no answer within"},
 		"is killed":          {"kill -9 $$", false, false, "signal: killed"},
 		"has no memory":      {"echo '" + klog + `"fork: cannot allocate memory"'; exit 1`, false, false, "cannot allocate memory"},
+		"no memory for Go":   {"echo 'fatal error: failed to reserve page summary memory'; echo; exit 2", false, false, "page summary memory"},
+		"no thread for Go":   {"printf 'runtime: failed to create new OS thread\\nfatal error: newosproc\\n'; exit 2", false, false, "newosproc"},
 		"writes elsewhere":   {"touch $HERE/x 2>&1 | grep -q -i denied && echo '" + accepted + "'; exit 1", true, true, ""},
 		"writes its folders": {"touch ./x && echo '" + accepted + "'; exit 1", true, true, ""},
 	} {
@@ -121,6 +123,27 @@ func TestDryRunLeavesNoProcess(t *testing.T) {
 		time.Sleep(20 * time.Millisecond)
 	}
 	t.Errorf("process %d: got a running process, want none", pid)
+}
+
+// TestDryRunRemovesLeft: a dry run removes the folder of one that was killed, and no folder in use.
+func TestDryRunRemovesLeft(t *testing.T) {
+	in := t.TempDir()
+	left := filepath.Join(in, "dry-run-1", "pki")
+	must(t, os.MkdirAll(left, 0o700))
+	must(t, os.WriteFile(filepath.Join(left, "kubelet.key"), []byte("secret"), 0o600))
+	used, remove, err := makeFolder(in)
+	must(t, err)
+
+	_, _ = DryRun{Program: "/bin/true", Folder: in}.Run(t.Context())
+	all, _ := filepath.Glob(in + "/*")
+	if len(all) != 1 || all[0] != used {
+		t.Errorf("after a dry run: got %v, want %s, which is in use", all, used)
+	}
+
+	remove()
+	if all, _ := filepath.Glob(in + "/*"); len(all) != 0 {
+		t.Errorf("after the other one: got %v, want nothing", all)
+	}
 }
 
 // TestDryRunWords checks the command line: files in the private folder, no secret, and words as they are.

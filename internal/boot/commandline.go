@@ -87,6 +87,9 @@ func (j ruleCheck) checkStray() {
 func (j ruleCheck) warnHidden() {
 	file, isPlanned := findPurpose(j.node, flagsPurpose)
 	for _, w := range j.node.Inherited.Line.Hidden {
+		if w.Open && w.Assumed { // it may have no flag at all
+			continue
+		}
 		if isPlanned && file.Argv != nil && w.From != file.Path {
 			j.Warn(fault.Conflict, findDeclaration(file), "The kubelet would lose the flags of "+w.From,
 				"They are in the variable that %s sets, and systemd uses that. Write them into the site's flags, or "+

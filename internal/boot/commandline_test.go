@@ -145,3 +145,24 @@ stage "write" "kubelet" {
 			origin.Code(p.Diagnostics).Exit(), showDiagnostics(p.Diagnostics)), c.want)
 	}
 }
+
+// TestFlagsOfUnknownFile: an environment file that a plan does not read may set the variable of the flags file, or not.
+// Only what is known to have flags is named as lost.
+func TestFlagsOfUnknownFile(t *testing.T) {
+	for name, c := range map[string]struct{ more, want string }{
+		"no flag":            {"", "exit 0\n!would lose"},
+		"a flag of the unit": {`,"vars":{"KUBELET_EXTRA_ARGS":"--v=2"}`, "exit 0\nwould lose the flags of the kubelet's unit"},
+	} {
+		p := planSite(t, fmt.Sprintf(`
+stage "detect-hw" "node" {}
+stage "write" "kubelet" {
+  bootstrap_kubeconfig { when = false }
+  ca_certificate { when = false }
+  kubelet_config { base = %q }
+  kubelet_flags { flags = { v = 3 } }
+}
+`, testKubeletConfig), `unit kubelet.service => {"value":{"load":"loaded","start":{"words":["/usr/bin/kubelet","$KUBELET_EXTRA_ARGS"],`+
+			`"files":["/etc/default/kubelet","/etc/mine.env"]`+c.more+"}}}\n")
+		checkParts(t, fmt.Sprintf("%s: exit %d\n%s", name, origin.Code(p.Diagnostics).Exit(), showDiagnostics(p.Diagnostics)), c.want)
+	}
+}

@@ -71,7 +71,9 @@ func (e *Environment) find(name string) Word {
 		return Word{Text: "${" + name + "}", Open: true}
 	}
 	v, isSet := e.variables[name]
-	v.Open = v.Open || !isSet && e.isPartly
+	if !isSet && e.isPartly {
+		return Word{Open: true, Assumed: true}
+	}
 
 	return v
 }
@@ -90,7 +92,7 @@ func (e *Environment) Expand(words []string, from string) (out []Word) {
 
 		v := e.find(name)
 		if v.Open {
-			out = append(out, Word{Text: word, From: from, Open: true})
+			out = append(out, Word{Text: word, From: from, Open: true, Assumed: v.Assumed})
 			continue
 		}
 		for _, text := range Argv(v.Text) {

@@ -299,7 +299,8 @@ type openNode struct {
 	env       *Env
 	Site      *lang.Site
 	source    world.Source
-	live      *probe.Live // nil with a recording
+	live      *probe.Live   // nil with a recording
+	asker     *dryrun.Asker // of the installed kubelet, nil if that is not asked
 	askers    askers
 	detectors *detector.Host    // likewise
 	asked     *rehearsal.Source // nil where every answer is the node's
@@ -439,9 +440,9 @@ func (n *openNode) openLive(given map[string]probe.Given) {
 		WaitClock:   n.waits.AnnounceClock(systemd.WaitClock),
 	}
 	if a := n.newAsker(); a != nil {
+		n.asker = a
 		n.askers = append(n.askers, a)
 		options.DryRun = a.Answer
-		options.IsRun = n.isRun
 	}
 	if m := e.manager(); m != nil {
 		options.Units = m
@@ -541,8 +542,11 @@ func (n *openNode) newAsker() *dryrun.Asker {
 	if n.env.On != nil {
 		run = n.env.On.DryRun
 	}
-	if run == nil || !n.isHere() || n.KubeletVersion != "" || os.Geteuid() != 0 || n.isRun && n.Generation() == 0 {
+	if !n.isHere() || n.KubeletVersion != "" || os.Geteuid() != 0 {
 		return nil
+	}
+	if n.isRun && n.Generation() == 0 {
+		run = nil
 	}
 
 	folder := folderForDryRuns()
@@ -551,6 +555,7 @@ func (n *openNode) newAsker() *dryrun.Asker {
 	return &dryrun.Asker{
 		Binary: binary,
 		Run:    run,
+		IsRun:  n.isRun,
 		Root:   nodefile.Root(n.Root),
 		Secret: n.Secret,
 		Redact: n.env.Redactor.String,

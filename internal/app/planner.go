@@ -120,9 +120,8 @@ func (p *planner) keepKubelet(res commit.Result) error {
 	if !ok {
 		return nil
 	}
-	isInPlace := res.Held == "" && res.Code == ""
-	if isInPlace && (plan.DryRun == nil || plan.DryRun.Accepted) { // without one the kubelet's start is the verdict
-		c.Accepted = boot.NewDryRunReq(plan.Node, plan.Kubelet).Digest
+	if isInPlace := res.Held == "" && res.Code == ""; isInPlace && p.node.asker != nil {
+		c.Accepted = p.node.asker.Digest()
 	}
 	text, err := c.Marshal()
 	if err != nil {

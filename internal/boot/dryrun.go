@@ -73,7 +73,7 @@ func (j ruleCheck) askDryRun(ctx context.Context) (verdict *world.DryRunAns, fou
 	}
 
 	j.finished(j.makeFinished())
-	req := NewDryRunReq(j.node, j.basis.Kubelet)
+	req := newDryRunReq(j.node, j.basis.Kubelet)
 	a, ans, err := world.DryRun.Ask(ctx, j.binary, req)
 	switch {
 	case ans.Code() == fault.Unread:
@@ -97,8 +97,8 @@ func (j ruleCheck) askDryRun(ctx context.Context) (verdict *world.DryRunAns, fou
 	return &a, found
 }
 
-// NewDryRunReq returns the question whether the kubelet's binary accepts a node.
-func NewDryRunReq(n node.Node, k world.KubeletAns) world.DryRunReq {
+// newDryRunReq returns the question whether the kubelet's binary accepts a node.
+func newDryRunReq(n node.Node, k world.KubeletAns) world.DryRunReq {
 	return world.DryRunReq{Kubelet: k.KnownVersion(), Digest: digestFiles(n)}
 }
 

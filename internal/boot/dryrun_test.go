@@ -146,7 +146,7 @@ func TestDryRunDigest(t *testing.T) {
 			world.KindKubelet: world.Kubelet.Answer(world.KubeletAns{Version: &version}),
 		})})
 
-		return NewDryRunReq(p.Node, p.Kubelet)
+		return newDryRunReq(p.Node, p.Kubelet)
 	}
 
 	first := ask("{ maxPods = 20 }", "v1.37.1")

@@ -95,17 +95,13 @@ func (l *Live) versionAsked() string {
 	return l.asked
 }
 
-// answerDryRun returns the verdict of the kubelet's binary on a plan. For a run, a binary with which the same plan was
-// put in place is not started again. A person who plans wants to know what it accepts now: others may have changed its
-// files.
+// answerDryRun returns the verdict of the kubelet's binary on a plan.
 func (l *Live) answerDryRun(ctx context.Context, r world.DryRunReq) world.Answer {
-	switch binary := l.findKubelet(ctx); {
-	case l.o.DryRun == nil || binary == nil:
+	switch {
+	case l.o.DryRun == nil || l.findKubelet(ctx) == nil:
 		return world.Failure(fault.Unread, "the kubelet's binary is not asked", "")
 	case r.Kubelet != l.versionAsked():
 		return world.Failure(fault.Unread, "the kubelet's binary has another version", "")
-	case l.o.IsRun && r.Digest == binary.Accepted():
-		return world.DryRun.Answer(world.DryRunAns{Accepted: true, Program: binary.Path()})
 	}
 
 	return l.o.DryRun(ctx, r)

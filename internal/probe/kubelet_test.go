@@ -30,15 +30,13 @@ func TestJoinedDenied(t *testing.T) {
 	}
 }
 
-// TestAnswerDryRun checks when the kubelet's binary is started: a run does not ask again about the plan that it put in
-// place, a plan for a person does, and no binary answers for another version.
+// TestAnswerDryRun checks that no binary answers for another version, and only on a node that is asked.
 func TestAnswerDryRun(t *testing.T) {
-	const version, inPlace = "v1.36.3", "aa"
+	const version = "v1.36.3"
 	root := t.TempDir()
 	placeMode(t, root, "/usr/bin/kubelet", "#!/bin/sh\n", 0o755)
 	state := filepath.Join(root, "var/lib/prelet")
 	kept, _ := kubeletbin.Find(root, "", nil).Keep(version, nil)
-	kept.Accepted = inPlace
 	text, err := kept.Marshal()
 	if err != nil {
 		t.Fatal(err)
@@ -50,20 +48,17 @@ func TestAnswerDryRun(t *testing.T) {
 	}
 
 	for name, c := range map[string]struct {
-		isRun           bool
 		request         world.DryRunReq
 		starts          int
 		want            fault.Code // of the answer
 		withoutQuestion bool
 	}{
-		"a run with the plan in place":   {isRun: true, request: world.DryRunReq{Kubelet: version, Digest: inPlace}},
-		"a run with another plan":        {isRun: true, request: world.DryRunReq{Kubelet: version, Digest: "bb"}, starts: 1},
-		"a plan for a person":            {request: world.DryRunReq{Kubelet: version, Digest: inPlace}, starts: 1},
-		"another version":                {request: world.DryRunReq{Kubelet: "v1.37.1", Digest: inPlace}, want: fault.Unread},
+		"this version":                   {request: world.DryRunReq{Kubelet: version}, starts: 1},
+		"another version":                {request: world.DryRunReq{Kubelet: "v1.37.1"}, want: fault.Unread},
 		"a node that is not to be asked": {request: world.DryRunReq{Kubelet: version}, want: fault.Unread, withoutQuestion: true},
 	} {
 		starts := 0
-		o := Options{Root: root, Store: store, StateDir: state, IsRun: c.isRun}
+		o := Options{Root: root, Store: store, StateDir: state}
 		if !c.withoutQuestion {
 			o.DryRun = func(context.Context, world.DryRunReq) world.Answer {
 				starts++

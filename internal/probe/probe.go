@@ -49,7 +49,6 @@ type Options struct {
 	InhibitDelay func(ctx context.Context) (time.Duration, error)
 	// DryRun asks the kubelet's binary whether it accepts a plan; nil: it is not asked.
 	DryRun func(context.Context, world.DryRunReq) world.Answer
-	IsRun  bool // the plan is that of a run, and not only for a person
 
 	Now       func() time.Time
 	OnRetry   func(Retry) // called before the cluster is asked again

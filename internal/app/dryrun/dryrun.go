@@ -30,7 +30,8 @@ type Run func(kubeletbin.DryRun, context.Context) (kubeletbin.Verdict, error)
 // Asker answers whether a binary accepts the kubelet of a plan. Finish must be called before the question.
 type Asker struct {
 	Binary func() *kubeletbin.Binary
-	Run    Run
+	Run    Run  // nil: the binary is not started, and the start of the kubelet is the answer
+	IsRun  bool // the plan is that of a run, and not for a person: the binary is not asked again about what is in place
 	// Of the node whose files the kubelet reads; Secret is nil for another machine, of which only the plan is known.
 	Root   nodefile.Root
 	Secret func(name string) ([]byte, error)
@@ -40,6 +41,15 @@ type Asker struct {
 	mu       sync.Mutex
 	finished boot.FinishedKubelet
 	wasAsked bool
+	digest   string
+}
+
+// Digest returns the digest of what the binary accepts, or would be asked at its first start; "" without an answer.
+func (a *Asker) Digest() string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+
+	return a.digest
 }
 
 // WasAsked reports whether there was a question.
@@ -63,12 +73,23 @@ func (a *Asker) Answer(ctx context.Context, _ world.DryRunReq) world.Answer {
 	a.mu.Lock()
 	k := a.finished
 	a.wasAsked = true
+	a.digest = ""
 	a.mu.Unlock()
 
 	binary := a.Binary()
 	var v kubeletbin.Verdict
 	run, err := a.prepare(ctx, k)
-	if err == nil {
+	digest := run.Digest()
+	switch {
+	case a.Run == nil:
+		if err == nil {
+			a.keep(digest)
+		}
+		return world.Failure(fault.Unread, "the kubelet has not started here before", "")
+	case err != nil:
+	case a.IsRun && digest == binary.Accepted():
+		v.Accepted = true
+	default:
 		run.Program = binary.File()
 		v, err = a.Run(run, ctx)
 	}
@@ -88,12 +109,23 @@ func (a *Asker) Answer(ctx context.Context, _ world.DryRunReq) world.Answer {
 		return world.Failure(fault.Unread, v.Broken, "")
 	}
 
+	if v.Accepted {
+		a.keep(digest)
+	}
+
 	return world.DryRun.Answer(world.DryRunAns{
 		Accepted: v.Accepted,
 		Refusal:  a.Redact(v.Refusal),
 		Broken:   a.Redact(v.Broken),
 		Program:  binary.Path(),
 	})
+}
+
+func (a *Asker) keep(digest string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+
+	a.digest = digest
 }
 
 // prepare returns the dry run of a kubelet. On its own node, its command line is that of the unit with all environment

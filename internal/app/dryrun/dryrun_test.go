@@ -62,6 +62,85 @@ func TestAnswer(t *testing.T) {
 	}
 }
 
+// TestAnswerAgain checks when the binary is started: a run does not ask again about the words and files in place, a plan
+// for a person does. Others may have changed a drop-in or an environment file that no plan writes.
+func TestAnswerAgain(t *testing.T) {
+	root := nodefile.Root(t.TempDir())
+	place := func(name, text string, mode os.FileMode) {
+		t.Helper()
+		path := filepath.Join(string(root), name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	place("/usr/bin/kubelet", "#!/bin/sh\n", 0o755)
+	place("/etc/systemd/system/kubelet.service", "[Service]\nEnvironmentFile=/run/prelet/kubelet.env\n"+
+		"EnvironmentFile=/etc/x.env\nExecStart=/usr/bin/kubelet --config-dir=/etc/k.d $X\n", 0o644)
+	place("/etc/x.env", "X=--v=2\n", 0o644)
+	place("/etc/k.d/10-x.conf", "maxPods: 20\n", 0o644)
+	place("/run/prelet/kubelet.env", "PRELET_GENERATION=1\n", 0o644)
+
+	cache, starts := filepath.Join(string(root), "kubelet.json"), 0
+	accept := func(kubeletbin.DryRun, context.Context) (kubeletbin.Verdict, error) {
+		starts++
+		return kubeletbin.Verdict{Accepted: true}, nil
+	}
+	hang := func(kubeletbin.DryRun, context.Context) (kubeletbin.Verdict, error) {
+		starts++
+		return kubeletbin.Verdict{}, context.DeadlineExceeded
+	}
+	for _, c := range []struct {
+		name   string
+		change func()
+		run    Run
+		isRun  bool
+		starts int
+		isKept bool
+	}{
+		{"the first boot", nil, nil, true, 0, true},
+		{"the next boot", func() { place("/run/prelet/kubelet.env", "PRELET_GENERATION=2\n", 0o644) }, accept, true, 0, true},
+		{"a plan for a person", nil, accept, false, 1, true},
+		{"another drop-in", func() { place("/etc/k.d/10-x.conf", "maxPods: -1\n", 0o644) }, accept, true, 1, true},
+		{"another word", func() { place("/etc/x.env", "X=--v=3\n", 0o644) }, accept, true, 1, true},
+		{"no answer", func() { place("/etc/x.env", "X=--v=4\n", 0o644) }, hang, true, 1, false},
+		{"after no answer", nil, accept, true, 1, true},
+		{"unchanged", nil, accept, true, 0, true},
+	} {
+		if c.change != nil {
+			c.change()
+		}
+		starts = 0
+		binary := kubeletbin.Find(string(root), cache, nil)
+		a := Asker{
+			Binary: func() *kubeletbin.Binary { return binary },
+			Run:    c.run,
+			IsRun:  c.isRun,
+			Root:   root,
+			Secret: func(string) ([]byte, error) { return nil, nil },
+			Redact: strings.Clone,
+		}
+		a.Finish(boot.FinishedKubelet{Unit: "kubelet.service"})
+		ans := a.Answer(t.Context(), world.DryRunReq{})
+
+		isAnswered := c.run != nil && c.isKept
+		if starts != c.starts || (a.Digest() != "") != c.isKept || (ans.Fault == nil) != isAnswered {
+			t.Errorf("%s: got %d starts, the digest %q, answer %s %v; want %d starts, a digest: %t, an answer: %t",
+				c.name, starts, a.Digest(), ans.Value, ans.Fault, c.starts, c.isKept, isAnswered)
+		}
+
+		kept, _ := binary.Keep("v1.37.1", nil)
+		kept.Accepted = a.Digest()
+		text, err := kept.Marshal()
+		if err != nil {
+			t.Fatal(err)
+		}
+		place("/kubelet.json", string(text), 0o600)
+	}
+}
+
 // TestPrepare checks what a dry run reads: on a node the unit's command line with all its files, the planned files in
 // place of those on the disk, secrets filled in; of another machine only what the plan has.
 func TestPrepare(t *testing.T) {

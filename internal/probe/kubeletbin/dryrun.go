@@ -7,7 +7,10 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/sha256"
 	"crypto/x509"
+	"encoding/hex"
+	"encoding/json"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -48,6 +51,14 @@ type DryRun struct {
 type File struct {
 	Path    string // below that folder
 	Content []byte
+}
+
+// Digest returns a digest of the words and the files.
+func (d DryRun) Digest() string {
+	text, _ := json.Marshal([]any{d.Words, d.Config, d.DropIns}) // strings and bytes only
+	sum := sha256.Sum256(text)
+
+	return hex.EncodeToString(sum[:])
 }
 
 // Verdict is the result of a dry run.

@@ -16,7 +16,7 @@ type VersionCache struct {
 	nodefile.Identity                   // the path is below the root
 	Version           string            `json:"version"`
 	Accepts           *world.AcceptsAns `json:"accepts,omitempty"`
-	// Accepted is the digest of the last plan that was put in place with this binary: see world.DryRunReq.
+	// Accepted is the digest of the words and files in place, which this binary accepts: see DryRun.
 	Accepted string `json:"accepted,omitempty"`
 }
 
@@ -129,7 +129,7 @@ func describe(file, path string) (nodefile.Identity, bool) {
 	return nodefile.Identify(path, &st), true
 }
 
-// Accepted returns the digest of the last plan that was put in place with this file; "" for none.
+// Accepted returns the digest of the words and files in place, if this file accepts them; "" for none.
 func (b *Binary) Accepted() string {
 	if b.kept == nil {
 		return ""

@@ -53,6 +53,14 @@ func inSite(name, file, format string) canaryPlace {
 	}}
 }
 
+// inRefusedSite is inSite for a site that is refused before it reads a credential.
+func inRefusedSite(name, file, format string) canaryPlace {
+	place := inSite(name, file, format)
+	place.isOther = true
+
+	return place
+}
+
 // inNode returns a place in a file of the node.
 func inNode(name, file string, mode fs.FileMode, write func(text string) string) canaryPlace {
 	return canaryPlace{name: name, isEarly: true, may: []string{file}, put: func(b *canaryNode, text string) {
@@ -80,15 +88,15 @@ func canaryPlaces() []canaryPlace {
 		inSite("key of an object", canarySite, "locals {\n  canary = { %s = 1 }\n}\n"),
 		inSite("default of a variable", canarySite, "variable \"canary\" {\n  default = %s\n}\n"),
 		inSite("description", canarySite, "variable \"canary\" {\n  default = \"\"\n  description = %s\n}\n"),
-		inSite("message of a rule", canarySite, "variable \"canary\" {\n  default = \"\"\n  validation {\n"+
+		inRefusedSite("message of a rule", canarySite, "variable \"canary\" {\n  default = \"\"\n  validation {\n"+
 			"    condition     = var.canary != \"\"\n    error_message = %s\n  }\n}\n"),
-		inSite("label of the site", canarySite, "stage \"label\" \"c\" {\n  labels = { \"example.com/c\" = %s }\n}\n"),
+		inRefusedSite("label of the site", canarySite, "stage \"label\" \"c\" {\n  labels = { \"example.com/c\" = %s }\n}\n"),
 		inSite("flag of the site", canarySite, inWrite("kubelet_flags {\n    flags = { \"node-ip\" = %s }\n  }")),
 		inSite("setting of the site", canarySite, inWrite("kubelet_config {\n    patch = { providerID = %s }\n  }")),
 		inSite("content of a file", canarySite, inWrite("file \"c\" {\n    path = \"/etc/c\"\n    content = %s\n  }")),
-		inSite("wrong type", canarySite, "stage \"label\" \"c\" {\n  labels = %s\n}\n"),
-		inSite("unfinished text", canarySite, "locals {\n  canary = %s ${\n}\n"),
-		inSite("argument of a function", canarySite, "stage \"label\" \"c\" {\n  labels = {\n"+
+		inRefusedSite("wrong type", canarySite, "stage \"label\" \"c\" {\n  labels = %s\n}\n"),
+		inRefusedSite("unfinished text", canarySite, "locals {\n  canary = %s ${\n}\n"),
+		inRefusedSite("argument of a function", canarySite, "stage \"label\" \"c\" {\n  labels = {\n"+
 			"    \"example.com/c\" = tonumber(%s)\n  }\n}\n"),
 		inSite("lower layer", "/usr/lib/prelet/site/low.hcl", "locals {\n  canary = %s\n}\n"),
 		inSite("vars file", "/etc/prelet/a.prelet.vars", "u = %s\n"),
@@ -477,6 +485,9 @@ func TestCanaries(t *testing.T) {
 			if place.isOther && kind.Name == "credential" {
 				continue
 			}
+			if strings.HasPrefix(place.name, "label") && kind.Name == "bootstrap token" { // it may be a host
+				continue
+			}
 			isDiagonal := j == i%(len(kinds)-1) // the last one is not looked for everywhere
 			if !isDiagonal && !chosen.Has(oneIn, name) {
 				continue
@@ -501,12 +512,17 @@ func searchCanary(t *testing.T, place canaryPlace, kind canary.Kind) {
 		}
 	}
 	isFound := false
+	ran := 0
 	do := func(line ...string) ended {
 		t.Helper()
+		if ran++; ran%50 == 0 {
+			runtime.GC()
+		}
 		got := b.runLine(line)
 		what := fmt.Sprintf("prelet %q, %d", line, got.exit)
 		// A command that does not read the credential cannot know that a person wrote its value elsewhere.
-		hasRead := line[0] != "eval" && !slices.Contains(line, "@/old.prelet")
+		readsNone := []string{"eval", "fmt", "validate", "graph", "test", "doctor", "seal", "fleet"}
+		hasRead := !slices.Contains(readsNone, line[0]) && !slices.Contains(line, "--from")
 		if kind.Name != "credential" || hasRead {
 			look(what, []byte(got.out))
 			look(what+", stderr", []byte(got.errors))
@@ -531,7 +547,11 @@ func searchCanary(t *testing.T, place canaryPlace, kind canary.Kind) {
 		place.put(b, kind.Text)
 	}
 	doBoot()
-	if got := do("record", "@/old.prelet", "--root", "ROOT"); got.exit != 0 {
+	got := do("record", "@/old.prelet", "--root", "ROOT")
+	if got.exit != 0 && kind.Name == "credential" { // an answer with a copy of a credential is refused
+		return
+	}
+	if got.exit != 0 {
 		t.Fatalf("the first recording: got %+v, want 0", got)
 	}
 	b.rewriteOld()
@@ -563,7 +583,11 @@ func searchCanary(t *testing.T, place canaryPlace, kind canary.Kind) {
 	if place.isSite && kind.Name != "credential" && kind.Text != "" && !isFound {
 		t.Errorf("validate: got no error with the way by credential(), want one")
 	}
-	b.searchFiles(place.may, look)
+	may := place.may
+	if kind.Name == "credential" { // plans of a recording
+		may = append(slices.Clone(may), "/0.json", "/merged.html")
+	}
+	b.searchFiles(may, look)
 }
 
 // runLine runs a command line. console and fmt read their standard input, so they are another process.

@@ -21,7 +21,6 @@ import (
 	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/platform/systemd"
 	"github.com/prelet/prelet/internal/printer"
-	"github.com/prelet/prelet/internal/probe"
 	"github.com/prelet/prelet/internal/report"
 	"github.com/prelet/prelet/internal/world"
 )
@@ -116,22 +115,10 @@ func (e *Env) Bundle(ctx context.Context, o BundleOptions) (Bundled, error) {
 // learnSecrets adds the credentials of the node to the redactor: the commands of a bundle do so only if the site is
 // valid, and status and journal may contain them in any case. It returns the site, which may have errors.
 func (e *Env) learnSecrets(w Where) *lang.Site {
-	site, _ := w.load(nil, e.Version)
+	site, _ := given{Where: w}.load(e.Version)
 	e.learnCredentials(w, site)
 
 	return site
-}
-
-// learnCredentials adds the credentials of the node to the redactor.
-func (e *Env) learnCredentials(w Where, site *lang.Site) {
-	live := probe.New(probe.Options{
-		Root:        w.Root,
-		Site:        site,
-		Redactor:    e.Redactor,
-		Credentials: e.credentials(w),
-	})
-	defer live.Close()
-	live.LearnSecrets()
 }
 
 // addOutputs adds a recording, which is written to a file, the outputs of the other commands and the results of

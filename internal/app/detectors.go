@@ -97,16 +97,8 @@ func (e *Env) openDetectors(w Where) (s *lang.Site, l *probe.Live, host *detecto
 	}
 
 	host = e.detectorHost(w)
-	l = probe.New(probe.Options{
-		Hardware:    w.Hardware,
-		Root:        w.Root,
-		Site:        s,
-		Redactor:    e.Redactor,
-		Credentials: e.credentials(w),
-		Detectors:   host,
-	})
 
-	return s, l, host, nil
+	return s, e.newProbe(w, s, host), host, nil
 }
 
 // detectorSite returns the site whose detectors are listed. If no site was named and the default one cannot be
@@ -116,7 +108,7 @@ func (e *Env) detectorSite(w *Where) (*lang.Site, error) {
 		return &lang.Site{}, nil
 	}
 
-	s, diags := w.load(nil, e.Version)
+	s, diags := given{Where: *w}.load(e.Version)
 	isMissing := slices.ContainsFunc(diags, func(d *hcl.Diagnostic) bool {
 		return origin.CodeOf(d) == fault.NoSite
 	})

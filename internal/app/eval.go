@@ -78,7 +78,7 @@ func (e *Env) evaluate(
 		return Evaluated{}, err
 	}
 	defer n.Close() // an expression may read the node
-	if n.rec == nil {
+	if n.recording == nil {
 		n.only = x
 	}
 

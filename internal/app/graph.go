@@ -19,11 +19,7 @@ func (e *Env) Graph(o GraphOptions) (eval.Graph, error) {
 	if err := o.Where.check(); err != nil {
 		return eval.Graph{}, err
 	}
-	options := siteOptions(e.Version)
-	options.Paths = o.Config
-	options.Root = o.Root
-	s, diags := lang.Load(anyOwner{lang.OS()}, options)
-	learnSite(e.Redactor, nil, s)
+	s, diags := e.readSite(anyOwner{lang.OS()}, o.layers(e.Version))
 	if !diags.HasErrors() {
 		locks := e.detectorHost(o.Where)
 		diags = append(diags, boot.Check(s, nil, boot.CheckOptions{Locks: locks})...)

@@ -9,25 +9,9 @@ import (
 
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/kubelet"
-	"github.com/prelet/prelet/internal/lang"
-	"github.com/prelet/prelet/internal/probe"
 	"github.com/prelet/prelet/internal/value"
 	"github.com/prelet/prelet/internal/world"
 )
-
-// learnSite hides what in a site is evidently a secret, and redacts the values of its sensitive variables that come
-// from files.
-func learnSite(r *value.Redactor, given map[string]probe.Given, s *lang.Site) {
-	for _, text := range s.Secrets {
-		r.Hide(text)
-	}
-	for name, v := range given {
-		d := s.Variables[name]
-		if d != nil && d.Sensitive && v.IsFile {
-			r.Add([]byte(v.Text))
-		}
-	}
-}
 
 // hiding returns a source that hides from all output what each answer has of secrets: what is evidently one, and the
 // values of secret flags and fields, wherever they are: in a file of flags or a configuration, as it is now or was

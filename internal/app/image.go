@@ -44,7 +44,7 @@ func (e *Env) openImage(ctx context.Context, w Where) (*openedImage, error) {
 	cache := filepath.Join(w.stateDir(), kubeletbin.CacheFile)
 	i.in.Root = nodefile.Root(w.Root)
 	i.in.Unit = activation.DefaultUnit
-	if site, _ := w.load(nil, e.Version); site != nil {
+	if site, _ := (given{Where: w}).load(e.Version); site != nil {
 		i.in.Unit = boot.KubeletUnit(site)
 	}
 	unit, _ := systemd.ReadUnitFile(i.in.Root, i.in.Unit) // the check of units reports what cannot be read

@@ -14,8 +14,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/hashicorp/hcl/v2"
-
 	"github.com/prelet/prelet/internal/app/revision"
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/fault"
@@ -46,13 +44,6 @@ type siteLoader struct {
 
 	mu    sync.Mutex
 	known map[string]*loadedSite
-}
-
-type loadedSite struct {
-	once   sync.Once
-	site   *lang.Site
-	diags  hcl.Diagnostics
-	checks boot.Checks
 }
 
 // maxKnownSites bounds how many sites of recordings are kept.
@@ -110,20 +101,18 @@ func (e *Env) planFleet(
 }
 
 func (e *Env) newFleetPlanner(ctx context.Context, o PlanOptions) (*fleetPlanner, error) {
-	given, err := o.readVariables()
-	if err != nil {
-		return nil, err
-	}
-
 	p := &fleetPlanner{
 		env:     e,
 		options: o,
-		given:   given,
 		planned: &siteLoader{version: e.Version},
+	}
+	var err error
+	if p.given, err = o.readVariables(); err != nil {
+		return nil, err
 	}
 	isOwnSite := len(o.Config) > 0 || o.From == "" // else each recording has its own
 	if isOwnSite {
-		site, diags := o.load(nil, e.Version)
+		site, diags := given{Where: o.Where}.load(e.Version)
 		p.planned.fixed = &loadedSite{site: site, diags: diags}
 	}
 	if o.Against != "" {
@@ -232,22 +221,21 @@ func (p *fleetPlanner) withPlans(ctx context.Context, source string, use func(ma
 		}
 	}()
 
-	w := p.options.Where
-	w.From = source
-	m := machinePlans{}
-	if m.recording, err = w.readRecording(); err != nil {
+	g := given{Where: p.options.Where, variables: p.given}
+	g.From = source
+	if g.recording, err = g.readRecording(); err != nil {
 		return err
 	}
+	m := machinePlans{recording: g.recording}
 	env := p.env.withOwnRedactor()
-	loaded := p.planned.load(m.recording)
-	learnSite(env.Redactor, p.given, loaded.site)
-	n, found := env.openLoaded(w, m.recording, p.given, loaded)
+	n, found := env.openWorld(g, nil, p.planned.load(g.recording))
 	defer n.Close()
 	n.advises = p.advises
 	m.planned = n.planUnless(ctx, found, nil)
 	m.view = n.view(m.planned, source)
 	if p.against != nil {
-		old, found := env.openLoaded(w, n.rec, p.givenOld(), p.against.load(m.recording))
+		g.variables = p.givenOld()
+		old, found := env.openWorld(g, nil, p.against.load(g.recording))
 		defer old.Close()
 		m.old = old.planUnless(ctx, found, nil)
 	}
@@ -260,16 +248,6 @@ func (p *fleetPlanner) withPlans(ctx context.Context, source string, use func(ma
 	use(m)
 
 	return nil
-}
-
-// openLoaded opens a recording, or the node without one, with a site of several machines.
-func (e *Env) openLoaded(
-	w Where, rec *world.Recording, given map[string]probe.Given, loaded *loadedSite,
-) (*openNode, hcl.Diagnostics) {
-	n, found := e.openSite(w, nil, rec, given, loaded.site, loaded.diags)
-	n.checks = &loaded.checks
-
-	return n, found
 }
 
 // withOwnRedactor returns the environment of one of several plans: a secret of one must not change another.
@@ -312,7 +290,7 @@ func (l *siteLoader) load(rec *world.Recording) *loadedSite {
 	l.mu.Unlock()
 
 	one.once.Do(func() {
-		one.site, one.diags = lang.Parse(rec.Header.Site, pastOptions(l.version))
+		one.site, one.diags = given{recording: rec}.load(l.version)
 	})
 
 	return one
@@ -406,8 +384,7 @@ func (e *Env) loadAgainst(ctx context.Context, o PlanOptions) (*siteLoader, erro
 		files = old
 	}
 
-	site, diags := lang.Load(files, options)
-	learnSite(e.Redactor, nil, site)
+	site, diags := e.readSite(files, options)
 	if diags.HasErrors() {
 		return nil, &Explained{
 			Err:      failure(origin.Code(diags), "--against %s: the site to compare with has errors", o.Against),

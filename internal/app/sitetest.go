@@ -231,10 +231,8 @@ func (s *suite) loadSite(config []string) *lang.Site {
 		return site
 	}
 
-	o := siteOptions(s.env.Version)
-	o.Paths = config
-	site, diags := lang.Load(anyOwner{lang.OS()}, o)
-	learnSite(s.env.Redactor, nil, site)
+	w := Where{Config: config}
+	site, diags := s.env.readSite(anyOwner{lang.OS()}, w.layers(s.env.Version))
 	for name, source := range site.Sources {
 		s.tests.Site.Sources[name] = source
 	}

@@ -46,9 +46,7 @@ func (e *Env) Validate(o ValidateOptions) (Validated, error) {
 		return Validated{}, err
 	}
 
-	options := siteOptions(e.Version)
-	options.Paths = o.Config
-	options.Root = o.Root
+	options := o.layers(e.Version)
 	files := o.Files
 	if files == nil {
 		files = lang.OS()
@@ -58,8 +56,7 @@ func (e *Env) Validate(o ValidateOptions) (Validated, error) {
 	}
 
 	machines := boot.SampleMachines()
-	s, diags := lang.Load(files, options)
-	learnSite(e.Redactor, nil, s)
+	s, diags := e.readSite(files, options)
 	if refused := checkCounter(o.stateDir(), s.Counter); refused != nil {
 		diags = append(diags, refused)
 	}

@@ -1,0 +1,249 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/prelet/prelet/internal/app/bundle"
+	"github.com/prelet/prelet/internal/app/userfile"
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/kubelet/known"
+	"github.com/prelet/prelet/internal/platform/machineid"
+	"github.com/prelet/prelet/internal/probe"
+	"github.com/prelet/prelet/internal/probe/kubeletbin"
+	"github.com/prelet/prelet/internal/world"
+)
+
+// Where is the node and the site of a command.
+type Where struct {
+	Config    []string // files and folders in place of /etc/prelet and its like
+	Root      string   // files and targets are below it; "" is /
+	From      string   // a recording that answers all questions that the other fields do not
+	Hardware  string   // a recorded machine: a tree, or facts
+	Objects   string   // a folder in place of the cluster; with From in place of the objects that it has
+	Variables []string // NAME=VALUE
+	VarFiles  []string // vars files outside of the site; later ones win, and Variables win over them
+
+	KubeletVersion string   // in place of the installed kubelet's; "" is that one
+	Kubelets       []string // binaries of this machine in place of the installed one; upgrade takes several
+	Takeover       bool     // join under the name of another machine
+	AcceptMissing  bool     // do not keep the values that variables had in the last good generation
+
+	mustBeSigned  bool                          // also if Config names the site's files
+	binaries      map[string]*kubeletbin.Binary // those of Kubelets, by version
+	takesKubelets bool                          // more than one
+	isRun         bool                          // the kubelet's binary is asked only if there is a generation to lose
+}
+
+// check refuses flags that exclude each other, and missing paths. It makes Root absolute.
+func (w *Where) check() error {
+	if w.From != "" && (w.Root != "" || w.Hardware != "") {
+		return failure(
+			fault.Usage,
+			"--from excludes --root and --hardware: a recording is of one machine, with its files",
+		)
+	}
+
+	for _, v := range w.Variables {
+		if strings.Index(v, "=") < 1 {
+			return failure(fault.Usage, "--var %s: write NAME=VALUE", v)
+		}
+	}
+
+	if w.KubeletVersion != "" {
+		if err := known.CheckVersion(w.KubeletVersion); err != nil {
+			return failure(fault.Usage, "--kubelet-version %s: %s", w.KubeletVersion, err)
+		}
+	}
+	if err := w.openKubelets(); err != nil {
+		return err
+	}
+	if err := w.checkPaths(); err != nil {
+		return err
+	}
+
+	if w.Root == "" {
+		return nil
+	}
+
+	abs, err := filepath.Abs(w.Root)
+	if err != nil {
+		return failure(fault.Usage, "--root %s: %s", w.Root, err)
+	}
+	w.Root = abs
+
+	return nil
+}
+
+// openKubelets starts the binaries of Kubelets for their versions.
+func (w *Where) openKubelets() error {
+	if len(w.Kubelets) == 0 || w.binaries != nil {
+		return nil
+	}
+	if w.KubeletVersion != "" {
+		return failure(fault.Usage, "--kubelet excludes --kubelet-version: the program reports its version itself")
+	}
+
+	if len(w.Kubelets) > 1 && !w.takesKubelets {
+		return failure(fault.Usage, "--kubelet: one program at a time; prelet upgrade compares several")
+	}
+
+	w.binaries = map[string]*kubeletbin.Binary{}
+	for _, file := range w.Kubelets {
+		b := kubeletbin.At(file)
+		version, err := b.Version(context.Background(), true)
+		if err == nil && version == "" {
+			err = errors.New("no such program")
+		}
+		if err != nil {
+			return failure(fault.Usage, "--kubelet %s: %s", file, err)
+		}
+		if other := w.binaries[version]; other != nil {
+			return failure(fault.Usage, "--kubelet %s: this is %s, as %s is", file, version, other.Path())
+		}
+		w.binaries[version] = b
+		w.KubeletVersion = strings.TrimPrefix(version, "v")
+	}
+
+	return nil
+}
+
+// takeKubelet takes the kubelet that was found below Root, unless another one is named.
+func (w *Where) takeKubelet(found kubeletbin.Examined) {
+	if w.KubeletVersion == "" && known.CheckVersion(found.Version) == nil {
+		w.KubeletVersion = strings.TrimPrefix(found.Version, "v")
+		w.binaries = map[string]*kubeletbin.Binary{found.Version: found.Binary}
+	}
+}
+
+// checkPaths refuses missing paths. Links in Config are checked when they are read.
+func (w *Where) checkPaths() error {
+	for _, path := range w.Config {
+		if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+			return failure(fault.Usage, "%s: no such file or folder (--config)", path)
+		}
+	}
+
+	return cmp.Or(
+		checkFolder("--root", w.Root),
+		checkFolder("--objects", w.Objects),
+		checkHardware(w.Hardware),
+	)
+}
+
+// checkFolder refuses the value of a flag unless it is "" or a folder.
+func checkFolder(flag, path string) error {
+	st, err := statFlag(flag, path, "no such folder")
+	if err == nil && st != nil && !st.IsDir() {
+		err = failure(fault.Usage, "%s %s: no such folder", flag, path)
+	}
+
+	return err
+}
+
+// checkHardware refuses the value of --hardware unless it is "", facts, or a folder with a recorded machine.
+func checkHardware(path string) error {
+	st, err := statFlag("--hardware", path, "no such folder or file")
+	if err != nil || st == nil || !st.IsDir() {
+		return err
+	}
+	if _, err := os.Stat(filepath.Join(path, "sys")); err != nil {
+		return failure(fault.Usage, "--hardware %s: this is not a recorded machine: it has no folder sys", path)
+	}
+
+	return nil
+}
+
+// statFlag describes the file that the value of a flag names; nil for "".
+func statFlag(flag, path, missing string) (fs.FileInfo, error) {
+	if path == "" {
+		return nil, nil
+	}
+	st, err := os.Stat(path)
+	if errors.Is(err, fs.ErrPermission) {
+		missing = "permission denied"
+	}
+	if err != nil {
+		return nil, failure(fault.Usage, "%s %s: %s", flag, path, missing)
+	}
+
+	return st, nil
+}
+
+// given is what a command was given, checked and read. The steps after it use nothing else: layers (load), variables
+// (checkVariables), the world (openWorld), and the plan.
+type given struct {
+	Where
+	variables map[string]probe.Given // of the command line, by name
+	recording *world.Recording       // answers the questions; nil: this machine does
+}
+
+// read checks what a command was given, and reads its variables and its recording.
+func (w Where) read() (g given, err error) {
+	if err := w.check(); err != nil {
+		return g, err
+	}
+	if g.variables, err = w.readVariables(); err != nil {
+		return g, err
+	}
+	g.recording, err = w.readRecording()
+	g.Where = w
+
+	return g, err
+}
+
+// findMachine returns the machine that the node is; an unknown one with recorded hardware.
+func (w *Where) findMachine() machineid.Machine {
+	if w.Hardware != "" {
+		return machineid.Machine{}
+	}
+
+	return machineid.Of(w.Root)
+}
+
+// stateDir returns prelet's own folder.
+func (w *Where) stateDir() string {
+	return filepath.Join("/", w.Root, "var/lib/prelet")
+}
+
+// readRecording reads the recording of w.From; nil for this machine.
+func (w *Where) readRecording() (*world.Recording, error) {
+	if w.From == "" {
+		return nil, nil
+	}
+
+	return readRecording(w.From)
+}
+
+// readRecording reads a recording, or the one in a bundle.
+func readRecording(path string) (*world.Recording, error) {
+	read := readRecordingFile
+	if bundle.IsNamed(path) {
+		read = bundle.ReadRecording
+	}
+
+	r, err := read(path)
+	switch {
+	case os.IsNotExist(err):
+		return nil, failure(fault.RecordingInvalid, "--from %s: no such recording", path)
+	case err != nil:
+		return nil, failure(fault.RecordingInvalid, "--from %s: %s", path, err)
+	}
+
+	return r, nil
+}
+
+func readRecordingFile(path string) (*world.Recording, error) {
+	f, err := userfile.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+
+	return world.Decode(f)
+}

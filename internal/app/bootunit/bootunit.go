@@ -66,7 +66,7 @@ func FindFailure(ctx context.Context, units activation.Units, hasBegun bool) Fai
 			"drop-in with the wrong line (systemctl cat %[1]s; systemd logs it: journalctl -b _PID=1), then: " +
 			"systemctl daemon-reload && systemctl start %[1]s"
 		return Failure{Why: fmt.Sprintf(format, activation.BootUnit, u.Load)}
-	case u.Load != "loaded":
+	case u.Load != "loaded" && !hasBegun: // else somebody else starts prelet
 		const format = "systemd cannot load %s (%s), so no run prepares this node: install the package prelet again"
 		return Failure{Why: fmt.Sprintf(format, activation.BootUnit, u.Load)}
 	case isSkipped: // the unit of the package has no condition

@@ -226,9 +226,9 @@ func (b Block) decodeBlocks(
 	return out, diags
 }
 
-// describeWrongType returns which type is needed, and how the value would be written if that is known. form is the form
-// of an item; "" if any will do.
-func describeWrongType(want cty.Type, v cty.Value, form string) string {
+// describeWrongType returns which type is needed for a value, or for an item of it, and how that would be written if it
+// is known.
+func (s Spec) describeWrongType(want cty.Type, v cty.Value) string {
 	plain, secrets := value.Plain(v)
 	t := plain.Type()
 	isText := len(secrets) == 0 && t == cty.String && plain.IsKnown() && !plain.IsNull()
@@ -237,15 +237,17 @@ func describeWrongType(want cty.Type, v cty.Value, form string) string {
 	switch {
 	case isText && wantsTexts:
 		hint = fmt.Sprintf(" Write it in brackets: [%q].", plain.AsString())
-	case form != "":
-		hint = " Write it as " + form + "."
+	case s.form != "":
+		hint = " Write it as " + s.form + "."
 	case want == cty.Bool:
 		hint = " Write true or false."
 	case isText && want == cty.Number:
 		hint = " Write digits, without quotes: 110."
 	case wantsTexts:
 		hint = ` Write texts in brackets, as in ["a", "b"].`
-	case want == cty.String && (t.IsTupleType() || t.IsListType() || t.IsSetType()):
+	case want.IsMapType():
+		hint = ` Write names and values in braces, as in { "a" = "b" }.`
+	case want == cty.String && (s.Type.IsMapType() || t.IsTupleType() || t.IsListType() || t.IsSetType()):
 		hint = " Write one text, in quotes."
 	case want == cty.String && (t.IsObjectType() || t.IsMapType()):
 		hint = " Encode it: jsonencode(…) or yamlencode(…)."
@@ -356,7 +358,7 @@ func (s Spec) convertOne(v cty.Value, t cty.Type, name string) (cty.Value, *hcl.
 	converted, err := convert.Convert(v, t)
 	if err != nil {
 		return cty.UnknownVal(t), origin.Error(
-			fault.WrongType, hcl.Range{}, "Wrong type for "+name, "%s", describeWrongType(t, v, s.form),
+			fault.WrongType, hcl.Range{}, "Wrong type for "+name, "%s", s.describeWrongType(t, v),
 		)
 	}
 

@@ -43,6 +43,11 @@ func TestMistakesOfOperators(t *testing.T) {
 		"content as an object": {content(`{ a = 1 }`),
 			`wrong-type: Wrong type for content: A string is needed, and this is an object. ` +
 				`Encode it: jsonencode(…) or yamlencode(…).`},
+		"a label as an object": {write + "stage \"label\" \"l\" {\n  labels = { a = { b = 1 } }\n}\n",
+			`wrong-type: Wrong type for labels.a: A string is needed, and this is an object. Write one text, in quotes.`},
+		"a number for labels": {write + "stage \"label\" \"l\" {\n  labels = 5\n}\n",
+			`wrong-type: Wrong type for labels: A map of string is needed, and this is a number. ` +
+				`Write names and values in braces, as in { "a" = "b" }.`},
 		"a string for a list": {strings.Replace(write, `["10.0.0.1:6443"]`, `"10.0.0.1:6443"`, 1),
 			`wrong-type: Wrong type for servers: A list of string is needed, and this is a string. Write it in brackets: ["10.0.0.1:6443"].`},
 		"a number for a list": {strings.Replace(write, `["10.0.0.1:6443"]`, `5`, 1),

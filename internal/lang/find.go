@@ -202,15 +202,15 @@ func describeLayers(fsys Files, layers []Layer, files []world.SiteFile) (diags h
 	return diags
 }
 
-// looksLikeSiteFile reports whether a file that is not read may be meant for a site: a.hcl.bak, prod.vars, a.HCL, the
-// languages of other tools, and names with a number as those of drop-ins.
+// looksLikeSiteFile reports whether a file that is not read may be meant for a site: a.hcl.bak, prod.vars, a.HCL, a.hlc,
+// the languages of other tools, and names with a number as those of drop-ins.
 func looksLikeSiteFile(base string) bool {
 	name := strings.ToLower(base)
 
 	return !isIgnored(name) && name != LockFile && misspelt().MatchString(name)
 }
 
-var misspelt = lazy.Regexp(`\.hcl|vars|\.tftpl|\.(tf|var|tmpl|tpl|ya?ml|json|toml)$|^[0-9]+-`)
+var misspelt = lazy.Regexp(`\.hcl|\.(hlc|hc|hl|chl)$|vars|\.tftpl|\.(tf|var|tmpl|tpl|ya?ml|json|toml)$|^[0-9]+-`)
 
 // isNamed reports whether a site, or a test in the folder of a file, names the file: then it is data.
 func isNamed(fsys Files, file string, files []world.SiteFile) bool {

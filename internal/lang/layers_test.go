@@ -224,7 +224,7 @@ layer-replaced /usr/lib/prelet/site/zz.prelet.vars:1:1 A value of var.zone is re
 func TestNotRead(t *testing.T) {
 	const etc, run = "/etc/prelet/", "/run/prelet/site/"
 	wrong := []string{
-		etc + "10-base.conf", etc + "50-site.tf", etc + "B.HCL", etc + "a.hcl.bak", etc + "prod.vars",
+		etc + "10-base.conf", etc + "50-site.tf", etc + "B.HCL", etc + "a.hcl.bak", etc + "b.hlc", etc + "prod.vars",
 		etc + "site.json", etc + "site.prelet.var", etc + "site.tfvars", etc + "site.yaml", etc + "site.yml",
 		run + "x.tftpl.old",
 	}

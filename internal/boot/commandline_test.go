@@ -166,3 +166,35 @@ stage "write" "kubelet" {
 		checkParts(t, fmt.Sprintf("%s: exit %d\n%s", name, origin.Code(p.Diagnostics).Exit(), showDiagnostics(p.Diagnostics)), c.want)
 	}
 }
+
+// TestFlagsOfUnit: flags in Environment= of the unit are those of the plan until the flags file sets their variable.
+func TestFlagsOfUnit(t *testing.T) {
+	for name, c := range map[string]struct {
+		file, more string
+		want       string // labels and maxPods
+	}{
+		"no flags file":     {"", "", "a=b 33"},
+		"another variable":  {original("/etc/default/kubelet", "X=1\n"), "", "a=b 33"},
+		"an empty variable": {original("/etc/default/kubelet", "KUBELET_EXTRA_ARGS=\n"), "", "<nil>"},
+		"flags of the site": {"", "kubelet_flags { flags = { v = 3 } }", "<nil>"},
+	} {
+		p := planSite(t, fmt.Sprintf(`
+stage "detect-hw" "node" {}
+stage "write" "kubelet" {
+  bootstrap_kubeconfig { when = false }
+  ca_certificate { when = false }
+  kubelet_config { base = %q }
+  %s
+}
+`, testKubeletConfig, c.more), `unit kubelet.service => {"value":{"load":"loaded","start":{"words":["/usr/bin/kubelet","$KUBELET_EXTRA_ARGS"],`+
+			`"files":["/etc/default/kubelet"],"vars":{"KUBELET_EXTRA_ARGS":"--max-pods=33 --node-labels=a=b"}}}}`+"\n"+c.file)
+		var got []string
+		for _, l := range p.Node.Labels {
+			got = append(got, l.Key+"="+l.Value)
+		}
+		got = append(got, fmt.Sprint(p.Node.Effective["maxPods"]))
+		if text := strings.Join(got, " "); text != c.want {
+			t.Errorf("%s: got %s, want %s", name, text, c.want)
+		}
+	}
+}

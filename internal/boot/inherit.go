@@ -86,8 +86,13 @@ func warnNoEffect(what, flag string, own, late []origin.Origin) *hcl.Diagnostic 
 // applyInherited adds to a node the settings that its kubelet gets before and after those of the flags file. The last
 // value of a flag counts; some flags accumulate.
 func applyInherited(n node.Node) node.Node {
-	n.Flags = inheritFlags(n.Flags, n.Inherited.Flags)
-	n.Labels = inheritLabels(n.Labels, n.Inherited.Labels)
+	in := n.Inherited
+	setsOwn := len(n.Flags) > 0 || len(n.Labels) > 0 || n.TaintFlag && len(n.Taints) > 0
+	if in.IfUnset != nil && !setsOwn {
+		in = *in.IfUnset
+	}
+	n.Flags = inheritFlags(n.Flags, in.Flags)
+	n.Labels = inheritLabels(n.Labels, in.Labels)
 	if slices.ContainsFunc(n.Taints, isLateTaint) {
 		n.Taints = slices.DeleteFunc(slices.Clone(n.Taints), func(t node.Taint) bool {
 			return !t.Late

@@ -204,6 +204,9 @@ type Contribution struct {
 	// Inherited are the flags and labels that the kubelet inherits once the stage's files are written; nil if the
 	// files change none.
 	Inherited *Contribution
+	// IfUnset are those that it inherits as long as its flags file does not set the variable, which has flags from
+	// elsewhere; nil if it has none.
+	IfUnset *Contribution
 
 	// Partly is set for inherited flags that may be incomplete: a program, or a file that prelet does not read,
 	// may add others. ConfigFile is the inherited --config, "" if it is not known.

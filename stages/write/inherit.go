@@ -77,9 +77,12 @@ func (how inheriting) addTo(base *node.Base, files map[string]*kubelet.EnvFile) 
 	line := node.CommandLine{Assumed: !how.isKnown}
 	own := kubelet.Word{Open: true} // the words of the flags file, whose last may be a flag that takes the next one
 	between := []kubelet.Word{own}
+	isUnset := false
 	if how.own != "" {
 		line.Hidden = expand(environment, []string{"$" + how.own})
-		if f := files[how.ownFile]; f != nil && !slices.Contains(f.Names(), how.own) {
+		f := files[how.ownFile]
+		isUnset = f == nil || !slices.Contains(f.Names(), how.own)
+		if f != nil && isUnset {
 			between = line.Hidden
 		}
 		environment.Set(how.own, kubelet.Word{From: how.ownFile, Open: true})
@@ -98,6 +101,11 @@ func (how inheriting) addTo(base *node.Base, files map[string]*kubelet.EnvFile) 
 
 	base.Inherited.Partly = !how.isUnknown && (!how.isKnown || environment.IsPartly() && hasVariable(words))
 	base.Inherited.Line = line
+	if isUnset && len(line.Hidden) > 0 {
+		all := node.Base{}
+		how.addFlags(&all, slices.Concat(line.Before, line.Hidden, line.After))
+		base.Inherited.IfUnset = &all.Inherited
+	}
 	how.addFlags(base, append(slices.Clip(line.Before), own))
 	how.isLate = true
 	how.addFlags(base, listLate(between, line.After))

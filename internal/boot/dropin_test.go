@@ -158,3 +158,22 @@ stage "write" "kubelet" {
 		})
 	}
 }
+
+// TestDropInOfTheSite: a mistake in a drop-in that a `file` writes is reported there.
+func TestDropInOfTheSite(t *testing.T) {
+	p := planSite(t, fmt.Sprintf(`
+stage "detect-hw" "node" {}
+stage "write" "kubelet" {
+  bootstrap_kubeconfig { when = false }
+  ca_certificate { when = false }
+  kubelet_config { base = %q }
+  kubelet_flags { flags = { config-dir = "/etc/kubernetes/kubelet.conf.d" } }
+  file "bad" {
+    path    = "/etc/kubernetes/kubelet.conf.d/60-x.conf"
+    content = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nmaxPods: -4\n"
+  }
+}
+`, testKubeletConfig), "")
+	checkParts(t, fmt.Sprintf("exit %d\n%s", origin.Code(p.Diagnostics).Exit(), showDiagnostics(p.Diagnostics)),
+		"exit 10\nerror kubelet-config site.hcl:10:15 The kubelet would not start with maxPods")
+}

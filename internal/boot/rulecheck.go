@@ -581,8 +581,14 @@ func (j ruleCheck) findSetter(f rules.Violation) setter {
 	dropIn := j.files.findDropIn(f.Pointer)
 	isOthers := dropIn != nil && dropIn.Path != j.node.DropIn && !f.InFile
 	if isOthers {
+		at := j.findFileRange(configPurpose)
+		written, isWritten := findFile(j.node, func(f node.File) bool { return f.Path == dropIn.Path })
+		if isWritten {
+			at = findDeclaration(written)
+		}
+
 		return setter{
-			at:       j.findFileRange(configPurpose),
+			at:       at,
 			name:     dropIn.Path,
 			place:    origin.BasePlace{File: dropIn.Path},
 			isBase:   true,

@@ -5,15 +5,18 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 const (
-	minAligned = 8  // bytes of a secret from which its inner base64, without the ends, is unlikely by chance
-	minLine    = 16 // bytes of one line of a secret from which the line is a form of its own
+	minAligned = 8       // bytes of a secret from which its inner base64, without the ends, is unlikely by chance
+	minLine    = 16      // bytes of one line of a secret from which the line is a form of its own
+	maxQuoted  = 4 << 10 // bytes of a secret up to which its quotedForms are forms
 )
 
 // secretForms returns the texts to find for one secret.
@@ -57,6 +60,11 @@ func secretForms(secret []byte) []string {
 		add(strings.ReplaceAll(query, "+", "%20"))
 		add(url.PathEscape(s))
 	}
+	if len(whole) <= maxQuoted {
+		for _, q := range quotedForms(string(whole)) {
+			add(q)
+		}
+	}
 	if len(whole) >= minAligned {
 		for before := range 3 {
 			inner := alignedBase64(whole, before)
@@ -66,6 +74,39 @@ func secretForms(secret []byte) []string {
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
+}
+
+// quotedForms returns how an error of a program in Go quotes a secret: YAML folds its lines, the error quotes it, and a
+// log quotes the error. In an entry of the kubelet's log (package failure) quotes are themselves again, and spaces one.
+func quotedForms(secret string) (out []string) {
+	inside := func(quoted string) string { return quoted[1 : len(quoted)-1] }
+	for _, s := range []string{secret, strings.Join(strings.Fields(secret), " ")} {
+		for _, once := range []string{
+			s, inside(strconv.Quote(s)), inside(strconv.QuoteToASCII(s)), quoteBytes(s), escaped(s, true), escaped(s, false),
+		} {
+			twice := inside(strconv.Quote(once))
+			out = append(out, once, twice, strings.ReplaceAll(once, `\"`, `"`), strings.ReplaceAll(twice, `\"`, `"`))
+		}
+	}
+
+	return out
+}
+
+// quoteBytes returns the inside of what errors of package time quote: bytes that are not printable ASCII are \xNN.
+func quoteBytes(s string) string {
+	var b strings.Builder
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c == '"' || c == '\\':
+			b.Write([]byte{'\\', c})
+		case c < ' ' || c >= utf8.RuneSelf:
+			fmt.Fprintf(&b, `\x%02x`, c)
+		default:
+			b.WriteByte(c)
+		}
+	}
+
+	return b.String()
 }
 
 // alignedBase64 returns the part that all texts with the secret have in common in base64, if the secret begins `before`

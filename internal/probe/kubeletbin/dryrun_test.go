@@ -2,6 +2,7 @@ package kubeletbin
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/prelet/prelet/internal/kubelet"
+	"github.com/prelet/prelet/internal/value"
 )
 
 // klog is an error as a kubelet prints it.
@@ -143,6 +145,34 @@ func TestDryRunRemovesLeft(t *testing.T) {
 	remove()
 	if all, _ := filepath.Glob(in + "/*"); len(all) != 0 {
 		t.Errorf("after the other one: got %v, want nothing", all)
+	}
+}
+
+// TestDryRunSecrets: what a kubelet quotes of a secret in its configuration can be hidden, however its errors and its log
+// quote it.
+func TestDryRunSecrets(t *testing.T) {
+	for _, secret := range []string{
+		"hunter2-hunter2", "hunter2 é hunter2", `hunter2"va\lue-hunter2`, "hunter2   and   hunter2", "hunter2\nhunter2\n",
+		"hunter2\thunter2 \\\" é", `hunter2'<&>`,
+	} {
+		r := value.NewRedactor()
+		r.Add([]byte(secret))
+		folded := strings.ReplaceAll(strings.TrimRight(secret, "\n"), "\n", " ") // by YAML
+		_, errTime := time.ParseDuration("x" + folded)
+		_, errNumber := strconv.Atoi(folded)
+		var errJSON error
+		if text, err := json.Marshal(folded); err == nil {
+			errJSON = fmt.Errorf("cannot use %s", text)
+		}
+		for _, err := range []error{errTime, errNumber, errJSON, fmt.Errorf("got %s", folded), fmt.Errorf("got %q", folded)} {
+			asJSON, _ := json.Marshal(map[string]string{"msg": "command failed", "err": err.Error()})
+			for _, line := range []string{klog + strconv.Quote("failed: "+err.Error()), string(asJSON)} {
+				v, failed := readVerdict([]string{line})
+				if got := r.String(v.Refusal); failed != nil || v.Refusal == "" || strings.Contains(got, "hunter2") {
+					t.Errorf("secret %q in %s: got %q, %v; want a refusal without it", secret, line, got, failed)
+				}
+			}
+		}
 	}
 }
 

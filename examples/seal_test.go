@@ -12,6 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/app/booting"
+	"github.com/prelet/prelet/internal/app/images"
 	"github.com/prelet/prelet/internal/commit"
 	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/fault"
@@ -39,7 +41,7 @@ func sealNode(t *testing.T, e example, former, next string) {
 		t.Fatal("the run changed no file")
 	}
 
-	sealed, err := testEnv(t).Seal(t.Context(), app.SealOptions{
+	sealed, err := images.Seal(t.Context(), testEnv(t), images.SealOptions{
 		Where: app.Where{Root: node, KubeletVersion: "1.36"},
 		Yes:   true,
 	})
@@ -121,7 +123,7 @@ func runBelow(t *testing.T, e example, root, machine string) {
 	for name, text := range e.vars {
 		w.Variables = append(w.Variables, name+"="+text)
 	}
-	ran, err := testEnv(t).Run(context.Background(), app.RunOptions{Where: w})
+	ran, err := booting.Run(context.Background(), testEnv(t), booting.RunOptions{Where: w})
 	if err != nil || ran.Code != fault.Code("") {
 		t.Fatalf("run on %s: got %v, %s, %v, %v; want no error", machine, err, ran.Code, ran.Summary, ran.Messages)
 	}
@@ -161,11 +163,11 @@ func TestSealIsRepeated(t *testing.T) {
 	for step := 1; ; step++ {
 		root := makeImage(t, e)
 		runBelow(t, e, root, e.machines[0])
-		options := app.SealOptions{Where: app.Where{Root: root, KubeletVersion: "1.36"}, Yes: true}
+		options := images.SealOptions{Where: app.Where{Root: root, KubeletVersion: "1.36"}, Yes: true}
 		_, restoring := rollBack(t, root, step)
-		_, removing := testEnv(t).Seal(&endingContext{Context: t.Context(), left: step}, options)
+		_, removing := images.Seal(&endingContext{Context: t.Context(), left: step}, testEnv(t), options)
 
-		if sealed, err := testEnv(t).Seal(t.Context(), options); err != nil || !sealed.IsSealed {
+		if sealed, err := images.Seal(t.Context(), testEnv(t), options); err != nil || !sealed.IsSealed {
 			t.Fatalf("step %d: got %q, %v; want a sealed image", step, sealed.Refused, err)
 		}
 		if d := cmp.Diff(want, readFiles(t, root)); d != "" {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/app/sites"
 	"github.com/prelet/prelet/internal/insight/testfile"
 	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/printer"
@@ -17,11 +18,11 @@ import (
 
 // TestSiteTests runs the tests of each example, as `prelet test` does.
 func TestSiteTests(t *testing.T) {
-	options := map[string]app.TestOptions{}
+	options := map[string]sites.TestOptions{}
 	for _, e := range all() {
-		options[e.name] = app.TestOptions{Paths: []string{e.name}}
+		options[e.name] = sites.TestOptions{Paths: []string{e.name}}
 	}
-	options["layered"] = app.TestOptions{
+	options["layered"] = sites.TestOptions{
 		Paths:  []string{"layered/tests"},
 		Config: []string{"layered/image", "layered/site"},
 	}
@@ -32,14 +33,14 @@ func TestSiteTests(t *testing.T) {
 }
 
 // runSiteTests runs tests of a site, all of which must pass.
-func runSiteTests(t *testing.T, o app.TestOptions) {
+func runSiteTests(t *testing.T, o sites.TestOptions) {
 	t.Helper()
 	e := &app.Env{
 		Version:  "0.1.0",
 		Getenv:   func(string) string { return "" },
 		Redactor: value.NewRedactor(),
 	}
-	found, err := e.Test(context.Background(), o, func(s *lang.Site, r testfile.Result) error {
+	found, err := sites.Test(context.Background(), e, o, func(s *lang.Site, r testfile.Result) error {
 		var b bytes.Buffer
 		err := printer.TestText(&b, s.Sources, r, printer.Style{Width: 100})
 		if !r.Passed() {
@@ -69,7 +70,7 @@ func TestFirstTest(t *testing.T) {
 		must(t, os.WriteFile(filepath.Join(site, name), []byte(block+"\n"), 0o644))
 	}
 
-	runSiteTests(t, app.TestOptions{Paths: []string{site}})
+	runSiteTests(t, sites.TestOptions{Paths: []string{site}})
 }
 
 // TestEveryTestFileRuns holds that TestSiteTests finds all test files of the examples.

@@ -6,7 +6,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
-	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/app/looking"
 	"github.com/prelet/prelet/internal/check"
 	"github.com/prelet/prelet/internal/lazy"
 )
@@ -22,7 +22,7 @@ func (a *cli) nameRoot(text string) string {
 		return text
 	}
 
-	text, flag := app.BelowRoot(text, a.below)
+	text, flag := looking.BelowRoot(text, a.below)
 	all := a.commands()
 	var out strings.Builder
 	rest := 0

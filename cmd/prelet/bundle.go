@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/app/looking"
 	"github.com/prelet/prelet/internal/printer"
 )
 
@@ -29,7 +29,7 @@ It contains host names, IP addresses, the site and ConfigMaps: read it before yo
 		RunE: stopOnSignal(func(ctx context.Context, args []string) error {
 			isStdout := args[0] == "-"
 			a.printed = isStdout // a failure has no document there
-			got, err := a.env().Bundle(ctx, app.BundleOptions{
+			got, err := looking.Bundle(ctx, a.env(), looking.BundleOptions{
 				Where:  w.Where,
 				File:   args[0],
 				Stdout: printer.Unscreened(a.stdout),
@@ -53,7 +53,7 @@ It contains host names, IP addresses, the site and ConfigMaps: read it before yo
 }
 
 // runQuietly runs a command line with the redactor of this one, and returns its output without printing it.
-func (a *cli) runQuietly(args []string) app.Output {
+func (a *cli) runQuietly(args []string) looking.Output {
 	var stdout, stderr bytes.Buffer
 	inner := &cli{
 		redactor:  a.secrets(),
@@ -65,5 +65,5 @@ func (a *cli) runQuietly(args []string) app.Output {
 	}
 	code := inner.execute(args).code
 
-	return app.Output{Code: code, Stdout: stdout.String(), Stderr: stderr.String()}
+	return looking.Output{Code: code, Stdout: stdout.String(), Stderr: stderr.String()}
 }

@@ -6,6 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/prelet/prelet/internal/app/looking"
 )
 
 // addCompletions adds the completions of arguments. It reads files only: no cluster, no hardware. What cannot be read
@@ -50,7 +52,7 @@ func (a *cli) completeGenerations(
 	isFull := len(args) > 0 && c.Name() != "diff" || len(args) > 1
 	root, _ := c.Flags().GetString("root")
 
-	past, err := a.env().History(c.Context(), root)
+	past, err := looking.ReadHistory(c.Context(), a.env(), root)
 	if isFull || err != nil {
 		return nil, directive
 	}

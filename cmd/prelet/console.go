@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/app/planning"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang"
 )
@@ -61,7 +61,7 @@ func (a *cli) runConsole(ctx context.Context, w where) error {
 		x := toExitError(a.evaluate(
 			ctx,
 			env,
-			app.EvalOptions{Where: w.Where, Text: text},
+			planning.EvalOptions{Where: w.Where, Text: text},
 			w.output.isJSON(),
 		))
 		if failed == "" {
@@ -91,13 +91,13 @@ func readLine(ctx context.Context, lines *bufio.Scanner) (text string, isEnd boo
 
 	select {
 	case <-ctx.Done():
-		return "", false, failure(fault.Interrupted, "stopped by a signal: %s", context.Cause(ctx))
+		return "", false, fault.Interrupted.Errorf("stopped by a signal: %s", context.Cause(ctx))
 	case isLine := <-more:
 		if errors.Is(lines.Err(), bufio.ErrTooLong) {
-			return "", false, failure(fault.Usage, "a line of standard input is longer than %d KiB", lang.MaxBytes>>10)
+			return "", false, fault.Usage.Errorf("a line of standard input is longer than %d KiB", lang.MaxBytes>>10)
 		}
 		if lines.Err() != nil {
-			return "", false, failure(fault.Usage, "standard input cannot be read: %s", lines.Err())
+			return "", false, fault.Usage.Errorf("standard input cannot be read: %s", lines.Err())
 		}
 		return strings.TrimSpace(lines.Text()), !isLine, nil
 	}

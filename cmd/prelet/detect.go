@@ -7,7 +7,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/spf13/cobra"
 
-	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/app/sites"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/printer"
@@ -30,10 +30,10 @@ With --hardware, detectors are asked about a tree, and only with --config.`,
 		RunE: stopOnSignal(func(ctx context.Context, _ []string) error {
 			asJSON := w.output.isJSON()
 			if topology && asJSON {
-				return failure(fault.Usage, "--topology is a picture for people; "+
+				return fault.Usage.Errorf("--topology is a picture for people; " +
 					"-o json has the same facts, with the node of each device under numa")
 			}
-			found, err := a.env().Detect(ctx, w.Where)
+			found, err := sites.Detect(ctx, a.env(), w.Where)
 			if err != nil {
 				return err
 			}
@@ -59,7 +59,7 @@ With --hardware, detectors are asked about a tree, and only with --config.`,
 }
 
 // printFacts prints facts and what detectors found; with topology, the facts by NUMA node.
-func (a *cli) printFacts(found app.Detected, topology bool) error {
+func (a *cli) printFacts(found sites.Detected, topology bool) error {
 	a.printDiagnostics(found.Site, printer.Sorted(removeUnknownFacts(found.Diagnostics)))
 
 	style := printer.StyleOf(a.stdout, a.getenv)

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/app/sites"
 	"github.com/prelet/prelet/internal/detector"
 	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/printer"
@@ -38,7 +38,7 @@ whether a boot would start it on this machine, and what is missing if not.
 It starts nothing. With --hardware it shows what would match on that machine.`,
 		Example: "  prelet detectors list --long\n  prelet detectors list --config ./site --hardware ./machines/dgx",
 		RunE: stopOnSignal(func(ctx context.Context, _ []string) error {
-			found, err := a.env().ListDetectors(ctx, w.Where)
+			found, err := sites.ListDetectors(ctx, a.env(), w.Where)
 			if err != nil {
 				return err
 			}
@@ -59,7 +59,7 @@ It starts nothing. With --hardware it shows what would match on that machine.`,
 
 func (a *cli) detectorsLock() *cobra.Command {
 	var w where
-	var o app.LockOptions
+	var o sites.LockOptions
 	c := &cobra.Command{
 		Use:   "lock BINARY...",
 		Args:  cobra.MinimumNArgs(1),
@@ -74,7 +74,7 @@ func (a *cli) detectorsLock() *cobra.Command {
 			"debian/locks build/gaudi",
 		RunE: func(c *cobra.Command, args []string) error {
 			o.Where = w.Where
-			return a.env().LockDetectors(c.Context(), o, args, a.printLocked)
+			return sites.LockDetectors(c.Context(), a.env(), o, args, a.printLocked)
 		},
 	}
 	addOutFlag(c, &o.Out)
@@ -92,7 +92,7 @@ func (a *cli) detectorsLock() *cobra.Command {
 }
 
 // printLocked prints the locked detector, and the site's block that grants the permissions it needs.
-func (a *cli) printLocked(l app.Locked) {
+func (a *cli) printLocked(l sites.Locked) {
 	fmt.Fprintf(a.stdout, "Locked %s %s as it is (sha256 %s…) in %s. In a site:\n",
 		l.Lock.Name, l.Version, l.Lock.SHA256[:12], l.Path)
 	if l.Allow == "" {
@@ -104,7 +104,7 @@ func (a *cli) printLocked(l app.Locked) {
 }
 
 func (a *cli) detectorsCheck() *cobra.Command {
-	var o app.CheckOptions
+	var o sites.CheckOptions
 	var output format
 	c := &cobra.Command{
 		Use:   "check BINARY [-- ARGUMENTS]",
@@ -118,7 +118,7 @@ handshake, description, configuration, deadline, sizes, determinism, files, netw
 		RunE: func(c *cobra.Command, args []string) error {
 			o.Command = args
 			o.Output = output.name
-			checked, err := a.env().CheckDetector(c.Context(), o, a.stdout, a.stderr)
+			checked, err := sites.CheckDetector(c.Context(), a.env(), o, a.stdout, a.stderr)
 			if err != nil {
 				return err
 			}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/app/looking"
 	"github.com/prelet/prelet/internal/printer"
 )
 
@@ -39,7 +39,7 @@ Exit status 0 if nothing prevents a boot, 3 otherwise.`,
 		Example: "  prelet doctor\n  prelet doctor --root /mnt/image --kubelet-version 1.36\n" +
 			"  prelet doctor -o json | jq '.findings[] | select(.state != \"ok\")'",
 		RunE: stopOnSignal(func(ctx context.Context, _ []string) error {
-			found, err := a.env().Doctor(ctx, w.Where)
+			found, err := looking.Doctor(ctx, a.env(), w.Where)
 			if err != nil {
 				return err
 			}
@@ -49,7 +49,7 @@ Exit status 0 if nothing prevents a boot, 3 otherwise.`,
 			if w.Root != "" {
 				subject = "image"
 			}
-			err = printResult(a, w.output.isJSON(), found, func(o io.Writer, e app.Examined, s printer.Style) error {
+			err = printResult(a, w.output.isJSON(), found, func(o io.Writer, e looking.Examined, s printer.Style) error {
 				return printer.Doctor(o, subject, e.Results, s)
 			})
 			if err == nil && !found.Fit {

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/app/planning"
 	"github.com/prelet/prelet/internal/printer"
 )
 
@@ -39,7 +40,7 @@ An error in EXPR exits with 64.
 			return a.evaluate(
 				ctx,
 				a.env(),
-				app.EvalOptions{Where: w.Where, Text: args[0]},
+				planning.EvalOptions{Where: w.Where, Text: args[0]},
 				w.output.isJSON(),
 			)
 		}),
@@ -53,13 +54,13 @@ An error in EXPR exits with 64.
 func (a *cli) evaluate(
 	ctx context.Context,
 	env *app.Env,
-	o app.EvalOptions,
+	o planning.EvalOptions,
 	asJSON bool,
 ) error {
 	begin := func(source string) { a.printRecording(source, asJSON) }
-	show := func(x app.Evaluated) error { return a.showEvaluated(x, asJSON) }
+	show := func(x planning.Evaluated) error { return a.showEvaluated(x, asJSON) }
 
-	code, err := env.Eval(ctx, o, begin, show)
+	code, err := planning.Eval(ctx, env, o, begin, show)
 	if err != nil {
 		return err
 	}
@@ -67,7 +68,7 @@ func (a *cli) evaluate(
 }
 
 // showEvaluated prints one value, or why there is none.
-func (a *cli) showEvaluated(x app.Evaluated, asJSON bool) error {
+func (a *cli) showEvaluated(x planning.Evaluated, asJSON bool) error {
 	if x.Err != nil {
 		return a.showFailure(x.Source, x.Err, asJSON)
 	}
@@ -87,7 +88,7 @@ func (a *cli) showEvaluated(x app.Evaluated, asJSON bool) error {
 }
 
 // printFailure prints the messages of a site that failed, and those about the expression.
-func (a *cli) printFailure(x app.Evaluated) {
+func (a *cli) printFailure(x planning.Evaluated) {
 	ds := x.Diagnostics
 	if x.Plan.Diagnostics.HasErrors() {
 		ds = append(append(hcl.Diagnostics{}, x.Plan.Diagnostics...), ds...)

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/app/planning"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/insight/explain"
 	"github.com/prelet/prelet/internal/printer"
@@ -44,15 +44,15 @@ it shows the value, its type, and the places that refer to it.
 				first = false
 				a.printRecording(source, asJSON)
 			}
-			show := func(x app.Explanation) error {
+			show := func(x planning.Explanation) error {
 				return a.showExplanation(x, asJSON)
 			}
-			o := app.ExplainOptions{
+			o := planning.ExplainOptions{
 				Where:           w.Where,
 				Word:            args[0],
 				MissingIsResult: asJSON,
 			}
-			code, err := a.env().Explain(ctx, o, begin, show)
+			code, err := planning.Explain(ctx, a.env(), o, begin, show)
 			if err != nil {
 				return err
 			}
@@ -65,7 +65,7 @@ it shows the value, its type, and the places that refer to it.
 }
 
 // showExplanation prints one explanation, or why there is none.
-func (a *cli) showExplanation(x app.Explanation, asJSON bool) error {
+func (a *cli) showExplanation(x planning.Explanation, asJSON bool) error {
 	p := x.Plan
 	if p != nil && (p.Eval == nil || p.Diagnostics.HasErrors()) && !asJSON {
 		a.printDiagnostics(x.Plan.Site, printer.Sorted(x.Plan.Diagnostics))

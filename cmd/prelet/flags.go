@@ -126,7 +126,7 @@ func (f *format) Type() string { return "format" }
 // Set sets the format, for package pflag. It refuses a format that the command does not print.
 func (f *format) Set(name string) error {
 	if !slices.Contains(f.known, name) {
-		return failure(fault.Usage, "-o %s: %s", name, f.list())
+		return fault.Usage.Errorf("-o %s: %s", name, f.list())
 	}
 	f.name = name
 	f.isSet = true

@@ -6,7 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/app/looking"
+	"github.com/prelet/prelet/internal/app/planning"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/printer"
 	"github.com/prelet/prelet/internal/value"
@@ -30,7 +31,7 @@ func (f *fleetOutput) addFlags(c *cobra.Command) {
 func (f *fleetOutput) detail() (printer.FleetDetail, error) {
 	switch {
 	case f.names && f.summary:
-		return 0, failure(fault.Usage, "--names and --summary exclude each other")
+		return 0, fault.Usage.Errorf("--names and --summary exclude each other")
 	case f.names:
 		return printer.FleetNames, nil
 	case f.summary:
@@ -70,7 +71,7 @@ It refuses parts that do not belong together, and a part that is missing or give
 			"  prelet fleet merge 0.json 1.json --html fleet.html",
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return failure(fault.Usage, "1 argument or more needed: the partial results of `prelet plan --shard`")
+				return fault.Usage.Errorf("1 argument or more needed: the partial results of `prelet plan --shard`")
 			}
 			if err := checkPageFlags(c); err != nil {
 				return err
@@ -80,12 +81,12 @@ It refuses parts that do not belong together, and a part that is missing or give
 				return err
 			}
 			a.printed = file == "-" // a failure has no document there
-			report, err := a.env().MergeFleet(args)
+			report, err := planning.MergeFleet(a.env(), args)
 			if err != nil {
 				return err
 			}
 			if file != "" {
-				err = a.writePage(file, app.Reported{Fleet: report})
+				err = a.writePage(file, looking.Reported{Fleet: report})
 			} else {
 				err = a.printFleet(printer.FleetView{Report: report, Detail: detail}, output.name)
 			}
@@ -106,7 +107,7 @@ It refuses parts that do not belong together, and a part that is missing or give
 func checkPageFlags(c *cobra.Command) error {
 	for _, name := range []string{"output", "names", "summary"} {
 		if c.Flags().Changed("html") && c.Flags().Changed(name) {
-			return failure(fault.Usage, "--html and --%s exclude each other: the page has everything", name)
+			return fault.Usage.Errorf("--html and --%s exclude each other: the page has everything", name)
 		}
 	}
 
@@ -151,8 +152,8 @@ func (a *cli) printUnusable(source string, err error) {
 }
 
 // toOptions returns the options of a plan.
-func (f *planFlags) toOptions() app.PlanOptions {
-	return app.PlanOptions{
+func (f *planFlags) toOptions() planning.PlanOptions {
+	return planning.PlanOptions{
 		Where:   f.Where,
 		Against: f.against,
 		Shard:   f.shard,

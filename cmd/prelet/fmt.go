@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/app/sites"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/origin"
@@ -34,17 +34,17 @@ as an editor needs it. A text with a syntax error writes nothing there.`,
 			"  prelet fmt - < site.hcl",
 		RunE: func(c *cobra.Command, args []string) error {
 			switch {
-			case len(args) == 1 && args[0] == app.StandardInput:
-				file, err := app.FormatInput(c.InOrStdin())
+			case len(args) == 1 && args[0] == sites.StandardInput:
+				file, err := sites.FormatInput(c.InOrStdin())
 				if err != nil {
 					return err
 				}
 				return a.showFormattedInput(file, flags)
-			case slices.Contains(args, app.StandardInput):
-				return failure(fault.Usage, "fmt -: standard input excludes other files")
+			case slices.Contains(args, sites.StandardInput):
+				return fault.Usage.Errorf("fmt -: standard input excludes other files")
 			}
 
-			done, err := app.Format(args, flags.check || flags.diff)
+			done, err := sites.Format(args, flags.check || flags.diff)
 			for _, f := range done.Files {
 				a.showFormatted(f, flags)
 			}
@@ -66,7 +66,7 @@ as an editor needs it. A text with a syntax error writes nothing there.`,
 }
 
 // showFormatted prints the path or the difference of a file that is formatted, or why it could not be.
-func (a *cli) showFormatted(f app.FormattedFile, flags formatFlags) {
+func (a *cli) showFormatted(f sites.FormattedFile, flags formatFlags) {
 	switch {
 	case f.Diagnostics != nil:
 		shown := &lang.Site{Sources: map[string][]byte{f.Path: f.Source}}
@@ -80,14 +80,14 @@ func (a *cli) showFormatted(f app.FormattedFile, flags formatFlags) {
 
 // showFormattedInput prints the canonical form of standard input, or with a flag what that flag asks for. The text is
 // not redacted: it is the caller's own text, and goes back into a file.
-func (a *cli) showFormattedInput(f app.FormattedFile, flags formatFlags) error {
+func (a *cli) showFormattedInput(f sites.FormattedFile, flags formatFlags) error {
 	switch {
 	case f.Diagnostics != nil:
 		a.showFormatted(f, flags)
 		return quit(origin.Code(f.Diagnostics))
 	case !flags.check && !flags.diff:
 		if _, err := a.exact.Write(f.Text); err != nil {
-			return failure(fault.CannotWrite, "cannot print: %s", err)
+			return fault.CannotWrite.Errorf("cannot print: %s", err)
 		}
 		return nil
 	case !f.IsCanonical():

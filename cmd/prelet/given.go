@@ -23,7 +23,7 @@ func refuseEmptyFlags(c *cobra.Command) (err error) {
 			empty = slices.Contains(l.GetSlice(), "")
 		}
 		if empty && err == nil {
-			err = failure(fault.Usage, "--%s is empty: is a shell variable unset?", f.Name)
+			err = fault.Usage.Errorf("--%s is empty: is a shell variable unset?", f.Name)
 		}
 	})
 	return err
@@ -40,11 +40,11 @@ func refuseArguments(c *cobra.Command, args []string) error {
 		{"html", ".html"}, {"from", ".prelet"}, {"from", ".prelet.gz"}, {"from", ".tar.gz"}, {"config", ""},
 	} {
 		if c.Flags().Lookup(f.flag) != nil && strings.HasSuffix(args[0], f.suffix) {
-			return failure(fault.Usage, "%s takes no arguments; did you mean --%s %s?", c.Name(), f.flag, args[0])
+			return fault.Usage.Errorf("%s takes no arguments; did you mean --%s %s?", c.Name(), f.flag, args[0])
 		}
 	}
 
-	return failure(fault.Usage, "%s takes no argument, but got %q\nprelet: see `%s --help`",
+	return fault.Usage.Errorf("%s takes no argument, but got %q\nprelet: see `%s --help`",
 		c.Name(), args[0], c.CommandPath())
 }
 
@@ -78,7 +78,7 @@ func describeFlagError(c *cobra.Command, err error) error {
 	if errors.As(err, &refused) { // of the flag's own type
 		text = refused.Summary
 	}
-	return failure(fault.Usage, "%s\nprelet: `%s --help` lists its flags", text, c.CommandPath())
+	return fault.Usage.Errorf("%s\nprelet: `%s --help` lists its flags", text, c.CommandPath())
 }
 
 // requireSubcommand makes a command that only has subcommands fail as wrong usage. Cobra would show help and exit with
@@ -94,7 +94,7 @@ func requireSubcommand(root *cobra.Command) {
 		}
 		c.Args = cobra.ArbitraryArgs
 		c.RunE = func(*cobra.Command, []string) error {
-			return failure(fault.Usage, "%s takes one of %s\nprelet: see `%s --help`",
+			return fault.Usage.Errorf("%s takes one of %s\nprelet: see `%s --help`",
 				c.Name(), strings.Join(below, ", "), c.CommandPath())
 		}
 	}
@@ -106,5 +106,5 @@ func asUsage(err error) error {
 	if err == nil || errors.As(err, &known) {
 		return err
 	}
-	return failure(fault.Usage, "%s\nprelet: `prelet help` lists the commands", err)
+	return fault.Usage.Errorf("%s\nprelet: `prelet help` lists the commands", err)
 }

@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/app/planning"
 	"github.com/prelet/prelet/internal/lang/eval"
 	"github.com/prelet/prelet/internal/printer"
 )
@@ -18,7 +18,7 @@ var graphFormats = map[string]func(io.Writer, eval.Graph) error{
 }
 
 func (a *cli) graph() *cobra.Command {
-	var o app.GraphOptions
+	var o planning.GraphOptions
 	var output format
 	c := &cobra.Command{
 		Use:     "graph [PATH...]",
@@ -46,8 +46,8 @@ It needs no machine and no network.`,
 	return c
 }
 
-func (a *cli) showGraph(o app.GraphOptions, output format) error {
-	got, err := a.env().Graph(o)
+func (a *cli) showGraph(o planning.GraphOptions, output format) error {
+	got, err := planning.Graph(a.env(), o)
 	if err != nil {
 		return err
 	}

@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/app/looking"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/printer"
 )
@@ -21,7 +21,7 @@ func (a *cli) history() *cobra.Command {
 An asterisk marks the generation in place. Below the list is what is pinned or held, and why.`,
 		Example: "  prelet history\n  prelet history --root /mnt/node17\n  prelet history -o json",
 		RunE: func(c *cobra.Command, _ []string) error {
-			past, err := a.env().History(c.Context(), w.Root)
+			past, err := looking.ReadHistory(c.Context(), a.env(), w.Root)
 			if err != nil {
 				return err
 			}
@@ -48,7 +48,7 @@ prelet history diff shows what it changed in the node, and why.`,
 			if err != nil {
 				return err
 			}
-			one, err := a.env().Generation(c.Context(), w.Root, n)
+			one, err := looking.Generation(c.Context(), a.env(), w.Root, n)
 			if err != nil {
 				return err
 			}
@@ -75,7 +75,7 @@ Contents with a secret are never shown.
 What is damaged or missing in a generation is named, and the rest is compared.`,
 		Example: "  prelet history diff 11\n  prelet history diff 11 12 -o json",
 		RunE: func(c *cobra.Command, args []string) error {
-			numbers := []int{0, app.InPlace}
+			numbers := []int{0, looking.InPlace}
 			for i, text := range args {
 				n, err := parseGeneration(text)
 				if err != nil {
@@ -84,7 +84,7 @@ What is damaged or missing in a generation is named, and the rest is compared.`,
 				numbers[i] = n
 			}
 
-			d, err := a.env().HistoryDiff(c.Context(), w.Root, numbers[0], numbers[1])
+			d, err := looking.HistoryDiff(c.Context(), a.env(), w.Root, numbers[0], numbers[1])
 			if err != nil {
 				return err
 			}
@@ -99,11 +99,11 @@ What is damaged or missing in a generation is named, and the rest is compared.`,
 func parseGeneration(text string) (int, error) {
 	n, err := strconv.Atoi(text)
 	if err == nil && n == 0 {
-		return 0, failure(fault.Usage, "0 is the state before prelet, which has no plan; "+
+		return 0, fault.Usage.Errorf("0 is the state before prelet, which has no plan; " +
 			"prelet history show 1 lists what generation 1 changed in it")
 	}
 	if err != nil || n < 1 {
-		return 0, failure(fault.Usage, "%q is not a number of a generation; prelet history lists them", text)
+		return 0, fault.Usage.Errorf("%q is not a number of a generation; prelet history lists them", text)
 	}
 	return n, nil
 }

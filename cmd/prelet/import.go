@@ -3,13 +3,13 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/app/sites"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/printer"
 )
 
 func (a *cli) importSite() *cobra.Command {
-	var o app.ImportOptions
+	var o sites.ImportOptions
 	c := &cobra.Command{
 		Use:     "import FILE",
 		GroupID: "site",
@@ -28,7 +28,7 @@ what the file has. A file without pins of the cluster's CA needs the first.`,
 		),
 		RunE: func(_ *cobra.Command, args []string) error {
 			o.File = args[0]
-			done, err := a.env().Import(o)
+			done, err := sites.Import(a.env(), o)
 			a.printDiagnostics(nil, printer.Sorted(done.Diagnostics))
 			if err != nil {
 				return err
@@ -37,7 +37,7 @@ what the file has. A file without pins of the cluster's CA needs the first.`,
 				return quit(code)
 			}
 			return a.show(false, "import", struct {
-				app.Imported
+				sites.Imported
 				Dir string
 			}{done, o.Dir})
 		},

@@ -5,11 +5,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/app/sites"
 )
 
 func (a *cli) init() *cobra.Command {
-	o := app.InitOptions{Dir: "site"}
+	o := sites.InitOptions{Dir: "site"}
 	c := &cobra.Command{
 		Use:     "init [DIR]",
 		GroupID: "site",
@@ -24,7 +24,7 @@ or, with --from-node, from a node that has joined.`,
 				o.Dir = args[0]
 			}
 
-			path, err := a.env().Init(o)
+			path, err := sites.Init(a.env(), o)
 			if err != nil {
 				return err
 			}

@@ -23,6 +23,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/app/booting"
 	"github.com/prelet/prelet/internal/commit"
 	"github.com/prelet/prelet/internal/detector"
 	"github.com/prelet/prelet/internal/fault"
@@ -93,7 +94,7 @@ func (a *cli) execute(args []string) exitError {
 	if !a.begun {
 		err = asUsage(err)
 	}
-	a.printed = a.printed || errors.As(err, new(app.Ended))
+	a.printed = a.printed || errors.As(err, new(booting.Ended))
 	x := toExitError(err)
 	x.diags = a.nameRoots(x.diags)
 
@@ -138,7 +139,7 @@ func (e exitError) Unwrap() error { return e.err }
 // toExitError returns how a command ends that returned err. An error without a fault is one of prelet: Internal.
 func toExitError(err error) (x exitError) {
 	var explained *app.Explained
-	var ended app.Ended
+	var ended booting.Ended
 	switch {
 	case err == nil:
 		return x
@@ -186,11 +187,6 @@ func quit(code fault.Code) error {
 		return nil
 	}
 	return exitError{status: code.Exit(), code: code}
-}
-
-// failure returns an error of the command line or of the terminal.
-func failure(c fault.Code, format string, args ...any) error {
-	return &fault.Fault{Code: c, Summary: fmt.Sprintf(format, args...)}
 }
 
 // width returns how many columns help and messages fill.
@@ -322,8 +318,7 @@ func helpCommand() *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error {
 			sub, rest, err := c.Root().Find(args)
 			if err != nil || len(rest) > 0 {
-				return failure(
-					fault.Usage,
+				return fault.Usage.Errorf(
 					"unknown command %q\nprelet: `prelet help` lists the commands",
 					strings.Join(args, " "),
 				)

@@ -15,7 +15,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
 
-	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/app/images"
+	"github.com/prelet/prelet/internal/app/planning"
 	"github.com/prelet/prelet/internal/fault"
 )
 
@@ -36,7 +37,7 @@ func writeFiles(folder string) error {
 		stderr: os.Stderr,
 		getenv: os.Getenv,
 	}
-	date, err := a.env().BuildTime()
+	date, err := images.BuildTime(a.env())
 	if err != nil {
 		return err
 	}
@@ -66,7 +67,7 @@ func writeFiles(folder string) error {
 	}
 
 	title := fmt.Sprintf("%% \"PRELET\" \"5\" %q %q %q\n", date.Format("Jan 2006"), header.Source, header.Manual)
-	page := md2man.Render([]byte(title + languageText + plainMarkdown(app.Language().Markdown())))
+	page := md2man.Render([]byte(title + languageText + plainMarkdown(planning.Language().Markdown())))
 
 	return os.WriteFile(filepath.Join(folder, "prelet.5"), page, 0o644)
 }

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/app/planning"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/printer"
 )
@@ -63,7 +63,7 @@ or is not known because a recording lacks an answer.`,
 			}
 
 			nodes := nodePrinter{cli: a, from: f.From}
-			sum, err := a.env().Plan(ctx, f.toOptions(), func(p app.Planned) error {
+			sum, err := planning.Plan(ctx, a.env(), f.toOptions(), func(p planning.Planned) error {
 				if f.isNodes() {
 					return nodes.show(p)
 				}
@@ -100,12 +100,12 @@ func (f *planFlags) check() (printer.FleetDetail, error) {
 	case err != nil:
 		return 0, err
 	case f.isNodes() && (f.full || isReport || f.detailed):
-		return 0, failure(fault.Usage,
+		return 0, fault.Usage.Errorf(
 			"-o nodes excludes --full, --names, --summary, --against, --shard and --detailed-exitcode")
 	case f.full && isReport:
-		return 0, failure(fault.Usage, "--full excludes --names, --summary, --against and --shard")
+		return 0, fault.Usage.Errorf("--full excludes --names, --summary, --against and --shard")
 	case f.shard != "" && f.output.isSet && !f.output.isJSON():
-		return 0, failure(fault.Usage,
+		return 0, fault.Usage.Errorf(
 			"--shard prints JSON for `prelet fleet merge`, so it excludes -o %s: write that at the merge",
 			f.output.name)
 	case f.shard != "":
@@ -129,7 +129,7 @@ func (f *planFlags) isEach() bool {
 func (f *planFlags) isNodes() bool { return f.output.name == "nodes" }
 
 // showPlanned prints one plan, or why there is none.
-func (a *cli) showPlanned(p app.Planned, asJSON bool) error {
+func (a *cli) showPlanned(p planning.Planned, asJSON bool) error {
 	if p.Source != "" {
 		a.printRecording(p.Source, asJSON)
 	}
@@ -149,7 +149,7 @@ func (a *cli) showPlanned(p app.Planned, asJSON bool) error {
 }
 
 // showPlan prints a plan, and why a run would not apply it.
-func (a *cli) showPlan(planned app.Planned, asJSON bool) error {
+func (a *cli) showPlan(planned planning.Planned, asJSON bool) error {
 	p := planned.Plan
 	p.Diagnostics = a.nameRoots(p.Diagnostics)
 	if asJSON {
@@ -170,7 +170,7 @@ func (a *cli) showPlan(planned app.Planned, asJSON bool) error {
 }
 
 // endPlan prints the report of a folder or of a comparison, and returns how the command ends.
-func (a *cli) endPlan(sum app.Plans, f *planFlags, detail printer.FleetDetail) error {
+func (a *cli) endPlan(sum planning.Plans, f *planFlags, detail printer.FleetDetail) error {
 	isPrinted := f.isEach() && f.output.isJSON()
 	if sum.Report != nil && !isPrinted {
 		if f.isEach() {

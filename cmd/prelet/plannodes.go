@@ -3,7 +3,7 @@ package main
 import (
 	"cmp"
 
-	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/app/planning"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/insight/nodeobject"
 	"github.com/prelet/prelet/internal/printer"
@@ -18,7 +18,7 @@ type nodePrinter struct {
 }
 
 // show prints the Node of one plan as a document of YAML, or why there is none.
-func (n *nodePrinter) show(p app.Planned) error {
+func (n *nodePrinter) show(p planning.Planned) error {
 	var object map[string]any
 	err := p.Err
 	if err == nil {
@@ -31,7 +31,7 @@ func (n *nodePrinter) show(p app.Planned) error {
 	}
 
 	if err := printer.WriteYAML(n.stdout, object, n.secrets()); err != nil {
-		return failure(fault.CannotWrite, "cannot print: %s", err)
+		return fault.CannotWrite.Errorf("cannot print: %s", err)
 	}
 
 	return nil

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/app/planning"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/printer"
@@ -31,13 +31,12 @@ Serial numbers, uuids, MAC addresses and GUIDs are left out without --with-ident
 		RunE: stopOnSignal(func(ctx context.Context, args []string) error {
 			isStdout := args[0] == "-"
 			a.printed = isStdout // a failure has no document there
-			r, err := a.env().
-				Record(ctx, app.RecordOptions{
-					Where:        w.Where,
-					File:         args[0],
-					Stdout:       printer.Unscreened(a.stdout),
-					WithIdentity: whole,
-				})
+			r, err := planning.Record(ctx, a.env(), planning.RecordOptions{
+				Where:        w.Where,
+				File:         args[0],
+				Stdout:       printer.Unscreened(a.stdout),
+				WithIdentity: whole,
+			})
 			if err != nil {
 				return err
 			}
@@ -58,7 +57,7 @@ Serial numbers, uuids, MAC addresses and GUIDs are left out without --with-ident
 func requireArgs(most int, what string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		if len(args) == 0 || len(args) > most {
-			return failure(fault.Usage, "%s takes %s", c.CommandPath(), what)
+			return fault.Usage.Errorf("%s takes %s", c.CommandPath(), what)
 		}
 		return nil
 	}

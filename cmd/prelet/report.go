@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/app/looking"
 	"github.com/prelet/prelet/internal/app/userfile"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/printer"
@@ -39,11 +39,11 @@ Exit status: that of prelet plan. The page of a plan that failed is written, too
 			"  prelet report --from fleet/ --config ./site --against main --html fleet.html",
 		RunE: stopOnSignal(func(ctx context.Context, _ []string) error {
 			if file == "" {
-				return failure(fault.Usage, "--html FILE needed: the page to write, or - for standard output")
+				return fault.Usage.Errorf("--html FILE needed: the page to write, or - for standard output")
 			}
 
 			a.printed = file == "-" // a failure has no document there
-			found, err := a.env().Report(ctx, app.ReportOptions{Where: w.Where, Against: against})
+			found, err := looking.Report(ctx, a.env(), looking.ReportOptions{Where: w.Where, Against: against})
 			if err != nil {
 				return err
 			}
@@ -65,7 +65,7 @@ func addPageFlag(c *cobra.Command, file *string) {
 }
 
 // writePage writes the page of a boot or of a fleet to a file, or to standard output for "-".
-func (a *cli) writePage(file string, found app.Reported) error {
+func (a *cli) writePage(file string, found looking.Reported) error {
 	err := userfile.WritePage(file, printer.Unscreened(a.stdout), func(o io.Writer) error {
 		return a.encodePage(o, found)
 	})
@@ -84,7 +84,7 @@ func (a *cli) writePage(file string, found app.Reported) error {
 }
 
 // encodePage writes the page of a boot or of a fleet.
-func (a *cli) encodePage(w io.Writer, found app.Reported) error {
+func (a *cli) encodePage(w io.Writer, found looking.Reported) error {
 	if found.Upgrade != nil {
 		return printer.UpgradeHTML(w, found.Upgrade, a.secrets())
 	}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/app/booting"
 	"github.com/prelet/prelet/internal/fault"
 )
 
@@ -24,19 +24,19 @@ The generation is pinned: no plan is applied, changed ones included, until --rel
 prelet history lists the generations.`,
 		Example: "  prelet rollback\n  prelet rollback 12\n  prelet rollback --release && prelet run",
 		RunE: stopWriteOnSignal(func(ctx context.Context, args []string) error {
-			to := app.NewestGood
+			to := booting.NewestGood
 			if len(args) == 1 {
 				n, err := strconv.Atoi(args[0])
 				if err != nil || n < 0 {
-					return failure(fault.Usage,
+					return fault.Usage.Errorf(
 						"%q is not the number of a generation; prelet history lists them", args[0])
 				}
 				to = n
 			}
 			if release && len(args) == 1 {
-				return failure(fault.Usage, "either a generation or --release")
+				return fault.Usage.Errorf("either a generation or --release")
 			}
-			back, err := a.env().Rollback(ctx, app.RollbackOptions{
+			back, err := booting.Rollback(ctx, a.env(), booting.RollbackOptions{
 				Root:    w.Root,
 				To:      to,
 				Release: release,

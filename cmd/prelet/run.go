@@ -12,7 +12,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/spf13/cobra"
 
-	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/app/booting"
 	"github.com/prelet/prelet/internal/commit"
 	"github.com/prelet/prelet/internal/commit/activation"
 	"github.com/prelet/prelet/internal/fault"
@@ -41,7 +41,7 @@ With --root it writes files below a folder and touches no unit.`,
 			if isThisMachine {
 				request = append(request, "--"+thisMachineFlag)
 			}
-			r, err := a.env().Run(ctx, app.RunOptions{
+			r, err := booting.Run(ctx, a.env(), booting.RunOptions{
 				Where:       w.Where,
 				Retry:       retry,
 				ThisMachine: isThisMachine,
@@ -167,7 +167,7 @@ type runResult struct {
 	Overwritten []string `json:"overwritten,omitempty"` // files that somebody had changed
 }
 
-func (a *cli) endRun(run app.Ran, asJSON bool) error {
+func (a *cli) endRun(run booting.Ran, asJSON bool) error {
 	var diags hcl.Diagnostics
 	if run.Plan != nil {
 		diags = printer.Sorted(run.Plan.Diagnostics)
@@ -202,7 +202,7 @@ func (a *cli) endRun(run app.Ran, asJSON bool) error {
 	return quit(run.Code)
 }
 
-func newRunResult(run app.Ran, diags hcl.Diagnostics) runResult {
+func newRunResult(run booting.Ran, diags hcl.Diagnostics) runResult {
 	r := runResult{
 		outcome:  newOutcome(run.Result, diags),
 		Complete: run.Complete,

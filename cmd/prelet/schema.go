@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/app/planning"
 	"github.com/prelet/prelet/internal/fault"
 )
 
@@ -26,12 +26,12 @@ With --out it writes pages to DIR/reference and DIR/codes, one for each stage ty
 		RunE: func(*cobra.Command, []string) error {
 			switch {
 			case dir != "" && output.name != "markdown":
-				return failure(fault.Usage, "--out writes Markdown pages; leave -o %s out", output.name)
+				return fault.Usage.Errorf("--out writes Markdown pages; leave -o %s out", output.name)
 			case dir != "":
-				return app.WriteReference(dir)
+				return planning.WriteReference(dir)
 			}
 
-			language := app.Language()
+			language := planning.Language()
 			return a.print(func(o io.Writer) error {
 				if !output.isJSON() {
 					_, err := io.WriteString(o, language.Markdown())

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/app/images"
 	"github.com/prelet/prelet/internal/check"
 	"github.com/prelet/prelet/internal/printer"
 )
@@ -32,7 +32,7 @@ Without --yes it writes nothing. --yes puts back what was before prelet, as
 does not edit the site, and nothing on a mount that may show files from outside of
 the image. A path that a person must change prevents it.
 Then it keeps the output of the kubelet's --version and --help for the first boot,
-and writes ` + app.StatementPath + `: versions, the site's files
+and writes ` + images.StatementPath + `: versions, the site's files
 and the detectors with their hashes, the checks, and what was removed.
 
 It works on this machine's own root, or on that of an image with --root.
@@ -43,7 +43,7 @@ It can be repeated, also after a power cut: a sealed image is not changed.
 Exit status 0 if the image is sealed, 3 if it is not, 40 if it cannot be written.`,
 		Example: "  prelet seal\n  prelet seal --yes --root /mnt/image --kubelet-version 1.36",
 		RunE: stopOnSignal(func(ctx context.Context, _ []string) error {
-			got, err := a.env().Seal(ctx, app.SealOptions{Where: w.Where, Yes: yes})
+			got, err := images.Seal(ctx, a.env(), images.SealOptions{Where: w.Where, Yes: yes})
 			if err != nil {
 				return err
 			}
@@ -64,7 +64,7 @@ Exit status 0 if the image is sealed, 3 if it is not, 40 if it cannot be written
 }
 
 // printSealed prints the results of the checks, or the removed files and the place of the statement.
-func (a *cli) printSealed(o io.Writer, got app.Sealed, s printer.Style) error {
+func (a *cli) printSealed(o io.Writer, got images.Sealed, s printer.Style) error {
 	isSkipped := func(f check.Result) bool { return f.State == check.Skipped }
 	checked := slices.DeleteFunc(slices.Clone(got.Results), isSkipped)
 	conclusion := ""
@@ -72,7 +72,7 @@ func (a *cli) printSealed(o io.Writer, got app.Sealed, s printer.Style) error {
 	case got.Refused != "":
 		conclusion = "The image is not sealed: " + got.Refused + "."
 	case got.Unchanged:
-		conclusion = "The image is sealed already, and nothing has changed: " + app.StatementPath
+		conclusion = "The image is sealed already, and nothing has changed: " + images.StatementPath
 	}
 	if err := printer.CheckResults(o, checked, conclusion, s); err != nil || conclusion != "" {
 		return err

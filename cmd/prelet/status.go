@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/app/looking"
 	"github.com/prelet/prelet/internal/printer"
 )
 
@@ -43,7 +43,7 @@ cluster does not give an image back.`,
 				ctx, cancel = context.WithTimeout(ctx, imageWait)
 				defer cancel()
 			}
-			s, err := a.env().Status(ctx, w.Root, wait)
+			s, err := looking.Status(ctx, a.env(), w.Root, wait)
 			if err != nil {
 				return err
 			}
@@ -53,12 +53,12 @@ cluster does not give an image back.`,
 			}
 			switch {
 			case image:
-				return a.printImageVerdict(app.FindImageVerdict(s), w.output)
+				return a.printImageVerdict(looking.FindImageVerdict(s), w.output)
 			case w.output.isJSON():
 				err = a.printJSON(s)
 			default:
 				err = a.show(false, "status", struct {
-					app.NodeStatus
+					looking.NodeStatus
 					Long bool
 				}{s, long})
 			}
@@ -78,7 +78,7 @@ cluster does not give an image back.`,
 }
 
 // printImageVerdict prints whether the image of this boot may stay. Exit status 1 gives it back.
-func (a *cli) printImageVerdict(v app.ImageVerdict, output format) error {
+func (a *cli) printImageVerdict(v looking.ImageVerdict, output format) error {
 	status, word := 0, "works"
 	if !v.Keep {
 		status, word = 1, "does not work"

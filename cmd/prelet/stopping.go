@@ -4,6 +4,8 @@ import (
 	"context"
 
 	"github.com/spf13/cobra"
+
+	"github.com/prelet/prelet/internal/app/booting"
 )
 
 // stopping is for prelet.service, which runs it as ExecStop=.
@@ -14,7 +16,7 @@ func (a *cli) stopping() *cobra.Command {
 		Args:   refuseArguments,
 		Short:  "Make the conditions of the Node False, as prelet.service does when it stops",
 		RunE: stopOnSignal(func(ctx context.Context, _ []string) error {
-			a.env().ReportStop(ctx)
+			booting.ReportStop(ctx, a.env())
 			return nil
 		}),
 	}

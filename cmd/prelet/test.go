@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/app/sites"
 	"github.com/prelet/prelet/internal/app/userfile"
 	"github.com/prelet/prelet/internal/insight/testfile"
 	"github.com/prelet/prelet/internal/lang"
@@ -17,7 +17,7 @@ import (
 )
 
 func (a *cli) test() *cobra.Command {
-	var o app.TestOptions
+	var o sites.TestOptions
 	var output format
 	var junit string
 	c := &cobra.Command{
@@ -42,7 +42,7 @@ or has several layers.`,
 		RunE: stopOnSignal(func(ctx context.Context, args []string) error {
 			o.Paths = args
 			shown := &testsShown{cli: a, output: output.name}
-			found, err := a.env().Test(ctx, o, shown.show)
+			found, err := sites.Test(ctx, a.env(), o, shown.show)
 			if err != nil {
 				return err
 			}
@@ -85,7 +85,7 @@ func (a *testsShown) show(sources *lang.Site, r testfile.Result) error {
 }
 
 // end prints the sum, or the mistakes that kept the tests from running, and returns how the command ends.
-func (a *testsShown) end(found app.Tests, junit string) error {
+func (a *testsShown) end(found sites.Tests, junit string) error {
 	if junit != "" {
 		var report bytes.Buffer
 		all := slices.Concat(a.all, testfile.Mistakes(found.Diagnostics))

@@ -7,7 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/app/looking"
+	"github.com/prelet/prelet/internal/app/planning"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/insight/fleet"
 	"github.com/prelet/prelet/internal/printer"
@@ -53,15 +54,15 @@ Where some node has no plan, and nothing breaks on the others, it is that of its
 		RunE: stopOnSignal(func(ctx context.Context, _ []string) error {
 			switch {
 			case f.to == "" && len(f.Kubelets) == 0:
-				return failure(fault.Usage, "--to VERSION or --kubelet PROGRAM needed, as in --to 1.37")
+				return fault.Usage.Errorf("--to VERSION or --kubelet PROGRAM needed, as in --to 1.37")
 			case f.page != "" && f.output.isSet:
-				return failure(fault.Usage, "--html and --output exclude each other: the page has everything")
+				return fault.Usage.Errorf("--html and --output exclude each other: the page has everything")
 			case (f.fix || f.write) && (f.page != "" || f.output.isSet):
-				return failure(fault.Usage, "--fix and --write exclude --html and --output")
+				return fault.Usage.Errorf("--fix and --write exclude --html and --output")
 			}
 
 			a.printed = f.page == "-" // a failure has no document there
-			u, err := a.env().Upgrade(ctx, app.UpgradeOptions{
+			u, err := planning.Upgrade(ctx, a.env(), planning.UpgradeOptions{
 				Where:  f.Where,
 				To:     f.to,
 				Server: f.server,
@@ -103,7 +104,7 @@ Where some node has no plan, and nothing breaks on the others, it is that of its
 // showUpgrade prints a report, or writes its page.
 func (a *cli) showUpgrade(u *fleet.Upgrade, f *upgradeFlags) error {
 	if f.page != "" {
-		return a.writePage(f.page, app.Reported{Upgrade: u})
+		return a.writePage(f.page, looking.Reported{Upgrade: u})
 	}
 	write := printer.UpgradeText
 	if f.output.name == "markdown" {

@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/app/sites"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/printer"
 )
@@ -35,7 +35,7 @@ only if the site sets or removes all of them; a note names the others.
 		RunE: func(_ *cobra.Command, args []string) error {
 			w.Config = append(w.Config, args...)
 
-			found, err := a.env().Validate(app.ValidateOptions{Where: w.Where, Strict: strict})
+			found, err := sites.Validate(a.env(), sites.ValidateOptions{Where: w.Where, Strict: strict})
 			if err != nil {
 				return err
 			}
@@ -58,7 +58,7 @@ type validation struct {
 	Diagnostics   []printer.Diagnostic `json:"diagnostics"`
 }
 
-func (a *cli) showValidated(v app.Validated, asJSON bool) error {
+func (a *cli) showValidated(v sites.Validated, asJSON bool) error {
 	diags := a.nameRoots(printer.Sorted(v.Diagnostics))
 	if asJSON {
 		document := validation{1, v.IsValid(), printer.DiagnosticsJSON(diags)}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/app/booting"
 	"github.com/prelet/prelet/internal/commit"
 	"github.com/prelet/prelet/internal/commit/activation"
 	"github.com/prelet/prelet/internal/origin"
@@ -31,7 +31,7 @@ Without a generation it checks nothing.
 Exit status 0 healthy, 50 unhealthy, 51 unhealthy after a rollback too.`,
 		Example: "  prelet verify\n  prelet verify -o json",
 		RunE: stopOnSignal(func(ctx context.Context, _ []string) error {
-			found, err := a.env().Verify(ctx)
+			found, err := booting.Verify(ctx, a.env())
 			switch {
 			case err != nil:
 				return err
@@ -46,7 +46,7 @@ Exit status 0 healthy, 50 unhealthy, 51 unhealthy after a rollback too.`,
 	return c
 }
 
-func (a *cli) endVerify(v app.Verified, asJSON bool) error {
+func (a *cli) endVerify(v booting.Verified, asJSON bool) error {
 	messages := commit.Explain(v.Err)
 	if asJSON {
 		d := newOutcome(v.Result, messages)

@@ -9,7 +9,7 @@ import (
 
 	template "github.com/DataDog/datadog-agent/pkg/template/text"
 
-	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/app/looking"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/printer"
 )
@@ -24,11 +24,11 @@ func (a *cli) view(w io.Writer, name string, result any) error {
 	style := printer.StyleOf(a.stdout, a.getenv)
 
 	return style.Render(w, views, "views/"+name+".tmpl", result, template.FuncMap{
-		"changed":   app.HistoryEntry.Changed,
-		"isDamaged": app.HistoryEntry.IsDamaged,
+		"changed":   looking.HistoryEntry.Changed,
+		"isDamaged": looking.HistoryEntry.IsDamaged,
 		"lasted":    func(from, to time.Time) time.Duration { return to.Sub(from).Round(time.Millisecond) },
-		"newest":    app.History.Newest,
-		"origin":    app.HistoryEntry.Origin,
+		"newest":    looking.History.Newest,
+		"origin":    looking.HistoryEntry.Origin,
 		"plan":      shortenPlan,
 		"row":       a.row,
 		"sentence":  func(text string) string { return origin.Capitalize(text) + "." },
@@ -36,7 +36,7 @@ func (a *cli) view(w io.Writer, name string, result any) error {
 		"stamp":     func(t time.Time) string { return t.Local().Format(time.DateTime) },
 		"took":      formatTook,
 		"trim":      func(line string) string { return strings.TrimRight(line, " ") },
-		"words":     app.HistoryEntry.Words,
+		"words":     looking.HistoryEntry.Words,
 	})
 }
 

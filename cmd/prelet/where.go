@@ -26,7 +26,7 @@ func (a *cli) printDiagnostics(s *lang.Site, ds hcl.Diagnostics) {
 func (a *cli) print(f func(io.Writer) error) error {
 	a.printed = true
 	if err := a.printRedacted(a.stdout, f); err != nil {
-		return failure(fault.CannotWrite, "cannot print: %s", err)
+		return fault.CannotWrite.Errorf("cannot print: %s", err)
 	}
 	return nil
 }
@@ -35,7 +35,7 @@ func (a *cli) print(f func(io.Writer) error) error {
 func (a *cli) printJSON(v any) error {
 	a.printed = true
 	if err := printer.WriteDocument(a.stdout, v, a.secrets()); err != nil {
-		return failure(fault.CannotWrite, "cannot print: %s", err)
+		return fault.CannotWrite.Errorf("cannot print: %s", err)
 	}
 	return nil
 }
@@ -43,7 +43,7 @@ func (a *cli) printJSON(v any) error {
 // printCommands writes commands of a workflow to stdout, redacted.
 func (a *cli) printCommands(f func(io.Writer) error) error {
 	if err := a.printRedacted(printer.Commands(a.stdout), f); err != nil {
-		return failure(fault.CannotWrite, "cannot print: %s", err)
+		return fault.CannotWrite.Errorf("cannot print: %s", err)
 	}
 
 	return nil

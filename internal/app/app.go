@@ -1,12 +1,12 @@
-// Package app implements the commands, one function each, without flags and output. A function takes options, opens
-// the node or the recordings, takes the lock before it writes, and returns a value to print or an error that contains
-// a *fault.Fault. It prints nothing: progress goes through Env or a callback.
+// Package app opens what a command works on, in one way: what it was given, the layers of its site, variables, the world,
+// the node (open.go), and the machine that it changes (host.go). The commands are in the packages below it, by what a
+// person does, one function each, without flags and output: it takes options, and returns a value to print or an error
+// that contains a *fault.Fault. It prints nothing: progress goes through Env or a callback.
 package app
 
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"sync/atomic"
 
@@ -55,24 +55,35 @@ func (e *Explained) Error() string { return e.Err.Error() }
 // Unwrap returns the failure as it happened.
 func (e *Explained) Unwrap() error { return e.Err }
 
-// refuseSite returns the failure of a command that has no result because of errors in a site.
-func refuseSite(s *lang.Site, diags hcl.Diagnostics) error {
+// RefuseSite returns the failure of a command that has no result because of errors in a site.
+func RefuseSite(s *lang.Site, diags hcl.Diagnostics) error {
 	return &Explained{
-		Err:      failure(origin.Code(diags), "the site has errors"),
+		Err:      origin.Code(diags).Errorf("the site has errors"),
 		Messages: printer.Sorted(diags),
 		Sources:  s.Sources,
 	}
 }
 
-// checkStopped returns the error of a command that a signal has stopped before it changed anything; nil if none did.
-func checkStopped(ctx context.Context) error {
+// CheckStopped returns the error of a command that a signal has stopped before it changed anything; nil if none did.
+func CheckStopped(ctx context.Context) error {
 	if !errors.Is(ctx.Err(), context.Canceled) {
 		return nil
 	}
 
-	return failure(fault.Interrupted, "stopped by a signal: %s; nothing was changed", context.Cause(ctx))
+	return fault.Interrupted.Errorf("stopped by a signal: %s; nothing was changed", context.Cause(ctx))
 }
 
-func failure(c fault.Code, format string, args ...any) error {
-	return &fault.Fault{Code: c, Summary: fmt.Sprintf(format, args...)}
+// SayError prints an error that does not change the result of a command.
+func (e *Env) SayError(err error) {
+	if err != nil {
+		e.Say(err.Error())
+	}
+}
+
+// WithOwnRedactor returns the environment of one of several plans: a secret of one must not change another.
+func (e *Env) WithOwnRedactor() *Env {
+	out := *e
+	out.Redactor = e.Redactor.NewChild()
+
+	return &out
 }

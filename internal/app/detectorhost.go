@@ -9,14 +9,14 @@ import (
 	"github.com/prelet/prelet/internal/lang"
 )
 
-// detectorHost returns the host that runs detectors for a command and reads their locks.
-func (e *Env) detectorHost(w Where) *detector.Host {
+// DetectorHost returns the host that runs detectors for a command and reads their locks.
+func (e *Env) DetectorHost(w Where) *detector.Host {
 	o := detector.Options{
 		Root:    w.Root,
 		Redact:  e.Redactor.String,
 		Helper:  findHelper(),
-		NoSite:  func() bool { return verifier(w.Root) != nil },
-		Digests: filepath.Join(w.stateDir(), detector.CacheFile),
+		NoSite:  func() bool { return Verifier(w.Root) != nil },
+		Digests: filepath.Join(w.StateDir(), detector.CacheFile),
 	}
 	if w.Hardware != "" {
 		o.Tree = w.Hardware

@@ -34,30 +34,29 @@ type Where struct {
 	Takeover       bool     // join under the name of another machine
 	AcceptMissing  bool     // do not keep the values that variables had in the last good generation
 
-	mustBeSigned  bool                          // also if Config names the site's files
-	binaries      map[string]*kubeletbin.Binary // those of Kubelets, by version
-	takesKubelets bool                          // more than one
-	isRun         bool                          // the kubelet's binary is asked only if there is a generation to lose
+	MustBeSigned  bool                          // also if Config names the site's files
+	Binaries      map[string]*kubeletbin.Binary // those of Kubelets, by version
+	TakesKubelets bool                          // more than one
+	IsRun         bool                          // the kubelet's binary is asked only if there is a generation to lose
 }
 
-// check refuses flags that exclude each other, and missing paths. It makes Root absolute.
-func (w *Where) check() error {
+// Check refuses flags that exclude each other, and missing paths. It makes Root absolute.
+func (w *Where) Check() error {
 	if w.From != "" && (w.Root != "" || w.Hardware != "") {
-		return failure(
-			fault.Usage,
+		return fault.Usage.Errorf(
 			"--from excludes --root and --hardware: a recording is of one machine, with its files",
 		)
 	}
 
 	for _, v := range w.Variables {
 		if strings.Index(v, "=") < 1 {
-			return failure(fault.Usage, "--var %s: write NAME=VALUE", v)
+			return fault.Usage.Errorf("--var %s: write NAME=VALUE", v)
 		}
 	}
 
 	if w.KubeletVersion != "" {
 		if err := known.CheckVersion(w.KubeletVersion); err != nil {
-			return failure(fault.Usage, "--kubelet-version %s: %s", w.KubeletVersion, err)
+			return fault.Usage.Errorf("--kubelet-version %s: %s", w.KubeletVersion, err)
 		}
 	}
 	if err := w.openKubelets(); err != nil {
@@ -73,7 +72,7 @@ func (w *Where) check() error {
 
 	abs, err := filepath.Abs(w.Root)
 	if err != nil {
-		return failure(fault.Usage, "--root %s: %s", w.Root, err)
+		return fault.Usage.Errorf("--root %s: %s", w.Root, err)
 	}
 	w.Root = abs
 
@@ -82,18 +81,18 @@ func (w *Where) check() error {
 
 // openKubelets starts the binaries of Kubelets for their versions.
 func (w *Where) openKubelets() error {
-	if len(w.Kubelets) == 0 || w.binaries != nil {
+	if len(w.Kubelets) == 0 || w.Binaries != nil {
 		return nil
 	}
 	if w.KubeletVersion != "" {
-		return failure(fault.Usage, "--kubelet excludes --kubelet-version: the program reports its version itself")
+		return fault.Usage.Errorf("--kubelet excludes --kubelet-version: the program reports its version itself")
 	}
 
-	if len(w.Kubelets) > 1 && !w.takesKubelets {
-		return failure(fault.Usage, "--kubelet: one program at a time; prelet upgrade compares several")
+	if len(w.Kubelets) > 1 && !w.TakesKubelets {
+		return fault.Usage.Errorf("--kubelet: one program at a time; prelet upgrade compares several")
 	}
 
-	w.binaries = map[string]*kubeletbin.Binary{}
+	w.Binaries = map[string]*kubeletbin.Binary{}
 	for _, file := range w.Kubelets {
 		b := kubeletbin.At(file)
 		version, err := b.Version(context.Background(), true)
@@ -101,23 +100,23 @@ func (w *Where) openKubelets() error {
 			err = errors.New("no such program")
 		}
 		if err != nil {
-			return failure(fault.Usage, "--kubelet %s: %s", file, err)
+			return fault.Usage.Errorf("--kubelet %s: %s", file, err)
 		}
-		if other := w.binaries[version]; other != nil {
-			return failure(fault.Usage, "--kubelet %s: this is %s, as %s is", file, version, other.Path())
+		if other := w.Binaries[version]; other != nil {
+			return fault.Usage.Errorf("--kubelet %s: this is %s, as %s is", file, version, other.Path())
 		}
-		w.binaries[version] = b
+		w.Binaries[version] = b
 		w.KubeletVersion = strings.TrimPrefix(version, "v")
 	}
 
 	return nil
 }
 
-// takeKubelet takes the kubelet that was found below Root, unless another one is named.
-func (w *Where) takeKubelet(found kubeletbin.Examined) {
+// TakeKubelet takes the kubelet that was found below Root, unless another one is named.
+func (w *Where) TakeKubelet(found kubeletbin.Examined) {
 	if w.KubeletVersion == "" && known.CheckVersion(found.Version) == nil {
 		w.KubeletVersion = strings.TrimPrefix(found.Version, "v")
-		w.binaries = map[string]*kubeletbin.Binary{found.Version: found.Binary}
+		w.Binaries = map[string]*kubeletbin.Binary{found.Version: found.Binary}
 	}
 }
 
@@ -125,35 +124,35 @@ func (w *Where) takeKubelet(found kubeletbin.Examined) {
 func (w *Where) checkPaths() error {
 	for _, path := range w.Config {
 		if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
-			return failure(fault.Usage, "%s: no such file or folder (--config)", path)
+			return fault.Usage.Errorf("%s: no such file or folder (--config)", path)
 		}
 	}
 
 	return cmp.Or(
-		checkFolder("--root", w.Root),
-		checkFolder("--objects", w.Objects),
-		checkHardware(w.Hardware),
+		CheckFolder("--root", w.Root),
+		CheckFolder("--objects", w.Objects),
+		CheckHardware(w.Hardware),
 	)
 }
 
-// checkFolder refuses the value of a flag unless it is "" or a folder.
-func checkFolder(flag, path string) error {
+// CheckFolder refuses the value of a flag unless it is "" or a folder.
+func CheckFolder(flag, path string) error {
 	st, err := statFlag(flag, path, "no such folder")
 	if err == nil && st != nil && !st.IsDir() {
-		err = failure(fault.Usage, "%s %s: no such folder", flag, path)
+		err = fault.Usage.Errorf("%s %s: no such folder", flag, path)
 	}
 
 	return err
 }
 
-// checkHardware refuses the value of --hardware unless it is "", facts, or a folder with a recorded machine.
-func checkHardware(path string) error {
+// CheckHardware refuses the value of --hardware unless it is "", facts, or a folder with a recorded machine.
+func CheckHardware(path string) error {
 	st, err := statFlag("--hardware", path, "no such folder or file")
 	if err != nil || st == nil || !st.IsDir() {
 		return err
 	}
 	if _, err := os.Stat(filepath.Join(path, "sys")); err != nil {
-		return failure(fault.Usage, "--hardware %s: this is not a recorded machine: it has no folder sys", path)
+		return fault.Usage.Errorf("--hardware %s: this is not a recorded machine: it has no folder sys", path)
 	}
 
 	return nil
@@ -169,29 +168,29 @@ func statFlag(flag, path, missing string) (fs.FileInfo, error) {
 		missing = "permission denied"
 	}
 	if err != nil {
-		return nil, failure(fault.Usage, "%s %s: %s", flag, path, missing)
+		return nil, fault.Usage.Errorf("%s %s: %s", flag, path, missing)
 	}
 
 	return st, nil
 }
 
-// given is what a command was given, checked and read. The steps after it use nothing else: layers (load), variables
+// Given is what a command was given, checked and read. The steps after it use nothing else: layers (load), variables
 // (checkVariables), the world (openWorld), and the plan.
-type given struct {
+type Given struct {
 	Where
-	variables map[string]probe.Given // of the command line, by name
-	recording *world.Recording       // answers the questions; nil: this machine does
+	Values   map[string]probe.Given // of the command line, by name
+	Recorded *world.Recording       // answers the questions; nil: this machine does
 }
 
 // read checks what a command was given, and reads its variables and its recording.
-func (w Where) read() (g given, err error) {
-	if err := w.check(); err != nil {
+func (w Where) read() (g Given, err error) {
+	if err := w.Check(); err != nil {
 		return g, err
 	}
-	if g.variables, err = w.readVariables(); err != nil {
+	if g.Values, err = w.ReadVariables(); err != nil {
 		return g, err
 	}
-	g.recording, err = w.readRecording()
+	g.Recorded, err = w.ReadRecording()
 	g.Where = w
 
 	return g, err
@@ -206,22 +205,22 @@ func (w *Where) findMachine() machineid.Machine {
 	return machineid.Of(w.Root)
 }
 
-// stateDir returns prelet's own folder.
-func (w *Where) stateDir() string {
+// StateDir returns prelet's own folder.
+func (w *Where) StateDir() string {
 	return filepath.Join("/", w.Root, "var/lib/prelet")
 }
 
-// readRecording reads the recording of w.From; nil for this machine.
-func (w *Where) readRecording() (*world.Recording, error) {
+// ReadRecording reads the recording of w.From; nil for this machine.
+func (w *Where) ReadRecording() (*world.Recording, error) {
 	if w.From == "" {
 		return nil, nil
 	}
 
-	return readRecording(w.From)
+	return ReadRecording(w.From)
 }
 
-// readRecording reads a recording, or the one in a bundle.
-func readRecording(path string) (*world.Recording, error) {
+// ReadRecording reads a recording, or the one in a bundle.
+func ReadRecording(path string) (*world.Recording, error) {
 	read := readRecordingFile
 	if bundle.IsNamed(path) {
 		read = bundle.ReadRecording
@@ -230,9 +229,9 @@ func readRecording(path string) (*world.Recording, error) {
 	r, err := read(path)
 	switch {
 	case os.IsNotExist(err):
-		return nil, failure(fault.RecordingInvalid, "--from %s: no such recording", path)
+		return nil, fault.RecordingInvalid.Errorf("--from %s: no such recording", path)
 	case err != nil:
-		return nil, failure(fault.RecordingInvalid, "--from %s: %s", path, err)
+		return nil, fault.RecordingInvalid.Errorf("--from %s: %s", path, err)
 	}
 
 	return r, nil
@@ -246,4 +245,33 @@ func readRecordingFile(path string) (*world.Recording, error) {
 	defer f.Close()
 
 	return world.Decode(f)
+}
+
+// ListRecordings returns the recordings of a folder by name, at least one; nil where from is not a folder.
+func ListRecordings(from string) ([]string, error) {
+	if st, err := os.Stat(from); from == "" || err != nil || !st.IsDir() {
+		return nil, nil
+	}
+
+	entries, err := os.ReadDir(from)
+	if err != nil {
+		return nil, fault.Usage.Errorf("--from %s: %s", from, err)
+	}
+	var out []string
+	for _, entry := range entries {
+		name := entry.Name()
+		if strings.HasSuffix(name, ".prelet") || strings.HasSuffix(name, ".prelet.gz") {
+			out = append(out, filepath.Join(from, name))
+		}
+	}
+	if len(out) == 0 {
+		hint := ""
+		if _, err := os.Stat(filepath.Join(from, "sys")); err == nil {
+			hint = "; it is a recorded machine: use --hardware"
+		}
+		return nil, fault.Usage.Errorf(
+			"--from %s: this folder has no recording (*.prelet, *.prelet.gz)%s", from, hint)
+	}
+
+	return out, nil
 }

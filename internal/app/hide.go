@@ -13,10 +13,10 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
-// hiding returns a source that hides from all output what each answer has of secrets: what is evidently one, and the
+// Hiding returns a source that hides from all output what each answer has of secrets: what is evidently one, and the
 // values of secret flags and fields, wherever they are: in a file of flags or a configuration, as it is now or was
 // before prelet, in a unit, in an object, in the reason of a failure. The plan is made from them.
-func (e *Env) hiding(source world.Source) world.Source {
+func (e *Env) Hiding(source world.Source) world.Source {
 	return world.SourceFunc(func(ctx context.Context, q world.Question) world.Answer {
 		a := source.Ask(ctx, q)
 		if a.Fault != nil {
@@ -39,8 +39,8 @@ func (e *Env) hideIn(v any) {
 	case string:
 		e.Redactor.HideEvident(v)
 		if mayHaveSettings(v) {
-			e.hideFlagsOf(v)
-			e.hideHeadersOf(v)
+			e.HideFlagsOf(v)
+			e.HideHeadersOf(v)
 		}
 	case map[string]any:
 		for _, one := range v {
@@ -69,23 +69,23 @@ func mayHaveSettings(text string) bool {
 	return slices.ContainsFunc([]string{"manifest", "storage", kubelet.SecretField}, isPart)
 }
 
-// hideFlags hides the values of the flags and fields of a plan that may be secrets from all output.
-func (e *Env) hideFlags(p *boot.Plan) {
+// HideFlags hides the values of the flags and fields of a plan that may be secrets from all output.
+func (e *Env) HideFlags(p *boot.Plan) {
 	for _, f := range p.Node.Flags {
-		e.hideFlag(f.Name, append(slices.Clone(f.Earlier), f.Value)...)
+		e.HideFlag(f.Name, append(slices.Clone(f.Earlier), f.Value)...)
 	}
 	for _, f := range p.Node.Files {
 		switch f.Purpose {
 		case "kubelet-flags":
-			e.hideFlagsOf(f.Text.Template())
+			e.HideFlagsOf(f.Text.Template())
 		case "kubelet-config":
-			e.hideHeadersOf(f.Text.Template())
+			e.HideHeadersOf(f.Text.Template())
 		}
 	}
 }
 
-// hideHeadersOf hides the headers of requests for static pods in a configuration of the kubelet.
-func (e *Env) hideHeadersOf(text string) {
+// HideHeadersOf hides the headers of requests for static pods in a configuration of the kubelet.
+func (e *Env) HideHeadersOf(text string) {
 	if !strings.Contains(text, kubelet.SecretField) {
 		return
 	}
@@ -102,8 +102,8 @@ func (e *Env) hideHeadersOf(text string) {
 	}
 }
 
-// hideFlagsOf hides the values of secret flags in an environment file, or in the value of one of its variables.
-func (e *Env) hideFlagsOf(text string) {
+// HideFlagsOf hides the values of secret flags in an environment file, or in the value of one of its variables.
+func (e *Env) HideFlagsOf(text string) {
 	if flags, err := kubelet.ParseFlags(text); err == nil {
 		e.hideUses(flags)
 	}
@@ -121,13 +121,13 @@ func (e *Env) hideFlagsOf(text string) {
 func (e *Env) hideUses(flags *kubelet.Flags) {
 	for _, name := range flags.Names() {
 		if value.IsSecretSetting(name) {
-			e.hideFlag(name, flags.Spellings(name)...)
+			e.HideFlag(name, flags.Spellings(name)...)
 		}
 	}
 }
 
-// hideFlag hides the values of a flag if they may be secrets, and of a header also what is behind its name.
-func (e *Env) hideFlag(name string, values ...string) {
+// HideFlag hides the values of a flag if they may be secrets, and of a header also what is behind its name.
+func (e *Env) HideFlag(name string, values ...string) {
 	if !value.IsSecretSetting(name) {
 		return
 	}

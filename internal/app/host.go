@@ -12,9 +12,7 @@ import (
 
 	"github.com/prelet/prelet/internal/app/bootunit"
 	"github.com/prelet/prelet/internal/app/dryrun"
-	"github.com/prelet/prelet/internal/app/request"
 	"github.com/prelet/prelet/internal/boot"
-	"github.com/prelet/prelet/internal/commit"
 	"github.com/prelet/prelet/internal/commit/activation"
 	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/fault"
@@ -23,7 +21,6 @@ import (
 	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/platform/systemd"
 	"github.com/prelet/prelet/internal/platform/unitfile"
-	"github.com/prelet/prelet/internal/printer"
 	"github.com/prelet/prelet/internal/probe/joined"
 	"github.com/prelet/prelet/internal/probe/kubeletbin"
 	"github.com/prelet/prelet/internal/probe/kubeletstate"
@@ -83,17 +80,17 @@ type Notifier interface {
 	Extend(d time.Duration) error
 }
 
-// runDir is the run folder.
-const runDir = "/run/prelet"
+// RunDir is the run folder.
+const RunDir = "/run/prelet"
 
-// host returns the machine that the command works on: e.On, or else this one. The caller closes its Units.
-func (e *Env) host() *Host {
+// Host returns the machine that the command works on: e.On, or else this one. The caller closes its Units.
+func (e *Env) Host() *Host {
 	if e.On != nil {
 		return e.On
 	}
 	name, _ := os.Hostname() // then the Node object is not asked for
 	h := &Host{
-		RunDir:   runDir,
+		RunDir:   RunDir,
 		BootID:   systemd.OwnBootID(e.Getenv),
 		Hostname: name,
 		Systemd:  systemd.IsRunning(),
@@ -102,7 +99,7 @@ func (e *Env) host() *Host {
 		Notify:   systemd.Notifier{},
 		Jitter:   rand.Float64,
 		DryRun:   kubeletbin.DryRun.Run,
-		Probe:    kubeletstate.Probe{Now: time.Now, Credentials: e.credentials(Where{})},
+		Probe:    kubeletstate.Probe{Now: time.Now, Credentials: e.Credentials(Where{})},
 	}
 	if unit := systemd.OwnUnit(); isPreletUnit(unit) {
 		h.Self = unit
@@ -115,25 +112,25 @@ func (e *Env) host() *Host {
 	return h
 }
 
-// hostOf returns the machine whose files are below a root, and where no unit is touched; "" is the machine of the
+// HostOf returns the machine whose files are below a root, and where no unit is touched; "" is the machine of the
 // command. The root of the running system is refused for a command that writes. The caller closes its Units.
-func (e *Env) hostOf(root string, writes bool) (*Host, error) {
+func (e *Env) HostOf(root string, writes bool) (*Host, error) {
 	w := Where{Root: root}
-	if err := w.check(); err != nil {
+	if err := w.Check(); err != nil {
 		return nil, err
 	}
 	if w.Root == "" {
-		return e.host(), nil
+		return e.Host(), nil
 	}
 	if writes {
-		if err := e.refuseRunningRoot(w.Root); err != nil {
+		if err := e.RefuseRunningRoot(w.Root); err != nil {
 			return nil, err
 		}
 	}
 
 	return &Host{
 		Root:    w.Root,
-		RunDir:  runDir,
+		RunDir:  RunDir,
 		RunRoot: nodefile.Root(w.Root),
 		BootID:  systemd.OwnBootID(e.Getenv),
 		Units:   noUnits{},
@@ -141,8 +138,8 @@ func (e *Env) hostOf(root string, writes bool) (*Host, error) {
 	}, nil
 }
 
-// isBelow reports whether the machine does not run: its files are below a root.
-func (h *Host) isBelow() bool { return h.RunRoot != "" }
+// IsBelow reports whether the machine does not run: its files are below a root.
+func (h *Host) IsBelow() bool { return h.RunRoot != "" }
 
 // noUnits is a systemd that cannot be asked, because it is that of another machine. Only Look is ever called.
 type noUnits struct{ Manager }
@@ -158,52 +155,52 @@ func isPreletUnit(unit string) bool {
 	return unit == BootUnit || unit == ApplyUnit || unit == VerifyUnit
 }
 
-// stateDir returns prelet's own folder.
-func (h *Host) stateDir() string {
+// StateDir returns prelet's own folder.
+func (h *Host) StateDir() string {
 	return filepath.Join("/", h.Root, "var/lib/prelet")
 }
 
-// gate returns the gate, which keeps the kubelet from starting.
-func (h *Host) gate() activation.Gate {
+// Gate returns the gate, which keeps the kubelet from starting.
+func (h *Host) Gate() activation.Gate {
 	return activation.Gate{Root: h.RunRoot, Dir: h.RunDir, BootID: h.BootID}
 }
 
-// loadReport reads the report of the last run.
-func (h *Host) loadReport() (*report.Status, error) { return report.LoadBelow(h.RunRoot, h.RunDir) }
+// LoadReport reads the report of the last run.
+func (h *Host) LoadReport() (*report.Status, error) { return report.LoadBelow(h.RunRoot, h.RunDir) }
 
-// hasBegun reports whether a prelet has begun a run in this boot.
-func (h *Host) hasBegun() bool {
-	s, err := h.loadReport()
+// HasBegun reports whether a prelet has begun a run in this boot.
+func (h *Host) HasBegun() bool {
+	s, err := h.LoadReport()
 
 	return err == nil && s.BootID == h.BootID
 }
 
-// whyNotStarted returns why systemd could not start prelet.service in this boot.
-func (h *Host) whyNotStarted(ctx context.Context) bootunit.Failure {
+// WhyNotStarted returns why systemd could not start prelet.service in this boot.
+func (h *Host) WhyNotStarted(ctx context.Context) bootunit.Failure {
 	if !h.Systemd {
 		return bootunit.Failure{}
 	}
 
-	return bootunit.FindFailure(ctx, h.Units, h.hasBegun())
+	return bootunit.FindFailure(ctx, h.Units, h.HasBegun())
 }
 
-// isOff reports whether prelet is turned off on the kernel command line.
-func (h *Host) isOff() bool {
+// IsOff reports whether prelet is turned off on the kernel command line.
+func (h *Host) IsOff() bool {
 	return nodefile.Root(h.Root).ReadCommandLine()["prelet"] == "off"
 }
 
-// lock opens the generations for writing.
-func (h *Host) lock(ctx context.Context) (*generation.Store, error) {
-	ctx, cancel := context.WithTimeout(ctx, lockTimeout)
+// Lock opens the generations for writing.
+func (h *Host) Lock(ctx context.Context) (*generation.Store, error) {
+	ctx, cancel := context.WithTimeout(ctx, LockTimeout)
 	defer cancel()
-	return generation.Open(ctx, h.storeOptions())
+	return generation.Open(ctx, h.StoreOptions())
 }
 
-// storeOptions returns the location of the generations and the clocks.
-func (h *Host) storeOptions() generation.Options {
+// StoreOptions returns the location of the generations and the clocks.
+func (h *Host) StoreOptions() generation.Options {
 	return generation.Options{
 		Root:   h.Root,
-		Dir:    h.stateDir(),
+		Dir:    h.StateDir(),
 		Now:    h.Clock.Now,
 		Sleep:  h.Clock.Sleep,
 		BootID: h.BootID,
@@ -214,9 +211,9 @@ func (h *Host) storeOptions() generation.Options {
 	}
 }
 
-// startReport starts the report of a command that writes. With again, it adds to the report of an earlier process of
+// StartReport starts the report of a command that writes. With again, it adds to the report of an earlier process of
 // this boot.
-func (e *Env) startReport(h *Host, again bool) *report.Reporter {
+func (e *Env) StartReport(h *Host, again bool) *report.Reporter {
 	rep, err := report.New(report.Options{
 		Dir:      h.RunDir,
 		BootID:   h.BootID,
@@ -236,41 +233,10 @@ func (e *Env) startReport(h *Host, again bool) *report.Reporter {
 	return rep
 }
 
-// consoleLimit is the longest line for the console, in characters: three lines of 80 columns.
-const consoleLimit = 240
-
-// printOnConsole says on the console how a run ended that failed, unless the run before in this boot ended in the same
-// way: where a node does not come up, nothing else may be readable.
-func (r *nodeRun) printOnConsole(context.Context) error {
-	h := r.host
-	code := r.reported.Code
-	if h.Console == nil || h.Self == ApplyUnit || code == "" || r.isLook() {
-		return nil
-	}
-	summary := r.env.Redactor.String(r.reported.Summary)
-	if s, err := h.loadReport(); err == nil && s.BootID == h.BootID {
-		if last := s.Result(); last.Code == code && last.Summary == summary {
-			return nil
-		}
-	}
-
-	kubelet := "the kubelet may not start"
-	if gen, open, err := h.gate().State(); err == nil && open {
-		kubelet = fmt.Sprintf("the kubelet starts on generation %d, which was in place", gen)
-		if gen == 0 {
-			kubelet = "the kubelet starts on the files that are there"
-		}
-	}
-	line := fmt.Sprintf("prelet failed (%d), %s: %s", code.Exit(), kubelet, summary)
-	const next = " (prelet status)"
-
-	return h.Console(printer.Cut(line, consoleLimit-len(next)) + next)
-}
-
-// machine returns what activates a generation. rep may be nil.
-func (h *Host) machine(store *generation.Store, rep *report.Reporter) *activation.Machine {
+// Machine returns what activates a generation. rep may be nil.
+func (h *Host) Machine(store *generation.Store, rep *report.Reporter) *activation.Machine {
 	rival := ""
-	if s, err := h.loadReport(); err == nil && s.BootID == h.BootID {
+	if s, err := h.LoadReport(); err == nil && s.BootID == h.BootID {
 		rival = s.Rival()
 	}
 
@@ -280,19 +246,19 @@ func (h *Host) machine(store *generation.Store, rep *report.Reporter) *activatio
 		Store:    store,
 		Probe:    h.Probe,
 		Clock:    h.Clock,
-		Gate:     h.gate(),
+		Gate:     h.Gate(),
 		BootID:   h.BootID,
-		StateDir: h.stateDir(),
+		StateDir: h.StateDir(),
 		Foreign: func(gen int) string {
-			return machineid.Compare(store, gen, machineid.Of(h.Root), h.certifiedNode).Foreign()
+			return machineid.Compare(store, gen, machineid.Of(h.Root), h.CertifiedNode).Foreign()
 		},
-		WhyNotJoined: h.whyNotJoined,
+		WhyNotJoined: h.WhyNotJoined,
 		Waits: func(unit string, files map[string][]byte) bool {
 			u, err := systemd.ReadPlannedUnit(nodefile.Root(h.Root), unit, files)
 			return err == nil && u.Unit(kubelet.Argv).RequiresFile(unitfile.Gate)
 		},
 		OtherMachine: func(n kubelet.Node) string {
-			return describeOtherMachine(n, machineid.Of(h.Root))
+			return DescribeOtherMachine(n, machineid.Of(h.Root))
 		},
 		Extend: func(d time.Duration) { _ = h.Notify.Extend(d) },
 	}
@@ -329,16 +295,16 @@ func (h *Host) askBinary(ctx context.Context, unit string) string {
 	return verdict.Refusal // "" without an answer
 }
 
-// certifiedNode returns the node in the certificate of kubelet.conf, and whether it is older than this machine's id.
-func (h *Host) certifiedNode() (node string, isOld bool) {
+// CertifiedNode returns the node in the certificate of kubelet.conf, and whether it is older than this machine's id.
+func (h *Host) CertifiedNode() (node string, isOld bool) {
 	n := joined.Node{Root: nodefile.Root(h.Root), Now: h.Clock.Now}
 	id := n.Identity()
 
 	return id.Node, id.Before(n.MachineSince())
 }
 
-// whyNotJoined returns why the files of this node are not those of a node that has joined as this machine, or "".
-func (h *Host) whyNotJoined() string {
+// WhyNotJoined returns why the files of this node are not those of a node that has joined as this machine, or "".
+func (h *Host) WhyNotJoined() string {
 	n := joined.Node{Root: nodefile.Root(h.Root), Now: h.Clock.Now}
 	id := n.Identity()
 	hasJoined, why := id.Joined()
@@ -352,8 +318,8 @@ func (h *Host) whyNotJoined() string {
 	return ""
 }
 
-// describeOtherMachine returns how a Node is that of another machine than the one here; "" where nothing shows that.
-func describeOtherMachine(n kubelet.Node, here machineid.Machine) string {
+// DescribeOtherMachine returns how a Node is that of another machine than the one here; "" where nothing shows that.
+func DescribeOtherMachine(n kubelet.Node, here machineid.Machine) string {
 	if !here.IsOther(machineid.OfNode(n.MachineID, n.SystemUUID)) {
 		return ""
 	}
@@ -372,18 +338,18 @@ func describeOtherMachine(n kubelet.Node, here machineid.Machine) string {
 	)
 }
 
-// createRunDir creates the run folder. The units have it from systemd.
-func (h *Host) createRunDir() error {
+// CreateRunDir creates the run folder. The units have it from systemd.
+func (h *Host) CreateRunDir() error {
 	if err := os.MkdirAll(h.RunDir, 0o755); err != nil {
-		return failure(fault.CannotWrite, "%s: %s; prelet changes a node as root only "+
+		return fault.CannotWrite.Errorf("%s: %s; prelet changes a node as root only "+
 			"(with --root DIR, files below a folder of yours)", h.RunDir, err)
 	}
 	return nil
 }
 
-// refuseRunningRoot refuses a --root that is the running system's: its kubelet would read files that change under it.
+// RefuseRunningRoot refuses a --root that is the running system's: its kubelet would read files that change under it.
 // Where systemd is not the init, as where an image is built, no unit runs.
-func (e *Env) refuseRunningRoot(root string) error {
+func (e *Env) RefuseRunningRoot(root string) error {
 	running := systemd.IsRunning()
 	if e.On != nil {
 		running = e.On.Systemd
@@ -393,51 +359,47 @@ func (e *Env) refuseRunningRoot(root string) error {
 	}
 	here, err := os.Stat("/")
 	if err != nil {
-		return failure(fault.Internal, "--root %s: is it the running system? %s", root, err)
+		return fault.Internal.Errorf("--root %s: is it the running system? %s", root, err)
 	}
 	if there, err := os.Stat(root); err == nil && os.SameFile(here, there) {
-		return failure(fault.Usage, "--root %s is the running system, "+
+		return fault.Usage.Errorf("--root %s is the running system, "+
 			"whose kubelet would read files while they change: leave --root out", root)
 	}
 	return nil
 }
 
-// lockNode creates the run folder and takes the lock, for a command that changes the node.
-func (h *Host) lockNode(ctx context.Context) (*generation.Store, error) {
-	if !h.isBelow() {
-		if err := h.createRunDir(); err != nil {
+// LockNode creates the run folder and takes the lock, for a command that changes the node.
+func (h *Host) LockNode(ctx context.Context) (*generation.Store, error) {
+	if !h.IsBelow() {
+		if err := h.CreateRunDir(); err != nil {
 			return nil, err
 		}
 	}
-	store, err := h.lock(ctx)
+	store, err := h.Lock(ctx)
 
 	return store, err
 }
 
-// lockTimeout is how long a command waits for another prelet.
-const lockTimeout = 30 * time.Second
+// LockTimeout is how long a command waits for another prelet.
+const LockTimeout = 30 * time.Second
 
 const (
-	keepAlive    = 30 * time.Second
-	maxLoading   = 10 * time.Minute // from the start of a run to its first stage, on a slow machine
-	requestEvery = 500 * time.Millisecond
-	// MaxOpenWait is how long prelet.service may wait before it tries again while the gate is open: a kubelet that
-	// crashes meanwhile starts only when prelet.service has ended.
-	MaxOpenWait = 10 * time.Second
+	KeepAlive  = 30 * time.Second
+	MaxLoading = 10 * time.Minute // from the start of a run to its first stage, on a slow machine
 )
 
-// extendTimeout extends the unit's start timeout, now and until stop is called. The site's deadline, which may be
+// ExtendTimeout extends the unit's start timeout, now and until stop is called. The site's deadline, which may be
 // longer than that timeout, limits a plan; most limits what has no deadline; 0: unlimited.
-func (h *Host) extendTimeout(most time.Duration) (stop func()) {
-	_ = h.Notify.Extend(3 * keepAlive)
-	t := time.NewTicker(keepAlive)
+func (h *Host) ExtendTimeout(most time.Duration) (stop func()) {
+	_ = h.Notify.Extend(3 * KeepAlive)
+	t := time.NewTicker(KeepAlive)
 	done := make(chan struct{})
 	began := time.Now()
 	go func() {
 		for most == 0 || time.Since(began) < most {
 			select {
 			case <-t.C:
-				_ = h.Notify.Extend(3 * keepAlive)
+				_ = h.Notify.Extend(3 * KeepAlive)
 			case <-done:
 				return
 			}
@@ -446,49 +408,6 @@ func (h *Host) extendTimeout(most time.Duration) (stop func()) {
 	return func() { t.Stop(); close(done) }
 }
 
-// waitToRetry waits before a run that systemd repeats by itself, longer each time. A run that a person asked for begins
-// at once, and a request that comes during the wait (asked) ends it.
-func (h *Host) waitToRetry(ctx context.Context) (asked bool, err error) {
-	if h.Self != BootUnit && h.Self != ApplyUnit {
-		return false, nil
-	}
-	n := 1 // where systemd does not answer
-	if u, err := h.Units.Look(ctx, h.Self); err == nil {
-		n = int(u.Restarts)
-	}
-	if n == 0 || !commit.NeedsDelay(readLastRun(h).Code, n) {
-		return false, nil
-	}
-	wait := commit.RetryDelay(n, h.Jitter())
-	if _, open, err := h.gate().State(); err == nil && open {
-		wait = min(wait, MaxOpenWait)
-	}
-	_ = h.Notify.Extend(wait + 4*keepAlive)
-	_ = h.Notify.Status(fmt.Sprintf("%s; waiting %s before try %d (systemctl restart %s: now)",
-		h.lastSummary(), wait.Round(time.Second), n+1, h.Self))
-
-	return h.waitForRequest(ctx, h.Clock.Monotonic()+wait)
-}
-
-// waitForRequest waits until a command has asked for a run, or until a time of the monotonic clock.
-func (h *Host) waitForRequest(ctx context.Context, end time.Duration) (asked bool, err error) {
-	for h.Clock.Monotonic() < end {
-		if len(request.List(h.RunDir)) > 0 {
-			return true, nil
-		}
-		err := h.Clock.Sleep(ctx, min(requestEvery, end-h.Clock.Monotonic()))
-		if err != nil {
-			return false, failure(fault.Systemd, "stopped while waiting to try again: %s", err)
-		}
-	}
-	return false, nil
-}
-
-// lastSummary returns how the last run ended, in at most 120 characters.
-func (h *Host) lastSummary() string {
-	s, err := h.loadReport()
-	if err != nil || s.Summary == "" {
-		return "the run before failed"
-	}
-	return printer.Cut(s.Summary, 120)
-}
+// LastGoodFile is the name of the file in prelet's folder with which prelet-fallback.service finds out, without
+// prelet, whether the files in place are those of the last good generation: sha256sum checks it.
+const LastGoodFile = "last-good"

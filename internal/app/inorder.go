@@ -6,10 +6,10 @@ import (
 	"sync"
 )
 
-// inOrder computes a result for each item, several at a time, and passes the results to show in the order of the items.
+// InOrder computes a result for each item, several at a time, and passes the results to show in the order of the items.
 // The queue limits how many results exist at once: one for each CPU, and the one that is shown next. An error of show
 // ends it, and so does a signal.
-func inOrder[T, R any](
+func InOrder[T, R any](
 	ctx context.Context, items []T, compute func(context.Context, T) R, show func(R) error,
 ) error {
 	ctx, cancel := context.WithCancel(ctx)
@@ -33,7 +33,7 @@ func inOrder[T, R any](
 
 	for out := range queue {
 		r := <-out
-		if err := checkStopped(ctx); err != nil {
+		if err := CheckStopped(ctx); err != nil {
 			return err
 		}
 		if err := show(r); err != nil {
@@ -41,5 +41,5 @@ func inOrder[T, R any](
 		}
 	}
 
-	return checkStopped(ctx)
+	return CheckStopped(ctx)
 }

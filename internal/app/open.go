@@ -30,14 +30,14 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
-// openNode is a site with the source that answers its questions.
-type openNode struct {
-	given
+// Node is a site with the source that answers its questions.
+type Node struct {
+	Given
 	env       *Env
 	Site      *lang.Site
-	source    world.Source
-	live      *probe.Live   // nil with a recording
-	asker     *dryrun.Asker // of the installed kubelet, nil if that is not asked
+	Source    world.Source
+	Live      *probe.Live   // nil with a recording
+	Asker     *dryrun.Asker // of the installed kubelet, nil if that is not asked
 	askers    askers
 	detectors *detector.Host           // likewise
 	asked     *rehearsal.Source        // nil where every answer is the node's
@@ -45,47 +45,47 @@ type openNode struct {
 	past      func() *world.LastGood   // the last good generation's recording; nil where none counts
 	waits     *waits.Reporter          // prints each wait; nil with a recording
 	units     Manager                  // to be closed; nil where another has it, or there is none
-	machine   func() machineid.Machine // read once
-	only      hclsyntax.Expression     // see boot.Options
-	isPartial bool                     // see boot.Options
-	advises   bool                     // see boot.Options
+	Machine   func() machineid.Machine // read once
+	Only      hclsyntax.Expression     // see boot.Options
+	IsPartial bool                     // see boot.Options
+	Advises   bool                     // see boot.Options
 	checks    *boot.Checks             // of the site
 }
 
-// open opens what a command works on: given → layers → variables → world → site. store may be nil; it stays the
+// Open opens what a command works on: given → layers → variables → world → site. store may be nil; it stays the
 // caller's, as the node is: see Close. The messages are those of loading; where they have errors, there is nothing to
 // plan.
-func (e *Env) open(w Where, store *generation.Store) (*openNode, hcl.Diagnostics, error) {
+func (e *Env) Open(w Where, store *generation.Store) (*Node, hcl.Diagnostics, error) {
 	g, err := w.read()
 	if err != nil {
 		return nil, nil, err
 	}
-	s, diags := g.load(e.Version)
-	n, diags := e.openWorld(g, store, &loadedSite{site: s, diags: diags})
+	s, diags := g.Load(e.Version)
+	n, diags := e.OpenWorld(g, store, &LoadedSite{Site: s, Diags: diags})
 
 	return n, diags, nil
 }
 
-// openWorld opens the world for a site that was loaded with some messages.
-func (e *Env) openWorld(g given, store *generation.Store, l *loadedSite) (*openNode, hcl.Diagnostics) {
-	n := &openNode{
-		given:   g,
+// OpenWorld opens the world for a site that was loaded with some messages.
+func (e *Env) OpenWorld(g Given, store *generation.Store, l *LoadedSite) (*Node, hcl.Diagnostics) {
+	n := &Node{
+		Given:   g,
 		env:     e,
 		Store:   store,
-		Site:    l.site,
+		Site:    l.Site,
 		checks:  &l.checks,
-		machine: sync.OnceValue(g.findMachine),
+		Machine: sync.OnceValue(g.findMachine),
 	}
-	learnSite(e.Redactor, g.variables, l.site)
-	diags := slices.Clone(l.diags) // those of a site may be of several nodes
+	LearnSite(e.Redactor, g.Values, l.Site)
+	diags := slices.Clone(l.Diags) // those of a site may be of several nodes
 	switch {
 	case !diags.HasErrors():
-		diags = checkVariables(diags, g.variables, l.site)
-	case g.recording == nil: // what they show of the site may be a copy of a credential
-		e.learnCredentials(g.Where, l.site)
+		diags = checkVariables(diags, g.Values, l.Site)
+	case g.Recorded == nil: // what they show of the site may be a copy of a credential
+		e.LearnCredentials(g.Where, l.Site)
 	}
-	if g.recording != nil {
-		n.source = g.recording.Source()
+	if g.Recorded != nil {
+		n.Source = g.Recorded.Source()
 		n.rehearse()
 	} else {
 		n.openLive()
@@ -94,28 +94,28 @@ func (e *Env) openWorld(g given, store *generation.Store, l *loadedSite) (*openN
 	return n, diags
 }
 
-// keepDigests stores the digests of the detectors that ran.
-func (n *openNode) keepDigests() error {
+// KeepDigests stores the digests of the detectors that ran.
+func (n *Node) KeepDigests() error {
 	digests := n.detectors.Digests()
 	if digests == nil {
 		return nil
 	}
 
-	return commit.WriteIfChanged(filepath.Join(n.stateDir(), detector.CacheFile), digests)
+	return commit.WriteIfChanged(filepath.Join(n.StateDir(), detector.CacheFile), digests)
 }
 
 // Close closes connections and temporary folders, but not the store.
-func (n *openNode) Close() {
-	if n.live != nil {
-		n.live.Close()
+func (n *Node) Close() {
+	if n.Live != nil {
+		n.Live.Close()
 	}
 	if n.units != nil {
 		n.units.Close()
 	}
 }
 
-func (n *openNode) joined() bool {
-	joined, _ := n.live.Joined()
+func (n *Node) Joined() bool {
+	joined, _ := n.Live.Joined()
 	return joined
 }
 
@@ -124,38 +124,38 @@ func (n *openNode) joined() bool {
 const lastGoodTimeout = 15 * time.Second
 
 // Plan evaluates the site.
-func (n *openNode) Plan(ctx context.Context, event func(boot.StageReport)) *boot.Plan {
+func (n *Node) Plan(ctx context.Context, event func(boot.StageReport)) *boot.Plan {
 	o := boot.Options{
-		Source:   n.env.hiding(n.source),
+		Source:   n.env.Hiding(n.Source),
 		Now:      time.Now,
 		Redact:   n.env.Redactor.String,
 		Event:    event,
 		Checks:   n.checks,
 		Takeover: n.Takeover,
 		GaveUp:   n.env.GaveUp,
-		Only:     n.only,
+		Only:     n.Only,
 
-		IsPartial: n.isPartial,
-		Advises:   n.advises,
+		IsPartial: n.IsPartial,
+		Advises:   n.Advises,
 	}
-	if len(n.askers) > 0 || n.recording != nil { // a recording may have the answer
-		o.Finished = n.askers.finish
+	if len(n.askers) > 0 || n.Recorded != nil { // a recording may have the answer
+		o.Finished = n.askers.Finish
 	}
-	if n.past != nil && n.joined() { // a node that never joined must not use unverified answers
+	if n.past != nil && n.Joined() { // a node that never joined must not use unverified answers
 		o.Hurry = n.hurry
 		o.LastGood = func(maxAge time.Duration) world.Fallback {
 			return world.AnswerFromLastGood(n.past, maxAge, time.Now(), n.newestKnown)
 		}
 		if !n.AcceptMissing {
-			o.KeepVariables = world.KeepVariables(n.live.LastGood)
-			n.live.KeepSecrets()
+			o.KeepVariables = world.KeepVariables(n.Live.LastGood)
+			n.Live.KeepSecrets()
 		}
 	}
 	if n.waits != nil {
 		defer n.waits.End()
 	}
 	p := boot.Run(ctx, n.Site, o)
-	n.env.hideFlags(p)
+	n.env.HideFlags(p)
 	if n.asked != nil {
 		p.Assumed = n.asked.ListAssumed()
 		if f := n.asked.WhyNoKubelet(); f != nil {
@@ -178,15 +178,15 @@ func (n *openNode) Plan(ctx context.Context, event func(boot.StageReport)) *boot
 }
 
 // hurry limits the wait for the cluster on a node with a last good generation.
-func (n *openNode) hurry() {
+func (n *Node) hurry() {
 	if _, ok := n.Store.LastGood(); ok {
-		n.live.Hurry(lastGoodTimeout)
+		n.Live.Hurry(lastGoodTimeout)
 	}
 }
 
 // newestKnown returns when the generation in place was made, whatever the clock shows now. An older one does not
 // count: it may have been made while the clock was ahead.
-func (n *openNode) newestKnown() time.Time {
+func (n *Node) newestKnown() time.Time {
 	current, err := n.Store.Current()
 	if err != nil || current == nil { // then only the clock counts
 		return time.Time{}
@@ -195,8 +195,8 @@ func (n *openNode) newestKnown() time.Time {
 	return current.Time
 }
 
-// planUnless is Plan with the diagnostics of opening the node. Where they have an error, it does not plan.
-func (n *openNode) planUnless(
+// PlanUnless is Plan with the diagnostics of opening the node. Where they have an error, it does not plan.
+func (n *Node) PlanUnless(
 	ctx context.Context,
 	found hcl.Diagnostics,
 	event func(boot.StageReport),
@@ -214,7 +214,7 @@ func (n *openNode) planUnless(
 
 // checkStore returns the damage of the state folder that must be repaired before a plan is possible. Files that this
 // user may not read are ignored: a plan works without root.
-func (n *openNode) checkStore() hcl.Diagnostics {
+func (n *Node) checkStore() hcl.Diagnostics {
 	if n.Store == nil {
 		return nil
 	}
@@ -225,26 +225,26 @@ func (n *openNode) checkStore() hcl.Diagnostics {
 }
 
 // Recording returns the tape of p as a recording, with the site.
-func (n *openNode) Recording(p *boot.Plan) *world.Recording {
+func (n *Node) Recording(p *boot.Plan) *world.Recording {
 	header := world.Header{
 		Format:  world.Format,
 		Prelet:  n.env.Version,
 		Time:    time.Now().UTC().Format(time.RFC3339),
 		Boot:    systemd.OwnBootID(n.env.Getenv),
-		Machine: n.machine().ID,
+		Machine: n.Machine().ID,
 		Site:    slices.Clone(p.Site.Files),
 	}
 
 	r := &world.Recording{Header: header, Entries: p.Tape.Entries()}
-	if n.live != nil { // earlier answers are searched again, for secrets that are known by now
-		n.live.LearnSecrets()
+	if n.Live != nil { // earlier answers are searched again, for secrets that are known by now
+		n.Live.LearnSecrets()
 		r.HoldBack(n.env.Redactor.Holds, n.env.Redactor.Given, kubelet.HideSecrets)
 	}
 	return r
 }
 
 // Generation returns the number of the generation in place; 0 before the first.
-func (n *openNode) Generation() int {
+func (n *Node) Generation() int {
 	if n.Store == nil {
 		return 0
 	}
@@ -254,8 +254,8 @@ func (n *openNode) Generation() int {
 	return 0
 }
 
-// view returns a plan of the node for the printer. source is the recording, if there are several.
-func (n *openNode) view(p *boot.Plan, source string) printer.View {
+// View returns a plan of the node for the printer. source is the recording, if there are several.
+func (n *Node) View(p *boot.Plan, source string) printer.View {
 	v := printer.View{
 		Plan:       p,
 		Version:    n.env.Version,
@@ -271,13 +271,13 @@ func (n *openNode) view(p *boot.Plan, source string) printer.View {
 }
 
 // Secret implements commit.Node.
-func (n *openNode) Secret(name string) ([]byte, error) { return n.live.Secret(name) }
+func (n *Node) Secret(name string) ([]byte, error) { return n.Live.Secret(name) }
 
 // Hidden implements commit.Node.
-func (n *openNode) Hidden(path string) *nodefile.State { return n.live.Hidden(path) }
+func (n *Node) Hidden(path string) *nodefile.State { return n.Live.Hidden(path) }
 
 // ApplyOptions returns the options for applying p.
-func (n *openNode) ApplyOptions(p *boot.Plan) commit.Options {
+func (n *Node) ApplyOptions(p *boot.Plan) commit.Options {
 	if !p.Complete {
 		return commit.Options{Plan: p}
 	}
@@ -288,6 +288,6 @@ func (n *openNode) ApplyOptions(p *boot.Plan) commit.Options {
 		Node:     n,
 		Redactor: n.env.Redactor,
 		Root:     nodefile.Root(n.Root),
-		Machine:  n.machine(),
+		Machine:  n.Machine(),
 	}
 }

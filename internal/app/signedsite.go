@@ -31,9 +31,9 @@ const (
 	counterFile = "site-counter"
 )
 
-// verifier returns the function that verifies a site with the keys of the image below root; nil if the image has no
+// Verifier returns the function that verifies a site with the keys of the image below root; nil if the image has no
 // file with keys.
-func verifier(root string) func(text, sig []byte) error {
+func Verifier(root string) func(text, sig []byte) error {
 	keys, loose, unreadable := nodefile.Root(root).InspectText(signersFile)
 	if unreadable != nil && unreadable.Code == fault.Absent && !isDangling(root) {
 		return nil
@@ -84,8 +84,8 @@ func isDangling(root string) bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// checkCounter refuses a signed site with a lower counter than the last: an old version that someone has put back.
-func checkCounter(stateDir string, counter uint64) *hcl.Diagnostic {
+// CheckCounter refuses a signed site with a lower counter than the last: an old version that someone has put back.
+func CheckCounter(stateDir string, counter uint64) *hcl.Diagnostic {
 	const summary = "The signed site may be older than the last one"
 	if counter == 0 {
 		return nil
@@ -132,9 +132,9 @@ func checkCounter(stateDir string, counter uint64) *hcl.Diagnostic {
 	return nil
 }
 
-// keepCounter stores the counter of a signed site, before its complete plan is applied. A run that cannot store it is
+// KeepCounter stores the counter of a signed site, before its complete plan is applied. A run that cannot store it is
 // degraded, because an older site would be accepted later.
-func keepCounter(stateDir string, p *boot.Plan) {
+func KeepCounter(stateDir string, p *boot.Plan) {
 	if p.Site == nil || !p.Complete || p.Site.Counter == 0 {
 		return
 	}

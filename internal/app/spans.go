@@ -26,9 +26,9 @@ func (s spans) add(kind, name string, began time.Time, took time.Duration) {
 // stageSpanFunc takes a part of a stage that took time.
 type stageSpanFunc = func(stage, kind, name string, began time.Time, took time.Duration)
 
-// timeQuestions returns a source that reports how long each answer took, and for which stage. The tape in front of it
+// TimeQuestions returns a source that reports how long each answer took, and for which stage. The tape in front of it
 // asks a question once.
-func timeQuestions(next world.Source, now func() time.Time, add stageSpanFunc) world.Source {
+func TimeQuestions(next world.Source, now func() time.Time, add stageSpanFunc) world.Source {
 	return world.SourceFunc(func(ctx context.Context, q world.Question) world.Answer {
 		began := now()
 		a := next.Ask(ctx, q)

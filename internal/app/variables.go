@@ -17,17 +17,17 @@ import (
 	"github.com/prelet/prelet/schema"
 )
 
-// readVariables returns the variables of the command line, by name.
-func (w *Where) readVariables() (map[string]probe.Given, error) {
+// ReadVariables returns the variables of the command line, by name.
+func (w *Where) ReadVariables() (map[string]probe.Given, error) {
 	out := map[string]probe.Given{}
 	for _, path := range w.VarFiles {
 		text, err := userfile.ReadInput(path, userfile.MaxBytes)
 		if err != nil {
-			return nil, failure(fault.Usage, "--var-file %s: %s", path, err)
+			return nil, fault.Usage.Errorf("--var-file %s: %s", path, err)
 		}
 		values, err := lang.ParseVarsFile(path, text)
 		if err != nil {
-			return nil, failure(fault.Usage, "--var-file %s", err)
+			return nil, fault.Usage.Errorf("--var-file %s", err)
 		}
 		for name, value := range values {
 			out[name] = probe.Given{
@@ -63,9 +63,9 @@ func checkVariables(diags hcl.Diagnostics, given map[string]probe.Given, s *lang
 	return diags
 }
 
-// learnSite hides what in a site is evidently a secret, and redacts the values of its sensitive variables that come
+// LearnSite hides what in a site is evidently a secret, and redacts the values of its sensitive variables that come
 // from files.
-func learnSite(r *value.Redactor, given map[string]probe.Given, s *lang.Site) {
+func LearnSite(r *value.Redactor, given map[string]probe.Given, s *lang.Site) {
 	for _, text := range s.Secrets {
 		r.Hide(text)
 	}

@@ -22,45 +22,45 @@ import (
 )
 
 // rehearse puts the values of flags in place of answers of the recording.
-func (n *openNode) rehearse() {
+func (n *Node) rehearse() {
 	n.asked = &rehearsal.Source{
-		Recording: n.source,
+		Recording: n.Source,
 		Site:      n.Site,
-		Given:     n.variables,
+		Given:     n.Values,
 		Kubelet:   n.KubeletVersion,
 	}
-	n.asked.Binaries, n.askers = n.askBinaries(n.env)
+	n.asked.Binaries, n.askers = n.AskBinaries(n.env)
 	if n.Objects != "" {
 		n.asked.Objects = probe.Objects(n.Objects)
 	}
-	n.source = n.asked
+	n.Source = n.asked
 }
 
 // openLive opens this machine as the source of answers.
-func (n *openNode) openLive() {
+func (n *Node) openLive() {
 	e := n.env
 	if n.Store == nil {
-		n.Store, _ = generation.OpenReadOnly(generation.Options{Root: n.Root, Dir: n.stateDir()})
+		n.Store, _ = generation.OpenReadOnly(generation.Options{Root: n.Root, Dir: n.StateDir()})
 	}
 	n.waits = &waits.Reporter{Say: e.Say}
-	n.detectors = e.detectorHost(n.Where)
+	n.detectors = e.DetectorHost(n.Where)
 	options := probe.Options{
 		Root:        n.Root,
 		Hardware:    n.Hardware,
 		Objects:     n.Objects,
 		Site:        n.Site,
-		Variables:   n.variables,
+		Variables:   n.Values,
 		Redactor:    e.Redactor,
-		Credentials: e.credentials(n.Where),
+		Credentials: e.Credentials(n.Where),
 		Store:       n.Store,
-		StateDir:    n.stateDir(),
+		StateDir:    n.StateDir(),
 		Detectors:   n.detectors,
 		Unit:        boot.KubeletUnit(n.Site),
 		OnRetry:     n.waits.Retry,
 		WaitClock:   n.waits.AnnounceClock(systemd.WaitClock),
 	}
 	if a := n.newAsker(); a != nil {
-		n.asker = a
+		n.Asker = a
 		n.askers = append(n.askers, a)
 		options.DryRun = a.Answer
 	}
@@ -72,15 +72,15 @@ func (n *openNode) openLive() {
 		}
 	}
 
-	n.live = probe.New(options)
-	n.source = n.live
-	if n.KubeletVersion != "" || len(n.binaries) > 0 {
+	n.Live = probe.New(options)
+	n.Source = n.Live
+	if n.KubeletVersion != "" || len(n.Binaries) > 0 {
 		n.asked = &rehearsal.Source{
-			Recording: n.live,
+			Recording: n.Live,
 			Site:      n.Site,
 			Kubelet:   n.KubeletVersion,
 		}
-		answers, all := n.askBinaries(e)
+		answers, all := n.AskBinaries(e)
 		if n.knowsUnit() {
 			for _, a := range all {
 				a.Root = nodefile.Root(n.Root)
@@ -90,16 +90,16 @@ func (n *openNode) openLive() {
 		}
 		n.asked.Binaries = answers
 		n.askers = append(n.askers, all...)
-		n.source = n.asked
+		n.Source = n.asked
 	}
 	if n.Store != nil {
-		n.past = n.live.LastGood
+		n.past = n.Live.LastGood
 	}
 }
 
 // knowsUnit reports whether the kubelet's command line can be read in the files of its unit: on this machine, as root.
-func (n *openNode) knowsUnit() bool {
-	if len(n.binaries) == 0 || !n.isHere() || os.Geteuid() != 0 {
+func (n *Node) knowsUnit() bool {
+	if len(n.Binaries) == 0 || !n.isHere() || os.Geteuid() != 0 {
 		return false
 	}
 	_, _, err := unitflags.Unit{Root: nodefile.Root(n.Root), Name: boot.KubeletUnit(n.Site)}.ListWords()
@@ -108,27 +108,27 @@ func (n *openNode) knowsUnit() bool {
 }
 
 // isHere reports whether the node is this machine.
-func (n *openNode) isHere() bool { return n.Root == "" && n.Hardware == "" || n.env.On != nil }
+func (n *Node) isHere() bool { return n.Root == "" && n.Hardware == "" || n.env.On != nil }
 
 // askers ask kubelets' binaries about a plan; none: no binary is asked.
 type askers []*dryrun.Asker
 
-// finish gives all the kubelet of a plan.
-func (all askers) finish(k boot.FinishedKubelet) {
+// Finish gives all the kubelet of a plan.
+func (all askers) Finish(k boot.FinishedKubelet) {
 	for _, a := range all {
 		a.Finish(k)
 	}
 }
 
-// wereAsked reports whether one of them was asked.
-func (all askers) wereAsked() bool {
+// WereAsked reports whether one of them was asked.
+func (all askers) WereAsked() bool {
 	return slices.ContainsFunc(all, (*dryrun.Asker).WasAsked)
 }
 
-// askBinaries returns what answers for the binaries of Kubelets, by version. They know of the node what the plan does.
-func (w *Where) askBinaries(e *Env) (answers map[string]world.Source, all askers) {
+// AskBinaries returns what answers for the binaries of Kubelets, by version. They know of the node what the plan does.
+func (w *Where) AskBinaries(e *Env) (answers map[string]world.Source, all askers) {
 	answers = map[string]world.Source{}
-	for version, binary := range w.binaries {
+	for version, binary := range w.Binaries {
 		asker := &dryrun.Asker{
 			Binary: func() *kubeletbin.Binary { return binary },
 			Run:    kubeletbin.DryRun.Run,
@@ -149,8 +149,8 @@ func (w *Where) askBinaries(e *Env) (answers map[string]world.Source, all askers
 // newAsker returns what asks the kubelet's binary of this machine, as root, whether it accepts a plan, or that of an
 // image; nil for a recorded machine. At a first boot there is nothing to lose, and the start of the kubelet is the
 // answer.
-func (n *openNode) newAsker() *dryrun.Asker {
-	binary := func() *kubeletbin.Binary { return n.live.KubeletBinary() }
+func (n *Node) newAsker() *dryrun.Asker {
+	binary := func() *kubeletbin.Binary { return n.Live.KubeletBinary() }
 	if isImage := n.Root != "" && n.Hardware == "" && n.env.On == nil; isImage {
 		if n.KubeletVersion != "" || !kubeletbin.MayStart(n.Root) {
 			return nil
@@ -165,7 +165,7 @@ func (n *openNode) newAsker() *dryrun.Asker {
 	if !n.isHere() || n.KubeletVersion != "" || os.Geteuid() != 0 {
 		return nil
 	}
-	if n.isRun && n.Generation() == 0 {
+	if n.IsRun && n.Generation() == 0 {
 		run = nil
 	}
 
@@ -175,7 +175,7 @@ func (n *openNode) newAsker() *dryrun.Asker {
 	return &dryrun.Asker{
 		Binary: binary,
 		Run:    run,
-		IsRun:  n.isRun,
+		IsRun:  n.IsRun,
 		Root:   nodefile.Root(n.Root),
 		Secret: n.Secret,
 		Redact: n.env.Redactor.String,
@@ -183,9 +183,9 @@ func (n *openNode) newAsker() *dryrun.Asker {
 	}
 }
 
-// credentials returns the credentials of this process. By hand on a node they are those that a run would get: systemd
+// Credentials returns the credentials of this process. By hand on a node they are those that a run would get: systemd
 // gives them to prelet's units only.
-func (e *Env) credentials(w Where) systemd.Credentials {
+func (e *Env) Credentials(w Where) systemd.Credentials {
 	own := systemd.NewCredentials(e.Getenv)
 
 	isNode := w.Root == "" && w.Hardware == "" && e.On == nil && systemd.IsRunning()
@@ -210,7 +210,7 @@ func (e *Env) manager() Manager {
 
 // folderForDryRuns returns where root makes the private folders of dry runs, which may have secrets: in memory.
 func folderForDryRuns() string {
-	for _, dir := range []string{runDir, filepath.Dir(runDir)} {
+	for _, dir := range []string{RunDir, filepath.Dir(RunDir)} {
 		if st, err := os.Stat(dir); err == nil && st.IsDir() {
 			return dir
 		}
@@ -219,21 +219,21 @@ func folderForDryRuns() string {
 	return ""
 }
 
-// newProbe returns what answers questions about the hardware and the credentials of a node.
-func (e *Env) newProbe(w Where, s *lang.Site, host *detector.Host) *probe.Live {
+// NewProbe returns what answers questions about the hardware and the credentials of a node.
+func (e *Env) NewProbe(w Where, s *lang.Site, host *detector.Host) *probe.Live {
 	return probe.New(probe.Options{
 		Hardware:    w.Hardware,
 		Root:        w.Root,
 		Site:        s,
 		Redactor:    e.Redactor,
-		Credentials: e.credentials(w),
+		Credentials: e.Credentials(w),
 		Detectors:   host,
 	})
 }
 
-// learnCredentials adds the credentials of the node to the redactor.
-func (e *Env) learnCredentials(w Where, site *lang.Site) {
-	live := e.newProbe(w, site, nil)
+// LearnCredentials adds the credentials of the node to the redactor.
+func (e *Env) LearnCredentials(w Where, site *lang.Site) {
+	live := e.NewProbe(w, site, nil)
 	defer live.Close()
 	live.LearnSecrets()
 }

@@ -72,17 +72,17 @@ func FindTarget(store *generation.Store, to int) (int, error) {
 		return 0, err
 	}
 	if len(all) == 0 {
-		return 0, usageFault("cannot roll back: no generation is in place")
+		return 0, fault.Usage.Errorf("cannot roll back: no generation is in place")
 	}
 	isReadable := func(g generation.Info) bool { return g.Gen == to && g.Status != generation.StatusDamaged }
 	now := all[len(all)-1]
 	switch {
 	case to == now.Gen:
-		return 0, usageFault("generation %d is in place", to)
+		return 0, fault.Usage.Errorf("generation %d is in place", to)
 	case to == NewestGood:
 		return findNewestGood(store, all)
 	case to != 0 && !slices.ContainsFunc(all, isReadable):
-		return 0, usageFault("generation %d is not kept, or cannot be read; prelet history lists the kept ones", to)
+		return 0, fault.Usage.Errorf("generation %d is not kept, or cannot be read; prelet history lists the kept ones", to)
 	}
 	return to, checkTarget(store, all, to)
 }
@@ -104,7 +104,7 @@ func findNewestGood(store *generation.Store, all []generation.Info) (int, error)
 	if refused != nil {
 		return 0, refused
 	}
-	return 0, usageFault("no earlier generation was good; name one (prelet history), or 0 for as before prelet")
+	return 0, fault.Usage.Errorf("no earlier generation was good; name one (prelet history), or 0 for as before prelet")
 }
 
 // checkTarget refuses a generation that cannot be gone back to, before the kubelet is stopped for it: its file is
@@ -125,8 +125,4 @@ func checkTarget(store *generation.Store, all []generation.Info, to int) error {
 		}
 	}
 	return nil
-}
-
-func usageFault(format string, args ...any) error {
-	return &fault.Fault{Code: fault.Usage, Summary: fmt.Sprintf(format, args...)}
 }

@@ -288,6 +288,17 @@ func rules() []Rule {
 				"internal/app or in a package below it",
 		},
 		{
+			Packages: []string{"internal/app/booting"},
+			Forbidden: []string{
+				module + "internal/app/looking",
+				module + "internal/app/planning",
+				module + "internal/app/images",
+				module + "internal/app/sites",
+				module + "internal/doctor/...",
+			},
+			Reason: "a boot does not depend on commands that only a person runs",
+		},
+		{
 			Packages:  []string{"cmd/prelet", "internal/...", "schema/...", "stages/..."},
 			Except:    []string{"internal/probe/hardware/hwtree"},
 			Forbidden: []string{"text/template", "html/template"},

@@ -78,6 +78,11 @@ func (f *Fault) Reason() string {
 // Unwrap returns the cause.
 func (f *Fault) Unwrap() error { return f.Err }
 
+// Errorf returns a fault with this code: what failed, in one line.
+func (c Code) Errorf(format string, args ...any) error {
+	return &Fault{Code: c, Summary: fmt.Sprintf(format, args...)}
+}
+
 // Raise returns the same failure with the code and the summary of the caller.
 func (f *Fault) Raise(code Code, summary string) *Fault {
 	raised := *f

@@ -17,6 +17,7 @@ import (
 	"strings"
 
 	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/app/planning"
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/kubelet/known"
@@ -51,8 +52,8 @@ func compare(version, log string) (lines []string, err error) {
 	}
 
 	e := &app.Env{Version: "test", Getenv: os.Getenv, Redactor: value.NewRedactor(), Say: func(string) {}}
-	options := app.PlanOptions{Where: app.Where{Config: []string{"/etc/prelet"}, KubeletVersion: version}}
-	_, err = e.Plan(context.Background(), options, func(p app.Planned) error {
+	options := planning.PlanOptions{Where: app.Where{Config: []string{"/etc/prelet"}, KubeletVersion: version}}
+	_, err = planning.Plan(context.Background(), e, options, func(p planning.Planned) error {
 		if p.Plan.Node.Effective == nil {
 			return errors.New("the plan has no effective configuration")
 		}

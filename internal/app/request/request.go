@@ -103,13 +103,13 @@ func (o *Offer) handOver(args []string, stdout, stderr *os.File) (fault.Code, er
 		)
 	}
 	if err != nil {
-		return "", failure(fault.Internal, "%s: %s", activation.ApplyUnit, err)
+		return "", fault.Internal.Errorf("%s: %s", activation.ApplyUnit, err)
 	}
 
 	code := make([]byte, maxLine)
 	n, _ := unit.Read(code)
 	if n == 0 {
-		return "", failure(fault.Interrupted, "%s was killed; it is started again and finishes what was begun (prelet "+
+		return "", fault.Interrupted.Errorf("%s was killed; it is started again and finishes what was begun (prelet "+
 			"status --wait); a rollback that prelet history does not show is to be given again", activation.ApplyUnit)
 	}
 
@@ -197,8 +197,4 @@ func List(dir string) []string {
 	names, _ := filepath.Glob(filepath.Join(dir, prefix+"*"))
 
 	return names
-}
-
-func failure(c fault.Code, format string, args ...any) error {
-	return &fault.Fault{Code: c, Summary: fmt.Sprintf(format, args...)}
 }

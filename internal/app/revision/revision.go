@@ -104,7 +104,7 @@ func (g *Files) refuse(format string, args ...any) error {
 
 // usage returns an error about the value of a flag.
 func usage(flag, format string, args ...any) error {
-	return &fault.Fault{Code: fault.Usage, Summary: flag + ": " + fmt.Sprintf(format, args...)}
+	return fault.Usage.Errorf("%s", flag+": "+fmt.Sprintf(format, args...))
 }
 
 // isMarked reports whether the argument cannot be a path.

@@ -201,7 +201,7 @@ func WriteReport(path string, content []byte) error {
 		err = fmt.Errorf("%w; name a file, or leave it out", err)
 	}
 	if err != nil {
-		return &fault.Fault{Code: fault.CannotWrite, Summary: fmt.Sprintf("%s: %s", path, err)}
+		return fault.CannotWrite.Errorf("%s: %s", path, err)
 	}
 
 	return nil

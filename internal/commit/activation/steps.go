@@ -102,10 +102,7 @@ func (m *Machine) step(
 		})
 	}
 
-	return done, &fault.Fault{
-		Code:    fault.Internal,
-		Summary: fmt.Sprintf("activation has no step %d", s),
-	}
+	return done, fault.Internal.Errorf("activation has no step %d", s)
 }
 
 // preflightChange checks for the last time whether a commit could be activated.

@@ -57,10 +57,7 @@ func (m *Machine) walk(ctx context.Context, t *walkState, on Trigger) (Outcome, 
 		}
 	}
 
-	return t.out, &fault.Fault{
-		Code:    fault.Internal,
-		Summary: fmt.Sprintf("activation did not end after %d rows", maxRows),
-	}
+	return t.out, fault.Internal.Errorf("activation did not end after %d rows", maxRows)
 }
 
 // wrapUnfinished returns an error of a walk, which must not promise that nothing was changed once this process has
@@ -99,7 +96,7 @@ func (m *Machine) do(
 	t *walkState,
 ) (Trigger, error) {
 	if r.Never != "" {
-		return done, &fault.Fault{Code: fault.Internal, Summary: r.Never}
+		return done, fault.Internal.Errorf("%s", r.Never)
 	}
 
 	if m.onRow != nil {

@@ -29,31 +29,31 @@ func Decode(text []byte) (*Report, error) {
 		Kind          string `json:"kind"`
 	}
 	if err := partBounds.Check(text); err != nil {
-		return nil, refuse("%s", err)
+		return nil, fault.RecordingInvalid.Errorf("%s", err)
 	}
 	if err := json.Unmarshal(text, &head); err != nil {
-		return nil, refuse("this is not a partial result of --shard: %s", world.ExplainJSON(err))
+		return nil, fault.RecordingInvalid.Errorf("this is not a partial result of --shard: %s", world.ExplainJSON(err))
 	}
 	switch {
 	case head.Kind != "fleet":
-		return nil, refuse("this is not a partial result of --shard")
+		return nil, fault.RecordingInvalid.Errorf("this is not a partial result of --shard")
 	case head.FormatVersion > FormatVersion:
-		return nil, refuse("it is of a newer prelet; use that one to merge")
+		return nil, fault.RecordingInvalid.Errorf("it is of a newer prelet; use that one to merge")
 	case head.FormatVersion < 1:
-		return nil, refuse("it has no format version")
+		return nil, fault.RecordingInvalid.Errorf("it has no format version")
 	}
 
 	var r Report
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&r); err != nil {
-		return nil, refuse("%s", world.ExplainJSON(err))
+		return nil, fault.RecordingInvalid.Errorf("%s", world.ExplainJSON(err))
 	}
 	if _, err := dec.Token(); err != io.EOF {
-		return nil, refuse("there is more text after the partial result")
+		return nil, fault.RecordingInvalid.Errorf("there is more text after the partial result")
 	}
 	if s := r.Shard; s == nil || s.Index < 0 || s.Index >= s.Of {
-		return nil, refuse("it is not of a shard; run `prelet plan --shard I/N -o json`")
+		return nil, fault.RecordingInvalid.Errorf("it is not of a shard; run `prelet plan --shard I/N -o json`")
 	}
 
 	return &r, r.check()
@@ -68,12 +68,12 @@ func (r *Report) check() error {
 			isUpTo(g.Restarts, g.Count) &&
 			isUpTo(g.Waits, g.Count)
 		if g.ID == "" || !isState || !isCounted || !isWithin {
-			return refuse("group %q is damaged", g.ID)
+			return fault.RecordingInvalid.Errorf("group %q is damaged", g.ID)
 		}
 	}
 	for _, f := range r.Declares.Features {
 		if !isUpTo(f.Nodes, r.Declares.Nodes) {
-			return refuse("declared feature %q is damaged", f.Name)
+			return fault.RecordingInvalid.Errorf("declared feature %q is damaged", f.Name)
 		}
 	}
 
@@ -81,10 +81,6 @@ func (r *Report) check() error {
 }
 
 func isUpTo(n, limit int) bool { return n >= 0 && n <= limit }
-
-func refuse(format string, args ...any) error {
-	return &fault.Fault{Code: fault.RecordingInvalid, Summary: fmt.Sprintf(format, args...)}
-}
 
 // Merge returns the report of a whole fleet from the partial results of all its shards. names are those of the files,
 // for errors.
@@ -101,7 +97,7 @@ func Merge(parts []*Report, names []string) (*Report, error) {
 			return nil, err
 		}
 		if other, isSeen := seen[part.Shard.Index]; isSeen {
-			return nil, refuse(
+			return nil, fault.RecordingInvalid.Errorf(
 				"%s: shard %d/%d is also in %s",
 				names[i],
 				part.Shard.Index,
@@ -118,7 +114,7 @@ func Merge(parts []*Report, names []string) (*Report, error) {
 	}
 	for i := range first.Shard.Of {
 		if seen[i] == "" {
-			return nil, refuse("shard %d/%d is missing, so the report would not be of all recordings",
+			return nil, fault.RecordingInvalid.Errorf("shard %d/%d is missing, so the report would not be of all recordings",
 				i, first.Shard.Of)
 		}
 	}
@@ -138,7 +134,7 @@ func (r *Report) checkSame(part *Report, name, partName string) error {
 		{"number of shards", fmt.Sprint(r.Shard.Of), fmt.Sprint(part.Shard.Of)},
 	} {
 		if c.first != c.other {
-			return refuse("%s: its %s is %q, and that of %s is %q: the parts do not belong together",
+			return fault.RecordingInvalid.Errorf("%s: its %s is %q, and that of %s is %q: the parts do not belong together",
 				partName, c.what, c.other, name, c.first)
 		}
 	}

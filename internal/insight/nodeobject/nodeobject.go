@@ -31,17 +31,17 @@ func (s *Set) Add(p *boot.Plan, source string) (map[string]any, error) {
 	other, isTaken := s.sources[name]
 	switch f := p.Facts; {
 	case p.Code() != "":
-		return nil, failure(p.Code(), "no complete plan; prelet plan has the reason")
+		return nil, p.Code().Errorf("no complete plan; prelet plan has the reason")
 	case name == ".": // this machine, without a recording
-		return nil, failure(fault.Unread, "the name of the node is not known; set --hostname-override in the site")
+		return nil, fault.Unread.Errorf("the name of the node is not known; set --hostname-override in the site")
 	case len(content.IsDNS1123Subdomain(name)) > 0:
-		return nil, failure(fault.Unread,
+		return nil, fault.Unread.Errorf(
 			"the name of the node is not known, and no Node can have that of the recording, %s; rename the recording",
 			name)
 	case isTaken:
-		return nil, failure(fault.RecordingInvalid, "node %s is also in %s; remove one of them", name, other)
+		return nil, fault.RecordingInvalid.Errorf("node %s is also in %s; remove one of them", name, other)
 	case f == nil || f.CPU.Logical == nil || f.Memory.TotalBytes == nil:
-		return nil, failure(fault.Unread,
+		return nil, fault.Unread.Errorf(
 			"the CPUs and memory of node %s are not known; the site needs a stage detect-hw", name)
 	}
 
@@ -60,10 +60,6 @@ func (s *Set) Add(p *boot.Plan, source string) (map[string]any, error) {
 	}
 
 	return object, nil
-}
-
-func failure(code fault.Code, format string, args ...any) error {
-	return &fault.Fault{Code: code, Summary: fmt.Sprintf(format, args...)}
 }
 
 // Assumed returns what is assumed, each with the number of nodes.

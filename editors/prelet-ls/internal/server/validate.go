@@ -7,6 +7,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/app/sites"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/value"
@@ -64,7 +65,7 @@ func Validate(r Request) Validated {
 	return out
 }
 
-func (r Request) run(kubelet string) (app.Validated, error) {
+func (r Request) run(kubelet string) (sites.Validated, error) {
 	env := &app.Env{
 		Version:  r.Version,
 		Getenv:   func(string) string { return "" },
@@ -72,7 +73,7 @@ func (r Request) run(kubelet string) (app.Validated, error) {
 		Say:      func(string) {},
 	}
 
-	return env.Validate(app.ValidateOptions{
+	return sites.Validate(env, sites.ValidateOptions{
 		Where: app.Where{Config: r.Places, KubeletVersion: kubelet},
 		Files: newOverlay(r.Texts),
 	})

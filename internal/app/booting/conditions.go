@@ -1,0 +1,480 @@
+package booting
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/app/conditionfile"
+	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/commit"
+	"github.com/prelet/prelet/internal/commit/activation"
+	"github.com/prelet/prelet/internal/commit/generation"
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/kubelet/condition"
+	"github.com/prelet/prelet/internal/probe/joined"
+	"github.com/prelet/prelet/internal/report"
+)
+
+// The conditions of the Node that the site declares. Nothing waits for them: a failure is a note.
+//
+//	boot      prelet.service makes them False while it plans, before the kubelet starts
+//	run       keeps what their checks found, and notes that the Node does not have it yet
+//	verdict   prelet-verify.service, or a run outside of the boot, patches them, until the Node has them
+//	shutdown  prelet.service makes them False
+
+const (
+	// beginTimeout limits the patch at the begin of a boot, which the kubelet may have to wait for, and at its end.
+	beginTimeout = 3 * time.Second
+
+	// The waits before the next try: while the kubelet starts, after a failure (each time twice as long), and after
+	// the cluster has refused the patch.
+	healthWait  = time.Second
+	maxTryWait  = time.Minute
+	refusedWait = 5 * time.Minute
+	// unhealthyWait is the wait after the Node has got that its kubelet is unhealthy.
+	unhealthyWait = 30 * time.Second
+	// lookEvery is how often a wait looks whether verify has something to do.
+	lookEvery = 5 * time.Second
+)
+
+// beginConditions makes the conditions False while the gate is shut, in parallel with the plan; with prelet=off they
+// are Unknown. wait returns after that, or after beginTimeout; it may be called more than once.
+func beginConditions(
+	ctx context.Context, e *app.Env,
+	h *app.Host,
+	rep *report.Reporter,
+) (wait func()) {
+	record := conditionFiles(h).ReadRecord()
+	_, isOpen, err := h.Gate().State()
+	_, isRepeated := conditionFiles(h).ReadResults() // of an earlier run of this boot
+	isUsed := len(record.Conditions) > 0 && hasKubeconfig(h)
+	if !isUsed || isOpen || isRepeated || err != nil {
+		return func() {}
+	}
+
+	want := condition.All(record.Types(), condition.False, condition.Booting,
+		"this boot has no verdict on the kubelet yet")
+	until := " until prelet-verify.service reaches the cluster"
+	if h.IsOff() {
+		want = condition.All(record.Types(), condition.Unknown, condition.TurnedOff,
+			"prelet is turned off (prelet=off), and does not check the kubelet")
+		until = ""
+	}
+
+	ctx, cancel := context.WithTimeout(ctx, beginTimeout)
+	done := make(chan error, 1)
+	go func() { done <- patchConditions(ctx, h, record.Node, want, nil) }()
+
+	return sync.OnceFunc(func() {
+		err := <-done
+		cancel()
+		if err != nil {
+			rep.Note(fault.NodeCondition, fmt.Sprintf(
+				"conditions: node %s has those from before this boot%s: %v", record.Node, until, err))
+		}
+	})
+}
+
+// conditionFiles returns the files about the conditions of the Node.
+func conditionFiles(h *app.Host) conditionfile.Files {
+	return conditionfile.Files{
+		Root:     h.Root,
+		StateDir: h.StateDir(),
+		RunDir:   h.RunDir,
+		BootID:   h.BootID,
+	}
+}
+
+// hasKubeconfig reports whether a kubelet has begun to join on this disk.
+func hasKubeconfig(h *app.Host) bool {
+	_, err := os.Lstat(filepath.Join("/", h.Root, joined.Conf))
+
+	return err == nil
+}
+
+// patchConditions gives a Node the conditions in want, and removes owned ones that are not among them. It sends
+// nothing if the Node has them, and does not patch the Node of another machine.
+func patchConditions(
+	ctx context.Context, h *app.Host,
+	name string,
+	want []condition.Condition,
+	owned []string,
+) error {
+	n, err := ownNode(ctx, h, name)
+	if err != nil {
+		return err
+	}
+
+	change := condition.Changes(n.Conditions, want, owned)
+	if change.IsEmpty() {
+		return nil
+	}
+
+	return h.Probe.Patch(ctx, n.Name, "", change)
+}
+
+// keepConditions keeps the results of the checks of a run. A run without a complete plan, or a rollback, keeps the
+// results of an earlier run of this boot; without one, a condition with checks is Unknown.
+func (r *nodeRun) keepConditions(context.Context) error {
+	if r.Off || r.isAgain {
+		return nil
+	}
+	files := conditionFiles(r.host)
+	record := files.ReadRecord()
+	results, hasResults := files.ReadResults()
+	next := record
+
+	switch {
+	case r.Plan != nil && r.Plan.Complete:
+		results.Node = commit.NodeName(r.Plan, r.host.Hostname)
+		results.Healthz = commit.HealthzURL(r.Plan)
+		results.Conditions, next = takeConditions(r.env, r.Plan, results.Node, record)
+	case !hasResults:
+		results.Node = record.Node
+		results.Conditions = assumeConditions(record)
+	}
+	if len(results.Conditions) == 0 && len(record.Conditions) == 0 {
+		return nil
+	}
+
+	return errors.Join(files.WriteRecord(next), files.WriteResults(results))
+}
+
+// takeConditions returns the conditions of a plan, without the secrets of this node, and the next record.
+func takeConditions(e *app.Env,
+	p *boot.Plan, nodeName string, record conditionfile.Record,
+) (found []condition.Condition, next conditionfile.Record) {
+	next.Node = nodeName
+	if p.Node.Activation != nil {
+		for _, c := range p.Node.Activation.Conditions {
+			c.Message = e.Redactor.String(c.Message)
+			found = append(found, c.Condition)
+			next.Conditions = append(next.Conditions, conditionfile.State{Type: c.Type, Checked: c.Checked})
+		}
+	}
+
+	// Conditions that the site no longer has stay in the record until the Node does not have them.
+	for _, c := range record.Conditions {
+		if record.Node == nodeName && !slices.Contains(next.Types(), c.Type) {
+			next.Conditions = append(next.Conditions, c)
+		}
+	}
+
+	return found, next
+}
+
+// assumeConditions returns the results of a run whose plan is not complete: those with checks are Unknown.
+func assumeConditions(record conditionfile.Record) (out []condition.Condition) {
+	for _, c := range record.Conditions {
+		found := condition.Condition{
+			Type:    c.Type,
+			Status:  condition.True,
+			Reason:  condition.Verified,
+			Message: condition.Healthy,
+		}
+		if c.Checked {
+			found.Status = condition.Unknown
+			found.Reason = condition.CheckUnknown
+			found.Message = "the checks of the site were not evaluated in this boot: prelet status has the reason"
+		}
+		out = append(out, found)
+	}
+
+	return out
+}
+
+// settleConditions patches the conditions that the Node may not have. prelet-verify.service tries until the Node has
+// them, or until only a start of the kubelet or a run helps: these start it again. Other processes try once, and leave
+// the rest to it; where it is not installed they wait for a kubelet that starts, unless the run has failed (hasFailed):
+// then the conditions are those of the kubelet at once. The lock is free.
+func settleConditions(ctx context.Context, e *app.Env, h *app.Host, hasFailed bool) {
+	if !conditionFiles(h).IsOwed() {
+		return
+	}
+	if h.Self == app.BootUnit { // the kubelet's start waits for this unit, and starts prelet-verify.service
+		u, err := h.Units.Look(ctx, activation.DefaultUnit)
+		if err == nil && u.Active == "active" {
+			requestVerify(ctx, e, h)
+		}
+		return
+	}
+
+	isHandedOver := sync.OnceValue(func() bool { return requestVerify(ctx, e, h) })
+	end := findStartEnd(ctx, h)
+	announce := sync.OnceFunc(func() {
+		e.Say(fmt.Sprintf("waiting at most %s for a healthy kubelet, before the Node gets its conditions; "+
+			"prelet verify shows the checks", (end - h.Clock.Monotonic()).Round(time.Second)))
+	})
+	for failures := 0; ctx.Err() == nil; {
+		isStuck := needsVerify(ctx, h) // verify has just done all it can
+		isLate := isStuck || hasFailed || h.Clock.Monotonic() > end
+
+		wait, err := deliverConditions(ctx, e, h, isLate)
+		noteConditions(e, h, err)
+		if err != nil {
+			wait = max(wait, min(healthWait<<min(failures, 10), maxTryWait))
+			failures++
+		}
+
+		switch {
+		case wait == 0:
+			return
+		case h.Self == app.VerifyUnit:
+		case isHandedOver() || err != nil || wait != healthWait:
+			return
+		default:
+			announce()
+		}
+		if isStuck || !waitAndVerify(ctx, e, h, wait) {
+			return
+		}
+	}
+}
+
+// findStartEnd returns until when, on the monotonic clock, an unhealthy kubelet may be one that starts. A person who
+// waits for it waits no longer for a process that had that time.
+func findStartEnd(ctx context.Context, h *app.Host) time.Duration {
+	now := h.Clock.Monotonic()
+	u, err := h.Units.Look(ctx, activation.DefaultUnit)
+	if h.Self == app.VerifyUnit || err != nil {
+		return now + activation.DefaultTimeout
+	}
+
+	return max(now+activation.DefaultSettle, min(now, u.Started)+activation.DefaultTimeout)
+}
+
+// requestVerify starts prelet-verify.service. It reports false where that unit is not installed.
+func requestVerify(ctx context.Context, e *app.Env, h *app.Host) bool {
+	_, err := h.Units.Start(ctx, app.VerifyUnit, 0)
+	if err != nil {
+		e.SayError(fmt.Errorf("%s patches the conditions of the Node, and was not started: %w", app.VerifyUnit, err))
+	}
+
+	return err == nil
+}
+
+// noteConditions writes into the status of the last run why the Node does not have its conditions; nil: it has them.
+func noteConditions(e *app.Env, h *app.Host, why error) {
+	note := ""
+	if why != nil {
+		const format = "conditions: the Node does not have them: %v; %s tries again"
+		note = e.Redactor.String(fmt.Sprintf(format, why, app.VerifyUnit))
+	}
+	e.SayError(report.ReplaceNote(h.RunDir, h.BootID, fault.NodeCondition, note))
+}
+
+// waitAndVerify waits before the next try, and verifies at once where that is needed: systemd does not start this unit
+// again while it runs. It reports whether to go on.
+func waitAndVerify(ctx context.Context, e *app.Env, h *app.Host, wait time.Duration) bool {
+	wait = time.Duration(float64(wait) * (1 + h.Jitter()) / 2)
+
+	for left := wait; left > 0; left -= lookEvery {
+		_ = h.Notify.Extend(lookEvery + app.KeepAlive)
+		if h.Clock.Sleep(ctx, min(left, lookEvery)) != nil {
+			return false
+		}
+		if needsVerify(ctx, h) {
+			_, err := verifyOnce(ctx, e, h)
+			e.SayError(err)
+
+			return err == nil
+		}
+	}
+
+	return true
+}
+
+// needsVerify reports, without the lock, whether verify has something to do: the gate is not open, a generation awaits
+// its verdict, or a mount covers files of the generation in place.
+func needsVerify(ctx context.Context, h *app.Host) bool {
+	if h.Gate().IsShut() {
+		return true
+	}
+
+	store, err := generation.OpenReadOnly(h.StoreOptions())
+	if err != nil {
+		return false
+	}
+	defer store.Close()
+
+	j, err := store.Journal()
+	if err != nil || j != nil {
+		return err == nil
+	}
+	cur, err := store.Current()
+
+	return err == nil && h.Machine(store, nil).WhyCovered(ctx, cur) != ""
+}
+
+// kubeletHealth is the known state of the kubelet when its conditions are patched.
+type kubeletHealth int
+
+const (
+	isHealthy   kubeletHealth = iota
+	isStarting                // a check fails or has no result, and the kubelet may have just started
+	isAwaiting                // a generation awaits its verdict
+	isUnhealthy               // until another run or verdict
+)
+
+// deliverConditions patches the conditions if it is known what they are. It returns the wait before the next try, 0 if
+// the Node has its conditions. isLate is set if the kubelet had time to start.
+func deliverConditions(ctx context.Context, e *app.Env, h *app.Host, isLate bool) (wait time.Duration, err error) {
+	results, ok := conditionFiles(h).ReadResults()
+	if !ok || !conditionFiles(h).IsOwed() {
+		return 0, conditionFiles(h).Forget()
+	}
+	record := conditionFiles(h).ReadRecord()
+
+	want, health := findConditions(ctx, e, h, results)
+	switch {
+	case health == isStarting && !isLate:
+		return healthWait, nil
+	case health == isAwaiting && !isLate:
+		return lookEvery, nil
+	}
+
+	err = patchConditions(ctx, h, results.Node, want, record.Types())
+	switch {
+	case activation.IsRefused(err):
+		return refusedWait, fmt.Errorf("the cluster does not let the node patch its status: %w", err)
+	case err != nil:
+		return 0, err
+	case health != isHealthy:
+		return unhealthyWait, nil
+	}
+
+	isEnded, err := endOwing(ctx, h, results, record.Types())
+	if err == nil && !isEnded {
+		wait = lookEvery
+	}
+
+	return wait, err
+}
+
+// endOwing notes, with the lock, that the Node has these results.
+func endOwing(ctx context.Context, h *app.Host, was conditionfile.Results, owned []string) (isEnded bool, err error) {
+	store, err := h.Lock(ctx)
+	if err == nil {
+		defer store.Close()
+	} else if fault.CodeOf(err) != fault.CannotWrite { // else no run can write now either
+		return false, err
+	}
+
+	return conditionFiles(h).End(was, owned)
+}
+
+// findConditions returns the conditions of the Node as the kubelet is now. Those of the results are for a healthy
+// kubelet: they stay only if its unit, its process and its health are known.
+func findConditions(
+	ctx context.Context, e *app.Env, h *app.Host, r conditionfile.Results,
+) (want []condition.Condition, health kubeletHealth) {
+	fail := func(health kubeletHealth, reason, message string) ([]condition.Condition, kubeletHealth) {
+		return condition.Replace(r.Conditions, condition.False, reason, message), health
+	}
+	if h.Gate().IsShut() {
+		return fail(isUnhealthy, condition.GateShut,
+			"prelet does not let the kubelet start: prelet status has the reason")
+	}
+
+	store, err := generation.OpenReadOnly(h.StoreOptions())
+	if err != nil {
+		return fail(isUnhealthy, condition.KubeletUnhealthy, "the generation in place cannot be read: prelet status")
+	}
+	defer store.Close()
+
+	journal, journalErr := store.Journal()
+	cur, err := store.Current()
+	switch {
+	case journal != nil:
+		return fail(isAwaiting, condition.KubeletUnhealthy, "there is no verdict yet: prelet status has the reason")
+	case journalErr != nil || err != nil:
+		return fail(isUnhealthy, condition.KubeletUnhealthy, "the generation in place cannot be read: prelet status")
+	case cur != nil && cur.Status != generation.StatusGood:
+		return fail(isUnhealthy, condition.KubeletUnhealthy, "no good generation is in place: prelet status")
+	}
+
+	checks, err := examineKubelet(ctx, h.Machine(store, nil), cur, r.Healthz)
+	if err != nil {
+		return fail(isUnhealthy, condition.KubeletUnhealthy, "the plan of the generation cannot be read: prelet verify")
+	}
+	i := slices.IndexFunc(checks, func(c activation.Check) bool { return c.State == "failed" })
+	if i >= 0 {
+		return fail(isStarting, condition.KubeletUnhealthy, "check "+checks[i].Name+" failed: prelet verify shows more")
+	}
+	if why := whyHealthUnknown(checks); why != "" {
+		why = e.Redactor.String("it is not known whether the kubelet is healthy: " + why)
+		return condition.Replace(r.Conditions, condition.Unknown, condition.KubeletUnknown, why), isStarting
+	}
+
+	return r.Conditions, isHealthy
+}
+
+// examineKubelet checks the kubelet on a generation; without one, that it runs and is healthy at a URL, or at its
+// default one.
+func examineKubelet(
+	ctx context.Context, m *activation.Machine, cur *generation.Info, healthz string,
+) (checks []activation.Check, err error) {
+	if cur == nil {
+		return m.ExamineUnmanaged(ctx, cmp.Or(healthz, activation.DefaultHealthz)), nil
+	}
+	checks, _, err = m.Examine(ctx, cur.Gen)
+
+	return checks, err
+}
+
+// whyHealthUnknown returns which check of the health has no result; "" if the kubelet runs and answers.
+func whyHealthUnknown(checks []activation.Check) string {
+	missing := []string{"unit", "started"}
+	for _, c := range checks {
+		isHealth := c.Name == "healthz" || slices.Contains(missing, c.Name)
+		if isHealth && c.State != "ok" {
+			return c.Name + ": " + c.Message
+		}
+		missing = slices.DeleteFunc(missing, func(name string) bool { return name == c.Name })
+	}
+	if len(missing) > 0 {
+		return missing[0] + " was not checked"
+	}
+
+	return ""
+}
+
+// ReportStop makes the conditions False because the node shuts down, or prelet.service is stopped. A restart of the
+// unit changes nothing. A failure is only printed: the machine goes down anyway.
+func ReportStop(ctx context.Context, e *app.Env) {
+	h := e.Host()
+	defer h.Units.Close()
+
+	record := conditionFiles(h).ReadRecord()
+	if len(record.Conditions) == 0 || !hasKubeconfig(h) {
+		return
+	}
+	if isRestarting(ctx, h) {
+		return
+	}
+
+	ctx, cancel := context.WithTimeout(ctx, beginTimeout)
+	defer cancel()
+	stopping := condition.All(record.Types(), condition.False, condition.Stopping, "the node shuts down")
+	err := patchConditions(ctx, h, record.Node, stopping, nil)
+	if err != nil {
+		e.Say(fmt.Sprintf("the conditions of node %s stay as they are: %v", record.Node, err))
+	}
+}
+
+// isRestarting reports whether the unit of this process is stopped for a restart. At a shutdown systemd may be slow.
+func isRestarting(ctx context.Context, h *app.Host) bool {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	isRestarting, err := h.Units.IsRestarting(ctx, h.Self)
+
+	return err == nil && isRestarting
+}

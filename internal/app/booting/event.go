@@ -1,0 +1,90 @@
+package booting
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+
+	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/kubelet"
+	"github.com/prelet/prelet/internal/platform/atomicfile"
+	"github.com/prelet/prelet/internal/platform/nodefile"
+	"github.com/prelet/prelet/internal/printer"
+	"github.com/prelet/prelet/internal/report"
+)
+
+// eventFile is the name of the file in prelet's folder that has the name of the Node and the reason of its last event.
+const eventFile = "event"
+
+// The reasons of events. A node without an event is good.
+const (
+	eventGood       = "PreletGood"
+	eventDegraded   = "PreletDegraded"
+	eventHeld       = "PreletHeld"
+	eventRolledBack = "PreletRolledBack"
+)
+
+// maxEvent is the longest message of an event, in characters: the API server allows 1024 bytes in new ones.
+const maxEvent = 500
+
+// describeState returns the reason and the message of the event of a status; "" while the state is not known.
+func describeState(s report.Status) (reason, message string) {
+	switch {
+	case s.Code == fault.RolledBack || s.Code == fault.RollbackFails:
+		return eventRolledBack, s.Summary
+	case s.Held != nil:
+		return eventHeld, s.Held.Why
+	case s.State == report.Failed:
+		return eventDegraded, s.Summary
+	case s.Verdict == "pending" || s.Verdict == "unknown":
+		return "", ""
+	case s.State == report.Degraded:
+		return eventDegraded, string(s.Degraded[0].Code) + ": " + s.Degraded[0].Summary
+	case s.State == report.OK:
+		return eventGood, s.Summary
+	}
+
+	return "", ""
+}
+
+// sendEvent creates an event of the Node if its state is not that of the last event. The event of a rollback is also
+// that of its held plan. At a boot prelet-verify.service sends it, so that the kubelet does not wait.
+func (r *nodeRun) sendEvent(ctx context.Context) error {
+	h := r.host
+	reason, message := describeState(r.status)
+	isLater := h.Self == app.BootUnit && OwesVerdict(h)
+	cannotKeep := r.Store.ReadOnly() != nil // it would be sent at each boot
+	if r.Off || reason == "" || isLater || cannotKeep || h.WhyNotJoined() != "" {
+		return nil
+	}
+
+	name, _ := h.CertifiedNode()
+	file := filepath.Join(h.StateDir(), eventFile)
+	was, _ := nodefile.ReadFile(file, nodefile.Max)
+	last, isKnown := strings.CutPrefix(string(was), name+" ")
+	if !isKnown {
+		last = eventGood
+	}
+	if last == reason || last == eventRolledBack && reason == eventHeld {
+		return nil
+	}
+
+	ctx, cancel := context.WithTimeout(ctx, beginTimeout)
+	defer cancel()
+	n, err := ownNode(ctx, h, name)
+	if err != nil {
+		return err
+	}
+	err = h.Probe.Event(ctx, kubelet.Event{
+		Node:      n.Name,
+		Reason:    reason,
+		Message:   printer.Cut(message, maxEvent),
+		IsWarning: reason != eventGood,
+	})
+	if err != nil {
+		return err
+	}
+
+	return atomicfile.File(file, 0o644, []byte(name+" "+reason))
+}

@@ -1,0 +1,200 @@
+package booting
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/commit"
+	"github.com/prelet/prelet/internal/commit/activation"
+	"github.com/prelet/prelet/internal/commit/generation"
+	"github.com/prelet/prelet/internal/platform/atomicfile"
+	"github.com/prelet/prelet/internal/platform/nodefile"
+)
+
+const (
+	// owedVerdict is in the run folder while the kubelet of this boot has no verdict, or a bad one, although its files
+	// have a good one. prelet-verify.service starts if it exists.
+	owedVerdict = "verdict.owed"
+
+	// manyStarts is how often a kubelet fails until it counts as unhealthy, as on a new generation.
+	manyStarts = 3
+	lookAgain  = 2 * time.Second
+)
+
+func owedVerdictPath(h *app.Host) string { return filepath.Join(h.RunDir, owedVerdict) }
+
+// OwesVerdict reports whether the kubelet of this boot has no verdict.
+func OwesVerdict(h *app.Host) bool {
+	look, err := h.RunRoot.Look(owedVerdictPath(h), nodefile.FollowAll)
+	if err != nil {
+		return false
+	}
+	look.Close()
+
+	return true
+}
+
+// oweVerdict forgets that a verdict is owed, after one has been reached, and requests a verdict on the kubelet of this
+// boot, after a run that changed nothing: its files have a verdict, but the image, the kubelet's program and its
+// dependencies may have changed since. The start of a kubelet starts prelet-verify.service, so nothing is requested for
+// a running kubelet.
+func (r *nodeRun) oweVerdict(ctx context.Context) error {
+	if r.Off {
+		return nil
+	}
+	h := r.host
+	var err error
+	if v := r.Outcome.Verdict; v == activation.Good || v == activation.Bad {
+		err = atomicfile.Remove(owedVerdictPath(h))
+	}
+	gen, isSettled := readSettled(h, r.Store)
+	if h.Self != app.BootUnit || !isSettled || gen == 0 || activation.Newer(r.Store) != nil { // 0: a node without a site
+		return err
+	}
+	if u, err := h.Units.Look(ctx, activation.DefaultUnit); err == nil && u.Active == "active" {
+		return nil
+	}
+
+	return atomicfile.File(owedVerdictPath(h), 0o644, nil)
+}
+
+// checkSettled checks the kubelet on a generation that has a verdict, and reports the result in the status. Its files
+// have not changed, so nothing is rolled back. prelet-verify.service checks it only where a verdict is owed.
+func checkSettled(
+	ctx context.Context, e *app.Env,
+	h *app.Host,
+	store *generation.Store,
+	gen int,
+) (commit.Result, error) {
+	isOwed := h.Self == app.VerifyUnit && OwesVerdict(h)
+	res, err := checkKubelet(ctx, h, store, gen, isOwed)
+	if err != nil || h.Self != "" && !isOwed {
+		return res, err
+	}
+
+	r := &nodeRun{
+		Run:     &commit.Run{Store: store, Machine: h.Machine(store, nil), Result: res},
+		env:     e,
+		host:    h,
+		isAgain: true,
+	}
+	r.publish(ctx)
+	switch {
+	case !isOwed:
+	case res.Code == "":
+		e.SayError(atomicfile.Remove(owedVerdictPath(h)))
+	default: // the next start of the kubelet is judged again
+		res.Summary += "; its files have not changed, so there is nothing to go back to"
+	}
+
+	return res, nil
+}
+
+// checkKubelet checks a kubelet that was judged already, and writes nothing: by hand by one look, and where a verdict
+// is owed with the patience of a verdict on a new generation.
+func checkKubelet(
+	ctx context.Context, h *app.Host, store *generation.Store, gen int, isOwed bool,
+) (res commit.Result, err error) {
+	cur, err := store.Current()
+	switch {
+	case err == nil && cur != nil:
+		gen = cur.Gen
+	case isOwed:
+		gen = 0 // a node without a site
+	}
+	res.Outcome.Generation = gen
+	if gen == 0 || h.Self != "" && !isOwed {
+		return res, nil
+	}
+
+	patience := time.Duration(0)
+	if isOwed {
+		spec, err := h.Machine(store, nil).SpecOf(gen)
+		if err != nil {
+			return commit.Result{}, err
+		}
+		patience = spec.Timeout()
+	}
+
+	return examine(ctx, h, store, gen, patience)
+}
+
+// examine checks a kubelet that was judged already, until it is healthy, its unit has failed, or patience is over. It
+// writes nothing. The lock is free afterwards, because the checks wait for a kubelet that has just started.
+func examine(
+	ctx context.Context, h *app.Host, store *generation.Store, gen int, patience time.Duration,
+) (res commit.Result, err error) {
+	if err := store.Unlock(); err != nil {
+		return res, err
+	}
+
+	m := h.Machine(store, nil)
+	for end := h.Clock.Monotonic() + patience; ; {
+		res = commit.Result{}
+		res.Outcome.Generation = gen
+		checks, cause, err := m.Examine(ctx, gen)
+		if err != nil {
+			checks = []activation.Check{{
+				Name:    "plan",
+				State:   "failed",
+				Message: err.Error(),
+			}}
+		}
+		res.Outcome.Checks = checks
+		res.Outcome.Cause = cause
+		concludeChecks(&res)
+
+		isEnded := res.Code == "" || h.Clock.Monotonic() >= end || hasFailed(ctx, m, gen)
+		if isEnded || h.Clock.Sleep(ctx, lookAgain) != nil {
+			return res, nil
+		}
+	}
+}
+
+// hasFailed reports whether the kubelet's unit has failed, or ends again and again.
+func hasFailed(ctx context.Context, m *activation.Machine, gen int) bool {
+	spec, err := m.SpecOf(gen)
+	if err != nil {
+		return true
+	}
+	u, err := m.Units.Look(ctx, spec.Unit)
+
+	return err == nil && (u.Active == "failed" || u.Active != "active" && u.Restarts >= manyStarts)
+}
+
+// restartWatch is how long after the end of a kubelet that systemd has started again the node is not ok. A kubelet that
+// ends again and again runs for some seconds in between.
+const restartWatch = 5 * time.Minute
+
+// DescribeFailing returns how the kubelet's unit fails, or failed a short time ago, after the last run; "" if it does
+// not, or cannot be asked. checked is when that run ended, or when a later check found the kubelet healthy; nil: never.
+func DescribeFailing(ctx context.Context, h *app.Host, checked *time.Time) string {
+	u, err := h.Units.Look(ctx, activation.DefaultUnit)
+	switch {
+	case err != nil:
+		return ""
+	case u.Load == "masked":
+		return activation.DefaultUnit + " is masked: it does not start; systemctl unmask " + activation.DefaultUnit
+	case u.Active == "failed" || u.Sub == "auto-restart":
+		return fmt.Sprintf("%s fails (%s, restarted %d times); see journalctl -b -u %s",
+			activation.DefaultUnit, u.DescribeResult(), u.Restarts, activation.DefaultUnit)
+	case u.Restarts > 0 && u.Active == "activating": // of Type=notify, and never active so far
+		return fmt.Sprintf("%s is starting again (restarted %d times); see journalctl -b -u %[1]s",
+			activation.DefaultUnit, u.Restarts)
+	case u.Restarts == 0 || u.Left == 0 || checked == nil:
+		return ""
+	}
+
+	ago := h.Clock.Monotonic() - u.Left
+	if ago > restartWatch || h.Clock.Now().Add(-ago).Before(*checked) {
+		return ""
+	}
+
+	return fmt.Sprintf(
+		"%s ended %s ago, and systemd has started it again (restarted %d times); see journalctl -b -u %s",
+		activation.DefaultUnit, ago.Round(time.Second), u.Restarts, activation.DefaultUnit,
+	)
+}

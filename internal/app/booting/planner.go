@@ -1,0 +1,231 @@
+package booting
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/commit"
+	"github.com/prelet/prelet/internal/commit/generation"
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/platform/atomicfile"
+	"github.com/prelet/prelet/internal/platform/machineid"
+	"github.com/prelet/prelet/internal/platform/nodefile"
+	"github.com/prelet/prelet/internal/probe/kubeletbin"
+	"github.com/prelet/prelet/internal/report"
+)
+
+// planner evaluates the site for a run on this node.
+type planner struct {
+	Env    *app.Env
+	Host   *app.Host
+	Where  app.Where
+	Store  *generation.Store
+	Report *report.Reporter
+
+	node *app.Node
+}
+
+// Close closes the node of the last plan.
+func (p *planner) Close() {
+	if p.node != nil {
+		p.node.Close()
+	}
+}
+
+// Plan opens the node again and evaluates its site. It returns the plan, with what applying it needs if it is complete.
+func (p *planner) Plan(ctx context.Context) commit.Options {
+	p.Close()
+
+	now := p.Host.Clock.Now
+	began := now()
+	where := p.Where
+	where.IsRun = true
+	stopLoading := p.Host.ExtendTimeout(app.MaxLoading)
+	n, diags, err := p.Env.Open(where, p.Store)
+	stopLoading()
+	took := now().Sub(began)
+	p.Report.Span(report.KindStep, "read the site", began, took)
+	if err != nil {
+		failed := origin.Error(fault.Internal, hcl.Range{}, "The site cannot be opened", "%s", err)
+		return commit.Options{Plan: &boot.Plan{Diagnostics: hcl.Diagnostics{failed}}}
+	}
+
+	p.node = n
+	n.Source = app.TimeQuestions(n.Source, now, p.Report.StageSpan)
+	if diags.HasErrors() {
+		return commit.Options{Plan: &boot.Plan{Site: n.Site, Diagnostics: diags}}
+	}
+
+	stopExtending := p.Host.ExtendTimeout(0)
+	defer stopExtending()
+
+	out := n.Plan(ctx, func(e boot.StageReport) {
+		p.Report.Event(newEvent(e))
+		if p.Env.Progress != nil {
+			p.Env.Progress(e)
+		}
+	})
+	out.Diagnostics = append(diags, out.Diagnostics...)
+	app.KeepCounter(p.Where.StateDir(), out)
+	o := n.ApplyOptions(out)
+	if !out.Complete {
+		return o
+	}
+
+	o.Flags = commit.Flags(out)
+	o.Healthz = commit.HealthzURL(out)
+	o.NodeName = commit.NodeName(out, p.Host.Hostname)
+
+	return o
+}
+
+func newEvent(e boot.StageReport) report.Event {
+	state := e.State
+	if state == "running" {
+		state = report.Started
+	}
+	return report.Event{
+		Stage: e.Address,
+		State: state,
+		Took:  e.Took,
+	}
+}
+
+// keepPrograms stores what is known about programs that stay the same, so that later boots need not start the kubelet's
+// binary and read those of detectors.
+func (r *nodeRun) keepPrograms(context.Context) error {
+	if r.Plan == nil || !r.Plan.Complete {
+		return nil
+	}
+
+	return errors.Join(r.planner.keepKubelet(r.Result), r.planner.node.KeepDigests())
+}
+
+// keepKubelet stores the output of the kubelet's binary. Stored output of the same file is not written again.
+func (p *planner) keepKubelet(res commit.Result) error {
+	plan := res.Plan
+	binary := p.node.Live.KubeletBinary()
+	if plan.Kubelet.Version == nil || binary == nil {
+		return nil
+	}
+	c, ok := binary.Keep(*plan.Kubelet.Version, plan.Accepts)
+	if !ok {
+		return nil
+	}
+	if isInPlace := res.Held == "" && res.Code == ""; isInPlace && p.node.Asker != nil {
+		c.Accepted = p.node.Asker.Digest()
+	}
+	text, err := c.Marshal()
+	if err != nil {
+		return err
+	}
+
+	return commit.WriteIfChanged(filepath.Join(p.Host.StateDir(), kubeletbin.CacheFile), text)
+}
+
+// RecordingFile is the recording of the last run, in the run folder, which is empty after a boot.
+const RecordingFile = "recording.prelet"
+
+// keepRecording keeps the recording of a run for the group that the site names, or removes an older one where it names
+// none. A plan with errors that names no group changes nothing: its prelet block may not have been read.
+func (r *nodeRun) keepRecording(context.Context) error {
+	plan := r.Plan
+	if plan == nil || r.planner.node == nil {
+		return nil
+	}
+
+	path := filepath.Join(r.host.RunDir, RecordingFile)
+	switch {
+	case plan.Group != "" && plan.Tape != nil:
+		return r.planner.writeRecordingFor(plan, path)
+	case plan.Group == "" && !plan.Diagnostics.HasErrors():
+		return atomicfile.Remove(path)
+	}
+
+	return nil
+}
+
+// writeRecordingFor writes the recording of a plan, without what `prelet record` leaves out, for a group to read. A
+// reader sees the old file or the new one. If the new one cannot be written, the old one is removed: it is not of the
+// last run.
+func (p *planner) writeRecordingFor(plan *boot.Plan, path string) error {
+	const mode = 0o640
+
+	fresh := path + ".new"
+	gid, err := nodefile.Root(p.Host.Root).FindID(nodefile.Groups, plan.Group)
+	if err != nil {
+		err = errors.New("group " + plan.Group + ": " + err.Error())
+		return errors.Join(err, atomicfile.Remove(path))
+	}
+
+	r := p.node.Recording(plan)
+	err = r.Withhold()
+	if err == nil {
+		err = atomicfile.With(fresh, 0o600, r.Encode)
+	}
+	if err == nil {
+		err = os.Chown(fresh, -1, gid)
+	}
+	if err == nil {
+		err = os.Chmod(fresh, mode)
+	}
+	if err == nil {
+		err = os.Rename(fresh, path)
+	}
+	if err != nil {
+		return errors.Join(err, atomicfile.Remove(fresh), atomicfile.Remove(path))
+	}
+
+	return nil
+}
+
+// rivalPatience is how long a run waits for the look at its Node after the plan: a boot does not wait for a cluster.
+const rivalPatience = 250 * time.Millisecond
+
+// beginRivalLook looks in parallel with the plan whether the Node of a joined node is another machine's, by which the
+// run is degraded. At a boot only the other machine updates the Node. wait returns when the look has ended, or after
+// rivalPatience; it may be called more than once.
+func beginRivalLook(ctx context.Context, h *app.Host, r *commit.Run) (wait func()) {
+	cur, err := r.Store.Current()
+	isUsed := err == nil && cur != nil && !r.Off && hasKubeconfig(h) && r.Machine.Foreign(cur.Gen) == ""
+	if !isUsed {
+		return func() {}
+	}
+	spec, err := r.Machine.SpecOf(cur.Gen)
+	if err != nil || spec.Node == "" {
+		return func() {}
+	}
+
+	ctx, cancel := context.WithTimeout(ctx, beginTimeout)
+	found := make(chan string, 1)
+	go func() {
+		n, err := h.Probe.Node(ctx, spec.Node)
+		if err != nil || !n.Ready { // of a machine that no longer runs
+			found <- ""
+			return
+		}
+		found <- app.DescribeOtherMachine(n, machineid.Of(h.Root))
+	}()
+
+	return sync.OnceFunc(func() {
+		defer cancel()
+		select {
+		case why := <-found:
+			if why != "" {
+				r.Machine.Rival = why
+				r.Report.ClearDegraded(fault.OtherMachine)
+				r.Report.Degrade(fault.OtherMachine, why)
+			}
+		case <-time.After(rivalPatience):
+		}
+	})
+}

@@ -1,0 +1,158 @@
+package booting
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/commit"
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/platform/machineid"
+	"github.com/prelet/prelet/internal/printer"
+	"github.com/prelet/prelet/internal/report"
+)
+
+// nodeRun is a run, a verdict, a rollback or a recovery on this node, with what its publications read.
+type nodeRun struct {
+	*commit.Run
+	env      *app.Env
+	host     *app.Host
+	planner  *planner      // nil without a plan
+	isAgain  bool          // it adds to the report of an earlier process of this boot
+	reported commit.Ending // if it is not how it ended: a verdict reports the failure of a run while its cause persists
+	status   report.Status // as it was published; the zero value before, and if another process has reported it
+}
+
+// publication is something that follows a result.
+type publication struct {
+	name    string
+	publish func(*nodeRun, context.Context) error
+	// isReport is set if it is of this process: it follows also a run that could not open the generations, but not one
+	// whose process that took over has reported it.
+	isReport bool
+	code     fault.Code // a failure is a note with this code in the status and the journal; "": it is only printed
+	failure  string     // what a failure means for the node
+}
+
+// publications returns what follows a result, in this order. A failure of one changes neither the result nor another
+// publication. From "lock" on they wait for the cluster, with the lock free.
+func publications() []publication {
+	return []publication{
+		{"machine", (*nodeRun).keepMachine, false, "", "the marks of this machine are not kept"},
+		{"programs", (*nodeRun).keepPrograms, false, fault.CannotWrite,
+			"the next boot starts the kubelet's binary and reads the detectors again"},
+		{"recording", (*nodeRun).keepRecording, false, fault.CannotWrite, "the recording for others could not be kept"},
+		{"results of conditions", (*nodeRun).keepConditions, false, fault.NodeCondition,
+			"conditions: the Node may keep those of an earlier boot"},
+		{"console", (*nodeRun).printOnConsole, true, "", "the console has no line"},
+		// Before the status: `status --wait` takes its end for that of the run.
+		{"owed verdict", (*nodeRun).oweVerdict, false, "", "prelet-verify.service may not judge this boot"},
+		{"status, journal, metrics", (*nodeRun).finish, true, "", "the status is not that of this run"},
+		{"last good", (*nodeRun).keepLastGood, false, "", "prelet-fallback.service uses an older list of files"},
+		{"lock", (*nodeRun).unlock, false, "", "other commands wait until the end of this one"},
+		{"annotations", (*nodeRun).annotate, false, fault.NodeDrift, "annotations"},
+		{"event", (*nodeRun).sendEvent, false, fault.NodeDrift, "events: the Node does not have the last one"},
+		{"conditions", (*nodeRun).deliver, false, "", "conditions"},
+	}
+}
+
+// isLook reports whether a kubelet was only looked at that was judged before: the report is that of the run.
+func (r *nodeRun) isLook() bool { return r.Report == nil }
+
+// publish publishes the result.
+func (r *nodeRun) publish(ctx context.Context) { r.publishAll(ctx, publications()) }
+
+func (r *nodeRun) publishAll(ctx context.Context, all []publication) {
+	if r.reported == (commit.Ending{}) {
+		r.reported = commit.Ending{Code: r.Code, Summary: r.Summary}
+	}
+	isReported := r.Outcome.Overtaken && r.Report.IsOvertaken()
+	for _, p := range all {
+		if p.isReport && isReported || !p.isReport && r.Store == nil {
+			continue
+		}
+		err := p.publish(r, ctx)
+		switch {
+		case err == nil:
+		case p.code != "" && !r.isLook():
+			r.env.SayError(r.Report.NoteAfterEnd(p.code, p.failure+": "+err.Error()))
+		default:
+			r.env.Say(p.failure + ": " + err.Error())
+		}
+	}
+}
+
+// keepMachine keeps this machine as the owner of its generations, after a run.
+func (r *nodeRun) keepMachine(context.Context) error {
+	if r.planner == nil {
+		return nil
+	}
+
+	return commit.KeepMachine(r.Store, machineid.Of(r.host.Root), r.host.CertifiedNode, false)
+}
+
+// finish writes the status, the end of the run in the journal, and the metrics. A look at a kubelet that was judged
+// before replaces a part of the status.
+func (r *nodeRun) finish(context.Context) (err error) {
+	h := r.host
+	if !r.isLook() {
+		r.status, err = r.Report.Finish(r.reported.Code, r.reported.Summary)
+		return err
+	}
+
+	err = report.ReplaceVerified(h.RunDir, h.BootID, r.Code, r.env.Redactor.String(r.Summary))
+	if s, loadErr := h.LoadReport(); loadErr == nil {
+		r.status = *s
+	}
+
+	return err
+}
+
+// unlock lets other commands change the node. A look has done so before.
+func (r *nodeRun) unlock(context.Context) error {
+	if r.isLook() {
+		return nil
+	}
+
+	return r.Store.Unlock()
+}
+
+// deliver patches the conditions that the Node may not have. Those of a verdict are owed since the run.
+func (r *nodeRun) deliver(ctx context.Context) error {
+	if !r.Off && !r.isAgain {
+		settleConditions(ctx, r.env, r.host, r.Code != "")
+	}
+
+	return nil
+}
+
+// consoleLimit is the longest line for the console, in characters: three lines of 80 columns.
+const consoleLimit = 240
+
+// printOnConsole says on the console how a run ended that failed, unless the run before in this boot ended in the same
+// way: where a node does not come up, nothing else may be readable.
+func (r *nodeRun) printOnConsole(context.Context) error {
+	h := r.host
+	code := r.reported.Code
+	if h.Console == nil || h.Self == app.ApplyUnit || code == "" || r.isLook() {
+		return nil
+	}
+	summary := r.env.Redactor.String(r.reported.Summary)
+	if s, err := h.LoadReport(); err == nil && s.BootID == h.BootID {
+		if last := s.Result(); last.Code == code && last.Summary == summary {
+			return nil
+		}
+	}
+
+	kubelet := "the kubelet may not start"
+	if gen, open, err := h.Gate().State(); err == nil && open {
+		kubelet = fmt.Sprintf("the kubelet starts on generation %d, which was in place", gen)
+		if gen == 0 {
+			kubelet = "the kubelet starts on the files that are there"
+		}
+	}
+	line := fmt.Sprintf("prelet failed (%d), %s: %s", code.Exit(), kubelet, summary)
+	const next = " (prelet status)"
+
+	return h.Console(printer.Cut(line, consoleLimit-len(next)) + next)
+}

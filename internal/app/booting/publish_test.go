@@ -1,0 +1,104 @@
+package booting
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/commit"
+	"github.com/prelet/prelet/internal/commit/generation"
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/report"
+)
+
+// TestPublications lets each publication fail: the result stays, the others follow in their order, and the failure is a
+// note of the run, or is printed.
+func TestPublications(t *testing.T) {
+	for failing, row := range publications() {
+		var said, got, want []string
+		rep, err := report.New(report.Options{
+			Dir:    t.TempDir(),
+			BootID: "b",
+			Now:    time.Now,
+			Redact: strings.Clone,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		result := commit.Result{Code: fault.RolledBack, Summary: "it was rolled back", Held: "unhealthy"}
+		r := &nodeRun{
+			Run: &commit.Run{Store: &generation.Store{}, Report: rep, Result: result},
+			env: &app.Env{Say: func(line string) { said = append(said, line) }},
+		}
+
+		all := publications()
+		for i := range all {
+			want = append(want, all[i].name)
+			all[i].publish = func(*nodeRun, context.Context) error {
+				got = append(got, all[i].name)
+				if i == failing {
+					return errors.New("disk full")
+				}
+				return nil
+			}
+		}
+		r.publishAll(t.Context(), all)
+
+		if !slices.Equal(got, want) || !reflect.DeepEqual(r.Result, result) {
+			t.Errorf("%s failed: got %q and %+v; want %q and %+v", row.name, got, r.Result, want, result)
+		}
+		message := row.failure + ": disk full"
+		isNote := slices.Contains(rep.Status().Notes, fault.Reason{Code: row.code, Summary: message})
+		if isNote != (row.code != "") || slices.Contains(said, message) == isNote {
+			t.Errorf("%s failed: got notes %v and %q printed; want %q as one of them, by its code %q",
+				row.name, rep.Status().Notes, said, message, row.code)
+		}
+	}
+}
+
+// TestPublicationsOfAnUnopenedStore checks that a run that could not open the generations has a report only.
+func TestPublicationsOfAnUnopenedStore(t *testing.T) {
+	r := &nodeRun{Run: &commit.Run{}, env: &app.Env{Say: func(line string) { t.Errorf("got %q, want no failure", line) }}}
+	all := publications()
+	var got []string
+	for i := range all {
+		all[i].publish = func(*nodeRun, context.Context) error {
+			got = append(got, all[i].name)
+			return nil
+		}
+	}
+	r.publishAll(t.Context(), all)
+	if want := []string{"console", "status, journal, metrics"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestDescribeState(t *testing.T) {
+	degraded := []fault.Reason{{Code: fault.Stale, Summary: "old"}}
+	for _, c := range []struct {
+		status          report.Status
+		reason, message string
+	}{
+		{report.Status{}, "", ""},
+		{report.Status{State: report.Running}, "", ""},
+		{report.Status{State: report.OK, Summary: "fine"}, "PreletGood", "fine"},
+		{report.Status{State: report.OK, Verdict: "pending"}, "", ""},
+		{report.Status{State: report.Degraded, Verdict: "unknown", Degraded: degraded}, "", ""},
+		{report.Status{State: report.Degraded, Degraded: degraded}, "PreletDegraded", "stale: old"},
+		{report.Status{State: report.Degraded, Held: &report.Held{Why: "pinned"}}, "PreletHeld", "pinned"},
+		{report.Status{State: report.Failed, Verdict: "pending", Summary: "broken"}, "PreletDegraded", "broken"},
+		{
+			report.Status{State: report.Failed, Code: fault.RolledBack, Held: &report.Held{Why: "x"}, Summary: "back"},
+			"PreletRolledBack", "back",
+		},
+	} {
+		if reason, message := describeState(c.status); reason != c.reason || message != c.message {
+			t.Errorf("%+v: got %q, %q; want %q, %q", c.status, reason, message, c.reason, c.message)
+		}
+	}
+}

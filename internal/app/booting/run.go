@@ -1,0 +1,253 @@
+// Package booting changes a node: a run, its verdict, rollback and recovery, and what follows each (publish.go). It takes
+// the lock before it writes. Only package commit decides.
+package booting
+
+import (
+	"context"
+	"sync"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/commit"
+	"github.com/prelet/prelet/internal/commit/activation"
+	"github.com/prelet/prelet/internal/commit/generation"
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/lang"
+	"github.com/prelet/prelet/internal/platform/machineid"
+	"github.com/prelet/prelet/internal/report"
+)
+
+// RunOptions are the node and the site of a run.
+type RunOptions struct {
+	app.Where
+	Retry bool // try a held plan again, and release a pinned generation
+	// ThisMachine says that the generations and the identity on the disk are of this machine.
+	ThisMachine bool
+	Request     []string // the command line that prelet-apply.service runs in place of this process
+}
+
+// Ran is the result of a run. Its Code is "" where it succeeded.
+type Ran struct {
+	commit.Result
+	Site     *lang.Site      // nil where it could not be opened
+	Complete bool            // there is a complete plan, and each of its files could be written
+	Messages hcl.Diagnostics // Err in full; nil where Err says it all
+	Degraded []fault.Reason  // differences from the site that do not stop the boot
+}
+
+// Run does all stages, writes the node's files and waits for the kubelet. Below a root it writes files and touches no
+// unit.
+func Run(ctx context.Context, e *app.Env, o RunOptions) (Ran, error) {
+	r, err := run(ctx, e, o)
+	r.Complete = r.Plan != nil && r.Plan.Complete
+	if placed := commit.Diagnose(r.Plan, r.Err); placed != nil {
+		r.Complete = false
+		r.Messages = hcl.Diagnostics{placed}
+	} else {
+		r.Messages = commit.Explain(r.Err)
+	}
+
+	return r, err
+}
+
+func run(ctx context.Context, e *app.Env, o RunOptions) (Ran, error) {
+	if err := o.Where.Check(); err != nil {
+		return Ran{}, err
+	}
+	o.MustBeSigned = true
+
+	if o.Root == "" && (o.Hardware != "" || o.Objects != "") {
+		return Ran{}, fault.Usage.Errorf(
+			"--hardware and --objects replace a machine and a cluster: " +
+				"give --root as well, so that this node stays as it is",
+		)
+	}
+	h, err := e.HostOf(o.Root, true)
+	if err != nil {
+		return Ran{}, err
+	}
+	defer h.Units.Close()
+	if h.IsBelow() {
+		return runRoot(ctx, e, h, o)
+	}
+
+	if err := delegate(ctx, e, h, o.Config, o.Request); err != nil {
+		return Ran{}, err
+	}
+	return runNode(ctx, e, h, o)
+}
+
+// waitToRun waits as long as failed runs of this boot require. It returns Ended if a waiting request was served instead
+// of the run.
+func waitToRun(ctx context.Context, e *app.Env, h *app.Host) error {
+	if e.Serve == nil {
+		return nil
+	}
+	asked, err := waitToRetry(ctx, h)
+	if err != nil || !asked || h.Self != app.ApplyUnit {
+		return err
+	}
+	return serveAll(e, h)
+}
+
+// begin returns a run that can recover, verify and roll back, but not plan. With again, it adds to the report of an
+// earlier process of this boot.
+func begin(e *app.Env, h *app.Host, store *generation.Store, again bool) *nodeRun {
+	rep := e.StartReport(h, again)
+
+	return &nodeRun{
+		Run: &commit.Run{
+			Store:   store,
+			Machine: h.Machine(store, rep),
+			Report:  rep,
+		},
+		env:     e,
+		host:    h,
+		isAgain: again,
+	}
+}
+
+// runNode is a run on this node, in this process: it locks the generations, lets package commit plan and apply, and
+// publishes how that ended.
+func runNode(ctx context.Context, e *app.Env, h *app.Host, o RunOptions) (Ran, error) {
+	stopLoading := sync.OnceFunc(h.ExtendTimeout(app.MaxLoading))
+	defer stopLoading()
+
+	if err := h.CreateRunDir(); err != nil {
+		return Ran{}, err
+	}
+
+	if err := waitToRun(ctx, e, h); err != nil {
+		return Ran{}, err
+	}
+
+	began := h.Clock.Now()
+	store, err := h.Lock(ctx)
+	if err != nil {
+		reportUnopened(ctx, e, h, err)
+		return Ran{}, err
+	}
+	defer store.Close()
+
+	locked := h.Clock.Now()
+	r := begin(e, h, store, false)
+	r.Report.Span(report.KindStep, "lock", began, locked.Sub(began))
+
+	o.Root = h.Root
+	p := &planner{
+		Env:    e,
+		Host:   h,
+		Where:  o.Where,
+		Store:  store,
+		Report: r.Report,
+	}
+	defer p.Close()
+
+	if o.ThisMachine {
+		e.SayError(commit.KeepMachine(store, machineid.Of(h.Root), h.CertifiedNode, true))
+	}
+	r.planner = p
+	r.Retry = o.Retry
+	r.Off = h.IsOff()
+
+	waitForConditions := beginConditions(ctx, e, h, r.Report)
+	waitForNode := beginRivalLook(ctx, h, r.Run)
+	isEnded := r.Begin(ctx)
+	stopLoading()
+	for !isEnded {
+		options := p.Plan(ctx)
+		waitForConditions()
+		waitForNode()
+		isEnded = r.Apply(ctx, options)
+	}
+	waitForConditions()
+	waitForNode()
+
+	r.publish(ctx)
+	out := Ran{Result: r.Result, Degraded: r.Report.Status().Degraded}
+	if p.node != nil {
+		out.Site = p.node.Site
+	}
+
+	return out, nil
+}
+
+// reportUnopened reports a run that could not open the generations, and writes the reason at the gate if that is shut.
+// Where another prelet holds the lock, that one reports.
+func reportUnopened(ctx context.Context, e *app.Env, h *app.Host, err error) {
+	code := fault.CodeOf(err)
+	if code == fault.Locked {
+		return
+	}
+
+	r := begin(e, h, nil, false)
+	shut, gateErr := r.Machine.KeepShut(err.Error())
+	if shut {
+		r.Report.HeldBack(activation.DefaultUnit, err.Error())
+	}
+	e.SayError(gateErr)
+	r.Code = code
+	r.Summary = err.Error()
+	r.publish(ctx)
+}
+
+// withoutHost returns the machine of the files below a root: the host name of an image is not that of a machine.
+func withoutHost(m machineid.Machine) machineid.Machine {
+	m.Host = ""
+
+	return m
+}
+
+// runRoot writes below a root where no unit runs.
+func runRoot(ctx context.Context, e *app.Env, h *app.Host, o RunOptions) (Ran, error) {
+	store, err := h.LockNode(ctx)
+	if err != nil {
+		return Ran{}, err
+	}
+	defer store.Close()
+
+	moved, err := store.SetAside()
+	for _, why := range moved {
+		e.Say(why)
+	}
+	e.SayError(err)
+	_, err = store.Recover()
+	if err != nil && !generation.IsVoid(err) {
+		return Ran{}, err
+	}
+
+	if err := activation.Newer(store); err != nil {
+		return Ran{}, err
+	}
+
+	if o.ThisMachine {
+		e.SayError(commit.KeepMachine(store, withoutHost(machineid.Of(o.Root)), h.CertifiedNode, true))
+	}
+
+	n, diags, err := e.Open(o.Where, store)
+	if err != nil {
+		return Ran{}, err
+	}
+	defer n.Close()
+
+	p := n.PlanUnless(ctx, diags, e.Progress)
+	app.KeepCounter(o.StateDir(), p)
+	res := commit.RunBelowRoot(n.ApplyOptions(p), o.Retry, o.Root)
+	if res.Err == nil && o.Hardware == "" {
+		e.SayError(commit.KeepMachine(store, withoutHost(n.Machine()), h.CertifiedNode, false))
+	}
+	if res.Err != nil && commit.Diagnose(p, res.Err) == nil {
+		return Ran{}, res.Err
+	}
+	if res.Changed && res.Err == nil {
+		e.SayError(commit.Collect(store))
+	}
+	e.SayError(n.KeepDigests())
+
+	return Ran{
+		Result:   res,
+		Site:     n.Site,
+		Degraded: p.Degraded,
+	}, nil
+}

@@ -1,0 +1,306 @@
+package booting
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/commit"
+	"github.com/prelet/prelet/internal/commit/activation"
+	"github.com/prelet/prelet/internal/commit/generation"
+	"github.com/prelet/prelet/internal/fault"
+)
+
+// Verified is the state of the kubelet on the generation in place.
+type Verified struct {
+	commit.Result
+	Off bool // prelet=off: nothing was judged, and Result is empty
+}
+
+// Verify judges the kubelet where a verdict is awaited, and goes back to the last good generation if it is unhealthy.
+// Where none is awaited, it makes the same checks and changes nothing.
+func Verify(ctx context.Context, e *app.Env) (Verified, error) {
+	h := e.Host()
+	defer h.Units.Close()
+
+	v, err := verifyOnce(ctx, e, h)
+	if err == nil && !v.Off {
+		settleConditions(ctx, e, h, false)
+	}
+
+	return v, err
+}
+
+// verifyOnce is Verify without the conditions of the Node.
+func verifyOnce(ctx context.Context, e *app.Env, h *app.Host) (Verified, error) {
+	if h.Self == "" && !h.IsOff() {
+		if res, ok := describeWithoutGeneration(ctx, h); ok {
+			return Verified{Result: res}, nil
+		}
+	}
+
+	store, err := h.LockNode(ctx)
+	if h.Self != "" && fault.CodeOf(err) == fault.CannotWrite {
+		// prelet.service shows this failure, and the next start of the kubelet tries again: not systemd, each second
+		e.Say(err.Error())
+		return Verified{}, nil
+	}
+	if err != nil {
+		return Verified{}, err
+	}
+	defer store.Close()
+
+	if h.IsOff() {
+		return Verified{Off: true}, nil
+	}
+
+	res, err := verifyLocked(ctx, e, h, store)
+
+	return Verified{Result: res}, err
+}
+
+// verifyLocked is Verify with the lock. store is locked.
+func verifyLocked(
+	ctx context.Context, e *app.Env,
+	h *app.Host,
+	store *generation.Store,
+) (commit.Result, error) {
+	if newer := activation.Newer(store); newer != nil {
+		return verifyNewer(ctx, e, h, store, newer)
+	}
+
+	if h.Self == app.VerifyUnit {
+		_, isOpen, _ := h.Gate().State() // a gate that cannot be read is not open
+		found := h.WhyNotStarted(ctx)
+		if found.Why != "" && (!h.HasBegun() || found.IsKilled && !isOpen) {
+			return keepWithoutRun(ctx, e, h, store, found.Why)
+		}
+	}
+
+	res, covered, err := runIfCovered(ctx, e, h, store)
+	if covered || err != nil {
+		return res, err
+	}
+
+	gen, isSettled := readSettled(h, store)
+	if isSettled {
+		return checkSettled(ctx, e, h, store, gen)
+	}
+
+	return judgeOrRun(ctx, e, h, store)
+}
+
+// verifyNewer is Verify on a generation of a newer prelet, which is not judged. A gate that is shut opens, as in a run.
+// By hand a kubelet behind an open gate is checked, as far as this prelet knows how.
+func verifyNewer(
+	ctx context.Context, e *app.Env,
+	h *app.Host,
+	store *generation.Store,
+	newer error,
+) (commit.Result, error) {
+	e.SayError(newer)
+
+	gen, isOpen, err := h.Gate().State()
+	if err == nil && isOpen {
+		return checkKubelet(ctx, h, store, gen, false)
+	}
+
+	r := begin(e, h, store, true)
+	r.EndNewer(ctx)
+	r.publish(ctx)
+	if h.Self != "" { // prelet.service shows this failure
+		r.Code = ""
+	}
+
+	return r.Result, nil
+}
+
+// readSettled returns the current generation if no journal is open and the gate is open.
+func readSettled(h *app.Host, store *generation.Store) (gen int, isSettled bool) {
+	j, err := store.Journal()
+	if err != nil || j != nil {
+		return 0, false
+	}
+
+	gen, isOpen, err := h.Gate().State()
+
+	return gen, err == nil && isOpen
+}
+
+// judgeOrRun judges the kubelet on the current generation, and requests a run if only a run helps.
+func judgeOrRun(
+	ctx context.Context, e *app.Env,
+	h *app.Host,
+	store *generation.Store,
+) (commit.Result, error) {
+	// A gate that was open in this boot, over files that are not those of the generation, or of none: only a run helps.
+	isUnit := h.Self != ""
+	needsRun := isUnit && (h.Gate().WasOpened() || h.Machine(store, nil).WhyLost(ctx) != "")
+
+	last := readLastRun(h)
+	r := begin(e, h, store, true)
+	r.Verify(ctx)
+	res := r.Result
+	r.reported, res.Code = commit.DecideVerify(res, last, isUnit)
+
+	isCovered := false
+	var err error
+	if res.Outcome.Verdict == activation.Unknown { // something may have been mounted meanwhile
+		var run commit.Result
+		run, isCovered, err = runIfCovered(ctx, e, h, store)
+		if isCovered {
+			res = run
+		}
+	}
+	r.publish(ctx)
+
+	if needsRun && !isCovered && res.Outcome.HeldBack != "" {
+		_, failed := requestRun(ctx, h, res.Outcome.HeldBack)
+		e.SayError(failed)
+	}
+
+	return res, err
+}
+
+// runIfCovered shuts the gate and requests a run, if a later mount hides files of the current generation. It reports
+// whether one does.
+func runIfCovered(
+	ctx context.Context, e *app.Env,
+	h *app.Host,
+	store *generation.Store,
+) (res commit.Result, covered bool, err error) {
+	j, err := store.Journal()
+	if err != nil || j.IsUnfinished() {
+		return res, false, nil // an interrupted commit is finished first
+	}
+
+	cur, err := store.Current()
+	if err != nil {
+		return res, false, nil
+	}
+
+	why := h.Machine(store, nil).WhyCovered(ctx, cur)
+	if why == "" {
+		return res, false, nil
+	}
+
+	if err := h.Gate().Shut(why); err != nil {
+		return res, true, err
+	}
+
+	asked, err := requestRun(ctx, h, why)
+	if err != nil {
+		return res, true, fault.Systemd.Errorf("%s; %s", why, err)
+	}
+
+	res.Outcome.Generation = cur.Gen
+	res.Outcome.HeldBack = why + "; " + asked
+	if h.Self == "" { // else the failure is that run's
+		res.Code = fault.KubeletUnhealthy
+	}
+
+	return res, true, nil
+}
+
+// describeWithoutGeneration describes a node whose store has no current generation: prelet has not written one yet,
+// or it was lost. It changes nothing. ok is false if there is something to judge, a commit is unfinished, a run of
+// this boot has shut the gate, or the store cannot be read.
+func describeWithoutGeneration(ctx context.Context, h *app.Host) (res commit.Result, ok bool) {
+	store, err := generation.OpenReadOnly(h.StoreOptions())
+	if err != nil {
+		return res, false
+	}
+	defer store.Close()
+
+	if j, err := store.Journal(); err != nil || j != nil {
+		return res, false
+	}
+
+	res.Outcome.Why = h.Machine(store, nil).WhyLost(ctx)
+	if res.Outcome.Why != "" {
+		if h.Gate().IsShut() {
+			res.Outcome.HeldBack = res.Outcome.Why
+			res.Code = fault.KubeletUnhealthy
+		}
+
+		return res, true
+	}
+
+	cur, err := store.Current()
+
+	return res, err == nil && cur == nil && h.Gate().Reason() == ""
+}
+
+// concludeChecks sets the code and the summary of a result by its first failed check.
+func concludeChecks(res *commit.Result) {
+	for _, c := range res.Outcome.Checks {
+		if c.Name == activation.MachineCheck && c.State != "ok" {
+			res.Code = fault.OtherMachine
+			res.Summary = c.Message
+			return
+		}
+		if c.State != "failed" {
+			continue
+		}
+
+		res.Code = fault.KubeletUnhealthy
+		gen := res.Outcome.Generation
+		res.Summary = fmt.Sprintf("the kubelet is unhealthy on generation %d: %s: %s", gen, c.Name, c.Message)
+		if cause := res.Outcome.Cause; cause != nil {
+			res.Summary += "; the kubelet: " + cause.String()
+		}
+		return
+	}
+}
+
+// readLastRun returns how the last run of this boot ended; an empty value where it did not fail, or where there was
+// none.
+func readLastRun(h *app.Host) (last commit.Ending) {
+	s, err := h.LoadReport()
+	if err != nil || s.BootID != h.BootID {
+		return commit.Ending{}
+	}
+
+	return commit.Ending{Code: s.ErrorCode(), Summary: s.Summary}
+}
+
+// requestRun requests a run in prelet-apply.service, without waiting for it, and describes that. It is called after
+// each exit of the kubelet, so it leaves a running one alone. After a failed run it requests one more for each
+// reason: that run may have failed before the reason existed, and its cause may be fixed.
+func requestRun(ctx context.Context, h *app.Host, why string) (asked string, err error) {
+	u, err := h.Units.Look(ctx, app.ApplyUnit)
+
+	switch {
+	case err != nil:
+	case u.Active != "inactive" && u.Active != "failed":
+		return app.ApplyUnit + " is about to run", nil
+	case u.Active == "failed" && h.Gate().WasAsked(why):
+		return app.ApplyUnit + " was requested and failed: prelet run tries again", nil
+	default:
+		if err = h.Gate().MarkAsked(why); err == nil {
+			_, err = h.Units.Start(ctx, app.ApplyUnit, 0)
+		}
+	}
+
+	if err != nil {
+		return "", fmt.Errorf("cannot request prelet run, which puts the files in place: %w", err)
+	}
+
+	return app.ApplyUnit + " was requested", nil
+}
+
+// keepWithoutRun ends a boot in which prelet.service cannot start, or dies at each try, as a run that failed before its
+// commit: a node with a good generation starts on it.
+func keepWithoutRun(
+	ctx context.Context, e *app.Env,
+	h *app.Host,
+	store *generation.Store,
+	why string,
+) (commit.Result, error) {
+	r := begin(e, h, store, true)
+	r.KeepWithoutRun(ctx, fault.Systemd.Errorf("%s", why))
+	r.publish(ctx)
+	r.Code = "" // prelet.service shows the failure
+
+	return r.Result, nil
+}

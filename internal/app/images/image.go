@@ -1,0 +1,136 @@
+// Package images examines and seals the root folder of an image.
+package images
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/app/sites"
+	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/check"
+	"github.com/prelet/prelet/internal/commit/activation"
+	"github.com/prelet/prelet/internal/doctor"
+	"github.com/prelet/prelet/internal/doctor/image"
+	"github.com/prelet/prelet/internal/kubelet"
+	"github.com/prelet/prelet/internal/lang"
+	"github.com/prelet/prelet/internal/platform/nodefile"
+	"github.com/prelet/prelet/internal/platform/systemd"
+	"github.com/prelet/prelet/internal/probe"
+	"github.com/prelet/prelet/internal/probe/kubeletbin"
+)
+
+// openedImage is the root folder of an image with everything that was found in it.
+type openedImage struct {
+	env     *app.Env
+	where   app.Where
+	in      doctor.ImageInput
+	loaded  hcl.Diagnostics // of the site
+	keep    []byte          // the output of the kubelet's binary, to be kept; nil for none
+	Results []check.Result
+
+	usual         []string         // paths that the site may write, sorted
+	written       []image.Leftover // by prelet
+	isInterrupted bool             // a commit was interrupted, so that written is not known
+}
+
+// OpenImage examines the image below w.Root; "" is this machine's own root. It writes nothing.
+func OpenImage(ctx context.Context, e *app.Env, w app.Where) (*openedImage, error) {
+	i := &openedImage{env: e, where: w}
+	cache := filepath.Join(w.StateDir(), kubeletbin.CacheFile)
+	i.in.Root = nodefile.Root(w.Root)
+	i.in.Unit = activation.DefaultUnit
+	if site, _ := (app.Given{Where: w}).Load(e.Version); site != nil {
+		i.in.Unit = boot.KubeletUnit(site)
+	}
+	unit, _ := systemd.ReadUnitFile(i.in.Root, i.in.Unit) // the check of units reports what cannot be read
+	found := kubeletbin.Examine(ctx, w.Root, cache, unit.Unit(kubelet.Argv).Command)
+	i.keep = found.Keep
+	i.in.Kubelet = image.Kubelet{
+		Path:    found.Path,
+		Version: found.Version,
+	}
+	i.in.Reported = found.Version
+	if w.KubeletVersion != "" {
+		i.in.Kubelet.Version = w.KubeletVersion
+	}
+	w.TakeKubelet(found)
+
+	v, err := sites.Validate(e, sites.ValidateOptions{Where: w})
+	if err != nil {
+		return i, err
+	}
+	i.in.Site = v.Site
+	i.loaded = v.Diagnostics
+	i.in.Machines = v.Machines
+	if v.Site != nil {
+		i.usual = boot.ListUsualPaths(v.Site)
+	}
+	for _, f := range v.Planned {
+		i.usual = append(i.usual, f.Path)
+	}
+	slices.Sort(i.usual)
+	i.usual = slices.Compact(i.usual)
+	i.in.Detectors = e.DetectorHost(w).Survey(ctx, nil, nil)
+	i.in.Runtime = probe.ConfiguredRuntime(ctx, w.Root)
+	i.look()
+
+	return i, app.CheckStopped(ctx)
+}
+
+// look looks for leftovers again, and updates the results.
+func (i *openedImage) look() {
+	const maxMounts = 16 << 20 // bytes
+
+	mounts, err := nodefile.ReadFile("/proc/self/mountinfo", maxMounts)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nodefile.ErrNoProc
+	}
+	var unread error
+	i.written, i.isInterrupted, unread = i.findWritten()
+	i.in.Found = image.Find(image.Options{
+		Root:        i.in.Root,
+		Now:         time.Now,
+		IsPublic:    i.isPublic,
+		SiteFolders: lang.DefaultLayers("/"),
+		Mounts:      mounts,
+		MountsErr:   err,
+		OnMachine:   isMachine("/", "/proc"),
+		Written:     i.written,
+		Unread:      unread,
+	})
+	i.Results = doctor.Examine(doctor.Input{Loaded: i.loaded, Image: &i.in})
+}
+
+// firstProcesses is the PID namespace of a machine, PID_NS_INIT_INO in the kernel's include/uapi/linux/nsfs.h. A
+// container has another one.
+const firstProcesses = "pid:[4026531836]"
+
+// isMachine reports whether a root folder is that of the machine itself, not of a container or a chroot: it is that of
+// the machine's first process. It is false if that cannot be known.
+func isMachine(root, proc string) bool {
+	if name, err := os.Readlink(proc + "/self/ns/pid"); err != nil || name != firstProcesses {
+		return false
+	}
+	here, err := os.Stat(root)
+	if err != nil {
+		return false
+	}
+	first, err := os.Stat(proc + "/1/root")
+
+	return err == nil && os.SameFile(here, first)
+}
+
+// isPublic reports whether the site declares a variable that is not sensitive.
+func (i *openedImage) isPublic(name string) bool {
+	v := i.in.Site.Variables[name]
+
+	return v != nil && !v.Sensitive
+}

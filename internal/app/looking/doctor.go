@@ -1,0 +1,266 @@
+package looking
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/app/images"
+	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/check"
+	"github.com/prelet/prelet/internal/commit"
+	"github.com/prelet/prelet/internal/commit/activation"
+	"github.com/prelet/prelet/internal/commit/generation"
+	"github.com/prelet/prelet/internal/doctor"
+	"github.com/prelet/prelet/internal/doctor/image"
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/kubelet"
+	"github.com/prelet/prelet/internal/node"
+	"github.com/prelet/prelet/internal/platform/nodefile"
+	"github.com/prelet/prelet/internal/platform/systemd"
+	"github.com/prelet/prelet/internal/probe"
+	"github.com/prelet/prelet/internal/probe/kubeletbin"
+	"github.com/prelet/prelet/internal/probe/kubeletstate"
+)
+
+// doctorTimeout bounds the requests to the cluster: a person waits for the result.
+const doctorTimeout = 20 * time.Second
+
+// Examined is whether a node is fit for a boot: the document of `doctor -o json`.
+type Examined struct {
+	FormatVersion int            `json:"format_version"`
+	Fit           bool           `json:"fit"`
+	Results       []check.Result `json:"findings"`
+}
+
+// Doctor checks whether this node is fit for a boot with the site of w. As root it stores the output of the kubelet's
+// binary; it writes nothing else. Below a root it checks an image that does not run, and writes nothing.
+func Doctor(ctx context.Context, e *app.Env, w app.Where) (Examined, error) {
+	if err := w.Check(); err != nil {
+		return Examined{}, err
+	}
+	if w.Root != "" {
+		i, err := images.OpenImage(ctx, e, w)
+		return Examined{1, check.Fit(i.Results), i.Results}, err
+	}
+
+	if w.KubeletVersion != "" {
+		const why = "--kubelet and --kubelet-version need --root: here the installed kubelet is asked"
+		return Examined{}, fault.Usage.Errorf(why)
+	}
+
+	h := e.Host()
+	defer h.Units.Close()
+	w.Root = h.Root
+	root := nodefile.Root(h.Root)
+	n, diags, err := e.Open(w, nil)
+	if err != nil {
+		return Examined{}, err
+	}
+	defer n.Close()
+
+	in := doctor.Input{
+		Root:    os.Geteuid() == 0,
+		Systemd: h.Systemd,
+		Loaded:  diags,
+		Kubeadm: root.TextIfReadable(kubelet.KubeadmDeb().KubeadmFlagsFile),
+	}
+	credentials := e.Credentials(w)
+	given := func(name string) error {
+		_, err := credentials.Read(name)
+		if errors.Is(err, systemd.ErrEncrypted) { // systemd decrypts it for the unit
+			return nil
+		}
+		return err
+	}
+	found := askKubelet(ctx, h, n.Live.StartCommand(ctx))
+	in.Kubelet = image.Kubelet{Path: found.Path, Version: found.Version}
+	if !diags.HasErrors() {
+		n.IsPartial = !n.Joined()
+		n.Source = doctor.LimitSource(n.Source, n.Joined(), given)
+		short, cancel := context.WithTimeout(ctx, doctorTimeout)
+		in.Plan = n.Plan(short, e.Progress)
+		cancel()
+		v := in.Plan.Kubelet.Version
+		if v != nil && in.Kubelet.Version == "" {
+			in.Kubelet.Version = *v
+		}
+		o := boot.CheckOptions{Kubelet: in.Kubelet.Version}
+		in.Loaded = append(in.Loaded, boot.Check(n.Site, boot.SampleMachines(), o)...)
+	}
+	in.Unit, in.Gate = checkUnit(ctx, h, in.Plan)
+	if trust, isKnown := doctor.FindTrust(in.Plan); isKnown {
+		in.Server = n.Live.FetchVersion(ctx, in.Plan.Access, trust)
+	}
+	if h.Root == "" && in.Plan != nil {
+		name := commit.NodeName(in.Plan, h.Hostname)
+		in.Name = doctor.ResolveName(
+			ctx,
+			root,
+			net.DefaultResolver.LookupHost,
+			name,
+			h.Hostname,
+		)
+	}
+	in.Kernel = probe.ReadKernelOptions(root)
+	in.Clock = systemd.CheckClock(ctx)
+	in.Runtime = findRuntime(ctx, in.Plan)
+	in.Images = doctor.FindRefusedImages(ctx, root, in.Plan)
+	in.Secrets = checkCredentials(in.Plan, given)
+	if n.Store != nil {
+		in.Files = n.Store.Checks(listChanges(root, in.Plan))
+	}
+	in.Kept = readKept(n.Store, h)
+	if p := in.Plan; p != nil && p.Kubelet.Joined {
+		if dir := commit.ServingFolder(p); dir != "" {
+			in.Serving = h.Probe.Serving(ctx, dir)
+		}
+	}
+	if err := app.CheckStopped(ctx); err != nil {
+		return Examined{}, err
+	}
+
+	results := doctor.Examine(in)
+	return Examined{1, check.Fit(results), results}, nil
+}
+
+// askKubelet runs the kubelet's binary, which its unit starts with a command, and, as root, stores its output.
+func askKubelet(ctx context.Context, h *app.Host, command []string) kubeletbin.Examined {
+	cache := filepath.Join(h.StateDir(), kubeletbin.CacheFile)
+	found := kubeletbin.Examine(ctx, h.Root, cache, command)
+	st, err := os.Stat(h.StateDir())
+	hasStateDir := err == nil && st.IsDir()
+	if hasStateDir && os.Geteuid() == 0 && found.Keep != nil {
+		_ = commit.WriteIfChanged(cache, found.Keep) // else the next boot asks again
+	}
+	return found
+}
+
+// findRuntime returns the container runtime of the plan, or else whether its socket answers.
+func findRuntime(ctx context.Context, p *boot.Plan) (r doctor.Runtime) {
+	switch {
+	case p == nil:
+		return r
+	case p.Kubelet.Runtime != nil:
+		k := p.Kubelet.Runtime
+		r.Endpoint = k.Endpoint
+		r.Driver = cmp.Or(k.Reported, k.Driver)
+		if k.Version != "" {
+			return r
+		}
+	case p.Facts != nil && p.Facts.Runtime.Endpoint != nil:
+		r.Endpoint = *p.Facts.Runtime.Endpoint
+	default:
+		return r
+	}
+	r.Err = kubeletstate.DialRuntime(ctx, r.Endpoint)
+	return r
+}
+
+// checkUnit returns the kubelet's unit and the state of the gate.
+func checkUnit(ctx context.Context, h *app.Host, p *boot.Plan) (doctor.Unit, doctor.Gate) {
+	name := activation.DefaultUnit
+	if p != nil && p.Restart.Unit != "" {
+		name = p.Restart.Unit
+	}
+	var u doctor.Unit
+	if h.Systemd {
+		u.Unit, u.Err = h.Units.Look(ctx, name)
+	}
+	u.Name = name
+	g := doctor.Gate{Path: h.Gate().Path()}
+	g.Generation, g.Open, g.Err = h.Gate().State()
+	g.Why = h.Gate().Reason()
+	return u, g
+}
+
+// listChanges returns what a run changes, as far as the plan knows it.
+func listChanges(root nodefile.Root, p *boot.Plan) (out []generation.Entry) {
+	if p == nil {
+		return nil
+	}
+
+	kinds := map[node.FileKind]generation.Kind{
+		node.Regular:   generation.File,
+		node.Directory: generation.Dir,
+	}
+	for _, c := range p.Changes {
+		f := c.Planned()
+		e := generation.Entry{
+			Path:   f.Path,
+			Action: generation.Action(c.Action),
+		}
+		e.New.Kind = kinds[f.Kind]
+		e.New.Mode = f.Mode
+		e.New.UID, e.New.GID, _ = root.FindOwner(f.Owner) // the plan reports an unknown owner
+		if c.Old.Exists {
+			e.Old.Kind = cmp.Or(e.New.Kind, generation.File)
+		}
+		out = append(out, e)
+	}
+
+	return out
+}
+
+// checkCredentials checks the credentials that a plan names. p may be nil.
+func checkCredentials(p *boot.Plan, given func(string) error) (out []doctor.Secret) {
+	if p == nil {
+		return nil
+	}
+	for _, name := range p.Credentials() {
+		out = append(out, doctor.Secret{
+			Name:   name,
+			Err:    given(name),
+			Needed: name != p.Access.Token || !p.Kubelet.Joined,
+		})
+	}
+	return out
+}
+
+// readKept returns the state that earlier runs have left. The store is nil where it could not be opened.
+func readKept(store *generation.Store, h *app.Host) doctor.Kept {
+	if store == nil {
+		opened, err := generation.OpenReadOnly(h.StoreOptions())
+		if err != nil {
+			return doctor.Kept{Err: err}
+		}
+		defer opened.Close()
+		store = opened
+	}
+	var k doctor.Kept
+	var journalErr, heldErr error
+	cur, err := store.Current()
+	if cur != nil {
+		k.Current = cur.Gen
+		k.Adopted = cur.Adopted
+	}
+	k.Newer = activation.Newer(store)
+	k.Damaged = listDamaged(store)
+	k.Journal, journalErr = store.Journal()
+	k.Held, heldErr = store.HeldAll()
+	k.Err = cmp.Or(heldErr, journalErr, err)
+	if _, why, ok := store.Pinned(); ok {
+		k.Pinned = why
+	}
+	if pid, ok := store.LockHolder(); ok {
+		k.Lock = fmt.Sprintf("process %d", pid)
+	}
+	return k
+}
+
+func listDamaged(store *generation.Store) (out []generation.DamagedGeneration) {
+	all, _ := store.List() // an error is reported by Current
+	for _, g := range all {
+		err := store.Intact(g.Gen)
+		if fault.CodeOf(err) == fault.NeedsPerson {
+			out = append(out, generation.DamagedGeneration{Gen: g.Gen, Why: err})
+		}
+	}
+	return out
+}

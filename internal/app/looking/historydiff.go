@@ -1,0 +1,261 @@
+package looking
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/commit/activation"
+	"github.com/prelet/prelet/internal/commit/generation"
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/insight/compare"
+	"github.com/prelet/prelet/internal/lang"
+	"github.com/prelet/prelet/internal/node"
+	"github.com/prelet/prelet/internal/world"
+)
+
+// InPlace is the generation in place, as an argument of HistoryDiff.
+const InPlace = 0
+
+// HistoryDiff compares two generations of this node, or of those below a root: what differs, and why. to may be
+// InPlace. A part of a generation that is missing or damaged is named, and the others are compared.
+func HistoryDiff(
+	ctx context.Context, e *app.Env,
+	root string,
+	from, to int,
+) (compare.Difference, error) {
+	store, err := openHistory(ctx, e, root)
+	if err != nil {
+		return compare.Difference{}, err
+	}
+	defer store.Close()
+
+	all, err := store.List()
+	if err != nil {
+		return compare.Difference{}, err
+	}
+	if to == InPlace && len(all) > 0 {
+		to = all[len(all)-1].Gen
+	}
+
+	r := historyReader{env: e, store: store, all: all}
+	for _, number := range []int{from, to} {
+		i, err := findGeneration(all, number)
+		if err != nil {
+			return compare.Difference{}, err
+		}
+		r.addPaths(all[i])
+		r.places = append(r.places, i)
+	}
+
+	before := r.read(ctx, r.places[0])
+	after := r.read(ctx, r.places[1])
+
+	return compare.Generations(before, after), nil
+}
+
+// findGeneration returns the place of a generation.
+func findGeneration(all []generation.Info, number int) (int, error) {
+	i := slices.IndexFunc(all, func(g generation.Info) bool { return g.Gen == number })
+	if i < 0 {
+		return 0, fault.Usage.Errorf("generation %d does not exist; prelet history lists the kept ones", number)
+	}
+
+	return i, nil
+}
+
+// openHistory opens the generations of this node, or of those below a root, for reading. The caller closes the store.
+func openHistory(ctx context.Context, e *app.Env, root string) (*generation.Store, error) {
+	h, err := e.HostOf(root, false)
+	if err != nil {
+		return nil, err
+	}
+	defer h.Units.Close()
+	store, err := generation.OpenReadOnly(h.StoreOptions())
+	if err == nil {
+		e.SayError(activation.Newer(store))
+	}
+
+	return store, err
+}
+
+// historyReader reads generations for a comparison.
+type historyReader struct {
+	env    *app.Env
+	store  *generation.Store
+	all    []generation.Info
+	places []int    // of the compared generations in all
+	paths  []string // that one of them manages
+}
+
+// addPaths adds the paths that a generation manages.
+func (r *historyReader) addPaths(g generation.Info) {
+	for _, e := range g.Entries {
+		if isManaged(g, e) && !slices.Contains(r.paths, e.Path) {
+			r.paths = append(r.paths, e.Path)
+		}
+	}
+}
+
+func isManaged(g generation.Info, e generation.Entry) bool {
+	return !e.Dropped && e.New.Kind != generation.Absent && !slices.Contains(g.Retired, e.Path)
+}
+
+// reportFunc takes what cannot be compared.
+type reportFunc = func(format string, args ...any)
+
+// read reads the kept files of the generation at a place.
+func (r *historyReader) read(ctx context.Context, place int) compare.Generation {
+	g := r.all[place]
+	out := compare.Generation{
+		Number:      g.Gen,
+		Time:        g.Time.UTC(),
+		Overwritten: generation.ListOverwritten(g.Entries),
+	}
+	report := func(format string, args ...any) {
+		problem := fmt.Sprintf(format, args...)
+		out.Problems = append(out.Problems, fmt.Sprintf("generation %d: %s", g.Gen, problem))
+	}
+	switch {
+	case g.Status == generation.StatusDamaged:
+		report("%s", g.Why)
+		out.IsDamaged = true
+		return out
+	case g.Restores == 0:
+		report("it has the files as before prelet, so it has no plan")
+		out.Rollback = "the rollback to the state before prelet"
+	case g.Restores > 0:
+		out.Rollback = fmt.Sprintf("the rollback to generation %d", g.Restores)
+	}
+
+	for _, path := range r.paths {
+		if f, ok := r.readFile(place, path, report); ok {
+			out.Files = append(out.Files, f)
+		}
+	}
+	if g.Restores != 0 {
+		plan, err := node.ReadStoredPlan(r.store, g.Gen)
+		if err == nil {
+			out.Node = &plan.Node
+			for _, f := range plan.Node.Flags {
+				r.env.HideFlag(f[0], f[1])
+			}
+		} else {
+			report("its plan cannot be read: %s", err)
+		}
+		out.Recording = readStoredRecording(r.store, g.Gen, report)
+	}
+	if out.Recording != nil {
+		out.Run = replay(ctx, r.env, out.Recording)
+	}
+
+	return out
+}
+
+// readFile reads a file as a generation wrote or left it; ok is false if it did not exist then.
+func (r *historyReader) readFile(place int, path string, report reportFunc) (f compare.File, ok bool) {
+	s, e, left := r.findState(place, path)
+	if left == "release" {
+		return compare.File{Path: path, Left: left}, true
+	}
+	if s.Kind == generation.Absent {
+		return f, false
+	}
+
+	const forAll = 0o444
+	isPublic := s.Mode&forAll == forAll && r.store.IsReachable(path)
+	f = compare.File{
+		Path:      path,
+		Left:      left,
+		IsDir:     s.Kind == generation.Dir,
+		Mode:      uint32(s.Mode),
+		UID:       s.UID,
+		GID:       s.GID,
+		SHA256:    s.SHA256,
+		Sensitive: e.Secret,
+		Private:   !isPublic,
+	}
+	if f.IsDir || f.Sensitive || f.Private || left != "" {
+		return f, true
+	}
+
+	text, err := r.store.Content(s.SHA256)
+	if err != nil {
+		report("%s: %s", path, err)
+		return f, true
+	}
+	f.Content = append([]byte{}, text...)
+	r.env.HideFlagsOf(string(text))
+	r.env.HideHeadersOf(string(text))
+
+	return f, true
+}
+
+// findState returns the state of a file in the generation at a place, and the entry that has it. left is "" for a file
+// that the generation manages, else what prelet did with it, as in compare.File. A file is released by the last earlier
+// entry of its path; before the first one it is as that one found it.
+func (r *historyReader) findState(place int, path string) (s generation.State, e generation.Entry, left string) {
+	absent := generation.State{Kind: generation.Absent}
+	for i := place; i >= 0; i-- {
+		e, ok := r.all[i].Entry(path)
+		switch {
+		case !ok:
+		case slices.Contains(r.all[i].Retired, path):
+			return absent, e, "delete"
+		case e.Dropped && e.Action == generation.ActionRestore:
+			return e.New, e, "restore"
+		case e.Dropped:
+			return e.New, e, "keep"
+		case i == place:
+			return e.New, e, ""
+		default:
+			return absent, e, "release" // by a generation that is not kept
+		}
+	}
+	for _, g := range r.all[place+1:] {
+		if e, ok := g.Entry(path); ok {
+			return e.Old, e, "restore"
+		}
+	}
+
+	return absent, e, "release"
+}
+
+// readStoredRecording reads the recording of a generation; nil if it cannot be read.
+func readStoredRecording(
+	store *generation.Store,
+	gen int,
+	report func(string, ...any),
+) *world.Recording {
+	text, err := store.Blob(gen, world.RecordingBlob)
+	if err != nil {
+		report("its recording cannot be read, so the causes are not known: %s", err)
+		return nil
+	}
+
+	r, err := world.Decode(bytes.NewReader(text))
+	if err != nil {
+		report("its recording is damaged, so the causes are not known: %s", strings.TrimSuffix(err.Error(), "."))
+		return nil
+	}
+
+	return r
+}
+
+// replay plans a recording again; nil if its site is not valid for this version.
+func replay(ctx context.Context, e *app.Env, r *world.Recording) *boot.Plan {
+	site, diags := lang.Parse(r.Header.Site, app.PastOptions(e.Version))
+	if diags.HasErrors() {
+		return nil
+	}
+
+	app.LearnSite(e.Redactor, nil, site)
+	p := boot.Run(ctx, site, boot.Options{Source: e.Hiding(r.Source()), Redact: e.Redactor.String})
+	e.HideFlags(p)
+
+	return p
+}

@@ -1,0 +1,388 @@
+package planning
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/app/revision"
+	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/insight/fleet"
+	"github.com/prelet/prelet/internal/lang"
+	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/platform/nodefile"
+	"github.com/prelet/prelet/internal/printer"
+	"github.com/prelet/prelet/internal/probe"
+	"github.com/prelet/prelet/internal/world"
+)
+
+// fleetPlanner plans many machines with the same options. It is safe for concurrent use.
+type fleetPlanner struct {
+	env     *app.Env
+	options PlanOptions
+	given   map[string]probe.Given
+	planned *siteLoader
+	against *siteLoader // nil: the disks
+	advises bool        // see boot.Options
+}
+
+// siteLoader loads a site once for all recordings: a site of files, or the site inside of each recording. Recordings of
+// a fleet mostly have the same site inside.
+type siteLoader struct {
+	fixed   *app.LoadedSite // nil: the one in each recording
+	version string
+
+	mu    sync.Mutex
+	known map[string]*app.LoadedSite
+}
+
+// maxKnownSites bounds how many sites of recordings are kept.
+const maxKnownSites = 16
+
+// planFleet plans each recording, or the node of o.Where if there is none, and groups them by effect.
+func planFleet(
+	ctx context.Context, e *app.Env,
+	o PlanOptions,
+	sources []string,
+	show func(Planned) error,
+) (Plans, error) {
+	shard, err := parseShard(o.Shard)
+	if err != nil {
+		return Plans{}, err
+	}
+	planner, err := newFleetPlanner(ctx, e, o)
+	if err != nil {
+		return Plans{}, err
+	}
+
+	report := fleet.NewReport(e.Version)
+	report.Against = o.Against
+	report.Site = planner.planned.hash()
+	report.AgainstSite = planner.against.hash()
+	report.Shard = shard
+	if shard != nil {
+		report.Inputs = hashOptions(o, planner.given)
+	}
+
+	add := func(p Planned, effect fleet.Effect) error {
+		report.Add(effect)
+		if o.Each {
+			return show(p)
+		}
+		return nil
+	}
+	if sources == nil {
+		p, effect := planner.planOne(ctx, o.From)
+		if p.Err != nil {
+			return Plans{}, p.Err
+		}
+		err = add(p, effect)
+	} else {
+		err = planner.planAll(ctx, selectShard(sources, shard), add)
+	}
+	report.Finish()
+	code := report.Code()
+
+	return Plans{
+		Report:  report,
+		Changes: code == "" && report.Changed+report.Incomplete > 0,
+		Code:    code,
+	}, err
+}
+
+func newFleetPlanner(ctx context.Context, e *app.Env, o PlanOptions) (*fleetPlanner, error) {
+	p := &fleetPlanner{
+		env:     e,
+		options: o,
+		planned: &siteLoader{version: e.Version},
+	}
+	var err error
+	if p.given, err = o.ReadVariables(); err != nil {
+		return nil, err
+	}
+	isOwnSite := len(o.Config) > 0 || o.From == "" // else each recording has its own
+	if isOwnSite {
+		site, diags := app.Given{Where: o.Where}.Load(e.Version)
+		p.planned.fixed = &app.LoadedSite{Site: site, Diags: diags}
+	}
+	if o.Against != "" {
+		p.against, err = loadAgainst(ctx, e, o)
+	}
+
+	return p, err
+}
+
+// How often garbage is collected while a fleet is planned: as a percentage of the live heap, and more often above a
+// size in bytes.
+const (
+	fleetGCPercent = 1500
+	fleetMemory    = 100 << 20
+)
+
+// collectLessOften sets both, and returns a function that takes them back. Each plan leaves megabytes of garbage next
+// to a small live heap: collecting less often saves a fifth of the time, and the limit keeps the memory of any fleet
+// bounded.
+func collectLessOften() (restore func()) {
+	percent := debug.SetGCPercent(fleetGCPercent)
+	limit := debug.SetMemoryLimit(fleetMemory)
+
+	return func() {
+		debug.SetGCPercent(percent)
+		debug.SetMemoryLimit(limit)
+	}
+}
+
+// planAll plans the recordings in parallel, and passes each to add in their order.
+func (p *fleetPlanner) planAll(
+	ctx context.Context,
+	sources []string,
+	add func(Planned, fleet.Effect) error,
+) error {
+	defer collectLessOften()()
+
+	type result struct {
+		planned Planned
+		effect  fleet.Effect
+	}
+	plan := func(ctx context.Context, source string) (r result) {
+		r.planned, r.effect = p.planListed(ctx, source)
+		if !p.options.Each { // only the effect is used
+			r.planned = Planned{}
+		}
+		return r
+	}
+
+	return app.InOrder(
+		ctx,
+		sources,
+		plan,
+		func(r result) error { return add(r.planned, r.effect) },
+	)
+}
+
+// planListed plans one recording of a folder, unless the folder has it twice.
+func (p *fleetPlanner) planListed(ctx context.Context, source string) (Planned, fleet.Effect) {
+	plain, isPacked := strings.CutSuffix(source, ".gz")
+	if _, err := os.Lstat(plain); isPacked && err == nil {
+		err := fault.RecordingInvalid.Errorf("--from %s: the folder also has %s; remove one of them",
+			source, filepath.Base(plain))
+		return refuseRecording(source, err)
+	}
+
+	return p.planOne(ctx, source)
+}
+
+// refuseRecording returns the result of a recording that cannot be planned.
+func refuseRecording(source string, err error) (Planned, fleet.Effect) {
+	return Planned{View: printer.View{Source: source}, Err: err}, fleet.FailedToRead(source, err)
+}
+
+// planOne plans one recording, or the node of the options where source is "".
+func (p *fleetPlanner) planOne(ctx context.Context, source string) (planned Planned, effect fleet.Effect) {
+	err := p.withPlans(ctx, source, func(m machinePlans) {
+		planned = Planned{View: m.view}
+		if m.old == nil {
+			effect = fleet.NewEffect(source, m.planned, m.recording)
+		} else {
+			effect = fleet.NewEffectAgainst(source, m.old, m.planned, m.recording)
+		}
+	})
+	if err != nil {
+		return refuseRecording(source, err)
+	}
+
+	return planned, effect
+}
+
+// machinePlans are the plans of a machine.
+type machinePlans struct {
+	planned   *boot.Plan
+	old       *boot.Plan // of the older site; nil: there is none
+	view      printer.View
+	recording *world.Recording // of this node, the answers of the plan
+}
+
+// withPlans plans one recording, or the node of the options where source is "", and calls a function while it is open.
+// A failure of prelet itself over one recording does not end the report of the others.
+func (p *fleetPlanner) withPlans(ctx context.Context, source string, use func(machinePlans)) (err error) {
+	defer func() {
+		if failed := recover(); failed != nil {
+			err = fault.Internal.Errorf("a bug in prelet: %v; report it with this recording", failed)
+		}
+	}()
+
+	g := app.Given{Where: p.options.Where, Values: p.given}
+	g.From = source
+	if g.Recorded, err = g.ReadRecording(); err != nil {
+		return err
+	}
+	m := machinePlans{recording: g.Recorded}
+	env := p.env.WithOwnRedactor()
+	n, found := env.OpenWorld(g, nil, p.planned.load(g.Recorded))
+	defer n.Close()
+	n.Advises = p.advises
+	m.planned = n.PlanUnless(ctx, found, nil)
+	m.view = n.View(m.planned, source)
+	if p.against != nil {
+		g.Values = p.givenOld()
+		old, found := env.OpenWorld(g, nil, p.against.load(g.Recorded))
+		defer old.Close()
+		m.old = old.PlanUnless(ctx, found, nil)
+	}
+	if m.recording == nil {
+		m.recording = &world.Recording{}
+		if m.planned.Tape != nil {
+			m.recording.Entries = m.planned.Tape.Entries()
+		}
+	}
+	use(m)
+
+	return nil
+}
+
+// givenOld returns the variables of the command line that the older site declares. A variable that only the new site
+// has is not an error of the older one.
+func (p *fleetPlanner) givenOld() map[string]probe.Given {
+	known := map[string]probe.Given{}
+	for name, v := range p.given {
+		if p.against.fixed.Site.Variables[name] != nil {
+			known[name] = v
+		}
+	}
+
+	return known
+}
+
+// load returns the site for a recording, nil for this machine.
+func (l *siteLoader) load(rec *world.Recording) *app.LoadedSite {
+	if l.fixed != nil {
+		return l.fixed
+	}
+
+	key := hashFiles(rec.Header.Site)
+	l.mu.Lock()
+	one := l.known[key]
+	if one == nil {
+		one = &app.LoadedSite{}
+		if l.known == nil || len(l.known) >= maxKnownSites {
+			l.known = map[string]*app.LoadedSite{}
+		}
+		l.known[key] = one
+	}
+	l.mu.Unlock()
+
+	one.Once.Do(func() {
+		one.Site, one.Diags = app.Given{Recorded: rec}.Load(l.version)
+	})
+
+	return one
+}
+
+// hash returns the hash of the site's files; "" for the sites of recordings, and for no site.
+func (l *siteLoader) hash() string {
+	if l == nil || l.fixed == nil {
+		return ""
+	}
+	return "sha256:" + hashFiles(l.fixed.Site.Files)
+}
+
+// hashOptions returns a hash of the options that must be equal in all parts of a fleet, without the values of variables
+// from files, which may be secrets.
+func hashOptions(o PlanOptions, given map[string]probe.Given) string {
+	inputs := []string{o.From, o.Objects, o.KubeletVersion}
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		inputs = append(inputs, name)
+		if !given[name].IsFile {
+			inputs = append(inputs, given[name].Text)
+		}
+	}
+
+	return nodefile.Checksum(fmt.Appendf(nil, "%q", inputs))[:12]
+}
+
+func hashFiles(files []world.SiteFile) string {
+	text, err := json.Marshal(files)
+	if err != nil {
+		// Cannot happen: it has only texts.
+		panic("app: encode the files of a site: " + err.Error())
+	}
+
+	return nodefile.Checksum(text)
+}
+
+// maxShards bounds the number of parts.
+const maxShards = 1 << 20
+
+// parseShard parses I/N, where I counts from 0 as JOB_COMPLETION_INDEX does; nil for "".
+func parseShard(text string) (*fleet.Shard, error) {
+	if text == "" {
+		return nil, nil
+	}
+	index, of, _ := strings.Cut(text, "/")
+	i, err := strconv.Atoi(index)
+	n, errOf := strconv.Atoi(of)
+	if err != nil || errOf != nil || i < 0 || i >= n || n > maxShards {
+		return nil, fault.Usage.Errorf(
+			"--shard %s: write I/N, the number of this part and how many there are, at most %d: 0/4 to 3/4",
+			text, maxShards)
+	}
+
+	return &fleet.Shard{Index: i, Of: n}, nil
+}
+
+// selectShard returns the recordings of one part. The part of a recording depends only on its name, so that a file that
+// appears while the parts run is in one of them at most.
+func selectShard(sources []string, shard *fleet.Shard) (out []string) {
+	if shard == nil {
+		return sources
+	}
+	for _, source := range sources {
+		h := fnv.New32a()
+		_, _ = h.Write([]byte(filepath.Base(source)))
+		if int(h.Sum32()%uint32(shard.Of)) == shard.Index {
+			out = append(out, source)
+		}
+	}
+
+	return out
+}
+
+// loadAgainst loads the site to compare with: a path, or the files of the site at a revision of git. Errors in it are
+// those of the command: nothing can be compared with it.
+func loadAgainst(ctx context.Context, e *app.Env, o PlanOptions) (*siteLoader, error) {
+	options := app.PastOptions(e.Version)
+	files := lang.OS()
+	options.Paths = []string{o.Against}
+	_, err := os.Lstat(o.Against)
+	if err != nil || strings.HasPrefix(o.Against, revision.Prefix) {
+		old, err := revision.Read(ctx, o.Against, o.Config)
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range old.Missing {
+			e.Say(fmt.Sprintf("--against %s: %s has no file at this revision, so all of it is new", o.Against, p))
+		}
+		options.Paths = old.Paths
+		files = old
+	}
+
+	site, diags := e.ReadSite(files, options)
+	if diags.HasErrors() {
+		return nil, &app.Explained{
+			Err:      origin.Code(diags).Errorf("--against %s: the site to compare with has errors", o.Against),
+			Messages: diags,
+		}
+	}
+	return &siteLoader{fixed: &app.LoadedSite{Site: site, Diags: diags}}, nil
+}

@@ -1,0 +1,179 @@
+package planning
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/app/sites"
+	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/insight/fleet"
+	"github.com/prelet/prelet/internal/kubelet/known"
+)
+
+// UpgradeOptions are the node or the recordings, and the version to which their kubelets are upgraded.
+type UpgradeOptions struct {
+	app.Where
+	To     string // 1.38
+	Server string // the version of the API server; "": unknown
+	Fix    bool   // rewrite the site as far as that is safe
+	Write  bool   // with Fix: its files too
+}
+
+// Upgraded is what newer kubelets do differently, and with UpgradeOptions.Fix the files of the site that can be
+// rewritten, with what newer kubelets do differently then.
+type Upgraded struct {
+	Report *fleet.Upgrade
+	Files  []sites.FormattedFile
+	Left   *fleet.Upgrade // nil without Fix
+}
+
+// Upgrade plans the site over the node of o or, where o.From is a folder, over each recording in it, with the kubelet
+// in place and with each newer minor version up to o.To, and reports what the newer ones do differently.
+func Upgrade(ctx context.Context, e *app.Env, o UpgradeOptions) (out Upgraded, err error) {
+	o.TakesKubelets = true
+	if err := o.Check(); err != nil {
+		return out, err
+	}
+	if len(o.Binaries) > 0 {
+		o.KubeletVersion = "" // each node has its own, and these are newer
+	}
+	for version := range o.Binaries {
+		if minor := toMinor(version); minor > toMinor(o.To) {
+			o.To = known.Version(minor)
+		}
+	}
+	if err := known.CheckVersion(o.To); err != nil {
+		return out, fault.Usage.Errorf("--to %s: %s", o.To, err)
+	}
+	if to := toMinor(o.To); to > known.Newest() && findBinary(&o.Where, to) == "" {
+		return out, fault.Usage.Errorf("--to %s: this prelet knows the kubelets to %s; use a newer prelet",
+			o.To, known.Describe(known.Newest()))
+	}
+	if err := known.CheckVersion(cmp.Or(o.Server, o.To)); err != nil {
+		return out, fault.Usage.Errorf("--server-version %s: %s", o.Server, err)
+	}
+	planner, err := newFleetPlanner(ctx, e, PlanOptions{Where: o.Where})
+	if err != nil {
+		return out, err
+	}
+	planner.advises = true
+	site := planner.planned.fixed
+	if o.Fix && site == nil {
+		return out, fault.Usage.Errorf("--fix: the site is inside of the recordings; name its files with --config")
+	}
+
+	out.Report, err = planner.upgradeAll(ctx, o)
+	if err != nil || !o.Fix || len(out.Report.From) == 0 {
+		return out, err
+	}
+
+	planner.against = &siteLoader{fixed: site}
+	keep := map[string]bool{}
+	for { // without what would change kubelets in place
+		fixed, loose := fixSite(site.Site, out.Report, e.Version, keep)
+		out.Files = compareSites(site.Site, fixed)
+		planner.planned.fixed = &app.LoadedSite{Site: fixed, Diags: site.Diags}
+		if out.Left, err = planner.upgradeAll(ctx, o); err != nil {
+			return out, err
+		}
+		kept := len(keep)
+		maps.Copy(keep, out.Left.Altered)
+		switch {
+		case len(keep) > kept:
+			continue
+		case len(out.Left.Altered) > 0: // not by what can be kept
+			out.Files = nil
+			out.Left = out.Report
+			return out, nil
+		case o.Write && len(out.Report.Failed) > 0:
+			return out, fault.FileRefused.Errorf("%d of %d machines have no plan, and may need the site as it is: "+
+				"no file is written", len(out.Report.Failed), out.Report.Machines)
+		case o.Write:
+			err = writeFixed(e, out.Files)
+		}
+		for _, file := range slices.Sorted(maps.Keys(loose)) {
+			e.Say(file + " is not rewritten: run prelet fmt first; its lines must end as on Linux")
+		}
+
+		return out, err
+	}
+}
+
+// toMinor returns the minor version of a text; 0 for an unknown one.
+func toMinor(version string) int {
+	minor, _ := known.Minor(version)
+
+	return minor
+}
+
+// findBinary returns the version of the binary of a minor version; "" if there is none.
+func findBinary(w *app.Where, minor int) string {
+	for version := range w.Binaries {
+		if toMinor(version) == minor {
+			return strings.TrimPrefix(version, "v")
+		}
+	}
+
+	return ""
+}
+
+// upgradeAll reports what newer kubelets do differently on the recordings, or on the node.
+func (p *fleetPlanner) upgradeAll(ctx context.Context, o UpgradeOptions) (*fleet.Upgrade, error) {
+	sources, err := app.ListRecordings(o.From)
+	if err != nil {
+		return nil, err
+	}
+	if sources == nil {
+		sources = []string{o.From}
+	}
+
+	defer collectLessOften()()
+	to, _ := known.Minor(o.To)
+	report := fleet.NewUpgrade(p.env.Version, o.Server, to)
+	err = app.InOrder(
+		ctx,
+		sources,
+		func(ctx context.Context, source string) fleet.UpgradedMachine { return p.upgrade(ctx, source, to) },
+		func(m fleet.UpgradedMachine) error {
+			report.Add(m)
+			return nil
+		},
+	)
+	report.Finish()
+
+	return report, err
+}
+
+// upgrade plans one recording, or the node of the options where source is "", with its own kubelet and newer ones.
+func (p *fleetPlanner) upgrade(ctx context.Context, source string, to int) fleet.UpgradedMachine {
+	out := fleet.UpgradedMachine{Source: source}
+	out.Err = p.withPlans(ctx, source, func(m machinePlans) {
+		out.Planned, out.Older, out.Recording = m.planned, m.old, m.recording
+		from, isKnown := known.Minor(m.planned.Kubelet.KnownVersion())
+		if !isKnown {
+			return
+		}
+		var versions []string
+		for minor := from + 1; minor <= to; minor++ {
+			versions = append(versions, cmp.Or(findBinary(&p.options.Where, minor), known.Release(minor)))
+		}
+		out.Newer = m.planned.WithKubelets(ctx, versions)
+		w := p.options.Where
+		w.From = source
+		site := p.planned.load(m.recording).Site
+		addUnitFlags(m.planned, w, site, m.planned.Kubelet.KnownVersion())
+		for i, newer := range out.Newer {
+			addUnitFlags(newer, w, site, versions[i])
+		}
+		if from == to {
+			out.Newer = []*boot.Plan{m.planned}
+		}
+	})
+
+	return out
+}

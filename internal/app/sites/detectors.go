@@ -1,0 +1,296 @@
+package sites
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/app/userfile"
+	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/detector"
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/lang"
+	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/probe"
+	"github.com/prelet/prelet/internal/world"
+	"github.com/prelet/prelet/stages"
+)
+
+// Detected is a machine's hardware as sites see it, and what detectors know of it.
+type Detected struct {
+	boot.Detected
+	Site        *lang.Site
+	Diagnostics hcl.Diagnostics
+}
+
+// Detect reads this machine's hardware, or a recorded machine's.
+func Detect(ctx context.Context, e *app.Env, w app.Where) (Detected, error) {
+	s, l, _, err := openDetectors(e, w)
+	if err != nil {
+		return Detected{}, err
+	}
+	defer l.Close()
+
+	found, diags := boot.Detect(ctx, s, l)
+	if err := app.CheckStopped(ctx); err != nil {
+		return Detected{}, err
+	}
+	var failed *fault.Fault
+	if errors.As(found.Failed, &failed) {
+		return Detected{}, fault.HardwareFailed.Errorf("the hardware cannot be read: %s", failed.Why)
+	}
+	if found.Facts == nil {
+		return Detected{}, app.RefuseSite(s, diags)
+	}
+
+	return Detected{
+		Detected:    found,
+		Site:        s,
+		Diagnostics: diags,
+	}, nil
+}
+
+// ListDetectors returns for each detector that the site declares or that is installed whether a boot would start it on
+// this machine. It starts none.
+func ListDetectors(ctx context.Context, e *app.Env, w app.Where) ([]detector.Row, error) {
+	s, l, host, err := openDetectors(e, w)
+	if err != nil {
+		return nil, err
+	}
+	defer l.Close()
+
+	var declared []stages.Detector
+	if len(s.Detectors) > 0 {
+		all, diags := boot.Detectors(ctx, s, l)
+		if err := app.CheckStopped(ctx); err != nil {
+			return nil, err
+		}
+		if diags.HasErrors() {
+			return nil, app.RefuseSite(s, diags)
+		}
+		declared = all
+	}
+	facts, ans, err := world.Hardware.Ask(ctx, l, world.HardwareReq{})
+	if err := app.CheckStopped(ctx); err != nil {
+		return nil, err
+	}
+	if err != nil {
+		return nil, fault.HardwareFailed.Errorf("the hardware cannot be read: %s", ans.Why())
+	}
+
+	return host.Survey(ctx, declared, facts.PCI), nil
+}
+
+// openDetectors opens a machine and the site whose detectors are asked about it.
+func openDetectors(e *app.Env, w app.Where) (s *lang.Site, l *probe.Live, host *detector.Host, err error) {
+	if err := w.Check(); err != nil {
+		return nil, nil, nil, err
+	}
+	s, err = detectorSite(e, &w)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+
+	host = e.DetectorHost(w)
+
+	return s, e.NewProbe(w, s, host), host, nil
+}
+
+// detectorSite returns the site whose detectors are listed. If no site was named and the default one cannot be
+// loaded, it is empty; a named one is refused.
+func detectorSite(e *app.Env, w *app.Where) (*lang.Site, error) {
+	if w.Hardware != "" && len(w.Config) == 0 {
+		return &lang.Site{}, nil
+	}
+
+	s, diags := app.Given{Where: *w}.Load(e.Version)
+	isMissing := slices.ContainsFunc(diags, func(d *hcl.Diagnostic) bool {
+		return origin.CodeOf(d) == fault.NoSite
+	})
+	switch {
+	case !diags.HasErrors():
+		return s, nil
+	case len(w.Config) > 0:
+		return nil, app.RefuseSite(s, diags)
+	case !isMissing:
+		e.Say("the site of this node has errors, so its detectors are not asked: `prelet validate` shows them")
+	}
+	return &lang.Site{}, nil
+}
+
+// LockOptions are the lock file to write.
+type LockOptions struct {
+	app.Where
+	Out   string       // a folder for a package's lock; "" is that of this node
+	Site  bool         // into the site's own file
+	Path  string       // of the program on nodes; "" is where packages put it
+	Grant world.Grants // the permissions of the program while it describes itself
+}
+
+// Locked is a detector whose program has a lock.
+type Locked struct {
+	Lock    world.LockEntry
+	Path    string // of the lock file
+	Version string
+	Allow   string // the block that a site needs to allow it; "" for none
+}
+
+// LockDetectors runs each program in the sandbox to get its description, writes its lock, and calls done before the
+// next one.
+func LockDetectors(
+	ctx context.Context, e *app.Env,
+	o LockOptions,
+	programs []string,
+	done func(Locked),
+) error {
+	if err := o.Where.Check(); err != nil {
+		return err
+	}
+	if o.Site && o.Out != "" {
+		return fault.Usage.Errorf("--site and --out exclude each other")
+	}
+	if o.Path != "" && len(programs) > 1 {
+		return fault.Usage.Errorf("--path is the place of one program: lock each with its own")
+	}
+	if err := detector.CheckNodePath(o.Path); err != nil {
+		return fault.Usage.Errorf("--path: %s", err)
+	}
+
+	host := e.DetectorHost(o.Where)
+	for _, program := range programs {
+		l, err := lockOne(ctx, host, o, program)
+		if err != nil {
+			return err
+		}
+		done(l)
+	}
+	return nil
+}
+
+func lockOne(
+	ctx context.Context,
+	host *detector.Host,
+	o LockOptions,
+	program string,
+) (Locked, error) {
+	interpreters, err := detector.Interpreters(program)
+	if err != nil {
+		return Locked{}, fault.Usage.Errorf("%s", err)
+	}
+	grant := o.Grant
+	grant.Execute = slices.Concat(grant.Execute, interpreters)
+	lock, trace, err := host.Describe(ctx, program, grant)
+	if err != nil {
+		f := host.Failure(program, trace, err).Fault
+		return Locked{}, fault.DetectorFailed.Errorf("%s", stages.Sentence(f.Why, f.Next))
+	}
+	isForOthers := o.Out != "" || o.Site && len(o.Config) > 0
+	isElsewhere := isForOthers && o.Root == "" // the place on this machine, such as a build folder, is none of a node
+	if isElsewhere || o.Path != "" {
+		lock.Path = o.Path
+	}
+	text, path, err := lockFile(host, o, lock)
+	if err == nil {
+		err = os.MkdirAll(filepath.Dir(path), 0o755)
+	}
+	if err != nil {
+		return Locked{}, fault.CannotWrite.Errorf("%s", err)
+	}
+	if err := userfile.WriteReport(path, text); err != nil {
+		return Locked{}, err
+	}
+	d, err := stages.Description(lock)
+	if err != nil {
+		return Locked{}, fault.Internal.Errorf("%s", err)
+	}
+	l := Locked{
+		Lock:    lock,
+		Path:    path,
+		Version: d.Version,
+	}
+	if !d.Needs.Empty() {
+		l.Allow = stages.AllowBlock(world.Grants{}, d.Needs)
+	}
+	return l, nil
+}
+
+// CheckOptions are a detector and the flags of the conformance kit, whose formats they have.
+type CheckOptions struct {
+	Command []string // the program and its arguments
+	Output  string   // text or json
+	Config  string   // JSON or @FILE
+	Timeout string   // of one detection
+	Roots   []string // machines as trees
+}
+
+// Checked is the result of the conformance kit, which has printed its findings.
+type Checked struct {
+	Code   fault.Code // DetectorFailed where the detector breaks its contract; else ""
+	Status int        // the kit's own exit status, where Code is ""
+}
+
+// CheckDetector runs the conformance kit on a detector. The kit prints to stdout and stderr by itself.
+func CheckDetector(
+	ctx context.Context, e *app.Env,
+	o CheckOptions,
+	stdout, stderr io.Writer,
+) (Checked, error) {
+	st, err := os.Stat(o.Command[0])
+	if err != nil || !st.Mode().IsRegular() {
+		return Checked{}, fault.Usage.Errorf(
+			"%s is not a file: name the detector's program by its path",
+			o.Command[0],
+		)
+	}
+	status, err := e.DetectorHost(app.Where{}).Check(ctx, o.arguments(), stdout, stderr)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return Checked{}, fault.Usage.Errorf(
+			"%s. It belongs to prelet's package; `make build` puts it next to prelet", err)
+	case err != nil:
+		return Checked{}, fault.Internal.Errorf("%s", err)
+	case status == 1:
+		return Checked{Code: fault.DetectorFailed}, nil
+	}
+	return Checked{Status: status}, nil
+}
+
+// arguments returns the command line of the conformance kit.
+func (o CheckOptions) arguments() []string {
+	args := []string{"-o", o.Output, "--timeout", o.Timeout, "--detector-config", o.Config}
+	for _, r := range o.Roots {
+		args = append(args, "--machine", r)
+	}
+
+	args = append(args, o.Command[0])
+	if len(o.Command) > 1 {
+		args = append(append(args, "--"), o.Command[1:]...)
+	}
+	return args
+}
+
+// lockFile returns the text of a lock file with one more lock, and its path.
+func lockFile(
+	host *detector.Host,
+	o LockOptions,
+	lock world.LockEntry,
+) (text []byte, path string, err error) {
+	switch {
+	case o.Site:
+		path = host.SiteLock()
+		text, err = detector.AddToSite(path, lock)
+	case o.Out != "":
+		path = filepath.Join(o.Out, lock.Name+".json")
+		text, err = detector.WriteFragment(lock)
+	default:
+		path = filepath.Join("/", o.Root, detector.Fragments, lock.Name+".json")
+		text, err = detector.WriteFragment(lock)
+	}
+	return text, path, err
+}

@@ -172,7 +172,7 @@ func canaryPlaces() []canaryPlace {
 			return "OTHER=" + string(must(json.Marshal(text))) + "\nKUBELET_EXTRA_ARGS=--v=2\n"
 		}),
 		inNode("flag of the node", "/etc/default/kubelet", 0o644, func(text string) string {
-			if !strings.HasPrefix(text, "--") {
+			if !strings.HasPrefix(text, "--") || strings.HasPrefix(text, "---") {
 				text = "--provider-id='" + strings.ReplaceAll(text, "'", "") + "'"
 			}
 

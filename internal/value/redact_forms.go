@@ -33,11 +33,15 @@ func secretForms(secret []byte) []string {
 	}
 	// With its newline a secret has another base64.
 	variants := [][]byte{whole, secret}
-	if lines := bytes.Split(whole, []byte("\n")); len(lines) > 1 {
+	lines := bytes.Split(whole, []byte("\n"))
+	if bytes.Contains(whole, []byte("-----BEGIN ")) { // a key may be in one line, as in a flag
+		lines = bytes.Fields(whole)
+	}
+	if len(lines) > 1 {
 		for _, l := range lines {
 			// Armour such as -----BEGIN PRIVATE KEY----- is in every file of its kind.
 			l = bytes.TrimSpace(l)
-			isArmour := bytes.HasPrefix(l, []byte("-----"))
+			isArmour := bytes.HasPrefix(l, []byte("-----")) || bytes.HasSuffix(l, []byte("-----"))
 			if len(l) >= minLine && !isArmour {
 				add(string(l))
 			}

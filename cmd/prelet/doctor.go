@@ -49,9 +49,10 @@ Exit status 0 if nothing prevents a boot, 3 otherwise.`,
 			if w.Root != "" {
 				subject = "image"
 			}
-			err = printResult(a, w.output.isJSON(), found, func(o io.Writer, e looking.Examined, s printer.Style) error {
+			show := func(o io.Writer, e looking.Examined, s printer.Style) error {
 				return printer.Doctor(o, subject, e.Results, s)
-			})
+			}
+			err = printResult(a, w.output.isJSON(), found, show)
 			if err == nil && !found.Fit {
 				err = exit(3)
 			}

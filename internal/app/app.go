@@ -1,7 +1,7 @@
-// Package app opens what a command works on, in one way: what it was given, the layers of its site, variables, the world,
-// the node (open.go), and the machine that it changes (host.go). The commands are in the packages below it, by what a
-// person does, one function each, without flags and output: it takes options, and returns a value to print or an error
-// that contains a *fault.Fault. It prints nothing: progress goes through Env or a callback.
+// Package app opens what a command works on, in one way: what it was given, the layers of its site, variables, the
+// world, the node (open.go), and the machine that it changes (host.go). The commands are in the packages below it, by
+// what a person does, one function each, without flags and output: it takes options, and returns a value to print or an
+// error that contains a *fault.Fault. It prints nothing: progress goes through Env or a callback.
 package app
 
 import (

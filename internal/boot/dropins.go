@@ -2,18 +2,17 @@ package boot
 
 import (
 	"errors"
-	"fmt"
 	"path"
 	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 
+	"github.com/prelet/prelet/internal/boot/hostfiles"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/origin"
-	"github.com/prelet/prelet/internal/value"
 	"github.com/prelet/prelet/internal/world"
 	"github.com/prelet/prelet/stages"
 )
@@ -37,72 +36,11 @@ func (in decideInput) readDropIns(dir string) (out []dropIn) {
 
 	for _, file := range list.Paths {
 		if text, err := in.readDropIn(file); !isUnknown(err) {
-			out = append(out, parseDropIn(file, text, err))
+			out = append(out, hostfiles.ParseDropIn(file, text, err))
 		}
 	}
 
 	return out
-}
-
-// parseDropIn returns a drop-in of the image by its text, or by the error of its read.
-func parseDropIn(path, text string, err error) dropIn {
-	if err != nil {
-		return dropIn{Path: path, Refusal: err}
-	}
-	c, err := kubelet.ParseDropIn(text)
-
-	return makeDropIn(path, c, err)
-}
-
-// parsePlanned returns the drop-in that a planned file is.
-func parsePlanned(f node.File) dropIn {
-	if f.Kind != node.Regular {
-		return dropIn{Path: f.Path}
-	}
-	c, err := ParsePlannedDropIn(f.Text.Template())
-
-	return makeDropIn(f.Path, c, err)
-}
-
-func makeDropIn(path string, c *kubelet.Config, err error) dropIn {
-	if err != nil {
-		return dropIn{Path: path, Refusal: err}
-	}
-
-	return dropIn{Path: path, Config: c.Object()}
-}
-
-// ParsePlannedDropIn returns a planned drop-in of the kubelet's configuration, without the fields that have a secret,
-// and empty if it has one and cannot be read before the commit.
-func ParsePlannedDropIn(text string) (*kubelet.Config, error) {
-	c, err := kubelet.ParseDropIn(text)
-	switch {
-	case !value.HasPlaceholder(text):
-		return c, err
-	case err != nil:
-		return kubelet.NewConfig(), nil
-	}
-
-	object := c.Object()
-	dropPlaceholders(object)
-
-	return kubelet.ConfigOf(object), nil
-}
-
-// dropPlaceholders removes the fields of an object that have a placeholder in them, also in their names.
-func dropPlaceholders(object map[string]any) {
-	for name, v := range object {
-		child, isObject := v.(map[string]any)
-		switch {
-		case isObject:
-			dropPlaceholders(child)
-		case value.HasPlaceholder(fmt.Sprint(v)):
-			delete(object, name)
-		}
-		if value.HasPlaceholder(name) {
-			delete(object, name)
-		}
-	}
 }
 
 // readCreated returns the drop-in that a file with create_only is on the disk now; exists is false if the plan makes
@@ -120,7 +58,7 @@ func (b basis) readCreated(f node.File) (d dropIn, exists bool) {
 		return dropIn{Path: f.Path}, true
 	}
 
-	return parseDropIn(f.Path, text, err), true
+	return hostfiles.ParseDropIn(f.Path, text, err), true
 }
 
 // readDropIn returns the text of a drop-in, which may be a link.
@@ -171,34 +109,17 @@ func (b basis) separate(n node.Node, own map[string]any) (node.Node, []dropIn) {
 			continue
 		}
 		if d, exists := b.readCreated(f); exists { // with create_only
-			dropIns = putDropIn(dropIns, d)
+			dropIns = hostfiles.PutDropIn(dropIns, d)
 		} else {
-			dropIns = putDropIn(dropIns, parsePlanned(f))
+			dropIns = hostfiles.PutDropIn(dropIns, hostfiles.ParsePlanned(f))
 		}
 	}
 	if n.DropIn == "" {
 		return n, dropIns
 	}
-	n.Config = dropDeleted(b.Base.Config, n.Settings)
+	n.Config = hostfiles.DropDeleted(b.Base.Config, n.Settings)
 
-	return n, putDropIn(dropIns, dropIn{Path: n.DropIn, Config: own})
-}
-
-// putDropIn puts a drop-in at its place in the order of the kubelet, instead of one with its path.
-func putDropIn(dropIns []dropIn, d dropIn) []dropIn {
-	at, isThere := slices.BinarySearchFunc(dropIns, d.Path, func(other dropIn, path string) int {
-		return CompareDropIns(other.Path, path)
-	})
-	if isThere {
-		dropIns = slices.Delete(dropIns, at, at+1)
-	}
-
-	return slices.Insert(dropIns, at, d)
-}
-
-// CompareDropIns orders the paths of drop-ins as the kubelet walks over their folder: what is in 10/ before 10.conf.
-func CompareDropIns(a, b string) int {
-	return strings.Compare(strings.ReplaceAll(a, "/", "\x00"), strings.ReplaceAll(b, "/", "\x00"))
+	return n, hostfiles.PutDropIn(dropIns, dropIn{Path: n.DropIn, Config: own})
 }
 
 // makesFolder reports whether the plan makes a folder, or a file in it.
@@ -234,37 +155,11 @@ func (b basis) mergeFiles(n node.Node, own map[string]any) (files configFiles, e
 // findDropIn returns the drop-in that the kubelet has a field from; nil for none, or a field that none has.
 func (f configFiles) findDropIn(pointer string) *dropIn {
 	for p := pointer; p != ""; p = p[:strings.LastIndexByte(p, '/')] {
-		if d := findLast(f.dropIns, p); d != nil {
+		if d := hostfiles.FindLast(f.dropIns, p); d != nil {
 			return d
 		}
 		if _, ok := kubelet.LookUp(f.file, p); ok {
 			return nil
-		}
-	}
-
-	return nil
-}
-
-// dropDeleted returns a configuration without the fields that settings delete.
-func dropDeleted(config map[string]any, settings []node.Setting) map[string]any {
-	c := kubelet.NewConfig()
-	if c.Merge(config) != nil {
-		return config
-	}
-	for _, s := range settings {
-		if s.Delete {
-			_ = c.Set(s.Path, nil) // an error means that the field does not exist
-		}
-	}
-
-	return c.Object()
-}
-
-// findLast returns the last drop-in that has a field; nil for none.
-func findLast(dropIns []dropIn, pointer string) *dropIn {
-	for i := range slices.Backward(dropIns) {
-		if v, ok := kubelet.LookUp(dropIns[i].Config, pointer); ok && v != nil {
-			return &dropIns[i]
 		}
 	}
 
@@ -280,8 +175,8 @@ func compareDropIns(n node.Node, dropIns []dropIn) (found Findings) {
 	for _, s := range n.Settings {
 		name := strings.Join(s.Path, ".")
 		at := s.FindRange(hcl.Range{})
-		if later := findLast(dropIns[own+1:], s.Pointer()); later != nil {
-			if name != "registerWithTaints" && !hasValue(*later, s) { // checkTaintsStay checks taints
+		if later := hostfiles.FindLast(dropIns[own+1:], s.Pointer()); later != nil {
+			if name != "registerWithTaints" && !hostfiles.HasValue(*later, s) { // checkTaintsStay checks taints
 				found.Warn(
 					fault.Conflict, at, name+" has no effect here",
 					"%s of the image comes after it, and the kubelet silently uses %s from there. "+
@@ -291,8 +186,8 @@ func compareDropIns(n node.Node, dropIns []dropIn) (found Findings) {
 			}
 			continue
 		}
-		earlier := findLast(dropIns[:max(own, 0)], s.Pointer())
-		if earlier != nil && !hasValue(*earlier, s) {
+		earlier := hostfiles.FindLast(dropIns[:max(own, 0)], s.Pointer())
+		if earlier != nil && !hostfiles.HasValue(*earlier, s) {
 			found.Report(origin.Replaced(
 				"config"+s.Pointer(), at, name+" of the image is replaced",
 				"%s has it too, and the kubelet uses the value of %s.", earlier.Path, n.DropIn,
@@ -303,12 +198,6 @@ func compareDropIns(n node.Node, dropIns []dropIn) (found Findings) {
 	return found
 }
 
-func hasValue(d dropIn, s node.Setting) bool {
-	v, _ := kubelet.LookUp(d.Config, s.Pointer())
-
-	return !s.Delete && fmt.Sprint(v) == fmt.Sprint(s.Value)
-}
-
 // checkTaintsStay refuses taints of the site that a later drop-in of the image removes. planned are those of the
 // node before the drop-ins are merged.
 func checkTaintsStay(
@@ -316,7 +205,7 @@ func checkTaintsStay(
 	planned []node.Taint,
 	dropIns []dropIn,
 ) (found Findings) {
-	d := findLast(dropIns, "/registerWithTaints")
+	d := hostfiles.FindLast(dropIns, "/registerWithTaints")
 	if d == nil || d.Path == n.DropIn {
 		return found
 	}

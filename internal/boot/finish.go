@@ -5,6 +5,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
+	"github.com/prelet/prelet/internal/boot/hostfiles"
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/origin"
@@ -93,7 +94,7 @@ func listTaints(n node.Node, dropIns []dropIn) (out []node.Taint) {
 
 	from := n.ConfigOrigins["/registerWithTaints"]
 	ref := "registerWithTaints"
-	if d := findLast(dropIns, "/"+ref); d != nil && d.Path != n.DropIn {
+	if d := hostfiles.FindLast(dropIns, "/"+ref); d != nil && d.Path != n.DropIn {
 		from = nil
 		ref = d.Path
 	}

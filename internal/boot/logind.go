@@ -1,24 +1,13 @@
 package boot
 
 import (
-	"cmp"
 	"context"
-	"maps"
-	"path"
-	"slices"
-	"strings"
 	"time"
 
+	"github.com/prelet/prelet/internal/boot/hostfiles"
 	"github.com/prelet/prelet/internal/kubelet/rules"
-	"github.com/prelet/prelet/internal/node"
-	"github.com/prelet/prelet/internal/platform/unitfile"
-	"github.com/prelet/prelet/internal/quantity"
 	"github.com/prelet/prelet/internal/world"
 )
-
-// kubeletLogindConf is the drop-in that a kubelet writes to /etc/systemd/logind.conf.d where logind's delay is too
-// short. Source: pkg/kubelet/nodeshutdown/systemd/inhibit_linux.go.
-const kubeletLogindConf = "99-kubelet.conf"
 
 // askLogind returns what decides how long a shutdown can be delayed: the answer of the node, with the drop-ins that
 // the site writes.
@@ -36,40 +25,7 @@ func (j ruleCheck) askLogind(ctx context.Context) (l rules.Logind, isKnown bool)
 		Delay:    time.Duration(a.DelayMicros) * time.Microsecond,
 		ReadOnly: a.ReadOnly,
 	}
-	for _, d := range mergeLogindDropIns(a.DropIns, j.node.Files) {
-		delay, isValid := quantity.ParseTimespan(d.Value)
-		if isValid && path.Base(d.Path) > kubeletLogindConf { // logind ignores an invalid value
-			l.Later, l.LaterDelay = d.Path, delay
-		}
-	}
+	l.Later, l.LaterDelay = hostfiles.FindLogindDelay(a.DropIns, j.node.Files)
 
 	return l, true
-}
-
-// mergeLogindDropIns returns the drop-ins of a node with those that the site writes, in the order of their names. Of
-// two with one name logind reads that in /etc, and a planned file elsewhere replaces only itself.
-func mergeLogindDropIns(found []world.LogindDropIn, planned []node.File) []world.LogindDropIn {
-	byName := map[string]world.LogindDropIn{}
-	for _, d := range found {
-		byName[path.Base(d.Path)] = d
-	}
-
-	for _, f := range planned {
-		name := path.Base(f.Path)
-		before, exists := byName[name]
-		isDropIn := strings.HasSuffix(path.Dir(f.Path), "/systemd/logind.conf.d") && path.Ext(name) == ".conf"
-		isRead := !exists || before.Path == f.Path || strings.HasPrefix(f.Path, "/etc/")
-		if !isDropIn || !isRead {
-			continue
-		}
-		delete(byName, name)
-		value, isSet := unitfile.Last(f.Text.Template(), "Login", "InhibitDelayMaxSec")
-		if isSet && f.Kind == node.Regular {
-			byName[name] = world.LogindDropIn{Path: f.Path, Value: value}
-		}
-	}
-
-	return slices.SortedFunc(maps.Values(byName), func(a, b world.LogindDropIn) int {
-		return cmp.Compare(path.Base(a.Path), path.Base(b.Path))
-	})
 }

@@ -3,18 +3,13 @@ package boot
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 
-	"k8s.io/utils/cpuset"
-
+	"github.com/prelet/prelet/internal/boot/hostfiles"
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/node"
-	"github.com/prelet/prelet/internal/quantity"
 	"github.com/prelet/prelet/internal/world"
 )
 
@@ -81,7 +76,7 @@ func (in observation) refuseState(
 		return "it is not a state that the kubelet can read", true
 	}
 
-	doc := decodeState(is.Text)
+	doc := hostfiles.DecodeState(is.Text)
 	policy := m.FindPolicy(in.node.Effective)
 	changed := m.ListChanges(change.old(), change.planned())
 	isPolicyKnown := !in.node.Inherited.Partly || !change.isNew && slices.Contains(changed, m.Policy)
@@ -106,7 +101,7 @@ func (in observation) refuseState(
 		return "", false
 	}
 
-	return compareWithMachine(m, doc, in.node.Effective, in.readFacts(ctx)), true
+	return hostfiles.CompareWithMachine(m, doc, in.node.Effective, in.readFacts(ctx)), true
 }
 
 // readFacts returns the machine's facts, also for a site without detect-hw; nil if they could not be read.
@@ -234,185 +229,4 @@ func parseConfig(text string) map[string]any {
 	}
 
 	return c.Object()
-}
-
-// managerStateDoc has the fields of a state file that the kubelet compares with the machine
-// (pkg/kubelet/cm/cpumanager/state and memorymanager/state, checkpoint.go).
-type managerStateDoc struct {
-	PolicyName string `json:"policyName"`
-
-	DefaultCPUs string `json:"defaultCpuSet"`
-	Entries     any    `json:"entries"`
-	PodEntries  any    `json:"podEntries"`
-
-	Machine map[string]struct {
-		Memory map[string]struct {
-			Total    uint64 `json:"total"`
-			Reserved uint64 `json:"systemReserved"`
-		} `json:"memoryMap"`
-	} `json:"machineState"`
-
-	Data string `json:"data"` // since 1.37 the document again, which counts
-}
-
-func decodeState(text string) (doc managerStateDoc) {
-	if json.Unmarshal([]byte(text), &doc) != nil {
-		return managerStateDoc{}
-	}
-	if doc.Data != "" {
-		return decodeState(doc.Data)
-	}
-
-	return doc
-}
-
-// compareWithMachine returns how a state of the planned policy does not fit the machine or the reserved resources;
-// "" if it fits, or if that is not known.
-func compareWithMachine(
-	m kubelet.ManagerState,
-	doc managerStateDoc,
-	config map[string]any,
-	f *world.Facts,
-) string {
-	switch {
-	case f == nil:
-		return ""
-	case m.Policy == "memoryManagerPolicy":
-		return compareMemory(doc, *f, config)
-	}
-
-	return compareCPUs(doc, *f, config)
-}
-
-// compareMemory is areMachineStatesEqual of pkg/kubelet/cm/memorymanager/policy_static.go: it compares the NUMA
-// nodes, the memory and huge pages of each, and the part of them that reservedMemory keeps.
-func compareMemory(doc managerStateDoc, f world.Facts, config map[string]any) string {
-	isWithoutNUMA := strings.Contains(f.Evidence["numa"], "meminfo") // then the kernel has no sizes of nodes
-	if len(doc.Machine) == 0 || isWithoutNUMA {
-		return ""
-	}
-
-	nodes := map[string]world.NUMANode{}
-	for _, n := range f.NUMA {
-		nodes[strconv.Itoa(n.ID)] = n
-	}
-	if was, is := sortKeys(doc.Machine), sortKeys(nodes); !slices.Equal(was, is) {
-		return fmt.Sprintf(
-			"it is of the NUMA nodes %s, and this boot has %s", strings.Join(was, ", "), strings.Join(is, ", "),
-		)
-	}
-
-	reserved := sumReservedMemory(config)
-	for _, id := range sortKeys(nodes) {
-		was := doc.Machine[id].Memory
-		sizes := listMemorySizes(nodes[id])
-		for _, name := range sortKeys(sizes) {
-			if was[name].Total != sizes[name] {
-				return fmt.Sprintf(
-					"NUMA node %s had %d bytes of %s when it was made, and has %d in this boot",
-					id, was[name].Total, name, sizes[name],
-				)
-			}
-			if was[name].Reserved != reserved[id+" "+name] {
-				return fmt.Sprintf(
-					"it keeps %d bytes of %s of NUMA node %s, and reservedMemory is %d",
-					was[name].Reserved, name, id, reserved[id+" "+name],
-				)
-			}
-		}
-	}
-
-	return ""
-}
-
-// listMemorySizes returns the bytes of a NUMA node by resource; nil if they are not known.
-func listMemorySizes(n world.NUMANode) map[string]uint64 {
-	if n.MemoryBytes == nil {
-		return nil
-	}
-
-	out := map[string]uint64{"memory": uint64(*n.MemoryBytes)}
-	for size, pages := range n.HugePages {
-		bytes, err := quantity.Parse(size) // 64Ki, 2Mi, 1Gi
-		if err != nil {
-			return nil
-		}
-		out["hugepages-"+size] = uint64(pages) * uint64(bytes.Value())
-	}
-
-	return out
-}
-
-// sumReservedMemory returns the bytes in reservedMemory by "NODE RESOURCE".
-func sumReservedMemory(config map[string]any) map[string]uint64 {
-	out := map[string]uint64{}
-	list, _ := config["reservedMemory"].([]any)
-	for _, item := range list {
-		one, _ := item.(map[string]any)
-		limits, _ := one["limits"].(map[string]any)
-		for name, amount := range limits {
-			q, err := quantity.Parse(fmt.Sprint(amount))
-			if err == nil && q.Sign() > 0 {
-				out[fmt.Sprint(one["numaNode"], " ", name)] += uint64(q.Value())
-			}
-		}
-	}
-
-	return out
-}
-
-// compareCPUs is validateState of pkg/kubelet/cm/cpumanager/policy_static.go. The CPUs of the state, including
-// those of containers, must be the online ones. With strict-cpu-reservation they do not include the reserved CPUs;
-// without it, the reserved CPUs must be free.
-func compareCPUs(doc managerStateDoc, f world.Facts, config map[string]any) string {
-	free, err := kubelet.ParseCPUSet(doc.DefaultCPUs)
-	if err != nil || free.IsEmpty() || len(f.CPU.Cores) == 0 {
-		return ""
-	}
-	all := free
-	for _, text := range append(listTexts(doc.Entries), listTexts(doc.PodEntries)...) {
-		if set, err := kubelet.ParseCPUSet(text); err == nil {
-			all = all.Union(set)
-		}
-	}
-	var online cpuset.CPUSet
-	for _, core := range f.CPU.Cores {
-		online = online.Union(cpuset.New(core.CPUs...))
-	}
-
-	text, _ := config["reservedSystemCPUs"].(string)
-	reserved, err := kubelet.ParseCPUSet(text)
-	options, _ := config["cpuManagerPolicyOptions"].(map[string]any)
-	isStrict := fmt.Sprint(options["strict-cpu-reservation"]) == "true"
-	switch taken := reserved.Difference(free); {
-	case !isStrict && err == nil && !taken.IsEmpty():
-		return fmt.Sprintf("reserved CPUs %s are not among its free ones, %s", taken, free)
-	case isStrict && (err != nil || text == "") && all.IsSubsetOf(online): // the kubelet chooses the reserved CPUs
-		return ""
-	case isStrict:
-		online = online.Difference(reserved)
-	}
-	if all.Equals(online) {
-		return ""
-	}
-
-	return fmt.Sprintf("it is of CPUs %s, and this boot has %s", all, online)
-}
-
-// listTexts returns the texts in a decoded document.
-func listTexts(v any) (out []string) {
-	switch x := v.(type) {
-	case string:
-		return []string{x}
-	case []any:
-		for _, e := range x {
-			out = append(out, listTexts(e)...)
-		}
-	case map[string]any:
-		for _, k := range sortKeys(x) {
-			out = append(out, listTexts(x[k])...)
-		}
-	}
-
-	return out
 }

@@ -2,11 +2,10 @@ package boot
 
 import (
 	"cmp"
-	"fmt"
-	"path"
 	"slices"
 	"strings"
 
+	"github.com/prelet/prelet/internal/boot/hostfiles"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/origin"
@@ -21,80 +20,10 @@ type UnitChange struct {
 	Because   []string // the changes that it is acted on for; empty: it is not
 }
 
-// systemPath is a folder whose files systemd applies. Source: sysctl.d(5), modules-load.d(5), tmpfiles.d(5),
-// udev(7).
-type systemPath struct {
-	folder, suffix string
-	old            string // a file that distributions link into the folder; "" for none
-	unit, action   string
-	stays          string                   // the effect of a removed file that lasts until the next boot
-	key            func(line string) string // returns the setting in a line, which another line may set too
-}
-
-// ActionCreate runs systemd-tmpfiles for the files themselves. The unit that does so for all files also removes,
-// which would be wrong on a running node.
-const ActionCreate = "create"
-
 const (
 	defaultUnitTimeout = 60_000 // milliseconds, as in the restart stage
 	defaultUnitSettle  = 2_000
 )
-
-// listSystemPaths returns the table, in the order in which systemd applies the folders at boot.
-func listSystemPaths() []systemPath {
-	return []systemPath{
-		{
-			folder: "modules-load.d",
-			suffix: ".conf",
-			old:    "/etc/modules",
-			unit:   "systemd-modules-load.service",
-			action: "restart",
-			stays:  "the module stays loaded",
-			key:    strings.TrimSpace,
-		},
-		{
-			folder: "sysctl.d",
-			suffix: ".conf",
-			old:    "/etc/sysctl.conf",
-			unit:   "systemd-sysctl.service",
-			action: "restart",
-			stays:  "the value stays set",
-			key:    parseSysctlKey,
-		},
-		{
-			folder: "tmpfiles.d",
-			suffix: ".conf",
-			unit:   "systemd-tmpfiles",
-			action: ActionCreate,
-			stays:  "its files and folders stay",
-			key:    parseTmpfilesPath,
-		},
-		{
-			folder: "udev/rules.d",
-			suffix: ".rules",
-			unit:   "systemd-udevd.service",
-			action: "reload",
-			stays:  "its effect on devices stays",
-			key:    strings.TrimSpace,
-		},
-	}
-}
-
-// findSystemPath returns the row for a file; nil if there is none.
-func findSystemPath(file string) *systemPath {
-	for _, p := range listSystemPaths() {
-		if file == p.old {
-			return &p
-		}
-		for _, top := range []string{"/etc/", "/run/", "/usr/lib/", "/usr/local/lib/"} {
-			if path.Dir(file) == top+p.folder && strings.HasSuffix(file, p.suffix) {
-				return &p
-			}
-		}
-	}
-
-	return nil
-}
 
 // findNotified returns the units that a file notifies, and whether it notifies the kubelet. The site's `notify`
 // decides; without it, the kubelet is notified of files that it reads, and systemd of files that it applies. stored
@@ -111,8 +40,8 @@ func findNotified(n node.Node, f node.File, stored []string) (units []UnitChange
 		return nil, true
 	}
 
-	if p := findSystemPath(f.Path); p != nil {
-		units = []UnitChange{{Unit: makeDefaultUnit(p.unit, p.action), IsSystem: true}}
+	if p := hostfiles.FindSystemPath(f.Path); p != nil {
+		units = []UnitChange{{Unit: makeDefaultUnit(p.Unit, p.Action), IsSystem: true}}
 	}
 
 	return units, false
@@ -148,8 +77,8 @@ func findStoredUnits(n node.Node, stored []string) (units []UnitChange, isKubele
 		case i >= 0:
 			units = append(units, UnitChange{Unit: n.Units[i]})
 		default:
-			isSystem := slices.ContainsFunc(listSystemPaths(), func(p systemPath) bool {
-				return p.unit == unit
+			isSystem := slices.ContainsFunc(hostfiles.ListSystemPaths(), func(p hostfiles.SystemPath) bool {
+				return p.Unit == unit
 			})
 			units = append(units, UnitChange{Unit: makeDefaultUnit(unit, action), IsSystem: isSystem})
 		}
@@ -210,7 +139,7 @@ func isReadByKubelet(n node.Node, file string) bool {
 		return coversFile(f.Value)
 	}
 
-	return slices.ContainsFunc(listTexts(n.Config), coversFile) || slices.ContainsFunc(n.Flags, isNamed)
+	return slices.ContainsFunc(hostfiles.ListTexts(n.Config), coversFile) || slices.ContainsFunc(n.Flags, isNamed)
 }
 
 // covers reports whether a path is a file, or a folder above it.
@@ -254,7 +183,7 @@ func notify(
 		for _, u := range notified {
 			c.Notifies = append(c.Notifies, u.Unit.Unit)
 			reason := because
-			if c.Action == "delete" && u.Action == ActionCreate {
+			if c.Action == "delete" && u.Action == hostfiles.ActionCreate {
 				reason = "" // a removed file creates nothing
 			}
 			units = addUnit(units, u, c.File.Path, reason)
@@ -303,9 +232,9 @@ func addUnit(units []UnitChange, u UnitChange, file, because string) []UnitChang
 // rankUnit returns the place of a unit: systemd's in the order of the table, then those of the site in its order,
 // then units that the site no longer names.
 func rankUnit(n node.Node, u UnitChange) int {
-	all := listSystemPaths()
-	isSame := func(p systemPath) bool {
-		return u.IsSystem && p.unit == u.Unit.Unit
+	all := hostfiles.ListSystemPaths()
+	isSame := func(p hostfiles.SystemPath) bool {
+		return u.IsSystem && p.Unit == u.Unit.Unit
 	}
 	if i := slices.IndexFunc(all, isSame); i >= 0 {
 		return i
@@ -321,62 +250,17 @@ func rankUnit(n node.Node, u UnitChange) int {
 
 // findStaying returns the effect of removed content that lasts until the next boot; "" for none.
 func findStaying(c Change) string {
-	p := findSystemPath(c.File.Path)
+	p := hostfiles.FindSystemPath(c.File.Path)
 	switch {
 	case p == nil || c.File.Purpose != "file":
 		return ""
 	case c.Action == "delete":
-		return p.stays + " until the next boot"
+		return p.DescribeRemoval()
 	case c.Action != "update", c.Old.Private, len(c.File.Text.Secrets()) > 0:
 		return ""
 	}
 
-	kept := listSettings(p, c.File.Text.Template())
-	var removed []string
-	for _, s := range listSettings(p, c.Old.Text) {
-		if !slices.Contains(kept, s) && !slices.Contains(removed, s) {
-			removed = append(removed, s)
-		}
-	}
-	if len(removed) == 0 {
-		return ""
-	}
-
-	return fmt.Sprintf("%s: %s until the next boot", strings.Join(removed, ", "), p.stays)
-}
-
-// listSettings returns the settings in a file that systemd applies. A backslash at the end of a line continues it.
-func listSettings(p *systemPath, text string) (out []string) {
-	for line := range strings.Lines(strings.ReplaceAll(text, "\\\n", "")) {
-		line = strings.TrimSpace(line)
-		isComment := strings.HasPrefix(line, "#") || strings.HasPrefix(line, ";")
-		if line != "" && !isComment {
-			out = append(out, p.key(line))
-		}
-	}
-
-	return out
-}
-
-// parseSysctlKey returns the key of a line of sysctl.d. If the first separator of a key is a slash, dots and slashes
-// are interchanged in it: net/ipv4/conf/eth0.1/forwarding is net.ipv4.conf.eth0/1.forwarding. Source: sysctl.d(5).
-func parseSysctlKey(line string) string {
-	key, _, _ := strings.Cut(line, "=")
-	key = strings.TrimPrefix(strings.TrimSpace(key), "-")
-	if i := strings.IndexAny(key, "./"); i >= 0 && key[i] == '/' {
-		return strings.NewReplacer(".", "/", "/", ".").Replace(key)
-	}
-
-	return key
-}
-
-// parseTmpfilesPath returns the path of a line of tmpfiles.d. Source: tmpfiles.d(5).
-func parseTmpfilesPath(line string) string {
-	if fields := strings.Fields(line); len(fields) > 1 {
-		return fields[1]
-	}
-
-	return line
+	return p.DescribeChange(c.Old.Text, c.File.Text.Template())
 }
 
 // checkUnits checks the units of a site together.

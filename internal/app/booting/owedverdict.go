@@ -51,7 +51,8 @@ func (r *nodeRun) oweVerdict(ctx context.Context) error {
 		err = atomicfile.Remove(owedVerdictPath(h))
 	}
 	gen, isSettled := readSettled(h, r.Store)
-	if h.Self != app.BootUnit || !isSettled || gen == 0 || activation.Newer(r.Store) != nil { // 0: a node without a site
+	isUnused := gen == 0 // a node without a site
+	if h.Self != app.BootUnit || !isSettled || isUnused || activation.Newer(r.Store) != nil {
 		return err
 	}
 	if u, err := h.Units.Look(ctx, activation.DefaultUnit); err == nil && u.Active == "active" {

@@ -3,7 +3,6 @@ package booting
 import (
 	"context"
 	"errors"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -49,7 +48,7 @@ func TestPublications(t *testing.T) {
 		}
 		r.publishAll(t.Context(), all)
 
-		if !slices.Equal(got, want) || !reflect.DeepEqual(r.Result, result) {
+		if !slices.Equal(got, want) || r.Code != result.Code || r.Summary != result.Summary || r.Held != result.Held {
 			t.Errorf("%s failed: got %q and %+v; want %q and %+v", row.name, got, r.Result, want, result)
 		}
 		message := row.failure + ": disk full"

@@ -1,5 +1,5 @@
-// Package booting changes a node: a run, its verdict, rollback and recovery, and what follows each (publish.go). It takes
-// the lock before it writes. Only package commit decides.
+// Package booting changes a node: a run, its verdict, rollback and recovery, and what follows each (publish.go). It
+// takes the lock before it writes. Only package commit decides.
 package booting
 
 import (
@@ -15,7 +15,6 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/platform/machineid"
-	"github.com/prelet/prelet/internal/probe"
 	"github.com/prelet/prelet/internal/report"
 )
 
@@ -96,7 +95,6 @@ func waitToRun(ctx context.Context, e *app.Env, h *app.Host) error {
 // earlier process of this boot.
 func begin(e *app.Env, h *app.Host, store *generation.Store, again bool) *nodeRun {
 	rep := e.StartReport(h, again)
-	probe.HideKept(store, e.Redactor)
 
 	return &nodeRun{
 		Run: &commit.Run{

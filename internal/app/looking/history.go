@@ -11,7 +11,7 @@ import (
 	"github.com/prelet/prelet/internal/commit/generation"
 )
 
-// History lists the generations of this node, or of those below a root.
+// ReadHistory lists the generations of this node, or of those below a root.
 func ReadHistory(ctx context.Context, e *app.Env, root string) (History, error) {
 	past := History{FormatVersion: 1, Generations: []HistoryEntry{}}
 	store, err := openHistory(ctx, e, root)

@@ -90,8 +90,8 @@ func Status(ctx context.Context, e *app.Env, root string, wait bool) (NodeStatus
 	for idle := 0; ; {
 		out := readNodeStatus(ctx, h)
 		if h.IsBelow() && out.State == "" && out.Problem == "" {
-			out.Problem = filepath.Join(h.Root, app.RunDir) + " has no report: it is in memory, so a disk does not have " +
-				"it; prelet history lists the generations"
+			out.Problem = filepath.Join(h.Root, app.RunDir) + " has no report: it is in memory, so a disk does not " +
+				"have it; prelet history lists the generations"
 		}
 		isFinal := out.Condition != Unfinished && out.Verdict != "pending" && !out.Unjudged && out.Interrupted == ""
 		if !wait || isFinal {

@@ -48,7 +48,8 @@ func Import(e *app.Env, o ImportOptions) (Imported, error) {
 		return Imported{}, err
 	}
 	if len(o.Hashes) == 0 && importer.IsInitConfig(src) {
-		return Imported{}, fault.Usage.Errorf("--ca-cert-hash is missing: the pin of the cluster's CA.\n%s", importer.CAHashHelp)
+		return Imported{}, fault.Usage.Errorf("--ca-cert-hash is missing: the pin of the cluster's CA.\n%s",
+			importer.CAHashHelp)
 	}
 
 	result := importer.Import(o.File, src, importer.Options{

@@ -155,7 +155,7 @@ func (n *Node) newAsker() *dryrun.Asker {
 		if n.KubeletVersion != "" || !kubeletbin.MayStart(n.Root) {
 			return nil
 		}
-		return &dryrun.Asker{Binary: binary, Run: kubeletbin.DryRun.Run, Redact: n.env.Redactor.String}
+		return &dryrun.Asker{Binary: binary, Run: kubeletbin.DryRun.Run, Redact: n.env.Redactor.String, IsImage: true}
 	}
 
 	run := dryrun.Run(kubeletbin.DryRun.Run)

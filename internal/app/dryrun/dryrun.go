@@ -37,6 +37,8 @@ type Asker struct {
 	Secret func(name string) ([]byte, error)
 	Redact func(string) string
 	Folder string // see kubeletbin.DryRun
+	// IsImage is set for the program of another root: it may run on its own machine only.
+	IsImage bool
 
 	mu       sync.Mutex
 	finished boot.FinishedKubelet
@@ -105,8 +107,11 @@ func (a *Asker) Answer(ctx context.Context, _ world.DryRunReq) world.Answer {
 	if v.Broken != "" {
 		v.Broken = cmp.Or(nodefile.Root("").WhyNotExecutable(binary.File()), v.Broken)
 	}
-	if v.Broken != "" && a.Secret == nil { // it may run on its own machine
+	switch {
+	case v.Broken != "" && a.IsImage:
 		return world.Failure(fault.Unread, v.Broken, "")
+	case v.Broken != "" && a.Secret == nil: // of --kubelet, for another machine
+		return world.Failure(fault.KubeletMachine, binary.Path()+": "+v.Broken, "")
 	}
 
 	if v.Accepted {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/platform/nodefile"
@@ -59,6 +60,43 @@ func TestAnswer(t *testing.T) {
 				t.Errorf("got %s, want %q and an answer: %t", text, c.want, c.isAsked)
 			}
 		})
+	}
+}
+
+// TestAnswerBroken: an image's program that cannot run here may run there, and one of --kubelet is said not to run. On a
+// node it is the answer.
+func TestAnswerBroken(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "kubelet")
+	if err := os.WriteFile(program, []byte("#!/bin/sh\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	binary := kubeletbin.At(program)
+	for name, c := range map[string]struct {
+		asker *Asker
+		want  fault.Code
+	}{
+		"of an image":  {&Asker{IsImage: true}, fault.Unread},
+		"of --kubelet": {&Asker{}, fault.KubeletMachine},
+		"of this node": {&Asker{Secret: func(string) ([]byte, error) { return nil, nil }}, ""},
+	} {
+		a := c.asker
+		a.Binary = func() *kubeletbin.Binary { return binary }
+		a.Redact = strings.Clone
+		a.Run = func(kubeletbin.DryRun, context.Context) (kubeletbin.Verdict, error) {
+			return kubeletbin.Verdict{Broken: "signal: segmentation fault"}, nil
+		}
+		a.Root = nodefile.Root(t.TempDir())
+		unit := filepath.Join(string(a.Root), "etc/systemd/system/kubelet.service")
+		if err := os.MkdirAll(filepath.Dir(unit), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(unit, []byte("[Service]\nExecStart=/usr/bin/kubelet\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		a.Finish(boot.FinishedKubelet{Unit: "kubelet.service"})
+		if ans := a.Answer(t.Context(), world.DryRunReq{}); ans.Code() != c.want {
+			t.Errorf("%s: got code %q, want %q", name, ans.Code(), c.want)
+		}
 	}
 }
 

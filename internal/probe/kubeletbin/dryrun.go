@@ -28,6 +28,7 @@ import (
 
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/kubelet/failure"
+	"github.com/prelet/prelet/internal/lazy"
 	"github.com/prelet/prelet/internal/value"
 	"github.com/prelet/prelet/plugins/sandbox"
 )
@@ -263,7 +264,7 @@ func (d DryRun) stage(folder string) (words []string, names *strings.Replacer, e
 			return hideValue(name, text)
 		}
 
-		return text
+		return password().ReplaceAllString(text, "${1}hidden@")
 	})...)
 
 	return words, strings.NewReplacer(append(renamed, folder+"/", "")...), err
@@ -275,6 +276,9 @@ func (d DryRun) mentions(field string) bool {
 
 	return contains(d.Config) || slices.ContainsFunc(d.DropIns, func(f File) bool { return contains(f.Content) })
 }
+
+// password matches the password in an address.
+var password = lazy.Regexp(`(://[^/?#@:\s]*:)[^/?#@\s]+@`)
 
 // hideValue returns a value of the same form for a flag with a secret: other users may read a command line.
 func hideValue(name, value string) string {

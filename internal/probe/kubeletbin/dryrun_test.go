@@ -181,11 +181,12 @@ func TestDryRunWords(t *testing.T) {
 	_, out, _ := dryRun(t, `printf '%s' '`+strings.TrimSuffix(klog, "=")+`="'; printf '<%s>' "$@"; echo '"'; exit 1`,
 		"--lock-file=/run/lock", "--exit-on-lock-contention=false", "--root-dir", "/var/lib/kubelet", "--cert-dir=/pki",
 		"--manifest-url-header=Authorization:Bearer abc", "--storage-driver-password", "hunter2",
-		"--node-labels=a=b c", `--x="q"`, "--node-ip")
+		"--node-labels=a=b c", "--manifest-url=https://u:hunter2@host/x?a:b@c", `--x="q"`, "--node-ip")
 
 	want := "<--exit-on-lock-contention><--root-dir=/var/lib/kubelet><--cert-dir=/pki><--config=/etc/kubelet.yaml>" +
 		"<--lock-file=><--exit-on-lock-contention=true><--root-dir></var/lib/kubelet><--cert-dir=/pki>" +
-		`<--manifest-url-header=Authorization:hidden><--storage-driver-password><hidden><--node-labels=a=b c><--x="q">` +
+		`<--manifest-url-header=Authorization:hidden><--storage-driver-password><hidden><--node-labels=a=b c>` +
+		`<--manifest-url=https://u:hidden@host/x?a:b@c><--x="q">` +
 		"<--node-ip>"
 	if out != want {
 		t.Errorf("words\ngot  %s\nwant %s", out, want)

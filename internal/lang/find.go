@@ -202,8 +202,8 @@ func describeLayers(fsys Files, layers []Layer, files []world.SiteFile) (diags h
 	return diags
 }
 
-// looksLikeSiteFile reports whether a file that is not read may be meant for a site: a.hcl.bak, prod.vars, a.HCL, a.hlc,
-// the languages of other tools, and names with a number as those of drop-ins.
+// looksLikeSiteFile reports whether a file that is not read may be meant for a site: a.hcl.bak, prod.vars, a.HCL,
+// a.hlc, the languages of other tools, and names with a number as those of drop-ins.
 func looksLikeSiteFile(base string) bool {
 	name := strings.ToLower(base)
 

@@ -86,7 +86,8 @@ func quotedForms(secret string) (out []string) {
 	inside := func(quoted string) string { return quoted[1 : len(quoted)-1] }
 	for _, s := range []string{secret, strings.Join(strings.Fields(secret), " ")} {
 		for _, once := range []string{
-			s, inside(strconv.Quote(s)), inside(strconv.QuoteToASCII(s)), quoteBytes(s), escaped(s, true), escaped(s, false),
+			s, inside(strconv.Quote(s)), inside(strconv.QuoteToASCII(s)), quoteBytes(s),
+			escaped(s, true), escaped(s, false),
 		} {
 			twice := inside(strconv.Quote(once))
 			out = append(out, once, twice, strings.ReplaceAll(once, `\"`, `"`), strings.ReplaceAll(twice, `\"`, `"`))

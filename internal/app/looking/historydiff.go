@@ -189,6 +189,7 @@ func (r *historyReader) readFile(place int, path string, report reportFunc) (f c
 		return f, true
 	}
 	f.Content = append([]byte{}, text...)
+	r.env.Redactor.HideEvident(string(text)) // a diff may begin in the middle of a key
 	r.env.HideFlagsOf(string(text))
 	r.env.HideHeadersOf(string(text))
 

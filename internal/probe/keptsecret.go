@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 
 	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/node"
@@ -51,6 +52,33 @@ func (l *Live) keepSecret(name string, err error) ([]byte, error) {
 	l.o.Redactor.Add(content)
 
 	return content, nil
+}
+
+// HideKept adds the secrets in files of the generation in place to a redactor. Who judges the kubelet has read no
+// credential, and the kubelet may quote what it refuses.
+func HideKept(s *generation.Store, r *value.Redactor) {
+	if s == nil {
+		return
+	}
+	current, err := s.Current()
+	isSecret := func(e generation.Entry) bool { return e.Secret }
+	if err != nil || current == nil || !slices.ContainsFunc(current.Entries, isSecret) {
+		return
+	}
+	plan, err := node.ReadStoredPlan(s, current.Gen)
+	if err != nil {
+		return
+	}
+
+	for _, f := range plan.Node.Files {
+		_, _ = value.ResolvePlaceholders(f.Text, func(name string) ([]byte, error) {
+			if secret, ok := findSecret(s, current, name); ok {
+				r.Add(secret)
+			}
+
+			return nil, nil // the text is not used
+		})
+	}
 }
 
 // findSecret returns a credential from a file of a generation, by the text from which the file was made.

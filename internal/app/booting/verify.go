@@ -9,6 +9,7 @@ import (
 	"github.com/prelet/prelet/internal/commit/activation"
 	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/probe"
 )
 
 // Verified is the state of the kubelet on the generation in place.
@@ -65,6 +66,7 @@ func verifyLocked(
 	h *app.Host,
 	store *generation.Store,
 ) (commit.Result, error) {
+	probe.HideKept(store, e.Redactor)
 	if newer := activation.Newer(store); newer != nil {
 		return verifyNewer(ctx, e, h, store, newer)
 	}

@@ -46,9 +46,9 @@ func (in *Input) checkKubelet(r *check.Report) {
 		)
 	case in.Image != nil && !isSameMinor(in.Image.Reported, k.Version):
 		r.Problem(
-			k.Path+" is "+in.Image.Reported+", and --kubelet-version is "+k.Version,
+			k.Path+" is "+in.Image.Reported+", and --kubelet or --kubelet-version is "+k.Version,
 			"the site would be judged for another kubelet",
-			"leave --kubelet-version out",
+			"leave that out, or install that kubelet in the image",
 		)
 	case known.IsNewer(k.Version):
 		how := " is newer than what this prelet knows"

@@ -60,6 +60,7 @@ func TestFindEvident(t *testing.T) {
 		`https://h/x?a=b&amp;token=«value»&amp;c=d`,
 		"+  # «-----BEGIN PRIVATE KEY-----\n+  # MC4CAQAwBQYDK2VwBCIECANARY\n+  # -----END PRIVATE KEY-----»\n",
 		"staticPodURLHeader: {X-A: [«canary»]}",
+		`text = "x\n«tokenx.0123456789zyxwvu»"`,
 		`token = "«tokenx.0123456789zyxwvu»"`,
 		"--token «tokenx.0123456789zyxwvu»",
 		"# «tokenx.0123456789zyxwvu».",

@@ -24,7 +24,9 @@ func isToken(s string, start int) bool {
 		return false
 	}
 	before := strings.TrimRight(s[:start], "-") // as a flag has them, but no name begins with one
-	if n := len(before); n > 0 && (joins(s[n-1]) || s[n-1] == '.') {
+	n := len(before)
+	isEscape := n > 1 && s[n-2] == '\\' && strings.IndexByte("nrt", s[n-1]) >= 0
+	if n > 0 && !isEscape && (joins(s[n-1]) || s[n-1] == '.') {
 		return false
 	}
 	for i := start; i < end; i++ {

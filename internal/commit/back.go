@@ -82,7 +82,8 @@ func FindTarget(store *generation.Store, to int) (int, error) {
 	case to == NewestGood:
 		return findNewestGood(store, all)
 	case to != 0 && !slices.ContainsFunc(all, isReadable):
-		return 0, fault.Usage.Errorf("generation %d is not kept, or cannot be read; prelet history lists the kept ones", to)
+		return 0, fault.Usage.Errorf(
+			"generation %d is not kept, or cannot be read; prelet history lists the kept ones", to)
 	}
 	return to, checkTarget(store, all, to)
 }

@@ -57,7 +57,8 @@ const isBehind = `(?:["'\\,;\])}]|[ \t]*\r?$)`
 
 // aroundLine is what is between two lines of a key that have something around them: the end of the first, in quotes
 // or not and maybe escaped, and what the second begins with.
-const aroundLine = `["',;)\]\\]*[ \t\\]*(?:[nr]?\r?\n|(?:r\\+)?n|[#;])[ \t]*(?:(?:[#;>|*+]|- |-#|//|["'])[ \t]*)*[ \t"'\\]*`
+const aroundLine = `["',;)\]\\]*[ \t\\]*(?:[nr]?\r?\n|(?:r\\+)?n|[#;])[ \t]*` +
+	`(?:(?:[#;>|*+]|- |-#|//|["'])[ \t]*)*[ \t"'\\]*`
 
 var (
 	// A key in a comment or in a list has more around each line. Words there are not a key.

@@ -114,8 +114,8 @@ func Merge(parts []*Report, names []string) (*Report, error) {
 	}
 	for i := range first.Shard.Of {
 		if seen[i] == "" {
-			return nil, fault.RecordingInvalid.Errorf("shard %d/%d is missing, so the report would not be of all recordings",
-				i, first.Shard.Of)
+			return nil, fault.RecordingInvalid.Errorf(
+				"shard %d/%d is missing, so the report would not be of all recordings", i, first.Shard.Of)
 		}
 	}
 	out.Finish()
@@ -134,7 +134,8 @@ func (r *Report) checkSame(part *Report, name, partName string) error {
 		{"number of shards", fmt.Sprint(r.Shard.Of), fmt.Sprint(part.Shard.Of)},
 	} {
 		if c.first != c.other {
-			return fault.RecordingInvalid.Errorf("%s: its %s is %q, and that of %s is %q: the parts do not belong together",
+			return fault.RecordingInvalid.Errorf(
+				"%s: its %s is %q, and that of %s is %q: the parts do not belong together",
 				partName, c.what, c.other, name, c.first)
 		}
 	}

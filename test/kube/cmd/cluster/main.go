@@ -83,7 +83,10 @@ func run(ctx context.Context) error {
 	if err := p.Sweep(); err != nil {
 		return err
 	}
-	options := kube.Options{APIServer: []string{"--bind-address", *bind}}
+	options := kube.Options{
+		APIServer: []string{"--bind-address", *bind},
+		Token:     "prelet.0123456789abcdef", // the one of kubeadm's documentation is in the program, too
+	}
 	if *kubelet != "" {
 		fields, err := os.ReadFile(*kubelet)
 		if err != nil {

@@ -104,7 +104,7 @@ func TestExpand(t *testing.T) {
 	e.AddUnknownFile() // it may set any variable
 	e.Set("LATER", Word{Text: "x", From: "g"})
 	for word, want := range map[string]string{
-		"$GONE":      "open",
+		"$GONE":      "open assumed",
 		"$TWO":       "--a@f assumed|b c@f assumed",
 		"--x=${TWO}": `--x=--a "b c"@u assumed`,
 		"$LATER":     "x@g",

@@ -13,8 +13,7 @@ import (
 // unlucky: ext4 has one journal for all of it, so that any fsync takes the renames of every folder along.
 //
 //	R1  a file is fsynced between its last change and its rename
-//	R2  nothing but temporaries changes in the target tree while the staged generation, which lists them, or the journal,
-//	    is not durable
+//	R2  nothing in the target tree changes while the staged generation, which lists it, or the journal, is not durable
 //	R3  COMMIT is recorded when all bytes, and the names in prelet's own folder, are durable; what follows it when the
 //	    names of the targets are as well; and the journal ends when everything is
 //	R4  at the end everything is durable, but for what was removed
@@ -125,14 +124,13 @@ func (o *order) before(c call, p string) {
 		}
 	case inState || above:
 		return
-	case c.creates() && temporary.MatchString(p): // the next commit sweeps it away
 	default:
 		for _, d := range o.pending(func(p string, c change) bool {
 			return c == removed || !strings.HasSuffix(p, ".staged") && p != stateDir+"/journal.json"
 		}) {
 			o.broken.add("R2: %s %s, and %s is not durable", c.name, rel, d)
 		}
-		if c.creates() {
+		if c.creates() && !temporary.MatchString(p) {
 			o.broken.add("R5: %s is opened for writing", rel)
 		}
 		if strings.HasPrefix(c.name, "rename") {

@@ -155,21 +155,16 @@ func splitFolders(entries []Entry, made []string) (used, leaving []string) {
 	return used, leaving
 }
 
-// write stages a commit: the generation, which lists everything that is created next and that would have to be removed
-// again, then folders and temporaries. Commit makes all of it durable. Of the temporaries only the bytes must be: a
-// name that a power cut removes is made again from the generation.
-//
-// If a power cut before the commit removes the generation and leaves temporaries, the next commit sweeps them away. No
-// commit would remove folders: the generation is durable before they are made.
+// write stages a commit. First it makes the generation durable, because it lists everything that is created next and
+// that would have to be removed again. Then it creates folders and temporaries, which Commit makes durable. Of the
+// temporaries only the bytes must be: a name that a power cut removes is made again from the generation.
 func (t *Txn) write(c *Comparison, p Proposal, missing []string) error {
 	t.s.sweepFolders(t.m) // of a commit that a lost state folder cannot name any more
 	if err := t.writeGeneration(c, p); err != nil {
 		return err
 	}
-	if len(missing) > 0 {
-		if err := t.round.sync(t.s.disk); err != nil {
-			return err
-		}
+	if err := t.round.sync(t.s.disk); err != nil {
+		return err
 	}
 	for _, p := range missing {
 		if err := t.s.makeFolder(&t.round, p, planFolder(t.m.Entries, p)); err != nil {

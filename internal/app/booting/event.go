@@ -3,6 +3,7 @@ package booting
 import (
 	"context"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/prelet/prelet/internal/app"
@@ -30,11 +31,14 @@ const maxEvent = 500
 
 // describeState returns the reason and the message of the event of a status; "" while the state is not known.
 func describeState(s report.Status) (reason, message string) {
+	isHeld := func(r fault.Reason) bool { return r.Code == fault.Held }
 	switch {
 	case s.Code == fault.RolledBack || s.Code == fault.RollbackFails:
 		return eventRolledBack, s.Summary
 	case s.Held != nil:
 		return eventHeld, s.Held.Why
+	case slices.ContainsFunc(s.Degraded, isHeld): // by hand, without a plan
+		return eventHeld, s.Summary
 	case s.State == report.Failed:
 		return eventDegraded, s.Summary
 	case s.Verdict == "pending" || s.Verdict == "unknown":

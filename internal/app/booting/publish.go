@@ -26,7 +26,7 @@ type nodeRun struct {
 // publication is something that follows a result.
 type publication struct {
 	name    string
-	publish func(*nodeRun, context.Context) error
+	publish func(context.Context) error
 	// isReport is set if it is of this process: it follows also a run that could not open the generations, but not one
 	// whose process that took over has reported it.
 	isReport bool
@@ -36,23 +36,23 @@ type publication struct {
 
 // publications returns what follows a result, in this order. A failure of one changes neither the result nor another
 // publication. From "lock" on they wait for the cluster, with the lock free.
-func publications() []publication {
+func (r *nodeRun) publications() []publication {
 	return []publication{
-		{"machine", (*nodeRun).keepMachine, false, "", "the marks of this machine are not kept"},
-		{"programs", (*nodeRun).keepPrograms, false, fault.CannotWrite,
+		{"machine", r.keepMachine, false, "", "the marks of this machine are not kept"},
+		{"programs", r.keepPrograms, false, fault.CannotWrite,
 			"the next boot starts the kubelet's binary and reads the detectors again"},
-		{"recording", (*nodeRun).keepRecording, false, fault.CannotWrite, "the recording for others could not be kept"},
-		{"results of conditions", (*nodeRun).keepConditions, false, fault.NodeCondition,
+		{"recording", r.keepRecording, false, fault.CannotWrite, "the recording for others could not be kept"},
+		{"results of conditions", r.keepConditions, false, fault.NodeCondition,
 			"conditions: the Node may keep those of an earlier boot"},
-		{"console", (*nodeRun).printOnConsole, true, "", "the console has no line"},
+		{"console", r.printOnConsole, true, "", "the console has no line"},
 		// Before the status: `status --wait` takes its end for that of the run.
-		{"owed verdict", (*nodeRun).oweVerdict, false, "", "prelet-verify.service may not judge this boot"},
-		{"status, journal, metrics", (*nodeRun).finish, true, "", "the status is not that of this run"},
-		{"last good", (*nodeRun).keepLastGood, false, "", "prelet-fallback.service uses an older list of files"},
-		{"lock", (*nodeRun).unlock, false, "", "other commands wait until the end of this one"},
-		{"annotations", (*nodeRun).annotate, false, fault.NodeDrift, "annotations"},
-		{"event", (*nodeRun).sendEvent, false, fault.NodeDrift, "events: the Node does not have the last one"},
-		{"conditions", (*nodeRun).deliver, false, "", "conditions"},
+		{"owed verdict", r.oweVerdict, false, "", "prelet-verify.service may not judge this boot"},
+		{"status, journal, metrics", r.finish, true, "", "the status is not that of this run"},
+		{"last good", r.keepLastGood, false, "", "prelet-fallback.service uses an older list of files"},
+		{"lock", r.unlock, false, "", "other commands wait until the end of this one"},
+		{"annotations", r.annotate, false, fault.NodeDrift, "annotations"},
+		{"event", r.sendEvent, false, fault.NodeDrift, "events: the Node does not have the last one"},
+		{"conditions", r.deliver, false, "", "conditions"},
 	}
 }
 
@@ -60,7 +60,7 @@ func publications() []publication {
 func (r *nodeRun) isLook() bool { return r.Report == nil }
 
 // publish publishes the result.
-func (r *nodeRun) publish(ctx context.Context) { r.publishAll(ctx, publications()) }
+func (r *nodeRun) publish(ctx context.Context) { r.publishAll(ctx, r.publications()) }
 
 func (r *nodeRun) publishAll(ctx context.Context, all []publication) {
 	if r.reported == (commit.Ending{}) {
@@ -71,7 +71,7 @@ func (r *nodeRun) publishAll(ctx context.Context, all []publication) {
 		if p.isReport && isReported || !p.isReport && r.Store == nil {
 			continue
 		}
-		err := p.publish(r, ctx)
+		err := p.publish(ctx)
 		switch {
 		case err == nil:
 		case p.code != "" && !r.isLook():

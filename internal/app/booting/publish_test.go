@@ -18,7 +18,7 @@ import (
 // TestPublications lets each publication fail: the result stays, the others follow in their order, and the failure is a
 // note of the run, or is printed.
 func TestPublications(t *testing.T) {
-	for failing, row := range publications() {
+	for failing, row := range new(nodeRun).publications() {
 		var said, got, want []string
 		rep, err := report.New(report.Options{
 			Dir:    t.TempDir(),
@@ -35,10 +35,10 @@ func TestPublications(t *testing.T) {
 			env: &app.Env{Say: func(line string) { said = append(said, line) }},
 		}
 
-		all := publications()
+		all := r.publications()
 		for i := range all {
 			want = append(want, all[i].name)
-			all[i].publish = func(*nodeRun, context.Context) error {
+			all[i].publish = func(context.Context) error {
 				got = append(got, all[i].name)
 				if i == failing {
 					return errors.New("disk full")
@@ -63,10 +63,10 @@ func TestPublications(t *testing.T) {
 // TestPublicationsOfAnUnopenedStore checks that a run that could not open the generations has a report only.
 func TestPublicationsOfAnUnopenedStore(t *testing.T) {
 	r := &nodeRun{Run: &commit.Run{}, env: &app.Env{Say: func(line string) { t.Errorf("got %q, want no failure", line) }}}
-	all := publications()
+	all := r.publications()
 	var got []string
 	for i := range all {
-		all[i].publish = func(*nodeRun, context.Context) error {
+		all[i].publish = func(context.Context) error {
 			got = append(got, all[i].name)
 			return nil
 		}
@@ -79,6 +79,7 @@ func TestPublicationsOfAnUnopenedStore(t *testing.T) {
 
 func TestDescribeState(t *testing.T) {
 	degraded := []fault.Reason{{Code: fault.Stale, Summary: "old"}}
+	held := []fault.Reason{{Code: fault.Held, Summary: "pinned"}}
 	for _, c := range []struct {
 		status          report.Status
 		reason, message string
@@ -90,6 +91,7 @@ func TestDescribeState(t *testing.T) {
 		{report.Status{State: report.Degraded, Verdict: "unknown", Degraded: degraded}, "", ""},
 		{report.Status{State: report.Degraded, Degraded: degraded}, "PreletDegraded", "stale: old"},
 		{report.Status{State: report.Degraded, Held: &report.Held{Why: "pinned"}}, "PreletHeld", "pinned"},
+		{report.Status{State: report.Degraded, Degraded: held, Summary: "by hand"}, "PreletHeld", "by hand"},
 		{report.Status{State: report.Failed, Verdict: "pending", Summary: "broken"}, "PreletDegraded", "broken"},
 		{
 			report.Status{State: report.Failed, Code: fault.RolledBack, Held: &report.Held{Why: "x"}, Summary: "back"},

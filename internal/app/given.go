@@ -174,8 +174,8 @@ func statFlag(flag, path, missing string) (fs.FileInfo, error) {
 	return st, nil
 }
 
-// Given is what a command was given, checked and read. The steps after it use nothing else: layers (load), variables
-// (checkVariables), the world (openWorld), and the plan.
+// Given is what a command was given, checked and read. The steps after it use nothing else: layers (Load), variables
+// (checkVariables), the world (OpenWorld), and the plan.
 type Given struct {
 	Where
 	Values   map[string]probe.Given // of the command line, by name

@@ -114,6 +114,7 @@ func (n *Node) Close() {
 	}
 }
 
+// Joined reports whether the node has joined its cluster.
 func (n *Node) Joined() bool {
 	joined, _ := n.Live.Joined()
 	return joined

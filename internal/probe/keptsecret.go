@@ -54,8 +54,8 @@ func (l *Live) keepSecret(name string, err error) ([]byte, error) {
 	return content, nil
 }
 
-// HideKept adds the secrets in files of the generation in place to a redactor. Who judges the kubelet has read no
-// credential, and the kubelet may quote what it refuses.
+// HideKept adds the secrets in files of the generation in place to a redactor. A verdict reads no credential, and the
+// kubelet may quote what it refuses.
 func HideKept(s *generation.Store, r *value.Redactor) {
 	if s == nil {
 		return

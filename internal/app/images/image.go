@@ -27,8 +27,8 @@ import (
 	"github.com/prelet/prelet/internal/probe/kubeletbin"
 )
 
-// openedImage is the root folder of an image with everything that was found in it.
-type openedImage struct {
+// OpenedImage is the root folder of an image with everything that was found in it.
+type OpenedImage struct {
 	env     *app.Env
 	where   app.Where
 	in      doctor.ImageInput
@@ -42,8 +42,8 @@ type openedImage struct {
 }
 
 // OpenImage examines the image below w.Root; "" is this machine's own root. It writes nothing.
-func OpenImage(ctx context.Context, e *app.Env, w app.Where) (*openedImage, error) {
-	i := &openedImage{env: e, where: w}
+func OpenImage(ctx context.Context, e *app.Env, w app.Where) (*OpenedImage, error) {
+	i := &OpenedImage{env: e, where: w}
 	cache := filepath.Join(w.StateDir(), kubeletbin.CacheFile)
 	i.in.Root = nodefile.Root(w.Root)
 	i.in.Unit = activation.DefaultUnit
@@ -86,7 +86,7 @@ func OpenImage(ctx context.Context, e *app.Env, w app.Where) (*openedImage, erro
 }
 
 // look looks for leftovers again, and updates the results.
-func (i *openedImage) look() {
+func (i *OpenedImage) look() {
 	const maxMounts = 16 << 20 // bytes
 
 	mounts, err := nodefile.ReadFile("/proc/self/mountinfo", maxMounts)
@@ -129,7 +129,7 @@ func isMachine(root, proc string) bool {
 }
 
 // isPublic reports whether the site declares a variable that is not sensitive.
-func (i *openedImage) isPublic(name string) bool {
+func (i *OpenedImage) isPublic(name string) bool {
 	v := i.in.Site.Variables[name]
 
 	return v != nil && !v.Sensitive

@@ -19,13 +19,13 @@ const whyWritten = "prelet wrote it for the machine that made the image, and the
 	"of the image"
 
 // storeOptions returns the location of the generations of the image.
-func (i *openedImage) storeOptions() generation.Options {
+func (i *OpenedImage) storeOptions() generation.Options {
 	return generation.Options{Root: i.where.Root, Dir: i.where.StateDir()}
 }
 
 // findWritten returns the files that the generation in place wrote and that are not as before prelet, and what seal
 // does with each. During an interrupted commit they are not known: isInterrupted.
-func (i *openedImage) findWritten() (out []image.Leftover, isInterrupted bool, err error) {
+func (i *OpenedImage) findWritten() (out []image.Leftover, isInterrupted bool, err error) {
 	store, err := generation.OpenReadOnly(i.storeOptions())
 	if err != nil {
 		return nil, false, ignoreDenied(err)
@@ -82,7 +82,7 @@ const stateFolder = "/var/lib/prelet"
 // describeLost returns what a person must change if it is not known what prelet wrote, or what was before it: the files
 // that readable generations list, those that the site writes, and at last the state folder, whose removal says that the
 // others are as the image should have them, which only a person knows. without says why it is not known; "" that it is.
-func (i *openedImage) describeLost(store *generation.Store, without string) (out []image.Leftover) {
+func (i *OpenedImage) describeLost(store *generation.Store, without string) (out []image.Leftover) {
 	if without == "" {
 		return nil
 	}
@@ -126,7 +126,7 @@ func (i *openedImage) describeLost(store *generation.Store, without string) (out
 }
 
 // removalOf returns the command that removes what prelet made.
-func (i *openedImage) removalOf(e generation.Entry) string {
+func (i *OpenedImage) removalOf(e generation.Entry) string {
 	if e.New.Kind == generation.Dir {
 		return "rmdir " + i.in.Root.Word(e.Path)
 	}
@@ -136,7 +136,7 @@ func (i *openedImage) removalOf(e generation.Entry) string {
 
 // describeWritten returns a file that is not as before prelet. e is its entry in a comparison without any target, and
 // made is the state that the generation in place gave it.
-func (i *openedImage) describeWritten(e generation.Entry, made generation.State) (l image.Leftover, isLeft bool) {
+func (i *OpenedImage) describeWritten(e generation.Entry, made generation.State) (l image.Leftover, isLeft bool) {
 	l = newWritten(e.Path, image.Restore)
 	isNew := e.Original.Kind == generation.Absent
 	switch {
@@ -164,7 +164,7 @@ func (i *openedImage) describeWritten(e generation.Entry, made generation.State)
 
 // putBack restores what was before prelet, as a rollback to 0 does, in one commit: after an interruption the next seal
 // finishes it. It returns the files that are as before prelet now.
-func (i *openedImage) putBack(ctx context.Context) (done []image.Leftover, err error) {
+func (i *OpenedImage) putBack(ctx context.Context) (done []image.Leftover, err error) {
 	if len(i.written) == 0 {
 		return nil, nil
 	}
@@ -187,7 +187,7 @@ func (i *openedImage) putBack(ctx context.Context) (done []image.Leftover, err e
 }
 
 // withStore calls f with the generations of the image, under their lock.
-func (i *openedImage) withStore(ctx context.Context, f func(*generation.Store) error) error {
+func (i *OpenedImage) withStore(ctx context.Context, f func(*generation.Store) error) error {
 	ctx, cancel := context.WithTimeout(ctx, app.LockTimeout)
 	defer cancel()
 	store, err := generation.Open(ctx, i.storeOptions())

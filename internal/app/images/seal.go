@@ -72,7 +72,7 @@ type Sealed struct {
 }
 
 // end returns the result of sealing an image: its statement, or why it is refused.
-func (i *openedImage) end(s *Statement, refused string) Sealed {
+func (i *OpenedImage) end(s *Statement, refused string) Sealed {
 	return Sealed{
 		FormatVersion: 1,
 		IsSealed:      refused == "",
@@ -126,7 +126,7 @@ func Seal(ctx context.Context, e *app.Env, o SealOptions) (Sealed, error) {
 }
 
 // refuse returns why the image must not be sealed; "" if it may be.
-func (i *openedImage) refuse(yes bool) string {
+func (i *OpenedImage) refuse(yes bool) string {
 	var removable int
 	var byHand []string
 	problems := i.countProblems()
@@ -151,7 +151,7 @@ func (i *openedImage) refuse(yes bool) string {
 }
 
 // countProblems returns the number of problems that prevent sealing, besides leftovers.
-func (i *openedImage) countProblems() (n int) {
+func (i *OpenedImage) countProblems() (n int) {
 	for _, f := range i.Results {
 		if f.State == check.Problem || f.State == check.Unread {
 			n++
@@ -162,7 +162,7 @@ func (i *openedImage) countProblems() (n int) {
 }
 
 // checkRunning refuses to remove the identity of a running node. isAsked: the user named the running root.
-func (i *openedImage) checkRunning(ctx context.Context, h *app.Host, isAsked bool) error {
+func (i *OpenedImage) checkRunning(ctx context.Context, h *app.Host, isAsked bool) error {
 	id := joined.Node{Root: i.in.Root, Now: time.Now}.Identity()
 	if isJoined, _ := id.Joined(); isJoined && !isAsked {
 		return fault.Usage.Errorf("this machine is the running node %s, and --yes would remove its identity. "+
@@ -185,7 +185,7 @@ func (i *openedImage) checkRunning(ctx context.Context, h *app.Host, isAsked boo
 
 // checkBooted refuses to remove the identity of a running node whose root is mounted somewhere else, as in a container:
 // below the root of an image there is no /run of systemd.
-func (i *openedImage) checkBooted() error {
+func (i *OpenedImage) checkBooted() error {
 	look, err := i.in.Root.Look("/run/systemd/system", nodefile.FollowAll)
 	if err != nil {
 		return nil
@@ -204,7 +204,7 @@ func (i *openedImage) checkBooted() error {
 // seal removes the leftovers, looks again, and writes the statement. An earlier statement of other content is removed
 // before the first change, so that the image has none until the new one is written. Without yes nothing has to be
 // removed, and it writes nothing: an image is sealed if it has that statement already.
-func (i *openedImage) seal(ctx context.Context, now time.Time, yes bool) (Sealed, error) {
+func (i *OpenedImage) seal(ctx context.Context, now time.Time, yes bool) (Sealed, error) {
 	file, err := i.findStatement()
 	if err != nil {
 		return Sealed{}, err
@@ -260,7 +260,7 @@ func (i *openedImage) seal(ctx context.Context, now time.Time, yes bool) (Sealed
 }
 
 // mustChange reports whether --yes changes something.
-func (i *openedImage) mustChange() bool {
+func (i *OpenedImage) mustChange() bool {
 	return i.isInterrupted || len(i.list(image.Action.IsRemoved))+len(i.list(isRestored)) > 0
 }
 
@@ -268,7 +268,7 @@ func isRestored(a image.Action) bool { return a == image.Restore }
 
 // remove puts back what was before prelet, and removes the leftovers. Before them it removes an earlier statement. If
 // the files from before prelet need a person, nothing else is removed.
-func (i *openedImage) remove(ctx context.Context, statement image.Leftover) (done []image.Leftover, err error) {
+func (i *OpenedImage) remove(ctx context.Context, statement image.Leftover) (done []image.Leftover, err error) {
 	changed := slices.Concat([]image.Leftover{statement}, i.list(isRestored), i.list(image.Action.IsRemoved))
 	for _, l := range changed {
 		if err := image.CheckWritable(i.in.Root, l.Path); err != nil {
@@ -309,7 +309,7 @@ func (i *openedImage) remove(ctx context.Context, statement image.Leftover) (don
 }
 
 // list returns the leftovers with some actions.
-func (i *openedImage) list(isWanted func(image.Action) bool) []image.Leftover {
+func (i *OpenedImage) list(isWanted func(image.Action) bool) []image.Leftover {
 	return selectActions(i.in.Found.Leftovers, isWanted)
 }
 
@@ -318,7 +318,7 @@ func selectActions(all []image.Leftover, isWanted func(image.Action) bool) []ima
 }
 
 // checkLock refuses while another prelet works on the image.
-func (i *openedImage) checkLock() error {
+func (i *OpenedImage) checkLock() error {
 	store, err := generation.OpenReadOnly(i.storeOptions())
 	if err != nil { // the state is missing, or no process could use it
 		return nil
@@ -332,7 +332,7 @@ func (i *openedImage) checkLock() error {
 }
 
 // warm keeps the output of the kubelet's binary, so that the first boot does not start it. That is the only cache.
-func (i *openedImage) warm() ([]string, error) {
+func (i *OpenedImage) warm() ([]string, error) {
 	if i.keep == nil {
 		return []string{}, nil
 	}
@@ -348,7 +348,7 @@ func (i *openedImage) warm() ([]string, error) {
 }
 
 // findStatement returns the path of the statement without links above it.
-func (i *openedImage) findStatement() (string, error) {
+func (i *OpenedImage) findStatement() (string, error) {
 	folder, err := i.in.Root.Look(path.Dir(path.Dir(StatementPath)), nodefile.FollowAll)
 	if err != nil {
 		return "", fault.Usage.Errorf("this is not the root of an image: %s", err)
@@ -359,7 +359,7 @@ func (i *openedImage) findStatement() (string, error) {
 }
 
 // readStatement returns the statement of an earlier seal; nil if there is none, or none that can be read.
-func (i *openedImage) readStatement(file string) *Statement {
+func (i *OpenedImage) readStatement(file string) *Statement {
 	text, f := i.in.Root.Bytes(file)
 	if f != nil {
 		return nil
@@ -373,7 +373,7 @@ func (i *openedImage) readStatement(file string) *Statement {
 }
 
 // newStatement returns the statement of the image as it is. The error is that of the lock of a detector.
-func (i *openedImage) newStatement(now time.Time) (*Statement, error) {
+func (i *OpenedImage) newStatement(now time.Time) (*Statement, error) {
 	s := &Statement{
 		FormatVersion: 1,
 		Prelet:        i.env.Version,
@@ -410,7 +410,7 @@ func (i *openedImage) newStatement(now time.Time) (*Statement, error) {
 }
 
 // onNode returns a path below the root as the node sees it.
-func (i *openedImage) onNode(file string) string {
+func (i *OpenedImage) onNode(file string) string {
 	return path.Join("/", strings.TrimPrefix(file, i.where.Root))
 }
 

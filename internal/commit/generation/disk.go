@@ -182,8 +182,8 @@ func (d *disk) syncAll(all []flush) error {
 		return nil
 	}
 
-	inTurns := runtime.GOMAXPROCS(0) == 1 // for tests that count the calls of one thread
-	if n := runtime.GOMAXPROCS(0); n < len(all) && !inTurns {
+	isSerial := runtime.GOMAXPROCS(0) == 1 // for tests that count the calls of one thread
+	if n := runtime.GOMAXPROCS(0); n < len(all) && !isSerial {
 		// Go lends a thread that waits in a system call a processor until its monitor looks, for up to 10 ms.
 		runtime.GOMAXPROCS(len(all))
 		defer runtime.GOMAXPROCS(n)
@@ -198,7 +198,7 @@ func (d *disk) syncAll(all []flush) error {
 	var others sync.WaitGroup
 	last := len(all) - 1
 	for i := range last {
-		if inTurns {
+		if isSerial {
 			do(&all[i])
 			continue
 		}

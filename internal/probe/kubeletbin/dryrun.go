@@ -124,8 +124,8 @@ func (d DryRun) Run(ctx context.Context) (Verdict, error) {
 	return readVerdict(strings.Split(names.Replace(string(out.kept)), "\n"))
 }
 
-// folderPrefix begins the name of each private folder.
-const folderPrefix = "dry-run-"
+// folderPrefix begins the name of each private folder. It is removed by this name, which no other program may have.
+const folderPrefix = "prelet-dry-run-"
 
 // makeFolder makes a private folder, which is locked while it is in use, and removes those that are not.
 func makeFolder(in string) (folder string, remove func(), err error) {

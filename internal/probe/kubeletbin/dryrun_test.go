@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -127,10 +128,12 @@ func TestDryRunLeavesNoProcess(t *testing.T) {
 	t.Errorf("process %d: got a running process, want none", pid)
 }
 
-// TestDryRunRemovesLeft: a dry run removes the folder of one that was killed, and no folder in use.
+// TestDryRunRemovesLeft: a dry run removes the folder of one that was killed, none in use, and none of others.
 func TestDryRunRemovesLeft(t *testing.T) {
 	in := t.TempDir()
-	left := filepath.Join(in, "dry-run-1", "pki")
+	other := filepath.Join(in, "dry-run-results")
+	must(t, os.Mkdir(other, 0o700))
+	left := filepath.Join(in, "prelet-dry-run-1", "pki")
 	must(t, os.MkdirAll(left, 0o700))
 	must(t, os.WriteFile(filepath.Join(left, "kubelet.key"), []byte("secret"), 0o600))
 	used, remove, err := makeFolder(in)
@@ -138,13 +141,13 @@ func TestDryRunRemovesLeft(t *testing.T) {
 
 	_, _ = DryRun{Program: "/bin/true", Folder: in}.Run(t.Context())
 	all, _ := filepath.Glob(in + "/*")
-	if len(all) != 1 || all[0] != used {
-		t.Errorf("after a dry run: got %v, want %s, which is in use", all, used)
+	if want := []string{other, used}; !slices.Equal(all, want) {
+		t.Errorf("after a dry run: got %v, want %v: of others, and in use", all, want)
 	}
 
 	remove()
-	if all, _ := filepath.Glob(in + "/*"); len(all) != 0 {
-		t.Errorf("after the other one: got %v, want nothing", all)
+	if all, _ := filepath.Glob(in + "/*"); !slices.Equal(all, []string{other}) {
+		t.Errorf("after the other one: got %v, want %s", all, other)
 	}
 }
 

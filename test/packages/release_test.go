@@ -42,9 +42,11 @@ var makeRelease = sync.OnceValues(func() (string, error) {
 	return folder, nil
 })
 
-// TestReleaseLint fails on errors and warnings of lintian and rpmlint for any package of a release.
+// TestReleaseLint fails on errors and warnings of lintian and rpmlint for any package of a release, and if they change a
+// file of this machine that a package has.
 func TestReleaseLint(t *testing.T) {
 	folder := release(t)
+	before := hostFiles()
 	for pattern, lint := range map[string][]string{
 		"*.deb": {"lintian", "--allow-root", "--fail-on", "error,warning"},
 		"*.rpm": {"rpmlint", "--strict", "--config", "packaging/prelet/rpmlint.toml"},
@@ -53,8 +55,44 @@ func TestReleaseLint(t *testing.T) {
 		if err != nil || len(packages) < 7 { // prelet for two architectures, and five detectors
 			t.Fatalf("%s of the release: got %q, %v; want at least 7", pattern, packages, err)
 		}
-		build(t, "../..", nil, lint[0], append(lint[1:], packages...)...)
+		build(t, "../..", []string{"PATH=" + relativeCpio(t) + ":" + os.Getenv("PATH")}, lint[0], append(lint[1:], packages...)...)
 	}
+
+	for path, want := range hostFiles() {
+		if got := before[path]; got != want {
+			t.Errorf("%s of this machine: got it changed at %v, want it as before: %v", path, want, got)
+		}
+	}
+}
+
+// relativeCpio returns a folder with a cpio that unpacks only below its working directory. rpmlint unpacks with
+// `rpm2cpio FILE | cpio -id`, and names in nfpm's packages begin with a slash: root would write over this machine's files.
+func relativeCpio(t *testing.T) string {
+	t.Helper()
+	cpio, err := exec.LookPath("cpio")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	script := "#!/bin/sh\nexec " + cpio + " --no-absolute-filenames \"$@\"\n"
+	if err := os.WriteFile(filepath.Join(dir, "cpio"), []byte(script), 0o700); err != nil { //nolint:gosec // a program
+		t.Fatal(err)
+	}
+
+	return dir
+}
+
+// hostFiles returns when this machine's files that have the paths of packaged ones were last changed.
+func hostFiles() map[string]syscall.Timespec {
+	changed := map[string]syscall.Timespec{}
+	for path, mode := range installed {
+		var stat syscall.Stat_t
+		if err := syscall.Lstat(path, &stat); err == nil && mode.IsRegular() {
+			changed[path] = stat.Ctim
+		}
+	}
+
+	return changed
 }
 
 func release(t *testing.T) string {

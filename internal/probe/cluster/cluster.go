@@ -35,7 +35,7 @@ const userAgent = "prelet"
 
 // Endpoint is the address of a cluster.
 type Endpoint struct {
-	// Servers are API servers as ParseServer accepts them, in order of preference.
+	// Servers are API servers as apiaddress.Parse accepts them, in order of preference.
 	Servers []string
 	// ProxyURL is an http or https proxy for CONNECT; "" means none. The environment's proxy is never used.
 	ProxyURL string

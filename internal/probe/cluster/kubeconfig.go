@@ -14,6 +14,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/platform/apiaddress"
 	"github.com/prelet/prelet/internal/platform/nodefile"
 )
 
@@ -122,7 +123,7 @@ func EmbedPair(text []byte, read func(file string) (string, *fault.Fault)) ([]by
 // HTTPClient returns a client for the cluster that uses the client certificate. Both the CA and the certificate
 // must be in k, and not in files.
 func (k Kubeconfig) HTTPClient(opts Options) (*http.Client, error) {
-	server, err := ParseServer(k.Cluster.Server)
+	host, err := apiaddress.Parse(k.Cluster.Server)
 	if err != nil {
 		return nil, err
 	}
@@ -136,8 +137,7 @@ func (k Kubeconfig) HTTPClient(opts Options) (*http.Client, error) {
 		return nil, err
 	}
 
-	t := target{server.Host, server.Host}
-	client, _, err := New(opts).httpClient(t, config)
+	client, _, err := New(opts).httpClient(target{host, host}, config)
 
 	return client, err
 }
@@ -236,8 +236,8 @@ func checkContext(file *clientcmdapi.Config, req ObjectRequest) error {
 	cluster, user := file.Clusters[context.Cluster], file.AuthInfos[context.AuthInfo]
 
 	if len(req.Servers) == 0 {
-		if _, err := ParseServer(cluster.Server); err != nil {
-			return fmt.Errorf("names a %w", err)
+		if _, err := apiaddress.Parse(cluster.Server); err != nil {
+			return fmt.Errorf("names a server %w", err)
 		}
 	}
 

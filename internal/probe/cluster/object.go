@@ -175,7 +175,7 @@ func (c *Client) credentials(req ObjectRequest, s *search) (creds []credential, 
 		}
 	}
 
-	s.servers, err = parseServers(servers)
+	s.hosts, err = parseServers(servers)
 	if err != nil {
 		return nil, err
 	}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/prelet/prelet/internal/demo"
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/platform/apiaddress"
 )
 
 // parseCases is testdata/parse.yaml.
@@ -46,12 +47,12 @@ func readParseCases(t *testing.T, names ...string) (out parseCases) {
 func TestParseServer(t *testing.T) {
 	cases := readParseCases(t)
 	for in, want := range cases.Servers {
-		if u, err := ParseServer(in); err != nil || u.String() != want {
-			t.Errorf("%q: got %v, %v; want %s", in, u, err, want)
+		if got, err := apiaddress.Parse(in); err != nil || "https://"+got != want {
+			t.Errorf("%q: got %v, %v; want %s", in, got, err, want)
 		}
 	}
 	for in, want := range cases.InvalidServers {
-		u, err := ParseServer(in)
+		u, err := apiaddress.Parse(in)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v, %v; want an error with %q", in, u, err, want)
 		}
@@ -256,21 +257,21 @@ func FuzzServer(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		u, err := ParseServer(s)
+		got, err := apiaddress.Parse(s)
 		if err != nil {
 			return
 		}
-		again, err := ParseServer(u.String())
-		if err != nil || again.String() != u.String() {
-			t.Fatalf("%q gives %s, which gives %v, %v", s, u, again, err)
+		again, err := apiaddress.Parse(got)
+		if err != nil || again != got {
+			t.Fatalf("%q gives %s, which gives %v, %v", s, got, again, err)
 		}
-		std, err := url.Parse(u.String())
+		std, err := url.Parse("https://" + got)
 		if err != nil || std.Scheme != "https" || std.User != nil || std.Path != "" || std.RawQuery != "" ||
 			std.Fragment != "" ||
 			std.Hostname() == "" ||
 			std.Port() == "" ||
-			std.Host != u.Host {
-			t.Fatalf("%q gives %s, which net/url reads as %#v, %v", s, u, std, err)
+			std.Host != got {
+			t.Fatalf("%q gives %s, which net/url reads as %#v, %v", s, got, std, err)
 		}
 	})
 }

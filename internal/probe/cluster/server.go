@@ -9,46 +9,24 @@ import (
 	"github.com/prelet/prelet/internal/platform/apiaddress"
 )
 
-// ParseServer parses an API server as apiaddress.Parse does, and returns the URL https://host:port.
-func ParseServer(s string) (*url.URL, error) {
-	address, err := apiaddress.Parse(s)
-	if err != nil {
-		return nil, fmt.Errorf("server %w", err)
-	}
-
-	return &url.URL{Scheme: "https", Host: address}, nil
-}
-
-// parseServers parses a list, which must not be empty, and drops repetitions.
-func parseServers(list []string) ([]*url.URL, error) {
+// parseServers parses a list of API servers, which must not be empty, as apiaddress.Parse does, and drops repetitions.
+func parseServers(list []string) (hosts []string, err error) {
 	if len(list) == 0 {
 		return nil, errors.New("no server is given")
 	}
 
-	var out []*url.URL
-
 	for _, s := range list {
-		u, err := ParseServer(s)
+		host, err := apiaddress.Parse(s)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("server %w", err)
 		}
 
-		isSame := func(earlier *url.URL) bool { return earlier.Host == u.Host }
-		if !slices.ContainsFunc(out, isSame) {
-			out = append(out, u)
+		if !slices.Contains(hosts, host) {
+			hosts = append(hosts, host)
 		}
 	}
 
-	return out, nil
-}
-
-func formatServers(list []*url.URL) []string {
-	out := make([]string, len(list))
-	for i, u := range list {
-		out[i] = u.String()
-	}
-
-	return out
+	return hosts, nil
 }
 
 // ParseProxy parses the URL of a proxy for CONNECT: http or https, with or without user and password. The error does

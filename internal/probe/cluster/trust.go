@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/url"
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/world"
@@ -103,11 +102,11 @@ func (c *Client) FetchTrust(ctx context.Context, req TrustRequest) (Trust, error
 }
 
 func (c *Client) searchServers(
-	ctx context.Context, e Endpoint, servers []*url.URL, object string, attempt attemptFunc,
+	ctx context.Context, e Endpoint, servers []string, object string, attempt attemptFunc,
 ) error {
 	s := search{
 		client:  c,
-		servers: servers,
+		hosts:   servers,
 		proxied: e.ProxyURL != "",
 		object:  object,
 		attempt: attempt,
@@ -143,13 +142,15 @@ func (req TrustRequest) check() error {
 	return nil
 }
 
-func newTrust(chosen choice, servers []*url.URL, by string) Trust {
+func newTrust(chosen choice, hosts []string, by string) Trust {
 	t := Trust{
 		PEM:        encodeBundle(chosen.certs),
 		Hash:       hashCert(chosen.certs[0]),
-		Servers:    formatServers(servers),
 		VerifiedBy: by,
 		Unmatched:  chosen.unmatched,
+	}
+	for _, host := range hosts {
+		t.Servers = append(t.Servers, target{host: host}.url())
 	}
 	for _, c := range chosen.leftOut {
 		t.LeftOut = append(t.LeftOut, fmt.Sprintf(

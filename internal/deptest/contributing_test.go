@@ -1,0 +1,42 @@
+package deptest
+
+import (
+	"os"
+	"strings"
+	"testing"
+)
+
+// TestExamplesOfContributing checks that the lines that the examples of CONTRIBUTING.md add are in the named files.
+func TestExamplesOfContributing(t *testing.T) {
+	page, err := os.ReadFile("../../CONTRIBUTING.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	isExample, checked := false, 0
+	var name, text string
+	for line := range strings.Lines(string(page)) {
+		added, isAdded := strings.CutPrefix(line, "+")
+		switch path, isFile := strings.CutPrefix(line, "+++ "); {
+		case strings.HasPrefix(line, "```"):
+			isExample = line == "```diff\n"
+		case !isExample:
+		case isFile:
+			name = strings.TrimSpace(path)
+			b, err := os.ReadFile("../../" + name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text = string(b)
+		case !isAdded:
+			t.Errorf("%q: got another line in an example, want lines that are added", line)
+		case !strings.Contains("\n"+text, "\n"+added):
+			t.Errorf("%s: got no line %q, want that of the example in CONTRIBUTING.md", name, added)
+		default:
+			checked++
+		}
+	}
+	if checked < 10 {
+		t.Errorf("got %d lines of examples, want 10 or more", checked)
+	}
+}

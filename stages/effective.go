@@ -144,3 +144,20 @@ func CountPods(config map[string]any, flags []node.Flag, cpus int64) int64 {
 
 	return pods
 }
+
+// ReadReserved returns the part of a kubelet's reservation that is in its effective configuration and flags.
+func ReadReserved(config map[string]any, flags []node.Flag, cpus int64) *node.Reserved {
+	r := &node.Reserved{
+		Kube:         Amounts(config, "kubeReserved"),
+		System:       Amounts(config, "systemReserved"),
+		EvictionHard: kubelet.EvictionHardOf(config),
+		MaxPods:      int(CountPods(config, flags, cpus)),
+	}
+	r.CPUs, _ = config["reservedSystemCPUs"].(string)
+	if r.CPUs != "" { // the kubelet ignores the amounts: cmd/kubelet/app/server.go, run
+		delete(r.Kube, "cpu")
+		delete(r.System, "cpu")
+	}
+
+	return r
+}

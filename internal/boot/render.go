@@ -10,7 +10,6 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/lang/eval"
 	"github.com/prelet/prelet/internal/node"
@@ -397,24 +396,13 @@ func computeOwnReserved(n node.Node, b basis, isPartial bool) cty.Value {
 		return cty.UnknownVal(t)
 	}
 
-	own := &node.Reserved{
-		Kube:         stages.Amounts(n.Effective, "kubeReserved"),
-		System:       stages.Amounts(n.Effective, "systemReserved"),
-		EvictionHard: kubelet.EvictionHardOf(n.Effective),
-	}
-	own.CPUs, _ = n.Effective["reservedSystemCPUs"].(string)
-	if own.CPUs != "" { // the kubelet ignores the amounts: cmd/kubelet/app/server.go, run
-		delete(own.Kube, "cpu")
-		delete(own.System, "cpu")
-	}
 	cpus := int64(0)
 	hasCPUs := b.Facts != nil && b.Facts.CPU.Logical != nil
 	if hasCPUs {
 		cpus = int64(*b.Facts.CPU.Logical)
 	}
-	own.MaxPods = int(stages.CountPods(n.Effective, n.Flags, cpus))
 
-	attributes := makeReservedValue(own).AsValueMap()
+	attributes := makeReservedValue(stages.ReadReserved(n.Effective, n.Flags, cpus)).AsValueMap()
 	unset := []string{"policy", "allocatable"} // allocatable is not computed: a condition over an empty map would pass
 	if _, isPerCore := n.Effective["podsPerCore"]; isPerCore && !hasCPUs {
 		unset = append(unset, "max_pods") // it depends on the number of CPUs

@@ -38,23 +38,11 @@ type decision struct {
 	m        machine
 	capacity int64 // bytes, MemTotal
 	maxPods  int64 // that the formula counts
-	config   *kubelet.Config
 
-	kube, system half
-	decided      map[string]bool            // resources that this stage decides
-	computed     map[string]bool            // of these, the ones by a formula
-	steps        map[string][]origin.Origin // the arithmetic, by resource, stepsEviction or stepsTopology
-
-	cpus       cpuset.CPUSet     // that topology reserves
-	dropCPUs   bool              // the base's reservedSystemCPUs would make the kubelet ignore an amount of cpu
-	thresholds map[string]string // of evictionHard, by the policy
-}
-
-// half is kubeReserved or systemReserved.
-type half struct {
-	field   string
-	base    map[string]string // in the base
-	amounts map[string]int64  // of the policy, or of the base
+	own        map[string]share           // by resource; without that of cpu if topology replaces it
+	steps      map[string][]origin.Origin // the arithmetic, by resource, stepsEviction or stepsTopology
+	cpus       cpuset.CPUSet              // that topology reserves
+	thresholds map[string]string          // of evictionHard, by the policy
 }
 
 // collectMachine takes the input of the formulas from the facts. An unknown fact is an error and never counts as 0.
@@ -121,15 +109,8 @@ func (d *decision) refuseUnknown(what, factPrefix string) hcl.Diagnostics {
 	)
 }
 
-// collectBase takes the configuration of the base.
+// collectBase takes the number of pods of the base.
 func (d *decision) collectBase() hcl.Diagnostics {
-	d.config = kubelet.NewConfig()
-	if err := d.config.Merge(d.in.Base.Config); err != nil {
-		return d.configError(err.Error())
-	}
-	d.kube = newHalf(fieldKube, d.in.Base.Config)
-	d.system = newHalf(fieldSystem, d.in.Base.Config)
-
 	base, _ := node.Merge(d.in.Base, nil)
 	effective, err := stages.EffectiveConfig(base, d.in.Kubelet.KnownVersion())
 	if err != nil {
@@ -154,14 +135,6 @@ func (d *decision) collectBase() hcl.Diagnostics {
 	return nil
 }
 
-func newHalf(field string, config map[string]any) half {
-	return half{
-		field:   field,
-		base:    stages.Amounts(config, field),
-		amounts: map[string]int64{},
-	}
-}
-
 func (d *decision) configError(why string) hcl.Diagnostics {
 	return hcl.Diagnostics{
 		origin.Error(fault.ConfigInvalid, d.req.at, "The reservation cannot be computed", "%s",
@@ -169,7 +142,7 @@ func (d *decision) configError(why string) hcl.Diagnostics {
 	}
 }
 
-// applyPolicy applies the policy, and takes the amounts that it does not decide from the base.
+// applyPolicy applies the policy and the bounds, and takes the amounts that the policy does not decide from the base.
 func (d *decision) applyPolicy() (diags hcl.Diagnostics) {
 	shares, thresholds := d.req.computeShares(d.m)
 	d.thresholds = thresholds
@@ -190,31 +163,27 @@ func (d *decision) applyPolicy() (diags hcl.Diagnostics) {
 		}
 	}
 
-	for _, h := range []half{d.kube, d.system} {
-		for _, name := range resources() {
-			text, ok := h.base[name]
-			if !ok || d.decided[name] || name == cpu && d.req.topology {
-				continue
-			}
-
-			n, err := parseQuantity(name, text)
-			if err != nil {
-				return d.configError(h.field + "." + name + ": " + err.Error())
-			}
-			h.amounts[name] = n
+	kube := stages.Amounts(d.in.Base.Config, fieldKube)
+	system := stages.Amounts(d.in.Base.Config, fieldSystem)
+	for _, name := range resources() {
+		if _, isDecided := d.own[name]; isDecided || name == cpu && d.req.topology {
+			continue
 		}
+
+		base, err := parseAmounts(kube, system, name)
+		if err != nil {
+			return d.configError(err.Error())
+		}
+		_, hasSystem := system[name]
+		d.own[name] = share{amounts: base, hasSystem: hasSystem, isBase: true}
 	}
+	d.applyBounds()
 
 	return diags
 }
 
 func (d *decision) applyShare(s share) (diags hcl.Diagnostics) {
-	d.decided[s.resource] = true
-	d.computed[s.resource] = s.isComputed
-	d.kube.amounts[s.resource] = s.kube
-	if s.isHalved {
-		d.system.amounts[s.resource] = s.system
-	}
+	d.own[s.resource] = s
 
 	if s.resource == memory {
 		isRounded := s.isComputed && d.req.policy != eks && d.capacity != d.m.memory
@@ -222,7 +191,7 @@ func (d *decision) applyShare(s share) (diags hcl.Diagnostics) {
 			d.addStep(memory, fmt.Sprintf("MemTotal %s, rounded down to 64Mi: %s",
 				formatQuantity(memory, d.capacity), formatQuantity(memory, d.m.memory)))
 		}
-		if s.isHalved && s.kube == 0 && *d.req.percent > 0 {
+		if s.hasSystem && s.kube == 0 && *d.req.percent > 0 {
 			diags = append(
 				diags,
 				origin.Note(
@@ -258,64 +227,53 @@ func (d *decision) step(text string) origin.Origin {
 	}
 }
 
-// applyBounds applies floor and cap to the sum of both halves. If the policy halves the resource, so does the result;
+// applyBounds applies floor and cap to the sum of both amounts. If the policy halves the resource, so does the result;
 // otherwise kubeReserved takes the difference as far as it reaches.
-func (d *decision) applyBounds() hcl.Diagnostics {
+func (d *decision) applyBounds() {
 	for _, name := range resources() {
-		sum := d.kube.amounts[name] + d.system.amounts[name]
+		sum := d.own[name].sum()
 
 		if floor, ok := d.req.floor[name]; ok && sum < floor.amount {
-			d.setSum(name, "floor", sum, floor)
+			d.setSum(name, "floor", floor)
 		}
 		if limit, ok := d.req.cap[name]; ok && sum > limit.amount {
-			d.setSum(name, "cap", sum, limit)
+			d.setSum(name, "cap", limit)
 		}
 	}
-
-	return nil
 }
 
-func (d *decision) setSum(name, boundName string, sum int64, b bound) {
-	_, hasSystem := d.system.amounts[name]
-	_, isInBase := d.system.base[name]
+func (d *decision) setSum(name, boundName string, b bound) {
+	own := d.own[name]
+	d.addStep(name, fmt.Sprintf("%s.%s: %s becomes %s",
+		boundName, name, formatQuantity(name, own.sum()), formatQuantity(name, b.amount)), b.origins...)
 
 	switch {
-	case hasSystem && d.decided[name]:
-		unit := mib
-		if name == cpu {
-			unit = 1
-		}
-		d.system.amounts[name] = b.amount / 2 / unit * unit
-		d.kube.amounts[name] = b.amount - d.system.amounts[name]
-	case isInBase && !d.decided[name]:
-		d.system.amounts[name] = min(d.system.amounts[name], b.amount)
-		d.kube.amounts[name] = b.amount - d.system.amounts[name]
-	default:
-		d.kube.amounts[name] = b.amount
+	case own.hasSystem && own.isBase:
+		own.system = min(own.system, b.amount)
+	case own.hasSystem && name == cpu:
+		own.system = b.amount / 2
+	case own.hasSystem:
+		own.system = roundToMiB(b.amount / 2)
 	}
 
-	d.decided[name] = true
-	d.addStep(name, fmt.Sprintf("%s.%s: %s becomes %s",
-		boundName, name, formatQuantity(name, sum), formatQuantity(name, b.amount)), b.origins...)
+	own.kube = b.amount - own.system
+	own.isBase = false
+	d.own[name] = own
 }
 
-// chooseCPUs chooses reservedSystemCPUs, or decides that those of the base are removed.
+// chooseCPUs chooses reservedSystemCPUs.
 func (d *decision) chooseCPUs() hcl.Diagnostics {
-	if d.req.topology {
-		cores := int(d.req.cores.amount)
-		cpus, text, refused := choose(d.in.Facts, cores, d.req.spread, d.req.cores.at)
-		if refused != nil {
-			return refused
-		}
-		d.cpus = cpus
-		d.addStep(stepsTopology, text, d.req.cores.origins...)
-
+	if !d.req.topology {
 		return nil
 	}
 
-	v, _ := d.config.Get("/" + fieldCPUs)
-	text, _ := v.(string)
-	d.dropCPUs = text != "" && d.decided[cpu]
+	cores := int(d.req.cores.amount)
+	cpus, text, refused := choose(d.in.Facts, cores, d.req.spread, d.req.cores.at)
+	if refused != nil {
+		return refused
+	}
+	d.cpus = cpus
+	d.addStep(stepsTopology, text, d.req.cores.origins...)
 
 	return nil
 }

@@ -24,9 +24,9 @@ func (d *decision) fillThresholds(config map[string]any) (out []node.Setting) {
 		return nil // rendering reports the error
 	}
 
-	if v, _ := d.config.Get("/mergeDefaultEvictionSettings"); v != true {
-		merge := []string{"mergeDefaultEvictionSettings"}
-		_ = c.Set(merge, nil) // the site's has no effect in a drop-in
+	const merge = "mergeDefaultEvictionSettings"
+	if d.in.Base.Config[merge] != true {
+		_ = c.Set([]string{merge}, nil) // the site's has no effect in a drop-in
 	}
 
 	effective := kubelet.EffectiveEvictionHard(c, d.in.Kubelet.KnownVersion())

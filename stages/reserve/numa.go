@@ -21,14 +21,14 @@ type nodeMemory struct {
 // Source: pkg/kubelet/cm/memorymanager/memory_manager.go, validateReservedMemory: the reservation of Node Allocatable.
 // A percentage of memory.available counts of MemTotal, also with HugepageAwareEviction (1.37): that changes only when
 // pods are evicted.
-func (f *finished) total() int64 {
-	return f.amounts[memory].kube + f.amounts[memory].system + f.hardMemory
+func (f *reservation) total() int64 {
+	return f.amounts[memory].sum() + f.hardMemory
 }
 
 // reservedMemory divides the total evenly over the NUMA nodes that have CPUs and memory, in whole MiB, the rest on the
 // first. With memory_manager, no node gets more than it has without huge pages: the kubelet would subtract without a
 // check (policy_static.go, getDefaultMachineState), and count on almost 2^64 bytes there.
-func (f *finished) reservedMemory() []nodeMemory {
+func (f *reservation) reservedMemory() []nodeMemory {
 	total := f.total()
 	if total == 0 {
 		return nil
@@ -63,7 +63,7 @@ func (m nodeMemory) usable() int64 {
 }
 
 // listRooms returns the room of some NUMA nodes. Nodes that can keep nothing are left out.
-func (f *finished) listRooms(isWanted func(world.NUMANode) bool) (rooms []nodeMemory) {
+func (f *reservation) listRooms(isWanted func(world.NUMANode) bool) (rooms []nodeMemory) {
 	for _, n := range f.in.Facts.NUMA {
 		room := maxBytes
 		switch {
@@ -155,7 +155,7 @@ func addRest(left int64, parts []int64, rooms []nodeMemory) {
 }
 
 // memorySetting returns reservedMemory as the kubelet's configuration has it. parts is the list for people.
-func (f *finished) memorySetting(list []any, parts string) node.Setting {
+func (f *reservation) memorySetting(list []any, parts string) node.Setting {
 	sum := fmt.Sprintf(
 		"kubeReserved %s + systemReserved %s + evictionHard %s = %s: %s",
 		formatQuantity(memory, f.amounts[memory].kube),
@@ -174,7 +174,7 @@ func (f *finished) memorySetting(list []any, parts string) node.Setting {
 
 // checkMemoryManager refuses a memory manager that has nothing to reserve, and notes a threshold in percent: the memory
 // of a machine differs by some bytes from boot to boot, and so would the configuration.
-func (f *finished) checkMemoryManager() {
+func (f *reservation) checkMemoryManager() {
 	if f.req.memoryManager == nil {
 		return
 	}
@@ -188,7 +188,7 @@ func (f *finished) checkMemoryManager() {
 		return
 	}
 
-	threshold := f.eviction[signalMemory]
+	threshold := f.out.EvictionHard[signalMemory]
 	if _, isPercent, _ := kubelet.ParsePercentage(threshold); !isPercent || f.hardMemory == 0 {
 		return
 	}

@@ -14,13 +14,19 @@ type machine struct {
 	pods   int64
 }
 
-// share is the decision of a policy about one resource.
+// amounts are those of kubeReserved and systemReserved of one resource.
+type amounts struct{ kube, system int64 }
+
+func (a amounts) sum() int64 { return a.kube + a.system }
+
+// share is the decision about one resource.
 type share struct {
-	resource     string
-	kube, system int64
-	isHalved     bool     // system counts too; otherwise all is kubeReserved
-	isComputed   bool     // by a formula, not written by the site
-	steps        []string // the arithmetic, in words
+	resource string
+	amounts
+	hasSystem  bool     // systemReserved is set too; otherwise all is kubeReserved
+	isBase     bool     // neither the policy nor a bound decides: the amounts are those of the base
+	isComputed bool     // by a formula, not written by the site
+	steps      []string // the arithmetic, in words
 }
 
 // formula is a policy that computes its shares from the machine.
@@ -73,7 +79,7 @@ func (r request) computeShares(m machine) (out []share, eviction map[string]stri
 	add := func(resource string, n int64, steps []string) {
 		out = append(out, share{
 			resource:   resource,
-			kube:       n,
+			amounts:    amounts{kube: n},
 			isComputed: true,
 			steps:      steps,
 		})
@@ -96,7 +102,7 @@ func (r request) staticShares() (out []share) {
 			step := fmt.Sprintf("%s as written: %s", name, formatQuantity(name, b.amount))
 			out = append(out, share{
 				resource: name,
-				kube:     b.amount,
+				amounts:  amounts{kube: b.amount},
 				steps:    []string{step},
 			})
 		}
@@ -106,26 +112,30 @@ func (r request) staticShares() (out []share) {
 }
 
 func (r request) remainderShares(m machine) (out []share) {
-	add := func(resource string, half int64, steps []string) {
+	add := func(resource string, half int64, step string, args ...any) {
 		out = append(
 			out,
 			share{
-				resource: resource,
-				kube:     half,
-				system:   half,
-				isHalved: true,
-				steps:    steps,
+				resource:  resource,
+				amounts:   amounts{half, half},
+				hasSystem: true,
+				steps:     []string{fmt.Sprintf(step+": "+formatQuantity(resource, half), args...)},
 			},
 		)
 	}
 
+	// Half of the CPUs that do not remain for pods; an odd number gives halves like 1500m.
+	// Source: init-k8s-node.py, resources.cpuRemained.
 	if r.cpusRemain != nil && *r.cpusRemain < m.cpus {
-		half, steps := remainderOfCPUs(m.cpus, *r.cpusRemain)
-		add(cpu, half, steps)
+		left := m.cpus - *r.cpusRemain
+		add(cpu, left*1000/2, "%d CPUs − %d that remain for pods: %d, half of it for each", m.cpus, *r.cpusRemain, left)
 	}
+	// Half of a percentage of the whole GiB, rounded down to a whole GiB at each step.
+	// Source: init-k8s-node.py, resources.memoryReserved.
 	if r.percent != nil {
-		half, steps := remainderOfMemory(m.memory, *r.percent)
-		add(memory, half, steps)
+		whole := m.memory / gib
+		part := whole * *r.percent / 100
+		add(memory, part/2*gib, "%d%% of %dGi: %dGi, half of it for each, in whole Gi", *r.percent, whole, part)
 	}
 
 	return out
@@ -168,9 +178,7 @@ func splitIntoSpans(amount int64, tiers []tier) (out []span) {
 func gkeCPU(cpus int64) (millis int64, steps []string) {
 	tiers := []tier{{1, 600}, {2, 100}, {4, 50}, {0, 25}}
 
-	return cpuTiers(cpus, tiers, func(rate int64) string {
-		return decimal(rate, 100) + "% of"
-	})
+	return cpuTiers(cpus, tiers, 100, "% of")
 }
 
 // aksCPU is AKS' table: 60m for 1 core, 100m for 2, 140m for 4, 180m for 8, 260m for 16, 420m for 32, 740m for 64.
@@ -179,15 +187,12 @@ func gkeCPU(cpus int64) (millis int64, steps []string) {
 func aksCPU(cpus int64) (millis int64, steps []string) {
 	tiers := []tier{{1, 600}, {2, 400}, {4, 200}, {0, 100}}
 
-	return cpuTiers(cpus, tiers, func(rate int64) string {
-		return decimal(rate, 10) + "m for"
-	})
+	return cpuTiers(cpus, tiers, 10, "m for")
 }
 
-// cpuTiers adds up rates per core in tenths of a millicore, since a quarter of a percent is 2.5m.
-func cpuTiers(
-	cpus int64, tiers []tier, format func(rate int64) string,
-) (millis int64, steps []string) {
+// cpuTiers adds up rates per core in tenths of a millicore, since a quarter of a percent is 2.5m. The arithmetic has
+// them divided by scale, with a unit.
+func cpuTiers(cpus int64, tiers []tier, scale int64, unit string) (millis int64, steps []string) {
 	tenths := int64(0)
 	for _, s := range splitIntoSpans(cpus, tiers) {
 		part := s.size() * s.rate
@@ -195,8 +200,7 @@ func cpuTiers(
 		if s.size() == 1 {
 			which = fmt.Sprintf("core %d", s.to)
 		}
-		millicores := decimal(part, 10)
-		steps = append(steps, fmt.Sprintf("%s %s: %sm", format(s.rate), which, millicores))
+		steps = append(steps, fmt.Sprintf("%s%s %s: %sm", decimal(s.rate, scale), unit, which, decimal(part, 10)))
 		tenths += part
 	}
 	millis = tenths / 10
@@ -286,28 +290,6 @@ func gdcMemory(m machine) (reserved int64, steps []string) {
 	return reserved, []string{
 		fmt.Sprintf("330Mi + 5%% of %s: %s", formatQuantity(memory, m.memory), formatQuantity(memory, reserved)),
 	}
-}
-
-// remainderOfCPUs is half of the CPUs that do not remain for pods; an odd number gives halves like 1500m.
-// Source: init-k8s-node.py, resources.cpuRemained.
-func remainderOfCPUs(cpus, remain int64) (half int64, steps []string) {
-	half = (cpus - remain) * 1000 / 2
-
-	return half, []string{
-		fmt.Sprintf("%d CPUs − %d that remain for pods: %d, half of it for each: %s",
-			cpus, remain, cpus-remain, formatQuantity(cpu, half)),
-	}
-}
-
-// remainderOfMemory is half of a percentage of the whole GiB, rounded down to a whole GiB at each step.
-// Source: init-k8s-node.py, resources.memoryReserved.
-func remainderOfMemory(bytes, percent int64) (half int64, steps []string) {
-	whole := bytes / gib
-	part := whole * percent / 100
-	half = part / 2 * gib
-
-	return half, []string{fmt.Sprintf("%d%% of %dGi: %dGi, half of it for each, in whole Gi: %s",
-		percent, whole, part, formatQuantity(memory, half))}
 }
 
 func roundToMiB(bytes int64) int64 {

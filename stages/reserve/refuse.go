@@ -53,34 +53,18 @@ func (s sum) String() string {
 	return b.String()
 }
 
-func (f *finished) cpuSum() sum {
-	s := sum{resource: cpu, capacity: f.m.cpus * 1000}
-	if f.cpus.IsEmpty() {
-		s.less = []subtrahend{
-			{fieldKube, f.amounts[cpu].kube},
-			{fieldSystem, f.amounts[cpu].system},
-		}
-	} else {
-		s.less = []subtrahend{{
-			what:   fieldCPUs + " (" + f.cpus.String() + ")",
-			amount: int64(f.cpus.Size()) * 1000,
-		}}
+func (f *reservation) cpuSum() sum {
+	s := sum{cpu, f.m.cpus * 1000, f.reservedFor(cpu)}
+	if !f.cpus.IsEmpty() {
+		s.less = []subtrahend{{fieldCPUs + " (" + f.cpus.String() + ")", f.amounts[cpu].kube}}
 	}
 
 	return s
 }
 
 // memorySum is the arithmetic of pkg/kubelet/nodestatus: huge pages do not count as memory for pods.
-func (f *finished) memorySum() sum {
-	s := sum{
-		resource: memory,
-		capacity: f.capacity,
-		less: []subtrahend{
-			{fieldKube, f.amounts[memory].kube},
-			{fieldSystem, f.amounts[memory].system},
-			{"evictionHard", f.hardMemory},
-		},
-	}
+func (f *reservation) memorySum() sum {
+	s := sum{memory, f.capacity, append(f.reservedFor(memory), subtrahend{"evictionHard", f.hardMemory})}
 
 	bytes := f.hugePages()
 	for _, size := range slices.Sorted(maps.Keys(bytes)) {
@@ -90,19 +74,23 @@ func (f *finished) memorySum() sum {
 	return s
 }
 
+func (f *reservation) reservedFor(resource string) []subtrahend {
+	a := f.amounts[resource]
+
+	return []subtrahend{{fieldKube, a.kube}, {fieldSystem, a.system}}
+}
+
 // isOwn reports whether the reservation of a resource was decided by this stage or found in the base.
-func (f *finished) isOwn(name string) bool {
+func (f *reservation) isOwn(name string) bool {
 	if name == cpu && (f.req.topology || !f.cpus.IsEmpty()) {
 		return f.req.topology && f.cpus.Equals(f.decision.cpus)
 	}
 
-	d := f.decision
-
-	return f.amounts[name] == both{d.kube.amounts[name], d.system.amounts[name]}
+	return f.amounts[name] == f.own[name].amounts
 }
 
 // computeLeast returns what must remain of a resource for pods, and why.
-func (f *finished) computeLeast(s sum) (least int64, why string) {
+func (f *reservation) computeLeast(s sum) (least int64, why string) {
 	least = leastMemory
 	tenth := roundToMiB(s.capacity / leastTenth)
 	if s.resource == cpu {
@@ -110,7 +98,7 @@ func (f *finished) computeLeast(s sum) (least int64, why string) {
 		tenth = s.capacity / leastTenth
 	}
 
-	if f.computed[s.resource] && f.isOwn(s.resource) && tenth > least {
+	if f.own[s.resource].isComputed && f.isOwn(s.resource) && tenth > least {
 		return tenth, " (a tenth)"
 	}
 
@@ -118,7 +106,7 @@ func (f *finished) computeLeast(s sum) (least int64, why string) {
 }
 
 // checkRest refuses a result that leaves next to nothing to pods, with its arithmetic.
-func (f *finished) checkRest(s sum) {
+func (f *reservation) checkRest(s sum) {
 	least, why := f.computeLeast(s)
 	if s.rest() >= least {
 		return
@@ -144,12 +132,12 @@ func (f *finished) checkRest(s sum) {
 }
 
 // adviseLess returns where the site reserves too much, and how to reduce it.
-func (f *finished) adviseLess(resource string) (hcl.Range, string) {
+func (f *reservation) adviseLess(resource string) (hcl.Range, string) {
 	if resource == cpu && f.req.topology {
 		return f.req.cores.at, "Lower topology.cores"
 	}
 	if b, ok := f.req.floor[resource]; ok &&
-		f.amounts[resource].kube+f.amounts[resource].system == b.amount {
+		f.amounts[resource].sum() == b.amount {
 		return b.at, "Lower floor." + resource
 	}
 

@@ -234,17 +234,15 @@ func (s Stage) Decide(
 	}
 
 	d := &decision{
-		req:      req,
-		in:       in,
-		decided:  map[string]bool{},
-		computed: map[string]bool{},
-		steps:    map[string][]origin.Origin{},
+		req:   req,
+		in:    in,
+		own:   map[string]share{},
+		steps: map[string][]origin.Origin{},
 	}
 	steps := []func() hcl.Diagnostics{
 		d.collectMachine,
 		d.collectBase,
 		d.applyPolicy,
-		d.applyBounds,
 		d.chooseCPUs,
 	}
 	for _, step := range steps {
@@ -255,11 +253,18 @@ func (s Stage) Decide(
 	}
 
 	c := d.contribution()
-	own, err := d.finishOwn(c)
+	own, _ := node.Merge(in.Base, []node.Contribution{c}) // additions of other stages are not known yet
+	config, err := stages.EffectiveConfig(own, in.Kubelet.KnownVersion())
 	if err != nil {
 		return node.Contribution{}, unknown, append(diags, d.configError(err.Error())...)
 	}
-	c.Reserved = own.reserved()
+
+	reserved, refused := d.reserve(config, own.Flags)
+	if reserved == nil {
+		return node.Contribution{}, unknown, append(diags, refused...)
+	}
+
+	c.Reserved = reserved
 	c.Settings = append(c.Settings, c.Reserved.Settings...)
 
 	return c, stages.Output{Value: s.output(*c.Reserved)}, diags

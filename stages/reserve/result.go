@@ -32,20 +32,24 @@ func (d *decision) contribution() node.Contribution {
 		)
 	}
 
-	for _, h := range []half{d.kube, d.system} {
+	for _, field := range []string{fieldKube, fieldSystem} {
+		base := stages.Amounts(d.in.Base.Config, field)
 		for _, name := range resources() {
-			n, hasAmount := h.amounts[name]
-			_, isInBase := h.base[name]
-			isReplaced := name == cpu && d.req.topology
+			own, isOwn := d.own[name]
+			n, hasAmount := own.kube, true
+			if field == fieldSystem {
+				n, hasAmount = own.system, own.hasSystem
+			}
+			_, isInBase := base[name]
 
 			switch {
-			case isReplaced && isInBase:
-				set(d.origins(stepsTopology), nil, h.field, name)
-			case isReplaced || !d.decided[name]:
+			case !isOwn && isInBase:
+				set(d.origins(stepsTopology), nil, field, name)
+			case !isOwn || own.isBase:
 			case hasAmount:
-				set(d.origins(name), formatQuantity(name, n), h.field, name)
+				set(d.origins(name), formatQuantity(name, n), field, name)
 			case isInBase:
-				set(d.origins(name), nil, h.field, name)
+				set(d.origins(name), nil, field, name)
 			}
 		}
 	}
@@ -55,9 +59,8 @@ func (d *decision) contribution() node.Contribution {
 	}
 	if d.req.topology {
 		set(d.origins(stepsTopology), d.cpus.String(), fieldCPUs)
-	}
-	if d.dropCPUs {
-		set(d.origins(cpu), nil, fieldCPUs)
+	} else if list, _ := d.in.Base.Config[fieldCPUs].(string); list != "" && !d.own[cpu].isBase {
+		set(d.origins(cpu), nil, fieldCPUs) // or the kubelet would ignore the amount
 	}
 	if d.req.memoryManager != nil {
 		set(d.req.memoryManager.origins, staticMemory, fieldPolicy)

@@ -18,107 +18,43 @@ import (
 
 const signalMemory = "memory.available"
 
-// finished is the kubelet's effective reservation, from any source: the policy, the base, patch, a drop-in, or a flag.
-type finished struct {
+// reservation is the kubelet's effective reservation, from any source: the policy, the base, patch, a drop-in, or a
+// flag.
+type reservation struct {
 	*decision
 	origin.Collector
 
-	kube, system map[string]string // as text
-	amounts      map[string]both   // by resource
-	cpus         cpuset.CPUSet
-	eviction     map[string]string
-	hardMemory   int64 // the threshold of memory.available in bytes, if it is kept from pods
-	maxPods      int64
+	out        *node.Reserved
+	amounts    map[string]amounts // by resource
+	cpus       cpuset.CPUSet      // whole ones, whose amount is that of cpu
+	hardMemory int64              // the threshold of memory.available in bytes, if it is kept from pods
 }
 
-// both are the amounts of kubeReserved and systemReserved of one resource.
-type both struct{ kube, system int64 }
+// reserve computes the reservation of a node from its kubelet's effective configuration, flags included, in the same
+// way as the kubelet. It refuses a reservation that leaves next to nothing to pods or violates the site's bounds. It
+// returns nil for an invalid one. Decide knows the base and this stage only, and leaves the findings to the boot, which
+// calls it again for the finished node.
+func (d *decision) reserve(config map[string]any, flags []node.Flag) (*node.Reserved, hcl.Diagnostics) {
+	out := stages.ReadReserved(config, flags, d.m.cpus)
+	f := &reservation{decision: d, out: out, amounts: map[string]amounts{}}
 
-// finishOwn computes the reservation from the base and the contribution of this stage: additions of other stages are
-// not known yet.
-func (d *decision) finishOwn(c node.Contribution) (*finished, error) {
-	own, _ := node.Merge(d.in.Base, []node.Contribution{c})
-	config, err := stages.EffectiveConfig(own, d.in.Kubelet.KnownVersion())
-	if err != nil {
-		return nil, err
+	var err error
+	if f.cpus, err = kubelet.ParseCPUSet(out.CPUs); err != nil {
+		return nil, d.configError(err.Error())
 	}
-
-	return d.compute(config, own.Flags)
-}
-
-// compute reads the kubelet's effective configuration in the same way as the kubelet.
-func (d *decision) compute(config map[string]any, flags []node.Flag) (f *finished, err error) {
-	f = &finished{
-		decision: d,
-		kube:     stages.Amounts(config, fieldKube),
-		system:   stages.Amounts(config, fieldSystem),
-		amounts:  map[string]both{},
-		eviction: kubelet.EvictionHardOf(config),
-		maxPods:  stages.CountPods(config, flags, d.m.cpus),
-	}
-
-	list, _ := config[fieldCPUs].(string)
-	if f.cpus, err = kubelet.ParseCPUSet(list); err != nil {
-		return f, err
-	}
-	if !f.cpus.IsEmpty() { // the kubelet ignores the amounts: cmd/kubelet/app/server.go, run
-		delete(f.kube, cpu)
-		delete(f.system, cpu)
-	}
-
 	for _, name := range resources() {
-		kube, err := parseAmount(fieldKube, f.kube, name)
-		if err != nil {
-			return f, err
+		if f.amounts[name], err = parseAmounts(out.Kube, out.System, name); err != nil {
+			return nil, d.configError(err.Error())
 		}
-		system, err := parseAmount(fieldSystem, f.system, name)
-		if err != nil {
-			return f, err
-		}
-		f.amounts[name] = both{kube, system}
+	}
+	if !f.cpus.IsEmpty() {
+		f.amounts[cpu] = amounts{kube: int64(f.cpus.Size()) * 1000}
 	}
 
 	if !ignoresEviction(flags) {
-		if f.hardMemory, err = thresholdBytes(f.eviction[signalMemory], d.capacity); err != nil {
-			return f, fmt.Errorf("evictionHard: %s: %w", signalMemory, err)
+		if f.hardMemory, err = thresholdBytes(out.EvictionHard[signalMemory], d.capacity); err != nil {
+			return nil, d.configError("evictionHard: " + signalMemory + ": " + err.Error())
 		}
-	}
-
-	return f, nil
-}
-
-// parseAmount parses an amount of a field; 0 if it is not set.
-func parseAmount(field string, amounts map[string]string, name string) (int64, error) {
-	text, ok := amounts[name]
-	if !ok {
-		return 0, nil
-	}
-
-	n, err := parseQuantity(name, text)
-	if err != nil {
-		return 0, fmt.Errorf("%s.%s: %w", field, name, err)
-	}
-
-	return n, nil
-}
-
-// ignoresEviction reports whether a flag makes the kubelet leave evictionHard out of the reservation.
-func ignoresEviction(flags []node.Flag) bool {
-	return slices.ContainsFunc(flags, func(f node.Flag) bool {
-		ignores, err := strconv.ParseBool(f.Value)
-		return f.Name == kubelet.IgnoreEvictionFlag && err == nil && ignores
-	})
-}
-
-// finish computes the reservation of the finished node, and refuses a reservation that leaves next to nothing to
-// pods or violates the site's bounds. config is the kubelet's effective configuration, flags included. It returns nil
-// for an invalid reservation.
-func (d *decision) finish(
-	config map[string]any, flags []node.Flag,
-) (*node.Reserved, hcl.Diagnostics) {
-	f, err := d.compute(config, flags)
-	if err != nil {
-		return nil, d.configError(err.Error())
 	}
 
 	f.checkRest(f.cpuSum())
@@ -130,17 +66,45 @@ func (d *decision) finish(
 	f.checkMemoryManager()
 	f.warnOfFlags(flags)
 
-	return f.reserved(), f.Diags
+	f.complete()
+
+	return out, f.Diags
+}
+
+// parseAmounts parses the amounts of one resource; 0 if it is not set.
+func parseAmounts(kube, system map[string]string, name string) (out amounts, err error) {
+	for _, half := range []struct {
+		field string
+		texts map[string]string
+		n     *int64
+	}{
+		{fieldKube, kube, &out.kube},
+		{fieldSystem, system, &out.system},
+	} {
+		text, ok := half.texts[name]
+		if !ok {
+			continue
+		}
+		if *half.n, err = parseQuantity(name, text); err != nil {
+			return out, fmt.Errorf("%s.%s: %w", half.field, name, err)
+		}
+	}
+
+	return out, nil
+}
+
+// ignoresEviction reports whether a flag makes the kubelet leave evictionHard out of the reservation.
+func ignoresEviction(flags []node.Flag) bool {
+	return slices.ContainsFunc(flags, func(f node.Flag) bool {
+		ignores, err := strconv.ParseBool(f.Value)
+		return f.Name == kubelet.IgnoreEvictionFlag && err == nil && ignores
+	})
 }
 
 // checkBounds refuses amounts from other sources that violate the bounds of the site.
-func (f *finished) checkBounds() {
+func (f *reservation) checkBounds() {
 	for _, name := range resources() {
-		sum := f.amounts[name].kube + f.amounts[name].system
-		if name == cpu && !f.cpus.IsEmpty() {
-			sum = int64(f.cpus.Size()) * 1000
-		}
-
+		sum := f.amounts[name].sum()
 		if b, ok := f.req.floor[name]; ok && sum < b.amount {
 			f.violation("floor", name, sum, b, "Raise that, or lower the floor.")
 		}
@@ -150,7 +114,7 @@ func (f *finished) checkBounds() {
 	}
 }
 
-func (f *finished) violation(
+func (f *reservation) violation(
 	boundName, resource string,
 	sum int64,
 	b bound,
@@ -162,14 +126,14 @@ func (f *finished) violation(
 }
 
 // checkPods warns of a formula that counts another number of pods than the kubelet takes.
-func (f *finished) checkPods() {
+func (f *reservation) checkPods() {
 	countsPods := f.req.policy == eks && f.req.eniPods == 0 || f.req.policy == aks
-	if !countsPods || f.maxPods == f.decision.maxPods {
+	if !countsPods || f.out.MaxPods == int(f.maxPods) {
 		return
 	}
 
-	advice := fmt.Sprintf("Write max_pods = %d in this stage instead.", f.maxPods)
-	if f.maxPods == 0 {
+	advice := fmt.Sprintf("Write max_pods = %d in this stage instead.", f.out.MaxPods)
+	if f.out.MaxPods == 0 {
 		advice = "Remove the flag --max-pods: a kubelet with 0 takes no pod."
 	}
 
@@ -180,14 +144,14 @@ func (f *finished) checkPods() {
 		"Policy %s reserves memory for %d pods, and the kubelet takes %d: "+
 			"the cause is maxPods or podsPerCore of the base, patch, a drop-in or a flag. %s",
 		f.req.policy,
-		f.decision.maxPods,
 		f.maxPods,
+		f.out.MaxPods,
 		advice,
 	)
 }
 
 // warnOfFlags warns of flags that the kubelet silently prefers to the fields that this stage sets.
-func (f *finished) warnOfFlags(flags []node.Flag) {
+func (f *reservation) warnOfFlags(flags []node.Flag) {
 	isSet := map[string]bool{"evictionHard": len(f.thresholds) > 0}
 	for _, s := range f.contribution().Settings {
 		isSet[s.Path[0]] = true
@@ -233,19 +197,14 @@ func flagOwner(f node.Flag) (owner, advice string) {
 	return "The site", "Remove the flag, or set the field in this stage."
 }
 
-// reserved returns the whole reservation for the plan.
-func (f *finished) reserved() *node.Reserved {
-	r := &node.Reserved{
-		Policy:       f.req.policy,
-		Kube:         f.kube,
-		System:       f.system,
-		CPUs:         f.cpus.String(),
-		EvictionHard: f.eviction,
-		MaxPods:      int(f.maxPods),
-		Allocatable:  map[string]string{},
-		Origins:      slices.Clone(f.req.site),
-		Finish:       f.finish,
-	}
+// complete adds what is computed from the amounts to the reservation.
+func (f *reservation) complete() {
+	r := f.out
+	r.Policy = f.req.policy
+	r.CPUs = f.cpus.String()
+	r.Allocatable = map[string]string{}
+	r.Origins = slices.Clone(f.req.site)
+	r.Finish = f.reserve
 
 	for _, s := range []sum{f.cpuSum(), f.memorySum()} {
 		r.Allocatable[s.resource] = formatQuantity(s.resource, s.rest())
@@ -268,8 +227,6 @@ func (f *finished) reserved() *node.Reserved {
 	if f.req.memoryManager != nil && len(parts) > 0 {
 		r.Settings = []node.Setting{f.memorySetting(r.Memory, strings.Join(parts, ", "))}
 	}
-
-	return r
 }
 
 const hugePagesPrefix = "hugepages-"

@@ -48,7 +48,7 @@ cluster does not give an image back.`,
 				return err
 			}
 
-			for _, text := range []*string{&s.Problem, &s.Interrupted, &s.Lost} {
+			for _, text := range []*string{&s.Problem, &s.Interrupted, &s.Lost, &s.SetAside} {
 				*text = a.nameRoot(*text)
 			}
 			switch {

@@ -24,19 +24,18 @@ func (a *cli) view(w io.Writer, name string, result any) error {
 	style := printer.StyleOf(a.stdout, a.getenv)
 
 	return style.Render(w, views, "views/"+name+".tmpl", result, template.FuncMap{
-		"changed":   looking.HistoryEntry.Changed,
-		"isDamaged": looking.HistoryEntry.IsDamaged,
-		"lasted":    func(from, to time.Time) time.Duration { return to.Sub(from).Round(time.Millisecond) },
-		"newest":    looking.History.Newest,
-		"origin":    looking.HistoryEntry.Origin,
-		"plan":      shortenPlan,
-		"row":       a.row,
-		"sentence":  func(text string) string { return origin.Capitalize(text) + "." },
-		"since":     func(from, to time.Time) int64 { return to.Sub(from).Microseconds() },
-		"stamp":     func(t time.Time) string { return t.Local().Format(time.DateTime) },
-		"took":      formatTook,
-		"trim":      func(line string) string { return strings.TrimRight(line, " ") },
-		"words":     looking.HistoryEntry.Words,
+		"changed":  looking.HistoryEntry.Changed,
+		"lasted":   func(from, to time.Time) time.Duration { return to.Sub(from).Round(time.Millisecond) },
+		"newest":   looking.History.Newest,
+		"origin":   looking.HistoryEntry.Origin,
+		"plan":     shortenPlan,
+		"row":      a.row,
+		"sentence": func(text string) string { return origin.Capitalize(text) + "." },
+		"since":    func(from, to time.Time) int64 { return to.Sub(from).Microseconds() },
+		"stamp":    func(t time.Time) string { return t.Local().Format(time.DateTime) },
+		"took":     formatTook,
+		"trim":     func(line string) string { return strings.TrimRight(line, " ") },
+		"words":    looking.HistoryEntry.Words,
 	})
 }
 

@@ -196,15 +196,26 @@ func (h *Host) Lock(ctx context.Context) (*generation.Store, error) {
 	return generation.Open(ctx, h.StoreOptions())
 }
 
+// numberInPlace returns the generation on which this boot has opened the gate; 0 for none.
+func (h *Host) numberInPlace() int {
+	gen, _, err := h.Gate().State()
+	if err != nil {
+		return 0
+	}
+
+	return max(0, gen)
+}
+
 // StoreOptions returns the location of the generations and the clocks.
 func (h *Host) StoreOptions() generation.Options {
 	return generation.Options{
-		Root:   h.Root,
-		Dir:    h.StateDir(),
-		Now:    h.Clock.Now,
-		Sleep:  h.Clock.Sleep,
-		BootID: h.BootID,
-		Mono:   func() int64 { return h.Clock.Monotonic().Microseconds() },
+		Root:    h.Root,
+		Dir:     h.StateDir(),
+		Now:     h.Clock.Now,
+		Sleep:   h.Clock.Sleep,
+		BootID:  h.BootID,
+		InPlace: h.numberInPlace(),
+		Mono:    func() int64 { return h.Clock.Monotonic().Microseconds() },
 		Synced: func(path string, began time.Time, took time.Duration) {
 			h.spans.add(report.KindSync, path, began, took)
 		},

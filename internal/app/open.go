@@ -205,24 +205,20 @@ func (n *Node) PlanUnless(
 	if found.HasErrors() {
 		return &boot.Plan{Site: n.Site, Diagnostics: found}
 	}
-	if d := n.checkStore(); d != nil {
-		return &boot.Plan{Site: n.Site, Diagnostics: append(found, d...)}
-	}
+	found = append(found, n.checkStore()...)
 	p := n.Plan(ctx, event)
 	p.Diagnostics = append(found, p.Diagnostics...)
 	return p
 }
 
-// checkStore returns the damage of the state folder that must be repaired before a plan is possible. Files that this
-// user may not read are ignored: a plan works without root.
+// checkStore warns that a plan is that of a first boot, because the state folder cannot be trusted.
 func (n *Node) checkStore() hcl.Diagnostics {
-	if n.Store == nil {
+	if n.Store == nil || n.Store.StartsOver() == nil {
 		return nil
 	}
-	if err := n.Store.Check(); fault.CodeOf(err) == fault.NeedsPerson {
-		return commit.Explain(err)
-	}
-	return nil
+
+	return hcl.Diagnostics{origin.Warning(fault.SetAside, hcl.Range{}, "The plan is that of a first boot",
+		"%s.", origin.Capitalize(n.Store.StartsOver().String()))}
 }
 
 // Recording returns the tape of p as a recording, with the site.

@@ -4,14 +4,12 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/lang/eval"
 	"github.com/prelet/prelet/internal/node"
@@ -342,24 +340,6 @@ func MayWrite(site *lang.Site, file string) bool {
 	}
 
 	return false
-}
-
-// ListUsualPaths returns the paths that a site may write, as far as they are known without a machine: those that it
-// names, and those of the kubelet's files on every distribution.
-func ListUsualPaths(site *lang.Site) []string {
-	deb, rpm := kubelet.KubeadmDeb(), kubelet.LayoutFor("rhel", "")
-	out := []string{deb.FlagsFile, rpm.FlagsFile, deb.ConfigFile, deb.CAFile}
-	for _, i := range site.Stages {
-		for _, b := range i.Body.Blocks {
-			if path := b.Body.Attributes["path"]; path != nil {
-				if text, isLiteral := value.LiteralText(path.Expr); isLiteral && strings.HasPrefix(text, "/") {
-					out = append(out, text)
-				}
-			}
-		}
-	}
-
-	return out
 }
 
 func sortKeys[T any](m map[string]T) []string {

@@ -1,7 +1,6 @@
 package commit
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/prelet/prelet/internal/boot"
@@ -161,95 +160,17 @@ func toState(a world.TargetAns, secret bool) *generation.State {
 	}
 }
 
-// findInPlace returns the generation whose files stay while the site's plan is held: the current one. If the newest
-// was lost, the current one was rolled back before: then it is the pinned one (0: before prelet), or else the last
-// good one. For a damaged generation it is the one whose contents it has. It returns nil if none is left.
-func (r *Run) findInPlace(cur *generation.Info) (*generation.Info, error) {
-	all, err := r.Store.List()
-	if err != nil {
-		return nil, err
+// proposeGeneration returns the files of a generation as a proposal.
+func (r *Run) proposeGeneration(gen int) (out generation.Proposal, spec activation.Spec, err error) {
+	if spec, err = r.Machine.SpecOf(gen); err != nil {
+		return out, spec, err
 	}
-
-	isDamaged := isDamaged(r.Store)
-	isLeft := cur.Status == generation.StatusRolledBack || isDamaged && r.isVoid()
-	find := func(gen int) *generation.Info {
-		i := slices.IndexFunc(all, func(g generation.Info) bool {
-			return g.Gen == gen
-		})
-		if i < 0 || r.Store.Intact(gen) != nil || r.Machine.WhyForeign(gen) != "" {
-			return nil
-		}
-
-		return &all[i]
+	if out, err = r.Store.Propose(gen); err != nil {
+		return out, spec, err
 	}
+	out.Targets = slices.DeleteFunc(out.Targets, func(t generation.Target) bool { return r.isLeft(t, spec.Retire) })
 
-	pin, _, isPinned := r.Store.Pinned()
-	goal := find(pin)
-
-	wantsBefore := isPinned && pin == 0 // the state before prelet
-	wantsPinned := isPinned && pin > 0 && goal != nil
-	hasPin := isPinned && pin != generation.Unreadable
-
-	switch {
-	case wantsBefore && cur.Restores != 0:
-		return &generation.Info{}, nil
-	case wantsPinned && isLeft:
-		return goal, nil
-	case wantsPinned && cur.Restores != pin && goal.PlanID != cur.PlanID:
-		return goal, nil
-	case hasPin && isLeft: // the pinned one is lost
-		return nil, nil
-	case isLeft:
-		good, _, _ := r.Store.LastIntact(cur.Gen)
-
-		return find(good), nil
-	}
-
-	if isDamaged && cur.Restores > 0 {
-		return cmp.Or(find(cur.Restores), cur), nil
-	}
-
-	return cur, nil
-}
-
-// proposeGeneration returns the files of a generation as a proposal. Damaged parts other than the files are taken
-// from the site's plan, which is held. ok is false for the state before prelet.
-func (a *attempt) proposeGeneration(
-	cur *generation.Info,
-) (out generation.Proposal, spec activation.Spec, ok bool, err error) {
-	if cur.Status == generation.StatusDamaged || cur.Restores == 0 {
-		return out, spec, false, nil
-	}
-
-	spec, err = a.Machine.SpecOf(cur.Gen)
-	if err != nil {
-		return out, spec, false, err
-	}
-	out, damaged, err := a.Store.Propose(cur.Gen)
-	if err != nil {
-		return out, spec, false, err
-	}
-
-	if slices.Contains(damaged, activation.SpecBlob) {
-		spec.Node = a.options.NodeName
-		if out.Blobs[activation.SpecBlob], err = spec.Encode(); err != nil {
-			return out, spec, false, err
-		}
-	}
-	if len(damaged) > 0 {
-		known, err := buildBlobs(a.options, spec, nil)
-		if err != nil {
-			return out, spec, false, err
-		}
-		for name, blob := range known {
-			if slices.Contains(damaged, name) && name != activation.SpecBlob {
-				out.Blobs[name] = blob
-			}
-		}
-	}
-	out.Targets = slices.DeleteFunc(out.Targets, func(t generation.Target) bool { return a.isLeft(t, spec.Retire) })
-
-	return out, spec, true, nil
+	return out, spec, nil
 }
 
 // isLeft reports whether a target of a generation is not restored: it was removed with the verdict, or it is a state

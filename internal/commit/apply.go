@@ -501,15 +501,13 @@ func writeToDisk(o Options, release bool) (gen int, changed bool, err error) {
 	return gen, true, t.Publish()
 }
 
-// writeUnchanged adopts files that are as planned if their generation is damaged.
+// writeUnchanged records files that are as planned and that no generation records so.
 func writeUnchanged(
 	o Options,
 	p generation.Proposal,
 	release bool,
 ) (gen int, changed bool, err error) {
-	p.Force = isDamaged(o.Store)
-
-	gen, err = o.Store.Adopt(p)
+	gen, err = o.Store.Record(p)
 	if !errors.Is(err, generation.ErrNothing) {
 		return gen, err == nil, err
 	}

@@ -1,7 +1,6 @@
 package commit
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -72,58 +71,36 @@ func FindTarget(store *generation.Store, to int) (int, error) {
 		return 0, err
 	}
 	if len(all) == 0 {
+		if over := store.StartsOver(); over != nil {
+			return 0, fault.Usage.Errorf("cannot roll back: %s", over)
+		}
 		return 0, fault.Usage.Errorf("cannot roll back: no generation is in place")
 	}
-	isReadable := func(g generation.Info) bool { return g.Gen == to && g.Status != generation.StatusDamaged }
 	now := all[len(all)-1]
 	switch {
 	case to == now.Gen:
 		return 0, fault.Usage.Errorf("generation %d is in place", to)
 	case to == NewestGood:
-		return findNewestGood(store, all)
-	case to != 0 && !slices.ContainsFunc(all, isReadable):
-		return 0, fault.Usage.Errorf(
-			"generation %d is not kept, or cannot be read; prelet history lists the kept ones", to)
+		return findNewestGood(all)
+	case to != 0 && !slices.ContainsFunc(all, func(g generation.Info) bool { return g.Gen == to }):
+		why := ""
+		if a := store.FindAside(); a != nil && to <= a.Last {
+			why = ": " + a.String()
+		}
+		return 0, fault.Usage.Errorf("generation %d is not kept%s; prelet history lists the kept ones", to, why)
 	}
-	return to, checkTarget(store, all, to)
+
+	return to, nil
 }
 
-// findNewestGood returns the newest generation before the one in place that was good and can be gone back to.
-func findNewestGood(store *generation.Store, all []generation.Info) (int, error) {
+// findNewestGood returns the newest generation before the one in place that was good.
+func findNewestGood(all []generation.Info) (int, error) {
 	now := all[len(all)-1]
-	var refused error
 	for _, g := range slices.Backward(all[:len(all)-1]) {
-		if g.Status != generation.StatusGood || g.Gen == now.Restores {
-			continue
-		}
-		err := checkTarget(store, all, g.Gen)
-		if err == nil {
+		if g.Status == generation.StatusGood && g.Gen != now.Restores {
 			return g.Gen, nil
 		}
-		refused = cmp.Or(refused, err)
 	}
-	if refused != nil {
-		return 0, refused
-	}
-	return 0, fault.Usage.Errorf("no earlier generation was good; name one (prelet history), or 0 for as before prelet")
-}
 
-// checkTarget refuses a generation that cannot be gone back to, before the kubelet is stopped for it: its file is
-// damaged, or it is as before prelet, which is not known.
-func checkTarget(store *generation.Store, all []generation.Info, to int) error {
-	isBefore := func(g generation.Info) bool {
-		return g.Gen == to && g.Restores == 0
-	}
-	if to == 0 || slices.ContainsFunc(all, isBefore) {
-		return store.KnowsBefore()
-	}
-	if err := store.Intact(to); err != nil {
-		return &fault.Fault{
-			Code:    fault.Usage,
-			Summary: fmt.Sprintf("generation %d is damaged, so a rollback to it is not possible", to),
-			Why:     generation.DescribeDamage(err),
-			Next:    "prelet rollback without a number uses the newest intact good one",
-		}
-	}
-	return nil
+	return 0, fault.Usage.Errorf("no earlier generation was good; name one (prelet history), or 0 for as before prelet")
 }

@@ -279,7 +279,7 @@ func (r *Run) inspect(ctx context.Context, e *ending) {
 		if r.Machine.IsAsFound() {
 			e.asFound = fmt.Sprintf(
 				"%s has no generation, and this node has joined: the kubelet starts on the files as they are; "+
-					"when that is fixed, prelet run adopts them", r.Machine.StateDir,
+					"when that is fixed, prelet run makes a generation of them", r.Machine.StateDir,
 			)
 		}
 	}
@@ -295,25 +295,10 @@ func (r *Run) inspect(ctx context.Context, e *ending) {
 
 	if cur := readCurrent(r.Store); cur != nil {
 		e.isGood = cur.Status == generation.StatusGood
-		r.noteAdopted(cur)
 		if e.Changed {
 			e.Overwritten = generation.ListOverwritten(cur.Entries)
 		}
 	}
-}
-
-// noteAdopted notes that the files of the generation in place were adopted.
-func (r *Run) noteAdopted(cur *generation.Info) {
-	if !cur.Adopted {
-		return
-	}
-
-	note := fmt.Sprintf("generation %d has the files as they were found", cur.Gen)
-	if r.Store.KnowsBefore() != nil {
-		note += "; what they were before prelet is not known"
-	}
-
-	r.Report.Note(fault.Adopted, note)
 }
 
 // endFailed ends a run before its commit. err is an error that is not in the plan's diagnostics.

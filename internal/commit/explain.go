@@ -62,15 +62,7 @@ func explainStuck(e *generation.StuckError) *hcl.Diagnostic {
 	}
 
 	detail := []string{formatReason(why)}
-	if e.Journal != "" {
-		detail = append(detail, "The commit that was interrupted is in "+e.Journal+".")
-	}
-
-	if e.Journal != "" { // only a journal shows that the files are a mixture
-		detail = append(detail, "Nothing was touched, and the kubelet is not started on a mixture.")
-	} else {
-		detail = append(detail, "Nothing was touched.")
-	}
+	detail = append(detail, "Nothing was touched.")
 
 	if e.Command == "" {
 		detail = append(detail, formatNext(e.Next))

@@ -72,12 +72,14 @@ func (r *Run) Begin(ctx context.Context) (isEnded bool) {
 		return true
 	}
 
-	r.setAside()
-
 	_, err := r.Machine.Enter(ctx, activation.Entry{On: activation.OnFinish})
-	if err != nil && (r.Off || !generation.IsVoid(err)) {
+	if err != nil {
 		r.endBroken(ctx, fmt.Errorf("recovering what an interrupted run left: %w", err))
 		return true
+	}
+
+	if over := r.Store.StartsOver(); over != nil {
+		r.Report.Degrade(fault.SetAside, over.String()+"; the run goes on with the files as they are")
 	}
 
 	if err := r.Store.ReadOnly(); err != nil {
@@ -93,26 +95,9 @@ func (r *Run) Begin(ctx context.Context) (isEnded bool) {
 		return true
 	}
 
-	if err := r.Store.Check(); err != nil { // before a plan is based on it
-		r.endBroken(ctx, err)
-		return true
-	}
-
 	r.awaitMounts(ctx, nil)
 
 	return false
-}
-
-// setAside moves damaged files of the generations aside, so that the run goes on without them. What cannot be moved is
-// an error of the steps that need it.
-func (r *Run) setAside() {
-	moved, err := r.Store.SetAside()
-	for _, why := range moved {
-		r.Report.Degrade(fault.Adopted, why+"; the run goes on as if it was lost")
-	}
-	if err != nil {
-		r.notify("recover", err.Error())
-	}
 }
 
 // Apply applies a plan. It reports false if the plan must be made again: a file system was mounted at or above one of
@@ -201,9 +186,6 @@ func (a *attempt) place(ctx context.Context) (activation.Outcome, error) {
 	case a.held == "":
 	case a.isForeign(): // the plan was held on the machine that this one is a copy of
 		a.held += " (on another machine)"
-		a.releases = true
-	case a.isNothingInPlace(p.Kubelet.Joined):
-		a.held += " (and its generations are lost)"
 		a.releases = true
 	case !a.Retry:
 		return a.restoreInPlace(ctx)
@@ -356,61 +338,6 @@ func readCurrent(s *generation.Store) *generation.Info {
 	return cur
 }
 
-// isDamaged reports whether the current generation is damaged, apart from its files.
-func isDamaged(s *generation.Store) bool {
-	cur := readCurrent(s)
-
-	return cur != nil && fault.CodeOf(s.Intact(cur.Gen)) == fault.NeedsPerson
-}
-
-// hasLostVerdict reports whether the generation in place was never judged and no journal awaits its verdict, because
-// that was lost. Its files are adopted again, so that they are judged. A generation that a rollback made, and that
-// was judged unhealthy, has a reason.
-func (r *Run) hasLostVerdict() bool {
-	cur := readCurrent(r.Store)
-	if cur == nil || !awaitsVerdict(cur) {
-		return false
-	}
-
-	j, err := r.Store.Journal()
-
-	return err == nil && (j == nil || j.Gen != cur.Gen)
-}
-
-// awaitsVerdict reports whether a generation was never judged.
-func awaitsVerdict(cur *generation.Info) bool {
-	switch cur.Status {
-	case generation.StatusPending:
-		return true
-	case generation.StatusRestored:
-		return cur.Why == ""
-	}
-
-	return false
-}
-
-// isNothingInPlace reports whether there are no files that could stay instead of a plan that is held: the generations
-// are lost, and the node has not joined, or the files may be a mixture.
-func (r *Run) isNothingInPlace(hasJoined bool) bool {
-	cur, err := r.Store.Current()
-	if err != nil || cur == nil {
-		return err == nil && (!hasJoined || r.isVoid())
-	}
-	if !r.isVoid() {
-		return false
-	}
-	goal, err := r.findInPlace(cur)
-
-	return err == nil && goal == nil
-}
-
-// isVoid reports whether an interrupted commit cannot be finished, so that the files may be a mixture.
-func (r *Run) isVoid() bool {
-	j, err := r.Store.Journal()
-
-	return err == nil && r.Store.Void(j)
-}
-
 // commit puts a proposal in place if it differs, and activates it.
 func (a *attempt) commit(
 	ctx context.Context, proposal generation.Proposal, spec activation.Spec,
@@ -428,12 +355,11 @@ func (a *attempt) commit(
 
 	a.noteComparison(c)
 
-	if !c.Changed && !a.needsAdoption(c) && !proposal.Force {
+	if !c.Changed && !c.Unrecorded && !proposal.Force {
 		return a.resumeUnchanged(ctx, spec)
 	}
 	if !c.Changed {
-		proposal.Force = true
-		return a.adoptFiles(ctx, proposal, spec)
+		return a.recordFiles(ctx, proposal, spec)
 	}
 
 	a.noteCovered(ctx)
@@ -492,42 +418,27 @@ func (r *Run) readUnitFiles(
 	return out
 }
 
-// noteComparison notes which files cannot go back to their content before prelet, and reports those that come back
-// without setuid and setgid.
+// noteComparison reports the files that come back without setuid and setgid.
 func (r *Run) noteComparison(c *generation.Comparison) {
 	for _, why := range c.WithoutSetID {
 		r.Report.Degrade(fault.CannotWrite, why)
 	}
-
-	if len(c.Lost) > 0 {
-		r.Report.Note(
-			fault.Adopted,
-			"the generation in place is damaged, so these files cannot be restored to their content before prelet: "+
-				strings.Join(c.Lost, ", "),
-		)
-	}
 }
 
-// needsAdoption reports whether a new generation is needed although no file differs.
-func (r *Run) needsAdoption(c *generation.Comparison) bool {
-	return c.Adopts || isDamaged(r.Store) || r.hasLostVerdict() || r.isVoid()
-}
-
-// adoptFiles makes a generation of files that all are as planned, and that no generation of this machine in place
-// records so: there is none, it is damaged, its verdict was lost, or the state folder was lost or restored from a
-// backup. The gate is not shut and the kubelet is not stopped.
-func (a *attempt) adoptFiles(
+// recordFiles makes a generation of files that all are as planned, and that no generation of this machine in place
+// records so: there is none, or somebody else has made the files. The gate is not shut and the kubelet is not stopped.
+func (a *attempt) recordFiles(
 	ctx context.Context, proposal generation.Proposal, spec activation.Spec,
 ) (out activation.Outcome, err error) {
 	if _, err := a.Machine.Preflight(ctx, spec, nil); err != nil {
 		return out, err
 	}
 
-	if err := a.release(); err != nil { // before the files are adopted, which the next run does as well
+	if err := a.release(); err != nil { // before the files are recorded, which the next run does as well
 		return out, err
 	}
 
-	gen, err := a.Store.Adopt(proposal)
+	gen, err := a.Store.Record(proposal)
 
 	switch {
 	case errors.Is(err, generation.ErrDiffers), errors.Is(err, generation.ErrChanged):
@@ -551,7 +462,7 @@ func (a *attempt) adoptFiles(
 		Stage:   "commit",
 		State:   report.OK,
 		Message: report.MessageCommitted,
-		Summary: fmt.Sprintf("generation %d: every file was as planned already, and is adopted", gen),
+		Summary: fmt.Sprintf("generation %d: every file was as planned already", gen),
 	})
 
 	return a.enter(ctx, activation.Entry{On: activation.OnResume})
@@ -593,12 +504,9 @@ func hasNoSite(p *boot.Plan) bool {
 		})
 }
 
-// WhyPinned returns the reason when no plan may be applied: a generation is pinned, or that cannot be read.
+// WhyPinned returns the reason when no plan may be applied: a generation is pinned.
 func WhyPinned(s *generation.Store) (why string, ok bool) {
 	gen, why, ok := s.Pinned()
-	if gen == generation.Unreadable {
-		return fmt.Sprintf("what is held on this node cannot be read (%s)", why), ok
-	}
 
 	return fmt.Sprintf("generation %d is pinned (%s)", gen, why), ok
 }
@@ -625,46 +533,23 @@ func (a *attempt) restoreInPlace(ctx context.Context) (out activation.Outcome, e
 	if err != nil {
 		return out, err
 	}
-	if cur == nil {
+	if cur == nil || cur.Restores == 0 { // no files of a plan
 		return a.enter(ctx, resume)
 	}
 
-	goal, err := a.findInPlace(cur)
-
-	switch {
-	case err != nil:
-		return out, err
-	case goal == nil:
-		a.Report.Degrade(fault.Held, fmt.Sprintf(
-			"generation %d was rolled back, and the generation after it is lost: the files stay as they are",
-			cur.Gen,
-		))
-
-		return a.enter(ctx, resume)
-	case goal.Restores == 0 && cur.Restores != 0: // what came after it is lost, and was as before prelet
-		out, err = a.enter(ctx, activation.Entry{On: activation.OnRollback, Why: a.held})
-		a.isCommitted = err == nil
-
-		return out, err
-	}
-
-	proposal, spec, ok, err := a.proposeGeneration(goal)
+	proposal, spec, err := a.proposeGeneration(cur.Gen)
 	if err != nil {
 		return out, err
 	}
-	if !ok {
-		return a.enter(ctx, resume)
-	}
-
 	c, err := a.Store.Compare(proposal)
 	if err != nil {
 		return out, err
 	}
-	if !c.Changed && !a.needsAdoption(c) {
+	if !c.Changed {
 		return a.enter(ctx, resume)
 	}
 
-	a.notify("commit", describeRestored(cur, goal, c.Changed))
+	a.notify("commit", "somebody changed files of the generation in place; they are put back")
 
 	return a.commit(ctx, proposal, spec)
 }
@@ -676,25 +561,6 @@ func (r *Run) notify(stage, summary string) {
 		State:   report.Notice,
 		Summary: summary,
 	})
-}
-
-// describeRestored returns why the files of the generation goal are put in place, or adopted as they are.
-func describeRestored(cur, goal *generation.Info, isChanged bool) string {
-	switch {
-	case goal.Gen != cur.Gen && cur.Status == generation.StatusRolledBack:
-		return fmt.Sprintf(
-			"generation %d was rolled back, and the generation after it is lost: "+
-				"the contents of generation %d are restored",
-			cur.Gen,
-			goal.Gen,
-		)
-	case goal.Gen != cur.Gen:
-		return fmt.Sprintf("the contents of generation %d are in place again, and not those of %d", goal.Gen, cur.Gen)
-	case isChanged:
-		return "somebody changed files of the generation in place; they are put back"
-	}
-
-	return "what is kept of the generation in place is damaged or lost; its files are adopted as they are"
 }
 
 // findPlanID returns the ID of a generation's plan.

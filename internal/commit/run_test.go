@@ -289,7 +289,7 @@ func TestMounts(t *testing.T) {
 }
 
 // TestRetryKilledAnywhere kills a run with Retry of a held plan, whose files somebody has put in place already,
-// before each write of the store: a plan that is adopted is not held.
+// before each write of the store: a plan that is recorded is not held.
 func TestRetryKilledAnywhere(t *testing.T) {
 	type killed struct{}
 
@@ -328,7 +328,7 @@ func TestRetryKilledAnywhere(t *testing.T) {
 		cur, err := b.Store.Current()
 		must(t, err)
 		if why, held := b.Store.Held(PlanID(two)); held && cur.PlanID == PlanID(two) {
-			t.Errorf("killed before write %d: generation %d is adopted and its plan held (%s), want one of them",
+			t.Errorf("killed before write %d: generation %d is recorded and its plan held (%s), want one of them",
 				at, cur.Gen, why)
 		}
 		if over && cur.PlanID != PlanID(two) {

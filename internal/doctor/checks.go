@@ -407,7 +407,7 @@ func (in *Input) checkServing(r *check.Report) {
 	}
 }
 
-// checkState checks what earlier runs left: a journal, damaged generations, holds and the lock.
+// checkState checks what earlier runs left: a journal, a state that was set aside, holds and the lock.
 func (in *Input) checkState(r *check.Report) {
 	k := in.Kept
 	if k.Err != nil {
@@ -431,22 +431,19 @@ func (in *Input) checkState(r *check.Report) {
 	}
 
 	in.checkJournal(r)
-	for _, g := range in.Kept.Damaged {
-		do := "nothing: a rollback uses an older good one"
-		if g.Gen == in.Kept.Current {
-			do = "prelet run makes a generation of what is in place"
+	if a := k.Aside; a != nil {
+		do := "prelet run"
+		if a.Path != "" {
+			do = "look at the disk; then, without the copy: rm -r " + nodefile.QuoteWord(a.Path)
 		}
-		r.Warn(fmt.Sprintf("generation %d is damaged", g.Gen), generation.DescribeDamage(g.Why), do)
+		r.Warn("the state of earlier runs could not be trusted", a.String(), do)
 	}
 	in.checkHolds(r)
 
-	switch generation := fmt.Sprintf("generation %d is in place, ", k.Current); {
-	case k.Current == 0:
+	if k.Current == 0 {
 		r.Fine("prelet has not run here yet")
-	case k.Adopted:
-		r.Fine(generation + "adopted: its files were as planned already")
-	default:
-		r.Fine(generation + "nothing is pending")
+	} else {
+		r.Fine(fmt.Sprintf("generation %d is in place, nothing is pending", k.Current))
 	}
 }
 

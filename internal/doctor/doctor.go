@@ -123,8 +123,7 @@ type Kept struct {
 	Err     error
 	Newer   error // a newer prelet wrote it, so this one changes nothing; else nil
 	Current int
-	Damaged []generation.DamagedGeneration // generations whose files are damaged
-	Adopted bool                           // the files of Current were as planned before it
+	Aside   *generation.Aside // a state that could not be trusted; nil: none
 	Journal *generation.Journal
 	Held    map[string]string // the reason by plan
 	Pinned  string            // why nothing is applied; "" for no pin

@@ -106,11 +106,12 @@ const (
 	// ServingCertificate is for a kubelet whose API has no certificate yet.
 	ServingCertificate Code = "serving-certificate"
 	NodeCondition      Code = "node-condition"
-	Adopted            Code = "adopted"
-	UnitMissing        Code = "unit-missing"
-	UnitRefuses        Code = "unit-refuses"
-	UnitFailed         Code = "unit-failed"
-	TestFailed         Code = "test-failed"
+	// SetAside is for a state folder that could not be trusted.
+	SetAside    Code = "set-aside"
+	UnitMissing Code = "unit-missing"
+	UnitRefuses Code = "unit-refuses"
+	UnitFailed  Code = "unit-failed"
+	TestFailed  Code = "test-failed"
 )
 
 // exitStatuses contains the codes whose exit status is not 10 (the site is invalid).

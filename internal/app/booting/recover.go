@@ -56,7 +56,7 @@ func Recover(ctx context.Context, e *app.Env, root string) (Recovered, error) {
 	case err != nil:
 	case h.IsBelow():
 		_, err = store.Recover()
-	case !was.IsUnfinished() || store.Void(was):
+	case !was.IsUnfinished():
 		// removes files that were staged and never committed
 		_, err = h.Machine(store, nil).Enter(ctx, activation.Entry{On: activation.OnFinish})
 	}
@@ -67,7 +67,9 @@ func Recover(ctx context.Context, e *app.Env, root string) (Recovered, error) {
 		return newRecovered(was), finishInterrupted(ctx, e, h, store)
 	}
 	r, err := describeRecovered(store, was)
-	if !h.IsBelow() {
+	if over := store.StartsOver(); over != nil {
+		r.Lost = over.DescribeNext()
+	} else if !h.IsBelow() {
 		r.Lost = h.Machine(store, nil).WhyLost(ctx)
 	}
 

@@ -209,13 +209,7 @@ func runRoot(ctx context.Context, e *app.Env, h *app.Host, o RunOptions) (Ran, e
 	}
 	defer store.Close()
 
-	moved, err := store.SetAside()
-	for _, why := range moved {
-		e.Say(why)
-	}
-	e.SayError(err)
-	_, err = store.Recover()
-	if err != nil && !generation.IsVoid(err) {
+	if _, err = store.Recover(); err != nil {
 		return Ran{}, err
 	}
 

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
@@ -36,7 +35,6 @@ type OpenedImage struct {
 	keep    []byte          // the output of the kubelet's binary, to be kept; nil for none
 	Results []check.Result
 
-	usual         []string         // paths that the site may write, sorted
 	written       []image.Leftover // by prelet
 	isInterrupted bool             // a commit was interrupted, so that written is not known
 }
@@ -70,14 +68,6 @@ func OpenImage(ctx context.Context, e *app.Env, w app.Where) (*OpenedImage, erro
 	i.in.Site = v.Site
 	i.loaded = v.Diagnostics
 	i.in.Machines = v.Machines
-	if v.Site != nil {
-		i.usual = boot.ListUsualPaths(v.Site)
-	}
-	for _, f := range v.Planned {
-		i.usual = append(i.usual, f.Path)
-	}
-	slices.Sort(i.usual)
-	i.usual = slices.Compact(i.usual)
 	i.in.Detectors = e.DetectorHost(w).Survey(ctx, nil, nil)
 	i.in.Runtime = probe.ConfiguredRuntime(ctx, w.Root)
 	i.look()

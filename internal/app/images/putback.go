@@ -5,13 +5,13 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"path"
 
 	"github.com/prelet/prelet/internal/app"
 	"github.com/prelet/prelet/internal/commit"
 	"github.com/prelet/prelet/internal/commit/activation"
 	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/doctor/image"
-	"github.com/prelet/prelet/internal/platform/machineid"
 )
 
 // The next machine would take a file of this one's plan for a file of the image, and start from it.
@@ -32,8 +32,8 @@ func (i *OpenedImage) findWritten() (out []image.Leftover, isInterrupted bool, e
 	}
 	defer store.Close()
 
-	if why, err := store.Lost(machineid.AcceptedFile, app.LastGoodFile); why != "" || err != nil {
-		return i.describeLost(store, why), false, ignoreDenied(err)
+	if a := store.FindAside(); a != nil {
+		return []image.Leftover{i.describeAside(a)}, false, nil
 	}
 	j, err := store.Journal()
 	if err != nil || j.IsUnfinished() {
@@ -79,50 +79,18 @@ func newWritten(file string, action image.Action) image.Leftover {
 // stateFolder is prelet's own folder.
 const stateFolder = "/var/lib/prelet"
 
-// describeLost returns what a person must change if it is not known what prelet wrote, or what was before it: the files
-// that readable generations list, those that the site writes, and at last the state folder, whose removal says that the
-// others are as the image should have them, which only a person knows. without says why it is not known; "" that it is.
-func (i *OpenedImage) describeLost(store *generation.Store, without string) (out []image.Leftover) {
-	if without == "" {
-		return nil
+// describeAside returns that it is not known which files prelet wrote, until a person removes the state that could not
+// be trusted: this says that they are as the image should have them.
+func (i *OpenedImage) describeAside(a *generation.Aside) image.Leftover {
+	l := newWritten(stateFolder, image.ByHand)
+	copied := stateFolder
+	if a.Path != "" {
+		copied = path.Join(stateFolder, path.Base(a.Path))
 	}
+	l.Why = "which files prelet wrote before is not known: " + a.String()
+	l.Do = "when the files that prelet wrote are as the image should have them: rm -r " + i.in.Root.Word(copied)
 
-	isListed := map[string]bool{}
-	for _, e := range store.ListWritten() {
-		isListed[e.Path] = true
-		now, _, err := store.Observe(e.Path)
-		if err == nil && (now.Kind == generation.Absent || now.Equal(e.Original)) {
-			continue
-		}
-		l := newWritten(e.Path, image.ByHand)
-		l.Do = i.removalOf(e)
-		if e.Original.Kind != generation.Absent {
-			l.Why += "; what was before prelet cannot be put back: " + without
-			l.Do = "make it as the image should have it"
-		}
-		out = append(out, l)
-	}
-
-	known := "which files prelet wrote is not known"
-	if len(isListed) > 0 {
-		known = "whether prelet wrote other files than those of the generations that can be read is not known"
-	}
-	for _, file := range i.usual {
-		now, _, err := store.Observe(file)
-		if isListed[file] || err == nil && now.Kind == generation.Absent {
-			continue
-		}
-		l := newWritten(file, image.ByHand)
-		l.Why = "the site may have written it: " + known
-		l.Do = "if the image had none before prelet: rm " + i.in.Root.Word(file) +
-			"; else make it as the image should have it"
-		out = append(out, l)
-	}
-	last := newWritten(stateFolder, image.ByHand)
-	last.Why = known + ": " + without
-	last.Do = "when the files that prelet wrote are as the image should have them: rm -r " + i.in.Root.Word(stateFolder)
-
-	return append(out, last)
+	return l
 }
 
 // removalOf returns the command that removes what prelet made.
@@ -142,8 +110,6 @@ func (i *OpenedImage) describeWritten(e generation.Entry, made generation.State)
 	switch {
 	case e.HasChange():
 		return l, true
-	case e.Adopted != 0 && !e.CreateOnly:
-		l.Do = "make it as the image should have it, and then rm -r " + i.in.Root.Word(stateFolder)
 	case e.Action != generation.ActionKeep, e.Old.Equal(e.Original), e.CreateOnly && !isNew:
 		return l, false
 	case e.CreateOnly && e.Old.Equal(made):

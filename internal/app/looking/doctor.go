@@ -238,10 +238,9 @@ func readKept(store *generation.Store, h *app.Host) doctor.Kept {
 	cur, err := store.Current()
 	if cur != nil {
 		k.Current = cur.Gen
-		k.Adopted = cur.Adopted
 	}
 	k.Newer = activation.Newer(store)
-	k.Damaged = listDamaged(store)
+	k.Aside = store.FindAside()
 	k.Journal, journalErr = store.Journal()
 	k.Held, heldErr = store.HeldAll()
 	k.Err = cmp.Or(heldErr, journalErr, err)
@@ -252,15 +251,4 @@ func readKept(store *generation.Store, h *app.Host) doctor.Kept {
 		k.Lock = fmt.Sprintf("process %d", pid)
 	}
 	return k
-}
-
-func listDamaged(store *generation.Store) (out []generation.DamagedGeneration) {
-	all, _ := store.List() // an error is reported by Current
-	for _, g := range all {
-		err := store.Intact(g.Gen)
-		if fault.CodeOf(err) == fault.NeedsPerson {
-			out = append(out, generation.DamagedGeneration{Gen: g.Gen, Why: err})
-		}
-	}
-	return out
 }

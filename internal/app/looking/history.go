@@ -76,7 +76,6 @@ type HistoryEntry struct {
 	Generation int        `json:"generation"`
 	Time       time.Time  `json:"time,omitzero"`
 	Status     string     `json:"status"`
-	Adopted    bool       `json:"adopted,omitempty"` // made of files that were as planned already
 	Why        string     `json:"why,omitempty"`
 	Restores   *int       `json:"restores,omitempty"` // the generation whose contents it has again; 0: as before prelet
 	Plan       string     `json:"plan"`
@@ -98,7 +97,6 @@ func newHistoryEntry(g generation.Info) HistoryEntry {
 		Generation: g.Gen,
 		Time:       g.Time.UTC(),
 		Status:     string(g.Status),
-		Adopted:    g.Adopted,
 		Why:        g.Why,
 		Plan:       g.PlanID,
 		Files:      []FileLine{},
@@ -130,9 +128,6 @@ func (h History) Newest() []HistoryEntry {
 	return out
 }
 
-// IsDamaged reports whether nothing else is known of a generation.
-func (c HistoryEntry) IsDamaged() bool { return c.Status == string(generation.StatusDamaged) }
-
 // Words returns the status for people.
 func (c HistoryEntry) Words() string {
 	if c.Status == string(generation.StatusRolledBack) {
@@ -160,9 +155,6 @@ func (c HistoryEntry) Origin() string {
 		out = append(out, "as before prelet")
 	} else if c.Restores != nil {
 		out = append(out, fmt.Sprintf("contents of %d", *c.Restores))
-	}
-	if c.Adopted {
-		out = append(out, "adopted: the files were as planned already")
 	}
 	if c.Why != "" {
 		out = append(out, c.Why)

@@ -78,6 +78,9 @@ func openHistory(ctx context.Context, e *app.Env, root string) (*generation.Stor
 	store, err := generation.OpenReadOnly(h.StoreOptions())
 	if err == nil {
 		e.SayError(activation.Newer(store))
+		if over := store.StartsOver(); over != nil {
+			e.Say(over.String())
+		}
 	}
 
 	return store, err
@@ -121,10 +124,6 @@ func (r *historyReader) read(ctx context.Context, place int) compare.Generation 
 		out.Problems = append(out.Problems, fmt.Sprintf("generation %d: %s", g.Gen, problem))
 	}
 	switch {
-	case g.Status == generation.StatusDamaged:
-		report("%s", g.Why)
-		out.IsDamaged = true
-		return out
 	case g.Restores == 0:
 		report("it has the files as before prelet, so it has no plan")
 		out.Rollback = "the rollback to the state before prelet"

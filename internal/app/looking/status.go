@@ -27,6 +27,7 @@ type NodeStatus struct {
 	StatusExit  int    `json:"status_exit"`           // of the command
 	Interrupted string `json:"interrupted,omitempty"` // a commit whose writer is gone, and the next step
 	Lost        string `json:"lost,omitempty"`        // that the generation in place was lost, and what to do
+	SetAside    string `json:"set_aside,omitempty"`   // why there is a copy of a state that could not be trusted
 	Problem     string `json:"problem,omitempty"`     // why the report of the last run cannot be read
 	Failing     string `json:"failing,omitempty"`     // how the kubelet's unit fails on files that are as planned
 	NotStarted  string `json:"not_started,omitempty"` // why prelet.service could not start, or how it dies at each try
@@ -310,6 +311,9 @@ func readStore(ctx context.Context, h *app.Host, out *NodeStatus) {
 	}
 
 	_, _, out.Pinned = store.Pinned()
+	if a := store.FindAside(); a != nil {
+		out.SetAside = a.String()
+	}
 	out.Lost = h.Machine(store, nil).WhyLost(ctx)
 	cur, err := store.Current()
 	if err != nil || cur == nil {

@@ -31,9 +31,8 @@ type ValidateOptions struct {
 type Validated struct {
 	Site        *lang.Site
 	Diagnostics hcl.Diagnostics
-	Machines    int         // sample machines that the site is evaluated on
-	Planned     []node.File // on one of them; none if the site has errors
-	StrictErr   error       // set where the site has warnings and ValidateOptions.Strict makes them errors
+	Machines    int   // sample machines that the site is evaluated on
+	StrictErr   error // set where the site has warnings and ValidateOptions.Strict makes them errors
 }
 
 // IsValid reports whether the site passes the check.
@@ -117,7 +116,6 @@ func Validate(e *app.Env, o ValidateOptions) (Validated, error) {
 		Site:        s,
 		Diagnostics: diags,
 		Machines:    len(machines),
-		Planned:     planned,
 	}
 	if o.Strict && hasWarnings(diags) {
 		v.StrictErr = fault.Evaluation.Errorf("the site has warnings, and --strict makes them errors")

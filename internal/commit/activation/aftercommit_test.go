@@ -20,7 +20,7 @@ func TestErrorsAfterCommit(t *testing.T) {
 		boot   bool
 	}
 
-	for _, method := range []string{"Relock", "Journal", "Current", "List", "Blob"} {
+	for _, method := range []string{"Relock", "Journal", "Current", "Blob"} {
 		for _, code := range []fault.Code{fault.CannotWrite, fault.Locked, ""} {
 			for _, w := range []world{{"two", false}, {"two healthz=bad", false}, {"two", true}} {
 				if !chosen.Has(4, method, code, w) {

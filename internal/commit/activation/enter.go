@@ -51,7 +51,7 @@ type Entry struct {
 //     boot, where prelet must not wait, it patches nothing. Outcome.Checks has the result.
 //   - OnFailed follows a run that failed before its commit. The kubelet may start on the generation in place if that is
 //     complete and good, or complete, not judged yet and the node has joined: a typo must not stop a fleet at its next
-//     reboot. Without a generation it may start on the files of a node that has joined: the state folder was lost.
+//     reboot. Without a generation it may start on the files of a node that has joined.
 //     Otherwise the gate stays shut, and HeldBack has the reason.
 //   - OnNoSite is of a node without a site. If there never was a generation, prelet is not in use and the kubelet
 //     starts unchanged; otherwise it is OnFailed.
@@ -70,7 +70,7 @@ func (m *Machine) Enter(ctx context.Context, e Entry) (Outcome, error) {
 	switch e.On {
 	case OnResume, OnUnchanged, OnOff, OnVerify:
 		out, err := m.walk(ctx, t, OnFinish)
-		if err != nil && !generation.IsVoid(err) {
+		if err != nil {
 			return out, err
 		}
 	case OnNoSite:

@@ -15,9 +15,8 @@ import (
 // location is where a node is: its phase and the facts that the rows for one trigger need. Other facts are not read.
 type location struct {
 	phase   phase
-	journal *generation.Journal // nil: no commit or rollback is in progress, or its generation was lost
-	isVoid  bool                // an interrupted commit cannot be finished, so the files may be a mixture
-	current *generation.Info    // the generation in place; nil: there never was one, or all were lost
+	journal *generation.Journal // nil: no commit or rollback is in progress
+	current *generation.Info    // the generation in place; nil: there is none
 	spec    Spec                // of the current generation, or of the generation that is being published
 	placed  time.Duration       // when its files were in place, on this boot's clock; 0: in an earlier boot
 	since   time.Duration       // a kubelet that started earlier has not read them; 0: any has
@@ -85,29 +84,11 @@ func (m *Machine) locate(ctx context.Context, t *walkState, on Trigger) (locatio
 		return h, err
 	}
 
-	if h.isVoid = m.Store.Void(h.journal); h.isVoid { // it is not finished, and the next commit replaces it
-		h.journal = nil
-	}
-
 	// A crash is recovered from, and a change is committed, also when the generation in place cannot be read.
 	h.phase = phaseOf(h.journal, nil)
 	if h.phase != mixed && on != OnFinish && on != OnChange {
 		if h.current, err = m.Store.Current(); err != nil {
 			return h, err
-		}
-
-		if h.journal != nil &&
-			(h.current == nil || h.current.Gen != h.journal.Gen) { // its generation was lost
-			if on == OnVerify {
-				m.note(
-					"verify",
-					"notice",
-					"generation %d awaited its verdict and was lost: the next run adopts its files",
-					h.journal.Gen,
-				)
-			}
-
-			h.journal = nil
 		}
 
 		h.phase = phaseOf(h.journal, h.current)
@@ -164,27 +145,19 @@ func HasRun(ctx context.Context, units Units) bool {
 	return false
 }
 
-// WhyLost returns that this boot has put a generation in place which the store does not have, with what to do; "" if
-// the store has it, or if nothing shows that there was one. Then the state folder was lost, or restored from a
-// backup.
+// WhyLost returns why the store does not have the generation that this boot has put in place, with what to do; "" if
+// it has it, or if nothing shows that there was one.
 func (m *Machine) WhyLost(ctx context.Context) string {
+	if a := m.Store.StartsOver(); a != nil {
+		return a.DescribeNext()
+	}
 	current, err := m.Store.Current()
 	gen, open, gateErr := m.Gate.State()
-
-	switch {
-	case err != nil || gateErr != nil:
+	if err != nil || gateErr != nil || current != nil {
 		return ""
-	case open && (current == nil && gen > 0 || current != nil && gen > current.Gen):
-		return fmt.Sprintf(
-			"generation %d is in place, and %s has lost it: prelet run adopts the files",
-			gen,
-			m.StateDir,
-		)
-	case !open && current == nil && m.hasEndedRun(ctx):
-		return fmt.Sprintf(
-			"prelet has run in this boot, and %s has no generation: prelet run adopts the files",
-			m.StateDir,
-		)
+	}
+	if open && gen > 0 || !open && m.hasEndedRun(ctx) {
+		return fmt.Sprintf("prelet has run in this boot, and %s has no generation: prelet run makes one", m.StateDir)
 	}
 
 	return ""
@@ -224,7 +197,7 @@ func (m *Machine) readFacts(
 		return nil
 	case h.current == nil:
 		h.spec = Spec{}.withDefaults()
-		if why := m.whyNotAsFound(h.isVoid); why != "" {
+		if why := m.whyNotAsFound(); why != "" {
 			h.blockReason = t.Failure + "; " + why
 		}
 
@@ -301,15 +274,6 @@ func (m *Machine) specOrDefault(gen int) Spec {
 // whyNotGoOn returns why a kubelet must not start on the generation in place after a failed run, or "". A generation
 // without a verdict is good enough on a node that has joined with it.
 func (m *Machine) whyNotGoOn(ctx context.Context, failure string, current *generation.Info) string {
-	if current.Status == generation.StatusDamaged {
-		return fmt.Sprintf(
-			"%s; and generation %d, which is in place, cannot be read: %s",
-			failure,
-			current.Gen,
-			current.Why,
-		)
-	}
-
 	why := cmp.Or(m.whyMixed(ctx, current.Gen), m.whyUnjoined(ctx, current))
 	if why == "" {
 		return ""
@@ -319,11 +283,11 @@ func (m *Machine) whyNotGoOn(ctx context.Context, failure string, current *gener
 }
 
 // whyNotAsFound returns why a kubelet must not start on files of which there is no generation, or "".
-func (m *Machine) whyNotAsFound(isVoid bool) string {
+func (m *Machine) whyNotAsFound() string {
+	over := m.Store.StartsOver()
 	switch {
-	case isVoid:
-		return "no generation is in " + m.StateDir +
-			", and a change of the files was interrupted: prelet run writes them again"
+	case over != nil && over.IsMixed:
+		return over.String() + ", while a change of the files was interrupted: prelet run writes them again"
 	case m.WhyNotJoined == nil:
 		return "no generation was ever in place"
 	}
@@ -337,10 +301,9 @@ func (m *Machine) whyNotAsFound(isVoid bool) string {
 // IsAsFound reports whether there is no generation, and a kubelet may start on the files without one: this node has
 // joined with them.
 func (m *Machine) IsAsFound() bool {
-	j, errJournal := m.Store.Journal()
 	current, err := m.Store.Current()
 
-	return errJournal == nil && err == nil && current == nil && m.whyNotAsFound(m.Store.Void(j)) == ""
+	return err == nil && current == nil && m.whyNotAsFound() == ""
 }
 
 // whyUnjoined returns that a generation without a verdict is on a node that has not joined with it, or "".
@@ -359,7 +322,7 @@ func (m *Machine) readExhausted(ctx context.Context, h *location) error {
 		return nil
 	}
 
-	to, _, some := m.lastGood()
+	to, some := m.lastGood()
 	if !some {
 		return nil
 	}
@@ -385,14 +348,10 @@ func (m *Machine) readExhausted(ctx context.Context, h *location) error {
 
 // readBad prepares the rollback from a bad generation, or sets the reason why there is none.
 func (m *Machine) readBad(ctx context.Context, f watchResult, h *location) error {
-	to, damaged, some := m.lastGood()
+	to, some := m.lastGood()
 	switch {
 	case !some:
 		h.stayReason = "no good generation exists, so this one stays and each boot verifies it again"
-		for _, r := range damaged {
-			h.stayReason += fmt.Sprintf("; generation %d is damaged (%s)", r.Gen, generation.DescribeDamage(r.Why))
-		}
-
 		return nil
 	case f.onlyPods:
 		goal, err := m.specAfterRollback(h.spec, to)
@@ -472,26 +431,13 @@ func (m *Machine) specAfterRollback(left Spec, to int) (Spec, error) {
 	return m.SpecOf(to)
 }
 
-// lastGood returns the last generation that was good on this machine and is intact, and those above it that are
-// damaged. A generation that was good on the machine of the image does not count: it has that machine's name. Numbers
-// only grow, so if the last good generation is foreign, this machine has none.
-func (m *Machine) lastGood() (gen int, damaged []generation.DamagedGeneration, ok bool) {
-	gen, damaged, ok = m.Store.LastIntact(0)
-	if ok && m.WhyForeign(gen) != "" {
-		return 0, damaged, false
-	}
+// lastGood returns the last generation that was good on this machine. A generation that was good on the machine of the
+// image does not count: it has that machine's name. Numbers only grow, so if the last good generation is foreign, this
+// machine has none.
+func (m *Machine) lastGood() (gen int, ok bool) {
+	gen, ok = m.Store.LastGood()
 
-	for _, r := range damaged {
-		m.note(
-			"rollback",
-			"notice",
-			"generation %d was good and is passed over: %s",
-			r.Gen,
-			generation.DescribeDamage(r.Why),
-		)
-	}
-
-	return gen, damaged, ok
+	return gen, ok && m.WhyForeign(gen) == ""
 }
 
 // WhyForeign returns why a generation belongs to another machine, or "". 0 is the state before prelet.
@@ -542,51 +488,33 @@ func (m *Machine) hasJoined(ctx context.Context, gen int) bool {
 }
 
 // SpecOf returns the spec of a generation. After a rollback this is the spec of the generation whose contents were
-// restored. If the stored spec is damaged or of a newer prelet, the files are those of the generation's manifest,
-// and the unit is that of the newest readable spec: the files are known, and the kubelet may start with them.
+// restored. If the stored spec is of a newer prelet, the files are those of the generation's manifest, and the unit is
+// that of the newest readable spec: the files are known, and the kubelet may start with them.
 func (m *Machine) SpecOf(gen int) (Spec, error) {
-	all, err := m.Store.List()
-	if err != nil {
-		return Spec{}, err
-	}
-
-	i := slices.IndexFunc(all, func(info generation.Info) bool {
-		return info.Gen == gen
-	})
-	if i >= 0 &&
-		all[i].Restores == 0 { // the state before prelet has no spec: only that the kubelet runs can be checked
-		spec, err := m.newestSpec(all)
+	info, ok := m.Store.Info(gen)
+	if ok && info.Restores == 0 { // the state before prelet has no spec: only that the kubelet runs can be checked
+		spec, err := m.newestSpec()
 		return spec.withoutPrelet(), err
 	}
 
 	spec, err := readSpec(m.Store, gen)
-	isNewer := err != nil && i >= 0 && all[i].Newer
-	if i < 0 || !isDamaged(err) && !isNewer || all[i].Status == generation.StatusDamaged {
+	if !ok || err == nil || !info.Newer && !errors.Is(err, generation.ErrNewer) {
 		return spec, err
 	}
 
-	newest, err := m.newestSpec(all)
+	newest, err := m.newestSpec()
 	spec = newest.withoutPrelet()
 	spec.Rollback = newest.Rollback
 	spec.Kubeconfig = newest.Kubeconfig
 	spec.Files = map[string]string{}
 
-	for _, e := range all[i].Entries {
-		if e.New.Kind == generation.File && !e.Dropped && !e.CreateOnly &&
-			!slices.Contains(all[i].Retired, e.Path) {
+	for _, e := range info.Entries {
+		if e.New.Kind == generation.File && !e.Dropped && !e.CreateOnly && !slices.Contains(info.Retired, e.Path) {
 			spec.Files[e.Path] = e.New.SHA256
 		}
 	}
 
 	return spec, err
-}
-
-// isDamaged reports whether an error is about something that the store keeps and that is not as it was stored, or that
-// a newer prelet wrote.
-func isDamaged(err error) bool {
-	var stuck *generation.StuckError
-
-	return errors.As(err, &stuck) || errors.Is(err, generation.ErrNewer)
 }
 
 func readSpec(s Store, gen int) (Spec, error) {
@@ -603,15 +531,20 @@ func readSpec(s Store, gen int) (Spec, error) {
 	return spec, nil
 }
 
-// newestSpec returns the newest spec that is not damaged. The unit and its health address of the state before prelet
-// are only known from there.
-func (m *Machine) newestSpec(all []generation.Info) (Spec, error) {
-	for i := len(all) - 1; i >= 0; i-- {
-		if all[i].Restores != 0 && all[i].Status != generation.StatusDamaged {
-			spec, err := readSpec(m.Store, all[i].Gen)
-			if err == nil || !isDamaged(err) && !all[i].Newer {
-				return spec, err
-			}
+// newestSpec returns the newest spec that no newer prelet wrote. The unit and its health address of the state before
+// prelet are only known from there.
+func (m *Machine) newestSpec() (Spec, error) {
+	all, err := m.Store.List()
+	if err != nil {
+		return Spec{}, err
+	}
+	for _, info := range slices.Backward(all) {
+		if info.Restores == 0 {
+			continue
+		}
+		spec, err := readSpec(m.Store, info.Gen)
+		if err == nil || !info.Newer && !errors.Is(err, generation.ErrNewer) {
+			return spec, err
 		}
 	}
 

@@ -438,7 +438,7 @@ func (n *node) spec(config string) Spec {
 // runSite is `prelet run` on a site that renders config into both files.
 func (n *node) runSite(ctx context.Context, config string) (Outcome, error) {
 	return n.process(func(m *Machine) (Outcome, error) {
-		if _, err := m.Enter(ctx, Entry{On: OnFinish}); err != nil && !generation.IsVoid(err) {
+		if _, err := m.Enter(ctx, Entry{On: OnFinish}); err != nil {
 			return Outcome{}, err
 		}
 
@@ -478,7 +478,7 @@ func (n *node) runSite(ctx context.Context, config string) (Outcome, error) {
 
 		txn, err := n.store.Begin(proposal)
 		if errors.Is(err, generation.ErrNothing) {
-			if _, err = n.store.Adopt(proposal); err == nil {
+			if _, err = n.store.Record(proposal); err == nil {
 				return m.Enter(ctx, Entry{On: OnResume})
 			}
 		}

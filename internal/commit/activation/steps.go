@@ -441,7 +441,7 @@ func (m *Machine) openGate(h location, t *walkState) error {
 		return err
 	}
 
-	t.openedGate = !h.gateOpen // else only the number of the generation was another: it was adopted
+	t.openedGate = !h.gateOpen // else only the number of the generation was another: it was recorded
 
 	m.report(report.Event{
 		Stage:      "gate",
@@ -469,23 +469,23 @@ func (m *Machine) requestStart(ctx context.Context, h location, t *walkState) er
 	return wrapAfterCommit(describeInPlace(&h), err)
 }
 
-// adopted is a generation whose files were there before it: a kubelet that runs may have started before them, and is
+// recorded is a generation whose files were there before it: a kubelet that runs may have started before them, and is
 // restarted once then.
-type adopted struct {
+type recorded struct {
 	key   string // of the commit
 	flags []string
 	files []string // that the kubelet reads
 }
 
-// adopted returns what bringUp needs of the generation that awaits its verdict; nil if none does, or if prelet has put
-// it in place.
-func (h location) adopted() *adopted {
-	if h.journal == nil || h.current == nil || !h.current.Adopted {
+// recorded returns what bringUp needs of the generation that awaits its verdict; nil if none does, or if prelet has put
+// it in place, or before this boot.
+func (h location) recorded() *recorded {
+	if h.journal == nil || h.current == nil || h.journal.CommitMono != 0 {
 		return nil
 	}
 
-	a := &adopted{
-		key:   fmt.Sprintf("%d %d adopted", h.journal.Gen, h.journal.CommitTime.UnixNano()),
+	a := &recorded{
+		key:   fmt.Sprintf("%d %d recorded", h.journal.Gen, h.journal.CommitTime.UnixNano()),
 		flags: h.spec.Flags,
 	}
 
@@ -501,10 +501,10 @@ func (h location) adopted() *adopted {
 // ageMargin is how much younger than the process a file has to be. Both ages are read one after the other.
 const ageMargin = time.Second
 
-// isOlder reports whether the process of an active unit has not read the files of a generation that was adopted: a
+// isOlder reports whether the process of an active unit has not read the files of a generation that was recorded: a
 // file was changed after the process started, or the process lacks a flag. A process that was restarted for that
 // reason is not older.
-func (m *Machine) isOlder(ctx context.Context, u Unit, a *adopted) bool {
+func (m *Machine) isOlder(ctx context.Context, u Unit, a *recorded) bool {
 	if a == nil || u.Active != "active" || m.Gate.IsDone(a.key) {
 		return false
 	}
@@ -531,7 +531,7 @@ func (m *Machine) bringUp(
 ) (result string, err error) {
 	steady := context.WithoutCancel(ctx)
 	unit := h.spec.Unit
-	files := h.adopted()
+	files := h.recorded()
 
 	u, err := m.Units.Look(steady, unit)
 	if err != nil {
@@ -629,7 +629,7 @@ func (m *Machine) watchUnlocked(
 		h.journal = &lost
 		t.watchResult = watchResult{
 			verdict: Unknown,
-			reason:  "it was removed while it was watched: the next run adopts its files",
+			reason:  "it was removed while it was watched: the next run makes a generation of its files",
 		}
 		t.out = describeVerdict(onUnknown, h, t.watchResult)
 

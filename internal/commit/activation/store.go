@@ -18,8 +18,8 @@ type Store interface {
 	ReadOnly() error
 	// Newer returns an error if a newer prelet wrote a part of the store.
 	Newer() error
-	// Void reports whether a journal's commit cannot be finished. The next commit replaces it.
-	Void(*generation.Journal) bool
+	// StartsOver returns the state that could not be trusted and was set aside, if no generation followed it; else nil.
+	StartsOver() *generation.Aside
 	// Recover finishes an interrupted change; the returned journal is nil or awaits a verdict. Files may change.
 	Recover() (*generation.Journal, error)
 	// Good closes the journal: this generation is good.
@@ -42,9 +42,8 @@ type Store interface {
 
 	// Current returns the generation in place, nil when there never was one.
 	Current() (*generation.Info, error)
-	// LastIntact returns the highest good generation that can be gone back to, and those above it whose files are
-	// damaged. With 0 all generations count.
-	LastIntact(below int) (gen int, damaged []generation.DamagedGeneration, ok bool)
+	// LastGood returns the highest good generation; ok is false if there is none.
+	LastGood() (gen int, ok bool)
 	List() ([]generation.Info, error)
 	// Info returns one generation of List.
 	Info(gen int) (info generation.Info, ok bool)

@@ -96,7 +96,7 @@ func (b *box) applyIfNeeded(s *Store, p Proposal) {
 	}
 	c, err := s.Compare(p)
 	must(b.t, err)
-	if c.Changed || c.Adopts {
+	if c.Changed || c.Unrecorded {
 		b.apply(s, p)
 	}
 }

@@ -9,10 +9,9 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 )
 
-// Collect removes old generations. It keeps the newest ones, as many as keep, the last good one (and the last intact
-// one if that is damaged), and those that the journal names. Files that a person moved aside are removed with as many
-// newer generations kept, because they may contain a secret. Every generation is complete by itself, so that no other
-// one depends on those that are removed. Without anything to remove, nothing is written.
+// Collect removes old generations. It keeps the newest ones, as many as keep, the last good one, and those that the
+// journal names. Every generation is complete by itself, so that no other one depends on those that are removed.
+// Without anything to remove, nothing is written.
 func (s *Store) Collect(keep int) error {
 	if err := s.checkLocked("collect"); err != nil {
 		return err
@@ -27,7 +26,7 @@ func (s *Store) Collect(keep int) error {
 	}
 
 	newest := committed[max(0, len(committed)-max(keep, 1)):]
-	kept, err := s.listKept(committed, newest)
+	kept, err := s.listKept(newest)
 	if err != nil {
 		return err
 	}
@@ -42,14 +41,6 @@ func (s *Store) Collect(keep int) error {
 			return err
 		}
 	}
-	for _, name := range sortedKeys(l.asides) {
-		if len(newest) < max(keep, 1) || l.asides[name] >= newest[0] {
-			continue
-		}
-		if err := s.disk.unlink(s.gens, name); err != nil {
-			return err
-		}
-	}
 
 	return nil
 }
@@ -61,7 +52,7 @@ func selectNumbers(numbers []int, isWanted func(int) bool) []int {
 }
 
 // listKept returns the generations that Collect keeps.
-func (s *Store) listKept(committed, newest []int) ([]int, error) {
+func (s *Store) listKept(newest []int) ([]int, error) {
 	j, err := s.Journal()
 	if err != nil {
 		return nil, err
@@ -71,17 +62,8 @@ func (s *Store) listKept(committed, newest []int) ([]int, error) {
 	if j != nil {
 		kept = append(kept, j.Gen, j.From, j.To)
 	}
-	good, ok := s.LastGood()
-	if !ok {
-		return kept, nil
-	}
-	kept = append(kept, good)
-
-	hasOlder := len(committed) > len(newest)+1
-	if hasOlder && s.Intact(good) != nil { // a rollback needs an older generation then
-		if older, _, ok := s.LastIntact(good); ok {
-			kept = append(kept, older)
-		}
+	if good, ok := s.LastGood(); ok {
+		kept = append(kept, good)
 	}
 
 	return kept, nil

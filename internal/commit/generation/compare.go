@@ -17,22 +17,19 @@ import (
 type Comparison struct {
 	Entries []Entry // targets that are no longer declared first, then the proposal's targets in their order
 	Changed bool    // a target would change; else Begin is ErrNothing (without Force)
-	// Adopts reports that no target would change, and that the generation in place does not record the targets as they
-	// are: there is none, its state was lost, or another generation made the files. Then Adopt makes a generation.
-	Adopts bool
-	// Lost are the targets of the generation in place whose content before prelet is damaged in every generation. They
-	// count as adopted in their present state, and their old content is never restored.
-	Lost []string
+	// Unrecorded reports that no target would change, and that the generation in place does not record the targets as
+	// they are: there is none, or somebody else made the files. Then Record makes a generation.
+	Unrecorded bool
 	// WithoutSetID has a sentence for each target that is restored without its setuid and setgid, with the next step.
 	WithoutSetID []string
 
-	seen     []observation    // by entry
-	parent   int              // generation in place, or 0
-	restores int              // Proposal.ContentsOf
-	made     []string         // folders that the generations before created
-	ours     map[string]Entry // of the generation in place
-	adopted  bool             // to be adopted, not published
-	bytes    map[string][]byte
+	seen         []observation    // by entry
+	parent       int              // generation in place, or 0
+	restores     int              // Proposal.ContentsOf
+	made         []string         // folders that the generations before created
+	ours         map[string]Entry // of the generation in place
+	keepsFolders bool             // to be recorded, not published
+	bytes        map[string][]byte
 }
 
 // Observe returns the state of one target without following a link, and the content of a file of at most MaxContent
@@ -63,11 +60,9 @@ func (s *Store) Compare(p Proposal) (*Comparison, error) {
 		isDeclared[t.Path] = true
 	}
 	if m != nil {
-		var inPlace []Entry
-		inPlace, c.Lost = s.listRestorable(m, st)
 		c.parent = m.Gen
 		c.made = m.Folders
-		for _, e := range inPlace {
+		for _, e := range listInPlace(m, st) {
 			c.ours[e.Path] = e
 			if !isDeclared[e.Path] {
 				c.addDropped(s, e, st != nil && slices.Contains(st.Retired, e.Path))
@@ -82,7 +77,7 @@ func (s *Store) Compare(p Proposal) (*Comparison, error) {
 
 	c.Changed = slices.ContainsFunc(c.Entries, Entry.HasChange)
 	isRecorded := m != nil && !c.isUnrecorded()
-	c.Adopts = len(p.Targets) > 0 && !c.Changed && !isRecorded
+	c.Unrecorded = len(p.Targets) > 0 && !c.Changed && !isRecorded
 
 	return c, nil
 }
@@ -117,31 +112,6 @@ func listInPlace(m *manifest, st *status) []Entry {
 	}
 
 	return out
-}
-
-// listRestorable is listInPlace with originals that can be restored. A target whose original content is lost counts as
-// adopted now. lost are the paths of these targets.
-func (s *Store) listRestorable(m *manifest, st *status) (out []Entry, lost []string) {
-	out = listInPlace(m, st)
-	for i := range out {
-		e := &out[i]
-		if e.Original.Kind != File {
-			continue
-		}
-		if _, err := s.Content(e.Original.SHA256); err == nil {
-			continue
-		}
-
-		now, err := s.observe(e.Path)
-		if err == nil && now.state.HasContentOf(e.Original) {
-			continue // still unchanged
-		}
-		e.Original = now.state
-		e.Adopted = m.Gen
-		lost = append(lost, e.Path)
-	}
-
-	return out, lost
 }
 
 // HasChange reports whether the generation changed the target.
@@ -215,7 +185,6 @@ func (c *Comparison) newEntry(t Target, now State) Entry {
 	}
 	if was, isManaged := c.ours[t.Path]; isManaged {
 		e.Original = was.Original
-		e.Adopted = was.Adopted
 		e.Mount = cmp.Or(t.Mount, was.Mount)
 		e.Drift = !t.CreateOnly && !was.New.Equal(now)
 	}
@@ -371,7 +340,6 @@ func (c *Comparison) addDropped(s *Store, was Entry, isRetired bool) {
 		CreateOnly: was.CreateOnly,
 		Secret:     was.Secret,
 		Dropped:    true,
-		Adopted:    was.Adopted,
 	}
 	o, err := s.observe(was.Path)
 	if err != nil {
@@ -387,10 +355,7 @@ func (c *Comparison) addDropped(s *Store, was Entry, isRetired bool) {
 	switch {
 	case was.CreateOnly:
 		e.Why = "a file that is written only once stays"
-	case was.Adopted != 0 && now.Kind != Absent:
-		e.Drift = !now.Equal(was.New)
-		e.Why = fmt.Sprintf("its state before generation %d adopted it is not known", was.Adopted)
-	case now.Equal(original), was.Adopted != 0:
+	case now.Equal(original):
 		e.Action = ActionNone
 	case !now.Equal(was.New):
 		e.Drift = true

@@ -122,22 +122,19 @@ func (d *disk) unlink(in *folder, base string) error {
 	})
 }
 
-// remove removes a file of the store. A folder in its place, which prelet did not make, is moved aside.
+// remove removes a file of the store, or a folder in its place, which prelet did not make.
 func (d *disk) remove(in *folder, base string) error {
 	err := d.unlink(in, base)
 	if !errors.Is(err, unix.EISDIR) {
 		return err
 	}
 
-	to := base + asideSuffix
-	for n := 2; ; n++ {
-		if isTaken, err := exists(in, to); err != nil || !isTaken {
-			break
-		}
-		to = base + "-" + itoa(n) + asideSuffix
-	}
+	return d.removeAll(in, base)
+}
 
-	return d.rename(in, base, to)
+// removeAll removes a file, or a folder with its content.
+func (d *disk) removeAll(in *folder, base string) error {
+	return d.do(opUnlink, in.name(base), func() error { return os.RemoveAll(in.name(base)) })
 }
 
 // rmdir removes an empty folder. A folder that is in use or not empty stays, and is not an error.

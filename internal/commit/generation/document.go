@@ -122,7 +122,8 @@ func readDocument[T any](
 // damaged.
 func (s *Store) wrapRead(p string, err error) error {
 	for _, damage := range []error{
-		errNotFile, errTooLarge, unix.EISDIR, unix.ELOOP, unix.ENXIO, unix.EIO, unix.EBADMSG, unix.EUCLEAN,
+		errNotFile, errTooLarge, unix.EISDIR, unix.ENOTDIR, unix.ELOOP, unix.ENXIO,
+		unix.EIO, unix.EBADMSG, unix.EUCLEAN,
 	} {
 		if errors.Is(err, damage) {
 			return s.stuckDocument(p, damage)

@@ -2,6 +2,7 @@ package generation
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 
 	"golang.org/x/sys/unix"
@@ -13,7 +14,7 @@ import (
 var (
 	// ErrNothing is returned by Begin when every target already is as proposed. Nothing was written.
 	ErrNothing = errors.New("every file already is as planned")
-	// ErrDiffers is returned by Adopt when a target is not as proposed. Nothing was written.
+	// ErrDiffers is returned by Record when a target is not as proposed. Nothing was written.
 	ErrDiffers = errors.New("a file is not as planned")
 	// ErrLocked is wrapped by each fault with the code fault.Locked.
 	ErrLocked = errors.New("another prelet holds the lock")
@@ -65,8 +66,16 @@ func reportMisuse(op, path, why string) error {
 type StuckError struct {
 	*fault.Fault
 	Path    string // the object, as the user knows it
-	Journal string // the journal of the interrupted commit, if there is one: see Store.Void
 	Command string // the way out for a shell, if there is one; Next is the same
+}
+
+// Describe returns which object it is about and why.
+func (e *StuckError) Describe() string {
+	if e.Err != nil {
+		return fmt.Sprintf("%s: %s (%v)", e.Path, e.Why, e.Err)
+	}
+
+	return e.Path + ": " + e.Why
 }
 
 // Unwrap returns the fault, which wraps the cause.

@@ -1,23 +1,14 @@
 package generation
 
-import (
-	"errors"
-	"slices"
-)
+import "errors"
 
 const heldName = "held.json"
 
 // held is held.json: the plans that must not be applied.
-//
-// A damaged file endangers no target, because the generation in place is whole. It only hides which plans must not be
-// tried again. Therefore every plan counts as held until Release, as if the generation in place were pinned, and only
-// applying a plan is refused.
 type held struct {
 	Version int                  `json:"version"`
 	Plans   map[string]heldEntry `json:"plans,omitempty"`
 	Pin     *heldEntry           `json:"pin,omitempty"`
-
-	isMissing bool // the file was removed, and this is from heldByHistory
 }
 
 type heldEntry struct {
@@ -34,10 +25,10 @@ func parseHeld(b []byte) (*held, error) {
 	return h, err
 }
 
-// readHeld returns held.json. If the file is missing, it derives the list from the generations (heldByHistory). It
-// returns an empty list with every error.
+// readHeld returns held.json; an empty list if the file is missing, and with every error. Only a rollback that is
+// finished after an interruption finds a damaged list, and replaces it.
 func (s *Store) readHeld() (*held, error) {
-	if s.dir == nil {
+	if s.dir == nil || s.hidden != nil {
 		return &held{}, nil
 	}
 	if j, err := s.Journal(); err == nil && j != nil && j.Release {
@@ -45,86 +36,15 @@ func (s *Store) readHeld() (*held, error) {
 	}
 
 	h, err := readDocument(s, s.dir, heldName, parseHeld)
-	stuck := (*StuckError)(nil)
-	if isDamaged(err) && errors.As(err, &stuck) {
-		stuck.Command = ""
-		stuck.Next = "prelet rollback --release removes it, and with it every hold"
-	}
-	switch {
-	case h != nil:
-		return h, err
-	case err != nil:
-		return &held{}, err
+	if h == nil {
+		h = &held{}
 	}
 
-	return s.heldByHistory(), nil
+	return h, err
 }
 
 // ByHand is the reason of a rollback that a person asked for. It pins the generation whose contents it restores.
 const ByHand = "prelet rollback"
-
-// holdsBlob is a blob, always {}, of the generation that a rollback makes: a release of that rollback leaves an empty
-// held.json. Prelet 0.1.0 removed held.json at a release, so that its rollbacks say nothing about a missing file.
-const holdsBlob = "holds"
-
-// heldByHistory returns what held.json had, if it was removed, from the verdicts on the generations: the plans that
-// were rolled back and not applied again, and the generation that a person chose. A release leaves an empty held.json,
-// so that these verdicts do not count any more.
-func (s *Store) heldByHistory() *held {
-	h := &held{Plans: map[string]heldEntry{}, isMissing: true}
-	if !s.hasRolledBack() {
-		return h
-	}
-	all, err := s.List()
-	if err != nil {
-		return h
-	}
-
-	var last Info
-	blamed := "" // the last plan that a verdict rolled back
-	for _, g := range all {
-		isEnd := last.Status == StatusRolledBack && s.leavesHolds(g.Gen)
-		isSite := g.Restores < 0 && g.PlanID != last.PlanID
-		switch {
-		case isEnd && last.Why == ByHand:
-			h.Pin = &heldEntry{Gen: g.Restores, Why: ByHand}
-		case isEnd && g.Status == StatusRestored && g.Why != "": // unhealthy as well, so that plan was not at fault
-		case isEnd:
-			blamed = last.PlanID
-			h.Plans[blamed] = heldEntry{Why: last.Why}
-		case isSite && last.Status == StatusRestored: // before the verdict on the rollback
-			delete(h.Plans, blamed)
-		}
-		if isSite {
-			delete(h.Plans, g.PlanID)
-			h.Pin = nil
-		}
-		last = g
-	}
-
-	return h
-}
-
-// leavesHolds reports whether a rollback made a generation, and a release of it leaves an empty held.json.
-func (s *Store) leavesHolds(gen int) bool {
-	p, err := s.pack(gen)
-
-	return err == nil && p.m.Restores != nil && p.findBlob(holdsBlob) >= 0
-}
-
-// hasRolledBack reports whether a generation was rolled back.
-func (s *Store) hasRolledBack() bool {
-	l, err := s.listing()
-	if err != nil {
-		return false
-	}
-
-	return slices.ContainsFunc(l.statuses, func(gen int) bool {
-		st, err := s.readStatusFile(gen)
-
-		return err == nil && st != nil && st.Status == StatusRolledBack
-	})
-}
 
 // putHeld writes held.json. It may use the space reserved for a rollback, because a rollback holds or pins.
 func (s *Store) putHeld(h *held) error {
@@ -149,7 +69,7 @@ func isDamaged(err error) bool {
 }
 
 // Hold prevents a plan from being applied again until Release. It writes nothing if the plan is held already for the
-// same reason, or by a list that cannot be read.
+// same reason.
 func (s *Store) Hold(planID, why string) error {
 	if err := s.checkLocked("hold"); err != nil {
 		return err
@@ -159,13 +79,10 @@ func (s *Store) Hold(planID, why string) error {
 	}
 
 	h, err := s.readHeld()
-	if isStuck(err) {
-		return nil
-	}
-	if err != nil {
+	if err != nil && !isDamaged(err) {
 		return err
 	}
-	if old, ok := h.Plans[planID]; ok && old.Why == why && !h.isMissing {
+	if old, ok := h.Plans[planID]; ok && old.Why == why {
 		return nil
 	}
 
@@ -180,9 +97,6 @@ func (s *Store) Hold(planID, why string) error {
 // releasePlan ends the hold of a plan that has this reason, if there is one.
 func (s *Store) releasePlan(planID, why string) error {
 	h, err := s.readHeld()
-	if isStuck(err) {
-		return nil // it holds every plan until Release
-	}
 	if err != nil {
 		return err
 	}
@@ -215,11 +129,10 @@ func (s *Store) Held(planID string) (why string, ok bool) {
 	return j.Why, true // until the verdict on the rollback
 }
 
-// HeldAll returns the held plans and their reasons. It returns none for a list that is damaged or comes from a newer
-// version; Pinned reports that.
+// HeldAll returns the held plans and their reasons; none for a list of a newer version, see Newer.
 func (s *Store) HeldAll() (map[string]string, error) {
 	h, err := s.readHeld()
-	if err != nil && !isStuck(err) {
+	if err != nil && !errors.Is(err, ErrNewer) {
 		return nil, err
 	}
 
@@ -231,8 +144,7 @@ func (s *Store) HeldAll() (map[string]string, error) {
 	return out, nil
 }
 
-// Pin prevents every plan from being applied until Release, because a person chose generation gen. It replaces a
-// damaged list: the pin holds every plan of that list, and Release ends all of them.
+// Pin prevents every plan from being applied until Release, because a person chose generation gen.
 func (s *Store) Pin(gen int, why string) error {
 	if err := s.checkLocked("pin"); err != nil {
 		return err
@@ -241,7 +153,7 @@ func (s *Store) Pin(gen int, why string) error {
 	if err != nil && !isDamaged(err) {
 		return err
 	}
-	if h.Pin != nil && h.Pin.Gen == gen && h.Pin.Why == why && !h.isMissing {
+	if h.Pin != nil && h.Pin.Gen == gen && h.Pin.Why == why {
 		return nil
 	}
 	h.Pin = &heldEntry{Gen: gen, Why: why}
@@ -249,16 +161,10 @@ func (s *Store) Pin(gen int, why string) error {
 	return s.putHeld(h)
 }
 
-// Unreadable is the generation that Pinned returns if held.json cannot be read.
-const Unreadable = -1
-
-// Pinned reports whether a generation is pinned, which, and why. If the list cannot be read, Unreadable is pinned.
+// Pinned reports whether a generation is pinned, which, and why.
 func (s *Store) Pinned() (gen int, why string, ok bool) {
 	h, err := s.readHeld()
-	switch {
-	case err != nil:
-		return Unreadable, DescribeDamage(err), true
-	case h.Pin == nil:
+	if err != nil || h.Pin == nil {
 		return 0, "", false
 	}
 
@@ -286,20 +192,12 @@ func (s *Store) Release() error {
 	return s.replaceAnyway(s.dir, journalName, encode(j))
 }
 
-// dropHeld ends every hold and the pin durably. It leaves an empty held.json if a generation was rolled back.
+// dropHeld ends every hold and the pin durably.
 func (s *Store) dropHeld() error {
-	if s.hasRolledBack() {
-		return s.putHeld(&held{})
-	}
-
 	isThere, err := exists(s.dir, heldName)
 	if err != nil || !isThere {
 		return err
 	}
 
-	if err := s.disk.remove(s.dir, heldName); err != nil {
-		return err
-	}
-
-	return s.disk.sync(s.dir)
+	return s.removeDurably(s.dir, heldName)
 }

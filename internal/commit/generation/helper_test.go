@@ -178,6 +178,9 @@ func same(a, b map[string]node) bool { return reflect.DeepEqual(a, b) }
 func (b *box) litter() []string {
 	var out []string
 	_ = filepath.WalkDir(b.root, func(p string, d fs.DirEntry, err error) error {
+		if err == nil && d.Name() == asideName {
+			return filepath.SkipDir // for people
+		}
 		if err == nil &&
 			(strings.HasSuffix(p, tmpSuffix) || strings.HasPrefix(d.Name(), ".prelet") || strings.HasSuffix(p, stagedSuffix)) {
 			out = append(out, p)

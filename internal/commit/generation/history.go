@@ -24,13 +24,12 @@ type listing struct {
 	staged   []int // N.staged: prepared for a commit
 	statuses []int // N.status.json
 	temps    []string
-	asides   map[string]int // files that a person moved aside, by name: the generation
-	last     int            // the highest number of any name
+	last     int // the highest number of any name
 }
 
 // listing reads the names in the folder of generations. It ignores unknown names, and files of other users.
 func (s *Store) listing() (listing, error) {
-	l := listing{asides: map[string]int{}}
+	var l listing
 	if err := s.openGens(); err != nil || s.gens == nil {
 		return l, err
 	}
@@ -71,10 +70,6 @@ func (l *listing) add(n int, name, suffix string, isOurs bool) {
 		list = &l.statuses
 	case stagedSuffix + tmpSuffix, statusSuffix + tmpSuffix:
 		l.temps = append(l.temps, name)
-		return
-	case asideSuffix, stagedSuffix + asideSuffix, statusSuffix + asideSuffix:
-		l.asides[name] = n
-		l.last = max(l.last, n)
 		return
 	default:
 		return
@@ -199,17 +194,8 @@ func (s *Store) Current() (*Info, error) {
 	return &i, nil
 }
 
-// Check returns why a run cannot use the store: the journal, the manifest of the generation in place and the verdict on
-// it must be readable. A *StuckError needs a person before a plan is made without the data that cannot be read.
-func (s *Store) Check() error {
-	_, _, err := s.current()
-
-	return err
-}
-
-// Original returns the state and content of a target before the first generation that had it. For an adopted target,
-// and for one whose original content is lost, it returns the present state. ok is false if the generation in place
-// does not have the target.
+// Original returns the state and content of a target before the first generation that had it. ok is false if the
+// generation in place does not have the target.
 func (s *Store) Original(p string) (st State, content []byte, ok bool, err error) {
 	m, ms, err := s.current()
 	if err != nil || m == nil {
@@ -227,9 +213,6 @@ func (s *Store) Original(p string) (st State, content []byte, ok bool, err error
 	st = inPlace[i].Original
 	if st.Kind == File {
 		content, err = s.Content(st.SHA256)
-	}
-	if err != nil { // in every generation
-		st, content, err = s.Observe(p)
 	}
 
 	return st, content, err == nil, err
@@ -260,7 +243,7 @@ func (s *Store) listDiffering(m *manifest, st *status) (out []string) {
 	return out
 }
 
-// List returns all generations that are kept, ascending. A generation that cannot be read has StatusDamaged.
+// List returns all generations that are kept, ascending.
 func (s *Store) List() ([]Info, error) {
 	all, err := s.listCommitted()
 	if err != nil {
@@ -270,17 +253,13 @@ func (s *Store) List() ([]Info, error) {
 	out := make([]Info, 0, len(all))
 	for i, n := range all {
 		m, st, err := s.readGeneration(n)
-		switch {
-		case err == nil:
-			out = append(out, newInfo(m, st, i == len(all)-1))
-		case !errors.Is(err, ErrNoGeneration): // else it was collected meanwhile
-			out = append(out, Info{
-				Gen:      n,
-				Status:   StatusDamaged,
-				Why:      err.Error(),
-				Restores: -1,
-			})
+		if errors.Is(err, ErrNoGeneration) { // it was collected meanwhile
+			continue
 		}
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, newInfo(m, st, i == len(all)-1))
 	}
 
 	return out, nil
@@ -304,7 +283,6 @@ func newInfo(m *manifest, st *status, newest bool) Info {
 		PlanID:   m.PlanID,
 		Restores: -1,
 		Entries:  m.Entries,
-		Adopted:  m.Adopted,
 		Newer:    isNewer(m.Version),
 	}
 	if m.Restores != nil {
@@ -329,8 +307,7 @@ func newInfo(m *manifest, st *status, newest bool) Info {
 	return i
 }
 
-// LastGood returns the highest generation that was judged good and not rolled back. It is false if there is none. It
-// skips a generation whose manifest or status cannot be read. It does not read contents: see LastIntact.
+// LastGood returns the highest generation that was judged good and not rolled back. It is false if there is none.
 func (s *Store) LastGood() (int, bool) {
 	all, err := s.listCommitted()
 	if err != nil {

@@ -22,7 +22,6 @@ type manifest struct {
 	Folders  []string  `json:"folders,omitempty"` // created by prelet, in use by this generation
 	Leaving  []string  `json:"leaving,omitempty"` // created by prelet, no longer in use: removed when empty
 	Making   []string  `json:"making,omitempty"`  // created by this commit: removed if it is never committed
-	Adopted  bool      `json:"adopted,omitempty"` // records files that were in place already
 	Judged   *status   `json:"judged,omitempty"`  // the status after the publish, if no caller judges the generation
 	Parts    []part    `json:"parts,omitempty"`   // the bytes after the manifest in the file
 }

@@ -147,7 +147,7 @@ func (s *Store) readPart(p *pack, i int) ([]byte, error) {
 	b := make([]byte, q.Size)
 	n, err := f.ReadAt(b, p.offset(i))
 	if err != nil && err != io.EOF {
-		return nil, wrapIO("read", at, err)
+		return nil, s.wrapRead(at, err)
 	}
 	if Checksum(b[:n]) != q.SHA256 {
 		return nil, s.stuckOnFile(at, "its content differs from the stored one", nil)

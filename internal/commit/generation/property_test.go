@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -237,8 +236,8 @@ func (w *walk) whole(done bool, old, want map[string]node) string {
 	if err != nil {
 		return err.Error()
 	}
-	if i := slices.IndexFunc(all, func(i Info) bool { return i.Status == StatusDamaged }); i >= 0 {
-		return fmt.Sprintf("generation %d is damaged", all[i].Gen)
+	if a := s.FindAside(); a != nil {
+		return a.String()
 	}
 	if len(all) == 0 {
 		return ""

@@ -106,9 +106,8 @@ func (s *Store) putInPlace(r *syncRound, m *manifest, staged bool) error {
 		return err
 	}
 
-	outdated, err := s.listOutdated(m, staged)
+	outdated, err := s.listOutdated(m)
 	if err != nil {
-		_ = s.markVoid(err)
 		return err
 	}
 
@@ -130,9 +129,8 @@ func (s *Store) putInPlace(r *syncRound, m *manifest, staged bool) error {
 }
 
 // listOutdated reports for each entry whether its target is not yet in its new state. If a target is neither in its old
-// nor in its new state, or a content that is still to be published is damaged, it returns a *StuckError. staged reports
-// that this process staged the contents.
-func (s *Store) listOutdated(m *manifest, staged bool) (outdated []bool, err error) {
+// nor in its new state, it returns a *StuckError.
+func (s *Store) listOutdated(m *manifest) (outdated []bool, err error) {
 	outdated = make([]bool, len(m.Entries))
 	for i, e := range m.Entries {
 		if !e.HasChange() {
@@ -140,11 +138,6 @@ func (s *Store) listOutdated(m *manifest, staged bool) (outdated []bool, err err
 		}
 		if outdated[i], err = s.isOutdatedTarget(m, e); err != nil {
 			return nil, err
-		}
-		if outdated[i] && e.New.Kind == File && !staged {
-			if _, err := s.contentOf(m.Gen, e.New.SHA256); err != nil {
-				return nil, err
-			}
 		}
 	}
 
@@ -206,8 +199,8 @@ func (s *Store) isOutdatedTarget(m *manifest, e Entry) (bool, error) {
 	return !now.Equal(e.New), nil
 }
 
-// stuckTarget returns the error of a target that is neither in its old nor in its new state. The next run plans again
-// and keeps the present content of the target in a generation.
+// stuckTarget returns the error of a target that is neither in its old nor in its new state. The next run takes the
+// commit back, and keeps the present content of the target in a generation.
 func (s *Store) stuckTarget(m *manifest, e Entry, cause error) error {
 	const format = "it is neither what it was before generation %d nor what that generation makes of it"
 

@@ -16,10 +16,12 @@ import (
 //	PhaseRollback   finishes the rollback; the journal ends, or awaits a verdict
 //	PhaseVerify     is left to the caller
 //
+// If what it should bring the targets to is not whole, it restores the generation before in a new one, which awaits a
+// verdict. If that is not whole either, the state is set aside: see Aside.
+//
 // It returns the journal afterwards: nil, or one in PhaseVerify. If the phase is publish or rollback, the caller
 // prevents readers from reading the targets meanwhile; Journal returns the phase. On a read-only store Recover
-// removes nothing, and an interrupted commit is a fault with fault.Interrupted. Of a commit that cannot be finished no
-// target is touched, and IsVoid is true for the error: see Void.
+// removes nothing, and an interrupted commit is a fault with fault.Interrupted.
 func (s *Store) Recover() (*Journal, error) {
 	if err := s.checkLocked("recover"); err != nil {
 		return nil, err
@@ -111,28 +113,37 @@ func (s *Store) recoverCommit(j *Journal, l listing) (*Journal, error) {
 		return j, nil
 	}
 
-	if void := s.whyVoid(j); void != nil {
-		if j.Phase == PhaseRollback { // the next commit replaces the journal
-			_ = s.recordRollback(j)
-			_ = s.hold(j) // the first error matters
-		}
-		return nil, void
+	goal, err := s.findGoal(j)
+	switch {
+	case err != nil:
+	case goal == j.Gen:
+		err = s.finish(j)
+	default:
+		err = s.takeBack(j, goal)
 	}
-	m, err := s.readManifest(j.Gen, j.Manifest)
-	if err != nil {
+	if err != nil && !isDamaged(err) {
 		return nil, afterCommit(err)
 	}
-	if j.Phase == PhasePublish {
-		return s.publishCommitted(m, j, false)
-	}
-	if err := s.publish(m, false); err != nil {
-		return nil, afterCommit(err)
-	}
-	if err := s.finishRollback(j); err != nil {
-		return nil, afterCommit(err)
-	}
+	s.examine() // also what did not matter until now
 
 	return s.Journal()
+}
+
+// finish finishes a commit whose generation is whole.
+func (s *Store) finish(j *Journal) error {
+	m, err := s.readManifest(j.Gen, j.Manifest)
+	if err != nil {
+		return err
+	}
+	if j.Phase == PhasePublish {
+		_, err = s.publishCommitted(m, j, false)
+		return err
+	}
+	if err := s.publish(m, false); err != nil {
+		return err
+	}
+
+	return s.finishRollback(j)
 }
 
 // scratchName matches the temporary of a small file that another part of prelet keeps in the state folder, and the

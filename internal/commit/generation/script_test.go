@@ -438,28 +438,6 @@ func (sc *scene) cmdFull(args []string) {
 	}
 }
 
-// holds PIN [PLAN]: what is pinned, or none, and which of p1, p2 and p3 is held, with held.json and without it.
-func (sc *scene) cmdHolds(args []string) {
-	sc.t.Helper()
-	file := sc.path("/var/lib/prelet/" + heldName)
-	for _, at := range []string{"before", "after"} {
-		got := []string{"none"}
-		if gen, _, ok := sc.store().Pinned(); ok {
-			got[0] = strconv.Itoa(gen)
-		}
-		for _, p := range []string{"p1", "p2", "p3"} {
-			if _, ok := sc.store().Held(p); ok {
-				got = append(got, p)
-			}
-		}
-		sc.check(at+" held.json is removed", strings.Join(got, " "), strings.Join(args, " "))
-		if len(args) == 1 && args[0] == "none" || at == "after" {
-			continue // an empty file is the mark of a release
-		}
-		sc.must(os.Remove(file))
-	}
-}
-
 // rot GEN CONTENT: a byte of this content is another one.
 func (sc *scene) cmdRot(args []string) {
 	gen := sc.number(args[0], 10)
@@ -493,7 +471,7 @@ func (sc *scene) cmdJournal(args []string) {
 	sc.check(fmt.Sprintf("journal (%v)", err), got, strings.Join(args, " "))
 }
 
-// generations N=STATUS[,restores=N][,adopted]…: all of them.
+// generations N=STATUS[,restores=N]…: all of them.
 func (sc *scene) cmdGenerations(args []string) {
 	sc.t.Helper()
 	all, err := sc.store().List()
@@ -502,9 +480,6 @@ func (sc *scene) cmdGenerations(args []string) {
 		text := fmt.Sprintf("%d=%s", i.Gen, i.Status)
 		if i.Restores >= 0 {
 			text += fmt.Sprintf(",restores=%d", i.Restores)
-		}
-		if i.Adopted {
-			text += ",adopted"
 		}
 		got = append(got, text)
 	}
@@ -752,17 +727,16 @@ func (sc *scene) do(name string, a []string) bool {
 		sc.ended(sc.tx.Commit())
 	case "publish":
 		sc.end(sc.tx.Publish())
-	case "adopt":
-		sc.ended(sc.store().Adopt(sc.proposal(a)))
-	case "adopt-again": // unless it is adopted, which it is if the adoption that was to be killed was done or recovered
-		gen, err := sc.store().Adopt(sc.proposal(a))
+	case "record":
+		sc.ended(sc.store().Record(sc.proposal(a)))
+	case "record-again": // unless it is recorded, which it is if the one that was to be killed was done or recovered
+		gen, err := sc.store().Record(sc.proposal(a))
 		if errors.Is(err, ErrNothing) {
 			current, err := sc.s.Current()
 			sc.must(err)
 			sc.gen = current.Gen
 			break
 		}
-		sc.check("it was adopted", sc.isDone, false)
 		sc.ended(gen, err)
 	case "good": // GEN [REPORT]
 		var report []byte
@@ -777,14 +751,6 @@ func (sc *scene) do(name string, a []string) bool {
 	case "recover":
 		_, err := sc.store().Recover()
 		sc.end(err)
-	case "recover-unless-void":
-		_, err := sc.store().Recover()
-		if !IsVoid(err) {
-			sc.end(err)
-		}
-		current, err := sc.s.Current()
-		sc.must(err)
-		sc.isDone = sc.isDone || current != nil && current.Adopted
 	case "durable": // what is there stays when the power is cut; of what comes, what is fsynced
 		sc.store()
 		sc.power = arm(sc.box)
@@ -811,8 +777,6 @@ func (sc *scene) do(name string, a []string) bool {
 		s.Close()
 	case "is-read-only":
 		sc.check("the store is read-only", sc.store().ReadOnly() != nil, true)
-	case "knows-before":
-		sc.end(sc.store().KnowsBefore())
 	case "rollback", "judge": // FROM TO WHY [hold] [PATH…]: judge awaits a verdict; the paths are left out
 		from, to, rest := sc.number(a[0], 10), sc.number(a[1], 10), a[3:]
 		hold := len(rest) > 0 && rest[0] == "hold"
@@ -871,12 +835,19 @@ func (sc *scene) do(name string, a []string) bool {
 		for _, value := range strings.Split(a[0], ",") {
 			sc.carryOut(strings.Split(strings.ReplaceAll(strings.Join(a[1:], "\x00"), "%", value), "\x00"))
 		}
-	case "void": // the last error is of a commit that the next one replaces
-		sc.check("void", IsVoid(sc.err), true)
-
 	// The state folder.
-	case "aside":
-		sc.must(os.WriteFile(sc.disk("state/generations/"+a[0]+".aside"), nil, 0o600))
+	case "aside": // none, or TEXT of the reason
+		aside := sc.store().FindAside()
+		sc.check("a state is set aside", aside != nil, a[0] != "none")
+		if aside != nil {
+			sc.contains("why", aside.String(), a)
+		}
+	case "mixed": // yes or no: the targets may be of two generations
+		over := sc.store().StartsOver()
+		sc.check("mixed", over != nil && over.IsMixed, a[0] == "yes")
+	case "in-place-before": // GEN: what this boot is known to have put in place
+		sc.close()
+		sc.o.InPlace = sc.number(a[0], 10)
 	case "lose-journal":
 		sc.must(os.RemoveAll(sc.disk("state/" + journalName)))
 	case "damage":
@@ -920,33 +891,26 @@ func (sc *scene) do(name string, a []string) bool {
 		}
 	case "entry":
 		sc.cmdEntry(a)
-	case "adopted-as-is": // the entry of PATH in the generation in place has no change
+	case "as-is": // the entry of PATH in the generation in place has no change
 		e, _ := sc.currentEntry(a[0])
 		sc.check("action on "+a[0], e.Action, ActionNone)
 	case "entries":
 		sc.check("entries", len(sc.c.Entries), a[0])
-	case "changes": // CHANGED ADOPTS
-		sc.check("changed, adopts", fmt.Sprint(sc.c.Changed, " ", sc.c.Adopts), all)
+	case "changes": // CHANGED UNRECORDED
+		sc.check("changed, unrecorded", fmt.Sprint(sc.c.Changed, " ", sc.c.Unrecorded), all)
 	case "held":
 		sc.cmdHeld(a)
-	case "holds":
-		sc.cmdHolds(a)
-	case "pinned": // GEN [WHY], unreadable or none
+	case "pinned": // GEN [WHY] or none
 		gen, why, ok := sc.store().Pinned()
 		got := map[bool]string{true: strconv.Itoa(gen), false: "none"}[ok]
-		if gen == Unreadable {
-			got = "unreadable"
-		}
 		sc.check("pinned", got, a[0])
 		sc.contains("why", why, a[1:])
 	case "held-until-commit": // p1 is held, and a generation pinned, exactly while nothing is committed
 		cur, err := sc.store().Current()
 		sc.must(err)
-		j, err := sc.s.Journal()
-		sc.must(err)
 		_, isHeld := sc.s.Held("p1")
 		_, _, isPinned := sc.s.Pinned()
-		isCommitted := cur != nil || j != nil
+		isCommitted := cur.PlanID == "p1"
 		sc.check("held, pinned", fmt.Sprint(isHeld, isPinned), fmt.Sprint(!isCommitted, !isCommitted))
 	case "pinned-with-rollback": // GEN: it is pinned exactly if generation 3, of the rollback to it, is in place
 		cur, err := sc.store().Current()
@@ -964,13 +928,6 @@ func (sc *scene) do(name string, a []string) bool {
 	case "last-good":
 		gen, ok := sc.store().LastGood()
 		sc.check("last good", map[bool]string{true: strconv.Itoa(gen), false: "none"}[ok], a[0])
-	case "last-intact": // BELOW GEN [DAMAGED:CODE…]
-		gen, damaged, _ := sc.store().LastIntact(sc.number(a[0], 10))
-		got := strconv.Itoa(gen)
-		for _, d := range damaged {
-			got += fmt.Sprintf(" %d:%s", d.Gen, fault.CodeOf(d.Why))
-		}
-		sc.check("last intact", got, strings.Join(a[1:], " "))
 	case "blob": // GEN NAME TEXT
 		got, err := sc.store().Blob(sc.number(a[0], 10), a[1])
 		if sc.end(err); err == nil {

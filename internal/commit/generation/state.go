@@ -117,9 +117,6 @@ type Entry struct {
 	Dropped    bool   `json:"dropped,omitempty"` // no longer declared; from here on not managed
 	Drift      bool   `json:"drift,omitempty"`   // changed since the previous generation; the changed bytes are kept
 	Why        string `json:"why,omitempty"`     // of ActionKeep
-	// Adopted is the generation that found the target in place and adopted it, or 0. The state before prelet is not
-	// known then, and Original is the state that was found.
-	Adopted int `json:"adopted,omitempty"`
 	// Mount is the mount point that the target was written to, or "" if it is not known.
 	Mount string `json:"mount,omitempty"`
 }
@@ -144,7 +141,6 @@ const (
 	StatusRolledBack Status = "rolledback" // left by a rollback; Info.Why has the reason
 	StatusRestored   Status = "restored"   // put in place by a rollback, not judged itself
 	StatusSuperseded Status = "superseded" // followed by another before it was judged
-	StatusDamaged    Status = "damaged"    // its manifest cannot be read
 )
 
 // Info describes one generation.
@@ -157,7 +153,6 @@ type Info struct {
 	Restores int // of a rollback: the generation whose contents it restores, 0 for those before prelet; else -1
 	Entries  []Entry
 	Retired  []string // files that were removed after its verdict
-	Adopted  bool     // made by Adopt
 	Newer    bool     // a newer prelet made it; fields that this one cannot read are zero
 }
 

@@ -26,6 +26,9 @@ type Options struct {
 	Now    func() time.Time // wall clock; nil is time.Now
 	BootID string           // identity of this boot
 	Mono   func() int64     // CLOCK_MONOTONIC in microseconds; nil reads it
+	// InPlace is the generation that this boot is known to have put in place, or 0. A state without it is of a
+	// generation that is gone.
+	InPlace int
 
 	// Sleep waits between two attempts to take the lock. It returns an error when ctx is done. nil sleeps in real time.
 	Sleep func(ctx context.Context, d time.Duration) error
@@ -60,7 +63,7 @@ type Options struct {
 //
 // If no caller judges (Proposal.Unjudged), Publish ends the journal, and the generation is good.
 //
-// Adopt replaces Begin, Commit and Publish if every target is as proposed and no generation records it.
+// Record replaces Begin, Commit and Publish if every target is as proposed and no generation records it.
 //
 // The lock is held for writing only. A caller that waits for anything else calls Unlock, and after Relock compares
 // the journal with the judged one, because another process may have superseded it.
@@ -77,6 +80,7 @@ type Options struct {
 //	generations/N.staged        the same before the commit: it names the temporaries and folders to remove if it is
 //	                            never committed
 //	generations/N.status.json   its verdict
+//	aside/, aside.json          the last state that could not be trusted: see Aside
 //
 // The manifest and the JSON files are documents, each with its own SHA-256 (see document.go).
 //
@@ -88,6 +92,7 @@ type Store struct {
 	disk   *disk
 	dir    *folder // nil: read-only and the folder does not exist
 	gens   *folder // nil: no generation yet
+	hidden *Aside  // the state cannot be trusted, and is not read
 	locked bool
 	older  *os.File // the file that a running prelet 0.1.0 would lock, locked; nil if there is none
 	frozen error    // why the store cannot be written even under the lock: read-only, immutable, or Newer
@@ -138,8 +143,8 @@ func newStore(o Options) (*Store, error) {
 	return &Store{o: o, disk: d}, nil
 }
 
-// Open creates the state folder if it is missing and takes the lock. It waits for the lock until ctx is done, and then
-// returns a fault with fault.Locked that wraps ErrLocked. The caller calls Recover next.
+// Open creates the state folder if it is missing, takes the lock, and checks the state: see Aside. It waits for the lock
+// until ctx is done, and then returns a fault with fault.Locked that wraps ErrLocked. The caller calls Recover next.
 //
 // A store on a read-only file system can be opened as well, and ReadOnly returns the reason. It can be read and
 // compared under the lock, and Recover has nothing to do unless a commit was interrupted. The same is true for a store
@@ -157,12 +162,13 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		_ = s.Close() // the first error matters
 		return nil, err
 	}
+	s.examine()
 
 	return s, nil
 }
 
 // OpenReadOnly opens the store without the lock and without writing. The state folder may be missing. Everything that
-// it returns may be outdated at any time. A state folder that cannot be read is an error, not an empty one.
+// it returns may be outdated at any time. A state folder that this user may not read is an error, not an empty one.
 func OpenReadOnly(o Options) (*Store, error) {
 	o.Fault = func(op, p string) error {
 		return reportMisuse(op, p, "the store was opened read-only")
@@ -176,12 +182,13 @@ func OpenReadOnly(o Options) (*Store, error) {
 	if errors.Is(err, unix.ENOENT) {
 		return s, nil
 	}
-	if err == nil {
-		err = s.openGens()
-	}
 	if err != nil {
-		_ = s.Close() // the first error matters
 		return nil, err
+	}
+	isSuspect := isDamaged(s.findDamage())
+	if isSuspect && unix.Flock(s.dir.fd, unix.LOCK_SH|unix.LOCK_NB) == nil { // else another process changes it
+		s.examine()
+		_ = unix.Flock(s.dir.fd, unix.LOCK_UN)
 	}
 
 	return s, nil
@@ -251,12 +258,6 @@ func (s *Store) protectDir() error {
 		if err = s.freezeOn(err); err != nil {
 			return err
 		}
-	}
-
-	_, err := statOwned(s.dir, gensName)
-	if errors.Is(err, errForeignOwner) { // the files are checked when they are read
-		const next = "find out where it comes from; then move it away or, if prelet made it, chown it to root"
-		return refuse("open", s.dir.name(gensName), err, next)
 	}
 
 	return nil
@@ -332,7 +333,7 @@ func (s *Store) makeReal(p string, mode uint32) (*folder, error) {
 
 // openGens opens the folder of generations if it exists.
 func (s *Store) openGens() error {
-	if s.gens != nil || s.dir == nil {
+	if s.gens != nil || s.dir == nil || s.hidden != nil {
 		return nil
 	}
 
@@ -341,7 +342,7 @@ func (s *Store) openGens() error {
 		return nil
 	}
 	if err != nil {
-		return wrapIO("open", s.dir.name(gensName), err)
+		return s.wrapRead(s.dir.name(gensName), err)
 	}
 	s.gens = &folder{fd: fd, path: s.dir.name(gensName)}
 
@@ -401,6 +402,7 @@ func (s *Store) Relock(ctx context.Context) error {
 		switch {
 		case err == nil:
 			s.locked = true
+			s.forgetGens()
 			s.freezeOnNewer()
 			return nil
 		case errors.Is(err, unix.EINTR):

@@ -46,13 +46,13 @@ func (s *Store) Begin(p Proposal) (*Txn, error) {
 }
 
 // compareForCommit compares a proposal. It refuses while another commit is in progress, unless that one awaits a
-// verdict and is superseded now, or is void.
+// verdict and is superseded now.
 func (s *Store) compareForCommit(p Proposal, op string) (*Comparison, error) {
 	j, err := s.Journal()
 	if err != nil {
 		return nil, err
 	}
-	if j.IsUnfinished() && !s.Void(j) {
+	if j.IsUnfinished() {
 		cause := errors.New("another commit is not finished")
 
 		const next = "run prelet recover first"
@@ -100,10 +100,14 @@ func (s *Store) stage(c *Comparison, p Proposal, restores *int) (*Txn, error) {
 		return nil, err
 	}
 
+	above := p.Above
+	if a := s.FindAside(); a != nil {
+		above = max(above, a.Last)
+	}
 	t := &Txn{s: s, release: p.Release}
 	t.m = &manifest{
 		Version:  formatVersion,
-		Gen:      l.nextAbove(p.Above),
+		Gen:      l.nextAbove(above),
 		Parent:   c.parent,
 		Time:     s.o.Now().UTC(),
 		PlanID:   p.PlanID,
@@ -113,8 +117,8 @@ func (s *Store) stage(c *Comparison, p Proposal, restores *int) (*Txn, error) {
 	t.m.Making = missing
 	making := slices.Concat(c.made, missing)
 	t.m.Folders, t.m.Leaving = splitFolders(c.Entries, making)
-	if c.adopted {
-		c.markAdopted(t.m)
+	if c.keepsFolders {
+		t.m.Folders, t.m.Leaving = c.made, nil
 	}
 	if p.Unjudged != nil {
 		t.m.Judged = &status{
@@ -370,7 +374,7 @@ func (t *Txn) keepHold() error {
 	}
 
 	to, err := t.s.readManifest(was.To, "")
-	if err != nil || to.PlanID != t.m.PlanID { // a damaged generation counts as another plan
+	if err != nil || to.PlanID != t.m.PlanID { // also if it was collected
 		return nil
 	}
 

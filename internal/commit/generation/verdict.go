@@ -41,7 +41,7 @@ func (s *Store) checkInPlace(op string, gen int) (*Journal, *manifest, *status, 
 	if m == nil || m.Gen != gen {
 		return nil, nil, nil, reportSuperseded(op, gen, "it is not in place")
 	}
-	if j != nil { // without the journal an adopted generation would never get its final name
+	if j != nil { // without the journal a recorded generation would never get its final name
 		if err := s.linkCommitted(gen); err != nil {
 			return nil, nil, nil, err
 		}
@@ -327,11 +327,6 @@ func (s *Store) CheckRollback(fromGen, toGen int, without ...string) (changed, w
 	if err != nil {
 		return nil, nil, err
 	}
-	for _, sha := range contentsOf(&manifest{Entries: c.Entries}) {
-		if _, err := s.findBytes(c, sha); err != nil {
-			return nil, nil, err
-		}
-	}
 	for _, e := range c.Entries {
 		if e.HasChange() {
 			changed = append(changed, e.Path)
@@ -355,7 +350,7 @@ func (s *Store) CheckRollback(fromGen, toGen int, without ...string) (changed, w
 // resolveRollback checks that generation fromGen is in place and that the contents of toGen can be restored. It returns
 // the generation to restore, and the manifest in place.
 func (s *Store) resolveRollback(fromGen, toGen int) (to int, from *manifest, err error) {
-	_, from, st, err := s.checkInPlace("roll back from", fromGen)
+	_, from, _, err = s.checkInPlace("roll back from", fromGen)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -377,11 +372,8 @@ func (s *Store) resolveRollback(fromGen, toGen int) (to int, from *manifest, err
 			toGen = 0
 		}
 	}
-	if toGen == 0 {
-		err = s.checkOriginals(from, st)
-	}
 
-	return toGen, from, err
+	return toGen, from, nil
 }
 
 // commitRollback stages and commits the contents of an earlier generation. It returns a transaction only if that is
@@ -391,10 +383,6 @@ func (s *Store) commitRollback(j *Journal, without []string) (*Txn, error) {
 	if err != nil {
 		return nil, err
 	}
-	if p.Blobs == nil {
-		p.Blobs = map[string][]byte{}
-	}
-	p.Blobs[holdsBlob] = []byte("{}")
 	t, err := s.stage(c, p, &j.To)
 	if err != nil {
 		return nil, err
@@ -405,9 +393,12 @@ func (s *Store) commitRollback(j *Journal, without []string) (*Txn, error) {
 
 // compareRollback compares the contents of an earlier generation with the disk.
 func (s *Store) compareRollback(to int, without []string) (*Comparison, Proposal, error) {
-	p, err := s.proposeRollback(to)
-	if err != nil {
-		return nil, p, err
+	var p Proposal
+	var err error
+	if to != 0 { // else as before prelet
+		if p, err = s.Propose(to); err != nil {
+			return nil, p, err
+		}
 	}
 	for _, path := range without {
 		isProposed := slices.ContainsFunc(p.Targets, func(t Target) bool {
@@ -422,42 +413,21 @@ func (s *Store) compareRollback(to int, without []string) (*Comparison, Proposal
 	return c, p, err
 }
 
-// proposeRollback returns the proposal that restores the contents of a generation; an empty one for 0. Everything that
-// the generation keeps must be intact.
-func (s *Store) proposeRollback(n int) (Proposal, error) {
-	if n == 0 {
-		return Proposal{}, nil
-	}
-	if err := s.Intact(n); err != nil {
-		return Proposal{}, err
-	}
-	p, _, err := s.Propose(n)
-
-	return p, err
-}
-
-// Propose returns the contents of a generation as a proposal. A damaged content is read from its target, if that still
-// has it, or from another generation. damaged are the names of blobs that cannot be read, and that the proposal lacks.
-func (s *Store) Propose(n int) (p Proposal, damaged []string, err error) {
+// Propose returns the contents of a generation as a proposal.
+func (s *Store) Propose(n int) (Proposal, error) {
 	m, st, err := s.readGeneration(n)
 	if err != nil {
-		return Proposal{}, nil, err
+		return Proposal{}, err
 	}
 
-	p = Proposal{PlanID: m.PlanID, ContentsOf: n, Blobs: map[string][]byte{}}
+	p := Proposal{PlanID: m.PlanID, ContentsOf: n, Blobs: map[string][]byte{}}
 	for _, q := range m.Parts {
 		if q.Blob == "" {
 			continue
 		}
-		blob, err := s.Blob(n, q.Blob)
-		if isStuck(err) {
-			damaged = append(damaged, q.Blob)
-			continue
+		if p.Blobs[q.Blob], err = s.Blob(n, q.Blob); err != nil {
+			return Proposal{}, err
 		}
-		if err != nil {
-			return Proposal{}, nil, err
-		}
-		p.Blobs[q.Blob] = blob
 	}
 	for _, e := range listInPlace(m, st) {
 		t := TargetOf(e.Path, e.New, nil)
@@ -465,30 +435,14 @@ func (s *Store) Propose(n int) (p Proposal, damaged []string, err error) {
 		t.Secret = e.Secret
 		t.xattrs = e.New.Xattrs
 		if e.New.Kind == File {
-			if t.Content, err = s.findContent(n, e); err != nil {
-				return Proposal{}, nil, err
+			if t.Content, err = s.contentOf(n, e.New.SHA256); err != nil {
+				return Proposal{}, err
 			}
 		}
 		p.Targets = append(p.Targets, t)
 	}
 
-	return p, damaged, nil
-}
-
-// findContent returns the content of a target in a generation, wherever it is intact.
-func (s *Store) findContent(n int, e Entry) ([]byte, error) {
-	b, damage := s.contentOf(n, e.New.SHA256)
-	if damage == nil {
-		return b, nil
-	}
-	if o, err := s.observe(e.Path); err == nil && o.state.HasContentOf(e.New) {
-		return o.content, nil
-	}
-	if b, err := s.Content(e.New.SHA256); err == nil {
-		return b, nil
-	}
-
-	return nil, damage
+	return p, nil
 }
 
 // finishRollback records that a rollback is complete.

@@ -29,7 +29,6 @@ type Generation struct {
 	Problems  []string
 	// Overwritten are files that somebody had changed since the generation before, and that this one wrote over.
 	Overwritten []string
-	IsDamaged   bool // not even its files could be read
 }
 
 // File is a file as a generation wrote or left it. A file without content that is not hidden could not be read.
@@ -131,9 +130,7 @@ func Generations(a, b Generation) Difference {
 	if a.Node != nil && b.Node != nil {
 		d.Items = findItems(*a.Node, *b.Node)
 	}
-	if !a.IsDamaged && !b.IsDamaged {
-		d.Files = findFiles(a.Files, b.Files)
-	}
+	d.Files = findFiles(a.Files, b.Files)
 
 	d.addCauses(a, b)
 

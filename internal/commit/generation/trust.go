@@ -1,0 +1,400 @@
+package generation
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// The folder with a state that was set aside, and the document about it.
+const (
+	asideName  = "aside"
+	asideAbout = "aside.json"
+)
+
+// Aside is a state that cannot be trusted: a part of it is damaged or names a generation that is gone. It is set aside
+// whole, and the caller starts over: there is no generation, and the targets are as before prelet. One copy is kept,
+// for people. Nothing reads it.
+type Aside struct {
+	Version int       `json:"version"`
+	Time    time.Time `json:"time"`
+	Why     string    `json:"why"`             // the file and what is wrong with it
+	Last    int       `json:"last"`            // the highest number of a generation, which is not used again
+	IsMixed bool      `json:"mixed,omitempty"` // the targets may be of two generations, until one is committed
+	Moving  bool      `json:"moving,omitempty"`
+
+	Path string `json:"-"` // of the copy; "": it is not yet moved, because the store is only read or cannot be written
+}
+
+// String describes the state.
+func (a *Aside) String() string {
+	if a.Path == "" {
+		return fmt.Sprintf("the state folder cannot be trusted (%s): prelet run sets it aside and starts over", a.Why)
+	}
+
+	return fmt.Sprintf("the state folder could not be trusted (%s) and was set aside, in %s", a.Why, a.Path)
+}
+
+// DescribeNext describes a state that no generation has followed, with the next step.
+func (a *Aside) DescribeNext() string {
+	if a.Path == "" {
+		return a.String()
+	}
+
+	return a.String() + ": prelet run starts over"
+}
+
+// FindAside returns the state that was set aside, or that has to be; nil if there is none, or if somebody removed the
+// copy.
+func (s *Store) FindAside() *Aside {
+	if s.hidden != nil || s.dir == nil {
+		return s.hidden
+	}
+	at := s.dir.name(asideName)
+	if _, err := os.Lstat(at); err != nil {
+		return nil
+	}
+
+	a, err := readDocument(s, s.dir, asideAbout, decode[Aside])
+	if a == nil {
+		a = &Aside{Why: fmt.Sprintf("the reason cannot be read: %v", err)}
+	}
+	a.Path = at
+
+	return a
+}
+
+// StartsOver returns the state that was set aside and that no generation has followed yet; nil if there is none.
+func (s *Store) StartsOver() *Aside {
+	if m, _, err := s.current(); err != nil || m != nil {
+		return nil
+	}
+
+	return s.FindAside()
+}
+
+// examine is the one check of the state, when a store is opened. A state that cannot be trusted is set aside; in a
+// store that cannot be written it is hidden, as if it was. A state of a newer version is not judged.
+func (s *Store) examine() {
+	if s.dir == nil || s.hidden != nil || errors.Is(s.frozen, ErrNewer) {
+		return
+	}
+
+	if a := s.FindAside(); a != nil && a.Moving { // and was interrupted
+		s.setAside(a)
+		return
+	}
+
+	var stuck *StuckError
+	if err := s.findDamage(); !isDamaged(err) || !errors.As(err, &stuck) {
+		return
+	}
+	s.distrust(stuck)
+}
+
+// distrust sets the state aside because of a damage.
+func (s *Store) distrust(damage *StuckError) {
+	a := &Aside{Version: formatVersion, Time: s.o.Now().UTC(), Why: damage.Describe(), IsMixed: s.mayBeMixed()}
+	l, _ := s.listing() // what cannot be listed has no number
+	a.Last = l.last
+	for _, n := range append(l.done, l.staged...) { // nothing lists their temporaries any more
+		s.sweepTemps(n)
+	}
+	if before := s.FindAside(); before != nil {
+		a.Last = max(a.Last, before.Last)
+		a.IsMixed = a.IsMixed || before.IsMixed && a.Last == before.Last
+	}
+	s.setAside(a)
+}
+
+// findDamage returns why the state cannot be trusted, as a *StuckError: a digest does not match, or the journal, the
+// verdicts and the generations are not those of one history. During an interrupted commit only what finishes it counts.
+func (s *Store) findDamage() error {
+	if a := s.FindAside(); a != nil && a.Moving {
+		return s.stuckOnFile(a.Path, "it is being set aside", nil)
+	}
+	if _, err := statOwned(s.dir, gensName); errors.Is(err, errForeignOwner) {
+		return s.stuckDocument(s.dir.name(gensName), err)
+	}
+	if err := s.openGens(); err != nil {
+		return err
+	}
+	j, err := s.Journal()
+	if err != nil {
+		return err
+	}
+	if j.IsUnfinished() {
+		_, err := s.findGoal(j)
+		return err
+	}
+	h, err := s.readHeld()
+	if err != nil {
+		return err
+	}
+	all, err := s.listCommitted()
+	if err != nil {
+		return err
+	}
+
+	newest := 0
+	for _, n := range all {
+		if err := s.checkIntact(n); err != nil {
+			return err
+		}
+		newest = n
+	}
+	l, err := s.listing()
+	if err != nil {
+		return err
+	}
+	last := 0
+	if newest > 0 { // else the folder is empty or new, and not damaged
+		last = s.o.InPlace
+	}
+	if n := len(l.statuses); n > 0 {
+		last = max(last, l.statuses[n-1])
+	}
+	if j != nil {
+		last = max(last, j.Gen)
+	}
+
+	switch {
+	case last > newest:
+		return s.stuckOnFile(s.gensPath(), fmt.Sprintf("generation %d is missing", last), nil)
+	case j != nil && j.Gen != newest:
+		return s.stuckOnFile(s.dir.name(journalName), fmt.Sprintf("it is about generation %d", j.Gen), nil)
+	case newest == 0 && (len(h.Plans) > 0 || h.Pin != nil):
+		return s.stuckOnFile(s.gensPath(), "the generations are missing", nil)
+	case j == nil && s.hasLostVerdict(newest):
+		return s.stuckOnFile(s.gensPath(), fmt.Sprintf("the verdict on generation %d is missing", newest), nil)
+	}
+
+	return nil
+}
+
+func (s *Store) gensPath() string { return s.dir.name(gensName) }
+
+// checkIntact returns the damage of a generation: of its verdict, or of anything that it keeps.
+func (s *Store) checkIntact(gen int) error {
+	p, err := s.pack(gen)
+	if err != nil {
+		return err
+	}
+	if _, err := s.readStatus(p.m); err != nil {
+		return err
+	}
+	for i := range p.m.Parts {
+		if _, err := s.readPart(p, i); err != nil {
+			return err
+		}
+	}
+
+	return nil
+}
+
+// hasLostVerdict reports whether a generation was never judged. Without a journal that awaits it, a verdict was lost.
+func (s *Store) hasLostVerdict(gen int) bool {
+	m, st, err := s.readGeneration(gen)
+
+	return err == nil && !isNewer(m.Version) && st == nil && m.Restores == nil
+}
+
+// findGoal returns the generation to which an interrupted commit can be brought: its own if that is whole, and else the
+// one that was in place before. If neither is whole, the error is the damage of the first.
+func (s *Store) findGoal(j *Journal) (gen int, err error) {
+	err = s.checkGoal(j)
+	if !isDamaged(err) {
+		return j.Gen, err
+	}
+
+	all, listErr := s.listCommitted()
+	if listErr != nil {
+		return 0, listErr
+	}
+	before := 0
+	for _, n := range all {
+		if n < j.Gen {
+			before = n
+		}
+	}
+	m, otherErr := s.readManifest(before, "")
+	if otherErr == nil && !isNewer(m.Version) {
+		otherErr = s.checkIntact(before)
+	}
+	if otherErr != nil {
+		return 0, err
+	}
+
+	return before, nil
+}
+
+// checkGoal returns why a commit cannot be finished: its generation is lost or damaged, or a target is neither in its
+// old nor in its new state.
+func (s *Store) checkGoal(j *Journal) error {
+	m, err := s.readManifest(j.Gen, j.Manifest)
+	if errors.Is(err, ErrNoGeneration) {
+		return s.stuckOnFile(s.gensPath(), fmt.Sprintf("generation %d is missing", j.Gen), nil)
+	}
+	if err == nil {
+		err = s.checkIntact(j.Gen)
+	}
+	if err == nil {
+		_, err = s.listOutdated(m)
+	}
+
+	return err
+}
+
+// takeBack ends a commit that cannot be finished: it restores the contents of the generation before, in a new one that
+// awaits a verdict. It may be interrupted: the journal stays until the new one is committed.
+func (s *Store) takeBack(j *Journal, to int) error {
+	s.sweepTemps(j.Gen)
+	for _, suffix := range []string{"", stagedSuffix, statusSuffix} {
+		if err := s.disk.remove(s.gens, itoa(j.Gen)+suffix); err != nil {
+			return err
+		}
+	}
+	p, err := s.Propose(to)
+	if err != nil {
+		return err
+	}
+	p.Above = j.Gen
+	c, err := s.Compare(p)
+	if err != nil {
+		return err
+	}
+
+	var t *Txn
+	err = s.withBallast(func() (err error) {
+		if t, err = s.stage(c, p, nil); err == nil {
+			err = t.commit(&Journal{Version: formatVersion, Phase: PhasePublish})
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	_, err = s.publishCommitted(t.m, t.committed, true)
+
+	return err
+}
+
+// mayBeMixed reports whether the targets may be of two generations: a commit may have been interrupted, and they are
+// not those of the newest generation.
+func (s *Store) mayBeMixed() bool {
+	j, err := s.Journal()
+	l, listErr := s.listing()
+	newest := 0
+	if n := len(l.done); listErr == nil && n > 0 {
+		newest = l.done[n-1]
+	}
+	if err == nil && !j.IsUnfinished() && (j != nil || !s.hasLostVerdict(newest)) {
+		return false
+	}
+
+	m, st, err := s.readGeneration(newest)
+
+	return err != nil || len(s.listDiffering(m, st)) > 0
+}
+
+// setAside moves the generations, the journal and the list of held plans into the folder of what was set aside, in
+// place of an earlier copy. From its first file on it goes on after an interruption. If it fails, the state is hidden,
+// and nothing is written.
+func (s *Store) setAside(a *Aside) {
+	s.forgetGens()
+	err := s.frozen
+	if s.locked && err == nil {
+		if err = s.withBallast(func() error { return s.moveAside(a) }); err == nil {
+			return
+		}
+	}
+
+	a.Path = ""
+	s.hidden = a
+	s.frozen = err
+	s.disk.frozen = err
+}
+
+func (s *Store) moveAside(a *Aside) error {
+	if !a.Moving {
+		err := s.disk.removeAll(s.dir, asideName)
+		if err == nil {
+			err = s.disk.mkdir(s.dir, asideName)
+		}
+		if err == nil {
+			a.Moving = true
+			err = s.disk.replace(&syncRound{}, s.dir, asideAbout, encode(a), nil, nil)
+		}
+		if err != nil {
+			a.Moving = false
+			return err
+		}
+	}
+
+	fd, err := unix.Openat(s.dir.fd, asideName, openFolder, 0)
+	if err != nil {
+		return wrapIO("open", s.dir.name(asideName), err)
+	}
+	to := &folder{fd: fd, path: s.dir.name(asideName)}
+	defer to.close()
+	for _, name := range []string{heldName, journalName, gensName} {
+		if isThere, err := exists(s.dir, name); err != nil || !isThere {
+			continue
+		}
+		if err := s.disk.removeAll(to, name); err != nil { // a power cut may leave both names of a rename
+			return err
+		}
+		err := s.disk.do(opRename, to.name(name), func() error {
+			return unix.Renameat(s.dir.fd, name, to.fd, name)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if s.isShortOfSpace(to) {
+		err = s.disk.removeAll(to, gensName)
+	}
+	if err == nil {
+		err = s.disk.sync(to)
+	}
+	if err != nil {
+		return err
+	}
+
+	a.Moving = false
+
+	return s.disk.replace(&syncRound{}, s.dir, asideAbout, encode(a), nil, nil) // and fsyncs the folder
+}
+
+// isShortOfSpace reports whether the file system has less free space than a copy takes, which the next generations may
+// need.
+func (s *Store) isShortOfSpace(copied *folder) bool {
+	var size int64
+	_ = filepath.WalkDir(copied.path, func(_ string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return nil
+		}
+		if i, err := d.Info(); err == nil {
+			size += i.Size()
+		}
+		return nil
+	})
+	var st unix.Statfs_t
+	err := unix.Fstatfs(copied.fd, &st)
+
+	return err == nil && int64(st.Bavail)*st.Bsize < size
+}
+
+// forgetGens closes the folder of generations, which another process may have moved.
+func (s *Store) forgetGens() {
+	if s.gens != nil {
+		s.gens.close()
+	}
+	s.gens = nil
+	s.lastPack.Store(nil)
+}

@@ -405,6 +405,12 @@ func (m *Machine) prepareRollback(ctx context.Context, h *location, w rollback) 
 		return nil
 	}
 
+	if w.hold && len(changed) == 0 {
+		h.stayReason = "a rollback would change no file, so this generation is not at fault: " +
+			"it stays, and is verified again"
+		return nil
+	}
+
 	w.warnings = warnings
 	w.keeps = keepsKubelet(changed, []Spec{h.spec, goal})
 
@@ -433,11 +439,15 @@ func (m *Machine) specAfterRollback(left Spec, to int) (Spec, error) {
 
 // lastGood returns the last generation that was good on this machine. A generation that was good on the machine of the
 // image does not count: it has that machine's name. Numbers only grow, so if the last good generation is foreign, this
-// machine has none.
+// machine has none. After a state was set aside it is 0 until there is one: the files as they were found, unless they
+// were a mixture.
 func (m *Machine) lastGood() (gen int, ok bool) {
-	gen, ok = m.Store.LastGood()
+	if gen, ok = m.Store.LastGood(); ok {
+		return gen, m.WhyForeign(gen) == ""
+	}
+	a := m.Store.FindAside()
 
-	return gen, ok && m.WhyForeign(gen) == ""
+	return 0, a != nil && !a.IsMixed
 }
 
 // WhyForeign returns why a generation belongs to another machine, or "". 0 is the state before prelet.

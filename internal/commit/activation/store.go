@@ -20,6 +20,8 @@ type Store interface {
 	Newer() error
 	// StartsOver returns the state that could not be trusted and was set aside, if no generation followed it; else nil.
 	StartsOver() *generation.Aside
+	// FindAside returns the state that was set aside last, or nil.
+	FindAside() *generation.Aside
 	// Recover finishes an interrupted change; the returned journal is nil or awaits a verdict. Files may change.
 	Recover() (*generation.Journal, error)
 	// Good closes the journal: this generation is good.

@@ -97,13 +97,13 @@ func (s *Store) recoverStaged(n int, j *Journal, l listing) error {
 // recoverCommit finishes the commit of a journal. A power cut must not leave a target newer than its commit, so it
 // first makes the commit durable: the process that recorded it may have died before its fsync.
 func (s *Store) recoverCommit(j *Journal, l listing) (*Journal, error) {
-	isInterruptedAdoption := j.Phase == PhaseVerify && l.isOnlyStaged(j.Gen)
-	if isInterruptedAdoption || j.IsUnfinished() {
+	isInterruptedRecord := j.Phase == PhaseVerify && l.isOnlyStaged(j.Gen)
+	if isInterruptedRecord || j.IsUnfinished() {
 		if err := s.disk.sync(s.dir); err != nil {
 			return nil, afterCommit(err)
 		}
 	}
-	if isInterruptedAdoption {
+	if isInterruptedRecord {
 		if err := s.nameCommitted(j.Gen); err != nil {
 			return nil, afterCommit(err)
 		}

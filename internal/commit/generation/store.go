@@ -143,8 +143,9 @@ func newStore(o Options) (*Store, error) {
 	return &Store{o: o, disk: d}, nil
 }
 
-// Open creates the state folder if it is missing, takes the lock, and checks the state: see Aside. It waits for the lock
-// until ctx is done, and then returns a fault with fault.Locked that wraps ErrLocked. The caller calls Recover next.
+// Open creates the state folder if it is missing, takes the lock, and checks the state: see Aside. It waits for the
+// lock until ctx is done, and then returns a fault with fault.Locked that wraps ErrLocked. The caller calls Recover
+// next.
 //
 // A store on a read-only file system can be opened as well, and ReadOnly returns the reason. It can be read and
 // compared under the lock, and Recover has nothing to do unless a commit was interrupted. The same is true for a store

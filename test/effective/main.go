@@ -6,6 +6,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -126,8 +127,13 @@ func otherDefaults(p *boot.Plan) map[string]any {
 		"nodeStatusReportFrequency": p.Node.Config["nodeStatusUpdateFrequency"], // of the file
 		"podPidsLimit":              -1,
 	}
-	if isZero(defaults["nodeStatusReportFrequency"]) {
-		defaults["nodeStatusReportFrequency"] = "5m"
+	const report = "nodeStatusReportFrequency"
+	_, isOfFile := p.Node.Config[report]
+	switch zero, isSet := p.Node.Effective[report]; {
+	case isSet && isZero(zero) && !isOfFile: // of a drop-in, after the defaults of the file
+		defaults[report] = cmp.Or(p.Node.Effective["nodeStatusUpdateFrequency"], any("10s"))
+	case isZero(defaults[report]):
+		defaults[report] = "5m"
 	}
 
 	return defaults

@@ -146,8 +146,10 @@ func (n *Node) disk() (map[string]string, error) {
 				return err
 			}
 			// What is known of the kubelet's binary is kept by whichever run could ask it in time, and its folder
-			// changes with that.
-			if p == n.Root()+"/var/lib/prelet" || filepath.Base(p) == "kubelet.json" {
+			// changes with that. The event is another one after a first run in which a unit was to be restarted: these
+			// nodes have the kubelet's unit only.
+			isOther := slices.Contains([]string{"kubelet.json", "event"}, filepath.Base(p))
+			if p == n.Root()+"/var/lib/prelet" || isOther {
 				return nil
 			}
 			out[strings.TrimPrefix(p, n.Root())] = fmt.Sprintf("%s %d %s", info.Mode(), info.Size(), info.ModTime())

@@ -198,11 +198,13 @@ func parseReservedMemory(text string) (any, error) {
 	for _, part := range strings.Split(text, ";") {
 		node, amounts, _ := strings.Cut(part, ":")
 		_, err := strconv.Atoi(node)
-		limits, malformed := splitPairs(strings.Split(amounts, ","), "=")
-		isValid := err == nil && malformed == nil
-		for _, amount := range limits {
-			_, err := quantity.Parse(fmt.Sprint(amount))
-			isValid = isValid && err == nil
+		isValid := err == nil
+		limits := map[string]any{}
+		for _, pair := range strings.Split(amounts, ",") {
+			name, amount, _ := strings.Cut(pair, "=")
+			_, err := quantity.Parse(amount)
+			isValid = isValid && err == nil && (name == "memory" || strings.HasPrefix(name, "hugepages-"))
+			limits[name] = amount
 		}
 		if !isValid {
 			return nil, fmt.Errorf("%q does not have the format NODE:TYPE=AMOUNT[,TYPE=AMOUNT]", part)

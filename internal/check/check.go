@@ -1,6 +1,6 @@
 // Package check has the form of a check of a node or of an image: a row of a list, of which a command runs the checks
-// that have enough with what it has. A check is defined in the package that has the knowledge. The commands doctor,
-// seal and bundle report all results of a list; a run ends at the first problem, before it changes anything.
+// that have enough with what it has. A check is defined in the package that has the knowledge. The commands doctor
+// and seal report all results of a list; a run ends at the first problem, before it changes anything.
 package check
 
 import (

@@ -22,8 +22,8 @@ import (
 	"github.com/prelet/prelet/internal/platform/unitfile"
 )
 
-// checks returns all checks, in the order of the report. The commands doctor, seal and bundle run those that need what
-// they have. The results of a name count in its later checks.
+// checks returns all checks, in the order of the report. The commands doctor and seal run those that need what they
+// have. The results of a name count in its later checks.
 func (in *Input) checks() (l check.List) {
 	const both = check.Running | check.Files
 
@@ -56,11 +56,6 @@ func (in *Input) checks() (l check.List) {
 	l.Add("detectors", check.Files, in.checkImageDetectors)
 
 	return l
-}
-
-// Checks returns the names of the checks that have enough with some needs, in the order of the report.
-func Checks(has check.Needs) []string {
-	return new(Input).checks().Names(has)
 }
 
 // Input is the state of the node or of the image that the caller collects.

@@ -59,7 +59,7 @@ func TestWell(t *testing.T) {
 		}
 		checks = append(checks, f.Check)
 	}
-	for _, c := range Checks(check.Running) {
+	for _, c := range new(Input).checks().Names(check.Running) {
 		if c != "detectors" && !slices.Contains(checks, c) {
 			t.Errorf("got no finding of %s, want one", c)
 		}
@@ -244,11 +244,12 @@ func TestOrder(t *testing.T) {
 	in.Kept.Pinned = "x"
 
 	worst := []check.State{check.Problem, check.Warning, check.Unread, check.OK}
+	names := in.checks().Names(check.Running)
 	last, before := -1, check.Problem
 	for _, f := range Examine(in) {
-		at := slices.Index(Checks(check.Running), f.Check)
+		at := slices.Index(names, f.Check)
 		if at < last {
-			t.Errorf("got %s after check %d, want the order of %q", f.Check, last, Checks(check.Running))
+			t.Errorf("got %s after check %d, want the order of %q", f.Check, last, names)
 		}
 		if at == last && slices.Index(worst, f.State) < slices.Index(worst, before) {
 			t.Errorf("got %+v after a finding that is %s, want the worst of a check first", f, before)

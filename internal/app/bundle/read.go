@@ -56,7 +56,7 @@ func readFile(path, name string, limit int64) ([]byte, error) {
 }
 
 // errNotBundled is the error of a file that a bundle does not have.
-var errNotBundled = errors.New("the bundle does not contain it; README.txt in it has the reason")
+var errNotBundled = errors.New("the bundle does not contain it; missing.txt in it has the reason")
 
 // ReadStatus returns the status in a bundle.
 func ReadStatus(path string) (*report.Status, error) {

@@ -20,7 +20,7 @@ func TestStatusOfForeignBundle(t *testing.T) {
 	} {
 		path := filepath.Join(t.TempDir(), "node.tar.gz")
 		var parts bundle.Bundle
-		parts.Add(report.StatusFile, c.text)
+		parts.Add(report.StatusFile, c.text, nil)
 		if err := userfile.WritePage(path, nil, parts.Encode); err != nil {
 			t.Fatal(err)
 		}

@@ -1,7 +1,9 @@
 package systemd
 
 import (
+	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -16,7 +18,8 @@ const (
 	logBytes = 1 << 20
 	logTime  = 5 * time.Second
 
-	startBytes = 256 << 10 // a kubelet's configuration has 10 KiB
+	startBytes  = 256 << 10 // a kubelet's configuration has 10 KiB
+	exportBytes = 32 << 20
 )
 
 // Log returns the lines that the processes of a unit have written to the journal since a time, oldest first, without
@@ -39,19 +42,59 @@ func Log(ctx context.Context, unit string, since time.Time) ([]string, error) {
 	return strings.Split(text, "\n"), nil
 }
 
-// BootLog returns the newest lines of the journal of this boot from and about units, with times, oldest first.
-func BootLog(ctx context.Context, units ...string) (string, error) {
-	args := []string{"--boot", "--output=short-iso-precise"}
+// ExportLog returns the newest entries of the journal of this boot from and about units, in the export format, which
+// systemd-journal-remote reads. hide replaces the secrets of a value. The fields do not identify the machine.
+func ExportLog(ctx context.Context, hide func(string) string, units ...string) (string, error) {
+	args := []string{
+		"--boot",
+		fmt.Sprintf("--lines=%d", logLines),
+		"--output=export",
+		"--output-fields=MESSAGE,MESSAGE_ID,PRIORITY,SYSLOG_IDENTIFIER,_PID,_SYSTEMD_UNIT,UNIT,PRELET_STAGE,PRELET_GENERATION",
+	}
 	for _, unit := range units {
 		args = append(args, "--unit="+unit)
 	}
 
-	text, err := readNewest(ctx, args...)
-	if err != nil {
+	entries := &head{limit: exportBytes}
+	err := runJournalctl(ctx, entries, args...)
+	if err != nil && !entries.isFull {
 		return "", fmt.Errorf("reading the journal of this boot: %w", err)
 	}
 
-	return text, nil
+	return hideFields(entries.b, hide), nil
+}
+
+// hideFields replaces the secrets in the values of the export format: a field is a line NAME=VALUE or, for any bytes,
+// the line NAME, the size in eight bytes, and the value. An incomplete field at the end is left out.
+// Source: systemd.io/JOURNAL_EXPORT_FORMATS.
+func hideFields(export []byte, hide func(string) string) string {
+	var out []byte
+	for {
+		line, rest, isWhole := bytes.Cut(export, []byte("\n"))
+		name, value, isText := bytes.Cut(line, []byte("="))
+
+		switch {
+		case !isWhole:
+			return string(out)
+		case isText:
+			out = fmt.Appendf(out, "%s=%s\n", name, hide(string(value)))
+		case len(name) == 0: // the end of an entry
+			out = append(out, '\n')
+		default:
+			size := uint64(len(rest))
+			if size > 8 {
+				size = 8 + binary.LittleEndian.Uint64(rest)
+			}
+			if size >= uint64(len(rest)) {
+				return string(out)
+			}
+			text := hide(string(rest[8:size]))
+			out = binary.LittleEndian.AppendUint64(fmt.Appendf(out, "%s\n", name), uint64(len(text)))
+			out = fmt.Appendf(out, "%s\n", text)
+			rest = rest[size+1:]
+		}
+		export = rest
+	}
 }
 
 // StartLog returns the first lines that a process of a unit has written to the journal in this boot, oldest first: at

@@ -21,8 +21,8 @@ func TestLog(t *testing.T) {
 	log := func() (string, error) { return joined(Log(t.Context(), "kubelet.service", at)) }
 	start := func() (string, error) { return joined(StartLog(t.Context(), "kubelet.service", 7)) }
 	boot := func() (string, error) {
-		text, err := BootLog(t.Context(), "a.service", "b.service")
-		return strings.ReplaceAll(text, "\n", " "), err
+		hide := strings.NewReplacer("secret", "(sensitive)", "\n", " ").Replace
+		return ExportLog(t.Context(), hide, "a.service", "b.service")
 	}
 	const arguments, failure = `printf '%s\n' "$@"`, "echo No journal files were found. >&2; exit 1"
 	for _, c := range []struct {
@@ -32,8 +32,11 @@ func TestLog(t *testing.T) {
 	}{
 		{arguments, log, "--quiet --no-pager --lines=4000 --output=cat --since=@1800000000.123456 " +
 			"_SYSTEMD_UNIT=kubelet.service", ""},
-		{arguments, boot, "--quiet --no-pager --lines=4000 --boot --output=short-iso-precise --unit=a.service " +
-			"--unit=b.service", ""},
+		{`echo "A=$*"`, boot, "A=--quiet --no-pager --boot --lines=4000 --output=export --output-fields=MESSAGE,MESSAGE_ID," +
+			"PRIORITY,SYSLOG_IDENTIFIER,_PID,_SYSTEMD_UNIT,UNIT,PRELET_STAGE,PRELET_GENERATION --unit=a.service " +
+			"--unit=b.service\n", ""},
+		{`printf 'A=a secret\nM\n\7\0\0\0\0\0\0\0\nsecret\n\nB=b\nM\n\7\0\0\0\0\0\0\0\nsecret'`, boot,
+			"A=a (sensitive)\nM\n\x0c\x00\x00\x00\x00\x00\x00\x00 (sensitive)\n\nB=b\n", ""},
 		{arguments, start, "--quiet --no-pager --boot --output=cat _SYSTEMD_UNIT=kubelet.service _PID=7", ""},
 		{":", start, "", ""},
 		{":", log, "", ""},

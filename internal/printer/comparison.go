@@ -2,7 +2,6 @@ package printer
 
 import (
 	"io"
-	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -14,22 +13,31 @@ import (
 
 const (
 	maxDetail   = 100 // characters of a value of an input that are shown, such as the list of all cores
-	maxNewLines = 20  // lines of a text that only one side has that are shown
+	maxNewLines = 20  // lines of an input's text that are shown
 )
 
-// ComparisonText writes what differs between two generations, and below it why.
+// ComparisonText writes what differs between two generations, each with its causes, and below it what changed before.
 func ComparisonText(w io.Writer, d compare.Difference, s Style) error {
 	return s.render(w, "comparison", d, template.FuncMap{
 		"at":         func(path string) string { return s.cell(strings.TrimPrefix(path, ".")) },
+		"change":     s.describeChange,
 		"detail":     func(v compare.Value) string { return Cut(s.cell(string(v)), maxDetail) },
-		"diff":       s.textDiff,
+		"diff":       func(diff string) string { return s.colourDiff(maxNewLines, diff) },
 		"faint":      s.faint,
 		"generation": generationTitle,
-		"isShown": func(d compare.Detail) bool {
-			return d.Texts[0] != "" && d.Texts[1] != "" || countLines(d) <= maxNewLines
-		},
-		"lines": countLines,
 	})
+}
+
+// describeChange returns a change behind its kind, whose column has a width, and up to a limit the lines of its diff.
+func (s Style) describeChange(width, limit int, c compare.Change) (string, error) {
+	values, err := part("values", c)
+	row := []string{signs[c.Action], pad(c.Kind, width), c.Name + values}
+	text := s.indentTable("  ", [][]string{row}, nil)
+	if !c.Listed {
+		text += s.colourDiff(limit, c.Diff)
+	}
+
+	return text, err
 }
 
 func generationTitle(number int, at time.Time) string {
@@ -50,11 +58,6 @@ func (s Style) faint(indent int, text string) (out []string) {
 	return out
 }
 
-// textDiff returns a unified diff below its heading.
-func (s Style) textDiff(before, after string) string {
-	return s.colourDiff(math.MaxInt, compare.Unified(s.clean(before), s.clean(after)))
-}
-
 // colourDiff returns the lines of a diff, up to a limit.
 func (s Style) colourDiff(limit int, diff string) string {
 	lines := splitLines(s.clean(diff))
@@ -73,8 +76,4 @@ func (s Style) colourDiff(limit int, diff string) string {
 	}
 
 	return joinLines("      ", "      ", lines)
-}
-
-func countLines(d compare.Detail) int {
-	return len(splitLines(d.Texts[0])) + len(splitLines(d.Texts[1]))
 }

@@ -10,6 +10,7 @@ import (
 
 	template "github.com/DataDog/datadog-agent/pkg/template/text"
 
+	"github.com/prelet/prelet/internal/insight/compare"
 	"github.com/prelet/prelet/internal/insight/fleet"
 )
 
@@ -60,7 +61,7 @@ func (s Style) renderFleet(w io.Writer, name string, v FleetView) error {
 		"changes":    listChanges,
 		"code":       s.code,
 		"declared":   listDeclared,
-		"diff":       s.colourDiff,
+		"change":     s.describeChange,
 		"escape":     s.escape,
 		"escapeHTML": s.escapeHTML,
 		"fence":      s.fence,
@@ -72,9 +73,7 @@ func (s Style) renderFleet(w io.Writer, name string, v FleetView) error {
 		"more":       describeMore,
 		"name":       nameMachine,
 		"lines":      splitLines,
-		"row":        func(cells ...string) [][]string { return [][]string{cells} },
 		"severity":   func(word string) string { return "  " + s.paintOf(word)(word+":") + " " },
-		"sign":       func(c fleet.Change) string { return signs[c.Action] },
 	})
 }
 
@@ -98,8 +97,8 @@ func listDeclared(r *fleet.Report) (rows [][]string) {
 
 // countedChanges returns the changes that a heading counts or names: without the kubelet's files whose difference is
 // other changes, unless nothing else changes.
-func countedChanges(changes []fleet.Change) []fleet.Change {
-	isListed := func(c fleet.Change) bool { return c.Listed }
+func countedChanges(changes []compare.Change) []compare.Change {
+	isListed := func(c compare.Change) bool { return c.Listed }
 	if counted := slices.DeleteFunc(slices.Clone(changes), isListed); len(counted) > 0 {
 		return counted
 	}
@@ -119,7 +118,7 @@ func listErrors(g fleet.Group) (codes []string) {
 }
 
 // countKinds returns how many items of each kind change, in the order of the changes.
-func countKinds(changes []fleet.Change) string {
+func countKinds(changes []compare.Change) string {
 	count := map[string]int{}
 	var order []string
 	for _, c := range changes {
@@ -156,7 +155,7 @@ func kindWidth(g fleet.Group) (width int) {
 }
 
 // describeMore returns how many changes are beyond a limit; "" if none are.
-func describeMore(changes []fleet.Change, limit int) string {
+func describeMore(changes []compare.Change, limit int) string {
 	if len(changes) <= limit {
 		return ""
 	}
@@ -170,6 +169,7 @@ var signs = map[string]string{
 	"delete":  "-",
 	"keep":    "=",
 	"none":    " ",
+	"release": "=",
 	"restore": "<",
 	"update":  "~",
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prelet/prelet/internal/insight/compare"
 	"github.com/prelet/prelet/internal/insight/fleet"
 )
 
@@ -14,7 +15,7 @@ func TestFleetMarkdownEscapes(t *testing.T) {
 	r := &fleet.Report{Groups: []fleet.Group{{
 		Count:    1,
 		State:    fleet.Changed,
-		Changes:  []fleet.Change{{Kind: "config", Name: "cluster_DNS", Action: "create", To: "[\"<b>\"]"}},
+		Changes:  []compare.Change{{Kind: "config", Name: "cluster_DNS", Action: "create", To: "[\"<b>\"]"}},
 		Machines: []fleet.Machine{{Source: "a.prelet", Reason: "see @all"}},
 	}}}
 	var b bytes.Buffer

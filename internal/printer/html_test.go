@@ -13,6 +13,7 @@ import (
 
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/insight/compare"
 	"github.com/prelet/prelet/internal/insight/fleet"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/origin"
@@ -169,7 +170,7 @@ func TestFleetHTML(t *testing.T) {
 	for n := range 3 {
 		e := fleet.Effect{Machine: fleet.Machine{Source: fmt.Sprintf("fleet/node%d.prelet", n)}}
 		e.State = fleet.Changed
-		e.Changes = []fleet.Change{
+		e.Changes = []compare.Change{
 			{Kind: "label", Name: "rack", Action: "update", From: "r07", To: htmlHostile},
 			{Kind: "file", Name: "/etc/x", Action: "delete", Diff: "-" + htmlHostile + "\n"},
 		}
@@ -198,7 +199,7 @@ func TestFleetHTMLOfManyGroups(t *testing.T) {
 	for n := range 1000 {
 		e := fleet.Effect{Machine: fleet.Machine{Source: fmt.Sprintf("fleet/node%d.prelet", n)}}
 		e.State = fleet.Changed
-		e.Changes = []fleet.Change{
+		e.Changes = []compare.Change{
 			{Kind: "taint", Name: "rack", Action: "create", To: fmt.Sprint("r", n)},
 			{Kind: "label", Name: fmt.Sprint("of-", n), Action: "create", To: "x"},
 		}

@@ -8,6 +8,7 @@ import (
 
 	template "github.com/DataDog/datadog-agent/pkg/template/html"
 
+	"github.com/prelet/prelet/internal/insight/compare"
 	"github.com/prelet/prelet/internal/insight/fleet"
 	"github.com/prelet/prelet/internal/value"
 )
@@ -15,7 +16,7 @@ import (
 // htmlEffect is a change of some groups: one cell for each of the first groups, nil for one without the change.
 type htmlEffect struct {
 	Kind, Name string
-	Cells      []*fleet.Change
+	Cells      []*compare.Change
 }
 
 // maxEffects and maxColumns bound the matrix: the largest groups are first.
@@ -45,13 +46,13 @@ func FleetHTML(w io.Writer, r *fleet.Report, redactor *value.Redactor) error {
 		"kinds":    func(g fleet.Group) string { return strings.Join(listKinds([]fleet.Group{g}), " ") },
 		"machine":  shortenMachine,
 		"next":     func(i int) int { return i + 1 },
-		"sign":     func(c fleet.Change) string { return strings.Replace(signs[c.Action], "-", "−", 1) },
+		"sign":     func(c compare.Change) string { return strings.Replace(signs[c.Action], "-", "−", 1) },
 	})
 }
 
 // listKinds returns the kinds of all changes, in their order.
 func listKinds(groups []fleet.Group) []string {
-	return slices.DeleteFunc(fleet.Kinds(), func(kind string) bool {
+	return slices.DeleteFunc(compare.Kinds(), func(kind string) bool {
 		return !slices.ContainsFunc(groups, func(g fleet.Group) bool { return countKind(g, kind) > 0 })
 	})
 }
@@ -85,12 +86,12 @@ func fleetMatrix(groups []fleet.Group) (rows []htmlEffect) {
 			if !isKnown {
 				at = len(rows)
 				known[key] = at
-				rows = append(rows, htmlEffect{c.Kind, c.Name, make([]*fleet.Change, len(groups))})
+				rows = append(rows, htmlEffect{c.Kind, c.Name, make([]*compare.Change, len(groups))})
 			}
 			rows[at].Cells[i] = &g.Changes[n]
 		}
 	}
-	kinds := fleet.Kinds()
+	kinds := compare.Kinds()
 	slices.SortStableFunc(rows, func(a, b htmlEffect) int {
 		return cmp.Or(
 			slices.Index(kinds, a.Kind)-slices.Index(kinds, b.Kind),

@@ -131,15 +131,16 @@ func (r *historyReader) read(ctx context.Context, place int) compare.Generation 
 		out.Rollback = fmt.Sprintf("the rollback to generation %d", g.Restores)
 	}
 
+	out.Files = map[string]*compare.File{}
 	for _, path := range r.paths {
-		if f, ok := r.readFile(place, path, report); ok {
-			out.Files = append(out.Files, f)
+		if f := r.readFile(place, path, report); f != nil {
+			out.Files[path] = f
 		}
 	}
 	if g.Restores != 0 {
 		plan, err := node.ReadStoredPlan(r.store, g.Gen)
 		if err == nil {
-			out.Node = &plan.Node
+			out.Items = compare.ItemsOf(plan.Node)
 			for _, f := range plan.Node.Flags {
 				r.env.HideFlag(f[0], f[1])
 			}
@@ -155,44 +156,46 @@ func (r *historyReader) read(ctx context.Context, place int) compare.Generation 
 	return out
 }
 
-// readFile reads a file as a generation wrote or left it; ok is false if it did not exist then.
-func (r *historyReader) readFile(place int, path string, report reportFunc) (f compare.File, ok bool) {
+// readFile reads a file as a generation wrote or left it; nil if it did not exist then.
+func (r *historyReader) readFile(place int, path string, report reportFunc) *compare.File {
 	s, e, left := r.findState(place, path)
 	if left == "release" {
-		return compare.File{Path: path, Left: left}, true
+		return &compare.File{Left: left, Hidden: compare.Foreign}
 	}
 	if s.Kind == generation.Absent {
-		return f, false
+		return nil
 	}
 
 	const forAll = 0o444
 	isPublic := s.Mode&forAll == forAll && r.store.IsReachable(path)
-	f = compare.File{
-		Path:      path,
-		Left:      left,
-		IsDir:     s.Kind == generation.Dir,
-		Mode:      uint32(s.Mode),
-		UID:       s.UID,
-		GID:       s.GID,
-		SHA256:    s.SHA256,
-		Sensitive: e.Secret,
-		Private:   !isPublic,
+	f := &compare.File{
+		Left:    left,
+		Meta:    compare.DescribeMeta(uint32(s.Mode), fmt.Sprintf("%d:%d", s.UID, s.GID)),
+		Content: s.SHA256,
 	}
-	if f.IsDir || f.Sensitive || f.Private || left != "" {
-		return f, true
+	switch {
+	case s.Kind == generation.Dir:
+		f.Meta = "directory " + f.Meta
+	case e.Secret:
+		f.Hidden = compare.Secret
+	case !isPublic:
+		f.Hidden = compare.Private
+	case left != "":
+		f.Hidden = compare.Foreign
+	default:
+		text, err := r.store.Content(s.SHA256)
+		if err != nil {
+			report("%s: %s", path, err)
+			f.Hidden = compare.Lost
+			break
+		}
+		f.Content = string(text)
+		r.env.Redactor.HideEvident(f.Content) // a diff may begin in the middle of a key
+		r.env.HideFlagsOf(f.Content)
+		r.env.HideHeadersOf(f.Content)
 	}
 
-	text, err := r.store.Content(s.SHA256)
-	if err != nil {
-		report("%s: %s", path, err)
-		return f, true
-	}
-	f.Content = append([]byte{}, text...)
-	r.env.Redactor.HideEvident(string(text)) // a diff may begin in the middle of a key
-	r.env.HideFlagsOf(string(text))
-	r.env.HideHeadersOf(string(text))
-
-	return f, true
+	return f
 }
 
 // findState returns the state of a file in the generation at a place, and the entry that has it. left is "" for a file

@@ -192,11 +192,7 @@ func refuseRecording(source string, err error) (Planned, fleet.Effect) {
 func (p *fleetPlanner) planOne(ctx context.Context, source string) (planned Planned, effect fleet.Effect) {
 	err := p.withPlans(ctx, source, func(m machinePlans) {
 		planned = Planned{View: m.view}
-		if m.old == nil {
-			effect = fleet.NewEffect(source, m.planned, m.recording)
-		} else {
-			effect = fleet.NewEffectAgainst(source, m.old, m.planned, m.recording)
-		}
+		effect = fleet.NewEffect(source, m.old, m.planned, m.recording)
 	})
 	if err != nil {
 		return refuseRecording(source, err)

@@ -53,22 +53,29 @@ func (c causes) addSize(names *[]string) {
 	}
 }
 
-// findPossible returns the names of inputs that may have changed an item: of one with a secret the credentials in its
-// chains, and prelet itself where it is another one and the item has no other cause.
-func (c causes) findPossible(
-	item string,
-	isSensitive bool,
-	because []string,
-) (names []string) {
-	if isSensitive {
-		newChain(c.before.Run, item).addCredentials(&names)
-		newChain(c.after.Run, item).addCredentials(&names)
+// explain sets the causes of a change. A file that is rendered from items has those of its items that differ, which are
+// among the changes before it. With a secret the credentials in its chains may be a cause, and prelet itself where it is
+// another one and nothing else is known.
+func (c causes) explain(change *CausedChange, earlier []CausedChange) {
+	change.Because = nil
+	item := explain.Item{Kind: change.Kind, Name: change.Name}.String()
+	for _, i := range earlier {
+		isPart := isPartOf(c.before.Run, change.Name, i.Kind) || isPartOf(c.after.Run, change.Name, i.Kind)
+		if change.Action == "update" && isPart {
+			addName(&change.Because, i.Because...)
+		}
 	}
-	if len(because) == 0 && c.isChanged(preletInput) {
-		addName(&names, preletInput)
+	if change.Because == nil {
+		change.Because = c.find(item)
 	}
 
-	return names
+	if change.Hidden == Secret {
+		newChain(c.before.Run, item).addCredentials(&change.Perhaps)
+		newChain(c.after.Run, item).addCredentials(&change.Perhaps)
+	}
+	if len(change.Because) == 0 && c.isChanged(preletInput) {
+		addName(&change.Perhaps, preletInput)
+	}
 }
 
 func (c causes) isChanged(name string) bool {
@@ -77,29 +84,12 @@ func (c causes) isChanged(name string) bool {
 	})
 }
 
-// findOfFile returns the causes of a file. A file that is rendered from items has those of its items that differ.
-func (c causes) findOfFile(f FileChange, items []ItemChange) (names []string) {
-	for _, i := range items {
-		wasPart := isPartOf(c.before.Run, f.Path, i.Item)
-		isPart := isPartOf(c.after.Run, f.Path, i.Item)
-		if f.Action == "update" && (wasPart || isPart) {
-			addName(&names, i.Because...)
-		}
-	}
-	if names != nil {
-		return names
-	}
-
-	return c.find("file" + f.Path)
-}
-
-// isPartOf reports whether a file of a plan is rendered from an item.
-func isPartOf(p *boot.Plan, file, item string) bool {
+// isPartOf reports whether a file of a plan is rendered from items of a kind.
+func isPartOf(p *boot.Plan, file, kind string) bool {
 	if p == nil {
 		return false
 	}
 
-	kind, _, _ := strings.Cut(item, "/")
 	for _, f := range p.Node.Files {
 		isTaint := kind == explain.Taint
 		switch {
@@ -198,7 +188,7 @@ func (c chain) isNew(s explain.Link, other chain, text string) bool {
 		return c.textOf(s.Range) != other.textOf(other.links[i].Range)
 	}
 
-	return hasNewLine(c.plan.Site.Sources[s.Range.Filename], s.Range, text)
+	return !strings.Contains(stripSpaces(s.Range.Filename, text), c.textOf(s.Range))
 }
 
 // textOf returns the text of a place in the site without spaces and comments.
@@ -211,22 +201,6 @@ func (c chain) textOf(r hcl.Range) string {
 	return stripSpaces(r.Filename, string(source[r.Start.Byte:r.End.Byte]))
 }
 
-// hasNewLine reports whether a line of a range is not in the other text of the file.
-func hasNewLine(source []byte, r hcl.Range, other string) bool {
-	lines := strings.Split(string(source), "\n")
-	known := map[string]bool{}
-	for _, l := range strings.Split(other, "\n") {
-		known[stripSpaces(r.Filename, l)] = true
-	}
-	for n := r.Start.Line; n <= r.End.Line && n <= len(lines); n++ {
-		if !known[stripSpaces(r.Filename, lines[n-1])] {
-			return true
-		}
-	}
-
-	return false
-}
-
 // stripSpaces returns the tokens of HCL without the comments, one per line. A text of another language is returned as
 // it is.
 func stripSpaces(filename, text string) string {
@@ -237,7 +211,8 @@ func stripSpaces(filename, text string) string {
 	var b strings.Builder
 	tokens, _ := hclsyntax.LexConfig([]byte(text), filename, hcl.InitialPos)
 	for _, t := range tokens {
-		if t.Type != hclsyntax.TokenComment && t.Type != hclsyntax.TokenNewline {
+		isText := t.Type != hclsyntax.TokenComment && t.Type != hclsyntax.TokenNewline
+		if isText && len(t.Bytes) > 0 { // the end of the text has none
 			b.Write(t.Bytes)
 			b.WriteByte('\n')
 		}

@@ -34,14 +34,16 @@ func TestEachKindIsAnInput(t *testing.T) {
 // randomGeneration makes a generation of few names and values, so that two of them have something in common.
 func randomGeneration(r *rand.Rand, number int) Generation {
 	pick := func() string { return fmt.Sprint("v", r.IntN(3)) }
-	g := Generation{Number: number, Node: &node.Stored{Config: map[string]any{}}, Recording: &world.Recording{}}
+	n := node.Stored{Config: map[string]any{}}
+	g := Generation{Number: number, Recording: &world.Recording{}}
+	g.Files = map[string]*File{}
 	for _, key := range []string{"a", "b/c", "d.e"} {
 		if r.IntN(2) == 0 {
-			g.Node.Labels = append(g.Node.Labels, [2]string{key, pick()})
-			g.Node.Flags = append(g.Node.Flags, [3]string{key, pick(), "false"})
-			g.Node.Config[key] = map[string]any{"x": pick(), "y": []any{pick()}}
-			g.Node.Taints = append(g.Node.Taints, kubelet.Taint{Key: key, Value: pick(), Effect: "NoSchedule"})
-			g.Files = append(g.Files, File{Path: "/" + key, SHA256: pick(), Content: []byte(pick()), Sensitive: r.IntN(3) == 0})
+			n.Labels = append(n.Labels, [2]string{key, pick()})
+			n.Flags = append(n.Flags, [3]string{key, pick(), "false"})
+			n.Config[key] = map[string]any{"x": pick(), "y": []any{pick()}}
+			n.Taints = append(n.Taints, kubelet.Taint{Key: key, Value: pick(), Effect: "NoSchedule"})
+			g.Files["/"+key] = &File{Content: pick(), Hidden: []string{Secret, "", ""}[r.IntN(3)]}
 		}
 		if r.IntN(2) == 0 {
 			q := world.Variable.Question(world.VariableReq{Name: key})
@@ -54,30 +56,38 @@ func randomGeneration(r *rand.Rand, number int) Generation {
 		g.Recording.Header.Site = append(g.Recording.Header.Site, world.SiteFile{Name: key, Text: pick()})
 	}
 	g.Recording.Header.Prelet = pick()
+	g.Items = ItemsOf(n)
 
 	return g
 }
 
-// swap returns a difference as it is the other way round.
+// swapLines returns the changed lines of a diff as they are the other way round, sorted.
+func swapLines(diff string) string {
+	var lines []string
+	for line := range strings.Lines(diff) {
+		if sign := map[byte]string{'+': "-", '-': "+"}[line[0]]; sign != "" {
+			lines = append(lines, sign+line[1:])
+		}
+	}
+	slices.Sort(lines)
+
+	return strings.Join(lines, "")
+}
+
+// swap returns a difference as it is the other way round, without unchanged lines.
 func swap(d Difference) Difference {
 	d.From, d.To = d.To, d.From
-	for n := range d.Items {
-		i := &d.Items[n]
-		i.Before, i.After = i.After, i.Before
-	}
-	for n := range d.Files {
-		f := &d.Files[n]
-		f.Before, f.After = f.After, f.Before
-		f.Diff = Unified(f.Before, f.After)
-		f.Action = map[string]string{"create": "delete", "delete": "create", "update": "update"}[f.Action]
+	for n := range d.Changes {
+		c := &d.Changes[n]
+		c.From, c.To = c.To, c.From
+		c.Action = map[string]string{"create": "delete", "delete": "create", "update": "update"}[c.Action]
+		c.Diff, c.Content = swapLines(c.Diff), ""
 	}
 	for n := range d.Inputs {
 		for m := range d.Inputs[n].Details {
 			x := &d.Inputs[n].Details[m]
 			x.Before, x.After = x.After, x.Before
-			if x.Texts != nil {
-				*x = textDetail(x.Path, x.Texts[1], x.Texts[0])
-			}
+			x.Diff = swapLines(x.Diff)
 		}
 	}
 
@@ -93,16 +103,16 @@ func TestGenerationsProperties(t *testing.T) {
 		b := randomGeneration(r, 2)
 
 		same := Generations(a, a)
-		if len(same.Items)+len(same.Files)+len(same.Inputs) != 0 {
+		if len(same.Changes)+len(same.Inputs) != 0 {
 			t.Fatalf("seed %d: a generation and itself: got %+v, want no difference", seed, same)
 		}
-		there := Generations(a, b)
+		there := swap(swap(Generations(a, b)))
 		if d := cmp.Diff(there, swap(Generations(b, a))); d != "" {
 			t.Fatalf("seed %d: the other way round: want -, got +\n%s", seed, d)
 		}
-		for _, f := range there.Files {
-			if f.Hidden != "" && f.Before+f.After != "" {
-				t.Fatalf("seed %d: %s is hidden: got the contents %q and %q, want none", seed, f.Path, f.Before, f.After)
+		for _, c := range there.Changes {
+			if c.Hidden != "" && c.From+c.To+c.Diff != "" {
+				t.Fatalf("seed %d: got %+v, want nothing in it that is hidden", seed, c)
 			}
 		}
 	}
@@ -137,7 +147,7 @@ func TestFindInputs(t *testing.T) {
 			`the hardware: .cpu.offline "[1]" "[1,2]"`},
 		{"only the number of the version", object, `{"resource_version":"1"}`, `{"resource_version":"2"}`, ``},
 		{"lines of an object", object, `{"data":{"k":"a\n"}}`, `{"data":{"k":"b\n"}}`,
-			`ConfigMap kube-system/kubelet-config: .data.k "a\n" "b\n"`},
+			"ConfigMap kube-system/kubelet-config: .data.k \"\" \"\" +a\n-b"},
 		{"the kubelet", kubelet, `{"version":"v1.35.0"}`, `{"version":"v1.36.0"}`,
 			`the installed kubelet: .version "\"v1.35.0\"" "\"v1.36.0\""`},
 		{"prelet's own trace", kubelet, `{"version":"v1"}`, `{"version":"v1","identity":{"ours":true}}`, ``},
@@ -151,11 +161,7 @@ func TestFindInputs(t *testing.T) {
 		got := ""
 		for _, i := range findInputs(Generation{Recording: a}, Generation{Recording: b}) {
 			for _, d := range i.Details {
-				if d.Texts != nil {
-					got += fmt.Sprintf("%s: %s %q %q\n", i.Name, d.Path, d.Texts[0], d.Texts[1])
-					continue
-				}
-				got += fmt.Sprintf("%s: %s %q %q\n", i.Name, d.Path, d.Before, d.After)
+				got += fmt.Sprintf("%s: %s %q %q %s\n", i.Name, d.Path, d.Before, d.After, swapLines(d.Diff))
 			}
 		}
 		if strings.TrimSpace(got) != c.want {
@@ -173,39 +179,40 @@ func FuzzGenerations(f *testing.F) {
 		a := Generation{Number: 1, Recording: x}
 		b := Generation{Number: 2, Recording: y}
 		if p, err := node.ParseStoredPlan([]byte(one)); err == nil {
-			a.Node = &p.Node
+			a.Items = ItemsOf(p.Node)
 		}
 		if p, err := node.ParseStoredPlan([]byte(two)); err == nil {
-			b.Node = &p.Node
+			b.Items = ItemsOf(p.Node)
 		}
 		d := Generations(a, b)
-		if one == two && len(d.Items) > 0 {
-			t.Fatalf("%q and itself: got %+v, want no item", one, d.Items)
+		if one == two && len(d.Changes) > 0 {
+			t.Fatalf("%q and itself: got %+v, want no change", one, d.Changes)
 		}
 	})
 }
 
 // TestLeftFiles: a file that a generation does not manage is not deleted by it, unless it is gone.
 func TestLeftFiles(t *testing.T) {
-	ours := File{Path: "/x", SHA256: "a", Content: []byte("ours")}
-	left := func(how string) []File {
-		return []File{{Path: "/x", Left: how, SHA256: "b"}}
+	ours := map[string]*File{"/x": {Content: "ours"}}
+	none := map[string]*File{}
+	left := func(how string) map[string]*File {
+		return map[string]*File{"/x": {Left: how, Content: "b", Hidden: Foreign}}
 	}
 	for _, c := range []struct {
 		name          string
-		before, after []File
+		before, after map[string]*File
 		want          string
 	}{
-		{"gone", []File{ours}, nil, "delete"},
-		{"restored", []File{ours}, left("restore"), "restore"},
-		{"kept", []File{ours}, left("keep"), "keep"},
-		{"released by a generation that is not kept", []File{ours}, left("release"), "release"},
-		{"there before prelet", left("restore"), []File{ours}, "update"},
-		{"not there before prelet", nil, []File{ours}, "create"},
+		{"gone", ours, none, "delete"},
+		{"restored", ours, left("restore"), "restore"},
+		{"kept", ours, left("keep"), "keep"},
+		{"released by a generation that is not kept", ours, left("release"), "release"},
+		{"there before prelet", left("restore"), ours, "update"},
+		{"not there before prelet", none, ours, "create"},
 		{"not managed", left("restore"), left("keep"), ""},
 	} {
 		got := ""
-		for _, f := range findFiles(c.before, c.after) {
+		for _, f := range Changes(State{Files: c.before}, State{Files: c.after}) {
 			got += f.Action
 			if len(c.before) == len(c.after) && f.Hidden == "" {
 				t.Errorf("%s: got its contents, want none of a file that is not from prelet", c.name)
@@ -224,12 +231,12 @@ func TestRollbackIsTheCause(t *testing.T) {
 	b := randomGeneration(r, 2)
 	b.Rollback = "the rollback to generation 0"
 	for _, d := range []Difference{Generations(a, b), Generations(b, a)} {
-		if len(d.Items) == 0 || len(d.Inputs) != 1 || d.Inputs[0].Name != b.Rollback {
-			t.Fatalf("got the inputs %+v for %d items, want only the rollback", d.Inputs, len(d.Items))
+		if len(d.Changes) == 0 || len(d.Inputs) != 1 || d.Inputs[0].Name != b.Rollback {
+			t.Fatalf("got the inputs %+v for %d changes, want only the rollback", d.Inputs, len(d.Changes))
 		}
-		for _, i := range d.Items {
+		for _, i := range d.Changes {
 			if len(i.Because) != 1 || i.Because[0] != b.Rollback {
-				t.Errorf("%s: got because of %q, want the rollback", i.Item, i.Because)
+				t.Errorf("%s: got because of %q, want the rollback", i.Name, i.Because)
 			}
 		}
 	}

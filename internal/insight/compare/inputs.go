@@ -24,16 +24,10 @@ type Input struct {
 
 // Detail is one part of an input that differs: two values, or lines of text.
 type Detail struct {
-	Path   string     `json:"path,omitempty"` // .cpu.model; "" for the whole input
-	Before Value      `json:"before"`
-	After  Value      `json:"after"`
-	Diff   string     `json:"diff,omitempty"` // unified, of lines of text; then Before and After are ""
-	Texts  *[2]string `json:"-"`              // these lines; nil for values
-}
-
-// textDetail returns the detail of lines of text.
-func textDetail(path, before, after string) Detail {
-	return Detail{Path: path, Diff: Unified(before, after), Texts: &[2]string{before, after}}
+	Path   string `json:"path,omitempty"` // .cpu.model; "" for the whole input
+	Before Value  `json:"before"`
+	After  Value  `json:"after"`
+	Diff   string `json:"diff,omitempty"` // unified, of lines of text; then Before and After are ""
 }
 
 // maxDetails is how many parts of one input are listed.
@@ -87,7 +81,7 @@ func findSiteFiles(a, b []world.SiteFile) []Input {
 			out = append(out, Input{
 				Name:    "site file " + name,
 				Kind:    "site",
-				Details: []Detail{textDetail("", before[name], after[name])},
+				Details: []Detail{{Diff: Unified(before[name], after[name])}},
 			})
 		}
 	}
@@ -341,7 +335,7 @@ func (d *differ) compareLeaf(path string, a, b any) {
 	switch {
 	case before == after:
 	case isText && isAlsoText && strings.Contains(x+y, "\n"):
-		d.found = append(d.found, textDetail(path, x, y))
+		d.found = append(d.found, Detail{Path: path, Diff: Unified(x, y)})
 	default:
 		d.found = append(d.found, Detail{Path: path, Before: before, After: after})
 	}

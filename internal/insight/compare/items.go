@@ -1,116 +1,125 @@
 package compare
 
 import (
-	"cmp"
-	"fmt"
+	"encoding/json"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/value"
 )
 
-// findItems returns the labels, taints, flags and fields of the configuration that differ, in this order.
-func findItems(a, b node.Stored) []ItemChange {
-	out := []ItemChange{}
-	for _, c := range a.Items().Diff(b.Items()) {
-		change := ItemChange{Item: c.Kind + "/" + c.Name, Because: []string{}}
-		if value.HasPlaceholder(c.Before) || value.HasPlaceholder(c.After) {
-			change.Sensitive = true
-		} else {
-			change.Before = Value(c.Before)
-			change.After = Value(c.After)
+// Item names a label, a taint, a flag or a field of the kubelet's configuration, as KEY, KEY:EFFECT, NAME and a.b.c.
+type Item struct {
+	Kind string // label | taint | flag | config, or another one of the caller
+	Name string
+}
+
+// Items are the values of items as JSON. Those of a taint and of a flag without a value are its value and true.
+type Items map[Item]Value
+
+// ItemsOf returns the items of a stored node.
+func ItemsOf(n node.Stored) Items {
+	out := Items{}
+	for _, l := range n.Labels {
+		out.Set("label", l[0], l[1])
+	}
+	for _, f := range n.Flags {
+		out.Set("flag", f[0], f[1])
+		if f[2] == "true" { // it is written without a value
+			out.Set("flag", f[0], true)
 		}
-		out = append(out, change)
+	}
+	out.AddConfig(n.Config)
+	for _, t := range n.Taints {
+		out.Set("taint", t.Key+":"+t.Effect, t.Value)
 	}
 
 	return out
 }
 
-// findFiles returns the files that differ, by path. A file that neither generation manages is not compared.
-func findFiles(a, b []File) []FileChange {
-	out := []FileChange{}
-	before := byPath(a)
-	after := byPath(b)
-	for _, path := range union(before, after) {
-		x, isBefore := before[path]
-		y, isAfter := after[path]
-		isManaged := isBefore && x.Left == "" || isAfter && y.Left == ""
-		change := FileChange{
-			Path:      path,
-			Before:    string(x.Content),
-			After:     string(y.Content),
-			Hidden:    whyHidden(x, y),
-			Action:    "update",
-			Sensitive: x.Sensitive || y.Sensitive,
-			Because:   []string{},
-		}
-		switch {
-		case !isManaged:
-			continue
-		case !isBefore:
-			change.Action = "create"
-		case !isAfter:
-			change.Action = "delete"
+// Set sets an item.
+func (i Items) Set(kind, name string, value any) {
+	i[Item{kind, name}] = encode(value)
+}
+
+// AddConfig adds the fields of a KubeletConfiguration. Its taints are taints.
+func (i Items) AddConfig(doc map[string]any) {
+	for name, value := range doc {
+		switch name {
+		case "apiVersion", "kind":
+		case "registerWithTaints":
+			i.addTaints(name, value)
 		default:
-			change.Action = cmp.Or(y.Left, "update")
-			change.Attributes = describeAttributes(x, y)
-			if x.Left == y.Left && x.SHA256 == y.SHA256 && x.IsDir == y.IsDir && change.Attributes == "" {
-				continue
-			}
+			i.addField(name, value)
 		}
-		if change.Hidden != "" {
-			change.Before = ""
-			change.After = ""
-		}
-		change.Diff = Unified(change.Before, change.After)
-		out = append(out, change)
 	}
+}
+
+// addField adds a field, or the fields in it.
+func (i Items) addField(name string, value any) {
+	object, _ := value.(map[string]any)
+	for key, inner := range object {
+		i.addField(name+"."+key, inner)
+	}
+	if len(object) == 0 {
+		i.Set("config", name, value)
+	}
+}
+
+func (i Items) addTaints(name string, value any) {
+	list, isList := value.([]any)
+	for _, item := range list {
+		taint, _ := item.(map[string]any)
+		key, isText := taint["key"].(string)
+		effect, _ := taint["effect"].(string)
+		text, _ := taint["value"].(string)
+		if !isText {
+			isList = false
+			break
+		}
+		i.Set("taint", key+":"+effect, text)
+	}
+	if !isList {
+		i.addField(name, value)
+	}
+}
+
+// Diff returns the items that differ from later ones, by kind and name. A value with a secret is not in a change.
+func (i Items) Diff(after Items) (out []Change) {
+	all := maps.Clone(i)
+	maps.Copy(all, after)
+	for item := range all {
+		was, is := i[item], after[item]
+		c := Change{Kind: item.Kind, Name: item.Name, Action: "update", From: was.plain(), To: is.plain()}
+		switch {
+		case was == is:
+			continue
+		case was == "":
+			c.Action = "create"
+		case is == "":
+			c.Action = "delete"
+		}
+		if value.HasPlaceholder(c.From + c.To) {
+			c.From, c.To, c.Hidden = "", "", Secret
+		}
+		if c.Kind == "flag" {
+			c.Name = "--" + c.Name
+		}
+		out = append(out, c)
+	}
+	slices.SortFunc(out, Change.Compare)
 
 	return out
 }
 
-func byPath(files []File) map[string]File {
-	out := map[string]File{}
-	for _, f := range files {
-		out[f.Path] = f
+// plain returns a text without its quotes if it is not empty and on one line, and other JSON as it is.
+func (v Value) plain() string {
+	var text string
+	if json.Unmarshal([]byte(v), &text) == nil && text != "" && !strings.ContainsAny(text, "\n\"") {
+		return text
 	}
 
-	return out
-}
-
-// whyHidden returns why the contents of a file are not shown; "" where they are.
-func whyHidden(before, after File) string {
-	switch {
-	case before.Sensitive || after.Sensitive:
-		return "it contains a secret"
-	case before.Private || after.Private:
-		return "not every user may read it"
-	case before.Left != "" || after.Left != "":
-		return "prelet did not write both of them"
-	case before.isLost() || after.isLost():
-		return "a content is lost"
-	}
-
-	return ""
-}
-
-// isLost reports whether the content of a file could not be read.
-func (f File) isLost() bool {
-	return f.SHA256 != "" && f.Content == nil
-}
-
-// describeAttributes returns the change of mode and owner in words; "" for none.
-func describeAttributes(a, b File) string {
-	var parts []string
-	if a.Left == "release" || b.Left == "release" {
-		return "" // nothing is known of it
-	}
-	if a.Mode != b.Mode {
-		parts = append(parts, fmt.Sprintf("mode %04o → %04o", a.Mode, b.Mode))
-	}
-	if a.UID != b.UID || a.GID != b.GID {
-		parts = append(parts, fmt.Sprintf("owner %d:%d → %d:%d", a.UID, a.GID, b.UID, b.GID))
-	}
-
-	return strings.Join(parts, ", ")
+	return string(v)
 }

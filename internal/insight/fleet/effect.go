@@ -3,13 +3,13 @@ package fleet
 import (
 	"cmp"
 	"encoding/json"
-	"fmt"
 	"slices"
 
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/insight/compare"
 	"github.com/prelet/prelet/internal/kubelet/rules"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/platform/nodefile"
@@ -26,18 +26,6 @@ const (
 	Failed    State = "failed"
 )
 
-// Change is one difference. From is "" for something new, To is "" for something removed.
-type Change struct {
-	Kind   string `json:"kind"` // label | taint | flag | config | file | activation | diagnostic
-	Name   string `json:"name"`
-	Action string `json:"action"` // create | update | delete | restore
-	From   string `json:"from,omitempty"`
-	To     string `json:"to,omitempty"`
-	Diff   string `json:"diff,omitempty"` // of a file: its changed lines
-	// Listed is set for a file of the kubelet whose difference is other changes: labels, taints, flags, fields.
-	Listed bool `json:"listed,omitempty"`
-}
-
 // Message is one distinct diagnostic of a machine.
 type Message struct {
 	Severity string `json:"severity"` // error | warning | note
@@ -52,21 +40,22 @@ type Effect struct {
 	Group    // of this machine alone; its Changes have names in place of the machine's own values
 	Assumed  []Assumed
 	Declares *[]rules.Declaration // in the Node's status.declaredFeatures; nil: not known
-	// hidden has a hash for each change of a file whose content is not shown: of its path and its planned text.
-	hidden []string
 }
 
 // signature identifies the effect: machines with equal signatures are in one group.
 func (e Effect) signature() string {
-	codes := []string{}
+	codes, contents := []string{}, []string{}
 	for _, m := range e.Messages {
 		codes = append(codes, m.Code)
 	}
 	slices.Sort(codes)
 
+	for _, c := range e.Changes {
+		contents = append(contents, c.Content)
+	}
+
 	codes = slices.Compact(codes)
-	hidden := slices.Sorted(slices.Values(e.hidden))
-	text, err := json.Marshal([]any{e.State, e.Changes, codes, hidden})
+	text, err := json.Marshal([]any{e.State, e.Changes, codes, contents})
 	if err != nil {
 		// Cannot happen: it has only texts.
 		panic("fleet: encode an effect: " + err.Error())
@@ -91,7 +80,6 @@ func FailedToRead(source string, err error) Effect {
 
 // finish sorts changes, replaces the machine's own values, and adds the reports of a plan.
 func (e *Effect) finish(p *boot.Plan, own names) {
-	e.Degraded = count(len(p.Degraded) > 0)
 	for _, a := range p.Assumed {
 		e.Assumed = append(e.Assumed, Assumed{
 			Kind: a.Kind,
@@ -116,45 +104,20 @@ func (e *Effect) finish(p *boot.Plan, own names) {
 		c.Name = own.replace(c.Name)
 		c.From = own.replace(c.From)
 		c.To = own.replace(c.To)
-		c.Diff = own.replace(c.Diff)
+		c.Diff = own.replace(changedLines(c.Diff))
+		if c.Action == "delete" || c.Action == "restore" { // the removed lines are those of this machine
+			c.Diff = ""
+		}
+		c.Content = own.replace(c.Content)
 		e.Changes[i] = c
 	}
-	e.Changes = sortedChanges(e.Changes)
+	slices.SortFunc(e.Changes, compare.Change.Compare)
+	e.Changes = slices.Compact(e.Changes)
 
 	e.State = Changed
 	if len(e.Changes) == 0 {
 		e.State = Unchanged
 	}
-}
-
-// hide adds the planned text of a file that is not shown to the signature. A placeholder replaces a secret.
-func (e *Effect) hide(path, template string, own names) {
-	e.hidden = append(e.hidden, nodefile.Checksum([]byte(path+"\x00"+own.replace(template))))
-}
-
-// sortedChanges returns each distinct change once, sorted.
-func sortedChanges(changes []Change) []Change {
-	return slices.Compact(slices.SortedFunc(slices.Values(changes), compareChanges))
-}
-
-// Kinds returns the kinds of changes in their order.
-func Kinds() []string {
-	return []string{"label", "taint", "flag", "config", "file", "activation", "diagnostic"}
-}
-
-// compareChanges sorts by kind in the order in which an operator reads, then by name.
-func compareChanges(a, b Change) int {
-	order := Kinds()
-
-	return cmp.Or(
-		slices.Index(order, a.Kind)-slices.Index(order, b.Kind),
-		cmp.Compare(a.Name, b.Name),
-		cmp.Compare(a.Action, b.Action),
-		cmp.Compare(a.From, b.From),
-		cmp.Compare(a.To, b.To),
-		cmp.Compare(a.Diff, b.Diff),
-		cmp.Compare(fmt.Sprint(a.Listed), fmt.Sprint(b.Listed)),
-	)
 }
 
 // listMessages returns each distinct diagnostic once: the first of each code and summary, errors first.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/insight/compare"
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/kubelet/rules"
 	"github.com/prelet/prelet/internal/origin"
@@ -35,7 +36,7 @@ func randomEffect(rng *rand.Rand, number int) Effect {
 		e.Messages = []Message{{Severity: "error", Code: string(e.Code), Summary: e.Source}}
 	case Changed, Unknown:
 		to := string(rune('a' + rng.IntN(3)))
-		e.Changes = []Change{{Kind: "label", Name: "x", Action: "update", From: "o", To: to}}
+		e.Changes = []compare.Change{{Kind: "label", Name: "x", Action: "update", From: "o", To: to}}
 	}
 	if rng.IntN(3) > 0 {
 		e.Declares = &[]rules.Declaration{}
@@ -184,10 +185,10 @@ func TestCompareFiles(t *testing.T) {
 	checkChanges(t, "not a configuration", compareConfig("a: b\n", planned.Object()), nil)
 }
 
-func checkChanges(t *testing.T, what string, changes []Change, want []string) {
+func checkChanges(t *testing.T, what string, changes []compare.Change, want []string) {
 	t.Helper()
 	var got []string
-	for _, c := range sortedChanges(changes) {
+	for _, c := range changes {
 		got = append(got, strings.Join([]string{c.Kind, c.Name, c.Action, c.From, c.To}, " "))
 	}
 	if !reflect.DeepEqual(got, want) {

@@ -1,40 +1,61 @@
 package fleet
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
-	"github.com/rogpeppe/go-internal/diff"
-
 	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/insight/compare"
 	"github.com/prelet/prelet/internal/node"
+	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/world"
 )
 
-// NewEffect returns the changes of a plan on the disk of the machine of a recording.
-func NewEffect(source string, p *boot.Plan, r *world.Recording) Effect {
-	own := newNames(p, r)
-	e := Effect{Machine: Machine{Source: source, Node: p.NodeName()}}
-	e.Messages = listMessages(p.Diagnostics, own)
-	for _, c := range p.Changes {
-		if !c.Changes() {
-			continue
+// NewEffect returns the changes of a plan on the disk of the machine of a recording or, where old is not nil, relative
+// to that plan of an older site over the same recording: then the disk does not count, so whether the kubelet is
+// restarted is not known.
+func NewEffect(source string, old, planned *boot.Plan, r *world.Recording) Effect {
+	own := newNames(planned, r)
+	e := Effect{Machine: Machine{Source: source, Node: planned.NodeName()}}
+	e.Messages = listMessages(planned.Diagnostics, own)
+	isDegraded := len(planned.Degraded) > 0
+	if old == nil {
+		e.Restarts = count(planned.Restart.Needed)
+		for _, c := range planned.Changes {
+			if c.Changes() {
+				e.Changes = append(e.Changes, listFileChanges(planned, c)...)
+			}
 		}
-		e.Changes = append(e.Changes, listFileChanges(p, c)...)
-		if !isShown(c) {
-			e.hide(c.File.Path, c.File.Text.Template(), own)
+	} else {
+		before := listMessages(old.Diagnostics, own)
+		e.Changes = listCodes(before).Diff(listCodes(e.Messages))
+		if origin.Code(old.Diagnostics) == "" && planned.Complete {
+			e.Changes = append(e.Changes, compare.Changes(compare.PlanState(old), compare.PlanState(planned))...)
 		}
+		e.Messages = slices.DeleteFunc(e.Messages, func(m Message) bool {
+			isKnown := slices.ContainsFunc(before, func(b Message) bool { return b.Code == m.Code })
+			return isKnown && m.Severity != "error"
+		})
+		isDegraded = isDegraded && len(old.Degraded) == 0
 	}
-	e.Waits = count(isWaiting(p, e.Changes))
-	e.Restarts = count(p.Restart.Needed)
-	e.finish(p, own)
+	e.Waits = count(isWaiting(planned, e.Changes))
+	e.Degraded = count(isDegraded)
+	e.finish(planned, own)
 
 	return e
 }
 
+func listCodes(all []Message) compare.Items {
+	out := compare.Items{}
+	for _, m := range all {
+		out.Set("diagnostic", m.Code, m.Severity)
+	}
+
+	return out
+}
+
 // isWaiting reports whether a changed label or taint takes effect only when a node that has joined registers again.
-func isWaiting(p *boot.Plan, changes []Change) bool {
+func isWaiting(p *boot.Plan, changes []compare.Change) bool {
 	if !p.Kubelet.Joined {
 		return false
 	}
@@ -50,38 +71,37 @@ func isWaiting(p *boot.Plan, changes []Change) bool {
 
 // listFileChanges returns the change of a file, and of the kubelet's own files what changes in them. Of a new
 // configuration it lists the fields that the site sets; the others are in the diff.
-func listFileChanges(p *boot.Plan, c boot.Change) []Change {
-	file := Change{Kind: "file", Name: c.File.Path, Action: c.Action}
-	if c.Action == "update" {
-		file.From = describeMeta(c.Old.Mode, c.Old.Owner)
-		file.To = describeMeta(c.Mode(), c.Owner())
-		if file.From == file.To {
-			file.From = ""
-			file.To = ""
+func listFileChanges(p *boot.Plan, c boot.Change) []compare.Change {
+	var old, planned *compare.File
+	if c.Old.Exists {
+		old = &compare.File{Meta: compare.DescribeMeta(c.Old.Mode, c.Old.Owner), Content: c.Old.Text}
+	}
+	if c.File.Kind != node.Missing {
+		planned = &compare.File{
+			Meta:    compare.DescribeMeta(c.Mode(), c.Owner()),
+			Content: c.File.Text.Template(),
+			Hidden:  whyHidden(c),
 		}
 	}
-	if !isShown(c) {
-		return []Change{file}
-	}
 
-	before := c.Old.Text
-	after := c.File.Text.Template()
-	var inner []Change
-	switch c.File.Purpose {
-	case "kubelet-flags":
-		inner = compareFlagFiles(before, after)
-	case "kubelet-config":
-		inner = compareConfig(before, c.File.Config)
+	var inner []compare.Change
+	switch {
+	case planned == nil || planned.Hidden != "":
+	case c.File.Purpose == "kubelet-flags":
+		inner = compareFlagFiles(c.Old.Text, planned.Content)
+	case c.File.Purpose == "kubelet-config":
+		inner = compareConfig(c.Old.Text, c.File.Config)
 	}
+	file := compare.CompareFile(c.File.Path, old, planned)
+	file.Action = c.Action
 	file.Listed = len(inner) > 0
-	isNewConfig := c.File.Purpose == "kubelet-config" && !c.Old.Exists
-	if isNewConfig {
-		inner = slices.DeleteFunc(inner, func(field Change) bool {
+	switch {
+	case old == nil && c.File.Purpose == "kubelet-config":
+		inner = slices.DeleteFunc(inner, func(field compare.Change) bool {
 			return field.Kind == "config" && !isOfSite(p, field.Name)
 		})
-	}
-	if isNewConfig || !file.Listed {
-		file.Diff = changedLines(before, after)
+	case file.Listed:
+		file.Diff = ""
 	}
 
 	return append(inner, file)
@@ -99,32 +119,24 @@ func isOfSite(p *boot.Plan, name string) bool {
 	return false
 }
 
-// isShown reports whether a plan shows the difference of the content: not of secrets, and not of files that only root
-// may read.
-func isShown(c boot.Change) bool {
-	isSecret := len(c.File.Text.Secrets()) > 0 || c.File.Purpose == "identity"
-	isCompared := c.Old.Uncompared == "" && !c.Old.Private
-
-	return c.File.Kind == node.Regular && !isSecret && isCompared
-}
-
-func describeMeta(mode uint32, owner string) string {
-	if owner == "" {
-		owner = "root:root"
+// whyHidden returns why a plan does not show what differs in a file: its secret, or that only root may read it.
+func whyHidden(c boot.Change) string {
+	switch {
+	case len(c.File.Text.Secrets()) > 0 || c.File.Purpose == "identity":
+		return compare.Secret
+	case c.Old.Uncompared != "" || c.Old.Private:
+		return compare.Private
 	}
 
-	return fmt.Sprintf("%04o %s", mode, owner)
+	return ""
 }
 
-// changedLines returns the removed and added lines of a text, each after - or +. Lines around them, which may differ
-// between machines, are left out.
-func changedLines(before, after string) string {
-	const header = 3 // "diff", "---" and "+++"
-
+// changedLines returns the removed and added lines of a unified diff. Lines around them, which may differ between
+// machines, and their places are left out.
+func changedLines(diff string) string {
 	var out strings.Builder
-	text := string(diff.Diff("before", []byte(before), "after", []byte(after)))
-	for i, line := range strings.SplitAfter(text, "\n") {
-		if i >= header && (strings.HasPrefix(line, "+") || strings.HasPrefix(line, "-")) {
+	for line := range strings.Lines(diff) {
+		if line[0] == '+' || line[0] == '-' {
 			out.WriteString(line)
 		}
 	}

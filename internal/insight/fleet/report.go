@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/insight/compare"
 	"github.com/prelet/prelet/internal/kubelet/rules"
 )
 
@@ -59,15 +60,15 @@ type Feature struct {
 
 // Group is the machines with equal effect.
 type Group struct {
-	ID       string    `json:"id"`
-	State    State     `json:"state"`
-	Count    int       `json:"count"`
-	Degraded int       `json:"degraded"`
-	Restarts int       `json:"kubelet_restarts"`      // machines whose kubelet is restarted
-	Waits    int       `json:"wait_for_registration"` // nodes that have joined, so that labels or taints come later
-	Changes  []Change  `json:"changes"`
-	Messages []Message `json:"diagnostics"` // of its first machine
-	Machines []Machine `json:"machines,omitempty"`
+	ID       string           `json:"id"`
+	State    State            `json:"state"`
+	Count    int              `json:"count"`
+	Degraded int              `json:"degraded"`
+	Restarts int              `json:"kubelet_restarts"`      // machines whose kubelet is restarted
+	Waits    int              `json:"wait_for_registration"` // nodes that have joined, so that labels or taints come later
+	Changes  []compare.Change `json:"changes"`
+	Messages []Message        `json:"diagnostics"` // of its first machine
+	Machines []Machine        `json:"machines,omitempty"`
 }
 
 // Machine is a member of a group.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/insight/compare"
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/kubelet/known"
 	"github.com/prelet/prelet/internal/kubelet/rules"
@@ -67,13 +68,13 @@ type Upgraded struct {
 // UpgradedItem is what an effect is about. It is equal for all versions and machines, although a reason may name the
 // version.
 type UpgradedItem struct {
-	Effect  rules.Effect  `json:"effect"`
-	Message Message       `json:"message,omitzero"`
-	Change  Change        `json:"change,omitzero"` // if there is no message
-	Rule    string        `json:"rule,omitempty"`  // the rule of the message
-	Item    string        `json:"item,omitempty"`  // flag/NAME, or config/FIELD
-	SetBy   string        `json:"set_by,omitempty"`
-	Place   UpgradedPlace `json:"place,omitzero"`
+	Effect  rules.Effect   `json:"effect"`
+	Message Message        `json:"message,omitzero"`
+	Change  compare.Change `json:"change,omitzero"` // if there is no message
+	Rule    string         `json:"rule,omitempty"`  // the rule of the message
+	Item    string         `json:"item,omitempty"`  // flag/NAME, or config/FIELD
+	SetBy   string         `json:"set_by,omitempty"`
+	Place   UpgradedPlace  `json:"place,omitzero"`
 }
 
 // UpgradedPlace is where the item is set, or can be: a line of the site, and what the base has it from.
@@ -376,10 +377,10 @@ func (s upgradeStep) isPrivate(file string) bool {
 func (s upgradeStep) compareNodes() (rows []Upgraded) {
 	before, after := listLeft(s.old), listLeft(s.planned)
 	if s.planned.Hash == "" || s.planned.Hash != s.old.Hash {
-		maps.Copy(before, listNode(s.old))
-		maps.Copy(after, listNode(s.planned))
+		maps.Copy(before, compare.PlanState(s.old).Items)
+		maps.Copy(after, compare.PlanState(s.planned).Items)
 	}
-	for _, c := range compareItems(before, after) {
+	for _, c := range before.Diff(after) {
 		c.From, c.To = s.own.replace(c.From), s.own.replace(c.To)
 		rows = append(rows, Upgraded{UpgradedItem: UpgradedItem{Effect: Changes, Change: c}})
 	}
@@ -388,8 +389,8 @@ func (s upgradeStep) compareNodes() (rows []Upgraded) {
 }
 
 // listLeft returns what a node leaves to pods, and the features that it declares.
-func listLeft(p *boot.Plan) node.Items {
-	out := node.Items{}
+func listLeft(p *boot.Plan) compare.Items {
+	out := compare.Items{}
 	if r := p.Node.Reserved; r != nil {
 		for name, amount := range r.Allocatable {
 			out.Set("allocatable", name, amount)
@@ -418,7 +419,7 @@ func (u *Upgrade) compareDefaults(s upgradeStep) (rows []Upgraded) {
 
 	changed := u.changed[versions]
 	before := listDefaults(s.old, s.from, changed[0], changed[1])
-	for _, c := range compareItems(before, listDefaults(s.planned, s.to, changed[0], changed[1])) {
+	for _, c := range before.Diff(listDefaults(s.planned, s.to, changed[0], changed[1])) {
 		row := Upgraded{UpgradedItem: UpgradedItem{Effect: Gates, Change: c}}
 		isNewGate := c.Kind == "gate" && c.Action == "create" && c.To == "true"
 		switch {
@@ -439,8 +440,8 @@ func (u *Upgrade) compareDefaults(s upgradeStep) (rows []Upgraded) {
 }
 
 // listDefaults returns what the kubelet of a plan takes for some fields that are not set, and for some feature gates.
-func listDefaults(p *boot.Plan, minor int, fields, gates []string) node.Items {
-	out := node.Items{}
+func listDefaults(p *boot.Plan, minor int, fields, gates []string) compare.Items {
+	out := compare.Items{}
 	defaults, isOn := rules.Defaults(p.Node.Effective, minor, fields, gates)
 	for name, text := range defaults {
 		out.Set("default", name, text)
@@ -508,8 +509,7 @@ func (u *Upgrade) Finish() {
 			order[a.Effect]-order[b.Effect],
 			a.First()-b.First(),
 			cmp.Compare(a.Message.Summary, b.Message.Summary),
-			cmp.Compare(a.Change.Kind, b.Change.Kind),
-			compareChanges(a.Change, b.Change),
+			a.Change.Compare(b.Change),
 		)
 	})
 }
@@ -543,15 +543,15 @@ func (u *Upgrade) addAltered(older, planned *boot.Plan) {
 		gates = slices.AppendSeq(gates, maps.Keys(set))
 	}
 	minor, _ := known.Minor(planned.Kubelet.KnownVersion())
-	list := func(p *boot.Plan) node.Items {
+	list := func(p *boot.Plan) compare.Items {
 		out := listDefaults(p, minor, nil, gates)
 		for field, value := range p.Node.Effective {
 			out.Set("field", field, value)
 		}
-		delete(out, node.Item{Kind: "field", Name: ofGates})
+		delete(out, compare.Item{Kind: "field", Name: ofGates})
 		return out
 	}
-	for _, c := range compareItems(list(older), list(planned)) {
+	for _, c := range list(older).Diff(list(planned)) {
 		u.Altered[c.Name] = true
 	}
 	hasFailed := planned.Diagnostics.HasErrors() && !older.Diagnostics.HasErrors()

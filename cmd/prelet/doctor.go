@@ -20,7 +20,7 @@ func (a *cli) doctor() *cobra.Command {
 		Long: `Checks the kubelet, its unit and the gate, the runtime, cgroups and swap,
 the clock, credentials, the site and what the kubelet would reject in it,
 the cluster and its trust, free space and permissions on the disk,
-the node's identity, what earlier runs left, and detectors.
+the node's identity, the state of earlier runs, and detectors.
 Each finding has a problem, its cause and the next step.
 
 It changes nothing and sends no bootstrap token.

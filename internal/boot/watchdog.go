@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// WatchdogSince is the minor version from which kubelets report to systemd's watchdog.
-	WatchdogSince = 32
+	// watchdogSince is the minor version from which kubelets report to systemd's watchdog.
+	watchdogSince = 32
 	// watchdogLocked is the version from which they do so without regard to a feature gate.
 	watchdogLocked = 35
 	// shortestWatchdog is the longest WatchdogSec= with which a kubelet does not start.
@@ -36,7 +36,7 @@ func (j ruleCheck) checkWatchdog() {
 	isOn, isGateKnown := rules.IsGateOn(j.effective, "SystemdWatchdog")
 	isOff := isGateKnown && !isOn && minor < watchdogLocked
 	switch {
-	case minor < WatchdogSince || isOff:
+	case minor < watchdogSince || isOff:
 		why := "kubelets do so from 1.32 on"
 		if isOff {
 			why = "the feature gate SystemdWatchdog is off"

@@ -11,9 +11,7 @@ import (
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/check"
 	"github.com/prelet/prelet/internal/commit/activation"
-	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/kubelet/known"
 	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/value"
@@ -23,7 +21,7 @@ import (
 // lookedFor is where the kubelet is looked for.
 const lookedFor = "it is looked for where its unit starts it, and in /usr/bin, /usr/local/bin and /opt/bin"
 
-// checkKubelet checks the kubelet, and the flags of kubeadm. The plan checks the flags of the site.
+// checkKubelet checks the kubelet. The plan checks its flags.
 func (in *Input) checkKubelet(r *check.Report) {
 	k := in.Kubelet
 	oldest, newest := known.Range()
@@ -68,14 +66,6 @@ func (in *Input) checkKubelet(r *check.Report) {
 			"",
 		)
 	}
-	if _, err := kubelet.ParseEnvFile(in.Kubeadm); err != nil {
-		r.Warn(
-			kubelet.KubeadmDeb().KubeadmFlagsFile+" cannot be read",
-			err.Error(),
-			"correct it, or remove it if it is not needed",
-		)
-	} // the plan checks the flags in it
-
 	r.Fine(k.Version + ", " + k.Path)
 }
 
@@ -92,7 +82,7 @@ func isSameMinor(a, b string) bool {
 func (in *Input) checkUnits() (l check.List) {
 	for _, u := range in.listUnits() {
 		if u.Err == nil {
-			l = append(l, activation.CheckUnit(&u.Unit, in.Gate.Path, nil, nil))
+			l = append(l, activation.CheckUnit(&u.Unit, in.Gate, nil, nil))
 		}
 		l.Add("unit", check.Running|check.Files, func(r *check.Report) { in.checkUnit(r, u) })
 	}
@@ -142,46 +132,17 @@ func (in *Input) checkUnit(r *check.Report, u Unit) {
 	}
 }
 
-// recommendWatchdog recommends a watchdog where a unit without a warning or problem has none and the kubelet reports to
-// one. The plan warns of a wrong one.
-func (in *Input) recommendWatchdog(r *check.Report) {
-	minor, isVersion := known.Minor(in.Kubelet.Version)
-	if r.IsFine() && in.Unit.Watchdog == 0 && isVersion && minor >= boot.WatchdogSince {
-		r.Report(
-			check.OK,
-			in.Unit.Name+" has no watchdog",
-			"with one systemd restarts a kubelet that hangs; kubelets report to it from 1.32 on",
-			"optional: WatchdogSec=30s below [Service] in a drop-in of "+in.Unit.Name,
-		)
-	}
-}
-
-// checkGate checks the gate of a running machine. Its summary is that of all checks of units.
+// checkGate ends the checks of units.
 func (in *Input) checkGate(r *check.Report) {
-	gate := "it opens with the next run"
-	switch g := in.Gate; {
+	summary := in.Unit.Name + " is there and waits at the gate"
+	switch {
 	case in.Image != nil:
-		r.Fine("prelet and the kubelet are enabled, and the kubelet waits at the gate")
-		return
+		summary = "prelet and the kubelet are enabled, and the kubelet waits at the gate"
 	case !in.Systemd:
-		r.Unread(
-			"the kubelet's unit cannot be checked",
-			"systemd is not the init of this machine",
-			"",
-		)
-	case g.Err != nil:
-		r.Unread("the gate cannot be read", g.Err.Error(), "")
-	case !g.Open && g.Why != "":
-		r.Warn(
-			"the gate is shut: the kubelet may not start now",
-			g.Why,
-			"prelet status",
-		)
-	case g.Open:
-		gate = fmt.Sprintf("it is open, on generation %d", g.Generation)
+		r.Unread("the kubelet's unit cannot be checked", "systemd is not the init of this machine", "")
 	}
 
-	r.Fine(in.Unit.Name + " is there and waits at the gate; " + gate)
+	r.Fine(summary)
 }
 
 func (in *Input) checkRuntime(r *check.Report) {
@@ -369,12 +330,6 @@ func (in *Input) checkIdentity(r *check.Report) {
 	}
 	switch id := p.Kubelet.Identity; {
 	case !r.IsFine():
-	case p.Previous != nil:
-		r.Warn(
-			"kubelet.conf is another machine's",
-			p.Previous.Why,
-			"nothing: the next run moves it into the generation, and the node joins under its own name",
-		)
 	case p.Kubelet.Joined:
 		r.Fine("the node has joined: " + p.Kubelet.JoinedWhy)
 	case id != nil:
@@ -407,7 +362,7 @@ func (in *Input) checkServing(r *check.Report) {
 	}
 }
 
-// checkState checks what earlier runs left: a journal, a state that was set aside, holds and the lock.
+// checkState checks the state that a run reads.
 func (in *Input) checkState(r *check.Report) {
 	k := in.Kept
 	if k.Err != nil {
@@ -430,7 +385,6 @@ func (in *Input) checkState(r *check.Report) {
 		return
 	}
 
-	in.checkJournal(r)
 	if a := k.Aside; a != nil {
 		do := "prelet run"
 		if a.Path != "" {
@@ -438,53 +392,11 @@ func (in *Input) checkState(r *check.Report) {
 		}
 		r.Warn("the state of earlier runs could not be trusted", a.String(), do)
 	}
-	in.checkHolds(r)
 
 	if k.Current == 0 {
 		r.Fine("prelet has not run here yet")
 	} else {
-		r.Fine(fmt.Sprintf("generation %d is in place, nothing is pending", k.Current))
-	}
-}
-
-func (in *Input) checkJournal(r *check.Report) {
-	j := in.Kept.Journal
-	switch {
-	case j == nil:
-	case j.Phase == generation.PhaseVerify:
-		r.Warn(
-			fmt.Sprintf("generation %d awaits its verdict", j.Gen),
-			count(j.Tries, "boot")+" so far tried to find it",
-			"prelet verify, when the kubelet runs",
-		)
-	default:
-		r.Warn(
-			fmt.Sprintf("generation %d is half in place (%s)", j.Gen, j.Phase),
-			"a run was interrupted",
-			"prelet recover, or the next run",
-		)
-	}
-}
-
-// checkHolds reports what keeps plans from being applied.
-func (in *Input) checkHolds(r *check.Report) {
-	k := in.Kept
-	if k.Pinned != "" {
-		r.Warn("every plan is held", k.Pinned, "prelet rollback --release")
-	}
-	for _, plan := range slices.Sorted(maps.Keys(k.Held)) {
-		r.Warn(
-			fmt.Sprintf("plan %.12s is held", plan),
-			k.Held[plan],
-			"correct the site, or prelet run --retry",
-		)
-	}
-	if k.Lock != "" {
-		r.Warn(
-			"another process holds the lock: "+k.Lock,
-			"a run waits two minutes for it, then ends with 75",
-			"wait for it, or see what it waits for",
-		)
+		r.Fine(fmt.Sprintf("generation %d is in place", k.Current))
 	}
 }
 

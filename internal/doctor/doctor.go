@@ -32,7 +32,6 @@ func (in *Input) checks() (l check.List) {
 	l.Add("kubelet", both, in.checkKubelet)
 	l = append(l, in.checkUnits()...)
 	l.Add("unit", both, in.checkGate)
-	l.Add("unit", check.Running, in.recommendWatchdog)
 	l.Add("users", check.Files, in.checkUsers)
 	l.Add("runtime", check.Running, in.checkImages)
 	l.Add("runtime", both, in.checkRuntime)
@@ -68,13 +67,12 @@ type Input struct {
 	Kubelet image.Kubelet
 	Systemd bool // is the init of this machine
 	Unit    Unit
-	Gate    Gate
+	Gate    string // its file
 	Runtime Runtime
 	Clock   error // nil: it is set
 	Secrets []Secret
 	Files   check.List // of a run, about the files that it writes
 	Kept    Kept
-	Kubeadm string // text of kubeadm-flags.env, "" for none
 	Images  Images
 	Serving error // why the kubelet has no certificate for its API; nil: it has one, or requests none
 
@@ -88,15 +86,6 @@ type Unit struct {
 	unitfile.Unit
 
 	Err error // of asking systemd, or of reading its files
-}
-
-// Gate is the file without which the kubelet does not start.
-type Gate struct {
-	Path       string
-	Open       bool
-	Generation int
-	Why        string // it is closed
-	Err        error
 }
 
 // Runtime is the container runtime's socket.
@@ -119,10 +108,6 @@ type Kept struct {
 	Newer   error // a newer prelet wrote it, so this one changes nothing; else nil
 	Current int
 	Aside   *generation.Aside // a state that could not be trusted; nil: none
-	Journal *generation.Journal
-	Held    map[string]string // the reason by plan
-	Pinned  string            // why nothing is applied; "" for no pin
-	Lock    string            // its holder
 }
 
 // Examine runs the checks that need a node or, with in.Image, an image.
@@ -135,7 +120,7 @@ func Examine(in Input) []check.Result {
 		has = check.Files | check.Leftovers
 		in.Kubelet = in.Image.Kubelet
 		in.Runtime.Endpoint = in.Image.Runtime
-		in.Gate.Path = unitfile.Gate
+		in.Gate = unitfile.Gate
 	}
 
 	return in.checks().Run(has)

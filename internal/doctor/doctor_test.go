@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/hashicorp/hcl/v2"
 
@@ -38,12 +37,11 @@ func well() Input {
 			Kubelet: world.KubeletAns{Joined: true, JoinedWhy: "so", Cgroup: 2, Swap: p(false)}},
 		Kubelet: image.Kubelet{Path: "/usr/bin/kubelet", Version: "v1.36.3"},
 		Unit:    Unit{Unit: waiting()},
-		Gate:    Gate{Path: unitfile.Gate, Open: true, Generation: 3},
+		Gate:    unitfile.Gate,
 		Runtime: Runtime{Endpoint: "unix:///run/x.sock", Driver: "systemd"},
 		Secrets: []Secret{{Name: "token", Needed: true}},
 		Kept:    Kept{Current: 3},
 		Files:   check.List{{Name: "disk", Needs: check.Root, Run: func(*check.Report) {}}},
-		Kubeadm: "KUBELET_KUBEADM_ARGS=\"--node-ip=198.51.100.7\"\n",
 	}
 }
 
@@ -99,7 +97,6 @@ func TestIll(t *testing.T) {
 		{"a kubelet that says nothing", func(i *Input) { i.Kubelet.Version = "" }, "kubelet", check.Problem, "does not report its version"},
 		{"a new kubelet", func(i *Input) { i.Kubelet.Version = "v1.99.0" }, "kubelet", check.Warning, "newer than"},
 		{"an old kubelet", func(i *Input) { i.Kubelet.Version = "v1.11.0" }, "kubelet", check.Warning, "older than"},
-		{"kubeadm's file", func(i *Input) { i.Kubeadm = "KUBELET_KUBEADM_ARGS=\x00\n" }, "kubelet", check.Warning, "cannot be read"},
 		{"a kubelet that is newer than the API server", func(i *Input) { i.Server = "v1.35.9" }, "kubelet", check.Warning, "newer than the API server"},
 		{"a kubelet that is too old for the API server", func(i *Input) { i.Server = "v1.40.0-rc.0" }, "kubelet", check.Warning, "more than 3 minor versions older"},
 		{"a name that does not resolve", func(i *Input) { i.Name = broken }, "machine", check.Warning, "does not resolve"},
@@ -111,8 +108,6 @@ func TestIll(t *testing.T) {
 		{"no gate", func(i *Input) { i.Unit.EnvironmentFiles = nil }, "unit", check.Problem, "without waiting for prelet"},
 		{"a unit that nobody may start", func(i *Input) { i.Unit.NoStart = true }, "unit", check.Problem, "systemd refuses to start"},
 		{"disabled", func(i *Input) { i.Unit.File = "disabled" }, "unit", check.Warning, "is not enabled"},
-		{"shut", func(i *Input) { i.Gate.Open, i.Gate.Why = false, "the plan failed" }, "unit", check.Warning, "the gate is shut"},
-		{"a gate that cannot be read", func(i *Input) { i.Gate.Err = broken }, "unit", check.Unread, "cannot be read"},
 		{"no runtime", func(i *Input) { i.Runtime = Runtime{} }, "runtime", check.Warning, "no container runtime"},
 		{"a runtime that is away", func(i *Input) { i.Runtime.Err = broken }, "runtime", check.Warning, "does not answer"},
 		{"a preloaded image", func(i *Input) {
@@ -136,16 +131,10 @@ func TestIll(t *testing.T) {
 		{"not root", func(i *Input) { i.Root = false }, "disk", check.Unread, "whether the files"},
 		{"a state folder that cannot be read", func(i *Input) { i.Files = nil }, "disk", check.Unread, "whether the files"},
 		{"a plan that failed", func(i *Input) { i.Plan.Changes = nil }, "disk", check.Unread, "whether the files"},
-		{"a clone", func(i *Input) { i.Plan.Previous = &boot.PreviousIdentity{Why: "another id"} }, "identity", check.Warning, "another machine's"},
 		{"no serving certificate", func(i *Input) { i.Serving = broken }, "identity", check.Warning, "no certificate for its API"},
 		{"a serving certificate of a cluster that is away", func(i *Input) { i.Serving = away{broken} }, "identity", check.Unread, "serving certificate"},
 		{"no machine id", func(i *Input) { i.Plan.Facts.MachineID = nil }, "identity", check.Warning, "no id"},
 		{"an expired identity", func(i *Input) { i.Plan.Kubelet.Joined, i.Plan.Kubelet.Identity = false, &world.IdentityAns{} }, "identity", check.Warning, "has not joined"},
-		{"a generation without a verdict", func(i *Input) { i.Kept.Journal = &generation.Journal{Phase: generation.PhaseVerify, Gen: 4} }, "state", check.Warning, "generation 4 awaits"},
-		{"an interrupted run", func(i *Input) { i.Kept.Journal = &generation.Journal{Phase: generation.PhasePublish, Gen: 4} }, "state", check.Warning, "half in place"},
-		{"a hold", func(i *Input) { i.Kept.Held = map[string]string{"0123456789abcdef": "unhealthy"} }, "state", check.Warning, "plan 0123456789ab is held"},
-		{"a pin", func(i *Input) { i.Kept.Pinned = "by hand" }, "state", check.Warning, "every plan is held"},
-		{"the lock", func(i *Input) { i.Kept.Lock = "process 7" }, "state", check.Warning, "process 7"},
 		{"a generation of a newer prelet", func(i *Input) { i.Kept.Newer = broken }, "state", check.Warning, "a newer prelet"},
 		{"a journal that cannot be read", func(i *Input) { i.Kept.Err = broken }, "state", check.Problem, "cannot be read"},
 		{"a mistake in the site", func(i *Input) { i.Loaded = hcl.Diagnostics{origin.Error(fault.Reference, at, "There is no x", "d")} }, "site", check.Problem, "There is no x"},
@@ -196,31 +185,6 @@ func TestIll(t *testing.T) {
 	}
 }
 
-// TestWatchdog recommends a watchdog only for a kubelet that reports to one, and only where there is none.
-func TestWatchdog(t *testing.T) {
-	for _, c := range []struct {
-		version string
-		timeout time.Duration
-		load    string
-		want    bool
-	}{
-		{"v1.32.0", 0, "loaded", true},
-		{"v1.31.9", 0, "loaded", false},
-		{"v1.37.1", 30 * time.Second, "loaded", false},
-		{"", 0, "loaded", false},
-		{"v1.37.1", 0, "not-found", false},
-	} {
-		in := well()
-		in.Kubelet.Version, in.Unit.Watchdog, in.Unit.Load = c.version, c.timeout, c.load
-		got := slices.ContainsFunc(Examine(in), func(f check.Result) bool {
-			return f.Check == "unit" && f.State == check.OK && strings.Contains(f.Summary, "has no watchdog") && f.Do != ""
-		})
-		if got != c.want {
-			t.Errorf("%+v: got a recommendation: %t, want %t", c, got, c.want)
-		}
-	}
-}
-
 // A node that has joined does not need the token, and notes are not findings.
 func TestLeftOut(t *testing.T) {
 	in := well()
@@ -238,10 +202,9 @@ func TestLeftOut(t *testing.T) {
 // The worst of a check comes first, and the checks in their order.
 func TestOrder(t *testing.T) {
 	in := well()
-	in.Kubeadm = "KUBELET_KUBEADM_ARGS=\x00\n"
-	in.Gate.Open, in.Gate.Why = false, "generation 3 is being put in place"
+	in.Kubelet.Version, in.Server = "v1.99.0", "v1.35.0"
 	in.Unit.Load = "masked"
-	in.Kept.Pinned = "x"
+	in.Kept.Newer = errors.New("x")
 
 	worst := []check.State{check.Problem, check.Warning, check.Unread, check.OK}
 	names := in.checks().Names(check.Running)

@@ -44,7 +44,7 @@ func (b *Bundle) Encode(w io.Writer) error {
 			Name:    folder + f.name,
 			Mode:    0o600,
 			Size:    int64(len(f.text)),
-			ModTime: time.Now(),
+			ModTime: time.Now().Truncate(time.Second),
 		}
 		if err := archive.WriteHeader(&header); err != nil {
 			return err

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -20,7 +19,6 @@ import (
 	"github.com/prelet/prelet/internal/doctor"
 	"github.com/prelet/prelet/internal/doctor/image"
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/platform/systemd"
@@ -69,7 +67,6 @@ func Doctor(ctx context.Context, e *app.Env, w app.Where) (Examined, error) {
 		Root:    os.Geteuid() == 0,
 		Systemd: h.Systemd,
 		Loaded:  diags,
-		Kubeadm: root.TextIfReadable(kubelet.KubeadmDeb().KubeadmFlagsFile),
 	}
 	credentials := e.Credentials(w)
 	given := func(name string) error {
@@ -94,7 +91,8 @@ func Doctor(ctx context.Context, e *app.Env, w app.Where) (Examined, error) {
 		o := boot.CheckOptions{Kubelet: in.Kubelet.Version}
 		in.Loaded = append(in.Loaded, boot.Check(n.Site, boot.SampleMachines(), o)...)
 	}
-	in.Unit, in.Gate = checkUnit(ctx, h, in.Plan)
+	in.Unit = checkUnit(ctx, h, in.Plan)
+	in.Gate = h.Gate().Path()
 	if trust, isKnown := doctor.FindTrust(in.Plan); isKnown {
 		in.Server = n.Live.FetchVersion(ctx, in.Plan.Access, trust)
 	}
@@ -163,8 +161,8 @@ func findRuntime(ctx context.Context, p *boot.Plan) (r doctor.Runtime) {
 	return r
 }
 
-// checkUnit returns the kubelet's unit and the state of the gate.
-func checkUnit(ctx context.Context, h *app.Host, p *boot.Plan) (doctor.Unit, doctor.Gate) {
+// checkUnit returns the kubelet's unit.
+func checkUnit(ctx context.Context, h *app.Host, p *boot.Plan) doctor.Unit {
 	name := activation.DefaultUnit
 	if p != nil && p.Restart.Unit != "" {
 		name = p.Restart.Unit
@@ -174,10 +172,7 @@ func checkUnit(ctx context.Context, h *app.Host, p *boot.Plan) (doctor.Unit, doc
 		u.Unit, u.Err = h.Units.Look(ctx, name)
 	}
 	u.Name = name
-	g := doctor.Gate{Path: h.Gate().Path()}
-	g.Generation, g.Open, g.Err = h.Gate().State()
-	g.Why = h.Gate().Reason()
-	return u, g
+	return u
 }
 
 // listChanges returns what a run changes, as far as the plan knows it.
@@ -233,22 +228,15 @@ func readKept(store *generation.Store, h *app.Host) doctor.Kept {
 		defer opened.Close()
 		store = opened
 	}
-	var k doctor.Kept
-	var journalErr, heldErr error
+	k := doctor.Kept{
+		Newer: activation.Newer(store),
+		Aside: store.FindAside(),
+	}
 	cur, err := store.Current()
 	if cur != nil {
 		k.Current = cur.Gen
 	}
-	k.Newer = activation.Newer(store)
-	k.Aside = store.FindAside()
-	k.Journal, journalErr = store.Journal()
-	k.Held, heldErr = store.HeldAll()
-	k.Err = cmp.Or(heldErr, journalErr, err)
-	if _, why, ok := store.Pinned(); ok {
-		k.Pinned = why
-	}
-	if pid, ok := store.LockHolder(); ok {
-		k.Lock = fmt.Sprintf("process %d", pid)
-	}
+	_, journalErr := store.Journal()
+	k.Err = cmp.Or(journalErr, err)
 	return k
 }

@@ -103,7 +103,7 @@ cp -r examples/detector-template "$work/template"
 	cd "$work/template"
 	sed -i "s#=> ../../plugins#=> $top/plugins#" go.mod
 	make --silent build test check CHECK="$top/bin/detectors/detector-check"
-	make --silent packages NFPM="$top/bin/nfpm"
+	PATH=$top/bin:$PATH make --silent packages
 )
 
 echo "== the template under another name, which is in two files"
@@ -112,7 +112,8 @@ cp -r examples/detector-template "$work/renamed"
 	cd "$work/renamed"
 	sed -i "s#=> ../../plugins#=> $top/plugins#; s#prelet-detector-one#prelet-detector-two#" go.mod
 	sed -i 's#"one"#"two"#' detector.go
-	make --silent packages NFPM="$top/bin/nfpm"
+	make --silent build
+	PATH=$top/bin:$PATH build/two package --out build
 	dpkg-deb --contents build/prelet-detector-two_1.0.0_amd64.deb >said
 	for file in detectors/two detectors.lock.d/two.json; do grep -q "/usr/lib/prelet/$file\$" said; done
 	if grep one said; then exit 1; fi

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,41 +11,31 @@ import (
 	"github.com/prelet/prelet/plugins/sdk"
 )
 
-type detector struct{}
-
 var found = sdk.Fact[int]{Name: "found", Doc: "How many functions there are on the bus."}
 
-// Describe implements sdk.Detector.
-func (detector) Describe() sdk.Description {
-	return sdk.Description{
-		Name:    filepath.Base(os.Args[0]),
-		Version: "1.0.0",
-		Facts:   []sdk.Declaration{found},
-		Match:   sdk.Match{Always: true},
-	}
-}
-
-// Detect implements sdk.Detector.
-func (detector) Detect(_ context.Context, _ sdk.Request, a *sdk.Answer) error {
-	all, err := filepath.Glob("/sys/bus/pci/devices/*")
-	if err != nil {
-		return err
-	}
-	for _, dir := range all {
-		class, err := os.ReadFile(dir + "/class")
+func detect(m *sdk.Machine) error {
+	all := m.Glob("/sys/bus/pci/devices/*/class")
+	for _, file := range all {
+		class, err := m.Text(file)
 		if err != nil {
 			return err
 		}
-		a.Attribute(
-			"class."+strings.ReplaceAll(filepath.Base(dir), ":", "-"),
-			strings.TrimSpace(string(class)),
-		)
+		address := filepath.Base(filepath.Dir(file))
+		m.Attribute("class."+strings.ReplaceAll(address, ":", "-"), class)
 	}
-	a.AddFacts(found.Is(len(all), "/sys/bus/pci"))
+	m.AddFacts(found.Is(len(all), "/sys/bus/pci"))
 	if len(all) > 1<<16 {
 		return fmt.Errorf("%d functions", len(all))
 	}
 	return nil
 }
 
-func main() { sdk.Serve(detector{}) }
+func main() {
+	sdk.Serve(sdk.Detector{
+		Name:    filepath.Base(os.Args[0]),
+		Version: "1.0.0",
+		Facts:   []sdk.Declaration{found},
+		Match:   sdk.Match{Always: true},
+		Detect:  detect,
+	})
+}

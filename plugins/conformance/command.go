@@ -109,7 +109,7 @@ func writeMachine(file, dir string) error {
 	if err != nil {
 		return err
 	}
-	tree, err := fakeroot.ParseMachine(string(b))
+	m, err := fakeroot.ParseMachine(string(b))
 	if err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
@@ -125,8 +125,8 @@ func writeMachine(file, dir string) error {
 		return fmt.Errorf("%s is not empty", dir)
 	}
 
-	tree.Default("/sys/devices/system/cpu/online", "0-3\n") // without them no plan can be made
-	tree.Default("/proc/meminfo", "MemTotal:       16777216 kB\n")
+	m.Default("/sys/devices/system/cpu/online", "0-3\n") // without them no plan can be made
+	m.Default("/proc/meminfo", "MemTotal:       16777216 kB\n")
 
-	return tree.Write(dir)
+	return m.Write(dir)
 }

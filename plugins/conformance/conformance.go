@@ -22,6 +22,9 @@ type Options struct {
 	Args    []string       // arguments of the program
 	Timeout time.Duration  // for one Detect call; 0: 10 s, prelet's default
 	Memory  uint64         // in bytes; 0: 128 MiB, prelet's default
+
+	// ShimArgs are the arguments with which this program calls Shim.
+	ShimArgs []string
 }
 
 // State is the result of a check.

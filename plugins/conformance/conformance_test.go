@@ -20,9 +20,12 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/hashicorp/go-hclog"
+	plugin "github.com/hashicorp/go-plugin"
 	"golang.org/x/sys/unix"
 
 	"github.com/prelet/prelet/plugins/conformance"
+	detectorv1 "github.com/prelet/prelet/plugins/proto/detector/v1"
 	"github.com/prelet/prelet/plugins/protocol"
 	"github.com/prelet/prelet/plugins/sdk"
 )
@@ -97,33 +100,69 @@ func becomeDetector(mode string) {
 		hang()
 	case byHand:
 		return
+	case mode == "unstable" || mode == "empty label": // which the SDK does not let happen
+		serveRaw(mode)
+		return
 	}
 	sdk.Serve(detector(mode))
 }
 
+// raw is a detector without the SDK.
+type raw struct {
+	detectorv1.UnimplementedDetectorServiceServer
+	mode string
+}
+
+// serveRaw serves without the SDK.
+func serveRaw(mode string) {
+	plugin.Serve(&plugin.ServeConfig{
+		HandshakeConfig:  protocol.Handshake(),
+		VersionedPlugins: protocol.Plugins(protocol.Plugin{Service: raw{mode: mode}}),
+		GRPCServer:       plugin.DefaultGRPCServer,
+		Logger:           hclog.NewNullLogger(),
+	})
+}
+
+// Describe implements detector.v1.
+func (r raw) Describe(context.Context, *detectorv1.DescribeRequest) (*detectorv1.DescribeResponse, error) {
+	doc := ""
+	if r.mode == "unstable" {
+		doc = fmt.Sprint(time.Now().UnixNano())
+	}
+	return &detectorv1.DescribeResponse{
+		Name:         "raw",
+		Version:      "1",
+		Doc:          doc,
+		LabelDomains: []string{"toy.example"},
+		Match:        &detectorv1.Match{Always: true},
+	}, nil
+}
+
+// Detect implements detector.v1.
+func (raw) Detect(context.Context, *detectorv1.DetectRequest) (*detectorv1.DetectResponse, error) {
+	return &detectorv1.DetectResponse{Labels: []*detectorv1.Label{{Key: "toy.example/model"}}}, nil
+}
+
 // hang blocks until the kit kills the program.
 func hang() { time.Sleep(time.Minute) }
-
-type detector string
 
 var (
 	ports = sdk.Attr[int]{Name: "ports", Doc: "How many.", Default: new(1)}
 	seen  = sdk.Fact[string]{Name: "seen", Doc: "What was seen."}
 )
 
-// Describe implements sdk.Detector.
-func (d detector) Describe() sdk.Description {
-	out := sdk.Description{
+// detector declares a detector of the SDK that does one thing wrong.
+func detector(mode string) sdk.Detector {
+	out := sdk.Detector{
 		Name:    "toy",
 		Version: "1.0.0",
 		Config:  []sdk.Declaration{ports},
 		Facts:   []sdk.Declaration{seen},
 		Domains: []string{"toy.example"},
 		Match:   sdk.Match{PCIIDs: []string{"1234:*:12"}},
+		Detect:  func(m *sdk.Machine) error { return detect(m, mode) },
 	}
-	switch d {
-	case "unstable":
-		out.Doc = fmt.Sprint(time.Now().UnixNano())
+	switch mode {
 	case "unstable between processes":
 		out.Doc = fmt.Sprint(os.Getpid())
 	case "declared":
@@ -141,24 +180,18 @@ func (d detector) Describe() sdk.Description {
 	return out
 }
 
-// Detect implements sdk.Detector.
-func (d detector) Detect(ctx context.Context, r sdk.Request, a *sdk.Answer) error {
-	for _, x := range r.Devices {
-		driver, err := r.Root.Text("/sys/bus/pci/devices/" + x.Address + "/class")
-		if err != nil {
-			a.Warn("%v", err)
-		}
-		a.Add(sdk.Device{Address: x.Address, Attributes: map[string]string{"class": driver}})
+func detect(m *sdk.Machine, mode string) error {
+	for _, d := range m.Devices {
+		d.ReadAttribute("class", "class")
+		m.Add(d)
 	}
-	switch d {
+	switch mode {
 	case "another's device":
-		a.Add(sdk.Device{Address: "0000:1b:00.0"})
-	case "empty label":
-		a.Recommend("toy.example/model", "", "")
+		m.Add(&sdk.Device{Address: "0000:1b:00.0"})
 	case "random":
-		a.AddFacts(seen.Is(fmt.Sprint(rand.Int()), ""))
+		m.AddFacts(seen.Is(fmt.Sprint(rand.Int()), ""))
 	case "random between processes":
-		a.AddFacts(seen.Is(fmt.Sprint(os.Getpid()), ""))
+		m.AddFacts(seen.Is(fmt.Sprint(os.Getpid()), ""))
 	case "writer":
 		_ = os.WriteFile("/tmp/detector-conformance-must-not-exist", nil, 0o600) // it fails, and goes on
 		_ = os.Mkdir("/tmp/detector-conformance-must-not-exist", 0o700)
@@ -181,21 +214,21 @@ func (d detector) Detect(ctx context.Context, r sdk.Request, a *sdk.Answer) erro
 	case "undeclared", "declared":
 		_, err := os.ReadFile("/etc/hostname")
 		run := exec.Command("/bin/true").Run()
-		if d == "declared" {
+		if mode == "declared" {
 			return errors.Join(err)
 		}
-		a.Warn("%v, %v", err, run)
+		m.Warn("%v, %v", err, run)
 	case "wants as needs":
 		_, err := os.ReadFile("/etc/hostname")
 		return err
 	case "odd":
-		for _, x := range r.Devices {
-			if c, _ := r.Root.Text("/sys/bus/pci/devices/" + x.Address + "/class"); !strings.HasPrefix(c, "0x") {
+		for _, x := range m.Devices {
+			if c, _ := m.Text(x.Path("class")); !strings.HasPrefix(c, "0x") {
 				os.Exit(1)
 			}
 		}
 	case "without devices":
-		if len(r.Devices) == 0 {
+		if len(m.Devices) == 0 {
 			return errors.New("no device")
 		}
 	case "orphan":
@@ -203,9 +236,9 @@ func (d detector) Detect(ctx context.Context, r sdk.Request, a *sdk.Answer) erro
 		c.Stderr = os.Stderr
 		return c.Start()
 	case "too much":
-		a.Warn("%s", "")
+		m.Warn("%s", "")
 		for i := range 2000 {
-			a.Add(sdk.Device{Attributes: map[string]string{"n": fmt.Sprint(i)}})
+			m.Add(&sdk.Device{Attributes: map[string]string{"n": fmt.Sprint(i)}})
 		}
 	}
 	return nil

@@ -154,9 +154,9 @@ func (p *process) start(order shimOrder) error {
 	}
 	defer theirs.Close()
 
-	command := []string{self}
+	command := append([]string{self}, p.kit.options.ShimArgs...)
 	if p.kit.noWatch == "" {
-		command = append(traceCommand(), self)
+		command = slices.Concat(traceCommand(), command)
 	}
 	p.cmd = exec.Command(command[0], command[1:]...)
 	p.cmd.Env = []string{shimVariable + "=" + string(text)}

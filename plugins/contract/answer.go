@@ -244,7 +244,7 @@ func (c *checker) labels(domains []string, labels []Label) {
 			func(d string) bool { return isBelowDomain(domain, d) },
 		)
 		switch {
-		case !domainName().MatchString(domain) || !matches(labelText, name):
+		case !isDomain(domain) || !matches(labelText, name):
 			c.form(at+".key", "label key", l.Key, false, "DOMAIN/NAME. The name: "+form)
 		case !isDescribed:
 			c.add(
@@ -258,7 +258,7 @@ func (c *checker) labels(domains []string, labels []Label) {
 		seen[l.Key] = true
 
 		isValue := l.Value == "" || matches(labelText, l.Value)
-		c.form(at+".value", "label value", l.Value, isValue, form+" sdk.LabelValue makes one.")
+		c.form(at+".value", "label value", l.Value, isValue, form+" Machine.Recommend of the SDK makes one of any text.")
 		c.text(at+".evidence", l.Evidence)
 	}
 }

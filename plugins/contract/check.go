@@ -81,6 +81,9 @@ func (c *checker) textList(path string, list []string, limit int) {
 	}
 }
 
+// isDomain reports whether a text is a DNS name with at least two parts.
+func isDomain(s string) bool { return len(s) <= 253 && domainName().MatchString(s) }
+
 // isBelowDomain reports whether a domain is another one or below it.
 func isBelowDomain(domain, above string) bool {
 	return domain == above || strings.HasSuffix(domain, "."+above)

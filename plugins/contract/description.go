@@ -203,7 +203,7 @@ func (c *checker) path(at, p string) bool {
 }
 
 func (c *checker) domain(at, d string) {
-	if len(d) > 253 || !domainName().MatchString(d) {
+	if !isDomain(d) {
 		c.invalid(at, "domain", d, "A DNS name in lower case, for example example.com.")
 		return
 	}

@@ -1,10 +1,7 @@
 package sdk
 
 import (
-	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"flag"
 	"fmt"
@@ -18,13 +15,15 @@ import (
 	"github.com/prelet/prelet/plugins/internal/cli"
 )
 
-const usage = `%s detects hardware for prelet. prelet starts it; by hand it has two commands:
+const usage = `%s detects hardware for prelet. prelet starts it; by hand it has three commands:
 
   describe             print its facts, its needs and its configuration, as JSON
   detect               print what it detects on this machine, as JSON
+  package              write its lock, a deb and an rpm; nfpm must be installed
 
   -o lock              describe: the lock that a package installs with this program; default: json
-  --program FILE       describe -o lock: the lock of this file, the same detector for another architecture
+  --program FILE       describe -o lock, package: of this file, the same detector for another architecture
+  --out DIR            package: the folder of the files; default: the working directory
   --config JSON|@FILE  detect: the content of the site's block "config"
   --root DIR           detect: read below DIR instead of /
   --timeout 10s        detect: time limit
@@ -40,6 +39,7 @@ type call struct {
 	config  map[string]any
 	root    string
 	program string
+	out     string
 	timeout time.Duration
 }
 
@@ -63,6 +63,8 @@ func command(d Detector, args []string, stdout, stderr io.Writer) int {
 	case err != nil:
 	case c.command == "describe":
 		err = c.describe(description, stdout)
+	case c.command == "package":
+		err = writePackages(d.Package, description, c.program, c.out, stdout)
 	default:
 		err = c.detect(d, description, stdout)
 	}
@@ -85,6 +87,7 @@ func parse(args []string) (call, error) {
 	flags.StringVar(&c.format, "o", "json", "")
 	flags.StringVar(&c.root, "root", "/", "")
 	flags.StringVar(&c.program, "program", "", "")
+	flags.StringVar(&c.out, "out", ".", "")
 	flags.DurationVar(&c.timeout, "timeout", 10*time.Second, "")
 	cli.AddConfig(flags, "config", &c.config)
 
@@ -92,10 +95,11 @@ func parse(args []string) (call, error) {
 	helpWords := []string{"help", "-h", "--help"}
 	isHelp := slices.Contains(helpWords, c.command)
 	isLock := c.format == "lock" && c.command == "describe"
+	isPackage := c.command == "package"
 	switch {
 	case isHelp || errors.Is(err, flag.ErrHelp):
 		return c, flag.ErrHelp
-	case c.command != "describe" && c.command != "detect":
+	case !slices.Contains([]string{"describe", "detect", "package"}, c.command):
 		return c, fmt.Errorf("%w: no command %q", errUsage, c.command)
 	case err != nil:
 		return c, fmt.Errorf("%w: %s: %w", errUsage, c.command, err)
@@ -104,8 +108,10 @@ func parse(args []string) (call, error) {
 	case c.format != "json" && !isLock:
 		const text = "%w: invalid value %q of -o: the valid value is json, and for describe also lock"
 		return c, fmt.Errorf(text, errUsage, c.format)
-	case c.program != "" && !isLock:
-		return c, fmt.Errorf("%w: --program is for describe -o lock", errUsage)
+	case c.program != "" && !isLock && !isPackage:
+		return c, fmt.Errorf("%w: --program is for describe -o lock and package", errUsage)
+	case c.out != "." && !isPackage:
+		return c, fmt.Errorf("%w: --out is for package", errUsage)
 	}
 
 	return c, nil
@@ -115,12 +121,12 @@ func (c call) describe(d contract.Description, stdout io.Writer) error {
 	if c.format != "lock" {
 		return cli.PrintJSON(stdout, d)
 	}
-	l, err := newLock(d, c.program)
+	_, program, err := readProgram(c.program)
 	if err != nil {
 		return err
 	}
 
-	return cli.PrintJSON(stdout, l)
+	return cli.PrintJSON(stdout, newLock(d, program))
 }
 
 // errProblems means that the answer has problems.
@@ -148,29 +154,4 @@ func (c call) detect(d Detector, description contract.Description, stdout io.Wri
 	}
 
 	return err
-}
-
-// lock is the file that a package installs as /usr/lib/prelet/detectors.lock.d/NAME.json. `prelet detectors lock`
-// writes the same for any detector.
-type lock struct {
-	FormatVersion int                  `json:"format_version"`
-	Name          string               `json:"name"`
-	SHA256        string               `json:"sha256"`
-	Describe      contract.Description `json:"describe"`
-}
-
-// newLock returns the lock of a program with this detector's description; "" is the running program.
-func newLock(d contract.Description, program string) (lock, error) {
-	b, err := os.ReadFile(cmp.Or(program, "/proc/self/exe"))
-	if err != nil {
-		return lock{}, err
-	}
-	sum := sha256.Sum256(b)
-
-	return lock{
-		FormatVersion: 1,
-		Name:          d.Name,
-		SHA256:        hex.EncodeToString(sum[:]),
-		Describe:      d,
-	}, nil
 }

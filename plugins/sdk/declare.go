@@ -64,16 +64,8 @@ func (a Attr[T]) Of(c Config) T {
 
 // Lookup returns the value, and whether there is one.
 func (a Attr[T]) Lookup(c Config) (T, bool) {
-	var out T
 	v := c[a.Name]
-	if v == nil {
-		return out, false
-	}
-
-	b, err := json.Marshal(v)
-	if err == nil {
-		err = json.Unmarshal(b, &out)
-	}
+	out, err := convert[T](v)
 	if err != nil {
 		summary := "invalid value"
 		detail := contract.OneLine(err.Error())
@@ -89,7 +81,7 @@ func (a Attr[T]) Lookup(c Config) (T, bool) {
 		}})
 	}
 
-	return out, true
+	return out, v != nil
 }
 
 // refusal is the value of Lookup's panic. Validate and Detect recover it as a problem of the configuration.
@@ -130,16 +122,22 @@ func (f Fact[T]) Unknown(format string, args ...any) contract.Fact {
 
 // toValue converts a Go value to a value of the contract.
 func toValue(v any) any {
-	b, err := json.Marshal(v)
-	var out any
-	if err == nil {
-		err = json.Unmarshal(b, &out)
-	}
+	out, err := convert[any](v)
 	if err != nil {
 		panic(fmt.Sprintf("sdk: invalid value of type %T: %v", v, err))
 	}
 
 	return out
+}
+
+// convert returns the value of another type that has the same JSON.
+func convert[T any](v any) (out T, err error) {
+	b, err := json.Marshal(v)
+	if err == nil {
+		err = json.Unmarshal(b, &out)
+	}
+
+	return out, err
 }
 
 func typeOf(t reflect.Type, depth int) contract.Type {

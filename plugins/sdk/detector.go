@@ -1,10 +1,12 @@
-// Package sdk is for writing detectors: small programs of vendors that report their hardware to prelet. A detector
-// implements Detector and calls Serve:
+// Package sdk is for writing detectors: small programs of vendors that report their hardware to prelet. A detector is
+// one declaration with the function that reads the hardware:
 //
-//	func main() { sdk.Serve(detector{}) }
+//	var detector = sdk.Detector{Name: "one", Match: sdk.Match{PCIIDs: []string{"1234:*:12"}}, Detect: detect}
 //
-// It must read only below the Root of each Request, so that the same code works on a node and on a recorded machine,
-// and must leave out unknown values, because zero never means unknown.
+//	func main() { sdk.Serve(detector) }
+//
+// The function must read only the files of its Machine, so that the same code works on a node and on a recorded
+// machine, and must leave out unknown values, because zero never means unknown.
 //
 // An answer that breaks the detector's own description is rejected as a whole. Package detectortest tests a detector.
 // Build with -tags grpcnotrace: without it grpc-go links net/http's tracing pages, which are not used.
@@ -17,21 +19,28 @@ import (
 	"github.com/prelet/prelet/plugins/contract"
 )
 
-// Detector is implemented by vendors.
-type Detector interface {
-	// Describe returns the detector's declaration. It must read nothing, and return the same on every machine.
-	Describe() Description
+// Detector declares a detector. It must be the same on every machine, because a lock file keeps it.
+type Detector struct {
+	Name    string // [a-z][a-z0-9-]*: of the program, and in `detector "NAME" {}`
+	Version string
+	Vendor  string        // for people
+	Doc     string        // its purpose, one sentence
+	Config  []Declaration // attributes of `config {}`: Attr values
+	Facts   []Declaration // facts of its answers: Fact values
+	Domains []string      // of the labels that it recommends
+	Match   Match
+	Needs   Needs   // required: without these it is not started
+	Wants   Needs   // optional: without these it returns less
+	Package Package // of its deb and rpm
 
-	// Detect adds its results to a. Without its hardware it adds nothing and returns nil. An error discards the whole
-	// answer; for a part that cannot be read use a.Warn and Fact.Unknown. It must return soon after ctx ends. A panic
-	// becomes an error.
-	Detect(ctx context.Context, r Request, a *Answer) error
-}
+	// Detect adds its results to m. Without its hardware it adds nothing and returns nil. An error discards the whole
+	// answer; for a part that cannot be read use m.Warn and Fact.Unknown. It must return soon after m.Context() ends.
+	// A panic becomes an error.
+	Detect func(m *Machine) error
 
-// Validator is implemented by detectors whose configuration has rules beyond its declaration, for example attributes
-// that exclude each other. It must read no device.
-type Validator interface {
-	Validate(c Config) []Problem
+	// Validate checks what the declaration of Config cannot express, for example attributes that exclude each other.
+	// It must read no device. nil: there is nothing to check.
+	Validate func(c Config) []Problem
 }
 
 // Types of the contract with prelet.
@@ -42,75 +51,67 @@ type (
 	Needs = contract.Needs
 	// PCIDevice is a PCI function as in sysfs.
 	PCIDevice = contract.PCIDevice
-	// Device is a detected device. Fields that are set overrule the built-in detection.
-	Device = contract.Device
 	// Problem is an error at a place in a configuration.
 	Problem = contract.Problem
 )
 
-// Description declares a detector.
-type Description struct {
-	Name    string // [a-z][a-z0-9-]*: of the program, and in `detector "NAME" {}`
-	Version string
-	Vendor  string        // for people
-	Doc     string        // its purpose, one sentence
-	Config  []Declaration // attributes of `config {}`: Attr values
-	Facts   []Declaration // facts of its answers: Fact values
-	Domains []string      // of the labels that it recommends
-	Match   Match
-	Needs   Needs // required: without these it is not started
-	Wants   Needs // optional: without these it returns less
+// Machine is what Detect reads, and collects its results. Their order does not matter: they are sorted.
+type Machine struct {
+	Root              // its files
+	Config  Config    // complete, with defaults
+	Devices []*Device // those that Match.PCIIDs matches, sorted by address; Add reports one
+
+	ctx    context.Context //nolint:containedctx // of one call of Detect, as testing.T has it
+	added  []*Device
+	answer contract.Answer
 }
 
-// Request is the input of Detect.
-type Request struct {
-	Config  Config      // complete, with defaults
-	Devices []PCIDevice // the devices that Match.PCIIDs matches, sorted by address
-	Root    Root        // has /sys and /proc
+func newMachine(ctx context.Context, config Config, devices []PCIDevice, root Root) *Machine {
+	m := &Machine{Root: root, Config: config, ctx: ctx}
+	for _, p := range devices {
+		m.Devices = append(m.Devices, m.NewDevice(p))
+	}
+
+	return m
 }
 
-// Answer collects the results of Detect. Their order does not matter: they are sorted.
-type Answer struct {
-	content contract.Answer
-}
+// Context ends when the answer is no longer of use.
+func (m *Machine) Context() context.Context { return m.ctx }
 
-// Add adds a device.
-func (a *Answer) Add(d Device) {
-	a.content.Devices = append(a.content.Devices, d)
-}
+// Add reports a device.
+func (m *Machine) Add(d *Device) { m.added = append(m.added, d) }
 
 // AddFacts adds facts, which Fact.Is and Fact.Unknown make.
-func (a *Answer) AddFacts(facts ...contract.Fact) {
-	a.content.Facts = append(a.content.Facts, facts...)
+func (m *Machine) AddFacts(facts ...contract.Fact) {
+	m.answer.Facts = append(m.answer.Facts, facts...)
 }
 
 // Attribute sets an attribute of the machine, which has no declared type.
-func (a *Answer) Attribute(name, value string) {
-	if a.content.Attributes == nil {
-		a.content.Attributes = map[string]string{}
+func (m *Machine) Attribute(name, value string) {
+	if m.answer.Attributes == nil {
+		m.answer.Attributes = map[string]string{}
 	}
-	a.content.Attributes[name] = value
+	m.answer.Attributes[name] = value
 }
 
-// Recommend adds a label in one of the described domains. The site decides whether it is used. LabelValue makes a
-// value of any text. Evidence is where the value was read.
-func (a *Answer) Recommend(key, value, evidence string) {
-	label := contract.Label{Key: key, Value: value, Evidence: evidence}
-	a.content.Labels = append(a.content.Labels, label)
+// Recommend adds a label in one of the described domains. The site decides whether it is used. Any text becomes a valid
+// value: "NVIDIA H100 80GB HBM3" → "NVIDIA-H100-80GB-HBM3". An empty one means unknown and adds nothing. Evidence is
+// where the value was read.
+func (m *Machine) Recommend(key, value, evidence string) {
+	if value = contract.LabelValue(value); value != "" {
+		m.answer.Labels = append(m.answer.Labels, contract.Label{Key: key, Value: value, Evidence: evidence})
+	}
 }
 
-// Warn adds a warning for people.
-func (a *Answer) Warn(format string, args ...any) {
-	text := contract.OneLine(fmt.Sprintf(format, args...))
-	a.content.Warnings = append(a.content.Warnings, text)
+// Warn adds a warning for people, unless there are too many for an answer.
+func (m *Machine) Warn(format string, args ...any) {
+	if len(m.answer.Warnings) < contract.MaxNotes {
+		m.answer.Warnings = append(m.answer.Warnings, contract.OneLine(fmt.Sprintf(format, args...)))
+	}
 }
 
 // Refuse adds a problem of the configuration that only the hardware could show. The rest of the answer is ignored
 // then. Summary is a sentence; detail says what to write instead.
-func (a *Answer) Refuse(path, summary, detail string) {
-	problem := Problem{Path: path, Summary: summary, Detail: detail}
-	a.content.Problems = append(a.content.Problems, problem)
+func (m *Machine) Refuse(path, summary, detail string) {
+	m.answer.Problems = append(m.answer.Problems, Problem{Path: path, Summary: summary, Detail: detail})
 }
-
-// LabelValue returns a valid label value for any text: "NVIDIA H100 80GB HBM3" → "NVIDIA-H100-80GB-HBM3".
-func LabelValue(s string) string { return contract.LabelValue(s) }

@@ -21,7 +21,7 @@ func TestGoPlugin(t *testing.T) {
 		c := plugin.NewClient(&plugin.ClientConfig{
 			HandshakeConfig:  protocol.Handshake(),
 			VersionedPlugins: map[int]plugin.PluginSet{version: {protocol.Name: protocol.Plugin{}}},
-			Cmd:              exec.Command(program, "detectortest-is-the-detector"), SkipHostEnv: true,
+			Cmd:              exec.Command(program, asToy), SkipHostEnv: true,
 			AllowedProtocols: []plugin.Protocol{plugin.ProtocolGRPC}, Logger: hclog.NewNullLogger(),
 		})
 		t.Cleanup(c.Kill)
@@ -56,7 +56,7 @@ func TestNoFolder(t *testing.T) {
 	program, err := os.Executable()
 	must(t, err)
 
-	c := exec.CommandContext(t.Context(), program, "detectortest-is-the-detector")
+	c := exec.CommandContext(t.Context(), program, asToy)
 	c.Env = protocol.Environment("/does/not/exist")
 	out, err := c.CombinedOutput()
 

@@ -11,24 +11,26 @@ import (
 	"github.com/prelet/prelet/plugins/contract"
 )
 
-// Describe returns a detector's description, checked. A panic becomes an error.
+// Describe returns a detector's description, checked. A type that cannot be declared is an error.
 func Describe(d Detector) (out contract.Description, err error) {
 	defer recoverPanic("Describe", &err)
-	x := d.Describe()
 	out = contract.Description{
-		Name:         x.Name,
-		Version:      x.Version,
-		Vendor:       x.Vendor,
-		Doc:          x.Doc,
-		Config:       declareAll(x.Config),
-		Facts:        declareAll(x.Facts),
-		LabelDomains: x.Domains,
-		Match:        x.Match,
-		Needs:        x.Needs,
-		Wants:        x.Wants,
+		Name:         d.Name,
+		Version:      d.Version,
+		Vendor:       d.Vendor,
+		Doc:          d.Doc,
+		Config:       declareAll(d.Config),
+		Facts:        declareAll(d.Facts),
+		LabelDomains: d.Domains,
+		Match:        d.Match,
+		Needs:        d.Needs,
+		Wants:        d.Wants,
 	}
 	if problems := out.Check(); len(problems) > 0 {
 		return out, fmt.Errorf("invalid description:\n%w", problems)
+	}
+	if d.Detect == nil {
+		return out, errors.New("the declaration has no function Detect")
 	}
 
 	return out, nil
@@ -46,20 +48,14 @@ func declareAll(list []Declaration) []contract.Attribute {
 // Validate checks a configuration against its declaration, and then with the detector's own rules. The configuration
 // that it returns is complete.
 func Validate(d Detector, config map[string]any) (complete Config, problems []Problem, err error) {
-	description, err := Describe(d)
-	if err != nil {
-		return nil, nil, err
-	}
-	complete, found := contract.Config(description.Config, config)
-	v, hasRules := d.(Validator)
-	if len(found) > 0 || !hasRules {
+	defer recoverPanic("Validate", &err)
+	defer recoverRefusal(&problems)
+	complete, found := contract.Config(declareAll(d.Config), config)
+	if len(found) > 0 || d.Validate == nil {
 		return complete, found, nil
 	}
 
-	defer recoverPanic("Validate", &err)
-	defer recoverRefusal(&problems)
-
-	return complete, v.Validate(complete), nil
+	return complete, d.Validate(complete), nil
 }
 
 // Detect runs a detector with a complete configuration and returns its answer, sorted and checked. Problems of the
@@ -71,69 +67,64 @@ func Detect(
 	devices []PCIDevice,
 	root Root,
 ) (contract.Answer, error) {
+	description, err := Describe(d)
+	if err != nil {
+		return contract.Answer{}, err
+	}
 	complete, problems, err := Validate(d, config)
 	if err != nil || len(problems) > 0 {
 		return contract.Answer{Problems: problems}, err
 	}
 
-	type result struct {
-		answer contract.Answer
-		err    error
-	}
-	done := make(chan result, 1) // buffered: the result may come too late
-	go func() {
-		var a Answer
-		err := detect(ctx, d, Request{complete, devices, root}, &a)
-		done <- result{a.content, err}
-	}()
-
-	var r result
+	m := newMachine(ctx, complete, devices, root)
+	done := make(chan error, 1) // buffered: the result may come too late
+	go func() { done <- detect(d, m) }()
 	select {
-	case r = <-done:
+	case err = <-done:
 	case <-ctx.Done():
-		r.err = fmt.Errorf("the detection exceeded its deadline: %w", context.Cause(ctx))
+		err = fmt.Errorf("the detection exceeded its deadline: %w", context.Cause(ctx))
 	}
-	if r.err != nil {
-		return contract.Answer{}, r.err
-	}
-	tidy(&r.answer)
-
-	description, err := Describe(d)
 	if err != nil {
 		return contract.Answer{}, err
 	}
-	broken := description.CheckAnswer(r.answer, devices)
-	if len(broken) > 0 {
-		return r.answer, fmt.Errorf("the answer breaks the description:\n%w", broken)
+	answer, err := m.finish()
+	if err != nil {
+		return contract.Answer{}, err
+	}
+	if broken := description.CheckAnswer(answer, devices); len(broken) > 0 {
+		return answer, fmt.Errorf("the answer breaks the description:\n%w", broken)
 	}
 
-	return r.answer, nil
+	return answer, nil
 }
 
-func detect(ctx context.Context, d Detector, r Request, a *Answer) (err error) {
+func detect(d Detector, m *Machine) (err error) {
 	defer recoverPanic("Detect", &err)
-	defer recoverRefusal(&a.content.Problems)
+	defer recoverRefusal(&m.answer.Problems)
 
-	return d.Detect(ctx, r, a)
+	return d.Detect(m)
 }
 
-// tidy sorts an answer and makes its texts printable: firmware may contain any bytes, and that should not discard the
-// answer.
-func tidy(a *contract.Answer) {
+// finish returns the answer, sorted and with printable texts: firmware may contain any bytes, and that should not
+// discard the answer.
+func (m *Machine) finish() (contract.Answer, error) {
+	a := m.answer
 	if len(a.Problems) > 0 {
-		*a = contract.Answer{Problems: a.Problems}
-		return
+		return contract.Answer{Problems: a.Problems}, nil
 	}
 
 	tidyTexts(a.Attributes)
-	for i := range a.Devices {
-		d := &a.Devices[i]
+	for _, d := range m.added {
+		for _, s := range []*string{&d.Name, &d.Model, &d.Driver, &d.Interface} {
+			*s = contract.OneLine(*s)
+		}
 		tidyTexts(d.Attributes)
 		tidyTexts(d.Evidence)
-		d.Name = tidyOptional(d.Name)
-		d.Model = tidyOptional(d.Model)
-		d.Driver = tidyOptional(d.Driver)
-		d.Interface = tidyOptional(d.Interface)
+		device, err := convert[contract.Device](d)
+		if err != nil {
+			return a, fmt.Errorf("device %s: %w", d.Address, err)
+		}
+		a.Devices = append(a.Devices, device)
 	}
 	for i := range a.Facts {
 		f := &a.Facts[i]
@@ -141,7 +132,7 @@ func tidy(a *contract.Answer) {
 		f.Evidence = contract.OneLine(f.Evidence)
 	}
 
-	slices.SortStableFunc(a.Devices, func(x, y Device) int {
+	slices.SortStableFunc(a.Devices, func(x, y contract.Device) int {
 		return strings.Compare(x.Address, y.Address)
 	})
 	slices.SortStableFunc(a.Facts, func(x, y contract.Fact) int {
@@ -150,24 +141,14 @@ func tidy(a *contract.Answer) {
 	slices.SortStableFunc(a.Labels, func(x, y contract.Label) int {
 		return strings.Compare(x.Key, y.Key)
 	})
+
+	return a, nil
 }
 
 func tidyTexts(m map[string]string) {
 	for k, v := range m {
 		m[k] = contract.OneLine(v)
 	}
-}
-
-// tidyOptional returns nil for an empty text, for example of an empty file.
-func tidyOptional(s *string) *string {
-	if s == nil {
-		return nil
-	}
-	if text := contract.OneLine(*s); text != "" {
-		return &text
-	}
-
-	return nil
 }
 
 func tidyValue(v any) any {

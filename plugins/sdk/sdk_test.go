@@ -2,6 +2,7 @@ package sdk_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"reflect"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -27,39 +29,27 @@ import (
 	"github.com/prelet/prelet/plugins/sdk/detectortest"
 )
 
-// toy is a detector whose Detect is the test's.
-type toy struct {
-	detect func(context.Context, sdk.Request, *sdk.Answer) error
-	config []sdk.Declaration
-	facts  []sdk.Declaration
-}
+// asToy is the argument with which the test's program becomes the detector toy.
+const asToy = "toy"
 
-// Describe implements sdk.Detector.
-func (d toy) Describe() sdk.Description {
-	return sdk.Description{
+// toy returns a detector with a function of the test.
+func toy(detect func(m *sdk.Machine) error) sdk.Detector {
+	if detect == nil {
+		detect = func(*sdk.Machine) error { return nil }
+	}
+	return sdk.Detector{
 		Name:    "toy",
 		Version: "1",
-		Config:  d.config,
-		Facts:   d.facts,
 		Domains: []string{"toy.example"},
 		Match:   sdk.Match{Always: true},
+		Detect:  detect,
+		Validate: func(c sdk.Config) []sdk.Problem {
+			if c["ports"] == 13.0 {
+				return []sdk.Problem{{Path: "ports", Summary: "13 is no number of ports"}}
+			}
+			return nil
+		},
 	}
-}
-
-// Detect implements sdk.Detector.
-func (d toy) Detect(ctx context.Context, r sdk.Request, a *sdk.Answer) error {
-	if d.detect == nil {
-		return nil
-	}
-	return d.detect(ctx, r, a)
-}
-
-// Validate implements sdk.Validator.
-func (toy) Validate(c sdk.Config) []sdk.Problem {
-	if c["ports"] == 13.0 {
-		return []sdk.Problem{{Path: "ports", Summary: "13 is no number of ports"}}
-	}
-	return nil
 }
 
 type firmware struct {
@@ -80,12 +70,18 @@ var (
 	versions = sdk.Fact[[]version]{Name: "versions"}
 )
 
-func TestMain(m *testing.M) { detectortest.Main(m, toy{}) }
+func TestMain(m *testing.M) {
+	if len(os.Args) == 2 && os.Args[1] == asToy {
+		sdk.Serve(toy(nil))
+	}
+	os.Exit(m.Run())
+}
 
 func TestDeclarations(t *testing.T) {
-	d, err := sdk.Describe(
-		toy{config: []sdk.Declaration{ports, names, nested}, facts: []sdk.Declaration{warm, versions}},
-	)
+	declared := toy(nil)
+	declared.Config = []sdk.Declaration{ports, names, nested}
+	declared.Facts = []sdk.Declaration{warm, versions}
+	d, err := sdk.Describe(declared)
 	must(t, err)
 	var types []string
 	for _, a := range append(d.Config, d.Facts...) {
@@ -107,12 +103,12 @@ func TestDeclarations(t *testing.T) {
 }
 
 func TestConfig(t *testing.T) {
-	all := []sdk.Declaration{ports, names, nested}
 	var got []any
-	d := toy{config: all, detect: func(_ context.Context, r sdk.Request, _ *sdk.Answer) error {
-		got = []any{ports.Of(r.Config), names.Of(r.Config), nested.Of(r.Config)}
+	d := toy(func(m *sdk.Machine) error {
+		got = []any{ports.Of(m.Config), names.Of(m.Config), nested.Of(m.Config)}
 		return nil
-	}}
+	})
+	d.Config = []sdk.Declaration{ports, names, nested}
 	ask := func(config map[string]any) []contract.Problem {
 		t.Helper()
 		a, err := sdk.Detect(t.Context(), d, config, nil, sdk.Root{})
@@ -145,34 +141,35 @@ func TestConfig(t *testing.T) {
 }
 
 func TestGuards(t *testing.T) {
-	answer := func(fill func(a *sdk.Answer)) (contract.Answer, error) {
+	answer := func(fill func(m *sdk.Machine)) (contract.Answer, error) {
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
 		asked := []sdk.PCIDevice{{Address: "0000:01:00.0"}, {Address: "0000:02:00.0"}}
-		detect := func(_ context.Context, _ sdk.Request, a *sdk.Answer) error { fill(a); return nil }
-		return sdk.Detect(ctx, toy{detect: detect, facts: []sdk.Declaration{warm}}, nil, asked, sdk.Root{})
+		d := toy(func(m *sdk.Machine) error { fill(m); return nil })
+		d.Facts = []sdk.Declaration{warm}
+		return sdk.Detect(ctx, d, nil, asked, sdk.Root{})
 	}
-	_, err := answer(func(*sdk.Answer) { panic("out of cheese") })
+	_, err := answer(func(*sdk.Machine) { panic("out of cheese") })
 	if p := (*sdk.Panicked)(nil); !errors.As(err, &p) || !strings.Contains(err.Error(), "out of cheese") ||
 		!strings.Contains(string(p.Stack), "TestGuards") {
 		t.Errorf("panic: got %v, want Panicked with its stack", err)
 	}
-	if _, err = answer(func(*sdk.Answer) { select {} }); !errors.Is(
+	if _, err = answer(func(*sdk.Machine) { select {} }); !errors.Is(
 		err,
 		context.DeadlineExceeded,
 	) {
 		t.Errorf("hanging detector: got %v, want the deadline", err)
 	}
-	if _, err = answer(func(a *sdk.Answer) { a.Recommend("other.example/x", "y", "") }); err == nil {
+	if _, err = answer(func(m *sdk.Machine) { m.Recommend("other.example/x", "y", "") }); err == nil {
 		t.Error("a label of another's domain")
 	}
-	if _, err = answer(func(a *sdk.Answer) { a.Add(sdk.Device{Address: "0000:1b:00.0"}) }); err == nil || !strings.Contains(err.Error(), "any_pci_device") {
+	if _, err = answer(func(m *sdk.Machine) { m.Add(&sdk.Device{Address: "0000:1b:00.0"}) }); err == nil || !strings.Contains(err.Error(), "any_pci_device") {
 		t.Errorf("another's device: got %v; want what to describe", err)
 	}
-	a, err := answer(func(a *sdk.Answer) {
-		a.Add(sdk.Device{Address: "0000:02:00.0", Name: new("\xff\x1b[31mred\n"), Model: new("\x00")})
-		a.Add(sdk.Device{Address: "0000:01:00.0"})
-		a.AddFacts(warm.Unknown("line\nbreak"))
+	a, err := answer(func(m *sdk.Machine) {
+		m.Add(&sdk.Device{Address: "0000:02:00.0", Name: "\xff\x1b[31mred\n", Model: "\x00"})
+		m.Add(&sdk.Device{Address: "0000:01:00.0"})
+		m.AddFacts(warm.Unknown("line\nbreak"))
 	})
 	if err != nil || a.Devices[0].Address != "0000:01:00.0" || *a.Devices[1].Name != "? [31mred" ||
 		a.Devices[1].Model != nil ||
@@ -242,18 +239,21 @@ func TestCommand(t *testing.T) {
 		{[]string{"detect", "-o", "lock"}, 64, "", "lock"},
 		{[]string{"describe", "-o", "lock", "--program", other}, 0, `"sha256": "2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae"`, ""},
 		{[]string{"describe", "-o", "lock", "--program", other + ".gone"}, 1, "", "no such file"},
-		{[]string{"describe", "--program", other}, 64, "", "--program is for describe -o lock"},
+		{[]string{"describe", "--program", other}, 64, "", "--program is for describe -o lock and package"},
 		{[]string{"detect", "--root", t.TempDir()}, 0, `"devices": null`, ""},
 		{[]string{"detect", "-o", "json"}, 0, `"devices": null`, ""},
 		{[]string{"detect", "--config", `{"x":1}`}, 1, "no such attribute", ""},
 		{[]string{"detect", "--config", `nonsense`}, 64, "", "want a JSON object"},
 		{[]string{"detect", "--root", "/does/not/exist"}, 1, "", "does/not/exist"},
 		{[]string{"detct"}, 64, "", `no command "detct"`},
+		{[]string{"package", "--program", other}, 1, "", "it is not an ELF program"},
+		{[]string{"describe", "--out", "."}, 0, `"name": "toy"`, ""},
+		{[]string{"describe", "--out", "x"}, 64, "", "--out is for package"},
 		{[]string{"detect", "-o", "yaml"}, 64, "", "yaml"},
 	} {
 		var stdout, stderr strings.Builder
 		if status := sdk.Command(
-			toy{},
+			toy(nil),
 			tt.args,
 			&stdout,
 			&stderr,
@@ -262,6 +262,139 @@ func TestCommand(t *testing.T) {
 			t.Errorf("%q: got %d\n%s%s\nwant %d, %q, %q",
 				tt.args, status, stdout.String(), stderr.String(), tt.status, tt.stdout, tt.stderr)
 		}
+	}
+}
+
+// TestDevice reads below a device's folder: what cannot be read is a warning and stays unknown.
+func TestDevice(t *testing.T) {
+	root := detectortest.Root(t, `
+pci 0000:17:00.0 1234:0001 abcd:0002 120000 toy numa=1
+@0000:17:00.0/product_name = Toy One X
+@0000:17:00.0/memory_mib = 0x400
+@0000:17:00.0/huge = 9223372036854775807
+@0000:17:00.0/words = a b
+@0000:17:00.0/empty = ""
+@0000:17:00.0/sriov_totalvfs = 0
+@0000:17:00.0/folder/
+/dev/toy0 = 7
+`)
+	d := toy(func(m *sdk.Machine) error {
+		card := m.Devices[0]
+		card.Kind, card.Vendor = "npu", "toy"
+		card.ReadName("product_name")
+		card.ReadMemory("memory_mib", 1<<20)
+		card.ReadMemory("huge", 1<<20)
+		card.ReadAttribute("words", "words")
+		card.ReadAttribute("empty", "empty")
+		card.ReadAttribute("absent", "absent")
+		card.ReadOptional("absent", "absent")
+		card.ReadOptional("folder", "folder")
+		card.ReadSRIOV()
+		if n := card.Int("/dev/toy0"); n != 7 {
+			t.Errorf("/dev/toy0: got %d, want 7", n)
+		}
+		if n := card.Int("words"); n != 0 {
+			t.Errorf("words: got %d, want 0", n)
+		}
+		if got := card.Glob("mem*"); len(got) != 1 || card.Text(got[0]) != "0x400" {
+			t.Errorf("mem*: got %q, want the path of memory_mib", got)
+		}
+		m.Recommend("toy.example/model", card.Model+"!", "")
+		m.Recommend("toy.example/absent", "", "")
+		m.Add(card)
+		for range 2 * contract.MaxNotes {
+			m.Warn("again")
+		}
+		return nil
+	})
+	d.Match = sdk.Match{PCIIDs: []string{"1234:*"}}
+	a := detectortest.Detect(t, d, root, nil)
+
+	const folder = "/sys/bus/pci/devices/0000:17:00.0/"
+	want := contract.Device{
+		Address: "0000:17:00.0", Name: new("Toy One X"), Kind: new("npu"), Vendor: new("toy"), Model: new("One X"),
+		Driver: new("toy"), MemoryBytes: new(uint64(1 << 30)), NUMA: new(1), SRIOVTotalVFs: new(0),
+		Attributes: map[string]string{"words": "a b"},
+		Evidence: map[string]string{
+			"name": folder + "product_name", "model": folder + "product_name", "memory_bytes": folder + "memory_mib",
+			"attributes.words": folder + "words", "sriov_total_vfs": folder + "sriov_totalvfs",
+		},
+	}
+	if len(a.Devices) != 1 || !reflect.DeepEqual(a.Devices[0], want) {
+		t.Errorf("got devices %+v, want %+v", a.Devices, want)
+	}
+	warnings := []string{
+		"0000:17:00.0: empty: it is empty",
+		"0000:17:00.0: absent: no such file or directory",
+		"0000:17:00.0: folder: is a directory",
+		`0000:17:00.0: words: invalid number "a b"`,
+		"again",
+	}
+	if len(a.Warnings) != contract.MaxNotes || !reflect.DeepEqual(a.Warnings[:len(warnings)], warnings) {
+		t.Errorf("got %d warnings %q, want %d that begin with %q", len(a.Warnings), a.Warnings, contract.MaxNotes, warnings)
+	}
+	labels := []contract.Label{{Key: "toy.example/model", Value: "One-X"}}
+	if !reflect.DeepEqual(a.Labels, labels) {
+		t.Errorf("got labels %+v, want %+v", a.Labels, labels)
+	}
+}
+
+// TestPackage checks what nfpm is called with, by a program that replaces it.
+func TestPackage(t *testing.T) {
+	bin, out := t.TempDir(), t.TempDir()
+	t.Setenv("PATH", bin)
+	d := toy(nil)
+	d.Doc = "Toys."
+	d.Package = sdk.Package{Maintainer: "Toy <toy@toy.example>", License: "MIT", Devices: []string{"char-toy"}}
+	run := func() (status int, text string) {
+		var b strings.Builder
+		status = sdk.Command(d, []string{"package", "--out", out}, &b, &b)
+		return status, b.String()
+	}
+	if status, text := run(); status != 1 || !strings.Contains(text, "go install github.com/goreleaser/nfpm") {
+		t.Errorf("without nfpm: got %d, %q; want 1 and how to install it", status, text)
+	}
+
+	script := "#!/bin/sh\nfor x in \"$@\"; do printf '%s\\n' \"$x\"; done >>" + out + "/calls\n" +
+		"read -r config <\"$3\"; printf '%s' \"$config\" >" + out + "/config; read -r x <\"${3%/*}/devices.conf\"\n"
+	must(t, os.WriteFile(filepath.Join(bin, "nfpm"), []byte(script), 0o755))
+	if status, text := run(); status != 0 {
+		t.Fatalf("got %d, %q; want 0", status, text)
+	}
+	calls, err := os.ReadFile(filepath.Join(out, "calls"))
+	must(t, err)
+	for _, want := range []string{"--packager\ndeb\n", "--packager\nrpm\n", "--target\n" + out + "/\n"} {
+		if !strings.Contains(string(calls), want) {
+			t.Errorf("got the calls %q, want %q in them", calls, want)
+		}
+	}
+
+	var config struct {
+		Name, Arch, Maintainer string
+		Contents               []struct{ Src, Dst string }
+	}
+	text, err := os.ReadFile(filepath.Join(out, "config"))
+	must(t, err)
+	must(t, json.Unmarshal(text, &config))
+	var paths []string
+	for _, c := range config.Contents {
+		paths = append(paths, c.Dst)
+	}
+	wantPaths := []string{
+		"/usr/lib/prelet/detectors/toy",
+		"/usr/lib/prelet/detectors.lock.d/toy.json",
+		"/usr/lib/systemd/system/prelet.service.d/50-detector-toy.conf",
+		"/usr/lib/systemd/system/prelet-apply.service.d/50-detector-toy.conf",
+	}
+	if config.Name != "prelet-detector-toy" || config.Arch != runtime.GOARCH ||
+		config.Maintainer != d.Package.Maintainer || !reflect.DeepEqual(paths, wantPaths) {
+		t.Errorf("got nfpm's configuration %s, want %s of %s with %q", text, "prelet-detector-toy", runtime.GOARCH, wantPaths)
+	}
+	lock, err := os.ReadFile(filepath.Join(out, "toy.json"))
+	must(t, err)
+	var described strings.Builder
+	if sdk.Command(d, []string{"describe", "-o", "lock"}, &described, io.Discard); string(lock) != described.String() {
+		t.Errorf("got the lock %s, want that of describe -o lock: %s", lock, described.String())
 	}
 }
 
@@ -307,7 +440,7 @@ func TestVersions(t *testing.T) {
 	program, err := os.Executable()
 	must(t, err)
 	for offered, want := range map[string]string{"1": "1|1|unix|", "2,1": "1|1|unix|", "": "1|1|unix|", "7": "1|1|unix|"} {
-		c := exec.CommandContext(t.Context(), program, "detectortest-is-the-detector")
+		c := exec.CommandContext(t.Context(), program, asToy)
 		c.Env = []string{
 			protocol.CookieKey + "=" + protocol.CookieValue,
 			"PLUGIN_PROTOCOL_VERSIONS=" + offered,
@@ -359,7 +492,9 @@ func TestRefusedTypes(t *testing.T) {
 		"bytes":            {sdk.Fact[[]byte]{Name: "x"}, "uint8"},
 		"no tag":           {sdk.Fact[struct{ X int }]{Name: "x"}, "X"},
 	} {
-		_, err := sdk.Describe(toy{facts: []sdk.Declaration{test.declaration}})
+		d := toy(nil)
+		d.Facts = []sdk.Declaration{test.declaration}
+		_, err := sdk.Describe(d)
 		if err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: got %v, want an error with %q", name, err, test.want)
 		}

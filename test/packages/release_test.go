@@ -42,8 +42,8 @@ var makeRelease = sync.OnceValues(func() (string, error) {
 	return folder, nil
 })
 
-// TestReleaseLint fails on errors and warnings of lintian and rpmlint for any package of a release, and if they change a
-// file of this machine that a package has.
+// TestReleaseLint fails on errors and warnings of lintian and rpmlint for any package of a release, and if they change
+// a file of this machine that a package has.
 func TestReleaseLint(t *testing.T) {
 	folder := release(t)
 	before := hostFiles()
@@ -55,7 +55,8 @@ func TestReleaseLint(t *testing.T) {
 		if err != nil || len(packages) < 7 { // prelet for two architectures, and five detectors
 			t.Fatalf("%s of the release: got %q, %v; want at least 7", pattern, packages, err)
 		}
-		build(t, "../..", []string{"PATH=" + relativeCpio(t) + ":" + os.Getenv("PATH")}, lint[0], append(lint[1:], packages...)...)
+		path := "PATH=" + relativeCpio(t) + ":" + os.Getenv("PATH")
+		build(t, "../..", []string{path}, lint[0], append(lint[1:], packages...)...)
 	}
 
 	for path, want := range hostFiles() {
@@ -66,7 +67,8 @@ func TestReleaseLint(t *testing.T) {
 }
 
 // relativeCpio returns a folder with a cpio that unpacks only below its working directory. rpmlint unpacks with
-// `rpm2cpio FILE | cpio -id`, and names in nfpm's packages begin with a slash: root would write over this machine's files.
+// `rpm2cpio FILE | cpio -id`, and names in nfpm's packages begin with a slash: root would write over this machine's
+// files.
 func relativeCpio(t *testing.T) string {
 	t.Helper()
 	cpio, err := exec.LookPath("cpio")

@@ -9,4 +9,4 @@ import (
 // version is set when the program is linked.
 var version = "0.0.0-dev"
 
-func main() { sdk.Serve(ovs.Detector{Version: version}) }
+func main() { sdk.Serve(ovs.New(version)) }

@@ -3,7 +3,6 @@
 package amdgpu
 
 import (
-	"context"
 	_ "embed"
 	"fmt"
 	"strconv"
@@ -14,9 +13,6 @@ import (
 
 //go:embed products.txt
 var products string
-
-// Detector implements sdk.Detector.
-type Detector struct{ Version string }
 
 var (
 	targets = sdk.Fact[map[string]int]{
@@ -45,23 +41,23 @@ var (
 // Domain is the domain of the recommended labels, which have the names of AMD's node labeller.
 const Domain = "amd.com"
 
-// Describe implements sdk.Detector.
-func (d Detector) Describe() sdk.Description {
-	return sdk.Description{
+// New declares the detector of a version.
+func New(version string) sdk.Detector {
+	return sdk.Detector{
 		Name:    "amd-gpu",
-		Version: d.Version,
+		Version: version,
 		Vendor:  "prelet",
 		Doc:     "AMD GPUs: memory, compute units, target, partitions, XGMI hives.",
 		Facts:   []sdk.Declaration{targets, modes, driver, nodes, xgmiHives},
 		Domains: []string{Domain},
 		// Class 12: Instinct from MI300 on. 0380: older Instinct. 0300: with a display.
-		Match: sdk.Match{PCIIDs: []string{"1002:*:12", "1002:*:0380", "1002:*:0300"}},
+		Match:  sdk.Match{PCIIDs: []string{"1002:*:12", "1002:*:0380", "1002:*:0300"}},
+		Detect: detect,
 	}
 }
 
-// Detect implements sdk.Detector.
-func (d Detector) Detect(_ context.Context, r sdk.Request, a *sdk.Answer) error {
-	byAddress := readNodes(r.Root)
+func detect(m *sdk.Machine) error {
+	byAddress := readNodes(m.Root)
 	seen := 0
 	for _, list := range byAddress {
 		seen += len(list)
@@ -71,39 +67,39 @@ func (d Detector) Detect(_ context.Context, r sdk.Request, a *sdk.Answer) error 
 	countModes := map[string]int{}
 	countHives := hives{numbers: map[uint64]int{}, sizes: []int{}}
 	var labels map[string]string
-	for _, p := range r.Devices {
-		gpu := readGPU(r.Root, p)
-		list := byAddress[p.Address]
-		addNodes(&gpu, list)
+	for _, gpu := range m.Devices {
+		readGPU(m.Root, gpu)
+		list := byAddress[gpu.Address]
+		addNodes(gpu, list)
 		if len(list) > 0 {
-			addHive(&gpu, list[0], &countHives)
+			addHive(gpu, list[0], &countHives)
 		}
-		a.Add(gpu)
+		m.Add(gpu)
 		count(countTargets, gpu.Attributes["target"])
 		count(countModes, gpu.Attributes["compute_partition"])
-		labels = commonLabels(labels, labelsOf(p, gpu))
+		labels = commonLabels(labels, labelsOf(gpu))
 	}
-	a.AddFacts(
+	m.AddFacts(
 		nodes.Is(seen, nodeFolder),
 		targets.Is(countTargets, nodeFolder),
 		modes.Is(countModes, "current_compute_partition"),
 	)
 	if seen > 0 {
-		a.AddFacts(xgmiHives.Is(countHives.sizes, nodeFolder))
+		m.AddFacts(xgmiHives.Is(countHives.sizes, nodeFolder))
 	} else {
-		a.AddFacts(xgmiHives.Unknown("no GPU has a compute node"))
+		m.AddFacts(xgmiHives.Unknown("no GPU has a compute node"))
 	}
-	reportDriver(r.Root, a)
-	if len(r.Devices) > 0 && seen == 0 {
-		a.Warn("no GPU has a compute node, so memory and targets are unknown: " +
+	reportDriver(m)
+	if len(m.Devices) > 0 && seen == 0 {
+		m.Warn("no GPU has a compute node, so memory and targets are unknown: " +
 			"amdgpu is not loaded, or was built without KFD")
 	}
 
 	for name, value := range labels {
-		a.Recommend(
+		m.Recommend(
 			Domain+"/"+name,
 			value,
-			fmt.Sprintf("the same for all GPUs (%d)", len(r.Devices)),
+			fmt.Sprintf("the same for all GPUs (%d)", len(m.Devices)),
 		)
 	}
 
@@ -117,41 +113,38 @@ func count(m map[string]int, value string) {
 	}
 }
 
-func reportDriver(r sdk.Root, a *sdk.Answer) {
+func reportDriver(m *sdk.Machine) {
 	const file = "/sys/module/amdgpu/version"
-	version, err := r.Text(file)
+	version, err := m.Text(file)
 	if err != nil || version == "" {
-		a.AddFacts(driver.Unknown("amdgpu is the kernel's own, or not loaded"))
+		m.AddFacts(driver.Unknown("amdgpu is the kernel's own, or not loaded"))
 		return
 	}
-	a.AddFacts(driver.Is(version, file))
-	a.Recommend(Domain+"/gpu.driver-version", sdk.LabelValue(version), file)
+	m.AddFacts(driver.Is(version, file))
+	m.Recommend(Domain+"/gpu.driver-version", version, file)
 }
 
 // readGPU reads the files of amdgpu in the folder of a PCI function.
-func readGPU(r sdk.Root, p sdk.PCIDevice) sdk.Device {
-	dir := devices.Folder(p)
-	gpu := devices.New(p, "gpu", "amd")
+func readGPU(r sdk.Root, gpu *sdk.Device) {
+	gpu.Kind, gpu.Vendor = "gpu", "amd"
 
 	// Newer boards store their name.
-	name, err := r.Text(dir + "/product_name")
-	evidence := dir + "/product_name"
-	if known := devices.LookUp(products, p.Device); (err != nil || name == "") && known != "" {
+	evidence := gpu.Path("product_name")
+	name, err := r.Text(evidence)
+	if known := devices.LookUp(products, gpu.PCI.Device); (err != nil || name == "") && known != "" {
 		name = "AMD " + known
-		evidence = "PCI device 1002:" + p.Device
+		evidence = "PCI device 1002:" + gpu.PCI.Device
 	}
-	devices.SetName(&gpu, name, "AMD", evidence)
+	gpu.SetName(name, evidence)
 
-	file := dir + "/mem_info_vram_total"
+	file := gpu.Path("mem_info_vram_total")
 	if n, err := r.Int(file); err == nil && n > 0 {
-		devices.SetMemory(&gpu, uint64(n), file)
+		gpu.SetMemory(uint64(n), file)
 	}
-	devices.ReadAttribute(&gpu, r, "compute_partition", dir+"/current_compute_partition")
-	devices.ReadAttribute(&gpu, r, "memory_partition", dir+"/current_memory_partition")
-	devices.ReadAttribute(&gpu, r, "vbios", dir+"/vbios_version")
-	devices.ReadSRIOV(&gpu, r, dir)
-
-	return gpu
+	gpu.ReadOptional("compute_partition", "current_compute_partition")
+	gpu.ReadOptional("memory_partition", "current_memory_partition")
+	gpu.ReadOptional("vbios", "vbios_version")
+	gpu.ReadSRIOV()
 }
 
 // addNodes adds the compute nodes of a function. A function with partitions has several.
@@ -169,16 +162,16 @@ func addNodes(gpu *sdk.Device, list []node) {
 		}
 	}
 	dir := nodeFolder + "/" + list[0].name
-	if gpu.MemoryBytes == nil {
-		devices.SetMemory(gpu, memory, dir+"/mem_banks")
+	if gpu.MemoryBytes == 0 {
+		gpu.SetMemory(memory, dir+"/mem_banks")
 	}
-	devices.SetAttribute(gpu, "target", list[0].target(), dir+"/properties")
+	gpu.SetAttribute("target", list[0].target(), dir+"/properties")
 	if units > 0 {
-		devices.SetAttribute(gpu, "compute_units", strconv.FormatUint(units, 10), dir+"/properties")
+		gpu.SetAttribute("compute_units", strconv.FormatUint(units, 10), dir+"/properties")
 	}
-	devices.SetAttribute(gpu, "simds", strconv.FormatUint(simds, 10), dir+"/properties")
+	gpu.SetAttribute("simds", strconv.FormatUint(simds, 10), dir+"/properties")
 	if len(list) > 1 {
-		devices.SetAttribute(gpu, "partitions", strconv.Itoa(len(list)), dir+"/properties")
+		gpu.SetAttribute("partitions", strconv.Itoa(len(list)), dir+"/properties")
 	}
 }
 
@@ -186,32 +179,20 @@ func addNodes(gpu *sdk.Device, list []node) {
 func addHive(gpu *sdk.Device, n node, h *hives) {
 	number, hasHive := h.add(n.hive)
 	if hasHive {
-		devices.SetAttribute(
-			gpu,
-			"xgmi_hive",
-			strconv.Itoa(number),
-			nodeFolder+"/"+n.name+"/properties",
-		)
+		gpu.SetAttribute("xgmi_hive", strconv.Itoa(number), nodeFolder+"/"+n.name+"/properties")
 	}
 }
 
-// labelsOf returns the labels of one GPU, by name without the domain.
-func labelsOf(p sdk.PCIDevice, gpu sdk.Device) map[string]string {
+// labelsOf returns the labels of one GPU, by name without the domain. Those with an empty value are not recommended.
+func labelsOf(gpu *sdk.Device) map[string]string {
 	labels := map[string]string{
-		"gpu.device-id":  p.Device,
-		"gpu.cu-count":   gpu.Attributes["compute_units"],
-		"gpu.simd-count": gpu.Attributes["simds"],
+		"gpu.device-id":    gpu.PCI.Device,
+		"gpu.cu-count":     gpu.Attributes["compute_units"],
+		"gpu.simd-count":   gpu.Attributes["simds"],
+		"gpu.product-name": gpu.Model,
 	}
-	if gpu.Model != nil {
-		labels["gpu.product-name"] = sdk.LabelValue(*gpu.Model)
-	}
-	if gpu.MemoryBytes != nil { // rounded: the driver keeps a part
-		labels["gpu.vram"] = fmt.Sprintf("%dG", (*gpu.MemoryBytes+(1<<29))>>30)
-	}
-	for name, value := range labels {
-		if value == "" {
-			delete(labels, name)
-		}
+	if gpu.MemoryBytes > 0 { // rounded: the driver keeps a part
+		labels["gpu.vram"] = fmt.Sprintf("%dG", (gpu.MemoryBytes+(1<<29))>>30)
 	}
 
 	return labels

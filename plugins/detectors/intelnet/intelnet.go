@@ -3,16 +3,11 @@
 package intelnet
 
 import (
-	"context"
 	"strconv"
 
-	"github.com/prelet/prelet/plugins/internal/devices"
 	"github.com/prelet/prelet/plugins/internal/nics"
 	"github.com/prelet/prelet/plugins/sdk"
 )
-
-// Detector implements sdk.Detector.
-type Detector struct{ Version string }
 
 var (
 	virtual = sdk.Attr[bool]{
@@ -35,17 +30,18 @@ var (
 // Domain is the domain of the recommended labels.
 const Domain = "network.intel.com"
 
-// Describe implements sdk.Detector.
-func (d Detector) Describe() sdk.Description {
-	out := sdk.Description{
+// New declares the detector of a version.
+func New(version string) sdk.Detector {
+	out := sdk.Detector{
 		Name:    "intel-net",
-		Version: d.Version,
+		Version: version,
 		Vendor:  "prelet",
 		Doc: "Intel's network cards of the families 82599, X710, XL710, XXV710, X722, E810 and E82x: " +
 			"ports, speed, SR-IOV.",
 		Config:  []sdk.Declaration{virtual},
 		Facts:   []sdk.Declaration{families, fastest},
 		Domains: []string{Domain},
+		Detect:  detect,
 	}
 	for _, c := range cards() {
 		out.Match.PCIIDs = append(out.Match.PCIIDs, "8086:"+c.id)
@@ -54,8 +50,7 @@ func (d Detector) Describe() sdk.Description {
 	return out
 }
 
-// Detect implements sdk.Detector.
-func (d Detector) Detect(_ context.Context, r sdk.Request, a *sdk.Answer) error {
+func detect(m *sdk.Machine) error {
 	known := map[string]card{}
 	for _, c := range cards() {
 		known[c.id] = c
@@ -63,15 +58,16 @@ func (d Detector) Detect(_ context.Context, r sdk.Request, a *sdk.Answer) error 
 	count := map[string]int{}
 	var top card
 
-	for _, p := range r.Devices {
-		c := known[p.Device]
-		_, isVirtual := devices.Virtual(r.Root, p)
-		isHidden := (isVirtual || c.isVirtual) && !virtual.Of(r.Config)
+	for _, d := range m.Devices {
+		c := known[d.PCI.Device]
+		isVirtual := c.isVirtual || d.PhysicalFunction() != ""
+		isHidden := isVirtual && !virtual.Of(m.Config)
 		if c.id == "" || isHidden {
 			continue
 		}
 
-		a.Add(newCard(r.Root, p, c))
+		readCard(m.Root, d, c)
+		m.Add(d)
 		if c.isVirtual {
 			continue
 		}
@@ -80,39 +76,37 @@ func (d Detector) Detect(_ context.Context, r sdk.Request, a *sdk.Answer) error 
 			top = c
 		}
 	}
-	a.AddFacts(families.Is(count, "PCI ids"))
-	report(a, top)
+	m.AddFacts(families.Is(count, "PCI ids"))
+	report(m, top)
 
 	return nil
 }
 
-func newCard(r sdk.Root, p sdk.PCIDevice, c card) sdk.Device {
-	x := nics.Card(r, p)
-	x.Vendor = new("intel")
-	x.Model = new(c.model)
-	x.Name = new("Intel " + c.model)
-	x.Evidence["model"] = "PCI device 8086:" + c.id
-	x.Attributes["family"] = c.family
+func readCard(r sdk.Root, d *sdk.Device, c card) {
+	nics.Read(r, d)
+	d.Vendor = "intel"
+	d.Model = c.model
+	d.Name = "Intel " + c.model
+	d.Evidence["model"] = "PCI device 8086:" + c.id
+	d.Attributes["family"] = c.family
 	if c.gbps > 0 {
-		x.Attributes["built_for_gbps"] = strconv.Itoa(c.gbps)
+		d.Attributes["built_for_gbps"] = strconv.Itoa(c.gbps)
 	}
-
-	return x
 }
 
 // report adds facts and labels about the fastest card.
-func report(a *sdk.Answer, top card) {
+func report(m *sdk.Machine, top card) {
 	if top.id == "" {
-		a.AddFacts(fastest.Unknown("this machine has no such card"))
+		m.AddFacts(fastest.Unknown("this machine has no such card"))
 		return
 	}
 
 	evidence := "PCI device 8086:" + top.id
-	a.Recommend(Domain+"/nic.family", sdk.LabelValue(top.family), evidence)
+	m.Recommend(Domain+"/nic.family", top.family, evidence)
 	if top.gbps == 0 {
-		a.AddFacts(fastest.Unknown("8086:%s exists with several speeds", top.id))
+		m.AddFacts(fastest.Unknown("8086:%s exists with several speeds", top.id))
 		return
 	}
-	a.AddFacts(fastest.Is(float64(top.gbps), evidence))
-	a.Recommend(Domain+"/nic.speed", strconv.Itoa(top.gbps)+"G", evidence)
+	m.AddFacts(fastest.Is(float64(top.gbps), evidence))
+	m.Recommend(Domain+"/nic.speed", strconv.Itoa(top.gbps)+"G", evidence)
 }

@@ -15,9 +15,6 @@ import (
 	"github.com/prelet/prelet/plugins/sdk"
 )
 
-// Detector implements sdk.Detector.
-type Detector struct{ Version string }
-
 // maxNeighbors limits the neighbours of a machine. A machine with 64 ports does not exist; a flooded wire does.
 const maxNeighbors = 64
 
@@ -51,46 +48,46 @@ var (
 	}
 )
 
-// Describe implements sdk.Detector.
-func (d Detector) Describe() sdk.Description {
-	return sdk.Description{
+// New declares the detector of a version.
+func New(version string) sdk.Detector {
+	return sdk.Detector{
 		Name:    "lldp",
-		Version: d.Version,
+		Version: version,
 		Vendor:  "prelet",
 		Doc:     "LLDP neighbours: switch and port of each interface, as systemd-networkd received them.",
 		Config:  []sdk.Declaration{interfaces, wait},
 		Facts:   []sdk.Declaration{neighbors},
 		Match:   sdk.Match{Paths: []string{socket, frameFolder}},
 		Wants:   sdk.Needs{Sockets: []string{socket}, Read: []string{frameFolder}},
+		Detect:  detect,
 	}
 }
 
-// Detect implements sdk.Detector.
-func (d Detector) Detect(ctx context.Context, r sdk.Request, a *sdk.Answer) error {
-	limit := time.Duration(wait.Of(r.Config) * float64(time.Second))
-	wanted := interfaces.Of(r.Config)
-	found, source, err := waitForNeighbors(ctx, r.Root, wanted, limit)
+func detect(m *sdk.Machine) error {
+	limit := time.Duration(wait.Of(m.Config) * float64(time.Second))
+	wanted := interfaces.Of(m.Config)
+	found, source, err := waitForNeighbors(m.Context(), m.Root, wanted, limit)
 	if err != nil {
 		why := explain(err)
-		a.AddFacts(neighbors.Unknown("%s", why))
-		a.Warn("%s", why)
+		m.AddFacts(neighbors.Unknown("%s", why))
+		m.Warn("%s", why)
 		return nil
 	}
 
 	for _, problem := range found.problems {
-		a.Warn("%s", problem)
+		m.Warn("%s", problem)
 	}
 	list := found.sorted()
 	if hidden := len(list) - maxNeighbors; hidden > 0 {
-		a.Warn("%d neighbours are left out: more than %d are a fault or an attack", hidden, maxNeighbors)
+		m.Warn("%d neighbours are left out: more than %d are a fault or an attack", hidden, maxNeighbors)
 		list = list[:maxNeighbors]
 	}
 	if missing := found.missing(wanted); len(missing) > 0 {
 		const text = "no LLDP neighbour on %s: its switch does not send LLDP, networkd does not receive it there " +
 			"(LLDP=yes in its .network file), or wait_seconds is too short"
-		a.Warn(text, strings.Join(missing, ", "))
+		m.Warn(text, strings.Join(missing, ", "))
 	}
-	a.AddFacts(neighbors.Is(list, source))
+	m.AddFacts(neighbors.Is(list, source))
 
 	return nil
 }

@@ -19,11 +19,7 @@ import (
 	"github.com/prelet/prelet/plugins/sdk/detectortest"
 )
 
-func detector() Detector { return Detector{Version: "1.0.0"} }
-
-func TestMain(m *testing.M)     { detectortest.Main(m, detector()) }
-func TestMachines(t *testing.T) { detectortest.Machines(t, detector(), "testdata") }
-func TestConforms(t *testing.T) { detectortest.Conform(t, nil, detectortest.Roots(t, "testdata")...) }
+func TestDetector(t *testing.T) { detectortest.Run(t, New("1.0.0")) }
 
 // tlv is a field of an LLDP frame.
 func tlv(kind int, value string) string {
@@ -59,9 +55,9 @@ func root(t testing.TB, files map[string][]byte) sdk.Root {
 	return detectortest.Root(t, tree)
 }
 
-func detect(t testing.TB, r sdk.Root, config map[string]any) contract.Answer {
+func detectOn(t testing.TB, r sdk.Root, config map[string]any) contract.Answer {
 	t.Helper()
-	return detectortest.Detect(t, detector(), r, config)
+	return detectortest.Detect(t, New("1.0.0"), r, config)
 }
 
 // facts returns the neighbours as JSON.
@@ -77,7 +73,7 @@ func TestFrames(t *testing.T) {
 		"3": file(frame("leaf-08", "\x01\x02")),
 		"9": file(frame("x", "y")),
 	})
-	a := detect(t, r, map[string]any{"interfaces": []any{"ens1", "ens2", "ens3"}})
+	a := detectOn(t, r, map[string]any{"interfaces": []any{"ens1", "ens2", "ens3"}})
 	const want = `[{"chassis":"02:00:5e:00:53:01","interface":"ens1","port":"Ethernet1/7","port_description":"rack 7, unit 12","system":"leaf-07"},` +
 		`{"chassis":"02:00:5e:00:53:01","interface":"ens2","port":"0102","port_description":"rack 7, unit 12","system":"leaf-08"}]`
 	if got := facts(a); got != want {
@@ -102,7 +98,7 @@ func TestGarbage(t *testing.T) {
 		"no length":               {append(file(good), 1, 2), 1},
 		"a frame without content": {file(nil, good), 1},
 	} {
-		a := detect(t, root(t, map[string][]byte{"2": tt.file}), nil)
+		a := detectOn(t, root(t, map[string][]byte{"2": tt.file}), nil)
 		var list []any
 		_ = json.Unmarshal([]byte(facts(a)), &list)
 		if len(list) != tt.neighbors || len(a.Warnings) != 1 || !strings.Contains(a.Warnings[0], "ens1") {
@@ -113,7 +109,7 @@ func TestGarbage(t *testing.T) {
 
 // TestTerminalCodes: texts of the wire cannot control a terminal.
 func TestTerminalCodes(t *testing.T) {
-	a := detect(t, root(t, map[string][]byte{"2": file(frame("leaf\x1b[2J\xff", "Ethernet1\n/7"))}), nil)
+	a := detectOn(t, root(t, map[string][]byte{"2": file(frame("leaf\x1b[2J\xff", "Ethernet1\n/7"))}), nil)
 	if got := facts(a); strings.ContainsAny(got, "\x1b\n") || !strings.Contains(got, `"leaf [2J?"`) {
 		t.Errorf("got %s, want texts without control characters", got)
 	}
@@ -125,7 +121,7 @@ func TestFlood(t *testing.T) {
 	for i := range 100 {
 		frames = append(frames, frame("x", fmt.Sprintf("port%03d", i)))
 	}
-	a := detect(t, root(t, map[string][]byte{"2": file(frames...)}), nil)
+	a := detectOn(t, root(t, map[string][]byte{"2": file(frames...)}), nil)
 	if n := strings.Count(facts(a), `"port":`); n != maxNeighbors || len(a.Warnings) != 1 {
 		t.Errorf("got %d neighbours, warnings %q; want %d and one warning", n, a.Warnings, maxNeighbors)
 	}
@@ -133,7 +129,7 @@ func TestFlood(t *testing.T) {
 
 // TestNoNetworkd: a machine without networkd's files has no neighbours, and the reason.
 func TestNoNetworkd(t *testing.T) {
-	a := detect(t, root(t, nil), nil)
+	a := detectOn(t, root(t, nil), nil)
 	if a.Facts[0].Value != nil || !strings.Contains(a.Facts[0].Unknown, "it does not run, or its .network files have LLDP=no") {
 		t.Errorf("got %+v, want no value and the reason", a.Facts[0])
 	}
@@ -218,6 +214,6 @@ func FuzzFrames(f *testing.F) {
 	f.Add(file(frame("leaf-07", "Ethernet1/7")))
 	f.Add(append(file([]byte("\xff")), 0xff))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		detect(t, root(t, map[string][]byte{"2": b}), nil)
+		detectOn(t, root(t, map[string][]byte{"2": b}), nil)
 	})
 }

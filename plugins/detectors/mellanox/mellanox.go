@@ -3,7 +3,6 @@
 package mellanox
 
 import (
-	"context"
 	_ "embed"
 	"strconv"
 	"strings"
@@ -15,9 +14,6 @@ import (
 
 //go:embed models.txt
 var modelNames string
-
-// Detector implements sdk.Detector.
-type Detector struct{ Version string }
 
 var (
 	virtual = sdk.Attr[bool]{
@@ -44,41 +40,41 @@ var (
 // Domain is the domain of the recommended labels.
 const Domain = "mellanox.com"
 
-// Describe implements sdk.Detector.
-func (d Detector) Describe() sdk.Description {
-	return sdk.Description{
+// New declares the detector of a version.
+func New(version string) sdk.Detector {
+	return sdk.Detector{
 		Name:    "mellanox",
-		Version: d.Version,
+		Version: version,
 		Vendor:  "prelet",
 		Doc:     "ConnectX and BlueField: ports, speed, SR-IOV, InfiniBand, firmware.",
 		Config:  []sdk.Declaration{virtual},
 		Facts:   []sdk.Declaration{models, fastest, layers},
 		Domains: []string{Domain},
 		// Class 02 is Ethernet and InfiniBand, without the bridges, switches and crypto functions of the same boards.
-		Match: sdk.Match{PCIIDs: []string{"15b3:*:02"}},
+		Match:  sdk.Match{PCIIDs: []string{"15b3:*:02"}},
+		Detect: detect,
 	}
 }
 
-// Detect implements sdk.Detector.
-func (d Detector) Detect(_ context.Context, r sdk.Request, a *sdk.Answer) error {
+func detect(m *sdk.Machine) error {
 	count := map[string]int{}
 	seenLayers := map[string]bool{}
-	var top sdk.Device
-	for _, p := range r.Devices {
-		_, isVirtual := devices.Virtual(r.Root, p)
-		if isVirtual && !virtual.Of(r.Config) {
+	top := &sdk.Device{}
+	for _, card := range m.Devices {
+		isVirtual := card.PhysicalFunction() != ""
+		if isVirtual && !virtual.Of(m.Config) {
 			continue
 		}
-		card := newCard(r.Root, p, isVirtual)
-		a.Add(card)
+		readCard(m.Root, card, isVirtual)
+		m.Add(card)
 		if isVirtual {
 			continue
 		}
 
-		if card.Model != nil {
-			count[*card.Model]++
+		if card.Model != "" {
+			count[card.Model]++
 		} else {
-			a.Warn("%s: this detector does not know the model of 15b3:%s", p.Address, p.Device)
+			m.Warn("%s: this detector does not know the model of 15b3:%s", card.Address, card.PCI.Device)
 		}
 		for k, v := range card.Attributes {
 			if strings.HasSuffix(k, ".link_layer") {
@@ -89,46 +85,41 @@ func (d Detector) Detect(_ context.Context, r sdk.Request, a *sdk.Answer) error 
 			top = card
 		}
 	}
-	a.AddFacts(
+	m.AddFacts(
 		models.Is(count, "PCI ids"),
 		layers.Is(devices.SortedKeys(seenLayers), "/sys/class/infiniband"),
 	)
 
-	if top.SpeedGbps == nil {
-		a.AddFacts(fastest.Unknown("no link is up with a known speed"))
+	if top.SpeedGbps == 0 {
+		m.AddFacts(fastest.Unknown("no link is up with a known speed"))
 		return nil
 	}
 	evidence := top.Evidence["speed_gbps"]
-	a.AddFacts(fastest.Is(*top.SpeedGbps, evidence))
-	speed := strconv.FormatFloat(*top.SpeedGbps, 'f', -1, 64)
-	a.Recommend(Domain+"/nic.speed", speed+"G", evidence)
-	if top.Model != nil {
-		a.Recommend(Domain+"/nic.model", sdk.LabelValue(*top.Model), top.Evidence["model"])
-	}
+	m.AddFacts(fastest.Is(top.SpeedGbps, evidence))
+	speed := strconv.FormatFloat(top.SpeedGbps, 'f', -1, 64)
+	m.Recommend(Domain+"/nic.speed", speed+"G", evidence)
+	m.Recommend(Domain+"/nic.model", top.Model, top.Evidence["model"])
 
 	return nil
 }
 
-func newCard(r sdk.Root, p sdk.PCIDevice, isVirtual bool) sdk.Device {
-	card := nics.Card(r, p)
-	card.Vendor = new("mellanox")
-	model := devices.LookUp(modelNames, p.Device)
+func readCard(r sdk.Root, card *sdk.Device, isVirtual bool) {
+	nics.Read(r, card)
+	card.Vendor = "mellanox"
+	model := devices.LookUp(modelNames, card.PCI.Device)
 	if model == "" {
-		return card
+		return
 	}
 
-	card.Model = new(model)
-	card.Name = new("Mellanox " + model)
-	card.Evidence["model"] = "PCI device 15b3:" + p.Device
+	card.Model = model
+	card.Name = "Mellanox " + model
+	card.Evidence["model"] = "PCI device 15b3:" + card.PCI.Device
 	if strings.HasPrefix(model, "BlueField") && !isVirtual {
-		card.Kind = new("dpu")
+		card.Kind = "dpu"
 	}
-
-	return card
 }
 
 // isFaster reports whether a card's link is up and faster than another one.
-func isFaster(card, other sdk.Device) bool {
-	isUp := card.Link != nil && *card.Link == "up" && card.SpeedGbps != nil
-	return isUp && (other.SpeedGbps == nil || *card.SpeedGbps > *other.SpeedGbps)
+func isFaster(card, other *sdk.Device) bool {
+	return card.Link == "up" && card.SpeedGbps > other.SpeedGbps
 }

@@ -90,42 +90,42 @@ func joinFabrics(gpus []gpu) (out fabrics) {
 
 // report adds the facts, a warning about faults, and the label that schedulers of NVLink domains read. Its value is
 // that of GPU feature discovery: ClusterUUID.CliqueID.
-func (f fabrics) report(a *sdk.Answer, unknown string) {
+func (f fabrics) report(m *sdk.Machine, unknown string) {
 	const evidence = "nvml, nvmlDeviceGetGpuFabricInfoV"
 	noAnswer := cmp.Or(unknown, "NVML does not report it: drivers before 550 do not")
 	if f.state == "" {
-		a.AddFacts(fabricState.Unknown("%s", noAnswer))
+		m.AddFacts(fabricState.Unknown("%s", noAnswer))
 	} else {
-		a.AddFacts(fabricState.Is(f.state, evidence))
+		m.AddFacts(fabricState.Is(f.state, evidence))
 	}
 	if f.health == "" {
-		a.AddFacts(fabricHealth.Unknown("%s", cmp.Or(unknown, "NVML does not report it for these GPUs")))
+		m.AddFacts(fabricHealth.Unknown("%s", cmp.Or(unknown, "NVML does not report it for these GPUs")))
 	} else {
-		a.AddFacts(fabricHealth.Is(f.health, evidence))
+		m.AddFacts(fabricHealth.Is(f.health, evidence))
 	}
 
 	switch f.state {
 	case fabricFailed:
-		a.Warn("a GPU could not be registered with the NVLink fabric: " +
+		m.Warn("a GPU could not be registered with the NVLink fabric: " +
 			"see `nvidia-smi -q` (Fabric), and the log of nvidia-fabricmanager or of the rack's fabric manager")
 	case fabricNotStarted, fabricInProgress:
-		a.Warn("the GPUs are not registered with the NVLink fabric yet (%s)", f.state)
+		m.Warn("the GPUs are not registered with the NVLink fabric yet (%s)", f.state)
 	}
 	if f.health == unhealthy || f.health == limitedCapacity {
-		a.Warn("the NVLink fabric is %s: see `nvidia-smi -q` (Fabric, Health)", f.health)
+		m.Warn("the NVLink fabric is %s: see `nvidia-smi -q` (Fabric, Health)", f.health)
 	}
 
 	isUsable := f.state == fabricCompleted && f.cliques == 1
 	if !isUsable {
 		why := f.explainNoClique(noAnswer)
-		a.AddFacts(fabricCluster.Unknown("%s", why), fabricClique.Unknown("%s", why))
+		m.AddFacts(fabricCluster.Unknown("%s", why), fabricClique.Unknown("%s", why))
 		if f.cliques > 1 {
-			a.Warn("%s: nvidia.com/gpu.clique is not recommended", why)
+			m.Warn("%s: nvidia.com/gpu.clique is not recommended", why)
 		}
 		return
 	}
-	a.AddFacts(fabricCluster.Is(f.cluster, evidence), fabricClique.Is(f.clique, evidence))
-	a.Recommend(Domain+"/gpu.clique", f.cluster+"."+strconv.Itoa(f.clique), evidence)
+	m.AddFacts(fabricCluster.Is(f.cluster, evidence), fabricClique.Is(f.clique, evidence))
+	m.Recommend(Domain+"/gpu.clique", f.cluster+"."+strconv.Itoa(f.clique), evidence)
 }
 
 // explainNoClique returns why there is no clique.

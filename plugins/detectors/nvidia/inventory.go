@@ -40,9 +40,9 @@ type inventory struct {
 	missing  []string // addresses
 }
 
-func newInventory(r sdk.Request, byNVML, hasDriver bool) *inventory {
-	i := &inventory{root: r.Root, byNVML: byNVML, hasDriver: hasDriver, missing: []string{}}
-	if n, ok := expectedGPUs.Lookup(r.Config); ok {
+func newInventory(m *sdk.Machine, byNVML, hasDriver bool) *inventory {
+	i := &inventory{root: m.Root, byNVML: byNVML, hasDriver: hasDriver, missing: []string{}}
+	if n, ok := expectedGPUs.Lookup(m.Config); ok {
 		i.expected = &n
 	}
 
@@ -50,32 +50,32 @@ func newInventory(r sdk.Request, byNVML, hasDriver bool) *inventory {
 }
 
 // add counts a GPU. isKnown reports whether NVML has it.
-func (i *inventory) add(p sdk.PCIDevice, x sdk.Device, isKnown bool) {
-	if strings.Contains(p.Driver, "vfio") || p.Driver == "pci-stub" {
+func (i *inventory) add(x *sdk.Device, isKnown bool) {
+	if strings.Contains(x.Driver, "vfio") || x.Driver == "pci-stub" {
 		return
 	}
 
 	i.onBus++
 	isAttached := isKnown
 	if !i.byNVML {
-		isAttached = i.root.Exists(informationFile(p)) && x.Attributes["excluded"] == ""
+		isAttached = i.root.Exists(informationFile(x)) && x.Attributes["excluded"] == ""
 	}
 	if isAttached {
 		i.attached++
 		return
 	}
-	i.missing = append(i.missing, p.Address)
+	i.missing = append(i.missing, x.Address)
 }
 
 // report adds the facts, and a warning if a GPU is missing.
-func (i *inventory) report(a *sdk.Answer) {
+func (i *inventory) report(m *sdk.Machine) {
 	const bus = "PCI functions of class 03"
 	expected := i.onBus
 	if i.expected != nil {
 		expected = *i.expected
-		a.AddFacts(gpusExpected.Is(expected, "expected_gpus of the site"))
+		m.AddFacts(gpusExpected.Is(expected, "expected_gpus of the site"))
 	} else {
-		a.AddFacts(gpusExpected.Is(expected, bus))
+		m.AddFacts(gpusExpected.Is(expected, bus))
 	}
 
 	evidence := "nvml"
@@ -84,22 +84,22 @@ func (i *inventory) report(a *sdk.Answer) {
 	}
 	switch {
 	case i.hasDriver:
-		a.AddFacts(
+		m.AddFacts(
 			gpusAttached.Is(i.attached, evidence),
 			gpusMissing.Is(i.missing, evidence),
 			gpusComplete.Is(i.attached >= expected, evidence),
 		)
 		if i.attached < expected {
-			a.Warn("%s", i.describe(expected))
+			m.Warn("%s", i.describe(expected))
 		}
 		return
 	case i.onBus < expected:
-		a.AddFacts(gpusComplete.Is(false, bus))
-		a.Warn("%d of %d GPUs are on the PCI bus", i.onBus, expected)
+		m.AddFacts(gpusComplete.Is(false, bus))
+		m.Warn("%d of %d GPUs are on the PCI bus", i.onBus, expected)
 	default:
-		a.AddFacts(gpusComplete.Unknown("the driver is not loaded"))
+		m.AddFacts(gpusComplete.Unknown("the driver is not loaded"))
 	}
-	a.AddFacts(gpusAttached.Unknown("the driver is not loaded"), gpusMissing.Unknown("the driver is not loaded"))
+	m.AddFacts(gpusAttached.Unknown("the driver is not loaded"), gpusMissing.Unknown("the driver is not loaded"))
 }
 
 // describe returns which GPUs are missing, and where to look.

@@ -12,20 +12,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/prelet/prelet/plugins/internal/devices"
 	"github.com/prelet/prelet/plugins/sdk"
 )
 
-// Detector implements sdk.Detector.
-type Detector struct {
-	Version string
-	library library // nil: built without NVML
-}
-
-// New returns the detector of this build.
-func New(version string) Detector {
-	return Detector{version, buildLibrary()}
-}
+// New declares the detector of a version, with NVML if it is in this build.
+func New(version string) sdk.Detector { return declare(version, buildLibrary()) }
 
 // library is NVML, or a fake in a test.
 type library interface {
@@ -96,11 +87,11 @@ var (
 // Domain is the domain of the recommended labels, which have the names of NVIDIA's GPU feature discovery.
 const Domain = "nvidia.com"
 
-// Describe implements sdk.Detector.
-func (d Detector) Describe() sdk.Description {
-	out := sdk.Description{
+// declare declares the detector with a library, nil without one.
+func declare(version string, l library) sdk.Detector {
+	out := sdk.Detector{
 		Name:    "nvidia",
-		Version: d.Version,
+		Version: version,
 		Vendor:  "prelet",
 		Doc:     "NVIDIA GPUs: names, driver, MIG instances. Without memory, fabric and CUDA: built without NVML.",
 		Config:  []sdk.Declaration{useNVML, expectedGPUs},
@@ -123,8 +114,9 @@ func (d Detector) Describe() sdk.Description {
 		},
 		Domains: []string{Domain},
 		Match:   sdk.Match{PCIIDs: []string{"10de:*:0300", "10de:*:0302"}},
+		Detect:  func(m *sdk.Machine) error { return detect(m, l) },
 	}
-	if d.library != nil {
+	if l != nil {
 		out.Doc = "NVIDIA GPUs: names, driver, MIG; with NVML also memory, NVLink fabric and CUDA."
 		out.Wants = sdk.Needs{Devices: []string{"/dev/nvidiactl", "/dev/nvidia*"}}
 	}
@@ -132,69 +124,65 @@ func (d Detector) Describe() sdk.Description {
 	return out
 }
 
-// Detect implements sdk.Detector.
-func (d Detector) Detect(ctx context.Context, r sdk.Request, a *sdk.Answer) error {
-	result, unknown := d.queryLibrary(ctx, r, a)
+func detect(m *sdk.Machine, l library) error {
+	result, unknown := queryLibrary(m, l)
 	byAddress := map[string]gpu{}
 	for _, g := range result.gpus {
 		byAddress[g.address] = g
 	}
 
-	hasDriver := reportDriver(r.Root, result, unknown, a)
+	hasDriver := reportDriver(m, result, unknown)
 	s := newSummary(unknown)
-	i := newInventory(r, unknown == "", hasDriver)
-	for _, p := range r.Devices {
-		x := readGPU(r.Root, p)
-		if physical, isVirtual := devices.Virtual(r.Root, p); isVirtual {
+	i := newInventory(m, unknown == "", hasDriver)
+	for _, x := range m.Devices {
+		readGPU(m.Root, x)
+		if physical := x.PhysicalFunction(); physical != "" {
 			x.Attributes["physical_function"] = physical
-			s.addVirtual(r.Root, p, &x)
-			a.Add(x)
+			s.addVirtual(m.Root, x)
+			m.Add(x)
 			continue
 		}
 
-		g, isKnown := byAddress[p.Address]
+		g, isKnown := byAddress[x.Address]
 		if isKnown {
-			addNVML(&x, g)
+			addNVML(x, g)
 			s.known = append(s.known, g)
 		}
 		s.add(x, g)
-		i.add(p, x, isKnown)
-		a.Add(x)
+		i.add(x, isKnown)
+		m.Add(x)
 	}
 	if missing := len(result.gpus) - len(s.known); missing > 0 {
-		a.Warn("NVML reports %d GPUs that are not on the PCI bus", missing)
+		m.Warn("NVML reports %d GPUs that are not on the PCI bus", missing)
 	}
 	for _, failure := range result.failures {
-		a.Warn("NVML: %s", failure)
+		m.Warn("NVML: %s", failure)
 	}
-	i.report(a)
-	s.report(a)
-	s.recommend(a)
+	i.report(m)
+	s.report(m)
+	s.recommend(m)
 
 	f := joinFabrics(s.known)
-	f.report(a, unknown)
+	f.report(m, unknown)
 
 	return nil
 }
 
 // queryLibrary asks NVML, unless a reason prevents it, and keeps time for an answer without it. It returns the reason
 // of a missing result.
-func (d Detector) queryLibrary(
-	ctx context.Context,
-	r sdk.Request,
-	a *sdk.Answer,
-) (result machine, unknown string) {
+func queryLibrary(m *sdk.Machine, l library) (result machine, unknown string) {
 	switch {
-	case !useNVML.Of(r.Config):
+	case !useNVML.Of(m.Config):
 		return machine{}, "the site sets nvml = false"
-	case d.library == nil:
+	case l == nil:
 		return machine{}, "this detector was built without NVML"
-	case !r.Root.Real():
+	case !m.Real():
 		return machine{}, "NVML works on this machine only"
-	case len(r.Devices) == 0:
+	case len(m.Devices) == 0:
 		return machine{}, "this machine has no GPU"
 	}
 
+	ctx := m.Context()
 	if end, ok := ctx.Deadline(); ok {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithDeadline(ctx, end.Add(-time.Until(end)/5))
@@ -206,21 +194,21 @@ func (d Detector) queryLibrary(
 	}
 	done := make(chan outcome, 1) // buffered: the result may come too late
 	go func() {
-		m, err := d.library.query()
-		done <- outcome{m, err}
+		result, err := l.query()
+		done <- outcome{result, err}
 	}()
 
 	const warning = "NVML failed: %v. Memory, MIG, the fabric and CUDA are unknown"
 	select {
 	case o := <-done:
 		if o.err != nil {
-			a.Warn(warning, o.err)
+			m.Warn(warning, o.err)
 			return machine{}, o.err.Error()
 		}
 		return o.machine, ""
 	case <-ctx.Done():
 		unknown = "NVML did not return in time: the driver may hang"
-		a.Warn(warning, unknown)
+		m.Warn(warning, unknown)
 		return machine{}, unknown
 	}
 }
@@ -229,17 +217,17 @@ func (d Detector) queryLibrary(
 var version = regexp.MustCompile(`^\d+(\.\d+)+$`)
 
 // informationFile is the driver's file about a GPU, which exists while the driver has the GPU.
-func informationFile(p sdk.PCIDevice) string {
-	return "/proc/driver/nvidia/gpus/" + p.Address + "/information"
+func informationFile(x *sdk.Device) string {
+	return "/proc/driver/nvidia/gpus/" + x.Address + "/information"
 }
 
 // readGPU reads the files of NVIDIA's driver about one GPU. With another driver there are none.
-func readGPU(r sdk.Root, p sdk.PCIDevice) sdk.Device {
-	x := devices.New(p, "gpu", "nvidia")
-	file := informationFile(p)
+func readGPU(r sdk.Root, x *sdk.Device) {
+	x.Kind, x.Vendor = "gpu", "nvidia"
+	file := informationFile(x)
 	text, err := r.Text(file)
 	if err != nil {
-		return x
+		return
 	}
 
 	fields := map[string]string{}
@@ -252,62 +240,55 @@ func readGPU(r sdk.Root, p sdk.PCIDevice) sdk.Device {
 			fields[strings.TrimSpace(k)] = v
 		}
 	}
-	devices.SetName(&x, fields["Model"], "NVIDIA", file)
-	devices.SetAttribute(&x, "video_bios", fields["Video BIOS"], file)
-	devices.SetAttribute(&x, "gsp_firmware", fields["GPU Firmware"], file)
+	x.SetName(fields["Model"], file)
+	x.SetAttribute("video_bios", fields["Video BIOS"], file)
+	x.SetAttribute("gsp_firmware", fields["GPU Firmware"], file)
 	if fields["GPU Excluded"] == "Yes" {
-		devices.SetAttribute(&x, "excluded", "true", file)
+		x.SetAttribute("excluded", "true", file)
 	}
 
 	if minor, err := strconv.ParseUint(fields["Device Minor"], 10, 32); err == nil {
 		x.Attributes["minor"] = fields["Device Minor"]
 		dir := fmt.Sprintf("/proc/driver/nvidia/capabilities/gpu%d/mig", minor)
 		if instances := r.Glob(dir + "/gi*"); len(instances) > 0 {
-			devices.SetAttribute(&x, "mig_gpu_instances", strconv.Itoa(len(instances)), dir)
+			x.SetAttribute("mig_gpu_instances", strconv.Itoa(len(instances)), dir)
 		}
 	}
-
-	return x
 }
 
 // addNVML adds NVML's result.
 func addNVML(x *sdk.Device, g gpu) {
 	const evidence = "nvml"
-	devices.SetName(x, g.name, "NVIDIA", evidence)
-	devices.SetMemory(x, g.memory, evidence)
-	devices.SetAttribute(x, "family", g.family, evidence)
-	devices.SetAttribute(x, "compute_capability", g.compute, evidence)
-	devices.SetAttribute(x, "mig", g.mig, evidence)
-	devices.SetAttribute(x, "mig_devices", strings.Join(g.migDevices, " "), evidence)
-	devices.SetAttribute(x, "virtualization", g.virtualization, evidence)
-	devices.SetAttribute(x, "fabric_state", g.fabric.state, evidence)
-	devices.SetAttribute(x, "fabric_health", g.fabric.health, evidence)
+	x.SetName(g.name, evidence)
+	x.SetMemory(g.memory, evidence)
+	x.SetAttribute("family", g.family, evidence)
+	x.SetAttribute("compute_capability", g.compute, evidence)
+	x.SetAttribute("mig", g.mig, evidence)
+	x.SetAttribute("mig_devices", strings.Join(g.migDevices, " "), evidence)
+	x.SetAttribute("virtualization", g.virtualization, evidence)
+	x.SetAttribute("fabric_state", g.fabric.state, evidence)
+	x.SetAttribute("fabric_health", g.fabric.health, evidence)
 }
 
 // reportDriver reports the loaded driver and its CUDA, and returns whether there is one.
-func reportDriver(
-	r sdk.Root,
-	result machine,
-	unknown string,
-	a *sdk.Answer,
-) (isLoaded bool) {
+func reportDriver(m *sdk.Machine, result machine, unknown string) (isLoaded bool) {
 	const file = "/proc/driver/nvidia/version"
-	text, err := r.Text(file)
+	text, err := m.Text(file)
 	number, module := parseDriver(text)
 	switch {
 	case number != "":
-		a.AddFacts(driverVersion.Is(number, file), kernelModule.Is(module, file))
-		a.Recommend(Domain+"/cuda.driver-version.full", sdk.LabelValue(number), file)
+		m.AddFacts(driverVersion.Is(number, file), kernelModule.Is(module, file))
+		m.Recommend(Domain+"/cuda.driver-version.full", number, file)
 	case result.driver != "":
-		a.AddFacts(driverVersion.Is(result.driver, "nvml"), kernelModule.Unknown("%s has no module", file))
-		a.Recommend(Domain+"/cuda.driver-version.full", sdk.LabelValue(result.driver), "nvml")
+		m.AddFacts(driverVersion.Is(result.driver, "nvml"), kernelModule.Unknown("%s has no module", file))
+		m.Recommend(Domain+"/cuda.driver-version.full", result.driver, "nvml")
 	case err != nil:
-		a.AddFacts(
+		m.AddFacts(
 			driverVersion.Unknown("the driver is not loaded: %v", err),
 			kernelModule.Unknown("the driver is not loaded"),
 		)
 	default:
-		a.AddFacts(
+		m.AddFacts(
 			driverVersion.Unknown("%s has no version", file),
 			kernelModule.Unknown("%s has no version", file),
 		)
@@ -315,11 +296,11 @@ func reportDriver(
 
 	isLoaded = err == nil || result.driver != ""
 	if result.cuda == "" {
-		a.AddFacts(cudaVersion.Unknown("%s", cmp.Or(unknown, "NVML does not report it")))
+		m.AddFacts(cudaVersion.Unknown("%s", cmp.Or(unknown, "NVML does not report it")))
 		return isLoaded
 	}
-	a.AddFacts(cudaVersion.Is(result.cuda, "nvml"))
-	a.Recommend(Domain+"/cuda.runtime-version.full", sdk.LabelValue(result.cuda), "nvml")
+	m.AddFacts(cudaVersion.Is(result.cuda, "nvml"))
+	m.Recommend(Domain+"/cuda.runtime-version.full", result.cuda, "nvml")
 
 	return isLoaded
 }

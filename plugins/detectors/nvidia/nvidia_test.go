@@ -15,11 +15,9 @@ import (
 )
 
 // The build without NVML is tested, because all machines can run it.
-func detector() Detector { return Detector{Version: "1.0.0"} }
+func detector() sdk.Detector { return declare("1.0.0", nil) }
 
-func TestMain(m *testing.M)     { detectortest.Main(m, detector()) }
-func TestMachines(t *testing.T) { detectortest.Machines(t, detector(), "testdata") }
-func TestConforms(t *testing.T) { detectortest.Conform(t, nil, detectortest.Roots(t, "testdata")...) }
+func TestDetector(t *testing.T) { detectortest.Run(t, detector()) }
 
 // fake replaces NVML.
 type fake struct {
@@ -53,7 +51,7 @@ func askConfigured(t *testing.T, l library, config map[string]any) contract.Answ
 		{Address: "00ff:17:00.0", Vendor: "10de", Device: "2330", Class: "030200", Driver: "nvidia"},
 		{Address: "00ff:3d:00.0", Vendor: "10de", Device: "2330", Class: "030200", Driver: "nvidia"},
 	}
-	a, err := sdk.Detect(ctx, Detector{"1.0.0", l}, config, devices, root)
+	a, err := sdk.Detect(ctx, declare("1.0.0", l), config, devices, root)
 	if err != nil {
 		t.Fatalf("Detect: got %v, want no error", err)
 	}
@@ -206,7 +204,7 @@ func TestBuild(t *testing.T) {
 		doc  string
 		asks int
 	}{{nil, "built without NVML", 0}, {fake{}, "with NVML also memory", 2}} {
-		d := Detector{"1.0.0", tt.l}.Describe()
+		d := declare("1.0.0", tt.l)
 		if !strings.Contains(d.Doc, tt.doc) || len(d.Wants.Devices) != tt.asks {
 			t.Errorf("got doc %q, wants %v; want %q and %d devices", d.Doc, d.Wants, tt.doc, tt.asks)
 		}

@@ -5,7 +5,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/prelet/prelet/plugins/internal/devices"
 	"github.com/prelet/prelet/plugins/sdk"
 )
 
@@ -32,10 +31,10 @@ func newSummary(unknown string) *summary {
 }
 
 // add adds a GPU. NVML's result may be empty.
-func (s *summary) add(x sdk.Device, g gpu) {
+func (s *summary) add(x *sdk.Device, g gpu) {
 	s.found++
-	if x.Name != nil {
-		s.names[*x.Name]++
+	if x.Name != "" {
+		s.names[x.Name]++
 	}
 	if g.memory > 0 {
 		s.memory[g.memory] = true
@@ -54,60 +53,54 @@ func (s *summary) add(x sdk.Device, g gpu) {
 
 // addVirtual adds a virtual function. Its file has the type of vGPU that is set, 0 for none. Without it the driver
 // makes vGPUs as mediated devices, or none. Source: Virtual GPU Software User Guide, "vendor-specific VFIO framework".
-func (s *summary) addVirtual(r sdk.Root, p sdk.PCIDevice, x *sdk.Device) {
-	file := devices.Folder(p) + "/nvidia/current_vgpu_type"
+func (s *summary) addVirtual(r sdk.Root, x *sdk.Device) {
+	file := x.Path("nvidia/current_vgpu_type")
 	number, err := r.Int(file)
 	if err != nil || number <= 0 {
 		return
 	}
 
 	name := strconv.FormatInt(number, 10)
-	devices.SetAttribute(x, "vgpu_type", name, file)
+	x.SetAttribute("vgpu_type", name, file)
 	s.vgpus[name]++
 }
 
 // report adds facts.
-func (s *summary) report(a *sdk.Answer) {
-	a.AddFacts(
+func (s *summary) report(m *sdk.Machine) {
+	m.AddFacts(
 		products.Is(s.names, "/proc/driver/nvidia/gpus"),
 		vgpuTypes.Is(s.vgpus, "current_vgpu_type of virtual functions"),
 	)
 	switch {
 	case s.isMIG != nil:
-		a.AddFacts(migEnabled.Is(*s.isMIG, "nvml, /proc/driver/nvidia/capabilities"))
+		m.AddFacts(migEnabled.Is(*s.isMIG, "nvml, /proc/driver/nvidia/capabilities"))
 	case s.unknown != "":
-		a.AddFacts(migEnabled.Unknown("%s", s.unknown))
+		m.AddFacts(migEnabled.Unknown("%s", s.unknown))
 	default:
-		a.AddFacts(migEnabled.Is(false, "no GPU supports it"))
+		m.AddFacts(migEnabled.Is(false, "no GPU supports it"))
 	}
 	if s.unknown == "" {
-		a.AddFacts(migDevices.Is(s.profiles, "nvml"))
+		m.AddFacts(migDevices.Is(s.profiles, "nvml"))
 	} else {
-		a.AddFacts(migDevices.Unknown("%s", s.unknown))
+		m.AddFacts(migDevices.Unknown("%s", s.unknown))
 	}
 }
 
 // recommend adds labels. A label about one kind of GPU is correct only if all GPUs are of that kind.
-func (s *summary) recommend(a *sdk.Answer) {
+func (s *summary) recommend(m *sdk.Machine) {
 	if s.found == 0 {
 		return
 	}
 	add := func(name, value, evidence string) {
-		if value != "" {
-			a.Recommend(Domain+"/"+name, value, evidence)
-		}
+		m.Recommend(Domain+"/"+name, value, evidence)
 	}
 	add("gpu.count", strconv.Itoa(s.found), "PCI functions of class 03")
 	if len(s.names) > 1 {
-		a.Warn("this machine has GPUs of %d kinds: labels about one kind are not recommended", len(s.names))
+		m.Warn("this machine has GPUs of %d kinds: labels about one kind are not recommended", len(s.names))
 		return
 	}
 	for name, n := range s.names {
-		add(
-			"gpu.product",
-			sdk.LabelValue(name),
-			fmt.Sprintf("the name of all GPUs that have one (%d)", n),
-		)
+		add("gpu.product", name, fmt.Sprintf("the name of all GPUs that have one (%d)", n))
 	}
 
 	if len(s.known) == 0 {

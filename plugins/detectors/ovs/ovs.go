@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/prelet/prelet/plugins/internal/devices"
 	"github.com/prelet/prelet/plugins/sdk"
 )
 
@@ -20,9 +19,6 @@ const Socket = "/run/openvswitch/db.sock"
 
 // Group can connect to the socket if packaging/ovsdb-server.conf is installed.
 const Group = "prelet-ovs"
-
-// Detector implements sdk.Detector.
-type Detector struct{ Version string }
 
 // bridge is a bridge.
 type bridge struct {
@@ -75,11 +71,11 @@ var (
 // Domain is the domain of the recommended labels.
 const Domain = "openvswitch.org"
 
-// Describe implements sdk.Detector.
-func (d Detector) Describe() sdk.Description {
-	return sdk.Description{
+// New declares the detector of a version.
+func New(version string) sdk.Detector {
+	return sdk.Detector{
 		Name:    "ovs",
-		Version: d.Version,
+		Version: version,
 		Vendor:  "prelet",
 		Doc:     "Open vSwitch: bridges, and DPDK with its interfaces and their links.",
 		Config:  []sdk.Declaration{wait},
@@ -100,27 +96,27 @@ func (d Detector) Describe() sdk.Description {
 		Needs: sdk.Needs{Sockets: []string{Socket}},
 		// Debian's socket is for root only; with the files in packaging/ this group can use it. The cards of DPDK are
 		// of any vendor.
-		Wants: sdk.Needs{Groups: []string{Group}, AnyPCIDevice: true},
+		Wants:  sdk.Needs{Groups: []string{Group}, AnyPCIDevice: true},
+		Detect: detect,
 	}
 }
 
-// Detect implements sdk.Detector.
-func (d Detector) Detect(ctx context.Context, r sdk.Request, a *sdk.Answer) error {
-	limit := time.Duration(wait.Of(r.Config) * float64(time.Second))
-	s, err := waitForState(ctx, r.Root.Path(Socket), limit)
+func detect(m *sdk.Machine) error {
+	limit := time.Duration(wait.Of(m.Config) * float64(time.Second))
+	s, err := waitForState(m.Context(), m.Path(Socket), limit)
 	if err == nil {
-		a.AddFacts(running.Is(true, Socket))
-		s.report(a)
+		m.AddFacts(running.Is(true, Socket))
+		s.report(m)
 		return nil
 	}
 
 	why := explain(err)
 	if isNotRunning(err) {
-		a.AddFacts(running.Is(false, Socket))
+		m.AddFacts(running.Is(false, Socket))
 	} else {
-		a.AddFacts(running.Unknown("%s", why))
+		m.AddFacts(running.Unknown("%s", why))
 	}
-	a.AddFacts(
+	m.AddFacts(
 		dpdk.Unknown("%s", why),
 		initialized.Unknown("%s", why),
 		ovsVersion.Unknown("%s", why),
@@ -128,7 +124,7 @@ func (d Detector) Detect(ctx context.Context, r sdk.Request, a *sdk.Answer) erro
 		bridges.Unknown("%s", why),
 		interfaces.Unknown("%s", why),
 	)
-	a.Warn("%s", why)
+	m.Warn("%s", why)
 
 	return nil
 }
@@ -179,14 +175,14 @@ func (l link) isDPDK() bool {
 }
 
 // report adds facts, devices and labels.
-func (s state) report(a *sdk.Answer) {
+func (s state) report(m *sdk.Machine) {
 	const evidence = "ovsdb, table Open_vSwitch"
-	tellVersion(a, ovsVersion, s.ovs, evidence)
-	tellVersion(a, dpdkVersion, s.dpdk, evidence)
+	tellVersion(m, ovsVersion, s.ovs, evidence)
+	tellVersion(m, dpdkVersion, s.dpdk, evidence)
 	if s.initialized == nil {
-		a.AddFacts(initialized.Unknown("ovs-vswitchd has not reported it"))
+		m.AddFacts(initialized.Unknown("ovs-vswitchd has not reported it"))
 	} else {
-		a.AddFacts(initialized.Is(*s.initialized, evidence))
+		m.AddFacts(initialized.Is(*s.initialized, evidence))
 	}
 
 	shown := []iface{}
@@ -203,36 +199,37 @@ func (s state) report(a *sdk.Answer) {
 			addresses[*l.PCI]++
 		}
 	}
-	a.AddFacts(
+	m.AddFacts(
 		bridges.Is(s.bridges, "ovsdb, table Bridge"),
 		interfaces.Is(shown, "ovsdb, table Interface"),
 		dpdk.Is(count > 0, "ovsdb, table Interface, column type"),
 	)
 	// An attribute too, because a site can use attributes without a lock.
-	a.Attribute("dpdk", strconv.FormatBool(count > 0))
+	m.Attribute("dpdk", strconv.FormatBool(count > 0))
 
 	for _, l := range s.interfaces {
 		if l.PCI != nil && addresses[*l.PCI] == 1 { // interfaces that share a card are representors
-			a.Add(l.device())
+			m.Add(l.device(m))
 		}
 	}
 	if count > 0 {
-		a.Recommend(Domain+"/dpdk", "true", fmt.Sprintf("%d interfaces of type dpdk…", count))
+		m.Recommend(Domain+"/dpdk", "true", fmt.Sprintf("%d interfaces of type dpdk…", count))
 	}
 }
 
-func tellVersion(a *sdk.Answer, f sdk.Fact[string], version, evidence string) {
+func tellVersion(m *sdk.Machine, f sdk.Fact[string], version, evidence string) {
 	if version == "" {
-		a.AddFacts(f.Unknown("ovs-vswitchd has not reported it: it does not run, or without DPDK"))
+		m.AddFacts(f.Unknown("ovs-vswitchd has not reported it: it does not run, or without DPDK"))
 		return
 	}
-	a.AddFacts(f.Is(version, evidence))
+	m.AddFacts(f.Is(version, evidence))
 }
 
 // device returns the device of a card that the kernel has no interface for.
-func (l link) device() sdk.Device {
-	x := devices.New(sdk.PCIDevice{Address: *l.PCI}, "nic", "")
-	devices.SetAttribute(&x, "ovs.interface", l.Name, "ovsdb")
+func (l link) device(m *sdk.Machine) *sdk.Device {
+	x := m.NewDevice(sdk.PCIDevice{Address: *l.PCI})
+	x.Kind = "nic"
+	x.SetAttribute("ovs.interface", l.Name, "ovsdb")
 	if l.Bridge != nil {
 		x.Attributes["ovs.bridge"] = *l.Bridge
 	}
@@ -246,12 +243,12 @@ func (l link) device() sdk.Device {
 		return x
 	}
 
-	x.Link = new("down")
+	x.Link = "down"
 	x.Evidence["link"] = "ovsdb, column link_state"
 	if *l.up {
-		x.Link = new("up")
+		x.Link = "up"
 		if l.gbps > 0 {
-			x.SpeedGbps = new(l.gbps)
+			x.SpeedGbps = l.gbps
 			x.Evidence["speed_gbps"] = "ovsdb, column link_speed"
 		}
 	}

@@ -17,10 +17,9 @@ import (
 	"github.com/prelet/prelet/plugins/sdk/detectortest"
 )
 
-func detector() ovs.Detector { return ovs.Detector{Version: "1.0.0"} }
+func detector() sdk.Detector { return ovs.New("1.0.0") }
 
-func TestMain(m *testing.M)     { detectortest.Main(m, detector()) }
-func TestConforms(t *testing.T) { detectortest.Conform(t, nil) }
+func TestConforms(t *testing.T) { detectortest.Conform(t, detector(), nil) }
 
 // TestDescription keeps the description that the example of a site is checked with.
 func TestDescription(t *testing.T) {

@@ -71,11 +71,11 @@ func real(t *testing.T) (root sdk.Root, vsctl func(command string)) {
 func TestReal(t *testing.T) {
 	root, vsctl := real(t)
 	vsctl("init")
-	if s := factJSON(detectortest.Detect(t, ovs.Detector{Version: "1.0.0"}, root, nil), "dpdk"); s != "false" {
+	if s := factJSON(detectortest.Detect(t, detector(), root, nil), "dpdk"); s != "false" {
 		t.Errorf("database without bridges: got dpdk %s, want false", s)
 	}
 	database(vsctl)
-	got := detectortest.Detect(t, ovs.Detector{Version: "1.0.0"}, root, nil)
+	got := detectortest.Detect(t, detector(), root, nil)
 	b, err := json.MarshalIndent(got, "", "  ")
 	must(t, err)
 	golden := filepath.Join("testdata", "dpdk.json")

@@ -10,39 +10,34 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/prelet/prelet/plugins/internal/devices"
 	"github.com/prelet/prelet/plugins/sdk"
 )
 
-// Card returns the device of a network card's function, without name, vendor and model.
-func Card(r sdk.Root, p sdk.PCIDevice) sdk.Device {
-	dir := devices.Folder(p)
-	card := devices.New(p, "nic", "")
-	if physical, isVirtual := devices.Virtual(r, p); isVirtual {
+// Read reads a network card's function: everything but name, vendor and model.
+func Read(r sdk.Root, card *sdk.Device) {
+	card.Kind = "nic"
+	if physical := card.PhysicalFunction(); physical != "" {
 		card.Attributes["physical_function"] = physical
 	} else {
-		devices.ReadSRIOV(&card, r, dir)
+		card.ReadSRIOV()
 	}
 
-	for i, name := range interfaces(r, dir) {
-		folder := dir + "/net/" + name
+	for i, name := range interfaces(r, card.Path("net")) {
 		if i == 0 {
-			readPort(&card, r, folder, name)
+			readPort(card, r, card.Path("net/"+name), name)
 			continue
 		}
 
 		prefix := fmt.Sprintf("port%d.", i+1) // ConnectX-3 has several ports in one function
-		addPort(&card, r, folder, name, prefix)
+		addPort(card, r, card.Path("net/"+name), name, prefix)
 	}
-	readInfiniBand(&card, r, dir)
-
-	return card
+	readInfiniBand(card, r)
 }
 
 // uplink matches the names of physical ports. A card in switchdev mode also shows representors, such as pf0vf3.
 var uplink = regexp.MustCompile(`^p\d+(s\d+)?$`)
 
-// interfaces returns the names of a function's interfaces: physical ports first, by number. It leaves out
+// interfaces returns the names of the interfaces in a folder: physical ports first, by number. It leaves out
 // representors.
 func interfaces(r sdk.Root, dir string) []string {
 	type port struct {
@@ -52,7 +47,6 @@ func interfaces(r sdk.Root, dir string) []string {
 	}
 	var ports []port
 
-	dir += "/net"
 	for _, name := range r.Names(dir) {
 		folder := dir + "/" + name
 		physical, _ := r.Text(folder + "/phys_port_name")
@@ -92,34 +86,32 @@ func addPort(card *sdk.Device, r sdk.Root, dir, name, prefix string) {
 	readPort(&port, r, dir, name)
 
 	card.Attributes[prefix+"interface"] = name
-	if port.Link != nil {
-		card.Attributes[prefix+"link"] = *port.Link
+	if port.Link != "" {
+		card.Attributes[prefix+"link"] = port.Link
 	}
-	if port.SpeedGbps != nil {
-		speed := fmt.Sprint(*port.SpeedGbps)
-		card.Attributes[prefix+"speed_gbps"] = speed
+	if port.SpeedGbps > 0 {
+		card.Attributes[prefix+"speed_gbps"] = fmt.Sprint(port.SpeedGbps)
 	}
 }
 
 // readPort reads the link of an interface. Its speed is valid only while the link is up: otherwise drivers return -1,
 // the last speed, or nothing.
 func readPort(d *sdk.Device, r sdk.Root, dir, name string) {
-	d.Interface = new(name)
+	d.Interface = name
 	d.Evidence["interface"] = dir
 
 	link := readLink(r, dir)
 	if link == "" {
 		return
 	}
-	d.Link = new(link)
+	d.Link = link
 	d.Evidence["link"] = dir + "/operstate"
 
 	file := dir + "/speed"
 	mbps, err := r.Int(file)
 	isValid := err == nil && mbps > 0 && mbps < 1e8 // older kernels write -1 as 4294967295
 	if link == "up" && isValid {
-		gbps := float64(mbps) / 1000
-		d.SpeedGbps = new(gbps)
+		d.SpeedGbps = float64(mbps) / 1000
 		d.Evidence["speed_gbps"] = file
 	}
 }
@@ -145,30 +137,30 @@ func readLink(r sdk.Root, dir string) string {
 }
 
 // readInfiniBand reads the InfiniBand device of a function. ConnectX has one on Ethernet too (RoCE).
-func readInfiniBand(card *sdk.Device, r sdk.Root, dir string) {
-	names := r.Names(dir + "/infiniband")
+func readInfiniBand(card *sdk.Device, r sdk.Root) {
+	names := r.Names(card.Path("infiniband"))
 	if len(names) == 0 {
 		return
 	}
 
 	name := names[0] // a function has one
-	dir += "/infiniband/" + name
+	dir := card.Path("infiniband/" + name)
 	card.Attributes["infiniband.device"] = name
-	devices.ReadAttribute(card, r, "infiniband.firmware", dir+"/fw_ver")
-	devices.ReadAttribute(card, r, "infiniband.board", dir+"/board_id")
+	card.ReadOptional("infiniband.firmware", dir+"/fw_ver")
+	card.ReadOptional("infiniband.board", dir+"/board_id")
 
 	for _, port := range r.Names(dir + "/ports") {
 		at := dir + "/ports/" + port
 		prefix := "infiniband.port" + port + "."
 		read := func(name string) string {
-			return devices.ReadAttribute(card, r, prefix+name, at+"/"+name)
+			return card.ReadOptional(prefix+name, at+"/"+name)
 		}
 		layer := read("link_layer")
 		state := read("state")
 		rate := read("rate")
 
 		// The interface has set link and speed already, unless the machine does not use IPoIB.
-		hasLink := card.SpeedGbps != nil && card.Link != nil
+		hasLink := card.SpeedGbps > 0 && card.Link != ""
 		isLinkKnown := layer == "InfiniBand" && state != ""
 		if isLinkKnown && !hasLink {
 			setInfiniBandLink(card, state, rate, at)
@@ -179,17 +171,17 @@ func readInfiniBand(card *sdk.Device, r sdk.Root, dir string) {
 // setInfiniBandLink sets link and speed from a port's state, such as "4: ACTIVE", and rate, such as "400 Gb/sec (4X
 // NDR)".
 func setInfiniBandLink(card *sdk.Device, state, rate, dir string) {
-	card.Link = new("down")
+	card.Link = "down"
 	card.Evidence["link"] = dir + "/state"
 	if !strings.HasPrefix(state, "4:") {
 		return
 	}
-	card.Link = new("up")
+	card.Link = "up"
 
 	number, _, _ := strings.Cut(rate, " ")
 	gbps, err := strconv.ParseFloat(number, 64)
 	if err == nil && gbps > 0 {
-		card.SpeedGbps = new(gbps)
+		card.SpeedGbps = gbps
 		card.Evidence["speed_gbps"] = dir + "/rate"
 	}
 }

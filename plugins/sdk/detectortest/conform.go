@@ -3,6 +3,7 @@ package detectortest
 import (
 	"context"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,25 +16,12 @@ import (
 // asDetector is the argument with which a test's program becomes the detector.
 const asDetector = "detectortest-is-the-detector"
 
-// Main is the TestMain of a package that uses Conform: the test's own program becomes the detector, so that no other
-// program must be built. It does not return.
-//
-//	func TestMain(m *testing.M) { detectortest.Main(m, detector{}) }
-func Main(m *testing.M, d sdk.Detector) {
-	conformance.Shim()
-	if len(os.Args) == 2 && os.Args[1] == asDetector {
-		if os.Getenv(protocol.CookieKey) == "" {
-			os.Args = os.Args[:1] // as a person starts it, without a command
-		}
-		sdk.Serve(d)
-	}
-	os.Exit(m.Run())
-}
-
-// Conform runs all checks of package conformance on the detector of Main, as `prelet detectors check` does on its
-// program. Roots are machines with devices, from Root or Roots.
-func Conform(t *testing.T, config map[string]any, roots ...sdk.Root) conformance.Report {
+// Conform runs all checks of package conformance on a detector, as `prelet detectors check` does on its program. Roots
+// are machines with devices, from Root or Roots. The test's own program becomes the detector: it starts itself with
+// this test alone, which must call Conform before anything else that it would not do twice.
+func Conform(t *testing.T, d sdk.Detector, config map[string]any, roots ...sdk.Root) conformance.Report {
 	t.Helper()
+	becomeDetector(d)
 	program, err := os.Executable()
 	if err != nil {
 		t.Fatalf("finding the test's program: %v", err)
@@ -42,7 +30,9 @@ func Conform(t *testing.T, config map[string]any, roots ...sdk.Root) conformance
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 
-	o := conformance.Options{Config: config, Args: []string{asDetector}}
+	name, _, _ := strings.Cut(t.Name(), "/")
+	this := "-test.run=^" + name + "$"
+	o := conformance.Options{Config: config, Args: []string{this, asDetector}, ShimArgs: []string{this}}
 	if raceDetector {
 		o.Memory = 1 << 46 // the race detector needs much memory; tests without it have the limit
 	}
@@ -61,4 +51,16 @@ func Conform(t *testing.T, config map[string]any, roots ...sdk.Root) conformance
 	}
 
 	return r
+}
+
+// becomeDetector serves the detector, and does not return, if Conform has started this process.
+func becomeDetector(d sdk.Detector) {
+	conformance.Shim()
+	if !slices.Contains(os.Args, asDetector) {
+		return
+	}
+	if os.Getenv(protocol.CookieKey) == "" {
+		os.Args = os.Args[:1] // as a person starts it, without a command
+	}
+	sdk.Serve(d)
 }

@@ -1,25 +1,23 @@
 // Package detectortest tests a detector in the process of its test, on machines that a few lines describe (package
 // fakeroot), with all checks that prelet makes of its answers.
 //
-// The least that a detector's test should have:
+// A detector's test is one call:
 //
-//	func TestMachines(t *testing.T) { detectortest.Machines(t, detector{}, "testdata") }
+//	func TestDetector(t *testing.T) { detectortest.Run(t, detector) }
 //
-// It finds the files testdata/*.machine. Each has a machine, a site's configuration, and the expected answer:
+// It reads the files testdata/*.machine. Each has a machine, a site's configuration, and the expected answer:
 //
 //	config {"virtual_functions": true}
 //	pci 0000:3b:00.0 8086:159b 8086:0002 020000 ice numa=1
 //	---- answer
 //	{"devices": […], …}
 //
-// Write the part before the answer, run `DETECTORTEST_UPDATE=1 go test`, and check the answer that it wrote. Conform
-// checks the program as prelet starts it.
+// Write the part before the answer, run `DETECTORTEST_UPDATE=1 go test`, and check the answer that it wrote.
 package detectortest
 
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -33,19 +31,25 @@ import (
 	"github.com/prelet/prelet/plugins/sdk/fakeroot"
 )
 
-// Update is the environment variable with which Machines writes the answers instead of comparing them.
+// Update is the environment variable with which Run writes the answers instead of comparing them.
 const Update = "DETECTORTEST_UPDATE"
 
 // Timeout is the time limit of a detector in a test.
 const Timeout = 10 * time.Second
 
-// Root writes a machine to a folder of the test.
+// Root writes a machine, as package fakeroot describes it, to a folder of the test.
 func Root(t testing.TB, description string) sdk.Root {
 	t.Helper()
 	tree, err := fakeroot.Parse(description)
 	if err != nil {
 		t.Fatalf("invalid machine: %v", err)
 	}
+
+	return writeRoot(t, tree)
+}
+
+func writeRoot(t testing.TB, tree *fakeroot.Tree) sdk.Root {
+	t.Helper()
 	dir, err := os.MkdirTemp("", "machine-") // not t.TempDir, which Conform's user cannot enter
 	if err != nil {
 		t.Fatal(err)
@@ -102,122 +106,72 @@ func Detect(
 	return first
 }
 
-// Describe returns a detector's description. The test fails at once if it is invalid or differs the second time.
+// Describe returns a detector's description. The test fails at once if it is invalid.
 func Describe(t testing.TB, d sdk.Detector) contract.Description {
 	t.Helper()
-	first, err := sdk.Describe(d)
+	out, err := sdk.Describe(d)
 	if err != nil {
 		t.Fatalf("Describe: got %v, want no error", err)
 	}
-	second, err := sdk.Describe(d)
-	if err != nil {
-		t.Fatalf("second Describe: got %v, want no error", err)
-	}
-	want := toJSON(t, first)
-	got := toJSON(t, second)
-	if got != want {
-		t.Fatalf("second Describe: got\n%s\nwant the first description\n%s", got, want)
-	}
 
-	return first
+	return out
 }
 
-// Roots writes the machines of the NAME.machine files in a folder, for Conform.
-func Roots(t testing.TB, folder string) []sdk.Root {
+// Run is the whole test of a detector: its description; its answer for each file testdata/*.machine, as a subtest; and
+// all checks of Conform, among them files with unexpected content. If it has required attributes, these are of the
+// first file. The test must have nothing before Run.
+func Run(t *testing.T, d sdk.Detector) {
 	t.Helper()
+	becomeDetector(d)
+
+	files, err := filepath.Glob("testdata/*.machine")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("got no files testdata/*.machine (%v), want at least one", err)
+	}
+
+	var config map[string]any
 	var roots []sdk.Root
-	for _, file := range machineFiles(t, folder) {
-		b, err := os.ReadFile(file)
+	_, missing := contract.Config(Describe(t, d).Config, nil)
+	for _, file := range files {
+		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		description, _, _ := strings.Cut(string(b), answerLine)
-		_, tree, err := cutConfig(description)
+		m, err := fakeroot.ParseMachine(string(text))
 		if err != nil {
 			t.Fatalf("%s: %v", file, err)
 		}
-		roots = append(roots, Root(t, tree))
-	}
-
-	return roots
-}
-
-// Machines runs a detector on each NAME.machine file in a folder, as a subtest.
-func Machines(t *testing.T, d sdk.Detector, folder string) {
-	t.Helper()
-	for _, file := range machineFiles(t, folder) {
+		root := writeRoot(t, m.Tree)
+		roots = append(roots, root)
+		if config == nil && len(missing) > 0 {
+			config = m.Config
+		}
 		name := strings.TrimSuffix(filepath.Base(file), ".machine")
-		t.Run(name, func(t *testing.T) {
-			testMachine(t, d, file)
-		})
+		t.Run(name, func(t *testing.T) { testMachine(t, d, file, m, root) })
 	}
+	t.Run("conforms", func(t *testing.T) { Conform(t, d, config, roots...) })
 }
-
-func machineFiles(t testing.TB, folder string) []string {
-	t.Helper()
-	files, err := filepath.Glob(filepath.Join(folder, "*.machine"))
-	if err != nil || len(files) == 0 {
-		t.Fatalf("got no files %s/*.machine (%v), want at least one", folder, err)
-	}
-
-	return files
-}
-
-const answerLine = "---- answer\n"
 
 // testMachine compares the answer for a machine with the expected answer in its file, or writes it there.
-func testMachine(t *testing.T, d sdk.Detector, file string) {
+func testMachine(t *testing.T, d sdk.Detector, file string, m fakeroot.Machine, root sdk.Root) {
 	t.Helper()
-	b, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	description, want, found := strings.Cut(string(b), answerLine)
 	update := os.Getenv(Update) != ""
-	if !found && !update {
-		line := strings.TrimSpace(answerLine)
+	if m.Answer == "" && !update {
+		line := strings.TrimSpace(fakeroot.AnswerLine)
 		t.Fatalf("%s: got no line %q with the expected answer below it, want one. `%s=1 go test` writes both, "+
 			"once the detector gives the same answer twice", file, line, Update)
 	}
-	config, tree, err := cutConfig(description)
-	if err != nil {
-		t.Fatalf("%s: %v", file, err)
-	}
 
-	root := Root(t, tree)
-	answer := Detect(t, d, root, config)
-	got := toJSON(t, answer)
-	if update {
-		text := description + answerLine + got
-		err = os.WriteFile(file, []byte(text), 0o644)
-		if err != nil {
+	got := toJSON(t, Detect(t, d, root, m.Config))
+	switch {
+	case update:
+		if err := os.WriteFile(file, []byte(m.Text+fakeroot.AnswerLine+got), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		return
-	}
-	if got != want {
+	case got != m.Answer:
 		const text = "%s: got another answer than expected; %s=1 writes it\n%s"
-		t.Errorf(text, file, Update, diff(want, got))
+		t.Errorf(text, file, Update, diff(m.Answer, got))
 	}
-}
-
-// cutConfig returns the configuration in a machine's description, and the description with an empty line in its
-// place.
-func cutConfig(description string) (config map[string]any, rest string, err error) {
-	lines := strings.Split(description, "\n")
-	for i, line := range lines {
-		object, isConfig := strings.CutPrefix(line, "config ")
-		if !isConfig {
-			continue
-		}
-		err = json.Unmarshal([]byte(object), &config)
-		if err != nil {
-			return nil, "", fmt.Errorf("line %d: %w", i+1, err)
-		}
-		lines[i] = ""
-	}
-
-	return config, strings.Join(lines, "\n"), nil
 }
 
 func toJSON(t testing.TB, v any) string {

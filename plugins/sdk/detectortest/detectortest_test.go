@@ -1,7 +1,6 @@
 package detectortest
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -10,23 +9,22 @@ import (
 )
 
 // counter is a detector that reports how often it was asked.
-type counter struct{ calls *int }
+func counter() sdk.Detector {
+	calls := sdk.Fact[int]{Name: "calls"}
+	others := sdk.Fact[[]int]{Name: "others"}
+	count := 0
 
-func (counter) Describe() sdk.Description {
-	return sdk.Description{
+	return sdk.Detector{
 		Name:    "counter",
 		Version: "1",
-		Facts:   []sdk.Declaration{sdk.Fact[int]{Name: "calls"}, sdk.Fact[[]int]{Name: "others"}},
+		Facts:   []sdk.Declaration{calls, others},
 		Match:   sdk.Match{Always: true},
+		Detect: func(m *sdk.Machine) error {
+			count++
+			m.AddFacts(calls.Is(count, "its memory"), others.Is(make([]int, 100), "its memory"))
+			return nil
+		},
 	}
-}
-
-func (c counter) Detect(_ context.Context, _ sdk.Request, a *sdk.Answer) error {
-	*c.calls++
-	a.AddFacts(sdk.Fact[int]{Name: "calls"}.Is(*c.calls, "its memory"))
-	a.AddFacts(sdk.Fact[[]int]{Name: "others"}.Is(make([]int, 100), "its memory"))
-
-	return nil
 }
 
 // failing is a test that ends with a message.
@@ -50,5 +48,5 @@ func TestTwoAnswers(t *testing.T) {
 			t.Errorf("got %d lines, want only those around the difference", lines)
 		}
 	}()
-	Detect(failing{t}, counter{new(int)}, Root(t, ""), nil)
+	Detect(failing{t}, counter(), Root(t, ""), nil)
 }

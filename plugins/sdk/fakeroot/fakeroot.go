@@ -17,6 +17,7 @@ package fakeroot
 
 import (
 	"bufio"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
@@ -67,17 +68,35 @@ func Parse(text string) (*Tree, error) {
 	return t, lines.Err()
 }
 
-// ParseMachine returns the tree of a file of package detectortest. It ignores the configuration and the answer.
-func ParseMachine(text string) (*Tree, error) {
-	text, _, _ = strings.Cut(text, "\n----")
-	lines := strings.Split(text, "\n")
-	for i, line := range lines {
-		if strings.HasPrefix(line, "config ") {
-			lines[i] = "" // the other lines keep their numbers
-		}
-	}
+// Machine is a file of package detectortest.
+type Machine struct {
+	*Tree
 
-	return Parse(strings.Join(lines, "\n"))
+	Config map[string]any // of a line `config {…}` in JSON; nil without one
+	Text   string         // the part before the answer
+	Answer string         // "" without one
+}
+
+// AnswerLine divides a machine's description from the expected answer.
+const AnswerLine = "---- answer\n"
+
+// ParseMachine returns the machine of a file.
+func ParseMachine(text string) (m Machine, err error) {
+	m.Text, m.Answer, _ = strings.Cut(text, AnswerLine)
+	lines := strings.Split(m.Text, "\n")
+	for i, line := range lines {
+		object, isConfig := strings.CutPrefix(line, "config ")
+		if !isConfig {
+			continue
+		}
+		if err := json.Unmarshal([]byte(object), &m.Config); err != nil {
+			return m, fmt.Errorf("line %d: %w", i+1, err)
+		}
+		lines[i] = "" // the other lines keep their numbers
+	}
+	m.Tree, err = Parse(strings.Join(lines, "\n"))
+
+	return m, err
 }
 
 func (t *Tree) parseLine(line string) error {

@@ -1,0 +1,45 @@
+package detector
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/prelet/prelet/internal/kubelet"
+	"github.com/prelet/prelet/plugins/contract"
+)
+
+// TestContractLabels: a kubelet accepts each label that the contract accepts, so that nothing else checks labels.
+func TestContractLabels(t *testing.T) {
+	part := strings.Repeat("a", 63)
+	domains := []string{
+		"example.com", "x.example.com", "kubernetes.io", "node-restriction.kubernetes.io", "k8s.io", "Example.com",
+		"localhost",
+		strings.Repeat(part+".", 3) + "a" + strings.Repeat("b", 48) + ".example.com", // 253 bytes
+		strings.Repeat(part+".", 4) + "example.com",
+	}
+	names := []string{"a", "A_b.c-d", part, part + "a", "-a", "a-", "", "a/b", "\u00e4"}
+	accepted := 0
+	for _, domain := range domains {
+		d := contract.Description{
+			Name:         "x",
+			Version:      "1",
+			LabelDomains: []string{strings.TrimPrefix(domain, part+".")},
+			Match:        contract.Match{Always: true},
+		}
+		for _, name := range names {
+			for _, value := range append(names, domains...) {
+				label := contract.Label{Key: domain + "/" + name, Value: value}
+				if len(d.Check()) > 0 || len(d.CheckAnswer(contract.Answer{Labels: []contract.Label{label}}, nil)) > 0 {
+					continue
+				}
+				accepted++
+				if err := kubelet.CheckNodeLabel(label.Key, label.Value, ""); err != nil {
+					t.Errorf("the contract accepts %q, want it refused, as a kubelet does: %v", label, err)
+				}
+			}
+		}
+	}
+	if accepted == 0 {
+		t.Error("got no accepted label, want some")
+	}
+}

@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"slices"
 	"time"
 
 	"github.com/prelet/prelet/plugins/contract"
@@ -82,25 +81,30 @@ func command(d Detector, args []string, stdout, stderr io.Writer) int {
 }
 
 func parse(args []string) (call, error) {
-	c := call{command: args[0]}
+	c := call{command: args[0], format: "json"}
 	flags := cli.NewFlags(c.command)
-	flags.StringVar(&c.format, "o", "json", "")
-	flags.StringVar(&c.root, "root", "/", "")
-	flags.StringVar(&c.program, "program", "", "")
-	flags.StringVar(&c.out, "out", ".", "")
-	flags.DurationVar(&c.timeout, "timeout", 10*time.Second, "")
-	cli.AddConfig(flags, "config", &c.config)
+	switch c.command {
+	case "help", "-h", "--help":
+		return c, flag.ErrHelp
+	case "describe":
+		flags.StringVar(&c.format, "o", "json", "")
+		flags.StringVar(&c.program, "program", "", "")
+	case "detect":
+		flags.StringVar(&c.format, "o", "json", "")
+		flags.StringVar(&c.root, "root", "/", "")
+		flags.DurationVar(&c.timeout, "timeout", 10*time.Second, "")
+		cli.AddConfig(flags, "config", &c.config)
+	case "package":
+		flags.StringVar(&c.program, "program", "", "")
+		flags.StringVar(&c.out, "out", ".", "")
+	default:
+		return c, fmt.Errorf("%w: no command %q", errUsage, c.command)
+	}
 
 	err := flags.Parse(args[1:])
-	helpWords := []string{"help", "-h", "--help"}
-	isHelp := slices.Contains(helpWords, c.command)
-	isLock := c.format == "lock" && c.command == "describe"
-	isPackage := c.command == "package"
+	isDescribe := c.command == "describe"
+	isLock := isDescribe && c.format == "lock"
 	switch {
-	case isHelp || errors.Is(err, flag.ErrHelp):
-		return c, flag.ErrHelp
-	case !slices.Contains([]string{"describe", "detect", "package"}, c.command):
-		return c, fmt.Errorf("%w: no command %q", errUsage, c.command)
 	case err != nil:
 		return c, fmt.Errorf("%w: %s: %w", errUsage, c.command, err)
 	case flags.NArg() > 0:
@@ -108,10 +112,8 @@ func parse(args []string) (call, error) {
 	case c.format != "json" && !isLock:
 		const text = "%w: invalid value %q of -o: the valid value is json, and for describe also lock"
 		return c, fmt.Errorf(text, errUsage, c.format)
-	case c.program != "" && !isLock && !isPackage:
-		return c, fmt.Errorf("%w: --program is for describe -o lock and package", errUsage)
-	case c.out != "." && !isPackage:
-		return c, fmt.Errorf("%w: --out is for package", errUsage)
+	case isDescribe && c.program != "" && !isLock:
+		return c, fmt.Errorf("%w: --program is for describe -o lock", errUsage)
 	}
 
 	return c, nil

@@ -114,10 +114,17 @@ func (f Fact[T]) Is(v T, evidence string) contract.Fact {
 }
 
 // Unknown returns the fact without a value, with the reason.
-func (f Fact[T]) Unknown(format string, args ...any) contract.Fact {
-	reason := fmt.Sprintf(format, args...)
-
+func (f Fact[T]) Unknown(reason string) contract.Fact {
 	return contract.Fact{Name: f.Name, Unknown: contract.OneLine(reason)}
+}
+
+// IsOrUnknown returns the fact with a value, or for an empty value, such as "", with the reason why it is unknown.
+func (f Fact[T]) IsOrUnknown(v T, evidence, reason string) contract.Fact {
+	if reflect.ValueOf(&v).Elem().IsZero() {
+		return f.Unknown(reason)
+	}
+
+	return f.Is(v, evidence)
 }
 
 // toValue converts a Go value to a value of the contract.

@@ -115,12 +115,8 @@ func count(m map[string]int, value string) {
 
 func reportDriver(m *sdk.Machine) {
 	const file = "/sys/module/amdgpu/version"
-	version, err := m.Text(file)
-	if err != nil || version == "" {
-		m.AddFacts(driver.Unknown("amdgpu is the kernel's own, or not loaded"))
-		return
-	}
-	m.AddFacts(driver.Is(version, file))
+	version, _ := m.Text(file) // without it, there is none
+	m.AddFacts(driver.IsOrUnknown(version, file, "amdgpu is the kernel's own, or not loaded"))
 	m.Recommend(Domain+"/gpu.driver-version", version, file)
 }
 

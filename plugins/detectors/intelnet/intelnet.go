@@ -104,7 +104,7 @@ func report(m *sdk.Machine, top card) {
 	evidence := "PCI device 8086:" + top.id
 	m.Recommend(Domain+"/nic.family", top.family, evidence)
 	if top.gbps == 0 {
-		m.AddFacts(fastest.Unknown("8086:%s exists with several speeds", top.id))
+		m.AddFacts(fastest.Unknown("8086:" + top.id + " exists with several speeds"))
 		return
 	}
 	m.AddFacts(fastest.Is(float64(top.gbps), evidence))

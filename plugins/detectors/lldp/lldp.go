@@ -69,7 +69,7 @@ func detect(m *sdk.Machine) error {
 	found, source, err := waitForNeighbors(m.Context(), m.Root, wanted, limit)
 	if err != nil {
 		why := explain(err)
-		m.AddFacts(neighbors.Unknown("%s", why))
+		m.AddFacts(neighbors.Unknown(why))
 		m.Warn("%s", why)
 		return nil
 	}

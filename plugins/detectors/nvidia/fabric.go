@@ -93,16 +93,11 @@ func joinFabrics(gpus []gpu) (out fabrics) {
 func (f fabrics) report(m *sdk.Machine, unknown string) {
 	const evidence = "nvml, nvmlDeviceGetGpuFabricInfoV"
 	noAnswer := cmp.Or(unknown, "NVML does not report it: drivers before 550 do not")
-	if f.state == "" {
-		m.AddFacts(fabricState.Unknown("%s", noAnswer))
-	} else {
-		m.AddFacts(fabricState.Is(f.state, evidence))
-	}
-	if f.health == "" {
-		m.AddFacts(fabricHealth.Unknown("%s", cmp.Or(unknown, "NVML does not report it for these GPUs")))
-	} else {
-		m.AddFacts(fabricHealth.Is(f.health, evidence))
-	}
+	noHealth := cmp.Or(unknown, "NVML does not report it for these GPUs")
+	m.AddFacts(
+		fabricState.IsOrUnknown(f.state, evidence, noAnswer),
+		fabricHealth.IsOrUnknown(f.health, evidence, noHealth),
+	)
 
 	switch f.state {
 	case fabricFailed:
@@ -118,7 +113,7 @@ func (f fabrics) report(m *sdk.Machine, unknown string) {
 	isUsable := f.state == fabricCompleted && f.cliques == 1
 	if !isUsable {
 		why := f.explainNoClique(noAnswer)
-		m.AddFacts(fabricCluster.Unknown("%s", why), fabricClique.Unknown("%s", why))
+		m.AddFacts(fabricCluster.Unknown(why), fabricClique.Unknown(why))
 		if f.cliques > 1 {
 			m.Warn("%s: nvidia.com/gpu.clique is not recommended", why)
 		}

@@ -280,29 +280,24 @@ func reportDriver(m *sdk.Machine, result machine, unknown string) (isLoaded bool
 		m.AddFacts(driverVersion.Is(number, file), kernelModule.Is(module, file))
 		m.Recommend(Domain+"/cuda.driver-version.full", number, file)
 	case result.driver != "":
-		m.AddFacts(driverVersion.Is(result.driver, "nvml"), kernelModule.Unknown("%s has no module", file))
+		m.AddFacts(driverVersion.Is(result.driver, "nvml"), kernelModule.Unknown(file+" has no module"))
 		m.Recommend(Domain+"/cuda.driver-version.full", result.driver, "nvml")
 	case err != nil:
 		m.AddFacts(
-			driverVersion.Unknown("the driver is not loaded: %v", err),
+			driverVersion.Unknown("the driver is not loaded: "+err.Error()),
 			kernelModule.Unknown("the driver is not loaded"),
 		)
 	default:
 		m.AddFacts(
-			driverVersion.Unknown("%s has no version", file),
-			kernelModule.Unknown("%s has no version", file),
+			driverVersion.Unknown(file+" has no version"),
+			kernelModule.Unknown(file+" has no version"),
 		)
 	}
 
-	isLoaded = err == nil || result.driver != ""
-	if result.cuda == "" {
-		m.AddFacts(cudaVersion.Unknown("%s", cmp.Or(unknown, "NVML does not report it")))
-		return isLoaded
-	}
-	m.AddFacts(cudaVersion.Is(result.cuda, "nvml"))
+	m.AddFacts(cudaVersion.IsOrUnknown(result.cuda, "nvml", cmp.Or(unknown, "NVML does not report it")))
 	m.Recommend(Domain+"/cuda.runtime-version.full", result.cuda, "nvml")
 
-	return isLoaded
+	return err == nil || result.driver != ""
 }
 
 // parseDriver reads the first line of /proc/driver/nvidia/version, in one of two forms:

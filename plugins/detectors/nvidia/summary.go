@@ -75,14 +75,14 @@ func (s *summary) report(m *sdk.Machine) {
 	case s.isMIG != nil:
 		m.AddFacts(migEnabled.Is(*s.isMIG, "nvml, /proc/driver/nvidia/capabilities"))
 	case s.unknown != "":
-		m.AddFacts(migEnabled.Unknown("%s", s.unknown))
+		m.AddFacts(migEnabled.Unknown(s.unknown))
 	default:
 		m.AddFacts(migEnabled.Is(false, "no GPU supports it"))
 	}
 	if s.unknown == "" {
 		m.AddFacts(migDevices.Is(s.profiles, "nvml"))
 	} else {
-		m.AddFacts(migDevices.Unknown("%s", s.unknown))
+		m.AddFacts(migDevices.Unknown(s.unknown))
 	}
 }
 

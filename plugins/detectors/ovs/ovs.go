@@ -114,15 +114,15 @@ func detect(m *sdk.Machine) error {
 	if isNotRunning(err) {
 		m.AddFacts(running.Is(false, Socket))
 	} else {
-		m.AddFacts(running.Unknown("%s", why))
+		m.AddFacts(running.Unknown(why))
 	}
 	m.AddFacts(
-		dpdk.Unknown("%s", why),
-		initialized.Unknown("%s", why),
-		ovsVersion.Unknown("%s", why),
-		dpdkVersion.Unknown("%s", why),
-		bridges.Unknown("%s", why),
-		interfaces.Unknown("%s", why),
+		dpdk.Unknown(why),
+		initialized.Unknown(why),
+		ovsVersion.Unknown(why),
+		dpdkVersion.Unknown(why),
+		bridges.Unknown(why),
+		interfaces.Unknown(why),
 	)
 	m.Warn("%s", why)
 
@@ -177,8 +177,11 @@ func (l link) isDPDK() bool {
 // report adds facts, devices and labels.
 func (s state) report(m *sdk.Machine) {
 	const evidence = "ovsdb, table Open_vSwitch"
-	tellVersion(m, ovsVersion, s.ovs, evidence)
-	tellVersion(m, dpdkVersion, s.dpdk, evidence)
+	const noVersion = "ovs-vswitchd has not reported it: it does not run, or without DPDK"
+	m.AddFacts(
+		ovsVersion.IsOrUnknown(s.ovs, evidence, noVersion),
+		dpdkVersion.IsOrUnknown(s.dpdk, evidence, noVersion),
+	)
 	if s.initialized == nil {
 		m.AddFacts(initialized.Unknown("ovs-vswitchd has not reported it"))
 	} else {
@@ -215,14 +218,6 @@ func (s state) report(m *sdk.Machine) {
 	if count > 0 {
 		m.Recommend(Domain+"/dpdk", "true", fmt.Sprintf("%d interfaces of type dpdk…", count))
 	}
-}
-
-func tellVersion(m *sdk.Machine, f sdk.Fact[string], version, evidence string) {
-	if version == "" {
-		m.AddFacts(f.Unknown("ovs-vswitchd has not reported it: it does not run, or without DPDK"))
-		return
-	}
-	m.AddFacts(f.Is(version, evidence))
 }
 
 // device returns the device of a card that the kernel has no interface for.

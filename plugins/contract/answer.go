@@ -258,7 +258,7 @@ func (c *checker) labels(domains []string, labels []Label) {
 		seen[l.Key] = true
 
 		isValue := l.Value == "" || matches(labelText, l.Value)
-		c.form(at+".value", "label value", l.Value, isValue, form+" Machine.Recommend of the SDK makes one of any text.")
+		c.form(at+".value", "label value", l.Value, isValue, form+" The SDK's Recommend makes one of any text.")
 		c.text(at+".evidence", l.Evidence)
 	}
 }

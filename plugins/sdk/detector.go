@@ -61,7 +61,7 @@ type Machine struct {
 	Config  Config    // complete, with defaults
 	Devices []*Device // those that Match.PCIIDs matches, sorted by address; Add reports one
 
-	ctx    context.Context //nolint:containedctx // of one call of Detect, as testing.T has it
+	ctx    context.Context // of one call of Detect
 	added  []*Device
 	answer contract.Answer
 }

@@ -55,7 +55,8 @@ func (d *Device) Path(file string) string {
 	return path.Join("/sys/bus/pci/devices", d.Address, file)
 }
 
-// Text returns the content of a file without the space around it. A file that cannot be read or is empty adds a warning.
+// Text returns the content of a file without the space around it. A file that cannot be read, or is empty, adds a
+// warning.
 func (d *Device) Text(file string) string {
 	text, err := d.machine.Text(d.Path(file))
 	if err == nil && text == "" {

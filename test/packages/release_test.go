@@ -77,7 +77,7 @@ func relativeCpio(t *testing.T) string {
 	}
 	dir := t.TempDir()
 	script := "#!/bin/sh\nexec " + cpio + " --no-absolute-filenames \"$@\"\n"
-	if err := os.WriteFile(filepath.Join(dir, "cpio"), []byte(script), 0o700); err != nil { //nolint:gosec // a program
+	if err := os.WriteFile(filepath.Join(dir, "cpio"), []byte(script), 0o700); err != nil {
 		t.Fatal(err)
 	}
 

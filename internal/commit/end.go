@@ -368,11 +368,11 @@ func CheckFinished(s *generation.Store) error {
 		return err
 	}
 
-	return generation.Stuck(
-		fmt.Sprintf("generation %d", j.Gen),
-		"a newer prelet was interrupted while it published its files",
+	return generation.NewFault(
+		fault.NeedsPerson,
+		"finish", fmt.Sprintf("generation %d", j.Gen),
+		errors.New("a newer prelet was interrupted while it published its files"),
 		"install that version again: its next run finishes them",
-		generation.ErrNewer,
 	)
 }
 

@@ -25,15 +25,8 @@ func Explain(err error) (out hcl.Diagnostics) {
 		return out
 	}
 
-	var (
-		stuck *generation.StuckError
-		f     *fault.Fault
-	)
-
-	switch {
-	case errors.As(err, &stuck):
-		return hcl.Diagnostics{explainStuck(stuck)}
-	case !errors.As(err, &f) || f.At.File != "": // Diagnose has the place in the site
+	var f *fault.Fault
+	if !errors.As(err, &f) || f.At.File != "" { // Diagnose has the place in the site
 		return nil
 	}
 
@@ -54,24 +47,6 @@ func buildMessage(c fault.Code, summary string, detail ...string) *hcl.Diagnosti
 
 // pasteLine returns a command as an indented line, which the printer does not wrap.
 func pasteLine(command string) string { return "    " + command }
-
-func explainStuck(e *generation.StuckError) *hcl.Diagnostic {
-	why := e.Why
-	if e.Err != nil {
-		why += ": " + e.Err.Error()
-	}
-
-	detail := []string{formatReason(why)}
-	detail = append(detail, "Nothing was touched.")
-
-	if e.Command == "" {
-		detail = append(detail, formatNext(e.Next))
-	} else {
-		detail = append(detail, "Next:", pasteLine(e.Command))
-	}
-
-	return buildMessage(fault.NeedsPerson, "Manual recovery needed: "+e.Path, detail...)
-}
 
 func explainLocked(lock *fs.PathError) *hcl.Diagnostic {
 	holder := strings.TrimPrefix(lock.Err.Error(), generation.ErrLocked.Error()+": ")
@@ -97,6 +72,8 @@ func explainStore(before string, f *fault.Fault, target *fs.PathError) *hcl.Diag
 		summary = "Interrupted after the commit, at " + target.Path
 		after = "The journal is kept, " +
 			"and the next run, or prelet recover, finishes it."
+	case fault.NeedsPerson:
+		summary = "Manual recovery needed: " + target.Path
 	case fault.Internal:
 		summary = "A bug in prelet, at " + target.Path
 		after = "Please report it."

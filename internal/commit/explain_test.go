@@ -16,8 +16,7 @@ import (
 // Each error of writing, recovering and activating has its own code, and its message contains the object, the reason
 // and the next step.
 func TestExplain(t *testing.T) {
-	stuck := generation.Stuck("/etc/a", "it is neither of both", "prelet recover shows how", nil)
-	stuck.Command = "prelet run"
+	stuck := generation.NewFault(fault.NeedsPerson, "read", "/etc/a", errors.New("it is neither of both"), "prelet run")
 	for _, c := range []struct {
 		err  error
 		code fault.Code
@@ -26,11 +25,10 @@ func TestExplain(t *testing.T) {
 		{
 			fmt.Errorf("recovering: %w", stuck), fault.NeedsPerson,
 			[]string{
-				"/etc/a", "Why: it is neither of both.", "\n    prelet run",
+				"Manual recovery needed: /etc/a", "Why: recovering: read: it is neither of both.", "Nothing was changed",
+				"Next: prelet run.",
 			},
 		},
-		{generation.Stuck("/state/journal.json", "it is damaged", "move it aside", errors.New("no JSON")), fault.NeedsPerson,
-			[]string{"Manual recovery needed: /state/journal.json", "Why: it is damaged: no JSON.", "Nothing was touched", "Next: move it aside."}},
 		{generation.NewFault(fault.CannotWrite, "fsync", "/etc/a", unix.EIO, "look at dmesg"), fault.CannotWrite,
 			[]string{"Cannot write /etc/a", "Why: fsync: input/output error.", "Nothing was changed.", "Next: look at dmesg."}},
 		{

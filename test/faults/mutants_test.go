@@ -154,8 +154,8 @@ var mutants = []mutant{
 		file:     inRecovery,
 		scenario: "update",
 		by:       []string{bySweep},
-		old:      "		return s.publishCommitted(m, j, false)\n",
-		new:      "		return j, s.awaitVerdict(&syncRound{}, j)\n",
+		old:      "		_, err = s.publishCommitted(m, j, false)\n",
+		new:      "		err = s.awaitVerdict(&syncRound{}, j)\n",
 	},
 	{
 		name: "temporaries are not listed", file: inRound, scenario: "update", by: []string{bySweep},

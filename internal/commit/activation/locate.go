@@ -498,8 +498,7 @@ func (m *Machine) hasJoined(ctx context.Context, gen int) bool {
 }
 
 // SpecOf returns the spec of a generation. After a rollback this is the spec of the generation whose contents were
-// restored. If the stored spec is of a newer prelet, the files are those of the generation's manifest, and the unit is
-// that of the newest readable spec: the files are known, and the kubelet may start with them.
+// restored. If a newer prelet stored it, only the files are known, from the generation's manifest.
 func (m *Machine) SpecOf(gen int) (Spec, error) {
 	info, ok := m.Store.Info(gen)
 	if ok && info.Restores == 0 { // the state before prelet has no spec: only that the kubelet runs can be checked
@@ -508,23 +507,18 @@ func (m *Machine) SpecOf(gen int) (Spec, error) {
 	}
 
 	spec, err := readSpec(m.Store, gen)
-	if !ok || err == nil || !info.Newer && !errors.Is(err, generation.ErrNewer) {
+	if !ok || !info.Newer && !errors.Is(err, generation.ErrNewer) {
 		return spec, err
 	}
 
-	newest, err := m.newestSpec()
-	spec = newest.withoutPrelet()
-	spec.Rollback = newest.Rollback
-	spec.Kubeconfig = newest.Kubeconfig
-	spec.Files = map[string]string{}
-
+	spec = Spec{Files: map[string]string{}}.withDefaults()
 	for _, e := range info.Entries {
 		if e.New.Kind == generation.File && !e.Dropped && !e.CreateOnly && !slices.Contains(info.Retired, e.Path) {
 			spec.Files[e.Path] = e.New.SHA256
 		}
 	}
 
-	return spec, err
+	return spec, nil
 }
 
 func readSpec(s Store, gen int) (Spec, error) {
@@ -541,24 +535,17 @@ func readSpec(s Store, gen int) (Spec, error) {
 	return spec, nil
 }
 
-// newestSpec returns the newest spec that no newer prelet wrote. The unit and its health address of the state before
-// prelet are only known from there.
+// newestSpec returns the newest spec. The unit and its health address of the state before prelet are only known from
+// there.
 func (m *Machine) newestSpec() (Spec, error) {
 	all, err := m.Store.List()
-	if err != nil {
-		return Spec{}, err
-	}
 	for _, info := range slices.Backward(all) {
-		if info.Restores == 0 {
-			continue
-		}
-		spec, err := readSpec(m.Store, info.Gen)
-		if err == nil || !info.Newer && !errors.Is(err, generation.ErrNewer) {
-			return spec, err
+		if info.Restores != 0 {
+			return readSpec(m.Store, info.Gen)
 		}
 	}
 
-	return Spec{}.withDefaults(), nil
+	return Spec{}.withDefaults(), err
 }
 
 // errMayRun is wrapped when it could not be determined whether the unit runs.

@@ -28,7 +28,6 @@ type Comparison struct {
 	restores     int              // Proposal.ContentsOf
 	made         []string         // folders that the generations before created
 	ours         map[string]Entry // of the generation in place
-	keepsFolders bool             // to be recorded, not published
 	bytes        map[string][]byte
 }
 

@@ -95,7 +95,7 @@ func readDocument[T any](
 ) (*T, error) {
 	_, err := statOwned(dir, base)
 	if errors.Is(err, errForeignOwner) {
-		return nil, s.stuckDocument(dir.name(base), err)
+		return nil, s.stuck(dir.name(base), err)
 	}
 
 	var b []byte
@@ -111,7 +111,7 @@ func readDocument[T any](
 
 	v, err := parse(b)
 	if err != nil {
-		return nil, s.stuckDocument(dir.name(base), err)
+		return nil, s.stuck(dir.name(base), err)
 	}
 
 	return v, nil
@@ -126,19 +126,9 @@ func (s *Store) wrapRead(p string, err error) error {
 		unix.EIO, unix.EBADMSG, unix.EUCLEAN,
 	} {
 		if errors.Is(err, damage) {
-			return s.stuckDocument(p, damage)
+			return s.stuck(p, damage)
 		}
 	}
 
 	return wrapIO("read", p, err)
-}
-
-func (s *Store) stuckDocument(p string, err error) error {
-	if errors.Is(err, ErrNewer) {
-		const next = "install the newer version again, or let it finish before you downgrade"
-
-		return Stuck(p, "this version cannot read it", next, err)
-	}
-
-	return s.stuckOnFile(p, "it is damaged", err)
 }

@@ -2,7 +2,6 @@ package generation
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 
 	"golang.org/x/sys/unix"
@@ -61,48 +60,26 @@ func reportMisuse(op, path, why string) error {
 	return NewFault(fault.Internal, op, path, errors.New(why), "")
 }
 
-// StuckError contains a fault with the code fault.NeedsPerson: a file of the store is damaged or comes from a newer
-// version, or a target is neither in its old nor in its new state. Nothing was touched.
-type StuckError struct {
-	*fault.Fault
-	Path    string // the object, as the user knows it
-	Command string // the way out for a shell, if there is one; Next is the same
-}
-
-// Describe returns which object it is about and why.
-func (e *StuckError) Describe() string {
-	if e.Err != nil {
-		return fmt.Sprintf("%s: %s (%v)", e.Path, e.Why, e.Err)
-	}
-
-	return e.Path + ": " + e.Why
-}
-
-// Unwrap returns the fault, which wraps the cause.
-func (e *StuckError) Unwrap() error { return e.Fault }
-
-// Stuck returns the error of a recovery that needs a person: the object, the reason and the next step. cause may be
-// nil.
-func Stuck(path, why, next string, cause error) *StuckError {
-	return &StuckError{Path: path, Fault: &fault.Fault{
-		Code:    fault.NeedsPerson,
-		Summary: "manual recovery needed: " + path,
-		Why:     why,
-		Next:    next,
-		Err:     cause,
-	}}
-}
-
-// stuckOnFile is Stuck for a file of the store, or for a target. The next run works without that file.
-func (s *Store) stuckOnFile(path, why string, cause error) *StuckError {
-	run := "prelet run"
+// stuck returns a fault with fault.NeedsPerson: a file of the store is damaged or comes from a newer version, or a target
+// is neither in its old nor in its new state. Nothing was touched. The next run works without a damaged file.
+func (s *Store) stuck(path string, cause error) error {
+	next := "prelet run"
 	if s.o.Root != "" && s.o.Root != "/" {
-		run += " --root " + nodefile.QuoteWord(s.o.Root)
+		next += " --root " + nodefile.QuoteWord(s.o.Root)
 	}
-	stuck := Stuck(path, why, run, cause)
-	stuck.Command = run
+	if errors.Is(cause, ErrNewer) {
+		next = "install the newer version again, or let it finish before you downgrade"
+	}
 
-	return stuck
+	return NewFault(fault.NeedsPerson, "read", path, cause, next)
+}
+
+// isStuck reports whether an error is one of stuck.
+func isStuck(err error) bool { return fault.CodeOf(err) == fault.NeedsPerson }
+
+// isDamaged reports whether a file exists and no version wrote it like that.
+func isDamaged(err error) bool {
+	return isStuck(err) && !errors.Is(err, ErrNewer)
 }
 
 // hints are the next steps for system errors.

@@ -56,18 +56,6 @@ func (s *Store) putHeld(h *held) error {
 	return s.replaceAnyway(s.dir, heldName, encode(h))
 }
 
-// isStuck reports whether an error needs a person.
-func isStuck(err error) bool {
-	var stuck *StuckError
-
-	return errors.As(err, &stuck)
-}
-
-// isDamaged reports whether a file exists and no version wrote it like that.
-func isDamaged(err error) bool {
-	return isStuck(err) && !errors.Is(err, ErrNewer)
-}
-
 // Hold prevents a plan from being applied again until Release. It writes nothing if the plan is held already for the
 // same reason.
 func (s *Store) Hold(planID, why string) error {

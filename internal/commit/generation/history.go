@@ -126,7 +126,7 @@ func (s *Store) readManifest(n int, want string) (*manifest, error) {
 		return nil, err
 	}
 	if want != "" && p.sha != want {
-		return nil, s.stuckOnFile(s.gens.name(p.name), "it is not the one that was committed", nil)
+		return nil, s.stuck(s.gens.name(p.name), errors.New("it is not the one that was committed"))
 	}
 
 	return p.m, nil
@@ -157,7 +157,7 @@ func (s *Store) readStatusFile(gen int) (*status, error) {
 		return &status{Version: unknownFormat, Gen: gen, Status: StatusPending}, nil
 	}
 	if err == nil && st != nil && st.Gen != 0 && st.Gen != gen {
-		err = s.stuckDocument(s.gens.name(name), fmt.Errorf("it belongs to generation %d", st.Gen))
+		err = s.stuck(s.gens.name(name), fmt.Errorf("it belongs to generation %d", st.Gen))
 	}
 
 	return st, err

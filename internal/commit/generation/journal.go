@@ -27,7 +27,7 @@ type Journal struct {
 	BootID   string `json:"boot_id,omitempty"` // PhaseVerify: of the last try
 	// CommitMono is Options.Mono at the end of Publish, or at the first AddTry of a later boot. A process that started
 	// earlier in boot BootID cannot have read the new files. CommitTime is the wall clock at Commit; with Gen it
-	// identifies the transaction. After Record CommitMono is 0, because the files existed before.
+	// identifies the transaction. After a commit that changed no target CommitMono is 0.
 	CommitMono int64     `json:"commit_mono,omitempty"`
 	CommitTime time.Time `json:"commit_time"`
 	CommitBoot string    `json:"commit_boot,omitempty"` // boot of Commit
@@ -70,7 +70,7 @@ func parseJournal(b []byte) (*Journal, error) {
 }
 
 // Journal returns the transaction in progress, or nil. A journal that cannot be read, or that a newer version wrote, is
-// a *StuckError.
+// a fault with fault.NeedsPerson.
 func (s *Store) Journal() (*Journal, error) {
 	if s.dir == nil || s.hidden != nil {
 		return nil, nil

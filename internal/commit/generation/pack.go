@@ -59,7 +59,7 @@ func (s *Store) readPack(n int, name string) (*pack, error) {
 	at := s.gens.name(name)
 	st, err := statOwned(s.gens, name)
 	if errors.Is(err, errForeignOwner) {
-		return nil, s.stuckDocument(at, err)
+		return nil, s.stuck(at, err)
 	}
 	if err != nil {
 		return nil, s.wrapRead(at, err)
@@ -88,10 +88,10 @@ func (s *Store) readPack(n int, name string) (*pack, error) {
 		}, nil
 	}
 	if err != nil {
-		return nil, s.stuckDocument(at, err)
+		return nil, s.stuck(at, err)
 	}
 	if m.Gen != n {
-		return nil, s.stuckDocument(at, fmt.Errorf("it contains generation %d", m.Gen))
+		return nil, s.stuck(at, fmt.Errorf("it contains generation %d", m.Gen))
 	}
 
 	p := &pack{
@@ -103,7 +103,7 @@ func (s *Store) readPack(n int, name string) (*pack, error) {
 	}
 	if size := p.offset(len(m.Parts)); size != total && !isNewer(m.Version) {
 		cause := fmt.Errorf("it has %d bytes instead of %d", total, size)
-		return nil, s.stuckDocument(at, cause)
+		return nil, s.stuck(at, cause)
 	}
 	s.lastPack.Store(p)
 
@@ -150,7 +150,7 @@ func (s *Store) readPart(p *pack, i int) ([]byte, error) {
 		return nil, s.wrapRead(at, err)
 	}
 	if Checksum(b[:n]) != q.SHA256 {
-		return nil, s.stuckOnFile(at, "its content differs from the stored one", nil)
+		return nil, s.stuck(at, errors.New("its content differs from the stored one"))
 	}
 
 	return b, nil

@@ -20,7 +20,7 @@ func lockThread() (unlock func()) {
 
 // Publish puts every target in place in the order of the proposal, makes that durable, and records PhaseVerify. The
 // caller prevents readers from reading the targets meanwhile. After an error the journal stays, and Recover finishes
-// the commit. A *StuckError reports a target that another process changed after Commit.
+// the commit. A fault with fault.NeedsPerson reports a target that another process changed after Commit.
 func (t *Txn) Publish() error {
 	if err := t.s.checkLocked("publish"); err != nil {
 		return err
@@ -58,6 +58,9 @@ func (s *Store) publishCommitted(m *manifest, j *Journal, staged bool) (*Journal
 		}
 		return nil, afterCommit(s.endJournal())
 	}
+	if slices.ContainsFunc(m.Entries, Entry.HasChange) { // else the files existed before
+		j.CommitMono = s.o.Mono()
+	}
 	if err := s.awaitVerdict(&r, j); err != nil {
 		return nil, afterCommit(err)
 	}
@@ -73,13 +76,12 @@ func (s *Store) awaitVerdict(r *syncRound, j *Journal) error {
 	j.Phase = PhaseVerify
 	j.Tries = 1
 	j.BootID = s.o.BootID
-	j.CommitMono = s.o.Mono()
 
 	return s.replaceAfter(r, s.dir, journalName, encode(j))
 }
 
 // publish brings every target from its old to its new state, durably. It may be called again after any interruption.
-// staged reports that this process staged the targets. After a *StuckError (see listOutdated) nothing was changed.
+// staged reports that this process staged the targets. After fault.NeedsPerson (see listOutdated) nothing was changed.
 func (s *Store) publish(m *manifest, staged bool) error {
 	var r syncRound
 	defer r.close()
@@ -129,7 +131,7 @@ func (s *Store) putInPlace(r *syncRound, m *manifest, staged bool) error {
 }
 
 // listOutdated reports for each entry whether its target is not yet in its new state. If a target is neither in its old
-// nor in its new state, it returns a *StuckError.
+// nor in its new state, it returns a fault with fault.NeedsPerson.
 func (s *Store) listOutdated(m *manifest) (outdated []bool, err error) {
 	outdated = make([]bool, len(m.Entries))
 	for i, e := range m.Entries {
@@ -177,7 +179,7 @@ func temporaryErrors() []error {
 }
 
 // isOutdatedTarget reports whether a target is not yet in its new state. The error of a target that is neither in its
-// old nor in its new state is a *StuckError.
+// old nor in its new state has fault.NeedsPerson.
 func (s *Store) isOutdatedTarget(m *manifest, e Entry) (bool, error) {
 	o, err := s.observe(e.Path)
 	for _, temporary := range temporaryErrors() {
@@ -203,8 +205,12 @@ func (s *Store) isOutdatedTarget(m *manifest, e Entry) (bool, error) {
 // commit back, and keeps the present content of the target in a generation.
 func (s *Store) stuckTarget(m *manifest, e Entry, cause error) error {
 	const format = "it is neither what it was before generation %d nor what that generation makes of it"
+	why := fmt.Errorf(format, m.Gen)
+	if cause != nil {
+		why = fmt.Errorf("%w: %w", why, cause)
+	}
 
-	return s.stuckOnFile(e.Path, fmt.Sprintf(format, m.Gen), cause)
+	return s.stuck(e.Path, why)
 }
 
 // publishTarget brings one target into its new state, unless it is in it already.

@@ -34,7 +34,7 @@ func (s *Store) Recover() (*Journal, error) {
 	}
 	if s.frozen != nil { // leftovers are harmless, and cannot be removed
 		if j.IsUnfinished() && errors.Is(s.frozen, ErrNewer) {
-			return nil, s.stuckDocument(s.dir.name(journalName), s.frozen)
+			return nil, s.stuck(s.dir.name(journalName), s.frozen)
 		}
 		if j.IsUnfinished() {
 			return nil, afterCommit(s.frozen)
@@ -97,20 +97,12 @@ func (s *Store) recoverStaged(n int, j *Journal, l listing) error {
 // recoverCommit finishes the commit of a journal. A power cut must not leave a target newer than its commit, so it
 // first makes the commit durable: the process that recorded it may have died before its fsync.
 func (s *Store) recoverCommit(j *Journal, l listing) (*Journal, error) {
-	isInterruptedRecord := j.Phase == PhaseVerify && l.isOnlyStaged(j.Gen)
-	if isInterruptedRecord || j.IsUnfinished() {
-		if err := s.disk.sync(s.dir); err != nil {
-			return nil, afterCommit(err)
-		}
-	}
-	if isInterruptedRecord {
-		if err := s.nameCommitted(j.Gen); err != nil {
-			return nil, afterCommit(err)
-		}
-	}
 	if !j.IsUnfinished() {
 		s.sweepNewest(l)
 		return j, nil
+	}
+	if err := s.disk.sync(s.dir); err != nil {
+		return nil, afterCommit(err)
 	}
 
 	goal, err := s.findGoal(j)

@@ -90,16 +90,17 @@ func (s *Store) examine() {
 		return
 	}
 
-	var stuck *StuckError
-	if err := s.findDamage(); !isDamaged(err) || !errors.As(err, &stuck) {
-		return
+	if err := s.findDamage(); isDamaged(err) {
+		s.distrust(err)
 	}
-	s.distrust(stuck)
 }
 
 // distrust sets the state aside because of a damage.
-func (s *Store) distrust(damage *StuckError) {
-	a := &Aside{Version: formatVersion, Time: s.o.Now().UTC(), Why: damage.Describe(), IsMixed: s.mayBeMixed()}
+func (s *Store) distrust(damage error) {
+	a := &Aside{Version: formatVersion, Time: s.o.Now().UTC(), IsMixed: s.mayBeMixed()}
+	if file := new(fs.PathError); errors.As(damage, &file) {
+		a.Why = fmt.Sprintf("%s: %v", file.Path, file.Err)
+	}
 	l, _ := s.listing() // what cannot be listed has no number
 	a.Last = l.last
 	for _, n := range append(l.done, l.staged...) { // nothing lists their temporaries any more
@@ -112,14 +113,14 @@ func (s *Store) distrust(damage *StuckError) {
 	s.setAside(a)
 }
 
-// findDamage returns why the state cannot be trusted, as a *StuckError: a digest does not match, or the journal, the
+// findDamage returns why the state cannot be trusted, as a fault with fault.NeedsPerson: a digest does not match, or the journal, the
 // verdicts and the generations are not those of one history. During an interrupted commit only what finishes it counts.
 func (s *Store) findDamage() error {
 	if a := s.FindAside(); a != nil && a.Moving {
-		return s.stuckOnFile(a.Path, "it is being set aside", nil)
+		return s.stuck(a.Path, errors.New("it is being set aside"))
 	}
 	if _, err := statOwned(s.dir, gensName); errors.Is(err, errForeignOwner) {
-		return s.stuckDocument(s.dir.name(gensName), err)
+		return s.stuck(s.dir.name(gensName), err)
 	}
 	if err := s.openGens(); err != nil {
 		return err
@@ -165,13 +166,13 @@ func (s *Store) findDamage() error {
 
 	switch {
 	case last > newest:
-		return s.stuckOnFile(s.gensPath(), fmt.Sprintf("generation %d is missing", last), nil)
+		return s.stuck(s.gensPath(), fmt.Errorf("generation %d is missing", last))
 	case j != nil && j.Gen != newest:
-		return s.stuckOnFile(s.dir.name(journalName), fmt.Sprintf("it is about generation %d", j.Gen), nil)
+		return s.stuck(s.dir.name(journalName), fmt.Errorf("it is about generation %d", j.Gen))
 	case newest == 0 && (len(h.Plans) > 0 || h.Pin != nil):
-		return s.stuckOnFile(s.gensPath(), "the generations are missing", nil)
+		return s.stuck(s.gensPath(), errors.New("the generations are missing"))
 	case j == nil && s.hasLostVerdict(newest):
-		return s.stuckOnFile(s.gensPath(), fmt.Sprintf("the verdict on generation %d is missing", newest), nil)
+		return s.stuck(s.gensPath(), fmt.Errorf("the verdict on generation %d is missing", newest))
 	}
 
 	return nil
@@ -238,7 +239,7 @@ func (s *Store) findGoal(j *Journal) (gen int, err error) {
 func (s *Store) checkGoal(j *Journal) error {
 	m, err := s.readManifest(j.Gen, j.Manifest)
 	if errors.Is(err, ErrNoGeneration) {
-		return s.stuckOnFile(s.gensPath(), fmt.Sprintf("generation %d is missing", j.Gen), nil)
+		return s.stuck(s.gensPath(), fmt.Errorf("generation %d is missing", j.Gen))
 	}
 	if err == nil {
 		err = s.checkIntact(j.Gen)

@@ -117,9 +117,6 @@ func (s *Store) stage(c *Comparison, p Proposal, restores *int) (*Txn, error) {
 	t.m.Making = missing
 	making := slices.Concat(c.made, missing)
 	t.m.Folders, t.m.Leaving = splitFolders(c.Entries, making)
-	if c.keepsFolders {
-		t.m.Folders, t.m.Leaving = c.made, nil
-	}
 	if p.Unjudged != nil {
 		t.m.Judged = &status{
 			Version: formatVersion,

@@ -41,12 +41,6 @@ func (s *Store) checkInPlace(op string, gen int) (*Journal, *manifest, *status, 
 	if m == nil || m.Gen != gen {
 		return nil, nil, nil, reportSuperseded(op, gen, "it is not in place")
 	}
-	if j != nil { // without the journal a recorded generation would never get its final name
-		if err := s.linkCommitted(gen); err != nil {
-			return nil, nil, nil, err
-		}
-	}
-
 	return j, m, st, nil
 }
 
@@ -451,6 +445,7 @@ func (s *Store) finishRollback(j *Journal) error {
 		return err
 	}
 	if j.Judge {
+		j.CommitMono = s.o.Mono()
 		return s.awaitVerdict(&syncRound{}, j)
 	}
 

@@ -23,12 +23,12 @@ type Comparison struct {
 	// WithoutSetID has a sentence for each target that is restored without its setuid and setgid, with the next step.
 	WithoutSetID []string
 
-	seen         []observation    // by entry
-	parent       int              // generation in place, or 0
-	restores     int              // Proposal.ContentsOf
-	made         []string         // folders that the generations before created
-	ours         map[string]Entry // of the generation in place
-	bytes        map[string][]byte
+	seen     []observation    // by entry
+	parent   int              // generation in place, or 0
+	restores int              // Proposal.ContentsOf
+	made     []string         // folders that the generations before created
+	ours     map[string]Entry // of the generation in place
+	bytes    map[string][]byte
 }
 
 // Observe returns the state of one target without following a link, and the content of a file of at most MaxContent

@@ -60,8 +60,8 @@ func reportMisuse(op, path, why string) error {
 	return NewFault(fault.Internal, op, path, errors.New(why), "")
 }
 
-// stuck returns a fault with fault.NeedsPerson: a file of the store is damaged or comes from a newer version, or a target
-// is neither in its old nor in its new state. Nothing was touched. The next run works without a damaged file.
+// stuck returns a fault with fault.NeedsPerson: a file of the store is damaged or comes from a newer version, or a
+// target is neither in its old nor in its new state. Nothing was touched. The next run works without a damaged file.
 func (s *Store) stuck(path string, cause error) error {
 	next := "prelet run"
 	if s.o.Root != "" && s.o.Root != "/" {

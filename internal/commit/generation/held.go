@@ -82,19 +82,13 @@ func (s *Store) Hold(planID, why string) error {
 	return s.putHeld(h)
 }
 
-// releasePlan ends the hold of a plan that has this reason, if there is one.
-func (s *Store) releasePlan(planID, why string) error {
+// releasePlan ends the hold of a plan, if there is one.
+func (s *Store) releasePlan(planID string) error {
 	h, err := s.readHeld()
-	if err != nil {
+	if _, ok := h.Plans[planID]; err != nil || !ok {
 		return err
 	}
-	if e, ok := h.Plans[planID]; !ok || e.Why != why {
-		return nil
-	}
 	delete(h.Plans, planID)
-	if len(h.Plans) == 0 && h.Pin == nil {
-		return s.dropHeld()
-	}
 
 	return s.putHeld(h)
 }
@@ -105,16 +99,9 @@ func (s *Store) Held(planID string) (why string, ok bool) {
 	if err != nil {
 		return err.Error(), true
 	}
-	if e, ok := h.Plans[planID]; ok {
-		return e.Why, true
-	}
+	e, ok := h.Plans[planID]
 
-	j, err := s.Journal()
-	if err != nil || j == nil || planID == "" || j.HoldPlan != planID {
-		return "", false
-	}
-
-	return j.Why, true // until the verdict on the rollback
+	return e.Why, ok
 }
 
 // HeldAll returns the held plans and their reasons; none for a list of a newer version, see Newer.
@@ -159,7 +146,7 @@ func (s *Store) Pinned() (gen int, why string, ok bool) {
 	return h.Pin.Gen, h.Pin.Why, true
 }
 
-// Release ends every hold and the pin, including the hold that the verdict on a rollback would make.
+// Release ends every hold and the pin, also of a rollback that awaits its verdict.
 func (s *Store) Release() error {
 	if err := s.checkLocked("release"); err != nil {
 		return err

@@ -27,7 +27,7 @@ type listing struct {
 	last     int // the highest number of any name
 }
 
-// listing reads the names in the folder of generations. It ignores unknown names, and files of other users.
+// listing reads the names in the folder of generations. It ignores unknown names.
 func (s *Store) listing() (listing, error) {
 	var l listing
 	if err := s.openGens(); err != nil || s.gens == nil {
@@ -46,9 +46,7 @@ func (s *Store) listing() (listing, error) {
 		stem, _, _ := strings.Cut(name, ".")
 		n, err := strconv.Atoi(stem)
 		if err == nil && n >= 1 && n <= maxNumber && itoa(n) == stem {
-			_, err := statOwned(s.gens, name)
-			isOwned := !errors.Is(err, errForeignOwner)
-			l.add(n, name, name[len(stem):], isOwned)
+			l.add(n, name, name[len(stem):])
 		}
 	}
 	slices.Sort(l.done)
@@ -59,7 +57,7 @@ func (s *Store) listing() (listing, error) {
 }
 
 // add adds a name with the number n and a suffix.
-func (l *listing) add(n int, name, suffix string, isOurs bool) {
+func (l *listing) add(n int, name, suffix string) {
 	var list *[]int
 	switch suffix {
 	case "":
@@ -76,9 +74,7 @@ func (l *listing) add(n int, name, suffix string, isOurs bool) {
 	}
 
 	l.last = max(l.last, n)
-	if isOurs {
-		*list = append(*list, n)
-	}
+	*list = append(*list, n)
 }
 
 // maxNumber bounds numbers of generations: prelet has not written a higher one, so a name with one is not its own.
@@ -150,9 +146,6 @@ func (s *Store) readStatus(m *manifest) (*status, error) {
 func (s *Store) readStatusFile(gen int) (*status, error) {
 	name := itoa(gen) + statusSuffix
 	st, err := readDocument(s, s.gens, name, decode[status])
-	if errors.Is(err, errForeignOwner) { // listing ignores it as well
-		return nil, nil
-	}
 	if errors.Is(err, ErrNewer) {
 		return &status{Version: unknownFormat, Gen: gen, Status: StatusPending}, nil
 	}

@@ -19,7 +19,7 @@ type Journal struct {
 	From     int    `json:"from,omitempty"`    // of a rollback: the generation that is left, else 0
 	To       int    `json:"to,omitempty"`      // of a rollback: the generation that is restored; 0 as before prelet
 	Why      string `json:"why,omitempty"`     // of a rollback
-	HoldPlan string `json:"hold,omitempty"`    // of a rollback: the plan to hold at its end, or after the verdict
+	HoldPlan string `json:"hold,omitempty"`    // of a rollback: the plan that it holds
 	Judge    bool   `json:"judge,omitempty"`   // of a rollback: the restored files await a verdict
 	Unjudged string `json:"note,omitempty"`    // PhaseVerify: boots of Tries that ended without a verdict
 	Release  bool   `json:"release,omitempty"` // PhasePublish: Proposal.Release; held plans already count as released

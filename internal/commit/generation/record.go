@@ -3,8 +3,7 @@ package generation
 import "slices"
 
 // Record makes a generation of targets that are as proposed already and that the generation in place does not record:
-// see Comparison.Unrecorded. It touches no target. The generation awaits a verdict; with Unjudged it is
-// good at once.
+// see Comparison.Unrecorded. It touches no target. The generation awaits a verdict; with Unjudged it is good at once.
 //
 // Record returns ErrDiffers if a target is not as proposed, and ErrNothing if the generation in place records them
 // already. Then it writes nothing.

@@ -113,8 +113,9 @@ func (s *Store) distrust(damage error) {
 	s.setAside(a)
 }
 
-// findDamage returns why the state cannot be trusted, as a fault with fault.NeedsPerson: a digest does not match, or the journal, the
-// verdicts and the generations are not those of one history. During an interrupted commit only what finishes it counts.
+// findDamage returns why the state cannot be trusted, as a fault with fault.NeedsPerson: a digest does not match, or
+// the journal, the verdicts and the generations are not those of one history. During an interrupted commit only what
+// finishes it counts.
 func (s *Store) findDamage() error {
 	if a := s.FindAside(); a != nil && a.Moving {
 		return s.stuck(a.Path, errors.New("it is being set aside"))

@@ -338,9 +338,6 @@ func (t *Txn) commit(j *Journal) error {
 	defer t.round.close()
 	err := t.checkUnchanged()
 	if err == nil {
-		err = t.keepHold()
-	}
-	if err == nil {
 		err = t.s.putJournal(&t.round, j, t.checkUnchanged, &visible) // the fsyncs take a while
 	}
 
@@ -359,23 +356,6 @@ func (t *Txn) commit(j *Journal) error {
 	_ = t.s.undoStaging(t.m) // the first error matters
 
 	return err
-}
-
-// keepHold handles a commit during a rollback that awaits its verdict. If the commit restores the same contents,
-// because a file had drifted, it holds the plan that the verdict would hold. Any other plan supersedes the rollback,
-// and then it stays unknown whether the held plan was at fault.
-func (t *Txn) keepHold() error {
-	was, err := t.s.Journal()
-	if err != nil || was == nil || was.HoldPlan == "" || t.release {
-		return err
-	}
-
-	to, err := t.s.readManifest(was.To, "")
-	if err != nil || to.PlanID != t.m.PlanID { // also if it was collected
-		return nil
-	}
-
-	return t.s.Hold(was.HoldPlan, was.Why)
 }
 
 // checkUnchanged compares every target with the inode that was observed.

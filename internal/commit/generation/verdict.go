@@ -71,25 +71,7 @@ func (s *Store) Good(gen int, report []byte) error {
 		return nil
 	}
 
-	return s.holdAndEnd(j)
-}
-
-// holdAndEnd holds the plan that a journal names, and ends the journal, which has held the plan until now.
-func (s *Store) holdAndEnd(j *Journal) error {
-	if err := s.hold(j); err != nil {
-		return err
-	}
-
 	return s.endJournal()
-}
-
-// hold holds the plan that a journal names, if there is one.
-func (s *Store) hold(j *Journal) error {
-	if j.HoldPlan == "" {
-		return nil
-	}
-
-	return s.Hold(j.HoldPlan, j.Why)
 }
 
 // MarkUnhealthy records that generation gen, which a rollback made, was judged unhealthy. Then the plan before the
@@ -109,7 +91,7 @@ func (s *Store) MarkUnhealthy(gen int, why string) error {
 	if err := s.putStatus(gen, next); err != nil {
 		return err
 	}
-	if err := s.releasePlan(j.HoldPlan, j.Why); err != nil {
+	if err := s.releasePlan(j.HoldPlan); err != nil {
 		return err
 	}
 
@@ -248,7 +230,7 @@ func (s *Store) readAwaiting(op string) (*Journal, error) {
 // Rollback replaces generation fromGen, which is in place, by the contents of toGen (0: as before the first generation)
 // in a new generation, and returns its number. The rollback is recorded before any target changes, and Recover finishes
 // it after an interruption. Targets that toGen does not have are restored as before prelet, unless they were changed
-// since. With hold the plan of fromGen is held at the end, and with the reason ByHand toGen is pinned. The caller
+// since. With hold the plan of fromGen is held, and with the reason ByHand toGen is pinned. The caller
 // prevents readers from reading the targets meanwhile. The new generation is not judged, but Good may be called for it.
 func (s *Store) Rollback(fromGen, toGen int, why string, hold bool) (newGen int, err error) {
 	return s.rollback(&Journal{
@@ -259,9 +241,9 @@ func (s *Store) Rollback(fromGen, toGen int, why string, hold bool) (newGen int,
 }
 
 // RollbackToJudge is Rollback to a generation that awaits a verdict: the journal stays in PhaseVerify with From set.
-// With hold the plan of fromGen counts as held from now on; Good holds it, and MarkUnhealthy releases it. The files
-// named in without, which other programs made while fromGen was in place and which toGen cannot run with, are absent
-// in the new generation and never restored, unless toGen has a content for them.
+// With hold MarkUnhealthy releases the plan of fromGen. The files named in without, which other programs made while
+// fromGen was in place and which toGen cannot run with, are absent in the new generation and never restored, unless
+// toGen has a content for them.
 func (s *Store) RollbackToJudge(
 	fromGen, toGen int,
 	why string,
@@ -444,12 +426,17 @@ func (s *Store) finishRollback(j *Journal) error {
 	if err := s.recordRollback(j); err != nil {
 		return err
 	}
+	if j.HoldPlan != "" {
+		if err := s.Hold(j.HoldPlan, j.Why); err != nil {
+			return err
+		}
+	}
 	if j.Judge {
 		j.CommitMono = s.o.Mono()
 		return s.awaitVerdict(&syncRound{}, j)
 	}
 
-	return s.holdAndEnd(j)
+	return s.endJournal()
 }
 
 // recordRollback records what a rollback means for the generation that it leaves, which may be lost or damaged. A

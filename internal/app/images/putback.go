@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io/fs"
 	"path"
+	"slices"
 
 	"github.com/prelet/prelet/internal/app"
 	"github.com/prelet/prelet/internal/commit"
@@ -140,7 +141,9 @@ func (i *OpenedImage) putBack(ctx context.Context) (done []image.Leftover, err e
 	if err != nil {
 		return nil, err
 	}
-	restored := selectActions(i.written, isRestored)
+	restored := slices.DeleteFunc(slices.Clone(i.written), func(l image.Leftover) bool {
+		return l.Action != image.Restore
+	})
 	if len(restored) > 0 {
 		err = i.withStore(ctx, func(s *generation.Store) error {
 			_, _, err := commit.RollBackBelowRoot(s, 0, "sealed")

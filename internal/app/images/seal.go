@@ -134,7 +134,7 @@ func (i *OpenedImage) refuse(yes bool) string {
 		switch {
 		case l.Action == image.ByHand:
 			byHand = append(byHand, l.Path)
-		case l.Action.IsRemoved(), l.Action == image.Restore:
+		case isChanged(l):
 			removable++
 		}
 	}
@@ -261,20 +261,17 @@ func (i *OpenedImage) seal(ctx context.Context, now time.Time, yes bool) (Sealed
 
 // mustChange reports whether --yes changes something.
 func (i *OpenedImage) mustChange() bool {
-	return i.isInterrupted || len(i.list(image.Action.IsRemoved))+len(i.list(isRestored)) > 0
+	return i.isInterrupted || slices.ContainsFunc(i.in.Found.Leftovers, isChanged)
 }
 
-func isRestored(a image.Action) bool { return a == image.Restore }
+// isChanged reports whether --yes removes or empties a leftover, or puts back what was before prelet.
+func isChanged(l image.Leftover) bool {
+	return l.Action.IsRemoved() || l.Action == image.Restore
+}
 
 // remove puts back what was before prelet, and removes the leftovers. Before them it removes an earlier statement. If
 // the files from before prelet need a person, nothing else is removed.
 func (i *OpenedImage) remove(ctx context.Context, statement image.Leftover) (done []image.Leftover, err error) {
-	changed := slices.Concat([]image.Leftover{statement}, i.list(isRestored), i.list(image.Action.IsRemoved))
-	for _, l := range changed {
-		if err := image.CheckWritable(i.in.Root, l.Path); err != nil {
-			return nil, err
-		}
-	}
 	if !i.mustChange() {
 		return nil, nil
 	}
@@ -299,22 +296,13 @@ func (i *OpenedImage) remove(ctx context.Context, statement image.Leftover) (don
 	if err != nil || i.refuse(true) != "" {
 		return nil, err
 	}
-	removed, err := image.Remove(ctx, i.in.Root, i.list(image.Action.IsRemoved))
+	removed, err := image.Remove(ctx, i.in.Root, i.in.Found.Leftovers)
 	if err != nil {
 		return nil, err
 	}
 	i.look()
 
 	return append(done, removed...), nil
-}
-
-// list returns the leftovers with some actions.
-func (i *OpenedImage) list(isWanted func(image.Action) bool) []image.Leftover {
-	return selectActions(i.in.Found.Leftovers, isWanted)
-}
-
-func selectActions(all []image.Leftover, isWanted func(image.Action) bool) []image.Leftover {
-	return slices.DeleteFunc(slices.Clone(all), func(l image.Leftover) bool { return !isWanted(l.Action) })
 }
 
 // checkLock refuses while another prelet works on the image.

@@ -63,16 +63,6 @@ func Remove(
 	return done, nil
 }
 
-// CheckWritable returns the reason why a folder of the image cannot be changed: it is on a read-only file system.
-func CheckWritable(root nodefile.Root, file string) error {
-	disk := root.FindDisk(file)
-	if disk.Err != nil || !disk.ReadOnly {
-		return nil // a change reports any other error
-	}
-
-	return cannotWrite(root, file, unix.EROFS)
-}
-
 func openRoot(root nodefile.Root) (*os.Root, error) {
 	dir, err := os.OpenRoot(root.Path("/"))
 	if err != nil {

@@ -155,7 +155,7 @@ func (s *Store) replaceAnyway(dir *folder, name string, text []byte) error {
 // replaceAfter is replaceAnyway, after everything in r is durable.
 func (s *Store) replaceAfter(r *syncRound, dir *folder, name string, text []byte) error {
 	return s.withBallast(func() error {
-		return s.disk.replace(r, dir, name, text, nil, nil)
+		return s.disk.replace(r, dir, name, text)
 	})
 }
 

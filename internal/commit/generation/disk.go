@@ -338,23 +338,10 @@ func chmod(mode uint32, set func(mode uint32) error) error {
 func (n *newFile) close() { _ = n.f.Close() }
 
 // replace replaces a file of the store: temporary, fsync, rename, fsync of the folder. Everything in r is durable
-// before the rename. check, if not nil, may prevent the rename; visible, if not nil, is set as soon as another process
-// can see the new content.
-func (d *disk) replace(
-	r *syncRound,
-	in *folder,
-	base string,
-	text []byte,
-	check func() error,
-	visible *bool,
-) error {
+// before the rename.
+func (d *disk) replace(r *syncRound, in *folder, base string, text []byte) error {
 	tmp := base + tmpSuffix
-	f, err := r.write(d, in, tmp, text)
-	if errors.Is(err, unix.EEXIST) { // left by a run that was killed
-		if err = d.remove(in, tmp); err == nil {
-			f, err = r.write(d, in, tmp, text)
-		}
-	}
+	f, err := r.overwrite(d, in, tmp, text)
 	if f == nil {
 		return err
 	}
@@ -362,16 +349,8 @@ func (d *disk) replace(
 	if err == nil {
 		err = r.sync(d)
 	}
-	if err == nil && check != nil {
-		err = check()
-	}
 	if err == nil {
-		err = d.rename(in, tmp, base)
-	}
-	if errors.Is(err, unix.EISDIR) {
-		if err = d.remove(in, base); err == nil {
-			err = d.rename(in, tmp, base)
-		}
+		err = d.renameOver(in, tmp, base)
 	}
 	if err != nil {
 		r.giveUp(f)
@@ -380,9 +359,17 @@ func (d *disk) replace(
 		return err
 	}
 
-	if visible != nil {
-		*visible = true
+	return d.sync(in)
+}
+
+// renameOver renames a file of the store over another one, or over a folder in its place, which prelet did not make.
+func (d *disk) renameOver(in *folder, from, to string) error {
+	err := d.rename(in, from, to)
+	if errors.Is(err, unix.EISDIR) {
+		if err = d.remove(in, to); err == nil {
+			err = d.rename(in, from, to)
+		}
 	}
 
-	return d.sync(in)
+	return err
 }

@@ -90,6 +90,37 @@ func failOnce(k *int, which *string, err error) func(op, p string) error {
 	}
 }
 
+// TestFailedFlushIsTakenBack: while what was staged is flushed with the journal, no target was touched, so the journal of
+// the generation before is put back.
+func TestFailedFlushIsTakenBack(t *testing.T) {
+	b := newBox(t)
+	s := b.open()
+	b.apply(s, plan("p", file("/etc/kubernetes/a", "1")))
+	before, err := s.Journal()
+	must(t, err)
+	s.Close()
+
+	b.o.Fault = func(op, p string) error {
+		if op == opFsync && strings.Contains(p, "/.prelet-") {
+			return unix.EIO
+		}
+		return nil
+	}
+	s = b.open()
+	defer s.Close()
+	txn, err := s.Begin(plan("q", file("/etc/kubernetes/a", "2")))
+	must(t, err)
+	if _, err = txn.Commit(); fault.CodeOf(err) != fault.CannotWrite {
+		t.Errorf("Commit: got %v, want it not to have changed anything", err)
+	}
+	if after, err := s.Journal(); err != nil || !after.Same(before) {
+		t.Errorf("got the journal %+v, %v; want %+v", after, err, before)
+	}
+	if l := b.litter(); l != nil {
+		t.Errorf("got %v left behind, want nothing", l)
+	}
+}
+
 // After EIO on fsync the state of the data is unknown: it is not asked a second time.
 func TestFsyncIsNotRepeated(t *testing.T) {
 	b := newBox(t)
@@ -97,7 +128,7 @@ func TestFsyncIsNotRepeated(t *testing.T) {
 	s := b.open()
 	s.Close()
 	b.o.fsync = func(int) error {
-		if calls.Add(1) == 4 { // of those side by side: the generation, its folder, that of the state, two temporaries
+		if calls.Add(1) == 6 { // of the generation, the journal and two folders, then of two temporaries and a folder
 			bad.Add(1)
 			return unix.EIO
 		}

@@ -73,7 +73,7 @@ func flipStates(t *testing.T) (all []flipState) {
 		must(t, s.Hold("bad plan", "the kubelet died"))
 		st := flipState{name: name, box: b, nodes: []map[string]node{nodes(b.look())}}
 		stop := map[string]func(op, p string) error{
-			"staged": func(_, p string) error { return endIf(strings.HasSuffix(p, journalName+tmpSuffix)) },
+			"staged": func(op, p string) error { return endIf(op == opRename && strings.HasSuffix(p, "/"+journalName)) },
 			"mid-publish": func(op, p string) error {
 				return endIf(op == opRename && strings.HasSuffix(p, "/b"))
 			},

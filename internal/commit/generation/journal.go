@@ -99,9 +99,9 @@ func (s *Store) Abandoned() *Journal {
 	return j
 }
 
-// putJournal makes a journal durable. See replace.
-func (s *Store) putJournal(r *syncRound, j *Journal, check func() error, visible *bool) error {
-	return s.disk.replace(r, s.dir, journalName, encode(j), check, visible)
+// putJournal replaces the journal durably.
+func (s *Store) putJournal(j *Journal) error {
+	return s.disk.replace(&syncRound{}, s.dir, journalName, encode(j))
 }
 
 // endJournal removes the journal durably.

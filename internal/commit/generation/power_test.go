@@ -389,8 +389,8 @@ func TestPowerCutFindsAForgottenFsync(t *testing.T) {
 	}{
 		"temporaries":                      {commit, always(in(".prelet-"))},
 		"folders of targets":               {commit, always(func(op, p string) bool { return in("/etc/kubernetes")(op, p) && !in(".prelet-")(op, p) })},
-		"journal":                          {commit, nth(1, "/journal.json.tmp")},
-		"journal that awaits a verdict":    {commit, nth(2, "/journal.json.tmp")},
+		"journal":                          {commit, nth(1, "/journal.json.staged")},
+		"journal that awaits a verdict":    {commit, nth(1, "/journal.json.tmp")},
 		"state folder, commit":             {commit, nth(1, "/var/lib/prelet")},
 		"state folder, end":                {unjudged, nth(2, "/var/lib/prelet")},
 		"generation":                       {commit, nth(1, "/generations/2.staged")},

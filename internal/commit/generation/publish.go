@@ -25,13 +25,13 @@ func (t *Txn) Publish() error {
 	if err := t.s.checkLocked("publish"); err != nil {
 		return err
 	}
-	if t.committed == nil || t.ended {
+	if !t.committed || t.ended {
 		return reportMisuse("publish", t.s.o.Dir, "nothing was committed")
 	}
 	defer lockThread()()
 
 	t.ended = true
-	_, err := t.s.publishCommitted(t.m, t.committed, true)
+	_, err := t.s.publishCommitted(t.m, t.journal, true)
 
 	return err
 }

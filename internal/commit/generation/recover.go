@@ -148,8 +148,9 @@ func (s *Store) sweep(l listing) error {
 	if err != nil {
 		return err
 	}
+	ours := []string{journalName + tmpSuffix, journalName + stagedSuffix, heldName + tmpSuffix}
 	for _, n := range names {
-		if n == journalName+tmpSuffix || n == heldName+tmpSuffix || scratchName().MatchString(n) {
+		if slices.Contains(ours, n) || scratchName().MatchString(n) {
 			if err := s.disk.remove(s.dir, n); err != nil {
 				return err
 			}

@@ -52,6 +52,18 @@ func (r *syncRound) write(d *disk, in *folder, base string, parts ...[]byte) (*n
 	return f, nil
 }
 
+// overwrite is write of a temporary of the store, which a run that was killed may have left.
+func (r *syncRound) overwrite(d *disk, in *folder, base string, text []byte) (*newFile, error) {
+	f, err := r.write(d, in, base, text)
+	if errors.Is(err, unix.EEXIST) {
+		if err = d.remove(in, base); err == nil {
+			f, err = r.write(d, in, base, text)
+		}
+	}
+
+	return f, err
+}
+
 // sync makes all files and folders durable, and then closes them. A power cut may keep any of them without the others.
 func (r *syncRound) sync(d *disk) error {
 	var all []flush
@@ -118,6 +130,9 @@ func (s *Store) undoStaging(m *manifest) error {
 		}
 	}
 	if err := s.removeFolders(&r, m.Making); err != nil {
+		return err
+	}
+	if err := s.disk.unlink(s.dir, journalName+stagedSuffix); err != nil {
 		return err
 	}
 	if err := r.sync(s.disk); err != nil {

@@ -273,15 +273,15 @@ func (s *Store) takeBack(j *Journal, to int) error {
 
 	var t *Txn
 	err = s.withBallast(func() (err error) {
-		if t, err = s.stage(c, p, nil); err == nil {
-			err = t.commit(&Journal{Version: formatVersion, Phase: PhasePublish})
+		if t, err = s.stage(c, p, nil, &Journal{Phase: PhasePublish}); err == nil {
+			err = t.commit()
 		}
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	_, err = s.publishCommitted(t.m, t.committed, true)
+	_, err = s.publishCommitted(t.m, t.journal, true)
 
 	return err
 }
@@ -330,7 +330,7 @@ func (s *Store) moveAside(a *Aside) error {
 		}
 		if err == nil {
 			a.Moving = true
-			err = s.disk.replace(&syncRound{}, s.dir, asideAbout, encode(a), nil, nil)
+			err = s.disk.replace(&syncRound{}, s.dir, asideAbout, encode(a))
 		}
 		if err != nil {
 			a.Moving = false
@@ -370,7 +370,7 @@ func (s *Store) moveAside(a *Aside) error {
 
 	a.Moving = false
 
-	return s.disk.replace(&syncRound{}, s.dir, asideAbout, encode(a), nil, nil) // and fsyncs the folder
+	return s.disk.replace(&syncRound{}, s.dir, asideAbout, encode(a)) // and fsyncs the folder
 }
 
 // isShortOfSpace reports whether the file system has less free space than a copy takes, which the next generations may

@@ -15,11 +15,10 @@ import (
 type Txn struct {
 	s         *Store
 	m         *manifest
-	sha       string // of the manifest
-	release   bool
+	journal   *Journal      // of the commit; its file is staged with the generation
 	prints    []fingerprint // by entry, as observed; zero if the target did not exist
 	round     syncRound     // what was staged, until Commit makes it durable
-	committed *Journal
+	committed bool
 	ended     bool
 }
 
@@ -78,11 +77,12 @@ func (s *Store) stageProposal(c *Comparison, p Proposal) (*Txn, error) {
 		p.Blobs = blobs
 	}
 
-	return s.stage(c, p, nil)
+	return s.stage(c, p, nil, &Journal{Phase: PhasePublish, Release: p.Release})
 }
 
-// stage checks and stages a compared proposal. restores is the generation that a rollback restores, or nil.
-func (s *Store) stage(c *Comparison, p Proposal, restores *int) (*Txn, error) {
+// stage checks and stages a compared proposal. restores is the generation that a rollback restores, or nil. j is the
+// journal of its commit.
+func (s *Store) stage(c *Comparison, p Proposal, restores *int, j *Journal) (*Txn, error) {
 	if s.frozen != nil {
 		return nil, s.frozen
 	}
@@ -104,7 +104,7 @@ func (s *Store) stage(c *Comparison, p Proposal, restores *int) (*Txn, error) {
 	if a := s.FindAside(); a != nil {
 		above = max(above, a.Last)
 	}
-	t := &Txn{s: s, release: p.Release}
+	t := &Txn{s: s, journal: j}
 	t.m = &manifest{
 		Version:  formatVersion,
 		Gen:      l.nextAbove(above),
@@ -157,11 +157,14 @@ func splitFolders(entries []Entry, made []string) (used, leaving []string) {
 }
 
 // write stages a commit. First it makes the generation durable, because it lists everything that is created next and
-// that would have to be removed again. Then it creates folders and temporaries, which Commit makes durable. Of the
-// temporaries only the bytes must be: a name that a power cut removes is made again from the generation.
+// that would have to be removed again, and the journal with it. Then it creates folders and temporaries, which Commit
+// makes durable.
 func (t *Txn) write(c *Comparison, p Proposal, missing []string) error {
 	t.s.sweepFolders(t.m) // of a commit that a lost state folder cannot name any more
 	if err := t.writeGeneration(c, p); err != nil {
+		return err
+	}
+	if err := t.writeJournal(); err != nil {
 		return err
 	}
 	if err := t.round.sync(t.s.disk); err != nil {
@@ -265,9 +268,22 @@ func (t *Txn) writeGeneration(c *Comparison, p Proposal) error {
 	}
 
 	parts[0] = encode(t.m)
-	t.sha = Checksum(parts[0])
+	t.journal.Manifest = Checksum(parts[0])
 	_, err := t.round.write(t.s.disk, t.s.gens, itoa(t.m.Gen)+stagedSuffix, parts...)
 	t.round.stay = append(t.round.stay, t.s.gens)
+
+	return err
+}
+
+// writeJournal writes the journal under its staged name.
+func (t *Txn) writeJournal() error {
+	j := t.journal
+	j.Version = formatVersion
+	j.Gen = t.m.Gen
+	j.CommitTime = t.s.o.Now().UTC()
+	j.CommitBoot = t.s.o.BootID
+
+	_, err := t.round.overwrite(t.s.disk, t.s.dir, journalName+stagedSuffix, encode(j))
 
 	return err
 }
@@ -292,7 +308,7 @@ func (t *Txn) Entries() []Entry { return t.m.Entries }
 
 // Abort removes everything that was staged. After Commit it returns an error and changes nothing.
 func (t *Txn) Abort() error {
-	if t.committed != nil {
+	if t.committed {
 		return reportMisuse("abort", t.s.o.Dir, "the commit was recorded already")
 	}
 	if t.ended {
@@ -312,48 +328,65 @@ func (t *Txn) Abort() error {
 // fault.CannotWrite nothing has changed and everything that was staged is removed. After an error with
 // fault.Interrupted the journal may be visible, and Recover decides.
 func (t *Txn) Commit() (int, error) {
-	err := t.commit(&Journal{
-		Version: formatVersion,
-		Phase:   PhasePublish,
-		Release: t.release,
-	})
-
-	return t.m.Gen, err
+	return t.m.Gen, t.commit()
 }
 
-func (t *Txn) commit(j *Journal) error {
+func (t *Txn) commit() error {
 	if err := t.s.checkLocked("commit"); err != nil {
 		return err
 	}
-	if t.ended || t.committed != nil {
+	if t.ended || t.committed {
 		return reportMisuse("commit", t.s.o.Dir, "this transaction has ended")
 	}
 	defer lockThread()()
-
-	j.Gen = t.m.Gen
-	j.Manifest = t.sha
-	j.CommitTime = t.s.o.Now().UTC()
-	j.CommitBoot = t.s.o.BootID
-	visible := false
 	defer t.round.close()
-	err := t.checkUnchanged()
+
+	was, err := t.s.Journal()
 	if err == nil {
-		err = t.s.putJournal(&t.round, j, t.checkUnchanged, &visible) // the fsyncs take a while
+		err = t.checkUnchanged()
+	}
+	if err == nil {
+		err = t.s.disk.renameOver(t.s.dir, journalName+stagedSuffix, journalName)
+	}
+	if err == nil {
+		if err = t.recordDurably(was); fault.CodeOf(err) == fault.Interrupted {
+			t.ended = true
+			return err
+		}
+	}
+	if err != nil {
+		t.ended = true
+		_ = t.s.undoStaging(t.m) // the first error matters
+
+		return err
 	}
 
-	switch {
-	case err == nil:
-		t.committed = j
-		if t.m.Restores == nil {
-			t.s.keepBallast(t.m) // after all that the commit writes, so that it takes no space from it
-		}
+	t.committed = true
+	if t.m.Restores == nil {
+		t.s.keepBallast(t.m) // after all that the commit writes, so that it takes no space from it
+	}
+
+	return nil
+}
+
+// recordDurably makes the journal durable, and side by side what was staged: no target is touched before, and of what a
+// power cut takes or leaves in part Recover makes all again from the generation. If that fails, the journal of before is
+// put back, and nothing has changed.
+func (t *Txn) recordDurably(was *Journal) error {
+	s := t.s
+	t.round.stay = append(t.round.stay, s.dir)
+	err := t.round.sync(s.disk)
+	if err == nil {
 		return nil
-	case visible:
-		t.ended = true
+	}
+
+	undo := s.endJournal
+	if was != nil {
+		undo = func() error { return s.putJournal(was) }
+	}
+	if undo() != nil {
 		return afterCommit(err)
 	}
-	t.ended = true
-	_ = t.s.undoStaging(t.m) // the first error matters
 
 	return err
 }

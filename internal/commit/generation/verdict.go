@@ -192,7 +192,7 @@ func (s *Store) AddTry(bootID string) (tries int, err error) {
 		return j.CountTries(), nil
 	}
 
-	return j.CountTries(), s.putJournal(&syncRound{}, j, nil, nil)
+	return j.CountTries(), s.putJournal(j)
 }
 
 // UndoTry records that the verification of a boot ended without a verdict, so that the boot is not a try.
@@ -207,7 +207,7 @@ func (s *Store) UndoTry(bootID string) error {
 	}
 	j.Unjudged = strings.Join(append(boots, bootID), " ")
 
-	return s.putJournal(&syncRound{}, j, nil, nil)
+	return s.putJournal(j)
 }
 
 // readAwaiting returns the journal of a generation that awaits its verdict.
@@ -359,12 +359,12 @@ func (s *Store) commitRollback(j *Journal, without []string) (*Txn, error) {
 	if err != nil {
 		return nil, err
 	}
-	t, err := s.stage(c, p, &j.To)
+	t, err := s.stage(c, p, &j.To, j)
 	if err != nil {
 		return nil, err
 	}
 
-	return t, t.commit(j)
+	return t, t.commit()
 }
 
 // compareRollback compares the contents of an earlier generation with the disk.

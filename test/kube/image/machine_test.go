@@ -56,15 +56,17 @@ func (m *machine) command(words ...string) {
 	}
 }
 
-// hasKVM reports whether QEMU can use the kernel's virtual machines. A device that can be opened is not enough.
+// hasKVM reports whether QEMU can use the kernel's virtual machines. A device that can be opened is not enough: nested
+// ones may stop at the first instructions of the firmware.
 func hasKVM() bool {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "qemu-system-x86_64", "-machine", "q35,accel=kvm", "-cpu", "host",
-		"-display", "none", "-S", "-monitor", "stdio")
-	cmd.Stdin = strings.NewReader("quit\n")
+		"-display", "none", "-monitor", "none", "-nodefaults",
+		"-drive", "if=pflash,format=raw,unit=0,readonly=on,file="+firmware)
+	out, _ := cmd.CombinedOutput() // it runs until the time is over, or cannot start
 
-	return cmd.Run() == nil
+	return ctx.Err() != nil && !strings.Contains(string(out), "KVM internal error")
 }
 
 // start turns the machine on and waits until its agent answers.

@@ -49,7 +49,8 @@ func ExportLog(ctx context.Context, hide func(string) string, units ...string) (
 		"--boot",
 		fmt.Sprintf("--lines=%d", logLines),
 		"--output=export",
-		"--output-fields=MESSAGE,MESSAGE_ID,PRIORITY,SYSLOG_IDENTIFIER,_PID,_SYSTEMD_UNIT,UNIT,PRELET_STAGE,PRELET_GENERATION",
+		"--output-fields=MESSAGE,MESSAGE_ID,PRIORITY,SYSLOG_IDENTIFIER,_PID,_SYSTEMD_UNIT,UNIT," +
+			"PRELET_STAGE,PRELET_GENERATION",
 	}
 	for _, unit := range units {
 		args = append(args, "--unit="+unit)

@@ -20,6 +20,8 @@ import (
 	"time"
 
 	"k8s.io/klog/v2"
+
+	"github.com/prelet/prelet/internal/platform/systemd"
 )
 
 // Fixed limits.
@@ -45,7 +47,7 @@ type Endpoint struct {
 type Options struct {
 	// Now is the wall clock that certificates are verified against. Default time.Now.
 	Now func() time.Time
-	// Sleep waits, or returns the context's error. Default a timer.
+	// Sleep waits, or returns the context's error. Default systemd.Clock.
 	Sleep func(ctx context.Context, d time.Duration) error
 	// Dial opens a TCP connection. Default net.Dialer.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
@@ -82,7 +84,7 @@ func (o Options) withDefaults() Options {
 		o.Now = time.Now
 	}
 	if o.Sleep == nil {
-		o.Sleep = sleep
+		o.Sleep = systemd.Clock{}.Sleep
 	}
 	if o.Dial == nil {
 		o.Dial = new(net.Dialer).DialContext
@@ -99,18 +101,6 @@ func (o Options) withDefaults() Options {
 	o.BackoffMax = cmp.Or(o.BackoffMax, 10*time.Second)
 
 	return o
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-t.C:
-		return nil
-	}
 }
 
 // Client keeps connections open between calls, so that the requests of a boot share them. It is safe for concurrent

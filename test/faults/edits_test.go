@@ -78,7 +78,7 @@ func (b *box) held(t *testing.T, at call, edit func()) ended {
 
 // isCommit says whether a call makes a durable file the journal.
 func isCommit(c call) bool {
-	return strings.HasPrefix(c.name, "rename") && strings.HasSuffix(c.paths()[0], "/journal.json.tmp")
+	return strings.HasPrefix(c.name, "rename") && strings.HasSuffix(c.paths()[0], "/journal.json.staged")
 }
 
 // TestForeignEdit: somebody changes a target while prelet is at work.

@@ -14,8 +14,8 @@ import (
 //
 //	R1  a file is fsynced between its last change and its rename
 //	R2  nothing in the target tree changes while the staged generation, which lists it, or the journal, is not durable
-//	R3  COMMIT is recorded when all bytes, and the names in prelet's own folder, are durable; what follows it when the
-//	    names of the targets are as well; and the journal ends when everything is
+//	R3  COMMIT is recorded when the generation and the journal are durable; what follows it when the bytes and names of
+//	    the targets are as well; and the journal ends when everything is
 //	R4  at the end everything is durable, but for what was removed
 //	R5  a target is never opened for writing: it is renamed over
 //	R6  the gate is shut before the first target changes, and opened after the last is durable
@@ -126,7 +126,9 @@ func (o *order) before(c call, p string) {
 		return
 	default:
 		for _, d := range o.pending(func(p string, c change) bool {
-			return c == removed || !strings.HasSuffix(p, ".staged") && p != stateDir+"/journal.json"
+			// The staged journal is renamed, so its first name need not be durable.
+			staged := strings.HasSuffix(p, ".staged") && (c == "" || path.Dir(p) != stateDir)
+			return c == removed || !staged && p != stateDir+"/journal.json"
 		}) {
 			o.broken.add("R2: %s %s, and %s is not durable", c.name, rel, d)
 		}
@@ -174,11 +176,11 @@ func (o *order) gate(c call) {
 	}
 }
 
-// phase says what need not be durable yet: before COMMIT the names of temporaries and new folders, which are made
-// again from the generation; after it the end of that one's old name.
+// phase says what need not be durable yet: before COMMIT temporaries and new folders, which are made again from the
+// generation; after it the end of that one's old name.
 func (o *order) phase() func(p string, c change) bool {
 	if !o.committed {
-		return func(p string, c change) bool { return c != "" && (!ours(p) || path.Dir(p) == stateDir) }
+		return func(p string, c change) bool { return !ours(p) || c != "" && path.Dir(p) == stateDir }
 	}
 	return func(p string, c change) bool { return path.Dir(p) == stateDir || ours(p) && c == removed }
 }

@@ -44,6 +44,7 @@ type Origin struct {
 	Ref   string    // label.gpu, var.zone, stage.detect-hw.node, kube-system/kubelet-config …
 	Range hcl.Range // the item, attribute or block in the site; zero if there is none
 	Text  string    // the source text, or a formula's step in words: "6% of core 1: 60m"
+	Scope any       // the eval.Scope of an expression that was evaluated once for each element; nil for others
 }
 
 // FirstRange returns the first range of origins that is in a file; the zero range where there is none.

@@ -11,13 +11,14 @@ import (
 
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/lang"
+	"github.com/prelet/prelet/internal/lang/eval"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/value"
 )
 
 // candidate is how a copy of a stage could set a label or a taint.
 type candidate struct {
-	scope
+	eval.Scope
 	stage           *lang.Instance
 	x               hclsyntax.Expression // of the value; nil if the stage computes it, or detectors recommend it
 	isRecommendable bool                 // detectors could recommend it
@@ -54,16 +55,17 @@ func (w *walker) findCandidate(
 	values *hclsyntax.Attribute,
 	wanted Item,
 ) candidate {
-	for _, s := range w.listCopies(i, i.ForEach) {
+	for _, copied := range w.listCopies(i) {
+		s := copied.Scope
 		c := candidate{
-			scope:           s,
+			Scope:           s,
 			stage:           i,
 			isRecommendable: w.isFromDetectors(i, s, wanted.Name),
 		}
 		switch {
 		case values == nil:
 		case wanted.Kind == Label:
-			c.x = s.Scope.Item(values.Expr, wanted.Name)
+			c.x = s.Item(values.Expr, wanted.Name)
 		default:
 			c.x = w.findTaint(values.Expr, wanted.Name)
 		}
@@ -124,7 +126,7 @@ func literalPrefix(key hclsyntax.Expression) string {
 }
 
 // isFromDetectors reports whether a pattern of from_detectors matches a key.
-func (w *walker) isFromDetectors(i *lang.Instance, c scope, key string) bool {
+func (w *walker) isFromDetectors(i *lang.Instance, c eval.Scope, key string) bool {
 	a := i.Body.Attributes["from_detectors"]
 	if a == nil {
 		return false
@@ -190,7 +192,7 @@ func (w *walker) addCandidate(c candidate, i Item) string {
 		name = i.Kind + "s"
 		x = c.stage.Body.Attributes[name].Expr
 	}
-	w.addArgument(name, x, scope{}, "stage."+c.stage.Addr(), 1)
+	w.addArgument(name, x, eval.Scope{}, "stage."+c.stage.Addr(), 1)
 
 	return "computes its " + i.Kind + "s: on this machine it sets others."
 }
@@ -214,12 +216,12 @@ func (w *walker) whyLeftOut(i *lang.Instance, whose string) string {
 
 // addCandidateValue adds the expression that a stage could set an item with, and returns why it does not.
 func (w *walker) addCandidateValue(c candidate) string {
-	v, err := w.evaluate(c.x, c.scope)
+	v, err := w.evaluate(c.x, c.Scope)
 	if err != nil {
 		s := Link{Text: w.formatSource(c.x)}
-		w.addValue(1, s, c.x, c.scope)
+		w.addValue(1, s, c.x, c.Scope)
 	}
-	w.addExpression("", c.x, c.scope, nil, 1)
+	w.addExpression("", c.x, c.Scope, nil, 1)
 
 	plain, _ := value.Plain(v)
 	switch {

@@ -8,6 +8,7 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 
 	"github.com/prelet/prelet/internal/lang"
+	"github.com/prelet/prelet/internal/lang/eval"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/value"
 	"github.com/prelet/prelet/internal/world"
@@ -78,7 +79,7 @@ func (w *walker) addOwner(e entry, o origin.Origin, depth int) {
 	case o.Role == origin.Condition:
 		w.addWhen(x, "it", depth)
 	default:
-		c := w.findCopyWith(i, x, e)
+		c, _ := o.Scope.(eval.Scope)
 		w.addExpression(name, x, c, path{e.Name}, depth)
 		w.addOverrides(i, e.origins)
 	}
@@ -89,7 +90,7 @@ func (w *walker) addOwner(e entry, o origin.Origin, depth int) {
 func (w *walker) addExpression(
 	name string,
 	x hclsyntax.Expression,
-	c scope,
+	c eval.Scope,
 	at path,
 	depth int,
 ) {
@@ -137,34 +138,6 @@ func findExpression(body *hclsyntax.Body, r hcl.Range) (name string, found hclsy
 	_ = hclsyntax.VisitAll(body, visit)
 
 	return name, found
-}
-
-// findCopyWith returns the first copy of a stage or block in which an expression gives an entry; the zero scope if
-// there is none.
-func (w *walker) findCopyWith(i *lang.Instance, x hclsyntax.Expression, e entry) scope {
-	labels := i.Body.Attributes["labels"]
-	wanted, _ := e.value.(string)
-	for _, c := range w.listCopies(i, forEachAround(i, x)) {
-		isNamed := labels == nil || c.Scope.Item(labels.Expr, e.Name) != nil
-		v, _ := w.evaluate(x, c)
-		if isNamed && (wanted == "" || textOf(v) == wanted) {
-			return c
-		}
-	}
-
-	return scope{}
-}
-
-// forEachAround returns the for_each of the block around an expression, or else that of its stage.
-func forEachAround(i *lang.Instance, x hclsyntax.Expression) hclsyntax.Expression {
-	for _, b := range i.Body.Blocks {
-		a := b.Body.Attributes["for_each"]
-		if a != nil && contains(b.Body.SrcRange, x.Range()) {
-			return a.Expr
-		}
-	}
-
-	return i.ForEach
 }
 
 // explainEntry explains a label, a taint or a flag.
@@ -222,7 +195,7 @@ func (w *walker) explainListFlag(name string) (x Explanation, known bool) {
 	for _, i := range w.plan.Site.OfType("write") {
 		if a := findArgument(i, "kubelet_flags", "flags"); a != nil {
 			if flag := w.e.Scope(i.Addr()).Item(a.Expr, name); flag != nil {
-				w.addExpression("", flag, scope{}, nil, 0)
+				w.addExpression("", flag, eval.Scope{}, nil, 0)
 				return Explanation{Summary: "The site sets it to null, so it is not set."}, true
 			}
 		}

@@ -83,7 +83,7 @@ func Evaluate(p *boot.Plan, name string, text []byte, x hclsyntax.Expression) Ev
 // chainOf returns the links of an expression's references.
 func chainOf(p *boot.Plan, e *eval.Eval, x hclsyntax.Expression) []Link {
 	w := newWalker(p, e)
-	w.addOperands(x, scope{}, 0)
+	w.addOperands(x, eval.Scope{}, 0)
 	for n, s := range w.links {
 		if s.Range.Filename == x.Range().Filename {
 			w.links[n].Range = hcl.Range{} // the reader has just written it

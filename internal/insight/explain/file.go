@@ -8,6 +8,7 @@ import (
 
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/lang"
+	"github.com/prelet/prelet/internal/lang/eval"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/world"
@@ -81,7 +82,7 @@ func (w *walker) explainChange(c boot.Change) Explanation {
 		w.addEntries(0, Flag, Label)
 	case "bootstrap-kubeconfig":
 		if b := w.plan.Site.Cluster; b != nil && b.Attributes["token"] != nil {
-			w.addOperands(b.Attributes["token"].Expr, scope{}, 0)
+			w.addOperands(b.Attributes["token"].Expr, eval.Scope{}, 0)
 		}
 		w.addTrust(Link{Text: "the cluster's CA", Ref: "trust"}, "/pem", 0)
 	default:
@@ -100,7 +101,7 @@ func (w *walker) explainAbsentFile(name string) (x Explanation, known bool) {
 			if file == nil || when == nil {
 				continue
 			}
-			v, _ := w.evaluate(file.Expr, scope{})
+			v, _ := w.evaluate(file.Expr, eval.Scope{})
 			if textOf(v) != name {
 				continue
 			}
@@ -146,7 +147,7 @@ func (w *walker) addBase(o origin.Origin, depth int) {
 
 	for _, i := range w.plan.Site.OfType("write") {
 		if a := findArgument(i, block, "base"); a != nil {
-			w.addArgument("base", a.Expr, scope{}, "write."+block+".base", depth+1)
+			w.addArgument("base", a.Expr, eval.Scope{}, "write."+block+".base", depth+1)
 			return
 		}
 		for _, e := range w.plan.Edges {

@@ -26,13 +26,13 @@ func (w *walker) explainName(i Item) (x Explanation, known bool) {
 	}
 
 	reference, _ := hclsyntax.ParseExpression([]byte(address), "", hcl.InitialPos) // it consists of declared names
-	w.addReference(reference, scope{}, nil, 0)
+	w.addReference(reference, eval.Scope{}, nil, 0)
 	if len(w.e.NotReached(reference)) > 0 {
 		x.Summary = "The run ended before it."
 		return x, true
 	}
 
-	v, _ := w.evaluate(reference, scope{})
+	v, _ := w.evaluate(reference, eval.Scope{})
 	x.Present = true
 	x.Value = w.show(v)
 	x.Whole, _ = toGo(v)

@@ -11,6 +11,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/prelet/prelet/internal/lang"
+	"github.com/prelet/prelet/internal/lang/eval"
 	"github.com/prelet/prelet/internal/value"
 )
 
@@ -23,7 +24,7 @@ type reference struct {
 }
 
 // parseReference parses an expression as a reference; ok is false for other expressions.
-func (w *walker) parseReference(x hclsyntax.Expression, c scope) (r reference, ok bool) {
+func (w *walker) parseReference(x hclsyntax.Expression, c eval.Scope) (r reference, ok bool) {
 	switch x := value.Unwrap(x).(type) {
 	case *hclsyntax.ScopeTraversalExpr:
 		r.root = x
@@ -56,7 +57,7 @@ func (r *reference) follow(p path, isKnown bool) {
 
 // addOperands adds a link for each reference and each read (file, credential) in an expression, in the order of the
 // source, and below it the inputs of that. Functions and operators get no link: the link above has their result.
-func (w *walker) addOperands(x hclsyntax.Expression, c scope, depth int) {
+func (w *walker) addOperands(x hclsyntax.Expression, c eval.Scope, depth int) {
 	for _, o := range w.findOperands(x, c) {
 		switch o := o.(type) {
 		case *hclsyntax.ConditionalExpr:
@@ -70,7 +71,7 @@ func (w *walker) addOperands(x hclsyntax.Expression, c scope, depth int) {
 }
 
 // findOperands returns the outermost references, reads and conditionals in an expression.
-func (w *walker) findOperands(x hclsyntax.Expression, c scope) (found []hclsyntax.Expression) {
+func (w *walker) findOperands(x hclsyntax.Expression, c eval.Scope) (found []hclsyntax.Expression) {
 	visit := func(n hclsyntax.Node) hcl.Diagnostics {
 		x, isExpression := n.(hclsyntax.Expression)
 		isInside := found != nil && contains(found[len(found)-1].Range(), n.Range())
@@ -85,7 +86,7 @@ func (w *walker) findOperands(x hclsyntax.Expression, c scope) (found []hclsynta
 	return found
 }
 
-func (w *walker) isOperand(x hclsyntax.Expression, c scope) bool {
+func (w *walker) isOperand(x hclsyntax.Expression, c eval.Scope) bool {
 	switch x := x.(type) {
 	case *hclsyntax.ConditionalExpr:
 		return true
@@ -98,7 +99,7 @@ func (w *walker) isOperand(x hclsyntax.Expression, c scope) bool {
 }
 
 // addConditional adds the condition of `? :`, which branch it selects, and the operands of that branch.
-func (w *walker) addConditional(x *hclsyntax.ConditionalExpr, c scope, depth int) {
+func (w *walker) addConditional(x *hclsyntax.ConditionalExpr, c eval.Scope, depth int) {
 	yes := w.formatSource(x.TrueResult)
 	no := w.formatSource(x.FalseResult)
 	s := Link{Text: w.e.Text(x.Condition.Range())}
@@ -118,7 +119,7 @@ func (w *walker) addConditional(x *hclsyntax.ConditionalExpr, c scope, depth int
 
 // addReference adds the link of a reference, at a path inside of it, and its inputs. The variable of a `for` has no
 // link.
-func (w *walker) addReference(x hclsyntax.Expression, c scope, inside path, depth int) {
+func (w *walker) addReference(x hclsyntax.Expression, c eval.Scope, inside path, depth int) {
 	r, _ := w.parseReference(x, c)
 	r.follow(inside, true)
 	indexes := r.indexes
@@ -128,7 +129,7 @@ func (w *walker) addReference(x hclsyntax.Expression, c scope, inside path, dept
 	}
 
 	name := r.root.Traversal.RootName()
-	ctx, _ := w.e.Context(r.root, c.Scope.Each())
+	ctx, _ := w.e.Context(r.root, c.Each())
 	v, ok := r.path.findIn(ctx.Variables[name])
 	s := Link{
 		Text:  name + r.path.String(),
@@ -147,12 +148,12 @@ func (w *walker) addReference(x hclsyntax.Expression, c scope, inside path, dept
 	case "stage":
 		w.addOutput(s, r.path, depth)
 	case "each":
-		if c.forEach == nil {
+		if c.ForEach() == nil {
 			return
 		}
 		s.Ref = "each"
 		s.Note = "of for_each"
-		w.addDefinition(s, c.Scope.Each(), r.path, c.forEach, depth)
+		w.addDefinition(s, c.Each(), r.path, c.ForEach(), depth)
 	case "node":
 		s.Ref = s.Text
 		s.Note = "of the node as it was merged"
@@ -193,7 +194,7 @@ func (w *walker) resolveAlias(r reference) reference {
 		if l == nil || w.describeOverride("local."+r.path[0]) != "" {
 			break
 		}
-		alias, ok := w.parseReference(l.Expr, scope{})
+		alias, ok := w.parseReference(l.Expr, eval.Scope{})
 		if !ok || !alias.isWhole {
 			break
 		}
@@ -241,7 +242,7 @@ func (w *walker) addDefinition(
 	w.add(depth, s)
 	w.addDevice(v, p, depth+1)
 	if w.isFirst("definition " + s.Range.String()) {
-		w.addOperands(x, scope{}, depth+1)
+		w.addOperands(x, eval.Scope{}, depth+1)
 	}
 }
 

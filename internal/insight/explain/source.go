@@ -10,6 +10,7 @@ import (
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang"
+	"github.com/prelet/prelet/internal/lang/eval"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/value"
 	"github.com/prelet/prelet/internal/world"
@@ -239,7 +240,7 @@ func (w *walker) addFetched(i *lang.Instance, s Link, p path, depth int) {
 	}
 
 	s.Kind = origin.Object
-	for _, c := range w.listCopies(i, i.ForEach) {
+	for _, c := range w.listCopies(i) {
 		if c.Key != key {
 			continue
 		}
@@ -248,10 +249,10 @@ func (w *walker) addFetched(i *lang.Instance, s Link, p path, depth int) {
 			if a == nil {
 				continue
 			}
-			name, _ := w.evaluate(a.Expr, c)
+			name, _ := w.evaluate(a.Expr, c.Scope)
 			w.setFetched(&s, textOf(name), p)
 			w.add(depth, s)
-			w.addOperands(a.Expr, c, depth+1)
+			w.addOperands(a.Expr, c.Scope, depth+1)
 		}
 	}
 }
@@ -275,7 +276,7 @@ func (w *walker) setFetched(s *Link, name string, p path) {
 }
 
 // addRead adds the link of a call that reads a file, whether it exists, or a credential.
-func (w *walker) addRead(x *hclsyntax.FunctionCallExpr, c scope, depth int) {
+func (w *walker) addRead(x *hclsyntax.FunctionCallExpr, c eval.Scope, depth int) {
 	s := Link{Text: w.formatSource(x), Ref: x.Name}
 	name := ""
 	if len(x.Args) == 1 {

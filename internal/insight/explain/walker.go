@@ -46,12 +46,6 @@ func newWalker(p *boot.Plan, e *eval.Eval) *walker {
 	return w
 }
 
-// scope is the copy of a stage or block that an expression is evaluated in. The zero value has no `each`.
-type scope struct {
-	eval.Copy
-	forEach hclsyntax.Expression
-}
-
 // add appends a link. The default kind is a value that the site contains.
 func (w *walker) add(depth int, s Link) {
 	switch {
@@ -78,14 +72,14 @@ func (w *walker) isFirst(key string) bool {
 }
 
 // evaluate evaluates an expression in a scope.
-func (w *walker) evaluate(x hclsyntax.Expression, c scope) (cty.Value, *hcl.Diagnostic) {
-	v, ds := w.e.Value(x, c.Scope.Each())
+func (w *walker) evaluate(x hclsyntax.Expression, c eval.Scope) (cty.Value, *hcl.Diagnostic) {
+	v, ds := w.e.Value(x, c.Each())
 
 	return v, firstError(ds)
 }
 
 // addValue adds a link with the value of an expression, or with the error of its evaluation.
-func (w *walker) addValue(depth int, s Link, x hclsyntax.Expression, c scope) {
+func (w *walker) addValue(depth int, s Link, x hclsyntax.Expression, c eval.Scope) {
 	v, err := w.evaluate(x, c)
 	s.Value = w.show(v)
 	if err != nil {
@@ -104,7 +98,7 @@ func (w *walker) addValue(depth int, s Link, x hclsyntax.Expression, c scope) {
 func (w *walker) addArgument(
 	name string,
 	x hclsyntax.Expression,
-	c scope,
+	c eval.Scope,
 	ref string,
 	depth int,
 ) {
@@ -118,9 +112,9 @@ type effects map[bool]string
 
 // addCondition adds a condition with its effect and its references, and returns whether it is true and known.
 func (w *walker) addCondition(
-	s Link, x hclsyntax.Expression, c scope, do effects, depth int,
+	s Link, x hclsyntax.Expression, c eval.Scope, do effects, depth int,
 ) (isTrue, isKnown bool) {
-	isTrue, isKnown = w.e.Condition(x, c.Scope.Each())
+	isTrue, isKnown = w.e.Condition(x, c.Each())
 	s.Note = do[isTrue]
 	if !isKnown {
 		s.Note = "so its effect is not known"
@@ -147,17 +141,14 @@ func (w *walker) addWhen(
 		false: "so " + whose + " is left out",
 	}
 
-	return w.addCondition(s, x, scope{}, do, depth)
+	return w.addCondition(s, x, eval.Scope{}, do, depth)
 }
 
-// listCopies returns the copies of a block of a stage.
-func (w *walker) listCopies(i *lang.Instance, forEach hclsyntax.Expression) (out []scope) {
-	copies, _ := w.e.Scope(i.Addr()).Copies(nil, forEach)
-	for _, c := range copies.All {
-		out = append(out, scope{c, forEach})
-	}
+// listCopies returns the copies of a stage.
+func (w *walker) listCopies(i *lang.Instance) []eval.Copy {
+	copies, _ := w.e.Scope(i.Addr()).Copies(nil, i.ForEach)
 
-	return out
+	return copies.All
 }
 
 // describeFailure returns how a stage failed; "" if it did not.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
 
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/value"
@@ -19,6 +20,9 @@ func (s Scope) Origins(x hclsyntax.Expression) []origin.Origin {
 	c := collector{e: s.e, seen: map[originKey]bool{}}
 	at := x.Range()
 	c.add(origin.Site, origin.Value, s.addr, at, at)
+	if s.each != cty.NilVal {
+		c.origins[0].Scope = s
+	}
 	c.walk(x, origin.Value)
 	if s.when != nil {
 		at := s.when.Range()

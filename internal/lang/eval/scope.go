@@ -68,6 +68,9 @@ func (s Scope) withEach(key, v cty.Value) Scope {
 // Each returns the value of `each`; cty.NilVal outside of for_each.
 func (s Scope) Each() cty.Value { return s.each }
 
+// ForEach returns the collection that each is an element of; nil outside of for_each.
+func (s Scope) ForEach() hclsyntax.Expression { return s.forEach }
+
 // Under returns s with the condition that the block exists under, for origins.
 func (s Scope) Under(when hclsyntax.Expression) Scope {
 	s.when = when

@@ -36,17 +36,22 @@ func ReadLastGood(s Generations) *LastGood {
 		return nil
 	}
 
-	text, err := s.Blob(gen, RecordingBlob)
-	if err != nil {
-		return nil
-	}
-
-	r, err := Decode(bytes.NewReader(text))
+	r, err := ReadKept(s, gen)
 	if err != nil {
 		return nil
 	}
 
 	return &LastGood{Generation: gen, Recording: r}
+}
+
+// ReadKept reads the recording of a generation.
+func ReadKept(s Generations, gen int) (*Recording, error) {
+	text, err := s.Blob(gen, RecordingBlob)
+	if err != nil {
+		return nil, err
+	}
+
+	return Decode(bytes.NewReader(text))
 }
 
 // Sources of a variable on the machine itself. The name of a credential follows the first one.

@@ -1,7 +1,6 @@
 package looking
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"slices"
@@ -13,7 +12,6 @@ import (
 	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/insight/compare"
-	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/world"
 )
@@ -147,10 +145,12 @@ func (r *historyReader) read(ctx context.Context, place int) compare.Generation 
 		} else {
 			report("its plan cannot be read: %s", err)
 		}
-		out.Recording = readStoredRecording(r.store, g.Gen, report)
-	}
-	if out.Recording != nil {
-		out.Run = replay(ctx, r.env, out.Recording)
+		if out.Recording, err = world.ReadKept(r.store, g.Gen); err != nil {
+			why := strings.TrimSuffix(err.Error(), ".")
+			report("its recording cannot be read, so the causes are not known: %s", why)
+		} else {
+			out.Run = replay(ctx, r.env, out.Recording)
+		}
 	}
 
 	return out
@@ -228,30 +228,9 @@ func (r *historyReader) findState(place int, path string) (s generation.State, e
 	return absent, e, "release"
 }
 
-// readStoredRecording reads the recording of a generation; nil if it cannot be read.
-func readStoredRecording(
-	store *generation.Store,
-	gen int,
-	report func(string, ...any),
-) *world.Recording {
-	text, err := store.Blob(gen, world.RecordingBlob)
-	if err != nil {
-		report("its recording cannot be read, so the causes are not known: %s", err)
-		return nil
-	}
-
-	r, err := world.Decode(bytes.NewReader(text))
-	if err != nil {
-		report("its recording is damaged, so the causes are not known: %s", strings.TrimSuffix(err.Error(), "."))
-		return nil
-	}
-
-	return r
-}
-
 // replay plans a recording again; nil if its site is not valid for this version.
 func replay(ctx context.Context, e *app.Env, r *world.Recording) *boot.Plan {
-	site, diags := lang.Parse(r.Header.Site, app.PastOptions(e.Version))
+	site, diags := app.Given{Recorded: r}.Load(e.Version)
 	if diags.HasErrors() {
 		return nil
 	}

@@ -54,8 +54,8 @@ func (c causes) addSize(names *[]string) {
 }
 
 // explain sets the causes of a change. A file that is rendered from items has those of its items that differ, which are
-// among the changes before it. With a secret the credentials in its chains may be a cause, and prelet itself where it is
-// another one and nothing else is known.
+// among the changes before it. With a secret the credentials in its chains may be a cause, and prelet itself where it
+// is another one and nothing else is known.
 func (c causes) explain(change *CausedChange, earlier []CausedChange) {
 	change.Because = nil
 	item := explain.Item{Kind: change.Kind, Name: change.Name}.String()

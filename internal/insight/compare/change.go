@@ -15,7 +15,7 @@ import (
 type Change struct {
 	Kind   string `json:"kind"` // label | taint | flag | config | file | activation | diagnostic
 	Name   string `json:"name"`
-	Action string `json:"action"` // create | update | delete; of a file that is no longer managed: restore | keep | release
+	Action string `json:"action"` // create | update | delete; of a file that is not managed: restore | keep | release
 	From   string `json:"from,omitempty"`
 	To     string `json:"to,omitempty"`
 	Diff   string `json:"diff,omitempty"`   // of a file: its changed lines

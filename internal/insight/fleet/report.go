@@ -65,7 +65,7 @@ type Group struct {
 	Count    int              `json:"count"`
 	Degraded int              `json:"degraded"`
 	Restarts int              `json:"kubelet_restarts"`      // machines whose kubelet is restarted
-	Waits    int              `json:"wait_for_registration"` // nodes that have joined, so that labels or taints come later
+	Waits    int              `json:"wait_for_registration"` // nodes that have joined: labels or taints come later
 	Changes  []compare.Change `json:"changes"`
 	Messages []Message        `json:"diagnostics"` // of its first machine
 	Machines []Machine        `json:"machines,omitempty"`

@@ -486,9 +486,11 @@ func writeToDisk(o Options, release bool) (gen int, changed bool, err error) {
 
 	t, err := o.Store.Begin(p)
 	if errors.Is(err, generation.ErrNothing) {
-		return writeUnchanged(o, p, release)
+		if err = nil; release {
+			err = o.Store.Release()
+		}
+		return numberInPlace(o.Store), false, err
 	}
-
 	if err != nil {
 		return 0, false, err
 	}
@@ -499,26 +501,6 @@ func writeToDisk(o Options, release bool) (gen int, changed bool, err error) {
 	}
 
 	return gen, true, t.Publish()
-}
-
-// writeUnchanged records files that are as planned and that no generation records so.
-func writeUnchanged(
-	o Options,
-	p generation.Proposal,
-	release bool,
-) (gen int, changed bool, err error) {
-	gen, err = o.Store.Record(p)
-	if !errors.Is(err, generation.ErrNothing) {
-		return gen, err == nil, err
-	}
-
-	if release {
-		err = o.Store.Release()
-	} else {
-		err = nil
-	}
-
-	return numberInPlace(o.Store), false, err
 }
 
 // Collect removes generations that are not kept, after a run that ended well. On an error they stay, and the next run

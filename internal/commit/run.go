@@ -117,7 +117,7 @@ func (r *Run) Apply(ctx context.Context, o Options) (isEnded bool) {
 		out, err = a.place(ctx)
 	}
 
-	hasChanged := errors.Is(err, generation.ErrChanged) || errors.Is(err, generation.ErrDiffers)
+	hasChanged := errors.Is(err, generation.ErrChanged)
 	switch {
 	case hasNoSite(p):
 		r.endWithoutSite(ctx, p)
@@ -358,9 +358,6 @@ func (a *attempt) commit(
 	if !c.Changed && !c.Unrecorded && !proposal.Force {
 		return a.resumeUnchanged(ctx, spec)
 	}
-	if !c.Changed {
-		return a.recordFiles(ctx, proposal, spec)
-	}
 
 	a.noteCovered(ctx)
 
@@ -374,19 +371,25 @@ func (a *attempt) commit(
 	proposal.Release = a.releases
 
 	txn, err := a.Store.Begin(proposal)
-	if err != nil {
-		return out, err
+	if err == nil {
+		out, err = a.Machine.Enter(ctx, activation.Entry{On: activation.OnChange, Staged: &activation.StagedCommit{
+			Txn:       txn,
+			Committed: a.reportCommitted,
+			Spec:      spec,
+			Reload:    changesUnitFiles(txn.Entries()),
+			UnitFiles: a.readUnitFiles(names, proposal, txn.Entries()),
+		}})
+		a.isCommitted = out.Committed
+		a.isEntered = out.Committed
 	}
-
-	out, err = a.Machine.Enter(ctx, activation.Entry{On: activation.OnChange, Staged: &activation.StagedCommit{
-		Txn:       txn,
-		Committed: a.reportCommitted,
-		Spec:      spec,
-		Reload:    changesUnitFiles(txn.Entries()),
-		UnitFiles: a.readUnitFiles(names, proposal, txn.Entries()),
-	}})
-	a.isCommitted = out.Committed
-	a.isEntered = out.Committed
+	cannotWrite := fault.CodeOf(err) == fault.CannotWrite && !errors.Is(err, generation.ErrChanged)
+	if cannotWrite && !c.Changed && !out.Committed {
+		a.Report.Degrade(
+			fault.CannotWrite,
+			"every file is as planned, and that cannot be recorded: "+err.Error(),
+		)
+		return a.enter(ctx, activation.Entry{On: activation.OnUnchanged, Spec: spec})
+	}
 
 	return out, err
 }
@@ -423,49 +426,6 @@ func (r *Run) noteComparison(c *generation.Comparison) {
 	for _, why := range c.WithoutSetID {
 		r.Report.Degrade(fault.CannotWrite, why)
 	}
-}
-
-// recordFiles makes a generation of files that all are as planned, and that no generation of this machine in place
-// records so: there is none, or somebody else has made the files. The gate is not shut and the kubelet is not stopped.
-func (a *attempt) recordFiles(
-	ctx context.Context, proposal generation.Proposal, spec activation.Spec,
-) (out activation.Outcome, err error) {
-	if _, err := a.Machine.Preflight(ctx, spec, nil); err != nil {
-		return out, err
-	}
-
-	if err := a.release(); err != nil { // before the files are recorded, which the next run does as well
-		return out, err
-	}
-
-	gen, err := a.Store.Record(proposal)
-
-	switch {
-	case errors.Is(err, generation.ErrDiffers), errors.Is(err, generation.ErrChanged):
-		return out, err
-	case fault.CodeOf(err) == fault.CannotWrite: // the files are as planned, recorded or not
-		a.Report.Degrade(
-			fault.CannotWrite,
-			"every file is as planned, and that cannot be recorded: "+err.Error(),
-		)
-		return a.enter(ctx, activation.Entry{On: activation.OnUnchanged, Spec: spec})
-	}
-
-	a.isCommitted = true
-	if err != nil {
-		a.isEntered = true
-		return out, err
-	}
-
-	a.Report.Generation(gen)
-	a.Report.Event(report.Event{
-		Stage:   "commit",
-		State:   report.OK,
-		Message: report.MessageCommitted,
-		Summary: fmt.Sprintf("generation %d: every file was as planned already", gen),
-	})
-
-	return a.enter(ctx, activation.Entry{On: activation.OnResume})
 }
 
 // release releases the held plan, and the pin, where no commit does.

@@ -113,8 +113,11 @@ func (m *Machine) locate(ctx context.Context, t *walkState, on Trigger) (locatio
 		return h, err
 	}
 	// This is read from the generation, so that it is also known after a crash.
-	if h.journal != nil && keepsKubelet(m.changedPaths(h.journal.Gen), m.specsOfChange(&h)) {
-		h.keepsKubelet = true
+	if h.journal != nil {
+		changed := m.changedPaths(h.journal.Gen)
+		h.keepsKubelet = len(changed) == 0 || keepsKubelet(changed, m.specsOfChange(&h))
+	}
+	if h.keepsKubelet {
 		h.since = 0
 	}
 

@@ -478,12 +478,6 @@ func (n *node) runSite(ctx context.Context, config string) (Outcome, error) {
 
 		txn, err := n.store.Begin(proposal)
 		if errors.Is(err, generation.ErrNothing) {
-			if _, err = n.store.Record(proposal); err == nil {
-				return m.Enter(ctx, Entry{On: OnResume})
-			}
-		}
-
-		if errors.Is(err, generation.ErrNothing) {
 			return m.Enter(ctx, Entry{On: OnUnchanged, Spec: n.spec(config)})
 		}
 

@@ -16,9 +16,9 @@ import (
 // Comparison is the difference between a proposal and the disk.
 type Comparison struct {
 	Entries []Entry // targets that are no longer declared first, then the proposal's targets in their order
-	Changed bool    // a target would change; else Begin is ErrNothing (without Force)
+	Changed bool    // a target would change
 	// Unrecorded reports that no target would change, and that the generation in place does not record the targets as
-	// they are: there is none, or somebody else made the files. Then Record makes a generation.
+	// they are: there is none, or somebody else made the files. Then a commit makes a generation, and touches none.
 	Unrecorded bool
 	// WithoutSetID has a sentence for each target that is restored without its setuid and setgid, with the next step.
 	WithoutSetID []string

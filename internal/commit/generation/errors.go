@@ -13,8 +13,6 @@ import (
 var (
 	// ErrNothing is returned by Begin when every target already is as proposed. Nothing was written.
 	ErrNothing = errors.New("every file already is as planned")
-	// ErrDiffers is returned by Record when a target is not as proposed. Nothing was written.
-	ErrDiffers = errors.New("a file is not as planned")
 	// ErrLocked is wrapped by each fault with the code fault.Locked.
 	ErrLocked = errors.New("another prelet holds the lock")
 	// ErrChanged reports that a target is no longer in the state that the caller planned for. The caller plans again.

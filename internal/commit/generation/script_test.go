@@ -377,6 +377,16 @@ func (sc *scene) proposal(args []string) Proposal {
 	return p
 }
 
+// record commits a proposal that must change no target.
+func (sc *scene) record(args []string) (int, error) {
+	p := sc.proposal(args)
+	c, err := sc.store().Compare(p)
+	sc.must(err)
+	sc.check("a target changes", c.Changed, false)
+
+	return apply(sc.s, p)
+}
+
 // fails CODE TEXT COMMAND: the command ends with this code, this error of the package or this errno.
 func (sc *scene) cmdFails(args []string) {
 	sc.t.Helper()
@@ -384,7 +394,7 @@ func (sc *scene) cmdFails(args []string) {
 	sc.carryOut(args[2:])
 	sc.mayFail = false
 	known := map[string]error{
-		"nothing": ErrNothing, "differs": ErrDiffers, "changed": ErrChanged, "superseded": ErrSuperseded,
+		"nothing": ErrNothing, "changed": ErrChanged, "superseded": ErrSuperseded,
 		"no-generation": ErrNoGeneration, "newer": ErrNewer, "killed": errKilled,
 		"ENOENT": unix.ENOENT, "ENOSPC": unix.ENOSPC, "EBUSY": unix.EBUSY, "EROFS": unix.EROFS,
 		"EFBIG":    unix.EFBIG,
@@ -728,9 +738,9 @@ func (sc *scene) do(name string, a []string) bool {
 	case "publish":
 		sc.end(sc.tx.Publish())
 	case "record":
-		sc.ended(sc.store().Record(sc.proposal(a)))
+		sc.ended(sc.record(a))
 	case "record-again": // unless it is recorded, which it is if the one that was to be killed was done or recovered
-		gen, err := sc.store().Record(sc.proposal(a))
+		gen, err := sc.record(a)
 		if errors.Is(err, ErrNothing) {
 			current, err := sc.s.Current()
 			sc.must(err)

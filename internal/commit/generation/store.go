@@ -51,7 +51,7 @@ type Options struct {
 //
 //	Open      takes the lock
 //	Recover   finishes or undoes an interrupted commit
-//	Begin     compares (if all targets are equal: ErrNothing, and nothing is written), checks, then stages: first the
+//	Begin     compares (if nothing differs: ErrNothing, and nothing is written), checks, then stages: first the
 //	          generation, with old and new contents, which lists everything that is created next; then new folders,
 //	          and temporaries next to the targets
 //	Commit    fsyncs all of them, and writes the journal (phase publish). From here on the commit can only be finished
@@ -62,8 +62,6 @@ type Options struct {
 //	Good      or Rollback
 //
 // If no caller judges (Proposal.Unjudged), Publish ends the journal, and the generation is good.
-//
-// Record replaces Begin, Commit and Publish if every target is as proposed and no generation records it.
 //
 // The lock is held for writing only. A caller that waits for anything else calls Unlock, and after Relock compares
 // the journal with the judged one, because another process may have superseded it.

@@ -22,8 +22,10 @@ type Txn struct {
 	ended     bool
 }
 
-// Begin compares, checks and stages a proposal. If every target already is as proposed, it returns ErrNothing and
-// writes nothing. After any other error everything that was staged is removed again, and no target was touched.
+// Begin compares, checks and stages a proposal. If every target already is as proposed, and the generation in place
+// records them so, it returns ErrNothing and writes nothing. After any other error everything that was staged is
+// removed again, and no target was touched. It refuses while another commit is in progress, unless that one awaits a
+// verdict and is superseded now.
 //
 // Commit, Publish and Rollback stay on one thread while they run. A caller that needs all of them on the same thread
 // locks it.
@@ -33,20 +35,6 @@ func (s *Store) Begin(p Proposal) (*Txn, error) {
 	}
 	defer lockThread()()
 
-	c, err := s.compareForCommit(p, "begin")
-	if err != nil {
-		return nil, err
-	}
-	if !c.Changed && !p.Force {
-		return nil, ErrNothing
-	}
-
-	return s.stageProposal(c, p)
-}
-
-// compareForCommit compares a proposal. It refuses while another commit is in progress, unless that one awaits a
-// verdict and is superseded now.
-func (s *Store) compareForCommit(p Proposal, op string) (*Comparison, error) {
 	j, err := s.Journal()
 	if err != nil {
 		return nil, err
@@ -55,10 +43,17 @@ func (s *Store) compareForCommit(p Proposal, op string) (*Comparison, error) {
 		cause := errors.New("another commit is not finished")
 
 		const next = "run prelet recover first"
-		return nil, NewFault(fault.Interrupted, op, s.dir.name(journalName), cause, next)
+		return nil, NewFault(fault.Interrupted, "begin", s.dir.name(journalName), cause, next)
+	}
+	c, err := s.Compare(p)
+	if err != nil {
+		return nil, err
+	}
+	if !c.Changed && !c.Unrecorded && !p.Force {
+		return nil, ErrNothing
 	}
 
-	return s.Compare(p)
+	return s.stageProposal(c, p)
 }
 
 // stageProposal stages a proposal with its late blobs.

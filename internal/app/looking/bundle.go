@@ -1,6 +1,7 @@
 package looking
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -36,8 +37,8 @@ func Bundle(ctx context.Context, e *app.Env, o BundleOptions) (missing []string,
 	var parts bundle.Bundle
 	var recording strings.Builder
 	_, err = planning.Record(ctx, e, planning.RecordOptions{Where: o.Where, File: "-", Stdout: &recording})
-	if fault.CodeOf(err) == fault.Usage || app.CheckStopped(ctx) != nil {
-		return nil, err
+	if stopped := app.CheckStopped(ctx); stopped != nil || fault.CodeOf(err) == fault.Usage {
+		return nil, cmp.Or(stopped, err)
 	}
 	if refused := (*app.Explained)(nil); errors.As(err, &refused) {
 		err = refused.Messages

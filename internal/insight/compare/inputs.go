@@ -48,24 +48,23 @@ func findInputs(a, b Generation) []Input {
 	out = append(out, headerInput(preletInput, "prelet", x.Prelet, y.Prelet)...)
 	out = append(out, headerInput("the machine", "machine", x.Machine, y.Machine)...)
 
-	before := byName(a.Recording)
-	after := byName(b.Recording)
-	names := union(before, after)
-	slices.SortStableFunc(names, func(x, y string) int {
-		return rank(before, after, x) - rank(before, after, y)
-	})
-	for _, name := range names {
-		x, wasAsked := before[name]
-		y, isAsked := after[name]
-		if (!wasAsked || !isAsked) && !isSameSite {
-			continue // the site that asks differs, and is listed
-		}
-		if x.Code() != y.Code() {
-			x = withDefault(a.Run, x)
-			y = withDefault(b.Run, y)
-		}
-		if i := compareAnswers(name, x, y); len(i.Details) > 0 {
-			out = append(out, i)
+	for _, s := range subjects {
+		before := byName(a.Recording, s.kind)
+		after := byName(b.Recording, s.kind)
+		for _, name := range union(before, after) {
+			x, wasAsked := before[name]
+			y, isAsked := after[name]
+			if (!wasAsked || !isAsked) && !isSameSite {
+				continue // the site that asks differs, and is listed
+			}
+			if x.Code() != y.Code() {
+				x = withDefault(a.Run, x)
+				y = withDefault(b.Run, y)
+			}
+			i := Input{Name: name, Kind: string(s.kind)}
+			if i.compareAnswers(x, y); len(i.Details) > 0 {
+				out = append(out, i)
+			}
 		}
 	}
 
@@ -117,12 +116,12 @@ type answer struct {
 	isAsked bool
 }
 
-// byName returns the answers of a recording that a plan is made of, by the names of their inputs.
-func byName(r *world.Recording) map[string]answer {
+// byName returns the answers of a recording to one kind of questions, by the names of their inputs.
+func byName(r *world.Recording, kind world.Kind) map[string]answer {
 	out := map[string]answer{}
 	for _, e := range r.Entries {
-		if name := NameOf(e.Question); name != "" {
-			out[name] = answer{e.Question, e.Answer, true}
+		if e.Kind == kind {
+			out[NameOf(e.Question)] = answer{e.Question, e.Answer, true}
 		}
 	}
 
@@ -200,29 +199,15 @@ func NameOf(q world.Question) string {
 	return ""
 }
 
-// rank returns the place of an input's kind in subjects.
-func rank(before, after map[string]answer, name string) int {
-	kind := after[name].Kind
-	if kind == "" {
-		kind = before[name].Kind
-	}
-
-	return slices.IndexFunc(subjects, func(s subject) bool { return s.kind == kind })
-}
-
-// compareAnswers returns the input with what differs between two answers; without details if nothing does.
-func compareAnswers(name string, a, b answer) Input {
-	kind := b.Kind
-	if !b.isAsked {
-		kind = a.Kind
-	}
-	out := Input{Name: name, Kind: string(kind)}
+// compareAnswers adds what differs between two answers.
+func (i *Input) compareAnswers(a, b answer) {
 	why, was := describeFailure(b), describeFailure(a)
 	if why != was {
-		out.Details = []Detail{{Before: Value(orAnswered(was)), After: Value(orAnswered(why))}}
-		return out
+		i.Details = []Detail{{Before: Value(orAnswered(was)), After: Value(orAnswered(why))}}
+		return
 	}
 
+	kind := world.Kind(i.Kind)
 	var d differ
 	d.compare("", decode(kind, a.Value), decode(kind, b.Value))
 	if kind == world.KindFile {
@@ -238,12 +223,10 @@ func compareAnswers(name string, a, b answer) Input {
 		return isIgnored(kind, x.Path)
 	})
 	if len(all) > maxDetails {
-		out.Left = len(all) - maxDetails
+		i.Left = len(all) - maxDetails
 		all = all[:maxDetails]
 	}
-	out.Details = all
-
-	return out
+	i.Details = all
 }
 
 // describeFailure returns why an answer has no value of this run; "" where it has one.

@@ -109,17 +109,3 @@ func TestTaintOfSeveral(t *testing.T) {
 		t.Errorf("got\n%s\nwant a:NoExecute only", text(t, x))
 	}
 }
-
-// TestFileOfCopy explains a file of the second copy of its block, with the element of that copy.
-func TestFileOfCopy(t *testing.T) {
-	p := sitePlan(t, `override {
-  stage "write" "kubelet" {
-    file "x" {
-      for_each = { a = "one", b = "two" }
-      path     = "/etc/${each.key}"
-      content  = each.value
-    }
-  }
-}`)
-	checkOrder(t, explained(t, p, "file/etc/b"), []string{`each.value = "two"`})
-}

@@ -49,6 +49,7 @@ type Node struct {
 	Only      hclsyntax.Expression     // see boot.Options
 	IsPartial bool                     // see boot.Options
 	Advises   bool                     // see boot.Options
+	Explains  bool                     // see boot.Options
 	checks    *boot.Checks             // of the site
 }
 
@@ -138,6 +139,7 @@ func (n *Node) Plan(ctx context.Context, event func(boot.StageReport)) *boot.Pla
 
 		IsPartial: n.IsPartial,
 		Advises:   n.Advises,
+		Explains:  n.Explains,
 	}
 	if len(n.askers) > 0 || n.Recorded != nil { // a recording may have the answer
 		o.Finished = n.askers.Finish

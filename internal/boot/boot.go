@@ -56,6 +56,8 @@ type Options struct {
 	// Advises is set for a plan that is only examined: it also has findings of the kubelet's rules that a boot leaves
 	// out, about settings of the base that do not matter yet, and all of many equal ones.
 	Advises bool
+	// Explains is set for a plan that is explained: it has a record of what each expression evaluated to.
+	Explains bool
 	// Finished gets the kubelet of the finished node before the tape is asked whether its binary accepts it: the
 	// question has only a digest. nil: the binary is not asked.
 	Finished func(FinishedKubelet)
@@ -310,6 +312,9 @@ func startRun(ctx context.Context, s *lang.Site, o Options, limits evalLimits) *
 	p.eval = eval.New(ctx, s, answers).WithRedactor(o.Redact)
 	if o.IsPartial {
 		p.eval = p.eval.Partial()
+	}
+	if o.Explains {
+		p.eval = p.eval.WithTrace()
 	}
 	p.locks = readLocks(ctx, s, locks)
 

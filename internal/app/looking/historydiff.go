@@ -236,7 +236,11 @@ func replay(ctx context.Context, e *app.Env, r *world.Recording) *boot.Plan {
 	}
 
 	app.LearnSite(e.Redactor, nil, site)
-	p := boot.Run(ctx, site, boot.Options{Source: e.Hiding(r.Source()), Redact: e.Redactor.String})
+	p := boot.Run(ctx, site, boot.Options{
+		Source:   e.Hiding(r.Source()),
+		Redact:   e.Redactor.String,
+		Explains: true,
+	})
 	e.HideFlags(p)
 
 	return p

@@ -36,7 +36,7 @@ type Reported struct {
 // report of the last run as well. It writes nothing.
 func Report(ctx context.Context, e *app.Env, o ReportOptions) (Reported, error) {
 	var out Reported
-	options := planning.PlanOptions{Where: o.Where, Against: o.Against}
+	options := planning.PlanOptions{Where: o.Where, Against: o.Against, Explains: true}
 	plans, err := planning.Plan(ctx, e, options, func(p planning.Planned) error {
 		out.View = p.View
 		out.Held = p.Held

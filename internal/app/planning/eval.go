@@ -83,6 +83,7 @@ func evaluate(
 		n.Only = x
 	}
 
+	n.Explains = true
 	out := Evaluated{Plan: n.PlanUnless(ctx, found, e.Progress)}
 	out.Text = text
 	if err := app.CheckStopped(ctx); err != nil || out.Plan.Eval == nil {

@@ -93,6 +93,7 @@ func explainNode(ctx context.Context, e *app.Env, w app.Where, word string) (Exp
 	if err := checkVariable(n.Site, word); err != nil {
 		return Explanation{}, err
 	}
+	n.Explains = true
 	p := n.PlanUnless(ctx, found, e.Progress)
 	if err := app.CheckStopped(ctx); err != nil {
 		return Explanation{}, err

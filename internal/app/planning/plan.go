@@ -33,6 +33,8 @@ type PlanOptions struct {
 	Each bool
 	// Report is set where the caller asked for a report of several machines, so that one node is refused.
 	Report bool
+	// Explains is set where the plan of one node is explained: see boot.Options.
+	Explains bool
 }
 
 // Planned is the site over one node.
@@ -76,7 +78,7 @@ func Plan(
 		return planFleet(ctx, e, o, sources, show)
 	}
 
-	p, err := planNode(ctx, e, o.Where)
+	p, err := planNode(ctx, e, o.Where, o.Explains)
 	if err != nil {
 		return Plans{}, err
 	}
@@ -86,14 +88,15 @@ func Plan(
 	return Plans{Changes: code == "" && isChange, Code: code}, show(p)
 }
 
-// planNode evaluates the site over one node.
-func planNode(ctx context.Context, e *app.Env, w app.Where) (Planned, error) {
+// planNode evaluates the site over one node, whose plan is explained or not.
+func planNode(ctx context.Context, e *app.Env, w app.Where, explains bool) (Planned, error) {
 	n, found, err := e.Open(w, nil)
 	if err != nil {
 		return Planned{}, err
 	}
 	defer n.Close()
 
+	n.Explains = explains
 	out := Planned{View: n.View(n.PlanUnless(ctx, found, e.Progress), "")}
 	if origin.Code(out.Plan.Diagnostics) == fault.CredentialMissing && n.Site != nil {
 		out.Plan.Diagnostics = append(findSensitive(n.Site), out.Plan.Diagnostics...)

@@ -120,9 +120,9 @@ func literalPrefix(key hclsyntax.Expression) string {
 	if !ok {
 		return ""
 	}
-	first, _ := template.Parts[0].Value(nil)
+	text, _ := value.LiteralText(template.Parts[0])
 
-	return textOf(first)
+	return text
 }
 
 // isFromDetectors reports whether a pattern of from_detectors matches a key.
@@ -131,7 +131,15 @@ func (w *walker) isFromDetectors(i *lang.Instance, c eval.Scope, key string) boo
 	if a == nil {
 		return false
 	}
-	v, _ := w.evaluate(a.Expr, c)
+	v, err := w.lookUp(a.Expr, c)
+	if list, ok := value.Unwrap(a.Expr).(*hclsyntax.TupleConsExpr); err != nil && ok {
+		return slices.ContainsFunc(list.Exprs, func(x hclsyntax.Expression) bool {
+			pattern, _ := value.LiteralText(x)
+			isMatch, _ := shell.Match(pattern, key)
+
+			return isMatch
+		})
+	}
 	plain, _ := value.Plain(v)
 	x, _ := value.ToGo(plain) // nil if a part is unknown
 	patterns, _ := x.([]any)
@@ -216,7 +224,7 @@ func (w *walker) whyLeftOut(i *lang.Instance, whose string) string {
 
 // addCandidateValue adds the expression that a stage could set an item with, and returns why it does not.
 func (w *walker) addCandidateValue(c candidate) string {
-	v, err := w.evaluate(c.x, c.Scope)
+	v, err := w.lookUp(c.x, c.Scope)
 	if err != nil {
 		s := Link{Text: w.formatSource(c.x)}
 		w.addValue(1, s, c.x, c.Scope)

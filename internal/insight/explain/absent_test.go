@@ -98,6 +98,26 @@ override {
     kubelet_flags { flags = { provider-id = local.hw.gpus[0].memory_gib } }
   }
 }`, "flag/provider-id", same, []string{"sets it to null", "stage.detect-hw.node.gpus[0].memory_gib = null"}},
+		{"a stage of recommendations that is left out", `detector "nvidia" {}
+stage "label" "x" {
+  when           = local.hw.virtualization == "kvm"
+  from_detectors = ["nvidia.com/*"]
+}`, "label/nvidia.com/gpu.count", same, []string{"its condition is not true", `local.hw.virtualization == "kvm" is false`}},
+		{"an item of a stage that is left out", `stage "label" "x" {
+  when     = local.hw.virtualization == "kvm"
+  for_each = toset([for n in local.hw.nics : n.interface])
+  labels   = { "net.example.com/${each.key}" = "fast" }
+}`, "label/net.example.com/eth7", same, []string{"its condition is not true", `local.hw.virtualization == "kvm" is false`}},
+		{"a file whose path was not evaluated", `override {
+  stage "write" "kubelet" {
+    file "x" {
+      when    = local.hw.virtualization == "kvm"
+      path    = "/etc/${local.hw.product.vendor}"
+      content = "x"
+    }
+  }
+}`, "file/etc/x", same, []string{`file "x", whose path "/etc/${local.hw.product.vendor}" was not evaluated, is left out`,
+			`local.hw.virtualization == "kvm" is false`}},
 		{"a file whose condition is false", `override {
   stage "write" "kubelet" {
     file "x" {

@@ -94,7 +94,7 @@ func (w *walker) addExpression(
 	at path,
 	depth int,
 ) {
-	v, _ := w.evaluate(x, c)
+	v, err := w.lookUp(x, c)
 	if _, ok := at.findIn(v); !ok {
 		at = nil
 	}
@@ -110,11 +110,9 @@ func (w *walker) addExpression(
 			Range: x.Range(),
 		})
 	case isLiteral:
-		w.add(depth, Link{
-			Text:  "written here",
-			Value: w.show(v),
-			Range: x.Range(),
-		})
+		s := Link{Text: "written here", Range: x.Range()}
+		w.setValue(&s, v, err)
+		w.add(depth, s)
 	case name != "":
 		w.addArgument(name, x, c, "", depth)
 	default:

@@ -5,12 +5,14 @@ import (
 	"strings"
 
 	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
 
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/lang/eval"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/value"
 	"github.com/prelet/prelet/internal/world"
 )
 
@@ -92,8 +94,10 @@ func (w *walker) explainChange(c boot.Change) Explanation {
 	return x
 }
 
-// explainAbsentFile explains a file whose block is left out.
+// explainAbsentFile explains a file whose block is left out. A path that is not a literal was not evaluated then: each
+// block is named whose path begins as the file's does.
 func (w *walker) explainAbsentFile(name string) (x Explanation, known bool) {
+	var possible []*hclsyntax.Block
 	for _, i := range w.plan.Site.OfType("write") {
 		for _, b := range i.Body.Blocks {
 			file := b.Body.Attributes["path"]
@@ -101,20 +105,36 @@ func (w *walker) explainAbsentFile(name string) (x Explanation, known bool) {
 			if file == nil || when == nil {
 				continue
 			}
-			v, _ := w.evaluate(file.Expr, eval.Scope{})
-			if textOf(v) != name {
+			if isTrue, _ := w.e.Condition(when.Expr, cty.NilVal); isTrue {
 				continue
 			}
-			whose := b.Type + " \"" + strings.Join(b.Labels, " ") + "\""
-			isTrue, _ := w.addWhen(when.Expr, whose, 0)
-			x.Summary = whose + " is left out, because its condition is not true."
-			x.Range = file.SrcRange
-
-			return x, !isTrue
+			text, isLiteral := value.LiteralText(file.Expr)
+			switch {
+			case isLiteral && text == name:
+				return Explanation{Summary: w.whyNoFile(b, ""), Range: file.SrcRange}, true
+			case !isLiteral && strings.HasPrefix(name, literalPrefix(file.Expr)):
+				possible = append(possible, b)
+			}
 		}
 	}
 
-	return x, false
+	var why []string
+	for _, b := range possible {
+		path := b.Body.Attributes["path"]
+		x.Range = path.SrcRange
+		why = append(why, w.whyNoFile(b, ", whose path "+w.formatSource(path.Expr)+" was not evaluated,"))
+	}
+	x.Summary = strings.Join(why, " ")
+
+	return x, why != nil
+}
+
+// whyNoFile adds the condition of a block that is left out, and returns that in a sentence.
+func (w *walker) whyNoFile(b *hclsyntax.Block, which string) string {
+	whose := b.Type + " \"" + strings.Join(b.Labels, " ") + "\""
+	w.addWhen(b.Body.Attributes["when"].Expr, whose, 0)
+
+	return whose + which + " is left out, because its condition is not true."
 }
 
 // findArgument returns an argument of a block in a stage; nil if it is absent.

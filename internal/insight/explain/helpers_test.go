@@ -128,7 +128,7 @@ func plan(t *testing.T, paths []string, root string, facts []byte, vars map[stri
 				return world.Answer{Value: json.RawMessage(facts)}
 			}
 			return l.Ask(ctx, q)
-		})},
+		}), Explains: true},
 	)
 }
 
@@ -170,7 +170,7 @@ func checkOrder(t *testing.T, x explain.Explanation, wants []string) {
 // replay plans the site of a plan again, from other answers.
 func replay(p *boot.Plan, entries []world.Entry) *boot.Plan {
 	rec := &world.Recording{Entries: entries}
-	return boot.Run(context.Background(), p.Site, boot.Options{Source: rec.Source()})
+	return boot.Run(context.Background(), p.Site, boot.Options{Source: rec.Source(), Explains: true})
 }
 
 // namesOf lists the variables, locals and stages of a plan, as sep writes them.

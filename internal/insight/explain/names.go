@@ -4,6 +4,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/ext/typeexpr"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
 
 	"github.com/prelet/prelet/internal/lang/eval"
 )
@@ -32,13 +33,32 @@ func (w *walker) explainName(i Item) (x Explanation, known bool) {
 		return x, true
 	}
 
-	v, _ := w.evaluate(reference, eval.Scope{})
+	v, err := w.findName(reference)
+	switch {
+	case err == nil || !eval.IsNotEvaluated(err):
+	case w.plan.Diagnostics.HasErrors():
+		x.Summary = "The run ended before it was evaluated."
+		return x, true
+	default:
+		x.Summary = "It was not evaluated: nothing that the run needed refers to it. `prelet eval " + address +
+			"` evaluates it."
+		return x, true
+	}
 	x.Present = true
 	x.Value = w.show(v)
 	x.Whole, _ = toGo(v)
 	x.Type = typeexpr.TypeString(v.Type())
 
 	return x, true
+}
+
+// findName returns the value of var.NAME, local.NAME or stage.TYPE.NAME.
+func (w *walker) findName(reference hclsyntax.Expression) (cty.Value, *hcl.Diagnostic) {
+	r, _ := w.parseReference(reference, eval.Scope{})
+	names, ds := w.e.Context(reference, cty.NilVal)
+	v, _ := r.path.findIn(names.Variables[r.root.Traversal.RootName()])
+
+	return v, firstError(ds)
 }
 
 // findDeclaration returns where the site declares a variable, a local or a stage.

@@ -36,7 +36,7 @@ func (w *walker) parseReference(x hclsyntax.Expression, c eval.Scope) (r referen
 		r.follow(p, isKnown)
 	case *hclsyntax.IndexExpr:
 		r, ok = w.parseReference(x.Collection, c)
-		v, _ := w.evaluate(x.Key, c)
+		v, _ := w.lookUp(x.Key, c)
 		key, isKnown := value.KeyText(v)
 		r.follow(path{key}, isKnown)
 		r.indexes = append(r.indexes, x.Key)
@@ -218,7 +218,7 @@ func (w *walker) addLocal(s Link, p path, depth int) {
 	s.Note = w.describeOverride(s.Ref)
 	v, ds := w.e.Local(p[0])
 	if err := firstError(ds); err != nil {
-		s.Value, s.Note = "(error)", describe(err)
+		w.setValue(&s, v, err)
 	}
 	w.addDefinition(s, v, p[1:], l.Expr, depth)
 }

@@ -249,7 +249,7 @@ func (w *walker) addFetched(i *lang.Instance, s Link, p path, depth int) {
 			if a == nil {
 				continue
 			}
-			name, _ := w.evaluate(a.Expr, c.Scope)
+			name, _ := w.lookUp(a.Expr, c.Scope)
 			w.setFetched(&s, textOf(name), p)
 			w.add(depth, s)
 			w.addOperands(a.Expr, c.Scope, depth+1)
@@ -280,7 +280,7 @@ func (w *walker) addRead(x *hclsyntax.FunctionCallExpr, c eval.Scope, depth int)
 	s := Link{Text: w.formatSource(x), Ref: x.Name}
 	name := ""
 	if len(x.Args) == 1 {
-		v, _ := w.evaluate(x.Args[0], c)
+		v, _ := w.lookUp(x.Args[0], c)
 		name = textOf(v)
 	}
 

@@ -30,11 +30,11 @@ type walker struct {
 	role    origin.Role     // of the links that are added
 }
 
-// newWalker returns a walker over a plan, whose expressions e evaluates.
+// newWalker returns a walker over a plan and what e recorded. It evaluates nothing.
 func newWalker(p *boot.Plan, e *eval.Eval) *walker {
 	w := &walker{
 		plan:  p,
-		e:     e,
+		e:     e.Recorded(),
 		links: []Link{},
 		role:  origin.Value,
 		shown: map[string]bool{},
@@ -71,21 +71,30 @@ func (w *walker) isFirst(key string) bool {
 	return !isShown
 }
 
-// evaluate evaluates an expression in a scope.
-func (w *walker) evaluate(x hclsyntax.Expression, c eval.Scope) (cty.Value, *hcl.Diagnostic) {
+// lookUp returns what an expression evaluated to in a scope.
+func (w *walker) lookUp(x hclsyntax.Expression, c eval.Scope) (cty.Value, *hcl.Diagnostic) {
 	v, ds := w.e.Value(x, c.Each())
 
 	return v, firstError(ds)
 }
 
-// addValue adds a link with the value of an expression, or with the error of its evaluation.
-func (w *walker) addValue(depth int, s Link, x hclsyntax.Expression, c eval.Scope) {
-	v, err := w.evaluate(x, c)
-	s.Value = w.show(v)
-	if err != nil {
+// setValue sets the value of a link, or the error of its evaluation.
+func (w *walker) setValue(s *Link, v cty.Value, err *hcl.Diagnostic) {
+	switch {
+	case err == nil:
+		s.Value = w.show(v)
+	case eval.WhyMissing(err) != "":
+		s.Value = "(" + eval.WhyMissing(err) + ")"
+	default:
 		s.Value = "(error)"
 		s.Note = describe(err)
 	}
+}
+
+// addValue adds a link with the value of an expression, or with the error of its evaluation.
+func (w *walker) addValue(depth int, s Link, x hclsyntax.Expression, c eval.Scope) {
+	v, err := w.lookUp(x, c)
+	w.setValue(&s, v, err)
 	if s.Value == w.formatSource(x) {
 		s.Value = "" // the text has it already
 	}
@@ -116,8 +125,11 @@ func (w *walker) addCondition(
 ) (isTrue, isKnown bool) {
 	isTrue, isKnown = w.e.Condition(x, c.Each())
 	s.Note = do[isTrue]
-	if !isKnown {
+	if _, err := w.lookUp(x, c); !isKnown {
 		s.Note = "so its effect is not known"
+		if err != nil && eval.WhyMissing(err) != "" {
+			s.Note = ""
+		}
 	}
 
 	outer := w.role
@@ -144,9 +156,13 @@ func (w *walker) addWhen(
 	return w.addCondition(s, x, eval.Scope{}, do, depth)
 }
 
-// listCopies returns the copies of a stage.
+// listCopies returns the copies of a stage; one without an element where its for_each was not evaluated.
 func (w *walker) listCopies(i *lang.Instance) []eval.Copy {
-	copies, _ := w.e.Scope(i.Addr()).Copies(nil, i.ForEach)
+	s := w.e.Scope(i.Addr())
+	copies, ds := s.Copies(nil, i.ForEach)
+	if slices.ContainsFunc(ds, eval.IsNotEvaluated) {
+		return []eval.Copy{{Scope: s}}
+	}
 
 	return copies.All
 }

@@ -47,6 +47,8 @@ type Eval struct {
 	funcs       map[string]function.Function
 	keys        map[*hclsyntax.ObjectConsExpr]keyIndex
 	unsupported *[]*hcl.Diagnostic // attributes that no machine has
+	trace       *trace             // nil: nothing is recorded
+	isRecord    bool               // see Recorded
 	isPartial   bool               // values may be unknown: in a check, or where some questions are not asked
 }
 
@@ -183,6 +185,7 @@ func (e *Eval) Fork() *Eval {
 // withoutNullFacts returns e with unknown values in place of the null facts of detect-hw.
 func (e *Eval) withoutNullFacts() *Eval {
 	c := e.Fork()
+	c.trace = nil // only the cause of an error is searched
 	c.locals = map[string]result{}
 	c.outputs = slices.Clone(e.outputs)
 	for n, i := range e.site.Stages {
@@ -280,6 +283,10 @@ func (e *Eval) Local(name string) (cty.Value, hcl.Diagnostics) {
 
 // Context returns the scope of one expression. It evaluates only the locals that the expression names.
 func (e *Eval) Context(x hclsyntax.Expression, each cty.Value) (*hcl.EvalContext, hcl.Diagnostics) {
+	if s, ok := e.trace.find(x, each); e.isRecord && ok {
+		return rootOf(s.names), nil
+	}
+
 	var diags hcl.Diagnostics
 	variables := map[string]cty.Value{}
 	var locals map[string]cty.Value
@@ -353,8 +360,13 @@ const checkFirst = "Check first: `when = length(…) > 0`, or try(…, null)."
 
 // Value evaluates one expression.
 func (e *Eval) Value(x hclsyntax.Expression, each cty.Value) (cty.Value, hcl.Diagnostics) {
+	if e.isRecord {
+		return e.recorded(x, each)
+	}
+
 	ctx, diags := e.Context(x, each)
 	if diags.HasErrors() {
+		e.trace.add(x, step{cty.DynamicVal, diags, ctx})
 		return cty.DynamicVal, diags
 	}
 
@@ -365,8 +377,12 @@ func (e *Eval) Value(x hclsyntax.Expression, each cty.Value) (cty.Value, hcl.Dia
 			d.Detail += " " + checkFirst
 		}
 	}
+	diags = append(diags, more...)
+	if more.HasErrors() { // it may have failed before x itself was evaluated
+		e.trace.add(x, step{v, diags, ctx})
+	}
 
-	return v, append(diags, more...)
+	return v, diags
 }
 
 // evaluateIn evaluates x, after CheckSecrets if it may use a secret: that looks through all values that x refers to. A
@@ -391,7 +407,7 @@ func (e *Eval) evaluateIn(
 		return cty.DynamicVal, diags
 	}
 
-	return x.Value(ctx)
+	return e.trace.follow(x).Value(ctx)
 }
 
 // Unsupported returns the attributes that no machine has and that try() and can() hide.

@@ -12,9 +12,9 @@ import (
 )
 
 // WithExpression returns a fork of e for an expression that is not a part of the site: its text is among the sources,
-// and values that a failed run did not reach are unknown.
+// values that a failed run did not reach are unknown, and its evaluation is recorded.
 func (e *Eval) WithExpression(name string, text []byte) *Eval {
-	c := e.Fork()
+	c := e.Fork().WithTrace()
 	site := *e.site
 	site.Sources = maps.Clone(e.site.Sources)
 	site.Sources[name] = text

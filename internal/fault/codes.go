@@ -106,6 +106,8 @@ const (
 	// ServingCertificate is for a kubelet whose API has no certificate yet.
 	ServingCertificate Code = "serving-certificate"
 	NodeCondition      Code = "node-condition"
+	// Adopted was reported by versions before 0.2.0, and stays in their status files.
+	Adopted Code = "adopted"
 	// SetAside is for a state folder that could not be trusted.
 	SetAside    Code = "set-aside"
 	UnitMissing Code = "unit-missing"

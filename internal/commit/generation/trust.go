@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -358,7 +357,7 @@ func (s *Store) moveAside(a *Aside) error {
 			return err
 		}
 	}
-	if s.isShortOfSpace(to) {
+	if isShortOfSpace(to) {
 		err = s.disk.removeAll(to, gensName)
 	}
 	if err == nil {
@@ -373,23 +372,15 @@ func (s *Store) moveAside(a *Aside) error {
 	return s.disk.replace(&syncRound{}, s.dir, asideAbout, encode(a)) // and fsyncs the folder
 }
 
-// isShortOfSpace reports whether the file system has less free space than a copy takes, which the next generations may
-// need.
-func (s *Store) isShortOfSpace(copied *folder) bool {
-	var size int64
-	_ = filepath.WalkDir(copied.path, func(_ string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return nil
-		}
-		if i, err := d.Info(); err == nil {
-			size += i.Size()
-		}
-		return nil
-	})
-	var st unix.Statfs_t
-	err := unix.Fstatfs(copied.fd, &st)
+// spareSpace is the free space in bytes below which no copy is kept: the next generations may need its space.
+const spareSpace = 16 << 20
 
-	return err == nil && int64(st.Bavail)*st.Bsize < size
+// isShortOfSpace reports whether the file system has less free space than that.
+func isShortOfSpace(f *folder) bool {
+	var st unix.Statfs_t
+	err := unix.Fstatfs(f.fd, &st)
+
+	return err == nil && int64(st.Bavail)*st.Bsize < spareSpace
 }
 
 // forgetGens closes the folder of generations, which another process may have moved.

@@ -24,3 +24,14 @@ func TestUnknownFieldsAreDropped(t *testing.T) {
 		}
 	}
 }
+
+// An empty address as a flag leaves the value of an earlier flag or of the file.
+func TestEmptyAddressSetsNothing(t *testing.T) {
+	got := Effective(Subject{Version: "1.37", Flags: []Flag{
+		{Name: "healthz-bind-address", Value: "10.0.0.5"},
+		{Name: "healthz-bind-address"},
+	}})
+	if got["healthzBindAddress"] != "10.0.0.5" {
+		t.Errorf("healthzBindAddress: got %v, want 10.0.0.5", got["healthzBindAddress"])
+	}
+}

@@ -58,7 +58,7 @@ func parseFlagValue(f Flag, flag known.Flag, t known.Type) (value any, err error
 		kind = "bool"
 	case f.Name == "log-flush-frequency" && t != "": // its field has nanoseconds up to 1.27
 		kind = "duration"
-	case f.Name == "reserved-memory" && f.Value == "": // it sets nothing
+	case f.Value == "" && (f.Name == "reserved-memory" || kind == "ip"): // pkg/util/flag: it sets nothing
 		return nil, nil
 	case f.Name == "reserved-memory":
 		return parseReservedMemory(f.Value)
@@ -67,7 +67,7 @@ func parseFlagValue(f Flag, flag known.Flag, t known.Type) (value any, err error
 	value = f.Value
 	switch kind {
 	case "ip":
-		if f.Value != "" && !isAddress(f.Value) { // pkg/util/flag, IPVar: ignores an empty one
+		if !isAddress(f.Value) {
 			err = fmt.Errorf("%q is not a valid IP address", f.Value)
 		}
 	case "bool":

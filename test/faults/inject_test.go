@@ -77,9 +77,8 @@ func TestEveryCallFails(t *testing.T) {
 		}
 		tried, missed := 0, 0
 		exits := map[string]int{}
-		after := false // COMMIT
-		for _, c := range calls {
-			after = after || c.commits()
+		for i, c := range calls {
+			after := model.isCommitted(calls, i)
 			if c.failed || !c.changes() || !c.below(model.root) {
 				continue
 			}
@@ -105,9 +104,17 @@ func TestEveryCallFails(t *testing.T) {
 	})
 }
 
-// commits says whether a call is the COMMIT.
+// commits says whether a call gives the journal its name, which is the COMMIT once everything staged is durable.
 func (c call) commits() bool {
 	return !c.failed && strings.HasPrefix(c.name, "rename") && strings.HasSuffix(c.paths()[1], stateDir+"/journal.json")
+}
+
+// isCommitted says whether the call at an index follows COMMIT: the fsyncs after the journal has its name are over.
+func (b *box) isCommitted(calls []call, at int) bool {
+	named := slices.IndexFunc(calls[:at], call.commits)
+	isOver := func(c call) bool { return c.name != "fsync" && c.changes() && c.below(b.root) }
+
+	return named >= 0 && slices.ContainsFunc(calls[named+1:at+1], isOver)
 }
 
 // fails lets one call fail and judges what comes of it: before or after COMMIT, and the exit status. "" when it did
@@ -126,7 +133,7 @@ func (b *box) fails(c call, errno string, after bool) string {
 			errno, hit.name, hit.paths(), e.exit, fmt.Sprintf(format, args...), e.output)
 	}
 	at := slices.IndexFunc(calls, func(x call) bool { return x.injected })
-	committed := slices.ContainsFunc(calls[:at], call.commits)
+	committed := b.isCommitted(calls, at)
 	if byName(c) { // nothing else was traced: the run without a fault decides
 		committed = after
 	}

@@ -118,7 +118,7 @@ func (e example) world(t *testing.T, s *lang.Site, machine string, creds probe.C
 	for name, text := range e.vars {
 		given[name] = probe.Given{Text: text, Source: "--var"}
 	}
-	l := probe.New(probe.Options{Root: root, Objects: "objects", Site: s, Variables: given, Credentials: creds})
+	l := probe.New(probe.Sources{Root: root, Objects: "objects", Site: s, Variables: given, Credentials: creds})
 	t.Cleanup(l.Close)
 	return world.SourceFunc(func(ctx context.Context, q world.Question) world.Answer {
 		if q.Kind == world.KindHardware {

@@ -40,7 +40,7 @@ func runSiteTests(t *testing.T, o sites.TestOptions) {
 		Getenv:   func(string) string { return "" },
 		Redactor: value.NewRedactor(),
 	}
-	found, err := sites.Test(context.Background(), e, o, func(s *lang.Site, r testfile.Result) error {
+	found, err := sites.Test(context.Background(), e, o, func(s *lang.Site, r testfile.MachineResult) error {
 		var b bytes.Buffer
 		err := printer.TestText(&b, s.Sources, r, printer.Style{Width: 100})
 		if !r.Passed() {

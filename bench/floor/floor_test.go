@@ -13,7 +13,7 @@ import (
 // cluster starts an apiserver with a kubelet's configuration, and writes its token to a file.
 func cluster(t *testing.T) (server *demo.Server, tokenFile string) {
 	t.Helper()
-	server = demo.Start(demo.Options{})
+	server = demo.Start(demo.ServerConfig{})
 	t.Cleanup(server.Close)
 	server.SetConfigMap("kube-system", "kubelet-config", map[string]string{"kubelet": "kind: KubeletConfiguration\n"})
 	tokenFile = filepath.Join(t.TempDir(), "token")

@@ -59,7 +59,7 @@ func serve(kubelet string, delay time.Duration, in io.Reader, out io.Writer) err
 	if err != nil {
 		return err
 	}
-	server := demo.Start(demo.Options{Delay: delay})
+	server := demo.Start(demo.ServerConfig{Delay: delay})
 	defer server.Close()
 	server.SetConfigMap("kube-system", "kubelet-config", map[string]string{"kubelet": string(text)})
 

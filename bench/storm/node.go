@@ -119,7 +119,7 @@ func (n node) boot(s *lang.Site, root string) (out outcome) {
 		credentials = "" // gone, as tokens are after a day
 	}
 	l := probe.New(
-		probe.Options{
+		probe.Sources{
 			Root:        root,
 			Site:        s,
 			Credentials: credentials,

@@ -353,7 +353,7 @@ func TestExpiredPages(t *testing.T) {
 // Long values of one node do not widen the list of all others, and its codes are never part of a command to paste.
 func TestLongAndHostileReports(t *testing.T) {
 	long := strings.Repeat("é", 3000)
-	wide := node{Name: "n1", Status: "Ready", Report: &annotation.Report{Plan: "sha256:" + long, Revision: "\u009b" + long}}
+	wide := node{Name: "n1", Status: "Ready", Report: &annotation.Content{Plan: "sha256:" + long, Revision: "\u009b" + long}}
 	var b bytes.Buffer
 	if err := printTable(&b, []node{wide}, false); err != nil {
 		t.Fatal(err)
@@ -388,7 +388,7 @@ func TestTableIsNotWritten(t *testing.T) {
 // TestInvisibleJSON: characters that control a terminal are escaped, and the JSON has the same text.
 func TestInvisibleJSON(t *testing.T) {
 	hostile := "a\u009b31m\u202eb\u2066c\u200bd\x7f"
-	want := node{Name: "n1", Report: &annotation.Report{Revision: hostile}}
+	want := node{Name: "n1", Report: &annotation.Content{Revision: hostile}}
 	var b bytes.Buffer
 	if err := printJSON(&b, document{Nodes: []node{want}}); err != nil {
 		t.Fatal(err)

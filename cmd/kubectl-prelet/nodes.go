@@ -24,13 +24,13 @@ import (
 
 // node holds the shown fields of a Node.
 type node struct {
-	Name    string             `json:"name"`
-	Status  string             `json:"status"` // as kubectl get nodes shows it
-	Why     string             `json:"status_message,omitempty"`
-	Kubelet string             `json:"kubelet_version"`
-	Report  *annotation.Report `json:"report"`            // null: the node has not reported
-	Problem string             `json:"problem,omitempty"` // why the report cannot be read
-	Time    *time.Time         `json:"report_changed,omitempty"`
+	Name    string              `json:"name"`
+	Status  string              `json:"status"` // as kubectl get nodes shows it
+	Why     string              `json:"status_message,omitempty"`
+	Kubelet string              `json:"kubelet_version"`
+	Report  *annotation.Content `json:"report"`            // null: the node has not reported
+	Problem string              `json:"problem,omitempty"` // why the report cannot be read
+	Time    *time.Time          `json:"report_changed,omitempty"`
 }
 
 // isDegraded reports whether the node reports that it is degraded.

@@ -32,7 +32,7 @@ func startServer(ca *demo.Authority, fault string) (*demo.Server, error) {
 	if err := yaml.Unmarshal(must(os.ReadFile("../../internal/demo/testdata/answers.yaml")), &answers); err != nil {
 		return nil, err
 	}
-	s := demo.New(demo.Options{Authority: ca})
+	s := demo.New(demo.ServerConfig{Authority: ca})
 	serveConfig(s, servedConfig)
 	answer, isAnswer := answers[fault]
 	setFault, isFault := faults[fault]

@@ -21,7 +21,7 @@ import (
 const detectorHost = "PRELET_TEST_DETECTOR_HOST"
 
 // hostDetectors makes detectors run as those of detector-host do.
-func hostDetectors(o *detector.Options) {
+func hostDetectors(o *detector.HostConfig) {
 	dir := os.Getenv(detectorHost)
 	o.Helper, o.RunDir, o.Passwd = dir+"/prelet-detect", dir+"/run", dir+"/passwd"
 }

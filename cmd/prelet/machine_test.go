@@ -233,7 +233,7 @@ func newMachine(t *testing.T) *machine {
 // newMachineIn makes a machine with its root, run folder and credentials in one folder.
 func newMachineIn(t testing.TB, dir string) *machine {
 	t.Helper()
-	server := demo.Start(demo.Options{})
+	server := demo.Start(demo.ServerConfig{})
 	t.Cleanup(server.Close)
 	server.SetConfigMap("kube-system", "kubelet-config", map[string]string{"kubelet": clusterConfig})
 	m := &machine{
@@ -359,7 +359,7 @@ func (m *machine) reported() string {
 }
 
 // Patch implements activation.Probe.
-func (m *machine) Patch(_ context.Context, _, _ string, change kubelet.Change) error {
+func (m *machine) Patch(_ context.Context, _, _ string, change kubelet.NodeChange) error {
 	m.object.Lock()
 	defer m.object.Unlock()
 	send := func(kind string, patch func() string) error {
@@ -372,9 +372,9 @@ func (m *machine) Patch(_ context.Context, _, _ string, change kubelet.Change) e
 	switch change := change.(type) {
 	case kubelet.TaintChange:
 		return send("taints", func() string { return m.patchTaints(change) })
-	case condition.Change:
+	case condition.Patch:
 		return send("conditions", func() string { return m.patchConditions(change) })
-	case annotation.Change:
+	case annotation.Patch:
 		return send("annotations", func() string { return m.patchAnnotations(change) })
 	case kubelet.LabelChanges:
 		for _, c := range change {
@@ -410,7 +410,7 @@ func (m *machine) patchTaints(change kubelet.TaintChange) string {
 }
 
 // patchConditions returns TYPE=STATUS(REASON) of each, and TYPE- of a removed one.
-func (m *machine) patchConditions(change condition.Change) string {
+func (m *machine) patchConditions(change condition.Patch) string {
 	isOf := func(typ string) func(condition.Condition) bool {
 		return func(c condition.Condition) bool { return c.Type == typ }
 	}
@@ -427,7 +427,7 @@ func (m *machine) patchConditions(change condition.Change) string {
 }
 
 // patchAnnotations returns KEY=VALUE of each, and KEY- of a removed one.
-func (m *machine) patchAnnotations(changes annotation.Change) string {
+func (m *machine) patchAnnotations(changes annotation.Patch) string {
 	var words []string
 	for _, key := range slices.Sorted(maps.Keys(changes)) {
 		name := strings.TrimPrefix(key, "prelet.github.io/")

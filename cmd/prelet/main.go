@@ -341,7 +341,7 @@ type cli struct {
 	on             *app.Host       // the machine that commands work on; nil is the one below us
 	served         bool            // prelet-apply.service runs this for somebody
 	// detectors changes where detectors are looked for and how they run; nil outside of tests.
-	detectors func(*detector.Options)
+	detectors func(*detector.HostConfig)
 }
 
 // env returns the terminal's part of the functions in internal/app: streams, redactor, progress.

@@ -63,11 +63,11 @@ or has several layers.`,
 type testsShown struct {
 	*cli
 	output string
-	all    []testfile.Result
+	all    []testfile.MachineResult
 }
 
 // show prints one result.
-func (a *testsShown) show(sources *lang.Site, r testfile.Result) error {
+func (a *testsShown) show(sources *lang.Site, r testfile.MachineResult) error {
 	a.all = append(a.all, r)
 	if a.output == "json" {
 		return nil

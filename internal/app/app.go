@@ -36,7 +36,7 @@ type Env struct {
 	// Journaled is called when the machine's journal has the command's messages, so that they are not printed again.
 	Journaled func()
 	// Detectors changes where detectors are looked for and how they run; nil outside of tests.
-	Detectors func(*detector.Options)
+	Detectors func(*detector.HostConfig)
 	// GaveUp is set when an evaluation of the command has reached a limit; then no further one begins. nil: each is
 	// tried.
 	GaveUp *atomic.Bool

@@ -11,7 +11,7 @@ import (
 
 // DetectorHost returns the host that runs detectors for a command and reads their locks.
 func (e *Env) DetectorHost(w Where) *detector.Host {
-	o := detector.Options{
+	o := detector.HostConfig{
 		Root:    w.Root,
 		Redact:  e.Redactor.String,
 		Helper:  findHelper(),

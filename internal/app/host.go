@@ -225,7 +225,7 @@ func (h *Host) StoreOptions() generation.Options {
 // StartReport starts the report of a command that writes. With again, it adds to the report of an earlier process of
 // this boot.
 func (e *Env) StartReport(h *Host, again bool) *report.Reporter {
-	rep, err := report.New(report.Options{
+	rep, err := report.New(report.ReporterConfig{
 		Dir:      h.RunDir,
 		BootID:   h.BootID,
 		Unit:     h.Self,

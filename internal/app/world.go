@@ -44,7 +44,7 @@ func (n *Node) openLive() {
 	}
 	n.waits = &waits.Reporter{Say: e.Say}
 	n.detectors = e.DetectorHost(n.Where)
-	options := probe.Options{
+	options := probe.Sources{
 		Root:        n.Root,
 		Hardware:    n.Hardware,
 		Objects:     n.Objects,
@@ -221,7 +221,7 @@ func folderForDryRuns() string {
 
 // NewProbe returns what answers questions about the hardware and the credentials of a node.
 func (e *Env) NewProbe(w Where, s *lang.Site, host *detector.Host) *probe.Live {
-	return probe.New(probe.Options{
+	return probe.New(probe.Sources{
 		Hardware:    w.Hardware,
 		Root:        w.Root,
 		Site:        s,

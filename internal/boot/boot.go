@@ -75,7 +75,7 @@ type Plan struct {
 	Diagnostics hcl.Diagnostics
 	Degraded    []fault.Reason
 	Assumed     []Assumed // answers that the caller of Run put in place of the node's; Run leaves it empty
-	Changes     []Change
+	Changes     []FileChange
 	Restart     Restart
 	Units       []UnitChange // other units that managed files notify, in the order in which they are acted on
 	Kubelet     world.KubeletAns

@@ -18,8 +18,8 @@ import (
 	"github.com/prelet/prelet/stages"
 )
 
-// Change is one managed file: as it is, and as planned.
-type Change struct {
+// FileChange is one managed file: as it is, and as planned.
+type FileChange struct {
 	File   node.File
 	Old    world.TargetAns
 	Action string // create | update | delete | restore | keep | none
@@ -35,12 +35,12 @@ type Change struct {
 }
 
 // Changes reports whether the file changes on the disk.
-func (c Change) Changes() bool {
+func (c FileChange) Changes() bool {
 	return c.Action != "none" && c.Action != "keep"
 }
 
 // Planned returns the file with the mode and the owner that an existing one will have, where the site sets none.
-func (c Change) Planned() node.File {
+func (c FileChange) Planned() node.File {
 	f := c.File
 	before := findMetaBefore(c.Old)
 	f.Mode = cmp.Or(f.Mode, before.Mode)
@@ -50,7 +50,7 @@ func (c Change) Planned() node.File {
 }
 
 // Mode returns the mode that the file will have: as declared, else as it is now, else that of a new file.
-func (c Change) Mode() uint32 {
+func (c FileChange) Mode() uint32 {
 	switch {
 	case c.File.Mode != 0:
 		return c.File.Mode
@@ -67,7 +67,7 @@ func (c Change) Mode() uint32 {
 
 // Owner returns USER:GROUP that the file will have: as declared, else as it is now. A new file gets the owner of its
 // folder when it is written; "" until then.
-func (c Change) Owner() string {
+func (c FileChange) Owner() string {
 	switch {
 	case c.File.Owner != "":
 		return c.File.Owner
@@ -87,7 +87,7 @@ type Restart struct {
 
 // Changed is the result of diff: the difference between the disk and the finished node.
 type Changed struct {
-	changes []Change // sorted by path
+	changes []FileChange // sorted by path
 	restart Restart
 	units   []UnitChange
 }
@@ -100,13 +100,13 @@ func diff(n node.Node, previous *PreviousIdentity, o Observed) (Changed, Finding
 	var out Changed
 	for _, s := range slices.Concat(o.files, o.removed) {
 		if s.failure == nil {
-			out.changes = append(out.changes, s.Change)
+			out.changes = append(out.changes, s.FileChange)
 		}
 	}
 	found := reportDeclared(o)
 	found.add(out.addUndeclared(o))
 
-	slices.SortStableFunc(out.changes, func(a, b Change) int {
+	slices.SortStableFunc(out.changes, func(a, b FileChange) int {
 		return cmp.Compare(a.File.Path, b.File.Path)
 	})
 	out.restart, out.units = notify(n, previous, out.changes)
@@ -130,8 +130,8 @@ func reportDeclared(o Observed) (found Findings) {
 			found.Error(fault.CannotWrite, at, f.Path+" is not a folder on this node",
 				"A folder cannot replace it. Remove the file, or choose another path.")
 		default:
-			found.add(warnLoose(s.Change))
-			found.add(warnAttributes(s.Change))
+			found.add(warnLoose(s.FileChange))
+			found.add(warnAttributes(s.FileChange))
 		}
 		if owner := o.owners[f.Path]; owner != "" {
 			found.Warn(
@@ -160,7 +160,7 @@ func (c *Changed) addUndeclared(o Observed) (found Findings) {
 			continue
 		}
 
-		change := s.Change
+		change := s.FileChange
 		change.Why = "the site no longer declares it"
 		if s.Action == "keep" {
 			change.Why += ", but " + s.Why
@@ -186,7 +186,7 @@ func findDeclaration(f node.File) hcl.Range {
 
 // warnLoose warns of a secret that other users can read, or could until now: they still know it after the fix. If the
 // mode is the one of the last generation, or there is none, the file has the secret only if its content is as planned.
-func warnLoose(c Change) (found Findings) {
+func warnLoose(c FileChange) (found Findings) {
 	f := c.File
 	a := c.Old
 	isSecret := len(f.Text.Secrets()) > 0 && f.Mode != 0
@@ -235,7 +235,7 @@ func warnLoose(c Change) (found Findings) {
 }
 
 // warnAttributes warns of the extended attributes of a file that its change loses, or that prevent it.
-func warnAttributes(c Change) (found Findings) {
+func warnAttributes(c FileChange) (found Findings) {
 	if c.Action != "update" {
 		return found
 	}
@@ -272,8 +272,8 @@ func formatOwner(a world.TargetAns) string {
 }
 
 // compareTarget returns the change of one managed file.
-func compareTarget(f node.File, a world.TargetAns) Change {
-	c := Change{
+func compareTarget(f node.File, a world.TargetAns) FileChange {
+	c := FileChange{
 		File:   f,
 		Old:    a,
 		Drift:  a.Drift,

@@ -37,7 +37,7 @@ func (p *Plan) TaintTakesEffect(t node.Taint) string {
 
 // FileTakesEffect returns when a change of a file takes effect: "restart" of the kubelet, "unit" with the units that
 // follow the change, or "reader" for a file of the site that names no unit. It is "" if the file does not change.
-func (p *Plan) FileTakesEffect(c Change) (effect string, units []string) {
+func (p *Plan) FileTakesEffect(c FileChange) (effect string, units []string) {
 	switch {
 	case !c.Changes():
 		return "", nil

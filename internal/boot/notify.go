@@ -154,7 +154,7 @@ func covers(place, file string) bool {
 func notify(
 	n node.Node,
 	previous *PreviousIdentity,
-	changes []Change,
+	changes []FileChange,
 ) (Restart, []UnitChange) {
 	restart := Restart{Unit: findKubeletUnit(n)}
 	var units []UnitChange
@@ -249,7 +249,7 @@ func rankUnit(n node.Node, u UnitChange) int {
 }
 
 // findStaying returns the effect of removed content that lasts until the next boot; "" for none.
-func findStaying(c Change) string {
+func findStaying(c FileChange) string {
 	p := hostfiles.FindSystemPath(c.File.Path)
 	switch {
 	case p == nil || c.File.Purpose != "file":

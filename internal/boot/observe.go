@@ -32,7 +32,7 @@ type Observed struct {
 
 // observedFile is one managed file: its change, or why that is not known.
 type observedFile struct {
-	Change
+	FileChange
 	failure *fault.Fault // of the question; nil if it has an answer
 }
 
@@ -50,7 +50,7 @@ func observe(ctx context.Context, in observation) (o Observed) {
 		}
 		s := in.observeFile(ctx, f, req)
 		why := s.Why
-		s.Change = compareTarget(f, s.Old)
+		s.FileChange = compareTarget(f, s.Old)
 		if s.Changes() {
 			s.Why = cmp.Or(why, s.Why)
 		}
@@ -79,7 +79,7 @@ func (in observation) observeFile(ctx context.Context, f node.File, req world.Ta
 		a, ans, err = world.Target.Ask(ctx, in.tape, req)
 		a.Private = true
 	}
-	out := observedFile{Change{File: f, Old: a}, ans.Fault}
+	out := observedFile{FileChange{File: f, Old: a}, ans.Fault}
 	switch {
 	case ans.Code() == fault.Unread:
 		out.Why, out.failure = "this recording was not asked whether it exists", nil

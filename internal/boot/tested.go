@@ -68,7 +68,7 @@ func (p *Plan) filesValue() cty.Value {
 
 // fileValue returns one file. Its content is marked with the credentials in it; that of a folder, and of a file that is
 // removed, is null.
-func fileValue(c Change) cty.Value {
+func fileValue(c FileChange) cty.Value {
 	content := cty.NullVal(cty.String)
 	if c.File.Kind == node.Regular && c.File.Purpose != purposeIdentity {
 		content = c.File.Text.Value()

@@ -51,14 +51,14 @@ const (
 type Check struct {
 	Name  string // of its results, most of them; messages of the site belong to several checks
 	Needs Needs
-	Run   func(*Report)
+	Run   func(*Recorder)
 }
 
 // List is a list of checks, in the order of their results.
 type List []Check
 
 // Add adds a check at the end.
-func (l *List) Add(name string, needs Needs, run func(*Report)) {
+func (l *List) Add(name string, needs Needs, run func(*Recorder)) {
 	*l = append(*l, Check{name, needs, run})
 }
 
@@ -76,7 +76,7 @@ func (l List) Names(has Needs) (names []string) {
 // First runs all checks until one fails, and returns its error.
 func (l List) First() error {
 	for _, c := range l {
-		r := Report{Check: c.Name}
+		r := Recorder{Check: c.Name}
 		if c.Run(&r); r.failed != nil {
 			return r.failed
 		}
@@ -88,7 +88,7 @@ func (l List) First() error {
 // Run runs the checks that have enough with what the caller has, and returns the results, the worst of each name
 // first. Names that only a running machine can be checked for are reported last, as skipped.
 func (l List) Run(has Needs) []Result {
-	var r Report
+	var r Recorder
 	for _, c := range l {
 		if c.Needs&has != 0 {
 			r.Check = c.Name
@@ -120,8 +120,8 @@ func Fit(results []Result) bool {
 	})
 }
 
-// Report gets the results of checks.
-type Report struct {
+// Recorder gets the results of checks.
+type Recorder struct {
 	Check string // the name of the check that runs
 
 	found  []Result
@@ -129,7 +129,7 @@ type Report struct {
 }
 
 // Add adds a result, once. Without a name it is one of the current check.
-func (r *Report) Add(f Result) {
+func (r *Recorder) Add(f Result) {
 	f.Check = cmp.Or(f.Check, r.Check)
 	if !slices.Contains(r.found, f) {
 		r.found = append(r.found, f)
@@ -137,34 +137,34 @@ func (r *Report) Add(f Result) {
 }
 
 // Report adds a result of the current check, with its reason and the next step.
-func (r *Report) Report(state State, summary, why, do string) {
+func (r *Recorder) Report(state State, summary, why, do string) {
 	r.Add(Result{State: state, Summary: summary, Why: why, Do: do})
 }
 
 // Problem adds what stops a run.
-func (r *Report) Problem(summary, why, do string) {
+func (r *Recorder) Problem(summary, why, do string) {
 	r.Report(Problem, summary, why, do)
 }
 
 // Warn adds what does not stop a run.
-func (r *Report) Warn(summary, why, do string) {
+func (r *Recorder) Warn(summary, why, do string) {
 	r.Report(Warning, summary, why, do)
 }
 
 // Unread adds what could not be checked.
-func (r *Report) Unread(summary, why, do string) {
+func (r *Recorder) Unread(summary, why, do string) {
 	r.Report(Unread, summary, why, do)
 }
 
 // Fine adds a summary if all results of the current check so far are OK.
-func (r *Report) Fine(summary string) {
+func (r *Recorder) Fine(summary string) {
 	if r.IsFine() {
 		r.Report(OK, summary, "", "")
 	}
 }
 
 // Fail adds an error with which a run ends before it changes anything. err may be nil.
-func (r *Report) Fail(err error) {
+func (r *Recorder) Fail(err error) {
 	if err == nil {
 		return
 	}
@@ -177,7 +177,7 @@ func (r *Report) Fail(err error) {
 }
 
 // IsFine reports whether all results of the current check so far are OK.
-func (r *Report) IsFine() bool {
+func (r *Recorder) IsFine() bool {
 	return !slices.ContainsFunc(r.found, func(f Result) bool {
 		return f.Check == r.Check && f.State != OK
 	})

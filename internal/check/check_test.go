@@ -13,10 +13,10 @@ func TestFirst(t *testing.T) {
 	first := &fault.Fault{Code: fault.CannotWrite, Err: errors.New("the disk is full"), Next: "make room"}
 	ran := 0
 	var l List
-	l.Add("disk", Running, func(r *Report) { ran++; r.Warn("slow", "", ""); r.Fail(nil) })
-	l.Add("disk", Running, func(r *Report) { ran++; r.Fail(first); r.Fail(errors.New("later")) })
-	l.Add("unit", Running, func(r *Report) { ran++; r.Fail(errors.New("masked")) })
-	l.Add("unit", Files, func(r *Report) { ran++; r.Fine("it waits") })
+	l.Add("disk", Running, func(r *Recorder) { ran++; r.Warn("slow", "", ""); r.Fail(nil) })
+	l.Add("disk", Running, func(r *Recorder) { ran++; r.Fail(first); r.Fail(errors.New("later")) })
+	l.Add("unit", Running, func(r *Recorder) { ran++; r.Fail(errors.New("masked")) })
+	l.Add("unit", Files, func(r *Recorder) { ran++; r.Fine("it waits") })
 
 	if err := l.First(); !errors.Is(err, first) || ran != 2 {
 		t.Errorf("First: got %v after %d checks, want %v after 2", err, ran, first)

@@ -17,7 +17,7 @@ import (
 // that reached no verdict. status is that of the run.
 func (r *Run) Annotation(
 	ctx context.Context, status report.Status,
-) (name string, a annotation.Report, ok bool) {
+) (name string, a annotation.Content, ok bool) {
 	cur := readCurrent(r.Store)
 	if r.Off || cur == nil || cur.Status != generation.StatusGood {
 		return "", a, false
@@ -41,7 +41,7 @@ func (r *Run) Annotation(
 
 	hash, _, _ := strings.Cut(cur.PlanID, "@")
 
-	return spec.Node, annotation.Report{
+	return spec.Node, annotation.Content{
 		Generation: cur.Gen,
 		Plan:       hash,
 		Revision:   enabled.Revision,

@@ -46,7 +46,7 @@ func planOfEverything() *boot.Plan {
 				{Stage: "chrony", Unit: "chrony.service", Action: "reload", TimeoutMillis: 4, SettleMillis: 5},
 			},
 		},
-		Changes: []boot.Change{
+		Changes: []boot.FileChange{
 			{File: node.File{Path: "/var/lib/kubelet/state", Kind: node.Missing, Purpose: "state"}, Action: "delete"},
 		},
 	}

@@ -172,7 +172,7 @@ func TestSeen(t *testing.T) {
 		},
 		{world.TargetAns{Exists: true, Same: true}, true, nil},
 	} {
-		p := &boot.Plan{Changes: []boot.Change{{File: node.File{Path: "/x"}, Old: c.old}}}
+		p := &boot.Plan{Changes: []boot.FileChange{{File: node.File{Path: "/x"}, Old: c.old}}}
 
 		got := observedState(Options{Plan: p, Node: anyNode{}}, "/x", c.secret)
 		if (got == nil) != (c.want == nil) || got != nil && !got.Equal(*c.want) {

@@ -254,7 +254,7 @@ func (r *Run) checkUnit(p *boot.Plan, unit string) error {
 // lists. A file that only does not fit this boot's machine is kept then: the kubelet that runs needs it, and only its
 // next start fails. A boot, before the kubelet, removes it.
 func (r *Run) checkPodState(ctx context.Context, p *boot.Plan) error {
-	isRemoved := func(c boot.Change) bool { return c.File.Purpose == "state" && c.Action == "delete" }
+	isRemoved := func(c boot.FileChange) bool { return c.File.Purpose == "state" && c.Action == "delete" }
 	if !slices.ContainsFunc(p.Changes, isRemoved) {
 		return nil
 	}
@@ -268,7 +268,7 @@ func (r *Run) checkPodState(ctx context.Context, p *boot.Plan) error {
 		return nil
 	}
 
-	var kept []boot.Change
+	var kept []boot.FileChange
 	for _, c := range p.Changes {
 		err = nil
 		if isRemoved(c) {

@@ -93,7 +93,7 @@ func (b *bench) open(again bool) {
 	})
 	must(b.t, err)
 
-	rep, err := report.New(report.Options{
+	rep, err := report.New(report.ReporterConfig{
 		Dir: b.dir + "/run", BootID: bootID, Now: b.Now, Redact: func(s string) string { return s }, Continue: again,
 		Log: func(_ int, line string, _ map[string]string) { fmt.Fprintln(&b.log, line) },
 	})

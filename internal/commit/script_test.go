@@ -81,7 +81,7 @@ func (s *runScript) run(name, how string) {
 			Unit: "site-kubelet.service", SettleMillis: 1000, TimeoutMillis: 60000,
 		}
 	case "outdated-state":
-		s.plan.Changes = []boot.Change{{
+		s.plan.Changes = []boot.FileChange{{
 			File:   node.File{Path: "/etc/memory_manager_state", Kind: node.Missing, Purpose: "state"},
 			Old:    world.TargetAns{Exists: true, Mode: 0o600},
 			Action: "delete", Why: "NUMA node 0 had 2 bytes and has 1", Outdated: true,

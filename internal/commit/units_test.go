@@ -12,7 +12,7 @@ import (
 func TestActivationOfUnits(t *testing.T) {
 	p := &boot.Plan{
 		Restart: boot.Restart{Unit: "kubelet.service"},
-		Changes: []boot.Change{
+		Changes: []boot.FileChange{
 			{File: node.File{Path: "/etc/ntp"}, Notifies: []string{"ntp.service"}},
 			{File: node.File{Path: "/etc/both"}, Notifies: []string{"kubelet.service", "ntp.service"}},
 			{File: node.File{Path: "/etc/gone"}, Action: "delete"},

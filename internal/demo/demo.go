@@ -29,8 +29,8 @@ const (
 	Token       = TokenID + "." + TokenSecret
 )
 
-// Options configure a server.
-type Options struct {
+// ServerConfig configures a server.
+type ServerConfig struct {
 	// Authority is the cluster's CA. Default: a new one.
 	Authority *Authority
 	// Delay is added to each response, to simulate a network.
@@ -52,7 +52,7 @@ type Server struct {
 	// Intercept, if set, sees each request first, with its number from 1, and reports whether it has responded.
 	Intercept func(w http.ResponseWriter, r *http.Request, n int) bool
 
-	opts Options
+	opts ServerConfig
 
 	mu          sync.Mutex
 	objects     map[string]configMap // by namespace/name
@@ -72,7 +72,7 @@ type configMap struct {
 }
 
 // Start starts a server. It panics if it cannot listen, as httptest does.
-func Start(opts Options) *Server {
+func Start(opts ServerConfig) *Server {
 	s := New(opts)
 	s.StartTLS()
 
@@ -80,7 +80,7 @@ func Start(opts Options) *Server {
 }
 
 // New returns a server with a certificate and cluster-info whose TLS may be changed before StartTLS.
-func New(opts Options) *Server {
+func New(opts ServerConfig) *Server {
 	if opts.Authority == nil {
 		opts.Authority = NewAuthority("kubernetes")
 	}

@@ -11,7 +11,7 @@ import (
 
 func start(t *testing.T) *Server {
 	t.Helper()
-	s := Start(Options{})
+	s := Start(ServerConfig{})
 	t.Cleanup(s.Close)
 	return s
 }
@@ -171,7 +171,7 @@ func TestAuthority(t *testing.T) {
 	if hash := ca.CAHash(); !strings.HasPrefix(hash, "sha256:") || len(hash) != 71 {
 		t.Errorf("got pin %q, want sha256: and 64 digits", hash)
 	}
-	s := New(Options{Authority: ca})
+	s := New(ServerConfig{Authority: ca})
 	s.TLS.Certificates = []tls.Certificate{ca.IssueServer("k8s.example")}
 	s.StartTLS()
 	defer s.Close()

@@ -36,8 +36,8 @@ const MinMemory = 128 << 20
 // DefaultHelper is where packages install prelet-detect.
 const DefaultHelper = "/usr/lib/prelet/prelet-detect"
 
-// Options configure a Host. The zero value is for this machine.
-type Options struct {
+// HostConfig configures a Host. The zero value is for this machine.
+type HostConfig struct {
 	Root      string   // detectors, locks and readable files are below it; "" is /
 	SiteLocks []string // lock files with precedence over fragments, in order; nil is SiteLock below Root
 	Elsewhere bool     // SiteLocks are not those of a node
@@ -56,7 +56,7 @@ type Options struct {
 
 // Host answers the questions of the kinds "lock" and "detector".
 type Host struct {
-	o         Options
+	o         HostConfig
 	now       func() time.Time
 	subreaper func() error
 	kept      func() []digest // by an earlier run
@@ -65,7 +65,7 @@ type Host struct {
 }
 
 // New returns a Host. It reads and starts nothing.
-func New(o Options) *Host {
+func New(o HostConfig) *Host {
 	o.RunDir = cmp.Or(o.RunDir, "/run/prelet/detectors")
 	o.Helper = cmp.Or(o.Helper, DefaultHelper)
 	o.Passwd = cmp.Or(o.Passwd, "/etc/passwd")

@@ -22,7 +22,7 @@ func TestDigests(t *testing.T) {
 	locked, err := readLockFile(lock)
 	must(t, err)
 	ask := func(now func() time.Time) (kept string, a world.Answer) {
-		host := b.with(func(o *Options) { o.Digests = cache }).host
+		host := b.with(func(o *HostConfig) { o.Digests = cache }).host
 		host.now = now
 		_, a, _ = world.Detector.Ask(t.Context(), host, world.DetectorReq{Name: "good"})
 

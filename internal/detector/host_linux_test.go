@@ -105,7 +105,7 @@ func newBench(t *testing.T, detectors ...string) *bench {
 		),
 		0o644,
 	)
-	b.host = New(Options{Root: dir, RunDir: dir + "/run", Helper: dir + "/" + helperName, Passwd: dir + "/passwd",
+	b.host = New(HostConfig{Root: dir, RunDir: dir + "/run", Helper: dir + "/" + helperName, Passwd: dir + "/passwd",
 		Redact: func(s string) string { return strings.ReplaceAll(s, hostile.Secret, "(sensitive)") }})
 	for _, name := range detectors {
 		b.install(name)
@@ -122,7 +122,7 @@ func needsRoot(t *testing.T) {
 }
 
 // with returns the bench with other options of its host.
-func (b *bench) with(change func(*Options)) *bench {
+func (b *bench) with(change func(*HostConfig)) *bench {
 	inner, o := *b, b.host.o
 	change(&o)
 	inner.host = New(o)
@@ -132,7 +132,7 @@ func (b *bench) with(change func(*Options)) *bench {
 // without returns the bench with a prelet-detect that leaves out a line of the sandbox.
 func (b *bench) without(line string) *bench {
 	b.t.Helper()
-	return b.with(func(o *Options) { o.Helper = b.link(helperName + "-without-" + line) })
+	return b.with(func(o *HostConfig) { o.Helper = b.link(helperName + "-without-" + line) })
 }
 
 func (b *bench) write(name string, content []byte, mode os.FileMode) string {
@@ -456,7 +456,7 @@ func TestWrittenMeanwhile(t *testing.T) {
 	must(t, errors.Join(os.Mkdir(common, 0o777), os.Chmod(common, 0o777)))
 	helper := b.write("/helper", []byte("#!/bin/sh\nread -r request\ntouch "+common+"/started\n"+
 		"while [ ! -e "+common+"/go ]; do sleep 0.01; done\necho '{}'\n"), 0o755)
-	b = b.with(func(o *Options) { o.Helper = helper })
+	b = b.with(func(o *HostConfig) { o.Helper = helper })
 	written := make(chan error, 1)
 	go func() {
 		for late := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
@@ -481,7 +481,7 @@ func TestWrittenMeanwhile(t *testing.T) {
 // TestHelperIsMissing names the two places of prelet-detect, and how it is built.
 func TestHelperIsMissing(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, "good").with(func(o *Options) { o.Helper = "/nonexistent/prelet-detect" })
+	b := newBench(t, "good").with(func(o *HostConfig) { o.Helper = "/nonexistent/prelet-detect" })
 	_, _, err := b.host.run(t.Context(), job{program: b.dir + Programs + "/good", memory: MinMemory})
 	if err == nil || !strings.Contains(err.Error(), "nor next to this program: install the package, or build it with `make build`") {
 		t.Errorf("detect: got %v; want where prelet-detect is looked for", err)

@@ -25,7 +25,7 @@ const askVariable = "PRELET_TEST_ASKS"
 const askFor, patience = 60 * time.Second, 20 * time.Second
 
 func askAndWait(dir string) {
-	h := New(Options{Root: dir, RunDir: dir + "/run", Helper: dir + "/" + helperName, Passwd: dir + "/passwd"})
+	h := New(HostConfig{Root: dir, RunDir: dir + "/run", Helper: dir + "/" + helperName, Passwd: dir + "/passwd"})
 	ctx, cancel := context.WithTimeout(context.Background(), askFor)
 	defer cancel()
 	_, _, _ = world.Detector.Ask(ctx, h, world.DetectorReq{Name: "hang-child"}) // until it is killed

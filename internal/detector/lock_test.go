@@ -37,7 +37,7 @@ func put(t testing.TB, path string, text []byte, mode os.FileMode) {
 // A package's lock counts, and the site's own wins.
 func TestLockOrder(t *testing.T) {
 	root := t.TempDir()
-	h := New(Options{Root: root})
+	h := New(HostConfig{Root: root})
 	if _, err := h.Lock("gaudi"); err != errNoLock {
 		t.Errorf("Lock(gaudi): got %v, want %v", err, errNoLock)
 	}
@@ -90,7 +90,7 @@ func TestLockRefuses(t *testing.T) {
 	} {
 		root := t.TempDir()
 		put(t, filepath.Join(root, Fragments, "gaudi.json"), text, 0o644)
-		if _, err := New(Options{Root: root}).Lock("gaudi"); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := New(HostConfig{Root: root}).Lock("gaudi"); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("want %q, got %v", want, err)
 		}
 	}
@@ -104,7 +104,7 @@ func TestLockRefuses(t *testing.T) {
 		path := filepath.Join(root, Fragments, "gaudi.json")
 		put(t, path, good, 0o644)
 		must(t, spoil(path))
-		if _, err := New(Options{Root: root}).Lock("gaudi"); err == nil || !strings.Contains(err.Error(), name) {
+		if _, err := New(HostConfig{Root: root}).Lock("gaudi"); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("want %q, got %v", name, err)
 		}
 	}
@@ -133,7 +133,7 @@ func TestSitePaths(t *testing.T) {
 		must(t, err)
 		put(t, root+SiteLock, text, 0o644)
 
-		elsewhere := New(Options{SiteLocks: []string{root + SiteLock}, Elsewhere: true})
+		elsewhere := New(HostConfig{SiteLocks: []string{root + SiteLock}, Elsewhere: true})
 		if got := elsewhere.CheckSiteLocks(); len(got) > 0 != isRefused {
 			t.Errorf("path %q: got %v, want it refused: %t", path, got, isRefused)
 		}
@@ -141,7 +141,7 @@ func TestSitePaths(t *testing.T) {
 			continue
 		}
 		put(t, filepath.Join(root, path), nil, 0o755)
-		onNode := New(Options{Root: root})
+		onNode := New(HostConfig{Root: root})
 		if got := onNode.CheckSiteLocks(); len(got) > 0 {
 			t.Errorf("path %q: got %v, want no error where the program is there", path, got)
 		}
@@ -158,7 +158,7 @@ func FuzzLock(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		root := t.TempDir()
 		put(t, filepath.Join(root, Fragments, "gaudi.json"), text, 0o644)
-		l, err := New(Options{Root: root}).Lock("gaudi")
+		l, err := New(HostConfig{Root: root}).Lock("gaudi")
 		if err == nil && (l.Name != "gaudi" || len(l.SHA256) != 64) {
 			t.Errorf("got lock %+v, want a valid one", l)
 		}

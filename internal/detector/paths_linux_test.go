@@ -30,7 +30,7 @@ func TestPathsAreBounded(t *testing.T) {
 	must(t, os.Symlink("../../devices/card0", filepath.Join(dir, "sys/class/card/card0")))
 	must(t, os.Symlink("devices", filepath.Join(dir, "sys/linked")))
 
-	h := New(Options{Root: dir})
+	h := New(HostConfig{Root: dir})
 	for path, want := range map[string]struct {
 		found bool
 		err   error

@@ -219,7 +219,7 @@ func TestSandbox(t *testing.T) {
 			"read_file": {Read: []string{b.dir + "/open"}}, "read_passwd": {Read: []string{"/etc/pass*"}}, "run_program": {Execute: []string{"/usr/bin/id"}},
 			"device_zero": {Devices: []string{"/dev/ze*"}}, "connect_path": {Sockets: []string{b.dir + "/open/socket"}},
 		} {
-			inner := b.with(func(o *Options) { o.Root, o.SiteLocks = "", []string{b.dir + "/site.json"} })
+			inner := b.with(func(o *HostConfig) { o.Root, o.SiteLocks = "", []string{b.dir + "/site.json"} })
 			inner.siteLock("tries")
 			got := inner.tries(config, allow)
 			if got[key] != "ok" {

@@ -22,7 +22,7 @@ func TestTree(t *testing.T) {
 	config := b.field()
 	tree := filepath.Dir(b.write("machine/sys/board", []byte("x"), 0o644))
 	tree = filepath.Dir(tree)
-	b = b.with(func(o *Options) { o.Tree = tree })
+	b = b.with(func(o *HostConfig) { o.Tree = tree })
 	config["read_file"] = tree + "/sys/board"
 	delete(config, "signal_neighbour")
 	got := b.tries(
@@ -61,7 +61,7 @@ func TestTreePaths(t *testing.T) {
 	if err := os.Symlink("/etc", b.dir+"/machine/dev/out"); err != nil { // out of the tree
 		t.Fatal(err)
 	}
-	h := b.with(func(o *Options) { o.Tree = b.dir + "/machine" }).host
+	h := b.with(func(o *HostConfig) { o.Tree = b.dir + "/machine" }).host
 	for path, want := range map[string]bool{"/dev/board/*": true, "/dev/board/db": true, "/etc/here/*": false, "/etc/here/db": false,
 		"/etc/passwd": false, "/dev/out": false, "/dev/out/*": false} {
 		if why, err := h.skipReason(t.Context(), contract.Match{Paths: []string{path}}, nil); (why == "") != want ||
@@ -76,7 +76,7 @@ func TestTreeScript(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	tree := filepath.Dir(b.write("machine/board", nil, 0o644))
-	b = b.with(func(o *Options) { o.Tree = tree })
+	b = b.with(func(o *HostConfig) { o.Tree = tree })
 	script := b.write("script", []byte("#!/bin/sh\n"), 0o755)
 	g, err := b.host.treeGrants(
 		script,
@@ -113,7 +113,7 @@ func TestScriptBelowRoot(t *testing.T) {
 		t.Errorf("when it is locked: got %v, %q; want %q", err, trace.Stderr, want)
 	}
 	for _, dir := range []string{"", tree} {
-		inner := b.with(func(o *Options) { o.Tree = dir })
+		inner := b.with(func(o *HostConfig) { o.Tree = dir })
 		if _, ans, _ := inner.ask(world.DetectorReq{Name: "script", Allow: allow}, 10*time.Second); !strings.Contains(
 			ans.Why(),
 			want+". Its output: this is the script",

@@ -22,7 +22,7 @@ import (
 const lookedFor = "it is looked for where its unit starts it, and in /usr/bin, /usr/local/bin and /opt/bin"
 
 // checkKubelet checks the kubelet. The plan checks its flags.
-func (in *Input) checkKubelet(r *check.Report) {
+func (in *Input) checkKubelet(r *check.Recorder) {
 	k := in.Kubelet
 	oldest, newest := known.Range()
 	minor, isVersion := known.Minor(k.Version)
@@ -84,7 +84,7 @@ func (in *Input) checkUnits() (l check.List) {
 		if u.Err == nil {
 			l = append(l, activation.CheckUnit(&u.Unit, in.Gate, nil, nil))
 		}
-		l.Add("unit", check.Running|check.Files, func(r *check.Report) { in.checkUnit(r, u) })
+		l.Add("unit", check.Running|check.Files, func(r *check.Recorder) { in.checkUnit(r, u) })
 	}
 
 	return l
@@ -113,7 +113,7 @@ func (in *Input) systemctl(command string) string {
 	return "systemctl --root " + in.Image.Root.Word("/") + " " + command
 }
 
-func (in *Input) checkUnit(r *check.Report, u Unit) {
+func (in *Input) checkUnit(r *check.Recorder, u Unit) {
 	switch {
 	case u.Err != nil && in.Image != nil:
 		r.Unread(u.Name+" cannot be read", nodefile.Reason(u.Err), stepFor(u.Err))
@@ -133,7 +133,7 @@ func (in *Input) checkUnit(r *check.Report, u Unit) {
 }
 
 // checkGate ends the checks of units.
-func (in *Input) checkGate(r *check.Report) {
+func (in *Input) checkGate(r *check.Recorder) {
 	summary := in.Unit.Name + " is there and waits at the gate"
 	switch {
 	case in.Image != nil:
@@ -145,7 +145,7 @@ func (in *Input) checkGate(r *check.Report) {
 	r.Fine(summary)
 }
 
-func (in *Input) checkRuntime(r *check.Report) {
+func (in *Input) checkRuntime(r *check.Recorder) {
 	runtime := in.Runtime
 	driver := ""
 	if runtime.Driver != "" {
@@ -181,7 +181,7 @@ func (in *Input) checkRuntime(r *check.Report) {
 const maxShownImages = 5
 
 // checkImages reports images of the runtime that pods get only from their registry, by the reason.
-func (in *Input) checkImages(r *check.Report) {
+func (in *Input) checkImages(r *check.Recorder) {
 	images := in.Images
 	if images.Policy == "" {
 		return
@@ -218,7 +218,7 @@ func (in *Input) checkImages(r *check.Report) {
 }
 
 // checkMachine reports cgroups and swap. The plan checks them by the rules of the kubelet.
-func (in *Input) checkMachine(r *check.Report) {
+func (in *Input) checkMachine(r *check.Recorder) {
 	if !r.IsFine() || in.Plan == nil {
 		return
 	}
@@ -235,7 +235,7 @@ func (in *Input) checkMachine(r *check.Report) {
 	r.Fine(fmt.Sprintf("cgroup v%d", k.Cgroup) + swap)
 }
 
-func (in *Input) checkClock(r *check.Report) {
+func (in *Input) checkClock(r *check.Recorder) {
 	if err := in.Clock; err != nil {
 		r.Warn(
 			"the clock is not set",
@@ -248,7 +248,7 @@ func (in *Input) checkClock(r *check.Report) {
 	r.Fine("it is set")
 }
 
-func (in *Input) checkCredentials(r *check.Report) {
+func (in *Input) checkCredentials(r *check.Recorder) {
 	for _, s := range in.Secrets {
 		switch {
 		case s.Err == nil:
@@ -268,7 +268,7 @@ func (in *Input) checkCredentials(r *check.Report) {
 }
 
 // checkCluster reports which cluster answered, by the plan's tape. It sends nothing that would need the token.
-func (in *Input) checkCluster(r *check.Report) {
+func (in *Input) checkCluster(r *check.Recorder) {
 	p := in.Plan
 	if p == nil || !r.IsFine() {
 		return
@@ -303,7 +303,7 @@ func FindTrust(p *boot.Plan) (t world.TrustAns, ok bool) {
 }
 
 // checkDisk ends the checks of what a commit writes, which only root can make.
-func (in *Input) checkDisk(r *check.Report) {
+func (in *Input) checkDisk(r *check.Recorder) {
 	p := in.Plan
 	hasChanges := p != nil && p.Changes != nil
 	if !in.Root || len(in.Files) == 0 || !hasChanges {
@@ -316,7 +316,7 @@ func (in *Input) checkDisk(r *check.Report) {
 	r.Fine("the files of the site can be written, and there is room")
 }
 
-func (in *Input) checkIdentity(r *check.Report) {
+func (in *Input) checkIdentity(r *check.Recorder) {
 	p := in.Plan
 	if p == nil {
 		return
@@ -344,7 +344,7 @@ func (in *Input) checkIdentity(r *check.Report) {
 }
 
 // checkServing reports a kubelet whose API has no certificate.
-func (in *Input) checkServing(r *check.Report) {
+func (in *Input) checkServing(r *check.Recorder) {
 	err := in.Serving
 	var unknown interface{ Unknown() bool }
 	switch {
@@ -363,7 +363,7 @@ func (in *Input) checkServing(r *check.Report) {
 }
 
 // checkState checks the state that a run reads.
-func (in *Input) checkState(r *check.Report) {
+func (in *Input) checkState(r *check.Recorder) {
 	k := in.Kept
 	if k.Err != nil {
 		summary := "the state of earlier runs cannot be read"
@@ -400,7 +400,7 @@ func (in *Input) checkState(r *check.Report) {
 	}
 }
 
-func (in *Input) checkDetectors(r *check.Report) {
+func (in *Input) checkDetectors(r *check.Recorder) {
 	p := in.Plan
 	if p == nil || p.Site == nil || len(p.Site.Detectors) == 0 {
 		return

@@ -155,7 +155,7 @@ var checksByCode = map[fault.Code]string{
 
 // checkSite adds the messages of loading, checking and planning, each to its check; of an image all to this one. It
 // leaves out notes.
-func (in *Input) checkSite(r *check.Report) {
+func (in *Input) checkSite(r *check.Recorder) {
 	messages := slices.Clone(in.Loaded)
 	if in.Plan != nil {
 		messages = append(messages, in.Plan.Diagnostics...)
@@ -181,7 +181,7 @@ func (in *Input) checkSite(r *check.Report) {
 	}
 }
 
-func (in *Input) checkHardware(r *check.Report) {
+func (in *Input) checkHardware(r *check.Recorder) {
 	if in.Plan != nil && in.Plan.Facts != nil {
 		r.Fine("it can be read")
 	}

@@ -33,7 +33,7 @@ func waiting() unitfile.Unit {
 func well() Input {
 	return Input{
 		Root: true, Systemd: true,
-		Plan: &boot.Plan{Site: &lang.Site{}, Facts: &world.Facts{MachineID: p("1")}, Changes: []boot.Change{},
+		Plan: &boot.Plan{Site: &lang.Site{}, Facts: &world.Facts{MachineID: p("1")}, Changes: []boot.FileChange{},
 			Kubelet: world.KubeletAns{Joined: true, JoinedWhy: "so", Cgroup: 2, Swap: p(false)}},
 		Kubelet: image.Kubelet{Path: "/usr/bin/kubelet", Version: "v1.36.3"},
 		Unit:    Unit{Unit: waiting()},
@@ -41,7 +41,7 @@ func well() Input {
 		Runtime: Runtime{Endpoint: "unix:///run/x.sock", Driver: "systemd"},
 		Secrets: []Secret{{Name: "token", Needed: true}},
 		Kept:    Kept{Current: 3},
-		Files:   check.List{{Name: "disk", Needs: check.Root, Run: func(*check.Report) {}}},
+		Files:   check.List{{Name: "disk", Needs: check.Root, Run: func(*check.Recorder) {}}},
 	}
 }
 

@@ -44,7 +44,7 @@ func (i ImageInput) listUnits() (units []Unit) {
 }
 
 // checkUsers checks the users of detectors, which the package makes.
-func (in *Input) checkUsers(r *check.Report) {
+func (in *Input) checkUsers(r *check.Recorder) {
 	const user = "prelet-detector-1"
 	_, unread := in.Image.Root.Text(nodefile.Users)
 	_, missing := in.Image.Root.FindID(nodefile.Users, user)
@@ -63,7 +63,7 @@ func (in *Input) checkUsers(r *check.Report) {
 }
 
 // checkPermissions checks the files that prelet runs or trusts.
-func (in *Input) checkPermissions(r *check.Report) {
+func (in *Input) checkPermissions(r *check.Recorder) {
 	files := []string{"/usr/bin/prelet", in.Image.Kubelet.Path, "/etc/prelet", "/usr/lib/prelet", "/etc/kubernetes",
 		"/var/lib/kubelet", "/etc/credstore"}
 	for _, file := range files {
@@ -91,7 +91,7 @@ func (in *Input) checkPermissions(r *check.Report) {
 	r.Fine("only root may change what prelet runs and trusts")
 }
 
-func (in *Input) checkImageDetectors(r *check.Report) {
+func (in *Input) checkImageDetectors(r *check.Recorder) {
 	locked := 0
 	for _, d := range in.Image.Detectors {
 		switch {
@@ -106,8 +106,8 @@ func (in *Input) checkImageDetectors(r *check.Report) {
 }
 
 // listLeftovers returns the check for leftovers of its name. fine is the summary of an image that has none.
-func (in *Input) listLeftovers(fine string) func(*check.Report) {
-	return func(r *check.Report) {
+func (in *Input) listLeftovers(fine string) func(*check.Recorder) {
+	return func(r *check.Recorder) {
 		for _, l := range in.Image.Found.Leftovers {
 			must := " must not be in an image"
 			if l.Action == image.Keep {

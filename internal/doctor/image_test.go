@@ -64,7 +64,7 @@ func examine(root nodefile.Root) []check.Result {
 		Kubelet: image.Kubelet{Path: "/usr/bin/kubelet", Version: "v1.36.3"},
 		Unit:    "kubelet.service",
 		Runtime: "unix:///run/containerd/containerd.sock",
-		Found:   image.Find(image.Options{Root: root, Now: time.Now}),
+		Found:   image.Find(image.Subject{Root: root, Now: time.Now}),
 	}})
 }
 

@@ -13,7 +13,7 @@ import (
 const maxSkew = 3
 
 // checkSkew compares the kubelet with the API server.
-func (in *Input) checkSkew(r *check.Report) {
+func (in *Input) checkSkew(r *check.Recorder) {
 	kubelet, isKubelet := known.Minor(in.Kubelet.Version)
 	server, isServer := known.Minor(in.Server)
 	versions := fmt.Sprintf("the kubelet is 1.%d, the API server 1.%d", kubelet, server)
@@ -35,7 +35,7 @@ func (in *Input) checkSkew(r *check.Report) {
 }
 
 // checkName reports a name of the node that does not resolve.
-func (in *Input) checkName(r *check.Report) {
+func (in *Input) checkName(r *check.Recorder) {
 	if err := in.Name; err != nil {
 		r.Warn(
 			"the name of the node does not resolve",
@@ -47,7 +47,7 @@ func (in *Input) checkName(r *check.Report) {
 
 // checkKernel reports options that kubeadm requires of a kernel. Alternatives are separated by |.
 // Source: k8s.io/system-validators, validators/types_unix.go; of its optional ones, those that pods notice.
-func (in *Input) checkKernel(r *check.Report) {
+func (in *Input) checkKernel(r *check.Recorder) {
 	p := in.Plan
 	if p == nil || len(in.Kernel) == 0 {
 		return

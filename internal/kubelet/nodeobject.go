@@ -107,8 +107,8 @@ func (c LabelChange) String() string {
 	return c.Key + "=" + c.Value
 }
 
-// Change is a change of a Node.
-type Change interface {
+// NodeChange is a change of a Node.
+type NodeChange interface {
 	// Patch returns the change as the API server takes it at a time: the kind of patch in its content type, what
 	// follows the path of the Node, and the document, to be encoded as JSON.
 	Patch(now time.Time) (kind, path string, document any)

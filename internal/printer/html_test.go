@@ -98,7 +98,7 @@ func TestBootHTML(t *testing.T) {
 			Diagnostics: hcl.Diagnostics{origin.Warning(fault.NullFact,
 				hcl.Range{Filename: "site.hcl", Start: hcl.Pos{Line: 3, Column: 1}}, "a warning", "its reason")},
 			Node: node.Node{Labels: []node.Label{{Key: "rack", Value: htmlHostile}}},
-			Changes: []boot.Change{{Action: "create", File: node.File{Path: "/etc/x", Kind: node.Regular, Purpose: "file",
+			Changes: []boot.FileChange{{Action: "create", File: node.File{Path: "/etc/x", Kind: node.Regular, Purpose: "file",
 				Text: value.PlainText(htmlHostile + "\n")}}},
 			Facts: &world.Facts{Unknown: []world.UnknownFact{{Fact: "os.name", Why: htmlHostile}}},
 		}},

@@ -49,7 +49,7 @@ func BootHTML(w io.Writer, v BootView, r *value.Redactor) error {
 		Node     string
 		State    string // of the badge: a constant of package report, planned or invalid
 		Sections []section
-		Files    []boot.Change // those that change first
+		Files    []boot.FileChange // those that change first
 		Times    *htmlTimes
 	}{BootView: v, Node: node, State: bootState(v)}
 	if v.Status != nil && v.NoTimes == "" {
@@ -75,7 +75,7 @@ func BootHTML(w io.Writer, v BootView, r *value.Redactor) error {
 		"machine":  func(f *world.Facts) ([][]string, error) { return factRows(*f, "machine") },
 		"place":    linkPlace,
 		"reserved": reservedRows,
-		"sign":     func(c boot.Change) string { return s.signOf(c) },
+		"sign":     func(c boot.FileChange) string { return s.signOf(c) },
 		"since":    func(from, to time.Time) time.Duration { return to.Sub(from) },
 		"stamp":    func(t time.Time) string { return t.UTC().Format(time.DateTime) + " UTC" },
 		"link":     linkText,
@@ -189,17 +189,17 @@ func explainItem(p *boot.Plan, i explain.Item) (x explain.Explanation) {
 }
 
 // changedFirst returns files, those that change first.
-func changedFirst(changes []boot.Change) []boot.Change {
-	isSame := func(c boot.Change) bool { return !c.Changes() }
+func changedFirst(changes []boot.FileChange) []boot.FileChange {
+	isSame := func(c boot.FileChange) bool { return !c.Changes() }
 
 	return slices.Concat(
 		slices.DeleteFunc(slices.Clone(changes), isSame),
-		slices.DeleteFunc(slices.Clone(changes), boot.Change.Changes),
+		slices.DeleteFunc(slices.Clone(changes), boot.FileChange.Changes),
 	)
 }
 
 // fileDiff returns the lines of what changes in a file.
-func (s Style) fileDiff(c boot.Change) []string {
+func (s Style) fileDiff(c boot.FileChange) []string {
 	return splitLines(compare.Unified(s.clean(c.Old.Text), s.clean(c.File.Text.Template())))
 }
 

@@ -20,10 +20,10 @@ type junitSuite struct {
 	Name          string // the test file
 	Tests, Failed int
 	Took          time.Duration
-	Results       []testfile.Result
+	Results       []testfile.MachineResult
 }
 
-func (s *junitSuite) add(r testfile.Result) {
+func (s *junitSuite) add(r testfile.MachineResult) {
 	s.Tests++
 	s.Took += r.Took
 	s.Results = append(s.Results, r)
@@ -34,7 +34,7 @@ func (s *junitSuite) add(r testfile.Result) {
 
 // JUnit writes results as the part of JUnit's XML that CI systems read: a suite for each test file, a case for each run
 // and machine.
-func JUnit(w io.Writer, all []testfile.Result, redact func(string) string) error {
+func JUnit(w io.Writer, all []testfile.MachineResult, redact func(string) string) error {
 	var out struct {
 		junitSuite
 		Suites []junitSuite
@@ -72,7 +72,7 @@ func escapeXML(text string) string {
 
 // TestAnnotations writes the failures of a result as GitHub's workflow commands, which it shows at the lines of a
 // merge request. The errors of a plan are shown at the lines of the site.
-func TestAnnotations(w io.Writer, r testfile.Result) error {
+func TestAnnotations(w io.Writer, r testfile.MachineResult) error {
 	b := page{}
 	for _, f := range r.Failures {
 		title := r.Run + " [" + r.Machine + "]: " + f.Summary

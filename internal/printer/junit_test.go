@@ -12,14 +12,14 @@ import (
 	"github.com/prelet/prelet/internal/insight/testfile"
 )
 
-func testResults() []testfile.Result {
+func testResults() []testfile.MachineResult {
 	at := hcl.Range{
 		Filename: "a.prelettest.hcl",
 		Start:    hcl.Pos{Line: 3, Column: 5},
 		End:      hcl.Pos{Line: 3, Column: 9},
 	}
 
-	return []testfile.Result{
+	return []testfile.MachineResult{
 		{File: "a.prelettest.hcl", Run: "one", Machine: "dgx", At: at, Took: time.Second},
 		{File: "a.prelettest.hcl", Run: "two", Machine: "dgx", At: at, Failures: []testfile.Failure{{
 			Kind:    testfile.KindAssert,

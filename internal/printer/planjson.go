@@ -44,7 +44,7 @@ func (v View) nameChecker() string {
 func (v View) Changes() bool { return wouldChange(v.Plan) }
 
 func wouldChange(p *boot.Plan) bool {
-	return slices.ContainsFunc(p.Changes, boot.Change.Changes)
+	return slices.ContainsFunc(p.Changes, boot.FileChange.Changes)
 }
 
 type planDocument struct {
@@ -178,7 +178,7 @@ func newUnitDocument(u boot.UnitChange) unitDocument {
 	return d
 }
 
-func newFileDocument(c boot.Change) fileDocument {
+func newFileDocument(c boot.FileChange) fileDocument {
 	f := c.File
 	text := f.Text.Template()
 	d := fileDocument{

@@ -33,7 +33,7 @@ func PlanText(w io.Writer, v View, s Style) error {
 		"reserved":  reservedRows,
 		"rows":      s.itemLines,
 		"sections":  func() []section { return s.listItems(v.Plan) },
-		"sign":      func(c boot.Change) string { return s.signOf(c) },
+		"sign":      func(c boot.FileChange) string { return s.signOf(c) },
 		"sum":       countChanges,
 	})
 }
@@ -147,12 +147,12 @@ func (s Style) fileLine(sign, path, note string) string {
 }
 
 // isUncompared reports whether the content on the disk is unknown, so that a file may change or not.
-func isUncompared(c boot.Change) bool {
+func isUncompared(c boot.FileChange) bool {
 	return c.Action == "update" && c.Old.Uncompared != ""
 }
 
 // signOf returns the sign of what happens with a file.
-func (s Style) signOf(c boot.Change) string {
+func (s Style) signOf(c boot.FileChange) string {
 	action := c.Action
 	if isUncompared(c) {
 		action = "unknown"
@@ -170,16 +170,16 @@ func (s Style) signOf(c boot.Change) string {
 }
 
 // describeFile returns the action of a file with its reason, drift and consequences.
-func (v View) describeFile(c boot.Change) (string, error) {
+func (v View) describeFile(c boot.FileChange) (string, error) {
 	return part("file", struct {
-		boot.Change
+		boot.FileChange
 		Plan *boot.Plan
 	}{c, v.Plan})
 }
 
 // describeFollows returns what follows a change of a file of the site, except the restart of the kubelet; "" for
 // nothing.
-func describeFollows(p *boot.Plan, c boot.Change) string {
+func describeFollows(p *boot.Plan, c boot.FileChange) string {
 	isOfSite := c.File.Purpose == "file" || c.File.Purpose == "runtime"
 	if !c.Changes() || !isOfSite {
 		return ""
@@ -211,7 +211,7 @@ func (s Style) planDiff(before, after string) string {
 
 // hasDiff reports whether the change inside a file is shown. The content of new files is shown for those of the site
 // only: the items have that of the kubelet's own.
-func hasDiff(c boot.Change) bool {
+func hasDiff(c boot.FileChange) bool {
 	isShown := c.Action == "update" || c.Action == "create" && c.File.Purpose != "ca"
 	isSecret := len(c.File.Text.Secrets()) > 0
 
@@ -227,7 +227,7 @@ func (s Style) headed(word, text string) string {
 }
 
 // countChanges returns the numbers of files by action.
-func countChanges(changes []boot.Change) string {
+func countChanges(changes []boot.FileChange) string {
 	count := map[string]int{}
 	for _, c := range changes {
 		if isUncompared(c) {

@@ -56,7 +56,7 @@ func TestOwnerOfATarget(t *testing.T) {
 		{"", world.TargetAns{Exists: true}, "root:root"},
 		{"", world.TargetAns{}, ""},
 	} {
-		if got := (boot.Change{File: node.File{Owner: c.declared}, Old: c.old}).Owner(); got != c.want {
+		if got := (boot.FileChange{File: node.File{Owner: c.declared}, Old: c.old}).Owner(); got != c.want {
 			t.Errorf("declared %q over %+v: %q, want %q", c.declared, c.old, got, c.want)
 		}
 	}

@@ -24,7 +24,7 @@ type TestSum struct {
 }
 
 // TestText writes one result for people: a line, and its failures with their places in the test file and the site.
-func TestText(w io.Writer, sources map[string][]byte, r testfile.Result, s Style) error {
+func TestText(w io.Writer, sources map[string][]byte, r testfile.MachineResult, s Style) error {
 	b := page{Style: s}
 	word := b.green("pass")
 	if !r.Passed() {
@@ -159,7 +159,7 @@ type testsDocument struct {
 }
 
 type resultDocument struct {
-	testfile.Result
+	testfile.MachineResult
 	Range      *origin.JSONRange `json:"range,omitempty"`
 	Passed     bool              `json:"passed"`
 	TookMillis int64             `json:"took_ms"`
@@ -173,7 +173,7 @@ type failureDocument struct {
 }
 
 // TestsDocument returns all results as a document of format version 1.
-func TestsDocument(all []testfile.Result, sum TestSum, found hcl.Diagnostics) any {
+func TestsDocument(all []testfile.MachineResult, sum TestSum, found hcl.Diagnostics) any {
 	d := testsDocument{
 		FormatVersion: 1,
 		Passed:        sum.Passed,
@@ -184,11 +184,11 @@ func TestsDocument(all []testfile.Result, sum TestSum, found hcl.Diagnostics) an
 	}
 	for _, r := range all {
 		one := resultDocument{
-			Result:     r,
-			Range:      origin.RangeJSON(r.At),
-			Passed:     r.Passed(),
-			TookMillis: r.Took.Milliseconds(),
-			Failures:   []failureDocument{},
+			MachineResult: r,
+			Range:         origin.RangeJSON(r.At),
+			Passed:        r.Passed(),
+			TookMillis:    r.Took.Milliseconds(),
+			Failures:      []failureDocument{},
 		}
 		for _, f := range r.Failures {
 			one.Failures = append(one.Failures, failureDocument{

@@ -111,13 +111,13 @@ func TestAnchorsOfOthers(t *testing.T) {
 	} {
 		for what, v := range changes {
 			t.Run(name+"/"+what, func(t *testing.T) {
-				s := demo.Start(demo.Options{})
+				s := demo.Start(demo.ServerConfig{})
 				defer s.Close()
 				s.SetConfigMap("kube-system", "kubelet-config", map[string]string{"kubelet": "x"})
 				n := node{t.TempDir(), s}
 				access := c.place(n, c.file)
 				must(t, v.change(n.root+c.file))
-				l := newLive(t, Options{Root: n.root, Credentials: creds{"t": demo.Token}})
+				l := newLive(t, Sources{Root: n.root, Credentials: creds{"t": demo.Token}})
 
 				_, a, err := world.Object.Ask(
 					t.Context(),
@@ -155,7 +155,7 @@ func TestIdentityOfOthers(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root, to give a file to another user")
 	}
-	s := demo.Start(demo.Options{})
+	s := demo.Start(demo.ServerConfig{})
 	defer s.Close()
 	cert, key := s.IssueNode("n1")
 	const pki, current, pem = "/var/lib/kubelet/pki", "/var/lib/kubelet/pki/kubelet-client-current.pem", "/var/lib/kubelet/pki/kubelet-client-2026.pem"
@@ -184,7 +184,7 @@ func TestIdentityOfOthers(t *testing.T) {
 				err, fix = errors.Join(err, os.Lchown(root+c.path, 1000, 0)), "chown root: "+root+c.path
 			}
 			must(t, err)
-			l := newLive(t, Options{Root: root})
+			l := newLive(t, Sources{Root: root})
 			k, a, err := world.Kubelet.Ask(t.Context(), l, world.KubeletReq{})
 			if err != nil || !k.Joined || k.Identity == nil || k.Identity.Node != "n1" {
 				t.Fatalf("got %+v, want that n1 has joined", a)

@@ -99,7 +99,7 @@ func TestWaitForFabric(t *testing.T) {
 		},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			a, asked, took := askFabric(t, &Live{o: Options{Redactor: value.NewRedactor()}}, tt.timeout, tt.report)
+			a, asked, took := askFabric(t, &Live{o: Sources{Redactor: value.NewRedactor()}}, tt.timeout, tt.report)
 			if got := string(a.Value) + a.Why(); !strings.Contains(got, tt.want) {
 				t.Errorf("%s: got %s, want %q", name, got, tt.want)
 			}
@@ -113,7 +113,7 @@ func TestWaitForFabric(t *testing.T) {
 // TestRecordedFabric: a recorded tree does not change, so its detector is asked once.
 func TestRecordedFabric(t *testing.T) {
 	asked := 0
-	l := newLive(t, Options{Hardware: t.TempDir(), Detectors: world.SourceFunc(func(context.Context, world.Question) world.Answer {
+	l := newLive(t, Sources{Hardware: t.TempDir(), Detectors: world.SourceFunc(func(context.Context, world.Question) world.Answer {
 		asked++
 		return fabricIs("in-progress")
 	})})

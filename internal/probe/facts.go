@@ -20,7 +20,7 @@ func (l *Live) answerFacts(ctx context.Context, r world.HardwareReq) world.Answe
 		return readFacts(l.o.Hardware)
 	}
 
-	o := hardware.Options{Root: l.o.Hardware}
+	o := hardware.Machine{Root: l.o.Hardware}
 
 	var missing hardware.Missing
 

@@ -18,7 +18,7 @@ func TestFactsFile(t *testing.T) {
 	ask := func(text string) (world.Facts, error) {
 		path := filepath.Join(t.TempDir(), "machine.json")
 		must(t, os.WriteFile(path, []byte(text), 0o644))
-		l := newLive(t, Options{Hardware: path})
+		l := newLive(t, Sources{Hardware: path})
 		f, _, err := world.Hardware.Ask(context.Background(), l, world.HardwareReq{WaitLinks: []string{"ib0"}})
 		return f, err
 	}

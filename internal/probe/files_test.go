@@ -23,7 +23,7 @@ func TestExists(t *testing.T) {
 		}
 	}
 
-	other := &Live{o: Options{Root: dir}}
+	other := &Live{o: Sources{Root: dir}}
 	if a := other.answerExists(t.Context(), world.ExistsReq{Path: "/etc"}); a.Code() != fault.Absent {
 		t.Errorf("below another root: got %+v, want code %s", a, fault.Absent)
 	}
@@ -59,7 +59,7 @@ func TestVariableSources(t *testing.T) {
 		{"filed", true, "", world.VariableAns{Source: "--var-file x"}, ""},
 		{"none", false, "", world.VariableAns{}, fault.Absent},
 	} {
-		l := New(Options{
+		l := New(Sources{
 			Root: root, Hardware: c.hardware, Credentials: credentials,
 			Variables: map[string]Given{
 				"both": {Text: "given", Source: "--var"}, "filed": {Text: "f", Source: "--var-file x", IsFile: true},
@@ -84,7 +84,7 @@ func (c creds) Read(name string) ([]byte, error) {
 }
 
 // newLive returns a node that is closed at the end of the test.
-func newLive(t *testing.T, o Options) *Live {
+func newLive(t *testing.T, o Sources) *Live {
 	l := New(o)
 	t.Cleanup(l.Close)
 	return l
@@ -111,7 +111,7 @@ func TestFileThatComesLate(t *testing.T) {
 	late := filepath.Join(dir, "late.yaml")
 	// Its text is an answer although not every user may pass this folder.
 	const text = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
-	l := newLive(t, Options{})
+	l := newLive(t, Sources{})
 	time.AfterFunc(300*time.Millisecond, func() { place(t, "/", late, text) })
 
 	got, a, _ := world.File.Ask(t.Context(), l, world.FileReq{Path: late, WaitMillis: 20_000})
@@ -125,7 +125,7 @@ func TestFileThatComesLate(t *testing.T) {
 		t.Errorf("a file that never comes: got %+v after %s; want code absent after 300ms", a, took)
 	}
 
-	below := newLive(t, Options{Root: dir})
+	below := newLive(t, Sources{Root: dir})
 	start = time.Now()
 	_, a, _ = world.File.Ask(t.Context(), below, world.FileReq{Path: "/none", WaitMillis: 60_000})
 	if took := time.Since(start); a.Code() != fault.Absent || took > 10*time.Second {

@@ -43,7 +43,7 @@ func TestHostListeners(t *testing.T) {
 			isAsked = true
 			return c.look, c.err
 		})
-		l := New(Options{Units: units, Unit: c.unit})
+		l := New(Sources{Units: units, Unit: c.unit})
 		got, _, err := world.Host.Ask(t.Context(), l, world.HostReq{Ports: []int64{c.port}})
 		l.Close()
 		pid := 0
@@ -58,7 +58,7 @@ func TestHostListeners(t *testing.T) {
 		}
 	}
 
-	other := newLive(t, Options{Root: t.TempDir(), Unit: "kubelet.service"})
+	other := newLive(t, Sources{Root: t.TempDir(), Unit: "kubelet.service"})
 	if got, a, err := world.Host.Ask(t.Context(), other, world.HostReq{}); err == nil {
 		t.Errorf("below a root: got %+v (%v), want a failure", got, a)
 	}

@@ -12,7 +12,7 @@ import (
 
 // A node that can fall back must not spend the site's whole retry on a cluster that is away.
 func TestHurry(t *testing.T) {
-	l := newLive(t, Options{Root: t.TempDir(), Site: &lang.Site{}})
+	l := newLive(t, Sources{Root: t.TempDir(), Site: &lang.Site{}})
 	a := world.Access{
 		Servers: []string{"https://127.0.0.1:1"},
 		CACertHashes: []string{

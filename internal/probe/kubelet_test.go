@@ -21,10 +21,10 @@ func TestJoinedDenied(t *testing.T) {
 		t.Skip("needs a user other than root, who may read every file")
 	}
 	root := t.TempDir()
-	s := demo.Start(demo.Options{})
+	s := demo.Start(demo.ServerConfig{})
 	defer s.Close()
 	placeMode(t, root, joined.Conf, string(s.NodeKubeconfig("n1")), 0)
-	l := newLive(t, Options{Root: root})
+	l := newLive(t, Sources{Root: root})
 	if a := l.answerKubelet(t.Context(), world.KubeletReq{}); a.Code() != fault.Denied {
 		t.Errorf("got %+v, want code %s", a, fault.Denied)
 	}
@@ -58,7 +58,7 @@ func TestAnswerDryRun(t *testing.T) {
 		"a node that is not to be asked": {request: world.DryRunReq{Kubelet: version}, want: fault.Unread, withoutQuestion: true},
 	} {
 		starts := 0
-		o := Options{Root: root, Store: store, StateDir: state}
+		o := Sources{Root: root, Store: store, StateDir: state}
 		if !c.withoutQuestion {
 			o.DryRun = func(context.Context, world.DryRunReq) world.Answer {
 				starts++

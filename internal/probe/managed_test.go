@@ -51,7 +51,7 @@ func openStore(t *testing.T, root string, p generation.Proposal) *generation.Sto
 
 func TestTarget(t *testing.T) {
 	root, store := newGeneration(t)
-	l := newLive(t, Options{Root: root, Store: store, Credentials: creds{"same": "hidden", "other": "x"}})
+	l := newLive(t, Sources{Root: root, Store: store, Credentials: creds{"same": "hidden", "other": "x"}})
 	placeholder := func(name string) string { return "\ue000cred:" + name + "\ue001" }
 	change := func(text string) func() { return func() { place(t, root, "/etc/plain", text) } }
 
@@ -120,7 +120,7 @@ func TestTarget(t *testing.T) {
 // TestGarbledState: the content of a file that is not a state of a manager stays on the node. The answer only has that.
 func TestGarbledState(t *testing.T) {
 	root := t.TempDir()
-	l := newLive(t, Options{Root: root})
+	l := newLive(t, Sources{Root: root})
 
 	for _, c := range []struct {
 		name, path, text string
@@ -147,7 +147,7 @@ func TestGarbledState(t *testing.T) {
 func TestOriginal(t *testing.T) {
 	root, store := newGeneration(t)
 	place(t, root, "/etc/other", "now")
-	l := newLive(t, Options{Root: root, Store: store})
+	l := newLive(t, Sources{Root: root, Store: store})
 
 	for path, want := range map[string]world.TargetAns{
 		"/etc/plain":  {Exists: true, Text: "before"},
@@ -164,7 +164,7 @@ func TestOriginal(t *testing.T) {
 
 func TestManaged(t *testing.T) {
 	root, store := newGeneration(t)
-	l := newLive(t, Options{Root: root, Store: store})
+	l := newLive(t, Sources{Root: root, Store: store})
 
 	got, a, err := world.Managed.Ask(t.Context(), l, world.ManagedReq{})
 	if err != nil || got.Generation != 1 || len(got.Targets) != 2 {

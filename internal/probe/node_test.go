@@ -51,7 +51,7 @@ func checkNodeNames(t *testing.T, token string) {
 		{"a cluster that does not say", "hidden", "", free, hidden},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := demo.Start(demo.Options{})
+			s := demo.Start(demo.ServerConfig{})
 			defer s.Close()
 			switch c.node {
 			case "":
@@ -65,7 +65,7 @@ func checkNodeNames(t *testing.T, token string) {
 			place(t, root, "/etc/machine-id", ours+"\n")
 			place(t, root, "/sys/class/dmi/id/product_uuid", ourUUID+"\n")
 			now := time.Now()
-			l := newLive(t, Options{
+			l := newLive(t, Sources{
 				Root: root, Credentials: creds{"t": demo.Token}, Now: func() time.Time { return now },
 				OnRetry: func(Retry) {
 					switch c.then {

@@ -15,7 +15,7 @@ import (
 // TestOffline reads a folder in place of the cluster. A malformed token is refused all the same, as it would be
 // before it is sent; a missing one is not, because a laptop has none.
 func TestOffline(t *testing.T) {
-	s := demo.Start(demo.Options{})
+	s := demo.Start(demo.ServerConfig{})
 	defer s.Close()
 	dir := t.TempDir()
 	place(t, dir, "/ca.crt", string(s.CAPEM()))
@@ -43,7 +43,7 @@ func TestOffline(t *testing.T) {
 		if c.token != "" {
 			secrets["t"] = c.token
 		}
-		l := New(Options{Root: t.TempDir(), Objects: dir, Credentials: secrets})
+		l := New(Sources{Root: t.TempDir(), Objects: dir, Credentials: secrets})
 		access := world.Access{Servers: []string{"192.0.2.1:6443"}, Token: "t"}
 
 		r := world.ObjectReq{Access: access, Namespace: "kube-system", Name: c.name}
@@ -64,7 +64,7 @@ func TestOffline(t *testing.T) {
 // TestWhyToken asks for a token that is missing, on a node that had joined: the message has the reason why it joins
 // again.
 func TestWhyToken(t *testing.T) {
-	s := demo.Start(demo.Options{})
+	s := demo.Start(demo.ServerConfig{})
 	defer s.Close()
 	conf := s.NodeKubeconfig("n1")
 	for want, hadJoined := range map[string]bool{
@@ -75,7 +75,7 @@ func TestWhyToken(t *testing.T) {
 		if hadJoined {
 			place(t, root, joined.Conf, string(conf))
 		}
-		l := New(Options{
+		l := New(Sources{
 			Root:        root,
 			Credentials: creds{},
 			Now:         func() time.Time { return time.Now().AddDate(5, 0, 0) },

@@ -48,7 +48,7 @@ func TestWithheldOriginals(t *testing.T) {
 	}
 
 	root := t.TempDir()
-	l := newLive(t, Options{Root: root})
+	l := newLive(t, Sources{Root: root})
 	place(t, root, "/etc/closed/kubelet", "")
 	must(t, os.Chmod(root+"/etc/closed", 0o750))
 

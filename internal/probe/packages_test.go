@@ -13,7 +13,7 @@ func TestPackages(t *testing.T) {
 	place(t, root, "/var/lib/dpkg/info/chrony.list", "/.\n/etc\n/etc/chrony\n/etc/chrony/chrony.conf\n")
 	place(t, root, "/var/lib/dpkg/info/libc6:amd64.list", "/.\n/lib/x86_64-linux-gnu/libc.so.6\n")
 	place(t, root, "/var/lib/dpkg/info/chrony.md5sums", "/etc/own\n")
-	l := newLive(t, Options{Root: root})
+	l := newLive(t, Sources{Root: root})
 
 	req := world.PackagesReq{Paths: []string{
 		"/etc/chrony/chrony.conf", "/etc/chrony/chrony.confx", "/etc/own", "/usr/lib/x86_64-linux-gnu/libc.so.6",
@@ -24,7 +24,7 @@ func TestPackages(t *testing.T) {
 		t.Errorf("owners: got %v, %+v; want %v", got.Owners, a, want)
 	}
 
-	without := newLive(t, Options{Root: t.TempDir()})
+	without := newLive(t, Sources{Root: t.TempDir()})
 	if _, a, err := world.Packages.Ask(t.Context(), without, req); err == nil {
 		t.Errorf("without dpkg: got %+v, want a failure", a)
 	}

@@ -29,8 +29,8 @@ type Credentials interface {
 	Read(name string) ([]byte, error)
 }
 
-// Options name the sources of answers. The zero value is this machine.
-type Options struct {
+// Sources name the sources of answers. The zero value is this machine.
+type Sources struct {
 	Root        string // the node's files are below it; "" is /
 	Hardware    string // a recorded machine's tree; "" is this machine
 	Objects     string // a cluster.Folder that replaces the cluster
@@ -60,7 +60,7 @@ type Retry = cluster.Retry
 
 // Live is the world.Source of a real node: it answers each question by reading. Close it at the end.
 type Live struct {
-	o        Options
+	o        Sources
 	adapters world.Adapters // see listAdapters
 	client   *cluster.Client
 	past     func() *world.LastGood // memoised
@@ -95,7 +95,7 @@ type Live struct {
 }
 
 // New returns a Live. It reads nothing before the first question.
-func New(o Options) *Live {
+func New(o Sources) *Live {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -129,7 +129,7 @@ func New(o Options) *Live {
 		return systemd.ReadUnitFile(l.root(), o.Unit)
 	})
 	l.trusts = world.NewTape(world.Adapters{world.Trust.Adapt(l.fetchTrust)})
-	l.client = cluster.New(cluster.Options{
+	l.client = cluster.New(cluster.ClientConfig{
 		Now:       o.Now,
 		WaitClock: o.WaitClock,
 		OnRetry:   o.OnRetry,

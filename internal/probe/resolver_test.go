@@ -45,7 +45,7 @@ func TestResolver(t *testing.T) {
 		{"decided with a file that is gone", true, recorded("/nosuch/resolv.conf"), ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			o := Options{Units: fakeResolved(c.active)}
+			o := Sources{Units: fakeResolved(c.active)}
 			if c.made != nil {
 				o.Store = storeWith(t, c.made)
 			}
@@ -57,7 +57,7 @@ func TestResolver(t *testing.T) {
 		})
 	}
 
-	l := newLive(t, Options{Root: t.TempDir(), Units: fakeResolved(true)})
+	l := newLive(t, Sources{Root: t.TempDir(), Units: fakeResolved(true)})
 	if got := l.chooseResolver(t.Context()); got != "" {
 		t.Errorf("below a root: got %q, want none", got)
 	}

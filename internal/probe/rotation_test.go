@@ -16,9 +16,9 @@ import (
 // pin that the last good generation has no CA for, or for one that is gone, and a cluster that does not answer leaves
 // the known CAs in place.
 func TestRotation(t *testing.T) {
-	s := demo.Start(demo.Options{})
+	s := demo.Start(demo.ServerConfig{})
 	defer s.Close()
-	other := demo.Start(demo.Options{})
+	other := demo.Start(demo.ServerConfig{})
 	defer other.Close()
 	conf := s.NodeKubeconfig("n1")
 	own, next := string(s.CAPEM()), string(other.CAPEM())
@@ -56,7 +56,7 @@ func TestRotation(t *testing.T) {
 			}
 			root, store := newGeneration(t)
 			place(t, root, joined.Conf, string(conf))
-			l := newLive(t, Options{Root: root, Store: store})
+			l := newLive(t, Sources{Root: root, Store: store})
 			l.past = func() *world.LastGood { return verified(access.Servers, c.known) }
 			before := len(s.Requests())
 

@@ -73,7 +73,7 @@ func TestMergeRuntime(t *testing.T) {
 // TestRuntimeBelowARoot reads only files: what runs here is not the other machine's.
 func TestRuntimeBelowARoot(t *testing.T) {
 	root := t.TempDir()
-	l := New(Options{Root: root})
+	l := New(Sources{Root: root})
 	if r := l.findRuntime(t.Context()); r != nil {
 		t.Errorf("without a configuration: got %+v, want nil", r)
 	}
@@ -101,7 +101,7 @@ func TestRuntimeBelowARoot(t *testing.T) {
 	if r := l.findRuntime(t.Context()); !reflect.DeepEqual(r, want) {
 		t.Errorf("with a configuration: got %+v, want %+v", r, want)
 	}
-	if r := New(Options{Root: root, Hardware: root}).findRuntime(t.Context()); r != nil {
+	if r := New(Sources{Root: root, Hardware: root}).findRuntime(t.Context()); r != nil {
 		t.Errorf("a recorded machine: got %+v, want nil", r)
 	}
 

@@ -27,7 +27,7 @@ func TestSecretEndsWithItsText(t *testing.T) {
 	for content, want := range map[string]string{
 		"one\n": "one", "two\n\n": "two\n", "dos\r\n": "dos\r", "": "", "\n": "", "key\xff\n": "key\xff\n",
 	} {
-		l := newLive(t, Options{Root: t.TempDir(), Site: &lang.Site{}, Credentials: given{"x": content}})
+		l := newLive(t, Sources{Root: t.TempDir(), Site: &lang.Site{}, Credentials: given{"x": content}})
 		if got, err := l.Secret("x"); err != nil || string(got) != want {
 			t.Errorf("%q: got %q, %v, want %q", content, got, err, want)
 		}
@@ -36,7 +36,7 @@ func TestSecretEndsWithItsText(t *testing.T) {
 
 // A run knows one secret of a name; that there was none is asked again.
 func TestSecretIsReadOnce(t *testing.T) {
-	l := newLive(t, Options{Root: t.TempDir(), Site: &lang.Site{}, Credentials: &changing{}})
+	l := newLive(t, Sources{Root: t.TempDir(), Site: &lang.Site{}, Credentials: &changing{}})
 	if _, err := l.Secret("x"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("first: got error %v, want fs.ErrNotExist", err)
 	}

@@ -30,7 +30,7 @@ const canary = "CANARY-k2 \"q\" <&>"
 func newSecretive(t *testing.T, root string) *Live {
 	t.Helper()
 	s := &lang.Site{Variables: map[string]*lang.Variable{"zone": {Name: "zone"}, "pw": {Name: "pw", Sensitive: true}}}
-	l := newLive(t, Options{
+	l := newLive(t, Sources{
 		Root: root, Site: s, Redactor: value.NewRedactor(),
 		Credentials: given{"k2": canary, "prelet.var.zone": "eu-central-1", "prelet.var.pw": "correct horse"},
 	})
@@ -195,7 +195,7 @@ func TestPrivateTargets(t *testing.T) {
 // TestSecretThatIsPlannedNoMore says no hash of a file that held a secret: all but the secret may be known.
 func TestSecretThatIsPlannedNoMore(t *testing.T) {
 	root, store := newGeneration(t)
-	l := newLive(t, Options{Root: root, Store: store})
+	l := newLive(t, Sources{Root: root, Store: store})
 
 	got, _, err := world.Target.Ask(t.Context(), l, world.TargetReq{Path: "/etc/secret"})
 	if err != nil || !got.Private || got.SHA256 != "" || got.Text != "" {

@@ -13,7 +13,7 @@ import (
 
 // TestServing checks the existing files, and what the plan writes in place of them.
 func TestServing(t *testing.T) {
-	s := demo.Start(demo.Options{})
+	s := demo.Start(demo.ServerConfig{})
 	defer s.Close()
 	certPEM, keyPEM := s.IssueNode("n1")
 	_, otherPEM := s.IssueNode("n1")
@@ -24,7 +24,7 @@ func TestServing(t *testing.T) {
 		place(t, dir, name, text)
 	}
 	secret := func(name string) *string { s := "\ue000cred:" + name + "\ue001"; return &s }
-	l := newLive(t, Options{Credentials: creds{"key": key, "other": other}})
+	l := newLive(t, Sources{Credentials: creds{"key": key, "other": other}})
 
 	for _, c := range []struct {
 		cert, key         string
@@ -68,7 +68,7 @@ func TestServing(t *testing.T) {
 func TestServingBelowARoot(t *testing.T) {
 	root := t.TempDir()
 	place(t, root, "/there", "hello")
-	l := newLive(t, Options{Root: root, Credentials: creds{"key": "hello"}})
+	l := newLive(t, Sources{Root: root, Credentials: creds{"key": "hello"}})
 
 	_, a, _ := world.Serving.Ask(t.Context(), l, world.ServingReq{Cert: "/there"})
 	if a.Code() != fault.Absent {

@@ -73,8 +73,8 @@ const (
 	priDebug   = 7
 )
 
-// Options configure a Reporter. Notify and Log may be nil.
-type Options struct {
+// ReporterConfig configures a Reporter. Notify and Log may be nil.
+type ReporterConfig struct {
 	Dir     string           // the run folder; it exists
 	BootID  string           // 32 hexadecimal digits
 	Unit    string           // of this process; "" for none of prelet's
@@ -95,7 +95,7 @@ type Options struct {
 
 // Reporter collects the events of one run. It is safe for concurrent use.
 type Reporter struct {
-	o Options
+	o ReporterConfig
 
 	mu      sync.Mutex
 	status  Status
@@ -110,7 +110,7 @@ const writeEvery = 100 * time.Millisecond
 
 // New begins a report and writes to status.json and metrics.prom that a run is in progress. The results of the earlier
 // runs of this boot stay in both. If a write fails, the Reporter can be used nevertheless.
-func New(o Options) (*Reporter, error) {
+func New(o ReporterConfig) (*Reporter, error) {
 	r := &Reporter{
 		o:       o,
 		began:   map[string]time.Time{},

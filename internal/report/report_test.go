@@ -34,9 +34,9 @@ func newBench(t *testing.T) *bench {
 	return &bench{dir: t.TempDir(), now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}
 }
 
-func (b *bench) reporter(t *testing.T, change func(*Options)) *Reporter {
+func (b *bench) reporter(t *testing.T, change func(*ReporterConfig)) *Reporter {
 	t.Helper()
-	o := Options{Dir: b.dir, BootID: strings.Repeat("a", 32), Version: "1.2.3", Now: func() time.Time { return b.now },
+	o := ReporterConfig{Dir: b.dir, BootID: strings.Repeat("a", 32), Version: "1.2.3", Now: func() time.Time { return b.now },
 		Mono:   func() time.Duration { return 5 * time.Second },
 		Redact: strings.NewReplacer(canary, "(sensitive)").Replace,
 		Notify: func(line string) error { b.status = append(b.status, line); return nil },
@@ -185,21 +185,21 @@ func TestVerifyGoesOnWithTheReportOfTheRun(t *testing.T) {
 	if _, err := run.Finish("", "done"); err != nil {
 		t.Fatal(err)
 	}
-	verify := b.reporter(t, func(o *Options) { o.Continue = true })
+	verify := b.reporter(t, func(o *ReporterConfig) { o.Continue = true })
 	verify.Verdict("good", "")
 	s, err := verify.Finish("", "healthy")
 	if err != nil || s.Generation != 3 || len(s.Stages) != 1 || len(s.Degraded) != 1 || s.State != Degraded ||
 		s.Verdict != "good" {
 		t.Errorf("verify: got %+v, %v; want the first status with the verdict good", s, err)
 	}
-	next := b.reporter(t, func(o *Options) { o.Continue, o.BootID = true, strings.Repeat("b", 32) })
+	next := b.reporter(t, func(o *ReporterConfig) { o.Continue, o.BootID = true, strings.Repeat("b", 32) })
 	if s := next.Status(); s.Generation != 0 || len(s.Stages) != 0 || len(s.Degraded) != 0 {
 		t.Errorf("the next boot: got %+v; want a fresh status", s)
 	}
 	if err := os.WriteFile(filepath.Join(b.dir, StatusFile), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if s := b.reporter(t, func(o *Options) { o.Continue = true }).Status(); s.State != Running {
+	if s := b.reporter(t, func(o *ReporterConfig) { o.Continue = true }).Status(); s.State != Running {
 		t.Errorf("after an unreadable status: got %+v; want a running one", s)
 	}
 }
@@ -275,7 +275,7 @@ func TestJournalOfTheKubelet(t *testing.T) {
 
 func TestMetrics(t *testing.T) {
 	b := newBench(t)
-	r := b.reporter(t, func(o *Options) { o.Version = "1\"2\\3\n" })
+	r := b.reporter(t, func(o *ReporterConfig) { o.Version = "1\"2\\3\n" })
 	r.Event(Event{Stage: "restart", State: Started})
 	b.now = b.now.Add(250 * time.Millisecond)
 	r.Event(Event{Stage: "restart", State: Failed})
@@ -344,7 +344,7 @@ func (b *bench) metrics(t *testing.T) map[string]string {
 // the metrics meanwhile.
 func TestResultsSurviveTheStart(t *testing.T) {
 	b := newBench(t)
-	again := func(o *Options) { o.Continue = true }
+	again := func(o *ReporterConfig) { o.Continue = true }
 	const (
 		running = `prelet_state{state="running"}`
 		failed  = `prelet_last_result{result="failed"}`
@@ -408,7 +408,7 @@ func TestResultsSurviveTheStart(t *testing.T) {
 	if s := b.load(t); s.Last != nil {
 		t.Errorf("finished: got last_run %+v, want none", s.Last)
 	}
-	b.reporter(t, func(o *Options) { o.BootID = strings.Repeat("b", 32) })
+	b.reporter(t, func(o *ReporterConfig) { o.BootID = strings.Repeat("b", 32) })
 	check("next boot", map[string]string{running: "1", failed: "0", ok: "0", runs: "0", success: ""})
 }
 
@@ -595,7 +595,7 @@ func TestCatalog(t *testing.T) {
 func TestClockSetBack(t *testing.T) {
 	b := newBench(t)
 	mono := 5 * time.Second
-	r := b.reporter(t, func(o *Options) { o.Mono = func() time.Duration { return mono } })
+	r := b.reporter(t, func(o *ReporterConfig) { o.Mono = func() time.Duration { return mono } })
 	b.now, mono = b.now.Add(-time.Hour), mono+3*time.Second
 	if _, err := r.Finish("", "done"); err != nil {
 		t.Fatal(err)
@@ -610,7 +610,7 @@ func TestUnitOfMessages(t *testing.T) {
 	b := newBench(t)
 	finish := func(unit string, again bool, code fault.Code) {
 		t.Helper()
-		r := b.reporter(t, func(o *Options) { o.Unit, o.Continue = unit, again })
+		r := b.reporter(t, func(o *ReporterConfig) { o.Unit, o.Continue = unit, again })
 		if _, err := r.Finish(code, "x"); err != nil {
 			t.Fatal(err)
 		}

@@ -13,10 +13,10 @@ import (
 // evaluate parses, checks and evaluates one expression, as the site's evaluator does.
 func evaluate(t testing.TB, src string, vars map[string]cty.Value) (cty.Value, hcl.Diagnostics) {
 	t.Helper()
-	return evaluateWith(t, src, vars, Options{})
+	return evaluateWith(t, src, vars, Checking{})
 }
 
-func evaluateWith(t testing.TB, src string, vars map[string]cty.Value, opts Options) (cty.Value, hcl.Diagnostics) {
+func evaluateWith(t testing.TB, src string, vars map[string]cty.Value, opts Checking) (cty.Value, hcl.Diagnostics) {
 	t.Helper()
 	e := parse(t, src)
 	ctx := &hcl.EvalContext{Variables: vars, Functions: FunctionsWith(opts)}

@@ -14,7 +14,7 @@ import (
 
 // tryFunc is try of our own: HCL's evaluates its arms in Type and again in Impl, so that nested ones take 2^depth.
 // Here each arm is evaluated once, and an Uncaught error is not hidden by a later arm.
-func tryFunc(opts Options) function.Function {
+func tryFunc(opts Checking) function.Function {
 	return function.New(&function.Spec{
 		Description: "The value of the first expression that has no error.",
 		VarParam: &function.Parameter{
@@ -49,7 +49,7 @@ func tryFunc(opts Options) function.Function {
 
 // canFunc is can of our own. That an expression works shows that a credential exists, which is not a secret, so the
 // result has no marks.
-func canFunc(opts Options) function.Function {
+func canFunc(opts Checking) function.Function {
 	return function.New(&function.Spec{
 		Description: "Whether an expression has no error.",
 		Params: []function.Parameter{
@@ -79,7 +79,7 @@ type Uncaught interface {
 }
 
 // evaluateArm evaluates one expression. The error is an [Uncaught].
-func (o Options) evaluateArm(closure cty.Value) (cty.Value, hcl.Diagnostics, error) {
+func (o Checking) evaluateArm(closure cty.Value) (cty.Value, hcl.Diagnostics, error) {
 	v, diags := customdecode.ExpressionClosureFromVal(closure).Value()
 	for _, d := range diags {
 		var uncaught Uncaught
@@ -97,7 +97,7 @@ func (o Options) evaluateArm(closure cty.Value) (cty.Value, hcl.Diagnostics, err
 
 // unknownResult is the value of a try whose first arm without an error is not wholly known. Once known it may fail,
 // and a later arm be taken, so the type is what all of them have in common.
-func (o Options) unknownResult(t cty.Type, rest []cty.Value) (cty.Value, error) {
+func (o Checking) unknownResult(t cty.Type, rest []cty.Value) (cty.Value, error) {
 	for i := range rest {
 		v, diags, err := o.evaluateArm(rest[i])
 		if err != nil {

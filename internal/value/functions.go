@@ -16,8 +16,8 @@ import (
 	"github.com/zclconf/go-cty/cty/function/stdlib"
 )
 
-// Options are for callers that check an expression.
-type Options struct {
+// Checking is for callers that check an expression.
+type Checking struct {
 	// OnUnsupported is called for each attribute in try and can that the type does not have: a misspelling that a later
 	// expression would hide on every machine. It may be nil.
 	OnUnsupported func(*hcl.Diagnostic)
@@ -27,11 +27,11 @@ type Options struct {
 // needs, under Terraform's names. Left out on purpose are functions that read a clock, randomness or files, because a
 // plan is a function of its answers; that remove marks; and digests and encodings that no file of a kubelet needs.
 func Functions() map[string]function.Function {
-	return FunctionsWith(Options{})
+	return FunctionsWith(Checking{})
 }
 
 // FunctionsWith is Functions with options.
-func FunctionsWith(opts Options) map[string]function.Function {
+func FunctionsWith(opts Checking) map[string]function.Function {
 	functions := maps.Clone(common())
 	functions["try"] = tryFunc(opts)
 	functions["can"] = canFunc(opts)

@@ -84,7 +84,7 @@ func TestTryTellsUnsupportedAttributes(t *testing.T) {
 			t,
 			src,
 			vars,
-			Options{OnUnsupported: func(d *hcl.Diagnostic) { unsupported = append(unsupported, d.Summary) }},
+			Checking{OnUnsupported: func(d *hcl.Diagnostic) { unsupported = append(unsupported, d.Summary) }},
 		)
 		if len(unsupported) != want || diags.HasErrors() {
 			t.Errorf("%s: got messages %q, want %d (%#v, %v)", src, unsupported, want, v, diags)

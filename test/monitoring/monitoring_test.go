@@ -151,7 +151,7 @@ func repeatRun(t *testing.T) string {
 
 func startRun(t *testing.T, dir string) *report.Reporter {
 	t.Helper()
-	r, err := report.New(report.Options{
+	r, err := report.New(report.ReporterConfig{
 		Dir:     dir,
 		BootID:  strings.Repeat("0", 32),
 		Version: "test",

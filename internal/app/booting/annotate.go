@@ -44,7 +44,7 @@ func (r *nodeRun) annotate(ctx context.Context) error {
 
 // patchAnnotations patches the annotations that differ. It does not patch the Node of another machine, or once another
 // run has begun, which reports itself.
-func (r *nodeRun) patchAnnotations(ctx context.Context, name string, a annotation.Report) error {
+func (r *nodeRun) patchAnnotations(ctx context.Context, name string, a annotation.Content) error {
 	h := r.host
 	n, err := ownNode(ctx, h, name)
 	if err != nil {

@@ -157,7 +157,7 @@ func takeConditions(e *app.Env,
 		for _, c := range p.Node.Activation.Conditions {
 			c.Message = e.Redactor.String(c.Message)
 			found = append(found, c.Condition)
-			next.Conditions = append(next.Conditions, conditionfile.State{Type: c.Type, Checked: c.Checked})
+			next.Conditions = append(next.Conditions, conditionfile.Condition{Type: c.Type, Checked: c.Checked})
 		}
 	}
 

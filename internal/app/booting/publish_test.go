@@ -20,7 +20,7 @@ import (
 func TestPublications(t *testing.T) {
 	for failing, row := range new(nodeRun).publications() {
 		var said, got, want []string
-		rep, err := report.New(report.Options{
+		rep, err := report.New(report.ReporterConfig{
 			Dir:    t.TempDir(),
 			BootID: "b",
 			Now:    time.Now,

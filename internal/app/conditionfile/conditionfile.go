@@ -38,11 +38,11 @@ type Record struct {
 	FormatVersion int               `json:"format_version"`
 	Node          string            `json:"node"`
 	On            machineid.Machine `json:"on"`         // a copy of the disk is not this machine
-	Conditions    []State           `json:"conditions"` // in the order of the site
+	Conditions    []Condition       `json:"conditions"` // in the order of the site
 }
 
-// State is one condition of a record.
-type State struct {
+// Condition is one condition of a record.
+type Condition struct {
 	Type    string `json:"type"`
 	Checked bool   `json:"checked"` // the site has checks for it: it needs a plan to be True
 }
@@ -133,7 +133,7 @@ func (f Files) End(was Results, owned []string) (isEnded bool, err error) {
 	}
 
 	record := f.ReadRecord()
-	record.Conditions = slices.DeleteFunc(record.Conditions, func(c State) bool {
+	record.Conditions = slices.DeleteFunc(record.Conditions, func(c Condition) bool {
 		return slices.Contains(owned, c.Type) && !slices.Contains(condition.Types(was.Conditions), c.Type)
 	})
 

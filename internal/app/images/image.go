@@ -85,7 +85,7 @@ func (i *OpenedImage) look() {
 	}
 	var unread error
 	i.written, i.isInterrupted, unread = i.findWritten()
-	i.in.Found = image.Find(image.Options{
+	i.in.Found = image.Find(image.Subject{
 		Root:        i.in.Root,
 		Now:         time.Now,
 		IsPublic:    i.isPublic,

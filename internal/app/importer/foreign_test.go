@@ -37,12 +37,12 @@ func patchFolder(string) (files []importer.PatchFile, err error) {
 	return files, err
 }
 
-func foreignOptions() importer.Options {
-	return importer.Options{Credential: "bootstrap-token", Version: "0.1.0", ReadPatches: patchFolder}
+func foreignOptions() importer.Values {
+	return importer.Values{Credential: "bootstrap-token", Version: "0.1.0", ReadPatches: patchFolder}
 }
 
 // checkNoSecrets fails if a token is in what a user sees.
-func checkNoSecrets(t *testing.T, r importer.Result) {
+func checkNoSecrets(t *testing.T, r importer.Imported) {
 	t.Helper()
 	shown := string(r.Text) + strings.Join(r.Differences, "\n") + strings.Join(r.Open, "\n")
 	for _, d := range r.Diagnostics {

@@ -46,8 +46,8 @@ var (
 	kindPattern  = lazy.Regexp(`\bkind["']?[ \t]*:`) // in JSON, or in the flow style of YAML
 )
 
-// Options are the values that an imported file lacks.
-type Options struct {
+// Values are the values that an imported file lacks.
+type Values struct {
 	Hashes     []string // pins of the cluster's CA, "sha256:" and 64 hex digits; an init-config needs one
 	Servers    []string // HOST:PORT; none: those of the file
 	Credential string   // name of the systemd credential with the bootstrap token
@@ -58,8 +58,8 @@ type Options struct {
 	ReadPatches func(dir string) ([]PatchFile, error)
 }
 
-// Result is a site with remarks.
-type Result struct {
+// Imported is a site with remarks.
+type Imported struct {
 	Text        []byte          // of FileName; nil if Diagnostics has an error
 	Diagnostics hcl.Diagnostics // without places: they name fields
 	From        string          // the program whose file was imported
@@ -87,10 +87,10 @@ func shorten(s string, most int) string {
 }
 
 // Import makes a site of a file, and checks it as `prelet validate` does.
-func Import(name string, src []byte, o Options) Result {
+func Import(name string, src []byte, o Values) Imported {
 	r := &reader{}
 	source := path.Base(filepath.ToSlash(name))
-	var out Result
+	var out Imported
 	switch {
 	case len(src) > lang.MaxBytes:
 		r.refuse(fault.Limit, "This file is too large", "At most %d bytes are read.", lang.MaxBytes)
@@ -158,8 +158,8 @@ func (r *reader) decode(text []byte, into any) (unknown []string) {
 }
 
 // finish makes the result of a page, if the file had no error.
-func (r *reader) finish(from, text string, p data, o Options) Result {
-	out := Result{From: from, Credential: p.token()}
+func (r *reader) finish(from, text string, p data, o Values) Imported {
+	out := Imported{From: from, Credential: p.token()}
 	if r.diags.HasErrors() {
 		return out
 	}
@@ -195,7 +195,7 @@ func execute(t *template.Template, name string, p data) (lines []string, err err
 // render returns a site's text in its canonical form, and reports the diagnostics of its validation. A foreign file may
 // have any flag and any field, so a setting that the kubelet would refuse is a finding. An invalid site is an error: a
 // bug of this package.
-func (r *reader) render(t *template.Template, p data, o Options) ([]byte, error) {
+func (r *reader) render(t *template.Template, p data, o Values) ([]byte, error) {
 	lines, err := execute(t, FileName, p)
 	if err != nil {
 		return nil, err

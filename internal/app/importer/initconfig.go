@@ -62,7 +62,7 @@ type page struct {
 }
 
 // importInitConfig imports the init-config of the script. Of a duplicate key the last one counts, as in Python.
-func (r *reader) importInitConfig(source string, src []byte, o Options) Result {
+func (r *reader) importInitConfig(source string, src []byte, o Values) Imported {
 	var in initConfig
 	for _, key := range r.decode(src, &in) {
 		known := []string{"apiserver", "k8s_version", "listenInterface", "nodeLabels", "nodeTaints", "resources"}
@@ -74,7 +74,7 @@ func (r *reader) importInitConfig(source string, src []byte, o Options) Result {
 			"It does not change the site. %s", schema.Suggest(key, known))
 	}
 	if r.diags.HasErrors() {
-		return Result{}
+		return Imported{}
 	}
 
 	p := page{common: common{

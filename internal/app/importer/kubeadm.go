@@ -96,7 +96,7 @@ var (
 )
 
 // importJoin imports the only JoinConfiguration of a YAML file.
-func (r *reader) importJoin(source string, src []byte, o Options) Result {
+func (r *reader) importJoin(source string, src []byte, o Values) Imported {
 	p := joinPage{
 		common: common{Source: source},
 		Flags:  map[string]any{},
@@ -176,7 +176,7 @@ func (r *reader) decodeJoin(doc []byte) *joinConfiguration {
 	return &join
 }
 
-func (r *reader) readJoin(p *joinPage, join joinConfiguration, o Options) {
+func (r *reader) readJoin(p *joinPage, join joinConfiguration, o Values) {
 	if join.APIVersion != kubeadmNow && join.APIVersion != kubeadmOld {
 		r.refuse(fault.WrongType, "This version of kubeadm's configuration is not known",
 			"apiVersion must be %s. `kubeadm config migrate --old-config FILE --new-config NEW` of a kubeadm that "+
@@ -274,7 +274,7 @@ func (r *reader) addFlag(p *joinPage, name, text string) {
 }
 
 // readDiscovery reads how kubeadm finds and trusts the cluster.
-func (r *reader) readDiscovery(p *joinPage, d discovery, o Options) {
+func (r *reader) readDiscovery(p *joinPage, d discovery, o Values) {
 	if d.BootstrapToken != nil && d.File != nil {
 		r.refuse(fault.Conflict, "discovery.bootstrapToken and discovery.file cannot both be set",
 			"kubeadm refuses it too: keep the one that says how to trust the cluster.")
@@ -343,7 +343,7 @@ func (r *reader) checkDiscoveryFile(path string) string {
 
 // readPatches merges the patches of the kubelet's configuration, in the order of their names. A patch goes into the
 // site as it is.
-func (r *reader) readPatches(p *joinPage, dir string, o Options) {
+func (r *reader) readPatches(p *joinPage, dir string, o Values) {
 	if o.Patches != "" {
 		dir = o.Patches
 	}

@@ -29,7 +29,7 @@ func (s situation) plan(t *testing.T, raw []byte, name string) *boot.Plan {
 	r := importer.Import(
 		"init-config.json",
 		raw,
-		importer.Options{Hashes: []string{pin}, Credential: "bootstrap-token", Version: "0.1.0"},
+		importer.Values{Hashes: []string{pin}, Credential: "bootstrap-token", Version: "0.1.0"},
 	)
 	if r.Diagnostics.HasErrors() {
 		t.Fatal(r.Diagnostics)
@@ -69,7 +69,7 @@ func (s situation) plan(t *testing.T, raw []byte, name string) *boot.Plan {
 	}
 	write(t, filepath.Join(objects, "kube-system", name+".yaml"), string(cm))
 	l := probe.New(
-		probe.Options{
+		probe.Sources{
 			Root:        root,
 			Hardware:    tree,
 			Objects:     objects,

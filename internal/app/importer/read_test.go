@@ -23,8 +23,8 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-func options() importer.Options {
-	return importer.Options{Hashes: []string{pin}, Credential: "bootstrap-token", Version: "0.1.0"}
+func options() importer.Values {
+	return importer.Values{Hashes: []string{pin}, Credential: "bootstrap-token", Version: "0.1.0"}
 }
 
 // formatDiagnostic formats a diagnostic in one line: severity, code, summary.
@@ -237,7 +237,7 @@ func TestNameOfTheSource(t *testing.T) {
 		t.Fatal(err)
 	}
 	const name = "a\"\nstage \"y\" \"z\" {}\n.json"
-	for _, r := range []importer.Result{
+	for _, r := range []importer.Imported{
 		importer.Import("/x/"+name, []byte(`{"apiserver": "h:6443"}`), options()),
 		importer.Import("/x/"+name, src, foreignOptions()),
 	} {

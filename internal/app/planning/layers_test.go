@@ -128,7 +128,7 @@ func TestLaterLockHasPrecedence(t *testing.T) {
 	var used []string
 	isElsewhere := false
 	env := newTestEnv()
-	env.Detectors = func(o *detector.Options) { used, isElsewhere = o.SiteLocks, o.Elsewhere }
+	env.Detectors = func(o *detector.HostConfig) { used, isElsewhere = o.SiteLocks, o.Elsewhere }
 
 	env.DetectorHost(app.Where{Root: "/r"})
 	want := []string{"/r/etc/prelet", "/r/run/prelet/site", "/r/usr/lib/prelet/site"}

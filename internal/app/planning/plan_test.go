@@ -36,7 +36,7 @@ func TestUnitFlagsOfPlan(t *testing.T) {
 		}
 	}
 
-	removed := boot.Change{File: node.File{Path: "/etc/kubelet.d/b.env"}, Action: "delete"}
+	removed := boot.FileChange{File: node.File{Path: "/etc/kubelet.d/b.env"}, Action: "delete"}
 	fixed := node.File{Path: "/etc/kubelet.d/a.env", Kind: node.Regular, Text: value.PlainText("A=--v=2\n")}
 	for name, c := range map[string]struct {
 		where   app.Where
@@ -48,7 +48,7 @@ func TestUnitFlagsOfPlan(t *testing.T) {
 		"an older one":          {app.Where{Root: root}, "v1.22.0", boot.Plan{}, ""},
 		"a named one":           {app.Where{Root: root, KubeletVersion: "1.22"}, "v1.36.0", boot.Plan{}, ""},
 		"planned":               {app.Where{Root: root}, "v1.36.0", boot.Plan{Node: node.Node{Files: []node.File{fixed}}}, "container-runtime dynamic-config-dir"},
-		"removed":               {app.Where{Root: root}, "v1.36.0", boot.Plan{Changes: []boot.Change{removed}}, "network-plugin dynamic-config-dir"},
+		"removed":               {app.Where{Root: root}, "v1.36.0", boot.Plan{Changes: []boot.FileChange{removed}}, "network-plugin dynamic-config-dir"},
 		"a recording":           {app.Where{Root: root, From: "a.prelet"}, "v1.36.0", boot.Plan{}, ""},
 	} {
 		c.plan.Kubelet.Version = &c.version

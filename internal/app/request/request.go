@@ -27,15 +27,15 @@ const (
 // Offer is a command line that waits for a process to take it.
 type Offer struct {
 	Taken <-chan struct{} // closed when a process has taken it
-	Ended <-chan Result   // how it ended there
+	Ended <-chan Reply    // how it ended there
 
 	folder *os.File
 	socket *net.UnixListener
 	taken  chan struct{}
 }
 
-// Result is how a command ended in the other process.
-type Result struct {
+// Reply is how a command ended in the other process.
+type Reply struct {
 	Code fault.Code // "" where it succeeded
 	Err  error      // the other process did not report it
 }
@@ -57,7 +57,7 @@ func makeNamed(dir, name string, args []string, stdout, stderr *os.File) (*Offer
 	}
 
 	taken := make(chan struct{})
-	ended := make(chan Result, 1)
+	ended := make(chan Reply, 1)
 	o := &Offer{Taken: taken, Ended: ended, folder: folder, socket: socket, taken: taken}
 	if err := os.Chmod(filepath.Join(dir, name), 0o600); err != nil {
 		o.Close()
@@ -65,7 +65,7 @@ func makeNamed(dir, name string, args []string, stdout, stderr *os.File) (*Offer
 	}
 	go func() {
 		code, err := o.handOver(args, stdout, stderr)
-		ended <- Result{code, err}
+		ended <- Reply{code, err}
 	}()
 
 	return o, nil

@@ -52,7 +52,7 @@ func TestServeAll(t *testing.T) {
 				t.Errorf("got %q, served %t; want %q and true", got, isServed, c.want)
 			}
 			for i, want := range c.codes {
-				if got := <-offers[i].Ended; got != (Result{Code: want}) {
+				if got := <-offers[i].Ended; got != (Reply{Code: want}) {
 					t.Errorf("process %d: got %#v; want the code %q", i, got, want)
 				}
 			}
@@ -84,7 +84,7 @@ func TestServeOutput(t *testing.T) {
 	got := <-o.Ended
 
 	text, _ := os.ReadFile(out.Name())
-	if got != (Result{}) || string(text) != "out 1\nerr\n" {
+	if got != (Reply{}) || string(text) != "out 1\nerr\n" {
 		t.Errorf("got %q, %v; want both lines and success", text, got)
 	}
 }
@@ -99,7 +99,7 @@ func TestServeAllRefuses(t *testing.T) {
 	if code != fault.Usage || !isServed || len(said) != 1 {
 		t.Errorf("got %q, served %t, and %q; want the code %q and one line", code, isServed, said, fault.Usage)
 	}
-	if got := <-o.Ended; got != (Result{Code: fault.Usage}) {
+	if got := <-o.Ended; got != (Reply{Code: fault.Usage}) {
 		t.Errorf("the process that asked: got %v; want the code %q", got, fault.Usage)
 	}
 }

@@ -32,7 +32,7 @@ const maxPatches = 100
 
 // Imported is a site that was made of a file. Where the diagnostics have errors, nothing was written.
 type Imported struct {
-	importer.Result
+	importer.Imported
 	Path string // of the written file
 }
 
@@ -52,7 +52,7 @@ func Import(e *app.Env, o ImportOptions) (Imported, error) {
 			importer.CAHashHelp)
 	}
 
-	result := importer.Import(o.File, src, importer.Options{
+	result := importer.Import(o.File, src, importer.Values{
 		Hashes:      o.Hashes,
 		Servers:     o.Servers,
 		Credential:  o.Credential,
@@ -60,7 +60,7 @@ func Import(e *app.Env, o ImportOptions) (Imported, error) {
 		Version:     e.Version,
 		ReadPatches: readPatches,
 	})
-	out := Imported{Result: result}
+	out := Imported{Imported: result}
 	if result.Diagnostics.HasErrors() {
 		return out, nil
 	}

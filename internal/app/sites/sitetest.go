@@ -52,7 +52,7 @@ func (t Tests) Code() fault.Code {
 // Test runs the tests of sites, several at a time. show gets the sources and each result, in the order of the files,
 // their runs and their machines; an error of show ends the command. Mistakes in a site or a test file are in Tests.
 func Test(
-	ctx context.Context, e *app.Env, o TestOptions, show func(*lang.Site, testfile.Result) error,
+	ctx context.Context, e *app.Env, o TestOptions, show func(*lang.Site, testfile.MachineResult) error,
 ) (Tests, error) {
 	start := time.Now()
 	s, err := loadTests(e, o)
@@ -65,8 +65,8 @@ func Test(
 	if err != nil {
 		return s.tests, err
 	}
-	run := func(ctx context.Context, c testCase) testfile.Result { return c.run(ctx) }
-	err = app.InOrder(ctx, all, run, func(r testfile.Result) error {
+	run := func(ctx context.Context, c testCase) testfile.MachineResult { return c.run(ctx) }
+	err = app.InOrder(ctx, all, run, func(r testfile.MachineResult) error {
 		if r.Passed() {
 			s.tests.Passed++
 		} else {

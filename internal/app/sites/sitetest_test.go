@@ -46,7 +46,7 @@ func TestManyRunsLoadOneSite(t *testing.T) {
 
 	var got []string
 	found, err := Test(context.Background(), e, TestOptions{Paths: []string{dir}},
-		func(_ *lang.Site, r testfile.Result) error {
+		func(_ *lang.Site, r testfile.MachineResult) error {
 			got = append(got, strings.TrimSuffix(filepath.Base(r.File), ".prelettest.hcl")+r.Run)
 			return nil
 		})

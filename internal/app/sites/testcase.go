@@ -91,9 +91,9 @@ func findMachines(r *testfile.Run) (out []string) {
 }
 
 // run plans the site over the machine, and compares the plan with the expectations of the run.
-func (c testCase) run(ctx context.Context) (out testfile.Result) {
+func (c testCase) run(ctx context.Context) (out testfile.MachineResult) {
 	start := time.Now()
-	out = testfile.Result{
+	out = testfile.MachineResult{
 		File:    c.File.Name,
 		Run:     c.Name,
 		At:      c.At,
@@ -257,7 +257,7 @@ func (c testCase) path(name string) string {
 // machineSource returns the answers of a recorded machine, and a function to call at the end.
 func (c testCase) machineSource(w app.Where) (world.Source, func()) {
 	site := c.suite.siteOf[c.File]
-	live := probe.New(probe.Options{
+	live := probe.New(probe.Sources{
 		Root:     w.Root,
 		Hardware: w.Hardware,
 		Site:     site,

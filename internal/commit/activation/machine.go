@@ -131,15 +131,15 @@ func (m *Machine) Preflight(
 	unit := p.Unit
 	var u Unit
 	var l check.List
-	l.Add("disk", check.Commit, func(r *check.Report) { r.Fail(m.Gate.checkSpace()) })
-	l.Add("unit", check.Commit, func(r *check.Report) {
+	l.Add("disk", check.Commit, func(r *check.Recorder) { r.Fail(m.Gate.checkSpace()) })
+	l.Add("unit", check.Commit, func(r *check.Recorder) {
 		var err error
 		u, err = m.Units.Look(ctx, unit)
 		r.Fail(systemdFault("looking at "+unit, err))
 	})
 	l = append(l, CheckUnit(&u, m.Gate.Path(), p.Files, func() bool { return m.canFix(u, changed) }))
 	// The order of units is needed after the commit, when it is too late to fail.
-	l.Add("unit", check.Commit, func(r *check.Report) {
+	l.Add("unit", check.Commit, func(r *check.Recorder) {
 		_, err := m.Units.MayWait(ctx, unit)
 		r.Fail(systemdFault("looking at the order of "+unit, err))
 	})
@@ -165,7 +165,7 @@ func (m *Machine) canFix(u Unit, changed map[string][]byte) bool {
 // program can be executed, and it waits at the gate. u is read when the check runs. files are those that are in place
 // after the commit. canFix reports whether files of the unit may end what keeps it from starting; nil: there are none.
 func CheckUnit(u *Unit, gate string, files map[string]string, canFix func() bool) check.Check {
-	return check.Check{Name: "unit", Needs: check.Running | check.Files | check.Commit, Run: func(r *check.Report) {
+	return check.Check{Name: "unit", Needs: check.Running | check.Files | check.Commit, Run: func(r *check.Recorder) {
 		if u.Load == "loaded" { // systemd starts no other unit by hand
 			r.Fail(checkHeld(*u))
 		}

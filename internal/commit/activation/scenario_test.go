@@ -235,7 +235,7 @@ func (refusedError) Refused() bool { return true }
 
 // Patch behaves as the API server with NodeRestriction, which refuses a patch as a whole. The run patches annotations
 // and conditions, after its end.
-func (n *node) Patch(_ context.Context, _, _ string, change kubelet.Change) error {
+func (n *node) Patch(_ context.Context, _, _ string, change kubelet.NodeChange) error {
 	changes, isLabels := change.(kubelet.LabelChanges)
 	if !isLabels {
 		n.t.Errorf("patch of %T; want one of labels", change)

@@ -35,7 +35,7 @@ type Probe interface {
 	// Patch changes the Node with the node's own identity, or as the client of a credential, completely or not at all.
 	// An error with a method Refused() bool that returns true means that the cluster does not allow it; with a method
 	// Changed() bool that returns true, that the Node was changed after it was read.
-	Patch(ctx context.Context, name, credential string, change kubelet.Change) error
+	Patch(ctx context.Context, name, credential string, change kubelet.NodeChange) error
 	// Configz returns the fields in which the running configuration differs from the planned one.
 	Configz(ctx context.Context, c kubelet.Configz) (differ []string, err error)
 	// Serving checks that the kubelet has a certificate for its API, in a folder, or that the cluster has signed one.

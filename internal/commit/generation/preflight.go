@@ -106,7 +106,7 @@ type space struct{ bytes, files uint64 }
 // listChecks returns the checks of the targets and of the state folder, to which a commit writes size bytes.
 func (p *folderPlan) listChecks(size uint64) (l check.List) {
 	add := func(run func() error) {
-		l.Add("disk", check.Root|check.Commit, func(r *check.Report) { r.Fail(run()) })
+		l.Add("disk", check.Root|check.Commit, func(r *check.Recorder) { r.Fail(run()) })
 	}
 
 	if p.loose == nil {

@@ -77,8 +77,8 @@ type Found struct {
 	Unread    []Unread
 }
 
-// Options are the image, and what its site knows.
-type Options struct {
+// Subject is the image, and what its site knows.
+type Subject struct {
 	Root nodefile.Root
 	Now  func() time.Time
 	// IsPublic reports whether a variable of the site is not a secret, so that its credential may be in the image.
@@ -102,9 +102,9 @@ const (
 )
 
 // Find returns what an image must not contain.
-func Find(o Options) Found {
+func Find(o Subject) Found {
 	s := &search{
-		Options: o,
+		Subject: o,
 		seen:    map[string]bool{},
 	}
 	mounts, err := parseMounts(string(o.Root), o.Mounts)
@@ -135,7 +135,7 @@ func Find(o Options) Found {
 
 // search looks for the files of rules.
 type search struct {
-	Options
+	Subject
 	found  Found
 	seen   map[string]bool
 	mounts mounts

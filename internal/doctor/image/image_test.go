@@ -142,7 +142,7 @@ func put(t *testing.T, root, name, text string) {
 }
 
 func find(root nodefile.Root) Found {
-	return Find(Options{
+	return Find(Subject{
 		Root:        root,
 		Now:         time.Now,
 		IsPublic:    func(name string) bool { return name == "zone" },
@@ -412,7 +412,7 @@ func TestUnread(t *testing.T) {
 
 // All patterns are well formed, which search.match relies on.
 func TestPatterns(t *testing.T) {
-	for _, r := range (Options{SiteFolders: []string{"/etc/prelet"}}).rules() {
+	for _, r := range (Subject{SiteFolders: []string{"/etc/prelet"}}).rules() {
 		if _, err := path.Match(r.pattern, ""); err != nil || !path.IsAbs(r.pattern) {
 			t.Errorf("pattern %q: got %v; want an absolute, well-formed pattern", r.pattern, err)
 		}
@@ -424,7 +424,7 @@ func TestPatterns(t *testing.T) {
 
 // The reference lists every place.
 func TestReference(t *testing.T) {
-	for _, r := range (Options{}).rules() {
+	for _, r := range (Subject{}).rules() {
 		place := strings.TrimSuffix(r.pattern, "/*")
 		if !strings.Contains(Page(), "`"+r.pattern+"`") && !strings.Contains(Page(), "`"+place+"`") {
 			t.Errorf("Page: got no %s; want it in the list", r.pattern)

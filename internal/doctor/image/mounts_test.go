@@ -114,13 +114,13 @@ func TestFindForeign(t *testing.T) {
 func TestMountsUnknown(t *testing.T) {
 	root := nodefile.Root(t.TempDir())
 	for name, c := range map[string]struct {
-		o    Options
+		o    Subject
 		want int // unread
 	}{
-		"damaged":    {Options{Root: root, Mounts: []byte("22 1 8:1\n")}, 1},
-		"unreadable": {Options{Root: root, MountsErr: unix.EIO}, 1},
-		"missing":    {Options{Root: root, MountsErr: fs.ErrNotExist}, 1},
-		"none":       {Options{Root: root}, 0},
+		"damaged":    {Subject{Root: root, Mounts: []byte("22 1 8:1\n")}, 1},
+		"unreadable": {Subject{Root: root, MountsErr: unix.EIO}, 1},
+		"missing":    {Subject{Root: root, MountsErr: fs.ErrNotExist}, 1},
+		"none":       {Subject{Root: root}, 0},
 	} {
 		if got := Find(c.o).Unread; len(got) != c.want {
 			t.Errorf("%s: got %v unread; want %d", name, got, c.want)

@@ -49,7 +49,7 @@ func (r rule) apply(look *nodefile.Look) (string, error) {
 const whyIdentity = "with it, each machine of this image is the same node, until prelet removes it at boot"
 
 // rules returns the rows of the table, one for each path.
-func (o Options) rules() (out []rule) {
+func (o Subject) rules() (out []rule) {
 	tests := map[string]func(rule, *nodefile.Look) (string, error){
 		"credential": o.describeCredential,
 		"hostname":   o.describeHostname,
@@ -80,7 +80,7 @@ func (o Options) rules() (out []rule) {
 }
 
 // expand returns a path of the table for each folder of the site, if it is in one.
-func (o Options) expand(pattern string) (out []string) {
+func (o Subject) expand(pattern string) (out []string) {
 	rest, isOfSite := strings.CutPrefix(pattern, "SITE")
 	if !isOfSite {
 		return []string{pattern}
@@ -118,7 +118,7 @@ func describeInitiator(r rule, look *nodefile.Look) (string, error) {
 var initiatorName = lazy.Regexp(`(?m)^\s*InitiatorName\s*=`)
 
 // describeHostname returns why a host name should not be in an image. A name that identifies no machine may be.
-func (o Options) describeHostname(_ rule, look *nodefile.Look) (string, error) {
+func (o Subject) describeHostname(_ rule, look *nodefile.Look) (string, error) {
 	if !look.Mode().IsRegular() {
 		return "", nil
 	}
@@ -148,14 +148,14 @@ func (r rule) describeText(text string) string {
 }
 
 // isSecret reports whether a credential of prelet is a secret.
-func (o Options) isSecret(credential string) bool {
+func (o Subject) isSecret(credential string) bool {
 	variable, isVariable := strings.CutPrefix(credential, "prelet.var.")
 
 	return credential == "bootstrap-token" || isVariable && !o.IsPublic(variable)
 }
 
 // describeCredential returns why a credential of prelet must not be in a store of the image.
-func (o Options) describeCredential(r rule, look *nodefile.Look) (string, error) {
+func (o Subject) describeCredential(r rule, look *nodefile.Look) (string, error) {
 	if !o.isSecret(path.Base(look.Path())) {
 		return "", nil
 	}
@@ -166,7 +166,7 @@ func (o Options) describeCredential(r rule, look *nodefile.Look) (string, error)
 var setCredential = lazy.Regexp(`(?m)^\s*SetCredential\s*=\s*([^:\s]+):`)
 
 // describeUnit returns why a drop-in must not be in an image: it sets a secret of prelet, or contains one.
-func (o Options) describeUnit(r rule, look *nodefile.Look) (string, error) {
+func (o Subject) describeUnit(r rule, look *nodefile.Look) (string, error) {
 	text, err := readText(look)
 	for _, match := range setCredential().FindAllStringSubmatch(text, -1) {
 		if o.isSecret(match[1]) {

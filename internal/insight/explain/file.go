@@ -48,7 +48,7 @@ func (w *walker) explainFile(name string) (Explanation, bool) {
 	return w.explainAbsentFile(name)
 }
 
-func (w *walker) explainChange(c boot.Change) Explanation {
+func (w *walker) explainChange(c boot.FileChange) Explanation {
 	f := c.File
 	what := purposes[f.Purpose]
 	if what == "" {

@@ -117,7 +117,7 @@ func plan(t *testing.T, paths []string, root string, facts []byte, vars map[stri
 	for name, text := range vars {
 		given[name] = probe.Given{Text: text, Source: "--var"}
 	}
-	l := probe.New(probe.Options{Root: root, Objects: examplesDir + "objects", Site: s, Variables: given,
+	l := probe.New(probe.Sources{Root: root, Objects: examplesDir + "objects", Site: s, Variables: given,
 		Credentials: secrets{"bootstrap-token": "abcdef." + canary, "cloud-password": canary}})
 	t.Cleanup(l.Close)
 	return boot.Run(

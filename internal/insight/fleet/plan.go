@@ -71,7 +71,7 @@ func isWaiting(p *boot.Plan, changes []compare.Change) bool {
 
 // listFileChanges returns the change of a file, and of the kubelet's own files what changes in them. Of a new
 // configuration it lists the fields that the site sets; the others are in the diff.
-func listFileChanges(p *boot.Plan, c boot.Change) []compare.Change {
+func listFileChanges(p *boot.Plan, c boot.FileChange) []compare.Change {
 	var old, planned *compare.File
 	if c.Old.Exists {
 		old = &compare.File{Meta: compare.DescribeMeta(c.Old.Mode, c.Old.Owner), Content: c.Old.Text}
@@ -120,7 +120,7 @@ func isOfSite(p *boot.Plan, name string) bool {
 }
 
 // whyHidden returns why a plan does not show what differs in a file: its secret, or that only root may read it.
-func whyHidden(c boot.Change) string {
+func whyHidden(c boot.FileChange) string {
 	switch {
 	case len(c.File.Text.Secrets()) > 0 || c.File.Purpose == "identity":
 		return compare.Secret

@@ -6,8 +6,8 @@ import (
 	"github.com/hashicorp/hcl/v2"
 )
 
-// Result is the result of one run over one machine. It has passed if it has no failures.
-type Result struct {
+// MachineResult is the result of one run over one machine. It has passed if it has no failures.
+type MachineResult struct {
 	File     string        `json:"file"`
 	Run      string        `json:"run"`
 	At       hcl.Range     `json:"-"`       // of the run
@@ -18,10 +18,10 @@ type Result struct {
 }
 
 // Passed reports whether nothing has failed.
-func (r Result) Passed() bool { return len(r.Failures) == 0 }
+func (r MachineResult) Passed() bool { return len(r.Failures) == 0 }
 
 // Mistakes returns each error of a site or a test file, for which no test was run, as the result of its file.
-func Mistakes(diags hcl.Diagnostics) (out []Result) {
+func Mistakes(diags hcl.Diagnostics) (out []MachineResult) {
 	for _, d := range diags {
 		if d.Severity != hcl.DiagError {
 			continue
@@ -30,7 +30,7 @@ func Mistakes(diags hcl.Diagnostics) (out []Result) {
 		if d.Subject != nil {
 			at = *d.Subject
 		}
-		out = append(out, Result{
+		out = append(out, MachineResult{
 			File: at.Filename,
 			Run:  d.Summary,
 			At:   at,

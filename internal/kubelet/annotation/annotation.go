@@ -36,8 +36,8 @@ type Settings struct {
 	Revision string `json:"revision,omitempty"` // of the site; "": without this annotation
 }
 
-// Report is the content of the annotations.
-type Report struct {
+// Content is the content of the annotations.
+type Content struct {
 	Generation int      `json:"generation"`         // in place
 	Plan       string   `json:"plan_hash"`          // of that generation
 	Revision   string   `json:"revision,omitempty"` // of the site, as the site gives it
@@ -51,7 +51,7 @@ type Reason struct {
 }
 
 // Values returns the annotations by key. A field that the report lacks has no annotation.
-func (r Report) Values() map[string]string {
+func (r Content) Values() map[string]string {
 	values := map[string]string{
 		Generation: strconv.Itoa(r.Generation),
 		Plan:       r.Plan,
@@ -82,17 +82,17 @@ func encodeReasons(reasons []Reason) string {
 	return string(text)
 }
 
-// Change is a change of the annotations of a Node: the new value by key, nil for an annotation to remove.
-type Change map[string]*string
+// Patch is a change of the annotations of a Node: the new value by key, nil for an annotation to remove.
+type Patch map[string]*string
 
 // Patch implements kubelet.Change by a merge patch (RFC 7386).
-func (c Change) Patch(time.Time) (kind, path string, document any) {
+func (c Patch) Patch(time.Time) (kind, path string, document any) {
 	return "merge-patch", "", map[string]any{"metadata": map[string]any{"annotations": c}}
 }
 
 // Changes returns what gives a Node the values. Annotations of others are left out.
-func Changes(have, values map[string]string) Change {
-	changes := Change{}
+func Changes(have, values map[string]string) Patch {
+	changes := Patch{}
 	for _, key := range []string{Generation, Plan, Revision, Degraded} {
 		was, isThere := have[key]
 		value, isWanted := values[key]
@@ -113,10 +113,10 @@ var codePattern = lazy.Regexp(`^[a-z][a-z0-9-]{0,39}$`)
 
 // Parse reads the annotations of a Node. ok is false if prelet has written none. Annotations that another program
 // changed so that they cannot be read are an error.
-func Parse(annotations map[string]string) (r Report, ok bool, err error) {
+func Parse(annotations map[string]string) (r Content, ok bool, err error) {
 	text, ok := annotations[Generation]
 	if !ok {
-		return Report{}, false, nil
+		return Content{}, false, nil
 	}
 
 	r.Plan = annotations[Plan]

@@ -9,7 +9,7 @@ import (
 )
 
 func TestParse(t *testing.T) {
-	reports := []Report{
+	reports := []Content{
 		{Generation: 7, Plan: "sha256:ab", Revision: "v1.2", Degraded: []Reason{{"stale", `a "b" <c>`}}},
 		{Generation: 1, Plan: "sha256:cd"},
 	}
@@ -38,7 +38,7 @@ func TestParse(t *testing.T) {
 
 func TestValuesAreShort(t *testing.T) {
 	many := slices.Repeat([]Reason{{"stale", strings.Repeat("é", 5000)}}, 1000)
-	values := Report{Degraded: many}.Values()
+	values := Content{Degraded: many}.Values()
 	if n := len(values[Degraded]); n > 16<<10 {
 		t.Errorf("1000 long reasons: got %d bytes, want at most 16 KiB", n)
 	}

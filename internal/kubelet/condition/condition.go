@@ -61,19 +61,19 @@ func Types(cs []Condition) (out []string) {
 	return out
 }
 
-// Change is a patch of the conditions of a Node.
-type Change struct {
+// Patch is a patch of the conditions of a Node.
+type Patch struct {
 	Set    []Condition
 	Turned []string // the types of Set whose status is another one, or that are new
 	Remove []string // types
 }
 
 // IsEmpty reports whether nothing changes.
-func (c Change) IsEmpty() bool { return len(c.Set) == 0 && len(c.Remove) == 0 }
+func (c Patch) IsEmpty() bool { return len(c.Set) == 0 && len(c.Remove) == 0 }
 
 // Patch implements kubelet.Change by a strategic merge patch of the status, in which a condition is found by its type.
 // The time of the last transition stays that of the Node unless the status turns.
-func (c Change) Patch(now time.Time) (kind, path string, document any) {
+func (c Patch) Patch(now time.Time) (kind, path string, document any) {
 	at := now.UTC().Format(time.RFC3339)
 
 	list := []map[string]string{}
@@ -99,7 +99,7 @@ func (c Change) Patch(now time.Time) (kind, path string, document any) {
 
 // Changes returns what gives a Node that has some conditions those that are wanted. A condition that is not wanted is
 // removed if it is owned; all others belong to other parties.
-func Changes(have, want []Condition, owned []string) (out Change) {
+func Changes(have, want []Condition, owned []string) (out Patch) {
 	for _, w := range want {
 		was, isThere := find(have, w.Type)
 		if isThere && was == w {

@@ -17,18 +17,18 @@ func TestChanges(t *testing.T) {
 		name       string
 		have, want []Condition
 		owned      []string
-		out        Change
+		out        Patch
 	}{
-		{"new", []Condition{ready}, []Condition{is}, nil, Change{Set: []Condition{is}, Turned: []string{is.Type}}},
-		{"equal", []Condition{ready, is}, []Condition{is}, []string{is.Type}, Change{}},
-		{"turned", []Condition{was}, []Condition{is}, nil, Change{Set: []Condition{is}, Turned: []string{is.Type}}},
-		{"another reason", []Condition{was}, []Condition{other}, nil, Change{Set: []Condition{other}}},
+		{"new", []Condition{ready}, []Condition{is}, nil, Patch{Set: []Condition{is}, Turned: []string{is.Type}}},
+		{"equal", []Condition{ready, is}, []Condition{is}, []string{is.Type}, Patch{}},
+		{"turned", []Condition{was}, []Condition{is}, nil, Patch{Set: []Condition{is}, Turned: []string{is.Type}}},
+		{"another reason", []Condition{was}, []Condition{other}, nil, Patch{Set: []Condition{other}}},
 		{"only what differs", []Condition{was, b}, []Condition{is, b}, nil,
-			Change{Set: []Condition{is}, Turned: []string{is.Type}}},
+			Patch{Set: []Condition{is}, Turned: []string{is.Type}}},
 		{"dropped", []Condition{ready, is, b}, []Condition{b}, []string{is.Type, b.Type},
-			Change{Remove: []string{is.Type}}},
-		{"dropped and not there", []Condition{ready}, nil, []string{is.Type}, Change{}},
-		{"of others", []Condition{ready, b}, nil, nil, Change{}},
+			Patch{Remove: []string{is.Type}}},
+		{"dropped and not there", []Condition{ready}, nil, []string{is.Type}, Patch{}},
+		{"of others", []Condition{ready, b}, nil, nil, Patch{}},
 	} {
 		got := Changes(c.have, c.want, c.owned)
 		if !reflect.DeepEqual(got, c.out) {

@@ -135,15 +135,15 @@ type Accepts struct {
 // Check returns all violations, sorted by place and rule. A kubelet without violations may still fail to start.
 func Check(s Subject) []Violation { return CheckAll(s).Violations }
 
-// Result has the violations of the rules.
-type Result struct {
+// Checked has the violations of the rules.
+type Checked struct {
 	Violations []Violation
 	// Unchecked are violations unless another part of the configuration sets a field that Subject.Config does not.
 	Unchecked []Violation
 }
 
 // CheckAll returns the violations of Check, and what cannot be checked in a part of a configuration.
-func CheckAll(s Subject) Result {
+func CheckAll(s Subject) Checked {
 	c := newChecker(s)
 	for _, r := range All() {
 		if c.minor >= r.Since && (r.Until == 0 || c.minor < r.Until) {
@@ -151,7 +151,7 @@ func CheckAll(s Subject) Result {
 		}
 	}
 
-	return Result{sortViolations(c.violations), sortViolations(c.unchecked)}
+	return Checked{sortViolations(c.violations), sortViolations(c.unchecked)}
 }
 
 // sortViolations sorts violations by place and rule, each once.

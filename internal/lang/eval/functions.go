@@ -19,7 +19,7 @@ func (e *Eval) Functions() map[string]function.Function {
 		return e.funcs
 	}
 
-	var options value.Options
+	var options value.Checking
 	if e.Checking() {
 		options.OnUnsupported = func(d *hcl.Diagnostic) {
 			*e.unsupported = append(*e.unsupported, d)

@@ -16,7 +16,7 @@ import (
 func BenchmarkBoot(b *testing.B) {
 	s := newHostile(b, nil)
 	for b.Loop() {
-		c := New(Options{})
+		c := New(ClientConfig{})
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		trust, err := c.FetchTrust(ctx, s.pinned())
 		must(b, err)
@@ -36,7 +36,7 @@ func BenchmarkJoined(b *testing.B) {
 	req := s.object()
 	req.Kubeconfig, req.Token = s.NodeKubeconfig("worker-1"), nil
 	for b.Loop() {
-		if _, err := fetchConfigMap(context.Background(), req, Options{}); err != nil {
+		if _, err := fetchConfigMap(context.Background(), req, ClientConfig{}); err != nil {
 			b.Fatal(err)
 		}
 	}

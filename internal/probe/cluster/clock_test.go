@@ -16,13 +16,16 @@ func TestClock(t *testing.T) {
 	cert := h.Certificate()
 	right, early, after := time.Now(), time.Unix(3600, 0), cert.NotAfter.AddDate(5, 0, 0)
 	both := []string{cert.NotBefore.Format(time.RFC3339), cert.NotAfter.Format(time.RFC3339)}
-	ways := map[string]func(context.Context, Options) error{
-		"pins": func(ctx context.Context, o Options) error { _, err := FetchTrust(ctx, h.pinned(), o); return err },
-		"ca_file": func(ctx context.Context, o Options) error {
+	ways := map[string]func(context.Context, ClientConfig) error{
+		"pins": func(ctx context.Context, o ClientConfig) error { _, err := FetchTrust(ctx, h.pinned(), o); return err },
+		"ca_file": func(ctx context.Context, o ClientConfig) error {
 			_, err := FetchTrust(ctx, TrustRequest{Endpoint: Endpoint{Servers: []string{h.URL}}, CAPEM: h.CAPEM()}, o)
 			return err
 		},
-		"object": func(ctx context.Context, o Options) error { _, err := fetchConfigMap(ctx, h.object(), o); return err },
+		"object": func(ctx context.Context, o ClientConfig) error {
+			_, err := fetchConfigMap(ctx, h.object(), o)
+			return err
+		},
 	}
 	cases := []struct {
 		name string

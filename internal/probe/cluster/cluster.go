@@ -43,8 +43,8 @@ type Endpoint struct {
 	ProxyURL string
 }
 
-// Options are the package's dependencies and limits. The zero value works on a real node.
-type Options struct {
+// ClientConfig has the package's dependencies and limits. The zero value works on a real node.
+type ClientConfig struct {
 	// Now is the wall clock that certificates are verified against. Default time.Now.
 	Now func() time.Time
 	// Sleep waits, or returns the context's error. Default systemd.Clock.
@@ -79,7 +79,7 @@ type Retry struct {
 	Until  time.Time     // when attempts end
 }
 
-func (o Options) withDefaults() Options {
+func (o ClientConfig) withDefaults() ClientConfig {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -106,7 +106,7 @@ func (o Options) withDefaults() Options {
 // Client keeps connections open between calls, so that the requests of a boot share them. It is safe for concurrent
 // use. Close it after the last call.
 type Client struct {
-	opts Options
+	opts ClientConfig
 
 	mu         sync.Mutex
 	transports map[transportKey]*http.Transport
@@ -123,7 +123,7 @@ var silenceLibraries = sync.OnceFunc(func() {
 })
 
 // New returns a Client without connections.
-func New(opts Options) *Client {
+func New(opts ClientConfig) *Client {
 	silenceLibraries()
 
 	c := &Client{
@@ -148,7 +148,7 @@ func (c *Client) Close() {
 }
 
 // FetchTrust is Client.FetchTrust with a new client.
-func FetchTrust(ctx context.Context, req TrustRequest, opts Options) (Trust, error) {
+func FetchTrust(ctx context.Context, req TrustRequest, opts ClientConfig) (Trust, error) {
 	c := New(opts)
 	defer c.Close()
 

@@ -71,7 +71,7 @@ type hostile struct{ *demo.Server }
 // newHostile starts a server that, so far, behaves well, of a CA; nil is a new one.
 func newHostile(t testing.TB, ca *demo.Authority, adjust ...func(*tls.Config)) hostile {
 	t.Helper()
-	h := hostile{demo.New(demo.Options{Authority: ca})}
+	h := hostile{demo.New(demo.ServerConfig{Authority: ca})}
 	for _, f := range adjust {
 		f(h.TLS)
 	}
@@ -94,8 +94,8 @@ func (h hostile) setInfo(data func(n int) map[string]string) {
 }
 
 // fast are options whose waits are short; their limits are wide, for machines with other load.
-func fast() Options {
-	return Options{
+func fast() ClientConfig {
+	return ClientConfig{
 		DialTimeout:    20 * time.Second,
 		RequestTimeout: 20 * time.Second,
 		BackoffMin:     time.Millisecond,
@@ -104,7 +104,7 @@ func fast() Options {
 }
 
 // givingUp makes the deadline come at the nth wait, whatever the clock says: a loaded machine changes nothing.
-func givingUp(opts Options, n int) Options {
+func givingUp(opts ClientConfig, n int) ClientConfig {
 	opts.Sleep = func(context.Context, time.Duration) error {
 		if n--; n == 0 {
 			return context.DeadlineExceeded
@@ -122,34 +122,34 @@ func within(t testing.TB, d time.Duration) context.Context {
 }
 
 // fetchConfigMap is Client.FetchConfigMap on a client of its own.
-func fetchConfigMap(ctx context.Context, req ObjectRequest, opts Options) (Object, error) {
+func fetchConfigMap(ctx context.Context, req ObjectRequest, opts ClientConfig) (Object, error) {
 	c := New(opts)
 	defer c.Close()
 	return c.FetchConfigMap(ctx, req)
 }
 
 // readObject is fetchConfigMap with half a minute of time, and without the object.
-func readObject(t testing.TB, req ObjectRequest, opts Options) error {
+func readObject(t testing.TB, req ObjectRequest, opts ClientConfig) error {
 	t.Helper()
 	_, err := fetchConfigMap(within(t, 30*time.Second), req, opts)
 	return err
 }
 
 // read reads the object of a server.
-func (h hostile) read(t testing.TB, opts Options) error {
+func (h hostile) read(t testing.TB, opts ClientConfig) error {
 	t.Helper()
 	return readObject(t, h.object(), opts)
 }
 
 // trust reads who the cluster of a server is.
-func (h hostile) trust(t testing.TB, opts Options) error {
+func (h hostile) trust(t testing.TB, opts ClientConfig) error {
 	t.Helper()
 	_, err := FetchTrust(within(t, 30*time.Second), h.pinned(), opts)
 	return err
 }
 
 // ways are the two reads.
-var ways = map[string]func(hostile, testing.TB, Options) error{"trust": hostile.trust, "object": hostile.read}
+var ways = map[string]func(hostile, testing.TB, ClientConfig) error{"trust": hostile.trust, "object": hostile.read}
 
 func readTestToken(context.Context) (string, error) { return demo.Token, nil }
 
@@ -186,7 +186,7 @@ func dialAt(others map[string]string) func(context.Context, string, string) (net
 }
 
 // recordSleeps makes all waits take no time, and returns them.
-func recordSleeps(opts *Options) *[]time.Duration {
+func recordSleeps(opts *ClientConfig) *[]time.Duration {
 	var slept []time.Duration
 	opts.Sleep = func(_ context.Context, d time.Duration) error { slept = append(slept, d); return nil }
 	return &slept

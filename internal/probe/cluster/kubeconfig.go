@@ -122,7 +122,7 @@ func EmbedPair(text []byte, read func(file string) (string, *fault.Fault)) ([]by
 
 // HTTPClient returns a client for the cluster that uses the client certificate. Both the CA and the certificate
 // must be in k, and not in files.
-func (k Kubeconfig) HTTPClient(opts Options) (*http.Client, error) {
+func (k Kubeconfig) HTTPClient(opts ClientConfig) (*http.Client, error) {
 	host, err := apiaddress.Parse(k.Cluster.Server)
 	if err != nil {
 		return nil, err

@@ -373,7 +373,7 @@ func TestPluginMisbehaves(t *testing.T) {
 		began := time.Now()
 		req := withKubeconfig(w.kubeconfig(t, nil, execUser("sh", "-c", script), nil), "")
 		req.KubeconfigName = "the bootstrap kubeconfig"
-		_, err := fetchConfigMap(ctx, req, Options{BackoffMin: 400 * time.Millisecond})
+		_, err := fetchConfigMap(ctx, req, ClientConfig{BackoffMin: 400 * time.Millisecond})
 		cancel()
 		e := want{Code: fault.ClusterDenied, Retry: script != "sleep 30", Text: []string{
 			"the bootstrap kubeconfig provides no credential: its plugin sh " + says}}.check(t, err)

@@ -189,7 +189,7 @@ func TestRetryAfter(t *testing.T) {
 func TestBackoff(t *testing.T) {
 	h := newHostile(t, nil)
 	h.Intercept = first(6, answerWith(503))
-	opts := Options{BackoffMin: time.Second}
+	opts := ClientConfig{BackoffMin: time.Second}
 	waits := recordSleeps(&opts)
 	if _, err := fetchConfigMap(within(t, time.Minute), h.object(), opts); err != nil {
 		t.Fatal(err)
@@ -266,7 +266,7 @@ func TestCancel(t *testing.T) {
 			return true
 		}
 		began := time.Now()
-		_, err := fetchConfigMap(ctx, h.object(), Options{})
+		_, err := fetchConfigMap(ctx, h.object(), ClientConfig{})
 		if !errors.Is(err, context.Canceled) || time.Since(began) > time.Second {
 			t.Errorf("after %v: %v", time.Since(began), err)
 		}
@@ -285,7 +285,7 @@ func TestHTTPClientIsBounded(t *testing.T) {
 		},
 		User: &clientcmdapi.AuthInfo{},
 	}
-	client, err := k.HTTPClient(Options{})
+	client, err := k.HTTPClient(ClientConfig{})
 	must(t, err)
 	get := func(handle handler) ([]byte, string, error) {
 		asked := ""

@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 
 // logThroughLibraries logs as client-go and net/http do.
 func logThroughLibraries() {
-	New(Options{}).Close()
+	New(ClientConfig{}).Close()
 
 	klog.Info("klog's information")
 	klog.Warning("klog's warning")

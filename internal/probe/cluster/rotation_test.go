@@ -55,7 +55,7 @@ func TestRetryAfterBesideSilent(t *testing.T) {
 	good := newHostile(t, nil)
 	good.Intercept = first(1, answerWith(503, "Retry-After", "1"))
 	silent := listen(t, func(net.Conn) {})
-	opts := Options{RequestTimeout: time.Second, BackoffMin: 10 * time.Millisecond, BackoffMax: 100 * time.Millisecond}
+	opts := ClientConfig{RequestTimeout: time.Second, BackoffMin: 10 * time.Millisecond, BackoffMax: 100 * time.Millisecond}
 	req := good.objectAt(silent, good.URL)
 
 	begin := time.Now()

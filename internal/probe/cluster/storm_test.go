@@ -227,7 +227,7 @@ func (c *crowded) die() {
 
 // boot is what a node asks: one that has joined its configuration, one that joins the CA before.
 func (c *crowded) boot(ca *demo.Authority, node int, joined bool) error {
-	cl := New(Options{Dial: c.dial(node)})
+	cl := New(ClientConfig{Dial: c.dial(node)})
 	defer cl.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()

@@ -15,8 +15,8 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
-// Options name the machine to read. The zero value is this machine.
-type Options struct {
+// Machine names the machine to read. The zero value is this machine.
+type Machine struct {
 	// Root is the folder of a recorded tree. Empty is this machine.
 	Root string
 	// Tree is a recorded machine that is used instead of Root, if it is not nil.
@@ -30,7 +30,7 @@ type Options struct {
 const defaultPatience = 5 * time.Second
 
 // openTree returns the tree, whether it is this machine's, and a function to call at the end.
-func (o Options) openTree() (tree Tree, isLive bool, done func(), err error) {
+func (o Machine) openTree() (tree Tree, isLive bool, done func(), err error) {
 	switch {
 	case o.Tree != nil:
 		return o.Tree, false, func() {}, nil
@@ -50,7 +50,7 @@ func (o Options) openTree() (tree Tree, isLive bool, done func(), err error) {
 // cannot be read, or the root cannot be opened. A file that hangs is abandoned after Options.FileTimeout together
 // with its device. When ctx ends, the facts that were read until then are returned, and the rest is in Unknown;
 // without CPUs and memory that is an error, too.
-func Detect(ctx context.Context, o Options) (world.Facts, error) {
+func Detect(ctx context.Context, o Machine) (world.Facts, error) {
 	tree, isLive, done, err := o.openTree()
 	if err != nil {
 		return world.Facts{}, err

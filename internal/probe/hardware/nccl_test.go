@@ -134,7 +134,7 @@ func TestDumpsAgree(t *testing.T) {
 	trees := recorded(t)
 	for name, file := range dumps() {
 		t.Run(name, func(t *testing.T) {
-			facts := detect(t, Options{Tree: trees[name]})
+			facts := detect(t, Machine{Tree: trees[name]})
 			gpus, ports := compare(t, file, facts)
 			accelerators := 0
 			for _, a := range facts.Accelerators {

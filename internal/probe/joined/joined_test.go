@@ -23,7 +23,7 @@ func place(t *testing.T, root, path, text string) {
 
 // Joined: kubelet.conf is there, parses, and what it names is there, fits together and is not expired.
 func TestJoined(t *testing.T) {
-	s := demo.Start(demo.Options{})
+	s := demo.Start(demo.ServerConfig{})
 	defer s.Close()
 	conf := s.NodeKubeconfig("n1")
 	cert, key := s.IssueNode("n1")

@@ -24,7 +24,7 @@ func (c credentials) Read(name string) ([]byte, error) {
 
 // The kubelet's own certificate is the one in its file. Without permission or connection the result is unknown.
 func TestConfigz(t *testing.T) {
-	d := demo.Start(demo.Options{})
+	d := demo.Start(demo.ServerConfig{})
 	defer d.Close()
 	cert, key := d.IssueNode("client")
 	status := http.StatusOK

@@ -162,7 +162,7 @@ func (p Probe) checkCluster(ctx context.Context, k cluster.Kubeconfig, why strin
 		Endpoint: cluster.Endpoint{Servers: []string{k.Cluster.Server}},
 		CAPEM:    k.Cluster.CertificateAuthorityData,
 	}
-	_, err := cluster.FetchTrust(ctx, request, cluster.Options{Now: p.Now})
+	_, err := cluster.FetchTrust(ctx, request, cluster.ClientConfig{Now: p.Now})
 
 	var f *fault.Fault
 	switch {

@@ -114,7 +114,7 @@ func TestFiles(t *testing.T) {
 
 // Joined, not joined though the cluster is there, and not joined because it is not.
 func TestKubeconfigAndNode(t *testing.T) {
-	s := demo.Start(demo.Options{})
+	s := demo.Start(demo.ServerConfig{})
 	defer s.Close()
 	root := t.TempDir()
 	p := Probe{Root: root, Now: time.Now}
@@ -168,7 +168,7 @@ func TestKubeconfigAndNode(t *testing.T) {
 // has the Node certified, too.
 func newProbe(t *testing.T, name string, answer *demo.Answer) (p Probe, asked *string) {
 	t.Helper()
-	d := demo.New(demo.Options{})
+	d := demo.New(demo.ServerConfig{})
 	asked = new(string)
 	d.Intercept = func(w http.ResponseWriter, r *http.Request, _ int) bool {
 		b, _ := io.ReadAll(r.Body)
@@ -263,7 +263,7 @@ func TestPatchAnnotations(t *testing.T) {
 	answer := demo.Answer{Status: http.StatusOK, Body: `{"kind":"Status","message":"not here"}`}
 	p, asked := newProbe(t, "n1", &answer)
 	value := "1"
-	changes := annotation.Change{"a/b": &value, "c": nil}
+	changes := annotation.Patch{"a/b": &value, "c": nil}
 
 	err := p.Patch(t.Context(), "n1", "", changes)
 	want := `PATCH /api/v1/nodes/n1?fieldManager=prelet application/merge-patch+json {"metadata":{"annotations":{"a/b":"1","c":null}}}`

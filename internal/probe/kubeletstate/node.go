@@ -45,7 +45,7 @@ func (p Probe) Node(ctx context.Context, name string) (kubelet.Node, error) {
 //
 // If the cluster refuses the change, so that another attempt is useless, the error has a method Refused() bool that
 // returns true; if the Node was changed after it was read, a method Changed() bool.
-func (p Probe) Patch(ctx context.Context, name, credential string, change kubelet.Change) error {
+func (p Probe) Patch(ctx context.Context, name, credential string, change kubelet.NodeChange) error {
 	c, err := p.connectAs(credential)
 	if err != nil {
 		return err
@@ -221,7 +221,7 @@ func newNodeClient(n joined.Node, k cluster.Kubeconfig) (*nodeClient, error) {
 		*m.data = b
 	}
 
-	client, err := k.HTTPClient(cluster.Options{Now: n.Now})
+	client, err := k.HTTPClient(cluster.ClientConfig{Now: n.Now})
 	if err != nil {
 		return nil, fmt.Errorf("%s %w", joined.Conf, err)
 	}

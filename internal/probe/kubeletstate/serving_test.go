@@ -85,7 +85,7 @@ func TestServing(t *testing.T) {
 		}
 	}
 
-	gone := demo.Start(demo.Options{})
+	gone := demo.Start(demo.ServerConfig{})
 	gone.Close()
 	place(t, p.Root, joined.Conf, string(gone.NodeKubeconfig("n1")))
 	if err := p.Serving(t.Context(), "/pki"); verdictOf(err) != "unknown" ||

@@ -35,7 +35,7 @@ type cluster struct {
 
 func newCluster(t *testing.T, netns string) *cluster {
 	t.Helper()
-	s := demo.Start(demo.Options{})
+	s := demo.Start(demo.ServerConfig{})
 	t.Cleanup(s.Close)
 	s.SetConfigMap("kube-system", "kubelet-config", map[string]string{"kubelet": kubeletConfig})
 	for _, args := range [][]string{{"netns", "add", netns}, {"-n", netns, "link", "set", "lo", "up"}} {

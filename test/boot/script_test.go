@@ -404,7 +404,7 @@ func (n *scriptMachine) cmdAPI(args []string) {
 		n.T.Cleanup(portal.Close)
 		n.cluster.instead(strings.TrimPrefix(portal.URL, "https://"))
 	case "other-cluster":
-		other := demo.Start(demo.Options{})
+		other := demo.Start(demo.ServerConfig{})
 		n.T.Cleanup(other.Close)
 		n.cluster.instead(strings.TrimPrefix(other.URL, "https://"))
 	case "itself":

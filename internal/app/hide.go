@@ -8,7 +8,9 @@ import (
 	"strings"
 
 	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/kubelet"
+	"github.com/prelet/prelet/internal/probe"
 	"github.com/prelet/prelet/internal/value"
 	"github.com/prelet/prelet/internal/world"
 )
@@ -59,6 +61,25 @@ func (e *Env) hideIn(v any) {
 		if isHinted {
 			e.hideUses(kubelet.FlagsOf(words))
 		}
+	}
+}
+
+// HideKept hides the secrets in files of the generation in place, of the last good one and of others. A verdict asks for
+// none of their sources, and the kubelet may quote its files, also those of a generation to which a rollback goes.
+func (e *Env) HideKept(s *generation.Store, others ...int) {
+	if s == nil {
+		return
+	}
+	if current, err := s.Current(); err == nil && current != nil {
+		others = append(others, current.Gen)
+	}
+	if good, ok := s.LastGood(); ok {
+		others = append(others, good)
+	}
+
+	slices.Sort(others)
+	for _, gen := range slices.Compact(others) {
+		probe.HideKept(s, gen, e.Redactor, func(text string) { e.hideIn(text) })
 	}
 }
 

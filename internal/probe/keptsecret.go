@@ -54,30 +54,33 @@ func (l *Live) keepSecret(name string, err error) ([]byte, error) {
 	return content, nil
 }
 
-// HideKept adds the secrets in files of the generation in place to a redactor. A verdict reads no credential, and the
-// kubelet may quote what it refuses.
-func HideKept(s *generation.Store, r *value.Redactor) {
-	if s == nil {
-		return
-	}
-	current, err := s.Current()
-	isSecret := func(e generation.Entry) bool { return e.Secret }
-	if err != nil || current == nil || !slices.ContainsFunc(current.Entries, isSecret) {
-		return
-	}
-	plan, err := node.ReadStoredPlan(s, current.Gen)
-	if err != nil {
-		return
+// HideKept hides the secrets in files of a generation, as it made them and as they were before: of what was made with
+// credentials by the texts from which the files were made, and of all others by hide, which gets each text.
+func HideKept(s *generation.Store, gen int, r *value.Redactor, hide func(text string)) {
+	info, _ := s.Info(gen)
+	templates := map[string]string{}
+	if slices.ContainsFunc(info.Entries, func(e generation.Entry) bool { return e.Secret }) {
+		plan, _ := node.ReadStoredPlan(s, gen) // without one, what is evident is hidden
+		for _, f := range plan.Node.Files {
+			templates[f.Path] = f.Text
+		}
 	}
 
-	for _, f := range plan.Node.Files {
-		_, _ = value.ResolvePlaceholders(f.Text, func(name string) ([]byte, error) {
-			if secret, ok := findSecret(s, current, name); ok {
-				r.Add(secret)
+	for _, e := range info.Entries {
+		for _, state := range []generation.State{e.New, e.Old} {
+			content, err := s.Content(state.SHA256)
+			if err != nil {
+				continue
 			}
+			hide(string(content))
+			_, _ = value.ResolvePlaceholders(templates[e.Path], func(name string) ([]byte, error) {
+				if secret, ok := value.FindSecret(templates[e.Path], string(content), name); ok {
+					r.Add(secret)
+				}
 
-			return nil, nil // the text is not used
-		})
+				return nil, nil // the text is not used
+			})
+		}
 	}
 }
 

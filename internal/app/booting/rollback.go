@@ -92,6 +92,7 @@ func rollbackNode(
 			return RolledBack{}, err
 		}
 	}
+	e.HideKept(store, o.To)
 	r := begin(e, h, store, false)
 	goal := r.RollBack(ctx, o.To)
 	r.publish(ctx)

@@ -15,7 +15,6 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/platform/machineid"
-	"github.com/prelet/prelet/internal/probe"
 	"github.com/prelet/prelet/internal/report"
 )
 
@@ -96,7 +95,7 @@ func waitToRun(ctx context.Context, e *app.Env, h *app.Host) error {
 // earlier process of this boot.
 func begin(e *app.Env, h *app.Host, store *generation.Store, again bool) *nodeRun {
 	rep := e.StartReport(h, again)
-	probe.HideKept(store, e.Redactor)
+	e.HideKept(store)
 
 	return &nodeRun{
 		Run: &commit.Run{

@@ -9,7 +9,6 @@ import (
 	"github.com/prelet/prelet/internal/commit/activation"
 	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/probe"
 )
 
 // Verified is the state of the kubelet on the generation in place.
@@ -66,7 +65,7 @@ func verifyLocked(
 	h *app.Host,
 	store *generation.Store,
 ) (commit.Result, error) {
-	probe.HideKept(store, e.Redactor)
+	e.HideKept(store)
 	if newer := activation.Newer(store); newer != nil {
 		return verifyNewer(ctx, e, h, store, newer)
 	}

@@ -82,9 +82,7 @@ func (r *Run) Begin(ctx context.Context) (isEnded bool) {
 		r.Report.Degrade(fault.SetAside, over.String()+"; the run goes on with the files as they are")
 	}
 
-	if err := r.Store.ReadOnly(); err != nil {
-		r.Report.Degrade(fault.CannotWrite, "no change and no verdict can be stored: "+err.Error())
-	}
+	r.degradeReadOnly()
 
 	if cur := readCurrent(r.Store); cur != nil {
 		r.Report.Generation(cur.Gen)
@@ -550,6 +548,8 @@ func (r *Run) unitName() string {
 
 // Verify judges a generation that awaits a verdict, and reports the outcome.
 func (r *Run) Verify(ctx context.Context) {
+	r.degradeReadOnly()
+
 	out, err := r.Machine.Enter(ctx, activation.Entry{On: activation.OnVerify})
 	if fault.CodeOf(err) == fault.NeedsPerson {
 		r.endBroken(ctx, err)
@@ -558,6 +558,13 @@ func (r *Run) Verify(ctx context.Context) {
 
 	r.end(ctx, ending{on: activation.OnVerify, enterErr: err, Result: Result{Outcome: out}})
 	r.collect()
+}
+
+// degradeReadOnly degrades an entry with a store that cannot be written.
+func (r *Run) degradeReadOnly() {
+	if err := r.Store.ReadOnly(); err != nil {
+		r.Report.Degrade(fault.CannotWrite, "no change and no verdict can be stored: "+err.Error())
+	}
 }
 
 // collect removes old generations after a verdict.

@@ -228,7 +228,6 @@ func (m *Machine) readFacts(
 		return m.prepareRollback(steady, h, rollback{to: t.To, reason: t.Why})
 	case on == onJudge:
 		h.mayWait, err = m.Units.MayWait(steady, h.spec.Unit)
-		h.mayWait = h.mayWait && m.Store.ReadOnly() == nil // else a verdict could not be stored
 		return wrapAfterCommit(describeInPlace(h), err)
 	case on == onBad:
 		return m.readBad(steady, t.watchResult, h)

@@ -368,7 +368,11 @@ func (in *Input) checkState(r *check.Recorder) {
 	if k.Err != nil {
 		summary := "the state of earlier runs cannot be read"
 		if in.Root {
-			r.Problem(summary, k.Err.Error(), "prelet recover")
+			do := "prelet recover"
+			if fault.CodeOf(k.Err) == fault.CannotWrite { // which no command changes: it has the next step
+				do = ""
+			}
+			r.Problem(summary, k.Err.Error(), do)
 		} else {
 			r.Unread(summary, k.Err.Error(), "run it as root")
 		}

@@ -167,7 +167,8 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 }
 
 // OpenReadOnly opens the store without the lock and without writing. The state folder may be missing. Everything that
-// it returns may be outdated at any time. A state folder that this user may not read is an error, not an empty one.
+// it returns may be outdated at any time. A state folder that this user may not read, or that belongs to another one, is
+// an error, not an empty one.
 func OpenReadOnly(o Options) (*Store, error) {
 	o.Fault = func(op, p string) error {
 		return reportMisuse(op, p, "the store was opened read-only")
@@ -182,6 +183,10 @@ func OpenReadOnly(o Options) (*Store, error) {
 		return s, nil
 	}
 	if err != nil {
+		return nil, err
+	}
+	if _, err := s.checkOwner(); err != nil {
+		_ = s.Close() // the first error matters
 		return nil, err
 	}
 	isSuspect := isDamaged(s.findDamage())
@@ -240,17 +245,27 @@ func (s *Store) openDir() (err error) {
 	return s.freezeOn(checkWritable(s.dir))
 }
 
-// protectDir refuses a state folder of another user, and gives it mode 0700.
-func (s *Store) protectDir() error {
+// checkOwner refuses a state folder of another user, which is not damaged. It returns the mode.
+func (s *Store) checkOwner() (mode uint32, err error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(s.dir.fd, &st); err != nil {
-		return wrapIO("stat", s.o.Dir, err)
+		return 0, wrapIO("stat", s.o.Dir, err)
 	}
 	if isForeign(st) {
 		cause := fmt.Errorf("the state folder belongs to uid %d", st.Uid)
-		return refuse("open", s.o.Dir, cause, "look at its content, then chown it to root")
+		return 0, refuse("open", s.o.Dir, cause, "look at its content, then chown it to root")
 	}
-	if st.Mode&0o077 != 0 {
+
+	return st.Mode, nil
+}
+
+// protectDir refuses a state folder of another user, and gives it mode 0700.
+func (s *Store) protectDir() error {
+	mode, err := s.checkOwner()
+	if err != nil {
+		return err
+	}
+	if mode&0o077 != 0 {
 		err := s.disk.do(opChmod, s.o.Dir, func() error {
 			return unix.Fchmod(s.dir.fd, 0o700)
 		})

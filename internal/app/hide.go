@@ -64,8 +64,8 @@ func (e *Env) hideIn(v any) {
 	}
 }
 
-// HideKept hides the secrets in files of the generation in place, of the last good one and of others. A verdict asks for
-// none of their sources, and the kubelet may quote its files, also those of a generation to which a rollback goes.
+// HideKept hides the secrets in files of the generation in place, of the last good one and of others. A verdict asks
+// for none of their sources, and the kubelet may quote its files, also those of a generation to which a rollback goes.
 func (e *Env) HideKept(s *generation.Store, others ...int) {
 	if s == nil {
 		return

@@ -40,8 +40,8 @@ func (c Check) isOtherMachine() bool {
 const rivalWait = 25 * time.Second
 
 // checkMachine checks that the Node is this machine's. Two kubelets of one name overwrite the Node in turns, so its
-// content, such as labels, is the work of both: a Node that was this machine's, or is new, and is another one's stays the
-// other one's. An older Node may first be that of a machine which this one replaces.
+// content, such as labels, is the work of both: a Node that was this machine's, or is new, and is another one's stays
+// the other one's. An older Node may first be that of a machine which this one replaces.
 func (w *watcher) checkMachine(n kubelet.Node, now time.Duration) bool {
 	if w.m.OtherMachine == nil {
 		return true

@@ -167,8 +167,8 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 }
 
 // OpenReadOnly opens the store without the lock and without writing. The state folder may be missing. Everything that
-// it returns may be outdated at any time. A state folder that this user may not read, or that belongs to another one, is
-// an error, not an empty one.
+// it returns may be outdated at any time. A state folder that this user may not read, or that belongs to another one,
+// is an error, not an empty one.
 func OpenReadOnly(o Options) (*Store, error) {
 	o.Fault = func(op, p string) error {
 		return reportMisuse(op, p, "the store was opened read-only")

@@ -364,8 +364,8 @@ func (t *Txn) commit() error {
 	return nil
 }
 
-// recordDurably makes the journal durable, and side by side what was staged: no target is touched before, and of what a
-// power cut takes or leaves in part Recover makes all again from the generation. If that fails, the journal of before is
+// recordDurably makes the journal durable, and side by side what was staged. No target is touched before, and what a
+// power cut takes or leaves in part Recover makes again from the generation. If that fails, the journal of before is
 // put back, and nothing has changed.
 func (t *Txn) recordDurably(was *Journal) error {
 	s := t.s

@@ -186,7 +186,7 @@ func TestSealIsRepeated(t *testing.T) {
 func rollBack(t *testing.T, root string, step int) (int, error) {
 	t.Helper()
 	killed := errors.New("killed")
-	store, err := generation.Open(t.Context(), generation.Options{
+	store, err := generation.Open(t.Context(), generation.StoreConfig{
 		Root: root,
 		Dir:  filepath.Join(root, "var/lib/prelet"),
 		Fault: func(string, string) error {

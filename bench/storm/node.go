@@ -108,7 +108,7 @@ func (n node) boot(s *lang.Site, root string) (out outcome) {
 	out.began = time.Now()
 	defer func() { out.ended = time.Now() }()
 	state := filepath.Join(root, "var/lib/prelet")
-	store, err := generation.OpenReadOnly(generation.Options{Root: root, Dir: state})
+	store, err := generation.OpenReadOnly(generation.StoreConfig{Root: root, Dir: state})
 	if err != nil {
 		out.failure = err.Error()
 		return out
@@ -134,7 +134,7 @@ func (n node) boot(s *lang.Site, root string) (out outcome) {
 		},
 	)
 	defer l.Close()
-	options := boot.Options{Source: l, Now: time.Now}
+	options := boot.Input{Source: l, Now: time.Now}
 	p := boot.Run(context.Background(), s, options)
 	mu.Lock()
 	defer mu.Unlock()

@@ -175,7 +175,7 @@ func (m *machine) copyTree(from, to string) {
 func (m *machine) killedIn(change damagedChange, n int) (isOver bool) {
 	m.t.Helper()
 	k := &killedAt{n: n}
-	s, err := generation.Open(m.t.Context(), generation.Options{
+	s, err := generation.Open(m.t.Context(), generation.StoreConfig{
 		Root: m.root, Dir: m.stateDir(), Now: m.Now, BootID: m.bootID(), Fault: k.fault,
 	})
 	if err == nil {

@@ -88,7 +88,7 @@ It refuses parts that do not belong together, and a part that is missing or give
 			if file != "" {
 				err = a.writePage(file, looking.Reported{Fleet: report})
 			} else {
-				err = a.printFleet(printer.FleetView{Report: report, Detail: detail}, output.name)
+				err = a.printFleet(printer.FleetView{FleetEffect: report, Detail: detail}, output.name)
 			}
 			if err != nil {
 				return err

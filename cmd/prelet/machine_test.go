@@ -491,7 +491,7 @@ type ended struct {
 // lock opens the generations for writing, as another prelet would.
 func (m *machine) lock() *generation.Store {
 	m.t.Helper()
-	store, err := generation.Open(m.t.Context(), generation.Options{
+	store, err := generation.Open(m.t.Context(), generation.StoreConfig{
 		Root: m.root, Dir: filepath.Join(m.root, "var/lib/prelet"), Now: m.Now, BootID: m.bootID(),
 		Mono: func() int64 { return m.Monotonic().Microseconds() },
 	})

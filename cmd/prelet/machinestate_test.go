@@ -83,7 +83,7 @@ func (m *machine) copied(path, text string) {
 
 func (m *machine) blob(gen int, name string) string {
 	m.t.Helper()
-	store, err := generation.OpenReadOnly(generation.Options{Root: m.root, Dir: m.root + "/var/lib/prelet"})
+	store, err := generation.OpenReadOnly(generation.StoreConfig{Root: m.root, Dir: m.root + "/var/lib/prelet"})
 	if err != nil {
 		m.t.Fatal(err)
 	}
@@ -156,7 +156,7 @@ func (m *machine) relabel(value string) {
 // halfPublished makes a state folder one whose commit was interrupted in an earlier boot.
 func (m *machine) halfPublished(dir string) {
 	m.t.Helper()
-	store, err := generation.Open(m.t.Context(), generation.Options{Root: m.root, Dir: dir, BootID: "an earlier one"})
+	store, err := generation.Open(m.t.Context(), generation.StoreConfig{Root: m.root, Dir: dir, BootID: "an earlier one"})
 	if err != nil {
 		m.t.Fatal(err)
 	}

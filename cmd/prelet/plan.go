@@ -176,7 +176,7 @@ func (a *cli) endPlan(sum planning.Plans, f *planFlags, detail printer.FleetDeta
 		if f.isEach() {
 			detail = printer.FleetSummary
 		}
-		if err := a.printFleet(printer.FleetView{Report: sum.Report, Detail: detail}, f.output.name); err != nil {
+		if err := a.printFleet(printer.FleetView{FleetEffect: sum.Report, Detail: detail}, f.output.name); err != nil {
 			return err
 		}
 	}

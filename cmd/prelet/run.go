@@ -129,25 +129,25 @@ func (w *where) buildRequest(command string, retry bool) []string {
 
 // outcome is the document of `verify -o json`, and part of that of `run -o json`.
 type outcome struct {
-	FormatVersion int                  `json:"format_version"`
-	Generation    int                  `json:"generation"`
-	Verdict       activation.Verdict   `json:"verdict"` // good, bad, unknown, pending; "" if nothing was judged
-	Why           string               `json:"why,omitempty"`
-	HeldBack      string               `json:"held_back,omitempty"` // why the kubelet may not start
-	Checks        []activation.Check   `json:"checks"`
-	Cause         *activation.Cause    `json:"cause,omitempty"` // of the verdict, from the kubelet's log
-	Exit          int                  `json:"exit"`
-	Diagnostics   []printer.Diagnostic `json:"diagnostics"`
+	FormatVersion int                      `json:"format_version"`
+	Generation    int                      `json:"generation"`
+	Verdict       activation.Verdict       `json:"verdict"` // good, bad, unknown, pending; "" if nothing was judged
+	Why           string                   `json:"why,omitempty"`
+	HeldBack      string                   `json:"held_back,omitempty"` // why the kubelet may not start
+	Checks        []activation.CheckResult `json:"checks"`
+	Cause         *activation.Cause        `json:"cause,omitempty"` // of the verdict, from the kubelet's log
+	Exit          int                      `json:"exit"`
+	Diagnostics   []printer.Diagnostic     `json:"diagnostics"`
 }
 
-func newOutcome(res commit.Result, diags hcl.Diagnostics) outcome {
+func newOutcome(res commit.Ended, diags hcl.Diagnostics) outcome {
 	return outcome{
 		FormatVersion: 1,
 		Generation:    res.Outcome.Generation,
 		Verdict:       res.Outcome.Verdict,
 		Why:           res.Outcome.Why,
 		HeldBack:      res.Outcome.HeldBack,
-		Checks:        append([]activation.Check{}, res.Outcome.Checks...),
+		Checks:        append([]activation.CheckResult{}, res.Outcome.Checks...),
 		Cause:         res.Outcome.Cause,
 		Exit:          res.Code.Exit(),
 		Diagnostics:   printer.DiagnosticsJSON(diags),
@@ -186,7 +186,7 @@ func (a *cli) endRun(run booting.Ran, asJSON bool) error {
 	if run.Err != nil && run.Messages == nil {
 		a.printNotice(run.Err.Error())
 	}
-	if s := origin.Capitalize(summaryAfterReason(run.Result)); s != "" {
+	if s := origin.Capitalize(summaryAfterReason(run.Ended)); s != "" {
 		to := a.stdout
 		if run.Code != "" {
 			to = a.stderr
@@ -204,7 +204,7 @@ func (a *cli) endRun(run booting.Ran, asJSON bool) error {
 
 func newRunResult(run booting.Ran, diags hcl.Diagnostics) runResult {
 	r := runResult{
-		outcome:  newOutcome(run.Result, diags),
+		outcome:  newOutcome(run.Ended, diags),
 		Complete: run.Complete,
 		Changed:  run.Changed,
 		Held:     run.Held,
@@ -221,7 +221,7 @@ func newRunResult(run booting.Ran, diags hcl.Diagnostics) runResult {
 }
 
 // summaryAfterReason returns the summary without the reason that the messages above it have.
-func summaryAfterReason(res commit.Result) string {
+func summaryAfterReason(res commit.Ended) string {
 	reason := res.Reason
 	if res.Err != nil && res.Summary == res.Err.Error() {
 		reason = res.Summary

@@ -231,7 +231,7 @@ func cmdKept(ts *testscript.TestScript, _ bool, args []string) {
 // blob ROOT GENERATION NAME: writes what a generation keeps under that name to a file of that name.
 func cmdBlob(ts *testscript.TestScript, _ bool, args []string) {
 	root := ts.MkAbs(args[0])
-	s, err := generation.OpenReadOnly(generation.Options{Root: root, Dir: filepath.Join(root, "var/lib/prelet")})
+	s, err := generation.OpenReadOnly(generation.StoreConfig{Root: root, Dir: filepath.Join(root, "var/lib/prelet")})
 	ts.Check(err)
 	defer s.Close()
 	b, err := s.Blob(must(strconv.Atoi(args[1])), args[2])

@@ -49,7 +49,7 @@ Exit status 0 healthy, 50 unhealthy, 51 unhealthy after a rollback too.`,
 func (a *cli) endVerify(v booting.Verified, asJSON bool) error {
 	messages := commit.Explain(v.Err)
 	if asJSON {
-		d := newOutcome(v.Result, messages)
+		d := newOutcome(v.Ended, messages)
 		if v.Err != nil && d.Why == "" {
 			d.Why = v.Err.Error()
 		}

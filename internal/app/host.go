@@ -207,8 +207,8 @@ func (h *Host) numberInPlace() int {
 }
 
 // StoreOptions returns the location of the generations and the clocks.
-func (h *Host) StoreOptions() generation.Options {
-	return generation.Options{
+func (h *Host) StoreOptions() generation.StoreConfig {
+	return generation.StoreConfig{
 		Root:    h.Root,
 		Dir:     h.StateDir(),
 		Now:     h.Clock.Now,

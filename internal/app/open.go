@@ -46,10 +46,10 @@ type Node struct {
 	waits     *waits.Reporter          // prints each wait; nil with a recording
 	units     Manager                  // to be closed; nil where another has it, or there is none
 	Machine   func() machineid.Machine // read once
-	Only      hclsyntax.Expression     // see boot.Options
-	IsPartial bool                     // see boot.Options
-	Advises   bool                     // see boot.Options
-	Explains  bool                     // see boot.Options
+	Only      hclsyntax.Expression     // see boot.Input
+	IsPartial bool                     // see boot.Input
+	Advises   bool                     // see boot.Input
+	Explains  bool                     // see boot.Input
 	checks    *boot.Checks             // of the site
 }
 
@@ -127,7 +127,7 @@ const lastGoodTimeout = 15 * time.Second
 
 // Plan evaluates the site.
 func (n *Node) Plan(ctx context.Context, event func(boot.StageReport)) *boot.Plan {
-	o := boot.Options{
+	o := boot.Input{
 		Source:   n.env.Hiding(n.Source),
 		Now:      time.Now,
 		Redact:   n.env.Redactor.String,
@@ -276,12 +276,12 @@ func (n *Node) Secret(name string) ([]byte, error) { return n.Live.Secret(name) 
 func (n *Node) Hidden(path string) *nodefile.State { return n.Live.Hidden(path) }
 
 // ApplyOptions returns the options for applying p.
-func (n *Node) ApplyOptions(p *boot.Plan) commit.Options {
+func (n *Node) ApplyOptions(p *boot.Plan) commit.ProposalInput {
 	if !p.Complete {
-		return commit.Options{Plan: p}
+		return commit.ProposalInput{Plan: p}
 	}
 
-	return commit.Options{
+	return commit.ProposalInput{
 		Store:    n.Store,
 		Plan:     p,
 		Node:     n,

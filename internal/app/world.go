@@ -40,7 +40,7 @@ func (n *Node) rehearse() {
 func (n *Node) openLive() {
 	e := n.env
 	if n.Store == nil {
-		n.Store, _ = generation.OpenReadOnly(generation.Options{Root: n.Root, Dir: n.StateDir()})
+		n.Store, _ = generation.OpenReadOnly(generation.StoreConfig{Root: n.Root, Dir: n.StateDir()})
 	}
 	n.waits = &waits.Reporter{Say: e.Say}
 	n.detectors = e.DetectorHost(n.Where)

@@ -26,8 +26,8 @@ import (
 	"github.com/prelet/prelet/stages"
 )
 
-// Options are the input of a run in addition to its site.
-type Options struct {
+// Input are the input of a run in addition to its site.
+type Input struct {
 	Source world.Source      // live adapters or a recording; Run puts a tape in front of it
 	Now    func() time.Time  // for durations of stages only; no answer depends on it
 	Event  func(StageReport) // progress: a stage runs or has ended; nil: none
@@ -118,7 +118,7 @@ func (p *Plan) Code() fault.Code {
 // returns the plan up to the failed step, with errors in its Diagnostics. If ctx was cancelled (and did not only
 // reach its deadline), the cancellation is the only diagnostic, because the failures that it caused say nothing
 // about the machine or the cluster.
-func Run(ctx context.Context, s *lang.Site, o Options) *Plan {
+func Run(ctx context.Context, s *lang.Site, o Input) *Plan {
 	plan := runSteps(ctx, s, o, defaultLimits())
 	if errors.Is(ctx.Err(), context.Canceled) {
 		plan.Complete = false
@@ -133,7 +133,7 @@ func Run(ctx context.Context, s *lang.Site, o Options) *Plan {
 }
 
 // runSteps runs one step after the other, and stops after the first step with an error.
-func runSteps(ctx context.Context, s *lang.Site, o Options, limits evalLimits) *Plan {
+func runSteps(ctx context.Context, s *lang.Site, o Input, limits evalLimits) *Plan {
 	p := startRun(ctx, s, o, limits)
 	if !p.runAll(ctx, p.runCheck, p.runSettings) {
 		return p.makePlan()
@@ -207,7 +207,7 @@ func listNeeded(needs map[string][]string, stages []string) []string {
 }
 
 // setFallback sets what replaces failed answers of the tape.
-func (p *progress) setFallback(o Options) {
+func (p *progress) setFallback(o Input) {
 	if p.tape == nil {
 		return
 	}
@@ -256,7 +256,7 @@ type runtimeEnv struct {
 	event  func(StageReport) // safe for concurrent use; calls Options.Event for one report at a time
 }
 
-func newRuntimeEnv(o Options, limits evalLimits) runtimeEnv {
+func newRuntimeEnv(o Input, limits evalLimits) runtimeEnv {
 	if o.GaveUp != nil {
 		limits.gaveUp = o.GaveUp
 	}
@@ -289,7 +289,7 @@ func (env runtimeEnv) reportStages(all []StageReport) {
 
 // startRun puts a tape in front of the source, and reads the locks of detectors: the types of outputs depend on
 // them.
-func startRun(ctx context.Context, s *lang.Site, o Options, limits evalLimits) *progress {
+func startRun(ctx context.Context, s *lang.Site, o Input, limits evalLimits) *progress {
 	p := &progress{
 		runtimeEnv: newRuntimeEnv(o, limits),
 		site:       s,

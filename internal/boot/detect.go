@@ -113,7 +113,7 @@ func Detectors(
 
 // prepareRun runs the steps settings and prepare over a source.
 func prepareRun(ctx context.Context, s *lang.Site, from world.Source) *progress {
-	p := startRun(ctx, s, Options{Source: from}, defaultLimits())
+	p := startRun(ctx, s, Input{Source: from}, defaultLimits())
 	p.runAll(ctx, p.runSettings, p.runPrepare)
 
 	return p

@@ -65,11 +65,11 @@ func TestHost(t *testing.T) {
 		if strings.Contains(c.blocks, "kubelet_flags") {
 			text = strings.Replace(text, "  kubelet_flags { base = \"\" }\n", "", 1)
 		}
-		q := Run(t.Context(), mustParse(t, text), Options{Source: usualWith(answers)})
+		q := Run(t.Context(), mustParse(t, text), Input{Source: usualWith(answers)})
 		if c.answer != "" {
 			answers[world.KindHost] = world.Answer{Value: []byte(c.answer)}
 		}
-		p := Run(t.Context(), mustParse(t, text), Options{Source: usualWith(answers)})
+		p := Run(t.Context(), mustParse(t, text), Input{Source: usualWith(answers)})
 		checkOne(t, c.name, ofMachine(p), hcl.DiagWarning, c.line, c.says)
 
 		ports := strings.TrimSpace(c.ports)

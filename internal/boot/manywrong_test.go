@@ -35,7 +35,7 @@ stage "write" "kubelet" {
 `)
 
 	started := cpuTime(t)
-	p := Run(context.Background(), s, Options{Source: source})
+	p := Run(context.Background(), s, Input{Source: source})
 	took := cpuTime(t) - started
 
 	if took > 8*time.Second {
@@ -74,7 +74,7 @@ stage "write" "kubelet" {
 }
 `)
 
-	p := Run(context.Background(), s, Options{Source: usualSource()})
+	p := Run(context.Background(), s, Input{Source: usualSource()})
 
 	deprecated, counted := 0, ""
 	for _, d := range p.Diagnostics {

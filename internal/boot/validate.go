@@ -61,7 +61,7 @@ func checkWithin(
 	limits evalLimits,
 ) (hcl.Diagnostics, []node.File) {
 	ctx := context.Background()
-	p := startRun(ctx, s, Options{Locks: o.Locks}, limits)
+	p := startRun(ctx, s, Input{Locks: o.Locks}, limits)
 	if p.runCheck(ctx); p.hasErrors() {
 		return p.Diags, nil
 	}
@@ -240,7 +240,7 @@ func (p *progress) usesVariable(at hcl.Range) bool {
 // steps after it show what else is wrong.
 func runOnSample(s *lang.Site, m SampleMachine, o CheckOptions, limits evalLimits) *progress {
 	ctx := context.Background()
-	p := startRun(ctx, s, Options{Locks: o.Locks}, limits)
+	p := startRun(ctx, s, Input{Locks: o.Locks}, limits)
 	p.runCheck(ctx)
 	p.Diags = nil // Check has reported them
 	if !p.runAll(ctx, p.runSettings, p.runPrepare) {

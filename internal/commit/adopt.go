@@ -120,7 +120,7 @@ func adoptToken(
 
 // observedState returns the state of a file when the plan was made. For a file with a secret the plan only knows
 // whether it is the same, so the result is nil.
-func observedState(o Options, path string, secret bool) *generation.State {
+func observedState(o ProposalInput, path string, secret bool) *generation.State {
 	i := slices.IndexFunc(o.Plan.Changes, func(c boot.FileChange) bool {
 		return c.File.Path == path
 	})

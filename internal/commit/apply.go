@@ -29,8 +29,8 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
-// Options are the inputs of a proposal.
-type Options struct {
+// ProposalInput are the inputs of a proposal.
+type ProposalInput struct {
 	Store    *generation.Store // locked and recovered
 	Plan     *boot.Plan        // complete
 	Node     Node
@@ -59,7 +59,7 @@ func PlanID(p *boot.Plan) string {
 }
 
 // BuildProposal returns the plan with its secrets, in the order of publishing: the kubelet's flags last.
-func BuildProposal(o Options) (generation.Proposal, activation.Spec, error) {
+func BuildProposal(o ProposalInput) (generation.Proposal, activation.Spec, error) {
 	out := generation.Proposal{PlanID: PlanID(o.Plan)}
 	spec := buildSpec(o)
 
@@ -121,7 +121,7 @@ func isBootstrapKubeconfig(f node.File) bool {
 }
 
 // replacesForeign reports whether the generation in place was made on another machine.
-func replacesForeign(o Options) bool {
+func replacesForeign(o ProposalInput) bool {
 	id := o.Plan.Kubelet.Identity
 	if id != nil && id.Ours { // as observed for the plan
 		return false
@@ -133,7 +133,7 @@ func replacesForeign(o Options) bool {
 }
 
 // compareMachine compares the machine that made a generation with this one.
-func (o Options) compareMachine(gen int) machineid.Comparison {
+func (o ProposalInput) compareMachine(gen int) machineid.Comparison {
 	return machineid.Compare(o.Store, gen, o.Machine, func() (string, bool) {
 		if id := o.Plan.Kubelet.Identity; id != nil {
 			return id.Node, id.Older
@@ -146,7 +146,7 @@ func (o Options) compareMachine(gen int) machineid.Comparison {
 // buildBlobs returns the parts of a generation other than its files: the plan, its recording, and the spec of its
 // activation.
 func buildBlobs(
-	o Options,
+	o ProposalInput,
 	spec activation.Spec,
 	adopted []node.StoredFile,
 ) (map[string][]byte, error) {
@@ -208,7 +208,7 @@ func listTargetFiles(p *boot.Plan) []node.File {
 // checkUnmarked refuses a secret in what everybody may read: labels, taints, flags, and files that the plan does not
 // know to hold one. It is the last wall, for a value that came into the site by another way than by its name, as a
 // copy in a file.
-func checkUnmarked(o Options) error {
+func checkUnmarked(o ProposalInput) error {
 	refuse := func(what string, origins []origin.Origin) error {
 		return &fault.Fault{
 			Code:    fault.Sensitive,
@@ -249,7 +249,7 @@ func checkUnmarked(o Options) error {
 	return nil
 }
 
-func buildTarget(o Options, f node.File) (generation.Target, error) {
+func buildTarget(o ProposalInput, f node.File) (generation.Target, error) {
 	t := generation.Target{
 		Path:       f.Path,
 		Mode:       generation.Keep,
@@ -344,7 +344,7 @@ func newSecretFault(path string, names []string, err error) *fault.Fault {
 	return f
 }
 
-func buildSpec(o Options) activation.Spec {
+func buildSpec(o ProposalInput) activation.Spec {
 	a := activation.Spec{
 		Unit:          activation.DefaultUnit,
 		SettleMillis:  activation.DefaultSettle.Milliseconds(),
@@ -417,9 +417,9 @@ func encodePlan(
 
 // RunBelowRoot commits a plan below a root where no unit runs, so without a verdict. root is for messages. Held plans
 // do not count there; a pin does, unless retry releases it with the commit.
-func RunBelowRoot(o Options, retry bool, root string) Result {
+func RunBelowRoot(o ProposalInput, retry bool, root string) Ended {
 	p := o.Plan
-	res := Result{Plan: p, Code: p.Code()}
+	res := Ended{Plan: p, Code: p.Code()}
 	if !p.Complete {
 		res.Reason = describeFailure(p, nil)
 		res.Summary = res.Reason
@@ -442,7 +442,7 @@ func RunBelowRoot(o Options, retry bool, root string) Result {
 
 	gen, changed, err := writeToDisk(o, retry)
 	if err != nil {
-		return Result{
+		return Ended{
 			Plan:    p,
 			Err:     err,
 			Code:    fault.CodeOf(err),
@@ -473,7 +473,7 @@ func numberInPlace(s *generation.Store) int {
 
 // writeToDisk commits a plan. With release the held plans and the pin are released with the commit, or alone if nothing
 // has to change. It reports whether anything was written.
-func writeToDisk(o Options, release bool) (gen int, changed bool, err error) {
+func writeToDisk(o ProposalInput, release bool) (gen int, changed bool, err error) {
 	p, _, err := BuildProposal(o)
 	if err != nil {
 		return 0, false, err

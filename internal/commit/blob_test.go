@@ -78,7 +78,7 @@ func TestPlanBlobIsReadBack(t *testing.T) {
 
 	dir := t.TempDir()
 
-	s, err := generation.Open(t.Context(), generation.Options{Root: dir, Dir: dir + "/state"})
+	s, err := generation.Open(t.Context(), generation.StoreConfig{Root: dir, Dir: dir + "/state"})
 	must(t, err)
 
 	defer func() { _ = s.Close() }()

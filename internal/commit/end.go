@@ -17,9 +17,9 @@ import (
 // ending is how the machine was entered last and what came of it: all inputs of the decision how an entry ends. decide
 // completes its Result.
 type ending struct {
-	// Result has the plan, the outcome, and whether a generation was committed. After a failure before the commit also
+	// Ended has the plan, the outcome, and whether a generation was committed. After a failure before the commit also
 	// its code, its reason in one line, and an error that is not in the plan's diagnostics.
-	Result
+	Ended
 	on       activation.Trigger // OnChange is also an entry that was chosen because of a plan
 	isBroken bool               // it was not entered: the files may be mixed, or the generations cannot be read
 	isNewer  bool               // of OnOff: because a newer prelet made the generation in place
@@ -252,7 +252,7 @@ func (r *Run) end(ctx context.Context, e ending) {
 	e.decide()
 	r.reportEnding(e)
 	r.degradeUnjudged(ctx, e.Outcome)
-	r.Result = e.Result
+	r.Ended = e.Ended
 }
 
 // degradeUnjudged degrades a run whose generation awaits a verdict that nothing gives: the unit that judges is masked.
@@ -307,7 +307,7 @@ func (r *Run) endFailed(ctx context.Context, a attempt, code fault.Code, err err
 	e := ending{
 		on:      activation.OnFailed,
 		attempt: a,
-		Result:  Result{Plan: p, Code: code, Err: err, Reason: describeFailure(p, err)},
+		Ended:   Ended{Plan: p, Code: code, Err: err, Reason: describeFailure(p, err)},
 	}
 	if p != nil {
 		e.planCode = origin.Code(p.Diagnostics)
@@ -345,7 +345,7 @@ func (r *Run) EndNewer(ctx context.Context) (isNewer bool) {
 		e := ending{
 			on:      activation.OnOff,
 			isNewer: true,
-			Result:  Result{Code: fault.NewerPrelet, Reason: err.Error(), Err: err},
+			Ended:   Ended{Code: fault.NewerPrelet, Reason: err.Error(), Err: err},
 		}
 		e.Outcome, e.enterErr = r.Machine.KeepNewer(ctx)
 		r.end(ctx, e)
@@ -392,7 +392,7 @@ func (r *Run) KeepWithoutRun(ctx context.Context, err error) {
 func (r *Run) endBroken(ctx context.Context, err error) {
 	e := ending{
 		isBroken: true,
-		Result:   Result{Code: fault.CodeOf(err), Reason: err.Error(), Err: err},
+		Ended:    Ended{Code: fault.CodeOf(err), Reason: err.Error(), Err: err},
 	}
 	shut, failed := r.Machine.KeepShut(e.Reason)
 	if shut {

@@ -174,13 +174,13 @@ func TestSeen(t *testing.T) {
 	} {
 		p := &boot.Plan{Changes: []boot.FileChange{{File: node.File{Path: "/x"}, Old: c.old}}}
 
-		got := observedState(Options{Plan: p, Node: anyNode{}}, "/x", c.secret)
+		got := observedState(ProposalInput{Plan: p, Node: anyNode{}}, "/x", c.secret)
 		if (got == nil) != (c.want == nil) || got != nil && !got.Equal(*c.want) {
 			t.Errorf("%+v: %+v, want %+v", c.old, got, c.want)
 		}
 	}
 
-	if observedState(Options{Plan: &boot.Plan{}, Node: anyNode{}}, "/x", false) != nil {
+	if observedState(ProposalInput{Plan: &boot.Plan{}, Node: anyNode{}}, "/x", false) != nil {
 		t.Error("a target that was not looked at was seen")
 	}
 }

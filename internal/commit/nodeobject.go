@@ -11,7 +11,7 @@ import (
 // addNodeObject adds the sources of items and the planned Node object: its labels and taints, and those of earlier
 // generations of this machine that are no longer planned. It looks at all generations since the last good one, because
 // their labels may have reached the cluster.
-func addNodeObject(o Options, spec *activation.Spec) {
+func addNodeObject(o ProposalInput, spec *activation.Spec) {
 	spec.Joins = !o.Plan.Kubelet.Joined && slices.ContainsFunc(o.Plan.Node.Files, isBootstrapKubeconfig)
 
 	spec.Sources = collectSources(o.Plan)
@@ -69,7 +69,7 @@ func addGone(spec *activation.Spec, was node.Stored, planned map[kubelet.Taint]b
 
 // changesStartupTaints reports whether a plan has other startup taints than the generation in place. The files may be
 // the same while the comparison and the patch of the Node are not.
-func changesStartupTaints(o Options) bool {
+func changesStartupTaints(o ProposalInput) bool {
 	cur := readCurrent(o.Store)
 	if cur == nil || cur.PlanID == PlanID(o.Plan) { // the hash in the ID is also of the taints
 		return false
@@ -88,7 +88,7 @@ func appendNew[S ~[]E, E comparable](list S, e E) S {
 }
 
 // nodesSinceGood returns the nodes of the generations from the last good one to the one in place.
-func nodesSinceGood(o Options) (out []node.Stored) {
+func nodesSinceGood(o ProposalInput) (out []node.Stored) {
 	cur := readCurrent(o.Store)
 	if cur == nil {
 		return nil

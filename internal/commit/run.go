@@ -37,7 +37,7 @@ type Run struct {
 	Retry bool // a held plan is released and tried again
 	Off   bool // prelet=off: only the gate opens, on the generation in place
 
-	Result // at the end
+	Ended // at the end
 
 	plans         bool               // Begin was called
 	replans       int                // because a managed file changed meanwhile
@@ -45,8 +45,8 @@ type Run struct {
 	mountsUnknown bool               // systemd did not say
 }
 
-// Result is how an entry ended.
-type Result struct {
+// Ended is how an entry ended.
+type Ended struct {
 	Plan    *boot.Plan // the last one; nil when there was none
 	Outcome activation.Outcome
 	Changed bool       // a generation was committed
@@ -100,7 +100,7 @@ func (r *Run) Begin(ctx context.Context) (isEnded bool) {
 
 // Apply applies a plan. It reports false if the plan must be made again: a file system was mounted at or above one of
 // its files, or a managed file changed meanwhile.
-func (r *Run) Apply(ctx context.Context, o Options) (isEnded bool) {
+func (r *Run) Apply(ctx context.Context, o ProposalInput) (isEnded bool) {
 	p := o.Plan
 	if p.Complete && r.awaitMounts(ctx, p.Node.Files) {
 		return false
@@ -126,7 +126,7 @@ func (r *Run) Apply(ctx context.Context, o Options) (isEnded bool) {
 			on:       activation.OnChange,
 			attempt:  a,
 			enterErr: err,
-			Result:   Result{Plan: p, Outcome: out, Changed: a.isCommitted},
+			Ended:    Ended{Plan: p, Outcome: out, Changed: a.isCommitted},
 		})
 	case hasChanged && r.replans < maxReplans:
 		r.replans++
@@ -161,7 +161,7 @@ func (r *Run) endWithoutSite(ctx context.Context, p *boot.Plan) {
 // attempt is a complete plan on its way to the disk.
 type attempt struct {
 	*Run
-	options     Options
+	options     ProposalInput
 	held        string // why the plan is held; "" when it is not
 	releases    bool   // the plan is released with the commit
 	isEntered   bool   // the machine was entered: an error is not one before the commit
@@ -556,7 +556,7 @@ func (r *Run) Verify(ctx context.Context) {
 		return
 	}
 
-	r.end(ctx, ending{on: activation.OnVerify, enterErr: err, Result: Result{Outcome: out}})
+	r.end(ctx, ending{on: activation.OnVerify, enterErr: err, Ended: Ended{Outcome: out}})
 	r.collect()
 }
 

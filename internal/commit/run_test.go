@@ -81,7 +81,7 @@ func (b *bench) open(again bool) {
 		_ = b.Store.Close()
 	}
 
-	s, err := generation.Open(b.t.Context(), generation.Options{
+	s, err := generation.Open(b.t.Context(), generation.StoreConfig{
 		Root: b.dir, Dir: b.dir + "/state", BootID: bootID, Mono: func() int64 { return b.now.Microseconds() },
 		Fault: func(op, path string) error {
 			if b.onWrite != nil {
@@ -117,8 +117,8 @@ func (anyNode) Secret(string) ([]byte, error) { return nil, fs.ErrNotExist }
 
 func (anyNode) Hidden(string) *generation.State { return nil }
 
-func (b *bench) options(p *boot.Plan) Options {
-	return Options{
+func (b *bench) options(p *boot.Plan) ProposalInput {
+	return ProposalInput{
 		Store:    b.Store,
 		Plan:     p,
 		Node:     anyNode{},
@@ -130,7 +130,7 @@ func (b *bench) options(p *boot.Plan) Options {
 }
 
 // play is a run to its end.
-func (b *bench) play(ctx context.Context) Result {
+func (b *bench) play(ctx context.Context) Ended {
 	for isEnded := b.Begin(ctx); !isEnded; {
 		if b.onPlan != nil {
 			b.onPlan()
@@ -138,11 +138,11 @@ func (b *bench) play(ctx context.Context) Result {
 		isEnded = b.Apply(ctx, b.options(b.plan))
 	}
 
-	return b.Result
+	return b.Ended
 }
 
 // do runs a plan with this hash, in a process of its own, and finishes the report.
-func (b *bench) do(ctx context.Context, p *boot.Plan) (Result, *report.Status) {
+func (b *bench) do(ctx context.Context, p *boot.Plan) (Ended, *report.Status) {
 	b.t.Helper()
 	b.open(true)
 	b.plan = p
@@ -151,7 +151,7 @@ func (b *bench) do(ctx context.Context, p *boot.Plan) (Result, *report.Status) {
 	return res, b.finish(res)
 }
 
-func (b *bench) finish(res Result) *report.Status {
+func (b *bench) finish(res Ended) *report.Status {
 	b.t.Helper()
 
 	status, err := b.Report.Finish(res.Code, res.Summary)
@@ -344,7 +344,7 @@ func TestReportWithoutSetID(t *testing.T) {
 	const why = "/opt/x is restored with mode 0755 instead of 4755"
 	b.noteComparison(&generation.Comparison{WithoutSetID: []string{why}})
 
-	status := b.finish(Result{})
+	status := b.finish(Ended{})
 	want := []fault.Reason{{Code: fault.CannotWrite, Summary: why}}
 	if !slices.Equal(status.Degraded, want) {
 		t.Errorf("got %+v, want it degraded for %+v", status.Degraded, want)

@@ -34,7 +34,7 @@ func TestRuns(t *testing.T) {
 type runScript struct {
 	*bench
 	line   scripttest.Line
-	res    Result
+	res    Ended
 	status *report.Status
 }
 
@@ -107,7 +107,7 @@ func (s *runScript) do(l scripttest.Line) bool {
 		s.open(true)
 		to := int(a[0][0] - '0')
 		s.RollBack(s.t.Context(), to)
-		s.finish(s.Result)
+		s.finish(s.Ended)
 	case "sick":
 		s.sick = all
 	case "away":
@@ -135,7 +135,7 @@ func (s *runScript) do(l scripttest.Line) bool {
 		s.check("pinned", ok, a[0] == "yes")
 	case "report-held": // an earlier process of this boot has reported it
 		s.Report.Held(a[0], "so")
-		s.finish(Result{})
+		s.finish(Ended{})
 
 	case "ends": // CODE GENERATION open|shut [held] [error] [changed]: the code, and what the status has
 		_, open, err := s.Machine.Gate.State()

@@ -59,7 +59,7 @@ func Summarize(out activation.Outcome, changed bool) string {
 }
 
 // describeOverwritten returns the end of a summary: the files of others that were written over; "" for none.
-func (r Result) describeOverwritten() string {
+func (r Ended) describeOverwritten() string {
 	if len(r.Overwritten) == 0 {
 		return ""
 	}
@@ -121,7 +121,7 @@ func reportVerdict(rep *report.Reporter, out activation.Outcome) {
 
 // reportDrift reports where the Node object, or the configuration that the kubelet has logged, differs from the plan,
 // that the Node is another machine's, and why the kubelet has no certificate for its API.
-func reportDrift(rep *report.Reporter, checks []activation.Check) {
+func reportDrift(rep *report.Reporter, checks []activation.CheckResult) {
 	if len(checks) > 0 {
 		rep.ClearNotes(fault.NodeDrift)
 		rep.ClearNotes(fault.ConfigDrift)

@@ -23,7 +23,7 @@ func TestActivationOfUnits(t *testing.T) {
 		}},
 	}
 
-	got := buildSpec(Options{Plan: p})
+	got := buildSpec(ProposalInput{Plan: p})
 	if want := []string{"/etc/ntp", "/etc/gone"}; !slices.Equal(got.Others, want) {
 		t.Errorf("others: got %q, want %q", got.Others, want)
 	}

@@ -42,7 +42,7 @@ func TestUnmarkedSecrets(t *testing.T) {
 		"file":         {file("/etc/a", cty.StringVal("password="+secret+"\n")), "/etc/a would hold"},
 		"path":         {file("/etc/"+secret, cty.StringVal("plain")), "The path of a file would hold"},
 	} {
-		err := checkUnmarked(Options{Plan: &boot.Plan{Node: c.node}, Redactor: r})
+		err := checkUnmarked(ProposalInput{Plan: &boot.Plan{Node: c.node}, Redactor: r})
 		switch {
 		case c.want == "" && err != nil:
 			t.Errorf("%s: got %v, want none", name, err)

@@ -15,7 +15,7 @@ type Ending struct {
 // last is how the last run of this boot ended. While its cause persists, or while it is the reason why the gate is
 // shut, the report keeps it. Started by the unit, a verify behind a shut gate ends with success: prelet.service shows
 // that failure.
-func DecideVerify(res Result, last Ending, byUnit bool) (reported Ending, code fault.Code) {
+func DecideVerify(res Ended, last Ending, byUnit bool) (reported Ending, code fault.Code) {
 	reported = Ending{res.Code, res.Summary}
 	code = res.Code
 

@@ -9,17 +9,17 @@ import (
 
 // TestDecideVerify covers each combination of a shut gate, a failed run before, and the caller.
 func TestDecideVerify(t *testing.T) {
-	good := Result{Summary: "healthy"}
-	bad := Result{Code: fault.RolledBack, Summary: "unhealthy"}
-	shut := Result{Summary: "shut", Outcome: activation.Outcome{HeldBack: "no run has finished"}}
-	left := Result{Code: fault.RolledBack, Summary: "shut", Outcome: activation.Outcome{HeldBack: "its way back failed"}}
-	stuck := Result{Code: fault.CannotWrite, Summary: "full", Outcome: activation.Outcome{HeldBack: "full"}}
+	good := Ended{Summary: "healthy"}
+	bad := Ended{Code: fault.RolledBack, Summary: "unhealthy"}
+	shut := Ended{Summary: "shut", Outcome: activation.Outcome{HeldBack: "no run has finished"}}
+	left := Ended{Code: fault.RolledBack, Summary: "shut", Outcome: activation.Outcome{HeldBack: "its way back failed"}}
+	stuck := Ended{Code: fault.CannotWrite, Summary: "full", Outcome: activation.Outcome{HeldBack: "full"}}
 	wrongSite := Ending{fault.Conflict, "the site is wrong"}
 	stopped := Ending{fault.Interrupted, "stopped"}
 
 	for _, c := range []struct {
 		name   string
-		res    Result
+		res    Ended
 		last   Ending
 		byUnit bool
 		want   Ending

@@ -71,7 +71,7 @@ func (away) Unknown() bool { return true }
 
 // checkFile returns the checks of a run that writes a file.
 func checkFile(path string) check.List {
-	store, err := generation.OpenReadOnly(generation.Options{Dir: "/none/prelet"})
+	store, err := generation.OpenReadOnly(generation.StoreConfig{Dir: "/none/prelet"})
 	if err != nil {
 		panic(err)
 	}

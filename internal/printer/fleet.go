@@ -26,7 +26,7 @@ const (
 
 // FleetView is a report with how much of it is printed.
 type FleetView struct {
-	*fleet.Report
+	*fleet.FleetEffect
 	Detail FleetDetail
 }
 
@@ -37,9 +37,9 @@ func (v FleetView) HasNames() bool { return v.Detail == FleetNames }
 func (v FleetView) IsSummary() bool { return v.Detail == FleetSummary }
 
 // Document returns the report as JSON. Without FleetNames it has only the names of machines that failed.
-func (v FleetView) Document() *fleet.Report {
+func (v FleetView) Document() *fleet.FleetEffect {
 	if v.HasNames() {
-		return v.Report
+		return v.FleetEffect
 	}
 
 	return v.WithoutNames()
@@ -80,7 +80,7 @@ func (s Style) renderFleet(w io.Writer, name string, v FleetView) error {
 const declaredHeading = "Not all nodes would declare these features (status.declaredFeatures), by which pods are placed"
 
 // listDeclared returns the features that some nodes would declare and others would not, with how many do.
-func listDeclared(r *fleet.Report) (rows [][]string) {
+func listDeclared(r *fleet.FleetEffect) (rows [][]string) {
 	for _, f := range r.Declares.Features {
 		if f.Nodes == r.Declares.Nodes {
 			continue

@@ -12,7 +12,7 @@ import (
 // TestFleetMarkdownEscapes holds that a value has no meaning in Markdown, and does not mention users. A summary is
 // HTML, in which a backslash would be shown.
 func TestFleetMarkdownEscapes(t *testing.T) {
-	r := &fleet.Report{Groups: []fleet.Group{{
+	r := &fleet.FleetEffect{Groups: []fleet.Group{{
 		Count:    1,
 		State:    fleet.Changed,
 		Changes:  []compare.Change{{Kind: "config", Name: "cluster_DNS", Action: "create", To: "[\"<b>\"]"}},

@@ -26,13 +26,13 @@ const (
 )
 
 // FleetHTML writes the page of a fleet's plan.
-func FleetHTML(w io.Writer, r *fleet.Report, redactor *value.Redactor) error {
+func FleetHTML(w io.Writer, r *fleet.FleetEffect, redactor *value.Redactor) error {
 	columns := r.Groups[:min(len(r.Groups), maxColumns)]
 	matrix := fleetMatrix(columns)
 	matrix = matrix[:min(len(matrix), maxEffects)]
 	kinds := listKinds(r.Groups)
 	data := struct {
-		*fleet.Report
+		*fleet.FleetEffect
 		Kinds   []string // of changes, for the filter
 		Columns []fleet.Group
 		Matrix  []htmlEffect

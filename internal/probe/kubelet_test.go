@@ -42,7 +42,7 @@ func TestAnswerDryRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	placeMode(t, root, "/var/lib/prelet/kubelet.json", string(text), 0o600)
-	store, err := generation.OpenReadOnly(generation.Options{Root: root, Dir: state})
+	store, err := generation.OpenReadOnly(generation.StoreConfig{Root: root, Dir: state})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,7 +33,7 @@ func newGeneration(t *testing.T) (root string, store *generation.Store) {
 // openStore is a store below a root with one generation.
 func openStore(t *testing.T, root string, p generation.Proposal) *generation.Store {
 	t.Helper()
-	store, err := generation.Open(t.Context(), generation.Options{
+	store, err := generation.Open(t.Context(), generation.StoreConfig{
 		Root: root, Dir: filepath.Join(root, "var/lib/prelet"), BootID: strings.Repeat("0", 32),
 	})
 	must(t, err)

@@ -405,7 +405,7 @@ func findConditions(
 	if err != nil {
 		return fail(isUnhealthy, condition.KubeletUnhealthy, "the plan of the generation cannot be read: prelet verify")
 	}
-	i := slices.IndexFunc(checks, func(c activation.Check) bool { return c.State == "failed" })
+	i := slices.IndexFunc(checks, func(c activation.CheckResult) bool { return c.State == "failed" })
 	if i >= 0 {
 		return fail(isStarting, condition.KubeletUnhealthy, "check "+checks[i].Name+" failed: prelet verify shows more")
 	}
@@ -421,7 +421,7 @@ func findConditions(
 // default one.
 func examineKubelet(
 	ctx context.Context, m *activation.Machine, cur *generation.Info, healthz string,
-) (checks []activation.Check, err error) {
+) (checks []activation.CheckResult, err error) {
 	if cur == nil {
 		return m.ExamineUnmanaged(ctx, cmp.Or(healthz, activation.DefaultHealthz)), nil
 	}
@@ -431,7 +431,7 @@ func examineKubelet(
 }
 
 // whyHealthUnknown returns which check of the health has no result; "" if the kubelet runs and answers.
-func whyHealthUnknown(checks []activation.Check) string {
+func whyHealthUnknown(checks []activation.CheckResult) string {
 	missing := []string{"unit", "started"}
 	for _, c := range checks {
 		isHealth := c.Name == "healthz" || slices.Contains(missing, c.Name)

@@ -69,7 +69,7 @@ func checkSettled(
 	h *app.Host,
 	store *generation.Store,
 	gen int,
-) (commit.Result, error) {
+) (commit.Ended, error) {
 	isOwed := h.Self == app.VerifyUnit && OwesVerdict(h)
 	res, err := checkKubelet(ctx, h, store, gen, isOwed)
 	if err != nil || h.Self != "" && !isOwed {
@@ -77,7 +77,7 @@ func checkSettled(
 	}
 
 	r := &nodeRun{
-		Run:     &commit.Run{Store: store, Machine: h.Machine(store, nil), Result: res},
+		Run:     &commit.Run{Store: store, Machine: h.Machine(store, nil), Ended: res},
 		env:     e,
 		host:    h,
 		isAgain: true,
@@ -98,7 +98,7 @@ func checkSettled(
 // is owed with the patience of a verdict on a new generation.
 func checkKubelet(
 	ctx context.Context, h *app.Host, store *generation.Store, gen int, isOwed bool,
-) (res commit.Result, err error) {
+) (res commit.Ended, err error) {
 	cur, err := store.Current()
 	switch {
 	case err == nil && cur != nil:
@@ -115,7 +115,7 @@ func checkKubelet(
 	if isOwed {
 		spec, err := h.Machine(store, nil).SpecOf(gen)
 		if err != nil {
-			return commit.Result{}, err
+			return commit.Ended{}, err
 		}
 		patience = spec.Timeout()
 	}
@@ -127,18 +127,18 @@ func checkKubelet(
 // writes nothing. The lock is free afterwards, because the checks wait for a kubelet that has just started.
 func examine(
 	ctx context.Context, h *app.Host, store *generation.Store, gen int, patience time.Duration,
-) (res commit.Result, err error) {
+) (res commit.Ended, err error) {
 	if err := store.Unlock(); err != nil {
 		return res, err
 	}
 
 	m := h.Machine(store, nil)
 	for end := h.Clock.Monotonic() + patience; ; {
-		res = commit.Result{}
+		res = commit.Ended{}
 		res.Outcome.Generation = gen
 		checks, cause, err := m.Examine(ctx, gen)
 		if err != nil {
-			checks = []activation.Check{{
+			checks = []activation.CheckResult{{
 				Name:    "plan",
 				State:   "failed",
 				Message: err.Error(),

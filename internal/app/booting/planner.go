@@ -42,7 +42,7 @@ func (p *planner) Close() {
 }
 
 // Plan opens the node again and evaluates its site. It returns the plan, with what applying it needs if it is complete.
-func (p *planner) Plan(ctx context.Context) commit.Options {
+func (p *planner) Plan(ctx context.Context) commit.ProposalInput {
 	p.Close()
 
 	now := p.Host.Clock.Now
@@ -56,13 +56,13 @@ func (p *planner) Plan(ctx context.Context) commit.Options {
 	p.Report.Span(report.KindStep, "read the site", began, took)
 	if err != nil {
 		failed := origin.Error(fault.Internal, hcl.Range{}, "The site cannot be opened", "%s", err)
-		return commit.Options{Plan: &boot.Plan{Diagnostics: hcl.Diagnostics{failed}}}
+		return commit.ProposalInput{Plan: &boot.Plan{Diagnostics: hcl.Diagnostics{failed}}}
 	}
 
 	p.node = n
 	n.Source = app.TimeQuestions(n.Source, now, p.Report.StageSpan)
 	if diags.HasErrors() {
-		return commit.Options{Plan: &boot.Plan{Site: n.Site, Diagnostics: diags}}
+		return commit.ProposalInput{Plan: &boot.Plan{Site: n.Site, Diagnostics: diags}}
 	}
 
 	stopExtending := p.Host.ExtendTimeout(0)
@@ -107,11 +107,11 @@ func (r *nodeRun) keepPrograms(context.Context) error {
 		return nil
 	}
 
-	return errors.Join(r.planner.keepKubelet(r.Result), r.planner.node.KeepDigests())
+	return errors.Join(r.planner.keepKubelet(r.Ended), r.planner.node.KeepDigests())
 }
 
 // keepKubelet stores the output of the kubelet's binary. Stored output of the same file is not written again.
-func (p *planner) keepKubelet(res commit.Result) error {
+func (p *planner) keepKubelet(res commit.Ended) error {
 	plan := res.Plan
 	binary := p.node.Live.KubeletBinary()
 	if plan.Kubelet.Version == nil || binary == nil {

@@ -29,9 +29,9 @@ func TestPublications(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		result := commit.Result{Code: fault.RolledBack, Summary: "it was rolled back", Held: "unhealthy"}
+		result := commit.Ended{Code: fault.RolledBack, Summary: "it was rolled back", Held: "unhealthy"}
 		r := &nodeRun{
-			Run: &commit.Run{Store: &generation.Store{}, Report: rep, Result: result},
+			Run: &commit.Run{Store: &generation.Store{}, Report: rep, Ended: result},
 			env: &app.Env{Say: func(line string) { said = append(said, line) }},
 		}
 
@@ -49,7 +49,7 @@ func TestPublications(t *testing.T) {
 		r.publishAll(t.Context(), all)
 
 		if !slices.Equal(got, want) || r.Code != result.Code || r.Summary != result.Summary || r.Held != result.Held {
-			t.Errorf("%s failed: got %q and %+v; want %q and %+v", row.name, got, r.Result, want, result)
+			t.Errorf("%s failed: got %q and %+v; want %q and %+v", row.name, got, r.Ended, want, result)
 		}
 		message := row.failure + ": disk full"
 		isNote := slices.Contains(rep.Status().Notes, fault.Reason{Code: row.code, Summary: message})

@@ -113,11 +113,11 @@ func finishInterrupted(
 	r.Verify(ctx)
 	r.publish(ctx)
 
-	return faultOf(r.Result)
+	return faultOf(r.Ended)
 }
 
 // faultOf returns the error of a command whose entry failed.
-func faultOf(res commit.Result) error {
+func faultOf(res commit.Ended) error {
 	switch {
 	case res.Err != nil:
 		return res.Err

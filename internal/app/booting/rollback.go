@@ -96,7 +96,7 @@ func rollbackNode(
 	r := begin(e, h, store, false)
 	goal := r.RollBack(ctx, o.To)
 	r.publish(ctx)
-	if err := faultOf(r.Result); err != nil {
+	if err := faultOf(r.Ended); err != nil {
 		return RolledBack{}, err
 	}
 	return RolledBack{

@@ -29,7 +29,7 @@ type RunOptions struct {
 
 // Ran is the result of a run. Its Code is "" where it succeeded.
 type Ran struct {
-	commit.Result
+	commit.Ended
 	Site     *lang.Site      // nil where it could not be opened
 	Complete bool            // there is a complete plan, and each of its files could be written
 	Messages hcl.Diagnostics // Err in full; nil where Err says it all
@@ -166,7 +166,7 @@ func runNode(ctx context.Context, e *app.Env, h *app.Host, o RunOptions) (Ran, e
 	waitForNode()
 
 	r.publish(ctx)
-	out := Ran{Result: r.Result, Degraded: r.Report.Status().Degraded}
+	out := Ran{Ended: r.Ended, Degraded: r.Report.Status().Degraded}
 	if p.node != nil {
 		out.Site = p.node.Site
 	}
@@ -241,7 +241,7 @@ func runRoot(ctx context.Context, e *app.Env, h *app.Host, o RunOptions) (Ran, e
 	e.SayError(n.KeepDigests())
 
 	return Ran{
-		Result:   res,
+		Ended:    res,
 		Site:     n.Site,
 		Degraded: p.Degraded,
 	}, nil

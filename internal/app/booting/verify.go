@@ -13,7 +13,7 @@ import (
 
 // Verified is the state of the kubelet on the generation in place.
 type Verified struct {
-	commit.Result
+	commit.Ended
 	Off bool // prelet=off: nothing was judged, and Result is empty
 }
 
@@ -35,7 +35,7 @@ func Verify(ctx context.Context, e *app.Env) (Verified, error) {
 func verifyOnce(ctx context.Context, e *app.Env, h *app.Host) (Verified, error) {
 	if h.Self == "" && !h.IsOff() {
 		if res, ok := describeWithoutGeneration(ctx, h); ok {
-			return Verified{Result: res}, nil
+			return Verified{Ended: res}, nil
 		}
 	}
 
@@ -56,7 +56,7 @@ func verifyOnce(ctx context.Context, e *app.Env, h *app.Host) (Verified, error) 
 
 	res, err := verifyLocked(ctx, e, h, store)
 
-	return Verified{Result: res}, err
+	return Verified{Ended: res}, err
 }
 
 // verifyLocked is Verify with the lock. store is locked.
@@ -64,7 +64,7 @@ func verifyLocked(
 	ctx context.Context, e *app.Env,
 	h *app.Host,
 	store *generation.Store,
-) (commit.Result, error) {
+) (commit.Ended, error) {
 	e.HideKept(store)
 	if newer := activation.Newer(store); newer != nil {
 		return verifyNewer(ctx, e, h, store, newer)
@@ -98,7 +98,7 @@ func verifyNewer(
 	h *app.Host,
 	store *generation.Store,
 	newer error,
-) (commit.Result, error) {
+) (commit.Ended, error) {
 	e.SayError(newer)
 
 	gen, isOpen, err := h.Gate().State()
@@ -113,7 +113,7 @@ func verifyNewer(
 		r.Code = ""
 	}
 
-	return r.Result, nil
+	return r.Ended, nil
 }
 
 // readSettled returns the current generation if no journal is open and the gate is open.
@@ -133,7 +133,7 @@ func judgeOrRun(
 	ctx context.Context, e *app.Env,
 	h *app.Host,
 	store *generation.Store,
-) (commit.Result, error) {
+) (commit.Ended, error) {
 	// A gate that was open in this boot, over files that are not those of the generation, or of none: only a run helps.
 	isUnit := h.Self != ""
 	needsRun := isUnit && (h.Gate().WasOpened() || h.Machine(store, nil).WhyLost(ctx) != "")
@@ -141,13 +141,13 @@ func judgeOrRun(
 	last := readLastRun(h)
 	r := begin(e, h, store, true)
 	r.Verify(ctx)
-	res := r.Result
+	res := r.Ended
 	r.reported, res.Code = commit.DecideVerify(res, last, isUnit)
 
 	isCovered := false
 	var err error
 	if res.Outcome.Verdict == activation.Unknown { // something may have been mounted meanwhile
-		var run commit.Result
+		var run commit.Ended
 		run, isCovered, err = runIfCovered(ctx, e, h, store)
 		if isCovered {
 			res = run
@@ -169,7 +169,7 @@ func runIfCovered(
 	ctx context.Context, e *app.Env,
 	h *app.Host,
 	store *generation.Store,
-) (res commit.Result, covered bool, err error) {
+) (res commit.Ended, covered bool, err error) {
 	j, err := store.Journal()
 	if err != nil || j.IsUnfinished() {
 		return res, false, nil // an interrupted commit is finished first
@@ -206,7 +206,7 @@ func runIfCovered(
 // describeWithoutGeneration describes a node whose store has no current generation: prelet has not written one yet,
 // or it was lost. It changes nothing. ok is false if there is something to judge, a commit is unfinished, a run of
 // this boot has shut the gate, or the store cannot be read.
-func describeWithoutGeneration(ctx context.Context, h *app.Host) (res commit.Result, ok bool) {
+func describeWithoutGeneration(ctx context.Context, h *app.Host) (res commit.Ended, ok bool) {
 	store, err := generation.OpenReadOnly(h.StoreOptions())
 	if err != nil {
 		return res, false
@@ -233,7 +233,7 @@ func describeWithoutGeneration(ctx context.Context, h *app.Host) (res commit.Res
 }
 
 // concludeChecks sets the code and the summary of a result by its first failed check.
-func concludeChecks(res *commit.Result) {
+func concludeChecks(res *commit.Ended) {
 	for _, c := range res.Outcome.Checks {
 		if c.Name == activation.MachineCheck && c.State != "ok" {
 			res.Code = fault.OtherMachine
@@ -297,11 +297,11 @@ func keepWithoutRun(
 	h *app.Host,
 	store *generation.Store,
 	why string,
-) (commit.Result, error) {
+) (commit.Ended, error) {
 	r := begin(e, h, store, true)
 	r.KeepWithoutRun(ctx, fault.Systemd.Errorf("%s", why))
 	r.publish(ctx)
 	r.Code = "" // prelet.service shows the failure
 
-	return r.Result, nil
+	return r.Ended, nil
 }

@@ -20,8 +20,8 @@ const whyWritten = "prelet wrote it for the machine that made the image, and the
 	"of the image"
 
 // storeOptions returns the location of the generations of the image.
-func (i *OpenedImage) storeOptions() generation.Options {
-	return generation.Options{Root: i.where.Root, Dir: i.where.StateDir()}
+func (i *OpenedImage) storeOptions() generation.StoreConfig {
+	return generation.StoreConfig{Root: i.where.Root, Dir: i.where.StateDir()}
 }
 
 // findWritten returns the files that the generation in place wrote and that are not as before prelet, and what seal

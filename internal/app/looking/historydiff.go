@@ -236,7 +236,7 @@ func replay(ctx context.Context, e *app.Env, r *world.Recording) *boot.Plan {
 	}
 
 	app.LearnSite(e.Redactor, nil, site)
-	p := boot.Run(ctx, site, boot.Options{
+	p := boot.Run(ctx, site, boot.Input{
 		Source:   e.Hiding(r.Source()),
 		Redact:   e.Redactor.String,
 		Explains: true,

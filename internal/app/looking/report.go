@@ -28,8 +28,8 @@ type Reported struct {
 	// BootView is of one node. The Status is that of the last run; nil for a recording, unless it is in a bundle, and
 	// where there is none.
 	printer.BootView
-	Fleet *fleet.Report // nil for one node
-	Code  fault.Code    // of the plans; "" where every plan has been made
+	Fleet *fleet.FleetEffect // nil for one node
+	Code  fault.Code         // of the plans; "" where every plan has been made
 }
 
 // Report plans the node of o or, where o.From is a folder, each recording in it, as Plan does. Of a node it reads the

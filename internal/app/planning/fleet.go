@@ -48,8 +48,8 @@ func eachRecording(
 }
 
 // MergeFleet merges the partial results of `plan --shard` into one report.
-func MergeFleet(e *app.Env, paths []string) (*fleet.Report, error) {
-	var parts []*fleet.Report
+func MergeFleet(e *app.Env, paths []string) (*fleet.FleetEffect, error) {
+	var parts []*fleet.FleetEffect
 	for _, path := range paths {
 		text, err := userfile.ReadInput(path, fleet.MaxPart)
 		if err != nil {

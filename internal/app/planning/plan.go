@@ -33,7 +33,7 @@ type PlanOptions struct {
 	Each bool
 	// Report is set where the caller asked for a report of several machines, so that one node is refused.
 	Report bool
-	// Explains is set where the plan of one node is explained: see boot.Options.
+	// Explains is set where the plan of one node is explained: see boot.Input.
 	Explains bool
 }
 
@@ -46,7 +46,7 @@ type Planned struct {
 
 // Plans is the result of the command over all its nodes.
 type Plans struct {
-	Report *fleet.Report // of a folder, or of a comparison; else nil
+	Report *fleet.FleetEffect // of a folder, or of a comparison; else nil
 	// Changes is set where no plan failed, and one would change something or is not complete.
 	Changes bool
 	Code    fault.Code // of the command; "" where every plan has been made

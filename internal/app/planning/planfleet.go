@@ -34,7 +34,7 @@ type fleetPlanner struct {
 	given   map[string]probe.Given
 	planned *siteLoader
 	against *siteLoader // nil: the disks
-	advises bool        // see boot.Options
+	advises bool        // see boot.Input
 }
 
 // siteLoader loads a site once for all recordings: a site of files, or the site inside of each recording. Recordings of

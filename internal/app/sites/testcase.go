@@ -181,7 +181,7 @@ func (c testCase) plan(ctx context.Context) (*boot.Plan, *testfile.Failure) {
 	}
 	defer done()
 
-	p := boot.Run(ctx, site, boot.Options{
+	p := boot.Run(ctx, site, boot.Input{
 		Source: c.env.Hiding(asked),
 		Now:    time.Now,
 		Redact: c.env.Redactor.String,

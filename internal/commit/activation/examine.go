@@ -10,7 +10,7 @@ import (
 // changes nothing, and a good generation stays good. A process that is younger than the settling time is watched until
 // it has settled, and a Node that was another machine's until that has not updated it for a while. The lock is not
 // needed, and must not be held.
-func (m *Machine) Examine(ctx context.Context, gen int) ([]Check, *Cause, error) {
+func (m *Machine) Examine(ctx context.Context, gen int) ([]CheckResult, *Cause, error) {
 	spec, err := m.SpecOf(gen)
 	if err != nil {
 		return nil, nil, err
@@ -22,7 +22,7 @@ func (m *Machine) Examine(ctx context.Context, gen int) ([]Check, *Cause, error)
 }
 
 // ExamineUnmanaged is Examine on a node without a generation: that the kubelet runs, and answers at a URL.
-func (m *Machine) ExamineUnmanaged(ctx context.Context, healthz string) []Check {
+func (m *Machine) ExamineUnmanaged(ctx context.Context, healthz string) []CheckResult {
 	checks, _ := m.examine(ctx, Spec{Healthz: healthz}.withDefaults(), 0)
 
 	return checks
@@ -33,7 +33,7 @@ func (m *Machine) examine(
 	ctx context.Context,
 	spec Spec,
 	since time.Duration,
-) ([]Check, *Cause) {
+) ([]CheckResult, *Cause) {
 	w := watcher{m: m, location: location{spec: spec, since: since}}
 	begun := m.Clock.Monotonic()
 
@@ -42,7 +42,7 @@ func (m *Machine) examine(
 	for first := true; ; first = false {
 		u, err := m.Units.Look(ctx, spec.Unit)
 		if err != nil {
-			return []Check{{"unit", "unknown", err.Error()}}, nil
+			return []CheckResult{{"unit", "unknown", err.Error()}}, nil
 		}
 
 		if u.Active != "active" {
@@ -104,10 +104,10 @@ func (w *watcher) hasSettled() bool {
 
 // judgedReport is the report of a good verdict in a generation.
 type judgedReport struct {
-	Verdict Verdict   `json:"verdict"`
-	Checks  []Check   `json:"checks"`
-	Time    time.Time `json:"time"`
-	BootID  string    `json:"boot_id"`
+	Verdict Verdict       `json:"verdict"`
+	Checks  []CheckResult `json:"checks"`
+	Time    time.Time     `json:"time"`
+	BootID  string        `json:"boot_id"`
 	// Since is when the files were in place, in microseconds on the monotonic clock of that boot.
 	Since int64 `json:"since_us,omitempty"`
 }

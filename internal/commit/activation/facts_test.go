@@ -49,7 +49,7 @@ func TestFinishedRollbackOpensTheGate(t *testing.T) {
 	n.mustRun("two")
 
 	killed := errors.New("killed")
-	s, err := generation.Open(t.Context(), generation.Options{
+	s, err := generation.Open(t.Context(), generation.StoreConfig{
 		Root: n.disk, Dir: n.disk + "/var/lib/prelet", Now: n.clk.Now, BootID: n.boot,
 		Fault: func(op, path string) error {
 			if op == "rename" && path == flagsPath {
@@ -100,7 +100,7 @@ func TestClusterIsAwayAfterTheVerdict(t *testing.T) {
 	n.apiserver = false
 	m := &Machine{Probe: n, Clock: n.clk}
 
-	checks := m.reconcile(t.Context(), n.spec("two"), []Check{{Name: "unit", State: "ok"}})
+	checks := m.reconcile(t.Context(), n.spec("two"), []CheckResult{{Name: "unit", State: "ok"}})
 	if len(checks) != 2 || checks[1].State != "unknown" ||
 		!strings.Contains(checks[1].Message, "not patched: the apiserver does not answer") {
 		t.Errorf("got %+v; want a second check that is unknown", checks)

@@ -31,7 +31,7 @@ func (p Spec) hasMadeNode(n kubelet.Node, since, now time.Duration) bool {
 // generation would not help.
 const MachineCheck = "machine"
 
-func (c Check) isOtherMachine() bool {
+func (c CheckResult) isOtherMachine() bool {
 	return c.Name == MachineCheck && c.State != "ok"
 }
 
@@ -112,7 +112,7 @@ func (w *watcher) reportDrift(name, format string, args ...any) {
 
 // addQuiet adds a check that is never part of a verdict: the reason of another check stays.
 func (w *watcher) addQuiet(name, state, message string) {
-	w.checks = append(w.checks, Check{name, state, message})
+	w.checks = append(w.checks, CheckResult{name, state, message})
 }
 
 // maxListed is the highest number of differences in a message.
@@ -265,7 +265,7 @@ func (p Spec) labelPatch(n kubelet.Node) kubelet.LabelChanges {
 // reconcile patches the labels and the taints of the Node as far as the site enables this and the cluster allows it.
 // The lock is free. It changes no verdict: what it could not patch is drift. The checks "labels" and "taints" have the
 // result.
-func (m *Machine) reconcile(ctx context.Context, p Spec, checks []Check) []Check {
+func (m *Machine) reconcile(ctx context.Context, p Spec, checks []CheckResult) []CheckResult {
 	if p.Node == "" {
 		return checks
 	}
@@ -276,7 +276,7 @@ func (m *Machine) reconcile(ctx context.Context, p Spec, checks []Check) []Check
 			err = m.checkOwn(n)
 		}
 		if err != nil {
-			checks = replaceCheck(checks, Check{"labels", "unknown", "not patched: " + err.Error()})
+			checks = replaceCheck(checks, CheckResult{"labels", "unknown", "not patched: " + err.Error()})
 		} else {
 			done, err := m.patchLabels(ctx, p, n)
 			checks = m.concludePatch(checks, "labels", done, "", err)
@@ -292,8 +292,8 @@ func (m *Machine) reconcile(ctx context.Context, p Spec, checks []Check) []Check
 
 // concludePatch notes the patched items, or why items were not patched, and replaces the check of a name by a report of
 // them and of the remaining drift.
-func (m *Machine) concludePatch(checks []Check, name, done, drift string, err error) []Check {
-	c := Check{Name: name, State: "ok"}
+func (m *Machine) concludePatch(checks []CheckResult, name, done, drift string, err error) []CheckResult {
+	c := CheckResult{Name: name, State: "ok"}
 	var message []string
 	if done != "" {
 		m.note(name, "ok", "patched the Node: %s", done)
@@ -420,9 +420,9 @@ func IsRefused(err error) bool {
 }
 
 // replaceCheck replaces the check with the same name, or appends the check.
-func replaceCheck(checks []Check, c Check) []Check {
+func replaceCheck(checks []CheckResult, c CheckResult) []CheckResult {
 	out := slices.Clone(checks)
-	i := slices.IndexFunc(out, func(x Check) bool {
+	i := slices.IndexFunc(out, func(x CheckResult) bool {
 		return x.Name == c.Name
 	})
 	if i >= 0 {

@@ -82,19 +82,19 @@ const (
 // Outcome is the result of a walk that ended without an error.
 type Outcome struct {
 	Verdict    Verdict
-	Why        string     // the reason for the verdict: what failed, or what could not be determined
-	Checks     []Check    // of the last look
-	Cause      *Cause     // of a bad verdict, from the kubelet's log; nil: not in the log
-	Generation int        // in place now
-	Committed  bool       // OnChange has written the journal, or may have
-	From       int        // the generation before the rollback, or 0
-	InPlace    Verdict    // after a rollback: the verdict on Generation, while Verdict is the one on From
-	Held       bool       // the plan of From is held
-	Trouble    []string   // what follows a changed file and did not work, and does not undo the generation
-	Unwritten  []string   // what could not be written, or not as it should be, without a failure
-	HeldBack   string     // the reason why the gate is shut; empty when it is open
-	Code       fault.Code // of the failure; "" when there is none
-	Overtaken  bool       // another process has put Generation in place while this one watched another
+	Why        string        // the reason for the verdict: what failed, or what could not be determined
+	Checks     []CheckResult // of the last look
+	Cause      *Cause        // of a bad verdict, from the kubelet's log; nil: not in the log
+	Generation int           // in place now
+	Committed  bool          // OnChange has written the journal, or may have
+	From       int           // the generation before the rollback, or 0
+	InPlace    Verdict       // after a rollback: the verdict on Generation, while Verdict is the one on From
+	Held       bool          // the plan of From is held
+	Trouble    []string      // what follows a changed file and did not work, and does not undo the generation
+	Unwritten  []string      // what could not be written, or not as it should be, without a failure
+	HeldBack   string        // the reason why the gate is shut; empty when it is open
+	Code       fault.Code    // of the failure; "" when there is none
+	Overtaken  bool          // another process has put Generation in place while this one watched another
 }
 
 func (m *Machine) note(step, state, format string, args ...any) {

@@ -329,7 +329,7 @@ func (n *node) process(do func(m *Machine) (Outcome, error)) (Outcome, error) {
 	ctx, cancel := context.WithTimeout(n.t.Context(), 100*time.Millisecond)
 	defer cancel()
 
-	store, err := generation.Open(ctx, generation.Options{
+	store, err := generation.Open(ctx, generation.StoreConfig{
 		Root: n.disk, Dir: filepath.Join(n.disk, "var/lib/prelet"), Now: n.clk.Now, BootID: n.boot,
 		Mono: func() int64 { return n.clk.now.Microseconds() },
 	})

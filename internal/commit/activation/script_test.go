@@ -260,8 +260,8 @@ func (n *node) cmdOutcome(args []string) {
 // check with this name.
 func (n *node) cmdCheck(args []string) {
 	n.t.Helper()
-	got := Check{State: "-"}
-	if i := slices.IndexFunc(n.out.Checks, func(c Check) bool { return c.Name == args[0] }); i >= 0 {
+	got := CheckResult{State: "-"}
+	if i := slices.IndexFunc(n.out.Checks, func(c CheckResult) bool { return c.Name == args[0] }); i >= 0 {
 		got = n.out.Checks[i]
 	}
 	n.check("state of "+args[0]+" ("+got.Message+")", got.State, args[1])
@@ -306,7 +306,7 @@ func (n *node) cmdRefused(args []string) {
 // examine: `prelet verify` by hand on generation 1, which was judged.
 func (n *node) cmdExamine() {
 	n.t.Helper()
-	var checks []Check
+	var checks []CheckResult
 	var cause *Cause
 	n.end(n.process(func(m *Machine) (Outcome, error) {
 		if err := m.Store.Unlock(); err != nil {

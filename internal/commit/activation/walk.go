@@ -196,7 +196,7 @@ func describeVerdict(on Trigger, h location, f watchResult) Outcome {
 		out.Code = fault.RolledBack
 	}
 
-	if on == onUnknown && slices.ContainsFunc(f.checks, Check.isOtherMachine) {
+	if on == onUnknown && slices.ContainsFunc(f.checks, CheckResult.isOtherMachine) {
 		out.Code = fault.OtherMachine
 	}
 

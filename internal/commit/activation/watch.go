@@ -46,8 +46,8 @@ type Probe interface {
 	StartLog(ctx context.Context, unit string, pid uint32) ([]string, error)
 }
 
-// Check is the result of one check.
-type Check struct {
+// CheckResult is the result of one check.
+type CheckResult struct {
 	Name    string `json:"name"`  // such as unit, healthz, flags or node
 	State   string `json:"state"` // ok, failed, unknown, drift
 	Message string `json:"message,omitempty"`
@@ -71,7 +71,7 @@ const (
 type watchResult struct {
 	verdict  Verdict
 	reason   string
-	checks   []Check
+	checks   []CheckResult
 	cause    *Cause
 	onlyPods bool // the only failure is that pods cannot start
 	clockSet bool // verdict is Unknown because the clock was set during the watch
@@ -206,7 +206,7 @@ type watcher struct {
 	watchdog    time.Duration // WatchdogSec= of a process that systemd killed because of it; 0: none was seen
 	steadySince time.Duration // since when the same process has been healthy; 0: it is not
 	lastProbe   time.Duration // when checkSettled last ran its checks
-	lastChecks  []Check       // and their results
+	lastChecks  []CheckResult // and their results
 
 	ownSince time.Duration // the first look at which the Node was this machine's; 0: none
 	rival    string        // how the Node was another machine's at a later look; "" if it was not
@@ -215,7 +215,7 @@ type watcher struct {
 	lastLogRead time.Duration // when the log was last read
 	podsFailed  bool          // pods cannot start, and nothing else failed
 
-	checks  []Check
+	checks  []CheckResult
 	reason  string // the last check that did not pass
 	unknown bool   // the last check was unknown, not failed
 }
@@ -583,7 +583,7 @@ func isUnknown(err error) bool {
 }
 
 func (w *watcher) addOK(name string) {
-	w.checks = append(w.checks, Check{Name: name, State: "ok"})
+	w.checks = append(w.checks, CheckResult{Name: name, State: "ok"})
 }
 
 func (w *watcher) addBad(name, format string, args ...any) string {
@@ -601,7 +601,7 @@ func (w *watcher) addCheck(
 	args []any,
 ) string {
 	message := fmt.Sprintf(format, args...)
-	w.checks = append(w.checks, Check{
+	w.checks = append(w.checks, CheckResult{
 		Name:    name,
 		State:   state,
 		Message: message,

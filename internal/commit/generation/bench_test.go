@@ -37,7 +37,7 @@ func BenchmarkNothing(b *testing.B) {
 func benchStore(b *testing.B) (*Store, func()) {
 	b.Helper()
 	x := boxAt(nil, b.TempDir())
-	s, err := Open(b.Context(), Options{Root: x.root, Dir: x.o.Dir, BootID: "b"})
+	s, err := Open(b.Context(), StoreConfig{Root: x.root, Dir: x.o.Dir, BootID: "b"})
 	must(b, err)
 	return s, func() { s.Close() }
 }

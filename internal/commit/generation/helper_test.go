@@ -17,7 +17,7 @@ import (
 type box struct {
 	t    *testing.T
 	root string
-	o    Options
+	o    StoreConfig
 }
 
 func newBox(t *testing.T) *box {
@@ -47,7 +47,7 @@ func boxAt(t *testing.T, root string) *box {
 	b := &box{t: t, root: root}
 	clock := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	mono := int64(1000)
-	b.o = Options{
+	b.o = StoreConfig{
 		Root: root, Dir: filepath.Join(root, "var/lib/prelet"), BootID: "boot-1",
 		Now:   func() time.Time { clock = clock.Add(time.Second); return clock },
 		Mono:  func() int64 { mono++; return mono },

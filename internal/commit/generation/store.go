@@ -19,8 +19,8 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 )
 
-// Options configure a Store.
-type Options struct {
+// StoreConfig configure a Store.
+type StoreConfig struct {
 	Root   string           // folder below which target paths are resolved; "" or "/" is the real root
 	Dir    string           // the state folder, such as /var/lib/prelet, including Root
 	Now    func() time.Time // wall clock; nil is time.Now
@@ -86,7 +86,7 @@ type Options struct {
 // fewest files that can be distinguished after a power cut. Those between two renames of the journal are fsynced side
 // by side, so that a commit waits for the disk five times.
 type Store struct {
-	o      Options
+	o      StoreConfig
 	disk   *disk
 	dir    *folder // nil: read-only and the folder does not exist
 	gens   *folder // nil: no generation yet
@@ -103,7 +103,7 @@ const (
 	lockName = "lock" // locked by prelet 0.1.0
 )
 
-func newStore(o Options) (*Store, error) {
+func newStore(o StoreConfig) (*Store, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -148,7 +148,7 @@ func newStore(o Options) (*Store, error) {
 // A store on a read-only file system can be opened as well, and ReadOnly returns the reason. It can be read and
 // compared under the lock, and Recover has nothing to do unless a commit was interrupted. The same is true for a store
 // with files of a newer prelet: see Store.Newer.
-func Open(ctx context.Context, o Options) (*Store, error) {
+func Open(ctx context.Context, o StoreConfig) (*Store, error) {
 	s, err := newStore(o)
 	if err != nil {
 		return nil, err
@@ -169,7 +169,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 // OpenReadOnly opens the store without the lock and without writing. The state folder may be missing. Everything that
 // it returns may be outdated at any time. A state folder that this user may not read, or that belongs to another one,
 // is an error, not an empty one.
-func OpenReadOnly(o Options) (*Store, error) {
+func OpenReadOnly(o StoreConfig) (*Store, error) {
 	o.Fault = func(op, p string) error {
 		return reportMisuse(op, p, "the store was opened read-only")
 	}

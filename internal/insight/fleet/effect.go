@@ -15,15 +15,15 @@ import (
 	"github.com/prelet/prelet/internal/platform/nodefile"
 )
 
-// State is the kind of an effect.
-type State string
+// EffectKind is the kind of an effect.
+type EffectKind string
 
 // The states, in the order in which groups are printed.
 const (
-	Changed   State = "changed"
-	Unknown   State = "unknown"   // the recording lacks an answer, so there is no plan
-	Unchanged State = "unchanged" // complete, without a change
-	Failed    State = "failed"
+	Changed   EffectKind = "changed"
+	Unknown   EffectKind = "unknown"   // the recording lacks an answer, so there is no plan
+	Unchanged EffectKind = "unchanged" // complete, without a change
+	Failed    EffectKind = "failed"
 )
 
 // Message is one distinct diagnostic of a machine.

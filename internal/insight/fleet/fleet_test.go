@@ -23,7 +23,7 @@ func randomEffect(rng *rand.Rand, number int) Effect {
 	e := Effect{
 		Machine: Machine{Source: fmt.Sprintf("fleet/%03d.prelet", number), Node: fmt.Sprintf("node-%d", number)},
 		Group: Group{
-			State:    []State{Changed, Unknown, Unchanged, Failed}[rng.IntN(4)],
+			State:    []EffectKind{Changed, Unknown, Unchanged, Failed}[rng.IntN(4)],
 			Degraded: count(rng.IntN(3) == 0),
 			Restarts: count(rng.IntN(2) == 0),
 			Waits:    count(rng.IntN(4) == 0),
@@ -58,7 +58,7 @@ func TestMergeEqualsWhole(t *testing.T) {
 	for round := range 200 {
 		of := 1 + rng.IntN(5)
 		whole := NewReport("1")
-		parts := make([]*Report, of)
+		parts := make([]*FleetEffect, of)
 		names := make([]string, of)
 		for i := range parts {
 			parts[i] = NewReport("1")
@@ -89,7 +89,7 @@ func TestMergeEqualsWhole(t *testing.T) {
 	}
 }
 
-func toJSON(t *testing.T, r *Report) string {
+func toJSON(t *testing.T, r *FleetEffect) string {
 	t.Helper()
 	text, err := json.Marshal(r)
 	if err != nil {
@@ -98,7 +98,7 @@ func toJSON(t *testing.T, r *Report) string {
 	return string(text)
 }
 
-func throughJSON(t *testing.T, r *Report) *Report {
+func throughJSON(t *testing.T, r *FleetEffect) *FleetEffect {
 	t.Helper()
 	out, err := Decode([]byte(toJSON(t, r)))
 	if err != nil {
@@ -132,7 +132,7 @@ func FuzzDecode(f *testing.F) {
 			return
 		}
 		part.Shard = &Shard{Of: 1}
-		merged, err := Merge([]*Report{part}, []string{"part"})
+		merged, err := Merge([]*FleetEffect{part}, []string{"part"})
 		if err != nil {
 			t.Fatalf("Merge of %q: got error %v, want none", text, err)
 		}

@@ -23,7 +23,7 @@ const MaxPart = 64 << 20
 var partBounds = world.Bounds{Members: 250_000, Elements: 1_000_000, Depth: 64}
 
 // Decode reads a partial result of at most MaxPart bytes.
-func Decode(text []byte) (*Report, error) {
+func Decode(text []byte) (*FleetEffect, error) {
 	var head struct {
 		FormatVersion int    `json:"format_version"`
 		Kind          string `json:"kind"`
@@ -43,7 +43,7 @@ func Decode(text []byte) (*Report, error) {
 		return nil, fault.RecordingInvalid.Errorf("it has no format version")
 	}
 
-	var r Report
+	var r FleetEffect
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&r); err != nil {
@@ -60,7 +60,7 @@ func Decode(text []byte) (*Report, error) {
 }
 
 // check refuses a report whose groups do not have the machines that they count.
-func (r *Report) check() error {
+func (r *FleetEffect) check() error {
 	for _, g := range r.Groups {
 		isState := g.State == Changed || g.State == Unchanged || g.State == Unknown || g.State == Failed
 		isCounted := g.Count > 0 && g.Count == len(g.Machines)
@@ -84,7 +84,7 @@ func isUpTo(n, limit int) bool { return n >= 0 && n <= limit }
 
 // Merge returns the report of a whole fleet from the partial results of all its shards. names are those of the files,
 // for errors.
-func Merge(parts []*Report, names []string) (*Report, error) {
+func Merge(parts []*FleetEffect, names []string) (*FleetEffect, error) {
 	seen := map[int]string{}
 	first := parts[0]
 	out := NewReport(first.PreletVersion)
@@ -124,7 +124,7 @@ func Merge(parts []*Report, names []string) (*Report, error) {
 }
 
 // checkSame refuses a part that was made with other options than the first one.
-func (r *Report) checkSame(part *Report, name, partName string) error {
+func (r *FleetEffect) checkSame(part *FleetEffect, name, partName string) error {
 	for _, c := range []struct{ what, first, other string }{
 		{"prelet version", r.PreletVersion, part.PreletVersion},
 		{"site (hash)", r.Site, part.Site},

@@ -12,9 +12,9 @@ import (
 // FormatVersion is the number of the format of a report as JSON.
 const FormatVersion = 1
 
-// Report is the effect of a site on a fleet. As JSON it is the document of `plan` over a folder, and the partial result
-// of a shard.
-type Report struct {
+// FleetEffect is the effect of a site on a fleet. As JSON it is the document of `plan` over a folder, and the partial
+// result of a shard.
+type FleetEffect struct {
 	FormatVersion int    `json:"format_version"`
 	Kind          string `json:"kind"` // fleet
 	PreletVersion string `json:"prelet_version"`
@@ -61,7 +61,7 @@ type Feature struct {
 // Group is the machines with equal effect.
 type Group struct {
 	ID       string           `json:"id"`
-	State    State            `json:"state"`
+	State    EffectKind       `json:"state"`
 	Count    int              `json:"count"`
 	Degraded int              `json:"degraded"`
 	Restarts int              `json:"kubelet_restarts"`      // machines whose kubelet is restarted
@@ -80,8 +80,8 @@ type Machine struct {
 }
 
 // NewReport returns an empty report.
-func NewReport(version string) *Report {
-	return &Report{
+func NewReport(version string) *FleetEffect {
+	return &FleetEffect{
 		FormatVersion: FormatVersion,
 		Kind:          "fleet",
 		PreletVersion: version,
@@ -90,7 +90,7 @@ func NewReport(version string) *Report {
 }
 
 // Add adds a machine.
-func (r *Report) Add(e Effect) {
+func (r *FleetEffect) Add(e Effect) {
 	g := e.Group
 	g.ID = e.signature()
 	g.Count = 1
@@ -135,7 +135,7 @@ func (d *Declares) addFeature(f Feature) {
 }
 
 // addAssumed adds those that are not known yet, sorted.
-func (r *Report) addAssumed(all []Assumed) {
+func (r *FleetEffect) addAssumed(all []Assumed) {
 	for _, a := range all {
 		if !slices.Contains(r.Assumed, a) {
 			r.Assumed = append(r.Assumed, a)
@@ -168,7 +168,7 @@ func orEmpty[T any](list []T) []T {
 }
 
 // addGroup adds the machines of a group. The messages stay those of the first machine by name.
-func (r *Report) addGroup(g Group) {
+func (r *FleetEffect) addGroup(g Group) {
 	if r.groups == nil {
 		r.groups = map[string]*Group{}
 	}
@@ -203,7 +203,7 @@ func (r *Report) addGroup(g Group) {
 
 // Finish sorts groups and machines. Groups with more machines come first, those without a change and those that failed
 // last.
-func (r *Report) Finish() {
+func (r *FleetEffect) Finish() {
 	r.Groups = []Group{}
 	if r.Declares.Nodes > 0 {
 		r.Declares.Features = orEmpty(r.Declares.Features)
@@ -215,7 +215,7 @@ func (r *Report) Finish() {
 		r.Groups = append(r.Groups, *g)
 	}
 
-	order := []State{Changed, Unknown, Unchanged, Failed}
+	order := []EffectKind{Changed, Unknown, Unchanged, Failed}
 	slices.SortStableFunc(r.Groups, func(a, b Group) int {
 		return cmp.Or(
 			slices.Index(order, a.State)-slices.Index(order, b.State),
@@ -226,7 +226,7 @@ func (r *Report) Finish() {
 }
 
 // Code returns the code of a command over this fleet: the one with the lowest exit status among the failures.
-func (r *Report) Code() fault.Code {
+func (r *FleetEffect) Code() fault.Code {
 	var lowest fault.Code
 	for _, g := range r.Groups {
 		for _, m := range g.Machines {
@@ -238,7 +238,7 @@ func (r *Report) Code() fault.Code {
 }
 
 // WithoutNames returns the report without the names of machines that did not fail.
-func (r *Report) WithoutNames() *Report {
+func (r *FleetEffect) WithoutNames() *FleetEffect {
 	out := *r
 	out.Groups = slices.Clone(r.Groups)
 	for i, g := range out.Groups {

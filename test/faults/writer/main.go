@@ -59,7 +59,7 @@ func run(verb, name, root, runDir string) error {
 	now := newClock(verb)
 	store, err := generation.Open(
 		context.Background(),
-		generation.Options{
+		generation.StoreConfig{
 			Root:   root,
 			Dir:    dir,
 			BootID: bootID,

@@ -149,6 +149,58 @@ func makeSubnets(args []cty.Value) (cty.Value, error) {
 	return listOf(cty.String, subnets), nil
 }
 
+// cidrContainsFunc is OpenTofu's cidrcontains.
+func cidrContainsFunc() function.Function {
+	return newFunction(
+		"Whether a network contains an address, or all of another network.",
+		cty.Bool,
+		func(args []cty.Value) (cty.Value, error) {
+			network, err := parseNetwork(args[0])
+			if err != nil {
+				return cty.NilVal, err
+			}
+			inner, err := parsePart(args[1].AsString())
+			if err != nil {
+				return cty.NilVal, err
+			}
+
+			network, inner = unmap(network), unmap(inner)
+			if network.Addr().Is4() != inner.Addr().Is4() {
+				return refuseArg(1, "%s and %s are of different address families; pick those of one family first, "+
+					"for example with can()", args[0].AsString(), args[1].AsString())
+			}
+
+			return cty.BoolVal(inner.Bits() >= network.Bits() && network.Contains(inner.Addr())), nil
+		},
+		text("containing_prefix"),
+		text("contained_ip_or_prefix"),
+	)
+}
+
+// parsePart parses an address, or a network.
+func parsePart(s string) (netip.Prefix, error) {
+	ip, err := netip.ParseAddr(s)
+	if err == nil && ip.Zone() == "" {
+		return netip.PrefixFrom(ip, ip.BitLen()), nil
+	}
+	p, err := netip.ParsePrefix(s)
+	if err != nil {
+		return p, function.NewArgErrorf(1, "%q is not an address or a network, such as 10.0.0.1 or 10.0.0.0/8", s)
+	}
+
+	return p.Masked(), nil
+}
+
+// unmap returns the IPv4 network that a network of IPv4-mapped addresses is, as OpenTofu takes it.
+func unmap(p netip.Prefix) netip.Prefix {
+	const mapped = 96
+	if !p.Addr().Is4In6() || p.Bits() < mapped {
+		return p
+	}
+
+	return netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-mapped)
+}
+
 // parseNetwork parses a network. Bits of its address after the prefix are dropped.
 func parseNetwork(v cty.Value) (netip.Prefix, error) {
 	p, err := netip.ParsePrefix(v.AsString())

@@ -55,10 +55,11 @@ var common = sync.OnceValue(func() map[string]function.Function {
 		"signum":   stdlib.SignumFunc,
 		"sum":      sumFunc(),
 		// networks
-		"cidrhost":    cidrHostFunc(),
-		"cidrnetmask": cidrNetmaskFunc(),
-		"cidrsubnet":  cidrSubnetFunc(),
-		"cidrsubnets": cidrSubnetsFunc(),
+		"cidrcontains": cidrContainsFunc(),
+		"cidrhost":     cidrHostFunc(),
+		"cidrnetmask":  cidrNetmaskFunc(),
+		"cidrsubnet":   cidrSubnetFunc(),
+		"cidrsubnets":  cidrSubnetsFunc(),
 		// text
 		"basename":   textFunc("The last part of a path.", path.Base),
 		"chomp":      stdlib.ChompFunc,

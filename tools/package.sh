@@ -7,7 +7,8 @@ cd "$(dirname "$0")/.."
 umask 022 # packages have the modes of files and folders
 ARCH=$(go env GOARCH)
 SOURCE_DATE_EPOCH=$(tools/source-date.sh)
-export VERSION ARCH SOURCE_DATE_EPOCH
+MAINTAINER=$(cat packaging/maintainer)
+export VERSION ARCH SOURCE_DATE_EPOCH MAINTAINER
 dist=${2:-dist}
 
 stage=bin/package
@@ -31,7 +32,7 @@ prelet ($VERSION) unstable; urgency=medium
 
   * NEWS.gz lists the changes of each version.
 
- -- prelet <maintainers@prelet.invalid>  $(date -u -R -d "@$SOURCE_DATE_EPOCH")
+ -- $MAINTAINER  $(date -u -R -d "@$SOURCE_DATE_EPOCH")
 EOF
 find "$stage/documents/man" "$doc/changelog" "$doc/NEWS" -type f -exec gzip -9n {} +
 

@@ -7,7 +7,8 @@ cd "$(dirname "$0")/.."
 umask 022 # packages have the modes of files
 VERSION=$(tools/version.sh package "$1") ARCH=$(go env GOARCH)
 SOURCE_DATE_EPOCH=$(tools/source-date.sh)
-export VERSION ARCH SOURCE_DATE_EPOCH
+MAINTAINER=$(cat packaging/maintainer)
+export VERSION ARCH SOURCE_DATE_EPOCH MAINTAINER
 dist=${2:-dist}
 
 ! bin/detectors/nvidia describe | grep 'built without NVML' >/dev/null || {
@@ -58,7 +59,7 @@ for config in packaging/detectors/*.yaml; do
 
 	  * The package prelet has the changes of each version, in NEWS.gz.
 
-	 -- prelet <maintainers@prelet.invalid>  $(date -u -R -d "@$SOURCE_DATE_EPOCH")
+	 -- $MAINTAINER  $(date -u -R -d "@$SOURCE_DATE_EPOCH")
 	EOF
 	overrides=packaging/detectors/$name/lintian-overrides
 	[ -e "$overrides" ] || overrides=packaging/detectors/lintian-overrides

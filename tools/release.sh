@@ -8,6 +8,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 umask 022
 version=$1
+packaged=$(tools/version.sh package "$version") # of what is sorted by its name
 host=$(go env GOHOSTARCH)
 SOURCE_DATE_EPOCH=$(tools/source-date.sh)
 export SOURCE_DATE_EPOCH
@@ -79,7 +80,7 @@ for arch in amd64 arm64; do
 	archive "$work/image-$arch" >"$work/$arch.tar"
 	roots+=("$arch=$work/$arch.tar")
 
-	tools/sysext.sh "$work/$arch" "${systemd_arch[$arch]}" "$dist/prelet-$version-${systemd_arch[$arch]}.raw"
+	tools/sysext.sh "$work/$arch" "${systemd_arch[$arch]}" "$dist/prelet-$packaged-${systemd_arch[$arch]}.raw"
 done
 unset GOARCH BIN
 

@@ -4,8 +4,9 @@
 # On a tag the version is the tag. Elsewhere it is the next version with a suffix after `+`, not after `-`:
 # "0.2.0-5-gabc1234" is older than 0.2.0, so a site with `required_version = ">= 0.2"` would refuse it.
 #
-# `version.sh package VERSION` prints the same as the version of deb and rpm. For them `~` sorts before the end of a
-# version, so that the next version replaces a build on the way to it, and `+` and `-` do not.
+# `version.sh package VERSION` prints the same as the version of deb, rpm and system extension. For dpkg, rpm and
+# systemd-sysupdate `~` sorts before the end of a version, so that the next version replaces a build on the way to it, and
+# `+` and `-` do not.
 set -u
 next=0.2.0
 

@@ -3,8 +3,11 @@
 package main
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -58,3 +61,41 @@ func TestManPages(t *testing.T) {
 		}
 	}
 }
+
+// TestUnitsDocumentation: each unit names manual pages, and these are made.
+func TestUnitsDocumentation(t *testing.T) {
+	dir := t.TempDir()
+	if err := writeFiles(dir); err != nil {
+		t.Fatal(err)
+	}
+
+	units := 0
+	err := filepath.WalkDir(filepath.Join(repository, "packaging"), func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !slices.Contains(unitSuffixes, filepath.Ext(path)) {
+			return err
+		}
+		units++
+		text, err := os.ReadFile(path)
+		pages := documentation.FindSubmatch(text)
+		if err != nil || pages == nil {
+			t.Errorf("%s: got no line Documentation= (%v), want one with manual pages", path, err)
+			return nil
+		}
+		for page := range strings.FieldsSeq(string(pages[1])) {
+			name := strings.NewReplacer("man:", "", "(", ".", ")", "").Replace(page)
+			if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
+				t.Errorf("%s: Documentation=%s: got %v, want a page", path, page, err)
+			}
+		}
+
+		return nil
+	})
+	if err != nil || units < 6 {
+		t.Errorf("units below packaging: got %d, %v; want 6 or more", units, err)
+	}
+}
+
+var (
+	unitSuffixes  = []string{".service", ".socket", ".timer", ".path", ".target", ".mount"}
+	documentation = regexp.MustCompile(`(?m)^Documentation=(man:.+)$`)
+)

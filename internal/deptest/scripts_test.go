@@ -1,9 +1,11 @@
 package deptest
 
 import (
+	"net/mail"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -113,8 +115,8 @@ func TestFolderWithSpaces(t *testing.T) {
 	}
 }
 
-// TestPackageVersion holds that a build on the way to a version is older than it for dpkg and rpm, and that
-// prelet itself keeps the semantic version.
+// TestPackageVersion holds that a build on the way to a version is older than it for dpkg, rpm and systemd-sysupdate, and
+// that prelet itself keeps the semantic version.
 func TestPackageVersion(t *testing.T) {
 	packaged := func(version string) string {
 		out, err := exec.CommandContext(t.Context(), "sh", "../../tools/version.sh", "package", version).Output()
@@ -138,5 +140,71 @@ func TestPackageVersion(t *testing.T) {
 				t.Errorf("rpm: got %q (%v) for %s and %s, want -1", out, err, a, b)
 			}
 		}
+		if _, err := exec.LookPath("systemd-analyze"); err == nil {
+			compare := exec.CommandContext(t.Context(), "systemd-analyze", "compare-versions", a, "lt", b)
+			if out, err := compare.CombinedOutput(); err != nil {
+				t.Errorf("systemd: got %s not older than %s (%v %s), want older", a, b, err, out)
+			}
+		}
 	}
 }
+
+// TestReleaseNames holds that the files which systemd-sysupdate sorts by their names have the version of packages.
+func TestReleaseNames(t *testing.T) {
+	script, err := os.ReadFile("../../tools/release.sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := regexp.MustCompile(`\$dist/prelet-\$(\w+)-[^"]*\.raw"`).FindAllStringSubmatch(string(script), -1)
+	if len(names) == 0 {
+		t.Error("tools/release.sh: got no system extension, want one")
+	}
+	for _, name := range names {
+		if name[1] != "packaged" {
+			t.Errorf("tools/release.sh: got %s, want the version of packages in it: $packaged", name[0])
+		}
+	}
+}
+
+// TestMaintainer holds that the address of the maintainers is in one place, and can be one of a person.
+func TestMaintainer(t *testing.T) {
+	text, err := os.ReadFile("../../packaging/maintainer")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address, err := mail.ParseAddress(strings.TrimSpace(string(text)))
+	if err != nil || address.Name == "" {
+		t.Fatalf("packaging/maintainer: got %q, %v; want NAME <ADDRESS>", text, err)
+	}
+	for _, reserved := range []string{".invalid", ".example", ".test", ".localhost", "@localhost", "example.com"} {
+		if strings.HasSuffix(address.Address, reserved) {
+			t.Errorf("packaging/maintainer: got %s, want a domain that is not reserved", address.Address)
+		}
+	}
+
+	files, err := filepath.Glob("../../packaging/*/*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	packages := 0
+	for _, file := range append(files, "../../tools/package.sh", "../../tools/packages.sh") {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(text), "\nmaintainer:") {
+			packages++
+			if !strings.Contains(string(text), "\nmaintainer: ${MAINTAINER}\n") {
+				t.Errorf("%s: got a maintainer of its own, want ${MAINTAINER}", file)
+			}
+		}
+		if mailAddress.Match(text) {
+			t.Errorf("%s: got %s, want addresses in packaging/maintainer only", file, mailAddress.Find(text))
+		}
+	}
+	if packages < 7 {
+		t.Errorf("configurations of packages: got %d, want 7 or more", packages)
+	}
+}
+
+var mailAddress = regexp.MustCompile(`<[^<>@\s]+@[^<>@\s]+>`)

@@ -5,12 +5,27 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
 
-// TestWorkflows holds that workflows run actions of others at a commit, because a tag can be moved, and that each
-// workflow declares what its token may do. So do those of examples, which vendors copy.
+// node24 has, for each action of others, its first version that runs on Node.js 24: GitHub removed Node.js 20 from its
+// runners.
+var node24 = map[string]int{
+	"actions/attest-build-provenance": 4,
+	"actions/cache/restore":           5,
+	"actions/cache/save":              5,
+	"actions/checkout":                5,
+	"actions/deploy-pages":            5,
+	"actions/setup-go":                6,
+	"actions/upload-artifact":         6,
+	"actions/upload-pages-artifact":   5,
+}
+
+// TestWorkflows holds that workflows run actions of others at a commit, because a tag can be moved, in a version that
+// GitHub's runners still have, and that each workflow declares what its token may do. So do those of examples, which
+// vendors copy.
 func TestWorkflows(t *testing.T) {
 	const root = "../.."
 	files, err := filepath.Glob(root + "/.github/workflows/*.yml")
@@ -18,7 +33,7 @@ func TestWorkflows(t *testing.T) {
 		t.Fatalf("got %d workflows and %v; want some", len(files), err)
 	}
 
-	pinned := regexp.MustCompile(`^[\w-]+/[\w/-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$`)
+	pinned := regexp.MustCompile(`^([\w-]+/[\w/-]+)@[0-9a-f]{40} # v(\d+)\.\d+\.\d+$`)
 	copied, err := filepath.Glob(root + "/examples/*/.github/workflows/*.yml")
 	if err != nil || len(copied) == 0 {
 		t.Fatalf("got %d workflows that vendors copy and %v; want some", len(copied), err)
@@ -30,8 +45,17 @@ func TestWorkflows(t *testing.T) {
 		}
 		for line := range strings.Lines(string(text)) {
 			_, action, isUse := strings.Cut(strings.TrimSpace(line), "uses: ")
-			if isUse && !pinned.MatchString(action) {
+			if !isUse {
+				continue
+			}
+			found := pinned.FindStringSubmatch(action)
+			if found == nil {
 				t.Errorf("%s: got %q; want an action at a commit, with its version in a comment", file, action)
+				continue
+			}
+			major, err := strconv.Atoi(found[2])
+			if least, ok := node24[found[1]]; err != nil || !ok || major < least {
+				t.Errorf("%s: got %s of version %d; want one that runs on Node.js 24: %d or later", file, found[1], major, least)
 			}
 		}
 		isAction := filepath.Base(file) == "action.yml"

@@ -251,6 +251,10 @@ func TestImage(t *testing.T) {
 			jq -e --arg arch "$1" '.architecture == $arch and .config.Entrypoint == ["/usr/bin/prelet"]'`, "sh", arch)
 	}
 
+	build(t, dir, nil, "sh", "-ec", `tar -xOf "$1" ./index.json |
+		jq -e --arg name "localhost/prelet:$2" '[.manifests[].annotations["io.containerd.image.name"]] == [$name]'`,
+		"sh", archive, older)
+
 	rootDir := filepath.Join(dir, "root")
 	if err := os.Mkdir(rootDir, 0o755); err != nil {
 		t.Fatal(err)

@@ -12,10 +12,12 @@ type Facts struct {
 	Accelerators []Accelerator        `json:"accelerators"`
 	NICs         []NIC                `json:"nics"`
 	Interfaces   map[string]Interface `json:"interfaces"` // by name; anything with an address
-	Product      Product              `json:"product"`
-	BIOS         BIOS                 `json:"bios"`
-	Chassis      Chassis              `json:"chassis"`
-	Baseboard    Baseboard            `json:"baseboard"`
+	// nil in recordings made before there was this fact, and the addresses of interfaces.
+	DefaultRoute *DefaultRoutes `json:"default_route"`
+	Product      Product        `json:"product"`
+	BIOS         BIOS           `json:"bios"`
+	Chassis      Chassis        `json:"chassis"`
+	Baseboard    Baseboard      `json:"baseboard"`
 	// By name; nil in recordings made before there was this fact.
 	BlockDevices []BlockDevice `json:"block_devices"`
 	// As systemd-detect-virt names it: "none", "kvm", "vmware", ….
@@ -134,12 +136,45 @@ type InfiniBandPort struct {
 	RateGbps  *float64 `json:"rate_gbps"`
 }
 
-// Interface is one network interface with its addresses, without prefix lengths, in the kernel's order.
+// Interface is one network interface with its addresses in the kernel's order.
 type Interface struct {
 	IPv4 []string `json:"ipv4"`
 	IPv6 []string `json:"ipv6"`
 	MAC  *string  `json:"mac"`
 	MTU  *int     `json:"mtu"`
+	// Both families, in the kernel's order.
+	Addresses []InterfaceAddress `json:"addresses"`
+}
+
+// InterfaceAddress is an address of an interface with the length of its network's prefix in bits.
+type InterfaceAddress struct {
+	Address      string `json:"address"`
+	PrefixLength int    `json:"prefix_length"`
+}
+
+// DefaultRoutes are the routes for destinations that no other route covers.
+type DefaultRoutes struct {
+	IPv4 Route `json:"ipv4"`
+	IPv6 Route `json:"ipv6"`
+}
+
+// RemoveInterface removes the routes through an interface. d may be nil.
+func (d *DefaultRoutes) RemoveInterface(name string) {
+	if d == nil {
+		return
+	}
+	for _, r := range []*Route{&d.IPv4, &d.IPv6} {
+		if r.Interface != nil && *r.Interface == name {
+			*r = Route{}
+		}
+	}
+}
+
+// Route is a route. Its source is the address that outgoing packets have.
+type Route struct {
+	Interface *string `json:"interface"`
+	Gateway   *string `json:"gateway"`
+	Source    *string `json:"source"`
 }
 
 // Product is the machine as its firmware names it.

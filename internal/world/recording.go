@@ -434,6 +434,24 @@ func hideAddresses(iface map[string]any, at string) (places []string) {
 			places = append(places, at+"/ipv6/"+strconv.Itoa(i))
 		}
 	}
+	both, _ := iface["addresses"].([]any)
+	for i, one := range both {
+		places = append(places, hideAddress(one, at+"/addresses/"+strconv.Itoa(i), "address")...)
+	}
+
+	return places
+}
+
+// hideAddress hides those of the named addresses of an object that are made of an identity of the hardware, and
+// returns their places.
+func hideAddress(object any, at string, names ...string) (places []string) {
+	fields, _ := object.(map[string]any)
+	for _, name := range names {
+		if text, ok := fields[name].(string); ok && tellsMAC(text) {
+			fields[name] = ""
+			places = append(places, at+"/"+name)
+		}
+	}
 
 	return places
 }

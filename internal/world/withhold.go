@@ -46,6 +46,9 @@ func (x *anonymous) hideInFacts(facts map[string]any, out *[]string) {
 		}
 	}
 
+	routes, _ := facts["default_route"].(map[string]any)
+	*out = append(*out, hideAddress(routes["ipv6"], "/default_route/ipv6", "gateway", "source")...)
+
 	guids, _ := facts["guids"].(map[string]any)
 	for key, isKnown := range map[string]bool{
 		"machine_id": facts["machine_id"] != nil,

@@ -117,6 +117,13 @@ func TestEveryFactIsAnIdentityOrNot(t *testing.T) {
 		"nics[].infiniband[].state",
 		"interfaces{}.ipv4[]",
 		"interfaces{}.ipv6[]", // but those that are made of a MAC address
+		"interfaces{}.addresses[].address",
+		"default_route.ipv4.interface",
+		"default_route.ipv4.gateway",
+		"default_route.ipv4.source",
+		"default_route.ipv6.interface",
+		"default_route.ipv6.gateway",
+		"default_route.ipv6.source",
 		"product.name",
 		"product.vendor",
 		"product.sku",
@@ -240,12 +247,20 @@ func TestAddressesThatTellAMACAddressAreWithheld(t *testing.T) {
 	kept := []string{"2001:db8::7", "fd00::2", "2001:db8:1:2:8d3f:11ab:92c0:7"}
 	f := Facts{
 		Interfaces: map[string]Interface{
-			"a/b~": {MAC: &mac, IPv6: []string{gone[0], kept[0], gone[1], kept[1], gone[2], kept[2]}},
+			"a/b~": {
+				MAC:       &mac,
+				IPv6:      []string{gone[0], kept[0], gone[1], kept[1], gone[2], kept[2]},
+				Addresses: []InterfaceAddress{{kept[0], 64}, {gone[1], 64}},
+			},
 		},
+		DefaultRoute: &DefaultRoutes{IPv6: Route{Gateway: &gone[0], Source: &gone[1]}, IPv4: Route{Source: &kept[0]}},
 	}
 	r := ofFacts(f, Entry{Hardware.Question(HardwareReq{WaitMillis: 1}), Failure(fault.HardwareFailed, "", "")})
 	after := withhold(t, r)
 	want := []string{
+		"/default_route/ipv6/gateway",
+		"/default_route/ipv6/source",
+		"/interfaces/a~1b~0/addresses/1/address",
 		"/interfaces/a~1b~0/ipv6/0",
 		"/interfaces/a~1b~0/ipv6/2",
 		"/interfaces/a~1b~0/ipv6/4",

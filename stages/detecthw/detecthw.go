@@ -261,6 +261,13 @@ func factsOutput(
 		)
 	}
 
+	if facts.DefaultRoute == nil { // the recording is older than these facts
+		withheld = append(slices.Clip(withheld), "/default_route")
+		for name := range facts.Interfaces {
+			withheld = append(withheld, world.Pointer("interfaces", name, "addresses"))
+		}
+	}
+
 	v, err = withhold(v, "facts", withheld)
 	if err != nil {
 		return nil, origin.Error(

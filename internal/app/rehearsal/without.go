@@ -43,6 +43,7 @@ func (w RemovedDevices) removeFacts(was world.Answer) world.Answer {
 		}
 		if n.Interface != nil {
 			delete(f.Interfaces, *n.Interface)
+			f.DefaultRoute.RemoveInterface(*n.Interface)
 		}
 		for _, port := range n.InfiniBand {
 			if port.Device != nil {

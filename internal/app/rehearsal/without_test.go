@@ -21,6 +21,10 @@ func TestWithoutDevices(t *testing.T) {
 			InfiniBand: []world.InfiniBandPort{{Device: new("mlx5_0")}},
 		}},
 		Interfaces: map[string]world.Interface{"ib0": {}, "eth0": {}},
+		DefaultRoute: &world.DefaultRoutes{
+			IPv4: world.Route{Interface: new("ib0"), Gateway: new("10.0.0.1")},
+			IPv6: world.Route{Interface: new("eth0")},
+		},
 		GUIDs:      map[string]string{"mlx5_0": "0002:c903"},
 		Unknown:    []world.UnknownFact{{Fact: "nics[" + address + "].link"}, {Fact: "cpu.model"}},
 		Evidence:   map[string]string{"nics[" + address + "].link": "/sys", "nics[].link": "/sys"},
@@ -39,6 +43,9 @@ func TestWithoutDevices(t *testing.T) {
 	var got world.Facts
 	if err := json.Unmarshal(a.Value, &got); err != nil {
 		t.Fatal(err)
+	}
+	if r := got.DefaultRoute; r.IPv4 != (world.Route{}) || r.IPv6.Interface == nil {
+		t.Errorf("default routes: got %v, want none through ib0, and the one through eth0", *r)
 	}
 	left := map[string]int{
 		"pci":          len(got.PCI),

@@ -61,7 +61,8 @@ func TestRecordedInterfaces(t *testing.T) {
 	})})
 	mac, mtu := "02:00:5e:00:53:01", 9000
 	want := map[string]world.Interface{
-		"eth0": {IPv4: []string{"198.51.100.7", "198.51.100.3"}, IPv6: []string{"2001:db8::7"}, MAC: &mac, MTU: &mtu},
+		"eth0": {IPv4: []string{"198.51.100.7", "198.51.100.3"}, IPv6: []string{"2001:db8::7"}, MAC: &mac, MTU: &mtu,
+			Addresses: []world.InterfaceAddress{{Address: "198.51.100.7", PrefixLength: 24}, {Address: "2001:db8::7", PrefixLength: 64}, {Address: "198.51.100.3", PrefixLength: 24}}},
 	}
 	if diff := cmp.Diff(want, facts.Interfaces); diff != "" {
 		t.Error(diff)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/prelet/prelet/internal/world"
@@ -31,16 +32,16 @@ func (d *detection) readInterfaces() error {
 		d.noteError("interfaces", err)
 	}
 
-	if list == nil {
-		return nil
+	if list != nil {
+		d.facts.Interfaces = list
+		d.setSource("interfaces", "addresses.json")
+
+		if d.live {
+			d.evidence["interfaces"] = "the kernel's rtnetlink"
+		}
 	}
 
-	d.facts.Interfaces = list
-	d.setSource("interfaces", "addresses.json")
-
-	if d.live {
-		d.evidence["interfaces"] = "the kernel's rtnetlink"
-	}
+	d.readDefaultRoute()
 
 	return nil
 }
@@ -63,14 +64,14 @@ func kernelInterfaces() (map[string]world.Interface, error) {
 			continue
 		}
 
-		var ips []netip.Addr
+		var prefixes []netip.Prefix
 		for _, address := range addresses {
 			if prefix, err := netip.ParsePrefix(address.String()); err == nil {
-				ips = append(ips, prefix.Addr())
+				prefixes = append(prefixes, prefix)
 			}
 		}
 
-		face, hasAddress := newInterface(ips)
+		face, hasAddress := newInterface(prefixes)
 		face.MTU = &i.MTU
 
 		if mac := i.HardwareAddr.String(); mac != "" {
@@ -87,25 +88,30 @@ func kernelInterfaces() (map[string]world.Interface, error) {
 
 // newInterface returns an interface with addresses, in the kernel's order within each family. The addresses of every
 // machine, 127.0.0.1 and ::1, are omitted.
-func newInterface(ips []netip.Addr) (face world.Interface, hasAddress bool) {
+func newInterface(prefixes []netip.Prefix) (face world.Interface, hasAddress bool) {
 	face = world.Interface{
 		IPv4: []string{},
 		IPv6: []string{},
 	}
 
-	for _, ip := range ips {
-		ip = ip.Unmap()
+	for _, prefix := range prefixes {
+		ip := prefix.Addr().Unmap()
+		text := ip.String()
 
 		switch {
 		case ip.IsLoopback():
+			continue
 		case ip.Is4():
-			face.IPv4 = append(face.IPv4, ip.String())
+			face.IPv4 = append(face.IPv4, text)
 		default:
-			face.IPv6 = append(face.IPv6, ip.WithZone("").String())
+			face.IPv6 = append(face.IPv6, text)
 		}
+
+		bits := prefix.Bits() - prefix.Addr().BitLen() + ip.BitLen()
+		face.Addresses = append(face.Addresses, world.InterfaceAddress{Address: text, PrefixLength: bits})
 	}
 
-	return face, len(face.IPv4)+len(face.IPv6) > 0
+	return face, len(face.Addresses) > 0
 }
 
 // recordedInterfaces reads the addresses from addresses.json at the top of the tree, because /sys does not have them.
@@ -124,8 +130,8 @@ func (d *detection) recordedInterfaces() (map[string]world.Interface, error) {
 
 	list := map[string]world.Interface{}
 
-	for name, ips := range addresses {
-		face, hasAddress := newInterface(ips)
+	for name, prefixes := range addresses {
+		face, hasAddress := newInterface(prefixes)
 		if !hasAddress {
 			continue
 		}
@@ -151,24 +157,18 @@ func (d *detection) recordedInterfaces() (map[string]world.Interface, error) {
 }
 
 // parseAddresses parses {"eth0": ["198.51.100.7/24", "2001:db8::7/64"]}.
-func parseAddresses(data []byte) (map[string][]netip.Addr, error) {
-	var prefixes map[string][]netip.Prefix
-	if err := json.Unmarshal(data, &prefixes); err != nil {
+func parseAddresses(data []byte) (map[string][]netip.Prefix, error) {
+	var addresses map[string][]netip.Prefix
+	if err := json.Unmarshal(data, &addresses); err != nil {
 		return nil, fmt.Errorf("want {\"eth0\": [\"198.51.100.7/24\"]}, each address with a prefix length: %w", err)
 	}
 
-	addresses := map[string][]netip.Addr{}
-
-	for name, list := range prefixes {
+	for name, list := range addresses {
 		if !isInterfaceName(name) {
 			return nil, fmt.Errorf("invalid interface name %q", name)
 		}
-
-		for _, prefix := range list {
-			if !prefix.IsValid() {
-				return nil, fmt.Errorf("an address of %s is empty", name)
-			}
-			addresses[name] = append(addresses[name], prefix.Addr())
+		if slices.ContainsFunc(list, func(p netip.Prefix) bool { return !p.IsValid() }) {
+			return nil, fmt.Errorf("an address of %s is empty", name)
 		}
 	}
 

@@ -22,7 +22,12 @@ func TestLiveInterfacesAreTheKernels(t *testing.T) {
 		must(t, err)
 		face := world.Interface{IPv4: []string{}, IPv6: []string{}, MTU: &i.MTU}
 		for _, a := range addresses {
-			ip := netip.MustParsePrefix(a.String()).Addr()
+			prefix := netip.MustParsePrefix(a.String())
+			ip := prefix.Addr()
+			if !ip.IsLoopback() {
+				one := world.InterfaceAddress{Address: ip.String(), PrefixLength: prefix.Bits()}
+				face.Addresses = append(face.Addresses, one)
+			}
 			switch {
 			case ip.IsLoopback():
 			case ip.Is4():
@@ -50,7 +55,9 @@ func TestLoopbackWithAnAddressOfItsOwn(t *testing.T) {
 		"addresses.json":           `{"lo": ["127.0.0.1/8", "203.0.113.9/32", "::1/128"]}`,
 		"sys/class/net/lo/address": "00:00:00:00:00:00",
 	})})
-	want := map[string]world.Interface{"lo": {IPv4: []string{"203.0.113.9"}, IPv6: []string{}}}
+	want := map[string]world.Interface{"lo": {
+		IPv4: []string{"203.0.113.9"}, IPv6: []string{}, Addresses: []world.InterfaceAddress{{Address: "203.0.113.9", PrefixLength: 32}},
+	}}
 	if diff := cmp.Diff(want, facts.Interfaces); diff != "" {
 		t.Error(diff)
 	}

@@ -154,6 +154,10 @@ check-krew: ## build the archive of the plugin for kubectl, and check its manife
 check-action: ## run the step of the action for GitHub that builds prelet
 	PRELET_ACTION=1 $(TEST) -count=1 -run TestActionBuilds ./cmd/prelet
 
+.PHONY: check-install
+check-install: ## tag a copy of this tree, and install the programs with `go install` from its modules, offline
+	PRELET_INSTALL=1 $(TEST) -count=1 -run TestInstall ./internal/deptest
+
 .PHONY: e2e-recipes
 e2e-recipes: build ## make machines by mkosi, cloud-init, Ansible and others, which join a real cluster, as root; RUN=TestName
 	test/kube/build.sh "$(KUBE_CACHE)"

@@ -110,5 +110,5 @@ require (
 	github.com/russross/blackfriday/v2 v2.1.0 // indirect
 )
 
-// The module that vendors import is versioned with this one and released from the same commit.
+// Not at the tag of a release: see tools/tag.sh.
 replace github.com/prelet/prelet/plugins => ./plugins

@@ -45,7 +45,7 @@ tag=${version//+/-} # a tag has no "+"
 bin/oras manifest index create --oci-layout "$folder:$tag" "${digests[@]}" >/dev/null
 
 # The list of images has only that of all architectures, under its names: that of the archive, and the one under which
-# containerd imports it. localhost is no registry, so nothing is taken for an image of somebody else.
+# containerd imports it. The name localhost is not that of a registry.
 jq --arg tag "$tag" '.manifests |= [.[] | select(.annotations["org.opencontainers.image.ref.name"] == $tag) |
 	.annotations["io.containerd.image.name"] = "localhost/prelet:" + $tag]' "$folder/index.json" >"$work/index.json"
 mv "$work/index.json" "$folder/index.json"

@@ -286,3 +286,39 @@ func TestNightlyParts(t *testing.T) {
 		t.Errorf("parts of .github/workflows/nightly.yml: got %q, want those of tools/nightly.sh: %q", got, want)
 	}
 }
+
+// TestCIParts compares the system parts that GitHub runs for each change with those of .ci/run.
+func TestCIParts(t *testing.T) {
+	t.Parallel()
+	var workflow struct {
+		Jobs map[string]struct {
+			Strategy struct {
+				Matrix map[string][]string `json:"matrix"`
+			} `json:"strategy"`
+		} `json:"jobs"`
+	}
+	text, err := os.ReadFile(filepath.Join(repository, ".github/workflows/ci.yml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.Unmarshal(text, &workflow); err != nil {
+		t.Fatal(err)
+	}
+	script, err := os.ReadFile(filepath.Join(repository, ".ci/run"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, parts, _ := strings.Cut(string(script), "\nsystem_parts() {\n")
+	parts, _, _ = strings.Cut(parts, "\n}\n")
+
+	var want []string
+	for _, part := range regexp.MustCompile(`(?m)\bpart ([a-z]+) `).FindAllStringSubmatch(parts, -1) {
+		want = append(want, part[1])
+	}
+	got := strings.Fields(strings.Join(workflow.Jobs["system"].Strategy.Matrix["parts"], " "))
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) || len(got) < 10 {
+		t.Errorf("parts of .github/workflows/ci.yml: got %q, want those of .ci/run system: %q", got, want)
+	}
+}

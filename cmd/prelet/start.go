@@ -2,9 +2,14 @@
 
 package main
 
-import "os"
+import (
+	"os"
+
+	"github.com/prelet/prelet/internal/buildversion"
+)
 
 func main() {
 	abortOnThrow()
+	version = buildversion.Or(version)
 	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/prelet/prelet/editors/prelet-ls/internal/server"
+	"github.com/prelet/prelet/internal/buildversion"
 )
 
 // version is set by the build.
@@ -23,6 +24,7 @@ func main() {
 	isVersion := flag.Bool("version", false, "print the version")
 	isValidation := flag.Bool(validateFlag, false, "validate the site of a request on standard input, for the server")
 	flag.Parse()
+	version = buildversion.Or(version)
 	if *isVersion {
 		fmt.Println("prelet-ls", version)
 		return

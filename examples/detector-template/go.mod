@@ -25,5 +25,5 @@ require (
 	kernel.org/pub/linux/libs/security/libcap/psx v1.2.77 // indirect
 )
 
-// In your repository: a version of plugins above, and not this line.
+// Not at the tag of a release, which requires plugins at its version.
 replace github.com/prelet/prelet/plugins => ../../plugins

@@ -68,6 +68,7 @@ func TestPreCommitHooks(t *testing.T) {
 	if len(hooks) != 3 {
 		t.Fatalf("got %d hooks, want 3", len(hooks))
 	}
+	source, releases := putRelease(t)
 
 	for _, hook := range hooks {
 		t.Run(hook.ID, func(t *testing.T) {
@@ -75,13 +76,16 @@ func TestPreCommitHooks(t *testing.T) {
 			if !regexp.MustCompile(hook.Files).MatchString(file) {
 				t.Errorf("files %q: got no match with %s, want one", hook.Files, file)
 			}
+			if hook.Language != "script" {
+				t.Errorf("language: got %q, want script, with which pre-commit builds nothing by itself", hook.Language)
+			}
 			if hook.PassFilenames == nil || *hook.PassFilenames {
 				t.Error("pass_filenames: got true, want false")
 			}
 
 			ugly := strings.Replace(ciSite, "rack = ", "rack=", 1)
 			dir := putCISite(t, map[string]string{file: ugly, "site/x.prelettest.hcl": ciTestOf(t, "r1")})
-			runCI(t, dir, nil, 0, hook.Entry+" site")
+			runCI(t, dir, releases, 0, filepath.Join(source, hook.Entry)+" site")
 			got, err := os.ReadFile(filepath.Join(dir, file))
 			if err != nil {
 				t.Fatal(err)
@@ -91,7 +95,7 @@ func TestPreCommitHooks(t *testing.T) {
 			}
 
 			broken := map[string]string{file: "stage {\n", "site/x.prelettest.hcl": ciTestOf(t, "r1")}
-			runCI(t, putCISite(t, broken), nil, 10, hook.Entry+" site")
+			runCI(t, putCISite(t, broken), releases, 10, filepath.Join(source, hook.Entry)+" site")
 		})
 	}
 }
@@ -127,13 +131,19 @@ func runCI(t *testing.T, dir string, env []string, want int, script string) stri
 type action struct {
 	Name        string `json:"name"`
 	Description string `json:"description"`
-	Inputs      map[string]struct {
+	Branding    struct {
+		Icon  string `json:"icon"`
+		Color string `json:"color"`
+	} `json:"branding"`
+	Inputs map[string]struct {
 		Description string `json:"description"`
 		Default     string `json:"default"`
 	} `json:"inputs"`
 	Runs struct {
 		Using string `json:"using"`
 		Steps []struct {
+			ID    string            `json:"id"`
+			If    string            `json:"if"`
 			Uses  string            `json:"uses"`
 			With  map[string]string `json:"with"`
 			Name  string            `json:"name"`
@@ -181,7 +191,8 @@ func TestAction(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			dir := putCISite(t, c.files)
 			for _, step := range a.Runs.Steps {
-				if step.Run == "" || step.Name == "Build prelet" {
+				isGotten := step.Name == "Get prelet" || step.Name == "Build prelet"
+				if step.Run == "" || isGotten {
 					continue
 				}
 				if expression.MatchString(step.Run) {
@@ -222,37 +233,134 @@ func TestAction(t *testing.T) {
 	}
 }
 
+// runStep runs the script of a step of the Action, whose outputs it returns. It also checks that each step that is named
+// in a condition exists.
+func runStep(t *testing.T, name, source string, env []string, want int) (temp, outputs string) {
+	t.Helper()
+	var a action
+	readYAML(t, "action.yml", &a)
+	if a.Branding.Icon == "" || a.Branding.Color == "" {
+		t.Errorf("branding: got %v, want an icon and a color, which GitHub's marketplace requires", a.Branding)
+	}
+
+	temp = t.TempDir()
+	env = append(env, "SOURCE="+source, "RUNNER_TEMP="+temp, "GITHUB_PATH="+temp+"/path", "GITHUB_OUTPUT="+temp+"/output")
+	ids, isFound := map[string]bool{}, false
+	for _, step := range a.Runs.Steps {
+		for _, used := range regexp.MustCompile(`steps\.([a-z]+)\.`).FindAllStringSubmatch(step.If+step.With["key"], -1) {
+			if !ids[used[1]] {
+				t.Errorf("condition %q: got step %s, want one that is before it", step.If, used[1])
+			}
+		}
+		ids[step.ID] = true
+		if step.Name == name {
+			isFound = true
+			runCI(t, temp, env, want, step.Run)
+		}
+	}
+	if !isFound {
+		t.Errorf("action.yml: got no step %q, want one", name)
+	}
+	text, err := os.ReadFile(temp + "/output")
+	if err != nil && want == 0 && name == "Get prelet" {
+		t.Errorf("outputs of %s: got %v, want some", name, err)
+	}
+
+	return temp, string(text)
+}
+
+// putRelease writes the source of the release 0.99.7, as far as getting the program needs it, and a folder with the
+// files of that release, in which prelet is this build. It returns the source and a variable with the place.
+func putRelease(t *testing.T) (source string, env []string) {
+	t.Helper()
+	prelet, err := exec.LookPath("prelet")
+	if err != nil {
+		t.Fatal(err)
+	}
+	source = t.TempDir()
+	runCI(t, source, []string{"REPOSITORY=" + absolutePath(t, repository), "PRELET=" + prelet}, 0, `
+		mkdir -p tools releases/v0.99.7 usr/bin
+		cp "$REPOSITORY"/tools/{get-prelet,pre-commit,version}.sh tools/
+		sed '/^replace /d; s|prelet/plugins v0.0.0|prelet/plugins v0.99.7|' "$REPOSITORY/go.mod" >go.mod
+		printf '#!/bin/sh\nexec %s "$@"\n' "$PRELET" >usr/bin/prelet
+		chmod +x usr/bin/prelet
+		for arch in amd64 arm64; do tar -czf releases/v0.99.7/prelet-0.99.7-linux-$arch.tar.gz ./usr; done
+		rm -r usr
+		cd releases/v0.99.7
+		sha256sum * >SHA256SUMS`)
+
+	return source, []string{"RELEASES=file://" + source + "/releases"}
+}
+
+func absolutePath(t *testing.T, path string) string {
+	t.Helper()
+	path, err := filepath.Abs(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	return path
+}
+
+// TestActionGets runs the step that gets a released program: of the Action's own version, of another one, of none, and
+// with checksums or signatures that are wrong.
+func TestActionGets(t *testing.T) {
+	t.Parallel()
+	const sign = `ssh-keygen -q -t ed25519 -N "" -C "" -f key
+		mkdir -p packaging/keys
+		echo "prelet $(cat key.pub)" >packaging/keys/allowed_signers
+		ssh-keygen -q -Y sign -f key -n file releases/v0.99.7/SHA256SUMS`
+
+	for _, c := range []struct {
+		name, change, version string
+		want                  int
+		build                 string
+	}{
+		{name: "own release", build: "build=false\n"},
+		{name: "named release", version: "v0.99.7", change: "echo >>go.mod 'replace github.com/prelet/prelet/plugins => x'", build: "build=false\n"},
+		{name: "main", change: "echo >>go.mod 'replace github.com/prelet/prelet/plugins => x'", build: "build=true\n"},
+		{name: "not published", change: "rm -r releases/v0.99.7", build: "build=true\n"},
+		{name: "unknown release", version: "0.99.8", want: 1},
+		{name: "other program", change: "echo >>releases/v0.99.7/prelet-0.99.7-linux-amd64.tar.gz; echo >>releases/v0.99.7/prelet-0.99.7-linux-arm64.tar.gz", want: 1},
+		{name: "no checksum", change: ": >releases/v0.99.7/SHA256SUMS", want: 1},
+		{name: "signed", change: sign, build: "build=false\n"},
+		{name: "other signer", change: sign + "; rm key releases/v0.99.7/SHA256SUMS.sig; ssh-keygen -q -t ed25519 -N '' -f key <<<y; ssh-keygen -q -Y sign -f key -n file releases/v0.99.7/SHA256SUMS", want: 255},
+		{name: "changed sums", change: sign + "; echo >>releases/v0.99.7/SHA256SUMS", want: 255},
+		{name: "not signed", change: sign + "; rm releases/v0.99.7/SHA256SUMS.sig", version: "0.99.7", want: 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			source, env := putRelease(t)
+			runCI(t, source, nil, 0, "true; "+c.change)
+			temp, outputs := runStep(t, "Get prelet", source, append(env, "VERSION="+c.version), c.want)
+			if !strings.HasPrefix(outputs, c.build) {
+				t.Errorf("outputs: got %q, want %q first", outputs, c.build)
+			}
+
+			_, err := os.Stat(filepath.Join(temp, "prelet", "prelet"))
+			if isGotten := err == nil; isGotten != (c.build == "build=false\n") {
+				t.Errorf("the program: got %v, want it only from a release that is right", err)
+			}
+			if c.want == 0 {
+				path, err := os.ReadFile(filepath.Join(temp, "path"))
+				if want := filepath.Join(temp, "prelet") + "\n"; err != nil || string(path) != want {
+					t.Errorf("the path: got %q, %v; want %q", path, err, want)
+				}
+			}
+		})
+	}
+}
+
 // TestActionBuilds runs the step that builds prelet. `make check-action` selects it.
 func TestActionBuilds(t *testing.T) {
 	t.Parallel()
 	if os.Getenv("PRELET_ACTION") == "" {
 		t.Skip("links the program; PRELET_ACTION=1 selects it")
 	}
-	var a action
-	readYAML(t, "action.yml", &a)
-	source, err := filepath.Abs("../..")
-	if err != nil {
-		t.Fatal(err)
+	temp, _ := runStep(t, "Build prelet", absolutePath(t, repository), nil, 0)
+	out := runCI(t, temp, nil, 0, "prelet/prelet version")
+	if want := strings.TrimSpace(runCI(t, repository, nil, 0, "tools/version.sh")); !strings.Contains(out, want) {
+		t.Errorf("the built prelet: got %q, want its version %s", out, want)
 	}
-
-	for _, step := range a.Runs.Steps {
-		if step.Name != "Build prelet" {
-			continue
-		}
-		temp := t.TempDir()
-		path := filepath.Join(temp, "path")
-		runCI(t, temp, []string{"SOURCE=" + source, "RUNNER_TEMP=" + temp, "GITHUB_PATH=" + path, "CGO_ENABLED=0"}, 0, step.Run)
-		folder, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		out := runCI(t, temp, nil, 0, filepath.Join(strings.TrimSpace(string(folder)), "prelet")+" version")
-		if !strings.Contains(out, "prelet") {
-			t.Errorf("the built prelet: got %q, want its version", out)
-		}
-		return
-	}
-	t.Error("action.yml: got no step that builds prelet, want one")
 }
 
 // TestNightlyParts compares the parts that GitHub runs each night with those of `make nightly`.

@@ -14,8 +14,7 @@ import (
 // runners.
 var node24 = map[string]int{
 	"actions/attest-build-provenance": 4,
-	"actions/cache/restore":           5,
-	"actions/cache/save":              5,
+	"actions/cache":                   5,
 	"actions/checkout":                5,
 	"actions/deploy-pages":            5,
 	"actions/setup-go":                6,

@@ -1,11 +1,14 @@
 package app
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"hash/maphash"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/commit/generation"
@@ -25,14 +28,41 @@ func (e *Env) Hiding(source world.Source) world.Source {
 			e.Redactor.HideEvident(a.Why())
 		}
 		e.Redactor.HideEvident(a.Because)
-
-		var v any
-		if json.Unmarshal(a.Value, &v) == nil {
-			e.hideIn(v)
+		for _, secret := range findSecrets(a.Value) {
+			e.Redactor.Hide(secret)
 		}
 
 		return a
 	})
+}
+
+// searched has the secrets of answers by a hash of the answer: machines of a fleet give the same ones.
+var (
+	searched   sync.Map
+	searchSeed = sync.OnceValue(maphash.MakeSeed)
+)
+
+// findSecrets returns the secrets in an answer.
+func findSecrets(answer []byte) []string {
+	// Without escapes each text is in the document as it is, so a document that holds nothing is not parsed.
+	if bytes.IndexByte(answer, '\\') < 0 && !mayHaveSettings(string(answer)) && value.FindEvident(string(answer)) == nil {
+		return nil
+	}
+
+	hash := maphash.Bytes(searchSeed(), answer)
+	if known, ok := searched.Load(hash); ok {
+		return known.([]string)
+	}
+
+	own := Env{Redactor: value.NewRedactor()}
+	var v any
+	if json.Unmarshal(answer, &v) == nil {
+		own.hideIn(v)
+	}
+	found := own.Redactor.Hidden()
+	searched.Store(hash, found)
+
+	return found
 }
 
 // hideIn hides the secrets in each text of a document, and in each list of words.

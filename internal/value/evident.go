@@ -69,14 +69,14 @@ var (
 	// A JSON Web Token: two objects and a signature.
 	webToken = lazy.Regexp(`\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}`)
 	// The field of the kubelet's configuration begins with a small letter, so only a scheme makes that a header.
-	schemeHeader = lazy.Regexp(`(?im)\bauthorization["'\]]*\s*[:=]\s*[\["'\\\s-]*` +
+	schemeHeader = lazy.Regexp(`(?im)\Aauthorization["'\]]*\s*[:=]\s*[\["'\\\s-]*` +
 		`(?:basic|bearer|digest|negotiate|apikey|splunk)\s+(` + secretValue + `+)` + isBehind)
-	tokenHeader = lazy.Regexp(`(?im)\bauthorization["'\]]*\s*[:=]\s*[\["'\\\s-]*token\s+(` + secretValue + `+)` +
+	tokenHeader = lazy.Regexp(`(?im)\Aauthorization["'\]]*\s*[:=]\s*[\["'\\\s-]*token\s+(` + secretValue + `+)` +
 		isBehind)
 	bareHeader = lazy.Regexp(`(?m)\bA(?:uthorization|UTHORIZATION)["']?[ \t]*[:=][\[ \t"']*(` + secretValue + `+)` +
 		isBehind)
 	// In a sentence, only what has a digit is a secret.
-	headerWord = lazy.Regexp(`(?i)\bauthorization["'\]]*\s*[:=]\s*[\["'\\\s-]*` +
+	headerWord = lazy.Regexp(`(?i)\Aauthorization["'\]]*\s*[:=]\s*[\["'\\\s-]*` +
 		`(?:(?:basic|bearer|token|digest|negotiate|apikey|splunk)\s+)?(` + secretValue + `{8,})[ \t]`)
 	bearer = lazy.Regexp(`\bBearer\s+([A-Za-z0-9._~+/=*-]{6,})`)
 	basic  = lazy.Regexp(`\bBasic\s+([A-Za-z0-9+/]{6,}={0,2})`)
@@ -140,10 +140,10 @@ var evidentForms = sync.OnceValue(func() []form {
 		{PrivateKey, nil, findEncodedKeys},
 		{aToken, []string{"."}, findTokens},
 		{"a token of a service account", []string{"eyJ"}, groups(webToken, nil)},
-		{header, []string{"uthorization", "UTHORIZATION"}, groups(schemeHeader, isValue)},
-		{header, []string{"uthorization", "UTHORIZATION"}, groups(tokenHeader, isCredential)},
+		{header, headerNames, headers(schemeHeader, isValue)},
+		{header, headerNames, headers(tokenHeader, isCredential)},
 		{header, []string{"Authorization", "AUTHORIZATION"}, findBareHeaders},
-		{header, []string{"uthorization", "UTHORIZATION"}, groups(headerWord, isLongWord)},
+		{header, headerNames, headers(headerWord, isLongWord)},
 		{header, []string{"Bearer"}, groups(bearer, isBearer)},
 		{header, []string{"Basic"}, groups(basic, isEncodedPair)},
 		{"a password in a URL", []string{"@"}, findPasswords},
@@ -166,6 +166,36 @@ func groups(expression func() *regexp.Regexp, isSecret func(string) bool) func(s
 			for i := 2; i < len(m); i += 2 {
 				if m[i] >= 0 && isSecret(text[m[i]:m[i+1]]) {
 					out = append(out, [2]int{m[i], m[i+1]})
+				}
+			}
+		}
+
+		return out
+	}
+}
+
+// headerNames are the name of the header behind its first letter.
+var headerNames = []string{"uthorization", "UTHORIZATION"}
+
+// headers is groups for an expression that begins with the name of the header. Each configuration of the kubelet has a
+// field of that name, so the expression is tried only there.
+func headers(expression func() *regexp.Regexp, isSecret func(string) bool) func(string) [][2]int {
+	find := groups(expression, isSecret)
+
+	return func(text string) (out [][2]int) {
+		for _, name := range headerNames {
+			for from := 0; ; {
+				at := strings.Index(text[from:], name)
+				if at < 0 {
+					break
+				}
+				start := from + at - 1
+				from += at + len(name)
+				if start < 0 || start > 0 && joins(text[start-1]) {
+					continue
+				}
+				for _, m := range find(text[start:]) {
+					out = append(out, [2]int{start + m[0], start + m[1]})
 				}
 			}
 		}

@@ -22,11 +22,13 @@ type Redactor struct {
 	parent *Redactor // also gets each secret; nil: none
 
 	mu    sync.RWMutex
-	known map[string]bool
+	known map[string]bool // a secret; hiddenKey and a text that is only hidden
 	forms *forms
 	given *forms // of secrets that were added, and not only hidden
 	long  *forms // of these that are long enough for Holds
 }
+
+const hiddenKey = "hidden:"
 
 // NewRedactor returns a redactor without secrets.
 func NewRedactor() *Redactor {
@@ -82,10 +84,23 @@ func (r *Redactor) Hide(text string) {
 
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if key := "hidden:" + text; !r.known[text] && !r.known[key] {
+	if key := hiddenKey + text; !r.known[text] && !r.known[key] {
 		r.known[key] = true
 		r.forms = newForms(append(r.forms.all, secretForms([]byte(text))...))
 	}
+}
+
+// Hidden returns the texts of Hide.
+func (r *Redactor) Hidden() (out []string) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	for key := range r.known {
+		if text, isHidden := strings.CutPrefix(key, hiddenKey); isHidden {
+			out = append(out, text)
+		}
+	}
+
+	return out
 }
 
 // HideEvident hides what in a text is evidently a secret, also where it is shown without what makes it evident. A

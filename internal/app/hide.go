@@ -1,7 +1,6 @@
 package app
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -45,7 +44,8 @@ var (
 // findSecrets returns the secrets in an answer.
 func findSecrets(answer []byte) []string {
 	// Without escapes each text is in the document as it is, so a document that holds nothing is not parsed.
-	if bytes.IndexByte(answer, '\\') < 0 && !mayHaveSettings(string(answer)) && value.FindEvident(string(answer)) == nil {
+	whole := string(answer)
+	if !strings.Contains(whole, `\\`) && !mayHaveSettings(whole) && value.FindEvident(whole) == nil {
 		return nil
 	}
 

@@ -45,7 +45,7 @@ var (
 func findSecrets(answer []byte) []string {
 	// Without escapes each text is in the document as it is, so a document that holds nothing is not parsed.
 	whole := string(answer)
-	if !strings.Contains(whole, `\\`) && !mayHaveSettings(whole) && value.FindEvident(whole) == nil {
+	if !strings.Contains(whole, `\`) && !mayHaveSettings(whole) && value.FindEvident(whole) == nil {
 		return nil
 	}
 

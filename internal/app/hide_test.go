@@ -13,6 +13,7 @@ func TestFindSecrets(t *testing.T) {
 		{"https://mirror.example.com/x?access_token=0123456789abcdef", "0123456789abcdef"},
 		{"Authorization: Bearer 0123456789abcdef", "0123456789abcdef"},
 		{"authorization: basic dXNlcjpwYXNzd29yZA==", "dXNlcjpwYXNzd29yZA=="},
+		{"x\nauthorization: basic dXNlcjpwYXNzd29yZA==", "dXNlcjpwYXNzd29yZA=="},
 		{"--storage-driver-password=Zx81-Zx81", "Zx81-Zx81"},
 		{"A=1\nKUBELET_ARGS=\"--manifest-url-header=X-Key:Zx81-Zx81\"\n", "X-Key:Zx81-Zx81"},
 		{"staticPodURLHeader:\n  X-Key:\n  - Zx81-Zx81\n", "Zx81-Zx81"},

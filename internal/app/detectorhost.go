@@ -14,8 +14,7 @@ func (e *Env) DetectorHost(w Where) *detector.Host {
 	o := detector.HostConfig{
 		Root:    w.Root,
 		Redact:  e.Redactor.String,
-		Helper:  findHelper(),
-		NoSite:  func() bool { return Verifier(w.Root) != nil },
+		NoSite:  func() bool { return verifier(w.Root) != nil },
 		Digests: filepath.Join(w.StateDir(), detector.CacheFile),
 	}
 	if w.Hardware != "" {
@@ -39,20 +38,4 @@ func (e *Env) DetectorHost(w Where) *detector.Host {
 		e.Detectors(&o)
 	}
 	return detector.New(o)
-}
-
-// findHelper returns the path of prelet-detect next to this program, where both were built; "" for the package's.
-func findHelper() string {
-	if _, err := os.Stat(detector.DefaultHelper); err == nil {
-		return ""
-	}
-	self, err := os.Executable()
-	if err != nil {
-		return ""
-	}
-	next := filepath.Join(filepath.Dir(self), filepath.Base(detector.DefaultHelper))
-	if _, err := os.Stat(next); err != nil {
-		return ""
-	}
-	return next
 }

@@ -8,12 +8,13 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"github.com/prelet/prelet/internal/app/bundle"
 	"github.com/prelet/prelet/internal/app/userfile"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet/known"
-	"github.com/prelet/prelet/internal/platform/machineid"
+	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/probe"
 	"github.com/prelet/prelet/internal/probe/kubeletbin"
 	"github.com/prelet/prelet/internal/world"
@@ -38,6 +39,8 @@ type Where struct {
 	Binaries      map[string]*kubeletbin.Binary // those of Kubelets, by version
 	TakesKubelets bool                          // more than one
 	IsRun         bool                          // the kubelet's binary is asked only if there is a generation to lose
+	IsPast        bool                          // see lang.Options
+	Files         lang.Files                    // where Config is read, without a signature; nil: on this machine
 }
 
 // Check refuses flags that exclude each other, and missing paths. It makes Root absolute.
@@ -62,12 +65,18 @@ func (w *Where) Check() error {
 	if err := w.openKubelets(); err != nil {
 		return err
 	}
-	if err := w.checkPaths(); err != nil {
-		return err
+	for _, path := range w.Config { // links in it are checked when they are read
+		if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+			return fault.Usage.Errorf("%s: no such file or folder (--config)", path)
+		}
 	}
-
-	if w.Root == "" {
-		return nil
+	err := cmp.Or(
+		CheckFolder("--root", w.Root),
+		CheckFolder("--objects", w.Objects),
+		CheckFolder("--hardware", w.Hardware),
+	)
+	if err != nil || w.Root == "" {
+		return err
 	}
 
 	abs, err := filepath.Abs(w.Root)
@@ -120,89 +129,74 @@ func (w *Where) TakeKubelet(found kubeletbin.Examined) {
 	}
 }
 
-// checkPaths refuses missing paths. Links in Config are checked when they are read.
-func (w *Where) checkPaths() error {
-	for _, path := range w.Config {
-		if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
-			return fault.Usage.Errorf("%s: no such file or folder (--config)", path)
-		}
-	}
-
-	return cmp.Or(
-		CheckFolder("--root", w.Root),
-		CheckFolder("--objects", w.Objects),
-		CheckHardware(w.Hardware),
-	)
-}
-
-// CheckFolder refuses the value of a flag unless it is "" or a folder.
+// CheckFolder refuses the value of a flag unless it is "" or a folder. The one of --hardware has a recorded machine; it
+// may also be a file with facts.
 func CheckFolder(flag, path string) error {
-	st, err := statFlag(flag, path, "no such folder")
-	if err == nil && st != nil && !st.IsDir() {
-		err = fault.Usage.Errorf("%s %s: no such folder", flag, path)
+	if path == "" {
+		return nil
+	}
+	missing := "no such folder"
+	isHardware := flag == "--hardware"
+	if isHardware {
+		missing += " or file"
 	}
 
-	return err
-}
-
-// CheckHardware refuses the value of --hardware unless it is "", facts, or a folder with a recorded machine.
-func CheckHardware(path string) error {
-	st, err := statFlag("--hardware", path, "no such folder or file")
-	if err != nil || st == nil || !st.IsDir() {
-		return err
-	}
-	if _, err := os.Stat(filepath.Join(path, "sys")); err != nil {
-		return fault.Usage.Errorf("--hardware %s: this is not a recorded machine: it has no folder sys", path)
+	st, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return fault.Usage.Errorf("%s %s: permission denied", flag, path)
+	case err != nil || !st.IsDir() && !isHardware:
+		return fault.Usage.Errorf("%s %s: %s", flag, path, missing)
+	case st.IsDir() && isHardware:
+		if _, err := os.Stat(filepath.Join(path, "sys")); err != nil {
+			return fault.Usage.Errorf("--hardware %s: this is not a recorded machine: it has no folder sys", path)
+		}
 	}
 
 	return nil
 }
 
-// statFlag describes the file that the value of a flag names; nil for "".
-func statFlag(flag, path, missing string) (fs.FileInfo, error) {
-	if path == "" {
-		return nil, nil
-	}
-	st, err := os.Stat(path)
-	if errors.Is(err, fs.ErrPermission) {
-		missing = "permission denied"
-	}
-	if err != nil {
-		return nil, fault.Usage.Errorf("%s %s: %s", flag, path, missing)
-	}
-
-	return st, nil
-}
-
-// Given is what a command was given, checked and read. The steps after it use nothing else: layers (Load), variables
-// (checkVariables), the world (OpenWorld), and the plan.
+// Given is what a command was given, checked and read once, for one node or for many. The steps after it use nothing
+// else: the layers of the site, variables, the world (OpenWorld), and the plan.
 type Given struct {
 	Where
-	Values   map[string]probe.Given // of the command line, by name
-	Recorded *world.Recording       // answers the questions; nil: this machine does
+	Values  map[string]probe.Given // of the command line, by name
+	Loaded  *LoadedSite            // nil: the site in each recording
+	IsOlder bool                   // to compare with: the newer site may declare more variables
+
+	mu       sync.Mutex
+	recorded map[string]func() *LoadedSite // sites of recordings, by their files
 }
 
-// read checks what a command was given, and reads its variables and its recording.
-func (w Where) read() (g Given, err error) {
+// Read checks what a command was given, and reads its variables and its site.
+func (e *Env) Read(w Where) (*Given, error) {
 	if err := w.Check(); err != nil {
-		return g, err
-	}
-	if g.Values, err = w.ReadVariables(); err != nil {
-		return g, err
-	}
-	g.Recorded, err = w.ReadRecording()
-	g.Where = w
-
-	return g, err
-}
-
-// findMachine returns the machine that the node is; an unknown one with recorded hardware.
-func (w *Where) findMachine() machineid.Machine {
-	if w.Hardware != "" {
-		return machineid.Machine{}
+		return nil, err
 	}
 
-	return machineid.Of(w.Root)
+	g := &Given{Where: w, Values: map[string]probe.Given{}}
+	for _, path := range w.VarFiles {
+		text, err := userfile.ReadInput(path, userfile.MaxBytes)
+		if err != nil {
+			return nil, fault.Usage.Errorf("--var-file %s: %s", path, err)
+		}
+		values, err := lang.ParseVarsFile(path, text)
+		if err != nil {
+			return nil, fault.Usage.Errorf("--var-file %s", err)
+		}
+		for name, value := range values {
+			g.Values[name] = probe.Given{Text: value, Source: "--var-file " + path, IsFile: true}
+		}
+	}
+	for _, v := range w.Variables {
+		name, value, _ := strings.Cut(v, "=")
+		g.Values[name] = probe.Given{Text: value, Source: "--var"}
+	}
+	if len(w.Config) > 0 || w.From == "" {
+		g.Loaded = e.Load(w, nil)
+	}
+
+	return g, nil
 }
 
 // StateDir returns prelet's own folder.
@@ -210,23 +204,13 @@ func (w *Where) StateDir() string {
 	return filepath.Join("/", w.Root, "var/lib/prelet")
 }
 
-// ReadRecording reads the recording of w.From; nil for this machine.
-func (w *Where) ReadRecording() (*world.Recording, error) {
-	if w.From == "" {
+// ReadRecording reads a recording, or the one in a bundle; nil for "", which is this machine.
+func ReadRecording(path string) (*world.Recording, error) {
+	if path == "" {
 		return nil, nil
 	}
 
-	return ReadRecording(w.From)
-}
-
-// ReadRecording reads a recording, or the one in a bundle.
-func ReadRecording(path string) (*world.Recording, error) {
-	read := readRecordingFile
-	if bundle.IsNamed(path) {
-		read = bundle.ReadRecording
-	}
-
-	r, err := read(path)
+	r, err := bundle.ReadRecording(path)
 	switch {
 	case os.IsNotExist(err):
 		return nil, fault.RecordingInvalid.Errorf("--from %s: no such recording", path)
@@ -235,16 +219,6 @@ func ReadRecording(path string) (*world.Recording, error) {
 	}
 
 	return r, nil
-}
-
-func readRecordingFile(path string) (*world.Recording, error) {
-	f, err := userfile.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-
-	return world.Decode(f)
 }
 
 // ListRecordings returns the recordings of a folder by name, at least one; nil where from is not a folder.

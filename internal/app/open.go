@@ -32,14 +32,16 @@ import (
 
 // Node is a site with the source that answers its questions.
 type Node struct {
-	Given
+	*Given
 	env       *Env
 	Site      *lang.Site
+	Found     hcl.Diagnostics  // while it was opened; where they have errors, there is nothing to plan
+	Recorded  *world.Recording // answers the questions; nil: this machine does
 	Source    world.Source
 	Live      *probe.Live   // nil with a recording
 	Asker     *dryrun.Asker // of the installed kubelet, nil if that is not asked
-	askers    askers
-	detectors *detector.Host           // likewise
+	askers    dryrun.Askers
+	Detectors *detector.Host           // nil with a recording
 	asked     *rehearsal.Source        // nil where every answer is the node's
 	Store     *generation.Store        // nil where it could not be opened
 	past      func() *world.LastGood   // the last good generation's recording; nil where none counts
@@ -47,6 +49,7 @@ type Node struct {
 	units     Manager                  // to be closed; nil where another has it, or there is none
 	Machine   func() machineid.Machine // read once
 	Only      hclsyntax.Expression     // see boot.Input
+	isHere    bool                     // the node is this machine
 	IsPartial bool                     // see boot.Input
 	Advises   bool                     // see boot.Input
 	Explains  bool                     // see boot.Input
@@ -54,50 +57,63 @@ type Node struct {
 }
 
 // Open opens what a command works on: given → layers → variables → world → site. store may be nil; it stays the
-// caller's, as the node is: see Close. The messages are those of loading; where they have errors, there is nothing to
-// plan.
-func (e *Env) Open(w Where, store *generation.Store) (*Node, hcl.Diagnostics, error) {
-	g, err := w.read()
+// caller's, as the node is: see Close.
+func (e *Env) Open(w Where, store *generation.Store) (*Node, error) {
+	g, err := e.Read(w)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	s, diags := g.Load(e.Version)
-	n, diags := e.OpenWorld(g, store, &LoadedSite{Site: s, Diags: diags})
+	recorded, err := ReadRecording(w.From)
+	if err != nil {
+		return nil, err
+	}
 
-	return n, diags, nil
+	return e.OpenWorld(g, recorded, store), nil
 }
 
-// OpenWorld opens the world for a site that was loaded with some messages.
-func (e *Env) OpenWorld(g Given, store *generation.Store, l *LoadedSite) (*Node, hcl.Diagnostics) {
+// OpenWorld opens one node of what was given: that of a recording, or this machine for nil.
+func (e *Env) OpenWorld(g *Given, recorded *world.Recording, store *generation.Store) *Node {
+	l := g.siteOf(e, recorded)
 	n := &Node{
-		Given:   g,
-		env:     e,
-		Store:   store,
-		Site:    l.Site,
-		checks:  &l.checks,
-		Machine: sync.OnceValue(g.findMachine),
+		Given:    g,
+		env:      e,
+		Store:    store,
+		Site:     l.Site,
+		Found:    slices.Clone(l.Diags), // those of a site may be of several nodes
+		Recorded: recorded,
+		askers:   dryrun.Askers{},
+		checks:   &l.checks,
+		isHere:   g.Root == "" && g.Hardware == "" || e.On != nil,
+		Machine: sync.OnceValue(func() machineid.Machine {
+			if g.Hardware != "" {
+				return machineid.Machine{} // unknown
+			}
+
+			return machineid.Of(g.Root)
+		}),
 	}
-	LearnSite(e.Redactor, g.Values, l.Site)
-	diags := slices.Clone(l.Diags) // those of a site may be of several nodes
-	switch {
-	case !diags.HasErrors():
-		diags = checkVariables(diags, g.Values, l.Site)
-	case g.Recorded == nil: // what they show of the site may be a copy of a credential
-		e.LearnCredentials(g.Where, l.Site)
+	unknown := LearnSite(e.Redactor, g.Values, l.Site)
+	if !l.Diags.HasErrors() && !g.IsOlder {
+		n.Found = append(n.Found, unknown...)
 	}
-	if g.Recorded != nil {
-		n.Source = g.Recorded.Source()
-		n.rehearse()
+	if recorded != nil {
+		n.Source = recorded.Source()
 	} else {
 		n.openLive()
 	}
+	if recorded != nil || n.KubeletVersion != "" || len(n.Binaries) > 0 {
+		n.rehearse()
+	}
+	if recorded == nil && l.Diags.HasErrors() { // what they show of the site may be a copy of a credential
+		n.Live.LearnSecrets()
+	}
 
-	return n, diags
+	return n
 }
 
 // KeepDigests stores the digests of the detectors that ran.
 func (n *Node) KeepDigests() error {
-	digests := n.detectors.Digests()
+	digests := n.Detectors.Digests()
 	if digests == nil {
 		return nil
 	}
@@ -199,17 +215,12 @@ func (n *Node) newestKnown() time.Time {
 }
 
 // PlanUnless is Plan with the diagnostics of opening the node. Where they have an error, it does not plan.
-func (n *Node) PlanUnless(
-	ctx context.Context,
-	found hcl.Diagnostics,
-	event func(boot.StageReport),
-) *boot.Plan {
-	if found.HasErrors() {
-		return &boot.Plan{Site: n.Site, Diagnostics: found}
+func (n *Node) PlanUnless(ctx context.Context, event func(boot.StageReport)) *boot.Plan {
+	if n.Found.HasErrors() {
+		return &boot.Plan{Site: n.Site, Diagnostics: n.Found}
 	}
-	found = append(found, n.checkStore()...)
 	p := n.Plan(ctx, event)
-	p.Diagnostics = append(found, p.Diagnostics...)
+	p.Diagnostics = slices.Concat(n.Found, n.checkStore(), p.Diagnostics)
 	return p
 }
 

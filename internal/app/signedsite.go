@@ -14,7 +14,6 @@ import (
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/commit"
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/platform/signature"
@@ -31,12 +30,18 @@ const (
 	counterFile = "site-counter"
 )
 
-// Verifier returns the function that verifies a site with the keys of the image below root; nil if the image has no
+// verifier returns the function that verifies a site with the keys of the image below root; nil if the image has no
 // file with keys.
-func Verifier(root string) func(text, sig []byte) error {
+func verifier(root string) func(text, sig []byte) error {
 	keys, loose, unreadable := nodefile.Root(root).InspectText(signersFile)
-	if unreadable != nil && unreadable.Code == fault.Absent && !isDangling(root) {
-		return nil
+	if unreadable != nil && unreadable.Code == fault.Absent {
+		look, err := nodefile.Root(root).Look(signersFile, nodefile.FollowAbove)
+		if errors.Is(err, fs.ErrNotExist) { // not so a link to nothing, which must not turn the check off
+			return nil
+		}
+		if err == nil {
+			look.Close()
+		}
 	}
 
 	return func(text, sig []byte) error {
@@ -55,37 +60,8 @@ func Verifier(root string) func(text, sig []byte) error {
 	}
 }
 
-// warnUnsigned warns of a site that this image does not let run: with --config it can be planned all the same.
-func warnUnsigned(o lang.Options) hcl.Diagnostics {
-	if o.Verify == nil {
-		return nil
-	}
-
-	_, diags := lang.Load(lang.OS(), o)
-	for _, d := range diags {
-		if origin.CodeOf(d) == fault.SiteSignature && d.Severity == hcl.DiagError {
-			return hcl.Diagnostics{origin.Warning(
-				fault.SiteSignature, hcl.Range{}, "prelet run refuses this site",
-				"The image requires a signature (%s), and: %s", signersFile, d.Detail,
-			)}
-		}
-	}
-
-	return nil
-}
-
-// isDangling reports whether the file with the keys is a link to nothing, which must not turn the check off.
-func isDangling(root string) bool {
-	look, err := nodefile.Root(root).Look(signersFile, nodefile.FollowAbove)
-	if err == nil {
-		look.Close()
-	}
-
-	return !errors.Is(err, fs.ErrNotExist)
-}
-
-// CheckCounter refuses a signed site with a lower counter than the last: an old version that someone has put back.
-func CheckCounter(stateDir string, counter uint64) *hcl.Diagnostic {
+// checkCounter refuses a signed site with a lower counter than the last: an old version that someone has put back.
+func checkCounter(stateDir string, counter uint64) *hcl.Diagnostic {
 	const summary = "The signed site may be older than the last one"
 	if counter == 0 {
 		return nil

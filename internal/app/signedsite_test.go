@@ -22,11 +22,11 @@ func TestCheckCounter(t *testing.T) {
 			t.Fatal(err)
 		}
 
-		got := CheckCounter(dir, 7)
+		got := checkCounter(dir, 7)
 		if (got != nil) != isRefused || got != nil && origin.CodeOf(got) != fault.SiteSignature {
 			t.Errorf("checkCounter(7) after %q: got %v, want refused %t", text, got, isRefused)
 		}
-		if got := CheckCounter(dir, 0); got != nil {
+		if got := checkCounter(dir, 0); got != nil {
 			t.Errorf("checkCounter of a site that was not checked, after %q: got %v, want nil", text, got)
 		}
 	}
@@ -35,7 +35,7 @@ func TestCheckCounter(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(folder, counterFile), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if got := CheckCounter(folder, 7); got == nil {
+	if got := checkCounter(folder, 7); got == nil {
 		t.Error("checkCounter with a folder in place of the file: got nil, want it refused")
 	}
 
@@ -43,10 +43,10 @@ func TestCheckCounter(t *testing.T) {
 	if err := os.Symlink("nowhere", filepath.Join(dangling, counterFile)); err != nil {
 		t.Fatal(err)
 	}
-	if got := CheckCounter(dangling, 7); got == nil || !strings.Contains(got.Detail, "a link that leads nowhere") {
+	if got := checkCounter(dangling, 7); got == nil || !strings.Contains(got.Detail, "a link that leads nowhere") {
 		t.Errorf("checkCounter with a link to nothing: got %v, want it refused as such", got)
 	}
-	if got := CheckCounter(t.TempDir(), 7); got != nil {
+	if got := checkCounter(t.TempDir(), 7); got != nil {
 		t.Errorf("checkCounter on a new node: got %v, want nil", got)
 	}
 }

@@ -1,10 +1,9 @@
 package app
 
 import (
-	"context"
+	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"github.com/prelet/prelet/internal/app/dryrun"
 	"github.com/prelet/prelet/internal/app/rehearsal"
@@ -12,27 +11,38 @@ import (
 	"github.com/prelet/prelet/internal/app/waits"
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/commit/generation"
-	"github.com/prelet/prelet/internal/detector"
-	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/platform/systemd"
 	"github.com/prelet/prelet/internal/probe"
 	"github.com/prelet/prelet/internal/probe/kubeletbin"
-	"github.com/prelet/prelet/internal/world"
 )
 
-// rehearse puts the values of flags in place of answers of the recording.
+// rehearse puts the values of flags in place of answers of the recording, and those about the kubelet in place of this
+// machine's, which has the others.
 func (n *Node) rehearse() {
+	binaries := dryrun.AskBinaries(n.Binaries, n.env.Redactor.String)
 	n.asked = &rehearsal.Source{
 		Recording: n.Source,
 		Site:      n.Site,
-		Given:     n.Values,
 		Kubelet:   n.KubeletVersion,
+		Binaries:  binaries,
 	}
-	n.asked.Binaries, n.askers = n.AskBinaries(n.env)
-	if n.Objects != "" {
-		n.asked.Objects = probe.Objects(n.Objects)
+	if n.Recorded != nil {
+		n.asked.Given = n.Values
+		if n.Objects != "" {
+			n.asked.Objects = probe.Objects(n.Objects)
+		}
+	} else if len(n.Binaries) > 0 && n.isHere && os.Geteuid() == 0 {
+		unit := unitflags.Unit{Root: nodefile.Root(n.Root), Name: boot.KubeletUnit(n.Site)}
+		if _, _, err := unit.ListWords(); err == nil { // it has the kubelet's command line
+			for _, a := range binaries {
+				a.Root = unit.Root
+				a.Secret = n.Secret
+				a.Folder = folderForDryRuns()
+			}
+		}
 	}
+	maps.Copy(n.askers, binaries)
 	n.Source = n.asked
 }
 
@@ -43,7 +53,7 @@ func (n *Node) openLive() {
 		n.Store, _ = generation.OpenReadOnly(generation.StoreConfig{Root: n.Root, Dir: n.StateDir()})
 	}
 	n.waits = &waits.Reporter{Say: e.Say}
-	n.detectors = e.DetectorHost(n.Where)
+	n.Detectors = e.DetectorHost(n.Where)
 	options := probe.Sources{
 		Root:        n.Root,
 		Hardware:    n.Hardware,
@@ -54,96 +64,30 @@ func (n *Node) openLive() {
 		Credentials: e.Credentials(n.Where),
 		Store:       n.Store,
 		StateDir:    n.StateDir(),
-		Detectors:   n.detectors,
+		Detectors:   n.Detectors,
 		Unit:        boot.KubeletUnit(n.Site),
 		OnRetry:     n.waits.Retry,
 		WaitClock:   n.waits.AnnounceClock(systemd.WaitClock),
 	}
 	if a := n.newAsker(); a != nil {
 		n.Asker = a
-		n.askers = append(n.askers, a)
+		n.askers[""] = a
 		options.DryRun = a.Answer
 	}
-	if m := e.manager(); m != nil {
-		options.Units = m
-		if e.On == nil {
-			n.units = m
-			options.InhibitDelay = systemd.InhibitDelay
-		}
+	switch {
+	case e.On == nil && systemd.IsRunning():
+		n.units = systemd.NewConn()
+		options.Units = n.units
+		options.InhibitDelay = systemd.InhibitDelay
+	case e.On != nil && e.On.Systemd:
+		options.Units = e.On.Units
 	}
 
 	n.Live = probe.New(options)
 	n.Source = n.Live
-	if n.KubeletVersion != "" || len(n.Binaries) > 0 {
-		n.asked = &rehearsal.Source{
-			Recording: n.Live,
-			Site:      n.Site,
-			Kubelet:   n.KubeletVersion,
-		}
-		answers, all := n.AskBinaries(e)
-		if n.knowsUnit() {
-			for _, a := range all {
-				a.Root = nodefile.Root(n.Root)
-				a.Secret = n.Secret
-				a.Folder = folderForDryRuns()
-			}
-		}
-		n.asked.Binaries = answers
-		n.askers = append(n.askers, all...)
-		n.Source = n.asked
-	}
 	if n.Store != nil {
 		n.past = n.Live.LastGood
 	}
-}
-
-// knowsUnit reports whether the kubelet's command line can be read in the files of its unit: on this machine, as root.
-func (n *Node) knowsUnit() bool {
-	if len(n.Binaries) == 0 || !n.isHere() || os.Geteuid() != 0 {
-		return false
-	}
-	_, _, err := unitflags.Unit{Root: nodefile.Root(n.Root), Name: boot.KubeletUnit(n.Site)}.ListWords()
-
-	return err == nil
-}
-
-// isHere reports whether the node is this machine.
-func (n *Node) isHere() bool { return n.Root == "" && n.Hardware == "" || n.env.On != nil }
-
-// askers ask kubelets' binaries about a plan; none: no binary is asked.
-type askers []*dryrun.Asker
-
-// Finish gives all the kubelet of a plan.
-func (all askers) Finish(k boot.FinishedKubelet) {
-	for _, a := range all {
-		a.Finish(k)
-	}
-}
-
-// WereAsked reports whether one of them was asked.
-func (all askers) WereAsked() bool {
-	return slices.ContainsFunc(all, (*dryrun.Asker).WasAsked)
-}
-
-// AskBinaries returns what answers for the binaries of Kubelets, by version. They know of the node what the plan does.
-func (w *Where) AskBinaries(e *Env) (answers map[string]world.Source, all askers) {
-	answers = map[string]world.Source{}
-	for version, binary := range w.Binaries {
-		asker := &dryrun.Asker{
-			Binary: func() *kubeletbin.Binary { return binary },
-			Run:    kubeletbin.DryRun.Run,
-			Redact: e.Redactor.String,
-		}
-		all = append(all, asker)
-		answers[version] = world.Adapters{
-			world.DryRun.Adapt(asker.Answer),
-			world.Accepts.Adapt(func(ctx context.Context, _ world.AcceptsReq) world.Answer {
-				return probe.AnswerAccepts(ctx, binary, true)
-			}),
-		}
-	}
-
-	return answers, all
 }
 
 // newAsker returns what asks the kubelet's binary of this machine, as root, whether it accepts a plan, or that of an
@@ -162,7 +106,7 @@ func (n *Node) newAsker() *dryrun.Asker {
 	if n.env.On != nil {
 		run = n.env.On.DryRun
 	}
-	if !n.isHere() || n.KubeletVersion != "" || os.Geteuid() != 0 {
+	if !n.isHere || n.KubeletVersion != "" || os.Geteuid() != 0 {
 		return nil
 	}
 	if n.IsRun && n.Generation() == 0 {
@@ -196,18 +140,6 @@ func (e *Env) Credentials(w Where) systemd.Credentials {
 	return own.OfUnit(ApplyUnit, BootUnit)
 }
 
-// manager returns systemd of the machine that commands work on; nil where there is none.
-func (e *Env) manager() Manager {
-	switch {
-	case e.On == nil && systemd.IsRunning():
-		return systemd.NewConn()
-	case e.On != nil && e.On.Systemd:
-		return e.On.Units
-	}
-
-	return nil
-}
-
 // folderForDryRuns returns where root makes the private folders of dry runs, which may have secrets: in memory.
 func folderForDryRuns() string {
 	for _, dir := range []string{RunDir, filepath.Dir(RunDir)} {
@@ -217,23 +149,4 @@ func folderForDryRuns() string {
 	}
 
 	return ""
-}
-
-// NewProbe returns what answers questions about the hardware and the credentials of a node.
-func (e *Env) NewProbe(w Where, s *lang.Site, host *detector.Host) *probe.Live {
-	return probe.New(probe.Sources{
-		Hardware:    w.Hardware,
-		Root:        w.Root,
-		Site:        s,
-		Redactor:    e.Redactor,
-		Credentials: e.Credentials(w),
-		Detectors:   host,
-	})
-}
-
-// LearnCredentials adds the credentials of the node to the redactor.
-func (e *Env) LearnCredentials(w Where, site *lang.Site) {
-	live := e.NewProbe(w, site, nil)
-	defer live.Close()
-	live.LearnSecrets()
 }

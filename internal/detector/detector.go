@@ -13,6 +13,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -42,7 +43,7 @@ type HostConfig struct {
 	SiteLocks []string // lock files with precedence over fragments, in order; nil is SiteLock below Root
 	Elsewhere bool     // SiteLocks are not those of a node
 	RunDir    string   // slots and sockets; "" is /run/prelet/detectors
-	Helper    string   // prelet-detect; "" is DefaultHelper
+	Helper    string   // prelet-detect; "" is the installed one, or that next to this program, where both were built
 	Tree      string   // root of a recorded machine that detectors read instead of /
 	Passwd    string   // where the users of detectors are looked up; "" is /etc/passwd
 	Digests   string   // the file with what Host.Digests returned to an earlier run; "": none
@@ -64,10 +65,10 @@ type Host struct {
 	turn      chan struct{}   // holds one element while a detector takes a user; others wait in order
 }
 
-// New returns a Host. It reads and starts nothing.
+// New returns a Host. It starts nothing.
 func New(o HostConfig) *Host {
 	o.RunDir = cmp.Or(o.RunDir, "/run/prelet/detectors")
-	o.Helper = cmp.Or(o.Helper, DefaultHelper)
+	o.Helper = cmp.Or(o.Helper, findHelper())
 	o.Passwd = cmp.Or(o.Passwd, "/etc/passwd")
 	if o.Redact == nil {
 		o.Redact = func(s string) string { return s }
@@ -77,6 +78,24 @@ func New(o HostConfig) *Host {
 	h.kept = sync.OnceValue(h.readDigests)
 
 	return h
+}
+
+// findHelper returns the path of prelet-detect where HostConfig does not name it.
+func findHelper() string {
+	if self, err := os.Executable(); err == nil {
+		next := filepath.Join(filepath.Dir(self), filepath.Base(DefaultHelper))
+		if !exists(DefaultHelper) && exists(next) {
+			return next
+		}
+	}
+
+	return DefaultHelper
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+
+	return err == nil
 }
 
 func (h *Host) path(p string) string {

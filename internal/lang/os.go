@@ -13,6 +13,14 @@ func OS() Files { return osFiles{} }
 
 type osFiles struct{}
 
+// AnyOwner returns the files of this machine for a site that does not control it, as in a checkout or in a container of
+// CI: other users may change them.
+func AnyOwner() Files { return anyOwner{} }
+
+type anyOwner struct{ osFiles }
+
+func (anyOwner) CheckTrusted(string) error { return nil }
+
 func (osFiles) Lstat(name string) (fs.FileInfo, error) {
 	return os.Lstat(name)
 }

@@ -50,7 +50,7 @@ func (p *planner) Plan(ctx context.Context) commit.ProposalInput {
 	where := p.Where
 	where.IsRun = true
 	stopLoading := p.Host.ExtendTimeout(app.MaxLoading)
-	n, diags, err := p.Env.Open(where, p.Store)
+	n, err := p.Env.Open(where, p.Store)
 	stopLoading()
 	took := now().Sub(began)
 	p.Report.Span(report.KindStep, "read the site", began, took)
@@ -61,8 +61,8 @@ func (p *planner) Plan(ctx context.Context) commit.ProposalInput {
 
 	p.node = n
 	n.Source = app.TimeQuestions(n.Source, now, p.Report.StageSpan)
-	if diags.HasErrors() {
-		return commit.ProposalInput{Plan: &boot.Plan{Site: n.Site, Diagnostics: diags}}
+	if n.Found.HasErrors() {
+		return commit.ProposalInput{Plan: &boot.Plan{Site: n.Site, Diagnostics: n.Found}}
 	}
 
 	stopExtending := p.Host.ExtendTimeout(0)
@@ -74,7 +74,7 @@ func (p *planner) Plan(ctx context.Context) commit.ProposalInput {
 			p.Env.Progress(e)
 		}
 	})
-	out.Diagnostics = append(diags, out.Diagnostics...)
+	out.Diagnostics = append(n.Found, out.Diagnostics...)
 	app.KeepCounter(p.Where.StateDir(), out)
 	o := n.ApplyOptions(out)
 	if !out.Complete {

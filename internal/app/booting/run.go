@@ -220,13 +220,13 @@ func runRoot(ctx context.Context, e *app.Env, h *app.Host, o RunOptions) (Ran, e
 		e.SayError(commit.KeepMachine(store, withoutHost(machineid.Of(o.Root)), h.CertifiedNode, true))
 	}
 
-	n, diags, err := e.Open(o.Where, store)
+	n, err := e.Open(o.Where, store)
 	if err != nil {
 		return Ran{}, err
 	}
 	defer n.Close()
 
-	p := n.PlanUnless(ctx, diags, e.Progress)
+	p := n.PlanUnless(ctx, e.Progress)
 	app.KeepCounter(o.StateDir(), p)
 	res := commit.RunBelowRoot(n.ApplyOptions(p), o.Retry, o.Root)
 	if res.Err == nil && o.Hardware == "" {

@@ -72,8 +72,18 @@ func ReadStatus(path string) (*report.Status, error) {
 	return s, nil
 }
 
-// ReadRecording returns the recording in a bundle.
+// ReadRecording returns the recording in a bundle, or in a file of its own.
 func ReadRecording(path string) (*world.Recording, error) {
+	if !IsNamed(path) {
+		f, err := userfile.Open(path)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+
+		return world.Decode(f)
+	}
+
 	text, err := readFile(path, RecordingName, world.MaxRecording)
 	if err != nil {
 		return nil, err

@@ -31,7 +31,7 @@ type Run func(kubeletbin.DryRun, context.Context) (kubeletbin.Verdict, error)
 type Asker struct {
 	Binary func() *kubeletbin.Binary
 	Run    Run  // nil: the binary is not started, and the start of the kubelet is the answer
-	IsRun  bool // the plan is that of a run, and not for a person: the binary is not asked again about what is in place
+	IsRun  bool // the plan is that of a run, not for a person: the binary is not asked again about what is in place
 	// Of the node whose files the kubelet reads; Secret is nil for another machine, of which only the plan is known.
 	Root   nodefile.Root
 	Secret func(name string) ([]byte, error)
@@ -44,6 +44,40 @@ type Asker struct {
 	finished boot.FinishedKubelet
 	wasAsked bool
 	digest   string
+}
+
+// Askers ask kubelets' binaries about a plan, by version; "" is the installed one. None: no binary is asked.
+type Askers map[string]*Asker
+
+// AskBinaries returns what asks binaries. They know of the node what the plan does.
+func AskBinaries(binaries map[string]*kubeletbin.Binary, redact func(string) string) Askers {
+	all := Askers{}
+	for version, binary := range binaries {
+		all[version] = &Asker{
+			Binary: func() *kubeletbin.Binary { return binary },
+			Run:    kubeletbin.DryRun.Run,
+			Redact: redact,
+		}
+	}
+
+	return all
+}
+
+// Finish gives all the kubelet of a plan.
+func (all Askers) Finish(k boot.FinishedKubelet) {
+	for _, a := range all {
+		a.Finish(k)
+	}
+}
+
+// Ask implements world.Source: it answers for the binary.
+func (a *Asker) Ask(ctx context.Context, q world.Question) world.Answer {
+	return world.Adapters{
+		world.DryRun.Adapt(a.Answer),
+		world.Accepts.Adapt(func(ctx context.Context, _ world.AcceptsReq) world.Answer {
+			return probe.AnswerAccepts(ctx, a.Binary(), true)
+		}),
+	}.Ask(ctx, q)
 }
 
 // Digest returns the digest of what the binary accepts, or would be asked at its first start; "" without an answer.

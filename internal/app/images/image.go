@@ -15,7 +15,6 @@ import (
 	"github.com/prelet/prelet/internal/app/sites"
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/check"
-	"github.com/prelet/prelet/internal/commit/activation"
 	"github.com/prelet/prelet/internal/doctor"
 	"github.com/prelet/prelet/internal/doctor/image"
 	"github.com/prelet/prelet/internal/kubelet"
@@ -44,10 +43,7 @@ func OpenImage(ctx context.Context, e *app.Env, w app.Where) (*OpenedImage, erro
 	i := &OpenedImage{env: e, where: w}
 	cache := filepath.Join(w.StateDir(), kubeletbin.CacheFile)
 	i.in.Root = nodefile.Root(w.Root)
-	i.in.Unit = activation.DefaultUnit
-	if site, _ := (app.Given{Where: w}).Load(e.Version); site != nil {
-		i.in.Unit = boot.KubeletUnit(site)
-	}
+	i.in.Unit = boot.KubeletUnit(e.Load(w, nil).Site)
 	unit, _ := systemd.ReadUnitFile(i.in.Root, i.in.Unit) // the check of units reports what cannot be read
 	found := kubeletbin.Examine(ctx, w.Root, cache, unit.Unit(kubelet.Argv).Command)
 	i.keep = found.Keep

@@ -57,7 +57,7 @@ func Doctor(ctx context.Context, e *app.Env, w app.Where) (Examined, error) {
 	defer h.Units.Close()
 	w.Root = h.Root
 	root := nodefile.Root(h.Root)
-	n, diags, err := e.Open(w, nil)
+	n, err := e.Open(w, nil)
 	if err != nil {
 		return Examined{}, err
 	}
@@ -66,7 +66,7 @@ func Doctor(ctx context.Context, e *app.Env, w app.Where) (Examined, error) {
 	in := doctor.Input{
 		Root:    os.Geteuid() == 0,
 		Systemd: h.Systemd,
-		Loaded:  diags,
+		Loaded:  n.Found,
 	}
 	credentials := e.Credentials(w)
 	given := func(name string) error {
@@ -78,7 +78,7 @@ func Doctor(ctx context.Context, e *app.Env, w app.Where) (Examined, error) {
 	}
 	found := askKubelet(ctx, h, n.Live.StartCommand(ctx))
 	in.Kubelet = image.Kubelet{Path: found.Path, Version: found.Version}
-	if !diags.HasErrors() {
+	if !n.Found.HasErrors() {
 		n.IsPartial = !n.Joined()
 		n.Source = doctor.LimitSource(n.Source, n.Joined(), given)
 		short, cancel := context.WithTimeout(ctx, doctorTimeout)

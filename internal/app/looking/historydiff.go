@@ -230,18 +230,11 @@ func (r *historyReader) findState(place int, path string) (s generation.State, e
 
 // replay plans a recording again; nil if its site is not valid for this version.
 func replay(ctx context.Context, e *app.Env, r *world.Recording) *boot.Plan {
-	site, diags := app.Given{Recorded: r}.Load(e.Version)
-	if diags.HasErrors() {
+	n := e.OpenWorld(&app.Given{}, r, nil)
+	if n.Found.HasErrors() {
 		return nil
 	}
+	n.Explains = true
 
-	app.LearnSite(e.Redactor, nil, site)
-	p := boot.Run(ctx, site, boot.Input{
-		Source:   e.Hiding(r.Source()),
-		Redact:   e.Redactor.String,
-		Explains: true,
-	})
-	e.HideFlags(p)
-
-	return p
+	return n.Plan(ctx, nil)
 }

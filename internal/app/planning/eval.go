@@ -74,7 +74,7 @@ func evaluate(
 	text string,
 	x hclsyntax.Expression,
 ) (Evaluated, error) {
-	n, found, err := e.Open(w, nil)
+	n, err := e.Open(w, nil)
 	if err != nil {
 		return Evaluated{}, err
 	}
@@ -84,7 +84,7 @@ func evaluate(
 	}
 
 	n.Explains = true
-	out := Evaluated{Plan: n.PlanUnless(ctx, found, e.Progress)}
+	out := Evaluated{Plan: n.PlanUnless(ctx, e.Progress)}
 	out.Text = text
 	if err := app.CheckStopped(ctx); err != nil || out.Plan.Eval == nil {
 		return out, err

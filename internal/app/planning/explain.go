@@ -84,7 +84,7 @@ func (x Explanation) code() fault.Code {
 
 // explainNode explains a word over one node.
 func explainNode(ctx context.Context, e *app.Env, w app.Where, word string) (Explanation, error) {
-	n, found, err := e.Open(w, nil)
+	n, err := e.Open(w, nil)
 	if err != nil {
 		return Explanation{}, err
 	}
@@ -94,7 +94,7 @@ func explainNode(ctx context.Context, e *app.Env, w app.Where, word string) (Exp
 		return Explanation{}, err
 	}
 	n.Explains = true
-	p := n.PlanUnless(ctx, found, e.Progress)
+	p := n.PlanUnless(ctx, e.Progress)
 	if err := app.CheckStopped(ctx); err != nil {
 		return Explanation{}, err
 	}

@@ -17,12 +17,14 @@ type GraphOptions struct {
 
 // Graph returns the declarations of a site and the references between them. It needs no machine and no network.
 func Graph(e *app.Env, o GraphOptions) (eval.Graph, error) {
-	if err := o.Where.Check(); err != nil {
+	o.Files = lang.AnyOwner()
+	g, err := e.Read(o.Where)
+	if err != nil {
 		return eval.Graph{}, err
 	}
-	s, diags := e.ReadSite(app.AnyOwner{Files: lang.OS()}, o.Layers(e.Version))
+	s, diags := g.Loaded.Site, g.Loaded.Diags
 	if !diags.HasErrors() {
-		locks := e.DetectorHost(o.Where)
+		locks := e.DetectorHost(g.Where)
 		diags = append(diags, boot.Check(s, nil, boot.CheckOptions{Locks: locks})...)
 	}
 	if diags.HasErrors() {

@@ -90,14 +90,14 @@ func Plan(
 
 // planNode evaluates the site over one node, whose plan is explained or not.
 func planNode(ctx context.Context, e *app.Env, w app.Where, explains bool) (Planned, error) {
-	n, found, err := e.Open(w, nil)
+	n, err := e.Open(w, nil)
 	if err != nil {
 		return Planned{}, err
 	}
 	defer n.Close()
 
 	n.Explains = explains
-	out := Planned{View: n.View(n.PlanUnless(ctx, found, e.Progress), "")}
+	out := Planned{View: n.View(n.PlanUnless(ctx, e.Progress), "")}
 	if origin.Code(out.Plan.Diagnostics) == fault.CredentialMissing && n.Site != nil {
 		out.Plan.Diagnostics = append(findSensitive(n.Site), out.Plan.Diagnostics...)
 	}

@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/prelet/prelet/internal/app"
 	"github.com/prelet/prelet/internal/app/revision"
@@ -23,32 +22,17 @@ import (
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/printer"
-	"github.com/prelet/prelet/internal/probe"
 	"github.com/prelet/prelet/internal/world"
 )
 
 // fleetPlanner plans many machines with the same options. It is safe for concurrent use.
 type fleetPlanner struct {
 	env     *app.Env
-	options PlanOptions
-	given   map[string]probe.Given
-	planned *siteLoader
-	against *siteLoader // nil: the disks
-	advises bool        // see boot.Input
+	planned *app.Given
+	against *app.Given // nil: the disks
+	each    bool       // see PlanOptions
+	advises bool       // see boot.Input
 }
-
-// siteLoader loads a site once for all recordings: a site of files, or the site inside of each recording. Recordings of
-// a fleet mostly have the same site inside.
-type siteLoader struct {
-	fixed   *app.LoadedSite // nil: the one in each recording
-	version string
-
-	mu    sync.Mutex
-	known map[string]*app.LoadedSite
-}
-
-// maxKnownSites bounds how many sites of recordings are kept.
-const maxKnownSites = 16
 
 // planFleet plans each recording, or the node of o.Where if there is none, and groups them by effect.
 func planFleet(
@@ -68,11 +52,11 @@ func planFleet(
 
 	report := fleet.NewReport(e.Version)
 	report.Against = o.Against
-	report.Site = planner.planned.hash()
-	report.AgainstSite = planner.against.hash()
+	report.Site = hashSite(planner.planned)
+	report.AgainstSite = hashSite(planner.against)
 	report.Shard = shard
 	if shard != nil {
-		report.Inputs = hashOptions(o, planner.given)
+		report.Inputs = hashOptions(planner.planned)
 	}
 
 	add := func(p Planned, effect fleet.Effect) error {
@@ -102,22 +86,13 @@ func planFleet(
 }
 
 func newFleetPlanner(ctx context.Context, e *app.Env, o PlanOptions) (*fleetPlanner, error) {
-	p := &fleetPlanner{
-		env:     e,
-		options: o,
-		planned: &siteLoader{version: e.Version},
-	}
-	var err error
-	if p.given, err = o.ReadVariables(); err != nil {
+	given, err := e.Read(o.Where)
+	if err != nil {
 		return nil, err
 	}
-	isOwnSite := len(o.Config) > 0 || o.From == "" // else each recording has its own
-	if isOwnSite {
-		site, diags := app.Given{Where: o.Where}.Load(e.Version)
-		p.planned.fixed = &app.LoadedSite{Site: site, Diags: diags}
-	}
+	p := &fleetPlanner{env: e, planned: given, each: o.Each}
 	if o.Against != "" {
-		p.against, err = loadAgainst(ctx, e, o)
+		err = p.loadAgainst(ctx, o.Against)
 	}
 
 	return p, err
@@ -157,7 +132,7 @@ func (p *fleetPlanner) planAll(
 	}
 	plan := func(ctx context.Context, source string) (r result) {
 		r.planned, r.effect = p.planListed(ctx, source)
-		if !p.options.Each { // only the effect is used
+		if !p.each { // only the effect is used
 			r.planned = Planned{}
 		}
 		return r
@@ -218,23 +193,21 @@ func (p *fleetPlanner) withPlans(ctx context.Context, source string, use func(ma
 		}
 	}()
 
-	g := app.Given{Where: p.options.Where, Values: p.given}
-	g.From = source
-	if g.Recorded, err = g.ReadRecording(); err != nil {
+	recorded, err := app.ReadRecording(source)
+	if err != nil {
 		return err
 	}
-	m := machinePlans{recording: g.Recorded}
+	m := machinePlans{recording: recorded}
 	env := p.env.WithOwnRedactor()
-	n, found := env.OpenWorld(g, nil, p.planned.load(g.Recorded))
+	n := env.OpenWorld(p.planned, recorded, nil)
 	defer n.Close()
 	n.Advises = p.advises
-	m.planned = n.PlanUnless(ctx, found, nil)
+	m.planned = n.PlanUnless(ctx, nil)
 	m.view = n.View(m.planned, source)
 	if p.against != nil {
-		g.Values = p.givenOld()
-		old, found := env.OpenWorld(g, nil, p.against.load(g.Recorded))
+		old := env.OpenWorld(p.against, recorded, nil)
 		defer old.Close()
-		m.old = old.PlanUnless(ctx, found, nil)
+		m.old = old.PlanUnless(ctx, nil)
 	}
 	if m.recording == nil {
 		m.recording = &world.Recording{}
@@ -247,74 +220,32 @@ func (p *fleetPlanner) withPlans(ctx context.Context, source string, use func(ma
 	return nil
 }
 
-// givenOld returns the variables of the command line that the older site declares. A variable that only the new site
-// has is not an error of the older one.
-func (p *fleetPlanner) givenOld() map[string]probe.Given {
-	known := map[string]probe.Given{}
-	for name, v := range p.given {
-		if p.against.fixed.Site.Variables[name] != nil {
-			known[name] = v
-		}
-	}
-
-	return known
-}
-
-// load returns the site for a recording, nil for this machine.
-func (l *siteLoader) load(rec *world.Recording) *app.LoadedSite {
-	if l.fixed != nil {
-		return l.fixed
-	}
-
-	key := hashFiles(rec.Header.Site)
-	l.mu.Lock()
-	one := l.known[key]
-	if one == nil {
-		one = &app.LoadedSite{}
-		if l.known == nil || len(l.known) >= maxKnownSites {
-			l.known = map[string]*app.LoadedSite{}
-		}
-		l.known[key] = one
-	}
-	l.mu.Unlock()
-
-	one.Once.Do(func() {
-		one.Site, one.Diags = app.Given{Recorded: rec}.Load(l.version)
-	})
-
-	return one
-}
-
-// hash returns the hash of the site's files; "" for the sites of recordings, and for no site.
-func (l *siteLoader) hash() string {
-	if l == nil || l.fixed == nil {
+// hashSite returns the hash of the site's files; "" for the sites of recordings, and for no site.
+func hashSite(g *app.Given) string {
+	if g == nil || g.Loaded == nil {
 		return ""
 	}
-	return "sha256:" + hashFiles(l.fixed.Site.Files)
-}
-
-// hashOptions returns a hash of the options that must be equal in all parts of a fleet, without the values of variables
-// from files, which may be secrets.
-func hashOptions(o PlanOptions, given map[string]probe.Given) string {
-	inputs := []string{o.From, o.Objects, o.KubeletVersion}
-	for _, name := range slices.Sorted(maps.Keys(given)) {
-		inputs = append(inputs, name)
-		if !given[name].IsFile {
-			inputs = append(inputs, given[name].Text)
-		}
-	}
-
-	return nodefile.Checksum(fmt.Appendf(nil, "%q", inputs))[:12]
-}
-
-func hashFiles(files []world.SiteFile) string {
-	text, err := json.Marshal(files)
+	text, err := json.Marshal(g.Loaded.Site.Files)
 	if err != nil {
 		// Cannot happen: it has only texts.
 		panic("app: encode the files of a site: " + err.Error())
 	}
 
-	return nodefile.Checksum(text)
+	return "sha256:" + nodefile.Checksum(text)
+}
+
+// hashOptions returns a hash of the options that must be equal in all parts of a fleet, without the values of variables
+// from files, which may be secrets.
+func hashOptions(g *app.Given) string {
+	inputs := []string{g.From, g.Objects, g.KubeletVersion}
+	for _, name := range slices.Sorted(maps.Keys(g.Values)) {
+		inputs = append(inputs, name)
+		if !g.Values[name].IsFile {
+			inputs = append(inputs, g.Values[name].Text)
+		}
+	}
+
+	return nodefile.Checksum(fmt.Appendf(nil, "%q", inputs))[:12]
 }
 
 // maxShards bounds the number of parts.
@@ -356,29 +287,34 @@ func selectShard(sources []string, shard *fleet.Shard) (out []string) {
 
 // loadAgainst loads the site to compare with: a path, or the files of the site at a revision of git. Errors in it are
 // those of the command: nothing can be compared with it.
-func loadAgainst(ctx context.Context, e *app.Env, o PlanOptions) (*siteLoader, error) {
-	options := app.PastOptions(e.Version)
-	files := lang.OS()
-	options.Paths = []string{o.Against}
-	_, err := os.Lstat(o.Against)
-	if err != nil || strings.HasPrefix(o.Against, revision.Prefix) {
-		old, err := revision.Read(ctx, o.Against, o.Config)
+func (p *fleetPlanner) loadAgainst(ctx context.Context, against string) error {
+	w := app.Where{Config: []string{against}, Files: lang.OS(), IsPast: true}
+	_, err := os.Lstat(against)
+	if err != nil || strings.HasPrefix(against, revision.Prefix) {
+		old, err := revision.Read(ctx, against, p.planned.Config)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		for _, p := range old.Missing {
-			e.Say(fmt.Sprintf("--against %s: %s has no file at this revision, so all of it is new", o.Against, p))
+		for _, path := range old.Missing {
+			p.env.Say(fmt.Sprintf("--against %s: %s has no file at this revision, so all of it is new", against, path))
 		}
-		options.Paths = old.Paths
-		files = old
+		w.Config = old.Paths
+		w.Files = old
 	}
 
-	site, diags := e.ReadSite(files, options)
-	if diags.HasErrors() {
-		return nil, &app.Explained{
-			Err:      origin.Code(diags).Errorf("--against %s: the site to compare with has errors", o.Against),
-			Messages: diags,
+	site := p.env.Load(w, nil)
+	if site.Diags.HasErrors() {
+		return &app.Explained{
+			Err:      origin.Code(site.Diags).Errorf("--against %s: the site to compare with has errors", against),
+			Messages: site.Diags,
 		}
 	}
-	return &siteLoader{fixed: &app.LoadedSite{Site: site, Diags: diags}}, nil
+	p.compareWith(site)
+
+	return nil
+}
+
+// compareWith makes the planner plan an older site too.
+func (p *fleetPlanner) compareWith(site *app.LoadedSite) {
+	p.against = &app.Given{Where: p.planned.Where, Values: p.planned.Values, Loaded: site, IsOlder: true}
 }

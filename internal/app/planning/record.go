@@ -37,13 +37,13 @@ func Record(ctx context.Context, e *app.Env, o RecordOptions) (Recorded, error) 
 			"%s: a recording's name ends in .prelet or .prelet.gz; - is standard output", o.File)
 	}
 
-	n, found, err := e.Open(o.Where, nil)
+	n, err := e.Open(o.Where, nil)
 	if err != nil {
 		return Recorded{}, err
 	}
 	defer n.Close()
-	if found.HasErrors() {
-		return Recorded{}, app.RefuseSite(n.Site, found)
+	if n.Found.HasErrors() {
+		return Recorded{}, app.RefuseSite(n.Site, n.Found)
 	}
 
 	p := n.Plan(ctx, e.Progress)
@@ -61,7 +61,7 @@ func Record(ctx context.Context, e *app.Env, o RecordOptions) (Recorded, error) 
 		return Recorded{}, err
 	}
 
-	return Recorded{n.Site, append(found, p.Diagnostics...)}, nil
+	return Recorded{n.Site, append(n.Found, p.Diagnostics...)}, nil
 }
 
 // encoder returns the function that writes a recording, compressed where its name says so.

@@ -62,7 +62,7 @@ func Upgrade(ctx context.Context, e *app.Env, o UpgradeOptions) (out Upgraded, e
 		return out, err
 	}
 	planner.advises = true
-	site := planner.planned.fixed
+	site := planner.planned.Loaded
 	if o.Fix && site == nil {
 		return out, fault.Usage.Errorf("--fix: the site is inside of the recordings; name its files with --config")
 	}
@@ -72,12 +72,12 @@ func Upgrade(ctx context.Context, e *app.Env, o UpgradeOptions) (out Upgraded, e
 		return out, err
 	}
 
-	planner.against = &siteLoader{fixed: site}
+	planner.compareWith(site)
 	keep := map[string]bool{}
 	for { // without what would change kubelets in place
 		fixed, loose := fixSite(site.Site, out.Report, e.Version, keep)
 		out.Files = compareSites(site.Site, fixed)
-		planner.planned.fixed = &app.LoadedSite{Site: fixed, Diags: site.Diags}
+		planner.planned.Loaded = &app.LoadedSite{Site: fixed, Diags: site.Diags}
 		if out.Left, err = planner.upgradeAll(ctx, o); err != nil {
 			return out, err
 		}
@@ -160,12 +160,12 @@ func (p *fleetPlanner) upgrade(ctx context.Context, source string, to int) fleet
 		}
 		var versions []string
 		for minor := from + 1; minor <= to; minor++ {
-			versions = append(versions, cmp.Or(findBinary(&p.options.Where, minor), known.Release(minor)))
+			versions = append(versions, cmp.Or(findBinary(&p.planned.Where, minor), known.Release(minor)))
 		}
 		out.Newer = m.planned.WithKubelets(ctx, versions)
-		w := p.options.Where
+		w := p.planned.Where
 		w.From = source
-		site := p.planned.load(m.recording).Site
+		site := m.planned.Site
 		addUnitFlags(m.planned, w, site, m.planned.Kubelet.KnownVersion())
 		for i, newer := range out.Newer {
 			addUnitFlags(newer, w, site, versions[i])

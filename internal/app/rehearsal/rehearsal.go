@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/prelet/prelet/internal/app/dryrun"
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang"
@@ -28,9 +29,9 @@ type Source struct {
 	Recording world.Source
 	Site      *lang.Site
 	Given     map[string]probe.Given
-	Objects   world.Source            // nil: none is replaced
-	Kubelet   string                  // "": the recorded one
-	Binaries  map[string]world.Source // answer for themselves, by version; a version without one has the tables
+	Objects   world.Source  // nil: none is replaced
+	Kubelet   string        // "": the recorded one
+	Binaries  dryrun.Askers // answer for themselves, by version; a version without one has the tables
 	Detectors map[string]world.Answer
 	Without   RemovedDevices
 	IsTest    bool // a test replaces them: every credential exists
@@ -71,7 +72,7 @@ func (r *Source) Ask(ctx context.Context, q world.Question) world.Answer {
 }
 
 // findBinary returns the binary that a question is about; nil if there is none.
-func (r *Source) findBinary(q world.Question) world.Source {
+func (r *Source) findBinary(q world.Question) *dryrun.Asker {
 	if req, err := world.DryRun.Request(q); q.Kind == world.KindDryRun && err == nil {
 		return r.Binaries[req.Kubelet]
 	}

@@ -17,7 +17,6 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/origin"
-	"github.com/prelet/prelet/internal/probe"
 	"github.com/prelet/prelet/internal/world"
 	"github.com/prelet/prelet/stages"
 )
@@ -31,13 +30,13 @@ type Detected struct {
 
 // Detect reads this machine's hardware, or a recorded machine's.
 func Detect(ctx context.Context, e *app.Env, w app.Where) (Detected, error) {
-	s, l, _, err := openDetectors(e, w)
+	n, err := openDetectors(e, w)
 	if err != nil {
 		return Detected{}, err
 	}
-	defer l.Close()
+	defer n.Close()
 
-	found, diags := boot.Detect(ctx, s, l)
+	found, diags := boot.Detect(ctx, n.Site, n.Live)
 	if err := app.CheckStopped(ctx); err != nil {
 		return Detected{}, err
 	}
@@ -46,12 +45,12 @@ func Detect(ctx context.Context, e *app.Env, w app.Where) (Detected, error) {
 		return Detected{}, fault.HardwareFailed.Errorf("the hardware cannot be read: %s", failed.Why)
 	}
 	if found.Facts == nil {
-		return Detected{}, app.RefuseSite(s, diags)
+		return Detected{}, app.RefuseSite(n.Site, diags)
 	}
 
 	return Detected{
 		Detected:    found,
-		Site:        s,
+		Site:        n.Site,
 		Diagnostics: diags,
 	}, nil
 }
@@ -59,24 +58,24 @@ func Detect(ctx context.Context, e *app.Env, w app.Where) (Detected, error) {
 // ListDetectors returns for each detector that the site declares or that is installed whether a boot would start it on
 // this machine. It starts none.
 func ListDetectors(ctx context.Context, e *app.Env, w app.Where) ([]detector.Row, error) {
-	s, l, host, err := openDetectors(e, w)
+	n, err := openDetectors(e, w)
 	if err != nil {
 		return nil, err
 	}
-	defer l.Close()
+	defer n.Close()
 
 	var declared []stages.Detector
-	if len(s.Detectors) > 0 {
-		all, diags := boot.Detectors(ctx, s, l)
+	if len(n.Site.Detectors) > 0 {
+		all, diags := boot.Detectors(ctx, n.Site, n.Live)
 		if err := app.CheckStopped(ctx); err != nil {
 			return nil, err
 		}
 		if diags.HasErrors() {
-			return nil, app.RefuseSite(s, diags)
+			return nil, app.RefuseSite(n.Site, diags)
 		}
 		declared = all
 	}
-	facts, ans, err := world.Hardware.Ask(ctx, l, world.HardwareReq{})
+	facts, ans, err := world.Hardware.Ask(ctx, n.Live, world.HardwareReq{})
 	if err := app.CheckStopped(ctx); err != nil {
 		return nil, err
 	}
@@ -84,44 +83,32 @@ func ListDetectors(ctx context.Context, e *app.Env, w app.Where) ([]detector.Row
 		return nil, fault.HardwareFailed.Errorf("the hardware cannot be read: %s", ans.Why())
 	}
 
-	return host.Survey(ctx, declared, facts.PCI), nil
+	return n.Detectors.Survey(ctx, declared, facts.PCI), nil
 }
 
-// openDetectors opens a machine and the site whose detectors are asked about it.
-func openDetectors(e *app.Env, w app.Where) (s *lang.Site, l *probe.Live, host *detector.Host, err error) {
-	if err := w.Check(); err != nil {
-		return nil, nil, nil, err
-	}
-	s, err = detectorSite(e, &w)
+// openDetectors opens a machine and the site whose detectors are asked about it. If no site was named and the default
+// one cannot be loaded, it is empty; a named one is refused.
+func openDetectors(e *app.Env, w app.Where) (*app.Node, error) {
+	g, err := e.Read(w)
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, err
 	}
 
-	host = e.DetectorHost(w)
-
-	return s, e.NewProbe(w, s, host), host, nil
-}
-
-// detectorSite returns the site whose detectors are listed. If no site was named and the default one cannot be
-// loaded, it is empty; a named one is refused.
-func detectorSite(e *app.Env, w *app.Where) (*lang.Site, error) {
-	if w.Hardware != "" && len(w.Config) == 0 {
-		return &lang.Site{}, nil
-	}
-
-	s, diags := app.Given{Where: *w}.Load(e.Version)
-	isMissing := slices.ContainsFunc(diags, func(d *hcl.Diagnostic) bool {
-		return origin.CodeOf(d) == fault.NoSite
-	})
+	hasErrors := g.Loaded.Diags.HasErrors()
+	isRecorded := w.Hardware != "" && len(w.Config) == 0
 	switch {
-	case !diags.HasErrors():
-		return s, nil
-	case len(w.Config) > 0:
-		return nil, app.RefuseSite(s, diags)
-	case !isMissing:
+	case hasErrors && len(w.Config) > 0:
+		return nil, app.RefuseSite(g.Loaded.Site, g.Loaded.Diags)
+	case hasErrors && !isRecorded && !slices.ContainsFunc(g.Loaded.Diags, func(d *hcl.Diagnostic) bool {
+		return origin.CodeOf(d) == fault.NoSite
+	}):
 		e.Say("the site of this node has errors, so its detectors are not asked: `prelet validate` shows them")
 	}
-	return &lang.Site{}, nil
+	if hasErrors || isRecorded {
+		g.Loaded = &app.LoadedSite{Site: &lang.Site{}}
+	}
+
+	return e.OpenWorld(g, nil, nil), nil
 }
 
 // LockOptions are the lock file to write.

@@ -232,18 +232,17 @@ func (s *suite) loadSite(config []string) *lang.Site {
 		return site
 	}
 
-	w := app.Where{Config: config}
-	site, diags := s.env.ReadSite(app.AnyOwner{Files: lang.OS()}, w.Layers(s.env.Version))
-	for name, source := range site.Sources {
+	l := s.env.Load(app.Where{Config: config, Files: lang.AnyOwner()}, nil)
+	for name, source := range l.Site.Sources {
 		s.tests.Site.Sources[name] = source
 	}
-	for _, d := range diags {
+	for _, d := range l.Diags {
 		if d.Severity == hcl.DiagError { // warnings are of validate
 			s.tests.Diagnostics = append(s.tests.Diagnostics, d)
 		}
 	}
-	s.sites[key] = site
-	return site
+	s.sites[key] = l.Site
+	return l.Site
 }
 
 // close removes the folder of the suite.

@@ -16,6 +16,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/app/dryrun"
 	"github.com/prelet/prelet/internal/app/rehearsal"
 	"github.com/prelet/prelet/internal/app/userfile"
 	"github.com/prelet/prelet/internal/boot"
@@ -154,19 +155,18 @@ func (c testCase) plan(ctx context.Context) (*boot.Plan, *testfile.Failure) {
 	for name, text := range c.VariableTexts(site) {
 		given[name] = probe.Given{Text: text, Source: rehearsal.TestSource, IsFile: true}
 	}
-	app.LearnSite(c.env.Redactor, given, site)
+	_ = app.LearnSite(c.env.Redactor, given, site)
 
-	binaries, askers := c.suite.given.AskBinaries(c.env)
+	askers := dryrun.AskBinaries(c.suite.given.Binaries, c.env.Redactor.String)
 	asked := &rehearsal.Source{
 		Site:      site,
 		Given:     given,
 		Kubelet:   cmp.Or(c.Kubelet.V, c.suite.given.KubeletVersion),
-		Binaries:  binaries,
+		Binaries:  askers,
 		Detectors: c.DetectorAnswers(),
 		Without:   rehearsal.RemovedDevices{Addresses: c.Without.V},
 		IsTest:    true,
 	}
-	var done func()
 	if c.IsFrom {
 		rec, err := app.ReadRecording(w.From)
 		if err != nil {
@@ -175,11 +175,17 @@ func (c testCase) plan(ctx context.Context) (*boot.Plan, *testfile.Failure) {
 		asked.Recording = rec.Source()
 		asked.Objects = c.objects(w)
 		asked.Without.Recorded = rec.Entries
-		done = func() {}
 	} else {
-		asked.Recording, done = c.machineSource(w)
+		live := probe.New(probe.Sources{
+			Root:     w.Root,
+			Hardware: w.Hardware,
+			Site:     site,
+			Redactor: c.env.Redactor,
+			Now:      rehearsal.TimeOfRoot,
+		})
+		defer live.Close()
+		asked.Recording = c.machineSource(w, live)
 	}
-	defer done()
 
 	p := boot.Run(ctx, site, boot.Input{
 		Source: c.env.Hiding(asked),
@@ -220,7 +226,7 @@ func (c testCase) where() (app.Where, *testfile.Failure) {
 	}
 
 	w.Hardware = c.machine
-	if err := app.CheckHardware(w.Hardware); err != nil {
+	if err := app.CheckFolder("--hardware", w.Hardware); err != nil {
 		return w, c.refuse(c.Machines.Range, "The recorded machine cannot be used", err)
 	}
 	if c.Root.V == "" {
@@ -254,16 +260,8 @@ func (c testCase) path(name string) string {
 	return filepath.Join(filepath.Dir(c.File.Name), name)
 }
 
-// machineSource returns the answers of a recorded machine, and a function to call at the end.
-func (c testCase) machineSource(w app.Where) (world.Source, func()) {
-	site := c.suite.siteOf[c.File]
-	live := probe.New(probe.Sources{
-		Root:     w.Root,
-		Hardware: w.Hardware,
-		Site:     site,
-		Redactor: c.env.Redactor,
-		Now:      rehearsal.TimeOfRoot,
-	})
+// machineSource returns the answers of a recorded machine.
+func (c testCase) machineSource(w app.Where, live *probe.Live) world.Source {
 	objects := c.objects(w)
 	if objects == nil {
 		objects = rehearsal.SampleObjects()
@@ -274,8 +272,8 @@ func (c testCase) machineSource(w app.Where) (world.Source, func()) {
 		Node:    live,
 		Objects: objects,
 		Locks:   c.env.DetectorHost(atSite),
-		Site:    site,
-	}, live.Close
+		Site:    c.suite.siteOf[c.File],
+	}
 }
 
 // objects returns the objects of the run; nil where it gives none.

@@ -7,6 +7,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/app/dryrun"
 	"github.com/prelet/prelet/internal/app/unitflags"
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/fault"
@@ -23,8 +24,7 @@ import (
 // ValidateOptions are the site to check and how strictly.
 type ValidateOptions struct {
 	app.Where
-	Strict bool       // warnings fail the check
-	Files  lang.Files // where the site's files are read, for texts that an editor has not saved; nil: on this machine
+	Strict bool // warnings fail the check
 }
 
 // Validated is a site with everything that was found in it.
@@ -43,24 +43,17 @@ func (v Validated) IsValid() bool {
 // Validate loads a site and evaluates it on the sample machines. It needs no machine and no network. Findings about
 // the site are in the result; an error is about the options.
 func Validate(e *app.Env, o ValidateOptions) (Validated, error) {
-	if err := o.Where.Check(); err != nil {
+	if o.Files == nil && len(o.Config) > 0 {
+		o.Files = lang.OS() // a draft needs no signature
+	}
+	g, err := e.Read(o.Where)
+	if err != nil {
 		return Validated{}, err
 	}
 
-	options := o.Layers(e.Version)
-	files := o.Files
-	if files == nil {
-		files = lang.OS()
-		if len(o.Config) == 0 {
-			options.Verify = app.Verifier(o.Root)
-		}
-	}
-
+	o.Where = g.Where
 	machines := boot.SampleMachines()
-	s, diags := e.ReadSite(files, options)
-	if refused := app.CheckCounter(o.StateDir(), s.Counter); refused != nil {
-		diags = append(diags, refused)
-	}
+	s, diags := g.Loaded.Site, g.Loaded.Diags
 	if o.Root != "" && o.KubeletVersion == "" {
 		unit, _ := systemd.ReadUnitFile(nodefile.Root(o.Root), boot.KubeletUnit(s))
 		o.TakeKubelet(kubeletbin.Examine(context.Background(), o.Root, "", unit.Unit(kubelet.Argv).Command))
@@ -82,15 +75,16 @@ func Validate(e *app.Env, o ValidateOptions) (Validated, error) {
 		if o.Objects != "" {
 			check.Objects = probe.Objects(o.Objects)
 		}
-		answers, asked := o.AskBinaries(e)
-		if len(asked) > 0 {
-			check.Binary = answers["v"+o.KubeletVersion]
-			check.Finished = asked.Finish
+		asked := dryrun.AskBinaries(o.Binaries, e.Redactor.String)
+		asker := asked["v"+o.KubeletVersion]
+		if asker != nil {
+			check.Binary = asker
+			check.Finished = asker.Finish
 		}
 		found, files := boot.CheckAndRender(s, machines, check)
 		diags = append(diags, found...)
 		planned = files
-		if len(o.Kubelets) > 0 && !asked.WereAsked() && !diags.HasErrors() {
+		if len(o.Kubelets) > 0 && (asker == nil || !asker.WasAsked()) && !diags.HasErrors() {
 			diags = append(diags, origin.Warning(
 				fault.Usage, hcl.Range{}, "The kubelet's binary was not asked",
 				"The configuration of the kubelet is not known without that of the cluster. Give its ConfigMaps with "+

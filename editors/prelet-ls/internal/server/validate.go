@@ -74,8 +74,7 @@ func (r Request) run(kubelet string) (sites.Validated, error) {
 	}
 
 	return sites.Validate(env, sites.ValidateOptions{
-		Where: app.Where{Config: r.Places, KubeletVersion: kubelet},
-		Files: newOverlay(r.Texts),
+		Where: app.Where{Config: r.Places, KubeletVersion: kubelet, Files: newOverlay(r.Texts)},
 	})
 }
 

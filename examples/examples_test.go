@@ -294,7 +294,7 @@ systemReserved: {memory: 1Gi}
 
 // TestExamplesAreFormatted holds that the examples are as `prelet fmt --check` wants them in CI.
 func TestExamplesAreFormatted(t *testing.T) {
-	for _, pattern := range []string{"*/*.hcl", "*/*/*.hcl", "*/*/*.prelet.vars"} {
+	for _, pattern := range []string{"*/*.hcl", "*/*/*.hcl", "*/*/*.preletvars.hcl"} {
 		names, err := filepath.Glob(pattern)
 		if err != nil || len(names) == 0 {
 			t.Fatalf("%s: got %d examples, %v; want some", pattern, len(names), err)

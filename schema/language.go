@@ -218,7 +218,7 @@ var (
 	VariableBlock = Block{
 		Type:   "variable",
 		Labels: []string{"name"},
-		Doc:    "A value that differs between machines. Sources, later ones win: default, `*.prelet.vars`, credentials `prelet.var.NAME`, the kernel command line `prelet.var.NAME=`, `--var`.",
+		Doc:    "A value that differs between machines. Sources, later ones win: default, `*.preletvars.hcl`, credentials `prelet.var.NAME`, the kernel command line `prelet.var.NAME=`, `--var`.",
 		Fields: []Field{VariableType, VariableDefault, VariableDescription, VariableSensitive},
 		Blocks: []Block{
 			{

@@ -24,7 +24,7 @@ func (a *cli) fmt() *cobra.Command {
 		Use:     "fmt [PATH... | -]",
 		GroupID: "site",
 		Short:   "Format site files",
-		Long: `Rewrites *.hcl and *.prelet.vars files in the canonical format,
+		Long: `Rewrites *.hcl files in the canonical format,
 by default those of the current folder. Of a folder, the tests in its
 folder tests are formatted as well; other folders are not entered.
 

@@ -322,7 +322,7 @@ func TestSession(t *testing.T) {
 	// A change that is not saved counts for the whole site, and errors are shown in files that are not open as well.
 	s.open("variables.hcl")
 	s.edit("variables.hcl", `"zone"`, `"region"`)
-	s.recordWait("site.prelet.vars after a change of variables.hcl", "site.prelet.vars")
+	s.recordWait("site.preletvars.hcl after a change of variables.hcl", "site.preletvars.hcl")
 	s.end()
 
 	compareGolden(t, "testdata/session.golden", strings.ReplaceAll(s.golden.String(), s.site, "SITE"))

@@ -20,7 +20,7 @@ function options(settings) {
     },
     synchronize: {
       configurationSection: "prelet",
-      fileEvents: vscode.workspace.createFileSystemWatcher("**/*.{hcl,prelet.vars,tftpl}"),
+      fileEvents: vscode.workspace.createFileSystemWatcher("**/*.{hcl,prelet.vars,tftpl,preletdata.*}"),
     },
   };
 

@@ -42,7 +42,8 @@ func (d *definition) String() string {
 func (l *loader) collect(body *hclsyntax.Body) {
 	l.refuseArguments(
 		body,
-		"A file contains blocks. Write a value with a name inside of locals { … }.",
+		"A file contains blocks. Write a value with a name inside of locals { … }, and that of a variable in a file "+
+			"*"+varsSuffix+".",
 	)
 
 	for _, x := range body.Blocks {

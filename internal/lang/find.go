@@ -20,10 +20,14 @@ import (
 const (
 	nativeSuffix   = ".hcl"
 	jsonSuffix     = ".hcl.json" // refused: a site would lack what it had in JSON
-	varsSuffix     = ".prelet.vars"
-	templateSuffix = ".tftpl" // of templatefile()
+	varsSuffix     = ".preletvars.hcl"
+	oldVarsSuffix  = ".prelet.vars" // that of 0.1
+	templateSuffix = ".tftpl"       // of templatefile()
 	testSuffix     = ".prelettest.hcl"
 )
+
+// siteEndings lists for messages what a site's files end in.
+const siteEndings = nativeSuffix + ", " + varsSuffix + ", " + templateSuffix + " or " + dataPart + ".yaml (.json, .txt)"
 
 // LockFile is the name of a file with locks of detectors, in one of the site's folders. It is not a part of the site.
 const LockFile = "detectors.lock.json"
@@ -72,16 +76,23 @@ const (
 	Ignored  LayerState = "ignored" // its name is not that of a site's file
 )
 
-// IsSiteFile reports whether a file in a site's directory is read: *.hcl, *.prelet.vars and *.tftpl, but no dotfile, no
-// editor's backup and no test. *.hcl.json is refused when it is read.
+// IsSiteFile reports whether a file in a site's directory is read: *.hcl, *.prelet.vars, *.tftpl and data files, but no
+// dotfile, no editor's backup and no test. *.hcl.json is refused when it is read.
 func IsSiteFile(name string) bool {
 	base := path.Base(name)
-	hasSuffix := func(suffix string) bool {
-		return strings.HasSuffix(base, suffix)
-	}
-	suffixes := []string{nativeSuffix, jsonSuffix, varsSuffix, templateSuffix}
+	suffixes := []string{nativeSuffix, jsonSuffix, oldVarsSuffix, templateSuffix}
 
-	return !isIgnored(base) && slices.ContainsFunc(suffixes, hasSuffix)
+	return !isIgnored(base) && (hasSuffix(base, suffixes) || isData(base))
+}
+
+// IsVarsFile reports whether a file of a site has values of variables.
+func IsVarsFile(name string) bool { return hasSuffix(name, []string{varsSuffix, oldVarsSuffix}) }
+
+// IsNative reports whether a file is HCL: of a site, of its variables, or of tests.
+func IsNative(name string) bool { return hasSuffix(name, []string{nativeSuffix, oldVarsSuffix}) }
+
+func hasSuffix(name string, suffixes []string) bool {
+	return slices.ContainsFunc(suffixes, func(suffix string) bool { return strings.HasSuffix(name, suffix) })
 }
 
 // isIgnored reports whether a file is intentionally not read.
@@ -117,7 +128,7 @@ func find(fsys Files, opts Options) ([]Layer, hcl.Diagnostics) {
 			fault.NoSite,
 			hcl.Range{},
 			"No site was found",
-			"No *.hcl or *.prelet.vars file in %s. Write one (prelet init --from-node makes a first one), "+
+			"No *.hcl file in %s. Write one (prelet init --from-node makes a first one), "+
 				"or name it: --config PATH. Directories below a directory are not searched.",
 			strings.Join(places, ", "),
 		)
@@ -192,8 +203,7 @@ func describeLayers(fsys Files, layers []Layer, files []world.SiteFile) (diags h
 			case file.State == Ignored && looksLikeSiteFile(path.Base(file.Path)) && !isNamed(fsys, file.Path, files):
 				diags = append(diags, origin.Warning(
 					fault.FileRefused, hcl.Range{}, file.Path+" is not read",
-					"A site's files end in %s, %s or %s. Rename it, or move it elsewhere.",
-					nativeSuffix, varsSuffix, templateSuffix,
+					"A site's files end in %s. Rename it, or move it elsewhere.", siteEndings,
 				))
 			}
 		}
@@ -254,11 +264,9 @@ func (f *finder) addPath(name string) {
 		f.refuse(
 			name,
 			"This is not the name of a site file",
-			"A site's file ends in %s, %s or %s, and its name does not begin with a dot; *%s is not read. "+
+			"A site's file ends in %s, and its name does not begin with a dot; *%s is not read. "+
 				"Rename it, or name another.",
-			nativeSuffix,
-			varsSuffix,
-			templateSuffix,
+			siteEndings,
 			testSuffix,
 		)
 	default:

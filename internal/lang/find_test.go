@@ -35,6 +35,9 @@ func TestSearch(t *testing.T) {
 			with("/run/prelet/site/40-run.hcl", "run").
 			with("/etc/prelet/15-site.hcl", "etc").
 			with("/etc/prelet/site.prelet.vars", "").
+			with("/etc/prelet/site.preletdata.yaml", "").
+			with("/etc/prelet/site.preletdata.toml", "").
+			with("/etc/prelet/.x.preletdata.yaml", "").
 			with("/etc/prelet/.hidden.hcl", "x").
 			with("/etc/prelet/15-site.hcl~", "x").
 			with("/etc/prelet/a.prelettest.hcl", "x").
@@ -50,19 +53,19 @@ func TestSearch(t *testing.T) {
 	}{
 		"all folders, in order": {full(), Options{}, "/usr/lib/prelet/site/10-base.hcl " +
 			"/usr/lib/prelet/site/30-x.hcl.json /run/prelet/site/20-gpu.hcl /run/prelet/site/40-run.hcl " +
-			"/etc/prelet/15-site.hcl /etc/prelet/site.prelet.vars"},
+			"/etc/prelet/15-site.hcl /etc/prelet/site.prelet.vars /etc/prelet/site.preletdata.yaml"},
 		"a mask hides, and is no file": {func() tree {
 			f := full()
 			f["/etc/prelet/20-gpu.hcl"] = node{mode: fs.ModeSymlink | 0o777, text: "/dev/null"}
 			return f
 		}(), Options{}, "/usr/lib/prelet/site/10-base.hcl /usr/lib/prelet/site/30-x.hcl.json " +
-			"/run/prelet/site/40-run.hcl /etc/prelet/15-site.hcl /etc/prelet/site.prelet.vars"},
+			"/run/prelet/site/40-run.hcl /etc/prelet/15-site.hcl /etc/prelet/site.prelet.vars /etc/prelet/site.preletdata.yaml"},
 		"a later file ends a mask": {func() tree {
 			f := full()
 			f["/run/prelet/site/10-base.hcl"] = node{mode: fs.ModeSymlink | 0o777, text: "/dev/null"}
 			return f.with("/etc/prelet/10-base.hcl", "")
 		}(), Options{}, "/usr/lib/prelet/site/30-x.hcl.json /run/prelet/site/20-gpu.hcl " +
-			"/run/prelet/site/40-run.hcl /etc/prelet/10-base.hcl /etc/prelet/15-site.hcl /etc/prelet/site.prelet.vars"},
+			"/run/prelet/site/40-run.hcl /etc/prelet/10-base.hcl /etc/prelet/15-site.hcl /etc/prelet/site.prelet.vars /etc/prelet/site.preletdata.yaml"},
 		"a root":              {folder("/r/etc/prelet").with("/r/etc/prelet/a.hcl", ""), Options{Root: "/r"}, "/r/etc/prelet/a.hcl"},
 		"a root from here":    {folder("r/etc/prelet").with("r/etc/prelet/a.hcl", ""), Options{Root: "./r"}, "r/etc/prelet/a.hcl"},
 		"folders given":       {folder("x", "y").with("x/b.hcl", "").with("y/b.hcl", "").with("y/a.hcl", ""), given("x", "y/"), "y/a.hcl y/b.hcl"},
@@ -126,11 +129,11 @@ func TestFilesAreRefusedBeforeTheyAreRead(t *testing.T) {
 		"linked folder":      {linked, Options{}, fault.FileRefused, "This is not a folder: It is a link."},
 		"locked folder":      {locked, Options{}, fault.FileRefused, "run as root, or give --config a copy"},
 		"gone":               {folder(), Options{Paths: []string{"x/y.hcl"}}, fault.FileRefused, "Cannot read x/y.hcl: lstat x/y.hcl: file does not exist. Check that it exists"},
-		"test given":         {folder().with("a.prelettest.hcl", ""), Options{Paths: []string{"a.prelettest.hcl"}}, fault.FileRefused, "not the name of a site file: A site's file ends in .hcl, .prelet.vars or .tftpl"},
+		"test given":         {folder().with("a.prelettest.hcl", ""), Options{Paths: []string{"a.prelettest.hcl"}}, fault.FileRefused, "not the name of a site file: A site's file ends in .hcl, .preletvars.hcl, .tftpl or .preletdata.yaml"},
 		"a link to a folder": {tree{"site": {mode: fs.ModeSymlink | 0o777, text: "/srv/site"}}, Options{Paths: []string{"site"}}, fault.FileRefused, "A site must not be a link: Its target could change"},
 		"a mask is no file":  {tree{"a.hcl": {mode: fs.ModeSymlink, text: "/dev/null"}}, Options{Paths: []string{"a.hcl"}}, fault.NoSite, "file in a.hcl."},
-		"no site": {folder("/etc/prelet"), Options{}, fault.NoSite, "No *.hcl or " +
-			"*.prelet.vars file in /usr/lib/prelet/site, /run/prelet/site, /etc/prelet."},
+		"no site": {folder("/etc/prelet"), Options{}, fault.NoSite, "No *.hcl " +
+			"file in /usr/lib/prelet/site, /run/prelet/site, /etc/prelet."},
 		"no site in a place": {folder("x"), Options{Paths: []string{"x"}}, fault.NoSite, "file in x. Write one " +
 			"(prelet init --from-node makes a first one), or name it: --config PATH."},
 	} {

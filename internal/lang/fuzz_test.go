@@ -30,7 +30,10 @@ func FuzzLoad(f *testing.F) {
 			[]world.SiteFile{
 				{Name: "1.hcl", Text: one},
 				{Name: "2.hcl", Text: two},
-				{Name: "3.prelet.vars", Text: two},
+				{Name: "3.preletvars.hcl", Text: two},
+				{Name: "4.preletdata.yaml", Text: two},
+				{Name: "5.preletdata.json", Text: two},
+				{Name: "6.preletdata.txt", Text: two},
 			},
 		)
 	})

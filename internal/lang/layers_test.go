@@ -26,7 +26,10 @@ type layerModel struct {
 }
 
 // layerNames are the names of the files of random layers. The first declares what the others change.
-var layerNames = []string{"00-base.hcl", "a.prelet.vars", "b.tftpl", "m-over.hcl", "z-over.hcl", "zz.prelet.vars"}
+var layerNames = []string{
+	"00-base.hcl", "a.prelet.vars", "b.tftpl", "c.preletdata.json", "m-over.hcl", "n.preletvars.hcl", "z-over.hcl",
+	"zz.prelet.vars",
+}
 
 // randomLayers returns layers as a map of names to texts, where the text of a mask is "".
 func randomLayers(r *rand.Rand, count int) (out []map[string]string) {
@@ -47,10 +50,12 @@ func randomLayers(r *rand.Rand, count int) (out []map[string]string) {
 			case isBase:
 				layer[name] = "variable \"zone\" { default = \"none\" }\nstage \"label\" \"x\" { labels = { a = \"" +
 					value + "\" } }\n"
-			case strings.HasSuffix(name, varsSuffix):
+			case IsVarsFile(name):
 				layer[name] = fmt.Sprintf("zone = %q\n", value)
 			case strings.HasSuffix(name, templateSuffix):
 				layer[name] = value
+			case isData(name):
+				layer[name] = fmt.Sprintf("%q", value)
 			default:
 				layer[name] = "override {\n  stage \"label\" \"x\" { labels = { a = \"" + value + "\" } }\n}\n"
 			}
@@ -91,7 +96,7 @@ func model(layers []map[string]string) layerModel {
 			_, value, _ := strings.Cut(text, "\"") // the first quoted text
 			value, _, _ = strings.Cut(value, "\"")
 			switch {
-			case strings.HasSuffix(name, varsSuffix):
+			case IsVarsFile(name):
 				m.zone = value
 				values++
 			case strings.HasSuffix(name, "over.hcl"):
@@ -172,6 +177,12 @@ func checkLayers(t *testing.T, seed uint64, files tree, o Options, folders []str
 			if !strings.HasSuffix(v.AsString(), "-of-"+of) {
 				t.Errorf("seed %d: template %s: got %q, want that of layer %s", seed, name, v.AsString(), of)
 			}
+		}
+	}
+
+	for name, v := range s.Data {
+		if of := want.files[name]; !strings.HasSuffix(v.AsString(), "-of-"+of) {
+			t.Errorf("seed %d: data file %s: got %q, want that of layer %s", seed, name, v.AsString(), of)
 		}
 	}
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/origin"
@@ -97,6 +98,7 @@ func newSite() *Site {
 		Detectors: map[string]*Detector{},
 		Values:    map[string]hclsyntax.Expression{},
 		Templates: map[string]hclsyntax.Expression{},
+		Data:      map[string]cty.Value{},
 		mentions:  &sync.Map{},
 	}
 }
@@ -139,7 +141,7 @@ func (l *loader) load(files []world.SiteFile) []*hclsyntax.Body {
 	return bodies
 }
 
-// parseFiles returns the bodies of site files and of vars files, and keeps the templates.
+// parseFiles returns the bodies of site files and of vars files, and keeps the templates and the data.
 func (l *loader) parseFiles(files []world.SiteFile) (bodies, vars []*hclsyntax.Body) {
 	for _, f := range files {
 		src := []byte(f.Text)
@@ -147,6 +149,10 @@ func (l *loader) parseFiles(files []world.SiteFile) (bodies, vars []*hclsyntax.B
 
 		if strings.HasSuffix(f.Name, templateSuffix) {
 			l.addTemplate(f.Name, src)
+			continue
+		}
+		if isData(f.Name) {
+			l.addData(f.Name, src)
 			continue
 		}
 
@@ -161,7 +167,7 @@ func (l *loader) parseFiles(files []world.SiteFile) (bodies, vars []*hclsyntax.B
 		l.Report(diags...)
 		switch {
 		case body == nil:
-		case strings.HasSuffix(f.Name, varsSuffix):
+		case IsVarsFile(f.Name):
 			vars = append(vars, body)
 		default:
 			bodies = append(bodies, body)

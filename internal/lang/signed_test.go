@@ -16,23 +16,25 @@ func listLine(name, text string) string {
 
 func TestSignedList(t *testing.T) {
 	text := "# counter: 3\n\n# image\n" + listLine("/etc/prelet/a.hcl", "a") + listLine("b c.hcl", "b") +
-		listLine("x.prelettest.hcl", "never read") + listLine("README.md", "never read")
+		listLine("x.prelettest.hcl", "never read") + listLine("README.md", "never read") + listLine("d.preletdata.yaml", "d")
 	list, err := parseList([]byte(text))
-	if err != nil || list.counter != 3 || len(list.hashes) != 2 {
-		t.Fatalf("parseList: got %+v, %v; want counter 3 and two files", list, err)
+	if err != nil || list.counter != 3 || len(list.hashes) != 3 {
+		t.Fatalf("parseList: got %+v, %v; want counter 3 and three files", list, err)
 	}
 
 	a := world.SiteFile{Name: "/etc/prelet/a.hcl", Text: "a"}
+	d := world.SiteFile{Name: "/etc/prelet/d.preletdata.yaml", Text: "d"}
 	b := world.SiteFile{Name: "/usr/lib/prelet/site/b c.hcl", Text: "b"}
 	for name, test := range map[string]struct {
 		files []world.SiteFile
 		want  []string
 	}{
-		"as listed": {[]world.SiteFile{a, b}, nil},
-		"missing":   {[]world.SiteFile{a}, []string{"b c.hcl is listed, and is missing or hidden"}},
-		"changed":   {[]world.SiteFile{{Name: "x/a.hcl", Text: "b"}, b}, []string{"x/a.hcl was changed"}},
-		"added":     {[]world.SiteFile{a, b, {Name: "c.hcl", Text: "a"}}, []string{"c.hcl is not listed"}},
-		"twice":     {[]world.SiteFile{a, b, {Name: "x/a.hcl", Text: "a"}}, []string{"x/a.hcl is not listed"}},
+		"as listed": {[]world.SiteFile{a, b, d}, nil},
+		"missing":   {[]world.SiteFile{a, d}, []string{"b c.hcl is listed, and is missing or hidden"}},
+		"changed":   {[]world.SiteFile{{Name: "x/a.hcl", Text: "b"}, b, d}, []string{"x/a.hcl was changed"}},
+		"added":     {[]world.SiteFile{a, b, d, {Name: "c.hcl", Text: "a"}}, []string{"c.hcl is not listed"}},
+		"data":      {[]world.SiteFile{a, b, {Name: d.Name, Text: "e"}}, []string{d.Name + " was changed"}},
+		"twice":     {[]world.SiteFile{a, b, d, {Name: "x/a.hcl", Text: "a"}}, []string{"x/a.hcl is not listed"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := list.compare(test.files); !slices.Equal(got, test.want) {

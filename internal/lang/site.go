@@ -30,9 +30,10 @@ type Site struct {
 	Locals    map[string]*Local
 	Detectors map[string]*Detector
 	Stages    []*Instance                     // in site order: file, then position
-	Values    map[string]hclsyntax.Expression // from *.prelet.vars
+	Values    map[string]hclsyntax.Expression // from vars files
 	Overrides []Override
 	Templates map[string]hclsyntax.Expression // the *.tftpl files, by name without folder
+	Data      map[string]cty.Value            // of the data files, by name without folder
 	Secrets   []string                        // what in the files is evidently a secret
 	Counter   uint64                          // of a signed site; 0: no signature was checked
 

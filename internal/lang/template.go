@@ -42,7 +42,7 @@ func (l *loader) addTemplate(name string, src []byte) {
 func checkTemplate(x hclsyntax.Expression) hcl.Diagnostics {
 	return hclsyntax.VisitAll(x, func(n hclsyntax.Node) hcl.Diagnostics {
 		call, ok := n.(*hclsyntax.FunctionCallExpr)
-		if ok && (value.ReadsMachine(call.Name) || call.Name == "templatefile") {
+		if ok && (value.ReadsMachine(call.Name) || call.Name == "templatefile" || call.Name == "sitedata") {
 			return hcl.Diagnostics{
 				origin.Error(
 					fault.Reference,

@@ -52,7 +52,25 @@ func parseJSON(src []byte, limit int) (any, error) {
 		}
 		err = errors.New("there is more after the end of the document")
 	}
-	return nil, jsonError(err, dec.InputOffset())
+	return nil, jsonError(err, src, dec.InputOffset())
+}
+
+// lineError is an error at a line of a document.
+type lineError struct {
+	error
+	line int // from 1
+}
+
+func (e *lineError) Unwrap() error { return e.error }
+
+// LineOf returns the line of an error of DecodeJSON or DecodeYAML; 0 if it has none.
+func LineOf(err error) int {
+	var at *lineError
+	if errors.As(err, &at) {
+		return at.line
+	}
+
+	return 0
 }
 
 // checkText refuses a document before a parser reads it.
@@ -122,15 +140,20 @@ func jsonValue(dec *json.Decoder, depth int) (any, error) {
 }
 
 // jsonError reports the place and does not repeat the text, which may have a secret.
-func jsonError(err error, offset int64) error {
+func jsonError(err error, src []byte, offset int64) error {
 	var syntax *json.SyntaxError
 	switch {
-	case errors.As(err, &syntax):
-		return fmt.Errorf("not JSON at byte %d", syntax.Offset)
+	case errors.As(err, &syntax): // its own offset is that within a token
+		rest := bytes.TrimLeft(src[offset:], " \t\r\n:,")
+		offset = int64(len(src)-len(rest)) + 1
+		err = fmt.Errorf("not JSON at byte %d", offset)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return errors.New("the JSON document ends too early")
+		err = errors.New("the JSON document ends too early")
+	default:
+		err = fmt.Errorf("JSON, byte %d: %w", offset, err)
 	}
-	return fmt.Errorf("JSON, byte %d: %w", offset, err)
+
+	return &lineError{err, 1 + bytes.Count(src[:min(max(int(offset)-1, 0), len(src))], []byte("\n"))}
 }
 
 // quoteShort quotes a name from outside for a message.

@@ -70,7 +70,7 @@ func TestDecodeRefuses(t *testing.T) {
 	jsonCases := map[string]string{
 		"":                               "ends too early",
 		"[1":                             "ends too early",
-		"{]":                             "not JSON at byte 1",
+		"{]":                             "not JSON at byte 2",
 		"1 2":                            "more after the end",
 		`{"a":1,"b":{"c":1,"c":2}}`:      `the key "c" is given twice`,
 		"{\"\u00e9\":1,\"e\u0301\":2}":   "same Unicode text",

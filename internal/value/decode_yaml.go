@@ -10,6 +10,8 @@ import (
 
 	"github.com/zclconf/go-cty/cty"
 	"go.yaml.in/yaml/v2"
+
+	"github.com/prelet/prelet/internal/lazy"
 )
 
 // maxYAMLNodes bounds lines and commas together, an estimate of a document's nodes: the parser takes ten microseconds
@@ -144,11 +146,19 @@ func oneDocument(src []byte) (any, error) {
 	}
 }
 
+// yamlLine is the place in the library's errors, which have it as text only.
+var yamlLine = lazy.Regexp(`\bline ([0-9]+): `)
+
 // yamlError keeps the library's line and cause, on one line.
 func yamlError(err error) error {
 	msg := strings.ReplaceAll(strings.TrimPrefix(err.Error(), "yaml: "), "\n", " ")
 	if r := []rune(msg); len(r) > 200 {
 		msg = string(r[:200]) + "…"
 	}
-	return errors.New("not YAML: " + msg)
+	line := 0
+	if m := yamlLine().FindStringSubmatch(msg); m != nil {
+		line, _ = strconv.Atoi(m[1])
+	}
+
+	return &lineError{errors.New("not YAML: " + msg), line}
 }

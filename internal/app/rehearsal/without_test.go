@@ -25,9 +25,9 @@ func TestWithoutDevices(t *testing.T) {
 			IPv4: world.Route{Interface: new("ib0"), Gateway: new("10.0.0.1")},
 			IPv6: world.Route{Interface: new("eth0")},
 		},
-		GUIDs:      map[string]string{"mlx5_0": "0002:c903"},
-		Unknown:    []world.UnknownFact{{Fact: "nics[" + address + "].link"}, {Fact: "cpu.model"}},
-		Evidence:   map[string]string{"nics[" + address + "].link": "/sys", "nics[].link": "/sys"},
+		GUIDs:    map[string]string{"mlx5_0": "0002:c903"},
+		Unknown:  []world.UnknownFact{{Fact: "nics[" + address + "].link"}, {Fact: "cpu.model"}},
+		Evidence: map[string]string{"nics[" + address + "].link": "/sys", "nics[].link": "/sys"},
 	}
 	w := RemovedDevices{Addresses: []string{address, "0000:ff:00.0"}}
 

@@ -42,8 +42,8 @@ func (f Formatted) Changed() []string {
 	return paths
 }
 
-// Format rewrites site files in the canonical form. A path is a file, or a folder whose *.hcl and *.prelet.vars files
-// are meant, and the tests in its folder tests; without paths it is the current folder. With check it writes nothing.
+// Format rewrites site files in the canonical form. A path is a file, or a folder whose *.hcl files, and *.prelet.vars of
+// before, are meant, and the tests in its folder tests; without paths it is the current folder. With check it writes nothing.
 // An error ends it; the result then has the files up to there.
 func Format(paths []string, check bool) (Formatted, error) {
 	files, err := listSiteFiles(paths)
@@ -110,7 +110,7 @@ func listSiteFiles(paths []string) ([]string, error) {
 func formatFile(path string) (FormattedFile, error) {
 	if strings.HasSuffix(path, ".json") {
 		return FormattedFile{}, fault.Usage.Errorf(
-			"%s: fmt lays out *.hcl and *.prelet.vars; a site in JSON is not read",
+			"%s: fmt lays out *.hcl files; a site in JSON is not read",
 			path,
 		)
 	}

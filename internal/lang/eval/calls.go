@@ -56,7 +56,7 @@ func checkLiterals(call *hclsyntax.FunctionCallExpr) (diags hcl.Diagnostics) {
 		if !path.IsAbs(text) {
 			diags = append(diags, refuse(call.Args[i].Range(), fmt.Sprintf("%q is not an absolute path", text),
 				"%s reads a file of the node: write its path from / on. A file of the site is read by "+
-					"templatefile(NAME, VARS).", call.Name))
+					"sitedata(NAME) or templatefile(NAME, VARS).", call.Name))
 		} else if node.IsHidden(text) {
 			diags = append(diags, origin.Warning(fault.FileUnusable, call.Args[i].Range(),
 				"prelet.service does not see "+text, "%s", node.WhyHidden(text)))
@@ -112,8 +112,7 @@ func suggestFunction(name string, known []string) string {
 	}
 	if strings.HasPrefix(name, "file") || name == "abspath" || name == "pathexpand" {
 		return "Read the node's files with file(PATH), fileexists(PATH) and stage \"fetch-config\", and the " +
-			"site's with " +
-			"templatefile(NAME, VARS)."
+			"site's with sitedata(NAME) and templatefile(NAME, VARS)."
 	}
 	if near := nearest.Word(name, known); near != "" {
 		return fmt.Sprintf("Did you mean %q?", near)

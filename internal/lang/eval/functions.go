@@ -1,7 +1,10 @@
 package eval
 
 import (
+	"cmp"
 	"fmt"
+	"path"
+	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -9,6 +12,7 @@ import (
 	"github.com/zclconf/go-cty/cty/function"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/value"
 	"github.com/prelet/prelet/internal/world"
 )
@@ -30,6 +34,7 @@ func (e *Eval) Functions() map[string]function.Function {
 	e.funcs["fileexists"] = e.reader("path", cty.Bool, e.fileExists)
 	e.funcs["credential"] = e.reader("name", cty.String, e.readCredential)
 	e.funcs["templatefile"] = e.templateFile()
+	e.funcs["sitedata"] = e.reader("name", cty.DynamicPseudoType, e.readData)
 
 	return e.funcs
 }
@@ -42,7 +47,7 @@ func (e *Eval) WithFunctions(functions map[string]function.Function) *Eval {
 	return c
 }
 
-// reader makes a function of one text that reads the machine.
+// reader makes a function of one text that reads the machine or the site.
 func (e *Eval) reader(
 	parameter string, t cty.Type, read func(string) (cty.Value, error),
 ) function.Function {
@@ -55,30 +60,57 @@ func (e *Eval) reader(
 	})
 }
 
-func (e *Eval) readFile(path string) (cty.Value, error) {
+// suggestData returns, after a semicolon, how the site reads a file that is probably its own; "" for others.
+func (e *Eval) suggestData(file string) string {
+	folder, base := path.Split(file)
+	isOwn := slices.Contains(lang.DefaultLayers("/"), path.Clean(folder)) || lang.IsSiteFile(base)
+	for _, f := range e.site.Files {
+		isOwn = isOwn || path.Dir(f.Name) == path.Clean(folder)
+	}
+	if !isOwn {
+		return ""
+	}
+
+	return "; file() reads the node's files, and sitedata(NAME) those of the site"
+}
+
+// readData returns the value of a data file of the site.
+func (e *Eval) readData(name string) (cty.Value, error) {
+	v, ok := e.site.Data[name]
+	if !ok {
+		return cty.NilVal, fmt.Errorf("the site has no data file %q; put it into the folder of the site's other files, "+
+			"with a name that ends in .preletdata.yaml, .preletdata.json or .preletdata.txt, and give its name without "+
+			"the folder (it has: %s)", name, cmp.Or(strings.Join(sortedKeys(e.site.Data), ", "), "none"))
+	}
+
+	return v, nil
+}
+
+func (e *Eval) readFile(file string) (cty.Value, error) {
 	if e.Checking() {
 		return cty.UnknownVal(cty.String), nil
 	}
 
-	req := world.FileReq{Path: path}
+	req := world.FileReq{Path: file}
 	a, ans, err := world.File.Ask(e.ctx, e.source, req)
 	switch {
 	case ans.Code() == fault.Unread:
-		return cty.NilVal, &notRecorded{"file " + path}
+		return cty.NilVal, &notRecorded{"file " + file}
 	case ans.Code() == fault.Absent:
 		return cty.NilVal, fmt.Errorf(
-			"there is no %[1]s on this machine; put it into the image, or ask first: fileexists(%[1]q)", path)
+			"there is no %[1]s on this machine; put it into the image, or ask first: fileexists(%[1]q)%[2]s",
+			file, e.suggestData(file))
 	case err != nil:
-		return cty.NilVal, fileError(path, ans)
+		return cty.NilVal, fileError(file, ans)
 	case a.Private != "":
-		return cty.NilVal, fmt.Errorf("%s: %s", path, a.Private)
+		return cty.NilVal, fmt.Errorf("%s: %s", file, a.Private)
 	case value.HasPlaceholder(a.Text):
-		return cty.NilVal, fmt.Errorf("%s contains U+E000 or U+E001, which prelet reserves; remove them", path)
+		return cty.NilVal, fmt.Errorf("%s contains U+E000 or U+E001, which prelet reserves; remove them", file)
 	case !value.IsExact(a.Text):
 		return cty.NilVal, fmt.Errorf(
 			"%s has letters with combining marks (Unicode NFD), which a value cannot keep: "+
 				"write it in NFC, as `uconv -x nfc` does",
-			path,
+			file,
 		)
 	}
 

@@ -1,6 +1,7 @@
 package eval
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -43,7 +44,7 @@ func (e *Eval) templateFile() function.Function {
 func (e *Eval) renderTemplate(name string, vars cty.Value) (cty.Value, error) {
 	template, ok := e.site.Templates[name]
 	if !ok {
-		known := strings.Join(sortedKeys(e.site.Templates), ", ")
+		known := cmp.Or(strings.Join(sortedKeys(e.site.Templates), ", "), "none")
 		return cty.NilVal, fmt.Errorf(
 			"the site has no template %q; put it into the folder of the site's other files, and give its name "+
 				"without the folder (it has: %s)", name, known)

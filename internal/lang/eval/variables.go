@@ -97,7 +97,7 @@ func invalidVariable(
 
 func missingVariable(v *lang.Variable) *hcl.Diagnostic {
 	detail := fmt.Sprintf(
-		"Set it in a *.prelet.vars file, as credential prelet.var.%[1]s, on the kernel command line "+
+		"Set it in a *.preletvars.hcl file, as credential prelet.var.%[1]s, on the kernel command line "+
 			"(prelet.var.%[1]s=…), or with --var %[1]s=…",
 		v.Name,
 	)

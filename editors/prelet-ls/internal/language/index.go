@@ -25,9 +25,6 @@ const (
 	Stage    Kind = "stage"
 )
 
-// varsSuffix is the ending of a file with values of variables.
-const varsSuffix = ".prelet.vars"
-
 // Symbol is a name that the site defines: a variable, a local or a stage.
 type Symbol struct {
 	Kind      Kind
@@ -79,7 +76,7 @@ func (l *Language) NewIndex(files map[string]*hcl.File) *Index {
 			continue
 		}
 		switch {
-		case strings.HasSuffix(name, varsSuffix):
+		case lang.IsVarsFile(name):
 			x.addVariableUses(body)
 		case lang.IsTestFile(name):
 			x.addTest(body)

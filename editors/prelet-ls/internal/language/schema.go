@@ -68,7 +68,7 @@ func New() *Language {
 // StageTypes returns the documentation of the stage types, by type.
 func (l *Language) StageTypes() map[string]schema.StageType { return l.stages }
 
-// VarsFile returns the schema of a *.prelet.vars file: the variables of the site.
+// VarsFile returns the schema of a vars file: the variables of the site.
 func (l *Language) VarsFile(variables []Symbol) *hclschema.BodySchema {
 	body := hclschema.NewBodySchema()
 	for _, v := range variables {

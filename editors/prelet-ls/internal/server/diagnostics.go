@@ -42,7 +42,7 @@ func (s *Server) check(file string) {
 	switch {
 	case lang.IsTestFile(file):
 		s.publish(file, convert(d.text, s.checkTest(file, d.text)))
-	case !strings.HasSuffix(file, ".tftpl"):
+	case lang.IsNative(file):
 		if _, diags := lang.ParseFile(file, []byte(d.text)); diags.HasErrors() {
 			s.publish(file, convert(d.text, diags))
 		}

@@ -373,7 +373,7 @@ func refuse(format string, args ...any) error {
 // diagnostics say why.
 func (s *Server) format(p documentParams) (any, error) {
 	file, d := s.find(p.TextDocument.URI)
-	if d == nil || !strings.HasSuffix(file, ".hcl") && !strings.HasSuffix(file, varsSuffix) {
+	if d == nil || !lang.IsNative(file) {
 		return nil, nil
 	}
 	formatted, diags := lang.FormatFile(file, []byte(d.text))

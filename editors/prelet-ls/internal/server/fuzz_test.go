@@ -61,7 +61,7 @@ var features = []string{
 }
 
 // documentNames has one file for each kind of document.
-var documentNames = []string{"site.hcl", "x.prelet.vars", "x.prelettest.hcl", "x.tftpl"}
+var documentNames = []string{"site.hcl", "x.prelet.vars", "x.prelettest.hcl", "x.tftpl", "x.preletdata.yaml"}
 
 // FuzzDocument opens any text as a document of any kind and asks for everything at any place of it. No request may fail
 // or take long.

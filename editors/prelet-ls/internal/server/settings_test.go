@@ -61,7 +61,7 @@ func readSample(t *testing.T, name string) string {
 func TestRefusedKubeletVersion(t *testing.T) {
 	good := readSample(t, "main.hcl") + readSample(t, "variables.hcl")
 	bad := strings.Replace(good, "= var.zone", "= var.nope", 1)
-	s, dir, params := openSite(t, map[string]string{"site.hcl": bad, "a.prelet.vars": readSample(t, "site.prelet.vars")})
+	s, dir, params := openSite(t, map[string]string{"site.hcl": bad, "a.prelet.vars": readSample(t, "site.preletvars.hcl")})
 	file := filepath.Join(dir, "site.hcl")
 	e := watch(s)
 

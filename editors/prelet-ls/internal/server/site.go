@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"path"
 	"slices"
-	"strings"
 
 	"github.com/hashicorp/hcl-lang/decoder"
 	hcllang "github.com/hashicorp/hcl-lang/lang"
@@ -14,9 +13,6 @@ import (
 	"github.com/prelet/prelet/editors/prelet-ls/internal/language"
 	"github.com/prelet/prelet/internal/lang"
 )
-
-// varsSuffix is the ending of a file with values of variables.
-const varsSuffix = ".prelet.vars"
 
 // site is a site as an editor sees it: files with errors included, and its tests.
 type site struct {
@@ -49,7 +45,7 @@ func (s *Server) readSite(file string) site {
 			continue
 		}
 		out.texts[name] = string(text)
-		if strings.HasSuffix(name, ".hcl") || strings.HasSuffix(name, varsSuffix) {
+		if lang.IsNative(name) {
 			out.add(name, s.parseFile(name, string(text)))
 		}
 	}
@@ -151,7 +147,7 @@ func (s *Server) sitePaths(file string) []string {
 func (s *Server) decoder(here at) *decoder.PathDecoder {
 	schema := s.language.Site
 	switch {
-	case strings.HasSuffix(here.file, varsSuffix):
+	case lang.IsVarsFile(here.file):
 		schema = s.language.VarsFile(here.index.Of(language.Variable))
 	case lang.IsTestFile(here.file):
 		schema = s.language.Test

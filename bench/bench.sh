@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Measures prelet and bench/floor in turns, so that a slow moment of the machine affects both: bench.sh ROUNDS
-# [FAIL_ABOVE]. Prints medians and compares them with the budgets in docs/performance.md. With FAIL_ABOVE=1.5 it exits
+# [FAIL_ABOVE]. Prints medians and compares them with the budgets in docs/develop/performance.md. With FAIL_ABOVE=1.5 it exits
 # with 1 if a figure is above 1.5 times its budget. All samples: bin/bench.jsonl.
 #
 # It starts the programs that `make bench` builds, and removes what it writes below $DIR and a temporary folder.

@@ -58,7 +58,7 @@ func TestFirstTest(t *testing.T) {
 	site := t.TempDir()
 	for page, name := range map[string]string{
 		"../README.md":                    "site.hcl",
-		"../docs/how-to/testing-sites.md": "gpu.prelettest.hcl",
+		"../docs/operators/testing-sites.md": "gpu.prelettest.hcl",
 	} {
 		text, err := os.ReadFile(page)
 		must(t, err)

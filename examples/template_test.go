@@ -10,10 +10,10 @@ import (
 func TestVendorsPage(t *testing.T) {
 	program, err := os.ReadFile("detector-template/detector.go")
 	must(t, err)
-	page, err := os.ReadFile("../docs/how-to/vendors.md")
+	page, err := os.ReadFile("../docs/vendors/README.md")
 	must(t, err)
 	if !strings.Contains(string(page), "```go\n"+string(program)+"```") {
-		t.Error("docs/how-to/vendors.md shows another program than examples/detector-template/detector.go")
+		t.Error("docs/vendors/README.md shows another program than examples/detector-template/detector.go")
 	}
 	if n := strings.Count(string(program), "\n"); n > 40 {
 		t.Errorf("got a detector of %d lines, want at most 40", n)

@@ -249,16 +249,16 @@ func Suggest(word string, known []string) string {
 // replacements.
 func replacedWords() map[string]string {
 	const runtime = "The drop-in of a container runtime is a file block: file \"NAME\" { path = …, " +
-		"content = tomlencode({ … }), notify = [stage.restart.NAME, …] }. See docs/how-to/runtime.md."
+		"content = tomlencode({ … }), notify = [stage.restart.NAME, …] }. See docs/image-builders/runtime.md."
 
 	return map[string]string{
 		"registry": runtime,
 		"runtime":  runtime,
 		"credential_providers": "Its configuration is a file block with yamlencode({ … }), and its two flags are in " +
-			"kubelet_flags. See docs/how-to/runtime.md.",
-		"preloaded_images": "Its fields are in patch of kubelet_config. See docs/how-to/runtime.md.",
+			"kubelet_flags. See docs/image-builders/runtime.md.",
+		"preloaded_images": "Its fields are in patch of kubelet_config. See docs/image-builders/runtime.md.",
 		"instance_config": "Its fields are a file block for /var/lib/kubelet/instance-config.yaml with " +
-			"yamlencode({ … }). See docs/how-to/kubeadm.md.",
+			"yamlencode({ … }). See docs/image-builders/kubeadm.md.",
 		"if":          "Write when = CONDITION.",
 		"source":      "Write content = templatefile(NAME, VARS), with a file of the site.",
 		"group":       "Write owner = \"USER:GROUP\".",

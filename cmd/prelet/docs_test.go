@@ -99,7 +99,7 @@ func TestShellBlocks(t *testing.T) {
 		dir = cmp.Or(dir, makeDocsFolder(t))
 		ran++
 		folder := dir
-		if b.page == "docs/how-to/one-node.md" {
+		if b.page == "docs/operators/one-node.md" {
 			folder = filepath.Join(dir, "node")
 		}
 		t.Logf("%s:%d:", b.page, b.line)

@@ -15,7 +15,7 @@ var namedTests = regexp.MustCompile("`([^`]+)`: (`[^`]+`(?:, `[^`]+`)*)")
 // or has **none** because prelet does **nothing**.
 func TestThreatModel(t *testing.T) {
 	t.Parallel()
-	const page = "docs/explanation/threat-model.md"
+	const page = "docs/develop/threat-model.md"
 	text, err := os.ReadFile(filepath.Join(repository, page))
 	if err != nil {
 		t.Fatal(err)

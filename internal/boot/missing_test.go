@@ -57,7 +57,7 @@ func TestEachAnswerMissing(t *testing.T) {
 }
 
 // hasDefault reports whether a question has an answer for recordings that are older: see "Older recordings" in
-// docs/explanation/stability.md.
+// docs/operators/stability.md.
 func hasDefault(q world.Question) bool {
 	isOfKubeadm := q.Kind == world.KindOriginal && strings.Contains(q.Args, "kubeadm-flags.env")
 	isStart := q.Kind == world.KindUnit && strings.Contains(q.Args, `"start":true`)

@@ -63,7 +63,7 @@ func TestModule(t *testing.T) {
 	t.Run("every group is there", func(t *testing.T) {
 		for _, group := range groups {
 			if len(g.Match(module+group+"/...")) == 0 {
-				t.Errorf("%s: got no such package, want one: docs/architecture.md names it", group)
+				t.Errorf("%s: got no such package, want one: docs/develop/architecture.md names it", group)
 			}
 		}
 	})

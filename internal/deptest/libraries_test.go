@@ -9,7 +9,7 @@ type Library struct {
 	Does    string
 }
 
-// libraries are those of docs/decisions/0012-libraries.md that code of our own could replace unnoticed.
+// libraries are those of docs/develop/decisions/0012-libraries.md that code of our own could replace unnoticed.
 func libraries() []Library {
 	return []Library{
 		{"cmd/prelet", "github.com/hashicorp/hcl/v2", "reads the language"},
@@ -40,7 +40,7 @@ func CheckLibraries(g Graph) []string {
 				lost,
 				fmt.Sprintf(
 					"%s does not contain %s, which %s: a well-kept library beats code of our own. "+
-						"To replace it, change docs/decisions/0012-libraries.md and this table, with the reason",
+						"To replace it, change docs/develop/decisions/0012-libraries.md and this table, with the reason",
 					l.Program,
 					l.Path,
 					l.Does,

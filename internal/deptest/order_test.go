@@ -12,11 +12,11 @@ import (
 // groupRow matches a row of the table of packages that begins a group.
 var groupRow = regexp.MustCompile("(?m)^\\| `([a-z/]+)` \\| ")
 
-// readGroups returns the groups of the table of packages in docs/architecture.md, from top to bottom: folders relative
+// readGroups returns the groups of the table of packages in docs/develop/architecture.md, from top to bottom: folders relative
 // to the module, each with all packages below it.
 func readGroups(t *testing.T, dir string) []string {
 	t.Helper()
-	page, err := os.ReadFile(filepath.Join(dir, "docs/architecture.md"))
+	page, err := os.ReadFile(filepath.Join(dir, "docs/develop/architecture.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,7 +28,7 @@ func readGroups(t *testing.T, dir string) []string {
 		groups = append(groups, row[1])
 	}
 	if len(groups) == 0 {
-		t.Fatal("docs/architecture.md: got no table with groups of packages, want one")
+		t.Fatal("docs/develop/architecture.md: got no table with groups of packages, want one")
 	}
 
 	return groups
@@ -74,7 +74,7 @@ func CheckOrder(g Graph, groups []string) []string {
 		name := strings.TrimPrefix(p.ImportPath, module)
 		group := findGroup(groups, p.ImportPath)
 		if group < 0 {
-			broken = append(broken, name+" is in no group: add it to the table of packages in docs/architecture.md")
+			broken = append(broken, name+" is in no group: add it to the table of packages in docs/develop/architecture.md")
 			continue
 		}
 		for _, imported := range p.Imports {

@@ -13,7 +13,7 @@ import (
 )
 
 // CacheFile is the name of the file in prelet's folder that has the digests of locked programs, so that a boot need not
-// read them again. Each is valid for one file (docs/decisions/0011).
+// read them again. Each is valid for one file (docs/develop/decisions/0011).
 const CacheFile = "detectors.json"
 
 // digest is the sha256 of a program.

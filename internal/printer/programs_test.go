@@ -13,7 +13,7 @@ import (
 
 // The page documents each field of a plan's document.
 func TestPlanFieldsAreDocumented(t *testing.T) {
-	b, err := os.ReadFile("../../docs/how-to/programs.md")
+	b, err := os.ReadFile("../../docs/operators/programs.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -506,13 +506,13 @@ func FuzzStatus(f *testing.F) {
 
 // The page on monitoring has each id under which an entry can be found.
 func TestMessageIDsAreDocumented(t *testing.T) {
-	page, err := os.ReadFile("../../docs/how-to/monitoring.md")
+	page, err := os.ReadFile("../../docs/operators/monitoring.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, id := range readMessageIDs(t) {
 		if !strings.Contains(string(page), "`"+id+"`") {
-			t.Errorf("%s: got no line in docs/how-to/monitoring.md, want one", id)
+			t.Errorf("%s: got no line in docs/operators/monitoring.md, want one", id)
 		}
 	}
 }

@@ -38,7 +38,7 @@ var (
 		Name:  "file",
 		Check: checkFile,
 		Doc: "A file of the node, YAML or JSON, that [every user may read]" +
-			"(../explanation/secrets.md#what-is-public). Its name may depend on other gather stages.",
+			"(../image-builders/secrets.md#what-is-public). Its name may depend on other gather stages.",
 	}
 	optionalAttr = schema.Attr[bool]{
 		Name:    "optional",

@@ -207,7 +207,7 @@ func (Stage) Spec() stages.Spec {
 			"until it is `True`. It is `False` from the begin of a boot until the kubelet is healthy " +
 			"and each `check` holds, while the gate stays shut, and when the node shuts down. " +
 			"It is never part of a verdict. " +
-			"See [node conditions](../how-to/node-conditions.md). There are 16 at most.",
+			"See [node conditions](../operators/node-conditions.md). There are 16 at most.",
 		Blocks: []schema.Block{{
 			Type: checkBlock,
 			Doc: "What must be true of this machine for the status `True`. " +

@@ -172,7 +172,7 @@ var (
 	fileNotify = schema.Attr[[]string]{
 		Name:        "notify",
 		Refs:        "restart",
-		DefaultText: "[by its path](../how-to/files.md)",
+		DefaultText: "[by its path](../operators/files.md)",
 		Doc: "The stages whose units are acted on when it changes: " +
 			"`[stage.restart.NAME]`, in JSON `[\"stage.restart.NAME\"]`. `[]` is none. " +
 			"A stage that is left out by its `when` is not notified.",

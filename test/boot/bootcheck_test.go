@@ -156,7 +156,7 @@ dpkg --install old.deb`
 // without the rollback to the files before prelet: the kubelet of this machine has none.
 func undo(t *testing.T) string {
 	t.Helper()
-	page, err := os.ReadFile("../../docs/how-to/one-node.md")
+	page, err := os.ReadFile("../../docs/operators/one-node.md")
 	if err != nil {
 		t.Fatal(err)
 	}

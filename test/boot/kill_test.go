@@ -66,7 +66,7 @@ func (c cutShort) happens(m *machine, generation int, name string) (promised boo
 }
 
 // TestPowerCuts takes the power of a machine in the middle of boots that have something to change, by the clock, and
-// looks at its disk before anything runs again, and when it has booted: the invariants I1 to I8 of docs/testing.md.
+// looks at its disk before anything runs again, and when it has booted: the invariants I1 to I8 of docs/develop/testing.md.
 func TestPowerCuts(t *testing.T) {
 	t.Parallel()
 	c := newCutting(t)

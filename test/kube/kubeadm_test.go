@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// timesFaster is the project's budget, see docs/performance.md: how many times faster prelet has to be than
+	// timesFaster is the project's budget, see docs/develop/performance.md: how many times faster prelet has to be than
 	// kubeadm.
 	timesFaster = 5
 	// tolerance is the factor by which a busy machine may miss it.

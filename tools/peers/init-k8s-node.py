@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The script from which prelet grew, written again from its description (docs/how-to/kubeadm.md and
+"""The script from which prelet grew, written again from its description (docs/image-builders/kubeadm.md and
 internal/app/importer/script_test.go), for `make bench-peers`. The original was never published.
 
 It does the work of the original with Python's standard library and PyYAML: CA and configuration from the cluster, the

@@ -8,7 +8,7 @@ import (
 
 // TestDocs holds that the test files that the page on tests shows can be read.
 func TestDocs(t *testing.T) {
-	page, err := os.ReadFile("../../../docs/how-to/testing-sites.md")
+	page, err := os.ReadFile("../../../docs/operators/testing-sites.md")
 	if err != nil {
 		t.Fatal(err)
 	}

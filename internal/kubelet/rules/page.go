@@ -13,7 +13,7 @@ const pageHead = `# Rules of the kubelet
 with these rules. Flags, fields and feature gates of %s to %s are known from Kubernetes' own source, and
 [rules.txt](../../internal/kubelet/rules/rules.txt) has the source of each rule; the installed kubelet's
 ` + "`--help`" + ` overrides them. What the kubelet itself finds in a
-[dry run](../how-to/testing-sites.md#the-next-kubelet) overrides the rules that say so below.
+[dry run](../operators/testing-sites.md#the-next-kubelet) overrides the rules that say so below.
 
 *exits*: the kubelet does not start, or its Node is rejected. *ignores*: it runs, and silently does not do what is
 configured. *deprecated*: a later version will not accept it. *ends*: it runs on this machine, and a later version

@@ -38,7 +38,7 @@ func (v Verdict) String() string {
 	return [...]string{"this machine", "not known", "another machine"}[v]
 }
 
-// Judge returns whose an identity is. Its table is in docs/explanation/trust.md, which a test compares.
+// Judge returns whose an identity is. Its table is in docs/image-builders/trust.md, which a test compares.
 func (m Marks) Judge() Verdict {
 	switch agree, differ := m.count(); {
 	case differ == 0:

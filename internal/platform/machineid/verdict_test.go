@@ -15,7 +15,7 @@ type row struct{ agree, differ, verdict string }
 // TestJudge compares each combination of marks with the table that operators read, and holds what must never happen: an
 // identity is given up only if two marks differ and none agrees.
 func TestJudge(t *testing.T) {
-	rows := readTable(t, "../../../docs/explanation/trust.md")
+	rows := readTable(t, "../../../docs/image-builders/trust.md")
 	used := map[row]bool{}
 	states := []Mark{Absent, Agrees, Differs}
 

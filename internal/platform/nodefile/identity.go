@@ -3,7 +3,7 @@ package nodefile
 import "golang.org/x/sys/unix"
 
 // Identity describes a file. What was found out about its content may be kept for as long as the identity stays the
-// same (docs/decisions/0011).
+// same (docs/develop/decisions/0011).
 type Identity struct {
 	Path    string `json:"path"`
 	Size    int64  `json:"size"`

@@ -351,7 +351,7 @@ package: build ## build deb and rpm packages of prelet into dist/
 	CGO_ENABLED=0 tools/package.sh "$(VERSION)"
 
 .PHONY: release
-release: ## build all files of a release into dist/release/ (C compiler, mksquashfs); RELEASE_KEY_FILE signs
+release: ## build all files of a release into dist/release/ (C compiler, mksquashfs); RELEASE_KEY_FILE and others sign
 	tools/release.sh "$(VERSION)"
 
 .PHONY: golden-kubelet

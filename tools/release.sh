@@ -2,8 +2,11 @@
 # Builds all files of a release: release.sh VERSION [FOLDER], by default in dist/release/. The bytes depend only on the
 # commit, the tools and, for detectors, the C compiler. Installs missing Debian packages as root, if apt-get is available.
 #
-# If RELEASE_KEY_FILE names a private key of SSH, SHA256SUMS is signed with it:
-#   ssh-keygen -Y verify -f allowed_signers -I prelet -n file -s SHA256SUMS.sig <SHA256SUMS
+# Private keys sign it, each if its variable names a file, and each signature must be of the public key in KEYS, by default
+# packaging/keys, if that has one; its README lists them:
+#   RELEASE_KEY_FILE      of SSH: SHA256SUMS.sig
+#   RELEASE_GPG_FILE      of GnuPG: SHA256SUMS.gpg
+#   RELEASE_VERITY_FILE   of X.509: the system extensions with dm-verity; needs the certificate
 set -euo pipefail
 cd "$(dirname "$0")/.."
 umask 022
@@ -19,6 +22,8 @@ command -v jq >/dev/null || missing+=(jq)
 # The detector nvidia without NVML would know less, so that is not released.
 echo '#include <dlfcn.h>' | $(go env CC) -E - >/dev/null 2>&1 || missing+=(gcc libc6-dev)
 [ -z "${RELEASE_KEY_FILE:-}" ] || command -v ssh-keygen >/dev/null || missing+=(openssh-client)
+[ -z "${RELEASE_GPG_FILE:-}" ] || command -v gpgv >/dev/null || missing+=(gpg gpgv)
+[ -z "${RELEASE_VERITY_FILE:-}" ] || command -v systemd-repart >/dev/null || missing+=(systemd-repart)
 if [ ${#missing[@]} -gt 0 ]; then
 	[ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || {
 		echo "missing: apt-get install ${missing[*]}" >&2
@@ -28,6 +33,7 @@ if [ ${#missing[@]} -gt 0 ]; then
 	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}"
 fi
 
+keys=${KEYS:-packaging/keys}
 dist=${2:-dist/release}
 rm -rf "$dist"
 mkdir -p "$dist"
@@ -80,7 +86,10 @@ for arch in amd64 arm64; do
 	archive "$work/image-$arch" >"$work/$arch.tar"
 	roots+=("$arch=$work/$arch.tar")
 
-	tools/sysext.sh "$work/$arch" "${systemd_arch[$arch]}" "$dist/prelet-$packaged-${systemd_arch[$arch]}.raw"
+	extension=$dist/prelet-$packaged-${systemd_arch[$arch]}
+	tools/sysext.sh "$work/$arch" "${systemd_arch[$arch]}" "$extension.raw"
+	[ -z "${RELEASE_VERITY_FILE:-}" ] || tools/verity.sh "$extension.raw" "${systemd_arch[$arch]}" "$extension.verity.raw" \
+		"$RELEASE_VERITY_FILE" "$keys/prelet-verity.crt"
 done
 unset GOARCH BIN
 
@@ -96,7 +105,17 @@ packaging/krew/build.sh "v$version" "$dist"
 (cd "$dist" && sha256sum -- * >SHA256SUMS)
 if [ -n "${RELEASE_KEY_FILE:-}" ]; then
 	ssh-keygen -q -Y sign -f "$RELEASE_KEY_FILE" -n file "$dist/SHA256SUMS"
-else
-	echo "SHA256SUMS is not signed, because RELEASE_KEY_FILE is not set" >&2
+	[ ! -e "$keys/allowed_signers" ] ||
+		ssh-keygen -q -Y verify -f "$keys/allowed_signers" -I prelet -n file -s "$dist/SHA256SUMS.sig" <"$dist/SHA256SUMS"
 fi
+if [ -n "${RELEASE_GPG_FILE:-}" ]; then
+	(umask 077 && mkdir "$work/gpg")
+	gpg --homedir "$work/gpg" --batch --quiet --import "$RELEASE_GPG_FILE"
+	gpg --homedir "$work/gpg" --batch --detach-sign --output "$dist/SHA256SUMS.gpg" "$dist/SHA256SUMS"
+	gpgconf --homedir "$work/gpg" --kill all
+	[ ! -e "$keys/prelet.gpg" ] || gpgv --quiet --keyring "$(realpath "$keys/prelet.gpg")" "$dist/SHA256SUMS.gpg" "$dist/SHA256SUMS"
+fi
+for name in RELEASE_KEY_FILE RELEASE_GPG_FILE RELEASE_VERITY_FILE; do
+	[ -n "${!name:-}" ] || echo "not signed with $name, which is not set" >&2
+done
 ls -1 "$dist"

@@ -14,6 +14,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"text/template"
 	"time"
 	"unicode/utf8"
 
@@ -446,6 +447,63 @@ func TestKrewManifest(t *testing.T) {
 	b, err := exec.CommandContext(t.Context(), filepath.Join(out, platform.Bin), "--version").CombinedOutput()
 	if err != nil || !strings.Contains(string(b), "v9.8.7") {
 		t.Errorf("%s --version: got %v, %s; want v9.8.7", platform.Bin, err, b)
+	}
+
+	complete := exec.CommandContext(t.Context(), filepath.Join(out, "kubectl_complete-prelet"), "sh")
+	complete.Env = append(os.Environ(), "PATH="+out+":"+os.Getenv("PATH"))
+	if b, err := complete.Output(); err != nil || !strings.HasPrefix(string(b), "show\tShow the report of one node\n") {
+		t.Errorf("completion of sh: got %q, %v; want show and its help", b, err)
+	}
+}
+
+// TestKrewTemplate executes .krew.yaml as krew-release-bot does: its manifest is right, and has the archives of build.sh.
+func TestKrewTemplate(t *testing.T) {
+	text, err := os.ReadFile("../../.krew.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const tag = "v9.8.7"
+	addURIAndSha := func(uri, got string) string {
+		if got != tag {
+			t.Errorf("addURIAndSha: got the tag %q, want %q", got, tag)
+		}
+		return "uri: " + strings.ReplaceAll(uri, "{{ .TagName }}", got) + "\n    sha256: " + strings.Repeat("a", 64)
+	}
+	var made strings.Builder
+	parsed, err := template.New("").Funcs(template.FuncMap{"addURIAndSha": addURIAndSha}).Parse(string(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := parsed.Execute(&made, map[string]string{"TagName": tag}); err != nil {
+		t.Fatal(err)
+	}
+	var manifest krewPlugin
+	if err := yaml.UnmarshalStrict([]byte(made.String()), &manifest); err != nil {
+		t.Fatalf("got %v\n%s\nwant the fields of a Plugin", err, &made)
+	}
+	for _, problem := range manifest.check() {
+		t.Error(problem)
+	}
+
+	script, err := os.ReadFile("../../packaging/krew/build.sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	built := regexp.MustCompile(`KREW_PLATFORMS:-([^}]+)}`).FindStringSubmatch(string(script))
+	var got []string
+	for _, p := range manifest.Spec.Platforms {
+		labels, bin := p.Selector.MatchLabels, "kubectl-prelet"
+		if labels["os"] == "windows" {
+			bin += ".exe"
+		}
+		archive := "/" + tag + "/kubectl-prelet-" + labels["os"] + "-" + labels["arch"] + ".tar.gz"
+		if !strings.HasSuffix(p.URI, archive) || p.Bin != bin {
+			t.Errorf("platform %v: got %s with %s, want %s with %s", labels, p.URI, p.Bin, archive, bin)
+		}
+		got = append(got, labels["os"]+"/"+labels["arch"])
+	}
+	if built == nil || strings.Join(got, " ") != built[1] {
+		t.Errorf("platforms: got %q, want those of build.sh: %q", got, built)
 	}
 }
 

@@ -155,7 +155,7 @@ func TestReleaseNames(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	names := regexp.MustCompile(`\$dist/prelet-\$(\w+)-[^"]*\.raw"`).FindAllStringSubmatch(string(script), -1)
+	names := regexp.MustCompile(`\$dist/prelet-\$(\w+)-\$\{systemd_arch`).FindAllStringSubmatch(string(script), -1)
 	if len(names) == 0 {
 		t.Error("tools/release.sh: got no system extension, want one")
 	}

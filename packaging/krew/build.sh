@@ -15,7 +15,7 @@ SOURCE_DATE_EPOCH=$(tools/source-date.sh)
 export SOURCE_DATE_EPOCH
 
 manifest=$out/prelet.yaml
-sed "s|VERSION|$version|" packaging/krew/prelet.yaml.in >"$manifest"
+sed "/^#/d; s|{{ .TagName }}|$version|; /^  platforms:/q" .krew.yaml >"$manifest"
 
 for platform in $platforms; do
   os=${platform%/*} arch=${platform#*/}
@@ -29,6 +29,7 @@ for platform in $platforms; do
   tools/sbom.sh "$version" "$work/$program" "$out/kubectl-prelet-$os-$arch.cdx.json"
   GOOS=$os GOARCH=$arch CGO_ENABLED=0 tools/licenses.sh copyright . ./cmd/kubectl-prelet >"$work/copyright"
   cp LICENSE "$work/"
+  [ "$os" = windows ] || install -m 0755 packaging/krew/kubectl_complete-prelet "$work/"
   # The same sources give the same archive.
   tar --sort=name --owner=0 --group=0 --numeric-owner --mtime=@0 -C "$work" -c . | gzip -n >"$out/$archive"
   rm -r "$work"

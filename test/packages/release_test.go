@@ -2,6 +2,10 @@ package packages
 
 import (
 	"bytes"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,30 +16,57 @@ import (
 	"testing"
 )
 
-// releaseKey signs the release of this test.
-const releaseKey = ".cache/release-key"
+// releaseKeys has the keys of the release of this test: private ones, and public ones as in packaging/keys.
+const releaseKeys = ".cache/keys"
 
-// makeRelease builds a release, signed with a new key, and returns the folder of its files.
-var makeRelease = sync.OnceValues(func() (string, error) {
-	_ = os.Remove(releaseKey)
-	_ = os.Remove(releaseKey + ".pub")
-	out, err := exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", releaseKey).CombinedOutput()
+// releaseEnv returns the variables with which a release is signed by these keys.
+func releaseEnv() []string {
+	keys, err := filepath.Abs(releaseKeys)
 	if err != nil {
+		panic(err) // the working directory is gone
+	}
+
+	return []string{
+		"KEYS=" + keys,
+		"RELEASE_KEY_FILE=" + keys + "/key",
+		"RELEASE_GPG_FILE=" + keys + "/gpg.key",
+		"RELEASE_VERITY_FILE=" + keys + "/verity.key",
+	}
+}
+
+// makeKeys makes new keys in the working directory.
+const makeKeys = `
+	umask 077
+	ssh-keygen -q -t ed25519 -N "" -C "" -f key
+	echo "prelet $(cat key.pub)" >allowed_signers
+	mkdir gpg
+	export GNUPGHOME=$PWD/gpg
+	gpg --batch --quiet --passphrase "" --quick-generate-key "prelet <prelet@prelet.test>" rsa3072 sign never
+	gpg --batch --quiet --export-secret-keys >gpg.key
+	gpg --batch --quiet --export >prelet.gpg
+	gpgconf --kill all
+	openssl req -quiet -x509 -newkey rsa:3072 -nodes -keyout verity.key -out prelet-verity.crt -days 30 -subj /CN=prelet 2>/dev/null ||
+		openssl req -x509 -newkey rsa:3072 -nodes -keyout verity.key -out prelet-verity.crt -days 30 -subj /CN=prelet`
+
+// makeRelease builds a release, signed with new keys, and returns the folder of its files.
+var makeRelease = sync.OnceValues(func() (string, error) {
+	if err := errors.Join(os.RemoveAll(releaseKeys), os.MkdirAll(releaseKeys, 0o700)); err != nil {
+		return "", err
+	}
+	keys := exec.Command("sh", "-ec", makeKeys)
+	keys.Dir = releaseKeys
+	if out, err := keys.CombinedOutput(); err != nil {
 		return string(out), err
 	}
 
-	key, err := filepath.Abs(releaseKey)
-	if err != nil {
-		return "", err
-	}
 	folder, err := filepath.Abs(".cache/release")
 	if err != nil {
 		return "", err
 	}
 	cmd := exec.Command("tools/release.sh", older, folder)
 	cmd.Dir = "../.."
-	cmd.Env = append(os.Environ(), "RELEASE_KEY_FILE="+key)
-	if out, err = cmd.CombinedOutput(); err != nil {
+	cmd.Env = append(os.Environ(), releaseEnv()...)
+	if out, err := cmd.CombinedOutput(); err != nil {
 		return string(out), err
 	}
 
@@ -138,10 +169,7 @@ func TestSums(t *testing.T) {
 		}
 	}
 
-	signers := filepath.Join(t.TempDir(), "allowed_signers")
-	if err := os.WriteFile(signers, append([]byte("prelet "), readFile(t, releaseKey+".pub")...), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	signers := filepath.Join(releaseKeys, "allowed_signers")
 	verify := func(text []byte) error {
 		cmd := exec.Command("ssh-keygen", "-Y", "verify", "-f", signers, "-I", "prelet", "-n", "file",
 			"-s", filepath.Join(folder, "SHA256SUMS.sig"))
@@ -164,7 +192,7 @@ func TestReleaseReproducible(t *testing.T) {
 
 	dir := copyTree(t)
 	env := []string{"SOURCE_DATE_EPOCH=" + commitTime(t), "TZ=Asia/Tokyo", "LC_ALL=C.UTF-8"}
-	build(t, dir, env, "sh", "-c", `umask 077; make release VERSION="$1"`, "sh", older)
+	build(t, dir, append(env, releaseEnv()...), "sh", "-c", `umask 077; make release VERSION="$1"`, "sh", older)
 	second := readFile(t, filepath.Join(dir, "dist/release/SHA256SUMS"))
 
 	for line := range strings.Lines(string(first)) {
@@ -196,12 +224,12 @@ func TestTarball(t *testing.T) {
 func TestSystemExtensionDebian12(t *testing.T) { testSystemExtension(t, newRoot(t, "bookworm")) }
 func TestSystemExtensionDebian13(t *testing.T) { testSystemExtension(t, newRoot(t, "trixie")) }
 
+// systemdArch has systemd's names of architectures.
+var systemdArch = map[string]string{"amd64": "x86-64", "arm64": "arm64"}
+
 // testSystemExtension merges the image of a system extension, and takes it off again.
 func testSystemExtension(t *testing.T, r *root) {
-	image := readFile(t, releaseFile(t, "prelet-"+older+"-"+map[string]string{
-		"amd64": "x86-64",
-		"arm64": "arm64",
-	}[runtime.GOARCH]+".raw"))
+	image := readFile(t, releaseFile(t, "prelet-"+older+"-"+systemdArch[runtime.GOARCH]+".raw"))
 	mount(t, "/dev", r.dir+"/dev", "", syscall.MS_BIND|syscall.MS_REC, "")
 	mount(t, "sysfs", r.dir+"/sys", "sysfs", 0, "")
 	mount(t, "tmpfs", r.dir+"/run", "tmpfs", 0, "mode=0755")
@@ -268,6 +296,83 @@ func TestImage(t *testing.T) {
 	r := &root{t: t, dir: rootDir}
 	if got := r.read("/etc/passwd"); strings.Count(got, "prelet-detector-") != 16 {
 		t.Errorf("/etc/passwd: got %q, want 16 users of detectors", got)
+	}
+}
+
+// TestVerity: the image of a system extension with dm-verity has the extension, the hashes of its blocks, and a signature
+// of their root. No kernel mounts it here: that needs dm-verity.
+func TestVerity(t *testing.T) {
+	for _, arch := range []string{"x86-64", "arm64"} {
+		image := releaseFile(t, "prelet-"+older+"-"+arch+".verity.raw")
+		dir := t.TempDir()
+		build(t, dir, nil, "sh", "-ec", splitImage, "sh", image)
+		extension := readFile(t, releaseFile(t, "prelet-"+older+"-"+arch+".raw"))
+		if got := readFile(t, filepath.Join(dir, "1")); !bytes.HasPrefix(got, extension) {
+			t.Errorf("%s: got a first partition of %d bytes, want it to begin with the %d bytes of the extension",
+				image, len(got), len(extension))
+		}
+
+		var signed struct{ RootHash, Signature string }
+		text, _, _ := bytes.Cut(readFile(t, filepath.Join(dir, "3")), []byte{0})
+		if err := json.Unmarshal(text, &signed); err != nil {
+			t.Fatalf("%s: the third partition: got %q, %v; want JSON", image, text, err)
+		}
+		build(t, dir, nil, "veritysetup", "verify", "1", "2", signed.RootHash)
+		certificate := absolute(t, filepath.Join(releaseKeys, "prelet-verity.crt"))
+		build(t, dir, nil, "sh", "-ec", `printf %s "$1" >hash; printf %s "$2" | base64 -d >signature
+			openssl smime -verify -binary -inform DER -in signature -content hash -CAfile "$3" -certfile "$3" -out /dev/null`,
+			"sh", signed.RootHash, signed.Signature, certificate)
+	}
+}
+
+// splitImage writes the partitions of the image $1 into the files 1, 2 and 3.
+const splitImage = `sfdisk --json "$1" | jq -r '.partitiontable.partitions[] | "\(.start) \(.size)"' >partitions
+	number=0
+	while read -r start size; do
+		number=$((number + 1))
+		dd if="$1" of="$number" bs=512 skip="$start" count="$size" status=none
+	done <partitions`
+
+// TestSysupdate updates the system extension from a server that has the release, as the page for builders of images says,
+// and refuses checksums that are not signed. Debian 12 has no systemd-sysupdate.
+func TestSysupdate(t *testing.T) {
+	r, folder := newRoot(t, "trixie"), release(t)
+	sums := readFile(t, filepath.Join(folder, "SHA256SUMS"))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if req.URL.Path == "/SHA256SUMS" {
+			_, _ = w.Write(sums)
+			return
+		}
+		http.FileServer(http.Dir(folder)).ServeHTTP(w, req)
+	}))
+	t.Cleanup(server.Close)
+
+	page := string(readFile(t, "../../docs/image-builders/README.md"))
+	_, transfer, isFound := strings.Cut(page, "```ini\n[Source]\n")
+	transfer, _, _ = strings.Cut(transfer, "```")
+	const place = "https://github.com/prelet/prelet/releases/latest/download"
+	if !isFound || !strings.Contains(transfer, "Path="+place+"\n") {
+		t.Fatalf("image-builders.md: got no [Source] with %s, want one", place)
+	}
+	transfer = strings.NewReplacer(place, server.URL, "x86-64", systemdArch[runtime.GOARCH]).Replace("[Source]\n" + transfer)
+	r.write("/etc/sysupdate.d/prelet.transfer", transfer)
+	r.write("/etc/systemd/import-pubring.gpg", string(readFile(t, filepath.Join(releaseKeys, "prelet.gpg"))))
+	r.run("mkdir", "-p", "/var/lib/extensions", "/var/lib/prelet-extension")
+	mount(t, "/dev", r.dir+"/dev", "", syscall.MS_BIND|syscall.MS_REC, "")
+	t.Cleanup(func() { _ = syscall.Unmount(r.dir+"/dev", syscall.MNT_DETACH) })
+
+	r.run("/usr/lib/systemd/systemd-sysupdate", "update")
+	got, want := r.read("/var/lib/extensions/prelet.raw"), readFile(t, releaseFile(t, "prelet-"+older+"-"+
+		systemdArch[runtime.GOARCH]+".raw"))
+	if got != string(want) {
+		t.Errorf("the extension after an update: got %d bytes, want the %d of the release", len(got), len(want))
+	}
+
+	sums = append(sums, '\n')
+	r.run("rm", "-r", "/var/lib/prelet-extension")
+	out, err := exec.Command("/usr/sbin/chroot", r.dir, "/usr/lib/systemd/systemd-sysupdate", "update").CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "Signature verification failed") {
+		t.Errorf("an update with other checksums: got %v and\n%s\nwant the signature refused", err, out)
 	}
 }
 

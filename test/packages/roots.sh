@@ -6,9 +6,11 @@ cd "$(dirname "$0")"
 [ "$(id -u)" = 0 ] || { echo "roots are made by root only" >&2; exit 1; }
 
 missing=()
-for tool in mmdebstrap rpm lintian rpmlint skopeo; do
+for tool in mmdebstrap rpm lintian rpmlint skopeo gpg gpgv openssl; do
 	command -v "$tool" >/dev/null || missing+=("$tool")
 done
+command -v veritysetup >/dev/null || missing+=(cryptsetup-bin)
+command -v systemd-repart >/dev/null || missing+=(systemd-repart)
 command -v ssh-keygen >/dev/null || missing+=(openssh-client)
 if [ ${#missing[@]} -gt 0 ]; then
 	DEBIAN_FRONTEND=noninteractive apt-get update -qq
@@ -17,8 +19,9 @@ fi
 
 mkdir -p .cache
 for suite in bookworm trixie; do
-	[ ! -d ".cache/$suite" ] || continue
-	mmdebstrap --variant=minbase --mode=root --include=systemd,systemd-sysv,dbus "$suite" ".cache/$suite.tar"
+	[ ! -e ".cache/$suite/usr/bin/gpg" ] || continue # of what systemd-sysupdate needs, added last
+	rm -rf ".cache/$suite"
+	mmdebstrap --variant=minbase --mode=root --include=systemd,systemd-sysv,dbus,systemd-container,gpg "$suite" ".cache/$suite.tar"
 	rm -rf ".cache/$suite.part"
 	mkdir ".cache/$suite.part"
 	tar -C ".cache/$suite.part" -xp --numeric-owner -f ".cache/$suite.tar"

@@ -136,6 +136,7 @@ func removeLinks(doc string) string { return linkPattern().ReplaceAllString(doc,
 // checkBlocks checks the blocks of a body, and how many there are of each type.
 func (c *checker) checkBlocks(b Block, body *hclsyntax.Body) {
 	count := map[string]int{} // of types, and of types with labels
+	first := map[string]hcl.Range{}
 	for _, x := range body.Blocks {
 		declared, ok := b.Find(x.Type)
 		if !ok {
@@ -156,13 +157,17 @@ func (c *checker) checkBlocks(b Block, body *hclsyntax.Body) {
 		labels := strings.Join(x.Labels, " ")
 		key := x.Type + " " + labels
 		count[key]++
+		if count[key] == 1 {
+			first[key] = x.DefRange()
+		}
 		switch hasLabels := len(declared.Labels) > 0; {
 		case hasLabels && count[key] == 2:
 			c.Error(
 				fault.Duplicate,
 				x.DefRange(),
 				fmt.Sprintf("Block %s %q is there twice", x.Type, labels),
-				"Give one of them another name, or remove it.",
+				"The first is at %s. Give one of them another name, or remove it.",
+				origin.Place(first[key]),
 			)
 		case !hasLabels && declared.Max > 0 && count[key] == declared.Max+1:
 			c.Report(tooManyBlocks(x, "Block %s takes %d of it.", b.Type, declared.Max))

@@ -30,6 +30,7 @@ type StageType struct {
 	Block
 	Phase     Phase    `json:"phase"`
 	Singleton bool     `json:"singleton,omitempty"`
+	Adds      []string `json:"adds,omitempty"` // of a singleton: the blocks of further stages
 	Meta      []Field  `json:"meta_arguments"` // the arguments that the language adds
 	Outputs   []Output `json:"outputs"`        // in the order of the pages, `state` among them
 }

@@ -81,6 +81,10 @@ func (s StageType) usage() Block {
 	if s.Singleton {
 		count = "A site has at most one."
 	}
+	if len(s.Adds) > 0 {
+		count += " Further ones, as in another layer, have only `" + strings.Join(s.Adds, "` and `") +
+			"` blocks, which are added to it."
+	}
 
 	b := s.Block
 	b.Type = `stage "` + b.Type + `"`

@@ -42,6 +42,7 @@ type Spec struct {
 	schema.Block
 	Phase       schema.Phase  // Gather, Decide or Render
 	Singleton   bool          // at most one of the type in a site
+	Adds        []string      // of a singleton: blocks that a further stage, which has no others, adds to it
 	ForEach     bool          // takes for_each
 	Timeout     time.Duration // default of `timeout`; 0: takes none
 	TimeoutCode fault.Code    // of a Gatherer that timed out, by the source that did not answer

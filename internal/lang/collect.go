@@ -168,26 +168,58 @@ func (l *loader) addDefinition(d *definition) {
 		return
 	}
 
-	if d.typ != nil && d.typ.spec.Singleton {
-		isSameType := func(o *definition) bool {
-			return o.typ != nil && o.typ.spec.Type == d.typ.spec.Type
-		}
-		if i := slices.IndexFunc(l.order, isSameType); i >= 0 {
-			first := l.order[i]
-			l.Error(
-				fault.Duplicate,
-				d.block.DefRange(),
-				fmt.Sprintf("A second stage of type %s", d.typ.spec.Type),
-				"A site may have one; the first is at %s. Merge them, or change the first in another file with "+
-					"override { %s { … } }.",
-				origin.Place(first.block.DefRange()),
-				first,
-			)
+	l.defs[d.addr] = d
+	l.order = append(l.order, d)
+}
+
+// mergeSingletons leaves one stage of each type of which a site has one. A further stage may add blocks to it, so that
+// a layer can have files of its own without knowing the name of that stage.
+func (l *loader) mergeSingletons() {
+	first := map[string]*definition{}
+	for _, d := range l.order {
+		if d.isSingleton() && (first[d.typ.spec.Type] == nil || !d.isAddition() && first[d.typ.spec.Type].isAddition()) {
+			first[d.typ.spec.Type] = d
 		}
 	}
 
-	l.defs[d.addr] = d
-	l.order = append(l.order, d)
+	l.order = slices.DeleteFunc(l.order, func(d *definition) bool {
+		if !d.isSingleton() || d == first[d.typ.spec.Type] {
+			return false
+		}
+		one := first[d.typ.spec.Type]
+		if d.isAddition() {
+			body := *one.body
+			body.Blocks = slices.Concat(body.Blocks, d.body.Blocks)
+			one.body = &body
+			return true
+		}
+
+		hint := ""
+		if adds := d.typ.spec.Adds; len(adds) > 0 {
+			hint = fmt.Sprintf(" A further one has only %s blocks, which are added to the first.", strings.Join(adds, " and "))
+		}
+		l.Error(
+			fault.Duplicate,
+			d.block.DefRange(),
+			fmt.Sprintf("A second stage of type %s", d.typ.spec.Type),
+			"A site may have one; the first is at %s. Merge them, or change the first in another file with "+
+				"override { %s { … } }.%s",
+			origin.Place(one.block.DefRange()),
+			one,
+			hint,
+		)
+
+		return false
+	})
+}
+
+func (d *definition) isSingleton() bool { return d.typ != nil && d.typ.spec.Singleton }
+
+// isAddition reports whether a stage consists of blocks that are added to another one of its type.
+func (d *definition) isAddition() bool {
+	isOther := func(x *hclsyntax.Block) bool { return !slices.Contains(d.typ.spec.Adds, x.Type) }
+
+	return len(d.body.Attributes) == 0 && len(d.body.Blocks) > 0 && !slices.ContainsFunc(d.body.Blocks, isOther)
 }
 
 func (l *loader) reportDuplicate(at, first hcl.Range, what string) {

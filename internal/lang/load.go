@@ -135,6 +135,7 @@ func (l *loader) load(files []world.SiteFile) []*hclsyntax.Body {
 		l.collect(b)
 	}
 	l.override()
+	l.mergeSingletons()
 	l.build()
 	l.addValues(vars)
 

@@ -90,6 +90,7 @@ func describeStage(s stages.Stage, ref reference) schema.StageType {
 		Block:     spec.Block,
 		Phase:     spec.Phase,
 		Singleton: spec.Singleton,
+		Adds:      spec.Adds,
 		Meta:      spec.Meta(),
 	}
 

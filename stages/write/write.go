@@ -220,6 +220,7 @@ func (Stage) Spec() stages.Spec {
 	return stages.Spec{
 		Phase:     schema.Render,
 		Singleton: true,
+		Adds:      []string{"file", "directory"},
 		Block: schema.Block{
 			Type: stages.Write,
 			Doc: "Renders the kubelet's files. The four blocks of the kubelet are there whether they " +

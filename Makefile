@@ -347,7 +347,7 @@ packages: detectors ## build deb and rpm packages of the shipped detectors into 
 	tools/packages.sh "$(VERSION)"
 
 .PHONY: package
-package: build ## build deb and rpm packages of prelet into dist/
+package: build ## build deb and rpm packages of prelet and its documentation into dist/
 	CGO_ENABLED=0 tools/package.sh "$(VERSION)"
 
 .PHONY: release
@@ -364,8 +364,12 @@ golden-image: package ## build a disk of Debian 12 in dist/golden.raw, as root; 
 		packaging/image/node $(PARTS)
 
 .PHONY: install
-install: build ## install programs, units, completions, man pages and docs; DESTDIR= PREFIX=/usr
+install: build ## install programs, units, completions and man pages; DESTDIR= PREFIX=/usr
 	BIN="$(BIN)" VERSION="$(VERSION)" tools/install.sh "$(DESTDIR)" "$(PREFIX)"
+
+.PHONY: install-doc
+install-doc: ## install README.md and the pages of docs/ for users; DESTDIR= PREFIX=/usr
+	tools/install-doc.sh "$(DESTDIR)$(PREFIX)/share/doc/prelet-doc"
 
 .PHONY: clean
 clean: ## remove build output

@@ -66,7 +66,4 @@ put 0644 "$made/prelet.zsh" "$prefix/share/zsh/site-functions/_prelet"
 put 0644 "$made/prelet.fish" "$prefix/share/fish/vendor_completions.d/prelet.fish"
 for page in "$made"/*.[58]; do put 0644 "$page" "$prefix/share/man/man${page##*.}/$(basename "$page")"; done
 
-for page in LICENSE README.md CHANGELOG.md SECURITY.md; do put 0644 "$page" "$prefix/share/doc/prelet/$page"; done
-while IFS= read -r page; do
-	put 0644 "$page" "$prefix/share/doc/prelet/${page#docs/}"
-done < <(find docs -type f \( -name '*.md' -o -name '*.svg' -o -name '*.patch' \) | sort)
+put 0644 LICENSE "$prefix/share/doc/prelet/LICENSE"

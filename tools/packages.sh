@@ -57,7 +57,7 @@ for config in packaging/detectors/*.yaml; do
 	gzip -9n >"$stage/$name/changelog.gz" <<-EOF
 	prelet-detector-$name ($VERSION) unstable; urgency=medium
 
-	  * The package prelet has the changes of each version, in NEWS.gz.
+	  * CHANGELOG.md of prelet-doc lists the changes of each version.
 
 	 -- $MAINTAINER  $(date -u -R -d "@$SOURCE_DATE_EPOCH")
 	EOF

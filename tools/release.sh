@@ -54,6 +54,7 @@ make_root() {
 	install -D -m 0644 packaging/prelet/90-prelet.preset "$1/usr/lib/systemd/system-preset/90-prelet.preset"
 	tools/licenses.sh copyright . ./cmd/prelet ./cmd/prelet-detect ./cmd/prelet-detector-check \
 		>"$1/usr/share/doc/prelet/copyright"
+	rm "$1/usr/share/doc/prelet/LICENSE" # it is in copyright
 }
 
 # make_image_root ROOT: the programs, and the users of detectors, for a container.

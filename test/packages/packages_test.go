@@ -86,13 +86,12 @@ var installed = map[string]os.FileMode{
 	"/usr/share/man/man8/prelet.8.gz":                               0o644,
 	"/usr/share/man/man8/prelet-run.8.gz":                           0o644,
 	"/usr/share/doc/prelet/copyright":                               0o644,
-	"/usr/share/doc/prelet/README.md":                               0o644,
-	"/usr/share/doc/prelet/how-to/operators.md":                     0o644,
-	"/usr/share/doc/prelet/NEWS.gz":                                 0o644,
+	"/usr/share/doc/prelet/changelog.gz":                            0o644,
 	"/var/lib/prelet":                                               os.ModeDir | 0o700,
 }
 
-// TestContents: outside of /usr/share the package has the files of installed, and no other.
+// TestContents: outside of /usr/share the package has the files of installed, and no other. Pages are in prelet-doc,
+// those for people who change prelet in neither.
 func TestContents(t *testing.T) {
 	requireWanted(t)
 	listing := output(t, "sh", "-c", `dpkg-deb --fsys-tarfile "$1" | tar -t`, "sh", buildPackages(t, older).deb)
@@ -101,8 +100,25 @@ func TestContents(t *testing.T) {
 		path = strings.TrimPrefix(path, ".")
 		_, isKnown := installed[strings.TrimSuffix(path, "/")]
 		isFolder := strings.HasSuffix(path, "/")
-		if !isKnown && !isFolder && !strings.HasPrefix(path, "/usr/share/") {
+		isDocument := strings.HasPrefix(path, "/usr/share/") && !strings.HasPrefix(path, "/usr/share/doc/")
+		if !isKnown && !isFolder && !isDocument {
 			t.Errorf("the deb has %s, which is not one of prelet's files", path)
+		}
+	}
+
+	docs, _ := filepath.Glob(filepath.Dir(buildPackages(t, older).deb) + "/prelet-doc_*_all.deb")
+	rpms, _ := filepath.Glob(filepath.Dir(buildPackages(t, older).deb) + "/prelet-doc-*.noarch.rpm")
+	if len(docs) != 1 || len(rpms) != 1 {
+		t.Fatalf("packages of pages: got %q, %q; want one deb and one rpm", docs, rpms)
+	}
+	for _, listing := range []string{output(t, "dpkg-deb", "--contents", docs[0]), output(t, "rpm", "-qlp", rpms[0])} {
+		for _, page := range []string{"copyright", "changelog.gz", "README.md", "CHANGELOG.md", "docs/operators/README.md"} {
+			if !strings.Contains(listing, "/usr/share/doc/prelet-doc/"+page+"\n") {
+				t.Errorf("prelet-doc: got\n%s\nwant also %s", listing, page)
+			}
+		}
+		if strings.Contains(listing, "/develop/") || strings.Contains(listing, "/bin/") {
+			t.Errorf("prelet-doc: got\n%s\nwant only pages for users", listing)
 		}
 	}
 }

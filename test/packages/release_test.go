@@ -83,8 +83,8 @@ func TestReleaseLint(t *testing.T) {
 		"*.rpm": {"rpmlint", "--strict", "--config", "packaging/prelet/rpmlint.toml"},
 	} {
 		packages, err := filepath.Glob(filepath.Join(folder, pattern))
-		if err != nil || len(packages) < 7 { // prelet for two architectures, and five detectors
-			t.Fatalf("%s of the release: got %q, %v; want at least 7", pattern, packages, err)
+		if err != nil || len(packages) < 8 { // prelet for two architectures, its pages, and five detectors
+			t.Fatalf("%s of the release: got %q, %v; want at least 8", pattern, packages, err)
 		}
 		path := "PATH=" + relativeCpio(t) + ":" + os.Getenv("PATH")
 		build(t, "../..", []string{path}, lint[0], append(lint[1:], packages...)...)
@@ -252,6 +252,10 @@ func testSystemExtension(t *testing.T, r *root) {
 		if _, err := os.Stat(filepath.Join(r.dir, path)); err != nil {
 			t.Errorf("after the merge: %v, want the file", err)
 		}
+	}
+
+	if docs, _ := filepath.Glob(r.dir + "/usr/share/doc/prelet*/*"); len(docs) > 1 {
+		t.Errorf("documents after the merge: got %q, want the licences only", docs)
 	}
 
 	r.sysext("unmerge")

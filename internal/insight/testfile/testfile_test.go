@@ -172,7 +172,7 @@ func TestMistakesOfFiles(t *testing.T) {
 			`Did you mean "run"?`},
 		{"run {}", `1:1 unknown-block Wrong labels of block "run": It is written run "NAME" { … }.`},
 		{"run \"a\" { hardware = \"x\" }\nrun \"a\" { hardware = \"x\" }", `2:1 duplicate Block run "a" is there twice: ` +
-			`Give one of them another name, or remove it.`},
+			`The first is at a.prelettest.hcl:1:1. Give one of them another name, or remove it.`},
 		{"variables {\n  a {}\n}\nrun \"a\" { hardware = \"x\" }", `2:3 unknown-block Unknown block "a": Block variables ` +
 			`has no block of this name. a is an argument: write a = { … }.`},
 		{"run \"a\" {", `1:9 syntax Unclosed configuration block: The brace that closes this block is missing.`},

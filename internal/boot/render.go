@@ -272,8 +272,8 @@ func (r renderer) addAndRender(i *lang.Instance, cfg schema.Body, in stages.Inpu
 	rendering, o, rendered := i.Stage.(stages.Renderer).Render(cfg, n.Node, in)
 	files := n.Files
 	var duplicates hcl.Diagnostics
-	if len(rendering.Files) > 0 { // only one stage, write, has files
-		files, duplicates = node.MergeFiles(rendering.Files)
+	if len(rendering.Files) > 0 {
+		files, duplicates = node.MergeFiles(slices.Concat(files, rendering.Files))
 	}
 	diags := slices.Concat(added, rendered, conflicts, duplicates)
 	if (in.Refused || rendered.HasErrors()) && !in.Check {

@@ -40,6 +40,7 @@ func commandsByPath(t *testing.T) map[string]*cobra.Command {
 func TestFlagsHaveOneMeaning(t *testing.T) {
 	t.Parallel()
 	otherwise := map[string]string{
+		"report --against":      "a page has one comparison",
 		"test --config":         "the default is the folder of the test file",
 		"init --root":           "only with --from-node",
 		"status --long":         "what is shown in addition depends on the command",

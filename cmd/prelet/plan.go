@@ -15,7 +15,7 @@ import (
 type planFlags struct {
 	where
 	fleetOutput
-	against  string
+	against  []string
 	shard    string
 	full     bool
 	detailed bool
@@ -43,7 +43,8 @@ what would another variable, ConfigMap or kubelet change?
 it prints the report of the groups as one document.
 -o nodes prints the Node objects with which these kubelets would register, for a rehearsal with a scheduler.
 
---against SITE compares the site with another one, a path or a revision of git, over the same machines.
+--against SITE compares the site with another one over the same machines: a path, a layered site's paths
+with commas between them, or a revision of git.
 It shows what the new site changes relative to the old site, whatever is on the disks.
 A path has precedence; git:main is the revision also if there is a folder main.
 
@@ -81,8 +82,7 @@ or is not known because a recording lacks an answer.`,
 	f.addRecordedFlags(c)
 	f.output.addFlag(c, "text", "json", "markdown", "nodes")
 	f.addFlags(c)
-	c.Flags().StringVar(&f.against, "against", "",
-		"compare with another `SITE`: a file, a folder, or a revision of git for the paths of --config")
+	c.Flags().StringArrayVar(&f.against, "against", nil, againstUsage+" (repeatable: one report for each)")
 	c.Flags().StringVar(&f.shard, "shard", "",
 		"only part `I/N` of the recordings of a folder, I from 0 to N-1 as JOB_COMPLETION_INDEX has it;\n"+
 			"prints JSON for `prelet fleet merge`")
@@ -95,7 +95,7 @@ or is not known because a recording lacks an answer.`,
 // check refuses flags that exclude each other, and returns how much of a report is printed.
 func (f *planFlags) check() (printer.FleetDetail, error) {
 	detail, err := f.detail()
-	isReport := f.names || f.summary || f.against != "" || f.shard != ""
+	isReport := f.names || f.summary || len(f.against) > 0 || f.shard != ""
 	switch {
 	case err != nil:
 		return 0, err
@@ -108,10 +108,12 @@ func (f *planFlags) check() (printer.FleetDetail, error) {
 		return 0, fault.Usage.Errorf(
 			"--shard prints JSON for `prelet fleet merge`, so it excludes -o %s: write that at the merge",
 			f.output.name)
+	case f.shard != "" && len(f.against) > 1:
+		return 0, fault.Usage.Errorf("--shard: one --against at a time")
 	case f.shard != "":
 		f.output.name = "json"
 		return printer.FleetNames, nil
-	case f.against != "" && f.output.isJSON() && !f.summary:
+	case len(f.against) > 0 && f.output.isJSON() && !f.summary:
 		return printer.FleetNames, nil
 	}
 
@@ -120,7 +122,7 @@ func (f *planFlags) check() (printer.FleetDetail, error) {
 
 // isEach reports whether each plan of a folder is printed.
 func (f *planFlags) isEach() bool {
-	isReport := f.names || f.summary || f.against != "" || f.shard != ""
+	isReport := f.names || f.summary || len(f.against) > 0 || f.shard != ""
 
 	return f.full || f.isNodes() || f.output.isJSON() && !isReport
 }
@@ -172,11 +174,17 @@ func (a *cli) showPlan(planned planning.Planned, asJSON bool) error {
 // endPlan prints the report of a folder or of a comparison, and returns how the command ends.
 func (a *cli) endPlan(sum planning.Plans, f *planFlags, detail printer.FleetDetail) error {
 	isPrinted := f.isEach() && f.output.isJSON()
-	if sum.Report != nil && !isPrinted {
-		if f.isEach() {
-			detail = printer.FleetSummary
+	if f.isEach() {
+		detail = printer.FleetSummary
+	}
+	for i, report := range sum.Reports {
+		if isPrinted {
+			break
 		}
-		if err := a.printFleet(printer.FleetView{FleetEffect: sum.Report, Detail: detail}, f.output.name); err != nil {
+		if i > 0 && !f.output.isJSON() {
+			fmt.Fprintln(a.stdout)
+		}
+		if err := a.printFleet(printer.FleetView{FleetEffect: report, Detail: detail}, f.output.name); err != nil {
 			return err
 		}
 	}

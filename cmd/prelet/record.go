@@ -48,6 +48,7 @@ Serial numbers, uuids, MAC addresses and GUIDs are left out without --with-ident
 		}),
 	}
 	w.addPlaceFlags(c)
+	w.addKubeletVersionFlag(c)
 	c.Flags().
 		BoolVar(&whole, "with-identity", false, "keep serial numbers, uuids, machine id, MAC addresses and GUIDs")
 	return c

@@ -55,8 +55,7 @@ Exit status: that of prelet plan. The page of a plan that failed is written, too
 	}
 	w.addRecordedFlags(c)
 	addPageFlag(c, &file)
-	c.Flags().StringVar(&against, "against", "",
-		"compare with another `SITE`: a file, a folder, or a revision of git for the paths of --config")
+	c.Flags().StringVar(&against, "against", "", againstUsage)
 	return c
 }
 

@@ -7,6 +7,9 @@
 package lang
 
 import (
+	"crypto/sha256"
+	"fmt"
+	"path"
 	"sync"
 
 	"github.com/hashicorp/hcl/v2"
@@ -92,6 +95,17 @@ type Override struct {
 	Address string    // "stage.reserve.node policy"
 	Base    hcl.Range // zero: added
 	Over    hcl.Range
+}
+
+// Digest returns a hash of the files in effect, in their order: their names without folders, and their contents. It is the
+// same on a node and for a checkout.
+func (s *Site) Digest() string {
+	hash := sha256.New()
+	for _, f := range s.Files {
+		fmt.Fprintf(hash, "%q %d\n%s", path.Base(f.Name), len(f.Text), f.Text)
+	}
+
+	return fmt.Sprintf("sha256:%x", hash.Sum(nil))
 }
 
 // Stage returns the stage with an address; nil if the site has none.

@@ -36,7 +36,10 @@ type Reported struct {
 // report of the last run as well. It writes nothing.
 func Report(ctx context.Context, e *app.Env, o ReportOptions) (Reported, error) {
 	var out Reported
-	options := planning.PlanOptions{Where: o.Where, Against: o.Against, Explains: true}
+	options := planning.PlanOptions{Where: o.Where, Explains: true}
+	if o.Against != "" {
+		options.Against = []string{o.Against}
+	}
 	plans, err := planning.Plan(ctx, e, options, func(p planning.Planned) error {
 		out.View = p.View
 		out.Held = p.Held
@@ -45,7 +48,9 @@ func Report(ctx context.Context, e *app.Env, o ReportOptions) (Reported, error) 
 	if err != nil {
 		return out, err
 	}
-	out.Fleet = plans.Report
+	if len(plans.Reports) > 0 {
+		out.Fleet = plans.Reports[0]
+	}
 	out.Code = plans.Code
 	if out.Fleet != nil {
 		return out, nil

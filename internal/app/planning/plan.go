@@ -25,9 +25,9 @@ import (
 // PlanOptions are the node or the recordings to plan, and what to compare the plans with.
 type PlanOptions struct {
 	app.Where
-	// Against is another site, a path or a revision of git: the report lists the site's changes relative to it. ""
-	// reports the site's changes on the disks.
-	Against string
+	// Against are other sites, each its layers with commas between them, or a revision of git: a report for each lists
+	// the site's changes relative to it. None reports the site's changes on the disks.
+	Against []string
 	Shard   string // I/N: this part of the recordings of a folder; "" is all of them
 	// Each asks for the plans of a folder, not only for their groups.
 	Each bool
@@ -46,7 +46,7 @@ type Planned struct {
 
 // Plans is the result of the command over all its nodes.
 type Plans struct {
-	Report *fleet.FleetEffect // of a folder, or of a comparison; else nil
+	Reports []*fleet.FleetEffect // of a folder, or of each comparison; else none
 	// Changes is set where no plan failed, and one would change something or is not complete.
 	Changes bool
 	Code    fault.Code // of the command; "" where every plan has been made
@@ -71,10 +71,10 @@ func Plan(
 	switch {
 	case sources == nil && o.Shard != "":
 		return Plans{}, fault.Usage.Errorf("--shard %s: --from must be a folder of recordings", o.Shard)
-	case sources == nil && o.Against == "" && o.Report:
+	case sources == nil && len(o.Against) == 0 && o.Report:
 		return Plans{}, fault.Usage.Errorf(
 			"--names, --summary, --full and -o markdown are for many machines: --from must be a folder of recordings")
-	case sources != nil || o.Against != "":
+	case sources != nil || len(o.Against) > 0:
 		return planFleet(ctx, e, o, sources, show)
 	}
 

@@ -2,7 +2,6 @@ package planning
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"hash/fnv"
 	"maps"
@@ -29,7 +28,7 @@ import (
 type fleetPlanner struct {
 	env     *app.Env
 	planned *app.Given
-	against *app.Given // nil: the disks
+	against []*app.Given // none: the disks
 	each    bool       // see PlanOptions
 	advises bool       // see boot.Input
 }
@@ -50,39 +49,48 @@ func planFleet(
 		return Plans{}, err
 	}
 
-	report := fleet.NewReport(e.Version)
-	report.Against = o.Against
-	report.Site = hashSite(planner.planned)
-	report.AgainstSite = hashSite(planner.against)
-	report.Shard = shard
-	if shard != nil {
-		report.Inputs = hashOptions(planner.planned)
+	plans := Plans{Reports: []*fleet.FleetEffect{fleet.NewReport(e.Version)}}
+	for range max(0, len(planner.against)-1) {
+		plans.Reports = append(plans.Reports, fleet.NewReport(e.Version))
+	}
+	for i, report := range plans.Reports {
+		report.Site = hashSite(planner.planned)
+		if len(planner.against) > 0 {
+			report.Against = o.Against[i]
+			report.AgainstSite = hashSite(planner.against[i])
+		}
+		report.Shard = shard
+		if shard != nil {
+			report.Inputs = hashOptions(planner.planned)
+		}
 	}
 
-	add := func(p Planned, effect fleet.Effect) error {
-		report.Add(effect)
+	add := func(p Planned, effects []fleet.Effect) error {
+		for i, report := range plans.Reports {
+			report.Add(effects[i])
+		}
 		if o.Each {
 			return show(p)
 		}
 		return nil
 	}
 	if sources == nil {
-		p, effect := planner.planOne(ctx, o.From)
+		p, effects := planner.planOne(ctx, o.From)
 		if p.Err != nil {
 			return Plans{}, p.Err
 		}
-		err = add(p, effect)
+		err = add(p, effects)
 	} else {
 		err = planner.planAll(ctx, selectShard(sources, shard), add)
 	}
-	report.Finish()
-	code := report.Code()
+	for _, report := range plans.Reports {
+		report.Finish()
+		plans.Code = fault.Lower(plans.Code, report.Code())
+		plans.Changes = plans.Changes || report.Changed+report.Incomplete > 0
+	}
+	plans.Changes = plans.Changes && plans.Code == ""
 
-	return Plans{
-		Report:  report,
-		Changes: code == "" && report.Changed+report.Incomplete > 0,
-		Code:    code,
-	}, err
+	return plans, err
 }
 
 func newFleetPlanner(ctx context.Context, e *app.Env, o PlanOptions) (*fleetPlanner, error) {
@@ -91,11 +99,13 @@ func newFleetPlanner(ctx context.Context, e *app.Env, o PlanOptions) (*fleetPlan
 		return nil, err
 	}
 	p := &fleetPlanner{env: e, planned: given, each: o.Each}
-	if o.Against != "" {
-		err = p.loadAgainst(ctx, o.Against)
+	for _, against := range o.Against {
+		if err := p.loadAgainst(ctx, against); err != nil {
+			return nil, err
+		}
 	}
 
-	return p, err
+	return p, nil
 }
 
 // How often garbage is collected while a fleet is planned: as a percentage of the live heap, and more often above a
@@ -122,17 +132,17 @@ func collectLessOften() (restore func()) {
 func (p *fleetPlanner) planAll(
 	ctx context.Context,
 	sources []string,
-	add func(Planned, fleet.Effect) error,
+	add func(Planned, []fleet.Effect) error,
 ) error {
 	defer collectLessOften()()
 
 	type result struct {
 		planned Planned
-		effect  fleet.Effect
+		effects []fleet.Effect
 	}
 	plan := func(ctx context.Context, source string) (r result) {
-		r.planned, r.effect = p.planListed(ctx, source)
-		if !p.each { // only the effect is used
+		r.planned, r.effects = p.planListed(ctx, source)
+		if !p.each { // only the effects are used
 			r.planned = Planned{}
 		}
 		return r
@@ -142,44 +152,48 @@ func (p *fleetPlanner) planAll(
 		ctx,
 		sources,
 		plan,
-		func(r result) error { return add(r.planned, r.effect) },
+		func(r result) error { return add(r.planned, r.effects) },
 	)
 }
 
 // planListed plans one recording of a folder, unless the folder has it twice.
-func (p *fleetPlanner) planListed(ctx context.Context, source string) (Planned, fleet.Effect) {
+func (p *fleetPlanner) planListed(ctx context.Context, source string) (Planned, []fleet.Effect) {
 	plain, isPacked := strings.CutSuffix(source, ".gz")
 	if _, err := os.Lstat(plain); isPacked && err == nil {
 		err := fault.RecordingInvalid.Errorf("--from %s: the folder also has %s; remove one of them",
 			source, filepath.Base(plain))
-		return refuseRecording(source, err)
+		return p.refuseRecording(source, err)
 	}
 
 	return p.planOne(ctx, source)
 }
 
 // refuseRecording returns the result of a recording that cannot be planned.
-func refuseRecording(source string, err error) (Planned, fleet.Effect) {
-	return Planned{View: printer.View{Source: source}, Err: err}, fleet.FailedToRead(source, err)
+func (p *fleetPlanner) refuseRecording(source string, err error) (Planned, []fleet.Effect) {
+	failed := []fleet.Effect{fleet.FailedToRead(source, err)}
+
+	return Planned{View: printer.View{Source: source}, Err: err}, slices.Repeat(failed, max(1, len(p.against)))
 }
 
 // planOne plans one recording, or the node of the options where source is "".
-func (p *fleetPlanner) planOne(ctx context.Context, source string) (planned Planned, effect fleet.Effect) {
+func (p *fleetPlanner) planOne(ctx context.Context, source string) (planned Planned, effects []fleet.Effect) {
 	err := p.withPlans(ctx, source, func(m machinePlans) {
 		planned = Planned{View: m.view}
-		effect = fleet.NewEffect(source, m.old, m.planned, m.recording)
+		for _, old := range m.old {
+			effects = append(effects, fleet.NewEffect(source, old, m.planned, m.recording))
+		}
 	})
 	if err != nil {
-		return refuseRecording(source, err)
+		return p.refuseRecording(source, err)
 	}
 
-	return planned, effect
+	return planned, effects
 }
 
 // machinePlans are the plans of a machine.
 type machinePlans struct {
 	planned   *boot.Plan
-	old       *boot.Plan // of the older site; nil: there is none
+	old       []*boot.Plan // of each older site; nil in place of the only one: there is none
 	view      printer.View
 	recording *world.Recording // of this node, the answers of the plan
 }
@@ -204,10 +218,13 @@ func (p *fleetPlanner) withPlans(ctx context.Context, source string, use func(ma
 	n.Advises = p.advises
 	m.planned = n.PlanUnless(ctx, nil)
 	m.view = n.View(m.planned, source)
-	if p.against != nil {
-		old := env.OpenWorld(p.against, recorded, nil)
+	for _, against := range p.against {
+		old := env.OpenWorld(against, recorded, nil)
 		defer old.Close()
-		m.old = old.PlanUnless(ctx, nil)
+		m.old = append(m.old, old.PlanUnless(ctx, nil))
+	}
+	if m.old == nil {
+		m.old = []*boot.Plan{nil}
 	}
 	if m.recording == nil {
 		m.recording = &world.Recording{}
@@ -220,18 +237,13 @@ func (p *fleetPlanner) withPlans(ctx context.Context, source string, use func(ma
 	return nil
 }
 
-// hashSite returns the hash of the site's files; "" for the sites of recordings, and for no site.
+// hashSite returns the hash of the site's files; "" for the sites of recordings.
 func hashSite(g *app.Given) string {
-	if g == nil || g.Loaded == nil {
+	if g.Loaded == nil {
 		return ""
 	}
-	text, err := json.Marshal(g.Loaded.Site.Files)
-	if err != nil {
-		// Cannot happen: it has only texts.
-		panic("app: encode the files of a site: " + err.Error())
-	}
 
-	return "sha256:" + nodefile.Checksum(text)
+	return g.Loaded.Site.Digest()
 }
 
 // hashOptions returns a hash of the options that must be equal in all parts of a fleet, without the values of variables
@@ -289,8 +301,10 @@ func selectShard(sources []string, shard *fleet.Shard) (out []string) {
 // those of the command: nothing can be compared with it.
 func (p *fleetPlanner) loadAgainst(ctx context.Context, against string) error {
 	w := app.Where{Config: []string{against}, Files: lang.OS(), IsPast: true}
-	_, err := os.Lstat(against)
-	if err != nil || strings.HasPrefix(against, revision.Prefix) {
+	if isMissing(against) {
+		w.Config = strings.Split(against, ",")
+	}
+	if slices.ContainsFunc(w.Config, isMissing) || strings.HasPrefix(against, revision.Prefix) {
 		old, err := revision.Read(ctx, against, p.planned.Config)
 		if err != nil {
 			return err
@@ -314,7 +328,15 @@ func (p *fleetPlanner) loadAgainst(ctx context.Context, against string) error {
 	return nil
 }
 
+// isMissing reports whether a path cannot be found.
+func isMissing(path string) bool {
+	_, err := os.Lstat(path)
+
+	return err != nil
+}
+
 // compareWith makes the planner plan an older site too.
 func (p *fleetPlanner) compareWith(site *app.LoadedSite) {
-	p.against = &app.Given{Where: p.planned.Where, Values: p.planned.Values, Loaded: site, IsOlder: true}
+	older := &app.Given{Where: p.planned.Where, Values: p.planned.Values, Loaded: site, IsOlder: true}
+	p.against = append(p.against, older)
 }

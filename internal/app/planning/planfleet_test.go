@@ -13,7 +13,8 @@ func TestPanicOverOneRecording(t *testing.T) {
 	const recording = "../../../testdata/recordings/v1/base.prelet"
 	p := &fleetPlanner{}
 
-	planned, effect := p.planOne(t.Context(), recording)
+	planned, effects := p.planOne(t.Context(), recording)
+	effect := effects[0]
 	isFailed := effect.State == fleet.Failed && effect.Code == fault.Internal && effect.Source == recording
 	if planned.Err == nil || !isFailed || !strings.Contains(effect.Reason, "a bug in prelet") {
 		t.Errorf("got %v, %+v; want a failure with the code internal", planned.Err, effect)

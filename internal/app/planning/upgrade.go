@@ -153,7 +153,7 @@ func (p *fleetPlanner) upgradeAll(ctx context.Context, o UpgradeOptions) (*fleet
 func (p *fleetPlanner) upgrade(ctx context.Context, source string, to int) fleet.UpgradedMachine {
 	out := fleet.UpgradedMachine{Source: source}
 	out.Err = p.withPlans(ctx, source, func(m machinePlans) {
-		out.Planned, out.Older, out.Recording = m.planned, m.old, m.recording
+		out.Planned, out.Older, out.Recording = m.planned, m.old[0], m.recording
 		from, isKnown := known.Minor(m.planned.Kubelet.KnownVersion())
 		if !isKnown {
 			return

@@ -60,6 +60,15 @@ func all() []example {
 				"etc/containerd/config.toml": read("containerd/testdata/node/etc/containerd/config.toml"),
 			},
 		},
+		{name: "by-subnet", machines: []string{"bare-vm", "two-sockets"}},
+		{name: "by-inventory", machines: []string{"dgx-h100", "bare-vm", "two-sockets"}},
+		{
+			name:     "by-cloud",
+			machines: []string{"dgx-h100"},
+			root: map[string]string{
+				"run/cloud-init/instance-data.json": read("by-cloud/testdata/node/run/cloud-init/instance-data.json"),
+			},
+		},
 		{name: "legacy-vm", machines: []string{"legacy-mt27710", "legacy-82599", "bare-vm"}, root: etc},
 		{
 			name:     "layered",

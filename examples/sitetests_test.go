@@ -73,6 +73,21 @@ func TestFirstTest(t *testing.T) {
 	runSiteTests(t, sites.TestOptions{Paths: []string{site}})
 }
 
+// TestRecipes holds that the page on kinds of nodes shows the files of the examples.
+func TestRecipes(t *testing.T) {
+	page, err := os.ReadFile("../docs/operators/select-nodes.md")
+	must(t, err)
+	for _, name := range []string{
+		"by-subnet/kind.hcl", "by-inventory/kind.hcl", "by-inventory/machines.preletdata.yaml", "by-cloud/kind.hcl",
+	} {
+		text, err := os.ReadFile(name)
+		must(t, err)
+		if !bytes.Contains(page, append([]byte("\n"), append(text, "```\n"...)...)) {
+			t.Errorf("docs/operators/select-nodes.md: got no block with the text of examples/%s, want it", name)
+		}
+	}
+}
+
 // TestEveryTestFileRuns holds that TestSiteTests finds all test files of the examples.
 func TestEveryTestFileRuns(t *testing.T) {
 	var got []string

@@ -187,12 +187,10 @@ check-docs: ## fail if a reference page is stale or a link is broken (Node.js fo
 	tools/check-docs.sh
 
 .PHONY: site
-site: ## write the documentation as a web site with search into bin/site (mkdocs and python3-pymdownx of Debian)
-	rm -rf bin/site bin/.site-pages
-	mkdir -p bin/.site-pages
-	cp -r docs/. $(filter-out README.md,$(wildcard *.md)) bin/.site-pages/
-	cp README.md bin/.site-pages/readme.md
-	mkdocs build --strict -f tools/site/mkdocs.yml
+site: ## write the documentation as a web site into bin/site, and search it (Node.js, packages of npm once); SITE_URL=
+	cd tools/site && { [ node_modules/.package-lock.json -nt package-lock.json ] || \
+		npm ci --ignore-scripts --no-audit --no-fund; }
+	cd tools/site && VERSION="$(VERSION)" npm run --silent build
 
 ##@ Longer checks
 

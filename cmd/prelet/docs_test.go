@@ -295,6 +295,28 @@ func TestTestsOfPages(t *testing.T) {
 	}
 }
 
+// TestShelves checks that each page for users is in one table of docs/README.md, and each page for people who change
+// prelet in that of docs/develop/README.md only. The web site's navigation is made from these tables.
+func TestShelves(t *testing.T) {
+	t.Parallel()
+	pages := readPages(t)
+	for page := range pages {
+		shelf := strings.Split(strings.TrimPrefix(page, "docs/"), "/")[0]
+		isListed := slices.Contains([]string{"image-builders", "operators", "vendors", "develop"}, shelf)
+		if !isListed || page == "docs/develop/README.md" || strings.HasPrefix(page, "docs/develop/decisions/0") {
+			continue
+		}
+		want := map[bool]int{true: 0, false: 1}[shelf == "develop"]
+		if got := strings.Count(pages["docs/README.md"], "]("+strings.TrimPrefix(page, "docs/")+")"); got != want {
+			t.Errorf("docs/README.md: got %d links to %s, want %d", got, page, want)
+		}
+		link := "](" + strings.TrimPrefix(page, "docs/develop/") + ")"
+		if got := strings.Count(pages["docs/develop/README.md"], link); got != 1-want {
+			t.Errorf("docs/develop/README.md: got %d links to %s, want %d", got, page, 1-want)
+		}
+	}
+}
+
 // A block that is indented in place of fenced would not be run, so only the pages of codes have those: their commands
 // are for a node in trouble.
 func TestNoIndentedBlocks(t *testing.T) {

@@ -278,6 +278,7 @@ func (a *cli) root(args ...string) *cobra.Command {
 func (a *cli) commands() map[string]func() *cobra.Command {
 	return map[string]func() *cobra.Command{
 		"init":      a.init,
+		"site":      a.site,
 		"validate":  a.validate,
 		"graph":     a.graph,
 		"test":      a.test,

@@ -20,12 +20,14 @@ type LoadedSite struct {
 	Site   *lang.Site
 	Diags  hcl.Diagnostics
 	checks boot.Checks
+
+	Signature string // not required, valid, refused, or not checked because the files were named
 }
 
 // Load reads the site and hides the secrets in it: the files of Config, those in the usual places below Root, or those
 // inside a recording. Other users may change the files for a recording, as in a checkout: they control no machine.
 func (e *Env) Load(w Where, recorded *world.Recording) *LoadedSite {
-	l := &LoadedSite{}
+	l := &LoadedSite{Signature: "not required"}
 	o := SiteOptions(e.Version)
 	o.Paths = w.Config
 	o.Root = w.Root
@@ -67,6 +69,15 @@ func (e *Env) Load(w Where, recorded *world.Recording) *LoadedSite {
 	}
 	if refused := checkCounter(w.StateDir(), l.Site.Counter); refused != nil {
 		l.Diags = append(l.Diags, refused)
+	}
+	switch {
+	case signed.Verify == nil:
+	case isDraft:
+		l.Signature = "not checked"
+	case origin.Code(l.Diags) == fault.SiteSignature:
+		l.Signature = "refused"
+	default:
+		l.Signature = "valid"
 	}
 
 	return l

@@ -62,6 +62,27 @@ type LayerFile struct {
 	Path  string
 	State LayerState
 	By    string // the path of the later file or mask; "" unless it is hidden or masked
+
+	isFolder bool
+}
+
+// WhyIgnored returns why a file without effect is not read.
+func (f LayerFile) WhyIgnored() string {
+	base := path.Base(f.Path)
+	switch {
+	case IsTestFile(base), f.isFolder && base == TestFolder:
+		return "tests"
+	case f.isFolder:
+		return "folders below a layer are not searched"
+	case base == LockFile:
+		return "locks of detectors"
+	case base == ListFile, base == signatureFile:
+		return "the signed list of the site's files"
+	case isIgnored(base):
+		return "a name that begins with a dot or ends in ~"
+	}
+
+	return "the name is not that of a site's file"
 }
 
 // LayerState is what becomes of a file of a layer.
@@ -200,6 +221,14 @@ func describeLayers(fsys Files, layers []Layer, files []world.SiteFile) (diags h
 					fault.LayerReplaced, fileRange(file.Path), "A file is masked",
 					"%s, in a later layer, is a link to /dev/null, so this one has no effect.", file.By,
 				))
+			case file.isFolder:
+				if hasSiteFile(fsys, layers, file.Path) {
+					diags = append(diags, origin.Note(
+						fault.FileRefused, hcl.Range{}, file.Path+" is not read",
+						"It has files of a site, and folders below a layer are not searched. "+
+							"Name the folder as a layer of its own, or move the files.",
+					))
+				}
 			case file.State == Ignored && looksLikeSiteFile(path.Base(file.Path)) && !isNamed(fsys, file.Path, files):
 				diags = append(diags, origin.Warning(
 					fault.FileRefused, hcl.Range{}, file.Path+" is not read",
@@ -210,6 +239,18 @@ func describeLayers(fsys Files, layers []Layer, files []world.SiteFile) (diags h
 	}
 
 	return diags
+}
+
+// hasSiteFile reports whether a folder, unless it is a layer itself, has a file that would be read there.
+func hasSiteFile(fsys Files, layers []Layer, dir string) bool {
+	base := path.Base(dir)
+	isLayer := slices.ContainsFunc(layers, func(l Layer) bool { return path.Clean(l.Path) == dir })
+	if isLayer || base == TestFolder || isIgnored(base) {
+		return false
+	}
+	entries, _ := fsys.ReadDir(dir)
+
+	return slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return !e.IsDir() && IsSiteFile(e.Name()) })
 }
 
 // looksLikeSiteFile reports whether a file that is not read may be meant for a site: a.hcl.bak, prod.vars, a.HCL,
@@ -303,13 +344,11 @@ func (f *finder) addFolder(dir string, mayBeMissing bool) {
 
 	l := Layer{Path: dir}
 	for _, e := range entries {
-		file := LayerFile{Path: path.Join(dir, e.Name())}
+		file := LayerFile{Path: path.Join(dir, e.Name()), isFolder: e.IsDir()}
 		if !IsSiteFile(e.Name()) {
 			file.State = Ignored
 		}
-		if file.State != Ignored || !e.IsDir() {
-			l.Files = append(l.Files, file)
-		}
+		l.Files = append(l.Files, file)
 	}
 	slices.SortFunc(l.Files, func(a, b LayerFile) int { return strings.Compare(a.Path, b.Path) })
 	f.layers = append(f.layers, l)

@@ -192,6 +192,10 @@ site: ## write the documentation as a web site into bin/site, and search it (Nod
 		npm ci --ignore-scripts --no-audit --no-fund; }
 	cd tools/site && VERSION="$(VERSION)" npm run --silent build
 
+.PHONY: picture
+picture: build machines ## make docs/images/report.png again, the picture in README.md (Chromium)
+	tools/picture.sh
+
 ##@ Longer checks
 
 # The packages with a go statement, internal/probe, which several goroutines ask, and the other modules; race-all takes

@@ -120,8 +120,10 @@ func makeDocsFolder(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const spec = repository + "/testdata/hardware/spec/dgx-h100.json"
-	for _, machine := range []string{"machines/dgx", "bin/machines/dgx-h100"} {
+	for machine, spec := range map[string]string{
+		"machines/dgx": "dgx-h100", "bin/machines/dgx-h100": "dgx-h100", "bin/machines/two-sockets": "two-sockets",
+	} {
+		spec = repository + "/testdata/hardware/spec/" + spec + ".json"
 		if err := hwtree.BuildFile(spec, filepath.Join(dir, machine)); err != nil {
 			t.Fatal(err)
 		}

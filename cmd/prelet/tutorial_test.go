@@ -98,12 +98,13 @@ func TestTutorial(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	machine := filepath.Join(clone, "bin/demo/machine")
+	machines := filepath.Join(clone, "bin/machines")
 	for _, err := range []error{
-		os.MkdirAll(machine, 0o755),
+		os.MkdirAll(machines, 0o755),
 		os.Symlink(program, filepath.Join(clone, "bin/prelet")),
 		os.CopyFS(filepath.Join(clone, "examples"), os.DirFS(examples)),
-		hwtree.BuildFile("../../testdata/hardware/spec/dgx-h100.json", machine),
+		hwtree.BuildFile("../../testdata/hardware/spec/dgx-h100.json", machines+"/dgx-h100"),
+		hwtree.BuildFile("../../testdata/hardware/spec/two-sockets.json", machines+"/two-sockets"),
 	} {
 		if err != nil {
 			t.Fatal(err)

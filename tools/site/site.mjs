@@ -16,7 +16,7 @@ export const source = `https://github.com/prelet/prelet/blob/${isReleased ? 'v' 
 // stagedPath returns the path of a page of the repository on the site, or undefined for another file.
 export function stagedPath(path) {
 	for (const page of [path, posix.join(path, 'README.md')]) {
-		const isPage = /^(docs\/.*|[A-Z]+)\.md$/.test(page) && existsSync(repository + page)
+		const isPage = /^(docs\/.*|[A-Z_]+)\.md$/.test(page) && existsSync(repository + page)
 		if (page === 'docs/README.md') return 'contents.md'
 		if (isPage) return page.replace(/^docs\//, '').replace(/README\.md$/, 'index.md')
 	}

@@ -57,7 +57,7 @@ func runSiteTests(t *testing.T, o sites.TestOptions) {
 func TestFirstTest(t *testing.T) {
 	site := t.TempDir()
 	for page, name := range map[string]string{
-		"../README.md":                    "site.hcl",
+		"../README.md":                       "site.hcl",
 		"../docs/operators/testing-sites.md": "gpu.prelettest.hcl",
 	} {
 		text, err := os.ReadFile(page)

@@ -177,7 +177,11 @@ func (l *loader) addDefinition(d *definition) {
 func (l *loader) mergeSingletons() {
 	first := map[string]*definition{}
 	for _, d := range l.order {
-		if d.isSingleton() && (first[d.typ.spec.Type] == nil || !d.isAddition() && first[d.typ.spec.Type].isAddition()) {
+		if !d.isSingleton() {
+			continue
+		}
+		one := first[d.typ.spec.Type]
+		if one == nil || one.isAddition() && !d.isAddition() {
 			first[d.typ.spec.Type] = d
 		}
 	}
@@ -196,7 +200,8 @@ func (l *loader) mergeSingletons() {
 
 		hint := ""
 		if adds := d.typ.spec.Adds; len(adds) > 0 {
-			hint = fmt.Sprintf(" A further one has only %s blocks, which are added to the first.", strings.Join(adds, " and "))
+			hint = fmt.Sprintf(" A further one has only %s blocks, which are added to the first.",
+				strings.Join(adds, " and "))
 		}
 		l.Error(
 			fault.Duplicate,

@@ -42,8 +42,8 @@ func (f Formatted) Changed() []string {
 	return paths
 }
 
-// Format rewrites site files in the canonical form. A path is a file, or a folder whose *.hcl files, and *.prelet.vars of
-// before, are meant, and the tests in its folder tests; without paths it is the current folder. With check it writes nothing.
+// Format rewrites site files in the canonical form. A path is a file, or a folder whose *.hcl and *.prelet.vars files
+// are meant, and the tests in its folder tests; without paths it is the current folder. With check it writes nothing.
 // An error ends it; the result then has the files up to there.
 func Format(paths []string, check bool) (Formatted, error) {
 	files, err := listSiteFiles(paths)

@@ -78,9 +78,9 @@ func (e *Eval) suggestData(file string) string {
 func (e *Eval) readData(name string) (cty.Value, error) {
 	v, ok := e.site.Data[name]
 	if !ok {
-		return cty.NilVal, fmt.Errorf("the site has no data file %q; put it into the folder of the site's other files, "+
-			"with a name that ends in .preletdata.yaml, .preletdata.json or .preletdata.txt, and give its name without "+
-			"the folder (it has: %s)", name, cmp.Or(strings.Join(sortedKeys(e.site.Data), ", "), "none"))
+		return cty.NilVal, fmt.Errorf("the site has no data file %q; put it into the folder of the site's other "+
+			"files, with a name that ends in .preletdata.yaml, .preletdata.json or .preletdata.txt, and give its "+
+			"name without the folder (it has: %s)", name, cmp.Or(strings.Join(sortedKeys(e.site.Data), ", "), "none"))
 	}
 
 	return v, nil

@@ -108,11 +108,8 @@ func listSiteFiles(paths []string) ([]string, error) {
 
 // formatFile returns the canonical form of a file. Where the result has diagnostics, there is none.
 func formatFile(path string) (FormattedFile, error) {
-	if strings.HasSuffix(path, ".json") {
-		return FormattedFile{}, fault.Usage.Errorf(
-			"%s: fmt lays out *.hcl files; a site in JSON is not read",
-			path,
-		)
+	if strings.HasSuffix(path, ".json") || lang.IsSiteFile(path) && !lang.IsNative(path) {
+		return FormattedFile{}, fault.Usage.Errorf("%s: fmt lays out *.hcl files only", path)
 	}
 
 	src, why, err := userfile.ReadSite(path, lang.MaxBytes)

@@ -162,6 +162,6 @@ func (f *planFlags) toOptions() planning.PlanOptions {
 		Against: f.against,
 		Shard:   f.shard,
 		Each:    f.isEach(),
-		Report:  f.names || f.summary || f.full || f.output.name == "markdown",
+		Report:  f.names || f.summary || f.output.name == "markdown",
 	}
 }

@@ -19,6 +19,7 @@ type planFlags struct {
 	shard    string
 	full     bool
 	detailed bool
+	strict   bool
 }
 
 func (a *cli) plan() *cobra.Command {
@@ -31,6 +32,8 @@ func (a *cli) plan() *cobra.Command {
 		Long: `Evaluates the site on this node, or on a recorded one, and shows what a run would change:
 labels, taints, flags, each field of the kubelet's configuration, each file.
 It writes nothing. Without root it works as far as it may read.
+Of a new KubeletConfiguration it shows what differs from its base; --full shows all of it,
+and each difference of a file to its end.
 
 --from reads the node from a recording.
 --var, --var-file, --objects and --kubelet-version replace parts of it, and the plan lists them:
@@ -38,7 +41,7 @@ what would another variable, ConfigMap or kubelet change?
 
 --from FOLDER plans each recording in the folder, and groups machines on which the site has the same effect.
 --names lists the machines of each group, --summary prints one line for each group,
---full prints each plan. -o markdown is for a folder and for --against.
+--full prints each plan, whole. -o markdown is for a folder and for --against.
 -o json prints a document for each recording; with --names, --summary, --against or --shard
 it prints the report of the groups as one document.
 -o nodes prints the Node objects with which these kubelets would register, for a rehearsal with a scheduler.
@@ -50,7 +53,8 @@ A path has precedence; git:main is the revision also if there is a folder main.
 
 ` + folderExit + `
 With --detailed-exitcode, 2 means that none failed, and that something would change
-or is not known because a recording lacks an answer.`,
+or is not known because a recording lacks an answer.
+With --strict, a warning or a note of any plan ends it with 10, after everything is printed.`,
 		Example: "  prelet plan --from node17.prelet --config ./site\n" +
 			"  prelet plan --from fleet/ --config ./site\n" +
 			"  prelet plan --from fleet/ --config ./site --against main -o markdown\n" +
@@ -68,15 +72,22 @@ or is not known because a recording lacks an answer.`,
 				if f.isNodes() {
 					return nodes.show(p)
 				}
+				p.View.Full = f.full
 				return a.showPlanned(p, f.output.isJSON())
 			})
 			switch {
 			case err != nil:
 				return err
 			case f.isNodes():
-				return nodes.end()
+				err = nodes.end()
+			default:
+				err = a.endPlan(sum, &f, detail)
 			}
-			return a.endPlan(sum, &f, detail)
+			if f.strict && sum.Code == "" && sum.Noted {
+				a.printed = true
+				return fault.Evaluation.Errorf("the plan has warnings or notes, and --strict makes them errors")
+			}
+			return err
 		}),
 	}
 	f.addRecordedFlags(c)
@@ -86,7 +97,9 @@ or is not known because a recording lacks an answer.`,
 	c.Flags().StringVar(&f.shard, "shard", "",
 		"only part `I/N` of the recordings of a folder, I from 0 to N-1 as JOB_COMPLETION_INDEX has it;\n"+
 			"prints JSON for `prelet fleet merge`")
-	c.Flags().BoolVar(&f.full, "full", false, "print each plan of a folder, not only the groups")
+	c.Flags().BoolVar(&f.full, "full", false,
+		"print each file whole, and each plan of a folder, not only the groups")
+	c.Flags().BoolVar(&f.strict, "strict", false, strictUsage)
 	c.Flags().BoolVar(&f.detailed, "detailed-exitcode", false,
 		"exit 2 when there is something to change, or the plan is not complete")
 	return c

@@ -13,8 +13,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/prelet/prelet/internal/app/booting"
+	"github.com/prelet/prelet/internal/app/looking"
 	"github.com/prelet/prelet/internal/commit"
 	"github.com/prelet/prelet/internal/commit/activation"
+	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/printer"
@@ -164,6 +166,9 @@ type runResult struct {
 	Summary  string         `json:"summary"`
 	Degraded []fault.Reason `json:"degraded"`
 
+	Files []looking.FileLine `json:"files"` // that the committed generation changed
+	Units []activation.Act   `json:"units"` // that were started, restarted or reloaded
+
 	Overwritten []string `json:"overwritten,omitempty"` // files that somebody had changed
 }
 
@@ -193,6 +198,9 @@ func (a *cli) endRun(run booting.Ran, asJSON bool) error {
 		}
 		fmt.Fprintln(to, a.redact(a.nameRoot(s))+".")
 	}
+	if err := a.show(false, "done", newRunResult(run, nil)); err != nil {
+		a.printNotice(err.Error()) // the change itself succeeded
+	}
 	if run.Held != "" {
 		fmt.Fprintln(a.stdout, a.redact(a.nameRoot(origin.Capitalize(run.Held)))+".")
 	}
@@ -211,7 +219,10 @@ func newRunResult(run booting.Ran, diags hcl.Diagnostics) runResult {
 		Summary:  run.Summary,
 		Degraded: append([]fault.Reason{}, run.Degraded...),
 
-		Overwritten: run.Overwritten,
+		Files: looking.ListFiles(run.Entries),
+		Units: append([]activation.Act{}, run.Outcome.Acted...),
+
+		Overwritten: generation.ListOverwritten(run.Entries),
 	}
 	if run.Plan != nil {
 		r.PlanHash = run.Plan.Hash

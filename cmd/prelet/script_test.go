@@ -169,7 +169,7 @@ func scriptCommands() map[string]func(*testscript.TestScript, bool, []string) {
 		"out":          cmdOut,
 		"err":          cmdErr,
 		"json":         cmdJSON,
-		"columns":      cmdColumns,
+		"plain":        cmdPlain,
 		"secret":       cmdSecret,
 		"hidden":       cmdHidden,
 		"put":          cmdPut,

@@ -43,15 +43,27 @@ func steps(page string) (out []step) {
 	return out
 }
 
-// like says whether the lines are what the page shows.
+// like reports whether the lines have the words that the page shows. A page breaks its lines as a terminal does, and a
+// pipe does not.
 func like(page, lines []string) bool {
-	switch {
-	case len(page) == 0:
-		return len(lines) == 0
-	case page[0] == "…":
-		return like(page[1:], lines) || len(lines) > 0 && like(page, lines[1:])
+	pattern := ""
+	for _, line := range page {
+		if line == "…" {
+			pattern += `(\S+ )*?`
+			continue
+		}
+		for _, word := range strings.Fields(line) {
+			pattern += regexp.QuoteMeta(word) + " "
+		}
 	}
-	return len(lines) > 0 && page[0] == lines[0] && like(page[1:], lines[1:])
+	words := ""
+	for _, word := range strings.Fields(strings.Join(lines, " ")) {
+		words += word + " "
+	}
+	const branch = "│ " // is repeated where a line of a tree is broken
+
+	return regexp.MustCompile("^" + strings.ReplaceAll(pattern, branch, "") + "$").
+		MatchString(strings.ReplaceAll(words, branch, ""))
 }
 
 func TestLike(t *testing.T) {

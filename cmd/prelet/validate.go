@@ -45,7 +45,7 @@ only if the site sets or removes all of them; a note names the others.
 	w.addSiteFlags(c)
 	addRootFlag(c, &w.Root)
 	w.addObjectsFlag(c)
-	c.Flags().BoolVar(&strict, "strict", false, "warnings are errors")
+	c.Flags().BoolVar(&strict, "strict", false, strictUsage)
 	w.addKubeletVersionFlag(c)
 	addKubeletFlag(c, &w.Kubelets)
 	return c

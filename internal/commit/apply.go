@@ -454,7 +454,7 @@ func RunBelowRoot(o ProposalInput, retry bool, root string) Ended {
 	res.Outcome.Generation = gen
 	res.Changed = changed
 	if cur := readCurrent(o.Store); cur != nil && changed {
-		res.Overwritten = generation.ListOverwritten(cur.Entries)
+		res.Entries = generation.ListChanged(cur.Entries)
 	}
 	res.Summary = Summarize(res.Outcome, changed) + res.describeOverwritten()
 

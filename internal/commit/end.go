@@ -296,7 +296,7 @@ func (r *Run) inspect(ctx context.Context, e *ending) {
 	if cur := readCurrent(r.Store); cur != nil {
 		e.isGood = cur.Status == generation.StatusGood
 		if e.Changed {
-			e.Overwritten = generation.ListOverwritten(cur.Entries)
+			e.Entries = generation.ListChanged(cur.Entries)
 		}
 	}
 }

@@ -56,7 +56,7 @@ type Ended struct {
 	Summary string     // one line
 	Err     error      // an error that is not in Plan's diagnostics
 
-	Overwritten []string // files that somebody had changed since the generation before, and that this one wrote over
+	Entries []generation.Entry // the changed files of the generation that was committed
 }
 
 // maxReplans is how often a plan is made again because a managed file changed meanwhile.

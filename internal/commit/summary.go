@@ -8,6 +8,7 @@ import (
 
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/commit/activation"
+	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/report"
@@ -60,11 +61,12 @@ func Summarize(out activation.Outcome, changed bool) string {
 
 // describeOverwritten returns the end of a summary: the files of others that were written over; "" for none.
 func (r Ended) describeOverwritten() string {
-	if len(r.Overwritten) == 0 {
+	paths := generation.ListOverwritten(r.Entries)
+	if len(paths) == 0 {
 		return ""
 	}
 
-	return "; it wrote over what somebody had changed: " + strings.Join(r.Overwritten, ", ")
+	return "; it wrote over what somebody had changed: " + strings.Join(paths, ", ")
 }
 
 // ReportOutcome reports an outcome. summary is how the entry ended, in one line.

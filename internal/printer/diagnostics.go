@@ -56,7 +56,7 @@ func Diagnostics(w io.Writer, sources map[string][]byte, ds hcl.Diagnostics, s S
 	for _, d := range ds {
 		detail := d.Detail
 		reason := string(origin.CodeOf(d)) + detail
-		if columns(detail) > b.Width && shown[reason] {
+		if columns(detail) > min(b.Width, plainWidth) && shown[reason] {
 			detail = "For the same reason as above."
 		}
 		shown[reason] = true
@@ -85,8 +85,11 @@ func (b *page) writeHeading(word string, paint func(string) string, d *hcl.Diagn
 	b.writeLines(paint(word)+" ", strings.Repeat(" ", indent), lines)
 }
 
-// maxMarked is how many columns of a marked place are always shown.
-const maxMarked = 20
+// maxMarked is how many columns of a marked place are always shown, and maxSnippet of its line.
+const (
+	maxMarked  = 20
+	maxSnippet = 160
+)
 
 // writeSnippet writes the first line of a range, with a mark below. Of a long line it shows the part with the place.
 func (b *page) writeSnippet(src []byte, r hcl.Range, paint func(string) string) {
@@ -105,7 +108,7 @@ func (b *page) writeSnippet(src []byte, r hcl.Range, paint func(string) string) 
 
 	before := columns(expandTabs(text[:min(r.Start.Byte-start, len(text))]))
 	line := []rune(printable(expandTabs(text)))
-	room := max(b.Width-8, maxMarked)
+	room := max(min(b.Width-8, maxSnippet), maxMarked)
 	keep := room - 1 - min(marked, maxMarked)
 	if before > keep {
 		line = append([]rune("…"), line[before-keep:]...)

@@ -43,6 +43,7 @@ type htmlMessage struct {
 // BootHTML writes the page of a boot.
 func BootHTML(w io.Writer, v BootView, r *value.Redactor) error {
 	s := htmlStyle(r)
+	v.Full = true
 	node := value.VisibleLine(nameNode(v))
 	data := struct {
 		BootView
@@ -67,7 +68,7 @@ func BootHTML(w io.Writer, v BootView, r *value.Redactor) error {
 		"diff":     s.fileDiff,
 		"effect":   describeEffect,
 		"explain":  func(i explain.Item) (x explain.Explanation) { return explainItem(v.Plan, i) },
-		"hasDiff":  hasDiff,
+		"hasDiff":  v.hasDiff,
 		"isSet":    func(t time.Time) bool { return !t.IsZero() },
 		"lasted":   report.Span.Took,
 		"left":     htmlTimes.Left,

@@ -11,6 +11,9 @@ func columns(t string) int { return utf8.RuneCountInString(t) }
 // minLast is the room in columns that a last cell needs next to the others; with less it goes below them.
 const minLast = 24
 
+// maxAligned is the width in columns up to which the cells before a last one are aligned.
+const maxAligned = 120
+
 // table lays out rows in columns within a width. The last cell of a row is broken at spaces, or goes below the others.
 // Rows of more than three cells are folded. Cells are plain text: paint is applied to the lines of each last cell,
 // after they were measured.
@@ -25,7 +28,7 @@ func (s Style) table(rows [][]string, width int, paint func(string) string) (out
 		paint = func(t string) string { return t }
 	}
 
-	fit := measureColumns(rows, width)
+	fit := measureColumns(rows, min(width, maxAligned))
 	for _, r := range rows {
 		before := ""
 		last := r[len(r)-1]

@@ -22,6 +22,8 @@ type View struct {
 	Source     string // the recording, if there are several
 	// CheckedBy is what has judged the kubelet's flags and configuration: the path of a binary, or ByRules.
 	CheckedBy string
+	// Full asks for the content of each file, whole.
+	Full bool
 }
 
 // ByRules is what has judged a kubelet whose binary was not asked.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -25,16 +26,15 @@ func PlanText(w io.Writer, v View, s Style) error {
 		"about":     v.describeFile,
 		"changes":   wouldChange,
 		"checker":   v.nameChecker,
-		"diff":      s.planDiff,
+		"diff":      v.planDiff(s),
 		"displayed": value.Text.Template,
 		"file":      s.fileLine,
-		"hasDiff":   hasDiff,
+		"hasDiff":   v.hasDiff,
 		"headed":    s.headed,
 		"reserved":  reservedRows,
 		"rows":      s.itemLines,
 		"sections":  func() []section { return s.listItems(v.Plan) },
 		"sign":      func(c boot.FileChange) string { return s.signOf(c) },
-		"sum":       countChanges,
 	})
 }
 
@@ -173,8 +173,9 @@ func (s Style) signOf(c boot.FileChange) string {
 func (v View) describeFile(c boot.FileChange) (string, error) {
 	return part("file", struct {
 		boot.FileChange
-		Plan *boot.Plan
-	}{c, v.Plan})
+		Plan    *boot.Plan
+		IsBrief bool
+	}{c, v.Plan, isNewConfig(c) && !v.Full})
 }
 
 // describeFollows returns what follows a change of a file of the site, except the restart of the kubelet; "" for
@@ -201,17 +202,33 @@ func describeFollows(p *boot.Plan, c boot.FileChange) string {
 	return joinParts("; ", follows, c.Stays)
 }
 
-// maxDiffLines bounds the diff of one file.
+// maxDiffLines bounds the diff of one file, unless all is asked for.
 const maxDiffLines = 60
 
-// planDiff returns the change inside a file.
-func (s Style) planDiff(before, after string) string {
-	return s.colourDiff(maxDiffLines, compare.Unified(s.clean(before), s.clean(after)))
+// planDiff returns the function that returns the change inside a file.
+func (v View) planDiff(s Style) func(before, after string) string {
+	limit := maxDiffLines
+	if v.Full {
+		limit = math.MaxInt
+	}
+
+	return func(before, after string) string {
+		return s.colourDiff(limit, compare.Unified(s.clean(before), s.clean(after)))
+	}
 }
 
-// hasDiff reports whether the change inside a file is shown. The content of new files is shown for those of the site
-// only: the items have that of the kubelet's own.
-func hasDiff(c boot.FileChange) bool {
+// isNewConfig reports whether a file is a new configuration of the kubelet, which the base fills.
+func isNewConfig(c boot.FileChange) bool {
+	return c.Action == "create" && c.File.Purpose == "kubelet-config"
+}
+
+// hasDiff reports whether the change inside a file is shown. Of a new configuration of the kubelet the items have what
+// differs from its base.
+func (v View) hasDiff(c boot.FileChange) bool {
+	if isNewConfig(c) && !v.Full {
+		return false
+	}
+
 	isShown := c.Action == "update" || c.Action == "create" && c.File.Purpose != "ca"
 	isSecret := len(c.File.Text.Secrets()) > 0
 
@@ -247,6 +264,32 @@ func countChanges(changes []boot.FileChange) string {
 	} {
 		if n := count[action[0]]; n > 0 {
 			parts = append(parts, fmt.Sprint(n, " ", action[1]))
+		}
+	}
+
+	return strings.Join(parts, ", ")
+}
+
+// countUnits returns the numbers and the names of units by what happens to them; "" for none.
+func countUnits(p *boot.Plan) string {
+	names := map[string][]string{}
+	for _, u := range p.Units {
+		if len(u.Because) > 0 {
+			names[u.Action] = append(names[u.Action], u.Unit.Unit)
+		}
+	}
+	if p.Restart.Needed { // the last one
+		names["restart"] = append(names["restart"], p.Restart.Unit)
+	}
+
+	var parts []string
+	for _, action := range [][2]string{
+		{"create", "that creates entries"},
+		{"reload", "to reload"},
+		{"restart", "to restart"},
+	} {
+		if units := names[action[0]]; len(units) > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s (%s)", len(units), action[1], strings.Join(units, ", ")))
 		}
 	}
 

@@ -72,6 +72,7 @@ var parts = sync.OnceValue(func() *template.Template {
 		"name":         nameMachine,
 		"of":           ofCount,
 		"secrets":      value.Text.Secrets,
+		"units":        countUnits,
 		"upper":        origin.Capitalize,
 	}
 

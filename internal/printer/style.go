@@ -7,6 +7,7 @@ package printer
 
 import (
 	"io"
+	"math"
 	"os"
 	"strconv"
 	"strings"
@@ -36,18 +37,19 @@ func StyleOf(w io.Writer, getenv func(string) string) Style {
 	}
 }
 
-// Widths of text, in columns. Where the output is not a terminal, its width is the same on each machine.
+// Widths of text, in columns.
 const (
+	endless    = math.MaxInt32 // of what is not a terminal: a line is broken only where its writer breaks it
 	plainWidth = 80
 	minWidth   = 40
 )
 
-// WidthOf returns how many columns text for a writer fills: those of a terminal, which COLUMNS overrides, and 80
-// elsewhere.
+// WidthOf returns how many columns text for a writer fills: those of a terminal, which COLUMNS overrides. Elsewhere no
+// line is broken, so that other programs find a sentence in one line.
 func WidthOf(w io.Writer, getenv func(string) string) int {
 	f, isFile := Unscreened(w).(*os.File)
 	if !isFile || !IsTerminal(w) {
-		return plainWidth
+		return endless
 	}
 
 	columns, err := strconv.Atoi(getenv("COLUMNS"))
@@ -95,8 +97,13 @@ func pad(t string, width int) string {
 	return t + strings.Repeat(" ", max(0, width-columns(t)))
 }
 
-// Reflow breaks the paragraphs of a text at a width. Empty lines separate paragraphs.
+// Reflow breaks the paragraphs of a text at a width. Empty lines separate paragraphs. Where the width has no end, the
+// text keeps its own lines.
 func Reflow(t string, width int) string {
+	if width > endless/2 {
+		return t
+	}
+
 	var out []string
 	for _, paragraph := range strings.Split(t, "\n\n") {
 		line := strings.ReplaceAll(paragraph, "\n", " ")

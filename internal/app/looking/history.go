@@ -99,12 +99,19 @@ func newHistoryEntry(g generation.Info) HistoryEntry {
 		Status:     string(g.Status),
 		Why:        g.Why,
 		Plan:       g.PlanID,
-		Files:      []FileLine{},
+		Files:      ListFiles(g.Entries),
 	}
 	if g.Restores >= 0 {
 		out.Restores = &g.Restores
 	}
-	for _, e := range g.Entries {
+
+	return out
+}
+
+// ListFiles returns the changes of files by a generation.
+func ListFiles(entries []generation.Entry) []FileLine {
+	out := []FileLine{}
+	for _, e := range entries {
 		f := FileLine{
 			Path:   e.Path,
 			Action: string(e.Action),
@@ -115,7 +122,7 @@ func newHistoryEntry(g generation.Info) HistoryEntry {
 		if !e.Secret { // a hash would allow guessing
 			f.SHA256 = e.New.SHA256
 		}
-		out.Files = append(out.Files, f)
+		out = append(out, f)
 	}
 	return out
 }

@@ -49,6 +49,7 @@ type Plans struct {
 	Reports []*fleet.FleetEffect // of a folder, or of each comparison; else none
 	// Changes is set where no plan failed, and one would change something or is not complete.
 	Changes bool
+	Noted   bool       // a plan has a warning or a note
 	Code    fault.Code // of the command; "" where every plan has been made
 }
 
@@ -73,7 +74,7 @@ func Plan(
 		return Plans{}, fault.Usage.Errorf("--shard %s: --from must be a folder of recordings", o.Shard)
 	case sources == nil && len(o.Against) == 0 && o.Report:
 		return Plans{}, fault.Usage.Errorf(
-			"--names, --summary, --full and -o markdown are for many machines: --from must be a folder of recordings")
+			"--names, --summary and -o markdown are for many machines: --from must be a folder of recordings")
 	case sources != nil || len(o.Against) > 0:
 		return planFleet(ctx, e, o, sources, show)
 	}
@@ -85,7 +86,7 @@ func Plan(
 	code := origin.Code(p.Plan.Diagnostics)
 	isChange := p.View.Changes() || !p.Plan.Complete
 
-	return Plans{Changes: code == "" && isChange, Code: code}, show(p)
+	return Plans{Changes: code == "" && isChange, Noted: len(p.Plan.Diagnostics) > 0, Code: code}, show(p)
 }
 
 // planNode evaluates the site over one node, whose plan is explained or not.

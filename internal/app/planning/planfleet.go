@@ -87,6 +87,9 @@ func planFleet(
 		report.Finish()
 		plans.Code = fault.Lower(plans.Code, report.Code())
 		plans.Changes = plans.Changes || report.Changed+report.Incomplete > 0
+		plans.Noted = plans.Noted || slices.ContainsFunc(report.Groups, func(g fleet.Group) bool {
+			return len(g.Messages) > 0
+		})
 	}
 	plans.Changes = plans.Changes && plans.Code == ""
 

@@ -91,10 +91,17 @@ type Outcome struct {
 	InPlace    Verdict       // after a rollback: the verdict on Generation, while Verdict is the one on From
 	Held       bool          // the plan of From is held
 	Trouble    []string      // what follows a changed file and did not work, and does not undo the generation
+	Acted      []Act         // the jobs of units that systemd accepted, in their order
 	Unwritten  []string      // what could not be written, or not as it should be, without a failure
 	HeldBack   string        // the reason why the gate is shut; empty when it is open
 	Code       fault.Code    // of the failure; "" when there is none
 	Overtaken  bool          // another process has put Generation in place while this one watched another
+}
+
+// Act is a job of a unit.
+type Act struct {
+	Unit   string `json:"unit"`
+	Action string `json:"action"` // start | restart | reload | create
 }
 
 func (m *Machine) note(step, state, format string, args ...any) {

@@ -557,6 +557,11 @@ func (m *Machine) bringUp(
 		verb = "start"
 	}
 
+	action := restartUnit
+	if u.Active != "active" && !m.Gate.IsOwed(unit) {
+		action = "start"
+	}
+
 	// A unit that prelet stopped has to start again, also after SIGTERM. Then the start is requested and not waited
 	// for.
 	if wait > 0 && ctx.Err() == nil {
@@ -571,6 +576,8 @@ func (m *Machine) bringUp(
 	if err != nil {
 		return result, fmt.Errorf("restarting %s: %w", unit, err)
 	}
+
+	t.addAct(unit, action)
 
 	if older {
 		if err := m.Gate.MarkDone(files.key); err != nil {

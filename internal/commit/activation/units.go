@@ -132,7 +132,7 @@ func (m *Machine) actUnits(ctx context.Context, h location, t *walkState) Trigge
 
 	for _, u := range m.touchedUnits(&h) {
 		key := unitKey(h.journal, u)
-		why, err := m.actUnit(ctx, u, h, key)
+		why, err := m.actUnit(ctx, u, h, key, t)
 		if why == "" && err == nil {
 			if err := m.Gate.ClearFailure(key); err != nil {
 				m.note("units", "notice", "%v", err)
@@ -209,6 +209,7 @@ func (m *Machine) actUnit(
 	u UnitSpec,
 	h location,
 	key string,
+	t *walkState,
 ) (why string, err error) {
 	if m.Gate.IsDone(key) {
 		return "", nil
@@ -222,6 +223,8 @@ func (m *Machine) actUnit(
 	}
 
 	if u.Action == actionCreate {
+		t.addAct(u.Unit, u.Action)
+
 		return m.createTmpfiles(steady, u, h, key, wait)
 	}
 
@@ -259,6 +262,8 @@ func (m *Machine) actUnit(
 	if err != nil {
 		return "", err
 	}
+
+	t.addAct(u.Unit, verb)
 
 	isLeft := m.isLeft(steady, u, result)
 	leavesNoTrace := u.System || verb == actionReload || isBroken

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/prelet/prelet/internal/commit/generation"
@@ -26,6 +27,7 @@ type walkState struct {
 	watchedJournal *generation.Journal // of the last watch
 	firstWatched   int                 // generation of the first watch; 0: none
 	watchResult    watchResult         // of the last watch
+	acted          []Act               // see Outcome
 	trouble        []string            // what follows a changed file and did not work, and does not undo the generation
 
 	unwritten []string // what could not be written, and is not a reason to keep the kubelet down
@@ -147,6 +149,13 @@ func (t *walkState) beginOutcome(on Trigger, h location) {
 	}
 }
 
+// addAct notes a job of a unit, once.
+func (t *walkState) addAct(unit, action string) {
+	if a := (Act{Unit: unit, Action: strings.TrimPrefix(action, "try-")}); !slices.Contains(t.acted, a) {
+		t.acted = append(t.acted, a)
+	}
+}
+
 // outcome returns the outcome of the whole walk. It keeps the cause of a rollback also after the verdict on the
 // rollback.
 func (t *walkState) outcome() Outcome {
@@ -156,6 +165,7 @@ func (t *walkState) outcome() Outcome {
 
 	t.out.Overtaken = t.rounds > 0 && t.rollback == nil && t.out.Generation != t.firstWatched
 	t.out.Trouble = t.trouble
+	t.out.Acted = t.acted
 	t.out.Unwritten = t.unwritten
 
 	return t.out

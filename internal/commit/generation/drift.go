@@ -15,6 +15,11 @@ func (i Info) Entry(path string) (e Entry, ok bool) {
 	return i.Entries[at], true
 }
 
+// ListChanged returns the targets that the generation changed.
+func ListChanged(all []Entry) []Entry {
+	return slices.DeleteFunc(slices.Clone(all), func(e Entry) bool { return !e.HasChange() })
+}
+
 // ListOverwritten returns the targets that somebody had changed since the generation before, and that this one changes.
 func ListOverwritten(all []Entry) (paths []string) {
 	for _, e := range all {

@@ -97,8 +97,8 @@ type Override struct {
 	Over    hcl.Range
 }
 
-// Digest returns a hash of the files in effect, in their order: their names without folders, and their contents. It is the
-// same on a node and for a checkout.
+// Digest returns a hash of the files in effect, in their order: their names without folders, and their contents. It is
+// the same on a node and for a checkout.
 func (s *Site) Digest() string {
 	hash := sha256.New()
 	for _, f := range s.Files {

@@ -29,8 +29,8 @@ type fleetPlanner struct {
 	env     *app.Env
 	planned *app.Given
 	against []*app.Given // none: the disks
-	each    bool       // see PlanOptions
-	advises bool       // see boot.Input
+	each    bool         // see PlanOptions
+	advises bool         // see boot.Input
 }
 
 // planFleet plans each recording, or the node of o.Where if there is none, and groups them by effect.

@@ -4,6 +4,6 @@
 // not read outside of the root, run a program, open a connection, or write anything but copies of a recorded machine.
 //
 // Facts are never guessed: an unknown fact is nil, and Facts.Unknown contains the reason. If one device fails, the
-// facts of the others are still read. docs/develop/decisions/0012-libraries.md describes what ghw reads, and why the package
-// reads the rest directly.
+// facts of the others are still read. docs/develop/decisions/0012-libraries.md describes what ghw reads, and why the
+// package reads the rest directly.
 package hardware

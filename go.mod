@@ -105,9 +105,12 @@ require (
 	github.com/jaypipes/pcidb v1.1.1 // indirect
 	github.com/landlock-lsm/go-landlock v0.11.0 // indirect
 	github.com/liggitt/tabwriter v0.0.0-20181228230101-89fcab3d43de // indirect
+	github.com/mitchellh/colorstring v0.0.0-20190213212951-d06e56a500db // indirect
 	github.com/moby/term v0.5.2 // indirect
 	github.com/opencontainers/go-digest v1.0.0 // indirect
+	github.com/rivo/uniseg v0.4.7 // indirect
 	github.com/russross/blackfriday/v2 v2.1.0 // indirect
+	github.com/schollz/progressbar/v3 v3.19.1
 )
 
 // Not at the tag of a release: see tools/tag.sh.

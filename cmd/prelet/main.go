@@ -77,6 +77,13 @@ func (a *cli) execute(args []string) exitError {
 	stderr := printer.NewScreen(a.stderr, a.secrets())
 	defer stdout.Close()
 	defer stderr.Close()
+	if a.line = a.newProgressLine(); a.line != nil {
+		defer a.line.close()
+		stderr.Hold = a.line.hold
+		if printer.IsTerminal(a.stdout) {
+			stdout.Hold = a.line.hold
+		}
+	}
 	a.exact = a.stdout
 	a.stdout = stdout
 	a.stderr = stderr
@@ -333,7 +340,8 @@ func helpCommand() *cobra.Command {
 // cli is the terminal, which all commands share.
 type cli struct {
 	stdout, stderr io.Writer
-	exact          io.Writer // stdout without redaction, for a text that is the caller's own
+	line           *progressLine // nil without a terminal
+	exact          io.Writer     // stdout without redaction, for a text that is the caller's own
 	getenv         func(string) string
 	redactor       *value.Redactor // see secrets
 	begun          bool            // the command line is valid: an error is not of its caller
@@ -352,11 +360,13 @@ func (a *cli) env() *app.Env {
 		Getenv:    a.getenv,
 		Redactor:  a.secrets(),
 		Say:       a.printNotice,
-		Progress:  a.newProgress(),
 		On:        a.on,
 		Journaled: a.discardStdout,
 		Detectors: a.detectors,
 		GaveUp:    new(atomic.Bool),
+	}
+	if a.line != nil {
+		e.Progress = a.line
 	}
 	stdout, isFile := a.exact.(*os.File)
 	stderr, isOther := printer.Unscreened(a.stderr).(*os.File)

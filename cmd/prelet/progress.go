@@ -2,38 +2,209 @@ package main
 
 import (
 	"fmt"
+	"io"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
-	"github.com/prelet/prelet/internal/boot"
+	"github.com/schollz/progressbar/v3"
+
 	"github.com/prelet/prelet/internal/printer"
 )
 
-// newProgress returns a function that shows on a terminal the stages that take longer than a second; nil elsewhere.
-func (a *cli) newProgress() func(boot.StageReport) {
-	if !printer.IsTerminal(a.stderr) {
+// progressLine is the last line of a terminal, which shows what a command waits for, or how many of its machines are
+// done. It is shown for what takes longer than a second. All output of the command passes through hold, which takes the
+// line away first.
+type progressLine struct {
+	terminal io.Writer
+	redact   func(string) string
+	columns  int
+
+	mu      sync.Mutex
+	ticks   *time.Ticker // while there is something to show
+	waits   []*shownWait // in the order of their begin
+	reason  string       // why they last
+	until   time.Time    // of the reason
+	spinner *progressbar.ProgressBar
+	count   *progressbar.ProgressBar // nil: nothing is counted
+	counted time.Time                // the begin of the count
+	isDrawn bool
+	isInRow bool // the output has ended inside of a line
+}
+
+// shownWait is a wait that a progressLine shows.
+type shownWait struct {
+	what         string
+	began, until time.Time
+}
+
+// How long something takes before it is shown, and how often the line is drawn.
+const (
+	showAfter = time.Second
+	drawEvery = 200 * time.Millisecond
+)
+
+// newProgressLine returns the line of a terminal; nil for other writers.
+func (a *cli) newProgressLine() *progressLine {
+	if !printer.IsTerminal(a.stderr) || a.getenv("TERM") == "dumb" {
 		return nil
 	}
-	var mu sync.Mutex
-	waiting := map[string]*time.Timer{}
-	return func(e boot.StageReport) {
-		mu.Lock()
-		defer mu.Unlock()
-		if e.State == "running" {
-			waiting[e.Address] = time.AfterFunc(time.Second, func() {
-				fmt.Fprintf(a.stderr, "… %s\n", e.Address)
-			})
-			return
+
+	return newProgressLine(a.stderr, printer.WidthOf(a.stderr, a.getenv), a.redact)
+}
+
+func newProgressLine(terminal io.Writer, columns int, redact func(string) string) *progressLine {
+	p := &progressLine{terminal: terminal, columns: columns, redact: redact}
+	p.spinner = p.newBar(-1, progressbar.OptionSpinnerType(14), progressbar.OptionSetElapsedTime(false))
+
+	return p
+}
+
+// newBar returns a bar that draws only when it is asked to, and while the line is drawn.
+func (p *progressLine) newBar(all int, more ...progressbar.Option) *progressbar.ProgressBar {
+	return progressbar.NewOptions(all, append([]progressbar.Option{
+		progressbar.OptionSetWriter(drawing{p}),
+		progressbar.OptionUseANSICodes(true),
+		progressbar.OptionSetSpinnerChangeInterval(0),
+		progressbar.OptionSetWidth(20),
+	}, more...)...)
+}
+
+// drawing is the terminal while the line is drawn.
+type drawing struct{ line *progressLine }
+
+// Write implements io.Writer. The line is locked.
+func (d drawing) Write(text []byte) (int, error) {
+	if !d.line.isDrawn {
+		return len(text), nil
+	}
+
+	return d.line.terminal.Write(text)
+}
+
+// Wait implements app.Progress.
+func (p *progressLine) Wait(what string, until time.Time) (end func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+
+	w := &shownWait{what, time.Now(), until}
+	p.waits = append(p.waits, w)
+	p.start()
+
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.waits = slices.DeleteFunc(p.waits, func(o *shownWait) bool { return o == w })
+		p.reason = ""
+	}
+}
+
+// Reason implements app.Progress.
+func (p *progressLine) Reason(why string, until time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.reason, p.until = why, until
+}
+
+// Count implements app.Progress.
+func (p *progressLine) Count(done, all int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+
+	switch {
+	case done == all:
+		p.count = nil
+		return
+	case p.count == nil:
+		p.counted = time.Now()
+		p.count = p.newBar(all, progressbar.OptionShowCount())
+		p.start()
+	}
+	p.take()
+	_ = p.count.Set(done)
+}
+
+// start draws the line from time to time. The caller has locked it.
+func (p *progressLine) start() {
+	if p.ticks != nil {
+		return
+	}
+
+	ticks := time.NewTicker(drawEvery)
+	p.ticks = ticks
+	go func() {
+		for range ticks.C {
+			p.draw()
 		}
-		if t := waiting[e.Address]; t != nil && !t.Stop() {
-			fmt.Fprintf(
-				a.stderr,
-				"  %s: %s after %s\n",
-				e.Address,
-				e.State,
-				e.Took.Round(100*time.Millisecond),
-			)
-		}
-		delete(waiting, e.Address)
+	}()
+}
+
+// draw draws the line, if something takes long.
+func (p *progressLine) draw() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+
+	p.take()
+	isLong := func(w *shownWait) bool { return time.Since(w.began) > showAfter }
+	at := slices.IndexFunc(p.waits, isLong)
+	switch {
+	case p.isInRow:
+	case p.count != nil && time.Since(p.counted) > showAfter:
+		p.isDrawn = true
+		_ = p.count.RenderBlank()
+	case at >= 0:
+		p.isDrawn = true
+		p.spinner.Describe(printer.Cut(p.redact(p.describe(at)), p.columns-4))
+	}
+}
+
+// describe returns a wait as text, with its reason and the number of others.
+func (p *progressLine) describe(at int) string {
+	w := *p.waits[at]
+	if p.reason != "" {
+		w.until = p.until
+	}
+	text := fmt.Sprintf("waiting since %s (%s)", w.began.Format(time.TimeOnly), time.Since(w.began).Round(time.Second))
+	if !w.until.IsZero() {
+		text += ", until " + w.until.Format(time.TimeOnly)
+	}
+	text += ", for " + w.what
+	if others := len(p.waits) - 1; others > 0 {
+		text += fmt.Sprintf(" and %d more", others)
+	}
+	if p.reason != "" {
+		text += ": " + p.reason
+	}
+
+	return text
+}
+
+// take takes the line away. The caller has locked it.
+func (p *progressLine) take() {
+	if p.isDrawn {
+		_, _ = io.WriteString(p.terminal, "\r\x1b[2K")
+	}
+	p.isDrawn = false
+}
+
+// hold takes the line away until release is called, after a text was written.
+func (p *progressLine) hold(text string) (release func()) {
+	p.mu.Lock()
+	p.take()
+	p.isInRow = !strings.HasSuffix(text, "\n")
+
+	return p.mu.Unlock
+}
+
+// close takes the line away, and ends it.
+func (p *progressLine) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+
+	p.take()
+	p.isInRow = true
+	if p.ticks != nil {
+		p.ticks.Stop()
 	}
 }

@@ -9,10 +9,10 @@ import (
 	"errors"
 	"os"
 	"sync/atomic"
+	"time"
 
 	"github.com/hashicorp/hcl/v2"
 
-	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/detector"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang"
@@ -25,10 +25,10 @@ import (
 type Env struct {
 	Version  string
 	Getenv   func(string) string
-	Redactor *value.Redactor        // learns each secret that a command reads; all output passes through it
-	Say      func(line string)      // prints one line while a command runs; it redacts
-	Progress func(boot.StageReport) // of the stages; nil without a terminal
-	On       *Host                  // the machine that commands work on; nil is this one
+	Redactor *value.Redactor   // learns each secret that a command reads; all output passes through it
+	Say      func(line string) // prints one line while a command runs; it redacts
+	Progress Progress          // nil without a terminal
+	On       *Host             // the machine that commands work on; nil is this one
 	// Serve runs a command line that another process asked for, with the output of that process; nil in a command that
 	// runs for another process, and where the two files are missing.
 	Serve          func(args []string, stdout, stderr *os.File) fault.Code
@@ -40,6 +40,32 @@ type Env struct {
 	// GaveUp is set when an evaluation of the command has reached a limit; then no further one begins. nil: each is
 	// tried.
 	GaveUp *atomic.Bool
+}
+
+// Progress shows on a terminal what a command does meanwhile.
+type Progress interface {
+	// Wait shows a wait until end is called. until is when it ends at the latest; zero: not known.
+	Wait(what string, until time.Time) (end func())
+	// Reason adds why the present waits last, and until when, until one of them ends.
+	Reason(why string, until time.Time)
+	// Count shows how many of all are done. All of them end it.
+	Count(done, all int)
+}
+
+// Wait shows a wait until end is called.
+func (e *Env) Wait(what string, until time.Time) (end func()) {
+	if e == nil || e.Progress == nil {
+		return func() {}
+	}
+
+	return e.Progress.Wait(what, until)
+}
+
+// Count shows how many of all are done.
+func (e *Env) Count(done, all int) {
+	if e.Progress != nil {
+		e.Progress.Count(done, all)
+	}
 }
 
 // Explained is a failure with its diagnostics: of a site, or of a text of the command line.

@@ -57,6 +57,7 @@ type Host struct {
 	DryRun dryrun.Run // starts the kubelet's binary; nil: it is not asked
 
 	spans spans // of the command that writes a report
+	env   *Env  // shows the waits for other processes; nil: nothing does
 }
 
 // Probe inspects the kubelet and its Node.
@@ -100,6 +101,7 @@ func (e *Env) Host() *Host {
 		Jitter:   rand.Float64,
 		DryRun:   kubeletbin.DryRun.Run,
 		Probe:    kubeletstate.Probe{Now: time.Now, Credentials: e.Credentials(Where{})},
+		env:      e,
 	}
 	if unit := systemd.OwnUnit(); isPreletUnit(unit) {
 		h.Self = unit
@@ -135,6 +137,7 @@ func (e *Env) HostOf(root string, writes bool) (*Host, error) {
 		BootID:  systemd.OwnBootID(e.Getenv),
 		Units:   noUnits{},
 		Clock:   systemd.Clock{},
+		env:     e,
 	}, nil
 }
 
@@ -193,6 +196,8 @@ func (h *Host) IsOff() bool {
 func (h *Host) Lock(ctx context.Context) (*generation.Store, error) {
 	ctx, cancel := context.WithTimeout(ctx, LockTimeout)
 	defer cancel()
+	defer h.env.Wait("the lock of another prelet", time.Now().Add(LockTimeout))()
+
 	return generation.Open(ctx, h.StoreOptions())
 }
 

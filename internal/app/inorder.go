@@ -8,9 +8,9 @@ import (
 
 // InOrder computes a result for each item, several at a time, and passes the results to show in the order of the items.
 // The queue limits how many results exist at once: one for each CPU, and the one that is shown next. An error of show
-// ends it, and so does a signal.
+// ends it, and so does a signal. The environment shows how many are done.
 func InOrder[T, R any](
-	ctx context.Context, items []T, compute func(context.Context, T) R, show func(R) error,
+	ctx context.Context, e *Env, items []T, compute func(context.Context, T) R, show func(R) error,
 ) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var workers sync.WaitGroup
@@ -31,8 +31,11 @@ func InOrder[T, R any](
 		}
 	})
 
+	done := 0
 	for out := range queue {
+		e.Count(done, len(items))
 		r := <-out
+		done++
 		if err := CheckStopped(ctx); err != nil {
 			return err
 		}
@@ -40,6 +43,8 @@ func InOrder[T, R any](
 			return err
 		}
 	}
+
+	e.Count(len(items), len(items))
 
 	return CheckStopped(ctx)
 }

@@ -215,11 +215,11 @@ func (n *Node) newestKnown() time.Time {
 }
 
 // PlanUnless is Plan with the diagnostics of opening the node. Where they have an error, it does not plan.
-func (n *Node) PlanUnless(ctx context.Context, event func(boot.StageReport)) *boot.Plan {
+func (n *Node) PlanUnless(ctx context.Context) *boot.Plan {
 	if n.Found.HasErrors() {
 		return &boot.Plan{Site: n.Site, Diagnostics: n.Found}
 	}
-	p := n.Plan(ctx, event)
+	p := n.Plan(ctx, nil)
 	p.Diagnostics = slices.Concat(n.Found, n.checkStore(), p.Diagnostics)
 	return p
 }

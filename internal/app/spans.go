@@ -32,11 +32,56 @@ func TimeQuestions(next world.Source, now func() time.Time, add stageSpanFunc) w
 	return world.SourceFunc(func(ctx context.Context, q world.Question) world.Answer {
 		began := now()
 		a := next.Ask(ctx, q)
-		name := cmp.Or(compare.NameOf(q), "the "+string(q.Kind)+" files")
-		add(world.StageOf(ctx), spanKind(q.Kind), name, began, now().Sub(began))
+		add(world.StageOf(ctx), spanKind(q.Kind), nameQuestion(q), began, now().Sub(began))
 
 		return a
 	})
+}
+
+// nameQuestion returns the name of a question for people.
+func nameQuestion(q world.Question) string {
+	return cmp.Or(compare.NameOf(q), "the "+string(q.Kind)+" files")
+}
+
+// showQuestions returns a source whose questions are shown as waits; the tape in front of it asks each once.
+func (e *Env) showQuestions(next world.Source) world.Source {
+	if e.Progress == nil {
+		return next
+	}
+
+	return world.SourceFunc(func(ctx context.Context, q world.Question) world.Answer {
+		until, _ := ctx.Deadline()
+		defer e.Wait(nameQuestion(q), until)()
+
+		return next.Ask(ctx, q)
+	})
+}
+
+// ShowSteps shows what a machine waits for: the jobs of units, and the verdict on the kubelet.
+func (e *Env) ShowSteps(m *activation.Machine) {
+	if e.Progress == nil || m.Note == nil {
+		return
+	}
+
+	note, extend := m.Note, m.Extend
+	step := ""
+	end := func() {}
+	m.Note = func(ev report.Event) {
+		end()
+		end = func() {}
+		if step = ""; ev.State == report.Started {
+			step = ev.Stage + " " + ev.Summary
+			end = e.Wait(step, time.Time{})
+		}
+		note(ev)
+	}
+	m.Extend = func(d time.Duration) {
+		if step != "" {
+			end()
+			end = e.Wait(step, time.Now().Add(d-activation.WaitMargin))
+		}
+		extend(d)
+	}
 }
 
 // spanKind returns the kind of the span of a question.

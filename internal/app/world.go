@@ -53,6 +53,9 @@ func (n *Node) openLive() {
 		n.Store, _ = generation.OpenReadOnly(generation.StoreConfig{Root: n.Root, Dir: n.StateDir()})
 	}
 	n.waits = &waits.Reporter{Say: e.Say}
+	if e.Progress != nil {
+		n.waits.Reason = e.Progress.Reason
+	}
 	n.Detectors = e.DetectorHost(n.Where)
 	options := probe.Sources{
 		Root:        n.Root,
@@ -84,7 +87,7 @@ func (n *Node) openLive() {
 	}
 
 	n.Live = probe.New(options)
-	n.Source = n.Live
+	n.Source = e.showQuestions(n.Live)
 	if n.Store != nil {
 		n.past = n.Live.LastGood
 	}

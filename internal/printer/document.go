@@ -3,7 +3,6 @@ package printer
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"io"
 
 	"sigs.k8s.io/yaml"
@@ -33,9 +32,8 @@ func WriteDocument(w io.Writer, v any, r *value.Redactor) error {
 		return key
 	}
 	redacted := mapStrings(text.Bytes(), redactKey, r.String)
-	_, err := io.WriteString(Unscreened(w), value.Visible(string(redacted)))
 
-	return err
+	return writeExact(w, value.Visible(string(redacted)))
 }
 
 // WriteYAML writes a value as a document of YAML, with the fields, and redacted, as WriteDocument does.
@@ -48,9 +46,8 @@ func WriteYAML(w io.Writer, v any, r *value.Redactor) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(Unscreened(w), "---\n%s", document)
 
-	return err
+	return writeExact(w, "---\n"+string(document))
 }
 
 // mapStrings returns JSON with changed strings. Text that is not JSON is returned unchanged.

@@ -22,6 +22,8 @@ type Screen struct {
 	to       io.Writer
 	redactor *value.Redactor
 	pen      string
+	// Hold is called with each text before it is written, and what it returns afterwards; nil: nothing is.
+	Hold func(text string) (release func())
 
 	mu   sync.Mutex
 	held []byte // an incomplete character
@@ -85,7 +87,18 @@ func (s *Screen) put(text string) error {
 	if text == "" {
 		return nil
 	}
-	_, err := io.WriteString(s.to, s.line.disarm(s.show(text), `\u%04x`))
+	text = s.line.disarm(s.show(text), `\u%04x`)
+
+	return writeExact(s, text)
+}
+
+// writeExact writes a text to the writer below a screen, as it is.
+func writeExact(w io.Writer, text string) error {
+	if s, ok := w.(*Screen); ok && s.Hold != nil {
+		defer s.Hold(text)()
+	}
+	_, err := io.WriteString(Unscreened(w), text)
+
 	return err
 }
 
@@ -151,7 +164,7 @@ type commandWriter struct{ screen *Screen }
 func (c commandWriter) Write(p []byte) (int, error) {
 	c.screen.mu.Lock()
 	defer c.screen.mu.Unlock()
-	if _, err := io.WriteString(c.screen.to, c.screen.show(string(p))); err != nil {
+	if err := writeExact(c.screen, c.screen.show(string(p))); err != nil {
 		return 0, err
 	}
 

@@ -70,9 +70,6 @@ func (p *planner) Plan(ctx context.Context) commit.ProposalInput {
 
 	out := n.Plan(ctx, func(e boot.StageReport) {
 		p.Report.Event(newEvent(e))
-		if p.Env.Progress != nil {
-			p.Env.Progress(e)
-		}
 	})
 	out.Diagnostics = append(n.Found, out.Diagnostics...)
 	app.KeepCounter(p.Where.StateDir(), out)

@@ -96,11 +96,13 @@ func waitToRun(ctx context.Context, e *app.Env, h *app.Host) error {
 func begin(e *app.Env, h *app.Host, store *generation.Store, again bool) *nodeRun {
 	rep := e.StartReport(h, again)
 	e.HideKept(store)
+	machine := h.Machine(store, rep)
+	e.ShowSteps(machine)
 
 	return &nodeRun{
 		Run: &commit.Run{
 			Store:   store,
-			Machine: h.Machine(store, rep),
+			Machine: machine,
 			Report:  rep,
 		},
 		env:     e,
@@ -226,7 +228,7 @@ func runRoot(ctx context.Context, e *app.Env, h *app.Host, o RunOptions) (Ran, e
 	}
 	defer n.Close()
 
-	p := n.PlanUnless(ctx, e.Progress)
+	p := n.PlanUnless(ctx)
 	app.KeepCounter(o.StateDir(), p)
 	res := commit.RunBelowRoot(n.ApplyOptions(p), o.Retry, o.Root)
 	if res.Err == nil && o.Hardware == "" {

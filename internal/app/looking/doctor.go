@@ -82,7 +82,7 @@ func Doctor(ctx context.Context, e *app.Env, w app.Where) (Examined, error) {
 		n.IsPartial = !n.Joined()
 		n.Source = doctor.LimitSource(n.Source, n.Joined(), given)
 		short, cancel := context.WithTimeout(ctx, doctorTimeout)
-		in.Plan = n.Plan(short, e.Progress)
+		in.Plan = n.Plan(short, nil)
 		cancel()
 		v := in.Plan.Kubelet.Version
 		if v != nil && in.Kubelet.Version == "" {

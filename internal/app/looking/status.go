@@ -88,6 +88,11 @@ func Status(ctx context.Context, e *app.Env, root string, wait bool) (NodeStatus
 		}
 	}
 
+	end := func() {}
+	if wait {
+		end = e.Wait("the end of the run, and its verdict", time.Time{})
+	}
+	defer end()
 	for idle := 0; ; {
 		out := readNodeStatus(ctx, h)
 		if h.IsBelow() && out.State == "" && out.Problem == "" {

@@ -53,7 +53,7 @@ func Eval(
 		return "", expressionError(o.Text, diags)
 	}
 
-	return eachRecording(ctx, o.Where, begin, func(one app.Where, source string) (fault.Code, error) {
+	return eachRecording(ctx, e, o.Where, begin, func(one app.Where, source string) (fault.Code, error) {
 		found, err := evaluate(ctx, e, one, o.Text, x)
 		if err != nil && source == "" {
 			return "", err
@@ -84,7 +84,7 @@ func evaluate(
 	}
 
 	n.Explains = true
-	out := Evaluated{Plan: n.PlanUnless(ctx, e.Progress)}
+	out := Evaluated{Plan: n.PlanUnless(ctx)}
 	out.Text = text
 	if err := app.CheckStopped(ctx); err != nil || out.Plan.Eval == nil {
 		return out, err

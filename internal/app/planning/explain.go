@@ -56,7 +56,7 @@ func Explain(
 		return "", show(x)
 	}
 
-	return eachRecording(ctx, o.Where, begin, func(one app.Where, source string) (fault.Code, error) {
+	return eachRecording(ctx, e, o.Where, begin, func(one app.Where, source string) (fault.Code, error) {
 		x, err := explainNode(ctx, e, one, o.Word)
 		if err != nil && source == "" {
 			return "", err
@@ -94,7 +94,7 @@ func explainNode(ctx context.Context, e *app.Env, w app.Where, word string) (Exp
 		return Explanation{}, err
 	}
 	n.Explains = true
-	p := n.PlanUnless(ctx, e.Progress)
+	p := n.PlanUnless(ctx)
 	if err := app.CheckStopped(ctx); err != nil {
 		return Explanation{}, err
 	}

@@ -14,6 +14,7 @@ import (
 // code of a command that ended with those of do.
 func eachRecording(
 	ctx context.Context,
+	e *app.Env,
 	w app.Where,
 	begin func(source string),
 	do func(one app.Where, source string) (fault.Code, error),
@@ -30,7 +31,8 @@ func eachRecording(
 	}
 
 	var lowest fault.Code
-	for _, source := range recordings {
+	for done, source := range recordings {
+		e.Count(done, len(recordings))
 		begin(source)
 		if err := app.CheckStopped(ctx); err != nil {
 			return lowest, err
@@ -43,6 +45,8 @@ func eachRecording(
 			return lowest, err
 		}
 	}
+
+	e.Count(len(recordings), len(recordings))
 
 	return lowest, nil
 }

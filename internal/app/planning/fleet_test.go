@@ -44,7 +44,7 @@ func TestEachRecording(t *testing.T) {
 				}
 				return "", nil
 			}
-			_, err := eachRecording(t.Context(), app.Where{From: c.from}, begin, do)
+			_, err := eachRecording(t.Context(), &app.Env{}, app.Where{From: c.from}, begin, do)
 			if (err != nil) != c.err || !slices.Equal(begun, c.begun) || !slices.Equal(done, c.done) {
 				t.Errorf("begun %q, done %q, %v; want %q, %q, an error: %v", begun, done, err, c.begun, c.done, c.err)
 			}
@@ -59,7 +59,7 @@ func TestEachRecordingStops(t *testing.T) {
 
 	ctx, cancel := context.WithCancel(t.Context())
 	done := 0
-	_, err := eachRecording(ctx, app.Where{From: dir}, func(string) {}, func(app.Where, string) (fault.Code, error) {
+	_, err := eachRecording(ctx, &app.Env{}, app.Where{From: dir}, func(string) {}, func(app.Where, string) (fault.Code, error) {
 		done++
 		cancel()
 		return "", nil

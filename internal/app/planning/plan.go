@@ -98,7 +98,7 @@ func planNode(ctx context.Context, e *app.Env, w app.Where, explains bool) (Plan
 	defer n.Close()
 
 	n.Explains = explains
-	out := Planned{View: n.View(n.PlanUnless(ctx, e.Progress), "")}
+	out := Planned{View: n.View(n.PlanUnless(ctx), "")}
 	if origin.Code(out.Plan.Diagnostics) == fault.CredentialMissing && n.Site != nil {
 		out.Plan.Diagnostics = append(findSensitive(n.Site), out.Plan.Diagnostics...)
 	}

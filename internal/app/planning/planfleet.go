@@ -153,6 +153,7 @@ func (p *fleetPlanner) planAll(
 
 	return app.InOrder(
 		ctx,
+		p.env,
 		sources,
 		plan,
 		func(r result) error { return add(r.planned, r.effects) },
@@ -219,12 +220,12 @@ func (p *fleetPlanner) withPlans(ctx context.Context, source string, use func(ma
 	n := env.OpenWorld(p.planned, recorded, nil)
 	defer n.Close()
 	n.Advises = p.advises
-	m.planned = n.PlanUnless(ctx, nil)
+	m.planned = n.PlanUnless(ctx)
 	m.view = n.View(m.planned, source)
 	for _, against := range p.against {
 		old := env.OpenWorld(against, recorded, nil)
 		defer old.Close()
-		m.old = append(m.old, old.PlanUnless(ctx, nil))
+		m.old = append(m.old, old.PlanUnless(ctx))
 	}
 	if m.old == nil {
 		m.old = []*boot.Plan{nil}

@@ -46,7 +46,7 @@ func Record(ctx context.Context, e *app.Env, o RecordOptions) (Recorded, error) 
 		return Recorded{}, app.RefuseSite(n.Site, n.Found)
 	}
 
-	p := n.Plan(ctx, e.Progress)
+	p := n.Plan(ctx, nil)
 	if err := app.CheckStopped(ctx); err != nil {
 		return Recorded{}, err
 	}

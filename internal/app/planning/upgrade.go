@@ -137,6 +137,7 @@ func (p *fleetPlanner) upgradeAll(ctx context.Context, o UpgradeOptions) (*fleet
 	report := fleet.NewUpgrade(p.env.Version, o.Server, to)
 	err = app.InOrder(
 		ctx,
+		p.env,
 		sources,
 		func(ctx context.Context, source string) fleet.UpgradedMachine { return p.upgrade(ctx, source, to) },
 		func(m fleet.UpgradedMachine) error {

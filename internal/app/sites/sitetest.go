@@ -66,7 +66,7 @@ func Test(
 		return s.tests, err
 	}
 	run := func(ctx context.Context, c testCase) testfile.MachineResult { return c.run(ctx) }
-	err = app.InOrder(ctx, all, run, func(r testfile.MachineResult) error {
+	err = app.InOrder(ctx, e, all, run, func(r testfile.MachineResult) error {
 		if r.Passed() {
 			s.tests.Passed++
 		} else {

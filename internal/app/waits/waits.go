@@ -13,7 +13,8 @@ import (
 
 // Reporter reports the waits of one command.
 type Reporter struct {
-	Say func(string) // redacts
+	Say    func(string)                      // redacts
+	Reason func(why string, until time.Time) // of the wait that a terminal shows; nil elsewhere
 
 	mu   sync.Mutex
 	seen map[string]int // failed attempts by cause, up to reportAfter
@@ -36,6 +37,10 @@ func (w *Reporter) Retry(r probe.Retry) {
 	}
 	if w.seen == nil {
 		w.seen = map[string]int{}
+	}
+
+	if w.Reason != nil {
+		w.Reason(r.Server+": "+r.Why, r.Until)
 	}
 
 	cause := r.Server + " " + r.Why

@@ -120,7 +120,7 @@ func (m *Machine) report(e report.Event) {
 
 func (m *Machine) extendTimeout(d time.Duration) {
 	if m.Extend != nil {
-		m.Extend(d + waitMargin)
+		m.Extend(d + WaitMargin)
 	}
 }
 

@@ -24,7 +24,7 @@ const (
 	stopWait    = 100 * time.Second // longer than systemd's own TimeoutStopSec=90s, so that its result comes first
 	minStopWait = 5 * time.Second   // minimum after the deadline: a rollback needs the kubelet stopped
 	lockWait    = 30 * time.Second
-	waitMargin  = 30 * time.Second
+	WaitMargin  = 30 * time.Second
 )
 
 // step runs one step. Only preflight, preflightBack and watch end with ctx: the steps after the commit are not

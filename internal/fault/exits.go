@@ -2,6 +2,8 @@ package fault
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 )
 
@@ -170,22 +172,26 @@ func CodePages() map[string]string {
 			"Each message of prelet has a code. `prelet explain code/NAME` prints its page. A warning does\n" +
 			"not change the exit status, except with --strict of `plan` and `validate`, nor does a note, except with\n" +
 			"`plan --strict`.\n\n" +
-			"| code | means | exit status |\n|---|---|---|\n",
+			"| exit status | codes |\n|---|---|\n",
 	)
 
+	byStatus := map[string][]string{}
 	for _, c := range Codes() {
 		p, _ := c.Page()
 		out[string(c)+".md"] = p.Markdown(c)
 
-		status := fmt.Sprint(c.Exit())
+		status := fmt.Sprintf("%02d", c.Exit())
 		switch {
 		case p.Note:
 			status = "note"
 		case p.Warning:
 			status = "warning"
 		}
+		byStatus[status] = append(byStatus[status], fmt.Sprintf("[%s](%[1]s.md)", c))
+	}
 
-		fmt.Fprintf(&index, "| [%s](%[1]s.md) | %s | %s |\n", c, p.Title, status)
+	for _, status := range slices.Sorted(maps.Keys(byStatus)) {
+		fmt.Fprintf(&index, "| %s | %s |\n", strings.TrimLeft(status, "0"), strings.Join(byStatus[status], ", "))
 	}
 
 	out["README.md"] = index.String()

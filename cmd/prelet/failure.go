@@ -8,20 +8,31 @@ import (
 	"github.com/prelet/prelet/internal/value"
 )
 
-// wantsJSON reports whether a command line has -o json. It reads the words themselves, since parsing the flags may be
-// what failed.
-func wantsJSON(args []string) bool {
+// documentFormat returns the format of documents that a command line asks for with -o: json or yaml; "" for none. It
+// reads the words themselves, since parsing the flags may be what failed.
+func documentFormat(args []string) string {
 	for i, a := range args {
-		switch a {
-		case "--":
-			return false
-		case "-o", "--output":
-			return i+1 < len(args) && args[i+1] == "json"
-		case "-ojson", "-o=json", "--output=json":
-			return true
+		name, isFlag := "", false
+		for _, prefix := range []string{"--output=", "-o=", "-o"} {
+			if name, isFlag = strings.CutPrefix(a, prefix); isFlag {
+				break
+			}
+		}
+		switch {
+		case a == "--":
+			return ""
+		case a == "-o" || a == "--output":
+			name, isFlag = "", i+1 < len(args)
+			if isFlag {
+				name = args[i+1]
+			}
+		}
+		if isFlag {
+			return map[string]string{"json": "json", "yaml": "yaml"}[name]
 		}
 	}
-	return false
+
+	return ""
 }
 
 // failureDocument is the document of a command that ended before it had a result, or of one recording of several.

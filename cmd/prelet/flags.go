@@ -104,6 +104,9 @@ type format struct {
 
 // addFlag adds -o with the formats that a command prints; the first is the default.
 func (f *format) addFlag(c *cobra.Command, known ...string) {
+	if at := slices.Index(known, "json"); at >= 0 {
+		known = slices.Insert(known, at+1, "yaml")
+	}
 	f.name = known[0]
 	f.known = known
 
@@ -118,7 +121,8 @@ func (f *format) list() string {
 	return strings.Join(f.known[:last], ", ") + " or " + f.known[last]
 }
 
-func (f *format) isJSON() bool { return f.name == "json" }
+// isJSON reports whether a document is printed, as JSON or as YAML.
+func (f *format) isJSON() bool { return f.name == "json" || f.name == "yaml" }
 
 // String returns the format, for package pflag.
 func (f *format) String() string { return f.name }

@@ -121,7 +121,7 @@ func checkPageFlags(c *cobra.Command) error {
 // printFleet prints the report about many machines.
 func (a *cli) printFleet(v printer.FleetView, format string) error {
 	switch format {
-	case "json":
+	case "json", "yaml":
 		return a.printJSON(v.Document())
 	case "markdown":
 		return printText(a, v, printer.FleetMarkdown)

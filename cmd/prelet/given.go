@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -101,10 +103,63 @@ func requireSubcommand(root *cobra.Command) {
 }
 
 // asUsage makes an error of cobra a fault. A fault stays as it is.
-func asUsage(err error) error {
+func asUsage(err error, root *cobra.Command, args []string) error {
 	var known *fault.Fault
-	if err == nil || errors.As(err, &known) {
+	switch {
+	case err == nil || errors.As(err, &known):
 		return err
+	case len(args) > 0 && strings.HasPrefix(err.Error(), "unknown command"):
+		return unknownCommand(root, args[0])
 	}
+
 	return fault.Usage.Errorf("%s\nprelet: `prelet help` lists the commands", err)
+}
+
+// unknownCommand returns the error for a command that prelet does not have, with the one that was probably meant.
+func unknownCommand(root *cobra.Command, name string) error {
+	hints := neighbours()
+	for _, c := range root.Commands() {
+		hints[c.Name()] = "did you mean `prelet " + c.Name() + "`?"
+	}
+	hint := cmp.Or(hints[name], hints[nearest.Word(name, slices.Sorted(maps.Keys(hints)))])
+	if hint != "" {
+		hint = "; " + hint
+	}
+
+	return fault.Usage.Errorf("unknown command %q%s\nprelet: `prelet help` lists the commands", name, hint)
+}
+
+// neighbours returns what to type instead of commands that other tools have.
+func neighbours() map[string]string {
+	hints := map[string]string{}
+	for words, hint := range map[string]string{
+		"apply up deploy sync install converge reconcile switch start": "`prelet run` makes the node as planned",
+		"diff preview dry-run what-if": "`prelet plan` shows what a run would change, " +
+			"`prelet history diff` what differs between generations",
+		"show get describe state ls list": "`prelet status` shows the node, `prelet history show` a generation, " +
+			"`prelet explain` an item of the plan",
+		"destroy down delete remove reset uninstall": "`prelet rollback 0` puts the files back as they were before prelet",
+		"undo revert restore rollout":                "`prelet rollback` goes back to an earlier generation",
+		"lint check vet verify-site":                 "`prelet validate` checks a site",
+		"format fix": "`prelet fmt` formats a site, `prelet upgrade --fix` adapts it to newer kubelets",
+		"facts setup inventory probe hardware":       "`prelet detect` shows the facts of the machine",
+		"providers plugins plugin":                   "`prelet detectors` has the programs that read devices",
+		"logs log events": "`prelet status` and `prelet analyze` show the last run, " +
+			"journalctl -u prelet.service its log",
+		"output print query":                         "`prelet eval EXPR` evaluates an expression",
+		"why":                                        "`prelet explain ITEM` shows where an item comes from",
+		"docs reference":                             "`prelet schema` prints the language",
+		"wait watch":                                 "`prelet status --wait` waits for the verdict",
+		"snapshot capture dump": "`prelet record` records what a plan reads, " +
+			"`prelet bundle` what a report of a problem needs",
+		"new create generate":                        "`prelet init` writes a first site",
+		"workspace stack env module modules":         "a site has layers: `--config base --config prod`",
+		"refresh taint untaint":                      "each plan reads the machine anew; the node's taints are in the site",
+	} {
+		for _, word := range strings.Fields(words) {
+			hints[word] = hint
+		}
+	}
+
+	return hints
 }

@@ -70,6 +70,7 @@ func (a *cli) execute(args []string) exitError {
 		args = append([]string{"version"}, args[1:]...)
 	}
 
+	a.document = documentFormat(args)
 	for _, arg := range args { // a message may quote it where nothing shows what it is
 		a.secrets().HideEvident(arg)
 	}
@@ -99,14 +100,14 @@ func (a *cli) execute(args []string) exitError {
 
 	err := root.Execute()
 	if !a.begun {
-		err = asUsage(err)
+		err = asUsage(err, root, args)
 	}
 	a.printed = a.printed || errors.As(err, new(booting.Ended))
 	x := toExitError(err)
 	x.diags = a.nameRoots(x.diags)
 
 	a.printError(x)
-	if x.code != "" && !a.printed && wantsJSON(args) {
+	if x.code != "" && !a.printed && a.document != "" {
 		_ = a.printJSON(a.failureDocument("", x))
 	}
 
@@ -326,10 +327,7 @@ func helpCommand() *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error {
 			sub, rest, err := c.Root().Find(args)
 			if err != nil || len(rest) > 0 {
-				return fault.Usage.Errorf(
-					"unknown command %q\nprelet: `prelet help` lists the commands",
-					strings.Join(args, " "),
-				)
+				return unknownCommand(c.Root(), strings.Join(args, " "))
 			}
 			sub.InitDefaultHelpFlag()
 			return sub.Help()
@@ -344,6 +342,7 @@ type cli struct {
 	exact          io.Writer     // stdout without redaction, for a text that is the caller's own
 	getenv         func(string) string
 	redactor       *value.Redactor // see secrets
+	document       string          // json or yaml: the format of documents; "" where a text is printed
 	begun          bool            // the command line is valid: an error is not of its caller
 	printed        bool            // a result is on stdout
 	below          string          // --root; "" for none, and for /

@@ -117,7 +117,7 @@ func (f *planFlags) check() (printer.FleetDetail, error) {
 			"-o nodes excludes --full, --names, --summary, --against, --shard and --detailed-exitcode")
 	case f.full && isReport:
 		return 0, fault.Usage.Errorf("--full excludes --names, --summary, --against and --shard")
-	case f.shard != "" && f.output.isSet && !f.output.isJSON():
+	case f.shard != "" && f.output.isSet && f.output.name != "json":
 		return 0, fault.Usage.Errorf(
 			"--shard prints JSON for `prelet fleet merge`, so it excludes -o %s: write that at the merge",
 			f.output.name)

@@ -32,6 +32,9 @@ With --out it writes pages to DIR/reference and DIR/codes, one for each stage ty
 			}
 
 			language := planning.Language()
+			if output.name == "yaml" {
+				return a.printJSON(language)
+			}
 			return a.print(func(o io.Writer) error {
 				if !output.isJSON() {
 					_, err := io.WriteString(o, language.Markdown())

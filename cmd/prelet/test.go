@@ -19,6 +19,7 @@ import (
 func (a *cli) test() *cobra.Command {
 	var o sites.TestOptions
 	var output format
+	var isQuiet bool
 	var junit string
 	c := &cobra.Command{
 		Use:     "test [PATH...]",
@@ -30,6 +31,7 @@ then its test files are those in it and in its folder tests.
 The default is the current folder.
 
 -o github prints text, and annotations for GitHub's checks.
+--quiet prints only what failed, and the sum.
 
 It needs no machine, no network and no credential.
 A run has one result for each machine. Exit status 3 means that a test failed.
@@ -41,7 +43,7 @@ or has several layers.`,
 			"  prelet test -o github --junit results.xml\n  prelet test --update",
 		RunE: stopOnSignal(func(ctx context.Context, args []string) error {
 			o.Paths = args
-			shown := &testsShown{cli: a, output: output.name}
+			shown := &testsShown{cli: a, output: output, isQuiet: isQuiet}
 			found, err := sites.Test(ctx, a.env(), o, shown.show)
 			if err != nil {
 				return err
@@ -54,6 +56,7 @@ or has several layers.`,
 	addKubeletFlag(c, &o.Kubelets)
 	c.Flags().StringVar(&o.Run, "run", "", "only runs whose name matches `REGEX`")
 	c.Flags().BoolVar(&o.Update, "update", false, "write the snapshots that are missing or differ")
+	c.Flags().BoolVarP(&isQuiet, "quiet", "q", false, "print what failed, and the sum")
 	output.addFlag(c, "text", "json", "github")
 	c.Flags().StringVar(&junit, "junit", "", "write the results as JUnit's XML to `FILE`, too")
 	return c
@@ -62,21 +65,22 @@ or has several layers.`,
 // testsShown prints the results of tests: as text one by one, as JSON all at the end.
 type testsShown struct {
 	*cli
-	output string
-	all    []testfile.MachineResult
+	output  format
+	isQuiet bool // results that passed are only counted
+	all     []testfile.MachineResult
 }
 
 // show prints one result.
 func (a *testsShown) show(sources *lang.Site, r testfile.MachineResult) error {
 	a.all = append(a.all, r)
-	if a.output == "json" {
+	if a.output.isJSON() || a.isQuiet && r.Passed() {
 		return nil
 	}
 
 	err := a.print(func(o io.Writer) error {
 		return printer.TestText(o, sources.Sources, r, printer.StyleOf(a.stdout, a.getenv))
 	})
-	if err != nil || a.output != "github" {
+	if err != nil || a.output.name != "github" {
 		return err
 	}
 	return a.printCommands(func(o io.Writer) error {
@@ -97,12 +101,12 @@ func (a *testsShown) end(found sites.Tests, junit string) error {
 		}
 	}
 
-	if a.output == "json" {
+	if a.output.isJSON() {
 		return cmp.Or(a.printJSON(printer.TestsDocument(a.all, found.TestSum, found.Diagnostics)), quit(found.Code()))
 	}
 
 	a.printDiagnostics(found.Site, printer.Sorted(found.Diagnostics))
-	if a.output == "github" {
+	if a.output.name == "github" {
 		err := a.printCommands(func(o io.Writer) error {
 			return printer.DiagnosticAnnotations(o, found.Diagnostics)
 		})

@@ -31,10 +31,14 @@ func (a *cli) print(f func(io.Writer) error) error {
 	return nil
 }
 
-// printJSON writes a value as JSON to stdout, redacted.
+// printJSON writes a value as JSON to stdout, or as YAML if that is asked for, redacted.
 func (a *cli) printJSON(v any) error {
 	a.printed = true
-	if err := printer.WriteDocument(a.stdout, v, a.secrets()); err != nil {
+	write := printer.WriteDocument
+	if a.document == "yaml" {
+		write = printer.WriteYAML
+	}
+	if err := write(a.stdout, v, a.secrets()); err != nil {
 		return fault.CannotWrite.Errorf("cannot print: %s", err)
 	}
 	return nil

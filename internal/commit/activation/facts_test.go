@@ -31,7 +31,7 @@ func TestForeignIsNotGood(t *testing.T) {
 		n.enterMachine("look", func(m *Machine) (Outcome, error) {
 			m.Foreign = func(int) string { return map[bool]string{true: "of the image"}[foreign] }
 
-			if gen, ok := m.lastGood(); ok == foreign || ok && gen != 1 {
+			if gen, ok := m.lastGood(Spec{}); ok == foreign || ok && gen != 1 {
 				t.Errorf("foreign %t: got last good generation %d, %t; want generation 1, unless it is foreign",
 					foreign, gen, ok)
 			}

@@ -324,7 +324,7 @@ func (m *Machine) readExhausted(ctx context.Context, h *location) error {
 		return nil
 	}
 
-	to, some := m.lastGood()
+	to, some := m.lastGood(h.spec)
 	if !some {
 		return nil
 	}
@@ -350,7 +350,7 @@ func (m *Machine) readExhausted(ctx context.Context, h *location) error {
 
 // readBad prepares the rollback from a bad generation, or sets the reason why there is none.
 func (m *Machine) readBad(ctx context.Context, f watchResult, h *location) error {
-	to, some := m.lastGood()
+	to, some := m.lastGood(h.spec)
 	switch {
 	case !some:
 		h.stayReason = "no good generation exists, so this one stays and each boot verifies it again"
@@ -442,14 +442,14 @@ func (m *Machine) specAfterRollback(left Spec, to int) (Spec, error) {
 // lastGood returns the last generation that was good on this machine. A generation that was good on the machine of the
 // image does not count: it has that machine's name. Numbers only grow, so if the last good generation is foreign, this
 // machine has none. After a state was set aside it is 0 until there is one: the files as they were found, unless they
-// were a mixture.
-func (m *Machine) lastGood() (gen int, ok bool) {
+// were a mixture, or this machine has not joined with them. spec is that of the generation in place.
+func (m *Machine) lastGood(spec Spec) (gen int, ok bool) {
 	if gen, ok = m.Store.LastGood(); ok {
 		return gen, m.WhyForeign(gen) == ""
 	}
 	a := m.Store.FindAside()
 
-	return 0, a != nil && !a.IsMixed
+	return 0, a != nil && !a.IsMixed && !spec.Joins
 }
 
 // WhyForeign returns why a generation belongs to another machine, or "". 0 is the state before prelet.

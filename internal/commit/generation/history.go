@@ -131,6 +131,9 @@ func (s *Store) readManifest(n int, want string) (*manifest, error) {
 // readStatus reads the verdict on a generation; nil if none was recorded.
 func (s *Store) readStatus(m *manifest) (*status, error) {
 	st, err := s.readStatusFile(m.Gen)
+	if err != nil && isNewer(m.Version) { // only that version may judge it
+		return &status{Version: unknownFormat, Gen: m.Gen, Status: StatusPending}, nil
+	}
 	if err != nil || st != nil || m.Judged == nil {
 		return st, err
 	}

@@ -45,6 +45,9 @@ func (s *Store) publishCommitted(m *manifest, j *Journal, staged bool) (*Journal
 	if err := s.putInPlace(&r, m, staged); err != nil {
 		return nil, afterCommit(err)
 	}
+	if err := s.followAside(&r); err != nil {
+		return nil, afterCommit(err)
+	}
 	if j.Release { // first, because the journal has released the list until now
 		if err := s.dropHeld(); err != nil {
 			return nil, afterCommit(err)

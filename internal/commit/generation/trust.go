@@ -24,8 +24,11 @@ type Aside struct {
 	Time    time.Time `json:"time"`
 	Why     string    `json:"why"`             // the file and what is wrong with it
 	Last    int       `json:"last"`            // the highest number of a generation, which is not used again
-	IsMixed bool      `json:"mixed,omitempty"` // the targets may be of two generations, until one is committed
+	IsMixed bool      `json:"mixed,omitempty"` // the targets were of two generations
 	Moving  bool      `json:"moving,omitempty"`
+	// IsFollowed is set once a generation was put in place: the targets are its own, and if that is lost later, this
+	// state is not the reason.
+	IsFollowed bool `json:"followed,omitempty"`
 
 	Path string `json:"-"` // of the copy; "": it is not yet moved, because the store is only read or cannot be written
 }
@@ -74,7 +77,22 @@ func (s *Store) StartsOver() *Aside {
 		return nil
 	}
 
-	return s.FindAside()
+	if a := s.FindAside(); a != nil && !a.IsFollowed {
+		return a
+	}
+
+	return nil
+}
+
+// followAside records that a generation was put in place after a state was set aside, once r is durable.
+func (s *Store) followAside(r *syncRound) error {
+	a := s.FindAside()
+	if a == nil || a.IsFollowed || a.Path == "" {
+		return nil
+	}
+	a.IsFollowed = true
+
+	return s.replaceAfter(r, s.dir, asideAbout, encode(a))
 }
 
 // examine is the one check of the state, when a store is opened. A state that cannot be trusted is set aside; in a
@@ -107,7 +125,7 @@ func (s *Store) distrust(damage error) {
 	}
 	if before := s.FindAside(); before != nil {
 		a.Last = max(a.Last, before.Last)
-		a.IsMixed = a.IsMixed || before.IsMixed && a.Last == before.Last
+		a.IsMixed = a.IsMixed || before.IsMixed && !before.IsFollowed
 	}
 	s.setAside(a)
 }

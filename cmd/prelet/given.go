@@ -141,20 +141,20 @@ func neighbours() map[string]string {
 		"destroy down delete remove reset uninstall": "`prelet rollback 0` puts the files back as they were before prelet",
 		"undo revert restore rollout":                "`prelet rollback` goes back to an earlier generation",
 		"lint check vet verify-site":                 "`prelet validate` checks a site",
-		"format fix": "`prelet fmt` formats a site, `prelet upgrade --fix` adapts it to newer kubelets",
+		"format fix":                                 "`prelet fmt` formats a site, `prelet upgrade --fix` adapts it to newer kubelets",
 		"facts setup inventory probe hardware":       "`prelet detect` shows the facts of the machine",
 		"providers plugins plugin":                   "`prelet detectors` has the programs that read devices",
 		"logs log events": "`prelet status` and `prelet analyze` show the last run, " +
 			"journalctl -u prelet.service its log",
-		"output print query":                         "`prelet eval EXPR` evaluates an expression",
-		"why":                                        "`prelet explain ITEM` shows where an item comes from",
-		"docs reference":                             "`prelet schema` prints the language",
-		"wait watch":                                 "`prelet status --wait` waits for the verdict",
+		"output print query": "`prelet eval EXPR` evaluates an expression",
+		"why":                "`prelet explain ITEM` shows where an item comes from",
+		"docs reference":     "`prelet schema` prints the language",
+		"wait watch":         "`prelet status --wait` waits for the verdict",
 		"snapshot capture dump": "`prelet record` records what a plan reads, " +
 			"`prelet bundle` what a report of a problem needs",
-		"new create generate":                        "`prelet init` writes a first site",
-		"workspace stack env module modules":         "a site has layers: `--config base --config prod`",
-		"refresh taint untaint":                      "each plan reads the machine anew; the node's taints are in the site",
+		"new create generate":                "`prelet init` writes a first site",
+		"workspace stack env module modules": "a site has layers: `--config base --config prod`",
+		"refresh taint untaint":              "each plan reads the machine anew; the node's taints are in the site",
 	} {
 		for _, word := range strings.Fields(words) {
 			hints[word] = hint

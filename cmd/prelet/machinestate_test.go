@@ -231,10 +231,8 @@ func (m *machine) planByNewer(gen int, old, new string) {
 func commands(message string) (out []string) {
 	for line := range strings.Lines(message) {
 		line = strings.TrimSpace(line)
-		for _, program := range []string{"mv ", "rm ", "find ", "mkdir ", "(umask ", "prelet "} {
-			if strings.HasPrefix(line, program) {
-				out = append(out, line)
-			}
+		if strings.HasPrefix(line, "prelet ") {
+			out = append(out, line)
 		}
 	}
 

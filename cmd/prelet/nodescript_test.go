@@ -156,7 +156,6 @@ func nodeCommands() map[string]func(n *scriptNode, args []string) {
 		"reboot":   func(n *scriptNode, _ []string) { n.reboot() },
 		"node":     (*scriptNode).cmdNode,
 		"service":  (*scriptNode).cmdService,
-		"follow":   (*scriptNode).cmdFollow,
 		"good":     (*scriptNode).cmdGood,
 		"template": (*scriptNode).cmdTemplate,
 		"copied":   (*scriptNode).cmdCopied,
@@ -792,24 +791,6 @@ func (n *scriptNode) cmdIdentity(args []string) {
 	if got := cmp.Or(n.node(), "none"); got != args[0] {
 		n.ts.Fatalf("identity: got %s, want %s", got, args[0])
 	}
-}
-
-// follow N: if the last command ended with 41, which needs a person, the commands that stderr shows are run as it
-// shows them; the last one ends with N.
-func (n *scriptNode) cmdFollow(args []string) {
-	if n.exit != 41 {
-		return
-	}
-	lines := commands(n.ts.ReadFile("stderr"))
-	if len(lines) == 0 {
-		n.ts.Fatalf("stderr shows no command")
-	}
-	n.carryOut(args[0], func() (last ended) {
-		for _, line := range lines {
-			last = n.paste(line)
-		}
-		return last
-	})
 }
 
 // interrupt FILE: a commit that changes a file, or adds it, is interrupted while it publishes. interrupt before FILE:

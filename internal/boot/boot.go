@@ -92,7 +92,7 @@ type Plan struct {
 	OnCluster   string     // last-good | fail
 	Group       string     // that may read the recording of the last run; "" is none
 
-	afterGather, afterRender *progress // the run after these steps; nil without Options.Advises
+	afterGather, afterRender *progress // the run after these steps; nil without Input.Advises
 }
 
 // Assumed is an answer of a rehearsal that is not the node's own.
@@ -231,8 +231,8 @@ type progress struct {
 	locks            map[string]detectorLock // by the name of the detector
 	checks           *Checks
 	isTakeover       bool
-	isAdvice         bool                  // see Options.Advises
-	finished         func(FinishedKubelet) // see Options.Finished
+	isAdvice         bool                  // see Input.Advises
+	finished         func(FinishedKubelet) // see Input.Finished
 	only             map[string]bool       // the gather stages that run; nil: all, and what follows them
 
 	eval     *eval.Eval // the scope after the last step
@@ -253,7 +253,7 @@ type progress struct {
 type runtimeEnv struct {
 	limits evalLimits
 	now    func() time.Time
-	event  func(StageReport) // safe for concurrent use; calls Options.Event for one report at a time
+	event  func(StageReport) // safe for concurrent use; calls Input.Event for one report at a time
 }
 
 func newRuntimeEnv(o Input, limits evalLimits) runtimeEnv {

@@ -27,8 +27,8 @@ import (
 //	                           generation (Live.Hurry)
 //	one server       a share   the rest of these, by the number     "no response within …"
 //	                           of servers and addresses
-//	one request      25s       cluster.Options.RequestTimeout       "no complete response within …"
-//	one connection   10s       cluster.Options.DialTimeout          "no connection within …"
+//	one request      25s       cluster.ClientConfig.RequestTimeout  "no complete response within …"
+//	one connection   10s       cluster.ClientConfig.DialTimeout     "no connection within …"
 //
 // Steps that read nothing are bounded by evalLimits, and by the run's deadline.
 
@@ -40,7 +40,7 @@ type evalLimits struct {
 	heap uint64        // bytes that the heap may grow by
 	look time.Duration // between two measurements of the heap
 
-	gaveUp *atomic.Bool // Options.GaveUp
+	gaveUp *atomic.Bool // Input.GaveUp
 }
 
 // defaultLimits is far above the needs of a real site, which takes milliseconds and a few megabytes.

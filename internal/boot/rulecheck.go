@@ -34,10 +34,10 @@ type ruleCheck struct {
 	node             node.Node
 	basis            basis
 	accepts          *world.AcceptsAns     // nil: the binary was not asked, or did not answer
-	advises          bool                  // see Options.Advises
+	advises          bool                  // see Input.Advises
 	files            *configFiles          // nil: a stage has reported why they cannot be merged
 	dryRun           *world.DryRunAns      // nil: the kubelet's binary was not asked, or did not answer
-	finished         func(FinishedKubelet) // see Options.Finished
+	finished         func(FinishedKubelet) // see Input.Finished
 	pointers         []string              // of the fields that stages set, sorted
 	flags            *kubelet.Flags        // of the whole command line, see listWords
 

@@ -96,7 +96,7 @@ func (l *Live) redactDetector(name string, a world.Answer) world.Answer {
 	return a
 }
 
-// askDetectors asks Options.Detectors. The fault of a detector that cannot run here has the code fault.Absent.
+// askDetectors asks Sources.Detectors. The fault of a detector that cannot run here has the code fault.Absent.
 func (l *Live) askDetectors(
 	ctx context.Context,
 	name string,

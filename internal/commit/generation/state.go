@@ -38,7 +38,7 @@ const maxMode = 0o7777
 
 // Target is a path and its planned state. Missing folders above it are created (0755).
 type Target struct {
-	Path    string // absolute and clean, without Options.Root
+	Path    string // absolute and clean, without StoreConfig.Root
 	Kind    Kind   // Absent: the target is removed (a folder only when empty)
 	Content []byte // of a File
 	Mode    int    // permission bits, or Keep; it and the owner have no meaning for Absent

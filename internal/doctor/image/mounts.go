@@ -22,7 +22,7 @@ type mount struct {
 // mounts are the mounts of this machine, seen from an image.
 type mounts struct {
 	root    string // of the image, absolute and without links
-	isWhole bool   // all are visible, see Options.OnMachine
+	isWhole bool   // all are visible, see Subject.OnMachine
 	all     []mount
 }
 

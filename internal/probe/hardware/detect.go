@@ -47,7 +47,7 @@ func (o Machine) openTree() (tree Tree, isLive bool, done func(), err error) {
 }
 
 // Detect reads the facts of a machine. It returns an error only if the number of CPUs or the size of the memory
-// cannot be read, or the root cannot be opened. A file that hangs is abandoned after Options.FileTimeout together
+// cannot be read, or the root cannot be opened. A file that hangs is abandoned after Machine.FileTimeout together
 // with its device. When ctx ends, the facts that were read until then are returned, and the rest is in Unknown;
 // without CPUs and memory that is an error, too.
 func Detect(ctx context.Context, o Machine) (world.Facts, error) {

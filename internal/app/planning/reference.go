@@ -35,7 +35,7 @@ func WriteReference(dir string) error {
 func referencePages() map[string]string {
 	pages := map[string]string{
 		"reference/exit-codes.md":    schema.Generated + fault.ExitStatusPage(),
-		"reference/activation.md":    schema.Generated + activation.Page(),
+		"develop/activation.md":      schema.Generated + activation.Page(),
 		"reference/kubelet-rules.md": schema.Generated + rules.Page(),
 		"reference/seal.md":          schema.Generated + image.Page(),
 		"reference/paths.md":         schema.Generated + write.PathsPage(),

@@ -1,15 +1,8 @@
 package activation
 
-import (
-	_ "embed"
-	"strings"
-)
+import "strings"
 
-// words.md is the last part of the page: what the names mean.
-//
-//go:embed words.md
-var wordsText string
-
+// The names of the table, which words.md explains.
 var phaseNames = []string{
 	none:      "none",
 	settled:   "settled",
@@ -77,15 +70,16 @@ var stepNames = []string{
 	patchLabels:   "patch labels",
 }
 
-// Page returns docs/reference/activation.md: the table as text.
+// Page returns docs/develop/activation.md: the table as text.
 func Page() string {
 	var b strings.Builder
 
 	b.WriteString(`# Activation
 
-After planning, prelet works through one table. Before each row it reads where the node is (the phase), so a killed
+After planning, prelet works through one table. Before each row it reads where the node is (the phase); a killed
 process needs to remember nothing. For a phase and a trigger the first row whose condition holds is used. Its steps run
 in order; each may run twice. The last column is the next trigger, in the phase that is found then.
+[words.md](../../internal/commit/activation/words.md) has the meaning of each name.
 
 | phase | trigger | if | steps | then |
 |---|---|---|---|---|
@@ -106,8 +100,6 @@ in order; each may run twice. The last column is the next trigger, in the phase 
 			writeRow(&b, r, r.Never)
 		}
 	}
-
-	b.WriteString(wordsText)
 
 	return b.String()
 }

@@ -105,7 +105,7 @@ var (
 )
 
 // table contains all rows of the activation. For each phase and trigger the first row whose fact holds is used; the
-// last row of a pair has no condition. docs/reference/activation.md is generated from it.
+// last row of a pair has no condition. docs/develop/activation.md is generated from it.
 //
 // # Rules
 //

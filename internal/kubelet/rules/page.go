@@ -16,16 +16,11 @@ with these rules. Flags, fields and feature gates of %s to %s are known from Kub
 [dry run](../operators/testing-sites.md#the-next-kubelet) overrides the rules that say so below.
 
 *exits*: the kubelet does not start, or its Node is rejected. *ignores*: it runs, and silently does not do what is
-configured. *deprecated*: a later version will not accept it. *ends*: it runs on this machine, and a later version
-does not start on it. *differs*: it does something else than an older version with the same configuration. If the
-base, not the site, sets what the kubelet silently ignores, the finding is at most a warning.
+configured; if the base sets that, the finding is at most a warning. *deprecated*: a later version will not accept it.
+*ends*: a later version does not start on this machine. *differs*: it does something else than an older version.
+*places*: it changes where pods are placed. *error, or newer*: for a kubelet that is newer than these versions it is a
+warning, and all such findings are one message.
 
-Severity *error, or newer*: the rule compares with names, words or ranges of these versions. For a kubelet that is newer
-it is a warning, and all such findings are one message. What none of these versions accepts is an error also where the
-kubelet's version is not known.
-
-| rule | rejects | kubelet | since | severity |
-|---|---|---|---|---|
 `
 
 // Page returns the reference page of the rules as Markdown.
@@ -33,9 +28,18 @@ func Page() string {
 	oldest, newest := known.Range()
 	var page strings.Builder
 	fmt.Fprintf(&page, pageHead, known.Version(oldest), known.Describe(newest))
+
+	var kinds []string
+	rows := map[string][]string{}
 	for _, r := range All() {
-		fmt.Fprintf(&page, "| `%s` | %s | %s | %s | %s |\n",
-			r.ID, r.Summary, r.Effect, describeVersions(r), describeSeverity(r))
+		kind := string(r.Effect) + ": " + describeSeverity(r)
+		if rows[kind] == nil {
+			kinds = append(kinds, kind)
+		}
+		rows[kind] = append(rows[kind], fmt.Sprintf("| `%s` | %s%s |\n", r.ID, r.Summary, describeVersions(r)))
+	}
+	for _, kind := range kinds {
+		fmt.Fprintf(&page, "\n## %s\n\n| rule | rejects |\n|---|---|\n%s", kind, strings.Join(rows[kind], ""))
 	}
 
 	return page.String()
@@ -54,8 +58,8 @@ func describeVersions(r Rule) string {
 		return ""
 	}
 	if r.Until == 0 {
-		return known.Describe(r.Since)
+		return " (from " + known.Describe(r.Since) + ")"
 	}
 
-	return fmt.Sprintf("1.%d, until 1.%d", r.Since, r.Until-1)
+	return fmt.Sprintf(" (1.%d to 1.%d)", r.Since, r.Until-1)
 }

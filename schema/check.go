@@ -250,6 +250,9 @@ func Suggest(word string, known []string) string {
 	return "There is: " + strings.Join(slices.Sorted(slices.Values(known)), ", ") + "."
 }
 
+// whichCPUs is how CPUs are named.
+const whichCPUs = "Which CPUs is patch = { reservedSystemCPUs = \"0-3\" } of kubelet_config."
+
 // replacedWords are words of Terraform and of other tools, and words that the language no longer has, with their
 // replacements.
 func replacedWords() map[string]string {
@@ -264,6 +267,8 @@ func replacedWords() map[string]string {
 		"preloaded_images": "Its fields are in patch of kubelet_config. See docs/image-builders/runtime.md.",
 		"instance_config": "Its fields are a file block for /var/lib/kubelet/instance-config.yaml with " +
 			"yamlencode({ … }). See docs/image-builders/kubeadm.md.",
+		"cores":       "Whole cores are topology { cores = 2 }; an amount of cpu is cpu = \"500m\". " + whichCPUs,
+		"cpus":        "Whole cores are topology { cores = 2 }; an amount of cpu is cpu = \"500m\". " + whichCPUs,
 		"if":          "Write when = CONDITION.",
 		"source":      "Write content = templatefile(NAME, VARS), with a file of the site.",
 		"group":       "Write owner = \"USER:GROUP\".",

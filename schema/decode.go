@@ -241,6 +241,8 @@ func (s Spec) describeWrongType(want cty.Type, v cty.Value) string {
 		hint = " Write it as " + s.form + "."
 	case want == cty.Bool:
 		hint = " Write true or false."
+	case isText && want == cty.Number && strings.ContainsAny(plain.AsString(), "-,"):
+		hint = " It is how many. " + whichCPUs
 	case isText && want == cty.Number:
 		hint = " Write digits, without quotes: 110."
 	case wantsTexts:

@@ -501,7 +501,7 @@ func (p *progress) makePlan() *Plan {
 		Node:        p.rendered.node,
 		Tape:        p.tape,
 		Eval:        p.eval,
-		Diagnostics: p.Diags,
+		Diagnostics: placeAtValues(p.site, p.tape, p.Diags),
 		Degraded:    p.Degraded,
 		Changes:     p.changed.changes,
 		Restart:     p.changed.restart,

@@ -51,7 +51,9 @@ func Check(s *lang.Site, machines []SampleMachine, o CheckOptions) hcl.Diagnosti
 // CheckAndRender is Check, and returns the site's files on the first sample machine with facts, with the settings of
 // the kubelet's drop-in that are known. There are none if the site has errors.
 func CheckAndRender(s *lang.Site, machines []SampleMachine, o CheckOptions) (hcl.Diagnostics, []node.File) {
-	return checkWithin(s, machines, o, defaultLimits().shared())
+	diags, files := checkWithin(s, machines, o, defaultLimits().shared())
+
+	return placeAtValues(s, nil, diags), files
 }
 
 func checkWithin(

@@ -1,6 +1,7 @@
 package lang
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -196,7 +197,18 @@ func describeSyntax(src []byte, diags hcl.Diagnostics) hcl.Diagnostics {
 			line = findLine(src, d.Subject.Start.Line)
 		}
 
+		if isAssignment(src, d.Subject) {
+			d.Detail = "= gives an argument its value, once in a line. A comparison is written ==."
+			continue
+		}
+		if strings.Contains(line, "${{") {
+			d.Detail = "${ in a text begins a reference. To write ${ itself, as in another language: $${."
+			continue
+		}
+
 		switch d.Summary {
+		case "Unterminated template string":
+			describeHeredoc(src, d)
 		case "Invalid template control keyword": // HCL does not explain how to escape it
 			d.Detail = "%{ in a text begins a directive: if, for, else, endif, endfor. To write %{ itself: %%{."
 		case "Invalid argument name":
@@ -216,6 +228,44 @@ func describeSyntax(src []byte, diags hcl.Diagnostics) hcl.Diagnostics {
 	}
 
 	return origin.WithCode(diags, fault.Syntax)
+}
+
+// isAssignment reports whether a place is an equals sign that is not the first one of its line, and so was meant as ==.
+func isAssignment(src []byte, at *hcl.Range) bool {
+	if at == nil || at.Start.Byte >= len(src) {
+		return false
+	}
+	before := src[:at.Start.Byte]
+	before = before[bytes.LastIndexByte(before, '\n')+1:]
+	isSign := bytes.HasPrefix(src[at.Start.Byte:], []byte("=")) && !bytes.HasPrefix(src[at.Start.Byte:], []byte("=="))
+
+	return isSign && bytes.ContainsAny(before, "=?:(")
+}
+
+// describeHeredoc moves the message about a heredoc without an end from the end of the file to its begin. A line with
+// its word and something else is probably the one that was meant to end it.
+func describeHeredoc(src []byte, d *hcl.Diagnostic) {
+	tokens, _ := hclsyntax.LexConfig(src, d.Subject.Filename, hcl.InitialPos)
+	for _, t := range slices.Backward(tokens) {
+		switch t.Type {
+		case hclsyntax.TokenCHeredoc:
+			return
+		case hclsyntax.TokenOHeredoc:
+			word := strings.TrimLeft(strings.TrimSpace(string(t.Bytes)), "<-")
+			d.Subject = &t.Range
+			d.Summary = "A heredoc without an end"
+			d.Detail = fmt.Sprintf("It ends at a line with only %s, and there is none behind this place.", word)
+			number := t.Range.Start.Line
+			for line := range strings.Lines(string(src[t.Range.End.Byte:])) {
+				number++
+				if strings.HasPrefix(strings.TrimSpace(line), word) {
+					d.Detail += fmt.Sprintf(" Line %d has other text in addition to it: put that into the next line.", number)
+					return
+				}
+			}
+			return
+		}
+	}
 }
 
 // describeForeign returns what to write for a line in another language's syntax, after a space; "" if it is not known.

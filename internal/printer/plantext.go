@@ -296,8 +296,15 @@ func countUnits(p *boot.Plan) string {
 	return strings.Join(parts, ", ")
 }
 
-// place returns the stage, the file and the line that an item comes from.
+// place returns the stage, the file and the line that an item comes from. An amount of a policy may have a bound of the
+// site, the last origin with a place, which decided it.
 func place(os []origin.Origin) string {
+	isPolicy := func(o origin.Origin) bool { return o.Kind == origin.Policy }
+	isPlaced := func(o origin.Origin) bool { return o.Range.Filename != "" }
+	if slices.ContainsFunc(os, isPolicy) {
+		os = slices.DeleteFunc(slices.Clone(os), func(o origin.Origin) bool { return !isPlaced(o) })
+		slices.Reverse(os)
+	}
 	for _, o := range os {
 		if o.Range.Filename == "" {
 			continue

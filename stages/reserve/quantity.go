@@ -42,10 +42,11 @@ func parseQuantity(name, text string) (int64, error) {
 	switch {
 	case err != nil:
 		return 0, fmt.Errorf(
-			"invalid quantity %q of %s: write a number with a unit that Kubernetes knows, "+
+			"invalid quantity %q of %s%s: write a number with a unit that Kubernetes knows, "+
 				"as 500m or 2 of cpu, 512Mi or 8Gi of memory",
 			text,
 			name,
+			suggestQuantity(name, text),
 		)
 	case q.Sign() < 0:
 		return 0, fmt.Errorf("%q of %s is negative: reserve 0 or more", text, name)
@@ -61,14 +62,35 @@ func parseQuantity(name, text string) (int64, error) {
 	}
 	if q.Cmp(*exact) != 0 {
 		return 0, fmt.Errorf(
-			"%q of %s is too fine: the least is 1m of cpu, "+
+			"%q of %s is too fine%s: the least is 1m of cpu, "+
 				"and 1 byte of the others (m means thousandths)",
 			text,
 			name,
+			suggestQuantity(name, text),
 		)
 	}
 
 	return n, nil
+}
+
+// suggestQuantity returns the amount that was probably meant, with a unit as people write it: 512mi, 512m, 8GB.
+func suggestQuantity(name, text string) string {
+	end := len(strings.TrimRight(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"))
+	number, unit := strings.TrimSpace(text[:end]), strings.ToLower(text[end:])
+	meant := ""
+	switch {
+	case name == cpu && (strings.HasPrefix(unit, "core") || strings.HasPrefix(unit, "cpu")):
+		meant = number
+	case name == cpu && strings.HasPrefix(unit, "milli"):
+		meant = number + "m"
+	case name != cpu && unit != "" && strings.Contains("kmgt", unit[:1]):
+		meant = number + strings.ToUpper(unit[:1]) + "i"
+	}
+	if _, err := quantity.Parse(meant); meant == "" || err != nil {
+		return ""
+	}
+
+	return fmt.Sprintf(" (did you mean %q?)", meant)
 }
 
 // quantity formats an amount in Kubernetes' canonical form: the shorter one of powers of two and of ten for bytes.
@@ -101,8 +123,13 @@ func checkAmount(name, text string) error {
 	}
 
 	if _, err := strconv.Atoi(text); err == nil && n < kib {
+		unit := "Gi"
+		if n > 64 {
+			unit = "Mi"
+		}
+
 		return fmt.Errorf("%q of %s is %s bytes: write a unit, as %q; the least is 16Mi, or 0",
-			text, name, text, text+"Gi")
+			text, name, text, text+unit)
 	}
 
 	return fmt.Errorf("%q of %s is less than any machine needs: the least is 16Mi, or 0", text, name)

@@ -3,6 +3,7 @@ package reserve
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -44,13 +45,22 @@ func (s sum) rest() int64 {
 
 func (s sum) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Capacity %s", formatQuantity(s.resource, s.capacity))
+	fmt.Fprintf(&b, "Capacity %s", s.format(s.capacity))
 	for _, t := range s.less {
-		fmt.Fprintf(&b, " − %s %s", t.what, formatQuantity(s.resource, t.amount))
+		fmt.Fprintf(&b, " − %s %s", t.what, s.format(t.amount))
 	}
-	fmt.Fprintf(&b, " = allocatable %s", formatQuantity(s.resource, s.rest()))
+	fmt.Fprintf(&b, " = allocatable %s", s.format(s.rest()))
 
 	return b.String()
+}
+
+// format returns an amount in the unit of the whole sum.
+func (s sum) format(n int64) string {
+	if s.resource == cpu || n == 0 {
+		return formatQuantity(s.resource, n)
+	}
+
+	return fmt.Sprintf("%dMi", int64(math.Round(float64(n)/float64(mib))))
 }
 
 func (f *reservation) cpuSum() sum {
@@ -114,7 +124,7 @@ func (f *reservation) checkRest(s sum) {
 
 	parts := []string{
 		s.String(),
-		fmt.Sprintf("At least %s%s must remain", formatQuantity(s.resource, least), why),
+		fmt.Sprintf("At least %s%s must remain", s.format(least), why),
 	}
 	if lines := f.lines(s.resource); len(lines) > 0 {
 		parts = append(parts, "Policy "+f.req.policy+": "+strings.Join(lines, "; "))

@@ -20,7 +20,9 @@ func isOtherDriver(v value) bool {
 
 	unless := ""
 	if asksRuntime && m.RuntimeVersion == "" {
-		v.severity = Note
+		if isSet, _ := v.valueAt("cgroupDriver").(string); isSet == "" { // else somebody has chosen it
+			v.severity = Note
+		}
 		unless = ", unless the runtime reports its driver (containerd from 2.0, CRI-O from 1.28, to a kubelet " +
 			"from 1.31)"
 	}

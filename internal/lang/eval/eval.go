@@ -372,9 +372,8 @@ func (e *Eval) Value(x hclsyntax.Expression, each cty.Value) (cty.Value, hcl.Dia
 
 	v, more := e.evaluateIn(x, ctx, e.Reach(x).Secret)
 	for _, d := range more {
-		// HCL does not know that the next machine may have fewer elements.
-		if d.Summary == "Invalid index" && !strings.Contains(d.Detail, checkFirst) {
-			d.Detail += " " + checkFirst
+		if hint := suggestNext(d); !strings.Contains(d.Detail, hint) {
+			d.Detail += " " + hint
 		}
 	}
 	diags = append(diags, more...)
@@ -383,6 +382,23 @@ func (e *Eval) Value(x hclsyntax.Expression, each cty.Value) (cty.Value, hcl.Dia
 	}
 
 	return v, diags
+}
+
+// suggestNext returns the next step for a message of HCL about an expression; "" if it has one.
+func suggestNext(d *hcl.Diagnostic) string {
+	isIndex := d.Summary == "Invalid index"
+	switch {
+	case isIndex && strings.Contains(d.Detail, "a number is required"):
+		return `A list has numbers, not names: where(LIST, { name = "NAME" })[0] is the element of a name.`
+	case isIndex: // HCL does not know that the next machine may have fewer elements
+		return checkFirst
+	case strings.Contains(d.Detail, "number required, but have tuple"),
+		strings.Contains(d.Detail, "number required, but have list"),
+		strings.Contains(d.Detail, "number required, but have set"):
+		return "The elements of a list are passed with three dots: max(LIST...)."
+	}
+
+	return ""
 }
 
 // evaluateIn evaluates x, after CheckSecrets if it may use a secret: that looks through all values that x refers to. A

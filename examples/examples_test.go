@@ -161,7 +161,7 @@ func TestPlans(t *testing.T) {
 				p := run(t, s, e.world(t, s, m, secrets{"bootstrap-token": token}))
 				var b bytes.Buffer
 				_ = printer.Diagnostics(&b, s.Sources, printer.Sorted(p.Diagnostics), printer.Style{Width: 100})
-				must(t, printer.PlanText(&b, printer.View{Plan: p}, printer.Style{Width: 100}))
+				must(t, printer.PlanText(&b, printer.View{Plan: p, Full: true}, printer.Style{Width: 100}))
 				golden(t, filepath.Join(e.name, "golden", m+".txt"), b.Bytes())
 			})
 		}

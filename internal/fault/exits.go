@@ -170,8 +170,8 @@ func CodePages() map[string]string {
 	index.WriteString(
 		"# Codes of messages\n\n" +
 			"Each message of prelet has a code. `prelet explain code/NAME` prints its page. A warning does\n" +
-			"not change the exit status, except with --strict of `plan` and `validate`, nor does a note, except with\n" +
-			"`plan --strict`.\n\n" +
+			"not change the exit status, except with --strict of `plan` and `validate`, nor does a note,\n" +
+			"except with `plan --strict`.\n\n" +
 			"| exit status | codes |\n|---|---|\n",
 	)
 

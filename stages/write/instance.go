@@ -74,7 +74,8 @@ func (r *renderer) noteUpgrade(b schema.Body, n node.Node) {
 	r.Note(
 		fault.Conflict, b.Range, "kubeadm upgrade node would undo settings",
 		"This node has kubeadm's %s. `kubeadm upgrade node` writes %s again with other values of %s, until the next "+
-			"`prelet run`. To keep them, write these fields to that file with a file block: docs/image-builders/kubeadm.md.",
+			"`prelet run`. To keep them, write these fields to that file with a file block: "+
+			"docs/image-builders/kubeadm.md.",
 		file, configTarget(b, r.in), shortList(changed),
 	)
 }

@@ -25,9 +25,9 @@ type Journal struct {
 	Release  bool   `json:"release,omitempty"` // PhasePublish: Proposal.Release; held plans already count as released
 	Tries    int    `json:"tries,omitempty"`   // PhaseVerify: boots that began a verification, including this one
 	BootID   string `json:"boot_id,omitempty"` // PhaseVerify: of the last try
-	// CommitMono is StoreConfig.Mono at the end of Publish, or at the first AddTry of a later boot. A process that started
-	// earlier in boot BootID cannot have read the new files. CommitTime is the wall clock at Commit; with Gen it
-	// identifies the transaction. After a commit that changed no target CommitMono is 0.
+	// CommitMono is StoreConfig.Mono at the end of Publish, or at the first AddTry of a later boot. A process that
+	// started earlier in boot BootID cannot have read the new files. CommitTime is the wall clock at Commit; with Gen
+	// it identifies the transaction. After a commit that changed no target CommitMono is 0.
 	CommitMono int64     `json:"commit_mono,omitempty"`
 	CommitTime time.Time `json:"commit_time"`
 	CommitBoot string    `json:"commit_boot,omitempty"` // boot of Commit

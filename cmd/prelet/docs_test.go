@@ -319,6 +319,28 @@ func TestShelves(t *testing.T) {
 	}
 }
 
+// Pages stay short, or nobody finds what a page says: all that are in docs, README.md included, and those for operators.
+// Words are what has a letter or a digit, outside of comments; the bars of tables are none.
+func TestPagesAreShort(t *testing.T) {
+	t.Parallel()
+	comment := regexp.MustCompile("(?s)<!--.*?-->")
+	word := regexp.MustCompile(`\S*[\pL\pN]\S*`)
+	all, operators := 0, 0
+	for page, text := range readPages(t) {
+		words := len(word.FindAllString(comment.ReplaceAllString(text, ""), -1))
+		if page == "README.md" || strings.HasPrefix(page, "docs/") {
+			all += words
+		}
+		if strings.HasPrefix(page, "docs/operators/") {
+			operators += words
+		}
+	}
+	t.Logf("words: %d in all pages, %d in those for operators", all, operators)
+	if all > 65_000 || operators > 20_000 {
+		t.Errorf("words: got %d in all pages, %d in those for operators; want at most 65000 and 20000", all, operators)
+	}
+}
+
 // A block that is indented in place of fenced would not be run, so only the pages of codes have those: their commands
 // are for a node in trouble.
 func TestNoIndentedBlocks(t *testing.T) {

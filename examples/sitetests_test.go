@@ -23,8 +23,8 @@ func TestSiteTests(t *testing.T) {
 		options[e.name] = sites.TestOptions{Paths: []string{e.name}}
 	}
 	options["layered"] = sites.TestOptions{
-		Paths:  []string{"layered/tests"},
-		Config: []string{"layered/image", "layered/site"},
+		Paths: []string{"layered/tests"},
+		Where: app.Where{Config: []string{"layered/image", "layered/site"}},
 	}
 
 	for name, o := range options {

@@ -338,7 +338,8 @@ func canaryLines() map[string][]canaryLine {
 
 	return map[string][]canaryLine{
 		"init":     {{"@/new", "--from-node", "--root", "ROOT"}},
-		"validate": {{}, {"--strict"}},
+		"site":     {{}},
+		"validate": {{}, {"--strict"}, {"ROOT/etc/prelet", "--from", "@/fleet", "VARS"}},
 		"graph":    {{}, {"--stages"}},
 		"test":     {{"ROOT/etc/prelet", "--junit", "@/junit.xml"}},
 		"fmt":      {{"--diff", "ROOT/etc/prelet"}, {"--check", "ROOT/etc/prelet"}},

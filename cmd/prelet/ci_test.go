@@ -172,6 +172,18 @@ func TestAction(t *testing.T) {
 	}{
 		{name: "good", files: map[string]string{"my site/site.hcl": ciSite, "my site/x.prelettest.hcl": ciTestOf(t, "r1")}},
 		{name: "no tests", files: map[string]string{"my site/site.hcl": ciSite}},
+		{name: "repository", files: map[string]string{
+			"my site/.prelet.hcl": "layers = [\"a\"]\n", "my site/a/site.hcl": ciSite,
+			"my site/a/tests/x.prelettest.hcl": ciTestOf(t, "r1"),
+		}},
+		{
+			name: "test of a repository",
+			files: map[string]string{
+				"my site/.prelet.hcl": "layers = [\"a\"]\n", "my site/a/site.hcl": ciSite,
+				"my site/a/tests/x.prelettest.hcl": ciTestOf(t, "r2"),
+			},
+			fails: "Test", status: 3,
+		},
 		{
 			name:  "format",
 			files: map[string]string{"my site/site.hcl": strings.Replace(ciSite, "rack = ", "rack=", 1)},

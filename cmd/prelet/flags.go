@@ -48,9 +48,17 @@ func (w *where) addRecordedFlags(c *cobra.Command) {
 	w.addPlaceFlags(c)
 	w.addKubeletVersionFlag(c)
 	addKubeletFlag(c, &w.Kubelets)
+	w.addFromFlag(c)
+	w.addVarFileFlag(c)
+}
+
+func (w *where) addFromFlag(c *cobra.Command) {
 	c.Flags().StringVar(&w.From, "from", "",
 		"read everything from the recording or bundle `FILE`, or from each recording in a folder; "+
 			"from this machine only site files, and the values of --var, --var-file and --objects")
+}
+
+func (w *where) addVarFileFlag(c *cobra.Command) {
 	c.Flags().StringArrayVar(&w.VarFiles, "var-file", nil,
 		"values of variables, also sensitive ones, from `FILE`, written as a vars file (repeatable)")
 }

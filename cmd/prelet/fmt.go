@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/prelet/prelet/internal/app"
 	"github.com/prelet/prelet/internal/app/sites"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang"
@@ -25,7 +26,7 @@ func (a *cli) fmt() *cobra.Command {
 		GroupID: "site",
 		Short:   "Format site files",
 		Long: `Rewrites *.hcl files in the canonical format,
-by default those of the current folder. Of a folder, the tests in its
+by default those of the current folder, or of the layers that .prelet.hcl names. Of a folder, the tests in its
 folder tests are formatted as well; other folders are not entered.
 
 With - it formats standard input and writes the result to standard output,
@@ -44,6 +45,13 @@ as an editor needs it. A text with a syntax error writes nothing there.`,
 				return fault.Usage.Errorf("fmt -: standard input excludes other files")
 			}
 
+			if len(args) == 0 {
+				var w app.Where
+				if err := w.UseRepository(a.env(), lang.AnyOwner()); err != nil {
+					return err
+				}
+				args = sites.ListRepository(w.Repository)
+			}
 			done, err := sites.Format(args, flags.check || flags.diff)
 			for _, f := range done.Files {
 				a.showFormatted(f, flags)

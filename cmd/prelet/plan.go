@@ -8,6 +8,7 @@ import (
 
 	"github.com/prelet/prelet/internal/app/planning"
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/printer"
 )
 
@@ -39,6 +40,8 @@ and each difference of a file to its end.
 --var, --var-file, --objects and --kubelet-version replace parts of it, and the plan lists them:
 what would another variable, ConfigMap or kubelet change?
 
+In a repository of sites, .prelet.hcl gives layers, machines and objects that no flag gives.
+
 --from FOLDER plans each recording in the folder, and groups machines on which the site has the same effect.
 --names lists the machines of each group, --summary prints one line for each group,
 --full prints each plan, whole. -o markdown is for a folder and for --against.
@@ -63,6 +66,9 @@ With --strict, a warning or a note of any plan ends it with 10, after everything
 			"--root ./scratch",
 		RunE: stopOnSignal(func(ctx context.Context, _ []string) error {
 			detail, err := f.check()
+			if err == nil {
+				err = f.UseRepository(a.env(), lang.OS())
+			}
 			if err != nil {
 				return err
 			}

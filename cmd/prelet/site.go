@@ -4,6 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/prelet/prelet/internal/app/sites"
+	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/printer"
 )
@@ -25,6 +26,9 @@ prelet explain shows which value a plan has.`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			w.Config = append(w.Config, args...)
 
+			if err := w.UseRepository(a.env(), lang.OS()); err != nil {
+				return err
+			}
 			found, err := sites.Effect(a.env(), w.Where)
 			if err != nil {
 				return err

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/prelet/prelet/internal/app/sites"
+	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/printer"
 )
@@ -23,6 +24,12 @@ one where every read failed, a bare VM, one whose facts are null,
 eight H100, eight MI300X, two sockets.
 So a mistake such as gpus[0] on a node without GPUs shows up on a laptop.
 
+--hardware and --from plan the site on recorded machines too, in memory and as a test does,
+and report errors that only these machines show. --var and --var-file give variables their values.
+
+The file .prelet.hcl of a repository, in this folder or above it, names layers, machines, objects and kubelets:
+what no flag gives is taken from there.
+
 --kubelet-version checks the site for a kubelet of that version:
 flags and feature gates that it does not know or no longer has, unknown fields,
 values that it rejects, and what it silently ignores.
@@ -35,6 +42,9 @@ only if the site sets or removes all of them; a note names the others.
 		RunE: func(_ *cobra.Command, args []string) error {
 			w.Config = append(w.Config, args...)
 
+			if err := w.UseRepository(a.env(), lang.OS()); err != nil {
+				return err
+			}
 			found, err := sites.Validate(a.env(), sites.ValidateOptions{Where: w.Where, Strict: strict})
 			if err != nil {
 				return err
@@ -44,7 +54,11 @@ only if the site sets or removes all of them; a note names the others.
 	}
 	w.addSiteFlags(c)
 	addRootFlag(c, &w.Root)
+	w.addHardwareFlag(c)
 	w.addObjectsFlag(c)
+	w.addFromFlag(c)
+	w.addVarFlag(c)
+	w.addVarFileFlag(c)
 	c.Flags().BoolVar(&strict, "strict", false, strictUsage)
 	w.addKubeletVersionFlag(c)
 	addKubeletFlag(c, &w.Kubelets)
@@ -76,12 +90,17 @@ func (a *cli) showValidated(v sites.Validated, asJSON bool) error {
 		return v.StrictErr
 	}
 	if !asJSON {
+		planned := ""
+		if v.Planned > 0 {
+			planned = ", planned on " + printer.Count(v.Planned, "machine")
+		}
 		fmt.Fprintf(
 			a.stdout,
-			"The site is valid: %s, %s, tried on %s.\n",
+			"The site is valid: %s, %s, tried on %s%s.\n",
 			printer.Count(len(v.Site.Files), "file"),
 			printer.Count(len(v.Site.Stages), "stage"),
 			printer.Count(v.Machines, "machine"),
+			planned,
 		)
 	}
 	return nil

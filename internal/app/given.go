@@ -11,10 +11,13 @@ import (
 	"sync"
 
 	"github.com/prelet/prelet/internal/app/bundle"
+	"github.com/prelet/prelet/internal/app/rehearsal"
+	"github.com/prelet/prelet/internal/app/repository"
 	"github.com/prelet/prelet/internal/app/userfile"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet/known"
 	"github.com/prelet/prelet/internal/lang"
+	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/probe"
 	"github.com/prelet/prelet/internal/probe/kubeletbin"
 	"github.com/prelet/prelet/internal/world"
@@ -35,12 +38,48 @@ type Where struct {
 	Takeover       bool     // join under the name of another machine
 	AcceptMissing  bool     // do not keep the values that variables had in the last good generation
 
+	Repository    repository.File               // has what the fields above do not, for commands that read it
 	MustBeSigned  bool                          // also if Config names the site's files
 	Binaries      map[string]*kubeletbin.Binary // those of Kubelets, by version
 	TakesKubelets bool                          // more than one
 	IsRun         bool                          // the kubelet's binary is asked only if there is a generation to lose
 	IsPast        bool                          // see lang.Options
 	Files         lang.Files                    // where Config is read, without a signature; nil: on this machine
+}
+
+// UseRepository reads the file of the repository that the current folder is in, and takes the site of it unless one was
+// given. --root names a node, for which it does not count.
+func (w *Where) UseRepository(e *Env, files lang.Files) error {
+	if w.Root != "" {
+		return nil
+	}
+	found, diags := repository.Find(files, ".")
+	if diags.HasErrors() {
+		return &Explained{
+			Err:      origin.Code(diags).Errorf("%s has errors", found.Path),
+			Messages: diags,
+			Sources:  map[string][]byte{found.Path: found.Source},
+		}
+	}
+
+	w.Repository = found
+	if found.Path != "" {
+		e.Say("what no flag gives is taken from " + found.Path)
+	}
+	if len(w.Config) == 0 {
+		w.Config = found.Layers
+	}
+
+	return nil
+}
+
+// Machines returns the machines of the repository, unless a machine was given.
+func (w *Where) Machines() []string {
+	if w.From != "" || w.Hardware != "" || w.Root != "" {
+		return nil
+	}
+
+	return w.Repository.Machines
 }
 
 // Check refuses flags that exclude each other, and missing paths. It makes Root absolute.
@@ -164,6 +203,8 @@ type Given struct {
 	Loaded  *LoadedSite            // nil: the site in each recording
 	IsOlder bool                   // to compare with: the newer site may declare more variables
 
+	isRehearsed bool // this machine answers no question, as in a test
+
 	mu       sync.Mutex
 	recorded map[string]func() *LoadedSite // sites of recordings, by their files
 }
@@ -197,6 +238,24 @@ func (e *Env) Read(w Where) (*Given, error) {
 	}
 
 	return g, nil
+}
+
+// At returns what was given for one machine: a recording answers for itself, and recorded hardware with the objects and
+// the first kubelet of the repository, where none were given.
+func (g *Given) At(machine string) *Given {
+	if machine == "" || repository.IsRecording(machine) {
+		return g
+	}
+
+	out := &Given{Where: g.Where, Values: g.Values, Loaded: g.Loaded, IsOlder: g.IsOlder, isRehearsed: true}
+	out.Root = rehearsal.NoRoot
+	out.Hardware = machine
+	out.Objects = cmp.Or(g.Objects, g.Repository.Objects)
+	if kubelets := g.Repository.Kubelets; out.KubeletVersion == "" && len(kubelets) > 0 {
+		out.KubeletVersion = kubelets[0]
+	}
+
+	return out
 }
 
 // StateDir returns prelet's own folder.

@@ -46,6 +46,7 @@ type Node struct {
 	Store     *generation.Store        // nil where it could not be opened
 	past      func() *world.LastGood   // the last good generation's recording; nil where none counts
 	waits     *waits.Reporter          // prints each wait; nil with a recording
+	rehearsed *probe.Live              // answers in a rehearsal without a recording; else nil
 	units     Manager                  // to be closed; nil where another has it, or there is none
 	Machine   func() machineid.Machine // read once
 	Only      hclsyntax.Expression     // see boot.Input
@@ -96,15 +97,18 @@ func (e *Env) OpenWorld(g *Given, recorded *world.Recording, store *generation.S
 	if !l.Diags.HasErrors() && !g.IsOlder {
 		n.Found = append(n.Found, unknown...)
 	}
-	if recorded != nil {
+	switch {
+	case recorded != nil:
 		n.Source = recorded.Source()
-	} else {
+	case g.isRehearsed:
+		n.openRehearsed()
+	default:
 		n.openLive()
 	}
-	if recorded != nil || n.KubeletVersion != "" || len(n.Binaries) > 0 {
+	if n.Live == nil || n.KubeletVersion != "" || len(n.Binaries) > 0 {
 		n.rehearse()
 	}
-	if recorded == nil && l.Diags.HasErrors() { // what they show of the site may be a copy of a credential
+	if n.Live != nil && l.Diags.HasErrors() { // what they show of the site may be a copy of a credential
 		n.Live.LearnSecrets()
 	}
 
@@ -125,6 +129,9 @@ func (n *Node) KeepDigests() error {
 func (n *Node) Close() {
 	if n.Live != nil {
 		n.Live.Close()
+	}
+	if n.rehearsed != nil {
+		n.rehearsed.Close()
 	}
 	if n.units != nil {
 		n.units.Close()

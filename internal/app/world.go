@@ -27,9 +27,9 @@ func (n *Node) rehearse() {
 		Kubelet:   n.KubeletVersion,
 		Binaries:  binaries,
 	}
-	if n.Recorded != nil {
+	if n.Recorded != nil || n.isRehearsed {
 		n.asked.Given = n.Values
-		if n.Objects != "" {
+		if n.Objects != "" && n.Recorded != nil {
 			n.asked.Objects = probe.Objects(n.Objects)
 		}
 	} else if len(n.Binaries) > 0 && n.isHere && os.Geteuid() == 0 {
@@ -44,6 +44,27 @@ func (n *Node) rehearse() {
 	}
 	maps.Copy(n.askers, binaries)
 	n.Source = n.asked
+}
+
+// openRehearsed opens recorded hardware as the source of answers, with no files, as a test does.
+func (n *Node) openRehearsed() {
+	n.rehearsed = probe.New(probe.Sources{
+		Root:     n.Root,
+		Hardware: n.Hardware,
+		Site:     n.Site,
+		Redactor: n.env.Redactor,
+		Now:      rehearsal.TimeOfRoot,
+	})
+	objects := rehearsal.SampleObjects()
+	if n.Objects != "" {
+		objects = probe.Objects(n.Objects)
+	}
+	n.Source = rehearsal.HermeticNode{
+		Node:    n.rehearsed,
+		Objects: objects,
+		Locks:   n.env.DetectorHost(n.Where),
+		Site:    n.Site,
+	}
 }
 
 // openLive opens this machine as the source of answers.

@@ -70,7 +70,11 @@ func checkWithin(
 	p.add(checkDetectorNames(s, p.locks, o.Locks))
 
 	found, valid, files := checkOnSamples(s, machines, o, limits)
-	diags := append(p.Diags, found.list(machines)...)
+	unknown := ""
+	if len(machines) > 0 {
+		unknown = machines[0].Name
+	}
+	diags := append(p.Diags, found.List("On the sample machines", unknown)...)
 	for n, d := range diags { // the facts of the site's own machines may be such that the text is valid
 		isText := slices.Contains([]fault.Code{fault.LabelInvalid, fault.NodeName}, origin.CodeOf(d))
 		if isText && d.Subject != nil && valid[d.Subject.String()] {
@@ -92,13 +96,15 @@ func checkOnSamples(
 	machines []SampleMachine,
 	o CheckOptions,
 	limits evalLimits,
-) (found sampleFindings, valid map[string]bool, files []node.File) {
+) (found MachineFindings, valid map[string]bool, files []node.File) {
 	limits.gaveUp = new(atomic.Bool)
 	valid = map[string]bool{}
 	for _, m := range machines {
 		p := runOnSample(s, m, o, limits)
 		for _, d := range p.describeSample(m) {
-			found.add(m, d)
+			if !isAboutSample(m, d) {
+				found.Add(m.Name, d)
+			}
 		}
 		for _, place := range p.listValid() {
 			valid[place.String()] = true
@@ -115,51 +121,54 @@ func checkOnSamples(
 	return found, valid, files
 }
 
-// sampleFindings are the diagnostics of a check, one for each place, in the order in which the places came up.
-type sampleFindings []sampleFinding
+// MachineFindings are the diagnostics of a site over machines, one for each place, in the order in which the places
+// came up.
+type MachineFindings []machineFinding
 
-// sampleFinding is the first diagnostic of a place, or the first error among them.
-type sampleFinding struct {
+// machineFinding is the first diagnostic of a place, or the first error among them.
+type machineFinding struct {
 	key        string
 	diagnostic *hcl.Diagnostic
 	machines   []string // names
 }
 
-// add adds a diagnostic of a machine, unless it is a note about that machine only, such as that it lacks a label.
-func (all *sampleFindings) add(m SampleMachine, d *hcl.Diagnostic) {
+// isAboutSample reports whether a diagnostic is a note about a sample machine only, such as that it lacks a label.
+func isAboutSample(m SampleMachine, d *hcl.Diagnostic) bool {
 	isOfMachine := m.Facts != nil
 	if d.Summary == uncheckedSummary { // true of each machine, except where the base cannot be read
 		isOfMachine = m.Fails
 	}
-	if origin.IsNote(d) && (isOfMachine || origin.CodeOf(d) == fault.NullFact) {
-		return
-	}
 
+	return origin.IsNote(d) && (isOfMachine || origin.CodeOf(d) == fault.NullFact)
+}
+
+// Add adds a diagnostic of a machine.
+func (all *MachineFindings) Add(machine string, d *hcl.Diagnostic) {
 	key := makeKey(d)
-	i := slices.IndexFunc(*all, func(f sampleFinding) bool {
+	i := slices.IndexFunc(*all, func(f machineFinding) bool {
 		return f.key == key
 	})
 	if i < 0 {
 		i = len(*all)
-		*all = append(*all, sampleFinding{key: key, diagnostic: d})
+		*all = append(*all, machineFinding{key: key, diagnostic: d})
 	}
 
 	f := &(*all)[i]
 	if d.Severity == hcl.DiagError && f.diagnostic.Severity != hcl.DiagError {
 		f.diagnostic = d
 	}
-	if !slices.Contains(f.machines, m.Name) {
-		f.machines = append(f.machines, m.Name)
+	if !slices.Contains(f.machines, machine) {
+		f.machines = append(f.machines, machine)
 	}
 }
 
-// list returns the diagnostics. Each names its machines, unless it came from the first one: nothing is known of
-// that machine, so its diagnostics are true of every machine.
-func (all sampleFindings) list(machines []SampleMachine) (out hcl.Diagnostics) {
+// List returns the diagnostics. Each names its machines, unless the first is the one of which nothing is known, so that
+// its diagnostics are true of every machine.
+func (all MachineFindings) List(on, unknown string) (out hcl.Diagnostics) {
 	for _, f := range all {
 		d := *f.diagnostic
-		if f.machines[0] != machines[0].Name {
-			d.Detail += fmt.Sprintf(" (On the sample machines: %s.)", strings.Join(f.machines, ", "))
+		if f.machines[0] != unknown {
+			d.Detail += fmt.Sprintf(" (%s: %s.)", on, strings.Join(f.machines, ", "))
 		}
 		out = append(out, &d)
 	}

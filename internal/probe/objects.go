@@ -27,7 +27,7 @@ func ObjectsOf(ca string, data map[string]map[string]string) world.Source {
 			given, isGiven := data[name]
 			if !isGiven {
 				return world.Failure(fault.Absent, "the ConfigMap "+name+" is not given",
-					fmt.Sprintf("Give it: objects = { %q = { KEY = file(\"…\") } }", name))
+					fmt.Sprintf("Give it with --objects DIR, or in a test: objects = { %q = { KEY = file(\"…\") } }", name))
 			}
 
 			return world.Object.Answer(world.ObjectAns{ResourceVersion: "1", Data: given})

@@ -69,6 +69,9 @@ func Plan(
 	if err != nil {
 		return Plans{}, err
 	}
+	if sources == nil {
+		sources = o.Machines()
+	}
 	switch {
 	case sources == nil && o.Shard != "":
 		return Plans{}, fault.Usage.Errorf("--shard %s: --from must be a folder of recordings", o.Shard)

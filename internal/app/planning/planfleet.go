@@ -211,19 +211,22 @@ func (p *fleetPlanner) withPlans(ctx context.Context, source string, use func(ma
 		}
 	}()
 
-	recorded, err := app.ReadRecording(source)
-	if err != nil {
-		return err
+	given := p.planned.At(source)
+	var recorded *world.Recording
+	if given == p.planned {
+		if recorded, err = app.ReadRecording(source); err != nil {
+			return err
+		}
 	}
 	m := machinePlans{recording: recorded}
 	env := p.env.WithOwnRedactor()
-	n := env.OpenWorld(p.planned, recorded, nil)
+	n := env.OpenWorld(given, recorded, nil)
 	defer n.Close()
 	n.Advises = p.advises
 	m.planned = n.PlanUnless(ctx)
 	m.view = n.View(m.planned, source)
 	for _, against := range p.against {
-		old := env.OpenWorld(against, recorded, nil)
+		old := env.OpenWorld(against.At(source), recorded, nil)
 		defer old.Close()
 		m.old = append(m.old, old.PlanUnless(ctx))
 	}

@@ -26,6 +26,9 @@ var sampleCA string
 //go:embed sample/kubelet-config.yaml
 var sampleConfig string
 
+// NoRoot is the root of a node without files. It does not exist.
+const NoRoot = "/nonexistent"
+
 // SampleObjects returns the objects of the cluster of a test that gives none: those of a new cluster of kubeadm.
 func SampleObjects() world.Source {
 	return probe.ObjectsOf("", map[string]map[string]string{
@@ -184,6 +187,6 @@ func (h HermeticNode) answerLock(ctx context.Context, q world.Question) world.An
 // noDetector is the answer of a detector that the test does not give: it is absent.
 func noDetector(name string) world.Answer {
 	return world.Failure(fault.Absent,
-		fmt.Sprintf("The test does not give the reply of %q, so it gives no facts and has state = \"absent\"", name),
-		fmt.Sprintf("Give one in the run: detectors = { %s = { facts = { … } } }", name))
+		fmt.Sprintf("The reply of %q is missing, so it gives no facts and has state = \"absent\"", name),
+		fmt.Sprintf("In a test, give one in the run: detectors = { %s = { facts = { … } } }", name))
 }

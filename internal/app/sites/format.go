@@ -10,6 +10,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
+	"github.com/prelet/prelet/internal/app/repository"
 	"github.com/prelet/prelet/internal/app/userfile"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang"
@@ -40,6 +41,15 @@ func (f Formatted) Changed() []string {
 		}
 	}
 	return paths
+}
+
+// ListRepository returns what is formatted of a repository: its file, its tests, and the layers; none without a file.
+func ListRepository(r repository.File) []string {
+	if r.Path == "" {
+		return nil
+	}
+
+	return slices.Concat([]string{r.Path}, testsIn(filepath.Join(filepath.Dir(r.Path), lang.TestFolder)), r.Layers)
 }
 
 // Format rewrites site files in the canonical form. A path is a file, or a folder whose *.hcl and *.prelet.vars files

@@ -13,6 +13,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/app/repository"
 	"github.com/prelet/prelet/internal/app/userfile"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/insight/testfile"
@@ -23,12 +24,12 @@ import (
 
 // TestOptions are the tests to run.
 type TestOptions struct {
-	Paths  []string // folders of sites, and files of tests; none is the current folder
-	Config []string // the site of all tests; none: each test is of the site in its folder
-	// Kubelets is a binary in place of the machine's kubelet, for runs that do not name a version.
-	Kubelets []string
-	Run      string // a regular expression that the names of runs must match
-	Update   bool   // write snapshots
+	Paths []string // folders of sites, and files of tests; none is the current folder
+	// Config is the site of all tests; none: each test is of the site in its folder. Kubelets is a binary in place of the
+	// machine's kubelet, for runs that do not name a version.
+	app.Where
+	Run    string // a regular expression that the names of runs must match
+	Update bool   // write snapshots
 }
 
 // Tests are the tests of a command.
@@ -59,7 +60,6 @@ func Test(
 	if err != nil || s.tests.Diagnostics.HasErrors() {
 		return s.tests, err
 	}
-	defer s.close()
 
 	all, err := s.listCases(o)
 	if err != nil {
@@ -85,11 +85,10 @@ type suite struct {
 	tests  Tests
 	files  []*testfile.File
 	sites  map[string]*lang.Site // by siteKey
-	empty  string                // an empty folder, the root of nodes without one
 	update bool
 	siteOf map[*testfile.File]*lang.Site
 	config map[*testfile.File][]string
-	given  app.Where // the kubelet of the command line
+	given  app.Where // of the command line, and of the repository
 }
 
 // loadTests reads the test files and their sites.
@@ -102,9 +101,12 @@ func loadTests(e *app.Env, o TestOptions) (*suite, error) {
 		siteOf: map[*testfile.File]*lang.Site{},
 		config: map[*testfile.File][]string{},
 	}
-	s.given = app.Where{Config: o.Config, Kubelets: o.Kubelets}
+	s.given = o.Where
 	if err := s.given.Check(); err != nil {
 		return s, err
+	}
+	if len(o.Paths) == 0 {
+		o.Paths = withTests(o.Repository)
 	}
 	names, err := listTestFiles(o.Paths)
 	if err != nil {
@@ -176,6 +178,18 @@ func listTestFiles(paths []string) ([]string, error) {
 	return out, nil
 }
 
+// withTests returns the folders of a repository that have tests: its own, and the layers.
+func withTests(r repository.File) []string {
+	if r.Path == "" {
+		return nil
+	}
+	folders := append([]string{filepath.Dir(r.Path)}, r.Layers...)
+
+	return slices.DeleteFunc(folders, func(folder string) bool {
+		return len(testsIn(folder)) == 0 && len(testsIn(filepath.Join(folder, lang.TestFolder))) == 0
+	})
+}
+
 // testsIn returns the test files in a folder by name; none if the folder does not exist.
 func testsIn(folder string) (out []string) {
 	entries, _ := os.ReadDir(folder)
@@ -206,6 +220,9 @@ func (s *suite) loadFile(name string, config []string) error {
 	s.files = append(s.files, f)
 
 	if len(config) == 0 {
+		config = s.given.Repository.SiteOf(siteFolder(folder))
+	}
+	if config == nil {
 		config = []string{siteFolder(folder)}
 	}
 	s.config[f] = config
@@ -245,21 +262,11 @@ func (s *suite) loadSite(config []string) *lang.Site {
 	return l.Site
 }
 
-// close removes the folder of the suite.
-func (s *suite) close() {
-	if s.empty != "" {
-		_ = os.RemoveAll(s.empty)
-	}
-}
-
 // listCases returns the cases of the runs that are selected.
 func (s *suite) listCases(o TestOptions) (out []testCase, err error) {
 	selected, err := regexp.Compile(o.Run)
 	if err != nil {
 		return nil, fault.Usage.Errorf("--run %s: not a regular expression: %s", o.Run, err)
-	}
-	if s.empty, err = os.MkdirTemp("", "prelet-test-*"); err != nil {
-		return nil, fault.CannotWrite.Errorf("a folder for tests: %s", err)
 	}
 
 	var names []string

@@ -142,7 +142,7 @@ func (c testCase) plan(ctx context.Context) (*boot.Plan, *testfile.Failure) {
 	if refused != nil {
 		return nil, refused
 	}
-	if w.Root != "" && w.Root != c.suite.empty {
+	if w.Root != "" && w.Root != rehearsal.NoRoot {
 		root, err := rehearsal.CopyRoot(w.Root)
 		if err != nil {
 			return nil, c.refuse(c.Root.Range, "The root cannot be used", err)
@@ -185,6 +185,9 @@ func (c testCase) plan(ctx context.Context) (*boot.Plan, *testfile.Failure) {
 		})
 		defer live.Close()
 		asked.Recording = c.machineSource(w, live)
+		if kubelets := c.suite.given.Repository.Kubelets; asked.Kubelet == "" && len(kubelets) > 0 {
+			asked.Kubelet = kubelets[0]
+		}
 	}
 
 	p := boot.Run(ctx, site, boot.Input{
@@ -212,7 +215,7 @@ func (c testCase) plan(ctx context.Context) (*boot.Plan, *testfile.Failure) {
 
 // where returns the machine and the inputs of the run, after checking their paths.
 func (c testCase) where() (app.Where, *testfile.Failure) {
-	w := app.Where{Root: c.suite.empty}
+	w := app.Where{Root: rehearsal.NoRoot}
 	if c.ObjectsFolder != "" {
 		w.Objects = c.path(c.ObjectsFolder)
 		if err := app.CheckFolder("objects", w.Objects); err != nil {
@@ -226,6 +229,9 @@ func (c testCase) where() (app.Where, *testfile.Failure) {
 	}
 
 	w.Hardware = c.machine
+	if c.ObjectsFolder == "" && !c.HasObjects {
+		w.Objects = c.suite.given.Repository.Objects
+	}
 	if err := app.CheckFolder("--hardware", w.Hardware); err != nil {
 		return w, c.refuse(c.Machines.Range, "The recorded machine cannot be used", err)
 	}
@@ -266,7 +272,7 @@ func (c testCase) machineSource(w app.Where, live *probe.Live) world.Source {
 	if objects == nil {
 		objects = rehearsal.SampleObjects()
 	}
-	atSite := app.Where{Config: c.suite.config[c.File], Root: c.suite.empty}
+	atSite := app.Where{Config: c.suite.config[c.File], Root: rehearsal.NoRoot}
 
 	return rehearsal.HermeticNode{
 		Node:    live,

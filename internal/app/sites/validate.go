@@ -2,9 +2,15 @@
 package sites
 
 import (
+	"cmp"
 	"context"
+	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
 
 	"github.com/prelet/prelet/internal/app"
 	"github.com/prelet/prelet/internal/app/dryrun"
@@ -19,6 +25,7 @@ import (
 	"github.com/prelet/prelet/internal/platform/systemd"
 	"github.com/prelet/prelet/internal/probe"
 	"github.com/prelet/prelet/internal/probe/kubeletbin"
+	"github.com/prelet/prelet/internal/world"
 )
 
 // ValidateOptions are the site to check and how strictly.
@@ -32,6 +39,7 @@ type Validated struct {
 	Site        *lang.Site
 	Diagnostics hcl.Diagnostics
 	Machines    int   // sample machines that the site is evaluated on
+	Planned     int   // machines that the site was planned on, without errors
 	StrictErr   error // set where the site has warnings and ValidateOptions.Strict makes them errors
 }
 
@@ -40,18 +48,24 @@ func (v Validated) IsValid() bool {
 	return !v.Diagnostics.HasErrors() && v.StrictErr == nil
 }
 
-// Validate loads a site and evaluates it on the sample machines. It needs no machine and no network. Findings about
-// the site are in the result; an error is about the options.
+// Validate loads a site and evaluates it on the sample machines, and plans it on recorded ones. It needs no machine and
+// no network. Findings about the site are in the result; an error is about the options.
 func Validate(e *app.Env, o ValidateOptions) (Validated, error) {
 	if o.Files == nil && len(o.Config) > 0 {
 		o.Files = lang.OS() // a draft needs no signature
 	}
+	planned, err := o.listMachines()
+	if err != nil {
+		return Validated{}, err
+	}
+	o.From, o.Hardware = "", "" // the site is that of the other options
 	g, err := e.Read(o.Where)
 	if err != nil {
 		return Validated{}, err
 	}
 
 	o.Where = g.Where
+	o.Objects = cmp.Or(o.Objects, o.Repository.Objects)
 	machines := boot.SampleMachines()
 	s, diags := g.Loaded.Site, g.Loaded.Diags
 	if o.Root != "" && o.KubeletVersion == "" {
@@ -69,7 +83,8 @@ func Validate(e *app.Env, o ValidateOptions) (Validated, error) {
 			refused,
 		))
 	}
-	var planned []node.File // on a sample machine
+	var files []node.File // on a sample machine
+	diags = append(diags, app.LearnSite(e.Redactor, g.Values, s)...)
 	if !diags.HasErrors() {
 		check := boot.CheckOptions{Kubelet: o.KubeletVersion, Locks: host}
 		if o.Objects != "" {
@@ -81,9 +96,16 @@ func Validate(e *app.Env, o ValidateOptions) (Validated, error) {
 			check.Binary = asker
 			check.Finished = asker.Finish
 		}
-		found, files := boot.CheckAndRender(s, machines, check)
+		s = withValues(s, g.Values)
+		var found hcl.Diagnostics
+		found, files = boot.CheckAndRender(s, machines, check)
 		diags = append(diags, found...)
-		planned = files
+		for _, version := range o.Repository.Kubelets {
+			if check.Kubelet = version; o.KubeletVersion == "" {
+				found, _ = boot.CheckAndRender(s, machines, check)
+				diags = addNew(diags, found, " (With kubelet "+version+".)")
+			}
+		}
 		if len(o.Kubelets) > 0 && (asker == nil || !asker.WasAsked()) && !diags.HasErrors() {
 			diags = append(diags, origin.Warning(
 				fault.Usage, hcl.Range{}, "The kubelet's binary was not asked",
@@ -99,22 +121,157 @@ func Validate(e *app.Env, o ValidateOptions) (Validated, error) {
 			Kubelet: o.KubeletVersion,
 		}
 		if !diags.HasErrors() {
-			u.Planned = unitflags.ListPlanned(u.Root, planned)
+			u.Planned = unitflags.ListPlanned(u.Root, files)
 		}
 		mayWrite := func(path string) bool { return boot.MayWrite(s, path) }
 		diags = append(diags, u.CheckFlags()...)
 		diags = append(diags, u.CheckDropIns(mayWrite)...)
 	}
 
+	if !diags.HasErrors() {
+		if len(planned) == 0 { // else each machine gives them, or lacks them
+			diags = append(diags, noteMissing(s)...)
+		}
+		diags = addNew(diags, planMachines(e, g, planned), "")
+	}
+
 	v := Validated{
 		Site:        s,
 		Diagnostics: diags,
 		Machines:    len(machines),
+		Planned:     len(planned),
 	}
 	if o.Strict && hasWarnings(diags) {
 		v.StrictErr = fault.Evaluation.Errorf("the site has warnings, and --strict makes them errors")
 	}
 	return v, nil
+}
+
+// listMachines returns the recordings and the recorded hardware to plan the site on.
+func (o ValidateOptions) listMachines() ([]string, error) {
+	if err := o.Check(); err != nil {
+		return nil, err
+	}
+	if o.Root != "" && o.Hardware != "" {
+		return nil, fault.Usage.Errorf("--root excludes --hardware: prelet plan takes both")
+	}
+	out, err := app.ListRecordings(o.From)
+	if err != nil || out != nil {
+		return out, err
+	}
+
+	return append(o.Machines(), slices.DeleteFunc([]string{o.From, o.Hardware}, isEmpty)...), nil
+}
+
+func isEmpty(text string) bool { return text == "" }
+
+// withValues returns a site with the values of the command line, which win over its own, except for those of sensitive
+// variables, which are not evaluated.
+func withValues(s *lang.Site, given map[string]probe.Given) *lang.Site {
+	out := *s
+	out.Values = maps.Clone(s.Values)
+	for name, v := range given {
+		declared := s.Variables[name]
+		if declared == nil || declared.Sensitive {
+			continue
+		}
+		at := hcl.Range{Filename: v.Source, Start: hcl.InitialPos, End: hcl.InitialPos}
+		out.Values[name] = &hclsyntax.LiteralValueExpr{Val: cty.StringVal(v.Text), SrcRange: at}
+		if x, err := lang.ParseValue(v.Source, []byte(v.Text)); err == nil && !declared.Type.IsPrimitiveType() {
+			out.Values[name] = x
+		}
+	}
+
+	return &out
+}
+
+// noteMissing returns a note for each variable that has no value in the site.
+func noteMissing(s *lang.Site) (out hcl.Diagnostics) {
+	for _, name := range slices.Sorted(maps.Keys(s.Variables)) {
+		v := s.Variables[name]
+		if v.Default != nil || s.Values[name] != nil || v.Sensitive {
+			continue
+		}
+		out = append(out, origin.Note(
+			fault.VariableMissing, v.Range, fmt.Sprintf("var.%s has no value in the site", name),
+			"Each machine must give it, by credential prelet.var.%[1]s or on the kernel command line. "+
+				"--var %[1]s=… checks the site with a value.", name,
+		))
+	}
+
+	return out
+}
+
+// planMachines plans the site on recorded machines, in memory, and returns what is found. What a recording or a machine
+// does not have, and a run would, is a warning.
+func planMachines(e *app.Env, g *app.Given, machines []string) hcl.Diagnostics {
+	var all boot.MachineFindings
+	plan := func(ctx context.Context, machine string) (out hcl.Diagnostics) {
+		given := g.At(machine)
+		var recorded *world.Recording
+		if given == g {
+			var err error
+			if recorded, err = app.ReadRecording(machine); err != nil {
+				return hcl.Diagnostics{origin.Error(fault.CodeOf(err), hcl.Range{}, "The recording cannot be used", "%s.", err)}
+			}
+		}
+		n := e.WithOwnRedactor().OpenWorld(given, recorded, nil)
+		defer n.Close()
+
+		for _, d := range n.Plan(ctx, nil).Diagnostics {
+			if !origin.IsNote(d) {
+				out = append(out, excuse(d, recorded == nil && given.Objects == ""))
+			}
+		}
+
+		return out
+	}
+	_ = app.InOrder(context.Background(), e, machines, plan, func(found hcl.Diagnostics) error { // no signal ends it
+		machine := machines[0]
+		machines = machines[1:]
+		for _, d := range found {
+			all.Add(machine, d)
+		}
+		return nil
+	})
+
+	return all.List("On", "")
+}
+
+// excuse makes a warning of an error about what a run has and validate does not, and a note of one about an older
+// recording.
+func excuse(d *hcl.Diagnostic, lacksObjects bool) *hcl.Diagnostic {
+	code := origin.CodeOf(d)
+	at := *cmp.Or(d.Subject, &hcl.Range{})
+	detail := d.Detail + " So this machine was not planned to the end."
+	switch isLacking := code == fault.ClusterUnusable && lacksObjects; {
+	case d.Severity != hcl.DiagError:
+	case code == fault.Unread:
+		return origin.Note(code, at, d.Summary, "%s", detail)
+	case isLacking, code == fault.VariableMissing, code == fault.DetectorFailed:
+		return origin.Warning(code, at, d.Summary, "%s", detail)
+	}
+
+	return d
+}
+
+// addNew adds findings that are not known yet, with a text that says where they are from. An error is new where a
+// warning is known.
+func addNew(known, found hcl.Diagnostics, from string) hcl.Diagnostics {
+	isSame := func(d, o *hcl.Diagnostic) bool {
+		isPlace := d.Subject == o.Subject || d.Subject != nil && o.Subject != nil && *d.Subject == *o.Subject
+		return isPlace && d.Summary == o.Summary && d.Severity >= o.Severity
+	}
+	for _, d := range found {
+		if slices.ContainsFunc(known, func(o *hcl.Diagnostic) bool { return isSame(d, o) }) {
+			continue
+		}
+		added := *d
+		added.Detail += from
+		known = append(known, &added)
+	}
+
+	return known
 }
 
 // hasWarnings reports whether there is a warning among diags. A note is not a warning.

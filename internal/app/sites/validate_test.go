@@ -268,3 +268,62 @@ stage "fetch-config" "base" {
 			got.Diagnostics)
 	}
 }
+
+// TestValidateOnMachines holds that validate plans a site on the machines and with the values that it is given, that an
+// error of one of them is an error, and that what only a run has is none.
+func TestValidateOnMachines(t *testing.T) {
+	const (
+		head  = "stage \"detect-hw\" \"hw\" {}\n"
+		write = "stage \"write\" \"x\" {\n  bootstrap_kubeconfig { when = false }\n  ca_certificate { when = false }\n" +
+			"  kubelet_config {\n    base = \"apiVersion: kubelet.config.k8s.io/v1beta1\\nkind: KubeletConfiguration\\n\"\n  }\n" +
+			"  kubelet_flags { base = \"\" }\n}\n"
+		reserve = "stage \"reserve\" \"x\" {\n  policy = \"gke\"\n  floor  = { memory = \"4Ti\" }\n}\n"
+		cluster = "cluster {\n  servers = [\"10.0.0.1:6443\"]\n  token   = credential(\"t\")\n  ca_file = \"/ca.crt\"\n}\n" +
+			"stage \"fetch-config\" \"other\" { config_map = \"kube-system/other\" }\n"
+		variable = "variable \"rack\" {\n  type = number\n  validation {\n    condition     = var.rack > 3\n" +
+			"    error_message = \"no such rack\"\n  }\n}\nstage \"label\" \"x\" { labels = { \"example.com/rack\" = \"r${var.rack}\" } }\n"
+		vm        = "../../../testdata/hardware/facts/bare-vm.json"
+		recording = "../../../testdata/recordings/v1/gpu.prelet"
+	)
+	for _, c := range []struct {
+		name, site     string
+		where          app.Where
+		notes, warning fault.Code // the only one of its kind; "" for none
+		fails          fault.Code
+	}{
+		{"no machine", head + reserve, app.Where{}, "", "", ""},
+		{"a small machine", head + reserve, app.Where{Hardware: vm}, "", "", fault.ReserveRefused},
+		{"a good machine", head, app.Where{Hardware: vm}, "", "", ""},
+		{"a variable without a value", variable, app.Where{}, fault.VariableMissing, "", ""},
+		{"a machine without its value", variable, app.Where{Hardware: vm}, "", fault.VariableMissing, ""},
+		{"with its value", variable, app.Where{Hardware: vm, Variables: []string{"rack=4"}}, "", "", ""},
+		{"a value", variable, app.Where{Variables: []string{"rack=4"}}, "", "", ""},
+		{"a value that a rule refuses", variable, app.Where{Variables: []string{"rack=3"}}, "", "", fault.VariableInvalid},
+		{"a value of another type", variable, app.Where{Variables: []string{"rack=x"}}, "", "", fault.VariableInvalid},
+		{"an unknown variable", head, app.Where{Variables: []string{"rack=x"}}, "", "", fault.VariableUnknown},
+		{"an object that is not given", cluster, app.Where{Hardware: vm}, "", fault.ClusterUnusable, ""},
+		{"a detector's reply", "detector \"d\" { required = true }\n" + head, app.Where{Hardware: vm}, "", fault.DetectorFailed, ""},
+		{"what a recording was never asked", variable, app.Where{From: recording}, fault.Unread, "", ""},
+		{"a recording with a value", variable, app.Where{From: recording, Variables: []string{"rack=4"}}, "", "", ""},
+		{"a recording that is missing", head, app.Where{From: "none.prelet"}, "", "", fault.RecordingInvalid},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.where.Config = []string{writeTestFile(t, "site.hcl", c.site+write)}
+			got, err := Validate(newTestEnv(), ValidateOptions{Where: c.where})
+			if err != nil {
+				t.Fatalf("Validate: got %v, want no error", err)
+			}
+			found := map[string]fault.Code{}
+			for _, d := range got.Diagnostics {
+				kind := map[bool]string{true: "error", false: "warning"}[d.Severity == hcl.DiagError]
+				if origin.IsNote(d) {
+					kind = "note"
+				}
+				found[kind] = origin.CodeOf(d)
+			}
+			if found["note"] != c.notes || found["warning"] != c.warning || found["error"] != c.fails {
+				t.Errorf("got %v with %v; want note %q, warning %q, error %q", found, got.Diagnostics, c.notes, c.warning, c.fails)
+			}
+		})
+	}
+}

@@ -12,6 +12,7 @@ import (
 	hclschema "github.com/hashicorp/hcl-lang/schema"
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/prelet/prelet/internal/app/repository"
 	"github.com/prelet/prelet/internal/value"
 	"github.com/prelet/prelet/schema"
 	"github.com/prelet/prelet/stages"
@@ -20,9 +21,10 @@ import (
 
 // Language is the language in the forms that an editor needs. It does not change after New.
 type Language struct {
-	Site      *hclschema.BodySchema // of a *.hcl file
-	Test      *hclschema.BodySchema // of a *.prelettest.hcl file
-	Functions map[string]hclschema.FunctionSignature
+	Site       *hclschema.BodySchema // of a *.hcl file
+	Test       *hclschema.BodySchema // of a *.prelettest.hcl file
+	Repository *hclschema.BodySchema // of the file of a repository
+	Functions  map[string]hclschema.FunctionSignature
 
 	stages  map[string]schema.StageType  // by type
 	outputs map[string]map[string]string // documentation by type and path, as in nics[].speed_gbps
@@ -32,11 +34,12 @@ type Language struct {
 func New() *Language {
 	declared := builtin.Language()
 	l := &Language{
-		Site:      hclschema.NewBodySchema(),
-		Test:      testFile(),
-		Functions: signatures(declared.Functions),
-		stages:    map[string]schema.StageType{},
-		outputs:   map[string]map[string]string{},
+		Site:       hclschema.NewBodySchema(),
+		Test:       testFile(),
+		Repository: describeBody(repository.Block),
+		Functions:  signatures(declared.Functions),
+		stages:     map[string]schema.StageType{},
+		outputs:    map[string]map[string]string{},
 	}
 
 	for _, s := range declared.Stages {

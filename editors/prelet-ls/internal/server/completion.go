@@ -24,7 +24,7 @@ var restOfLabel = regexp.MustCompile(`^([\w-]*)("?)[ \t]*(.?)`)
 // adds, and a name that the stage has already.
 func (s *Server) stageItems(here at) ([]completionItem, bool) {
 	typed := stageLabel.FindStringSubmatch(lastLine(here.text, here.offset))
-	isOther := lang.IsTestFile(here.file) || lang.IsVarsFile(here.file)
+	isOther := isApart(here.file) || lang.IsVarsFile(here.file)
 	if typed == nil || isOther || !isInText(here) {
 		return nil, false
 	}

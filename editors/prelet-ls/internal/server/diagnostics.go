@@ -12,6 +12,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
+	"github.com/prelet/prelet/internal/app/repository"
 	"github.com/prelet/prelet/internal/insight/testfile"
 	"github.com/prelet/prelet/internal/lang"
 )
@@ -42,6 +43,10 @@ func (s *Server) check(file string) {
 	switch {
 	case lang.IsTestFile(file):
 		s.publish(file, convert(d.text, s.checkTest(file, d.text)))
+	case isRepository(file):
+		_, diags := repository.Parse(file, []byte(d.text))
+		s.publish(file, convert(d.text, diags))
+		s.scheduleSites()
 	case lang.IsNative(file):
 		if _, diags := lang.ParseFile(file, []byte(d.text)); diags.HasErrors() {
 			s.publish(file, convert(d.text, diags))
@@ -63,7 +68,7 @@ func (s *Server) checkTest(file, text string) hcl.Diagnostics {
 
 // schedule has the site of a file validated when the texts have not changed for a while.
 func (s *Server) schedule(file string) {
-	if lang.IsTestFile(file) {
+	if isApart(file) {
 		return // not a part of the site
 	}
 	v := &s.validation
@@ -80,13 +85,18 @@ func (s *Server) schedule(file string) {
 
 // scheduleAll has the sites of all open documents validated, and of all files with diagnostics.
 func (s *Server) scheduleAll() {
-	for file := range s.documents {
-		s.schedule(file)
-	}
+	s.scheduleSites()
 	for _, files := range s.validation.shown {
 		for file := range files {
 			s.schedule(file)
 		}
+	}
+}
+
+// scheduleSites has the sites of all open documents validated.
+func (s *Server) scheduleSites() {
+	for file := range s.documents {
+		s.schedule(file)
 	}
 }
 
@@ -171,7 +181,7 @@ func (s *Server) show(site string, byFile Validated) {
 		files[file] = true
 	}
 	for file := range s.documents { // also one whose syntax error is fixed
-		if strings.Join(s.sitePaths(file), "\n") == site && !lang.IsTestFile(file) {
+		if strings.Join(s.sitePaths(file), "\n") == site && !isApart(file) {
 			files[file] = true
 		}
 	}

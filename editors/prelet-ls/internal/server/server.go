@@ -20,7 +20,6 @@ import (
 	"github.com/sourcegraph/jsonrpc2"
 
 	"github.com/prelet/prelet/editors/prelet-ls/internal/language"
-	"github.com/prelet/prelet/internal/lang"
 )
 
 // Options are the options of a server.
@@ -362,7 +361,7 @@ func (s *Server) close(p documentParams) (any, error) {
 	}
 	delete(s.documents, file)
 	delete(s.parsed, file)
-	if lang.IsTestFile(file) {
+	if isApart(file) {
 		s.publish(file, []diagnostic{})
 	}
 	s.schedule(file)

@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/prelet/prelet/editors/prelet-ls/internal/language"
+	"github.com/prelet/prelet/internal/app/repository"
 	"github.com/prelet/prelet/internal/lang"
 )
 
@@ -127,8 +128,13 @@ func isSiteFile(name string) bool {
 	return lang.IsSiteFile(name) || lang.IsTestFile(name)
 }
 
-// sitePaths returns the folders and files of a document's site: those that are configured if the document is below
-// one of them, otherwise its folder.
+// isApart reports whether a file is checked by itself: it is a test, or the file of a repository.
+func isApart(file string) bool { return lang.IsTestFile(file) || isRepository(file) }
+
+func isRepository(file string) bool { return path.Base(file) == repository.Name }
+
+// sitePaths returns the folders and files of a document's site: those that are configured, or that the file of its
+// repository names, if the document is in one of them, otherwise its folder.
 func (s *Server) sitePaths(file string) []string {
 	folder := path.Dir(file)
 	if lang.IsTestFile(file) && path.Base(folder) == lang.TestFolder {
@@ -136,6 +142,12 @@ func (s *Server) sitePaths(file string) []string {
 	}
 	for _, places := range s.sites {
 		if slices.Contains(places, file) || slices.Contains(places, folder) {
+			return places
+		}
+	}
+
+	if found, diags := repository.Find(newOverlay(s.texts()), folder); !diags.HasErrors() {
+		if places := found.SiteOf(folder); len(places) > 0 {
 			return places
 		}
 	}
@@ -151,6 +163,8 @@ func (s *Server) decoder(here at) *decoder.PathDecoder {
 		schema = s.language.VarsFile(here.index.Of(language.Variable))
 	case lang.IsTestFile(here.file):
 		schema = s.language.Test
+	case isRepository(here.file):
+		schema = s.language.Repository
 	}
 
 	reader := pathReader{

@@ -2,11 +2,13 @@ package server
 
 import (
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/app/repository"
 	"github.com/prelet/prelet/internal/app/sites"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/origin"
@@ -65,6 +67,9 @@ func Validate(r Request) Validated {
 	return out
 }
 
+// maxMachines bounds the machines of the repository that a site is planned on while somebody types.
+const maxMachines = 8
+
 func (r Request) run(kubelet string) (sites.Validated, error) {
 	env := &app.Env{
 		Version:  r.Version,
@@ -73,9 +78,15 @@ func (r Request) run(kubelet string) (sites.Validated, error) {
 		Say:      func(string) {},
 	}
 
-	return sites.Validate(env, sites.ValidateOptions{
-		Where: app.Where{Config: r.Places, KubeletVersion: kubelet, Files: newOverlay(r.Texts)},
-	})
+	files := newOverlay(r.Texts)
+	w := app.Where{Config: r.Places, KubeletVersion: kubelet, Files: files}
+	found, diags := repository.Find(files, path.Dir(r.File))
+	if isOfSite := slices.Equal(found.Layers, r.Places); isOfSite && !diags.HasErrors() {
+		w.Repository = found
+		w.Repository.Machines = found.Machines[:min(len(found.Machines), maxMachines)]
+	}
+
+	return sites.Validate(env, sites.ValidateOptions{Where: w})
 }
 
 func refusedSetting(file string, err error) *hcl.Diagnostic {

@@ -1,0 +1,229 @@
+// Package repository reads .prelet.hcl, the file of a repository of sites with what commands otherwise get by flags:
+// layers, machines, objects, kubelets. No command that changes a node may use it. It is not part of a site, whose files
+// do not begin with a dot.
+package repository
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/kubelet/known"
+	"github.com/prelet/prelet/internal/lang"
+	"github.com/prelet/prelet/internal/lang/eval"
+	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/schema"
+)
+
+// Name is the name of the file.
+const Name = ".prelet.hcl"
+
+// The arguments of the file.
+var (
+	layersAttr = schema.Attr[[]string]{
+		Name: "layers", Type: cty.List(cty.String), Required: true,
+		Doc: "The folders and files of the site, as for `--config`: a later one wins.",
+	}
+	machinesAttr = schema.Attr[[]string]{
+		Name: "machines", Type: cty.List(cty.String),
+		Doc: "Globs of recordings, of folders with recordings, and of recorded machines: trees, and facts as " +
+			"`prelet detect -o json` prints them.",
+	}
+	objectsAttr = schema.Attr[string]{
+		Name: "objects",
+		Doc:  "The folder with the objects of the cluster, as for `--objects`, for machines that are not recordings.",
+	}
+	kubeletsAttr = schema.Attr[[]string]{
+		Name: "kubelets", Type: cty.List(cty.String), Check: checkVersions,
+		Doc: "The versions of kubelets that `validate` checks the site for. The first one is that of machines that are " +
+			"not recordings.",
+	}
+)
+
+// Block declares the arguments, for editors.
+var Block = schema.Block{
+	Type:   "(the file " + Name + ")",
+	Fields: []schema.Field{layersAttr, machinesAttr, objectsAttr, kubeletsAttr},
+}
+
+func checkVersions(all []string) error {
+	for _, version := range all {
+		if err := known.CheckVersion(version); err != nil {
+			return fmt.Errorf("%q: %w", version, err)
+		}
+	}
+
+	return nil
+}
+
+// File is the content of the file, with paths that can be opened. The zero value is that of no file.
+type File struct {
+	Path     string // "" for no file
+	Layers   []string
+	Machines []string // each a recording, or a recorded machine
+	Objects  string
+	Kubelets []string // versions
+	Source   []byte
+}
+
+// IsRecording reports whether a machine is a recording or a bundle.
+func IsRecording(machine string) bool {
+	return slices.ContainsFunc([]string{".prelet", ".prelet.gz", ".tar.gz"}, func(suffix string) bool {
+		return strings.HasSuffix(machine, suffix)
+	})
+}
+
+// SiteOf returns the layers for what is in a folder: in one of the layers, or in the folder of the file; else nil.
+func (f File) SiteOf(folder string) []string {
+	if f.Path == "" {
+		return nil
+	}
+	isIn := func(path string) bool {
+		x, err := filepath.Abs(path)
+		y, errOf := filepath.Abs(folder)
+		return err == nil && errOf == nil && (x == y || filepath.Dir(x) == y && filepath.Ext(x) == ".hcl")
+	}
+	if isIn(filepath.Dir(f.Path)) || slices.ContainsFunc(f.Layers, isIn) {
+		return f.Layers
+	}
+
+	return nil
+}
+
+// Find returns the file of the repository that a folder is in: of the folder or of the nearest one above it. In the
+// folders of a node's site, and below them, it is not searched.
+func Find(files lang.Files, folder string) (File, hcl.Diagnostics) {
+	for {
+		abs, err := filepath.Abs(folder)
+		if err != nil || slices.Contains(lang.DefaultLayers("/"), abs) {
+			return File{}, nil
+		}
+		name := filepath.Join(folder, Name)
+		if _, err := files.Lstat(name); err == nil {
+			return read(files, name)
+		}
+		if abs == "/" {
+			return File{}, nil
+		}
+		folder = filepath.Join(folder, "..")
+	}
+}
+
+func read(files lang.Files, name string) (File, hcl.Diagnostics) {
+	at := hcl.Range{Filename: name, Start: hcl.InitialPos, End: hcl.InitialPos}
+	err := files.CheckTrusted(name)
+	var text []byte
+	if err == nil {
+		text, err = files.ReadFile(name, lang.MaxBytes)
+	}
+	if err != nil {
+		return File{Path: name}, hcl.Diagnostics{origin.Error(fault.FileRefused, at, "Cannot read "+name,
+			"%s. It names the layers and machines for commands in its folder.", err)}
+	}
+
+	return Parse(name, text)
+}
+
+// Parse returns the content of the file. Its paths are relative to its folder.
+func Parse(name string, text []byte) (File, hcl.Diagnostics) {
+	out := File{Path: name, Source: text}
+	parsed, diags := lang.ParseFile(name, text)
+	if diags.HasErrors() {
+		return out, diags
+	}
+	body := parsed.Body.(*hclsyntax.Body)
+	if diags := Block.Check(body); diags.HasErrors() {
+		return out, diags
+	}
+	b, diags := Block.Decode(body, nil, eval.New(context.Background(), &lang.Site{}, nil).Scope(""))
+	if diags.HasErrors() {
+		return out, diags
+	}
+
+	d := decoder{folder: filepath.Dir(name)}
+	out.Layers = d.expand(layersAttr.Of(b), func(path string) []string { return []string{path} })
+	out.Machines = d.expand(machinesAttr.Of(b), listMachines)
+	out.Kubelets = kubeletsAttr.Of(b).V
+	if v := objectsAttr.Of(b); v.Set() {
+		out.Objects = d.join(v.V)
+		if st, err := os.Stat(out.Objects); err != nil || !st.IsDir() {
+			d.Error(fault.Usage, v.Range, "No such folder", "%s is relative to the folder of this file.", v.V)
+		}
+	}
+
+	return out, d.Diags
+}
+
+// decoder finds the paths of the file.
+type decoder struct {
+	folder string
+	origin.Collector
+}
+
+func (d *decoder) join(path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+
+	return filepath.Join(d.folder, path)
+}
+
+// expand returns what the globs of an argument match, each once. A glob without a match is an error: a misspelt one
+// would check nothing.
+func (d *decoder) expand(v schema.Value[[]string], list func(path string) []string) (out []string) {
+	for i, pattern := range v.V {
+		matches, err := filepath.Glob(d.join(pattern))
+		var found []string
+		for _, path := range matches {
+			found = append(found, list(path)...)
+		}
+		if err != nil || len(found) == 0 {
+			at := v.Range
+			items, _ := hcl.ExprList(v.Expr)
+			if i < len(items) {
+				at = items[i].Range()
+			}
+			d.Error(fault.Usage, at, fmt.Sprintf("Nothing is found at %q", pattern),
+				"The path is relative to the folder of this file. A machine is a recording (*.prelet, *.prelet.gz), a "+
+					"folder with recordings, a folder with sys and proc, or the output of prelet detect -o json (*.json).")
+		}
+		for _, path := range found {
+			if !slices.Contains(out, path) {
+				out = append(out, path)
+			}
+		}
+	}
+
+	return out
+}
+
+// listMachines returns a machine, or the recordings in a folder.
+func listMachines(path string) (out []string) {
+	st, err := os.Stat(path)
+	_, notTree := os.Stat(filepath.Join(path, "sys"))
+	switch {
+	case err != nil:
+		return nil
+	case st.IsDir() && notTree == nil, !st.IsDir() && (IsRecording(path) || filepath.Ext(path) == ".json"):
+		return []string{path}
+	case !st.IsDir():
+		return nil
+	}
+
+	entries, _ := os.ReadDir(path)
+	for _, entry := range entries {
+		if isBundle := strings.HasSuffix(entry.Name(), ".tar.gz"); IsRecording(entry.Name()) && !isBundle {
+			out = append(out, filepath.Join(path, entry.Name()))
+		}
+	}
+
+	return out
+}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -62,7 +63,7 @@ func (a *cli) detectorsLock() *cobra.Command {
 	var o sites.LockOptions
 	c := &cobra.Command{
 		Use:   "lock BINARY...",
-		Args:  cobra.MinimumNArgs(1),
+		Args:  requireArgs(math.MaxInt, "the paths of detectors"),
 		Short: "Lock detectors: allow these exact programs to run",
 		Long: "Starts each program in the sandbox and writes its description and sha256 as a lock.\n" +
 			"The lock goes into " + detector.Fragments + "/NAME.json, the place for packages,\n" +
@@ -108,7 +109,7 @@ func (a *cli) detectorsCheck() *cobra.Command {
 	var output format
 	c := &cobra.Command{
 		Use:   "check BINARY [-- ARGUMENTS]",
-		Args:  cobra.MinimumNArgs(1),
+		Args:  requireArgs(math.MaxInt, "the paths of detectors"),
 		Short: "Check a detector without its device",
 		Long: `Starts a detector, written in any language, as a boot would,
 watches for access that it did not declare, and prints what its author has to fix:

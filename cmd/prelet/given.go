@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -58,11 +57,18 @@ func describeFlagError(c *cobra.Command, err error) error {
 		c.Flags().VisitAll(func(f *pflag.Flag) {
 			known = append(known, f.Name)
 		})
-		if wrong == "json" && c.Flags().Lookup("output") != nil {
-			text += "; did you mean -o json?"
-		} else if near := nearest.Word(wrong, known); near != "" {
+		near := nearest.Word(wrong, known)
+		switch hint := otherFlags()[wrong]; {
+		case strings.HasPrefix(hint, "-o ") && c.Flags().Lookup("output") != nil:
+			text += "; did you mean " + hint + "?"
+		case near != "":
 			text += "; did you mean --" + near + "?"
+		case hint != "":
+			text += "; " + hint
 		}
+	}
+	if strings.HasSuffix(text, "in -c") && c.Flags().Lookup("config") != nil {
+		text += "; did you mean --config?"
 	}
 	if strings.HasPrefix(text, "unknown shorthand flag: ") && strings.HasSuffix(c.Use, " EXPR") {
 		text += "\nprelet: an expression that begins with - follows after --: " + c.CommandPath() + " -- '-1'"
@@ -121,12 +127,34 @@ func unknownCommand(root *cobra.Command, name string) error {
 	for _, c := range root.Commands() {
 		hints[c.Name()] = "did you mean `prelet " + c.Name() + "`?"
 	}
-	hint := cmp.Or(hints[name], hints[nearest.Word(name, slices.Sorted(maps.Keys(hints)))])
+	hint := hints[name]
+	if len(name) > 2 && hint == "" {
+		hint = hints[nearest.Word(name, slices.Sorted(maps.Keys(hints)))]
+	}
 	if hint != "" {
 		hint = "; " + hint
 	}
 
 	return fault.Usage.Errorf("unknown command %q%s\nprelet: `prelet help` lists the commands", name, hint)
+}
+
+// otherFlags returns what to type instead of flags that other tools have.
+func otherFlags() map[string]string {
+	return map[string]string{
+		"json":         "-o json",
+		"yaml":         "-o yaml",
+		"format":       "-o json",
+		"dry-run":      "`prelet plan` shows what a run would change, and writes nothing",
+		"check":        "`prelet plan --detailed-exitcode` exits 2 when a run would change something",
+		"diff":         "`prelet plan` shows the difference of each file",
+		"yes":          "a run asks no questions",
+		"auto-approve": "a run asks no questions",
+		"verbose":      "-o json has everything, `prelet explain` where it comes from",
+		"debug":        "-o json has everything, `prelet analyze` how long it took",
+		"site":         "did you mean --config?",
+		"file":         "did you mean --config?",
+		"target":       "a plan is always whole: `when` of a stage decides where it applies",
+	}
 }
 
 // neighbours returns what to type instead of commands that other tools have.
@@ -138,12 +166,13 @@ func neighbours() map[string]string {
 			"`prelet history diff` what differs between generations",
 		"show get describe state ls list": "`prelet status` shows the node, `prelet history show` a generation, " +
 			"`prelet explain` an item of the plan",
-		"destroy down delete remove reset uninstall": "`prelet rollback 0` puts the files back as they were before prelet",
+		"destroy down delete remove reset uninstall": "`prelet rollback 0` puts the files back as before prelet",
 		"undo revert restore rollout":                "`prelet rollback` goes back to an earlier generation",
 		"lint check vet verify-site":                 "`prelet validate` checks a site",
-		"format fix":                                 "`prelet fmt` formats a site, `prelet upgrade --fix` adapts it to newer kubelets",
-		"facts setup inventory probe hardware":       "`prelet detect` shows the facts of the machine",
-		"providers plugins plugin":                   "`prelet detectors` has the programs that read devices",
+		"format fix": "`prelet fmt` formats a site, " +
+			"`prelet upgrade --fix` adapts it to newer kubelets",
+		"facts setup inventory probe hardware": "`prelet detect` shows the facts of the machine",
+		"providers plugins plugin":             "`prelet detectors` has the programs that read devices",
 		"logs log events": "`prelet status` and `prelet analyze` show the last run, " +
 			"journalctl -u prelet.service its log",
 		"output print query": "`prelet eval EXPR` evaluates an expression",

@@ -21,7 +21,7 @@ func TestWaitsOnATerminal(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	site := filepath.Join(dir, "site.hcl")
-	text := "cluster {\n  servers        = [\"https://127.0.0.1:1\"]\n  retry          = \"3s\"\n  ca_cert_hashes = [\"sha256:" +
+	text := "cluster {\n  servers = [\"https://127.0.0.1:1\"]\n  retry   = \"3s\"\n  ca_cert_hashes = [\"sha256:" +
 		strings.Repeat("0", 64) + "\"]\n}\nstage \"fetch-ca\" \"cluster\" {}\nstage \"write\" \"kubelet\" {}\n"
 	if err := os.WriteFile(site, []byte(text), 0o600); err != nil {
 		t.Fatal(err)

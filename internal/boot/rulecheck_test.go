@@ -147,6 +147,7 @@ func TestCgroupDriverOfRuntime(t *testing.T) {
 		runtime             *world.RuntimeAns
 		line                int
 		says                string // "": no message
+		isNote              bool   // nobody has chosen the driver
 	}{
 		{name: "no runtime is known", patch: cgroupfs},
 		{name: "it runs, and does not report its driver", patch: cgroupfs, runtime: old, line: 6,
@@ -154,6 +155,9 @@ func TestCgroupDriverOfRuntime(t *testing.T) {
 		{name: "it is not set", patch: `{ maxPods = 20 }`, runtime: old, line: 4,
 			says: "no pod starts (set by the kubelet's default)"},
 		{name: "it does not run", patch: cgroupfs, runtime: &world.RuntimeAns{Name: "containerd", Driver: "systemd"}, line: 6,
+			says: "unless the runtime reports its driver"},
+		{name: "it is not set, and does not run", patch: `{ maxPods = 20 }`, line: 4,
+			runtime: &world.RuntimeAns{Name: "containerd", Driver: "systemd"}, isNote: true,
 			says: "unless the runtime reports its driver"},
 		{name: "the site writes its drop-in", patch: cgroupfs, runtime: old,
 			blocks: fileBlock("/etc/containerd/conf.d/90-site.toml", "version = 3")},
@@ -178,5 +182,8 @@ func TestCgroupDriverOfRuntime(t *testing.T) {
 			t.Errorf("%s: got %s\nwant a warning about RuntimeConfig: %v", c.name, showDiagnostics(ends), isOld)
 		}
 		checkOne(t, c.name, shown, hcl.DiagWarning, c.line, c.says)
+		if len(shown) == 1 && origin.IsNote(shown[0]) != c.isNote {
+			t.Errorf("%s: got a note: %v, want %v", c.name, !c.isNote, c.isNote)
+		}
 	}
 }

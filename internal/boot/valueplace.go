@@ -15,10 +15,12 @@ import (
 )
 
 // variableAlone matches an expression that is one variable, also in a list or in a text.
-var variableAlone = lazy.Regexp(`^[\["\s]*(?:\$\{)?\s*var\.([A-Za-z_][\w-]*)(?:\[[^\]]*\]|\.\w+)*\s*\}?[\]",\s]*$`)
+var variableAlone = lazy.Regexp(
+	`^[\["\s]*(?:\$\{)?\s*var\.([A-Za-z_][\w-]*)(?:\[[^\]]*\]|\.\w+)*\s*\}?[\]",\s]*$`,
+)
 
-// placeAtValues moves messages about the value of a variable from its use to the place that gives the value, a vars file
-// or the default, and names the source of a value from outside of the site: it is what has to change, and mostly in
+// placeAtValues moves messages about the value of a variable from its use to the place that gives the value, a vars
+// file or the default, and names the source of a value from outside of the site: it is what has to change, and mostly in
 // another layer than the use.
 func placeAtValues(s *lang.Site, tape *world.Tape, ds hcl.Diagnostics) hcl.Diagnostics {
 	if len(ds) == 0 {

@@ -224,6 +224,12 @@ func describeSyntax(src []byte, diags hcl.Diagnostics) hcl.Diagnostics {
 			}
 		case "Missing newline after argument", "Missing attribute separator":
 			d.Detail += describeWord(line)
+		case "Invalid single-argument block definition":
+			d.Detail += cmp.Or(describeWord(line), " Write each argument of a block in a line of its own.")
+		case "Invalid block definition":
+			if word, _, _ := strings.Cut(strings.TrimSpace(line), " "); word == "import" || word == "include" {
+				d.Detail = "A site has layers instead: name several folders with --config."
+			}
 		}
 	}
 
@@ -276,7 +282,7 @@ func describeForeign(line string) string {
 		return " A comment begins with # or //."
 	case strings.HasPrefix(line, "- "):
 		return " A list is written in brackets: [a, b]."
-	case strings.Contains(line, ":") && !strings.Contains(line, "="):
+	case strings.Contains(line, ": {"), strings.Contains(line, ":") && !strings.Contains(line, "="):
 		return " A site is not YAML: write NAME = VALUE, a list as [a, b], a map as { key = value }."
 	}
 
@@ -288,7 +294,7 @@ func describeForeign(line string) string {
 func describeWord(line string) string {
 	words := strings.Fields(line)
 	switch {
-	case slices.Contains(words, "if") && slices.Contains(words, "else"):
+	case slices.Contains(words, "if") && (slices.Contains(words, "else") || slices.Contains(words, "then")):
 		return " A choice is written CONDITION ? VALUE : OTHER."
 	case slices.Contains(words, "and"), slices.Contains(words, "or"), slices.Contains(words, "not"):
 		return " The operators are && for and, || for or, ! for not."

@@ -3,13 +3,16 @@ package nearest
 import "testing"
 
 func TestWord(t *testing.T) {
-	known := []string{"labels", "from_detectors", "ip"}
+	known := []string{"labels", "from_detectors", "ip", "cpu", "gpus", "memory_gib", "model", "modes"}
 	for word, want := range map[string]string{
 		"lables":        "labels",
 		"Labels":        "labels",
 		"label":         "labels",
 		"from_detector": "from_detectors",
 		"weight":        "",
+		"gpu":           "gpus",
+		"memory":        "memory_gib",
+		"mem":           "",
 		"":              "",
 		"x":             "",
 	} {

@@ -93,6 +93,7 @@ var otherWays = []struct {
 			"command line " +
 			"or a vars file gives.",
 	},
+	{[]string{"len", "size", "count"}, "Write length(LIST)."},
 	{
 		[]string{"md5", "sha1", "sha512", "base64sha256", "base64sha512"},
 		"The only digest is sha256.",

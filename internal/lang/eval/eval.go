@@ -392,6 +392,8 @@ func suggestNext(d *hcl.Diagnostic) string {
 		return `A list has numbers, not names: where(LIST, { name = "NAME" })[0] is the element of a name.`
 	case isIndex: // HCL does not know that the next machine may have fewer elements
 		return checkFirst
+	case d.Summary == "Invalid operand" && strings.Contains(d.Detail, "a number is required"):
+		return "Texts are joined in a text: \"${a}-${b}\"."
 	case strings.Contains(d.Detail, "number required, but have tuple"),
 		strings.Contains(d.Detail, "number required, but have list"),
 		strings.Contains(d.Detail, "number required, but have set"):

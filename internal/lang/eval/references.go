@@ -536,12 +536,13 @@ func checkSteps(steps hcl.Traversal, t cty.Type, before hcl.Traversal) *hcl.Diag
 		case t.IsObjectType() && t.HasAttribute(name):
 			t = t.AttributeType(name)
 		case t.IsObjectType():
-			return refuse(
-				at,
-				fmt.Sprintf("%s has no %q", owner, name),
-				"%s",
-				schema.Suggest(name, sortedKeys(t.AttributeTypes())),
-			)
+			known := sortedKeys(t.AttributeTypes())
+			next := schema.Suggest(name, known)
+			if strings.HasSuffix(owner, ".detectors") && nearest.Word(name, known) == "" {
+				next = fmt.Sprintf("The site declares no detector of this name: add detector %q {}.", name)
+			}
+
+			return refuse(at, fmt.Sprintf("%s has no %q", owner, name), "%s", next)
 		case t.IsListType(), t.IsSetType(), t.IsTupleType():
 			return refuse(
 				at,

@@ -1,0 +1,257 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// slip is a mistake of a person: a part of a site, values in a vars file, or a command line.
+type slip struct {
+	name, site, values string
+	args               []string // without a site
+	// What the message must have: the place, what is wrong, and the next step.
+	place, phrase, next string
+}
+
+// TestSlips checks what prelet reports for mistakes that people make: each message has a place, names what is wrong,
+// and says what to write instead. TestMistakes has whole messages.
+func TestSlips(t *testing.T) {
+	t.Parallel()
+	const before = `cluster {
+  servers        = ["10.0.0.1:6443"]
+  ca_cert_hashes = ["sha256:0000000000000000000000000000000000000000000000000000000000000000"]
+  token          = credential("bootstrap-token")
+}
+stage "fetch-ca" "cluster" {}
+stage "fetch-config" "kubelet" { config_map = "kube-system/kubelet-config" }
+stage "detect-hw" "node" {}
+`
+	all := slips()
+	if len(all) < 60 {
+		t.Errorf("got %d mistakes, want at least 60", len(all))
+	}
+	for _, s := range all {
+		dir := t.TempDir()
+		args := s.args
+		if args == nil {
+			after := "\nstage \"write\" \"kubelet\" {}\n"
+			if strings.Contains(s.site, `stage "write"`) {
+				after = "\n"
+			}
+			text := before
+			if strings.HasPrefix(s.site, "cluster") || strings.Contains(s.site, "fetch-config") {
+				text = strings.Repeat("\n", 5) + "stage \"fetch-ca\" \"cluster\" {}\n\nstage \"detect-hw\" \"node\" {}\n"
+			}
+			text += s.site + after + "stage \"restart\" \"kubelet\" {}\n"
+			for name, content := range map[string]string{"a.hcl": text, "b.preletvars.hcl": s.values} {
+				if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			args = []string{"validate", "--strict", "."}
+		}
+
+		c := exec.Command("prelet", args...)
+		c.Dir = dir
+		out, err := c.CombinedOutput()
+		if err == nil {
+			t.Errorf("%s: got status 0, want another one\n%s", s.name, out)
+		}
+		for what, want := range map[string]string{"place": s.place, "phrase": s.phrase, "next step": s.next} {
+			if !strings.Contains(string(out), want) {
+				t.Errorf("%s: the %s: got\n%s\nwant %q", s.name, what, out, want)
+			}
+		}
+	}
+}
+
+// slips returns the mistakes. Line 9 is the first one of a part of a site.
+func slips() []slip {
+	label := func(value string) string { return `stage "label" "l" { labels = { "a.b/c" = ` + value + ` } }` }
+	file := func(lines string) string {
+		return "stage \"write\" \"w\" {\n  file \"a\" {\n    " + lines + "\n  }\n}"
+	}
+	config := func(patch string) string {
+		return "stage \"write\" \"w\" {\n  kubelet_config {\n    patch = { " + patch + " }\n  }\n}"
+	}
+	flags := func(flags string) string {
+		return "stage \"write\" \"w\" {\n  kubelet_flags {\n    flags = { " + flags + " }\n  }\n}"
+	}
+	reserve := func(lines string) string { return "stage \"reserve\" \"r\" {\n  " + lines + "\n}" }
+	amounts := func(line string) string { return reserve("policy = \"static\"\n  static {\n    " + line + "\n  }") }
+	const comparison = "A comparison is written =="
+	const dots = "max(LIST...)"
+
+	return []slip{
+		// The language.
+		{name: "= in a condition",
+			site:  "stage \"label\" \"l\" {\n  when   = length(stage.detect-hw.node.gpus) = 0\n  labels = {}\n}",
+			place: "a.hcl:10:46", phrase: "= gives an argument its value", next: comparison},
+		{name: "= in a for", site: "locals {\n  a = [for g in [1] : g if g = 0]\n}", place: "a.hcl:10:30",
+			phrase: "'for'", next: comparison},
+		{name: "= of a number", site: "locals { a = 124 = 0 }", place: "a.hcl:9:18", next: comparison},
+		{name: "a heredoc without an end", site: file("path = \"/etc/motd\"\n    content = <<EOT\nhello"),
+			place: "a.hcl:12:15", phrase: "A heredoc without an end", next: "a line with only EOT"},
+		{name: "a heredoc whose end has more", site: file("path = \"/etc/motd\"\n    content = <<EOT\nhello\nEOT;"),
+			place: "a.hcl:12:15", phrase: "Line 14 has other text", next: "put that into the next line"},
+		{name: "a list for max", site: label(`"${max([1, 2])}"`), place: "a.hcl:9:49", phrase: "have tuple",
+			next: dots},
+		{name: "a list for min",
+			site:  "locals {\n  a = [for g in stage.detect-hw.node.gpus : g.numa]\n}\n" + label(`"${min(local.a)}"`),
+			place: "a.hcl:12:49", phrase: "number required", next: dots},
+		{name: "a name for a number", site: label(`stage.detect-hw.node.nics["ens1f0"].driver`),
+			place: "a.hcl:9:67", phrase: "A list has numbers, not names", next: `where(LIST, { name = "NAME" })[0]`},
+		{name: "a path of Terraform", site: file("path = \"/etc/motd\"\n    content = \"${path.module}\""),
+			place: "a.hcl:12:18", phrase: `Unknown name "path"`, next: "To write ${ itself: $${path}"},
+		{name: "a default of a shell", site: file("path = \"/etc/motd\"\n    content = \"${HOME:-/root}\""),
+			place: "a.hcl:12:22", phrase: "part of another language", next: `"$${"`},
+		{name: "an expression of GitHub", site: file("path = \"/etc/motd\"\n    content = \"${{ github.ref }}\""),
+			place: "a.hcl:12:31", phrase: "${ in a text begins a reference", next: "$${"},
+		{name: "a variable of Apache", site: file("path = \"/etc/motd\"\n    content = \"%{HTTP_HOST}\""),
+			place: "a.hcl:12:18", phrase: "%{ in a text begins a directive", next: "%%{"},
+		{name: "single quotes", site: label("'b'"), place: "a.hcl:9:42", phrase: "Single quotes are not valid",
+			next: "double quotes"},
+		{name: "and", site: "locals { a = true and false }", place: "a.hcl:9:19", next: "&& for and"},
+		{name: "if and then", site: "locals { a = if true then 1 else 2 }", place: "a.hcl:9:17",
+			next: "CONDITION ? VALUE : OTHER"},
+		{name: "YAML", site: "stage \"label\" \"l\" { labels: { a = 1 } }", place: "a.hcl:9:21",
+			phrase: "A site is not YAML", next: "NAME = VALUE"},
+		{name: "two arguments in a line", site: "stage \"label\" \"l\" { labels = {} when = true }",
+			place: "a.hcl:9:33",
+			next:  "Write each argument of a block in a line of its own"},
+		{name: "import", site: "import \"base.hcl\"", place: "a.hcl:9:18", phrase: "layers instead",
+			next: "--config"},
+		{name: "len", site: "locals { a = len([1]) }", place: "a.hcl:9:14", phrase: `Unknown function "len"`,
+			next: "length(LIST)"},
+		{name: "a sum of texts", site: label(`"a" + "b"`), place: "a.hcl:9:42", phrase: "a number is required",
+			next: `"${a}-${b}"`},
+		{name: "a list without an element", site: label("stage.detect-hw.node.gpus.model"), place: "a.hcl:9:67",
+			phrase: "gpus is a list", next: "gpus[0].model"},
+		{name: "a name in the singular", site: label("stage.detect-hw.node.gpu[0].model"), place: "a.hcl:9:62",
+			phrase: `has no "gpu"`, next: `"gpus"`},
+		{name: "a fact without its unit", site: label("stage.detect-hw.node.gpus[0].memory"), place: "a.hcl:9:70",
+			phrase: `has no "memory"`, next: `"memory_gib"`},
+		{name: "an unknown stage", site: label("stage.detect-hw.nodes.arch"), place: "a.hcl:9:57",
+			phrase: "Unknown stage", next: `"node"`},
+		{name: "a local that is misspelt", site: label("local.zne") + "\nlocals { zone = \"a\" }",
+			place: "a.hcl:9:47", phrase: "Unknown local", next: `"zone"`},
+		{name: "a circle", site: "locals {\n  a = local.b\n  b = local.a\n}", place: "a.hcl:11:7",
+			phrase: "local.a → local.b", next: "Break it"},
+		{name: "a type in quotes", site: `variable "a" { type = "string" }`, place: "a.hcl:9:23",
+			phrase: "without quotes", next: "type = string"},
+		{name: "each without for_each", site: label("each.key"), place: "a.hcl:9:42",
+			phrase: "each outside for_each", next: "for_each"},
+		{name: "for_each over a list", site: "stage \"label\" \"l\" {\n  for_each = [1]\n  labels   = {}\n}",
+			place: "a.hcl:10:14", phrase: "not tuple", next: "toset(LIST)"},
+		{name: "a stage without a name", site: "stage \"label\" { labels = {} }", place: "a.hcl:9:1",
+			phrase: "Wrong labels", next: `stage "TYPE" "NAME"`},
+		{name: "a type of stage", site: "stage \"labels\" \"l\" {}", place: "a.hcl:9:7",
+			phrase: "Unknown stage type", next: `"label"`},
+
+		// Values of variables: the place is the vars file.
+		{name: "a network in a vars file",
+			site:   "variable \"net\" {}\n" + label(`cidrcontains(var.net, "10.1.2.3") ? "a" : "b"`),
+			values: `net = "10.1.0.0"`,
+			place:  "b.preletvars.hcl:1:7", phrase: `"10.1.0.0" is not a network`, next: "used at a.hcl:10:55"},
+		{name: "a pin in a vars file",
+			site:   "cluster {\n  servers        = [\"10.0.0.1:6443\"]\n  ca_cert_hashes = var.pins\n}\nvariable \"pins\" { type = list(string) }",
+			values: `pins = ["sha256:00"]`, place: "b.preletvars.hcl:1:8", phrase: "invalid pin",
+			next: "64 hex digits"},
+		{name: "an amount in a vars file", site: "variable \"mem\" {}\n" + amounts("memory = var.mem"),
+			values: `mem = "512mi"`,
+			place:  "b.preletvars.hcl:1:7", phrase: `invalid quantity "512mi"`, next: `did you mean "512Mi"?`},
+		{name: "a taint in a vars file", site: "variable \"t\" {}\nstage \"taint\" \"t\" { taints = [var.t] }",
+			values: `t = "a=b:noschedule"`,
+			place:  "b.preletvars.hcl:1:5", phrase: "invalid effect", next: "did you mean NoSchedule?"},
+		{name: "a label in a vars file", site: "variable \"z\" {}\n" + label("var.z"), values: `z = "a b"`,
+			place: "b.preletvars.hcl:1:5", phrase: `invalid value "a b"`, next: "slug()"},
+		{name: "a deadline from a variable",
+			site:  "variable \"d\" { default = \"60s\" }\nprelet { deadline = var.d }",
+			place: "a.hcl:10:21", phrase: "deadline must be a literal", next: "no references"},
+		{name: "a name in a vars file", site: `variable "zone" {}`, values: `zonee = "a"`,
+			place: "b.preletvars.hcl:1:1", phrase: "Unknown variable", next: `"zone"`},
+
+		// Values.
+		{name: "a unit in lower case", site: amounts(`memory = "512mi"`), place: "a.hcl:12:14",
+			phrase: "invalid quantity", next: `did you mean "512Mi"?`},
+		{name: "thousandths of a byte", site: amounts(`memory = "512m"`), place: "a.hcl:12:14", phrase: "too fine",
+			next: `did you mean "512Mi"?`},
+		{name: "a unit with B", site: amounts(`memory = "8GB"`), place: "a.hcl:12:14", phrase: "invalid quantity",
+			next: `did you mean "8Gi"?`},
+		{name: "an amount of cores", site: amounts(`cpu = "2 cores"`), place: "a.hcl:12:11",
+			phrase: "invalid quantity", next: `did you mean "2"?`},
+		{name: "bytes", site: amounts(`memory = "500"`), place: "a.hcl:12:14", phrase: "is 500 bytes",
+			next: `"500Mi"`},
+		{name: "a list of CPUs for a number", site: reserve("policy = \"gke\"\n  topology { cores = \"0-3\" }"),
+			place: "a.hcl:11:22", phrase: "It is how many", next: "reservedSystemCPUs"},
+		{name: "cores in static", site: amounts("cores = 2"), place: "a.hcl:12:5",
+			phrase: "no argument of this name", next: "topology { cores = 2 }"},
+		{name: "a policy in capitals", site: reserve(`policy = "GKE"`), place: "a.hcl:10:12",
+			phrase: "is not one of", next: `"gke"`},
+		{name: "a taint without an effect", site: `stage "taint" "t" { taints = ["a=b"] }`, place: "a.hcl:9:31",
+			phrase: "no effect", next: "a=b:NoSchedule"},
+		{name: "a map of taints", site: `stage "taint" "t" { taints = { a = "b" } }`, place: "a.hcl:9:30",
+			phrase: "A list of string is needed", next: "KEY=VALUE:EFFECT"},
+		{name: "a list of labels", site: `stage "label" "l" { labels = ["a=b"] }`, place: "a.hcl:9:30",
+			phrase: "A map of string is needed", next: `{ "a" = "b" }`},
+		{name: "a relative path", site: file("path = \"etc/motd\"\n    content = \"\""), place: "a.hcl:11:12",
+			phrase: "not an absolute path", next: `"/etc/motd"`},
+		{name: "a ConfigMap without its namespace",
+			site:  "stage \"fetch-config\" \"k\" { config_map = \"kubelet-config\" }",
+			place: "a.hcl:9:41", phrase: "not NAMESPACE/NAME", next: "kube-system/kubelet-config"},
+		{name: "a secret as a label", site: label(`credential("x")`), place: "a.hcl:9:42",
+			phrase: "A secret cannot be used", next: "Everybody who may list nodes"},
+
+		// The kubelet.
+		{name: "a field in another case", site: config("maxpods = 5"), place: "a.hcl:11:25",
+			phrase: `unknown field "maxpods"`, next: "maxPods"},
+		{name: "a field outside of patch", site: "stage \"write\" \"w\" {\n  kubelet_config { maxPods = 5 }\n}",
+			place: "a.hcl:10:20", phrase: `"maxPods"`, next: "patch = { maxPods = … }"},
+		{name: "a driver", site: config(`cgroupDriver = "systemmd"`), place: "a.hcl:11:30", phrase: "is unknown",
+			next: "Did you mean systemd?"},
+		{name: "a feature gate", site: config("featureGates = { DynamicResourceAlocation = true }"),
+			place: "a.hcl:11:30", phrase: "unrecognized feature gate", next: "DynamicResourceAllocation?"},
+		{name: "a number for a text", site: config(`evictionHard = { "memory.available" = 100 }`),
+			place: "a.hcl:11:30", phrase: "it must be a text", next: "in quotes"},
+		{name: "dashes of a flag", site: flags(`"--max-pods" = "5"`), place: "a.hcl:11:30", phrase: "has no dashes",
+			next: `"max-pods"`},
+		{name: "labels as a flag", site: flags(`node-labels = "a=b"`), place: "a.hcl:11:29",
+			phrase: "generated from stages", next: `stage "label"`},
+
+		// Detectors.
+		{name: "facts of no detector", site: label("stage.detect-hw.node.detectors.nvidia.attributes.mig"),
+			place: "a.hcl:9:72", phrase: `has no "nvidia"`, next: `detector "nvidia" {}`},
+		{name: "a block as an argument", site: "detector \"nvidia\" {\n  config = {}\n}", place: "a.hcl:10:3",
+			phrase: "config is a block", next: "config { … }"},
+		{name: "an argument of a detector", site: `detector "nvidia" { require = true }`, place: "a.hcl:9:21",
+			phrase: "Unknown argument", next: `"required"`},
+		{name: "a name of a detector", site: `detector "Nvidia" {}`, place: "a.hcl:9:1",
+			phrase: "lower-case letters", next: "lock the program again"},
+		{name: "no detector to lock", args: []string{"detectors", "lock"}, phrase: "takes the paths of detectors"},
+
+		// The command line.
+		{name: "apply", args: []string{"apply"}, phrase: `unknown command "apply"`, next: "`prelet run`"},
+		{name: "an argument of plan", args: []string{"plan", "site"}, phrase: "takes no arguments",
+			next: "--config site"},
+		{name: "--dry-run", args: []string{"run", "--dry-run"}, phrase: "unknown flag: --dry-run",
+			next: "`prelet plan` shows"},
+		{name: "--json", args: []string{"plan", "--json"}, phrase: "unknown flag: --json", next: "-o json"},
+		{name: "--yaml", args: []string{"status", "--yaml"}, phrase: "unknown flag: --yaml", next: "-o yaml"},
+		{name: "-c", args: []string{"plan", "-c", "site"}, phrase: "'c'", next: "--config"},
+		{name: "a format", args: []string{"plan", "-o", "jsn"}, phrase: "-o jsn", next: "json"},
+		{name: "--var without a value", args: []string{"plan", "--var", "zone"}, phrase: "--var zone",
+			next: "NAME=VALUE"},
+		{name: "no such recording", args: []string{"plan", "--from", "no.prelet"},
+			phrase: "--from no.prelet: no such recording"},
+		{name: "the name of a recording", args: []string{"record", "x.txt"}, phrase: "x.txt", next: ".prelet.gz"},
+		{name: "a version", args: []string{"validate", "--kubelet-version", "v1"}, phrase: "--kubelet-version v1",
+			next: `"1.37"`},
+		{name: "an empty flag", args: []string{"plan", "--root", ""}, phrase: "--root is empty",
+			next: "shell variable"},
+		{name: "a generation", args: []string{"rollback", "x"}, phrase: `"x" is not the number`,
+			next: "prelet history"},
+	}
+}

@@ -49,6 +49,12 @@ func (s *Store) Compare(p Proposal) (*Comparison, error) {
 		return nil, err
 	}
 
+	return s.compareWith(p, m, st, nil)
+}
+
+// compareWith compares a proposal with the disk, on which the targets of generation m (nil: none) are in place, and
+// perhaps some of one whose commit was interrupted (nil: none).
+func (s *Store) compareWith(p Proposal, m *manifest, st *status, interrupted *manifest) (*Comparison, error) {
 	c := &Comparison{
 		restores: p.ContentsOf,
 		bytes:    map[string][]byte{},
@@ -58,14 +64,23 @@ func (s *Store) Compare(p Proposal) (*Comparison, error) {
 	for _, t := range p.Targets {
 		isDeclared[t.Path] = true
 	}
+	var inPlace []Entry
 	if m != nil {
 		c.parent = m.Gen
 		c.made = m.Folders
-		for _, e := range listInPlace(m, st) {
-			c.ours[e.Path] = e
-			if !isDeclared[e.Path] {
-				c.addDropped(s, e, st != nil && slices.Contains(st.Retired, e.Path))
-			}
+		inPlace = listInPlace(m, st)
+	}
+	if interrupted != nil {
+		c.made = slices.Concat(c.made, interrupted.Folders, interrupted.Leaving)
+		inPlace = append(inPlace, listTouched(interrupted)...)
+	}
+	for _, e := range inPlace {
+		if _, isKnown := c.ours[e.Path]; isKnown {
+			continue
+		}
+		c.ours[e.Path] = e
+		if !isDeclared[e.Path] {
+			c.addDropped(s, e, st != nil && slices.Contains(st.Retired, e.Path))
 		}
 	}
 	for _, t := range p.Targets {
@@ -107,6 +122,25 @@ func listInPlace(m *manifest, st *status) []Entry {
 		if st != nil && slices.Contains(st.Retired, e.Path) {
 			e.New = State{}
 		}
+		out = append(out, e)
+	}
+
+	return out
+}
+
+// listTouched returns the targets that an interrupted commit may have changed. The original of each is what was there
+// before. A target that the commit drops is one of a commit that it takes back.
+func listTouched(m *manifest) (out []Entry) {
+	for _, e := range m.Entries {
+		if !e.HasChange() {
+			continue
+		}
+		if e.Dropped {
+			e.New = e.Old
+		} else {
+			e.Original = e.Old
+		}
+		e.CreateOnly = false // nobody has used it
 		out = append(out, e)
 	}
 

@@ -20,10 +20,16 @@ type flipState struct {
 	nodes []map[string]node // that a command may leave behind: each is one generation's
 }
 
+// flipNext is a site. 2 declares a file that 3 drops; 3 adds one, and takes one over; 4 declares all of them.
 func flipNext(content string) Proposal {
-	secret := with(file("/etc/kubernetes/pki/b", content+" b"), func(t *Target) { t.Mode = 0o600 })
+	const dir = "/etc/kubernetes/"
+	var more []Target
+	for _, name := range map[string][]string{"2": {"old"}, "3": {"taken", "new"}, "4": {"old", "taken", "new"}}[content] {
+		more = append(more, file(dir+name, content))
+	}
+	secret := with(file(dir+"pki/b", content+" b"), func(t *Target) { t.Mode = 0o600 })
 
-	return plan("plan "+content, file("/etc/kubernetes/a", content), secret)
+	return plan("plan "+content, append(more, file(dir+"a", content), secret)...)
 }
 
 // flipCommands are what a person or a boot does, each after Recover.
@@ -57,11 +63,17 @@ func flipCommand(s *Store, do func(s *Store) error) error {
 }
 
 // flipStates are two good generations and a held plan; then the same with a third that was staged, one that was killed
-// while it was published, and a way back that was killed.
+// while it was published, also on a node as before prelet, one of which a file was edited then, and a way back that was
+// killed.
 func flipStates(t *testing.T) (all []flipState) {
-	for _, name := range []string{"settled", "awaits a verdict", "staged", "mid-publish", "mid-rollback"} {
+	for _, name := range []string{
+		"settled", "awaits a verdict", "staged", "mid-publish", "mid-publish and edited",
+		"mid-publish as before prelet", "mid-rollback", "mid-rollback and edited",
+	} {
 		b := newBox(t)
-		b.write("/etc/kubernetes/a", "before", 0o644)
+		for _, path := range []string{"a", "old", "taken"} {
+			b.write("/etc/kubernetes/"+path, "before", 0o644)
+		}
 		s, hook := b.openHooked()
 		for _, content := range []string{"1", "2"} {
 			n := b.apply(s, flipNext(content))
@@ -70,23 +82,25 @@ func flipStates(t *testing.T) (all []flipState) {
 			}
 			must(t, s.Good(n, []byte(`{"ok":true}`)))
 		}
-		must(t, s.Hold("bad plan", "the kubelet died"))
-		st := flipState{name: name, box: b, nodes: []map[string]node{nodes(b.look())}}
-		stop := map[string]func(op, p string) error{
-			"staged": func(op, p string) error { return endIf(op == opRename && strings.HasSuffix(p, "/"+journalName)) },
-			"mid-publish": func(op, p string) error {
-				return endIf(op == opRename && strings.HasSuffix(p, "/b"))
-			},
+		if strings.HasSuffix(name, "as before prelet") {
+			_, err := s.Rollback(2, 0, ByHand, false)
+			must(t, err)
+			must(t, s.Release())
 		}
-		stop["mid-rollback"] = stop["mid-publish"]
-		var err error
-		if f := stop[name]; f != nil {
+		must(t, s.Hold("bad plan", "the kubelet died"))
+		st := flipState{name: name, box: b, nodes: flipNodes(t, b)}
+		last := "/b"
+		if name == "staged" {
+			last = "/" + journalName
+		}
+		if strings.HasPrefix(name, "mid-") || name == "staged" {
 			ended := false
 			*hook = func(op, p string) error {
-				ended = ended || f(op, p) != nil
+				ended = ended || op == opRename && strings.HasSuffix(p, last)
 				return endIf(ended)
 			}
-			if name == "mid-rollback" {
+			var err error
+			if strings.HasPrefix(name, "mid-rollback") {
 				_, err = s.Rollback(2, 1, "unhealthy", true)
 			} else {
 				_, err = apply(s, flipNext("3"))
@@ -96,16 +110,37 @@ func flipStates(t *testing.T) (all []flipState) {
 			}
 		}
 		s.Close()
+		if strings.HasSuffix(name, "and edited") {
+			b.write("/etc/kubernetes/a", "by hand", 0o644)
+		}
 		for _, c := range flipCommands {
 			x := b.copyTo(t, memory(t))
 			s := x.open()
-			if err := flipCommand(s, c.do); err != nil {
-				t.Fatalf("%s, %s with nothing flipped: got %v, want no error", name, c.name, err)
+			if err := flipCommand(s, c.do); err != nil || !oneOf(nodes(x.look()), st.nodes) {
+				t.Fatalf("%s, %s with nothing flipped: got %v, and the files\n%v\nwant no error, and one of %v",
+					name, c.name, err, nodes(x.look()), st.nodes)
 			}
 			s.Close()
-			st.nodes = append(st.nodes, nodes(x.look()))
 		}
 		all = append(all, st)
+	}
+	return all
+}
+
+// flipNodes are the nodes that commands leave on a box when none is killed.
+func flipNodes(t *testing.T, b *box) []map[string]node {
+	t.Helper()
+	publish := func(s *Store) error { _, err := apply(s, flipNext("3")); return err }
+	rollback, run := flipCommands[1].do, flipCommands[2].do
+	all := []map[string]node{nodes(b.look())}
+	for _, do := range [][]func(*Store) error{{publish}, {rollback}, {publish, rollback}, {run}, {publish, run}} {
+		x := b.copyTo(t, memory(t))
+		s := x.open()
+		for _, f := range do {
+			must(t, f(s))
+		}
+		s.Close()
+		all = append(all, nodes(x.look()))
 	}
 	return all
 }

@@ -424,3 +424,77 @@ func countOps(t *testing.T, w *sweepWorld, st step) int {
 	must(t, st.do(s, w.next))
 	return k.seen
 }
+
+// TestTakenBackAnywhere: a publish is killed at one of its renames, and one of its files is edited. The generation
+// before is put back whole by a recovery that is killed at each of its operations, with the power or without; and the
+// way back to before prelet leads there.
+func TestTakenBackAnywhere(t *testing.T) {
+	chosen, seeds := sample.New(t), 3
+	if sample.IsFull() {
+		seeds = 40
+	}
+	for seed := range seeds {
+		w := sweepBox(t, uint64(200+seed))
+		first := nodes(w.look())
+		s := w.open()
+		_, err := s.Rollback(1, 0, ByHand, false)
+		must(t, err)
+		s.Close()
+		before := nodes(w.look())
+		w = sweepBox(t, uint64(200+seed))
+		for rename, last := 1, ""; last != "always"; rename++ {
+			b := w.copyTo(t, memory(t))
+			s, hook := b.openHooked()
+			seen := 0
+			*hook = func(op, p string) error {
+				if op == opRename && !strings.HasPrefix(p, b.o.Dir) {
+					seen++
+					last = filepath.Base(p)
+				}
+				return endIf(seen == rename)
+			}
+			if _, err := apply(s, w.next); !errors.Is(err, errKilled) {
+				t.Fatalf("got %v, want it killed", err)
+			}
+			s.Close()
+			b.write("/etc/kubernetes/always", "by hand", 0o644)
+			at, step := chosen.OneIn(5, seed, rename)
+			for done := false; !done; at += step {
+				done = takenBack(t, b, 1+at, first, before)
+			}
+		}
+	}
+}
+
+// takenBack kills a recovery at its k-th operation, and checks what the next one makes of that.
+func takenBack(t *testing.T, b *box, k int, first, before map[string]node) (done bool) {
+	t.Helper()
+	b = b.copyTo(t, memory(t))
+	p := arm(b)
+	s, hook := b.openHooked()
+	*hook = p.killAt(k)
+	_, err := s.Recover()
+	s.Close()
+	if done = err == nil; !done && !errors.Is(err, errKilled) {
+		t.Fatalf("k=%d: got %v, want it killed", k, err)
+	}
+	for name, c := range map[string]*box{"killed": b, "without power": p.cut(memory(t), func() bool { return k%2 == 0 })} {
+		j := c.recover(t)
+		s := c.open()
+		now := nodes(c.look())
+		in, err := s.Current()
+		must(t, err)
+		if !same(now, first) || j == nil || j.Phase != PhaseVerify || in.Gen != j.Gen || incomplete(s) != "" {
+			t.Fatalf("%s, k=%d: got journal %+v, generation %+v, %s, and\n%v\nwant a verdict to await on\n%v",
+				name, k, j, in, incomplete(s), now, first)
+		}
+		if l := c.litter(); l != nil {
+			t.Fatalf("%s, k=%d: left behind: got %v, want nothing", name, k, l)
+		}
+		if _, err := s.Rollback(in.Gen, 0, ByHand, false); err != nil || !same(nodes(c.look()), before) {
+			t.Fatalf("%s, k=%d: as before prelet: got %v, and\n%v\nwant\n%v", name, k, err, nodes(c.look()), before)
+		}
+		s.Close()
+	}
+	return done
+}

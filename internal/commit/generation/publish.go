@@ -170,25 +170,23 @@ func (s *Store) dropStagedName(n int) error {
 	return s.disk.unlink(s.gens, itoa(n)+stagedSuffix)
 }
 
-// temporaryErrors are those after which the state of a target is not known.
-func temporaryErrors() []error {
-	return []error{
+// isTemporary reports whether the state of a target is not known after an error.
+func isTemporary(err error) bool {
+	return slices.ContainsFunc([]error{
 		unix.EMFILE,
 		unix.ENFILE,
 		unix.ENOMEM,
 		unix.EIO,
 		unix.EACCES,
-	}
+	}, func(temporary error) bool { return errors.Is(err, temporary) })
 }
 
 // isOutdatedTarget reports whether a target is not yet in its new state. The error of a target that is neither in its
 // old nor in its new state has fault.NeedsPerson.
 func (s *Store) isOutdatedTarget(m *manifest, e Entry) (bool, error) {
 	o, err := s.observe(e.Path)
-	for _, temporary := range temporaryErrors() {
-		if errors.Is(err, temporary) {
-			return false, err
-		}
+	if isTemporary(err) {
+		return false, err
 	}
 	if err != nil {
 		return false, s.stuckTarget(m, e, err)

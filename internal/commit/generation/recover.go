@@ -105,13 +105,13 @@ func (s *Store) recoverCommit(j *Journal, l listing) (*Journal, error) {
 		return nil, afterCommit(err)
 	}
 
-	goal, err := s.findGoal(j)
+	way, err := s.findGoal(j)
 	switch {
 	case err != nil:
-	case goal == j.Gen:
-		err = s.finish(j)
+	case way != nil:
+		err = s.takeBack(way)
 	default:
-		err = s.takeBack(j, goal)
+		err = s.finish(j)
 	}
 	if err != nil && !isDamaged(err) {
 		return nil, afterCommit(err)
@@ -124,6 +124,9 @@ func (s *Store) recoverCommit(j *Journal, l listing) (*Journal, error) {
 // finish finishes a commit whose generation is whole.
 func (s *Store) finish(j *Journal) error {
 	m, err := s.readManifest(j.Gen, j.Manifest)
+	if err == nil {
+		err = s.dropTakenBack(m)
+	}
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -223,78 +224,99 @@ func (s *Store) hasLostVerdict(gen int) bool {
 	return err == nil && !isNewer(m.Version) && st == nil && m.Restores == nil
 }
 
-// findGoal returns the generation to which an interrupted commit can be brought: its own if that is whole, and else the
-// one that was in place before. If neither is whole, the error is the damage of the first.
-func (s *Store) findGoal(j *Journal) (gen int, err error) {
-	err = s.checkGoal(j)
-	if !isDamaged(err) {
-		return j.Gen, err
+// findGoal returns how an interrupted commit ends: nil if it can be finished, and else what takes it back. If neither is
+// possible, the error is the damage of the commit.
+func (s *Store) findGoal(j *Journal) (*wayBack, error) {
+	m, err := s.checkGoal(j)
+	if m == nil || !isDamaged(err) {
+		return nil, err
 	}
 
-	all, listErr := s.listCommitted()
-	if listErr != nil {
-		return 0, listErr
-	}
-	before := 0
-	for _, n := range all {
-		if n < j.Gen {
-			before = n
-		}
-	}
-	m, otherErr := s.readManifest(before, "")
-	if otherErr == nil && !isNewer(m.Version) {
-		otherErr = s.checkIntact(before)
+	way, otherErr := s.findWayBack(m)
+	if isTemporary(otherErr) && !isDamaged(otherErr) {
+		return nil, otherErr
 	}
 	if otherErr != nil {
-		return 0, err
+		return nil, err
 	}
 
-	return before, nil
+	return way, nil
 }
 
 // checkGoal returns why a commit cannot be finished: its generation is lost or damaged, or a target is neither in its
-// old nor in its new state.
-func (s *Store) checkGoal(j *Journal) error {
+// old nor in its new state. The manifest is nil if it cannot be read.
+func (s *Store) checkGoal(j *Journal) (*manifest, error) {
 	m, err := s.readManifest(j.Gen, j.Manifest)
 	if errors.Is(err, ErrNoGeneration) {
-		return s.stuck(s.gensPath(), fmt.Errorf("generation %d is missing", j.Gen))
+		err = s.stuck(s.gensPath(), fmt.Errorf("generation %d is missing", j.Gen))
 	}
-	if err == nil {
-		err = s.checkIntact(j.Gen)
+	if err != nil {
+		return nil, err
 	}
-	if err == nil {
+	if err = s.checkIntact(j.Gen); err == nil {
 		_, err = s.listOutdated(m)
 	}
 
-	return err
+	return m, err
 }
 
-// takeBack ends a commit that cannot be finished: it restores the contents of the generation before, in a new one that
-// awaits a verdict. It may be interrupted: the journal stays until the new one is committed.
-func (s *Store) takeBack(j *Journal, to int) error {
-	s.sweepTemps(j.Gen)
-	for _, suffix := range []string{"", stagedSuffix, statusSuffix} {
-		if err := s.disk.remove(s.gens, itoa(j.Gen)+suffix); err != nil {
-			return err
-		}
+// wayBack puts the generation before an interrupted commit back, in a new one that awaits a verdict. It also brings
+// back what only the interrupted one has changed.
+type wayBack struct {
+	p Proposal
+	c *Comparison
+}
+
+// findWayBack returns the way back from an interrupted generation, if the generation before is whole, every target can
+// be written, and each of their contents is kept.
+func (s *Store) findWayBack(from *manifest) (*wayBack, error) {
+	before, st, err := s.readGeneration(from.Parent)
+	if err == nil {
+		err = s.checkIntact(from.Parent)
 	}
-	p, err := s.Propose(to)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	p.Above = j.Gen
-	c, err := s.Compare(p)
-	if err != nil {
-		return err
+	if before.Restores != nil && *before.Restores == 0 {
+		return nil, s.stuck(s.gensPath(), fmt.Errorf("generation %d has no contents", before.Gen))
 	}
 
+	p, err := s.Propose(before.Gen)
+	if err != nil {
+		return nil, err
+	}
+	p.Above = from.Gen
+	c, err := s.compareWith(p, before, st, from)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range c.Entries {
+		if e.Dropped && e.Action == ActionKeep {
+			return nil, s.stuck(e.Path, errors.New(e.Why))
+		}
+	}
+	for _, sha := range contentsOf(&manifest{Entries: c.Entries}) {
+		if _, err := s.findBytes(c, sha); err != nil {
+			return nil, err
+		}
+	}
+
+	return &wayBack{p: p, c: c}, nil
+}
+
+// takeBack ends a commit that cannot be finished. It may be interrupted: until the new generation is committed, the
+// journal and the interrupted generation stay.
+func (s *Store) takeBack(way *wayBack) error {
 	var t *Txn
-	err = s.withBallast(func() (err error) {
-		if t, err = s.stage(c, p, nil, &Journal{Phase: PhasePublish}); err == nil {
+	err := s.withBallast(func() (err error) {
+		if t, err = s.stage(way.c, way.p, nil, &Journal{Phase: PhasePublish}); err == nil {
 			err = t.commit()
 		}
 		return err
 	})
+	if err == nil {
+		err = s.dropTakenBack(t.m)
+	}
 	if err != nil {
 		return err
 	}
@@ -303,22 +325,53 @@ func (s *Store) takeBack(j *Journal, to int) error {
 	return err
 }
 
+// dropTakenBack removes the generations that a commit has taken back: those between it and the one that was in place
+// before. Their temporaries went when it was staged.
+func (s *Store) dropTakenBack(m *manifest) error {
+	l, err := s.listing()
+	if err != nil {
+		return err
+	}
+	for _, n := range slices.Concat(l.done, l.staged, l.statuses) {
+		if n <= m.Parent || n >= m.Gen {
+			continue
+		}
+		for _, suffix := range []string{"", stagedSuffix, statusSuffix} {
+			if err := s.disk.remove(s.gens, itoa(n)+suffix); err != nil {
+				return err
+			}
+		}
+	}
+
+	return nil
+}
+
 // mayBeMixed reports whether the targets may be of two generations: a commit may have been interrupted, and they are
 // not those of the newest generation.
 func (s *Store) mayBeMixed() bool {
 	j, err := s.Journal()
+	if j.IsUnfinished() {
+		return true
+	}
 	l, listErr := s.listing()
 	newest := 0
 	if n := len(l.done); listErr == nil && n > 0 {
 		newest = l.done[n-1]
 	}
-	if err == nil && !j.IsUnfinished() && (j != nil || !s.hasLostVerdict(newest)) {
+	if err == nil && (j != nil || !s.hasLostVerdict(newest)) {
 		return false
 	}
 
 	m, st, err := s.readGeneration(newest)
+	if err != nil || l.last > newest || len(s.listDiffering(m, st)) > 0 {
+		return true
+	}
 
-	return err != nil || len(s.listDiffering(m, st)) > 0
+	return slices.ContainsFunc(m.Entries, func(e Entry) bool { // dropped, and still there
+		o, err := s.observe(e.Path)
+
+		return err == nil && e.Dropped && e.HasChange() && o.state.HasContentOf(e.Old) && !o.state.Equal(e.New)
+	})
 }
 
 // setAside moves the generations, the journal and the list of held plans into the folder of what was set aside, in

@@ -83,8 +83,8 @@ func (s *Store) stage(c *Comparison, p Proposal, restores *int, j *Journal) (*Tx
 	}
 
 	var ignoreLoose func(*nodefile.Loose)
-	if restores != nil {
-		ignoreLoose = func(*nodefile.Loose) {} // CheckRollback has reported them
+	if restores != nil || p.ContentsOf != 0 {
+		ignoreLoose = func(*nodefile.Loose) {} // CheckRollback has reported those of a rollback
 	}
 	missing, err := s.preflight(c, p.Blobs, ignoreLoose)
 	if err != nil {

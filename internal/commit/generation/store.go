@@ -84,7 +84,7 @@ type StoreConfig struct {
 //
 // A commit of four files fsyncs the generation, the four temporaries and the journal, and the folder of each: the
 // fewest files that can be distinguished after a power cut. Those between two renames of the journal are fsynced side
-// by side, so that a commit waits for the disk five times.
+// by side, so that a commit waits for the disk four times.
 type Store struct {
 	o      StoreConfig
 	disk   *disk

@@ -73,7 +73,8 @@ func explainStore(before string, f *fault.Fault, target *fs.PathError) *hcl.Diag
 		after = "The journal is kept, " +
 			"and the next run, or prelet recover, finishes it."
 	case fault.NeedsPerson:
-		summary = "Manual recovery needed: " + target.Path
+		summary = "Cannot go on with " + target.Path
+		after = "The gate stays shut where the files may be those of two generations."
 	case fault.Internal:
 		summary = "A bug in prelet, at " + target.Path
 		after = "Please report it."

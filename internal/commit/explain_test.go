@@ -25,7 +25,8 @@ func TestExplain(t *testing.T) {
 		{
 			fmt.Errorf("recovering: %w", stuck), fault.NeedsPerson,
 			[]string{
-				"Manual recovery needed: /etc/a", "Why: recovering: read: it is neither of both.", "Nothing was changed",
+				"Cannot go on with /etc/a", "Why: recovering: read: it is neither of both.",
+				"The gate stays shut where the files may be those of two generations.",
 				"Next: prelet run.",
 			},
 		},

@@ -84,7 +84,7 @@ func ExitStatuses() []ExitStatus {
 		{40, "A file cannot be written. Nothing was changed.", "the machine's operators", AgainYes},
 		{
 			41,
-			"Manual recovery is needed. Nothing was touched, and the kubelet does not start.",
+			"A file changed during a commit, or the state folder while prelet worked; or a newer prelet has to finish.",
 			"the machine's operators, by hand",
 			AgainNo,
 		},

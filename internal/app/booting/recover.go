@@ -12,9 +12,10 @@ import (
 // Recovered is the result of Recover: the document of `recover -o json`.
 type Recovered struct {
 	FormatVersion int      `json:"format_version"`
-	InPlace       int      `json:"in_place,omitempty"`    // in place; absent for none, and after an interrupted one
+	InPlace       int      `json:"in_place,omitempty"`    // in place; absent for none
 	Interrupted   int      `json:"interrupted,omitempty"` // the generation that was finished or undone; absent for none
 	Phase         string   `json:"phase,omitempty"`       // of that one
+	TakenBack     bool     `json:"taken_back,omitempty"`  // instead of finished, with the one before in place again
 	Differing     []string `json:"differing"`             // files that are not as the generation in place made them
 	Lost          string   `json:"lost,omitempty"`        // that it was lost, and what to do
 	Awaits        int      `json:"-"`                     // the generation that awaits its verdict; 0 for none
@@ -64,7 +65,9 @@ func Recover(ctx context.Context, e *app.Env, root string) (Recovered, error) {
 		return Recovered{}, err
 	}
 	if was.IsUnfinished() && !h.IsBelow() {
-		return newRecovered(was), finishInterrupted(ctx, e, h, store)
+		if err := finishInterrupted(ctx, e, h, store); err != nil {
+			return Recovered{}, err
+		}
 	}
 	r, err := describeRecovered(store, was)
 	if over := store.StartsOver(); over != nil {
@@ -96,6 +99,8 @@ func describeRecovered(store *generation.Store, was *generation.Journal) (r Reco
 	r = newRecovered(was)
 	if cur, err := store.Current(); err == nil && cur != nil {
 		r.InPlace = cur.Gen
+		_, isKept := store.Info(r.Interrupted)
+		r.TakenBack = r.Interrupted > 0 && !isKept
 	}
 	differing, err := store.Differing()
 	r.Differing = append(r.Differing, differing...)

@@ -140,7 +140,7 @@ func listTouched(m *manifest) (out []Entry) {
 		} else {
 			e.Original = e.Old
 		}
-		e.CreateOnly = false // nobody has used it
+		e.CreateOnly = false // it is not in use yet
 		out = append(out, e)
 	}
 

@@ -203,7 +203,7 @@ func (s *Store) isOutdatedTarget(m *manifest, e Entry) (bool, error) {
 }
 
 // stuckTarget returns the error of a target that is neither in its old nor in its new state. The next run takes the
-// commit back, and keeps the present content of the target in a generation.
+// commit back, and keeps the present content of the target in a generation, or starts over.
 func (s *Store) stuckTarget(m *manifest, e Entry, cause error) error {
 	const format = "it is neither what it was before generation %d nor what that generation makes of it"
 	why := fmt.Errorf(format, m.Gen)

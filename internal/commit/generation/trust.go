@@ -224,8 +224,8 @@ func (s *Store) hasLostVerdict(gen int) bool {
 	return err == nil && !isNewer(m.Version) && st == nil && m.Restores == nil
 }
 
-// findGoal returns how an interrupted commit ends: nil if it can be finished, and else what takes it back. If neither is
-// possible, the error is the damage of the commit.
+// findGoal returns how an interrupted commit ends: nil if it can be finished, and else what takes it back. If neither
+// is possible, the error is the damage of the commit.
 func (s *Store) findGoal(j *Journal) (*wayBack, error) {
 	m, err := s.checkGoal(j)
 	if m == nil || !isDamaged(err) {

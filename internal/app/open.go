@@ -183,7 +183,9 @@ func (n *Node) Plan(ctx context.Context, event func(boot.StageReport)) *boot.Pla
 	p := boot.Run(ctx, n.Site, o)
 	n.env.HideFlags(p)
 	if n.asked != nil {
-		p.Assumed = n.asked.ListAssumed()
+		if !n.isRehearsed { // else it is in place of no answer
+			p.Assumed = n.asked.ListAssumed()
+		}
 		if f := n.asked.WhyNoKubelet(); f != nil {
 			p.Diagnostics = append(
 				p.Diagnostics,

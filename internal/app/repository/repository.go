@@ -43,8 +43,8 @@ var (
 	}
 	kubeletsAttr = schema.Attr[[]string]{
 		Name: "kubelets", Type: cty.List(cty.String), Check: checkVersions,
-		Doc: "The versions of kubelets that `validate` checks the site for. The first one is that of machines that are " +
-			"not recordings.",
+		Doc: "The versions of kubelets that `validate` checks the site for. The first one is that of machines that " +
+			"are not recordings.",
 	}
 )
 
@@ -192,8 +192,9 @@ func (d *decoder) expand(v schema.Value[[]string], list func(path string) []stri
 				at = items[i].Range()
 			}
 			d.Error(fault.Usage, at, fmt.Sprintf("Nothing is found at %q", pattern),
-				"The path is relative to the folder of this file. A machine is a recording (*.prelet, *.prelet.gz), a "+
-					"folder with recordings, a folder with sys and proc, or the output of prelet detect -o json (*.json).")
+				"The path is relative to the folder of this file. A machine is a recording (*.prelet, *.prelet.gz), "+
+					"a folder with recordings, a folder with sys and proc, or the output of prelet detect -o json "+
+					"(*.json).")
 		}
 		for _, path := range found {
 			if !slices.Contains(out, path) {

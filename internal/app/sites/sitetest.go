@@ -25,8 +25,8 @@ import (
 // TestOptions are the tests to run.
 type TestOptions struct {
 	Paths []string // folders of sites, and files of tests; none is the current folder
-	// Config is the site of all tests; none: each test is of the site in its folder. Kubelets is a binary in place of the
-	// machine's kubelet, for runs that do not name a version.
+	// Config is the site of all tests; none: each test is of the site in its folder. Kubelets is a binary in place of
+	// the machine's kubelet, for runs that do not name a version.
 	app.Where
 	Run    string // a regular expression that the names of runs must match
 	Update bool   // write snapshots

@@ -16,6 +16,7 @@ import (
 	"github.com/prelet/prelet/internal/app/dryrun"
 	"github.com/prelet/prelet/internal/app/unitflags"
 	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/detector"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/lang"
@@ -66,7 +67,6 @@ func Validate(e *app.Env, o ValidateOptions) (Validated, error) {
 
 	o.Where = g.Where
 	o.Objects = cmp.Or(o.Objects, o.Repository.Objects)
-	machines := boot.SampleMachines()
 	s, diags := g.Loaded.Site, g.Loaded.Diags
 	if o.Root != "" && o.KubeletVersion == "" {
 		unit, _ := systemd.ReadUnitFile(nodefile.Root(o.Root), boot.KubeletUnit(s))
@@ -86,33 +86,10 @@ func Validate(e *app.Env, o ValidateOptions) (Validated, error) {
 	var files []node.File // on a sample machine
 	diags = append(diags, app.LearnSite(e.Redactor, g.Values, s)...)
 	if !diags.HasErrors() {
-		check := boot.CheckOptions{Kubelet: o.KubeletVersion, Locks: host}
-		if o.Objects != "" {
-			check.Objects = probe.Objects(o.Objects)
-		}
-		asked := dryrun.AskBinaries(o.Binaries, e.Redactor.String)
-		asker := asked["v"+o.KubeletVersion]
-		if asker != nil {
-			check.Binary = asker
-			check.Finished = asker.Finish
-		}
-		s = withValues(s, g.Values)
 		var found hcl.Diagnostics
-		found, files = boot.CheckAndRender(s, machines, check)
+		s = withValues(s, g.Values)
+		found, files = o.checkOnSamples(e, s, host)
 		diags = append(diags, found...)
-		for _, version := range o.Repository.Kubelets {
-			if check.Kubelet = version; o.KubeletVersion == "" {
-				found, _ = boot.CheckAndRender(s, machines, check)
-				diags = addNew(diags, found, " (With kubelet "+version+".)")
-			}
-		}
-		if len(o.Kubelets) > 0 && (asker == nil || !asker.WasAsked()) && !diags.HasErrors() {
-			diags = append(diags, origin.Warning(
-				fault.Usage, hcl.Range{}, "The kubelet's binary was not asked",
-				"The configuration of the kubelet is not known without that of the cluster. Give its ConfigMaps with "+
-					"--objects DIR.",
-			))
-		}
 	}
 	if o.Root != "" {
 		u := unitflags.Unit{
@@ -138,13 +115,48 @@ func Validate(e *app.Env, o ValidateOptions) (Validated, error) {
 	v := Validated{
 		Site:        s,
 		Diagnostics: diags,
-		Machines:    len(machines),
+		Machines:    len(boot.SampleMachines()),
 		Planned:     len(planned),
 	}
 	if o.Strict && hasWarnings(diags) {
 		v.StrictErr = fault.Evaluation.Errorf("the site has warnings, and --strict makes them errors")
 	}
 	return v, nil
+}
+
+// checkOnSamples checks a site on the sample machines, for each kubelet, and returns the site's files on one of them.
+func (o ValidateOptions) checkOnSamples(
+	e *app.Env,
+	s *lang.Site,
+	host *detector.Host,
+) (hcl.Diagnostics, []node.File) {
+	check := boot.CheckOptions{Kubelet: o.KubeletVersion, Locks: host}
+	if o.Objects != "" {
+		check.Objects = probe.Objects(o.Objects)
+	}
+	asked := dryrun.AskBinaries(o.Binaries, e.Redactor.String)
+	asker := asked["v"+o.KubeletVersion]
+	if asker != nil {
+		check.Binary = asker
+		check.Finished = asker.Finish
+	}
+	machines := boot.SampleMachines()
+	diags, files := boot.CheckAndRender(s, machines, check)
+	for _, version := range o.Repository.Kubelets {
+		if check.Kubelet = version; o.KubeletVersion == "" {
+			found, _ := boot.CheckAndRender(s, machines, check)
+			diags = addNew(diags, found, " (With kubelet "+version+".)")
+		}
+	}
+	if len(o.Kubelets) > 0 && (asker == nil || !asker.WasAsked()) && !diags.HasErrors() {
+		diags = append(diags, origin.Warning(
+			fault.Usage, hcl.Range{}, "The kubelet's binary was not asked",
+			"The configuration of the kubelet is not known without that of the cluster. Give its ConfigMaps with "+
+				"--objects DIR.",
+		))
+	}
+
+	return diags, files
 }
 
 // listMachines returns the recordings and the recorded hardware to plan the site on.
@@ -212,7 +224,8 @@ func planMachines(e *app.Env, g *app.Given, machines []string) hcl.Diagnostics {
 		if given == g {
 			var err error
 			if recorded, err = app.ReadRecording(machine); err != nil {
-				return hcl.Diagnostics{origin.Error(fault.CodeOf(err), hcl.Range{}, "The recording cannot be used", "%s.", err)}
+				d := origin.Error(fault.CodeOf(err), hcl.Range{}, "The recording cannot be used", "%s.", err)
+				return hcl.Diagnostics{d}
 			}
 		}
 		n := e.WithOwnRedactor().OpenWorld(given, recorded, nil)

@@ -1,0 +1,2 @@
+layers  = ["image", "site"]
+objects = "../objects"

@@ -1,0 +1,120 @@
+package repository
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/prelet/prelet/internal/lang"
+)
+
+// The nearest file counts, and one that another user may change is refused, as a site's file is.
+func TestFind(t *testing.T) {
+	dir := t.TempDir()
+	put := func(name, text string, mode os.FileMode) {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(Name, "layers = [\"image\"]\n", 0o644)
+	put("image/a.hcl", "", 0o644)
+	put("ring/"+Name, "layers = [\"../image\", \".\"]\n", 0o644)
+	put("ring/deep/a.hcl", "", 0o644)
+	put("loose/"+Name, "layers = [\"../image\"]\n", 0o666)
+
+	for _, c := range []struct {
+		folder, file, layers string
+		refused              bool
+	}{
+		{".", Name, "image", false},
+		{"image", Name, "image", false},
+		{"ring", "ring/" + Name, "image ring", false},
+		{"ring/deep", "ring/" + Name, "image ring", false},
+		{"loose", "loose/" + Name, "", true},
+	} {
+		found, diags := Find(lang.OS(), filepath.Join(dir, c.folder))
+		layers := strings.ReplaceAll(strings.Join(found.Layers, " "), dir+"/", "")
+		if found.Path != filepath.Join(dir, c.file) || layers != c.layers || diags.HasErrors() != c.refused {
+			t.Errorf("Find in %s: got %s with layers %q, %v; want %s with %q, refused: %t",
+				c.folder, found.Path, layers, diags, c.file, c.layers, c.refused)
+		}
+	}
+	if found, diags := Find(lang.AnyOwner(), filepath.Join(dir, "loose")); len(found.Layers) != 1 || diags.HasErrors() {
+		t.Errorf("Find of a file with any owner: got %v, %v; want one layer", found.Layers, diags)
+	}
+}
+
+// The folders of a node's site, and what is below them, are in no repository, whatever is in them or above them.
+func TestFindOnNode(t *testing.T) {
+	for _, folder := range lang.DefaultLayers("/") {
+		for _, below := range []string{"", "tests/deep"} {
+			files := upTo{lang.OS(), folder}
+			if found, diags := Find(files, filepath.Join(folder, below)); found.Path != "" || diags.HasErrors() {
+				t.Errorf("Find in %s: got %s, %v; want no file", filepath.Join(folder, below), found.Path, diags)
+			}
+		}
+	}
+}
+
+// upTo has the file in a folder and in those above it.
+type upTo struct {
+	lang.Files
+	folder string
+}
+
+func (f upTo) Lstat(name string) (fs.FileInfo, error) {
+	if strings.HasPrefix(f.folder+"/", filepath.Dir(name)) {
+		return os.Stat("/")
+	}
+
+	return nil, fs.ErrNotExist
+}
+
+// A glob names each machine once: recordings, folders with them, trees, and facts.
+func TestMachines(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{
+		"fleet/a.prelet", "fleet/b.prelet.gz", "fleet/notes.txt", "fleet/c.tar.gz", "tree/sys/x", "hw/vm.json", "hw/notes.txt",
+		"one.tar.gz", "empty/x.txt", "image/a.hcl",
+	} {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	for _, c := range []struct{ machines, want, place string }{
+		{`["fleet"]`, "fleet/a.prelet fleet/b.prelet.gz", ""},
+		{`["fleet", "fleet/*.prelet", "tree"]`, "fleet/a.prelet fleet/b.prelet.gz tree", ""},
+		{`["hw/*", "*.tar.gz"]`, "hw/vm.json one.tar.gz", ""},
+		{`[]`, "", ""},
+		{`["hw/*", "empty"]`, "hw/vm.json", "2:21"},
+		{`["hw/*", "[a"]`, "hw/vm.json", "2:21"},
+		{`"hw"`, "", "2:12"},
+		{`["${var.x}"]`, "", "2:19"},
+	} {
+		text := "layers = [\"image\"]\nmachines = " + c.machines + "\n"
+		found, diags := Parse(filepath.Join(dir, Name), []byte(text))
+		got := strings.ReplaceAll(strings.Join(found.Machines, " "), dir+"/", "")
+		place := ""
+		for _, d := range diags {
+			place = fmt.Sprintf("%d:%d", d.Subject.Start.Line, d.Subject.Start.Column)
+		}
+		if got != c.want || place != c.place {
+			t.Errorf("machines = %s: got %s, %v at %q; want %s, an error at %q", c.machines, got, diags, place, c.want, c.place)
+		}
+	}
+}

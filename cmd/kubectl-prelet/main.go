@@ -36,7 +36,7 @@ var version = "unknown"
 
 // options are the flags.
 type options struct {
-	output   string // "", wide or json
+	output   string // "", wide, json or yaml
 	selector string
 	degraded bool
 
@@ -88,7 +88,7 @@ func newCommand(stdout, stderr io.Writer) *cobra.Command {
 	o.cluster = addClusterFlags(flags)
 	flags.StringVar(&o.timeout, "request-timeout", "30s", "How long to wait for one response. 0 waits without a limit.")
 
-	flags.StringVarP(&o.output, "output", "o", "", "`FORMAT`: json or wide, a short list without this flag")
+	flags.StringVarP(&o.output, "output", "o", "", "`FORMAT`: json, yaml or wide, a short list without this flag")
 	root.Flags().StringVarP(&o.selector, "selector", "l", "", "list only nodes with these `LABELS`, as KEY=VALUE")
 	root.Flags().BoolVar(&o.degraded, "degraded", false, "list only degraded nodes, and damaged reports")
 
@@ -135,12 +135,15 @@ func addClusterFlags(flags *pflag.FlagSet) clientcmd.ClientConfig {
 // checkOutput refuses an unknown format.
 func (o *options) checkOutput() error {
 	switch o.output {
-	case "", "wide", "json":
+	case "", "wide", "json", "yaml":
 		return nil
 	}
 
-	return fmt.Errorf("invalid -o %q: the formats are json and wide", o.output)
+	return fmt.Errorf("invalid -o %q: the formats are json, yaml and wide", o.output)
 }
+
+// isDocument reports whether a document is printed.
+func (o *options) isDocument() bool { return o.output == "json" || o.output == "yaml" }
 
 // list prints the nodes, and a summary to stderr.
 func (o *options) list(ctx context.Context, stdout, stderr io.Writer) error {
@@ -161,8 +164,8 @@ func (o *options) list(ctx context.Context, stdout, stderr io.Writer) error {
 	if o.degraded {
 		shown = keepDegraded(nodes)
 	}
-	if o.output == "json" {
-		return printJSON(stdout, document{FormatVersion: 1, Nodes: shown})
+	if o.isDocument() {
+		return o.print(stdout, document{FormatVersion: 1, Nodes: shown})
 	}
 
 	if len(shown) > 0 {
@@ -197,8 +200,8 @@ func (o *options) show(ctx context.Context, stdout io.Writer, name string) error
 		return err
 	}
 
-	if o.output == "json" {
-		return printJSON(stdout, document{FormatVersion: 1, Nodes: []node{n}})
+	if o.isDocument() {
+		return o.print(stdout, document{FormatVersion: 1, Nodes: []node{n}})
 	}
 
 	return printNode(stdout, n)

@@ -18,6 +18,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/pflag"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
@@ -126,6 +127,11 @@ func TestList(t *testing.T) {
 		d.Nodes[1].Report.Generation != 7 || d.Nodes[1].Report.Degraded[0].Code != "stale" {
 		t.Errorf("-o json: got %v\n%s\nwant n4 with a damaged report, n1 with generation 7, degraded by stale", err, out)
 	}
+	var same document
+	out, _, err = runPlugin(t, s, "--degraded", "-o", "yaml")
+	if yaml.Unmarshal([]byte(out), &same) != nil || err != nil || !cmp.Equal(d, same) {
+		t.Errorf("-o yaml: got %v\n%s\nwant the document of -o json", err, out)
+	}
 }
 
 func TestShow(t *testing.T) {
@@ -151,7 +157,7 @@ func TestMistakes(t *testing.T) {
 		"n9":            `cannot get node n9 at ` + s.URL + `: no node n9`,
 		"../secret":     `invalid node name "../secret"`,
 		"..":            `invalid node name ".."`,
-		"-o yaml":       `invalid -o "yaml": the formats are json and wide`,
+		"-o toml":       `invalid -o "toml": the formats are json, yaml and wide`,
 		"n1 n2":         "accepts at most 1 arg",
 		"n1 --degraded": "NODE excludes --selector and --degraded",
 		"n1 -l wave=1":  "NODE excludes --selector and --degraded",
@@ -391,11 +397,15 @@ func TestInvisibleJSON(t *testing.T) {
 	hostile := "a\u009b31m\u202eb\u2066c\u200bd\x7f"
 	want := node{Name: "n1", Report: &annotation.Content{Revision: hostile}}
 	var b bytes.Buffer
-	if err := printJSON(&b, document{Nodes: []node{want}}); err != nil {
+	if err := new(options).print(&b, document{Nodes: []node{want}}); err != nil {
 		t.Fatal(err)
 	}
-	if strings.ContainsAny(b.String(), "\u009b\u202e\u2066\u200b\x7f") {
-		t.Errorf("got %q, want invisible characters escaped", b.String())
+	var asYAML bytes.Buffer
+	if err := (&options{output: "yaml"}).print(&asYAML, document{Nodes: []node{want}}); err != nil {
+		t.Fatal(err)
+	}
+	if both := b.String() + asYAML.String(); strings.ContainsAny(both, "\u009b\u202e\u2066\u200b\x7f") {
+		t.Errorf("got %q, want invisible characters escaped", both)
 	}
 
 	var got document

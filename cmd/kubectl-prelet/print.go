@@ -16,27 +16,35 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/printers"
+	"sigs.k8s.io/yaml"
 
 	"github.com/prelet/prelet/internal/value"
 )
 
-// document is the JSON output.
+// document is the output as JSON or YAML.
 type document struct {
 	FormatVersion int    `json:"format_version"`
 	Nodes         []node `json:"nodes"`
 }
 
-// printJSON writes the document. Characters that control a terminal or change the order of a text are escaped, because
+// print writes the document as JSON or YAML. Characters that control a terminal or change the order of a text are escaped, because
 // annotations are written by nodes.
-func printJSON(w io.Writer, d document) error {
-	var text strings.Builder
+func (o *options) print(w io.Writer, d document) error {
+	var text bytes.Buffer
 	e := json.NewEncoder(&text)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
 	if err := e.Encode(d); err != nil {
 		return err
 	}
-	_, err := io.WriteString(w, value.Visible(text.String()))
+	shown := []byte(value.Visible(text.String()))
+	if o.output == "yaml" {
+		var err error
+		if shown, err = yaml.JSONToYAML(shown); err != nil {
+			return err
+		}
+	}
+	_, err := io.WriteString(w, value.Visible(string(shown)))
 
 	return err
 }

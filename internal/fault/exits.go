@@ -45,7 +45,7 @@ func ExitStatuses() []ExitStatus {
 		},
 		{
 			10,
-			"The site is not valid, or does not fit this node's files.",
+			"The site is not valid, or does not fit this node's files. `--strict`: warnings, of `plan` notes too.",
 			"the site's author; then the node needs the new site",
 			AgainNo,
 		},

@@ -47,7 +47,10 @@ func WriteYAML(w io.Writer, v any, r *value.Redactor) error {
 		return err
 	}
 
-	return writeExact(w, "---\n"+string(document))
+	// JSON has a text in one line, with escapes; YAML has its lines and characters.
+	shown := new(lineHead).disarm(value.Visible(string(document)), `\u%04x`)
+
+	return writeExact(w, "---\n"+shown)
 }
 
 // mapStrings returns JSON with changed strings. Text that is not JSON is returned unchanged.

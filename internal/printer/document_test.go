@@ -25,6 +25,17 @@ func TestWriteDocument(t *testing.T) {
 	}
 }
 
+// TestWriteYAML: YAML has the lines of a text, which may be commands for a terminal or for a GitHub runner.
+func TestWriteYAML(t *testing.T) {
+	var b bytes.Buffer
+	err := WriteYAML(&b, map[string]string{"a": "x\n::stop-commands::y\n", "b": "\u202e\x1b[2J"}, value.NewRedactor())
+	got := b.String()
+	if err != nil || !strings.HasPrefix(got, "---\na: |") || strings.Contains(got, "\n  ::") ||
+		strings.ContainsAny(got, "\u202e\x1b") {
+		t.Errorf("got %q, %v; want YAML without commands", got, err)
+	}
+}
+
 // TestMapStrings changes what is in strings, and nothing else.
 func TestMapStrings(t *testing.T) {
 	change := func(s string) string { return strings.ReplaceAll(s, `pa"ss\w`, "X<&>") }

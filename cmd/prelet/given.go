@@ -183,7 +183,7 @@ func neighbours() map[string]string {
 			"`prelet bundle` what a report of a problem needs",
 		"new create generate":                "`prelet init` writes a first site",
 		"workspace stack env module modules": "a site has layers: `--config base --config prod`",
-		"refresh taint untaint":              "each plan reads the machine anew; the node's taints are in the site",
+		"refresh taint untaint":              "each plan reads the machine again; the node's taints are in the site",
 	} {
 		for _, word := range strings.Fields(words) {
 			hints[word] = hint

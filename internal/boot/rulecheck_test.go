@@ -147,7 +147,7 @@ func TestCgroupDriverOfRuntime(t *testing.T) {
 		runtime             *world.RuntimeAns
 		line                int
 		says                string // "": no message
-		isNote              bool   // nobody has chosen the driver
+		isNote              bool   // the driver is the default
 	}{
 		{name: "no runtime is known", patch: cgroupfs},
 		{name: "it runs, and does not report its driver", patch: cgroupfs, runtime: old, line: 6,

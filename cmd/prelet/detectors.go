@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"math"
 	"strings"
@@ -119,7 +121,16 @@ handshake, description, configuration, deadline, sizes, determinism, files, netw
 		RunE: func(c *cobra.Command, args []string) error {
 			o.Command = args
 			o.Output = output.name
-			checked, err := sites.CheckDetector(c.Context(), a.env(), o, a.stdout, a.stderr)
+			stdout := a.stdout
+			var document bytes.Buffer
+			if output.name == "yaml" { // the kit, which vendors have without prelet, writes JSON
+				o.Output = "json"
+				stdout = &document
+			}
+			checked, err := sites.CheckDetector(c.Context(), a.env(), o, stdout, a.stderr)
+			if err == nil && document.Len() > 0 {
+				err = a.printJSON(json.RawMessage(document.Bytes()))
+			}
 			if err != nil {
 				return err
 			}

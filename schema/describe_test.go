@@ -98,7 +98,7 @@ func TestPages(t *testing.T) {
 				"`for_each`",
 			"| `base` | string | `pem` of the only fetch-ca | From where. May refer to variables and the " +
 				"outputs of gather stages only. |",
-			"| `when` | bool | null |", "`stage.paint.NAME[KEY].OUTPUT`", "| `done` | list of string | What was " +
+			"[`when`](blocks.md#stage)", "`stage.paint.NAME[KEY].OUTPUT`", "| `done` | list of string | What was " +
 				"painted. |"},
 		"functions.md": {"### tick", "| ``tick(`a\\|b`)`` | `\"x\"` | so |", "\n\n`abs(num)`\n"},
 		"facts.md":     {"## z\n", "| `zoo` | list of objects | Some of z. The same attributes as `z`. |", "| `y{}.q` | number | Q. |"},

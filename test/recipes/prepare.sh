@@ -33,7 +33,7 @@ parts=$cache/parts
 rm -rf "$parts"
 mkdir -p "$parts/usr/bin" "$parts/var/cache/debs"
 CGO_ENABLED=0 ../../tools/package.sh "$(../../tools/version.sh)" "$parts/var/cache/debs" >/dev/null
-rm "$parts"/var/cache/debs/*.rpm
+rm "$parts"/var/cache/debs/*.rpm "$parts"/var/cache/debs/prelet-doc_*
 cp -r ../boot/image/. ../../packaging/image/site/. "$parts/"
 cp "$kubelet" "$parts/usr/bin/kubelet"
 

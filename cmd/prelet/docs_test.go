@@ -319,7 +319,7 @@ func TestShelves(t *testing.T) {
 	}
 }
 
-// Pages stay short, or nobody finds what a page says: all that are in docs, README.md included, and those for operators.
+// TestPagesAreShort limits the words of the pages in docs with README.md, and of those for operators.
 // Words are what has a letter or a digit, outside of comments; the bars of tables are none.
 func TestPagesAreShort(t *testing.T) {
 	t.Parallel()

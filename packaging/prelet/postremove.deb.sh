@@ -11,4 +11,5 @@ if [ "$1" = purge ]; then
 	rm -rf /var/lib/prelet /run/prelet
 	rmdir /etc/prelet 2>/dev/null || true
 fi
+[ "$1" != remove ] || rm -f /etc/issue.d/50-prelet.issue /run/issue.d/50-prelet.issue
 [ ! -d /run/systemd/system ] || systemctl daemon-reload

@@ -42,9 +42,15 @@ esac
 put() { # put FILE LINE
 	printf '%s\n' "$2" >"$1.new" && chmod 0644 "$1.new" && mv "$1.new" "$1"
 }
+# The line above the console's login, which prelet replaces once it runs.
+show() { # show LINE
+	put /run/prelet/issue "prelet: $1"
+	[ ! -e /run/agetty.reload ] || touch /run/agetty.reload
+}
 # Without a way to open the gate, the reason is at the gate: the next start of the kubelet does not repeat all this.
 shut() { # shut WHY
 	put /run/prelet/kubelet.reason "$why; the gate stays shut: $1"
+	show "the kubelet does not start: $why"
 	echo "$why. The kubelet does not start: $1." >&2
 	exit 1
 }
@@ -65,5 +71,6 @@ timeout 20 sha256sum --check --strict --quiet $state/last-good >&2 ||
 
 generation=$(sed -n '1s/^# generation //p' $state/last-good)
 put $gate "PRELET_GENERATION=$generation"
+show "the kubelet starts with generation $generation, the last good one: $why"
 echo "$why. The kubelet starts with generation $generation, the last good one; the site is not applied." >&2
 exit 1

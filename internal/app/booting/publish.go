@@ -2,12 +2,19 @@ package booting
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
 
 	"github.com/prelet/prelet/internal/app"
 	"github.com/prelet/prelet/internal/commit"
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/platform/atomicfile"
 	"github.com/prelet/prelet/internal/platform/machineid"
+	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/printer"
 	"github.com/prelet/prelet/internal/report"
 )
@@ -48,6 +55,7 @@ func (r *nodeRun) publications() []publication {
 		// Before the status: `status --wait` takes its end for that of the run.
 		{"owed verdict", r.oweVerdict, false, "", "prelet-verify.service may not judge this boot"},
 		{"status, journal, metrics", r.finish, true, "", "the status is not that of this run"},
+		{"login", r.showAtLogin, true, "", "the console's login does not show this result"},
 		{"last good", r.keepLastGood, false, "", "prelet-fallback.service uses an older list of files"},
 		{"lock", r.unlock, false, "", "other commands wait until the end of this one"},
 		{"annotations", r.annotate, false, fault.NodeDrift, "annotations"},
@@ -144,6 +152,11 @@ func (r *nodeRun) printOnConsole(context.Context) error {
 		}
 	}
 
+	return h.Console(describeFailure(h, code.Exit(), summary))
+}
+
+// describeFailure returns the line for the console after a failed run.
+func describeFailure(h *app.Host, exit int, summary string) string {
 	kubelet := "the kubelet may not start"
 	if gen, open, err := h.Gate().State(); err == nil && open {
 		kubelet = fmt.Sprintf("the kubelet starts on generation %d, which was in place", gen)
@@ -151,8 +164,70 @@ func (r *nodeRun) printOnConsole(context.Context) error {
 			kubelet = "the kubelet starts on the files that are there"
 		}
 	}
-	line := fmt.Sprintf("prelet failed (%d), %s: %s", code.Exit(), kubelet, summary)
+
+	return fitConsole(fmt.Sprintf("prelet failed (%d), %s: %s", exit, kubelet, summary))
+}
+
+// fitConsole returns a line for the console, with the next step.
+func fitConsole(line string) string {
 	const next = " (prelet status)"
 
-	return h.Console(printer.Cut(line, consoleLimit-len(next)) + next)
+	return printer.Cut(strings.Join(strings.Fields(line), " "), consoleLimit-len(next)) + next
+}
+
+const (
+	// issueFile is in the run folder: agetty prints it above the console's login, by the link of tmpfiles.d/prelet.conf.
+	issueFile = "issue"
+	// agettyReload is next to the run folder. A change of its times lets an agetty that waits print its prompt again.
+	agettyReload = "agetty.reload"
+)
+
+// showAtLogin shows one line at the console's login while the gate is shut, the kubelet unhealthy or the boot degraded.
+// A line on the console itself has scrolled out of view when somebody looks.
+func (r *nodeRun) showAtLogin(context.Context) error {
+	file := filepath.Join(r.host.RunDir, issueFile)
+	was, _ := nodefile.ReadFile(file, nodefile.Max)
+	line := r.describeForLogin()
+	if line != "" {
+		line = strings.ReplaceAll(line, `\`, `\\`) + "\n" // agetty expands \n, \4
+	}
+	if line == string(was) {
+		return nil
+	}
+
+	write := func() error { return atomicfile.File(file, 0o644, []byte(line)) }
+	if line == "" {
+		write = func() error { return atomicfile.Remove(file) }
+	}
+	if err := write(); err != nil {
+		return err
+	}
+
+	now := r.host.Clock.Now()
+	err := os.Chtimes(filepath.Join(filepath.Dir(r.host.RunDir), agettyReload), now, now)
+	if errors.Is(err, fs.ErrNotExist) { // no agetty waits
+		return nil
+	}
+
+	return err
+}
+
+// describeForLogin returns the line for the console's login; "" for a boot that is good.
+func (r *nodeRun) describeForLogin() string {
+	h, s := r.host, r.status
+	s.Verdict = "" // what is wrong already stays so, whatever the verdict is
+	_, message := describeState(s)
+
+	switch {
+	case r.isLook() && r.Code != "":
+		return fitConsole("prelet: " + r.env.Redactor.String(r.Summary))
+	case s.State == report.Failed:
+		return describeFailure(h, s.Exit, message)
+	case h.Gate().IsShut():
+		return fitConsole("prelet: the kubelet may not start: " + h.Gate().Reason())
+	case s.State == report.Degraded:
+		return fitConsole("prelet: degraded: " + message)
+	}
+
+	return ""
 }

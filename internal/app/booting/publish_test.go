@@ -72,7 +72,7 @@ func TestPublicationsOfAnUnopenedStore(t *testing.T) {
 		}
 	}
 	r.publishAll(t.Context(), all)
-	if want := []string{"console", "status, journal, metrics"}; !slices.Equal(got, want) {
+	if want := []string{"console", "status, journal, metrics", "login"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -1,6 +1,7 @@
 package boot
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -313,14 +314,33 @@ func KubeletUnit(site *lang.Site) string {
 	const usual = "kubelet.service"
 
 	i := site.Stage(stages.RestartKubelet)
-	if i == nil || i.Body.Attributes["unit"] == nil {
+	if i == nil {
 		return usual
 	}
-	if unit, isLiteral := value.LiteralText(i.Body.Attributes["unit"].Expr); isLiteral {
-		return unit
+
+	return cmp.Or(literalUnit(i), usual)
+}
+
+// NotifiedUnits returns the other units of a site, as far as it names them without a machine, for each one.
+func NotifiedUnits(site *lang.Site) (units []string) {
+	for _, i := range site.OfType("restart") {
+		if unit := literalUnit(i); unit != "" && i.Addr() != stages.RestartKubelet && i.When == nil {
+			units = append(units, unit)
+		}
 	}
 
-	return usual
+	return units
+}
+
+// literalUnit returns the unit of a restart stage, if it is a literal, or "".
+func literalUnit(i *lang.Instance) string {
+	attribute := i.Body.Attributes["unit"]
+	if attribute == nil {
+		return ""
+	}
+	unit, _ := value.LiteralText(attribute.Expr)
+
+	return unit
 }
 
 // MayWrite reports whether a site has a file block with this path that is written in each case, as far as that is known

@@ -7,8 +7,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/prelet/prelet/internal/boot/hostfiles"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet/rules"
+	"github.com/prelet/prelet/internal/lazy"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/world"
@@ -46,11 +48,69 @@ func (j ruleCheck) checkHost(ctx context.Context) {
 		warn("The kernel lacks cgroup controllers: "+strings.Join(a.Controllers, ", "),
 			"The kubelet starts, and cannot limit pods by them. Look for cgroup_disable= in the kernel's command line.")
 	}
+	j.checkNetwork(a.NoNetwork)
 	if start := j.basis.Start; len(a.Programs) > 0 && (start == nil || !slices.Contains(start.Sets, "PATH")) {
 		warn("Programs that the kubelet executes are missing: "+strings.Join(a.Programs, ", "),
 			"Pods with volumes that need them do not start. Install them in the image; most distributions have them "+
 				"in mount and util-linux.")
 	}
+}
+
+// checkSysctls warns of lines in files of sysctl.d that systemd-sysctl silently skips: those that are not assignments,
+// and names that the kernel does not have. A name in a folder that does not exist may be one of a module that the site
+// loads, or of an interface that appears later.
+func (j ruleCheck) checkSysctls(ctx context.Context) {
+	isModules := func(f node.File) bool {
+		p := hostfiles.FindSystemPath(f.Path)
+		return p != nil && p.Unit == "systemd-modules-load.service"
+	}
+	loadsModules := slices.ContainsFunc(j.node.Files, isModules)
+	isMissing := func(p string) bool {
+		exists, isKnown := j.pathExists(ctx, p)
+		return isKnown && !exists
+	}
+
+	for _, f := range j.node.Files {
+		for _, s := range hostfiles.ListSysctls(f.Path, f.Text.Template()) {
+			at := findDeclaration(f)
+			switch {
+			case s.Key == "":
+				j.Warn(
+					fault.FileUnusable, at, fmt.Sprintf("Line %d of %s is not an assignment", s.Line, f.Path),
+					"systemd-sysctl skips it, and its unit fails. Write NAME = VALUE, or a comment (#).",
+				)
+			case s.Path == "" || !isMissing(s.Path):
+			case isMissing(path.Dir(s.Path)) && (loadsModules || interfaceSysctl().MatchString(s.Path)):
+			default:
+				j.Warn(
+					fault.KubeletMachine, at, "The kernel has no parameter "+s.Key,
+					"Line %d of %s has no effect: systemd-sysctl skips it silently. Correct the name, load its module by a "+
+						"file of /etc/modules-load.d, or write -%s = VALUE where it may be missing.", s.Line, f.Path, s.Key,
+				)
+			}
+		}
+	}
+}
+
+// interfaceSysctl is a parameter of one network interface.
+var interfaceSysctl = lazy.Regexp(`^/proc/sys/net/ipv[46]/(conf|neigh)/`)
+
+// checkNetwork reports a missing configuration of CNI. Before a node has joined that is usual, so it is a note.
+func (j ruleCheck) checkNetwork(folder string) {
+	isPlanned := func(f node.File) bool { return path.Dir(f.Path) == folder }
+	if folder == "" || slices.ContainsFunc(j.node.Files, isPlanned) {
+		return
+	}
+	report := j.Note
+	if j.basis.Kubelet.Joined {
+		report = j.Warn
+	}
+
+	report(
+		fault.KubeletMachine, j.findFileRange(configPurpose), folder+" has no network configuration (CNI)",
+		"The Node is NotReady until it has one. A network plugin that runs as a DaemonSet writes it after the node has "+
+			"joined (kubectl get pods -A -o wide --field-selector spec.nodeName=NODE); another one installs it.",
+	)
 }
 
 // checkListener warns of another process that listens where the kubelet will. It may end before the kubelet starts.

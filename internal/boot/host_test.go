@@ -52,6 +52,9 @@ func TestHost(t *testing.T) {
 		{name: "a node of IPv6", patch: none, answer: `{"no_forward": true}`,
 			blocks: "  kubelet_flags {\n    base = \"\"\n    flags = { node-ip = \"2001:db8::1\" }\n  }\n"},
 		{name: "no memory", patch: none, answer: `{"missing_controllers": ["memory"]}`, line: 4, says: "cgroup_disable="},
+		{name: "no network", patch: none, answer: `{"no_network": "/etc/cni/net.d"}`, line: 4, says: "The Node is NotReady until it has one."},
+		{name: "the site writes the network", patch: none, answer: `{"no_network": "/etc/cni/net.d"}`,
+			blocks: fileBlock("/etc/cni/net.d/10-bridge.conflist", "{}")},
 		{name: "no losetup", patch: none, answer: `{"missing_programs": ["losetup"]}`, line: 4, says: "Install them in the image"},
 		{name: "a unit with its own PATH", patch: none, answer: `{"missing_programs": ["mount"]}`, sets: "PATH"},
 	} {

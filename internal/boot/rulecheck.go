@@ -67,6 +67,7 @@ func checkRules(ctx context.Context, j ruleCheck) (found Findings) {
 	j.checkWatchdog()
 	j.checkFeatures()
 	j.checkHost(ctx)
+	j.checkSysctls(ctx)
 
 	return found
 }
@@ -270,7 +271,8 @@ func (j ruleCheck) makeSubject(ctx context.Context) rules.Subject {
 	if !j.checking && s.Config != nil {
 		s.Machine = rules.NewMachine(j.basis.Facts, j.basis.Kubelet)
 		if slices.ContainsFunc(j.node.Files, isRuntimeConfig) {
-			s.Machine.CgroupDriver = "" // that of the files on the disk, which the plan may change
+			s.Machine.CgroupDriver = "" // those of the files on the disk, which the plan may change
+			s.Machine.Endpoint = ""
 		}
 		s.Machine.Exists = func(p string) (exists, isKnown bool) {
 			return j.pathExists(ctx, p)

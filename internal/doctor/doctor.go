@@ -31,6 +31,7 @@ func (in *Input) checks() (l check.List) {
 	l.Add("kubelet", check.Running, in.checkSkew)
 	l.Add("kubelet", both, in.checkKubelet)
 	l = append(l, in.checkUnits()...)
+	l.Add("unit", check.Files, in.checkNotified)
 	l.Add("unit", both, in.checkGate)
 	l.Add("users", check.Files, in.checkUsers)
 	l.Add("runtime", check.Running, in.checkImages)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 
+	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/check"
 	"github.com/prelet/prelet/internal/detector"
 	"github.com/prelet/prelet/internal/doctor/image"
@@ -41,6 +42,31 @@ func (i ImageInput) listUnits() (units []Unit) {
 	}
 
 	return units
+}
+
+// checkNotified warns of units that files of the site notify, and the image does not have.
+func (in *Input) checkNotified(r *check.Recorder) {
+	i := in.Image
+	if i.Site == nil {
+		return
+	}
+	for _, name := range boot.NotifiedUnits(i.Site) {
+		f, err := systemd.ReadUnitFile(i.Root, name)
+		if err != nil || f.Load == "loaded" {
+			continue
+		}
+		summary := name + " does not exist in the image"
+		if f.Load == "masked" {
+			summary = name + " is masked in the image"
+		}
+		r.Add(check.Result{
+			State:   check.Warning,
+			Summary: summary,
+			Why:     "files that notify it are written, it is not restarted, and each boot is degraded",
+			Do:      "install or unmask it, or correct the name in its restart stage",
+			Code:    fault.UnitMissing,
+		})
+	}
 }
 
 // checkUsers checks the users of detectors, which the package makes.

@@ -14,7 +14,7 @@ func (l *Live) answerHost(ctx context.Context, r world.HostReq) world.Answer {
 		return world.Failure(fault.Absent, "the state of another machine is not known", "")
 	}
 
-	out := hardware.ReadHost("")
+	out := hardware.ReadHost(ctx, "")
 	if found := hardware.ReadListeners("/proc", r.Ports); len(found) > 0 && l.isKubeletStopped(ctx) {
 		out.Listeners = hardware.IdentifyListeners(ctx, "/proc", found)
 	}

@@ -31,11 +31,11 @@ func (l *Live) answerOwner(_ context.Context, r world.OwnerReq) world.Answer {
 	return world.Owner.Answer(world.OwnerAns{})
 }
 
-// answerUnit returns the state of a unit. Below another root no unit runs, and no unit restricts prelet's writes; how
-// one would start is read from its files.
+// answerUnit returns the state of a unit. Below another root no unit runs, and no unit restricts prelet's writes;
+// whether one exists, and how it would start, is read from its files.
 func (l *Live) answerUnit(ctx context.Context, r world.UnitReq) world.Answer {
-	if l.o.Root != "" && r.Start {
-		return l.answerUnitFile(r.Name)
+	if l.o.Root != "" {
+		return l.answerUnitFile(r)
 	}
 	if l.isOtherMachine() || l.o.Units == nil {
 		return world.Failure(fault.Systemd, "systemd of this node is not available", "")
@@ -56,9 +56,10 @@ func (l *Live) answerUnit(ctx context.Context, r world.UnitReq) world.Answer {
 	return world.Unit.Answer(out)
 }
 
-// answerUnitFile returns how a unit below another root would start.
-func (l *Live) answerUnitFile(name string) world.Answer {
-	read := l.unitFile
+// answerUnitFile returns whether a unit below another root exists, and how it would start. A root without units is not
+// that of an image.
+func (l *Live) answerUnitFile(r world.UnitReq) world.Answer {
+	name, read := r.Name, l.unitFile
 	if name != l.o.Unit {
 		read = func() (systemd.UnitFile, error) { return systemd.ReadUnitFile(l.root(), name) }
 	}
@@ -67,11 +68,26 @@ func (l *Live) answerUnitFile(name string) world.Answer {
 	if err != nil {
 		return world.Failure(fault.Systemd, name+" cannot be read: "+nodefile.Reason(err), "")
 	}
-	if start := u.Unit(kubelet.Argv); u.Load == "loaded" && len(start.Command) > 0 {
+	start := u.Unit(kubelet.Argv)
+	switch {
+	case !r.Start && l.hasUnits():
+		return world.Unit.Answer(world.UnitAns{Load: u.Load})
+	case u.Load == "loaded" && len(start.Command) > 0:
 		return world.Unit.Answer(world.UnitAns{Load: start.Load, Start: describeStart(start)})
 	}
 
 	return world.Failure(fault.Systemd, name+" is not in this image", "")
+}
+
+// hasUnits reports whether the root has the folder in which packages install units.
+func (l *Live) hasUnits() bool {
+	look, err := l.root().Look("/usr/lib/systemd/system", nodefile.FollowAll)
+	if err != nil {
+		return false
+	}
+	look.Close()
+
+	return true
 }
 
 // describeUnit returns the properties of a unit that a plan needs.

@@ -27,6 +27,33 @@ func TestDescribeUnit(t *testing.T) {
 	}
 }
 
+// TestUnitOfImage checks that whether a unit exists below a root is read from its files, if the root has any units.
+func TestUnitOfImage(t *testing.T) {
+	root := t.TempDir()
+	l := newLive(t, Sources{Root: root})
+	ask := func(name string) string {
+		a, _, err := world.Unit.Ask(t.Context(), world.Adapters{world.Unit.Adapt(l.answerUnit)}, world.UnitReq{Name: name})
+		if err != nil {
+			return "unknown"
+		}
+		return a.Load
+	}
+	if got := ask("chrony.service"); got != "unknown" {
+		t.Errorf("a root without units: got %q, want unknown", got)
+	}
+
+	place(t, root, "/usr/lib/systemd/system/chrony.service", "[Service]\nExecStart=/bin/true\n")
+	place(t, root, "/usr/lib/systemd/system/masked.service", "[Service]\nExecStart=/bin/true\n")
+	place(t, root, "/etc/systemd/system/masked.service", "")
+	for name, want := range map[string]string{
+		"chrony.service": "loaded", "chronyd.service": "not-found", "masked.service": "masked",
+	} {
+		if got := ask(name); got != want {
+			t.Errorf("%s: got %q, want %q", name, got, want)
+		}
+	}
+}
+
 // TestStartTellsNoSecret checks that of a unit's variables only those are reported that become words of its command
 // line.
 func TestStartTellsNoSecret(t *testing.T) {

@@ -385,6 +385,7 @@ type HostAns struct {
 	Controllers []string      `json:"missing_controllers,omitempty"` // of cgroup v2
 	Programs    []string      `json:"missing_programs,omitempty"`    // those that the kubelet executes
 	Listeners   []ListenerAns `json:"listeners,omitempty"`           // without a kubelet that runs
+	NoNetwork   string        `json:"no_network,omitempty"`          // the runtime's folder of CNI, if it has no file
 }
 
 // ListenerAns is a socket that listens on a port of the kubelet.

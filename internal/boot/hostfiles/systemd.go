@@ -79,6 +79,41 @@ func FindSystemPath(file string) *SystemPath {
 	return nil
 }
 
+// Sysctl is a line of a file of sysctl.d. Source: sysctl.d(5); systemd, src/sysctl/sysctl.c.
+type Sysctl struct {
+	Line int    // the first one is 1
+	Key  string // net.ipv4.conf.eth0/1.forwarding; "" for a line that is not an assignment
+	Path string // /proc/sys/net/…; "" for a key that may be missing (-), and for a pattern
+}
+
+// ListSysctls returns the lines of a file of sysctl.d; none for another file.
+func ListSysctls(file, text string) (out []Sysctl) {
+	p := FindSystemPath(file)
+	if p == nil || p.folder != "sysctl.d" {
+		return nil
+	}
+	number := 0
+	for line := range strings.Lines(text) {
+		number++
+		line = strings.TrimSpace(line)
+		if line == "" || line[0] == '#' || line[0] == ';' {
+			continue
+		}
+
+		s := Sysctl{Line: number}
+		isOptional := line[0] == '-'
+		if isOptional || strings.Contains(line, "=") {
+			s.Key = strings.TrimSpace(parseSysctlKey(line))
+		}
+		if s.Key != "" && !isOptional && !strings.ContainsAny(s.Key, "*?[") {
+			s.Path = "/proc/sys/" + strings.NewReplacer(".", "/", "/", ".").Replace(s.Key)
+		}
+		out = append(out, s)
+	}
+
+	return out
+}
+
 // listSettings returns the settings in a file that systemd applies. A backslash at the end of a line continues it.
 func listSettings(p *SystemPath, text string) (out []string) {
 	for line := range strings.Lines(strings.ReplaceAll(text, "\\\n", "")) {

@@ -443,3 +443,11 @@ func lacksSocket(v value) bool {
 
 	return isOwn && path.IsAbs(socket) && v.isMissing(socket)
 }
+
+// isOtherSocket reports a missing socket of the runtime where the machine is configured for another one. At boot a
+// runtime may not have started yet, so a missing socket alone says nothing.
+func isOtherSocket(v value) bool {
+	socket := cleanEndpoint(v.text())
+
+	return v.usesOtherRuntime() && path.IsAbs(socket) && v.isMissing(socket) && v.because("", "%s", v.Machine.Endpoint)
+}

@@ -50,6 +50,7 @@ func elsewhere() map[string]string {
 		"machine-cgroup-driver":     "it needs a runtime that reports no driver: test/kube, TestRealNodes/cgroup_driver",
 		"machine-credential-plugin": "it needs a configuration of plugins: test/kube, TestRealNodes/credential_plugins",
 		"machine-runtime-config":    "it needs a runtime without RuntimeConfig: test/kube, TestRealNodes/cgroup_driver",
+		"machine-runtime-endpoint":  "it needs a machine configured for another runtime; its words are machine-image-endpoint's",
 		"machine-shutdown-delay":    "it needs logind: test/boot, TestBoots/shutdown_delay",
 		"machine-many-numa-nodes":   "it needs a machine of more than 8 NUMA nodes, and none was recorded",
 	}

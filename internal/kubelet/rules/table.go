@@ -187,6 +187,7 @@ var conditions = map[string]func(value) bool{
 	"lacksReservedMemory":  lacksReservedMemory,
 	"lacksRuntimeConfig":   lacksRuntimeConfig,
 	"lacksSocket":          lacksSocket,
+	"isOtherSocket":        isOtherSocket,
 	"lacksStaticPods":      lacksStaticPods,
 	"lacksThreshold":       lacksThreshold,
 	"lacksUserIDs":         lacksUserIDs,

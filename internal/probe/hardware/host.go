@@ -2,6 +2,10 @@ package hardware
 
 import (
 	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,7 +16,7 @@ import (
 
 // ReadHost reads what kubeadm checks before a kubelet starts, other than ports, below root; "" is /. It follows links,
 // so root must not be a recorded tree. What cannot be read counts as in order.
-func ReadHost(root string) (out world.HostAns) {
+func ReadHost(ctx context.Context, root string) (out world.HostAns) {
 	path := func(p string) string { return filepath.Join("/", root, p) }
 
 	forward, _ := os.ReadFile(path("proc/sys/net/ipv4/ip_forward"))
@@ -37,8 +41,26 @@ func ReadHost(root string) (out world.HostAns) {
 		}
 	}
 
+	lacksNetwork := func(dir string) bool {
+		names, err := os.ReadDir(path(dir))
+		isConfig := func(f os.DirEntry) bool {
+			return slices.Contains([]string{".conf", ".conflist", ".json"}, filepath.Ext(f.Name()))
+		}
+
+		return (err == nil || errors.Is(err, fs.ErrNotExist)) && !slices.ContainsFunc(names, isConfig)
+	}
+	if lacksNetwork(usualNetworks) { // else the configuration of the runtime, which may name another folder, is not read
+		dir := cmp.Or(findRuntime(ctx, root).networks, usualNetworks)
+		if lacksNetwork(dir) {
+			out.NoNetwork = dir
+		}
+	}
+
 	return out
 }
+
+// usualNetworks is the folder in which runtimes look for the configuration of CNI by default.
+const usualNetworks = "/etc/cni/net.d"
 
 // servicePath returns the folders in which a service of systemd finds programs.
 // Source: systemd.exec(5), Environment Variables in Spawned Processes.

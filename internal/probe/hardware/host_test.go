@@ -31,21 +31,30 @@ func TestReadHost(t *testing.T) {
 		files map[string]string
 		want  world.HostAns
 	}{
+		{"a network in the folder of containerd", map[string]string{
+			"etc/containerd/config.toml": "version = 2\n[plugins.\"io.containerd.grpc.v1.cri\".cni]\nconf_dir = \"/opt/cni\"\n",
+			"opt/cni/10-calico.conflist": "{}", "usr/bin/mount": "", "sbin/losetup": "",
+		}, world.HostAns{}},
+		{"no network in the folder of CRI-O", map[string]string{
+			"etc/crio/crio.conf":             "[crio.network]\nnetwork_dir = \"/opt/cni\"\n",
+			"opt/cni/10-calico.conflist.bak": "{}", "usr/bin/mount": "", "sbin/losetup": "",
+		}, world.HostAns{NoNetwork: "/opt/cni"}},
 		{"fine", map[string]string{
+			"etc/cni/net.d/05-cilium.conf": "{}",
 			"proc/sys/net/ipv4/ip_forward": "1\n", "usr/bin/mount": "", "sbin/losetup": "",
 			controllers: "cpuset cpu io memory hugetlb pids rdma misc\n",
 		}, world.HostAns{}},
 		{"without forwarding, memory and losetup, which is a folder", map[string]string{
 			"proc/sys/net/ipv4/ip_forward": "0\n", "usr/bin/mount": "", "usr/bin/losetup/file": "",
 			controllers: "cpuset cpu io pids\n",
-		}, world.HostAns{NoForward: true, Controllers: []string{"memory"}, Programs: []string{"losetup"}}},
+		}, world.HostAns{NoForward: true, Controllers: []string{"memory"}, Programs: []string{"losetup"}, NoNetwork: usualNetworks}},
 		{"other texts", map[string]string{
 			"proc/sys/net/ipv4/ip_forward": "\x00\n0\n", "bin/mount": "", "bin/losetup": "", controllers: "memory2 cpu,cpuset\n",
-		}, world.HostAns{Controllers: []string{"cpu", "cpuset", "memory", "pids"}}},
-		{"nothing can be read", nil, world.HostAns{Programs: []string{"losetup", "mount"}}},
+		}, world.HostAns{Controllers: []string{"cpu", "cpuset", "memory", "pids"}, NoNetwork: usualNetworks}},
+		{"nothing can be read", nil, world.HostAns{Programs: []string{"losetup", "mount"}, NoNetwork: usualNetworks}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if diff := cmp.Diff(c.want, ReadHost(writeTree(t, c.files))); diff != "" {
+			if diff := cmp.Diff(c.want, ReadHost(t.Context(), writeTree(t, c.files))); diff != "" {
 				t.Errorf("ReadHost: -want +got:\n%s", diff)
 			}
 		})

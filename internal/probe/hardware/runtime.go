@@ -12,7 +12,16 @@ import (
 
 // RuntimeOf returns the container runtime that a machine is configured for, as Detect does. Root is a folder; ""
 // is this machine. An unknown field is nil, and so is each field if the configuration could not be read in time.
-func RuntimeOf(ctx context.Context, root string) world.Runtime {
+func RuntimeOf(ctx context.Context, root string) world.Runtime { return findRuntime(ctx, root).Runtime }
+
+// configuredRuntime is what a runtime's configuration has.
+type configuredRuntime struct {
+	world.Runtime
+
+	networks string // the folder of CNI's configuration; "" if no runtime was found
+}
+
+func findRuntime(ctx context.Context, root string) configuredRuntime {
 	d := &detection{
 		Tree:     hostTree{root},
 		ctx:      ctx,
@@ -21,12 +30,9 @@ func RuntimeOf(ctx context.Context, root string) world.Runtime {
 		evidence: map[string]string{},
 	}
 
-	runtime, err := callWithin(d, "reading the configuration of the container runtime", func() (world.Runtime, error) {
-		err := d.readRuntime()
-		return d.facts.Runtime, err
-	})
+	runtime, err := callWithin(d, "reading the configuration of the container runtime", d.readRuntime)
 	if err != nil || ctx.Err() != nil {
-		return world.Runtime{}
+		return configuredRuntime{}
 	}
 
 	return runtime
@@ -37,8 +43,8 @@ const (
 	crioFolder     = "etc/crio/"
 )
 
-// readRuntime reads the configuration of the container runtime, which may not run yet.
-func (d *detection) readRuntime() error {
+// readRuntime reads the configuration of the container runtime, which may not run yet, into the facts.
+func (d *detection) readRuntime() (runtime configuredRuntime, err error) {
 	containerd, containerdErr := d.readContainerd()
 	crio, crioErr := d.readCRIO()
 	hasContainerd, hasCRIO := containerdErr == nil, crioErr == nil
@@ -54,18 +60,19 @@ func (d *detection) readRuntime() error {
 
 	switch {
 	case hasContainerd && !hasCRIO:
-		d.facts.Runtime = containerd
+		runtime = containerd
 		d.setSource("runtime", containerdFile)
 	case hasCRIO && !hasContainerd:
-		d.facts.Runtime = crio
+		runtime = crio
 		d.setSource("runtime", crioFolder)
 	default:
 		for _, field := range []string{"runtime.endpoint", "runtime.name", "runtime.cgroup_driver", "runtime.version"} {
 			d.noteRuntime(field, containerdErr, crioErr)
 		}
 
-		return nil
+		return runtime, nil
 	}
+	d.facts.Runtime = runtime.Runtime
 
 	d.note("runtime.version", "no configuration file contains the version")
 
@@ -74,7 +81,7 @@ func (d *detection) readRuntime() error {
 		d.note("runtime.cgroup_driver", why)
 	}
 
-	return nil
+	return runtime, nil
 }
 
 var errNoCRI = errors.New(
@@ -113,10 +120,10 @@ const maxImports = 64 // files of one configuration
 // readContainerd reads config.toml and the files that it imports; later files override. Versions 1, 2 and 3 of
 // the format differ in the name of the plugin. Source: containerd's docs/cri/config.md and
 // docs/man/containerd-config.toml.5.md.
-func (d *detection) readContainerd() (world.Runtime, error) {
+func (d *detection) readContainerd() (configuredRuntime, error) {
 	config, err := d.readTOML(containerdFile)
 	if err != nil {
-		return world.Runtime{}, err
+		return configuredRuntime{}, err
 	}
 
 	for _, name := range d.expandImports(config.list("imports")) {
@@ -130,10 +137,11 @@ func (d *detection) readContainerd() (world.Runtime, error) {
 	}
 
 	if slices.ContainsFunc(config.list("disabled_plugins"), isCRIPlugin) {
-		return world.Runtime{}, errNoCRI
+		return configuredRuntime{}, errNoCRI
 	}
 
 	driver := "cgroupfs" // containerd's default
+	networks := usualNetworks
 
 	for _, name := range []string{"io.containerd.cri.v1.runtime", "io.containerd.grpc.v1.cri", "cri"} {
 		runtime := config.text("runc", "plugins", name, "containerd", "default_runtime_name")
@@ -143,11 +151,12 @@ func (d *detection) readContainerd() (world.Runtime, error) {
 		if byRuntime == "true" || byPlugin == "true" {
 			driver = "systemd"
 		}
+		networks = config.text(networks, "plugins", name, "cni", "conf_dir")
 	}
 
 	socket := config.text("/run/containerd/containerd.sock", "grpc", "address")
 
-	return newRuntime("containerd", socket, driver), nil
+	return newRuntime("containerd", socket, driver, networks), nil
 }
 
 func isCRIPlugin(name string) bool {
@@ -183,10 +192,10 @@ func (d *detection) expandImports(patterns []string) []string {
 }
 
 // readCRIO reads crio.conf and its drop-ins in order. Source: crio.conf(5), crio.conf.d(5); systemd is the default.
-func (d *detection) readCRIO() (world.Runtime, error) {
+func (d *detection) readCRIO() (configuredRuntime, error) {
 	names, err := d.list(crioFolder + "crio.conf.d")
 	if err != nil && !isAbsent(err) {
-		return world.Runtime{}, err
+		return configuredRuntime{}, err
 	}
 
 	files := []string{crioFolder + "crio.conf"}
@@ -214,19 +223,20 @@ func (d *detection) readCRIO() (world.Runtime, error) {
 	}
 
 	if !isRead {
-		return world.Runtime{}, err
+		return configuredRuntime{}, err
 	}
 
 	socket := config.text("/var/run/crio/crio.sock", "crio", "api", "listen")
 	driver := config.text("systemd", "crio", "runtime", "cgroup_manager")
+	networks := config.text(usualNetworks, "crio", "network", "network_dir")
 
-	return newRuntime("cri-o", socket, driver), nil
+	return newRuntime("cri-o", socket, driver, networks), nil
 }
 
-func newRuntime(name, socket, driver string) world.Runtime {
+func newRuntime(name, socket, driver, networks string) configuredRuntime {
 	endpoint := formatEndpoint(socket)
 
-	r := world.Runtime{Endpoint: &endpoint, Name: &name}
+	r := configuredRuntime{Runtime: world.Runtime{Endpoint: &endpoint, Name: &name}, networks: networks}
 	if driver == "systemd" || driver == "cgroupfs" {
 		r.CgroupDriver = &driver
 	}

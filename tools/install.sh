@@ -36,7 +36,7 @@ done
 # Units and drop-ins keep their paths below packaging/systemd.
 while IFS= read -r file; do
 	put_text 0644 "$file" "$prefix/lib/systemd/system/${file#packaging/systemd/}"
-done < <(find packaging/systemd -type f \( -name '*.service' -o -name '*.conf' \) \
+done < <(find packaging/systemd -type f \( -name '*.service' -o -name '*.timer' -o -name '*.conf' \) \
 	-not -path '*/tmpfiles.d/*' -not -path '*/sysusers.d/*' | sort)
 for kind in tmpfiles.d sysusers.d; do
 	while IFS= read -r file; do

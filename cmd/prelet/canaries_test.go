@@ -403,6 +403,7 @@ func canaryLines() map[string][]canaryLine {
 
 		// They print what is compiled in, whatever the node has, or need systemd.
 		"completion bash": {}, "completion fish": {}, "completion zsh": {}, "completion powershell": {}, "stopping": {},
+		"check": {{}},
 
 		"__complete": {
 			{"explain", ""}, {"explain", "--from", "@/old.prelet", ""}, {"eval", "--config", "ROOT/etc/prelet", "local."},

@@ -309,6 +309,7 @@ func (a *cli) commands() map[string]func() *cobra.Command {
 		"history":   a.history,
 		"rollback":  a.rollback,
 		"verify":    a.verify,
+		"check":     a.check,
 		"stopping":  a.stopping,
 		"recover":   a.recover,
 		"doctor":    a.doctor,

@@ -173,6 +173,7 @@ type Activation struct {
 type Condition struct {
 	condition.Condition      // of a healthy kubelet, by the checks of the site
 	Checked             bool // the site has checks for it
+	Drift               bool `json:",omitempty"` // False while a run would change files, between boots
 }
 
 // Unit describes how apply activates a unit of the site when a file that notifies it changes.

@@ -284,6 +284,15 @@ func ReplaceVerified(dir, bootID string, code fault.Code, summary string) error 
 	})
 }
 
+// ReplaceChecked replaces what a check between boots has found, if the last run is still that of a status.
+func ReplaceChecked(dir string, of *Status, c Checked) error {
+	return changeEnded(dir, of.BootID, func(s *Status) {
+		if s.Started.Equal(of.Started) {
+			s.Check = &c
+		}
+	})
+}
+
 // changeEnded changes the status of the last run of this boot, if that has ended.
 func changeEnded(dir, bootID string, change func(*Status)) error {
 	s, err := Load(dir)
@@ -301,7 +310,15 @@ func changeEnded(dir, bootID string, change func(*Status)) error {
 		return err
 	}
 
-	return writeFile(dir, StatusFile, text)
+	if err := writeFile(dir, StatusFile, text); err != nil {
+		return err
+	}
+	metrics, err := s.Metrics()
+	if err != nil {
+		return err
+	}
+
+	return writeFile(dir, MetricsFile, metrics)
 }
 
 // Degrade adds a reason why this run is not completely as the site wants it. The same code and summary count once.

@@ -47,9 +47,20 @@ type Status struct {
 	Healthy *time.Time `json:"healthy,omitempty"`
 	Spans   []Span     `json:"spans,omitempty"` // what took time, in the order in which it ended
 
+	Check *Checked `json:"check,omitempty"` // between boots, after this run; null if there was none
+
 	FailedRuns int       `json:"failed_runs,omitempty"` // of this boot
 	Succeeded  time.Time `json:"succeeded,omitzero"`    // end of the last successful run of this boot, UTC
 	Last       *Status   `json:"last_run,omitempty"`    // during a run: the last finished one, without spans
+}
+
+// Checked is what a run would change, as a check between boots has found.
+type Checked struct {
+	At      time.Time  `json:"at"`             // UTC
+	Changes []string   `json:"changes"`        // paths
+	Code    fault.Code `json:"code,omitempty"` // why the site has no plan; "" if it has one
+	Summary string     `json:"summary"`        // one line
+	Event   string     `json:"event"`          // the summary that the last event of the Node has; "" if nothing would change
 }
 
 // Held is a plan that is not applied until it changes or is released.

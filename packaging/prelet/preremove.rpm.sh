@@ -5,4 +5,5 @@
 # $1 is the number of versions that stay.
 set -e
 
-[ "$1" != 0 ] || systemctl --no-reload disable prelet.service prelet-verify.service prelet-boot-check.service
+[ "$1" != 0 ] || systemctl --no-reload disable prelet.service prelet-verify.service prelet-boot-check.service \
+	prelet-check.timer

@@ -156,7 +156,7 @@ func nfpmConfig(p Package, d contract.Description, arch, program, lockFile, work
 		content(lockFile, "prelet/detectors.lock.d/"+d.Name+".json", 0o644),
 	}
 	if len(p.Devices) > 0 {
-		for _, unit := range []string{"prelet", "prelet-apply"} {
+		for _, unit := range []string{"prelet", "prelet-apply", "prelet-check"} {
 			to := "systemd/system/" + unit + ".service.d/50-detector-" + d.Name + ".conf"
 			contents = append(contents, content(filepath.Join(work, dropIn), to, 0o644))
 		}

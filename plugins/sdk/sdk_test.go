@@ -385,6 +385,7 @@ func TestPackage(t *testing.T) {
 		"/usr/lib/prelet/detectors.lock.d/toy.json",
 		"/usr/lib/systemd/system/prelet.service.d/50-detector-toy.conf",
 		"/usr/lib/systemd/system/prelet-apply.service.d/50-detector-toy.conf",
+		"/usr/lib/systemd/system/prelet-check.service.d/50-detector-toy.conf",
 	}
 	if config.Name != "prelet-detector-toy" || config.Arch != runtime.GOARCH ||
 		config.Maintainer != d.Package.Maintainer || !reflect.DeepEqual(paths, wantPaths) {

@@ -53,6 +53,7 @@ func (r *renderer) conditions() (out []node.Condition) {
 		out = append(out, node.Condition{
 			Condition: found,
 			Checked:   len(b.Blocks[checkBlock]) > 0,
+			Drift:     driftAttr.Of(b).V,
 		})
 	}
 

@@ -152,6 +152,11 @@ var (
 		SeesReserved: true,
 	}
 
+	driftAttr = schema.Attr[bool]{
+		Name: "drift",
+		Doc: "It is also `False` between boots, while `prelet-check.timer`, if it is enabled, finds that a run would " +
+			"change files. Without a run only such a check changes it.",
+	}
 	checkedAttr = schema.Attr[bool]{
 		Name:     "condition",
 		Required: true,
@@ -208,6 +213,7 @@ func (Stage) Spec() stages.Spec {
 			"and each `check` holds, while the gate stays shut, and when the node shuts down. " +
 			"It is never part of a verdict. " +
 			"See [node conditions](../operators/node-conditions.md). There are 16 at most.",
+		Fields: []schema.Field{driftAttr},
 		Blocks: []schema.Block{{
 			Type: checkBlock,
 			Doc: "What must be true of this machine for the status `True`. " +
@@ -310,7 +316,7 @@ func (r *renderer) unit() *node.Unit {
 			"%q: the name of a service, timer or socket is needed, as chrony.service.", unit.V)
 	case slices.Contains([]string{
 		"prelet.service", "prelet-apply.service", "prelet-verify.service", "prelet-boot-check.service",
-		"prelet-fallback.service",
+		"prelet-check.service", "prelet-check.timer", "prelet-fallback.service",
 	}, unit.V):
 		r.Error(fault.Conflict, unit.Range, "A unit of prelet's",
 			"%s runs prelet, so prelet cannot restart it. Remove this stage.", unit.V)

@@ -32,7 +32,7 @@ func requireWanted(t *testing.T) {
 const (
 	preset  = "preset prelet.service prelet-verify.service"
 	reload  = "daemon-reload"
-	disable = "--no-reload disable prelet.service prelet-verify.service prelet-boot-check.service"
+	disable = "--no-reload disable prelet.service prelet-verify.service prelet-boot-check.service prelet-check.timer"
 )
 
 // What prelet, its site's author and the kubelet have on a node. A package must not change it.
@@ -70,6 +70,8 @@ var installed = map[string]os.FileMode{
 	"/usr/lib/systemd/system/prelet-apply.service":                  0o644,
 	"/usr/lib/systemd/system/prelet-verify.service":                 0o644,
 	"/usr/lib/systemd/system/prelet-boot-check.service":             0o644,
+	"/usr/lib/systemd/system/prelet-check.service":                  0o644,
+	"/usr/lib/systemd/system/prelet-check.timer":                    0o644,
 	"/usr/lib/systemd/system/prelet-fallback.service":               0o644,
 	"/usr/lib/prelet/fallback.sh":                                   0o755,
 	"/usr/lib/systemd/system/kubelet.service.d/05-prelet-gate.conf": 0o644,

@@ -74,21 +74,26 @@ func (r *nodeRun) sendEvent(ctx context.Context) error {
 		return nil
 	}
 
+	if err := createEvent(ctx, h, name, reason, message); err != nil {
+		return err
+	}
+
+	return atomicfile.File(file, 0o644, []byte(name+" "+reason))
+}
+
+// createEvent creates an event of the Node of a name, unless that is another machine.
+func createEvent(ctx context.Context, h *app.Host, name, reason, message string) error {
 	ctx, cancel := context.WithTimeout(ctx, beginTimeout)
 	defer cancel()
 	n, err := ownNode(ctx, h, name)
 	if err != nil {
 		return err
 	}
-	err = h.Probe.Event(ctx, kubelet.Event{
+
+	return h.Probe.Event(ctx, kubelet.Event{
 		Node:      n.Name,
 		Reason:    reason,
 		Message:   printer.Cut(message, maxEvent),
 		IsWarning: reason != eventGood,
 	})
-	if err != nil {
-		return err
-	}
-
-	return atomicfile.File(file, 0o644, []byte(name+" "+reason))
 }

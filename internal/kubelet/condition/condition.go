@@ -32,6 +32,7 @@ const (
 	KubeletUnhealthy = "KubeletUnhealthy" // False: the kubelet is not healthy on the generation in place
 	KubeletUnknown   = "KubeletUnknown"   // Unknown: nothing shows whether the kubelet is healthy
 	CheckFailed      = "CheckFailed"      // False: a check of the site does not hold
+	Drift            = "Drift"            // False: a run would change files, as prelet-check.service has found
 	CheckUnknown     = "CheckUnknown"     // Unknown: a check of the site is null, or was not evaluated
 )
 

@@ -1,0 +1,168 @@
+package booting
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/commit"
+	"github.com/prelet/prelet/internal/commit/generation"
+	"github.com/prelet/prelet/internal/kubelet/condition"
+	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/report"
+)
+
+// eventDrift is the reason of an event between boots; eventGood ends it.
+const eventDrift = "PreletDrift"
+
+// maxDrifting is how many paths a summary of a check has.
+const maxDrifting = 3
+
+// Check plans the site on this node between boots, and reports what a run would change: in status and metrics, by an
+// event of the Node when that changes, and by the conditions with drift that the site declares. It changes nothing
+// else. Until a run of this boot has its verdict it does nothing: that reports by itself.
+func Check(ctx context.Context, e *app.Env) (found report.Checked, err error) {
+	h := e.Host()
+	defer h.Units.Close()
+
+	last, err := h.LoadReport()
+	if err != nil || last.InBoot(h.BootID) == report.Running || h.Gate().IsShut() || h.IsOff() {
+		found.Summary = "nothing was checked: prelet has not finished a run with an open gate in this boot"
+		return found, nil
+	}
+
+	n, err := e.Open(app.Where{Root: h.Root, MustBeSigned: true}, nil)
+	if err != nil {
+		return found, err
+	}
+	defer n.Close()
+	p := n.PlanUnless(ctx)
+	if err := app.CheckStopped(ctx); err != nil {
+		return found, err
+	}
+
+	found, err = describeDrift(n.Store, p)
+	if err != nil {
+		return found, err
+	}
+	found.At = h.Clock.Now().UTC()
+	found.Summary = e.Redactor.String(found.Summary)
+	for i, path := range found.Changes {
+		found.Changes[i] = e.Redactor.String(path)
+	}
+	if last.Check != nil {
+		found.Event = last.Check.Event
+	}
+
+	var errs []error
+	if h.WhyNotJoined() == "" && found.Code == "" {
+		errs = append(errs, sendDrift(ctx, h, &found), patchDrift(ctx, e, h, p, found))
+	}
+	errs = append(errs, report.ReplaceChecked(h.RunDir, last, found))
+	e.SayError(errors.Join(errs...))
+
+	return found, nil
+}
+
+// describeDrift returns what a run with a plan would change. If it holds the plan, it restores files of the generation
+// in place.
+func describeDrift(store *generation.Store, p *boot.Plan) (found report.Checked, err error) {
+	if found.Code = origin.Code(p.Diagnostics); found.Code != "" {
+		isError := func(d *hcl.Diagnostic) bool { return d.Severity == hcl.DiagError }
+		d := p.Diagnostics[slices.IndexFunc(p.Diagnostics, isError)]
+		found.Summary = "the site has no plan now: " + d.Summary
+
+		return found, nil
+	}
+
+	for _, c := range p.Changes {
+		if c.Changes() {
+			found.Changes = append(found.Changes, c.File.Path)
+		}
+	}
+	if store != nil && commit.WhyHeld(store, p) != "" {
+		found.Changes, err = store.Differing()
+	}
+	shown := strings.Join(found.Changes[:min(len(found.Changes), maxDrifting)], ", ")
+	switch n := len(found.Changes); {
+	case n == 0:
+		found.Summary = "a run would change nothing"
+	case n > maxDrifting:
+		found.Summary = fmt.Sprintf("a run would change %s and %d more (prelet plan)", shown, n-maxDrifting)
+	default:
+		found.Summary = fmt.Sprintf("a run would change %s (prelet plan)", shown)
+	}
+
+	return found, err
+}
+
+// sendDrift creates an event of the Node if a run would change something else than at the last event.
+func sendDrift(ctx context.Context, h *app.Host, found *report.Checked) error {
+	reason, message := eventDrift, found.Summary
+	if len(found.Changes) == 0 {
+		reason, message = eventGood, ""
+	}
+	if found.Event == message {
+		return nil
+	}
+	name, _ := h.CertifiedNode()
+	err := createEvent(ctx, h, name, reason, cmp.Or(message, found.Summary))
+	if err == nil {
+		found.Event = message
+	}
+
+	return err
+}
+
+// patchDrift makes the conditions with drift that the site declares False while a run would change something, and ends
+// only what it has begun: a condition that is not True for another reason stays so.
+func patchDrift(ctx context.Context, e *app.Env, h *app.Host, p *boot.Plan, found report.Checked) error {
+	if p.Node.Activation == nil {
+		return nil
+	}
+	var all []condition.Condition
+	for _, c := range p.Node.Activation.Conditions {
+		if c.Drift {
+			all = append(all, c.Condition)
+		}
+	}
+	if len(all) == 0 {
+		return nil
+	}
+
+	ctx, cancel := context.WithTimeout(ctx, beginTimeout)
+	defer cancel()
+	name, _ := h.CertifiedNode()
+	n, err := ownNode(ctx, h, name)
+	if err != nil {
+		return err
+	}
+	isDrift := func(c condition.Condition) bool { return c.Reason == condition.Drift }
+	var want []condition.Condition
+	for _, c := range all {
+		i := slices.Index(condition.Types(n.Conditions), c.Type)
+		if i < 0 || n.Conditions[i].Status != condition.True && !isDrift(n.Conditions[i]) {
+			continue
+		}
+		if len(found.Changes) > 0 {
+			c.Status, c.Reason, c.Message = condition.False, condition.Drift, found.Summary
+		}
+		c.Message = e.Redactor.String(c.Message)
+		if isDrift(c) || isDrift(n.Conditions[i]) {
+			want = append(want, c)
+		}
+	}
+	change := condition.Changes(n.Conditions, want, nil)
+	if change.IsEmpty() {
+		return nil
+	}
+
+	return h.Probe.Patch(ctx, n.Name, "", change)
+}

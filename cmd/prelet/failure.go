@@ -18,10 +18,10 @@ func documentFormat(args []string) string {
 				break
 			}
 		}
-		switch {
-		case a == "--":
+		switch a {
+		case "--":
 			return ""
-		case a == "-o" || a == "--output":
+		case "-o", "--output":
 			name, isFlag = "", i+1 < len(args)
 			if isFlag {
 				name = args[i+1]

@@ -27,8 +27,8 @@ type document struct {
 	Nodes         []node `json:"nodes"`
 }
 
-// print writes the document as JSON or YAML. Characters that control a terminal or change the order of a text are escaped, because
-// annotations are written by nodes.
+// print writes the document as JSON or YAML. Characters that control a terminal or change the order of a
+// text are escaped, because annotations are written by nodes.
 func (o *options) print(w io.Writer, d document) error {
 	var text bytes.Buffer
 	e := json.NewEncoder(&text)

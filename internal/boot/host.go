@@ -84,8 +84,9 @@ func (j ruleCheck) checkSysctls(ctx context.Context) {
 			default:
 				j.Warn(
 					fault.KubeletMachine, at, "The kernel has no parameter "+s.Key,
-					"Line %d of %s has no effect: systemd-sysctl skips it silently. Correct the name, load its module by a "+
-						"file of /etc/modules-load.d, or write -%s = VALUE where it may be missing.", s.Line, f.Path, s.Key,
+					"Line %d of %s has no effect: systemd-sysctl skips it silently. Correct the name, load its module "+
+						"by a file of /etc/modules-load.d, or write -%s = VALUE where it may be missing.",
+					s.Line, f.Path, s.Key,
 				)
 			}
 		}
@@ -108,8 +109,8 @@ func (j ruleCheck) checkNetwork(folder string) {
 
 	report(
 		fault.KubeletMachine, j.findFileRange(configPurpose), folder+" has no network configuration (CNI)",
-		"The Node is NotReady until it has one. A network plugin that runs as a DaemonSet writes it after the node has "+
-			"joined (kubectl get pods -A -o wide --field-selector spec.nodeName=NODE); another one installs it.",
+		"The Node is NotReady until it has one. A network plugin that runs as a DaemonSet writes it after the node "+
+			"has joined (kubectl get pods -A -o wide --field-selector spec.nodeName=NODE); another one installs it.",
 	)
 }
 

@@ -265,7 +265,8 @@ func describeHeredoc(src []byte, d *hcl.Diagnostic) {
 			for line := range strings.Lines(string(src[t.Range.End.Byte:])) {
 				number++
 				if strings.HasPrefix(strings.TrimSpace(line), word) {
-					d.Detail += fmt.Sprintf(" Line %d has other text in addition to it: put that into the next line.", number)
+					d.Detail += fmt.Sprintf(
+						" Line %d has other text in addition to it: put that into the next line.", number)
 					return
 				}
 			}

@@ -167,7 +167,8 @@ func CodeText(w io.Writer, p CodePage, s Style) error {
 	return s.render(w, "code", p, template.FuncMap{
 		"headed": s.headed,
 		"lines": func(paragraph string) []string {
-			isVerbatim := strings.HasPrefix(paragraph, verbatim) || strings.Contains(paragraph, "\n- ") || s.Width > endless/2
+			isList := strings.Contains(paragraph, "\n- ")
+			isVerbatim := strings.HasPrefix(paragraph, verbatim) || isList || s.Width > endless/2
 			if isVerbatim {
 				return splitLines(paragraph)
 			}

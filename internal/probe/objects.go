@@ -26,8 +26,8 @@ func ObjectsOf(ca string, data map[string]map[string]string) world.Source {
 			name := r.Namespace + "/" + r.Name
 			given, isGiven := data[name]
 			if !isGiven {
-				return world.Failure(fault.Absent, "the ConfigMap "+name+" is not given",
-					fmt.Sprintf("Give it with --objects DIR, or in a test: objects = { %q = { KEY = file(\"…\") } }", name))
+				return world.Failure(fault.Absent, "the ConfigMap "+name+" is not given", fmt.Sprintf(
+					"Give it with --objects DIR, or in a test: objects = { %q = { KEY = file(\"…\") } }", name))
 			}
 
 			return world.Object.Answer(world.ObjectAns{ResourceVersion: "1", Data: given})

@@ -60,7 +60,7 @@ type Checked struct {
 	Changes []string   `json:"changes"`        // paths
 	Code    fault.Code `json:"code,omitempty"` // why the site has no plan; "" if it has one
 	Summary string     `json:"summary"`        // one line
-	Event   string     `json:"event"`          // the summary that the last event of the Node has; "" if nothing would change
+	Event   string     `json:"event"`          // the summary of the Node's last event; "" if nothing would change
 }
 
 // Held is a plan that is not applied until it changes or is released.

@@ -176,7 +176,8 @@ func fitConsole(line string) string {
 }
 
 const (
-	// issueFile is in the run folder: agetty prints it above the console's login, by the link of tmpfiles.d/prelet.conf.
+	// issueFile is in the run folder: agetty prints it above the console's login, by the link of
+	// tmpfiles.d/prelet.conf.
 	issueFile = "issue"
 	// agettyReload is next to the run folder. A change of its times lets an agetty that waits print its prompt again.
 	agettyReload = "agetty.reload"

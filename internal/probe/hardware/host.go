@@ -49,7 +49,8 @@ func ReadHost(ctx context.Context, root string) (out world.HostAns) {
 
 		return (err == nil || errors.Is(err, fs.ErrNotExist)) && !slices.ContainsFunc(names, isConfig)
 	}
-	if lacksNetwork(usualNetworks) { // else the configuration of the runtime, which may name another folder, is not read
+	// The configuration of the runtime may name another folder. It is not read if the usual one has a network.
+	if lacksNetwork(usualNetworks) {
 		dir := cmp.Or(findRuntime(ctx, root).networks, usualNetworks)
 		if lacksNetwork(dir) {
 			out.NoNetwork = dir

@@ -1,4 +1,4 @@
-// This program is a detector: prelet starts it. By hand it has the commands describe, detect and package.
+// Command detector reads the cards One: prelet starts it. By hand it has the commands describe, detect and package.
 package main
 
 import "github.com/prelet/prelet/plugins/sdk"

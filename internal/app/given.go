@@ -106,7 +106,7 @@ func (w *Where) Check() error {
 	}
 	for _, path := range w.Config { // links in it are checked when they are read
 		if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
-			return fault.Usage.Errorf("%s: no such file or folder (--config)", path)
+			return fault.Usage.Errorf("%s: no such file or folder", path)
 		}
 	}
 	err := cmp.Or(

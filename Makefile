@@ -1,14 +1,28 @@
 # The commands of developers, CI and packagers. `make` lists them.
-# Modules are downloaded once. Root is needed by bench-peers, e2e-boot, e2e-hostile, e2e-image, e2e-kube, e2e-nfd,
-# e2e-packages, e2e-recipes, e2e-runtime, faults, sweep, storm, kubelet-agreement, kubelet-upgrades, golden-image and
-# nightly; all others need neither root nor a cluster nor a network.
+# Modules are downloaded once. Root is needed by bench-peers, check-newcomer, e2e-boot, e2e-hostile, e2e-image, e2e-kube,
+# e2e-nfd, e2e-packages, e2e-recipes, e2e-runtime, faults, sweep, storm, kubelet-agreement, kubelet-upgrades,
+# golden-image and nightly; all others need neither root nor a cluster nor a network.
 
 SHELL       := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 MAKEFLAGS   += --no-print-directory
 
-GO      ?= go
+GO ?= go
+# A service or a container may have no HOME, which Go needs for its caches: as a login, take that of the user.
+ifeq ($(HOME),)
+export HOME := $(shell getent passwd "$$(id -u)" | cut -d : -f 6)
+endif
+# A Go before 1.21 calls go.mod invalid, and not itself too old.
+ifneq ($(filter-out help clean install-doc,$(or $(MAKECMDGOALS),help)),)
+go_wanted := $(shell sed -n 's/^go //p' go.mod)
+go_found  := $(patsubst go%,%,$(shell $(GO) env GOVERSION))
+ifneq ($(shell printf '%s\n' '$(go_wanted)' '$(go_found)' | sort -VC || echo older),)
+$(error prelet needs Go $(go_wanted) or newer, and $(GO) is $(or $(go_found),missing or fails). \
+	Install one from https://go.dev/dl, then: make GO=/usr/local/go/bin/go $(MAKECMDGOALS))
+endif
+endif
+
 VERSION ?= $(shell tools/version.sh)
 LDFLAGS := -s -w -X main.version=$(VERSION)
 # grpcnotrace: gRPC without its tracing pages, which prelet does not serve.
@@ -25,6 +39,9 @@ MODULES := . tools/kubetables plugins examples/detector-template editors/prelet-
 
 KUBETABLES := $(CURDIR)/internal/kubelet/known/tables.txt
 
+# What `make test` tests in each module.
+PACKAGES ?= ./...
+
 # How long `make fuzz` stays with each target, and how often `make bench` runs each program.
 T ?= 30s
 N ?= 15
@@ -37,6 +54,10 @@ AS_BUILT := CGO_ENABLED=0 GOFLAGS="$(GOFLAGS) -trimpath" $(GO)
 # The tests, and what they build, compile like `make build`, too, with the writer of manual pages in addition. -vet=off:
 # `make lint` runs go vet.
 TEST     := CGO_ENABLED=0 GOFLAGS="$(GOFLAGS) -trimpath -tags=$(TAGS),man" $(GO) test -vet=off
+
+# The suite of Debian that machines boot, bookworm unless this is another: its image is in a folder of that name.
+SUITE      ?= bookworm
+BOOT_CACHE := $(CURDIR)/test/boot/.cache$(if $(filter-out bookworm,$(SUITE)),/$(SUITE))
 
 DESTDIR ?=
 PREFIX  ?= /usr
@@ -85,7 +106,7 @@ test: ## run the tests that need only Go
 	trap 'rm -rf "$$dir"' EXIT; \
 	for m in $(filter-out tools/kubetables,$(MODULES)); do \
 		workspace=; [ "$$m" != editors/prelet-ls ] || workspace="$(CURDIR)/editors/test.work"; \
-		(cd $$m && GOWORK=$$workspace TMPDIR=$$dir GOGC=off GOMEMLIMIT=500MiB $(TEST) -p 4 -timeout 20m ./...); \
+		(cd $$m && GOWORK=$$workspace TMPDIR=$$dir GOGC=off GOMEMLIMIT=500MiB $(TEST) -p 4 -timeout 20m $(PACKAGES)); \
 	done
 
 .PHONY: test-kubetables
@@ -164,6 +185,10 @@ e2e-recipes: build ## make machines by mkosi, cloud-init, Ansible and others, wh
 	test/recipes/prepare.sh "$(KUBE_CACHE)"
 	PRELET_RECIPES=1 PRELET_KUBE_CACHE="$(KUBE_CACHE)" $(AS_BUILT) test -count=1 -v -timeout 30m \
 		-run '$(RUN)' ./test/recipes
+
+.PHONY: check-newcomer
+check-newcomer: ## build and test as newcomers do, as root: folder, home, user, Go; ROWS="user old" selects, WHOLE=1 tests all
+	tools/newcomer.sh $(ROWS)
 
 .PHONY: check-vscode
 check-vscode: ## test the extension and the grammar for VS Code (Node.js, packages of npm)
@@ -254,18 +279,18 @@ size: build ## fail if the program is larger than its limit
 
 .PHONY: image
 image: ## build the Debian image that e2e-boot boots, as root
-	test/boot/image.sh --base
+	test/boot/image.sh --base "$(BOOT_CACHE)"
 
 .PHONY: kubernetes
 kubernetes: ## build the Kubernetes components that e2e-kube starts (minutes, once)
 	test/kube/build.sh "$(KUBE_CACHE)"
 
 .PHONY: e2e-boot
-e2e-boot: build packages ## boot a real systemd in containers, as root; RUN=TestName selects
+e2e-boot: build packages ## boot a real systemd in containers, as root; SUITE=trixie, RUN=TestName selects
 	rm -rf bin/boot
 	CGO_ENABLED=0 tools/package.sh "$(VERSION)" bin/boot
-	test/boot/image.sh
-	cd test/boot && PRELET_BOOT_CACHE="$(CURDIR)/test/boot/.cache" \
+	test/boot/image.sh "$(BOOT_CACHE)"
+	cd test/boot && PRELET_BOOT_CACHE="$(BOOT_CACHE)" \
 		$(if $(shell ls -d "$(KUBE_CACHE)/helpers" 2>/dev/null),PRELET_KUBE_CACHE="$(KUBE_CACHE)") \
 		$(GO) test -count=1 -v -timeout 45m -parallel 4 -run '$(RUN)' .
 
@@ -280,8 +305,8 @@ e2e-runtime: build ## restart a real containerd 2 with drop-ins, under a real sy
 
 .PHONY: e2e-hostile
 e2e-hostile: build packages ## run hostile detectors under the hardened unit, booted, as root; RUN=TestName selects
-	test/boot/image.sh
-	cd test/detectors && PRELET_BOOT_CACHE="$(CURDIR)/test/boot/.cache" $(GO) test -count=1 -v -timeout 15m -run '$(RUN)' .
+	test/boot/image.sh "$(BOOT_CACHE)"
+	cd test/detectors && PRELET_BOOT_CACHE="$(BOOT_CACHE)" $(GO) test -count=1 -v -timeout 15m -run '$(RUN)' .
 
 .PHONY: e2e-kube
 e2e-kube: build machines ## join a real cluster with a real kubelet, as root; RUN=TestName selects

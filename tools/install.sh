@@ -55,7 +55,7 @@ for folder in detectors detectors.lock.d; do
 done
 
 # Manual pages contain a month. Use that of the commit, so that builds are reproducible.
-SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || true)}
+SOURCE_DATE_EPOCH=$(tools/source-date.sh 2>/dev/null || true)
 export SOURCE_DATE_EPOCH
 made=$(mktemp -d)
 trap 'rm -rf "$made"' EXIT

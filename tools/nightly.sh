@@ -22,6 +22,7 @@ run() { # run PART
 	packages) make e2e-packages ;;
 	recipes) make e2e-recipes ;;
 	nfd) make e2e-nfd ;;
+	newcomer) make check-newcomer ROWS="spaces umask" WHOLE=1 ;;
 	hostile) make e2e-hostile ;;
 	agreement) make kubelet-agreement N=40 ;;
 	upgrades) make kubelet-upgrades N=400 ;;
@@ -49,7 +50,7 @@ run() { # run PART
 	esac
 }
 
-all=(boot kube runtime image kube-old packages recipes nfd hostile agreement upgrades storm bench peers tables race nodes activation generation samples fuzz sweep)
+all=(boot kube runtime image kube-old packages recipes nfd newcomer hostile agreement upgrades storm bench peers tables race nodes activation generation samples fuzz sweep)
 [ $# -gt 0 ] || set -- "${all[@]}"
 
 table=""

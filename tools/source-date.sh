@@ -5,6 +5,8 @@ set -eu
 	echo "$SOURCE_DATE_EPOCH"
 	exit 0
 }
+GIT_CEILING_DIRECTORIES=$(cd "$(dirname "$0")/../.." && pwd -P) # not of a repository in which this tree is a folder
+export GIT_CEILING_DIRECTORIES
 git log -1 --format=%ct 2>/dev/null || {
 	echo "no commit, so the time of the files is not known. Set SOURCE_DATE_EPOCH, for example to that of the archive" >&2
 	exit 1

@@ -9,6 +9,8 @@
 # `+` and `-` do not.
 set -u
 next=0.2.0
+GIT_CEILING_DIRECTORIES=$(cd "$(dirname "$0")/../.." && pwd -P) # not of a repository in which this tree is a folder
+export GIT_CEILING_DIRECTORIES
 
 [ "${1-}" != package ] || {
 	printf '%s\n' "$2" | sed 's/[-+]/~/'

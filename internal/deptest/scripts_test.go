@@ -69,7 +69,8 @@ func TestFolderWithSpaces(t *testing.T) {
 	outer := t.TempDir()
 	folder := filepath.Join(outer, "a b")
 	noted := filepath.Join(outer, "noted")
-	stub := "#!/bin/sh\nprintf '%s\\n' \"$@\" \"$GOWORK\" \"$TMPDIR\" \"$PRELET_BOOT_CACHE\" \"$PRELET_NFD_WORKER\" >>\"$NOTED\"\n"
+	stub := "#!/bin/sh\nprintf '%s\\n' \"$@\" \"$GOWORK\" \"$TMPDIR\" \"$PRELET_BOOT_CACHE\" \"$PRELET_NFD_WORKER\" >>\"$NOTED\"\n" +
+		"[ \"$*\" != 'env GOVERSION' ] || echo go9.9.9\n"
 	modules := []string{"tools/kubetables", "tools/peers/nfd", "plugins", "examples/detector-template", "editors/prelet-ls"}
 	for _, dir := range append(modules, "test/boot", "test/detectors", "test/faults", "tmp", "bin") {
 		if err := os.MkdirAll(filepath.Join(folder, dir), 0o755); err != nil {
@@ -77,7 +78,7 @@ func TestFolderWithSpaces(t *testing.T) {
 		}
 	}
 	files := map[string]string{"bin/go": stub, "test/boot/image.sh": "#!/bin/sh\n", "tools/detectors.sh": "#!/bin/sh\n"}
-	for _, name := range []string{"Makefile", "tools/fuzz.sh", "tools/version.sh", "tools/package.sh", "tools/size.sh"} {
+	for _, name := range []string{"Makefile", "go.mod", "tools/fuzz.sh", "tools/version.sh", "tools/package.sh", "tools/size.sh"} {
 		text, err := os.ReadFile("../../" + name)
 		if err != nil {
 			t.Fatal(err)

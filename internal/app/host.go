@@ -387,6 +387,7 @@ func (e *Env) RefuseRunningRoot(root string) error {
 // LockNode creates the run folder and takes the lock, for a command that changes the node.
 func (h *Host) LockNode(ctx context.Context) (*generation.Store, error) {
 	if !h.IsBelow() {
+		defer h.ExtendTimeout(0)()
 		if err := h.CreateRunDir(); err != nil {
 			return nil, err
 		}

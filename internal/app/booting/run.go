@@ -72,9 +72,13 @@ func run(ctx context.Context, e *app.Env, o RunOptions) (Ran, error) {
 		return runRoot(ctx, e, h, o)
 	}
 
-	if err := delegate(ctx, e, h, o.Config, o.Request); err != nil {
+	stopLoading := h.ExtendTimeout(app.MaxLoading)
+	err = delegate(ctx, e, h, o.Config, o.Request)
+	stopLoading()
+	if err != nil {
 		return Ran{}, err
 	}
+
 	return runNode(ctx, e, h, o)
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"fmt"
 	"io/fs"
 	"maps"
 	"os"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/prelet/prelet/internal/doctor"
 	"github.com/prelet/prelet/internal/probe/hardware/hwtree"
 )
 
@@ -319,7 +321,30 @@ func TestShelves(t *testing.T) {
 	}
 }
 
+<<<<<<< HEAD
 // TestPagesAreShort limits the words of the pages in docs with README.md, and of those for operators.
+=======
+// The page of systemd's versions has the table that doctor reports from, and the packages require its oldest version.
+func TestSystemdTable(t *testing.T) {
+	t.Parallel()
+	table := "| since | what older versions lack | with these |\n|---|---|---|\n"
+	for _, u := range doctor.ListSystemdUses() {
+		table += fmt.Sprintf("| %d | %s | %s |\n", u.Since, u.What, u.Instead)
+	}
+	const page = "docs/image-builders/README.md"
+	if !strings.Contains(readPages(t)[page], "\n"+table+"\n") {
+		t.Errorf("%s: got another table, want\n%s", page, table)
+	}
+
+	recipe, err := os.ReadFile(repository + "/packaging/prelet/prelet.yaml")
+	want := regexp.MustCompile(fmt.Sprintf(`systemd \(?>= %d\)?\n`, doctor.OldestSystemd))
+	if got := want.FindAll(recipe, -1); err != nil || len(got) != 2 {
+		t.Errorf("packages that require systemd %d: got %q, %v; want both", doctor.OldestSystemd, got, err)
+	}
+}
+
+// Pages stay short, or nobody finds what a page says: all that are in docs, README.md included, and those for operators.
+>>>>>>> eb39ad7c (systemd: read the stores that versions before 251 do not search)
 // Words are what has a letter or a digit, outside of comments; the bars of tables are none.
 func TestPagesAreShort(t *testing.T) {
 	t.Parallel()

@@ -98,6 +98,7 @@ type units struct {
 	noOrder  bool // systemd does not answer which unit runs this process
 	noVerify bool // prelet-verify.service is not installed
 	noJudge  bool // it is masked
+	version  string
 }
 
 func (u *units) Close() {}
@@ -137,6 +138,8 @@ func (u *units) Reload(context.Context) error {
 	}
 	return nil
 }
+
+func (u *units) Version(context.Context) string { return u.version }
 
 func (u *units) IsRestarting(context.Context, string) (bool, error) { return u.restart, nil }
 

@@ -72,6 +72,7 @@ type Manager interface {
 	activation.Units
 	Start(ctx context.Context, unit string, wait time.Duration) (string, error)
 	IsRestarting(ctx context.Context, unit string) (bool, error)
+	Version(ctx context.Context) string // "" unknown
 	Close()
 }
 

@@ -157,11 +157,18 @@ func (e *Env) Credentials(w Where) systemd.Credentials {
 	own := systemd.NewCredentials(e.Getenv)
 
 	isNode := w.Root == "" && w.Hardware == "" && e.On == nil && systemd.IsRunning()
-	if !isNode || isPreletUnit(systemd.OwnUnit()) {
+	if !isNode {
 		return own
 	}
 
-	return own.OfUnit(ApplyUnit, BootUnit)
+	switch unit := systemd.OwnUnit(); unit {
+	case VerifyUnit:
+		return own
+	case BootUnit, ApplyUnit:
+		return own.InUnit(unit)
+	default:
+		return own.OfUnit(ApplyUnit, BootUnit)
+	}
 }
 
 // folderForDryRuns returns where root makes the private folders of dry runs, which may have secrets: in memory.

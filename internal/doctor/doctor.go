@@ -33,6 +33,7 @@ func (in *Input) checks() (l check.List) {
 	l = append(l, in.checkUnits()...)
 	l.Add("unit", check.Files, in.checkNotified)
 	l.Add("unit", both, in.checkGate)
+	l.Add("systemd", check.Running, in.checkSystemd)
 	l.Add("users", check.Files, in.checkUsers)
 	l.Add("runtime", check.Running, in.checkImages)
 	l.Add("runtime", both, in.checkRuntime)
@@ -66,7 +67,8 @@ type Input struct {
 	Root    bool       // the user may read and write everything
 	Plan    *boot.Plan // made without the token; nil if the site could not be read
 	Kubelet image.Kubelet
-	Systemd bool // is the init of this machine
+	Systemd bool   // is the init of this machine
+	Version string // of that systemd; "" unknown
 	Unit    Unit
 	Gate    string // its file
 	Runtime Runtime

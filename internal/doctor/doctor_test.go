@@ -32,7 +32,7 @@ func waiting() unitfile.Unit {
 // well is a node that lacks nothing.
 func well() Input {
 	return Input{
-		Root: true, Systemd: true,
+		Root: true, Systemd: true, Version: "257.7-1",
 		Plan: &boot.Plan{Site: &lang.Site{}, Facts: &world.Facts{MachineID: p("1")}, Changes: []boot.FileChange{},
 			Kubelet: world.KubeletAns{Joined: true, JoinedWhy: "so", Cgroup: 2, Swap: p(false)}},
 		Kubelet: image.Kubelet{Path: "/usr/bin/kubelet", Version: "v1.36.3"},
@@ -60,6 +60,36 @@ func TestWell(t *testing.T) {
 	for _, c := range new(Input).checks().Names(check.Running) {
 		if c != "detectors" && !slices.Contains(checks, c) {
 			t.Errorf("got no finding of %s, want one", c)
+		}
+	}
+}
+
+// TestSystemdVersions reports what a version lacks, in the form that each systemd gives its version.
+func TestSystemdVersions(t *testing.T) {
+	for version, want := range map[string]string{
+		"": "", "no number": "", "247.3-7+deb11u5": "older|250 251 251 252 254 256", "249.11-0ubuntu3.12": "|250 251 251 252 254 256",
+		"v252": "|254 256", `"255.4-1ubuntu8"`: "|256", "257.7-1": "|",
+	} {
+		in := well()
+		in.Version = version
+		var r []string
+		got := ""
+		for _, f := range Examine(in) {
+			if f.Check != "systemd" {
+				continue
+			}
+			if got == "" {
+				got = "|"
+			}
+			if f.State == check.Warning {
+				got = "older|"
+			}
+			if i := strings.LastIndex(f.Summary, " ("); i > 0 {
+				r = append(r, f.Summary[i+2:i+5])
+			}
+		}
+		if got += strings.Join(r, " "); got != want {
+			t.Errorf("%q: got %q, want %q", version, got, want)
 		}
 	}
 }

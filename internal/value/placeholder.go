@@ -31,11 +31,14 @@ var credentialName = lazy.Regexp(`^[A-Za-z0-9_][A-Za-z0-9._@+-]*$`)
 // maxName is the most bytes of a file name.
 const maxName = 255
 
+// TokenCredential is the credential that the units ask systemd for without a drop-in.
+const TokenCredential = "bootstrap-token"
+
 // CredentialHint returns how to give a credential to prelet's units. A file in the store of systemd may be missing; an
 // absolute path in LoadCredential= may not, and systemd 252 knows no ImportCredential=. The units load bootstrap-token.
 func CredentialHint(name string) string {
 	hint := "Write it to the store of systemd: install -D -m 400 FILE /etc/credstore/" + name
-	if name == "bootstrap-token" {
+	if name == TokenCredential {
 		return hint
 	}
 

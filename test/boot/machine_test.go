@@ -85,7 +85,7 @@ func machineOn(t *testing.T, disk func(m *machine, cache string) error) *machine
 	m.put("/etc/credstore/bootstrap-token", demo.Token+"\n")
 	conf := m.cluster.NodeKubeconfig(nodeName)
 	m.put("/etc/standin/kubelet.conf", string(conf))
-	m.chroot("systemd-sysusers") // as the package does
+	m.command("systemd-sysusers", "--root="+m.Root) // as the package does; that of 247 fails in a chroot without /proc
 	m.chroot("systemctl", "enable", "kubelet.service", "prelet.service", "prelet-verify.service")
 	m.cluster.back()
 	return m
@@ -94,7 +94,13 @@ func machineOn(t *testing.T, disk func(m *machine, cache string) error) *machine
 // chroot runs a command on the disk of a machine that is off.
 func (m *machine) chroot(args ...string) {
 	m.T.Helper()
-	c := exec.CommandContext(m.T.Context(), "chroot", append([]string{m.Root}, args...)...)
+	m.command("chroot", append([]string{m.Root}, args...)...)
+}
+
+// command runs a command of this machine.
+func (m *machine) command(name string, args ...string) {
+	m.T.Helper()
+	c := exec.CommandContext(m.T.Context(), name, args...)
 	if out, err := c.CombinedOutput(); err != nil {
 		m.T.Fatalf("%s: %v\n%s", c, err, out)
 	}

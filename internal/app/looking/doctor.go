@@ -91,6 +91,9 @@ func Doctor(ctx context.Context, e *app.Env, w app.Where) (Examined, error) {
 		o := boot.CheckOptions{Kubelet: in.Kubelet.Version}
 		in.Loaded = append(in.Loaded, boot.Check(n.Site, boot.SampleMachines(), o)...)
 	}
+	if h.Systemd {
+		in.Version = h.Units.Version(ctx)
+	}
 	in.Unit = checkUnit(ctx, h, in.Plan)
 	in.Gate = h.Gate().Path()
 	if trust, isKnown := doctor.FindTrust(in.Plan); isKnown {

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -41,7 +42,7 @@ func unusable(format string, args ...any) error {
 // contain a byte of a credential.
 type Credentials struct {
 	folder string           // "" outside of a unit with credentials
-	unit   *unitCredentials // nil: only those of folder
+	unit   *unitCredentials // that folder does not have; nil: none
 }
 
 // NewCredentials uses the folder of $CREDENTIALS_DIRECTORY, which getenv returns.
@@ -54,6 +55,10 @@ func NewCredentials(getenv func(string) string) Credentials {
 // FIFO, a device, a file that is too long, of another user, or readable by others than its owner and group.
 func (c Credentials) Read(name string) ([]byte, error) {
 	content, err := c.read(name)
+	isName := func(other string) bool { return other == name }
+	if errors.Is(err, fs.ErrNotExist) && c.folder != "" && c.unit.hasStored(isName) {
+		content, err = c.unit.read(name)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("credential %q: %w", name, err)
 	}
@@ -138,6 +143,15 @@ func (c Credentials) Names() ([]string, error) {
 		if value.CheckCredentialName(entry.Name()) == nil {
 			names = append(names, entry.Name())
 		}
+	}
+
+	isOther := func(name string) bool { return !slices.Contains(names, name) }
+	if c.unit.hasStored(isOther) {
+		more, err := c.unit.names()
+		names = append(names, more...)
+		slices.Sort(names)
+
+		return slices.Compact(names), err
 	}
 
 	return names, nil

@@ -289,6 +289,16 @@ func (c *Conn) MayWait(ctx context.Context, name string) (bool, error) {
 	return err == nil && ours.Job == 0, err
 }
 
+// Version returns the version of systemd, such as 249.11-0ubuntu3.12; "" if it does not answer.
+func (c *Conn) Version(ctx context.Context) (version string) {
+	_ = c.call(ctx, "asking for its version", func(_ context.Context, m *dbus.Conn) (err error) {
+		version, err = m.GetManagerProperty("Version")
+		return err
+	})
+
+	return version
+}
+
 // IsRestarting reports whether the job of a unit is a restart: until the unit has stopped, its job is not yet a start.
 func (c *Conn) IsRestarting(ctx context.Context, name string) (isRestarting bool, err error) {
 	err = c.call(ctx, "listing jobs", func(ctx context.Context, m *dbus.Conn) error {

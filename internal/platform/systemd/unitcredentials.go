@@ -32,8 +32,9 @@ func credentialStores() []string {
 	}
 }
 
-// unitCredentials are the credentials that systemd would pass to a unit that it started now. They are read by a process
-// outside of the unit, from the places of systemd.exec(5), which only root may read.
+// unitCredentials are the credentials that systemd would pass to a unit that it started now. They are read from the
+// places of systemd.exec(5), which only root may read: by a process outside of the unit, and by that of the unit itself
+// where systemd does not search the stores.
 type unitCredentials struct {
 	root     string // "" is /; tests pass another one
 	unit     string
@@ -68,6 +69,20 @@ func (c Credentials) OfUnit(unit string, siblings ...string) Credentials {
 		return c
 	}
 
+	c.unit = newUnitCredentials(unit, siblings)
+
+	return c
+}
+
+// InUnit returns the credentials of this process, which unit runs. What systemd did not pass, although a line of the
+// unit names it and a plain store has it, is read from the store: systemd before 251 does not search there.
+func (c Credentials) InUnit(unit string) Credentials {
+	c.unit = newUnitCredentials(unit, nil)
+
+	return c
+}
+
+func newUnitCredentials(unit string, siblings []string) *unitCredentials {
 	lines := sync.OnceValues(func() ([]credentialLine, error) {
 		conn := NewConn()
 		defer conn.Close()
@@ -79,13 +94,12 @@ func (c Credentials) OfUnit(unit string, siblings ...string) Credentials {
 
 		return decodeCredentialLines(properties)
 	})
-	c.unit = &unitCredentials{unit: unit, siblings: siblings, lines: lines}
 
-	return c
+	return &unitCredentials{unit: unit, siblings: siblings, lines: lines}
 }
 
 // decodeCredentialLines returns the lines of a unit's D-Bus properties, by descending priority. Older versions of
-// systemd lack some of them.
+// systemd lack some of them, and before 249 the line of the units that names the bootstrap token.
 func decodeCredentialLines(properties map[string]any) (out []credentialLine, err error) {
 	r := reader{properties: properties}
 
@@ -120,6 +134,9 @@ func decodeCredentialLines(properties map[string]any) (out []credentialLine, err
 				isEncrypted: isEncrypted,
 			})
 		}
+	}
+	if !slices.ContainsFunc(out, func(l credentialLine) bool { return l.matches(value.TokenCredential) }) {
+		out = append(out, credentialLine{name: value.TokenCredential, path: value.TokenCredential})
 	}
 
 	return out, r.err
@@ -231,7 +248,7 @@ func (u *unitCredentials) names() ([]string, error) {
 	var out []string
 	for _, l := range lines {
 		if l.isPattern {
-			out = append(out, u.listMatches(l)...)
+			out = append(out, u.listStored(credentialStores(), l.matches)...)
 		} else if value.CheckCredentialName(l.name) == nil {
 			out = append(out, l.name)
 		}
@@ -241,16 +258,23 @@ func (u *unitCredentials) names() ([]string, error) {
 	return slices.Compact(out), nil
 }
 
-// listMatches returns the names of the credentials in the stores that a pattern matches.
-func (u *unitCredentials) listMatches(l credentialLine) (out []string) {
-	for _, dir := range credentialStores() {
+// listStored returns the names of the credentials in stores that match.
+func (u *unitCredentials) listStored(stores []string, matches func(name string) bool) (out []string) {
+	for _, dir := range stores {
 		entries, _ := os.ReadDir(filepath.Join("/", u.root, dir)) // a store that is missing or closed has none
 		for _, entry := range entries {
-			if l.matches(entry.Name()) && value.CheckCredentialName(entry.Name()) == nil {
+			if matches(entry.Name()) && value.CheckCredentialName(entry.Name()) == nil {
 				out = append(out, entry.Name())
 			}
 		}
 	}
 
 	return out
+}
+
+// hasStored reports whether a plain store has a credential that matches.
+func (u *unitCredentials) hasStored(matches func(name string) bool) bool {
+	plain := []string{"/etc/credstore", "/run/credstore", "/usr/local/lib/credstore", "/usr/lib/credstore"}
+
+	return u != nil && len(u.listStored(plain, matches)) > 0
 }

@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/godbus/dbus/v5"
@@ -99,6 +101,61 @@ func TestUnitCredentials(t *testing.T) {
 	}
 }
 
+// TestCredentialsInUnit reads in the unit what its systemd did not pass to it, from the plain stores and only what a line
+// of the unit names. Systemd is asked for these lines only where a store has more than was passed.
+func TestCredentialsInUnit(t *testing.T) {
+	loaded := credentialLine{name: "bootstrap-token", path: "bootstrap-token"}
+	imported := credentialLine{name: "prelet.var.*", isPattern: true}
+	for _, c := range []struct {
+		systemd string
+		lines   []credentialLine
+		passed  string // names, in the folder of the unit's credentials
+		stored  string // names, in a plain store
+		want    string // names that can be read, and that Names returns
+		asks    bool   // whether the lines are asked for
+	}{
+		{"247", []credentialLine{loaded}, "-", "bootstrap-token other", "bootstrap-token", true},
+		{"249", []credentialLine{loaded}, "", "bootstrap-token prelet.var.zone other", "bootstrap-token", true},
+		{"249, with a drop-in", []credentialLine{loaded, {name: "db", path: "db"}}, "", "db", "db", true},
+		{"249, missing", []credentialLine{loaded}, "", "", "", false},
+		{"249, given by a path", []credentialLine{loaded}, "bootstrap-token", "", "bootstrap-token", false},
+		{"252", []credentialLine{loaded}, "bootstrap-token", "bootstrap-token", "bootstrap-token", false},
+		{"254, and a token of later", []credentialLine{loaded, imported}, "prelet.var.zone",
+			"bootstrap-token prelet.var.zone", "bootstrap-token prelet.var.zone", true},
+	} {
+		root := t.TempDir()
+		for name := range strings.FieldsSeq(c.stored) {
+			writeFile(t, root, "/usr/lib/credstore/"+name, "of "+name)
+		}
+		asked := false
+		in := Credentials{unit: &unitCredentials{root: root, unit: "prelet.service", lines: func() ([]credentialLine, error) {
+			asked = true
+			return c.lines, nil
+		}}}
+		if c.passed != "-" {
+			in.folder = t.TempDir()
+			for name := range strings.FieldsSeq(c.passed) {
+				writeFile(t, in.folder, name, "of "+name)
+			}
+		}
+
+		var got []string
+		names, err := in.Names()
+		for _, name := range []string{"bootstrap-token", "db", "other", "prelet.var.zone"} {
+			content, readErr := in.Read(name)
+			switch {
+			case readErr == nil && string(content) == "of "+name && slices.Contains(names, name):
+				got = append(got, name)
+			case !errors.Is(readErr, fs.ErrNotExist) || errors.Is(readErr, ErrNoCredentials):
+				t.Errorf("%s: %s: got %q, %v; names %q", c.systemd, name, content, readErr, names)
+			}
+		}
+		if strings.Join(got, " ") != c.want || err != nil || asked != c.asks {
+			t.Errorf("%s: got %q, %v, asked %t; want %q, asked %t", c.systemd, got, err, asked, c.want, c.asks)
+		}
+	}
+}
+
 // TestUnitCredentialsDenied reports to a user who is not root that a store cannot be read: the unit may get a value there.
 func TestUnitCredentialsDenied(t *testing.T) {
 	if os.Geteuid() == 0 {
@@ -139,8 +196,9 @@ func TestDecodeCredentialLines(t *testing.T) {
 	}
 
 	none, err := decodeCredentialLines(map[string]any{"LoadState": dbus.MakeVariant("loaded")})
-	if err != nil || len(none) != 0 {
-		t.Errorf("a unit without credentials: got %+v, %v", none, err)
+	want = []credentialLine{{name: "bootstrap-token", path: "bootstrap-token"}}
+	if err != nil || !reflect.DeepEqual(none, want) {
+		t.Errorf("systemd 247, which drops the line of the token: got %+v, %v; want %+v", none, err, want)
 	}
 	_, err = decodeCredentialLines(map[string]any{"LoadCredential": "x"})
 	if err == nil {

@@ -321,9 +321,6 @@ func TestShelves(t *testing.T) {
 	}
 }
 
-<<<<<<< HEAD
-// TestPagesAreShort limits the words of the pages in docs with README.md, and of those for operators.
-=======
 // The page of systemd's versions has the table that doctor reports from, and the packages require its oldest version.
 func TestSystemdTable(t *testing.T) {
 	t.Parallel()
@@ -343,8 +340,7 @@ func TestSystemdTable(t *testing.T) {
 	}
 }
 
-// Pages stay short, or nobody finds what a page says: all that are in docs, README.md included, and those for operators.
->>>>>>> eb39ad7c (systemd: read the stores that versions before 251 do not search)
+// TestPagesAreShort limits the words of the pages in docs with README.md, and of those for operators.
 // Words are what has a letter or a digit, outside of comments; the bars of tables are none.
 func TestPagesAreShort(t *testing.T) {
 	t.Parallel()

@@ -36,7 +36,8 @@ func (in *Input) checkSystemd(r *check.Recorder) {
 		return
 	}
 	if version < OldestSystemd {
-		r.Warn(fmt.Sprintf("systemd %d is older than %d", version, OldestSystemd), "no test shows that prelet works", "")
+		text := fmt.Sprintf("systemd %d is older than %d", version, OldestSystemd)
+		r.Warn(text, "no test shows that prelet works", "")
 	}
 
 	for _, u := range ListSystemdUses() {

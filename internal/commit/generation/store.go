@@ -365,6 +365,9 @@ func (s *Store) openGens() error {
 
 // Close releases the lock and closes everything. The store cannot be used afterwards.
 func (s *Store) Close() error {
+	if s.locked && s.dir != nil {
+		_ = unix.Flock(s.dir.fd, unix.LOCK_UN) // a child between fork and exec still has the descriptor
+	}
 	s.releaseOlder()
 	for _, f := range []*folder{s.gens, s.dir} {
 		if f != nil {
@@ -394,6 +397,7 @@ func (s *Store) Unlock() error {
 func (s *Store) releaseOlder() {
 	s.locked = false
 	if s.older != nil {
+		_ = unix.Flock(int(s.older.Fd()), unix.LOCK_UN)
 		_ = s.older.Close()
 		s.older = nil
 	}

@@ -167,7 +167,7 @@ func (w *walker) explainEntry(i Item) (x Explanation, known bool) {
 // findEntries returns the entries that an item's name means. That of a taint is KEY, KEY:EFFECT or KEY=VALUE:EFFECT.
 func (w *walker) findEntries(i Item) []entry {
 	return slices.DeleteFunc(listEntries(w.plan), func(e entry) bool {
-		isTaint := i.Kind == Taint && (i.String() == e.address || i.Name == e.value)
+		isTaint := e.Kind == Taint && (i.String() == e.address || i == Item{Taint, e.value.(string)})
 
 		return e.Item != i && !isTaint
 	})

@@ -107,5 +107,20 @@ func TestTaintOfSeveral(t *testing.T) {
 	); x.Value != `"a=z:NoExecute"` ||
 		strings.Contains(text(t, x), "cpu.vendor") {
 		t.Errorf("got\n%s\nwant a:NoExecute only", text(t, x))
+	}}
+
+// TestTaintIsNoOtherValue checks that a label, a flag or a field whose value is the name of a taint is not taken for it.
+func TestTaintIsNoOtherValue(t *testing.T) {
+	p := sitePlan(t, `
+stage "label" "x" { labels = { role = "edge" } }
+stage "taint" "x" { taints = ["edge=true:NoSchedule"] }
+override {
+  stage "write" "kubelet" {
+    kubelet_flags { flags = { hostname-override = "edge" } }
+    kubelet_config { patch = { clusterDomain = "edge" } }
+  }
+}`)
+	if x := explained(t, p, "taint/edge"); x.Value != `"edge=true:NoSchedule"` || len(x.Origins) != 1 {
+		t.Errorf("got %s with %d origins, want only edge=true:NoSchedule:\n%s", x.Value, len(x.Origins), text(t, x))
 	}
 }

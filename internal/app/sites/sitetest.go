@@ -148,7 +148,8 @@ func (s *suite) checkSnapshots() {
 	}
 }
 
-// listTestFiles returns the test files that paths mean: a file, or those of a folder and of its folder tests.
+// listTestFiles returns the test files that paths mean, each once: a file, or those of a folder and of its folder
+// tests.
 func listTestFiles(paths []string) ([]string, error) {
 	if len(paths) == 0 {
 		paths = []string{"."}
@@ -175,7 +176,15 @@ func listTestFiles(paths []string) ([]string, error) {
 		}
 		out = append(out, found...)
 	}
-	return out, nil
+
+	known := map[string]bool{} // a layer may be the folder of the repository's file
+	return slices.DeleteFunc(out, func(name string) bool {
+		abs, err := filepath.Abs(name)
+		isKnown := err == nil && known[abs]
+		known[abs] = true
+
+		return isKnown
+	}), nil
 }
 
 // withTests returns the folders of a repository that have tests: its own, and the layers.

@@ -14,6 +14,7 @@ import (
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/insight/compare"
 	"github.com/prelet/prelet/internal/insight/explain"
+	"github.com/prelet/prelet/internal/insight/fleet"
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/origin"
@@ -243,7 +244,14 @@ func (s Style) headed(word, text string) string {
 	return joinLines("", "", lines)
 }
 
-// countChanges returns the numbers of files by action.
+// countItems returns how many labels and taints a plan changes on the disk; "" for none.
+func countItems(p *boot.Plan) string {
+	return countKinds(slices.DeleteFunc(fleet.ListChanges(p), func(c compare.Change) bool {
+		return c.Kind != "label" && c.Kind != "taint"
+	}))
+}
+
+// countChanges returns the numbers of files by action; "" for none.
 func countChanges(changes []boot.FileChange) string {
 	count := map[string]int{}
 	for _, c := range changes {
@@ -262,35 +270,29 @@ func countChanges(changes []boot.FileChange) string {
 		{"restore", "to put back"},
 		{"unknown", "that cannot be compared"},
 	} {
-		if n := count[action[0]]; n > 0 {
-			parts = append(parts, fmt.Sprint(n, " ", action[1]))
+		number := count[action[0]]
+		switch {
+		case number > 0 && parts == nil:
+			parts = append(parts, Count(number, "file")+" "+action[1])
+		case number > 0:
+			parts = append(parts, fmt.Sprint(number, " ", action[1]))
 		}
 	}
 
 	return strings.Join(parts, ", ")
 }
 
-// countUnits returns the numbers and the names of units by what happens to them; "" for none.
-func countUnits(p *boot.Plan) string {
-	names := map[string][]string{}
+// describeUnits returns what happens to units, in this order; "" for none.
+func describeUnits(p *boot.Plan) string {
+	verbs := map[string]string{"create": "creates entries", "reload": "reloads", "restart": "restarts"}
+	var parts []string
 	for _, u := range p.Units {
 		if len(u.Because) > 0 {
-			names[u.Action] = append(names[u.Action], u.Unit.Unit)
+			parts = append(parts, u.Unit.Unit+" "+verbs[u.Action])
 		}
 	}
 	if p.Restart.Needed { // the last one
-		names["restart"] = append(names["restart"], p.Restart.Unit)
-	}
-
-	var parts []string
-	for _, action := range [][2]string{
-		{"create", "that creates entries"},
-		{"reload", "to reload"},
-		{"restart", "to restart"},
-	} {
-		if units := names[action[0]]; len(units) > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s (%s)", len(units), action[1], strings.Join(units, ", ")))
-		}
+		parts = append(parts, p.Restart.Unit+" restarts")
 	}
 
 	return strings.Join(parts, ", ")

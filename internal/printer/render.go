@@ -70,9 +70,11 @@ var parts = sync.OnceValue(func() *template.Template {
 		"join":         func(list []string) string { return strings.Join(list, ", ") },
 		"kinds":        countKinds,
 		"name":         nameMachine,
+		"numbers":      countItems,
 		"of":           ofCount,
 		"secrets":      value.Text.Secrets,
-		"units":        countUnits,
+		"semicolons":   func(parts ...string) string { return joinParts("; ", parts...) },
+		"units":        describeUnits,
 		"upper":        origin.Capitalize,
 	}
 

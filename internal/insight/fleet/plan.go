@@ -12,8 +12,7 @@ import (
 )
 
 // NewEffect returns the changes of a plan on the disk of the machine of a recording or, where old is not nil, relative
-// to that plan of an older site over the same recording: then the disk does not count, so whether the kubelet is
-// restarted is not known.
+// to that plan of an older site over the same recording: then the disk does not count.
 func NewEffect(source string, old, planned *boot.Plan, r *world.Recording) Effect {
 	own := newNames(planned, r)
 	e := Effect{Machine: Machine{Source: source, Node: planned.NodeName()}}
@@ -21,16 +20,16 @@ func NewEffect(source string, old, planned *boot.Plan, r *world.Recording) Effec
 	isDegraded := len(planned.Degraded) > 0
 	if old == nil {
 		e.Restarts = count(planned.Restart.Needed)
-		for _, c := range planned.Changes {
-			if c.Changes() {
-				e.Changes = append(e.Changes, listFileChanges(planned, c)...)
-			}
-		}
+		e.Changes = ListChanges(planned)
 	} else {
 		before := listMessages(old.Diagnostics, own)
 		e.Changes = listCodes(before).Diff(listCodes(e.Messages))
 		if origin.Code(old.Diagnostics) == "" && planned.Complete {
-			e.Changes = append(e.Changes, compare.Changes(compare.PlanState(old), compare.PlanState(planned))...)
+			changes := compare.Changes(compare.PlanState(old), compare.PlanState(planned))
+			e.Restarts = count(slices.ContainsFunc(changes, func(c compare.Change) bool {
+				return notifiesKubelet(planned, c) || notifiesKubelet(old, c)
+			}))
+			e.Changes = append(e.Changes, changes...)
 		}
 		e.Messages = slices.DeleteFunc(e.Messages, func(m Message) bool {
 			isKnown := slices.ContainsFunc(before, func(b Message) bool { return b.Code == m.Code })
@@ -43,6 +42,24 @@ func NewEffect(source string, old, planned *boot.Plan, r *world.Recording) Effec
 	e.finish(planned, own)
 
 	return e
+}
+
+// ListChanges returns the changes of a plan on the disk.
+func ListChanges(p *boot.Plan) (out []compare.Change) {
+	for _, c := range p.Changes {
+		if c.Changes() {
+			out = append(out, listFileChanges(p, c)...)
+		}
+	}
+
+	return out
+}
+
+// notifiesKubelet reports whether a plan has the file of a change, for which the kubelet is restarted.
+func notifiesKubelet(p *boot.Plan, c compare.Change) bool {
+	return slices.ContainsFunc(p.Changes, func(f boot.FileChange) bool {
+		return c.Kind == "file" && f.File.Path == c.Name && slices.Contains(f.Notifies, p.Restart.Unit)
+	})
 }
 
 func listCodes(all []Message) compare.Items {

@@ -17,11 +17,11 @@ func (a *cli) doctor() *cobra.Command {
 		GroupID: "node",
 		Args:    refuseArguments,
 		Short:   "Check whether this node can boot with its site",
-		Long: `Checks the kubelet, its unit and the gate, the runtime, cgroups and swap,
-the clock, credentials, the site and what the kubelet would reject in it,
-the cluster and its trust, free space and permissions on the disk,
-the node's identity, the state of earlier runs, and detectors.
-Each finding has a problem, its cause and the next step.
+		Long: `Makes the checks of a run that changes nothing, and those of an image: the kubelet,
+its unit and the gate, the runtime, the kernel, cgroups and swap, credentials,
+the site and what the kubelet would reject in it, the cluster and its trust,
+free space and permissions on the disk, the node's identity,
+the state of earlier runs, and detectors. Each finding has a problem, its cause and the next step.
 
 It changes nothing and sends no bootstrap token.
 Without root it works too, and lists what it could not check.
@@ -30,8 +30,8 @@ so that the next boot does not have to.
 
 With --root it checks the root folder of an image that does not run: the site on
 sample machines, the kubelet, whether units are enabled and the gate is in place,
-the users of detectors, the configured runtime, permissions, and what an image
-must not contain. Of the image it starts the kubelet only, confined, if that runs
+the users of detectors, the configured runtime, the kernels, permissions, and what
+an image must not contain. Of the image it starts the kubelet only, confined, if that runs
 here: else name its version by --kubelet-version. Checks that need a running
 machine are skipped.
 

@@ -203,13 +203,21 @@ func joinSome(items []string) string {
 // newerSummary begins the first line of the message about a kubelet that is newer than the tables.
 const newerSummary = "prelet knows kubelets to"
 
-// describeNewer reports a kubelet that is newer than the tables, with what only they refuse or do not know, and one of
-// a version that was not out when the tables were made.
+// describeNewer reports a kubelet that is newer than the tables, with what only they refuse or do not know, one of a
+// version that was not out when the tables were made, and one that is older than they are.
 func (j ruleCheck) describeNewer(version string, items []string) {
-	minor, _ := known.Minor(version)
+	minor, isVersion := known.Minor(version)
+	oldest, _ := known.Range()
 	summary := newerSummary + " " + known.Describe(known.Newest())
 	at := j.findFileRange(configPurpose)
 	switch {
+	case isVersion && minor < oldest:
+		j.Note(
+			fault.KubeletFlag, at, "prelet knows kubelets from "+known.Version(oldest),
+			"The kubelet is %s, and is checked as that version.", strings.TrimPrefix(version, "v"),
+		)
+
+		return
 	case !known.IsNewer(version) && known.Prerelease(minor) == "":
 		return
 	case !known.IsNewer(version):

@@ -52,6 +52,7 @@ stage "label" "old" { labels = { "example.com/a" = "b" } }
 		{"v2.0.0", "maxPod = 3", "", fault.KubeletFlag, hcl.DiagWarning, 4, "The kubelet is 2.0.0, and may accept what"},
 		{"v0.0.0-master+abc", "maxPod = 3", "", fault.KubeletFlag, hcl.DiagWarning, 4, "The kubelet is 0.0.0-master+abc"},
 		{"v0.0.0-master+abc", "", "", fault.KubeletFlag, hcl.DiagWarning, 4, "What only that version has is not checked"},
+		{"v1.11.0", "", "", fault.KubeletFlag, hcl.DiagWarning, 4, "The kubelet is 1.11.0, and is checked as that version"},
 		{"", "", `nosuch = "1"`, fault.KubeletFlag, hcl.DiagError, 10, "no kubelet from 1.20 to 1.37 has it"},
 		{"1.30", "failCgroupV1 = false", "", fault.ConfigInvalid, hcl.DiagError, 6,
 			"is a field since 1.31, and the kubelet is 1.30"},

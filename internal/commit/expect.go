@@ -96,9 +96,9 @@ func resolvePaths(p *boot.Plan, config map[string]any) map[string]any {
 	return kubelet.ResolvePaths(config, p.Node.Config, path.Dir(file))
 }
 
-// ServingFolder returns the folder of the kubelet's certificates if the planned kubelet requests the certificate of its
+// servingFolder returns the folder of the kubelet's certificates if the planned kubelet requests the certificate of its
 // API from the cluster, and "" otherwise. Source: pkg/kubelet/kubelet.go, NewMainKubelet.
-func ServingFolder(p *boot.Plan) string {
+func servingFolder(p *boot.Plan) string {
 	gates, _ := p.Node.Effective["featureGates"].(map[string]any)
 	if p.Node.Effective["serverTLSBootstrap"] != true || gates["RotateKubeletServerCertificate"] == false {
 		return ""

@@ -22,7 +22,7 @@ func addNodeObject(o ProposalInput, spec *activation.Spec) {
 		spec.Configz = buildLoggedConfig(o.Plan)
 	}
 
-	spec.Serving = ServingFolder(o.Plan)
+	spec.Serving = servingFolder(o.Plan)
 
 	spec.Labels = map[string]string{}
 	for _, l := range o.Plan.Node.Labels {

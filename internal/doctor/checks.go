@@ -1,11 +1,9 @@
 package doctor
 
 import (
+	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/prelet/prelet/internal/boot"
@@ -24,8 +22,6 @@ const lookedFor = "it is looked for where its unit starts it, and in /usr/bin, /
 // checkKubelet checks the kubelet. The plan checks its flags.
 func (in *Input) checkKubelet(r *check.Recorder) {
 	k := in.Kubelet
-	oldest, newest := known.Range()
-	minor, isVersion := known.Minor(k.Version)
 	switch {
 	case k.Path == "":
 		r.Problem("no kubelet was found", lookedFor, "install it in the image")
@@ -47,23 +43,6 @@ func (in *Input) checkKubelet(r *check.Recorder) {
 			k.Path+" is "+in.Image.Reported+", and --kubelet or --kubelet-version is "+k.Version,
 			"the site would be judged for another kubelet",
 			"leave that out, or install that kubelet in the image",
-		)
-	case known.IsNewer(k.Version):
-		how := " is newer than what this prelet knows"
-		if !isVersion {
-			how = fmt.Sprintf(" is not a version that this prelet knows: it knows 1.%d to 1.%d", oldest, newest)
-		}
-		r.Warn(
-			k.Version+how,
-			"its flags are asked of the binary; fields and feature gates are checked as those of "+
-				known.Describe(known.Newest()),
-			"use a prelet that knows it",
-		)
-	case minor < oldest:
-		r.Warn(
-			k.Version+" is older than what this prelet knows",
-			fmt.Sprintf("it is checked as 1.%d", oldest),
-			"",
 		)
 	}
 	r.Fine(k.Version + ", " + k.Path)
@@ -145,19 +124,20 @@ func (in *Input) checkGate(r *check.Recorder) {
 	r.Fine(summary)
 }
 
+// checkRuntime reports the container runtime that the plan has found, and whether it answered.
 func (in *Input) checkRuntime(r *check.Recorder) {
-	runtime := in.Runtime
-	driver := ""
-	if runtime.Driver != "" {
-		driver = ", cgroup driver " + runtime.Driver
+	var runtime world.RuntimeAns
+	switch p := in.Plan; {
+	case in.Image != nil:
+		runtime.Endpoint = in.Image.Runtime
+	case p == nil:
+		r.Unread("the container runtime was not looked for", "the site cannot be read", "")
+		return
+	case p.Kubelet.Runtime != nil:
+		runtime = *p.Kubelet.Runtime
 	}
+
 	switch {
-	case runtime.Endpoint == "" && in.Image == nil && (in.Plan == nil || in.Plan.Facts == nil):
-		r.Unread(
-			"the container runtime was not looked for",
-			"the site has no detect-hw, or cannot be read",
-			"",
-		)
 	case runtime.Endpoint == "":
 		r.Warn(
 			"no container runtime is known",
@@ -166,54 +146,20 @@ func (in *Input) checkRuntime(r *check.Recorder) {
 		)
 	case in.Image != nil:
 		r.Fine("the image configures " + runtime.Endpoint)
-	case runtime.Err != nil:
+	case runtime.Version == "" && !in.Root:
+		r.Unread("whether the container runtime answers at "+runtime.Endpoint, "", "run it as root")
+	case runtime.Version == "":
 		r.Warn(
-			fmt.Sprintf("the container runtime does not answer at %s", runtime.Endpoint),
-			runtime.Err.Error(),
+			"the container runtime does not answer at "+runtime.Endpoint,
+			"a kubelet does not start without it",
 			"systemctl status containerd (or crio)",
 		)
 	default:
-		r.Fine(runtime.Endpoint + " answers" + driver)
-	}
-}
-
-// maxShownImages is the highest number of images in a result.
-const maxShownImages = 5
-
-// checkImages reports images of the runtime that pods get only from their registry, by the reason.
-func (in *Input) checkImages(r *check.Recorder) {
-	images := in.Images
-	if images.Policy == "" {
-		return
-	}
-	if images.Err != nil {
-		r.Unread(
-			"whether the kubelet lets pods use preloaded images",
-			images.Err.Error(),
-			"run it as root, while the runtime runs",
-		)
-		return
-	}
-
-	remedy := "name the images in preloadedImagesVerificationAllowlist, in patch of kubelet_config"
-	if images.Policy == "AlwaysVerify" { // a list would be refused
-		remedy = "choose another imagePullCredentialsVerificationPolicy in patch of kubelet_config"
-	}
-	byReason := map[string][]string{}
-	for _, image := range images.Refused {
-		byReason[image.Why] = append(byReason[image.Why], image.Name)
-	}
-	for _, why := range slices.Sorted(maps.Keys(byReason)) {
-		names := byReason[why]
-		shown := strings.Join(names[:min(len(names), maxShownImages)], ", ")
-		if len(names) > maxShownImages {
-			shown += fmt.Sprintf(" and %d more", len(names)-maxShownImages)
+		driver := ""
+		if known := cmp.Or(runtime.Reported, runtime.Driver); known != "" {
+			driver = ", cgroup driver " + known
 		}
-		r.Warn(
-			"pods without pull credentials get these images only from their registry: "+shown,
-			why+", so offline, or with imagePullPolicy Never, such a pod does not start although the image is there",
-			"remove a record that a golden image has brought along (while the kubelet is stopped), or "+remedy,
-		)
+		r.Fine(runtime.Endpoint + " answers" + driver)
 	}
 }
 
@@ -233,19 +179,6 @@ func (in *Input) checkMachine(r *check.Recorder) {
 	}
 
 	r.Fine(fmt.Sprintf("cgroup v%d", k.Cgroup) + swap)
-}
-
-func (in *Input) checkClock(r *check.Recorder) {
-	if err := in.Clock; err != nil {
-		r.Warn(
-			"the clock is not set",
-			"certificates are checked against it: a run waits for it, and fails with 21 if it stays wrong "+
-				"("+err.Error()+")",
-			"set up systemd-timesyncd or chrony, and look at timedatectl",
-		)
-	}
-
-	r.Fine("it is set")
 }
 
 func (in *Input) checkCredentials(r *check.Recorder) {
@@ -274,7 +207,7 @@ func (in *Input) checkCluster(r *check.Recorder) {
 		return
 	}
 
-	t, hasAnswered := FindTrust(p)
+	t, hasAnswered := findTrust(p)
 	switch {
 	case hasAnswered:
 		by := strings.ReplaceAll(t.VerifiedBy, "_", " ")
@@ -287,8 +220,8 @@ func (in *Input) checkCluster(r *check.Recorder) {
 	}
 }
 
-// FindTrust returns the verified identity of the cluster on a plan's tape.
-func FindTrust(p *boot.Plan) (t world.TrustAns, ok bool) {
+// findTrust returns the verified identity of the cluster on a plan's tape.
+func findTrust(p *boot.Plan) (t world.TrustAns, ok bool) {
 	if p == nil || p.Tape == nil {
 		return t, false
 	}
@@ -321,13 +254,6 @@ func (in *Input) checkIdentity(r *check.Recorder) {
 	if p == nil {
 		return
 	}
-	if p.Facts != nil && p.Facts.MachineID == nil {
-		r.Warn(
-			"the machine has no id",
-			"prelet recognises a copied disk by it",
-			"systemd-machine-id-setup; an image has an empty /etc/machine-id, so that each boot makes its own",
-		)
-	}
 	switch id := p.Kubelet.Identity; {
 	case !r.IsFine():
 	case p.Kubelet.Joined:
@@ -340,25 +266,6 @@ func (in *Input) checkIdentity(r *check.Recorder) {
 		)
 	default:
 		r.Fine("the node has not joined yet: " + p.Kubelet.JoinedWhy)
-	}
-}
-
-// checkServing reports a kubelet whose API has no certificate.
-func (in *Input) checkServing(r *check.Recorder) {
-	err := in.Serving
-	var unknown interface{ Unknown() bool }
-	switch {
-	case err == nil:
-	case errors.As(err, &unknown) && unknown.Unknown():
-		r.Unread("whether the kubelet gets a serving certificate", err.Error(), "")
-	default:
-		r.Add(check.Result{
-			State:   check.Warning,
-			Summary: "the kubelet has no certificate for its API",
-			Why:     err.Error(),
-			Do:      "prelet explain code/" + string(fault.ServingCertificate),
-			Code:    fault.ServingCertificate,
-		})
 	}
 }
 

@@ -1,9 +1,9 @@
 // Package doctor checks whether a node is fit for a boot with its site, and whether an image that does not run may be
-// sealed, by one list of checks. Its caller collects the input, except for the runtime's images and the lookup of the
-// node's name. Of an image it reads files; it has no side effects.
+// sealed, by one list of checks: those that a run makes, and those of an image. Its caller collects the input. Of an
+// image it reads files; it has no side effects.
 //
-// Those about the kubelet's unit and about the files that are written are the checks of a run before it commits. They
-// are defined by the packages activation and generation.
+// A run makes its checks while it plans, and doctor shows what the plan has found. Those about the kubelet's unit and
+// about the files that are written are made before it commits, and defined by the packages activation and generation.
 package doctor
 
 import (
@@ -23,31 +23,27 @@ import (
 )
 
 // checks returns all checks, in the order of the report. The commands doctor and seal run those that need what they
-// have. The results of a name count in its later checks.
+// have. The results of a name count in its later checks. A check that needs a running machine reads what a run has
+// read, and asks nothing itself.
 func (in *Input) checks() (l check.List) {
 	const both = check.Running | check.Files
 
 	l.Add("site", both, in.checkSite)
-	l.Add("kubelet", check.Running, in.checkSkew)
 	l.Add("kubelet", both, in.checkKubelet)
 	l = append(l, in.checkUnits()...)
 	l.Add("unit", check.Files, in.checkNotified)
 	l.Add("unit", both, in.checkGate)
 	l.Add("systemd", check.Running, in.checkSystemd)
 	l.Add("users", check.Files, in.checkUsers)
-	l.Add("runtime", check.Running, in.checkImages)
 	l.Add("runtime", both, in.checkRuntime)
 	l.Add("permissions", check.Files, in.checkPermissions)
-	l.Add("machine", check.Running, in.checkName)
-	l.Add("machine", check.Running, in.checkKernel)
 	l.Add("machine", check.Running, in.checkMachine)
+	l.Add("kernel", both, in.checkKernels)
 	l.Add("hardware", check.Running, in.checkHardware)
-	l.Add("clock", check.Running, in.checkClock)
 	l.Add("credentials", check.Running, in.checkCredentials)
 	l.Add("cluster", check.Running, in.checkCluster)
 	l = append(l, in.Files...)
 	l.Add("disk", check.Running, in.checkDisk)
-	l.Add("identity", check.Running, in.checkServing)
 	l.Add("identity", check.Running, in.checkIdentity)
 	l.Add("identity", check.Leftovers, in.listLeftovers("the image has none"))
 	l.Add("secrets", check.Leftovers, in.listLeftovers("the image has none that prelet knows of"))
@@ -71,17 +67,11 @@ type Input struct {
 	Version string // of that systemd; "" unknown
 	Unit    Unit
 	Gate    string // its file
-	Runtime Runtime
-	Clock   error // nil: it is set
 	Secrets []Secret
 	Files   check.List // of a run, about the files that it writes
 	Kept    Kept
-	Images  Images
-	Serving error // why the kubelet has no certificate for its API; nil: it has one, or requests none
 
-	Server string          // the version of the API server; "" unknown
-	Name   error           // why the node's name does not resolve; nil: it does, or is not known
-	Kernel map[string]bool // the options that the kernel was built with; nil unknown
+	Kernels map[string]map[string]bool // the options that kernels were built with, by release
 }
 
 // Unit is a unit that a boot needs.
@@ -89,13 +79,6 @@ type Unit struct {
 	unitfile.Unit
 
 	Err error // of asking systemd, or of reading its files
-}
-
-// Runtime is the container runtime's socket.
-type Runtime struct {
-	Endpoint string // "" unknown
-	Driver   string // of its cgroups; "" unknown
-	Err      error  // of connecting
 }
 
 // Secret is a credential that the site names.
@@ -122,8 +105,8 @@ func Examine(in Input) []check.Result {
 	if in.Image != nil {
 		has = check.Files | check.Leftovers
 		in.Kubelet = in.Image.Kubelet
-		in.Runtime.Endpoint = in.Image.Runtime
 		in.Gate = unitfile.Gate
+		in.Kernels = in.Image.Kernels
 	}
 
 	return in.checks().Run(has)

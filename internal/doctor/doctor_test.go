@@ -33,14 +33,15 @@ func waiting() unitfile.Unit {
 func well() Input {
 	return Input{
 		Root: true, Systemd: true, Version: "257.7-1",
-		Plan: &boot.Plan{Site: &lang.Site{}, Facts: &world.Facts{MachineID: p("1")}, Changes: []boot.FileChange{},
-			Kubelet: world.KubeletAns{Joined: true, JoinedWhy: "so", Cgroup: 2, Swap: p(false)}},
+		Plan: &boot.Plan{Site: &lang.Site{}, Facts: &world.Facts{}, Changes: []boot.FileChange{},
+			Kubelet: world.KubeletAns{Joined: true, JoinedWhy: "so", Cgroup: 2, Swap: p(false),
+				Runtime: &world.RuntimeAns{Endpoint: "unix:///run/x.sock", Version: "2.2.0", Driver: "systemd"}}},
 		Kubelet: image.Kubelet{Path: "/usr/bin/kubelet", Version: "v1.36.3"},
 		Unit:    Unit{Unit: waiting()},
 		Gate:    unitfile.Gate,
-		Runtime: Runtime{Endpoint: "unix:///run/x.sock", Driver: "systemd"},
 		Secrets: []Secret{{Name: "token", Needed: true}},
 		Kept:    Kept{Current: 3},
+		Kernels: map[string]map[string]bool{"6.12.1": kernelWith(wellKernel)},
 		Files:   check.List{{Name: "disk", Needs: check.Root, Run: func(*check.Recorder) {}}},
 	}
 }
@@ -94,11 +95,6 @@ func TestSystemdVersions(t *testing.T) {
 	}
 }
 
-// away is an error of a request that was not answered.
-type away struct{ error }
-
-func (away) Unknown() bool { return true }
-
 // checkFile returns the checks of a run that writes a file.
 func checkFile(path string) check.List {
 	store, err := generation.OpenReadOnly(generation.StoreConfig{Dir: "/none/prelet"})
@@ -125,11 +121,6 @@ func TestIll(t *testing.T) {
 	}{
 		{"no kubelet", func(i *Input) { i.Kubelet = image.Kubelet{} }, "kubelet", check.Problem, "no kubelet was found"},
 		{"a kubelet that says nothing", func(i *Input) { i.Kubelet.Version = "" }, "kubelet", check.Problem, "does not report its version"},
-		{"a new kubelet", func(i *Input) { i.Kubelet.Version = "v1.99.0" }, "kubelet", check.Warning, "newer than"},
-		{"an old kubelet", func(i *Input) { i.Kubelet.Version = "v1.11.0" }, "kubelet", check.Warning, "older than"},
-		{"a kubelet that is newer than the API server", func(i *Input) { i.Server = "v1.35.9" }, "kubelet", check.Warning, "newer than the API server"},
-		{"a kubelet that is too old for the API server", func(i *Input) { i.Server = "v1.40.0-rc.0" }, "kubelet", check.Warning, "more than 3 minor versions older"},
-		{"a name that does not resolve", func(i *Input) { i.Name = broken }, "machine", check.Warning, "does not resolve"},
 		{"no systemd", func(i *Input) { i.Systemd = false }, "unit", check.Unread, "cannot be checked"},
 		{"no D-Bus", func(i *Input) { i.Unit.Err = broken }, "unit", check.Unread, "from systemd"},
 		{"masked", func(i *Input) { i.Unit.Load = "masked" }, "unit", check.Problem, "is masked"},
@@ -138,22 +129,10 @@ func TestIll(t *testing.T) {
 		{"no gate", func(i *Input) { i.Unit.EnvironmentFiles = nil }, "unit", check.Problem, "without waiting for prelet"},
 		{"a unit that nobody may start", func(i *Input) { i.Unit.NoStart = true }, "unit", check.Problem, "systemd refuses to start"},
 		{"disabled", func(i *Input) { i.Unit.File = "disabled" }, "unit", check.Warning, "is not enabled"},
-		{"no runtime", func(i *Input) { i.Runtime = Runtime{} }, "runtime", check.Warning, "no container runtime"},
-		{"a runtime that is away", func(i *Input) { i.Runtime.Err = broken }, "runtime", check.Warning, "does not answer"},
-		{"a preloaded image", func(i *Input) {
-			i.Images = Images{Policy: "AlwaysVerify", Refused: []Image{{"r.example.com/a:1", "because"}}}
-		}, "runtime", check.Warning, "r.example.com/a:1"},
-		{"records of images that this user may not read", func(i *Input) {
-			i.Images = Images{Policy: "AlwaysVerify", Err: broken}
-		}, "runtime", check.Unread, "preloaded images"},
-		{"many preloaded images", func(i *Input) {
-			i.Images = Images{Policy: "AlwaysVerify"}
-			for n := range 7 {
-				i.Images.Refused = append(i.Images.Refused, Image{string(rune('a' + n)), "because"})
-			}
-		}, "runtime", check.Warning, "a, b, c, d, e and 2 more"},
-		{"no facts", func(i *Input) { i.Plan.Facts, i.Runtime = nil, Runtime{} }, "runtime", check.Unread, "not looked for"},
-		{"the clock", func(i *Input) { i.Clock = broken }, "clock", check.Warning, "not set"},
+		{"no runtime", func(i *Input) { i.Plan.Kubelet.Runtime = nil }, "runtime", check.Warning, "no container runtime"},
+		{"a runtime that is away", func(i *Input) { i.Plan.Kubelet.Runtime.Version = "" }, "runtime", check.Warning, "does not answer"},
+		{"a runtime that this user may not ask", func(i *Input) { i.Root, i.Plan.Kubelet.Runtime.Version = false, "" }, "runtime", check.Unread, "whether the container runtime"},
+		{"no plan", func(i *Input) { i.Plan = nil }, "runtime", check.Unread, "not looked for"},
 		{"a credential", func(i *Input) { i.Secrets[0].Err = broken }, "credentials", check.Problem, "token cannot be read"},
 		{"a credential that this user may not see", func(i *Input) { i.Secrets[0].Err, i.Root = broken, false }, "credentials", check.Unread, "token"},
 		{"a folder that is a file", func(i *Input) { i.Files = checkFile("/dev/null/x") }, "disk", check.Problem, "not a directory"},
@@ -161,9 +140,6 @@ func TestIll(t *testing.T) {
 		{"not root", func(i *Input) { i.Root = false }, "disk", check.Unread, "whether the files"},
 		{"a state folder that cannot be read", func(i *Input) { i.Files = nil }, "disk", check.Unread, "whether the files"},
 		{"a plan that failed", func(i *Input) { i.Plan.Changes = nil }, "disk", check.Unread, "whether the files"},
-		{"no serving certificate", func(i *Input) { i.Serving = broken }, "identity", check.Warning, "no certificate for its API"},
-		{"a serving certificate of a cluster that is away", func(i *Input) { i.Serving = away{broken} }, "identity", check.Unread, "serving certificate"},
-		{"no machine id", func(i *Input) { i.Plan.Facts.MachineID = nil }, "identity", check.Warning, "no id"},
 		{"an expired identity", func(i *Input) { i.Plan.Kubelet.Joined, i.Plan.Kubelet.Identity = false, &world.IdentityAns{} }, "identity", check.Warning, "has not joined"},
 		{"a generation of a newer prelet", func(i *Input) { i.Kept.Newer = broken }, "state", check.Warning, "a newer prelet"},
 		{"a journal that cannot be read", func(i *Input) { i.Kept.Err = broken }, "state", check.Problem, "cannot be read"},
@@ -232,7 +208,8 @@ func TestLeftOut(t *testing.T) {
 // The worst of a check comes first, and the checks in their order.
 func TestOrder(t *testing.T) {
 	in := well()
-	in.Kubelet.Version, in.Server = "v1.99.0", "v1.35.0"
+	in.Kubelet.Version = ""
+	in.Plan.Kubelet.Runtime = nil
 	in.Unit.Load = "masked"
 	in.Kept.Newer = errors.New("x")
 

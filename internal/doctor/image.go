@@ -27,6 +27,7 @@ type ImageInput struct {
 	Unit      string // the kubelet's
 	Runtime   string // the endpoint that the image configures; "" for none
 	Detectors []detector.Row
+	Kernels   map[string]map[string]bool // see Input
 	Found     image.Found
 }
 

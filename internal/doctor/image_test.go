@@ -93,8 +93,9 @@ func TestImage(t *testing.T) {
 		"an id":            {map[string]string{"/etc/machine-id": "1\n"}, "identity", check.Warning, "/etc/machine-id"},
 		"a token":          {map[string]string{"/etc/credstore/bootstrap-token": "abcdef.0123456789abcdef"}, "secrets", check.Warning, "bootstrap-token"},
 		"a generation":     {map[string]string{"/var/lib/prelet/generations": "x"}, "state", check.Warning, "generations"},
+		"pulled images":    {map[string]string{"/var/lib/kubelet/image_manager/pulled/sha256-1": "{}"}, "state", check.Warning, "image_manager"},
 		"a large file":     {map[string]string{"/etc/kubernetes/admin.conf": strings.Repeat("x", 16<<20+1)}, "secrets", check.Unread, "cannot look"},
-		"clock":            {nil, "clock", check.Skipped, "running machine"},
+		"hardware":         {nil, "hardware", check.Skipped, "running machine"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			files := installed()
@@ -137,5 +138,13 @@ func TestKubeletVersion(t *testing.T) {
 		if !slices.ContainsFunc(found, isWanted) {
 			t.Errorf("--kubelet-version %s of a kubelet v1.36.3: got %+v; want %s", given, found, want)
 		}
+	}
+}
+
+// must ends a test if what it needs fails.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatalf("got %v, want no error", err)
 	}
 }

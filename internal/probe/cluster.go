@@ -282,29 +282,6 @@ func (l *Live) newRequest(
 	return req, nil
 }
 
-// versionTime bounds a request for the version of the API server.
-const versionTime = 5 * time.Second
-
-// FetchVersion returns the version of the API server of a cluster with a verified identity, "" if it is not known. It
-// sends no credential.
-func (l *Live) FetchVersion(
-	ctx context.Context,
-	a world.Access,
-	trust world.TrustAns,
-) string {
-	endpoint := makeEndpoint(a)
-	if len(endpoint.Servers) == 0 {
-		endpoint.Servers = trust.Servers
-	}
-
-	ctx, cancel := context.WithTimeout(ctx, versionTime)
-	defer cancel()
-
-	version, _ := l.client.FetchVersion(ctx, endpoint, []byte(trust.PEM))
-
-	return version
-}
-
 // addCredentials sets the credentials of a request: kubelet.conf on a joined node, and the token, if the site
 // names one. If there is neither, it sets the bootstrap kubeconfig of the image, which may start a credential
 // plugin.

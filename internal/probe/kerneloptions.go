@@ -13,14 +13,37 @@ import (
 // maxKernelConfig is the highest number of bytes of a kernel's configuration, packed or not; Debian's has 280 KB.
 const maxKernelConfig = 1 << 20
 
-// ReadKernelOptions returns the options that the kernel was built with, also as modules. It returns nil if no complete
-// configuration of this kernel can be read. It loads no module for that.
-func ReadKernelOptions(root nodefile.Root) map[string]bool {
-	release := strings.TrimSpace(root.TextIfReadable("/proc/sys/kernel/osrelease"))
-	for _, name := range []string{
+// maxKernels is the highest number of kernels of an image that are looked at.
+const maxKernels = 20
+
+// ReadKernels returns by release the options that kernels were built with, also as modules: of the running kernel or,
+// of an image that does not run, of each one that has modules. A kernel without a complete configuration that can be
+// read is left out. It loads no module for that.
+func ReadKernels(root nodefile.Root, isRunning bool) map[string]map[string]bool {
+	releases, _ := root.Names("/lib/modules", maxKernels)
+	if isRunning {
+		releases = []string{strings.TrimSpace(root.TextIfReadable("/proc/sys/kernel/osrelease"))}
+	}
+
+	kernels := map[string]map[string]bool{}
+	for _, release := range releases {
+		if options := readKernel(root, release, isRunning); options != nil {
+			kernels[release] = options
+		}
+	}
+
+	return kernels
+}
+
+func readKernel(root nodefile.Root, release string, isRunning bool) map[string]bool {
+	files := []string{
 		"/proc/config.gz", "/boot/config-" + release, "/lib/modules/" + release + "/config",
 		"/usr/lib/ostree-boot/config-" + release, "/usr/lib/kernel/config-" + release,
-	} {
+	}
+	if !isRunning {
+		files = files[1:] // a mounted /proc has the kernel of another machine
+	}
+	for _, name := range files {
 		text, err := root.ReadFile(name, maxKernelConfig)
 		if err == nil && filepath.Ext(name) == ".gz" {
 			text, err = gunzip(text)

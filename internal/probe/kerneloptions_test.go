@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"syscall"
@@ -41,8 +42,8 @@ func pack(t *testing.T, text string) string {
 	return out.String()
 }
 
-// TestReadKernelOptions reads the configuration of a kernel, and does not take garbage for one.
-func TestReadKernelOptions(t *testing.T) {
+// TestReadKernels reads the configuration of a kernel, and does not take garbage for one.
+func TestReadKernels(t *testing.T) {
 	const text = "#\n# Linux/x86 6.12\n#\nCONFIG_A=y\nCONFIG_B=m\n# CONFIG_C is not set\nCONFIG_D=n\nCONFIG_E=\"y\"\nCONFIG_F=17\r\n"
 	const boot, modules = "boot/config-6.12.1", "lib/modules/6.12.1/config"
 	packed := pack(t, text)
@@ -65,20 +66,37 @@ func TestReadKernelOptions(t *testing.T) {
 	} {
 		files := map[string]string{"proc/sys/kernel/osrelease": "6.12.1\n"}
 		maps.Copy(files, c.files)
-		options := ReadKernelOptions(nodefile.Root(writeFiles(t, files)))
-		got := strings.Join(slices.Sorted(maps.Keys(options)), " ")
-		if got != c.want || c.want == "" && options != nil {
-			t.Errorf("%s: got %q (%d), want %q", c.name, got, len(options), c.want)
+		kernels := ReadKernels(nodefile.Root(writeFiles(t, files)), true)
+		got := strings.Join(slices.Sorted(maps.Keys(kernels["6.12.1"])), " ")
+		if got != c.want || c.want == "" && len(kernels) > 0 {
+			t.Errorf("%s: got %q (%d), want %q", c.name, got, len(kernels), c.want)
 		}
 	}
 }
 
-// TestReadKernelOptionsOfFIFO checks that a FIFO without a writer delays nothing.
-func TestReadKernelOptionsOfFIFO(t *testing.T) {
+// TestReadKernelsOfImage reads each kernel of an image, and none of the machine that builds it.
+func TestReadKernelsOfImage(t *testing.T) {
+	root := writeFiles(t, map[string]string{
+		"proc/config.gz":            pack(t, "CONFIG_X=y\n"),
+		"proc/sys/kernel/osrelease": "5\n",
+		"lib/modules/6.1/config":    "CONFIG_A=y\n",
+		"lib/modules/6.12/modules":  "",
+		"boot/config-6.12":          "CONFIG_B=m\n",
+		"lib/modules/7/modules":     "",
+	})
+	got := ReadKernels(nodefile.Root(root), false)
+	want := map[string]map[string]bool{"6.1": {"CONFIG_A": true}, "6.12": {"CONFIG_B": true}}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// TestReadKernelsOfFIFO checks that a FIFO without a writer delays nothing.
+func TestReadKernelsOfFIFO(t *testing.T) {
 	root := writeFiles(t, map[string]string{"proc/sys/kernel/osrelease": "6\n", "lib/modules/6/config": "CONFIG_A=y\n"})
 	must(t, os.Mkdir(filepath.Join(root, "boot"), 0o755))
 	must(t, syscall.Mkfifo(filepath.Join(root, "boot/config-6"), 0o644))
-	if got := ReadKernelOptions(nodefile.Root(root)); !got["CONFIG_A"] {
+	if got := ReadKernels(nodefile.Root(root), true); !got["6"]["CONFIG_A"] {
 		t.Errorf("got %v, want the options of the next file", got)
 	}
 }

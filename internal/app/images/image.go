@@ -66,6 +66,7 @@ func OpenImage(ctx context.Context, e *app.Env, w app.Where) (*OpenedImage, erro
 	i.in.Machines = v.Machines
 	i.in.Detectors = e.DetectorHost(w).Survey(ctx, nil, nil)
 	i.in.Runtime = probe.ConfiguredRuntime(ctx, w.Root)
+	i.in.Kernels = probe.ReadKernels(i.in.Root, false)
 	i.look()
 
 	return i, app.CheckStopped(ctx)

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"net"
 	"os"
 	"path/filepath"
 	"time"
@@ -24,7 +23,6 @@ import (
 	"github.com/prelet/prelet/internal/platform/systemd"
 	"github.com/prelet/prelet/internal/probe"
 	"github.com/prelet/prelet/internal/probe/kubeletbin"
-	"github.com/prelet/prelet/internal/probe/kubeletstate"
 )
 
 // doctorTimeout bounds the requests to the cluster: a person waits for the result.
@@ -96,33 +94,12 @@ func Doctor(ctx context.Context, e *app.Env, w app.Where) (Examined, error) {
 	}
 	in.Unit = checkUnit(ctx, h, in.Plan)
 	in.Gate = h.Gate().Path()
-	if trust, isKnown := doctor.FindTrust(in.Plan); isKnown {
-		in.Server = n.Live.FetchVersion(ctx, in.Plan.Access, trust)
-	}
-	if h.Root == "" && in.Plan != nil {
-		name := commit.NodeName(in.Plan, h.Hostname)
-		in.Name = doctor.ResolveName(
-			ctx,
-			root,
-			net.DefaultResolver.LookupHost,
-			name,
-			h.Hostname,
-		)
-	}
-	in.Kernel = probe.ReadKernelOptions(root)
-	in.Clock = systemd.CheckClock(ctx)
-	in.Runtime = findRuntime(ctx, in.Plan)
-	in.Images = doctor.FindRefusedImages(ctx, root, in.Plan)
+	in.Kernels = probe.ReadKernels(root, true)
 	in.Secrets = checkCredentials(in.Plan, given)
 	if n.Store != nil {
 		in.Files = n.Store.Checks(listChanges(root, in.Plan))
 	}
 	in.Kept = readKept(n.Store, h)
-	if p := in.Plan; p != nil && p.Kubelet.Joined {
-		if dir := commit.ServingFolder(p); dir != "" {
-			in.Serving = h.Probe.Serving(ctx, dir)
-		}
-	}
 	if err := app.CheckStopped(ctx); err != nil {
 		return Examined{}, err
 	}
@@ -141,27 +118,6 @@ func askKubelet(ctx context.Context, h *app.Host, command []string) kubeletbin.E
 		_ = commit.WriteIfChanged(cache, found.Keep) // else the next boot asks again
 	}
 	return found
-}
-
-// findRuntime returns the container runtime of the plan, or else whether its socket answers.
-func findRuntime(ctx context.Context, p *boot.Plan) (r doctor.Runtime) {
-	switch {
-	case p == nil:
-		return r
-	case p.Kubelet.Runtime != nil:
-		k := p.Kubelet.Runtime
-		r.Endpoint = k.Endpoint
-		r.Driver = cmp.Or(k.Reported, k.Driver)
-		if k.Version != "" {
-			return r
-		}
-	case p.Facts != nil && p.Facts.Runtime.Endpoint != nil:
-		r.Endpoint = *p.Facts.Runtime.Endpoint
-	default:
-		return r
-	}
-	r.Err = kubeletstate.DialRuntime(ctx, r.Endpoint)
-	return r
 }
 
 // checkUnit returns the kubelet's unit.

@@ -38,14 +38,6 @@ func WaitClock(ctx context.Context) error {
 	return c.wait(ctx)
 }
 
-// CheckClock returns nil if the clock of this machine is set, and otherwise at once an error that wraps ErrClockNotSet.
-func CheckClock(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Millisecond)
-	defer cancel()
-
-	return WaitClock(ctx)
-}
-
 // clockWatch waits until a clock is set.
 type clockWatch struct {
 	mark string

@@ -26,14 +26,10 @@ import (
 const (
 	versionMethod       = "/runtime.v1.RuntimeService/Version"
 	runtimeConfigMethod = "/runtime.v1.RuntimeService/RuntimeConfig"
-	listImagesMethod    = "/runtime.v1.ImageService/ListImages"
 )
 
 // maxMessage limits each response and its headers, in bytes. Real responses have less than 200.
 const maxMessage = 16 << 10
-
-// maxImages limits the list of images, in bytes. An image has less than 1 KiB.
-const maxImages = 4 << 20
 
 // Runtime is a container runtime's own description. A missing field is "".
 type Runtime struct {
@@ -44,44 +40,8 @@ type Runtime struct {
 	NoConfig bool
 }
 
-// Image is one image of a runtime.
-type Image struct {
-	ID    string
-	Names []string // its tags, or its digests if it has none
-}
-
-// Images returns the images of the runtime at a socket.
-func Images(ctx context.Context, socket string) ([]Image, error) {
-	ctx, cancel := context.WithCancel(ctx)
-
-	conn, err := connect(ctx, socket, maxImages)
-	if err != nil {
-		cancel()
-
-		return nil, err
-	}
-	defer conn.Close()
-	defer cancel() // before Close, as in Ask
-
-	var list wire.ListImagesResponse
-	if err := conn.Invoke(ctx, listImagesMethod, &wire.ListImagesRequest{}, &list); err != nil {
-		return nil, err
-	}
-
-	var out []Image
-	for _, image := range list.GetImages() {
-		names := image.GetRepoTags()
-		if len(names) == 0 {
-			names = image.GetRepoDigests()
-		}
-		out = append(out, Image{ID: image.GetId(), Names: names})
-	}
-
-	return out, nil
-}
-
-// connect returns a connection to the runtime at a socket that ends with ctx. limit is the largest message, in bytes.
-func connect(ctx context.Context, socket string, limit int) (*grpc.ClientConn, error) {
+// connect returns a connection to the runtime at a socket that ends with ctx.
+func connect(ctx context.Context, socket string) (*grpc.ClientConn, error) {
 	silenceLibrary()
 
 	return grpc.NewClient("passthrough:///runtime",
@@ -92,7 +52,7 @@ func connect(ctx context.Context, socket string, limit int) (*grpc.ClientConn, e
 		grpc.WithDisableRetry(),
 		grpc.WithDisableServiceConfig(),
 		grpc.WithMaxHeaderListSize(maxMessage),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(limit)),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)),
 	)
 }
 
@@ -100,7 +60,7 @@ func connect(ctx context.Context, socket string, limit int) (*grpc.ClientConn, e
 func Ask(ctx context.Context, socket string) (Runtime, error) {
 	ctx, cancel := context.WithCancel(ctx)
 
-	conn, err := connect(ctx, socket, maxMessage)
+	conn, err := connect(ctx, socket)
 	if err != nil {
 		cancel()
 

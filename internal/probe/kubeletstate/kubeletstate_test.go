@@ -319,3 +319,11 @@ func TestChangedAgo(t *testing.T) {
 		}
 	}
 }
+
+// must ends a test if what it needs fails.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatalf("got %v, want no error", err)
+	}
+}

@@ -283,146 +283,6 @@ func (x *LinuxRuntimeConfiguration) GetCgroupDriver() CgroupDriver {
 	return CgroupDriver_SYSTEMD
 }
 
-type ListImagesRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ListImagesRequest) Reset() {
-	*x = ListImagesRequest{}
-	mi := &file_cri_proto_msgTypes[5]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ListImagesRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ListImagesRequest) ProtoMessage() {}
-
-func (x *ListImagesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cri_proto_msgTypes[5]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ListImagesRequest.ProtoReflect.Descriptor instead.
-func (*ListImagesRequest) Descriptor() ([]byte, []int) {
-	return file_cri_proto_rawDescGZIP(), []int{5}
-}
-
-type ListImagesResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Images        []*Image               `protobuf:"bytes,1,rep,name=images,proto3" json:"images,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ListImagesResponse) Reset() {
-	*x = ListImagesResponse{}
-	mi := &file_cri_proto_msgTypes[6]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ListImagesResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ListImagesResponse) ProtoMessage() {}
-
-func (x *ListImagesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cri_proto_msgTypes[6]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ListImagesResponse.ProtoReflect.Descriptor instead.
-func (*ListImagesResponse) Descriptor() ([]byte, []int) {
-	return file_cri_proto_rawDescGZIP(), []int{6}
-}
-
-func (x *ListImagesResponse) GetImages() []*Image {
-	if x != nil {
-		return x.Images
-	}
-	return nil
-}
-
-type Image struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	RepoTags      []string               `protobuf:"bytes,2,rep,name=repo_tags,json=repoTags,proto3" json:"repo_tags,omitempty"`
-	RepoDigests   []string               `protobuf:"bytes,3,rep,name=repo_digests,json=repoDigests,proto3" json:"repo_digests,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Image) Reset() {
-	*x = Image{}
-	mi := &file_cri_proto_msgTypes[7]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Image) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Image) ProtoMessage() {}
-
-func (x *Image) ProtoReflect() protoreflect.Message {
-	mi := &file_cri_proto_msgTypes[7]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Image.ProtoReflect.Descriptor instead.
-func (*Image) Descriptor() ([]byte, []int) {
-	return file_cri_proto_rawDescGZIP(), []int{7}
-}
-
-func (x *Image) GetId() string {
-	if x != nil {
-		return x.Id
-	}
-	return ""
-}
-
-func (x *Image) GetRepoTags() []string {
-	if x != nil {
-		return x.RepoTags
-	}
-	return nil
-}
-
-func (x *Image) GetRepoDigests() []string {
-	if x != nil {
-		return x.RepoDigests
-	}
-	return nil
-}
-
 var File_cri_proto protoreflect.FileDescriptor
 
 const file_cri_proto_rawDesc = "" +
@@ -436,14 +296,7 @@ const file_cri_proto_rawDesc = "" +
 	"\x15RuntimeConfigResponse\x12@\n" +
 	"\x05linux\x18\x01 \x01(\v2*.prelet.cri.wire.LinuxRuntimeConfigurationR\x05linux\"_\n" +
 	"\x19LinuxRuntimeConfiguration\x12B\n" +
-	"\rcgroup_driver\x18\x01 \x01(\x0e2\x1d.prelet.cri.wire.CgroupDriverR\fcgroupDriver\"\x13\n" +
-	"\x11ListImagesRequest\"D\n" +
-	"\x12ListImagesResponse\x12.\n" +
-	"\x06images\x18\x01 \x03(\v2\x16.prelet.cri.wire.ImageR\x06images\"W\n" +
-	"\x05Image\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1b\n" +
-	"\trepo_tags\x18\x02 \x03(\tR\brepoTags\x12!\n" +
-	"\frepo_digests\x18\x03 \x03(\tR\vrepoDigests*)\n" +
+	"\rcgroup_driver\x18\x01 \x01(\x0e2\x1d.prelet.cri.wire.CgroupDriverR\fcgroupDriver*)\n" +
 	"\fCgroupDriver\x12\v\n" +
 	"\aSYSTEMD\x10\x00\x12\f\n" +
 	"\bCGROUPFS\x10\x01B2Z0github.com/prelet/prelet/internal/probe/cri/wireb\x06proto3"
@@ -461,7 +314,7 @@ func file_cri_proto_rawDescGZIP() []byte {
 }
 
 var file_cri_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_cri_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_cri_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
 var file_cri_proto_goTypes = []any{
 	(CgroupDriver)(0),                 // 0: prelet.cri.wire.CgroupDriver
 	(*VersionRequest)(nil),            // 1: prelet.cri.wire.VersionRequest
@@ -469,19 +322,15 @@ var file_cri_proto_goTypes = []any{
 	(*RuntimeConfigRequest)(nil),      // 3: prelet.cri.wire.RuntimeConfigRequest
 	(*RuntimeConfigResponse)(nil),     // 4: prelet.cri.wire.RuntimeConfigResponse
 	(*LinuxRuntimeConfiguration)(nil), // 5: prelet.cri.wire.LinuxRuntimeConfiguration
-	(*ListImagesRequest)(nil),         // 6: prelet.cri.wire.ListImagesRequest
-	(*ListImagesResponse)(nil),        // 7: prelet.cri.wire.ListImagesResponse
-	(*Image)(nil),                     // 8: prelet.cri.wire.Image
 }
 var file_cri_proto_depIdxs = []int32{
 	5, // 0: prelet.cri.wire.RuntimeConfigResponse.linux:type_name -> prelet.cri.wire.LinuxRuntimeConfiguration
 	0, // 1: prelet.cri.wire.LinuxRuntimeConfiguration.cgroup_driver:type_name -> prelet.cri.wire.CgroupDriver
-	8, // 2: prelet.cri.wire.ListImagesResponse.images:type_name -> prelet.cri.wire.Image
-	3, // [3:3] is the sub-list for method output_type
-	3, // [3:3] is the sub-list for method input_type
-	3, // [3:3] is the sub-list for extension type_name
-	3, // [3:3] is the sub-list for extension extendee
-	0, // [0:3] is the sub-list for field type_name
+	2, // [2:2] is the sub-list for method output_type
+	2, // [2:2] is the sub-list for method input_type
+	2, // [2:2] is the sub-list for extension type_name
+	2, // [2:2] is the sub-list for extension extendee
+	0, // [0:2] is the sub-list for field type_name
 }
 
 func init() { file_cri_proto_init() }
@@ -495,7 +344,7 @@ func file_cri_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cri_proto_rawDesc), len(file_cri_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   8,
+			NumMessages:   5,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -154,8 +154,8 @@ func (b *bench) do(ctx context.Context, p *boot.Plan) (Ended, *report.Status) {
 func (b *bench) finish(res Ended) *report.Status {
 	b.t.Helper()
 
-	status, err := b.Report.Finish(res.Code, res.Summary)
-	must(b.t, err)
+	status := b.Report.Finish(res.Code, res.Summary)
+	must(b.t, b.Report.WriteStatus())
 
 	return &status
 }

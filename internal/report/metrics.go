@@ -41,6 +41,19 @@ func (s Status) Metrics() ([]byte, error) {
 	return b.Bytes(), err
 }
 
+// WriteMetrics writes metrics.prom to the run folder. The zero value, of no run, is not written.
+func (s Status) WriteMetrics(dir string) error {
+	if s.BootID == "" {
+		return nil
+	}
+	text, err := s.Metrics()
+	if err != nil {
+		return err
+	}
+
+	return writeFile(dir, MetricsFile, text)
+}
+
 // DegradedByCode counts the reasons of each code.
 func (s Status) DegradedByCode() map[string]int {
 	out := map[string]int{}

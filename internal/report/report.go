@@ -139,7 +139,7 @@ func New(o ReporterConfig) (*Reporter, error) {
 	r.status.Started = o.Now().UTC()
 	r.status.Finished = nil
 
-	return r, errors.Join(r.write(), r.writeMetrics())
+	return r, errors.Join(r.write(), r.status.WriteMetrics(o.Dir))
 }
 
 // Event reports an event: a journal entry, a STATUS= line, and the stage's line in the status.
@@ -244,29 +244,28 @@ func (r *Reporter) NoteAfterEnd(code fault.Code, summary string) error {
 	}
 	r.Note(code, summary)
 
-	r.mu.Lock()
-	defer r.mu.Unlock()
-
-	return r.write()
+	return r.WriteStatus()
 }
 
 // ReplaceNote replaces the notes with a code in the status of the last run of this boot, once that has ended, by one
 // with this summary; "" removes them. It is for a process that works on after the report of a run.
 func ReplaceNote(dir, bootID string, code fault.Code, summary string) error {
-	return changeEnded(dir, bootID, func(s *Status) {
+	_, err := changeEnded(dir, bootID, func(s *Status) {
 		s.Notes = without(s.Notes, code)
 		if summary != "" {
 			s.Notes = append(s.Notes, fault.Reason{Code: code, Summary: summary})
 		}
 	})
+
+	return err
 }
 
 // verified begins the reason that ReplaceVerified writes.
 const verified = "prelet verify: "
 
-// ReplaceVerified replaces the results of a check of the kubelet since the last run of this boot has ended: a run that
-// was ok is degraded by them. summary is "" if the kubelet is healthy.
-func ReplaceVerified(dir, bootID string, code fault.Code, summary string) error {
+// ReplaceVerified replaces the results of a check of the kubelet since the last run of this boot has ended, and returns
+// the status: a run that was ok is degraded by them. summary is "" if the kubelet is healthy.
+func ReplaceVerified(dir, bootID string, code fault.Code, summary string) (Status, error) {
 	return changeEnded(dir, bootID, func(s *Status) {
 		s.Degraded = slices.DeleteFunc(slices.Clone(s.Degraded), func(r fault.Reason) bool {
 			return strings.HasPrefix(r.Summary, verified) || r.Code == fault.OtherMachine
@@ -286,39 +285,34 @@ func ReplaceVerified(dir, bootID string, code fault.Code, summary string) error 
 
 // ReplaceChecked replaces what a check between boots has found, if the last run is still that of a status.
 func ReplaceChecked(dir string, of *Status, c Checked) error {
-	return changeEnded(dir, of.BootID, func(s *Status) {
+	s, err := changeEnded(dir, of.BootID, func(s *Status) {
 		if s.Started.Equal(of.Started) {
 			s.Check = &c
 		}
 	})
+
+	return errors.Join(err, s.WriteMetrics(dir))
 }
 
-// changeEnded changes the status of the last run of this boot, if that has ended.
-func changeEnded(dir, bootID string, change func(*Status)) error {
+// changeEnded changes the status of the last run of this boot, if that has ended, and returns it. The zero value is
+// that of a run in progress, which reports by itself, or of none.
+func changeEnded(dir, bootID string, change func(*Status)) (Status, error) {
 	s, err := Load(dir)
 	if err != nil || s.BootID != bootID || s.Finished == nil {
-		return nil // a run is in progress, which reports by itself, or there was none
+		return Status{}, nil
 	}
 
 	was, err := s.encode()
 	if err != nil {
-		return err
+		return *s, err
 	}
 	change(s)
 	text, err := s.encode()
 	if err != nil || bytes.Equal(was, text) {
-		return err
+		return *s, err
 	}
 
-	if err := writeFile(dir, StatusFile, text); err != nil {
-		return err
-	}
-	metrics, err := s.Metrics()
-	if err != nil {
-		return err
-	}
-
-	return writeFile(dir, MetricsFile, metrics)
+	return *s, writeFile(dir, StatusFile, text)
 }
 
 // Degrade adds a reason why this run is not completely as the site wants it. The same code and summary count once.
@@ -417,9 +411,9 @@ func (r *Reporter) HeldBack(unit, why string) {
 	})
 }
 
-// Finish writes the result of the run to status.json, metrics.prom, STATUS= and the journal, and returns the status.
-// code is that of the failure, "" for none. The error is that of writing the two files.
-func (r *Reporter) Finish(code fault.Code, summary string) (Status, error) {
+// Finish sets the result of the run, writes it to STATUS= and the journal, and returns the status, which is to be
+// written. code is that of the failure, "" for none.
+func (r *Reporter) Finish(code fault.Code, summary string) Status {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 
@@ -450,9 +444,7 @@ func (r *Reporter) Finish(code fault.Code, summary string) (Status, error) {
 	e.Summary = r.status.State + ": " + r.status.Summary
 	r.publish(e)
 
-	err := errors.Join(r.write(), r.writeMetrics())
-
-	return r.status.clone(), err
+	return r.status.clone()
 }
 
 // Status returns the status so far.
@@ -463,6 +455,14 @@ func (r *Reporter) Status() Status {
 	return r.status.clone()
 }
 
+// WriteStatus writes status.json.
+func (r *Reporter) WriteStatus() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+
+	return r.write()
+}
+
 func (r *Reporter) write() error {
 	r.written = r.o.Now()
 	text, err := r.status.encode()
@@ -471,15 +471,6 @@ func (r *Reporter) write() error {
 	}
 
 	return writeFile(r.o.Dir, StatusFile, text)
-}
-
-func (r *Reporter) writeMetrics() error {
-	text, err := r.status.Metrics()
-	if err != nil {
-		return err
-	}
-
-	return writeFile(r.o.Dir, MetricsFile, text)
 }
 
 // publish sends an event to the journal and to systemctl status.

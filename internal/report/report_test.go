@@ -75,7 +75,7 @@ func TestRun(t *testing.T) {
 	r.Generation(7)
 	r.Verdict("pending", "")
 	b.now = b.now.Add(time.Second)
-	s, err := r.Finish("", "generation 7 is in place")
+	s, err := finish(r, "", "generation 7 is in place")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +150,7 @@ func TestStates(t *testing.T) {
 		b := newBench(t)
 		r := b.reporter(t, nil)
 		tc.do(r)
-		s, err := r.Finish(tc.code, "")
+		s, err := finish(r, tc.code, "")
 		if err != nil || s.State != tc.state || s.Code != tc.code || s.Exit != tc.code.Exit() ||
 			s.InBoot(s.BootID) != tc.state {
 			t.Errorf("%s: got %+v, %v; want state %s and code %q", name, s, err, tc.state, tc.code)
@@ -182,12 +182,12 @@ func TestVerifyGoesOnWithTheReportOfTheRun(t *testing.T) {
 	run.Event(Event{Stage: "label.gpu", State: OK})
 	run.Degrade("stale", "the cluster did not answer")
 	run.Generation(3)
-	if _, err := run.Finish("", "done"); err != nil {
+	if _, err := finish(run, "", "done"); err != nil {
 		t.Fatal(err)
 	}
 	verify := b.reporter(t, func(o *ReporterConfig) { o.Continue = true })
 	verify.Verdict("good", "")
-	s, err := verify.Finish("", "healthy")
+	s, err := finish(verify, "", "healthy")
 	if err != nil || s.Generation != 3 || len(s.Stages) != 1 || len(s.Degraded) != 1 || s.State != Degraded ||
 		s.Verdict != "good" {
 		t.Errorf("verify: got %+v, %v; want the first status with the verdict good", s, err)
@@ -221,7 +221,7 @@ func TestOvertaken(t *testing.T) {
 			second.Verdict(verdict, "")
 		}
 
-		if _, err := second.Finish("", "done"); err != nil {
+		if _, err := finish(second, "", "done"); err != nil {
 			t.Fatal(err)
 		}
 
@@ -240,7 +240,7 @@ func TestRedaction(t *testing.T) {
 	r.Verdict("bad", canary)
 	r.Held("abc", canary)
 	r.HeldBack("kubelet.service", canary)
-	if _, err := r.Finish(fault.Internal, canary); err != nil {
+	if _, err := finish(r, fault.Internal, canary); err != nil {
 		t.Fatal(err)
 	}
 	all := b.log.String() + strings.Join(b.status, "\n")
@@ -287,7 +287,7 @@ func TestMetrics(t *testing.T) {
 	r.Degrade("stale", "b")
 	r.Verdict("bad", "")
 	r.Generation(3)
-	if _, err := r.Finish(fault.RolledBack, ""); err != nil {
+	if _, err := finish(r, fault.RolledBack, ""); err != nil {
 		t.Fatal(err)
 	}
 	text, err := os.ReadFile(filepath.Join(b.dir, MetricsFile))
@@ -367,7 +367,7 @@ func TestResultsSurviveTheStart(t *testing.T) {
 	finish := func(r *Reporter, code fault.Code) {
 		t.Helper()
 		b.now = b.now.Add(time.Minute)
-		if _, err := r.Finish(code, ""); err != nil {
+		if _, err := finish(r, code, ""); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -431,7 +431,7 @@ func TestFilesAreReplacedWhole(t *testing.T) {
 		}
 	})
 	for range 40 {
-		if _, err := r.Finish("", strings.Repeat("x", 20_000)); err != nil {
+		if _, err := finish(r, "", strings.Repeat("x", 20_000)); err != nil {
 			t.Error(err)
 		}
 	}
@@ -446,12 +446,19 @@ func TestFilesAreReplacedWhole(t *testing.T) {
 	}
 }
 
+// finish ends a run and writes its status and metrics.
+func finish(r *Reporter, code fault.Code, summary string) (Status, error) {
+	s := r.Finish(code, summary)
+
+	return s, errors.Join(r.WriteStatus(), s.WriteMetrics(r.o.Dir))
+}
+
 func TestFolderThatIsGone(t *testing.T) {
 	b := newBench(t)
 	r := b.reporter(t, nil)
 	os.RemoveAll(b.dir)
 	r.Event(Event{Stage: "x", State: OK}) // no panic, no stop
-	if _, err := r.Finish("", ""); err == nil {
+	if _, err := finish(r, "", ""); err == nil {
 		t.Error("written to a folder that is not there")
 	}
 }
@@ -597,7 +604,7 @@ func TestClockSetBack(t *testing.T) {
 	mono := 5 * time.Second
 	r := b.reporter(t, func(o *ReporterConfig) { o.Mono = func() time.Duration { return mono } })
 	b.now, mono = b.now.Add(-time.Hour), mono+3*time.Second
-	if _, err := r.Finish("", "done"); err != nil {
+	if _, err := finish(r, "", "done"); err != nil {
 		t.Fatal(err)
 	}
 	if s := b.load(t); s.Finished.Sub(s.Started) != 3*time.Second || !r.IsLast() {
@@ -611,7 +618,7 @@ func TestUnitOfMessages(t *testing.T) {
 	finish := func(unit string, again bool, code fault.Code) {
 		t.Helper()
 		r := b.reporter(t, func(o *ReporterConfig) { o.Unit, o.Continue = unit, again })
-		if _, err := r.Finish(code, "x"); err != nil {
+		if _, err := finish(r, code, "x"); err != nil {
 			t.Fatal(err)
 		}
 	}

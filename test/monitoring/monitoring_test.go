@@ -131,7 +131,7 @@ func writeMetrics(t *testing.T, run func(*report.Reporter) (fault.Code, string))
 	r.Event(report.Event{Stage: "fetch-ca.cluster", State: report.Started})
 	r.Event(report.Event{Stage: "fetch-ca.cluster", State: report.OK})
 	code, summary := run(r)
-	if _, err := r.Finish(code, summary); err != nil {
+	if err := r.Finish(code, summary).WriteMetrics(dir); err != nil {
 		t.Fatal(err)
 	}
 

@@ -140,29 +140,24 @@ func patchDrift(ctx context.Context, e *app.Env, h *app.Host, p *boot.Plan, foun
 	ctx, cancel := context.WithTimeout(ctx, beginTimeout)
 	defer cancel()
 	name, _ := h.CertifiedNode()
-	n, err := ownNode(ctx, h, name)
-	if err != nil {
-		return err
-	}
 	isDrift := func(c condition.Condition) bool { return c.Reason == condition.Drift }
-	var want []condition.Condition
-	for _, c := range all {
-		i := slices.Index(condition.Types(n.Conditions), c.Type)
-		if i < 0 || n.Conditions[i].Status != condition.True && !isDrift(n.Conditions[i]) {
-			continue
-		}
-		if len(found.Changes) > 0 {
-			c.Status, c.Reason, c.Message = condition.False, condition.Drift, found.Summary
-		}
-		c.Message = e.Redactor.String(c.Message)
-		if isDrift(c) || isDrift(n.Conditions[i]) {
-			want = append(want, c)
-		}
-	}
-	change := condition.Changes(n.Conditions, want, nil)
-	if change.IsEmpty() {
-		return nil
-	}
 
-	return h.Probe.Patch(ctx, n.Name, "", change)
+	return patchConditions(ctx, h, name, func(have []condition.Condition) condition.Patch {
+		var want []condition.Condition
+		for _, c := range all {
+			i := slices.Index(condition.Types(have), c.Type)
+			if i < 0 || have[i].Status != condition.True && !isDrift(have[i]) {
+				continue
+			}
+			if len(found.Changes) > 0 {
+				c.Status, c.Reason, c.Message = condition.False, condition.Drift, found.Summary
+			}
+			c.Message = e.Redactor.String(c.Message)
+			if isDrift(c) || isDrift(have[i]) {
+				want = append(want, c)
+			}
+		}
+
+		return condition.Changes(have, want, nil)
+	})
 }

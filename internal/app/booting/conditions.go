@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/prelet/prelet/internal/app"
-	"github.com/prelet/prelet/internal/app/conditionfile"
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/commit"
 	"github.com/prelet/prelet/internal/commit/activation"
@@ -47,50 +46,32 @@ const (
 
 // beginConditions makes the conditions False while the gate is shut, in parallel with the plan; with prelet=off they
 // are Unknown. wait returns after that, or after beginTimeout; it may be called more than once.
-func beginConditions(
-	ctx context.Context, e *app.Env,
-	h *app.Host,
-	rep *report.Reporter,
-) (wait func()) {
-	record := conditionFiles(h).ReadRecord()
+func beginConditions(ctx context.Context, h *app.Host, rep *report.Reporter) (wait func()) {
+	record := conditionFiles{h}.readRecord()
 	_, isOpen, err := h.Gate().State()
-	_, isRepeated := conditionFiles(h).ReadResults() // of an earlier run of this boot
+	_, isRepeated := conditionFiles{h}.readResults() // of an earlier run of this boot
 	isUsed := len(record.Conditions) > 0 && hasKubeconfig(h)
 	if !isUsed || isOpen || isRepeated || err != nil {
 		return func() {}
 	}
 
-	want := condition.All(record.Types(), condition.False, condition.Booting,
-		"this boot has no verdict on the kubelet yet")
+	status, reason, message := condition.False, condition.Booting, "this boot has no verdict on the kubelet yet"
 	until := " until prelet-verify.service reaches the cluster"
 	if h.IsOff() {
-		want = condition.All(record.Types(), condition.Unknown, condition.TurnedOff,
-			"prelet is turned off (prelet=off), and does not check the kubelet")
+		status, reason = condition.Unknown, condition.TurnedOff
+		message = "prelet is turned off (prelet=off), and does not check the kubelet"
 		until = ""
 	}
 
-	ctx, cancel := context.WithTimeout(ctx, beginTimeout)
 	done := make(chan error, 1)
-	go func() { done <- patchConditions(ctx, h, record.Node, want, nil) }()
+	go func() { done <- patchAll(ctx, h, record, status, reason, message) }()
 
 	return sync.OnceFunc(func() {
-		err := <-done
-		cancel()
-		if err != nil {
+		if err := <-done; err != nil {
 			rep.Note(fault.NodeCondition, fmt.Sprintf(
 				"conditions: node %s has those from before this boot%s: %v", record.Node, until, err))
 		}
 	})
-}
-
-// conditionFiles returns the files about the conditions of the Node.
-func conditionFiles(h *app.Host) conditionfile.Files {
-	return conditionfile.Files{
-		Root:     h.Root,
-		StateDir: h.StateDir(),
-		RunDir:   h.RunDir,
-		BootID:   h.BootID,
-	}
 }
 
 // hasKubeconfig reports whether a kubelet has begun to join on this disk.
@@ -100,25 +81,32 @@ func hasKubeconfig(h *app.Host) bool {
 	return err == nil
 }
 
-// patchConditions gives a Node the conditions in want, and removes owned ones that are not among them. It sends
-// nothing if the Node has them, and does not patch the Node of another machine.
+// patchConditions changes the conditions of a Node, as choose returns for those that it has. It sends nothing without
+// a change, and does not patch the Node of another machine.
 func patchConditions(
-	ctx context.Context, h *app.Host,
-	name string,
-	want []condition.Condition,
-	owned []string,
+	ctx context.Context, h *app.Host, name string, choose func(have []condition.Condition) condition.Patch,
 ) error {
 	n, err := ownNode(ctx, h, name)
 	if err != nil {
 		return err
 	}
 
-	change := condition.Changes(n.Conditions, want, owned)
+	change := choose(n.Conditions)
 	if change.IsEmpty() {
 		return nil
 	}
 
 	return h.Probe.Patch(ctx, n.Name, "", change)
+}
+
+// patchAll gives all conditions of a record one status, in beginTimeout.
+func patchAll(ctx context.Context, h *app.Host, r conditionRecord, status, reason, message string) error {
+	ctx, cancel := context.WithTimeout(ctx, beginTimeout)
+	defer cancel()
+
+	return patchConditions(ctx, h, r.Node, func(have []condition.Condition) condition.Patch {
+		return condition.Changes(have, condition.All(r.types(), status, reason, message), nil)
+	})
 }
 
 // keepConditions keeps the results of the checks of a run. A run without a complete plan, or a rollback, keeps the
@@ -127,9 +115,9 @@ func (r *nodeRun) keepConditions(context.Context) error {
 	if r.Off || r.isAgain {
 		return nil
 	}
-	files := conditionFiles(r.host)
-	record := files.ReadRecord()
-	results, hasResults := files.ReadResults()
+	files := conditionFiles{r.host}
+	record := files.readRecord()
+	results, hasResults := files.readResults()
 	next := record
 
 	switch {
@@ -145,25 +133,25 @@ func (r *nodeRun) keepConditions(context.Context) error {
 		return nil
 	}
 
-	return errors.Join(files.WriteRecord(next), files.WriteResults(results))
+	return errors.Join(files.writeRecord(next), files.writeResults(results))
 }
 
 // takeConditions returns the conditions of a plan, without the secrets of this node, and the next record.
 func takeConditions(e *app.Env,
-	p *boot.Plan, nodeName string, record conditionfile.Record,
-) (found []condition.Condition, next conditionfile.Record) {
+	p *boot.Plan, nodeName string, record conditionRecord,
+) (found []condition.Condition, next conditionRecord) {
 	next.Node = nodeName
 	if p.Node.Activation != nil {
 		for _, c := range p.Node.Activation.Conditions {
 			c.Message = e.Redactor.String(c.Message)
 			found = append(found, c.Condition)
-			next.Conditions = append(next.Conditions, conditionfile.Condition{Type: c.Type, Checked: c.Checked})
+			next.Conditions = append(next.Conditions, recordedCondition{Type: c.Type, Checked: c.Checked})
 		}
 	}
 
 	// Conditions that the site no longer has stay in the record until the Node does not have them.
 	for _, c := range record.Conditions {
-		if record.Node == nodeName && !slices.Contains(next.Types(), c.Type) {
+		if record.Node == nodeName && !slices.Contains(next.types(), c.Type) {
 			next.Conditions = append(next.Conditions, c)
 		}
 	}
@@ -172,7 +160,7 @@ func takeConditions(e *app.Env,
 }
 
 // assumeConditions returns the results of a run whose plan is not complete: those with checks are Unknown.
-func assumeConditions(record conditionfile.Record) (out []condition.Condition) {
+func assumeConditions(record conditionRecord) (out []condition.Condition) {
 	for _, c := range record.Conditions {
 		found := condition.Condition{
 			Type:    c.Type,
@@ -193,48 +181,55 @@ func assumeConditions(record conditionfile.Record) (out []condition.Condition) {
 
 // settleConditions patches the conditions that the Node may not have. prelet-verify.service tries until the Node has
 // them, or until only a start of the kubelet or a run helps: these start it again. Other processes try once, and leave
-// the rest to it; where it is not installed they wait for a kubelet that starts, unless the run has failed (hasFailed):
-// then the conditions are those of the kubelet at once. The lock is free.
-func settleConditions(ctx context.Context, e *app.Env, h *app.Host, hasFailed bool) {
-	if !conditionFiles(h).IsOwed() {
-		return
+// the rest to it; where it is not installed they wait for a kubelet that starts, unless the run has failed: then the
+// conditions are those of the kubelet at once. The lock is free.
+func (r *nodeRun) settleConditions(ctx context.Context) error {
+	h := r.host
+	if r.Off || ctx.Err() != nil || !(conditionFiles{h}).isOwed() {
+		return nil
 	}
 	if h.Self == app.BootUnit { // the kubelet's start waits for this unit, and starts prelet-verify.service
 		u, err := h.Units.Look(ctx, activation.DefaultUnit)
 		if err == nil && u.Active == "active" {
-			requestVerify(ctx, e, h)
+			err = requestVerify(ctx, h)
 		}
-		return
+		return err
 	}
 
-	isHandedOver := sync.OnceValue(func() bool { return requestVerify(ctx, e, h) })
+	isHandedOver := sync.OnceValue(func() bool {
+		err := requestVerify(ctx, h)
+		r.env.SayError(err)
+
+		return err == nil
+	})
+	hasFailed := r.Code != "" && !r.isAgain
 	end := findStartEnd(ctx, h)
 	announce := sync.OnceFunc(func() {
-		e.Say(fmt.Sprintf("waiting at most %s for a healthy kubelet, before the Node gets its conditions; "+
+		r.env.Say(fmt.Sprintf("waiting at most %s for a healthy kubelet, before the Node gets its conditions; "+
 			"prelet verify shows the checks", (end - h.Clock.Monotonic()).Round(time.Second)))
 	})
-	for failures := 0; ctx.Err() == nil; {
+	for failures := 0; ; {
 		isStuck := needsVerify(ctx, h) // verify has just done all it can
 		isLate := isStuck || hasFailed || h.Clock.Monotonic() > end
 
-		wait, err := deliverConditions(ctx, e, h, isLate)
-		noteConditions(e, h, err)
-		if err != nil {
+		wait, why := r.deliverConditions(ctx, isLate)
+		err := r.noteConditions(why)
+		if why != nil {
 			wait = max(wait, min(healthWait<<min(failures, 10), maxTryWait))
 			failures++
 		}
 
 		switch {
 		case wait == 0:
-			return
+			return err
 		case h.Self == app.VerifyUnit:
-		case isHandedOver() || err != nil || wait != healthWait:
-			return
+		case isHandedOver() || why != nil || wait != healthWait:
+			return err
 		default:
 			announce()
 		}
-		if isStuck || !waitAndVerify(ctx, e, h, wait) {
-			return
+		if isStuck || !r.waitForConditions(ctx, wait) {
+			return err
 		}
 	}
 }
@@ -251,29 +246,31 @@ func findStartEnd(ctx context.Context, h *app.Host) time.Duration {
 	return max(now+activation.DefaultSettle, min(now, u.Started)+activation.DefaultTimeout)
 }
 
-// requestVerify starts prelet-verify.service. It reports false where that unit is not installed.
-func requestVerify(ctx context.Context, e *app.Env, h *app.Host) bool {
+// requestVerify starts prelet-verify.service. It fails where that unit is not installed.
+func requestVerify(ctx context.Context, h *app.Host) error {
 	_, err := h.Units.Start(ctx, app.VerifyUnit, 0)
 	if err != nil {
-		e.SayError(fmt.Errorf("%s patches the conditions of the Node, and was not started: %w", app.VerifyUnit, err))
+		err = fmt.Errorf("%s patches the conditions of the Node, and was not started: %w", app.VerifyUnit, err)
 	}
 
-	return err == nil
+	return err
 }
 
 // noteConditions writes into the status of the last run why the Node does not have its conditions; nil: it has them.
-func noteConditions(e *app.Env, h *app.Host, why error) {
+func (r *nodeRun) noteConditions(why error) error {
 	note := ""
 	if why != nil {
 		const format = "conditions: the Node does not have them: %v; %s tries again"
-		note = e.Redactor.String(fmt.Sprintf(format, why, app.VerifyUnit))
+		note = r.env.Redactor.String(fmt.Sprintf(format, why, app.VerifyUnit))
 	}
-	e.SayError(report.ReplaceNote(h.RunDir, h.BootID, fault.NodeCondition, note))
+
+	return report.ReplaceNote(r.host.RunDir, r.host.BootID, fault.NodeCondition, note)
 }
 
-// waitAndVerify waits before the next try, and verifies at once where that is needed: systemd does not start this unit
-// again while it runs. It reports whether to go on.
-func waitAndVerify(ctx context.Context, e *app.Env, h *app.Host, wait time.Duration) bool {
+// waitForConditions waits before the next try, and verifies at once where that is needed, with all that follows:
+// systemd does not start this unit again while it runs. It reports whether to go on.
+func (r *nodeRun) waitForConditions(ctx context.Context, wait time.Duration) bool {
+	h := r.host
 	wait = time.Duration(float64(wait) * (1 + h.Jitter()) / 2)
 
 	for left := wait; left > 0; left -= lookEvery {
@@ -282,10 +279,10 @@ func waitAndVerify(ctx context.Context, e *app.Env, h *app.Host, wait time.Durat
 			return false
 		}
 		if needsVerify(ctx, h) {
-			_, err := verifyOnce(ctx, e, h)
-			e.SayError(err)
+			_, err := verifyNode(ctx, r.env, h)
+			r.env.SayError(err)
 
-			return err == nil
+			return false
 		}
 	}
 
@@ -314,44 +311,37 @@ func needsVerify(ctx context.Context, h *app.Host) bool {
 	return err == nil && h.Machine(store, nil).WhyCovered(ctx, cur) != ""
 }
 
-// kubeletHealth is the known state of the kubelet when its conditions are patched.
-type kubeletHealth int
-
-const (
-	isHealthy   kubeletHealth = iota
-	isStarting                // a check fails or has no result, and the kubelet may have just started
-	isAwaiting                // a generation awaits its verdict
-	isUnhealthy               // until another run or verdict
-)
-
 // deliverConditions patches the conditions if it is known what they are. It returns the wait before the next try, 0 if
 // the Node has its conditions. isLate is set if the kubelet had time to start.
-func deliverConditions(ctx context.Context, e *app.Env, h *app.Host, isLate bool) (wait time.Duration, err error) {
-	results, ok := conditionFiles(h).ReadResults()
-	if !ok || !conditionFiles(h).IsOwed() {
-		return 0, conditionFiles(h).Forget()
+func (r *nodeRun) deliverConditions(ctx context.Context, isLate bool) (wait time.Duration, err error) {
+	files := conditionFiles{r.host}
+	results, ok := files.readResults()
+	if !ok || !files.isOwed() {
+		return 0, files.forget()
 	}
-	record := conditionFiles(h).ReadRecord()
+	owned := files.readRecord().types()
 
-	want, health := findConditions(ctx, e, h, results)
-	switch {
-	case health == isStarting && !isLate:
-		return healthWait, nil
-	case health == isAwaiting && !isLate:
-		return lookEvery, nil
+	want, wait := r.findConditions(ctx, results)
+	if wait == healthWait || wait == lookEvery {
+		if !isLate {
+			return wait, nil
+		}
+		wait = unhealthyWait
 	}
 
-	err = patchConditions(ctx, h, results.Node, want, record.Types())
+	err = patchConditions(ctx, r.host, results.Node, func(have []condition.Condition) condition.Patch {
+		return condition.Changes(have, want, owned)
+	})
 	switch {
 	case activation.IsRefused(err):
 		return refusedWait, fmt.Errorf("the cluster does not let the node patch its status: %w", err)
 	case err != nil:
 		return 0, err
-	case health != isHealthy:
-		return unhealthyWait, nil
+	case wait != 0:
+		return wait, nil
 	}
 
-	isEnded, err := endOwing(ctx, h, results, record.Types())
+	isEnded, err := endOwing(ctx, r.host, results, owned)
 	if err == nil && !isEnded {
 		wait = lookEvery
 	}
@@ -360,7 +350,7 @@ func deliverConditions(ctx context.Context, e *app.Env, h *app.Host, isLate bool
 }
 
 // endOwing notes, with the lock, that the Node has these results.
-func endOwing(ctx context.Context, h *app.Host, was conditionfile.Results, owned []string) (isEnded bool, err error) {
+func endOwing(ctx context.Context, h *app.Host, was conditionResults, owned []string) (isEnded bool, err error) {
 	store, err := h.Lock(ctx)
 	if err == nil {
 		defer store.Close()
@@ -368,25 +358,29 @@ func endOwing(ctx context.Context, h *app.Host, was conditionfile.Results, owned
 		return false, err
 	}
 
-	return conditionFiles(h).End(was, owned)
+	return conditionFiles{h}.end(was, owned)
 }
 
-// findConditions returns the conditions of the Node as the kubelet is now. Those of the results are for a healthy
-// kubelet: they stay only if its unit, its process and its health are known.
-func findConditions(
-	ctx context.Context, e *app.Env, h *app.Host, r conditionfile.Results,
-) (want []condition.Condition, health kubeletHealth) {
-	fail := func(health kubeletHealth, reason, message string) ([]condition.Condition, kubeletHealth) {
-		return condition.Replace(r.Conditions, condition.False, reason, message), health
+// findConditions returns the conditions of the Node as the kubelet is now, and the wait before they may be others: 0 for
+// a healthy kubelet, healthWait for one that may have just started, lookEvery while a generation awaits its verdict, and
+// unhealthyWait until another run or verdict. Those of the results are for a healthy kubelet: they stay only if its
+// unit, its process and its health are known.
+func (r *nodeRun) findConditions(
+	ctx context.Context, results conditionResults,
+) (want []condition.Condition, wait time.Duration) {
+	h := r.host
+	fail := func(wait time.Duration, reason, message string) ([]condition.Condition, time.Duration) {
+		return condition.Replace(results.Conditions, condition.False, reason, message), wait
 	}
 	if h.Gate().IsShut() {
-		return fail(isUnhealthy, condition.GateShut,
+		return fail(unhealthyWait, condition.GateShut,
 			"prelet does not let the kubelet start: prelet status has the reason")
 	}
 
+	const unread = "the generation in place cannot be read: prelet status"
 	store, err := generation.OpenReadOnly(h.StoreOptions())
 	if err != nil {
-		return fail(isUnhealthy, condition.KubeletUnhealthy, "the generation in place cannot be read: prelet status")
+		return fail(unhealthyWait, condition.KubeletUnhealthy, unread)
 	}
 	defer store.Close()
 
@@ -394,27 +388,28 @@ func findConditions(
 	cur, err := store.Current()
 	switch {
 	case journal != nil:
-		return fail(isAwaiting, condition.KubeletUnhealthy, "there is no verdict yet: prelet status has the reason")
+		return fail(lookEvery, condition.KubeletUnhealthy, "there is no verdict yet: prelet status has the reason")
 	case journalErr != nil || err != nil:
-		return fail(isUnhealthy, condition.KubeletUnhealthy, "the generation in place cannot be read: prelet status")
+		return fail(unhealthyWait, condition.KubeletUnhealthy, unread)
 	case cur != nil && cur.Status != generation.StatusGood:
-		return fail(isUnhealthy, condition.KubeletUnhealthy, "no good generation is in place: prelet status")
+		return fail(unhealthyWait, condition.KubeletUnhealthy, "no good generation is in place: prelet status")
 	}
 
-	checks, err := examineKubelet(ctx, h.Machine(store, nil), cur, r.Healthz)
+	checks, err := examineKubelet(ctx, h.Machine(store, nil), cur, results.Healthz)
 	if err != nil {
-		return fail(isUnhealthy, condition.KubeletUnhealthy, "the plan of the generation cannot be read: prelet verify")
+		return fail(unhealthyWait, condition.KubeletUnhealthy,
+			"the plan of the generation cannot be read: prelet verify")
 	}
 	i := slices.IndexFunc(checks, func(c activation.CheckResult) bool { return c.State == "failed" })
 	if i >= 0 {
-		return fail(isStarting, condition.KubeletUnhealthy, "check "+checks[i].Name+" failed: prelet verify shows more")
+		return fail(healthWait, condition.KubeletUnhealthy, "check "+checks[i].Name+" failed: prelet verify shows more")
 	}
 	if why := whyHealthUnknown(checks); why != "" {
-		why = e.Redactor.String("it is not known whether the kubelet is healthy: " + why)
-		return condition.Replace(r.Conditions, condition.Unknown, condition.KubeletUnknown, why), isStarting
+		why = r.env.Redactor.String("it is not known whether the kubelet is healthy: " + why)
+		return condition.Replace(results.Conditions, condition.Unknown, condition.KubeletUnknown, why), healthWait
 	}
 
-	return r.Conditions, isHealthy
+	return results.Conditions, 0
 }
 
 // examineKubelet checks the kubelet on a generation; without one, that it runs and is healthy at a URL, or at its
@@ -453,28 +448,20 @@ func ReportStop(ctx context.Context, e *app.Env) {
 	h := e.Host()
 	defer h.Units.Close()
 
-	record := conditionFiles(h).ReadRecord()
+	record := conditionFiles{h}.readRecord()
 	if len(record.Conditions) == 0 || !hasKubeconfig(h) {
 		return
 	}
-	if isRestarting(ctx, h) {
+	// At a shutdown systemd may be slow.
+	asked, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	isRestarting, err := h.Units.IsRestarting(asked, h.Self)
+	if err == nil && isRestarting {
 		return
 	}
 
-	ctx, cancel := context.WithTimeout(ctx, beginTimeout)
-	defer cancel()
-	stopping := condition.All(record.Types(), condition.False, condition.Stopping, "the node shuts down")
-	err := patchConditions(ctx, h, record.Node, stopping, nil)
+	err = patchAll(ctx, h, record, condition.False, condition.Stopping, "the node shuts down")
 	if err != nil {
 		e.Say(fmt.Sprintf("the conditions of node %s stay as they are: %v", record.Node, err))
 	}
-}
-
-// isRestarting reports whether the unit of this process is stopped for a restart. At a shutdown systemd may be slow.
-func isRestarting(ctx context.Context, h *app.Host) bool {
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
-	defer cancel()
-	isRestarting, err := h.Units.IsRestarting(ctx, h.Self)
-
-	return err == nil && isRestarting
 }

@@ -47,7 +47,8 @@ func (r *nodeRun) oweVerdict(ctx context.Context) error {
 	}
 	h := r.host
 	var err error
-	if v := r.Outcome.Verdict; v == activation.Good || v == activation.Bad {
+	isGoodAgain := r.kind == ofLook && h.Self == app.VerifyUnit && r.Code == ""
+	if v := r.Outcome.Verdict; v == activation.Good || v == activation.Bad || isGoodAgain {
 		err = atomicfile.Remove(owedVerdictPath(h))
 	}
 	gen, isSettled := readSettled(h, r.Store)
@@ -69,29 +70,20 @@ func checkSettled(
 	h *app.Host,
 	store *generation.Store,
 	gen int,
-) (commit.Ended, error) {
+) (*nodeRun, error) {
 	isOwed := h.Self == app.VerifyUnit && OwesVerdict(h)
 	res, err := checkKubelet(ctx, h, store, gen, isOwed)
 	if err != nil || h.Self != "" && !isOwed {
-		return res, err
+		return newLook(e, h, store, ofNothing, res), err
 	}
 
-	r := &nodeRun{
-		Run:     &commit.Run{Store: store, Machine: h.Machine(store, nil), Ended: res},
-		env:     e,
-		host:    h,
-		isAgain: true,
-	}
-	r.publish(ctx)
-	switch {
-	case !isOwed:
-	case res.Code == "":
-		e.SayError(atomicfile.Remove(owedVerdictPath(h)))
-	default: // the next start of the kubelet is judged again
-		res.Summary += "; its files have not changed, so there is nothing to go back to"
+	r := newLook(e, h, store, ofLook, res)
+	if isOwed && res.Code != "" { // the next start of the kubelet is judged again
+		r.reported = commit.Ending{Code: res.Code, Summary: res.Summary}
+		r.Summary += "; its files have not changed, so there is nothing to go back to"
 	}
 
-	return res, nil
+	return r, nil
 }
 
 // checkKubelet checks a kubelet that was judged already, and writes nothing: by hand by one look, and where a verdict

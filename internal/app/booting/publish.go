@@ -22,6 +22,7 @@ import (
 // nodeRun is a run, a verdict, a rollback or a recovery on this node, with what its publications read.
 type nodeRun struct {
 	*commit.Run
+	kind     kinds
 	env      *app.Env
 	host     *app.Host
 	planner  *planner      // nil without a plan
@@ -30,42 +31,56 @@ type nodeRun struct {
 	status   report.Status // as it was published; the zero value before, and if another process has reported it
 }
 
+// kinds is a set of kinds of results.
+type kinds int
+
+const (
+	ofRun       kinds = 1 << iota
+	ofOvertaken       // of a run whose process that took over has reported it
+	ofUnopened        // of a run that could not open the generations
+	ofLook            // of a look at a kubelet that was judged before: the report is that of the run
+	ofNothing         // nothing was judged
+)
+
 // publication is something that follows a result.
 type publication struct {
 	name    string
 	publish func(context.Context) error
-	// isReport is set if it is of this process: it follows also a run that could not open the generations, but not one
-	// whose process that took over has reported it.
-	isReport bool
-	code     fault.Code // a failure is a note with this code in the status and the journal; "": it is only printed
-	failure  string     // what a failure means for the node
+	follows kinds
+	code    fault.Code // a failure is a note with this code in the status and the journal; "": it is only printed
+	failure string     // what a failure means for the node
 }
 
 // publications returns what follows a result, in this order. A failure of one changes neither the result nor another
 // publication. From "lock" on they wait for the cluster, with the lock free.
 func (r *nodeRun) publications() []publication {
+	const (
+		opened   = ofRun | ofOvertaken
+		reported = ofRun | ofUnopened
+	)
+
 	return []publication{
-		{"machine", r.keepMachine, false, "", "the marks of this machine are not kept"},
-		{"programs", r.keepPrograms, false, fault.CannotWrite,
+		{"machine", r.keepMachine, opened, "", "the marks of this machine are not kept"},
+		{"programs", r.keepPrograms, opened, fault.CannotWrite,
 			"the next boot starts the kubelet's binary and reads the detectors again"},
-		{"recording", r.keepRecording, false, fault.CannotWrite, "the recording for others could not be kept"},
-		{"results of conditions", r.keepConditions, false, fault.NodeCondition,
+		{"recording", r.keepRecording, opened, fault.CannotWrite, "the recording for others could not be kept"},
+		{"results of conditions", r.keepConditions, opened, fault.NodeCondition,
 			"conditions: the Node may keep those of an earlier boot"},
-		{"console", r.printOnConsole, true, "", "the console has no line"},
+		{"console", r.printOnConsole, reported, "", "the console has no line"},
 		// Before the status: `status --wait` takes its end for that of the run.
-		{"owed verdict", r.oweVerdict, false, "", "prelet-verify.service may not judge this boot"},
-		{"status, journal, metrics", r.finish, true, "", "the status is not that of this run"},
-		{"login", r.showAtLogin, true, "", "the console's login does not show this result"},
-		{"last good", r.keepLastGood, false, "", "prelet-fallback.service uses an older list of files"},
-		{"lock", r.unlock, false, "", "other commands wait until the end of this one"},
-		{"annotations", r.annotate, false, fault.NodeDrift, "annotations"},
-		{"event", r.sendEvent, false, fault.NodeDrift, "events: the Node does not have the last one"},
-		{"conditions", r.deliver, false, "", "conditions"},
+		{"owed verdict", r.oweVerdict, opened | ofLook, "", "prelet-verify.service may not judge this boot"},
+		{"journal", r.finish, reported, "", "the journal does not have the result"},
+		{"status", r.writeStatus, reported | ofLook, "", "the status is not that of this run"},
+		{"metrics", r.writeMetrics, reported | ofLook, "", "the metrics are not those of this run"},
+		{"login", r.showAtLogin, reported | ofLook, "", "the console's login does not show this result"},
+		{"last good", r.keepLastGood, opened | ofLook, "", "prelet-fallback.service uses an older list of files"},
+		{"lock", r.unlock, opened | ofLook | ofNothing, "", "other commands wait until the end of this one"},
+		{"annotations", r.annotate, opened, fault.NodeDrift, "annotations"},
+		{"event", r.sendEvent, opened | ofLook, fault.NodeDrift, "events: the Node does not have the last one"},
+		{"conditions", r.settleConditions, opened | ofLook | ofNothing, "",
+			"the status does not show whether the Node has its conditions"},
 	}
 }
-
-// isLook reports whether a kubelet was only looked at that was judged before: the report is that of the run.
-func (r *nodeRun) isLook() bool { return r.Report == nil }
 
 // publish publishes the result.
 func (r *nodeRun) publish(ctx context.Context) { r.publishAll(ctx, r.publications()) }
@@ -74,15 +89,17 @@ func (r *nodeRun) publishAll(ctx context.Context, all []publication) {
 	if r.reported == (commit.Ending{}) {
 		r.reported = commit.Ending{Code: r.Code, Summary: r.Summary}
 	}
-	isReported := r.Outcome.Overtaken && r.Report.IsOvertaken()
+	if r.Outcome.Overtaken && r.Report.IsOvertaken() {
+		r.kind = ofOvertaken
+	}
 	for _, p := range all {
-		if p.isReport && isReported || !p.isReport && r.Store == nil {
+		if p.follows&r.kind == 0 {
 			continue
 		}
 		err := p.publish(ctx)
 		switch {
 		case err == nil:
-		case p.code != "" && !r.isLook():
+		case p.code != "" && r.Report != nil:
 			r.env.SayError(r.Report.NoteAfterEnd(p.code, p.failure+": "+err.Error()))
 		default:
 			r.env.Say(p.failure + ": " + err.Error())
@@ -99,39 +116,33 @@ func (r *nodeRun) keepMachine(context.Context) error {
 	return commit.KeepMachine(r.Store, machineid.Of(r.host.Root), r.host.CertifiedNode, false)
 }
 
-// finish writes the status, the end of the run in the journal, and the metrics. A look at a kubelet that was judged
-// before replaces a part of the status.
-func (r *nodeRun) finish(context.Context) (err error) {
-	h := r.host
-	if !r.isLook() {
-		r.status, err = r.Report.Finish(r.reported.Code, r.reported.Summary)
-		return err
-	}
+// finish sets the result in the report, and writes the end of the run to the journal.
+func (r *nodeRun) finish(context.Context) error {
+	r.status = r.Report.Finish(r.reported.Code, r.reported.Summary)
 
-	err = report.ReplaceVerified(h.RunDir, h.BootID, r.Code, r.env.Redactor.String(r.Summary))
-	if s, loadErr := h.LoadReport(); loadErr == nil {
-		r.status = *s
+	return nil
+}
+
+// writeStatus writes the status. A look replaces a part of that of the run.
+func (r *nodeRun) writeStatus(context.Context) (err error) {
+	if r.Report != nil {
+		return r.Report.WriteStatus()
 	}
+	summary := r.env.Redactor.String(r.reported.Summary)
+	r.status, err = report.ReplaceVerified(r.host.RunDir, r.host.BootID, r.reported.Code, summary)
 
 	return err
 }
 
-// unlock lets other commands change the node. A look has done so before.
+func (r *nodeRun) writeMetrics(context.Context) error { return r.status.WriteMetrics(r.host.RunDir) }
+
+// unlock lets other commands change the node.
 func (r *nodeRun) unlock(context.Context) error {
-	if r.isLook() {
+	if r.Store == nil {
 		return nil
 	}
 
 	return r.Store.Unlock()
-}
-
-// deliver patches the conditions that the Node may not have. Those of a verdict are owed since the run.
-func (r *nodeRun) deliver(ctx context.Context) error {
-	if !r.Off && !r.isAgain {
-		settleConditions(ctx, r.env, r.host, r.Code != "")
-	}
-
-	return nil
 }
 
 // consoleLimit is the longest line for the console, in characters: three lines of 80 columns.
@@ -142,7 +153,7 @@ const consoleLimit = 240
 func (r *nodeRun) printOnConsole(context.Context) error {
 	h := r.host
 	code := r.reported.Code
-	if h.Console == nil || h.Self == app.ApplyUnit || code == "" || r.isLook() {
+	if h.Console == nil || h.Self == app.ApplyUnit || code == "" {
 		return nil
 	}
 	summary := r.env.Redactor.String(r.reported.Summary)
@@ -220,8 +231,8 @@ func (r *nodeRun) describeForLogin() string {
 	_, message := describeState(s)
 
 	switch {
-	case r.isLook() && r.Code != "":
-		return fitConsole("prelet: " + r.env.Redactor.String(r.Summary))
+	case r.kind == ofLook && r.reported.Code != "":
+		return fitConsole("prelet: " + r.env.Redactor.String(r.reported.Summary))
 	case s.State == report.Failed:
 		return describeFailure(h, s.Exit, message)
 	case h.Gate().IsShut():

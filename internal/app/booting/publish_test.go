@@ -31,8 +31,9 @@ func TestPublications(t *testing.T) {
 		}
 		result := commit.Ended{Code: fault.RolledBack, Summary: "it was rolled back", Held: "unhealthy"}
 		r := &nodeRun{
-			Run: &commit.Run{Store: &generation.Store{}, Report: rep, Ended: result},
-			env: &app.Env{Say: func(line string) { said = append(said, line) }},
+			kind: ofRun,
+			Run:  &commit.Run{Store: &generation.Store{}, Report: rep, Ended: result},
+			env:  &app.Env{Say: func(line string) { said = append(said, line) }},
 		}
 
 		all := r.publications()
@@ -60,20 +61,30 @@ func TestPublications(t *testing.T) {
 	}
 }
 
-// TestPublicationsOfAnUnopenedStore checks that a run that could not open the generations has a report only.
-func TestPublicationsOfAnUnopenedStore(t *testing.T) {
-	r := &nodeRun{Run: &commit.Run{}, env: &app.Env{Say: func(line string) { t.Errorf("got %q, want no failure", line) }}}
-	all := r.publications()
-	var got []string
-	for i := range all {
-		all[i].publish = func(context.Context) error {
-			got = append(got, all[i].name)
-			return nil
+// TestPublicationsOfOthers checks what follows a result that is not that of a run with its generations and its report.
+func TestPublicationsOfOthers(t *testing.T) {
+	for kind, want := range map[kinds][]string{
+		ofUnopened: {"console", "journal", "status", "metrics", "login"},
+		ofLook:     {"owed verdict", "status", "metrics", "login", "last good", "lock", "event", "conditions"},
+		ofNothing:  {"lock", "conditions"},
+		ofOvertaken: {
+			"machine", "programs", "recording", "results of conditions", "owed verdict", "last good", "lock",
+			"annotations", "event", "conditions",
+		},
+	} {
+		r := &nodeRun{kind: kind, Run: &commit.Run{}}
+		all := r.publications()
+		var got []string
+		for i := range all {
+			all[i].publish = func(context.Context) error {
+				got = append(got, all[i].name)
+				return nil
+			}
 		}
-	}
-	r.publishAll(t.Context(), all)
-	if want := []string{"console", "status, journal, metrics", "login"}; !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
+		r.publishAll(t.Context(), all)
+		if !slices.Equal(got, want) {
+			t.Errorf("kind %d: got %q, want %q", kind, got, want)
+		}
 	}
 }
 

@@ -102,8 +102,13 @@ func begin(e *app.Env, h *app.Host, store *generation.Store, again bool) *nodeRu
 	e.HideKept(store)
 	machine := h.Machine(store, rep)
 	e.ShowSteps(machine)
+	kind := ofRun
+	if store == nil {
+		kind = ofUnopened
+	}
 
 	return &nodeRun{
+		kind: kind,
 		Run: &commit.Run{
 			Store:   store,
 			Machine: machine,
@@ -158,7 +163,7 @@ func runNode(ctx context.Context, e *app.Env, h *app.Host, o RunOptions) (Ran, e
 	r.Retry = o.Retry
 	r.Off = h.IsOff()
 
-	waitForConditions := beginConditions(ctx, e, h, r.Report)
+	waitForConditions := beginConditions(ctx, h, r.Report)
 	waitForNode := beginRivalLook(ctx, h, r.Run)
 	isEnded := r.Begin(ctx)
 	stopLoading()

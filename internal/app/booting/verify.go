@@ -23,19 +23,13 @@ func Verify(ctx context.Context, e *app.Env) (Verified, error) {
 	h := e.Host()
 	defer h.Units.Close()
 
-	v, err := verifyOnce(ctx, e, h)
-	if err == nil && !v.Off {
-		settleConditions(ctx, e, h, false)
-	}
-
-	return v, err
+	return verifyNode(ctx, e, h)
 }
 
-// verifyOnce is Verify without the conditions of the Node.
-func verifyOnce(ctx context.Context, e *app.Env, h *app.Host) (Verified, error) {
+func verifyNode(ctx context.Context, e *app.Env, h *app.Host) (Verified, error) {
 	if h.Self == "" && !h.IsOff() {
 		if res, ok := describeWithoutGeneration(ctx, h); ok {
-			return Verified{Ended: res}, nil
+			return newLook(e, h, nil, ofNothing, res).publishVerified(ctx), nil
 		}
 	}
 
@@ -43,7 +37,7 @@ func verifyOnce(ctx context.Context, e *app.Env, h *app.Host) (Verified, error) 
 	if h.Self != "" && fault.CodeOf(err) == fault.CannotWrite {
 		// prelet.service shows this failure, and the next start of the kubelet tries again: not systemd, each second
 		e.Say(err.Error())
-		return Verified{}, nil
+		return newLook(e, h, nil, ofNothing, commit.Ended{}).publishVerified(ctx), nil
 	}
 	if err != nil {
 		return Verified{}, err
@@ -54,18 +48,35 @@ func verifyOnce(ctx context.Context, e *app.Env, h *app.Host) (Verified, error) 
 		return Verified{Off: true}, nil
 	}
 
-	res, err := verifyLocked(ctx, e, h, store)
+	e.HideKept(store)
+	r, err := verifyLocked(ctx, e, h, store)
 
-	return Verified{Ended: res}, err
+	return r.publishVerified(ctx), err
 }
 
-// verifyLocked is Verify with the lock. store is locked.
+func (r *nodeRun) publishVerified(ctx context.Context) Verified {
+	r.publish(ctx)
+
+	return Verified{Ended: r.Ended}
+}
+
+// newLook returns a verify that has no report of its own. store is nil if it could not be opened.
+func newLook(e *app.Env, h *app.Host, store *generation.Store, kind kinds, res commit.Ended) *nodeRun {
+	return &nodeRun{
+		Run:     &commit.Run{Store: store, Machine: h.Machine(store, nil), Ended: res},
+		kind:    kind,
+		env:     e,
+		host:    h,
+		isAgain: true,
+	}
+}
+
+// verifyLocked returns a verify that is to be published, also with an error. store is locked.
 func verifyLocked(
 	ctx context.Context, e *app.Env,
 	h *app.Host,
 	store *generation.Store,
-) (commit.Ended, error) {
-	e.HideKept(store)
+) (*nodeRun, error) {
 	if newer := activation.Newer(store); newer != nil {
 		return verifyNewer(ctx, e, h, store, newer)
 	}
@@ -74,13 +85,13 @@ func verifyLocked(
 		_, isOpen, _ := h.Gate().State() // a gate that cannot be read is not open
 		found := h.WhyNotStarted(ctx)
 		if found.Why != "" && (!h.HasBegun() || found.IsKilled && !isOpen) {
-			return keepWithoutRun(ctx, e, h, store, found.Why)
+			return keepWithoutRun(ctx, e, h, store, found.Why), nil
 		}
 	}
 
-	res, covered, err := runIfCovered(ctx, e, h, store)
+	res, covered, err := runIfCovered(ctx, h, store)
 	if covered || err != nil {
-		return res, err
+		return newLook(e, h, store, ofNothing, res), err
 	}
 
 	gen, isSettled := readSettled(h, store)
@@ -98,22 +109,29 @@ func verifyNewer(
 	h *app.Host,
 	store *generation.Store,
 	newer error,
-) (commit.Ended, error) {
+) (*nodeRun, error) {
 	e.SayError(newer)
 
 	gen, isOpen, err := h.Gate().State()
 	if err == nil && isOpen {
-		return checkKubelet(ctx, h, store, gen, false)
+		res, err := checkKubelet(ctx, h, store, gen, false)
+
+		return newLook(e, h, store, ofNothing, res), err
 	}
 
 	r := begin(e, h, store, true)
 	r.EndNewer(ctx)
-	r.publish(ctx)
-	if h.Self != "" { // prelet.service shows this failure
-		r.Code = ""
+	if h.Self != "" {
+		r.reportOnly()
 	}
 
-	return r.Ended, nil
+	return r, nil
+}
+
+// reportOnly lets a verify succeed whose failure prelet.service shows, and keeps that in the report.
+func (r *nodeRun) reportOnly() {
+	r.reported = commit.Ending{Code: r.Code, Summary: r.Summary}
+	r.Code = ""
 }
 
 // readSettled returns the current generation if no journal is open and the gate is open.
@@ -133,7 +151,7 @@ func judgeOrRun(
 	ctx context.Context, e *app.Env,
 	h *app.Host,
 	store *generation.Store,
-) (commit.Ended, error) {
+) (*nodeRun, error) {
 	// A gate that was open in this boot, over files that are not those of the generation, or of none: only a run helps.
 	isUnit := h.Self != ""
 	needsRun := isUnit && (h.Gate().WasOpened() || h.Machine(store, nil).WhyLost(ctx) != "")
@@ -141,34 +159,27 @@ func judgeOrRun(
 	last := readLastRun(h)
 	r := begin(e, h, store, true)
 	r.Verify(ctx)
-	res := r.Ended
-	r.reported, res.Code = commit.DecideVerify(res, last, isUnit)
+	r.reported, r.Code = commit.DecideVerify(r.Ended, last, isUnit)
 
-	isCovered := false
-	var err error
-	if res.Outcome.Verdict == activation.Unknown { // something may have been mounted meanwhile
-		var run commit.Ended
-		run, isCovered, err = runIfCovered(ctx, e, h, store)
+	if r.Outcome.Verdict == activation.Unknown { // something may have been mounted meanwhile
+		run, isCovered, err := runIfCovered(ctx, h, store)
 		if isCovered {
-			res = run
+			r.Ended = run
+			return r, err
 		}
 	}
-	r.publish(ctx)
-
-	if needsRun && !isCovered && res.Outcome.HeldBack != "" {
-		_, failed := requestRun(ctx, h, res.Outcome.HeldBack)
+	if needsRun && r.Outcome.HeldBack != "" {
+		_, failed := requestRun(ctx, h, r.Outcome.HeldBack)
 		e.SayError(failed)
 	}
 
-	return res, err
+	return r, nil
 }
 
 // runIfCovered shuts the gate and requests a run, if a later mount hides files of the current generation. It reports
 // whether one does.
 func runIfCovered(
-	ctx context.Context, e *app.Env,
-	h *app.Host,
-	store *generation.Store,
+	ctx context.Context, h *app.Host, store *generation.Store,
 ) (res commit.Ended, covered bool, err error) {
 	j, err := store.Journal()
 	if err != nil || j.IsUnfinished() {
@@ -297,11 +308,10 @@ func keepWithoutRun(
 	h *app.Host,
 	store *generation.Store,
 	why string,
-) (commit.Ended, error) {
+) *nodeRun {
 	r := begin(e, h, store, true)
 	r.KeepWithoutRun(ctx, fault.Systemd.Errorf("%s", why))
-	r.publish(ctx)
-	r.Code = "" // prelet.service shows the failure
+	r.reportOnly()
 
-	return r.Ended, nil
+	return r
 }

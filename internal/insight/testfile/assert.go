@@ -25,7 +25,7 @@ func (f *File) check(a Assert, scope eval.Outside) *Failure {
 	if diags.HasErrors() {
 		failed.Summary = "The condition cannot be evaluated"
 		failed.Errors = diags
-		failed.Values = f.describeReferences(a.Condition, scope)
+		failed.Values = f.describeReferences(a.Condition, scope.Recorded())
 		return failed
 	}
 
@@ -47,7 +47,7 @@ func (f *File) check(a Assert, scope eval.Outside) *Failure {
 	default:
 		failed.Summary = "The condition is false"
 		failed.Message = f.message(a, scope)
-		f.describe(failed, a.Condition, scope)
+		f.describe(failed, a.Condition, scope.Recorded())
 	}
 
 	return failed
@@ -68,7 +68,8 @@ func (f *File) message(a Assert, scope eval.Outside) string {
 	return text
 }
 
-// describe adds to a failure what makes a condition false: the sides of a comparison, and the values of references.
+// describe adds to a failure what makes a condition false: the sides of a comparison, and the values of references. It
+// reads the record of the evaluation.
 func (f *File) describe(failed *Failure, x hclsyntax.Expression, scope eval.Outside) {
 	if part := f.findFalse(x, scope); part != x {
 		failed.Values = append(failed.Values, Value{Name: f.text(part), Text: "false"})
@@ -116,15 +117,14 @@ func (f *File) findFalse(x hclsyntax.Expression, scope eval.Outside) hclsyntax.E
 // describeReferences returns the value of each reference of an expression, in their order, each once. Of a reference
 // to something that does not exist it returns the part that does: of node.labels["x"] all labels.
 func (f *File) describeReferences(x hclsyntax.Expression, scope eval.Outside) (out []Value) {
+	names := scope.Names(x)
 	for _, reference := range x.Variables() {
 		for n := len(reference); n > 1; n-- {
-			part := reference[:n]
-			one := &hclsyntax.ScopeTraversalExpr{Traversal: part, SrcRange: part.SourceRange()}
-			v, diags := scope.Value(one)
+			v, diags := reference[:n].TraverseAbs(names)
 			if diags.HasErrors() {
 				continue
 			}
-			found := Value{Name: f.text(one), Text: Format(v)}
+			found := Value{Name: f.textAt(reference[:n].SourceRange()), Text: Format(v)}
 			if !slices.Contains(out, found) {
 				out = append(out, found)
 			}
@@ -136,8 +136,9 @@ func (f *File) describeReferences(x hclsyntax.Expression, scope eval.Outside) (o
 }
 
 // text returns the source of an expression in one line.
-func (f *File) text(x hcl.Expression) string {
-	r := x.Range()
+func (f *File) text(x hcl.Expression) string { return f.textAt(x.Range()) }
+
+func (f *File) textAt(r hcl.Range) string {
 	if r.End.Byte > len(f.Source) || r.Start.Byte > r.End.Byte {
 		return ""
 	}

@@ -33,7 +33,7 @@ func (r *Run) Compare(p *boot.Plan) (out []Failure) {
 	}
 
 	names := map[string]cty.Value{"plan": p.Value()}
-	scope := p.Eval.Outside("a condition", p.NodeValue(), names, r.File.functions)
+	scope := p.Eval.WithTrace().Outside("a condition", p.NodeValue(), names, r.File.functions)
 	for _, a := range r.Asserts {
 		if failed := r.File.check(a, scope); failed != nil {
 			out = append(out, *failed)

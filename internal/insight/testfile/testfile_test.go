@@ -9,7 +9,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
+	"github.com/zclconf/go-cty/cty/function"
 
+	"github.com/prelet/prelet/internal/lang"
+	"github.com/prelet/prelet/internal/lang/eval"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/value"
 )
@@ -103,6 +106,34 @@ run "two" {
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("parsed file (-want +got):\n%s", d)
+	}
+}
+
+// TestFailureIsRecorded checks that a false condition is evaluated once: what it says comes from the record of that.
+func TestFailureIsRecorded(t *testing.T) {
+	f, diags := Parse("a.prelettest.hcl", []byte(`run "one" {
+  hardware = "x"
+  assert { condition = (true && upper("a") == "B") }
+}
+`), readNothing)
+	if len(diags) > 0 {
+		t.Fatalf("parse: got %s; want no message", show(diags))
+	}
+	calls := 0
+	upper := function.New(&function.Spec{
+		Params: []function.Parameter{{Name: "text", Type: cty.String}},
+		Type:   function.StaticReturnType(cty.String),
+		Impl: func([]cty.Value, cty.Type) (cty.Value, error) {
+			calls++
+			return cty.StringVal("A"), nil
+		},
+	})
+	scope := eval.New(t.Context(), &lang.Site{}, nil).WithTrace().
+		Outside("a condition", cty.EmptyObjectVal, nil, map[string]function.Function{"upper": upper})
+
+	failed := f.check(f.Runs[0].Asserts[0], scope)
+	if failed == nil || failed.Got != `"A"` || failed.Want != `"B"` || calls != 1 {
+		t.Errorf("got %+v after %d calls of upper; want both texts after one", failed, calls)
 	}
 }
 

@@ -32,6 +32,16 @@ func (e *Eval) Outside(
 	return Outside{e: c, owner: owner}
 }
 
+// Recorded returns o for readers of what it has evaluated, as Eval.Recorded does.
+func (o Outside) Recorded() Outside { return Outside{e: o.e.Recorded(), owner: o.owner} }
+
+// Names returns the names of an expression; with Recorded, those with which it was evaluated.
+func (o Outside) Names(x hclsyntax.Expression) *hcl.EvalContext {
+	names, _ := o.e.Context(x, cty.NilVal)
+
+	return names
+}
+
 // Condition is Eval.Condition in this scope, of an expression whose references were checked.
 func (o Outside) Condition(x hclsyntax.Expression) (isTrue, isKnown bool) {
 	return o.e.Condition(x, cty.NilVal)

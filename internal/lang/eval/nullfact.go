@@ -13,10 +13,9 @@ import (
 
 // classify sets the codes of errors, and marks those that a null fact caused.
 func (s Scope) classify(diags hcl.Diagnostics, xs ...hclsyntax.Expression) hcl.Diagnostics {
-	isNullCaused := diags.HasErrors() && s.isNullCaused(xs)
 	out := slices.Clone(diags)
 	for i, d := range out {
-		if isNullCaused && d.Severity == hcl.DiagError && d.Expression != nil {
+		if d.Severity == hcl.DiagError && d.Expression != nil && s.isNullCaused(d, xs) {
 			out[i] = nullFact(d, s.soft)
 		}
 	}
@@ -24,39 +23,39 @@ func (s Scope) classify(diags hcl.Diagnostics, xs ...hclsyntax.Expression) hcl.D
 	return addCodes(out)
 }
 
-// isNullCaused reports whether expressions refer to facts and would have no error with unknown facts in place of null
-// ones.
-func (s Scope) isNullCaused(xs []hclsyntax.Expression) bool {
-	each := s.each
-	collection := s.collectionOf(xs)
-	if collection != nil {
-		each = value.NullsToUnknown(each)
+// isNullCaused reports whether the part of xs that failed refers to a fact that was null, by the names that it had.
+func (s Scope) isNullCaused(d *hcl.Diagnostic, xs []hclsyntax.Expression) bool {
+	one, isExpanded := d.Expression.(*hclsyntax.LiteralValueExpr) // an argument of LIST...
+	if isExpanded && one.Val.IsNull() {
+		return s.e.Reach(xs...).Facts
 	}
-	if !s.e.Reach(append(xs, collection)...).Facts {
-		return false
-	}
-
-	e := s.e.withoutNullFacts()
-	for _, x := range xs {
-		if _, diags := e.Value(x, each); diags.HasErrors() {
-			return false
-		}
-	}
-
-	return true
-}
-
-// collectionOf returns what for_each iterates over, if one of the expressions uses each; otherwise nil.
-func (s Scope) collectionOf(xs []hclsyntax.Expression) hclsyntax.Expression {
-	for _, x := range xs {
-		for _, reference := range s.e.site.MentionsOf(x).References {
-			if reference.RootName() == "each" {
-				return s.forEach
+	_, isIndex := d.Expression.(*hclsyntax.IndexExpr) // an element that does not exist is not null
+	for _, reference := range d.Expression.Variables() {
+		for n := range reference {
+			v, failed := reference[:n+1].TraverseAbs(d.EvalContext)
+			isWhole := n+1 == len(reference) && !isIndex
+			isNull := v.IsNull() || isWhole && value.HasNull(v)
+			if !failed.HasErrors() && isNull && s.isOfFacts(reference, xs) {
+				return true
 			}
 		}
 	}
 
-	return nil
+	return false
+}
+
+// isOfFacts reports whether a reference in xs leads to facts. A name in a loop may be that of any part of xs.
+func (s Scope) isOfFacts(reference hcl.Traversal, xs []hclsyntax.Expression) bool {
+	switch reference.RootName() {
+	case "var", "node":
+		return false
+	case "local", "stage":
+		xs = []hclsyntax.Expression{&hclsyntax.ScopeTraversalExpr{Traversal: reference}}
+	case "each":
+		xs = []hclsyntax.Expression{s.forEach}
+	}
+
+	return s.e.Reach(xs...).Facts
 }
 
 // nullFactExtra marks an error that a null fact caused.

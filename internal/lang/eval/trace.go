@@ -135,6 +135,13 @@ type traced struct {
 // Value evaluates the expression and records the result.
 func (x traced) Value(names *hcl.EvalContext) (cty.Value, hcl.Diagnostics) {
 	v, diags := x.Expression.Value(names)
+	for _, d := range diags {
+		if part, isTraced := d.Expression.(traced); isTraced {
+			d.Expression = part.of
+		} else if d.Expression == hcl.Expression(x.Expression) {
+			d.Expression = x.of
+		}
+	}
 	x.trace.add(x.of, step{v, diags, names})
 
 	return v, diags

@@ -58,6 +58,8 @@ TEST     := CGO_ENABLED=0 GOFLAGS="$(GOFLAGS) -trimpath -tags=$(TAGS),man" $(GO)
 # The suite of Debian that machines boot, bookworm unless this is another: its image is in a folder of that name.
 SUITE      ?= bookworm
 BOOT_CACHE := $(CURDIR)/test/boot/.cache$(if $(filter-out bookworm,$(SUITE)),/$(SUITE))
+# Those that debs are installed in; rpms and releases are tested in these two.
+SUITES     ?= bookworm trixie
 
 DESTDIR ?=
 PREFIX  ?= /usr
@@ -97,9 +99,10 @@ check: build test lint check-docs ## run before each commit: build, test, lint, 
 # for the limit of an evaluation, 512 MiB.
 # TMPDIR: the tests make and remove many small files, and in memory that takes a third less time. -p 4: some packages
 # mostly wait. The folder is the same each time, or go would cache no result. tools/kubetables: make test-kubetables.
+# umask: tests make files that, on a node, every user may read.
 .PHONY: test
 test: ## run the tests that need only Go
-	@memory=$$(df --output=avail /dev/shm 2>/dev/null | tail -n 1 || true); \
+	@umask 022; memory=$$(df --output=avail /dev/shm 2>/dev/null | tail -n 1 || true); \
 	if [ "$${memory:-0}" -gt 4000000 ] && [ -w /dev/shm ]; then fast=/dev/shm; else fast=/tmp; fi; \
 	dir=$${TMPDIR:-$$fast}/prelet-test-$$(id -u)-$$(echo "$$PWD" | cksum | cut -d' ' -f1); \
 	rm -rf "$$dir"; mkdir -m 755 "$$dir"; \
@@ -163,9 +166,9 @@ e2e-browser: build machines ## open the pages of `report --html` in a headless C
 	cd test/browser && PRELET_BROWSER=1 $(GO) test -count=1 .
 
 .PHONY: e2e-packages
-e2e-packages: build ## lint, install, upgrade and remove deb and rpm in Debian 12 and 13, as root; RUN=TestName selects
-	test/packages/roots.sh
-	PRELET_PACKAGES=1 $(AS_BUILT) test -count=1 -v -timeout 60m -run '$(RUN)' ./test/packages
+e2e-packages: build ## lint, install, upgrade and remove deb and rpm in SUITES="bookworm trixie", as root; RUN=TestName
+	test/packages/roots.sh $(SUITES)
+	PRELET_PACKAGES="$(SUITES)" $(AS_BUILT) test -count=1 -v -timeout 60m -run '$(RUN)' ./test/packages
 
 .PHONY: check-krew
 check-krew: ## build the archive of the plugin for kubectl, and check its manifest for krew
@@ -286,11 +289,11 @@ kubernetes: ## build the Kubernetes components that e2e-kube starts (minutes, on
 	test/kube/build.sh "$(KUBE_CACHE)"
 
 .PHONY: e2e-boot
-e2e-boot: build packages ## boot a real systemd in containers, as root; SUITE=trixie, RUN=TestName selects
+e2e-boot: build packages ## boot a real systemd in containers, as root; SUITE=trixie, SAMPLE=4: one script in 4, RUN=TestName
 	rm -rf bin/boot
 	CGO_ENABLED=0 tools/package.sh "$(VERSION)" bin/boot
 	test/boot/image.sh "$(BOOT_CACHE)"
-	cd test/boot && PRELET_BOOT_CACHE="$(BOOT_CACHE)" \
+	cd test/boot && PRELET_BOOT_CACHE="$(BOOT_CACHE)" PRELET_BOOT_SAMPLE=$(SAMPLE) \
 		$(if $(shell ls -d "$(KUBE_CACHE)/helpers" 2>/dev/null),PRELET_KUBE_CACHE="$(KUBE_CACHE)") \
 		$(GO) test -count=1 -v -timeout 45m -parallel 4 -run '$(RUN)' .
 
@@ -362,6 +365,10 @@ faults: ## kill the writer, cut the power and break the disk at selected points,
 sweep: ## the same at every system call on every file system, also in the recovery, as root (hours, before a release)
 	cd test/faults && PRELET_FAULTS_SWEEP=$(or $(SWEEP),full) \
 		$(GO) test -count=1 -v -timeout 5h -parallel 2 -run '$(RUN)' .
+
+.PHONY: matrix
+matrix: ## print which suites of tests have passed on which Debian, by their last results, and update README.md
+	@$(GO) run ./tools/matrix -w
 
 .PHONY: nightly
 nightly: ## run what is too long for .ci/run and print a table of times, as root (hours); PARTS="boot kube" selects

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Makes a root of Debian: debian.sh SUITE DIRECTORY PACKAGE,... as root (1-2 minutes, 200 MB). Fails, and names the
 # suite, if neither the mirror nor Debian's archive has it. Installs mmdebstrap if apt-get is available.
+# Then DIRECTORY.json is a result for `make matrix`.
 #   PRELET_DEBIAN_MIRROR   a mirror instead of deb.debian.org
 set -euo pipefail
 suite=$1 directory=$2 packages=$3
@@ -21,9 +22,13 @@ bootstrap ${PRELET_DEBIAN_MIRROR:+"$PRELET_DEBIAN_MIRROR"} || {
 	echo "debian.sh: no $suite by its mirror; trying archive.debian.org" >&2
 	bootstrap http://archive.debian.org/debian
 } || {
-	echo "debian.sh: Debian $suite cannot be had: neither its mirror nor archive.debian.org has given it" >&2
+	why="neither its mirror nor archive.debian.org has given it"
+	echo "debian.sh: Debian $suite cannot be had: $why" >&2
+	printf '{"debian":"%s","architecture":"%s","date":"%s","missing":"%s"}\n' \
+		"$suite" "$(dpkg --print-architecture)" "$(date -u +%F)" "$why" >"$directory.json"
 	exit 1
 }
+rm -f "$directory.json"
 
 mkdir "$directory.part"
 tar -C "$directory.part" -xp --numeric-owner -f "$directory.tar"

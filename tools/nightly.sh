@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Runs the checks that take too long for every change: `nightly.sh [PART...]`, as root. All parts run, also if one fails.
-# Prints a table of their times at the end, and exits with 1 if a part failed. Output of each part: bin/nightly/PART.log.
+# Prints a table of their times at the end, and which suites have passed on which Debian (make matrix). Exits with 1 if a
+# part failed. Output of each part: bin/nightly/PART.log.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 exec </dev/null
@@ -15,11 +16,12 @@ mkdir -p "$logs"
 run() { # run PART
 	case $1 in
 	boot) make e2e-boot ;;
+	boot-*) make e2e-boot SUITE="${1#boot-}" ;;
 	kube) make e2e-kube ;;
 	runtime) make e2e-runtime ;;
 	image) make e2e-image ;;
 	kube-old) make e2e-kube-old ;;
-	packages) make e2e-packages ;;
+	packages) make e2e-packages SUITES="bullseye bookworm trixie sid" ;;
 	recipes) make e2e-recipes ;;
 	nfd) make e2e-nfd ;;
 	newcomer) make check-newcomer ROWS="spaces umask" WHOLE=1 ;;
@@ -50,7 +52,7 @@ run() { # run PART
 	esac
 }
 
-all=(boot kube runtime image kube-old packages recipes nfd newcomer hostile agreement upgrades storm bench peers tables race nodes activation generation samples fuzz sweep)
+all=(boot boot-trixie boot-bullseye boot-sid kube runtime image kube-old packages recipes nfd newcomer hostile agreement upgrades storm bench peers tables race nodes activation generation samples fuzz sweep)
 [ $# -gt 0 ] || set -- "${all[@]}"
 
 table=""
@@ -68,5 +70,6 @@ for part in "$@"; do
 	table+=$(printf '%-12s %6d s  %s' "$part" $((SECONDS - start)) "$result")$'\n'
 done
 
-printf '\n%s' "$table"
+printf '\n%s\n' "$table"
+go run ./tools/matrix
 exit "$failed"

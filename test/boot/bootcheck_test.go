@@ -113,7 +113,7 @@ func TestCheckGone(t *testing.T) {
 		t.Run(way.name, func(t *testing.T) {
 			m := newMachine(t)
 			m.putPackage()
-			m.chroot("dpkg", "--install", "/root/prelet.deb") // over the files of `make install`
+			m.dpkg("/root/prelet.deb") // over the files of `make install`
 			m.countsBoots()
 			if way.before != nil {
 				way.before(m)
@@ -150,7 +150,7 @@ rm -r old/usr/share/prelet/greenboot
 rm old/DEBIAN/md5sums
 sed -i 's/^Version: .*/Version: 0.1.0/' old/DEBIAN/control
 dpkg-deb --build -Znone old old.deb
-dpkg --install old.deb`
+dpkg --install --force-depends-version old.deb`
 
 // undo returns the commands with which a page removes prelet that was installed from an archive or by `make install`,
 // without the rollback to the files before prelet: the kubelet of this machine has none.

@@ -20,11 +20,13 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/prelet/prelet/internal/demo"
+	"github.com/prelet/prelet/internal/sample"
+	"github.com/prelet/prelet/test/matrix"
 	"github.com/prelet/prelet/test/nspawn"
 )
 
 // TestBoots runs the scripts of testdata/boots, each on a machine of its own. README.md in that folder describes
-// their commands.
+// their commands. PRELET_BOOT_SAMPLE=4 takes one in four.
 func TestBoots(t *testing.T) {
 	t.Parallel()
 	_ = nspawn.Cache(t) // or skip
@@ -32,7 +34,17 @@ func TestBoots(t *testing.T) {
 	if err != nil || len(files) == 0 {
 		t.Fatalf("scripts in testdata/boots: got %d, %v; want some", len(files), err)
 	}
+	chosen, oneIn := sample.Sample{}, 1
+	if part := os.Getenv("PRELET_BOOT_SAMPLE"); part != "" {
+		chosen = sample.New(t)
+		if oneIn, err = strconv.Atoi(part); err != nil || oneIn < 1 {
+			t.Fatalf("PRELET_BOOT_SAMPLE: got %q, want a number from 1", part)
+		}
+	}
 	for _, file := range files {
+		if !chosen.Has(oneIn, file) {
+			continue
+		}
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
 			t.Parallel()
 			runScript(t, file)
@@ -85,12 +97,28 @@ func runScript(t *testing.T, file string) {
 			return errors.Join(os.RemoveAll(root), os.Symlink(n.Root, root),
 				os.Symlink(n.Dir+"/console.log", filepath.Join(e.WorkDir, "console")))
 		},
-		Condition: func(unit string) (bool, error) { // [UNIT]: the unit is active
+		Condition: func(unit string) (bool, error) { // [UNIT]: the unit is active; [systemd:250]: it is 250 or newer
+			if least, isVersion := strings.CutPrefix(unit, "systemd:"); isVersion {
+				return n.hasSystemd(least)
+			}
 			return n.property(unit, "ActiveState") == "active", nil
 		},
 		RequireUniqueNames:  true,
 		RequireExplicitExec: true,
 	})
+}
+
+// hasSystemd reports whether the image has this version of systemd or a newer one.
+func (n *scriptMachine) hasSystemd(least string) (bool, error) {
+	version, err := matrix.Systemd(n.Root)
+	if err != nil {
+		return false, err
+	}
+	major, _, _ := strings.Cut(version, ".")
+	got, gotErr := strconv.Atoi(strings.Split(major, "~")[0]) // 262~rc1
+	want, wantErr := strconv.Atoi(least)
+
+	return got >= want, errors.Join(gotErr, wantErr)
 }
 
 // scriptMachine is the machine of one script.

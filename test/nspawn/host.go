@@ -2,6 +2,7 @@ package nspawn
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"io/fs"
 	"os"
@@ -12,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/prelet/prelet/test/matrix"
 )
 
 const (
@@ -45,7 +48,7 @@ func Main(tests *testing.M, image string) int {
 			fmt.Fprintln(os.Stderr, "the folder of the machines:", err)
 			return 1
 		}
-		return tests.Run()
+		return runWatched(tests, cache)
 	}
 	if out, err := exec.Command(image, "--check", cache).CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "%s: %v\n%s", cache, err, out)
@@ -61,6 +64,23 @@ func Main(tests *testing.M, image string) int {
 	}
 
 	return Unshare(syscall.CLONE_NEWNS)
+}
+
+// booted are the tests that have booted a machine.
+var booted matrix.Run
+
+// runWatched runs the tests, and writes the result if they are all of the suite.
+func runWatched(tests *testing.M, cache string) int {
+	status := tests.Run()
+	if selected := flag.Lookup("test.run"); selected != nil && selected.Value.String() != "" { // of a sample, too
+		return status
+	}
+	if err := booted.Write(cache, cache+"/debian"); err != nil {
+		fmt.Fprintln(os.Stderr, "the result:", err)
+		return 1
+	}
+
+	return status
 }
 
 // InNamespaces reports whether Unshare has started this process.

@@ -44,6 +44,7 @@ type Machine struct {
 // New returns a machine in a new folder of parent, without a disk. The end of the test removes it.
 func New(t *testing.T, parent string) *Machine {
 	t.Helper()
+	booted.Watch(t)
 	dir, err := os.MkdirTemp(parent, fmt.Sprintf("prelet-%d-", os.Getpid()))
 	m := &Machine{
 		T:           t,

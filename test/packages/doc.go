@@ -2,7 +2,7 @@
 // what installing, upgrading and removing them does to a node.
 //
 // `make e2e-packages` runs it, as root; without its roots, all tests here are skipped. Packages are installed in real
-// Debian roots, each an overlay in a mount namespace of its test, which ends with the test. No systemd is started: the
-// root's systemctl writes its arguments to a file, and enables units only. The behaviour of a booted machine is tested
-// by test/boot.
+// roots of several suites of Debian, each an overlay in a mount namespace of its test, which ends with the test. No
+// systemd is started: the root's systemctl writes its arguments to a file, and enables units only. The behaviour of a
+// booted machine is tested by test/boot.
 package packages

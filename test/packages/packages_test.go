@@ -11,13 +11,16 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/prelet/prelet/test/matrix"
 )
 
 const (
 	older = "1.0.0"
 	newer = "1.1.0"
 
-	// wanted is set by make e2e-packages: without it these tests are skipped, with it they need their roots and tools.
+	// wanted is set by make e2e-packages to the suites of Debian in which debs are installed: without it these tests are
+	// skipped, with it they need their roots and tools.
 	wanted = "PRELET_PACKAGES"
 )
 
@@ -125,13 +128,41 @@ func TestContents(t *testing.T) {
 	}
 }
 
-func TestDebian12(t *testing.T) { testDeb(t, newRoot(t, "bookworm")) }
-func TestDebian13(t *testing.T) { testDeb(t, newRoot(t, "trixie")) }
+// TestDebian takes a node of each suite through the life of its package.
+func TestDebian(t *testing.T) {
+	requireWanted(t)
+	for _, suite := range strings.Fields(os.Getenv(wanted)) {
+		t.Run(suite, func(t *testing.T) {
+			lives := map[string]func(*testing.T, *root){"life": testDeb, "without-proc": testWithoutProc}
+			ran := &matrix.Run{}
+			for name, live := range lives {
+				t.Run(name, func(t *testing.T) {
+					ran.Watch(t)
+					live(t, newRoot(t, suite))
+				})
+			}
+			if ran.Count() < len(lives) {
+				return // a part was selected
+			}
+			if err := ran.Write(".cache", ".cache/"+suite); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
 
-// testDeb takes a node through the life of its package.
+// testDeb installs, upgrades, removes and purges the package.
 func testDeb(t *testing.T, r *root) {
 	old, next := copyTo(r, buildPackages(t, older).deb), copyTo(r, buildPackages(t, newer).deb)
 
+	if r.hasOldSystemd() {
+		says := r.run("sh", "-c", "! dpkg --install $0 2>&1", old)
+		if !strings.Contains(says, "prelet depends on systemd (>= 249)") {
+			t.Errorf("dpkg with an older systemd: got %s, want the version that prelet needs", says)
+		}
+		r.dpkg("--purge", "prelet")
+		r.calls()
+	}
 	r.dpkg("--install", old)
 	r.checkCalls("install", preset, reload)
 	r.checkInstalled(older)
@@ -219,9 +250,11 @@ func TestRPM(t *testing.T) {
 	r.checkNode("erase", before)
 }
 
-// TestDebWithoutProc installs the package in the root of an image, where nothing is mounted.
-func TestDebWithoutProc(t *testing.T) {
-	r := newRoot(t, "bookworm")
+// testWithoutProc installs the package in the root of an image, where nothing is mounted.
+func testWithoutProc(t *testing.T, r *root) {
+	if r.hasOldSystemd() {
+		t.Skip("systemd-sysusers needs /proc")
+	}
 	deb := copyTo(r, buildPackages(t, older).deb)
 	if err := syscall.Unmount(r.dir+"/proc", 0); err != nil {
 		t.Fatal(err)
@@ -247,9 +280,21 @@ func copyTo(r *root, deb string) string {
 	return "/" + filepath.Base(deb)
 }
 
+// hasOldSystemd reports whether the systemd is older than what the package needs: such a root is there to find what older
+// versions lack, and gets the package by force.
+func (r *root) hasOldSystemd() bool {
+	r.t.Helper()
+	version, err := matrix.Systemd(r.dir)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+
+	return version < "249"
+}
+
 func (r *root) dpkg(args ...string) {
 	r.t.Helper()
-	r.run("dpkg", append([]string{"--force-confold"}, args...)...)
+	r.run("dpkg", append([]string{"--force-confold", "--force-depends-version"}, args...)...)
 }
 
 // rpm runs the rpm of this machine on the root, in which it runs the scripts of the package.

@@ -18,7 +18,7 @@ import (
 const recorder = `#!/bin/sh
 echo "$*" >>/systemctl.calls
 case $* in
-*preset* | *enable* | *disable*) SYSTEMD_OFFLINE=1 exec /usr/bin/systemctl.real "$@" ;;
+*preset* | *enable* | *disable*) SYSTEMD_OFFLINE=1 exec "$0.real" "$@" ;;
 esac
 `
 
@@ -64,9 +64,10 @@ func newRoot(t *testing.T, suite string) *root {
 		_ = syscall.Unmount(disk, syscall.MNT_DETACH)
 	})
 
-	r.run("mv", "/usr/bin/systemctl", "/usr/bin/systemctl.real")
-	r.write("/usr/bin/systemctl", recorder)
-	r.run("chmod", "755", "/usr/bin/systemctl")
+	systemctl := strings.TrimSpace(r.run("sh", "-c", "command -v systemctl")) // in /bin where /usr is not merged
+	r.run("mv", systemctl, systemctl+".real")
+	r.write(systemctl, recorder)
+	r.run("chmod", "755", systemctl)
 	r.run("mkdir", "-p", "/run/systemd/system")
 
 	return r

@@ -1,0 +1,213 @@
+// Command matrix prints the table of systems on which suites have run, from their results. With -w it keeps the results
+// of this checkout in results.jsonl, and writes the table into README.md.
+//
+// A suite leaves its result in a .cache when all of it has run (package test/matrix).
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/prelet/prelet/test/matrix"
+)
+
+const (
+	kept  = "tools/matrix/results.jsonl"
+	page  = "README.md"
+	begin = "<!-- made by `make matrix`, from " + kept + " -->\n"
+	end   = "<!-- end of what was made -->\n"
+)
+
+// found are where suites and test/debian.sh leave results.
+var found = []string{
+	"test/boot/.cache/*.json", "test/boot/.cache/*/*.json", "test/packages/.cache/*.json",
+}
+
+// suites are the columns.
+var suites = []struct{ name, title string }{
+	{"boot", "tests that boot"}, {"detectors", "hostile detectors"}, {"packages", "packages installed, upgraded, removed, purged"},
+}
+
+var titles = map[string]string{"bullseye": "11", "bookworm": "12", "trixie": "13", "sid": "unstable"}
+
+func main() {
+	write := flag.Bool("w", false, "keep the results, and write the table into "+page)
+	flag.Parse()
+	if err := run(*write); err != nil {
+		fmt.Fprintln(os.Stderr, "matrix:", err)
+		os.Exit(1)
+	}
+}
+
+func run(write bool) error {
+	results, err := read(kept)
+	if err != nil {
+		return err
+	}
+	for _, pattern := range found {
+		files, err := filepath.Glob(pattern)
+		if err != nil {
+			return err
+		}
+		for _, file := range files {
+			more, err := read(file)
+			if err != nil {
+				return err
+			}
+			results = append(results, more...)
+		}
+	}
+	results = newest(results)
+	table := render(results)
+	fmt.Print(table)
+	if !write {
+		return nil
+	}
+
+	var lines bytes.Buffer
+	encoder := json.NewEncoder(&lines)
+	for _, r := range results {
+		if err := encoder.Encode(r); err != nil {
+			return err
+		}
+	}
+	text, err := os.ReadFile(page)
+	if err != nil {
+		return err
+	}
+	made, err := replace(string(text), table)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(kept, lines.Bytes(), 0o644); err != nil {
+		return err
+	}
+
+	return os.WriteFile(page, []byte(made), 0o644)
+}
+
+// read returns the results in a file, one on each line.
+func read(file string) ([]matrix.Result, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	var results []matrix.Result
+	for line := range strings.Lines(string(text)) {
+		var r matrix.Result
+		if err := json.Unmarshal([]byte(line), &r); err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		results = append(results, r)
+	}
+
+	return results, nil
+}
+
+// newest returns the last result of each suite on each system, by the version of systemd. That a system could not be
+// had goes with the next result on it.
+func newest(results []matrix.Result) []matrix.Result {
+	last := map[[3]string]matrix.Result{}
+	for _, r := range results {
+		key := [3]string{r.Debian, r.Architecture, r.Suite}
+		if r.Date >= last[key].Date {
+			last[key] = r
+		}
+	}
+	for _, r := range last {
+		missing := [3]string{r.Debian, r.Architecture, ""}
+		if r.Suite != "" && r.Date > last[missing].Date {
+			delete(last, missing)
+		}
+	}
+	results = nil
+	for _, r := range last {
+		results = append(results, r)
+	}
+	slices.SortFunc(results, func(a, b matrix.Result) int {
+		return cmp.Or(
+			cmp.Compare(order(a.Debian), order(b.Debian)),
+			cmp.Compare(a.Architecture, b.Architecture),
+			cmp.Compare(a.Suite, b.Suite),
+		)
+	})
+
+	return results
+}
+
+// order is of the titles: unstable, and what has no title, comes last.
+func order(debian string) string { return cmp.Or(titles[debian], "~"+debian) }
+
+// render makes the table, a row for each system.
+func render(results []matrix.Result) string {
+	var columns []string
+	text := "| Debian | architecture | systemd |"
+	for _, suite := range suites {
+		if slices.ContainsFunc(results, func(r matrix.Result) bool { return r.Suite == suite.name }) {
+			columns = append(columns, suite.name)
+			text += " " + suite.title + " |"
+		}
+	}
+	text += "\n|" + strings.Repeat("---|", 3+len(columns)) + "\n"
+
+	for len(results) > 0 {
+		first := results[0]
+		other := func(r matrix.Result) bool { return r.Debian != first.Debian || r.Architecture != first.Architecture }
+		size := slices.IndexFunc(results, other)
+		if size < 0 {
+			size = len(results)
+		}
+		text += row(results[:size], columns)
+		results = results[size:]
+	}
+
+	return text
+}
+
+// row makes the row of one system from its results.
+func row(results []matrix.Result, columns []string) string {
+	cells := map[string]string{}
+	var systemd, missing string
+	for _, r := range results {
+		systemd = cmp.Or(r.Systemd, systemd)
+		if r.Missing != "" {
+			missing = fmt.Sprintf("not to be had on %s: %s", r.Date, r.Missing)
+			continue
+		}
+		cell := fmt.Sprintf("%d of %d", r.Passed, r.Passed+len(r.Failed))
+		if r.Skipped > 0 {
+			cell += fmt.Sprintf(" and %d that need a newer systemd", r.Skipped)
+		}
+		if len(r.Failed) > 0 {
+			cell += ", not " + strings.Join(r.Failed, ", ")
+		}
+		cells[r.Suite] = cell + "; " + r.Date
+	}
+
+	first := results[0]
+	text := fmt.Sprintf("| %s | %s | %s |", strings.TrimSpace(titles[first.Debian]+" "+first.Debian), first.Architecture,
+		cmp.Or(strings.Trim(systemd+"; "+missing, "; "), "unknown"))
+	for _, column := range columns {
+		text += " " + cmp.Or(cells[column], "not run") + " |"
+	}
+
+	return text + "\n"
+}
+
+// replace returns the page with this table.
+func replace(text, table string) (string, error) {
+	before, rest, isBegun := strings.Cut(text, begin)
+	_, after, isEnded := strings.Cut(rest, end)
+	if !isBegun || !isEnded {
+		return "", fmt.Errorf("%s: got no lines %q and %q, want a place for the table", page, begin, end)
+	}
+
+	return before + begin + "\n" + table + "\n" + end + after, nil
+}

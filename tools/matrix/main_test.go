@@ -1,0 +1,62 @@
+package main
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/prelet/prelet/test/matrix"
+)
+
+// TestPage: the table in README.md is the one of the results that are kept.
+func TestPage(t *testing.T) {
+	t.Chdir("../..")
+	results, err := read(kept)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := replace(string(text), render(newest(results)))
+	if diff := cmp.Diff(want, string(text)); err != nil || diff != "" {
+		t.Errorf("%s: got %v and a table of other results (-want +got). Try: make matrix\n%s", page, err, diff)
+	}
+}
+
+// TestTable: the last result of each suite counts, a failure is named, and so is a system that could not be had, until
+// there is a later result on it.
+func TestTable(t *testing.T) {
+	result := func(debian, suite, date string, passed int, failed ...string) matrix.Result {
+		return matrix.Result{
+			Debian: debian, Architecture: "amd64", Systemd: "257.9", Suite: suite, Date: date, Passed: passed, Failed: failed,
+		}
+	}
+	missing := func(debian, date string) matrix.Result {
+		return matrix.Result{Debian: debian, Architecture: "amd64", Date: date, Missing: "no mirror"}
+	}
+	failed := result("trixie", "boot", "2026-01-05", 8, "TestA", "TestB")
+	failed.Skipped = 1
+	results := []matrix.Result{
+		missing("trixie", "2026-01-04"),
+		failed,
+		result("trixie", "boot", "2026-01-03", 10),
+		result("sid", "boot", "2026-01-03", 10),
+		missing("sid", "2026-01-05"),
+		missing("bullseye", "2026-01-05"),
+		result("trixie", "packages", "2026-01-04", 2),
+	}
+	want := strings.TrimPrefix(`
+| Debian | architecture | systemd | tests that boot | packages installed, upgraded, removed, purged |
+|---|---|---|---|---|
+| 11 bullseye | amd64 | not to be had on 2026-01-05: no mirror | not run | not run |
+| 13 trixie | amd64 | 257.9 | 8 of 10 and 1 that need a newer systemd, not TestA, TestB; 2026-01-05 | 2 of 2; 2026-01-04 |
+| unstable sid | amd64 | 257.9; not to be had on 2026-01-05: no mirror | 10 of 10; 2026-01-03 | not run |
+`, "\n")
+	if diff := cmp.Diff(want, render(newest(results))); diff != "" {
+		t.Errorf("table (-want +got):\n%s", diff)
+	}
+}

@@ -64,8 +64,8 @@ func (c *checker) checkNames(b Block, body *hclsyntax.Body, extra []string) {
 			fault.UnknownArgument,
 			a.NameRange,
 			fmt.Sprintf("Unknown argument %q", a.Name),
-			"Block %s has no argument of this name. %s",
-			b.Type,
+			"%s has no argument of this name. %s",
+			b.subject(),
 			hint,
 		)
 	}
@@ -106,7 +106,7 @@ func (c *checker) checkRequired(b Block, body *hclsyntax.Body, head hcl.Range) {
 			continue
 		}
 		c.Error(fault.MissingArgument, head, fmt.Sprintf("Missing argument %q", s.Name),
-			"Block %s needs %s (%s). %s", b.Type, s.Name, TypeName(s.Type), removeLinks(s.Doc))
+			"%s needs %s (%s). %s", b.subject(), s.Name, TypeName(s.Type), removeLinks(s.Doc))
 	}
 }
 
@@ -197,7 +197,16 @@ func (b Block) unknownBlock(x *hclsyntax.Block) *hcl.Diagnostic {
 	}
 
 	return origin.Error(fault.UnknownBlock, x.TypeRange, fmt.Sprintf("Unknown block %q", x.Type),
-		"Block %s has no block of this name. %s", b.Type, hint)
+		"%s has no block of this name. %s", b.subject(), hint)
+}
+
+// subject returns the begin of a sentence about a block, or about a whole file, whose type is its name: .prelet.hcl.
+func (b Block) subject() string {
+	if strings.HasPrefix(b.Type, ".") {
+		return b.Type
+	}
+
+	return "Block " + b.Type
 }
 
 // describeForm returns how the value of an attribute is written.

@@ -33,7 +33,7 @@ The exit status is that of the first line with an error.`,
 			return a.runConsole(ctx, w)
 		}),
 	}
-	w.addRecordedFlags(c)
+	a.addRecordedFlags(c, &w)
 	w.output.addFlag(c, "text", "json")
 	return c
 }

@@ -45,7 +45,7 @@ An error in EXPR exits with 64.
 			)
 		}),
 	}
-	w.addRecordedFlags(c)
+	a.addRecordedFlags(c, &w)
 	w.output.addFlag(c, "text", "json")
 	return c
 }

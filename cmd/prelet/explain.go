@@ -59,7 +59,7 @@ it shows the value, its type, and the places that refer to it.
 			return quit(code)
 		}),
 	}
-	w.addRecordedFlags(c)
+	a.addRecordedFlags(c, &w)
 	w.output.addFlag(c, "text", "json")
 	return c
 }

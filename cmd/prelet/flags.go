@@ -8,6 +8,7 @@ import (
 
 	"github.com/prelet/prelet/internal/app"
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/lang"
 )
 
 // where are the flags for the node and the site of a command, and for its output. A flag has the same name, meaning
@@ -43,8 +44,21 @@ func (w *where) addObjectsFlag(c *cobra.Command) {
 		"in place of the cluster: ca.crt, and NAMESPACE/NAME.yaml for each ConfigMap, in `DIR`")
 }
 
-// addRecordedFlags adds the flags of a command that plans this node or recorded ones.
-func (w *where) addRecordedFlags(c *cobra.Command) {
+// readRepository makes a command take the site, and what else no flag gives, from .prelet.hcl. Arguments are as
+// --config. Commands about this machine itself do not: run, detect, doctor, detectors, bundle.
+func (a *cli) readRepository(c *cobra.Command, w *app.Where, files lang.Files) {
+	c.PreRunE = func(_ *cobra.Command, args []string) error {
+		if strings.HasSuffix(c.Use, " [PATH...]") {
+			w.Config = append(w.Config, args...)
+		}
+
+		return w.UseRepository(a.env(), files)
+	}
+}
+
+// addRecordedFlags adds the flags of a command that plans this node, recorded ones, or those of a repository.
+func (a *cli) addRecordedFlags(c *cobra.Command, w *where) {
+	a.readRepository(c, &w.Where, lang.OS())
 	w.addPlaceFlags(c)
 	w.addKubeletVersionFlag(c)
 	addKubeletFlag(c, &w.Kubelets)

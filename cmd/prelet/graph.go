@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/prelet/prelet/internal/app/planning"
+	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/lang/eval"
 	"github.com/prelet/prelet/internal/printer"
 )
@@ -32,11 +33,11 @@ and write and restart come last, with all that label, taint and reserve have add
 It needs no machine and no network.`,
 		Example: "  prelet graph ./site\n  prelet graph ./site --stages -o dot | dot -Tsvg > site.svg\n" +
 			"  prelet graph ./site -o mermaid",
-		RunE: func(_ *cobra.Command, args []string) error {
-			o.Config = append(o.Config, args...)
+		RunE: func(*cobra.Command, []string) error {
 			return a.showGraph(o, output)
 		},
 	}
+	a.readRepository(c, &o.Where, lang.AnyOwner())
 	c.Flags().StringArrayVar(&o.Config, "config", nil,
 		"site `PATH`, a file or a folder, instead of /etc/prelet and the other default folders "+
 			"(repeatable; a later one wins)")

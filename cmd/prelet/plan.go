@@ -8,7 +8,6 @@ import (
 
 	"github.com/prelet/prelet/internal/app/planning"
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/printer"
 )
 
@@ -66,9 +65,6 @@ With --strict, a warning or a note of any plan ends it with 10, after everything
 			"--root ./scratch",
 		RunE: stopOnSignal(func(ctx context.Context, _ []string) error {
 			detail, err := f.check()
-			if err == nil {
-				err = f.UseRepository(a.env(), lang.OS())
-			}
 			if err != nil {
 				return err
 			}
@@ -96,7 +92,7 @@ With --strict, a warning or a note of any plan ends it with 10, after everything
 			return err
 		}),
 	}
-	f.addRecordedFlags(c)
+	a.addRecordedFlags(c, &f.where)
 	f.output.addFlag(c, "text", "json", "markdown", "nodes")
 	f.addFlags(c)
 	c.Flags().StringArrayVar(&f.against, "against", nil, againstUsage+" (repeatable: one report for each)")

@@ -8,6 +8,7 @@ import (
 
 	"github.com/prelet/prelet/internal/app/planning"
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/printer"
 )
@@ -48,6 +49,7 @@ Serial numbers, uuids, MAC addresses and GUIDs are left out without --with-ident
 		}),
 	}
 	w.addPlaceFlags(c)
+	a.readRepository(c, &w.Where, lang.OS())
 	w.addKubeletVersionFlag(c)
 	c.Flags().
 		BoolVar(&whole, "with-identity", false, "keep serial numbers, uuids, machine id, MAC addresses and GUIDs")

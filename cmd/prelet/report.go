@@ -53,7 +53,7 @@ Exit status: that of prelet plan. The page of a plan that failed is written, too
 			return quit(found.Code)
 		}),
 	}
-	w.addRecordedFlags(c)
+	a.addRecordedFlags(c, &w)
 	addPageFlag(c, &file)
 	c.Flags().StringVar(&against, "against", "", againstUsage)
 	return c

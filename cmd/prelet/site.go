@@ -23,12 +23,7 @@ The digest is the same for a node and a checkout, wherever the files are.
 A machine may give variables other values: by credentials, and on the kernel command line.
 prelet explain shows which value a plan has.`,
 		Example: "  prelet site\n  prelet site image/ prod/\n  prelet site --root /mnt/image -o json",
-		RunE: func(_ *cobra.Command, args []string) error {
-			w.Config = append(w.Config, args...)
-
-			if err := w.UseRepository(a.env(), lang.OS()); err != nil {
-				return err
-			}
+		RunE: func(*cobra.Command, []string) error {
 			found, err := sites.Effect(a.env(), w.Where)
 			if err != nil {
 				return err
@@ -41,6 +36,7 @@ prelet explain shows which value a plan has.`,
 		},
 	}
 	w.addSiteFlags(c)
+	a.readRepository(c, &w.Where, lang.OS())
 	addRootFlag(c, &w.Root)
 	return c
 }

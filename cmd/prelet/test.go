@@ -43,6 +43,7 @@ or has several layers.`,
 			"  prelet test -o github --junit results.xml\n  prelet test --update",
 		RunE: stopOnSignal(func(ctx context.Context, args []string) error {
 			config := o.Config
+			o.Config = args
 			if err := o.UseRepository(a.env(), lang.AnyOwner()); err != nil {
 				return err
 			}

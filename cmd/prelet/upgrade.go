@@ -88,7 +88,7 @@ Where some node has no plan, and nothing breaks on the others, it is that of its
 			return endUpgrade(u.Report)
 		}),
 	}
-	f.addRecordedFlags(c)
+	a.addRecordedFlags(c, &f.where)
 	f.output.addFlag(c, "text", "json", "markdown")
 	addPageFlag(c, &f.page)
 	c.Flags().StringVar(&f.to, "to", "", "the minor `VERSION` of Kubernetes, as 1.37")

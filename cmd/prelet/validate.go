@@ -39,12 +39,7 @@ only if the site sets or removes all of them; a note names the others.
 --kubelet asks a kubelet's binary too, which needs the base.`,
 		Example: "  prelet validate\n  prelet validate ./site --strict\n  prelet validate ./site --kubelet-version " +
 			"1.36",
-		RunE: func(_ *cobra.Command, args []string) error {
-			w.Config = append(w.Config, args...)
-
-			if err := w.UseRepository(a.env(), lang.OS()); err != nil {
-				return err
-			}
+		RunE: func(*cobra.Command, []string) error {
 			found, err := sites.Validate(a.env(), sites.ValidateOptions{Where: w.Where, Strict: strict})
 			if err != nil {
 				return err
@@ -53,6 +48,7 @@ only if the site sets or removes all of them; a note names the others.
 		},
 	}
 	w.addSiteFlags(c)
+	a.readRepository(c, &w.Where, lang.OS())
 	addRootFlag(c, &w.Root)
 	w.addHardwareFlag(c)
 	w.addObjectsFlag(c)

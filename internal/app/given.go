@@ -47,14 +47,31 @@ type Where struct {
 	Files         lang.Files                    // where Config is read, without a signature; nil: on this machine
 }
 
-// UseRepository reads the file of the repository that the current folder is in, and takes the site of it unless one was
-// given. --root names a node, for which it does not count.
+// UseRepository takes what no flag gives from the file of a repository: of the folder that is given as the site, if that
+// has one, else of the repository that the current folder is in. --root names a node, for which it does not count.
 func (w *Where) UseRepository(e *Env, files lang.Files) error {
-	if w.Root != "" {
-		return nil
+	folder := "."
+	if len(w.Config) == 1 {
+		if _, err := files.Lstat(filepath.Join(w.Config[0], repository.Name)); err == nil {
+			folder = w.Config[0]
+			w.Config = nil
+		}
 	}
-	found, diags := repository.Find(files, ".")
-	if diags.HasErrors() {
+	found, diags := repository.Find(files, folder)
+	switch {
+	case found.Path == "" && len(w.Config) == 0:
+		if below, _ := filepath.Glob(filepath.Join("*", repository.Name)); len(below) > 0 {
+			e.Say(strings.Join(below, ", ") + " counts in its folder: run this there, or name that folder")
+		}
+		return nil
+	case found.Path == "":
+		return nil
+	case w.Root != "":
+		if len(w.Config) == 0 {
+			e.Say(found.Path + " is not used: --root names a node, which has its own site; --config names another one")
+		}
+		return nil
+	case diags.HasErrors():
 		return &Explained{
 			Err:      origin.Code(diags).Errorf("%s has errors", found.Path),
 			Messages: diags,
@@ -62,10 +79,8 @@ func (w *Where) UseRepository(e *Env, files lang.Files) error {
 		}
 	}
 
+	e.Say("using " + found.Path)
 	w.Repository = found
-	if found.Path != "" {
-		e.Say("what no flag gives is taken from " + found.Path)
-	}
 	if len(w.Config) == 0 {
 		w.Config = found.Layers
 	}
@@ -80,6 +95,17 @@ func (w *Where) Machines() []string {
 	}
 
 	return w.Repository.Machines
+}
+
+// On returns the same for one of several machines.
+func (w Where) On(machine string) Where {
+	if repository.IsRecording(machine) {
+		w.From = machine
+	} else {
+		w.Hardware = machine
+	}
+
+	return w
 }
 
 // Check refuses flags that exclude each other, and missing paths. It makes Root absolute.
@@ -240,9 +266,12 @@ func (e *Env) Read(w Where) (*Given, error) {
 	return g, nil
 }
 
-// At returns what was given for one machine: a recording answers for itself, and recorded hardware with the objects and
-// the first kubelet of the repository, where none were given.
+// At returns what was given for one machine, or for that of --hardware in a repository: a recording answers for itself,
+// and recorded hardware with the objects and the first kubelet of the repository, where none were given.
 func (g *Given) At(machine string) *Given {
+	if machine == "" && g.Repository.Path != "" {
+		machine = g.Hardware
+	}
 	if machine == "" || repository.IsRecording(machine) {
 		return g
 	}

@@ -69,7 +69,7 @@ func (e *Env) Open(w Where, store *generation.Store) (*Node, error) {
 		return nil, err
 	}
 
-	return e.OpenWorld(g, recorded, store), nil
+	return e.OpenWorld(g.At(""), recorded, store), nil
 }
 
 // OpenWorld opens one node of what was given: that of a recording, or this machine for nil.

@@ -48,6 +48,9 @@ func Report(ctx context.Context, e *app.Env, o ReportOptions) (Reported, error) 
 	if err != nil {
 		return out, err
 	}
+	if plans.Code == fault.NoSite && out.Plan != nil {
+		return out, app.RefuseSite(out.Plan.Site, out.Plan.Diagnostics)
+	}
 	if len(plans.Reports) > 0 {
 		out.Fleet = plans.Reports[0]
 	}

@@ -53,7 +53,7 @@ func Eval(
 		return "", expressionError(o.Text, diags)
 	}
 
-	return eachRecording(ctx, e, o.Where, begin, func(one app.Where, source string) (fault.Code, error) {
+	return eachMachine(ctx, e, o.Where, begin, func(one app.Where, source string) (fault.Code, error) {
 		found, err := evaluate(ctx, e, one, o.Text, x)
 		if err != nil && source == "" {
 			return "", err

@@ -56,7 +56,7 @@ func Explain(
 		return "", show(x)
 	}
 
-	return eachRecording(ctx, e, o.Where, begin, func(one app.Where, source string) (fault.Code, error) {
+	return eachMachine(ctx, e, o.Where, begin, func(one app.Where, source string) (fault.Code, error) {
 		x, err := explainNode(ctx, e, one, o.Word)
 		if err != nil && source == "" {
 			return "", err

@@ -9,10 +9,10 @@ import (
 	"github.com/prelet/prelet/internal/insight/fleet"
 )
 
-// eachRecording calls do for the node of w with source "", or for each recording of the folder w.From with its path.
-// Before each recording it calls begin. It stops at the first error of do, and when a signal has come. It returns the
-// code of a command that ended with those of do.
-func eachRecording(
+// eachMachine calls do for the node of w with source "", or for each recording of the folder w.From, or each machine of
+// the repository, with its path. Before each machine it calls begin. It stops at the first error of do, and when a
+// signal has come. It returns the code of a command that ended with those of do.
+func eachMachine(
 	ctx context.Context,
 	e *app.Env,
 	w app.Where,
@@ -22,33 +22,40 @@ func eachRecording(
 	if err := w.Check(); err != nil {
 		return "", err
 	}
-	recordings, err := app.ListRecordings(w.From)
+	machines, err := listMachines(w)
 	if err != nil {
 		return "", err
 	}
-	if recordings == nil {
+	if machines == nil {
 		return do(w, "")
 	}
 
 	var lowest fault.Code
-	for done, source := range recordings {
-		e.Count(done, len(recordings))
+	for done, source := range machines {
+		e.Count(done, len(machines))
 		begin(source)
 		if err := app.CheckStopped(ctx); err != nil {
 			return lowest, err
 		}
-		one := w
-		one.From = source
-		code, err := do(one, source)
+		code, err := do(w.On(source), source)
 		lowest = fault.Lower(lowest, code)
 		if err != nil {
 			return lowest, err
 		}
 	}
 
-	e.Count(len(recordings), len(recordings))
+	e.Count(len(machines), len(machines))
 
 	return lowest, nil
+}
+
+// listMachines returns the recordings of the folder w.From, or the machines of the repository; nil for one node.
+func listMachines(w app.Where) ([]string, error) {
+	if recordings, err := app.ListRecordings(w.From); err != nil || recordings != nil {
+		return recordings, err
+	}
+
+	return w.Machines(), nil
 }
 
 // MergeFleet merges the partial results of `plan --shard` into one report.

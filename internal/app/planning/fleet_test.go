@@ -12,7 +12,7 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 )
 
-func TestEachRecording(t *testing.T) {
+func TestEachMachine(t *testing.T) {
 	dir := t.TempDir()
 	putTestFiles(t, dir, map[string]string{"b.prelet": "", "a.prelet.gz": "", "c.txt": ""})
 	file := filepath.Join(dir, "b.prelet")
@@ -44,7 +44,7 @@ func TestEachRecording(t *testing.T) {
 				}
 				return "", nil
 			}
-			_, err := eachRecording(t.Context(), &app.Env{}, app.Where{From: c.from}, begin, do)
+			_, err := eachMachine(t.Context(), &app.Env{}, app.Where{From: c.from}, begin, do)
 			if (err != nil) != c.err || !slices.Equal(begun, c.begun) || !slices.Equal(done, c.done) {
 				t.Errorf("begun %q, done %q, %v; want %q, %q, an error: %v", begun, done, err, c.begun, c.done, c.err)
 			}
@@ -53,13 +53,13 @@ func TestEachRecording(t *testing.T) {
 }
 
 // A signal ends the command after the recording that is being read.
-func TestEachRecordingStops(t *testing.T) {
+func TestEachMachineStops(t *testing.T) {
 	dir := t.TempDir()
 	putTestFiles(t, dir, map[string]string{"a.prelet": "", "b.prelet": ""})
 
 	ctx, cancel := context.WithCancel(t.Context())
 	done := 0
-	_, err := eachRecording(ctx, &app.Env{}, app.Where{From: dir}, func(string) {}, func(app.Where, string) (fault.Code, error) {
+	_, err := eachMachine(ctx, &app.Env{}, app.Where{From: dir}, func(string) {}, func(app.Where, string) (fault.Code, error) {
 		done++
 		cancel()
 		return "", nil

@@ -65,12 +65,9 @@ func Plan(
 	if err := o.Check(); err != nil {
 		return Plans{}, err
 	}
-	sources, err := app.ListRecordings(o.From)
+	sources, err := listMachines(o.Where)
 	if err != nil {
 		return Plans{}, err
-	}
-	if sources == nil {
-		sources = o.Machines()
 	}
 	switch {
 	case sources == nil && o.Shard != "":

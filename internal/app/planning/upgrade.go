@@ -124,7 +124,7 @@ func findBinary(w *app.Where, minor int) string {
 
 // upgradeAll reports what newer kubelets do differently on the recordings, or on the node.
 func (p *fleetPlanner) upgradeAll(ctx context.Context, o UpgradeOptions) (*fleet.Upgrade, error) {
-	sources, err := app.ListRecordings(o.From)
+	sources, err := listMachines(o.Where)
 	if err != nil {
 		return nil, err
 	}

@@ -50,7 +50,7 @@ var (
 
 // Block declares the arguments, for editors.
 var Block = schema.Block{
-	Type:   "(the file " + Name + ")",
+	Type:   Name,
 	Fields: []schema.Field{layersAttr, machinesAttr, objectsAttr, kubeletsAttr},
 }
 
@@ -149,8 +149,9 @@ func Parse(name string, text []byte) (File, hcl.Diagnostics) {
 	}
 
 	d := decoder{folder: filepath.Dir(name)}
-	out.Layers = d.expand(layersAttr.Of(b), func(path string) []string { return []string{path} })
-	out.Machines = d.expand(machinesAttr.Of(b), listMachines)
+	out.Layers = d.expand(layersAttr.Of(b), "", func(path string) []string { return []string{path} })
+	out.Machines = d.expand(machinesAttr.Of(b), " A machine is a recording (*.prelet, *.prelet.gz), a folder with "+
+		"recordings, a folder with sys and proc, or the output of prelet detect -o json (*.json).", listMachines)
 	out.Kubelets = kubeletsAttr.Of(b).V
 	if v := objectsAttr.Of(b); v.Set() {
 		out.Objects = d.join(v.V)
@@ -178,7 +179,7 @@ func (d *decoder) join(path string) string {
 
 // expand returns what the globs of an argument match, each once. A glob without a match is an error: a misspelt one
 // would check nothing.
-func (d *decoder) expand(v schema.Value[[]string], list func(path string) []string) (out []string) {
+func (d *decoder) expand(v schema.Value[[]string], hint string, list func(path string) []string) (out []string) {
 	for i, pattern := range v.V {
 		matches, err := filepath.Glob(d.join(pattern))
 		var found []string
@@ -192,9 +193,7 @@ func (d *decoder) expand(v schema.Value[[]string], list func(path string) []stri
 				at = items[i].Range()
 			}
 			d.Error(fault.Usage, at, fmt.Sprintf("Nothing is found at %q", pattern),
-				"The path is relative to the folder of this file. A machine is a recording (*.prelet, *.prelet.gz), "+
-					"a folder with recordings, a folder with sys and proc, or the output of prelet detect -o json "+
-					"(*.json).")
+				"The path is relative to the folder of this file.%s", hint)
 		}
 		for _, path := range found {
 			if !slices.Contains(out, path) {

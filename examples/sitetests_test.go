@@ -78,7 +78,7 @@ func TestRecipes(t *testing.T) {
 	page, err := os.ReadFile("../docs/operators/select-nodes.md")
 	must(t, err)
 	for _, name := range []string{
-		"by-subnet/kind.hcl", "by-inventory/kind.hcl", "by-inventory/machines.preletdata.yaml", "by-cloud/kind.hcl",
+		"by-subnet/kind.hcl", "by-subnet/address.hcl", "by-inventory/kind.hcl", "by-inventory/machines.preletdata.yaml", "by-cloud/kind.hcl",
 	} {
 		text, err := os.ReadFile(name)
 		must(t, err)

@@ -16,5 +16,5 @@ prelet=$repository/bin/prelet
 "$prelet" report --html page.html --from gpu07.prelet
 sed -i '0,/<details class="item">/s//<details class="item" open>/' page.html
 chromium --headless --no-sandbox --disable-gpu --hide-scrollbars --user-data-dir="$work/profile" \
-	--window-size=1000,880 --screenshot="$work/report.png" "file://$work/page.html" 2>/dev/null
+	--window-size=1000,1000 --screenshot="$work/report.png" "file://$work/page.html" 2>/dev/null
 install -D -m 0644 report.png "$repository/docs/images/report.png"

@@ -66,9 +66,11 @@ func (s Style) pageFuncs() template.FuncMap {
 		"count":    Count,
 		"join":     func(list []string) string { return strings.Join(list, ", ") },
 		"lines":    func(text string) []string { return splitLines(s.clean(text)) },
+		"odd":      func(i int) bool { return i%2 == 1 },
 		"part":     part,
 		"redacted": s.redacted,
 		"text":     textOf,
+		"ticks":    func(text string) []string { return strings.Split(text, "`") },
 		"upper":    origin.Capitalize,
 	}
 }

@@ -135,7 +135,7 @@ func TestBootHTML(t *testing.T) {
 	v.Status = nil
 	v.NoTimes = "a recording has none"
 	page = encodePage(t, func(b *bytes.Buffer) error { return BootHTML(b, v, htmlRedactor()) })
-	wantIn(t, page, "No times: a recording has none.", `<title>prelet: n17\n::stop-commands::x</title>`)
+	wantIn(t, page, "<dd>none: a recording has none</dd>", `<title>prelet: n17\n::stop-commands::x</title>`)
 	if strings.Contains(page, command) || strings.Contains(page, "##[") {
 		t.Error("page: got a command of a workflow, want it escaped")
 	}

@@ -70,7 +70,7 @@ func (s Style) listItems(p *boot.Plan) []section {
 			flags.add(explain.Flag, f.Name, "--"+f.Name+"="+f.Value, place(f.Origins))
 		}
 	}
-	config := section{ID: "config", Title: "KubeletConfiguration, beyond its base"}
+	config := section{ID: "config", Title: "KubeletConfiguration, changes to its base"}
 	for _, pointer := range slices.Sorted(maps.Keys(p.Node.ConfigOrigins)) {
 		name := strings.ReplaceAll(strings.TrimPrefix(pointer, "/"), "/", ".")
 		text := "(removed)"

@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -19,6 +20,27 @@ type Fact struct {
 	Path string `json:"path"`
 	Doc  string `json:"doc"`
 	Like string `json:"like,omitempty"` // the path of a fact with the same attributes, which are documented there
+}
+
+// SuggestFact returns what a fact may be in place of a word that it never is; "" if it may be that word. In a path here
+// an index is left out: nics.link.
+func SuggestFact(path, word string) string {
+	path = strings.Replace(path, "gpus.", "accelerators.", 1)
+	if lower := strings.ToLower(word); lower != word && (path == "accelerators.vendor" || path == "nics.vendor") {
+		return fmt.Sprintf("It is in lower case: %q.", lower)
+	}
+	words := strings.Fields(map[string]string{
+		"accelerators.kind":          "dpu fpga gpu npu",
+		"cpu.cores.kind":             "efficient low-power performance",
+		"nics.infiniband.link_layer": "ethernet infiniband unspecified",
+		"nics.link":                  "down up",
+		"runtime.cgroup_driver":      "cgroupfs systemd",
+	}[path])
+	if len(words) == 0 || slices.Contains(words, word) {
+		return ""
+	}
+
+	return Suggest(word, words)
 }
 
 // FactRow is a place of the tree of facts with its type.

@@ -150,6 +150,23 @@ func slips() []slip {
 			phrase: "Wrong labels", next: `stage "TYPE" "NAME"`},
 		{name: "a type of stage", site: "stage \"labels\" \"l\" {}", place: "a.hcl:9:7",
 			phrase: "Unknown stage type", next: `"label"`},
+		{name: "a word for a bool", site: label(`stage.detect-hw.node.cpu.smt == "true" ? "a" : "b"`),
+			place: "a.hcl:9:42", phrase: "never true", next: "Write true."},
+		{name: "a text for a number", site: label(`length(stage.detect-hw.node.gpus) == "8" ? "a" : "b"`),
+			place: "a.hcl:9:42", phrase: "A number is compared with a string", next: "Write 8."},
+		{name: "a word of a fact in a loop",
+			site:  label(`length([for n in stage.detect-hw.node.nics : n if n.link != "UP"])`),
+			place: "a.hcl:9:92", phrase: `nics.link is never "UP"`, next: `Did you mean "up"?`},
+		{name: "a word of a fact", site: label(`length(where(local.all, { vendor = "NVIDIA" }))`) +
+			"\nlocals { all = stage.detect-hw.node.gpus }",
+			place: "a.hcl:9:77", phrase: `gpus.vendor is never "NVIDIA"`, next: `"nvidia"`},
+		{name: "a wait without its timeout", site: "stage \"fetch-config\" \"c\" {\n  file = \"/etc/a\"\n  wait = \"4m\"\n}",
+			place: "a.hcl:11:10", phrase: "the timeout of its stage ends it after 3m0s", next: "Raise that"},
+		{name: "a wait for links", site: "override {\n  stage \"detect-hw\" \"node\" {\n    wait {\n      links   = [\"eth0\"]\n" +
+			"      timeout = \"2m\"\n    }\n  }\n}",
+			place: "a.hcl:13:17", phrase: "ends it after 1m30s", next: "Raise that"},
+		{name: "a deadline that is short", site: "prelet { deadline = \"1m\" }\ndetector \"nvidia\" { timeout = \"10m\" }",
+			place: "a.hcl:10:31", phrase: "longer than the deadline", next: "Raise that"},
 
 		// Values of variables: the place is the vars file.
 		{name: "a network in a vars file",

@@ -56,10 +56,10 @@ func (j ruleCheck) checkHost(ctx context.Context) {
 	}
 }
 
-// checkSysctls warns of lines in files of sysctl.d that systemd-sysctl silently skips: those that are not assignments,
+// checkSystemFiles notes files that systemd does not read. It warns of lines in files of sysctl.d that systemd-sysctl silently skips: those that are not assignments,
 // and names that the kernel does not have. A name in a folder that does not exist may be one of a module that the site
 // loads, or of an interface that appears later.
-func (j ruleCheck) checkSysctls(ctx context.Context) {
+func (j ruleCheck) checkSystemFiles(ctx context.Context) {
 	isModules := func(f node.File) bool {
 		p := hostfiles.FindSystemPath(f.Path)
 		return p != nil && p.Unit == "systemd-modules-load.service"
@@ -71,6 +71,11 @@ func (j ruleCheck) checkSysctls(ctx context.Context) {
 	}
 
 	for _, f := range j.node.Files {
+		if suffix := hostfiles.FindSuffix(f.Path); suffix != "" && f.Kind == node.Regular {
+			j.Note(fault.FileUnusable, findDeclaration(f), "systemd does not read "+f.Path,
+				"In this folder it reads names that end in %s. Write %s.", suffix,
+				strings.TrimSuffix(f.Path, path.Ext(path.Base(f.Path)))+suffix)
+		}
 		for _, s := range hostfiles.ListSysctls(f.Path, f.Text.Template()) {
 			at := findDeclaration(f)
 			switch {

@@ -34,13 +34,14 @@ func decodeSettings(s *lang.Site, e *eval.Eval) (Settings, Findings) {
 	if err != nil {
 		deadline = 5 * time.Minute
 	}
+	found := newFindings(diags...)
 
 	return Settings{
 		onCluster: schema.OnClusterError.Of(b).V,
 		maxAge:    schema.ParseDuration(schema.MaxAge.Of(b)),
 		deadline:  deadline,
 		group:     schema.RecordingGroup.Of(b).V,
-	}, newFindings(diags...)
+	}, found.join(checkNested(s, deadline))
 }
 
 // Prepared is the result of prepare: the input of gather stages.

@@ -67,7 +67,7 @@ func checkRules(ctx context.Context, j ruleCheck) (found Findings) {
 	j.checkWatchdog()
 	j.checkFeatures()
 	j.checkHost(ctx)
-	j.checkSysctls(ctx)
+	j.checkSystemFiles(ctx)
 
 	return found
 }

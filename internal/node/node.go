@@ -91,8 +91,13 @@ func (s Setting) Pointer() string {
 }
 
 // FindRange returns the setting's range in the site, or fallback if it is not from the site.
-func (s Setting) FindRange(fallback hcl.Range) hcl.Range {
-	if r := origin.FirstRange(s.Origins); r.Filename != "" {
+func (s Setting) FindRange(fallback hcl.Range) hcl.Range { return findRange(s.Origins, fallback) }
+
+// FindRange returns the flag's range in the site, or fallback if it is not from the site.
+func (f Flag) FindRange(fallback hcl.Range) hcl.Range { return findRange(f.Origins, fallback) }
+
+func findRange(from []origin.Origin, fallback hcl.Range) hcl.Range {
+	if r := origin.FirstRange(from); r.Filename != "" {
 		return r
 	}
 

@@ -1,6 +1,8 @@
 package write
 
 import (
+	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -231,11 +233,11 @@ func refuseDelete(at hcl.Range, field string) *hcl.Diagnostic {
 
 // warnPlace warns of a configuration at another path than the kubelet's flags or its unit name.
 func (r *renderer) warnPlace(b schema.Body, n node.Node) {
-	where, changes := "Its unit has", "unit"
+	at, where, changes := b.Range, "Its unit has", "unit"
 	file := r.in.Base.Inherited.ConfigFile
 	target := configTarget(b, r.in)
 	if f, isSet := node.FindFlag(n.Flags, "config"); isSet {
-		where, changes = "It is started with", "flag"
+		at, where, changes = f.FindRange(at), "It is started with", "flag"
 		file = f.Value
 	}
 	if file == "" || file == target || isDropIn(b) {
@@ -243,9 +245,54 @@ func (r *renderer) warnPlace(b schema.Body, n node.Node) {
 	}
 
 	r.Warn(
-		fault.Conflict, b.Range, "The kubelet reads another configuration",
+		fault.Conflict, at, "The kubelet reads another configuration",
 		"%s --config=%s, and this stage writes %s, which that kubelet does not read: "+
-			"nothing in it takes effect. Write path = %q here, or change the %s.", where, file, target, file, changes,
+			"nothing in it takes effect. Write path = %q in kubelet_config, or change the %s.",
+		where, file, target, file, changes,
+	)
+}
+
+// warnJoin warns of flags that name other files than those with which a node joins.
+func (r *renderer) warnJoin(n node.Node) {
+	warn := func(name, target, next string) {
+		f, isSet := node.FindFlag(n.Flags, name)
+		if isSet && f.Value != target {
+			r.Warn(
+				fault.Conflict, f.FindRange(r.cfg.Range), "The kubelet joins with another file",
+				"It is started with --%s=%s in place of %s. %s", name, f.Value, target, fmt.Sprintf(next, f.Value),
+			)
+		}
+	}
+	if b, ok := r.cfg.One("bootstrap_kubeconfig"); ok {
+		warn("bootstrap-kubeconfig", bootPath.Of(b).V, "Only the latter is written: write path = %q in "+
+			"bootstrap_kubeconfig, or remove the flag.")
+	}
+	warn("kubeconfig", chooseLayout(r.in).Kubeconfig, "A node with %s counts as one that has not joined: remove the flag.")
+}
+
+// warnNotPassed warns of a flags file, or of a variable in it, that the kubelet's unit is known not to use. A drop-in of
+// the site may change the unit.
+func (r *renderer) warnNotPassed(b schema.Body, n node.Node) {
+	changesUnit := slices.ContainsFunc(n.Files, func(f node.File) bool { return listUnitNames(f.Path) != nil })
+	for _, f := range r.cfg.Blocks["file"] {
+		changesUnit = changesUnit || listUnitNames(filePath.Of(f).V) != nil
+	}
+	if r.in.Base.Inherited.Line.IsPassed || !startsKubelet(r.in.Start) || changesUnit {
+		return
+	}
+
+	at, what, uses := flagsVariable.Of(b).Range, "$"+flagsVariable.Of(b).V, []string(nil)
+	for _, w := range r.in.Start.Words {
+		if strings.HasPrefix(w, "$") {
+			uses = append(uses, w)
+		}
+	}
+	if slices.Contains(uses, what) {
+		at, what, uses = flagsPath.Of(b).Range, flagsTarget(b, r.in), r.in.Start.Files
+	}
+	r.Warn(
+		fault.Conflict, at, "The kubelet does not get these flags and labels",
+		"Its unit does not use %s. Write what it uses: %s.", what, cmp.Or(strings.Join(uses, ", "), "none"),
 	)
 }
 
@@ -284,7 +331,9 @@ func (r *renderer) renderFlags(b schema.Body, n node.Node) {
 	file := r.kubeletFile(b, "kubelet-flags", flagsTarget(b, r.in), env.String())
 	if _, isSet := env.Get(flagsVariable.Of(b).V); isSet {
 		file.Argv = flags.Argv()
+		r.warnNotPassed(b, n)
 	}
+	r.warnJoin(n)
 	if read.privateMode != 0 {
 		file.Text = value.TemplateText(env.String())
 		file.Mode = read.privateMode

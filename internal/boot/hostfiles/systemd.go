@@ -79,6 +79,26 @@ func FindSystemPath(file string) *SystemPath {
 	return nil
 }
 
+// FindSuffix returns the ending that systemd needs of the names of files in a folder, where this file has another one;
+// "" if it has it, is a README, or the folder is another one. Source: the pages above, systemd.unit(5), systemd-system.conf(5).
+func FindSuffix(file string) string {
+	folder := path.Dir(file)
+	suffix := ""
+	for _, p := range ListSystemPaths() {
+		if strings.HasSuffix(folder, "/"+p.folder) {
+			suffix = p.suffix
+		}
+	}
+	if strings.Contains(folder, "/systemd/") && strings.HasSuffix(folder, ".d") {
+		suffix = ".conf"
+	}
+	if strings.HasSuffix(file, suffix) || strings.HasPrefix(path.Base(file), "README") {
+		return ""
+	}
+
+	return suffix
+}
+
 // Sysctl is a line of a file of sysctl.d. Source: sysctl.d(5); systemd, src/sysctl/sysctl.c.
 type Sysctl struct {
 	Line int    // the first one is 1

@@ -157,6 +157,7 @@ func (e *Eval) checkPlace(p place) hcl.Diagnostics {
 	if diags.HasErrors() {
 		return diags
 	}
+	diags = append(diags, e.checkComparisons(p.x)...)
 
 	for _, reference := range p.x.Variables() {
 		x := &hclsyntax.ScopeTraversalExpr{Traversal: reference}

@@ -358,7 +358,7 @@ func canaryLines() map[string][]canaryLine {
 		},
 		"upgrade": {
 			{"--to", "1.37", "--kubelet-version", "1.36", "VARS"},
-			{"--to", "1.37", "--kubelet-version", "1.36", "--from", "@/old.prelet", "--fix", "--config", "ROOT/etc/prelet"},
+			{"--to", "1.37", "--kubelet-version", "1.36", "--from", "@/old.prelet", "--config", "ROOT/etc/prelet"},
 			{"--to", "1.37", "--kubelet-version", "1.36", "--from", "@/a.prelet", "--html", "@/upgrade.html"},
 		},
 		"explain": explained,
@@ -434,7 +434,7 @@ func (b *canaryNode) lines() (out []canaryLine) {
 				line = append(line, "--root", "ROOT")
 			}
 			f := c.Flags().Lookup("output")
-			isOther := func(word string) bool { return slices.Contains([]string{"-o", "--html", "--fix"}, word) }
+			isOther := func(word string) bool { return slices.Contains([]string{"-o", "--html"}, word) }
 			if f == nil || slices.ContainsFunc(line, isOther) {
 				out = append(out, line)
 				continue

@@ -169,10 +169,9 @@ func neighbours() map[string]string {
 		"destroy down delete remove reset uninstall": "`prelet rollback 0` puts the files back as before prelet",
 		"undo revert restore rollout":                "`prelet rollback` goes back to an earlier generation",
 		"lint check vet verify-site":                 "`prelet validate` checks a site",
-		"format fix": "`prelet fmt` formats a site, " +
-			"`prelet upgrade --fix` adapts it to newer kubelets",
-		"facts setup inventory probe hardware": "`prelet detect` shows the facts of the machine",
-		"providers plugins plugin":             "`prelet detectors` has the programs that read devices",
+		"format fix":                                 "`prelet fmt` formats a site",
+		"facts setup inventory probe hardware":       "`prelet detect` shows the facts of the machine",
+		"providers plugins plugin":                   "`prelet detectors` has the programs that read devices",
 		"logs log events": "`prelet status` and `prelet analyze` show the last run, " +
 			"journalctl -u prelet.service its log",
 		"output print query": "`prelet eval EXPR` evaluates an expression",

@@ -1,9 +1,7 @@
 package main
 
 import (
-	"cmp"
 	"context"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -20,8 +18,6 @@ type upgradeFlags struct {
 	to     string
 	server string
 	page   string // --html
-	fix    bool
-	write  bool
 }
 
 func (a *cli) upgrade() *cobra.Command {
@@ -37,28 +33,21 @@ with what the kubelet exits, what it silently ignores, what means something else
 and what changes on the node. Each line has the number of nodes, the place and the next step.
 --html writes a page with a table of effects and versions instead.
 
-It reads what prelet plan reads, and needs no cluster and no newer kubelet. --fix prints how the files of --config can
-be rewritten without the flags and feature gates that kubelets no longer have or have deprecated, as a diff, and what
-newer kubelets then still do differently. --write writes these files. Only settings in literal objects of the site are
-rewritten, nothing with which a kubelet in place would do something else, and no file of the image or of the cluster:
-their lines are printed.
+It reads what prelet plan reads, and needs no cluster and no newer kubelet. Lines that have to go are printed with
+those that replace them.
 
-Exit status: 0 if nothing changes on the nodes, 3 if something changes, 10 if a kubelet would not start. It is that of
-the site as it was, also with --fix and --write.
+Exit status: 0 if nothing changes on the nodes, 3 if something changes, 10 if a kubelet would not start.
 Where some node has no plan, and nothing breaks on the others, it is that of its failure.`,
 		Example: "  prelet upgrade --to 1.37\n" +
 			"  prelet upgrade --to 1.37 --from node17.prelet --config ./site\n" +
 			"  prelet upgrade --to 1.37 --from fleet/ -o markdown\n" +
-			"  prelet upgrade --to 1.37 --from fleet/ --html upgrade.html\n" +
-			"  prelet upgrade --to 1.37 --from fleet/ --config ./site --fix",
+			"  prelet upgrade --to 1.37 --from fleet/ --html upgrade.html",
 		RunE: stopOnSignal(func(ctx context.Context, _ []string) error {
 			switch {
 			case f.to == "" && len(f.Kubelets) == 0:
 				return fault.Usage.Errorf("--to VERSION or --kubelet PROGRAM needed, as in --to 1.37")
 			case f.page != "" && f.output.isSet:
 				return fault.Usage.Errorf("--html and --output exclude each other: the page has everything")
-			case (f.fix || f.write) && (f.page != "" || f.output.isSet):
-				return fault.Usage.Errorf("--fix and --write exclude --html and --output")
 			}
 
 			a.printed = f.page == "-" // a failure has no document there
@@ -66,35 +55,21 @@ Where some node has no plan, and nothing breaks on the others, it is that of its
 				Where:  f.Where,
 				To:     f.to,
 				Server: f.server,
-				Fix:    f.fix || f.write,
-				Write:  f.write,
 			})
 			if err != nil {
 				return err
 			}
-			for _, file := range u.Files {
-				a.showFormatted(file, formatFlags{diff: !f.write})
-			}
-			switch {
-			case len(u.Files) > 0:
-				fmt.Fprint(a.stdout, "\nWith the rewritten site:\n\n")
-			case u.Left != nil:
-				fmt.Fprint(a.stdout, "No setting of the site can be rewritten safely.\n\n")
-			}
-			if err := a.showUpgrade(cmp.Or(u.Left, u.Report), &f); err != nil {
+			if err := a.showUpgrade(u, &f); err != nil {
 				return err
 			}
 
-			return endUpgrade(u.Report)
+			return endUpgrade(u)
 		}),
 	}
 	a.addRecordedFlags(c, &f.where)
 	f.output.addFlag(c, "text", "json", "markdown")
 	addPageFlag(c, &f.page)
 	c.Flags().StringVar(&f.to, "to", "", "the minor `VERSION` of Kubernetes, as 1.37")
-
-	c.Flags().BoolVar(&f.fix, "fix", false, "print how the site can be rewritten, and what is left then")
-	c.Flags().BoolVar(&f.write, "write", false, "write the files of --fix")
 	c.Flags().StringVar(&f.server, "server-version", "",
 		"the API server is of `VERSION`: report versions of the kubelet that Kubernetes does not support with it")
 

@@ -330,7 +330,8 @@ func (p *fleetPlanner) loadAgainst(ctx context.Context, against string) error {
 			Messages: site.Diags,
 		}
 	}
-	p.compareWith(site)
+	older := &app.Given{Where: p.planned.Where, Values: p.planned.Values, Loaded: site, IsOlder: true}
+	p.against = append(p.against, older)
 
 	return nil
 }
@@ -340,10 +341,4 @@ func isMissing(path string) bool {
 	_, err := os.Lstat(path)
 
 	return err != nil
-}
-
-// compareWith makes the planner plan an older site too.
-func (p *fleetPlanner) compareWith(site *app.LoadedSite) {
-	older := &app.Given{Where: p.planned.Where, Values: p.planned.Values, Loaded: site, IsOlder: true}
-	p.against = append(p.against, older)
 }

@@ -3,12 +3,9 @@ package planning
 import (
 	"cmp"
 	"context"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/prelet/prelet/internal/app"
-	"github.com/prelet/prelet/internal/app/sites"
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/insight/fleet"
@@ -20,24 +17,14 @@ type UpgradeOptions struct {
 	app.Where
 	To     string // 1.38
 	Server string // the version of the API server; "": unknown
-	Fix    bool   // rewrite the site as far as that is safe
-	Write  bool   // with Fix: its files too
-}
-
-// Upgraded is what newer kubelets do differently, and with UpgradeOptions.Fix the files of the site that can be
-// rewritten, with what newer kubelets do differently then.
-type Upgraded struct {
-	Report *fleet.Upgrade
-	Files  []sites.FormattedFile
-	Left   *fleet.Upgrade // nil without Fix
 }
 
 // Upgrade plans the site over the node of o or, where o.From is a folder, over each recording in it, with the kubelet
 // in place and with each newer minor version up to o.To, and reports what the newer ones do differently.
-func Upgrade(ctx context.Context, e *app.Env, o UpgradeOptions) (out Upgraded, err error) {
+func Upgrade(ctx context.Context, e *app.Env, o UpgradeOptions) (*fleet.Upgrade, error) {
 	o.TakesKubelets = true
 	if err := o.Check(); err != nil {
-		return out, err
+		return nil, err
 	}
 	if len(o.Binaries) > 0 {
 		o.KubeletVersion = "" // each node has its own, and these are newer
@@ -48,60 +35,22 @@ func Upgrade(ctx context.Context, e *app.Env, o UpgradeOptions) (out Upgraded, e
 		}
 	}
 	if err := known.CheckVersion(o.To); err != nil {
-		return out, fault.Usage.Errorf("--to %s: %s", o.To, err)
+		return nil, fault.Usage.Errorf("--to %s: %s", o.To, err)
 	}
 	if to := toMinor(o.To); to > known.Newest() && findBinary(&o.Where, to) == "" {
-		return out, fault.Usage.Errorf("--to %s: this prelet knows the kubelets to %s; use a newer prelet",
+		return nil, fault.Usage.Errorf("--to %s: this prelet knows the kubelets to %s; use a newer prelet",
 			o.To, known.Describe(known.Newest()))
 	}
 	if err := known.CheckVersion(cmp.Or(o.Server, o.To)); err != nil {
-		return out, fault.Usage.Errorf("--server-version %s: %s", o.Server, err)
+		return nil, fault.Usage.Errorf("--server-version %s: %s", o.Server, err)
 	}
 	planner, err := newFleetPlanner(ctx, e, PlanOptions{Where: o.Where})
 	if err != nil {
-		return out, err
+		return nil, err
 	}
 	planner.advises = true
-	site := planner.planned.Loaded
-	if o.Fix && site == nil {
-		return out, fault.Usage.Errorf("--fix: the site is inside of the recordings; name its files with --config")
-	}
 
-	out.Report, err = planner.upgradeAll(ctx, o)
-	if err != nil || !o.Fix || len(out.Report.From) == 0 {
-		return out, err
-	}
-
-	planner.compareWith(site)
-	keep := map[string]bool{}
-	for { // without what would change kubelets in place
-		fixed, loose := fixSite(site.Site, out.Report, e.Version, keep)
-		out.Files = compareSites(site.Site, fixed)
-		planner.planned.Loaded = &app.LoadedSite{Site: fixed, Diags: site.Diags}
-		if out.Left, err = planner.upgradeAll(ctx, o); err != nil {
-			return out, err
-		}
-		kept := len(keep)
-		maps.Copy(keep, out.Left.Altered)
-		switch {
-		case len(keep) > kept:
-			continue
-		case len(out.Left.Altered) > 0: // not by what can be kept
-			out.Files = nil
-			out.Left = out.Report
-			return out, nil
-		case o.Write && len(out.Report.Failed) > 0:
-			return out, fault.FileRefused.Errorf("%d of %d machines have no plan, and may need the site as it is: "+
-				"no file is written", len(out.Report.Failed), out.Report.Machines)
-		case o.Write:
-			err = writeFixed(e, out.Files)
-		}
-		for _, file := range slices.Sorted(maps.Keys(loose)) {
-			e.Say(file + " is not rewritten: run prelet fmt first; its lines must end as on Linux")
-		}
-
-		return out, err
-	}
+	return planner.upgradeAll(ctx, o)
 }
 
 // toMinor returns the minor version of a text; 0 for an unknown one.
@@ -154,7 +103,7 @@ func (p *fleetPlanner) upgradeAll(ctx context.Context, o UpgradeOptions) (*fleet
 func (p *fleetPlanner) upgrade(ctx context.Context, source string, to int) fleet.UpgradedMachine {
 	out := fleet.UpgradedMachine{Source: source}
 	out.Err = p.withPlans(ctx, source, func(m machinePlans) {
-		out.Planned, out.Older, out.Recording = m.planned, m.old[0], m.recording
+		out.Planned, out.Recording = m.planned, m.recording
 		from, isKnown := known.Minor(m.planned.Kubelet.KnownVersion())
 		if !isKnown {
 			return

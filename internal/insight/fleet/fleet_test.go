@@ -8,14 +8,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/hashicorp/hcl/v2"
-
-	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/insight/compare"
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/kubelet/rules"
-	"github.com/prelet/prelet/internal/origin"
 )
 
 // randomEffect returns one of few effects, for a machine with a number.
@@ -193,30 +189,5 @@ func checkChanges(t *testing.T, what string, changes []compare.Change, want []st
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%s: got\n%q\nwant\n%q", what, got, want)
-	}
-}
-
-// TestAltered: rewriting a site is refused if it takes the start, or the plan, of some machine.
-func TestAltered(t *testing.T) {
-	starts := &boot.Plan{}
-	rule := origin.Extra{Code: fault.KubeletFlag, Rule: "flag-unknown"}
-	refused := &boot.Plan{Diagnostics: hcl.Diagnostics{{Severity: hcl.DiagError, Summary: "refused", Extra: rule}}}
-	unplanned := &boot.Plan{Diagnostics: hcl.Diagnostics{origin.Error(fault.Precondition, hcl.Range{}, "failed", "")}}
-	for _, c := range []struct {
-		older, planned *boot.Plan
-		want           bool
-	}{
-		{starts, starts, false},
-		{refused, refused, false},
-		{refused, starts, false},
-		{starts, refused, true},
-		{refused, unplanned, true},
-		{unplanned, refused, false},
-	} {
-		u := NewUpgrade("", "", 37)
-		u.Add(UpgradedMachine{Older: c.older, Planned: c.planned})
-		if got := u.Altered["errors"]; got != c.want {
-			t.Errorf("%v after %v: got %t, want %t", c.planned.Diagnostics, c.older.Diagnostics, got, c.want)
-		}
 	}
 }

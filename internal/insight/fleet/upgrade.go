@@ -45,10 +45,6 @@ type Upgrade struct {
 	Failed      []Machine         `json:"failed"` // without a plan, so nothing is known of them
 	Effects     []Upgraded        `json:"effects"`
 
-	// Altered has the fields and feature gates that kubelets in place have otherwise than with an older site, and
-	// "errors" if they would no longer start, or have no plan.
-	Altered map[string]bool `json:"-"`
-
 	known   map[UpgradedItem]int   // places in Effects
 	changed map[[2]int][2][]string // fields and gates that differ between two minor versions
 }
@@ -86,7 +82,6 @@ type UpgradedPlace struct {
 // UpgradedMachine is a machine with its plans.
 type UpgradedMachine struct {
 	Source    string
-	Older     *boot.Plan // of an older site; nil: there is none
 	Planned   *boot.Plan
 	Newer     []*boot.Plan // with newer kubelets, up to that of the last version; of that version Planned itself
 	Recording *world.Recording
@@ -105,7 +100,6 @@ func NewUpgrade(prelet, server string, to int) *Upgrade {
 		From:          map[string]int{},
 		Failed:        []Machine{},
 		Effects:       []Upgraded{},
-		Altered:       map[string]bool{},
 		known:         map[UpgradedItem]int{},
 		changed:       map[[2]int][2][]string{},
 	}
@@ -129,9 +123,6 @@ func (u *Upgrade) Add(m UpgradedMachine) {
 	if m.Err != nil {
 		u.Failed = append(u.Failed, Machine{Source: m.Source, Code: fault.CodeOf(m.Err), Reason: m.Err.Error()})
 		return
-	}
-	if m.Older != nil {
-		u.addAltered(m.Older, m.Planned)
 	}
 	minor, isKnown := known.Minor(m.Planned.Kubelet.KnownVersion())
 	to, _ := known.Minor(u.To)
@@ -533,33 +524,6 @@ func (u *Upgrade) Breaks() bool { return u.worst() == rules.Exits || u.worst() =
 
 // ChangesNodes reports whether something would differ on some machine in addition to the feature gates of a version.
 func (u *Upgrade) ChangesNodes() bool { return u.worst() != Gates && u.worst() != rules.Deprecated }
-
-// addAltered adds to Altered what a machine has otherwise.
-func (u *Upgrade) addAltered(older, planned *boot.Plan) {
-	const ofGates = "featureGates"
-	var gates []string
-	for _, p := range []*boot.Plan{older, planned} {
-		set, _ := p.Node.Effective[ofGates].(map[string]any)
-		gates = slices.AppendSeq(gates, maps.Keys(set))
-	}
-	minor, _ := known.Minor(planned.Kubelet.KnownVersion())
-	list := func(p *boot.Plan) compare.Items {
-		out := listDefaults(p, minor, nil, gates)
-		for field, value := range p.Node.Effective {
-			out.Set("field", field, value)
-		}
-		delete(out, compare.Item{Kind: "field", Name: ofGates})
-		return out
-	}
-	for _, c := range list(older).Diff(list(planned)) {
-		u.Altered[c.Name] = true
-	}
-	hasFailed := planned.Diagnostics.HasErrors() && !older.Diagnostics.HasErrors()
-	code := codeOfSite(planned.Diagnostics)
-	if hasFailed || code != "" && code != codeOfSite(older.Diagnostics) {
-		u.Altered["errors"] = true
-	}
-}
 
 // Code returns the code with the lowest exit status among the machines without a plan; "" if there is none.
 func (u *Upgrade) Code() (lowest fault.Code) {

@@ -89,6 +89,11 @@ func Changes(before, after State) (out []Change) {
 	return out
 }
 
+// Plans returns what differs between the nodes of two plans.
+func Plans(before, after *boot.Plan) []Change {
+	return Changes(PlanState(before), PlanState(after))
+}
+
 // CompareFile returns the difference of a file. One that does not exist is nil.
 func CompareFile(path string, before, after *File) Change {
 	c := Change{Kind: "file", Name: path}

@@ -100,24 +100,29 @@ func (e *Effect) finish(p *boot.Plan, own names) {
 	}
 
 	e.Declares = p.Declares
-	for i, c := range e.Changes {
-		c.Name = own.replace(c.Name)
-		c.From = own.replace(c.From)
-		c.To = own.replace(c.To)
-		c.Diff = own.replace(changedLines(c.Diff))
-		if c.Action == "delete" || c.Action == "restore" { // the removed lines are those of this machine
-			c.Diff = ""
-		}
-		c.Content = own.replace(c.Content)
-		e.Changes[i] = c
-	}
-	slices.SortFunc(e.Changes, compare.Change.Compare)
-	e.Changes = slices.Compact(e.Changes)
-
+	e.Changes = own.replaceIn(e.Changes)
 	e.State = Changed
 	if len(e.Changes) == 0 {
 		e.State = Unchanged
 	}
+}
+
+// replaceIn returns changes with names in place of the machine's own values, sorted.
+func (n names) replaceIn(changes []compare.Change) []compare.Change {
+	for i, c := range changes {
+		c.Name = n.replace(c.Name)
+		c.From = n.replace(c.From)
+		c.To = n.replace(c.To)
+		c.Diff = n.replace(changedLines(c.Diff))
+		if c.Action == "delete" || c.Action == "restore" { // the removed lines are those of this machine
+			c.Diff = ""
+		}
+		c.Content = n.replace(c.Content)
+		changes[i] = c
+	}
+	slices.SortFunc(changes, compare.Change.Compare)
+
+	return slices.Compact(changes)
 }
 
 // listMessages returns each distinct diagnostic once: the first of each code and summary, errors first.

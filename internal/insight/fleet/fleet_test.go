@@ -5,13 +5,19 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/hashicorp/hcl/v2"
+
+	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/insight/compare"
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/kubelet/rules"
+	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/world"
 )
 
 // randomEffect returns one of few effects, for a machine with a number.
@@ -155,6 +161,23 @@ func TestReplaceOwnValues(t *testing.T) {
 		if got := own.replace(text); got != want {
 			t.Errorf("replace(%q): got %q, want %q", text, got, want)
 		}
+	}
+}
+
+// TestNewMessages: a comparison has the messages about what the older plan has not, and all errors.
+func TestNewMessages(t *testing.T) {
+	about := func(severity hcl.DiagnosticSeverity, item string) *hcl.Diagnostic {
+		return &hcl.Diagnostic{Severity: severity, Summary: item, Extra: origin.Extra{Code: fault.KubeletFlag, Item: item}}
+	}
+	old := &boot.Plan{Diagnostics: hcl.Diagnostics{about(hcl.DiagWarning, "flag/a"), about(hcl.DiagError, "flag/b")}}
+	planned := &boot.Plan{Diagnostics: hcl.Diagnostics{about(hcl.DiagWarning, "flag/a"), about(hcl.DiagError, "flag/b"),
+		about(hcl.DiagWarning, "flag/c")}}
+	var got []string
+	for _, m := range NewEffect("", old, planned, &world.Recording{}).Messages {
+		got = append(got, m.Summary)
+	}
+	if want := []string{"flag/b", "flag/c"}; !slices.Equal(got, want) {
+		t.Errorf("got messages about %q, want %q", got, want)
 	}
 }
 

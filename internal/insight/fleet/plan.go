@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/hashicorp/hcl/v2"
+
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/insight/compare"
 	"github.com/prelet/prelet/internal/node"
@@ -16,27 +18,27 @@ import (
 func NewEffect(source string, old, planned *boot.Plan, r *world.Recording) Effect {
 	own := newNames(planned, r)
 	e := Effect{Machine: Machine{Source: source, Node: planned.NodeName()}}
-	e.Messages = listMessages(planned.Diagnostics, own)
+	messages := planned.Diagnostics
 	isDegraded := len(planned.Degraded) > 0
 	if old == nil {
 		e.Restarts = count(planned.Restart.Needed)
 		e.Changes = ListChanges(planned)
 	} else {
-		before := listMessages(old.Diagnostics, own)
-		e.Changes = listCodes(before).Diff(listCodes(e.Messages))
-		if origin.Code(old.Diagnostics) == "" && planned.Complete {
-			changes := compare.Changes(compare.PlanState(old), compare.PlanState(planned))
+		e.Changes = listCodes(old.Diagnostics).Diff(listCodes(planned.Diagnostics))
+		if codeOfSite(old.Diagnostics) == "" && planned.Complete {
+			changes := compare.Plans(old, planned)
 			e.Restarts = count(slices.ContainsFunc(changes, func(c compare.Change) bool {
 				return notifiesKubelet(planned, c) || notifiesKubelet(old, c)
 			}))
 			e.Changes = append(e.Changes, changes...)
 		}
-		e.Messages = slices.DeleteFunc(e.Messages, func(m Message) bool {
-			isKnown := slices.ContainsFunc(before, func(b Message) bool { return b.Code == m.Code })
-			return isKnown && m.Severity != "error"
+		before := listExtras(old)
+		messages = slices.DeleteFunc(slices.Clone(messages), func(d *hcl.Diagnostic) bool {
+			return before[extra(d)] && d.Severity != hcl.DiagError
 		})
 		isDegraded = isDegraded && len(old.Degraded) == 0
 	}
+	e.Messages = listMessages(messages, own)
 	e.Waits = count(isWaiting(planned, e.Changes))
 	e.Degraded = count(isDegraded)
 	e.finish(planned, own)
@@ -62,10 +64,25 @@ func notifiesKubelet(p *boot.Plan, c compare.Change) bool {
 	})
 }
 
-func listCodes(all []Message) compare.Items {
+// listCodes returns the codes of diagnostics with their worst severity.
+func listCodes(diags hcl.Diagnostics) compare.Items {
 	out := compare.Items{}
-	for _, m := range all {
-		out.Set("diagnostic", m.Code, m.Severity)
+	for _, severity := range []string{"note", "warning", "error"} {
+		for _, d := range diags {
+			if origin.Severity(d) == severity {
+				out.Set("diagnostic", string(origin.CodeOf(d)), severity)
+			}
+		}
+	}
+
+	return out
+}
+
+// listExtras returns what diagnostics of a plan are about, by which another plan has the same, whatever they say.
+func listExtras(p *boot.Plan) map[origin.Extra]bool {
+	out := map[origin.Extra]bool{}
+	for _, d := range p.Diagnostics {
+		out[extra(d)] = true
 	}
 
 	return out

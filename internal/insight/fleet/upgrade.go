@@ -151,7 +151,7 @@ func (u *Upgrade) Add(m UpgradedMachine) {
 		step := upgradeStep{minor, to, m.Planned, p, m.Recording, own}
 		rows := append(u.compareSkew(to), step.compareMessages()...)
 		if codeOfSite(p.Diagnostics) == "" { // else it is known up to its first error only
-			rows = slices.Concat(rows, step.compareIgnored(), step.compareNodes(), u.compareDefaults(step))
+			rows = slices.Concat(rows, step.compareIgnored(), u.compareNodes(step))
 		}
 		counted := map[UpgradedItem]bool{} // several rules may refuse one setting: the first one counts
 		for _, row := range rows {
@@ -247,10 +247,7 @@ func (s upgradeStep) newUpgraded(effect rules.Effect, d *hcl.Diagnostic) Upgrade
 
 // compareMessages returns the violations of rules that come with a version, and what stays deprecated or refused.
 func (s upgradeStep) compareMessages() (rows []Upgraded) {
-	before := map[origin.Extra]bool{}
-	for _, d := range s.old.Diagnostics {
-		before[extra(d)] = true
-	}
+	before := listExtras(s.old)
 	for _, d := range s.planned.Diagnostics {
 		e := extra(d)
 		effect := rules.Effect(e.Effect)
@@ -364,23 +361,44 @@ func (s upgradeStep) isPrivate(file string) bool {
 	return a.Private
 }
 
-// compareNodes returns what differs on the node, what it leaves to pods, and the features that it declares.
-func (s upgradeStep) compareNodes() (rows []Upgraded) {
-	before, after := listLeft(s.old), listLeft(s.planned)
-	if s.planned.Hash == "" || s.planned.Hash != s.old.Hash {
-		maps.Copy(before, compare.PlanState(s.old).Items)
-		maps.Copy(after, compare.PlanState(s.planned).Items)
+// compareNodes returns what differs on the node, and in what its kubelet does by itself.
+func (u *Upgrade) compareNodes(s upgradeStep) (rows []Upgraded) {
+	versions := [2]int{s.from, s.to}
+	if _, isListed := u.changed[versions]; !isListed {
+		u.changed[versions] = [2][]string{known.ChangedFields(s.from, s.to), known.ChangedGates(s.from, s.to)}
 	}
-	for _, c := range before.Diff(after) {
-		c.From, c.To = s.own.replace(c.From), s.own.replace(c.To)
-		rows = append(rows, Upgraded{UpgradedItem: UpgradedItem{Effect: Changes, Change: c}})
+
+	changed := u.changed[versions]
+	if s.old.Node.Effective == nil || s.planned.Node.Effective == nil {
+		changed = [2][]string{}
+	}
+	before, after := listOwn(s.old, s.from, changed), listOwn(s.planned, s.to, changed)
+	for _, c := range s.own.replaceIn(append(compare.Plans(s.old, s.planned), before.Diff(after)...)) {
+		row := Upgraded{UpgradedItem: UpgradedItem{Effect: Changes, Change: c}}
+		isInBoth := c.Action == "update" || c.Kind == "gate" && c.Action == "create" && c.To == "true"
+		switch {
+		case c.Kind == "gate":
+			row.Effect = Gates
+		case c.Kind == "default":
+			row.Item = "config/" + c.Name
+			row.SetBy = "the kubelet's default"
+			row.Place.Site = placeOfConfig(s.planned)
+			row.Reason = "The configuration does not set this field, and its default has changed. Set it to choose."
+			row.Source = "pkg/kubelet/apis/config/v1beta1/defaults.go"
+		default:
+			isInBoth = true
+		}
+		if isInBoth {
+			rows = append(rows, row)
+		}
 	}
 
 	return rows
 }
 
-// listLeft returns what a node leaves to pods, and the features that it declares.
-func listLeft(p *boot.Plan) compare.Items {
+// listOwn returns what the kubelet of a plan does by itself: what it leaves to pods, the features that it declares, and
+// what it takes for some fields that are not set and for some feature gates.
+func listOwn(p *boot.Plan, minor int, changed [2][]string) compare.Items {
 	out := compare.Items{}
 	if r := p.Node.Reserved; r != nil {
 		for name, amount := range r.Allocatable {
@@ -394,46 +412,7 @@ func listLeft(p *boot.Plan) compare.Items {
 			}
 		}
 	}
-
-	return out
-}
-
-// compareDefaults returns the defaults and feature gates of a kubelet that an older one has too, and that differ.
-func (u *Upgrade) compareDefaults(s upgradeStep) (rows []Upgraded) {
-	if s.old.Node.Effective == nil || s.planned.Node.Effective == nil {
-		return nil
-	}
-	versions := [2]int{s.from, s.to}
-	if _, isListed := u.changed[versions]; !isListed {
-		u.changed[versions] = [2][]string{known.ChangedFields(s.from, s.to), known.ChangedGates(s.from, s.to)}
-	}
-
-	changed := u.changed[versions]
-	before := listDefaults(s.old, s.from, changed[0], changed[1])
-	for _, c := range before.Diff(listDefaults(s.planned, s.to, changed[0], changed[1])) {
-		row := Upgraded{UpgradedItem: UpgradedItem{Effect: Gates, Change: c}}
-		isNewGate := c.Kind == "gate" && c.Action == "create" && c.To == "true"
-		switch {
-		case c.Action != "update" && !isNewGate:
-			continue
-		case c.Kind == "default":
-			row.Effect = Changes
-			row.Item = "config/" + c.Name
-			row.SetBy = "the kubelet's default"
-			row.Place.Site = placeOfConfig(s.planned)
-			row.Reason = "The configuration does not set this field, and its default has changed. Set it to choose."
-			row.Source = "pkg/kubelet/apis/config/v1beta1/defaults.go"
-		}
-		rows = append(rows, row)
-	}
-
-	return rows
-}
-
-// listDefaults returns what the kubelet of a plan takes for some fields that are not set, and for some feature gates.
-func listDefaults(p *boot.Plan, minor int, fields, gates []string) compare.Items {
-	out := compare.Items{}
-	defaults, isOn := rules.Defaults(p.Node.Effective, minor, fields, gates)
+	defaults, isOn := rules.Defaults(p.Node.Effective, minor, changed[0], changed[1])
 	for name, text := range defaults {
 		out.Set("default", name, text)
 	}

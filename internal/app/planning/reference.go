@@ -4,7 +4,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/prelet/prelet/internal/commit/activation"
 	"github.com/prelet/prelet/internal/doctor/image"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/insight/testfile"
@@ -35,7 +34,6 @@ func WriteReference(dir string) error {
 func referencePages() map[string]string {
 	pages := map[string]string{
 		"reference/exit-codes.md":    schema.Generated + fault.ExitStatusPage(),
-		"develop/activation.md":      schema.Generated + activation.Page(),
 		"reference/kubelet-rules.md": schema.Generated + rules.Page(),
 		"reference/seal.md":          schema.Generated + image.Page(),
 		"reference/paths.md":         schema.Generated + write.PathsPage(),

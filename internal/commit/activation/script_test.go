@@ -148,7 +148,7 @@ func (n *node) cmdFails(args []string) {
 func (n *node) cmdDie(args []string) {
 	at := slices.Index(stepNames, args[1])
 	if at < 0 {
-		n.t.Fatalf("%s: got an unknown step, want one of the page", n.line)
+		n.t.Fatalf("%s: got an unknown step, want one of stepNames", n.line)
 	}
 	n.dieAt(strings.Join(args[2:], " "), step(at), args[0] == "after")
 }

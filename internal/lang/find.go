@@ -32,6 +32,9 @@ const siteEndings = nativeSuffix + ", " + varsSuffix + ", " + templateSuffix + "
 // LockFile is the name of a file with locks of detectors, in one of the site's folders. It is not a part of the site.
 const LockFile = "detectors.lock.json"
 
+// RepositoryFile is the name of the file that names the layers of a site, for package repository.
+const RepositoryFile = ".prelet.hcl"
+
 // DefaultLayers returns the folders of a site below a root, in the order of layers: of all places of a site a later one
 // wins.
 func DefaultLayers(root string) []string {
@@ -78,6 +81,8 @@ func (f LayerFile) WhyIgnored() string {
 		return "locks of detectors"
 	case base == ListFile, base == signatureFile:
 		return "the signed list of the site's files"
+	case base == RepositoryFile:
+		return "it names the layers, and is part of none"
 	case isIgnored(base):
 		return "a name that begins with a dot or ends in ~"
 	}

@@ -40,14 +40,82 @@ func (l *loader) override() {
 		}
 	}
 	for _, o := range l.site.Overrides {
-		if l.isOverride(o.Base) { // of two layers that set one argument, the earlier has no effect
+		switch {
+		case l.isOverride(o.Base): // of two layers that set one argument, the earlier has no effect
 			l.Note(
 				fault.OverrideIgnored, o.Over, "Two overrides of "+o.Address,
 				"The one at %s has no effect: this one replaces the whole argument. Write both in one of them.",
 				origin.Place(o.Base),
 			)
+		case len(o.Dropped) > 0:
+			l.Note(
+				fault.LayerReplaced, o.Over, "This override drops "+strings.Join(o.Dropped, ", "),
+				"It replaces all of %s at %s. Repeat what is to stay, and write null for what is to go; or let a layer "+
+					"give the value of a variable.",
+				o.Address, origin.Place(o.Base),
+			)
 		}
 	}
+}
+
+// listDropped returns what an object has and the one that replaces it lacks; none if the new one is not written out.
+func listDropped(before, after hclsyntax.Expression) (dropped []string) {
+	was, _ := listKeys(before, "")
+	is, isWhole := listKeys(after, "")
+	for _, key := range was {
+		isSame := func(other string) bool {
+			return other == key || strings.HasPrefix(key, other+".") || strings.HasPrefix(other, key+".")
+		}
+		if isWhole && !slices.ContainsFunc(is, isSame) && !slices.Contains(dropped, key) {
+			dropped = append(dropped, key)
+		}
+	}
+
+	return dropped
+}
+
+// listKeys returns the keys that an object may have, and those of objects in it as a.b: in both results of a condition,
+// and in each argument of merge(). isWhole is false where it may have keys that are not written out.
+func listKeys(x hclsyntax.Expression, prefix string) (keys []string, isWhole bool) {
+	var parts []hclsyntax.Expression
+	switch x := x.(type) {
+	case *hclsyntax.ParenthesesExpr:
+		parts = []hclsyntax.Expression{x.Expression}
+	case *hclsyntax.ConditionalExpr:
+		parts = []hclsyntax.Expression{x.TrueResult, x.FalseResult}
+	case *hclsyntax.FunctionCallExpr:
+		if x.Name != "merge" {
+			return nil, false
+		}
+		parts = x.Args
+	case *hclsyntax.ObjectConsExpr:
+		isWhole = true
+		for _, item := range x.Items {
+			name, diags := item.KeyExpr.Value(nil)
+			if diags.HasErrors() || name.Type() != cty.String || !name.IsKnown() || name.IsNull() {
+				isWhole = false
+				continue
+			}
+			inner, isObject := listKeys(item.ValueExpr, prefix+name.AsString()+".")
+			if len(inner) == 0 || !isObject {
+				inner = []string{prefix + name.AsString()}
+			}
+			keys = append(keys, inner...)
+		}
+
+		return keys, isWhole
+	default:
+		return nil, false
+	}
+
+	isWhole = true
+	for _, part := range parts {
+		inner, isObject := listKeys(part, prefix)
+		keys = append(keys, inner...)
+		isWhole = isWhole && isObject
+	}
+
+	return keys, isWhole
 }
 
 // isOverride reports whether a place is in an override block.
@@ -121,6 +189,7 @@ func (l *loader) overrideLocals(body *hclsyntax.Body) {
 		o := Override{Address: "local." + a.Name, Over: a.SrcRange}
 		if base := l.site.Locals[a.Name]; base != nil {
 			o.Base = base.Range
+			o.Dropped = listDropped(base.Expr, a.Expr)
 		}
 		l.site.Locals[a.Name] = &Local{
 			Expr:  a.Expr,
@@ -157,6 +226,7 @@ func (m merger) merge(
 		o := Override{Address: m.addr + " " + path + a.Name, Over: a.SrcRange}
 		if old := out.Attributes[a.Name]; old != nil {
 			o.Base = old.SrcRange
+			o.Dropped = listDropped(old.Expr, a.Expr)
 		}
 		if isNull(a.Expr) {
 			delete(out.Attributes, a.Name)

@@ -175,8 +175,19 @@ stage "restart" "kubelet" {
 }
 `
 
+// parseOverride returns the site with the override, which may have notes.
+func parseOverride(t *testing.T) *Site {
+	t.Helper()
+	s, diags := parseText(t, overrideBase+overrideNative)
+	if diags.HasErrors() {
+		t.Fatalf("got errors, want none:\n%s", show(diags))
+	}
+
+	return s
+}
+
 func TestOverride(t *testing.T) {
-	got := mustParse(t, overrideBase+overrideNative)
+	got := parseOverride(t)
 	want := mustParse(t, overrideResult)
 	if d := cmp.Diff(summary(want), summary(got)); d != "" {
 		t.Errorf("site (-want +got):\n%s", d)
@@ -184,7 +195,7 @@ func TestOverride(t *testing.T) {
 }
 
 func TestOverridesAreRecordedWithBothPlaces(t *testing.T) {
-	s := mustParse(t, overrideBase+overrideNative)
+	s := parseOverride(t)
 	got := map[string]string{}
 	for _, o := range s.Overrides {
 		base := "-"
@@ -334,5 +345,51 @@ func TestLaterVarsFileWins(t *testing.T) {
 		origin.Place(s.Overrides[0].Base).String() != "10.prelet.vars:1:1" ||
 		origin.Place(s.Overrides[0].Over).String() != "20.prelet.vars:1:1" {
 		t.Errorf("overrides: got %+v, want one of var.zone", s.Overrides)
+	}
+}
+
+// TestDroppedKeys: an override that replaces a map is noted with the keys that it drops, where both maps are written out.
+func TestDroppedKeys(t *testing.T) {
+	for _, c := range []struct{ base, over, want string }{
+		{`{ a = 1, b = 2 }`, `{ a = 3 }`, "b"},
+		{`merge({ a = 1 }, local.x ? { b = 2, "c.d" = 3 } : {})`, `{ a = 3 }`, "b, c.d"},
+		{`({ a = { x = 1, y = 2 }, b = {} })`, `{ a = { x = 2 } }`, "a.y, b"},
+		{`{ a = 1, b = 2 }`, `{}`, "a, b"},
+		{`{ a = 1, b = 2 }`, `{ a = 3, b = null }`, ""},
+		{`{ a = { x = 1 } }`, `{ a = local.x }`, ""},
+		{`{ a = local.x }`, `{ a = { x = 1 } }`, ""},
+		{`{ a = 1 }`, `merge(local.x, { b = 2 })`, ""},
+		{`{ a = 1 }`, `null`, ""},
+		{`local.x`, `{ a = 1 }`, ""},
+		{`{ for k in local.x : k => 1 }`, `{ a = 1 }`, ""},
+		{`{ "${local.x}" = 1, a = 1 }`, `{ "${local.x}" = 1 }`, ""},
+	} {
+		_, diags := parseText(t, `-- a.hcl --
+locals {
+  x = true
+  y = `+c.base+`
+}
+stage "write" "k" {
+  kubelet_config { patch = `+c.base+` }
+}
+-- b.hcl --
+override {
+  locals { y = `+c.over+` }
+  stage "write" "k" {
+    kubelet_config { patch = `+c.over+` }
+  }
+}
+`)
+		var got []string
+		for _, d := range diags {
+			got = append(got, d.Summary)
+		}
+		want := []string(nil)
+		if c.want != "" {
+			want = []string{"This override drops " + c.want, "This override drops " + c.want}
+		}
+		if d := cmp.Diff(want, got); d != "" {
+			t.Errorf("%s over %s: got %s (-want +got):\n%s", c.over, c.base, show(diags), d)
+		}
 	}
 }

@@ -95,6 +95,7 @@ type Override struct {
 	Address string    // "stage.reserve.node policy"
 	Base    hcl.Range // zero: added
 	Over    hcl.Range
+	Dropped []string // keys of the replaced map that the new one lacks, as far as both are written out: "a", "b.c"
 }
 
 // Digest returns a hash of the files in effect, in their order: their names without folders, and their contents. It is

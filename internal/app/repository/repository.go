@@ -24,7 +24,7 @@ import (
 )
 
 // Name is the name of the file.
-const Name = ".prelet.hcl"
+const Name = lang.RepositoryFile
 
 // The arguments of the file.
 var (

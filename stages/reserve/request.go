@@ -58,7 +58,7 @@ func read(cfg schema.Body) (r request, isKnown bool, diags hcl.Diagnostics) {
 	topology, hasTopology := cfg.One("topology")
 	if hasTopology {
 		cores := coresAttr.Of(topology)
-		r.topology = true
+		r.topology = cores.Set()
 		r.cores = boundOf(cores, cores.V)
 		r.spread = spreadAttr.Of(topology).V
 	}

@@ -78,10 +78,9 @@ var (
 	coresAttr = schema.Attr[int64]{
 		Name:     "cores",
 		Required: true,
-		NullCode: fault.MissingArgument,
-		Null:     "topology needs the number of cores; leave the block out to reserve an amount of cpu.",
 		Check:    count(1),
-		Doc:      "How many whole cores, hyper-thread siblings included.",
+		Doc: "How many whole cores, hyper-thread siblings included. " +
+			"Null: as without the block, for kinds of nodes on which an amount of cpu is reserved.",
 	}
 	spreadAttr = schema.Attr[string]{
 		Name:    "spread",

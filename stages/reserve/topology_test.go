@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/hashicorp/hcl/v2"
 	"k8s.io/utils/cpuset"
 )
@@ -69,6 +70,16 @@ func TestChosenCoresAreWhole(t *testing.T) {
 				t.Fatalf("cores in another order: got %s, want %s", again, set)
 			}
 		}
+	}
+}
+
+// A site with one reserve stage has nodes with and without whole cores: null is as if there were no block.
+func TestTopologyOfNoCores(t *testing.T) {
+	const policy = "policy = \"gke\"\nfloor = { cpu = \"2\" }\n"
+	want := mustDecide(t, policy, machineOf(8, 8*gib))
+	got := mustDecide(t, policy+"topology {\n cores = null\n spread = \"numa\"\n}", machineOf(8, 8*gib))
+	if d := cmp.Diff(want.node.Config, got.node.Config); d != "" || got.node.Config["reservedSystemCPUs"] != nil {
+		t.Errorf("topology with cores = null: -without it, +got\n%s", d)
 	}
 }
 

@@ -126,7 +126,7 @@ func (g *Files) readPath(ctx context.Context, p string) error {
 	args := append([]string{"ls-tree", "-z", "--long", g.revision, "--"}, names...)
 	list, err := g.git(ctx, dir, maxTreeBytes, args...)
 	if err != nil {
-		return err
+		return cmp.Or(g.findShallow(ctx, dir), err)
 	}
 	if len(list) == 0 {
 		g.Missing = append(g.Missing, p)
@@ -147,6 +147,21 @@ func (g *Files) readPath(ctx context.Context, p string) error {
 	}
 
 	return nil
+}
+
+// findShallow returns the error for a revision that a shallow clone does not have, as those of CI are; nil for another
+// clone.
+func (g *Files) findShallow(ctx context.Context, dir string) error {
+	isShallow, err := g.git(ctx, dir, maxGitMessage, "rev-parse", "--is-shallow-repository")
+	if err != nil || strings.TrimSpace(string(isShallow)) != "true" {
+		return nil
+	}
+	command := "git fetch --unshallow"
+	if remote, branch, isRemote := strings.Cut(g.revision, "/"); isRemote {
+		command = fmt.Sprintf("git fetch --depth=1 %[1]s %[2]s:refs/remotes/%[1]s/%[2]s", remote, branch)
+	}
+
+	return g.refuse("this clone does not have that revision. In CI fetch it first: `%s` (GitHub: fetch-depth: 0)", command)
 }
 
 // readEntry reads one line of git ls-tree: MODE TYPE OBJECT SIZE, a tab, and the path. full returns the name of the

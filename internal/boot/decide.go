@@ -311,14 +311,12 @@ func (in decideInput) readStart() *world.StartAns {
 // KubeletUnit returns the kubelet's unit as far as a site names it without a machine: the literal of its restart stage,
 // or else kubelet.service.
 func KubeletUnit(site *lang.Site) string {
-	const usual = "kubelet.service"
-
 	i := site.Stage(stages.RestartKubelet)
 	if i == nil {
-		return usual
+		return node.DefaultUnit
 	}
 
-	return cmp.Or(literalUnit(i), usual)
+	return cmp.Or(literalUnit(i), node.DefaultUnit)
 }
 
 // NotifiedUnits returns the other units of a site, as far as it names them without a machine, for each one.

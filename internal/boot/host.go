@@ -6,6 +6,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/prelet/prelet/internal/boot/hostfiles"
 	"github.com/prelet/prelet/internal/fault"
@@ -152,4 +153,25 @@ func (j ruleCheck) leavesForwarding() bool {
 	return isIPv6 || slices.ContainsFunc(j.node.Files, func(f node.File) bool {
 		return path.Base(path.Dir(f.Path)) == "sysctl.d" && strings.Contains(f.Text.Template(), "ip_forward")
 	})
+}
+
+// askLogind returns what decides how long a shutdown can be delayed: the answer of the node, with the drop-ins that
+// the site writes.
+func (j ruleCheck) askLogind(ctx context.Context) (l rules.Logind, isKnown bool) {
+	if j.tape == nil {
+		return l, false
+	}
+	a, _, err := world.Logind.Ask(ctx, j.tape, world.LogindReq{})
+	if err != nil {
+		return l, false
+	}
+
+	l = rules.Logind{
+		Missing:  a.Missing,
+		Delay:    time.Duration(a.DelayMicros) * time.Microsecond,
+		ReadOnly: a.ReadOnly,
+	}
+	l.Later, l.LaterDelay = hostfiles.FindLogindDelay(a.DropIns, j.node.Files)
+
+	return l, true
 }

@@ -3,7 +3,6 @@ package boot
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"sync"
 
@@ -12,16 +11,6 @@ import (
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/world"
 )
-
-// configChange is how the kubelet's configuration changes.
-type configChange struct {
-	// The effective configuration, with the files in place and with the planned files. It is computed at its first use:
-	// most nodes have no state that depends on it.
-	old, planned func() map[string]any
-	isKnown      bool // the plan writes the configuration
-	isNew        bool // the configuration does not exist yet: it does not show the options of a state
-	isUnchanged  bool // no managed file changes
-}
 
 // observeStates returns the states of the kubelet's managers with which the planned kubelet would not start: made
 // by another policy, with other values that the state depends on, or on a machine that had other memory or other
@@ -39,13 +28,15 @@ func (in observation) observeStates(ctx context.Context, o Observed) (out []obse
 
 	change := in.compareConfig(o.files, at)
 	if at >= 0 && o.files[at].File.Purpose != configPurpose {
-		in.node.Effective = change.planned()
+		in.node.Effective = change.Planned()
 	}
+	change.Effective = in.node.Effective
+	change.IsPartly = in.node.Inherited.Partly
 	for _, m := range kubelet.ManagerStates() {
 		isOwn := func(f node.Flag) bool {
 			return !f.Assumed && f.Name == m.Flag
 		}
-		if !change.isKnown && !slices.ContainsFunc(in.node.Flags, isOwn) {
+		if !change.IsKnown && !slices.ContainsFunc(in.node.Flags, isOwn) {
 			continue // its policy is in a configuration that this plan does not write
 		}
 		if in.previous != nil && slices.Contains(in.previous.Files, m.Path) {
@@ -56,7 +47,7 @@ func (in observation) observeStates(ctx context.Context, o Observed) (out []obse
 		s := in.observeFile(ctx, f, world.TargetReq{Path: m.Path})
 		s.Action = "delete"
 		if s.failure == nil && s.Old.Exists {
-			s.Why, s.Outdated = in.refuseState(ctx, m, s.Old, change)
+			s.Why, s.Outdated = change.RefuseState(m, s.Old, func() *world.Facts { return in.readFacts(ctx) })
 			if s.Why != "" {
 				s.Why += ", so the kubelet refuses to start with it"
 				out = append(out, s)
@@ -65,43 +56,6 @@ func (in observation) observeStates(ctx context.Context, o Observed) (out []obse
 	}
 
 	return out
-}
-
-// refuseState returns why the planned kubelet would not start with a state; "" if it would, or if that is not
-// known. isOutdated: the machine is the reason, and not a change of the plan.
-func (in observation) refuseState(
-	ctx context.Context, m kubelet.ManagerState, is world.TargetAns, change configChange,
-) (why string, isOutdated bool) {
-	if is.Garbled { // whatever the policy: the kubelet reads it before it compares
-		return "it is not a state that the kubelet can read", true
-	}
-
-	doc := hostfiles.DecodeState(is.Text)
-	policy := m.FindPolicy(in.node.Effective)
-	changed := m.ListChanges(change.old(), change.planned())
-	isPolicyKnown := !in.node.Inherited.Partly || !change.isNew && slices.Contains(changed, m.Policy)
-	if doc.PolicyName != "" { // more exact than the configuration on the disk
-		changed = slices.DeleteFunc(changed, func(field string) bool {
-			return change.isNew || field == m.Policy
-		})
-	}
-
-	switch {
-	case doc.PolicyName != "" && doc.PolicyName != policy:
-		if !isPolicyKnown { // another file may set its policy
-			return "", false
-		}
-		why = fmt.Sprintf("it was made by policy %q and %s is %q", doc.PolicyName, m.Policy, policy)
-		return why, change.isUnchanged
-	case !change.isKnown:
-		return "", false
-	case len(changed) > 0:
-		return changed[0] + " changes, and this is the state of the old one", false
-	case policy == m.ByDefault || doc.PolicyName == "":
-		return "", false
-	}
-
-	return hostfiles.CompareWithMachine(m, doc, in.node.Effective, in.readFacts(ctx)), true
 }
 
 // readFacts returns the machine's facts, also for a site without detect-hw; nil if they could not be read.
@@ -144,7 +98,7 @@ func (in observation) findConfig(files []observedFile) int {
 
 // compareConfig compares the configuration of the files in place with that of the planned files. at is the index of
 // the kubelet's configuration, -1 for none.
-func (in observation) compareConfig(files []observedFile, at int) configChange {
+func (in observation) compareConfig(files []observedFile, at int) hostfiles.ConfigChange {
 	plannedText := func(s observedFile) string {
 		return s.File.Text.Template()
 	}
@@ -156,18 +110,18 @@ func (in observation) compareConfig(files []observedFile, at int) configChange {
 	}
 
 	config := ""
-	change := configChange{isKnown: at >= 0}
+	change := hostfiles.ConfigChange{IsKnown: at >= 0}
 	if at >= 0 {
 		config = files[at].File.Path
-		change.isNew = in.node.DropIn == "" && !files[at].Old.Exists
+		change.IsNew = in.node.DropIn == "" && !files[at].Old.Exists
 	}
-	change.isUnchanged = !slices.ContainsFunc(files, func(s observedFile) bool {
+	change.IsUnchanged = !slices.ContainsFunc(files, func(s observedFile) bool {
 		return s.failure != nil || s.Changes()
 	})
-	change.old = sync.OnceValue(func() map[string]any {
+	change.Old = sync.OnceValue(func() map[string]any {
 		return in.computeEffective(files, config, oldText)
 	})
-	change.planned = sync.OnceValue(func() map[string]any {
+	change.Planned = sync.OnceValue(func() map[string]any {
 		return in.computeEffective(files, config, plannedText)
 	})
 

@@ -9,7 +9,6 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/origin"
-	"github.com/prelet/prelet/internal/platform/unitfile"
 )
 
 // UnitChange is one unit other than the kubelet's, with the managed files that notify it.
@@ -36,7 +35,7 @@ func findNotified(n node.Node, f node.File, stored []string) (units []UnitChange
 		return findStoredUnits(n, stored)
 	case f.Purpose == "directory":
 		return nil, false
-	case f.Purpose != "file" || isReadByKubelet(n, f.Path):
+	case f.Purpose != "file" || hostfiles.IsReadByKubelet(n, f.Path):
 		return nil, true
 	}
 
@@ -72,7 +71,7 @@ func findStoredUnits(n node.Node, stored []string) (units []UnitChange, isKubele
 			return u.Unit == unit
 		})
 		switch {
-		case unit == findKubeletUnit(n):
+		case unit == n.KubeletUnit():
 			isKubelet = true
 		case i >= 0:
 			units = append(units, UnitChange{Unit: n.Units[i]})
@@ -96,59 +95,6 @@ func makeDefaultUnit(unit, action string) node.Unit {
 	}
 }
 
-// findKubeletUnit returns the name of the kubelet's unit.
-func findKubeletUnit(n node.Node) string {
-	if n.Activation == nil {
-		return "kubelet.service"
-	}
-
-	return n.Activation.Unit
-}
-
-// listUnitNames returns the names of the kubelet's unit.
-func listUnitNames(n node.Node) []string {
-	return append([]string{findKubeletUnit(n)}, n.Aliases...)
-}
-
-// isReadByKubelet reports whether the kubelet reads a file when it starts: its unit and that unit's drop-ins, the
-// files below its folders, and the files that a flag or a field of its configuration names, also by a folder above
-// them. It reads static pods while it runs.
-func isReadByKubelet(n node.Node, file string) bool {
-	if len(unitfile.Select(listUnitNames(n), []string{file})) > 0 {
-		return true
-	}
-
-	coversFile := func(place string) bool {
-		return covers(place, file)
-	}
-	places := []string{
-		"/var/lib/kubelet", "/etc/kubernetes/kubelet.conf.d", "/etc/default/kubelet", "/etc/sysconfig/kubelet",
-	}
-	if slices.ContainsFunc(places, coversFile) {
-		return true
-	}
-
-	staticPods, _ := n.Config["staticPodPath"].(string)
-	if f, ok := node.FindFlag(n.Flags, "pod-manifest-path"); ok {
-		staticPods = f.Value
-	}
-	if coversFile(staticPods) {
-		return false
-	}
-	isNamed := func(f node.Flag) bool {
-		return coversFile(f.Value)
-	}
-
-	return slices.ContainsFunc(hostfiles.ListTexts(n.Config), coversFile) || slices.ContainsFunc(n.Flags, isNamed)
-}
-
-// covers reports whether a path is a file, or a folder above it.
-func covers(place, file string) bool {
-	place = strings.TrimSuffix(place, "/")
-
-	return strings.HasPrefix(place, "/") && (place == file || strings.HasPrefix(file, place+"/"))
-}
-
 // notify returns the kubelet's restart, and the units in the order in which they are acted on: systemd's first. It
 // completes each change with the units that its file notifies.
 func notify(
@@ -156,7 +102,7 @@ func notify(
 	previous *PreviousIdentity,
 	changes []FileChange,
 ) (Restart, []UnitChange) {
-	restart := Restart{Unit: findKubeletUnit(n)}
+	restart := Restart{Unit: n.KubeletUnit()}
 	var units []UnitChange
 
 	for i := range changes {
@@ -274,7 +220,7 @@ func checkUnits(n node.Node) (found Findings) {
 	}
 
 	for i, u := range n.Units {
-		if u.Unit == findKubeletUnit(n) {
+		if u.Unit == n.KubeletUnit() {
 			found.Error(
 				fault.Conflict, u.Range, "The kubelet's unit belongs to stage \"restart\" \"kubelet\"",
 				"Only the stage named \"kubelet\" acts on %s. Give this stage that name, "+

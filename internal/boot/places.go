@@ -86,7 +86,7 @@ func checkWritable(
 // checkKubeletUnit warns of a kubelet's unit that cannot start: apply refuses to stop its kubelet then. Files of the
 // unit that are planned, and a planned program, may end that.
 func checkKubeletUnit(ctx context.Context, tape *world.Tape, n node.Node, found *Findings) {
-	unit := findKubeletUnit(n)
+	unit := n.KubeletUnit()
 	a, _, err := world.Unit.Ask(ctx, tape, world.UnitReq{Name: unit, Start: true})
 	isPlanned := func(f node.File) bool {
 		return a.Start != nil && (f.Path == a.Start.Words[0] ||

@@ -14,7 +14,7 @@ func NewStoredFile(n node.Node, f node.File) node.StoredFile {
 		out.Notify = append(out.Notify, u.Action+" "+u.Unit.Unit)
 	}
 	if isKubelet {
-		out.Notify = append(out.Notify, "restart "+findKubeletUnit(n))
+		out.Notify = append(out.Notify, "restart "+n.KubeletUnit())
 	}
 
 	return out

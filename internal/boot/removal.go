@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/prelet/prelet/internal/boot/hostfiles"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/lang/eval"
@@ -187,10 +188,10 @@ func (r removal) findVolatile(conditions ...hclsyntax.Expression) string {
 // isKubeletFile reports whether the kubelet reads the file of a `file` block when it starts, including
 // its certificates and kubeconfigs.
 func (r removal) isKubeletFile(t world.ManagedTarget) bool {
-	isIdentity := path.Dir(t.Path) == "/etc/kubernetes" || covers("/etc/kubernetes/pki", t.Path)
-	isNotifying := slices.Contains(t.Notify, "restart "+findKubeletUnit(r.node))
+	isIdentity := path.Dir(t.Path) == "/etc/kubernetes" || hostfiles.Covers("/etc/kubernetes/pki", t.Path)
+	isNotifying := slices.Contains(t.Notify, "restart "+r.node.KubeletUnit())
 
-	return isIdentity || isNotifying || isReadByKubelet(r.node, t.Path)
+	return isIdentity || isNotifying || hostfiles.IsReadByKubelet(r.node, t.Path)
 }
 
 // checkHasWriter refuses a site with a decide stage and without a stage that writes the result.

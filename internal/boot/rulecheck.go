@@ -11,6 +11,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
+	"github.com/prelet/prelet/internal/boot/hostfiles"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/kubelet/known"
@@ -470,7 +471,7 @@ func (j ruleCheck) makeConfig() (c *kubelet.Config, isPart bool, unset []string)
 // disk.
 func (j ruleCheck) pathExists(ctx context.Context, p string) (exists, isKnown bool) {
 	isPlanned := func(f node.File) bool {
-		return f.Kind != node.Missing && covers(p, f.Path)
+		return f.Kind != node.Missing && hostfiles.Covers(p, f.Path)
 	}
 	if slices.ContainsFunc(j.node.Files, isPlanned) {
 		return true, true

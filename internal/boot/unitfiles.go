@@ -20,7 +20,7 @@ func listUnitFiles(n node.Node) (out []node.File) {
 			paths = append(paths, f.Path)
 		}
 	}
-	for _, p := range unitfile.Select(listUnitNames(n), paths) {
+	for _, p := range unitfile.Select(hostfiles.ListUnitNames(n), paths) {
 		out = append(out, byPath[p])
 	}
 
@@ -35,7 +35,7 @@ func checkUnitFiles(n node.Node) (found Findings) {
 
 		file node.File
 	}
-	unit := findKubeletUnit(n)
+	unit := n.KubeletUnit()
 	gate := hostfiles.MakeGateDropIn(unit)
 	n.Files = append(slices.Clip(n.Files), gate)
 

@@ -46,14 +46,14 @@ func (j ruleCheck) checkWatchdog() {
 			fault.KubeletMachine, at, "systemd would kill the kubelet",
 			"%s has WatchdogSec=%s, and %s does not report to the watchdog (%s): systemd kills it after that time, "+
 				"again and again. Remove WatchdogSec= from the unit's drop-ins, or set it to 0 in a later one.",
-			findKubeletUnit(j.node), timeout, version, why,
+			j.node.KubeletUnit(), timeout, version, why,
 		)
 	case timeout <= shortestWatchdog:
 		j.Error(
 			fault.KubeletMachine, at, "The kubelet would not start with its watchdog",
 			"configure watchdog timeout too small: %s has WatchdogSec=%s, and a kubelet needs more than %s. "+
 				"Write WatchdogSec=30s, or remove it.",
-			findKubeletUnit(j.node), timeout, shortestWatchdog,
+			j.node.KubeletUnit(), timeout, shortestWatchdog,
 		)
 	}
 }
@@ -61,7 +61,7 @@ func (j ruleCheck) checkWatchdog() {
 // findWatchdog returns the WatchdogSec= of the kubelet's unit, and where the site sets it: that of a planned file, or
 // else what systemd has loaded. 0: none, or not known. Of a planned unit, drop-ins of the disk are not known.
 func (j ruleCheck) findWatchdog() (timeout time.Duration, at hcl.Range) {
-	unit := findKubeletUnit(j.node)
+	unit := j.node.KubeletUnit()
 	at = findWriterRange(j.site)
 	if s := j.basis.Start; s != nil {
 		timeout = time.Duration(s.WatchdogMicros) * time.Microsecond

@@ -257,10 +257,7 @@ func (r *Run) checkPodState(ctx context.Context, p *boot.Plan) error {
 		return nil
 	}
 
-	unit := activation.DefaultUnit
-	if p.Node.Activation != nil {
-		unit = p.Node.Activation.Unit
-	}
+	unit := p.Node.KubeletUnit()
 	u, err := r.Machine.Units.Look(ctx, unit)
 	if err != nil { // Preflight reports that systemd does not answer
 		return nil

@@ -104,6 +104,18 @@ func findRange(from []origin.Origin, fallback hcl.Range) hcl.Range {
 	return fallback
 }
 
+// DefaultUnit is the kubelet's unit, unless a stage names another.
+const DefaultUnit = "kubelet.service"
+
+// KubeletUnit returns the name of the kubelet's unit.
+func (n Node) KubeletUnit() string {
+	if n.Activation == nil {
+		return DefaultUnit
+	}
+
+	return n.Activation.Unit
+}
+
 // Reserved contains the resources that are kept from pods, as Kubernetes' resource names and quantities.
 type Reserved struct {
 	Policy       string            `json:"policy"`

@@ -23,9 +23,6 @@ import (
 	"github.com/prelet/prelet/stages"
 )
 
-// DefaultUnit is the kubelet's unit, unless a stage names another.
-const DefaultUnit = "kubelet.service"
-
 const (
 	actionRestart = "restart"
 	actionReload  = "reload"
@@ -374,7 +371,7 @@ func (r *renderer) kubelet() *node.Activation {
 	unit := unitAttr.Of(r.cfg)
 	name := unit.V
 	if unit.Null() {
-		name = DefaultUnit
+		name = node.DefaultUnit
 	}
 	isService := strings.HasSuffix(name, ".service") && !strings.ContainsAny(name, "/ ")
 	if unit.Set() && !isService {

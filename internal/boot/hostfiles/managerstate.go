@@ -15,6 +15,55 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
+// ConfigChange is how the kubelet's configuration changes.
+type ConfigChange struct {
+	// The effective configuration, with the files in place and with the planned files. It is computed at its first use:
+	// most nodes have no state that depends on it.
+	Old, Planned func() map[string]any
+	Effective    map[string]any // the configuration of the planned kubelet
+	IsPartly     bool           // files that prelet does not read may set more of it
+	IsKnown      bool           // the plan writes the configuration
+	IsNew        bool           // the configuration does not exist yet: it does not show the options of a state
+	IsUnchanged  bool           // no managed file changes
+}
+
+// RefuseState returns why the planned kubelet would not start with a state; "" if it would, or if that is not
+// known. isOutdated: the machine is the reason, and not a change of the plan.
+func (c ConfigChange) RefuseState(
+	m kubelet.ManagerState, is world.TargetAns, readFacts func() *world.Facts,
+) (why string, isOutdated bool) {
+	if is.Garbled { // whatever the policy: the kubelet reads it before it compares
+		return "it is not a state that the kubelet can read", true
+	}
+
+	doc := decodeState(is.Text)
+	policy := m.FindPolicy(c.Effective)
+	changed := m.ListChanges(c.Old(), c.Planned())
+	isPolicyKnown := !c.IsPartly || !c.IsNew && slices.Contains(changed, m.Policy)
+	if doc.PolicyName != "" { // more exact than the configuration on the disk
+		changed = slices.DeleteFunc(changed, func(field string) bool {
+			return c.IsNew || field == m.Policy
+		})
+	}
+
+	switch {
+	case doc.PolicyName != "" && doc.PolicyName != policy:
+		if !isPolicyKnown { // another file may set its policy
+			return "", false
+		}
+		why = fmt.Sprintf("it was made by policy %q and %s is %q", doc.PolicyName, m.Policy, policy)
+		return why, c.IsUnchanged
+	case !c.IsKnown:
+		return "", false
+	case len(changed) > 0:
+		return changed[0] + " changes, and this is the state of the old one", false
+	case policy == m.ByDefault || doc.PolicyName == "":
+		return "", false
+	}
+
+	return compareWithMachine(m, doc, c.Effective, readFacts()), true
+}
+
 // managerStateDoc has the fields of a state file that the kubelet compares with the machine
 // (pkg/kubelet/cm/cpumanager/state and memorymanager/state, checkpoint.go).
 type managerStateDoc struct {
@@ -34,20 +83,20 @@ type managerStateDoc struct {
 	Data string `json:"data"` // since 1.37 the document again, which counts
 }
 
-func DecodeState(text string) (doc managerStateDoc) {
+func decodeState(text string) (doc managerStateDoc) {
 	if json.Unmarshal([]byte(text), &doc) != nil {
 		return managerStateDoc{}
 	}
 	if doc.Data != "" {
-		return DecodeState(doc.Data)
+		return decodeState(doc.Data)
 	}
 
 	return doc
 }
 
-// CompareWithMachine returns how a state of the planned policy does not fit the machine or the reserved resources;
+// compareWithMachine returns how a state of the planned policy does not fit the machine or the reserved resources;
 // "" if it fits, or if that is not known.
-func CompareWithMachine(
+func compareWithMachine(
 	m kubelet.ManagerState,
 	doc managerStateDoc,
 	config map[string]any,
@@ -149,7 +198,7 @@ func compareCPUs(doc managerStateDoc, f world.Facts, config map[string]any) stri
 		return ""
 	}
 	all := free
-	for _, text := range append(ListTexts(doc.Entries), ListTexts(doc.PodEntries)...) {
+	for _, text := range append(listTexts(doc.Entries), listTexts(doc.PodEntries)...) {
 		if set, err := kubelet.ParseCPUSet(text); err == nil {
 			all = all.Union(set)
 		}
@@ -178,18 +227,18 @@ func compareCPUs(doc managerStateDoc, f world.Facts, config map[string]any) stri
 	return fmt.Sprintf("it is of CPUs %s, and this boot has %s", all, online)
 }
 
-// ListTexts returns the texts in a decoded document.
-func ListTexts(v any) (out []string) {
+// listTexts returns the texts in a decoded document.
+func listTexts(v any) (out []string) {
 	switch x := v.(type) {
 	case string:
 		return []string{x}
 	case []any:
 		for _, e := range x {
-			out = append(out, ListTexts(e)...)
+			out = append(out, listTexts(e)...)
 		}
 	case map[string]any:
 		for _, k := range slices.Sorted(maps.Keys(x)) {
-			out = append(out, ListTexts(x[k])...)
+			out = append(out, listTexts(x[k])...)
 		}
 	}
 

@@ -9,6 +9,48 @@ import (
 	"github.com/prelet/prelet/internal/value"
 )
 
+// ListUnitNames returns the names of the kubelet's unit.
+func ListUnitNames(n node.Node) []string { return append([]string{n.KubeletUnit()}, n.Aliases...) }
+
+// IsReadByKubelet reports whether the kubelet reads a file when it starts: its unit and that unit's drop-ins, the
+// files below its folders, and the files that a flag or a field of its configuration names, also by a folder above
+// them. It reads static pods while it runs.
+func IsReadByKubelet(n node.Node, file string) bool {
+	if len(unitfile.Select(ListUnitNames(n), []string{file})) > 0 {
+		return true
+	}
+
+	coversFile := func(place string) bool {
+		return Covers(place, file)
+	}
+	places := []string{
+		"/var/lib/kubelet", "/etc/kubernetes/kubelet.conf.d", "/etc/default/kubelet", "/etc/sysconfig/kubelet",
+	}
+	if slices.ContainsFunc(places, coversFile) {
+		return true
+	}
+
+	staticPods, _ := n.Config["staticPodPath"].(string)
+	if f, ok := node.FindFlag(n.Flags, "pod-manifest-path"); ok {
+		staticPods = f.Value
+	}
+	if coversFile(staticPods) {
+		return false
+	}
+	isNamed := func(f node.Flag) bool {
+		return coversFile(f.Value)
+	}
+
+	return slices.ContainsFunc(listTexts(n.Config), coversFile) || slices.ContainsFunc(n.Flags, isNamed)
+}
+
+// Covers reports whether a path is a file, or a folder above it.
+func Covers(place, file string) bool {
+	place = strings.TrimSuffix(place, "/")
+
+	return strings.HasPrefix(place, "/") && (place == file || strings.HasPrefix(file, place+"/"))
+}
+
 // MakeGateDropIn returns the drop-in of prelet's package that makes a unit wait for the gate.
 func MakeGateDropIn(unit string) node.File {
 	return node.File{

@@ -1,4 +1,4 @@
-package boot
+package hostfiles
 
 import (
 	"testing"
@@ -22,7 +22,7 @@ func TestIsReadByKubelet(t *testing.T) {
 		"/etc/systemd/system/kube-let@a.service.d/1.conf.disabled":   false,
 		"/etc/systemd/system/timers.target.wants/kube-let@a.service": false,
 	} {
-		if got := isReadByKubelet(n, file); got != want {
+		if got := IsReadByKubelet(n, file); got != want {
 			t.Errorf("%s: got %t; want %t", file, got, want)
 		}
 	}

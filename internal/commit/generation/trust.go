@@ -5,7 +5,10 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -19,7 +22,7 @@ const (
 
 // Aside is a state that cannot be trusted: a part of it is damaged or names a generation that is gone. It is set aside
 // whole, and the caller starts over: there is no generation, and the targets are as before prelet. One copy is kept,
-// for people. Nothing reads it.
+// for people. Nothing reads it but for the numbers in it, if the document about it is damaged too.
 type Aside struct {
 	Version int       `json:"version"`
 	Time    time.Time `json:"time"`
@@ -64,8 +67,14 @@ func (s *Store) FindAside() *Aside {
 	}
 
 	a, err := readDocument(s, s.dir, asideAbout, decode[Aside])
-	if a == nil {
-		a = &Aside{Why: fmt.Sprintf("the reason cannot be read: %v", err)}
+	if a == nil { // what is not known is assumed
+		a = &Aside{Why: fmt.Sprintf("the reason cannot be read: %v", err), IsMixed: true}
+		gens, _ := os.ReadDir(filepath.Join(at, gensName))
+		for _, gen := range gens {
+			name, _, _ := strings.Cut(gen.Name(), ".")
+			n, _ := strconv.Atoi(name)
+			a.Last = max(a.Last, n)
+		}
 	}
 	a.Path = at
 

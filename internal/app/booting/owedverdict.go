@@ -9,7 +9,6 @@ import (
 	"github.com/prelet/prelet/internal/app"
 	"github.com/prelet/prelet/internal/commit"
 	"github.com/prelet/prelet/internal/commit/activation"
-	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/platform/atomicfile"
 	"github.com/prelet/prelet/internal/platform/nodefile"
 )
@@ -51,7 +50,7 @@ func (r *nodeRun) oweVerdict(ctx context.Context) error {
 	if v := r.Outcome.Verdict; v == activation.Good || v == activation.Bad || isGoodAgain {
 		err = atomicfile.Remove(owedVerdictPath(h))
 	}
-	gen, isSettled := readSettled(h, r.Store)
+	gen, isSettled := r.readSettled()
 	isUnused := gen == 0 // a node without a site
 	if h.Self != app.BootUnit || !isSettled || isUnused || activation.Newer(r.Store) != nil {
 		return err
@@ -65,70 +64,60 @@ func (r *nodeRun) oweVerdict(ctx context.Context) error {
 
 // checkSettled checks the kubelet on a generation that has a verdict, and reports the result in the status. Its files
 // have not changed, so nothing is rolled back. prelet-verify.service checks it only where a verdict is owed.
-func checkSettled(
-	ctx context.Context, e *app.Env,
-	h *app.Host,
-	store *generation.Store,
-	gen int,
-) (*nodeRun, error) {
+func (r *nodeRun) checkSettled(ctx context.Context, gen int) error {
+	h := r.host
 	isOwed := h.Self == app.VerifyUnit && OwesVerdict(h)
-	res, err := checkKubelet(ctx, h, store, gen, isOwed)
+	err := r.checkKubelet(ctx, gen, isOwed)
 	if err != nil || h.Self != "" && !isOwed {
-		return newLook(e, h, store, ofNothing, res), err
+		return err
 	}
 
-	r := newLook(e, h, store, ofLook, res)
-	if isOwed && res.Code != "" { // the next start of the kubelet is judged again
-		r.reported = commit.Ending{Code: res.Code, Summary: res.Summary}
+	r.kind = ofLook
+	if isOwed && r.Code != "" { // the next start of the kubelet is judged again
+		r.reported = commit.Ending{Code: r.Code, Summary: r.Summary}
 		r.Summary += "; its files have not changed, so there is nothing to go back to"
 	}
 
-	return r, nil
+	return nil
 }
 
 // checkKubelet checks a kubelet that was judged already, and writes nothing: by hand by one look, and where a verdict
 // is owed with the patience of a verdict on a new generation.
-func checkKubelet(
-	ctx context.Context, h *app.Host, store *generation.Store, gen int, isOwed bool,
-) (res commit.Ended, err error) {
-	cur, err := store.Current()
+func (r *nodeRun) checkKubelet(ctx context.Context, gen int, isOwed bool) error {
+	cur, err := r.Store.Current()
 	switch {
 	case err == nil && cur != nil:
 		gen = cur.Gen
 	case isOwed:
 		gen = 0 // a node without a site
 	}
-	res.Outcome.Generation = gen
-	if gen == 0 || h.Self != "" && !isOwed {
-		return res, nil
+	r.Outcome.Generation = gen
+	if gen == 0 || r.host.Self != "" && !isOwed {
+		return nil
 	}
 
 	patience := time.Duration(0)
 	if isOwed {
-		spec, err := h.Machine(store, nil).SpecOf(gen)
+		spec, err := r.Machine.SpecOf(gen)
 		if err != nil {
-			return commit.Ended{}, err
+			return err
 		}
 		patience = spec.Timeout()
 	}
 
-	return examine(ctx, h, store, gen, patience)
+	return r.examine(ctx, gen, patience)
 }
 
 // examine checks a kubelet that was judged already, until it is healthy, its unit has failed, or patience is over. It
 // writes nothing. The lock is free afterwards, because the checks wait for a kubelet that has just started.
-func examine(
-	ctx context.Context, h *app.Host, store *generation.Store, gen int, patience time.Duration,
-) (res commit.Ended, err error) {
-	if err := store.Unlock(); err != nil {
-		return res, err
+func (r *nodeRun) examine(ctx context.Context, gen int, patience time.Duration) error {
+	if err := r.Store.Unlock(); err != nil {
+		return err
 	}
 
-	m := h.Machine(store, nil)
-	for end := h.Clock.Monotonic() + patience; ; {
-		res = commit.Ended{}
-		res.Outcome.Generation = gen
-		checks, cause, err := m.Examine(ctx, gen)
+	clock := r.host.Clock
+	for end := clock.Monotonic() + patience; ; {
+		checks, cause, err := r.Machine.Examine(ctx, gen)
 		if err != nil {
 			checks = []activation.CheckResult{{
 				Name:    "plan",
@@ -136,24 +125,23 @@ func examine(
 				Message: err.Error(),
 			}}
 		}
-		res.Outcome.Checks = checks
-		res.Outcome.Cause = cause
-		concludeChecks(&res)
+		r.Ended = commit.Ended{Outcome: activation.Outcome{Generation: gen, Checks: checks, Cause: cause}}
+		concludeChecks(&r.Ended)
 
-		isEnded := res.Code == "" || h.Clock.Monotonic() >= end || hasFailed(ctx, m, gen)
-		if isEnded || h.Clock.Sleep(ctx, lookAgain) != nil {
-			return res, nil
+		isEnded := r.Code == "" || clock.Monotonic() >= end || r.hasFailed(ctx, gen)
+		if isEnded || clock.Sleep(ctx, lookAgain) != nil {
+			return nil
 		}
 	}
 }
 
 // hasFailed reports whether the kubelet's unit has failed, or ends again and again.
-func hasFailed(ctx context.Context, m *activation.Machine, gen int) bool {
-	spec, err := m.SpecOf(gen)
+func (r *nodeRun) hasFailed(ctx context.Context, gen int) bool {
+	spec, err := r.Machine.SpecOf(gen)
 	if err != nil {
 		return true
 	}
-	u, err := m.Units.Look(ctx, spec.Unit)
+	u, err := r.Machine.Units.Look(ctx, spec.Unit)
 
 	return err == nil && (u.Active == "failed" || u.Active != "active" && u.Restarts >= manyStarts)
 }

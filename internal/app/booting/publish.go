@@ -77,8 +77,7 @@ func (r *nodeRun) publications() []publication {
 		{"lock", r.unlock, opened | ofLook | ofNothing, "", "other commands wait until the end of this one"},
 		{"annotations", r.annotate, opened, fault.NodeDrift, "annotations"},
 		{"event", r.sendEvent, opened | ofLook, fault.NodeDrift, "events: the Node does not have the last one"},
-		{"conditions", r.settleConditions, opened | ofLook | ofNothing, "",
-			"the status does not show whether the Node has its conditions"},
+		{"conditions", r.settleConditions, opened | ofLook | ofNothing, "", "conditions"},
 	}
 }
 

@@ -27,9 +27,12 @@ func Verify(ctx context.Context, e *app.Env) (Verified, error) {
 }
 
 func verifyNode(ctx context.Context, e *app.Env, h *app.Host) (Verified, error) {
+	v := &nodeRun{Run: &commit.Run{}, kind: ofNothing, env: e, host: h, isAgain: true}
 	if h.Self == "" && !h.IsOff() {
 		if res, ok := describeWithoutGeneration(ctx, h); ok {
-			return newLook(e, h, nil, ofNothing, res).publishVerified(ctx), nil
+			v.Ended = res
+			v.publish(ctx)
+			return Verified{Ended: v.Ended}, nil
 		}
 	}
 
@@ -37,7 +40,8 @@ func verifyNode(ctx context.Context, e *app.Env, h *app.Host) (Verified, error) 
 	if h.Self != "" && fault.CodeOf(err) == fault.CannotWrite {
 		// prelet.service shows this failure, and the next start of the kubelet tries again: not systemd, each second
 		e.Say(err.Error())
-		return newLook(e, h, nil, ofNothing, commit.Ended{}).publishVerified(ctx), nil
+		v.publish(ctx)
+		return Verified{}, nil
 	}
 	if err != nil {
 		return Verified{}, err
@@ -49,84 +53,16 @@ func verifyNode(ctx context.Context, e *app.Env, h *app.Host) (Verified, error) 
 	}
 
 	e.HideKept(store)
-	r, err := verifyLocked(ctx, e, h, store)
+	v.Store = store
+	v.Machine = h.Machine(store, nil)
+	err = v.verifyLocked(ctx)
+	v.publish(ctx)
 
-	return r.publishVerified(ctx), err
+	return Verified{Ended: v.Ended}, err
 }
 
-func (r *nodeRun) publishVerified(ctx context.Context) Verified {
-	r.publish(ctx)
-
-	return Verified{Ended: r.Ended}
-}
-
-// newLook returns a verify that has no report of its own. store is nil if it could not be opened.
-func newLook(e *app.Env, h *app.Host, store *generation.Store, kind kinds, res commit.Ended) *nodeRun {
-	return &nodeRun{
-		Run:     &commit.Run{Store: store, Machine: h.Machine(store, nil), Ended: res},
-		kind:    kind,
-		env:     e,
-		host:    h,
-		isAgain: true,
-	}
-}
-
-// verifyLocked returns a verify that is to be published, also with an error. store is locked.
-func verifyLocked(
-	ctx context.Context, e *app.Env,
-	h *app.Host,
-	store *generation.Store,
-) (*nodeRun, error) {
-	if newer := activation.Newer(store); newer != nil {
-		return verifyNewer(ctx, e, h, store, newer)
-	}
-
-	if h.Self == app.VerifyUnit {
-		_, isOpen, _ := h.Gate().State() // a gate that cannot be read is not open
-		found := h.WhyNotStarted(ctx)
-		if found.Why != "" && (!h.HasBegun() || found.IsKilled && !isOpen) {
-			return keepWithoutRun(ctx, e, h, store, found.Why), nil
-		}
-	}
-
-	res, covered, err := runIfCovered(ctx, h, store)
-	if covered || err != nil {
-		return newLook(e, h, store, ofNothing, res), err
-	}
-
-	gen, isSettled := readSettled(h, store)
-	if isSettled {
-		return checkSettled(ctx, e, h, store, gen)
-	}
-
-	return judgeOrRun(ctx, e, h, store)
-}
-
-// verifyNewer is Verify on a generation of a newer prelet, which is not judged. A gate that is shut opens, as in a run.
-// By hand a kubelet behind an open gate is checked, as far as this prelet knows how.
-func verifyNewer(
-	ctx context.Context, e *app.Env,
-	h *app.Host,
-	store *generation.Store,
-	newer error,
-) (*nodeRun, error) {
-	e.SayError(newer)
-
-	gen, isOpen, err := h.Gate().State()
-	if err == nil && isOpen {
-		res, err := checkKubelet(ctx, h, store, gen, false)
-
-		return newLook(e, h, store, ofNothing, res), err
-	}
-
-	r := begin(e, h, store, true)
-	r.EndNewer(ctx)
-	if h.Self != "" {
-		r.reportOnly()
-	}
-
-	return r, nil
-}
+// beginReport begins a report of a verify.
+func (r *nodeRun) beginReport() { *r = *begin(r.env, r.host, r.Store, true) }
 
 // reportOnly lets a verify succeed whose failure prelet.service shows, and keeps that in the report.
 func (r *nodeRun) reportOnly() {
@@ -134,84 +70,123 @@ func (r *nodeRun) reportOnly() {
 	r.Code = ""
 }
 
+// verifyLocked is Verify with the lock.
+func (r *nodeRun) verifyLocked(ctx context.Context) error {
+	h := r.host
+	if newer := activation.Newer(r.Store); newer != nil {
+		return r.verifyNewer(ctx, newer)
+	}
+
+	if h.Self == app.VerifyUnit {
+		_, isOpen, _ := h.Gate().State() // a gate that cannot be read is not open
+		found := h.WhyNotStarted(ctx)
+		if found.Why != "" && (!h.HasBegun() || found.IsKilled && !isOpen) {
+			r.keepWithoutRun(ctx, found.Why)
+			return nil
+		}
+	}
+
+	if isCovered, err := r.runIfCovered(ctx); isCovered || err != nil {
+		return err
+	}
+	if gen, isSettled := r.readSettled(); isSettled {
+		return r.checkSettled(ctx, gen)
+	}
+
+	return r.judgeOrRun(ctx)
+}
+
+// verifyNewer is Verify on a generation of a newer prelet, which is not judged. A gate that is shut opens, as in a run.
+// By hand a kubelet behind an open gate is checked, as far as this prelet knows how.
+func (r *nodeRun) verifyNewer(ctx context.Context, newer error) error {
+	r.env.SayError(newer)
+
+	gen, isOpen, err := r.host.Gate().State()
+	if err == nil && isOpen {
+		return r.checkKubelet(ctx, gen, false)
+	}
+
+	r.beginReport()
+	r.EndNewer(ctx)
+	if r.host.Self != "" {
+		r.reportOnly()
+	}
+
+	return nil
+}
+
 // readSettled returns the current generation if no journal is open and the gate is open.
-func readSettled(h *app.Host, store *generation.Store) (gen int, isSettled bool) {
-	j, err := store.Journal()
+func (r *nodeRun) readSettled() (gen int, isSettled bool) {
+	j, err := r.Store.Journal()
 	if err != nil || j != nil {
 		return 0, false
 	}
 
-	gen, isOpen, err := h.Gate().State()
+	gen, isOpen, err := r.host.Gate().State()
 
 	return gen, err == nil && isOpen
 }
 
 // judgeOrRun judges the kubelet on the current generation, and requests a run if only a run helps.
-func judgeOrRun(
-	ctx context.Context, e *app.Env,
-	h *app.Host,
-	store *generation.Store,
-) (*nodeRun, error) {
+func (r *nodeRun) judgeOrRun(ctx context.Context) error {
+	h := r.host
 	// A gate that was open in this boot, over files that are not those of the generation, or of none: only a run helps.
 	isUnit := h.Self != ""
-	needsRun := isUnit && (h.Gate().WasOpened() || h.Machine(store, nil).WhyLost(ctx) != "")
+	needsRun := isUnit && (h.Gate().WasOpened() || r.Machine.WhyLost(ctx) != "")
 
 	last := readLastRun(h)
-	r := begin(e, h, store, true)
+	r.beginReport()
 	r.Verify(ctx)
 	r.reported, r.Code = commit.DecideVerify(r.Ended, last, isUnit)
 
 	if r.Outcome.Verdict == activation.Unknown { // something may have been mounted meanwhile
-		run, isCovered, err := runIfCovered(ctx, h, store)
-		if isCovered {
-			r.Ended = run
-			return r, err
+		if isCovered, err := r.runIfCovered(ctx); isCovered {
+			return err
 		}
 	}
 	if needsRun && r.Outcome.HeldBack != "" {
 		_, failed := requestRun(ctx, h, r.Outcome.HeldBack)
-		e.SayError(failed)
+		r.env.SayError(failed)
 	}
 
-	return r, nil
+	return nil
 }
 
 // runIfCovered shuts the gate and requests a run, if a later mount hides files of the current generation. It reports
-// whether one does.
-func runIfCovered(
-	ctx context.Context, h *app.Host, store *generation.Store,
-) (res commit.Ended, covered bool, err error) {
-	j, err := store.Journal()
+// whether one does: then that is the result.
+func (r *nodeRun) runIfCovered(ctx context.Context) (isCovered bool, err error) {
+	j, err := r.Store.Journal()
 	if err != nil || j.IsUnfinished() {
-		return res, false, nil // an interrupted commit is finished first
+		return false, nil // an interrupted commit is finished first
 	}
 
-	cur, err := store.Current()
+	cur, err := r.Store.Current()
 	if err != nil {
-		return res, false, nil
+		return false, nil
 	}
 
-	why := h.Machine(store, nil).WhyCovered(ctx, cur)
+	why := r.Machine.WhyCovered(ctx, cur)
 	if why == "" {
-		return res, false, nil
+		return false, nil
 	}
 
-	if err := h.Gate().Shut(why); err != nil {
-		return res, true, err
+	r.Ended = commit.Ended{}
+	if err := r.host.Gate().Shut(why); err != nil {
+		return true, err
 	}
 
-	asked, err := requestRun(ctx, h, why)
+	asked, err := requestRun(ctx, r.host, why)
 	if err != nil {
-		return res, true, fault.Systemd.Errorf("%s; %s", why, err)
+		return true, fault.Systemd.Errorf("%s; %s", why, err)
 	}
 
-	res.Outcome.Generation = cur.Gen
-	res.Outcome.HeldBack = why + "; " + asked
-	if h.Self == "" { // else the failure is that run's
-		res.Code = fault.KubeletUnhealthy
+	r.Outcome.Generation = cur.Gen
+	r.Outcome.HeldBack = why + "; " + asked
+	if r.host.Self == "" { // else the failure is that run's
+		r.Code = fault.KubeletUnhealthy
 	}
 
-	return res, true, nil
+	return true, nil
 }
 
 // describeWithoutGeneration describes a node whose store has no current generation: prelet has not written one yet,
@@ -303,15 +278,8 @@ func requestRun(ctx context.Context, h *app.Host, why string) (asked string, err
 
 // keepWithoutRun ends a boot in which prelet.service cannot start, or dies at each try, as a run that failed before its
 // commit: a node with a good generation starts on it.
-func keepWithoutRun(
-	ctx context.Context, e *app.Env,
-	h *app.Host,
-	store *generation.Store,
-	why string,
-) *nodeRun {
-	r := begin(e, h, store, true)
+func (r *nodeRun) keepWithoutRun(ctx context.Context, why string) {
+	r.beginReport()
 	r.KeepWithoutRun(ctx, fault.Systemd.Errorf("%s", why))
 	r.reportOnly()
-
-	return r
 }

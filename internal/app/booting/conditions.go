@@ -361,10 +361,10 @@ func endOwing(ctx context.Context, h *app.Host, was conditionResults, owned []st
 	return conditionFiles{h}.end(was, owned)
 }
 
-// findConditions returns the conditions of the Node as the kubelet is now, and the wait before they may be others: 0 for
-// a healthy kubelet, healthWait for one that may have just started, lookEvery while a generation awaits its verdict, and
-// unhealthyWait until another run or verdict. Those of the results are for a healthy kubelet: they stay only if its
-// unit, its process and its health are known.
+// findConditions returns the conditions of the Node as the kubelet is now, and the wait before they may be others: 0
+// for a healthy kubelet, healthWait for one that may have just started, lookEvery while a generation awaits its
+// verdict, and unhealthyWait until another run or verdict. Those of the results are for a healthy kubelet: they stay
+// only if its unit, its process and its health are known.
 func (r *nodeRun) findConditions(
 	ctx context.Context, results conditionResults,
 ) (want []condition.Condition, wait time.Duration) {

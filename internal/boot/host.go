@@ -57,9 +57,9 @@ func (j ruleCheck) checkHost(ctx context.Context) {
 	}
 }
 
-// checkSystemFiles notes files that systemd does not read. It warns of lines in files of sysctl.d that systemd-sysctl silently skips: those that are not assignments,
-// and names that the kernel does not have. A name in a folder that does not exist may be one of a module that the site
-// loads, or of an interface that appears later.
+// checkSystemFiles notes files that systemd does not read. It warns of lines in files of sysctl.d that systemd-sysctl
+// silently skips: those that are not assignments, and names that the kernel does not have. A name in a folder that does
+// not exist may be one of a module that the site loads, or of an interface that appears later.
 func (j ruleCheck) checkSystemFiles(ctx context.Context) {
 	isModules := func(f node.File) bool {
 		p := hostfiles.FindSystemPath(f.Path)

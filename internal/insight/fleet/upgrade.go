@@ -376,10 +376,10 @@ func (u *Upgrade) compareNodes(s upgradeStep) (rows []Upgraded) {
 	for _, c := range s.own.replaceIn(append(compare.Plans(s.old, s.planned), before.Diff(after)...)) {
 		row := Upgraded{UpgradedItem: UpgradedItem{Effect: Changes, Change: c}}
 		isInBoth := c.Action == "update" || c.Kind == "gate" && c.Action == "create" && c.To == "true"
-		switch {
-		case c.Kind == "gate":
+		switch c.Kind {
+		case "gate":
 			row.Effect = Gates
-		case c.Kind == "default":
+		case "default":
 			row.Item = "config/" + c.Name
 			row.SetBy = "the kubelet's default"
 			row.Place.Site = placeOfConfig(s.planned)

@@ -112,6 +112,9 @@ func TestCheckGone(t *testing.T) {
 	} {
 		t.Run(way.name, func(t *testing.T) {
 			m := newMachine(t)
+			if way.name == "extension" && !m.hasSystemd(252) {
+				t.Skip("an extension with ID=_any needs systemd 252")
+			}
 			m.putPackage()
 			m.dpkg("/root/prelet.deb") // over the files of `make install`
 			m.countsBoots()

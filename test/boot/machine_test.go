@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/prelet/prelet/internal/demo"
+	"github.com/prelet/prelet/test/matrix"
 	"github.com/prelet/prelet/test/nspawn"
 )
 
@@ -104,6 +105,21 @@ func (m *machine) command(name string, args ...string) {
 	if out, err := c.CombinedOutput(); err != nil {
 		m.T.Fatalf("%s: %v\n%s", c, err, out)
 	}
+}
+
+// hasSystemd reports whether the image has this version of systemd or a newer one.
+func (m *machine) hasSystemd(least int) bool {
+	m.T.Helper()
+	version, err := matrix.Systemd(m.Root)
+	var got int
+	if err == nil {
+		_, err = fmt.Sscan(strings.FieldsFunc(version, func(c rune) bool { return c < '0' || c > '9' })[0], &got) // 262~rc1
+	}
+	if err != nil {
+		m.T.Fatal(err)
+	}
+
+	return got >= least
 }
 
 // TestMain runs the tests in their own mount namespace.

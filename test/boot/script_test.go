@@ -21,7 +21,6 @@ import (
 
 	"github.com/prelet/prelet/internal/demo"
 	"github.com/prelet/prelet/internal/sample"
-	"github.com/prelet/prelet/test/matrix"
 	"github.com/prelet/prelet/test/nspawn"
 )
 
@@ -99,26 +98,14 @@ func runScript(t *testing.T, file string) {
 		},
 		Condition: func(unit string) (bool, error) { // [UNIT]: the unit is active; [systemd:250]: it is 250 or newer
 			if least, isVersion := strings.CutPrefix(unit, "systemd:"); isVersion {
-				return n.hasSystemd(least)
+				version, err := strconv.Atoi(least)
+				return n.hasSystemd(version), err
 			}
 			return n.property(unit, "ActiveState") == "active", nil
 		},
 		RequireUniqueNames:  true,
 		RequireExplicitExec: true,
 	})
-}
-
-// hasSystemd reports whether the image has this version of systemd or a newer one.
-func (n *scriptMachine) hasSystemd(least string) (bool, error) {
-	version, err := matrix.Systemd(n.Root)
-	if err != nil {
-		return false, err
-	}
-	major, _, _ := strings.Cut(version, ".")
-	got, gotErr := strconv.Atoi(strings.Split(major, "~")[0]) // 262~rc1
-	want, wantErr := strconv.Atoi(least)
-
-	return got >= want, errors.Join(gotErr, wantErr)
 }
 
 // scriptMachine is the machine of one script.

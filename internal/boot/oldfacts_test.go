@@ -21,6 +21,8 @@ func TestRecordingOlderThanAFact(t *testing.T) {
 		"stage.detect-hw.node.interfaces[\"eth0\"].ipv4[0]":                true,
 		"stage.detect-hw.node.interfaces[\"eth0\"].addresses[0].address":   false,
 		"stage.detect-hw.node.default_route.ipv4.gateway":                  false,
+		"stage.detect-hw.node.cpu.architecture":                            false,
+		"stage.detect-hw.node.cpu.vendor":                                  true,
 		"coalesce(stage.detect-hw.node.default_route.ipv6.source, \"no\")": false,
 		"coalesce(stage.detect-hw.node.bios.vendor, \"no BIOS here\")":     false,
 	} {
@@ -70,6 +72,10 @@ func olderEntries(t *testing.T, entries []world.Entry) []world.Entry {
 				delete(i, "addresses")
 			}
 			facts["interfaces"], _ = json.Marshal(interfaces)
+			var cpu map[string]any
+			must(t, json.Unmarshal(facts["cpu"], &cpu))
+			delete(cpu, "architecture")
+			facts["cpu"], _ = json.Marshal(cpu)
 			raw, err := json.Marshal(facts)
 			must(t, err)
 			e.Answer.Value = raw

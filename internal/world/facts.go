@@ -38,9 +38,10 @@ type Facts struct {
 type CPU struct {
 	Vendor  *string   `json:"vendor"` // as /proc/cpuinfo: GenuineIntel, AuthenticAMD, …
 	Model   *string   `json:"model"`
-	Logical *int      `json:"logical"` // online threads
-	Offline []int     `json:"offline"` // threads that exist and are switched off
-	SMT     *bool     `json:"smt"`     // whether a core runs several threads now
+	Arch    *string   `json:"architecture"` // amd64 | arm64, as Go names it; nil in recordings without DefaultRoute
+	Logical *int      `json:"logical"`      // online threads
+	Offline []int     `json:"offline"`      // threads that exist and are switched off
+	SMT     *bool     `json:"smt"`          // whether a core runs several threads now
 	Cores   []CPUCore `json:"cores"`
 }
 

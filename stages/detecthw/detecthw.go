@@ -262,7 +262,7 @@ func factsOutput(
 	}
 
 	if facts.DefaultRoute == nil { // the recording is older than these facts
-		withheld = append(slices.Clip(withheld), "/default_route")
+		withheld = append(slices.Clip(withheld), "/default_route", "/cpu/architecture")
 		for name := range facts.Interfaces {
 			withheld = append(withheld, world.Pointer("interfaces", name, "addresses"))
 		}

@@ -107,7 +107,8 @@ func TestTaintOfSeveral(t *testing.T) {
 	); x.Value != `"a=z:NoExecute"` ||
 		strings.Contains(text(t, x), "cpu.vendor") {
 		t.Errorf("got\n%s\nwant a:NoExecute only", text(t, x))
-	}}
+	}
+}
 
 // TestTaintIsNoOtherValue checks that a label, a flag or a field whose value is the name of a taint is not taken for it.
 func TestTaintIsNoOtherValue(t *testing.T) {

@@ -136,14 +136,14 @@ func (m *maker) labels(name string) map[string]string {
 		"kubernetes.io/hostname": name,
 		"kubernetes.io/os":       "linux",
 	}
-	switch vendor := orEmpty(m.plan.Facts.CPU.Vendor); {
-	case vendor == "":
-		m.assume("no label has the architecture, which is not known")
-	case slices.Contains(x86, vendor):
+	cpu := m.plan.Facts.CPU
+	switch {
+	case cpu.Arch != nil:
+		out["kubernetes.io/arch"] = *cpu.Arch
+	case slices.Contains(x86, orEmpty(cpu.Vendor)): // the recording is older than the fact
 		out["kubernetes.io/arch"] = "amd64"
 	default:
-		out["kubernetes.io/arch"] = "arm64"
-		m.assume("the architecture is arm64, as the vendor of the CPU is %q", vendor)
+		m.assume("no label has the architecture, which is not known")
 	}
 	for _, l := range m.plan.Node.Labels {
 		out[l.Key] = l.Value

@@ -118,7 +118,7 @@ func newPlan() *boot.Plan {
 	return &boot.Plan{
 		Complete: true,
 		Facts: &world.Facts{
-			CPU:    world.CPU{Logical: pointTo(8), Vendor: pointTo("ARM")},
+			CPU:    world.CPU{Logical: pointTo(8), Arch: pointTo("arm64")},
 			Memory: world.Memory{TotalBytes: pointTo(int64(16 << 30)), HugePages: map[string]int{"2Mi": 512}},
 			Accelerators: []world.Accelerator{
 				{Kind: "gpu", Vendor: pointTo("nvidia")},
@@ -187,7 +187,7 @@ func TestNodeWithoutReserve(t *testing.T) {
 	}
 	assumed := strings.Join(set.Assumed(), "\n")
 	for _, want := range []string{
-		"is arm64", "example.com/leaves", "support C", "nvidia.com/gpu: 2", "no resource for 1 accelerators",
+		"example.com/leaves", "support C", "nvidia.com/gpu: 2", "no resource for 1 accelerators",
 	} {
 		if !strings.Contains(assumed, want) {
 			t.Errorf("assumed: got\n%s\nwant %q in it", assumed, want)

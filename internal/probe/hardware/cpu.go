@@ -26,11 +26,13 @@ func (d *detection) readCPU() error {
 	cpu := world.CPU{
 		Vendor: d.cpuinfo.vendor,
 		Model:  d.cpuinfo.model,
+		Arch:   d.cpuinfo.architecture,
 	}
 
 	for name, value := range map[string]*string{
-		"vendor": cpu.Vendor,
-		"model":  cpu.Model,
+		"vendor":       cpu.Vendor,
+		"model":        cpu.Model,
+		"architecture": cpu.Arch,
 	} {
 		if err != nil {
 			d.noteError("cpu."+name, err)
@@ -216,6 +218,7 @@ func (d *detection) nodesByCPU() map[int]int {
 // cpuInfo is the content of /proc/cpuinfo: the numbers of all processors, the rest of the first.
 type cpuInfo struct {
 	vendor, model *string
+	architecture  *string
 	hasFlags      bool // flags are listed, as on x86
 	isGuest       bool // flag "hypervisor"
 	processors    []int
@@ -247,7 +250,12 @@ func parseCPUInfo(s string) cpuInfo {
 			set(&info.model, lookUp(armNames, implementer+"/"+value))
 		case "model name", "cpu":
 			set(&info.model, value)
-		case "flags":
+		case "CPU architecture":
+			if value == "8" {
+				set(&info.architecture, "arm64")
+			}
+		case "flags": // of x86
+			set(&info.architecture, "amd64")
 			if !info.hasFlags {
 				info.hasFlags = true
 				info.isGuest = slices.Contains(strings.Fields(value), "hypervisor")

@@ -46,7 +46,8 @@ const (
 
 // beginConditions makes the conditions False while the gate is shut, in parallel with the plan; with prelet=off they
 // are Unknown. wait returns after that, or after beginTimeout; it may be called more than once.
-func beginConditions(ctx context.Context, h *app.Host, rep *report.Reporter) (wait func()) {
+func (r *nodeRun) beginConditions(ctx context.Context) (wait func()) {
+	h := r.host
 	record := conditionFiles{h}.readRecord()
 	_, isOpen, err := h.Gate().State()
 	_, isRepeated := conditionFiles{h}.readResults() // of an earlier run of this boot
@@ -68,7 +69,7 @@ func beginConditions(ctx context.Context, h *app.Host, rep *report.Reporter) (wa
 
 	return sync.OnceFunc(func() {
 		if err := <-done; err != nil {
-			rep.Note(fault.NodeCondition, fmt.Sprintf(
+			r.Report.Note(fault.NodeCondition, fmt.Sprintf(
 				"conditions: node %s has those from before this boot%s: %v", record.Node, until, err))
 		}
 	})

@@ -13,7 +13,6 @@ import (
 	"github.com/prelet/prelet/internal/app"
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/commit"
-	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/platform/atomicfile"
@@ -23,56 +22,39 @@ import (
 	"github.com/prelet/prelet/internal/report"
 )
 
-// planner evaluates the site for a run on this node.
-type planner struct {
-	Env    *app.Env
-	Host   *app.Host
-	Where  app.Where
-	Store  *generation.Store
-	Report *report.Reporter
+// makePlan opens the node again and evaluates its site. It returns the plan, with what applying it needs if it is
+// complete.
+func (r *nodeRun) makePlan(ctx context.Context) commit.ProposalInput {
+	r.close()
 
-	node *app.Node
-}
-
-// Close closes the node of the last plan.
-func (p *planner) Close() {
-	if p.node != nil {
-		p.node.Close()
-	}
-}
-
-// Plan opens the node again and evaluates its site. It returns the plan, with what applying it needs if it is complete.
-func (p *planner) Plan(ctx context.Context) commit.ProposalInput {
-	p.Close()
-
-	now := p.Host.Clock.Now
+	now := r.host.Clock.Now
 	began := now()
-	where := p.Where
+	where := *r.where
 	where.IsRun = true
-	stopLoading := p.Host.ExtendTimeout(app.MaxLoading)
-	n, err := p.Env.Open(where, p.Store)
+	stopLoading := r.host.ExtendTimeout(app.MaxLoading)
+	n, err := r.env.Open(where, r.Store)
 	stopLoading()
 	took := now().Sub(began)
-	p.Report.Span(report.KindStep, "read the site", began, took)
+	r.Report.Span(report.KindStep, "read the site", began, took)
 	if err != nil {
 		failed := origin.Error(fault.Internal, hcl.Range{}, "The site cannot be opened", "%s", err)
 		return commit.ProposalInput{Plan: &boot.Plan{Diagnostics: hcl.Diagnostics{failed}}}
 	}
 
-	p.node = n
-	n.Source = app.TimeQuestions(n.Source, now, p.Report.StageSpan)
+	r.node = n
+	n.Source = app.TimeQuestions(n.Source, now, r.Report.StageSpan)
 	if n.Found.HasErrors() {
 		return commit.ProposalInput{Plan: &boot.Plan{Site: n.Site, Diagnostics: n.Found}}
 	}
 
-	stopExtending := p.Host.ExtendTimeout(0)
+	stopExtending := r.host.ExtendTimeout(0)
 	defer stopExtending()
 
 	out := n.Plan(ctx, func(e boot.StageReport) {
-		p.Report.Event(newEvent(e))
+		r.Report.Event(newEvent(e))
 	})
 	out.Diagnostics = append(n.Found, out.Diagnostics...)
-	app.KeepCounter(p.Where.StateDir(), out)
+	app.KeepCounter(where.StateDir(), out)
 	o := n.ApplyOptions(out)
 	if !out.Complete {
 		return o
@@ -80,9 +62,16 @@ func (p *planner) Plan(ctx context.Context) commit.ProposalInput {
 
 	o.Flags = commit.Flags(out)
 	o.Healthz = commit.HealthzURL(out)
-	o.NodeName = commit.NodeName(out, p.Host.Hostname)
+	o.NodeName = commit.NodeName(out, r.host.Hostname)
 
 	return o
+}
+
+// close closes the node of the last plan.
+func (r *nodeRun) close() {
+	if r.node != nil {
+		r.node.Close()
+	}
 }
 
 func newEvent(e boot.StageReport) report.Event {
@@ -104,13 +93,13 @@ func (r *nodeRun) keepPrograms(context.Context) error {
 		return nil
 	}
 
-	return errors.Join(r.planner.keepKubelet(r.Ended), r.planner.node.KeepDigests())
+	return errors.Join(r.keepKubelet(), r.node.KeepDigests())
 }
 
 // keepKubelet stores the output of the kubelet's binary. Stored output of the same file is not written again.
-func (p *planner) keepKubelet(res commit.Ended) error {
-	plan := res.Plan
-	binary := p.node.Live.KubeletBinary()
+func (r *nodeRun) keepKubelet() error {
+	plan := r.Plan
+	binary := r.node.Live.KubeletBinary()
 	if plan.Kubelet.Version == nil || binary == nil {
 		return nil
 	}
@@ -118,15 +107,15 @@ func (p *planner) keepKubelet(res commit.Ended) error {
 	if !ok {
 		return nil
 	}
-	if isInPlace := res.Held == "" && res.Code == ""; isInPlace && p.node.Asker != nil {
-		c.Accepted = p.node.Asker.Digest()
+	if isInPlace := r.Held == "" && r.Code == ""; isInPlace && r.node.Asker != nil {
+		c.Accepted = r.node.Asker.Digest()
 	}
 	text, err := c.Marshal()
 	if err != nil {
 		return err
 	}
 
-	return commit.WriteIfChanged(filepath.Join(p.Host.StateDir(), kubeletbin.CacheFile), text)
+	return commit.WriteIfChanged(filepath.Join(r.host.StateDir(), kubeletbin.CacheFile), text)
 }
 
 // RecordingFile is the recording of the last run, in the run folder, which is empty after a boot.
@@ -136,14 +125,14 @@ const RecordingFile = "recording.prelet"
 // none. A plan with errors that names no group changes nothing: its prelet block may not have been read.
 func (r *nodeRun) keepRecording(context.Context) error {
 	plan := r.Plan
-	if plan == nil || r.planner.node == nil {
+	if plan == nil || r.node == nil {
 		return nil
 	}
 
 	path := filepath.Join(r.host.RunDir, RecordingFile)
 	switch {
 	case plan.Group != "" && plan.Tape != nil:
-		return r.planner.writeRecordingFor(plan, path)
+		return r.writeRecording(path)
 	case plan.Group == "" && !plan.Diagnostics.HasErrors():
 		return atomicfile.Remove(path)
 	}
@@ -151,23 +140,23 @@ func (r *nodeRun) keepRecording(context.Context) error {
 	return nil
 }
 
-// writeRecordingFor writes the recording of a plan, without what `prelet record` leaves out, for a group to read. A
+// writeRecording writes the recording of the plan, without what `prelet record` leaves out, for a group to read. A
 // reader sees the old file or the new one. If the new one cannot be written, the old one is removed: it is not of the
 // last run.
-func (p *planner) writeRecordingFor(plan *boot.Plan, path string) error {
+func (r *nodeRun) writeRecording(path string) error {
 	const mode = 0o640
 
 	fresh := path + ".new"
-	gid, err := nodefile.Root(p.Host.Root).FindID(nodefile.Groups, plan.Group)
+	gid, err := nodefile.Root(r.host.Root).FindID(nodefile.Groups, r.Plan.Group)
 	if err != nil {
-		err = errors.New("group " + plan.Group + ": " + err.Error())
+		err = errors.New("group " + r.Plan.Group + ": " + err.Error())
 		return errors.Join(err, atomicfile.Remove(path))
 	}
 
-	r := p.node.Recording(plan)
-	err = r.Withhold()
+	recording := r.node.Recording(r.Plan)
+	err = recording.Withhold()
 	if err == nil {
-		err = atomicfile.With(fresh, 0o600, r.Encode)
+		err = atomicfile.With(fresh, 0o600, recording.Encode)
 	}
 	if err == nil {
 		err = os.Chown(fresh, -1, gid)
@@ -191,7 +180,8 @@ const rivalPatience = 250 * time.Millisecond
 // beginRivalLook looks in parallel with the plan whether the Node of a joined node is another machine's, by which the
 // run is degraded. At a boot only the other machine updates the Node. wait returns when the look has ended, or after
 // rivalPatience; it may be called more than once.
-func beginRivalLook(ctx context.Context, h *app.Host, r *commit.Run) (wait func()) {
+func (r *nodeRun) beginRivalLook(ctx context.Context) (wait func()) {
+	h := r.host
 	cur, err := r.Store.Current()
 	isUsed := err == nil && cur != nil && !r.Off && hasKubeconfig(h) && r.Machine.Foreign(cur.Gen) == ""
 	if !isUsed {

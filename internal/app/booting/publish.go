@@ -25,7 +25,8 @@ type nodeRun struct {
 	kind     kinds
 	env      *app.Env
 	host     *app.Host
-	planner  *planner      // nil without a plan
+	where    *app.Where    // of a run that plans; nil: it does not
+	node     *app.Node     // of the last plan; nil: there is none
 	isAgain  bool          // it adds to the report of an earlier process of this boot
 	reported commit.Ending // if it is not how it ended: a verdict reports the failure of a run while its cause persists
 	status   report.Status // as it was published; the zero value before, and if another process has reported it
@@ -108,7 +109,7 @@ func (r *nodeRun) publishAll(ctx context.Context, all []publication) {
 
 // keepMachine keeps this machine as the owner of its generations, after a run.
 func (r *nodeRun) keepMachine(context.Context) error {
-	if r.planner == nil {
+	if r.where == nil {
 		return nil
 	}
 

@@ -147,28 +147,21 @@ func runNode(ctx context.Context, e *app.Env, h *app.Host, o RunOptions) (Ran, e
 	r.Report.Span(report.KindStep, "lock", began, locked.Sub(began))
 
 	o.Root = h.Root
-	p := &planner{
-		Env:    e,
-		Host:   h,
-		Where:  o.Where,
-		Store:  store,
-		Report: r.Report,
-	}
-	defer p.Close()
+	r.where = &o.Where
+	defer r.close()
 
 	if o.ThisMachine {
 		e.SayError(commit.KeepMachine(store, machineid.Of(h.Root), h.CertifiedNode, true))
 	}
-	r.planner = p
 	r.Retry = o.Retry
 	r.Off = h.IsOff()
 
-	waitForConditions := beginConditions(ctx, h, r.Report)
-	waitForNode := beginRivalLook(ctx, h, r.Run)
+	waitForConditions := r.beginConditions(ctx)
+	waitForNode := r.beginRivalLook(ctx)
 	isEnded := r.Begin(ctx)
 	stopLoading()
 	for !isEnded {
-		options := p.Plan(ctx)
+		options := r.makePlan(ctx)
 		waitForConditions()
 		waitForNode()
 		isEnded = r.Apply(ctx, options)
@@ -178,8 +171,8 @@ func runNode(ctx context.Context, e *app.Env, h *app.Host, o RunOptions) (Ran, e
 
 	r.publish(ctx)
 	out := Ran{Ended: r.Ended, Degraded: r.Report.Status().Degraded}
-	if p.node != nil {
-		out.Site = p.node.Site
+	if r.node != nil {
+		out.Site = r.node.Site
 	}
 
 	return out, nil

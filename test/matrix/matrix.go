@@ -21,7 +21,7 @@ type Result struct {
 	Debian       string   `json:"debian"` // the name of the suite of packages
 	Architecture string   `json:"architecture"`
 	Systemd      string   `json:"systemd,omitempty"`
-	Suite        string   `json:"suite,omitempty"` // the name of its folder below test; "" if the system could not be had
+	Suite        string   `json:"suite,omitempty"` // its folder below test; "" if the system could not be had
 	Prelet       string   `json:"prelet,omitempty"`
 	Date         string   `json:"date"`
 	Passed       int      `json:"passed,omitempty"`
@@ -110,7 +110,8 @@ func (r *Run) Write(folder, root string) error {
 
 // Systemd returns the version of systemd in the root of a Debian, such as 252.39.
 func Systemd(root string) (string, error) {
-	version, err := exec.Command("dpkg-query", "--admindir="+root+"/var/lib/dpkg", "-W", "-f", "${Version}", "systemd").Output()
+	packages := "--admindir=" + root + "/var/lib/dpkg"
+	version, err := exec.Command("dpkg-query", packages, "-W", "-f", "${Version}", "systemd").Output()
 	if err != nil {
 		return "", fmt.Errorf("the version of systemd below %s: %w", root, err)
 	}

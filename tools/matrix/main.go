@@ -32,7 +32,9 @@ var found = []string{
 
 // suites are the columns.
 var suites = []struct{ name, title string }{
-	{"boot", "tests that boot"}, {"detectors", "hostile detectors"}, {"packages", "packages installed, upgraded, removed, purged"},
+	{"boot", "tests that boot"},
+	{"detectors", "hostile detectors"},
+	{"packages", "packages installed, upgraded, removed, purged"},
 }
 
 var titles = map[string]string{"bullseye": "11", "bookworm": "12", "trixie": "13", "sid": "unstable"}
@@ -192,8 +194,9 @@ func row(results []matrix.Result, columns []string) string {
 	}
 
 	first := results[0]
-	text := fmt.Sprintf("| %s | %s | %s |", strings.TrimSpace(titles[first.Debian]+" "+first.Debian), first.Architecture,
-		cmp.Or(strings.Trim(systemd+"; "+missing, "; "), "unknown"))
+	debian := strings.TrimSpace(titles[first.Debian] + " " + first.Debian)
+	systemd = cmp.Or(strings.Trim(systemd+"; "+missing, "; "), "unknown")
+	text := fmt.Sprintf("| %s | %s | %s |", debian, first.Architecture, systemd)
 	for _, column := range columns {
 		text += " " + cmp.Or(cells[column], "not run") + " |"
 	}

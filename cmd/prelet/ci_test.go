@@ -432,7 +432,7 @@ func TestCIParts(t *testing.T) {
 	parts, _, _ = strings.Cut(parts, "\n}\n")
 
 	var want []string
-	for _, part := range regexp.MustCompile(`(?m)\bpart ([a-z]+) `).FindAllStringSubmatch(parts, -1) {
+	for _, part := range regexp.MustCompile(`(?m)\bpart ([a-z0-9]+) `).FindAllStringSubmatch(parts, -1) {
 		want = append(want, part[1])
 	}
 	got := strings.Fields(strings.Join(workflow.Jobs["system"].Strategy.Matrix["parts"], " "))

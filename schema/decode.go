@@ -239,6 +239,10 @@ func (s Spec) describeWrongType(want cty.Type, v cty.Value) string {
 		hint = fmt.Sprintf(" Write it in brackets: [%q].", plain.AsString())
 	case s.form != "":
 		hint = " Write it as " + s.form + "."
+	case want == cty.Bool && isText && isExpression(plain.AsString()):
+		hint = " Remove the quotes: " + plain.AsString()
+	case want == cty.Bool && t == cty.Number:
+		hint = " Compare it, as in NUMBER > 0."
 	case want == cty.Bool:
 		hint = " Write true or false."
 	case isText && want == cty.Number && strings.ContainsAny(plain.AsString(), "-,"):
@@ -261,6 +265,22 @@ func (s Spec) describeWrongType(want cty.Type, v cty.Value) string {
 		Article(t),
 		hint,
 	)
+}
+
+// isExpression reports whether a text is an expression with a reference, a call or an operator.
+func isExpression(text string) bool {
+	x, diags := hclsyntax.ParseExpression([]byte(text), "", hcl.InitialPos)
+	if diags.HasErrors() {
+		return false
+	}
+	switch x := x.(type) {
+	case *hclsyntax.ScopeTraversalExpr:
+		return len(x.Traversal) > 1
+	case *hclsyntax.FunctionCallExpr, *hclsyntax.BinaryOpExpr, *hclsyntax.UnaryOpExpr:
+		return true
+	}
+
+	return false
 }
 
 // Article returns the name of a type with its article, for messages.

@@ -32,6 +32,8 @@ func DiagnoseCluster(at hcl.Range, what string, f *fault.Fault) hcl.Diagnostics 
 		return hcl.Diagnostics{origin.NotRead(at, what)}
 	case f.Code == fault.Absent:
 		f = f.Raise(fault.ClusterUnusable, "The cluster does not have "+what)
+	case f.Code == fault.WrongType:
+		f = f.Raise(f.Code, "A file of the cluster block is of another kind")
 	case isKnown:
 		f = f.Raise(f.Code, summary+what)
 	default:

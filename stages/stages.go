@@ -89,6 +89,7 @@ type Gatherer interface {
 type Env struct {
 	Access    world.Access // of the cluster block
 	Cluster   hcl.Range    // of that block; zero: the site has none
+	Anchor    hcl.Range    // of the argument in it that determines the trusted cluster
 	Detectors []Detector
 	// Shared keeps what a stage makes for one machine for the next ones of the same site, by keys of the stage's own
 	// types. nil: nothing is kept.

@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/pager"
 
+	"github.com/prelet/prelet/internal/filekind"
 	"github.com/prelet/prelet/internal/kubelet/annotation"
 )
 
@@ -105,6 +106,10 @@ type client struct {
 func (o *options) connect() (*client, error) {
 	config, err := o.cluster.ClientConfig()
 	if err != nil {
+		file := o.cluster.ConfigAccess().GetExplicitFile()
+		if kind := filekind.OfFile(file); kind != "" && kind != filekind.Kubeconfig {
+			err = fmt.Errorf("%s is %s", file, kind)
+		}
 		return nil, fmt.Errorf("kubeconfig: %w", err)
 	}
 	config.Timeout, err = clientcmd.ParseTimeout(o.timeout)

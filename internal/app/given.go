@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 	"github.com/prelet/prelet/internal/app/repository"
 	"github.com/prelet/prelet/internal/app/userfile"
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/filekind"
 	"github.com/prelet/prelet/internal/kubelet/known"
 	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/origin"
@@ -210,11 +212,22 @@ func CheckFolder(flag, path string) error {
 	switch {
 	case errors.Is(err, fs.ErrPermission):
 		return fault.Usage.Errorf("%s %s: permission denied", flag, path)
-	case err != nil || !st.IsDir() && !isHardware:
+	case err == nil && !st.IsDir() && !isHardware:
+		return fault.Usage.Errorf("%s %s: this is a file: mount an image, and name the folder", flag, path)
+	case err != nil:
 		return fault.Usage.Errorf("%s %s: %s", flag, path, missing)
 	case st.IsDir() && isHardware:
 		if _, err := os.Stat(filepath.Join(path, "sys")); err != nil {
 			return fault.Usage.Errorf("--hardware %s: this is not a recorded machine: it has no folder sys", path)
+		}
+	case isHardware:
+		switch kind := filekind.OfFile(path); kind {
+		case "":
+		case filekind.Recording:
+			return fault.Usage.Errorf("--hardware %[1]s: this is %[2]s: use --from %[1]s", path, kind)
+		default:
+			return fault.Usage.Errorf("--hardware %s: it is %s, and not a recorded machine: a folder with proc and sys, "+
+				"or the output of prelet detect -o json", path, kind)
 		}
 	}
 
@@ -303,6 +316,9 @@ func ReadRecording(path string) (*world.Recording, error) {
 	case os.IsNotExist(err):
 		return nil, fault.RecordingInvalid.Errorf("--from %s: no such recording", path)
 	case err != nil:
+		if kind := filekind.OfFile(path); kind != "" && kind != filekind.Recording {
+			err = fmt.Errorf("it is %s, and not a recording, which `prelet record` makes", kind)
+		}
 		return nil, fault.RecordingInvalid.Errorf("--from %s: %s", path, err)
 	}
 
@@ -322,7 +338,7 @@ func ListRecordings(from string) ([]string, error) {
 	var out []string
 	for _, entry := range entries {
 		name := entry.Name()
-		if strings.HasSuffix(name, ".prelet") || strings.HasSuffix(name, ".prelet.gz") {
+		if filekind.IsRecording(name) {
 			out = append(out, filepath.Join(from, name))
 		}
 	}

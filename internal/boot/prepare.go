@@ -69,6 +69,13 @@ func prepare(
 		access, more := decodeAccess(s, e)
 		out.env.Access = access
 		out.env.Cluster = s.Cluster.SrcRange
+		out.env.Anchor = s.Cluster.SrcRange
+		for _, name := range []string{schema.CAFile.Name, schema.Discovery.Name, schema.CACertHashes.Name} {
+			if a := s.Cluster.Attributes[name]; a != nil {
+				out.env.Anchor = a.Expr.Range()
+				break
+			}
+		}
 		found.add(more)
 	}
 	all, more := decodeDetectors(s, locks, e)

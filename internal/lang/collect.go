@@ -230,7 +230,7 @@ func (d *definition) isAddition() bool {
 func (l *loader) reportDuplicate(at, first hcl.Range, what string) {
 	hint := "Remove one of them, or rename it."
 	if at.Filename != first.Filename {
-		hint = "If this file is to change the other, write it inside of override { … }; else rename it."
+		hint = "Remove one of them, or the whole file if it is a copy. To change the other, write override { … }."
 	}
 	l.Error(
 		fault.Duplicate,

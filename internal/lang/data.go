@@ -1,6 +1,7 @@
 package lang
 
 import (
+	"fmt"
 	"path"
 	"strings"
 
@@ -34,6 +35,9 @@ func (l *loader) addData(name string, src []byte) {
 			at.Start.Line = line
 			at.Start.Byte = len(strings.Join(strings.SplitAfter(string(src), "\n")[:line-1], ""))
 			at.End = at.Start
+			if strings.HasPrefix(findLine(src, line), "\t") {
+				err = fmt.Errorf("line %d begins with a tab: YAML indents with spaces", line)
+			}
 		}
 		l.Error(fault.Syntax, at, "This data file cannot be read", "%s.", origin.Capitalize(err.Error()))
 		return

@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/filekind"
 	"github.com/prelet/prelet/internal/lazy"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/platform/nodefile"
@@ -297,6 +298,10 @@ func isNamed(fsys Files, file string, files []world.SiteFile) bool {
 // addPath adds a path of --config as a layer: a directory, or one file.
 func (f *finder) addPath(name string) {
 	st, err := f.fsys.Lstat(name)
+	next := "Rename it, or name another."
+	if filekind.IsRecording(name) {
+		next = "This is " + filekind.Recording + ": name it with --from."
+	}
 
 	switch {
 	case err != nil:
@@ -310,10 +315,10 @@ func (f *finder) addPath(name string) {
 		f.refuse(
 			name,
 			"This is not the name of a site file",
-			"A site's file ends in %s, and its name does not begin with a dot; *%s is not read. "+
-				"Rename it, or name another.",
+			"A site's file ends in %s, and its name does not begin with a dot; *%s is not read. %s",
 			siteEndings,
 			testSuffix,
+			next,
 		)
 	default:
 		f.layers = append(f.layers, Layer{Path: name, Files: []LayerFile{{Path: name}}})

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"unicode/utf8"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -191,6 +192,7 @@ func parseNative(name string, src []byte) (*hclsyntax.Body, hcl.Diagnostics) {
 
 // describeSyntax returns messages of HCL's parser with their code, and with a next step where HCL has none.
 func describeSyntax(src []byte, diags hcl.Diagnostics) hcl.Diagnostics {
+	diags = dropFollowing(diags)
 	for _, d := range diags {
 		line := ""
 		if d.Subject != nil {
@@ -207,6 +209,13 @@ func describeSyntax(src []byte, diags hcl.Diagnostics) hcl.Diagnostics {
 		}
 
 		switch d.Summary {
+		case "Missing expression":
+			describeUnclosed(src, d)
+		case "Invalid multi-line string":
+			describeOpenQuote(src, d)
+			return origin.WithCode(hcl.Diagnostics{d}, fault.Syntax)
+		case "Missing item separator":
+			describeMissingComma(src, d)
 		case "Unterminated template string":
 			describeHeredoc(src, d)
 		case "Invalid template control keyword": // HCL does not explain how to escape it
@@ -234,6 +243,72 @@ func describeSyntax(src []byte, diags hcl.Diagnostics) hcl.Diagnostics {
 	}
 
 	return origin.WithCode(diags, fault.Syntax)
+}
+
+// dropFollowing removes what follows from a character that is not valid: further ones of its line, and the errors of the
+// parser there.
+func dropFollowing(diags hcl.Diagnostics) (kept hcl.Diagnostics) {
+	const invalid = "Invalid character"
+	first := map[int]*hcl.Diagnostic{}
+	for _, d := range diags {
+		if d.Summary == invalid && d.Subject != nil && first[d.Subject.Start.Line] == nil {
+			first[d.Subject.Start.Line] = d
+		}
+	}
+	for _, d := range diags {
+		if d.Subject == nil || first[d.Subject.Start.Line] == nil || first[d.Subject.Start.Line] == d {
+			kept = append(kept, d)
+		}
+	}
+
+	return kept
+}
+
+// describeUnclosed moves the message about the end of a file to the bracket that is still open there.
+func describeUnclosed(src []byte, d *hcl.Diagnostic) {
+	tokens, _ := hclsyntax.LexConfig(src, d.Subject.Filename, hcl.InitialPos)
+	var open []hclsyntax.Token
+	for _, t := range tokens {
+		switch t.Type {
+		case hclsyntax.TokenOBrace, hclsyntax.TokenOBrack, hclsyntax.TokenOParen:
+			open = append(open, t)
+		case hclsyntax.TokenCBrace, hclsyntax.TokenCBrack, hclsyntax.TokenCParen:
+			open = open[:max(0, len(open)-1)]
+		}
+	}
+	if len(open) == 0 || !strings.HasSuffix(d.Detail, "the end of the file.") {
+		return
+	}
+	last := open[len(open)-1]
+	d.Subject = &last.Range
+	d.Summary = "This is not closed"
+	d.Detail = fmt.Sprintf("The file ends before the %s for this %s.",
+		map[string]string{"{": "}", "[": "]", "(": ")"}[string(last.Bytes)], last.Bytes)
+}
+
+// describeOpenQuote moves the message about the end of a line to the quote that begins a text there.
+func describeOpenQuote(src []byte, d *hcl.Diagnostic) {
+	tokens, _ := hclsyntax.LexConfig(src, d.Subject.Filename, hcl.InitialPos)
+	for _, t := range tokens {
+		if t.Type == hclsyntax.TokenOQuote && t.Range.Start.Line == d.Subject.Start.Line {
+			d.Subject = t.Range.Ptr()
+		}
+	}
+	d.Summary = "This quote is not closed"
+	d.Detail = "A text ends in its line, with a quote. One of several lines is a heredoc: <<EOT."
+}
+
+// describeMissingComma moves the message about an item behind another one to the end of that one.
+func describeMissingComma(src []byte, d *hcl.Diagnostic) {
+	before := bytes.TrimRight(src[:d.Subject.Start.Byte], " \t\r\n")
+	line := 1 + bytes.Count(before, []byte("\n"))
+	if line == d.Subject.Start.Line {
+		return
+	}
+	column := 1 + utf8.RuneCount(before[bytes.LastIndexByte(before, '\n')+1:])
+	at := hcl.Pos{Line: line, Column: column, Byte: len(before)}
+	d.Subject = &hcl.Range{Filename: d.Subject.Filename, Start: at, End: at}
+	d.Detail = fmt.Sprintf("A comma is missing at the end of line %d.", line)
 }
 
 // isAssignment reports whether a place is an equals sign that is not the first one of its line, and so was meant as ==.

@@ -107,7 +107,11 @@ func (l *loader) variableType(a *hclsyntax.Attribute) cty.Type {
 	e := a.Expr
 	if t, ok := e.(*hclsyntax.TemplateExpr); ok && t.IsStringLiteral() {
 		v, _ := t.Value(nil)
-		l.Error(fault.WrongType, t.SrcRange, "A type is written without quotes", "Write type = %s.", v.AsString())
+		name := v.AsString()
+		if slices.Contains([]string{"list", "set", "map"}, name) {
+			name += "(string)"
+		}
+		l.Error(fault.WrongType, t.SrcRange, "A type is written without quotes", "Write type = %s.", name)
 
 		return cty.DynamicPseudoType
 	}

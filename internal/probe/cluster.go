@@ -4,12 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/filekind"
 	"github.com/prelet/prelet/internal/platform/systemd"
 	"github.com/prelet/prelet/internal/probe/cluster"
 	"github.com/prelet/prelet/internal/probe/joined"
@@ -76,6 +78,9 @@ func (l *Live) askTrust(ctx context.Context, a world.Access) world.Answer {
 			return world.Answer{Fault: f}
 		}
 
+		if f := checkAnchor(a.CAFile, text, filekind.Certificate); f != nil {
+			return world.Answer{Fault: f}
+		}
 		req.CAPEM = []byte(text)
 	}
 
@@ -85,6 +90,9 @@ func (l *Live) askTrust(ctx context.Context, a world.Access) world.Answer {
 			return world.Answer{Fault: f}
 		}
 
+		if f := checkAnchor(a.DiscoveryFile, text, filekind.Kubeconfig); f != nil {
+			return world.Answer{Fault: f}
+		}
 		req.DiscoveryFile = text
 	}
 
@@ -227,6 +235,24 @@ func (l *Live) readAnchor(path, next string) (string, *fault.Fault) {
 	}
 
 	return text, f
+}
+
+// checkAnchor refuses a file that is known to be of another kind: a mistake of the site, and not of the cluster.
+func checkAnchor(path, text, want string) *fault.Fault {
+	kind := filekind.Of([]byte(text))
+	if kind == "" || kind == want {
+		return nil
+	}
+
+	next := "Put this cluster's CA there, which is /etc/kubernetes/pki/ca.crt on a control-plane node"
+	switch kind {
+	case filekind.Kubeconfig:
+		next = fmt.Sprintf("Write discovery_file = %q", path)
+	case filekind.Certificate:
+		next = fmt.Sprintf("Write ca_file = %q", path)
+	}
+
+	return &fault.Fault{Code: fault.WrongType, Why: fmt.Sprintf("%s is %s, and %s is needed", path, kind, want), Next: next}
 }
 
 // answerObject returns a ConfigMap, from the folder that replaces a cluster or from the cluster.

@@ -136,6 +136,9 @@ func Decode(r io.Reader) (*Recording, error) {
 		b = bufio.NewReader(z)
 	}
 	text, err := io.ReadAll(io.LimitReader(b, MaxRecording+1))
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return nil, errors.New("not a recording: it ends early; copy it again, or record again")
+	}
 	if err != nil {
 		return nil, fmt.Errorf("recording: %w", err)
 	}
@@ -205,6 +208,11 @@ func checkFormat(text []byte) error {
 		Format int `json:"format"`
 	}
 	if err := json.Unmarshal(text, &head); err != nil {
+		if len(text) > 0 && strings.Contains(err.Error(), "unexpected end") {
+			return fmt.Errorf("not a recording: it ends early, after %d bytes; copy it again, or record again",
+				len(text))
+		}
+
 		return fmt.Errorf("not a recording: %w", ExplainJSON(err))
 	}
 	switch {

@@ -35,7 +35,7 @@ func TestDecodeRefuses(t *testing.T) {
 		"something else":       {`{"kind":"Pod"}`, "it has no format"},
 		"a newer one":          {`{"format":2}`, "a newer prelet"},
 		"a negative format":    {`{"format":-1}`, "no format"},
-		"cut off":              {recorded(oneFile)[:60], "not a recording"},
+		"cut off":              {recorded(oneFile)[:60], "ends early, after 60 bytes"},
 		"more behind it":       {recorded(oneFile) + recorded(), "after top-level value"},
 		"one question twice":   {recorded(oneFile, oneFile), "twice"},
 		"twice, other spaces":  {recorded(oneFile, strings.Replace(oneFile, `{"path":`, `{ "path" : `, 1)), "twice"},

@@ -68,7 +68,11 @@ func (s Stage) Gather(
 	outputs := s.Outputs(stages.Declared{})
 	trust, ans, err := world.Trust.Ask(ctx, r, world.TrustReq{Access: env.Access})
 	if err != nil {
-		return stages.Output{}, stages.DiagnoseCluster(env.Cluster, what, ans.Fault)
+		at := env.Cluster
+		if code := ans.Code(); code == fault.WrongType || code == fault.ClusterUntrusted {
+			at = env.Anchor
+		}
+		return stages.Output{}, stages.DiagnoseCluster(at, what, ans.Fault)
 	}
 
 	var diags hcl.Diagnostics

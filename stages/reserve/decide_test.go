@@ -249,7 +249,8 @@ func TestNotesAndWarnings(t *testing.T) {
 	r := mustDecide(t, "policy = \"gke\"\nstatic { cpu = 1 }", machineOf(4, 8*gib))
 	if got, want := formatDiagnostics(
 		r.diags,
-	), "override-ignored site.hcl:2,1-7\nBlock static is not used\nThe policy is gke."; got != want ||
+	), "override-ignored site.hcl:2,1-7\nBlock static is not used\nThe policy is gke. "+
+		"Write policy = \"static\", or remove the block."; got != want ||
 		!origin.IsNote(r.diags[0]) {
 		t.Errorf("got %s\nwant the note %s", got, want)
 	}

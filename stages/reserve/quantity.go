@@ -60,6 +60,9 @@ func parseQuantity(name, text string) (int64, error) {
 		n = q.MilliValue()
 		exact = resource.NewMilliQuantity(n, resource.DecimalSI)
 	}
+	if q.Cmp(*exact) != 0 && strings.Contains(text, ".") && name != cpu {
+		return 0, fmt.Errorf("%q of %s is not a whole number of bytes: write bytes, as \"${floor(BYTES)}\"", text, name)
+	}
 	if q.Cmp(*exact) != 0 {
 		return 0, fmt.Errorf(
 			"%q of %s is too fine%s: the least is 1m of cpu, "+

@@ -166,7 +166,7 @@ func noteUnused(cfg schema.Body, policy string) (diags hcl.Diagnostics) {
 			diags = append(
 				diags,
 				origin.Note(fault.OverrideIgnored, b.Range, "Block "+name+" is not used",
-					"The policy is %s.", policy),
+					"The policy is %s. Write policy = %q, or remove the block.", policy, name),
 			)
 		}
 	}

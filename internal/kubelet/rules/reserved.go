@@ -101,7 +101,7 @@ func isTiny(v value) bool {
 	}
 	hint := ""
 	if text := fmt.Sprint(v.raw); strings.Trim(text, "0123456789") == "" && len(text) <= 4 {
-		hint = "write a unit: " + text + "Gi"
+		hint = "write a unit: " + text + "Mi"
 	}
 
 	return v.because(hint, "%s", amount.AsDec())

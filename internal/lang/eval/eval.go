@@ -5,6 +5,7 @@
 package eval
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -341,7 +342,7 @@ func (e *Eval) moveToUse(
 	return moved
 }
 
-const checkFirst = "Check first: `when = length(…) > 0`, or try(…, null)."
+const checkFirst = "Check first: length(LIST) > 0, or write try(…, null)."
 
 // Value evaluates one expression.
 func (e *Eval) Value(x hclsyntax.Expression, each cty.Value) (cty.Value, hcl.Diagnostics) {
@@ -369,14 +370,29 @@ func (e *Eval) Value(x hclsyntax.Expression, each cty.Value) (cty.Value, hcl.Dia
 	return v, diags
 }
 
+// keyMissing is what HCL reports for an index that a map or a list does not have.
+const keyMissing = "The given key does not identify an element in this collection value."
+
+// differentTypes is the summary of HCL for a choice between values of different types.
+const differentTypes = "Inconsistent conditional result types"
+
 // suggestNext returns the next step for a message of HCL about an expression; "" if it has one.
 func suggestNext(d *hcl.Diagnostic) string {
 	isIndex := d.Summary == "Invalid index"
 	switch {
 	case isIndex && strings.Contains(d.Detail, "a number is required"):
 		return `A list has numbers, not names: where(LIST, { name = "NAME" })[0] is the element of a name.`
+	case isIndex && d.Detail == keyMissing:
+		return cmp.Or(suggestAttribute(d), checkFirst)
 	case isIndex: // HCL does not know that the next machine may have fewer elements
 		return checkFirst
+	case d.Summary == "Missing map element":
+		return suggestAttribute(d)
+	case d.Summary == differentTypes:
+		return "Write both in the same form: two texts, or two lists."
+	case strings.Contains(d.Detail, "string required, but have list"),
+		strings.Contains(d.Detail, "string required, but have tuple"):
+		return "In a text, write length(LIST) or join(\", \", LIST)."
 	case d.Summary == "Invalid operand" && strings.Contains(d.Detail, "a number is required"):
 		return "Texts are joined in a text: \"${a}-${b}\"."
 	case strings.Contains(d.Detail, "number required, but have tuple"),

@@ -1,7 +1,9 @@
 package eval
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -16,7 +18,7 @@ func (s Scope) classify(diags hcl.Diagnostics, xs ...hclsyntax.Expression) hcl.D
 	out := slices.Clone(diags)
 	for i, d := range out {
 		if d.Severity == hcl.DiagError && d.Expression != nil && s.isNullCaused(d, xs) {
-			out[i] = nullFact(d, s.soft)
+			out[i] = s.nullFact(d)
 		}
 	}
 
@@ -28,6 +30,9 @@ func (s Scope) isNullCaused(d *hcl.Diagnostic, xs []hclsyntax.Expression) bool {
 	one, isExpanded := d.Expression.(*hclsyntax.LiteralValueExpr) // an argument of LIST...
 	if isExpanded && one.Val.IsNull() {
 		return s.e.Reach(xs...).Facts
+	}
+	if strings.Contains(d.Detail, "required, but have ") || d.Summary == differentTypes { // whatever the values are
+		return false
 	}
 	_, isIndex := d.Expression.(*hclsyntax.IndexExpr) // an element that does not exist is not null
 	for _, reference := range d.Expression.Variables() {
@@ -68,14 +73,20 @@ func (nullFactExtra) DiagnosticCode() fault.Code {
 	return fault.NullFact
 }
 
-func nullFact(d *hcl.Diagnostic, soft bool) *hcl.Diagnostic {
+func (s Scope) nullFact(d *hcl.Diagnostic) *hcl.Diagnostic {
+	next := "Handle that case, for example: X == null ? null : …"
+	switch failed := d.Expression.(type) {
+	case *hclsyntax.LiteralValueExpr: // see isNullCaused
+		next = "Leave it out: [for x in LIST : x if x != null]."
+	case *hclsyntax.ScopeTraversalExpr:
+		next = fmt.Sprintf("Handle that case, for example: %s == null ? null : …", s.e.Text(failed.SrcRange))
+	}
 	c := *d
-	c.Detail = d.Detail + " This expression uses a fact that could not be detected on this machine, so it is null. " +
-		"Handle that case, for example: x == null ? null : upper(x)."
-	if soft {
+	c.Detail = d.Detail + " This expression uses a fact that could not be detected on this machine, so it is null. " + next
+	if s.soft {
 		c.Detail += " What depends on it is left out, and the boot is degraded."
 	}
-	c.Extra = nullFactExtra{soft: soft}
+	c.Extra = nullFactExtra{soft: s.soft}
 
 	return &c
 }

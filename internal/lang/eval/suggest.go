@@ -9,10 +9,11 @@ import (
 	"github.com/prelet/prelet/schema"
 )
 
-// suggestAttribute returns the attribute that was probably meant by a missing one, or "".
+// suggestAttribute returns the attribute or the key that was probably meant by a missing one, or "".
 func suggestAttribute(d *hcl.Diagnostic) string {
 	x, ok := d.Expression.(hclsyntax.Expression)
-	if d.Summary != "Unsupported attribute" || d.EvalContext == nil || !ok {
+	isMissing := map[string]bool{"Unsupported attribute": true, "Missing map element": true, "Invalid index": true}
+	if !isMissing[d.Summary] || d.EvalContext == nil || !ok {
 		return ""
 	}
 
@@ -26,6 +27,11 @@ func suggestAttribute(d *hcl.Diagnostic) string {
 	case *hclsyntax.RelativeTraversalExpr:
 		steps = x.Traversal
 		v, diags = x.Source.Value(d.EvalContext)
+	case *hclsyntax.IndexExpr:
+		v, diags = x.Collection.Value(d.EvalContext)
+		key, more := x.Key.Value(d.EvalContext)
+		diags = append(diags, more...)
+		steps = hcl.Traversal{hcl.TraverseIndex{Key: key}}
 	}
 	if diags.HasErrors() {
 		return ""
@@ -37,8 +43,14 @@ func suggestAttribute(d *hcl.Diagnostic) string {
 			v = next
 			continue
 		}
-		if attribute, ok := step.(hcl.TraverseAttr); ok && v.Type().IsObjectType() {
-			return schema.Suggest(attribute.Name, sortedKeys(v.Type().AttributeTypes()))
+		name, _, isName := findSecondName(hcl.Traversal{hcl.TraverseRoot{}, step})
+		v, _ = v.Unmark()
+		switch {
+		case !isName || !v.IsKnown() || v.IsNull():
+		case v.Type().IsObjectType():
+			return schema.Suggest(name, sortedKeys(v.Type().AttributeTypes()))
+		case v.Type().IsMapType() && v.LengthInt() > 0:
+			return schema.Suggest(name, sortedKeys(v.AsValueMap()))
 		}
 		break
 	}

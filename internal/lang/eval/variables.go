@@ -278,11 +278,29 @@ func addCodes(diags hcl.Diagnostics) hcl.Diagnostics {
 	return origin.WithCode(diags, fault.Evaluation)
 }
 
+// suggestContains returns the next step for a call of contains() without a list, after a space.
+func suggestContains(d *hcl.Diagnostic) string {
+	call, ok := d.Expression.(*hclsyntax.FunctionCallExpr)
+	if ok && len(call.Args) == 2 {
+		second, _ := call.Args[1].Value(d.EvalContext)
+		if t := second.Type(); t.IsListType() || t.IsTupleType() || t.IsSetType() {
+			return " It takes the list first: contains(LIST, VALUE)."
+		}
+	}
+
+	return " To look into a text: can(regex(\"Xeon\", TEXT))."
+}
+
 // explainCall improves the message of a call that failed. A missing credential has its own code.
 func explainCall(d *hcl.Diagnostic, call hclsyntax.FunctionCallDiagExtra) {
 	name := call.CalledFunctionName()
-	if name == "contains" && strings.Contains(d.Detail, "argument must be list") {
-		d.Detail += " To look into a text: can(regex(\"Xeon\", TEXT))."
+	switch {
+	case name == "contains" && strings.Contains(d.Detail, "argument must be list"):
+		d.Detail += suggestContains(d)
+	case name == "regex" && strings.Contains(d.Detail, "did not match"):
+		d.Detail += " Where nothing may match: try(regex(…), null)."
+	case strings.Contains(d.Detail, "must pass at least one number"):
+		d.Detail += " Where the list may be empty: length(LIST) > 0 ? " + name + "(LIST...) : null."
 	}
 
 	var missing *MissingCredential

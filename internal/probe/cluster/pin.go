@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/util/cert"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/filekind"
 )
 
 const maxCAs = 64 // certificates in one bundle
@@ -81,7 +82,11 @@ func GivenTrust(
 	next string,
 ) (Trust, error) {
 	if _, err := parseBundle(text); err != nil {
-		return Trust{}, &fault.Fault{Code: fault.ClusterUnusable, Why: name + " contains no certificate"}
+		why, next := name+" contains no certificate", ""
+		if kind := filekind.Of(text); kind != "" && kind != filekind.Certificate {
+			why, next = name+" is "+kind, needCA
+		}
+		return Trust{}, &fault.Fault{Code: fault.ClusterUnusable, Why: why, Next: next}
 	}
 
 	t, err := Choose(text, pins)
@@ -203,13 +208,18 @@ func hashCert(c *x509.Certificate) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
+const needCA = "Give the cluster's CA, which is /etc/kubernetes/pki/ca.crt on a control-plane node"
+
 // parseBundle parses a PEM bundle of certificates. Text between them is allowed, as in most bundles. A block of
 // another type is refused, because it may be a private key.
 func parseBundle(bundle []byte) ([]*x509.Certificate, error) {
 	certs, err := cert.ParseCertsPEM(bundle)
 	blocks := bytes.Count(bundle, []byte("-----BEGIN "))
+	kind := filekind.Of(bundle)
 
 	switch {
+	case blocks == 0 && kind != "":
+		return nil, fmt.Errorf("it is %s. %s", kind, needCA)
 	case blocks == 0:
 		return nil, errors.New("the CA bundle contains no certificate in PEM")
 	case err != nil && blocks == 1 && bytes.Contains(bundle, []byte("PRIVATE KEY-----")):

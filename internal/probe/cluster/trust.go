@@ -184,8 +184,7 @@ func (c *Client) verifyGivenCA(
 	}
 
 	if err != nil {
-		const hint = "Set this cluster's CA, which is /etc/kubernetes/pki/ca.crt on a control-plane node"
-		return Trust{}, refuse(object, hint, "%v", err)
+		return Trust{}, refuse(object, needCA, "%v", err)
 	}
 
 	chosen, err := pins.choose(certs)

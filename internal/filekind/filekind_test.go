@@ -1,0 +1,40 @@
+package filekind
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestOf(t *testing.T) {
+	for text, want := range map[string]string{
+		"": "empty", " \n": "empty",
+		"\x1f\x8b\x08":                                "a compressed file",
+		"PK\x03\x04":                                  "an archive",
+		strings.Repeat("a", 257) + "ustar\x0000":      "an archive",
+		"-----BEGIN CERTIFICATE-----\nMII":            Certificate,
+		"-----BEGIN OPENSSH PRIVATE KEY-----\nb":      "a private key",
+		"{\n \"format\": 1,\n \"prelet\": \"0.2.0\",": Recording,
+		"apiVersion: v1\nkind: Config\n":              Kubeconfig,
+		`{"kind": "Config", "apiVersion": "v1"}`:      Kubeconfig,
+		`{"id": "host", "class": "system"}`:           "the output of lshw",
+		"apiVersion: v1\nkind: Node\n":                "a Node of Kubernetes",
+		"# a site\ncluster {}\n":                      "",
+		`{"facts": {}}`:                               "",
+	} {
+		if got := Of([]byte(text)); got != want {
+			t.Errorf("%q: got %q, want %q", text, got, want)
+		}
+		name := filepath.Join(t.TempDir(), "a")
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got := OfFile(name); got != want {
+			t.Errorf("a file with %q: got %q, want %q", text, got, want)
+		}
+	}
+	if got := OfFile(t.TempDir()); got != "" {
+		t.Errorf("a folder: got %q, want nothing", got)
+	}
+}

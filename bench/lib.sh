@@ -113,7 +113,7 @@ plan_fleet() {
 	local fleet=$work/fleet-$2
 	[ -d "$fleet" ] || write_fleet "$2" "$fleet"
 	sample "$1" "$prelet" plan --from "$fleet" --config examples/gpu-training --summary
-	grep -q "━━ $2 recordings: $2 would change, 0 failed, .*; 1 group\$" "$work/output" || {
+	grep -q "━━ $2 machines: $2 would change, 0 failed, .*; 1 group\$" "$work/output" || {
 		printf 'plan --from of %d recordings: got\n%s\nwant all to change in one group\n' "$2" "$(cat "$work/output")" >&2
 		return 1
 	}

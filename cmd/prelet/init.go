@@ -31,7 +31,7 @@ or, with --from-node, from a node that has joined.`,
 			fmt.Fprintf(
 				a.stdout,
 				"Wrote %s. Next:\n  prelet validate %[2]s\n  prelet plan --config %[2]s\n"+
-					"The second one on a node, or with --hardware and --objects for one.\n",
+					"Run the plan on a node; elsewhere add --hardware PATH and --objects DIR.\n",
 				path,
 				o.Dir,
 			)

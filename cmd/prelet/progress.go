@@ -27,8 +27,9 @@ type progressLine struct {
 	reason  string       // why they last
 	until   time.Time    // of the reason
 	spinner *progressbar.ProgressBar
-	count   *progressbar.ProgressBar // nil: nothing is counted
-	counted time.Time                // the begin of the count
+	done    int       // of the machines that are counted
+	all     int       // 0: nothing is counted
+	counted time.Time // the begin of the count
 	isDrawn bool
 	isInRow bool // the output has ended inside of a line
 }
@@ -56,19 +57,15 @@ func (a *cli) newProgressLine() *progressLine {
 
 func newProgressLine(terminal io.Writer, columns int, redact func(string) string) *progressLine {
 	p := &progressLine{terminal: terminal, columns: columns, redact: redact}
-	p.spinner = p.newBar(-1, progressbar.OptionSpinnerType(14), progressbar.OptionSetElapsedTime(false))
-
-	return p
-}
-
-// newBar returns a bar that draws only when it is asked to, and while the line is drawn.
-func (p *progressLine) newBar(all int, more ...progressbar.Option) *progressbar.ProgressBar {
-	return progressbar.NewOptions(all, append([]progressbar.Option{
+	p.spinner = progressbar.NewOptions(-1, // it draws only when it is asked to
 		progressbar.OptionSetWriter(drawing{p}),
 		progressbar.OptionUseANSICodes(true),
 		progressbar.OptionSetSpinnerChangeInterval(0),
-		progressbar.OptionSetWidth(20),
-	}, more...)...)
+		progressbar.OptionSpinnerType(14),
+		progressbar.OptionSetElapsedTime(false),
+	)
+
+	return p
 }
 
 // drawing is the terminal while the line is drawn.
@@ -114,15 +111,23 @@ func (p *progressLine) Count(done, all int) {
 
 	switch {
 	case done == all:
-		p.count = nil
-		return
-	case p.count == nil:
+		all = 0
+	case p.all == 0:
 		p.counted = time.Now()
-		p.count = p.newBar(all, progressbar.OptionShowCount())
 		p.start()
 	}
-	p.take()
-	_ = p.count.Set(done)
+	p.done, p.all = done, all
+}
+
+// describeCount returns how much of the count is done, and how long the rest takes if it goes on as before.
+func (p *progressLine) describeCount() string {
+	text := fmt.Sprintf("%d/%d machines  %d%%", p.done, p.all, 100*p.done/p.all)
+	if p.done > 0 {
+		left := time.Since(p.counted) / time.Duration(p.done) * time.Duration(p.all-p.done)
+		text += fmt.Sprintf("  about %s left", left.Round(time.Second))
+	}
+
+	return text
 }
 
 // start draws the line from time to time. The caller has locked it.
@@ -150,13 +155,17 @@ func (p *progressLine) draw() {
 	at := slices.IndexFunc(p.waits, isLong)
 	switch {
 	case p.isInRow:
-	case p.count != nil && time.Since(p.counted) > showAfter:
-		p.isDrawn = true
-		_ = p.count.RenderBlank()
+	case p.all > 0 && time.Since(p.counted) > showAfter:
+		p.show(p.describeCount())
 	case at >= 0:
-		p.isDrawn = true
-		p.spinner.Describe(printer.Cut(p.redact(p.describe(at)), p.columns-4))
+		p.show(p.redact(p.describe(at)))
 	}
+}
+
+// show draws the line with a text, cut to the terminal.
+func (p *progressLine) show(text string) {
+	p.isDrawn = true
+	p.spinner.Describe(printer.Cut(text, p.columns-4))
 }
 
 // describe returns a wait as text, with its reason and the number of others.

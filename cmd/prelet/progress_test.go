@@ -74,10 +74,15 @@ func TestProgressLine(t *testing.T) {
 	if got := look(); got != "" {
 		t.Errorf("at the begin: got %q, want nothing", got)
 	}
-	p.counted = time.Now().Add(-showAfter)
-	if got := look(); !strings.Contains(got, "(3/10)") {
-		t.Errorf("after a second: got %q, want 3/10", got)
+	p.counted = time.Now().Add(-3 * showAfter)
+	if got := look(); !strings.Contains(got, "3/10 machines  30%  about 7s left") {
+		t.Errorf("after a time: got %q, want 3/10, the part and what is left", got)
 	}
+	p.columns = 24
+	if got := look(); !strings.Contains(got, "3/10 machines") || strings.Contains(got, "left") {
+		t.Errorf("in 24 columns: got %q, want it cut", got)
+	}
+	p.columns = 80
 	_, _ = io.WriteString(screen, "pass ")
 	if got := terminal.String(); got != "\r\x1b[2Kpass " {
 		t.Errorf("output: got %q, want the line taken away before it", got)

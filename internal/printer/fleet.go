@@ -12,6 +12,7 @@ import (
 
 	"github.com/prelet/prelet/internal/insight/compare"
 	"github.com/prelet/prelet/internal/insight/fleet"
+	"github.com/prelet/prelet/internal/kubelet"
 )
 
 // FleetDetail is how much of a fleet's report is printed.
@@ -98,12 +99,26 @@ func listDeclared(r *fleet.FleetEffect) (rows [][]string) {
 // countedChanges returns the changes that a heading counts or names: without the kubelet's files whose difference is
 // other changes, unless nothing else changes.
 func countedChanges(changes []compare.Change) []compare.Change {
+	changes = slices.Clone(changes)
+	for i, c := range changes {
+		changes[i] = nameTaint(c)
+	}
 	isListed := func(c compare.Change) bool { return c.Listed }
 	if counted := slices.DeleteFunc(slices.Clone(changes), isListed); len(counted) > 0 {
 		return counted
 	}
 
 	return changes
+}
+
+// nameTaint writes a taint that comes or goes as a plan does: KEY=VALUE:EFFECT.
+func nameTaint(c compare.Change) compare.Change {
+	if key, effect, _ := strings.Cut(c.Name, ":"); c.Kind == "taint" && c.Action != "update" && c.Hidden == "" {
+		c.Name = kubelet.Taint{Key: key, Value: strings.Trim(c.From+c.To, `"`), Effect: effect}.String()
+		c.From, c.To = "", ""
+	}
+
+	return c
 }
 
 // listErrors returns the codes of a group's errors.
@@ -171,11 +186,15 @@ var signs = map[string]string{
 	"none":    " ",
 	"release": "=",
 	"restore": "<",
+	"unknown": "?",
 	"update":  "~",
 }
 
 func ofCount(n, all int) string {
-	if n == all {
+	switch {
+	case n == all && all == 1:
+		return "it"
+	case n == all:
 		return "all " + fmt.Sprint(all)
 	}
 

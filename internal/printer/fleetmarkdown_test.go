@@ -24,7 +24,7 @@ func TestFleetMarkdownEscapes(t *testing.T) {
 	}
 
 	for _, want := range []string{
-		`<summary>1 node: config cluster_DNS is new: ["&lt;b&gt;"]</summary>`,
+		`<summary>1 machine: config cluster_DNS is new: ["&lt;b&gt;"]</summary>`,
 		`| 1 | config cluster\_DNS is new: \["&lt;b&gt;"\] |`,
 		"see @<!-- -->all",
 	} {

@@ -131,6 +131,10 @@ func (o ValidateOptions) checkOnSamples(
 	host *detector.Host,
 ) (hcl.Diagnostics, []node.File) {
 	check := boot.CheckOptions{Kubelet: o.KubeletVersion, Locks: host}
+	kubelets := o.Repository.Kubelets
+	if check.Kubelet == "" && len(kubelets) > 0 {
+		check.Kubelet, kubelets = kubelets[0], kubelets[1:]
+	}
 	if o.Objects != "" {
 		check.Objects = probe.Objects(o.Objects)
 	}
@@ -142,7 +146,7 @@ func (o ValidateOptions) checkOnSamples(
 	}
 	machines := boot.SampleMachines()
 	diags, files := boot.CheckAndRender(s, machines, check)
-	for _, version := range o.Repository.Kubelets {
+	for _, version := range kubelets {
 		if check.Kubelet = version; o.KubeletVersion == "" {
 			found, _ := boot.CheckAndRender(s, machines, check)
 			diags = addNew(diags, found, " (With kubelet "+version+".)")

@@ -237,6 +237,9 @@ func checkStart(u Unit, gate string) error {
 	case u.Load == "not-found":
 		f.Summary = "cannot find " + u.Name
 		f.Next = "install its package, or name the kubelet's unit in the site: stage \"restart\" { unit = … }"
+		if strings.HasPrefix(u.Name, "prelet") {
+			f.Next = "install prelet's package"
+		}
 	case u.Load != "loaded":
 		f.Summary = fmt.Sprintf("systemd could not load %s (%s)", u.Name, u.Load)
 		f.Next = "systemctl status " + u.Name

@@ -130,6 +130,8 @@ func listFileChanges(p *boot.Plan, c boot.FileChange) []compare.Change {
 	file.Action = c.Action
 	file.Listed = len(inner) > 0
 	switch {
+	case old == nil && c.File.Purpose == "ca": // as in the plan of one node
+		file.Content, file.Diff = file.Diff, ""
 	case old == nil && c.File.Purpose == "kubelet-config":
 		inner = slices.DeleteFunc(inner, func(field compare.Change) bool {
 			return field.Kind == "config" && !isOfSite(p, field.Name)

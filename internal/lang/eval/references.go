@@ -543,6 +543,10 @@ func checkSteps(steps hcl.Traversal, t cty.Type, before hcl.Traversal) *hcl.Diag
 				next = fmt.Sprintf("The site declares no detector of this name: add detector %q {}.", name)
 			}
 
+			if owner == "node" && name == "ip" { // the argument of the block
+				next = `For ip of the node block, write node.flags["node-ip"].`
+			}
+
 			return refuse(at, fmt.Sprintf("%s has no %q", owner, name), "%s", next)
 		case t.IsListType(), t.IsSetType(), t.IsTupleType():
 			return refuse(

@@ -16,7 +16,7 @@ import (
 func CredentialFault(name string, err error) *fault.Fault {
 	prefix := fmt.Sprintf("credential %q: ", name)
 	why := strings.TrimSuffix(nodefile.Reason(err), ": file does not exist")
-	f := &fault.Fault{Why: prefix + strings.TrimPrefix(why, prefix)}
+	f := &fault.Fault{Why: prefix + strings.ReplaceAll(why, prefix, "")}
 
 	switch {
 	case errors.Is(err, ErrNoCredentials): // it contains the next step

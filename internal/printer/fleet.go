@@ -111,6 +111,21 @@ func countedChanges(changes []compare.Change) []compare.Change {
 	return changes
 }
 
+// maxApart is how many changes a heading names by which its group differs from others.
+const maxApart = 2
+
+// listApart returns the changes that a heading names because groups differ by them; none where it names all changes.
+func listApart(g fleet.Group) (out []compare.Change) {
+	if len(countedChanges(g.Changes)) <= maxApart {
+		return nil
+	}
+	for _, c := range g.Apart[:min(maxApart, len(g.Apart))] {
+		out = append(out, nameTaint(c))
+	}
+
+	return out
+}
+
 // nameTaint writes a taint that comes or goes as a plan does: KEY=VALUE:EFFECT.
 func nameTaint(c compare.Change) compare.Change {
 	if key, effect, _ := strings.Cut(c.Name, ":"); c.Kind == "taint" && c.Action != "update" && c.Hidden == "" {

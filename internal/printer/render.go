@@ -59,6 +59,7 @@ func (s Style) Render(
 // parts are the templates of views/parts.tmpl.
 var parts = sync.OnceValue(func() *template.Template {
 	funcs := template.FuncMap{
+		"apart":        listApart,
 		"changes":      wouldChange,
 		"count":        Count,
 		"counted":      countedChanges,

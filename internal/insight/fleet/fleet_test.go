@@ -142,6 +142,35 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
+// The changes by which groups differ are known of each: a value that differs, and what only one has; not what all have.
+func TestApart(t *testing.T) {
+	change := func(name, to string) compare.Change {
+		return compare.Change{Kind: "config", Name: name, Action: "create", To: to}
+	}
+	r := NewReport("1")
+	for i, changes := range [][]compare.Change{
+		{change("maxPods", "110"), change("memory", "1Gi")},
+		{change("maxPods", "110"), change("memory", "2Gi"), change("swap", "no")},
+	} {
+		r.Add(Effect{
+			Machine: Machine{Source: fmt.Sprint(i)},
+			Group:   Group{State: Changed, Changes: changes},
+		})
+	}
+	r.Add(Effect{Machine: Machine{Source: "2"}, Group: Group{State: Unchanged}})
+	r.Finish()
+
+	var got []string
+	for _, g := range r.Groups {
+		for _, c := range g.Apart {
+			got = append(got, g.Machines[0].Source+" "+c.Name+"="+c.To)
+		}
+	}
+	if want := []string{"0 memory=1Gi", "1 memory=2Gi", "1 swap=no"}; !reflect.DeepEqual(got, want) {
+		t.Errorf("apart: got %q, want %q", got, want)
+	}
+}
+
 // A value counts as a whole word only.
 func TestReplaceOwnValues(t *testing.T) {
 	own := names{

@@ -69,6 +69,8 @@ type Group struct {
 	Changes  []compare.Change `json:"changes"`
 	Messages []Message        `json:"diagnostics"` // of its first machine
 	Machines []Machine        `json:"machines,omitempty"`
+
+	Apart []compare.Change `json:"-"` // labels, taints, flags and fields that not every group with changes has
 }
 
 // Machine is a member of a group.
@@ -223,6 +225,26 @@ func (r *FleetEffect) Finish() {
 			cmp.Compare(a.Machines[0].Source, b.Machines[0].Source),
 		)
 	})
+	r.setApart()
+}
+
+// setApart sets the changes by which groups differ.
+func (r *FleetEffect) setApart() {
+	changed := 0
+	having := map[compare.Change]int{}
+	for _, g := range r.Groups {
+		changed += count(g.State == Changed)
+		for _, c := range g.Changes {
+			having[c]++
+		}
+	}
+
+	for i := range r.Groups {
+		g := &r.Groups[i]
+		g.Apart = slices.DeleteFunc(slices.Clone(g.Changes), func(c compare.Change) bool {
+			return c.Kind == "file" || having[c] == changed
+		})
+	}
 }
 
 // Code returns the code of a command over this fleet: the one with the lowest exit status among the failures.

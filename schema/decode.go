@@ -255,6 +255,8 @@ func (s Spec) describeWrongType(want cty.Type, v cty.Value) string {
 		hint = ` Write names and values in braces, as in { "a" = "b" }.`
 	case want == cty.String && (s.Type.IsMapType() || t.IsTupleType() || t.IsListType() || t.IsSetType()):
 		hint = " Write one text, in quotes."
+	case want == cty.String && t.IsObjectType() && t.HasAttribute("resource_version"):
+		hint = " A ConfigMap has texts: write its data[\"KEY\"], of kubelet-config data[\"kubelet\"]."
 	case want == cty.String && (t.IsObjectType() || t.IsMapType()):
 		hint = " Encode it: jsonencode(…) or yamlencode(…)."
 	}

@@ -58,6 +58,9 @@ func describeFlagError(c *cobra.Command, err error) error {
 			known = append(known, f.Name)
 		})
 		near := nearest.Word(wrong, known)
+		if wrong == "out" { // no other flag is meant, such as --root
+			near = ""
+		}
 		switch hint := otherFlags()[wrong]; {
 		case strings.HasPrefix(hint, "-o ") && c.Flags().Lookup("output") != nil:
 			text += "; did you mean " + hint + "?"
@@ -67,8 +70,10 @@ func describeFlagError(c *cobra.Command, err error) error {
 			text += "; " + hint
 		}
 	}
-	if strings.HasSuffix(text, "in -c") && c.Flags().Lookup("config") != nil {
-		text += "; did you mean --config?"
+	for _, other := range [][2]string{{"in -c", "config"}, {"in -f", "config"}, {"in -var", "var"}} {
+		if strings.HasSuffix(text, other[0]) && c.Flags().Lookup(other[1]) != nil {
+			text += "; did you mean --" + other[1] + "?"
+		}
 	}
 	if strings.HasPrefix(text, "unknown shorthand flag: ") && strings.HasSuffix(c.Use, " EXPR") {
 		text += "\nprelet: an expression that begins with - follows after --: " + c.CommandPath() + " -- '-1'"
@@ -151,6 +156,8 @@ func otherFlags() map[string]string {
 		"auto-approve": "a run asks no questions",
 		"verbose":      "-o json has everything, `prelet explain` where it comes from",
 		"debug":        "-o json has everything, `prelet analyze` how long it took",
+		"out":          "write the file as an argument; `--help` shows its place",
+		"release":      "`prelet rollback --release` unpins a generation",
 		"site":         "did you mean --config?",
 		"file":         "did you mean --config?",
 		"target":       "a plan is always whole: `when` of a stage decides where it applies",

@@ -134,7 +134,11 @@ func (w *Where) Check() error {
 	}
 	for _, path := range w.Config { // links in it are checked when they are read
 		if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
-			return fault.Usage.Errorf("%s: no such file or folder", path)
+			next := ""
+			if strings.Contains(path, ",") {
+				next = "; give the flag for each: --config A --config B"
+			}
+			return fault.Usage.Errorf("%s: no such file or folder%s", path, next)
 		}
 	}
 	err := cmp.Or(

@@ -99,6 +99,10 @@ func checkText(name string, src []byte) hcl.Diagnostics {
 			"Save it as UTF-8 without one, or: sed -i '1s/^\\xef\\xbb\\xbf//' FILE")
 	}
 
+	if bytes.HasPrefix(src, []byte("\xff\xfe")) || bytes.HasPrefix(src, []byte("\xfe\xff")) {
+		return refuse(0, "This is UTF-16", "Save the file as UTF-8, or: iconv -f UTF-16 -t UTF-8 FILE")
+	}
+
 	for i := 0; i < len(src); {
 		r, n := utf8.DecodeRune(src[i:])
 		switch {

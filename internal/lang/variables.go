@@ -230,7 +230,8 @@ func (l *loader) checkVarsLine(a *hclsyntax.Attribute) bool {
 			fault.Reference,
 			a.Expr.Range(),
 			"A value in a vars file must be a literal",
-			"No references, no functions, no templates: write computed values in locals { … } of a *.hcl file.",
+			"No references, no functions, no templates: a text is in quotes. Write computed values in locals { … } of "+
+				"a *.hcl file.",
 		)
 	default:
 		l.checkConvertible(a.Expr, v, "value")

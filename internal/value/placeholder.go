@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -50,6 +51,9 @@ func CredentialHint(name string) string {
 func CheckCredentialName(name string) error {
 	if len(name) <= maxName && credentialName().MatchString(name) {
 		return nil
+	}
+	if base := path.Base(name); path.IsAbs(name) && CheckCredentialName(base) == nil {
+		return fmt.Errorf("a credential is named without its folder: write credential(%q)", base)
 	}
 	if runes := []rune(name); len(runes) > 20 {
 		name = string(runes[:8]) + "…"

@@ -181,8 +181,12 @@ func checkKey(key string, at hcl.Range, in stages.Inputs) *hcl.Diagnostic {
 
 func checkValue(key, val string, at hcl.Range) *hcl.Diagnostic {
 	if err := kubelet.CheckLabelValue(key, val); err != nil {
+		next := "slug() turns any text into a valid value"
+		if strings.HasSuffix(val, "\n") {
+			next = "It ends with a newline, which trimspace() removes"
+		}
 		return origin.Error(fault.LabelInvalid, at, fmt.Sprintf("Label %s is not valid", key), "%s",
-			stages.Sentence(err.Error(), "slug() turns any text into a valid value"))
+			stages.Sentence(err.Error(), next))
 	}
 
 	return nil

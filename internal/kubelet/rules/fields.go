@@ -133,7 +133,7 @@ func (w walker) checkValue(path []string, field string, t known.Type, raw any) {
 		isValid = isNumberOf(t, string(v))
 	}
 	if !isValid {
-		w.report(wrongType, path, "", "it must be %s, not %s", describeType(t), describeKind(raw))
+		w.report(wrongType, path, suggestForm(t, raw), "it must be %s, not %s", describeType(t), describeKind(raw))
 		return
 	}
 	for _, name := range namesIn(raw) {
@@ -221,6 +221,23 @@ func describeType(t known.Type) string {
 	}
 
 	return "an object"
+}
+
+// suggestForm returns how a text is written for a type; "" if that is not known.
+func suggestForm(t known.Type, raw any) string {
+	text, ok := raw.(string)
+	digits := strings.TrimSuffix(text, "%")
+	switch isNumber := digits != "" && strings.Trim(digits, "0123456789") == ""; {
+	case !ok:
+	case t == known.StringList:
+		return fmt.Sprintf("write it in brackets: [%q]", text)
+	case isNumber && (t == known.Int32 || t == known.Int64 || t == known.Uint32):
+		return "write " + digits
+	case t == known.Object || t == known.Strings || t == known.Bools:
+		return "write names and values: { NAME = VALUE }"
+	}
+
+	return ""
 }
 
 // memberType returns the type of the members of an object with free keys, or of the elements of a list.

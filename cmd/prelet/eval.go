@@ -17,7 +17,7 @@ func (a *cli) eval() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "eval EXPR",
 		GroupID: "node",
-		Args:    requireArgs(1, "one EXPR: quote it, so that the shell passes it as one argument, and name the site by --config"),
+		Args:    requireArgs(1, "one EXPR: quote it, so that it is one argument, and name the site by --config"),
 		Short:   "Evaluate an expression over a site and a node",
 		Long: `Evaluates an expression as if it were in the site, after a plan of this node or of a recorded one,
 and shows its value, its type and where its parts come from.

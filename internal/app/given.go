@@ -230,8 +230,8 @@ func CheckFolder(flag, path string) error {
 		case filekind.Recording:
 			return fault.Usage.Errorf("--hardware %[1]s: this is %[2]s: use --from %[1]s", path, kind)
 		default:
-			return fault.Usage.Errorf("--hardware %s: it is %s, and not a recorded machine: a folder with proc and sys, "+
-				"or the output of prelet detect -o json", path, kind)
+			return fault.Usage.Errorf("--hardware %s: it is %s, and not a recorded machine: a folder with proc and "+
+				"sys, or the output of prelet detect -o json", path, kind)
 		}
 	}
 

@@ -245,8 +245,8 @@ func describeSyntax(src []byte, diags hcl.Diagnostics) hcl.Diagnostics {
 	return origin.WithCode(diags, fault.Syntax)
 }
 
-// dropFollowing removes what follows from a character that is not valid: further ones of its line, and the errors of the
-// parser there.
+// dropFollowing removes what follows from a character that is not valid: further ones of its line, and the errors of
+// the parser there.
 func dropFollowing(diags hcl.Diagnostics) (kept hcl.Diagnostics) {
 	const invalid = "Invalid character"
 	first := map[int]*hcl.Diagnostic{}

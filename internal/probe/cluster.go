@@ -252,7 +252,9 @@ func checkAnchor(path, text, want string) *fault.Fault {
 		next = fmt.Sprintf("Write ca_file = %q", path)
 	}
 
-	return &fault.Fault{Code: fault.WrongType, Why: fmt.Sprintf("%s is %s, and %s is needed", path, kind, want), Next: next}
+	why := fmt.Sprintf("%s is %s, and %s is needed", path, kind, want)
+
+	return &fault.Fault{Code: fault.WrongType, Why: why, Next: next}
 }
 
 // answerObject returns a ConfigMap, from the folder that replaces a cluster or from the cluster.

@@ -254,7 +254,8 @@ func (s Stage) gatherFile(
 			fault.FileLate,
 			source.Range,
 			"Timed out waiting for file "+source.V,
-			"It did not appear in %s, or before the timeout of the stage. Look at the service that writes it, or raise both.",
+			"It did not appear in %s, or before the timeout of the stage. Look at the service that writes it, or "+
+				"raise both.",
 			wait.V,
 		)
 	case ans.Code() == fault.Absent:

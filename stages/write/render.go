@@ -267,11 +267,12 @@ func (r *renderer) warnJoin(n node.Node) {
 		warn("bootstrap-kubeconfig", bootPath.Of(b).V, "Only the latter is written: write path = %q in "+
 			"bootstrap_kubeconfig, or remove the flag.")
 	}
-	warn("kubeconfig", chooseLayout(r.in).Kubeconfig, "A node with %s counts as one that has not joined: remove the flag.")
+	warn("kubeconfig", chooseLayout(r.in).Kubeconfig,
+		"A node with %s counts as one that has not joined: remove the flag.")
 }
 
-// warnNotPassed warns of a flags file, or of a variable in it, that the kubelet's unit is known not to use. A drop-in of
-// the site may change the unit.
+// warnNotPassed warns of a flags file, or of a variable in it, that the kubelet's unit is known not to use. A drop-in
+// of the site may change the unit.
 func (r *renderer) warnNotPassed(b schema.Body, n node.Node) {
 	changesUnit := slices.ContainsFunc(n.Files, func(f node.File) bool { return listUnitNames(f.Path) != nil })
 	for _, f := range r.cfg.Blocks["file"] {

@@ -80,7 +80,8 @@ func FindSystemPath(file string) *SystemPath {
 }
 
 // FindSuffix returns the ending that systemd needs of the names of files in a folder, where this file has another one;
-// "" if it has it, is a README, or the folder is another one. Source: the pages above, systemd.unit(5), systemd-system.conf(5).
+// "" if it has it, is a README, or the folder is another one. Source: the pages above, systemd.unit(5),
+// systemd-system.conf(5).
 func FindSuffix(file string) string {
 	folder := path.Dir(file)
 	suffix := ""

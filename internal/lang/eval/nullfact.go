@@ -82,7 +82,8 @@ func (s Scope) nullFact(d *hcl.Diagnostic) *hcl.Diagnostic {
 		next = fmt.Sprintf("Handle that case, for example: %s == null ? null : …", s.e.Text(failed.SrcRange))
 	}
 	c := *d
-	c.Detail = d.Detail + " This expression uses a fact that could not be detected on this machine, so it is null. " + next
+	c.Detail = d.Detail + " This expression uses a fact that could not be detected on this machine, so it is null. " +
+		next
 	if s.soft {
 		c.Detail += " What depends on it is left out, and the boot is degraded."
 	}

@@ -396,8 +396,8 @@ func (e *Eval) unknownRoot(reference hcl.Traversal) *hcl.Diagnostic {
 	at := reference.SourceRange()
 	summary := fmt.Sprintf("Unknown name %q", root)
 	if root == "path" && e.isInterpolated(at) {
-		return refuse(at, summary, "A site has no path.module: templatefile(NAME, VARS) and sitedata(NAME) find the files "+
-			"of the site by their names. To write ${ itself: $${path}.")
+		return refuse(at, summary, "A site has no path.module: templatefile(NAME, VARS) and sitedata(NAME) find "+
+			"the files of the site by their names. To write ${ itself: $${path}.")
 	}
 	if e.isInterpolated(at) {
 		return refuse(

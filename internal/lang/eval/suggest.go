@@ -44,9 +44,9 @@ func suggestAttribute(d *hcl.Diagnostic) string {
 			continue
 		}
 		name, _, isName := findSecondName(hcl.Traversal{hcl.TraverseRoot{}, step})
-		v, _ = v.Unmark()
+		v, secrets := value.Plain(v)
 		switch {
-		case !isName || !v.IsKnown() || v.IsNull():
+		case !isName || len(secrets) > 0 || !v.IsKnown() || v.IsNull():
 		case v.Type().IsObjectType():
 			return schema.Suggest(name, sortedKeys(v.Type().AttributeTypes()))
 		case v.Type().IsMapType() && v.LengthInt() > 0:

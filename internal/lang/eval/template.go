@@ -64,8 +64,8 @@ func (e *Eval) renderTemplate(name string, vars cty.Value) (cty.Value, error) {
 		if _, ok := scope[used.RootName()]; !ok {
 			at := origin.Place(used.SourceRange())
 			given := strings.Join(sortedKeys(scope), ", ")
-			return cty.NilVal, fmt.Errorf("%s uses %q, which is not among vars (%s): add it there, or correct one of them",
-				at, used.RootName(), given)
+			const format = "%s uses %q, which is not among vars (%s): add it there, or correct one of them"
+			return cty.NilVal, fmt.Errorf(format, at, used.RootName(), given)
 		}
 	}
 

@@ -157,6 +157,10 @@ e2e-nfd: ## give a feature file to the real worker of Node Feature Discovery, as
 		-o "$(CURDIR)/bin/nfd-worker" tool
 	PRELET_NFD_WORKER="$(CURDIR)/bin/nfd-worker" $(GO) test -count=1 -v -run '^TestFeatures$$' ./internal/value
 
+.PHONY: e2e-arm64
+e2e-arm64: ## compare the plans of all recorded machines on amd64 and arm64 (natively, or qemu-user-static by binfmt_misc)
+	PRELET_ARM64=1 $(GO) test -vet=off -count=1 -v ./test/arm64
+
 .PHONY: e2e-monitoring
 e2e-monitoring: ## scrape metrics with a real Prometheus, check its alerts and the dashboard (Debian packages)
 	PRELET_MONITORING=1 $(GO) test -count=1 ./test/monitoring

@@ -24,6 +24,7 @@ run() { # run PART
 	packages) make e2e-packages SUITES="bullseye bookworm trixie sid" ;;
 	recipes) make e2e-recipes ;;
 	nfd) make e2e-nfd ;;
+	arm64) make e2e-arm64 ;;
 	newcomer) make check-newcomer ROWS="spaces umask" WHOLE=1 ;;
 	hostile) make e2e-hostile ;;
 	agreement) make kubelet-agreement N=40 ;;
@@ -52,7 +53,7 @@ run() { # run PART
 	esac
 }
 
-all=(boot boot-trixie boot-bullseye boot-sid kube runtime image kube-old packages recipes nfd newcomer hostile agreement upgrades storm bench peers tables race nodes activation generation samples fuzz sweep)
+all=(boot boot-trixie boot-bullseye boot-sid kube runtime image kube-old packages recipes nfd arm64 newcomer hostile agreement upgrades storm bench peers tables race nodes activation generation samples fuzz sweep)
 [ $# -gt 0 ] || set -- "${all[@]}"
 
 table=""

@@ -320,7 +320,7 @@ func ReadRecording(path string) (*world.Recording, error) {
 	case os.IsNotExist(err):
 		return nil, fault.RecordingInvalid.Errorf("--from %s: no such recording", path)
 	case err != nil:
-		if kind := filekind.OfFile(path); kind != "" && kind != filekind.Recording {
+		if kind := filekind.OfFile(path); kind != "" && kind != filekind.Recording && kind != filekind.Compressed {
 			err = fmt.Errorf("it is %s, and not a recording, which `prelet record` makes", kind)
 		}
 		return nil, fault.RecordingInvalid.Errorf("--from %s: %s", path, err)

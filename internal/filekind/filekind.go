@@ -12,6 +12,7 @@ import (
 // The kinds that messages have a next step for.
 const (
 	Certificate = "a certificate"
+	Compressed  = "a compressed file" // a bundle, too
 	Kubeconfig  = "a kubeconfig"
 	Recording   = "a recording of prelet"
 )
@@ -28,7 +29,7 @@ func Of(text []byte) string {
 	case len(text) == 0:
 		return "empty"
 	case begins("\x1f\x8b"), begins("\x28\xb5\x2f\xfd"), begins("\xfd7zXZ"), begins("BZh"):
-		return "a compressed file"
+		return Compressed
 	case begins("PK\x03\x04"), len(text) > 262 && string(text[257:262]) == "ustar":
 		return "an archive"
 	case has("PRIVATE KEY-----"):

@@ -53,10 +53,11 @@ type Where struct {
 // has one, else of the repository that the current folder is in. --root names a node, for which it does not count.
 func (w *Where) UseRepository(e *Env, files lang.Files) error {
 	folder := "."
-	if len(w.Config) == 1 {
+	isNamed := false
+	if len(w.Config) == 1 && w.Root == "" {
 		if _, err := files.Lstat(filepath.Join(w.Config[0], repository.Name)); err == nil {
 			folder = w.Config[0]
-			w.Config = nil
+			isNamed = true
 		}
 	}
 	found, diags := repository.Find(files, folder)
@@ -83,7 +84,7 @@ func (w *Where) UseRepository(e *Env, files lang.Files) error {
 
 	e.Say("using " + found.Path)
 	w.Repository = found
-	if len(w.Config) == 0 {
+	if len(w.Config) == 0 || isNamed && len(found.Layers) > 0 {
 		w.Config = found.Layers
 	}
 

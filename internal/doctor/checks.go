@@ -130,11 +130,11 @@ func (in *Input) checkRuntime(r *check.Recorder) {
 	switch p := in.Plan; {
 	case in.Image != nil:
 		runtime.Endpoint = in.Image.Runtime
-	case p == nil:
-		r.Unread("the container runtime was not looked for", "the site cannot be read", "")
-		return
-	case p.Kubelet.Runtime != nil:
+	case p != nil && p.Kubelet.Runtime != nil:
 		runtime = *p.Kubelet.Runtime
+	case p == nil || p.Diagnostics.HasErrors():
+		r.Unread("the container runtime was not looked for", "the site has no plan", "")
+		return
 	}
 
 	switch {

@@ -227,3 +227,15 @@ func TestOrder(t *testing.T) {
 		last, before = at, f.State
 	}
 }
+
+// TestRuntimeWithoutPlan: a plan with errors has not looked for the runtime, so it does not lack one.
+func TestRuntimeWithoutPlan(t *testing.T) {
+	in := well()
+	in.Plan.Kubelet.Runtime = nil
+	in.Plan.Diagnostics = hcl.Diagnostics{origin.Error(fault.Evaluation, hcl.Range{}, "x", "y")}
+	for _, f := range Examine(in) {
+		if f.Check == "runtime" && f.State != check.Unread {
+			t.Errorf("runtime: got %+v, want %s", f, check.Unread)
+		}
+	}
+}

@@ -90,7 +90,8 @@ func FindSuffix(file string) string {
 			suffix = p.suffix
 		}
 	}
-	if strings.Contains(folder, "/systemd/") && strings.HasSuffix(folder, ".d") {
+	isOther := path.Base(folder) == "ntp-units.d" // timedated reads *.list
+	if strings.Contains(folder, "/systemd/") && strings.HasSuffix(folder, ".d") && !isOther {
 		suffix = ".conf"
 	}
 	if strings.HasSuffix(file, suffix) || strings.HasPrefix(path.Base(file), "README") {

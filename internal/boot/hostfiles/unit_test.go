@@ -27,3 +27,17 @@ func TestIsReadByKubelet(t *testing.T) {
 		}
 	}
 }
+
+func TestFindSuffix(t *testing.T) {
+	for file, want := range map[string]string{
+		"/etc/sysctl.d/90-kubernetes":                    ".conf",
+		"/etc/sysctl.d/90-kubernetes.conf":               "",
+		"/etc/udev/rules.d/99-nvme.rule":                 ".rules",
+		"/etc/systemd/system/containerd.service.d/proxy": ".conf",
+		"/etc/systemd/ntp-units.d/10-chrony.list":        "",
+	} {
+		if got := FindSuffix(file); got != want {
+			t.Errorf("FindSuffix(%s): got %q, want %q", file, got, want)
+		}
+	}
+}

@@ -25,14 +25,15 @@ type operand struct {
 // comparer checks the comparisons of one expression.
 type comparer struct {
 	*Eval
-	names map[string]operand // of loops
-	diags hcl.Diagnostics
+	names  map[string]operand // of loops
+	locals map[string]operand // those that were followed
+	diags  hcl.Diagnostics
 }
 
 // checkComparisons warns of comparisons with a constant that have the same result on all machines: its type differs, or
 // it is a word that a fact never has.
 func (e *Eval) checkComparisons(x hclsyntax.Expression) hcl.Diagnostics {
-	c := comparer{Eval: e, names: map[string]operand{}}
+	c := comparer{Eval: e, names: map[string]operand{}, locals: map[string]operand{}}
 	_ = hclsyntax.VisitAll(x, func(n hclsyntax.Node) hcl.Diagnostics {
 		switch n := n.(type) {
 		case *hclsyntax.ForExpr:
@@ -123,13 +124,18 @@ func (c *comparer) typeOf(x hclsyntax.Expression) operand {
 // typeOfReference returns what a reference that was checked refers to.
 func (c *comparer) typeOfReference(reference hcl.Traversal) operand {
 	name, _, _ := findSecondName(reference)
+	unknown := operand{Type: cty.DynamicPseudoType}
 	o, isLoop := c.names[reference.RootName()]
 	switch root := reference.RootName(); {
 	case isLoop:
 		return o.follow(reference[1:]...)
 	case root == "local" && c.site.Locals[name] != nil:
-		inner := comparer{Eval: c.Eval}
-		return inner.typeOf(c.site.Locals[name].Expr).follow(reference[2:]...)
+		if _, isKnown := c.locals[name]; !isKnown {
+			c.locals[name] = unknown // inside of itself
+			inner := comparer{Eval: c.Eval, locals: c.locals}
+			c.locals[name] = inner.typeOf(c.site.Locals[name].Expr)
+		}
+		return c.locals[name].follow(reference[2:]...)
 	case root == "var" && c.site.Variables[name] != nil:
 		return operand{Type: c.site.Variables[name].Type}.follow(reference[2:]...)
 	case root == "stage" && len(reference) > 3 && c.stageOf(reference) != nil:
@@ -142,7 +148,7 @@ func (c *comparer) typeOfReference(reference hcl.Traversal) operand {
 		return operand{Type: c.nodeType()}.follow(reference[1:]...)
 	}
 
-	return operand{Type: cty.DynamicPseudoType}
+	return unknown
 }
 
 // follow returns what steps lead to. A splat is any element.

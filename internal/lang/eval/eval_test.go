@@ -301,3 +301,16 @@ stage "left" "default" {}
 		}
 	}
 }
+
+// TestComparisonOfLocals compares a local that is made of others, each of which has the one before it twice.
+func TestComparisonOfLocals(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("locals {\n  a0 = 1\n")
+	for i := range 60 {
+		fmt.Fprintf(&b, "  a%d = max(local.a%d, local.a%d)\n", i+1, i, i)
+	}
+	b.WriteString("}\nstage \"free\" \"f\" {\n  x = local.a60 == 3\n}\n")
+	if got := check(t, b.String()); got != "" {
+		t.Errorf("got %q, want none", got)
+	}
+}

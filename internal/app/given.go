@@ -49,7 +49,7 @@ type Where struct {
 	Files         lang.Files                    // where Config is read, without a signature; nil: on this machine
 }
 
-// UseRepository takes what no flag gives from the file of a repository: of the folder that is given as the site, if that
+// UseRepository takes what no flag gives from the file of a repository: of the folder that is given as the site, if it
 // has one, else of the repository that the current folder is in. --root names a node, for which it does not count.
 func (w *Where) UseRepository(e *Env, files lang.Files) error {
 	folder := "."

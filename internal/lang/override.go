@@ -50,8 +50,8 @@ func (l *loader) override() {
 		case len(o.Dropped) > 0:
 			l.Note(
 				fault.LayerReplaced, o.Over, "This override drops "+strings.Join(o.Dropped, ", "),
-				"It replaces all of %s at %s. Repeat what is to stay, and write null for what is to go; or let a layer "+
-					"give the value of a variable.",
+				"It replaces all of %s at %s. Repeat what is to stay, and write null for what is to go; or let a "+
+					"layer give the value of a variable.",
 				o.Address, origin.Place(o.Base),
 			)
 		}

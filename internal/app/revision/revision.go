@@ -161,7 +161,10 @@ func (g *Files) findShallow(ctx context.Context, dir string) error {
 		command = fmt.Sprintf("git fetch --depth=1 %[1]s %[2]s:refs/remotes/%[1]s/%[2]s", remote, branch)
 	}
 
-	return g.refuse("this clone does not have that revision. In CI fetch it first: `%s` (GitHub: fetch-depth: 0)", command)
+	return g.refuse(
+		"this clone does not have that revision. In CI fetch it first: `%s` (GitHub: fetch-depth: 0)",
+		command,
+	)
 }
 
 // readEntry reads one line of git ls-tree: MODE TYPE OBJECT SIZE, a tab, and the path. full returns the name of the

@@ -47,7 +47,7 @@ const (
 	always           fact = iota
 	isOpen                // the gate is open
 	isShutOnPurpose       // the gate is shut on purpose: no process of this boot has opened it or put anything in place
-	isWhole               // a kubelet may start on what is in place, made on this machine; location.blockReason is empty
+	isWhole               // a kubelet may start on what is in place, made here; location.blockReason is empty
 	isExhausted           // too many boots began to judge it and did not finish, and a rollback is possible
 	isNewBoot             // no process of this boot has counted itself as a try
 	mayWait               // this process may wait for a start of the unit: it is not prelet.service at boot
@@ -61,7 +61,7 @@ type step int
 
 const (
 	sweep         step = iota // remove what a commit that never happened has staged
-	preflight                 // check whether a commit could be activated, else nothing changes; note that the unit runs
+	preflight                 // check whether a commit could be activated; note that the unit runs
 	preflightBack             // the same before a rollback by hand
 	commit                    // write the journal: from here on only forward
 	shutGate                  // shut the gate and write the reason
@@ -105,8 +105,8 @@ var (
 )
 
 // table contains all rows of the activation. For each phase and trigger the first row whose fact holds is used; the
-// last row of a pair has no condition. Its steps run in order; each may run again after it was interrupted. Then it goes
-// on with the next trigger, in the phase that is found then: a killed process needs to remember nothing.
+// last row of a pair has no condition. Its steps run in order; each may run again after it was interrupted. The next
+// trigger follows in the phase that is found then: a killed process needs to remember nothing.
 //
 // # Rules
 //

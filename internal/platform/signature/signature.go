@@ -69,7 +69,7 @@ func parseKeys(text []byte) ([]ssh.PublicKey, error) {
 		key, _, options, _, err := ssh.ParseAuthorizedKey([]byte(line))
 		switch {
 		case filekind.Of([]byte(line)) == "a private key":
-			return nil, fmt.Errorf("line %d of the trusted keys begins a private key; write the line of its .pub file, "+
+			return nil, fmt.Errorf("line %d of the trusted keys begins a private key; write that of its .pub file, "+
 				"and make a new pair: the private key must not be on nodes", number+1)
 		case err != nil:
 			return nil, fmt.Errorf("line %d of the trusted keys: %w; write the line of a .pub file", number+1, err)

@@ -67,13 +67,18 @@ func StringList(texts []string) cty.Value {
 	return listOf(cty.String, out)
 }
 
-// HasNull reports whether a value, or a part of it, is null.
-func HasNull(v cty.Value) (has bool) {
+// NullsToUnknown returns v without marks and with unknown values in place of nulls, at any depth.
+func NullsToUnknown(v cty.Value) cty.Value {
 	plain, _ := v.UnmarkDeep()
-	_ = cty.Walk(plain, func(_ cty.Path, part cty.Value) (bool, error) {
-		has = has || part.IsNull()
-		return !has, nil
-	})
+	out, _ := cty.Transform(
+		plain,
+		func(_ cty.Path, v cty.Value) (cty.Value, error) { // the callback returns no error
+			if v.IsKnown() && v.IsNull() {
+				return unknownOf(v.Type()), nil
+			}
+			return v, nil
+		},
+	)
 
-	return has
+	return out
 }

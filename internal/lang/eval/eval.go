@@ -183,6 +183,21 @@ func (e *Eval) Fork() *Eval {
 	return &c
 }
 
+// withoutNullFacts returns e with unknown values in place of the null facts of detect-hw.
+func (e *Eval) withoutNullFacts() *Eval {
+	c := e.Fork()
+	c.trace, c.isRecord = nil, false // only the cause of an error is searched
+	c.locals = map[string]result{}
+	c.outputs = slices.Clone(e.outputs)
+	for n, i := range e.site.Stages {
+		if i.Type == "detect-hw" && c.outputs[n] != cty.NilVal {
+			c.outputs[n] = value.NullsToUnknown(c.outputs[n])
+		}
+	}
+
+	return c
+}
+
 // Output returns a stage's output, if the stage has one by now.
 func (e *Eval) Output(addr string) (cty.Value, bool) {
 	n, ok := e.index[addr]

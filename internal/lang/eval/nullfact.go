@@ -3,7 +3,6 @@ package eval
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -15,9 +14,13 @@ import (
 
 // classify sets the codes of errors, and marks those that a null fact caused.
 func (s Scope) classify(diags hcl.Diagnostics, xs ...hclsyntax.Expression) hcl.Diagnostics {
+	isOfExpression := func(d *hcl.Diagnostic) bool {
+		return d.Severity == hcl.DiagError && d.Expression != nil
+	}
+	isNullCaused := slices.ContainsFunc(diags, isOfExpression) && s.isNullCaused(xs)
 	out := slices.Clone(diags)
 	for i, d := range out {
-		if d.Severity == hcl.DiagError && d.Expression != nil && s.isNullCaused(d, xs) {
+		if isNullCaused && isOfExpression(d) {
 			out[i] = s.nullFact(d)
 		}
 	}
@@ -25,42 +28,36 @@ func (s Scope) classify(diags hcl.Diagnostics, xs ...hclsyntax.Expression) hcl.D
 	return addCodes(out)
 }
 
-// isNullCaused reports whether the part of xs that failed refers to a fact that was null, by the names that it had.
-func (s Scope) isNullCaused(d *hcl.Diagnostic, xs []hclsyntax.Expression) bool {
-	one, isExpanded := d.Expression.(*hclsyntax.LiteralValueExpr) // an argument of LIST...
-	if isExpanded && one.Val.IsNull() {
-		return s.e.Reach(xs...).Facts
+// isNullCaused reports whether expressions refer to facts and would have no error with unknown facts in place of null
+// ones. They are evaluated again for that: HCL's error does not say which value of a part that failed is its reason.
+func (s Scope) isNullCaused(xs []hclsyntax.Expression) bool {
+	each := s.each
+	isOfFacts := s.e.Reach(xs...).Facts
+	if s.usesEach(xs) && s.e.Reach(s.forEach).Facts {
+		isOfFacts = true
+		each = value.NullsToUnknown(each)
 	}
-	if strings.Contains(d.Detail, "required, but have ") || d.Summary == differentTypes { // whatever the values are
+	if !isOfFacts {
 		return false
 	}
-	_, isIndex := d.Expression.(*hclsyntax.IndexExpr) // an element that does not exist is not null
-	for _, reference := range d.Expression.Variables() {
-		for n := range reference {
-			v, failed := reference[:n+1].TraverseAbs(d.EvalContext)
-			isWhole := n+1 == len(reference) && !isIndex
-			isNull := v.IsNull() || isWhole && value.HasNull(v)
-			if !failed.HasErrors() && isNull && s.isOfFacts(reference, xs) {
-				return true
-			}
+
+	e := s.e.withoutNullFacts()
+	for _, x := range xs {
+		if _, diags := e.Value(x, each); diags.HasErrors() {
+			return false
 		}
 	}
 
-	return false
+	return true
 }
 
-// isOfFacts reports whether a reference in xs leads to facts. A name in a loop may be that of any part of xs.
-func (s Scope) isOfFacts(reference hcl.Traversal, xs []hclsyntax.Expression) bool {
-	switch reference.RootName() {
-	case "var", "node":
-		return false
-	case "local", "stage":
-		xs = []hclsyntax.Expression{&hclsyntax.ScopeTraversalExpr{Traversal: reference}}
-	case "each":
-		xs = []hclsyntax.Expression{s.forEach}
-	}
-
-	return s.e.Reach(xs...).Facts
+// usesEach reports whether one of the expressions uses an element of for_each.
+func (s Scope) usesEach(xs []hclsyntax.Expression) bool {
+	return s.forEach != nil && slices.ContainsFunc(xs, func(x hclsyntax.Expression) bool {
+		return slices.ContainsFunc(s.e.site.MentionsOf(x).References, func(reference hcl.Traversal) bool {
+			return reference.RootName() == "each"
+		})
+	})
 }
 
 // nullFactExtra marks an error that a null fact caused.
@@ -76,7 +73,7 @@ func (nullFactExtra) DiagnosticCode() fault.Code {
 func (s Scope) nullFact(d *hcl.Diagnostic) *hcl.Diagnostic {
 	next := "Handle that case, for example: X == null ? null : …"
 	switch failed := d.Expression.(type) {
-	case *hclsyntax.LiteralValueExpr: // see isNullCaused
+	case *hclsyntax.LiteralValueExpr: // an argument of LIST...
 		next = "Leave it out: [for x in LIST : x if x != null]."
 	case *hclsyntax.ScopeTraversalExpr:
 		next = fmt.Sprintf("Handle that case, for example: %s == null ? null : …", s.e.Text(failed.SrcRange))

@@ -195,20 +195,49 @@ func TestReplaceOwnValues(t *testing.T) {
 
 // TestNewMessages: a comparison has the messages about what the older plan has not, and all errors.
 func TestNewMessages(t *testing.T) {
-	about := func(severity hcl.DiagnosticSeverity, item string) *hcl.Diagnostic {
-		return &hcl.Diagnostic{Severity: severity, Summary: item, Extra: origin.Extra{Code: fault.KubeletFlag, Item: item}}
+	at := func(line int, severity hcl.DiagnosticSeverity, summary string, extra any) *hcl.Diagnostic {
+		return &hcl.Diagnostic{Severity: severity, Summary: summary, Extra: extra,
+			Subject: &hcl.Range{Filename: "a.hcl", Start: hcl.Pos{Line: line}}}
 	}
-	old := &boot.Plan{Diagnostics: hcl.Diagnostics{about(hcl.DiagWarning, "flag/a"), about(hcl.DiagError, "flag/b")}}
-	planned := &boot.Plan{Diagnostics: hcl.Diagnostics{about(hcl.DiagWarning, "flag/a"), about(hcl.DiagError, "flag/b"),
-		about(hcl.DiagWarning, "flag/c")}}
+	about := func(item string) origin.Extra { return origin.Extra{Code: fault.KubeletFlag, Item: item} }
+	note := origin.Extra{Code: fault.NullFact, Note: true}
+	old := &boot.Plan{Diagnostics: hcl.Diagnostics{
+		at(1, hcl.DiagWarning, "flag a is 1", about("flag/a")),
+		at(1, hcl.DiagError, "flag b", about("flag/b")),
+		at(1, hcl.DiagWarning, "No label a", note),
+		at(2, hcl.DiagWarning, "No taint", note),
+		at(3, hcl.DiagWarning, "Not read", note),
+		at(4, hcl.DiagWarning, "Failed", coded(fault.NullFact)),
+	}}
+	planned := &boot.Plan{Diagnostics: hcl.Diagnostics{
+		at(5, hcl.DiagWarning, "flag a is 2", about("flag/a")),
+		at(5, hcl.DiagError, "flag b", about("flag/b")),
+		at(5, hcl.DiagWarning, "flag c", about("flag/c")),
+		at(5, hcl.DiagWarning, "No label a", note),
+		at(5, hcl.DiagWarning, "No label b", note),
+		at(6, hcl.DiagWarning, "No taint", note),
+		at(7, hcl.DiagWarning, "No taint", note),
+		at(8, hcl.DiagWarning, "Not read", note),
+		at(8, hcl.DiagWarning, "Not read", note), // said twice
+		at(9, hcl.DiagWarning, "Failed", coded(fault.NullFact)),
+		at(9, hcl.DiagWarning, "Failed", coded(fault.Evaluation)),
+	}}
 	var got []string
 	for _, m := range NewEffect("", old, planned, &world.Recording{}).Messages {
-		got = append(got, m.Summary)
+		got = append(got, m.Code+" "+m.Summary)
 	}
-	if want := []string{"flag/b", "flag/c"}; !slices.Equal(got, want) {
+	want := []string{
+		"kubelet-flag flag b", "evaluation Failed", "kubelet-flag flag c", "null-fact No label b", "null-fact No taint",
+	}
+	if !slices.Equal(got, want) {
 		t.Errorf("got messages about %q, want %q", got, want)
 	}
 }
+
+// coded is an Extra of another package.
+type coded fault.Code
+
+func (c coded) DiagnosticCode() fault.Code { return fault.Code(c) }
 
 // The kubelet's files are compared as labels, taints, flags and fields, whatever their spelling.
 func TestCompareFiles(t *testing.T) {

@@ -32,9 +32,10 @@ func NewEffect(source string, old, planned *boot.Plan, r *world.Recording) Effec
 			}))
 			e.Changes = append(e.Changes, changes...)
 		}
-		before := listExtras(old)
+		before, after := countPlaces(old, newNames(old, r)), countPlaces(planned, own)
 		messages = slices.DeleteFunc(slices.Clone(messages), func(d *hcl.Diagnostic) bool {
-			return before[extra(d)] && d.Severity != hcl.DiagError
+			about := subjectOf(d, own)
+			return after[about] <= before[about] && d.Severity != hcl.DiagError
 		})
 		isDegraded = isDegraded && len(old.Degraded) == 0
 	}
@@ -78,11 +79,47 @@ func listCodes(diags hcl.Diagnostics) compare.Items {
 	return out
 }
 
-// listExtras returns what diagnostics of a plan are about, by which another plan has the same, whatever they say.
+// listExtras returns what diagnostics of a plan are about, by which the plan for another kubelet has the same, whatever
+// they say.
 func listExtras(p *boot.Plan) map[origin.Extra]bool {
 	out := map[origin.Extra]bool{}
 	for _, d := range p.Diagnostics {
 		out[extra(d)] = true
+	}
+
+	return out
+}
+
+// subject is what a message is about: an item or, where it names none, its summary.
+type subject struct {
+	origin.Extra
+	summary string
+}
+
+func subjectOf(d *hcl.Diagnostic, own names) subject {
+	if e := extra(d); e.Item != "" {
+		return subject{Extra: e}
+	}
+
+	return subject{extra(d), own.replace(d.Summary)}
+}
+
+// countPlaces returns at how many places a plan has messages about each subject: several may have one, as "No taint".
+func countPlaces(p *boot.Plan, own names) map[subject]int {
+	type message struct {
+		subject
+		at string
+	}
+	out, seen := map[subject]int{}, map[message]bool{}
+	for _, d := range p.Diagnostics {
+		m := message{subject: subjectOf(d, own)}
+		if d.Subject != nil {
+			m.at = d.Subject.String()
+		}
+		if !seen[m] {
+			seen[m] = true
+			out[m.subject]++
+		}
 	}
 
 	return out

@@ -214,6 +214,7 @@ func codeOfSite(diags hcl.Diagnostics) fault.Code {
 // extra returns the details of a diagnostic that do not depend on the kubelet's version.
 func extra(d *hcl.Diagnostic) origin.Extra {
 	e, _ := d.Extra.(origin.Extra)
+	e.Code = origin.CodeOf(d)
 	e.Note = false
 
 	return e

@@ -39,13 +39,14 @@ func ExitStatuses() []ExitStatus {
 		{
 			3,
 			"A check found a problem: `doctor`, `fmt --check`, `seal`, `test`. " +
-				"`analyze`: no finished run of this boot.",
+				"`analyze`: no finished run of this boot. `upgrade`: something changes, or a kubelet may exit.",
 			"the site's author",
 			AgainNever,
 		},
 		{
 			10,
-			"The site is not valid, or does not fit this node's files. `--strict`: warnings, of `plan` notes too.",
+			"The site is not valid, or does not fit this node's files. `--strict`: warnings, of `plan` notes too. " +
+				"`upgrade`: a kubelet would not start.",
 			"the site's author; then the node needs the new site",
 			AgainNo,
 		},

@@ -5,10 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -20,9 +17,14 @@ const (
 	asideAbout = "aside.json"
 )
 
+// asideParts are what is moved, in this order: without the journal, the generations of a mixture look whole.
+var asideParts = []string{gensName, journalName, heldName}
+
 // Aside is a state that cannot be trusted: a part of it is damaged or names a generation that is gone. It is set aside
 // whole, and the caller starts over: there is no generation, and the targets are as before prelet. One copy is kept,
-// for people. Nothing reads it but for the numbers in it, if the document about it is damaged too.
+// for people. If the document about it is damaged too, the numbers, and whether the targets were of two generations,
+// are read from the copy, and a mixture is assumed if they are not in it. That the copy was followed is then known from
+// the later generation alone, which is in the store, or in the next copy.
 type Aside struct {
 	Version int       `json:"version"`
 	Time    time.Time `json:"time"`
@@ -30,8 +32,8 @@ type Aside struct {
 	Last    int       `json:"last"`            // the highest number of a generation, which is not used again
 	IsMixed bool      `json:"mixed,omitempty"` // the targets were of two generations
 	Moving  bool      `json:"moving,omitempty"`
-	// IsFollowed is set once a generation was put in place: the targets are its own, and if that is lost later, this
-	// state is not the reason.
+	// IsFollowed is set once a generation was put in place: the targets are its own, and if that is lost later without
+	// a trace, this state is not the reason.
 	IsFollowed bool `json:"followed,omitempty"`
 
 	Path string `json:"-"` // of the copy; "": it is not yet moved, because the store is only read or cannot be written
@@ -67,18 +69,25 @@ func (s *Store) FindAside() *Aside {
 	}
 
 	a, err := readDocument(s, s.dir, asideAbout, decode[Aside])
-	if a == nil { // what is not known is assumed
-		a = &Aside{Why: fmt.Sprintf("the reason cannot be read: %v", err), IsMixed: true}
-		gens, _ := os.ReadDir(filepath.Join(at, gensName))
-		for _, gen := range gens {
-			name, _, _ := strings.Cut(gen.Name(), ".")
-			n, _ := strconv.Atoi(name)
-			a.Last = max(a.Last, n)
-		}
+	if a == nil {
+		a = s.readCopy()
+		a.Why = fmt.Sprintf("the reason cannot be read: %v", err)
 	}
 	a.Path = at
 
 	return a
+}
+
+// readCopy returns what is known from the copy without the document about it.
+func (s *Store) readCopy() *Aside {
+	c := &Store{o: s.o}
+	c.dir, _ = s.openAside() // else nothing is known
+	defer c.Close()
+
+	l, _ := c.listing()
+	newest, isMixed, ok := c.recallCommit(l)
+
+	return &Aside{Last: max(l.last, newest), IsMixed: isMixed || !ok || newest == 0}
 }
 
 // StartsOver returns the state that was set aside and that no generation has followed yet; nil if there is none.
@@ -124,7 +133,8 @@ func (s *Store) examine() {
 
 // distrust sets the state aside because of a damage.
 func (s *Store) distrust(damage error) {
-	a := &Aside{Version: formatVersion, Time: s.o.Now().UTC(), IsMixed: s.mayBeMixed()}
+	before := s.FindAside()
+	a := &Aside{Version: formatVersion, Time: s.o.Now().UTC(), IsMixed: s.mayBeMixed(before)}
 	if file := new(fs.PathError); errors.As(damage, &file) {
 		a.Why = fmt.Sprintf("%s: %v", file.Path, file.Err)
 	}
@@ -133,9 +143,8 @@ func (s *Store) distrust(damage error) {
 	for _, n := range append(l.done, l.staged...) { // nothing lists their temporaries any more
 		s.sweepTemps(n)
 	}
-	if before := s.FindAside(); before != nil {
+	if before != nil {
 		a.Last = max(a.Last, before.Last)
-		a.IsMixed = a.IsMixed || before.IsMixed && !before.IsFollowed
 	}
 	s.setAside(a)
 }
@@ -356,19 +365,15 @@ func (s *Store) dropTakenBack(m *manifest) error {
 }
 
 // mayBeMixed reports whether the targets may be of two generations: a commit may have been interrupted, and they are
-// not those of the newest generation.
-func (s *Store) mayBeMixed() bool {
-	j, err := s.Journal()
-	if j.IsUnfinished() {
-		return true
-	}
-	l, listErr := s.listing()
-	newest := 0
-	if n := len(l.done); listErr == nil && n > 0 {
-		newest = l.done[n-1]
-	}
-	if err == nil && (j != nil || !s.hasLostVerdict(newest)) {
-		return false
+// not those of the newest generation. If none was put in place since a state was set aside, they are as they were then.
+func (s *Store) mayBeMixed(before *Aside) bool {
+	l, _ := s.listing()
+	newest, isMixed, ok := s.recallCommit(l)
+	switch {
+	case ok && newest == 0:
+		return before != nil && before.IsMixed && !before.IsFollowed
+	case ok:
+		return isMixed
 	}
 
 	m, st, err := s.readGeneration(newest)
@@ -381,6 +386,21 @@ func (s *Store) mayBeMixed() bool {
 
 		return err == nil && e.Dropped && e.HasChange() && o.state.HasContentOf(e.Old) && !o.state.Equal(e.New)
 	})
+}
+
+// recallCommit returns the generation of the last commit, 0 if there was none, and whether the commit was interrupted,
+// as the journal records. Once each generation has its verdict, there is no journal. ok is false if that or the verdict
+// is damaged or lost.
+func (s *Store) recallCommit(l listing) (gen int, isInterrupted, ok bool) {
+	j, err := s.Journal()
+	if j != nil {
+		return j.Gen, j.IsUnfinished(), true
+	}
+	if all := slices.Concat(l.done, l.statuses); len(all) > 0 {
+		gen = slices.Max(all)
+	}
+
+	return gen, false, err == nil && !s.hasLostVerdict(gen)
 }
 
 // setAside moves the generations, the journal and the list of held plans into the folder of what was set aside, in
@@ -403,13 +423,16 @@ func (s *Store) setAside(a *Aside) {
 
 func (s *Store) moveAside(a *Aside) error {
 	if !a.Moving {
-		err := s.disk.removeAll(s.dir, asideName)
+		err := s.clearAside()
+		a.Moving = true
+		if err == nil {
+			err = s.disk.replace(&syncRound{}, s.dir, asideAbout, encode(a))
+		}
 		if err == nil {
 			err = s.disk.mkdir(s.dir, asideName)
 		}
-		if err == nil {
-			a.Moving = true
-			err = s.disk.replace(&syncRound{}, s.dir, asideAbout, encode(a))
+		if err == nil || errors.Is(err, unix.EEXIST) {
+			err = s.disk.sync(s.dir)
 		}
 		if err != nil {
 			a.Moving = false
@@ -417,13 +440,12 @@ func (s *Store) moveAside(a *Aside) error {
 		}
 	}
 
-	fd, err := unix.Openat(s.dir.fd, asideName, openFolder, 0)
+	to, err := s.openAside()
 	if err != nil {
-		return wrapIO("open", s.dir.name(asideName), err)
+		return err
 	}
-	to := &folder{fd: fd, path: s.dir.name(asideName)}
 	defer to.close()
-	for _, name := range []string{heldName, journalName, gensName} {
+	for _, name := range asideParts {
 		if isThere, err := exists(s.dir, name); err != nil || !isThere {
 			continue
 		}
@@ -450,6 +472,32 @@ func (s *Store) moveAside(a *Aside) error {
 	a.Moving = false
 
 	return s.disk.replace(&syncRound{}, s.dir, asideAbout, encode(a)) // and fsyncs the folder
+}
+
+// clearAside removes an earlier copy. Its folder stays, because without it nothing is set aside.
+func (s *Store) clearAside() error {
+	old, err := s.openAside()
+	if err != nil { // it is missing, or not a folder
+		return s.disk.removeAll(s.dir, asideName)
+	}
+	defer old.close()
+
+	for _, name := range asideParts {
+		if err := s.disk.removeAll(old, name); err != nil {
+			return err
+		}
+	}
+
+	return nil
+}
+
+func (s *Store) openAside() (*folder, error) {
+	fd, err := unix.Openat(s.dir.fd, asideName, openFolder, 0)
+	if err != nil {
+		return nil, wrapIO("open", s.dir.name(asideName), err)
+	}
+
+	return &folder{fd: fd, path: s.dir.name(asideName)}, nil
 }
 
 // spareSpace is the free space in bytes below which no copy is kept: the next generations may need its space.

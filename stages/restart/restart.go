@@ -479,8 +479,9 @@ func (r *renderer) checkTimes(settle, timeout schema.Value[string]) {
 func (r *renderer) checkPrecondition(b schema.Body) {
 	condition := conditionAttr.Of(b)
 	if condition.Set() && !condition.V {
-		r.Error(fault.Precondition, condition.Range, "A precondition does not hold",
-			"%s", stages.Sentence(messageAttr.Of(b).V))
+		message := strings.Join(strings.Fields(messageAttr.Of(b).V), " ") // a fleet's report shows the summary only
+		r.Error(fault.Precondition, condition.Range, "A precondition does not hold: "+strings.TrimSuffix(message, "."),
+			"Nothing is written, and a boot tries again later.")
 	}
 }
 

@@ -101,7 +101,7 @@ With --strict, a warning or a note of any plan ends it with 10, after everything
 			"prints JSON for `prelet fleet merge`")
 	c.Flags().BoolVar(&f.full, "full", false,
 		"print each file whole, and each plan of a folder, not only the groups")
-	c.Flags().BoolVar(&f.strict, "strict", false, "warnings and notes are errors: exit 10")
+	c.Flags().BoolVar(&f.strict, "strict", false, strictUsage)
 	c.Flags().BoolVar(&f.detailed, "detailed-exitcode", false,
 		"exit 2 when there is something to change, or the plan is not complete")
 	return c

@@ -55,7 +55,7 @@ only if the site sets or removes all of them; a note names the others.
 	w.addFromFlag(c)
 	w.addVarFlag(c)
 	w.addVarFileFlag(c)
-	c.Flags().BoolVar(&strict, "strict", false, "warnings are errors, and notes are not: exit 10")
+	c.Flags().BoolVar(&strict, "strict", false, strictUsage)
 	w.addKubeletVersionFlag(c)
 	addKubeletFlag(c, &w.Kubelets)
 	return c

@@ -2,6 +2,7 @@ package faults
 
 import (
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -55,7 +56,7 @@ func (b *box) held(t *testing.T, at call, edit func()) ended {
 			"-e",
 			"trace=" + at.name,
 			"-e",
-			fmt.Sprintf("inject=%s:delay_enter=1500000:when=%d", at.name, at.nth),
+			fmt.Sprintf("inject=%s:delay_enter=3000000:when=%d", at.name, at.nth),
 		},
 		b.runs("2")...)
 	go func() {
@@ -65,7 +66,7 @@ func (b *box) held(t *testing.T, at call, edit func()) ended {
 		}
 		done <- e
 	}()
-	time.Sleep(700 * time.Millisecond)
+	waitUntilHeld(t, trace)
 	edit()
 	select {
 	case e := <-done:
@@ -74,6 +75,22 @@ func (b *box) held(t *testing.T, at call, edit func()) ended {
 		t.Fatal("it does not end")
 		return ended{}
 	}
+}
+
+// waitUntilHeld waits until the last call of a trace has begun and has not ended for a while: that is the one that waits.
+func waitUntilHeld(t *testing.T, trace string) {
+	t.Helper()
+	const while = 300 * time.Millisecond
+	before := ""
+	for until := time.Now().Add(60 * time.Second); time.Now().Before(until); time.Sleep(while) {
+		text, _ := os.ReadFile(trace)
+		isOpen := len(text) > 0 && text[len(text)-1] != '\n'
+		if isOpen && string(text) == before {
+			return
+		}
+		before = string(text)
+	}
+	t.Fatal("no call is held")
 }
 
 // isCommit says whether a call makes a durable file the journal.

@@ -131,7 +131,7 @@ func TestMembersByIndex(t *testing.T) {
 		{`var["z|"]`, []string{"zone"}},
 		{`stage["detect-hw"]["|"]`, []string{"node"}},
 		{`stage["detect-hw"].|`, []string{"node"}},
-		{`stage["detect-hw"]["node"].cpu.lo|`, []string{"cores"}},
+		{`stage["detect-hw"]["node"].cpu.lo|`, []string{"architecture"}},
 		{`"text var.|"`, nil},
 		{`"text var.|`, nil},
 		{"<<EOT\nvar.|\nEOT", nil},
@@ -184,7 +184,7 @@ func TestFormatKeepsLineEnds(t *testing.T) {
 func TestRenameRefusesSyntaxErrors(t *testing.T) {
 	const site = "variable \"zo|ne\" {}\nlocals {\n  a = var.zone\n}\n"
 	for _, c := range []struct{ file, text, want string }{
-		{"b.hcl", "locals {\n  k = [var.zone\n}\nstage \"label\" \"z\" {\n  labels = { b = var.zone }\n}\n", "b.hcl has a syntax error in line 3"},
+		{"b.hcl", "locals {\n  k = [var.zone\n}\nstage \"label\" \"z\" {\n  labels = { b = var.zone }\n}\n", "b.hcl has a syntax error in line 2"},
 		{"b.hcl", "locals {\n  k = \"${var.zone\n}\n", "b.hcl has a syntax error in line"},
 		{"b.prelet.vars", "zone = \n", "b.prelet.vars has a syntax error in line 1"},
 		{"b.prelettest.hcl", "run \"x\" {\n", "b.prelettest.hcl has a syntax error in line"},

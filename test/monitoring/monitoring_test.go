@@ -123,7 +123,7 @@ func requirePrograms(t *testing.T, names ...string) {
 	}
 }
 
-// writeMetrics writes metrics.prom as a run does, and returns its folder.
+// writeMetrics writes status.json and metrics.prom as a run does, and returns its folder.
 func writeMetrics(t *testing.T, run func(*report.Reporter) (fault.Code, string)) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -131,7 +131,8 @@ func writeMetrics(t *testing.T, run func(*report.Reporter) (fault.Code, string))
 	r.Event(report.Event{Stage: "fetch-ca.cluster", State: report.Started})
 	r.Event(report.Event{Stage: "fetch-ca.cluster", State: report.OK})
 	code, summary := run(r)
-	if err := r.Finish(code, summary).WriteMetrics(dir); err != nil {
+	status := r.Finish(code, summary)
+	if err := errors.Join(r.WriteStatus(), status.WriteMetrics(dir)); err != nil {
 		t.Fatal(err)
 	}
 

@@ -70,15 +70,6 @@ func CheckLabelValue(key, value string) error {
 	return nil
 }
 
-// CheckNodeLabel combines CheckLabel and CheckNodeKey.
-func CheckNodeLabel(key, value, kubeletVersion string) error {
-	if err := CheckLabel(key, value); err != nil {
-		return err
-	}
-
-	return CheckNodeKey(key, kubeletVersion)
-}
-
 // CheckNodeKey checks whether a kubelet may set a label with a well-formed key on its own node. An empty kubeletVersion
 // ("v1.36.3", "1.15") counts as a new one.
 //

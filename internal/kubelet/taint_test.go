@@ -132,7 +132,7 @@ func TestParseLabels(t *testing.T) {
 	}
 }
 
-func TestCheckNodeLabel(t *testing.T) {
+func TestCheckNodeKey(t *testing.T) {
 	for _, c := range []struct {
 		key, version string
 		ok           bool
@@ -160,7 +160,7 @@ func TestCheckNodeLabel(t *testing.T) {
 		{"node-restriction.kubernetes.io/y", "", false},
 		{"evilnode.kubernetes.io/y", "", false},
 	} {
-		err := CheckNodeLabel(c.key, "v", c.version)
+		err := CheckNodeKey(c.key, c.version)
 		if (err == nil) != c.ok {
 			t.Errorf("%s on %q: got %v, want allowed: %t", c.key, c.version, err, c.ok)
 		}
@@ -168,7 +168,7 @@ func TestCheckNodeLabel(t *testing.T) {
 			t.Errorf("%s: got %v, want a next step in it", c.key, err)
 		}
 	}
-	if err := CheckNodeLabel("a", "x y", ""); err == nil {
+	if err := CheckLabel("a", "x y"); err == nil {
 		t.Error("a value with a space passed")
 	}
 	for label, ok := range map[string]bool{"kubernetes.io/os=linux": true, "kubernetes.io/os=Linux": false, "kubernetes.io/arch=arm64": true, "kubernetes.io/arch=x86_64": false,

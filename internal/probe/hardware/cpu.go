@@ -1,6 +1,7 @@
 package hardware
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -12,8 +13,8 @@ import (
 
 const cpuFolder = "sys/devices/system/cpu"
 
-// cpuinfoHead is enough for the first processor. The whole file is large, and the kernel generates it line by
-// line: 350 KB for 224 processors.
+// cpuinfoHead is enough for the first processor, and for all of a machine with several models, as big.LITTLE. The whole
+// file is large, and the kernel generates it line by line: 350 KB for 224 processors.
 const cpuinfoHead = 16 << 10
 
 // wholeCPUInfo is larger than the file of any machine.
@@ -22,7 +23,7 @@ const wholeCPUInfo = 16 << 20
 // readCPU counts the CPUs that are online. A CPU that is offline has a folder, but no threads.
 func (d *detection) readCPU() error {
 	head, err := d.ReadFile("proc/cpuinfo", cpuinfoHead)
-	d.cpuinfo = parseCPUInfo(string(head))
+	d.cpuinfo = parseCPUInfo(string(head[:bytes.LastIndexByte(head, '\n')+1]))
 	cpu := world.CPU{
 		Vendor: d.cpuinfo.vendor,
 		Model:  d.cpuinfo.model,
@@ -215,7 +216,7 @@ func (d *detection) nodesByCPU() map[int]int {
 	return nodes
 }
 
-// cpuInfo is the content of /proc/cpuinfo: the numbers of all processors, the rest of the first.
+// cpuInfo is the content of /proc/cpuinfo: the numbers of all processors, the models of all of Arm, the rest of the first.
 type cpuInfo struct {
 	vendor, model *string
 	architecture  *string
@@ -247,7 +248,11 @@ func parseCPUInfo(s string) cpuInfo {
 			implementer = value
 			set(&info.vendor, lookUp(armNames, value))
 		case "CPU part":
-			set(&info.model, lookUp(armNames, implementer+"/"+value))
+			model := lookUp(armNames, implementer+"/"+value)
+			set(&info.model, model)
+			if model != "" && !slices.Contains(strings.Split(*info.model, " + "), model) {
+				*info.model += " + " + model
+			}
 		case "model name", "cpu":
 			set(&info.model, value)
 		case "CPU architecture":

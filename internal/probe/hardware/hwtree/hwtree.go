@@ -35,7 +35,7 @@ type Spec struct {
 type CPU struct {
 	Vendor  string `json:"vendor"`
 	Model   string `json:"model"`
-	Part    string `json:"part,omitempty"` // of an Arm CPU, whose vendor is its implementer, without a model: 0xd4f
+	Part    string `json:"part,omitempty"` // of an Arm CPU, whose vendor is its implementer, without a model: 0xd4f; or of each
 	Flags   string `json:"flags,omitempty"`
 	Sockets int    `json:"sockets"`
 	Cores   int    `json:"cores"`   // of a socket
@@ -157,6 +157,13 @@ func (c CPU) onlineThreads(core int) (threads []int) {
 	return threads
 }
 
+// PartOf returns the part of a processor.
+func (c CPU) PartOf(n int) string {
+	parts := strings.Fields(c.Part)
+
+	return parts[min(n, len(parts)-1)]
+}
+
 // Socket returns the CPUs of a socket in the kernel's list format.
 func (c CPU) Socket(socket int) string {
 	var ranges []string
@@ -232,7 +239,14 @@ func render(s Spec) (*txtar.Archive, error) {
 		return nil, err
 	}
 
-	return txtar.Parse(text.Bytes()), nil
+	archive := txtar.Parse(text.Bytes())
+	for i, f := range archive.Files {
+		if bytes.HasSuffix(f.Data, []byte("\x00\n")) { // a string of a device tree ends with NUL
+			archive.Files[i].Data = bytes.TrimSuffix(f.Data, []byte("\n"))
+		}
+	}
+
+	return archive, nil
 }
 
 // Build writes the machine below dir, which is created if it does not exist. A file that is described twice is an

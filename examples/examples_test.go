@@ -106,7 +106,7 @@ func (e example) load(t *testing.T) *lang.Site {
 	if paths == nil {
 		paths = []string{e.name}
 	}
-	s, diags := lang.Load(lang.OS(), lang.Options{Paths: paths, Stages: builtin.Stages(), Version: "0.1.0"})
+	s, diags := lang.Load(lang.OS(), lang.LoadOptions{Paths: paths, Stages: builtin.Stages(), Version: "0.1.0"})
 	if len(diags) > 0 {
 		t.Fatalf("got %v, want no message", diags)
 	}
@@ -183,7 +183,7 @@ func replay(t *testing.T, recording io.Reader) *boot.Plan {
 	t.Helper()
 	r, err := world.Decode(recording)
 	must(t, err)
-	s, diags := lang.Parse(r.Header.Site, lang.Options{Stages: builtin.Stages(), Version: "0.1.0"})
+	s, diags := lang.Parse(r.Header.Site, lang.LoadOptions{Stages: builtin.Stages(), Version: "0.1.0"})
 	if diags.HasErrors() {
 		t.Fatalf("got %v; want the site of the recording valid", diags)
 	}

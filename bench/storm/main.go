@@ -62,7 +62,7 @@ func run() error {
 	}
 	loaded, diags := lang.Parse(
 		[]world.SiteFile{{Name: "site.hcl", Text: s.Site}},
-		lang.Options{Stages: builtin.Stages(), Version: "0.1.0"},
+		lang.LoadOptions{Stages: builtin.Stages(), Version: "0.1.0"},
 	)
 	if diags.HasErrors() {
 		return diags

@@ -33,7 +33,7 @@ func TestSummary(t *testing.T) {
 			},
 		),
 	}, 9*time.Second)
-	want := result{
+	want := stormSummary{
 		Boots:    3,
 		Failed:   1,
 		Failures: []string{"no"},

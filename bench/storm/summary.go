@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// result is what became of all of them.
-type result struct {
+// stormSummary is what became of all of them.
+type stormSummary struct {
 	Boots    int            `json:"boots"`
 	Failed   int            `json:"failed"`
 	Failures []string       `json:"failures,omitempty"` // a few
@@ -24,8 +24,8 @@ type result struct {
 	Together int `json:"together"`
 }
 
-func summary(all []outcome, took time.Duration) result {
-	r := result{
+func summary(all []outcome, took time.Duration) stormSummary {
+	r := stormSummary{
 		Boots:   len(all),
 		Seconds: round(took.Seconds()),
 		Causes:  map[string]int{},

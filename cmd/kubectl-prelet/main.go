@@ -34,8 +34,8 @@ func main() {
 // version is set by the linker.
 var version = "unknown"
 
-// options are the flags.
-type options struct {
+// listFlags are the flags of a list of nodes.
+type listFlags struct {
 	output   string // "", wide, json or yaml
 	selector string
 	degraded bool
@@ -58,7 +58,7 @@ const examples = `  kubectl prelet                        # all nodes
 
 // newCommand returns the command line.
 func newCommand(stdout, stderr io.Writer) *cobra.Command {
-	var o options
+	var o listFlags
 	root := &cobra.Command{
 		Use:               "kubectl-prelet [NODE]",
 		Short:             "Show what prelet has reported of nodes",
@@ -133,7 +133,7 @@ func addClusterFlags(flags *pflag.FlagSet) clientcmd.ClientConfig {
 }
 
 // checkOutput refuses an unknown format.
-func (o *options) checkOutput() error {
+func (o *listFlags) checkOutput() error {
 	switch o.output {
 	case "", "wide", "json", "yaml":
 		return nil
@@ -143,10 +143,10 @@ func (o *options) checkOutput() error {
 }
 
 // isDocument reports whether a document is printed.
-func (o *options) isDocument() bool { return o.output == "json" || o.output == "yaml" }
+func (o *listFlags) isDocument() bool { return o.output == "json" || o.output == "yaml" }
 
 // list prints the nodes, and a summary to stderr.
-func (o *options) list(ctx context.Context, stdout, stderr io.Writer) error {
+func (o *listFlags) list(ctx context.Context, stdout, stderr io.Writer) error {
 	c, err := o.connect()
 	if err != nil {
 		return err
@@ -181,7 +181,7 @@ func (o *options) list(ctx context.Context, stdout, stderr io.Writer) error {
 }
 
 // describeNone returns why the list is empty.
-func (o *options) describeNone() string {
+func (o *listFlags) describeNone() string {
 	if o.selector == "" {
 		return "The cluster has no nodes."
 	}
@@ -190,7 +190,7 @@ func (o *options) describeNone() string {
 }
 
 // show prints the report of one node.
-func (o *options) show(ctx context.Context, stdout io.Writer, name string) error {
+func (o *listFlags) show(ctx context.Context, stdout io.Writer, name string) error {
 	c, err := o.connect()
 	if err != nil {
 		return err

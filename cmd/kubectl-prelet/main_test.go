@@ -232,7 +232,7 @@ func TestTimeoutInPod(t *testing.T) {
 	silent := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
 	defer silent.Close()
 
-	o := options{cluster: podConfig{host: silent.URL}, timeout: "50ms"}
+	o := listFlags{cluster: podConfig{host: silent.URL}, timeout: "50ms"}
 	c, err := o.connect()
 	if err != nil {
 		t.Fatal(err)
@@ -397,11 +397,11 @@ func TestInvisibleJSON(t *testing.T) {
 	hostile := "a\u009b31m\u202eb\u2066c\u200bd\x7f"
 	want := node{Name: "n1", Report: &annotation.Content{Revision: hostile}}
 	var b bytes.Buffer
-	if err := new(options).print(&b, document{Nodes: []node{want}}); err != nil {
+	if err := new(listFlags).print(&b, document{Nodes: []node{want}}); err != nil {
 		t.Fatal(err)
 	}
 	var asYAML bytes.Buffer
-	if err := (&options{output: "yaml"}).print(&asYAML, document{Nodes: []node{want}}); err != nil {
+	if err := (&listFlags{output: "yaml"}).print(&asYAML, document{Nodes: []node{want}}); err != nil {
 		t.Fatal(err)
 	}
 	if both := b.String() + asYAML.String(); strings.ContainsAny(both, "\u009b\u202e\u2066\u200b\x7f") {

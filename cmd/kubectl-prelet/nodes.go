@@ -103,7 +103,7 @@ type client struct {
 }
 
 // connect returns a client for the cluster of the flags, of a kubeconfig, or of the pod that it runs in.
-func (o *options) connect() (*client, error) {
+func (o *listFlags) connect() (*client, error) {
 	config, err := o.cluster.ClientConfig()
 	if err != nil {
 		file := o.cluster.ConfigAccess().GetExplicitFile()

@@ -29,7 +29,7 @@ type document struct {
 
 // print writes the document as JSON or YAML. Characters that control a terminal or change the order of a
 // text are escaped, because annotations are written by nodes.
-func (o *options) print(w io.Writer, d document) error {
+func (o *listFlags) print(w io.Writer, d document) error {
 	var text bytes.Buffer
 	e := json.NewEncoder(&text)
 	e.SetEscapeHTML(false)

@@ -62,7 +62,7 @@ func (a *cli) nameRoots(ds hcl.Diagnostics) hcl.Diagnostics {
 }
 
 // nameRootOf returns results of checks with nameRoot.
-func (a *cli) nameRootOf(found []check.Result) []check.Result {
+func (a *cli) nameRootOf(found []check.Finding) []check.Finding {
 	out := slices.Clone(found)
 	for i := range out {
 		out[i].Why = a.nameRoot(out[i].Why)

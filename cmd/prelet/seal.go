@@ -65,7 +65,7 @@ Exit status 0 if the image is sealed, 3 if it is not, 40 if it cannot be written
 
 // printSealed prints the results of the checks, or the removed files and the place of the statement.
 func (a *cli) printSealed(o io.Writer, got images.Sealed, s printer.Style) error {
-	isSkipped := func(f check.Result) bool { return f.State == check.Skipped }
+	isSkipped := func(f check.Finding) bool { return f.State == check.Skipped }
 	checked := slices.DeleteFunc(slices.Clone(got.Results), isSkipped)
 	conclusion := ""
 	switch {

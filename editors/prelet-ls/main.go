@@ -39,7 +39,7 @@ func main() {
 	}
 
 	logger := log.New(os.Stderr, "prelet-ls: ", 0)
-	s := server.New(server.Options{
+	s := server.New(server.SessionOptions{
 		Version:  version,
 		Delay:    delay,
 		Log:      logger,

@@ -45,7 +45,7 @@ type Where struct {
 	Binaries      map[string]*kubeletbin.Binary // those of Kubelets, by version
 	TakesKubelets bool                          // more than one
 	IsRun         bool                          // the kubelet's binary is asked only if there is a generation to lose
-	IsPast        bool                          // see lang.Options
+	IsPast        bool                          // see lang.LoadOptions
 	Files         lang.Files                    // where Config is read, without a signature; nil: on this machine
 }
 

@@ -109,6 +109,6 @@ func (g *Given) siteOf(e *Env, recorded *world.Recording) *LoadedSite {
 }
 
 // SiteOptions returns the options of every site that this program reads.
-func SiteOptions(version string) lang.Options {
-	return lang.Options{Stages: builtin.Stages(), Version: version}
+func SiteOptions(version string) lang.LoadOptions {
+	return lang.LoadOptions{Stages: builtin.Stages(), Version: version}
 }

@@ -293,7 +293,7 @@ func (n *Node) View(p *boot.Plan, source string) printer.View {
 func (n *Node) Secret(name string) ([]byte, error) { return n.Live.Secret(name) }
 
 // Hidden implements commit.Node.
-func (n *Node) Hidden(path string) *nodefile.State { return n.Live.Hidden(path) }
+func (n *Node) Hidden(path string) *nodefile.FileState { return n.Live.Hidden(path) }
 
 // ApplyOptions returns the options for applying p.
 func (n *Node) ApplyOptions(p *boot.Plan) commit.ProposalInput {

@@ -71,7 +71,7 @@ func TestWithKubelets(t *testing.T) {
 
 	checked, planned := 0, 0
 	for name, rec := range readRecorded(t) {
-		s, diags := lang.Parse(rec.Header.Site, lang.Options{Stages: builtin.Stages(), Version: "0.2.0"})
+		s, diags := lang.Parse(rec.Header.Site, lang.LoadOptions{Stages: builtin.Stages(), Version: "0.2.0"})
 		if diags.HasErrors() {
 			t.Fatalf("%s: got %v, want a site", name, diags)
 		}

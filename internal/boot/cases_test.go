@@ -126,7 +126,7 @@ func parseCase(a *txtar.Archive) (*lang.Site, hcl.Diagnostics) {
 			files = append(files, world.SiteFile{Name: f.Name, Text: string(f.Data)})
 		}
 	}
-	return lang.Parse(files, lang.Options{Stages: builtin.Stages(), Version: "0.1.0"})
+	return lang.Parse(files, lang.LoadOptions{Stages: builtin.Stages(), Version: "0.1.0"})
 }
 
 func showDiagnostics(ds hcl.Diagnostics) string {

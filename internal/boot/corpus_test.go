@@ -69,7 +69,7 @@ func TestCorpus(t *testing.T) {
 			must(t, err)
 			rec, err := world.Decode(bytes.NewReader(b))
 			must(t, err)
-			s, diags := lang.Parse(rec.Header.Site, lang.Options{Stages: builtin.Stages(), Version: "0.1.0"})
+			s, diags := lang.Parse(rec.Header.Site, lang.LoadOptions{Stages: builtin.Stages(), Version: "0.1.0"})
 			if diags.HasErrors() {
 				t.Fatalf("parsing the site: got %v, want no error", diags)
 			}

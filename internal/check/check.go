@@ -12,22 +12,22 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 )
 
-// State is the result of one check.
-type State string
+// Level is the result of one check.
+type Level string
 
 // The states.
 const (
-	OK      State = "ok"
-	Warning State = "warning" // a boot succeeds, but probably not as intended
-	Problem State = "problem" // a boot fails
-	Unread  State = "unread"  // this user may not read it, or it is not known now
-	Skipped State = "skipped" // only a running machine can be checked for it
+	OK      Level = "ok"
+	Warning Level = "warning" // a boot succeeds, but probably not as intended
+	Problem Level = "problem" // a boot fails
+	Unread  Level = "unread"  // this user may not read it, or it is not known now
+	Skipped Level = "skipped" // only a running machine can be checked for it
 )
 
-// Result is the result of one check.
-type Result struct {
+// Finding is the result of one check.
+type Finding struct {
 	Check   string     `json:"check"` // the name of the check
-	State   State      `json:"state"`
+	State   Level      `json:"state"`
 	Summary string     `json:"summary"`
 	Why     string     `json:"why,omitempty"` // the reason, or why it matters
 	Do      string     `json:"do,omitempty"`  // the next step
@@ -47,19 +47,19 @@ const (
 	Commit                      // a run that is about to change files of such a machine
 )
 
-// Check is one row of a list of checks.
-type Check struct {
+// Row is one row of a list of checks.
+type Row struct {
 	Name  string // of its results, most of them; messages of the site belong to several checks
 	Needs Needs
 	Run   func(*Recorder)
 }
 
 // List is a list of checks, in the order of their results.
-type List []Check
+type List []Row
 
 // Add adds a check at the end.
 func (l *List) Add(name string, needs Needs, run func(*Recorder)) {
-	*l = append(*l, Check{name, needs, run})
+	*l = append(*l, Row{name, needs, run})
 }
 
 // Names returns the names of the checks that have enough with what the caller has.
@@ -87,7 +87,7 @@ func (l List) First() error {
 
 // Run runs the checks that have enough with what the caller has, and returns the results, the worst of each name
 // first. Names that only a running machine can be checked for are reported last, as skipped.
-func (l List) Run(has Needs) []Result {
+func (l List) Run(has Needs) []Finding {
 	var r Recorder
 	for _, c := range l {
 		if c.Needs&has != 0 {
@@ -97,8 +97,8 @@ func (l List) Run(has Needs) []Result {
 	}
 
 	names, checked := l.Names(^Needs(0)), l.Names(has)
-	worst := []State{Problem, Warning, Unread, OK}
-	slices.SortStableFunc(r.found, func(a, b Result) int {
+	worst := []Level{Problem, Warning, Unread, OK}
+	slices.SortStableFunc(r.found, func(a, b Finding) int {
 		return cmp.Or(
 			cmp.Compare(slices.Index(names, a.Check), slices.Index(names, b.Check)),
 			cmp.Compare(slices.Index(worst, a.State), slices.Index(worst, b.State)),
@@ -106,7 +106,7 @@ func (l List) Run(has Needs) []Result {
 	})
 	for _, name := range l.Names(Running) {
 		if !slices.Contains(checked, name) {
-			r.Add(Result{Check: name, State: Skipped, Summary: "only a running machine can be checked for it"})
+			r.Add(Finding{Check: name, State: Skipped, Summary: "only a running machine can be checked for it"})
 		}
 	}
 
@@ -114,8 +114,8 @@ func (l List) Run(has Needs) []Result {
 }
 
 // Fit reports whether a boot would succeed, as far as is known.
-func Fit(results []Result) bool {
-	return !slices.ContainsFunc(results, func(f Result) bool {
+func Fit(results []Finding) bool {
+	return !slices.ContainsFunc(results, func(f Finding) bool {
 		return f.State == Problem
 	})
 }
@@ -124,12 +124,12 @@ func Fit(results []Result) bool {
 type Recorder struct {
 	Check string // the name of the check that runs
 
-	found  []Result
+	found  []Finding
 	failed error // the first error
 }
 
 // Add adds a result, once. Without a name it is one of the current check.
-func (r *Recorder) Add(f Result) {
+func (r *Recorder) Add(f Finding) {
 	f.Check = cmp.Or(f.Check, r.Check)
 	if !slices.Contains(r.found, f) {
 		r.found = append(r.found, f)
@@ -137,8 +137,8 @@ func (r *Recorder) Add(f Result) {
 }
 
 // Report adds a result of the current check, with its reason and the next step.
-func (r *Recorder) Report(state State, summary, why, do string) {
-	r.Add(Result{State: state, Summary: summary, Why: why, Do: do})
+func (r *Recorder) Report(state Level, summary, why, do string) {
+	r.Add(Finding{State: state, Summary: summary, Why: why, Do: do})
 }
 
 // Problem adds what stops a run.
@@ -178,7 +178,7 @@ func (r *Recorder) Fail(err error) {
 
 // IsFine reports whether all results of the current check so far are OK.
 func (r *Recorder) IsFine() bool {
-	return !slices.ContainsFunc(r.found, func(f Result) bool {
+	return !slices.ContainsFunc(r.found, func(f Finding) bool {
 		return f.Check == r.Check && f.State != OK
 	})
 }

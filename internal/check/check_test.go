@@ -23,7 +23,7 @@ func TestFirst(t *testing.T) {
 	}
 
 	got := l.Run(Running)
-	want := []Result{
+	want := []Finding{
 		{Check: "disk", State: Problem, Summary: "the disk is full", Why: "a run ends with 40 before it writes anything", Do: "make room"},
 		{Check: "disk", State: Problem, Summary: "later", Why: "a run ends with 70 before it writes anything"},
 		{Check: "disk", State: Warning, Summary: "slow"},
@@ -34,7 +34,7 @@ func TestFirst(t *testing.T) {
 	}
 
 	got = l.Run(Files)
-	want = []Result{
+	want = []Finding{
 		{Check: "unit", State: OK, Summary: "it waits"},
 		{Check: "disk", State: Skipped, Summary: "only a running machine can be checked for it"},
 	}

@@ -120,7 +120,7 @@ func adoptToken(
 
 // observedState returns the state of a file when the plan was made. For a file with a secret the plan only knows
 // whether it is the same, so the result is nil.
-func observedState(o ProposalInput, path string, secret bool) *generation.State {
+func observedState(o ProposalInput, path string, secret bool) *generation.FileState {
 	i := slices.IndexFunc(o.Plan.Changes, func(c boot.FileChange) bool {
 		return c.File.Path == path
 	})
@@ -136,12 +136,12 @@ func observedState(o ProposalInput, path string, secret bool) *generation.State 
 	return state
 }
 
-func toState(a world.TargetAns, secret bool) *generation.State {
+func toState(a world.TargetAns, secret bool) *generation.FileState {
 	switch {
 	case !a.Exists:
-		return &generation.State{}
+		return &generation.FileState{}
 	case a.Dir:
-		return &generation.State{
+		return &generation.FileState{
 			Kind: generation.Dir,
 			Mode: a.Mode,
 			UID:  a.UID,
@@ -151,7 +151,7 @@ func toState(a world.TargetAns, secret bool) *generation.State {
 		return nil
 	}
 
-	return &generation.State{
+	return &generation.FileState{
 		Kind:   generation.File,
 		SHA256: a.SHA256,
 		Mode:   a.Mode,

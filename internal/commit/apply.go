@@ -49,7 +49,7 @@ type Node interface {
 	// Secret returns the content of a credential.
 	Secret(name string) ([]byte, error)
 	// Hidden returns the observed state of a file whose content is in no plan; nil if it is not known.
-	Hidden(path string) *generation.State
+	Hidden(path string) *generation.FileState
 }
 
 // PlanID returns the identity under which a plan is held: its hash and the kubelet's version, since another kubelet may

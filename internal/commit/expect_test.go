@@ -158,17 +158,17 @@ func TestSeen(t *testing.T) {
 	for _, c := range []struct {
 		old    world.TargetAns
 		secret bool
-		want   *generation.State
+		want   *generation.FileState
 	}{
-		{world.TargetAns{}, false, &generation.State{}},
-		{world.TargetAns{}, true, &generation.State{}},
+		{world.TargetAns{}, false, &generation.FileState{}},
+		{world.TargetAns{}, true, &generation.FileState{}},
 		{
 			world.TargetAns{Exists: true, Dir: true, Mode: 0o755, UID: 1}, false,
-			&generation.State{Kind: generation.Dir, Mode: 0o755, UID: 1},
+			&generation.FileState{Kind: generation.Dir, Mode: 0o755, UID: 1},
 		},
 		{
 			world.TargetAns{Exists: true, SHA256: hash, Mode: 0o600, GID: 2}, false,
-			&generation.State{Kind: generation.File, SHA256: hash, Mode: 0o600, GID: 2},
+			&generation.FileState{Kind: generation.File, SHA256: hash, Mode: 0o600, GID: 2},
 		},
 		{world.TargetAns{Exists: true, Same: true}, true, nil},
 	} {

@@ -115,7 +115,7 @@ func (anyNode) Recording(*boot.Plan) *world.Recording { return &world.Recording{
 
 func (anyNode) Secret(string) ([]byte, error) { return nil, fs.ErrNotExist }
 
-func (anyNode) Hidden(string) *generation.State { return nil }
+func (anyNode) Hidden(string) *generation.FileState { return nil }
 
 func (b *bench) options(p *boot.Plan) ProposalInput {
 	return ProposalInput{

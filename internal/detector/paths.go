@@ -29,14 +29,14 @@ func (h *Host) anyExists(ctx context.Context, patterns []string) (bool, error) {
 	ctx, cancel := world.BeginWork(ctx, DefaultTimeout)
 	defer cancel()
 
-	type result struct {
+	type searched struct {
 		found bool
 		err   error
 	}
-	done := make(chan result, 1) // buffered: the result may come too late
+	done := make(chan searched, 1) // buffered: the result may come too late
 	go func() {
 		found, err := h.searchAll(ctx, patterns)
-		done <- result{found, err}
+		done <- searched{found, err}
 	}()
 
 	select {

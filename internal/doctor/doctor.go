@@ -97,7 +97,7 @@ type Kept struct {
 }
 
 // Examine runs the checks that need a node or, with in.Image, an image.
-func Examine(in Input) []check.Result {
+func Examine(in Input) []check.Finding {
 	has := check.Running
 	if in.Root {
 		has |= check.Root
@@ -147,7 +147,7 @@ func (in *Input) checkSite(r *check.Recorder) {
 		messages = append(messages, in.Plan.Diagnostics...)
 	}
 	for _, d := range messages {
-		f := NewResult(d)
+		f := NewFinding(d)
 		if in.Image != nil {
 			f.Check = r.Check
 		}
@@ -173,10 +173,10 @@ func (in *Input) checkHardware(r *check.Recorder) {
 	}
 }
 
-// NewResult returns the result of a message.
-func NewResult(d *hcl.Diagnostic) check.Result {
+// NewFinding returns the result of a message.
+func NewFinding(d *hcl.Diagnostic) check.Finding {
 	code := origin.CodeOf(d)
-	f := check.Result{
+	f := check.Finding{
 		Check:   cmp.Or(checksByCode[code], "site"),
 		State:   check.Warning,
 		Summary: d.Summary,

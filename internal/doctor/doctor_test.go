@@ -116,7 +116,7 @@ func TestIll(t *testing.T) {
 		name  string
 		spoil func(*Input)
 		check string
-		state check.State
+		state check.Level
 		says  string
 	}{
 		{"no kubelet", func(i *Input) { i.Kubelet = image.Kubelet{} }, "kubelet", check.Problem, "no kubelet was found"},
@@ -171,7 +171,7 @@ func TestIll(t *testing.T) {
 			in := well()
 			c.spoil(&in)
 			found := Examine(in)
-			if !slices.ContainsFunc(found, func(f check.Result) bool {
+			if !slices.ContainsFunc(found, func(f check.Finding) bool {
 				return f.Check == c.check && f.State == c.state && strings.Contains(f.Summary, c.says)
 			}) {
 				t.Fatalf("want %s %s with %q, got %+v", c.check, c.state, c.says, found)
@@ -213,7 +213,7 @@ func TestOrder(t *testing.T) {
 	in.Unit.Load = "masked"
 	in.Kept.Newer = errors.New("x")
 
-	worst := []check.State{check.Problem, check.Warning, check.Unread, check.OK}
+	worst := []check.Level{check.Problem, check.Warning, check.Unread, check.OK}
 	names := in.checks().Names(check.Running)
 	last, before := -1, check.Problem
 	for _, f := range Examine(in) {

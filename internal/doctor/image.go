@@ -60,7 +60,7 @@ func (in *Input) checkNotified(r *check.Recorder) {
 		if f.Load == "masked" {
 			summary = name + " is masked in the image"
 		}
-		r.Add(check.Result{
+		r.Add(check.Finding{
 			State:   check.Warning,
 			Summary: summary,
 			Why:     "files that notify it are written, it is not restarted, and each boot is degraded",

@@ -58,7 +58,7 @@ func installed() map[string]string {
 	}
 }
 
-func examine(root nodefile.Root) []check.Result {
+func examine(root nodefile.Root) []check.Finding {
 	return Examine(Input{Image: &ImageInput{
 		Root:    root,
 		Kubelet: image.Kubelet{Path: "/usr/bin/kubelet", Version: "v1.36.3"},
@@ -74,7 +74,7 @@ func TestImage(t *testing.T) {
 	for name, c := range map[string]struct {
 		change map[string]string // "" removes the file
 		check  string
-		state  check.State
+		state  check.Level
 		text   string
 	}{
 		"complete":         {nil, "unit", check.OK, "waits at the gate"},
@@ -106,7 +106,7 @@ func TestImage(t *testing.T) {
 				}
 			}
 			found := examine(newImage(t, files))
-			isFound := slices.ContainsFunc(found, func(f check.Result) bool {
+			isFound := slices.ContainsFunc(found, func(f check.Finding) bool {
 				hasStep := f.State == check.OK || f.State == check.Skipped || f.Do != ""
 				return f.Check == c.check && f.State == c.state && strings.Contains(f.Summary, c.text) && hasStep
 			})
@@ -128,13 +128,13 @@ func TestImage(t *testing.T) {
 // A version that the kubelet itself contradicts is refused: the statement would be wrong, and the site checked for
 // another kubelet.
 func TestKubeletVersion(t *testing.T) {
-	for given, want := range map[string]check.State{"1.36": check.OK, "v1.36.9": check.OK, "1.35": check.Problem} {
+	for given, want := range map[string]check.Level{"1.36": check.OK, "v1.36.9": check.OK, "1.35": check.Problem} {
 		found := Examine(Input{Image: &ImageInput{
 			Root:     newImage(t, installed()),
 			Kubelet:  image.Kubelet{Path: "/usr/bin/kubelet", Version: given},
 			Reported: "v1.36.3",
 		}})
-		isWanted := func(f check.Result) bool { return f.Check == "kubelet" && f.State == want }
+		isWanted := func(f check.Finding) bool { return f.Check == "kubelet" && f.State == want }
 		if !slices.ContainsFunc(found, isWanted) {
 			t.Errorf("--kubelet-version %s of a kubelet v1.36.3: got %+v; want %s", given, found, want)
 		}

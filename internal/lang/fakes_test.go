@@ -24,7 +24,7 @@ type fake struct{ spec stages.Spec }
 func (f fake) Spec() stages.Spec                { return f.spec }
 func (f fake) Outputs(stages.Declared) cty.Type { return cty.EmptyObject }
 
-func options() Options { return Options{Stages: builtin.Stages(), Version: "0.3.1"} }
+func options() LoadOptions { return LoadOptions{Stages: builtin.Stages(), Version: "0.3.1"} }
 
 // siteFiles are the files of an archive, as a recording would hold them.
 func siteFiles(a *txtar.Archive) (out []world.SiteFile) {

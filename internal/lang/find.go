@@ -47,7 +47,7 @@ func DefaultLayers(root string) []string {
 }
 
 // places returns the directories and files of a site, in the order of layers.
-func (o Options) places() []string {
+func (o LoadOptions) places() []string {
 	if len(o.Paths) > 0 {
 		return o.Paths
 	}
@@ -137,7 +137,7 @@ type finder struct {
 }
 
 // find returns the layers of a site in their order, with the state of each file.
-func find(fsys Files, opts Options) ([]Layer, hcl.Diagnostics) {
+func find(fsys Files, opts LoadOptions) ([]Layer, hcl.Diagnostics) {
 	f := &finder{fsys: fsys}
 
 	places := opts.places()

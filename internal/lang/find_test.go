@@ -45,29 +45,29 @@ func TestSearch(t *testing.T) {
 			with("/etc/prelet/conf.d/deep.hcl", "x").
 			with("/etc/prelet/detectors.lock.json", "{}")
 	}
-	given := func(paths ...string) Options { return Options{Paths: paths} }
+	given := func(paths ...string) LoadOptions { return LoadOptions{Paths: paths} }
 	for name, c := range map[string]struct {
 		tree tree
-		opts Options
+		opts LoadOptions
 		want string
 	}{
-		"all folders, in order": {full(), Options{}, "/usr/lib/prelet/site/10-base.hcl " +
+		"all folders, in order": {full(), LoadOptions{}, "/usr/lib/prelet/site/10-base.hcl " +
 			"/usr/lib/prelet/site/30-x.hcl.json /run/prelet/site/20-gpu.hcl /run/prelet/site/40-run.hcl " +
 			"/etc/prelet/15-site.hcl /etc/prelet/site.prelet.vars /etc/prelet/site.preletdata.yaml"},
 		"a mask hides, and is no file": {func() tree {
 			f := full()
 			f["/etc/prelet/20-gpu.hcl"] = node{mode: fs.ModeSymlink | 0o777, text: "/dev/null"}
 			return f
-		}(), Options{}, "/usr/lib/prelet/site/10-base.hcl /usr/lib/prelet/site/30-x.hcl.json " +
+		}(), LoadOptions{}, "/usr/lib/prelet/site/10-base.hcl /usr/lib/prelet/site/30-x.hcl.json " +
 			"/run/prelet/site/40-run.hcl /etc/prelet/15-site.hcl /etc/prelet/site.prelet.vars /etc/prelet/site.preletdata.yaml"},
 		"a later file ends a mask": {func() tree {
 			f := full()
 			f["/run/prelet/site/10-base.hcl"] = node{mode: fs.ModeSymlink | 0o777, text: "/dev/null"}
 			return f.with("/etc/prelet/10-base.hcl", "")
-		}(), Options{}, "/usr/lib/prelet/site/30-x.hcl.json /run/prelet/site/20-gpu.hcl " +
+		}(), LoadOptions{}, "/usr/lib/prelet/site/30-x.hcl.json /run/prelet/site/20-gpu.hcl " +
 			"/run/prelet/site/40-run.hcl /etc/prelet/10-base.hcl /etc/prelet/15-site.hcl /etc/prelet/site.prelet.vars /etc/prelet/site.preletdata.yaml"},
-		"a root":              {folder("/r/etc/prelet").with("/r/etc/prelet/a.hcl", ""), Options{Root: "/r"}, "/r/etc/prelet/a.hcl"},
-		"a root from here":    {folder("r/etc/prelet").with("r/etc/prelet/a.hcl", ""), Options{Root: "./r"}, "r/etc/prelet/a.hcl"},
+		"a root":              {folder("/r/etc/prelet").with("/r/etc/prelet/a.hcl", ""), LoadOptions{Root: "/r"}, "/r/etc/prelet/a.hcl"},
+		"a root from here":    {folder("r/etc/prelet").with("r/etc/prelet/a.hcl", ""), LoadOptions{Root: "./r"}, "r/etc/prelet/a.hcl"},
 		"folders given":       {folder("x", "y").with("x/b.hcl", "").with("y/b.hcl", "").with("y/a.hcl", ""), given("x", "y/"), "y/a.hcl y/b.hcl"},
 		"the other way round": {folder("x", "y").with("x/b.hcl", "").with("y/b.hcl", "").with("y/a.hcl", ""), given("y", "x"), "y/a.hcl x/b.hcl"},
 		"files are layers":    {folder("x").with("x/b.hcl", "").with("y/b.hcl", ""), given("x/b.hcl", "y/b.hcl"), "y/b.hcl"},
@@ -110,31 +110,31 @@ func TestFilesAreRefusedBeforeTheyAreRead(t *testing.T) {
 	locked["/etc/prelet"] = node{mode: fs.ModeDir | 0o700, err: fs.ErrPermission}
 	for name, c := range map[string]struct {
 		tree tree
-		opts Options
+		opts LoadOptions
 		code fault.Code
 		want string
 	}{
-		"FIFO":              {one(node{mode: fs.ModeNamedPipe | 0o644}), Options{}, fault.FileRefused, "/etc/prelet/a.hcl:1:1 This is not a regular file: It is a FIFO."},
-		"socket":            {one(node{mode: fs.ModeSocket | 0o644}), Options{}, fault.FileRefused, "It is a socket."},
-		"device":            {one(node{mode: fs.ModeDevice | fs.ModeCharDevice | 0o644}), Options{}, fault.FileRefused, "It is a device."},
-		"folder":            {one(node{mode: fs.ModeDir | 0o755}), Options{}, fault.FileRefused, "It is a folder. Rename or remove it"},
-		"link":              {one(node{mode: fs.ModeSymlink | 0o777, text: "good.hcl"}), Options{}, fault.FileRefused, "must not be a link: Its target"},
-		"link to /dev/zero": {one(node{mode: fs.ModeSymlink | 0o777, text: "/dev/zero"}), Options{}, fault.FileRefused, "must not be a link"},
-		"world-writable": {one(node{mode: 0o666}), Options{}, fault.FileRefused, "Others may change this " +
+		"FIFO":              {one(node{mode: fs.ModeNamedPipe | 0o644}), LoadOptions{}, fault.FileRefused, "/etc/prelet/a.hcl:1:1 This is not a regular file: It is a FIFO."},
+		"socket":            {one(node{mode: fs.ModeSocket | 0o644}), LoadOptions{}, fault.FileRefused, "It is a socket."},
+		"device":            {one(node{mode: fs.ModeDevice | fs.ModeCharDevice | 0o644}), LoadOptions{}, fault.FileRefused, "It is a device."},
+		"folder":            {one(node{mode: fs.ModeDir | 0o755}), LoadOptions{}, fault.FileRefused, "It is a folder. Rename or remove it"},
+		"link":              {one(node{mode: fs.ModeSymlink | 0o777, text: "good.hcl"}), LoadOptions{}, fault.FileRefused, "must not be a link: Its target"},
+		"link to /dev/zero": {one(node{mode: fs.ModeSymlink | 0o777, text: "/dev/zero"}), LoadOptions{}, fault.FileRefused, "must not be a link"},
+		"world-writable": {one(node{mode: 0o666}), LoadOptions{}, fault.FileRefused, "Others may change this " +
 			"file: /etc/prelet/a.hcl can be written by everybody. A user who may change it controls this node. " +
 			"Fix it: chmod o-w /etc/prelet/a.hcl"},
-		"huge":               {one(node{mode: 0o644, size: MaxBytes + 1}), Options{}, fault.Limit, "This file is too large: It has 262145 bytes, a site's file may have 262144."},
-		"many":               {many, Options{}, fault.Limit, "Too many files: This is number 65; a site may have 64."},
-		"open folder":        {open, Options{}, fault.FileRefused, "/etc/prelet:1:1 Others may write into this folder"},
-		"linked folder":      {linked, Options{}, fault.FileRefused, "This is not a folder: It is a link."},
-		"locked folder":      {locked, Options{}, fault.FileRefused, "run as root, or give --config a copy"},
-		"gone":               {folder(), Options{Paths: []string{"x/y.hcl"}}, fault.FileRefused, "Cannot read x/y.hcl: lstat x/y.hcl: file does not exist. Check that it exists"},
-		"test given":         {folder().with("a.prelettest.hcl", ""), Options{Paths: []string{"a.prelettest.hcl"}}, fault.FileRefused, "not the name of a site file: A site's file ends in .hcl, .preletvars.hcl, .tftpl or .preletdata.yaml"},
-		"a link to a folder": {tree{"site": {mode: fs.ModeSymlink | 0o777, text: "/srv/site"}}, Options{Paths: []string{"site"}}, fault.FileRefused, "A site must not be a link: Its target could change"},
-		"a mask is no file":  {tree{"a.hcl": {mode: fs.ModeSymlink, text: "/dev/null"}}, Options{Paths: []string{"a.hcl"}}, fault.NoSite, "file in a.hcl."},
-		"no site": {folder("/etc/prelet"), Options{}, fault.NoSite, "No *.hcl " +
+		"huge":               {one(node{mode: 0o644, size: MaxBytes + 1}), LoadOptions{}, fault.Limit, "This file is too large: It has 262145 bytes, a site's file may have 262144."},
+		"many":               {many, LoadOptions{}, fault.Limit, "Too many files: This is number 65; a site may have 64."},
+		"open folder":        {open, LoadOptions{}, fault.FileRefused, "/etc/prelet:1:1 Others may write into this folder"},
+		"linked folder":      {linked, LoadOptions{}, fault.FileRefused, "This is not a folder: It is a link."},
+		"locked folder":      {locked, LoadOptions{}, fault.FileRefused, "run as root, or give --config a copy"},
+		"gone":               {folder(), LoadOptions{Paths: []string{"x/y.hcl"}}, fault.FileRefused, "Cannot read x/y.hcl: lstat x/y.hcl: file does not exist. Check that it exists"},
+		"test given":         {folder().with("a.prelettest.hcl", ""), LoadOptions{Paths: []string{"a.prelettest.hcl"}}, fault.FileRefused, "not the name of a site file: A site's file ends in .hcl, .preletvars.hcl, .tftpl or .preletdata.yaml"},
+		"a link to a folder": {tree{"site": {mode: fs.ModeSymlink | 0o777, text: "/srv/site"}}, LoadOptions{Paths: []string{"site"}}, fault.FileRefused, "A site must not be a link: Its target could change"},
+		"a mask is no file":  {tree{"a.hcl": {mode: fs.ModeSymlink, text: "/dev/null"}}, LoadOptions{Paths: []string{"a.hcl"}}, fault.NoSite, "file in a.hcl."},
+		"no site": {folder("/etc/prelet"), LoadOptions{}, fault.NoSite, "No *.hcl " +
 			"file in /usr/lib/prelet/site, /run/prelet/site, /etc/prelet."},
-		"no site in a place": {folder("x"), Options{Paths: []string{"x"}}, fault.NoSite, "file in x. Write one " +
+		"no site in a place": {folder("x"), LoadOptions{Paths: []string{"x"}}, fault.NoSite, "file in x. Write one " +
 			"(prelet init --from-node makes a first one), or name it: --config PATH."},
 	} {
 		t.Run(name, func(t *testing.T) {

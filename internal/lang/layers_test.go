@@ -134,16 +134,16 @@ func TestLayers(t *testing.T) {
 		want := model(layers)
 
 		given := []string{"z/first", "y", "x", "w", "a/last"}[:len(layers)] // not in the order of their names
-		checkLayers(t, seed, place(layers, given), Options{Paths: given}, given, want)
+		checkLayers(t, seed, place(layers, given), LoadOptions{Paths: given}, given, want)
 		if len(layers) <= 3 {
 			folders := DefaultLayers("/root")[3-len(layers):]
-			checkLayers(t, seed, place(layers, folders), Options{Root: "/root"}, folders, want)
+			checkLayers(t, seed, place(layers, folders), LoadOptions{Root: "/root"}, folders, want)
 		}
 	}
 }
 
 // checkLayers checks a site in folders against a model.
-func checkLayers(t *testing.T, seed uint64, files tree, o Options, folders []string, want layerModel) {
+func checkLayers(t *testing.T, seed uint64, files tree, o LoadOptions, folders []string, want layerModel) {
 	t.Helper()
 
 	o.Stages = options().Stages
@@ -216,7 +216,7 @@ func TestLayerNotes(t *testing.T) {
 		{"a.hcl": "variable \"zone\" {}\n", "b.hcl": "", "a.prelet.vars": "\nzone = \"etc\"\n"},
 	}, []string{"/usr/lib/prelet/site", "/etc/prelet"})
 
-	_, diags := Load(files, Options{Stages: options().Stages})
+	_, diags := Load(files, LoadOptions{Stages: options().Stages})
 
 	want := `layer-replaced /usr/lib/prelet/site/a.hcl:1:1 A file is hidden: /etc/prelet/a.hcl, in a later layer, ` +
 		`has the same name, so this one has no effect.
@@ -248,7 +248,7 @@ func TestNotRead(t *testing.T) {
 		files.with(name, "")
 	}
 	list := func() (out []string) {
-		_, diags := Load(files, Options{Stages: options().Stages})
+		_, diags := Load(files, LoadOptions{Stages: options().Stages})
 		for _, d := range diags {
 			if name, ok := strings.CutSuffix(d.Summary, " is not read"); ok && origin.Severity(d) == "warning" {
 				out = append(out, name)

@@ -23,8 +23,8 @@ import (
 	"github.com/prelet/prelet/stages"
 )
 
-// Options are the options of Load and Parse.
-type Options struct {
+// LoadOptions are the options of Load and Parse.
+type LoadOptions struct {
 	Paths   []string       // files and directories in place of the default layers, the later wins (--config)
 	Root    string         // the search directories are below it
 	Stages  []stages.Stage // the stage types
@@ -41,7 +41,7 @@ type Options struct {
 
 // Load finds, reads and checks a site. The site is never nil, so that its Sources can be printed; it may be used only
 // if the diagnostics have no error. The error for a site without files has the code no-site.
-func Load(fsys Files, opts Options) (*Site, hcl.Diagnostics) {
+func Load(fsys Files, opts LoadOptions) (*Site, hcl.Diagnostics) {
 	var files []world.SiteFile
 	layers, diags := find(fsys, opts)
 	if !diags.HasErrors() {
@@ -70,7 +70,7 @@ func Load(fsys Files, opts Options) (*Site, hcl.Diagnostics) {
 }
 
 // Parse checks a site whose files were read before, in the order given. The type of a file depends on its name.
-func Parse(files []world.SiteFile, opts Options) (*Site, hcl.Diagnostics) {
+func Parse(files []world.SiteFile, opts LoadOptions) (*Site, hcl.Diagnostics) {
 	l := &loader{
 		site:  newSite(),
 		opts:  opts,
@@ -113,7 +113,7 @@ type stageType struct {
 // loader builds a site step by step.
 type loader struct {
 	site  *Site
-	opts  Options
+	opts  LoadOptions
 	types map[string]stageType
 	order []*definition          // in site order
 	defs  map[string]*definition // by address

@@ -153,7 +153,7 @@ func TestOSSearch(t *testing.T) {
 				os.WriteFile(filepath.Join(dir, "b.hcl"), nil, 0o644),
 				c.make(filepath.Join(dir, "a.hcl")),
 			))
-			_, diags := Load(OS(), Options{Root: root})
+			_, diags := Load(OS(), LoadOptions{Root: root})
 			if (len(diags) == 0) != (c.want == "") || !strings.Contains(show(diags), c.want) {
 				t.Errorf("got %q, want %q", show(diags), c.want)
 			}
@@ -190,7 +190,7 @@ func TestOSTakesNoSiteOfOthers(t *testing.T) {
 				os.WriteFile(filepath.Join(dir, "a.prelet.vars"), nil, 0o644),
 				c.change(root),
 			))
-			for _, opts := range []Options{{Root: root}, {Paths: []string{dir}}} {
+			for _, opts := range []LoadOptions{{Root: root}, {Paths: []string{dir}}} {
 				if name == "empty folder" && opts.Root == "" {
 					continue
 				}

@@ -24,7 +24,7 @@ const signatureFile = ListFile + ".sig"
 // contents that were read are compared, so that no file can be changed between the check and the evaluation.
 func checkSigned(
 	fsys Files,
-	opts Options,
+	opts LoadOptions,
 	files []world.SiteFile,
 ) (uint64, *hcl.Diagnostic) {
 	name := findList(fsys, opts)
@@ -65,7 +65,7 @@ func joinSome(texts []string) string {
 }
 
 // findList returns the list in the latest layer of the site that has one; "" if there is none.
-func findList(fsys Files, opts Options) string {
+func findList(fsys Files, opts LoadOptions) string {
 	for _, folder := range slices.Backward(opts.places()) {
 		if st, err := fsys.Lstat(folder); err == nil && !st.IsDir() { // --config with a file
 			folder = path.Dir(folder)
@@ -81,7 +81,7 @@ func findList(fsys Files, opts Options) string {
 }
 
 // readList reads a list whose signature is valid.
-func readList(fsys Files, opts Options, name string) (*signedList, error) {
+func readList(fsys Files, opts LoadOptions, name string) (*signedList, error) {
 	text, err := readTrusted(fsys, name)
 	if err != nil {
 		return nil, err

@@ -101,7 +101,7 @@ func TestRequiredVersion(t *testing.T) {
 	} {
 		_, diags := Parse(
 			[]world.SiteFile{{Name: "a.hcl", Text: "prelet {\n  required_version = \"" + c.need + "\"\n}\n"}},
-			Options{Version: c.have},
+			LoadOptions{Version: c.have},
 		)
 		if diags.HasErrors() == c.ok {
 			t.Errorf("version %s for %s: got %s, want accepted %t", c.have, c.need, show(diags), c.ok)
@@ -160,7 +160,7 @@ func TestAStageTypeMayOwnAMetaName(t *testing.T) {
 	}}}
 	s, diags := Parse(
 		[]world.SiteFile{{Name: "a.hcl", Text: "stage \"own\" \"x\" {\n  timeout = \"1s\"\n}\n"}},
-		Options{Stages: []stages.Stage{own}},
+		LoadOptions{Stages: []stages.Stage{own}},
 	)
 	if diags.HasErrors() || s.Stages[0].Body.Attributes["timeout"] == nil || s.Stages[0].Timeout != nil {
 		t.Error(show(diags))

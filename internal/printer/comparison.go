@@ -29,7 +29,7 @@ func ComparisonText(w io.Writer, d compare.Difference, s Style) error {
 }
 
 // describeChange returns a change behind its kind, whose column has a width, and up to a limit the lines of its diff.
-func (s Style) describeChange(width, limit int, c compare.Change) (string, error) {
+func (s Style) describeChange(width, limit int, c compare.NodeChange) (string, error) {
 	c = nameTaint(c)
 	values, err := part("values", c)
 	row := []string{signs[c.Action], pad(c.Kind, width), c.Name + values}

@@ -14,7 +14,7 @@ import (
 const indentResults = 22
 
 // Doctor writes results and the conclusion. The subject is "node" or "image".
-func Doctor(w io.Writer, subject string, found []check.Result, s Style) error {
+func Doctor(w io.Writer, subject string, found []check.Finding, s Style) error {
 	states := map[string]int{}
 	for _, f := range found {
 		states[string(f.State)]++
@@ -30,8 +30,8 @@ func Doctor(w io.Writer, subject string, found []check.Result, s Style) error {
 
 // CheckResults writes a line for each result, below those that are not fine their place, the reason and the next step,
 // and a conclusion, which may be "".
-func CheckResults(w io.Writer, found []check.Result, conclusion string, s Style) error {
-	paint := map[check.State]func(string) string{
+func CheckResults(w io.Writer, found []check.Finding, conclusion string, s Style) error {
+	paint := map[check.Level]func(string) string{
 		check.OK:      s.green,
 		check.Warning: s.yellow,
 		check.Problem: s.red,
@@ -39,19 +39,19 @@ func CheckResults(w io.Writer, found []check.Result, conclusion string, s Style)
 		check.Skipped: s.dim,
 	}
 	data := struct {
-		Results    []check.Result
+		Results    []check.Finding
 		Conclusion string
 	}{found, conclusion}
 
 	return s.render(w, "results", data, template.FuncMap{
-		"details": func(f check.Result) []string { return resultDetails(f, s) },
-		"state":   func(state check.State) string { return paint[state](pad(string(state), 8)) },
+		"details": func(f check.Finding) []string { return resultDetails(f, s) },
+		"state":   func(state check.Level) string { return paint[state](pad(string(state), 8)) },
 		"trim":    func(text string) string { return strings.TrimSuffix(text, "\n") },
 	})
 }
 
 // resultDetails returns the lines below a result. Commands to paste are not broken.
-func resultDetails(f check.Result, s Style) (out []string) {
+func resultDetails(f check.Finding, s Style) (out []string) {
 	where := f.Place
 	step := ""
 	if f.Code != "" {

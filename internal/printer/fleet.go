@@ -98,12 +98,12 @@ func listDeclared(r *fleet.FleetEffect) (rows [][]string) {
 
 // countedChanges returns the changes that a heading counts or names: without the kubelet's files whose difference is
 // other changes, unless nothing else changes.
-func countedChanges(changes []compare.Change) []compare.Change {
+func countedChanges(changes []compare.NodeChange) []compare.NodeChange {
 	changes = slices.Clone(changes)
 	for i, c := range changes {
 		changes[i] = nameTaint(c)
 	}
-	isListed := func(c compare.Change) bool { return c.Listed }
+	isListed := func(c compare.NodeChange) bool { return c.Listed }
 	if counted := slices.DeleteFunc(slices.Clone(changes), isListed); len(counted) > 0 {
 		return counted
 	}
@@ -115,7 +115,7 @@ func countedChanges(changes []compare.Change) []compare.Change {
 const maxApart = 2
 
 // listApart returns the changes that a heading names because groups differ by them; none where it names all changes.
-func listApart(g fleet.Group) (out []compare.Change) {
+func listApart(g fleet.Group) (out []compare.NodeChange) {
 	if len(countedChanges(g.Changes)) <= maxApart {
 		return nil
 	}
@@ -127,7 +127,7 @@ func listApart(g fleet.Group) (out []compare.Change) {
 }
 
 // nameTaint writes a taint that comes or goes as a plan does: KEY=VALUE:EFFECT.
-func nameTaint(c compare.Change) compare.Change {
+func nameTaint(c compare.NodeChange) compare.NodeChange {
 	if key, effect, _ := strings.Cut(c.Name, ":"); c.Kind == "taint" && c.Action != "update" && c.Hidden == "" {
 		c.Name = kubelet.Taint{Key: key, Value: strings.Trim(c.From+c.To, `"`), Effect: effect}.String()
 		c.From, c.To = "", ""
@@ -148,7 +148,7 @@ func listErrors(g fleet.Group) (codes []string) {
 }
 
 // countKinds returns how many items of each kind change, in the order of the changes.
-func countKinds(changes []compare.Change) string {
+func countKinds(changes []compare.NodeChange) string {
 	count := map[string]int{}
 	var order []string
 	for _, c := range changes {
@@ -185,7 +185,7 @@ func kindWidth(g fleet.Group) (width int) {
 }
 
 // describeMore returns how many changes are beyond a limit; "" if none are.
-func describeMore(changes []compare.Change, limit int) string {
+func describeMore(changes []compare.NodeChange, limit int) string {
 	if len(changes) <= limit {
 		return ""
 	}

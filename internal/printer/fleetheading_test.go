@@ -10,18 +10,18 @@ import (
 // A heading that counts counts each file that is listed below it. One that names changes leaves out the kubelet's
 // files, whose differences are these changes.
 func TestHeadingCountsAllFiles(t *testing.T) {
-	label := compare.Change{Kind: "label", Name: "zone", Action: "update", From: "a", To: "b"}
-	config := compare.Change{Kind: "config", Name: "maxPods", Action: "update", From: "110", To: "64"}
-	flags := compare.Change{Kind: "file", Name: "/etc/default/kubelet", Action: "update", Listed: true}
-	ca := compare.Change{Kind: "file", Name: "/etc/kubernetes/pki/ca.crt", Action: "create"}
+	label := compare.NodeChange{Kind: "label", Name: "zone", Action: "update", From: "a", To: "b"}
+	config := compare.NodeChange{Kind: "config", Name: "maxPods", Action: "update", From: "110", To: "64"}
+	flags := compare.NodeChange{Kind: "file", Name: "/etc/default/kubelet", Action: "update", Listed: true}
+	ca := compare.NodeChange{Kind: "file", Name: "/etc/kubernetes/pki/ca.crt", Action: "create"}
 
 	for _, c := range []struct {
-		changes []compare.Change
+		changes []compare.NodeChange
 		want    string
 	}{
-		{[]compare.Change{label, config, ca, flags}, "1 label, 1 configuration field, 2 files"},
-		{[]compare.Change{label, flags}, "label zone changes from a to b"},
-		{[]compare.Change{flags}, "file /etc/default/kubelet: update"},
+		{[]compare.NodeChange{label, config, ca, flags}, "1 label, 1 configuration field, 2 files"},
+		{[]compare.NodeChange{label, flags}, "label zone changes from a to b"},
+		{[]compare.NodeChange{flags}, "file /etc/default/kubelet: update"},
 	} {
 		if got, err := part("summary", c.changes); err != nil || got != c.want {
 			t.Errorf("heading of %v: got %q, %v; want %q", c.changes, got, err, c.want)

@@ -15,7 +15,7 @@ func TestFleetMarkdownEscapes(t *testing.T) {
 	r := &fleet.FleetEffect{Groups: []fleet.Group{{
 		Count:    1,
 		State:    fleet.Changed,
-		Changes:  []compare.Change{{Kind: "config", Name: "cluster_DNS", Action: "create", To: "[\"<b>\"]"}},
+		Changes:  []compare.NodeChange{{Kind: "config", Name: "cluster_DNS", Action: "create", To: "[\"<b>\"]"}},
 		Machines: []fleet.Machine{{Source: "a.prelet", Reason: "see @all"}},
 	}}}
 	var b bytes.Buffer

@@ -170,7 +170,7 @@ func TestFleetHTML(t *testing.T) {
 	for n := range 3 {
 		e := fleet.Effect{Machine: fleet.Machine{Source: fmt.Sprintf("fleet/node%d.prelet", n)}}
 		e.State = fleet.Changed
-		e.Changes = []compare.Change{
+		e.Changes = []compare.NodeChange{
 			{Kind: "label", Name: "rack", Action: "update", From: "r07", To: htmlHostile},
 			{Kind: "file", Name: "/etc/x", Action: "delete", Diff: "-" + htmlHostile + "\n"},
 		}
@@ -199,7 +199,7 @@ func TestFleetHTMLOfManyGroups(t *testing.T) {
 	for n := range 1000 {
 		e := fleet.Effect{Machine: fleet.Machine{Source: fmt.Sprintf("fleet/node%d.prelet", n)}}
 		e.State = fleet.Changed
-		e.Changes = []compare.Change{
+		e.Changes = []compare.NodeChange{
 			{Kind: "taint", Name: "rack", Action: "create", To: fmt.Sprint("r", n)},
 			{Kind: "label", Name: fmt.Sprint("of-", n), Action: "create", To: "x"},
 		}

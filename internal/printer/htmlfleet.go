@@ -16,7 +16,7 @@ import (
 // htmlEffect is a change of some groups: one cell for each of the first groups, nil for one without the change.
 type htmlEffect struct {
 	Kind, Name string
-	Cells      []*compare.Change
+	Cells      []*compare.NodeChange
 }
 
 // maxEffects and maxColumns bound the matrix: the largest groups are first.
@@ -46,7 +46,7 @@ func FleetHTML(w io.Writer, r *fleet.FleetEffect, redactor *value.Redactor) erro
 		"kinds":    func(g fleet.Group) string { return strings.Join(listKinds([]fleet.Group{g}), " ") },
 		"machine":  shortenMachine,
 		"next":     func(i int) int { return i + 1 },
-		"sign":     func(c compare.Change) string { return strings.Replace(signs[c.Action], "-", "−", 1) },
+		"sign":     func(c compare.NodeChange) string { return strings.Replace(signs[c.Action], "-", "−", 1) },
 	})
 }
 
@@ -86,7 +86,7 @@ func fleetMatrix(groups []fleet.Group) (rows []htmlEffect) {
 			if !isKnown {
 				at = len(rows)
 				known[key] = at
-				rows = append(rows, htmlEffect{c.Kind, c.Name, make([]*compare.Change, len(groups))})
+				rows = append(rows, htmlEffect{c.Kind, c.Name, make([]*compare.NodeChange, len(groups))})
 			}
 			rows[at].Cells[i] = &g.Changes[n]
 		}

@@ -246,7 +246,7 @@ func (s Style) headed(word, text string) string {
 
 // countItems returns how many labels and taints a plan changes on the disk; "" for none.
 func countItems(p *boot.Plan) string {
-	return countKinds(slices.DeleteFunc(fleet.ListChanges(p), func(c compare.Change) bool {
+	return countKinds(slices.DeleteFunc(fleet.ListChanges(p), func(c compare.NodeChange) bool {
 		return c.Kind != "label" && c.Kind != "taint"
 	}))
 }

@@ -67,7 +67,7 @@ func HideKept(s *generation.Store, gen int, r *value.Redactor, hide func(text st
 	}
 
 	for _, e := range info.Entries {
-		for _, state := range []generation.State{e.New, e.Old} {
+		for _, state := range []generation.FileState{e.New, e.Old} {
 			content, err := s.Content(state.SHA256)
 			if err != nil {
 				continue

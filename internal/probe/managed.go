@@ -63,7 +63,7 @@ func (l *Live) answerTarget(_ context.Context, r world.TargetReq) world.Answer {
 	}
 	if out.Loose == "" && out.SHA256 == "" {
 		l.secrets.Lock()
-		l.hidden[r.Path] = state.State
+		l.hidden[r.Path] = state.FileState
 		l.secrets.Unlock()
 	}
 
@@ -72,7 +72,7 @@ func (l *Live) answerTarget(_ context.Context, r world.TargetReq) world.Answer {
 
 // Hidden returns the state of a managed file as it was compared, where the answer has no hash of its content; nil if
 // there is none. A commit checks it, to overwrite no change that another program made since.
-func (l *Live) Hidden(path string) *nodefile.State {
+func (l *Live) Hidden(path string) *nodefile.FileState {
 	l.secrets.Lock()
 	defer l.secrets.Unlock()
 
@@ -101,10 +101,10 @@ func (l *Live) compareEntry(
 	}
 
 	if out.Loose == "" {
-		out.Drift = entry.DescribeDrift(now.State)
+		out.Drift = entry.DescribeDrift(now.FileState)
 	}
 
-	left, isLeft := l.o.Store.DefaultAttributes(entry, now.State)
+	left, isLeft := l.o.Store.DefaultAttributes(entry, now.FileState)
 	want := world.TargetMeta{Mode: left.Mode, UID: left.UID, GID: left.GID}
 
 	if isLeft && want != (world.TargetMeta{
@@ -205,7 +205,7 @@ func (l *Live) compareSecret(out *world.TargetAns, r world.TargetReq, content []
 
 // targetOf returns a managed file as an answer, without the content.
 func (l *Live) targetOf(s nodefile.Observed) world.TargetAns {
-	out := answerState(s.State)
+	out := answerState(s.FileState)
 	out.Empty = s.Empty
 	out.Attributes = s.Attributes
 	out.Own = out.Exists && s.UID != 0 && s.UID == os.Geteuid()
@@ -216,7 +216,7 @@ func (l *Live) targetOf(s nodefile.Observed) world.TargetAns {
 	return out
 }
 
-func answerState(s nodefile.State) world.TargetAns {
+func answerState(s nodefile.FileState) world.TargetAns {
 	return world.TargetAns{
 		Exists: s.Kind != nodefile.Absent,
 		Dir:    s.Kind == nodefile.Dir,

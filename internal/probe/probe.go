@@ -80,8 +80,8 @@ type Live struct {
 	secret  map[string][]byte // as read, by name
 	learned sync.Once         // see LearnSecrets
 
-	hidden       map[string]nodefile.State // by path: see Hidden
-	keepsSecrets bool                      // see KeepSecrets
+	hidden       map[string]nodefile.FileState // by path: see Hidden
+	keepsSecrets bool                          // see KeepSecrets
 	keptSecrets  map[string]keptSecret
 
 	search sync.Mutex
@@ -108,7 +108,7 @@ func New(o Sources) *Live {
 		secret: map[string][]byte{},
 
 		keptSecrets: map[string]keptSecret{},
-		hidden:      map[string]nodefile.State{},
+		hidden:      map[string]nodefile.FileState{},
 		nodeRetry:   5 * time.Second,
 	}
 	l.past = sync.OnceValue(func() *world.LastGood {

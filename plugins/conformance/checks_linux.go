@@ -395,7 +395,7 @@ func (k *kit) checkWants(config map[string]any, machines []machine) {
 	}
 
 	if _, err := sandbox.LandlockABI(); err != nil {
-		k.checks["wants"] = Check{State: Skipped, Found: err.Error()}
+		k.checks["wants"] = Finding{State: Skipped, Found: err.Error()}
 		return
 	}
 

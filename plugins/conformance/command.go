@@ -73,7 +73,7 @@ func finish(err error, stderr io.Writer) int {
 	return cli.Failed
 }
 
-func parseArguments(args []string) (program, format string, o Options, err error) {
+func parseArguments(args []string) (program, format string, o RunOptions, err error) {
 	flags := cli.NewFlags("check")
 	flags.StringVar(&format, "o", "text", "")
 	flags.DurationVar(&o.Timeout, "timeout", 10*time.Second, "")

@@ -15,8 +15,8 @@ import (
 	"github.com/prelet/prelet/plugins/contract"
 )
 
-// Options configure a run.
-type Options struct {
+// RunOptions configure a run.
+type RunOptions struct {
 	Config  map[string]any // for a detector with required attributes
 	Roots   []string       // folders that replace "/", with devices that the detector knows
 	Args    []string       // arguments of the program
@@ -27,41 +27,41 @@ type Options struct {
 	ShimArgs []string
 }
 
-// State is the result of a check.
-type State string
+// Outcome is the result of a check.
+type Outcome string
 
 // The states.
 const (
-	Passed  State = "passed"
-	Failed  State = "failed"
-	Note    State = "note"    // passed, but a person should look at it
-	Skipped State = "skipped" // could not be checked here; Found has the reason
+	Passed  Outcome = "passed"
+	Failed  Outcome = "failed"
+	Note    Outcome = "note"    // passed, but a person should look at it
+	Skipped Outcome = "skipped" // could not be checked here; Found has the reason
 )
 
-// Check is the result of one check.
-type Check struct {
-	ID    string `json:"id"`
-	Title string `json:"title"`
-	State State  `json:"state"`
-	Found string `json:"found,omitempty"`
-	Fix   string `json:"mend,omitempty"` // how to fix it
+// Finding is the result of one check.
+type Finding struct {
+	ID    string  `json:"id"`
+	Title string  `json:"title"`
+	State Outcome `json:"state"`
+	Found string  `json:"found,omitempty"`
+	Fix   string  `json:"mend,omitempty"` // how to fix it
 }
 
-// Report is the result of a run.
-type Report struct {
+// Findings is the result of a run.
+type Findings struct {
 	Program     string               `json:"program"`
 	Description contract.Description `json:"description"`
-	Checks      []Check              `json:"checks"` // always the same checks in the same order
+	Checks      []Finding            `json:"checks"` // always the same checks in the same order
 	Stderr      string               `json:"stderr,omitempty"`
 }
 
 // OK reports whether no check failed.
-func (r Report) OK() bool {
+func (r Findings) OK() bool {
 	return r.Count(Failed) == 0
 }
 
 // Count returns the number of checks in a state.
-func (r Report) Count(s State) int {
+func (r Findings) Count(s Outcome) int {
 	n := 0
 	for _, c := range r.Checks {
 		if c.State == s {
@@ -74,13 +74,13 @@ func (r Report) Count(s State) int {
 
 // Run checks a program. The error is about this machine and not about the detector, for example a folder that cannot
 // be made.
-func Run(ctx context.Context, program string, o Options) (Report, error) {
+func Run(ctx context.Context, program string, o RunOptions) (Findings, error) {
 	roots := o.Roots
 	o.Roots = nil
 	for _, dir := range roots {
 		absolute, err := filepath.Abs(dir)
 		if err != nil {
-			return Report{Program: program}, err
+			return Findings{Program: program}, err
 		}
 		o.Roots = append(o.Roots, absolute)
 	}

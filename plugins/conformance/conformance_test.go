@@ -263,7 +263,7 @@ func refusedCalls() {
 }
 
 // check runs the kit on a detector, on machines if there are any.
-func check(t *testing.T, mode string, roots ...string) conformance.Report {
+func check(t *testing.T, mode string, roots ...string) conformance.Findings {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -271,7 +271,7 @@ func check(t *testing.T, mode string, roots ...string) conformance.Report {
 	if err != nil {
 		t.Fatalf("building the detector: got %v, want no error", err)
 	}
-	o := conformance.Options{Args: []string{"detector=" + mode}, Roots: roots, Timeout: 3 * time.Second}
+	o := conformance.RunOptions{Args: []string{"detector=" + mode}, Roots: roots, Timeout: 3 * time.Second}
 	if raceDetector {
 		o.Memory = 1 << 30 // the program of that build is larger, too
 	}
@@ -297,7 +297,7 @@ func TestGood(t *testing.T) {
 func TestBad(t *testing.T) {
 	type row struct {
 		mode, id string
-		state    conformance.State
+		state    conformance.Outcome
 		found    string
 	}
 	tests := map[string][]row{} // by mode: a detector runs once for all of its rows
@@ -357,7 +357,7 @@ func TestBad(t *testing.T) {
 				t.Errorf("got control characters, want none: %q", out.String())
 			}
 			for _, want := range wants {
-				i := slices.IndexFunc(r.Checks, func(c conformance.Check) bool { return c.ID == want.id })
+				i := slices.IndexFunc(r.Checks, func(c conformance.Finding) bool { return c.ID == want.id })
 				if i < 0 {
 					t.Fatalf("got no check %s, want one:\n%s", want.id, out.String())
 				}

@@ -36,13 +36,13 @@ var titles = [...][2]string{
 // kit is one run of the checks.
 type kit struct {
 	ctx     context.Context
-	options Options
+	options RunOptions
 	program *os.File
 	dir     string // all temporary files; removed at the end
 	user    int    // uid of the detector; 0: the uid of the kit
 
 	description contract.Description
-	checks      map[string]Check
+	checks      map[string]Finding
 	stderr      string // of the first process that printed something
 
 	grants    contract.Needs // of the next process
@@ -53,8 +53,8 @@ type kit struct {
 	processes int    // number of started processes
 }
 
-func run(ctx context.Context, program string, o Options) (Report, error) {
-	report := Report{Program: program}
+func run(ctx context.Context, program string, o RunOptions) (Findings, error) {
+	report := Findings{Program: program}
 	file, err := os.Open(program)
 	if err != nil {
 		return report, err
@@ -80,7 +80,7 @@ func run(ctx context.Context, program string, o Options) (Report, error) {
 		options: o,
 		program: file,
 		dir:     dir,
-		checks:  map[string]Check{},
+		checks:  map[string]Finding{},
 	}
 	if os.Getuid() == 0 {
 		// No account has one of these uids on Debian and Fedora. The limit of processes counts all that a user runs,
@@ -97,7 +97,7 @@ func run(ctx context.Context, program string, o Options) (Report, error) {
 	for _, t := range titles {
 		c, isDone := k.checks[t[0]]
 		if !isDone {
-			c = Check{State: Skipped, Found: "an earlier check failed"}
+			c = Finding{State: Skipped, Found: "an earlier check failed"}
 		}
 		c.ID = t[0]
 		c.Title = t[1]
@@ -108,17 +108,17 @@ func run(ctx context.Context, program string, o Options) (Report, error) {
 }
 
 // record records the result of a check: passed without findings, else bad.
-func (k *kit) record(id string, bad State, findings []string, fix string) {
+func (k *kit) record(id string, bad Outcome, findings []string, fix string) {
 	const limit = 12
 	switch {
 	case len(findings) == 0:
-		k.checks[id] = Check{State: Passed}
+		k.checks[id] = Finding{State: Passed}
 		return
 	case len(findings) > limit:
 		more := fmt.Sprintf("… and %d more", len(findings)-limit)
 		findings = append(findings[:limit:limit], more)
 	}
-	k.checks[id] = Check{
+	k.checks[id] = Finding{
 		State: bad,
 		Found: strings.Join(findings, "\n"),
 		Fix:   fix,
@@ -138,8 +138,8 @@ func (k *kit) recordError(id string, err error, fix string) bool {
 
 // attempt is an access that the kit refused, as a node would.
 type attempt struct {
-	check string // which it belongs to
-	state State  // Note for an access that libraries try and do without
+	check string  // which it belongs to
+	state Outcome // Note for an access that libraries try and do without
 	text  string
 }
 
@@ -166,9 +166,9 @@ func (k *kit) recordAttempts() {
 
 		switch {
 		case k.noWatch != "":
-			k.checks[id] = Check{State: Skipped, Found: "system calls cannot be watched: " + k.noWatch}
+			k.checks[id] = Finding{State: Skipped, Found: "system calls cannot be watched: " + k.noWatch}
 		case !k.isAsked && len(findings) == 0:
-			k.checks[id] = Check{State: Skipped, Found: "it was never asked about a machine"}
+			k.checks[id] = Finding{State: Skipped, Found: "it was never asked about a machine"}
 		default:
 			k.record(id, state, findings, fix)
 		}

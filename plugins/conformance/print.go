@@ -9,7 +9,7 @@ import (
 )
 
 // Print writes a report for people: a line for each check, followed by findings and how to fix them.
-func (r Report) Print(w io.Writer) {
+func (r Findings) Print(w io.Writer) {
 	name := contract.OneLine(r.Description.Name + " " + r.Description.Version)
 	if name == "" {
 		name = r.Program

@@ -10,6 +10,6 @@ import (
 // Shim does nothing, because detectors run on Linux only.
 func Shim() {}
 
-func run(_ context.Context, program string, _ Options) (Report, error) {
-	return Report{Program: program}, errors.New("detectors can be checked on Linux only")
+func run(_ context.Context, program string, _ RunOptions) (Findings, error) {
+	return Findings{Program: program}, errors.New("detectors can be checked on Linux only")
 }

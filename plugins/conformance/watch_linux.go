@@ -114,7 +114,7 @@ func (w *watcher) read(trace io.ReadCloser) {
 	}
 }
 
-func (w *watcher) add(check string, s State, text string) {
+func (w *watcher) add(check string, s Outcome, text string) {
 	w.attempts = append(w.attempts, attempt{check, s, text})
 }
 

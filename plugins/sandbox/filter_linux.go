@@ -44,17 +44,18 @@ func nativeArch() uint32 {
 	return 0
 }
 
-// check refuses a system call if the comparison of one argument, of which only the bits of the mask count, succeeds.
-type check struct {
+// argumentCheck refuses a system call if the comparison of one argument succeeds, of which only the bits of the mask
+// count.
+type argumentCheck struct {
 	call, argument, mask uint32
 	test                 bpf.JumpTest
 	value                uint32
 }
 
 // checks returns the checks of arguments of calls that are permitted otherwise.
-func checks() []check {
+func checks() []argumentCheck {
 	const whole = math.MaxUint32
-	list := []check{
+	list := []argumentCheck{
 		{unix.SYS_BIND, 2, whole, bpf.JumpLessThan, contract.MinAddress},
 		{unix.SYS_MMAP, 3, stackMemory | hugePages, bpf.JumpNotEqual, 0},
 		{unix.SYS_MMAP, 3, sharedMemory, bpf.JumpEqual, sharedMemory},
@@ -66,18 +67,18 @@ func checks() []check {
 	for _, call := range []uint32{unix.SYS_SOCKET, unix.SYS_SOCKETPAIR} {
 		list = append(
 			list,
-			check{call, 0, whole, bpf.JumpNotEqual, unix.AF_UNIX},
-			check{call, 1, socketKind, bpf.JumpNotEqual, unix.SOCK_STREAM},
+			argumentCheck{call, 0, whole, bpf.JumpNotEqual, unix.AF_UNIX},
+			argumentCheck{call, 1, socketKind, bpf.JumpNotEqual, unix.SOCK_STREAM},
 		)
 	}
 	for _, command := range sharedCommands() {
-		list = append(list, check{unix.SYS_FCNTL, 1, whole, bpf.JumpEqual, command})
+		list = append(list, argumentCheck{unix.SYS_FCNTL, 1, whole, bpf.JumpEqual, command})
 	}
 	for _, command := range ownerCommands() {
-		list = append(list, check{unix.SYS_IOCTL, 1, whole, bpf.JumpEqual, command})
+		list = append(list, argumentCheck{unix.SYS_IOCTL, 1, whole, bpf.JumpEqual, command})
 	}
 	for _, option := range bufferOptions() { // at any level: Unix sockets have options of SOL_SOCKET only
-		list = append(list, check{unix.SYS_SETSOCKOPT, 2, whole, bpf.JumpEqual, option})
+		list = append(list, argumentCheck{unix.SYS_SETSOCKOPT, 2, whole, bpf.JumpEqual, option})
 	}
 
 	return list
@@ -128,7 +129,7 @@ func (f *filter) returnIf(test bpf.JumpTest, v, result uint32) {
 }
 
 // add adds a check. Other calls skip its instructions.
-func (f *filter) add(c check) {
+func (f *filter) add(c argumentCheck) {
 	f.load(offsetNumber)
 	*f = append(*f, bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: c.call, SkipTrue: 4})
 	f.load(offsetArgs + 8*c.argument)
@@ -155,7 +156,7 @@ func threadFilter(thread int) []bpf.Instruction {
 		unix.SYS_RT_SIGQUEUEINFO:   0,
 		unix.SYS_RT_TGSIGQUEUEINFO: 1,
 	} {
-		f.add(check{call, argument, math.MaxUint32, bpf.JumpEqual, uint32(thread)})
+		f.add(argumentCheck{call, argument, math.MaxUint32, bpf.JumpEqual, uint32(thread)})
 	}
 
 	return append(f, bpf.RetConstant{Val: permitted})

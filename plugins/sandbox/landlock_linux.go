@@ -93,7 +93,7 @@ const BinaryPath = "/proc/self/fd/3"
 
 // landlock restricts all threads of the process to the access of all detectors, the grants of this detector and the
 // folder for its socket.
-func (r *Report) landlock(p Policy) {
+func (r *Confinement) landlock(p Policy) {
 	if p.Without.Landlock {
 		return
 	}

@@ -50,9 +50,9 @@ func (p Policy) landlockABI() (int, error) {
 	return abi, err
 }
 
-// Report lists the parts that could not be set up, one sentence each. Lacks are parts that this kernel or user does
-// not have; Failed are parts that something on this machine prevents, which a person should fix.
-type Report struct {
+// Confinement lists the parts that could not be set up, one sentence each. Lacks are parts that this kernel or user
+// does not have; Failed are parts that something on this machine prevents, which a person should fix.
+type Confinement struct {
 	Lacks, Failed []string
 
 	// Contained reports that no_new_privs and the filter of system calls are in force: no process can leave the group
@@ -60,13 +60,13 @@ type Report struct {
 	Contained bool
 }
 
-func (r *Report) note(what string, err error) {
+func (r *Confinement) note(what string, err error) {
 	if err != nil {
 		r.Failed = append(r.Failed, fmt.Sprintf("%s: %s", what, err))
 	}
 }
 
-func (r *Report) addLack(what, why string) {
+func (r *Confinement) addLack(what, why string) {
 	r.Lacks = append(r.Lacks, what+": "+why)
 }
 
@@ -104,7 +104,7 @@ func expand(patterns ...string) (paths []string, err error) {
 
 // Process confines prelet-detect itself, and with it the detector. It must be called before the detector starts,
 // once. It replaces the policy's patterns by the paths that exist.
-func Process(p *Policy) (r Report) {
+func Process(p *Policy) (r Confinement) {
 	syscall.Umask(0o077)
 	r.note("the folder of its socket", os.Mkdir(p.Socket, 0o700))
 
@@ -147,7 +147,7 @@ func Process(p *Policy) (r Report) {
 // Detector confines the calling thread of prelet-detect further, and the detector that the thread starts or becomes:
 // prelet-detect has to connect to the detector's socket, and the detector must not reach prelet-detect. The goroutine
 // must be locked to its thread, for good.
-func Detector(p Policy) (r Report) {
+func Detector(p Policy) (r Confinement) {
 	r.note("Landlock", p.restrictScopes())
 
 	if p.Without.Seccomp {
@@ -165,7 +165,7 @@ func Detector(p Policy) (r Report) {
 	return r
 }
 
-func (r *Report) limits(p Policy) {
+func (r *Confinement) limits(p Policy) {
 	limit := func(name string, which int, v uint64) {
 		var now unix.Rlimit
 		err := unix.Getrlimit(which, &now)

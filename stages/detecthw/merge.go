@@ -13,8 +13,8 @@ import (
 
 const kindNIC = "nic"
 
-// report is a device as one detector reports it.
-type report struct {
+// deviceReport is a device as one detector reports it.
+type deviceReport struct {
 	contract.Device
 	from *detection
 }
@@ -22,10 +22,10 @@ type report struct {
 // merge overrides the built-in facts of PCI devices by the reports of detectors, field by field. A field on which two
 // detectors disagree is left as it is. Devices that are not among the PCI facts remain the detector's own.
 func merge(facts *world.Facts, all []*detection) {
-	reports := map[string][]report{}
+	reports := map[string][]deviceReport{}
 	for _, d := range all {
 		for _, device := range d.ans.Devices {
-			reports[device.Address] = append(reports[device.Address], report{device, d})
+			reports[device.Address] = append(reports[device.Address], deviceReport{device, d})
 		}
 	}
 
@@ -40,7 +40,7 @@ func merge(facts *world.Facts, all []*detection) {
 
 // reconcile returns the fields of a device on which all detectors agree that report them, and the sources of these
 // fields by their names in JSON.
-func reconcile(address string, reports []report) (out contract.Device, sources map[string]string) {
+func reconcile(address string, reports []deviceReport) (out contract.Device, sources map[string]string) {
 	sources = map[string]string{}
 	agreed := reflect.ValueOf(&out).Elem()
 

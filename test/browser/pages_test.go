@@ -53,11 +53,11 @@ func writeFleet(t *testing.T) string {
 			r.Add(fleet.Effect{Machine: m, Group: g})
 		}
 	}
-	add(changedMachines, fleet.Group{State: fleet.Changed, Restarts: 1, Changes: []compare.Change{
+	add(changedMachines, fleet.Group{State: fleet.Changed, Restarts: 1, Changes: []compare.NodeChange{
 		{Kind: "label", Name: "accelerator", Action: "create", To: "nvidia-h100"},
 		{Kind: "file", Name: "/etc/sysctl.d/90-gpu.conf", Action: "create", Diff: "+vm.nr_hugepages = 64\n"},
 	}})
-	add(movedMachines, fleet.Group{State: fleet.Changed, Waits: 1, Changes: []compare.Change{
+	add(movedMachines, fleet.Group{State: fleet.Changed, Waits: 1, Changes: []compare.NodeChange{
 		{Kind: "label", Name: "topology.kubernetes.io/zone", Action: "update", From: "az1-r07", To: "az1-r08"},
 		{Kind: "taint", Name: "nvidia.com/gpu:NoSchedule", Action: "delete", From: "true"},
 	}})

@@ -62,7 +62,7 @@ var workloads = []workload{
 // pods on the Nodes that plan prints, without a kubelet. What stays Pending is what the plans as JSON have no room for.
 func TestCapacity(t *testing.T) {
 	t.Parallel()
-	c := start(t, Options{
+	c := start(t, ClusterOptions{
 		NoControllers: true,
 		// Without the node controller nothing would remove its taint from new Nodes.
 		APIServer: []string{"--disable-admission-plugins=TaintNodesByCondition"},

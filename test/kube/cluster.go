@@ -51,9 +51,9 @@ func Find(cache, version, prelet string) (Programs, error) {
 
 func (p Programs) of(name string) string { return filepath.Join(p.Kubernetes, name) }
 
-// Options of a cluster. The zero value is one as `kubeadm init` leaves it, but for the cgroup driver: a node of these
-// tests has no systemd that would make groups for its kubelet.
-type Options struct {
+// ClusterOptions are those of a cluster. The zero value is one as `kubeadm init` leaves it, but for the cgroup
+// driver: a node of these tests has no systemd that would make groups for its kubelet.
+type ClusterOptions struct {
 	// YAML of a KubeletConfiguration without kind, which kubeadm uploads; "" for the default here.
 	KubeletConfig string
 	APIServer     []string // further flags
@@ -83,7 +83,7 @@ type Cluster struct {
 	Client *kubernetes.Clientset
 	Config *rest.Config // cluster-admin
 
-	options Options
+	options ClusterOptions
 	values  *strings.Replacer // of the names in its texts
 	etcd    *process
 	manager *process
@@ -92,7 +92,7 @@ type Cluster struct {
 }
 
 // Start brings a control plane up and waits until a node can join it.
-func (p Programs) Start(ctx context.Context, o Options) (c *Cluster, err error) {
+func (p Programs) Start(ctx context.Context, o ClusterOptions) (c *Cluster, err error) {
 	o.KubeletConfig = cmp.Or(o.KubeletConfig, defaultKubelet)
 	o.Controllers = cmp.Or(o.Controllers, defaultControllers)
 	o.Token = cmp.Or(o.Token, "abcdef.0123456789abcdef")

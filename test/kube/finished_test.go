@@ -40,7 +40,7 @@ func TestFinishedNode(t *testing.T) {
 	t.Logf("%s=%d", finishedSeed, seed)
 	r := rand.New(rand.NewPCG(seed, 0))
 
-	c := start(t, Options{})
+	c := start(t, ClusterOptions{})
 	m := newMember(t, c, NodeOptions{})
 	n := m.Node
 	base, err := c.ConfigMap(t.Context(), "kube-system", "kubelet-config")

@@ -54,7 +54,7 @@ func (j joining) join(t *testing.T, c *Cluster, runtime string) *Node {
 // real signer, pins, the ConfigMap of kubeadm, plan, files, and the real kubelet started on exactly these.
 func TestJoin(t *testing.T) {
 	t.Parallel()
-	c := start(t, Options{})
+	c := start(t, ClusterOptions{})
 	must(t, c.SetConfigMap(t.Context(), "kube-system", "kubelet-config-1.11", legacyObjects))
 	for _, words := range []string{
 		"create role prelet --verb=get --resource=configmaps --resource-name=kubelet-config-1.11",

@@ -46,7 +46,7 @@ func TestMain(tests *testing.M) {
 }
 
 // start is a cluster of a test's own.
-func start(t testing.TB, o Options) *Cluster {
+func start(t testing.TB, o ClusterOptions) *Cluster {
 	t.Helper()
 	c, err := programs(t).Start(t.Context(), o)
 	if err != nil {
@@ -101,7 +101,7 @@ func must(t testing.TB, err error) {
 func last(s string, n int) string { return s[max(0, len(s)-n):] }
 
 // prelet runs it and wants an exit status.
-func prelet(t testing.TB, n *Node, want int, args ...string) Result {
+func prelet(t testing.TB, n *Node, want int, args ...string) CommandResult {
 	t.Helper()
 	r, err := n.Prelet(context.WithoutCancel(t.Context()), args...)
 	if err != nil {

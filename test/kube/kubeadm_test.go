@@ -25,7 +25,7 @@ const (
 func TestFasterThanKubeadm(t *testing.T) {
 	const rounds = 7
 
-	c := start(t, Options{})
+	c := start(t, ClusterOptions{})
 	m := newMember(t, c, NodeOptions{Name: "kubeadm-race", Kubeadm: true})
 	n, pin := m.Node, m.pin
 	must(t, n.Reach(c, fmt.Sprintf("127.0.0.1:%d", c.Port))) // the address in cluster-info, which kubeadm asks next

@@ -17,7 +17,7 @@ import (
 func TestNothingIsLeft(t *testing.T) {
 	p := programs(t)
 	before, pods := settings(t), podGroups(t)
-	c, err := p.Start(t.Context(), Options{})
+	c, err := p.Start(t.Context(), ClusterOptions{})
 	must(t, err)
 	t.Cleanup(c.Stop)
 	n, err := p.NewNode(t.Context(), NodeOptions{Name: "n1", Loopback: []string{"10.0.0.11"}})
@@ -84,7 +84,7 @@ func TestVictim(t *testing.T) {
 	if os.Getenv(victim) == "" {
 		t.Skip("run by TestNothingIsLeft")
 	}
-	c := start(t, Options{NoControllers: true})
+	c := start(t, ClusterOptions{NoControllers: true})
 	n := newNode(t, c, NodeOptions{})
 	_, _ = n.Run(t.Context(), "sleep", "60")
 }

@@ -39,7 +39,7 @@ stage "fetch-config" "kubelet" { config_map = "kube-system/kubelet-config" }
 ` + strings.Join(stages, "\n")}))
 }
 
-func (m member) run(want int, args ...string) Result {
+func (m member) run(want int, args ...string) CommandResult {
 	m.t.Helper()
 	return prelet(m.t, m.Node, want, append([]string{"run"}, args...)...)
 }

@@ -522,7 +522,7 @@ kill -KILL $pid; wait $pid 2>/dev/null; exit 100`, int(agreementPatient.Seconds(
 		agreementSettled.Seconds())
 
 	ended := make(chan error, 1)
-	var done Result
+	var done CommandResult
 	go func() {
 		var err error
 		done, err = n.Run(context.Background(), "sh", "-c", script, "sh", program)

@@ -245,7 +245,7 @@ func (n *Node) Enter(words ...string) []string {
 }
 
 // Run runs a command in the node and waits for its end.
-func (n *Node) Run(ctx context.Context, words ...string) (Result, error) {
+func (n *Node) Run(ctx context.Context, words ...string) (CommandResult, error) {
 	return command(ctx, n.Environment(), n.Enter(words...)...)
 }
 

@@ -28,7 +28,7 @@ func (n *Node) Read(path string) (string, error) {
 
 // Prelet runs prelet on the site in /etc/prelet, in the process that is started and not through prelet-apply.service,
 // which this node's service manager does not have.
-func (n *Node) Prelet(ctx context.Context, args ...string) (Result, error) {
+func (n *Node) Prelet(ctx context.Context, args ...string) (CommandResult, error) {
 	ctx, cancel := context.WithTimeout(ctx, 4*time.Minute)
 	defer cancel()
 	words := append([]string{"/usr/bin/prelet"}, args...)

@@ -15,7 +15,7 @@ func TestOlderMinor(t *testing.T) {
 	p := programs(t)
 	version, err := Version("old/go.mod")
 	must(t, err)
-	c := start(t, Options{Server: oldProgram(t, p, "kube-apiserver")})
+	c := start(t, ClusterOptions{Server: oldProgram(t, p, "kube-apiserver")})
 	base, err := c.ConfigMap(t.Context(), "kube-system", "kubelet-config")
 	must(t, err)
 	for _, j := range []joining{

@@ -98,25 +98,25 @@ func (p *process) tail() string {
 	return string(text)
 }
 
-// Result is a command that ended.
-type Result struct {
+// CommandResult is a command that ended.
+type CommandResult struct {
 	Exit     int
 	Out, Err string
 }
 
-func (r Result) String() string {
+func (r CommandResult) String() string {
 	return fmt.Sprintf("exit %d\n%s%s", r.Exit, r.Out, r.Err)
 }
 
 // command runs one to its end; an error means that it could not be run.
-func command(ctx context.Context, environment []string, words ...string) (Result, error) {
+func command(ctx context.Context, environment []string, words ...string) (CommandResult, error) {
 	cmd := exec.CommandContext(ctx, words[0], words[1:]...)
 	cmd.Env = environment
 	cmd.WaitDelay = 10 * time.Second // a second is not enough on a busy machine to read the last output
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	err := cmd.Run()
-	r := Result{-1, stdout.String(), stderr.String()}
+	r := CommandResult{-1, stdout.String(), stderr.String()}
 	var exit *exec.ExitError
 	switch {
 	case err != nil && !errors.As(err, &exit):

@@ -86,7 +86,7 @@ type scene struct {
 	between     *between
 	later       sync.WaitGroup
 
-	last    Result        // of the last command with an output
+	last    CommandResult // of the last command with an output
 	isShown bool          // this command has one
 	took    time.Duration // of the last `node`
 	disk    map[string]string
@@ -187,7 +187,7 @@ func (s *scene) do(neg bool, words []string) error {
 }
 
 // show makes the output of a program the current one. The exit status must be one of want, "0,41" or "any".
-func (s *scene) show(want string, r Result, err error) error {
+func (s *scene) show(want string, r CommandResult, err error) error {
 	s.last, s.isShown = r, true
 	if err == nil && want != "any" && !slices.Contains(strings.Split(want, ","), strconv.Itoa(r.Exit)) {
 		err = fmt.Errorf("got exit %d, want %s:\n%s%s", r.Exit, want, r.Out, r.Err)

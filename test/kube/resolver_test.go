@@ -11,7 +11,7 @@ import (
 // TestResolverAsKubeadm: prelet sets resolvConf where `kubeadm join` does, with systemd-resolved in each state.
 func TestResolverAsKubeadm(t *testing.T) {
 	t.Parallel()
-	c := start(t, Options{})
+	c := start(t, ClusterOptions{})
 	m := newMember(t, c, NodeOptions{Name: "kubeadm-resolver", Kubeadm: true})
 	n, pin := m.Node, m.pin
 	must(t, n.Reach(c, fmt.Sprintf("127.0.0.1:%d", c.Port))) // the address in cluster-info, which kubeadm asks next

@@ -23,7 +23,7 @@ import (
 // The first one is that of the machines; its pin is $PIN, its port $PORT, its folder $DIR, its version $VERSION.
 func (s *scene) cmdCluster(args []string) error {
 	name := append(args, "")[0]
-	o := Options{Audit: slices.Contains(args, "audit")}
+	o := ClusterOptions{Audit: slices.Contains(args, "audit")}
 	for _, word := range args {
 		if list, ok := strings.CutPrefix(word, "--controllers="); ok {
 			o.Controllers = list
@@ -122,7 +122,7 @@ func (s *scene) cmdRequests(args []string) error {
 	}
 	s.asked[name] = len(all)
 
-	return s.show("0", Result{Out: b.String()}, err)
+	return s.show("0", CommandResult{Out: b.String()}, err)
 }
 
 // asked N: prelet has sent N requests or more since `requests`.

@@ -167,7 +167,7 @@ func (s *scene) cmdFields(args []string) error {
 	err = errors.Join(err, yaml.Unmarshal([]byte(text), &fields))
 	out, err2 := yaml.Marshal(dropZero(fields))
 
-	return s.show("0", Result{Out: string(out)}, errors.Join(err, err2))
+	return s.show("0", CommandResult{Out: string(out)}, errors.Join(err, err2))
 }
 
 func dropZero(v any) any {

@@ -35,7 +35,7 @@ func TestStorm(t *testing.T) {
 	}
 	c := start(
 		t,
-		Options{Audit: true, APIServer: []string{"--max-requests-inflight=20", "--max-mutating-requests-inflight=10"}},
+		ClusterOptions{Audit: true, APIServer: []string{"--max-requests-inflight=20", "--max-mutating-requests-inflight=10"}},
 	)
 	s := newStorm(t, c, boots)
 	joins, _ := s.command(s.nodes, "-join", c.Prelet)

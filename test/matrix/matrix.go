@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// Result is what one suite found on one system.
-type Result struct {
+// SuiteResult is what one suite found on one system.
+type SuiteResult struct {
 	Debian       string   `json:"debian"` // the name of the suite of packages
 	Architecture string   `json:"architecture"`
 	Systemd      string   `json:"systemd,omitempty"`
@@ -78,7 +78,7 @@ func (r *Run) Write(folder, root string) error {
 	if err != nil {
 		return fmt.Errorf("tools/version.sh: %w", err)
 	}
-	result := Result{
+	result := SuiteResult{
 		Debian:       source[2],
 		Architecture: runtime.GOARCH,
 		Systemd:      systemd,

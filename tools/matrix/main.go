@@ -96,14 +96,14 @@ func run(write bool) error {
 }
 
 // read returns the results in a file, one on each line.
-func read(file string) ([]matrix.Result, error) {
+func read(file string) ([]matrix.SuiteResult, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return nil, err
 	}
-	var results []matrix.Result
+	var results []matrix.SuiteResult
 	for line := range strings.Lines(string(text)) {
-		var r matrix.Result
+		var r matrix.SuiteResult
 		if err := json.Unmarshal([]byte(line), &r); err != nil {
 			return nil, fmt.Errorf("%s: %w", file, err)
 		}
@@ -115,8 +115,8 @@ func read(file string) ([]matrix.Result, error) {
 
 // newest returns the last result of each suite on each system, by the version of systemd. That a system could not be
 // had goes with the next result on it.
-func newest(results []matrix.Result) []matrix.Result {
-	last := map[[3]string]matrix.Result{}
+func newest(results []matrix.SuiteResult) []matrix.SuiteResult {
+	last := map[[3]string]matrix.SuiteResult{}
 	for _, r := range results {
 		key := [3]string{r.Debian, r.Architecture, r.Suite}
 		if r.Date >= last[key].Date {
@@ -133,7 +133,7 @@ func newest(results []matrix.Result) []matrix.Result {
 	for _, r := range last {
 		results = append(results, r)
 	}
-	slices.SortFunc(results, func(a, b matrix.Result) int {
+	slices.SortFunc(results, func(a, b matrix.SuiteResult) int {
 		return cmp.Or(
 			cmp.Compare(order(a.Debian), order(b.Debian)),
 			cmp.Compare(a.Architecture, b.Architecture),
@@ -148,11 +148,11 @@ func newest(results []matrix.Result) []matrix.Result {
 func order(debian string) string { return cmp.Or(titles[debian], "~"+debian) }
 
 // render makes the table, a row for each system.
-func render(results []matrix.Result) string {
+func render(results []matrix.SuiteResult) string {
 	var columns []string
 	text := "| Debian | architecture | systemd |"
 	for _, suite := range suites {
-		if slices.ContainsFunc(results, func(r matrix.Result) bool { return r.Suite == suite.name }) {
+		if slices.ContainsFunc(results, func(r matrix.SuiteResult) bool { return r.Suite == suite.name }) {
 			columns = append(columns, suite.name)
 			text += " " + suite.title + " |"
 		}
@@ -161,7 +161,9 @@ func render(results []matrix.Result) string {
 
 	for len(results) > 0 {
 		first := results[0]
-		other := func(r matrix.Result) bool { return r.Debian != first.Debian || r.Architecture != first.Architecture }
+		other := func(r matrix.SuiteResult) bool {
+			return r.Debian != first.Debian || r.Architecture != first.Architecture
+		}
 		size := slices.IndexFunc(results, other)
 		if size < 0 {
 			size = len(results)
@@ -174,7 +176,7 @@ func render(results []matrix.Result) string {
 }
 
 // row makes the row of one system from its results.
-func row(results []matrix.Result, columns []string) string {
+func row(results []matrix.SuiteResult, columns []string) string {
 	cells := map[string]string{}
 	var systemd, missing string
 	for _, r := range results {

@@ -30,17 +30,17 @@ func TestPage(t *testing.T) {
 // TestTable: the last result of each suite counts, a failure is named, and so is a system that could not be had, until
 // there is a later result on it.
 func TestTable(t *testing.T) {
-	result := func(debian, suite, date string, passed int, failed ...string) matrix.Result {
-		return matrix.Result{
+	result := func(debian, suite, date string, passed int, failed ...string) matrix.SuiteResult {
+		return matrix.SuiteResult{
 			Debian: debian, Architecture: "amd64", Systemd: "257.9", Suite: suite, Date: date, Passed: passed, Failed: failed,
 		}
 	}
-	missing := func(debian, date string) matrix.Result {
-		return matrix.Result{Debian: debian, Architecture: "amd64", Date: date, Missing: "no mirror"}
+	missing := func(debian, date string) matrix.SuiteResult {
+		return matrix.SuiteResult{Debian: debian, Architecture: "amd64", Date: date, Missing: "no mirror"}
 	}
 	failed := result("trixie", "boot", "2026-01-05", 8, "TestA", "TestB")
 	failed.Skipped = 1
-	results := []matrix.Result{
+	results := []matrix.SuiteResult{
 		missing("trixie", "2026-01-04"),
 		failed,
 		result("trixie", "boot", "2026-01-03", 10),

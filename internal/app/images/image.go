@@ -32,7 +32,7 @@ type OpenedImage struct {
 	in      doctor.ImageInput
 	loaded  hcl.Diagnostics // of the site
 	keep    []byte          // the output of the kubelet's binary, to be kept; nil for none
-	Results []check.Result
+	Results []check.Finding
 
 	written       []image.Leftover // by prelet
 	isInterrupted bool             // a commit was interrupted, so that written is not known

@@ -105,7 +105,7 @@ func (i *OpenedImage) removalOf(e generation.Entry) string {
 
 // describeWritten returns a file that is not as before prelet. e is its entry in a comparison without any target, and
 // made is the state that the generation in place gave it.
-func (i *OpenedImage) describeWritten(e generation.Entry, made generation.State) (l image.Leftover, isLeft bool) {
+func (i *OpenedImage) describeWritten(e generation.Entry, made generation.FileState) (l image.Leftover, isLeft bool) {
 	l = newWritten(e.Path, image.Restore)
 	isNew := e.Original.Kind == generation.Absent
 	switch {

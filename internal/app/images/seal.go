@@ -36,7 +36,7 @@ type Statement struct {
 	Kubelet       image.Kubelet    `json:"kubelet"`
 	Site          []sealedFile     `json:"site"`
 	Detectors     []sealedDetector `json:"detectors"`
-	Checks        []check.Result   `json:"checks"`
+	Checks        []check.Finding  `json:"checks"`
 	Removed       []image.Leftover `json:"removed"`
 	Warmed        []string         `json:"warmed"` // paths of caches
 }
@@ -63,12 +63,12 @@ type SealOptions struct {
 
 // Sealed is the result of sealing an image: the document of `seal -o json`.
 type Sealed struct {
-	FormatVersion int            `json:"format_version"`
-	IsSealed      bool           `json:"sealed"`
-	Refused       string         `json:"refused,omitempty"` // why the image is not sealed; "" if it is
-	Results       []check.Result `json:"findings"`
-	Statement     *Statement     `json:"statement"` // null if the image is not sealed
-	Unchanged     bool           `json:"-"`         // the image was sealed before, and nothing has changed since
+	FormatVersion int             `json:"format_version"`
+	IsSealed      bool            `json:"sealed"`
+	Refused       string          `json:"refused,omitempty"` // why the image is not sealed; "" if it is
+	Results       []check.Finding `json:"findings"`
+	Statement     *Statement      `json:"statement"` // null if the image is not sealed
+	Unchanged     bool            `json:"-"`         // the image was sealed before, and nothing has changed since
 }
 
 // end returns the result of sealing an image: its statement, or why it is refused.
@@ -369,7 +369,7 @@ func (i *OpenedImage) newStatement(now time.Time) (*Statement, error) {
 		Kubelet:       i.in.Kubelet,
 		Site:          []sealedFile{},
 		Detectors:     []sealedDetector{},
-		Checks:        []check.Result{},
+		Checks:        []check.Finding{},
 		Removed:       []image.Leftover{},
 	}
 	for _, f := range i.in.Site.Files {
@@ -390,7 +390,7 @@ func (i *OpenedImage) newStatement(now time.Time) (*Statement, error) {
 	}
 	for _, f := range i.Results {
 		if f.State != check.Skipped {
-			s.Checks = append(s.Checks, check.Result{Check: f.Check, State: f.State, Summary: f.Summary})
+			s.Checks = append(s.Checks, check.Finding{Check: f.Check, State: f.State, Summary: f.Summary})
 		}
 	}
 

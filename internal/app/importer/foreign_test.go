@@ -148,7 +148,7 @@ func TestForeignPlan(t *testing.T) {
 	r := importer.Import("kubeadm.yaml", src, foreignOptions())
 	s, diags := lang.Parse(
 		[]world.SiteFile{{Name: importer.FileName, Text: string(r.Text)}},
-		lang.Options{Stages: builtin.Stages(), Version: "0.1.0"},
+		lang.LoadOptions{Stages: builtin.Stages(), Version: "0.1.0"},
 	)
 	if diags.HasErrors() {
 		t.Fatal(diags)

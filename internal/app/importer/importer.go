@@ -237,5 +237,5 @@ func (r *reader) render(t *template.Template, p data, o Values) ([]byte, error) 
 func parse(text []byte, version string) (*lang.Site, hcl.Diagnostics) {
 	files := []world.SiteFile{{Name: FileName, Text: string(text)}}
 
-	return lang.Parse(files, lang.Options{Stages: builtin.Stages(), Version: version})
+	return lang.Parse(files, lang.LoadOptions{Stages: builtin.Stages(), Version: version})
 }

@@ -36,7 +36,7 @@ func (s situation) plan(t *testing.T, raw []byte, name string) *boot.Plan {
 	}
 	st, diags := lang.Parse(
 		[]world.SiteFile{{Name: importer.FileName, Text: string(r.Text)}},
-		lang.Options{Stages: builtin.Stages(), Version: "0.1.0"},
+		lang.LoadOptions{Stages: builtin.Stages(), Version: "0.1.0"},
 	)
 	if diags.HasErrors() {
 		t.Fatal(diags)

@@ -30,9 +30,9 @@ const doctorTimeout = 20 * time.Second
 
 // Examined is whether a node is fit for a boot: the document of `doctor -o json`.
 type Examined struct {
-	FormatVersion int            `json:"format_version"`
-	Fit           bool           `json:"fit"`
-	Results       []check.Result `json:"findings"`
+	FormatVersion int             `json:"format_version"`
+	Fit           bool            `json:"fit"`
+	Results       []check.Finding `json:"findings"`
 }
 
 // Doctor checks whether this node is fit for a boot with the site of w. As root it stores the output of the kubelet's

@@ -201,8 +201,8 @@ func (r *historyReader) readFile(place int, path string, report reportFunc) *com
 // findState returns the state of a file in the generation at a place, and the entry that has it. left is "" for a file
 // that the generation manages, else what prelet did with it, as in compare.File. A file is released by the last earlier
 // entry of its path; before the first one it is as that one found it.
-func (r *historyReader) findState(place int, path string) (s generation.State, e generation.Entry, left string) {
-	absent := generation.State{Kind: generation.Absent}
+func (r *historyReader) findState(place int, path string) (s generation.FileState, e generation.Entry, left string) {
+	absent := generation.FileState{Kind: generation.Absent}
 	for i := place; i >= 0; i-- {
 		e, ok := r.all[i].Entry(path)
 		switch {

@@ -8,7 +8,7 @@ import (
 
 // TestFindState: the state of a file in a generation that does not manage it follows from the generations around.
 func TestFindState(t *testing.T) {
-	file := func(sum string) generation.State { return generation.State{Kind: generation.File, SHA256: sum} }
+	file := func(sum string) generation.FileState { return generation.FileState{Kind: generation.File, SHA256: sum} }
 	with := func(gen int, e generation.Entry) generation.Info {
 		e.Path = "/x"
 		return generation.Info{Gen: gen, Entries: []generation.Entry{e}}

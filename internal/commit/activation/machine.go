@@ -171,8 +171,8 @@ func (m *Machine) canFix(u Unit, changed map[string][]byte) bool {
 // CheckUnit returns the check of a unit that a commit stops and starts: systemd can start it, what it needs exists, its
 // program can be executed, and it waits at the gate. u is read when the check runs. files are those that are in place
 // after the commit. canFix reports whether files of the unit may end what keeps it from starting; nil: there are none.
-func CheckUnit(u *Unit, gate string, files map[string]string, canFix func() bool) check.Check {
-	return check.Check{Name: "unit", Needs: check.Running | check.Files | check.Commit, Run: func(r *check.Recorder) {
+func CheckUnit(u *Unit, gate string, files map[string]string, canFix func() bool) check.Row {
+	return check.Row{Name: "unit", Needs: check.Running | check.Files | check.Commit, Run: func(r *check.Recorder) {
 		if u.Load == "loaded" { // systemd starts no other unit by hand
 			r.Fail(checkHeld(*u))
 		}

@@ -33,7 +33,7 @@ type Comparison struct {
 
 // Observe returns the state of one target without following a link, and the content of a file of at most MaxContent
 // bytes. It returns an error for everything else, and for a target below a link.
-func (s *Store) Observe(p string) (State, []byte, error) {
+func (s *Store) Observe(p string) (FileState, []byte, error) {
 	o, err := s.observe(p)
 
 	return o.state, o.content, err
@@ -120,7 +120,7 @@ func listInPlace(m *manifest, st *status) []Entry {
 			continue
 		}
 		if st != nil && slices.Contains(st.Retired, e.Path) {
-			e.New = State{}
+			e.New = FileState{}
 		}
 		out = append(out, e)
 	}
@@ -207,7 +207,7 @@ func (c *Comparison) addDeclared(s *Store, t Target) error {
 }
 
 // newEntry returns the entry of a target without its new state.
-func (c *Comparison) newEntry(t Target, now State) Entry {
+func (c *Comparison) newEntry(t Target, now FileState) Entry {
 	e := Entry{
 		Path:       t.Path,
 		Old:        now,
@@ -222,7 +222,7 @@ func (c *Comparison) newEntry(t Target, now State) Entry {
 		e.Drift = !t.CreateOnly && !was.New.Equal(now)
 	}
 	if t.Forget {
-		e.Original = State{}
+		e.Original = FileState{}
 	}
 
 	return e
@@ -250,7 +250,7 @@ func (s *Store) setAction(e *Entry) {
 // findDefaults returns the mode and the owner of a managed file that the site does not set: those from before prelet,
 // so that no setting of an earlier site stays. A file that prelet created has the default mode. It keeps the owner
 // root; any other owner was set by an earlier site, and becomes that of the folder above.
-func (s *Store) findDefaults(was Entry, now State) (State, error) {
+func (s *Store) findDefaults(was Entry, now FileState) (FileState, error) {
 	if was.Original.Kind == now.Kind {
 		return was.Original, nil
 	}
@@ -269,9 +269,9 @@ func (s *Store) findDefaults(was Entry, now State) (State, error) {
 
 // DefaultAttributes returns the mode and the owner that a target of the generation in place has if the site does not
 // set them. It is false if that generation does not manage the target.
-func (s *Store) DefaultAttributes(was Entry, now State) (left State, ok bool) {
+func (s *Store) DefaultAttributes(was Entry, now FileState) (left FileState, ok bool) {
 	if was.CreateOnly || was.Dropped || now.Kind == Absent {
-		return State{}, false
+		return FileState{}, false
 	}
 	left, err := s.findDefaults(was, now)
 
@@ -288,12 +288,12 @@ func defaultMode(k Kind) uint32 {
 
 // resolveTarget returns the planned state of a target. Values that it leaves open come from defaults, or from the
 // folder above.
-func (s *Store) resolveTarget(t Target, now, defaults State) (State, error) {
+func (s *Store) resolveTarget(t Target, now, defaults FileState) (FileState, error) {
 	if t.Kind == Absent {
-		return State{}, nil
+		return FileState{}, nil
 	}
 
-	n := State{
+	n := FileState{
 		Kind: t.Kind,
 		Mode: uint32(t.Mode),
 		UID:  t.UID,
@@ -326,7 +326,7 @@ func (s *Store) resolveTarget(t Target, now, defaults State) (State, error) {
 	if owner.Kind == Absent && min(t.UID, t.GID) == Keep {
 		var err error
 		if owner, err = s.findFolderAbove(t.Path); err != nil {
-			return State{}, err
+			return FileState{}, err
 		}
 	}
 	if t.UID == Keep {
@@ -340,10 +340,10 @@ func (s *Store) resolveTarget(t Target, now, defaults State) (State, error) {
 }
 
 // findFolderAbove returns the state of the nearest existing folder above p.
-func (s *Store) findFolderAbove(p string) (State, error) {
+func (s *Store) findFolderAbove(p string) (FileState, error) {
 	look, _, err := s.lookAbove(p)
 	if err != nil {
-		return State{}, err
+		return FileState{}, err
 	}
 	defer look.Close()
 

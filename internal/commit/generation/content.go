@@ -49,7 +49,7 @@ func (s *Store) contentOf(n int, sha string) ([]byte, error) {
 // contentsOf returns the checksums of the contents that a generation keeps. With them it can be published, undone and
 // left, without any other generation.
 func contentsOf(m *manifest) (out []string) {
-	add := func(st State) {
+	add := func(st FileState) {
 		if st.Kind == File && !slices.Contains(out, st.SHA256) {
 			out = append(out, st.SHA256)
 		}

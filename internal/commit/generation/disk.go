@@ -280,7 +280,7 @@ func (n *newFile) write(b []byte) error {
 
 // setMetadata sets the owner, the extended attributes and the mode. The order matters: chown clears capabilities and
 // setuid, and an ACL changes the mode.
-func (n *newFile) setMetadata(s State) error {
+func (n *newFile) setMetadata(s FileState) error {
 	p, fd := n.f.Name(), n.fd()
 
 	var st unix.Stat_t

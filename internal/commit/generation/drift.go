@@ -34,7 +34,7 @@ func ListOverwritten(all []Entry) (paths []string) {
 // DescribeDrift returns how a target differs from the state that its generation gave it, or "". A target that is
 // written only once, or that the generation no longer manages, never differs. Of now it reads Kind, SHA256, Mode, UID
 // and GID.
-func (e Entry) DescribeDrift(now State) string {
+func (e Entry) DescribeDrift(now FileState) string {
 	made := e.New
 	switch {
 	case e.CreateOnly, e.Dropped, made.Kind == Absent && now.Kind == Absent:

@@ -48,10 +48,10 @@ func sampleManifest() *manifest {
 			{
 				Path:   "/etc/a",
 				Action: ActionUpdate,
-				Old:    State{Kind: File, SHA256: Checksum(nil), Mode: 0o600, Xattrs: map[string][]byte{"user.a": {1}}},
-				New:    State{Kind: File, SHA256: Checksum([]byte("x")), Size: 1},
+				Old:    FileState{Kind: File, SHA256: Checksum(nil), Mode: 0o600, Xattrs: map[string][]byte{"user.a": {1}}},
+				New:    FileState{Kind: File, SHA256: Checksum([]byte("x")), Size: 1},
 			},
-			{Path: "/etc/d", Action: ActionDelete, Old: State{Kind: Dir, Mode: 0o755}, Dropped: true, Why: "w"},
+			{Path: "/etc/d", Action: ActionDelete, Old: FileState{Kind: Dir, Mode: 0o755}, Dropped: true, Why: "w"},
 		},
 		Folders: []string{"/etc/d"},
 		Leaving: []string{"/etc/e"},

@@ -192,10 +192,10 @@ func (s *Store) Current() (*Info, error) {
 
 // Original returns the state and content of a target before the first generation that had it. ok is false if the
 // generation in place does not have the target.
-func (s *Store) Original(p string) (st State, content []byte, ok bool, err error) {
+func (s *Store) Original(p string) (st FileState, content []byte, ok bool, err error) {
 	m, ms, err := s.current()
 	if err != nil || m == nil {
-		return State{}, nil, false, err
+		return FileState{}, nil, false, err
 	}
 
 	inPlace := listInPlace(m, ms)
@@ -203,7 +203,7 @@ func (s *Store) Original(p string) (st State, content []byte, ok bool, err error
 		return e.Path == p
 	})
 	if i < 0 {
-		return State{}, nil, false, nil
+		return FileState{}, nil, false, nil
 	}
 
 	st = inPlace[i].Original

@@ -36,7 +36,7 @@ func newFingerprint(st *unix.Stat_t) fingerprint {
 
 // observation is a target as it was read.
 type observation struct {
-	state   State
+	state   FileState
 	content []byte
 	print   fingerprint // zero when absent
 }

@@ -62,12 +62,12 @@ func generationSize(entries []Entry, blobs map[string][]byte) uint64 {
 func roundToBlocks(size int64) uint64 { return uint64(size+4095) / 4096 * 4096 }
 
 // planFolder returns a folder as the entries declare it, or with mode 0755 and the owner of the folder above.
-func planFolder(entries []Entry, p string) State {
+func planFolder(entries []Entry, p string) FileState {
 	if e := findFolder(entries, p); e != nil {
 		return e.New
 	}
 
-	return State{Kind: Dir, Mode: 0o755, UID: Keep, GID: Keep}
+	return FileState{Kind: Dir, Mode: 0o755, UID: Keep, GID: Keep}
 }
 
 // findFolder returns the entry that declares a folder, or nil.

@@ -17,7 +17,7 @@ func removeFolder(t *testing.T, b *box) {
 // commit does, and change nothing.
 func TestChecks(t *testing.T) {
 	target := file("/etc/kubernetes/a.conf", "x")
-	created := Entry{Path: target.Path, Action: ActionCreate, New: State{Kind: File}}
+	created := Entry{Path: target.Path, Action: ActionCreate, New: FileState{Kind: File}}
 	openFolder := func(b *box) {
 		must(t, os.Chmod(b.path("/etc/kubernetes"), 0o777))
 	}
@@ -27,7 +27,7 @@ func TestChecks(t *testing.T) {
 	}
 	dir := folderTarget("/etc/kubernetes")
 	changed := func(mode uint32) Entry {
-		return Entry{Path: dir.Path, Action: ActionUpdate, Old: State{Kind: Dir}, New: State{Kind: Dir, Mode: mode}}
+		return Entry{Path: dir.Path, Action: ActionUpdate, Old: FileState{Kind: Dir}, New: FileState{Kind: Dir, Mode: mode}}
 	}
 
 	for name, c := range map[string]struct {
@@ -62,13 +62,13 @@ func TestChecks(t *testing.T) {
 		},
 		"a removal where other users may write": {
 			writeInOpenFolder,
-			[]Entry{{Path: target.Path, Action: ActionDelete, Old: State{Kind: File}}},
+			[]Entry{{Path: target.Path, Action: ActionDelete, Old: FileState{Kind: File}}},
 			[]Target{{Path: target.Path}},
 			"",
 		},
 		"a file that stays where other users may write": {
 			writeInOpenFolder,
-			[]Entry{{Path: target.Path, Action: ActionNone, Old: State{Kind: File}, New: State{Kind: File}}},
+			[]Entry{{Path: target.Path, Action: ActionNone, Old: FileState{Kind: File}, New: FileState{Kind: File}}},
 			[]Target{target},
 			"",
 		},

@@ -272,7 +272,7 @@ func (sc *scene) target(text string) Target {
 		case strings.HasPrefix(option, "gid="):
 			t.GID = sc.number(option[len("gid="):], 10)
 		case option == "seen": // empty, when the plan was made
-			t.Seen = &State{Kind: File, SHA256: Checksum(nil)}
+			t.Seen = &FileState{Kind: File, SHA256: Checksum(nil)}
 		case option == "once":
 			t.CreateOnly = true
 		case option == "secret":

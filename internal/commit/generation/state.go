@@ -9,10 +9,10 @@ import (
 	"github.com/prelet/prelet/internal/platform/nodefile"
 )
 
-// Kind and State are those of a managed file.
+// Kind and FileState are those of a managed file.
 type (
-	Kind  = nodefile.Kind
-	State = nodefile.State
+	Kind      = nodefile.Kind
+	FileState = nodefile.FileState
 )
 
 // The kinds of a target. Everything else (links, pipes, devices) is refused.
@@ -52,7 +52,7 @@ type Target struct {
 	Forget bool
 
 	// Seen is the state that the caller planned for, or nil. Begin fails with ErrChanged if the target differs from it.
-	Seen *State
+	Seen *FileState
 
 	Mount string // the mount point of the target; "": that of the generation in place, or not known
 
@@ -60,7 +60,7 @@ type Target struct {
 }
 
 // TargetOf returns the target that gives a path a state. content is that of a File.
-func TargetOf(path string, st State, content []byte) Target {
+func TargetOf(path string, st FileState, content []byte) Target {
 	return Target{
 		Path:    path,
 		Kind:    st.Kind,
@@ -107,16 +107,16 @@ const (
 
 // Entry is one target of a generation.
 type Entry struct {
-	Path       string `json:"path"`
-	Action     Action `json:"action"`
-	Old        State  `json:"old"`      // just before this generation
-	New        State  `json:"new"`      // in this generation
-	Original   State  `json:"original"` // before the first generation that had this target
-	CreateOnly bool   `json:"create_only,omitempty"`
-	Secret     bool   `json:"secret,omitempty"`
-	Dropped    bool   `json:"dropped,omitempty"` // no longer declared; from here on not managed
-	Drift      bool   `json:"drift,omitempty"`   // changed since the previous generation; the changed bytes are kept
-	Why        string `json:"why,omitempty"`     // of ActionKeep
+	Path       string    `json:"path"`
+	Action     Action    `json:"action"`
+	Old        FileState `json:"old"`      // just before this generation
+	New        FileState `json:"new"`      // in this generation
+	Original   FileState `json:"original"` // before the first generation that had this target
+	CreateOnly bool      `json:"create_only,omitempty"`
+	Secret     bool      `json:"secret,omitempty"`
+	Dropped    bool      `json:"dropped,omitempty"` // no longer declared; from here on not managed
+	Drift      bool      `json:"drift,omitempty"`   // changed since the previous generation; the changed bytes are kept
+	Why        string    `json:"why,omitempty"`     // of ActionKeep
 	// Mount is the mount point that the target was written to, or "" if it is not known.
 	Mount string `json:"mount,omitempty"`
 }

@@ -205,7 +205,7 @@ func (t *Txn) writeTemp(c *Comparison, i int) error {
 
 // makeFolder creates a folder in the target tree, whose name r makes durable. An error of a folder that exists already
 // is returned, because another process has just created it.
-func (s *Store) makeFolder(r *syncRound, p string, f State) error {
+func (s *Store) makeFolder(r *syncRound, p string, f FileState) error {
 	dir, base, err := s.openParent(p)
 	if err != nil {
 		return err

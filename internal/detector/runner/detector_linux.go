@@ -26,7 +26,7 @@ type detector struct {
 	name   string
 	step   wire.Step // the one that runs, or has failed
 
-	report sandbox.Report // about its own part of the sandbox
+	report sandbox.Confinement // about its own part of the sandbox
 	stdout *os.File
 	socket string        // of the handshake
 	ended  chan struct{} // closed when the process has ended

@@ -45,7 +45,7 @@ type Reply struct {
 	Failed Step   `json:"failed,omitempty"` // the step that failed
 	Text   string `json:"text,omitempty"`   // why, a sentence without its dot
 
-	Report sandbox.Report `json:"sandbox"`
+	Report sandbox.Confinement `json:"sandbox"`
 
 	Describe *contract.Description `json:"describe,omitempty"`
 	Answer   *contract.Answer      `json:"answer,omitempty"`

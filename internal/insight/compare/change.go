@@ -11,8 +11,9 @@ import (
 	"github.com/prelet/prelet/internal/boot"
 )
 
-// Change is one difference between two states of a node. From is "" for something new, To is "" for something removed.
-type Change struct {
+// NodeChange is one difference between two states of a node. From is "" for something new, To is "" for something
+// removed.
+type NodeChange struct {
 	Kind   string `json:"kind"` // label | taint | flag | config | file | activation | diagnostic
 	Name   string `json:"name"`
 	Action string `json:"action"` // create | update | delete; of a file that is not managed: restore | keep | release
@@ -40,7 +41,7 @@ func Kinds() []string {
 }
 
 // Compare sorts by kind in the order in which an operator reads, then by name.
-func (c Change) Compare(other Change) int {
+func (c NodeChange) Compare(other NodeChange) int {
 	order := Kinds()
 
 	return cmp.Or(
@@ -55,8 +56,8 @@ func (c Change) Compare(other Change) int {
 	)
 }
 
-// State is a node as a plan or a generation has it.
-type State struct {
+// NodeState is a node as a plan or a generation has it.
+type NodeState struct {
 	Items Items            // nil: they are not known, and are not compared
 	Files map[string]*File // by path
 }
@@ -72,7 +73,7 @@ type File struct {
 
 // Changes returns what differs between two states: items by kind and name, then files by path. A file that is managed
 // in neither is not compared.
-func Changes(before, after State) (out []Change) {
+func Changes(before, after NodeState) (out []NodeChange) {
 	if before.Items != nil && after.Items != nil {
 		out = before.Items.Diff(after.Items)
 	}
@@ -90,13 +91,13 @@ func Changes(before, after State) (out []Change) {
 }
 
 // Plans returns what differs between the nodes of two plans.
-func Plans(before, after *boot.Plan) []Change {
+func Plans(before, after *boot.Plan) []NodeChange {
 	return Changes(PlanState(before), PlanState(after))
 }
 
 // CompareFile returns the difference of a file. One that does not exist is nil.
-func CompareFile(path string, before, after *File) Change {
-	c := Change{Kind: "file", Name: path}
+func CompareFile(path string, before, after *File) NodeChange {
+	c := NodeChange{Kind: "file", Name: path}
 	var x, y File
 	switch {
 	case before == nil:
@@ -141,8 +142,8 @@ func Unified(before, after string) string {
 
 // PlanState returns a node as a plan has it. Files of the kubelet that are removed with a previous identity, and files
 // that the site no longer declares, are left out.
-func PlanState(p *boot.Plan) State {
-	out := State{ItemsOf(p.Node.Stored()), map[string]*File{}}
+func PlanState(p *boot.Plan) NodeState {
+	out := NodeState{ItemsOf(p.Node.Stored()), map[string]*File{}}
 	if a := p.Node.Activation; a != nil {
 		out.Items.Set("activation", "the kubelet", a)
 	}

@@ -17,7 +17,7 @@ import (
 type Generation struct {
 	Number int
 	Time   time.Time
-	State
+	NodeState
 	Recording *world.Recording
 	Run       *boot.Plan // over the recording: for the causes of single items
 	Rollback  string     // of a rollback: its name as an Input; "" for a run
@@ -42,7 +42,7 @@ type Difference struct {
 
 // CausedChange is a change with the names of inputs.
 type CausedChange struct {
-	Change
+	NodeChange
 	Because []string `json:"because"`           // that it depends on; empty where that is not known
 	Perhaps []string `json:"perhaps,omitempty"` // that may have caused it, which nothing shows
 }
@@ -84,8 +84,8 @@ func Generations(a, b Generation) Difference {
 		later = a
 	}
 
-	for _, one := range Changes(a.State, b.State) {
-		change := CausedChange{Change: one, Because: []string{later.Rollback}}
+	for _, one := range Changes(a.NodeState, b.NodeState) {
+		change := CausedChange{NodeChange: one, Because: []string{later.Rollback}}
 		if later.Rollback == "" {
 			c.explain(&change, d.Changes)
 		}

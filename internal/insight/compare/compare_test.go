@@ -212,7 +212,7 @@ func TestLeftFiles(t *testing.T) {
 		{"not managed", left("restore"), left("keep"), ""},
 	} {
 		got := ""
-		for _, f := range Changes(State{Files: c.before}, State{Files: c.after}) {
+		for _, f := range Changes(NodeState{Files: c.before}, NodeState{Files: c.after}) {
 			got += f.Action
 			if len(c.before) == len(c.after) && f.Hidden == "" {
 				t.Errorf("%s: got its contents, want none of a file that is not from prelet", c.name)

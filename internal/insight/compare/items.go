@@ -87,12 +87,12 @@ func (i Items) addTaints(name string, value any) {
 }
 
 // Diff returns the items that differ from later ones, by kind and name. A value with a secret is not in a change.
-func (i Items) Diff(after Items) (out []Change) {
+func (i Items) Diff(after Items) (out []NodeChange) {
 	all := maps.Clone(i)
 	maps.Copy(all, after)
 	for item := range all {
 		was, is := i[item], after[item]
-		c := Change{Kind: item.Kind, Name: item.Name, Action: "update", From: was.plain(), To: is.plain()}
+		c := NodeChange{Kind: item.Kind, Name: item.Name, Action: "update", From: was.plain(), To: is.plain()}
 		switch {
 		case was == is:
 			continue
@@ -109,7 +109,7 @@ func (i Items) Diff(after Items) (out []Change) {
 		}
 		out = append(out, c)
 	}
-	slices.SortFunc(out, Change.Compare)
+	slices.SortFunc(out, NodeChange.Compare)
 
 	return out
 }

@@ -109,7 +109,7 @@ func write(t *testing.T, path, text string) {
 
 func plan(t *testing.T, paths []string, root string, facts []byte, vars map[string]string) *boot.Plan {
 	t.Helper()
-	s, diags := lang.Load(lang.OS(), lang.Options{Paths: paths, Stages: builtin.Stages(), Version: "0.1.0"})
+	s, diags := lang.Load(lang.OS(), lang.LoadOptions{Paths: paths, Stages: builtin.Stages(), Version: "0.1.0"})
 	if diags.HasErrors() {
 		t.Fatal(diags)
 	}

@@ -8,7 +8,7 @@ import (
 )
 
 // compareFlagFiles returns the items that differ between two files of flags; none if one of them cannot be parsed.
-func compareFlagFiles(before, after string) []compare.Change {
+func compareFlagFiles(before, after string) []compare.NodeChange {
 	old, err := readFlagFile(before)
 	planned, errAfter := readFlagFile(after)
 	if err != nil || errAfter != nil {
@@ -20,7 +20,7 @@ func compareFlagFiles(before, after string) []compare.Change {
 
 // compareConfig returns the items that differ between a file of the kubelet's configuration and a planned one; none if
 // the file cannot be parsed. An empty text has no fields.
-func compareConfig(before string, planned map[string]any) []compare.Change {
+func compareConfig(before string, planned map[string]any) []compare.NodeChange {
 	old, after := compare.Items{}, compare.Items{}
 	if before != "" {
 		c, err := kubelet.ParseConfig(before)

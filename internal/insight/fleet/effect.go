@@ -108,7 +108,7 @@ func (e *Effect) finish(p *boot.Plan, own names) {
 }
 
 // replaceIn returns changes with names in place of the machine's own values, sorted.
-func (n names) replaceIn(changes []compare.Change) []compare.Change {
+func (n names) replaceIn(changes []compare.NodeChange) []compare.NodeChange {
 	for i, c := range changes {
 		c.Name = n.replace(c.Name)
 		c.From = n.replace(c.From)
@@ -120,7 +120,7 @@ func (n names) replaceIn(changes []compare.Change) []compare.Change {
 		c.Content = n.replace(c.Content)
 		changes[i] = c
 	}
-	slices.SortFunc(changes, compare.Change.Compare)
+	slices.SortFunc(changes, compare.NodeChange.Compare)
 
 	return slices.Compact(changes)
 }

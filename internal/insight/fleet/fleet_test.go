@@ -38,7 +38,7 @@ func randomEffect(rng *rand.Rand, number int) Effect {
 		e.Messages = []Message{{Severity: "error", Code: string(e.Code), Summary: e.Source}}
 	case Changed, Unknown:
 		to := string(rune('a' + rng.IntN(3)))
-		e.Changes = []compare.Change{{Kind: "label", Name: "x", Action: "update", From: "o", To: to}}
+		e.Changes = []compare.NodeChange{{Kind: "label", Name: "x", Action: "update", From: "o", To: to}}
 	}
 	if rng.IntN(3) > 0 {
 		e.Declares = &[]rules.Declaration{}
@@ -144,11 +144,11 @@ func FuzzDecode(f *testing.F) {
 
 // The changes by which groups differ are known of each: a value that differs, and what only one has; not what all have.
 func TestApart(t *testing.T) {
-	change := func(name, to string) compare.Change {
-		return compare.Change{Kind: "config", Name: name, Action: "create", To: to}
+	change := func(name, to string) compare.NodeChange {
+		return compare.NodeChange{Kind: "config", Name: name, Action: "create", To: to}
 	}
 	r := NewReport("1")
-	for i, changes := range [][]compare.Change{
+	for i, changes := range [][]compare.NodeChange{
 		{change("maxPods", "110"), change("memory", "1Gi")},
 		{change("maxPods", "110"), change("memory", "2Gi"), change("swap", "no")},
 	} {
@@ -262,7 +262,7 @@ func TestCompareFiles(t *testing.T) {
 	checkChanges(t, "not a configuration", compareConfig("a: b\n", planned.Object()), nil)
 }
 
-func checkChanges(t *testing.T, what string, changes []compare.Change, want []string) {
+func checkChanges(t *testing.T, what string, changes []compare.NodeChange, want []string) {
 	t.Helper()
 	var got []string
 	for _, c := range changes {

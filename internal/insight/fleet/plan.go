@@ -27,7 +27,7 @@ func NewEffect(source string, old, planned *boot.Plan, r *world.Recording) Effec
 		e.Changes = listCodes(old.Diagnostics).Diff(listCodes(planned.Diagnostics))
 		if codeOfSite(old.Diagnostics) == "" && planned.Complete {
 			changes := compare.Plans(old, planned)
-			e.Restarts = count(slices.ContainsFunc(changes, func(c compare.Change) bool {
+			e.Restarts = count(slices.ContainsFunc(changes, func(c compare.NodeChange) bool {
 				return notifiesKubelet(planned, c) || notifiesKubelet(old, c)
 			}))
 			e.Changes = append(e.Changes, changes...)
@@ -48,7 +48,7 @@ func NewEffect(source string, old, planned *boot.Plan, r *world.Recording) Effec
 }
 
 // ListChanges returns the changes of a plan on the disk.
-func ListChanges(p *boot.Plan) (out []compare.Change) {
+func ListChanges(p *boot.Plan) (out []compare.NodeChange) {
 	for _, c := range p.Changes {
 		if c.Changes() {
 			out = append(out, listFileChanges(p, c)...)
@@ -59,7 +59,7 @@ func ListChanges(p *boot.Plan) (out []compare.Change) {
 }
 
 // notifiesKubelet reports whether a plan has the file of a change, for which the kubelet is restarted.
-func notifiesKubelet(p *boot.Plan, c compare.Change) bool {
+func notifiesKubelet(p *boot.Plan, c compare.NodeChange) bool {
 	return slices.ContainsFunc(p.Changes, func(f boot.FileChange) bool {
 		return c.Kind == "file" && f.File.Path == c.Name && slices.Contains(f.Notifies, p.Restart.Unit)
 	})
@@ -126,7 +126,7 @@ func countPlaces(p *boot.Plan, own names) map[subject]int {
 }
 
 // isWaiting reports whether a changed label or taint takes effect only when a node that has joined registers again.
-func isWaiting(p *boot.Plan, changes []compare.Change) bool {
+func isWaiting(p *boot.Plan, changes []compare.NodeChange) bool {
 	if !p.Kubelet.Joined {
 		return false
 	}
@@ -142,7 +142,7 @@ func isWaiting(p *boot.Plan, changes []compare.Change) bool {
 
 // listFileChanges returns the change of a file, and of the kubelet's own files what changes in them. Of a new
 // configuration it lists the fields that the site sets; the others are in the diff.
-func listFileChanges(p *boot.Plan, c boot.FileChange) []compare.Change {
+func listFileChanges(p *boot.Plan, c boot.FileChange) []compare.NodeChange {
 	var old, planned *compare.File
 	if c.Old.Exists {
 		old = &compare.File{Meta: compare.DescribeMeta(c.Old.Mode, c.Old.Owner), Content: c.Old.Text}
@@ -155,7 +155,7 @@ func listFileChanges(p *boot.Plan, c boot.FileChange) []compare.Change {
 		}
 	}
 
-	var inner []compare.Change
+	var inner []compare.NodeChange
 	switch {
 	case planned == nil || planned.Hidden != "":
 	case c.File.Purpose == "kubelet-flags":
@@ -170,7 +170,7 @@ func listFileChanges(p *boot.Plan, c boot.FileChange) []compare.Change {
 	case old == nil && c.File.Purpose == "ca": // as in the plan of one node
 		file.Content, file.Diff = file.Diff, ""
 	case old == nil && c.File.Purpose == "kubelet-config":
-		inner = slices.DeleteFunc(inner, func(field compare.Change) bool {
+		inner = slices.DeleteFunc(inner, func(field compare.NodeChange) bool {
 			return field.Kind == "config" && !isOfSite(p, field.Name)
 		})
 	case file.Listed:

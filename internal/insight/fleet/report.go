@@ -60,17 +60,17 @@ type Feature struct {
 
 // Group is the machines with equal effect.
 type Group struct {
-	ID       string           `json:"id"`
-	State    EffectKind       `json:"state"`
-	Count    int              `json:"count"`
-	Degraded int              `json:"degraded"`
-	Restarts int              `json:"kubelet_restarts"`      // machines whose kubelet is restarted
-	Waits    int              `json:"wait_for_registration"` // nodes that have joined: labels or taints come later
-	Changes  []compare.Change `json:"changes"`
-	Messages []Message        `json:"diagnostics"` // of its first machine
-	Machines []Machine        `json:"machines,omitempty"`
+	ID       string               `json:"id"`
+	State    EffectKind           `json:"state"`
+	Count    int                  `json:"count"`
+	Degraded int                  `json:"degraded"`
+	Restarts int                  `json:"kubelet_restarts"`      // machines whose kubelet is restarted
+	Waits    int                  `json:"wait_for_registration"` // nodes that have joined: labels or taints come later
+	Changes  []compare.NodeChange `json:"changes"`
+	Messages []Message            `json:"diagnostics"` // of its first machine
+	Machines []Machine            `json:"machines,omitempty"`
 
-	Apart []compare.Change `json:"-"` // labels, taints, flags and fields that not every group with changes has
+	Apart []compare.NodeChange `json:"-"` // labels, taints, flags and fields that not every group with changes has
 }
 
 // Machine is a member of a group.
@@ -231,7 +231,7 @@ func (r *FleetEffect) Finish() {
 // setApart sets the changes by which groups differ.
 func (r *FleetEffect) setApart() {
 	changed := 0
-	having := map[compare.Change]int{}
+	having := map[compare.NodeChange]int{}
 	for _, g := range r.Groups {
 		changed += count(g.State == Changed)
 		for _, c := range g.Changes {
@@ -241,7 +241,7 @@ func (r *FleetEffect) setApart() {
 
 	for i := range r.Groups {
 		g := &r.Groups[i]
-		g.Apart = slices.DeleteFunc(slices.Clone(g.Changes), func(c compare.Change) bool {
+		g.Apart = slices.DeleteFunc(slices.Clone(g.Changes), func(c compare.NodeChange) bool {
 			return c.Kind == "file" || having[c] == changed
 		})
 	}

@@ -64,13 +64,13 @@ type Upgraded struct {
 // UpgradedItem is what an effect is about. It is equal for all versions and machines, although a reason may name the
 // version.
 type UpgradedItem struct {
-	Effect  rules.Effect   `json:"effect"`
-	Message Message        `json:"message,omitzero"`
-	Change  compare.Change `json:"change,omitzero"` // if there is no message
-	Rule    string         `json:"rule,omitempty"`  // the rule of the message
-	Item    string         `json:"item,omitempty"`  // flag/NAME, or config/FIELD
-	SetBy   string         `json:"set_by,omitempty"`
-	Place   UpgradedPlace  `json:"place,omitzero"`
+	Effect  rules.Effect       `json:"effect"`
+	Message Message            `json:"message,omitzero"`
+	Change  compare.NodeChange `json:"change,omitzero"` // if there is no message
+	Rule    string             `json:"rule,omitempty"`  // the rule of the message
+	Item    string             `json:"item,omitempty"`  // flag/NAME, or config/FIELD
+	SetBy   string             `json:"set_by,omitempty"`
+	Place   UpgradedPlace      `json:"place,omitzero"`
 }
 
 // UpgradedPlace is where the item is set, or can be: a line of the site, and what the base has it from.

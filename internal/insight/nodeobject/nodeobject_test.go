@@ -41,7 +41,7 @@ func planRecordings(t *testing.T) map[string]*boot.Plan {
 		if err != nil {
 			t.Fatalf("%s: %v", file, err)
 		}
-		site, diags := lang.Parse(r.Header.Site, lang.Options{Stages: builtin.Stages(), Version: "0.1.0"})
+		site, diags := lang.Parse(r.Header.Site, lang.LoadOptions{Stages: builtin.Stages(), Version: "0.1.0"})
 		if diags.HasErrors() {
 			t.Fatalf("%s: %v", file, diags)
 		}

@@ -168,7 +168,7 @@ func (c *checker) apply(r Rule) {
 }
 
 // isViolated reports whether all conditions hold.
-func (c check) isViolated(v value) bool {
+func (c placeCheck) isViolated(v value) bool {
 	for _, isTrue := range c.conditions {
 		if !isTrue(v) {
 			return false

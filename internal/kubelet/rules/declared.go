@@ -65,18 +65,18 @@ func reportDeclared(c *checker) {
 		return
 	}
 
-	type change struct {
+	type gateChange struct {
 		gate string
 		isOn bool
 	}
-	changes := map[change][]string{}
+	changes := map[gateChange][]string{}
 	for _, f := range c.listDeclared() {
 		if gate := c.findCause(f); gate != "" {
 			name := f.Name
 			if f.ByRuntime && f.Declared {
 				name += " (if the container runtime supports it)"
 			}
-			changes[change{gate, f.Declared}] = append(changes[change{gate, f.Declared}], name)
+			changes[gateChange{gate, f.Declared}] = append(changes[gateChange{gate, f.Declared}], name)
 		}
 	}
 

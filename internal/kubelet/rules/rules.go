@@ -45,13 +45,13 @@ type Rule struct {
 	Severity Severity
 	Lists    bool   // it knows names, words or ranges of the versions in the tables; a newer one may accept more
 	Source   string // the place in Kubernetes; paths are those of k8s.io/kubernetes
-	checks   []check
+	checks   []placeCheck
 
 	isInDryRun bool // a dry run of the kubelet's binary ends with it, unless the check is later
 }
 
-// check is one place, or several, with its conditions.
-type check struct {
+// placeCheck is one place, or several, with its conditions.
+type placeCheck struct {
 	where      string // see checker.places
 	isLater    bool   // the kubelet finds it after the end of a dry run
 	conditions []func(value) bool

@@ -60,9 +60,9 @@ func (r *Rule) add(key, text string) {
 	case "source":
 		r.Source = text
 	case "at":
-		r.checks = append(r.checks, check{where: text})
+		r.checks = append(r.checks, placeCheck{where: text})
 	case "find":
-		r.checks = append(r.checks, check{find: finders[text]})
+		r.checks = append(r.checks, placeCheck{find: finders[text]})
 	case "if":
 		r.checks[last].conditions = append(r.checks[last].conditions, parseCondition(text))
 	case "later":

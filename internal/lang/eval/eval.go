@@ -42,7 +42,7 @@ type Eval struct {
 	reserved cty.Value
 	names    map[string]cty.Value // further roots, of expressions outside of the site; see Outside
 
-	locals      map[string]result // shared with the Evals that With makes
+	locals      map[string]localValue // shared with the Evals that With makes
 	reached     map[string]Reached
 	evaluating  map[string]bool // locals
 	funcs       map[string]function.Function
@@ -53,8 +53,8 @@ type Eval struct {
 	isPartial   bool               // values may be unknown: in a check, or where some questions are not asked
 }
 
-// result is the value of a local.
-type result struct {
+// localValue is the value of a local.
+type localValue struct {
 	v     cty.Value
 	diags hcl.Diagnostics
 }
@@ -78,7 +78,7 @@ func New(ctx context.Context, s *lang.Site, source world.Source) *Eval {
 		vars:        map[string]cty.Value{},
 		outputs:     make([]cty.Value, len(s.Stages)),
 		node:        func() cty.Value { return cty.DynamicVal },
-		locals:      map[string]result{},
+		locals:      map[string]localValue{},
 		reached:     map[string]Reached{},
 		evaluating:  map[string]bool{},
 		keys:        map[*hclsyntax.ObjectConsExpr]keyIndex{},
@@ -135,7 +135,7 @@ func (e *Eval) WithNode(v cty.Value) *Eval {
 func (e *Eval) WithLazyNode(node func() cty.Value) *Eval {
 	c := *e
 	c.node, c.locals = node, maps.Clone(e.locals)
-	maps.DeleteFunc(c.locals, func(name string, _ result) bool {
+	maps.DeleteFunc(c.locals, func(name string, _ localValue) bool {
 		return e.Reach(e.site.Locals[name].Expr).Node
 	})
 
@@ -187,7 +187,7 @@ func (e *Eval) Fork() *Eval {
 func (e *Eval) withoutNullFacts() *Eval {
 	c := e.Fork()
 	c.trace, c.isRecord = nil, false // only the cause of an error is searched
-	c.locals = map[string]result{}
+	c.locals = map[string]localValue{}
 	c.outputs = slices.Clone(e.outputs)
 	for n, i := range e.site.Stages {
 		if i.Type == "detect-hw" && c.outputs[n] != cty.NilVal {
@@ -277,7 +277,7 @@ func (e *Eval) Local(name string) (cty.Value, hcl.Diagnostics) {
 	if diags.HasErrors() {
 		v = cty.DynamicVal
 	}
-	e.locals[name] = result{v, diags}
+	e.locals[name] = localValue{v, diags}
 
 	return v, diags
 }

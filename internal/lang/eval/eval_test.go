@@ -57,7 +57,7 @@ func types() []stages.Stage {
 
 func parse(t *testing.T, src string) *lang.Site {
 	t.Helper()
-	s, diags := lang.Parse([]world.SiteFile{{Name: "a.hcl", Text: src}}, lang.Options{Stages: types()})
+	s, diags := lang.Parse([]world.SiteFile{{Name: "a.hcl", Text: src}}, lang.LoadOptions{Stages: types()})
 	if diags.HasErrors() {
 		t.Fatal(diags)
 	}

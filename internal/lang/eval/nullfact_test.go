@@ -122,7 +122,7 @@ locals {
 }
 `
 	site, diags := lang.Parse([]world.SiteFile{{Name: "a.hcl", Text: text}},
-		lang.Options{Stages: []stages.Stage{detect}})
+		lang.LoadOptions{Stages: []stages.Stage{detect}})
 	if diags.HasErrors() {
 		t.Fatal(diags)
 	}

@@ -34,7 +34,7 @@ func (e *Eval) WithExpression(name string, text []byte) *Eval {
 	if len(missing) == 0 {
 		return c
 	}
-	c.locals = map[string]result{} // some may have failed for lack of these outputs
+	c.locals = map[string]localValue{} // some may have failed for lack of these outputs
 
 	return c.With(missing)
 }

@@ -39,7 +39,7 @@ func (e *Eval) WithTrace() *Eval {
 // has an error of which IsNotEvaluated is true.
 func (e *Eval) Recorded() *Eval {
 	c := e.Fork()
-	c.locals = map[string]result{} // those of a stage that gathered are in the trace only
+	c.locals = map[string]localValue{} // those of a stage that gathered are in the trace only
 	c.isRecord = true
 
 	return c

@@ -19,8 +19,8 @@ const (
 	Dir    Kind = "dir"
 )
 
-// State is the state of a managed file: as it was, is, or is planned. The zero State is "absent".
-type State struct {
+// FileState is the state of a managed file: as it was, is, or is planned. The zero FileState is "absent".
+type FileState struct {
 	Kind   Kind              `json:"kind,omitempty"`
 	SHA256 string            `json:"sha256,omitempty"` // of a file's content, 64 hex digits
 	Size   int64             `json:"size,omitempty"`   // of a file, bytes
@@ -31,17 +31,17 @@ type State struct {
 }
 
 // Equal reports whether both have the same kind, content, mode and owner. It does not compare extended attributes.
-func (s State) Equal(o State) bool {
+func (s FileState) Equal(o FileState) bool {
 	return s.HasContentOf(o) && s.Mode == o.Mode && s.HasOwnerOf(o)
 }
 
 // HasContentOf reports whether both have the same kind and, for files, the same bytes.
-func (s State) HasContentOf(o State) bool {
+func (s FileState) HasContentOf(o FileState) bool {
 	return s.Kind == o.Kind && s.SHA256 == o.SHA256
 }
 
 // HasOwnerOf reports whether both have the same owner and group.
-func (s State) HasOwnerOf(o State) bool {
+func (s FileState) HasOwnerOf(o FileState) bool {
 	return s.UID == o.UID && s.GID == o.GID
 }
 
@@ -53,13 +53,13 @@ func Checksum(b []byte) string {
 }
 
 // State returns the state of the file that was found, without its content. A link or a device counts as a file.
-func (l *Look) State() State {
+func (l *Look) State() FileState {
 	kind := File
 	if l.Mode().IsDir() {
 		kind = Dir
 	}
 
-	return State{
+	return FileState{
 		Kind: kind,
 		Mode: l.Stat.Mode & 0o7777,
 		UID:  int(l.Stat.Uid),
@@ -69,7 +69,7 @@ func (l *Look) State() State {
 
 // Observe returns the state of the found file, and the content of a file of at most limit bytes. Anything but a folder
 // or a regular file, or a larger file, is an error, with the part of the state that is known.
-func (l *Look) Observe(limit int64) (State, []byte, error) {
+func (l *Look) Observe(limit int64) (FileState, []byte, error) {
 	out := l.State()
 	mode := l.Mode()
 	switch {
@@ -105,7 +105,7 @@ func (l *Look) Observe(limit int64) (State, []byte, error) {
 
 // Observed is a managed file as plans see it.
 type Observed struct {
-	State
+	FileState
 	Content []byte
 	Empty   bool // a folder without entries
 	Public  bool // everyone may read it, see Look.IsPublic
@@ -128,14 +128,14 @@ func (r Root) Observe(path string, limit int64) (o Observed, err error) {
 
 	o.Public = look.IsPublic()
 	if look.Above != nil {
-		o.State = look.State()
+		o.FileState = look.State()
 		return o, fmt.Errorf(
 			"the folder %w, who could replace it. %s, or name another path",
 			look.Above,
 			look.Above.Fix,
 		)
 	}
-	o.State, o.Content, err = look.Observe(limit)
+	o.FileState, o.Content, err = look.Observe(limit)
 	if o.Kind == Dir {
 		names, err := look.Names(1)
 		o.Empty = err == nil && len(names) == 0

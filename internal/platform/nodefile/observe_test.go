@@ -30,7 +30,7 @@ func TestObserve(t *testing.T) {
 	}
 
 	uid, gid := os.Getuid(), os.Getgid()
-	other := Observed{State: State{Kind: Dir, Mode: 0o755, UID: uid, GID: gid}, Empty: true, Public: true}
+	other := Observed{FileState: FileState{Kind: Dir, Mode: 0o755, UID: uid, GID: gid}, Empty: true, Public: true}
 	if uid == 0 {
 		other.UID, other.GID = 998, 997
 	}
@@ -39,12 +39,12 @@ func TestObserve(t *testing.T) {
 		is  Observed
 		err string
 	}{
-		"/file":   {Observed{State: State{Kind: File, Mode: 0o4640, UID: uid, GID: gid, SHA256: hex.EncodeToString(sum[:]), Size: 4}, Content: []byte("text")}, ""},
+		"/file":   {Observed{FileState: FileState{Kind: File, Mode: 0o4640, UID: uid, GID: gid, SHA256: hex.EncodeToString(sum[:]), Size: 4}, Content: []byte("text")}, ""},
 		"/none":   {Observed{}, ""},
 		"/empty":  {other, ""},
-		"/sticky": {Observed{State: State{Kind: Dir, Mode: 0o1777, UID: uid, GID: gid}, Public: true}, ""},
-		"/large":  {Observed{State: State{Kind: File, Mode: 0o600, UID: uid, GID: gid}}, "it has 8 bytes, more than"},
-		"/link":   {Observed{State: State{Kind: File, Mode: 0o777, UID: uid, GID: gid}, Public: true}, "it is a link"},
+		"/sticky": {Observed{FileState: FileState{Kind: Dir, Mode: 0o1777, UID: uid, GID: gid}, Public: true}, ""},
+		"/large":  {Observed{FileState: FileState{Kind: File, Mode: 0o600, UID: uid, GID: gid}}, "it has 8 bytes, more than"},
+		"/link":   {Observed{FileState: FileState{Kind: File, Mode: 0o777, UID: uid, GID: gid}, Public: true}, "it is a link"},
 		"/file/x": {Observed{}, "not a directory"},
 	} {
 		got, err := Root(root).Observe(path, 7)

@@ -27,7 +27,7 @@ const frameFolder = "/run/systemd/netif/lldp"
 const maxFrame = 9216
 
 // readFrames reads networkd's files.
-func readFrames(root sdk.Root) (out result, source string, err error) {
+func readFrames(root sdk.Root) (out heard, source string, err error) {
 	if !root.Exists(frameFolder) {
 		return out, "", fmt.Errorf("%s: %w", frameFolder, fs.ErrNotExist)
 	}
@@ -68,7 +68,7 @@ func interfaceNames(root sdk.Root) map[string]string {
 
 // addFrames adds the neighbours of one file. A frame that cannot be decoded is left out; the rest of a file with a
 // wrong length cannot be read.
-func (r *result) addFrames(name string, b []byte) {
+func (r *heard) addFrames(name string, b []byte) {
 	for len(b) > 0 {
 		if len(b) < 8 {
 			r.complain(name, errors.New("its file ends too early"))
@@ -92,7 +92,7 @@ func (r *result) addFrames(name string, b []byte) {
 	}
 }
 
-func (r *result) complain(name string, err error) {
+func (r *heard) complain(name string, err error) {
 	why := contract.OneLine(err.Error())
 	r.problems = append(r.problems, fmt.Sprintf("an LLDP frame of %s is ignored: %s", name, why))
 }
@@ -136,7 +136,7 @@ func formatID(id []byte, isMAC bool) string {
 }
 
 // add adds a neighbour, its texts on one line and without control characters.
-func (r *result) add(n neighbor) {
+func (r *heard) add(n neighbor) {
 	n.Interface = contract.OneLine(n.Interface)
 	n.Chassis = contract.OneLine(n.Chassis)
 	n.Port = contract.OneLine(n.Port)

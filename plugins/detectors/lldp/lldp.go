@@ -92,14 +92,14 @@ func detect(m *sdk.Machine) error {
 	return nil
 }
 
-// result is what one of the two sources returned.
-type result struct {
+// heard is what one of the two sources returned.
+type heard struct {
 	neighbors []neighbor
 	problems  []string // of frames that were ignored
 }
 
 // sorted returns each neighbour once.
-func (r result) sorted() []neighbor {
+func (r heard) sorted() []neighbor {
 	key := func(n neighbor) string {
 		return strings.Join([]string{n.Interface, n.Chassis, n.Port}, "\x00")
 	}
@@ -114,7 +114,7 @@ func (r result) sorted() []neighbor {
 }
 
 // missing returns the interfaces without a neighbour.
-func (r result) missing(wanted []string) (out []string) {
+func (r heard) missing(wanted []string) (out []string) {
 	for _, name := range wanted {
 		isThere := func(n neighbor) bool { return n.Interface == name }
 		if !slices.ContainsFunc(r.neighbors, isThere) {
@@ -135,7 +135,7 @@ func waitForNeighbors(
 	root sdk.Root,
 	wanted []string,
 	limit time.Duration,
-) (found result, source string, err error) {
+) (found heard, source string, err error) {
 	if end, ok := ctx.Deadline(); ok {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithDeadline(ctx, end.Add(-time.Until(end)/10))
@@ -158,7 +158,7 @@ func waitForNeighbors(
 }
 
 // read asks networkd: from systemd 256 on over its socket, before that in its files. A recorded machine has files only.
-func read(ctx context.Context, root sdk.Root) (result, string, error) {
+func read(ctx context.Context, root sdk.Root) (heard, string, error) {
 	if !root.Real() {
 		return readFrames(root)
 	}
@@ -172,10 +172,10 @@ func read(ctx context.Context, root sdk.Root) (result, string, error) {
 		return files, source, nil
 	}
 	if errors.Is(err, errOldNetworkd) || errors.Is(err, fs.ErrNotExist) {
-		return result{}, "", fileErr // a folder that may not be read is the reason
+		return heard{}, "", fileErr // a folder that may not be read is the reason
 	}
 
-	return result{}, "", err
+	return heard{}, "", err
 }
 
 var errOldNetworkd = errors.New("this systemd-networkd does not answer GetLLDPNeighbors")

@@ -36,7 +36,7 @@ type reply struct {
 }
 
 // askNetworkd asks a running networkd. One before systemd 256 does not know the question.
-func askNetworkd(ctx context.Context, path string) (out result, err error) {
+func askNetworkd(ctx context.Context, path string) (out heard, err error) {
 	var d net.Dialer
 	c, err := d.DialContext(ctx, "unix", path)
 	if err != nil {

@@ -131,7 +131,7 @@ func detect(m *sdk.Machine) error {
 
 // waitForState queries the database until ovsdb-server runs, at most for a time. It keeps a part of the deadline,
 // because an answer without Open vSwitch takes time too.
-func waitForState(ctx context.Context, socket string, limit time.Duration) (state, error) {
+func waitForState(ctx context.Context, socket string, limit time.Duration) (database, error) {
 	if end, ok := ctx.Deadline(); ok {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithDeadline(ctx, end.Add(-time.Until(end)/10))
@@ -152,8 +152,8 @@ func waitForState(ctx context.Context, socket string, limit time.Duration) (stat
 	}
 }
 
-// state is the content of the database. Empty versions are unknown.
-type state struct {
+// database is the content of the database. Empty versions are unknown.
+type database struct {
 	ovs         string
 	dpdk        string
 	initialized *bool
@@ -175,7 +175,7 @@ func (l link) isDPDK() bool {
 }
 
 // report adds facts, devices and labels.
-func (s state) report(m *sdk.Machine) {
+func (s database) report(m *sdk.Machine) {
 	const evidence = "ovsdb, table Open_vSwitch"
 	const noVersion = "ovs-vswitchd has not reported it: it does not run, or without DPDK"
 	m.AddFacts(

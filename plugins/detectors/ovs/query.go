@@ -33,9 +33,9 @@ type row struct {
 }
 
 // query reads the database in one transaction.
-func query(ctx context.Context, socket string) (state, error) {
+func query(ctx context.Context, socket string) (database, error) {
 	if err := checkSocket(ctx, socket); err != nil {
-		return state{}, err
+		return database{}, err
 	}
 	tables := map[string]model.Model{}
 	for table := range columns() {
@@ -43,7 +43,7 @@ func query(ctx context.Context, socket string) (state, error) {
 	}
 	m, err := model.NewClientDBModel("Open_vSwitch", tables)
 	if err != nil {
-		return state{}, err
+		return database{}, err
 	}
 	silent := logr.Discard()
 	c, err := client.NewOVSDBClient(
@@ -52,10 +52,10 @@ func query(ctx context.Context, socket string) (state, error) {
 		client.WithLogger(&silent),
 	)
 	if err != nil {
-		return state{}, err
+		return database{}, err
 	}
 	if err := c.Connect(ctx); err != nil {
-		return state{}, err
+		return database{}, err
 	}
 	defer c.Close()
 
@@ -65,22 +65,22 @@ func query(ctx context.Context, socket string) (state, error) {
 	for _, name := range names {
 		s, err := selectAll(name, schema.Table(name))
 		if err != nil {
-			return state{}, err
+			return database{}, err
 		}
 		selects = append(selects, s)
 	}
 	results, err := c.Transact(ctx, selects...)
 	if err != nil {
-		return state{}, err
+		return database{}, err
 	}
 	if len(results) < len(selects) {
-		return state{}, fmt.Errorf("got %d results, want %d", len(results), len(selects))
+		return database{}, fmt.Errorf("got %d results, want %d", len(results), len(selects))
 	}
 
 	rows := map[string][]ovsdb.Row{}
 	for i, name := range names {
 		if results[i].Error != "" {
-			return state{}, fmt.Errorf(
+			return database{}, fmt.Errorf(
 				"table %s: %s %s",
 				name,
 				results[i].Error,
@@ -147,8 +147,8 @@ func columns() map[string][]string {
 }
 
 // parseRows converts rows, sorted by name.
-func parseRows(rows map[string][]ovsdb.Row) state {
-	s := state{bridges: []bridge{}}
+func parseRows(rows map[string][]ovsdb.Row) database {
+	s := database{bridges: []bridge{}}
 	for _, r := range rows["Open_vSwitch"] {
 		s.ovs = toString(r["ovs_version"])
 		s.dpdk = toString(r["dpdk_version"])

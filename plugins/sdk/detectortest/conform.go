@@ -19,7 +19,7 @@ const asDetector = "detectortest-is-the-detector"
 // Conform runs all checks of package conformance on a detector, as `prelet detectors check` does on its program. Roots
 // are machines with devices, from Root or Roots. The test's own program becomes the detector: it starts itself with
 // this test alone, which must call Conform before anything else that it would not do twice.
-func Conform(t *testing.T, d sdk.Detector, config map[string]any, roots ...sdk.Root) conformance.Report {
+func Conform(t *testing.T, d sdk.Detector, config map[string]any, roots ...sdk.Root) conformance.Findings {
 	t.Helper()
 	becomeDetector(d)
 	program, err := os.Executable()
@@ -32,7 +32,7 @@ func Conform(t *testing.T, d sdk.Detector, config map[string]any, roots ...sdk.R
 
 	name, _, _ := strings.Cut(t.Name(), "/")
 	this := "-test.run=^" + name + "$"
-	o := conformance.Options{Config: config, Args: []string{this, asDetector}, ShimArgs: []string{this}}
+	o := conformance.RunOptions{Config: config, Args: []string{this, asDetector}, ShimArgs: []string{this}}
 	if raceDetector {
 		o.Memory = 1 << 46 // the race detector needs much memory; tests without it have the limit
 	}

@@ -47,7 +47,7 @@ func newCluster(t *testing.T) *kube.Cluster {
 	if err := programs.Sweep(); err != nil {
 		t.Fatal(err)
 	}
-	c, err := programs.Start(t.Context(), kube.Options{KubeletConfig: kubeletConfig})
+	c, err := programs.Start(t.Context(), kube.ClusterOptions{KubeletConfig: kubeletConfig})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,7 +22,7 @@ const endless = 20 * time.Second
 func newTestServer(tb testing.TB) (*Server, *bytes.Buffer) {
 	tb.Helper()
 	var logged bytes.Buffer
-	s := New(Options{Delay: time.Hour, Log: log.New(&logged, "", 0)})
+	s := New(SessionOptions{Delay: time.Hour, Log: log.New(&logged, "", 0)})
 	send(tb, s, "initialize", map[string]any{"rootUri": "file:///"})
 
 	return s, &logged
@@ -192,7 +192,7 @@ func FuzzMessages(f *testing.F) {
 
 	f.Fuzz(func(t *testing.T, sent []byte) {
 		var logged bytes.Buffer
-		s := New(Options{Delay: time.Hour, Log: log.New(&logged, "", 0)})
+		s := New(SessionOptions{Delay: time.Hour, Log: log.New(&logged, "", 0)})
 		done := make(chan struct{})
 		go func() {
 			defer close(done)

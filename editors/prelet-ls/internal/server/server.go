@@ -22,8 +22,8 @@ import (
 	"github.com/prelet/prelet/editors/prelet-ls/internal/language"
 )
 
-// Options are the options of a server.
-type Options struct {
+// SessionOptions are what a session of an editor needs.
+type SessionOptions struct {
 	Version string        // of prelet, which required_version is compared with
 	Delay   time.Duration // between the last change of a text and the validation of its site
 	Log     *log.Logger
@@ -41,7 +41,7 @@ type document struct {
 
 // Server is one session with an editor. Requests are handled one after another; only validation runs in parallel.
 type Server struct {
-	options  Options
+	options  SessionOptions
 	language *language.Language
 
 	mu          sync.Mutex
@@ -51,18 +51,18 @@ type Server struct {
 	sites       [][]string           // absolute paths of the configured site, in each folder of the workspace
 	settings    settings
 	hasSnippets bool
-	state       state
+	state       progress
 	validation  validation
 	notify      func(method string, params any)
 	ending      context.Context // of the session
 	end         context.CancelFunc
 }
 
-// state is how far a session has come.
-type state int
+// progress is how far a session has come.
+type progress int
 
 const (
-	started state = iota
+	started progress = iota
 	initialized
 	shutDown
 )
@@ -71,7 +71,7 @@ const (
 const codeNotInitialized = -32002
 
 // New returns a server that has no client yet. Its notifications are dropped until Serve.
-func New(o Options) *Server {
+func New(o SessionOptions) *Server {
 	if o.Validate == nil {
 		o.Validate = func(_ context.Context, r Request) (Validated, error) { return Validate(r), nil }
 	}

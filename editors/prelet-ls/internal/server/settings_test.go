@@ -137,7 +137,7 @@ func TestSettingsOfAnotherType(t *testing.T) {
 		{map[string]any{"kubeletVersion": 1.36}, "invalid setting prelet.kubeletVersion, which is not used: it is a number"},
 		{"base", "invalid setting prelet, which is not used: it is a string. "},
 	} {
-		s := New(Options{Delay: 1 << 40})
+		s := New(SessionOptions{Delay: 1 << 40})
 		e := watch(s)
 		params := map[string]any{"rootUri": "file:///x", "initializationOptions": c.settings}
 		send(t, s, "initialize", params)
@@ -146,7 +146,7 @@ func TestSettingsOfAnotherType(t *testing.T) {
 		}
 	}
 
-	s := New(Options{Delay: 1 << 40})
+	s := New(SessionOptions{Delay: 1 << 40})
 	e := watch(s)
 	params := map[string]any{"rootUri": "file:///x", "initializationOptions": map[string]any{"kubeletVersion": "1.36"}}
 	send(t, s, "initialize", params)
@@ -160,7 +160,7 @@ func TestSettingsOfAnotherType(t *testing.T) {
 
 // The configured site is looked for in each folder of the workspace.
 func TestWorkspaceFolders(t *testing.T) {
-	s := New(Options{Delay: 1 << 40})
+	s := New(SessionOptions{Delay: 1 << 40})
 	params := map[string]any{
 		"rootUri":               "file:///one",
 		"workspaceFolders":      []workspaceFolder{{URI: "file:///one"}, {URI: "file:///two"}},

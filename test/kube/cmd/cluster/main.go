@@ -83,7 +83,7 @@ func run(ctx context.Context) error {
 	if err := p.Sweep(); err != nil {
 		return err
 	}
-	options := kube.Options{
+	options := kube.ClusterOptions{
 		APIServer: []string{"--bind-address", *bind},
 		Token:     "prelet.0123456789abcdef", // the one of kubeadm's documentation is in the program, too
 	}

@@ -126,13 +126,16 @@ func finishReserved(n node.Node, merged stages.MergedConfig) (node.Node, hcl.Dia
 	if n.Reserved == nil {
 		return n, nil
 	}
-	reserved, diags := n.Reserved.Finish(n.Effective, n.Flags)
+	reserved, diags := n.Reserved.Finish(n)
 
 	certain := slices.DeleteFunc(slices.Clone(n.Flags), func(f node.Flag) bool {
 		return f.Assumed
 	})
 	if diags.HasErrors() && len(certain) < len(n.Flags) {
-		again, more := n.Reserved.Finish(merged.Effective(certain), certain)
+		without := n
+		without.Flags = certain
+		without.Effective = merged.Effective(certain)
+		again, more := n.Reserved.Finish(without)
 		if !more.HasErrors() {
 			reserved = again
 			diags = append(listErrorsAsWarnings(diags), more...)

@@ -608,7 +608,7 @@ func (j ruleCheck) findSetter(f rules.Violation) setter {
 	}
 	isBelow := f.InFile && j.node.DropIn != "" // settings of the site are in the drop-in
 	if !isBelow && len(from) > 0 && from[0].Kind != origin.Base {
-		return setter{at: from[0].Range, name: from[0].Ref}
+		return setter{at: origin.DecidingRange(from), name: from[0].Ref}
 	}
 
 	set := setter{at: j.findFileRange(configPurpose), isBase: true}
@@ -637,7 +637,7 @@ func (j ruleCheck) findFlagSetter(f rules.Violation) setter {
 		}
 	}
 	if len(from) > 0 && from[0].Kind != origin.Base {
-		return setter{at: from[0].Range, name: from[0].Ref}
+		return setter{at: origin.DecidingRange(from), name: from[0].Ref}
 	}
 
 	set := setter{at: j.findFileRange(flagsPurpose), isBase: true}

@@ -212,7 +212,7 @@ func checkUnmarked(o ProposalInput) error {
 	refuse := func(what string, origins []origin.Origin) error {
 		return &fault.Fault{
 			Code:    fault.Sensitive,
-			At:      origin.Place(origin.FirstRange(origins)),
+			At:      origin.Place(origin.DecidingRange(origins)),
 			Summary: what + " would hold a secret of this node",
 			Why: "its value is that of a credential, which the site does not name there, so nothing would " +
 				"keep it secret",

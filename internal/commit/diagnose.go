@@ -52,7 +52,7 @@ func findRange(p *boot.Plan, path string) (hcl.Range, bool) {
 			continue
 		}
 
-		if at := origin.FirstRange(f.Origins); at.Filename != "" {
+		if at := origin.DecidingRange(f.Origins); at.Filename != "" {
 			return at, true
 		}
 	}

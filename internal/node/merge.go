@@ -161,7 +161,7 @@ func (m *merger) compare(
 			by,
 			origin.Replaced(
 				kind+"/"+name,
-				origin.FirstRange(new.origins),
+				origin.DecidingRange(new.origins),
 				title+" of the base is replaced",
 				"The base has %s; this stage makes it %s.",
 				formatValue(old.value),
@@ -192,11 +192,11 @@ func conflict(name string, old, new candidate) *hcl.Diagnostic {
 	newValue := formatValue(new.value)
 
 	detail := fmt.Sprintf("Here it is %s, but %s sets %s. %s", newValue, formatPlace(old.origins), oldValue, next)
-	if isOneStage && origin.FirstRange(old.origins) == origin.FirstRange(new.origins) { // one expression makes both
+	if isOneStage && origin.DecidingRange(old.origins) == origin.DecidingRange(new.origins) { // one expression makes both
 		detail = fmt.Sprintf("It is %s and %s here, and can be only one.", oldValue, newValue)
 	}
 
-	return origin.Error(fault.Conflict, origin.FirstRange(new.origins), summary+name, "%s", detail)
+	return origin.Error(fault.Conflict, origin.DecidingRange(new.origins), summary+name, "%s", detail)
 }
 
 // stageOf returns the block that something comes from, the same for all instances of the block.
@@ -368,13 +368,13 @@ func MergeFiles(all []File) (files []File, diags hcl.Diagnostics) {
 
 // refuseSecond refuses the second file with the same path.
 func refuseSecond(first, second File) *hcl.Diagnostic {
-	at := origin.FirstRange(second.Origins)
+	at := origin.DecidingRange(second.Origins)
 	summary := "Two owners of " + second.Path
 	if block := Block(first.Purpose); block != "" && second.Purpose == "file" {
 		return origin.Error(
 			fault.Conflict, at, summary,
 			"Block %[1]s of stage \"write\" writes it, at %[2]s. Change it there, or leave that block out: "+
-				"%[1]s { when = false }.", block, origin.Place(origin.FirstRange(first.Origins)),
+				"%[1]s { when = false }.", block, origin.Place(origin.DecidingRange(first.Origins)),
 		)
 	}
 
@@ -416,10 +416,10 @@ func checkFolders(files []File) (diags hcl.Diagnostics) {
 			continue
 		}
 
-		at := origin.FirstRange(below[0].Origins)
+		at := origin.DecidingRange(below[0].Origins)
 		writer := formatPlace(f.Origins)
 		if f.Purpose == "file" && below[0].Purpose != "file" && below[0].Purpose != "directory" {
-			at = origin.FirstRange(f.Origins)
+			at = origin.DecidingRange(f.Origins)
 			writer = "this"
 		}
 
@@ -450,7 +450,7 @@ func checkReplaceable(f File, below []File) hcl.Diagnostics {
 		}
 
 		if at.Filename == "" {
-			at = origin.FirstRange(f.Origins)
+			at = origin.DecidingRange(f.Origins)
 		}
 
 		return hcl.Diagnostics{
@@ -514,7 +514,7 @@ func formatPlace(origins []origin.Origin) string {
 	}
 
 	ref := origins[0].Ref
-	r := origin.FirstRange(origins)
+	r := origin.DecidingRange(origins)
 	if r.Filename == "" {
 		return ref
 	}

@@ -97,7 +97,7 @@ func (s Setting) FindRange(fallback hcl.Range) hcl.Range { return findRange(s.Or
 func (f Flag) FindRange(fallback hcl.Range) hcl.Range { return findRange(f.Origins, fallback) }
 
 func findRange(from []origin.Origin, fallback hcl.Range) hcl.Range {
-	if r := origin.FirstRange(from); r.Filename != "" {
+	if r := origin.DecidingRange(from); r.Filename != "" {
 		return r
 	}
 
@@ -132,10 +132,9 @@ type Reserved struct {
 	// returns them as they are for the finished node.
 	Settings []Setting `json:"-"`
 
-	// Finish computes the reservation again for the finished node, from the configuration that its kubelet works with
-	// (as stages.EffectiveConfig returns it) and its flags. Its diagnostics are the values that are refused. It
-	// returns nil if the reservation cannot be computed from them.
-	Finish func(config map[string]any, flags []Flag) (*Reserved, hcl.Diagnostics) `json:"-"`
+	// Finish computes the reservation again for the finished node, from Effective, Flags and ConfigOrigins. Its
+	// diagnostics are the values that are refused. It returns nil if the reservation cannot be computed from them.
+	Finish func(Node) (*Reserved, hcl.Diagnostics) `json:"-"`
 }
 
 // FileKind is the type of a managed file.

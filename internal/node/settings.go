@@ -140,7 +140,7 @@ func (m *merger) mergeSettings(base Base, in []Contribution) {
 		old := lookupField(base.Config, s.Path)
 		if isSet(old) && (s.Delete || !reflect.DeepEqual(old, s.Value)) {
 			summary := "The kubelet's " + strings.Join(s.Path, ".") + " of the base is replaced"
-			m.report(fields.setBy[p], origin.Replaced("config"+p, origin.FirstRange(s.Origins), summary,
+			m.report(fields.setBy[p], origin.Replaced("config"+p, origin.DecidingRange(s.Origins), summary,
 				"The base has %s; here it is %s.", formatValue(old), formatSetting(s)))
 		}
 
@@ -199,7 +199,7 @@ func settingConflict(old, s Setting) *hcl.Diagnostic {
 
 	return origin.Error(
 		fault.Conflict,
-		origin.FirstRange(s.Origins),
+		origin.DecidingRange(s.Origins),
 		"Two stages disagree on the kubelet's "+name,
 		"Here %s is %s, but %s makes %s %s. One owner for each: remove one of them, or make them agree.",
 		name,

@@ -8,6 +8,7 @@ package origin
 
 import (
 	"encoding/json"
+	"slices"
 
 	"github.com/hashicorp/hcl/v2"
 
@@ -47,15 +48,23 @@ type Origin struct {
 	Scope any       // the eval.Scope of an expression that was evaluated once for each element; nil for others
 }
 
-// FirstRange returns the first range of origins that is in a file; the zero range where there is none.
-func FirstRange(origins []Origin) hcl.Range {
+// FindDecider returns the origin that decided a value: the first one with a range in a file. Of what a policy computes
+// it is the last argument of its stage, as a floor, which counts after the policy. It is zero if none has a range.
+func FindDecider(origins []Origin) (found Origin) {
+	isComputed := slices.ContainsFunc(origins, func(o Origin) bool { return o.Kind == Policy })
 	for _, o := range origins {
-		if o.Range.Filename != "" {
-			return o.Range
+		isArgument := o.Kind == Site && o.Ref == found.Ref
+		if o.Range.Filename != "" && (found.Range.Filename == "" || isComputed && isArgument) {
+			found = o
 		}
 	}
 
-	return hcl.Range{}
+	return found
+}
+
+// DecidingRange returns the range of the origin that decided a value; the zero range where there is none.
+func DecidingRange(origins []Origin) hcl.Range {
+	return FindDecider(origins).Range
 }
 
 // Place returns the start of a range, for messages.

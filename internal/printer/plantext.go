@@ -298,32 +298,18 @@ func describeUnits(p *boot.Plan) string {
 	return strings.Join(parts, ", ")
 }
 
-// place returns the stage, the file and the line that an item comes from. An amount of a policy may have a bound of the
-// site, the last origin with a place, which decided it.
+// place returns the stage, the file and the line that an item comes from.
 func place(os []origin.Origin) string {
-	isPolicy := func(o origin.Origin) bool { return o.Kind == origin.Policy }
-	isPlaced := func(o origin.Origin) bool { return o.Range.Filename != "" }
-	if slices.ContainsFunc(os, isPolicy) {
-		os = slices.DeleteFunc(slices.Clone(os), func(o origin.Origin) bool { return !isPlaced(o) })
-		slices.Reverse(os)
-	}
-	for _, o := range os {
-		if o.Range.Filename == "" {
-			continue
-		}
+	o := origin.FindDecider(os)
+	switch {
+	case o.Range.Filename != "":
 		ref := o.Ref
 		if o.Kind == origin.Base {
 			ref = "base " + ref
 		}
 
-		return fmt.Sprintf(
-			"%s %s:%d",
-			ref,
-			shortenPath(o.Range.Filename),
-			o.Range.Start.Line,
-		)
-	}
-	if len(os) > 0 {
+		return fmt.Sprintf("%s %s:%d", ref, shortenPath(o.Range.Filename), o.Range.Start.Line)
+	case len(os) > 0:
 		return joinParts(" ", string(os[0].Kind), os[0].Ref)
 	}
 

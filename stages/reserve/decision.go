@@ -27,6 +27,7 @@ const (
 	fieldSystem = "systemReserved"
 	fieldCPUs   = "reservedSystemCPUs"
 	fieldMemory = "reservedMemory"
+	fieldHard   = "evictionHard"
 	fieldPolicy = "memoryManagerPolicy"
 )
 
@@ -191,7 +192,7 @@ func (d *decision) applyShare(s share) (diags hcl.Diagnostics) {
 			d.addStep(memory, fmt.Sprintf("MemTotal %s, rounded down to 64Mi: %s",
 				formatQuantity(memory, d.capacity), formatQuantity(memory, d.m.memory)))
 		}
-		if s.hasSystem && s.kube == 0 && *d.req.percent > 0 {
+		if s.hasSystem && s.kube == 0 && d.req.percent.amount > 0 {
 			diags = append(
 				diags,
 				origin.Note(
@@ -205,6 +206,7 @@ func (d *decision) applyShare(s share) (diags hcl.Diagnostics) {
 		}
 	}
 
+	d.steps[s.resource] = slices.Concat(d.steps[s.resource], s.site.origins)
 	for _, text := range s.steps {
 		d.addStep(s.resource, text)
 	}

@@ -42,7 +42,7 @@ func (d *decision) fillThresholds(config map[string]any) (out []node.Setting) {
 		return nil
 	}
 
-	present := stages.Amounts(c.Object(), "evictionHard")
+	present := stages.Amounts(c.Object(), fieldHard)
 	all := kubelet.DefaultEvictionHard()
 	maps.Copy(all, present)
 	maps.Copy(all, d.thresholds)
@@ -50,7 +50,7 @@ func (d *decision) fillThresholds(config map[string]any) (out []node.Setting) {
 	from := slices.Concat(d.req.site, steps)
 	for _, signal := range slices.Sorted(maps.Keys(all)) {
 		if old, ok := present[signal]; !ok || old != all[signal] {
-			path := []string{"evictionHard", signal}
+			path := []string{fieldHard, signal}
 			out = append(out, node.Setting{
 				Path:    path,
 				Value:   all[signal],

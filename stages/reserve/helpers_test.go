@@ -93,9 +93,10 @@ func decide(t testing.TB, text string, in stages.Inputs) result {
 		t.Fatal(conflicts)
 	}
 	if n.Reserved != nil { // as the boot finishes the node
-		config, err := stages.EffectiveConfig(n, "")
+		var err error
+		n.Effective, err = stages.EffectiveConfig(n, "")
 		must(t, err)
-		reserved, refused := n.Reserved.Finish(config, n.Flags)
+		reserved, refused := n.Reserved.Finish(n)
 		n.Reserved, r.diags = reserved, append(r.diags, refused...)
 		if refused.HasErrors() { // nothing comes of it
 			r.c = node.Contribution{}

@@ -27,6 +27,7 @@ type share struct {
 	isBase     bool     // neither the policy nor a bound decides: the amounts are those of the base
 	isComputed bool     // by a formula, not written by the site
 	steps      []string // the arithmetic, in words
+	site       bound    // what the site wrote of it; zero for a formula
 }
 
 // formula is a policy that computes its shares from the machine.
@@ -104,6 +105,7 @@ func (r request) staticShares() (out []share) {
 				resource: name,
 				amounts:  amounts{kube: b.amount},
 				steps:    []string{step},
+				site:     b,
 			})
 		}
 	}
@@ -112,7 +114,7 @@ func (r request) staticShares() (out []share) {
 }
 
 func (r request) remainderShares(m machine) (out []share) {
-	add := func(resource string, half int64, step string, args ...any) {
+	add := func(resource string, site bound, half int64, step string, args ...any) {
 		out = append(
 			out,
 			share{
@@ -120,22 +122,25 @@ func (r request) remainderShares(m machine) (out []share) {
 				amounts:   amounts{half, half},
 				hasSystem: true,
 				steps:     []string{fmt.Sprintf(step+": "+formatQuantity(resource, half), args...)},
+				site:      site,
 			},
 		)
 	}
 
 	// Half of the CPUs that do not remain for pods; an odd number gives halves like 1500m.
 	// Source: init-k8s-node.py, resources.cpuRemained.
-	if r.cpusRemain != nil && *r.cpusRemain < m.cpus {
-		left := m.cpus - *r.cpusRemain
-		add(cpu, left*1000/2, "%d CPUs − %d that remain for pods: %d, half of it for each", m.cpus, *r.cpusRemain, left)
+	if r.cpusRemain != nil && r.cpusRemain.amount < m.cpus {
+		left := m.cpus - r.cpusRemain.amount
+		add(cpu, *r.cpusRemain, left*1000/2, "%d CPUs − %d that remain for pods: %d, half of it for each",
+			m.cpus, r.cpusRemain.amount, left)
 	}
 	// Half of a percentage of the whole GiB, rounded down to a whole GiB at each step.
 	// Source: init-k8s-node.py, resources.memoryReserved.
 	if r.percent != nil {
 		whole := m.memory / gib
-		part := whole * *r.percent / 100
-		add(memory, part/2*gib, "%d%% of %dGi: %dGi, half of it for each, in whole Gi", *r.percent, whole, part)
+		part := whole * r.percent.amount / 100
+		add(memory, *r.percent, part/2*gib, "%d%% of %dGi: %dGi, half of it for each, in whole Gi",
+			r.percent.amount, whole, part)
 	}
 
 	return out

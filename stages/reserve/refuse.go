@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/stages"
 )
@@ -74,7 +75,7 @@ func (f *reservation) cpuSum() sum {
 
 // memorySum is the arithmetic of pkg/kubelet/nodestatus: huge pages do not count as memory for pods.
 func (f *reservation) memorySum() sum {
-	s := sum{memory, f.capacity, append(f.reservedFor(memory), subtrahend{"evictionHard", f.hardMemory})}
+	s := sum{memory, f.capacity, append(f.reservedFor(memory), subtrahend{fieldHard, f.hardMemory})}
 
 	bytes := f.hugePages()
 	for _, size := range slices.Sorted(maps.Keys(bytes)) {
@@ -126,19 +127,29 @@ func (f *reservation) checkRest(s sum) {
 		s.String(),
 		fmt.Sprintf("At least %s%s must remain", s.format(least), why),
 	}
-	if lines := f.lines(s.resource); len(lines) > 0 {
+	isThreshold := s.resource == memory && f.capacity-f.hardMemory < least // whatever the policy reserves
+	if lines := f.lines(s.resource); len(lines) > 0 && !isThreshold {
 		parts = append(parts, "Policy "+f.req.policy+": "+strings.Join(lines, "; "))
 	}
 
-	at := f.req.at
 	summary := fmt.Sprintf("Too little %s is left to pods", s.resource)
+	at := f.placeOf(fieldKube, s.resource)
 	advice := "Lower what patch, a drop-in or a flag reserves: it overrides the policy"
-	if f.isOwn(s.resource) {
+	switch {
+	case isThreshold:
+		at = f.placeOf(fieldHard, signalMemory)
+		advice = "Lower " + signalMemory + " of evictionHard"
+	case f.isOwn(s.resource):
 		at, advice = f.adviseLess(s.resource)
 		summary = fmt.Sprintf("Policy %s leaves too little %s to pods", f.req.policy, s.resource)
 	}
 
 	f.Error(fault.ReserveRefused, at, summary, "%s", stages.Sentence(append(parts, advice)...))
+}
+
+// placeOf returns where the site sets a field of the finished configuration; the policy if it does not.
+func (f *reservation) placeOf(path ...string) hcl.Range {
+	return node.Setting{Origins: f.from[node.Setting{Path: path}.Pointer()]}.FindRange(f.req.at)
 }
 
 // adviseLess returns where the site reserves too much, and how to reduce it.
@@ -151,13 +162,17 @@ func (f *reservation) adviseLess(resource string) (hcl.Range, string) {
 		return b.at, "Lower floor." + resource
 	}
 
+	at := f.own[resource].site.at
+	if at.Filename == "" {
+		at = f.req.at
+	}
 	switch f.req.policy {
 	case eks:
 		return f.req.at, "Set max_pods to what this machine takes, or bound the formula with cap"
 	case static:
-		return f.req.at, "Lower what block static reserves"
+		return at, "Lower what block static reserves"
 	case remainder:
-		return f.req.at, "Leave more to pods in block remainder"
+		return at, "Leave more to pods in block remainder"
 	}
 
 	return f.req.at, "Choose another policy, or bound it with cap"

@@ -27,8 +27,8 @@ type request struct {
 	spread   string
 
 	static     map[string]bound
-	cpusRemain *int64
-	percent    *int64
+	cpusRemain *bound
+	percent    *bound
 	eniPods    int64 // 0: not given
 }
 
@@ -119,11 +119,11 @@ func (r *request) readPolicy(b schema.Body) hcl.Diagnostics {
 		r.static = readStatic(b)
 	case remainder:
 		if v := remainderCPUs.Of(b); v.Set() {
-			r.cpusRemain = &v.V
+			r.cpusRemain = new(boundOf(v, v.V))
 		}
 		if v := remainderMemory.Of(b); v.Set() {
 			n, _ := parsePercent(v.V) // checked
-			r.percent = &n
+			r.percent = new(boundOf(v, n))
 		}
 	case eks:
 		enis := eksENIs.Of(b)

@@ -24,6 +24,7 @@ type reservation struct {
 	*decision
 	origin.Collector
 
+	from       map[string][]origin.Origin // of the fields of the configuration, by pointer
 	out        *node.Reserved
 	amounts    map[string]amounts // by resource
 	cpus       cpuset.CPUSet      // whole ones, whose amount is that of cpu
@@ -34,9 +35,9 @@ type reservation struct {
 // way as the kubelet. It refuses a reservation that leaves next to nothing to pods or violates the site's bounds. It
 // returns nil for an invalid one. Decide knows the base and this stage only, and leaves the findings to the boot, which
 // calls it again for the finished node.
-func (d *decision) reserve(config map[string]any, flags []node.Flag) (*node.Reserved, hcl.Diagnostics) {
-	out := stages.ReadReserved(config, flags, d.m.cpus)
-	f := &reservation{decision: d, out: out, amounts: map[string]amounts{}}
+func (d *decision) reserve(n node.Node) (*node.Reserved, hcl.Diagnostics) {
+	out := stages.ReadReserved(n.Effective, n.Flags, d.m.cpus)
+	f := &reservation{decision: d, from: n.ConfigOrigins, out: out, amounts: map[string]amounts{}}
 
 	var err error
 	if f.cpus, err = kubelet.ParseCPUSet(out.CPUs); err != nil {
@@ -51,7 +52,7 @@ func (d *decision) reserve(config map[string]any, flags []node.Flag) (*node.Rese
 		f.amounts[cpu] = amounts{kube: int64(f.cpus.Size()) * 1000}
 	}
 
-	if !ignoresEviction(flags) {
+	if !ignoresEviction(n.Flags) {
 		if f.hardMemory, err = thresholdBytes(out.EvictionHard[signalMemory], d.capacity); err != nil {
 			return nil, d.configError("evictionHard: " + signalMemory + ": " + err.Error())
 		}
@@ -64,7 +65,7 @@ func (d *decision) reserve(config map[string]any, flags []node.Flag) (*node.Rese
 	}
 	f.checkPods()
 	f.checkMemoryManager()
-	f.warnOfFlags(flags)
+	f.warnOfFlags(n.Flags)
 
 	f.complete()
 
@@ -152,7 +153,7 @@ func (f *reservation) checkPods() {
 
 // warnOfFlags warns of flags that the kubelet silently prefers to the fields that this stage sets.
 func (f *reservation) warnOfFlags(flags []node.Flag) {
-	isSet := map[string]bool{"evictionHard": len(f.thresholds) > 0}
+	isSet := map[string]bool{fieldHard: len(f.thresholds) > 0}
 	for _, s := range f.contribution().Settings {
 		isSet[s.Path[0]] = true
 	}
@@ -160,7 +161,7 @@ func (f *reservation) warnOfFlags(flags []node.Flag) {
 	fields := map[string]string{
 		"kube-reserved":   fieldKube,
 		"system-reserved": fieldSystem,
-		"eviction-hard":   "evictionHard",
+		"eviction-hard":   fieldHard,
 		"reserved-cpus":   fieldCPUs,
 		"max-pods":        "maxPods",
 	}

@@ -253,12 +253,12 @@ func (s Stage) Decide(
 
 	c := d.contribution()
 	own, _ := node.Merge(in.Base, []node.Contribution{c}) // additions of other stages are not known yet
-	config, err := stages.EffectiveConfig(own, in.Kubelet.KnownVersion())
-	if err != nil {
+	var err error
+	if own.Effective, err = stages.EffectiveConfig(own, in.Kubelet.KnownVersion()); err != nil {
 		return node.Contribution{}, unknown, append(diags, d.configError(err.Error())...)
 	}
 
-	reserved, refused := d.reserve(config, own.Flags)
+	reserved, refused := d.reserve(own)
 	if reserved == nil {
 		return node.Contribution{}, unknown, append(diags, refused...)
 	}

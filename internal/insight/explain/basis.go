@@ -205,7 +205,7 @@ func (w *walker) explainListFlag(name string) (x Explanation, known bool) {
 // addEntries adds a link for each entry of some kinds that the site gives, and returns their names with their values.
 func (w *walker) addEntries(depth int, kinds ...string) (all []string) {
 	for _, e := range listEntries(w.plan) {
-		isOfBase := origin.FirstRange(e.origins).Filename == ""
+		isOfBase := origin.DecidingRange(e.origins).Filename == ""
 		if !slices.Contains(kinds, e.Kind) || isOfBase && e.Kind != Label && e.Kind != Taint {
 			continue
 		}
@@ -222,7 +222,7 @@ func (w *walker) addEntry(e entry, depth int) {
 	w.add(depth, Link{
 		Text:  e.Item.String(),
 		Value: w.showGo(e.value),
-		Range: origin.FirstRange(e.origins),
+		Range: origin.DecidingRange(e.origins),
 		Ref:   e.Item.String(),
 	})
 }

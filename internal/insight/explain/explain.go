@@ -115,7 +115,7 @@ func Explain(p *boot.Plan, i Item) (x Explanation, known bool) {
 	x.Item = i
 	x.Chain = w.links
 	if x.Range.Filename == "" {
-		x.Range = origin.FirstRange(x.Origins)
+		x.Range = origin.DecidingRange(x.Origins)
 	}
 	x.Text = w.e.Text(x.Range)
 

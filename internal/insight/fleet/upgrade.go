@@ -428,7 +428,7 @@ func listOwn(p *boot.Plan, minor int, changed [2][]string) compare.Items {
 func placeOfConfig(p *boot.Plan) string {
 	for _, f := range p.Node.Files {
 		if f.Purpose == "kubelet-config" {
-			return placeAt(origin.FirstRange(f.Origins))
+			return placeAt(origin.DecidingRange(f.Origins))
 		}
 	}
 

@@ -62,6 +62,7 @@ func checkExpression(e hclsyntax.Expression) (diags hcl.Diagnostics) {
 			return checkKeys(x)
 		case *hclsyntax.BinaryOpExpr:
 			warnOfNull(x)
+			noteNull(x)
 		}
 
 		return nil
@@ -93,6 +94,34 @@ func warnOfNull(x *hclsyntax.BinaryOpExpr) {
 		return result, diags
 	}
 	x.Op = &and
+}
+
+// noteNull makes == and != note an operand that is null where the other one is a value: the result is as for any other
+// value, as if it was known. Evaluation keeps the note of a fact. Elements of loops are selected by such comparisons.
+func noteNull(x *hclsyntax.BinaryOpExpr) {
+	isEqual := x.Op == hclsyntax.OpEqual
+	if !isEqual && x.Op != hclsyntax.OpNotEqual {
+		return
+	}
+
+	compare := *x.Op
+	compare.ShortCircuit = func(lhs, rhs cty.Value, left, right hcl.Diagnostics) (cty.Value, hcl.Diagnostics) {
+		null, other := x.LHS, rhs
+		if !lhs.IsNull() {
+			null, other = x.RHS, lhs
+		}
+		reference, isReference := null.(*hclsyntax.ScopeTraversalExpr)
+		isKept := isReference && slices.Contains([]string{"stage", "local"}, reference.Traversal.RootName())
+		diags := append(slices.Clip(left), right...)
+		if lhs.IsNull() == rhs.IsNull() || !isKept || !other.IsKnown() || diags.HasErrors() {
+			return cty.NilVal, nil
+		}
+		note := origin.Note(fault.NullFact, null.Range(), "A fact that is null is compared", "")
+		note.Expression = null
+
+		return cty.BoolVal(!isEqual), append(diags, note)
+	}
+	x.Op = &compare
 }
 
 // checkTraversal checks the literals that are indexes: HCL does not visit them as expressions.

@@ -5,6 +5,7 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/function"
+	"github.com/zclconf/go-cty/cty/function/stdlib"
 )
 
 // The operators == and != of conditions. Those of the language are false for a list and a tuple, or a map and an
@@ -90,10 +91,10 @@ func makeLiteral(v cty.Value) cty.Value {
 func replaceOperators(x hclsyntax.Expression) {
 	_ = hclsyntax.VisitAll(x, func(n hclsyntax.Node) hcl.Diagnostics { // the callback returns none
 		if b, ok := n.(*hclsyntax.BinaryOpExpr); ok {
-			switch b.Op {
-			case hclsyntax.OpEqual:
+			switch b.Op.Impl {
+			case stdlib.EqualFunc:
 				b.Op = equal
-			case hclsyntax.OpNotEqual:
+			case stdlib.NotEqualFunc:
 				b.Op = notEqual
 			}
 		}

@@ -8,6 +8,8 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/convert"
+	"github.com/zclconf/go-cty/cty/function"
+	"github.com/zclconf/go-cty/cty/function/stdlib"
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/origin"
@@ -39,7 +41,9 @@ func (e *Eval) checkComparisons(x hclsyntax.Expression) hcl.Diagnostics {
 		case *hclsyntax.ForExpr:
 			c.names[n.ValVar] = c.typeOf(n.CollExpr).follow(hcl.TraverseSplat{})
 		case *hclsyntax.BinaryOpExpr:
-			always := map[*hclsyntax.Operation]string{hclsyntax.OpEqual: "never", hclsyntax.OpNotEqual: "always"}[n.Op]
+			always := map[function.Function]string{
+				stdlib.EqualFunc: "never", stdlib.NotEqualFunc: "always",
+			}[n.Op.Impl]
 			if always != "" {
 				summary := "This comparison is " + always + " true"
 				c.compare(c.typeOf(n.LHS), n.RHS, summary, n.SrcRange)

@@ -89,6 +89,24 @@ func (s Scope) nullFact(d *hcl.Diagnostic) *hcl.Diagnostic {
 	return &c
 }
 
+// explainNulls completes the notes of null facts that were compared, and drops those of other values.
+func (s Scope) explainNulls(diags hcl.Diagnostics) (out hcl.Diagnostics) {
+	for _, d := range diags {
+		if x, isExpression := d.Expression.(hclsyntax.Expression); isExpression && origin.IsNote(d) {
+			if !s.e.Reach(x).Facts {
+				continue
+			}
+			c := *d
+			c.Detail = fmt.Sprintf("%[1]s is null on this machine, so it equals no value. `prelet detect` prints why. "+
+				"If that is right, say so: %[1]s != null && …", s.e.Text(x.Range()))
+			d = &c
+		}
+		out = append(out, d)
+	}
+
+	return out
+}
+
 // IsLeftOut reports whether a diagnostic is about a label or a taint that is left out for a null fact.
 func IsLeftOut(d *hcl.Diagnostic) bool {
 	extra, ok := d.Extra.(nullFactExtra)

@@ -114,7 +114,7 @@ func (s Scope) evaluate(e *Eval, x hclsyntax.Expression) (cty.Value, hcl.Diagnos
 		diags = append(diags, origin.NotRead(x.Range(), unknownValue))
 	}
 
-	return v, diags
+	return v, s.explainNulls(diags)
 }
 
 const unknownValue = "a value that this expression needs. Serial numbers, UUIDs and MAC addresses are recorded by " +

@@ -53,12 +53,9 @@ type Where struct {
 // has one, else of the repository that the current folder is in. --root names a node, for which it does not count.
 func (w *Where) UseRepository(e *Env, files lang.Files) error {
 	folder := "."
-	isNamed := false
-	if len(w.Config) == 1 && w.Root == "" {
-		if _, err := files.Lstat(filepath.Join(w.Config[0], repository.Name)); err == nil {
-			folder = w.Config[0]
-			isNamed = true
-		}
+	isNamed := w.namesRepository(files)
+	if isNamed {
+		folder = w.Config[0]
 	}
 	found, diags := repository.Find(files, folder)
 	switch {
@@ -89,6 +86,25 @@ func (w *Where) UseRepository(e *Env, files lang.Files) error {
 	}
 
 	return nil
+}
+
+// UseOwnRepository is UseRepository for the folder that is given as the site only.
+func (w *Where) UseOwnRepository(e *Env, files lang.Files) error {
+	if !w.namesRepository(files) {
+		return nil
+	}
+
+	return w.UseRepository(e, files)
+}
+
+// namesRepository reports whether the site that is given is a folder with the file of a repository.
+func (w *Where) namesRepository(files lang.Files) bool {
+	if len(w.Config) != 1 || w.Root != "" {
+		return false
+	}
+	_, err := files.Lstat(filepath.Join(w.Config[0], repository.Name))
+
+	return err == nil
 }
 
 // Machines returns the machines of the repository, unless a machine was given.

@@ -311,6 +311,11 @@ func (p *fleetPlanner) loadAgainst(ctx context.Context, against string) error {
 	if isMissing(against) {
 		w.Config = strings.Split(against, ",")
 	}
+	if p.planned.Root == "" {
+		if err := w.UseOwnRepository(p.env, lang.OS()); err != nil {
+			return err
+		}
+	}
 	if slices.ContainsFunc(w.Config, isMissing) || strings.HasPrefix(against, revision.Prefix) {
 		old, err := revision.Read(ctx, against, p.planned.Config)
 		if err != nil {
@@ -331,6 +336,10 @@ func (p *fleetPlanner) loadAgainst(ctx context.Context, against string) error {
 		}
 	}
 	older := &app.Given{Where: p.planned.Where, Values: p.planned.Values, Loaded: site, IsOlder: true}
+	if own := w.Repository; own.Path != "" {
+		older.Repository.Objects = own.Objects
+		older.Repository.Kubelets = own.Kubelets
+	}
 	p.against = append(p.against, older)
 
 	return nil

@@ -252,7 +252,7 @@ func planMachines(e *app.Env, g *app.Given, machines []string) hcl.Diagnostics {
 		return nil
 	})
 
-	return all.List("On", "")
+	return all.List("On", "", 0)
 }
 
 // excuse makes a warning of an error about what a run has and validate does not, and a note of one about an older

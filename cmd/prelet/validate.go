@@ -21,7 +21,7 @@ func (a *cli) validate() *cobra.Command {
 		Long: `Checks syntax, names, types, references, owners, labels and taints.
 Then evaluates the whole site on sample machines: one without any facts,
 one where every read failed, a bare VM, one whose facts are null,
-eight H100, eight MI300X, two sockets.
+eight H100, eight MI300X, an arm64 server.
 So a mistake such as gpus[0] on a node without GPUs shows up on a laptop.
 
 --hardware and --from plan the site on recorded machines too, in memory and as a test does,

@@ -159,17 +159,22 @@ func TestTooLargeSiteIsGivenUp(t *testing.T) {
 	}
 }
 
-// TestCheckNamesSampleMachines says one thing once a place, with the machines that it was found on, each once.
+// TestCheckNamesSampleMachines says one thing once a place, with the machines that it was found on, each once; all that
+// have facts are not named one by one.
 func TestCheckNamesSampleMachines(t *testing.T) {
 	s := mustParse(t, "stage \"detect-hw\" \"node\" {}\nstage \"label\" \"a\" {\n"+
 		"  labels = { \"example.com/a\" = stage.detect-hw.node.gpus[0].model }\n}\n")
-	d := Check(
-		s,
-		[]SampleMachine{{Name: "unknown"}, {Name: "one", Facts: makeBareVM()}, {Name: "two", Facts: makeBareVM()}},
-		CheckOptions{},
-	)
-	if len(d) != 1 || !strings.HasSuffix(d[0].Detail, "(On the sample machines: one, two.)") {
-		t.Errorf("got %s\nwant one error on the machines one and two", showDiagnostics(d))
+	withGPU := *makeBareVM()
+	withGPU.Accelerators = []world.Accelerator{{Kind: "gpu", Model: new("H100")}}
+	machines := []SampleMachine{
+		{Name: "unknown"}, {Name: "one", Facts: makeBareVM()}, {Name: "two", Facts: makeBareVM()},
+		{Name: "three", Facts: &withGPU},
+	}
+	for count, want := range map[int]string{3: "each that has facts", 4: "one, two"} {
+		d := Check(s, machines[:count], CheckOptions{})
+		if len(d) != 1 || !strings.HasSuffix(d[0].Detail, "(On the sample machines: "+want+".)") {
+			t.Errorf("%d machines: got %s\nwant one error on the machines: %s", count, showDiagnostics(d), want)
+		}
 	}
 }
 

@@ -74,7 +74,13 @@ func checkWithin(
 	if len(machines) > 0 {
 		unknown = machines[0].Name
 	}
-	diags := append(p.Diags, found.List("On the sample machines", unknown)...)
+	withFacts := 0
+	for _, m := range machines {
+		if m.Facts != nil {
+			withFacts++
+		}
+	}
+	diags := append(p.Diags, found.List("On the sample machines", unknown, withFacts)...)
 	for n, d := range diags { // the facts of the site's own machines may be such that the text is valid
 		isText := slices.Contains([]fault.Code{fault.LabelInvalid, fault.NodeName}, origin.CodeOf(d))
 		if isText && d.Subject != nil && valid[d.Subject.String()] {
@@ -163,12 +169,16 @@ func (all *MachineFindings) Add(machine string, d *hcl.Diagnostic) {
 }
 
 // List returns the diagnostics. Each names its machines, unless the first is the one of which nothing is known, so that
-// its diagnostics are true of every machine.
-func (all MachineFindings) List(on, unknown string) (out hcl.Diagnostics) {
+// its diagnostics are true of every machine. Those of all machines with facts are not named one by one.
+func (all MachineFindings) List(on, unknown string, withFacts int) (out hcl.Diagnostics) {
 	for _, f := range all {
 		d := *f.diagnostic
+		names := strings.Join(f.machines, ", ")
+		if len(f.machines) == withFacts {
+			names = "each that has facts"
+		}
 		if f.machines[0] != unknown {
-			d.Detail += fmt.Sprintf(" (%s: %s.)", on, strings.Join(f.machines, ", "))
+			d.Detail += fmt.Sprintf(" (%s: %s.)", on, names)
 		}
 		out = append(out, &d)
 	}

@@ -481,7 +481,7 @@ func writeToDisk(o ProposalInput, release bool) (gen int, changed bool, err erro
 
 	p.Release = release
 	p.Unjudged = []byte(
-		`{"format_version":1,"verdict":"good","why":"files below a root: nothing was started on them"}`,
+		`{"format_version":1,"verdict":"","why":"files below a root: nothing was started on them"}`,
 	)
 
 	t, err := o.Store.Begin(p)
@@ -503,14 +503,15 @@ func writeToDisk(o ProposalInput, release bool) (gen int, changed bool, err erro
 	return gen, true, t.Publish()
 }
 
-// Collect removes generations that are not kept, after a run that ended well. On an error they stay, and the next run
-// tries again.
-func Collect(s *generation.Store) error {
-	if err := s.Collect(keepGenerations); err != nil {
-		return fmt.Errorf("old generations stay: %w", err)
+// Collect removes generations that are not kept, after a verdict, or after a change that nothing judges. On an error
+// they stay, and the next run tries again.
+func (e Ended) Collect(s *generation.Store) error {
+	isBelow := e.Changed && e.Outcome.Verdict == activation.Unchanged
+	if e.Err != nil || e.Outcome.Verdict != activation.Good && e.Outcome.From == 0 && !isBelow {
+		return nil
 	}
 
-	return nil
+	return s.Collect(keepGenerations)
 }
 
 // keepGenerations is the number of generations that are kept, in addition to the last good one.

@@ -31,7 +31,6 @@ func (r *Run) RollBack(ctx context.Context, to int) (goal int) {
 
 	e.Changed = e.enterErr == nil
 	r.end(ctx, e)
-	r.collect()
 
 	return e.to
 }

@@ -137,7 +137,6 @@ func (r *Run) Apply(ctx context.Context, o ProposalInput) (isEnded bool) {
 	default:
 		r.endFailed(ctx, a, fault.CodeOf(err), err)
 	}
-	r.collect()
 
 	return true
 }
@@ -554,21 +553,11 @@ func (r *Run) Verify(ctx context.Context) {
 	}
 
 	r.end(ctx, ending{on: activation.OnVerify, enterErr: err, Ended: Ended{Outcome: out}})
-	r.collect()
 }
 
 // degradeReadOnly degrades an entry with a store that cannot be written.
 func (r *Run) degradeReadOnly() {
 	if err := r.Store.ReadOnly(); err != nil {
 		r.Report.Degrade(fault.CannotWrite, "no change and no verdict can be stored: "+err.Error())
-	}
-}
-
-// collect removes old generations after a verdict.
-func (r *Run) collect() {
-	if r.Err == nil && (r.Outcome.Verdict == activation.Good || r.Outcome.From != 0) {
-		if err := Collect(r.Store); err != nil {
-			r.notify("collect", err.Error())
-		}
 	}
 }

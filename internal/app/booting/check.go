@@ -3,7 +3,6 @@ package booting
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -28,47 +27,47 @@ const maxDrifting = 3
 // Check plans the site on this node between boots, and reports what a run would change: in status and metrics, by an
 // event of the Node when that changes, and by the conditions with drift that the site declares. It changes nothing
 // else. Until a run of this boot has its verdict it does nothing: that reports by itself.
-func Check(ctx context.Context, e *app.Env) (found report.Checked, err error) {
+func Check(ctx context.Context, e *app.Env) (report.Checked, error) {
 	h := e.Host()
 	defer h.Units.Close()
+	r := nodeRun{Run: &commit.Run{}, kind: ofCheck, env: e, host: h}
 
-	last, err := h.LoadReport()
-	if err != nil || last.InBoot(h.BootID) == report.Running || h.Gate().IsShut() || h.IsOff() {
-		found.Summary = "nothing was checked: prelet has not finished a run with an open gate in this boot"
-		return found, nil
+	var err error
+	r.checked, err = h.LoadReport()
+	if err != nil || r.checked.InBoot(h.BootID) == report.Running || h.Gate().IsShut() || h.IsOff() {
+		const summary = "nothing was checked: prelet has not finished a run with an open gate in this boot"
+		return report.Checked{Summary: summary}, nil
 	}
 
-	n, err := e.Open(app.Where{Root: h.Root, MustBeSigned: true}, nil)
-	if err != nil {
-		return found, err
+	if r.node, err = e.Open(app.Where{Root: h.Root, MustBeSigned: true}, nil); err != nil {
+		return report.Checked{}, err
 	}
-	defer n.Close()
-	p := n.PlanUnless(ctx)
+	defer r.close()
+	r.Plan = r.node.PlanUnless(ctx)
 	if err := app.CheckStopped(ctx); err != nil {
-		return found, err
+		return report.Checked{}, err
 	}
 
-	found, err = describeDrift(n.Store, p)
+	r.found, err = describeDrift(r.node.Store, r.Plan)
 	if err != nil {
-		return found, err
+		return r.found, err
 	}
-	found.At = h.Clock.Now().UTC()
-	found.Summary = e.Redactor.String(found.Summary)
-	for i, path := range found.Changes {
-		found.Changes[i] = e.Redactor.String(path)
+	r.found.At = h.Clock.Now().UTC()
+	r.found.Summary = e.Redactor.String(r.found.Summary)
+	for i, path := range r.found.Changes {
+		r.found.Changes[i] = e.Redactor.String(path)
 	}
-	if last.Check != nil {
-		found.Event = last.Check.Event
+	if r.checked.Check != nil {
+		r.found.Event = r.checked.Check.Event
 	}
+	r.publish(ctx)
 
-	var errs []error
-	if h.WhyNotJoined() == "" && found.Code == "" {
-		errs = append(errs, sendDrift(ctx, h, &found), patchDrift(ctx, e, h, p, found))
-	}
-	errs = append(errs, report.ReplaceChecked(h.RunDir, last, found))
-	e.SayError(errors.Join(errs...))
+	return r.found, nil
+}
 
-	return found, nil
+// writeChecked writes what the check found into the status of the last run and the metrics.
+func (r *nodeRun) writeChecked(context.Context) error {
+	return report.ReplaceChecked(r.host.RunDir, r.checked, r.found)
 }
 
 // describeDrift returns what a run with a plan would change. If it holds the plan, it restores files of the generation
@@ -104,7 +103,11 @@ func describeDrift(store *generation.Store, p *boot.Plan) (found report.Checked,
 }
 
 // sendDrift creates an event of the Node if a run would change something else than at the last event.
-func sendDrift(ctx context.Context, h *app.Host, found *report.Checked) error {
+func (r *nodeRun) sendDrift(ctx context.Context) error {
+	h, found := r.host, &r.found
+	if h.WhyNotJoined() != "" || found.Code != "" {
+		return nil
+	}
 	reason, message := eventDrift, found.Summary
 	if len(found.Changes) == 0 {
 		reason, message = eventGood, ""
@@ -123,12 +126,13 @@ func sendDrift(ctx context.Context, h *app.Host, found *report.Checked) error {
 
 // patchDrift makes the conditions with drift that the site declares False while a run would change something, and ends
 // only what it has begun: a condition that is not True for another reason stays so.
-func patchDrift(ctx context.Context, e *app.Env, h *app.Host, p *boot.Plan, found report.Checked) error {
-	if p.Node.Activation == nil {
+func (r *nodeRun) patchDrift(ctx context.Context) error {
+	h, found := r.host, r.found
+	if h.WhyNotJoined() != "" || found.Code != "" || r.Plan.Node.Activation == nil {
 		return nil
 	}
 	var all []condition.Condition
-	for _, c := range p.Node.Activation.Conditions {
+	for _, c := range r.Plan.Node.Activation.Conditions {
 		if c.Drift {
 			all = append(all, c.Condition)
 		}
@@ -152,7 +156,7 @@ func patchDrift(ctx context.Context, e *app.Env, h *app.Host, p *boot.Plan, foun
 			if len(found.Changes) > 0 {
 				c.Status, c.Reason, c.Message = condition.False, condition.Drift, found.Summary
 			}
-			c.Message = e.Redactor.String(c.Message)
+			c.Message = r.env.Redactor.String(c.Message)
 			if isDrift(c) || isDrift(have[i]) {
 				want = append(want, c)
 			}

@@ -93,6 +93,10 @@ func (r *nodeRun) keepPrograms(context.Context) error {
 		return nil
 	}
 
+	if r.host.IsBelow() { // the kubelet's binary is that of an image, and is not started
+		return r.node.KeepDigests()
+	}
+
 	return errors.Join(r.keepKubelet(), r.node.KeepDigests())
 }
 

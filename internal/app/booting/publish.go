@@ -24,6 +24,8 @@ type nodeRun struct {
 	*commit.Run
 	kind     kinds
 	env      *app.Env
+	found    report.Checked // of a check between boots
+	checked  *report.Status // the last run, which that check follows
 	host     *app.Host
 	where    *app.Where    // of a run that plans; nil: it does not
 	node     *app.Node     // of the last plan; nil: there is none
@@ -41,6 +43,8 @@ const (
 	ofUnopened        // of a run that could not open the generations
 	ofLook            // of a look at a kubelet that was judged before: the report is that of the run
 	ofNothing         // nothing was judged
+	ofRoot            // of a run below a root, where no unit runs
+	ofCheck           // of a check between boots
 )
 
 // publication is something that follows a result.
@@ -61,8 +65,8 @@ func (r *nodeRun) publications() []publication {
 	)
 
 	return []publication{
-		{"machine", r.keepMachine, opened, "", "the marks of this machine are not kept"},
-		{"programs", r.keepPrograms, opened, fault.CannotWrite,
+		{"machine", r.keepMachine, opened | ofRoot, "", "the marks of this machine are not kept"},
+		{"programs", r.keepPrograms, opened | ofRoot, fault.CannotWrite,
 			"the next boot starts the kubelet's binary and reads the detectors again"},
 		{"recording", r.keepRecording, opened, fault.CannotWrite, "the recording for others could not be kept"},
 		{"results of conditions", r.keepConditions, opened, fault.NodeCondition,
@@ -75,10 +79,14 @@ func (r *nodeRun) publications() []publication {
 		{"metrics", r.writeMetrics, reported | ofLook, "", "the metrics are not those of this run"},
 		{"login", r.showAtLogin, reported | ofLook, "", "the console's login does not show this result"},
 		{"last good", r.keepLastGood, opened | ofLook, "", "prelet-fallback.service uses an older list of files"},
+		{"generations", r.collect, opened | ofRoot, fault.CannotWrite, "old generations stay"},
 		{"lock", r.unlock, opened | ofLook | ofNothing, "", "other commands wait until the end of this one"},
 		{"annotations", r.annotate, opened, fault.NodeDrift, "annotations"},
 		{"event", r.sendEvent, opened | ofLook, fault.NodeDrift, "events: the Node does not have the last one"},
 		{"conditions", r.settleConditions, opened | ofLook | ofNothing, "", "conditions"},
+		{"event of drift", r.sendDrift, ofCheck, "", "events: the Node does not have that of this check"},
+		{"conditions with drift", r.patchDrift, ofCheck, "", "conditions: the Node has those before this check"},
+		{"check", r.writeChecked, ofCheck, "", "the status and the metrics do not have this check"},
 	}
 }
 
@@ -107,14 +115,27 @@ func (r *nodeRun) publishAll(ctx context.Context, all []publication) {
 	}
 }
 
-// keepMachine keeps this machine as the owner of its generations, after a run.
+// keepMachine keeps this machine as the owner of its generations, after a run on its own hardware.
 func (r *nodeRun) keepMachine(context.Context) error {
-	if r.where == nil {
+	if r.where == nil || r.where.Hardware != "" {
 		return nil
 	}
 
-	return commit.KeepMachine(r.Store, machineid.Of(r.host.Root), r.host.CertifiedNode, false)
+	return commit.KeepMachine(r.Store, machineOf(r.host), r.host.CertifiedNode, false)
 }
+
+// machineOf returns the machine of a host. The host name of an image is not that of a machine.
+func machineOf(h *app.Host) machineid.Machine {
+	m := machineid.Of(h.Root)
+	if h.IsBelow() {
+		m.Host = ""
+	}
+
+	return m
+}
+
+// collect removes old generations.
+func (r *nodeRun) collect(context.Context) error { return r.Ended.Collect(r.Store) }
 
 // finish sets the result in the report, and writes the end of the run to the journal.
 func (r *nodeRun) finish(context.Context) error {

@@ -19,6 +19,7 @@ import (
 // note of the run, or is printed.
 func TestPublications(t *testing.T) {
 	for failing, row := range new(nodeRun).publications() {
+		kind := row.follows & -row.follows // one of its kinds
 		var said, got, want []string
 		rep, err := report.New(report.ReporterConfig{
 			Dir:    t.TempDir(),
@@ -31,14 +32,16 @@ func TestPublications(t *testing.T) {
 		}
 		result := commit.Ended{Code: fault.RolledBack, Summary: "it was rolled back", Held: "unhealthy"}
 		r := &nodeRun{
-			kind: ofRun,
+			kind: kind,
 			Run:  &commit.Run{Store: &generation.Store{}, Report: rep, Ended: result},
 			env:  &app.Env{Say: func(line string) { said = append(said, line) }},
 		}
 
 		all := r.publications()
 		for i := range all {
-			want = append(want, all[i].name)
+			if all[i].follows&kind != 0 {
+				want = append(want, all[i].name)
+			}
 			all[i].publish = func(context.Context) error {
 				got = append(got, all[i].name)
 				if i == failing {
@@ -65,11 +68,13 @@ func TestPublications(t *testing.T) {
 func TestPublicationsOfOthers(t *testing.T) {
 	for kind, want := range map[kinds][]string{
 		ofUnopened: {"console", "journal", "status", "metrics", "login"},
+		ofRoot:     {"machine", "programs", "generations"},
+		ofCheck:    {"event of drift", "conditions with drift", "check"},
 		ofLook:     {"owed verdict", "status", "metrics", "login", "last good", "lock", "event", "conditions"},
 		ofNothing:  {"lock", "conditions"},
 		ofOvertaken: {
-			"machine", "programs", "recording", "results of conditions", "owed verdict", "last good", "lock",
-			"annotations", "event", "conditions",
+			"machine", "programs", "recording", "results of conditions", "owed verdict", "last good",
+			"generations", "lock", "annotations", "event", "conditions",
 		},
 	} {
 		r := &nodeRun{kind: kind, Run: &commit.Run{}}

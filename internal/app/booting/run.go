@@ -14,7 +14,6 @@ import (
 	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang"
-	"github.com/prelet/prelet/internal/platform/machineid"
 	"github.com/prelet/prelet/internal/report"
 )
 
@@ -151,7 +150,7 @@ func runNode(ctx context.Context, e *app.Env, h *app.Host, o RunOptions) (Ran, e
 	defer r.close()
 
 	if o.ThisMachine {
-		e.SayError(commit.KeepMachine(store, machineid.Of(h.Root), h.CertifiedNode, true))
+		e.SayError(commit.KeepMachine(store, machineOf(h), h.CertifiedNode, true))
 	}
 	r.Retry = o.Retry
 	r.Off = h.IsOff()
@@ -197,13 +196,6 @@ func reportUnopened(ctx context.Context, e *app.Env, h *app.Host, err error) {
 	r.publish(ctx)
 }
 
-// withoutHost returns the machine of the files below a root: the host name of an image is not that of a machine.
-func withoutHost(m machineid.Machine) machineid.Machine {
-	m.Host = ""
-
-	return m
-}
-
 // runRoot writes below a root where no unit runs.
 func runRoot(ctx context.Context, e *app.Env, h *app.Host, o RunOptions) (Ran, error) {
 	store, err := h.LockNode(ctx)
@@ -221,32 +213,26 @@ func runRoot(ctx context.Context, e *app.Env, h *app.Host, o RunOptions) (Ran, e
 	}
 
 	if o.ThisMachine {
-		e.SayError(commit.KeepMachine(store, withoutHost(machineid.Of(o.Root)), h.CertifiedNode, true))
+		e.SayError(commit.KeepMachine(store, machineOf(h), h.CertifiedNode, true))
 	}
 
-	n, err := e.Open(o.Where, store)
-	if err != nil {
+	r := nodeRun{Run: &commit.Run{Store: store}, kind: ofRoot, env: e, host: h, where: &o.Where}
+	if r.node, err = e.Open(o.Where, store); err != nil {
 		return Ran{}, err
 	}
-	defer n.Close()
+	defer r.close()
 
-	p := n.PlanUnless(ctx)
+	p := r.node.PlanUnless(ctx)
 	app.KeepCounter(o.StateDir(), p)
-	res := commit.RunBelowRoot(n.ApplyOptions(p), o.Retry, o.Root)
-	if res.Err == nil && o.Hardware == "" {
-		e.SayError(commit.KeepMachine(store, withoutHost(n.Machine()), h.CertifiedNode, false))
+	r.Ended = commit.RunBelowRoot(r.node.ApplyOptions(p), o.Retry, o.Root)
+	if r.Err != nil && commit.Diagnose(p, r.Err) == nil {
+		return Ran{}, r.Err
 	}
-	if res.Err != nil && commit.Diagnose(p, res.Err) == nil {
-		return Ran{}, res.Err
-	}
-	if res.Changed && res.Err == nil {
-		e.SayError(commit.Collect(store))
-	}
-	e.SayError(n.KeepDigests())
+	r.publish(ctx)
 
 	return Ran{
-		Ended:    res,
-		Site:     n.Site,
+		Ended:    r.Ended,
+		Site:     r.node.Site,
 		Degraded: p.Degraded,
 	}, nil
 }

@@ -76,6 +76,7 @@ type HistoryEntry struct {
 	Generation int        `json:"generation"`
 	Time       time.Time  `json:"time,omitzero"`
 	Status     string     `json:"status"`
+	Unjudged   bool       `json:"unjudged,omitempty"` // good because nothing runs below a root: no kubelet was judged on it
 	Why        string     `json:"why,omitempty"`
 	Restores   *int       `json:"restores,omitempty"` // the generation whose contents it has again; 0: as before prelet
 	Plan       string     `json:"plan"`
@@ -97,6 +98,7 @@ func newHistoryEntry(g generation.Info) HistoryEntry {
 		Generation: g.Gen,
 		Time:       g.Time.UTC(),
 		Status:     string(g.Status),
+		Unjudged:   g.Unjudged,
 		Why:        g.Why,
 		Plan:       g.PlanID,
 		Files:      ListFiles(g.Entries),
@@ -137,8 +139,11 @@ func (h History) Newest() []HistoryEntry {
 
 // Words returns the status for people.
 func (c HistoryEntry) Words() string {
-	if c.Status == string(generation.StatusRolledBack) {
+	switch {
+	case c.Status == string(generation.StatusRolledBack):
 		return "rolled back"
+	case c.Unjudged:
+		return "not judged"
 	}
 
 	return c.Status

@@ -1,6 +1,7 @@
 package generation
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -286,6 +287,7 @@ func newInfo(m *manifest, st *status, newest bool) Info {
 	}
 	if st != nil {
 		i.Retired = st.Retired
+		i.Unjudged = m.Judged != nil && st.Status == m.Judged.Status && bytes.Equal(st.Report, m.Judged.Report)
 	}
 
 	switch {

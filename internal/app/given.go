@@ -60,6 +60,10 @@ func (w *Where) UseRepository(e *Env, files lang.Files) error {
 	found, diags := repository.Find(files, folder)
 	switch {
 	case found.Path == "" && len(w.Config) == 0:
+		plain := strings.TrimPrefix(repository.Name, ".")
+		if _, err := files.Lstat(plain); err == nil {
+			e.Say(plain + " is not read: the name of this file begins with a dot, " + repository.Name)
+		}
 		if below, _ := filepath.Glob(filepath.Join("*", repository.Name)); len(below) > 0 {
 			e.Say(strings.Join(below, ", ") + " counts in its folder: run this there, or name that folder")
 		}

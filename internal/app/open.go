@@ -2,6 +2,9 @@ package app
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -289,8 +292,17 @@ func (n *Node) View(p *boot.Plan, source string) printer.View {
 	return v
 }
 
-// Secret implements commit.Node.
-func (n *Node) Secret(name string) ([]byte, error) { return n.Live.Secret(name) }
+// Secret implements commit.Node. The error of a missing credential names those that there are.
+func (n *Node) Secret(name string) ([]byte, error) {
+	b, err := n.Live.Secret(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		if names, _ := n.env.Credentials(n.Where).Names(); len(names) > 0 {
+			err = fmt.Errorf("%w; there is: %s", err, strings.Join(names, ", "))
+		}
+	}
+
+	return b, err
+}
 
 // Hidden implements commit.Node.
 func (n *Node) Hidden(path string) *nodefile.FileState { return n.Live.Hidden(path) }

@@ -23,7 +23,7 @@ func (l *loader) build() {
 		var meta hclsyntax.Attributes
 		d.body, meta = l.splitMeta(d)
 		l.Report(d.schema.Check(d.body, metaNames(d.typ)...)...)
-		l.Report(checkConstants(d.schema, d.body)...)
+		l.Report(CheckConstants(d.schema, d.body)...)
 		l.resolveRefs(d.schema, d.body)
 
 		switch d.block.Type {
@@ -73,7 +73,7 @@ func (l *loader) addStage(d *definition, meta hclsyntax.Attributes) {
 
 	if a := meta[schema.OnFailure.Name]; a != nil {
 		declared := schema.Block{Fields: []schema.Field{schema.OnFailure}}
-		l.Report(checkConstants(declared, &hclsyntax.Body{Attributes: meta})...)
+		l.Report(CheckConstants(declared, &hclsyntax.Body{Attributes: meta})...)
 		if v, ok := l.constant(schema.OnFailure, a); ok {
 			i.OnFailure = v
 		}

@@ -227,19 +227,37 @@ func (d *definition) isAddition() bool {
 	return len(d.body.Attributes) == 0 && len(d.body.Blocks) > 0 && !slices.ContainsFunc(d.body.Blocks, isOther)
 }
 
+// copied is what two files both define, and the diagnostic about it.
+type copied struct {
+	names      []string
+	diagnostic *hcl.Diagnostic
+}
+
+// reportDuplicate reports a second definition. For all that one file repeats of another there is one error.
 func (l *loader) reportDuplicate(at, first hcl.Range, what string) {
-	hint := "Remove one of them, or rename it."
-	if at.Filename != first.Filename {
-		hint = "Remove one of them, or the whole file if it is a copy. To change the other, write override { … }."
+	if at.Filename == first.Filename {
+		l.Error(fault.Duplicate, at, what+" is defined twice", "The first is at %s. Remove one of them, or rename it.",
+			origin.Place(first))
+		return
 	}
-	l.Error(
-		fault.Duplicate,
-		at,
-		what+" is defined twice",
-		"The first is at %s. %s",
-		origin.Place(first),
-		hint,
-	)
+
+	const change = "To change what the other defines, write override { … }."
+	files := [2]string{at.Filename, first.Filename}
+	if c := l.copies[files]; c != nil {
+		c.names = append(c.names, what)
+		c.diagnostic.Summary = fmt.Sprintf("%d names are defined twice", len(c.names))
+		c.diagnostic.Detail = fmt.Sprintf("%s defines them too: %s. Remove the file that is a copy. %s",
+			first.Filename, strings.Join(c.names, ", "), change)
+		return
+	}
+
+	d := origin.Error(fault.Duplicate, at, what+" is defined twice",
+		"The first is at %s. Remove one of them, or the whole file if it is a copy. %s", origin.Place(first), change)
+	l.Report(d)
+	if l.copies == nil {
+		l.copies = map[[2]string]*copied{}
+	}
+	l.copies[files] = &copied{[]string{what}, d}
 }
 
 // addLocals adds the names of a locals block.

@@ -264,8 +264,8 @@ func consistsOf(e hclsyntax.Expression, isAllowed func(hclsyntax.Node) bool) boo
 	return isWhole
 }
 
-// checkConstants checks that the arguments which the schema declares constant are literals.
-func checkConstants(b schema.Block, body *hclsyntax.Body) (diags hcl.Diagnostics) {
+// CheckConstants checks that the arguments which the schema declares constant are literals.
+func CheckConstants(b schema.Block, body *hclsyntax.Body) (diags hcl.Diagnostics) {
 	for _, f := range b.Fields {
 		s := f.Spec()
 		a := body.Attributes[s.Name]
@@ -286,7 +286,7 @@ func checkConstants(b schema.Block, body *hclsyntax.Body) (diags hcl.Diagnostics
 
 	for _, x := range body.Blocks {
 		if n, ok := b.Find(x.Type); ok {
-			diags = append(diags, checkConstants(n, x.Body)...)
+			diags = append(diags, CheckConstants(n, x.Body)...)
 		}
 	}
 

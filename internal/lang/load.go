@@ -119,6 +119,8 @@ type loader struct {
 	defs  map[string]*definition // by address
 	overs []*hclsyntax.Block     // override blocks, in site order
 	origin.Collector
+
+	copies map[[2]string]*copied // by two files that define the same
 }
 
 // load builds the site, and returns the bodies of its files.

@@ -127,7 +127,10 @@ func resolveOne(op, body string, get func(name string) ([]byte, error)) (string,
 
 	secret, err := get(body)
 	if err != nil {
-		return "", fmt.Errorf("credential %q: %w", body, err)
+		if prefix := fmt.Sprintf("credential %q: ", body); !strings.HasPrefix(err.Error(), prefix) {
+			err = fmt.Errorf("%s%w", prefix, err)
+		}
+		return "", err
 	}
 	if op == opCredential {
 		return string(secret), nil

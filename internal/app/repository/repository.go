@@ -29,20 +29,20 @@ const Name = lang.RepositoryFile
 // The arguments of the file.
 var (
 	layersAttr = schema.Attr[[]string]{
-		Name: "layers", Type: cty.List(cty.String), Required: true,
+		Name: "layers", Type: cty.List(cty.String), Required: true, Const: true,
 		Doc: "The folders and files of the site, as for `--config`: a later one wins.",
 	}
 	machinesAttr = schema.Attr[[]string]{
-		Name: "machines", Type: cty.List(cty.String),
+		Name: "machines", Type: cty.List(cty.String), Const: true,
 		Doc: "Globs of recordings, of folders with recordings, and of recorded machines: trees, and facts as " +
 			"`prelet detect -o json` prints them.",
 	}
 	objectsAttr = schema.Attr[string]{
-		Name: "objects",
-		Doc:  "The folder with the objects of the cluster, as for `--objects`, for machines that are not recordings.",
+		Name: "objects", Const: true,
+		Doc: "The folder with the objects of the cluster, as for `--objects`, for machines that are not recordings.",
 	}
 	kubeletsAttr = schema.Attr[[]string]{
-		Name: "kubelets", Type: cty.List(cty.String), Check: checkVersions,
+		Name: "kubelets", Type: cty.List(cty.String), Const: true, Check: checkVersions,
 		Doc: "The versions of kubelets that `validate` checks the site for. The first one is that of machines that " +
 			"are not recordings.",
 	}
@@ -57,7 +57,11 @@ var Block = schema.Block{
 func checkVersions(all []string) error {
 	for _, version := range all {
 		if err := known.CheckVersion(version); err != nil {
-			return fmt.Errorf("%q: %w", version, err)
+			hint := ""
+			if len(version) == len("1.3") { // as a number, 1.30 is 1.3
+				hint = fmt.Sprintf("; a version is a text: write \"%s0\" with quotes", version)
+			}
+			return fmt.Errorf("%q: %w%s", version, err, hint)
 		}
 	}
 
@@ -140,7 +144,7 @@ func Parse(name string, text []byte) (File, hcl.Diagnostics) {
 		return out, diags
 	}
 	body := parsed.Body.(*hclsyntax.Body)
-	if diags := Block.Check(body); diags.HasErrors() {
+	if diags := append(Block.Check(body), lang.CheckConstants(Block, body)...); diags.HasErrors() {
 		return out, diags
 	}
 	b, diags := Block.Decode(body, nil, eval.New(context.Background(), &lang.Site{}, nil).Scope(""))

@@ -25,7 +25,8 @@ func (f *File) check(a Assert, scope eval.Outside) *Failure {
 	if diags.HasErrors() {
 		failed.Summary = "The condition cannot be evaluated"
 		failed.Errors = diags
-		failed.Values = f.describeReferences(a.Condition, scope.Recorded())
+		isLong := func(v Value) bool { return strings.Contains(v.Text, "\n") } // the error names what there is
+		failed.Values = slices.DeleteFunc(f.describeReferences(a.Condition, scope.Recorded()), isLong)
 		return failed
 	}
 

@@ -44,12 +44,13 @@ func suggestAttribute(d *hcl.Diagnostic) string {
 			continue
 		}
 		name, _, isName := findSecondName(hcl.Traversal{hcl.TraverseRoot{}, step})
-		v, secrets := value.Plain(v)
 		switch {
-		case !isName || len(secrets) > 0 || !v.IsKnown() || v.IsNull():
+		case !isName || v.IsMarked() || !v.IsKnown() || v.IsNull(): // marks inside are not of the names
 		case v.Type().IsObjectType():
 			return schema.Suggest(name, sortedKeys(v.Type().AttributeTypes()))
-		case v.Type().IsMapType() && v.LengthInt() > 0:
+		case v.Type().IsMapType() && v.LengthInt() == 0:
+			return "It is empty. Where it may be, write try(…, null)."
+		case v.Type().IsMapType():
 			return schema.Suggest(name, sortedKeys(v.AsValueMap()))
 		}
 		break

@@ -27,17 +27,17 @@ func (a *cli) upgrade() *cobra.Command {
 		GroupID: "node",
 		Args:    refuseArguments,
 		Short:   "Show what newer kubelets would do differently on these nodes",
-		Long: `Plans the site on this node, or on recorded ones, with the kubelet in place
-and with each newer minor version up to VERSION. It reports what comes with each version:
-with what the kubelet exits, what it silently ignores, what means something else, what is deprecated,
+		Long: `Plans the site on this node, or on recorded ones, with the current kubelet
+and with each newer minor version up to VERSION. It reports for each version the settings with which
+the kubelet would not start, those that it silently ignores, that change their meaning or are deprecated,
 and what changes on the node. Each line has the number of nodes, the place and the next step.
 --html writes a page with a table of effects and versions instead.
 
-It reads what prelet plan reads, and needs no cluster and no newer kubelet. Lines that have to go are printed with
-those that replace them.
+It reads what prelet plan reads, and needs no cluster and no newer kubelet. Lines to remove are printed with those
+that replace them.
 
 Exit status: 0 if nothing changes on the nodes, 3 if something changes, 10 if a kubelet would not start.
-Where some node has no plan, and nothing breaks on the others, it is that of its failure.`,
+If a node has no plan, and nothing breaks on the others, it is the status of that failure.`,
 		Example: "  prelet upgrade --to 1.37\n" +
 			"  prelet upgrade --to 1.37 --from node17.prelet --config ./site\n" +
 			"  prelet upgrade --to 1.37 --from fleet/ -o markdown\n" +
@@ -45,7 +45,7 @@ Where some node has no plan, and nothing breaks on the others, it is that of its
 		RunE: stopOnSignal(func(ctx context.Context, _ []string) error {
 			switch {
 			case f.to == "" && len(f.Kubelets) == 0:
-				return fault.Usage.Errorf("--to VERSION or --kubelet PROGRAM needed, as in --to 1.37")
+				return fault.Usage.Errorf("name the newer kubelet: --to VERSION, such as --to 1.37, or --kubelet PROGRAM")
 			case f.page != "" && f.output.isSet:
 				return fault.Usage.Errorf("--html and --output exclude each other: the page has everything")
 			}

@@ -77,7 +77,10 @@ func newUpgradeView(u *fleet.Upgrade) (v upgradeView) {
 		if i == 0 {
 			word = " from "
 		}
-		v.Heading += fmt.Sprintf("%s%s (%s)", word, describeVersion(version), Count(u.From[version], "node"))
+		v.Heading += word + describeVersion(version)
+		if len(u.From) > 1 {
+			v.Heading += " (" + Count(u.From[version], "node") + ")"
+		}
 	}
 	v.Heading += " to " + describeVersion(u.To)
 

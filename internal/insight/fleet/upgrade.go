@@ -136,7 +136,7 @@ func (u *Upgrade) Add(m UpgradedMachine) {
 	case minor > to:
 		one.Code = fault.Usage
 		one.Reason = "its kubelet is " + known.Describe(minor) +
-			", newer than --to: it is compared with newer ones only"
+			", newer than --to: write --to with a version after it"
 	}
 	if one.Code != "" {
 		u.Failed = append(u.Failed, one)
@@ -272,7 +272,7 @@ func (s upgradeStep) compareMessages() (rows []Upgraded) {
 	return rows
 }
 
-// compareIgnored returns the settings that the kubelet in place ignores, and that a newer one obeys. Fields that have
+// compareIgnored returns the settings that the current kubelet ignores, and that a newer one obeys. Fields that have
 // no value, as kubeadm writes them, are left out.
 func (s upgradeStep) compareIgnored() (rows []Upgraded) {
 	stays := map[string]bool{}
@@ -288,7 +288,7 @@ func (s upgradeStep) compareIgnored() (rows []Upgraded) {
 		if rules.Effect(e.Effect) == rules.Ignores && !stays[e.Item] && !hasNoValue {
 			row := s.newUpgraded(rules.Differs, d)
 			row.Message.Summary = "The kubelet would obey " + name
-			row.Reason = "The kubelet in place ignores it (set by " + row.SetBy + "). Check its value, or remove it."
+			row.Reason = "The current kubelet ignores it (set by " + row.SetBy + "). Check its value, or remove it."
 			rows = append(rows, row)
 		}
 	}
@@ -384,7 +384,7 @@ func (u *Upgrade) compareNodes(s upgradeStep) (rows []Upgraded) {
 			row.Item = "config/" + c.Name
 			row.SetBy = "the kubelet's default"
 			row.Place.Site = placeOfConfig(s.planned)
-			row.Reason = "The configuration does not set this field, and its default has changed. Set it to choose."
+			row.Reason = "The configuration does not set this field, so the new default applies. Set it to keep the old one."
 			row.Source = "pkg/kubelet/apis/config/v1beta1/defaults.go"
 		default:
 			isInBoth = true
@@ -450,7 +450,7 @@ func UpgradeGroups() []UpgradeGroup {
 		{Skews, "Not supported with this API server"},
 		{rules.Ends, "A later kubelet would not start"},
 		{rules.Ignores, "Silently ignored"},
-		{rules.Differs, "Means something else"},
+		{rules.Differs, "Changed meaning"},
 		{rules.Places, "Other pods would be placed"},
 		{Changes, "Changes on the node"},
 		{Gates, "Feature gates that a version turns on or off"},

@@ -310,7 +310,7 @@ func (g *Given) At(machine string) *Given {
 	if machine == "" && g.Repository.Path != "" {
 		machine = g.Hardware
 	}
-	if machine == "" || repository.IsRecording(machine) {
+	if machine == "" || machine == g.From || repository.IsRecording(machine) { // --from takes any name
 		return g
 	}
 

@@ -116,7 +116,7 @@ func (o InitOptions) findCluster() (servers, hashes []string, err error) {
 
 	if len(servers) == 0 || len(hashes) == 0 {
 		return nil, nil, fault.Usage.Errorf(
-			"a first site needs an apiserver (--server) and its pins (--ca-cert-hash or --ca-file).\n" +
+			"a first site needs an API server (--server) and its pins (--ca-cert-hash or --ca-file).\n" +
 				"On a node that has joined, --from-node finds both; on a control plane,\n" +
 				"`kubeadm token create --print-join-command` shows them",
 		)

@@ -27,7 +27,7 @@ func TestInit(t *testing.T) {
 	}{
 		{name: "good", change: func(*InitOptions) {}},
 		{name: "two servers", change: func(o *InitOptions) { o.Servers = []string{"a:6443", "b:6443"} }},
-		{"no server", func(o *InitOptions) { o.Servers = nil }, fault.Usage, "needs an apiserver"},
+		{"no server", func(o *InitOptions) { o.Servers = nil }, fault.Usage, "needs an API server"},
 		{"no pin", func(o *InitOptions) { o.Hashes = nil }, fault.Usage, "and its pins"},
 		{"a bad server", func(o *InitOptions) { o.Servers = []string{"http://a"} }, fault.Usage, "--server: "},
 		{

@@ -59,6 +59,7 @@ func Validate(e *app.Env, o ValidateOptions) (Validated, error) {
 	if err != nil {
 		return Validated{}, err
 	}
+	from := o.From
 	o.From, o.Hardware = "", "" // the site is that of the other options
 	g, err := e.Read(o.Where)
 	if err != nil {
@@ -109,7 +110,7 @@ func Validate(e *app.Env, o ValidateOptions) (Validated, error) {
 		if len(planned) == 0 { // else each machine gives them, or lacks them
 			diags = append(diags, noteMissing(s)...)
 		}
-		diags = addNew(diags, planMachines(e, g, planned), "")
+		diags = addNew(diags, planMachines(e, g, planned, from), "")
 	}
 
 	v := Validated{
@@ -219,11 +220,14 @@ func noteMissing(s *lang.Site) (out hcl.Diagnostics) {
 }
 
 // planMachines plans the site on recorded machines, in memory, and returns what is found. What a recording or a machine
-// does not have, and a run would, is a warning.
-func planMachines(e *app.Env, g *app.Given, machines []string) hcl.Diagnostics {
+// does not have, and a run would, is a warning. from is the one of --from, whatever its name is.
+func planMachines(e *app.Env, g *app.Given, machines []string, from string) hcl.Diagnostics {
 	var all boot.MachineFindings
 	plan := func(ctx context.Context, machine string) (out hcl.Diagnostics) {
-		given := g.At(machine)
+		given := g
+		if machine != from {
+			given = g.At(machine)
+		}
 		var recorded *world.Recording
 		if given == g {
 			var err error

@@ -104,7 +104,7 @@ func TestMachines(t *testing.T) {
 		{`["hw/*", "empty"]`, "hw/vm.json", "2:21"},
 		{`["hw/*", "[a"]`, "hw/vm.json", "2:21"},
 		{`"hw"`, "", "2:12"},
-		{`["${var.x}"]`, "", "2:19"},
+		{`["${var.x}"]`, "", "2:12"},
 	} {
 		text := "layers = [\"image\"]\nmachines = " + c.machines + "\n"
 		found, diags := Parse(filepath.Join(dir, Name), []byte(text))

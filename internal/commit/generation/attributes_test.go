@@ -54,6 +54,34 @@ func TestAttributeWithoutItsCapability(t *testing.T) {
 	}
 }
 
+// TestLabelThatCannotBeSet: a labelled disk boots without SELinux (EPERM, except for CAP_SYS_ADMIN), or with a policy that
+// has lost the label (EINVAL): the file gets that of its folder. If SELinux forbids the label (EACCES), nothing changes.
+func TestLabelThatCannotBeSet(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, to set security.selinux")
+	}
+	for refusal, want := range map[unix.Errno]string{unix.EPERM: "new", unix.EINVAL: "new", unix.EACCES: "old"} {
+		b := newBox(t)
+		b.write("/etc/kubernetes/a", "old", 0o644)
+		if err := unix.Setxattr(b.path("/etc/kubernetes/a"), "security.selinux", []byte("label\x00"), 0); err != nil {
+			t.Skip("this label cannot be set here: ", err)
+		}
+		count := 0
+		b.o.Fault = func(op, _ string) error {
+			if op != opSetxattr {
+				return nil
+			}
+			count++
+			return refusal
+		}
+
+		_, err := apply(b.open(), plan("p1", file("/etc/kubernetes/a", "new")))
+		if got := b.read("/etc/kubernetes/a"); got != want || (err == nil) != (want == "new") || count == 0 {
+			t.Errorf("with %v: got content %q, error %v after %d calls; want %s", refusal, got, err, count, want)
+		}
+	}
+}
+
 // dropCapability takes a capability from this thread, which the goroutine keeps until the capability is restored.
 func dropCapability(t *testing.T, number uint) (restore func()) {
 	t.Helper()

@@ -41,8 +41,11 @@ const (
 	opTruncate = "truncate"
 )
 
-// accessACL is the attribute with the ACL of a file.
-const accessACL = "system.posix_acl_access"
+// Attributes with the ACL of a file, and with its label. SELinux refuses a label with EACCES.
+const (
+	accessACL    = "system.posix_acl_access"
+	selinuxLabel = "security.selinux"
+)
 
 const tmpSuffix = ".tmp"
 
@@ -313,7 +316,11 @@ func (n *newFile) setMetadata(s FileState) error {
 			continue // for example a security label that the folder has set
 		}
 		setxattr := func() error { return unix.Fsetxattr(fd, name, want, 0) }
-		if err := n.d.do(opSetxattr, p, setxattr); err != nil {
+		err := n.d.do(opSetxattr, p, setxattr)
+		if name == selinuxLabel && (errors.Is(err, unix.EPERM) || errors.Is(err, unix.EINVAL)) {
+			continue // SELinux is off, or its policy no longer has this label: the file keeps that of the folder
+		}
+		if err != nil {
 			return err
 		}
 	}

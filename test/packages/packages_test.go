@@ -250,6 +250,57 @@ func TestRPM(t *testing.T) {
 	r.checkNode("erase", before)
 }
 
+// TestRPMDependencies: rpm refuses a package in a root without what its scripts run, which would fail after the files are
+// there, and with that it installs, upgrades and erases it with all checks.
+func TestRPMDependencies(t *testing.T) {
+	r := newRoot(t, "bookworm")
+	old, next := buildPackages(t, older).rpm, buildPackages(t, newer).rpm
+	rpm := func(args ...string) (string, error) {
+		out, err := exec.Command("rpm", append([]string{"--root", r.dir}, args...)...).CombinedOutput()
+		return string(out), err
+	}
+	provide := func(name, version string) {
+		t.Helper()
+		dir := t.TempDir()
+		text := "name: stub-" + strings.ReplaceAll(strings.Trim(name, "/"), "/", "-") + "\narch: all\nversion: " + version +
+			"\nprovides: ['" + name + " = " + version + "']\n"
+		if err := os.WriteFile(filepath.Join(dir, "nfpm.yaml"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		build(t, dir, nil, absolute(t, "../../bin/nfpm"), "package", "--packager", "rpm", "--target", "stub.rpm")
+		if out, err := rpm("--install", filepath.Join(dir, "stub.rpm")); err != nil {
+			t.Fatalf("rpm --install of a stand-in for %s: got %v, want no error\n%s", name, err, out)
+		}
+	}
+
+	out, err := rpm("--install", old)
+	for _, want := range []string{"/bin/sh is needed by prelet-1", "coreutils is needed", "systemd >= 249 is needed"} {
+		if err == nil || !strings.Contains(out, want) {
+			t.Errorf("in an empty root: got %v and\n%s\nwant it refused with %q", err, out, want)
+		}
+	}
+	if r.exists("/usr/bin/prelet") {
+		t.Error("in an empty root: got /usr/bin/prelet, want nothing installed")
+	}
+
+	provide("/bin/sh", "5.2")
+	provide("coreutils", "9.1")
+	provide("systemd", "248")
+	if out, err := rpm("--install", old); err == nil || !strings.Contains(out, "systemd >= 249 is needed") {
+		t.Errorf("with systemd 248: got %v and\n%s\nwant it refused", err, out)
+	}
+	if out, err := rpm("--erase", "stub-systemd"); err != nil {
+		t.Fatal(err, out)
+	}
+	provide("systemd", "252")
+	for _, args := range [][]string{{"--install", old}, {"--upgrade", next}, {"--verify", "prelet"}, {"--erase", "prelet"}} {
+		if out, err := rpm(args...); err != nil || strings.Contains(out, "scriptlet failed") { // then it only warns
+			t.Errorf("rpm %s: got %v and\n%s\nwant no error", strings.Join(args, " "), err, out)
+		}
+	}
+	r.checkRemoved("erase")
+}
+
 // testWithoutProc installs the package in the root of an image, where nothing is mounted.
 func testWithoutProc(t *testing.T, r *root) {
 	if r.hasOldSystemd() {

@@ -132,6 +132,9 @@ func isEncodedPair(s string) bool {
 	return err == nil && bytes.Contains(pair, []byte(":"))
 }
 
+// settingNames end the names of the kubelet's secret flags. Most configurations have a folder of manifests.
+var settingNames = []string{"url-header", "url_header", "driver-password", "driver_password"}
+
 var evidentForms = sync.OnceValue(func() []form {
 	const header = "the value of a header Authorization"
 
@@ -148,8 +151,8 @@ var evidentForms = sync.OnceValue(func() []form {
 		{header, []string{"Basic"}, groups(basic, isEncodedPair)},
 		{"a password in a URL", []string{"@"}, findPasswords},
 		{"a secret in the query of a URL", []string{"?"}, findQueries},
-		{SecretFlag, []string{"manifest", "storage"}, groups(settingValue, isValue)},
-		{SecretFlag, []string{"manifest", "storage"}, groups(settingWord, isWord)},
+		{SecretFlag, settingNames, groups(settingValue, isValue)},
+		{SecretFlag, settingNames, groups(settingWord, isWord)},
 		{SecretField, []string{"staticPodURLHeader"}, findHeaders},
 	}
 })
@@ -305,6 +308,11 @@ func findTokens(text string) (out [][2]int) {
 // Authorization; passwords and tokens in URLs; and values of the kubelet's secret flags and field. An
 // expression in the place of a secret is none, nor is what an example has there: <password>, $PW, SampleToken.
 func FindEvident(text string) []Evident {
+	const shortest = "//:p@"
+	if len(text) < len(shortest) { // most values of a configuration
+		return nil
+	}
+
 	var out []Evident
 	for _, f := range evidentForms() {
 		isHinted := func(hint string) bool { return strings.Contains(text, hint) }

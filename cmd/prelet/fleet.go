@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/prelet/prelet/internal/app/fleets"
 	"github.com/prelet/prelet/internal/app/looking"
-	"github.com/prelet/prelet/internal/app/planning"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/printer"
 	"github.com/prelet/prelet/internal/value"
@@ -85,7 +85,7 @@ It refuses parts that do not belong together, and a part that is missing or give
 				return err
 			}
 			a.printed = file == "-" // a failure has no document there
-			report, err := planning.MergeFleet(a.env(), args)
+			report, err := fleets.Merge(a.env(), args)
 			if err != nil {
 				return err
 			}
@@ -156,8 +156,8 @@ func (a *cli) printUnusable(source string, err error) {
 }
 
 // toOptions returns the options of a plan.
-func (f *planFlags) toOptions() planning.PlanOptions {
-	return planning.PlanOptions{
+func (f *planFlags) toOptions() fleets.PlanOptions {
+	return fleets.PlanOptions{
 		Where:   f.Where,
 		Against: f.against,
 		Shard:   f.shard,

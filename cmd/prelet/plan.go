@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/prelet/prelet/internal/app/fleets"
 	"github.com/prelet/prelet/internal/app/planning"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/printer"
@@ -70,7 +71,7 @@ With --strict, a warning or a note of any plan ends it with 10, after everything
 			}
 
 			nodes := nodePrinter{cli: a, from: f.From}
-			sum, err := planning.Plan(ctx, a.env(), f.toOptions(), func(p planning.Planned) error {
+			sum, err := fleets.Plan(ctx, a.env(), f.toOptions(), func(p planning.Planned) error {
 				if f.isNodes() {
 					return nodes.show(p)
 				}
@@ -187,7 +188,7 @@ func (a *cli) showPlan(planned planning.Planned, asJSON bool) error {
 }
 
 // endPlan prints the report of a folder or of a comparison, and returns how the command ends.
-func (a *cli) endPlan(sum planning.Plans, f *planFlags, detail printer.FleetDetail) error {
+func (a *cli) endPlan(sum fleets.Plans, f *planFlags, detail printer.FleetDetail) error {
 	isPrinted := f.isEach() && f.output.isJSON()
 	if f.isEach() {
 		detail = printer.FleetSummary

@@ -5,8 +5,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/prelet/prelet/internal/app/fleets"
 	"github.com/prelet/prelet/internal/app/looking"
-	"github.com/prelet/prelet/internal/app/planning"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/insight/fleet"
 	"github.com/prelet/prelet/internal/printer"
@@ -51,7 +51,7 @@ If a node has no plan, and nothing breaks on the others, it is the status of tha
 			}
 
 			a.printed = f.page == "-" // a failure has no document there
-			u, err := planning.Upgrade(ctx, a.env(), planning.UpgradeOptions{
+			u, err := fleets.Upgrade(ctx, a.env(), fleets.UpgradeOptions{
 				Where:  f.Where,
 				To:     f.to,
 				Server: f.server,

@@ -378,3 +378,12 @@ func ListRecordings(from string) ([]string, error) {
 
 	return out, nil
 }
+
+// ListMachines returns the recordings of the folder w.From, or the machines of the repository; nil for one node.
+func ListMachines(w Where) ([]string, error) {
+	if recordings, err := ListRecordings(w.From); err != nil || recordings != nil {
+		return recordings, err
+	}
+
+	return w.Machines(), nil
+}

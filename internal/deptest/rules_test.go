@@ -292,6 +292,7 @@ func rules() []Rule {
 			Forbidden: []string{
 				module + "internal/app/looking",
 				module + "internal/app/planning",
+				module + "internal/app/fleets",
 				module + "internal/app/images",
 				module + "internal/app/sites",
 				module + "internal/doctor/...",

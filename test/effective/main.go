@@ -18,6 +18,7 @@ import (
 	"strings"
 
 	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/app/fleets"
 	"github.com/prelet/prelet/internal/app/planning"
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/kubelet"
@@ -53,8 +54,8 @@ func compare(version, log string) (lines []string, err error) {
 	}
 
 	e := &app.Env{Version: "test", Getenv: os.Getenv, Redactor: value.NewRedactor(), Say: func(string) {}}
-	options := planning.PlanOptions{Where: app.Where{Config: []string{"/etc/prelet"}, KubeletVersion: version}}
-	_, err = planning.Plan(context.Background(), e, options, func(p planning.Planned) error {
+	options := fleets.PlanOptions{Where: app.Where{Config: []string{"/etc/prelet"}, KubeletVersion: version}}
+	_, err = fleets.Plan(context.Background(), e, options, func(p planning.Planned) error {
 		if p.Plan.Node.Effective == nil {
 			return errors.New("the plan has no effective configuration")
 		}

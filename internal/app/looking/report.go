@@ -9,6 +9,7 @@ import (
 
 	"github.com/prelet/prelet/internal/app"
 	"github.com/prelet/prelet/internal/app/bundle"
+	"github.com/prelet/prelet/internal/app/fleets"
 	"github.com/prelet/prelet/internal/app/planning"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/insight/fleet"
@@ -36,11 +37,11 @@ type Reported struct {
 // report of the last run as well. It writes nothing.
 func Report(ctx context.Context, e *app.Env, o ReportOptions) (Reported, error) {
 	var out Reported
-	options := planning.PlanOptions{Where: o.Where, Explains: true}
+	options := fleets.PlanOptions{Where: o.Where, Explains: true}
 	if o.Against != "" {
 		options.Against = []string{o.Against}
 	}
-	plans, err := planning.Plan(ctx, e, options, func(p planning.Planned) error {
+	plans, err := fleets.Plan(ctx, e, options, func(p planning.Planned) error {
 		out.View = p.View
 		out.Held = p.Held
 		return nil

@@ -85,19 +85,18 @@ func planLayers(t *testing.T, root string, config []string) string {
 		t.Fatal(err)
 	}
 	w := app.Where{Root: root, Config: config, Hardware: facts, KubeletVersion: "1.36"}
-	hash := ""
-	_, err = Plan(t.Context(), newTestEnv(), PlanOptions{Where: w}, func(p Planned) error {
-		hash = p.Plan.Hash
-		if hash == "" {
-			t.Errorf("plan of %q: got %v, want a complete plan", config, p.Plan.Diagnostics)
-		}
-		return nil
-	})
+	if err := w.Check(); err != nil {
+		t.Fatal(err)
+	}
+	p, err := Node(t.Context(), newTestEnv(), w, false)
 	if err != nil {
 		t.Fatal(err)
 	}
+	if p.Plan.Hash == "" {
+		t.Errorf("plan of %q: got %v, want a complete plan", config, p.Plan.Diagnostics)
+	}
 
-	return hash
+	return p.Plan.Hash
 }
 
 // TestLayersHaveOnePlan checks that layers mean the same by --config and below --root: random sets of folders with

@@ -52,7 +52,7 @@ func TestUnitFlagsOfPlan(t *testing.T) {
 		"a recording":           {app.Where{Root: root, From: "a.prelet"}, "v1.36.0", boot.Plan{}, ""},
 	} {
 		c.plan.Kubelet.Version = &c.version
-		addUnitFlags(&c.plan, c.where, &lang.Site{}, cmp.Or(c.where.KubeletVersion, c.version))
+		AddUnitFlags(&c.plan, c.where, &lang.Site{}, cmp.Or(c.where.KubeletVersion, c.version))
 		var got []string
 		for _, d := range c.plan.Diagnostics {
 			got = append(got, d.Summary)
@@ -84,7 +84,7 @@ func TestUnitFlagsOverWarning(t *testing.T) {
 	version := "v1.36.0"
 	p := boot.Plan{Diagnostics: hcl.Diagnostics{{Severity: hcl.DiagWarning, Summary: summary, Subject: at}}}
 	p.Kubelet.Version = &version
-	addUnitFlags(&p, app.Where{Root: root}, &lang.Site{}, version)
+	AddUnitFlags(&p, app.Where{Root: root}, &lang.Site{}, version)
 
 	if len(p.Diagnostics) != 1 || p.Diagnostics[0].Severity != hcl.DiagError || p.Diagnostics[0].Summary != summary ||
 		p.Diagnostics[0].Subject != at {

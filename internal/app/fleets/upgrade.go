@@ -1,4 +1,4 @@
-package planning
+package fleets
 
 import (
 	"cmp"
@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/app/planning"
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/insight/fleet"
@@ -73,7 +74,7 @@ func findBinary(w *app.Where, minor int) string {
 
 // upgradeAll reports what newer kubelets do differently on the recordings, or on the node.
 func (p *fleetPlanner) upgradeAll(ctx context.Context, o UpgradeOptions) (*fleet.Upgrade, error) {
-	sources, err := listMachines(o.Where)
+	sources, err := app.ListMachines(o.Where)
 	if err != nil {
 		return nil, err
 	}
@@ -116,9 +117,9 @@ func (p *fleetPlanner) upgrade(ctx context.Context, source string, to int) fleet
 		w := p.planned.Where
 		w.From = source
 		site := m.planned.Site
-		addUnitFlags(m.planned, w, site, m.planned.Kubelet.KnownVersion())
+		planning.AddUnitFlags(m.planned, w, site, m.planned.Kubelet.KnownVersion())
 		for i, newer := range out.Newer {
-			addUnitFlags(newer, w, site, versions[i])
+			planning.AddUnitFlags(newer, w, site, versions[i])
 		}
 		if from == to {
 			out.Newer = []*boot.Plan{m.planned}

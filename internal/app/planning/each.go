@@ -4,9 +4,7 @@ import (
 	"context"
 
 	"github.com/prelet/prelet/internal/app"
-	"github.com/prelet/prelet/internal/app/userfile"
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/insight/fleet"
 )
 
 // eachMachine calls do for the node of w with source "", or for each recording of the folder w.From, or each machine of
@@ -22,7 +20,7 @@ func eachMachine(
 	if err := w.Check(); err != nil {
 		return "", err
 	}
-	machines, err := listMachines(w)
+	machines, err := app.ListMachines(w)
 	if err != nil {
 		return "", err
 	}
@@ -47,31 +45,4 @@ func eachMachine(
 	e.Count(len(machines), len(machines))
 
 	return lowest, nil
-}
-
-// listMachines returns the recordings of the folder w.From, or the machines of the repository; nil for one node.
-func listMachines(w app.Where) ([]string, error) {
-	if recordings, err := app.ListRecordings(w.From); err != nil || recordings != nil {
-		return recordings, err
-	}
-
-	return w.Machines(), nil
-}
-
-// MergeFleet merges the partial results of `plan --shard` into one report.
-func MergeFleet(e *app.Env, paths []string) (*fleet.FleetEffect, error) {
-	var parts []*fleet.FleetEffect
-	for _, path := range paths {
-		text, err := userfile.ReadInput(path, fleet.MaxPart)
-		if err != nil {
-			return nil, fault.Usage.Errorf("%s: %s", path, err)
-		}
-		part, err := fleet.Decode(text)
-		if err != nil {
-			return nil, fault.RecordingInvalid.Errorf("%s: %s", path, err)
-		}
-		parts = append(parts, part)
-	}
-
-	return fleet.Merge(parts, paths)
 }

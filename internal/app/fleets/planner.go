@@ -1,4 +1,4 @@
-package planning
+package fleets
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/app/planning"
 	"github.com/prelet/prelet/internal/app/revision"
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/fault"
@@ -38,7 +39,7 @@ func planFleet(
 	ctx context.Context, e *app.Env,
 	o PlanOptions,
 	sources []string,
-	show func(Planned) error,
+	show func(planning.Planned) error,
 ) (Plans, error) {
 	shard, err := parseShard(o.Shard)
 	if err != nil {
@@ -65,7 +66,7 @@ func planFleet(
 		}
 	}
 
-	add := func(p Planned, effects []fleet.Effect) error {
+	add := func(p planning.Planned, effects []fleet.Effect) error {
 		for i, report := range plans.Reports {
 			report.Add(effects[i])
 		}
@@ -135,20 +136,20 @@ func collectLessOften() (restore func()) {
 func (p *fleetPlanner) planAll(
 	ctx context.Context,
 	sources []string,
-	add func(Planned, []fleet.Effect) error,
+	add func(planning.Planned, []fleet.Effect) error,
 ) error {
 	defer collectLessOften()()
 
-	type result struct {
-		planned Planned
+	type machine struct {
+		planned planning.Planned
 		effects []fleet.Effect
 	}
-	plan := func(ctx context.Context, source string) (r result) {
-		r.planned, r.effects = p.planListed(ctx, source)
+	plan := func(ctx context.Context, source string) (m machine) {
+		m.planned, m.effects = p.planListed(ctx, source)
 		if !p.each { // only the effects are used
-			r.planned = Planned{}
+			m.planned = planning.Planned{}
 		}
-		return r
+		return m
 	}
 
 	return app.InOrder(
@@ -156,12 +157,12 @@ func (p *fleetPlanner) planAll(
 		p.env,
 		sources,
 		plan,
-		func(r result) error { return add(r.planned, r.effects) },
+		func(m machine) error { return add(m.planned, m.effects) },
 	)
 }
 
 // planListed plans one recording of a folder, unless the folder has it twice.
-func (p *fleetPlanner) planListed(ctx context.Context, source string) (Planned, []fleet.Effect) {
+func (p *fleetPlanner) planListed(ctx context.Context, source string) (planning.Planned, []fleet.Effect) {
 	plain, isPacked := strings.CutSuffix(source, ".gz")
 	if _, err := os.Lstat(plain); isPacked && err == nil {
 		err := fault.RecordingInvalid.Errorf("--from %s: the folder also has %s; remove one of them",
@@ -173,16 +174,16 @@ func (p *fleetPlanner) planListed(ctx context.Context, source string) (Planned, 
 }
 
 // refuseRecording returns the result of a recording that cannot be planned.
-func (p *fleetPlanner) refuseRecording(source string, err error) (Planned, []fleet.Effect) {
+func (p *fleetPlanner) refuseRecording(source string, err error) (planning.Planned, []fleet.Effect) {
 	failed := []fleet.Effect{fleet.FailedToRead(source, err)}
 
-	return Planned{View: printer.View{Source: source}, Err: err}, slices.Repeat(failed, max(1, len(p.against)))
+	return planning.Planned{View: printer.View{Source: source}, Err: err}, slices.Repeat(failed, max(1, len(p.against)))
 }
 
 // planOne plans one recording, or the node of the options where source is "".
-func (p *fleetPlanner) planOne(ctx context.Context, source string) (planned Planned, effects []fleet.Effect) {
+func (p *fleetPlanner) planOne(ctx context.Context, source string) (planned planning.Planned, effects []fleet.Effect) {
 	err := p.withPlans(ctx, source, func(m machinePlans) {
-		planned = Planned{View: m.view}
+		planned = planning.Planned{View: m.view}
 		for _, old := range m.old {
 			effects = append(effects, fleet.NewEffect(source, old, m.planned, m.recording))
 		}

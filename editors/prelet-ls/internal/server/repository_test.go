@@ -36,8 +36,7 @@ func TestRepository(t *testing.T) {
 	if got := strings.Join(s.sitePaths(file), " "); got != filepath.Join(dir, "image")+" "+filepath.Join(dir, "prod") {
 		t.Errorf("site of %s: got %s, want both layers", file, got)
 	}
-	base := filepath.Join(dir, "image/10-base.hcl") // it has the value
-	if got := e.summaries(base); !strings.Contains(got, "Policy static leaves too little cpu to pods") {
+	if got := e.summaries(file); !strings.Contains(got, "Policy static leaves too little cpu to pods") {
 		t.Errorf("diagnostics with a small machine: got %q, want that the policy reserves too much", got)
 	}
 

@@ -216,7 +216,7 @@ func (d *detection) nodesByCPU() map[int]int {
 	return nodes
 }
 
-// cpuInfo is the content of /proc/cpuinfo: the numbers of all processors, the models of all of Arm, the rest of the first.
+// cpuInfo is the content of /proc/cpuinfo: the numbers of all processors, the models of Arm's, the rest of the first.
 type cpuInfo struct {
 	vendor, model *string
 	architecture  *string

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds deb and rpm of each detector of this repository, with its lock: packages.sh VERSION [FOLDER], by default in dist/.
 # `make packages` runs it after it has built bin/detectors. The program itself prints its lock, so the lock is made here
-# and for this architecture. The bytes depend only on the commit and the C compiler.
+# and for the architecture of GOARCH, whose programs must run here. The bytes depend only on the commit and the C compiler.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 umask 022 # packages have the modes of files
@@ -16,7 +16,7 @@ dist=${2:-dist}
 	exit 1
 }
 mkdir -p bin/detectors.lock.d "$dist"
-go build -modfile=tools/nfpm/go.mod -o bin/nfpm github.com/goreleaser/nfpm/v2/cmd/nfpm
+GOARCH= CGO_ENABLED=0 go build -modfile=tools/nfpm/go.mod -o bin/nfpm github.com/goreleaser/nfpm/v2/cmd/nfpm
 rm -f "$dist"/prelet-detector-*
 
 stage=bin/detectors.stage

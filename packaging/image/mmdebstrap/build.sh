@@ -11,10 +11,11 @@
 #   node/                  here: containerd, network, kernel modules, in Debian's places
 #   my-site/               usr/lib/prelet/site/*.hcl
 #
-# Environment: PACKAGES, further Debian packages; SIZE of the disk (4G); CMDLINE, kernel parameters.
+# Environment: PACKAGES, further Debian packages; SIZE of the disk (4G); CMDLINE, kernel parameters; ARCH, amd64 or arm64,
+# of this machine otherwise. Another than its own needs arch-test, and qemu-user-static that is registered in binfmt_misc.
 # It needs mmdebstrap, fdisk, e2fsprogs, dosfstools and mtools, and neither loop devices nor a virtual machine.
 set -euo pipefail
-[ $# -ge 3 ] || { sed -n '2,15s/^# \{0,1\}//p' "$0" >&2; exit 64; }
+[ $# -ge 3 ] || { sed -n '2,16s/^# \{0,1\}//p' "$0" >&2; exit 64; }
 export PATH=$PATH:/usr/sbin:/sbin
 missing=()
 for tool in mmdebstrap:mmdebstrap sfdisk:fdisk mkfs.ext4:e2fsprogs mkfs.vfat:dosfstools mcopy:mtools; do
@@ -29,14 +30,20 @@ for part in "${@:3}"; do
 done
 out=$1 kubelet=$2
 shift 2
+arch=${ARCH:-$(dpkg --print-architecture)}
+case $arch in # names of systemd's boot loader, the type of a root partition, the serial console
+amd64) efi=x64 root_type=4f68bce3-e8cd-4db1-96e7-fbcaf984b709 console=ttyS0 ;;
+arm64) efi=aa64 root_type=b921b045-1df0-41c3-af44-4c6f280d3fae console=ttyAMA0 ;;
+*) echo "$arch: no image of this architecture; it must be amd64 or arm64" >&2; exit 64 ;;
+esac
 work=$(mktemp -d "$(dirname "$out")/.golden.XXXXXX")
 trap 'rm -rf --one-file-system "$work"' EXIT
 root=$work/root
 
-# 1. Debian: a kernel for virtual machines (linux-image-amd64 has the drivers of others), systemd, a container runtime.
+# 1. Debian: a kernel for virtual machines (linux-image-$arch has the drivers of others), systemd, a container runtime.
 # libtss2 is what systemd needs to use a TPM.
 packages=(systemd systemd-sysv systemd-resolved systemd-timesyncd dbus udev kmod iproute2 ca-certificates
-	linux-image-cloud-amd64 initramfs-tools zstd systemd-boot-efi e2fsprogs
+	"linux-image-cloud-$arch" initramfs-tools zstd systemd-boot-efi e2fsprogs
 	containerd runc containernetworking-plugins
 	libtss2-esys-3.0.2-0 libtss2-mu0 libtss2-rc0 libtss2-tcti-device0)
 
@@ -51,7 +58,7 @@ for part in "$@"; do
 		hooks+=(--customize-hook="chroot \"\$1\" apt-get install -y --no-install-recommends '$deb'")
 	fi
 done
-mmdebstrap --mode=root --variant=minbase --aptopt='APT::Install-Recommends "false"' --dpkgopt=force-unsafe-io \
+mmdebstrap --mode=root --variant=minbase --architectures="$arch" --aptopt='APT::Install-Recommends "false"' --dpkgopt=force-unsafe-io \
 	--include="${packages[*]} ${PACKAGES:-}" "${hooks[@]}" bookworm "$root"
 
 # 3. What makes it the image of many machines: it has no name, and gets an id at the first boot. prelet checks the image
@@ -67,7 +74,7 @@ truncate -s "${SIZE:-4G}" "$work/disk"
 sfdisk -q "$work/disk" <<-EOF
 	label: gpt
 	start=1MiB, size=255MiB, type=uefi, name=esp
-	start=256MiB, type=4f68bce3-e8cd-4db1-96e7-fbcaf984b709, name=root
+	start=256MiB, type=$root_type, name=root
 EOF
 size=$(($(stat -c %s "$work/disk") - (257 << 20))) # the last MiB has the copy of the GPT
 mkfs.ext4 -q -L root -d "$root" -E "offset=$((256 << 20))" "$work/disk" "$((size >> 10))k"
@@ -77,12 +84,12 @@ cat >"$work/debian.conf" <<-EOF
 	title Debian
 	linux /vmlinuz
 	initrd /initrd.img
-	options root=LABEL=root rw console=tty0 console=ttyS0 ${CMDLINE:-}
+	options root=LABEL=root rw console=tty0 console=$console ${CMDLINE:-}
 EOF
 esp=$work/esp
 mkfs.vfat -F 32 -s 1 -n ESP -C "$esp" $((255 << 10)) >/dev/null
 mmd -i "$esp" ::EFI ::EFI/BOOT ::loader ::loader/entries
-mcopy -i "$esp" "$root/usr/lib/systemd/boot/efi/systemd-bootx64.efi" ::EFI/BOOT/BOOTX64.EFI
+mcopy -i "$esp" "$root/usr/lib/systemd/boot/efi/systemd-boot$efi.efi" "::EFI/BOOT/BOOT${efi^^}.EFI"
 mcopy -i "$esp" "$work/loader.conf" ::loader/loader.conf
 mcopy -i "$esp" "$work/debian.conf" ::loader/entries/debian.conf
 mcopy -i "$esp" "$root"/boot/vmlinuz-* ::vmlinuz

@@ -20,11 +20,13 @@ run() { # run PART
 	kube) make e2e-kube ;;
 	runtime) make e2e-runtime ;;
 	image) make e2e-image ;;
+	image-*) make e2e-image ARCH="${1#image-}" ;;
 	kube-old) make e2e-kube-old ;;
 	packages) make e2e-packages SUITES="bullseye bookworm trixie sid" ;;
 	recipes) make e2e-recipes ;;
 	nfd) make e2e-nfd ;;
 	arm64) make e2e-arm64 ;;
+	test-arm64) make test-arm64 ;;
 	newcomer) make check-newcomer ROWS="spaces umask" WHOLE=1 ;;
 	hostile) make e2e-hostile ;;
 	agreement) make kubelet-agreement N=40 ;;
@@ -53,7 +55,7 @@ run() { # run PART
 	esac
 }
 
-all=(boot boot-trixie boot-bullseye boot-sid kube runtime image kube-old packages recipes nfd arm64 newcomer hostile agreement upgrades storm bench peers tables race nodes activation generation samples fuzz sweep)
+all=(boot boot-trixie boot-bullseye boot-sid kube runtime image image-arm64 kube-old packages recipes nfd arm64 test-arm64 newcomer hostile agreement upgrades storm bench peers tables race nodes activation generation samples fuzz sweep)
 [ $# -gt 0 ] || set -- "${all[@]}"
 
 table=""

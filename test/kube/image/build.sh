@@ -1,22 +1,29 @@
 #!/usr/bin/env bash
 # Builds the disk that these tests boot, with the recipe of packaging/image: build.sh DISK CACHE DEB, as root (1-4
 # minutes). CACHE has the built components of Kubernetes. The image has the guest agent as well, which runs the tests'
-# commands, and a pod network, without which no node is Ready. Installs what is missing if apt-get is available.
+# commands, a pod network, without which no node is Ready, and systemd's part of boot counting. Installs what is missing
+# if apt-get is available. GOARCH selects another architecture, whose programs run by binfmt_misc (20 minutes).
 set -euo pipefail
 [ $# = 3 ] || { echo "usage: build.sh DISK CACHE DEB" >&2; exit 64; }
 disk=$(realpath -m "$1") cache=$(realpath "$2") deb=$(realpath "$3")
 cd "$(dirname "$0")"
 version=$(cd .. && go list -m -f '{{.Version}}' k8s.io/kubernetes)
+arch=$(go env GOARCH)
+case $arch in
+amd64) qemu=x86 program=qemu-system-x86_64 firmware=ovmf file=/usr/share/OVMF/OVMF_CODE_4M.fd systemd=x86-64 ;;
+arm64) qemu=arm program=qemu-system-aarch64 firmware=qemu-efi-aarch64 file=/usr/share/AAVMF/AAVMF_CODE.fd systemd=arm64 ;;
+esac
 
 missing=()
 while read -r tool package; do
 	command -v "$tool" >/dev/null || [ -e "$tool" ] || missing+=("$package")
 done <<-EOF
-	qemu-system-x86_64 qemu-system-x86
+	$program qemu-system-$qemu
 	qemu-img qemu-utils
-	/usr/share/OVMF/OVMF_CODE_4M.fd ovmf
+	$file $firmware
 	swtpm swtpm
 	mmdebstrap mmdebstrap
+	arch-test arch-test
 	sfdisk fdisk
 	mkfs.ext4 e2fsprogs
 	mkfs.vfat dosfstools
@@ -34,13 +41,18 @@ trap 'rm -rf "$tree"' EXIT
 chmod 755 "$tree"
 mkdir "$tree/kubelet"
 cp -r ../../boot/image/. "$tree/kubelet"
-install -D -t "$tree/kubelet/usr/bin" "$cache/$version/kubelet"
+if [ "$arch" = "$(go env GOHOSTARCH)" ]; then
+	install -D -t "$tree/kubelet/usr/bin" "$cache/$version/kubelet"
+else
+	(cd .. && CGO_ENABLED=0 go build -p 2 -trimpath -buildvcs=false -o "$tree/kubelet/usr/bin/" \
+		-ldflags "-s -w -X k8s.io/component-base/version.gitVersion=$version" k8s.io/kubernetes/cmd/kubelet)
+fi
 
 image=../../../packaging/image
 mkdir -p "$(dirname "$disk")"
-PACKAGES=qemu-guest-agent "$image/mmdebstrap/build.sh" "$disk" "${version#v}" \
+ARCH=$arch PACKAGES="qemu-guest-agent systemd-boot" "$image/mmdebstrap/build.sh" "$disk" "${version#v}" \
 	"$tree/kubelet" "$deb" "$image/node" "$image/site" root
 
 # The same prelet as a system extension.
 dpkg -x "$deb" "$tree/extension"
-../../../tools/sysext.sh "$tree/extension" x86-64 "$(dirname "$disk")/prelet.raw"
+../../../tools/sysext.sh "$tree/extension" $systemd "$(dirname "$disk")/prelet.raw"

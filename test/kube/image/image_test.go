@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,13 +24,19 @@ const kubeletConfig = `cgroupDriver: systemd
 authentication: {x509: {clientCAFile: /etc/kubernetes/pki/ca.crt}}
 `
 
+// needImage skips a test where there is no image.
+func needImage(t *testing.T) {
+	t.Helper()
+	if os.Getenv(cacheVariable) == "" || os.Getenv(imageVariable) == "" {
+		t.Skip("this boots a golden image: make e2e-image")
+	}
+}
+
 // newCluster starts a control plane for a test.
 func newCluster(t *testing.T) *kube.Cluster {
 	t.Helper()
+	needImage(t)
 	cache := os.Getenv(cacheVariable)
-	if cache == "" || os.Getenv(imageVariable) == "" {
-		t.Skip("this boots a golden image: make e2e-image")
-	}
 	version, err := kube.Version("../go.mod")
 	if err != nil {
 		t.Fatal(err)
@@ -99,7 +104,7 @@ func (m *machine) secret(name, text string) string {
 func node(t *testing.T, c *kube.Cluster, m *machine, name string) *corev1.Node {
 	t.Helper()
 	var n *corev1.Node
-	m.within(5*time.Minute, "node "+name+" is Ready", func() string {
+	m.within(patience, "node "+name+" is Ready", func() string {
 		var err error
 		if n, err = c.Client.CoreV1().Nodes().Get(t.Context(), name, metav1.GetOptions{}); err != nil {
 			return err.Error()
@@ -134,7 +139,7 @@ func TestImage(t *testing.T) {
 
 	c.StopAPIServer()
 	m.start(args...)
-	m.within(5*time.Minute, "prelet reports that the cluster is unreachable", func() string {
+	m.within(patience, "prelet reports that the cluster is unreachable", func() string {
 		if s := m.status(); s.Code != "cluster-unreachable" {
 			return fmt.Sprintf("%+v", s)
 		}
@@ -168,6 +173,7 @@ func TestImage(t *testing.T) {
 	t.Logf("kubelet %s, %s, %s, %s", n.Status.NodeInfo.KubeletVersion, n.Status.NodeInfo.OSImage,
 		n.Status.NodeInfo.KernelVersion, n.Status.NodeInfo.ContainerRuntimeVersion)
 	before := m.files()
+	m.keep("first-boot")
 
 	same := func(boot string) {
 		t.Helper()
@@ -195,6 +201,7 @@ func TestImage(t *testing.T) {
 	t.Logf("after a reboot:\n%s", m.try("sh", "-c", `systemd-analyze
 		systemd-analyze critical-chain --no-pager kubelet.service
 		journalctl -b -u prelet -o short-monotonic --no-pager; prelet status --long`))
+	m.keep("second-boot")
 
 	m.cut()
 	m.start(args...)
@@ -203,5 +210,38 @@ func TestImage(t *testing.T) {
 	same("two power cuts")
 	if got := m.run("journalctl", "-b", "-k", "--no-pager"); !strings.Contains(got, "recovery complete") {
 		t.Errorf("messages of the kernel: got\n%s\nwant \"recovery complete\", because the file system was in use", got)
+	}
+}
+
+// TestChain prints what the kubelet waits for at a boot that changes nothing, and at one without prelet. The order of
+// units is the same otherwise.
+func TestChain(t *testing.T) {
+	c := newCluster(t)
+	m := newMachine(t, "CHAIN-1")
+	m.start(slices.Concat(credentials(t, c), m.smbiosToken(c.Token))...)
+	node(t, c, m, "chain-1")
+	m.healthy()
+
+	chain := func() string {
+		t.Helper()
+		m.reboot()
+		m.within(patience, "the kubelet runs, and the boot has ended", func() string {
+			if got := m.property("kubelet", "MainPID"); got == "0" {
+				return "MainPID=0"
+			}
+			if got := m.try("systemctl", "is-system-running").out; got != "running\n" && got != "degraded\n" {
+				return got
+			}
+			return ""
+		})
+
+		return m.run("sh", "-c", "systemd-analyze; systemd-analyze critical-chain --no-pager kubelet.service")
+	}
+	with := chain()
+	m.run("dpkg", "--remove", "prelet")
+	without := chain()
+	t.Logf("with prelet:\n%s\nwithout:\n%s", with, without)
+	if !strings.Contains(with, "prelet.service") || strings.Contains(without, "prelet.service") {
+		t.Errorf("prelet.service in the chain: got the above; want it with prelet only")
 	}
 }

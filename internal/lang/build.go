@@ -94,6 +94,22 @@ func metaNames(t *stageType) (names []string) {
 	return names
 }
 
+// describeForEach returns which stage types take for_each, and which have blocks that do.
+func (l *loader) describeForEach() string {
+	var types, blocks []string
+	for _, name := range slices.Sorted(maps.Keys(l.types)) {
+		spec := l.types[name].spec
+		if spec.ForEach {
+			types = append(types, name)
+		}
+		if slices.ContainsFunc(spec.Blocks, func(b schema.Block) bool { return b.ForEach }) {
+			blocks = append(blocks, name)
+		}
+	}
+
+	return strings.Join(types, ", ") + " and blocks of " + strings.Join(blocks, ", ") + " take it"
+}
+
 // splitMeta moves the arguments that stages take in addition to their own out of a body, and refuses those that only
 // other types take.
 func (l *loader) splitMeta(d *definition) (*hclsyntax.Body, hclsyntax.Attributes) {
@@ -103,7 +119,7 @@ func (l *loader) splitMeta(d *definition) (*hclsyntax.Body, hclsyntax.Attributes
 
 	reasons := map[string]string{
 		schema.When.Name:      "",
-		schema.ForEach.Name:   "fetch-config, label, taint and the blocks of write take it",
+		schema.ForEach.Name:   "",
 		schema.Timeout.Name:   "stages that gather and restart take it; other stages do not wait",
 		schema.OnFailure.Name: "stages that gather take it; other stages fail the same way each time",
 	}
@@ -120,6 +136,9 @@ func (l *loader) splitMeta(d *definition) (*hclsyntax.Body, hclsyntax.Attributes
 		meta[a.Name] = a
 		delete(body.Attributes, a.Name)
 		if !slices.Contains(metaNames(d.typ), a.Name) {
+			if a.Name == schema.ForEach.Name {
+				reason = l.describeForEach()
+			}
 			summary := fmt.Sprintf("A %s stage takes no %s", d.typ.spec.Type, a.Name)
 			l.Error(fault.UnknownArgument, a.NameRange, summary, "%s. Remove it.", reason)
 		}

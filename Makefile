@@ -1,6 +1,6 @@
 # The commands of developers, CI and packagers. `make` lists them.
 # Modules are downloaded once. Root is needed by bench-peers, check-newcomer, e2e-boot, e2e-hostile, e2e-image, e2e-kube,
-# e2e-nfd, e2e-packages, e2e-recipes, e2e-runtime, faults, sweep, storm, kubelet-agreement, kubelet-upgrades,
+# e2e-nfd, e2e-packages, e2e-recipes, e2e-runtime, e2e-selinux, faults, sweep, storm, kubelet-agreement, kubelet-upgrades,
 # golden-image and nightly; all others need neither root nor a cluster nor a network.
 
 SHELL       := /bin/bash
@@ -349,6 +349,17 @@ ifeq ($(KEEP),)
 endif
 	cd test/kube/image && PRELET_IMAGE="$(CURDIR)/$(GOLDEN)/disk.raw" PRELET_IMAGE_ARCH=$(ARCH) \
 		PRELET_KUBE_CACHE="$(KUBE_CACHE)" $(AS_BUILT) test -count=1 -v -timeout 180m -run '$(RUN)' .
+
+# The journals of these boots are in bin/selinux-journal.txt.
+.PHONY: e2e-selinux
+e2e-selinux: build packages ## boot a golden image with SELinux enforcing in QEMU, and change it, as root
+	test/kube/build.sh "$(KUBE_CACHE)"
+	rm -rf bin/selinux
+	CGO_ENABLED=0 tools/package.sh "$(VERSION)" bin/selinux
+	PACKAGES="selinux-policy-default policycoreutils selinux-utils" CMDLINE="security=selinux selinux=1 enforcing=1" \
+		test/kube/image/build.sh bin/selinux/disk.raw "$(KUBE_CACHE)" bin/selinux/prelet_*.deb dist/prelet-detector-lldp_*.deb
+	cd test/kube/image && PRELET_SELINUX_IMAGE="$(CURDIR)/bin/selinux/disk.raw" PRELET_KUBE_CACHE="$(KUBE_CACHE)" \
+		$(AS_BUILT) test -count=1 -v -timeout 60m -run '^TestSELinux$$' .
 
 .PHONY: kubelet-agreement
 kubelet-agreement: build ## compare plan with the real kubelet on N=100 random inputs of each kind, as root; SEED= OLD=1

@@ -46,6 +46,7 @@ done
 
 put 0644 packaging/systemd/catalog/prelet.catalog "$prefix/lib/systemd/catalog/prelet.catalog"
 put_text 0755 packaging/systemd/fallback.sh "$prefix/lib/prelet/fallback.sh"
+put 0644 packaging/selinux/prelet.cil "$prefix/share/prelet/selinux/prelet.cil"
 put_text 0755 packaging/greenboot/50-prelet.sh "$prefix/share/prelet/greenboot/50-prelet.sh"
 
 # Packages of detectors install their programs and locks in these folders.

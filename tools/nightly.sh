@@ -21,6 +21,7 @@ run() { # run PART
 	runtime) make e2e-runtime ;;
 	image) make e2e-image ;;
 	image-*) make e2e-image ARCH="${1#image-}" ;;
+	selinux) make e2e-selinux ;;
 	kube-old) make e2e-kube-old ;;
 	packages) make e2e-packages SUITES="bullseye bookworm trixie sid" ;;
 	recipes) make e2e-recipes ;;
@@ -55,7 +56,7 @@ run() { # run PART
 	esac
 }
 
-all=(boot boot-trixie boot-bullseye boot-sid kube runtime image image-arm64 kube-old packages recipes nfd arm64 test-arm64 newcomer hostile agreement upgrades storm bench peers tables race nodes activation generation samples fuzz sweep)
+all=(boot boot-trixie boot-bullseye boot-sid kube runtime image image-arm64 selinux kube-old packages recipes nfd arm64 test-arm64 newcomer hostile agreement upgrades storm bench peers tables race nodes activation generation samples fuzz sweep)
 [ $# -gt 0 ] || set -- "${all[@]}"
 
 table=""

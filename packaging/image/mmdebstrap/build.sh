@@ -13,9 +13,10 @@
 #
 # Environment: PACKAGES, further Debian packages; SIZE of the disk (4G); CMDLINE, kernel parameters; ARCH, amd64 or arm64,
 # of this machine otherwise. Another than its own needs arch-test, and qemu-user-static that is registered in binfmt_misc.
-# It needs mmdebstrap, fdisk, e2fsprogs, dosfstools and mtools, and neither loop devices nor a virtual machine.
+# It needs mmdebstrap, fdisk, e2fsprogs, dosfstools and mtools, for SELinux policycoreutils, and neither
+# loop devices nor a virtual machine.
 set -euo pipefail
-[ $# -ge 3 ] || { sed -n '2,16s/^# \{0,1\}//p' "$0" >&2; exit 64; }
+[ $# -ge 3 ] || { sed -n '2,17s/^# \{0,1\}//p' "$0" >&2; exit 64; }
 export PATH=$PATH:/usr/sbin:/sbin
 missing=()
 for tool in mmdebstrap:mmdebstrap sfdisk:fdisk mkfs.ext4:e2fsprogs mkfs.vfat:dosfstools mcopy:mtools; do
@@ -68,6 +69,12 @@ rm -f "$root"/etc/{hostname,machine-id,apt/apt.conf.d/99mmdebstrap,dpkg/dpkg.cfg
 echo 'LABEL=root / ext4 defaults 0 1' >"$root/etc/fstab"
 chroot "$root" systemctl enable systemd-networkd systemd-resolved containerd kubelet prelet prelet-verify
 "$root/usr/bin/prelet" seal --root "$root" --kubelet-version "$kubelet" --yes
+# With SELinux (PACKAGES=selinux-policy-default), prelet's module, and the labels that the policy gives the files.
+if [ -e "$root/etc/selinux/config" ]; then
+	chroot "$root" semodule -n -i /usr/share/prelet/selinux/prelet.cil
+	policy=$(sed -n 's/^SELINUXTYPE=//p' "$root/etc/selinux/config")
+	setfiles -F -r "$root" "$root/etc/selinux/$policy/contexts/files/file_contexts" "$root"
+fi
 
 # 4. The disk: GPT with an ESP, which has systemd-boot, the kernel and its initramfs, and the root file system.
 truncate -s "${SIZE:-4G}" "$work/disk"

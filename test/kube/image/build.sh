@@ -1,11 +1,14 @@
 #!/usr/bin/env bash
-# Builds the disk that these tests boot, with the recipe of packaging/image: build.sh DISK CACHE DEB, as root (1-4
+# Builds the disk that these tests boot, with the recipe of packaging/image: build.sh DISK CACHE DEB [DEB], as root (1-4
 # minutes). CACHE has the built components of Kubernetes. The image has the guest agent as well, which runs the tests'
 # commands, a pod network, without which no node is Ready, and systemd's part of boot counting. Installs what is missing
 # if apt-get is available. GOARCH selects another architecture, whose programs run by binfmt_misc (20 minutes).
+# PACKAGES and CMDLINE of the environment are the recipe's.
 set -euo pipefail
-[ $# = 3 ] || { echo "usage: build.sh DISK CACHE DEB" >&2; exit 64; }
+[ $# -ge 3 ] || { echo "usage: build.sh DISK CACHE DEB [DEB]" >&2; exit 64; }
 disk=$(realpath -m "$1") cache=$(realpath "$2") deb=$(realpath "$3")
+more=() # a detector's
+[ $# = 3 ] || more+=("$(realpath "$4")")
 cd "$(dirname "$0")"
 version=$(cd .. && go list -m -f '{{.Version}}' k8s.io/kubernetes)
 arch=$(go env GOARCH)
@@ -29,6 +32,9 @@ done <<-EOF
 	mkfs.vfat dosfstools
 	mcopy mtools
 	mksquashfs squashfs-tools
+	systemd-repart systemd-repart
+	openssl openssl
+	setfiles policycoreutils
 EOF
 if [ ${#missing[@]} -gt 0 ]; then
 	DEBIAN_FRONTEND=noninteractive apt-get update -qq
@@ -50,9 +56,12 @@ fi
 
 image=../../../packaging/image
 mkdir -p "$(dirname "$disk")"
-ARCH=$arch PACKAGES="qemu-guest-agent systemd-boot" "$image/mmdebstrap/build.sh" "$disk" "${version#v}" \
-	"$tree/kubelet" "$deb" "$image/node" "$image/site" root
+ARCH=$arch PACKAGES="qemu-guest-agent systemd-boot ${PACKAGES:-}" "$image/mmdebstrap/build.sh" "$disk" "${version#v}" \
+	"$tree/kubelet" "$deb" "${more[@]}" "$image/node" "$image/site" root
 
-# The same prelet as a system extension.
+# The same prelet as a system extension, also with dm-verity and a signature.
 dpkg -x "$deb" "$tree/extension"
-../../../tools/sysext.sh "$tree/extension" $systemd "$(dirname "$disk")/prelet.raw"
+to=$(dirname "$disk")
+../../../tools/sysext.sh "$tree/extension" $systemd "$to/prelet.raw"
+openssl req -x509 -newkey rsa:2048 -nodes -subj /CN=test -days 2 -keyout "$tree/key" -out "$to/prelet-verity.crt" 2>&1
+../../../tools/verity.sh "$to/prelet.raw" $systemd "$to/prelet.verity.raw" "$tree/key" "$to/prelet-verity.crt"

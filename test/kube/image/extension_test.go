@@ -9,8 +9,9 @@ import (
 	"time"
 )
 
-// extension returns the path of the system extension, which build.sh makes in the disk's folder of the same prelet.
-func extension() string { return filepath.Join(filepath.Dir(os.Getenv(imageVariable)), "prelet.raw") }
+// extension returns the path of a file of the system extension, which build.sh makes in the disk's folder of the same
+// prelet.
+func extension(name string) string { return filepath.Join(filepath.Dir(os.Getenv(imageVariable)), name) }
 
 // recipe is the folder of the image's recipe for a machine that has prelet as an extension.
 const recipe = "../../../packaging/image/extension"
@@ -23,12 +24,14 @@ func TestExtension(t *testing.T) {
 	const name = "ext-1"
 
 	// Without the cluster's address this boot ends before prelet writes anything.
-	m.start("-drive", "if=virtio,format=raw,readonly=on,file="+extension())
+	m.start("-drive", "if=virtio,format=raw,readonly=on,file="+extension("prelet.raw"),
+		"-drive", "if=virtio,format=raw,readonly=on,file="+extension("prelet.verity.raw"))
 	m.run("sh", "-ec", `systemctl stop kubelet prelet
 		dpkg --purge prelet
 		! test -e /usr/bin/prelet
 		mkdir -p /var/lib/extensions
-		cat /dev/vdb >/var/lib/extensions/prelet.raw`)
+		cat /dev/vdb >/var/lib/extensions/prelet.raw
+		cat /dev/vdc >/var/lib/verity.raw`)
 	files, err := exec.Command("tar", "-C", recipe, "--owner=0", "--group=0", "-c", ".").Output()
 	if err != nil {
 		t.Fatal(err)
@@ -73,4 +76,42 @@ func TestExtension(t *testing.T) {
 	if got := m.property("kubelet", "MainPID"); got != "0" {
 		t.Errorf("without the extension: got a kubelet with pid %s; want none", got)
 	}
+
+	certificate, err := os.ReadFile(extension("prelet-verity.crt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.put("/etc/verity.d/prelet.crt", string(certificate))
+	m.run("mv", "/var/lib/verity.raw", "/var/lib/extensions/prelet.raw")
+	m.reboot()
+	m.healthy()
+	m.requireVerity()
+}
+
+// requireVerity checks that the kernel verifies the merged extension, and that neither an extension whose signer is not
+// known is merged, nor the program of one that was changed runs.
+func (m *machine) requireVerity() {
+	m.t.Helper()
+	if got := m.run("sh", "-c", "cat /sys/block/dm-*/dm/uuid"); !strings.Contains(got, "CRYPT-VERITY") {
+		m.t.Errorf("devices of the kernel's device mapper: got %s; want one of dm-verity", got)
+	}
+	m.t.Logf("with dm-verity:\n%s", m.try("sh", "-c", "systemd-sysext status; lsblk -o NAME,TYPE,FSTYPE,MOUNTPOINTS"))
+
+	m.run("systemd-sysext", "unmerge")
+	m.run("mv", "/etc/verity.d/prelet.crt", "/root/")
+	r := m.try("systemd-sysext", "merge")
+	if m.try("sh", "-c", "prelet version").exit == 0 { // systemd-sysext ends with 0
+		m.t.Errorf("without the certificate of its signer: got %s; want it not merged", r)
+	}
+	m.t.Logf("without the certificate: %s", r)
+
+	m.run("mv", "/root/prelet.crt", "/etc/verity.d/")
+	m.run("sh", "-ec", `program=$((8 << 20)) # in the middle of the compressed program
+		head -c 65536 /dev/zero | dd of=/var/lib/extensions/prelet.raw bs=1 seek=$program conv=notrunc status=none
+		sync; echo 3 >/proc/sys/vm/drop_caches`)
+	r = m.try("sh", "-c", "systemd-sysext merge && prelet version")
+	if r.exit == 0 {
+		m.t.Errorf("with a changed block: got %s; want a program that does not run", r)
+	}
+	m.t.Logf("with a changed block: %s", r)
 }

@@ -82,6 +82,25 @@ func TestLabelThatCannotBeSet(t *testing.T) {
 	}
 }
 
+// TestLabelOfNewFile: a new file gets the label of its folder, also if the kernel gives it another.
+func TestLabelOfNewFile(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, to set security.selinux")
+	}
+	b := newBox(t)
+	b.write("/etc/kubernetes/other", "", 0o644)
+	if err := unix.Setxattr(b.path("/etc/kubernetes"), "security.selinux", []byte("of_folder_t\x00"), 0); err != nil {
+		t.Skip("this label cannot be set here: ", err)
+	}
+
+	b.apply(b.open(), plan("p1", file("/etc/kubernetes/a", "new")))
+	buf := make([]byte, nodefile.MaxAttribute)
+	n, err := unix.Getxattr(b.path("/etc/kubernetes/a"), "security.selinux", buf)
+	if err != nil || string(buf[:max(n, 0)]) != "of_folder_t\x00" {
+		t.Errorf("label of a new file: got %q, %v; want of_folder_t", buf[:max(n, 0)], err)
+	}
+}
+
 // dropCapability takes a capability from this thread, which the goroutine keeps until the capability is restored.
 func dropCapability(t *testing.T, number uint) (restore func()) {
 	t.Helper()

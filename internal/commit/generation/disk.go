@@ -248,8 +248,9 @@ func withFolder(in *folder, base string, do func(fd int) error) error {
 
 // newFile is a file that create has made and that is not yet durable.
 type newFile struct {
-	d *disk
-	f *os.File
+	d     *disk
+	f     *os.File
+	label []byte // of the folder
 }
 
 // create makes a file that did not exist, with mode 0600.
@@ -267,7 +268,10 @@ func (d *disk) create(in *folder, base string) (*newFile, error) {
 
 	file := os.NewFile(uintptr(fd), in.name(base))
 
-	return &newFile{d: d, f: file}, nil
+	n := &newFile{d: d, f: file}
+	n.label, _ = nodefile.ReadAttribute(in.fd, selinuxLabel)
+
+	return n, nil
 }
 
 func (n *newFile) fd() int { return int(n.f.Fd()) }
@@ -323,6 +327,12 @@ func (n *newFile) setMetadata(s FileState) error {
 		if err != nil {
 			return err
 		}
+	}
+
+	// By its policy SELinux may give a new file of a service another label than files of this folder have, which the
+	// file's readers may not read: etc_runtime_t in Debian.
+	if s.Xattrs[selinuxLabel] == nil && n.label != nil {
+		_ = unix.Fsetxattr(fd, selinuxLabel, n.label, 0) // it keeps its own if that is not allowed
 	}
 
 	return n.d.do(opChmod, p, func() error {

@@ -350,7 +350,7 @@ endif
 	cd test/kube/image && PRELET_IMAGE="$(CURDIR)/$(GOLDEN)/disk.raw" PRELET_IMAGE_ARCH=$(ARCH) \
 		PRELET_KUBE_CACHE="$(KUBE_CACHE)" $(AS_BUILT) test -count=1 -v -timeout 180m -run '$(RUN)' .
 
-# The journals of these boots are in bin/selinux-journal.txt.
+# The journals of these boots are in bin/selinux/journal.txt.
 .PHONY: e2e-selinux
 e2e-selinux: build packages ## boot a golden image with SELinux enforcing in QEMU, and change it, as root
 	test/kube/build.sh "$(KUBE_CACHE)"

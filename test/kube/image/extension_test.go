@@ -11,7 +11,9 @@ import (
 
 // extension returns the path of a file of the system extension, which build.sh makes in the disk's folder of the same
 // prelet.
-func extension(name string) string { return filepath.Join(filepath.Dir(os.Getenv(imageVariable)), name) }
+func extension(name string) string {
+	return filepath.Join(filepath.Dir(os.Getenv(imageVariable)), name)
+}
 
 // recipe is the folder of the image's recipe for a machine that has prelet as an extension.
 const recipe = "../../../packaging/image/extension"

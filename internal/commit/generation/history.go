@@ -287,7 +287,8 @@ func newInfo(m *manifest, st *status, newest bool) Info {
 	}
 	if st != nil {
 		i.Retired = st.Retired
-		i.Unjudged = m.Judged != nil && st.Status == m.Judged.Status && bytes.Equal(st.Report, m.Judged.Report)
+		isOfCommit := m.Judged != nil && bytes.Equal(st.Report, m.Judged.Report)
+		i.Unjudged = st.Status == StatusGood && (isOfCommit || st.Report == nil)
 	}
 
 	switch {

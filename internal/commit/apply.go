@@ -505,9 +505,9 @@ func writeToDisk(o ProposalInput, release bool) (gen int, changed bool, err erro
 
 // Collect removes generations that are not kept, after a verdict, or after a change that nothing judges. On an error
 // they stay, and the next run tries again.
-func (e Ended) Collect(s *generation.Store) error {
-	isBelow := e.Changed && e.Outcome.Verdict == activation.Unchanged
-	if e.Err != nil || e.Outcome.Verdict != activation.Good && e.Outcome.From == 0 && !isBelow {
+func (r Ended) Collect(s *generation.Store) error {
+	isBelow := r.Changed && r.Outcome.Verdict == activation.Unchanged
+	if r.Err != nil || r.Outcome.Verdict != activation.Good && r.Outcome.From == 0 && !isBelow {
 		return nil
 	}
 

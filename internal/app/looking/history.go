@@ -76,7 +76,7 @@ type HistoryEntry struct {
 	Generation int        `json:"generation"`
 	Time       time.Time  `json:"time,omitzero"`
 	Status     string     `json:"status"`
-	Unjudged   bool       `json:"unjudged,omitempty"` // good because nothing runs below a root: no kubelet was judged on it
+	Unjudged   bool       `json:"unjudged,omitempty"` // good, and made below a root, where no kubelet is judged
 	Why        string     `json:"why,omitempty"`
 	Restores   *int       `json:"restores,omitempty"` // the generation whose contents it has again; 0: as before prelet
 	Plan       string     `json:"plan"`

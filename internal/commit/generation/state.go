@@ -153,7 +153,7 @@ type Info struct {
 	Restores int // of a rollback: the generation whose contents it restores, 0 for those before prelet; else -1
 	Entries  []Entry
 	Retired  []string // files that were removed after its verdict
-	Unjudged bool     // it is good without a report, or with that of its commit (Proposal.Unjudged): no verdict made it so
+	Unjudged bool     // it is good without a report, or with that of its commit: no verdict made it so
 	Newer    bool     // a newer prelet made it; fields that this one cannot read are zero
 }
 

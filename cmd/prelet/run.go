@@ -24,7 +24,7 @@ import (
 
 func (a *cli) run() *cobra.Command {
 	var w where
-	var retry, isThisMachine bool
+	var retry, isThisMachine, noHold bool
 	c := &cobra.Command{
 		Use:     "run",
 		GroupID: "node",
@@ -43,9 +43,13 @@ With --root it writes files below a folder and touches no unit.`,
 			if isThisMachine {
 				request = append(request, "--"+thisMachineFlag)
 			}
+			if noHold {
+				request = append(request, "--"+noHoldFlag)
+			}
 			r, err := booting.Run(ctx, a.env(), booting.RunOptions{
 				Where:       w.Where,
 				Retry:       retry,
+				NoHold:      noHold,
 				ThisMachine: isThisMachine,
 				Request:     request,
 			})
@@ -65,6 +69,8 @@ With --root it writes files below a folder and touches no unit.`,
 		"say that the generations and the kubelet's identity on this disk are of this machine")
 	c.Flags().BoolVar(&retry, "retry", false,
 		"try a held plan again, and release a pinned generation")
+	c.Flags().BoolVar(&noHold, noHoldFlag, false,
+		"start the kubelet although a hold of the site is true")
 	return c
 }
 
@@ -81,6 +87,7 @@ func collectRarely() {
 const (
 	acceptMissingFlag = "accept-missing-variables"
 	thisMachineFlag   = "this-machine"
+	noHoldFlag        = "no-hold"
 )
 
 // runner is what a command does.

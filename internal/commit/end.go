@@ -323,7 +323,11 @@ func (r *Run) endFailed(ctx context.Context, a attempt, code fault.Code, err err
 		defer cancel()
 	}
 
-	e.Outcome, e.enterErr = r.Machine.Enter(ctx, activation.Entry{On: e.on, Failure: e.Reason})
+	e.Outcome, e.enterErr = r.Machine.Enter(ctx, activation.Entry{
+		On:      e.on,
+		Failure: e.Reason,
+		IsHeld:  e.Code == fault.KubeletHeld,
+	})
 	r.end(ctx, e)
 }
 

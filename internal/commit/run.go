@@ -34,8 +34,9 @@ type Run struct {
 	Machine *activation.Machine
 	Report  *report.Reporter
 
-	Retry bool // a held plan is released and tried again
-	Off   bool // prelet=off: only the gate opens, on the generation in place
+	Retry  bool // a held plan is released and tried again
+	Off    bool // prelet=off: only the gate opens, on the generation in place
+	NoHold bool // the kubelet starts although a hold of the site is true
 
 	Ended // at the end
 
@@ -112,6 +113,9 @@ func (r *Run) Apply(ctx context.Context, o ProposalInput) (isEnded bool) {
 	var out activation.Outcome
 	var err error
 	if p.Complete {
+		err = r.holdKubelet(p)
+	}
+	if p.Complete && err == nil {
 		out, err = a.place(ctx)
 	}
 

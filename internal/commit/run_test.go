@@ -40,6 +40,7 @@ type bench struct {
 	t    *testing.T
 	log  bytes.Buffer // of the reports
 	dir  string
+	boot string
 	plan *boot.Plan
 
 	onPlan func() // called before each plan; may be nil
@@ -57,7 +58,7 @@ type bench struct {
 }
 
 func newBench(t *testing.T) *bench {
-	b := &bench{t: t, dir: t.TempDir(), now: time.Minute}
+	b := &bench{t: t, dir: t.TempDir(), boot: bootID, now: time.Minute}
 	for _, dir := range []string{"/run", "/etc"} {
 		must(t, os.Mkdir(b.dir+dir, 0o755))
 	}
@@ -82,7 +83,7 @@ func (b *bench) open(again bool) {
 	}
 
 	s, err := generation.Open(b.t.Context(), generation.StoreConfig{
-		Root: b.dir, Dir: b.dir + "/state", BootID: bootID, Mono: func() int64 { return b.now.Microseconds() },
+		Root: b.dir, Dir: b.dir + "/state", BootID: b.boot, Mono: func() int64 { return b.now.Microseconds() },
 		Fault: func(op, path string) error {
 			if b.onWrite != nil {
 				return b.onWrite(op, path)
@@ -94,7 +95,7 @@ func (b *bench) open(again bool) {
 	must(b.t, err)
 
 	rep, err := report.New(report.ReporterConfig{
-		Dir: b.dir + "/run", BootID: bootID, Now: b.Now, Redact: func(s string) string { return s }, Continue: again,
+		Dir: b.dir + "/run", BootID: b.boot, Now: b.Now, Redact: func(s string) string { return s }, Continue: again,
 		Log: func(_ int, line string, _ map[string]string) { fmt.Fprintln(&b.log, line) },
 	})
 	must(b.t, err)
@@ -102,8 +103,8 @@ func (b *bench) open(again bool) {
 	b.Run = Run{
 		Store: s, Report: rep,
 		Machine: &activation.Machine{
-			Units: b, Store: s, Probe: b, Clock: b, BootID: bootID, StateDir: b.dir + "/state",
-			Gate: activation.Gate{Dir: b.dir + "/run", BootID: bootID},
+			Units: b, Store: s, Probe: b, Clock: b, BootID: b.boot, StateDir: b.dir + "/state",
+			Gate: activation.Gate{Dir: b.dir + "/run", BootID: b.boot},
 		},
 	}
 }

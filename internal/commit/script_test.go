@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/commit/activation"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/node"
@@ -64,8 +65,9 @@ func planOf(name string) *boot.Plan {
 	return complete(name)
 }
 
-// run PLAN [retry|stopped|with-stage|outdated-state|of-another-machine]: a run, in a process of its own.
-func (s *runScript) run(name, how string) {
+// run PLAN [retry|stopped|with-stage|outdated-state|of-another-machine|hold NAME...|no-hold NAME...]: a run, in a process
+// of its own.
+func (s *runScript) run(name, how string, holds ...string) {
 	s.t.Helper()
 	ctx, cancel := context.WithCancel(s.t.Context())
 	defer cancel()
@@ -86,6 +88,13 @@ func (s *runScript) run(name, how string) {
 			Old:    world.TargetAns{Exists: true, Mode: 0o600},
 			Action: "delete", Why: "NUMA node 0 had 2 bytes and has 1", Outdated: true,
 		}}
+	case "hold", "no-hold":
+		s.NoHold = how == "no-hold"
+		s.plan.Node.Activation = &node.Activation{Unit: activation.DefaultUnit, Rollback: true}
+		for _, h := range holds {
+			s.plan.Node.Activation.Holds = append(s.plan.Node.Activation.Holds,
+				node.Hold{Name: h, For: 30 * time.Minute, Message: h + " is broken"})
+		}
 	case "of-another-machine":
 		s.Machine.OtherMachine = func(n kubelet.Node) string { return n.Name + " is another machine" }
 	}
@@ -100,7 +109,7 @@ func (s *runScript) do(l scripttest.Line) bool {
 	all := strings.Join(l.Words[1:], " ")
 	switch l.Words[0] {
 	case "run":
-		s.run(a[0], a[1])
+		s.run(a[0], a[1], l.Words[min(3, len(l.Words)):]...)
 	case "below-root": // PLAN [retry]
 		s.res = RunBelowRoot(s.options(planOf(a[0])), a[1] == "retry", "/image")
 	case "rollback": // GEN: by hand
@@ -108,6 +117,18 @@ func (s *runScript) do(l scripttest.Line) bool {
 		to := int(a[0][0] - '0')
 		s.RollBack(s.t.Context(), to)
 		s.finish(s.Ended)
+	case "boot": // the next boot, before prelet
+		s.boot += "+"
+		s.now = time.Minute
+		s.must(os.RemoveAll(s.dir + "/run"))
+		s.must(os.Mkdir(s.dir+"/run", 0o755))
+	case "wait": // DURATION
+		d, err := time.ParseDuration(a[0])
+		s.must(err)
+		s.now += d
+	case "holds-last": // DURATION: of the holds, from now on
+		rest := HoldEnds(s.dir+"/state", s.boot, s.now)
+		s.check("rest", rest, a[0])
 	case "sick":
 		s.sick = all
 	case "away":
@@ -122,6 +143,8 @@ func (s *runScript) do(l scripttest.Line) bool {
 		s.must(os.WriteFile(s.dir+"/state/journal.json", []byte("{"), 0o600))
 	case "write": // PATH CONTENT
 		s.must(os.WriteFile(s.dir+a[0], []byte(a[1]), 0o644))
+	case "mkdir":
+		s.must(os.Mkdir(s.dir+a[0], 0o755))
 	case "rm":
 		s.must(os.RemoveAll(s.dir + a[0]))
 	case "link":

@@ -52,6 +52,8 @@ const (
 	KubeletFlag    Code = "kubelet-flag"
 	KubeletGate    Code = "kubelet-gate"
 	KubeletMachine Code = "kubelet-machine"
+	// KubeletHeld is for a hold of the site that is true.
+	KubeletHeld Code = "kubelet-held"
 	// KubeletDeprecated is for settings that the installed kubelet still accepts.
 	KubeletDeprecated Code = "kubelet-deprecated"
 	// DeclaredFeatures is for feature gates that change where pods are placed.
@@ -131,6 +133,7 @@ var exitStatuses = map[Code]int{
 	NullFact:           30,
 	Precondition:       30,
 	KubeletMachine:     30,
+	KubeletHeld:        30,
 	DetectorFailed:     31,
 	CannotWrite:        40,
 	NewerPrelet:        40,
@@ -159,6 +162,7 @@ func (c Code) IsRetried() bool {
 func (c Code) IsLasting() bool {
 	switch c {
 	case "",
+		KubeletHeld,
 		NeedsPerson,
 		Interrupted,
 		RolledBack,

@@ -6,6 +6,7 @@ package node
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"github.com/hashicorp/hcl/v2"
 
@@ -183,6 +184,15 @@ type Activation struct {
 	// Conditions are those of the Node that the site declares, by its checks alone. They are outside of the hash too:
 	// they change no file, and their checks may find something else at each boot.
 	Conditions []Condition `json:"-"`
+	// Holds are those of the site that are true on this machine. They are outside of the hash, too.
+	Holds []Hold `json:"-"`
+}
+
+// Hold keeps the kubelet from starting at a boot.
+type Hold struct {
+	Name    string
+	For     time.Duration // at most, over boots
+	Message string        // one line
 }
 
 // Condition is a condition of the Node that the site declares.

@@ -200,6 +200,15 @@ func (Stage) Spec() stages.Spec {
 		Doc:    "What must be true before anything is written; `node` is the finished node.",
 		Fields: []schema.Field{conditionAttr, messageAttr},
 	}
+	hold := schema.Block{
+		Type:   holdBlock,
+		Labels: []string{"name"},
+		Doc: "What keeps the kubelet from starting at a boot while it is true, also on a node that has joined: nothing is " +
+			"written, the gate stays shut, and the run is repeated. `prelet=off` and `prelet run --no-hold` start the " +
+			"kubelet anyway. A kubelet that runs is not stopped. " +
+			"See [holds](../operators/hardware.md#keep-pods-off-a-broken-machine). There are 16 at most.",
+		Fields: []schema.Field{holdWhenAttr, holdForAttr, holdMessageAttr},
+	}
 
 	nodeCondition := schema.Block{
 		Type:    nodeCondBlock,
@@ -236,7 +245,7 @@ func (Stage) Spec() stages.Spec {
 				reconcileAttr,
 				taintCredentialAttr,
 			},
-			Blocks: []schema.Block{verify, annotations, nodeCondition, precondition},
+			Blocks: []schema.Block{verify, annotations, nodeCondition, precondition, hold},
 		},
 	}
 }
@@ -351,6 +360,7 @@ func (r *renderer) refuseKubeletArguments() {
 		blocks[annotationsBlock],
 		blocks[nodeCondBlock],
 		blocks[preconditionBlock],
+		blocks[holdBlock],
 	)
 	for _, b := range kubelets {
 		if b.Written {
@@ -388,6 +398,7 @@ func (r *renderer) kubelet() *node.Activation {
 		r.checkPrecondition(b)
 	}
 	conditions := r.conditions()
+	holds := r.holds()
 
 	if !unit.Cty.IsKnown() {
 		return nil
@@ -405,6 +416,7 @@ func (r *renderer) kubelet() *node.Activation {
 		Configz:         configzAttr.Of(verify).V,
 		Annotations:     r.annotations(),
 		Conditions:      conditions,
+		Holds:           holds,
 	}
 }
 

@@ -37,6 +37,8 @@ func describeState(s report.Status) (reason, message string) {
 		return eventRolledBack, s.Summary
 	case s.Held != nil:
 		return eventHeld, s.Held.Why
+	case s.Code == fault.KubeletHeld:
+		return eventHeld, s.Summary
 	case slices.ContainsFunc(s.Degraded, isHeld): // by hand, without a plan
 		return eventHeld, s.Summary
 	case s.State == report.Failed:

@@ -20,7 +20,8 @@ import (
 // RunOptions are the node and the site of a run.
 type RunOptions struct {
 	app.Where
-	Retry bool // try a held plan again, and release a pinned generation
+	Retry  bool // try a held plan again, and release a pinned generation
+	NoHold bool // start the kubelet although a hold of the site is true
 	// ThisMachine says that the generations and the identity on the disk are of this machine.
 	ThisMachine bool
 	Request     []string // the command line that prelet-apply.service runs in place of this process
@@ -153,6 +154,7 @@ func runNode(ctx context.Context, e *app.Env, h *app.Host, o RunOptions) (Ran, e
 		e.SayError(commit.KeepMachine(store, machineOf(h), h.CertifiedNode, true))
 	}
 	r.Retry = o.Retry
+	r.NoHold = o.NoHold
 	r.Off = h.IsOff()
 
 	waitForConditions := r.beginConditions(ctx)

@@ -29,6 +29,7 @@ type Entry struct {
 	// checked.
 	Spec    Spec
 	Failure string // of OnFailed: the failure
+	IsHeld  bool   // of OnFailed: the site keeps the kubelet from starting on whatever is in place
 	To      int    // of OnRollback: whose contents; 0 is the state before prelet
 	Why     string // of OnRollback
 }
@@ -52,7 +53,7 @@ type Entry struct {
 //   - OnFailed follows a run that failed before its commit. The kubelet may start on the generation in place if that is
 //     complete and good, or complete, not judged yet and the node has joined: a typo must not stop a fleet at its next
 //     reboot. Without a generation it may start on the files of a node that has joined.
-//     Otherwise the gate stays shut, and HeldBack has the reason.
+//     Otherwise, and with IsHeld, the gate stays shut, and HeldBack has the reason.
 //   - OnNoSite is of a node without a site. If there never was a generation, prelet is not in use and the kubelet
 //     starts unchanged; otherwise it is OnFailed.
 //   - OnOff opens the gate on the generation in place, judged or not, and on 0 when there never was one. It starts

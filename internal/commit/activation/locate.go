@@ -198,6 +198,9 @@ func (m *Machine) readFacts(
 	case h.phase == mixed, on == OnFinish && h.journal != nil:
 		h.spec = m.specOrDefault(h.journal.Gen)
 		return nil
+	case t.IsHeld:
+		h.blockReason = t.Failure
+		return nil
 	case h.current == nil:
 		h.spec = Spec{}.withDefaults()
 		if why := m.whyNotAsFound(); why != "" {

@@ -1,0 +1,127 @@
+package commit
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/node"
+	"github.com/prelet/prelet/internal/platform/nodefile"
+)
+
+// holdFile is the name of the file in the state folder that says since when each hold keeps the kubelet.
+const holdFile = "holds.json"
+
+// holding is how long a hold has kept the kubelet from starting, on the clocks of the boots: the time in which the
+// machine was off, and a clock that is set, do not count.
+type holding struct {
+	Boot    string        `json:"boot"`       // the id of the last boot in which it was true
+	Began   time.Duration `json:"began_ns"`   // when it was first true in that boot
+	Last    time.Duration `json:"last_ns"`    // when it was last true in that boot
+	Earlier time.Duration `json:"earlier_ns"` // the sum of earlier boots
+	Limit   time.Duration `json:"limit_ns"`
+}
+
+// rest returns how long it may keep the kubelet yet.
+func (h holding) rest() time.Duration { return h.Limit - h.Earlier - (h.Last - h.Began) }
+
+// at returns it at a time of a boot.
+func (h holding) at(boot string, now time.Duration) holding {
+	if h.Boot != boot || now < h.Last {
+		h.Earlier += h.Last - h.Began
+		h.Boot = boot
+		h.Began = now
+	}
+	h.Last = now
+
+	return h
+}
+
+func readHolds(stateDir string) map[string]holding {
+	var all map[string]holding
+	text, err := nodefile.ReadFile(filepath.Join(stateDir, holdFile), nodefile.Max)
+	if err != nil || json.Unmarshal(text, &all) != nil {
+		return nil // it begins again
+	}
+
+	return all
+}
+
+// HoldEnds returns how long the holds of the last run keep the kubelet yet, if a run in this boot found one that is
+// true; 0: none does.
+func HoldEnds(stateDir, bootID string, now time.Duration) (rest time.Duration) {
+	for _, h := range readHolds(stateDir) {
+		if h.Boot == bootID {
+			rest = max(rest, h.at(bootID, now).rest())
+		}
+	}
+
+	return rest
+}
+
+// holdKubelet returns a fault if holds of the site keep the kubelet from starting. It counts how long they do. Where
+// that cannot be recorded, nothing is held.
+func (r *Run) holdKubelet(p *boot.Plan) error {
+	var all []node.Hold
+	if x := p.Node.Activation; x != nil {
+		all = x.Holds
+	}
+	was := readHolds(r.Machine.StateDir)
+	if len(all) == 0 && len(was) == 0 {
+		return nil
+	}
+
+	now := r.Machine.Clock.Monotonic()
+	mayHold := r.Machine.Gate.IsShut() && !r.Machine.Gate.WasOpened()
+	counts := map[string]holding{}
+	var held []string
+	var longest time.Duration
+	for _, h := range all {
+		c := was[h.Name]
+		c.Limit = h.For
+		switch {
+		case !mayHold:
+			r.degradeHold(h, "the kubelet is not stopped for it")
+		case r.NoHold:
+			r.degradeHold(h, "the kubelet starts by --no-hold")
+		default:
+			c = c.at(r.Machine.BootID, now)
+			if c.rest() <= 0 {
+				r.degradeHold(h, fmt.Sprintf("it has kept the kubelet for %s, and the kubelet starts", h.For))
+				break
+			}
+			held = append(held, describeHold(h))
+			longest = max(longest, c.rest())
+		}
+		counts[h.Name] = c
+	}
+
+	text, _ := json.Marshal(counts) // cannot fail: it has texts and numbers only
+	err := WriteIfChanged(filepath.Join(r.Machine.StateDir, holdFile), text)
+	switch {
+	case len(held) == 0:
+		return nil
+	case err != nil:
+		r.Report.Degrade(fault.KubeletHeld, fmt.Sprintf("%s; the kubelet starts, because it could not be counted how "+
+			"long it waits: %s", strings.Join(held, "; "), err))
+		return nil
+	}
+
+	return &fault.Fault{
+		Code:    fault.KubeletHeld,
+		Summary: "The kubelet is held",
+		Why: fmt.Sprintf("%s; it starts when that is over, or at %s", strings.Join(held, "; "),
+			r.Machine.Clock.Now().Add(longest).UTC().Format("15:04:05Z")),
+		Next: "repair the machine; or start it now: prelet run --no-hold",
+	}
+}
+
+func (r *Run) degradeHold(h node.Hold, so string) {
+	r.Report.Degrade(fault.KubeletHeld, describeHold(h)+"; "+so)
+}
+
+func describeHold(h node.Hold) string { return fmt.Sprintf("hold %q: %s", h.Name, h.Message) }

@@ -1,0 +1,87 @@
+package restart
+
+import (
+	"fmt"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/node"
+	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/schema"
+)
+
+const (
+	holdBlock = "hold"
+	maxHolds  = 16
+)
+
+var (
+	holdWhenAttr = schema.Attr[bool]{
+		Name:     "when",
+		Required: true,
+		Soft:     true,
+		Secret:   "Everyone who may read the status can read whether it is true.",
+		Doc: "While it is true, the kubelet does not start. `node` is the finished node. " +
+			"Where it is null or cannot be evaluated on this machine, nothing is held.",
+	}
+	holdForAttr = schema.Attr[string]{
+		Name:     "for",
+		Required: true,
+		Check:    schema.Duration,
+		Doc: "How long at most, counted over boots, without the time in which the machine was off. " +
+			"After that the kubelet starts, and the boot is degraded, until `when` was not true once.",
+	}
+	holdMessageAttr = schema.Attr[string]{
+		Name:     "message",
+		Required: true,
+		Soft:     true,
+		Doc:      "What is wrong, and what to do. Everyone who may read the status can read it.",
+	}
+)
+
+// holds returns the holds of the site that are true on this machine, in the order of the site.
+func (r *renderer) holds() (out []node.Hold) {
+	blocks := r.cfg.Blocks[holdBlock]
+	if len(blocks) > maxHolds {
+		r.Error(fault.Limit, blocks[maxHolds].Range, "Too many holds",
+			"There are %d holds, and %d at most. Combine some by ||.", len(blocks), maxHolds)
+	}
+
+	seen := map[string]bool{}
+	for _, b := range blocks {
+		name := b.Labels[0]
+		if seen[name] {
+			r.Error(fault.Duplicate, b.Range, fmt.Sprintf("Duplicate hold %q", name), "Give each a name of its own.")
+		}
+		seen[name] = true
+
+		when := holdWhenAttr.Of(b)
+		limit := schema.ParseDuration(holdForAttr.Of(b))
+		switch {
+		case when.Null():
+			r.note(when.Range, name)
+		case when.Set() && when.V && !r.in.Check:
+			hold := node.Hold{
+				Name:    name,
+				For:     limit,
+				Message: shorten(holdMessageAttr.Of(b)),
+			}
+			r.Warn(fault.KubeletHeld, when.Range, fmt.Sprintf("Hold %q is true", name),
+				"%s. A boot keeps the kubelet from starting, for %s at most.", origin.Capitalize(hold.Message), limit)
+			out = append(out, hold)
+		}
+	}
+
+	return out
+}
+
+// note reports a hold of which this machine does not know whether it is true.
+func (r *renderer) note(at hcl.Range, name string) {
+	if r.in.Check {
+		return
+	}
+
+	r.Diags = append(r.Diags, origin.Note(fault.NullFact, at, fmt.Sprintf("Hold %q is null", name),
+		"Whether it is true is not known on this machine, so the kubelet starts. `prelet detect` shows what is unknown."))
+}

@@ -48,14 +48,8 @@ func (r *renderer) holds() (out []node.Hold) {
 			"There are %d holds, and %d at most. Combine some by ||.", len(blocks), maxHolds)
 	}
 
-	seen := map[string]bool{}
 	for _, b := range blocks {
 		name := b.Labels[0]
-		if seen[name] {
-			r.Error(fault.Duplicate, b.Range, fmt.Sprintf("Duplicate hold %q", name), "Give each a name of its own.")
-		}
-		seen[name] = true
-
 		when := holdWhenAttr.Of(b)
 		limit := schema.ParseDuration(holdForAttr.Of(b))
 		switch {

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -40,25 +41,55 @@ func TestBoots(t *testing.T) {
 			t.Fatalf("PRELET_BOOT_SAMPLE: got %q, want a number from 1", part)
 		}
 	}
+	var ends failedEnds
+	t.Cleanup(func() { ends.print(t) })
 	for _, file := range files {
 		if !chosen.Has(oneIn, file) {
 			continue
 		}
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
 			t.Parallel()
-			runScript(t, file)
+			runScript(scriptT{t, &ends}, file)
 		})
 	}
 }
 
 // scriptT runs a script in the test itself, and not in a test below it.
-type scriptT struct{ *testing.T }
+type scriptT struct {
+	*testing.T
+	ends *failedEnds
+}
+
+// failedEnds are the last lines of the scripts that failed. They are printed again at the end: the log of all scripts
+// has 20,000 lines.
+type failedEnds struct {
+	mu    sync.Mutex
+	texts []string
+}
+
+func (f *failedEnds) print(t *testing.T) {
+	for _, text := range f.texts {
+		t.Log(text)
+	}
+}
+
+// Log prints the log of a script, and keeps the end of one that has failed.
+func (t scriptT) Log(args ...any) {
+	t.T.Log(args...)
+	if t.Failed() {
+		const most = 1500
+		text := fmt.Sprint(args...)
+		t.ends.mu.Lock()
+		defer t.ends.mu.Unlock()
+		t.ends.texts = append(t.ends.texts, t.Name()+": …"+text[max(0, len(text)-most):])
+	}
+}
 
 func (t scriptT) Run(_ string, run func(testscript.T)) { run(t) }
 func (t scriptT) Parallel()                            {}
 func (t scriptT) Verbose() bool                        { return testing.Verbose() }
 
-func runScript(t *testing.T, file string) {
+func runScript(t scriptT, file string) {
 	n := &scriptMachine{}
 	commands := map[string]func(*testscript.TestScript, bool, []string){}
 	for name, do := range scriptCommands() {
@@ -78,11 +109,11 @@ func runScript(t *testing.T, file string) {
 			}
 		}
 	}
-	testscript.RunT(scriptT{t}, testscript.Params{
+	testscript.RunT(t, testscript.Params{
 		Files: []string{file},
 		Cmds:  commands,
 		Setup: func(e *testscript.Env) error {
-			n.machine = newMachine(t)
+			n.machine = newMachine(t.T)
 			e.Setenv("ROOT", n.Root)
 			e.Setenv("TOKEN", demo.Token)
 			e.Setenv("TOKEN_SECRET", demo.TokenSecret)

@@ -22,6 +22,12 @@ func (l *Live) answerFacts(ctx context.Context, r world.HardwareReq) world.Answe
 
 	o := hardware.Machine{Root: l.o.Hardware}
 
+	var units, whyNot []string
+	isLive := l.o.Hardware == "" && l.o.Units != nil && !l.isOtherMachine()
+	if len(r.WaitUnits) > 0 && isLive {
+		units, whyNot = l.awaitUnits(ctx, r.WaitUnits, time.Duration(r.WaitMillis)*time.Millisecond)
+	}
+
 	var missing hardware.Missing
 
 	if len(r.WaitLinks)+len(r.WaitDrivers) > 0 {
@@ -59,6 +65,24 @@ func (l *Live) answerFacts(ctx context.Context, r world.HardwareReq) world.Answe
 
 	for _, n := range missing.Drivers {
 		add("driver "+n, "no device was bound to it", "no device is bound to it")
+	}
+
+	for i, name := range r.WaitUnits {
+		if f.Units == nil {
+			f.Units = map[string]*string{}
+		}
+		f.Units[name] = nil
+		u := world.UnknownFact{Fact: "unit " + name, Why: "the units of another machine are not known"}
+		if units != nil {
+			u.Why = whyNot[i]
+			u.Degraded = units[i] != world.UnitDone && units[i] != world.UnitSkipped
+		}
+		if units != nil && units[i] != world.UnitUnknown {
+			f.Units[name] = &units[i]
+		}
+		if u.Why != "" && (units == nil || u.Degraded) {
+			f.Unknown = append(f.Unknown, u)
+		}
 	}
 
 	return world.Hardware.Answer(f)

@@ -26,13 +26,28 @@ type Facts struct {
 	OS             OS                `json:"os"`
 	Runtime        Runtime           `json:"runtime"`
 	MachineID      *string           `json:"machine_id"`
-	GUIDs          map[string]string `json:"guids"`   // of RDMA devices, by name: "mlx5_0": "0002:c903:0000:1234"
-	Unknown        []UnknownFact     `json:"unknown"` // what could not be found out, and why
+	GUIDs          map[string]string `json:"guids"` // of RDMA devices, by name: "mlx5_0": "0002:c903:0000:1234"
+	// The units that the site waits for, by name: one of the states below. Nil in recordings without them.
+	Units   map[string]*string `json:"units,omitempty"`
+	Unknown []UnknownFact      `json:"unknown"` // what could not be found out, and why
 	// Evidence is where each fact was read, by the fact's name, "cpu.model": "/proc/cpuinfo". A name that ends early
 	// ("os") is for all below it; "nics[].link" is for every card, with {address} and {interface} in the file's name,
 	// unless there is "nics[0000:1b:00.0].link" for one.
 	Evidence map[string]string `json:"evidence"`
 }
+
+// The states of units that the site waits for. All but UnitDone and UnitSkipped degrade the boot.
+const (
+	UnitDone       = "done"        // it runs, or has ended without a failure
+	UnitSkipped    = "skipped"     // one of its conditions does not hold
+	UnitFailed     = "failed"      //
+	UnitMasked     = "masked"      //
+	UnitMissing    = "missing"     // systemd has no such unit, or cannot read it
+	UnitLate       = "late"        // it is ordered after this run
+	UnitNotStarted = "not-started" // nothing has started it in time
+	UnitUnfinished = "unfinished"  // it has not ended in time
+	UnitUnknown    = "unknown"     // systemd does not answer; in facts it is null
+)
 
 // CPU counts online threads and cores. Cores are sorted by their first thread.
 type CPU struct {

@@ -117,6 +117,7 @@ type NodeAns struct {
 type HardwareReq struct {
 	WaitLinks   []string `json:"wait_links,omitempty"`
 	WaitDrivers []string `json:"wait_drivers,omitempty"`
+	WaitUnits   []string `json:"wait_units,omitempty"`
 	WaitMillis  int64    `json:"wait_ms,omitempty"`
 }
 

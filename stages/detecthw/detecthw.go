@@ -39,6 +39,20 @@ var (
 		Type: cty.List(cty.String),
 		Doc:  "Drivers that must be bound to a device.",
 	}
+	unitsAttr = schema.Attr[[]string]{
+		Name: "units",
+		Type: cty.List(cty.String),
+		Doc: "Units of systemd that must have run, such as `nvidia-mig-parted.service` or a diagnosis: one that has ended " +
+			"without a failure, or runs. The fact `units` has the state of each. A unit that has failed, is masked or " +
+			"missing, or is ordered after prelet is not waited for.",
+	}
+	waitFailureAttr = schema.Attr[string]{
+		Name:    "on_failure",
+		Default: "continue",
+		OneOf:   []string{"continue", "fail"},
+		Doc: "What happens where something did not come: detection continues and the boot is degraded, " +
+			"or the stage fails.",
+	}
 	fabricAttr = schema.Attr[string]{
 		Name:  "fabric",
 		OneOf: []string{fabricCompleted},
@@ -49,14 +63,14 @@ var (
 		Name:    "timeout",
 		Default: "30s",
 		Check:   schema.Duration,
-		Doc: "How long to wait for links and drivers, and then as long for the fabric. " +
-			"After that detection continues, and the boot is degraded.",
+		Doc: "How long to wait for units, then for links and drivers, and then for the fabric, as long for each. " +
+			"The `timeout` of the stage must be longer.",
 	}
 	waitBlock = schema.Block{
 		Type:   "wait",
 		Max:    1,
 		Doc:    "What to wait for before detection.",
-		Fields: []schema.Field{linksAttr, driversAttr, fabricAttr, timeoutAttr},
+		Fields: []schema.Field{unitsAttr, linksAttr, driversAttr, fabricAttr, timeoutAttr, waitFailureAttr},
 	}
 )
 
@@ -177,6 +191,7 @@ func factsRequest(cfg schema.Body) world.HardwareReq {
 	return world.HardwareReq{
 		WaitLinks:   linksAttr.Of(wait).V,
 		WaitDrivers: driversAttr.Of(wait).V,
+		WaitUnits:   unitsAttr.Of(wait).V,
 		WaitMillis:  schema.ParseDuration(timeoutAttr.Of(wait)).Milliseconds(),
 	}
 }
@@ -189,12 +204,11 @@ func warnOfUnknown(cfg schema.Body, facts world.Facts) (diags hcl.Diagnostics) {
 		}
 
 		if at, ok := waitRange(cfg, u.Fact); ok && u.Why != "" {
-			why := strings.ToUpper(u.Why[:1]) + u.Why[1:]
-			diags = append(
-				diags,
-				origin.Warning(fault.HardwareDegraded, at, "Timed out waiting for "+u.Fact, "%s",
-					stages.Sentence(why, "Detection continued without it.")),
-			)
+			summary := "Timed out waiting for " + u.Fact
+			if unit, isUnit := strings.CutPrefix(u.Fact, "unit "); isUnit {
+				summary = unit + " is not done"
+			}
+			diags = append(diags, reportWait(cfg, at, summary, origin.Capitalize(u.Why)))
 			continue
 		}
 
@@ -205,7 +219,19 @@ func warnOfUnknown(cfg schema.Body, facts world.Facts) (diags hcl.Diagnostics) {
 	return diags
 }
 
-// waitRange returns where the site waits for an unknown fact, which the facts call "link ib0" or "driver nvidia".
+// reportWait reports something that did not come: as an error, if the site wants that.
+func reportWait(cfg schema.Body, at hcl.Range, summary, why string) *hcl.Diagnostic {
+	wait, _ := cfg.One(waitBlock.Type)
+	if waitFailureAttr.Of(wait).V == "fail" {
+		return origin.Error(fault.HardwareFailed, at, summary, "%s", stages.Sentence(why))
+	}
+
+	return origin.Warning(fault.HardwareDegraded, at, summary, "%s",
+		stages.Sentence(why, "Detection continued without it"))
+}
+
+// waitRange returns where the site waits for an unknown fact, which the facts call "link ib0", "driver nvidia" or "unit
+// a.service".
 func waitRange(cfg schema.Body, fact string) (hcl.Range, bool) {
 	wait, ok := cfg.One(waitBlock.Type)
 	if !ok {
@@ -216,6 +242,7 @@ func waitRange(cfg schema.Body, fact string) (hcl.Range, bool) {
 	attributes := map[string]schema.Value[[]string]{
 		"link":   linksAttr.Of(wait),
 		"driver": driversAttr.Of(wait),
+		"unit":   unitsAttr.Of(wait),
 	}
 	attr, ok := attributes[kind]
 	i := slices.Index(attr.V, name)

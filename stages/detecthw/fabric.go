@@ -56,7 +56,7 @@ func warnOfFabric(cfg schema.Body, detections []*detection) (diags hcl.Diagnosti
 		isUnlocked := d.Describe == nil // its facts are not known
 		mayHaveFact = mayHaveFact || isUnlocked || d.hasFabric()
 		if d.state == stateOK && d.hasFabric() {
-			diags = append(diags, d.checkFabric(at)...)
+			diags = append(diags, d.checkFabric(cfg, at)...)
 		}
 	}
 	if !mayHaveFact {
@@ -69,8 +69,8 @@ func warnOfFabric(cfg schema.Body, detections []*detection) (diags hcl.Diagnosti
 }
 
 // checkFabric warns of a fabric that is not complete.
-func (d *detection) checkFabric(at hcl.Range) hcl.Diagnostics {
-	const next = "Detection continued without it. See the log of nvidia-fabricmanager (HGX) or of the rack's fabric " +
+func (d *detection) checkFabric(cfg schema.Body, at hcl.Range) hcl.Diagnostics {
+	const next = "See the log of nvidia-fabricmanager (HGX) or of the rack's fabric " +
 		"manager (NVL72) and `nvidia-smi -q`, which has a section Fabric; if the fabric only needs longer, " +
 		"raise timeout in wait, and timeout of the stage"
 
@@ -87,7 +87,5 @@ func (d *detection) checkFabric(at hcl.Range) hcl.Diagnostics {
 		why = fmt.Sprintf("Detector %q cannot report it: %s", d.Name, d.ans.Unknown["facts."+fabricFact])
 	}
 
-	return hcl.Diagnostics{
-		origin.Warning(fault.HardwareDegraded, at, summary, "%s", stages.Sentence(why, next)),
-	}
+	return hcl.Diagnostics{reportWait(cfg, at, summary, stages.Sentence(why, next))}
 }

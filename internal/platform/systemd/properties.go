@@ -31,6 +31,7 @@ func decode(name string, properties map[string]any) (Unit, error) {
 		Sub:       read[string](&r, "SubState"),
 		Result:    read[string](&r, "Result"),
 		Unread:    read[bool](&r, "NeedDaemonReload"),
+		After:     read[[]string](&r, "After"),
 		Watchdog:  readWatchdog(&r),
 		CanReload: read[bool](&r, "CanReload"),
 		Since:     readTime(&r, "InactiveExitTimestampMonotonic"),

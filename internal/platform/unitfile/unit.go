@@ -45,6 +45,7 @@ type Unit struct {
 	NeverWith []string
 	// FailsWith are the units without which this one is not started: Requires=, Requisite=, BindsTo=.
 	FailsWith []string
+	After     []string // the units that it is ordered after: After= of it, and Before= of others
 	// Skipped is when a Condition= or Assert= prevented the last start; else 0.
 	Skipped   time.Duration
 	FailedPre string // the ExecStartPre= that failed at the last start, and how; "" if none did

@@ -1,0 +1,89 @@
+package probe
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prelet/prelet/internal/platform/systemd"
+	"github.com/prelet/prelet/internal/world"
+)
+
+// unitsEvery is the time between two looks at units that are waited for.
+const unitsEvery = 250 * time.Millisecond
+
+// lateUnits are the units that a unit must not be ordered after: its job would wait for the end of this run.
+var lateUnits = []string{"kubelet.service", "prelet.service", "prelet-apply.service"}
+
+// awaitUnits waits until the units have ended or run, and returns the state of each in their order, with the reason
+// where that is not done. The states are those of world.Facts. It never waits for what cannot come.
+func (l *Live) awaitUnits(ctx context.Context, names []string, limit time.Duration) (states, why []string) {
+	states = make([]string, len(names))
+	why = make([]string, len(names))
+	began := time.Now()
+	if deadline, ok := ctx.Deadline(); ok {
+		limit = min(limit, max(0, time.Until(deadline)/2)) // the facts are read after that
+	}
+
+	for isReported := false; ; isReported = true {
+		waiting := ""
+		for i, name := range names {
+			u, err := l.o.Units.Look(ctx, name)
+			if err != nil {
+				states[i], why[i] = world.UnitUnknown, err.Error()
+				continue
+			}
+			if states[i], why[i] = classifyUnit(u); mayCome(states[i]) && waiting == "" {
+				waiting = name + ": " + why[i]
+			}
+		}
+
+		left := limit - time.Since(began)
+		if waiting == "" || left <= 0 || ctx.Err() != nil {
+			return states, why
+		}
+		if !isReported && l.o.OnRetry != nil {
+			name, reason, _ := strings.Cut(waiting, ": ")
+			l.o.OnRetry(Retry{Server: name, Why: reason, Wait: left, Until: began.Add(limit)})
+		}
+		if (systemd.Clock{}).Sleep(ctx, min(unitsEvery, left)) != nil {
+			return states, why
+		}
+	}
+}
+
+// mayCome reports whether a unit of this state may be done later.
+func mayCome(state string) bool {
+	return state == world.UnitUnfinished || state == world.UnitNotStarted
+}
+
+// classifyUnit returns the state of a unit that is waited for, and why it is not done.
+func classifyUnit(u systemd.Unit) (state, why string) {
+	i := slices.IndexFunc(u.After, func(name string) bool { return slices.Contains(lateUnits, name) })
+	hasRun := u.Since > 0
+
+	switch {
+	case u.Load == "masked":
+		return world.UnitMasked, "it is masked"
+	case u.Load != "loaded":
+		return world.UnitMissing, fmt.Sprintf("systemd cannot load it (%s)", u.Load)
+	case u.Active == "active":
+		return world.UnitDone, ""
+	case u.Active == "failed", u.Active == "inactive" && hasRun && u.Result != "success":
+		return world.UnitFailed, fmt.Sprintf("it has failed (%s)", u.Result)
+	case u.Active == "inactive" && hasRun && u.Job == 0:
+		return world.UnitDone, ""
+	case u.Skipped > 0 && u.Job == 0:
+		return world.UnitSkipped, "a Condition= or Assert= of it does not hold"
+	case i >= 0 && u.Active == "inactive":
+		return world.UnitLate, "it is ordered after " + u.After[i] + ", so it starts only when this run has ended"
+	case u.Job != 0 && u.Active == "inactive":
+		return world.UnitUnfinished, "its start job waits for another unit (systemctl list-jobs --after)"
+	case u.Active == "inactive":
+		return world.UnitNotStarted, "nothing has started it"
+	}
+
+	return world.UnitUnfinished, fmt.Sprintf("it is %s (%s)", u.Active, u.Sub)
+}

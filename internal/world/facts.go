@@ -72,6 +72,8 @@ type CPUCore struct {
 type Memory struct {
 	TotalBytes *int64         `json:"total_bytes"` // MemTotal
 	HugePages  map[string]int `json:"hugepages"`
+	// Of all memory controllers, since the boot (EDAC).
+	UncorrectedErrors *int64 `json:"uncorrected_errors"`
 }
 
 // NUMANode is one memory node; a machine without NUMA has node 0.
@@ -101,6 +103,9 @@ type PCIe struct {
 	Width    *int     `json:"width"`
 	MaxGTs   *float64 `json:"max_gts"`
 	MaxWidth *int     `json:"max_width"`
+	// What the kernel has counted since the boot (AER), in fatal and non-fatal uncorrected errors.
+	FatalErrors    *int `json:"fatal_errors"`
+	NonfatalErrors *int `json:"nonfatal_errors"`
 }
 
 // SRIOV is a function's virtual functions; both null where it has none to offer.
@@ -240,11 +245,14 @@ type BlockDevice struct {
 	Model         *string `json:"model"`
 	Serial        *string `json:"serial"`
 	WWN           *string `json:"wwn"`
+	State         *string `json:"state"` // live | dead | resetting, … of NVMe; running | offline, … of SCSI
 }
 
 // Kernel is the running kernel.
 type Kernel struct {
 	Release *string `json:"release"` // uname -r
+	// Whether a processor has reported an uncorrected error since the boot.
+	MachineCheck *bool `json:"machine_check"`
 }
 
 // OS is /etc/os-release.

@@ -103,6 +103,7 @@ func (d *detection) blockDevice(disk *ghw.Disk) world.BlockDevice {
 		Serial:     known("serial", disk.SerialNumber, noUdev),
 		WWN:        known("wwn", disk.WWN, noUdev),
 		Removable:  d.readFlag(fact+"removable", folder+"/removable"),
+		State:      d.readDiskState(fact+"state", folder),
 	}
 	d.readBlockSizes(&b, fact, folder)
 

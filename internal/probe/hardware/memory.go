@@ -52,6 +52,7 @@ func (d *detection) readMemory() error {
 	}
 
 	d.facts.Memory = world.Memory{TotalBytes: &total, HugePages: hugePages}
+	d.readMemoryErrors()
 	d.setSource("numa", nodesFolder+"/")
 
 	if len(nodes) == 0 {

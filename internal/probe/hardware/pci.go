@@ -405,6 +405,7 @@ func (d *detection) readPCIe(f function, list string) world.PCIe {
 
 	if link != (world.PCIe{}) {
 		d.setEachSource(list, f.Address, ".pcie", pciFolder+"/{address}/*_link_*")
+		d.readErrors(&link, fact, f.folder)
 	}
 
 	return link

@@ -13,6 +13,7 @@ func (d *detection) readSystem() error {
 	const releaseFile, idFile = "proc/sys/kernel/osrelease", "etc/machine-id"
 
 	d.facts.Kernel.Release = d.readNonEmpty("kernel.release", releaseFile)
+	d.readMachineCheck()
 	d.readOSRelease()
 
 	id := d.readNonEmpty("machine_id", idFile)

@@ -48,7 +48,9 @@ func New(version string) sdk.Detector {
 		Version: version,
 		Vendor:  "prelet",
 		Doc:     "AMD GPUs: memory, compute units, target, partitions, XGMI hives.",
-		Facts:   []sdk.Declaration{targets, modes, driver, nodes, xgmiHives},
+		Facts: []sdk.Declaration{
+			targets, modes, driver, nodes, xgmiHives, uncorrectedErrors, badPages, badPagesPending,
+		},
 		Domains: []string{Domain},
 		// Class 12: Instinct from MI300 on. 0380: older Instinct. 0300: with a display.
 		Match:  sdk.Match{PCIIDs: []string{"1002:*:12", "1002:*:0380", "1002:*:0300"}},
@@ -66,9 +68,11 @@ func detect(m *sdk.Machine) error {
 	countTargets := map[string]int{}
 	countModes := map[string]int{}
 	countHives := hives{numbers: map[uint64]int{}, sizes: []int{}}
+	var ras health
 	var labels map[string]string
 	for _, gpu := range m.Devices {
 		readGPU(m.Root, gpu)
+		ras.add(m.Root, gpu)
 		list := byAddress[gpu.Address]
 		addNodes(gpu, list)
 		if len(list) > 0 {
@@ -90,6 +94,7 @@ func detect(m *sdk.Machine) error {
 		m.AddFacts(xgmiHives.Unknown("no GPU has a compute node"))
 	}
 	reportDriver(m)
+	ras.report(m)
 	if len(m.Devices) > 0 && seen == 0 {
 		m.Warn("no GPU has a compute node, so memory and targets are unknown: " +
 			"amdgpu is not loaded, or was built without KFD")

@@ -29,6 +29,7 @@ type machine struct {
 	driver, cuda string
 	gpus         []gpu
 	failures     []string // of GPUs that NVML lists and cannot open
+	isMismatch   bool     // the library is of another version than the loaded driver
 }
 
 // gpu is NVML's result about one GPU. Empty and zero fields are unknown.
@@ -43,6 +44,7 @@ type gpu struct {
 	// none, passthrough, vgpu, host-vgpu or host-vsga: whether this machine is a guest with it, or has guests on it.
 	virtualization string
 	fabric         fabric
+	health         health
 }
 
 var (
@@ -95,7 +97,7 @@ func declare(version string, l library) sdk.Detector {
 		Vendor:  "prelet",
 		Doc:     "NVIDIA GPUs: names, driver, MIG instances. Without memory, fabric and CUDA: built without NVML.",
 		Config:  []sdk.Declaration{useNVML, expectedGPUs},
-		Facts: []sdk.Declaration{
+		Facts: append([]sdk.Declaration{
 			driverVersion,
 			kernelModule,
 			cudaVersion,
@@ -111,7 +113,7 @@ func declare(version string, l library) sdk.Detector {
 			fabricHealth,
 			fabricCluster,
 			fabricClique,
-		},
+		}, healthFacts()...),
 		Domains: []string{Domain},
 		Match:   sdk.Match{PCIIDs: []string{"10de:*:0300", "10de:*:0302"}},
 		Detect:  func(m *sdk.Machine) error { return detect(m, l) },
@@ -164,6 +166,7 @@ func detect(m *sdk.Machine, l library) error {
 
 	f := joinFabrics(s.known)
 	f.report(m, unknown)
+	reportHealth(m, s.known, unknown, result.isMismatch)
 
 	return nil
 }
@@ -203,7 +206,7 @@ func queryLibrary(m *sdk.Machine, l library) (result machine, unknown string) {
 	case o := <-done:
 		if o.err != nil {
 			m.Warn(warning, o.err)
-			return machine{}, o.err.Error()
+			return machine{isMismatch: o.isMismatch}, o.err.Error()
 		}
 		return o.machine, ""
 	case <-ctx.Done():
@@ -268,6 +271,7 @@ func addNVML(x *sdk.Device, g gpu) {
 	x.SetAttribute("virtualization", g.virtualization, evidence)
 	x.SetAttribute("fabric_state", g.fabric.state, evidence)
 	x.SetAttribute("fabric_health", g.fabric.health, evidence)
+	g.health.addAttributes(x)
 }
 
 // reportDriver reports the loaded driver and its CUDA, and returns whether there is one.

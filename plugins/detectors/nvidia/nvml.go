@@ -3,6 +3,7 @@
 package nvidia
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"strconv"
@@ -32,6 +33,7 @@ func newNVML(l nvml.Interface) realNVML {
 // query implements library.
 func (l realNVML) query() (out machine, err error) {
 	if r := l.Init(); r != nvml.SUCCESS {
+		out.isMismatch = r == nvml.ERROR_LIB_RM_VERSION_MISMATCH
 		return out, fmt.Errorf("nvmlInit: %s", describe(r))
 	}
 	defer l.Shutdown()
@@ -46,7 +48,8 @@ func (l realNVML) query() (out machine, err error) {
 		return out, fmt.Errorf("nvmlDeviceGetCount: %s", describe(r))
 	}
 	// A library of an older driver lacks functions, and a call of one would end this program.
-	hasFabric := l.Extensions().LookupSymbol("nvmlDeviceGetGpuFabricInfoV") == nil
+	has := func(symbol string) bool { return l.Extensions().LookupSymbol(symbol) == nil }
+	hasFabric := has("nvmlDeviceGetGpuFabricInfoV")
 	for i := range n {
 		d, r := l.DeviceGetHandleByIndex(i)
 		if r != nvml.SUCCESS { // a GPU that has fallen off the bus does not hide the others
@@ -61,12 +64,50 @@ func (l realNVML) query() (out machine, err error) {
 		if hasFabric {
 			g.fabric = l.readFabric(d)
 		}
+		g.health = readHealth(d, has)
 		out.gpus = append(out.gpus, g)
 	}
 	if len(out.gpus) == 0 && len(out.failures) > 0 {
 		return out, errors.New(strings.Join(out.failures, "; "))
 	}
 	return out, nil
+}
+
+// readHealth returns what NVML says of the health of a GPU. has reports whether the library has a function.
+func readHealth(d nvml.Device, has func(symbol string) bool) (h health) {
+	if has("nvmlDeviceGetFieldValues") {
+		fields := []nvml.FieldValue{{FieldId: nvml.FI_DEV_GET_GPU_RECOVERY_ACTION}}
+		r := d.GetFieldValues(fields)
+		f := fields[0]
+		if r == nvml.SUCCESS && nvml.Return(f.NvmlReturn) == nvml.SUCCESS {
+			h.recovery = map[nvml.DeviceGpuRecoveryAction]string{
+				nvml.GPU_RECOVERY_ACTION_NONE:            "none",
+				nvml.GPU_RECOVERY_ACTION_GPU_RESET:       "gpu-reset",
+				nvml.GPU_RECOVERY_ACTION_NODE_REBOOT:     "node-reboot",
+				nvml.GPU_RECOVERY_ACTION_DRAIN_P2P:       "drain-p2p",
+				nvml.GPU_RECOVERY_ACTION_DRAIN_AND_RESET: "drain-and-reset",
+			}[nvml.DeviceGpuRecoveryAction(binary.NativeEndian.Uint32(f.Value[:4]))]
+		}
+	}
+	if has("nvmlDeviceGetRemappedRows") {
+		if _, _, isPending, hasFailed, r := d.GetRemappedRows(); r == nvml.SUCCESS {
+			h.failed, h.pending = &hasFailed, &isPending
+		}
+	}
+	isOn := func(state nvml.EnableState, r nvml.Return) *bool {
+		if r != nvml.SUCCESS {
+			return nil
+		}
+		return new(state == nvml.FEATURE_ENABLED)
+	}
+	if has("nvmlDeviceGetRetiredPagesPendingStatus") {
+		h.pagePending = isOn(d.GetRetiredPagesPendingStatus())
+	}
+	if has("nvmlDeviceGetPersistenceMode") {
+		h.persistence = isOn(d.GetPersistenceMode())
+	}
+
+	return h
 }
 
 // readFabric returns the state of a GPU's NVLink fabric. A fabric that has completed with an error has failed.

@@ -34,7 +34,16 @@ func mocked() *mock.Interface {
 		GetVirtualizationModeFunc: func() (nvml.GpuVirtualizationMode, nvml.Return) {
 			return nvml.GPU_VIRTUALIZATION_MODE_HOST_VGPU, nvml.SUCCESS
 		},
-		GetMaxMigDeviceCountFunc: func() (int, nvml.Return) { return 7, nvml.SUCCESS },
+		GetFieldValuesFunc: func(values []nvml.FieldValue) nvml.Return {
+			for i := range values {
+				values[i].NvmlReturn = uint32(nvml.ERROR_NOT_SUPPORTED) // a driver before 565
+			}
+			return nvml.SUCCESS
+		},
+		GetRemappedRowsFunc:              func() (int, int, bool, bool, nvml.Return) { return 0, 1, true, false, nvml.SUCCESS },
+		GetRetiredPagesPendingStatusFunc: func() (nvml.EnableState, nvml.Return) { return 0, nvml.ERROR_NOT_SUPPORTED },
+		GetPersistenceModeFunc:           func() (nvml.EnableState, nvml.Return) { return nvml.FEATURE_ENABLED, nvml.SUCCESS },
+		GetMaxMigDeviceCountFunc:         func() (int, nvml.Return) { return 7, nvml.SUCCESS },
 		GetMigDeviceHandleByIndexFunc: func(i int) (nvml.Device, nvml.Return) {
 			if i > 1 {
 				return nil, nvml.ERROR_NOT_FOUND
@@ -83,6 +92,44 @@ func TestQuery(t *testing.T) {
 		len(g.migDevices) != 2 ||
 		g.migDevices[0] != "1g.5gb" {
 		t.Errorf("%+v", g)
+	}
+}
+
+// TestReadHealth: what NVML reports of one GPU's health, by drivers with and without each function.
+func TestReadHealth(t *testing.T) {
+	action := func(n byte, r nvml.Return) *mock.Device {
+		return &mock.Device{
+			GetFieldValuesFunc: func(values []nvml.FieldValue) nvml.Return {
+				if len(values) != 1 || values[0].FieldId != nvml.FI_DEV_GET_GPU_RECOVERY_ACTION {
+					t.Errorf("got %+v, want the recovery action asked for", values)
+				}
+				values[0].NvmlReturn, values[0].Value = uint32(r), [8]byte{n}
+				return nvml.SUCCESS
+			},
+			GetRemappedRowsFunc: func() (int, int, bool, bool, nvml.Return) { return 0, 9, false, true, nvml.SUCCESS },
+			GetRetiredPagesPendingStatusFunc: func() (nvml.EnableState, nvml.Return) {
+				return nvml.FEATURE_ENABLED, nvml.SUCCESS
+			},
+			GetPersistenceModeFunc: func() (nvml.EnableState, nvml.Return) { return nvml.FEATURE_DISABLED, nvml.SUCCESS },
+		}
+	}
+	has := func(string) bool { return true }
+	for n, want := range []string{"none", "gpu-reset", "node-reboot", "drain-p2p", "drain-and-reset", ""} {
+		h := readHealth(action(byte(n), nvml.SUCCESS), has)
+		if h.recovery != want {
+			t.Errorf("action %d: got %q, want %q", n, h.recovery, want)
+		}
+		if !*h.failed || *h.pending || !*h.pagePending || *h.persistence {
+			t.Errorf("action %d: got %t, %t, %t, %t; want true, false, true, false",
+				n, *h.failed, *h.pending, *h.pagePending, *h.persistence)
+		}
+	}
+	if h := readHealth(action(1, nvml.ERROR_NOT_SUPPORTED), has); h.recovery != "" {
+		t.Errorf("a driver without it: got %q, want none", h.recovery)
+	}
+	// A call of a function that the library lacks would end the detector: the device here has none.
+	if h := readHealth(&mock.Device{}, func(string) bool { return false }); h != (health{}) {
+		t.Errorf("a library without the functions: got %+v, want nothing", h)
 	}
 }
 

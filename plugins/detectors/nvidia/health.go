@@ -1,0 +1,146 @@
+package nvidia
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+
+	"github.com/prelet/prelet/plugins/sdk"
+)
+
+var (
+	recoveryAction = sdk.Fact[string]{
+		Name: "recovery_action",
+		Doc: "What the driver asks for to use all GPUs again: `none`, `drain-p2p`, `gpu-reset`, `drain-and-reset`, " +
+			"`node-reboot`; of several GPUs the last of these. Needs a driver of 565 or newer.",
+	}
+	gpusToRecover = sdk.Fact[[]string]{
+		Name: "gpus_to_recover",
+		Doc:  "Addresses of the GPUs with another `recovery_action` than `none`.",
+	}
+	remapFailed = sdk.Fact[int]{
+		Name: "row_remap_failed",
+		Doc:  "How many GPUs have no spare row for a bad one: they need to be replaced.",
+	}
+	remapPending = sdk.Fact[int]{
+		Name: "row_remap_pending",
+		Doc:  "How many GPUs replace a bad row at their next reset.",
+	}
+	retirementPending = sdk.Fact[int]{
+		Name: "page_retirement_pending",
+		Doc:  "How many GPUs, older than the A100, retire a bad page at their next reset.",
+	}
+	persistenceMode = sdk.Fact[bool]{
+		Name: "persistence_mode",
+		Doc:  "Whether the driver keeps all GPUs initialized while nobody uses them.",
+	}
+	libraryMismatch = sdk.Fact[bool]{
+		Name: "library_mismatch",
+		Doc:  "Whether libnvidia-ml.so.1 is of another version than the loaded driver, which then serves no program.",
+	}
+)
+
+// healthFacts are the declarations of the facts above.
+func healthFacts() []sdk.Declaration {
+	return []sdk.Declaration{
+		recoveryAction, gpusToRecover, remapFailed, remapPending, retirementPending, persistenceMode, libraryMismatch,
+	}
+}
+
+// health is what the driver says of one GPU. Nil and empty fields are unknown.
+type health struct {
+	recovery                     string // one of recoveryActions
+	failed, pending, pagePending *bool
+	persistence                  *bool
+}
+
+// recoveryActions are NVML's actions for one GPU, from the smallest on. An action for the GPUs of several machines
+// (IMEX) says nothing about this one, and is not in the list.
+var recoveryActions = []string{"none", "drain-p2p", "gpu-reset", "drain-and-reset", "node-reboot"}
+
+// addAttributes adds it to a device.
+func (h health) addAttributes(x *sdk.Device) {
+	const evidence = "nvml"
+	x.SetAttribute("recovery_action", h.recovery, evidence)
+	for name, is := range map[string]*bool{
+		"row_remap_failed":        h.failed,
+		"row_remap_pending":       h.pending,
+		"page_retirement_pending": h.pagePending,
+		"persistence_mode":        h.persistence,
+	} {
+		if is != nil {
+			x.SetAttribute(name, strconv.FormatBool(*is), evidence)
+		}
+	}
+}
+
+// reportHealth adds the facts about all GPUs that NVML knows; unknown is why it knows none.
+func reportHealth(m *sdk.Machine, gpus []gpu, unknown string, isMismatch bool) {
+	const evidence = "nvml"
+	if unknown == "" && len(gpus) == 0 {
+		unknown = "NVML reports no GPU"
+	}
+	switch {
+	case isMismatch, unknown == "":
+		m.AddFacts(libraryMismatch.Is(isMismatch, evidence))
+	default:
+		m.AddFacts(libraryMismatch.Unknown(unknown))
+	}
+
+	const old = "NVML does not report it of each GPU: the driver is older than 565"
+	action := 0
+	isKnown := unknown == ""
+	recover := []string{}
+	for _, g := range gpus {
+		n := slices.Index(recoveryActions, g.health.recovery)
+		action = max(action, n)
+		isKnown = isKnown && n >= 0
+		if n > 0 {
+			recover = append(recover, g.address)
+		}
+	}
+	if isKnown || action > 0 {
+		m.AddFacts(recoveryAction.Is(recoveryActions[action], evidence), gpusToRecover.Is(recover, evidence))
+	} else {
+		why := cmp.Or(unknown, old)
+		m.AddFacts(recoveryAction.Unknown(why), gpusToRecover.Unknown(why))
+	}
+
+	for _, c := range []struct {
+		fact sdk.Fact[int]
+		of   func(health) *bool
+	}{
+		{remapFailed, func(h health) *bool { return h.failed }},
+		{remapPending, func(h health) *bool { return h.pending }},
+		{retirementPending, func(h health) *bool { return h.pagePending }},
+	} {
+		count, isKnown := countTrue(gpus, c.of)
+		switch {
+		case isKnown && unknown == "", count > 0:
+			m.AddFacts(c.fact.Is(count, evidence))
+		default:
+			m.AddFacts(c.fact.Unknown(cmp.Or(unknown, "NVML does not report it of each GPU: not all kinds have it")))
+		}
+	}
+
+	count, isKnown := countTrue(gpus, func(h health) *bool { return h.persistence })
+	if isKnown && unknown == "" {
+		m.AddFacts(persistenceMode.Is(count == len(gpus), evidence))
+	} else {
+		m.AddFacts(persistenceMode.Unknown(cmp.Or(unknown, "NVML does not report it of each GPU")))
+	}
+}
+
+// countTrue counts the GPUs of which something is true. It is not known if it is not of one of them.
+func countTrue(gpus []gpu, of func(health) *bool) (count int, isKnown bool) {
+	isKnown = true
+	for _, g := range gpus {
+		is := of(g.health)
+		isKnown = isKnown && is != nil
+		if is != nil && *is {
+			count++
+		}
+	}
+
+	return count, isKnown
+}

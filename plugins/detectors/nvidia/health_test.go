@@ -1,0 +1,92 @@
+package nvidia
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/prelet/prelet/plugins/contract"
+)
+
+// TestHealth: what the driver says of two GPUs, as facts about both.
+func TestHealth(t *testing.T) {
+	yes, no := new(true), new(false)
+	good := health{recovery: "none", failed: no, pending: no, pagePending: no, persistence: yes}
+	with := func(change func(*health)) health {
+		h := good
+		change(&h)
+		return h
+	}
+	const healthy = "none [] 0 0 0 true false"
+	for name, c := range map[string]struct {
+		first, second health
+		want          string // recovery_action, gpus_to_recover, the three counts, persistence_mode, library_mismatch
+	}{
+		"healthy":     {good, good, healthy},
+		"a reset":     {good, with(func(h *health) { h.recovery = "gpu-reset" }), "gpu-reset [00ff:3d:00.0] 0 0 0 true false"},
+		"the highest": {with(func(h *health) { h.recovery = "node-reboot" }), with(func(h *health) { h.recovery = "drain-p2p" }), "node-reboot [00ff:17:00.0 00ff:3d:00.0] 0 0 0 true false"},
+		"rows":        {with(func(h *health) { h.failed, h.pending = yes, yes }), with(func(h *health) { h.pending = yes }), "none [] 1 2 0 true false"},
+		"pages":       {with(func(h *health) { h.pagePending = yes }), good, "none [] 0 0 1 true false"},
+		"persistence": {good, with(func(h *health) { h.persistence = no }), "none [] 0 0 0 false false"},
+		// A fault of one is one, whatever the other answers; without one, nothing is known.
+		"one without an answer":    {health{}, good, "? ? ? ? ? ? false"},
+		"one, and a fault":         {health{}, with(func(h *health) { h.recovery, h.failed = "gpu-reset", yes }), "gpu-reset [00ff:3d:00.0] 1 ? ? ? false"},
+		"a driver before 565":      {with(func(h *health) { h.recovery = "" }), with(func(h *health) { h.recovery = "" }), "? ? 0 0 0 true false"},
+		"an action of a newer":     {with(func(h *health) { h.recovery = "a-newer-one" }), good, "? ? 0 0 0 true false"},
+		"a kind without remapping": {with(func(h *health) { h.failed, h.pending = nil, nil }), good, "none [] ? ? 0 true false"},
+	} {
+		first, second := gpu{address: "00ff:17:00.0", health: c.first}, gpu{address: "00ff:3d:00.0", health: c.second}
+		if got := healthOf(t, fake{machine: machine{driver: "570.86.15", gpus: []gpu{first, second}}}); got != c.want {
+			t.Errorf("%s: got %s, want %s", name, got, c.want)
+		}
+	}
+
+	for name, c := range map[string]struct {
+		library fake
+		want    string
+	}{
+		"no GPU":       {fake{machine: machine{driver: "570.86.15"}}, "? ? ? ? ? ? ?"},
+		"it hangs":     {fake{hang: true}, "? ? ? ? ? ? ?"},
+		"it fails":     {fake{err: errors.New("nvmlInit: error 999")}, "? ? ? ? ? ? ?"},
+		"two versions": {fake{machine: machine{isMismatch: true}, err: errors.New("nvmlInit: the versions differ")}, "? ? ? ? ? ? true"},
+	} {
+		if got := healthOf(t, c.library); got != c.want {
+			t.Errorf("%s: got %s, want %s", name, got, c.want)
+		}
+	}
+
+	sick := with(func(h *health) { h.recovery, h.failed = "gpu-reset", yes })
+	a := ask(t, fake{machine: machine{driver: "570.86.15", gpus: []gpu{{address: "00ff:17:00.0", health: sick}}}})
+	for name, want := range map[string]string{
+		"recovery_action": "gpu-reset", "row_remap_failed": "true", "row_remap_pending": "false", "persistence_mode": "true",
+	} {
+		if got := a.Devices[0].Attributes[name]; got != want {
+			t.Errorf("attribute %s: got %q, want %q", name, got, want)
+		}
+	}
+}
+
+// healthOf returns the facts of a library, "?" for those that are unknown for a reason.
+func healthOf(t *testing.T, l fake) string {
+	t.Helper()
+	facts := map[string]contract.Fact{}
+	for _, f := range ask(t, l).Facts {
+		facts[f.Name] = f
+	}
+	var out []string
+	for _, d := range healthFacts() {
+		name := d.Declare().Name
+		f := facts[name]
+		switch {
+		case f.Value != nil:
+			out = append(out, fmt.Sprint(f.Value))
+		case f.Unknown == "":
+			t.Errorf("%s is unknown: got no reason, want one", name)
+		default:
+			out = append(out, "?")
+		}
+	}
+
+	return strings.Join(out, " ")
+}

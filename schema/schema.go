@@ -41,6 +41,8 @@ type Attr[T any] struct {
 	Const bool // a literal: no references, no functions
 	// Soft is set if an evaluation that fails is a note, and the value is null: a missing device must not end a boot.
 	Soft bool
+	// Certain is set if a result that depends on the comparison of a null fact is null: the fact is not known.
+	Certain bool
 	// SeesReserved is set if node.reserved is also the reservation of the kubelet's configuration. Nothing that is
 	// written may depend on the value: elsewhere node.reserved is empty without a stage reserve.
 	SeesReserved bool
@@ -109,6 +111,7 @@ type Spec struct {
 
 	Default             cty.Value `json:"-"`
 	Items, Soft         bool      `json:"-"`
+	Certain             bool      `json:"-"`
 	SeesReserved        bool      `json:"-"`
 	Refs                string    `json:"-"`
 	raw                 bool
@@ -143,6 +146,7 @@ func (a Attr[T]) Spec() Spec {
 		Items:        a.Items,
 		Const:        a.Const,
 		Soft:         a.Soft,
+		Certain:      a.Certain,
 		SeesReserved: a.SeesReserved,
 		Refs:         a.Refs,
 		DefaultText:  a.DefaultText,

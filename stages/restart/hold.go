@@ -21,6 +21,7 @@ var (
 		Name:     "when",
 		Required: true,
 		Soft:     true,
+		Certain:  true,
 		Secret:   "Everyone who may read the status can read whether it is true.",
 		Doc: "While it is true, the kubelet does not start. `node` is the finished node. " +
 			"Where it is null or cannot be evaluated on this machine, nothing is held.",

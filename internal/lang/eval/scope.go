@@ -91,7 +91,12 @@ func (s Scope) Value(spec schema.Spec, x hclsyntax.Expression) (cty.Value, hcl.D
 		e = e.withOwnReserved()
 	}
 	v, diags := s.evaluate(e, x)
-	if !diags.HasErrors() {
+	isNull := func(d *hcl.Diagnostic) bool { return origin.CodeOf(d) == fault.NullFact }
+	switch {
+	case diags.HasErrors():
+	case spec.Certain && slices.ContainsFunc(diags, isNull):
+		return cty.NullVal(spec.Type), diags
+	default:
 		return v, diags
 	}
 

@@ -3,6 +3,7 @@ package fleet
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/insight/compare"
@@ -30,6 +31,9 @@ type FleetEffect struct {
 	Incomplete int `json:"incomplete"` // the recording lacks an answer
 	Degraded   int `json:"degraded"`
 	Failed     int `json:"failed"`
+	Held       int `json:"held"`      // a hold of the site is true
+	Tainted    int `json:"tainted"`   // a taint comes that keeps pods away
+	KeptAway   int `json:"kept_away"` // either
 	// Assumed are the answers that the command line replaced on some machine.
 	Assumed  []Assumed `json:"assumed,omitempty"`
 	Declares Declares  `json:"declared_features,omitzero"`
@@ -225,7 +229,24 @@ func (r *FleetEffect) Finish() {
 			cmp.Compare(a.Machines[0].Source, b.Machines[0].Source),
 		)
 	})
+	r.countKeptAway()
 	r.setApart()
+}
+
+// countKeptAway counts the machines whose kubelet would be held, and those that would get a taint.
+func (r *FleetEffect) countKeptAway() {
+	r.Held, r.Tainted, r.KeptAway = 0, 0, 0
+	for _, g := range r.Groups {
+		isHeld := slices.ContainsFunc(g.Messages, func(m Message) bool { return m.Code == string(fault.KubeletHeld) })
+		isTainted := slices.ContainsFunc(g.Changes, func(c compare.NodeChange) bool {
+			keepsAway := strings.HasSuffix(c.Name, ":NoSchedule") || strings.HasSuffix(c.Name, ":NoExecute")
+
+			return c.Kind == "taint" && c.Action == "create" && keepsAway
+		})
+		r.Held += g.Count * count(isHeld)
+		r.Tainted += g.Count * count(isTainted)
+		r.KeptAway += g.Count * count(isHeld || isTainted)
+	}
 }
 
 // setApart sets the changes by which groups differ.

@@ -32,7 +32,7 @@ var (
 	}
 	persistenceMode = sdk.Fact[bool]{
 		Name: "persistence_mode",
-		Doc:  "Whether the driver keeps all GPUs initialized while nobody uses them.",
+		Doc:  "Whether the driver keeps all GPUs initialized while no program uses them.",
 	}
 	libraryMismatch = sdk.Fact[bool]{
 		Name: "library_mismatch",

@@ -110,7 +110,8 @@ With --strict, a warning or a note of any plan ends it with 10, after everything
 		"print each file whole, and each plan of a folder, not only the groups")
 	c.Flags().BoolVar(&f.strict, "strict", false, strictUsage)
 	c.Flags().StringVar(&f.failAbove, failAboveFlag, "",
-		"exit 3 when more than this part of the machines, as in `5%`, would be held or get a taint that keeps pods away")
+		"exit 3 when more than this part of the machines, as in `5%`, would be held\n"+
+			"or get a taint that keeps pods away")
 	c.Flags().BoolVar(&f.detailed, "detailed-exitcode", false,
 		"exit 2 when there is something to change, or the plan is not complete")
 	return c

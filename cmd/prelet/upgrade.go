@@ -45,7 +45,8 @@ If a node has no plan, and nothing breaks on the others, it is the status of tha
 		RunE: stopOnSignal(func(ctx context.Context, _ []string) error {
 			switch {
 			case f.to == "" && len(f.Kubelets) == 0:
-				return fault.Usage.Errorf("name the newer kubelet: --to VERSION, such as --to 1.37, or --kubelet PROGRAM")
+				return fault.Usage.Errorf(
+					"name the newer kubelet: --to VERSION, such as --to 1.37, or --kubelet PROGRAM")
 			case f.page != "" && f.output.isSet:
 				return fault.Usage.Errorf("--html and --output exclude each other: the page has everything")
 			}

@@ -192,7 +192,8 @@ func conflict(name string, old, new candidate) *hcl.Diagnostic {
 	newValue := formatValue(new.value)
 
 	detail := fmt.Sprintf("Here it is %s, but %s sets %s. %s", newValue, formatPlace(old.origins), oldValue, next)
-	if isOneStage && origin.DecidingRange(old.origins) == origin.DecidingRange(new.origins) { // one expression makes both
+	isOneExpression := origin.DecidingRange(old.origins) == origin.DecidingRange(new.origins)
+	if isOneStage && isOneExpression {
 		detail = fmt.Sprintf("It is %s and %s here, and can be only one.", oldValue, newValue)
 	}
 

@@ -42,8 +42,8 @@ var (
 	unitsAttr = schema.Attr[[]string]{
 		Name: "units",
 		Type: cty.List(cty.String),
-		Doc: "Units of systemd that must have run, such as `nvidia-mig-parted.service` or a diagnosis: one that has ended " +
-			"without a failure, or runs. The fact `units` has the state of each. A unit that has failed, is masked or " +
+		Doc: "Units of systemd that must run or have ended without a failure, such as " +
+			"`nvidia-mig-parted.service`. The fact `units` has the state of each. One that has failed, is masked or " +
 			"missing, or is ordered after prelet is not waited for.",
 	}
 	waitFailureAttr = schema.Attr[string]{

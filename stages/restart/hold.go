@@ -78,5 +78,5 @@ func (r *renderer) note(at hcl.Range, name string) {
 	}
 
 	r.Diags = append(r.Diags, origin.Note(fault.NullFact, at, fmt.Sprintf("Hold %q is null", name),
-		"Whether it is true is not known on this machine, so the kubelet starts. `prelet detect` shows what is unknown."))
+		"It is not known on this machine, so the kubelet starts. `prelet detect` shows what is unknown."))
 }

@@ -203,9 +203,9 @@ func (Stage) Spec() stages.Spec {
 	hold := schema.Block{
 		Type:   holdBlock,
 		Labels: []string{"name"},
-		Doc: "What keeps the kubelet from starting at a boot while it is true, also on a node that has joined: nothing is " +
-			"written, the gate stays shut, and the run is repeated. `prelet=off` and `prelet run --no-hold` start the " +
-			"kubelet anyway. A kubelet that runs is not stopped. " +
+		Doc: "Keeps the kubelet from starting at a boot while it is true, also on a node that has joined: " +
+			"nothing is written, the gate stays shut, and the run is repeated. " +
+			"`prelet=off` and `prelet run --no-hold` start it anyway. A kubelet that runs is not stopped. " +
 			"See [holds](../operators/hardware.md#keep-pods-off-a-broken-machine). There are 16 at most.",
 		Fields: []schema.Field{holdWhenAttr, holdForAttr, holdMessageAttr},
 	}

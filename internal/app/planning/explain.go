@@ -223,7 +223,8 @@ func findItem(p *boot.Plan, word string) (explain.Item, error) {
 	if kind, name, _ := strings.Cut(word, "/"); name != "" {
 		kinds := []string{explain.Label, explain.Taint, explain.Flag, explain.File}
 		if singular := strings.TrimSuffix(kind, "s"); slices.Contains(kinds, singular) {
-			return explain.Item{}, fault.Usage.Errorf("%q is not in this plan; did you mean %s/%s?", word, singular, name)
+			return explain.Item{}, fault.Usage.Errorf(
+				"%q is not in this plan; did you mean %s/%s?", word, singular, name)
 		}
 	}
 	return explain.Item{}, fault.Usage.Errorf(

@@ -236,7 +236,8 @@ func checkStart(u Unit, gate string) error {
 		f.Next = "systemctl unmask " + u.Name
 	case u.Load == "not-found":
 		f.Summary = "cannot find " + u.Name
-		f.Next = "install its package, or name the kubelet's unit in the site: stage \"restart\" \"kubelet\" { unit = \"NAME.service\" }"
+		f.Next = "install its package, or name the kubelet's unit in the site: " +
+			"stage \"restart\" \"kubelet\" { unit = \"NAME.service\" }"
 		if strings.HasPrefix(u.Name, "prelet") {
 			f.Next = "install prelet's package"
 		}

@@ -384,7 +384,8 @@ func (u *Upgrade) compareNodes(s upgradeStep) (rows []Upgraded) {
 			row.Item = "config/" + c.Name
 			row.SetBy = "the kubelet's default"
 			row.Place.Site = placeOfConfig(s.planned)
-			row.Reason = "The configuration does not set this field, so the new default applies. Set it to keep the old one."
+			row.Reason = "The configuration does not set this field, so the new default applies. " +
+				"Set it to keep the old one."
 			row.Source = "pkg/kubelet/apis/config/v1beta1/defaults.go"
 		default:
 			isInBoth = true

@@ -35,7 +35,7 @@ type Spec struct {
 type CPU struct {
 	Vendor  string `json:"vendor"`
 	Model   string `json:"model"`
-	Part    string `json:"part,omitempty"` // of Arm, whose vendor is the implementer, instead of a model: 0xd4f, or of each
+	Part    string `json:"part,omitempty"` // of Arm, whose vendor is the implementer, in place of a model: 0xd4f
 	Flags   string `json:"flags,omitempty"`
 	Sockets int    `json:"sockets"`
 	Cores   int    `json:"cores"`   // of a socket

@@ -1,5 +1,7 @@
 package world
 
+import "slices"
+
 // Facts is the hardware that detect-hw found on one machine: the answer to the question "facts", with the names that
 // sites use. Lists are sorted by PCI address, then name, so that a hundred detections give one byte
 // sequence. A nil pointer is "unknown", with its reason in Unknown; collections and objects are never nil in
@@ -72,8 +74,25 @@ type CPUCore struct {
 type Memory struct {
 	TotalBytes *int64         `json:"total_bytes"` // MemTotal
 	HugePages  map[string]int `json:"hugepages"`
+	// Of NUMA nodes without CPUs, beside NVIDIA's GPUs: memory of the GPUs that the driver has made the system's.
+	GPUBytes *int64 `json:"gpu_bytes"`
 	// Of all memory controllers, since the boot (EDAC).
 	UncorrectedErrors *int64 `json:"uncorrected_errors"`
+}
+
+// CountGPUBytes returns Memory.GPUBytes, also of facts that lack it.
+func (f Facts) CountGPUBytes() (sum int64) {
+	isNVIDIA := func(a Accelerator) bool { return a.Vendor != nil && *a.Vendor == "nvidia" }
+	if !slices.ContainsFunc(f.Accelerators, isNVIDIA) {
+		return 0
+	}
+	for _, n := range f.NUMA {
+		if len(n.CPUs) == 0 && n.MemoryBytes != nil {
+			sum += *n.MemoryBytes
+		}
+	}
+
+	return sum
 }
 
 // NUMANode is one memory node; a machine without NUMA has node 0.

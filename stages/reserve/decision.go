@@ -72,9 +72,23 @@ func (d *decision) collectMachine() hcl.Diagnostics {
 	}
 
 	d.capacity = *bytes
+	counted := d.capacity
+	var diags hcl.Diagnostics
+	switch ofGPUs := f.CountGPUBytes(); {
+	case ofGPUs <= 0:
+	case d.req.excludesGPUs && ofGPUs < counted:
+		counted -= ofGPUs
+		d.addStep(memory, fmt.Sprintf("MemTotal %s without %s of GPUs: %s", formatQuantity(memory, d.capacity),
+			formatQuantity(memory, ofGPUs), formatQuantity(memory, counted)))
+	default:
+		diags = append(diags, origin.Warning(fault.KubeletMachine, d.req.at, "MemTotal contains the memory of GPUs",
+			"%s of %s are on NUMA nodes without CPUs, and the kubelet gives them to pods. Write gpu_memory = %q, or let "+
+				"the driver keep them: CDMM, NVreg_CoherentGPUMemoryMode=driver.",
+			formatQuantity(memory, ofGPUs), formatQuantity(memory, d.capacity), gpuMemoryExclude))
+	}
 	d.m = machine{
 		cpus:   int64(*cpus),
-		memory: d.capacity / (64 * mib) * (64 * mib),
+		memory: counted / (64 * mib) * (64 * mib),
 	}
 
 	for size, n := range f.Memory.HugePages {
@@ -91,7 +105,7 @@ func (d *decision) collectMachine() hcl.Diagnostics {
 		}
 	}
 
-	return nil
+	return diags
 }
 
 func (d *decision) refuseUnknown(what, factPrefix string) hcl.Diagnostics {
@@ -187,7 +201,7 @@ func (d *decision) applyShare(s share) (diags hcl.Diagnostics) {
 	d.own[s.resource] = s
 
 	if s.resource == memory {
-		isRounded := s.isComputed && d.req.policy != eks && d.capacity != d.m.memory
+		isRounded := s.isComputed && d.req.policy != eks && d.capacity != d.m.memory && !d.req.excludesGPUs
 		if isRounded {
 			d.addStep(memory, fmt.Sprintf("MemTotal %s, rounded down to 64Mi: %s",
 				formatQuantity(memory, d.capacity), formatQuantity(memory, d.m.memory)))

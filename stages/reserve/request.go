@@ -20,6 +20,7 @@ type request struct {
 	floor   map[string]bound
 	cap     map[string]bound
 
+	excludesGPUs  bool
 	memoryManager *bound // nil: the site leaves it alone
 
 	topology bool
@@ -51,6 +52,8 @@ func read(cfg schema.Body) (r request, isKnown bool, diags hcl.Diagnostics) {
 		maxPods: boundOf(maxPods, maxPods.V),
 		floor:   readAmounts(floorAttr.Of(cfg)),
 		cap:     readAmounts(capAttr.Of(cfg)),
+
+		excludesGPUs: gpuMemoryAttr.Of(cfg).V == gpuMemoryExclude,
 	}
 	if v := memoryManagerAttr.Of(cfg); v.Set() {
 		r.memoryManager = new(boundOf(v, 0))

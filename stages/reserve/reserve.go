@@ -28,6 +28,9 @@ const (
 // staticMemory is the value of memory_manager, and the kubelet's policy.
 const staticMemory = "Static"
 
+// gpuMemoryExclude is the value of gpu_memory.
+const gpuMemoryExclude = "exclude"
+
 // The values of topology.spread.
 const (
 	spreadNUMA   = "numa"
@@ -65,6 +68,12 @@ var (
 		Doc:   "The most that is reserved in all, by resource.",
 	}
 
+	gpuMemoryAttr = schema.Attr[string]{
+		Name:  "gpu_memory",
+		OneOf: []string{gpuMemoryExclude},
+		Doc: "With `exclude`, formulas count MemTotal without `memory.gpu_bytes`, on machines whose driver makes the " +
+			"memory of GPUs the system's. Null: all of it, with a warning where there is some.",
+	}
 	memoryManagerAttr = schema.Attr[string]{
 		Name:  "memory_manager",
 		OneOf: []string{staticMemory},
@@ -165,7 +174,7 @@ func (Stage) Spec() stages.Spec {
 				"this stage, the base, `patch`, a drop-in of the image in `--config-dir`, or a flag, " +
 				"which the kubelet prefers. The bounds of this stage apply to that as well. " +
 				"The outputs of this stage are of the base and its own part only.",
-			Fields: []schema.Field{policyAttr, maxPodsAttr, floorAttr, capAttr, memoryManagerAttr},
+			Fields: []schema.Field{policyAttr, maxPodsAttr, floorAttr, capAttr, gpuMemoryAttr, memoryManagerAttr},
 			Blocks: []schema.Block{
 				block(
 					"topology",

@@ -256,6 +256,9 @@ func completeFacts(ctx context.Context, last outcome, count int) (world.Facts, e
 		}
 	}
 
+	gpuBytes := last.facts.CountGPUBytes()
+	last.facts.Memory.GPUBytes = &gpuBytes
+
 	slices.SortStableFunc(last.unknown, func(a, b world.UnknownFact) int {
 		return cmp.Or(
 			cmp.Compare(a.Fact, b.Fact),

@@ -74,7 +74,7 @@ type CPUCore struct {
 type Memory struct {
 	TotalBytes *int64         `json:"total_bytes"` // MemTotal
 	HugePages  map[string]int `json:"hugepages"`
-	// Of NUMA nodes without CPUs, beside NVIDIA's GPUs: memory of the GPUs that the driver has made the system's.
+	// Of NUMA nodes without CPUs, next to NVIDIA's GPUs: memory of the GPUs that the driver has made the system's.
 	GPUBytes *int64 `json:"gpu_bytes"`
 	// Of all memory controllers, since the boot (EDAC).
 	UncorrectedErrors *int64 `json:"uncorrected_errors"`

@@ -258,6 +258,7 @@ func completeFacts(ctx context.Context, last outcome, count int) (world.Facts, e
 
 	gpuBytes := last.facts.CountGPUBytes()
 	last.facts.Memory.GPUBytes = &gpuBytes
+	last.evidence["memory.gpu_bytes"] = "/" + nodesFolder + "/"
 
 	slices.SortStableFunc(last.unknown, func(a, b world.UnknownFact) int {
 		return cmp.Or(

@@ -177,6 +177,11 @@ esac
 exec prelet "$@"
 END
 chmod +x node/prelet
+mkdir -p canary stable
+for ring in canary stable; do
+  printf 'layers   = ["../base", "."]\nmachines = ["../machines/*.json"]\n' >$ring/.prelet.hcl
+  printf 'stage "label" "ring" { labels = { "example.com/ring" = "%s" } }\n' $ring >$ring/ring.hcl
+done
 git init -q -b main . && git add site && git -c user.name=a -c user.email=a@example.com commit -q -m site
 git update-ref refs/remotes/origin/main main
 `

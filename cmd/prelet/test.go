@@ -29,6 +29,7 @@ func (a *cli) test() *cobra.Command {
 *.prelettest.hcl files say. PATH is such a file, or the folder of a site:
 then its test files are those in it and in its folder tests.
 The default is the current folder, or the layers that .prelet.hcl names.
+A folder with a .prelet.hcl, also as --config, is as if you were in it.
 
 -o github prints text, and annotations for GitHub's checks.
 --quiet prints only what failed, and the sum.
@@ -42,12 +43,17 @@ or has several layers.`,
 			"  prelet test --config base --config prod prod/tests\n" +
 			"  prelet test -o github --junit results.xml\n  prelet test --update",
 		RunE: stopOnSignal(func(ctx context.Context, args []string) error {
-			config := o.Config
-			o.Config = args
-			if err := o.UseRepository(a.env(), lang.AnyOwner()); err != nil {
+			if err := o.UseOwnRepository(a.env(), lang.AnyOwner()); err != nil {
 				return err
 			}
-			o.Config = config // without it, each test has the site of its folder
+			if o.Repository.Path == "" {
+				config := o.Config
+				o.Config = args
+				if err := o.UseRepository(a.env(), lang.AnyOwner()); err != nil {
+					return err
+				}
+				o.Config = config // without it, each test has the site of its folder
+			}
 			o.Paths = args
 			shown := &testsShown{cli: a, output: output, isQuiet: isQuiet}
 			found, err := sites.Test(ctx, a.env(), o, shown.show)

@@ -64,8 +64,12 @@ func (w *Where) UseRepository(e *Env, files lang.Files) error {
 		if _, err := files.Lstat(plain); err == nil {
 			e.Say(plain + " is not read: the name of this file begins with a dot, " + repository.Name)
 		}
-		if below, _ := filepath.Glob(filepath.Join("*", repository.Name)); len(below) > 0 {
-			e.Say(strings.Join(below, ", ") + " counts in its folder: run this there, or name that folder")
+		switch below, _ := filepath.Glob(filepath.Join("*", repository.Name)); len(below) {
+		case 0:
+		case 1:
+			e.Say(below[0] + " counts in its folder: run this there, or name that folder")
+		default:
+			e.Say(strings.Join(below, ", ") + " count in their folders: run this in one of them, or name it")
 		}
 		return nil
 	case found.Path == "":

@@ -42,7 +42,7 @@ func (l *Live) fetchTrust(ctx context.Context, r world.TrustReq) world.Answer {
 		return l.addExpired(world.Trust.Answer(known.ca))
 	}
 
-	asked := l.askTrust(ctx, a)
+	asked := l.nameObjects(l.askTrust(ctx, a))
 	if known == nil {
 		return l.addExpired(asked)
 	}
@@ -285,7 +285,30 @@ func (l *Live) answerObject(ctx context.Context, r world.ObjectReq) world.Answer
 
 	object, err := l.client.FetchConfigMap(ctx, req)
 
-	return makeAnswer(world.Object, object, err)
+	return l.nameObjects(makeAnswer(world.Object, object, err))
+}
+
+// nameObjects adds to the failure of a cluster, for the hardware of another machine, what replaces the cluster: on a
+// laptop the way to the cluster is not what has to be repaired.
+func (l *Live) nameObjects(a world.Answer) world.Answer {
+	switch a.Code() {
+	case fault.ClusterUnreachable, fault.ClusterUnusable, fault.ClusterUntrusted, fault.Absent:
+	default:
+		return a
+	}
+	if l.o.Hardware == "" {
+		return a
+	}
+
+	named := *a.Fault
+	next := "For a plan that is not of this node, --objects FOLDER replaces the cluster, as a .prelet.hcl does"
+	if named.Next != "" {
+		next = named.Next + ". " + next
+	}
+	named.Next = next
+	a.Fault = &named
+
+	return a
 }
 
 // newRequest returns a request with the servers and the verified CA of the cluster.

@@ -61,6 +61,46 @@ func TestOffline(t *testing.T) {
 	}
 }
 
+// TestNamesObjects asks a cluster that does not answer, or that is another one, for the hardware of another machine:
+// the next step is a folder in place of the cluster. For the machine itself it is the way to the cluster.
+func TestNamesObjects(t *testing.T) {
+	s := demo.Start(demo.ServerConfig{})
+	defer s.Close()
+	root := t.TempDir()
+	place(t, root, "/right.crt", string(s.CAPEM()))
+
+	for name, c := range map[string]struct {
+		code   fault.Code
+		access world.Access
+		own    string // the next step without --hardware
+	}{
+		"nobody answers": {
+			fault.ClusterUnreachable,
+			world.Access{Servers: []string{"https://127.0.0.1:1"}, CAFile: "/right.crt", RetryMillis: 1},
+			"Check that `servers`",
+		},
+		"no CA": {
+			fault.ClusterUntrusted,
+			world.Access{Servers: []string{s.URL}, CAFile: "/none.crt", RetryMillis: 1},
+			"put the cluster's CA there",
+		},
+	} {
+		for _, hardware := range []string{"", t.TempDir()} {
+			l := New(Sources{Root: root, Hardware: hardware, Credentials: creds{"t": "abcdef.0123456789abcdef"}})
+			r := world.ObjectReq{Access: c.access, Namespace: "kube-system", Name: "x"}
+			_, a, _ := world.Object.Ask(t.Context(), l, r)
+			l.Close()
+			if a.Code() != c.code || !strings.Contains(a.Fault.Next, c.own) {
+				t.Errorf("%s: got %+v, want code %q and next step %q", name, a.Fault, c.code, c.own)
+				continue
+			}
+			if count := strings.Count(a.Fault.Next, "--objects FOLDER"); count != min(1, len(hardware)) {
+				t.Errorf("%s, hardware %q: got %q with --objects %d times", name, hardware, a.Fault.Next, count)
+			}
+		}
+	}
+}
+
 // TestWhyToken asks for a token that is missing, on a node that had joined: the message has the reason why it joins
 // again.
 func TestWhyToken(t *testing.T) {

@@ -85,6 +85,11 @@ func IsRecording(machine string) bool {
 	})
 }
 
+// IsOf reports whether the file is in this folder.
+func (f File) IsOf(folder string) bool {
+	return f.Path != "" && filepath.Clean(folder) == filepath.Dir(f.Path)
+}
+
 // SiteOf returns the layers for what is in a folder: in one of the layers, or in the folder of the file; else nil.
 func (f File) SiteOf(folder string) []string {
 	if f.Path == "" {

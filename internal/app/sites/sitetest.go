@@ -105,8 +105,10 @@ func loadTests(e *app.Env, o TestOptions) (*suite, error) {
 	if err := s.given.Check(); err != nil {
 		return s, err
 	}
-	if len(o.Paths) == 0 {
-		o.Paths = withTests(o.Repository)
+	if len(o.Paths) == 0 || len(o.Paths) == 1 && o.Repository.IsOf(o.Paths[0]) {
+		if found := withTests(o.Repository); len(found) > 0 {
+			o.Paths = found
+		}
 	}
 	names, err := listTestFiles(o.Paths)
 	if err != nil {

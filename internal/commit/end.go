@@ -323,10 +323,14 @@ func (r *Run) endFailed(ctx context.Context, a attempt, code fault.Code, err err
 		defer cancel()
 	}
 
+	isHeld := r.isHeld()
+	if isHeld && code != fault.KubeletHeld {
+		e.Reason += "; a hold of the site was true in this boot, and no run has found that it is over"
+	}
 	e.Outcome, e.enterErr = r.Machine.Enter(ctx, activation.Entry{
 		On:      e.on,
 		Failure: e.Reason,
-		IsHeld:  e.Code == fault.KubeletHeld,
+		IsHeld:  isHeld,
 	})
 	r.end(ctx, e)
 }

@@ -63,6 +63,14 @@ func HoldEnds(stateDir, bootID string, now time.Duration) (rest time.Duration) {
 	return rest
 }
 
+// isHeld reports whether a run of this boot has found a hold that is true, and its time has not passed: a run that fails,
+// or is stopped, does not know that it is over.
+func (r *Run) isHeld() bool {
+	m := r.Machine
+
+	return !r.NoHold && HoldEnds(m.StateDir, m.BootID, m.Clock.Monotonic()) > 0
+}
+
 // holdKubelet returns a fault if holds of the site keep the kubelet from starting. It counts how long they do. Where
 // that cannot be recorded, nothing is held.
 func (r *Run) holdKubelet(p *boot.Plan) error {
@@ -115,7 +123,7 @@ func (r *Run) holdKubelet(p *boot.Plan) error {
 		Code:    fault.KubeletHeld,
 		Summary: "The kubelet is held",
 		Why: fmt.Sprintf("%s; it starts when that is over, or at %s", strings.Join(held, "; "),
-			r.Machine.Clock.Now().Add(longest).UTC().Format("15:04:05Z")),
+			r.Machine.Clock.Now().Add(longest).UTC().Format(time.RFC3339)),
 		Next: "repair the machine; or start it now: prelet run --no-hold",
 	}
 }

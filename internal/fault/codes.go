@@ -162,7 +162,6 @@ func (c Code) IsRetried() bool {
 func (c Code) IsLasting() bool {
 	switch c {
 	case "",
-		KubeletHeld,
 		NeedsPerson,
 		Interrupted,
 		RolledBack,

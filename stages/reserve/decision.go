@@ -82,8 +82,8 @@ func (d *decision) collectMachine() hcl.Diagnostics {
 			formatQuantity(memory, ofGPUs), formatQuantity(memory, counted)))
 	default:
 		diags = append(diags, origin.Warning(fault.KubeletMachine, d.req.at, "MemTotal contains the memory of GPUs",
-			"%s of %s are on NUMA nodes without CPUs, and the kubelet gives them to pods. Write gpu_memory = %q, "+
-				"or let the driver keep them: CDMM, NVreg_CoherentGPUMemoryMode=driver.",
+			"%s of %s are on NUMA nodes without CPUs, and the kubelet offers them to pods. Let the driver keep them: "+
+				"CDMM, NVreg_CoherentGPUMemoryMode=driver. gpu_memory = %q leaves them out of the formula only.",
 			formatQuantity(memory, ofGPUs), formatQuantity(memory, d.capacity), gpuMemoryExclude))
 	}
 	d.m = machine{

@@ -313,6 +313,7 @@ func (n *newFile) setMetadata(s FileState) error {
 		}
 	}
 
+	hasLabel := s.Xattrs[selinuxLabel] != nil
 	for _, name := range sortedKeys(s.Xattrs) {
 		want := s.Xattrs[name]
 		have, ok := nodefile.ReadAttribute(fd, name)
@@ -322,7 +323,8 @@ func (n *newFile) setMetadata(s FileState) error {
 		setxattr := func() error { return unix.Fsetxattr(fd, name, want, 0) }
 		err := n.d.do(opSetxattr, p, setxattr)
 		if name == selinuxLabel && (errors.Is(err, unix.EPERM) || errors.Is(err, unix.EINVAL)) {
-			continue // SELinux is off, or its policy no longer has this label: the file keeps that of the folder
+			hasLabel = false
+			continue // SELinux is off, or its policy no longer has this label: the file gets that of the folder
 		}
 		if err != nil {
 			return err
@@ -331,7 +333,7 @@ func (n *newFile) setMetadata(s FileState) error {
 
 	// By its policy SELinux may give a new file of a service another label than files of this folder have, which the
 	// file's readers may not read: etc_runtime_t in Debian.
-	if s.Xattrs[selinuxLabel] == nil && n.label != nil {
+	if !hasLabel && n.label != nil {
 		_ = unix.Fsetxattr(fd, selinuxLabel, n.label, 0) // it keeps its own if that is not allowed
 	}
 

@@ -40,6 +40,7 @@ func TestLook(t *testing.T) {
 	})
 	plain := Unit{
 		Name: "kubelet.service", Load: "loaded", File: "enabled", Active: "active", Sub: "running", Result: "success",
+		After:  []string{"prelet.service", "sysinit.target", "basic.target"},
 		Unread: true, MainPID: 812, Restarts: 3, Started: 12_345_678 * time.Microsecond,
 		Environment: []string{"KUBELET_CONFIG_ARGS=--config=/x"},
 		Command:     []string{"/usr/bin/kubelet", "$KUBELET_CONFIG_ARGS"},

@@ -109,6 +109,7 @@ func (m *machine) journal() string {
 // ofPolicy are the denials that this image has without prelet: what the policy of Debian 12 lacks for its systemd.
 var ofPolicy = []string{
 	`comm="systemd-udevd"`, "{ setrlimit }", "{ checkpoint_restore }", `name="mtab"`, `name="resolv.conf"`, `name="root"`,
+	"{ mac_admin }", // of the kubelet
 }
 
 // requireNoDenial fails for each other message that SELinux denied, or would have denied, something.
@@ -122,11 +123,12 @@ func (m *machine) requireNoDenial(journals ...string) {
 	}
 }
 
-// requireLabels compares the labels of all files in /etc but the test's own, and of prelet's, with those of the policy.
+// requireLabels compares the labels of all files in /etc but the test's own and the kubelet's, and of prelet's, with
+// those of the policy.
 func (m *machine) requireLabels(after string) {
 	m.t.Helper()
 	got := m.try("sh", "-c", `find /etc /var/lib/prelet /var/lib/kubelet/config.yaml /usr/lib/prelet /usr/bin/prelet |
-		xargs -d '\n' matchpathcon -V | grep -v -e ' verified\.$' -e '^/etc/\(prelet\|hosts.image\)'
+		xargs -d '\n' matchpathcon -V | grep -v -e ' verified\.$' -e '^/etc/\(prelet\|hosts.image\|kubernetes/kubelet.conf\)'
 		ls -dZ /run/prelet/* >&2`)
 	if got.out != "" {
 		m.t.Errorf("labels after %s: got\n%s\nwant those of the policy", after, got.out)

@@ -63,8 +63,8 @@ func HoldEnds(stateDir, bootID string, now time.Duration) (rest time.Duration) {
 	return rest
 }
 
-// isHeld reports whether a run of this boot has found a hold that is true, and its time has not passed: a run that fails,
-// or is stopped, does not know that it is over.
+// isHeld reports whether a run of this boot has found a hold that is true, and its time has not passed: a run that
+// fails, or is stopped, does not know that it is over.
 func (r *Run) isHeld() bool {
 	m := r.Machine
 

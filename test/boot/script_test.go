@@ -312,7 +312,7 @@ func (n *scriptMachine) cmdWait(args []string) {
 	}
 	n.isWaiting = true
 	defer func() { n.isWaiting = false }()
-	n.Within(90*time.Second, strings.Join(args, " "), func() string {
+	n.Within(150*time.Second, strings.Join(args, " "), func() string {
 		why := look(n, args[1:])
 		if !want && why == "" {
 			return "it still holds"

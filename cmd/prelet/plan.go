@@ -144,7 +144,7 @@ func (f *planFlags) checkLimit(reports []*fleet.FleetEffect) error {
 		if part := 100 * float64(r.KeptAway) / float64(max(1, r.Recordings)); part > f.limit {
 			return fault.TestFailed.Errorf(
 				"%d of %d machines (%.1f%%) would be held (%d) or get a taint that keeps pods away (%d), "+
-					"and --%s allows %s",
+					"and --%s allows %s: see the groups with kubelet-held or a new taint",
 				r.KeptAway, r.Recordings, part, r.Held, r.Tainted, failAboveFlag, f.failAbove)
 		}
 	}
@@ -162,9 +162,11 @@ func (f *planFlags) check() (printer.FleetDetail, error) {
 	switch {
 	case err != nil:
 		return 0, err
-	case f.isNodes() && (f.full || isReport || f.detailed):
-		return 0, fault.Usage.Errorf(
-			"-o nodes excludes --full, --names, --summary, --against, --shard and --detailed-exitcode")
+	case f.isNodes() && (f.full || isReport || f.detailed || f.failAbove != ""):
+		return 0, fault.Usage.Errorf("-o nodes excludes --full, --names, --summary, --against, --shard, " +
+			"--fail-above and --detailed-exitcode")
+	case f.shard != "" && f.failAbove != "":
+		return 0, fault.Usage.Errorf("--shard plans a part of the machines, so it excludes --%s", failAboveFlag)
 	case f.full && isReport:
 		return 0, fault.Usage.Errorf("--full excludes --names, --summary, --against and --shard")
 	case f.shard != "" && f.output.isSet && f.output.name != "json":

@@ -68,8 +68,11 @@ func HoldEnds(stateDir, bootID string, now time.Duration) (rest time.Duration) {
 func (r *Run) isHeld() bool {
 	m := r.Machine
 
-	return !r.NoHold && HoldEnds(m.StateDir, m.BootID, m.Clock.Monotonic()) > 0
+	return !r.NoHold && r.mayHold() && HoldEnds(m.StateDir, m.BootID, m.Clock.Monotonic()) > 0
 }
+
+// mayHold reports whether no kubelet can have started in this boot: one that has is not held.
+func (r *Run) mayHold() bool { return r.Machine.Gate.IsShut() && !r.Machine.Gate.WasOpened() }
 
 // holdKubelet returns a fault if holds of the site keep the kubelet from starting. It counts how long they do. Where
 // that cannot be recorded, nothing is held.
@@ -84,7 +87,7 @@ func (r *Run) holdKubelet(p *boot.Plan) error {
 	}
 
 	now := r.Machine.Clock.Monotonic()
-	mayHold := r.Machine.Gate.IsShut() && !r.Machine.Gate.WasOpened()
+	mayHold := r.mayHold()
 	counts := map[string]holding{}
 	var held []string
 	var longest time.Duration

@@ -14,8 +14,8 @@ import (
 // unitsEvery is the time between two looks at units that are waited for.
 const unitsEvery = 250 * time.Millisecond
 
-// lateUnits are the units that a unit must not be ordered after: its job would wait for the end of this run.
-var lateUnits = []string{"kubelet.service", "prelet.service", "prelet-apply.service"}
+// lateUnits are prelet's units, after which a unit cannot start before the end of this run.
+var lateUnits = []string{"prelet.service", "prelet-apply.service"}
 
 // awaitUnits waits until the units have ended or run, and returns the state of each in their order, with the reason
 // where that is not done. The states are those of world.Facts. It never waits for what cannot come.
@@ -35,7 +35,7 @@ func (l *Live) awaitUnits(ctx context.Context, names []string, limit time.Durati
 				states[i], why[i] = world.UnitUnknown, err.Error()
 				continue
 			}
-			if states[i], why[i] = classifyUnit(u); mayCome(states[i]) && waiting == "" {
+			if states[i], why[i] = classifyUnit(u, l.o.Unit); mayCome(states[i]) && waiting == "" {
 				waiting = name + ": " + why[i]
 			}
 		}
@@ -59,9 +59,11 @@ func mayCome(state string) bool {
 	return state == world.UnitUnfinished || state == world.UnitNotStarted
 }
 
-// classifyUnit returns the state of a unit that is waited for, and why it is not done.
-func classifyUnit(u systemd.Unit) (state, why string) {
-	i := slices.IndexFunc(u.After, func(name string) bool { return slices.Contains(lateUnits, name) })
+// classifyUnit returns the state of a unit that is waited for, and why it is not done. The kubelet's unit starts after
+// this run.
+func classifyUnit(u systemd.Unit, kubelet string) (state, why string) {
+	isLate := func(name string) bool { return name == kubelet || slices.Contains(lateUnits, name) }
+	i := slices.IndexFunc(u.After, isLate)
 	hasRun := u.Since > 0
 
 	switch {
@@ -77,7 +79,7 @@ func classifyUnit(u systemd.Unit) (state, why string) {
 		return world.UnitDone, ""
 	case u.Skipped > 0 && u.Job == 0:
 		return world.UnitSkipped, "a Condition= or Assert= of it does not hold"
-	case i >= 0 && u.Active == "inactive":
+	case i >= 0 && u.Job != 0 && u.Active == "inactive":
 		return world.UnitLate, "it is ordered after " + u.After[i] + ", so it starts only when this run has ended"
 	case u.Job != 0 && u.Active == "inactive":
 		return world.UnitUnfinished, "its start job waits for another unit (systemctl list-jobs --after)"

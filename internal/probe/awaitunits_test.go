@@ -65,13 +65,14 @@ func TestAwaitUnits(t *testing.T) {
 		"a unit file with an error":          {[]systemd.Unit{{Load: "bad-setting", Active: "inactive"}}, "missing systemd cannot load it (bad-setting)", false},
 		"a condition":                        {[]systemd.Unit{loaded("inactive", "dead", func(u *systemd.Unit) { u.Skipped = time.Second })}, "skipped a Condition= or Assert= of it does not hold", false},
 		"after the kubelet":                  {[]systemd.Unit{loaded("inactive", "dead", queued, after("kubelet.service"))}, "late it is ordered after kubelet.service, so it starts only when this run has ended", false},
+		"after the kubelet, without a job":   {[]systemd.Unit{loaded("inactive", "dead", after("kubelet.service"))}, "not-started nothing has started it", true},
 		"after prelet":                       {[]systemd.Unit{loaded("inactive", "dead", queued, after("prelet.service"))}, "late it is ordered after prelet.service, so it starts only when this run has ended", false},
 		"after the kubelet, and it has run":  {[]systemd.Unit{loaded("inactive", "dead", ran, after("kubelet.service"))}, "done ", false},
 		"a run by hand, while it runs again": {[]systemd.Unit{loaded("activating", "start", ran, after("kubelet.service"))}, "unfinished it is activating (start)", true},
 	} {
 		units := fakeUnits{"a.service": c.states, "other.service": {loaded("active", "running", ran)}}
 		waited := ""
-		l := &Live{o: Sources{Units: units, OnRetry: func(r Retry) { waited = r.Server + ": " + r.Why }}}
+		l := &Live{o: Sources{Units: units, Unit: "kubelet.service", OnRetry: func(r Retry) { waited = r.Server + ": " + r.Why }}}
 		states, why := l.awaitUnits(t.Context(), []string{"other.service", "a.service"}, 600*time.Millisecond)
 		if got := states[1] + " " + why[1]; got != c.want || states[0] != world.UnitDone {
 			t.Errorf("%s: got %q and %q, want %q and done", name, got, states[0], c.want)

@@ -40,12 +40,13 @@ type Facts struct {
 
 // The states of units that the site waits for. All but UnitDone and UnitSkipped degrade the boot.
 const (
-	UnitDone       = "done"        // it runs, or has ended without a failure
-	UnitSkipped    = "skipped"     // one of its conditions does not hold
-	UnitFailed     = "failed"      //
-	UnitMasked     = "masked"      //
-	UnitMissing    = "missing"     // systemd has no such unit, or cannot read it
-	UnitLate       = "late"        // it is ordered after this run
+	UnitDone    = "done"    // it runs, or has ended without a failure
+	UnitSkipped = "skipped" // one of its conditions does not hold
+	UnitFailed  = "failed"
+	UnitMasked  = "masked"
+	UnitMissing = "missing" // systemd has no such unit, or cannot read it
+	UnitLate    = "late"    // its job waits for the end of this run
+
 	UnitNotStarted = "not-started" // nothing has started it in time
 	UnitUnfinished = "unfinished"  // it has not ended in time
 	UnitUnknown    = "unknown"     // systemd does not answer; in facts it is null

@@ -334,7 +334,8 @@ func (n *newFile) setMetadata(s FileState) error {
 	// By its policy SELinux may give a new file of a service another label than files of this folder have, which the
 	// file's readers may not read: etc_runtime_t in Debian.
 	if !hasLabel && n.label != nil {
-		_ = unix.Fsetxattr(fd, selinuxLabel, n.label, 0) // it keeps its own if that is not allowed
+		setLabel := func() error { return unix.Fsetxattr(fd, selinuxLabel, n.label, 0) }
+		_ = n.d.do(opSetxattr, p, setLabel) // it keeps its own if that is not allowed
 	}
 
 	return n.d.do(opChmod, p, func() error {

@@ -50,7 +50,7 @@ const (
 // publication is something that follows a result.
 type publication struct {
 	name    string
-	publish func(context.Context) error
+	publish func(*nodeRun, context.Context) error
 	follows kinds
 	code    fault.Code // a failure is a note with this code in the status and the journal; "": it is only printed
 	failure string     // what a failure means for the node
@@ -58,40 +58,40 @@ type publication struct {
 
 // publications returns what follows a result, in this order. A failure of one changes neither the result nor another
 // publication. From "lock" on they wait for the cluster, with the lock free.
-func (r *nodeRun) publications() []publication {
+func publications() []publication {
 	const (
 		opened   = ofRun | ofOvertaken
 		reported = ofRun | ofUnopened
 	)
 
 	return []publication{
-		{"machine", r.keepMachine, opened | ofRoot, "", "the marks of this machine are not kept"},
-		{"programs", r.keepPrograms, opened | ofRoot, fault.CannotWrite,
+		{"machine", (*nodeRun).keepMachine, opened | ofRoot, "", "the marks of this machine are not kept"},
+		{"programs", (*nodeRun).keepPrograms, opened | ofRoot, fault.CannotWrite,
 			"the next boot starts the kubelet's binary and reads the detectors again"},
-		{"recording", r.keepRecording, opened, fault.CannotWrite, "the recording for others could not be kept"},
-		{"results of conditions", r.keepConditions, opened, fault.NodeCondition,
+		{"recording", (*nodeRun).keepRecording, opened, fault.CannotWrite, "the recording for others could not be kept"},
+		{"results of conditions", (*nodeRun).keepConditions, opened, fault.NodeCondition,
 			"conditions: the Node may keep those of an earlier boot"},
-		{"console", r.printOnConsole, reported, "", "the console has no line"},
+		{"console", (*nodeRun).printOnConsole, reported, "", "the console has no line"},
 		// Before the status: `status --wait` takes its end for that of the run.
-		{"owed verdict", r.oweVerdict, opened | ofLook, "", "prelet-verify.service may not judge this boot"},
-		{"journal", r.finish, reported, "", "the journal does not have the result"},
-		{"status", r.writeStatus, reported | ofLook, "", "the status is not that of this run"},
-		{"metrics", r.writeMetrics, reported | ofLook, "", "the metrics are not those of this run"},
-		{"login", r.showAtLogin, reported | ofLook, "", "the console's login does not show this result"},
-		{"last good", r.keepLastGood, opened | ofLook, "", "prelet-fallback.service uses an older list of files"},
-		{"generations", r.collect, opened | ofRoot, fault.CannotWrite, "old generations stay"},
-		{"lock", r.unlock, opened | ofLook | ofNothing, "", "other commands wait until the end of this one"},
-		{"annotations", r.annotate, opened, fault.NodeDrift, "annotations"},
-		{"event", r.sendEvent, opened | ofLook, fault.NodeDrift, "events: the Node does not have the last one"},
-		{"conditions", r.settleConditions, opened | ofLook | ofNothing, "", "conditions"},
-		{"event of drift", r.sendDrift, ofCheck, "", "events: the Node does not have that of this check"},
-		{"conditions with drift", r.patchDrift, ofCheck, "", "conditions: the Node has those before this check"},
-		{"check", r.writeChecked, ofCheck, "", "the status and the metrics do not have this check"},
+		{"owed verdict", (*nodeRun).oweVerdict, opened | ofLook, "", "prelet-verify.service may not judge this boot"},
+		{"journal", (*nodeRun).finish, reported, "", "the journal does not have the result"},
+		{"status", (*nodeRun).writeStatus, reported | ofLook, "", "the status is not that of this run"},
+		{"metrics", (*nodeRun).writeMetrics, reported | ofLook, "", "the metrics are not those of this run"},
+		{"login", (*nodeRun).showAtLogin, reported | ofLook, "", "the console's login does not show this result"},
+		{"last good", (*nodeRun).keepLastGood, opened | ofLook, "", "prelet-fallback.service uses an older list of files"},
+		{"generations", (*nodeRun).collect, opened | ofRoot, fault.CannotWrite, "old generations stay"},
+		{"lock", (*nodeRun).unlock, opened | ofLook | ofNothing, "", "other commands wait until the end of this one"},
+		{"annotations", (*nodeRun).annotate, opened, fault.NodeDrift, "annotations"},
+		{"event", (*nodeRun).sendEvent, opened | ofLook, fault.NodeDrift, "events: the Node does not have the last one"},
+		{"conditions", (*nodeRun).settleConditions, opened | ofLook | ofNothing, "", "conditions"},
+		{"event of drift", (*nodeRun).sendDrift, ofCheck, "", "events: the Node does not have that of this check"},
+		{"conditions with drift", (*nodeRun).patchDrift, ofCheck, "", "conditions: the Node has those before this check"},
+		{"check", (*nodeRun).writeChecked, ofCheck, "", "the status and the metrics do not have this check"},
 	}
 }
 
 // publish publishes the result.
-func (r *nodeRun) publish(ctx context.Context) { r.publishAll(ctx, r.publications()) }
+func (r *nodeRun) publish(ctx context.Context) { r.publishAll(ctx, publications()) }
 
 func (r *nodeRun) publishAll(ctx context.Context, all []publication) {
 	if r.reported == (commit.Ending{}) {
@@ -104,7 +104,7 @@ func (r *nodeRun) publishAll(ctx context.Context, all []publication) {
 		if p.follows&r.kind == 0 {
 			continue
 		}
-		err := p.publish(ctx)
+		err := p.publish(r, ctx)
 		switch {
 		case err == nil:
 		case p.code != "" && r.Report != nil:

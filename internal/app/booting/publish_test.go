@@ -18,7 +18,7 @@ import (
 // TestPublications lets each publication fail: the result stays, the others follow in their order, and the failure is a
 // note of the run, or is printed.
 func TestPublications(t *testing.T) {
-	for failing, row := range new(nodeRun).publications() {
+	for failing, row := range publications() {
 		kind := row.follows & -row.follows // one of its kinds
 		var said, got, want []string
 		rep, err := report.New(report.ReporterConfig{
@@ -37,12 +37,12 @@ func TestPublications(t *testing.T) {
 			env:  &app.Env{Say: func(line string) { said = append(said, line) }},
 		}
 
-		all := r.publications()
+		all := publications()
 		for i := range all {
 			if all[i].follows&kind != 0 {
 				want = append(want, all[i].name)
 			}
-			all[i].publish = func(context.Context) error {
+			all[i].publish = func(*nodeRun, context.Context) error {
 				got = append(got, all[i].name)
 				if i == failing {
 					return errors.New("disk full")
@@ -78,10 +78,10 @@ func TestPublicationsOfOthers(t *testing.T) {
 		},
 	} {
 		r := &nodeRun{kind: kind, Run: &commit.Run{}}
-		all := r.publications()
+		all := publications()
 		var got []string
 		for i := range all {
-			all[i].publish = func(context.Context) error {
+			all[i].publish = func(*nodeRun, context.Context) error {
 				got = append(got, all[i].name)
 				return nil
 			}

@@ -63,6 +63,11 @@ func Rollback(ctx context.Context, e *app.Env, o RollbackOptions) (RolledBack, e
 		if err != nil {
 			return RolledBack{}, err
 		}
+		ended := commit.Ended{Changed: true}
+		ended.Outcome.Generation = gen
+		r := nodeRun{Run: &commit.Run{Store: store, Ended: ended}, kind: ofRoot, env: e, host: h}
+		r.publish(ctx)
+
 		return RolledBack{FormatVersion: 1, Generation: gen, To: goal}, nil
 	}
 

@@ -15,6 +15,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 
+	"github.com/prelet/prelet/internal/boot/hostfiles"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet/rules"
 	"github.com/prelet/prelet/internal/lang"
@@ -77,7 +78,7 @@ type Plan struct {
 	Assumed     []Assumed // answers that the caller of Run put in place of the node's; Run leaves it empty
 	Changes     []FileChange
 	Restart     Restart
-	Units       []UnitChange // other units that managed files notify, in the order in which they are acted on
+	Units       []hostfiles.UnitChange // other units that managed files notify, in the order in which they are acted on
 	Kubelet     world.KubeletAns
 	Previous    *PreviousIdentity    // the identity on the disk that the node gives up; nil: none
 	Accepts     *world.AcceptsAns    // nil: the binary was not asked, or did not answer
@@ -444,7 +445,7 @@ func (p *progress) runRules(ctx context.Context) {
 		advises:          p.isAdvice,
 		finished:         p.finished,
 	}
-	p.add(checkUnitFiles(p.rendered.node))
+	p.Report(hostfiles.CheckUnitFiles(p.rendered.node)...)
 	j.dryRun = runLimited(ctx, p, func() (*world.DryRunAns, Findings) {
 		return j.askDryRun(ctx)
 	})

@@ -91,7 +91,7 @@ func (j ruleCheck) warnHidden() {
 			continue
 		}
 		if isPlanned && file.Argv != nil && w.From != file.Path {
-			j.Warn(fault.Conflict, findDeclaration(file), "The kubelet would lose the flags of "+w.From,
+			j.Warn(fault.Conflict, file.FindDeclaration(), "The kubelet would lose the flags of "+w.From,
 				"They are in the variable that %s sets, and systemd uses that. Write them into the site's flags, or "+
 					"name another variable in kubelet_flags.", file.Path)
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
+	"github.com/prelet/prelet/internal/boot/hostfiles"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/platform/nodefile"
@@ -89,7 +90,7 @@ type Restart struct {
 type Changed struct {
 	changes []FileChange // sorted by path
 	restart Restart
-	units   []UnitChange
+	units   []hostfiles.UnitChange
 }
 
 // diff compares the managed files on the disk with the finished node.
@@ -118,7 +119,7 @@ func diff(n node.Node, previous *PreviousIdentity, o Observed) (Changed, Finding
 func reportDeclared(o Observed) (found Findings) {
 	for _, s := range o.files {
 		f, a := s.File, s.Old
-		at := findDeclaration(f)
+		at := f.FindDeclaration()
 		switch {
 		case s.failure != nil:
 			failed := s.failure.Raise(fault.CannotWrite, "Cannot read "+f.Path)
@@ -175,15 +176,6 @@ func (c *Changed) addUndeclared(o Observed) (found Findings) {
 	return found
 }
 
-// findDeclaration returns where the site declares a file.
-func findDeclaration(f node.File) hcl.Range {
-	if len(f.Origins) == 0 {
-		return hcl.Range{}
-	}
-
-	return f.Origins[0].Range
-}
-
 // warnLoose warns of a secret that other users can read, or could until now: they still know it after the fix. If the
 // mode is the one of the last generation, or there is none, the file has the secret only if its content is as planned.
 func warnLoose(c FileChange) (found Findings) {
@@ -199,14 +191,14 @@ func warnLoose(c FileChange) (found Findings) {
 	switch {
 	case isLoose && a.Drift != "":
 		found.Warn(
-			fault.Drift, findDeclaration(f), "Others could read "+f.Path,
+			fault.Drift, f.FindDeclaration(), "Others could read "+f.Path,
 			"It contains a secret, and its mode is %04o; applying the plan makes it %04o. "+
 				"Find out who changed the mode, and replace the secret if others may have read it.",
 			a.Mode, f.Mode,
 		)
 	case isLoose && a.Same:
 		found.Warn(
-			fault.Sensitive, findDeclaration(f), "Others could read "+f.Path,
+			fault.Sensitive, f.FindDeclaration(), "Others could read "+f.Path,
 			"It has the secret already, and its mode is %04o; applying the plan makes it %04o. "+
 				"Replace the secret if others may have read it.",
 			a.Mode, f.Mode,
@@ -217,14 +209,14 @@ func warnLoose(c FileChange) (found Findings) {
 	case f.Owner != "" || a.Own:
 	case a.UID != 0:
 		found.Warn(
-			fault.Sensitive, findDeclaration(f), "A secret in a file of another user",
+			fault.Sensitive, f.FindDeclaration(), "A secret in a file of another user",
 			"%s belongs to %s, who stays its owner and can read the secret in it. "+
 				"Write owner = %q if that is intended, or owner = \"root:root\".",
 			f.Path, formatOwner(a), formatOwner(a),
 		)
 	case isOfGroup:
 		found.Warn(
-			fault.Sensitive, findDeclaration(f), "A secret in a file of another group",
+			fault.Sensitive, f.FindDeclaration(), "A secret in a file of another group",
 			"%s belongs to %s, and its mode %04o lets that group read the secret in it. "+
 				"Write owner = %q if that is intended, or owner = \"root:root\".",
 			f.Path, formatOwner(a), f.Mode, formatOwner(a),
@@ -242,7 +234,7 @@ func warnAttributes(c FileChange) (found Findings) {
 
 	for _, name := range c.Old.Attributes {
 		isLost, capability := nodefile.HowKept(name)
-		at, summary := findDeclaration(c.File), c.File.Path+" has "+name
+		at, summary := c.File.FindDeclaration(), c.File.Path+" has "+name
 		switch {
 		case isLost && capability == "":
 			found.Warn(fault.CannotWrite, at, summary,

@@ -30,7 +30,7 @@ func (b basis) finish(n node.Node, isWritten bool) (_ node.Node, found Findings)
 
 	if isWritten {
 		n, found = finishTaints(n, files.dropIns)
-		found.add(compareDropIns(n, files.dropIns))
+		found.Report(hostfiles.CheckReplaced(n, files.dropIns)...)
 		found.add(overridden)
 	}
 	n, refused := finishReserved(n, files.merged)
@@ -82,7 +82,9 @@ func finishTaints(n node.Node, dropIns []dropIn) (_ node.Node, found Findings) {
 	planned := n.Taints
 	n.Taints = listTaints(n, dropIns)
 
-	return n, checkTaintsStay(n, planned, dropIns)
+	found.Report(hostfiles.CheckTaintsStay(n, planned, dropIns)...)
+
+	return n, found
 }
 
 // listTaints returns the taints of a node's configuration, with their origins.

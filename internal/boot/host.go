@@ -73,12 +73,12 @@ func (j ruleCheck) checkSystemFiles(ctx context.Context) {
 
 	for _, f := range j.node.Files {
 		if suffix := hostfiles.FindSuffix(f.Path); suffix != "" && f.Kind == node.Regular {
-			j.Note(fault.FileUnusable, findDeclaration(f), "systemd does not read "+f.Path,
+			j.Note(fault.FileUnusable, f.FindDeclaration(), "systemd does not read "+f.Path,
 				"In this folder it reads names that end in %s. Write %s.", suffix,
 				strings.TrimSuffix(f.Path, path.Ext(path.Base(f.Path)))+suffix)
 		}
 		for _, s := range hostfiles.ListSysctls(f.Path, f.Text.Template()) {
-			at := findDeclaration(f)
+			at := f.FindDeclaration()
 			switch {
 			case s.Key == "":
 				j.Warn(

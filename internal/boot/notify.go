@@ -3,97 +3,10 @@ package boot
 import (
 	"cmp"
 	"slices"
-	"strings"
 
 	"github.com/prelet/prelet/internal/boot/hostfiles"
-	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/node"
-	"github.com/prelet/prelet/internal/origin"
 )
-
-// UnitChange is one unit other than the kubelet's, with the managed files that notify it.
-type UnitChange struct {
-	node.Unit          // Stage is "" where no stage of the site names the unit
-	IsSystem  bool     // one of listSystemPaths: it also applies files of others, so its failure only degrades the boot
-	Files     []string // managed files that notify it, sorted
-	Because   []string // the changes that it is acted on for; empty: it is not
-}
-
-const (
-	defaultUnitTimeout = 60_000 // milliseconds, as in the restart stage
-	defaultUnitSettle  = 2_000
-)
-
-// findNotified returns the units that a file notifies, and whether it notifies the kubelet. The site's `notify`
-// decides; without it, the kubelet is notified of files that it reads, and systemd of files that it applies. stored
-// are the units in the current generation, of a file that the site no longer declares.
-func findNotified(n node.Node, f node.File, stored []string) (units []UnitChange, isKubelet bool) {
-	switch {
-	case f.Notify != nil:
-		return findNotifiedStages(n, f.Notify)
-	case len(stored) > 0:
-		return findStoredUnits(n, stored)
-	case f.Purpose == "directory":
-		return nil, false
-	case f.Purpose != "file" || hostfiles.IsReadByKubelet(n, f.Path):
-		return nil, true
-	}
-
-	if p := hostfiles.FindSystemPath(f.Path); p != nil {
-		units = []UnitChange{{Unit: makeDefaultUnit(p.Unit, p.Action), IsSystem: true}}
-	}
-
-	return units, false
-}
-
-// findNotifiedStages returns the units of restart stages.
-func findNotifiedStages(n node.Node, names []string) (units []UnitChange, isKubelet bool) {
-	for _, name := range names {
-		i := slices.IndexFunc(n.Units, func(u node.Unit) bool {
-			return u.Stage == name
-		})
-		switch {
-		case i >= 0:
-			units = append(units, UnitChange{Unit: n.Units[i]})
-		case n.Activation != nil && n.Activation.Stage == name:
-			isKubelet = true
-		}
-	}
-
-	return units, isKubelet
-}
-
-// findStoredUnits returns the units of a generation's plan, each "ACTION UNIT".
-func findStoredUnits(n node.Node, stored []string) (units []UnitChange, isKubelet bool) {
-	for _, words := range stored {
-		action, unit, _ := strings.Cut(words, " ")
-		i := slices.IndexFunc(n.Units, func(u node.Unit) bool {
-			return u.Unit == unit
-		})
-		switch {
-		case unit == n.KubeletUnit():
-			isKubelet = true
-		case i >= 0:
-			units = append(units, UnitChange{Unit: n.Units[i]})
-		default:
-			isSystem := slices.ContainsFunc(hostfiles.ListSystemPaths(), func(p hostfiles.SystemPath) bool {
-				return p.Unit == unit
-			})
-			units = append(units, UnitChange{Unit: makeDefaultUnit(unit, action), IsSystem: isSystem})
-		}
-	}
-
-	return units, isKubelet
-}
-
-func makeDefaultUnit(unit, action string) node.Unit {
-	return node.Unit{
-		Unit:          unit,
-		Action:        action,
-		TimeoutMillis: defaultUnitTimeout,
-		SettleMillis:  defaultUnitSettle,
-	}
-}
 
 // notify returns the kubelet's restart, and the units in the order in which they are acted on: systemd's first. It
 // completes each change with the units that its file notifies.
@@ -101,9 +14,9 @@ func notify(
 	n node.Node,
 	previous *PreviousIdentity,
 	changes []FileChange,
-) (Restart, []UnitChange) {
+) (Restart, []hostfiles.UnitChange) {
 	restart := Restart{Unit: n.KubeletUnit()}
-	var units []UnitChange
+	var units []hostfiles.UnitChange
 
 	for i := range changes {
 		c := &changes[i]
@@ -118,7 +31,7 @@ func notify(
 			because = c.File.Path + " " + describeAction(c.Action)
 			c.Stays = findStaying(*c)
 		}
-		notified, isKubelet := findNotified(n, c.File, c.stored)
+		notified, isKubelet := hostfiles.FindNotified(n, c.File, c.stored)
 		if isKubelet {
 			c.Notifies = append(c.Notifies, restart.Unit)
 		}
@@ -132,15 +45,15 @@ func notify(
 			if c.Action == "delete" && u.Action == hostfiles.ActionCreate {
 				reason = "" // a removed file creates nothing
 			}
-			units = addUnit(units, u, c.File.Path, reason)
+			units = hostfiles.AddUnit(units, u, c.File.Path, reason)
 		}
 	}
 
 	if previous != nil {
 		restart.Because = append(restart.Because, "the identity of "+previous.describeOwner()+" is removed")
 	}
-	slices.SortStableFunc(units, func(a, b UnitChange) int {
-		return cmp.Compare(rankUnit(n, a), rankUnit(n, b))
+	slices.SortStableFunc(units, func(a, b hostfiles.UnitChange) int {
+		return cmp.Compare(hostfiles.RankUnit(n, a), hostfiles.RankUnit(n, b))
 	})
 
 	return restart, units
@@ -159,41 +72,6 @@ func describeAction(action string) string {
 	return "is removed"
 }
 
-func addUnit(units []UnitChange, u UnitChange, file, because string) []UnitChange {
-	i := slices.IndexFunc(units, func(x UnitChange) bool {
-		return x.Unit.Unit == u.Unit.Unit
-	})
-	if i < 0 {
-		i = len(units)
-		units = append(units, u)
-	}
-	units[i].Files = append(units[i].Files, file)
-	if because != "" {
-		units[i].Because = append(units[i].Because, because)
-	}
-
-	return units
-}
-
-// rankUnit returns the place of a unit: systemd's in the order of the table, then those of the site in its order,
-// then units that the site no longer names.
-func rankUnit(n node.Node, u UnitChange) int {
-	all := hostfiles.ListSystemPaths()
-	isSame := func(p hostfiles.SystemPath) bool {
-		return u.IsSystem && p.Unit == u.Unit.Unit
-	}
-	if i := slices.IndexFunc(all, isSame); i >= 0 {
-		return i
-	}
-	if i := slices.IndexFunc(n.Units, func(x node.Unit) bool {
-		return x.Unit == u.Unit.Unit
-	}); i >= 0 {
-		return len(all) + i
-	}
-
-	return len(all) + len(n.Units)
-}
-
 // findStaying returns the effect of removed content that lasts until the next boot; "" for none.
 func findStaying(c FileChange) string {
 	p := hostfiles.FindSystemPath(c.File.Path)
@@ -207,39 +85,4 @@ func findStaying(c FileChange) string {
 	}
 
 	return p.DescribeChange(c.Old.Text, c.File.Text.Template())
-}
-
-// checkUnits checks the units of a site together.
-func checkUnits(n node.Node) (found Findings) {
-	const most = 16
-	if len(n.Units) > most {
-		found.Error(
-			fault.Limit, n.Units[most].Range, "Too many units",
-			"This is number %d; a site may restart or reload %d units in addition to the kubelet's.", most+1, most,
-		)
-	}
-
-	for i, u := range n.Units {
-		if u.Unit == n.KubeletUnit() {
-			found.Error(
-				fault.Conflict, u.Range, "The kubelet's unit belongs to stage \"restart\" \"kubelet\"",
-				"Only the stage named \"kubelet\" acts on %s. Give this stage that name, "+
-					"and leave `unit` out or as it is.",
-				u.Unit,
-			)
-		}
-
-		isSame := func(x node.Unit) bool {
-			return x.Unit == u.Unit
-		}
-		if first := slices.IndexFunc(n.Units[:i], isSame); first >= 0 {
-			found.Error(
-				fault.Conflict, u.Range, "Two stages for "+u.Unit,
-				"The first is restart.%s, at %s. Remove one of them; any number of files may notify one stage.",
-				n.Units[first].Stage, origin.Place(n.Units[first].Range),
-			)
-		}
-	}
-
-	return found
 }

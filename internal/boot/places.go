@@ -7,6 +7,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
+	"github.com/prelet/prelet/internal/boot/hostfiles"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/world"
@@ -76,7 +77,7 @@ func checkWritable(
 	for _, f := range files {
 		if unit.Strict && !node.IsWritable(f.Path, unit.Writable) {
 			found.Error(
-				fault.CannotWrite, findDeclaration(f), "prelet.service may not write "+f.Path,
+				fault.CannotWrite, f.FindDeclaration(), "prelet.service may not write "+f.Path,
 				"%s", node.WhyReadOnly(f.Path),
 			)
 		}
@@ -101,7 +102,7 @@ func checkKubeletUnit(ctx context.Context, tape *world.Tape, n node.Node, found 
 	case a.Load == "masked":
 		summary = unit + " is masked on this node"
 		next = "systemctl unmask " + unit
-	case len(listUnitFiles(n)) > 0 || slices.ContainsFunc(n.Files, isPlanned):
+	case len(hostfiles.ListUnitFiles(n)) > 0 || slices.ContainsFunc(n.Files, isPlanned):
 		return
 	case a.Load == "not-found":
 		summary = unit + " does not exist on this node"

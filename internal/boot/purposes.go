@@ -1,6 +1,9 @@
 package boot
 
-import "github.com/prelet/prelet/internal/node"
+import (
+	"github.com/prelet/prelet/internal/boot/hostfiles"
+	"github.com/prelet/prelet/internal/node"
+)
 
 // NewStoredFile returns the entry of a file of a node in its stored plan.
 func NewStoredFile(n node.Node, f node.File) node.StoredFile {
@@ -9,7 +12,7 @@ func NewStoredFile(n node.Node, f node.File) node.StoredFile {
 		return out
 	}
 
-	units, isKubelet := findNotified(n, f, nil)
+	units, isKubelet := hostfiles.FindNotified(n, f, nil)
 	for _, u := range units {
 		out.Notify = append(out.Notify, u.Action+" "+u.Unit.Unit)
 	}

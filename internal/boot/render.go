@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/prelet/prelet/internal/boot/hostfiles"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/lang/eval"
@@ -89,7 +90,7 @@ func render(
 	if !n.isChecked && isLeftOut && !found.Diags.HasErrors() {
 		found.add(d.refuseLost(c.site))
 	}
-	found.add(checkUnits(n.Node))
+	found.Report(hostfiles.CheckUnits(n.Node)...)
 
 	out := Rendered{eval: withNode(e, n.Node, d.basis), isDone: true}
 	if files, err := d.basis.mergeFiles(n.Node, makeOwnConfig(n.Node)); err == nil { // with the drop-ins of the site

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/hashicorp/hcl/v2"
 
@@ -65,7 +66,12 @@ func checkRules(ctx context.Context, j ruleCheck) (found Findings) {
 	j.warnHidden()
 	j.checkDropIns()
 	j.checkStub(ctx)
-	j.checkWatchdog()
+	watchdog := time.Duration(0)
+	if start := j.basis.Start; start != nil {
+		watchdog = time.Duration(start.WatchdogMicros) * time.Microsecond
+	}
+	version, at := j.basis.Kubelet.KnownVersion(), findWriterRange(j.site)
+	j.Report(hostfiles.CheckWatchdog(j.node, j.effective, version, watchdog, at)...)
 	j.checkFeatures()
 	j.checkHost(ctx)
 	j.checkSystemFiles(ctx)
@@ -81,7 +87,7 @@ func (j ruleCheck) checkSizes() {
 		size := len(f.Text.Template())
 		total += size
 		if size > nodefile.MaxContent {
-			j.Error(fault.Limit, findDeclaration(f), f.Path+" is too large",
+			j.Error(fault.Limit, f.FindDeclaration(), f.Path+" is too large",
 				"It has %d bytes, and a file may have %d. %s", size, nodefile.MaxContent, next)
 		}
 	}
@@ -89,7 +95,7 @@ func (j ruleCheck) checkSizes() {
 		largest := slices.MaxFunc(j.node.Files, func(a, b node.File) int {
 			return cmp.Compare(len(a.Text.Template()), len(b.Text.Template()))
 		})
-		j.Error(fault.Limit, findDeclaration(largest), "The files of this node are too large",
+		j.Error(fault.Limit, largest.FindDeclaration(), "The files of this node are too large",
 			"All of them have %d bytes, and may have %d. %s is the largest. %s",
 			total, 2*nodefile.MaxContent, largest.Path, next)
 	}
@@ -595,7 +601,7 @@ func (j ruleCheck) findSetter(f rules.Violation) setter {
 		at := j.findFileRange(configPurpose)
 		written, isWritten := findFile(j.node, func(f node.File) bool { return f.Path == dropIn.Path })
 		if isWritten {
-			at = findDeclaration(written)
+			at = written.FindDeclaration()
 		}
 
 		return setter{
@@ -653,7 +659,7 @@ func (j ruleCheck) makeInherited(where string, isAssumed bool) setter {
 		set.place.File = where
 	}
 	// A unit that the site changes is read as it is before.
-	set.isAssumed = isAssumed || j.node.Inherited.Line.Assumed || len(listUnitFiles(j.node)) > 0
+	set.isAssumed = isAssumed || j.node.Inherited.Line.Assumed || len(hostfiles.ListUnitFiles(j.node)) > 0
 	if set.isAssumed {
 		set.name += "; whether the kubelet gets it is not known"
 	}
@@ -798,7 +804,7 @@ func chooseCode(f rules.Violation) fault.Code {
 // rendered.
 func (j ruleCheck) findFileRange(purpose string) hcl.Range {
 	if f, ok := findPurpose(j.node, purpose); ok {
-		return findDeclaration(f)
+		return f.FindDeclaration()
 	}
 
 	return findWriterRange(j.site)

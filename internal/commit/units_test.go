@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/boot/hostfiles"
 	"github.com/prelet/prelet/internal/node"
 )
 
@@ -17,7 +18,7 @@ func TestActivationOfUnits(t *testing.T) {
 			{File: node.File{Path: "/etc/both"}, Notifies: []string{"kubelet.service", "ntp.service"}},
 			{File: node.File{Path: "/etc/gone"}, Action: "delete"},
 		},
-		Units: []boot.UnitChange{{
+		Units: []hostfiles.UnitChange{{
 			Unit:  node.Unit{Stage: "ntp", Unit: "ntp.service", Action: "restart", TimeoutMillis: 3, SettleMillis: 2},
 			Files: []string{"/etc/both", "/etc/ntp"},
 		}},

@@ -166,6 +166,15 @@ type File struct {
 	Origins     []origin.Origin
 }
 
+// FindDeclaration returns where the site declares a file.
+func (f File) FindDeclaration() hcl.Range {
+	if len(f.Origins) == 0 {
+		return hcl.Range{}
+	}
+
+	return f.Origins[0].Range
+}
+
 // Activation describes how apply activates a generation on the kubelet.
 type Activation struct {
 	Stage           string `json:"-"` // the name of its restart stage

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/boot/hostfiles"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/insight/compare"
 	"github.com/prelet/prelet/internal/node"
@@ -165,7 +166,7 @@ func newNodeDocument(p *boot.Plan) nodeDocument {
 	return d
 }
 
-func newUnitDocument(u boot.UnitChange) unitDocument {
+func newUnitDocument(u hostfiles.UnitChange) unitDocument {
 	d := unitDocument{
 		Unit:    u.Unit.Unit,
 		Action:  u.Action,

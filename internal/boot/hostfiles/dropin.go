@@ -5,8 +5,12 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/hashicorp/hcl/v2"
+
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/node"
+	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/value"
 	"github.com/prelet/prelet/stages"
 )
@@ -115,8 +119,68 @@ func FindLast(dropIns []stages.DropIn, pointer string) *stages.DropIn {
 	return nil
 }
 
-func HasValue(d stages.DropIn, s node.Setting) bool {
+func hasValue(d stages.DropIn, s node.Setting) bool {
 	v, _ := kubelet.LookUp(d.Config, s.Pointer())
 
 	return !s.Delete && fmt.Sprint(v) == fmt.Sprint(s.Value)
+}
+
+// CheckReplaced warns of settings of the site that a later drop-in of the image replaces, and notes settings of
+// the image that the site's drop-in replaces: the kubelet does both silently.
+func CheckReplaced(n node.Node, dropIns []stages.DropIn) hcl.Diagnostics {
+	var found origin.Collector
+	own := slices.IndexFunc(dropIns, func(d stages.DropIn) bool {
+		return d.Path == n.DropIn
+	})
+	for _, s := range n.Settings {
+		name := strings.Join(s.Path, ".")
+		at := s.FindRange(hcl.Range{})
+		if later := FindLast(dropIns[own+1:], s.Pointer()); later != nil {
+			if name != "registerWithTaints" && !hasValue(*later, s) { // CheckTaintsStay checks taints
+				found.Warn(
+					fault.Conflict, at, name+" has no effect here",
+					"%s of the image comes after it, and the kubelet silently uses %s from there. "+
+						"Remove it from that file, or give prelet's own drop-in a name that sorts last.",
+					later.Path, name,
+				)
+			}
+			continue
+		}
+		earlier := FindLast(dropIns[:max(own, 0)], s.Pointer())
+		if earlier != nil && !hasValue(*earlier, s) {
+			found.Report(origin.Replaced(
+				"config"+s.Pointer(), at, name+" of the image is replaced",
+				"%s has it too, and the kubelet uses the value of %s.", earlier.Path, n.DropIn,
+			))
+		}
+	}
+
+	return found.Diags
+}
+
+// CheckTaintsStay refuses taints of the site that a later drop-in of the image removes. planned are those of the
+// node before the drop-ins are merged.
+func CheckTaintsStay(n node.Node, planned []node.Taint, dropIns []stages.DropIn) hcl.Diagnostics {
+	var found origin.Collector
+	d := FindLast(dropIns, "/registerWithTaints")
+	if d == nil || d.Path == n.DropIn {
+		return found.Diags
+	}
+
+	for _, t := range planned {
+		isKept := slices.ContainsFunc(n.Taints, func(o node.Taint) bool {
+			return o.String() == t.String()
+		})
+		if isKept || len(t.Origins) == 0 || t.Origins[0].Kind == origin.Base {
+			continue
+		}
+		found.Error(
+			fault.Conflict, t.Origins[0].Range, "Taint "+t.String()+" has no effect here",
+			"registerWithTaints of %s, a drop-in of the image, "+
+				"comes after it and silently replaces the whole list. "+
+				"Remove it from that file, or write taints = \"flag\" in kubelet_flags.", d.Path,
+		)
+	}
+
+	return found.Diags
 }

@@ -4,7 +4,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/hashicorp/hcl/v2"
+
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/node"
+	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/platform/unitfile"
 	"github.com/prelet/prelet/internal/value"
 )
@@ -99,4 +103,60 @@ func DescribeRefusal(s unitfile.Setting, later []unitfile.Setting) string {
 	}
 
 	return ""
+}
+
+// ListUnitFiles returns the planned files of the kubelet's unit, its own and its drop-ins, in the order in which
+// systemd reads them.
+func ListUnitFiles(n node.Node) (out []node.File) {
+	byPath := map[string]node.File{}
+	var paths []string
+	for _, f := range n.Files {
+		if f.Kind == node.Regular {
+			byPath[f.Path] = f
+			paths = append(paths, f.Path)
+		}
+	}
+	for _, p := range unitfile.Select(ListUnitNames(n), paths) {
+		out = append(out, byPath[p])
+	}
+
+	return out
+}
+
+// CheckUnitFiles refuses planned files of the kubelet's unit with which prelet could not stop or start it, or with
+// which it would start before its files are complete. Source: systemd.unit(5).
+func CheckUnitFiles(n node.Node) hcl.Diagnostics {
+	var found origin.Collector
+	type line struct {
+		unitfile.Setting
+
+		file node.File
+	}
+	unit := n.KubeletUnit()
+	gate := MakeGateDropIn(unit)
+	n.Files = append(slices.Clip(n.Files), gate)
+
+	var lines []line
+	for _, f := range ListUnitFiles(n) {
+		for _, s := range unitfile.Parse(f.Text.Template()) {
+			lines = append(lines, line{s, f})
+		}
+	}
+	reported := ""
+	for i, l := range lines {
+		var later []unitfile.Setting
+		for _, other := range lines[i+1:] {
+			later = append(later, other.Setting)
+		}
+		why := DescribeRefusal(l.Setting, later)
+		if why == "" || reported == l.file.Path {
+			continue
+		}
+		reported = l.file.Path
+		found.Error(
+			fault.Conflict, l.file.FindDeclaration(), "prelet could not start "+unit+" with "+l.file.Path, "%s.", why,
+		)
+	}
+
+	return found.Diags
 }

@@ -1,4 +1,4 @@
-package boot
+package hostfiles
 
 import (
 	"path"
@@ -9,6 +9,8 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet/known"
 	"github.com/prelet/prelet/internal/kubelet/rules"
+	"github.com/prelet/prelet/internal/node"
+	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/platform/unitfile"
 	"github.com/prelet/prelet/internal/quantity"
 )
@@ -23,17 +25,18 @@ const (
 	shortestWatchdog = time.Second
 )
 
-// checkWatchdog reports a WatchdogSec= of the kubelet's unit with which the installed kubelet is killed again and
-// again. In a recording that is older than the answer the unit has none.
-func (j ruleCheck) checkWatchdog() {
-	timeout, at := j.findWatchdog()
-	version := j.basis.Kubelet.KnownVersion()
+// CheckWatchdog reports a WatchdogSec= of the kubelet's unit with which the installed kubelet is killed again and
+// again. loaded is that of the unit as systemd has it: 0 for none, or a recording that is older than
+// the answer. at is where the site writes the kubelet's files.
+func CheckWatchdog(n node.Node, s rules.Subject, version string, loaded time.Duration, at hcl.Range) hcl.Diagnostics {
+	var found origin.Collector
+	timeout, at := findWatchdog(n, loaded, at)
 	minor, isKnown := known.Minor(version)
 	if !isKnown || timeout <= 0 {
-		return
+		return nil
 	}
 
-	isOn, isGateKnown := rules.IsGateOn(j.effective, "SystemdWatchdog")
+	isOn, isGateKnown := rules.IsGateOn(s, "SystemdWatchdog")
 	isOff := isGateKnown && !isOn && minor < watchdogLocked
 	switch {
 	case minor < watchdogSince || isOff:
@@ -42,40 +45,37 @@ func (j ruleCheck) checkWatchdog() {
 			why = "the feature gate SystemdWatchdog is off"
 		}
 
-		j.Warn(
+		found.Warn(
 			fault.KubeletMachine, at, "systemd would kill the kubelet",
 			"%s has WatchdogSec=%s, and %s does not report to the watchdog (%s): systemd kills it after that time, "+
 				"again and again. Remove WatchdogSec= from the unit's drop-ins, or set it to 0 in a later one.",
-			j.node.KubeletUnit(), timeout, version, why,
+			n.KubeletUnit(), timeout, version, why,
 		)
 	case timeout <= shortestWatchdog:
-		j.Error(
+		found.Error(
 			fault.KubeletMachine, at, "The kubelet would not start with its watchdog",
 			"configure watchdog timeout too small: %s has WatchdogSec=%s, and a kubelet needs more than %s. "+
 				"Write WatchdogSec=30s, or remove it.",
-			j.node.KubeletUnit(), timeout, shortestWatchdog,
+			n.KubeletUnit(), timeout, shortestWatchdog,
 		)
 	}
+
+	return found.Diags
 }
 
 // findWatchdog returns the WatchdogSec= of the kubelet's unit, and where the site sets it: that of a planned file, or
 // else what systemd has loaded. 0: none, or not known. Of a planned unit, drop-ins of the disk are not known.
-func (j ruleCheck) findWatchdog() (timeout time.Duration, at hcl.Range) {
-	unit := j.node.KubeletUnit()
-	at = findWriterRange(j.site)
-	if s := j.basis.Start; s != nil {
-		timeout = time.Duration(s.WatchdogMicros) * time.Microsecond
-	}
-
-	for _, f := range listUnitFiles(j.node) {
-		if path.Base(f.Path) == unit {
+func findWatchdog(n node.Node, loaded time.Duration, at hcl.Range) (timeout time.Duration, _ hcl.Range) {
+	timeout = loaded
+	for _, f := range ListUnitFiles(n) {
+		if path.Base(f.Path) == n.KubeletUnit() {
 			timeout = 0
 		}
 		text, isSet := unitfile.Last(f.Text.Template(), "Service", "WatchdogSec")
 		planned, isValid := quantity.ParseTimespan(text)
 		if isSet && (isValid || text == "") {
 			timeout = planned
-			at = findDeclaration(f)
+			at = f.FindDeclaration()
 		}
 	}
 	if timeout == foreverWatchdog {

@@ -114,6 +114,8 @@ type PCIDevice struct {
 	NUMA      *int    `json:"numa"`
 	// Of a virtual function: the address of the physical one, if that is on this machine.
 	PhysFn *string `json:"physfn"`
+	// Of the bridge that it is behind; nil at the root, and in recordings from before there was this fact.
+	Parent *string `json:"parent"`
 }
 
 // PCIe is a device's link to the board. Max is the device's own limit, in any slot.

@@ -95,7 +95,7 @@ func TestEveryFactIsAnIdentityOrNot(t *testing.T) {
 		"pci[].subsystem",
 		"pci[].class",
 		"pci[].driver",
-		"pci[].physfn",
+		"pci[].physfn", "pci[].parent",
 		"accelerators[].kind",
 		"accelerators[].vendor",
 		"accelerators[].name",

@@ -66,14 +66,14 @@ func machineOf(file string) (hwtree.Spec, error) {
 		},
 		MemoryKiB: 1 << 20,
 	}
-	var add func(list []dumpedPC, node int)
-	add = func(list []dumpedPC, node int) {
+	var add func(list []dumpedPC, node int, parent string)
+	add = func(list []dumpedPC, node int, parent string) {
 		for _, f := range list {
 			class := strings.TrimPrefix(f.Class, "0x")
 			id := hex4(f.Vendor) + ":" + hex4(f.Device)
 			switch {
 			case strings.HasPrefix(f.Bus, "ffff:"):
-				add(f.PCI, node)
+				add(f.PCI, node, parent)
 				continue
 			case f.Vendor == "" && strings.HasPrefix(class, "0302"):
 				id = "10de:ffff"
@@ -82,6 +82,7 @@ func machineOf(file string) (hwtree.Spec, error) {
 			}
 			function := hwtree.Device{
 				Address: f.Bus,
+				Parent:  parent,
 				ID:      id,
 				Class:   class,
 				NUMA:    &node,
@@ -107,12 +108,12 @@ func machineOf(file string) (hwtree.Spec, error) {
 				)
 			}
 			s.Devices = append(s.Devices, function)
-			add(f.PCI, node)
+			add(f.PCI, node, f.Bus)
 		}
 	}
 	for _, c := range d.CPUs {
 		s.CPU.Sockets = max(s.CPU.Sockets, c.NUMA+1)
-		add(c.PCI, c.NUMA)
+		add(c.PCI, c.NUMA, "")
 	}
 	return s, nil
 }

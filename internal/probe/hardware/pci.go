@@ -216,6 +216,13 @@ func (d *detection) completeFunction(f *function) {
 	if f.PhysFn != nil {
 		d.setSource("pci[].physfn", pciFolder+"/{address}/physfn")
 	}
+
+	if target, err := d.ReadLink(f.folder); err == nil { // a folder in some snapshots
+		if parent := path.Base(path.Dir(target)); pciAddress().MatchString(parent) {
+			f.Parent = &parent
+			d.setSource("pci[].parent", pciFolder+"/{address}")
+		}
+	}
 }
 
 // readLinkName returns the last element of a link's target, nil if the link does not exist or cannot be read.

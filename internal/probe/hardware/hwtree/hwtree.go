@@ -47,6 +47,7 @@ type CPU struct {
 // Device is a PCI function.
 type Device struct {
 	Address    string            `json:"address"`
+	Parent     string            `json:"parent,omitempty"` // the address of the bridge that it is behind
 	ID         string            `json:"id"` // 10de:2330
 	Subsystem  string            `json:"subsystem,omitempty"`
 	Class      string            `json:"class"` // 030200
@@ -181,7 +182,7 @@ func (c CPU) Socket(socket int) string {
 func (d Device) Folder() string {
 	bus := d.Address[:strings.LastIndexByte(d.Address, ':')]
 
-	return "sys/devices/pci" + bus + "/" + d.Address
+	return path.Join("sys/devices/pci"+bus, d.Parent, d.Address)
 }
 
 // NetFolder returns the folder of a function's interfaces.

@@ -2,8 +2,11 @@ package printer
 
 import (
 	"bytes"
+	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -225,4 +228,92 @@ func encodePage(t *testing.T, encode func(*bytes.Buffer) error) string {
 	}
 
 	return b.String()
+}
+
+// pictureOf returns the text between two texts of a page.
+func pictureOf(t *testing.T, page, from, to string) string {
+	t.Helper()
+	_, rest, hasStart := strings.Cut(page, from)
+	part, _, hasEnd := strings.Cut(rest, to)
+	if !hasStart || !hasEnd {
+		t.Fatalf("page: got no text between %q and %q, want one", from, to)
+	}
+
+	return part
+}
+
+// The picture of a machine: devices are in their NUMA node and behind their switch, and have the faults that the kernel,
+// detectors and the site's checks report of them.
+func TestMachineHTML(t *testing.T) {
+	const narrow, broken, held = "0000:0c:00.0", "0000:15:00.0", "0000:1e:00.0"
+	text, err := os.ReadFile("../../testdata/hardware/facts/mi300x.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var f world.Facts
+	if err := json.Unmarshal(text, &f); err != nil {
+		t.Fatal(err)
+	}
+	for i, a := range f.Accelerators {
+		if *a.Address == narrow {
+			f.Accelerators[i].PCIe.Width = new(8)
+			f.Accelerators[i].PCIe.FatalErrors = new(2)
+		}
+	}
+	f.Kernel.MachineCheck = new(true)
+	f.PCI = append(f.PCI, world.PCIDevice{Address: "0000:ff:00.0", Parent: new("0000:ff:00.0")})
+	f.NICs = append(f.NICs, world.NIC{Address: new("0000:ff:00.0"), Interface: new(htmlHostile)})
+
+	tape := world.NewTape(world.SourceFunc(func(_ context.Context, q world.Question) world.Answer {
+		return world.Answer{Value: json.RawMessage(q.Args)}
+	}))
+	for _, answer := range []string{
+		`{"devices":[{"address":"` + broken + `","attributes":{"xgmi_hive":"1","uncorrected_errors":"3","bad_pages":"7"}},` +
+			`{"address":"` + narrow + `","attributes":{"xgmi_hive":"1","uncorrected_errors":"0"}}]}`,
+		`{"devices":[{"address":"` + held + `","attributes":{"fabric_state":"completed","fabric_clique":"4"}}]}`,
+	} {
+		tape.Ask(t.Context(), world.Question{Kind: world.KindDetector, Args: answer})
+	}
+	v := BootView{View: View{Plan: &boot.Plan{
+		Facts: &f,
+		Tape:  tape,
+		Diagnostics: hcl.Diagnostics{
+			origin.Warning(fault.KubeletHeld, hcl.Range{}, `Hold "gpu" is true`, "GPU "+held+" needs a reset"),
+			origin.Warning(fault.NullFact, hcl.Range{}, "Not a check", "of "+held),
+		},
+	}}}
+	page := encodePage(t, func(b *bytes.Buffer) error { return BootHTML(b, v, htmlRedactor()) })
+	wantTimes(t, page, map[string]int{"<script": 1, "style=": 0, "canary": 0, "\u202e": 0})
+
+	board := pictureOf(t, page, `<section id="machine">`, `<section id="facts">`)
+	wantTimes(t, board, map[string]int{
+		`<section class="numa">`:  3, // and one for the card without a node
+		"PCI switch":              8,
+		`<li class="device`:       len(f.Accelerators) + len(f.NICs),
+		`<li class="device error`: 2,
+		`<p class="check`:         2,
+		"Not a check":             0,
+	})
+	wantIn(t, board, `<p class="check warning">Hold &#34;gpu&#34; is true</p>`, "A processor has reported")
+	for _, d := range []struct{ address, state, want string }{
+		{narrow, "warning", "8 of 16 lanes, 2 fatal and ? other errors of its link"},
+		{narrow, "warning", "XGMI hive 1"},
+		{narrow, "warning", "PCIe 32 GT/s ×8 of ×16"},
+		{broken, "error", "uncorrected_errors 3"},
+		{held, "error", `Hold &#34;gpu&#34; is true`},
+		{held, "error", "NVLink 4"},
+		{"0000:07:00.0", "up 400G", "PCIe 32 GT/s ×16"},
+		{"0000:69:00.0", "", "PCIe 32 GT/s ×16"},
+	} {
+		for item := range strings.SplitSeq(board, `<li class="device `) {
+			if !strings.Contains(item, d.address) || strings.Contains(item, "PCI switch</p>") {
+				continue
+			}
+			if !strings.HasPrefix(item, d.state+`"`) || !strings.Contains(item, d.want) {
+				t.Errorf("device %s: got %s, want %q with %q", d.address, item, d.state, d.want)
+			}
+		}
+	}
+	first := pictureOf(t, board, "PCI switch", "PCI switch")
+	wantIn(t, first, "0000:05:00.0", "0000:07:00.0", narrow)
 }

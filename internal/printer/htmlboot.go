@@ -74,6 +74,7 @@ func BootHTML(w io.Writer, v BootView, r *value.Redactor) error {
 		"left":     htmlTimes.Left,
 		"messages": func() ([]htmlMessage, error) { return bootMessages(v) },
 		"machine":  func(f *world.Facts) ([][]string, error) { return factRows(*f, "machine") },
+		"picture":  func() ([]pictureNode, error) { return drawMachine(v.Plan) },
 		"place":    linkPlace,
 		"reserved": reservedRows,
 		"sign":     func(c boot.FileChange) string { return s.signOf(c) },

@@ -27,7 +27,7 @@ func (d *drawing) add(depth int, line string) {
 // TopologyText writes the output of `detect --topology`: the NUMA nodes with their threads and memory, and their
 // devices in the order of the bus, so that a GPU is next to the network card on the same switch.
 func TopologyText(w io.Writer, f world.Facts, s Style) error {
-	devices, err := devicesByNode(f)
+	devices, err := devicesByNode(f, "devices")
 	var d drawing
 	for _, n := range f.NUMA {
 		d.add(0, nodeTitle(n))
@@ -64,9 +64,10 @@ func (d *drawing) addDevices(f world.Facts, devices [][]string) {
 	}
 }
 
-// devicesByNode returns the accelerators and network cards of each NUMA node, by address, which is their first cell.
-func devicesByNode(f world.Facts) (map[int][][]string, error) {
-	rows, err := factRows(f, "devices")
+// devicesByNode returns the accelerators and network cards of each NUMA node, by address, which is their first cell. The
+// others are those of a template of views/facts.tmpl.
+func devicesByNode(f world.Facts, name string) (map[int][][]string, error) {
+	rows, err := factRows(f, name)
 	slices.SortStableFunc(rows, func(a, b []string) int { return cmp.Compare(a[1], b[1]) })
 	out := map[int][][]string{}
 	for _, row := range rows {

@@ -176,7 +176,8 @@ const lowContrast = `(() => {
 // Each page at two widths and in two schemes: it fits, is readable, and does nothing else.
 func TestPages(t *testing.T) {
 	browser := startBrowser(t)
-	for name, file := range map[string]string{"boot": writeBoot(t), "fleet": writeFleet(t)} {
+	pages := map[string]string{"boot": writeBoot(t), "fleet": writeFleet(t), "machine": writeMachine(t)}
+	for name, file := range pages {
 		for _, width := range []int64{1280, 360} {
 			for _, scheme := range []string{"light", "dark"} {
 				t.Run(fmt.Sprintf("%s-%d-%s", name, width, scheme), func(t *testing.T) {

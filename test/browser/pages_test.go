@@ -1,19 +1,27 @@
 package browser
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
+	"github.com/hashicorp/hcl/v2"
+
+	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/insight/compare"
 	"github.com/prelet/prelet/internal/insight/fleet"
+	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/printer"
 	"github.com/prelet/prelet/internal/value"
+	"github.com/prelet/prelet/internal/world"
 )
 
 // hostile is a text as a recording could have it: an element, a quote, and a character that turns the direction.
@@ -29,6 +37,48 @@ func writeBoot(t *testing.T) string {
 		"--var", "zone=az1-r07")
 	if out, err := c.CombinedOutput(); err != nil {
 		t.Fatalf("prelet report: got %v, want a page\n%s", err, out)
+	}
+
+	return page
+}
+
+// writeMachine writes the page of a machine with eight GPUs behind switches, some of which have faults.
+func writeMachine(t *testing.T) string {
+	var f world.Facts
+	if err := json.Unmarshal(readFile(t, "../../testdata/hardware/facts/mi300x.json"), &f); err != nil {
+		t.Fatal(err)
+	}
+	f.Accelerators[0].PCIe.Width = new(8)
+	f.Accelerators[0].PCIe.FatalErrors = new(2)
+	f.NICs[3].Link, f.NICs[3].SpeedGbps = new("down"), nil
+	broken, held := *f.Accelerators[2].Address, *f.Accelerators[5].Address
+	tape := world.NewTape(world.SourceFunc(func(_ context.Context, q world.Question) world.Answer {
+		return world.Answer{Value: json.RawMessage(q.Args)}
+	}))
+	var devices []string
+	for _, a := range f.Accelerators {
+		errs := 0
+		if *a.Address == broken {
+			errs = 3
+		}
+		devices = append(devices, fmt.Sprintf(
+			`{"address":%q,"attributes":{"xgmi_hive":"1","uncorrected_errors":"%d"}}`, *a.Address, errs))
+	}
+	tape.Ask(t.Context(), world.Question{
+		Kind: world.KindDetector,
+		Args: `{"devices":[` + strings.Join(devices, ",") + `]}`,
+	})
+	p := &boot.Plan{Facts: &f, Tape: tape, Diagnostics: hcl.Diagnostics{
+		origin.Warning(fault.KubeletHeld, hcl.Range{}, `Hold "gpu" is true`, "GPU "+held+" needs a reset"),
+		origin.Warning(fault.NodeCondition, hcl.Range{}, "Condition example.com/Fabric of the Node is Unknown", ""),
+	}}
+
+	page := filepath.Join(t.TempDir(), "machine.html")
+	err := writeTo(page, func(w io.Writer) error {
+		return printer.BootHTML(w, printer.BootView{View: printer.View{Plan: p}}, value.NewRedactor())
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 
 	return page

@@ -271,6 +271,9 @@ func addNVML(x *sdk.Device, g gpu) {
 	x.SetAttribute("virtualization", g.virtualization, evidence)
 	x.SetAttribute("fabric_state", g.fabric.state, evidence)
 	x.SetAttribute("fabric_health", g.fabric.health, evidence)
+	if g.fabric.cluster != "" {
+		x.SetAttribute("fabric_clique", strconv.Itoa(g.fabric.clique), evidence)
+	}
 	g.health.addAttributes(x)
 }
 

@@ -136,6 +136,9 @@ func TestFabric(t *testing.T) {
 		if s, h := fact(a, "fabric_state").Value, fact(a, "fabric_health").Value; s != tt.state || h != tt.health {
 			t.Errorf("%s: got fabric_state %v, fabric_health %v; want %v, %v", name, s, h, tt.state, tt.health)
 		}
+		if got := a.Devices[0].Attributes["fabric_clique"]; got != "32766" {
+			t.Errorf("%s: got fabric_clique %q of the first GPU, want 32766", name, got)
+		}
 		if got := label(a, "nvidia.com/gpu.clique"); got != tt.label {
 			t.Errorf("%s: got gpu.clique %v, want %v", name, got, tt.label)
 		}

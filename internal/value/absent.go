@@ -66,19 +66,3 @@ func StringList(texts []string) cty.Value {
 
 	return listOf(cty.String, out)
 }
-
-// NullsToUnknown returns v without marks and with unknown values in place of nulls, at any depth.
-func NullsToUnknown(v cty.Value) cty.Value {
-	plain, _ := v.UnmarkDeep()
-	out, _ := cty.Transform(
-		plain,
-		func(_ cty.Path, v cty.Value) (cty.Value, error) { // the callback returns no error
-			if v.IsKnown() && v.IsNull() {
-				return unknownOf(v.Type()), nil
-			}
-			return v, nil
-		},
-	)
-
-	return out
-}

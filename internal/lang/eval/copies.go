@@ -181,9 +181,10 @@ func (s Scope) condition(x hclsyntax.Expression) (isTrue, isKnown bool, diags hc
 	s.only = 0 // it decides whether there is a block at all
 	v, diags := schema.When.Decode(x, s)
 	if v.Null() && !diags.HasErrors() {
+		names, _ := s.e.Context(x, s.each)
 		isNull := &hcl.Diagnostic{
 			Severity: hcl.DiagError, Summary: "when is null", Detail: "true or false is needed.",
-			Subject: x.Range().Ptr(), Expression: x,
+			Subject: x.Range().Ptr(), Expression: x, EvalContext: names,
 		}
 		diags = append(diags, s.classify(hcl.Diagnostics{isNull}, x)...)
 	}

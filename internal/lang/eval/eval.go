@@ -183,21 +183,6 @@ func (e *Eval) Fork() *Eval {
 	return &c
 }
 
-// withoutNullFacts returns e with unknown values in place of the null facts of detect-hw.
-func (e *Eval) withoutNullFacts() *Eval {
-	c := e.Fork()
-	c.trace, c.isRecord = nil, false // only the cause of an error is searched
-	c.locals = map[string]localValue{}
-	c.outputs = slices.Clone(e.outputs)
-	for n, i := range e.site.Stages {
-		if i.Type == "detect-hw" && c.outputs[n] != cty.NilVal {
-			c.outputs[n] = value.NullsToUnknown(c.outputs[n])
-		}
-	}
-
-	return c
-}
-
 // Output returns a stage's output, if the stage has one by now.
 func (e *Eval) Output(addr string) (cty.Value, bool) {
 	n, ok := e.index[addr]
@@ -357,7 +342,11 @@ func (e *Eval) moveToUse(
 	return moved
 }
 
-const checkFirst = "Check first: length(LIST) > 0, or write try(…, null)."
+// orNull ends a hint, and checkFirst is one.
+const (
+	orNull     = "write try(…, null)."
+	checkFirst = "Check first: length(LIST) > 0, or " + orNull
+)
 
 // Value evaluates one expression.
 func (e *Eval) Value(x hclsyntax.Expression, each cty.Value) (cty.Value, hcl.Diagnostics) {
@@ -373,7 +362,7 @@ func (e *Eval) Value(x hclsyntax.Expression, each cty.Value) (cty.Value, hcl.Dia
 
 	v, more := e.evaluateIn(x, ctx, e.Reach(x).Secret)
 	for _, d := range more {
-		if hint := suggestNext(d); !strings.Contains(d.Detail, hint) {
+		if hint := e.suggestNext(d); !strings.Contains(d.Detail, hint) {
 			d.Detail += " " + hint
 		}
 	}
@@ -392,17 +381,17 @@ const keyMissing = "The given key does not identify an element in this collectio
 const differentTypes = "Inconsistent conditional result types"
 
 // suggestNext returns the next step for a message of HCL about an expression; "" if it has one.
-func suggestNext(d *hcl.Diagnostic) string {
+func (e *Eval) suggestNext(d *hcl.Diagnostic) string {
 	isIndex := d.Summary == "Invalid index"
 	switch {
 	case isIndex && strings.Contains(d.Detail, "a number is required"):
 		return `A list has numbers, not names: where(LIST, { name = "NAME" })[0] is the element of a name.`
 	case isIndex && d.Detail == keyMissing:
-		return cmp.Or(suggestAttribute(d), checkFirst)
+		return cmp.Or(e.suggestAttribute(d), checkFirst)
 	case isIndex: // HCL does not know that the next machine may have fewer elements
 		return checkFirst
-	case d.Summary == "Missing map element":
-		return suggestAttribute(d)
+	case d.Summary == "Missing map element", d.Summary == "Unsupported attribute":
+		return e.suggestAttribute(d)
 	case d.Summary == differentTypes:
 		return "Write both in the same form: two texts, or two lists."
 	case strings.Contains(d.Detail, "string required, but have list"),

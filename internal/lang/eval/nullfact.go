@@ -3,24 +3,21 @@ package eval
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/origin"
-	"github.com/prelet/prelet/internal/value"
 )
 
 // classify sets the codes of errors, and marks those that a null fact caused.
 func (s Scope) classify(diags hcl.Diagnostics, xs ...hclsyntax.Expression) hcl.Diagnostics {
-	isOfExpression := func(d *hcl.Diagnostic) bool {
-		return d.Severity == hcl.DiagError && d.Expression != nil
-	}
-	isNullCaused := slices.ContainsFunc(diags, isOfExpression) && s.isNullCaused(xs)
 	out := slices.Clone(diags)
 	for i, d := range out {
-		if isNullCaused && isOfExpression(d) {
+		if s.isNullCaused(d, xs) {
 			out[i] = s.nullFact(d)
 		}
 	}
@@ -28,36 +25,50 @@ func (s Scope) classify(diags hcl.Diagnostics, xs ...hclsyntax.Expression) hcl.D
 	return addCodes(out)
 }
 
-// isNullCaused reports whether expressions refer to facts and would have no error with unknown facts in place of null
-// ones. They are evaluated again for that: HCL's error does not say which value of a part that failed is its reason.
-func (s Scope) isNullCaused(xs []hclsyntax.Expression) bool {
-	each := s.each
-	isOfFacts := s.e.Reach(xs...).Facts
-	if s.usesEach(xs) && s.e.Reach(s.forEach).Facts {
-		isOfFacts = true
-		each = value.NullsToUnknown(each)
-	}
-	if !isOfFacts {
+// isNullCaused reports whether an error of expressions is about a fact that is null: HCL's text says that something is
+// null, and a name in the part that failed is of facts and null, or has a null in it. The elements of a loop and the
+// arguments of LIST... are of facts where anything in the expressions is.
+func (s Scope) isNullCaused(d *hcl.Diagnostic, xs []hclsyntax.Expression) bool {
+	part, isExpression := d.Expression.(hclsyntax.Expression)
+	text := strings.ReplaceAll(d.Summary+d.Detail, orNull, "")
+	isOfNull := d.Severity == hcl.DiagError && d.EvalContext != nil && strings.Contains(text, "null")
+	if !isExpression || !isOfNull || !s.e.Reach(append(xs, s.forEach)...).Facts {
 		return false
 	}
+	if _, isArgument := part.(*hclsyntax.LiteralValueExpr); isArgument {
+		return true
+	}
 
-	e := s.e.withoutNullFacts()
-	for _, x := range xs {
-		if _, diags := e.Value(x, each); diags.HasErrors() {
-			return false
+	return slices.ContainsFunc(part.Variables(), func(reference hcl.Traversal) bool {
+		var of hclsyntax.Expression = &hclsyntax.ScopeTraversalExpr{Traversal: reference}
+		if reference.RootName() == "each" {
+			of = s.forEach
+		}
+		_, isOfSite := rootOf(d.EvalContext).Variables[reference.RootName()]
+
+		return hasNull(reference, d.EvalContext) && (!isOfSite || s.e.Reach(of).Facts)
+	})
+}
+
+// hasNull reports whether the value of a name, or one on the way to it, is null or has a null in it.
+func hasNull(reference hcl.Traversal, names *hcl.EvalContext) bool {
+	v, diags := reference[:1].TraverseAbs(names)
+	for _, step := range reference[1:] {
+		if diags.HasErrors() || v.IsNull() {
+			break
+		}
+		v, diags = step.TraversalStep(v)
+	}
+	if diags.HasErrors() {
+		return false
+	}
+	for _, inner := range cty.DeepValues(v) {
+		if inner.IsNull() {
+			return true
 		}
 	}
 
-	return true
-}
-
-// usesEach reports whether one of the expressions uses an element of for_each.
-func (s Scope) usesEach(xs []hclsyntax.Expression) bool {
-	return s.forEach != nil && slices.ContainsFunc(xs, func(x hclsyntax.Expression) bool {
-		return slices.ContainsFunc(s.e.site.MentionsOf(x).References, func(reference hcl.Traversal) bool {
-			return reference.RootName() == "each"
-		})
-	})
+	return false
 }
 
 // nullFactExtra marks an error that a null fact caused.

@@ -1,6 +1,8 @@
 package eval
 
 import (
+	"slices"
+
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
@@ -9,35 +11,30 @@ import (
 	"github.com/prelet/prelet/schema"
 )
 
-// suggestAttribute returns the attribute or the key that was probably meant by a missing one, or "".
-func suggestAttribute(d *hcl.Diagnostic) string {
+// suggestAttribute returns the attribute or the key that was probably meant by a missing one, or "". It looks names up;
+// of anything else that has attributes, such as a call, it knows those of its type.
+func (e *Eval) suggestAttribute(d *hcl.Diagnostic) string {
 	x, ok := d.Expression.(hclsyntax.Expression)
-	isMissing := map[string]bool{"Unsupported attribute": true, "Missing map element": true, "Invalid index": true}
-	if !isMissing[d.Summary] || d.EvalContext == nil || !ok {
+	if d.EvalContext == nil || !ok {
 		return ""
 	}
 
-	var v cty.Value
-	var steps hcl.Traversal
-	var diags hcl.Diagnostics
-	switch x := value.Unwrap(x).(type) {
-	case *hclsyntax.ScopeTraversalExpr:
-		steps = x.Traversal[1:]
-		v, diags = x.Traversal[:1].TraverseAbs(d.EvalContext)
+	var key hcl.Traversal
+	switch part := value.Unwrap(x).(type) {
 	case *hclsyntax.RelativeTraversalExpr:
-		steps = x.Traversal
-		v, diags = x.Source.Value(d.EvalContext)
+		x, key = part.Source, part.Traversal
 	case *hclsyntax.IndexExpr:
-		v, diags = x.Collection.Value(d.EvalContext)
-		key, more := x.Key.Value(d.EvalContext)
-		diags = append(diags, more...)
-		steps = hcl.Traversal{hcl.TraverseIndex{Key: key}}
+		x, key = part.Collection, hcl.Traversal{hcl.TraverseIndex{Key: lookUp(part.Key, d.EvalContext)}}
 	}
-	if diags.HasErrors() {
-		return ""
+	c := comparer{Eval: e, locals: map[string]operand{}}
+	v := cty.UnknownVal(c.typeOf(x).Type)
+	name, diags := hcl.AbsTraversalForExpr(value.Unwrap(x))
+	if !diags.HasErrors() {
+		v, diags = name[:1].TraverseAbs(d.EvalContext)
+		key = slices.Concat(name[1:], key)
 	}
 
-	for _, step := range steps {
+	for _, step := range key {
 		next, diags := step.TraversalStep(v)
 		if !diags.HasErrors() {
 			v = next
@@ -45,11 +42,12 @@ func suggestAttribute(d *hcl.Diagnostic) string {
 		}
 		name, _, isName := findSecondName(hcl.Traversal{hcl.TraverseRoot{}, step})
 		switch {
-		case !isName || v.IsMarked() || !v.IsKnown() || v.IsNull(): // marks inside are not of the names
+		case !isName || v.IsMarked() || v.IsNull(): // marks inside are not of the names
 		case v.Type().IsObjectType():
 			return schema.Suggest(name, sortedKeys(v.Type().AttributeTypes()))
+		case !v.IsKnown():
 		case v.Type().IsMapType() && v.LengthInt() == 0:
-			return "It is empty. Where it may be, write try(…, null)."
+			return "It is empty. Where it may be, " + orNull
 		case v.Type().IsMapType():
 			return schema.Suggest(name, sortedKeys(v.AsValueMap()))
 		}
@@ -57,4 +55,15 @@ func suggestAttribute(d *hcl.Diagnostic) string {
 	}
 
 	return ""
+}
+
+// lookUp returns the value of an expression that is a name, and an unknown one of any other.
+func lookUp(x hclsyntax.Expression, names *hcl.EvalContext) cty.Value {
+	name, diags := hcl.AbsTraversalForExpr(x)
+	if diags.HasErrors() {
+		return cty.DynamicVal
+	}
+	v, _ := name.TraverseAbs(names)
+
+	return v
 }

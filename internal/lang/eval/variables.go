@@ -265,9 +265,6 @@ func CheckRule(
 // addCodes sets the codes of diagnostics of HCL and cty, and improves their messages.
 func addCodes(diags hcl.Diagnostics) hcl.Diagnostics {
 	for _, d := range diags {
-		if hint := suggestAttribute(d); hint != "" && !strings.HasSuffix(d.Detail, hint) {
-			d.Detail += " " + hint
-		}
 		if value.IsSecretRefused(d) {
 			d.Extra = origin.Extra{Code: fault.Sensitive}
 		} else if call, ok := d.Extra.(hclsyntax.FunctionCallDiagExtra); ok {
@@ -282,8 +279,9 @@ func addCodes(diags hcl.Diagnostics) hcl.Diagnostics {
 func suggestContains(d *hcl.Diagnostic) string {
 	call, ok := d.Expression.(*hclsyntax.FunctionCallExpr)
 	if ok && len(call.Args) == 2 {
-		second, _ := call.Args[1].Value(d.EvalContext)
-		if t := second.Type(); t.IsListType() || t.IsTupleType() || t.IsSetType() {
+		_, diags := hcl.ExprList(call.Args[1])
+		t := lookUp(call.Args[1], d.EvalContext).Type()
+		if !diags.HasErrors() || t.IsListType() || t.IsTupleType() || t.IsSetType() {
 			return " It takes the list first: contains(LIST, VALUE)."
 		}
 	}

@@ -53,6 +53,7 @@ func all() []example {
 			machines: []string{"dgx-h100", "mi300x", "two-sockets"},
 			vars:     map[string]string{"zone": "az1-r07"},
 		},
+		{name: "gpu-fit", machines: []string{"dgx-h100", "two-sockets"}},
 		{
 			name:     "containerd",
 			machines: []string{"dgx-h100", "bare-vm"},

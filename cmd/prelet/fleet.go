@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -9,6 +10,7 @@ import (
 	"github.com/prelet/prelet/internal/app/fleets"
 	"github.com/prelet/prelet/internal/app/looking"
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/insight/fleet"
 	"github.com/prelet/prelet/internal/printer"
 	"github.com/prelet/prelet/internal/value"
 )
@@ -25,15 +27,30 @@ const againstUsage = "compare with another `SITE`: a file, a folder, layers with
 type fleetOutput struct {
 	names   bool
 	summary bool
+
+	failAbove string // a percentage
+	limit     float64
 }
+
+const failAboveFlag = "fail-above"
 
 func (f *fleetOutput) addFlags(c *cobra.Command) {
 	c.Flags().BoolVar(&f.names, "names", false, "list the recordings of each group, with their node names")
 	c.Flags().BoolVar(&f.summary, "summary", false, "only one line for each group, and the sum")
+	c.Flags().StringVar(&f.failAbove, failAboveFlag, "",
+		"exit 3 when more than this part of the machines, as in `5%`, would be held\n"+
+			"or get a taint that keeps pods away")
 }
 
+// detail checks the flags, and returns how much of a report is printed.
 func (f *fleetOutput) detail() (printer.FleetDetail, error) {
+	var err error
+	if f.failAbove != "" {
+		f.limit, err = strconv.ParseFloat(strings.TrimSuffix(f.failAbove, "%"), 64)
+	}
 	switch {
+	case err != nil || !(f.limit >= 0 && f.limit <= 100):
+		return 0, fault.Usage.Errorf("--%s %s: write a percentage from 0 to 100, such as 5%%", failAboveFlag, f.failAbove)
 	case f.names && f.summary:
 		return 0, fault.Usage.Errorf("--names and --summary exclude each other")
 	case f.names:
@@ -43,6 +60,26 @@ func (f *fleetOutput) detail() (printer.FleetDetail, error) {
 	}
 
 	return printer.FleetGroups, nil
+}
+
+// checkLimit fails if a report keeps pods away from more machines than --fail-above allows.
+func (f *fleetOutput) checkLimit(reports ...*fleet.FleetEffect) error {
+	if f.failAbove == "" {
+		return nil
+	}
+	if len(reports) == 0 {
+		return fault.Usage.Errorf("--%s is for a folder of recordings, or --against", failAboveFlag)
+	}
+	for _, r := range reports {
+		if part := 100 * float64(r.KeptAway) / float64(max(1, r.Recordings)); part > f.limit {
+			return fault.TestFailed.Errorf(
+				"%d of %d machines (%.1f%%) would be held (%d) or get a taint that keeps pods away (%d), "+
+					"and --%s allows %s: see the groups with kubelet-held or a new taint",
+				r.KeptAway, r.Recordings, part, r.Held, r.Tainted, failAboveFlag, f.failAbove)
+		}
+	}
+
+	return nil
 }
 
 // fleetCommand has the commands about many machines.
@@ -95,6 +132,9 @@ It refuses parts that do not belong together, and a part that is missing or give
 				err = a.printFleet(printer.FleetView{FleetEffect: report, Detail: detail}, output.name)
 			}
 			if err != nil {
+				return err
+			}
+			if err := f.checkLimit(report); err != nil && report.Code() == "" {
 				return err
 			}
 			return quit(report.Code())

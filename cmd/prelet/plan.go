@@ -3,15 +3,12 @@ package main
 import (
 	"context"
 	"fmt"
-	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/prelet/prelet/internal/app/fleets"
 	"github.com/prelet/prelet/internal/app/planning"
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/insight/fleet"
 	"github.com/prelet/prelet/internal/printer"
 )
 
@@ -24,9 +21,6 @@ type planFlags struct {
 	full     bool
 	detailed bool
 	strict   bool
-
-	failAbove string // a percentage
-	limit     float64
 }
 
 func (a *cli) plan() *cobra.Command {
@@ -109,55 +103,14 @@ With --strict, a warning or a note of any plan ends it with 10, after everything
 	c.Flags().BoolVar(&f.full, "full", false,
 		"print each file whole, and each plan of a folder, not only the groups")
 	c.Flags().BoolVar(&f.strict, "strict", false, strictUsage)
-	c.Flags().StringVar(&f.failAbove, failAboveFlag, "",
-		"exit 3 when more than this part of the machines, as in `5%`, would be held\n"+
-			"or get a taint that keeps pods away")
 	c.Flags().BoolVar(&f.detailed, "detailed-exitcode", false,
 		"exit 2 when there is something to change, or the plan is not complete")
 	return c
 }
 
-const failAboveFlag = "fail-above"
-
-// parseLimit parses the percentage of --fail-above.
-func (f *planFlags) parseLimit() (err error) {
-	if f.failAbove == "" {
-		return nil
-	}
-	f.limit, err = strconv.ParseFloat(strings.TrimSuffix(f.failAbove, "%"), 64)
-	if err != nil || !(f.limit >= 0 && f.limit <= 100) {
-		return fault.Usage.Errorf("--%s %s: write a percentage from 0 to 100, such as 5%%", failAboveFlag, f.failAbove)
-	}
-
-	return nil
-}
-
-// checkLimit fails if a report keeps pods away from more machines than --fail-above allows.
-func (f *planFlags) checkLimit(reports []*fleet.FleetEffect) error {
-	if f.failAbove == "" {
-		return nil
-	}
-	if len(reports) == 0 {
-		return fault.Usage.Errorf("--%s is for a folder of recordings, or --against", failAboveFlag)
-	}
-	for _, r := range reports {
-		if part := 100 * float64(r.KeptAway) / float64(max(1, r.Recordings)); part > f.limit {
-			return fault.TestFailed.Errorf(
-				"%d of %d machines (%.1f%%) would be held (%d) or get a taint that keeps pods away (%d), "+
-					"and --%s allows %s: see the groups with kubelet-held or a new taint",
-				r.KeptAway, r.Recordings, part, r.Held, r.Tainted, failAboveFlag, f.failAbove)
-		}
-	}
-
-	return nil
-}
-
 // check refuses flags that exclude each other, and returns how much of a report is printed.
 func (f *planFlags) check() (printer.FleetDetail, error) {
 	detail, err := f.detail()
-	if err == nil {
-		err = f.parseLimit()
-	}
 	isReport := f.names || f.summary || len(f.against) > 0 || f.shard != ""
 	switch {
 	case err != nil:
@@ -166,7 +119,7 @@ func (f *planFlags) check() (printer.FleetDetail, error) {
 		return 0, fault.Usage.Errorf("-o nodes excludes --full, --names, --summary, --against, --shard, " +
 			"--fail-above and --detailed-exitcode")
 	case f.shard != "" && f.failAbove != "":
-		return 0, fault.Usage.Errorf("--shard plans a part of the machines, so it excludes --%s", failAboveFlag)
+		return 0, fault.Usage.Errorf("--shard plans a part of the machines: give --%s to `prelet fleet merge`", failAboveFlag)
 	case f.full && isReport:
 		return 0, fault.Usage.Errorf("--full excludes --names, --summary, --against and --shard")
 	case f.shard != "" && f.output.isSet && f.output.name != "json":
@@ -253,7 +206,7 @@ func (a *cli) endPlan(sum fleets.Plans, f *planFlags, detail printer.FleetDetail
 			return err
 		}
 	}
-	if err := f.checkLimit(sum.Reports); err != nil && sum.Code == "" {
+	if err := f.checkLimit(sum.Reports...); err != nil && sum.Code == "" {
 		return err
 	}
 	if sum.Code == "" && f.detailed && sum.Changes {

@@ -38,7 +38,7 @@ func ExitStatuses() []ExitStatus {
 		},
 		{
 			3,
-			"A check found a problem: `doctor`, `fmt --check`, `seal`, `test`, `plan --fail-above`. " +
+			"A check found a problem: `doctor`, `fmt --check`, `seal`, `test`, `--fail-above`. " +
 				"`analyze`: no finished run of this boot. `upgrade`: something changes, or a kubelet may exit.",
 			"the site's author",
 			AgainNever,

@@ -14,7 +14,6 @@ import (
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/insight/compare"
 	"github.com/prelet/prelet/internal/insight/explain"
-	"github.com/prelet/prelet/internal/insight/fleet"
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/origin"
@@ -246,7 +245,7 @@ func (s Style) headed(word, text string) string {
 
 // countItems returns how many labels and taints a plan changes on the disk; "" for none.
 func countItems(p *boot.Plan) string {
-	return countKinds(slices.DeleteFunc(fleet.ListChanges(p), func(c compare.NodeChange) bool {
+	return countKinds(slices.DeleteFunc(compare.Changes(compare.DiskStates(p)), func(c compare.NodeChange) bool {
 		return c.Kind != "label" && c.Kind != "taint"
 	}))
 }

@@ -1,7 +1,6 @@
 package write
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -360,7 +359,7 @@ func (r *baseReader) refuseFlags(s source, err error) {
 
 // sortFlags sorts flags into labels, taints and others, each from an origin.
 func (r *baseReader) sortFlags(flags *kubelet.Flags, src source, from []origin.Origin) node.Contribution {
-	c, err := splitFlags(flags, from)
+	c, err := node.SplitFlags(flags, from)
 	if err != nil {
 		r.refuseFlags(src, err)
 		return c
@@ -370,42 +369,6 @@ func (r *baseReader) sortFlags(flags *kubelet.Flags, src source, from []origin.O
 	r.warnTaintRemovals(src, taints)
 
 	return c
-}
-
-// splitFlags returns the labels, the taints and the other flags of a kubelet, each from an origin. It fails for a list
-// of labels or of taints that is invalid, and leaves it out.
-func splitFlags(flags *kubelet.Flags, from []origin.Origin) (c node.Contribution, err error) {
-	for _, name := range flags.Names() {
-		text, _ := flags.Lookup(name)
-		var invalid error
-		switch {
-		case flags.LacksValue(name): // the kubelet's rules report it
-		case name == nodeLabels:
-			var labels []kubelet.Label
-			labels, invalid = kubelet.ParseLabels(text)
-			for _, l := range labels {
-				c.Labels = append(c.Labels, node.Label{
-					Key:     l.Key,
-					Value:   l.Value,
-					Origins: from,
-				})
-			}
-		case name == taintFlag:
-			var taints []kubelet.Taint
-			taints, invalid = kubelet.ParseTaints(text)
-			c.Taints = makeTaints(taints, from)
-		default:
-			c.Flags = append(c.Flags, node.Flag{
-				Name:    name,
-				Value:   text,
-				Earlier: flags.Earlier(name),
-				Origins: from,
-			})
-		}
-		err = cmp.Or(err, invalid)
-	}
-
-	return c, err
 }
 
 func (r *baseReader) warnTaintRemovals(s source, text string) {
@@ -447,14 +410,5 @@ func (r *baseReader) makeConfigTaints(config map[string]any, at hcl.Range) []nod
 		)
 	}
 
-	return makeTaints(list, []origin.Origin{inheritedFrom("registerWithTaints")})
-}
-
-// makeTaints returns taints of the kubelet's flag or configuration as taints of the node.
-func makeTaints(list []kubelet.Taint, from []origin.Origin) (out []node.Taint) {
-	for _, t := range list {
-		out = append(out, node.Taint{Taint: t, Origins: from})
-	}
-
-	return out
+	return node.MakeTaints(list, []origin.Origin{inheritedFrom("registerWithTaints")})
 }

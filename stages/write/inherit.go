@@ -252,7 +252,7 @@ func inheritedFrom(where string) origin.Origin {
 // addInherited adds flags to the flags that a base inherits. The base's own flag for taints overrides an inherited one.
 // If it is not known whether the kubelet gets them, they do not decide where taints are written.
 func addInherited(base *node.Base, flags *kubelet.Flags, where origin.Origin, how inheriting) {
-	c, _ := splitFlags(flags, []origin.Origin{where}) // the kubelet's rules report an invalid list
+	c, _ := node.SplitFlags(flags, []origin.Origin{where}) // the kubelet's rules report an invalid list
 	in := &base.Inherited
 	for _, l := range c.Labels {
 		l.Inherited = true

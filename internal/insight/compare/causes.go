@@ -12,6 +12,7 @@ import (
 
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/insight/explain"
+	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/world"
 )
@@ -86,22 +87,9 @@ func (c causes) isChanged(name string) bool {
 
 // isPartOf reports whether a file of a plan is rendered from items of a kind.
 func isPartOf(p *boot.Plan, file, kind string) bool {
-	if p == nil {
-		return false
-	}
-
-	for _, f := range p.Node.Files {
-		isTaint := kind == explain.Taint
-		switch {
-		case f.Path != file:
-		case f.Purpose == "kubelet-config":
-			return kind == explain.Config || isTaint && !p.Node.TaintFlag
-		case f.Purpose == "kubelet-flags":
-			return kind == explain.Flag || kind == explain.Label || isTaint && p.Node.TaintFlag
-		}
-	}
-
-	return false
+	return p != nil && slices.ContainsFunc(p.Node.Files, func(f node.File) bool {
+		return f.Path == file && strings.Contains(kindsOf(p, f), kind)
+	})
 }
 
 func addName(names *[]string, more ...string) {

@@ -3,12 +3,14 @@ package compare
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/rogpeppe/go-internal/diff"
 
 	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/node"
 )
 
 // NodeChange is one difference between two states of a node. From is "" for something new, To is "" for something
@@ -67,61 +69,56 @@ type File struct {
 	Meta    string // kind, mode and owner; "": not known
 	Content string // where Hidden is set, any text that differs where the content does
 	Hidden  string // why the content is not shown
-	Listed  bool   // what differs in it is labels, taints, flags and fields
+	Of      string // the kinds of the items that it is rendered from; "": it is not a file of the kubelet
+	IsLong  bool   // its lines are not shown where it is new
 	Left    string // of a file that is not managed: restore | keep | release, as Change.Action
 }
 
 // Changes returns what differs between two states: items by kind and name, then files by path. A file that is managed
-// in neither is not compared.
+// in neither is not compared. What differs in a file of the kubelet is its items, where any of them does.
 func Changes(before, after NodeState) (out []NodeChange) {
 	if before.Items != nil && after.Items != nil {
-		out = before.Items.Diff(after.Items)
+		out = before.Items.diff(after.Items)
 	}
 
+	items := out
 	for _, path := range union(before.Files, after.Files) {
 		x, y := before.Files[path], after.Files[path]
 		isManaged := x != nil && x.Left == "" || y != nil && y.Left == ""
 		isEqual := x != nil && y != nil && *x == *y
 		if isManaged && !isEqual {
-			out = append(out, CompareFile(path, x, y))
+			out = append(out, compareFile(path, x, y, items))
 		}
 	}
 
 	return out
 }
 
-// Plans returns what differs between the nodes of two plans.
-func Plans(before, after *boot.Plan) []NodeChange {
-	return Changes(PlanState(before), PlanState(after))
-}
-
-// CompareFile returns the difference of a file. One that does not exist is nil.
-func CompareFile(path string, before, after *File) NodeChange {
-	c := NodeChange{Kind: "file", Name: path}
-	var x, y File
+// compareFile returns the difference of a file. One that does not exist is nil.
+func compareFile(path string, before, after *File, items []NodeChange) NodeChange {
+	c := NodeChange{Kind: "file", Name: path, Action: "update"}
+	x, y := cmp.Or(before, &File{}), cmp.Or(after, &File{})
+	isOnOneSide := before == nil || after == nil
 	switch {
 	case before == nil:
 		c.Action = "create"
-		y = *after
-		x.Listed = y.Listed
 	case after == nil:
 		c.Action = "delete"
-		x = *before
-		y.Listed = x.Listed
-	default:
-		x, y = *before, *after
-		c.Action = cmp.Or(y.Left, "update")
-		if x.Meta != y.Meta && x.Meta != "" && y.Meta != "" {
-			c.From, c.To = x.Meta, y.Meta
-		}
+	case y.Left != "":
+		c.Action = y.Left
+	}
+	if x.Meta != y.Meta && x.Meta != "" && y.Meta != "" {
+		c.From, c.To = x.Meta, y.Meta
 	}
 
 	c.Hidden = cmp.Or(y.Hidden, x.Hidden)
-	c.Listed = x.Listed && y.Listed
-	isShown := c.Hidden == "" && (before == nil || after == nil || !x.Listed && !y.Listed)
+	c.Listed = isOnOneSide && x.Of+y.Of != "" || slices.ContainsFunc(items, func(i NodeChange) bool {
+		return strings.Contains(x.Of, i.Kind) && strings.Contains(y.Of, i.Kind)
+	})
+	isLong := before == nil && y.IsLong
 	switch {
 	case x.Content == y.Content:
-	case isShown:
+	case c.Hidden == "" && !isLong && (isOnOneSide || !c.Listed):
 		c.Diff = Unified(x.Content, y.Content)
 	case !c.Listed:
 		c.Content = y.Content
@@ -140,10 +137,11 @@ func Unified(before, after string) string {
 	return parts[len(parts)-1]
 }
 
-// PlanState returns a node as a plan has it. Files of the kubelet that are removed with a previous identity, and files
-// that the site no longer declares, are left out.
-func PlanState(p *boot.Plan) NodeState {
+// PlanState returns a node as a plan has it, with more items of the caller. Files of the kubelet that are removed with
+// a previous identity, and files that the site no longer declares, are left out.
+func PlanState(p *boot.Plan, more Items) NodeState {
 	out := NodeState{ItemsOf(p.Node.Stored()), map[string]*File{}}
+	maps.Copy(out.Items, more)
 	if a := p.Node.Activation; a != nil {
 		out.Items.Set("activation", "the kubelet", a)
 	}
@@ -164,15 +162,63 @@ func PlanState(p *boot.Plan) NodeState {
 		if f.Notify != nil {
 			meta += " notify [" + strings.Join(f.Notify, ", ") + "]"
 		}
-		one := &File{Meta: meta, Content: f.Text.Template()}
-		one.Listed = f.Purpose == "kubelet-flags" || f.Purpose == "kubelet-config"
-		if len(f.Text.Secrets()) > 0 {
-			one.Hidden = Secret
-		}
-		out.Files[f.Path] = one
+		out.Files[f.Path] = newFile(p, f, meta)
 	}
 
 	return out
+}
+
+// newFile returns a file of a plan.
+func newFile(p *boot.Plan, f node.File, meta string) *File {
+	out := &File{Meta: meta, Content: f.Text.Template(), Of: kindsOf(p, f), IsLong: f.Purpose == "ca"}
+	if len(f.Text.Secrets()) > 0 || f.Purpose == "identity" {
+		out.Hidden = Secret
+	}
+
+	return out
+}
+
+// kindsOf returns the kinds of the items that a file of a plan is rendered from.
+func kindsOf(p *boot.Plan, f node.File) string {
+	kinds := map[string]string{"kubelet-flags": "flag label", "kubelet-config": "config"}[f.Purpose]
+	if kinds != "" && p.Node.TaintFlag == (f.Purpose == "kubelet-flags") {
+		kinds += " taint"
+	}
+
+	return kinds
+}
+
+// DiskStates returns the files that a plan changes, as they are on the disk and as planned, with the items of the
+// kubelet's own files where both sides are known.
+func DiskStates(p *boot.Plan) (before, after NodeState) {
+	before = NodeState{Items{}, map[string]*File{}}
+	after = NodeState{Items{}, map[string]*File{}}
+	for _, c := range p.Changes {
+		if !c.Changes() {
+			continue
+		}
+		path, isRestored, isGone := c.File.Path, c.Action == "restore", c.File.Kind == node.Missing
+		x := &File{Meta: DescribeMeta(c.Old.Mode, c.Old.Owner), Content: c.Old.Text}
+		y := newFile(p, c.File, DescribeMeta(c.Mode(), c.Owner()))
+		if y.Hidden == "" && (c.Old.Uncompared != "" || c.Old.Private) {
+			y.Hidden = Private
+		}
+		if y.Of != "" && (isGone || y.Hidden != "" || !addItems(p, c, before.Items, after.Items)) {
+			y.Of = ""
+		}
+		x.Of = y.Of
+
+		if c.Old.Exists || isRestored {
+			before.Files[path] = x
+		}
+		if isRestored { // to a content that is not known
+			after.Files[path] = &File{Content: x.Content, Left: c.Action}
+		} else if !isGone {
+			after.Files[path] = y
+		}
+	}
+
+	return before, after
 }
 
 // DescribeMeta returns a mode and an owner in words.

@@ -10,9 +10,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/node"
+	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/value"
 	"github.com/prelet/prelet/internal/world"
 )
 
@@ -238,6 +241,66 @@ func TestRollbackIsTheCause(t *testing.T) {
 			if len(i.Because) != 1 || i.Because[0] != b.Rollback {
 				t.Errorf("%s: got because of %q, want the rollback", i.Name, i.Because)
 			}
+		}
+	}
+}
+
+// The kubelet's files are compared as labels, taints, flags and fields, whatever their spelling.
+func TestDiskStates(t *testing.T) {
+	const head = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
+	before := "KUBELET_EXTRA_ARGS=--node-labels=a=1,b=2,rack=r7 --v=2 --register-with-taints=x=y:NoSchedule\n"
+	after := "# prelet\nKUBELET_EXTRA_ARGS=\"--v=4 --node-labels=rack=r7,b=3,c=\"\n"
+	config := head + "maxPods: 64\nkubeReserved: {cpu: 1, memory: 1Gi}\nclusterDNS: [10.0.0.10]\n"
+	planned := head + "clusterDNS: [\"10.0.0.10\"]\nkubeReserved: {memory: 2Gi}\n" +
+		"maxPods: 64\nregisterWithTaints: [{key: a, effect: NoExecute}]\n"
+	for name, c := range map[string]struct {
+		purpose, before, after string
+		want                   []string
+	}{
+		"flags": {"kubelet-flags", before, after, []string{"label a delete 1 ", "label b update 2 3",
+			`label c create  ""`, "taint x:NoSchedule delete y ", "flag --v update 2 4", "file /f update   listed"}},
+		"equal flags":                 {"kubelet-flags", before, "# comment\n" + before, []string{"file /f update   with its lines"}},
+		"flags that cannot be parsed": {"kubelet-flags", "X=\x00", after, []string{"file /f update   with its lines"}},
+		"new flags": {"kubelet-flags", "", "A=--v=4\n",
+			[]string{"flag --v create  4", "file /f create   with its lines listed"}},
+		"configuration": {"kubelet-config", config, planned, []string{`taint a:NoExecute create  ""`,
+			"config kubeReserved.cpu delete 1 ", "config kubeReserved.memory update 1Gi 2Gi", "file /f update   listed"}},
+		"not a configuration": {"kubelet-config", "a: b\n", planned, []string{"file /f update   with its lines"}},
+		"new configuration": {"kubelet-config", "", planned, []string{`taint a:NoExecute create  ""`,
+			"config maxPods create  64", "file /f create   with its lines listed"}},
+		"new CA":        {"ca", "", "pem\n", []string{"file /f create  "}},
+		"restored file": {"file", "", "", []string{"file /f restore  "}},
+	} {
+		f := boot.FileChange{Action: "update", Old: world.TargetAns{Exists: c.before != "", Text: c.before}}
+		f.File = node.File{Path: "/f", Kind: node.Regular, Purpose: c.purpose, Text: value.PlainText(c.after)}
+		if c.purpose == "kubelet-config" {
+			parsed, err := kubelet.ParseConfig(c.after)
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.File.Config = parsed.Object()
+		}
+		if c.after == "" {
+			f.File.Kind, f.Action = node.Missing, "restore"
+		}
+		var p boot.Plan
+		p.Changes = []boot.FileChange{f}
+		p.Node.TaintFlag = c.purpose == "kubelet-flags"
+		p.Node.ConfigOrigins = map[string][]origin.Origin{"/maxPods": nil}
+
+		var got []string
+		for _, d := range Changes(DiskStates(&p)) {
+			text := strings.Join([]string{d.Kind, d.Name, d.Action, d.From, d.To}, " ")
+			if d.Diff != "" {
+				text += " with its lines"
+			}
+			if d.Listed {
+				text += " listed"
+			}
+			got = append(got, text)
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: got\n%q\nwant\n%q", name, got, c.want)
 		}
 	}
 }

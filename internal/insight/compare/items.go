@@ -1,11 +1,14 @@
 package compare
 
 import (
+	"cmp"
 	"encoding/json"
 	"maps"
 	"slices"
 	"strings"
 
+	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/value"
 )
@@ -31,7 +34,7 @@ func ItemsOf(n node.Stored) Items {
 			out.Set("flag", f[0], true)
 		}
 	}
-	out.AddConfig(n.Config)
+	out.addConfig(n.Config)
 	for _, t := range n.Taints {
 		out.Set("taint", t.Key+":"+t.Effect, t.Value)
 	}
@@ -39,13 +42,80 @@ func ItemsOf(n node.Stored) Items {
 	return out
 }
 
+// addItems adds the items of a changed file of the kubelet as it is on the disk and as planned, unless one of them
+// cannot be parsed or both have none. Of a new configuration it adds the fields that the site sets, and not those of
+// its base.
+func addItems(p *boot.Plan, c boot.FileChange, before, after Items) (isKnown bool) {
+	old, err := parseItems(c.File.Purpose, c.Old.Text)
+	planned := Items{}
+	planned.addConfig(c.File.Config)
+	if c.File.Purpose == "kubelet-flags" {
+		var failed error
+		planned, failed = parseItems(c.File.Purpose, c.File.Text.Template())
+		err = cmp.Or(err, failed)
+	}
+	if err != nil || len(old)+len(planned) == 0 {
+		return false
+	}
+	maps.Copy(before, old)
+	for item, value := range planned {
+		if c.Old.Exists || item.Kind != "config" || isOfSite(p, item.Name) {
+			after[item] = value
+		}
+	}
+
+	return true
+}
+
+// parseItems returns the items of a file of the kubelet; none of one that does not exist.
+func parseItems(purpose, text string) (Items, error) {
+	out := Items{}
+	if text == "" {
+		return out, nil
+	}
+	if purpose == "kubelet-config" {
+		c, err := kubelet.ParseConfig(text)
+		if err == nil {
+			out.addConfig(c.Object())
+		}
+
+		return out, err
+	}
+
+	file, err := kubelet.ParseEnvFile(text)
+	if err != nil {
+		return nil, err
+	}
+	for _, variable := range file.Names() {
+		flags, _ := file.Get(variable)
+		c, failed := node.SplitFlags(flags, nil)
+		n := node.Node{Labels: c.Labels, Taints: c.Taints, Flags: c.Flags}
+		maps.Copy(out, ItemsOf(n.Stored()))
+		err = cmp.Or(err, failed)
+	}
+
+	return out, err
+}
+
+// isOfSite reports whether the site sets a field of the kubelet's configuration, and not only its base.
+func isOfSite(p *boot.Plan, name string) bool {
+	for pointer := range p.Node.ConfigOrigins {
+		field := strings.ReplaceAll(strings.TrimPrefix(pointer, "/"), "/", ".")
+		if name == field || strings.HasPrefix(name, field+".") {
+			return true
+		}
+	}
+
+	return false
+}
+
 // Set sets an item.
 func (i Items) Set(kind, name string, value any) {
 	i[Item{kind, name}] = encode(value)
 }
 
-// AddConfig adds the fields of a KubeletConfiguration. Its taints are taints.
-func (i Items) AddConfig(doc map[string]any) {
+// addConfig adds the fields of a KubeletConfiguration. Its taints are taints.
+func (i Items) addConfig(doc map[string]any) {
 	for name, value := range doc {
 		switch name {
 		case "apiVersion", "kind":
@@ -86,8 +156,8 @@ func (i Items) addTaints(name string, value any) {
 	}
 }
 
-// Diff returns the items that differ from later ones, by kind and name. A value with a secret is not in a change.
-func (i Items) Diff(after Items) (out []NodeChange) {
+// diff returns the items that differ from later ones, by kind and name. A value with a secret is not in a change.
+func (i Items) diff(after Items) (out []NodeChange) {
 	all := maps.Clone(i)
 	maps.Copy(all, after)
 	for item := range all {

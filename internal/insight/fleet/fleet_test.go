@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/hashicorp/hcl/v2"
@@ -14,7 +13,6 @@ import (
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/insight/compare"
-	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/kubelet/rules"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/world"
@@ -238,37 +236,3 @@ func TestNewMessages(t *testing.T) {
 type coded fault.Code
 
 func (c coded) DiagnosticCode() fault.Code { return fault.Code(c) }
-
-// The kubelet's files are compared as labels, taints, flags and fields, whatever their spelling.
-func TestCompareFiles(t *testing.T) {
-	before := "KUBELET_EXTRA_ARGS=--node-labels=a=1,b=2,rack=r7 --v=2 --register-with-taints=x=y:NoSchedule\n"
-	after := "# prelet\nKUBELET_EXTRA_ARGS=\"--v=4 --node-labels=rack=r7,b=3,c=\"\n"
-	want := []string{"label a delete 1 ", "label b update 2 3", `label c create  ""`,
-		"taint x:NoSchedule delete y ", "flag --v update 2 4"}
-	checkChanges(t, "flags", compareFlagFiles(before, after), want)
-	checkChanges(t, "equal flags", compareFlagFiles(before, "# comment\n"+before), nil)
-	checkChanges(t, "flags that cannot be parsed", compareFlagFiles("X=\x00", after), nil)
-
-	const head = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
-	before = head + "maxPods: 64\nkubeReserved: {cpu: 1, memory: 1Gi}\nclusterDNS: [10.0.0.10]\n"
-	planned, err := kubelet.ParseConfig(head + "clusterDNS: [\"10.0.0.10\"]\nkubeReserved: {memory: 2Gi}\n" +
-		"maxPods: 64\nregisterWithTaints: [{key: a, effect: NoExecute}]\n")
-	if err != nil {
-		t.Fatal(err)
-	}
-	want = []string{`taint a:NoExecute create  ""`, "config kubeReserved.cpu delete 1 ",
-		"config kubeReserved.memory update 1Gi 2Gi"}
-	checkChanges(t, "configuration", compareConfig(before, planned.Object()), want)
-	checkChanges(t, "not a configuration", compareConfig("a: b\n", planned.Object()), nil)
-}
-
-func checkChanges(t *testing.T, what string, changes []compare.NodeChange, want []string) {
-	t.Helper()
-	var got []string
-	for _, c := range changes {
-		got = append(got, strings.Join([]string{c.Kind, c.Name, c.Action, c.From, c.To}, " "))
-	}
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("%s: got\n%q\nwant\n%q", what, got, want)
-	}
-}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/insight/compare"
-	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/world"
 )
@@ -20,24 +19,27 @@ func NewEffect(source string, old, planned *boot.Plan, r *world.Recording) Effec
 	e := Effect{Machine: Machine{Source: source, Node: planned.NodeName()}}
 	messages := planned.Diagnostics
 	isDegraded := len(planned.Degraded) > 0
+	var before, after compare.NodeState
 	if old == nil {
+		before, after = compare.DiskStates(planned)
 		e.Restarts = count(planned.Restart.Needed)
-		e.Changes = ListChanges(planned)
 	} else {
-		e.Changes = listCodes(old.Diagnostics).Diff(listCodes(planned.Diagnostics))
+		before.Items, after.Items = listCodes(old.Diagnostics), listCodes(planned.Diagnostics)
 		if codeOfSite(old.Diagnostics) == "" && planned.Complete {
-			changes := compare.Plans(old, planned)
-			e.Restarts = count(slices.ContainsFunc(changes, func(c compare.NodeChange) bool {
-				return notifiesKubelet(planned, c) || notifiesKubelet(old, c)
-			}))
-			e.Changes = append(e.Changes, changes...)
+			before, after = compare.PlanState(old, before.Items), compare.PlanState(planned, after.Items)
 		}
-		before, after := countPlaces(old, newNames(old, r)), countPlaces(planned, own)
+		was, is := countPlaces(old, newNames(old, r)), countPlaces(planned, own)
 		messages = slices.DeleteFunc(slices.Clone(messages), func(d *hcl.Diagnostic) bool {
 			about := subjectOf(d, own)
-			return after[about] <= before[about] && d.Severity != hcl.DiagError
+			return is[about] <= was[about] && d.Severity != hcl.DiagError
 		})
 		isDegraded = isDegraded && len(old.Degraded) == 0
+	}
+	e.Changes = compare.Changes(before, after)
+	if old != nil {
+		e.Restarts = count(slices.ContainsFunc(e.Changes, func(c compare.NodeChange) bool {
+			return notifiesKubelet(planned, c) || notifiesKubelet(old, c)
+		}))
 	}
 	e.Messages = listMessages(messages, own)
 	e.Waits = count(isWaiting(planned, e.Changes))
@@ -45,17 +47,6 @@ func NewEffect(source string, old, planned *boot.Plan, r *world.Recording) Effec
 	e.finish(planned, own)
 
 	return e
-}
-
-// ListChanges returns the changes of a plan on the disk.
-func ListChanges(p *boot.Plan) (out []compare.NodeChange) {
-	for _, c := range p.Changes {
-		if c.Changes() {
-			out = append(out, listFileChanges(p, c)...)
-		}
-	}
-
-	return out
 }
 
 // notifiesKubelet reports whether a plan has the file of a change, for which the kubelet is restarted.
@@ -138,70 +129,6 @@ func isWaiting(p *boot.Plan, changes []compare.NodeChange) bool {
 	}
 
 	return false
-}
-
-// listFileChanges returns the change of a file, and of the kubelet's own files what changes in them. Of a new
-// configuration it lists the fields that the site sets; the others are in the diff.
-func listFileChanges(p *boot.Plan, c boot.FileChange) []compare.NodeChange {
-	var old, planned *compare.File
-	if c.Old.Exists {
-		old = &compare.File{Meta: compare.DescribeMeta(c.Old.Mode, c.Old.Owner), Content: c.Old.Text}
-	}
-	if c.File.Kind != node.Missing {
-		planned = &compare.File{
-			Meta:    compare.DescribeMeta(c.Mode(), c.Owner()),
-			Content: c.File.Text.Template(),
-			Hidden:  whyHidden(c),
-		}
-	}
-
-	var inner []compare.NodeChange
-	switch {
-	case planned == nil || planned.Hidden != "":
-	case c.File.Purpose == "kubelet-flags":
-		inner = compareFlagFiles(c.Old.Text, planned.Content)
-	case c.File.Purpose == "kubelet-config":
-		inner = compareConfig(c.Old.Text, c.File.Config)
-	}
-	file := compare.CompareFile(c.File.Path, old, planned)
-	file.Action = c.Action
-	file.Listed = len(inner) > 0
-	switch {
-	case old == nil && c.File.Purpose == "ca": // as in the plan of one node
-		file.Content, file.Diff = file.Diff, ""
-	case old == nil && c.File.Purpose == "kubelet-config":
-		inner = slices.DeleteFunc(inner, func(field compare.NodeChange) bool {
-			return field.Kind == "config" && !isOfSite(p, field.Name)
-		})
-	case file.Listed:
-		file.Diff = ""
-	}
-
-	return append(inner, file)
-}
-
-// isOfSite reports whether the site sets a field of the kubelet's configuration, and not only its base.
-func isOfSite(p *boot.Plan, name string) bool {
-	for pointer := range p.Node.ConfigOrigins {
-		field := strings.ReplaceAll(strings.TrimPrefix(pointer, "/"), "/", ".")
-		if name == field || strings.HasPrefix(name, field+".") {
-			return true
-		}
-	}
-
-	return false
-}
-
-// whyHidden returns why a plan does not show what differs in a file: its secret, or that only root may read it.
-func whyHidden(c boot.FileChange) string {
-	switch {
-	case len(c.File.Text.Secrets()) > 0 || c.File.Purpose == "identity":
-		return compare.Secret
-	case c.Old.Uncompared != "" || c.Old.Private:
-		return compare.Private
-	}
-
-	return ""
 }
 
 // changedLines returns the removed and added lines of a unified diff. Lines around them, which may differ between

@@ -373,8 +373,9 @@ func (u *Upgrade) compareNodes(s upgradeStep) (rows []Upgraded) {
 	if s.old.Node.Effective == nil || s.planned.Node.Effective == nil {
 		changed = [2][]string{}
 	}
-	before, after := listOwn(s.old, s.from, changed), listOwn(s.planned, s.to, changed)
-	for _, c := range s.own.replaceIn(append(compare.Plans(s.old, s.planned), before.Diff(after)...)) {
+	before := compare.PlanState(s.old, listOwn(s.old, s.from, changed))
+	after := compare.PlanState(s.planned, listOwn(s.planned, s.to, changed))
+	for _, c := range s.own.replaceIn(compare.Changes(before, after)) {
 		row := Upgraded{UpgradedItem: UpgradedItem{Effect: Changes, Change: c}}
 		isInBoth := c.Action == "update" || c.Kind == "gate" && c.Action == "create" && c.To == "true"
 		switch c.Kind {

@@ -270,6 +270,7 @@ type Given struct {
 	Values  map[string]probe.Given // of the command line, by name
 	Loaded  *LoadedSite            // nil: the site in each recording
 	IsOlder bool                   // to compare with: the newer site may declare more variables
+	Test    *rehearsal.Source      // what a test puts in place of answers; nil outside of tests
 
 	isRehearsed bool // this machine answers no question, as in a test
 
@@ -318,8 +319,12 @@ func (g *Given) At(machine string) *Given {
 		return g
 	}
 
-	out := &Given{Where: g.Where, Values: g.Values, Loaded: g.Loaded, IsOlder: g.IsOlder, isRehearsed: true}
-	out.Root = rehearsal.NoRoot
+	out := &Given{
+		Where: g.Where, Values: g.Values, Loaded: g.Loaded, IsOlder: g.IsOlder, Test: g.Test, isRehearsed: true,
+	}
+	if g.Test == nil || g.Root == "" { // a test may have a root of its own
+		out.Root = rehearsal.NoRoot
+	}
 	out.Hardware = machine
 	out.Objects = cmp.Or(g.Objects, g.Repository.Objects)
 	if kubelets := g.Repository.Kubelets; out.KubeletVersion == "" && len(kubelets) > 0 {
@@ -330,9 +335,7 @@ func (g *Given) At(machine string) *Given {
 }
 
 // StateDir returns prelet's own folder.
-func (w *Where) StateDir() string {
-	return filepath.Join("/", w.Root, "var/lib/prelet")
-}
+func (w *Where) StateDir() string { return filepath.Join("/", w.Root, StateFolder) }
 
 // ReadRecording reads a recording, or the one in a bundle; nil for "", which is this machine.
 func ReadRecording(path string) (*world.Recording, error) {

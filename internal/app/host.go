@@ -159,10 +159,11 @@ func isPreletUnit(unit string) bool {
 	return unit == BootUnit || unit == ApplyUnit || unit == VerifyUnit
 }
 
+// StateFolder is prelet's own folder on a node.
+const StateFolder = "/var/lib/prelet"
+
 // StateDir returns prelet's own folder.
-func (h *Host) StateDir() string {
-	return filepath.Join("/", h.Root, "var/lib/prelet")
-}
+func (h *Host) StateDir() string { return filepath.Join("/", h.Root, StateFolder) }
 
 // Gate returns the gate, which keeps the kubelet from starting.
 func (h *Host) Gate() activation.Gate {

@@ -67,12 +67,22 @@ func (e *Env) Open(w Where, store *generation.Store) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	recorded, err := ReadRecording(w.From)
-	if err != nil {
-		return nil, err
+
+	return e.OpenMachine(g, w.From, store)
+}
+
+// OpenMachine opens one node of what was given: that of a recording or of recorded hardware, or this machine for "".
+func (e *Env) OpenMachine(g *Given, machine string, store *generation.Store) (*Node, error) {
+	own := g.At(machine)
+	var recorded *world.Recording
+	if own == g {
+		var err error
+		if recorded, err = ReadRecording(machine); err != nil {
+			return nil, err
+		}
 	}
 
-	return e.OpenWorld(g.At(""), recorded, store), nil
+	return e.OpenWorld(own, recorded, store), nil
 }
 
 // OpenWorld opens one node of what was given: that of a recording, or this machine for nil.
@@ -189,7 +199,7 @@ func (n *Node) Plan(ctx context.Context, event func(boot.StageReport)) *boot.Pla
 		if !n.isRehearsed { // else it is in place of no answer
 			p.Assumed = n.asked.ListAssumed()
 		}
-		if f := n.asked.WhyNoKubelet(); f != nil {
+		if f := n.asked.WhyNoKubelet(); f != nil && n.Test == nil {
 			p.Diagnostics = append(
 				p.Diagnostics,
 				origin.Warning(fault.Usage, hcl.Range{}, "--kubelet-version is not used",
@@ -197,7 +207,7 @@ func (n *Node) Plan(ctx context.Context, event func(boot.StageReport)) *boot.Pla
 					strings.TrimSuffix(f.Why, ".")),
 			)
 		}
-		if n.asked.IgnoresObjects() {
+		if n.asked.IgnoresObjects() && n.Test == nil {
 			p.Diagnostics = append(
 				p.Diagnostics,
 				origin.Warning(fault.Usage, hcl.Range{}, "No object of --objects is used",

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"maps"
 	"os"
 	"path/filepath"
@@ -21,11 +22,13 @@ import (
 // machine's, which has the others.
 func (n *Node) rehearse() {
 	binaries := dryrun.AskBinaries(n.Binaries, n.env.Redactor.String)
-	n.asked = &rehearsal.Source{
-		Recording: n.Source,
-		Site:      n.Site,
-		Kubelet:   n.KubeletVersion,
-		Binaries:  binaries,
+	n.asked = cmp.Or(n.Test, &rehearsal.Source{})
+	n.asked.Recording = n.Source
+	n.asked.Site = n.Site
+	n.asked.Kubelet = n.KubeletVersion
+	n.asked.Binaries = binaries
+	if n.Test != nil && n.Recorded != nil {
+		n.asked.Without.Recorded = n.Recorded.Entries
 	}
 	if n.Recorded != nil || n.isRehearsed {
 		n.asked.Given = n.Values
@@ -56,13 +59,18 @@ func (n *Node) openRehearsed() {
 		Now:      rehearsal.TimeOfRoot,
 	})
 	objects := rehearsal.SampleObjects()
-	if n.Objects != "" {
+	switch {
+	case n.Test != nil && n.Test.Objects != nil:
+		objects, n.Test.Objects = n.Test.Objects, nil
+	case n.Objects != "":
 		objects = probe.Objects(n.Objects)
 	}
+	locks := n.Where
+	locks.Root = rehearsal.NoRoot
 	n.Source = rehearsal.HermeticNode{
 		Node:    n.rehearsed,
 		Objects: objects,
-		Locks:   n.env.DetectorHost(n.Where),
+		Locks:   n.env.DetectorHost(locks),
 		Site:    n.Site,
 	}
 }

@@ -63,9 +63,6 @@ func (n *Node) StartFakeRuntime(ctx context.Context, driver string) error {
 	return n.answers(ctx, socket)
 }
 
-// OtherSocket is where a second containerd answers.
-const OtherSocket = "/run/containerd-other/containerd.sock"
-
 const (
 	// PauseImage is the image of a pod's sandbox. It is imported, not pulled.
 	PauseImage = "localhost/pause:1"

@@ -19,7 +19,7 @@ import (
 // machineMarks are the files that show a copied disk to prelet-fallback.service.
 var machineMarks = []string{"/etc/machine-id", "/sys/class/dmi/id/product_uuid"}
 
-// keepLastGood writes lastGoodFile if the generation in place is good, and keeps the older one otherwise: that
+// keepLastGood writes app.LastGoodFile if the generation in place is good, and keeps the older one otherwise: that
 // generation's files prove themselves.
 func (r *nodeRun) keepLastGood(context.Context) error {
 	h := r.host

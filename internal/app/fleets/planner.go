@@ -212,22 +212,18 @@ func (p *fleetPlanner) withPlans(ctx context.Context, source string, use func(ma
 		}
 	}()
 
-	given := p.planned.At(source)
-	var recorded *world.Recording
-	if given == p.planned {
-		if recorded, err = app.ReadRecording(source); err != nil {
-			return err
-		}
-	}
-	m := machinePlans{recording: recorded}
 	env := p.env.WithOwnRedactor()
-	n := env.OpenWorld(given, recorded, nil)
+	n, err := env.OpenMachine(p.planned, source, nil)
+	if err != nil {
+		return err
+	}
 	defer n.Close()
+	m := machinePlans{recording: n.Recorded}
 	n.Advises = p.advises
 	m.planned = n.PlanUnless(ctx)
 	m.view = n.View(m.planned, source)
 	for _, against := range p.against {
-		old := env.OpenWorld(against.At(source), recorded, nil)
+		old := env.OpenWorld(against.At(source), n.Recorded, nil)
 		defer old.Close()
 		m.old = append(m.old, old.PlanUnless(ctx))
 	}

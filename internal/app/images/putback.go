@@ -77,16 +77,13 @@ func newWritten(file string, action image.Action) image.Leftover {
 	}
 }
 
-// stateFolder is prelet's own folder.
-const stateFolder = "/var/lib/prelet"
-
 // describeAside returns that it is not known which files prelet wrote, until a person removes the state that could not
 // be trusted: this says that they are as the image should have them.
 func (i *OpenedImage) describeAside(a *generation.Aside) image.Leftover {
-	l := newWritten(stateFolder, image.ByHand)
-	copied := stateFolder
+	l := newWritten(app.StateFolder, image.ByHand)
+	copied := app.StateFolder
 	if a.Path != "" {
-		copied = path.Join(stateFolder, path.Base(a.Path))
+		copied = path.Join(app.StateFolder, path.Base(a.Path))
 	}
 	l.Why = "which files prelet wrote before is not known: " + a.String()
 	l.Do = "when the files that prelet wrote are as the image should have them: rm -r " + i.in.Root.Word(copied)

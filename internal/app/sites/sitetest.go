@@ -84,9 +84,9 @@ type suite struct {
 	env    *app.Env
 	tests  Tests
 	files  []*testfile.File
-	sites  map[string]*lang.Site // by siteKey
+	sites  map[string]*app.LoadedSite // by siteKey
 	update bool
-	siteOf map[*testfile.File]*lang.Site
+	siteOf map[*testfile.File]*app.LoadedSite
 	config map[*testfile.File][]string
 	given  app.Where // of the command line, and of the repository
 }
@@ -96,9 +96,9 @@ func loadTests(e *app.Env, o TestOptions) (*suite, error) {
 	s := &suite{
 		env:    e,
 		tests:  Tests{Site: &lang.Site{Sources: map[string][]byte{}}},
-		sites:  map[string]*lang.Site{},
+		sites:  map[string]*app.LoadedSite{},
 		update: o.Update,
-		siteOf: map[*testfile.File]*lang.Site{},
+		siteOf: map[*testfile.File]*app.LoadedSite{},
 		config: map[*testfile.File][]string{},
 	}
 	s.given = o.Where
@@ -239,7 +239,7 @@ func (s *suite) loadFile(name string, config []string) error {
 	s.config[f] = config
 	s.siteOf[f] = s.loadSite(config)
 	if !diags.HasErrors() && !s.tests.Diagnostics.HasErrors() {
-		s.tests.Diagnostics = append(s.tests.Diagnostics, f.CheckNames(s.siteOf[f])...)
+		s.tests.Diagnostics = append(s.tests.Diagnostics, f.CheckNames(s.siteOf[f].Site)...)
 	}
 	return nil
 }
@@ -254,7 +254,7 @@ func siteFolder(folder string) string {
 }
 
 // loadSite loads a site once.
-func (s *suite) loadSite(config []string) *lang.Site {
+func (s *suite) loadSite(config []string) *app.LoadedSite {
 	key := fmt.Sprintf("%q", config)
 	if site, isLoaded := s.sites[key]; isLoaded {
 		return site
@@ -269,8 +269,9 @@ func (s *suite) loadSite(config []string) *lang.Site {
 			s.tests.Diagnostics = append(s.tests.Diagnostics, d)
 		}
 	}
-	s.sites[key] = l.Site
-	return l.Site
+	s.sites[key] = l
+
+	return l
 }
 
 // listCases returns the cases of the runs that are selected.

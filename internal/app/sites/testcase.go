@@ -16,7 +16,6 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/prelet/prelet/internal/app"
-	"github.com/prelet/prelet/internal/app/dryrun"
 	"github.com/prelet/prelet/internal/app/rehearsal"
 	"github.com/prelet/prelet/internal/app/userfile"
 	"github.com/prelet/prelet/internal/boot"
@@ -150,55 +149,30 @@ func (c testCase) plan(ctx context.Context) (*boot.Plan, *testfile.Failure) {
 		defer os.RemoveAll(root)
 		w.Root = root
 	}
-	site := c.suite.siteOf[c.File]
-	given := map[string]probe.Given{}
-	for name, text := range c.VariableTexts(site) {
-		given[name] = probe.Given{Text: text, Source: rehearsal.TestSource, IsFile: true}
+	w.Config = c.suite.config[c.File]
+	w.Repository = c.suite.given.Repository
+	w.Binaries = c.suite.given.Binaries
+	w.KubeletVersion = cmp.Or(c.Kubelet.V, c.suite.given.KubeletVersion)
+	given := &app.Given{
+		Where:  w,
+		Values: map[string]probe.Given{},
+		Loaded: c.suite.siteOf[c.File],
+		Test: &rehearsal.Source{
+			Objects:   c.objects(w),
+			Detectors: c.DetectorAnswers(),
+			Without:   rehearsal.RemovedDevices{Addresses: c.Without.V},
+			IsTest:    true,
+		},
 	}
-	_ = app.LearnSite(c.env.Redactor, given, site)
-
-	askers := dryrun.AskBinaries(c.suite.given.Binaries, c.env.Redactor.String)
-	asked := &rehearsal.Source{
-		Site:      site,
-		Given:     given,
-		Kubelet:   cmp.Or(c.Kubelet.V, c.suite.given.KubeletVersion),
-		Binaries:  askers,
-		Detectors: c.DetectorAnswers(),
-		Without:   rehearsal.RemovedDevices{Addresses: c.Without.V},
-		IsTest:    true,
+	for name, text := range c.VariableTexts(given.Loaded.Site) {
+		given.Values[name] = probe.Given{Text: text, Source: rehearsal.TestSource, IsFile: true}
 	}
-	if c.IsFrom {
-		rec, err := app.ReadRecording(w.From)
-		if err != nil {
-			return nil, c.refuse(c.Machines.Range, "The recording cannot be used", err)
-		}
-		asked.Recording = rec.Source()
-		asked.Objects = c.objects(w)
-		asked.Without.Recorded = rec.Entries
-	} else {
-		live := probe.New(probe.Sources{
-			Root:     w.Root,
-			Hardware: w.Hardware,
-			Site:     site,
-			Redactor: c.env.Redactor,
-			Now:      rehearsal.TimeOfRoot,
-		})
-		defer live.Close()
-		asked.Recording = c.machineSource(w, live)
-		if kubelets := c.suite.given.Repository.Kubelets; asked.Kubelet == "" && len(kubelets) > 0 {
-			asked.Kubelet = kubelets[0]
-		}
+	n, err := c.env.OpenMachine(given, c.machine, nil)
+	if err != nil {
+		return nil, c.refuse(c.Machines.Range, "The recording cannot be used", err)
 	}
-
-	p := boot.Run(ctx, site, boot.Input{
-		Source: c.env.Hiding(asked),
-		Now:    time.Now,
-		Redact: c.env.Redactor.String,
-		GaveUp: c.env.GaveUp,
-
-		Finished: askers.Finish,
-	})
-	c.env.HideFlags(p)
+	defer n.Close()
+	p, asked := n.Plan(ctx, nil), given.Test
 	if notFound := asked.ListNotFound(ctx); len(notFound) > 0 {
 		return nil, c.refuse(c.Without.Range, "The machine does not have this device",
 			fmt.Errorf("%s is not in the list pci of its facts; `prelet detect -o json` shows the list",
@@ -207,9 +181,7 @@ func (c testCase) plan(ctx context.Context) (*boot.Plan, *testfile.Failure) {
 	if f := asked.WhyNoKubelet(); f != nil {
 		return nil, c.refuse(c.Kubelet.Range, "The machine has no kubelet to give this version to", f)
 	}
-	if c.IsFrom {
-		p.Assumed = asked.ListAssumed()
-	}
+
 	return p, nil
 }
 
@@ -264,22 +236,6 @@ func (c testCase) path(name string) string {
 		return name
 	}
 	return filepath.Join(filepath.Dir(c.File.Name), name)
-}
-
-// machineSource returns the answers of a recorded machine.
-func (c testCase) machineSource(w app.Where, live *probe.Live) world.Source {
-	objects := c.objects(w)
-	if objects == nil {
-		objects = rehearsal.SampleObjects()
-	}
-	atSite := app.Where{Config: c.suite.config[c.File], Root: rehearsal.NoRoot}
-
-	return rehearsal.HermeticNode{
-		Node:    live,
-		Objects: objects,
-		Locks:   c.env.DetectorHost(atSite),
-		Site:    c.suite.siteOf[c.File],
-	}
 }
 
 // objects returns the objects of the run; nil where it gives none.

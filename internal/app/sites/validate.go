@@ -26,7 +26,6 @@ import (
 	"github.com/prelet/prelet/internal/platform/systemd"
 	"github.com/prelet/prelet/internal/probe"
 	"github.com/prelet/prelet/internal/probe/kubeletbin"
-	"github.com/prelet/prelet/internal/world"
 )
 
 // ValidateOptions are the site to check and how strictly.
@@ -110,7 +109,8 @@ func Validate(e *app.Env, o ValidateOptions) (Validated, error) {
 		if len(planned) == 0 { // else each machine gives them, or lacks them
 			diags = append(diags, noteMissing(s)...)
 		}
-		diags = addNew(diags, planMachines(e, g, planned, from), "")
+		g.From = from
+		diags = addNew(diags, planMachines(e, g, planned), "")
 	}
 
 	v := Validated{
@@ -220,28 +220,20 @@ func noteMissing(s *lang.Site) (out hcl.Diagnostics) {
 }
 
 // planMachines plans the site on recorded machines, in memory, and returns what is found. What a recording or a machine
-// does not have, and a run would, is a warning. from is the one of --from, whatever its name is.
-func planMachines(e *app.Env, g *app.Given, machines []string, from string) hcl.Diagnostics {
+// does not have, and a run would, is a warning.
+func planMachines(e *app.Env, g *app.Given, machines []string) hcl.Diagnostics {
 	var all boot.MachineFindings
 	plan := func(ctx context.Context, machine string) (out hcl.Diagnostics) {
-		given := g
-		if machine != from {
-			given = g.At(machine)
+		n, err := e.WithOwnRedactor().OpenMachine(g, machine, nil)
+		if err != nil {
+			d := origin.Error(fault.CodeOf(err), hcl.Range{}, "The recording cannot be used", "%s.", err)
+			return hcl.Diagnostics{d}
 		}
-		var recorded *world.Recording
-		if given == g {
-			var err error
-			if recorded, err = app.ReadRecording(machine); err != nil {
-				d := origin.Error(fault.CodeOf(err), hcl.Range{}, "The recording cannot be used", "%s.", err)
-				return hcl.Diagnostics{d}
-			}
-		}
-		n := e.WithOwnRedactor().OpenWorld(given, recorded, nil)
 		defer n.Close()
 
 		for _, d := range n.Plan(ctx, nil).Diagnostics {
 			if !origin.IsNote(d) {
-				out = append(out, excuse(d, recorded == nil && given.Objects == ""))
+				out = append(out, excuse(d, n.Recorded == nil && n.Objects == ""))
 			}
 		}
 

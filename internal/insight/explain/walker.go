@@ -17,7 +17,7 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
-// maxSteps bounds one explanation.
+// maxLinks bounds one explanation.
 const maxLinks = 240
 
 // walker collects the links of one explanation.

@@ -151,7 +151,6 @@ type command struct {
 const (
 	kindFunction  = 3
 	kindField     = 5
-	kindVariable  = 6
 	kindModule    = 9
 	kindValue     = 12
 	kindKeyword   = 14

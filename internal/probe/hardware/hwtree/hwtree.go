@@ -48,7 +48,7 @@ type CPU struct {
 type Device struct {
 	Address    string            `json:"address"`
 	Parent     string            `json:"parent,omitempty"` // the address of the bridge that it is behind
-	ID         string            `json:"id"` // 10de:2330
+	ID         string            `json:"id"`               // 10de:2330
 	Subsystem  string            `json:"subsystem,omitempty"`
 	Class      string            `json:"class"` // 030200
 	Driver     string            `json:"driver,omitempty"`

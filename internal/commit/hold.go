@@ -2,7 +2,9 @@ package commit
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -15,6 +17,9 @@ import (
 
 // holdFile is the name of the file in the state folder that says since when each hold keeps the kubelet.
 const holdFile = "holds.json"
+
+// leastBoot is the part of its time that a hold uses up in each boot at least: a tenth.
+const leastBoot = 10
 
 // holding is how long a hold has kept the kubelet from starting, on the clocks of the boots: the time in which the
 // machine was off, and a clock that is set, do not count.
@@ -31,8 +36,12 @@ func (h holding) rest() time.Duration { return h.Limit - h.Earlier - (h.Last - h
 
 // at returns it at a time of a boot.
 func (h holding) at(boot string, now time.Duration) holding {
+	spent := h.Last - h.Began
+	if h.Boot != "" && h.Boot != boot {
+		spent = max(spent, h.Limit/leastBoot) // a machine that resets before its second run is not held forever
+	}
 	if h.Boot != boot || now < h.Last {
-		h.Earlier += h.Last - h.Began
+		h.Earlier += spent
 		h.Boot = boot
 		h.Began = now
 	}
@@ -112,7 +121,11 @@ func (r *Run) holdKubelet(p *boot.Plan) error {
 	}
 
 	text, _ := json.Marshal(counts) // cannot fail: it has texts and numbers only
-	err := WriteIfChanged(filepath.Join(r.Machine.StateDir, holdFile), text)
+	name := filepath.Join(r.Machine.StateDir, holdFile)
+	err := WriteIfChanged(name, text)
+	if err == nil && len(held) > 0 {
+		err = syncFile(name)
+	}
 	switch {
 	case len(held) == 0:
 		return nil
@@ -129,6 +142,16 @@ func (r *Run) holdKubelet(p *boot.Plan) error {
 			r.Machine.Clock.Now().Add(longest).UTC().Format(time.RFC3339)),
 		Next: "repair the machine; or start it now: prelet run --no-hold",
 	}
+}
+
+// syncFile makes a file durable: a machine that loses its power while it is held goes on counting.
+func syncFile(name string) error {
+	f, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+
+	return errors.Join(f.Sync(), f.Close())
 }
 
 func (r *Run) degradeHold(h node.Hold, so string) {

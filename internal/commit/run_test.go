@@ -46,6 +46,7 @@ type bench struct {
 	onPlan func() // called before each plan; may be nil
 
 	now     time.Duration
+	jump    time.Duration // of the wall clock
 	kubelet activation.Unit
 	sick    string // the content of the file with which /healthz fails; "": with none
 	mounts  []activation.Mount
@@ -190,7 +191,7 @@ func (b *bench) Kubeconfig(ctx context.Context, _ string) error           { retu
 func (b *bench) Log(context.Context, string, time.Time) ([]string, error) { return nil, nil }
 func (b *bench) ChangedAgo([]string) (time.Duration, bool)                { return 0, false }
 func (b *bench) Expired() string                                          { return "" }
-func (b *bench) Now() time.Time                                           { return time.Unix(0, 0).Add(b.now) }
+func (b *bench) Now() time.Time                                           { return time.Unix(0, 0).Add(b.now + b.jump) }
 func (b *bench) Monotonic() time.Duration                                 { return b.now }
 func (b *bench) Files(ctx context.Context, _ map[string]string) error {
 	if b.edited != "" {

@@ -65,7 +65,7 @@ func planOf(name string) *boot.Plan {
 	return complete(name)
 }
 
-// run PLAN [retry|stopped|with-stage|outdated-state|of-another-machine|hold NAME...|no-hold NAME...]: a run, in a process
+// run PLAN [retry|off|stopped|with-stage|outdated-state|of-another-machine|hold NAME...|no-hold NAME...]: a run, in a process
 // of its own.
 func (s *runScript) run(name, how string, holds ...string) {
 	s.t.Helper()
@@ -76,6 +76,8 @@ func (s *runScript) run(name, how string, holds ...string) {
 	switch how {
 	case "retry":
 		s.Retry = true
+	case "off":
+		s.Off = true
 	case "stopped":
 		cancel()
 	case "with-stage":
@@ -126,6 +128,10 @@ func (s *runScript) do(l scripttest.Line) bool {
 		d, err := time.ParseDuration(a[0])
 		s.must(err)
 		s.now += d
+	case "set-clock": // DURATION: the wall clock jumps
+		d, err := time.ParseDuration(a[0])
+		s.must(err)
+		s.jump += d
 	case "holds-last": // DURATION: of the holds, from now on
 		rest := HoldEnds(s.dir+"/state", s.boot, s.now)
 		s.check("rest", rest, a[0])

@@ -118,7 +118,7 @@ var (
 	}
 	DetectorTimeout = Attr[string]{
 		Name:    "timeout",
-		Doc:     "How long it may take from its start.",
+		Doc:     "How long it may take from its start. A detector may say that it needs longer: `nvidia` 45 seconds.",
 		Default: "10s",
 		Check:   Duration,
 		Const:   true,

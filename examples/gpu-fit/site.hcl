@@ -18,7 +18,6 @@ cluster {
 }
 
 detector "nvidia" {
-  timeout = "60s" # the driver's first initialization takes its time
   allow {
     devices = ["/dev/nvidiactl", "/dev/nvidia*"]
   }

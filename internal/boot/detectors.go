@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -95,6 +96,9 @@ func decodeDetector(
 		At: func(path string) hcl.Range {
 			return findConfigRange(block, path, false)
 		},
+	}
+	if d.Describe != nil && block.Body.Attributes[schema.DetectorTimeout.Name] == nil {
+		d.Timeout = max(d.Timeout, time.Duration(d.Describe.TimeoutSeconds)*time.Second)
 	}
 	if a, ok := b.One("allow"); ok {
 		d.Allow = world.Grants{

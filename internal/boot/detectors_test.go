@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/hashicorp/hcl/v2"
 	"sigs.k8s.io/yaml"
@@ -104,6 +105,30 @@ func TestDetectorConfigIsChecked(t *testing.T) {
 				t.Errorf("got %q, want %q", got, test.Want)
 			}
 		})
+	}
+}
+
+// A detector has the time that the site gives, else what it says that it needs, if that is more than the default.
+func TestDetectorTimeout(t *testing.T) {
+	for _, test := range []struct {
+		site string
+		says int
+		want time.Duration
+	}{
+		{"", 0, 10 * time.Second},
+		{"", 5, 10 * time.Second},
+		{"", 45, 45 * time.Second},
+		{"timeout = \"10s\"", 45, 10 * time.Second},
+		{"timeout = \"90s\"", 45, 90 * time.Second},
+	} {
+		d := describeGaudi()
+		d.TimeoutSeconds = test.says
+		s := mustParse(t, "detector \"gaudi\" {\n"+test.site+"\n}\n"+afterDetectors)
+		all, diags := Detectors(t.Context(), s, detectorWorld(t, makeBareVM(), nil, d))
+		if len(all) != 1 || all[0].Timeout != test.want {
+			t.Errorf("%q, and the detector says %d: got %+v, %v; want a timeout of %s", test.site, test.says, all, diags,
+				test.want)
+		}
 	}
 }
 

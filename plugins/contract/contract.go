@@ -24,6 +24,8 @@ type Description struct {
 	Match        Match       `json:"match"`
 	Needs        Needs       `json:"needs"` // required: without these it is not started
 	Wants        Needs       `json:"wants"` // optional: without these it returns less
+	// TimeoutSeconds is how long Detect may take where the site gives no timeout, if that is more than 10.
+	TimeoutSeconds int `json:"timeout_seconds,omitempty"`
 }
 
 // Match selects the machines on which a detector is started. One matching entry is enough.

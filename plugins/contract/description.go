@@ -25,6 +25,7 @@ func (d Description) Check() Problems {
 	c.match(d.Match)
 	c.needs("needs", d.Needs)
 	c.needs("wants", d.Wants)
+	c.count("timeout_seconds", d.TimeoutSeconds, MaxSeconds)
 
 	return c.problems
 }

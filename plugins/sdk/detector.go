@@ -15,6 +15,7 @@ package sdk
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/prelet/prelet/plugins/contract"
 )
@@ -32,6 +33,10 @@ type Detector struct {
 	Needs   Needs   // required: without these it is not started
 	Wants   Needs   // optional: without these it returns less
 	Package Package // of its deb and rpm
+
+	// Timeout is how long Detect may take where the site gives no timeout, in whole seconds; 0 is 10 seconds. It is for
+	// drivers that initialize devices at their first use: a longer one keeps the boot longer if a driver hangs.
+	Timeout time.Duration
 
 	// Detect adds its results to m. Without its hardware it adds nothing and returns nil. An error discards the whole
 	// answer; for a part that cannot be read use m.Warn and Fact.Unknown. It must return soon after m.Context() ends.

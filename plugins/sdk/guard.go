@@ -25,6 +25,8 @@ func Describe(d Detector) (out contract.Description, err error) {
 		Match:        d.Match,
 		Needs:        d.Needs,
 		Wants:        d.Wants,
+
+		TimeoutSeconds: int(d.Timeout.Seconds()),
 	}
 	if problems := out.Check(); len(problems) > 0 {
 		return out, fmt.Errorf("invalid description:\n%w", problems)

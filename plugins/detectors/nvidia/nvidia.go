@@ -120,6 +120,8 @@ func declare(version string, l library) sdk.Detector {
 	}
 	if l != nil {
 		out.Doc = "NVIDIA GPUs: names, driver, MIG; with NVML also memory, NVLink fabric and CUDA."
+		// The driver initializes GPUs that no program uses: that took 25 s with A100 (AgentBaker#2829).
+		out.Timeout = 45 * time.Second
 		out.Wants = sdk.Needs{Devices: []string{"/dev/nvidiactl", "/dev/nvidia*"}}
 	}
 

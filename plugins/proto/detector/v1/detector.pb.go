@@ -156,9 +156,12 @@ type DescribeResponse struct {
 	// Permissions that it requires. If the site does not grant them, it is not started.
 	Needs *Needs `protobuf:"bytes,9,opt,name=needs,proto3" json:"needs,omitempty"`
 	// Optional permissions. If the site does not grant them, it is started and should return less.
-	Wants         *Needs `protobuf:"bytes,10,opt,name=wants,proto3" json:"wants,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Wants *Needs `protobuf:"bytes,10,opt,name=wants,proto3" json:"wants,omitempty"`
+	// How long Detect may take where the site gives no timeout, if its driver initializes devices at their first use. At
+	// most 300; 10 is the least. A prelet that does not know this field gives 10.
+	TimeoutSeconds uint32 `protobuf:"varint,11,opt,name=timeout_seconds,json=timeoutSeconds,proto3" json:"timeout_seconds,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *DescribeResponse) Reset() {
@@ -259,6 +262,13 @@ func (x *DescribeResponse) GetWants() *Needs {
 		return x.Wants
 	}
 	return nil
+}
+
+func (x *DescribeResponse) GetTimeoutSeconds() uint32 {
+	if x != nil {
+		return x.TimeoutSeconds
+	}
+	return 0
 }
 
 // Match selects the machines on which a detector runs: any of these is enough. Elsewhere it is not started.
@@ -1331,7 +1341,7 @@ var File_detector_v1_detector_proto protoreflect.FileDescriptor
 const file_detector_v1_detector_proto_rawDesc = "" +
 	"\n" +
 	"\x1adetector/v1/detector.proto\x12\vdetector.v1\x1a\x1cgoogle/protobuf/struct.proto\"\x11\n" +
-	"\x0fDescribeRequest\"\xeb\x02\n" +
+	"\x0fDescribeRequest\"\x94\x03\n" +
 	"\x10DescribeResponse\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\x16\n" +
@@ -1343,7 +1353,8 @@ const file_detector_v1_detector_proto_rawDesc = "" +
 	"\x05match\x18\b \x01(\v2\x12.detector.v1.MatchR\x05match\x12(\n" +
 	"\x05needs\x18\t \x01(\v2\x12.detector.v1.NeedsR\x05needs\x12(\n" +
 	"\x05wants\x18\n" +
-	" \x01(\v2\x12.detector.v1.NeedsR\x05wants\"N\n" +
+	" \x01(\v2\x12.detector.v1.NeedsR\x05wants\x12'\n" +
+	"\x0ftimeout_seconds\x18\v \x01(\rR\x0etimeoutSeconds\"N\n" +
 	"\x05Match\x12\x17\n" +
 	"\apci_ids\x18\x01 \x03(\tR\x06pciIds\x12\x14\n" +
 	"\x05paths\x18\x02 \x03(\tR\x05paths\x12\x16\n" +

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 
@@ -69,6 +70,26 @@ func findInputs(a, b Generation) []Input {
 	}
 
 	return out
+}
+
+// ListInputs returns the names of the inputs that differ between two plans: files of their sites, without folders, and
+// answers. They are why the plans differ. What the kubelet's binary says of a plan follows from the others.
+func ListInputs(before, after *boot.Plan) (names []string) {
+	var both [2]Generation
+	for i, p := range []*boot.Plan{before, after} {
+		r := &world.Recording{Entries: p.Tape.Entries()}
+		for _, f := range p.Site.Files {
+			r.Header.Site = append(r.Header.Site, world.SiteFile{Name: path.Base(f.Name), Text: f.Text})
+		}
+		both[i].Recording = r
+	}
+	for _, i := range findInputs(both[0], both[1]) {
+		if i.Kind != string(world.KindDryRun) {
+			names = append(names, i.Name)
+		}
+	}
+
+	return names
 }
 
 func findSiteFiles(a, b []world.SiteFile) []Input {
@@ -204,6 +225,9 @@ func (i *Input) compareAnswers(a, b answer) {
 	why, was := describeFailure(b), describeFailure(a)
 	if why != was {
 		i.Details = []Detail{{Before: Value(orAnswered(was)), After: Value(orAnswered(why))}}
+		return
+	}
+	if bytes.Equal(a.Value, b.Value) {
 		return
 	}
 

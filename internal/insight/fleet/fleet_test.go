@@ -45,6 +45,9 @@ func randomEffect(rng *rand.Rand, number int) Effect {
 		}
 	}
 	if rng.IntN(5) == 0 {
+		e.Causes = []string{"variable " + string(rune('a'+rng.IntN(3)))}
+	}
+	if rng.IntN(5) == 0 {
 		e.Assumed = []Assumed{{Kind: "variable", Name: string(rune('a' + rng.IntN(3))), From: "--var"}}
 	}
 

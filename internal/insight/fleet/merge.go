@@ -110,6 +110,7 @@ func Merge(parts []*FleetEffect, names []string) (*FleetEffect, error) {
 			out.addGroup(g)
 		}
 		out.addAssumed(part.Assumed)
+		out.addCauses(part.Causes)
 		out.Declares.merge(part.Declares)
 	}
 	for i := range first.Shard.Of {

@@ -19,13 +19,14 @@ func NewEffect(source string, old, planned *boot.Plan, r *world.Recording) Effec
 	e := Effect{Machine: Machine{Source: source, Node: planned.NodeName()}}
 	messages := planned.Diagnostics
 	isDegraded := len(planned.Degraded) > 0
+	isWhole := old != nil && codeOfSite(old.Diagnostics) == "" && planned.Complete
 	var before, after compare.NodeState
 	if old == nil {
 		before, after = compare.DiskStates(planned)
 		e.Restarts = count(planned.Restart.Needed)
 	} else {
 		before.Items, after.Items = listCodes(old.Diagnostics), listCodes(planned.Diagnostics)
-		if codeOfSite(old.Diagnostics) == "" && planned.Complete {
+		if isWhole {
 			before, after = compare.PlanState(old, before.Items), compare.PlanState(planned, after.Items)
 		}
 		was, is := countPlaces(old, newNames(old, r)), countPlaces(planned, own)
@@ -36,7 +37,8 @@ func NewEffect(source string, old, planned *boot.Plan, r *world.Recording) Effec
 		isDegraded = isDegraded && len(old.Degraded) == 0
 	}
 	e.Changes = compare.Changes(before, after)
-	if old != nil {
+	if isWhole && len(e.Changes) > 0 {
+		e.Causes = compare.ListInputs(old, planned)
 		e.Restarts = count(slices.ContainsFunc(e.Changes, func(c compare.NodeChange) bool {
 			return notifiesKubelet(planned, c) || notifiesKubelet(old, c)
 		}))

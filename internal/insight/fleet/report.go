@@ -35,9 +35,11 @@ type FleetEffect struct {
 	Tainted    int `json:"tainted"`   // a taint comes that keeps pods away
 	KeptAway   int `json:"kept_away"` // either
 	// Assumed are the answers that the command line replaced on some machine.
-	Assumed  []Assumed `json:"assumed,omitempty"`
-	Declares Declares  `json:"declared_features,omitzero"`
-	Groups   []Group   `json:"groups"`
+	Assumed []Assumed `json:"assumed,omitempty"`
+	// Causes are the inputs that differ from those of Against on some machine: files of the site, variables, objects.
+	Causes   []string `json:"causes,omitempty"`
+	Declares Declares `json:"declared_features,omitzero"`
+	Groups   []Group  `json:"groups"`
 
 	groups map[string]*Group
 }
@@ -105,6 +107,7 @@ func (r *FleetEffect) Add(e Effect) {
 	g.Machines = []Machine{e.Machine}
 	r.addGroup(g)
 	r.addAssumed(e.Assumed)
+	r.addCauses(e.Causes)
 	if e.Declares != nil {
 		r.Declares.add(*e.Declares)
 	}
@@ -154,6 +157,13 @@ func (r *FleetEffect) addAssumed(all []Assumed) {
 			cmp.Compare(a.From, b.From),
 		)
 	})
+}
+
+// addCauses adds those that are not known yet, sorted.
+func (r *FleetEffect) addCauses(names []string) {
+	r.Causes = slices.Concat(r.Causes, names)
+	slices.Sort(r.Causes)
+	r.Causes = slices.Compact(r.Causes)
 }
 
 func count(is bool) int {

@@ -11,7 +11,7 @@ const (
 	MaxDepth   = 8    // of a type, and so of a value
 	MaxValues  = 4096 // scalars in one value
 	MaxEntries = 256  // attributes of a description, of the machine, of a device
-	MaxSeconds = 300 // of one detection
+	MaxSeconds = 300  // of one detection
 
 	MaxDevices = 1024
 	MaxLabels  = 64

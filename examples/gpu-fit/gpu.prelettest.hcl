@@ -44,3 +44,11 @@ run "a-gpu-left-the-bus" {
   assert { condition = contains(plan.degraded, "node-condition") }
   assert { condition = !contains(plan.warnings, "kubelet-held") }
 }
+
+# A machine that never had GPUs.
+run "without-gpus" {
+  hardware  = "../../testdata/hardware/facts/two-sockets.json"
+  detectors = { nvidia = { state = "skipped" } }
+  assert { condition = !contains(plan.warnings, "kubelet-held") }
+  assert { condition = contains(plan.degraded, "node-condition") }
+}

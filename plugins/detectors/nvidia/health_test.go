@@ -3,6 +3,7 @@ package nvidia
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -53,6 +54,35 @@ func TestHealth(t *testing.T) {
 	} {
 		if got := healthOf(t, c.library); got != c.want {
 			t.Errorf("%s: got %s, want %s", name, got, c.want)
+		}
+	}
+
+	// One of 16 answers with errors, or cannot be opened: that one is not known, and a fault of another one is.
+	all := make([]gpu, 16)
+	for i := range all {
+		all[i] = gpu{address: fmt.Sprintf("00ff:%02x:00.0", 0x80+i), health: good}
+	}
+	all[0].address, all[1].address = "00ff:17:00.0", "00ff:3d:00.0"
+	all[7].health = health{}
+	broken := slices.Clone(all)
+	broken[9].health = with(func(h *health) { h.recovery = "gpu-reset" })
+	for name, c := range map[string]struct {
+		gpus     []gpu
+		failures []string
+		want     string
+	}{
+		"errors of one":      {all, nil, "? ? ? ? ? ? false"},
+		"and a fault":        {broken, nil, "gpu-reset [00ff:89:00.0] ? ? ? ? false"},
+		"one is not opened":  {slices.Delete(slices.Clone(all), 7, 8), []string{"GPU 7: GPU is lost"}, healthy},
+		"and a fault beside": {slices.Delete(slices.Clone(broken), 7, 8), []string{"GPU 7: GPU is lost"}, "gpu-reset [00ff:89:00.0] 0 0 0 true false"},
+	} {
+		l := fake{machine: machine{driver: "570.86.15", gpus: c.gpus, failures: c.failures}}
+		if got := healthOf(t, l); got != c.want {
+			t.Errorf("16 GPUs, %s: got %s, want %s", name, got, c.want)
+		}
+		a := ask(t, l)
+		if got, want := fact(a, "gpus_complete").Value, len(c.failures) == 0; len(a.Devices) != 16 || got != want {
+			t.Errorf("16 GPUs, %s: got %d devices, complete %v; want 16, %v", name, len(a.Devices), got, want)
 		}
 	}
 

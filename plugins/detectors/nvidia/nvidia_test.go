@@ -51,6 +51,13 @@ func askConfigured(t *testing.T, l library, config map[string]any) contract.Answ
 		{Address: "00ff:17:00.0", Vendor: "10de", Device: "2330", Class: "030200", Driver: "nvidia"},
 		{Address: "00ff:3d:00.0", Vendor: "10de", Device: "2330", Class: "030200", Driver: "nvidia"},
 	}
+	if f, ok := l.(fake); ok && len(f.gpus)+len(f.failures) > len(devices) {
+		for i := len(devices); i < 16; i++ {
+			d := devices[0]
+			d.Address = fmt.Sprintf("00ff:%02x:00.0", 0x80+i)
+			devices = append(devices, d)
+		}
+	}
 	a, err := sdk.Detect(ctx, declare("1.0.0", l), config, devices, root)
 	if err != nil {
 		t.Fatalf("Detect: got %v, want no error", err)

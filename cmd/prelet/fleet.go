@@ -50,7 +50,8 @@ func (f *fleetOutput) detail() (printer.FleetDetail, error) {
 	}
 	switch {
 	case err != nil || !(f.limit >= 0 && f.limit <= 100):
-		return 0, fault.Usage.Errorf("--%s %s: write a percentage from 0 to 100, such as 5%%", failAboveFlag, f.failAbove)
+		return 0, fault.Usage.Errorf(
+			"--%s %s: write a percentage from 0 to 100, such as 5%%", failAboveFlag, f.failAbove)
 	case f.names && f.summary:
 		return 0, fault.Usage.Errorf("--names and --summary exclude each other")
 	case f.names:

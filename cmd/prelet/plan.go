@@ -119,7 +119,8 @@ func (f *planFlags) check() (printer.FleetDetail, error) {
 		return 0, fault.Usage.Errorf("-o nodes excludes --full, --names, --summary, --against, --shard, " +
 			"--fail-above and --detailed-exitcode")
 	case f.shard != "" && f.failAbove != "":
-		return 0, fault.Usage.Errorf("--shard plans a part of the machines: give --%s to `prelet fleet merge`", failAboveFlag)
+		return 0, fault.Usage.Errorf(
+			"--shard plans a part of the machines: give --%s to `prelet fleet merge`", failAboveFlag)
 	case f.full && isReport:
 		return 0, fault.Usage.Errorf("--full excludes --names, --summary, --against and --shard")
 	case f.shard != "" && f.output.isSet && f.output.name != "json":

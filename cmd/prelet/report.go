@@ -22,8 +22,8 @@ func (a *cli) report() *cobra.Command {
 		Args:    refuseArguments,
 		Short:   "Write a page about a boot, or about the plan of a fleet",
 		Long: `Plans the site on this node, as prelet plan does, and writes one HTML page:
-messages, a picture of the machine, coloured by its faults and by the checks of the site, the timeline of the last run of
-this boot, labels, taints, flags and fields with what they come from, the differences on the disk, and the facts.
+messages, a picture of the machine, coloured by its faults and by the checks of the site, the timeline of the last run
+of this boot, labels, taints, flags and fields with what they come from, the differences on the disk, and the facts.
 With --from it is the page of a recording, which has no timeline, or of a bundle (.tar.gz), which has one.
 
 With --from FOLDER, and with --against SITE, it is the page of a fleet, as prelet plan groups it:

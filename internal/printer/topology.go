@@ -64,8 +64,8 @@ func (d *drawing) addDevices(f world.Facts, devices [][]string) {
 	}
 }
 
-// devicesByNode returns the accelerators and network cards of each NUMA node, by address, which is their first cell. The
-// others are those of a template of views/facts.tmpl.
+// devicesByNode returns the accelerators and network cards of each NUMA node, by address, which is their first cell.
+// The others are those of a template of views/facts.tmpl.
 func devicesByNode(f world.Facts, name string) (map[int][][]string, error) {
 	rows, err := factRows(f, name)
 	slices.SortStableFunc(rows, func(a, b []string) int { return cmp.Compare(a[1], b[1]) })

@@ -2,16 +2,12 @@ package restart
 
 import (
 	"fmt"
-	"slices"
-	"strings"
-	"unicode"
 
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/origin"
-	"github.com/prelet/prelet/internal/world"
 	"github.com/prelet/prelet/schema"
 )
 
@@ -34,8 +30,8 @@ var (
 		Name:     "for",
 		Required: true,
 		Check:    schema.Duration,
-		Doc: "How long at most, over boots, which count a tenth at least, without the time in which the machine was off. " +
-			"After that the kubelet starts, and the boot is degraded, until `when` was not true once.",
+		Doc: "How long at most, over boots, without the time in which the machine was off. A boot counts a tenth at " +
+			"least. After that the kubelet starts, and the boot is degraded, until `when` was not true once.",
 	}
 	holdMessageAttr = schema.Attr[string]{
 		Name:     "message",
@@ -58,7 +54,7 @@ func (r *renderer) holds() (out []node.Hold) {
 		when := holdWhenAttr.Of(b)
 		limit := schema.ParseDuration(holdForAttr.Of(b))
 		switch {
-		case when.Null(), when.Set() && when.V && r.isUnread(when):
+		case when.Null():
 			r.note(when.Range, name)
 		case when.Set() && when.V && !r.in.Check:
 			hold := node.Hold{
@@ -73,28 +69,6 @@ func (r *renderer) holds() (out []node.Hold) {
 	}
 
 	return out
-}
-
-// isUnread reports whether an expression names a list of facts that could not be read: it is empty, as if the machine
-// had none.
-func (r *renderer) isUnread(when schema.Value[bool]) bool {
-	var names []string
-	for _, reference := range when.Expr.Variables() {
-		for _, step := range reference {
-			if attr, ok := step.(hcl.TraverseAttr); ok {
-				names = append(names, attr.Name)
-			}
-		}
-	}
-	for _, o := range when.Origins() { // of locals
-		names = append(names, strings.FieldsFunc(o.Text, func(c rune) bool { return c != '_' && !unicode.IsLetter(c) })...)
-	}
-
-	return r.in.Facts != nil && slices.ContainsFunc(r.in.Facts.Unknown, func(u world.UnknownFact) bool {
-		isGPUs := u.Fact == "accelerators" && slices.Contains(names, "gpus")
-
-		return isGPUs || slices.Contains(names, u.Fact)
-	})
 }
 
 // note reports a hold of which this machine does not know whether it is true.

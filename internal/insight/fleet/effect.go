@@ -39,7 +39,7 @@ type Effect struct {
 	Machine  // the Source is "" for this machine
 	Group    // of this machine alone; its Changes have names in place of the machine's own values
 	Assumed  []Assumed
-	Causes   []string // inputs of the plans that differ; nil: not known, as of a disk
+	Causes   []string             // inputs of the plans that differ; nil: not known, as of a disk
 	Declares *[]rules.Declaration // in the Node's status.declaredFeatures; nil: not known
 }
 

@@ -4,7 +4,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
 
 	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/value"
@@ -122,6 +124,41 @@ func (e *Eval) findThrough(x hclsyntax.Expression) (names []string) {
 	follow(x)
 
 	return names
+}
+
+// namesUnread reports whether an expression names a list of facts that could not be read, also through locals. Such a
+// list is empty, as if the machine had none.
+func (e *Eval) namesUnread(x hclsyntax.Expression) bool {
+	isUnread := map[string]bool{}
+	for _, addr := range e.Reach(x).Stages {
+		outputs, _ := e.Output(addr)
+		if outputs == cty.NilVal || !outputs.Type().IsObjectType() || !outputs.Type().HasAttribute("unknown") {
+			continue
+		}
+		unknown, _ := outputs.GetAttr("unknown").Unmark()
+		if !unknown.IsWhollyKnown() || unknown.IsNull() {
+			continue
+		}
+		for _, fact := range unknown.AsValueSlice() {
+			name, _ := value.KeyText(fact.GetAttr("fact"))
+			isUnread[name] = true
+			isUnread["gpus"] = isUnread["gpus"] || name == "accelerators" // those of a kind
+		}
+	}
+
+	all := []hclsyntax.Expression{x}
+	for _, name := range e.findThrough(x) {
+		all = append(all, e.site.Locals[strings.TrimPrefix(name, "local.")].Expr)
+	}
+
+	return slices.ContainsFunc(all, func(x hclsyntax.Expression) bool {
+		return slices.ContainsFunc(x.Variables(), func(reference hcl.Traversal) bool {
+			return slices.ContainsFunc(reference, func(step hcl.Traverser) bool {
+				attr, isAttr := step.(hcl.TraverseAttr)
+				return isAttr && isUnread[attr.Name]
+			})
+		})
+	})
 }
 
 // mayOutputSecret reports whether an expression of a stage, or of a stage that it refers to, may contain a secret: then

@@ -94,7 +94,7 @@ func (s Scope) Value(spec schema.Spec, x hclsyntax.Expression) (cty.Value, hcl.D
 	isNull := func(d *hcl.Diagnostic) bool { return origin.CodeOf(d) == fault.NullFact }
 	switch {
 	case diags.HasErrors():
-	case spec.Certain && slices.ContainsFunc(diags, isNull):
+	case spec.Certain && (slices.ContainsFunc(diags, isNull) || isTrue(v) && e.namesUnread(x)):
 		return cty.NullVal(spec.Type), diags
 	default:
 		return v, diags
@@ -109,6 +109,12 @@ func (s Scope) Value(spec schema.Spec, x hclsyntax.Expression) (cty.Value, hcl.D
 	}
 
 	return cty.NullVal(spec.Type), toNotes(diags)
+}
+
+func isTrue(v cty.Value) bool {
+	plain, _ := v.UnmarkDeep()
+
+	return plain.RawEquals(cty.True)
 }
 
 // evaluate evaluates an expression of the block in e. What its recording does not contain is the only value of a

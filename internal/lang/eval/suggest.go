@@ -30,7 +30,7 @@ func (e *Eval) suggestAttribute(d *hcl.Diagnostic) string {
 	v := cty.UnknownVal(c.typeOf(x).Type)
 	name, diags := hcl.AbsTraversalForExpr(value.Unwrap(x))
 	if !diags.HasErrors() {
-		v, diags = name[:1].TraverseAbs(d.EvalContext)
+		v, _ = name[:1].TraverseAbs(d.EvalContext)
 		key = slices.Concat(name[1:], key)
 	}
 

@@ -72,6 +72,7 @@ func TestSELinux(t *testing.T) {
 	t.Logf("a rollback:\n%s", m.run("prelet", "rollback"))
 	m.requireLabels("a rollback")
 	m.run("cmp", "/etc/hosts", "/etc/hosts.image")
+	m.run("prelet", "rollback", "--release")
 	m.run("prelet", "run")
 	second := m.journal()
 

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/prelet/prelet/internal/boot"
@@ -146,7 +147,7 @@ func (r *Run) holdKubelet(p *boot.Plan) error {
 
 // syncFile makes a file durable: a machine that loses its power while it is held goes on counting.
 func syncFile(name string) error {
-	f, err := os.Open(name)
+	f, err := os.OpenFile(name, os.O_WRONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
 	if err != nil {
 		return err
 	}

@@ -135,8 +135,8 @@ func (e *Eval) namesUnread(x hclsyntax.Expression) bool {
 		if outputs == cty.NilVal || !outputs.Type().IsObjectType() || !outputs.Type().HasAttribute("unknown") {
 			continue
 		}
-		unknown, _ := outputs.GetAttr("unknown").Unmark()
-		if !unknown.IsWhollyKnown() || unknown.IsNull() {
+		unknown := outputs.GetAttr("unknown")
+		if !unknown.IsWhollyKnown() || unknown.IsNull() || unknown.IsMarked() {
 			continue
 		}
 		for _, fact := range unknown.AsValueSlice() {

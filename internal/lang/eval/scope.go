@@ -111,11 +111,7 @@ func (s Scope) Value(spec schema.Spec, x hclsyntax.Expression) (cty.Value, hcl.D
 	return cty.NullVal(spec.Type), toNotes(diags)
 }
 
-func isTrue(v cty.Value) bool {
-	plain, _ := v.UnmarkDeep()
-
-	return plain.RawEquals(cty.True)
-}
+func isTrue(v cty.Value) bool { return v.RawEquals(cty.True) }
 
 // evaluate evaluates an expression of the block in e. What its recording does not contain is the only value of a
 // machine that is not known.

@@ -72,11 +72,20 @@ func (f *fleetOutput) checkLimit(reports ...*fleet.FleetEffect) error {
 		return fault.Usage.Errorf("--%s is for a folder of recordings, or --against", failAboveFlag)
 	}
 	for _, r := range reports {
-		if part := 100 * float64(r.KeptAway) / float64(max(1, r.Recordings)); part > f.limit {
+		unknown := r.Failed + r.Incomplete
+		part := 100 * float64(r.KeptAway) / float64(max(1, r.Recordings))
+		most := 100 * float64(r.KeptAway+unknown) / float64(max(1, r.Recordings))
+		switch {
+		case part > f.limit:
 			return fault.TestFailed.Errorf(
 				"%d of %d machines (%.1f%%) would be held (%d) or get a taint that keeps pods away (%d), "+
 					"and --%s allows %s: see the groups with kubelet-held or a new taint",
 				r.KeptAway, r.Recordings, part, r.Held, r.Tainted, failAboveFlag, f.failAbove)
+		case most > f.limit:
+			return fault.TestFailed.Errorf(
+				"%d of %d machines have no complete plan: with them --%s %s may be exceeded (%.1f%%); "+
+					"see their reasons, or record them again",
+				unknown, r.Recordings, failAboveFlag, f.failAbove, most)
 		}
 	}
 

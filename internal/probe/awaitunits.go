@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/prelet/prelet/internal/platform/systemd"
+	"github.com/prelet/prelet/internal/probe/hardware"
 	"github.com/prelet/prelet/internal/world"
 )
 
@@ -24,7 +25,7 @@ func (l *Live) awaitUnits(ctx context.Context, names []string, limit time.Durati
 	why = make([]string, len(names))
 	began := time.Now()
 	if deadline, ok := ctx.Deadline(); ok {
-		limit = min(limit, max(0, time.Until(deadline)/2)) // the facts are read after that
+		limit = hardware.LimitWait(limit, time.Until(deadline))
 	}
 
 	for isReported := false; ; isReported = true {

@@ -374,8 +374,12 @@ func (r *nodeRun) findConditions(
 		return condition.Replace(results.Conditions, condition.False, reason, message), wait
 	}
 	if h.Gate().IsShut() {
-		return fail(unhealthyWait, condition.GateShut,
-			"prelet does not let the kubelet start: prelet status has the reason")
+		message := "prelet does not let the kubelet start: prelet status has the reason"
+		if s, err := h.LoadReport(); err == nil && s.Code == fault.KubeletHeld {
+			message = s.Summary
+		}
+
+		return fail(unhealthyWait, condition.GateShut, message)
 	}
 
 	const unread = "the generation in place cannot be read: prelet status"

@@ -284,7 +284,7 @@ func (w *walker) findDevice(i *lang.Instance, device cty.Value) path {
 	names := slices.Sorted(maps.Keys(lists))
 	for _, name := range slices.Backward(names) { // gpus rather than accelerators
 		l := lists[name]
-		if !l.Type().IsListType() || !l.CanIterateElements() {
+		if !l.Type().IsListType() || !l.IsKnown() || !l.CanIterateElements() {
 			continue
 		}
 		if n := slices.IndexFunc(l.AsValueSlice(), device.RawEquals); n >= 0 {

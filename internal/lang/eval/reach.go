@@ -146,19 +146,45 @@ func (e *Eval) namesUnread(x hclsyntax.Expression) bool {
 		}
 	}
 
+	if len(isUnread) == 0 {
+		return false
+	}
+
 	all := []hclsyntax.Expression{x}
 	for _, name := range e.findThrough(x) {
-		all = append(all, e.site.Locals[strings.TrimPrefix(name, "local.")].Expr)
+		if local := e.site.Locals[strings.TrimPrefix(name, "local.")]; !e.isAllFacts(local.Expr) {
+			all = append(all, local.Expr)
+		}
 	}
 
 	return slices.ContainsFunc(all, func(x hclsyntax.Expression) bool {
 		return slices.ContainsFunc(x.Variables(), func(reference hcl.Traversal) bool {
-			return slices.ContainsFunc(reference, func(step hcl.Traverser) bool {
-				attr, isAttr := step.(hcl.TraverseAttr)
-				return isAttr && isUnread[attr.Name]
+			return e.namesAllFacts(reference) || slices.ContainsFunc(reference, func(step hcl.Traverser) bool {
+				name, _, _ := findSecondName(hcl.Traversal{hcl.TraverseRoot{}, step})
+				return isUnread[name]
 			})
 		})
 	})
+}
+
+// namesAllFacts reports whether a reference is to the outputs of a stage as a whole, also by a local that is them.
+func (e *Eval) namesAllFacts(reference hcl.Traversal) bool {
+	name, _, _ := findSecondName(reference)
+	switch local := e.site.Locals[name]; {
+	case reference.RootName() == "stage":
+		return len(reference) <= 3 // stage.TYPE.NAME
+	case reference.RootName() != "local" || local == nil || len(reference) > 2:
+		return false
+	default:
+		return e.isAllFacts(local.Expr)
+	}
+}
+
+// isAllFacts reports whether an expression is only such a reference.
+func (e *Eval) isAllFacts(x hclsyntax.Expression) bool {
+	name, isName := value.Unwrap(x).(*hclsyntax.ScopeTraversalExpr)
+
+	return isName && e.namesAllFacts(name.Traversal)
 }
 
 // mayOutputSecret reports whether an expression of a stage, or of a stage that it refers to, may contain a secret: then

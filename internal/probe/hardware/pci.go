@@ -58,6 +58,10 @@ func (d *detection) readDevices() error {
 		return nil
 	}
 
+	if len(names) == 0 { // as in a container: that is not a machine without GPUs
+		d.note("accelerators", "the PCI bus has no device")
+		d.note("nics", "the PCI bus has no device")
+	}
 	functions := d.listFunctions(names)
 	slices.SortStableFunc(functions, func(a, b function) int {
 		return compareAddresses(a.Address, b.Address)

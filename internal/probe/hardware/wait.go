@@ -38,12 +38,15 @@ func WaitFor(
 	case !isLive:
 		timeout = 0
 	case hasDeadline:
-		left := time.Until(deadline)
-		reserved := min(timeToDetect, left/2)
-		timeout = min(timeout, max(0, left-reserved))
+		timeout = LimitWait(timeout, time.Until(deadline))
 	}
 
 	return poll(ctx, tree, links, drivers, timeout), nil
+}
+
+// LimitWait returns how long a wait may take, if facts are read after it in the time that is left.
+func LimitWait(timeout, left time.Duration) time.Duration {
+	return min(timeout, max(0, left-min(timeToDetect, left/2)))
 }
 
 // timeToDetect is reserved for the detection after waiting. It takes milliseconds on an idle machine, and more

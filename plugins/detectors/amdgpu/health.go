@@ -26,7 +26,7 @@ var (
 // Source: Linux drivers/gpu/drm/amd/amdgpu/amdgpu_ras.c, amdgpu_ras_sysfs_read and amdgpu_ras_sysfs_badpages_read.
 type health struct {
 	errors, pages, pending    int
-	whyNoErrors, whyNoBadPage string // of the first GPU that does not show it
+	whyNoErrors, whyNoBadPage string // of the last GPU that does not show it
 }
 
 // add adds a GPU.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/prelet/prelet/plugins/sdk"
 )
@@ -16,7 +17,8 @@ var (
 	}
 	gpusToRecover = sdk.Fact[[]string]{
 		Name: "gpus_to_recover",
-		Doc:  "Addresses of the GPUs with another `recovery_action` than `none`.",
+		Doc: "Addresses of the GPUs with another `recovery_action` than `none`; of `drain-p2p`, too, after which the " +
+			"driver asks for another one. Null, which holds nothing, if a GPU does not answer and no other has one.",
 	}
 	remapFailed = sdk.Fact[int]{
 		Name: "row_remap_failed",
@@ -50,12 +52,12 @@ func healthFacts() []sdk.Declaration {
 // health is what the driver says of one GPU. Nil and empty fields are unknown.
 type health struct {
 	recovery                     string // one of recoveryActions
+	whyNoRecovery                string // empty if the driver is too old
 	failed, pending, pagePending *bool
 	persistence                  *bool
 }
 
-// recoveryActions are NVML's actions for one GPU, from the smallest on. An action for the GPUs of several machines
-// (IMEX) says nothing about this one, and is not in the list.
+// recoveryActions are NVML's actions for one GPU, from the smallest on.
 var recoveryActions = []string{"none", "drain-p2p", "gpu-reset", "drain-and-reset", "node-reboot"}
 
 // addAttributes adds it to a device.
@@ -74,35 +76,38 @@ func (h health) addAttributes(x *sdk.Device) {
 	}
 }
 
-// reportHealth adds the facts about all GPUs that NVML knows; unknown is why it knows none.
-func reportHealth(m *sdk.Machine, gpus []gpu, unknown string, isMismatch bool) {
+// reportHealth adds the facts about all GPUs that NVML lists; unknown is why it lists none. A fault of one is known,
+// whatever the others answer; without one, a GPU that cannot be opened makes the facts unknown.
+func reportHealth(m *sdk.Machine, result machine, unknown string) {
 	const evidence = "nvml"
+	gpus := result.gpus
 	if unknown == "" && len(gpus) == 0 {
 		unknown = "NVML reports no GPU"
 	}
 	switch {
-	case isMismatch, unknown == "":
-		m.AddFacts(libraryMismatch.Is(isMismatch, evidence))
+	case result.isMismatch, unknown == "":
+		m.AddFacts(libraryMismatch.Is(result.isMismatch, evidence))
 	default:
 		m.AddFacts(libraryMismatch.Unknown(unknown))
 	}
 
-	const old = "NVML does not report it of each GPU: the driver is older than 565"
+	unknown = cmp.Or(unknown, strings.Join(result.failures, "; "))
 	action := 0
-	isKnown := unknown == ""
+	why := unknown
 	recover := []string{}
 	for _, g := range gpus {
 		n := slices.Index(recoveryActions, g.health.recovery)
 		action = max(action, n)
-		isKnown = isKnown && n >= 0
+		if n < 0 {
+			why = cmp.Or(why, g.address+": "+cmp.Or(g.health.whyNoRecovery, "the driver is older than 565"))
+		}
 		if n > 0 {
 			recover = append(recover, g.address)
 		}
 	}
-	if isKnown || action > 0 {
+	if why == "" || action > 0 {
 		m.AddFacts(recoveryAction.Is(recoveryActions[action], evidence), gpusToRecover.Is(recover, evidence))
 	} else {
-		why := cmp.Or(unknown, old)
 		m.AddFacts(recoveryAction.Unknown(why), gpusToRecover.Unknown(why))
 	}
 

@@ -33,13 +33,28 @@ func TestHealth(t *testing.T) {
 		// A fault of one is one, whatever the other answers; without one, nothing is known.
 		"one without an answer":    {health{}, good, "? ? ? ? ? ? false"},
 		"one, and a fault":         {health{}, with(func(h *health) { h.recovery, h.failed = "gpu-reset", yes }), "gpu-reset [00ff:3d:00.0] 1 ? ? ? false"},
-		"a driver before 565":      {with(func(h *health) { h.recovery = "" }), with(func(h *health) { h.recovery = "" }), "? ? 0 0 0 true false"},
-		"an action of a newer":     {with(func(h *health) { h.recovery = "a-newer-one" }), good, "? ? 0 0 0 true false"},
 		"a kind without remapping": {with(func(h *health) { h.failed, h.pending = nil, nil }), good, "none [] ? ? 0 true false"},
 	} {
 		first, second := gpu{address: "00ff:17:00.0", health: c.first}, gpu{address: "00ff:3d:00.0", health: c.second}
 		if got := healthOf(t, fake{machine: machine{driver: "570.86.15", gpus: []gpu{first, second}}}); got != c.want {
 			t.Errorf("%s: got %s, want %s", name, got, c.want)
+		}
+	}
+
+	// Why the action is unknown is said of the GPU that is the reason, and a fault of another one is reported anyway.
+	const newer = "action 6 is not known to this detector"
+	for why, c := range map[string]struct {
+		first, second health
+		want          string
+	}{
+		"00ff:17:00.0: the driver is older than 565": {with(func(h *health) { h.recovery = "" }), with(func(h *health) { h.recovery = "" }), "? ? 0 0 0 true false"},
+		"00ff:3d:00.0: " + newer:                     {good, with(func(h *health) { h.recovery, h.whyNoRecovery = "", newer }), "? ? 0 0 0 true false"},
+		"":                                           {with(func(h *health) { h.recovery = "gpu-reset" }), with(func(h *health) { h.recovery, h.whyNoRecovery = "", newer }), "gpu-reset [00ff:17:00.0] 0 0 0 true false"},
+	} {
+		first, second := gpu{address: "00ff:17:00.0", health: c.first}, gpu{address: "00ff:3d:00.0", health: c.second}
+		l := fake{machine: machine{driver: "570.86.15", gpus: []gpu{first, second}}}
+		if got, reason := healthOf(t, l), fact(ask(t, l), "gpus_to_recover").Unknown; got != c.want || reason != why {
+			t.Errorf("got %s, because %q; want %s, because %q", got, reason, c.want, why)
 		}
 	}
 
@@ -66,6 +81,7 @@ func TestHealth(t *testing.T) {
 	all[7].health = health{}
 	broken := slices.Clone(all)
 	broken[9].health = with(func(h *health) { h.recovery = "gpu-reset" })
+	lost := []string{"GPU 7: it has fallen off the bus"}
 	for name, c := range map[string]struct {
 		gpus     []gpu
 		failures []string
@@ -73,17 +89,27 @@ func TestHealth(t *testing.T) {
 	}{
 		"errors of one":      {all, nil, "? ? ? ? ? ? false"},
 		"and a fault":        {broken, nil, "gpu-reset [00ff:89:00.0] ? ? ? ? false"},
-		"one is not opened":  {slices.Delete(slices.Clone(all), 7, 8), []string{"GPU 7: GPU is lost"}, healthy},
-		"and a fault beside": {slices.Delete(slices.Clone(broken), 7, 8), []string{"GPU 7: GPU is lost"}, "gpu-reset [00ff:89:00.0] 0 0 0 true false"},
+		"one is not opened":  {slices.Delete(slices.Clone(all), 7, 8), lost, "? ? ? ? ? ? false"},
+		"and a fault beside": {slices.Delete(slices.Clone(broken), 7, 8), lost, "gpu-reset [00ff:89:00.0] ? ? ? ? false"},
 	} {
 		l := fake{machine: machine{driver: "570.86.15", gpus: c.gpus, failures: c.failures}}
 		if got := healthOf(t, l); got != c.want {
 			t.Errorf("16 GPUs, %s: got %s, want %s", name, got, c.want)
 		}
 		a := ask(t, l)
+		if got := fact(a, "row_remap_failed").Unknown; c.failures != nil && got != lost[0] {
+			t.Errorf("16 GPUs, %s: got unknown because %q, want %q", name, got, lost[0])
+		}
 		if got, want := fact(a, "gpus_complete").Value, len(c.failures) == 0; len(a.Devices) != 16 || got != want {
 			t.Errorf("16 GPUs, %s: got %d devices, complete %v; want 16, %v", name, len(a.Devices), got, want)
 		}
+	}
+
+	// One that NVML lists, and whose function has left the bus.
+	gone := gpu{address: "00ff:99:00.0", health: with(func(h *health) { h.recovery = "node-reboot" })}
+	l := fake{machine: machine{driver: "570.86.15", gpus: []gpu{all[0], gone}}}
+	if got, want := healthOf(t, l), "node-reboot [00ff:99:00.0] 0 0 0 true false"; got != want {
+		t.Errorf("one that left the bus: got %s, want %s", got, want)
 	}
 
 	sick := with(func(h *health) { h.recovery, h.failed = "gpu-reset", yes })

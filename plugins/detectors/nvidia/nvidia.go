@@ -168,7 +168,7 @@ func detect(m *sdk.Machine, l library) error {
 
 	f := joinFabrics(s.known)
 	f.report(m, unknown)
-	reportHealth(m, s.known, unknown, result.isMismatch)
+	reportHealth(m, result, unknown)
 
 	return nil
 }

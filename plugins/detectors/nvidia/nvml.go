@@ -3,6 +3,7 @@
 package nvidia
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -73,20 +74,32 @@ func (l realNVML) query() (out machine, err error) {
 	return out, nil
 }
 
+// recoverDomain is NVML's action for the GPUs of several machines. The header of this go-nvml is older, and lacks it.
+const recoverDomain nvml.DeviceGpuRecoveryAction = 5
+
 // readHealth returns what NVML says of the health of a GPU. has reports whether the library has a function.
 func readHealth(d nvml.Device, has func(symbol string) bool) (h health) {
 	if has("nvmlDeviceGetFieldValues") {
 		fields := []nvml.FieldValue{{FieldId: nvml.FI_DEV_GET_GPU_RECOVERY_ACTION}}
 		r := d.GetFieldValues(fields)
 		f := fields[0]
-		if r == nvml.SUCCESS && nvml.Return(f.NvmlReturn) == nvml.SUCCESS {
+		switch r = cmp.Or(r, nvml.Return(f.NvmlReturn)); r {
+		case nvml.SUCCESS:
+			n := nvml.DeviceGpuRecoveryAction(binary.NativeEndian.Uint32(f.Value[:4]))
 			h.recovery = map[nvml.DeviceGpuRecoveryAction]string{
 				nvml.GPU_RECOVERY_ACTION_NONE:            "none",
 				nvml.GPU_RECOVERY_ACTION_GPU_RESET:       "gpu-reset",
 				nvml.GPU_RECOVERY_ACTION_NODE_REBOOT:     "node-reboot",
 				nvml.GPU_RECOVERY_ACTION_DRAIN_P2P:       "drain-p2p",
 				nvml.GPU_RECOVERY_ACTION_DRAIN_AND_RESET: "drain-and-reset",
-			}[nvml.DeviceGpuRecoveryAction(binary.NativeEndian.Uint32(f.Value[:4]))]
+				recoverDomain:                            "none", // nothing is wrong with this GPU, or this machine
+			}[n]
+			if h.recovery == "" {
+				h.whyNoRecovery = fmt.Sprintf("action %d is not known to this detector", n)
+			}
+		case nvml.ERROR_NOT_SUPPORTED, nvml.ERROR_INVALID_ARGUMENT: // an older driver
+		default:
+			h.whyNoRecovery = describe(r)
 		}
 	}
 	if has("nvmlDeviceGetRemappedRows") {

@@ -114,18 +114,22 @@ func TestReadHealth(t *testing.T) {
 		}
 	}
 	has := func(string) bool { return true }
-	for n, want := range []string{"none", "gpu-reset", "node-reboot", "drain-p2p", "drain-and-reset", ""} {
+	for n, want := range []string{"none", "gpu-reset", "node-reboot", "drain-p2p", "drain-and-reset", "none", ""} {
 		h := readHealth(action(byte(n), nvml.SUCCESS), has)
-		if h.recovery != want {
-			t.Errorf("action %d: got %q, want %q", n, h.recovery, want)
+		if h.recovery != want || (h.whyNoRecovery == "") != (want != "") {
+			t.Errorf("action %d: got %q, unknown because %q; want %q", n, h.recovery, h.whyNoRecovery, want)
 		}
 		if !*h.failed || *h.pending || !*h.pagePending || *h.persistence {
 			t.Errorf("action %d: got %t, %t, %t, %t; want true, false, true, false",
 				n, *h.failed, *h.pending, *h.pagePending, *h.persistence)
 		}
 	}
-	if h := readHealth(action(1, nvml.ERROR_NOT_SUPPORTED), has); h.recovery != "" {
-		t.Errorf("a driver without it: got %q, want none", h.recovery)
+	for r, want := range map[nvml.Return]string{
+		nvml.ERROR_NOT_SUPPORTED: "", nvml.ERROR_INVALID_ARGUMENT: "", nvml.ERROR_GPU_IS_LOST: "it has fallen off the bus",
+	} {
+		if h := readHealth(action(1, r), has); h.recovery != "" || h.whyNoRecovery != want {
+			t.Errorf("error %d: got %q, unknown because %q; want none, because %q", r, h.recovery, h.whyNoRecovery, want)
+		}
 	}
 	// A call of a function that the library lacks would end the detector: the device here has none.
 	if h := readHealth(&mock.Device{}, func(string) bool { return false }); h != (health{}) {

@@ -108,7 +108,7 @@ func shorten(message schema.Value[string]) string {
 		return unicode.IsSpace(c) || !unicode.IsPrint(c)
 	}), " ")
 	if text == "" {
-		return "the check has no message on this machine"
+		return "it has no message on this machine"
 	}
 	if long := []rune(text); len(long) > maxMessage {
 		return string(long[:maxMessage-1]) + "…"

@@ -20,10 +20,11 @@ const eventFile = "event"
 
 // The reasons of events. A node without an event is good.
 const (
-	eventGood       = "PreletGood"
-	eventDegraded   = "PreletDegraded"
-	eventHeld       = "PreletHeld"
-	eventRolledBack = "PreletRolledBack"
+	eventGood        = "PreletGood"
+	eventDegraded    = "PreletDegraded"
+	eventHeld        = "PreletHeld"
+	eventKubeletHeld = "PreletKubeletHeld"
+	eventRolledBack  = "PreletRolledBack"
 )
 
 // maxEvent is the longest message of an event, in characters: the API server allows 1024 bytes in new ones.
@@ -35,10 +36,10 @@ func describeState(s report.Status) (reason, message string) {
 	switch {
 	case s.Code == fault.RolledBack || s.Code == fault.RollbackFails:
 		return eventRolledBack, s.Summary
+	case s.Code == fault.KubeletHeld:
+		return eventKubeletHeld, s.Summary
 	case s.Held != nil:
 		return eventHeld, s.Held.Why
-	case s.Code == fault.KubeletHeld:
-		return eventHeld, s.Summary
 	case slices.ContainsFunc(s.Degraded, isHeld): // by hand, without a plan
 		return eventHeld, s.Summary
 	case s.State == report.Failed:

@@ -108,6 +108,7 @@ func TestDescribeState(t *testing.T) {
 		{report.Status{State: report.Degraded, Degraded: degraded}, "PreletDegraded", "stale: old"},
 		{report.Status{State: report.Degraded, Held: &report.Held{Why: "pinned"}}, "PreletHeld", "pinned"},
 		{report.Status{State: report.Degraded, Degraded: held, Summary: "by hand"}, "PreletHeld", "by hand"},
+		{report.Status{State: report.Failed, Code: fault.KubeletHeld, Summary: "gpu"}, "PreletKubeletHeld", "gpu"},
 		{report.Status{State: report.Failed, Verdict: "pending", Summary: "broken"}, "PreletDegraded", "broken"},
 		{
 			report.Status{State: report.Failed, Code: fault.RolledBack, Held: &report.Held{Why: "x"}, Summary: "back"},

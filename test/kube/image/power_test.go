@@ -12,9 +12,9 @@ import (
 // cuts is how often TestPower pulls the plug.
 const cuts = 10
 
-// TestPower pulls the plug at random moments of runs that change each of the kubelet's files. The boot after it has a
-// value that the site refuses, so that it can plan nothing: it starts the kubelet on what was on the disk, which must be
-// of one generation, the one before or the new one.
+// TestPower pulls the plug at random moments of runs that change each of the kubelet's files, one in each tenth of the
+// time that a run takes. The boot after it has a value that the site refuses, so that it can plan nothing: it starts the
+// kubelet on what was on the disk, which must be of one generation, the one before or the new one.
 func TestPower(t *testing.T) {
 	c := newCluster(t)
 	m := newMachine(t, "POWER-1")
@@ -23,6 +23,8 @@ func TestPower(t *testing.T) {
 	node(t, c, m, "power-1")
 	m.healthy()
 	m.addRounds()
+	m.reboot() // as each run after a cut, the first one comes after a boot
+	m.settled(10)
 
 	seed := rand.Uint64()
 	if text := os.Getenv("PRELET_SEED"); text != "" {
@@ -51,9 +53,10 @@ func TestPower(t *testing.T) {
 	t.Logf("a run takes %s until its verdict", whole.Round(time.Millisecond))
 
 	in, changed := 100, 0
-	for next := in + 1; next <= 100+cuts; next++ {
+	for i := range cuts {
+		next := 101 + i
 		change(next)
-		after := time.Duration(random.Int64N(int64(whole)))
+		after := (time.Duration(i)*whole + time.Duration(random.Int64N(int64(whole)))) / cuts
 		time.Sleep(after)
 		m.cut()
 

@@ -104,6 +104,18 @@ func TestADeviceThatVanishes(t *testing.T) {
 	}
 }
 
+// Without a device on the bus, as in a container, the lists are empty and not known: nothing is held for them.
+func TestEmptyBus(t *testing.T) {
+	machine := tree(t, nil)
+	must(t, machine.root.MkdirAll(pciFolder, 0o755))
+	facts := detect(t, Machine{Tree: machine})
+	for _, fact := range []string{"accelerators", "nics"} {
+		if got, want := why(facts, fact), "the PCI bus has no device"; got != want {
+			t.Errorf("%s: got the reason %q, want %q", fact, got, want)
+		}
+	}
+}
+
 // A parser of ours may panic at what it reads.
 func TestAPanicCostsItsSection(t *testing.T) {
 	breaks := func() { panic("index out of range") }

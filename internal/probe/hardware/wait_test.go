@@ -18,6 +18,18 @@ func later(d time.Duration, change func()) {
 	}()
 }
 
+// TestLimitWait: the time of a wait leaves two seconds for the facts, or half of what is left.
+func TestLimitWait(t *testing.T) {
+	const s = time.Second
+	for _, c := range []struct{ timeout, left, want time.Duration }{
+		{5 * s, 10 * s, 5 * s}, {5 * s, 6 * s, 4 * s}, {5 * s, 2 * s, s}, {5 * s, 0, 0}, {5 * s, -s, 0},
+	} {
+		if got := LimitWait(c.timeout, c.left); got != c.want {
+			t.Errorf("LimitWait(%s, %s): got %s, want %s", c.timeout, c.left, got, c.want)
+		}
+	}
+}
+
 func TestWaitFor(t *testing.T) {
 	files := map[string]string{
 		"sys/class/net/ib0/operstate":               "down",

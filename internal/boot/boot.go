@@ -15,6 +15,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 
+	"github.com/prelet/prelet/internal/boot/detectors"
 	"github.com/prelet/prelet/internal/boot/hostfiles"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet/rules"
@@ -226,10 +227,10 @@ func (p *progress) setFallback(o Input) {
 type progress struct {
 	runtimeEnv
 	site             *lang.Site
-	tape             *world.Tape             // nil: a check, without a machine
-	binary           *world.Tape             // asks the kubelet's binary; nil: it is not asked
-	isAskedElsewhere bool                    // see ruleCheck
-	locks            map[string]detectorLock // by the name of the detector
+	tape             *world.Tape // nil: a check, without a machine
+	binary           *world.Tape // asks the kubelet's binary; nil: it is not asked
+	isAskedElsewhere bool        // see ruleCheck
+	locks            detectors.Locks
 	checks           *Checks
 	isTakeover       bool
 	isAdvice         bool                  // see Input.Advises
@@ -317,7 +318,7 @@ func startRun(ctx context.Context, s *lang.Site, o Input, limits evalLimits) *pr
 	if o.Explains {
 		p.eval = p.eval.WithTrace()
 	}
-	p.locks = readLocks(ctx, s, locks)
+	p.locks = detectors.ReadLocks(ctx, s, locks)
 
 	return p
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/prelet/prelet/internal/boot/detectors"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/lang"
@@ -29,7 +30,7 @@ type Checked struct {
 //
 // Inputs: the site, and the descriptions of detectors. Result: the order, needs and output types of stages. Fails
 // if the site has no stage, and with every reference that is misspelt, of the wrong phase or part of a cycle.
-func check(s *lang.Site, locks map[string]detectorLock) (Checked, Findings) {
+func check(s *lang.Site, locks detectors.Locks) (Checked, Findings) {
 	c := Checked{
 		site:  s,
 		types: declareOutputs(s, locks),
@@ -90,19 +91,19 @@ func (c *Checks) parseConfig(text string) (*kubelet.Config, error) {
 
 // check returns the result of the function check. It depends on the site and the descriptions of detectors only, so an
 // earlier result counts where both are equal.
-func (c *Checks) check(s *lang.Site, locks map[string]detectorLock) (Checked, Findings) {
+func (c *Checks) check(s *lang.Site, locks detectors.Locks) (Checked, Findings) {
 	c.mu.Lock()
 	last, lastDetectors := c.last, c.detectors
 	c.mu.Unlock()
-	detectors := describeDetectors(locks)
-	if last.site == s && reflect.DeepEqual(lastDetectors, detectors) {
+	described := locks.Describe()
+	if last.site == s && reflect.DeepEqual(lastDetectors, described) {
 		return last, Findings{}
 	}
 
 	checked, found := check(s, locks)
 	if len(found.Diags) == 0 {
 		c.mu.Lock()
-		c.last, c.detectors = checked, detectors
+		c.last, c.detectors = checked, described
 		c.mu.Unlock()
 	}
 
@@ -111,21 +112,11 @@ func (c *Checks) check(s *lang.Site, locks map[string]detectorLock) (Checked, Fi
 
 // declareOutputs returns the types of the outputs of stages, without state, by address. They depend on the site and
 // on the descriptions of its detectors.
-func declareOutputs(s *lang.Site, locks map[string]detectorLock) map[string]cty.Type {
-	d := stages.Declared{Detectors: describeDetectors(locks)}
+func declareOutputs(s *lang.Site, locks detectors.Locks) map[string]cty.Type {
+	d := stages.Declared{Detectors: locks.Describe()}
 	out := map[string]cty.Type{}
 	for _, i := range s.Stages {
 		out[i.Addr()] = i.Stage.Outputs(d)
-	}
-
-	return out
-}
-
-// describeDetectors returns the descriptions of detectors by name, nil where one is not known.
-func describeDetectors(locks map[string]detectorLock) map[string]*contract.Description {
-	out := map[string]*contract.Description{}
-	for name, l := range locks {
-		out[name] = l.describe
 	}
 
 	return out

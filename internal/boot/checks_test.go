@@ -4,6 +4,7 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/prelet/prelet/internal/boot/detectors"
 	"github.com/prelet/prelet/plugins/contract"
 )
 
@@ -27,7 +28,7 @@ func TestChecksAreOfOneSiteAndItsDetectors(t *testing.T) {
 		{"the first again", []contract.Description{describeGaudi()}, false},
 		{"none", nil, false},
 	} {
-		locks := readLocks(t.Context(), site, detectorWorld(t, makeBareVM(), nil, c.detectors...))
+		locks := detectors.ReadLocks(t.Context(), site, detectorWorld(t, makeBareVM(), nil, c.detectors...))
 		want, wantFound := check(site, locks)
 		got, found := shared.check(site, locks)
 		if !reflect.DeepEqual(got, want) || !reflect.DeepEqual(found, wantFound) {

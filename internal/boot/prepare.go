@@ -6,6 +6,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
+	"github.com/prelet/prelet/internal/boot/detectors"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/lang/eval"
@@ -56,7 +57,7 @@ type Prepared struct {
 // gather stages. Fails with an error of a variable, alone; else with the errors of the blocks.
 func prepare(
 	s *lang.Site,
-	locks map[string]detectorLock,
+	locks detectors.Locks,
 	e *eval.Eval,
 ) (Prepared, Findings) {
 	out := Prepared{eval: e}
@@ -78,10 +79,11 @@ func prepare(
 		}
 		found.add(more)
 	}
-	all, more := decodeDetectors(s, locks, e)
+	all, more := locks.Decode(s, e)
 	out.env.Detectors = all
+	found.Report(more...)
 
-	return out, found.join(more)
+	return out, found
 }
 
 // decodeAccess decodes the cluster block.

@@ -24,6 +24,9 @@ import (
 	"github.com/prelet/prelet/stages"
 )
 
+// labelsByDetector has recommended labels by the name of the detector that recommends them.
+type labelsByDetector = map[string]map[string]string
+
 // CheckOptions are the input of a check in addition to the site.
 type CheckOptions struct {
 	// Kubelet is the kubelet's version ("1.33", "v1.33.4"), whose flags, fields, feature gates and labels are
@@ -67,7 +70,7 @@ func checkWithin(
 	if p.runCheck(ctx); p.hasErrors() {
 		return p.Diags, nil
 	}
-	p.add(checkDetectorNames(s, p.locks, o.Locks))
+	p.Report(p.locks.CheckNames(s, o.Locks)...)
 
 	found, valid, files := checkOnSamples(s, machines, o, limits)
 	unknown := ""

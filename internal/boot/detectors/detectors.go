@@ -1,4 +1,6 @@
-package boot
+// Package detectors reads the detector blocks of a site: with the locks of the detectors, which describe them, it decodes
+// their configuration and checks it. It runs no detector.
+package detectors
 
 import (
 	"context"
@@ -22,23 +24,19 @@ import (
 	"github.com/prelet/prelet/stages"
 )
 
-// labelsByDetector has recommended labels by the name of the detector that recommends them.
-type labelsByDetector = map[string]map[string]string
-
-// detectorLock is the lock of a detector, which describes it without running it.
-type detectorLock struct {
+// Lock is the lock of a detector, which describes it without running it.
+type Lock struct {
 	answer   world.Answer          // to the question for the lock
 	describe *contract.Description // nil: not known
 }
 
-// readLocks asks for the locks of the site's detectors; without a source there are none. It comes before all steps,
+// Locks are the locks of the detectors of a site, by name.
+type Locks map[string]Lock
+
+// ReadLocks asks for the locks of the site's detectors; without a source there are none. It comes before all steps,
 // because the types of outputs depend on it.
-func readLocks(
-	ctx context.Context,
-	s *lang.Site,
-	from world.Source,
-) map[string]detectorLock {
-	locks := map[string]detectorLock{}
+func ReadLocks(ctx context.Context, s *lang.Site, from world.Source) Locks {
+	locks := Locks{}
 	for _, name := range sortKeys(s.Detectors) {
 		locks[name] = readLock(ctx, name, from)
 	}
@@ -46,44 +44,51 @@ func readLocks(
 	return locks
 }
 
-func readLock(ctx context.Context, name string, from world.Source) detectorLock {
+func readLock(ctx context.Context, name string, from world.Source) Lock {
 	if from == nil {
-		return detectorLock{}
+		return Lock{}
 	}
 	a, ans, err := world.Lock.Ask(ctx, from, world.LockReq{Name: name})
 	if err != nil {
-		return detectorLock{answer: ans}
+		return Lock{answer: ans}
 	}
 	d, err := stages.Description(a.LockEntry)
 	if err != nil {
 		why := fmt.Sprintf("The description of detector %q in %s cannot be used: %s", name, a.File, err)
-		return detectorLock{answer: world.Failure(fault.DetectorFailed, why, "")}
+		return Lock{answer: world.Failure(fault.DetectorFailed, why, "")}
 	}
 
-	return detectorLock{answer: ans, describe: &d}
+	return Lock{answer: ans, describe: &d}
 }
 
-// decodeDetectors decodes the detector blocks, and checks their configuration against the detectors' descriptions.
-func decodeDetectors(
-	s *lang.Site, locks map[string]detectorLock, e *eval.Eval,
-) ([]stages.Detector, Findings) {
+// Describe returns the descriptions of the detectors by name, nil where one is not known.
+func (locks Locks) Describe() map[string]*contract.Description {
+	out := map[string]*contract.Description{}
+	for name, l := range locks {
+		out[name] = l.describe
+	}
+
+	return out
+}
+
+// Decode decodes the detector blocks, and checks their configuration against the detectors' descriptions.
+func (locks Locks) Decode(s *lang.Site, e *eval.Eval) ([]stages.Detector, hcl.Diagnostics) {
 	var out []stages.Detector
-	var found Findings
+	var found reporter
 	for _, name := range sortKeys(s.Detectors) {
-		d, more := decodeDetector(name, s.Detectors[name], locks[name], e)
-		out = append(out, d)
-		found.add(more)
+		out = append(out, found.decode(name, s.Detectors[name], locks[name], e))
 	}
 
-	return out, found
+	return out, found.Diags
 }
 
-func decodeDetector(
-	name string, block *lang.Detector, l detectorLock, e *eval.Eval,
-) (stages.Detector, Findings) {
+// reporter checks detectors, and reports what is wrong.
+type reporter struct{ origin.Collector }
+
+func (found *reporter) decode(name string, block *lang.Detector, l Lock, e *eval.Eval) stages.Detector {
 	scope := e.Scope("detector." + name)
 	b, diags := schema.DetectorBlock.Decode(block.Body, []string{name}, scope)
-	found := newFindings(diags...)
+	found.Report(diags...)
 	memory, _ := schema.Memory(schema.DetectorMemory.Of(b).V)
 	d := stages.Detector{
 		Name:     name,
@@ -116,25 +121,26 @@ func decodeDetector(
 	d.Config = values
 	if d.Describe != nil {
 		whole, problems := contract.Config(d.Describe.Config, values)
-		found.add(reportProblems(d, block, problems, unknown))
+		found.reportProblems(d, block, problems, unknown)
 		d.Config = dropNulls(whole)
 	}
 	if e.Checking() {
-		found.add(checkWithoutNode(d))
+		found.checkWithoutNode(d)
 	}
 
-	return d, found
+	return d
 }
 
 // checkWithoutNode reports, in a check, problems of a detector that otherwise only a node shows. With a
 // description: a missing grant (on a node, the detector's own stage reports that, where it has something to do).
 // Without one: that its configuration is not checked, which is a warning if the lock cannot be used; else it is a
 // note, because the lock is on the node with the detector.
-func checkWithoutNode(d stages.Detector) (found Findings) {
+func (found *reporter) checkWithoutNode(d stages.Detector) {
 	summary := fmt.Sprintf("The configuration of detector %q is not checked", d.Name)
 	switch {
 	case d.Describe != nil:
-		return checkConsent(d).join(noteIdleGrant(d))
+		found.checkConsent(d)
+		found.noteIdleGrant(d)
 	case d.Lock.Code() == fault.DetectorFailed:
 		found.Warn(
 			fault.DetectorDegraded,
@@ -142,47 +148,35 @@ func checkWithoutNode(d stages.Detector) (found Findings) {
 			summary,
 			"%s", stages.Sentence(d.Lock.Fault.Why, d.Lock.Fault.Next),
 		)
-
-		return found
-	case d.Lock.Fault == nil || len(d.Config) == 0:
-		return found
+	case d.Lock.Fault != nil && len(d.Config) > 0:
+		found.Note(
+			fault.DetectorDegraded, d.Range, summary,
+			"%s The site's use of its facts is not checked either. "+
+				"A lock in the site's folder makes both possible on any machine: "+
+				"prelet detectors lock --site --config DIR PROGRAM.", stages.Sentence(d.Lock.Fault.Why),
+		)
 	}
-
-	found.Note(
-		fault.DetectorDegraded, d.Range, summary,
-		"%s The site's use of its facts is not checked either. "+
-			"A lock in the site's folder makes both possible on any machine: "+
-			"prelet detectors lock --site --config DIR PROGRAM.", stages.Sentence(d.Lock.Fault.Why),
-	)
-
-	return found
 }
 
 // checkConsent reports a grant that a detector needs and the site does not give: an error if the detector is
 // required.
-func checkConsent(d stages.Detector) (found Findings) {
+func (found *reporter) checkConsent(d stages.Detector) {
 	if stages.Ungranted(d.Describe.Needs, d.Allow).Empty() {
-		return found
+		return
 	}
 
-	text := stages.Sentence(stages.NotGranted(*d.Describe, d.Allow))
+	report, code, summary := found.Warn, fault.DetectorDegraded, "Detector %q lacks a grant"
 	if d.Required {
-		summary := fmt.Sprintf("Detector %q is required, and lacks a grant", d.Name)
-		found.Error(fault.DetectorFailed, d.Range, summary, "%s", text)
-
-		return found
+		report, code, summary = found.Error, fault.DetectorFailed, "Detector %q is required, and lacks a grant"
 	}
-	summary := fmt.Sprintf("Detector %q lacks a grant", d.Name)
-
-	found.Warn(fault.DetectorDegraded, d.Range, summary, "%s", text)
-
-	return found
+	text := stages.Sentence(stages.NotGranted(*d.Describe, d.Allow))
+	report(code, d.Range, fmt.Sprintf(summary, d.Name), "%s", text)
 }
 
 // noteIdleGrant reports any_pci_device for a detector that does not describe it: the grant has no effect.
-func noteIdleGrant(d stages.Detector) (found Findings) {
+func (found *reporter) noteIdleGrant(d stages.Detector) {
 	if !d.Allow.AnyPCIDevice || d.Describe.Needs.AnyPCIDevice || d.Describe.Wants.AnyPCIDevice {
-		return found
+		return
 	}
 
 	found.Note(
@@ -191,8 +185,6 @@ func noteIdleGrant(d stages.Detector) (found Findings) {
 			"This detector does not, so it may only use the devices of its pci_ids. "+
 			"Remove the grant, or ask the vendor.",
 	)
-
-	return found
 }
 
 // collectConfig returns the values of a detector's config block; unknown has the names of values that are unknown or
@@ -260,9 +252,9 @@ func dropNulls(config map[string]any) map[string]any {
 }
 
 // reportProblems returns diagnostics at the lines of the site, except for unknown values.
-func reportProblems(
+func (found *reporter) reportProblems(
 	d stages.Detector, block *lang.Detector, problems contract.Problems, unknown []string,
-) (found Findings) {
+) {
 	next := fmt.Sprintf(
 		"Version %s of the detector describes its configuration: prelet detectors list --long", d.Describe.Version,
 	)
@@ -290,8 +282,6 @@ func reportProblems(
 			"%s", stages.Sentence(p.Detail, next),
 		)
 	}
-
-	return found
 }
 
 // findConfigRange returns the place in the site of a path in a detector's configuration: of its value, or with
@@ -365,4 +355,8 @@ func isLongObject(e hclsyntax.Expression) bool {
 	o, ok := value.Unwrap(e).(*hclsyntax.ObjectConsExpr)
 
 	return ok && o.SrcRange.Start.Line != o.SrcRange.End.Line
+}
+
+func sortKeys[T any](m map[string]T) []string {
+	return slices.Sorted(maps.Keys(m))
 }

@@ -1,10 +1,11 @@
-package boot
+package detectors
 
 import (
 	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 
 	"github.com/prelet/prelet/internal/fault"
@@ -14,13 +15,12 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
-// checkDetectorNames warns of probably misspelt names: of detectors that are not installed, and of label domains
-// that no declared detector describes. known has the locks of the site's detectors.
-func checkDetectorNames(
-	s *lang.Site, known map[string]detectorLock, locks world.Source,
-) (found Findings) {
+// CheckNames warns of probably misspelt names: of detectors that are not installed, and of label domains that no declared
+// detector describes. from answered for the locks.
+func (locks Locks) CheckNames(s *lang.Site, from world.Source) hcl.Diagnostics {
+	var found reporter
 	var installed, domains []string
-	if l, ok := locks.(interface{ Installed() []string }); ok {
+	if l, ok := from.(interface{ Installed() []string }); ok {
 		installed = l.Installed()
 	}
 	isDeclared := func(name string) bool {
@@ -28,9 +28,9 @@ func checkDetectorNames(
 	}
 	undeclared := slices.DeleteFunc(slices.Clone(installed), isDeclared)
 
-	areAllDescribed := locks != nil
+	areAllDescribed := from != nil
 	for _, name := range sortKeys(s.Detectors) {
-		if d := known[name].describe; d != nil {
+		if d := locks[name].describe; d != nil {
 			domains = append(domains, d.LabelDomains...)
 			continue
 		}
@@ -46,22 +46,22 @@ func checkDetectorNames(
 		)
 	}
 	for _, i := range s.Stages {
-		found.add(checkLabelPatterns(i, domains, areAllDescribed))
+		found.checkLabelPatterns(i, domains, areAllDescribed)
 	}
 
-	return found
+	return found.Diags
 }
 
 // checkLabelPatterns warns of patterns of from_detectors that match no key at all, and of those that match no described
 // domain, if all detectors are described.
-func checkLabelPatterns(i *lang.Instance, domains []string, areAllDescribed bool) (found Findings) {
+func (found *reporter) checkLabelPatterns(i *lang.Instance, domains []string, areAllDescribed bool) {
 	attr := i.Body.Attributes["from_detectors"]
 	if attr == nil {
-		return found
+		return
 	}
 	list, ok := value.Unwrap(attr.Expr).(*hclsyntax.TupleConsExpr)
 	if !ok {
-		return found
+		return
 	}
 	described := "No detector that the site declares recommends labels."
 	if len(domains) > 0 {
@@ -88,8 +88,6 @@ func checkLabelPatterns(i *lang.Instance, domains []string, areAllDescribed bool
 			"%s Declare the detector, or correct the pattern.", described,
 		)
 	}
-
-	return found
 }
 
 // mayMatchDomain reports whether a pattern of labels may match a label of these domains or of a domain below them.

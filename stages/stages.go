@@ -152,7 +152,9 @@ type Inputs struct {
 	// must not be changed.
 	ParseConfig func(text string) (*kubelet.Config, error)
 	// DropIns returns the kubelet's drop-ins in a directory of the image, by name; nil: they cannot be read.
-	DropIns   func(dir string) []DropIn
+	DropIns func(dir string) []DropIn
+	// Created returns a drop-in as it is on the disk now, where the kubelet reads one with create_only; false for none.
+	Created   func(path string) (DropIn, bool)
 	Node      NodeIdentity
 	Access    world.Access
 	NoCluster bool // the site has no cluster block

@@ -5,6 +5,8 @@ import (
 	"context"
 	"reflect"
 	"slices"
+
+	"github.com/prelet/prelet/internal/boot/effective"
 )
 
 // WithKubelets returns the plans of the same machine with a kubelet of each of some versions, over the same answers:
@@ -54,8 +56,8 @@ func (p *Plan) checkRulesAgain(ctx context.Context, version string) *Plan {
 	run := *p.afterRender
 	run.setKubelet(version)
 	n := p.Node
-	files, err := run.decided.basis.mergeFiles(n, makeOwnConfig(n))
-	if err != nil || !reflect.DeepEqual(files.merged.Effective(n.Flags), n.Effective) {
+	files, err := effective.Merge(run.decided.basis, n)
+	if err != nil || !reflect.DeepEqual(files.Merged.Effective(n.Flags), n.Effective) {
 		return nil
 	}
 	run.rendered.files = &files

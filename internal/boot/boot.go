@@ -403,13 +403,11 @@ func (p *progress) runDecide(ctx context.Context) {
 		now:      p.now,
 		failed:   p.gathered.failed,
 		isBroken: p.hasErrors(),
-		basis: basis{
-			Inputs: stages.Inputs{
-				Readings:    p.gathered.Readings,
-				Kubelet:     p.kubelet.KubeletAns,
-				Access:      p.prepared.env.Access,
-				ParseConfig: p.checks.parseConfig,
-			},
+		basis: stages.Inputs{
+			Readings:    p.gathered.Readings,
+			Kubelet:     p.kubelet.KubeletAns,
+			Access:      p.prepared.env.Access,
+			ParseConfig: p.checks.parseConfig,
 		},
 	}
 	p.decided = runLimited(ctx, p, func() (Decided, Findings) {

@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/prelet/prelet/internal/boot/effective"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/lang/eval"
@@ -21,15 +22,8 @@ import (
 	"github.com/prelet/prelet/stages"
 )
 
-// basis is the input of decide and render stages in addition to their configuration.
-type basis struct {
-	stages.Inputs // of every stage; stageInputs adds what depends on the stage and on the site
-	readFile      func(path string) (string, error)
-}
-
-// stageInputs returns the inputs of one stage.
-func (b basis) stageInputs(i *lang.Instance, s *lang.Site, e *eval.Eval) stages.Inputs {
-	in := b.Inputs
+// makeInputs returns the inputs of one stage by those of every stage.
+func makeInputs(in stages.Inputs, i *lang.Instance, s *lang.Site, e *eval.Eval) stages.Inputs {
 	in.Address = i.Addr()
 	in.IsOnly = len(s.OfType(i.Type)) == 1
 	in.Check = e.Checking()
@@ -48,13 +42,13 @@ type decideInput struct {
 	now      func() time.Time
 	failed   map[string]bool // gather stages that failed, by address
 	isBroken bool            // earlier steps of a check had errors: the base is not read then
-	basis    basis           // without the node block and the base
+	basis    stages.Inputs   // of every stage, without the node block and the base
 }
 
 // Decided is the result of decide: the node before decide stages, and what they add to it.
 type Decided struct {
 	eval     *eval.Eval        // with the outputs of decide stages
-	basis    basis             // with the node block and the base
+	basis    stages.Inputs     // of every stage, with the node block and the base
 	previous *PreviousIdentity // nil: none
 
 	contributions []node.Contribution   // in site order
@@ -76,7 +70,7 @@ func decide(in decideInput) (Decided, Findings) {
 	identity, found := decodeNodeBlock(in.checked.site, in.eval)
 	in.basis.Node = identity
 	in.basis.DropIns = in.readDropIns
-	in.basis.readFile = in.readFile
+	in.basis.Created = in.readCreated
 	in.basis.Start = in.readStart()
 
 	out := Decided{hadBaseErrors: map[string]bool{}}
@@ -246,7 +240,7 @@ func (in decideInput) runCopy(i *lang.Instance, c eval.Copy) (node.Contribution,
 		return node.Contribution{}, failed, diags
 	}
 
-	inputs := in.basis.stageInputs(i, in.checked.site, in.eval)
+	inputs := makeInputs(in.basis, i, in.checked.site, in.eval)
 	adds, o, more := i.Stage.(stages.Decider).Decide(cfg, inputs)
 	diags = append(diags, more...)
 	if !more.HasErrors() {
@@ -272,7 +266,7 @@ func (in decideInput) readBase(i *lang.Instance, b stages.Baser, isBroken bool) 
 		return base, diags.HasErrors(), found
 	}
 
-	inputs := in.basis.stageInputs(i, in.checked.site, in.eval)
+	inputs := makeInputs(in.basis, i, in.checked.site, in.eval)
 	base, diags = b.Base(cfg, inputs, in.readOriginal)
 	found.Report(blameServer(in.checked.site, base, diags)...)
 	_, hasConfig := cfg.One("kubelet_config")
@@ -293,6 +287,49 @@ func (in decideInput) readOriginal(path string) (world.TargetAns, error) {
 	a, _, err := world.Original.Ask(in.eval.AskContext(), in.tape, req)
 
 	return a, err
+}
+
+// readDropIns returns the drop-ins in a folder of the image, as they are without prelet.
+func (in decideInput) readDropIns(dir string) []stages.DropIn {
+	if in.tape == nil {
+		return nil
+	}
+	list, _, err := world.DropIns.Ask(in.eval.AskContext(), in.tape, world.DropInsReq{Dir: dir})
+	if err != nil {
+		return nil
+	}
+
+	return effective.ListDropIns(dir, list, in.readDropIn)
+}
+
+// readDropIn returns the text of a drop-in, which may be a link.
+func (in decideInput) readDropIn(path string) (string, error) {
+	a, err := in.readOriginal(path)
+	if err == nil && a.Exists && !a.Dir {
+		return a.Text, nil
+	}
+	if err == nil { // prelet has made it
+		return "", &fault.Fault{Code: fault.Unread, Why: path + " was not there before prelet"}
+	}
+
+	return in.readFile(path)
+}
+
+// readCreated returns the drop-in at a path as it is now; exists is false if there is none.
+func (in decideInput) readCreated(path string) (d stages.DropIn, exists bool) {
+	text, err := in.readFile(path)
+
+	return effective.ParseCreated(path, text, err)
+}
+
+// readFile returns the text of a file as it is now.
+func (in decideInput) readFile(path string) (string, error) {
+	f, _, err := world.File.Ask(in.eval.AskContext(), in.tape, world.FileReq{Path: path})
+	if err == nil && f.Private != "" {
+		err = &fault.Fault{Code: fault.Denied, Why: f.Private}
+	}
+
+	return f.Text, err
 }
 
 // readStart returns how the kubelet's unit starts it. It is nil where that is not known, such as below another root

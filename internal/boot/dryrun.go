@@ -39,12 +39,12 @@ func (j ruleCheck) makeFinished() FinishedKubelet {
 		Unit:    KubeletUnit(j.site),
 		Files:   j.node.Files,
 		Words:   listWords(j.node),
-		Config:  j.files.file,
+		Config:  j.files.File,
 		DropIn:  j.node.DropIn,
-		DropIns: j.files.dropIns,
+		DropIns: j.files.DropIns,
 	}
 	if out.Config == nil {
-		out.Config = j.files.merged.Config.Object()
+		out.Config = j.files.Merged.Config.Object()
 	}
 	if _, hasFolder := node.FindFlag(j.node.Flags, "config-dir"); hasFolder && out.DropIns == nil {
 		out.DropIns = []stages.DropIn{}
@@ -244,7 +244,7 @@ func (j ruleCheck) findNamed(text string) (named []rules.Violation) {
 	}
 
 	items := map[string]rules.Violation{}
-	addFields(items, "", j.files.merged.Config.Object())
+	addFields(items, "", j.files.Merged.Config.Object())
 	for _, f := range j.node.Flags {
 		items["--"+f.Name] = rules.Violation{Flag: f.Name}
 		if f.Name == "feature-gates" {

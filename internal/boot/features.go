@@ -7,6 +7,7 @@ import (
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/node"
+	"github.com/prelet/prelet/internal/origin"
 )
 
 // featureFolder is where the worker of Node Feature Discovery (NFD) reads files, of which its master makes labels.
@@ -28,7 +29,7 @@ func (j ruleCheck) checkFeatures() {
 	}
 
 	for _, l := range j.node.Labels {
-		at := findSiteRange(l.Origins)
+		at := origin.LastRange(l.Origins)
 		domain, _, _ := strings.Cut(l.Key, "/")
 		isNFDs := domain == "feature.node.kubernetes.io" || strings.HasSuffix(domain, ".feature.node.kubernetes.io")
 

@@ -78,16 +78,8 @@ func (f *Findings) degradeForConditions(ds hcl.Diagnostics) {
 // makeWarnings returns copies of diagnostics that do not stop the boot.
 func makeWarnings(ds hcl.Diagnostics) (out hcl.Diagnostics) {
 	for _, d := range ds {
-		out = append(out, makeWarning(d))
+		out = append(out, origin.MakeWarning(d))
 	}
 
 	return out
-}
-
-// makeWarning returns a copy of a diagnostic that does not stop the boot.
-func makeWarning(d *hcl.Diagnostic) *hcl.Diagnostic {
-	out := *d
-	out.Severity = hcl.DiagWarning
-
-	return &out
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/platform/machineid"
 	"github.com/prelet/prelet/internal/world"
+	"github.com/prelet/prelet/stages"
 )
 
 // PreviousIdentity is an identity on the disk that is not this node's, because the image was made of a node that
@@ -32,7 +33,7 @@ const purposeIdentity = "identity"
 //
 // With a generation, probe has compared the machine that made it with this one. Without one (an image baked of a node
 // that joined without prelet) there are only names and times. Both are judged by the table of machineid.Marks.
-func checkIdentity(b *basis) (*PreviousIdentity, world.KubeletAns, Findings) {
+func checkIdentity(b *stages.Inputs) (*PreviousIdentity, world.KubeletAns, Findings) {
 	id := b.Kubelet.Identity
 	if id == nil {
 		return nil, b.Kubelet, Findings{}
@@ -72,7 +73,7 @@ func checkIdentity(b *basis) (*PreviousIdentity, world.KubeletAns, Findings) {
 }
 
 // decideIdentity returns why the identity on the disk is another machine's; "" if it stays.
-func decideIdentity(b *basis) (why string, found Findings) {
+func decideIdentity(b *stages.Inputs) (why string, found Findings) {
 	id := b.Kubelet.Identity
 	name, at, isPlanned := findPlannedName(*b)
 	isOther := b.Kubelet.Joined && id.Node != "" && name != "" && name != id.Node
@@ -185,7 +186,7 @@ func noteHostName(nodeName, host, otherwise string) *hcl.Diagnostic {
 
 // findPlannedName returns the name that the node will have, as far as it is known before files are rendered, and
 // whether the site or the base sets it. "": a cloud provider inside the kubelet names the node.
-func findPlannedName(b basis) (name string, at hcl.Range, isPlanned bool) {
+func findPlannedName(b stages.Inputs) (name string, at hcl.Range, isPlanned bool) {
 	if b.Node.Name != nil {
 		return strings.ToLower(*b.Node.Name), b.Node.NameRange, true
 	}

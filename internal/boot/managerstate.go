@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/prelet/prelet/internal/boot/effective"
 	"github.com/prelet/prelet/internal/boot/hostfiles"
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/node"
@@ -148,13 +149,7 @@ func (in observation) computeEffective(
 		}
 	}
 
-	n = applyInherited(n)
-	merged, err := in.basis.mergeFiles(n, own)
-	if err != nil {
-		return map[string]any{} // the kubelet cannot read it either
-	}
-
-	return merged.merged.Effective(n.Flags)
+	return effective.Compute(in.basis, n, own)
 }
 
 // parseFlags returns the flags in all variables of an environment file.

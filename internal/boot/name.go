@@ -8,6 +8,7 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/world"
+	"github.com/prelet/prelet/stages"
 )
 
 // checkNameIsFree refuses to join under the name of another machine that is Ready: the API server would let both
@@ -16,7 +17,7 @@ import (
 func checkNameIsFree(
 	ctx context.Context,
 	tape *world.Tape,
-	b basis,
+	b stages.Inputs,
 	n node.Node,
 ) (found Findings) {
 	_, hasBootstrap := findPurpose(n, bootstrapPurpose)

@@ -9,6 +9,7 @@ import (
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/world"
+	"github.com/prelet/prelet/stages"
 )
 
 // observation is the input of observe.
@@ -16,7 +17,7 @@ type observation struct {
 	tape      *world.Tape
 	node      node.Node // finished
 	previous  *PreviousIdentity
-	basis     basis
+	basis     stages.Inputs
 	isPartial bool // some of the plan is unknown, so it may lack declared files
 }
 

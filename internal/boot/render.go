@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/prelet/prelet/internal/boot/effective"
 	"github.com/prelet/prelet/internal/boot/hostfiles"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang"
@@ -24,8 +25,8 @@ import (
 type Rendered struct {
 	eval   *eval.Eval // with the node and the outputs of render stages
 	node   node.Node
-	files  *configFiles // nil: a stage has reported why they cannot be merged
-	isDone bool         // all render stages have run
+	files  *effective.Files // nil: a stage has reported why they cannot be merged
+	isDone bool             // all render stages have run
 }
 
 // renderer is the input of all render stages.
@@ -64,7 +65,7 @@ func render(
 	now func() time.Time,
 ) (Rendered, Findings) {
 	merged, messages := node.Merge(d.basis.Base, d.contributions)
-	merged, refused := d.basis.finish(merged, false)
+	merged, refused := effective.Finish(d.basis, merged, false)
 	found := newFindings(append(messages.From(0), checkMaybe(d)...)...)
 
 	r := renderer{checked: c, decided: d, now: now}
@@ -85,7 +86,7 @@ func render(
 	}
 
 	if !n.isChecked { // no render stage added to the node
-		found.add(refused)
+		found.Report(refused...)
 	}
 	if !n.isChecked && isLeftOut && !found.Diags.HasErrors() {
 		found.add(d.refuseLost(c.site))
@@ -93,8 +94,8 @@ func render(
 	found.Report(hostfiles.CheckUnits(n.Node)...)
 
 	out := Rendered{eval: withNode(e, n.Node, d.basis), isDone: true}
-	if files, err := d.basis.mergeFiles(n.Node, makeOwnConfig(n.Node)); err == nil { // with the drop-ins of the site
-		n.Effective = files.merged.Effective(n.Flags)
+	if files, err := effective.Merge(d.basis, n.Node); err == nil { // with the drop-ins of the site
+		n.Effective = files.Merged.Effective(n.Flags)
 		out.files = &files
 	}
 	out.node = n.Node
@@ -215,7 +216,7 @@ func (r renderer) runCopy(
 		return out
 	}
 
-	in := r.decided.basis.stageInputs(i, r.checked.site, e)
+	in := makeInputs(r.decided.basis, i, r.checked.site, e)
 	limit, more := decodeActivationLimit(i, c.Scope)
 	in.Timeout = limit
 	out.Findings = out.join(more)
@@ -297,7 +298,7 @@ func (r renderer) addAndRender(i *lang.Instance, cfg schema.Body, in stages.Inpu
 func (r renderer) merge(n renderedNode, c node.Contribution) (renderedNode, hcl.Diagnostics) {
 	before := slices.Concat(r.decided.contributions, n.added)
 	merged, messages := node.Merge(r.decided.basis.Base, append(before, c))
-	merged, refused := r.decided.basis.finish(merged, true)
+	merged, refused := effective.Finish(r.decided.basis, merged, true)
 	merged.Files = n.Files
 	merged.Activation = n.Activation
 	merged.Units = n.Units
@@ -307,11 +308,11 @@ func (r renderer) merge(n renderedNode, c node.Contribution) (renderedNode, hcl.
 		isChecked: true,
 	}
 
-	return out, append(messages.From(len(before)), refused.Diags...)
+	return out, append(messages.From(len(before)), refused...)
 }
 
 // withNode returns a scope with the merged node.
-func withNode(e *eval.Eval, n node.Node, b basis) *eval.Eval {
+func withNode(e *eval.Eval, n node.Node, b stages.Inputs) *eval.Eval {
 	isPartial := e.IsPartial()
 
 	return e.WithLazyNode(sync.OnceValue(func() cty.Value {
@@ -320,7 +321,7 @@ func withNode(e *eval.Eval, n node.Node, b basis) *eval.Eval {
 }
 
 // computeNodeValue returns the merged node as sites see it.
-func computeNodeValue(n node.Node, b basis, isPartial bool) cty.Value {
+func computeNodeValue(n node.Node, b stages.Inputs, isPartial bool) cty.Value {
 	if isPartial && b.Facts == nil {
 		return cty.UnknownVal(eval.NodeType())
 	}
@@ -388,7 +389,7 @@ func makeReservedValue(r *node.Reserved) cty.Value {
 
 // computeOwnReserved returns node.reserved as preconditions see it without a stage reserve: the reservation of the
 // kubelet's effective configuration, flags included. cty.NilVal: they see that of the node.
-func computeOwnReserved(n node.Node, b basis, isPartial bool) cty.Value {
+func computeOwnReserved(n node.Node, b stages.Inputs, isPartial bool) cty.Value {
 	if n.Reserved != nil || n.Effective == nil {
 		return cty.NilVal
 	}

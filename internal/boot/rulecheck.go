@@ -12,6 +12,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
+	"github.com/prelet/prelet/internal/boot/effective"
 	"github.com/prelet/prelet/internal/boot/hostfiles"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet"
@@ -34,10 +35,10 @@ type ruleCheck struct {
 	isAskedElsewhere bool        // it is asked on other sample machines, whose base is known
 	checking         bool
 	node             node.Node
-	basis            basis
+	basis            stages.Inputs
 	accepts          *world.AcceptsAns     // nil: the binary was not asked, or did not answer
 	advises          bool                  // see Input.Advises
-	files            *configFiles          // nil: a stage has reported why they cannot be merged
+	files            *effective.Files      // nil: a stage has reported why they cannot be merged
 	dryRun           *world.DryRunAns      // nil: the kubelet's binary was not asked, or did not answer
 	finished         func(FinishedKubelet) // see Input.Finished
 	pointers         []string              // of the fields that stages set, sorted
@@ -105,7 +106,7 @@ func (j ruleCheck) checkSizes() {
 // node, which is another address inside a pod. A recording that is older than the target of a link has no target.
 func (j ruleCheck) checkStub(ctx context.Context) {
 	const stub = "stub-resolv.conf"
-	value, _ := j.files.merged.Config.Get("/resolvConf")
+	value, _ := j.files.Merged.Config.Get("/resolvConf")
 	file, _ := value.(string)
 	if file == "" || j.tape == nil {
 		return
@@ -116,7 +117,7 @@ func (j ruleCheck) checkStub(ctx context.Context) {
 	}
 
 	j.Warn(
-		fault.ConfigInvalid, findSiteRange(j.node.ConfigOrigins["/resolvConf"]),
+		fault.ConfigInvalid, origin.LastRange(j.node.ConfigOrigins["/resolvConf"]),
 		"Pods would use systemd-resolved's stub",
 		"resolvConf is %s, which is %s: its server is 127.0.0.53, "+
 			"and nothing listens on that address inside a pod, "+
@@ -128,7 +129,7 @@ func (j ruleCheck) checkStub(ctx context.Context) {
 
 // checkDropIns reports drop-ins of others with which the kubelet does not start.
 func (j ruleCheck) checkDropIns() {
-	for _, d := range j.files.dropIns {
+	for _, d := range j.files.DropIns {
 		if d.Refusal != nil {
 			j.Error(
 				fault.ConfigInvalid, j.findFileRange(configPurpose), "The kubelet would not start with "+d.Path,
@@ -270,8 +271,8 @@ func (j ruleCheck) makeSubject(ctx context.Context) rules.Subject {
 	s := j.makeInstalled()
 	s.DropInVariable = j.findDropInVariable(ctx)
 	s.Config, s.Part, s.Unset = j.makeConfig()
-	if s.Config != nil && !s.Part && j.files.file != nil {
-		s.File = kubelet.ConfigOf(j.files.file)
+	if s.Config != nil && !s.Part && j.files.File != nil {
+		s.File = kubelet.ConfigOf(j.files.File)
 	}
 	s.Flags = rules.ListFlags(j.flags)
 	// The file of a drop-in is another one than that of --config.
@@ -453,7 +454,7 @@ func setsDropInVariable(text string) bool {
 // site removes then.
 func (j ruleCheck) makeConfig() (c *kubelet.Config, isPart bool, unset []string) {
 	if _, ok := findPurpose(j.node, configPurpose); ok {
-		return j.files.merged.Config, false, nil
+		return j.files.Merged.Config, false, nil
 	}
 	if !j.checking {
 		return nil, false, nil
@@ -595,7 +596,7 @@ func (j ruleCheck) findSetter(f rules.Violation) setter {
 		return j.findFlagSetter(f)
 	}
 	from := j.node.ConfigOrigins[findOwner(j.pointers, f.Pointer)]
-	dropIn := j.files.findDropIn(f.Pointer)
+	dropIn := j.files.FindDropIn(f.Pointer)
 	isOthers := dropIn != nil && dropIn.Path != j.node.DropIn && !f.InFile
 	if isOthers {
 		at := j.findFileRange(configPurpose)
@@ -619,7 +620,7 @@ func (j ruleCheck) findSetter(f rules.Violation) setter {
 
 	set := setter{at: j.findFileRange(configPurpose), isBase: true}
 	set.name, set.place = j.nameBase(f, configPurpose)
-	_, hasField := j.files.merged.Config.Get(f.Pointer)
+	_, hasField := j.files.Merged.Config.Get(f.Pointer)
 	if !isBelow && !hasField {
 		set.name = "the kubelet's default"
 		set.place = origin.BasePlace{}
@@ -675,7 +676,7 @@ func (j ruleCheck) findHidden(f rules.Violation) string {
 	if f.Member != "" {
 		field.Pointer += world.Pointer(f.Member)
 	}
-	if _, isSet := j.files.merged.Config.Get(field.Pointer); flag.Field == "" || !isSet {
+	if _, isSet := j.files.Merged.Config.Get(field.Pointer); flag.Field == "" || !isSet {
 		return ""
 	}
 	hidden := j.findSetter(field)

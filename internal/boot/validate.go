@@ -12,6 +12,7 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/prelet/prelet/internal/boot/effective"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/lang"
@@ -87,7 +88,7 @@ func checkWithin(
 	for n, d := range diags { // the facts of the site's own machines may be such that the text is valid
 		isText := slices.Contains([]fault.Code{fault.LabelInvalid, fault.NodeName}, origin.CodeOf(d))
 		if isText && d.Subject != nil && valid[d.Subject.String()] {
-			diags[n] = makeWarning(d)
+			diags[n] = origin.MakeWarning(d)
 		}
 	}
 	if diags.HasErrors() {
@@ -217,7 +218,7 @@ func (p *progress) describeSample(m SampleMachine) hcl.Diagnostics {
 				code, findPlace(d), d.Summary, "%s The site may not be meant for such a machine.", d.Detail,
 			)
 		case m.Facts != nil && (code == fault.NullFact || eval.FactCaused(d)):
-			diags[n] = makeWarning(d)
+			diags[n] = origin.MakeWarning(d)
 		}
 	}
 
@@ -303,7 +304,7 @@ func listFiles(n node.Node) []node.File {
 	return append(n.Files, node.File{
 		Path: n.DropIn,
 		Kind: node.Regular,
-		Text: value.PlainText(string(kubelet.ConfigOf(makeOwnConfig(n)).Canonical())),
+		Text: value.PlainText(string(kubelet.ConfigOf(effective.OwnConfig(n)).Canonical())),
 	})
 }
 
@@ -414,8 +415,8 @@ func (g sampleGatherer) checkCopy(
 	cfg, diags := decodeStage(i, one.Scope)
 	found.Report(diags...)
 	if checker, ok := i.Stage.(stages.Checker); ok && !diags.HasErrors() {
-		b := basis{Inputs: stages.Inputs{Readings: stages.Readings{Facts: g.machine.Facts}, Access: g.env.Access}}
-		in := b.stageInputs(i, g.checked.site, e)
+		in := stages.Inputs{Readings: stages.Readings{Facts: g.machine.Facts}, Access: g.env.Access}
+		in = makeInputs(in, i, g.checked.site, e)
 		found.Report(checker.Check(cfg, in)...)
 	}
 

@@ -42,6 +42,14 @@ func Warning(
 	return newDiagnostic(hcl.DiagWarning, c, at, summary, detail, args)
 }
 
+// MakeWarning returns a copy of a diagnostic that does not stop the boot.
+func MakeWarning(d *hcl.Diagnostic) *hcl.Diagnostic {
+	out := *d
+	out.Severity = hcl.DiagWarning
+
+	return &out
+}
+
 // Note returns an informative diagnostic. HCL has only errors and warnings, so it is a marked warning.
 func Note(c fault.Code, at hcl.Range, summary, detail string, args ...any) *hcl.Diagnostic {
 	d := newDiagnostic(hcl.DiagWarning, c, at, summary, detail, args)

@@ -67,6 +67,17 @@ func DecidingRange(origins []Origin) hcl.Range {
 	return FindDecider(origins).Range
 }
 
+// LastRange returns the last place of the site among origins; the zero range where there is none.
+func LastRange(from []Origin) (at hcl.Range) {
+	for _, o := range from {
+		if o.Range.Filename != "" {
+			at = o.Range
+		}
+	}
+
+	return at
+}
+
 // Place returns the start of a range, for messages.
 func Place(r hcl.Range) fault.Place {
 	return fault.Place{File: r.Filename, Line: r.Start.Line, Column: r.Start.Column}

@@ -13,7 +13,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/prelet/prelet/internal/boot"
-	"github.com/prelet/prelet/internal/boot/hostfiles"
+	"github.com/prelet/prelet/internal/boot/effective"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/kubelet/rules"
@@ -85,7 +85,7 @@ func (u Unit) CheckDropIns(mayWrite func(path string) bool) (diags hcl.Diagnosti
 			files = append(files, file)
 		}
 	}
-	slices.SortStableFunc(files, hostfiles.CompareDropIns)
+	slices.SortStableFunc(files, effective.CompareDropIns)
 
 	merged := kubelet.NewConfig()
 	all := map[string]*kubelet.Config{}
@@ -119,7 +119,7 @@ func (u Unit) CheckDropIns(mayWrite func(path string) bool) (diags hcl.Diagnosti
 // readDropIn reads a drop-in of the kubelet's configuration, as it is planned or on the disk.
 func (u Unit) readDropIn(file string) (*kubelet.Config, error) {
 	if text := u.Planned[file]; text != nil {
-		return hostfiles.ParsePlannedDropIn(string(text))
+		return effective.ParsePlannedDropIn(string(text))
 	}
 
 	text, f := u.Root.Text(file)

@@ -1,5 +1,5 @@
 // Package hostfiles knows what other programs of a node do with files: systemd with its folders and the kubelet's unit,
-// logind with its drop-ins, the kubelet with its drop-ins and the states of its managers. It reads no file and asks
+// logind with its drop-ins, the kubelet with the states of its managers. It reads no file and asks
 // nothing: package boot gives it their texts.
 package hostfiles
 

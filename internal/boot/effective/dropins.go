@@ -1,6 +1,7 @@
-package hostfiles
+package effective
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,21 +13,58 @@ import (
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/value"
+	"github.com/prelet/prelet/internal/world"
 	"github.com/prelet/prelet/stages"
 )
 
-// ParseDropIn returns a drop-in of the image by its text, or by the error of its read.
-func ParseDropIn(path, text string, err error) stages.DropIn {
-	if err != nil {
-		return stages.DropIn{Path: path, Refusal: err}
+// ListDropIns returns the drop-ins in a folder of the image, as they are without prelet. A folder that the kubelet could
+// not list is one with a refusal. read reads one of them.
+func ListDropIns(dir string, list world.DropInsAns, read func(path string) (string, error)) (out []stages.DropIn) {
+	if list.Unlisted != "" {
+		out = append(out, stages.DropIn{Path: dir, Refusal: errors.New(list.Unlisted)})
 	}
-	c, err := kubelet.ParseDropIn(text)
+
+	for _, file := range list.Paths {
+		if text, err := read(file); !isUnknown(err) {
+			out = append(out, parseDropIn(file, text, err))
+		}
+	}
+
+	return out
+}
+
+// ParseCreated returns a drop-in with create_only by its text on the disk, or by the error of its read; exists is false
+// if the plan makes it.
+func ParseCreated(path, text string, err error) (d stages.DropIn, exists bool) {
+	switch {
+	case fault.CodeOf(err) == fault.Absent:
+		return stages.DropIn{}, false
+	case isUnknown(err):
+		return stages.DropIn{Path: path}, true
+	}
+
+	return parseDropIn(path, text, err), true
+}
+
+// isUnknown reports whether an error says nothing on whether the kubelet can read a file: only prelet may not, or a
+// recording does not have it.
+func isUnknown(err error) bool {
+	code := fault.CodeOf(err)
+	return err != nil && (code == fault.Denied || code == fault.Unread)
+}
+
+// parseDropIn returns a drop-in of the image by its text, or by the error of its read.
+func parseDropIn(path, text string, err error) stages.DropIn {
+	var c *kubelet.Config
+	if err == nil {
+		c, err = kubelet.ParseDropIn(text)
+	}
 
 	return makeDropIn(path, c, err)
 }
 
-// ParsePlanned returns the drop-in that a planned file is.
-func ParsePlanned(f node.File) stages.DropIn {
+// parsePlanned returns the drop-in that a planned file is.
+func parsePlanned(f node.File) stages.DropIn {
 	if f.Kind != node.Regular {
 		return stages.DropIn{Path: f.Path}
 	}
@@ -76,8 +114,8 @@ func dropPlaceholders(object map[string]any) {
 	}
 }
 
-// PutDropIn puts a drop-in at its place in the order of the kubelet, instead of one with its path.
-func PutDropIn(dropIns []stages.DropIn, d stages.DropIn) []stages.DropIn {
+// putDropIn puts a drop-in at its place in the order of the kubelet, instead of one with its path.
+func putDropIn(dropIns []stages.DropIn, d stages.DropIn) []stages.DropIn {
 	at, isThere := slices.BinarySearchFunc(dropIns, d.Path, func(other stages.DropIn, path string) int {
 		return CompareDropIns(other.Path, path)
 	})
@@ -93,8 +131,8 @@ func CompareDropIns(a, b string) int {
 	return strings.Compare(strings.ReplaceAll(a, "/", "\x00"), strings.ReplaceAll(b, "/", "\x00"))
 }
 
-// DropDeleted returns a configuration without the fields that settings delete.
-func DropDeleted(config map[string]any, settings []node.Setting) map[string]any {
+// dropDeleted returns a configuration without the fields that settings delete.
+func dropDeleted(config map[string]any, settings []node.Setting) map[string]any {
 	c := kubelet.NewConfig()
 	if c.Merge(config) != nil {
 		return config
@@ -108,8 +146,8 @@ func DropDeleted(config map[string]any, settings []node.Setting) map[string]any 
 	return c.Object()
 }
 
-// FindLast returns the last drop-in that has a field; nil for none.
-func FindLast(dropIns []stages.DropIn, pointer string) *stages.DropIn {
+// findLast returns the last drop-in that has a field; nil for none.
+func findLast(dropIns []stages.DropIn, pointer string) *stages.DropIn {
 	for i := range slices.Backward(dropIns) {
 		if v, ok := kubelet.LookUp(dropIns[i].Config, pointer); ok && v != nil {
 			return &dropIns[i]
@@ -125,9 +163,9 @@ func hasValue(d stages.DropIn, s node.Setting) bool {
 	return !s.Delete && fmt.Sprint(v) == fmt.Sprint(s.Value)
 }
 
-// CheckReplaced warns of settings of the site that a later drop-in of the image replaces, and notes settings of
+// checkReplaced warns of settings of the site that a later drop-in of the image replaces, and notes settings of
 // the image that the site's drop-in replaces: the kubelet does both silently.
-func CheckReplaced(n node.Node, dropIns []stages.DropIn) hcl.Diagnostics {
+func checkReplaced(n node.Node, dropIns []stages.DropIn) hcl.Diagnostics {
 	var found origin.Collector
 	own := slices.IndexFunc(dropIns, func(d stages.DropIn) bool {
 		return d.Path == n.DropIn
@@ -135,8 +173,8 @@ func CheckReplaced(n node.Node, dropIns []stages.DropIn) hcl.Diagnostics {
 	for _, s := range n.Settings {
 		name := strings.Join(s.Path, ".")
 		at := s.FindRange(hcl.Range{})
-		if later := FindLast(dropIns[own+1:], s.Pointer()); later != nil {
-			if name != "registerWithTaints" && !hasValue(*later, s) { // CheckTaintsStay checks taints
+		if later := findLast(dropIns[own+1:], s.Pointer()); later != nil {
+			if name != "registerWithTaints" && !hasValue(*later, s) { // checkTaintsStay checks taints
 				found.Warn(
 					fault.Conflict, at, name+" has no effect here",
 					"%s of the image comes after it, and the kubelet silently uses %s from there. "+
@@ -146,7 +184,7 @@ func CheckReplaced(n node.Node, dropIns []stages.DropIn) hcl.Diagnostics {
 			}
 			continue
 		}
-		earlier := FindLast(dropIns[:max(own, 0)], s.Pointer())
+		earlier := findLast(dropIns[:max(own, 0)], s.Pointer())
 		if earlier != nil && !hasValue(*earlier, s) {
 			found.Report(origin.Replaced(
 				"config"+s.Pointer(), at, name+" of the image is replaced",
@@ -158,11 +196,11 @@ func CheckReplaced(n node.Node, dropIns []stages.DropIn) hcl.Diagnostics {
 	return found.Diags
 }
 
-// CheckTaintsStay refuses taints of the site that a later drop-in of the image removes. planned are those of the
+// checkTaintsStay refuses taints of the site that a later drop-in of the image removes. planned are those of the
 // node before the drop-ins are merged.
-func CheckTaintsStay(n node.Node, planned []node.Taint, dropIns []stages.DropIn) hcl.Diagnostics {
+func checkTaintsStay(n node.Node, planned []node.Taint, dropIns []stages.DropIn) hcl.Diagnostics {
 	var found origin.Collector
-	d := FindLast(dropIns, "/registerWithTaints")
+	d := findLast(dropIns, "/registerWithTaints")
 	if d == nil || d.Path == n.DropIn {
 		return found.Diags
 	}

@@ -1,62 +1,59 @@
-package boot
+package effective
 
 import (
 	"slices"
 
 	"github.com/hashicorp/hcl/v2"
 
-	"github.com/prelet/prelet/internal/boot/hostfiles"
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/stages"
 )
 
-// finish computes the reserved resources of a merged node, and the taints that its kubelet registers with, from the
+// Finish computes the reserved resources of a merged node, and the taints that its kubelet registers with, from the
 // configuration that this kubelet works with: drop-ins and flags included, whether a stage or the image set them.
 // It reports values that are not allowed. isWritten: the renderers have added to the node; before,
 // the configuration does not contain the taints of stages.
-func (b basis) finish(n node.Node, isWritten bool) (_ node.Node, found Findings) {
-	if b.Start != nil {
-		n.Aliases = b.Start.Aliases
+func Finish(in stages.Inputs, n node.Node, isWritten bool) (_ node.Node, found hcl.Diagnostics) {
+	if in.Start != nil {
+		n.Aliases = in.Start.Aliases
 	}
 	overridden := warnOverridden(n)
 	n = applyInherited(n)
-	files, err := b.mergeFiles(n, makeOwnConfig(n))
+	files, err := Merge(in, n)
 	if err != nil {
-		return n, found // the stage that renders the configuration reports it
+		return n, nil // the stage that renders the configuration reports it
 	}
-	n.Effective = files.merged.Effective(n.Flags)
+	n.Effective = files.Merged.Effective(n.Flags)
 
 	if isWritten {
-		n, found = finishTaints(n, files.dropIns)
-		found.Report(hostfiles.CheckReplaced(n, files.dropIns)...)
-		found.add(overridden)
+		n, found = finishTaints(n, files.DropIns)
+		found = slices.Concat(found, checkReplaced(n, files.DropIns), overridden)
 	}
-	n, refused := finishReserved(n, files.merged)
-	found.Report(refused...)
+	n, refused := finishReserved(n, files.Merged)
 
-	return b.replaceReserved(n), found
+	return replaceReserved(in, n), append(found, refused...)
 }
 
 // replaceReserved gives a node the settings of its finished reservation, such as reservedMemory: a drop-in or a flag
 // may have changed the amounts in it.
-func (b basis) replaceReserved(n node.Node) node.Node {
+func replaceReserved(in stages.Inputs, n node.Node) node.Node {
 	if n.Reserved == nil || len(n.Reserved.Settings) == 0 {
 		return n
 	}
 
 	n = n.Replace(n.Reserved.Settings)
-	if files, err := b.mergeFiles(n, makeOwnConfig(n)); err == nil {
-		n.Effective = files.merged.Effective(n.Flags)
+	if files, err := Merge(in, n); err == nil {
+		n.Effective = files.Merged.Effective(n.Flags)
 	}
 
 	return n
 }
 
-// makeOwnConfig returns the configuration of a node's own drop-in: its settings, and an empty list of the base that
+// OwnConfig returns the configuration of a node's own drop-in: its settings, and an empty list of the base that
 // the kubelet would lose (stages/write, setDropIn).
-func makeOwnConfig(n node.Node) map[string]any {
+func OwnConfig(n node.Node) map[string]any {
 	c := kubelet.NewConfig()
 	for _, s := range n.Settings {
 		if !s.Delete {
@@ -72,31 +69,29 @@ func makeOwnConfig(n node.Node) map[string]any {
 }
 
 // finishTaints replaces the taints of a node by those of its configuration, unless the flag has the taints.
-func finishTaints(n node.Node, dropIns []dropIn) (_ node.Node, found Findings) {
+func finishTaints(n node.Node, dropIns []stages.DropIn) (node.Node, hcl.Diagnostics) {
 	_, isSet := n.ConfigOrigins["/registerWithTaints"]
 	_, isEffective := n.Effective["registerWithTaints"]
 	if n.TaintFlag || !isSet && !isEffective {
-		return n, found
+		return n, nil
 	}
 
 	planned := n.Taints
 	n.Taints = listTaints(n, dropIns)
 
-	found.Report(hostfiles.CheckTaintsStay(n, planned, dropIns)...)
-
-	return n, found
+	return n, checkTaintsStay(n, planned, dropIns)
 }
 
 // listTaints returns the taints of a node's configuration, with their origins.
-func listTaints(n node.Node, dropIns []dropIn) (out []node.Taint) {
+func listTaints(n node.Node, dropIns []stages.DropIn) (out []node.Taint) {
 	list, err := kubelet.ConfigTaints(n.Effective)
 	if err != nil {
-		return n.Taints // checkRules reports it
+		return n.Taints // the rules report it
 	}
 
 	from := n.ConfigOrigins["/registerWithTaints"]
 	ref := "registerWithTaints"
-	if d := hostfiles.FindLast(dropIns, "/"+ref); d != nil && d.Path != n.DropIn {
+	if d := findLast(dropIns, "/"+ref); d != nil && d.Path != n.DropIn {
 		from = nil
 		ref = d.Path
 	}
@@ -153,7 +148,7 @@ func finishReserved(n node.Node, merged stages.MergedConfig) (node.Node, hcl.Dia
 func listErrorsAsWarnings(ds hcl.Diagnostics) (out hcl.Diagnostics) {
 	for _, d := range ds {
 		if d.Severity == hcl.DiagError {
-			out = append(out, makeWarning(d))
+			out = append(out, origin.MakeWarning(d))
 		}
 	}
 

@@ -1,4 +1,4 @@
-package boot
+package effective
 
 import (
 	"slices"
@@ -12,26 +12,15 @@ import (
 	"github.com/prelet/prelet/internal/origin"
 )
 
-// findSiteRange returns the last place of the site among origins; the zero range where there is none.
-func findSiteRange(from []origin.Origin) (at hcl.Range) {
-	for _, o := range from {
-		if o.Range.Filename != "" {
-			at = o.Range
-		}
-	}
-
-	return at
-}
-
 // warnOverridden warns of settings of the node that have no effect, because the kubelet's unit has another value
 // behind the flags file, and the last value counts. n has not inherited anything yet.
-func warnOverridden(n node.Node) (found Findings) {
+func warnOverridden(n node.Node) (found hcl.Diagnostics) {
 	for _, own := range n.Flags {
 		for _, late := range n.Inherited.Flags {
 			if late.Name == own.Name && isOverridden(own, late) {
 				what := "--" + own.Name + "=" + own.Value
 				flag := late.Name + "=" + late.Value
-				found.Report(warnNoEffect(what, flag, own.Origins, late.Origins))
+				found = append(found, warnNoEffect(what, flag, own.Origins, late.Origins))
 			}
 		}
 	}
@@ -41,7 +30,7 @@ func warnOverridden(n node.Node) (found Findings) {
 			if late.Late && late.Key == own.Key && late.Value != own.Value {
 				what := "Label " + own.Key + "=" + own.Value
 				flag := "node-labels=" + late.Key + "=" + late.Value
-				found.Report(warnNoEffect(what, flag, own.Origins, late.Origins))
+				found = append(found, warnNoEffect(what, flag, own.Origins, late.Origins))
 			}
 		}
 	}
@@ -53,7 +42,7 @@ func warnOverridden(n node.Node) (found Findings) {
 	for _, own := range n.Taints {
 		if !own.Late {
 			what := "Taint " + own.String()
-			found.Report(warnNoEffect(what, taintFlag, own.Origins, n.Taints[late].Origins))
+			found = append(found, warnNoEffect(what, taintFlag, own.Origins, n.Taints[late].Origins))
 		}
 	}
 
@@ -77,7 +66,7 @@ func isOverridden(own, late node.Flag) bool {
 
 func warnNoEffect(what, flag string, own, late []origin.Origin) *hcl.Diagnostic {
 	return origin.Warning(
-		fault.Conflict, findSiteRange(own), what+" has no effect here",
+		fault.Conflict, origin.LastRange(own), what+" has no effect here",
 		"%s has --%s behind the flags that prelet writes, and the kubelet uses the last one. Remove it there.",
 		strings.Replace(late[0].Ref, "the ", "The ", 1), flag,
 	)

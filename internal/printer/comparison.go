@@ -22,7 +22,7 @@ func ComparisonText(w io.Writer, d compare.Difference, s Style) error {
 		"at":         func(path string) string { return s.cell(strings.TrimPrefix(path, ".")) },
 		"change":     s.describeChange,
 		"detail":     func(v compare.Value) string { return Cut(s.cell(string(v)), maxDetail) },
-		"diff":       func(diff string) string { return s.colourDiff(maxNewLines, diff) },
+		"diff":       func(diff string) string { return indentDiff(s.colourDiff(maxNewLines, diff)) },
 		"faint":      s.faint,
 		"generation": generationTitle,
 	})
@@ -30,15 +30,21 @@ func ComparisonText(w io.Writer, d compare.Difference, s Style) error {
 
 // describeChange returns a change behind its kind, whose column has a width, and up to a limit the lines of its diff.
 func (s Style) describeChange(width, limit int, c compare.NodeChange) (string, error) {
+	head, diff, err := s.listLines(width, limit, c)
+
+	return joinLines("  ", "  ", head) + indentDiff(diff), err
+}
+
+// listLines returns the lines of describeChange, without an indent.
+func (s Style) listLines(width, limit int, c compare.NodeChange) (head, diff []string, err error) {
 	c = nameTaint(c)
 	values, err := part("values", c)
 	row := []string{signs[c.Action], pad(c.Kind, width), c.Name + values}
-	text := s.indentTable("  ", [][]string{row}, nil)
 	if !c.Listed {
-		text += s.colourDiff(limit, c.Diff)
+		diff = s.colourDiff(limit, c.Diff)
 	}
 
-	return text, err
+	return s.table([][]string{row}, s.Width-columns("  "), nil), diff, err
 }
 
 func generationTitle(number int, at time.Time) string {
@@ -60,7 +66,7 @@ func (s Style) faint(indent int, text string) (out []string) {
 }
 
 // colourDiff returns the lines of a diff, up to a limit.
-func (s Style) colourDiff(limit int, diff string) string {
+func (s Style) colourDiff(limit int, diff string) []string {
 	lines := splitLines(s.clean(diff))
 	for i, l := range lines {
 		switch {
@@ -76,5 +82,7 @@ func (s Style) colourDiff(limit int, diff string) string {
 		lines = append(lines[:limit], s.dim("… (-o json has all of it)"))
 	}
 
-	return joinLines("      ", "      ", lines)
+	return lines
 }
+
+func indentDiff(lines []string) string { return joinLines("      ", "      ", lines) }

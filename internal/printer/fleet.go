@@ -59,7 +59,7 @@ func FleetMarkdown(w io.Writer, v FleetView, s Style) error {
 
 func (s Style) renderFleet(w io.Writer, name string, v FleetView) error {
 	return s.render(w, name, v, template.FuncMap{
-		"changes":    listChanges,
+		"changes":    s.listChanges,
 		"code":       s.code,
 		"declared":   listDeclared,
 		"change":     s.describeChange,

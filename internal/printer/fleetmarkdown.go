@@ -3,30 +3,18 @@ package printer
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/prelet/prelet/internal/insight/fleet"
 )
 
 // listChanges returns the changes of a group as the lines of a diff.
-func listChanges(g fleet.Group) (lines []string, err error) {
+func (s Style) listChanges(g fleet.Group) (lines []string, err error) {
 	for _, c := range g.Changes {
-		head := c.Kind + " " + c.Name
-		if c.Kind == "file" {
-			values, failed := part("values", c)
-			err = cmp.Or(err, failed)
-			lines = append(lines, "  "+head+values)
-			if !c.Listed {
-				lines = append(lines, splitLines(c.Diff)...)
-			}
-			continue
-		}
-		if c.From != "" {
-			lines = append(lines, "- "+head+" = "+c.From)
-		}
-		if c.To != "" {
-			lines = append(lines, "+ "+head+" = "+c.To)
-		}
+		head, diff, failed := s.listLines(kindWidth(g), maxMarkdownLines, c)
+		lines = slices.Concat(lines, head, diff)
+		err = cmp.Or(err, failed)
 	}
 	if hidden := len(lines) - maxMarkdownLines; hidden > 0 {
 		lines = append(lines[:maxMarkdownLines], fmt.Sprintf("  … and %s (-o json has all)", Count(hidden, "line")))

@@ -213,7 +213,7 @@ func (v View) planDiff(s Style) func(before, after string) string {
 	}
 
 	return func(before, after string) string {
-		return s.colourDiff(limit, compare.Unified(s.clean(before), s.clean(after)))
+		return indentDiff(s.colourDiff(limit, compare.Unified(s.clean(before), s.clean(after))))
 	}
 }
 

@@ -112,11 +112,7 @@ type reportFunc = func(format string, args ...any)
 // read reads the kept files of the generation at a place.
 func (r *historyReader) read(ctx context.Context, place int) compare.Generation {
 	g := r.all[place]
-	out := compare.Generation{
-		Number:      g.Gen,
-		Time:        g.Time.UTC(),
-		Overwritten: generation.ListOverwritten(g.Entries),
-	}
+	out := compare.Generation{Number: g.Gen, Time: g.Time.UTC()}
 	report := func(format string, args ...any) {
 		problem := fmt.Sprintf(format, args...)
 		out.Problems = append(out.Problems, fmt.Sprintf("generation %d: %s", g.Gen, problem))
@@ -129,6 +125,10 @@ func (r *historyReader) read(ctx context.Context, place int) compare.Generation 
 		out.Rollback = fmt.Sprintf("the rollback to generation %d", g.Restores)
 	}
 
+	out.Drift = map[string]string{}
+	for _, path := range generation.ListOverwritten(g.Entries) {
+		out.Drift[path] = "somebody had changed it"
+	}
 	out.Files = map[string]*compare.File{}
 	for _, path := range r.paths {
 		if f := r.readFile(place, path, report); f != nil {

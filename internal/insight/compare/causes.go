@@ -74,7 +74,7 @@ func (c causes) explain(change *CausedChange, earlier []CausedChange) {
 		newChain(c.before.Run, item).addCredentials(&change.Perhaps)
 		newChain(c.after.Run, item).addCredentials(&change.Perhaps)
 	}
-	if len(change.Because) == 0 && c.isChanged(preletInput) {
+	if len(change.Because) == 0 && change.Drift == "" && c.isChanged(preletInput) {
 		addName(&change.Perhaps, preletInput)
 	}
 }

@@ -25,6 +25,8 @@ type NodeChange struct {
 	Hidden string `json:"hidden,omitempty"` // why values or lines are not shown
 	// Listed is set for a file of the kubelet whose difference is other changes: labels, taints, flags, fields.
 	Listed bool `json:"listed,omitempty"`
+	// Drift is how somebody had changed a file that is written over.
+	Drift string `json:"drift,omitempty"`
 
 	Content string `json:"-"` // the new content of a file whose lines are not shown, with placeholders for secrets
 }
@@ -62,6 +64,8 @@ func (c NodeChange) Compare(other NodeChange) int {
 type NodeState struct {
 	Items Items            // nil: they are not known, and are not compared
 	Files map[string]*File // by path
+	// Drift is how somebody had changed files before this state was written over them, by path.
+	Drift map[string]string
 }
 
 // File is a file of a State. Two files with equal fields do not differ.
@@ -85,9 +89,12 @@ func Changes(before, after NodeState) (out []NodeChange) {
 	for _, path := range union(before.Files, after.Files) {
 		x, y := before.Files[path], after.Files[path]
 		isManaged := x != nil && x.Left == "" || y != nil && y.Left == ""
-		isEqual := x != nil && y != nil && *x == *y
+		drift := after.Drift[path]
+		isEqual := x != nil && y != nil && *x == *y && drift == ""
 		if isManaged && !isEqual {
-			out = append(out, compareFile(path, x, y, items))
+			c := compareFile(path, x, y, items)
+			c.Drift = drift
+			out = append(out, c)
 		}
 	}
 
@@ -140,7 +147,7 @@ func Unified(before, after string) string {
 // PlanState returns a node as a plan has it, with more items of the caller. Files of the kubelet that are removed with
 // a previous identity, and files that the site no longer declares, are left out.
 func PlanState(p *boot.Plan, more Items) NodeState {
-	out := NodeState{ItemsOf(p.Node.Stored()), map[string]*File{}}
+	out := NodeState{Items: ItemsOf(p.Node.Stored()), Files: map[string]*File{}}
 	maps.Copy(out.Items, more)
 	if a := p.Node.Activation; a != nil {
 		out.Items.Set("activation", "the kubelet", a)
@@ -191,8 +198,8 @@ func kindsOf(p *boot.Plan, f node.File) string {
 // DiskStates returns the files that a plan changes, as they are on the disk and as planned, with the items of the
 // kubelet's own files where both sides are known.
 func DiskStates(p *boot.Plan) (before, after NodeState) {
-	before = NodeState{Items{}, map[string]*File{}}
-	after = NodeState{Items{}, map[string]*File{}}
+	before = NodeState{Items: Items{}, Files: map[string]*File{}}
+	after = NodeState{Items: Items{}, Files: map[string]*File{}, Drift: map[string]string{}}
 	for _, c := range p.Changes {
 		if !c.Changes() {
 			continue
@@ -207,6 +214,7 @@ func DiskStates(p *boot.Plan) (before, after NodeState) {
 			y.Of = ""
 		}
 		x.Of = y.Of
+		after.Drift[path] = c.Drift
 
 		if c.Old.Exists || isRestored {
 			before.Files[path] = x

@@ -22,8 +22,6 @@ type Generation struct {
 	Run       *boot.Plan // over the recording: for the causes of single items
 	Rollback  string     // of a rollback: its name as an Input; "" for a run
 	Problems  []string
-	// Overwritten are files that somebody had changed since the generation before, and that this one wrote over.
-	Overwritten []string
 }
 
 // Difference is what differs between two generations: the document of `history diff -o json`.
@@ -34,7 +32,6 @@ type Difference struct {
 	Changes       []CausedChange `json:"changes"`
 	Inputs        []Input        `json:"causes"` // what the runs read, and the site
 	Problems      []string       `json:"problems"`
-	Overwritten   []string       `json:"overwritten,omitempty"` // by To: files that somebody had changed before
 
 	FromTime time.Time `json:"-"`
 	ToTime   time.Time `json:"-"`
@@ -71,7 +68,6 @@ func Generations(a, b Generation) Difference {
 		Changes:       []CausedChange{},
 		Inputs:        []Input{},
 		Problems:      slices.Concat([]string{}, a.Problems, b.Problems),
-		Overwritten:   b.Overwritten,
 		FromTime:      a.Time,
 		ToTime:        b.Time,
 	}

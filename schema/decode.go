@@ -19,7 +19,7 @@ import (
 type Evaluator interface {
 	// Value evaluates one attribute. Without an error the value is valid, also if there are warnings.
 	Value(s Spec, e hclsyntax.Expression) (cty.Value, hcl.Diagnostics)
-	// Item returns the expression of one key of a map or object, or nil.
+	// Item returns the expression of one key of a map or object that was evaluated, or nil.
 	Item(e hclsyntax.Expression, key string) hclsyntax.Expression
 	// Key returns the expression of a key itself, in the object literal in which Item finds its value, or nil.
 	Key(e hclsyntax.Expression, key string) hclsyntax.Expression

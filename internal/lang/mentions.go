@@ -5,12 +5,15 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
+
+	"github.com/prelet/prelet/internal/value"
 )
 
 // Mentions is what the text of an expression names.
 type Mentions struct {
 	References []hcl.Traversal // to variables, locals, stages and others, in the order of the text
 	Functions  []string        // that it calls, sorted
+	Branches   bool            // which part of it gives a value may depend on others
 }
 
 // MentionsOf returns what an expression names. It is found once for a site. It is safe for concurrent use.
@@ -32,8 +35,15 @@ func (s *Site) MentionsOf(x hclsyntax.Expression) Mentions {
 func findMentions(x hclsyntax.Expression) Mentions {
 	m := Mentions{References: x.Variables()}
 	_ = hclsyntax.VisitAll(x, func(n hclsyntax.Node) hcl.Diagnostics {
-		if call, ok := n.(*hclsyntax.FunctionCallExpr); ok {
-			m.Functions = append(m.Functions, call.Name)
+		switch n := n.(type) {
+		case *hclsyntax.FunctionCallExpr:
+			m.Functions = append(m.Functions, n.Name)
+			m.Branches = m.Branches || n.Name == "merge"
+		case *hclsyntax.ConditionalExpr:
+			m.Branches = true
+		case *hclsyntax.ObjectConsKeyExpr:
+			_, isLiteral := value.LiteralText(n)
+			m.Branches = m.Branches || !isLiteral
 		}
 		return nil
 	})

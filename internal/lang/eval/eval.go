@@ -48,9 +48,9 @@ type Eval struct {
 	funcs       map[string]function.Function
 	keys        map[*hclsyntax.ObjectConsExpr]keyIndex
 	unsupported *[]*hcl.Diagnostic // attributes that no machine has
-	trace       *trace             // nil: nothing is recorded
-	isRecord    bool               // see Recorded
-	isPartial   bool               // values may be unknown: in a check, or where some questions are not asked
+	trace       *trace
+	isRecord    bool // see Recorded
+	isPartial   bool // values may be unknown: in a check, or where some questions are not asked
 }
 
 // localValue is the value of a local.
@@ -83,6 +83,7 @@ func New(ctx context.Context, s *lang.Site, source world.Source) *Eval {
 		evaluating:  map[string]bool{},
 		keys:        map[*hclsyntax.ObjectConsExpr]keyIndex{},
 		unsupported: new([]*hcl.Diagnostic),
+		trace:       newTrace(false, nil),
 		isPartial:   source == nil,
 	}
 }
@@ -430,7 +431,14 @@ func (e *Eval) evaluateIn(
 		return cty.DynamicVal, diags
 	}
 
-	return e.trace.follow(x).Value(ctx)
+	switch {
+	case e.trace.isFull:
+		x = e.trace.follow(x)
+	case e.site.MentionsOf(x).Branches:
+		x = e.trace.followBranches(x)
+	}
+
+	return x.Value(ctx)
 }
 
 // Unsupported returns the attributes that no machine has and that try() and can() hide.

@@ -244,6 +244,10 @@ func TestItemAndKey(t *testing.T) {
 		{`merge({ a = "x" }, local.m)`, "a", "a", `"x"`},
 		{`var.v ? { a = "x" } : { a = "y" }`, "a", "a", `"x"`},
 		{`{ "${"a"}b" = "x" }`, "ab", `"${"a"}b"`, `"x"`},
+		{`merge({ a = "x" }, var.v ? { b = "y" } : {})`, "b", "b", `"y"`},
+		{`merge({ a = "x" }, { for k in ["a"] : k => "x" })`, "a", "", `{ for k in ["a"] : k => "x" }`},
+		{`{ (var.v ? "a" : "b") = "x", c = "y" }`, "a", `(var.v ? "a" : "b")`, `"x"`},
+		{`[{ a = "x" }, "y"]`, "1", "", `"y"`},
 		{`{ for k in ["a"] : k => "x" }`, "a", "", ""},
 	} {
 		x, d := hclsyntax.ParseExpression([]byte(c.src), "x", hcl.InitialPos)
@@ -258,6 +262,12 @@ func TestItemAndKey(t *testing.T) {
 			return c.src[r.Start.Byte:r.End.Byte]
 		}
 		sc := e.Scope("free.f")
+		if v := sc.Item(x, c.key); strings.Contains(c.src, "?") && v != nil {
+			t.Errorf("%s before it is evaluated: got value %s, want none", c.src, at(v))
+		}
+		if _, d := e.Value(x, cty.NilVal); d.HasErrors() {
+			t.Fatal(d)
+		}
 		if k, v := at(sc.Key(x, c.key)), at(sc.Item(x, c.key)); k != c.wantKey || v != c.wantValue {
 			t.Errorf("%s: got key %s, value %s; want %s, %s", c.src, k, v, c.wantKey, c.wantValue)
 		}

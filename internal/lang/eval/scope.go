@@ -205,7 +205,7 @@ func (s Scope) Key(x hclsyntax.Expression, key string) hclsyntax.Expression {
 const maxIndirections = 16
 
 // findItem returns the key and the value of one item of an object, or the element of a tuple with an index; nil if it
-// is in no literal.
+// is in no literal. It follows what was recorded, and evaluates nothing.
 func (e *Eval) findItem(
 	x hclsyntax.Expression,
 	key string,
@@ -230,7 +230,7 @@ func (e *Eval) findItem(
 			return e.findMerged(x.Args, key, each, depth+1)
 		}
 	case *hclsyntax.ConditionalExpr:
-		switch isTrue, isKnown := e.Condition(x.Condition, each); {
+		switch isTrue, isKnown := asCondition(e.recorded(x.Condition, each)); {
 		case isKnown && isTrue:
 			return e.findItem(x.TrueResult, key, each, depth+1)
 		case isKnown:
@@ -258,7 +258,7 @@ func (e *Eval) findMerged(
 		if k, v := e.findItem(arg, key, each, depth); v != nil {
 			return k, v
 		}
-		v, d := e.Value(arg, each)
+		v, d := e.recorded(arg, each)
 		if !d.HasErrors() && hasKey(v, key) {
 			return nil, arg
 		}
@@ -269,7 +269,10 @@ func (e *Eval) findMerged(
 
 // Condition returns whether a condition is true, and whether that is known.
 func (e *Eval) Condition(x hclsyntax.Expression, each cty.Value) (isTrue, isKnown bool) {
-	v, diags := e.Value(x, each)
+	return asCondition(e.Value(x, each))
+}
+
+func asCondition(v cty.Value, diags hcl.Diagnostics) (isTrue, isKnown bool) {
 	if diags.HasErrors() {
 		return false, false
 	}
@@ -293,7 +296,7 @@ type keyIndex struct {
 func (e *Eval) findKey(object *hclsyntax.ObjectConsExpr, key string, each cty.Value) int {
 	index := e.indexKeys(object)
 	for _, i := range slices.Backward(index.computed) {
-		v, diags := e.Value(object.Items[i].KeyExpr, each)
+		v, diags := e.recorded(object.Items[i].KeyExpr, each)
 		if diags.HasErrors() {
 			continue
 		}

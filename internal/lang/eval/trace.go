@@ -13,11 +13,13 @@ import (
 	"github.com/prelet/prelet/internal/origin"
 )
 
-// trace records which value each expression, and each part of one, had with which names.
+// trace records which value expressions had with which names: those that decide which part of another one gives its
+// value, or each expression and each part of one.
 type trace struct {
-	mu    sync.Mutex // gather stages evaluate at the same time
-	steps map[hclsyntax.Expression][]step
-	below *trace // of the run, for a trace of what follows it; nil: none
+	mu     sync.Mutex // gather stages evaluate at the same time
+	steps  map[hclsyntax.Expression][]step
+	isFull bool
+	below  *trace // of the run, for a trace of what follows it; nil: none
 }
 
 // step is one evaluation of an expression.
@@ -27,10 +29,14 @@ type step struct {
 	names *hcl.EvalContext // those of the whole expression; of a part in a loop, a child of them
 }
 
-// WithTrace returns e with a record of what it evaluates from now on. That of e itself is not changed.
+func newTrace(isFull bool, below *trace) *trace {
+	return &trace{steps: map[hclsyntax.Expression][]step{}, isFull: isFull, below: below}
+}
+
+// WithTrace returns e with a record of all that it evaluates from now on. That of e itself is not changed.
 func (e *Eval) WithTrace() *Eval {
 	c := *e
-	c.trace = &trace{steps: map[hclsyntax.Expression][]step{}, below: e.trace}
+	c.trace = newTrace(true, e.trace)
 
 	return &c
 }
@@ -47,9 +53,6 @@ func (e *Eval) Recorded() *Eval {
 
 // add records an evaluation.
 func (t *trace) add(x hclsyntax.Expression, s step) {
-	if t == nil {
-		return
-	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.steps[x] = append(t.steps[x], s)
@@ -68,6 +71,8 @@ func (t *trace) find(x hclsyntax.Expression, each cty.Value) (found step, ok boo
 		used, hasEach := rootOf(s.names).Variables["each"]
 		switch {
 		case hasEach && (each == cty.NilVal || !used.RawEquals(each)):
+		case !t.isFull:
+			return s, true
 		case !ok:
 			found, ok = s, true
 		case rootOf(s.names) == rootOf(found.names) && !s.v.RawEquals(found.v): // of one evaluation of the whole
@@ -150,11 +155,8 @@ func (x traced) Value(names *hcl.EvalContext) (cty.Value, hcl.Diagnostics) {
 // UnwrapExpression returns the expression, for a key of an object that is a name.
 func (x traced) UnwrapExpression() hcl.Expression { return x.of }
 
-// follow returns an expression that records itself and its parts; x itself without a trace.
+// follow returns an expression that records itself and its parts.
 func (t *trace) follow(x hclsyntax.Expression) hclsyntax.Expression {
-	if t == nil {
-		return x
-	}
 	if _, isElement := x.(*hclsyntax.AnonSymbolExpr); isElement { // a splat sets it by its address
 		return x
 	}
@@ -189,4 +191,49 @@ func (t *trace) followParts(v reflect.Value) {
 			t.followParts(v.Field(i))
 		}
 	}
+}
+
+// followBranches returns an expression that records what findItem asks for: conditions, the arguments of merge, and keys
+// that are not literal. In loops and in arguments of other functions it records nothing.
+func (t *trace) followBranches(x hclsyntax.Expression) hclsyntax.Expression {
+	switch x := x.(type) {
+	case *hclsyntax.ObjectConsKeyExpr:
+		return traced{x, x, t}
+	case *hclsyntax.ParenthesesExpr:
+		c := *x
+		c.Expression = t.followBranches(x.Expression)
+		return traced{&c, x, t}
+	case *hclsyntax.ConditionalExpr:
+		c := *x
+		c.Condition = traced{x.Condition, x.Condition, t}
+		c.TrueResult = t.followBranches(x.TrueResult)
+		c.FalseResult = t.followBranches(x.FalseResult)
+		return traced{&c, x, t}
+	case *hclsyntax.TupleConsExpr:
+		c := *x
+		c.Exprs = slices.Clone(x.Exprs)
+		for i, element := range x.Exprs {
+			c.Exprs[i] = t.followBranches(element)
+		}
+		return traced{&c, x, t}
+	case *hclsyntax.ObjectConsExpr:
+		c := *x
+		c.Items = slices.Clone(x.Items)
+		for i, item := range x.Items {
+			c.Items[i].KeyExpr = t.followBranches(item.KeyExpr)
+			c.Items[i].ValueExpr = t.followBranches(item.ValueExpr)
+		}
+		return traced{&c, x, t}
+	case *hclsyntax.FunctionCallExpr:
+		if x.Name == "merge" {
+			c := *x
+			c.Args = slices.Clone(x.Args)
+			for i, arg := range x.Args {
+				c.Args[i] = traced{t.followBranches(arg), arg, t}
+			}
+			return traced{&c, x, t}
+		}
+	}
+
+	return x
 }

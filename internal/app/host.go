@@ -12,7 +12,7 @@ import (
 
 	"github.com/prelet/prelet/internal/app/bootunit"
 	"github.com/prelet/prelet/internal/app/dryrun"
-	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/boot/judge"
 	"github.com/prelet/prelet/internal/commit/activation"
 	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/fault"
@@ -307,7 +307,7 @@ func (h *Host) askBinary(ctx context.Context, unit string) string {
 		Redact: strings.Clone,                                    // the report hides secrets
 		Folder: h.RunDir,
 	}
-	a.Finish(boot.FinishedKubelet{Unit: unit})
+	a.Finish(judge.FinishedKubelet{Unit: unit})
 	verdict, _, _ := world.DryRun.Ask(ctx, world.Adapters{world.DryRun.Adapt(a.Answer)}, world.DryRunReq{})
 
 	return verdict.Refusal // "" without an answer

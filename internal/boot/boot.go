@@ -15,8 +15,10 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 
+	"github.com/prelet/prelet/internal/boot/blame"
 	"github.com/prelet/prelet/internal/boot/detectors"
 	"github.com/prelet/prelet/internal/boot/hostfiles"
+	"github.com/prelet/prelet/internal/boot/judge"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet/rules"
 	"github.com/prelet/prelet/internal/lang"
@@ -62,7 +64,7 @@ type Input struct {
 	Explains bool
 	// Finished gets the kubelet of the finished node before the tape is asked whether its binary accepts it: the
 	// question has only a digest. nil: the binary is not asked.
-	Finished func(FinishedKubelet)
+	Finished func(judge.FinishedKubelet)
 	// GaveUp is set when an evaluation has reached a limit: it goes on in this process, so that no further one begins.
 	// nil: each is tried.
 	GaveUp *atomic.Bool
@@ -158,7 +160,7 @@ func runSteps(ctx context.Context, s *lang.Site, o Input, limits evalLimits) *Pl
 	rendered := *p
 	p.runAll(ctx, p.runRules, p.runNameCheck, p.runObserveAndDiff)
 	plan := p.makePlan()
-	if p.isAdvice {
+	if p.judge.Advises {
 		plan.afterGather = &gathered
 		plan.afterRender = &rendered
 	}
@@ -226,16 +228,13 @@ func (p *progress) setFallback(o Input) {
 // the run's own goroutine uses it: a step gets the values that it needs, and a scope of its own.
 type progress struct {
 	runtimeEnv
-	site             *lang.Site
-	tape             *world.Tape // nil: a check, without a machine
-	binary           *world.Tape // asks the kubelet's binary; nil: it is not asked
-	isAskedElsewhere bool        // see ruleCheck
-	locks            detectors.Locks
-	checks           *Checks
-	isTakeover       bool
-	isAdvice         bool                  // see Input.Advises
-	finished         func(FinishedKubelet) // see Input.Finished
-	only             map[string]bool       // the gather stages that run; nil: all, and what follows them
+	site       *lang.Site
+	tape       *world.Tape // nil: a check, without a machine
+	judge      judge.Input // as far as it is known at the start
+	locks      detectors.Locks
+	checks     *Checks
+	isTakeover bool
+	only       map[string]bool // the gather stages that run; nil: all, and what follows them
 
 	eval     *eval.Eval // the scope after the last step
 	checked  Checked
@@ -297,8 +296,7 @@ func startRun(ctx context.Context, s *lang.Site, o Input, limits evalLimits) *pr
 		site:       s,
 		checks:     o.Checks,
 		isTakeover: o.Takeover,
-		isAdvice:   o.Advises,
-		finished:   o.Finished,
+		judge:      judge.Input{Site: s, Unit: KubeletUnit(s), Finished: o.Finished, Advises: o.Advises},
 	}
 	if p.checks == nil {
 		p.checks = &Checks{}
@@ -307,7 +305,8 @@ func startRun(ctx context.Context, s *lang.Site, o Input, limits evalLimits) *pr
 	locks := o.Locks
 	if o.Source != nil {
 		p.tape = world.NewTape(o.Source)
-		p.binary = p.tape
+		p.judge.Tape = p.tape
+		p.judge.Binary = p.tape
 		answers = p.tape
 		locks = p.tape
 	}
@@ -408,6 +407,7 @@ func (p *progress) runDecide(ctx context.Context) {
 			Kubelet:     p.kubelet.KubeletAns,
 			Access:      p.prepared.env.Access,
 			ParseConfig: p.checks.parseConfig,
+			Check:       p.eval.Checking(),
 		},
 	}
 	p.decided = runLimited(ctx, p, func() (Decided, Findings) {
@@ -431,27 +431,20 @@ func (p *progress) runRender(ctx context.Context) {
 }
 
 func (p *progress) runRules(ctx context.Context) {
-	j := ruleCheck{
-		site:             p.site,
-		tape:             p.tape,
-		binary:           p.binary,
-		isAskedElsewhere: p.isAskedElsewhere,
-		checking:         p.eval.Checking(),
-		node:             p.rendered.node,
-		files:            p.rendered.files,
-		basis:            p.decided.basis,
-		accepts:          p.kubelet.accepts,
-		advises:          p.isAdvice,
-		finished:         p.finished,
-	}
-	p.Report(hostfiles.CheckUnitFiles(p.rendered.node)...)
-	j.dryRun = runLimited(ctx, p, func() (*world.DryRunAns, Findings) {
-		return j.askDryRun(ctx)
+	in := p.judge
+	in.Inputs = p.decided.basis
+	in.Node = p.rendered.node
+	in.Files = p.rendered.files
+	in.Accepts = p.kubelet.accepts
+	p.Report(hostfiles.CheckUnitFiles(in.Node)...)
+	verdict := runLimited(ctx, p, func() (*world.DryRunAns, Findings) {
+		verdict, found := in.AskBinary(ctx)
+		return verdict, Findings{Collector: found}
 	})
-	p.dryRun = j.dryRun
+	p.dryRun = verdict
 	p.declares = runLimited(ctx, p, func() (*[]rules.Declaration, Findings) {
-		j.effective = j.makeEffective()
-		return j.findDeclared(), checkRules(ctx, j)
+		declares, found := in.CheckRules(ctx, verdict)
+		return declares, Findings{Collector: found}
 	})
 }
 
@@ -501,7 +494,7 @@ func (p *progress) makePlan() *Plan {
 		Node:        p.rendered.node,
 		Tape:        p.tape,
 		Eval:        p.eval,
-		Diagnostics: placeAtValues(p.site, p.tape, p.Diags),
+		Diagnostics: blame.PlaceAtValues(p.site, p.tape, p.Diags),
 		Degraded:    p.Degraded,
 		Changes:     p.changed.changes,
 		Restart:     p.changed.restart,

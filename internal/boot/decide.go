@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/prelet/prelet/internal/boot/blame"
 	"github.com/prelet/prelet/internal/boot/effective"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang"
@@ -23,10 +24,9 @@ import (
 )
 
 // makeInputs returns the inputs of one stage by those of every stage.
-func makeInputs(in stages.Inputs, i *lang.Instance, s *lang.Site, e *eval.Eval) stages.Inputs {
+func makeInputs(in stages.Inputs, i *lang.Instance, s *lang.Site) stages.Inputs {
 	in.Address = i.Addr()
 	in.IsOnly = len(s.OfType(i.Type)) == 1
-	in.Check = e.Checking()
 	in.NoCluster = s.Cluster == nil
 	in.NoDetect = len(s.OfType(stages.DetectHW)) == 0
 	in.Detectors = sortKeys(s.Detectors)
@@ -221,7 +221,7 @@ func (out *decidedStage) addDiags(i *lang.Instance, ds hcl.Diagnostics) {
 	for _, d := range ds {
 		if eval.IsLeftOut(d) {
 			at := findPlace(d)
-			out.degrade(fault.NullFact, fmt.Sprintf(
+			out.Degrade(fault.NullFact, fmt.Sprintf(
 				"stage %s left out an item because a fact is null: %s", i.Addr(), origin.Place(at),
 			))
 		}
@@ -240,7 +240,7 @@ func (in decideInput) runCopy(i *lang.Instance, c eval.Copy) (node.Contribution,
 		return node.Contribution{}, failed, diags
 	}
 
-	inputs := makeInputs(in.basis, i, in.checked.site, in.eval)
+	inputs := makeInputs(in.basis, i, in.checked.site)
 	adds, o, more := i.Stage.(stages.Decider).Decide(cfg, inputs)
 	diags = append(diags, more...)
 	if !more.HasErrors() {
@@ -266,9 +266,9 @@ func (in decideInput) readBase(i *lang.Instance, b stages.Baser, isBroken bool) 
 		return base, diags.HasErrors(), found
 	}
 
-	inputs := makeInputs(in.basis, i, in.checked.site, in.eval)
+	inputs := makeInputs(in.basis, i, in.checked.site)
 	base, diags = b.Base(cfg, inputs, in.readOriginal)
-	found.Report(blameServer(in.checked.site, base, diags)...)
+	found.Report(blame.Server(in.checked.site, base, diags)...)
 	_, hasConfig := cfg.One("kubelet_config")
 	_, hasFlags := cfg.One("kubelet_flags")
 	if (hasConfig && !base.ConfigKnown || hasFlags && !base.FlagsKnown) && !diags.HasErrors() {

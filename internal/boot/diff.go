@@ -182,7 +182,7 @@ func warnLoose(c FileChange) (found Findings) {
 	f := c.File
 	a := c.Old
 	isSecret := len(f.Text.Secrets()) > 0 && f.Mode != 0
-	isOfNode := f.Purpose == flagsPurpose // the site can have none there
+	isOfNode := f.Purpose == "kubelet-flags" // the site can have none there
 	if !isSecret || isOfNode || !a.Exists || a.Dir {
 		return found
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
+	"github.com/prelet/prelet/internal/boot/judge"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/world"
@@ -87,13 +88,13 @@ func TestDryRunVerdict(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			version := "v1.37.1"
-			var handed []FinishedKubelet
+			var handed []judge.FinishedKubelet
 			p := Run(t.Context(), mustParse(t, rulesSite(c.patch, "")), Input{
 				Source: usualWith(map[world.Kind]world.Answer{
 					world.KindKubelet: world.Kubelet.Answer(world.KubeletAns{Version: &version}),
 					world.KindDryRun:  c.answer,
 				}),
-				Finished: func(k FinishedKubelet) { handed = append(handed, k) },
+				Finished: func(k judge.FinishedKubelet) { handed = append(handed, k) },
 			})
 
 			if len(handed) != 1 || handed[0].Unit != "kubelet.service" || handed[0].Config == nil {
@@ -146,7 +147,7 @@ func TestDryRunDigest(t *testing.T) {
 			world.KindKubelet: world.Kubelet.Answer(world.KubeletAns{Version: &version}),
 		})})
 
-		return newDryRunReq(p.Node, p.Kubelet)
+		return judge.NewDryRunReq(p.Node, p.Kubelet)
 	}
 
 	first := ask("{ maxPods = 20 }", "v1.37.1")
@@ -177,7 +178,7 @@ func TestDryRunOfOtherVersion(t *testing.T) {
 
 			return node.Ask(ctx, q)
 		}),
-		Finished: func(FinishedKubelet) {},
+		Finished: func(judge.FinishedKubelet) {},
 		Advises:  true,
 	})
 	for _, newer := range append(p.WithKubelets(t.Context(), []string{"1.34"}), p.planAgain(t.Context(), "1.34")) {

@@ -21,16 +21,17 @@ type StageReport struct {
 type Findings struct {
 	origin.Collector
 
-	Degraded []fault.Reason
-	Stages   []StageReport
+	Stages []StageReport
 }
 
 // join returns these findings followed by more. It changes neither.
 func (f Findings) join(more Findings) Findings {
 	return Findings{
-		Collector: origin.Collector{Diags: slices.Concat(f.Diags, more.Diags)},
-		Degraded:  slices.Concat(f.Degraded, more.Degraded),
-		Stages:    slices.Concat(f.Stages, more.Stages),
+		Collector: origin.Collector{
+			Diags:    slices.Concat(f.Diags, more.Diags),
+			Degraded: slices.Concat(f.Degraded, more.Degraded),
+		},
+		Stages: slices.Concat(f.Stages, more.Stages),
 	}
 }
 
@@ -46,11 +47,6 @@ func newFindings(ds ...*hcl.Diagnostic) (found Findings) {
 	return found
 }
 
-// degrade adds a reason for a degraded boot.
-func (f *Findings) degrade(c fault.Code, summary string) {
-	f.Degraded = append(f.Degraded, fault.Reason{Code: c, Summary: summary})
-}
-
 // degradeFor adds a reason for each warning of a gather stage that reports missing data, or an identity that the
 // cluster refuses. An absent detector is a warning, and not an error, unless the site requires it; also on a node that
 // runs no detectors at all.
@@ -61,7 +57,7 @@ func (f *Findings) degradeFor(ds hcl.Diagnostics) {
 		}
 		switch c := origin.CodeOf(d); c {
 		case fault.DetectorDegraded, fault.HardwareDegraded, fault.Stale, fault.Identity:
-			f.degrade(c, d.Summary)
+			f.Degrade(c, d.Summary)
 		}
 	}
 }
@@ -70,7 +66,7 @@ func (f *Findings) degradeFor(ds hcl.Diagnostics) {
 func (f *Findings) degradeForConditions(ds hcl.Diagnostics) {
 	for _, d := range ds {
 		if c := origin.CodeOf(d); c == fault.NodeCondition {
-			f.degrade(c, d.Summary+": "+d.Detail)
+			f.Degrade(c, d.Summary+": "+d.Detail)
 		}
 	}
 }

@@ -401,7 +401,7 @@ func (out *gatheredStage) fail(i *lang.Instance, isBlocked bool) {
 		out.isFatal = true
 		return
 	}
-	out.degrade(fault.StageFailed, fmt.Sprintf("stage %s failed; its outputs are empty", i.Addr()))
+	out.Degrade(fault.StageFailed, fmt.Sprintf("stage %s failed; its outputs are empty", i.Addr()))
 }
 
 // softenFailure returns the diagnostics of a copy that failed: with on_failure = "continue", errors are warnings, but

@@ -45,7 +45,7 @@ func checkIdentity(b *stages.Inputs) (*PreviousIdentity, world.KubeletAns, Findi
 	}
 	if id.Doubt != "" {
 		found.Report(warnDoubt(id))
-		found.degrade(fault.Identity, fmt.Sprintf(
+		found.Degrade(fault.Identity, fmt.Sprintf(
 			"it is not certain that node %s is this machine: %s; %s", id.Node, id.Doubt, machineid.HowToKeep,
 		))
 	}
@@ -99,7 +99,7 @@ func decideIdentity(b *stages.Inputs) (why string, found Findings) {
 	case marks.Judge() == machineid.NotKnown && isPlanned:
 		b.Node.Name, b.Node.NameRange = &id.Node, at
 		found.Report(warnOtherName(id.Node, name, at))
-		found.degrade(fault.Identity, fmt.Sprintf(
+		found.Degrade(fault.Identity, fmt.Sprintf(
 			"it is not certain that this machine is node %s, and the site names it %s; %s",
 			id.Node, name, machineid.HowToKeep,
 		))

@@ -58,14 +58,14 @@ func readKubelet(ctx context.Context, tape *world.Tape) (Kubelet, Findings) {
 	case ans.Code() == fault.Denied:
 		found.Report(origin.MayNotRead(hcl.Range{}, "whether this node has joined", ans.Why()))
 	case err != nil:
-		found.degrade(fault.Systemd, "the installed kubelet could not be read: "+strings.TrimSuffix(ans.Why(), "."))
+		found.Degrade(fault.Systemd, "the installed kubelet could not be read: "+strings.TrimSuffix(ans.Why(), "."))
 	}
 
 	if k.VersionWhy != "" {
 		const summary = "Some checks of the kubelet were not made"
 		reason := k.VersionWhy + ". What depends on its version was not checked: which fields and feature gates it " +
 			"has, and rules that only some versions have. Without an answer to --help, neither were its flags"
-		found.degrade(fault.KubeletMachine, "the kubelet's version is not known: "+k.VersionWhy)
+		found.Degrade(fault.KubeletMachine, "the kubelet's version is not known: "+k.VersionWhy)
 		found.Warn(
 			fault.KubeletMachine, hcl.Range{}, summary, "%s", stages.Sentence(reason, "Start it by hand"),
 		)
@@ -74,7 +74,7 @@ func readKubelet(ctx context.Context, tape *world.Tape) (Kubelet, Findings) {
 	if i := k.Identity; i != nil && i.Loose != "" {
 		const summary = "Others may change this node's identity"
 		reason := i.Loose + ". The kubelet uses it unchanged; prelet does not use it to ask a cluster"
-		found.degrade(fault.ClusterUntrusted, summary)
+		found.Degrade(fault.ClusterUntrusted, summary)
 		found.Warn(
 			fault.ClusterUntrusted, hcl.Range{}, summary, "%s", stages.Sentence(reason, i.Fix),
 		)

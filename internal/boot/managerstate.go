@@ -28,7 +28,7 @@ func (in observation) observeStates(ctx context.Context, o Observed) (out []obse
 	}
 
 	change := in.compareConfig(o.files, at)
-	if at >= 0 && o.files[at].File.Purpose != configPurpose {
+	if at >= 0 && o.files[at].File.Purpose != "kubelet-config" {
 		in.node.Effective = change.Planned()
 	}
 	change.Effective = in.node.Effective
@@ -76,7 +76,7 @@ func (in observation) readFacts(ctx context.Context) *world.Facts {
 // that the kubelet reads; -1 if there is none, or if its text is not known.
 func (in observation) findConfig(files []observedFile) int {
 	at := slices.IndexFunc(files, func(s observedFile) bool {
-		return s.File.Purpose == configPurpose
+		return s.File.Purpose == "kubelet-config"
 	})
 	flag, _ := node.FindFlag(in.node.Flags, "config")
 	named := cmp.Or(flag.Value, in.node.Inherited.ConfigFile)
@@ -142,9 +142,9 @@ func (in observation) computeEffective(
 		switch {
 		case s.File.Path == config && n.DropIn == "":
 			n.Config = parseConfig(text(s))
-		case s.File.Purpose == configPurpose:
+		case s.File.Purpose == "kubelet-config":
 			own = parseConfig(text(s))
-		case s.File.Purpose == flagsPurpose:
+		case s.File.Purpose == "kubelet-flags":
 			n.Flags = parseFlags(text(s))
 		}
 	}

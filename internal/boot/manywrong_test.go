@@ -10,6 +10,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
+	"github.com/prelet/prelet/internal/boot/judge"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/world"
@@ -48,8 +49,8 @@ stage "write" "kubelet" {
 			counted = d.Summary + ": " + d.Detail
 		}
 	}
-	if wrong != manyViolations+1 || !strings.Contains(counted, "7990 more") {
-		t.Errorf("got %d errors, the last one %q; want %d and one that counts 7990 more", wrong, counted, manyViolations)
+	if wrong != judge.ManyViolations+1 || !strings.Contains(counted, "7990 more") {
+		t.Errorf("got %d errors, the last one %q; want %d and one that counts 7990 more", wrong, counted, judge.ManyViolations)
 	}
 }
 
@@ -83,9 +84,9 @@ stage "write" "kubelet" {
 			counted = d.Summary + ": " + d.Detail
 		}
 	}
-	if deprecated != manyViolations+1 || !strings.Contains(counted, "--") || !strings.Contains(counted, "2 more") {
+	if deprecated != judge.ManyViolations+1 || !strings.Contains(counted, "--") || !strings.Contains(counted, "2 more") {
 		t.Errorf("got %d deprecated flags, the last one %q, in %v; want %d and one that counts 2 more",
-			deprecated, counted, p.Diagnostics, manyViolations+1)
+			deprecated, counted, p.Diagnostics, judge.ManyViolations+1)
 	}
 }
 

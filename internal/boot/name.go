@@ -20,7 +20,7 @@ func checkNameIsFree(
 	b stages.Inputs,
 	n node.Node,
 ) (found Findings) {
-	_, hasBootstrap := findPurpose(n, bootstrapPurpose)
+	_, hasBootstrap := n.FindPurpose("bootstrap-kubeconfig")
 	hasCluster := len(b.Access.Servers) > 0 || b.Access.DiscoveryFile != ""
 	// Without a token the image's own bootstrap kubeconfig is that of the join.
 	isAboutToJoin := !b.Kubelet.Joined && hasCluster && (hasBootstrap || b.Access.Token == "")

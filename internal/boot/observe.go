@@ -141,7 +141,7 @@ func (in observation) observePrevious(ctx context.Context) (out []observedFile) 
 	}
 
 	for _, path := range in.previous.Files {
-		if _, isPlanned := findFile(in.node, func(f node.File) bool { return f.Path == path }); isPlanned {
+		if _, isPlanned := in.node.FindFile(path); isPlanned {
 			continue
 		}
 		f := node.File{Path: path, Kind: node.Missing, Purpose: purposeIdentity}
@@ -172,7 +172,7 @@ func (in observation) observeUndeclared(ctx context.Context, o *Observed) {
 	}
 
 	for _, t := range m.Targets {
-		isOfKubelet := t.Purpose == bootstrapPurpose || t.Purpose == "state" || t.Purpose == purposeIdentity ||
+		isOfKubelet := t.Purpose == "bootstrap-kubeconfig" || t.Purpose == "state" || t.Purpose == purposeIdentity ||
 			t.Path == kubelet.KubeadmDeb().Kubeconfig
 		if isPlanned[t.Path] || isOfKubelet || t.Action == "none" {
 			continue

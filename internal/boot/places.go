@@ -115,7 +115,7 @@ func checkKubeletUnit(ctx context.Context, tape *world.Tape, n node.Node, found 
 		return
 	}
 
-	found.degrade(code, summary)
+	found.Degrade(code, summary)
 	found.Warn(
 		code, hcl.Range{}, summary,
 		"A run that changes files is refused before it stops the kubelet. %s.", next,
@@ -148,7 +148,7 @@ func checkUnit(ctx context.Context, tape *world.Tape, u node.Unit, found *Findin
 		return
 	}
 
-	found.degrade(code, summary)
+	found.Degrade(code, summary)
 	found.Warn(
 		code, u.Range, summary,
 		"Files that notify stage.restart.%s are written, and the unit is not restarted or reloaded. "+

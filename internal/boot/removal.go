@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/prelet/prelet/internal/boot/blame"
 	"github.com/prelet/prelet/internal/boot/hostfiles"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang"
@@ -41,7 +42,7 @@ func (r removal) check(o Observed) (found Findings) {
 	}
 
 	found.Error(
-		fault.RemovalRefused, findWriterRange(r.checked.site), "The kubelet's own files would be removed",
+		fault.RemovalRefused, blame.FindWriter(r.checked.site), "The kubelet's own files would be removed",
 		"Why: %s. So these would be removed or restored: %s. They stay, and nothing was changed. "+
 			"Check that every file of the site exists (`prelet validate`). "+
 			"To leave a file to others for good, write BLOCK { when = false } in stage \"write\"; "+
@@ -61,7 +62,7 @@ func (r removal) listRefused(o Observed) (files, reasons []string) {
 
 	for _, t := range o.targets {
 		// The bootstrap kubeconfig is not a change of the plan: it is removed when the node has joined.
-		isRemoved := isRead[t.Path] || t.Purpose == bootstrapPurpose && !r.isJoined
+		isRemoved := isRead[t.Path] || t.Purpose == "bootstrap-kubeconfig" && !r.isJoined
 		reason := r.explain(t)
 		if !isRemoved || reason == "" || t.Action != "delete" && t.Action != "restore" {
 			continue
@@ -79,7 +80,7 @@ func (r removal) listRefused(o Observed) (files, reasons []string) {
 // explain returns why a file of the kubelet must stay; "" if it may be removed, or is not the kubelet's.
 func (r removal) explain(t world.ManagedTarget) string {
 	block := node.Block(t.Purpose)
-	_, isMoved := findPurpose(r.node, t.Purpose)
+	_, isMoved := r.node.FindPurpose(t.Purpose)
 	if isMoved && t.Action == "delete" && r.isBelowDropIn(t) {
 		return "layout = \"drop-in\" adds to " + t.Path + ", and prelet has made that file: " +
 			"let the image or kubeadm make it, or use layout = \"file\""
@@ -107,7 +108,7 @@ func (r removal) explain(t world.ManagedTarget) string {
 // isBelowDropIn reports whether a file is the configuration that the planned drop-in adds to: the kubelet reads
 // only drop-ins that end in .conf.
 func (r removal) isBelowDropIn(t world.ManagedTarget) bool {
-	return t.Purpose == configPurpose && r.node.DropIn != "" && !strings.HasSuffix(t.Path, ".conf")
+	return t.Purpose == "kubelet-config" && r.node.DropIn != "" && !strings.HasSuffix(t.Path, ".conf")
 }
 
 // explainBlock is explain for a file of one of the kubelet's four blocks.

@@ -216,7 +216,7 @@ func (r renderer) runCopy(
 		return out
 	}
 
-	in := makeInputs(r.decided.basis, i, r.checked.site, e)
+	in := makeInputs(r.decided.basis, i, r.checked.site)
 	limit, more := decodeActivationLimit(i, c.Scope)
 	in.Timeout = limit
 	out.Findings = out.join(more)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
+	"github.com/prelet/prelet/internal/boot/judge"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/world"
@@ -121,7 +122,7 @@ stage "write" "kubelet" {
 		`{ memoryManagerPolicy = "Static", reservedMemory = [{ numaNode = 0, limits = { memory = "1Gi" } }] }`: {},
 	} {
 		diags := Check(mustParse(t, fmt.Sprintf(site, patch)), SampleMachines(), CheckOptions{Kubelet: "1.36"})
-		isUnchecked := func(d *hcl.Diagnostic) bool { return d.Summary == uncheckedSummary && origin.IsNote(d) }
+		isUnchecked := func(d *hcl.Diagnostic) bool { return d.Summary == judge.UncheckedSummary && origin.IsNote(d) }
 		hasNote := slices.ContainsFunc(diags, isUnchecked)
 		diags = slices.DeleteFunc(diags, func(d *hcl.Diagnostic) bool {
 			return isUnchecked(d) || origin.CodeOf(d) == fault.KubeletDeprecated // a gate that is GA

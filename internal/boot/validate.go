@@ -12,7 +12,9 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/prelet/prelet/internal/boot/blame"
 	"github.com/prelet/prelet/internal/boot/effective"
+	"github.com/prelet/prelet/internal/boot/judge"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/lang"
@@ -40,7 +42,7 @@ type CheckOptions struct {
 	// Binary answers for the kubelet's binary, and Finished is as in Options; nil: the rules alone check. It is not
 	// asked where the base is not known.
 	Binary   world.Source
-	Finished func(FinishedKubelet)
+	Finished func(judge.FinishedKubelet)
 }
 
 // Check checks a site with no machine and no network: first its references and types, then the steps up to the rules on
@@ -57,7 +59,7 @@ func Check(s *lang.Site, machines []SampleMachine, o CheckOptions) hcl.Diagnosti
 func CheckAndRender(s *lang.Site, machines []SampleMachine, o CheckOptions) (hcl.Diagnostics, []node.File) {
 	diags, files := checkWithin(s, machines, o, defaultLimits().shared())
 
-	return placeAtValues(s, nil, diags), files
+	return blame.PlaceAtValues(s, nil, diags), files
 }
 
 func checkWithin(
@@ -145,7 +147,7 @@ type machineFinding struct {
 // isAboutSample reports whether a diagnostic is a note about a sample machine only, such as that it lacks a label.
 func isAboutSample(m SampleMachine, d *hcl.Diagnostic) bool {
 	isOfMachine := m.Facts != nil
-	if d.Summary == uncheckedSummary { // true of each machine, except where the base cannot be read
+	if d.Summary == judge.UncheckedSummary { // true of each machine, except where the base cannot be read
 		isOfMachine = m.Fails
 	}
 
@@ -192,7 +194,7 @@ func (all MachineFindings) List(on, unknown string, withFacts int) (out hcl.Diag
 
 // makeKey returns a text that is the same for diagnostics that report one thing about one place.
 func makeKey(d *hcl.Diagnostic) string {
-	isOfSite := d.Subject == nil || strings.HasPrefix(d.Summary, newerSummary)
+	isOfSite := d.Subject == nil || strings.HasPrefix(d.Summary, judge.NewerSummary)
 	if isOfSite {
 		return d.Summary
 	}
@@ -276,9 +278,9 @@ func runOnSample(s *lang.Site, m SampleMachine, o CheckOptions, limits evalLimit
 		p.kubelet.Version = &o.Kubelet
 	}
 	if o.Binary != nil {
-		p.binary = world.NewTape(o.Binary)
-		p.isAskedElsewhere = o.Objects != nil
-		p.finished = o.Finished
+		p.judge.Binary = world.NewTape(o.Binary)
+		p.judge.IsAskedElsewhere = o.Objects != nil
+		p.judge.Finished = o.Finished
 	}
 	if p.runGatherOnSample(ctx, m, o.Objects); p.gathered.eval == nil {
 		return p // abandoned
@@ -296,7 +298,7 @@ func runOnSample(s *lang.Site, m SampleMachine, o CheckOptions, limits evalLimit
 
 // listFiles returns the files of a node, and of the kubelet's drop-in the settings that are known.
 func listFiles(n node.Node) []node.File {
-	_, isRendered := findFile(n, func(f node.File) bool { return f.Path == n.DropIn })
+	_, isRendered := n.FindFile(n.DropIn)
 	if n.DropIn == "" || isRendered {
 		return n.Files
 	}
@@ -415,8 +417,8 @@ func (g sampleGatherer) checkCopy(
 	cfg, diags := decodeStage(i, one.Scope)
 	found.Report(diags...)
 	if checker, ok := i.Stage.(stages.Checker); ok && !diags.HasErrors() {
-		in := stages.Inputs{Readings: stages.Readings{Facts: g.machine.Facts}, Access: g.env.Access}
-		in = makeInputs(in, i, g.checked.site, e)
+		in := stages.Inputs{Readings: stages.Readings{Facts: g.machine.Facts}, Access: g.env.Access, Check: true}
+		in = makeInputs(in, i, g.checked.site)
 		found.Report(checker.Check(cfg, in)...)
 	}
 

@@ -67,9 +67,8 @@ func buildConfigz(p *boot.Plan, credential string) *kubelet.Configz {
 // not known which flags the kubelet gets.
 func buildLoggedConfig(p *boot.Plan) *kubelet.Configz {
 	minor, isKnown := known.Minor(p.Kubelet.KnownVersion())
-	isWritten := slices.ContainsFunc(p.Node.Files, func(f node.File) bool {
-		return isKubeletConfig(f) && len(f.Text.Secrets()) == 0
-	})
+	config, isPlanned := p.Node.FindPurpose("kubelet-config")
+	isWritten := isPlanned && len(config.Text.Secrets()) == 0
 	isAssumed := slices.ContainsFunc(p.Node.Flags, func(f node.Flag) bool { return f.Assumed })
 	if !isKnown || minor < kubelet.LoggedConfigSince || !isWritten || isAssumed || p.Node.Effective == nil {
 		return nil
@@ -78,16 +77,10 @@ func buildLoggedConfig(p *boot.Plan) *kubelet.Configz {
 	return &kubelet.Configz{Planned: resolvePaths(p, p.Node.Effective)}
 }
 
-func isKubeletConfig(f node.File) bool {
-	return f.Purpose == "kubelet-config" && f.Kind == node.Regular
-}
-
 // resolvePaths returns a planned configuration as the running kubelet has it, without secrets.
 func resolvePaths(p *boot.Plan, config map[string]any) map[string]any {
-	file := p.Node.Inherited.ConfigFile
-	if i := slices.IndexFunc(p.Node.Files, isKubeletConfig); i >= 0 {
-		file = p.Node.Files[i].Path
-	}
+	f, _ := p.Node.FindPurpose("kubelet-config")
+	file := cmp.Or(f.Path, p.Node.Inherited.ConfigFile)
 	config = kubelet.WithoutSecrets(config)
 	if file == "" {
 		return config

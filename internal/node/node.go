@@ -175,6 +175,25 @@ func (f File) FindDeclaration() hcl.Range {
 	return f.Origins[0].Range
 }
 
+// FindFile returns the planned file at a path.
+func (n Node) FindFile(path string) (File, bool) {
+	return n.findFile(func(f File) bool { return f.Path == path })
+}
+
+// FindPurpose returns the planned file of a purpose.
+func (n Node) FindPurpose(purpose string) (File, bool) {
+	return n.findFile(func(f File) bool { return f.Purpose == purpose })
+}
+
+func (n Node) findFile(is func(File) bool) (f File, ok bool) {
+	i := slices.IndexFunc(n.Files, is)
+	if i < 0 {
+		return f, false
+	}
+
+	return n.Files[i], true
+}
+
 // Activation describes how apply activates a generation on the kubelet.
 type Activation struct {
 	Stage           string `json:"-"` // the name of its restart stage

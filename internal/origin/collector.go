@@ -6,12 +6,20 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 )
 
-// Collector collects the diagnostics of one step, in their order. The zero value has none.
-type Collector struct{ Diags hcl.Diagnostics }
+// Collector collects the findings of one step, in their order. The zero value has none.
+type Collector struct {
+	Diags    hcl.Diagnostics
+	Degraded []fault.Reason // for a degraded boot
+}
 
 // Report adds diagnostics.
 func (c *Collector) Report(ds ...*hcl.Diagnostic) {
 	c.Diags = append(c.Diags, ds...)
+}
+
+// Degrade adds a reason for a degraded boot.
+func (c *Collector) Degrade(code fault.Code, summary string) {
+	c.Degraded = append(c.Degraded, fault.Reason{Code: code, Summary: summary})
 }
 
 // Error adds what the function Error returns.

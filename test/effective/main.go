@@ -73,10 +73,8 @@ func compare(version, log string) (lines []string, err error) {
 // listDifferences compares both ways: what is computed with what runs, and what runs with the defaults.
 func listDifferences(p *boot.Plan, running map[string]any, version string) (lines []string) {
 	computed := kubelet.WithoutSecrets(p.Node.Effective)
-	for _, f := range p.Node.Files {
-		if f.Purpose == "kubelet-config" {
-			computed = kubelet.ResolvePaths(computed, p.Node.Config, path.Dir(f.Path))
-		}
+	if f, isPlanned := p.Node.FindPurpose("kubelet-config"); isPlanned {
+		computed = kubelet.ResolvePaths(computed, p.Node.Config, path.Dir(f.Path))
 	}
 	if p.Node.TaintFlag {
 		var taints []any

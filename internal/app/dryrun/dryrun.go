@@ -13,7 +13,7 @@ import (
 	"sync"
 
 	"github.com/prelet/prelet/internal/app/unitflags"
-	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/boot/judge"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/node"
@@ -41,7 +41,7 @@ type Asker struct {
 	IsImage bool
 
 	mu       sync.Mutex
-	finished boot.FinishedKubelet
+	finished judge.FinishedKubelet
 	wasAsked bool
 	digest   string
 }
@@ -64,7 +64,7 @@ func AskBinaries(binaries map[string]*kubeletbin.Binary, redact func(string) str
 }
 
 // Finish gives all the kubelet of a plan.
-func (all Askers) Finish(k boot.FinishedKubelet) {
+func (all Askers) Finish(k judge.FinishedKubelet) {
 	for _, a := range all {
 		a.Finish(k)
 	}
@@ -97,7 +97,7 @@ func (a *Asker) WasAsked() bool {
 }
 
 // Finish takes the kubelet of a plan.
-func (a *Asker) Finish(k boot.FinishedKubelet) {
+func (a *Asker) Finish(k judge.FinishedKubelet) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 
@@ -169,7 +169,7 @@ func (a *Asker) keep(digest string) {
 
 // prepare returns the dry run of a kubelet. On its own node, its command line is that of the unit with all environment
 // files, which a plan does not read; of another machine, it is what the plan knows.
-func (a *Asker) prepare(ctx context.Context, k boot.FinishedKubelet) (run kubeletbin.DryRun, err error) {
+func (a *Asker) prepare(ctx context.Context, k judge.FinishedKubelet) (run kubeletbin.DryRun, err error) {
 	planned := map[string][]byte{}
 	for _, f := range k.Files {
 		if f.Kind != node.Regular || f.CreateOnly {
@@ -237,7 +237,7 @@ func encode(config map[string]any) []byte {
 
 // addConfig returns the words of a kubelet with the flag for its planned configuration, which its unit has: the words
 // of a unit that is not known lack it.
-func addConfig(k boot.FinishedKubelet) []kubelet.Word {
+func addConfig(k judge.FinishedKubelet) []kubelet.Word {
 	words := k.Words
 	flags := kubelet.FlagsOf(words)
 	for _, f := range k.Files {

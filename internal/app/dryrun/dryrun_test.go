@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/boot/judge"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/node"
@@ -93,7 +93,7 @@ func TestAnswerBroken(t *testing.T) {
 		if err := os.WriteFile(unit, []byte("[Service]\nExecStart=/usr/bin/kubelet\n"), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		a.Finish(boot.FinishedKubelet{Unit: "kubelet.service"})
+		a.Finish(judge.FinishedKubelet{Unit: "kubelet.service"})
 		if ans := a.Answer(t.Context(), world.DryRunReq{}); ans.Code() != c.want {
 			t.Errorf("%s: got code %q, want %q", name, ans.Code(), c.want)
 		}
@@ -160,7 +160,7 @@ func TestAnswerAgain(t *testing.T) {
 			Secret: func(string) ([]byte, error) { return nil, nil },
 			Redact: strings.Clone,
 		}
-		a.Finish(boot.FinishedKubelet{Unit: "kubelet.service"})
+		a.Finish(judge.FinishedKubelet{Unit: "kubelet.service"})
 		ans := a.Answer(t.Context(), world.DryRunReq{})
 
 		isAnswered := c.run != nil && c.isKept
@@ -203,31 +203,31 @@ func TestPrepare(t *testing.T) {
 
 	for name, c := range map[string]struct {
 		asker   *Asker
-		kubelet boot.FinishedKubelet
+		kubelet judge.FinishedKubelet
 		words   string
 		config  string
 		dropIns int
 	}{
 		"planned": {
 			&Asker{Root: nodefile.Root(root), Secret: secrets},
-			boot.FinishedKubelet{
+			judge.FinishedKubelet{
 				Unit: "kubelet.service", Files: []node.File{planned}, DropIns: []stages.DropIn{},
 			},
 			"--config=/etc/k.yaml --config-dir=/etc/k.d --v=2 --node-ip=10.0.0.5 --max-pods=2", "kind: KubeletConfiguration\n", 0,
 		},
 		"planned, and the folder is not known": {
 			&Asker{Root: nodefile.Root(root), Secret: secrets},
-			boot.FinishedKubelet{Unit: "kubelet.service", Files: []node.File{planned}},
+			judge.FinishedKubelet{Unit: "kubelet.service", Files: []node.File{planned}},
 			"--config=/etc/k.yaml --config-dir=/etc/k.d --v=2 --node-ip=10.0.0.5 --max-pods=2", "kind: KubeletConfiguration\n", 1,
 		},
 		"in place": {
 			&Asker{Root: nodefile.Root(root), Secret: secrets},
-			boot.FinishedKubelet{Unit: "kubelet.service"},
+			judge.FinishedKubelet{Unit: "kubelet.service"},
 			"--config=/etc/k.yaml --config-dir=/etc/k.d --v=2 --node-ip=10.0.0.5 --max-pods=1", "kind: KubeletConfiguration\n", 1,
 		},
 		"another machine": {
 			&Asker{Binary: func() *kubeletbin.Binary { return nil }},
-			boot.FinishedKubelet{
+			judge.FinishedKubelet{
 				Files: []node.File{{Path: "/a.yaml", Kind: node.Regular, Purpose: "kubelet-config", Text: value.PlainText("maxPods: 3\n")}},
 				Words: []kubelet.Word{{Text: "--max-pods=3"}},
 			},

@@ -12,8 +12,8 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
-	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/boot/effective"
+	"github.com/prelet/prelet/internal/boot/judge"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/kubelet/rules"
@@ -53,7 +53,7 @@ func (u Unit) CheckFlags() hcl.Diagnostics {
 			"%s.", origin.Capitalize(nodefile.Reason(err)))}
 	}
 
-	return boot.DiagnoseFlags(words, u.Kubelet)
+	return judge.DiagnoseFlags(words, u.Kubelet)
 }
 
 // CheckDropIns checks the drop-ins in the folder of --config-dir of an image, which the kubelet merges over its file,
@@ -103,7 +103,7 @@ func (u Unit) CheckDropIns(mayWrite func(path string) bool) (diags hcl.Diagnosti
 
 	subject := rules.Subject{Config: merged, Flags: rules.ListFlags(flags), Version: u.Kubelet}
 
-	return append(diags, boot.Diagnose(subject, func(f rules.Violation) string {
+	return append(diags, judge.Diagnose(subject, func(f rules.Violation) string {
 		for _, file := range slices.Backward(files) {
 			if c := all[file]; c != nil {
 				if _, ok := c.Get(f.Pointer); ok {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prelet/prelet/internal/kubelet/rules"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/platform/unitfile"
 	"github.com/prelet/prelet/internal/quantity"
@@ -46,14 +47,20 @@ func mergeLogindDropIns(found []world.LogindDropIn, planned []node.File) []world
 	})
 }
 
-// FindLogindDelay returns the last drop-in that logind reads after the kubelet's own, and its delay; "" for none.
-func FindLogindDelay(found []world.LogindDropIn, planned []node.File) (file string, delay time.Duration) {
-	for _, d := range mergeLogindDropIns(found, planned) {
+// FindLogind returns what decides how long a shutdown can be delayed: the answer of the node, with the last drop-in that
+// logind reads after the kubelet's own.
+func FindLogind(a world.LogindAns, planned []node.File) rules.Logind {
+	l := rules.Logind{
+		Missing:  a.Missing,
+		Delay:    time.Duration(a.DelayMicros) * time.Microsecond,
+		ReadOnly: a.ReadOnly,
+	}
+	for _, d := range mergeLogindDropIns(a.DropIns, planned) {
 		value, isValid := quantity.ParseTimespan(d.Value)
 		if isValid && path.Base(d.Path) > kubeletLogindConf { // logind ignores an invalid value
-			file, delay = d.Path, value
+			l.Later, l.LaterDelay = d.Path, value
 		}
 	}
 
-	return file, delay
+	return l
 }

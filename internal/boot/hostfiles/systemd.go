@@ -4,9 +4,17 @@
 package hostfiles
 
 import (
+	"fmt"
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/lazy"
+	"github.com/prelet/prelet/internal/node"
+	"github.com/prelet/prelet/internal/origin"
 )
 
 // SystemPath is a folder whose files systemd applies. Source: sysctl.d(5), modules-load.d(5), tmpfiles.d(5),
@@ -79,10 +87,10 @@ func FindSystemPath(file string) *SystemPath {
 	return nil
 }
 
-// FindSuffix returns the ending that systemd needs of the names of files in a folder, where this file has another one;
+// findSuffix returns the ending that systemd needs of the names of files in a folder, where this file has another one;
 // "" if it has it, is a README, or the folder is another one. Source: the pages above, systemd.unit(5),
 // systemd-system.conf(5).
-func FindSuffix(file string) string {
+func findSuffix(file string) string {
 	folder := path.Dir(file)
 	suffix := ""
 	for _, p := range ListSystemPaths() {
@@ -101,15 +109,15 @@ func FindSuffix(file string) string {
 	return suffix
 }
 
-// Sysctl is a line of a file of sysctl.d. Source: sysctl.d(5); systemd, src/sysctl/sysctl.c.
-type Sysctl struct {
-	Line int    // the first one is 1
-	Key  string // net.ipv4.conf.eth0/1.forwarding; "" for a line that is not an assignment
-	Path string // /proc/sys/net/…; "" for a key that may be missing (-), and for a pattern
+// sysctl is a line of a file of sysctl.d. Source: sysctl.d(5); systemd, src/sysctl/sysctl.c.
+type sysctl struct {
+	line int    // the first one is 1
+	key  string // net.ipv4.conf.eth0/1.forwarding; "" for a line that is not an assignment
+	path string // /proc/sys/net/…; "" for a key that may be missing (-), and for a pattern
 }
 
-// ListSysctls returns the lines of a file of sysctl.d; none for another file.
-func ListSysctls(file, text string) (out []Sysctl) {
+// listSysctls returns the lines of a file of sysctl.d; none for another file.
+func listSysctls(file, text string) (out []sysctl) {
 	p := FindSystemPath(file)
 	if p == nil || p.folder != "sysctl.d" {
 		return nil
@@ -122,13 +130,13 @@ func ListSysctls(file, text string) (out []Sysctl) {
 			continue
 		}
 
-		s := Sysctl{Line: number}
+		s := sysctl{line: number}
 		isOptional := line[0] == '-'
 		if isOptional || strings.Contains(line, "=") {
-			s.Key = strings.TrimSpace(parseSysctlKey(line))
+			s.key = strings.TrimSpace(parseSysctlKey(line))
 		}
-		if s.Key != "" && !isOptional && !strings.ContainsAny(s.Key, "*?[") {
-			s.Path = "/proc/sys/" + strings.NewReplacer(".", "/", "/", ".").Replace(s.Key)
+		if s.key != "" && !isOptional && !strings.ContainsAny(s.key, "*?[") {
+			s.path = "/proc/sys/" + strings.NewReplacer(".", "/", "/", ".").Replace(s.key)
 		}
 		out = append(out, s)
 	}
@@ -188,3 +196,48 @@ func (p *SystemPath) DescribeChange(old, planned string) string {
 
 	return strings.Join(removed, ", ") + ": " + p.DescribeRemoval()
 }
+
+// CheckSystemFiles notes files that systemd does not read. It warns of lines in files of sysctl.d that systemd-sysctl
+// silently skips: those that are not assignments, and names that the kernel does not have. A name in a folder that does
+// not exist may be one of a module that the site loads, or of an interface that appears later. isMissing reports whether
+// the node has no file at a path; false if that is not known.
+func CheckSystemFiles(n node.Node, isMissing func(path string) bool) hcl.Diagnostics {
+	var found origin.Collector
+	isModules := func(f node.File) bool {
+		p := FindSystemPath(f.Path)
+		return p != nil && p.Unit == "systemd-modules-load.service"
+	}
+	loadsModules := slices.ContainsFunc(n.Files, isModules)
+
+	for _, f := range n.Files {
+		if suffix := findSuffix(f.Path); suffix != "" && f.Kind == node.Regular {
+			found.Note(fault.FileUnusable, f.FindDeclaration(), "systemd does not read "+f.Path,
+				"In this folder it reads names that end in %s. Write %s.", suffix,
+				strings.TrimSuffix(f.Path, path.Ext(path.Base(f.Path)))+suffix)
+		}
+		for _, s := range listSysctls(f.Path, f.Text.Template()) {
+			at := f.FindDeclaration()
+			switch {
+			case s.key == "":
+				found.Warn(
+					fault.FileUnusable, at, fmt.Sprintf("Line %d of %s is not an assignment", s.line, f.Path),
+					"systemd-sysctl skips it, and its unit fails. Write NAME = VALUE, or a comment (#).",
+				)
+			case s.path == "" || !isMissing(s.path):
+			case isMissing(path.Dir(s.path)) && (loadsModules || interfaceSysctl().MatchString(s.path)):
+			default:
+				found.Warn(
+					fault.KubeletMachine, at, "The kernel has no parameter "+s.key,
+					"Line %d of %s has no effect: systemd-sysctl skips it silently. Correct the name, load its module "+
+						"by a file of /etc/modules-load.d, or write -%s = VALUE where it may be missing.",
+					s.line, f.Path, s.key,
+				)
+			}
+		}
+	}
+
+	return found.Diags
+}
+
+// interfaceSysctl is a parameter of one network interface.
+var interfaceSysctl = lazy.Regexp(`^/proc/sys/net/ipv[46]/(conf|neigh)/`)

@@ -36,8 +36,8 @@ func TestFindSuffix(t *testing.T) {
 		"/etc/systemd/system/containerd.service.d/proxy": ".conf",
 		"/etc/systemd/ntp-units.d/10-chrony.list":        "",
 	} {
-		if got := FindSuffix(file); got != want {
-			t.Errorf("FindSuffix(%s): got %q, want %q", file, got, want)
+		if got := findSuffix(file); got != want {
+			t.Errorf("findSuffix(%s): got %q, want %q", file, got, want)
 		}
 	}
 }

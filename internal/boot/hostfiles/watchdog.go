@@ -13,6 +13,7 @@ import (
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/platform/unitfile"
 	"github.com/prelet/prelet/internal/quantity"
+	"github.com/prelet/prelet/internal/world"
 )
 
 const (
@@ -26,12 +27,11 @@ const (
 )
 
 // CheckWatchdog reports a WatchdogSec= of the kubelet's unit with which the installed kubelet is killed again and
-// again. loaded is that of the unit as systemd has it: 0 for none, or a recording that is older than
-// the answer. at is where the site writes the kubelet's files.
-func CheckWatchdog(n node.Node, s rules.Subject, version string, loaded time.Duration, at hcl.Range) hcl.Diagnostics {
+// again. start is how systemd has loaded the unit, and at is where the site writes the kubelet's files.
+func CheckWatchdog(n node.Node, s rules.Subject, start *world.StartAns, at hcl.Range) hcl.Diagnostics {
 	var found origin.Collector
-	timeout, at := findWatchdog(n, loaded, at)
-	minor, isKnown := known.Minor(version)
+	timeout, at := findWatchdog(n, start, at)
+	minor, isKnown := known.Minor(s.Version)
 	if !isKnown || timeout <= 0 {
 		return nil
 	}
@@ -49,7 +49,7 @@ func CheckWatchdog(n node.Node, s rules.Subject, version string, loaded time.Dur
 			fault.KubeletMachine, at, "systemd would kill the kubelet",
 			"%s has WatchdogSec=%s, and %s does not report to the watchdog (%s): systemd kills it after that time, "+
 				"again and again. Remove WatchdogSec= from the unit's drop-ins, or set it to 0 in a later one.",
-			n.KubeletUnit(), timeout, version, why,
+			n.KubeletUnit(), timeout, s.Version, why,
 		)
 	case timeout <= shortestWatchdog:
 		found.Error(
@@ -65,8 +65,10 @@ func CheckWatchdog(n node.Node, s rules.Subject, version string, loaded time.Dur
 
 // findWatchdog returns the WatchdogSec= of the kubelet's unit, and where the site sets it: that of a planned file, or
 // else what systemd has loaded. 0: none, or not known. Of a planned unit, drop-ins of the disk are not known.
-func findWatchdog(n node.Node, loaded time.Duration, at hcl.Range) (timeout time.Duration, _ hcl.Range) {
-	timeout = loaded
+func findWatchdog(n node.Node, start *world.StartAns, at hcl.Range) (timeout time.Duration, _ hcl.Range) {
+	if start != nil { // without WatchdogMicros in a recording that is older
+		timeout = time.Duration(start.WatchdogMicros) * time.Microsecond
+	}
 	for _, f := range ListUnitFiles(n) {
 		if path.Base(f.Path) == n.KubeletUnit() {
 			timeout = 0

@@ -428,13 +428,9 @@ func listOwn(p *boot.Plan, minor int, changed [2][]string) compare.Items {
 
 // placeOfConfig returns where the site declares the kubelet's configuration; "" if it does not.
 func placeOfConfig(p *boot.Plan) string {
-	for _, f := range p.Node.Files {
-		if f.Purpose == "kubelet-config" {
-			return placeAt(origin.DecidingRange(f.Origins))
-		}
-	}
+	f, _ := p.Node.FindPurpose("kubelet-config")
 
-	return ""
+	return placeAt(origin.DecidingRange(f.Origins))
 }
 
 // UpgradeGroup is the heading of an effect.

@@ -1,4 +1,4 @@
-package boot
+package judge
 
 import (
 	"fmt"
@@ -40,7 +40,7 @@ func listOwnWords(n node.Node) (words []kubelet.Word) {
 	add := func(text string) {
 		words = append(words, kubelet.Word{Text: text, From: ownFlags, Open: value.HasPlaceholder(text)})
 	}
-	if file, isPlanned := findPurpose(n, flagsPurpose); isPlanned {
+	if file, isPlanned := n.FindPurpose("kubelet-flags"); isPlanned {
 		if file.Argv == nil {
 			return n.Inherited.Line.Hidden
 		}
@@ -72,21 +72,21 @@ func findUse(flags *kubelet.Flags, f rules.Violation) (found kubelet.Use) {
 }
 
 // checkStray refuses words that are neither flags nor values of flags.
-func (j ruleCheck) checkStray() {
+func (j checker) checkStray() {
 	for _, w := range j.flags.Stray() {
 		set := j.makeInherited(w.From, w.Assumed)
 		if w.From == ownFlags {
-			set.name, set.place = j.nameBase(rules.Violation{Flag: labelsFlag}, flagsPurpose)
-			set.isAssumed = !j.node.Inherited.Line.IsPassed
+			set.name, set.place = j.nameBase(rules.Violation{Flag: labelsFlag}, "kubelet-flags")
+			set.isAssumed = !j.Node.Inherited.Line.IsPassed
 		}
 		j.Report(refuseStray(w.Text, set))
 	}
 }
 
 // warnHidden warns of flags that the kubelet loses, because the flags file sets the variable that they are in.
-func (j ruleCheck) warnHidden() {
-	file, isPlanned := findPurpose(j.node, flagsPurpose)
-	for _, w := range j.node.Inherited.Line.Hidden {
+func (j checker) warnHidden() {
+	file, isPlanned := j.Node.FindPurpose("kubelet-flags")
+	for _, w := range j.Node.Inherited.Line.Hidden {
 		if w.Open && w.Assumed { // it may have no flag at all
 			continue
 		}

@@ -1,4 +1,4 @@
-package boot
+package blame
 
 import (
 	"testing"
@@ -6,14 +6,22 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/world"
+	"github.com/prelet/prelet/stages/builtin"
 )
 
-// TestBlameServer gives the server what is wrong in its data, and nothing else, also if that ends with the same exit
+// TestServer gives the server what is wrong in its data, and nothing else, also if that ends with the same exit
 // status.
-func TestBlameServer(t *testing.T) {
-	s := mustParse(t, cluster+"stage \"fetch-config\" \"a\" {\n  config_map = \"a/b\"\n}\n")
+func TestServer(t *testing.T) {
+	text := "cluster {\n  servers = [\"192.0.2.1:6443\"]\n  ca_file = \"/a\"\n}\n" +
+		"stage \"fetch-config\" \"a\" {\n  config_map = \"a/b\"\n}\n"
+	s, diags := lang.Parse([]world.SiteFile{{Name: "site.hcl", Text: text}}, lang.LoadOptions{Stages: builtin.Stages()})
+	if diags.HasErrors() {
+		t.Fatalf("parsing the site: got %v, want no error", diags)
+	}
 	from := []origin.Origin{{Role: origin.Value, Ref: "stage.fetch-config.a.data"}}
 	base := node.Base{ConfigFrom: from, FlagsFrom: from}
 	for code, want := range map[fault.Code]fault.Code{
@@ -25,7 +33,7 @@ func TestBlameServer(t *testing.T) {
 		fault.DefaultChoice:  fault.DefaultChoice,
 		fault.CannotWrite:    fault.CannotWrite,
 	} {
-		ds := blameServer(s, base, hcl.Diagnostics{origin.Error(code, hcl.Range{}, "wrong", "so")})
+		ds := Server(s, base, hcl.Diagnostics{origin.Error(code, hcl.Range{}, "wrong", "so")})
 		if got := origin.CodeOf(ds[0]); got != want {
 			t.Errorf("%s: got code %s, want %s", code, got, want)
 		}

@@ -1,4 +1,4 @@
-package boot
+package judge
 
 import (
 	"context"
@@ -34,19 +34,19 @@ type FinishedKubelet struct {
 }
 
 // makeFinished returns the kubelet of the node.
-func (j ruleCheck) makeFinished() FinishedKubelet {
+func (in Input) makeFinished() FinishedKubelet {
 	out := FinishedKubelet{
-		Unit:    KubeletUnit(j.site),
-		Files:   j.node.Files,
-		Words:   listWords(j.node),
-		Config:  j.files.File,
-		DropIn:  j.node.DropIn,
-		DropIns: j.files.DropIns,
+		Unit:    in.Unit,
+		Files:   in.Node.Files,
+		Words:   listWords(in.Node),
+		Config:  in.Files.File,
+		DropIn:  in.Node.DropIn,
+		DropIns: in.Files.DropIns,
 	}
 	if out.Config == nil {
-		out.Config = j.files.Merged.Config.Object()
+		out.Config = in.Files.Merged.Config.Object()
 	}
-	if _, hasFolder := node.FindFlag(j.node.Flags, "config-dir"); hasFolder && out.DropIns == nil {
+	if _, hasFolder := node.FindFlag(in.Node.Flags, "config-dir"); hasFolder && out.DropIns == nil {
 		out.DropIns = []stages.DropIn{}
 	}
 
@@ -55,32 +55,32 @@ func (j ruleCheck) makeFinished() FinishedKubelet {
 
 // isJudged reports whether the kubelet's binary has the verdict on the finished node. In a check the base may not be
 // known: then the rules alone have it.
-func (j ruleCheck) isJudged() bool {
-	_, isWhole := findPurpose(j.node, configPurpose)
+func (in Input) isJudged() bool {
+	_, isWhole := in.Node.FindPurpose("kubelet-config")
 
-	return j.binary != nil && j.finished != nil && j.files != nil && (isWhole || !j.checking)
+	return in.Binary != nil && in.Finished != nil && in.Files != nil && (isWhole || !in.Check)
 }
 
 // lacksFacts reports whether a check is on a sample machine without facts. What they decide is missing in its
 // configuration, so the binary is asked on the others only.
-func (j ruleCheck) lacksFacts() bool { return j.checking && j.basis.Facts == nil }
+func (in Input) lacksFacts() bool { return in.Check && in.Facts == nil }
 
-// askDryRun asks whether the kubelet's binary accepts the finished node; nil if it was not asked, or did not answer.
+// AskBinary asks whether the kubelet's binary accepts the finished node; nil if it was not asked, or did not answer.
 // Without an answer the boot is degraded, and the rules decide alone.
-func (j ruleCheck) askDryRun(ctx context.Context) (verdict *world.DryRunAns, found Findings) {
-	if !j.isJudged() || j.lacksFacts() {
+func (in Input) AskBinary(ctx context.Context) (verdict *world.DryRunAns, found origin.Collector) {
+	if !in.isJudged() || in.lacksFacts() {
 		return nil, found
 	}
 
-	j.finished(j.makeFinished())
-	req := newDryRunReq(j.node, j.basis.Kubelet)
-	a, ans, err := world.DryRun.Ask(ctx, j.binary, req)
+	in.Finished(in.makeFinished())
+	req := NewDryRunReq(in.Node, in.Kubelet)
+	a, ans, err := world.DryRun.Ask(ctx, in.Binary, req)
 	switch {
 	case ans.Code() == fault.Unread:
 		return nil, found
 	case err != nil:
 		const summary = "The kubelet's binary was not asked about the plan"
-		found.degrade(fault.KubeletMachine, summary+": "+ans.Why())
+		found.Degrade(fault.KubeletMachine, summary+": "+ans.Why())
 		found.Warn(
 			fault.KubeletMachine, hcl.Range{}, summary, "%s",
 			stages.Sentence(ans.Why(), "prelet's own rules have checked it. Start the kubelet by hand to see more"),
@@ -97,8 +97,8 @@ func (j ruleCheck) askDryRun(ctx context.Context) (verdict *world.DryRunAns, fou
 	return &a, found
 }
 
-// newDryRunReq returns the question whether the kubelet's binary accepts a node.
-func newDryRunReq(n node.Node, k world.KubeletAns) world.DryRunReq {
+// NewDryRunReq returns the question whether the kubelet's binary accepts a node.
+func NewDryRunReq(n node.Node, k world.KubeletAns) world.DryRunReq {
 	return world.DryRunReq{Kubelet: k.KnownVersion(), Digest: digestFiles(n)}
 }
 
@@ -121,10 +121,10 @@ func digestFiles(n node.Node) string {
 
 // applyVerdict returns the violations that remain after the verdict of the kubelet's binary, which overrides the rules
 // about what a dry run covers. It reports a refusal, and the rules that the binary contradicts.
-func (j ruleCheck) applyVerdict(found []rules.Violation) (rest []rules.Violation) {
-	a := j.dryRun
+func (j checker) applyVerdict(found []rules.Violation) (rest []rules.Violation) {
+	a := j.verdict
 	switch {
-	case a == nil && j.lacksFacts() && (j.isJudged() || j.isAskedElsewhere): // on the machines with facts
+	case a == nil && j.lacksFacts() && (j.isJudged() || j.IsAskedElsewhere): // on the machines with facts
 		return slices.DeleteFunc(slices.Clone(found), isCovered)
 	case a == nil:
 		return found
@@ -174,7 +174,7 @@ func isWithin(f, item rules.Violation) bool {
 }
 
 // reportContradiction reports what the kubelet's binary accepts, and rules refuse.
-func (j ruleCheck) reportContradiction(a *world.DryRunAns, covered []rules.Violation) {
+func (j checker) reportContradiction(a *world.DryRunAns, covered []rules.Violation) {
 	var items []string
 	for _, f := range covered {
 		if f.Severity == rules.Error && !f.Newer {
@@ -183,7 +183,7 @@ func (j ruleCheck) reportContradiction(a *world.DryRunAns, covered []rules.Viola
 	}
 	if len(items) > 0 {
 		j.Note(
-			fault.ConfigInvalid, j.findFileRange(configPurpose),
+			fault.ConfigInvalid, j.findFileRange("kubelet-config"),
 			"The kubelet's binary accepts what prelet would refuse",
 			"%s accepts it, and prelet follows: %s. Please report this.", a.Program, joinSome(items),
 		)
@@ -191,10 +191,10 @@ func (j ruleCheck) reportContradiction(a *world.DryRunAns, covered []rules.Viola
 }
 
 // reportRefusal reports the words of the kubelet's binary, at the first of the items that are refused.
-func (j ruleCheck) reportRefusal(a *world.DryRunAns, refused []rules.Violation) {
+func (j checker) reportRefusal(a *world.DryRunAns, refused []rules.Violation) {
 	if len(refused) == 0 {
 		j.Report(ofDryRun(origin.Error(
-			fault.ConfigInvalid, j.findFileRange(configPurpose), "The installed kubelet would not start",
+			fault.ConfigInvalid, j.findFileRange("kubelet-config"), "The installed kubelet would not start",
 			"%s refuses its flags or configuration: %s", a.Program, stages.Sentence(a.Refusal, ""),
 		)))
 		return
@@ -238,14 +238,14 @@ var word = lazy.Regexp(`[A-Za-z][A-Za-z0-9./_-]*`)
 
 // findNamed returns the flags, fields, feature gates and labels of the node that a text of the kubelet names, in the
 // order of the text.
-func (j ruleCheck) findNamed(text string) (named []rules.Violation) {
+func (j checker) findNamed(text string) (named []rules.Violation) {
 	if text == "" {
 		return nil
 	}
 
 	items := map[string]rules.Violation{}
-	addFields(items, "", j.files.Merged.Config.Object())
-	for _, f := range j.node.Flags {
+	addFields(items, "", j.Files.Merged.Config.Object())
+	for _, f := range j.Node.Flags {
 		items["--"+f.Name] = rules.Violation{Flag: f.Name}
 		if f.Name == "feature-gates" {
 			for pair := range strings.SplitSeq(f.Value, ",") {
@@ -255,7 +255,7 @@ func (j ruleCheck) findNamed(text string) (named []rules.Violation) {
 		}
 	}
 
-	for _, l := range j.node.Labels {
+	for _, l := range j.Node.Labels {
 		items[l.Key] = rules.Violation{Flag: labelsFlag, Member: l.Key}
 	}
 

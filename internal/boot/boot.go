@@ -5,6 +5,7 @@
 package boot
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -18,6 +19,7 @@ import (
 	"github.com/prelet/prelet/internal/boot/blame"
 	"github.com/prelet/prelet/internal/boot/detectors"
 	"github.com/prelet/prelet/internal/boot/hostfiles"
+	"github.com/prelet/prelet/internal/boot/identity"
 	"github.com/prelet/prelet/internal/boot/judge"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet/rules"
@@ -83,7 +85,7 @@ type Plan struct {
 	Restart     Restart
 	Units       []hostfiles.UnitChange // other units that managed files notify, in the order in which they are acted on
 	Kubelet     world.KubeletAns
-	Previous    *PreviousIdentity    // the identity on the disk that the node gives up; nil: none
+	Previous    *identity.Previous   // the identity on the disk that the node gives up; nil: none
 	Accepts     *world.AcceptsAns    // nil: the binary was not asked, or did not answer
 	DryRun      *world.DryRunAns     // the verdict of the binary; nil: it was not asked, or did not answer
 	Declares    *[]rules.Declaration // in the Node's status.declaredFeatures; nil: not known
@@ -116,6 +118,16 @@ func (p *Plan) Code() fault.Code {
 	}
 
 	return fault.Internal
+}
+
+// NodeName returns the name that the node has or will have; "" if it is unknown.
+func (p *Plan) NodeName() string {
+	name, _ := identity.FindNameFlags(p.Node.Flags)
+	if id := p.Kubelet.Identity; id != nil {
+		name = cmp.Or(name, id.Node, id.Host)
+	}
+
+	return name
 }
 
 // Run evaluates a site over a world, up to the difference between the disk and the finished node. A run that fails
@@ -449,8 +461,8 @@ func (p *progress) runRules(ctx context.Context) {
 }
 
 func (p *progress) runNameCheck(ctx context.Context) {
-	if !p.isTakeover {
-		p.add(checkNameIsFree(ctx, p.tape, p.decided.basis, p.rendered.node))
+	if !p.isTakeover && p.tape != nil {
+		p.Report(identity.CheckFree(ctx, p.tape, p.decided.basis, p.rendered.node)...)
 	}
 }
 

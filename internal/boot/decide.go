@@ -12,6 +12,7 @@ import (
 
 	"github.com/prelet/prelet/internal/boot/blame"
 	"github.com/prelet/prelet/internal/boot/effective"
+	"github.com/prelet/prelet/internal/boot/identity"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/lang/eval"
@@ -47,9 +48,9 @@ type decideInput struct {
 
 // Decided is the result of decide: the node before decide stages, and what they add to it.
 type Decided struct {
-	eval     *eval.Eval        // with the outputs of decide stages
-	basis    stages.Inputs     // of every stage, with the node block and the base
-	previous *PreviousIdentity // nil: none
+	eval     *eval.Eval         // with the outputs of decide stages
+	basis    stages.Inputs      // of every stage, with the node block and the base
+	previous *identity.Previous // nil: none
 
 	contributions []node.Contribution   // in site order
 	maybe         [][]node.Contribution // in a check, by stage: its contributions if its condition is true
@@ -66,14 +67,13 @@ type Decided struct {
 // before prelet. Result: the base, and the contributions of stages in site order. Fails with an error of the node
 // block, the base or the identity, before any stage runs (a check continues); and with the errors of stages, except
 // errors that a null fact causes in a label or a taint.
-func decide(in decideInput) (Decided, Findings) {
-	identity, found := decodeNodeBlock(in.checked.site, in.eval)
-	in.basis.Node = identity
+func decide(in decideInput) (out Decided, found Findings) {
+	in.basis.Node = identity.Decode(in.checked.site, in.eval, &found.Collector)
 	in.basis.DropIns = in.readDropIns
 	in.basis.Created = in.readCreated
 	in.basis.Start = in.readStart()
 
-	out := Decided{hadBaseErrors: map[string]bool{}}
+	out.hadBaseErrors = map[string]bool{}
 	for _, i := range in.checked.order {
 		baser, ok := i.Stage.(stages.Baser)
 		if !ok {
@@ -89,12 +89,9 @@ func decide(in decideInput) (Decided, Findings) {
 		found.add(more)
 	}
 
-	previous, kubelet, more := checkIdentity(&in.basis)
-	in.basis.Kubelet = kubelet
-	found.add(more)
+	out.previous = identity.Check(&in.basis, &found.Collector)
 	out.eval = in.eval
 	out.basis = in.basis
-	out.previous = previous
 	if found.Diags.HasErrors() && !in.eval.Checking() {
 		return out, found
 	}

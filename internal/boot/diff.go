@@ -12,6 +12,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/prelet/prelet/internal/boot/hostfiles"
+	"github.com/prelet/prelet/internal/boot/identity"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/platform/nodefile"
@@ -97,7 +98,7 @@ type Changed struct {
 //
 // Inputs: the finished node, the previous identity, and what observe returned. Result: one change for each managed
 // file, and whether the kubelet must be restarted. Fails with a managed file that cannot be read.
-func diff(n node.Node, previous *PreviousIdentity, o Observed) (Changed, Findings) {
+func diff(n node.Node, previous *identity.Previous, o Observed) (Changed, Findings) {
 	var out Changed
 	for _, s := range slices.Concat(o.files, o.removed) {
 		if s.failure == nil {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/prelet/prelet/internal/boot/hostfiles"
+	"github.com/prelet/prelet/internal/boot/identity"
 	"github.com/prelet/prelet/internal/node"
 )
 
@@ -12,7 +13,7 @@ import (
 // completes each change with the units that its file notifies.
 func notify(
 	n node.Node,
-	previous *PreviousIdentity,
+	previous *identity.Previous,
 	changes []FileChange,
 ) (Restart, []hostfiles.UnitChange) {
 	restart := Restart{Unit: n.KubeletUnit()}
@@ -20,7 +21,7 @@ func notify(
 
 	for i := range changes {
 		c := &changes[i]
-		if c.File.Purpose == purposeIdentity { // all of them are one reason, below
+		if c.File.Purpose == "identity" { // all of them are one reason, below
 			c.Notifies = []string{restart.Unit}
 			restart.Needed = true
 			continue
@@ -50,7 +51,7 @@ func notify(
 	}
 
 	if previous != nil {
-		restart.Because = append(restart.Because, "the identity of "+previous.describeOwner()+" is removed")
+		restart.Because = append(restart.Because, "the identity of "+previous.Owner()+" is removed")
 	}
 	slices.SortStableFunc(units, func(a, b hostfiles.UnitChange) int {
 		return cmp.Compare(hostfiles.RankUnit(n, a), hostfiles.RankUnit(n, b))

@@ -5,6 +5,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/prelet/prelet/internal/boot/identity"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/node"
@@ -16,7 +17,7 @@ import (
 type observation struct {
 	tape      *world.Tape
 	node      node.Node // finished
-	previous  *PreviousIdentity
+	previous  *identity.Previous
 	basis     stages.Inputs
 	isPartial bool // some of the plan is unknown, so it may lack declared files
 }
@@ -144,12 +145,12 @@ func (in observation) observePrevious(ctx context.Context) (out []observedFile) 
 		if _, isPlanned := in.node.FindFile(path); isPlanned {
 			continue
 		}
-		f := node.File{Path: path, Kind: node.Missing, Purpose: purposeIdentity}
+		f := node.File{Path: path, Kind: node.Missing, Purpose: "identity"}
 		req := world.TargetReq{Path: path, Secret: true} // a recording must not contain keys
 		s := in.observeFile(ctx, f, req)
 		if s.failure != nil || s.Old.Exists && !s.Old.Dir {
 			s.Action = "delete"
-			s.Why = "it belongs to " + in.previous.describeOwner()
+			s.Why = "it belongs to " + in.previous.Owner()
 			out = append(out, s)
 		}
 	}
@@ -172,7 +173,7 @@ func (in observation) observeUndeclared(ctx context.Context, o *Observed) {
 	}
 
 	for _, t := range m.Targets {
-		isOfKubelet := t.Purpose == "bootstrap-kubeconfig" || t.Purpose == "state" || t.Purpose == purposeIdentity ||
+		isOfKubelet := t.Purpose == "bootstrap-kubeconfig" || t.Purpose == "state" || t.Purpose == "identity" ||
 			t.Path == kubelet.KubeadmDeb().Kubeconfig
 		if isPlanned[t.Path] || isOfKubelet || t.Action == "none" {
 			continue

@@ -70,7 +70,7 @@ func (p *Plan) filesValue() cty.Value {
 // removed, is null.
 func fileValue(c FileChange) cty.Value {
 	content := cty.NullVal(cty.String)
-	if c.File.Kind == node.Regular && c.File.Purpose != purposeIdentity {
+	if c.File.Kind == node.Regular && c.File.Purpose != "identity" {
 		content = c.File.Text.Value()
 	}
 

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/boot/identity"
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/kubelet/known"
 	"github.com/prelet/prelet/internal/node"
@@ -156,7 +157,7 @@ func describePodSettings(p *boot.Plan) string {
 // kubelet writes it (pkg/util/node/node.go, GetHostname). With an in-tree cloud provider it returns "", because the
 // provider names the node.
 func NodeName(p *boot.Plan, hostname string) string {
-	name, isCloud := boot.FindNameFlags(p.Node.Flags)
+	name, isCloud := identity.FindNameFlags(p.Node.Flags)
 	if isCloud {
 		return ""
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/boot/hostfiles"
+	"github.com/prelet/prelet/internal/boot/identity"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/insight/compare"
 	"github.com/prelet/prelet/internal/node"
@@ -62,13 +63,13 @@ type planDocument struct {
 	// CheckedBy is the path of the kubelet's binary that has judged its flags and configuration, or "rules".
 	CheckedBy string `json:"kubelet_checked_by"`
 	// Identity is the one of another machine on this disk, which is set aside.
-	Identity    *boot.PreviousIdentity `json:"identity,omitempty"`
-	Node        nodeDocument           `json:"node"`
-	Files       []fileDocument         `json:"files"`
-	Restart     restartDocument        `json:"restart"`
-	Units       []unitDocument         `json:"units"` // notified by managed files, in the order of their actions
-	Stages      []boot.StageReport     `json:"stages"`
-	Diagnostics []Diagnostic           `json:"diagnostics"`
+	Identity    *identity.Previous `json:"identity,omitempty"`
+	Node        nodeDocument       `json:"node"`
+	Files       []fileDocument     `json:"files"`
+	Restart     restartDocument    `json:"restart"`
+	Units       []unitDocument     `json:"units"` // notified by managed files, in the order of their actions
+	Stages      []boot.StageReport `json:"stages"`
+	Diagnostics []Diagnostic       `json:"diagnostics"`
 }
 
 type nodeDocument struct {

@@ -1,7 +1,8 @@
-package boot
+// Package identity decides under which name a node joins: by the node block, the base, the identity on the disk, and the
+// Node of that name in the cluster.
+package identity
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,148 +17,147 @@ import (
 	"github.com/prelet/prelet/stages"
 )
 
-// PreviousIdentity is an identity on the disk that is not this node's, because the image was made of a node that
-// had joined. Its files are removed, and the node joins again under its own name.
-type PreviousIdentity struct {
+// Previous is an identity on the disk that is not this node's, because the image was made of a node that had joined.
+// Its files are removed, and the node joins again under its own name.
+type Previous struct {
 	Node  string   `json:"node"` // the name in its certificate; "" where there is none
 	Why   string   `json:"why"`  // how that is known
 	Files []string `json:"-"`    // that contain it
 }
 
-// purposeIdentity marks managed files that contain a previous identity.
-const purposeIdentity = "identity"
+// decision is whose identity is on the disk.
+type decision struct {
+	*origin.Collector
 
-// checkIdentity decides whose identity is on the disk, once the node's name is known from the site and the base. It
-// returns a previous identity (nil: there is none), and the kubelet's answers without it. If this is not known, the
-// node goes on as the identity's and keeps that name in b, whatever the site names it.
+	in        *stages.Inputs
+	id        *world.IdentityAns
+	name      string // that the node will have
+	at        hcl.Range
+	isPlanned bool // the site or the base sets the name
+}
+
+// Check decides whose identity is on the disk, once the node's name is known from the site and the base. It returns a
+// previous identity (nil: there is none), and changes the kubelet's answers to those without it. If this is not known,
+// the node goes on as the identity's and keeps that name, whatever the site names it.
 //
 // With a generation, probe has compared the machine that made it with this one. Without one (an image baked of a node
 // that joined without prelet) there are only names and times. Both are judged by the table of machineid.Marks.
-func checkIdentity(b *stages.Inputs) (*PreviousIdentity, world.KubeletAns, Findings) {
-	id := b.Kubelet.Identity
+func Check(in *stages.Inputs, found *origin.Collector) *Previous {
+	id := in.Kubelet.Identity
 	if id == nil {
-		return nil, b.Kubelet, Findings{}
+		return nil
 	}
 
-	why, found := decideIdentity(b)
+	d := decision{Collector: found, in: in, id: id}
+	d.name, d.at, d.isPlanned = findPlannedName(*in)
+	why := d.decide()
 	if id.Changed != "" {
-		found.Report(noteChanged(id))
+		d.Note(
+			fault.Identity, hcl.Range{}, "A mark of this machine has changed",
+			"%s, and another one is the same: it is still node %s. %s",
+			origin.Capitalize(id.Changed), id.Node, howToLeave,
+		)
 	}
 	if id.Doubt != "" {
-		found.Report(warnDoubt(id))
-		found.Degrade(fault.Identity, fmt.Sprintf(
-			"it is not certain that node %s is this machine: %s; %s", id.Node, id.Doubt, machineid.HowToKeep,
-		))
+		d.warnDoubt()
 	}
 	if why == "" {
-		return nil, b.Kubelet, found
+		return nil
 	}
 
-	previous := &PreviousIdentity{
+	previous := &Previous{
 		Node:  id.Node,
 		Why:   why,
 		Files: slices.Clone(id.Files),
 	}
-	k := b.Kubelet
-	k.Joined = false
-	k.JoinedWhy = "kubelet.conf belongs to " + previous.describeOwner() + ": " + why
-	_, at, _ := findPlannedName(*b)
-	found.Report(origin.Warning(
-		fault.Identity, at, "The identity on this disk belongs to "+previous.describeOwner(),
+	in.Kubelet.Joined = false
+	in.Kubelet.JoinedWhy = "kubelet.conf belongs to " + previous.Owner() + ": " + why
+	d.Warn(
+		fault.Identity, d.at, "The identity on this disk belongs to "+previous.Owner(),
 		"%s. Its %d files are removed, and the generation keeps their content. "+
 			"The node joins again under its own name, with the token. %s.",
 		origin.Capitalize(why), len(previous.Files), origin.Capitalize(machineid.HowToKeep),
-	))
+	)
 
-	return previous, k, found
+	return previous
 }
 
-// decideIdentity returns why the identity on the disk is another machine's; "" if it stays.
-func decideIdentity(b *stages.Inputs) (why string, found Findings) {
-	id := b.Kubelet.Identity
-	name, at, isPlanned := findPlannedName(*b)
-	isOther := b.Kubelet.Joined && id.Node != "" && name != "" && name != id.Node
+// decide returns why the identity on the disk is another machine's; "" if it stays.
+func (d decision) decide() (why string) {
+	id := d.id
+	isOther := d.in.Kubelet.Joined && id.Node != "" && d.name != "" && d.name != id.Node
 	if id.Foreign != "" || !isOther {
-		return id.Foreign, found
+		return id.Foreign
 	}
-	if id.Ours && isPlanned {
-		return "", newFindings(refuseRename(id.Node, name, at))
-	}
-	if id.Ours { // the host was renamed, or does not know its name yet
-		return "", newFindings(noteHostName(id.Node, name, howToLeave+" "+howToRename(id.Node)))
-	}
-
 	marks := machineid.Marks{Node: machineid.CompareNames(id.Host, id.Node)}
 	if id.Older {
 		marks.ID = machineid.Differs
 	}
-	if isPlanned {
+	if d.isPlanned {
 		marks.Site = machineid.Differs
 	}
 
-	switch {
-	case marks.Judge() == machineid.NotKnown && isPlanned:
-		b.Node.Name, b.Node.NameRange = &id.Node, at
-		found.Report(warnOtherName(id.Node, name, at))
-		found.Degrade(fault.Identity, fmt.Sprintf(
-			"it is not certain that this machine is node %s, and the site names it %s; %s",
-			id.Node, name, machineid.HowToKeep,
-		))
-		return "", found
-	case marks.Judge() != machineid.AnotherMachine && isPlanned:
-		return "", newFindings(refuseRename(id.Node, name, at))
-	case marks.Judge() != machineid.AnotherMachine:
-		return "", newFindings(noteHostName(
-			id.Node, name, "If it is a copy of that node, write its own name: then it joins again. "+
-				origin.Capitalize(machineid.HowToKeep)+".",
-		))
-	case isPlanned:
-		return fmt.Sprintf("its certificate belongs to node %s, and this node is to be %s", id.Node, name), found
+	switch verdict := marks.Judge(); {
+	case id.Ours && !d.isPlanned: // the host was renamed, or does not know its name yet
+		d.noteHostName(howToLeave + " " + howToRename(id.Node))
+	case !id.Ours && verdict == machineid.NotKnown && d.isPlanned:
+		d.in.Node.Name, d.in.Node.NameRange = &id.Node, d.at
+		d.warnOtherName()
+	case (id.Ours || verdict != machineid.AnotherMachine) && d.isPlanned:
+		d.refuseRename()
+	case verdict != machineid.AnotherMachine:
+		d.noteHostName("If it is a copy of that node, write its own name: then it joins again. " +
+			origin.Capitalize(machineid.HowToKeep) + ".")
+	case d.isPlanned:
+		return fmt.Sprintf("its certificate belongs to node %s, and this node is to be %s", id.Node, d.name)
 	default:
 		return fmt.Sprintf(
 			"its certificate belongs to node %s, this host is %s, and it is older than this machine's id",
-			id.Node, name,
-		), found
+			id.Node, d.name,
+		)
 	}
+
+	return ""
 }
+
+const doubtSummary = "Whose identity is on this disk is not certain"
 
 // warnDoubt warns of an identity of which the marks do not show whose it is. The node goes on as it: to stop a node of
 // this machine is worse than to let a copy run, which the cluster shows.
-func warnDoubt(id *world.IdentityAns) *hcl.Diagnostic {
-	return origin.Warning(
-		fault.Identity, hcl.Range{}, "Whose identity is on this disk is not certain",
+func (d decision) warnDoubt() {
+	d.Warn(
+		fault.Identity, hcl.Range{}, doubtSummary,
 		"kubelet.conf belongs to node %s. %s, and the other marks of this machine do not decide it. "+
 			"This machine goes on as that node. %s. %s",
-		id.Node, origin.Capitalize(id.Doubt), origin.Capitalize(machineid.HowToKeep), howToLeave,
+		d.id.Node, origin.Capitalize(d.id.Doubt), origin.Capitalize(machineid.HowToKeep), howToLeave,
 	)
+	d.Degrade(fault.Identity, fmt.Sprintf(
+		"it is not certain that node %s is this machine: %s; %s", d.id.Node, d.id.Doubt, machineid.HowToKeep,
+	))
 }
 
 // warnOtherName is warnDoubt where only the name of the site differs: without a generation nothing else is known.
-func warnOtherName(nodeName, name string, at hcl.Range) *hcl.Diagnostic {
-	return origin.Warning(
-		fault.Identity, at, "Whose identity is on this disk is not certain",
+func (d decision) warnOtherName() {
+	d.Warn(
+		fault.Identity, d.at, doubtSummary,
 		"kubelet.conf belongs to node %s, and the site names this machine %s; no other mark of it is known. "+
 			"It goes on as node %[1]s. %[3]s, and write the old name. %[4]s",
-		nodeName, name, origin.Capitalize(machineid.HowToKeep), howToLeave,
+		d.id.Node, d.name, origin.Capitalize(machineid.HowToKeep), howToLeave,
 	)
-}
-
-func noteChanged(id *world.IdentityAns) *hcl.Diagnostic {
-	return origin.Note(
-		fault.Identity, hcl.Range{}, "A mark of this machine has changed",
-		"%s, and another one is the same: it is still node %s. %s",
-		origin.Capitalize(id.Changed), id.Node, howToLeave,
-	)
+	d.Degrade(fault.Identity, fmt.Sprintf(
+		"it is not certain that this machine is node %s, and the site names it %s; %s",
+		d.id.Node, d.name, machineid.HowToKeep,
+	))
 }
 
 // refuseRename refuses another name for a node that has joined. Only a copied disk gets a new name: on the node itself
 // a typing error in the site would make new nodes of a fleet.
-func refuseRename(old, name string, at hcl.Range) *hcl.Diagnostic {
-	return origin.Error(
-		fault.NodeName, at, "A node that has joined keeps its name",
+func (d decision) refuseRename() {
+	d.Error(
+		fault.NodeName, d.at, "A node that has joined keeps its name",
 		"This node joined as %s, and the site names it %s: "+
 			"the cluster accepts its certificate for the old name only. Write the old name. %s %s",
-		old, name, howToLeave, howToRename(old),
+		d.id.Node, d.name, howToLeave, howToRename(d.id.Node),
 	)
 }
 
@@ -174,24 +174,24 @@ func howToRename(node string) string {
 }
 
 // noteHostName notes that the host has another name than its node. otherwise is what to do where that is right.
-func noteHostName(nodeName, host, otherwise string) *hcl.Diagnostic {
-	return origin.Note(
+func (d decision) noteHostName(otherwise string) {
+	d.Note(
 		fault.Identity, hcl.Range{}, "The node and the host have different names",
 		"kubelet.conf belongs to node %s, and this host is called %s. Without --hostname-override the kubelet uses "+
 			"the host's name, and the cluster does not accept that from the certificate of %[1]s. "+
 			"If this machine is node %[1]s, write node { name = %[1]q }, or give the host that name. %[3]s",
-		nodeName, host, otherwise,
+		d.id.Node, d.name, otherwise,
 	)
 }
 
 // findPlannedName returns the name that the node will have, as far as it is known before files are rendered, and
 // whether the site or the base sets it. "": a cloud provider inside the kubelet names the node.
-func findPlannedName(b stages.Inputs) (name string, at hcl.Range, isPlanned bool) {
-	if b.Node.Name != nil {
-		return strings.ToLower(*b.Node.Name), b.Node.NameRange, true
+func findPlannedName(in stages.Inputs) (name string, at hcl.Range, isPlanned bool) {
+	if in.Node.Name != nil {
+		return strings.ToLower(*in.Node.Name), in.Node.NameRange, true
 	}
 
-	name, isCloud := FindNameFlags(b.Base.Flags)
+	name, isCloud := FindNameFlags(in.Base.Flags)
 	switch {
 	case isCloud:
 		return "", at, false
@@ -199,7 +199,7 @@ func findPlannedName(b stages.Inputs) (name string, at hcl.Range, isPlanned bool
 		return strings.ToLower(name), at, true
 	}
 
-	return b.Kubelet.Identity.Host, at, false
+	return in.Kubelet.Identity.Host, at, false
 }
 
 // FindNameFlags returns the node's name in flags; "" for none. isCloud: a cloud provider inside the kubelet names
@@ -218,25 +218,16 @@ func FindNameFlags(flags []node.Flag) (name string, isCloud bool) {
 	return name, false
 }
 
-// NodeName returns the name that the node has or will have; "" if it is unknown.
-func (p *Plan) NodeName() string {
-	name, _ := FindNameFlags(p.Node.Flags)
-	if id := p.Kubelet.Identity; id != nil {
-		name = cmp.Or(name, id.Node, id.Host)
-	}
-
-	return name
-}
-
 // Sentence returns the report about the identity.
-func (p *PreviousIdentity) Sentence() string {
+func (p *Previous) Sentence() string {
 	return fmt.Sprintf(
 		"the identity of %s was on this disk (%s); it is removed, and the node joins again under its own name",
-		p.describeOwner(), p.Why,
+		p.Owner(), p.Why,
 	)
 }
 
-func (p *PreviousIdentity) describeOwner() string {
+// Owner returns whose identity it is.
+func (p *Previous) Owner() string {
 	if p.Node == "" {
 		return "another machine"
 	}

@@ -1,4 +1,4 @@
-package boot
+package identity
 
 import (
 	"errors"
@@ -17,14 +17,14 @@ import (
 	"github.com/prelet/prelet/stages"
 )
 
-// decodeNodeBlock decodes the node block, and checks the name and the address in it. An invalid one is left out of
+// Decode decodes the node block, and checks the name and the address in it. An invalid one is left out of
 // the result, because the kubelet's rules would report it again.
-func decodeNodeBlock(s *lang.Site, e *eval.Eval) (out stages.NodeIdentity, found Findings) {
+func Decode(s *lang.Site, e *eval.Eval, found *origin.Collector) (out stages.NodeIdentity) {
 	if s.Node == nil {
-		return out, found
+		return out
 	}
 	b, diags := schema.NodeBlock.Decode(s.Node, nil, e.Scope("node"))
-	found = newFindings(diags...)
+	found.Report(diags...)
 
 	if v := schema.NodeNameAttr.Of(b); v.Set() {
 		if len(content.IsDNS1123Subdomain(v.V)) > 0 {
@@ -61,7 +61,7 @@ func decodeNodeBlock(s *lang.Site, e *eval.Eval) (out stages.NodeIdentity, found
 		}
 	}
 
-	return out, found
+	return out
 }
 
 // refuseNodeName returns the error for an invalid node name, with a similar valid name if there is one.

@@ -1,4 +1,4 @@
-package boot
+package identity
 
 import (
 	"context"
@@ -7,33 +7,30 @@ import (
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/node"
+	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/world"
 	"github.com/prelet/prelet/stages"
 )
 
-// checkNameIsFree refuses to join under the name of another machine that is Ready: the API server would let both
+// CheckFree refuses to join under the name of another machine that is Ready: the API server would let both
 // machines write to one Node. It asks only if the node is about to join, with the credentials of the join. If the
 // cluster does not answer, the node joins. In a recording that is older than the question, the name is free.
-func checkNameIsFree(
-	ctx context.Context,
-	tape *world.Tape,
-	b stages.Inputs,
-	n node.Node,
-) (found Findings) {
+func CheckFree(ctx context.Context, cluster world.Source, in stages.Inputs, n node.Node) hcl.Diagnostics {
+	var found origin.Collector
 	_, hasBootstrap := n.FindPurpose("bootstrap-kubeconfig")
-	hasCluster := len(b.Access.Servers) > 0 || b.Access.DiscoveryFile != ""
+	hasCluster := len(in.Access.Servers) > 0 || in.Access.DiscoveryFile != ""
 	// Without a token the image's own bootstrap kubeconfig is that of the join.
-	isAboutToJoin := !b.Kubelet.Joined && hasCluster && (hasBootstrap || b.Access.Token == "")
+	isAboutToJoin := !in.Kubelet.Joined && hasCluster && (hasBootstrap || in.Access.Token == "")
 	name, isCloud := FindNameFlags(n.Flags)
-	if tape == nil || !isAboutToJoin || b.Node.Takeover || isCloud {
-		return found
+	if !isAboutToJoin || in.Node.Takeover || isCloud {
+		return nil
 	}
 
-	req := world.NodeReq{Access: b.Access, Name: name}
-	a, _, err := world.Node.Ask(ctx, tape, req)
+	req := world.NodeReq{Access: in.Access, Name: name}
+	a, _, err := world.Node.Ask(ctx, cluster, req)
 	at := hcl.Range{}
-	if b.Node.Name != nil {
-		at = b.Node.NameRange
+	if in.Node.Name != nil {
+		at = in.Node.NameRange
 	}
 	switch {
 	case err != nil:
@@ -53,5 +50,5 @@ func checkNameIsFree(
 		)
 	}
 
-	return found
+	return found.Diags
 }

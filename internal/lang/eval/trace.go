@@ -70,7 +70,7 @@ func (t *trace) find(x hclsyntax.Expression, each cty.Value) (found step, ok boo
 	for _, s := range slices.Backward(t.steps[x]) {
 		used, hasEach := rootOf(s.names).Variables["each"]
 		switch {
-		case hasEach && (each == cty.NilVal || !used.RawEquals(each)):
+		case hasEach && !isSameElement(used, each):
 		case !t.isFull:
 			return s, true
 		case !ok:
@@ -84,6 +84,11 @@ func (t *trace) find(x hclsyntax.Expression, each cty.Value) (found step, ok boo
 	}
 
 	return found, true
+}
+
+// isSameElement reports whether two values of each are of one element of a collection: its key names it.
+func isSameElement(a, b cty.Value) bool {
+	return b != cty.NilVal && a.GetAttr("key").RawEquals(b.GetAttr("key"))
 }
 
 func rootOf(names *hcl.EvalContext) *hcl.EvalContext {

@@ -145,10 +145,11 @@ func Decode(r io.Reader) (*Recording, error) {
 	if len(text) > MaxRecording {
 		return nil, fmt.Errorf("recording: it is larger than %d MiB", MaxRecording>>20)
 	}
-	if !json.Valid(text) {
+	var compact bytes.Buffer // the text is indented, and read several times
+	if json.Compact(&compact, text) != nil {
 		return nil, checkFormat(text)
 	}
-	text = compact(text) // it is indented, and read several times
+	text = compact.Bytes()
 	if err := RecordingBounds.Check(text); err != nil {
 		return nil, fmt.Errorf("recording: %w", err)
 	}
@@ -281,24 +282,6 @@ func checkKeysUnique(text []byte) error {
 	}
 
 	return nil
-}
-
-// compact removes the spaces around the tokens of valid JSON, in place.
-func compact(text []byte) []byte {
-	out := text[:0]
-	for i := 0; i < len(text); i++ {
-		switch text[i] {
-		case ' ', '\t', '\r', '\n':
-		case '"':
-			end := EndOfString(text, i)
-			out = append(out, text[i:end]...)
-			i = end - 1
-		default:
-			out = append(out, text[i])
-		}
-	}
-
-	return out
 }
 
 // EndOfString returns the offset behind the JSON string that begins at an offset, or the end of the text.

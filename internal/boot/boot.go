@@ -21,6 +21,8 @@ import (
 	"github.com/prelet/prelet/internal/boot/hostfiles"
 	"github.com/prelet/prelet/internal/boot/identity"
 	"github.com/prelet/prelet/internal/boot/judge"
+	"github.com/prelet/prelet/internal/boot/limit"
+	"github.com/prelet/prelet/internal/boot/preflight"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet/rules"
 	"github.com/prelet/prelet/internal/lang"
@@ -120,6 +122,26 @@ func (p *Plan) Code() fault.Code {
 	return fault.Internal
 }
 
+// Credentials returns the names of the credentials that the site reads and of the token that it names, sorted.
+func (p *Plan) Credentials() (names []string) {
+	if p.Access.Token != "" {
+		names = append(names, p.Access.Token)
+	}
+	if p.Tape != nil {
+		for _, e := range p.Tape.Entries() {
+			if e.Kind != world.KindCredential {
+				continue
+			}
+			if r, err := world.Credential.Request(e.Question); err == nil {
+				names = append(names, r.Name)
+			}
+		}
+	}
+	slices.Sort(names)
+
+	return slices.Compact(names)
+}
+
 // NodeName returns the name that the node has or will have; "" if it is unknown.
 func (p *Plan) NodeName() string {
 	name, _ := identity.FindNameFlags(p.Node.Flags)
@@ -135,7 +157,7 @@ func (p *Plan) NodeName() string {
 // reach its deadline), the cancellation is the only diagnostic, because the failures that it caused say nothing
 // about the machine or the cluster.
 func Run(ctx context.Context, s *lang.Site, o Input) *Plan {
-	plan := runSteps(ctx, s, o, defaultLimits())
+	plan := runSteps(ctx, s, o, limit.Default())
 	if errors.Is(ctx.Err(), context.Canceled) {
 		plan.Complete = false
 		plan.Hash = ""
@@ -149,7 +171,7 @@ func Run(ctx context.Context, s *lang.Site, o Input) *Plan {
 }
 
 // runSteps runs one step after the other, and stops after the first step with an error.
-func runSteps(ctx context.Context, s *lang.Site, o Input, limits evalLimits) *Plan {
+func runSteps(ctx context.Context, s *lang.Site, o Input, limits limit.Limits) *Plan {
 	p := startRun(ctx, s, o, limits)
 	if !p.runAll(ctx, p.runCheck, p.runSettings) {
 		return p.makePlan()
@@ -264,14 +286,14 @@ type progress struct {
 
 // runtimeEnv is the input of steps in addition to values.
 type runtimeEnv struct {
-	limits evalLimits
+	limits limit.Limits
 	now    func() time.Time
 	event  func(StageReport) // safe for concurrent use; calls Input.Event for one report at a time
 }
 
-func newRuntimeEnv(o Input, limits evalLimits) runtimeEnv {
+func newRuntimeEnv(o Input, limits limit.Limits) runtimeEnv {
 	if o.GaveUp != nil {
-		limits.gaveUp = o.GaveUp
+		limits.GaveUp = o.GaveUp
 	}
 	env := runtimeEnv{limits: limits, now: o.Now, event: func(StageReport) {}}
 	if env.now == nil {
@@ -302,7 +324,7 @@ func (env runtimeEnv) reportStages(all []StageReport) {
 
 // startRun puts a tape in front of the source, and reads the locks of detectors: the types of outputs depend on
 // them.
-func startRun(ctx context.Context, s *lang.Site, o Input, limits evalLimits) *progress {
+func startRun(ctx context.Context, s *lang.Site, o Input, limits limit.Limits) *progress {
 	p := &progress{
 		runtimeEnv: newRuntimeEnv(o, limits),
 		site:       s,
@@ -363,6 +385,23 @@ func runLimited[T any](ctx context.Context, p *progress, step func() (T, Finding
 	p.reportStages(found.Stages)
 
 	return value
+}
+
+// runStep is limit.Run for a step that also returns findings.
+func runStep[T any](ctx context.Context, limits limit.Limits, step func() (T, Findings)) (T, Findings) {
+	type result struct {
+		value T
+		Findings
+	}
+	r, failed := limit.Run(ctx, limits, func() (r result) {
+		r.value, r.Findings = step()
+		return r
+	})
+	if failed != nil {
+		r.Report(failed)
+	}
+
+	return r.value, r.Findings
 }
 
 func (p *progress) runCheck(ctx context.Context) {
@@ -471,9 +510,7 @@ func (p *progress) runObserveAndDiff(ctx context.Context) {
 	if p.tape == nil {
 		return
 	}
-	p.add(checkOnNode(ctx, p.tape, p.rendered.node))
-	p.add(checkCredentials(p.tape))
-	p.add(checkPublicSecrets(p.tape))
+	p.add(Findings{Collector: preflight.Check(ctx, p.tape, p.rendered.node)})
 
 	observed := observe(ctx, observation{
 		tape:      p.tape,

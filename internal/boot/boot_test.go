@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prelet/prelet/internal/boot/limit"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/origin"
@@ -151,7 +152,7 @@ func TestTooLargeSiteIsGivenUp(t *testing.T) {
 	} {
 		s := mustParse(t, text)
 		o := Input{Source: usualSource()}
-		limits := evalLimits{time: 30 * time.Millisecond, heap: 64 << 20, look: time.Millisecond}
+		limits := limit.Limits{Time: 30 * time.Millisecond, Heap: 64 << 20, Look: time.Millisecond}
 		p := runSteps(context.Background(), s, o, limits)
 		if p.Complete || len(p.Diagnostics) == 0 || origin.CodeOf(p.Diagnostics[len(p.Diagnostics)-1]) != fault.Limit {
 			t.Errorf("%s: got %s\nwant code %s last", text, showPlan(p), fault.Limit)

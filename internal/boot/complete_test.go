@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prelet/prelet/internal/boot/limit"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/world"
 )
@@ -108,7 +109,7 @@ func TestComplete(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			m := runOnSample(mustParse(t, c.site), SampleMachine{Name: "unknown"}, CheckOptions{}, defaultLimits())
+			m := runOnSample(mustParse(t, c.site), SampleMachine{Name: "unknown"}, CheckOptions{}, limit.Default())
 			if p := m.makePlan(); p.Complete {
 				t.Errorf("a check: got a complete plan, want none: %s", showPlan(p))
 			}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
+	"github.com/prelet/prelet/internal/boot/limit"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/value"
@@ -113,7 +114,7 @@ func Detectors(
 
 // prepareRun runs the steps settings and prepare over a source.
 func prepareRun(ctx context.Context, s *lang.Site, from world.Source) *progress {
-	p := startRun(ctx, s, Input{Source: from}, defaultLimits())
+	p := startRun(ctx, s, Input{Source: from}, limit.Default())
 	p.runAll(ctx, p.runSettings, p.runPrepare)
 
 	return p

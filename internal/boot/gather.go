@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/prelet/prelet/internal/boot/limit"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/lang/eval"
@@ -324,7 +325,7 @@ func (g gatherer) callGatherer(
 ) (r copyResult) {
 	defer func() {
 		if panicked := recover(); panicked != nil {
-			d := reportPanic(i.Range, "Stage "+i.Addr()+" failed in prelet itself", panicked)
+			d := limit.ReportPanic(i.Range, "Stage "+i.Addr()+" failed in prelet itself", panicked)
 			r = copyResult{diags: hcl.Diagnostics{d}}
 		}
 	}()

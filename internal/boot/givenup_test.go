@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prelet/prelet/internal/boot/limit"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/world"
@@ -45,7 +46,7 @@ func TestGivenUpWritesToNothing(t *testing.T) {
 					t.Errorf("got an event of %s, want none of a step that was given up", e.Address)
 				}
 			}}
-			dog := evalLimits{time: 50 * time.Millisecond, heap: 1 << 40, look: time.Second}
+			dog := limit.Limits{Time: 50 * time.Millisecond, Heap: 1 << 40, Look: time.Second}
 			const label = "stage \"label\" \"a\" {\n  labels = { \"example.com/a\" = \"a\" }\n}\n"
 			p := runSteps(t.Context(), mustParse(t, locals+label+text), o, dog)
 			over.Store(true)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
@@ -87,52 +86,5 @@ stage "write" "kubelet" {
 	if deprecated != judge.ManyViolations+1 || !strings.Contains(counted, "--") || !strings.Contains(counted, "2 more") {
 		t.Errorf("got %d deprecated flags, the last one %q, in %v; want %d and one that counts 2 more",
 			deprecated, counted, p.Diagnostics, judge.ManyViolations+1)
-	}
-}
-
-// TestStepWithinDeadline: a step that no read limits ends with the run's deadline, or by a signal. After the deadline,
-// with the answers of the last good generation, it still has time.
-func TestStepWithinDeadline(t *testing.T) {
-	for name, c := range map[string]struct {
-		deadline, work, want time.Duration
-		signal               time.Duration
-		code                 fault.Code
-	}{
-		"it ends":                 {deadline: time.Minute, work: time.Second, want: time.Second},
-		"the deadline comes":      {deadline: 10 * time.Second, work: time.Hour, want: 10 * time.Second, code: fault.Limit},
-		"the deadline has passed": {deadline: 0, work: time.Second, want: time.Second},
-		"it takes too long then":  {deadline: 0, work: time.Hour, want: lateStep, code: fault.Limit},
-		"a signal": {
-			deadline: time.Minute, work: time.Hour, signal: 2 * time.Second,
-			want: 2 * time.Second, code: fault.Interrupted,
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				ctx, cancel := context.WithCancel(context.Background())
-				defer cancel()
-				if c.signal > 0 {
-					time.AfterFunc(c.signal, cancel)
-				}
-				ctx, stop := context.WithTimeout(ctx, c.deadline)
-				defer stop()
-
-				ended := make(chan struct{})
-				defer close(ended)
-				limits := defaultLimits()
-				limits.look = time.Hour
-				began := time.Now()
-				_, found := runStep(ctx, limits, func() (struct{}, Findings) {
-					select {
-					case <-time.After(c.work):
-					case <-ended:
-					}
-					return struct{}{}, Findings{}
-				})
-				if took := time.Since(began); took != c.want || origin.Code(found.Diags) != c.code {
-					t.Errorf("got %s, %q; want %s, %q", took, origin.Code(found.Diags), c.want, c.code)
-				}
-			})
-		})
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
 
 	"github.com/prelet/prelet/internal/boot/detectors"
 	"github.com/prelet/prelet/internal/fault"
@@ -109,4 +110,62 @@ func decodeAccess(s *lang.Site, e *eval.Eval) (world.Access, Findings) {
 	}
 
 	return a, newFindings(diags...)
+}
+
+// bound is a time that ends all that is inside of it.
+type bound struct {
+	name string
+	time time.Duration
+}
+
+// checkNested warns of a time that a site writes and that is longer than one around it, which ends first: see the table
+// of package limit. A time that is not a literal is not checked.
+func checkNested(s *lang.Site, deadline time.Duration) (found Findings) {
+	// check checks a time, whose default is 0 or t, and returns the bound of what is inside of it.
+	check := func(x hclsyntax.Expression, name string, t time.Duration, outer bound) bound {
+		if x != nil {
+			text, _ := value.LiteralText(x)
+			if written, err := time.ParseDuration(text); err == nil {
+				t = written
+			}
+			if t > outer.time {
+				found.Warn(fault.WrongType, x.Range(), name+" is longer than "+outer.name,
+					"It is %s, and %s ends it after %s. Raise that, or lower this.", text, outer.name, outer.time)
+			}
+		}
+		if t == 0 || t > outer.time {
+			return outer
+		}
+
+		return bound{"the timeout of its stage", t}
+	}
+	find := func(b *hclsyntax.Body, name string) hclsyntax.Expression {
+		if b == nil || b.Attributes[name] == nil {
+			return nil
+		}
+
+		return b.Attributes[name].Expr
+	}
+
+	site := bound{"the deadline of the prelet block", deadline}
+	check(find(s.Cluster, schema.Retry.Name), "retry", 0, site)
+	hardware := site
+	for _, i := range s.Stages {
+		if i.Spec.Phase != schema.Gather {
+			continue
+		}
+		stage := check(i.Timeout, "timeout", i.Spec.Timeout, site)
+		check(find(i.Body, "wait"), "wait", 0, stage)
+		for _, b := range i.Body.Blocks {
+			check(find(b.Body, "timeout"), "timeout", 0, stage)
+		}
+		if i.Type == stages.DetectHW {
+			hardware = stage
+		}
+	}
+	for _, name := range sortKeys(s.Detectors) {
+		check(find(s.Detectors[name].Body, "timeout"), "timeout", 0, hardware)
+	}
+
+	return found
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/prelet/prelet/internal/boot/blame"
 	"github.com/prelet/prelet/internal/boot/effective"
 	"github.com/prelet/prelet/internal/boot/judge"
+	"github.com/prelet/prelet/internal/boot/limit"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/lang"
@@ -57,7 +58,7 @@ func Check(s *lang.Site, machines []SampleMachine, o CheckOptions) hcl.Diagnosti
 // CheckAndRender is Check, and returns the site's files on the first sample machine with facts, with the settings of
 // the kubelet's drop-in that are known. There are none if the site has errors.
 func CheckAndRender(s *lang.Site, machines []SampleMachine, o CheckOptions) (hcl.Diagnostics, []node.File) {
-	diags, files := checkWithin(s, machines, o, defaultLimits().shared())
+	diags, files := checkWithin(s, machines, o, limit.Default().Shared())
 
 	return blame.PlaceAtValues(s, nil, diags), files
 }
@@ -66,7 +67,7 @@ func checkWithin(
 	s *lang.Site,
 	machines []SampleMachine,
 	o CheckOptions,
-	limits evalLimits,
+	limits limit.Limits,
 ) (hcl.Diagnostics, []node.File) {
 	ctx := context.Background()
 	p := startRun(ctx, s, Input{Locks: o.Locks}, limits)
@@ -107,9 +108,9 @@ func checkOnSamples(
 	s *lang.Site,
 	machines []SampleMachine,
 	o CheckOptions,
-	limits evalLimits,
+	limits limit.Limits,
 ) (found MachineFindings, valid map[string]bool, files []node.File) {
-	limits.gaveUp = new(atomic.Bool)
+	limits.GaveUp = new(atomic.Bool)
 	valid = map[string]bool{}
 	for _, m := range machines {
 		p := runOnSample(s, m, o, limits)
@@ -125,7 +126,7 @@ func checkOnSamples(
 			files = listFiles(p.rendered.node)
 		}
 
-		if limits.gaveUp.Load() {
+		if limits.GaveUp.Load() {
 			break
 		}
 	}
@@ -265,7 +266,7 @@ func (p *progress) usesVariable(at hcl.Range) bool {
 
 // runOnSample runs the steps of a boot on one sample machine, up to the rules. An error ends only the preparation: the
 // steps after it show what else is wrong.
-func runOnSample(s *lang.Site, m SampleMachine, o CheckOptions, limits evalLimits) *progress {
+func runOnSample(s *lang.Site, m SampleMachine, o CheckOptions, limits limit.Limits) *progress {
 	ctx := context.Background()
 	p := startRun(ctx, s, Input{Locks: o.Locks}, limits)
 	p.runCheck(ctx)

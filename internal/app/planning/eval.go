@@ -8,6 +8,7 @@ import (
 
 	"github.com/prelet/prelet/internal/app"
 	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/boot/limit"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/insight/explain"
 	"github.com/prelet/prelet/internal/lang"
@@ -90,15 +91,17 @@ func evaluate(
 		return out, err
 	}
 
-	value, diags, ok := boot.EvaluateWithinLimits(e.GaveUp, func() explain.Evaluation {
+	limits := limit.Default()
+	limits.GaveUp = e.GaveUp
+	value, failed := limit.Run(context.Background(), limits, func() explain.Evaluation {
 		return explain.Evaluate(out.Plan, expressionName, []byte(text), x)
 	})
-	if ok {
-		out.Evaluation = value
-		diags = value.Diagnostics
+	if failed != nil {
+		return out, expressionError(text, hcl.Diagnostics{failed})
 	}
-	if diags.HasErrors() {
-		return out, expressionError(text, diags)
+	out.Evaluation = value
+	if value.Diagnostics.HasErrors() {
+		return out, expressionError(text, value.Diagnostics)
 	}
 
 	return out, nil

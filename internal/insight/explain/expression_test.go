@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/boot/limit"
 	"github.com/prelet/prelet/internal/insight/explain"
 	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/printer"
@@ -110,12 +111,12 @@ func FuzzEvaluate(f *testing.F) {
 		if diags.HasErrors() {
 			return
 		}
-		v, diags, ok := boot.EvaluateWithinLimits(nil, func() explain.Evaluation {
+		v, failed := limit.Run(t.Context(), limit.Default(), func() explain.Evaluation {
 			return explain.Evaluate(p, "EXPR", []byte(text), x)
 		})
-		if !ok {
-			if !strings.Contains(diags.Error(), "took more than") {
-				t.Fatalf("%q: got %v, want a value or a limit", text, diags)
+		if failed != nil {
+			if !strings.Contains(failed.Error(), "took more than") {
+				t.Fatalf("%q: got %v, want a value or a limit", text, failed)
 			}
 			return
 		}

@@ -1,4 +1,6 @@
-package boot
+// Package preflight asks a node about what apply needs, before anything is changed: owners of files, units, writable
+// folders. It warns of secrets that others can read.
+package preflight
 
 import (
 	"context"
@@ -10,15 +12,24 @@ import (
 	"github.com/prelet/prelet/internal/boot/hostfiles"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/node"
+	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/world"
 )
 
-// checkOnNode asks the node about what apply needs: whether the owners of files exist, whether prelet's own unit
+// checker checks a node.
+type checker struct {
+	origin.Collector
+
+	tape *world.Tape
+	node node.Node
+}
+
+// Check asks the node about what apply needs: whether the owners of files exist, whether prelet's own unit
 // may write where files are planned, and whether notified units exist and may be restarted.
 //
 // Without an answer (a recording that was never asked, a node whose systemd does not answer) it reports nothing,
 // and apply reports the failure.
-func checkOnNode(ctx context.Context, tape *world.Tape, n node.Node) (found Findings) {
+func Check(ctx context.Context, tape *world.Tape, n node.Node) origin.Collector {
 	var planned []node.File
 	for _, f := range n.Files {
 		if f.Kind != node.Missing {
@@ -26,24 +37,27 @@ func checkOnNode(ctx context.Context, tape *world.Tape, n node.Node) (found Find
 		}
 	}
 
-	checkOwners(ctx, tape, planned, &found)
-	checkWritable(ctx, tape, planned, &found)
-	checkKubeletUnit(ctx, tape, n, &found)
+	c := checker{tape: tape, node: n}
+	c.checkOwners(ctx, planned)
+	c.checkWritable(ctx, planned)
+	c.checkKubeletUnit(ctx)
 	for _, u := range n.Units {
-		checkUnit(ctx, tape, u, &found)
+		c.checkUnit(ctx, u)
 	}
+	c.checkCredentials()
+	c.checkPublicSecrets()
 
-	return found
+	return c.Collector
 }
 
-func checkOwners(ctx context.Context, tape *world.Tape, files []node.File, found *Findings) {
+func (c *checker) checkOwners(ctx context.Context, files []node.File) {
 	for _, f := range files {
 		if !hasName(f.Owner) {
 			continue
 		}
-		_, ans, err := world.Owner.Ask(ctx, tape, world.OwnerReq{Owner: f.Owner})
+		_, ans, err := world.Owner.Ask(ctx, c.tape, world.OwnerReq{Owner: f.Owner})
 		if err != nil && ans.Code() == fault.Absent {
-			found.Error(
+			c.Error(
 				fault.CannotWrite, f.OwnerRange, "The owner of "+f.Path+" does not exist",
 				"%s on this node. Write a user and a group that the image has, or numbers.", ans.Why(),
 			)
@@ -60,12 +74,7 @@ func hasName(owner string) bool {
 	return slices.ContainsFunc(strings.Split(owner, ":"), isName)
 }
 
-func checkWritable(
-	ctx context.Context,
-	tape *world.Tape,
-	files []node.File,
-	found *Findings,
-) {
+func (c *checker) checkWritable(ctx context.Context, files []node.File) {
 	isElsewhere := func(f node.File) bool {
 		return !node.IsWritable(f.Path, nil)
 	}
@@ -73,10 +82,10 @@ func checkWritable(
 		return
 	}
 
-	unit, _, _ := world.Unit.Ask(ctx, tape, world.UnitReq{Name: "prelet.service"}) // a failure leaves it empty
+	unit, _, _ := world.Unit.Ask(ctx, c.tape, world.UnitReq{Name: "prelet.service"}) // a failure leaves it empty
 	for _, f := range files {
 		if unit.Strict && !node.IsWritable(f.Path, unit.Writable) {
-			found.Error(
+			c.Error(
 				fault.CannotWrite, f.FindDeclaration(), "prelet.service may not write "+f.Path,
 				"%s", node.WhyReadOnly(f.Path),
 			)
@@ -86,9 +95,9 @@ func checkWritable(
 
 // checkKubeletUnit warns of a kubelet's unit that cannot start: apply refuses to stop its kubelet then. Files of the
 // unit that are planned, and a planned program, may end that.
-func checkKubeletUnit(ctx context.Context, tape *world.Tape, n node.Node, found *Findings) {
-	unit := n.KubeletUnit()
-	a, _, err := world.Unit.Ask(ctx, tape, world.UnitReq{Name: unit, Start: true})
+func (c *checker) checkKubeletUnit(ctx context.Context) {
+	unit := c.node.KubeletUnit()
+	a, _, err := world.Unit.Ask(ctx, c.tape, world.UnitReq{Name: unit, Start: true})
 	isPlanned := func(f node.File) bool {
 		return a.Start != nil && (f.Path == a.Start.Words[0] ||
 			a.Start.Missing != "" && strings.HasPrefix(f.Path+"/", a.Start.Missing+"/"))
@@ -102,7 +111,7 @@ func checkKubeletUnit(ctx context.Context, tape *world.Tape, n node.Node, found 
 	case a.Load == "masked":
 		summary = unit + " is masked on this node"
 		next = "systemctl unmask " + unit
-	case len(hostfiles.ListUnitFiles(n)) > 0 || slices.ContainsFunc(n.Files, isPlanned):
+	case len(hostfiles.ListUnitFiles(c.node)) > 0 || slices.ContainsFunc(c.node.Files, isPlanned):
 		return
 	case a.Load == "not-found":
 		summary = unit + " does not exist on this node"
@@ -115,16 +124,16 @@ func checkKubeletUnit(ctx context.Context, tape *world.Tape, n node.Node, found 
 		return
 	}
 
-	found.Degrade(code, summary)
-	found.Warn(
+	c.Degrade(code, summary)
+	c.Warn(
 		code, hcl.Range{}, summary,
 		"A run that changes files is refused before it stops the kubelet. %s.", next,
 	)
 }
 
 // checkUnit warns of a unit that apply cannot restart or reload; the boot is degraded then.
-func checkUnit(ctx context.Context, tape *world.Tape, u node.Unit, found *Findings) {
-	a, _, err := world.Unit.Ask(ctx, tape, world.UnitReq{Name: u.Unit})
+func (c *checker) checkUnit(ctx context.Context, u node.Unit) {
+	a, _, err := world.Unit.Ask(ctx, c.tape, world.UnitReq{Name: u.Unit})
 	code := fault.UnitMissing
 	var summary, next string
 
@@ -148,8 +157,8 @@ func checkUnit(ctx context.Context, tape *world.Tape, u node.Unit, found *Findin
 		return
 	}
 
-	found.Degrade(code, summary)
-	found.Warn(
+	c.Degrade(code, summary)
+	c.Warn(
 		code, u.Range, summary,
 		"Files that notify stage.restart.%s are written, and the unit is not restarted or reloaded. "+
 			"%s, or leave the stage out on such machines: when = …", u.Stage, next,

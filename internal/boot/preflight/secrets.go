@@ -1,4 +1,4 @@
-package boot
+package preflight
 
 import (
 	"encoding/json"
@@ -9,26 +9,39 @@ import (
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/world"
+	"github.com/prelet/prelet/stages"
 )
+
+// checkCredentials warns of credentials that are gone, and have the value of the generation in place.
+func (c *checker) checkCredentials() {
+	for _, e := range c.tape.Entries() {
+		if e.Kind != world.KindCredential || e.Answer.Stale == 0 {
+			continue
+		}
+		if r, err := world.Credential.Request(e.Question); err == nil {
+			d := stages.WarnKeptCredential(r.Name, e.Answer)
+			c.Report(d)
+			c.Degrade(origin.CodeOf(d), d.Summary)
+		}
+	}
+}
 
 // checkPublicSecrets warns of secrets where every user of the node, or every node of the cluster, can read them. That
 // does not stop a boot: the node has worked with them, and a refusal hides them no more. A replay has the same
 // warnings, because a recording has what stands for the secrets.
-func checkPublicSecrets(tape *world.Tape) (found Findings) {
-	for _, e := range tape.Entries() {
+func (c *checker) checkPublicSecrets() {
+	for _, e := range c.tape.Entries() {
 		what := describePublic(e.Question)
 		var v any
 		if what == "" || json.Unmarshal(e.Answer.Value, &v) != nil || !world.HoldsIn(v, kubelet.HoldsSecrets) {
 			continue
 		}
-		found.Report(origin.Warning(
+		c.Warn(
 			fault.Sensitive, hcl.Range{}, what+" contains a secret that others can read",
 			"It is used as it is, hidden from output, and \"(sensitive)\" in recordings. Write credential(\"NAME\") "+
 				"in its place, in a file with a mode of at most 0640, remove it there, and change it.",
-		))
+		)
 	}
-
-	return found
 }
 
 // describePublic names what others can read; "" for other questions.

@@ -32,6 +32,14 @@ var (
 		Name: "page_retirement_pending",
 		Doc:  "How many GPUs, older than the A100, retire a bad page at their next reset.",
 	}
+	retiredPages = sdk.Fact[int]{
+		Name: "retired_pages",
+		Doc:  "How many pages GPUs older than the A100 have retired, of the one with the most.",
+	}
+	migPending = sdk.Fact[int]{
+		Name: "mig_pending",
+		Doc:  "How many GPUs change their MIG mode at their next reset.",
+	}
 	persistenceMode = sdk.Fact[bool]{
 		Name: "persistence_mode",
 		Doc:  "Whether the driver keeps all GPUs initialized while no program uses them.",
@@ -45,7 +53,8 @@ var (
 // healthFacts are the declarations of the facts above.
 func healthFacts() []sdk.Declaration {
 	return []sdk.Declaration{
-		recoveryAction, gpusToRecover, remapFailed, remapPending, retirementPending, persistenceMode, libraryMismatch,
+		recoveryAction, gpusToRecover, remapFailed, remapPending, retirementPending, retiredPages, migPending,
+		persistenceMode, libraryMismatch,
 	}
 }
 
@@ -54,7 +63,8 @@ type health struct {
 	recovery                     string // one of recoveryActions
 	whyNoRecovery                string // empty if the driver is too old
 	failed, pending, pagePending *bool
-	persistence                  *bool
+	persistence, migPending      *bool
+	retiredPages                 *int
 }
 
 // recoveryActions are NVML's actions for one GPU, from the smallest on.
@@ -73,6 +83,9 @@ func (h health) addAttributes(x *sdk.Device) {
 		if is != nil {
 			x.SetAttribute(name, strconv.FormatBool(*is), evidence)
 		}
+	}
+	if h.retiredPages != nil {
+		x.SetAttribute("retired_pages", strconv.Itoa(*h.retiredPages), evidence)
 	}
 }
 
@@ -118,21 +131,42 @@ func reportHealth(m *sdk.Machine, result machine, unknown string) {
 		{remapFailed, func(h health) *bool { return h.failed }},
 		{remapPending, func(h health) *bool { return h.pending }},
 		{retirementPending, func(h health) *bool { return h.pagePending }},
+		{migPending, func(h health) *bool { return h.migPending }},
 	} {
 		count, isKnown := countTrue(gpus, c.of)
 		switch {
 		case isKnown && unknown == "", count > 0:
 			m.AddFacts(c.fact.Is(count, evidence))
 		default:
-			m.AddFacts(c.fact.Unknown(cmp.Or(unknown, "NVML does not report it of each GPU: not all kinds have it")))
+			m.AddFacts(c.fact.Unknown(cmp.Or(unknown, notOfEach)))
 		}
 	}
+	reportRetired(m, gpus, unknown)
 
 	count, isKnown := countTrue(gpus, func(h health) *bool { return h.persistence })
 	if isKnown && unknown == "" {
 		m.AddFacts(persistenceMode.Is(count == len(gpus), evidence))
 	} else {
-		m.AddFacts(persistenceMode.Unknown(cmp.Or(unknown, "NVML does not report it of each GPU")))
+		m.AddFacts(persistenceMode.Unknown(cmp.Or(unknown, notOfEach)))
+	}
+}
+
+const notOfEach = "NVML does not report it of each GPU: not all kinds have it"
+
+// reportRetired adds the fact about retired pages. Where a GPU does not report them, the others may have fewer.
+func reportRetired(m *sdk.Machine, gpus []gpu, unknown string) {
+	most := 0
+	for _, g := range gpus {
+		if g.health.retiredPages == nil {
+			unknown = cmp.Or(unknown, notOfEach)
+		} else {
+			most = max(most, *g.health.retiredPages)
+		}
+	}
+	if unknown == "" {
+		m.AddFacts(retiredPages.Is(most, "nvml"))
+	} else {
+		m.AddFacts(retiredPages.Unknown(unknown))
 	}
 }
 

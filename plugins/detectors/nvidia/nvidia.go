@@ -6,6 +6,7 @@ package nvidia
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"regexp"
 	"strconv"
@@ -18,17 +19,21 @@ import (
 // New declares the detector of a version, with NVML if it is in this build.
 func New(version string) sdk.Detector { return declare(version, buildLibrary()) }
 
-// library is NVML, or a fake in a test.
+// library is NVML, or a fake in a test. Each call but close may hang with the driver or with one GPU.
 type library interface {
-	// query asks about all GPUs. It may hang with the driver.
-	query() (machine, error)
+	// open begins, and asks about the driver. It returns how many GPUs NVML lists.
+	open() (m machine, gpus int, err error)
+	// gpu asks about one GPU. Goroutines may call it at the same time.
+	gpu(i int) (gpu, error)
+	// close ends what open began. Nothing else may be running.
+	close()
 }
 
 // machine is the result of NVML.
 type machine struct {
 	driver, cuda string
 	gpus         []gpu
-	failures     []string // of GPUs that NVML lists and cannot open
+	failures     []string // of GPUs that NVML lists and that do not answer
 	isMismatch   bool     // the library is of another version than the loaded driver
 }
 
@@ -40,6 +45,7 @@ type gpu struct {
 	family     string // hopper
 	compute    string // 9.0
 	mig        string // enabled, disabled; empty if the GPU cannot use MIG
+	nextMIG    string // mig after its next reset
 	migDevices []string
 	// none, passthrough, vgpu, host-vgpu or host-vsga: whether this machine is a guest with it, or has guests on it.
 	virtualization string
@@ -193,28 +199,80 @@ func queryLibrary(m *sdk.Machine, l library) (result machine, unknown string) {
 		ctx, cancel = context.WithDeadline(ctx, end.Add(-time.Until(end)/5))
 		defer cancel()
 	}
-	type outcome struct {
-		machine
-		err error
+	result, err := askAll(ctx, l)
+	if err != nil {
+		m.Warn("NVML failed: %v. Memory, MIG, the fabric and CUDA are unknown", err)
+		return result, err.Error()
 	}
-	done := make(chan outcome, 1) // buffered: the result may come too late
+
+	return result, ""
+}
+
+var errHangs = errors.New("NVML did not return in time: the driver may hang")
+
+// askAll asks NVML about the driver, and about all GPUs at the same time: where one hangs, the others answer. Of a
+// failure the result has only isMismatch.
+func askAll(ctx context.Context, l library) (machine, error) {
+	type opened struct {
+		machine
+		count int
+	}
+	got, err := within(ctx, func() (o opened, err error) {
+		o.machine, o.count, err = l.open()
+		return o, err
+	})()
+	result := got.machine
+	if err != nil {
+		return machine{isMismatch: result.isMismatch}, err
+	}
+
+	var answers []func() (gpu, error)
+	for i := range got.count {
+		answers = append(answers, within(ctx, func() (gpu, error) { return l.gpu(i) }))
+	}
+	hangs := false
+	for i, answer := range answers {
+		g, err := answer()
+		hangs = hangs || errors.Is(err, errHangs)
+		if err != nil { // it does not hide the others
+			result.failures = append(result.failures, fmt.Sprintf("GPU %d: %v", i, err))
+			continue
+		}
+		result.gpus = append(result.gpus, g)
+	}
+	if !hangs {
+		l.close()
+	}
+	if len(result.gpus) == 0 && len(result.failures) > 0 {
+		return machine{}, errors.New(strings.Join(result.failures, "; "))
+	}
+
+	return result, nil
+}
+
+// within starts a call. The function that it returns waits for the result until ctx ends: then it is errHangs.
+func within[T any](ctx context.Context, call func() (T, error)) func() (T, error) {
+	var result T
+	var err error
+	done := make(chan struct{})
 	go func() {
-		result, err := l.query()
-		done <- outcome{result, err}
+		defer close(done)
+		result, err = call()
 	}()
 
-	const warning = "NVML failed: %v. Memory, MIG, the fabric and CUDA are unknown"
-	select {
-	case o := <-done:
-		if o.err != nil {
-			m.Warn(warning, o.err)
-			return machine{isMismatch: o.isMismatch}, o.err.Error()
+	return func() (T, error) {
+		select {
+		case <-done:
+		case <-ctx.Done():
+			select {
+			case <-done: // while another call hung
+			default:
+				var none T
+				return none, errHangs
+			}
 		}
-		return o.machine, ""
-	case <-ctx.Done():
-		unknown = "NVML did not return in time: the driver may hang"
-		m.Warn(warning, unknown)
-		return machine{}, unknown
+
+		return result, err
 	}
 }
 
@@ -269,6 +327,9 @@ func addNVML(x *sdk.Device, g gpu) {
 	x.SetAttribute("family", g.family, evidence)
 	x.SetAttribute("compute_capability", g.compute, evidence)
 	x.SetAttribute("mig", g.mig, evidence)
+	if g.nextMIG != g.mig {
+		x.SetAttribute("mig_after_reset", g.nextMIG, evidence)
+	}
 	x.SetAttribute("mig_devices", strings.Join(g.migDevices, " "), evidence)
 	x.SetAttribute("virtualization", g.virtualization, evidence)
 	x.SetAttribute("fabric_state", g.fabric.state, evidence)

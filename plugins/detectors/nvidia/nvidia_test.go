@@ -19,18 +19,37 @@ func detector() sdk.Detector { return declare("1.0.0", nil) }
 
 func TestDetector(t *testing.T) { detectortest.Run(t, detector()) }
 
-// fake replaces NVML.
+// fake replaces NVML. Behind its GPUs it has one for each failure.
 type fake struct {
 	machine
-	err  error
-	hang bool
+	err      error
+	failures []string // "" hangs
+	hang     bool
+	closed   *bool
 }
 
-func (f fake) query() (machine, error) {
+func (f fake) open() (machine, int, error) {
 	if f.hang {
 		select {}
 	}
-	return f.machine, f.err
+	return machine{driver: f.driver, cuda: f.cuda, isMismatch: f.isMismatch}, len(f.gpus) + len(f.failures), f.err
+}
+
+func (f fake) gpu(i int) (gpu, error) {
+	if i < len(f.gpus) {
+		return f.gpus[i], nil
+	}
+	why := f.failures[i-len(f.gpus)]
+	if why == "" {
+		select {}
+	}
+	return gpu{}, errors.New(why)
+}
+
+func (f fake) close() {
+	if f.closed != nil {
+		*f.closed = true
+	}
 }
 
 // ask runs the detector on this machine's root, where it uses NVML, with invented devices.
@@ -189,12 +208,12 @@ func TestSevenOfEight(t *testing.T) {
 	}{
 		"complete":          {two, nil, nil, 2.0, "[]", true, ""},
 		"as the site wants": {two, nil, map[string]any{"expected_gpus": 2.0}, 2.0, "[]", true, ""},
-		"one without the driver": {two[:1], []string{"GPU 1: it has fallen off the bus"}, nil, 1.0, "[00ff:3d:00.0]", false,
+		"one without the driver": {two[:1], []string{"it has fallen off the bus"}, nil, 1.0, "[00ff:3d:00.0]", false,
 			"1 of 2 GPUs are attached. On the bus without the driver: 00ff:3d:00.0. See"},
 		"one left the bus": {two, nil, map[string]any{"expected_gpus": 3.0}, 2.0, "[]", false,
 			"2 of 3 GPUs are attached. 1 not on the PCI bus. See"},
 	} {
-		a := askConfigured(t, fake{machine: machine{driver: "570.86.15", gpus: tt.gpus, failures: tt.failures}}, tt.config)
+		a := askConfigured(t, fake{machine: machine{driver: "570.86.15", gpus: tt.gpus}, failures: tt.failures}, tt.config)
 		missing := fmt.Sprint(fact(a, "gpus_missing").Value)
 		if fact(a, "gpus_attached").Value != tt.attached || missing != tt.missing || fact(a, "gpus_complete").Value != tt.complete {
 			t.Errorf("%s: got %v attached, missing %s, complete %v; want %v, %s, %v", name, fact(a, "gpus_attached").Value, missing,

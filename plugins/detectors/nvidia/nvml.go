@@ -31,13 +31,12 @@ func newNVML(l nvml.Interface) realNVML {
 	}
 }
 
-// query implements library.
-func (l realNVML) query() (out machine, err error) {
+// open implements library.
+func (l realNVML) open() (out machine, gpus int, err error) {
 	if r := l.Init(); r != nvml.SUCCESS {
 		out.isMismatch = r == nvml.ERROR_LIB_RM_VERSION_MISMATCH
-		return out, fmt.Errorf("nvmlInit: %s", describe(r))
+		return out, 0, fmt.Errorf("nvmlInit: %s", describe(r))
 	}
-	defer l.Shutdown()
 	if v, r := l.SystemGetDriverVersion(); r == nvml.SUCCESS {
 		out.driver = v
 	}
@@ -46,32 +45,35 @@ func (l realNVML) query() (out machine, err error) {
 	}
 	n, r := l.DeviceGetCount()
 	if r != nvml.SUCCESS {
-		return out, fmt.Errorf("nvmlDeviceGetCount: %s", describe(r))
+		return out, 0, fmt.Errorf("nvmlDeviceGetCount: %s", describe(r))
 	}
+
+	return out, n, nil
+}
+
+// close implements library.
+func (l realNVML) close() { l.Shutdown() }
+
+// gpu implements library.
+func (l realNVML) gpu(i int) (g gpu, err error) {
+	d, r := l.DeviceGetHandleByIndex(i)
+	if r != nvml.SUCCESS {
+		return g, errors.New(describe(r))
+	}
+	g, err = gpuOf(d)
+	if err != nil {
+		return g, err
+	}
+
 	// A library of an older driver lacks functions, and a call of one would end this program.
 	has := func(symbol string) bool { return l.Extensions().LookupSymbol(symbol) == nil }
-	hasFabric := has("nvmlDeviceGetGpuFabricInfoV")
-	for i := range n {
-		d, r := l.DeviceGetHandleByIndex(i)
-		if r != nvml.SUCCESS { // a GPU that has fallen off the bus does not hide the others
-			out.failures = append(out.failures, fmt.Sprintf("GPU %d: %s", i, describe(r)))
-			continue
-		}
-		g, err := gpuOf(d)
-		if err != nil {
-			out.failures = append(out.failures, fmt.Sprintf("GPU %d: %v", i, err))
-			continue
-		}
-		if hasFabric {
-			g.fabric = l.readFabric(d)
-		}
-		g.health = readHealth(d, has)
-		out.gpus = append(out.gpus, g)
+	if has("nvmlDeviceGetGpuFabricInfoV") {
+		g.fabric = l.readFabric(d)
 	}
-	if len(out.gpus) == 0 && len(out.failures) > 0 {
-		return out, errors.New(strings.Join(out.failures, "; "))
-	}
-	return out, nil
+	g.health = readHealth(d, has)
+	g.health.migPending = new(g.nextMIG != g.mig)
+
+	return g, nil
 }
 
 // recoverDomain is NVML's action for the GPUs of several machines. The header of this go-nvml is older, and lacks it.
@@ -116,11 +118,28 @@ func readHealth(d nvml.Device, has func(symbol string) bool) (h health) {
 	if has("nvmlDeviceGetRetiredPagesPendingStatus") {
 		h.pagePending = isOn(d.GetRetiredPagesPendingStatus())
 	}
+	if has("nvmlDeviceGetRetiredPages") {
+		h.retiredPages = countRetired(d)
+	}
 	if has("nvmlDeviceGetPersistenceMode") {
 		h.persistence = isOn(d.GetPersistenceMode())
 	}
 
 	return h
+}
+
+// countRetired returns how many pages a GPU has retired for errors of one or two bits; nil if it reports none of them.
+func countRetired(d nvml.Device) *int {
+	count := 0
+	for cause := range nvml.PageRetirementCause(nvml.PAGE_RETIREMENT_CAUSE_COUNT) {
+		pages, r := d.GetRetiredPages(cause)
+		if r != nvml.SUCCESS {
+			return nil
+		}
+		count += len(pages)
+	}
+
+	return &count
 }
 
 // readFabric returns the state of a GPU's NVLink fabric. A fabric that has completed with an error has failed.
@@ -231,15 +250,16 @@ func gpuOf(d nvml.Device) (g gpu, err error) {
 			nvml.GPU_VIRTUALIZATION_MODE_HOST_VSGA:   "host-vsga",
 		}[mode]
 	}
-	mode, _, r := d.GetMigMode()
+	mode, next, r := d.GetMigMode()
 	if r != nvml.SUCCESS { // NOT_SUPPORTED: no MIG
 		return g, nil
 	}
-	g.mig = "disabled"
+	modes := map[bool]string{false: "disabled", true: "enabled"}
+	g.mig, g.nextMIG = modes[mode == nvml.DEVICE_MIG_ENABLE], modes[next == nvml.DEVICE_MIG_ENABLE]
 	if mode == nvml.DEVICE_MIG_ENABLE {
-		g.mig = "enabled"
 		g.migDevices = migProfiles(d)
 	}
+
 	return g, nil
 }
 

@@ -3,6 +3,7 @@
 package nvidia
 
 import (
+	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -42,8 +43,11 @@ func mocked() *mock.Interface {
 		},
 		GetRemappedRowsFunc:              func() (int, int, bool, bool, nvml.Return) { return 0, 1, true, false, nvml.SUCCESS },
 		GetRetiredPagesPendingStatusFunc: func() (nvml.EnableState, nvml.Return) { return 0, nvml.ERROR_NOT_SUPPORTED },
-		GetPersistenceModeFunc:           func() (nvml.EnableState, nvml.Return) { return nvml.FEATURE_ENABLED, nvml.SUCCESS },
-		GetMaxMigDeviceCountFunc:         func() (int, nvml.Return) { return 7, nvml.SUCCESS },
+		GetRetiredPagesFunc: func(c nvml.PageRetirementCause) ([]uint64, nvml.Return) {
+			return make([]uint64, 2+c), nvml.SUCCESS
+		},
+		GetPersistenceModeFunc:   func() (nvml.EnableState, nvml.Return) { return nvml.FEATURE_ENABLED, nvml.SUCCESS },
+		GetMaxMigDeviceCountFunc: func() (int, nvml.Return) { return 7, nvml.SUCCESS },
 		GetMigDeviceHandleByIndexFunc: func(i int) (nvml.Device, nvml.Return) {
 			if i > 1 {
 				return nil, nvml.ERROR_NOT_FOUND
@@ -72,7 +76,7 @@ func mocked() *mock.Interface {
 // query asks a mock, whose GPUs have this fabric.
 func query(l nvml.Interface, info nvml.GpuFabricInfo_v2, r nvml.Return) (machine, error) {
 	fabricOf := func(nvml.Device) (nvml.GpuFabricInfo_v2, nvml.Return) { return info, r }
-	return realNVML{l, fabricOf}.query()
+	return askAll(context.Background(), realNVML{l, fabricOf})
 }
 
 func TestQuery(t *testing.T) {
@@ -90,8 +94,18 @@ func TestQuery(t *testing.T) {
 	if g.address != "0000:3b:00.0" || g.memory != 40<<30 || g.family != "ampere" || g.compute != "8.0" ||
 		g.mig != "enabled" ||
 		len(g.migDevices) != 2 ||
-		g.migDevices[0] != "1g.5gb" {
+		g.migDevices[0] != "1g.5gb" || *g.health.migPending || *g.health.retiredPages != 2+3 {
 		t.Errorf("%+v", g)
+	}
+
+	l := mocked()
+	d, _ := l.DeviceGetHandleByIndex(0)
+	d.(*mock.Device).GetMigModeFunc = func() (int, int, nvml.Return) {
+		return nvml.DEVICE_MIG_DISABLE, nvml.DEVICE_MIG_ENABLE, nvml.SUCCESS
+	}
+	m, err = query(l, nvml.GpuFabricInfo_v2{}, nvml.ERROR_NOT_SUPPORTED)
+	if err != nil || m.gpus[0].mig != "disabled" || m.gpus[0].nextMIG != "enabled" || !*m.gpus[0].health.migPending {
+		t.Errorf("a mode that waits for a reset: got %+v, %v; want disabled, then enabled", m.gpus, err)
 	}
 }
 
@@ -109,6 +123,9 @@ func TestReadHealth(t *testing.T) {
 			GetRemappedRowsFunc: func() (int, int, bool, bool, nvml.Return) { return 0, 9, false, true, nvml.SUCCESS },
 			GetRetiredPagesPendingStatusFunc: func() (nvml.EnableState, nvml.Return) {
 				return nvml.FEATURE_ENABLED, nvml.SUCCESS
+			},
+			GetRetiredPagesFunc: func(c nvml.PageRetirementCause) ([]uint64, nvml.Return) {
+				return make([]uint64, 2+c), nvml.SUCCESS
 			},
 			GetPersistenceModeFunc: func() (nvml.EnableState, nvml.Return) { return nvml.FEATURE_DISABLED, nvml.SUCCESS },
 		}
@@ -139,7 +156,7 @@ func TestReadHealth(t *testing.T) {
 
 // TestNoLibrary is of a machine without the driver: most that run this test.
 func TestNoLibrary(t *testing.T) {
-	_, err := buildLibrary().query()
+	_, _, err := buildLibrary().open()
 	if err == nil {
 		t.Skip("this machine has NVML")
 	}
@@ -209,7 +226,7 @@ func TestOldLibrary(t *testing.T) {
 	l.ExtensionsFunc = func() nvml.ExtendedInterface {
 		return &mock.ExtendedInterface{LookupSymbolFunc: func(name string) error { return os.ErrNotExist }}
 	}
-	m, err := newNVML(l).query()
+	m, err := askAll(t.Context(), newNVML(l))
 	if err != nil || m.gpus[0].fabric != (fabric{}) {
 		t.Errorf("got %+v, %v; want no fabric and no error", m.gpus, err)
 	}
@@ -231,7 +248,7 @@ func TestLibrary(t *testing.T) {
 	}
 
 	t.Setenv("NVML_MOCK_CONTROL", "/dev/null")
-	m, err := newNVML(nvml.New(nvml.WithLibraryPath(file))).query()
+	m, err := askAll(t.Context(), newNVML(nvml.New(nvml.WithLibraryPath(file))))
 	if err != nil || len(m.gpus) != 2 {
 		t.Fatalf("got %+v, %v; want two GPUs", m, err)
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/prelet/prelet/internal/app/rehearsal"
 	"github.com/prelet/prelet/internal/app/unitflags"
 	"github.com/prelet/prelet/internal/app/waits"
-	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/boot/hostfiles"
 	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/platform/systemd"
@@ -36,7 +36,7 @@ func (n *Node) rehearse() {
 			n.asked.Objects = probe.Objects(n.Objects)
 		}
 	} else if len(n.Binaries) > 0 && n.isHere && os.Geteuid() == 0 {
-		unit := unitflags.Unit{Root: nodefile.Root(n.Root), Name: boot.KubeletUnit(n.Site)}
+		unit := unitflags.Unit{Root: nodefile.Root(n.Root), Name: hostfiles.KubeletUnit(n.Site)}
 		if _, _, err := unit.ListWords(); err == nil { // it has the kubelet's command line
 			for _, a := range binaries {
 				a.Root = unit.Root
@@ -97,7 +97,7 @@ func (n *Node) openLive() {
 		Store:       n.Store,
 		StateDir:    n.StateDir(),
 		Detectors:   n.Detectors,
-		Unit:        boot.KubeletUnit(n.Site),
+		Unit:        hostfiles.KubeletUnit(n.Site),
 		OnRetry:     n.waits.Retry,
 		WaitClock:   n.waits.AnnounceClock(systemd.WaitClock),
 	}

@@ -5,7 +5,6 @@
 package boot
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -23,11 +22,11 @@ import (
 	"github.com/prelet/prelet/internal/boot/judge"
 	"github.com/prelet/prelet/internal/boot/limit"
 	"github.com/prelet/prelet/internal/boot/preflight"
+	"github.com/prelet/prelet/internal/boot/removal"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet/rules"
 	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/lang/eval"
-	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/world"
 	"github.com/prelet/prelet/schema"
@@ -72,84 +71,6 @@ type Input struct {
 	// GaveUp is set when an evaluation has reached a limit: it goes on in this process, so that no further one begins.
 	// nil: each is tried.
 	GaveUp *atomic.Bool
-}
-
-// Plan is the result of a run. Nothing has been written.
-type Plan struct {
-	Site        *lang.Site
-	Node        node.Node
-	Hash        string // "" unless Complete
-	Complete    bool
-	Diagnostics hcl.Diagnostics
-	Degraded    []fault.Reason
-	Assumed     []Assumed // answers that the caller of Run put in place of the node's; Run leaves it empty
-	Changes     []FileChange
-	Restart     Restart
-	Units       []hostfiles.UnitChange // other units that managed files notify, in the order in which they are acted on
-	Kubelet     world.KubeletAns
-	Previous    *identity.Previous   // the identity on the disk that the node gives up; nil: none
-	Accepts     *world.AcceptsAns    // nil: the binary was not asked, or did not answer
-	DryRun      *world.DryRunAns     // the verdict of the binary; nil: it was not asked, or did not answer
-	Declares    *[]rules.Declaration // in the Node's status.declaredFeatures; nil: not known
-	Facts       *world.Facts
-	Access      world.Access
-	Stages      []StageReport
-	Edges       []eval.Edge
-	Tape        *world.Tape
-	Eval        *eval.Eval // for explain and test: the scope at the end
-	OnCluster   string     // last-good | fail
-	Group       string     // that may read the recording of the last run; "" is none
-
-	afterGather, afterRender *progress // the run after these steps; nil without Input.Advises
-}
-
-// Assumed is an answer of a rehearsal that is not the node's own.
-type Assumed struct {
-	Kind string `json:"kind"` // variable, object, ca or kubelet
-	Name string `json:"name"` // of the variable, NAMESPACE/NAME of the object, or the assumption about CA or kubelet
-	From string `json:"from"` // --var, a file, --objects, …
-	// InsteadOf is the node's own answer; never a value of a variable.
-	InsteadOf string `json:"instead_of"`
-}
-
-// Code returns why a plan cannot be applied: the code of its first error, since later errors mostly follow from it; ""
-// if it is complete.
-func (p *Plan) Code() fault.Code {
-	if code := origin.Code(p.Diagnostics); code != "" || p.Complete {
-		return code
-	}
-
-	return fault.Internal
-}
-
-// Credentials returns the names of the credentials that the site reads and of the token that it names, sorted.
-func (p *Plan) Credentials() (names []string) {
-	if p.Access.Token != "" {
-		names = append(names, p.Access.Token)
-	}
-	if p.Tape != nil {
-		for _, e := range p.Tape.Entries() {
-			if e.Kind != world.KindCredential {
-				continue
-			}
-			if r, err := world.Credential.Request(e.Question); err == nil {
-				names = append(names, r.Name)
-			}
-		}
-	}
-	slices.Sort(names)
-
-	return slices.Compact(names)
-}
-
-// NodeName returns the name that the node has or will have; "" if it is unknown.
-func (p *Plan) NodeName() string {
-	name, _ := identity.FindNameFlags(p.Node.Flags)
-	if id := p.Kubelet.Identity; id != nil {
-		name = cmp.Or(name, id.Node, id.Host)
-	}
-
-	return name
 }
 
 // Run evaluates a site over a world, up to the difference between the disk and the finished node. A run that fails
@@ -208,40 +129,17 @@ func (p *progress) findOnly(x hclsyntax.Expression) map[string]bool {
 		return nil
 	}
 
-	return findNeeded(p.eval, p.checked.needs, x)
-}
-
-// findNeeded returns the gather stages that an expression needs; nil: it needs more. needs are those of stages.
-func findNeeded(
-	e *eval.Eval,
-	needs map[string][]string,
-	x hclsyntax.Expression,
-) map[string]bool {
-	reached := e.Reach(x)
+	reached := p.eval.Reach(x)
 	if reached.Any || reached.Node || reached.Phase > schema.Gather {
 		return nil
 	}
 
 	only := map[string]bool{}
-	for _, addr := range listNeeded(needs, reached.Stages) {
+	for _, addr := range p.checked.listNeeded(reached.Stages) {
 		only[addr] = true
 	}
 
 	return only
-}
-
-// listNeeded returns stages and all that they need, the nearest first.
-func listNeeded(needs map[string][]string, stages []string) []string {
-	all := slices.Clone(stages)
-	for n := 0; n < len(all); n++ {
-		for _, addr := range needs[all[n]] {
-			if !slices.Contains(all, addr) {
-				all = append(all, addr)
-			}
-		}
-	}
-
-	return all
 }
 
 // setFallback sets what replaces failed answers of the tape.
@@ -330,7 +228,7 @@ func startRun(ctx context.Context, s *lang.Site, o Input, limits limit.Limits) *
 		site:       s,
 		checks:     o.Checks,
 		isTakeover: o.Takeover,
-		judge:      judge.Input{Site: s, Unit: KubeletUnit(s), Finished: o.Finished, Advises: o.Advises},
+		judge:      judge.Input{Site: s, Unit: hostfiles.KubeletUnit(s), Finished: o.Finished, Advises: o.Advises},
 	}
 	if p.checks == nil {
 		p.checks = &Checks{}
@@ -523,13 +421,15 @@ func (p *progress) runObserveAndDiff(ctx context.Context) {
 	p.changed = changed
 	p.add(found)
 
-	r := removal{
-		checked:  p.checked,
-		eval:     p.eval,
-		node:     p.rendered.node,
-		isJoined: p.kubelet.Joined,
-	}
-	p.add(r.check(observed))
+	p.Report(removal.Input{
+		Site:       p.site,
+		Eval:       p.eval,
+		Node:       p.rendered.node,
+		IsJoined:   p.kubelet.Joined,
+		Targets:    observed.targets,
+		IsRemoved:  observed.isRemoved,
+		ListNeeded: p.checked.listNeeded,
+	}.Check()...)
 }
 
 // makePlan makes the plan from the results of the steps. Stages and edges are in site order.

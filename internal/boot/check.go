@@ -3,6 +3,7 @@ package boot
 import (
 	"context"
 	"reflect"
+	"slices"
 	"sync"
 
 	"github.com/hashicorp/hcl/v2"
@@ -57,6 +58,20 @@ func check(s *lang.Site, locks detectors.Locks) (Checked, Findings) {
 	}
 
 	return c, newFindings(diags...)
+}
+
+// listNeeded returns stages and all that they need, the nearest first.
+func (c Checked) listNeeded(stages []string) []string {
+	all := slices.Clone(stages)
+	for n := 0; n < len(all); n++ {
+		for _, addr := range c.needs[all[n]] {
+			if !slices.Contains(all, addr) {
+				all = append(all, addr)
+			}
+		}
+	}
+
+	return all
 }
 
 // Checks keeps the result of the check of a site, and what is made of answers that many machines share, for runs of the

@@ -11,6 +11,7 @@ import (
 
 	"github.com/prelet/prelet/internal/boot/effective"
 	"github.com/prelet/prelet/internal/boot/hostfiles"
+	"github.com/prelet/prelet/internal/boot/removal"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/lang/eval"
@@ -113,7 +114,7 @@ func (d Decided) refuseLost(s *lang.Site) (found Findings) {
 		isEmpty := items == 0 && c.Reserved == nil
 		if i := s.Stage(c.Stage); i != nil && !isEmpty {
 			writer := s.OfType(stages.Write)[0].Addr()
-			return newFindings(refuseNotWritten(
+			return newFindings(removal.RefuseNotWritten(
 				i, "stage."+writer+", which writes them, is left out here (when). Write the same when in both",
 			))
 		}

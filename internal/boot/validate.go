@@ -2,6 +2,7 @@ package boot
 
 import (
 	"context"
+	_ "embed"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -11,11 +12,13 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
+	"sigs.k8s.io/yaml"
 
 	"github.com/prelet/prelet/internal/boot/blame"
 	"github.com/prelet/prelet/internal/boot/effective"
 	"github.com/prelet/prelet/internal/boot/judge"
 	"github.com/prelet/prelet/internal/boot/limit"
+	"github.com/prelet/prelet/internal/boot/removal"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/lang"
@@ -98,7 +101,7 @@ func checkWithin(
 		return diags, nil
 	}
 
-	return append(diags, checkHasWriter(s).join(checkNotified(s)).Diags...), files
+	return slices.Concat(diags, removal.CheckHasWriter(s), removal.CheckNotified(s)), files
 }
 
 // checkOnSamples checks the site on each sample machine, and stops after one on which an evaluation reached a limit: it
@@ -465,4 +468,25 @@ func (g sampleGatherer) detect(
 	}
 
 	return setState(out.Value, stateOK), out.Recommended, nil
+}
+
+// SampleMachine is a machine that a site is checked on instead of a real one.
+type SampleMachine struct {
+	Name  string
+	Facts *world.Facts // nil: unknown
+	Fails bool         // every stage that may fail does
+}
+
+//go:embed samples.yaml
+var samplesText []byte
+
+// SampleMachines returns the machines that validate checks a site on: one of which nothing is known, one on which
+// every read fails, and five with facts that show the assumptions of a site.
+func SampleMachines() []SampleMachine {
+	var samples struct{ Machines []SampleMachine }
+	if err := yaml.Unmarshal(samplesText, &samples); err != nil {
+		panic(fmt.Sprintf("samples.yaml: %s", err))
+	}
+
+	return samples.Machines
 }

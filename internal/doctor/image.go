@@ -5,7 +5,7 @@ import (
 	"errors"
 	"io/fs"
 
-	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/boot/hostfiles"
 	"github.com/prelet/prelet/internal/check"
 	"github.com/prelet/prelet/internal/detector"
 	"github.com/prelet/prelet/internal/doctor/image"
@@ -51,7 +51,7 @@ func (in *Input) checkNotified(r *check.Recorder) {
 	if i.Site == nil {
 		return
 	}
-	for _, name := range boot.NotifiedUnits(i.Site) {
+	for _, name := range hostfiles.NotifiedUnits(i.Site) {
 		f, err := systemd.ReadUnitFile(i.Root, name)
 		if err != nil || f.Load == "loaded" {
 			continue

@@ -13,7 +13,7 @@ import (
 
 	"github.com/prelet/prelet/internal/app"
 	"github.com/prelet/prelet/internal/app/sites"
-	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/boot/hostfiles"
 	"github.com/prelet/prelet/internal/check"
 	"github.com/prelet/prelet/internal/doctor"
 	"github.com/prelet/prelet/internal/doctor/image"
@@ -43,7 +43,7 @@ func OpenImage(ctx context.Context, e *app.Env, w app.Where) (*OpenedImage, erro
 	i := &OpenedImage{env: e, where: w}
 	cache := filepath.Join(w.StateDir(), kubeletbin.CacheFile)
 	i.in.Root = nodefile.Root(w.Root)
-	i.in.Unit = boot.KubeletUnit(e.Load(w, nil).Site)
+	i.in.Unit = hostfiles.KubeletUnit(e.Load(w, nil).Site)
 	unit, _ := systemd.ReadUnitFile(i.in.Root, i.in.Unit) // the check of units reports what cannot be read
 	found := kubeletbin.Examine(ctx, w.Root, cache, unit.Unit(kubelet.Argv).Command)
 	i.keep = found.Keep

@@ -12,6 +12,7 @@ import (
 	"github.com/prelet/prelet/internal/app"
 	"github.com/prelet/prelet/internal/app/unitflags"
 	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/boot/hostfiles"
 	"github.com/prelet/prelet/internal/commit"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang"
@@ -70,7 +71,7 @@ func findUnit(p *boot.Plan, w app.Where, site *lang.Site, version string) (u uni
 	}
 	u = unitflags.Unit{
 		Root:    nodefile.Root(w.Root),
-		Name:    boot.KubeletUnit(site),
+		Name:    hostfiles.KubeletUnit(site),
 		Kubelet: version,
 	}
 	u.Planned = unitflags.ListPlanned(u.Root, p.Node.Files)

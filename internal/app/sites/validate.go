@@ -16,6 +16,7 @@ import (
 	"github.com/prelet/prelet/internal/app/dryrun"
 	"github.com/prelet/prelet/internal/app/unitflags"
 	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/boot/hostfiles"
 	"github.com/prelet/prelet/internal/detector"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet"
@@ -69,7 +70,7 @@ func Validate(e *app.Env, o ValidateOptions) (Validated, error) {
 	o.Objects = cmp.Or(o.Objects, o.Repository.Objects)
 	s, diags := g.Loaded.Site, g.Loaded.Diags
 	if o.Root != "" && o.KubeletVersion == "" {
-		unit, _ := systemd.ReadUnitFile(nodefile.Root(o.Root), boot.KubeletUnit(s))
+		unit, _ := systemd.ReadUnitFile(nodefile.Root(o.Root), hostfiles.KubeletUnit(s))
 		o.TakeKubelet(kubeletbin.Examine(context.Background(), o.Root, "", unit.Unit(kubelet.Argv).Command))
 	}
 	host := e.DetectorHost(o.Where)
@@ -94,13 +95,13 @@ func Validate(e *app.Env, o ValidateOptions) (Validated, error) {
 	if o.Root != "" {
 		u := unitflags.Unit{
 			Root:    nodefile.Root(o.Root),
-			Name:    boot.KubeletUnit(s),
+			Name:    hostfiles.KubeletUnit(s),
 			Kubelet: o.KubeletVersion,
 		}
 		if !diags.HasErrors() {
 			u.Planned = unitflags.ListPlanned(u.Root, files)
 		}
-		mayWrite := func(path string) bool { return boot.MayWrite(s, path) }
+		mayWrite := func(path string) bool { return hostfiles.MayWrite(s, path) }
 		diags = append(diags, u.CheckFlags()...)
 		diags = append(diags, u.CheckDropIns(mayWrite)...)
 	}

@@ -1,4 +1,6 @@
-package boot
+// Package removal refuses a plan that removes the kubelet's own files, and a site that does not write them, unless that
+// is meant for good.
+package removal
 
 import (
 	"fmt"
@@ -23,47 +25,45 @@ import (
 	"github.com/prelet/prelet/stages"
 )
 
-// removal is the rule about the removal of the kubelet's own files.
-type removal struct {
-	checked  Checked
-	eval     *eval.Eval
-	node     node.Node
-	isJoined bool
+// Input is a plan.
+type Input struct {
+	Site     *lang.Site
+	Eval     *eval.Eval
+	Node     node.Node
+	IsJoined bool
+	Targets  []world.ManagedTarget // of the current generation
+	// IsRemoved reports whether the plan removes or restores a file that the site no longer declares.
+	IsRemoved func(path string) bool
+	// ListNeeded returns stages and all that they need.
+	ListNeeded func(stages []string) []string
 }
 
-// check refuses a plan that removes or restores the kubelet's own files, unless the site leaves them out for good:
+// Check refuses a plan that removes or restores the kubelet's own files, unless the site leaves them out for good:
 // a write stage exists, and its block, or the stage, has a `when` that is the same on every machine and at every
 // boot. A kubelet must not lose its configuration because a layer was not deployed, a file was masked or an answer
 // is missing today.
-func (r removal) check(o Observed) (found Findings) {
-	files, reasons := r.listRefused(o)
+func (in Input) Check() hcl.Diagnostics {
+	files, reasons := in.listRefused()
 	if len(files) == 0 {
-		return checkHasWriter(r.checked.site)
+		return CheckHasWriter(in.Site)
 	}
 
-	found.Error(
-		fault.RemovalRefused, blame.FindWriter(r.checked.site), "The kubelet's own files would be removed",
+	return hcl.Diagnostics{origin.Error(
+		fault.RemovalRefused, blame.FindWriter(in.Site), "The kubelet's own files would be removed",
 		"Why: %s. So these would be removed or restored: %s. They stay, and nothing was changed. "+
 			"Check that every file of the site exists (`prelet validate`). "+
 			"To leave a file to others for good, write BLOCK { when = false } in stage \"write\"; "+
 			"to undo all changes of prelet on this node, `prelet rollback 0`.",
 		strings.Join(reasons, "; "), strings.Join(files, ", "),
-	)
-
-	return found
+	)}
 }
 
 // listRefused returns the files that must stay, sorted, and the reasons.
-func (r removal) listRefused(o Observed) (files, reasons []string) {
-	isRead := map[string]bool{}
-	for _, s := range o.undeclared {
-		isRead[s.File.Path] = s.failure == nil
-	}
-
-	for _, t := range o.targets {
+func (in Input) listRefused() (files, reasons []string) {
+	for _, t := range in.Targets {
 		// The bootstrap kubeconfig is not a change of the plan: it is removed when the node has joined.
-		isRemoved := isRead[t.Path] || t.Purpose == "bootstrap-kubeconfig" && !r.isJoined
-		reason := r.explain(t)
+		isRemoved := in.IsRemoved(t.Path) || t.Purpose == "bootstrap-kubeconfig" && !in.IsJoined
+		reason := in.explain(t)
 		if !isRemoved || reason == "" || t.Action != "delete" && t.Action != "restore" {
 			continue
 		}
@@ -78,47 +78,47 @@ func (r removal) listRefused(o Observed) (files, reasons []string) {
 }
 
 // explain returns why a file of the kubelet must stay; "" if it may be removed, or is not the kubelet's.
-func (r removal) explain(t world.ManagedTarget) string {
+func (in Input) explain(t world.ManagedTarget) string {
 	block := node.Block(t.Purpose)
-	_, isMoved := r.node.FindPurpose(t.Purpose)
-	if isMoved && t.Action == "delete" && r.isBelowDropIn(t) {
+	_, isMoved := in.Node.FindPurpose(t.Purpose)
+	if isMoved && t.Action == "delete" && in.isBelowDropIn(t) {
 		return "layout = \"drop-in\" adds to " + t.Path + ", and prelet has made that file: " +
 			"let the image or kubeadm make it, or use layout = \"file\""
 	}
-	isOfKubelet := block != "" || t.Purpose == "file" && r.isKubeletFile(t)
+	isOfKubelet := block != "" || t.Purpose == "file" && in.isKubeletFile(t)
 	if !isOfKubelet || block != "" && isMoved {
 		return ""
 	}
 
-	all := r.checked.site.OfType(stages.Write)
+	all := in.Site.OfType(stages.Write)
 	if len(all) == 0 {
 		return "the site has no stage \"write\""
 	}
 	stage := all[0]
-	if source := r.findVolatile(stage.When, stage.ForEach); source != "" {
+	if source := in.findVolatile(stage.When, stage.ForEach); source != "" {
 		return fmt.Sprintf("the condition of stage.%s depends on %s", stage.Addr(), source)
 	}
 	if block == "" {
-		return r.explainFile(stage, t.Path)
+		return in.explainFile(stage, t.Path)
 	}
 
-	return r.explainBlock(stage, block)
+	return in.explainBlock(stage, block)
 }
 
 // isBelowDropIn reports whether a file is the configuration that the planned drop-in adds to: the kubelet reads
 // only drop-ins that end in .conf.
-func (r removal) isBelowDropIn(t world.ManagedTarget) bool {
-	return t.Purpose == "kubelet-config" && r.node.DropIn != "" && !strings.HasSuffix(t.Path, ".conf")
+func (in Input) isBelowDropIn(t world.ManagedTarget) bool {
+	return t.Purpose == "kubelet-config" && in.Node.DropIn != "" && !strings.HasSuffix(t.Path, ".conf")
 }
 
 // explainBlock is explain for a file of one of the kubelet's four blocks.
-func (r removal) explainBlock(stage *lang.Instance, block string) string {
+func (in Input) explainBlock(stage *lang.Instance, block string) string {
 	for _, b := range stage.Body.Blocks {
 		if b.Type != block {
 			continue
 		}
 		conditions := listConditions(b.Body)
-		if source := r.findVolatile(conditions...); source != "" {
+		if source := in.findVolatile(conditions...); source != "" {
 			return fmt.Sprintf("the condition of %s depends on %s", block, source)
 		}
 		if len(conditions) > 0 {
@@ -134,7 +134,7 @@ func (r removal) explainBlock(stage *lang.Instance, block string) string {
 
 // explainFile is explain for a file of the kubelet from a `file` block. If the site no longer has the block, the
 // file may be removed.
-func (r removal) explainFile(stage *lang.Instance, path string) string {
+func (in Input) explainFile(stage *lang.Instance, path string) string {
 	for _, b := range stage.Body.Blocks {
 		a := b.Body.Attributes["path"]
 		if b.Type != "file" || a == nil {
@@ -146,7 +146,7 @@ func (r removal) explainFile(stage *lang.Instance, path string) string {
 		if isKnown && !isPath {
 			continue
 		}
-		if source := r.findVolatile(listConditions(b.Body)...); source != "" {
+		if source := in.findVolatile(listConditions(b.Body)...); source != "" {
 			return fmt.Sprintf("the condition of file %q depends on %s", b.Labels[0], source)
 		}
 	}
@@ -167,8 +167,8 @@ func listConditions(b *hclsyntax.Body) (out []hclsyntax.Expression) {
 
 // findVolatile returns a source of conditions that may have another value at the next boot: a gather stage, also
 // through other stages, the node, or a file; "" if they have none.
-func (r removal) findVolatile(conditions ...hclsyntax.Expression) string {
-	reached := r.eval.Reach(conditions...)
+func (in Input) findVolatile(conditions ...hclsyntax.Expression) string {
+	reached := in.Eval.Reach(conditions...)
 	switch {
 	case reached.Asks:
 		return "a file or a credential of this machine"
@@ -176,8 +176,8 @@ func (r removal) findVolatile(conditions ...hclsyntax.Expression) string {
 		return "the finished node"
 	}
 
-	for _, addr := range listNeeded(r.checked.needs, reached.Stages) {
-		i := r.checked.site.Stage(addr)
+	for _, addr := range in.ListNeeded(reached.Stages) {
+		i := in.Site.Stage(addr)
 		if i != nil && i.Spec.Phase == schema.Gather {
 			return "stage." + addr
 		}
@@ -188,35 +188,36 @@ func (r removal) findVolatile(conditions ...hclsyntax.Expression) string {
 
 // isKubeletFile reports whether the kubelet reads the file of a `file` block when it starts, including
 // its certificates and kubeconfigs.
-func (r removal) isKubeletFile(t world.ManagedTarget) bool {
+func (in Input) isKubeletFile(t world.ManagedTarget) bool {
 	isIdentity := path.Dir(t.Path) == "/etc/kubernetes" || hostfiles.Covers("/etc/kubernetes/pki", t.Path)
-	isNotifying := slices.Contains(t.Notify, "restart "+r.node.KubeletUnit())
+	isNotifying := slices.Contains(t.Notify, "restart "+in.Node.KubeletUnit())
 
-	return isIdentity || isNotifying || hostfiles.IsReadByKubelet(r.node, t.Path)
+	return isIdentity || isNotifying || hostfiles.IsReadByKubelet(in.Node, t.Path)
 }
 
-// checkHasWriter refuses a site with a decide stage and without a stage that writes the result.
-func checkHasWriter(s *lang.Site) (found Findings) {
+// CheckHasWriter refuses a site with a decide stage and without a stage that writes the result.
+func CheckHasWriter(s *lang.Site) hcl.Diagnostics {
 	if len(s.OfType(stages.Write)) > 0 {
-		return found
+		return nil
 	}
 	i := slices.IndexFunc(s.Stages, func(i *lang.Instance) bool {
 		return i.Spec.Phase == schema.Decide
 	})
 	if i < 0 {
-		return found
+		return nil
 	}
 
-	return newFindings(refuseNotWritten(
+	return hcl.Diagnostics{RefuseNotWritten(
 		s.Stages[i],
 		"the site has no stage that writes them. Write stage \"write\" \"kubelet\" {}; "+
 			"if a file of the site has it, check that the file exists and is not masked "+
 			"by an empty file or a link to /dev/null",
-	))
+	)}
 }
 
-// checkNotified warns of a unit that nothing notifies: a run restarts it never.
-func checkNotified(s *lang.Site) (found Findings) {
+// CheckNotified warns of a unit that nothing notifies: a run restarts it never.
+func CheckNotified(s *lang.Site) hcl.Diagnostics {
+	var found origin.Collector
 	used := map[string]bool{}
 	for _, i := range s.Stages {
 		_ = hclsyntax.VisitAll(i.Body, func(n hclsyntax.Node) hcl.Diagnostics {
@@ -242,11 +243,11 @@ func checkNotified(s *lang.Site) (found Findings) {
 		)
 	}
 
-	return found
+	return found.Diags
 }
 
-// refuseNotWritten returns the error for a decide stage whose result is not written.
-func refuseNotWritten(i *lang.Instance, why string) *hcl.Diagnostic {
+// RefuseNotWritten returns the error for a decide stage whose result is not written.
+func RefuseNotWritten(i *lang.Instance, why string) *hcl.Diagnostic {
 	return origin.Error(
 		fault.Conflict, i.Range, "No stage writes the kubelet's files",
 		"stage.%s adds to them, and %s.", i.Addr(), why,

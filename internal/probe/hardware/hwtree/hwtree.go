@@ -23,6 +23,7 @@ type Spec struct {
 	Note      string              `json:"note,omitempty"` // the source of the description
 	CPU       CPU                 `json:"cpu"`
 	MemoryKiB int64               `json:"memory_kib"`
+	NodesKiB  []int64             `json:"nodes_kib,omitempty"` // of each NUMA node, those without CPUs last; absent: even
 	HugePages map[string]int      `json:"hugepages,omitempty"` // pages by size in KiB, spread evenly over the nodes
 	Devices   []Device            `json:"devices,omitempty"`
 	DMI       map[string]string   `json:"dmi,omitempty"`       // by file below /sys/class/dmi/id
@@ -115,7 +116,6 @@ type layoutInput struct {
 	Spec
 	Processors []processor
 	Online     []int
-	NodeKiB    int64 // the memory of each NUMA node
 }
 
 // processor is a thread of a core.
@@ -126,7 +126,11 @@ type processor struct {
 
 // newLayoutInput numbers the processors.
 func newLayoutInput(s Spec) layoutInput {
-	m := layoutInput{Spec: s, NodeKiB: s.MemoryKiB / int64(s.CPU.Sockets)}
+	m := layoutInput{Spec: s}
+	if s.NodesKiB == nil {
+		m.NodesKiB = slices.Repeat([]int64{s.MemoryKiB / int64(s.CPU.Sockets)}, s.CPU.Sockets)
+	}
+
 	cores := s.CPU.Sockets * s.CPU.Cores
 
 	for n := range cores * s.CPU.Threads {
@@ -144,6 +148,15 @@ func newLayoutInput(s Spec) layoutInput {
 	}
 
 	return m
+}
+
+// HugePageKiB returns the default size of huge pages, which is 512 MiB where pages are of 64 KiB.
+func (s Spec) HugePageKiB() string {
+	if _, has64KiB := s.HugePages["524288"]; has64KiB {
+		return "524288"
+	}
+
+	return "2048"
 }
 
 // onlineThreads returns the threads of a core that are online.
@@ -193,6 +206,14 @@ func (s Spec) check() error {
 	least := min(s.CPU.Sockets, s.CPU.Cores, s.CPU.Threads)
 	if least < 1 || s.MemoryKiB < 1 {
 		return errors.New("a machine needs sockets, cores, threads and memory_kib")
+	}
+
+	var nodes int64
+	for _, kib := range s.NodesKiB {
+		nodes += kib
+	}
+	if s.NodesKiB != nil && (nodes != s.MemoryKiB || len(s.NodesKiB) < s.CPU.Sockets) {
+		return fmt.Errorf("%d NUMA nodes with %d KiB, want a node for each socket and memory_kib", len(s.NodesKiB), nodes)
 	}
 
 	for _, d := range s.Devices {

@@ -67,10 +67,39 @@ func TestBuild(t *testing.T) {
 	}
 }
 
+// A GPU that is coherent with its CPU gives the kernel its memory as nodes without CPUs, after those with CPUs.
+func TestNodesWithoutCPUs(t *testing.T) {
+	s := machine()
+	s.NodesKiB = []int64{3072, 512, 512, 0}
+	s.HugePages = map[string]int{"2048": 0, "524288": 4}
+
+	dir := t.TempDir()
+	if err := Build(s, dir); err != nil {
+		t.Fatal(err)
+	}
+
+	for name, want := range map[string]string{
+		"proc/meminfo":                          "MemTotal:       4096 kB\nHugePages_Total:   4\nHugepagesize:       524288 kB",
+		"sys/devices/system/node/node1/cpulist": "2-3,6-7",
+		"sys/devices/system/node/node1/meminfo": "Node 1 MemTotal:       512 kB",
+		"sys/devices/system/node/node1/hugepages/hugepages-524288kB/nr_hugepages": "2",
+		"sys/devices/system/node/node3/cpulist":                                   "",
+		"sys/devices/system/node/node3/meminfo":                                   "Node 3 MemTotal:       0 kB",
+		"sys/devices/system/node/node3/hugepages/hugepages-524288kB/nr_hugepages": "0",
+	} {
+		data, err := os.ReadFile(filepath.Join(dir, name))
+		if got := strings.TrimSuffix(string(data), "\n"); err != nil || got != want {
+			t.Errorf("%s: %q, %v; want %q", name, got, err, want)
+		}
+	}
+}
+
 func TestBuildRefuses(t *testing.T) {
 	for name, change := range map[string]func(*Spec){
 		"no core":                func(s *Spec) { s.CPU.Cores = 0 },
 		"no memory":              func(s *Spec) { s.MemoryKiB = 0 },
+		"a sum that differs":     func(s *Spec) { s.NodesKiB = []int64{4096, 0, 1} },
+		"a socket without node":  func(s *Spec) { s.NodesKiB = []int64{4096} },
 		"a way out":              func(s *Spec) { s.Files = map[string]string{"../x": ""} },
 		"an absolute path":       func(s *Spec) { s.Files = map[string]string{"/etc/x": ""} },
 		"a file twice":           func(s *Spec) { s.Files = map[string]string{"proc/meminfo": ""} },

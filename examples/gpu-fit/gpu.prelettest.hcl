@@ -52,3 +52,15 @@ run "without-gpus" {
   assert { condition = !contains(plan.warnings, "kubelet-held") }
   assert { condition = contains(plan.degraded, "node-condition") }
 }
+
+# Four GPUs whose memory is the system's, on links that are slower than the GPUs can: nothing is held.
+run "another-machine" {
+  hardware = "../../testdata/hardware/facts/gb200-nvl72.json"
+  detectors = { nvidia = { facts = {
+    gpus_complete     = true, gpus_to_recover = [], recovery_action = "none", mig_devices = {}
+    row_remap_pending = 0, row_remap_failed = 0
+  } } }
+  assert { condition = !contains(plan.warnings, "kubelet-held") }
+  assert { condition = contains(plan.warnings, "kubelet-machine") }
+  assert { condition = contains(plan.degraded, "node-condition") }
+}

@@ -268,13 +268,14 @@ type status struct {
 	Exit       int `json:"status_exit"` // of `prelet status`: 0 if this boot has ended well
 }
 
-// isWell reports whether this boot has ended well. Facts may be missing because reading them took longer than prelet
-// waits for hardware: the processor may be emulated on a busy machine.
+// isWell reports whether this boot has ended well. Facts, or the answer of the kubelet's binary, may be missing because
+// they took longer than prelet waits: the processor may be emulated on a busy machine.
 func (s status) isWell() bool {
-	isSlow := func(reason struct{ Code, Summary string }) bool { return reason.Code == "hardware-degraded" }
+	isOther := func(reason struct{ Code, Summary string }) bool {
+		return reason.Code != "hardware-degraded" && !strings.Contains(reason.Summary, "no answer within")
+	}
 
-	return s.Exit == 0 ||
-		s.Verdict == "good" && len(s.Degraded) == 1 && slices.ContainsFunc(s.Degraded, isSlow)
+	return s.Exit == 0 || s.Verdict == "good" && len(s.Degraded) > 0 && !slices.ContainsFunc(s.Degraded, isOther)
 }
 
 func (m *machine) status() status {

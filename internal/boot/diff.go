@@ -362,7 +362,7 @@ func notify(
 		because := ""
 		if c.Changes() {
 			because = c.File.Path + " " + describeAction(c.Action)
-			c.Stays = findStaying(*c)
+			c.Stays = hostfiles.FindStaying(c.File, c.Action, c.Old)
 		}
 		notified, isKubelet := hostfiles.FindNotified(n, c.File, c.stored)
 		if isKubelet {
@@ -385,9 +385,7 @@ func notify(
 	if previous != nil {
 		restart.Because = append(restart.Because, "the identity of "+previous.Owner()+" is removed")
 	}
-	slices.SortStableFunc(units, func(a, b hostfiles.UnitChange) int {
-		return cmp.Compare(hostfiles.RankUnit(n, a), hostfiles.RankUnit(n, b))
-	})
+	hostfiles.SortUnits(n, units)
 
 	return restart, units
 }
@@ -403,37 +401,4 @@ func describeAction(action string) string {
 	}
 
 	return "is removed"
-}
-
-// findStaying returns the effect of removed content that lasts until the next boot; "" for none.
-func findStaying(c FileChange) string {
-	p := hostfiles.FindSystemPath(c.File.Path)
-	switch {
-	case p == nil || c.File.Purpose != "file":
-		return ""
-	case c.Action == "delete":
-		return p.DescribeRemoval()
-	case c.Action != "update", c.Old.Private, len(c.File.Text.Secrets()) > 0:
-		return ""
-	}
-
-	return p.DescribeChange(c.Old.Text, c.File.Text.Template())
-}
-
-// NewStoredFile returns the entry of a file of a node in its stored plan.
-func NewStoredFile(n node.Node, f node.File) node.StoredFile {
-	out := node.StoredFile{Path: f.Path, Purpose: f.Purpose}
-	if f.Notify == nil {
-		return out
-	}
-
-	units, isKubelet := hostfiles.FindNotified(n, f, nil)
-	for _, u := range units {
-		out.Notify = append(out.Notify, u.Action+" "+u.Unit.Unit)
-	}
-	if isKubelet {
-		out.Notify = append(out.Notify, "restart "+n.KubeletUnit())
-	}
-
-	return out
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/prelet/prelet/internal/boot/identity"
+	"github.com/prelet/prelet/internal/boot/states"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/node"
@@ -190,4 +191,49 @@ func (in observation) observeUndeclared(ctx context.Context, o *Observed) {
 		s.stored = t.Notify
 		o.undeclared = append(o.undeclared, s)
 	}
+}
+
+// observeStates returns the states of the kubelet's managers with which the planned kubelet would not start. They are
+// removed in the commit, and the kubelet makes new ones.
+func (in observation) observeStates(ctx context.Context, o Observed) (out []observedFile) {
+	var files []states.File
+	for _, s := range o.files {
+		files = append(files, states.File{File: s.File, Old: s.Old, Changes: s.Changes(), IsFailed: s.failure != nil})
+	}
+	change := states.Compare(in.basis, in.node, files)
+	if change == nil {
+		return nil
+	}
+
+	for _, m := range change.List() {
+		if in.previous != nil && slices.Contains(in.previous.Files, m.Path) {
+			continue
+		}
+
+		f := node.File{Path: m.Path, Kind: node.Missing, Purpose: "state"}
+		s := in.observeFile(ctx, f, world.TargetReq{Path: m.Path})
+		s.Action = "delete"
+		if s.failure == nil && s.Old.Exists {
+			s.Why, s.Outdated = change.Refuse(m, s.Old, func() *world.Facts { return in.readFacts(ctx) })
+			if s.Why != "" {
+				s.Why += ", so the kubelet refuses to start with it"
+				out = append(out, s)
+			}
+		}
+	}
+
+	return out
+}
+
+// readFacts returns the machine's facts, also for a site without detect-hw; nil if they could not be read.
+func (in observation) readFacts(ctx context.Context) *world.Facts {
+	if in.basis.Facts != nil {
+		return in.basis.Facts
+	}
+	f, _, err := world.Hardware.Ask(ctx, in.tape, world.HardwareReq{})
+	if err != nil {
+		return nil
+	}
+
+	return &f
 }

@@ -17,6 +17,7 @@ import (
 	"strings"
 
 	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/boot/hostfiles"
 	"github.com/prelet/prelet/internal/commit/activation"
 	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/fault"
@@ -398,7 +399,7 @@ func encodePlan(
 ) ([]byte, error) {
 	files := []node.StoredFile{}
 	for _, f := range listTargetFiles(p) {
-		files = append(files, boot.NewStoredFile(p.Node, f))
+		files = append(files, hostfiles.NewStoredFile(p.Node, f))
 	}
 
 	return json.Marshal(struct {

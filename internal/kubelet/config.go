@@ -667,6 +667,18 @@ func mapLeaves(v any, change func(leaf any) any) any {
 	return change(v)
 }
 
+// ListTexts returns the texts in a decoded document, in no order.
+func ListTexts(document any) (texts []string) {
+	mapLeaves(document, func(leaf any) any {
+		if text, isText := leaf.(string); isText {
+			texts = append(texts, text)
+		}
+		return leaf
+	})
+
+	return texts
+}
+
 // describe returns a short text for a value.
 func describe(v any) string {
 	switch v := v.(type) {

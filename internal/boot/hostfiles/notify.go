@@ -1,6 +1,7 @@
 package hostfiles
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -14,7 +15,7 @@ import (
 // UnitChange is one unit other than the kubelet's, with the managed files that notify it.
 type UnitChange struct {
 	node.Unit          // Stage is "" where no stage of the site names the unit
-	IsSystem  bool     // one of ListSystemPaths: it also applies files of others, so its failure only degrades the boot
+	IsSystem  bool     // one of listSystemPaths: it also applies files of others, so its failure only degrades the boot
 	Files     []string // managed files that notify it, sorted
 	Because   []string // the changes that it is acted on for; empty: it is not
 }
@@ -39,7 +40,7 @@ func FindNotified(n node.Node, f node.File, stored []string) (units []UnitChange
 		return nil, true
 	}
 
-	if p := FindSystemPath(f.Path); p != nil {
+	if p := findSystemPath(f.Path); p != nil {
 		units = []UnitChange{{Unit: makeDefaultUnit(p.Unit, p.Action), IsSystem: true}}
 	}
 
@@ -76,7 +77,7 @@ func findStoredUnits(n node.Node, stored []string) (units []UnitChange, isKubele
 		case i >= 0:
 			units = append(units, UnitChange{Unit: n.Units[i]})
 		default:
-			isSystem := slices.ContainsFunc(ListSystemPaths(), func(p SystemPath) bool {
+			isSystem := slices.ContainsFunc(listSystemPaths(), func(p systemPath) bool {
 				return p.Unit == unit
 			})
 			units = append(units, UnitChange{Unit: makeDefaultUnit(unit, action), IsSystem: isSystem})
@@ -112,11 +113,15 @@ func AddUnit(units []UnitChange, u UnitChange, file, because string) []UnitChang
 	return units
 }
 
-// RankUnit returns the place of a unit: systemd's in the order of the table, then those of the site in its order,
+// SortUnits sorts units as they are acted on: systemd's in the order of the table, then those of the site in its order,
 // then units that the site no longer names.
-func RankUnit(n node.Node, u UnitChange) int {
-	all := ListSystemPaths()
-	isSame := func(p SystemPath) bool {
+func SortUnits(n node.Node, units []UnitChange) {
+	slices.SortStableFunc(units, func(a, b UnitChange) int { return cmp.Compare(rankUnit(n, a), rankUnit(n, b)) })
+}
+
+func rankUnit(n node.Node, u UnitChange) int {
+	all := listSystemPaths()
+	isSame := func(p systemPath) bool {
 		return u.IsSystem && p.Unit == u.Unit.Unit
 	}
 	if i := slices.IndexFunc(all, isSame); i >= 0 {
@@ -165,4 +170,22 @@ func CheckUnits(n node.Node) hcl.Diagnostics {
 	}
 
 	return found.Diags
+}
+
+// NewStoredFile returns the entry of a file of a node in its stored plan.
+func NewStoredFile(n node.Node, f node.File) node.StoredFile {
+	out := node.StoredFile{Path: f.Path, Purpose: f.Purpose}
+	if f.Notify == nil {
+		return out
+	}
+
+	units, isKubelet := FindNotified(n, f, nil)
+	for _, u := range units {
+		out.Notify = append(out.Notify, u.Action+" "+u.Unit.Unit)
+	}
+	if isKubelet {
+		out.Notify = append(out.Notify, "restart "+n.KubeletUnit())
+	}
+
+	return out
 }

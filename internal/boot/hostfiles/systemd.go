@@ -1,5 +1,5 @@
 // Package hostfiles knows what other programs of a node do with files: systemd with its folders and the kubelet's unit,
-// logind with its drop-ins, the kubelet with the states of its managers. It reads no file and asks
+// logind with its drop-ins, Node Feature Discovery with its features. It reads no file and asks
 // nothing: package boot gives it their texts.
 package hostfiles
 
@@ -15,11 +15,12 @@ import (
 	"github.com/prelet/prelet/internal/lazy"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/world"
 )
 
-// SystemPath is a folder whose files systemd applies. Source: sysctl.d(5), modules-load.d(5), tmpfiles.d(5),
+// systemPath is a folder whose files systemd applies. Source: sysctl.d(5), modules-load.d(5), tmpfiles.d(5),
 // udev(7).
-type SystemPath struct {
+type systemPath struct {
 	folder, suffix string
 	old            string // a file that distributions link into the folder; "" for none
 	Unit, Action   string
@@ -31,9 +32,9 @@ type SystemPath struct {
 // which would be wrong on a running node.
 const ActionCreate = "create"
 
-// ListSystemPaths returns the table, in the order in which systemd applies the folders at boot.
-func ListSystemPaths() []SystemPath {
-	return []SystemPath{
+// listSystemPaths returns the table, in the order in which systemd applies the folders at boot.
+func listSystemPaths() []systemPath {
+	return []systemPath{
 		{
 			folder: "modules-load.d",
 			suffix: ".conf",
@@ -71,9 +72,9 @@ func ListSystemPaths() []SystemPath {
 	}
 }
 
-// FindSystemPath returns the row for a file; nil if there is none.
-func FindSystemPath(file string) *SystemPath {
-	for _, p := range ListSystemPaths() {
+// findSystemPath returns the row for a file; nil if there is none.
+func findSystemPath(file string) *systemPath {
+	for _, p := range listSystemPaths() {
 		if file == p.old {
 			return &p
 		}
@@ -93,7 +94,7 @@ func FindSystemPath(file string) *SystemPath {
 func findSuffix(file string) string {
 	folder := path.Dir(file)
 	suffix := ""
-	for _, p := range ListSystemPaths() {
+	for _, p := range listSystemPaths() {
 		if strings.HasSuffix(folder, "/"+p.folder) {
 			suffix = p.suffix
 		}
@@ -118,7 +119,7 @@ type sysctl struct {
 
 // listSysctls returns the lines of a file of sysctl.d; none for another file.
 func listSysctls(file, text string) (out []sysctl) {
-	p := FindSystemPath(file)
+	p := findSystemPath(file)
 	if p == nil || p.folder != "sysctl.d" {
 		return nil
 	}
@@ -145,7 +146,7 @@ func listSysctls(file, text string) (out []sysctl) {
 }
 
 // listSettings returns the settings in a file that systemd applies. A backslash at the end of a line continues it.
-func listSettings(p *SystemPath, text string) (out []string) {
+func listSettings(p *systemPath, text string) (out []string) {
 	for line := range strings.Lines(strings.ReplaceAll(text, "\\\n", "")) {
 		line = strings.TrimSpace(line)
 		isComment := strings.HasPrefix(line, "#") || strings.HasPrefix(line, ";")
@@ -178,11 +179,27 @@ func parseTmpfilesPath(line string) string {
 	return line
 }
 
-// DescribeRemoval returns the effect of a removed file that lasts until the next boot.
-func (p *SystemPath) DescribeRemoval() string { return p.stays + " until the next boot" }
+// FindStaying returns the effect of removed content of a file that lasts until the next boot; "" for none. old is the
+// file as it is, and action what happens to it.
+func FindStaying(f node.File, action string, old world.TargetAns) string {
+	p := findSystemPath(f.Path)
+	switch {
+	case p == nil || f.Purpose != "file":
+		return ""
+	case action == "delete":
+		return p.describeRemoval()
+	case action != "update", old.Private, len(f.Text.Secrets()) > 0:
+		return ""
+	}
 
-// DescribeChange returns the effect of settings that a changed file no longer has; "" for none.
-func (p *SystemPath) DescribeChange(old, planned string) string {
+	return p.describeChange(old.Text, f.Text.Template())
+}
+
+// describeRemoval returns the effect of a removed file that lasts until the next boot.
+func (p *systemPath) describeRemoval() string { return p.stays + " until the next boot" }
+
+// describeChange returns the effect of settings that a changed file no longer has; "" for none.
+func (p *systemPath) describeChange(old, planned string) string {
 	kept := listSettings(p, planned)
 	var removed []string
 	for _, s := range listSettings(p, old) {
@@ -194,7 +211,7 @@ func (p *SystemPath) DescribeChange(old, planned string) string {
 		return ""
 	}
 
-	return strings.Join(removed, ", ") + ": " + p.DescribeRemoval()
+	return strings.Join(removed, ", ") + ": " + p.describeRemoval()
 }
 
 // CheckSystemFiles notes files that systemd does not read. It warns of lines in files of sysctl.d that systemd-sysctl
@@ -204,7 +221,7 @@ func (p *SystemPath) DescribeChange(old, planned string) string {
 func CheckSystemFiles(n node.Node, isMissing func(path string) bool) hcl.Diagnostics {
 	var found origin.Collector
 	isModules := func(f node.File) bool {
-		p := FindSystemPath(f.Path)
+		p := findSystemPath(f.Path)
 		return p != nil && p.Unit == "systemd-modules-load.service"
 	}
 	loadsModules := slices.ContainsFunc(n.Files, isModules)

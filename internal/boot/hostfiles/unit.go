@@ -7,20 +7,21 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/platform/unitfile"
 	"github.com/prelet/prelet/internal/value"
 )
 
-// ListUnitNames returns the names of the kubelet's unit.
-func ListUnitNames(n node.Node) []string { return append([]string{n.KubeletUnit()}, n.Aliases...) }
+// listUnitNames returns the names of the kubelet's unit.
+func listUnitNames(n node.Node) []string { return append([]string{n.KubeletUnit()}, n.Aliases...) }
 
 // IsReadByKubelet reports whether the kubelet reads a file when it starts: its unit and that unit's drop-ins, the
 // files below its folders, and the files that a flag or a field of its configuration names, also by a folder above
 // them. It reads static pods while it runs.
 func IsReadByKubelet(n node.Node, file string) bool {
-	if len(unitfile.Select(ListUnitNames(n), []string{file})) > 0 {
+	if len(unitfile.Select(listUnitNames(n), []string{file})) > 0 {
 		return true
 	}
 
@@ -45,7 +46,7 @@ func IsReadByKubelet(n node.Node, file string) bool {
 		return coversFile(f.Value)
 	}
 
-	return slices.ContainsFunc(listTexts(n.Config), coversFile) || slices.ContainsFunc(n.Flags, isNamed)
+	return slices.ContainsFunc(kubelet.ListTexts(n.Config), coversFile) || slices.ContainsFunc(n.Flags, isNamed)
 }
 
 // Covers reports whether a path is a file, or a folder above it.
@@ -55,8 +56,8 @@ func Covers(place, file string) bool {
 	return strings.HasPrefix(place, "/") && (place == file || strings.HasPrefix(file, place+"/"))
 }
 
-// MakeGateDropIn returns the drop-in of prelet's package that makes a unit wait for the gate.
-func MakeGateDropIn(unit string) node.File {
+// makeGateDropIn returns the drop-in of prelet's package that makes a unit wait for the gate.
+func makeGateDropIn(unit string) node.File {
 	return node.File{
 		Path: "/usr/lib/systemd/system/" + unit + ".d/05-prelet-gate.conf",
 		Kind: node.Regular,
@@ -64,9 +65,9 @@ func MakeGateDropIn(unit string) node.File {
 	}
 }
 
-// DescribeRefusal returns why prelet's own units cannot work with a line of a unit, and what to do; "" if they can.
+// describeRefusal returns why prelet's own units cannot work with a line of a unit, and what to do; "" if they can.
 // later are the lines that systemd reads after it.
-func DescribeRefusal(s unitfile.Setting, later []unitfile.Setting) string {
+func describeRefusal(s unitfile.Setting, later []unitfile.Setting) string {
 	text := s.Name + "=" + strings.Join(strings.Fields(s.Value), " ")
 	hasOwn := slices.ContainsFunc(strings.Fields(s.Value), func(unit string) bool {
 		return slices.Contains([]string{"prelet.service", "prelet-apply.service", "prelet-verify.service"}, unit)
@@ -116,7 +117,7 @@ func ListUnitFiles(n node.Node) (out []node.File) {
 			paths = append(paths, f.Path)
 		}
 	}
-	for _, p := range unitfile.Select(ListUnitNames(n), paths) {
+	for _, p := range unitfile.Select(listUnitNames(n), paths) {
 		out = append(out, byPath[p])
 	}
 
@@ -133,7 +134,7 @@ func CheckUnitFiles(n node.Node) hcl.Diagnostics {
 		file node.File
 	}
 	unit := n.KubeletUnit()
-	gate := MakeGateDropIn(unit)
+	gate := makeGateDropIn(unit)
 	n.Files = append(slices.Clip(n.Files), gate)
 
 	var lines []line
@@ -148,7 +149,7 @@ func CheckUnitFiles(n node.Node) hcl.Diagnostics {
 		for _, other := range lines[i+1:] {
 			later = append(later, other.Setting)
 		}
-		why := DescribeRefusal(l.Setting, later)
+		why := describeRefusal(l.Setting, later)
 		if why == "" || reported == l.file.Path {
 			continue
 		}

@@ -1,35 +1,161 @@
-package hostfiles
+// Package states decides which states of the kubelet's managers a planned kubelet would not start with: made by another
+// policy, with other values that the state depends on, or on a machine that had other memory or other CPUs, or garbled.
+// A reboot may bring another machine: the firmware and the kernel reserve a little more or less (kubernetes#131253), a
+// DIMM or a CPU is gone.
+package states
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"k8s.io/utils/cpuset"
 
+	"github.com/prelet/prelet/internal/boot/effective"
 	"github.com/prelet/prelet/internal/kubelet"
+	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/quantity"
 	"github.com/prelet/prelet/internal/world"
+	"github.com/prelet/prelet/stages"
 )
 
-// ConfigChange is how the kubelet's configuration changes.
-type ConfigChange struct {
-	// The effective configuration, with the files in place and with the planned files. It is computed at its first use:
-	// most nodes have no state that depends on it.
-	Old, Planned func() map[string]any
-	Effective    map[string]any // the configuration of the planned kubelet
-	IsPartly     bool           // files that prelet does not read may set more of it
-	IsKnown      bool           // the plan writes the configuration
-	IsNew        bool           // the configuration does not exist yet: it does not show the options of a state
-	IsUnchanged  bool           // no managed file changes
+// File is a planned file, and the one on the disk.
+type File struct {
+	node.File
+
+	Old      world.TargetAns
+	Changes  bool
+	IsFailed bool // Old is not known
 }
 
-// RefuseState returns why the planned kubelet would not start with a state; "" if it would, or if that is not
-// known. isOutdated: the machine is the reason, and not a change of the plan.
-func (c ConfigChange) RefuseState(
+// Change is how the kubelet's configuration changes.
+type Change struct {
+	inputs stages.Inputs
+	node   node.Node // Effective is the configuration of the planned kubelet
+	files  []File
+	config *File // of the kubelet; nil: the plan does not write it
+	// The effective configuration, with the files in place and with the planned files. It is computed at its first use:
+	// most nodes have no state that depends on it.
+	old, planned func() map[string]any
+}
+
+// Compare compares the configuration of the files in place with that of the planned files; nil if it is not known.
+func Compare(in stages.Inputs, n node.Node, files []File) *Change {
+	c := &Change{inputs: in, node: n, files: files}
+	c.config = c.findConfig()
+	if n.Effective == nil || c.config != nil && c.config.IsFailed {
+		return nil
+	}
+
+	plannedText := func(f File) string { return f.Text.Template() }
+	c.old = sync.OnceValue(func() map[string]any {
+		return c.compute(func(f File) string {
+			if f.Old.Private { // then only the state itself shows its policy
+				return plannedText(f)
+			}
+			return f.Old.Text
+		})
+	})
+	c.planned = sync.OnceValue(func() map[string]any { return c.compute(plannedText) })
+	if c.config != nil && c.config.Purpose != "kubelet-config" {
+		c.node.Effective = c.planned()
+	}
+
+	return c
+}
+
+// List returns the states whose policy is in a flag or in a configuration that the plan writes.
+func (c *Change) List() []kubelet.ManagerState {
+	return slices.DeleteFunc(kubelet.ManagerStates(), func(m kubelet.ManagerState) bool {
+		return c.config == nil && !slices.ContainsFunc(c.node.Flags, func(f node.Flag) bool {
+			return !f.Assumed && f.Name == m.Flag
+		})
+	})
+}
+
+// findConfig returns the kubelet's configuration: the rendered file, or a block `file` at the path that the kubelet
+// reads; nil if there is none, or if its text is not known.
+func (c *Change) findConfig() *File {
+	flag, _ := node.FindFlag(c.node.Flags, "config")
+	named := cmp.Or(flag.Value, c.node.Inherited.ConfigFile)
+	place := cmp.Or(named, kubelet.KubeadmDeb().ConfigFile)
+	isAnyPath := c.node.DropIn != "" || named == ""
+	at := slices.IndexFunc(c.files, func(f File) bool { return f.Purpose == "kubelet-config" })
+	if at < 0 || !isAnyPath && c.files[at].Path != place {
+		at = slices.IndexFunc(c.files, func(f File) bool {
+			isKept := f.CreateOnly && f.Old.Exists
+			if f.Path != place || f.Kind != node.Regular || f.Old.Private || isKept {
+				return false
+			}
+			_, err := kubelet.ParseConfig(f.Text.Template())
+
+			return err == nil && len(f.Text.Secrets()) == 0
+		})
+	}
+	if at < 0 {
+		return nil
+	}
+
+	return &c.files[at]
+}
+
+// compute returns the configuration that the kubelet works with if the files have these texts.
+func (c *Change) compute(text func(File) string) map[string]any {
+	own := map[string]any{}
+	n := c.node
+	n.Flags = nil
+	n.Config = c.inputs.Base.Config
+	for _, f := range c.files {
+		switch {
+		case c.config != nil && f.Path == c.config.Path && n.DropIn == "":
+			n.Config = parseConfig(text(f))
+		case f.Purpose == "kubelet-config":
+			own = parseConfig(text(f))
+		case f.Purpose == "kubelet-flags":
+			n.Flags = parseFlags(text(f))
+		}
+	}
+
+	return effective.Compute(c.inputs, n, own)
+}
+
+// parseFlags returns the flags in all variables of an environment file.
+func parseFlags(text string) (out []node.Flag) {
+	env, err := kubelet.ParseEnvFile(text)
+	if err != nil {
+		return nil
+	}
+
+	for _, variable := range env.Names() {
+		flags, _ := env.Get(variable)
+		for _, name := range flags.Names() {
+			value, _ := flags.Lookup(name)
+			out = append(out, node.Flag{Name: name, Value: value})
+		}
+	}
+
+	return out
+}
+
+// parseConfig returns a KubeletConfiguration as an object; empty if the text is not a configuration.
+func parseConfig(text string) map[string]any {
+	c, err := kubelet.ParseConfig(text)
+	if err != nil {
+		return map[string]any{}
+	}
+
+	return c.Object()
+}
+
+// Refuse returns why the planned kubelet would not start with a state; "" if it would, or if that is not known.
+// isOutdated: the machine is the reason, and not a change of the plan. Without facts it keeps a state, unless the
+// configuration changes.
+func (c *Change) Refuse(
 	m kubelet.ManagerState, is world.TargetAns, readFacts func() *world.Facts,
 ) (why string, isOutdated bool) {
 	if is.Garbled { // whatever the policy: the kubelet reads it before it compares
@@ -37,12 +163,13 @@ func (c ConfigChange) RefuseState(
 	}
 
 	doc := decodeState(is.Text)
-	policy := m.FindPolicy(c.Effective)
-	changed := m.ListChanges(c.Old(), c.Planned())
-	isPolicyKnown := !c.IsPartly || !c.IsNew && slices.Contains(changed, m.Policy)
+	policy := m.FindPolicy(c.node.Effective)
+	changed := m.ListChanges(c.old(), c.planned())
+	isNew := c.config != nil && c.node.DropIn == "" && !c.config.Old.Exists // it does not show the options of a state
+	isPolicyKnown := !c.node.Inherited.Partly || !isNew && slices.Contains(changed, m.Policy)
 	if doc.PolicyName != "" { // more exact than the configuration on the disk
 		changed = slices.DeleteFunc(changed, func(field string) bool {
-			return c.IsNew || field == m.Policy
+			return isNew || field == m.Policy
 		})
 	}
 
@@ -52,8 +179,8 @@ func (c ConfigChange) RefuseState(
 			return "", false
 		}
 		why = fmt.Sprintf("it was made by policy %q and %s is %q", doc.PolicyName, m.Policy, policy)
-		return why, c.IsUnchanged
-	case !c.IsKnown:
+		return why, !slices.ContainsFunc(c.files, func(f File) bool { return f.IsFailed || f.Changes })
+	case c.config == nil:
 		return "", false
 	case len(changed) > 0:
 		return changed[0] + " changes, and this is the state of the old one", false
@@ -61,7 +188,7 @@ func (c ConfigChange) RefuseState(
 		return "", false
 	}
 
-	return compareWithMachine(m, doc, c.Effective, readFacts()), true
+	return compareWithMachine(m, doc, c.node.Effective, readFacts()), true
 }
 
 // managerStateDoc has the fields of a state file that the kubelet compares with the machine
@@ -198,7 +325,7 @@ func compareCPUs(doc managerStateDoc, f world.Facts, config map[string]any) stri
 		return ""
 	}
 	all := free
-	for _, text := range append(listTexts(doc.Entries), listTexts(doc.PodEntries)...) {
+	for _, text := range kubelet.ListTexts([]any{doc.Entries, doc.PodEntries}) {
 		if set, err := kubelet.ParseCPUSet(text); err == nil {
 			all = all.Union(set)
 		}
@@ -225,22 +352,4 @@ func compareCPUs(doc managerStateDoc, f world.Facts, config map[string]any) stri
 	}
 
 	return fmt.Sprintf("it is of CPUs %s, and this boot has %s", all, online)
-}
-
-// listTexts returns the texts in a decoded document.
-func listTexts(v any) (out []string) {
-	switch x := v.(type) {
-	case string:
-		return []string{x}
-	case []any:
-		for _, e := range x {
-			out = append(out, listTexts(e)...)
-		}
-	case map[string]any:
-		for _, k := range slices.Sorted(maps.Keys(x)) {
-			out = append(out, listTexts(x[k])...)
-		}
-	}
-
-	return out
 }

@@ -136,11 +136,14 @@ func (r *Run) holdKubelet(p *boot.Plan) error {
 		return nil
 	}
 
+	until := r.Machine.Clock.Now().Add(longest).UTC()
+	r.Report.HoldKubelet(until)
+
 	return &fault.Fault{
 		Code:    fault.KubeletHeld,
 		Summary: "The kubelet is held",
 		Why: fmt.Sprintf("%s; it starts when that is over, or at %s", strings.Join(held, "; "),
-			r.Machine.Clock.Now().Add(longest).UTC().Format(time.RFC3339)),
+			until.Format(time.RFC3339)),
 		Next: "repair the machine; or start it now: prelet run --no-hold",
 	}
 }

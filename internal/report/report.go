@@ -391,6 +391,11 @@ func (r *Reporter) Held(plan, why string) {
 	})
 }
 
+// HoldKubelet sets until when a hold of the site keeps the kubelet at the latest.
+func (r *Reporter) HoldKubelet(until time.Time) {
+	r.change(func(s *Status) { s.KubeletHeldUntil = until.UTC() })
+}
+
 func (r *Reporter) change(change func(*Status)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

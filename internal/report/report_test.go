@@ -353,6 +353,7 @@ func TestResultsSurviveTheStart(t *testing.T) {
 		runs    = "prelet_failed_runs_total"
 		success = "prelet_last_success_timestamp_seconds"
 		held    = "prelet_held"
+		until   = "prelet_kubelet_held_until_timestamp_seconds"
 		exit    = "prelet_exit_code"
 	)
 	check := func(when string, want map[string]string) {
@@ -375,8 +376,9 @@ func TestResultsSurviveTheStart(t *testing.T) {
 	run := b.reporter(t, nil)
 	check("first run", map[string]string{running: "1", failed: "0", ok: "0", runs: "0", success: "", exit: ""})
 	run.Held("abc", "crash loop")
+	run.HoldKubelet(time.Unix(1_900_000_000, 0))
 	finish(run, fault.ClusterUnreachable)
-	check("failed", map[string]string{running: "0", failed: "1", code: "1", runs: "1", held: "1", exit: "20"})
+	check("failed", map[string]string{running: "0", failed: "1", code: "1", runs: "1", held: "1", exit: "20", until: "1900000000"})
 
 	b.reporter(t, nil)
 	inProgress := map[string]string{running: "1", failed: "1", code: "1", runs: "1", held: "1", exit: "20"}
@@ -384,7 +386,7 @@ func TestResultsSurviveTheStart(t *testing.T) {
 	run = b.reporter(t, nil)
 	check("killed and repeated", inProgress)
 	finish(run, fault.ClusterUnreachable)
-	check("failed again", map[string]string{failed: "1", runs: "2", held: "0"})
+	check("failed again", map[string]string{failed: "1", runs: "2", held: "0", until: ""})
 
 	verify := b.reporter(t, again)
 	finish(verify, fault.ClusterUnreachable)

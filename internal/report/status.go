@@ -51,6 +51,9 @@ type Status struct {
 
 	FailedRuns int       `json:"failed_runs,omitempty"` // of this boot
 	Succeeded  time.Time `json:"succeeded,omitzero"`    // end of the last successful run of this boot, UTC
+	// KubeletHeldUntil is when a hold of the site, which is true, ends at the latest, UTC.
+	KubeletHeldUntil time.Time `json:"kubelet_held_until,omitzero"`
+
 	Last       *Status   `json:"last_run,omitempty"`    // during a run: the last finished one, without spans
 }
 

@@ -36,7 +36,8 @@ func (l *Live) awaitUnits(ctx context.Context, names []string, limit time.Durati
 				states[i], why[i] = world.UnitUnknown, err.Error()
 				continue
 			}
-			if states[i], why[i] = classifyUnit(u, l.o.Unit); mayCome(states[i]) && waiting == "" {
+			late := l.findLate(ctx, u, map[string]bool{})
+			if states[i], why[i] = classifyUnit(u, late); mayCome(states[i]) && waiting == "" {
 				waiting = name + ": " + why[i]
 			}
 		}
@@ -60,11 +61,37 @@ func mayCome(state string) bool {
 	return state == world.UnitUnfinished || state == world.UnitNotStarted
 }
 
-// classifyUnit returns the state of a unit that is waited for, and why it is not done. The kubelet's unit starts after
-// this run.
-func classifyUnit(u systemd.Unit, kubelet string) (state, why string) {
-	isLate := func(name string) bool { return name == kubelet || slices.Contains(lateUnits, name) }
-	i := slices.IndexFunc(u.After, isLate)
+// findLate returns the unit of prelet or of the kubelet, which starts after this run, that a queued start waits for: the
+// unit itself is ordered after it, or another one that is queued. It returns "" for none.
+func (l *Live) findLate(ctx context.Context, u systemd.Unit, seen map[string]bool) string {
+	if u.Job == 0 || u.Active != "inactive" {
+		return ""
+	}
+	for _, name := range u.After {
+		if name == l.o.Unit || slices.Contains(lateUnits, name) {
+			return name
+		}
+	}
+
+	for _, name := range u.After {
+		if seen[name] {
+			continue
+		}
+		seen[name] = true
+		other, err := l.o.Units.Look(ctx, name)
+		if err != nil {
+			continue
+		}
+		if late := l.findLate(ctx, other, seen); late != "" {
+			return name + ", and that after " + late
+		}
+	}
+
+	return ""
+}
+
+// classifyUnit returns the state of a unit that is waited for, and why it is not done. late is that of findLate.
+func classifyUnit(u systemd.Unit, late string) (state, why string) {
 	hasRun := u.Since > 0
 
 	switch {
@@ -80,8 +107,8 @@ func classifyUnit(u systemd.Unit, kubelet string) (state, why string) {
 		return world.UnitDone, ""
 	case u.Skipped > 0 && u.Job == 0:
 		return world.UnitSkipped, "a Condition= or Assert= of it does not hold"
-	case i >= 0 && u.Job != 0 && u.Active == "inactive":
-		return world.UnitLate, "it is ordered after " + u.After[i] + ", so it starts only when this run has ended"
+	case late != "":
+		return world.UnitLate, "it is ordered after " + late + ", so it starts only when this run has ended"
 	case u.Job != 0 && u.Active == "inactive":
 		return world.UnitUnfinished, "its start job waits for another unit (systemctl list-jobs --after)"
 	case u.Active == "inactive":

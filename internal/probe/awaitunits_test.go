@@ -43,7 +43,7 @@ func TestAwaitUnits(t *testing.T) {
 	starting := loaded("activating", "start", ran)
 	queued := func(u *systemd.Unit) { u.Job = 7 }
 	after := func(name string) func(*systemd.Unit) {
-		return func(u *systemd.Unit) { u.After = []string{"basic.target", name} }
+		return func(u *systemd.Unit) { u.After = append(u.After, "basic.target", name) }
 	}
 
 	for name, c := range map[string]struct {
@@ -66,11 +66,19 @@ func TestAwaitUnits(t *testing.T) {
 		"a condition":                        {[]systemd.Unit{loaded("inactive", "dead", func(u *systemd.Unit) { u.Skipped = time.Second })}, "skipped a Condition= or Assert= of it does not hold", false},
 		"after the kubelet":                  {[]systemd.Unit{loaded("inactive", "dead", queued, after("kubelet.service"))}, "late it is ordered after kubelet.service, so it starts only when this run has ended", false},
 		"after the kubelet, without a job":   {[]systemd.Unit{loaded("inactive", "dead", after("kubelet.service"))}, "not-started nothing has started it", true},
+		"after one that is after prelet":     {[]systemd.Unit{loaded("inactive", "dead", queued, after("circle.service"))}, "late it is ordered after circle.service, and that after second.service, and that after prelet.service, so it starts only when this run has ended", false},
+		"after others that wait":             {[]systemd.Unit{loaded("inactive", "dead", queued, after("queued.service"))}, "unfinished its start job waits for another unit (systemctl list-jobs --after)", true},
 		"after prelet":                       {[]systemd.Unit{loaded("inactive", "dead", queued, after("prelet.service"))}, "late it is ordered after prelet.service, so it starts only when this run has ended", false},
 		"after the kubelet, and it has run":  {[]systemd.Unit{loaded("inactive", "dead", ran, after("kubelet.service"))}, "done ", false},
 		"a run by hand, while it runs again": {[]systemd.Unit{loaded("activating", "start", ran, after("kubelet.service"))}, "unfinished it is activating (start)", true},
 	} {
-		units := fakeUnits{"a.service": c.states, "other.service": {loaded("active", "running", ran)}}
+		units := fakeUnits{
+			"a.service":      c.states,
+			"other.service":  {loaded("active", "running", ran)},
+			"circle.service": {loaded("inactive", "dead", queued, after("a.service"), after("second.service"))},
+			"second.service": {loaded("inactive", "dead", queued, after("prelet.service"))},
+			"queued.service": {loaded("inactive", "dead", queued, after("away.service"))},
+		}
 		waited := ""
 		l := &Live{o: Sources{Units: units, Unit: "kubelet.service", OnRetry: func(r Retry) { waited = r.Server + ": " + r.Why }}}
 		states, why := l.awaitUnits(t.Context(), []string{"other.service", "a.service"}, 600*time.Millisecond)

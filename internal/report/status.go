@@ -54,7 +54,7 @@ type Status struct {
 	// KubeletHeldUntil is when a hold of the site, which is true, ends at the latest, UTC.
 	KubeletHeldUntil time.Time `json:"kubelet_held_until,omitzero"`
 
-	Last       *Status   `json:"last_run,omitempty"`    // during a run: the last finished one, without spans
+	Last *Status `json:"last_run,omitempty"` // during a run: the last finished one, without spans
 }
 
 // Checked is what a run would change, as a check between boots has found.

@@ -3,6 +3,7 @@ package examples
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -86,6 +87,35 @@ func TestRecipes(t *testing.T) {
 			t.Errorf("docs/operators/select-nodes.md: got no block with the text of examples/%s, want it", name)
 		}
 	}
+}
+
+// TestNoFalseHold holds that the site of GPUs keeps the kubelet of no recorded machine from starting: with a healthy
+// driver, one that does not answer, and without a GPU.
+func TestNoFalseHold(t *testing.T) {
+	machines, err := filepath.Glob("../testdata/hardware/facts/*.json")
+	must(t, err)
+	text := ""
+	for _, machine := range machines {
+		path, err := filepath.Abs(machine)
+		must(t, err)
+		for name, driver := range map[string]string{
+			"healthy": `facts = { gpus_to_recover = [], recovery_action = "none" }`,
+			"unknown": `facts = {}`,
+			"skipped": `state = "skipped"`,
+			"failed":  `state = "failed"`,
+		} {
+			text += fmt.Sprintf("run %q {\n  hardware  = %q\n  detectors = { nvidia = { %s } }\n"+
+				"  assert { condition = !contains(plan.warnings, \"kubelet-held\") }\n}\n",
+				strings.TrimSuffix(filepath.Base(machine), ".json")+"-"+name, path, driver)
+		}
+	}
+	if len(machines) < 30 {
+		t.Errorf("got %d machines, want more", len(machines))
+	}
+	dir := t.TempDir()
+	must(t, os.WriteFile(filepath.Join(dir, "held.prelettest.hcl"), []byte(text), 0o644))
+
+	runSiteTests(t, sites.TestOptions{Paths: []string{dir}, Where: app.Where{Config: []string{"gpu-fit"}}})
 }
 
 // TestEveryTestFileRuns holds that TestSiteTests finds all test files of the examples.

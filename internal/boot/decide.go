@@ -30,7 +30,7 @@ func makeInputs(in stages.Inputs, i *lang.Instance, s *lang.Site) stages.Inputs 
 	in.IsOnly = len(s.OfType(i.Type)) == 1
 	in.NoCluster = s.Cluster == nil
 	in.NoDetect = len(s.OfType(stages.DetectHW)) == 0
-	in.Detectors = sortKeys(s.Detectors)
+	in.Detectors = s.DetectorNames()
 
 	return in
 }
@@ -340,8 +340,4 @@ func (in decideInput) readStart() *world.StartAns {
 	a, _, _ := world.Unit.Ask(in.eval.AskContext(), in.tape, req) // a failed answer has no start
 
 	return a.Start
-}
-
-func sortKeys[T any](m map[string]T) []string {
-	return slices.Sorted(maps.Keys(m))
 }

@@ -129,7 +129,9 @@ func (o Observed) isTightened(folder string) bool {
 
 // isRemoved reports whether a file at a path is removed or restored, because the site no longer declares it.
 func (o Observed) isRemoved(path string) bool {
-	return slices.ContainsFunc(o.undeclared, func(s observedFile) bool { return s.File.Path == path && s.failure == nil })
+	return slices.ContainsFunc(o.undeclared, func(s observedFile) bool {
+		return s.File.Path == path && s.failure == nil
+	})
 }
 
 // findMetaBefore returns mode and owner of a file as they were before prelet: a file without its own keeps those.

@@ -163,7 +163,7 @@ func checkNested(s *lang.Site, deadline time.Duration) (found Findings) {
 			hardware = stage
 		}
 	}
-	for _, name := range sortKeys(s.Detectors) {
+	for _, name := range s.DetectorNames() {
 		check(find(s.Detectors[name].Body, "timeout"), "timeout", 0, hardware)
 	}
 

@@ -9,7 +9,9 @@ package lang
 import (
 	"crypto/sha256"
 	"fmt"
+	"maps"
 	"path"
+	"slices"
 	"sync"
 
 	"github.com/hashicorp/hcl/v2"
@@ -119,6 +121,9 @@ func (s *Site) Stage(addr string) *Instance {
 
 	return nil
 }
+
+// DetectorNames returns the names of the detectors, sorted.
+func (s *Site) DetectorNames() []string { return slices.Sorted(maps.Keys(s.Detectors)) }
 
 // OfType returns the stages of a type, in site order.
 func (s *Site) OfType(typ string) (out []*Instance) {

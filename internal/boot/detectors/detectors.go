@@ -1,5 +1,5 @@
-// Package detectors reads the detector blocks of a site: with the locks of the detectors, which describe them, it decodes
-// their configuration and checks it. It runs no detector.
+// Package detectors reads the detector blocks of a site: with the locks of the detectors, which describe them, it
+// decodes their configuration and checks it. It runs no detector.
 package detectors
 
 import (
@@ -37,7 +37,7 @@ type Locks map[string]Lock
 // because the types of outputs depend on it.
 func ReadLocks(ctx context.Context, s *lang.Site, from world.Source) Locks {
 	locks := Locks{}
-	for _, name := range sortKeys(s.Detectors) {
+	for _, name := range s.DetectorNames() {
 		locks[name] = readLock(ctx, name, from)
 	}
 
@@ -75,7 +75,7 @@ func (locks Locks) Describe() map[string]*contract.Description {
 func (locks Locks) Decode(s *lang.Site, e *eval.Eval) ([]stages.Detector, hcl.Diagnostics) {
 	var out []stages.Detector
 	var found reporter
-	for _, name := range sortKeys(s.Detectors) {
+	for _, name := range s.DetectorNames() {
 		out = append(out, found.decode(name, s.Detectors[name], locks[name], e))
 	}
 
@@ -198,7 +198,7 @@ func collectConfig(b schema.Body, block *lang.Detector) (
 	}
 
 	values = map[string]any{}
-	for _, name := range sortKeys(c.Free) {
+	for _, name := range slices.Sorted(maps.Keys(c.Free)) {
 		v, d := convertConfigValue(block, name, c.Free[name])
 		diags = append(diags, d...)
 		if v == nil {
@@ -355,8 +355,4 @@ func isLongObject(e hclsyntax.Expression) bool {
 	o, ok := value.Unwrap(e).(*hclsyntax.ObjectConsExpr)
 
 	return ok && o.SrcRange.Start.Line != o.SrcRange.End.Line
-}
-
-func sortKeys[T any](m map[string]T) []string {
-	return slices.Sorted(maps.Keys(m))
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
-// CheckNames warns of probably misspelt names: of detectors that are not installed, and of label domains that no declared
-// detector describes. from answered for the locks.
+// CheckNames warns of probably misspelt names: of detectors that are not installed, and of label domains that no
+// declared detector describes. from is what ReadLocks has asked.
 func (locks Locks) CheckNames(s *lang.Site, from world.Source) hcl.Diagnostics {
 	var found reporter
 	var installed, domains []string
@@ -29,7 +29,7 @@ func (locks Locks) CheckNames(s *lang.Site, from world.Source) hcl.Diagnostics {
 	undeclared := slices.DeleteFunc(slices.Clone(installed), isDeclared)
 
 	areAllDescribed := from != nil
-	for _, name := range sortKeys(s.Detectors) {
+	for _, name := range s.DetectorNames() {
 		if d := locks[name].describe; d != nil {
 			domains = append(domains, d.LabelDomains...)
 			continue

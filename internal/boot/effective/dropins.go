@@ -17,8 +17,8 @@ import (
 	"github.com/prelet/prelet/stages"
 )
 
-// ListDropIns returns the drop-ins in a folder of the image, as they are without prelet. A folder that the kubelet could
-// not list is one with a refusal. read reads one of them.
+// ListDropIns returns the drop-ins in a folder of the image, as they are without prelet. A folder that the kubelet
+// could not list is one with a refusal. read reads one of them.
 func ListDropIns(dir string, list world.DropInsAns, read func(path string) (string, error)) (out []stages.DropIn) {
 	if list.Unlisted != "" {
 		out = append(out, stages.DropIn{Path: dir, Refusal: errors.New(list.Unlisted)})

@@ -47,8 +47,8 @@ func mergeLogindDropIns(found []world.LogindDropIn, planned []node.File) []world
 	})
 }
 
-// FindLogind returns what decides how long a shutdown can be delayed: the answer of the node, with the last drop-in that
-// logind reads after the kubelet's own.
+// FindLogind returns what decides how long a shutdown can be delayed: the answer of the node, with the last drop-in
+// that logind reads after the kubelet's own.
 func FindLogind(a world.LogindAns, planned []node.File) rules.Logind {
 	l := rules.Logind{
 		Missing:  a.Missing,

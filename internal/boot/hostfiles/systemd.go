@@ -216,8 +216,8 @@ func (p *systemPath) describeChange(old, planned string) string {
 
 // CheckSystemFiles notes files that systemd does not read. It warns of lines in files of sysctl.d that systemd-sysctl
 // silently skips: those that are not assignments, and names that the kernel does not have. A name in a folder that does
-// not exist may be one of a module that the site loads, or of an interface that appears later. isMissing reports whether
-// the node has no file at a path; false if that is not known.
+// not exist may be one of a module that the site loads, or of an interface that appears later. isMissing reports
+// whether the node has no file at a path; false if that is not known.
 func CheckSystemFiles(n node.Node, isMissing func(path string) bool) hcl.Diagnostics {
 	var found origin.Collector
 	isModules := func(f node.File) bool {

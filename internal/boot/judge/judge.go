@@ -53,8 +53,8 @@ type checker struct {
 }
 
 // CheckRules reports the flags and fields of the finished node that the installed kubelet rejects or silently ignores.
-// Each finding is at the place where the site sets the rejected item. declares are the features that the node will declare,
-// as far as feature gates decide; nil if they are not known.
+// Each finding is at the place where the site sets the rejected item. declares are the features that the node will
+// declare, as far as feature gates decide; nil if they are not known.
 //
 // Inputs: the finished node, the kubelet's version and what its binary accepts, facts; through the tape, whether
 // files exist and certificates can be used. Fails where the kubelet would not start. Items that a recording was never

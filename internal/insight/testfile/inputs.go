@@ -81,7 +81,7 @@ func variableText(v cty.Value, want cty.Type) (string, error) {
 
 // checkDetectors refuses replies of detectors that the site does not declare.
 func (r *Run) checkDetectors(site *lang.Site) (diags hcl.Diagnostics) {
-	known := slices.Sorted(maps.Keys(site.Detectors))
+	known := site.DetectorNames()
 	for _, name := range slices.Sorted(maps.Keys(r.Detectors)) {
 		if site.Detectors[name] == nil {
 			diags = append(diags, origin.Error(fault.Reference, r.Detectors[name].At,

@@ -74,7 +74,7 @@ func (e *Eval) declarations(stages []*lang.Instance) (all []GraphNode) {
 	for _, name := range sortedKeys(s.Locals) {
 		add("local."+name, "local", s.Locals[name].Range, s.Locals[name].Expr)
 	}
-	for _, name := range sortedKeys(s.Detectors) {
+	for _, name := range s.DetectorNames() {
 		d := s.Detectors[name]
 		add("detector."+name, "detector", d.Range, BodyExpressions(d.Body)...)
 	}

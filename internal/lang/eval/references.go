@@ -64,7 +64,7 @@ func (e *Eval) places() []place {
 	add(s.Prelet, schema.Static, "the prelet block")
 	add(s.Cluster, schema.Static, "the cluster block")
 	add(s.Node, schema.Gather, "the node block")
-	for _, name := range sortedKeys(s.Detectors) {
+	for _, name := range s.DetectorNames() {
 		add(s.Detectors[name].Body, schema.Static, fmt.Sprintf("detector %q", name))
 	}
 	for _, name := range sortedKeys(s.Variables) {

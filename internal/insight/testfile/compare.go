@@ -32,8 +32,8 @@ func (r *Run) Compare(p *boot.Plan) (out []Failure) {
 		}}
 	}
 
-	names := map[string]cty.Value{"plan": p.Value()}
-	scope := p.Eval.WithTrace().Outside("a condition", p.NodeValue(), names, r.File.functions)
+	names := map[string]cty.Value{"plan": makePlanValue(p)}
+	scope := p.Eval.WithTrace().Outside("a condition", makeNodeValue(p), names, r.File.functions)
 	for _, a := range r.Asserts {
 		if failed := r.File.check(a, scope); failed != nil {
 			out = append(out, *failed)

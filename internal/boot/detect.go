@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
@@ -92,15 +93,34 @@ func runDetect(ctx context.Context, s *lang.Site, i *lang.Instance, from world.S
 	gathered, diags := gatherer.Gather(ctx, cfg, p.prepared.env, p.tape)
 	found.Report(diags...)
 	found.degradeFor(diags)
-	out.Facts = gathered.Facts
 	out.Degraded = found.Degraded
 	if gathered.Facts != nil {
+		facts := *gathered.Facts
+		facts.Unknown = slices.Concat(facts.Unknown, listUnknown(p.tape))
+		out.Facts = &facts
 		if all, err := value.ToGo(gathered.Value.GetAttr("detectors")); err == nil {
 			out.Detectors, _ = all.(map[string]any)
 		}
 	}
 
 	return out, slices.Concat(p.Diags, found.Diags)
+}
+
+// listUnknown returns the facts of detectors that are null, with their reasons.
+func listUnknown(t *world.Tape) (out []world.UnknownFact) {
+	for _, e := range t.Entries() {
+		request, err := world.Detector.Request(e.Question)
+		var a world.DetectorAns
+		if e.Kind != world.KindDetector || err != nil || json.Unmarshal(e.Answer.Value, &a) != nil {
+			continue
+		}
+		for _, fact := range slices.Sorted(maps.Keys(a.Unknown)) {
+			name := "detectors." + request.Name + "." + fact
+			out = append(out, world.UnknownFact{Fact: name, Why: a.Unknown[fact]})
+		}
+	}
+
+	return out
 }
 
 // Detectors returns the site's detector blocks, evaluated, with their locks. No detector is run.

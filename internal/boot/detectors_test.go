@@ -430,7 +430,11 @@ func TestFabricWait(t *testing.T) {
 			site = strings.Replace(site, "detectors.nvidia.facts.fabric_state", "detectors.nvidia.version", 1)
 		}
 		from := detectorWorld(t, makeBareVM(), map[string]world.Answer{"nvidia": ans}, tt.describe)
-		_, diags := Detect(t.Context(), mustParse(t, site), from)
+		found, diags := Detect(t.Context(), mustParse(t, site), from)
+		unknown := world.UnknownFact{Fact: "detectors.nvidia.facts.fabric_state", Why: tt.unknown}
+		if !slices.Contains(found.Facts.Unknown, unknown) {
+			t.Errorf("%s: got unknown facts %v, want %v among them", name, found.Facts.Unknown, unknown)
+		}
 		var got []string
 		for _, d := range diags {
 			if d.Severity == hcl.DiagWarning && !origin.IsNote(d) {

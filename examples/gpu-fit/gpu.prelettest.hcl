@@ -3,7 +3,7 @@ run "whole" {
   hardware = "testdata/whole.json"
   detectors = { nvidia = { facts = {
     gpus_complete     = true, gpus_to_recover = [], recovery_action = "none", mig_devices = { "1g.10gb" = 56 }
-    row_remap_pending = 0, row_remap_failed = 0
+    row_remap_pending = 0, row_remap_failed = 0, mig_pending = 0
   } } }
   assert { condition = plan.degraded == [] && plan.warnings == [] }
   assert { condition = node.taints == ["nvsentinel.nvidia.com/validation-pending:NoSchedule", "readiness.k8s.io/gpu-fit:NoSchedule"] }
@@ -14,7 +14,7 @@ run "broken" {
   hardware = "testdata/broken.json"
   detectors = { nvidia = { facts = {
     gpus_complete     = true, gpus_to_recover = [], recovery_action = "none", mig_devices = {}
-    row_remap_pending = 1, row_remap_failed = 0
+    row_remap_pending = 1, row_remap_failed = 0, mig_pending = 0
   } } }
   snapshot = "broken"
   assert { condition = plan.warnings == ["kubelet-held", "node-condition"] }
@@ -24,7 +24,7 @@ run "needs-a-reset" {
   hardware = "testdata/whole.json"
   detectors = { nvidia = { facts = {
     gpus_complete     = true, gpus_to_recover = ["0000:3b:00.0"], recovery_action = "gpu-reset", mig_devices = { "1g.10gb" = 56 }
-    row_remap_pending = 0, row_remap_failed = 0
+    row_remap_pending = 0, row_remap_failed = 0, mig_pending = 0
   } } }
   assert { condition = plan.warnings == ["kubelet-held"] }
 }
@@ -58,7 +58,7 @@ run "another-machine" {
   hardware = "../../testdata/hardware/facts/gb200-nvl72.json"
   detectors = { nvidia = { facts = {
     gpus_complete     = true, gpus_to_recover = [], recovery_action = "none", mig_devices = {}
-    row_remap_pending = 0, row_remap_failed = 0
+    row_remap_pending = 0, row_remap_failed = 0, mig_pending = 0
   } } }
   assert { condition = !contains(plan.warnings, "kubelet-held") }
   assert { condition = contains(plan.warnings, "kubelet-machine") }

@@ -78,8 +78,8 @@ stage "restart" "kubelet" {
       error_message = "${local.vfs} of 64 virtual functions"
     }
     check {
-      condition     = local.gpus.row_remap_pending + local.gpus.row_remap_failed == 0
-      error_message = "rows of GPU memory wait for a reset, or have no spare"
+      condition     = local.gpus.row_remap_pending + local.gpus.row_remap_failed + local.gpus.mig_pending == 0
+      error_message = "rows of GPU memory or a MIG mode wait for a reset, or rows have no spare"
     }
     check {
       condition     = alltrue([for unit, state in local.hw.units : contains(["done", "skipped"], state)])

@@ -2,6 +2,7 @@ package boot
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 
@@ -143,11 +144,23 @@ func TestDryRunVerdict(t *testing.T) {
 // TestDryRunDigest: the question changes with the planned files and the kubelet, and with nothing else.
 func TestDryRunDigest(t *testing.T) {
 	ask := func(patch, version string) world.DryRunReq {
-		p := Run(t.Context(), mustParse(t, rulesSite(patch, "")), Input{Source: usualWith(map[world.Kind]world.Answer{
-			world.KindKubelet: world.Kubelet.Answer(world.KubeletAns{Version: &version}),
-		})})
+		p := Run(t.Context(), mustParse(t, rulesSite(patch, "")), Input{
+			Source: usualWith(map[world.Kind]world.Answer{
+				world.KindKubelet: world.Kubelet.Answer(world.KubeletAns{Version: &version}),
+				world.KindDryRun:  world.DryRun.Answer(world.DryRunAns{Accepted: true, Program: "/usr/bin/kubelet"}),
+			}),
+			Finished: func(judge.FinishedKubelet) {},
+		})
+		i := slices.IndexFunc(p.Tape.Entries(), func(e world.Entry) bool { return e.Kind == world.KindDryRun })
+		if i < 0 {
+			t.Fatalf("%s: got no question to the binary, want one; %v", patch, p.Diagnostics)
+		}
+		req, err := world.DryRun.Request(p.Tape.Entries()[i].Question)
+		if err != nil || req.Digest == "" {
+			t.Fatalf("%s: got the question %v, %v; want one with a digest", patch, req, err)
+		}
 
-		return judge.NewDryRunReq(p.Node, p.Kubelet)
+		return req
 	}
 
 	first := ask("{ maxPods = 20 }", "v1.37.1")

@@ -9,11 +9,13 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
-	"github.com/prelet/prelet/internal/boot/judge"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/world"
 )
+
+// manyViolations is how many violations of one kind are printed.
+const manyViolations = 10
 
 // TestManyWrongKeys checks a ConfigMap with 8,000 wrong keys of one map. The time must not grow with the square of that
 // number, and one kind of message is counted after the tenth.
@@ -48,8 +50,8 @@ stage "write" "kubelet" {
 			counted = d.Summary + ": " + d.Detail
 		}
 	}
-	if wrong != judge.ManyViolations+1 || !strings.Contains(counted, "7990 more") {
-		t.Errorf("got %d errors, the last one %q; want %d and one that counts 7990 more", wrong, counted, judge.ManyViolations)
+	if wrong != manyViolations+1 || !strings.Contains(counted, "7990 more") {
+		t.Errorf("got %d errors, the last one %q; want %d and one that counts 7990 more", wrong, counted, manyViolations)
 	}
 }
 
@@ -83,8 +85,8 @@ stage "write" "kubelet" {
 			counted = d.Summary + ": " + d.Detail
 		}
 	}
-	if deprecated != judge.ManyViolations+1 || !strings.Contains(counted, "--") || !strings.Contains(counted, "2 more") {
+	if deprecated != manyViolations+1 || !strings.Contains(counted, "--") || !strings.Contains(counted, "2 more") {
 		t.Errorf("got %d deprecated flags, the last one %q, in %v; want %d and one that counts 2 more",
-			deprecated, counted, p.Diagnostics, judge.ManyViolations+1)
+			deprecated, counted, p.Diagnostics, manyViolations+1)
 	}
 }

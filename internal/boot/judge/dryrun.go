@@ -73,7 +73,7 @@ func (in Input) AskBinary(ctx context.Context) (verdict *world.DryRunAns, found 
 	}
 
 	in.Finished(in.makeFinished())
-	req := NewDryRunReq(in.Node, in.Kubelet)
+	req := newDryRunReq(in.Node, in.Kubelet)
 	a, ans, err := world.DryRun.Ask(ctx, in.Binary, req)
 	switch {
 	case ans.Code() == fault.Unread:
@@ -97,8 +97,8 @@ func (in Input) AskBinary(ctx context.Context) (verdict *world.DryRunAns, found 
 	return &a, found
 }
 
-// NewDryRunReq returns the question whether the kubelet's binary accepts a node.
-func NewDryRunReq(n node.Node, k world.KubeletAns) world.DryRunReq {
+// newDryRunReq returns the question whether the kubelet's binary accepts a node.
+func newDryRunReq(n node.Node, k world.KubeletAns) world.DryRunReq {
 	return world.DryRunReq{Kubelet: k.KnownVersion(), Digest: digestFiles(n)}
 }
 

@@ -171,8 +171,8 @@ func (j checker) check(ctx context.Context) {
 		}
 		kind := kindOf(f)
 		kinds[kind]++
-		if n := kinds[kind]; n > ManyViolations && !j.Advises {
-			if n == ManyViolations+1 {
+		if n := kinds[kind]; n > manyViolations && !j.Advises {
+			if n == manyViolations+1 {
 				rest = append(rest, f)
 			}
 			continue
@@ -182,7 +182,7 @@ func (j checker) check(ctx context.Context) {
 
 	for _, f := range rest {
 		kind := kindOf(f)
-		f.Message = fmt.Sprintf("%d more like these", kinds[kind]-ManyViolations)
+		f.Message = fmt.Sprintf("%d more like these", kinds[kind]-manyViolations)
 		f.Hint = ""
 		f.Member = ""
 		if f.Flag == "" {
@@ -219,8 +219,8 @@ func (j checker) describeUnchecked(unchecked []rules.Violation) {
 
 // joinSome returns a text with some of many items, and the number of the others.
 func joinSome(items []string) string {
-	if n := len(items) - ManyViolations; n > 0 {
-		items = append(items[:ManyViolations], fmt.Sprintf("%d more", n))
+	if n := len(items) - manyViolations; n > 0 {
+		items = append(items[:manyViolations], fmt.Sprintf("%d more", n))
 	}
 
 	return strings.Join(items, "; ")
@@ -270,8 +270,8 @@ func (j checker) describeNewer(version string, items []string) {
 	)
 }
 
-// ManyViolations is how many violations of one kind are printed. The others are counted.
-const ManyViolations = 10
+// manyViolations is how many violations of one kind are printed. The others are counted.
+const manyViolations = 10
 
 // violationKind is what findings of one kind have in common: the keys of one map, or the flags, that break one rule.
 type violationKind struct {

@@ -1,6 +1,7 @@
 package looking
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -52,6 +53,7 @@ func HistoryDiff(
 
 	before := r.read(ctx, r.places[0])
 	after := r.read(ctx, r.places[1])
+	after.Drift = r.listOverwritten(r.places[0], r.places[1])
 
 	return compare.Generations(before, after), nil
 }
@@ -125,10 +127,6 @@ func (r *historyReader) read(ctx context.Context, place int) compare.Generation 
 		out.Rollback = fmt.Sprintf("the rollback to generation %d", g.Restores)
 	}
 
-	out.Drift = map[string]string{}
-	for _, path := range generation.ListOverwritten(g.Entries) {
-		out.Drift[path] = "somebody had changed it"
-	}
 	out.Files = map[string]*compare.File{}
 	for _, path := range r.paths {
 		if f := r.readFile(place, path, report); f != nil {
@@ -150,6 +148,23 @@ func (r *historyReader) read(ctx context.Context, place int) compare.Generation 
 			report("its recording cannot be read, so the causes are not known: %s", why)
 		} else {
 			out.Run = replay(ctx, r.env, out.Recording)
+		}
+	}
+
+	return out
+}
+
+// listOverwritten returns how somebody had changed the files that the generations behind one place, up to a later one,
+// wrote over.
+func (r *historyReader) listOverwritten(from, to int) map[string]string {
+	out := map[string]string{}
+	for place := from + 1; place <= to; place++ {
+		for _, e := range r.all[place].Entries {
+			if !e.Drift || !e.HasChange() {
+				continue
+			}
+			_, made, _ := r.findState(place-1, e.Path)
+			out[e.Path] = cmp.Or(made.DescribeDrift(e.Old), "somebody had changed it")
 		}
 	}
 

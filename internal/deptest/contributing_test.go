@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestExamplesOfContributing checks that the lines that the examples of CONTRIBUTING.md add are in the named files.
+// TestExamplesOfContributing checks that what the examples of CONTRIBUTING.md add is in the named files: lines one
+// below the other, unless @@ is between them.
 func TestExamplesOfContributing(t *testing.T) {
 	page, err := os.ReadFile("../../CONTRIBUTING.md")
 	if err != nil {
@@ -14,7 +15,7 @@ func TestExamplesOfContributing(t *testing.T) {
 	}
 
 	isExample, checked := false, 0
-	var name, text string
+	var name, text, hunk string
 	for line := range strings.Lines(string(page)) {
 		added, isAdded := strings.CutPrefix(line, "+")
 		switch path, isFile := strings.CutPrefix(line, "+++ "); {
@@ -27,12 +28,15 @@ func TestExamplesOfContributing(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			text = string(b)
+			text, hunk = string(b), ""
+		case line == "@@\n":
+			hunk = ""
 		case !isAdded:
 			t.Errorf("%q: got another line in an example, want lines that are added", line)
-		case !strings.Contains("\n"+text, "\n"+added):
-			t.Errorf("%s: got no line %q, want that of the example in CONTRIBUTING.md", name, added)
+		case !strings.Contains("\n"+text, "\n"+hunk+added):
+			t.Errorf("%s: got no lines %q, want those of the example in CONTRIBUTING.md", name, hunk+added)
 		default:
+			hunk += added
 			checked++
 		}
 	}

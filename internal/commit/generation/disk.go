@@ -182,7 +182,7 @@ func (d *disk) syncAll(all []flush) error {
 		return nil
 	}
 
-	isSerial := os.Getenv("GOMAXPROCS") == "1" // for tests that count the calls of one thread
+	isSerial := os.Getenv("GOMAXPROCS") == "1" // one thread flushes one after the other
 	if n := runtime.GOMAXPROCS(0); n < len(all) && !isSerial {
 		// Go lends a thread that waits in a system call a processor until its monitor looks, for up to 10 ms.
 		runtime.GOMAXPROCS(len(all))

@@ -163,14 +163,14 @@ e2e-arm64: ## compare the plans of all recorded machines on amd64 and arm64 (nat
 	PRELET_ARM64=1 $(GO) test -vet=off -count=1 -v ./test/arm64
 
 # qemu-user has neither Landlock, seccomp nor the reaping of orphans, and its own memory counts as that of a detector.
-# There, packages and tests that start detectors are left out; TestHostile of `make e2e-image ARCH=arm64` starts some.
-NOT_EMULATED := internal/detector|plugins/conformance
+# There, packages and tests that start detectors, or ask a kubelet, are left out; `make e2e-image ARCH=arm64` does both.
+NOT_EMULATED := internal/detector|internal/probe/kubeletbin|plugins/conformance
 SKIPPED      := TestConforms|TestDetector/conforms
 .PHONY: test-arm64
 test-arm64: ## run the tests of `make test` as programs of arm64 (natively, or qemu-user-static by binfmt_misc: hours)
 	@if [ "$$($(GO) env GOHOSTARCH)" = arm64 ]; then exec $(MAKE) test; fi; \
 	echo 'left out, because qemu-user lacks what they need: $(NOT_EMULATED), $(SKIPPED)'; \
-	GOARCH=arm64 $(MAKE) test TIMEOUT=3h PACKAGES='-skip "$(SKIPPED)" \
+	PRELET_EMULATED=1 GOARCH=arm64 $(MAKE) test TIMEOUT=3h PACKAGES='-skip "$(SKIPPED)" \
 		$$$$($(GO) list $(PACKAGES) | grep -vxE "github.com/prelet/prelet/($(NOT_EMULATED))")'
 
 .PHONY: e2e-monitoring

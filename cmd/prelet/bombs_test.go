@@ -154,6 +154,10 @@ func TestBombs(t *testing.T) {
 		t.Skip("-short is set, and the race detector needs several times the memory and CPU")
 	}
 
+	if isEmulated() {
+		t.Skip("an emulated processor needs several times the CPU")
+	}
+
 	const maxCPU, maxMiB = 2 * time.Second, 256
 	for _, b := range bombs(t) {
 		t.Run(b.name, func(t *testing.T) {

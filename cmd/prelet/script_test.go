@@ -89,11 +89,18 @@ func setUp(e *testscript.Env, shared *machines) error {
 	e.Setenv("PIN", s.ca.CAHash())
 	// A scenario of answers that are final sets more: then a loaded machine has time to give them. One of answers that
 	// are waited for takes this long each time.
-	e.Setenv("RETRY", "600ms")
+	retry := "600ms"
+	if isEmulated() {
+		retry = "10s"
+	}
+	e.Setenv("RETRY", retry)
 	return expandSite(s, func(k string) string {
-		return map[string]string{"SERVER": "https://127.0.0.1:1", "PIN": s.ca.CAHash(), "RETRY": "600ms"}[k]
+		return map[string]string{"SERVER": "https://127.0.0.1:1", "PIN": s.ca.CAHash(), "RETRY": retry}[k]
 	})
 }
+
+// isEmulated reports whether qemu-user runs the programs: it lacks seccomp, and is several times slower.
+func isEmulated() bool { return os.Getenv("PRELET_EMULATED") != "" }
 
 const baseSite = `cluster {
   servers        = ["@SERVER@"]
@@ -147,6 +154,8 @@ func isRunAs(c string) (bool, error) {
 		return os.Geteuid() == 0, nil
 	case "detectors":
 		return canHostDetectors(), nil
+	case "emulated":
+		return isEmulated(), nil
 	}
 	return false, fmt.Errorf("unknown condition %q", c)
 }

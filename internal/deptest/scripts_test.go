@@ -97,7 +97,7 @@ func TestFolderWithSpaces(t *testing.T) {
 		cmd := exec.CommandContext(t.Context(), "make", target, "OLD=1", "NEW=2", "--old-file=packages", "--old-file=detectors")
 		cmd.Dir = folder
 		cmd.Env = append(os.Environ(), "PATH="+folder+"/bin:"+os.Getenv("PATH"), "TMPDIR="+folder+"/tmp", "NOTED="+noted,
-			"MAKEFLAGS=", "GOFLAGS=", "PRELET_KUBE_CACHE=")
+			"MAKEFLAGS=", "PACKAGES=./...", "GOFLAGS=", "PRELET_KUBE_CACHE=")
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Errorf("make %s in a folder with a space: got %v, want none:\n%s", target, err, out)
 		}

@@ -19,7 +19,6 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet/condition"
 	"github.com/prelet/prelet/internal/probe/joined"
-	"github.com/prelet/prelet/internal/report"
 )
 
 // The conditions of the Node that the site declares. Nothing waits for them: a failure is a note.
@@ -180,59 +179,59 @@ func assumeConditions(record conditionRecord) (out []condition.Condition) {
 	return out
 }
 
-// settleConditions patches the conditions that the Node may not have. prelet-verify.service tries until the Node has
-// them, or until only a start of the kubelet or a run helps: these start it again. Other processes try once, and leave
-// the rest to it; where it is not installed they wait for a kubelet that starts, unless the run has failed: then the
-// conditions are those of the kubelet at once. The lock is free.
+// conditionTries is how far the patches of the conditions are.
+type conditionTries struct {
+	end      time.Duration // until then, on the monotonic clock, an unhealthy kubelet may be one that starts
+	failures int
+	wait     time.Duration // before the next try; 0: there is none
+	isOwn    bool          // this process makes the next try
+}
+
+// settleConditions tries to patch the conditions that the Node may not have. prelet-verify.service tries until the Node
+// has them, or until only a start of the kubelet or a run helps: these start it again. Other processes try once, and
+// leave the rest to it; where it is not installed they wait for a kubelet that starts, unless the run has failed: then
+// the conditions are those of the kubelet at once. The lock is free.
 func (r *nodeRun) settleConditions(ctx context.Context) error {
-	h := r.host
+	h, t := r.host, &r.tries
+	t.isOwn = false
 	if r.Off || ctx.Err() != nil || !(conditionFiles{h}).isOwed() {
-		return nil
+		return errNotTried
 	}
 	if h.Self == app.BootUnit { // the kubelet's start waits for this unit, and starts prelet-verify.service
-		u, err := h.Units.Look(ctx, activation.DefaultUnit)
-		if err == nil && u.Active == "active" {
-			err = requestVerify(ctx, h)
+		if u, err := h.Units.Look(ctx, activation.DefaultUnit); err == nil && u.Active == "active" {
+			t.wait = healthWait
 		}
-		return err
+		return errNotTried
 	}
 
-	isHandedOver := sync.OnceValue(func() bool {
-		err := requestVerify(ctx, h)
-		r.env.SayError(err)
-
-		return err == nil
-	})
+	if t.end == 0 {
+		t.end = findStartEnd(ctx, h)
+	}
+	isStuck := needsVerify(ctx, h) // verify has just done all it can
 	hasFailed := r.Code != "" && !r.isAgain
-	end := findStartEnd(ctx, h)
-	announce := sync.OnceFunc(func() {
-		r.env.Say(fmt.Sprintf("waiting at most %s for a healthy kubelet, before the Node gets its conditions; "+
-			"prelet verify shows the checks", (end - h.Clock.Monotonic()).Round(time.Second)))
-	})
-	for failures := 0; ; {
-		isStuck := needsVerify(ctx, h) // verify has just done all it can
-		isLate := isStuck || hasFailed || h.Clock.Monotonic() > end
+	isLate := isStuck || hasFailed || h.Clock.Monotonic() > t.end
 
-		wait, why := r.deliverConditions(ctx, isLate)
-		err := r.noteConditions(why)
-		if why != nil {
-			wait = max(wait, min(healthWait<<min(failures, 10), maxTryWait))
-			failures++
-		}
-
-		switch {
-		case wait == 0:
-			return err
-		case h.Self == app.VerifyUnit:
-		case isHandedOver() || why != nil || wait != healthWait:
-			return err
-		default:
-			announce()
-		}
-		if isStuck || !r.waitForConditions(ctx, wait) {
-			return err
-		}
+	wait, err := r.deliverConditions(ctx, isLate)
+	t.isOwn = !isStuck && (h.Self == app.VerifyUnit || err == nil && wait == healthWait)
+	if err != nil {
+		wait = max(wait, min(healthWait<<min(t.failures, 10), maxTryWait))
+		t.failures++
+		err = fmt.Errorf("%w; %s tries again", err, app.VerifyUnit)
 	}
+	t.wait = wait
+
+	return err
+}
+
+// handOver starts prelet-verify.service for the next try. It fails where that unit is not installed.
+func (r *nodeRun) handOver(ctx context.Context) error {
+	if r.tries.wait == 0 || r.host.Self == app.VerifyUnit {
+		return nil
+	}
+	_, err := r.host.Units.Start(ctx, app.VerifyUnit, 0)
+	r.tries.isOwn = r.tries.isOwn && err != nil
+
+	return err
 }
 
 // findStartEnd returns until when, on the monotonic clock, an unhealthy kubelet may be one that starts. A person who
@@ -247,42 +246,14 @@ func findStartEnd(ctx context.Context, h *app.Host) time.Duration {
 	return max(now+activation.DefaultSettle, min(now, u.Started)+activation.DefaultTimeout)
 }
 
-// requestVerify starts prelet-verify.service. It fails where that unit is not installed.
-func requestVerify(ctx context.Context, h *app.Host) error {
-	_, err := h.Units.Start(ctx, app.VerifyUnit, 0)
-	if err != nil {
-		err = fmt.Errorf("%s patches the conditions of the Node, and was not started: %w", app.VerifyUnit, err)
-	}
-
-	return err
-}
-
-// noteConditions writes into the status of the last run why the Node does not have its conditions; nil: it has them.
-func (r *nodeRun) noteConditions(why error) error {
-	note := ""
-	if why != nil {
-		const format = "conditions: the Node does not have them: %v; %s tries again"
-		note = r.env.Redactor.String(fmt.Sprintf(format, why, app.VerifyUnit))
-	}
-
-	return report.ReplaceNote(r.host.RunDir, r.host.BootID, fault.NodeCondition, note)
-}
-
-// waitForConditions waits before the next try, and verifies at once where that is needed, with all that follows:
-// systemd does not start this unit again while it runs. It reports whether to go on.
-func (r *nodeRun) waitForConditions(ctx context.Context, wait time.Duration) bool {
+// waitForConditions waits before the next try, at most until verify has something to do. It reports false at a stop.
+func (r *nodeRun) waitForConditions(ctx context.Context) bool {
 	h := r.host
-	wait = time.Duration(float64(wait) * (1 + h.Jitter()) / 2)
+	wait := time.Duration(float64(r.tries.wait) * (1 + h.Jitter()) / 2)
 
-	for left := wait; left > 0; left -= lookEvery {
+	for left := wait; left > 0 && !needsVerify(ctx, h); left -= lookEvery {
 		_ = h.Notify.Extend(lookEvery + app.KeepAlive)
 		if h.Clock.Sleep(ctx, min(left, lookEvery)) != nil {
-			return false
-		}
-		if needsVerify(ctx, h) {
-			_, err := verifyNode(ctx, r.env, h)
-			r.env.SayError(err)
-
 			return false
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/prelet/prelet/internal/app"
 	"github.com/prelet/prelet/internal/commit"
@@ -27,9 +28,11 @@ type nodeRun struct {
 	found    report.Checked // of a check between boots
 	checked  *report.Status // the last run, which that check follows
 	host     *app.Host
-	where    *app.Where    // of a run that plans; nil: it does not
-	node     *app.Node     // of the last plan; nil: there is none
-	isAgain  bool          // it adds to the report of an earlier process of this boot
+	where    *app.Where // of a run that plans; nil: it does not
+	node     *app.Node  // of the last plan; nil: there is none
+	isAgain  bool       // it adds to the report of an earlier process of this boot
+	needsRun bool       // only a run helps where a verdict keeps the gate shut
+	tries    conditionTries
 	reported commit.Ending // if it is not how it ended: a verdict reports the failure of a run while its cause persists
 	status   report.Status // as it was published; the zero value before, and if another process has reported it
 }
@@ -45,6 +48,7 @@ const (
 	ofNothing         // nothing was judged
 	ofRoot            // of a run below a root, where no unit runs
 	ofCheck           // of a check between boots
+	ofTry             // of another try of what this process has published before
 )
 
 // publication is something that follows a result.
@@ -55,6 +59,9 @@ type publication struct {
 	code    fault.Code // a failure is a note with this code in the status and the journal; "": it is only printed
 	failure string     // what a failure means for the node
 }
+
+// errNotTried is that of a publication that another process tries: its note stays.
+var errNotTried = errors.New("not tried")
 
 // publications returns what follows a result, in this order. A failure of one changes neither the result nor another
 // publication. From "lock" on they wait for the cluster, with the lock free.
@@ -82,11 +89,15 @@ func publications() []publication {
 		{"last good", (*nodeRun).keepLastGood, opened | ofLook, "",
 			"prelet-fallback.service uses an older list of files"},
 		{"generations", (*nodeRun).collect, opened | ofRoot, fault.CannotWrite, "old generations stay"},
+		{"run", (*nodeRun).askRun, opened, "", noRun},
 		{"lock", (*nodeRun).unlock, opened | ofLook | ofNothing, "", "other commands wait until the end of this one"},
 		{"annotations", (*nodeRun).annotate, opened, fault.NodeDrift, "annotations"},
 		{"event", (*nodeRun).sendEvent, opened | ofLook, fault.NodeDrift,
 			"events: the Node does not have the last one"},
-		{"conditions", (*nodeRun).settleConditions, opened | ofLook | ofNothing, "", "conditions"},
+		{"conditions", (*nodeRun).settleConditions, opened | ofLook | ofNothing | ofTry, fault.NodeCondition,
+			"conditions: the Node does not have them"},
+		{"next try", (*nodeRun).handOver, opened | ofLook | ofNothing, "",
+			app.VerifyUnit + " patches the conditions of the Node, and was not started"},
 		{"event of drift", (*nodeRun).sendDrift, ofCheck, "", "events: the Node does not have that of this check"},
 		{"conditions with drift", (*nodeRun).patchDrift, ofCheck, "",
 			"conditions: the Node has those before this check"},
@@ -94,28 +105,57 @@ func publications() []publication {
 	}
 }
 
-// publish publishes the result.
-func (r *nodeRun) publish(ctx context.Context) { r.publishAll(ctx, publications()) }
+// publish publishes the result, and tries again while the Node may get its conditions. What verify has to do meanwhile
+// it does, with all that follows: systemd does not start this unit again while it runs.
+func (r *nodeRun) publish(ctx context.Context) {
+	h := r.host
+	for r.publishAll(ctx, publications()); r.tries.isOwn; r.publishAll(ctx, publications()) {
+		if h.Self != app.VerifyUnit && r.kind != ofTry {
+			r.env.Say(fmt.Sprintf("waiting at most %s for a healthy kubelet, before the Node gets its conditions; "+
+				"prelet verify shows the checks", (r.tries.end - h.Clock.Monotonic()).Round(time.Second)))
+		}
+		r.kind = ofTry
+		if !r.waitForConditions(ctx) {
+			return
+		}
+		if needsVerify(ctx, h) {
+			_, err := verifyNode(ctx, r.env, h)
+			r.env.SayError(err)
+			return
+		}
+	}
+}
 
 func (r *nodeRun) publishAll(ctx context.Context, all []publication) {
 	if r.reported == (commit.Ending{}) {
 		r.reported = commit.Ending{Code: r.Code, Summary: r.Summary}
 	}
-	if r.Outcome.Overtaken && r.Report.IsOvertaken() {
+	if r.kind == ofRun && r.Outcome.Overtaken && r.Report.IsOvertaken() {
 		r.kind = ofOvertaken
 	}
 	for _, p := range all {
-		if p.follows&r.kind == 0 {
-			continue
+		if p.follows&r.kind != 0 {
+			r.note(p, p.publish(r, ctx))
 		}
-		err := p.publish(r, ctx)
-		switch {
-		case err == nil:
-		case p.code != "" && r.Report != nil:
-			r.env.SayError(r.Report.NoteAfterEnd(p.code, p.failure+": "+err.Error()))
-		default:
-			r.env.Say(p.failure + ": " + err.Error())
-		}
+	}
+}
+
+// note reports how a publication ended. That of another try replaces the notes of those before.
+func (r *nodeRun) note(p publication, err error) {
+	message := ""
+	if err != nil {
+		message = p.failure + ": " + err.Error()
+	}
+	switch {
+	case errors.Is(err, errNotTried):
+	case p.follows&ofTry != 0:
+		message = r.env.Redactor.String(message)
+		r.env.SayError(report.ReplaceNote(r.host.RunDir, r.host.BootID, p.code, message))
+	case err == nil:
+	case p.code != "" && r.Report != nil:
+		r.env.SayError(r.Report.NoteAfterEnd(p.code, message))
+	default:
+		r.env.Say(message)
 	}
 }
 

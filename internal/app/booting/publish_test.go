@@ -13,6 +13,7 @@ import (
 	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/report"
+	"github.com/prelet/prelet/internal/value"
 )
 
 // TestPublications lets each publication fail: the result stays, the others follow in their order, and the failure is a
@@ -21,8 +22,9 @@ func TestPublications(t *testing.T) {
 	for failing, row := range publications() {
 		kind := row.follows & -row.follows // one of its kinds
 		var said, got, want []string
+		dir := t.TempDir()
 		rep, err := report.New(report.ReporterConfig{
-			Dir:    t.TempDir(),
+			Dir:    dir,
 			BootID: "b",
 			Now:    time.Now,
 			Redact: strings.Clone,
@@ -30,11 +32,19 @@ func TestPublications(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		rep.Finish("", "")
+		if err := rep.WriteStatus(); err != nil {
+			t.Fatal(err)
+		}
 		result := commit.Ended{Code: fault.RolledBack, Summary: "it was rolled back", Held: "unhealthy"}
 		r := &nodeRun{
 			kind: kind,
 			Run:  &commit.Run{Store: &generation.Store{}, Report: rep, Ended: result},
-			env:  &app.Env{Say: func(line string) { said = append(said, line) }},
+			env: &app.Env{
+				Say:      func(line string) { said = append(said, line) },
+				Redactor: value.NewRedactor(),
+			},
+			host: &app.Host{RunDir: dir, BootID: "b"},
 		}
 
 		all := publications()
@@ -47,7 +57,7 @@ func TestPublications(t *testing.T) {
 				if i == failing {
 					return errors.New("disk full")
 				}
-				return nil
+				return errNotTried
 			}
 		}
 		r.publishAll(t.Context(), all)
@@ -56,10 +66,14 @@ func TestPublications(t *testing.T) {
 			t.Errorf("%s failed: got %q and %+v; want %q and %+v", row.name, got, r.Ended, want, result)
 		}
 		message := row.failure + ": disk full"
-		isNote := slices.Contains(rep.Status().Notes, fault.Reason{Code: row.code, Summary: message})
+		status, err := report.Load(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		isNote := slices.Contains(status.Notes, fault.Reason{Code: row.code, Summary: message})
 		if isNote != (row.code != "") || slices.Contains(said, message) == isNote {
 			t.Errorf("%s failed: got notes %v and %q printed; want %q as one of them, by its code %q",
-				row.name, rep.Status().Notes, said, message, row.code)
+				row.name, status.Notes, said, message, row.code)
 		}
 	}
 }
@@ -70,11 +84,12 @@ func TestPublicationsOfOthers(t *testing.T) {
 		ofUnopened: {"console", "journal", "status", "metrics", "login"},
 		ofRoot:     {"machine", "programs", "generations"},
 		ofCheck:    {"event of drift", "conditions with drift", "check"},
-		ofLook:     {"owed verdict", "status", "metrics", "login", "last good", "lock", "event", "conditions"},
-		ofNothing:  {"lock", "conditions"},
+		ofLook:     {"owed verdict", "status", "metrics", "login", "last good", "lock", "event", "conditions", "next try"},
+		ofNothing:  {"lock", "conditions", "next try"},
+		ofTry:      {"conditions"},
 		ofOvertaken: {
 			"machine", "programs", "recording", "results of conditions", "owed verdict", "last good",
-			"generations", "lock", "annotations", "event", "conditions",
+			"generations", "run", "lock", "annotations", "event", "conditions", "next try",
 		},
 	} {
 		r := &nodeRun{kind: kind, Run: &commit.Run{}}
@@ -83,7 +98,7 @@ func TestPublicationsOfOthers(t *testing.T) {
 		for i := range all {
 			all[i].publish = func(*nodeRun, context.Context) error {
 				got = append(got, all[i].name)
-				return nil
+				return errNotTried
 			}
 		}
 		r.publishAll(t.Context(), all)

@@ -144,12 +144,21 @@ func (r *nodeRun) judgeOrRun(ctx context.Context) error {
 			return err
 		}
 	}
-	if needsRun && r.Outcome.HeldBack != "" {
-		_, failed := requestRun(ctx, h, r.Outcome.HeldBack)
-		r.env.SayError(failed)
-	}
+	r.needsRun = needsRun
 
 	return nil
+}
+
+// noRun is what a failed request for a run means.
+const noRun = "cannot request prelet run, which puts the files in place"
+
+// askRun requests a run where only that helps.
+func (r *nodeRun) askRun(ctx context.Context) (err error) {
+	if r.needsRun && r.Outcome.HeldBack != "" {
+		_, err = requestRun(ctx, r.host, r.Outcome.HeldBack)
+	}
+
+	return err
 }
 
 // runIfCovered shuts the gate and requests a run, if a later mount hides files of the current generation. It reports
@@ -177,7 +186,7 @@ func (r *nodeRun) runIfCovered(ctx context.Context) (isCovered bool, err error) 
 
 	asked, err := requestRun(ctx, r.host, why)
 	if err != nil {
-		return true, fault.Systemd.Errorf("%s; %s", why, err)
+		return true, fault.Systemd.Errorf("%s; %s: %s", why, noRun, err)
 	}
 
 	r.Outcome.Generation = cur.Gen
@@ -269,11 +278,7 @@ func requestRun(ctx context.Context, h *app.Host, why string) (asked string, err
 		}
 	}
 
-	if err != nil {
-		return "", fmt.Errorf("cannot request prelet run, which puts the files in place: %w", err)
-	}
-
-	return app.ApplyUnit + " was requested", nil
+	return app.ApplyUnit + " was requested", err
 }
 
 // keepWithoutRun ends a boot in which prelet.service cannot start, or dies at each try, as a run that failed before its

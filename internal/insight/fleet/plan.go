@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -29,10 +30,9 @@ func NewEffect(source string, old, planned *boot.Plan, r *world.Recording) Effec
 		if isWhole {
 			before, after = compare.PlanState(old, before.Items), compare.PlanState(planned, after.Items)
 		}
-		was, is := countPlaces(old, newNames(old, r)), countPlaces(planned, own)
+		added := findAdded(old.Diagnostics, planned.Diagnostics, newNames(old, r), own)
 		messages = slices.DeleteFunc(slices.Clone(messages), func(d *hcl.Diagnostic) bool {
-			about := subjectOf(d, own)
-			return is[about] <= was[about] && d.Severity != hcl.DiagError
+			return d.Severity != hcl.DiagError && !slices.Contains(added, d)
 		})
 		isDegraded = isDegraded && len(old.Degraded) == 0
 	}
@@ -72,50 +72,44 @@ func listCodes(diags hcl.Diagnostics) compare.Items {
 	return out
 }
 
-// listExtras returns what diagnostics of a plan are about, by which the plan for another kubelet has the same, whatever
-// they say.
-func listExtras(p *boot.Plan) map[origin.Extra]bool {
-	out := map[origin.Extra]bool{}
-	for _, d := range p.Diagnostics {
-		out[extra(d)] = true
-	}
-
-	return out
-}
-
 // subject is what a message is about: an item or, where it names none, its summary.
 type subject struct {
 	origin.Extra
 	summary string
 }
 
-func subjectOf(d *hcl.Diagnostic, own names) subject {
-	if e := extra(d); e.Item != "" {
-		return subject{Extra: e}
-	}
-
-	return subject{extra(d), own.replace(d.Summary)}
-}
-
-// countPlaces returns at how many places a plan has messages about each subject: several may have one, as "No taint".
-func countPlaces(p *boot.Plan, own names) map[subject]int {
-	type message struct {
-		subject
-		at string
-	}
-	out, seen := map[subject]int{}, map[message]bool{}
-	for _, d := range p.Diagnostics {
-		m := message{subject: subjectOf(d, own)}
-		if d.Subject != nil {
-			m.at = d.Subject.String()
+// listPlaces returns the places of the messages about each subject.
+func listPlaces(diags hcl.Diagnostics, own names) map[subject]map[string]bool {
+	out := map[subject]map[string]bool{}
+	for _, d := range diags {
+		about := subjectOf(d, own)
+		if out[about] == nil {
+			out[about] = map[string]bool{}
 		}
-		if !seen[m] {
-			seen[m] = true
-			out[m.subject]++
-		}
+		out[about][fmt.Sprint(d.Subject)] = true
 	}
 
 	return out
+}
+
+func subjectOf(d *hcl.Diagnostic, own names) subject {
+	about := subject{Extra: extra(d)}
+	if about.Item == "" {
+		about.summary = own.replace(d.Summary)
+	}
+
+	return about
+}
+
+// findAdded returns the messages of a plan about what another one of the same machine has no message about, or at fewer
+// places: several may have one subject, as "No taint".
+func findAdded(before, after hcl.Diagnostics, was, is names) hcl.Diagnostics {
+	had, has := listPlaces(before, was), listPlaces(after, is)
+
+	return slices.DeleteFunc(slices.Clone(after), func(d *hcl.Diagnostic) bool {
+		about := subjectOf(d, is)
+		return len(has[about]) <= len(had[about])
+	})
 }
 
 // isWaiting reports whether a changed label or taint takes effect only when a node that has joined registers again.

@@ -248,12 +248,12 @@ func (s upgradeStep) newUpgraded(effect rules.Effect, d *hcl.Diagnostic) Upgrade
 
 // compareMessages returns the violations of rules that come with a version, and what stays deprecated or refused.
 func (s upgradeStep) compareMessages() (rows []Upgraded) {
-	before := listExtras(s.old)
+	added := findAdded(s.old.Diagnostics, s.planned.Diagnostics, s.own, s.own)
 	for _, d := range s.planned.Diagnostics {
 		e := extra(d)
 		effect := rules.Effect(e.Effect)
 		switch {
-		case before[e] && effect != rules.Deprecated && effect != rules.Exits:
+		case !slices.Contains(added, d) && effect != rules.Deprecated && effect != rules.Exits:
 			continue
 		case e.Rule == "" && d.Severity != hcl.DiagError:
 			continue
@@ -275,17 +275,15 @@ func (s upgradeStep) compareMessages() (rows []Upgraded) {
 // compareIgnored returns the settings that the current kubelet ignores, and that a newer one obeys. Fields that have
 // no value, as kubeadm writes them, are left out.
 func (s upgradeStep) compareIgnored() (rows []Upgraded) {
-	stays := map[string]bool{}
-	for _, d := range s.planned.Diagnostics {
-		e := extra(d)
-		effect := rules.Effect(e.Effect)
-		stays[e.Item] = stays[e.Item] || effect == rules.Ignores || effect == rules.Exits
-	}
-	for _, d := range s.old.Diagnostics {
+	for _, d := range findAdded(s.planned.Diagnostics, s.old.Diagnostics, s.own, s.own) {
 		e := extra(d)
 		kind, name, _ := strings.Cut(e.Item, "/")
 		hasNoValue := kind == "config" && isEmpty(lookUpField(s.planned.Node.Effective, name))
-		if rules.Effect(e.Effect) == rules.Ignores && !stays[e.Item] && !hasNoValue {
+		stays := slices.ContainsFunc(s.planned.Diagnostics, func(d *hcl.Diagnostic) bool { // by another rule
+			other := extra(d)
+			return other.Item == e.Item && (other.Effect == e.Effect || rules.Effect(other.Effect) == rules.Exits)
+		})
+		if rules.Effect(e.Effect) == rules.Ignores && !stays && !hasNoValue {
 			row := s.newUpgraded(rules.Differs, d)
 			row.Message.Summary = "The kubelet would obey " + name
 			row.Reason = "The current kubelet ignores it (set by " + row.SetBy + "). Check its value, or remove it."

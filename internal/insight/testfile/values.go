@@ -67,8 +67,8 @@ func makeFilesValue(p *boot.Plan) cty.Value {
 	return cty.MapVal(files) // of a map, a condition may ask for a path that is not there: try(node.files[PATH], null)
 }
 
-// makeFileValue returns one file. Its content is marked with the credentials in it; that of a folder, and of a file that
-// is removed, is null.
+// makeFileValue returns one file. Its content is marked with the credentials in it; that of a folder, and of a file
+// that is removed, is null.
 func makeFileValue(c boot.FileChange) cty.Value {
 	content := cty.NullVal(cty.String)
 	if c.File.Kind == node.Regular && c.File.Purpose != "identity" {

@@ -198,8 +198,8 @@ func (t *trace) followParts(v reflect.Value) {
 	}
 }
 
-// followBranches returns an expression that records what findItem asks for: conditions, the arguments of merge, and keys
-// that are not literal. In loops and in arguments of other functions it records nothing.
+// followBranches returns an expression that records what findItem asks for: conditions, the arguments of merge, and
+// keys that are not literal. In loops and in arguments of other functions it records nothing.
 func (t *trace) followBranches(x hclsyntax.Expression) hclsyntax.Expression {
 	switch x := x.(type) {
 	case *hclsyntax.ObjectConsKeyExpr:

@@ -23,7 +23,7 @@ type Spec struct {
 	Note      string              `json:"note,omitempty"` // the source of the description
 	CPU       CPU                 `json:"cpu"`
 	MemoryKiB int64               `json:"memory_kib"`
-	NodesKiB  []int64             `json:"nodes_kib,omitempty"` // of each NUMA node, those without CPUs last; absent: even
+	NodesKiB  []int64             `json:"nodes_kib,omitempty"` // of each node, those without CPUs last; absent: even
 	HugePages map[string]int      `json:"hugepages,omitempty"` // pages by size in KiB, spread evenly over the nodes
 	Devices   []Device            `json:"devices,omitempty"`
 	DMI       map[string]string   `json:"dmi,omitempty"`       // by file below /sys/class/dmi/id
@@ -213,7 +213,8 @@ func (s Spec) check() error {
 		nodes += kib
 	}
 	if s.NodesKiB != nil && (nodes != s.MemoryKiB || len(s.NodesKiB) < s.CPU.Sockets) {
-		return fmt.Errorf("%d NUMA nodes with %d KiB, want a node for each socket and memory_kib", len(s.NodesKiB), nodes)
+		const want = "a node for each socket and memory_kib"
+		return fmt.Errorf("%d NUMA nodes with %d KiB, want "+want, len(s.NodesKiB), nodes)
 	}
 
 	for _, d := range s.Devices {

@@ -41,9 +41,13 @@ type OpenedImage struct {
 // OpenImage examines the image below w.Root; "" is this machine's own root. It writes nothing.
 func OpenImage(ctx context.Context, e *app.Env, w app.Where) (*OpenedImage, error) {
 	i := &OpenedImage{env: e, where: w}
+	site, err := sites.Read(e, sites.ValidateOptions{Where: w})
+	if err != nil {
+		return i, err
+	}
 	cache := filepath.Join(w.StateDir(), kubeletbin.CacheFile)
 	i.in.Root = nodefile.Root(w.Root)
-	i.in.Unit = hostfiles.KubeletUnit(e.Load(w, nil).Site)
+	i.in.Unit = hostfiles.KubeletUnit(site.Given.Loaded.Site)
 	unit, _ := systemd.ReadUnitFile(i.in.Root, i.in.Unit) // the check of units reports what cannot be read
 	found := kubeletbin.Examine(ctx, w.Root, cache, unit.Unit(kubelet.Argv).Command)
 	i.keep = found.Keep
@@ -55,12 +59,9 @@ func OpenImage(ctx context.Context, e *app.Env, w app.Where) (*OpenedImage, erro
 	if w.KubeletVersion != "" {
 		i.in.Kubelet.Version = w.KubeletVersion
 	}
-	w.TakeKubelet(found)
+	site.TakeKubelet(found)
 
-	v, err := sites.Validate(e, sites.ValidateOptions{Where: w})
-	if err != nil {
-		return i, err
-	}
+	v := site.Validate(e)
 	i.in.Site = v.Site
 	i.loaded = v.Diagnostics
 	i.in.Machines = v.Machines

@@ -84,10 +84,9 @@ type suite struct {
 	env    *app.Env
 	tests  Tests
 	files  []*testfile.File
-	sites  map[string]*app.LoadedSite // by siteKey
+	sites  map[string]*app.Given // by the names of their files
 	update bool
-	siteOf map[*testfile.File]*app.LoadedSite
-	config map[*testfile.File][]string
+	siteOf map[*testfile.File]*app.Given
 	given  app.Where // of the command line, and of the repository
 }
 
@@ -96,10 +95,9 @@ func loadTests(e *app.Env, o TestOptions) (*suite, error) {
 	s := &suite{
 		env:    e,
 		tests:  Tests{Site: &lang.Site{Sources: map[string][]byte{}}},
-		sites:  map[string]*app.LoadedSite{},
+		sites:  map[string]*app.Given{},
 		update: o.Update,
-		siteOf: map[*testfile.File]*app.LoadedSite{},
-		config: map[*testfile.File][]string{},
+		siteOf: map[*testfile.File]*app.Given{},
 	}
 	s.given = o.Where
 	if err := s.given.Check(); err != nil {
@@ -236,10 +234,11 @@ func (s *suite) loadFile(name string, config []string) error {
 	if config == nil {
 		config = []string{siteFolder(folder)}
 	}
-	s.config[f] = config
-	s.siteOf[f] = s.loadSite(config)
+	if s.siteOf[f], err = s.readSite(config); err != nil {
+		return err
+	}
 	if !diags.HasErrors() && !s.tests.Diagnostics.HasErrors() {
-		s.tests.Diagnostics = append(s.tests.Diagnostics, f.CheckNames(s.siteOf[f].Site)...)
+		s.tests.Diagnostics = append(s.tests.Diagnostics, f.CheckNames(s.siteOf[f].Loaded.Site)...)
 	}
 	return nil
 }
@@ -253,25 +252,28 @@ func siteFolder(folder string) string {
 	return folder
 }
 
-// loadSite loads a site once.
-func (s *suite) loadSite(config []string) *app.LoadedSite {
+// readSite reads a site once.
+func (s *suite) readSite(config []string) (*app.Given, error) {
 	key := fmt.Sprintf("%q", config)
-	if site, isLoaded := s.sites[key]; isLoaded {
-		return site
+	if g := s.sites[key]; g != nil {
+		return g, nil
 	}
 
-	l := s.env.Load(app.Where{Config: config, Files: lang.AnyOwner()}, nil)
-	for name, source := range l.Site.Sources {
+	g, err := s.env.Read(app.Where{Config: config, Files: lang.AnyOwner()})
+	if err != nil {
+		return nil, err
+	}
+	for name, source := range g.Loaded.Site.Sources {
 		s.tests.Site.Sources[name] = source
 	}
-	for _, d := range l.Diags {
+	for _, d := range g.Loaded.Diags {
 		if d.Severity == hcl.DiagError { // warnings are of validate
 			s.tests.Diagnostics = append(s.tests.Diagnostics, d)
 		}
 	}
-	s.sites[key] = l
+	s.sites[key] = g
 
-	return l
+	return g, nil
 }
 
 // listCases returns the cases of the runs that are selected.

@@ -149,14 +149,14 @@ func (c testCase) plan(ctx context.Context) (*boot.Plan, *testfile.Failure) {
 		defer os.RemoveAll(root)
 		w.Root = root
 	}
-	w.Config = c.suite.config[c.File]
+	w.Config = c.suite.siteOf[c.File].Config
 	w.Repository = c.suite.given.Repository
 	w.Binaries = c.suite.given.Binaries
 	w.KubeletVersion = cmp.Or(c.Kubelet.V, c.suite.given.KubeletVersion)
 	given := &app.Given{
 		Where:  w,
 		Values: map[string]probe.Given{},
-		Loaded: c.suite.siteOf[c.File],
+		Loaded: c.suite.siteOf[c.File].Loaded,
 		Test: &rehearsal.Source{
 			Objects:   c.objects(w),
 			Detectors: c.DetectorAnswers(),

@@ -49,25 +49,49 @@ func (v Validated) IsValid() bool {
 	return !v.Diagnostics.HasErrors() && v.StrictErr == nil
 }
 
-// Validate loads a site and evaluates it on the sample machines, and plans it on recorded ones. It needs no machine and
-// no network. Findings about the site are in the result; an error is about the options.
+// Validate loads a site and validates it. An error is about the options.
 func Validate(e *app.Env, o ValidateOptions) (Validated, error) {
+	d, err := Read(e, o)
+	if err != nil {
+		return Validated{}, err
+	}
+
+	return d.Validate(e), nil
+}
+
+// Draft is a site that was read to be validated.
+type Draft struct {
+	ValidateOptions
+	Given *app.Given
+
+	from    string
+	planned []string // machines
+}
+
+// Read loads a site to be validated.
+func Read(e *app.Env, o ValidateOptions) (*Draft, error) {
 	if o.Files == nil && len(o.Config) > 0 {
 		o.Files = lang.OS() // a draft needs no signature
 	}
 	planned, err := o.listMachines()
 	if err != nil {
-		return Validated{}, err
+		return nil, err
 	}
 	from := o.From
 	o.From, o.Hardware = "", "" // the site is that of the other options
 	g, err := e.Read(o.Where)
 	if err != nil {
-		return Validated{}, err
+		return nil, err
 	}
-
 	o.Where = g.Where
 	o.Objects = cmp.Or(o.Objects, o.Repository.Objects)
+
+	return &Draft{o, g, from, planned}, nil
+}
+
+// Validate evaluates a site on the sample machines, and plans it on recorded ones. It needs no machine and no network.
+func (o *Draft) Validate(e *app.Env) Validated {
+	g := o.Given
 	s, diags := g.Loaded.Site, g.Loaded.Diags
 	if o.Root != "" && o.KubeletVersion == "" {
 		unit, _ := systemd.ReadUnitFile(nodefile.Root(o.Root), hostfiles.KubeletUnit(s))
@@ -107,23 +131,24 @@ func Validate(e *app.Env, o ValidateOptions) (Validated, error) {
 	}
 
 	if !diags.HasErrors() {
-		if len(planned) == 0 { // else each machine gives them, or lacks them
+		if len(o.planned) == 0 { // else each machine gives them, or lacks them
 			diags = append(diags, noteMissing(s)...)
 		}
-		g.From = from
-		diags = addNew(diags, planMachines(e, g, planned), "")
+		g.From = o.from
+		diags = addNew(diags, planMachines(e, g, o.planned), "")
 	}
 
 	v := Validated{
 		Site:        s,
 		Diagnostics: diags,
 		Machines:    len(boot.SampleMachines()),
-		Planned:     len(planned),
+		Planned:     len(o.planned),
 	}
 	if o.Strict && hasWarnings(diags) {
 		v.StrictErr = fault.Evaluation.Errorf("the site has warnings, and --strict makes them errors")
 	}
-	return v, nil
+
+	return v
 }
 
 // checkOnSamples checks a site on the sample machines, for each kubelet, and returns the site's files on one of them.

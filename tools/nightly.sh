@@ -60,7 +60,7 @@ run() { # run PART
 	activation) PRELET_SWEEP=full go test -count=1 -timeout 40m ./internal/commit/activation ;;
 	generation) PRELET_SWEEP=full go test -count=1 -timeout 60m ./internal/commit/generation ;;
 	samples)
-		PRELET_SWEEP=full go test -count=1 -timeout 30m ./internal/boot ./internal/app/importer ./internal/probe/cluster \
+		PRELET_SWEEP=full go test -count=1 -timeout 30m ./internal/boot ./internal/app/sites/importer ./internal/probe/cluster \
 			./internal/probe/hardware ./internal/value ./examples
 		;;
 	fuzz) make fuzz T=10s ;;

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/prelet/prelet/internal/app"
-	"github.com/prelet/prelet/internal/app/request"
+	"github.com/prelet/prelet/internal/app/booting/request"
 	"github.com/prelet/prelet/internal/commit"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/printer"

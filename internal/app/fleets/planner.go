@@ -13,8 +13,8 @@ import (
 	"strings"
 
 	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/app/fleets/revision"
 	"github.com/prelet/prelet/internal/app/planning"
-	"github.com/prelet/prelet/internal/app/revision"
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/insight/fleet"

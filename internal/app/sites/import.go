@@ -10,7 +10,7 @@ import (
 	"syscall"
 
 	"github.com/prelet/prelet/internal/app"
-	"github.com/prelet/prelet/internal/app/importer"
+	"github.com/prelet/prelet/internal/app/sites/importer"
 	"github.com/prelet/prelet/internal/app/userfile"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang"

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"sigs.k8s.io/yaml"
 
-	"github.com/prelet/prelet/internal/app/importer"
+	"github.com/prelet/prelet/internal/app/sites/importer"
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/node"
@@ -85,7 +85,7 @@ func (s situation) plan(t *testing.T, raw []byte, name string) *boot.Plan {
 			switch {
 			case q.Kind == world.KindLock && s.dpdk:
 				describe, err := os.ReadFile(
-					"../../../plugins/detectors/ovs/testdata/describe.json",
+					"../../../../plugins/detectors/ovs/testdata/describe.json",
 				) // the detector's own tests keep it
 				if err != nil {
 					t.Fatal(err)

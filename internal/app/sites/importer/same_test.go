@@ -16,7 +16,7 @@ import (
 
 const (
 	pin   = "sha256:c4fb9ec8e0051b9a7bec575444da6356eb9bad26f409264e7719b16424e2c270" // of the CA next to the examples
-	caPEM = "../../../examples/objects/ca.crt"
+	caPEM = "../../../../examples/objects/ca.crt"
 	token = "abcdef.0123456789canary"
 )
 

@@ -132,9 +132,7 @@ func isEncodedPair(s string) bool {
 	return err == nil && bytes.Contains(pair, []byte(":"))
 }
 
-// settingNames end the names of the kubelet's secret flags. Most configurations have a folder of manifests.
-var settingNames = []string{"url-header", "url_header", "driver-password", "driver_password"}
-
+// evidentForms has all forms. Their hints begin with letters that are rare: each is looked for in each answer.
 var evidentForms = sync.OnceValue(func() []form {
 	const header = "the value of a header Authorization"
 
@@ -142,20 +140,30 @@ var evidentForms = sync.OnceValue(func() []form {
 		{PrivateKey, []string{"PRIVATE KEY"}, groups(privateKey, nil)},
 		{PrivateKey, nil, findEncodedKeys},
 		{aToken, []string{"."}, findTokens},
-		{"a token of a service account", []string{"eyJ"}, groups(webToken, nil)},
-		{header, headerNames, headers(schemeHeader, isValue)},
-		{header, headerNames, headers(tokenHeader, isCredential)},
+		{"a token of a service account", []string{".eyJ"}, groups(webToken, nil)},
+		{header, headerNames, each(
+			headers(schemeHeader, isValue), headers(tokenHeader, isCredential), headers(headerWord, isLongWord),
+		)},
 		{header, []string{"Authorization", "AUTHORIZATION"}, findBareHeaders},
-		{header, headerNames, headers(headerWord, isLongWord)},
 		{header, []string{"Bearer"}, groups(bearer, isBearer)},
 		{header, []string{"Basic"}, groups(basic, isEncodedPair)},
 		{"a password in a URL", []string{"@"}, findPasswords},
 		{"a secret in the query of a URL", []string{"?"}, findQueries},
-		{SecretFlag, settingNames, groups(settingValue, isValue)},
-		{SecretFlag, settingNames, groups(settingWord, isWord)},
-		{SecretField, []string{"staticPodURLHeader"}, findHeaders},
+		{SecretFlag, []string{"header", "word"}, each(groups(settingValue, isValue), groups(settingWord, isWord))},
+		{SecretField, []string{"URLHeader"}, findHeaders},
 	}
 })
+
+// each returns a function that finds what any of several does.
+func each(all ...func(string) [][2]int) func(string) [][2]int {
+	return func(text string) (out [][2]int) {
+		for _, find := range all {
+			out = append(out, find(text)...)
+		}
+
+		return out
+	}
+}
 
 // groups returns a function that finds the first group of an expression that matched, if it is one, or with nil the
 // whole match.

@@ -37,14 +37,19 @@ func (s Style) describeChange(width, limit int, c compare.NodeChange) (string, e
 
 // listLines returns the lines of describeChange, without an indent.
 func (s Style) listLines(width, limit int, c compare.NodeChange) (head, diff []string, err error) {
-	c = nameTaint(c)
 	values, err := part("values", c)
-	row := []string{signs[c.Action], pad(c.Kind, width), c.Name + values}
-	if !c.Listed {
-		diff = s.colourDiff(limit, c.Diff)
+	row := []string{signs[c.Action], pad(c.Kind, width), values}
+
+	return s.table([][]string{row}, s.Width-columns("  "), nil), s.shownDiff(limit, c), err
+}
+
+// shownDiff returns the lines of a change's diff, up to a limit; none if other changes are its difference.
+func (s Style) shownDiff(limit int, c compare.NodeChange) []string {
+	if c.Listed {
+		return nil
 	}
 
-	return s.table([][]string{row}, s.Width-columns("  "), nil), diff, err
+	return s.colourDiff(limit, c.Diff)
 }
 
 func generationTitle(number int, at time.Time) string {

@@ -54,6 +54,8 @@ func FleetText(w io.Writer, v FleetView, s Style) error {
 // FleetMarkdown writes a report for a merge request: a table of the groups, and the changes of each in a part that is
 // folded at first.
 func FleetMarkdown(w io.Writer, v FleetView, s Style) error {
+	s.Colour = false
+
 	return s.renderFleet(w, "fleet.md", v)
 }
 
@@ -99,10 +101,6 @@ func listDeclared(r *fleet.FleetEffect) (rows [][]string) {
 // countedChanges returns the changes that a heading counts or names: without the kubelet's files whose difference is
 // other changes, unless nothing else changes.
 func countedChanges(changes []compare.NodeChange) []compare.NodeChange {
-	changes = slices.Clone(changes)
-	for i, c := range changes {
-		changes[i] = nameTaint(c)
-	}
 	isListed := func(c compare.NodeChange) bool { return c.Listed }
 	if counted := slices.DeleteFunc(slices.Clone(changes), isListed); len(counted) > 0 {
 		return counted
@@ -115,15 +113,12 @@ func countedChanges(changes []compare.NodeChange) []compare.NodeChange {
 const maxApart = 2
 
 // listApart returns the changes that a heading names because groups differ by them; none where it names all changes.
-func listApart(g fleet.Group) (out []compare.NodeChange) {
+func listApart(g fleet.Group) []compare.NodeChange {
 	if len(countedChanges(g.Changes)) <= maxApart {
 		return nil
 	}
-	for _, c := range g.Apart[:min(maxApart, len(g.Apart))] {
-		out = append(out, nameTaint(c))
-	}
 
-	return out
+	return g.Apart[:min(maxApart, len(g.Apart))]
 }
 
 // nameTaint writes a taint that comes or goes as a plan does: KEY=VALUE:EFFECT.

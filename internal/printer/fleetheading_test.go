@@ -20,8 +20,8 @@ func TestHeadingCountsAllFiles(t *testing.T) {
 		want    string
 	}{
 		{[]compare.NodeChange{label, config, ca, flags}, "1 label, 1 configuration field, 2 files"},
-		{[]compare.NodeChange{label, flags}, "label zone changes from a to b"},
-		{[]compare.NodeChange{flags}, "file /etc/default/kubelet: update"},
+		{[]compare.NodeChange{label, flags}, "~ label zone: a → b"},
+		{[]compare.NodeChange{flags}, "~ file /etc/default/kubelet  update"},
 	} {
 		if got, err := part("summary", c.changes); err != nil || got != c.want {
 			t.Errorf("heading of %v: got %q, %v; want %q", c.changes, got, err, c.want)

@@ -24,8 +24,8 @@ func TestFleetMarkdownEscapes(t *testing.T) {
 	}
 
 	for _, want := range []string{
-		`<summary>1 machine: config cluster_DNS is new: ["&lt;b&gt;"]</summary>`,
-		`| 1 | config cluster\_DNS is new: \["&lt;b&gt;"\] |`,
+		`<summary>1 machine: + config cluster_DNS = ["&lt;b&gt;"]</summary>`,
+		`| 1 | + config cluster\_DNS = \["&lt;b&gt;"\] |`,
 		"see @<!-- -->all",
 	} {
 		if !strings.Contains(b.String(), want) {

@@ -71,10 +71,12 @@ var parts = sync.OnceValue(func() *template.Template {
 		"join":         func(list []string) string { return strings.Join(list, ", ") },
 		"kinds":        countKinds,
 		"name":         nameMachine,
+		"named":        nameTaint,
 		"numbers":      countItems,
 		"of":           ofCount,
 		"secrets":      value.Text.Secrets,
 		"semicolons":   func(parts ...string) string { return joinParts("; ", parts...) },
+		"sign":         func(action string) string { return signs[action] },
 		"units":        describeUnits,
 		"upper":        origin.Capitalize,
 	}

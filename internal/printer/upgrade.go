@@ -17,13 +17,15 @@ import (
 
 // UpgradeText writes what newer kubelets do differently for people.
 func UpgradeText(w io.Writer, u *fleet.Upgrade, s Style) error {
-	return s.render(w, "upgrade", newUpgradeView(u), template.FuncMap{"name": nameMachine})
+	return s.render(w, "upgrade", s.newUpgradeView(u), template.FuncMap{"name": nameMachine})
 }
 
 // UpgradeMarkdown writes it for a merge request: a table of effects and versions, and the reasons in parts that are
 // folded at first.
 func UpgradeMarkdown(w io.Writer, u *fleet.Upgrade, s Style) error {
-	return s.render(w, "upgrade.md", newUpgradeView(u), template.FuncMap{
+	s.Colour = false
+
+	return s.render(w, "upgrade.md", s.newUpgradeView(u), template.FuncMap{
 		"code":       s.code,
 		"escape":     s.escape,
 		"escapeHTML": s.escapeHTML,
@@ -33,10 +35,11 @@ func UpgradeMarkdown(w io.Writer, u *fleet.Upgrade, s Style) error {
 
 // UpgradeHTML writes a page with a table of effects and versions.
 func UpgradeHTML(w io.Writer, u *fleet.Upgrade, redactor *value.Redactor) error {
-	view := newUpgradeView(u)
+	s := htmlStyle(redactor)
+	view := s.newUpgradeView(u)
 	more := html.FuncMap{"describe": describeVersion, "name": shortenMachine}
 
-	return htmlStyle(redactor).writePage(w, "upgrade.gohtml", "prelet: "+view.Heading, u.PreletVersion, view, more)
+	return s.writePage(w, "upgrade.gohtml", "prelet: "+view.Heading, u.PreletVersion, view, more)
 }
 
 // upgradeView is a report as all formats show it.
@@ -54,10 +57,10 @@ type upgradeGroup struct {
 	Rows    []upgradeRow
 }
 
-// upgradeRow is an effect: its message, or a change with its values, and the versions with the numbers of machines.
+// upgradeRow is an effect, its place, and the versions with the numbers of machines.
 type upgradeRow struct {
 	fleet.Upgraded
-	Name, Values, At, Nodes string
+	At, Nodes string
 }
 
 // unplanned is how many machines have no plan for one reason, and the first of them.
@@ -68,7 +71,7 @@ type unplanned struct {
 
 // newUpgradeView groups effects by kind, and machines without a plan by reason. Feature gates that are on or off since
 // the same version are one row.
-func newUpgradeView(u *fleet.Upgrade) (v upgradeView) {
+func (s Style) newUpgradeView(u *fleet.Upgrade) (v upgradeView) {
 	v.Upgrade = u
 	v.IsEqual = !u.ChangesNodes() && len(u.Failed) == 0
 	v.Heading = Count(u.Machines, "node") + ":"
@@ -90,19 +93,20 @@ func newUpgradeView(u *fleet.Upgrade) (v upgradeView) {
 			if r.Effect != kind.Effect {
 				continue
 			}
-			row := upgradeRow{Upgraded: r, Name: r.Message.Summary, Nodes: describeVersions(u, r)}
+			row := upgradeRow{Upgraded: r, Nodes: describeVersions(u, r)}
 			row.At = joinParts(", ", r.Place.Site, r.Place.ConfigMap, r.Place.File)
-			if row.Name == "" {
-				row.Name = r.Change.Kind + " " + r.Change.Name
-				row.Values, _ = part("values", r.Change) // cannot fail: it has only texts
-			}
+			row.Lines = slices.Concat(
+				s.colourDiff(maxNewLines, strings.Join(r.Lines, "\n")),
+				s.shownDiff(maxNewLines, r.Change),
+			)
 			i := slices.IndexFunc(g.Rows, func(other upgradeRow) bool {
-				return r.Effect == fleet.Gates && other.Nodes == row.Nodes && other.Values == row.Values
+				other.Change.Name = r.Change.Name
+				return r.Effect == fleet.Gates && other.Nodes == row.Nodes && other.Change == r.Change
 			})
 			if i < 0 {
 				g.Rows = append(g.Rows, row)
 			} else {
-				g.Rows[i].Name += ", " + r.Change.Name
+				g.Rows[i].Change.Name += ", " + r.Change.Name
 			}
 		}
 		if len(g.Rows) > 0 {

@@ -200,9 +200,9 @@ func changedFirst(changes []boot.FileChange) []boot.FileChange {
 	)
 }
 
-// fileDiff returns the lines of what changes in a file.
-func (s Style) fileDiff(c boot.FileChange) []string {
-	return splitLines(compare.Unified(s.clean(c.Old.Text), s.clean(c.File.Text.Template())))
+// fileDiff returns what changes in a file.
+func (s Style) fileDiff(c boot.FileChange) string {
+	return compare.Unified(s.clean(c.Old.Text), s.clean(c.File.Text.Template()))
 }
 
 // pageDevices returns the devices of a machine as tables.

@@ -17,24 +17,22 @@ import (
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/origin"
-	"github.com/prelet/prelet/internal/value"
 )
 
 // PlanText writes a plan for people: the node in the words of Kubernetes, then the changes on disk.
 func PlanText(w io.Writer, v View, s Style) error {
 	return s.render(w, "plan", v, template.FuncMap{
-		"about":     v.describeFile,
-		"changes":   wouldChange,
-		"checker":   v.nameChecker,
-		"diff":      v.planDiff(s),
-		"displayed": value.Text.Template,
-		"file":      s.fileLine,
-		"hasDiff":   v.hasDiff,
-		"headed":    s.headed,
-		"reserved":  reservedRows,
-		"rows":      s.itemLines,
-		"sections":  func() []section { return s.listItems(v.Plan) },
-		"sign":      func(c boot.FileChange) string { return s.signOf(c) },
+		"about":    v.describeFile,
+		"changes":  wouldChange,
+		"checker":  v.nameChecker,
+		"diff":     v.planDiff(s),
+		"file":     s.fileLine,
+		"hasDiff":  v.hasDiff,
+		"headed":   s.headed,
+		"reserved": reservedRows,
+		"rows":     s.itemLines,
+		"sections": func() []section { return s.listItems(v.Plan) },
+		"sign":     func(c boot.FileChange) string { return s.signOf(c) },
 	})
 }
 
@@ -206,15 +204,13 @@ func describeFollows(p *boot.Plan, c boot.FileChange) string {
 const maxDiffLines = 60
 
 // planDiff returns the function that returns the change inside a file.
-func (v View) planDiff(s Style) func(before, after string) string {
+func (v View) planDiff(s Style) func(boot.FileChange) string {
 	limit := maxDiffLines
 	if v.Full {
 		limit = math.MaxInt
 	}
 
-	return func(before, after string) string {
-		return indentDiff(s.colourDiff(limit, compare.Unified(s.clean(before), s.clean(after))))
-	}
+	return func(c boot.FileChange) string { return indentDiff(s.colourDiff(limit, s.fileDiff(c))) }
 }
 
 // isNewConfig reports whether a file is a new configuration of the kubelet, which the base fills.

@@ -53,7 +53,7 @@ func HistoryDiff(
 
 	before := r.read(ctx, r.places[0])
 	after := r.read(ctx, r.places[1])
-	after.Drift = r.listOverwritten(r.places[0], r.places[1])
+	after.Known = r.listOverwritten(r.places[0], r.places[1])
 
 	return compare.Generations(before, after), nil
 }
@@ -156,15 +156,16 @@ func (r *historyReader) read(ctx context.Context, place int) compare.Generation 
 
 // listOverwritten returns how somebody had changed the files that the generations behind one place, up to a later one,
 // wrote over.
-func (r *historyReader) listOverwritten(from, to int) map[string]string {
-	out := map[string]string{}
+func (r *historyReader) listOverwritten(from, to int) map[string]boot.FileChange {
+	out := map[string]boot.FileChange{}
 	for place := from + 1; place <= to; place++ {
 		for _, e := range r.all[place].Entries {
 			if !e.Drift || !e.HasChange() {
 				continue
 			}
 			_, made, _ := r.findState(place-1, e.Path)
-			out[e.Path] = cmp.Or(made.DescribeDrift(e.Old), "somebody had changed it")
+			drift := cmp.Or(made.DescribeDrift(e.Old), "somebody had changed it")
+			out[e.Path] = boot.FileChange{Drift: drift}
 		}
 	}
 

@@ -64,8 +64,8 @@ func (c NodeChange) Compare(other NodeChange) int {
 type NodeState struct {
 	Items Items            // nil: they are not known, and are not compared
 	Files map[string]*File // by path
-	// Drift is how somebody had changed files before this state was written over them, by path.
-	Drift map[string]string
+	// Known is what is known of the changes to this state, by path: an action, or how somebody had changed the file.
+	Known map[string]boot.FileChange
 }
 
 // File is a file of a State. Two files with equal fields do not differ.
@@ -89,11 +89,12 @@ func Changes(before, after NodeState) (out []NodeChange) {
 	for _, path := range union(before.Files, after.Files) {
 		x, y := before.Files[path], after.Files[path]
 		isManaged := x != nil && x.Left == "" || y != nil && y.Left == ""
-		drift := after.Drift[path]
-		isEqual := x != nil && y != nil && *x == *y && drift == ""
+		known, isKnown := after.Known[path]
+		isEqual := x != nil && y != nil && *x == *y && !isKnown
 		if isManaged && !isEqual {
 			c := compareFile(path, x, y, items)
-			c.Drift = drift
+			c.Action = cmp.Or(known.Action, c.Action)
+			c.Drift = known.Drift
 			out = append(out, c)
 		}
 	}
@@ -199,29 +200,31 @@ func kindsOf(p *boot.Plan, f node.File) string {
 // kubelet's own files where both sides are known.
 func DiskStates(p *boot.Plan) (before, after NodeState) {
 	before = NodeState{Items: Items{}, Files: map[string]*File{}}
-	after = NodeState{Items: Items{}, Files: map[string]*File{}, Drift: map[string]string{}}
+	after = NodeState{Items: Items{}, Files: map[string]*File{}, Known: map[string]boot.FileChange{}}
 	for _, c := range p.Changes {
 		if !c.Changes() {
 			continue
 		}
-		path, isRestored, isGone := c.File.Path, c.Action == "restore", c.File.Kind == node.Missing
+		path := c.File.Path
 		x := &File{Meta: DescribeMeta(c.Old.Mode, c.Old.Owner), Content: c.Old.Text}
 		y := newFile(p, c.File, DescribeMeta(c.Mode(), c.Owner()))
 		if y.Hidden == "" && (c.Old.Uncompared != "" || c.Old.Private) {
 			y.Hidden = Private
 		}
-		if y.Of != "" && (isGone || y.Hidden != "" || !addItems(p, c, before.Items, after.Items)) {
+		if y.Of != "" && (c.File.Kind == node.Missing || y.Hidden != "" || !addItems(p, c, before.Items, after.Items)) {
 			y.Of = ""
 		}
 		x.Of = y.Of
-		after.Drift[path] = c.Drift
+		after.Known[path] = c
 
-		if c.Old.Exists || isRestored {
+		if c.Action != "create" {
 			before.Files[path] = x
 		}
-		if isRestored { // to a content that is not known
-			after.Files[path] = &File{Content: x.Content, Left: c.Action}
-		} else if !isGone {
+		switch c.Action {
+		case "delete":
+		case "restore": // to a content that is not known
+			after.Files[path] = &File{Content: x.Content}
+		default:
 			after.Files[path] = y
 		}
 	}

@@ -269,6 +269,7 @@ func TestDiskStates(t *testing.T) {
 		"new configuration": {"kubelet-config", "", planned, []string{`taint a:NoExecute create  ""`,
 			"config maxPods create  64", "file /f create   with its lines listed"}},
 		"new CA":        {"ca", "", "pem\n", []string{"file /f create  "}},
+		"known change":  {"file", "a\n", "a\n", []string{"file /f update  "}},
 		"restored file": {"file", "", "", []string{"file /f restore  "}},
 	} {
 		f := boot.FileChange{Action: "update", Old: world.TargetAns{Exists: c.before != "", Text: c.before}}
@@ -279,6 +280,9 @@ func TestDiskStates(t *testing.T) {
 				t.Fatal(err)
 			}
 			f.File.Config = parsed.Object()
+		}
+		if c.before == "" {
+			f.Action = "create"
 		}
 		if c.after == "" {
 			f.File.Kind, f.Action = node.Missing, "restore"

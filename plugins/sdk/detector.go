@@ -69,6 +69,9 @@ type Machine struct {
 	ctx    context.Context // of one call of Detect
 	added  []*Device
 	answer contract.Answer
+
+	notReady string        // why the answer may get better
+	limit    time.Duration // until when, from the first call on
 }
 
 func newMachine(ctx context.Context, config Config, devices []PCIDevice, root Root) *Machine {
@@ -78,6 +81,14 @@ func newMachine(ctx context.Context, config Config, devices []PCIDevice, root Ro
 	}
 
 	return m
+}
+
+// NotReady says that the answer may get better, as that of a driver that is still loaded: Detect is called again, with
+// a new Machine, until it does not say so, or limit has passed since its first call. Then the answer is as it is, with
+// the reason as a warning. The detector's deadline, and its answer before, come first.
+func (m *Machine) NotReady(limit time.Duration, format string, args ...any) {
+	m.notReady = fmt.Sprintf(format, args...)
+	m.limit = limit
 }
 
 // Context ends when the answer is no longer of use.

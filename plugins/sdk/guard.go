@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/prelet/prelet/plugins/contract"
 )
@@ -78,14 +79,7 @@ func Detect(
 		return contract.Answer{Problems: problems}, err
 	}
 
-	m := newMachine(ctx, complete, devices, root)
-	done := make(chan error, 1) // buffered: the result may come too late
-	go func() { done <- detect(d, m) }()
-	select {
-	case err = <-done:
-	case <-ctx.Done():
-		err = fmt.Errorf("the detection exceeded its deadline: %w", context.Cause(ctx))
-	}
+	m, err := detectReady(ctx, d, func() *Machine { return newMachine(ctx, complete, devices, root) })
 	if err != nil {
 		return contract.Answer{}, err
 	}
@@ -98,6 +92,40 @@ func Detect(
 	}
 
 	return answer, nil
+}
+
+// retryAfter is the time between two calls of a Detect that is not ready.
+const retryAfter = 250 * time.Millisecond
+
+// detectReady calls Detect until it is ready, with a new Machine each time.
+func detectReady(ctx context.Context, d Detector, newMachine func() *Machine) (*Machine, error) {
+	begin := time.Now()
+	for {
+		m := newMachine()
+		done := make(chan error, 1) // buffered: the result may come too late
+		go func() { done <- detect(d, m) }()
+		select {
+		case err := <-done:
+			if err != nil || m.notReady == "" {
+				return m, err
+			}
+		case <-ctx.Done():
+			return nil, fmt.Errorf("the detection exceeded its deadline: %w", context.Cause(ctx))
+		}
+
+		limit := m.limit
+		if end, ok := ctx.Deadline(); ok {
+			limit = min(limit, end.Sub(begin)*4/5) // the rest is for the answer
+		}
+		if time.Since(begin)+retryAfter > limit {
+			m.Warn("it was not ready after %s: %s", time.Since(begin).Round(time.Second), m.notReady)
+			return m, nil
+		}
+		select {
+		case <-time.After(retryAfter):
+		case <-ctx.Done():
+		}
+	}
 }
 
 func detect(d Detector, m *Machine) (err error) {

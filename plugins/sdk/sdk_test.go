@@ -266,6 +266,52 @@ func TestCommand(t *testing.T) {
 }
 
 // TestDevice reads below a device's folder: what cannot be read is a warning and stays unknown.
+// TestNotReady calls a Detect again that is not ready: until it is, until its limit, and until the deadline.
+func TestNotReady(t *testing.T) {
+	root, err := sdk.NewRoot(t.TempDir())
+	must(t, err)
+	tests := map[string]struct {
+		ready    int // the call that is ready
+		limit    time.Duration
+		deadline time.Duration
+		warning  string
+	}{
+		"ready at once":       {1, time.Minute, time.Minute, ""},
+		"ready later":         {3, time.Minute, time.Minute, ""},
+		"until its limit":     {99, 600 * time.Millisecond, time.Minute, "the driver loads"},
+		"before its deadline": {99, time.Minute, 700 * time.Millisecond, "the driver loads"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			calls := 0
+			d := toy(func(m *sdk.Machine) error {
+				calls++
+				m.Recommend("toy.example/calls", fmt.Sprint(calls), "")
+				if calls < tt.ready {
+					m.NotReady(tt.limit, "the driver %s", "loads")
+				}
+				return nil
+			})
+			ctx, cancel := context.WithTimeout(t.Context(), tt.deadline)
+			defer cancel()
+
+			a, err := sdk.Detect(ctx, d, nil, nil, root)
+			must(t, err)
+
+			if len(a.Labels) != 1 || a.Labels[0].Value != fmt.Sprint(calls) {
+				t.Errorf("got labels %v after %d calls, want that of the last one", a.Labels, calls)
+			}
+			if tt.warning == "" && (calls != tt.ready || len(a.Warnings) > 0) {
+				t.Errorf("got %d calls and %q, want %d without a warning", calls, a.Warnings, tt.ready)
+			}
+			if tt.warning != "" && (calls < 2 || len(a.Warnings) != 1 || !strings.Contains(a.Warnings[0], tt.warning)) {
+				t.Errorf("got %d calls and %q, want several, and why it was not ready", calls, a.Warnings)
+			}
+		})
+	}
+}
+
 func TestDevice(t *testing.T) {
 	root := detectortest.Root(t, `
 pci 0000:17:00.0 1234:0001 abcd:0002 120000 toy numa=1

@@ -95,6 +95,10 @@ var (
 // Domain is the domain of the recommended labels, which have the names of NVIDIA's GPU feature discovery.
 const Domain = "nvidia.com"
 
+// firstUse is how long the driver may take to be loaded and to initialize GPUs that no program uses: that took 25 s with
+// A100 (AgentBaker#2829).
+const firstUse = 45 * time.Second
+
 // declare declares the detector with a library, nil without one.
 func declare(version string, l library) sdk.Detector {
 	out := sdk.Detector{
@@ -126,8 +130,7 @@ func declare(version string, l library) sdk.Detector {
 	}
 	if l != nil {
 		out.Doc = "NVIDIA GPUs: names, driver, MIG; with NVML also memory, NVLink fabric and CUDA."
-		// The driver initializes GPUs that no program uses: that took 25 s with A100 (AgentBaker#2829).
-		out.Timeout = 45 * time.Second
+		out.Timeout = firstUse
 		out.Wants = sdk.Needs{Devices: []string{"/dev/nvidiactl", "/dev/nvidia*"}}
 	}
 
@@ -182,7 +185,12 @@ func detect(m *sdk.Machine, l library) error {
 // queryLibrary asks NVML, unless a reason prevents it, and keeps time for an answer without it. It returns the reason
 // of a missing result.
 func queryLibrary(m *sdk.Machine, l library) (result machine, unknown string) {
+	const loading = "the kernel module is still being loaded"
+	state, _ := m.Text("/sys/module/nvidia/initstate") // no file: it is not loaded, or built in
 	switch {
+	case state == "coming":
+		m.NotReady(firstUse, loading)
+		return machine{}, loading
 	case !useNVML.Of(m.Config):
 		return machine{}, "the site sets nvml = false"
 	case l == nil:

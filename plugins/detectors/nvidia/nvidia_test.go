@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -122,6 +124,49 @@ func TestNVMLFails(t *testing.T) {
 		if len(a.Devices) != 2 || len(a.Warnings) != 1 || fact(a, "cuda_version").Value != nil {
 			t.Errorf("NVML with %s: got %+v, want two devices and a warning", name, a)
 		}
+	}
+}
+
+// TestLoading: while the kernel loads the module, the detector waits for it.
+func TestLoading(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "sys/module/nvidia/initstate")
+	write := func(state string) {
+		err := os.MkdirAll(filepath.Dir(file), 0o755)
+		if err == nil {
+			err = os.WriteFile(file, []byte(state+"\n"), 0o644)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	write("coming")
+	root, err := sdk.NewRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	devices := []sdk.PCIDevice{{Address: "00ff:17:00.0", Vendor: "10de", Device: "2330", Class: "030200"}}
+	detect := func(limit time.Duration) contract.Answer {
+		ctx, cancel := context.WithTimeout(t.Context(), limit)
+		defer cancel()
+		a, err := sdk.Detect(ctx, detector(), nil, devices, root)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+
+	const loading = "the kernel module is still being loaded"
+	a := detect(time.Second)
+	if why := fact(a, "cuda_version").Unknown; why != loading || !strings.Contains(strings.Join(a.Warnings, "\n"), loading) {
+		t.Errorf("a module that is not loaded in time: got unknown because %q, warnings %q", why, a.Warnings)
+	}
+
+	loaded := time.AfterFunc(500*time.Millisecond, func() { write("live") })
+	defer loaded.Stop()
+	a = detect(time.Minute)
+	if why := fact(a, "cuda_version").Unknown; why == loading || len(a.Warnings) > 0 {
+		t.Errorf("a module that is loaded while it waits: got unknown because %q, warnings %q", why, a.Warnings)
 	}
 }
 

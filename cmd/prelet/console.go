@@ -22,7 +22,9 @@ func (a *cli) console() *cobra.Command {
 		Args:    refuseArguments,
 		Short:   "Evaluate expressions, line by line",
 		Long: `Reads one expression from each line of standard input, and evaluates it as eval does, over this node or a
-recorded one. Empty lines and lines that begin with # are skipped; exit or Ctrl-D ends it.
+recorded one. It looks at the node once: start it again to see what has changed since. After a failure of the site,
+and over a folder of recordings, each line looks again.
+Empty lines and lines that begin with # are skipped; exit or Ctrl-D ends it.
 For a history and the arrow keys, run it as "rlwrap prelet console".
 
 An error in a line is printed and the next line is read.
@@ -40,7 +42,8 @@ The exit status is that of the first line with an error.`,
 
 // runConsole evaluates the lines of standard input until it ends.
 func (a *cli) runConsole(ctx context.Context, w where) error {
-	env := a.env()
+	session := &planning.Session{Env: a.env(), Where: w.Where}
+	defer session.Close()
 	lines := bufio.NewScanner(os.Stdin)
 	lines.Buffer(nil, lang.MaxBytes+1)
 
@@ -58,12 +61,7 @@ func (a *cli) runConsole(ctx context.Context, w where) error {
 			continue
 		}
 
-		x := toExitError(a.evaluate(
-			ctx,
-			env,
-			planning.EvalOptions{Where: w.Where, Text: text},
-			w.output.isJSON(),
-		))
+		x := toExitError(a.evaluate(ctx, session, text, w.output.isJSON()))
 		if failed == "" {
 			failed = x.code
 		}
@@ -75,7 +73,7 @@ func (a *cli) runConsole(ctx context.Context, w where) error {
 		}
 		a.printed = false
 
-		if env.GaveUp.Load() { // that evaluation goes on until this process ends
+		if session.Env.GaveUp.Load() { // that evaluation goes on until this process ends
 			a.printed = true
 
 			return quit(failed)

@@ -7,7 +7,6 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/spf13/cobra"
 
-	"github.com/prelet/prelet/internal/app"
 	"github.com/prelet/prelet/internal/app/planning"
 	"github.com/prelet/prelet/internal/printer"
 )
@@ -37,12 +36,10 @@ An error in EXPR exits with 64.
 			"  prelet eval node.labels --from node17.prelet --config ./site\n" +
 			"  prelet eval 'length(stage.detect-hw.node.gpus)' --from fleet/ -o json",
 		RunE: stopOnSignal(func(ctx context.Context, args []string) error {
-			return a.evaluate(
-				ctx,
-				a.env(),
-				planning.EvalOptions{Where: w.Where, Text: args[0]},
-				w.output.isJSON(),
-			)
+			session := &planning.Session{Env: a.env(), Where: w.Where}
+			defer session.Close()
+
+			return a.evaluate(ctx, session, args[0], w.output.isJSON())
 		}),
 	}
 	a.addRecordedFlags(c, &w)
@@ -51,16 +48,11 @@ An error in EXPR exits with 64.
 }
 
 // evaluate evaluates one expression, and prints its value over each node.
-func (a *cli) evaluate(
-	ctx context.Context,
-	env *app.Env,
-	o planning.EvalOptions,
-	asJSON bool,
-) error {
+func (a *cli) evaluate(ctx context.Context, session *planning.Session, text string, asJSON bool) error {
 	begin := func(source string) { a.printRecording(source, asJSON) }
 	show := func(x planning.Evaluated) error { return a.showEvaluated(x, asJSON) }
 
-	code, err := planning.Eval(ctx, env, o, begin, show)
+	code, err := session.Eval(ctx, text, begin, show)
 	if err != nil {
 		return err
 	}

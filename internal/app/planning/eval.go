@@ -14,15 +14,20 @@ import (
 	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/printer"
+	"github.com/prelet/prelet/internal/world"
 )
 
 // expressionName is the file of an expression in messages.
 const expressionName = "EXPR"
 
-// EvalOptions are an expression, and the node or the recordings that it is evaluated over.
-type EvalOptions struct {
+// Session evaluates expressions over one look at a node or its recording. It plans once, and again only when an
+// expression needs stages that the plan left out, from the same answers. After a failure the next expression looks
+// again. In a folder of recordings, each expression looks at each, so that no more than one plan is in memory.
+type Session struct {
 	app.Where
-	Text string
+	Env  *app.Env
+	node *app.Node // open, with the answers so far in front of its source; nil: there is no plan
+	plan *boot.Plan
 }
 
 // Evaluated is the value of an expression over one node. Its plan has no Eval where the site is not valid.
@@ -42,20 +47,24 @@ func (x Evaluated) code() fault.Code {
 	return origin.Code(x.Plan.Diagnostics)
 }
 
-// Eval evaluates an expression over the node of o or, where o.From is a folder, over each recording in it. show gets
+// Eval evaluates an expression over the node of s or, where s.From is a folder, over each recording in it. show gets
 // each value as soon as it is known; an error of show ends the command. begin gets each recording of a folder before it
 // is read. A failure over one node is the error, a failure over one recording of a folder is in its Evaluated. The code
 // is that of the command: "" where every value is known.
-func Eval(
-	ctx context.Context, e *app.Env, o EvalOptions, begin func(source string), show func(Evaluated) error,
+func (s *Session) Eval(
+	ctx context.Context, text string, begin func(source string), show func(Evaluated) error,
 ) (fault.Code, error) {
-	x, diags := lang.ParseExpression(expressionName, []byte(o.Text))
+	x, diags := lang.ParseExpression(expressionName, []byte(text))
 	if diags.HasErrors() {
-		return "", expressionError(o.Text, diags)
+		return "", expressionError(text, diags)
 	}
-
-	return eachMachine(ctx, e, o.Where, begin, func(one app.Where, source string) (fault.Code, error) {
-		found, err := evaluate(ctx, e, one, o.Text, x)
+	do := func(one app.Where, source string) (fault.Code, error) {
+		on := s
+		if source != "" {
+			on = &Session{Env: s.Env, Where: one}
+			defer on.Close()
+		}
+		found, err := on.evaluate(ctx, text, x)
 		if err != nil && source == "" {
 			return "", err
 		}
@@ -64,35 +73,38 @@ func Eval(
 		found.Err = err
 
 		return found.code(), show(found)
-	})
+	}
+	if s.node != nil {
+		return do(s.Where, "")
+	}
+
+	return eachMachine(ctx, s.Env, s.Where, begin, do)
 }
 
-// evaluate evaluates one expression over the node of w. On this node the plan has only the stages that the expression
-// needs: the cluster may be unreachable. An invalid site gives neither a value nor an error.
-func evaluate(
-	ctx context.Context, e *app.Env,
-	w app.Where,
-	text string,
-	x hclsyntax.Expression,
-) (Evaluated, error) {
-	n, err := e.Open(w, nil)
-	if err != nil {
+// Close closes the node.
+func (s *Session) Close() {
+	if s.node != nil {
+		s.node.Close()
+	}
+	s.node = nil
+}
+
+// evaluate evaluates one expression over the node. An invalid site gives neither a value nor an error.
+func (s *Session) evaluate(ctx context.Context, text string, x hclsyntax.Expression) (Evaluated, error) {
+	if err := s.planFor(ctx, x); err != nil {
 		return Evaluated{}, err
 	}
-	defer n.Close() // an expression may read the node
-	if n.Recorded == nil {
-		n.Only = x
+	out := Evaluated{Plan: s.plan}
+	if s.plan.Diagnostics.HasErrors() {
+		defer s.Close() // after the expression, which may read the node
 	}
-
-	n.Explains = true
-	out := Evaluated{Plan: n.PlanUnless(ctx)}
 	out.Text = text
 	if err := app.CheckStopped(ctx); err != nil || out.Plan.Eval == nil {
 		return out, err
 	}
 
 	limits := limit.Default()
-	limits.GaveUp = e.GaveUp
+	limits.GaveUp = s.Env.GaveUp
 	value, failed := limit.Run(context.Background(), limits, func() explain.Evaluation {
 		return explain.Evaluate(out.Plan, expressionName, []byte(text), x)
 	})
@@ -105,6 +117,29 @@ func evaluate(
 	}
 
 	return out, nil
+}
+
+// planFor makes the plan that an expression needs, unless s has it. On this node the plan has only the stages that the
+// expression needs: the cluster may be unreachable.
+func (s *Session) planFor(ctx context.Context, x hclsyntax.Expression) error {
+	if s.node == nil {
+		n, err := s.Env.Open(s.Where, nil)
+		if err != nil {
+			return err
+		}
+		n.Explains = true
+		n.Source = world.NewTape(n.Source)
+		s.node = n
+	} else if e := s.plan.Eval; e.Node().IsKnown() || !e.Reach(x).Any && len(e.NotReached(x)) == 0 {
+		return nil
+	}
+
+	if s.node.Recorded == nil {
+		s.node.Only = x
+	}
+	s.plan = s.node.PlanUnless(ctx)
+
+	return nil
 }
 
 // expressionError returns the failure of a command for an error in an expression of the command line: it is one of the

@@ -69,6 +69,7 @@ func BootHTML(w io.Writer, v BootView, r *value.Redactor) error {
 		"effect":   describeEffect,
 		"explain":  func(i explain.Item) (x explain.Explanation) { return explainItem(v.Plan, i) },
 		"hasDiff":  v.hasDiff,
+		"hidden":   compare.WhyHidden,
 		"isSet":    func(t time.Time) bool { return !t.IsZero() },
 		"lasted":   report.Span.Took,
 		"left":     htmlTimes.Left,

@@ -185,11 +185,12 @@ func newUnitDocument(u hostfiles.UnitChange) unitDocument {
 func newFileDocument(c boot.FileChange) fileDocument {
 	f := c.File
 	text := f.Text.Template()
+	hidden := compare.WhyHidden(c)
 	d := fileDocument{
 		Path:      f.Path,
 		Action:    c.Action,
 		Owner:     c.Owner(),
-		Sensitive: len(f.Text.Secrets()) > 0 || f.Purpose == "identity",
+		Sensitive: hidden == compare.Secret,
 		Private:   c.Old.Private,
 		Drift:     c.Drift,
 		Why:       c.Why,
@@ -201,11 +202,10 @@ func newFileDocument(c boot.FileChange) fileDocument {
 		d.Mode = fmt.Sprintf("%04o", c.Mode())
 	}
 	isPublic := f.Kind == node.Regular && !d.Sensitive
-	isCompared := c.Old.Uncompared == "" && !c.Old.Private
 	if isPublic {
 		d.SHA256 = nodefile.Checksum([]byte(text))
 	}
-	if isPublic && isCompared && c.Changes() {
+	if isPublic && hidden == "" && c.Changes() {
 		d.Diff = compare.Unified(c.Old.Text, text)
 	}
 

@@ -29,6 +29,7 @@ func PlanText(w io.Writer, v View, s Style) error {
 		"file":     s.fileLine,
 		"hasDiff":  v.hasDiff,
 		"headed":   s.headed,
+		"hidden":   compare.WhyHidden,
 		"reserved": reservedRows,
 		"rows":     s.itemLines,
 		"sections": func() []section { return s.listItems(v.Plan) },
@@ -218,17 +219,17 @@ func isNewConfig(c boot.FileChange) bool {
 	return c.Action == "create" && c.File.Purpose == "kubelet-config"
 }
 
-// hasDiff reports whether the change inside a file is shown. Of a new configuration of the kubelet the items have what
-// differs from its base.
+// hasDiff reports whether the change inside a file is shown or, of a private one, that it is not. Of a new configuration
+// of the kubelet the items have what differs from its base.
 func (v View) hasDiff(c boot.FileChange) bool {
 	if isNewConfig(c) && !v.Full {
 		return false
 	}
 
 	isShown := c.Action == "update" || c.Action == "create" && c.File.Purpose != "ca"
-	isSecret := len(c.File.Text.Secrets()) > 0
+	isKnown := c.File.Kind == node.Regular && c.Old.Uncompared == ""
 
-	return isShown && !isSecret && c.File.Kind == node.Regular && c.Old.Uncompared == ""
+	return isShown && isKnown && compare.WhyHidden(c) != compare.Secret
 }
 
 // headed returns a text after a bold word, over several lines where it is long.

@@ -178,12 +178,25 @@ func PlanState(p *boot.Plan, more Items) NodeState {
 
 // newFile returns a file of a plan.
 func newFile(p *boot.Plan, f node.File, meta string) *File {
-	out := &File{Meta: meta, Content: f.Text.Template(), Of: kindsOf(p, f), IsLong: f.Purpose == "ca"}
-	if len(f.Text.Secrets()) > 0 || f.Purpose == "identity" {
-		out.Hidden = Secret
+	return &File{
+		Meta:    meta,
+		Content: f.Text.Template(),
+		Hidden:  WhyHidden(boot.FileChange{File: f}),
+		Of:      kindsOf(p, f),
+		IsLong:  f.Purpose == "ca",
+	}
+}
+
+// WhyHidden returns why the contents of a file that a plan changes are not shown; "" where they may be.
+func WhyHidden(c boot.FileChange) string {
+	switch {
+	case len(c.File.Text.Secrets()) > 0, c.File.Purpose == "identity":
+		return Secret
+	case c.Old.Uncompared != "", c.Old.Private:
+		return Private
 	}
 
-	return out
+	return ""
 }
 
 // kindsOf returns the kinds of the items that a file of a plan is rendered from.
@@ -208,9 +221,7 @@ func DiskStates(p *boot.Plan) (before, after NodeState) {
 		path := c.File.Path
 		x := &File{Meta: DescribeMeta(c.Old.Mode, c.Old.Owner), Content: c.Old.Text}
 		y := newFile(p, c.File, DescribeMeta(c.Mode(), c.Owner()))
-		if y.Hidden == "" && (c.Old.Uncompared != "" || c.Old.Private) {
-			y.Hidden = Private
-		}
+		y.Hidden = WhyHidden(c)
 		if y.Of != "" && (c.File.Kind == node.Missing || y.Hidden != "" || !addItems(p, c, before.Items, after.Items)) {
 			y.Of = ""
 		}

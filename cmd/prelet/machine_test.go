@@ -187,6 +187,19 @@ func (u *units) Act(_ context.Context, verb, name string, wait time.Duration) (s
 	return "done", nil
 }
 
+func (u *units) Describe(_ context.Context, name, text string) error {
+	if u.gone {
+		return errors.New("connection refused")
+	}
+	u.kubelet.Description = text
+	folder := filepath.Join(filepath.Dir(filepath.Dir(u.gate)), "systemd/system.control", name+".d")
+	err := os.MkdirAll(folder, 0o755)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(folder, "50-Description.conf"), []byte("[Unit]\nDescription="+text+"\n"), 0o644)
+	}
+	return err
+}
+
 func (u *units) CreateTmpfiles(context.Context, []string, time.Duration) (string, error) {
 	return "done", nil
 }
@@ -286,14 +299,15 @@ func (m *machine) reboot() {
 	m.now = 5 * time.Second
 	m.starts, m.status, m.extend = nil, &bytes.Buffer{}, nil
 	k := activation.Unit{
-		Name:    "kubelet.service",
-		Load:    "loaded",
-		File:    "enabled",
-		Active:  "inactive",
-		Sub:     "dead",
-		Result:  "success",
-		Job:     3,
-		MainPID: 0,
+		Name:        "kubelet.service",
+		Load:        "loaded",
+		File:        "enabled",
+		Description: "kubelet: The Kubernetes Node Agent",
+		Active:      "inactive",
+		Sub:         "dead",
+		Result:      "success",
+		Job:         3,
+		MainPID:     0,
 	}
 	k.EnvironmentFiles = append(k.EnvironmentFiles, unitfile.EnvironmentFile{Path: m.gate})
 	m.kubelet = k

@@ -72,6 +72,8 @@ type Manager interface {
 	activation.Units
 	Start(ctx context.Context, unit string, wait time.Duration) (string, error)
 	IsRestarting(ctx context.Context, unit string) (bool, error)
+	// Describe sets the description of a unit until the next boot.
+	Describe(ctx context.Context, unit, text string) error
 	Version(ctx context.Context) string // "" unknown
 	Close()
 }

@@ -433,7 +433,7 @@ func (r *Run) reportEnding(e ending) {
 	}
 
 	if e.gateShut != "" {
-		r.Report.HeldBack(r.unitName(), e.gateShut)
+		r.Report.HeldBack(r.UnitName(), e.gateShut)
 	}
 
 	if e.isBroken && e.Code == fault.NeedsPerson {

@@ -234,7 +234,7 @@ func (a *attempt) reportCommitted(gen int) {
 // checkUnit refuses to act on another unit than before because no restart stage names it any more: a layer that is
 // missing must not start a second kubelet.
 func (r *Run) checkUnit(p *boot.Plan, unit string) error {
-	was := r.unitName()
+	was := r.UnitName()
 	if p.Node.Activation != nil || was == unit {
 		return nil
 	}
@@ -531,8 +531,8 @@ func (r *Run) findPlanID(gen int) string {
 	return info.PlanID
 }
 
-// unitName returns the kubelet's unit from the plan of the generation in place.
-func (r *Run) unitName() string {
+// UnitName returns the kubelet's unit from the plan of the generation in place.
+func (r *Run) UnitName() string {
 	cur := readCurrent(r.Store)
 	if cur == nil {
 		return activation.DefaultUnit

@@ -86,6 +86,8 @@ func publications() []publication {
 		{"status", (*nodeRun).writeStatus, reported | ofLook, "", "the status is not that of this run"},
 		{"metrics", (*nodeRun).writeMetrics, reported | ofLook, "", "the metrics are not those of this run"},
 		{"login", (*nodeRun).showAtLogin, reported | ofLook, "", "the console's login does not show this result"},
+		{"description", (*nodeRun).describeKubelet, ofRun | ofLook, "",
+			"systemctl status of the kubelet does not show whether it may start"},
 		{"last good", (*nodeRun).keepLastGood, opened | ofLook, "",
 			"prelet-fallback.service uses an older list of files"},
 		{"generations", (*nodeRun).collect, opened | ofRoot, fault.CannotWrite, "old generations stay"},
@@ -307,4 +309,30 @@ func (r *nodeRun) describeForLogin() string {
 	}
 
 	return ""
+}
+
+// describeKubelet shows in the first line of `systemctl status kubelet` why it may not start: below, there are only
+// lines since its last try. systemd has a drop-in of each description that was set in this boot.
+func (r *nodeRun) describeKubelet(ctx context.Context) error {
+	h, unit := r.host, r.UnitName()
+	dropIn := filepath.Join(filepath.Dir(h.RunDir), "systemd/system.control", unit+".d", "50-Description.conf")
+	_, err := os.Lstat(dropIn)
+	isShut := h.Gate().IsShut()
+	if !isShut && err != nil {
+		return nil
+	}
+
+	u, err := h.Units.Look(ctx, unit)
+	if err != nil || u.Load != "loaded" { // without an answer the run has failed for that, or the verdict has no result
+		return nil
+	}
+	text, _, _ := strings.Cut(u.Description, "; prelet")
+	if isShut {
+		text += "; " + r.describeForLogin()
+	}
+	if text == u.Description {
+		return nil
+	}
+
+	return h.Units.Describe(ctx, unit, text)
 }

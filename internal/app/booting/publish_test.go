@@ -84,7 +84,7 @@ func TestPublicationsOfOthers(t *testing.T) {
 		ofUnopened: {"console", "journal", "status", "metrics", "login"},
 		ofRoot:     {"machine", "programs", "generations"},
 		ofCheck:    {"event of drift", "conditions with drift", "check"},
-		ofLook:     {"owed verdict", "status", "metrics", "login", "last good", "lock", "event", "conditions", "next try"},
+		ofLook:     {"owed verdict", "status", "metrics", "login", "description", "last good", "lock", "event", "conditions", "next try"},
 		ofNothing:  {"lock", "conditions", "next try"},
 		ofTry:      {"conditions"},
 		ofOvertaken: {

@@ -49,6 +49,13 @@ func (c *Conn) resetFailed(ctx context.Context, name string) {
 	})
 }
 
+// Describe sets the description of a unit until the next boot. systemd keeps it in a drop-in, and escapes it.
+func (c *Conn) Describe(ctx context.Context, name, text string) error {
+	return c.call(ctx, "describing "+name, func(ctx context.Context, m *dbus.Conn) error {
+		return m.SetUnitPropertiesContext(ctx, name, true, dbus.PropDescription(text))
+	})
+}
+
 // Stop stops a unit and waits as Start does. The wait is safe everywhere, even inside a unit that the stopped one is
 // ordered after, because systemd runs stop jobs first.
 func (c *Conn) Stop(ctx context.Context, name string, wait time.Duration) (string, error) {

@@ -10,8 +10,10 @@ type Unit struct {
 	Name  string
 	Names []string // also those of aliases
 	Load  string   // LoadState: loaded, masked, not-found, …
-	Files []string // FragmentPath and DropInPaths, in the order in which systemd reads them
-	File  string   // UnitFileState: enabled, disabled, static, masked, …; empty without a unit file
+	// Description is its text for people.
+	Description string
+	Files       []string // FragmentPath and DropInPaths, in the order in which systemd reads them
+	File        string   // UnitFileState: enabled, disabled, static, masked, …; empty without a unit file
 
 	Active string // ActiveState: active, inactive, failed, activating, deactivating, …
 	Sub    string // SubState: running, auto-restart, dead, …

@@ -76,7 +76,7 @@ func (e *ending) decide() {
 	e.Held = e.planHeld
 	e.degrade(fault.Held, e.planHeld)
 	if e.Code == "" {
-		e.Summary += "; the site's plan is held"
+		e.Summary += report.PlanHeld
 	}
 }
 

@@ -260,6 +260,26 @@ func ReplaceNote(dir, bootID string, code fault.Code, summary string) error {
 	return err
 }
 
+// PlanHeld ends the summary of a run whose plan is held.
+const PlanHeld = "; the site's plan is held"
+
+// Release replaces what the status of the last run of this boot says of held plans and a pinned generation, once that
+// has ended, and returns it: they are released, and the node is not as the site wants it until the next run.
+func Release(dir, bootID string) (Status, error) {
+	return changeEnded(dir, bootID, func(s *Status) {
+		others := without(s.Degraded, fault.Held)
+		if s.Held == nil && len(others) == len(s.Degraded) {
+			return
+		}
+		s.Held = nil
+		s.Degraded = append(others, fault.Reason{
+			Code:    fault.Held,
+			Summary: "the site's plan is released, and not applied yet: prelet run",
+		})
+		s.Summary = strings.TrimSuffix(s.Summary, PlanHeld)
+	})
+}
+
 // verified begins the reason that ReplaceVerified writes.
 const verified = "prelet verify: "
 

@@ -49,6 +49,7 @@ const (
 	ofRoot            // of a run below a root, where no unit runs
 	ofCheck           // of a check between boots
 	ofTry             // of another try of what this process has published before
+	ofRelease         // of a release by hand: the report is that of the run
 )
 
 // publication is something that follows a result.
@@ -83,9 +84,11 @@ func publications() []publication {
 		// Before the status: `status --wait` takes its end for that of the run.
 		{"owed verdict", (*nodeRun).oweVerdict, opened | ofLook, "", "prelet-verify.service may not judge this boot"},
 		{"journal", (*nodeRun).finish, reported, "", "the journal does not have the result"},
-		{"status", (*nodeRun).writeStatus, reported | ofLook, "", "the status is not that of this run"},
-		{"metrics", (*nodeRun).writeMetrics, reported | ofLook, "", "the metrics are not those of this run"},
-		{"login", (*nodeRun).showAtLogin, reported | ofLook, "", "the console's login does not show this result"},
+		{"status", (*nodeRun).writeStatus, reported | ofLook | ofRelease, "", "the status is not that of this run"},
+		{"metrics", (*nodeRun).writeMetrics, reported | ofLook | ofRelease, "",
+			"the metrics are not those of this run"},
+		{"login", (*nodeRun).showAtLogin, reported | ofLook | ofRelease, "",
+			"the console's login does not show this result"},
 		{"description", (*nodeRun).describeKubelet, ofRun | ofLook, "",
 			"systemctl status of the kubelet does not show whether it may start"},
 		{"last good", (*nodeRun).keepLastGood, opened | ofLook, "",
@@ -190,8 +193,13 @@ func (r *nodeRun) finish(context.Context) error {
 	return nil
 }
 
-// writeStatus writes the status. A look replaces a part of that of the run.
+// writeStatus writes the status. A look and a release replace a part of that of the run.
 func (r *nodeRun) writeStatus(context.Context) (err error) {
+	if r.kind == ofRelease {
+		r.status, err = report.Release(r.host.RunDir, r.host.BootID)
+
+		return err
+	}
 	if r.Report != nil {
 		return r.Report.WriteStatus()
 	}

@@ -87,6 +87,7 @@ func TestPublicationsOfOthers(t *testing.T) {
 		ofLook:     {"owed verdict", "status", "metrics", "login", "description", "last good", "lock", "event", "conditions", "next try"},
 		ofNothing:  {"lock", "conditions", "next try"},
 		ofTry:      {"conditions"},
+		ofRelease:  {"status", "metrics", "login"},
 		ofOvertaken: {
 			"machine", "programs", "recording", "results of conditions", "owed verdict", "last good",
 			"generations", "run", "lock", "annotations", "event", "conditions", "next try",

@@ -45,7 +45,7 @@ func Rollback(ctx context.Context, e *app.Env, o RollbackOptions) (RolledBack, e
 		}
 		defer store.Close()
 
-		return release(store)
+		return release(ctx, e, h, store)
 	}
 
 	if !h.IsBelow() {
@@ -74,13 +74,18 @@ func Rollback(ctx context.Context, e *app.Env, o RollbackOptions) (RolledBack, e
 	return rollbackNode(ctx, e, h, store, o)
 }
 
-func release(store *generation.Store) (RolledBack, error) {
+func release(ctx context.Context, e *app.Env, h *app.Host, store *generation.Store) (RolledBack, error) {
 	if err := activation.Newer(store); err != nil {
 		return RolledBack{}, err
 	}
 	if err := store.Release(); err != nil {
 		return RolledBack{}, err
 	}
+	if !h.IsBelow() && !h.IsOff() { // after prelet=off the report says that, as before
+		r := nodeRun{Run: &commit.Run{Store: store}, kind: ofRelease, env: e, host: h}
+		r.publish(ctx)
+	}
+
 	return RolledBack{FormatVersion: 1, Released: true}, nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/commit/activation"
 	"github.com/prelet/prelet/internal/commit/generation"
+	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/world"
 )
@@ -18,7 +19,7 @@ import (
 //   - the kubeconfig of a joined node in which prelet has replaced the CAs. One that a generation removed, because it
 //     was another machine's, is not adopted: a way back would bring that identity back;
 //   - the kubeconfig with the bootstrap token while that generation awaits its verdict: it is removed with the verdict,
-//     not by a new generation.
+//     not by a new generation. After a state was set aside, also the one that is on the disk.
 func adopt(
 	s *generation.Store,
 	p *boot.Plan,
@@ -26,8 +27,11 @@ func adopt(
 	spec *activation.Spec,
 ) (adopted []node.StoredFile, err error) {
 	cur, err := s.Current()
-	if err != nil || cur == nil {
+	if err != nil {
 		return nil, err
+	}
+	if cur == nil {
+		cur = &generation.Info{}
 	}
 
 	j, err := s.Journal()
@@ -64,6 +68,9 @@ func adopt(
 		if len(out.Targets) > before {
 			adopted = append(adopted, known)
 		}
+	}
+	if p.Kubelet.Joined && s.FindAside() != nil {
+		adopted = append(adopted, adoptLeftToken(s, p, out, spec)...)
 	}
 
 	return adopted, nil
@@ -110,12 +117,37 @@ func adoptToken(
 		return err
 	}
 
-	token := generation.TargetOf(e.Path, e.New, content)
-	token.Secret = true
-	out.Targets = slices.Insert(out.Targets, 0, token)
-	spec.Retire = append(spec.Retire, e.Path)
+	addToken(generation.TargetOf(e.Path, e.New, content), out, spec)
 
 	return nil
+}
+
+// adoptLeftToken adds the kubeconfig with the bootstrap token that prelet wrote before a state was set aside.
+func adoptLeftToken(
+	s *generation.Store,
+	p *boot.Plan,
+	out *generation.Proposal,
+	spec *activation.Spec,
+) []node.StoredFile {
+	path := bootstrapKubeconfig
+	if f, ok := node.FindFlag(p.Node.Flags, "bootstrap-kubeconfig"); ok {
+		path = f.Value
+	}
+	now, content, err := s.Observe(path)
+	isKnown := slices.ContainsFunc(out.Targets, func(t generation.Target) bool { return t.Path == path })
+	if err != nil || isKnown || !kubelet.IsBootstrapKubeconfig(string(content)) {
+		return nil
+	}
+
+	addToken(generation.TargetOf(path, now, content), out, spec)
+
+	return []node.StoredFile{{Path: path, Purpose: "bootstrap-kubeconfig"}}
+}
+
+func addToken(t generation.Target, out *generation.Proposal, spec *activation.Spec) {
+	t.Secret = true
+	out.Targets = slices.Insert(out.Targets, 0, t)
+	spec.Retire = append(spec.Retire, t.Path)
 }
 
 // observedState returns the state of a file when the plan was made. For a file with a secret the plan only knows

@@ -114,8 +114,10 @@ func addFile(spec *activation.Spec, f node.File, content []byte) {
 	}
 }
 
-// joinedKubeconfig is the kubelet's own file.
-const joinedKubeconfig = "/etc/kubernetes/kubelet.conf"
+const (
+	joinedKubeconfig    = "/etc/kubernetes/kubelet.conf" // the kubelet's own file
+	bootstrapKubeconfig = "/etc/kubernetes/bootstrap-kubelet.conf"
+)
 
 func isBootstrapKubeconfig(f node.File) bool {
 	return f.Purpose == "bootstrap-kubeconfig"

@@ -48,6 +48,13 @@ users:
 `
 }
 
+// IsBootstrapKubeconfig reports whether BootstrapKubeconfig made a text. kubeadm does not quote the token.
+func IsBootstrapKubeconfig(text string) bool {
+	_, form, _ := strings.Cut(strings.TrimSuffix(BootstrapKubeconfig("", "", "", ""), "\"\n"), "  name: kubernetes\n")
+
+	return strings.Contains(text, form)
+}
+
 // CAChange is the difference between two sets of CAs, each described by its subject, the hash of its key and its end.
 type CAChange struct {
 	Added, Removed []string

@@ -172,7 +172,7 @@ func TestPlans(t *testing.T) {
 // run plans a site, and ends the test unless the plan is complete.
 func run(t *testing.T, s *lang.Site, source world.Source) *boot.Plan {
 	t.Helper()
-	p := boot.Run(context.Background(), s, boot.Input{Source: source})
+	p := boot.Run(context.Background(), s, boot.RunInput{Source: source})
 	if !p.Complete {
 		t.Fatalf("got a plan that is not complete: %v", p.Diagnostics)
 	}

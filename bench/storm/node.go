@@ -134,7 +134,7 @@ func (n node) boot(s *lang.Site, root string) (out outcome) {
 		},
 	)
 	defer l.Close()
-	options := boot.Input{Source: l, Now: time.Now}
+	options := boot.RunInput{Source: l, Now: time.Now}
 	p := boot.Run(context.Background(), s, options)
 	mu.Lock()
 	defer mu.Unlock()

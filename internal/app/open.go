@@ -52,11 +52,11 @@ type Node struct {
 	rehearsed *probe.Live              // answers in a rehearsal without a recording; else nil
 	units     Manager                  // to be closed; nil where another has it, or there is none
 	Machine   func() machineid.Machine // read once
-	Only      hclsyntax.Expression     // see boot.Input
+	Only      hclsyntax.Expression     // see boot.RunInput
 	isHere    bool                     // the node is this machine
-	IsPartial bool                     // see boot.Input
-	Advises   bool                     // see boot.Input
-	Explains  bool                     // see boot.Input
+	IsPartial bool                     // see boot.RunInput
+	Advises   bool                     // see boot.RunInput
+	Explains  bool                     // see boot.RunInput
 	checks    *boot.Checks             // of the site
 }
 
@@ -163,7 +163,7 @@ const lastGoodTimeout = 15 * time.Second
 
 // Plan evaluates the site.
 func (n *Node) Plan(ctx context.Context, event func(boot.StageReport)) *boot.Plan {
-	o := boot.Input{
+	o := boot.RunInput{
 		Source:   n.env.Hiding(n.Source),
 		Now:      time.Now,
 		Redact:   n.env.Redactor.String,

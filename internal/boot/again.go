@@ -10,7 +10,7 @@ import (
 )
 
 // WithKubelets returns the plans of the same machine with a kubelet of each of some versions, over the same answers:
-// the steps from decide to rules, so nothing is compared with the disk. It needs Input.Advises, and returns nil if
+// the steps from decide to rules, so nothing is compared with the disk. It needs RunInput.Advises, and returns nil if
 // the run ended before its step rules.
 //
 // The last version is planned first. If its node is that of p, only the rules are checked again for the other versions.

@@ -76,7 +76,7 @@ func TestWithKubelets(t *testing.T) {
 			t.Fatalf("%s: got %v, want a site", name, diags)
 		}
 		run := func(version string) *Plan {
-			return Run(t.Context(), s, Input{Source: withVersion(rec.Source(), version), Advises: true})
+			return Run(t.Context(), s, RunInput{Source: withVersion(rec.Source(), version), Advises: true})
 		}
 
 		old := run(known.Version(oldest))

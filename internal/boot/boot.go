@@ -34,8 +34,8 @@ import (
 	"github.com/prelet/prelet/stages"
 )
 
-// Input are the input of a run in addition to its site.
-type Input struct {
+// RunInput is the input of a run in addition to its site.
+type RunInput struct {
 	Source world.Source      // live adapters or a recording; Run puts a tape in front of it
 	Now    func() time.Time  // for durations of stages only; no answer depends on it
 	Event  func(StageReport) // progress: a stage runs or has ended; nil: none
@@ -78,7 +78,7 @@ type Input struct {
 // returns the plan up to the failed step, with errors in its Diagnostics. If ctx was cancelled (and did not only
 // reach its deadline), the cancellation is the only diagnostic, because the failures that it caused say nothing
 // about the machine or the cluster.
-func Run(ctx context.Context, s *lang.Site, o Input) *Plan {
+func Run(ctx context.Context, s *lang.Site, o RunInput) *Plan {
 	plan := runSteps(ctx, s, o, limit.Default())
 	if errors.Is(ctx.Err(), context.Canceled) {
 		plan.Complete = false
@@ -93,7 +93,7 @@ func Run(ctx context.Context, s *lang.Site, o Input) *Plan {
 }
 
 // runSteps runs one step after the other, and stops after the first step with an error.
-func runSteps(ctx context.Context, s *lang.Site, o Input, limits limit.Limits) *Plan {
+func runSteps(ctx context.Context, s *lang.Site, o RunInput, limits limit.Limits) *Plan {
 	p := startRun(ctx, s, o, limits)
 	if !p.runAll(ctx, p.runCheck, p.runSettings) {
 		return p.makePlan()
@@ -144,7 +144,7 @@ func (p *progress) findOnly(x hclsyntax.Expression) map[string]bool {
 }
 
 // setFallback sets what replaces failed answers of the tape.
-func (p *progress) setFallback(o Input) {
+func (p *progress) setFallback(o RunInput) {
 	if p.tape == nil {
 		return
 	}
@@ -163,7 +163,7 @@ type progress struct {
 	runtimeEnv
 	site       *lang.Site
 	tape       *world.Tape // nil: a check, without a machine
-	judge      judge.Input // as far as it is known at the start
+	judge      judge.Case  // as far as it is known at the start
 	locks      detectors.Locks
 	checks     *Checks
 	isTakeover bool
@@ -187,10 +187,10 @@ type progress struct {
 type runtimeEnv struct {
 	limits limit.Limits
 	now    func() time.Time
-	event  func(StageReport) // safe for concurrent use; calls Input.Event for one report at a time
+	event  func(StageReport) // safe for concurrent use; calls RunInput.Event for one report at a time
 }
 
-func newRuntimeEnv(o Input, limits limit.Limits) runtimeEnv {
+func newRuntimeEnv(o RunInput, limits limit.Limits) runtimeEnv {
 	if o.GaveUp != nil {
 		limits.GaveUp = o.GaveUp
 	}
@@ -223,13 +223,13 @@ func (env runtimeEnv) reportStages(all []StageReport) {
 
 // startRun puts a tape in front of the source, and reads the locks of detectors: the types of outputs depend on
 // them.
-func startRun(ctx context.Context, s *lang.Site, o Input, limits limit.Limits) *progress {
+func startRun(ctx context.Context, s *lang.Site, o RunInput, limits limit.Limits) *progress {
 	p := &progress{
 		runtimeEnv: newRuntimeEnv(o, limits),
 		site:       s,
 		checks:     o.Checks,
 		isTakeover: o.Takeover,
-		judge:      judge.Input{Site: s, Unit: hostfiles.KubeletUnit(s), Finished: o.Finished, Advises: o.Advises},
+		judge:      judge.Case{Site: s, Unit: hostfiles.KubeletUnit(s), Finished: o.Finished, Advises: o.Advises},
 	}
 	if p.checks == nil {
 		p.checks = &Checks{}
@@ -422,7 +422,7 @@ func (p *progress) runObserveAndDiff(ctx context.Context) {
 	p.changed = changed
 	p.add(found)
 
-	p.Report(removal.Input{
+	p.Report(removal.Guard{
 		Site:       p.site,
 		Eval:       p.eval,
 		Node:       p.rendered.node,

@@ -33,7 +33,7 @@ func mustParse(t testing.TB, text string) *lang.Site {
 // planSite plans a site of one file on the machine of fakeWorld, which gives these answers.
 func planSite(t testing.TB, site, answers string) *Plan {
 	t.Helper()
-	return Run(t.Context(), mustParse(t, site), Input{Source: fakeWorld(t, newCase("world", answers))})
+	return Run(t.Context(), mustParse(t, site), RunInput{Source: fakeWorld(t, newCase("world", answers))})
 }
 
 // original returns the answer that a managed file had this text before prelet, in the words of fakeWorld.
@@ -93,7 +93,7 @@ func TestGatherIsParallel(t *testing.T) {
 		}
 		return answerAsUsual(q, nil)
 	})
-	p := Run(context.Background(), mustParse(t, writeFetches(n, "  timeout = \"10s\"\n")), Input{Source: src})
+	p := Run(context.Background(), mustParse(t, writeFetches(n, "  timeout = \"10s\"\n")), RunInput{Source: src})
 	if !p.Complete {
 		t.Errorf("plan: got %s, want a complete one", showDiagnostics(p.Diagnostics))
 	}
@@ -111,7 +111,7 @@ func TestTwoStagesWaitForOneAnswer(t *testing.T) {
 		return answerAsUsual(q, nil)
 	})
 	started := time.Now()
-	p := Run(context.Background(), mustParse(t, text), Input{Source: src})
+	p := Run(context.Background(), mustParse(t, text), RunInput{Source: src})
 	if took := time.Since(started); took > 5*time.Second {
 		t.Errorf("time: got %s, want at most 5s", took)
 	}
@@ -132,7 +132,7 @@ func TestCancelled(t *testing.T) {
 		}
 		return answerAsUsual(q, nil)
 	})
-	p := Run(ctx, mustParse(t, writeFetches(3, "")), Input{Source: src})
+	p := Run(ctx, mustParse(t, writeFetches(3, "")), RunInput{Source: src})
 	if p.Complete || p.Hash != "" || len(p.Stages) != 3 {
 		t.Errorf("got %s\nwant three stages and no complete plan", showPlan(p))
 	}
@@ -151,7 +151,7 @@ func TestTooLargeSiteIsGivenUp(t *testing.T) {
 		`stage "fetch-config" "a" { file = join("", [for x in range(250) : join("", [for y in range(250) : "${x}-${y}"])]) }`,
 	} {
 		s := mustParse(t, text)
-		o := Input{Source: usualSource()}
+		o := RunInput{Source: usualSource()}
 		limits := limit.Limits{Time: 30 * time.Millisecond, Heap: 64 << 20, Look: time.Millisecond}
 		p := runSteps(context.Background(), s, o, limits)
 		if p.Complete || len(p.Diagnostics) == 0 || origin.CodeOf(p.Diagnostics[len(p.Diagnostics)-1]) != fault.Limit {
@@ -195,7 +195,7 @@ func TestSignalDuringGather(t *testing.T) {
 			return world.Failure(fault.Absent, "none", "")
 		})
 		p := Run(ctx, mustParse(t, writeFetches(2, "  on_failure = \"continue\"\n"+
-			"")+`stage "fetch-config" "needed" { config_map = "a/b" }`), Input{Source: src})
+			"")+`stage "fetch-config" "needed" { config_map = "a/b" }`), RunInput{Source: src})
 		cancel(nil)
 		shown := showDiagnostics(p.Diagnostics)
 		if !stopped {

@@ -50,10 +50,10 @@ func TestRun(t *testing.T) {
 		if diags.HasErrors() {
 			return showDiagnostics(diags)
 		}
-		p := Run(context.Background(), s, Input{Source: fakeWorld(t, a), Now: time.Now})
+		p := Run(context.Background(), s, RunInput{Source: fakeWorld(t, a), Now: time.Now})
 		again, _ := parseCase(a)
 		rec := &world.Recording{Entries: p.Tape.Entries()}
-		q := Run(context.Background(), again, Input{Source: rec.Source()})
+		q := Run(context.Background(), again, RunInput{Source: rec.Source()})
 		got := showPlan(p) + showUnits(p)
 		if d := cmp.Diff(got, showPlan(q)+showUnits(q)); d != "" &&
 			!strings.Contains(string(a.Comment), "not replayed") {

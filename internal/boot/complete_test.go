@@ -121,12 +121,12 @@ func TestComplete(t *testing.T) {
 				world.KindValidation: world.Validation.Answer(world.ValidationAns{OK: true}),
 				world.KindHardware:   {Value: []byte(`{"product": {"name": "a"}}`)},
 			})
-			p := Run(t.Context(), mustParse(t, c.site), Input{Source: src})
+			p := Run(t.Context(), mustParse(t, c.site), RunInput{Source: src})
 			if !p.Complete {
 				t.Errorf("a boot: got %s\nwant a complete plan", showPlan(p))
 			}
 			whole := world.Recording{Entries: p.Tape.Entries()}
-			if p := Run(t.Context(), mustParse(t, c.site), Input{Source: whole.Source()}); !p.Complete {
+			if p := Run(t.Context(), mustParse(t, c.site), RunInput{Source: whole.Source()}); !p.Complete {
 				t.Errorf("a replay: got %s\nwant a complete plan", showPlan(p))
 			}
 			part := world.Recording{}
@@ -135,7 +135,7 @@ func TestComplete(t *testing.T) {
 					part.Entries = append(part.Entries, e)
 				}
 			}
-			p = Run(t.Context(), mustParse(t, c.site), Input{Source: part.Source()})
+			p = Run(t.Context(), mustParse(t, c.site), RunInput{Source: part.Source()})
 			code := fault.Unread
 			if c.replay {
 				code = ""

@@ -73,7 +73,7 @@ func TestCorpus(t *testing.T) {
 			if diags.HasErrors() {
 				t.Fatalf("parsing the site: got %v, want no error", diags)
 			}
-			got := printNode(Run(context.Background(), s, Input{Source: rec.Source()}))
+			got := printNode(Run(context.Background(), s, RunInput{Source: rec.Source()}))
 			golden := strings.TrimSuffix(n, ".prelet") + ".want"
 			if *record {
 				if _, err := os.Stat(golden); err != nil {
@@ -116,7 +116,7 @@ func writeCorpus(t *testing.T) {
 		}
 		must(t, err)
 		s, _ := parseCase(a)
-		p := Run(context.Background(), s, Input{Source: fakeWorld(t, a)})
+		p := Run(context.Background(), s, RunInput{Source: fakeWorld(t, a)})
 		rec := world.Recording{Header: world.Header{Prelet: "0.1.0", Time: "2026-01-01T00:00:00Z", Site: s.Files},
 			Entries: p.Tape.Entries()}
 		var b bytes.Buffer
@@ -134,7 +134,7 @@ func TestHashIgnoresText(t *testing.T) {
 		if diags.HasErrors() {
 			t.Fatalf("parsing the site: got %v, want no error", diags)
 		}
-		p := Run(context.Background(), s, Input{Source: fakeWorld(t, a), Now: time.Now})
+		p := Run(context.Background(), s, RunInput{Source: fakeWorld(t, a), Now: time.Now})
 		if !p.Complete {
 			t.Fatalf("got %s\nwant a complete plan", showDiagnostics(p.Diagnostics))
 		}
@@ -188,7 +188,7 @@ func BenchmarkRun(b *testing.B) {
 	src := fakeWorld(b, a)
 	b.ReportAllocs()
 	for b.Loop() {
-		Run(context.Background(), s, Input{Source: src})
+		Run(context.Background(), s, RunInput{Source: src})
 	}
 }
 

@@ -134,7 +134,7 @@ func Detectors(
 
 // prepareRun runs the steps settings and prepare over a source.
 func prepareRun(ctx context.Context, s *lang.Site, from world.Source) *progress {
-	p := startRun(ctx, s, Input{Source: from}, limit.Default())
+	p := startRun(ctx, s, RunInput{Source: from}, limit.Default())
 	p.runAll(ctx, p.runSettings, p.runPrepare)
 
 	return p

@@ -207,10 +207,10 @@ func TestDetectorIdentityIsWithheld(t *testing.T) {
 	for attribute, complete := range map[string]bool{"serial_number": false, "firmware": true} {
 		s := mustParse(t, "detector \"gaudi\" {"+grants+"}\n"+afterDetectors+"stage \"label\" \"x\" {\n"+
 			"  labels = { \"example.com/x\" = stage.detect-hw.node.detectors.gaudi.attributes."+attribute+" }\n}\n")
-		p := Run(context.Background(), s, Input{Source: w})
+		p := Run(context.Background(), s, RunInput{Source: w})
 		rec := world.Recording{Entries: p.Tape.Entries()}
 		must(t, rec.Withhold())
-		q := Run(context.Background(), p.Site, Input{Source: rec.Source()})
+		q := Run(context.Background(), p.Site, RunInput{Source: rec.Source()})
 		if !p.Complete || q.Complete != complete || strings.Contains(showPlan(q), "canary") {
 			t.Errorf("%s: got complete %t, and of the recording %t: %s\nwant true and %t",
 				attribute, p.Complete, q.Complete, showPlan(q), complete)
@@ -225,20 +225,20 @@ func TestDetectorIdentityIsWithheld(t *testing.T) {
 // withholds, which the plan could not name, is an error that says so.
 func TestNewerRecordingIsNamed(t *testing.T) {
 	s := mustParse(t, "detector \"gaudi\" {"+grants+"}\n"+afterDetectors)
-	p := Run(context.Background(), s, Input{Source: detectorWorld(t, makeCards(),
+	p := Run(context.Background(), s, RunInput{Source: detectorWorld(t, makeCards(),
 		map[string]world.Answer{"gaudi": answerDetector(t)}, describeGaudi())})
 	rec := world.Recording{Entries: p.Tape.Entries()}
 	i := slices.IndexFunc(rec.Entries, func(e world.Entry) bool { return e.Kind == world.KindHardware })
 	answer := &rec.Entries[i].Answer
 	answer.Value = append([]byte(`{"fans":[{"serial":null}],`), answer.Value[1:]...)
 
-	if q := Run(context.Background(), s, Input{Source: rec.Source()}); !q.Complete || q.Diagnostics.HasErrors() {
+	if q := Run(context.Background(), s, RunInput{Source: rec.Source()}); !q.Complete || q.Diagnostics.HasErrors() {
 		t.Errorf("an unknown fact: got complete %t and %s, want it left out",
 			q.Complete, showDiagnostics(q.Diagnostics))
 	}
 
 	answer.Withheld = []string{"/fans/0/serial"}
-	q := Run(context.Background(), s, Input{Source: rec.Source()})
+	q := Run(context.Background(), s, RunInput{Source: rec.Source()})
 	const want = "it withholds facts /fans/0/serial, which this prelet does not know: a newer prelet made the recording"
 	if text := showDiagnostics(q.Diagnostics); !q.Diagnostics.HasErrors() || !strings.Contains(text, want) {
 		t.Errorf("an unknown fact that is withheld: got %s, want %q", text, want)
@@ -267,7 +267,7 @@ func TestDetectorMerge(t *testing.T) {
 			"gaudi": answerDetector(t, one, contract.Device{Address: "0000:30:00.0", Kind: &nic}),
 			"second": answerDetector(t, contract.Device{Address: "0000:10:00.0", Kind: &kind, MemoryBytes: &bytes},
 				contract.Device{Address: "0000:99:00.0", Name: &other})}, describeGaudi(), second)
-		p := Run(context.Background(), mustParse(t, site(true)), Input{Source: w})
+		p := Run(context.Background(), mustParse(t, site(true)), RunInput{Source: w})
 		a, b := p.Facts.Accelerators[0], p.Facts.Accelerators[1]
 		if *a.Name != name || a.MemoryGiB == nil || *a.MemoryGiB != gib96 || *b.Name != "Gaudi?" ||
 			b.MemoryGiB != nil ||
@@ -289,7 +289,7 @@ func TestDetectorMerge(t *testing.T) {
 			t.Error("network cards: got none, want the device that a detector calls one")
 		}
 		rec := world.Recording{Entries: p.Tape.Entries()}
-		if q := Run(context.Background(), p.Site, Input{Source: rec.Source()}); q.Hash == "" || q.Hash != p.Hash ||
+		if q := Run(context.Background(), p.Site, RunInput{Source: rec.Source()}); q.Hash == "" || q.Hash != p.Hash ||
 			showPlan(q) != showPlan(p) {
 			t.Errorf("plan of the recording: got %s\nwant %s", showPlan(q), showPlan(p))
 		}
@@ -299,7 +299,7 @@ func TestDetectorMerge(t *testing.T) {
 			w := detectorWorld(t, makeCards(), map[string]world.Answer{
 				"gaudi": answerDetector(t, one), "second": answerDetector(t,
 					contract.Device{Address: "0000:10:00.0", Name: &other})}, describeGaudi(), second)
-			p := Run(context.Background(), mustParse(t, site(required)), Input{Source: w})
+			p := Run(context.Background(), mustParse(t, site(required)), RunInput{Source: w})
 			text := showDiagnostics(p.Diagnostics)
 			want := `Detectors "gaudi" and "second" disagree: For name of the device 0000:10:00.0 ` +
 				`"gaudi" reports HL-225, and "second" reports HL-325.`

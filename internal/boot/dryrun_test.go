@@ -90,7 +90,7 @@ func TestDryRunVerdict(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			version := "v1.37.1"
 			var handed []judge.FinishedKubelet
-			p := Run(t.Context(), mustParse(t, rulesSite(c.patch, "")), Input{
+			p := Run(t.Context(), mustParse(t, rulesSite(c.patch, "")), RunInput{
 				Source: usualWith(map[world.Kind]world.Answer{
 					world.KindKubelet: world.Kubelet.Answer(world.KubeletAns{Version: &version}),
 					world.KindDryRun:  c.answer,
@@ -144,7 +144,7 @@ func TestDryRunVerdict(t *testing.T) {
 // TestDryRunDigest: the question changes with the planned files and the kubelet, and with nothing else.
 func TestDryRunDigest(t *testing.T) {
 	ask := func(patch, version string) world.DryRunReq {
-		p := Run(t.Context(), mustParse(t, rulesSite(patch, "")), Input{
+		p := Run(t.Context(), mustParse(t, rulesSite(patch, "")), RunInput{
 			Source: usualWith(map[world.Kind]world.Answer{
 				world.KindKubelet: world.Kubelet.Answer(world.KubeletAns{Version: &version}),
 				world.KindDryRun:  world.DryRun.Answer(world.DryRunAns{Accepted: true, Program: "/usr/bin/kubelet"}),
@@ -182,7 +182,7 @@ func TestDryRunOfOtherVersion(t *testing.T) {
 		world.KindKubelet: world.Kubelet.Answer(world.KubeletAns{Version: &version}),
 		world.KindDryRun:  world.DryRun.Answer(world.DryRunAns{Accepted: true, Program: "/usr/bin/kubelet"}),
 	})
-	p := Run(t.Context(), mustParse(t, rulesSite("{ featureGates = { DevicePluginCDIDevices = true } }", "")), Input{
+	p := Run(t.Context(), mustParse(t, rulesSite("{ featureGates = { DevicePluginCDIDevices = true } }", "")), RunInput{
 		Source: world.SourceFunc(func(ctx context.Context, q world.Question) world.Answer {
 			req, err := world.DryRun.Request(q)
 			if q.Kind == world.KindDryRun && (err != nil || req.Kubelet != version) {

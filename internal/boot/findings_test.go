@@ -32,7 +32,7 @@ func TestFindingsInSiteOrder(t *testing.T) {
 			defer close(answered[mine])
 			return world.Failure(fault.ClusterUnreachable, r.Name+" does not answer", "")
 		})
-		p := Run(t.Context(), mustParse(t, writeFetches(3, optional)), Input{Source: src})
+		p := Run(t.Context(), mustParse(t, writeFetches(3, optional)), RunInput{Source: src})
 
 		got := showPlan(p)
 		if len(p.Stages) != 3 || len(p.Degraded) != 3 || len(p.Diagnostics) != 3 {

@@ -38,9 +38,9 @@ func FuzzSite(f *testing.F) {
 			return
 		}
 		all := Check(s, SampleMachines(), CheckOptions{})
-		p := Run(context.Background(), s, Input{Source: usualSource()})
+		p := Run(context.Background(), s, RunInput{Source: usualSource()})
 		nothing := world.Recording{}
-		q := Run(context.Background(), s, Input{Source: nothing.Source()})
+		q := Run(context.Background(), s, RunInput{Source: nothing.Source()})
 		for _, d := range append(append(all, p.Diagnostics...), q.Diagnostics...) {
 			if origin.CodeOf(d) == fault.Internal {
 				t.Errorf("got %s, want no fault of prelet", d)

@@ -41,7 +41,7 @@ func TestGivenUpWritesToNothing(t *testing.T) {
 				return world.File.Answer(world.FileAns{Text: "a"})
 			})
 			var over atomic.Bool
-			o := Input{Source: src, Event: func(e StageReport) {
+			o := RunInput{Source: src, Event: func(e StageReport) {
 				if over.Load() {
 					t.Errorf("got an event of %s, want none of a step that was given up", e.Address)
 				}

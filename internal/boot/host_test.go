@@ -68,11 +68,11 @@ func TestHost(t *testing.T) {
 		if strings.Contains(c.blocks, "kubelet_flags") {
 			text = strings.Replace(text, "  kubelet_flags { base = \"\" }\n", "", 1)
 		}
-		q := Run(t.Context(), mustParse(t, text), Input{Source: usualWith(answers)})
+		q := Run(t.Context(), mustParse(t, text), RunInput{Source: usualWith(answers)})
 		if c.answer != "" {
 			answers[world.KindHost] = world.Answer{Value: []byte(c.answer)}
 		}
-		p := Run(t.Context(), mustParse(t, text), Input{Source: usualWith(answers)})
+		p := Run(t.Context(), mustParse(t, text), RunInput{Source: usualWith(answers)})
 		checkOne(t, c.name, ofMachine(p), hcl.DiagWarning, c.line, c.says)
 
 		ports := strings.TrimSpace(c.ports)

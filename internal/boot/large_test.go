@@ -32,7 +32,7 @@ func TestLargeSites(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := mustParse(t, text)
 			started := cpuTime(t)
-			Run(context.Background(), s, Input{Source: usualSource()})
+			Run(context.Background(), s, RunInput{Source: usualSource()})
 			if took := cpuTime(t) - started; took > 10*time.Second {
 				t.Errorf("CPU time: got %s, want at most 10s", took)
 			} else {

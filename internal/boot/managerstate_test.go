@@ -98,7 +98,7 @@ stage "write" "kubelet" {
 				"target cpu_manager_state => {\"value\":{\"exists\":true,\"mode\":384,\"sha256\":\"00\",\"text\":%q}}\n", c.state)
 			const facts = `{"cpu":{"logical":2,"cores":[{"cpus":[0]},{"cpus":[1]}]}}`
 			run := func(world string) *Plan {
-				return Run(context.Background(), s, Input{Source: fakeWorld(t, &txtar.Archive{Files: []txtar.File{
+				return Run(context.Background(), s, RunInput{Source: fakeWorld(t, &txtar.Archive{Files: []txtar.File{
 					{Name: "world", Data: []byte(world)}, {Name: "facts", Data: []byte(facts)},
 				}})})
 			}

@@ -37,7 +37,7 @@ stage "write" "kubelet" {
 `)
 
 	started := cpuTime(t)
-	p := Run(context.Background(), s, Input{Source: source})
+	p := Run(context.Background(), s, RunInput{Source: source})
 	took := cpuTime(t) - started
 
 	if took > 8*time.Second {
@@ -76,7 +76,7 @@ stage "write" "kubelet" {
 }
 `)
 
-	p := Run(context.Background(), s, Input{Source: usualSource()})
+	p := Run(context.Background(), s, RunInput{Source: usualSource()})
 
 	deprecated, counted := 0, ""
 	for _, d := range p.Diagnostics {

@@ -40,7 +40,7 @@ func TestEachAnswerMissing(t *testing.T) {
 
 		t.Run(strings.TrimSuffix(filepath.Base(n), ".txt"), func(t *testing.T) {
 			t.Parallel()
-			whole := Run(context.Background(), s, Input{Source: fakeWorld(t, a)})
+			whole := Run(context.Background(), s, RunInput{Source: fakeWorld(t, a)})
 			all := whole.Tape.Entries()
 			for i := range all {
 				if hasDefault(all[i].Question) || !chosen.Has(5, n, i) {
@@ -71,7 +71,7 @@ func hasDefault(q world.Question) bool {
 // compareWithout returns how a plan without an answer breaks the promise: it is the same, or fails with the code of a
 // missing answer.
 func compareWithout(whole *Plan, s *lang.Site, rec world.Recording) string {
-	p := Run(context.Background(), s, Input{Source: rec.Source()})
+	p := Run(context.Background(), s, RunInput{Source: rec.Source()})
 	isRefused := p.Code() == fault.Unread && !p.Complete && p.Hash == ""
 	if isRefused || whole.Diagnostics.HasErrors() && p.Diagnostics.HasErrors() || showPlan(p) == showPlan(whole) {
 		return ""
@@ -88,11 +88,11 @@ func TestPartial(t *testing.T) {
 		"stage \"label\" \"a\" {\n  labels = { a = \"1\", b = stage.fetch-config.c.data[\"x\"] }\n}\n"+
 		"stage \"write\" \"kubelet\" {\n  bootstrap_kubeconfig { when = false }\n  ca_certificate { when = false }\n}\n")
 	src := usualWith(map[world.Kind]world.Answer{world.KindObject: world.Failure(fault.Unread, "not asked", "")})
-	p := Run(t.Context(), s, Input{Source: src, IsPartial: true})
+	p := Run(t.Context(), s, RunInput{Source: src, IsPartial: true})
 	if p.Diagnostics.HasErrors() || p.Complete || !strings.Contains(showPlan(p), "label a=1\n") {
 		t.Errorf("got %s\nwant the label a, no error and no complete plan", showPlan(p))
 	}
-	if p := Run(t.Context(), s, Input{Source: src}); p.Code() != fault.Unread {
+	if p := Run(t.Context(), s, RunInput{Source: src}); p.Code() != fault.Unread {
 		t.Errorf("of a whole run: got %s\nwant the code unread", showPlan(p))
 	}
 }

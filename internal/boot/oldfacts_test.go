@@ -30,19 +30,19 @@ func TestRecordingOlderThanAFact(t *testing.T) {
 			t,
 			afterDetectors+"stage \"label\" \"x\" {\n  labels = { \"example.com/x\" = slug("+text+") }\n}\n",
 		)
-		p := Run(context.Background(), s, Input{Source: detectorWorld(t, makeBareVM(), nil)})
+		p := Run(context.Background(), s, RunInput{Source: detectorWorld(t, makeBareVM(), nil)})
 		if !p.Complete || p.Hash == "" {
 			t.Fatalf("%s: got %s\nwant a complete plan", text, showDiagnostics(p.Diagnostics))
 		}
 
 		rec := world.Recording{Entries: p.Tape.Entries()}
-		same := Run(context.Background(), p.Site, Input{Source: rec.Source()})
+		same := Run(context.Background(), p.Site, RunInput{Source: rec.Source()})
 		if same.Hash != p.Hash || showPlan(same) != showPlan(p) {
 			t.Errorf("%s: the plan of the recording differs: got %s, want %s", text, showPlan(same), showPlan(p))
 		}
 
 		rec.Entries = olderEntries(t, rec.Entries)
-		q := Run(context.Background(), p.Site, Input{Source: rec.Source()})
+		q := Run(context.Background(), p.Site, RunInput{Source: rec.Source()})
 		if q.Complete != isOld || isOld && (q.Hash != p.Hash || showPlan(q) != showPlan(p)) {
 			t.Errorf("%s: of an old recording got complete %t and %s, want %t", text, q.Complete, showPlan(q), isOld)
 		}

@@ -44,7 +44,7 @@ type Plan struct {
 	OnCluster   string     // last-good | fail
 	Group       string     // that may read the recording of the last run; "" is none
 
-	afterGather, afterRender *progress // the run after these steps; nil without Input.Advises
+	afterGather, afterRender *progress // the run after these steps; nil without RunInput.Advises
 }
 
 // Assumed is an answer of a rehearsal that is not the node's own.

@@ -167,7 +167,7 @@ func TestCgroupDriverOfRuntime(t *testing.T) {
 			runtime: &world.RuntimeAns{Name: "containerd", Version: "v2.1.0", Reported: "systemd", Driver: "cgroupfs"}},
 		{name: "it has the same", patch: `{ cgroupDriver = "systemd" }`, runtime: old},
 	} {
-		p := Run(t.Context(), mustParse(t, rulesSite(c.patch, c.blocks)), Input{Source: usualWith(map[world.Kind]world.Answer{
+		p := Run(t.Context(), mustParse(t, rulesSite(c.patch, c.blocks)), RunInput{Source: usualWith(map[world.Kind]world.Answer{
 			world.KindKubelet: world.Kubelet.Answer(world.KubeletAns{Version: &version, Runtime: c.runtime}),
 		})})
 		var shown, ends hcl.Diagnostics

@@ -198,8 +198,8 @@ func TestEverySlot(t *testing.T) {
 				if diags.HasErrors() {
 					continue
 				}
-				p := Run(context.Background(), s, Input{Source: src})
-				q := Run(context.Background(), s, Input{Source: nothing})
+				p := Run(context.Background(), s, RunInput{Source: src})
+				q := Run(context.Background(), s, RunInput{Source: nothing})
 				for where, ds := range map[string]string{"laptop": showDiagnostics(Check(s, SampleMachines()[3:4], CheckOptions{})),
 					"machine": showPlan(p), "replay": showPlan(q)} {
 					if strings.Contains(ds, " "+string(fault.Internal)+" ") {

@@ -73,7 +73,7 @@ func checkWithin(
 	limits limit.Limits,
 ) (hcl.Diagnostics, []node.File) {
 	ctx := context.Background()
-	p := startRun(ctx, s, Input{Locks: o.Locks}, limits)
+	p := startRun(ctx, s, RunInput{Locks: o.Locks}, limits)
 	if p.runCheck(ctx); p.hasErrors() {
 		return p.Diags, nil
 	}
@@ -271,7 +271,7 @@ func (p *progress) usesVariable(at hcl.Range) bool {
 // steps after it show what else is wrong.
 func runOnSample(s *lang.Site, m SampleMachine, o CheckOptions, limits limit.Limits) *progress {
 	ctx := context.Background()
-	p := startRun(ctx, s, Input{Locks: o.Locks}, limits)
+	p := startRun(ctx, s, RunInput{Locks: o.Locks}, limits)
 	p.runCheck(ctx)
 	p.Diags = nil // Check has reported them
 	if !p.runAll(ctx, p.runSettings, p.runPrepare) {

@@ -105,7 +105,7 @@ func TestKubeletWatchdog(t *testing.T) {
 				WatchdogMicros: c.loaded.Microseconds(),
 			}}),
 		})
-		p := Run(t.Context(), mustParse(t, rulesSite(patch, c.blocks)), Input{Source: source})
+		p := Run(t.Context(), mustParse(t, rulesSite(patch, c.blocks)), RunInput{Source: source})
 		checkOne(t, c.name, ofMachine(p), c.severity, c.line, c.says)
 	}
 }
@@ -161,7 +161,7 @@ func TestLogind(t *testing.T) {
 		if c.answer != nil {
 			answers[world.KindLogind] = world.Logind.Answer(*c.answer)
 		}
-		p := Run(t.Context(), mustParse(t, rulesSite(c.patch, c.blocks)), Input{Source: usualWith(answers)})
+		p := Run(t.Context(), mustParse(t, rulesSite(c.patch, c.blocks)), RunInput{Source: usualWith(answers)})
 		checkOne(t, c.name, ofMachine(p), hcl.DiagWarning, 6, c.says)
 		isAsked := slices.ContainsFunc(p.Tape.Entries(), func(e world.Entry) bool { return e.Kind == world.KindLogind })
 		if isAsked == c.notAsked {

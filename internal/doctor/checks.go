@@ -20,7 +20,7 @@ import (
 const lookedFor = "it is looked for where its unit starts it, and in /usr/bin, /usr/local/bin and /opt/bin"
 
 // checkKubelet checks the kubelet. The plan checks its flags.
-func (in *Input) checkKubelet(r *check.Recorder) {
+func (in *Observations) checkKubelet(r *check.Recorder) {
 	k := in.Kubelet
 	switch {
 	case k.Path == "":
@@ -58,7 +58,7 @@ func isSameMinor(a, b string) bool {
 
 // checkUnits returns the checks of the units that a boot needs: the kubelet's as systemd loaded it, in an image that
 // and prelet's own.
-func (in *Input) checkUnits() (l check.List) {
+func (in *Observations) checkUnits() (l check.List) {
 	for _, u := range in.listUnits() {
 		if u.Err == nil {
 			l = append(l, activation.CheckUnit(&u.Unit, in.Gate, nil, nil))
@@ -69,7 +69,7 @@ func (in *Input) checkUnits() (l check.List) {
 	return l
 }
 
-func (in *Input) listUnits() []Unit {
+func (in *Observations) listUnits() []Unit {
 	switch u := in.Unit; {
 	case in.Image != nil:
 		return in.Image.listUnits()
@@ -84,7 +84,7 @@ func (in *Input) listUnits() []Unit {
 }
 
 // systemctl returns a command of systemctl about the units of the node or of the image.
-func (in *Input) systemctl(command string) string {
+func (in *Observations) systemctl(command string) string {
 	if in.Image == nil || in.Image.Root == "" {
 		return "systemctl " + command
 	}
@@ -92,7 +92,7 @@ func (in *Input) systemctl(command string) string {
 	return "systemctl --root " + in.Image.Root.Word("/") + " " + command
 }
 
-func (in *Input) checkUnit(r *check.Recorder, u Unit) {
+func (in *Observations) checkUnit(r *check.Recorder, u Unit) {
 	switch {
 	case u.Err != nil && in.Image != nil:
 		r.Unread(u.Name+" cannot be read", nodefile.Reason(u.Err), stepFor(u.Err))
@@ -112,7 +112,7 @@ func (in *Input) checkUnit(r *check.Recorder, u Unit) {
 }
 
 // checkGate ends the checks of units.
-func (in *Input) checkGate(r *check.Recorder) {
+func (in *Observations) checkGate(r *check.Recorder) {
 	summary := in.Unit.Name + " is there and waits at the gate"
 	switch {
 	case in.Image != nil:
@@ -125,7 +125,7 @@ func (in *Input) checkGate(r *check.Recorder) {
 }
 
 // checkRuntime reports the container runtime that the plan has found, and whether it answered.
-func (in *Input) checkRuntime(r *check.Recorder) {
+func (in *Observations) checkRuntime(r *check.Recorder) {
 	var runtime world.RuntimeAns
 	switch p := in.Plan; {
 	case in.Image != nil:
@@ -164,7 +164,7 @@ func (in *Input) checkRuntime(r *check.Recorder) {
 }
 
 // checkMachine reports cgroups and swap. The plan checks them by the rules of the kubelet.
-func (in *Input) checkMachine(r *check.Recorder) {
+func (in *Observations) checkMachine(r *check.Recorder) {
 	if !r.IsFine() || in.Plan == nil {
 		return
 	}
@@ -181,7 +181,7 @@ func (in *Input) checkMachine(r *check.Recorder) {
 	r.Fine(fmt.Sprintf("cgroup v%d", k.Cgroup) + swap)
 }
 
-func (in *Input) checkCredentials(r *check.Recorder) {
+func (in *Observations) checkCredentials(r *check.Recorder) {
 	for _, s := range in.Secrets {
 		switch {
 		case s.Err == nil:
@@ -201,7 +201,7 @@ func (in *Input) checkCredentials(r *check.Recorder) {
 }
 
 // checkCluster reports which cluster answered, by the plan's tape. It sends nothing that would need the token.
-func (in *Input) checkCluster(r *check.Recorder) {
+func (in *Observations) checkCluster(r *check.Recorder) {
 	p := in.Plan
 	if p == nil || !r.IsFine() {
 		return
@@ -236,7 +236,7 @@ func findTrust(p *boot.Plan) (t world.TrustAns, ok bool) {
 }
 
 // checkDisk ends the checks of what a commit writes, which only root can make.
-func (in *Input) checkDisk(r *check.Recorder) {
+func (in *Observations) checkDisk(r *check.Recorder) {
 	p := in.Plan
 	hasChanges := p != nil && p.Changes != nil
 	if !in.Root || len(in.Files) == 0 || !hasChanges {
@@ -249,7 +249,7 @@ func (in *Input) checkDisk(r *check.Recorder) {
 	r.Fine("the files of the site can be written, and there is room")
 }
 
-func (in *Input) checkIdentity(r *check.Recorder) {
+func (in *Observations) checkIdentity(r *check.Recorder) {
 	p := in.Plan
 	if p == nil {
 		return
@@ -270,7 +270,7 @@ func (in *Input) checkIdentity(r *check.Recorder) {
 }
 
 // checkState checks the state that a run reads.
-func (in *Input) checkState(r *check.Recorder) {
+func (in *Observations) checkState(r *check.Recorder) {
 	k := in.Kept
 	if k.Err != nil {
 		summary := "the state of earlier runs cannot be read"
@@ -311,7 +311,7 @@ func (in *Input) checkState(r *check.Recorder) {
 	}
 }
 
-func (in *Input) checkDetectors(r *check.Recorder) {
+func (in *Observations) checkDetectors(r *check.Recorder) {
 	p := in.Plan
 	if p == nil || p.Site == nil || len(p.Site.Detectors) == 0 {
 		return

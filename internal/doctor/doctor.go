@@ -25,7 +25,7 @@ import (
 // checks returns all checks, in the order of the report. The commands doctor and seal run those that need what they
 // have. The results of a name count in its later checks. A check that needs a running machine reads what a run has
 // read, and asks nothing itself.
-func (in *Input) checks() (l check.List) {
+func (in *Observations) checks() (l check.List) {
 	const both = check.Running | check.Files
 
 	l.Add("site", both, in.checkSite)
@@ -55,8 +55,8 @@ func (in *Input) checks() (l check.List) {
 	return l
 }
 
-// Input is the state of the node or of the image that the caller collects.
-type Input struct {
+// Observations are the state of the node or of the image that the caller collects.
+type Observations struct {
 	Loaded hcl.Diagnostics // of loading and checking the site
 	Image  *ImageInput     // nil for a running node, which has the fields below
 
@@ -97,7 +97,7 @@ type Kept struct {
 }
 
 // Examine runs the checks that need a node or, with in.Image, an image.
-func Examine(in Input) []check.Finding {
+func Examine(in Observations) []check.Finding {
 	has := check.Running
 	if in.Root {
 		has |= check.Root
@@ -141,7 +141,7 @@ var checksByCode = map[fault.Code]string{
 
 // checkSite adds the messages of loading, checking and planning, each to its check; of an image all to this one. It
 // leaves out notes.
-func (in *Input) checkSite(r *check.Recorder) {
+func (in *Observations) checkSite(r *check.Recorder) {
 	messages := slices.Clone(in.Loaded)
 	if in.Plan != nil {
 		messages = append(messages, in.Plan.Diagnostics...)
@@ -167,7 +167,7 @@ func (in *Input) checkSite(r *check.Recorder) {
 	}
 }
 
-func (in *Input) checkHardware(r *check.Recorder) {
+func (in *Observations) checkHardware(r *check.Recorder) {
 	if in.Plan != nil && in.Plan.Facts != nil {
 		r.Fine("it can be read")
 	}

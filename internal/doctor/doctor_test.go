@@ -30,8 +30,8 @@ func waiting() unitfile.Unit {
 }
 
 // well is a node that lacks nothing.
-func well() Input {
-	return Input{
+func well() Observations {
+	return Observations{
 		Root: true, Systemd: true, Version: "257.7-1",
 		Plan: &boot.Plan{Site: &lang.Site{}, Facts: &world.Facts{}, Changes: []boot.FileChange{},
 			Kubelet: world.KubeletAns{Joined: true, JoinedWhy: "so", Cgroup: 2, Swap: p(false),
@@ -58,7 +58,7 @@ func TestWell(t *testing.T) {
 		}
 		checks = append(checks, f.Check)
 	}
-	for _, c := range new(Input).checks().Names(check.Running) {
+	for _, c := range new(Observations).checks().Names(check.Running) {
 		if c != "detectors" && !slices.Contains(checks, c) {
 			t.Errorf("got no finding of %s, want one", c)
 		}
@@ -114,54 +114,58 @@ func TestIll(t *testing.T) {
 	at := hcl.Range{Filename: "site.hcl", Start: hcl.Pos{Line: 3, Column: 5}}
 	for _, c := range []struct {
 		name  string
-		spoil func(*Input)
+		spoil func(*Observations)
 		check string
 		state check.Level
 		says  string
 	}{
-		{"no kubelet", func(i *Input) { i.Kubelet = image.Kubelet{} }, "kubelet", check.Problem, "no kubelet was found"},
-		{"a kubelet that says nothing", func(i *Input) { i.Kubelet.Version = "" }, "kubelet", check.Problem, "does not report its version"},
-		{"no systemd", func(i *Input) { i.Systemd = false }, "unit", check.Unread, "cannot be checked"},
-		{"no D-Bus", func(i *Input) { i.Unit.Err = broken }, "unit", check.Unread, "from systemd"},
-		{"masked", func(i *Input) { i.Unit.Load = "masked" }, "unit", check.Problem, "is masked"},
-		{"masked for this boot", func(i *Input) { i.Unit.File = "masked-runtime" }, "unit", check.Problem, "is masked"},
-		{"no unit", func(i *Input) { i.Unit.Load = "not-found" }, "unit", check.Problem, "cannot find"},
-		{"no gate", func(i *Input) { i.Unit.EnvironmentFiles = nil }, "unit", check.Problem, "without waiting for prelet"},
-		{"a unit that nobody may start", func(i *Input) { i.Unit.NoStart = true }, "unit", check.Problem, "systemd refuses to start"},
-		{"disabled", func(i *Input) { i.Unit.File = "disabled" }, "unit", check.Warning, "is not enabled"},
-		{"no runtime", func(i *Input) { i.Plan.Kubelet.Runtime = nil }, "runtime", check.Warning, "no container runtime"},
-		{"a runtime that is away", func(i *Input) { i.Plan.Kubelet.Runtime.Version = "" }, "runtime", check.Warning, "does not answer"},
-		{"a runtime that this user may not ask", func(i *Input) { i.Root, i.Plan.Kubelet.Runtime.Version = false, "" }, "runtime", check.Unread, "whether the container runtime"},
-		{"no plan", func(i *Input) { i.Plan = nil }, "runtime", check.Unread, "not looked for"},
-		{"a credential", func(i *Input) { i.Secrets[0].Err = broken }, "credentials", check.Problem, "token cannot be read"},
-		{"a credential that this user may not see", func(i *Input) { i.Secrets[0].Err, i.Root = broken, false }, "credentials", check.Unread, "token"},
-		{"a folder that is a file", func(i *Input) { i.Files = checkFile("/dev/null/x") }, "disk", check.Problem, "not a directory"},
-		{"a folder that is a link", func(i *Input) { i.Files = checkFile("/proc/self/x") }, "disk", check.Problem, "/proc/self"},
-		{"not root", func(i *Input) { i.Root = false }, "disk", check.Unread, "whether the files"},
-		{"a state folder that cannot be read", func(i *Input) { i.Files = nil }, "disk", check.Unread, "whether the files"},
-		{"a plan that failed", func(i *Input) { i.Plan.Changes = nil }, "disk", check.Unread, "whether the files"},
-		{"an expired identity", func(i *Input) { i.Plan.Kubelet.Joined, i.Plan.Kubelet.Identity = false, &world.IdentityAns{} }, "identity", check.Warning, "has not joined"},
-		{"a generation of a newer prelet", func(i *Input) { i.Kept.Newer = broken }, "state", check.Warning, "a newer prelet"},
-		{"a journal that cannot be read", func(i *Input) { i.Kept.Err = broken }, "state", check.Problem, "cannot be read"},
-		{"a mistake in the site", func(i *Input) { i.Loaded = hcl.Diagnostics{origin.Error(fault.Reference, at, "There is no x", "d")} }, "site", check.Problem, "There is no x"},
-		{"no site", func(i *Input) { i.Loaded = hcl.Diagnostics{origin.Error(fault.NoSite, hcl.Range{}, "No site", "d")} }, "site", check.Problem, "No site"},
-		{"a rule of the kubelet", func(i *Input) {
+		{"no kubelet", func(i *Observations) { i.Kubelet = image.Kubelet{} }, "kubelet", check.Problem, "no kubelet was found"},
+		{"a kubelet that says nothing", func(i *Observations) { i.Kubelet.Version = "" }, "kubelet", check.Problem, "does not report its version"},
+		{"no systemd", func(i *Observations) { i.Systemd = false }, "unit", check.Unread, "cannot be checked"},
+		{"no D-Bus", func(i *Observations) { i.Unit.Err = broken }, "unit", check.Unread, "from systemd"},
+		{"masked", func(i *Observations) { i.Unit.Load = "masked" }, "unit", check.Problem, "is masked"},
+		{"masked for this boot", func(i *Observations) { i.Unit.File = "masked-runtime" }, "unit", check.Problem, "is masked"},
+		{"no unit", func(i *Observations) { i.Unit.Load = "not-found" }, "unit", check.Problem, "cannot find"},
+		{"no gate", func(i *Observations) { i.Unit.EnvironmentFiles = nil }, "unit", check.Problem, "without waiting for prelet"},
+		{"a unit that nobody may start", func(i *Observations) { i.Unit.NoStart = true }, "unit", check.Problem, "systemd refuses to start"},
+		{"disabled", func(i *Observations) { i.Unit.File = "disabled" }, "unit", check.Warning, "is not enabled"},
+		{"no runtime", func(i *Observations) { i.Plan.Kubelet.Runtime = nil }, "runtime", check.Warning, "no container runtime"},
+		{"a runtime that is away", func(i *Observations) { i.Plan.Kubelet.Runtime.Version = "" }, "runtime", check.Warning, "does not answer"},
+		{"a runtime that this user may not ask", func(i *Observations) { i.Root, i.Plan.Kubelet.Runtime.Version = false, "" }, "runtime", check.Unread, "whether the container runtime"},
+		{"no plan", func(i *Observations) { i.Plan = nil }, "runtime", check.Unread, "not looked for"},
+		{"a credential", func(i *Observations) { i.Secrets[0].Err = broken }, "credentials", check.Problem, "token cannot be read"},
+		{"a credential that this user may not see", func(i *Observations) { i.Secrets[0].Err, i.Root = broken, false }, "credentials", check.Unread, "token"},
+		{"a folder that is a file", func(i *Observations) { i.Files = checkFile("/dev/null/x") }, "disk", check.Problem, "not a directory"},
+		{"a folder that is a link", func(i *Observations) { i.Files = checkFile("/proc/self/x") }, "disk", check.Problem, "/proc/self"},
+		{"not root", func(i *Observations) { i.Root = false }, "disk", check.Unread, "whether the files"},
+		{"a state folder that cannot be read", func(i *Observations) { i.Files = nil }, "disk", check.Unread, "whether the files"},
+		{"a plan that failed", func(i *Observations) { i.Plan.Changes = nil }, "disk", check.Unread, "whether the files"},
+		{"an expired identity", func(i *Observations) { i.Plan.Kubelet.Joined, i.Plan.Kubelet.Identity = false, &world.IdentityAns{} }, "identity", check.Warning, "has not joined"},
+		{"a generation of a newer prelet", func(i *Observations) { i.Kept.Newer = broken }, "state", check.Warning, "a newer prelet"},
+		{"a journal that cannot be read", func(i *Observations) { i.Kept.Err = broken }, "state", check.Problem, "cannot be read"},
+		{"a mistake in the site", func(i *Observations) {
+			i.Loaded = hcl.Diagnostics{origin.Error(fault.Reference, at, "There is no x", "d")}
+		}, "site", check.Problem, "There is no x"},
+		{"no site", func(i *Observations) {
+			i.Loaded = hcl.Diagnostics{origin.Error(fault.NoSite, hcl.Range{}, "No site", "d")}
+		}, "site", check.Problem, "No site"},
+		{"a rule of the kubelet", func(i *Observations) {
 			i.Plan.Diagnostics = hcl.Diagnostics{origin.Warning(fault.KubeletGate, at, "A gate", "d")}
 		}, "kubelet", check.Warning, "A gate"},
-		{"swap", func(i *Input) {
+		{"swap", func(i *Observations) {
 			i.Plan.Diagnostics = hcl.Diagnostics{origin.Error(fault.KubeletMachine, at, "Swap", "d")}
 		}, "machine", check.Problem, "Swap"},
-		{"a port in use", func(i *Input) {
+		{"a port in use", func(i *Observations) {
 			i.Plan.Diagnostics = hcl.Diagnostics{origin.Warning(fault.KubeletMachine, at, "Port 10250", "d")}
 		}, "machine", check.Warning, "Port 10250"},
-		{"the cluster", func(i *Input) {
+		{"the cluster", func(i *Observations) {
 			i.Plan.Diagnostics = hcl.Diagnostics{origin.Error(fault.ClusterUntrusted, at, "Wrong CA", "d")}
 		}, "cluster", check.Problem, "Wrong CA"},
-		{"a detector", func(i *Input) {
+		{"a detector", func(i *Observations) {
 			i.Plan.Diagnostics = hcl.Diagnostics{origin.Warning(fault.DetectorDegraded, at, "No lock", "d")}
 		}, "detectors", check.Warning, "No lock"},
-		{"what this user may not read", func(i *Input) { i.Plan.Diagnostics = hcl.Diagnostics{origin.MayNotRead(at, "x", "y")} }, "site", check.Unread, "may not look"},
-		{"the same in other words", func(i *Input) {
+		{"what this user may not read", func(i *Observations) { i.Plan.Diagnostics = hcl.Diagnostics{origin.MayNotRead(at, "x", "y")} }, "site", check.Unread, "may not look"},
+		{"the same in other words", func(i *Observations) {
 			d := origin.MayNotRead(at, "x", "y")
 			d.Summary = "Denied"
 			i.Plan.Diagnostics = hcl.Diagnostics{d}

@@ -27,7 +27,7 @@ type ImageInput struct {
 	Unit      string // the kubelet's
 	Runtime   string // the endpoint that the image configures; "" for none
 	Detectors []detector.Row
-	Kernels   map[string]map[string]bool // see Input
+	Kernels   map[string]map[string]bool // see Observations
 	Found     image.Found
 }
 
@@ -46,7 +46,7 @@ func (i ImageInput) listUnits() (units []Unit) {
 }
 
 // checkNotified warns of units that files of the site notify, and the image does not have.
-func (in *Input) checkNotified(r *check.Recorder) {
+func (in *Observations) checkNotified(r *check.Recorder) {
 	i := in.Image
 	if i.Site == nil {
 		return
@@ -71,7 +71,7 @@ func (in *Input) checkNotified(r *check.Recorder) {
 }
 
 // checkUsers checks the users of detectors, which the package makes.
-func (in *Input) checkUsers(r *check.Recorder) {
+func (in *Observations) checkUsers(r *check.Recorder) {
 	const user = "prelet-detector-1"
 	_, unread := in.Image.Root.Text(nodefile.Users)
 	_, missing := in.Image.Root.FindID(nodefile.Users, user)
@@ -90,7 +90,7 @@ func (in *Input) checkUsers(r *check.Recorder) {
 }
 
 // checkPermissions checks the files that prelet runs or trusts.
-func (in *Input) checkPermissions(r *check.Recorder) {
+func (in *Observations) checkPermissions(r *check.Recorder) {
 	files := []string{"/usr/bin/prelet", in.Image.Kubelet.Path, "/etc/prelet", "/usr/lib/prelet", "/etc/kubernetes",
 		"/var/lib/kubelet", "/etc/credstore"}
 	for _, file := range files {
@@ -118,7 +118,7 @@ func (in *Input) checkPermissions(r *check.Recorder) {
 	r.Fine("only root may change what prelet runs and trusts")
 }
 
-func (in *Input) checkImageDetectors(r *check.Recorder) {
+func (in *Observations) checkImageDetectors(r *check.Recorder) {
 	locked := 0
 	for _, d := range in.Image.Detectors {
 		switch {
@@ -133,7 +133,7 @@ func (in *Input) checkImageDetectors(r *check.Recorder) {
 }
 
 // listLeftovers returns the check for leftovers of its name. fine is the summary of an image that has none.
-func (in *Input) listLeftovers(fine string) func(*check.Recorder) {
+func (in *Observations) listLeftovers(fine string) func(*check.Recorder) {
 	return func(r *check.Recorder) {
 		for _, l := range in.Image.Found.Leftovers {
 			must := " must not be in an image"

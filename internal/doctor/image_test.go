@@ -59,7 +59,7 @@ func installed() map[string]string {
 }
 
 func examine(root nodefile.Root) []check.Finding {
-	return Examine(Input{Image: &ImageInput{
+	return Examine(Observations{Image: &ImageInput{
 		Root:    root,
 		Kubelet: image.Kubelet{Path: "/usr/bin/kubelet", Version: "v1.36.3"},
 		Unit:    "kubelet.service",
@@ -129,7 +129,7 @@ func TestImage(t *testing.T) {
 // another kubelet.
 func TestKubeletVersion(t *testing.T) {
 	for given, want := range map[string]check.Level{"1.36": check.OK, "v1.36.9": check.OK, "1.35": check.Problem} {
-		found := Examine(Input{Image: &ImageInput{
+		found := Examine(Observations{Image: &ImageInput{
 			Root:     newImage(t, installed()),
 			Kubelet:  image.Kubelet{Path: "/usr/bin/kubelet", Version: given},
 			Reported: "v1.36.3",

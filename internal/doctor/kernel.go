@@ -10,7 +10,7 @@ import (
 
 // checkKernels reports options that kubeadm requires of a kernel. Alternatives are separated by |.
 // Source: k8s.io/system-validators, validators/types_unix.go; of its optional ones, those that pods notice.
-func (in *Input) checkKernels(r *check.Recorder) {
+func (in *Observations) checkKernels(r *check.Recorder) {
 	required := "NAMESPACES NET_NS PID_NS IPC_NS UTS_NS CPUSETS MEMCG INET EXT4_FS PROC_FS FAIR_GROUP_SCHED " +
 		"NETFILTER_XT_TARGET_REDIRECT|IP_NF_TARGET_REDIRECT NETFILTER_XT_MATCH_COMMENT " +
 		"CGROUPS CGROUP_PIDS CGROUP_SCHED"

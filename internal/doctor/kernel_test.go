@@ -53,8 +53,8 @@ func TestKernel(t *testing.T) {
 		if c.kernel == "" {
 			in.Kernels = nil
 		}
-		image := Input{Image: &ImageInput{Root: newImage(t, nil), Kernels: in.Kernels}}
-		for subject, in := range map[string]Input{"a node": in, "an image": image} {
+		image := Observations{Image: &ImageInput{Root: newImage(t, nil), Kernels: in.Kernels}}
+		for subject, in := range map[string]Observations{"a node": in, "an image": image} {
 			want := c.want
 			if in.Image != nil && strings.HasPrefix(c.name, "of cgroup") {
 				want = nil

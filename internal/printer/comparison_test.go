@@ -14,7 +14,7 @@ func TestComparisonCutsRedactedText(t *testing.T) {
 	r := htmlRedactor()
 	r.Add([]byte(secret))
 	before := strings.Repeat("x", maxDetail-len("hunt")-1) + secret
-	d := compare.Difference{Inputs: []compare.Input{{
+	d := compare.Difference{Inputs: []compare.InputChange{{
 		Name:    "variable zone",
 		Details: []compare.Detail{{Before: compare.Value(before), After: "a"}},
 	}}}

@@ -24,7 +24,7 @@ type PlanOptions struct {
 	Each bool
 	// Report is set where the caller asked for a report of several machines, so that one node is refused.
 	Report bool
-	// Explains is set where the plan of one node is explained: see boot.Input.
+	// Explains is set where the plan of one node is explained: see boot.RunInput.
 	Explains bool
 }
 

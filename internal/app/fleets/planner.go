@@ -31,7 +31,7 @@ type fleetPlanner struct {
 	planned *app.Given
 	against []*app.Given // none: the disks
 	each    bool         // see PlanOptions
-	advises bool         // see boot.Input
+	advises bool         // see boot.RunInput
 }
 
 // planFleet plans each recording, or the node of o.Where if there is none, and groups them by effect.

@@ -94,7 +94,7 @@ func (i *OpenedImage) look() {
 		Written:     i.written,
 		Unread:      unread,
 	})
-	i.Results = doctor.Examine(doctor.Input{Loaded: i.loaded, Image: &i.in})
+	i.Results = doctor.Examine(doctor.Observations{Loaded: i.loaded, Image: &i.in})
 }
 
 // firstProcesses is the PID namespace of a machine, PID_NS_INIT_INO in the kernel's include/uapi/linux/nsfs.h. A

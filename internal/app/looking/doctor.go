@@ -61,7 +61,7 @@ func Doctor(ctx context.Context, e *app.Env, w app.Where) (Examined, error) {
 	}
 	defer n.Close()
 
-	in := doctor.Input{
+	in := doctor.Observations{
 		Root:    os.Geteuid() == 0,
 		Systemd: h.Systemd,
 		Loaded:  n.Found,

@@ -34,7 +34,7 @@ type FinishedKubelet struct {
 }
 
 // makeFinished returns the kubelet of the node.
-func (in Input) makeFinished() FinishedKubelet {
+func (in Case) makeFinished() FinishedKubelet {
 	out := FinishedKubelet{
 		Unit:    in.Unit,
 		Files:   in.Node.Files,
@@ -55,7 +55,7 @@ func (in Input) makeFinished() FinishedKubelet {
 
 // isJudged reports whether the kubelet's binary has the verdict on the finished node. In a check the base may not be
 // known: then the rules alone have it.
-func (in Input) isJudged() bool {
+func (in Case) isJudged() bool {
 	_, isWhole := in.Node.FindPurpose("kubelet-config")
 
 	return in.Binary != nil && in.Finished != nil && in.Files != nil && (isWhole || !in.Check)
@@ -63,11 +63,11 @@ func (in Input) isJudged() bool {
 
 // lacksFacts reports whether a check is on a sample machine without facts. What they decide is missing in its
 // configuration, so the binary is asked on the others only.
-func (in Input) lacksFacts() bool { return in.Check && in.Facts == nil }
+func (in Case) lacksFacts() bool { return in.Check && in.Facts == nil }
 
 // AskBinary asks whether the kubelet's binary accepts the finished node; nil if it was not asked, or did not answer.
 // Without an answer the boot is degraded, and the rules decide alone.
-func (in Input) AskBinary(ctx context.Context) (verdict *world.DryRunAns, found origin.Collector) {
+func (in Case) AskBinary(ctx context.Context) (verdict *world.DryRunAns, found origin.Collector) {
 	if !in.isJudged() || in.lacksFacts() {
 		return nil, found
 	}

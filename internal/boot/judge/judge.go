@@ -26,8 +26,8 @@ import (
 	"github.com/prelet/prelet/stages"
 )
 
-// Input is a finished node, and what is known of its machine.
-type Input struct {
+// Case is a finished node, and what is known of its machine.
+type Case struct {
 	stages.Inputs    // of every stage
 	Site             *lang.Site
 	Tape             *world.Tape           // nil in a check
@@ -43,7 +43,7 @@ type Input struct {
 
 // checker checks one node.
 type checker struct {
-	Input
+	Case
 	*origin.Collector
 
 	verdict   *world.DryRunAns // nil: the kubelet's binary was not asked, or did not answer
@@ -59,11 +59,11 @@ type checker struct {
 // Inputs: the finished node, the kubelet's version and what its binary accepts, facts; through the tape, whether
 // files exist and certificates can be used. Fails where the kubelet would not start. Items that a recording was never
 // asked for are not checked.
-func (in Input) CheckRules(ctx context.Context, verdict *world.DryRunAns) (
+func (in Case) CheckRules(ctx context.Context, verdict *world.DryRunAns) (
 	declares *[]rules.Declaration, found origin.Collector,
 ) {
 	j := checker{
-		Input:     in,
+		Case:      in,
 		Collector: &found,
 		verdict:   verdict,
 		pointers:  slices.Sorted(maps.Keys(in.Node.ConfigOrigins)),

@@ -69,7 +69,7 @@ func (j checker) makeSubject(ctx context.Context) rules.Subject {
 }
 
 // makeInstalled returns the installed kubelet, without its configuration.
-func (in Input) makeInstalled() rules.Subject {
+func (in Case) makeInstalled() rules.Subject {
 	return rules.Subject{Accepts: makeAccepts(in.Accepts), Version: in.Kubelet.KnownVersion()}
 }
 

@@ -25,8 +25,8 @@ import (
 	"github.com/prelet/prelet/stages"
 )
 
-// Input is a plan.
-type Input struct {
+// Guard protects the kubelet's own files from a plan that removes them.
+type Guard struct {
 	Site     *lang.Site
 	Eval     *eval.Eval
 	Node     node.Node
@@ -42,7 +42,7 @@ type Input struct {
 // a write stage exists, and its block, or the stage, has a `when` that is the same on every machine and at every
 // boot. A kubelet must not lose its configuration because a layer was not deployed, a file was masked or an answer
 // is missing today.
-func (in Input) Check() hcl.Diagnostics {
+func (in Guard) Check() hcl.Diagnostics {
 	files, reasons := in.listRefused()
 	if len(files) == 0 {
 		return CheckHasWriter(in.Site)
@@ -59,7 +59,7 @@ func (in Input) Check() hcl.Diagnostics {
 }
 
 // listRefused returns the files that must stay, sorted, and the reasons.
-func (in Input) listRefused() (files, reasons []string) {
+func (in Guard) listRefused() (files, reasons []string) {
 	for _, t := range in.Targets {
 		// The bootstrap kubeconfig is not a change of the plan: it is removed when the node has joined.
 		isRemoved := in.IsRemoved(t.Path) || t.Purpose == "bootstrap-kubeconfig" && !in.IsJoined
@@ -78,7 +78,7 @@ func (in Input) listRefused() (files, reasons []string) {
 }
 
 // explain returns why a file of the kubelet must stay; "" if it may be removed, or is not the kubelet's.
-func (in Input) explain(t world.ManagedTarget) string {
+func (in Guard) explain(t world.ManagedTarget) string {
 	block := node.Block(t.Purpose)
 	_, isMoved := in.Node.FindPurpose(t.Purpose)
 	if isMoved && t.Action == "delete" && in.isBelowDropIn(t) {
@@ -107,12 +107,12 @@ func (in Input) explain(t world.ManagedTarget) string {
 
 // isBelowDropIn reports whether a file is the configuration that the planned drop-in adds to: the kubelet reads
 // only drop-ins that end in .conf.
-func (in Input) isBelowDropIn(t world.ManagedTarget) bool {
+func (in Guard) isBelowDropIn(t world.ManagedTarget) bool {
 	return t.Purpose == "kubelet-config" && in.Node.DropIn != "" && !strings.HasSuffix(t.Path, ".conf")
 }
 
 // explainBlock is explain for a file of one of the kubelet's four blocks.
-func (in Input) explainBlock(stage *lang.Instance, block string) string {
+func (in Guard) explainBlock(stage *lang.Instance, block string) string {
 	for _, b := range stage.Body.Blocks {
 		if b.Type != block {
 			continue
@@ -134,7 +134,7 @@ func (in Input) explainBlock(stage *lang.Instance, block string) string {
 
 // explainFile is explain for a file of the kubelet from a `file` block. If the site no longer has the block, the
 // file may be removed.
-func (in Input) explainFile(stage *lang.Instance, path string) string {
+func (in Guard) explainFile(stage *lang.Instance, path string) string {
 	for _, b := range stage.Body.Blocks {
 		a := b.Body.Attributes["path"]
 		if b.Type != "file" || a == nil {
@@ -167,7 +167,7 @@ func listConditions(b *hclsyntax.Body) (out []hclsyntax.Expression) {
 
 // findVolatile returns a source of conditions that may have another value at the next boot: a gather stage, also
 // through other stages, the node, or a file; "" if they have none.
-func (in Input) findVolatile(conditions ...hclsyntax.Expression) string {
+func (in Guard) findVolatile(conditions ...hclsyntax.Expression) string {
 	reached := in.Eval.Reach(conditions...)
 	switch {
 	case reached.Asks:
@@ -188,7 +188,7 @@ func (in Input) findVolatile(conditions ...hclsyntax.Expression) string {
 
 // isKubeletFile reports whether the kubelet reads the file of a `file` block when it starts, including
 // its certificates and kubeconfigs.
-func (in Input) isKubeletFile(t world.ManagedTarget) bool {
+func (in Guard) isKubeletFile(t world.ManagedTarget) bool {
 	isIdentity := path.Dir(t.Path) == "/etc/kubernetes" || hostfiles.Covers("/etc/kubernetes/pki", t.Path)
 	isNotifying := slices.Contains(t.Notify, "restart "+in.Node.KubeletUnit())
 

@@ -21,7 +21,7 @@ import (
 // did not change is not a cause; but the content of a credential is not kept, so nothing shows whether it changed.
 type causes struct {
 	before, after Generation
-	inputs        []Input
+	inputs        []InputChange
 }
 
 // find returns the names of the changed inputs in the chains of an item, in the plans of both generations.
@@ -80,7 +80,7 @@ func (c causes) explain(change *CausedChange, earlier []CausedChange) {
 }
 
 func (c causes) isChanged(name string) bool {
-	return slices.ContainsFunc(c.inputs, func(i Input) bool {
+	return slices.ContainsFunc(c.inputs, func(i InputChange) bool {
 		return i.Name == name
 	})
 }

@@ -20,7 +20,7 @@ type Generation struct {
 	NodeState
 	Recording *world.Recording
 	Run       *boot.Plan // over the recording: for the causes of single items
-	Rollback  string     // of a rollback: its name as an Input; "" for a run
+	Rollback  string     // of a rollback: its name as an InputChange; "" for a run
 	Problems  []string
 }
 
@@ -30,7 +30,7 @@ type Difference struct {
 	From          int            `json:"from"`
 	To            int            `json:"to"`
 	Changes       []CausedChange `json:"changes"`
-	Inputs        []Input        `json:"causes"` // what the runs read, and the site
+	Inputs        []InputChange  `json:"causes"` // what the runs read, and the site
 	Problems      []string       `json:"problems"`
 
 	FromTime time.Time `json:"-"`
@@ -66,7 +66,7 @@ func Generations(a, b Generation) Difference {
 		From:          a.Number,
 		To:            b.Number,
 		Changes:       []CausedChange{},
-		Inputs:        []Input{},
+		Inputs:        []InputChange{},
 		Problems:      slices.Concat([]string{}, a.Problems, b.Problems),
 		FromTime:      a.Time,
 		ToTime:        b.Time,
@@ -88,7 +88,7 @@ func Generations(a, b Generation) Difference {
 		d.Changes = append(d.Changes, change)
 	}
 	if later.Rollback != "" && len(d.Changes) > 0 { // no input changed for it
-		d.Inputs = []Input{{Name: later.Rollback, Kind: "rollback", Details: []Detail{}}}
+		d.Inputs = []InputChange{{Name: later.Rollback, Kind: "rollback", Details: []Detail{}}}
 	}
 
 	return d

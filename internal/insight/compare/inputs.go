@@ -14,9 +14,9 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
-// Input is something that the two runs did not have in common: a file of the site, prelet, or an answer of the machine
+// InputChange is something that the two runs did not have in common: a file of the site, prelet, or an answer of the machine
 // or the cluster.
-type Input struct {
+type InputChange struct {
 	Name    string   `json:"name"` // in words: "variable zone", "ConfigMap kube-system/kubelet-config"
 	Kind    string   `json:"kind"` // site | prelet | machine | rollback, or the kind of the question as in recordings
 	Details []Detail `json:"details"`
@@ -41,7 +41,7 @@ const (
 )
 
 // findInputs returns what differs between two recordings: the site, prelet, the machine, then the answers.
-func findInputs(a, b Generation) []Input {
+func findInputs(a, b Generation) []InputChange {
 	x := a.Recording.Header
 	y := b.Recording.Header
 	out := findSiteFiles(x.Site, y.Site)
@@ -62,7 +62,7 @@ func findInputs(a, b Generation) []Input {
 				x = withDefault(a.Run, x)
 				y = withDefault(b.Run, y)
 			}
-			i := Input{Name: name, Kind: string(s.kind)}
+			i := InputChange{Name: name, Kind: string(s.kind)}
 			if i.compareAnswers(x, y); len(i.Details) > 0 {
 				out = append(out, i)
 			}
@@ -92,13 +92,13 @@ func ListInputs(before, after *boot.Plan) (names []string) {
 	return names
 }
 
-func findSiteFiles(a, b []world.SiteFile) []Input {
+func findSiteFiles(a, b []world.SiteFile) []InputChange {
 	before := siteTexts(a)
 	after := siteTexts(b)
-	out := []Input{}
+	out := []InputChange{}
 	for _, name := range union(before, after) {
 		if before[name] != after[name] {
-			out = append(out, Input{
+			out = append(out, InputChange{
 				Name:    "site file " + name,
 				Kind:    "site",
 				Details: []Detail{{Diff: Unified(before[name], after[name])}},
@@ -118,12 +118,12 @@ func siteTexts(files []world.SiteFile) map[string]string {
 	return out
 }
 
-func headerInput(name, kind, before, after string) []Input {
+func headerInput(name, kind, before, after string) []InputChange {
 	if before == after || before == "" || after == "" {
 		return nil
 	}
 
-	return []Input{{
+	return []InputChange{{
 		Name:    name,
 		Kind:    kind,
 		Details: []Detail{{Before: Value(before), After: Value(after)}},
@@ -221,7 +221,7 @@ func NameOf(q world.Question) string {
 }
 
 // compareAnswers adds what differs between two answers.
-func (i *Input) compareAnswers(a, b answer) {
+func (i *InputChange) compareAnswers(a, b answer) {
 	why, was := describeFailure(b), describeFailure(a)
 	if why != was {
 		i.Details = []Detail{{Before: Value(orAnswered(was)), After: Value(orAnswered(why))}}

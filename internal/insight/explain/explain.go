@@ -1,6 +1,6 @@
 // Package explain explains one item of a plan: its value, the place in the site that gives it, the references behind it
 // with their values, and the answers on the tape that these come from. It starts from the origins that the plan has and
-// reads values in the record of the run, so the plan needs boot.Input.Explains. It evaluates nothing, except the
+// reads values in the record of the run, so the plan needs boot.RunInput.Explains. It evaluates nothing, except the
 // expression of Evaluate, and has no side effects.
 package explain
 

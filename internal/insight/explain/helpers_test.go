@@ -123,7 +123,7 @@ func plan(t *testing.T, paths []string, root string, facts []byte, vars map[stri
 	return boot.Run(
 		context.Background(),
 		s,
-		boot.Input{Source: world.SourceFunc(func(ctx context.Context, q world.Question) world.Answer {
+		boot.RunInput{Source: world.SourceFunc(func(ctx context.Context, q world.Question) world.Answer {
 			if q.Kind == world.KindHardware {
 				return world.Answer{Value: json.RawMessage(facts)}
 			}
@@ -170,7 +170,7 @@ func checkOrder(t *testing.T, x explain.Explanation, wants []string) {
 // replay plans the site of a plan again, from other answers.
 func replay(p *boot.Plan, entries []world.Entry) *boot.Plan {
 	rec := &world.Recording{Entries: entries}
-	return boot.Run(context.Background(), p.Site, boot.Input{Source: rec.Source(), Explains: true})
+	return boot.Run(context.Background(), p.Site, boot.RunInput{Source: rec.Source(), Explains: true})
 }
 
 // namesOf lists the variables, locals and stages of a plan, as sep writes them.

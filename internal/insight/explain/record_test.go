@@ -60,7 +60,7 @@ stage "label" "x" { labels = { a = "${local.up}-${file("/etc/x")}" } }`)
 	x := explained(t, with, "label/a")
 	checkOrder(t, x, []string{`local.up = "X"`, `file("/etc/x") = "text of the file`})
 
-	without := boot.Run(context.Background(), with.Site, boot.Input{
+	without := boot.Run(context.Background(), with.Site, boot.RunInput{
 		Source: (&world.Recording{Entries: with.Tape.Entries()}).Source(),
 	})
 	x = explained(t, without, "label/a")
@@ -72,7 +72,7 @@ func TestRecordChangesNothing(t *testing.T) {
 	for _, e := range examples() {
 		t.Run(e.name(), func(t *testing.T) {
 			with := e.plan(t)
-			without := boot.Run(context.Background(), with.Site, boot.Input{
+			without := boot.Run(context.Background(), with.Site, boot.RunInput{
 				Source: (&world.Recording{Entries: with.Tape.Entries()}).Source(),
 			})
 			if with.Hash == "" || with.Hash != without.Hash {

@@ -45,7 +45,7 @@ func planRecordings(t *testing.T) map[string]*boot.Plan {
 		if diags.HasErrors() {
 			t.Fatalf("%s: %v", file, diags)
 		}
-		plans[file] = boot.Run(t.Context(), site, boot.Input{Source: r.Source()})
+		plans[file] = boot.Run(t.Context(), site, boot.RunInput{Source: r.Source()})
 	}
 
 	return plans

@@ -153,7 +153,7 @@ func TestForeignPlan(t *testing.T) {
 	if diags.HasErrors() {
 		t.Fatal(diags)
 	}
-	p := boot.Run(context.Background(), s, boot.Input{Source: world.SourceFunc(answerJoin)})
+	p := boot.Run(context.Background(), s, boot.RunInput{Source: world.SourceFunc(answerJoin)})
 	if p.Diagnostics.HasErrors() {
 		t.Fatalf("plan: got %v, want no errors", p.Diagnostics)
 	}

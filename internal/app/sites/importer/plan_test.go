@@ -81,7 +81,7 @@ func (s situation) plan(t *testing.T, raw []byte, name string) *boot.Plan {
 	return boot.Run(
 		context.Background(),
 		st,
-		boot.Input{Source: world.SourceFunc(func(ctx context.Context, q world.Question) world.Answer {
+		boot.RunInput{Source: world.SourceFunc(func(ctx context.Context, q world.Question) world.Answer {
 			switch {
 			case q.Kind == world.KindLock && s.dpdk:
 				describe, err := os.ReadFile(

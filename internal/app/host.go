@@ -254,13 +254,13 @@ func (e *Env) StartReport(h *Host, again bool) *report.Reporter {
 }
 
 // Machine returns what activates a generation. rep may be nil.
-func (h *Host) Machine(store *generation.Store, rep *report.Reporter) *activation.Machine {
+func (h *Host) Machine(store *generation.Store, rep *report.Reporter) *activation.StateMachine {
 	rival := ""
 	if s, err := h.LoadReport(); err == nil && s.BootID == h.BootID {
 		rival = s.Rival()
 	}
 
-	m := &activation.Machine{
+	m := &activation.StateMachine{
 		Rival:    rival,
 		Units:    timedUnits{h.Units, h},
 		Store:    store,
@@ -339,7 +339,7 @@ func (h *Host) WhyNotJoined() string {
 }
 
 // DescribeOtherMachine returns how a Node is that of another machine than the one here; "" where nothing shows that.
-func DescribeOtherMachine(n kubelet.Node, here machineid.Machine) string {
+func DescribeOtherMachine(n kubelet.Node, here machineid.Hashes) string {
 	if !here.IsOther(machineid.OfNode(n.MachineID, n.SystemUUID)) {
 		return ""
 	}

@@ -44,20 +44,20 @@ type Node struct {
 	Live      *probe.Live   // nil with a recording
 	Asker     *dryrun.Asker // of the installed kubelet, nil if that is not asked
 	askers    dryrun.Askers
-	Detectors *detector.Host           // nil with a recording
-	asked     *rehearsal.Source        // nil where every answer is the node's
-	Store     *generation.Store        // nil where it could not be opened
-	past      func() *world.LastGood   // the last good generation's recording; nil where none counts
-	waits     *waits.Reporter          // prints each wait; nil with a recording
-	rehearsed *probe.Live              // answers in a rehearsal without a recording; else nil
-	units     Manager                  // to be closed; nil where another has it, or there is none
-	Machine   func() machineid.Machine // read once
-	Only      hclsyntax.Expression     // see boot.RunInput
-	isHere    bool                     // the node is this machine
-	IsPartial bool                     // see boot.RunInput
-	Advises   bool                     // see boot.RunInput
-	Explains  bool                     // see boot.RunInput
-	checks    *boot.Checks             // of the site
+	Detectors *detector.Host          // nil with a recording
+	asked     *rehearsal.Source       // nil where every answer is the node's
+	Store     *generation.Store       // nil where it could not be opened
+	past      func() *world.LastGood  // the last good generation's recording; nil where none counts
+	waits     *waits.Reporter         // prints each wait; nil with a recording
+	rehearsed *probe.Live             // answers in a rehearsal without a recording; else nil
+	units     Manager                 // to be closed; nil where another has it, or there is none
+	Machine   func() machineid.Hashes // read once
+	Only      hclsyntax.Expression    // see boot.RunInput
+	isHere    bool                    // the node is this machine
+	IsPartial bool                    // see boot.RunInput
+	Advises   bool                    // see boot.RunInput
+	Explains  bool                    // see boot.RunInput
+	checks    *boot.Checks            // of the site
 }
 
 // Open opens what a command works on: given → layers → variables → world → site. store may be nil; it stays the
@@ -98,9 +98,9 @@ func (e *Env) OpenWorld(g *Given, recorded *world.Recording, store *generation.S
 		askers:   dryrun.Askers{},
 		checks:   &l.checks,
 		isHere:   g.Root == "" && g.Hardware == "" || e.On != nil,
-		Machine: sync.OnceValue(func() machineid.Machine {
+		Machine: sync.OnceValue(func() machineid.Hashes {
 			if g.Hardware != "" {
-				return machineid.Machine{} // unknown
+				return machineid.Hashes{} // unknown
 			}
 
 			return machineid.Of(g.Root)

@@ -58,7 +58,7 @@ func (e *Env) showQuestions(next world.Source) world.Source {
 }
 
 // ShowSteps shows what a machine waits for: the jobs of units, and the verdict on the kubelet.
-func (e *Env) ShowSteps(m *activation.Machine) {
+func (e *Env) ShowSteps(m *activation.StateMachine) {
 	if e.Progress == nil || m.Note == nil {
 		return
 	}

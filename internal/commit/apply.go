@@ -39,7 +39,7 @@ type ProposalInput struct {
 	Root     nodefile.Root   // whose names of users and groups are the owners of files
 	Flags    []string        // of the kubelet's command line, as planned; nil: not checked
 	NodeName string          // of the Node object; "": not checked
-	Machine  machineid.Machine
+	Machine  machineid.Hashes
 	Healthz  string // URL; "": not checked
 }
 
@@ -396,7 +396,7 @@ func buildSpec(o ProposalInput) activation.Spec {
 // encodePlan returns the plan as a generation stores it, with the files that it adopted from the generation before.
 func encodePlan(
 	p *boot.Plan,
-	on machineid.Machine,
+	on machineid.Hashes,
 	adopted []node.StoredFile,
 ) ([]byte, error) {
 	files := []node.StoredFile{}
@@ -406,7 +406,7 @@ func encodePlan(
 
 	return json.Marshal(struct {
 		node.StoredPlan
-		machineid.Machine // the machine that it was made on; read by machineid
+		machineid.Hashes // the machine that it was made on; read by machineid
 	}{
 		node.StoredPlan{
 			FormatVersion: 1,

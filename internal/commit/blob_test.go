@@ -55,7 +55,7 @@ func planOfEverything() *boot.Plan {
 // The stored plan of a generation is read by field names, by this version and by later ones.
 func TestPlanBlobIsReadBack(t *testing.T) {
 	p := planOfEverything()
-	b, err := encodePlan(p, machineid.Machine{ID: "sha256:x"}, []node.StoredFile{{Path: "/etc/old", Purpose: "kubeconfig"}})
+	b, err := encodePlan(p, machineid.Hashes{ID: "sha256:x"}, []node.StoredFile{{Path: "/etc/old", Purpose: "kubeconfig"}})
 	must(t, err)
 
 	stored, err := os.ReadFile("testdata/plan.json")
@@ -91,11 +91,11 @@ func TestPlanBlobIsReadBack(t *testing.T) {
 
 	must(t, txn.Publish())
 
-	if why := machineid.Compare(s, gen, machineid.Machine{ID: "sha256:x"}, nil).Differing; why != "" {
+	if why := machineid.Compare(s, gen, machineid.Hashes{ID: "sha256:x"}, nil).Differing; why != "" {
 		t.Errorf("of this machine: %s", why)
 	}
 
-	why := machineid.Compare(s, gen, machineid.Machine{ID: "sha256:y", Product: "sha256:z"}, nil).Differing
+	why := machineid.Compare(s, gen, machineid.Hashes{ID: "sha256:y", Product: "sha256:z"}, nil).Differing
 	if why != "the machine id is not the one of generation 1" {
 		t.Errorf("of another machine: %q", why)
 	}

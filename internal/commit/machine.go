@@ -9,7 +9,7 @@ import (
 
 // KeepMachine keeps the machine here as the owner of the generations so far: if a person says so (isMeant), or if one
 // of its marks has changed, or is known now, and it is the same machine.
-func KeepMachine(s *generation.Store, here machineid.Machine, certified machineid.Certified, isMeant bool) error {
+func KeepMachine(s *generation.Store, here machineid.Hashes, certified machineid.Certified, isMeant bool) error {
 	gen := 0
 	if cur := readCurrent(s); cur != nil {
 		gen = cur.Gen
@@ -25,7 +25,7 @@ func KeepMachine(s *generation.Store, here machineid.Machine, certified machinei
 	text, err := json.Marshal(machineid.Accepted{
 		FormatVersion: 1,
 		Generation:    gen,
-		Machine:       v.Here,
+		Hashes:        v.Here,
 	})
 	if err != nil {
 		return err

@@ -31,7 +31,7 @@ import (
 // KeepWithoutRun are the other entries, without a plan. The lock is held before and after each.
 type Run struct {
 	Store   *generation.Store // locked
-	Machine *activation.Machine
+	Machine *activation.StateMachine
 	Report  *report.Reporter
 
 	Retry  bool // a held plan is released and tried again

@@ -103,7 +103,7 @@ func (b *bench) open(again bool) {
 
 	b.Run = Run{
 		Store: s, Report: rep,
-		Machine: &activation.Machine{
+		Machine: &activation.StateMachine{
 			Units: b, Store: s, Probe: b, Clock: b, BootID: b.boot, StateDir: b.dir + "/state",
 			Gate: activation.Gate{Dir: b.dir + "/run", BootID: b.boot},
 		},
@@ -127,7 +127,7 @@ func (b *bench) options(p *boot.Plan) ProposalInput {
 		Redactor: value.NewRedactor(),
 		NodeName: "n1",
 		Healthz:  "http://127.0.0.1:10248",
-		Machine:  machineid.Machine{ID: "sha256:x"},
+		Machine:  machineid.Hashes{ID: "sha256:x"},
 	}
 }
 

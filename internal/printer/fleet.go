@@ -243,7 +243,7 @@ func listMachines(g fleet.Group, all bool) (out []string) {
 }
 
 // nameMachine returns the recording of a machine, and its node name unless the recording has it.
-func nameMachine(m fleet.Machine) string {
+func nameMachine(m fleet.Member) string {
 	if m.Node == "" || strings.HasPrefix(path.Base(m.Source), m.Node+".") {
 		return m.Source
 	}

@@ -16,7 +16,7 @@ func TestFleetMarkdownEscapes(t *testing.T) {
 		Count:    1,
 		State:    fleet.Changed,
 		Changes:  []compare.NodeChange{{Kind: "config", Name: "cluster_DNS", Action: "create", To: "[\"<b>\"]"}},
-		Machines: []fleet.Machine{{Source: "a.prelet", Reason: "see @all"}},
+		Machines: []fleet.Member{{Source: "a.prelet", Reason: "see @all"}},
 	}}}
 	var b bytes.Buffer
 	if err := FleetMarkdown(&b, FleetView{r, FleetNames}, Style{Width: 100}); err != nil {

@@ -171,7 +171,7 @@ func TestFleetHTML(t *testing.T) {
 	r := fleet.NewReport("1.2.3")
 	r.Against = htmlHostile
 	for n := range 3 {
-		e := fleet.Effect{Machine: fleet.Machine{Source: fmt.Sprintf("fleet/node%d.prelet", n)}}
+		e := fleet.Effect{Member: fleet.Member{Source: fmt.Sprintf("fleet/node%d.prelet", n)}}
 		e.State = fleet.Changed
 		e.Changes = []compare.NodeChange{
 			{Kind: "label", Name: "rack", Action: "update", From: "r07", To: htmlHostile},
@@ -200,7 +200,7 @@ func TestFleetHTML(t *testing.T) {
 func TestFleetHTMLOfManyGroups(t *testing.T) {
 	r := fleet.NewReport("1.2.3")
 	for n := range 1000 {
-		e := fleet.Effect{Machine: fleet.Machine{Source: fmt.Sprintf("fleet/node%d.prelet", n)}}
+		e := fleet.Effect{Member: fleet.Member{Source: fmt.Sprintf("fleet/node%d.prelet", n)}}
 		e.State = fleet.Changed
 		e.Changes = []compare.NodeChange{
 			{Kind: "taint", Name: "rack", Action: "create", To: fmt.Sprint("r", n)},

@@ -103,7 +103,7 @@ func fleetMatrix(groups []fleet.Group) (rows []htmlEffect) {
 }
 
 // shortenMachine returns the name of a machine without the folder of its recording.
-func shortenMachine(m fleet.Machine) string {
+func shortenMachine(m fleet.Member) string {
 	m.Source = shortenPath(m.Source)
 
 	return nameMachine(m)

@@ -65,7 +65,7 @@ type upgradeRow struct {
 
 // unplanned is how many machines have no plan for one reason, and the first of them.
 type unplanned struct {
-	fleet.Machine
+	fleet.Member
 	Machines int
 }
 
@@ -118,7 +118,7 @@ func (s Style) newUpgradeView(u *fleet.Upgrade) (v upgradeView) {
 		i := slices.IndexFunc(v.Failures, func(f unplanned) bool { return f.Reason == m.Reason })
 		if i < 0 {
 			i = len(v.Failures)
-			v.Failures = append(v.Failures, unplanned{Machine: m})
+			v.Failures = append(v.Failures, unplanned{Member: m})
 		}
 		v.Failures[i].Machines++
 	}

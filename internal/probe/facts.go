@@ -20,7 +20,7 @@ func (l *Live) answerFacts(ctx context.Context, r world.HardwareReq) world.Answe
 		return readFacts(l.o.Hardware)
 	}
 
-	o := hardware.Machine{Root: l.o.Hardware}
+	o := hardware.ReadOptions{Root: l.o.Hardware}
 
 	var units, whyNot []string
 	isLive := l.o.Hardware == "" && l.o.Units != nil && !l.isOtherMachine()

@@ -99,7 +99,7 @@ func writeFleet(t *testing.T) string {
 	add := func(count int, g fleet.Group) {
 		for range count {
 			n++
-			m := fleet.Machine{Source: fmt.Sprintf("fleet/node%04d.prelet", n), Node: fmt.Sprintf("node%04d", n)}
+			m := fleet.Member{Source: fmt.Sprintf("fleet/node%04d.prelet", n), Node: fmt.Sprintf("node%04d", n)}
 			r.Add(fleet.Effect{Machine: m, Group: g})
 		}
 	}

@@ -44,7 +44,7 @@ func TestMachines(t *testing.T) {
 		if err := os.WriteFile(leftOver, nil, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		f, err := hardware.Detect(t.Context(), hardware.Machine{Root: filepath.Join(out, "dgx-h100")})
+		f, err := hardware.Detect(t.Context(), hardware.ReadOptions{Root: filepath.Join(out, "dgx-h100")})
 		if err != nil || f.Product.Name == nil || *f.Product.Name != "DGXH100" {
 			t.Errorf("product %v, %v", f.Product, err)
 		}

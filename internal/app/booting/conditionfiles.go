@@ -32,7 +32,7 @@ type conditionFiles struct{ *app.Host }
 type conditionRecord struct {
 	FormatVersion int                 `json:"format_version"`
 	Node          string              `json:"node"`
-	On            machineid.Machine   `json:"on"`         // a copy of the disk is not this machine
+	On            machineid.Hashes    `json:"on"`         // a copy of the disk is not this machine
 	Conditions    []recordedCondition `json:"conditions"` // in the order of the site
 }
 

@@ -391,7 +391,7 @@ func (r *nodeRun) findConditions(
 // examineKubelet checks the kubelet on a generation; without one, that it runs and is healthy at a URL, or at its
 // default one.
 func examineKubelet(
-	ctx context.Context, m *activation.Machine, cur *generation.Info, healthz string,
+	ctx context.Context, m *activation.StateMachine, cur *generation.Info, healthz string,
 ) (checks []activation.CheckResult, err error) {
 	if cur == nil {
 		return m.ExamineUnmanaged(ctx, cmp.Or(healthz, activation.DefaultHealthz)), nil

@@ -174,7 +174,7 @@ func (r *nodeRun) keepMachine(context.Context) error {
 }
 
 // machineOf returns the machine of a host. The host name of an image is not that of a machine.
-func machineOf(h *app.Host) machineid.Machine {
+func machineOf(h *app.Host) machineid.Hashes {
 	m := machineid.Of(h.Root)
 	if h.IsBelow() {
 		m.Host = ""

@@ -47,7 +47,7 @@ func newWatchdogCause(unit string, timeout time.Duration) *Cause {
 
 // findCause reads the cause of a failure from the kubelet's log since the files were in place. It returns nil when the
 // log has none or cannot be read: the cause only explains a verdict and does not change it.
-func (m *Machine) findCause(ctx context.Context, p Spec, since time.Duration) *Cause {
+func (m *StateMachine) findCause(ctx context.Context, p Spec, since time.Duration) *Cause {
 	lines, _ := m.readLog(ctx, p.Unit, since)
 	if found, ok := failure.Recognise(lines); ok {
 		return p.withItem(found)
@@ -61,7 +61,7 @@ func (m *Machine) findCause(ctx context.Context, p Spec, since time.Duration) *C
 
 // explainFailure is findCause, and asks the kubelet's binary if the log has no cause: it may go elsewhere than to the
 // journal.
-func (m *Machine) explainFailure(ctx context.Context, p Spec, since time.Duration) *Cause {
+func (m *StateMachine) explainFailure(ctx context.Context, p Spec, since time.Duration) *Cause {
 	c := m.findCause(ctx, p, since)
 	if c != nil || m.AskBinary == nil {
 		return c
@@ -79,7 +79,7 @@ func (m *Machine) explainFailure(ctx context.Context, p Spec, since time.Duratio
 }
 
 // readLog returns the log of a unit since a moment of the monotonic clock.
-func (m *Machine) readLog(
+func (m *StateMachine) readLog(
 	ctx context.Context,
 	unit string,
 	since time.Duration,

@@ -52,7 +52,7 @@ func TestAskedForItsWords(t *testing.T) {
 		{nil, nil, "", ""},
 	} {
 		n := &node{clk: &sim{}, systemd: &fakeSystemd{}, log: c.log, logErr: c.failed}
-		m := &Machine{Probe: n, Clock: n.clk, AskBinary: func(context.Context, string) string { return c.words }}
+		m := &StateMachine{Probe: n, Clock: n.clk, AskBinary: func(context.Context, string) string { return c.words }}
 		got := m.explainFailure(t.Context(), Spec{}, time.Second)
 		if got == nil && c.cause != "" || got != nil && got.Sentence != c.cause {
 			t.Errorf("log %q, words %q: got %+v, want %q", c.log, c.words, got, c.cause)

@@ -65,7 +65,7 @@ type Entry struct {
 //     a journal or no gate. It opens a lost gate and judges a generation that awaits a verdict.
 //
 // The lock is held. OnResume, OnUnchanged, OnOff and OnVerify finish an interrupted change first.
-func (m *Machine) Enter(ctx context.Context, e Entry) (Outcome, error) {
+func (m *StateMachine) Enter(ctx context.Context, e Entry) (Outcome, error) {
 	t := &walkState{Entry: e}
 
 	switch e.On {
@@ -117,7 +117,7 @@ func Newer(s Store) error {
 // KeepNewer opens the gate on a generation that a newer prelet made, judged or not, as OnOff does. If the files are
 // not those of that generation, a gate that is shut stays so, and HeldBack has the reason. The caller has checked that
 // no commit is unfinished.
-func (m *Machine) KeepNewer(ctx context.Context) (Outcome, error) {
+func (m *StateMachine) KeepNewer(ctx context.Context) (Outcome, error) {
 	current, err := m.Store.Current()
 	if err != nil {
 		return Outcome{}, err
@@ -141,7 +141,7 @@ func (m *Machine) KeepNewer(ctx context.Context) (Outcome, error) {
 
 // KeepShut writes the reason of a gate that is shut, and reports whether it is. It is not in the table, which needs the
 // journal: it runs when the journal or the generations cannot be read.
-func (m *Machine) KeepShut(why string) (shut bool, err error) {
+func (m *StateMachine) KeepShut(why string) (shut bool, err error) {
 	if !m.Gate.IsShut() {
 		return false, nil
 	}

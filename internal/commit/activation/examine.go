@@ -10,7 +10,7 @@ import (
 // changes nothing, and a good generation stays good. A process that is younger than the settling time is watched until
 // it has settled, and a Node that was another machine's until that has not updated it for a while. The lock is not
 // needed, and must not be held.
-func (m *Machine) Examine(ctx context.Context, gen int) ([]CheckResult, *Cause, error) {
+func (m *StateMachine) Examine(ctx context.Context, gen int) ([]CheckResult, *Cause, error) {
 	spec, err := m.SpecOf(gen)
 	if err != nil {
 		return nil, nil, err
@@ -22,14 +22,14 @@ func (m *Machine) Examine(ctx context.Context, gen int) ([]CheckResult, *Cause, 
 }
 
 // ExamineUnmanaged is Examine on a node without a generation: that the kubelet runs, and answers at a URL.
-func (m *Machine) ExamineUnmanaged(ctx context.Context, healthz string) []CheckResult {
+func (m *StateMachine) ExamineUnmanaged(ctx context.Context, healthz string) []CheckResult {
 	checks, _ := m.examine(ctx, Spec{Healthz: healthz}.withDefaults(), 0)
 
 	return checks
 }
 
 // examine is Examine on a spec whose files are in place since a time on the monotonic clock; 0: not known.
-func (m *Machine) examine(
+func (m *StateMachine) examine(
 	ctx context.Context,
 	spec Spec,
 	since time.Duration,
@@ -85,7 +85,7 @@ func (m *Machine) examine(
 }
 
 // findRecentCause reads the cause of a failure from the part of the log that the site's timeout covers.
-func (m *Machine) findRecentCause(ctx context.Context, w watcher) *Cause {
+func (m *StateMachine) findRecentCause(ctx context.Context, w watcher) *Cause {
 	since := max(w.since, m.Clock.Monotonic()-w.spec.Timeout())
 
 	return m.explainFailure(ctx, w.spec, since)
@@ -114,7 +114,7 @@ type judgedReport struct {
 
 // judgedSince returns when the files of a good generation were in place, on this boot's clock; 0 when that was in an
 // earlier boot or is not known.
-func (m *Machine) judgedSince(gen int) time.Duration {
+func (m *StateMachine) judgedSince(gen int) time.Duration {
 	text, err := m.Store.Blob(gen, "report.json")
 	if err != nil {
 		return 0

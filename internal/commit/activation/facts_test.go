@@ -16,7 +16,7 @@ func TestFilesSince(t *testing.T) {
 		want time.Duration
 	}{{"this", 5 * time.Second}, {"another", 0}} {
 		j := &generation.Journal{BootID: c.boot, CommitMono: 5_000_000}
-		if got := (&walkState{}).filesSince(&Machine{BootID: "this"}, j); got != c.want {
+		if got := (&walkState{}).filesSince(&StateMachine{BootID: "this"}, j); got != c.want {
 			t.Errorf("a commit of %s boot: got %s; want %s", c.boot, got, c.want)
 		}
 	}
@@ -28,7 +28,7 @@ func TestForeignIsNotGood(t *testing.T) {
 	n.bootWith("one")
 
 	for _, foreign := range []bool{false, true} {
-		n.enterMachine("look", func(m *Machine) (Outcome, error) {
+		n.enterMachine("look", func(m *StateMachine) (Outcome, error) {
 			m.Foreign = func(int) string { return map[bool]string{true: "of the image"}[foreign] }
 
 			if gen, ok := m.lastGood(Spec{}); ok == foreign || ok && gen != 1 {
@@ -81,7 +81,7 @@ func TestOlderProcessIsNeverGood(t *testing.T) {
 	n.bootWith("one")
 
 	w := watcher{
-		m:        &Machine{Probe: n, Clock: n.clk},
+		m:        &StateMachine{Probe: n, Clock: n.clk},
 		location: location{spec: n.spec("one").withDefaults(), since: n.systemd.unit.Started + 1},
 	}
 	for range 1000 {
@@ -98,7 +98,7 @@ func TestClusterIsAwayAfterTheVerdict(t *testing.T) {
 	n := newNode(t)
 	n.shape = []string{`{"labels":{"example.com/a":"2"},"reconcile_labels":true}`}
 	n.apiserver = false
-	m := &Machine{Probe: n, Clock: n.clk}
+	m := &StateMachine{Probe: n, Clock: n.clk}
 
 	checks := m.reconcile(t.Context(), n.spec("two"), []CheckResult{{Name: "unit", State: "ok"}})
 	if len(checks) != 2 || checks[1].State != "unknown" ||

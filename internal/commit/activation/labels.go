@@ -265,7 +265,7 @@ func (p Spec) labelPatch(n kubelet.Node) kubelet.LabelChanges {
 // reconcile patches the labels and the taints of the Node as far as the site enables this and the cluster allows it.
 // The lock is free. It changes no verdict: what it could not patch is drift. The checks "labels" and "taints" have the
 // result.
-func (m *Machine) reconcile(ctx context.Context, p Spec, checks []CheckResult) []CheckResult {
+func (m *StateMachine) reconcile(ctx context.Context, p Spec, checks []CheckResult) []CheckResult {
 	if p.Node == "" {
 		return checks
 	}
@@ -292,7 +292,7 @@ func (m *Machine) reconcile(ctx context.Context, p Spec, checks []CheckResult) [
 
 // concludePatch notes the patched items, or why items were not patched, and replaces the check of a name by a report of
 // them and of the remaining drift.
-func (m *Machine) concludePatch(checks []CheckResult, name, done, drift string, err error) []CheckResult {
+func (m *StateMachine) concludePatch(checks []CheckResult, name, done, drift string, err error) []CheckResult {
 	c := CheckResult{Name: name, State: "ok"}
 	var message []string
 	if done != "" {
@@ -321,7 +321,7 @@ const maxTaintTries = 5
 
 // patchTaints returns the changes that it has made ("" if there was nothing to change), and how the taints of the Node
 // differ from the plan afterwards. Its errors contain the kubectl command, if there is one.
-func (m *Machine) patchTaints(ctx context.Context, p Spec) (done, drift string, err error) {
+func (m *StateMachine) patchTaints(ctx context.Context, p Spec) (done, drift string, err error) {
 	for range maxTaintTries {
 		n, err := m.Probe.Node(ctx, p.Node)
 		if err != nil {
@@ -368,7 +368,7 @@ func (p Spec) addTaintCommand(err error) error {
 }
 
 // checkOwn returns why a Node must not be patched: it is another machine's, or was and may be again.
-func (m *Machine) checkOwn(n kubelet.Node) error {
+func (m *StateMachine) checkOwn(n kubelet.Node) error {
 	if m.OtherMachine == nil {
 		return nil
 	}
@@ -381,7 +381,7 @@ func (m *Machine) checkOwn(n kubelet.Node) error {
 
 // patchLabels patches the labels that differ in one request, and returns the changes that it has made. If the cluster
 // refuses that, it tries each change alone, so that one forbidden label does not block the others.
-func (m *Machine) patchLabels(ctx context.Context, p Spec, n kubelet.Node) (string, error) {
+func (m *StateMachine) patchLabels(ctx context.Context, p Spec, n kubelet.Node) (string, error) {
 	todo := p.labelPatch(n)
 	if len(todo) == 0 {
 		return "", nil

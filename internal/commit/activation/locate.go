@@ -76,7 +76,7 @@ func (h location) holds(f fact) bool {
 }
 
 // locate reads where the node is, for a trigger. It changes nothing. t is what this process has done so far.
-func (m *Machine) locate(ctx context.Context, t *walkState, on Trigger) (location, error) {
+func (m *StateMachine) locate(ctx context.Context, t *walkState, on Trigger) (location, error) {
 	h := location{rounds: t.rounds}
 
 	var err error
@@ -125,7 +125,7 @@ func (m *Machine) locate(ctx context.Context, t *walkState, on Trigger) (locatio
 }
 
 // hasEndedRun reports whether a run of this boot has ended, and the gate is not shut on purpose.
-func (m *Machine) hasEndedRun(ctx context.Context) bool {
+func (m *StateMachine) hasEndedRun(ctx context.Context) bool {
 	if m.Gate.Reason() != "" {
 		return false
 	}
@@ -150,7 +150,7 @@ func HasRun(ctx context.Context, units Units) bool {
 
 // WhyLost returns why the store does not have the generation that this boot has put in place, with what to do; "" if
 // it has it, or if nothing shows that there was one.
-func (m *Machine) WhyLost(ctx context.Context) string {
+func (m *StateMachine) WhyLost(ctx context.Context) string {
 	if a := m.Store.StartsOver(); a != nil {
 		return a.DescribeNext()
 	}
@@ -183,7 +183,7 @@ func phaseOf(j *generation.Journal, current *generation.Info) phase {
 }
 
 // readFacts reads the facts that only some triggers need.
-func (m *Machine) readFacts(
+func (m *StateMachine) readFacts(
 	ctx context.Context,
 	t *walkState,
 	on Trigger,
@@ -240,7 +240,7 @@ func (m *Machine) readFacts(
 }
 
 // readFactsOfVerify reads the facts for OnVerify: the spec, or why the gate stays shut.
-func (m *Machine) readFactsOfVerify(ctx context.Context, h *location) (err error) {
+func (m *StateMachine) readFactsOfVerify(ctx context.Context, h *location) (err error) {
 	isOpenAndSettled := h.gateOpen && h.phase == settled
 	if isOpenAndSettled || h.shutOnPurpose {
 		return nil
@@ -267,7 +267,7 @@ func describeInPlace(h *location) string {
 }
 
 // specOrDefault returns the spec of a generation, or the default spec if it cannot be read.
-func (m *Machine) specOrDefault(gen int) Spec {
+func (m *StateMachine) specOrDefault(gen int) Spec {
 	spec, err := m.SpecOf(gen)
 	if err != nil {
 		return Spec{}.withDefaults()
@@ -278,7 +278,7 @@ func (m *Machine) specOrDefault(gen int) Spec {
 
 // whyNotGoOn returns why a kubelet must not start on the generation in place after a failed run, or "". A generation
 // without a verdict is good enough on a node that has joined with it.
-func (m *Machine) whyNotGoOn(ctx context.Context, failure string, current *generation.Info) string {
+func (m *StateMachine) whyNotGoOn(ctx context.Context, failure string, current *generation.Info) string {
 	why := cmp.Or(m.whyMixed(ctx, current.Gen), m.whyUnjoined(ctx, current))
 	if why == "" {
 		return ""
@@ -288,7 +288,7 @@ func (m *Machine) whyNotGoOn(ctx context.Context, failure string, current *gener
 }
 
 // whyNotAsFound returns why a kubelet must not start on files of which there is no generation, or "".
-func (m *Machine) whyNotAsFound() string {
+func (m *StateMachine) whyNotAsFound() string {
 	over := m.Store.StartsOver()
 	switch {
 	case over != nil && over.IsMixed:
@@ -305,14 +305,14 @@ func (m *Machine) whyNotAsFound() string {
 
 // IsAsFound reports whether there is no generation, and a kubelet may start on the files without one: this node has
 // joined with them.
-func (m *Machine) IsAsFound() bool {
+func (m *StateMachine) IsAsFound() bool {
 	current, err := m.Store.Current()
 
 	return err == nil && current == nil && m.whyNotAsFound() == ""
 }
 
 // whyUnjoined returns that a generation without a verdict is on a node that has not joined with it, or "".
-func (m *Machine) whyUnjoined(ctx context.Context, current *generation.Info) string {
+func (m *StateMachine) whyUnjoined(ctx context.Context, current *generation.Info) string {
 	if current.Status == generation.StatusPending && !m.hasJoined(ctx, current.Gen) {
 		return fmt.Sprintf("generation %d was never judged, and the node has not joined", current.Gen)
 	}
@@ -322,7 +322,7 @@ func (m *Machine) whyUnjoined(ctx context.Context, current *generation.Info) str
 
 // readExhausted prepares the rollback from a generation that more than maxTries boots began to verify, this one
 // included.
-func (m *Machine) readExhausted(ctx context.Context, h *location) error {
+func (m *StateMachine) readExhausted(ctx context.Context, h *location) error {
 	if !h.newBoot || !h.spec.Rollback || h.journal.CountTries() < maxTries || m.Store.ReadOnly() != nil {
 		return nil
 	}
@@ -352,7 +352,7 @@ func (m *Machine) readExhausted(ctx context.Context, h *location) error {
 }
 
 // readBad prepares the rollback from a bad generation, or sets the reason why there is none.
-func (m *Machine) readBad(ctx context.Context, f watchResult, h *location) error {
+func (m *StateMachine) readBad(ctx context.Context, f watchResult, h *location) error {
 	to, some := m.lastGood(h.spec)
 	switch {
 	case !some:
@@ -390,7 +390,7 @@ func (m *Machine) readBad(ctx context.Context, f watchResult, h *location) error
 
 // prepareRollback completes a rollback from the generation in place. It checks now, while the gate is open and the
 // kubelet runs, whether the rollback is possible: if not, the generation stays, with the reason.
-func (m *Machine) prepareRollback(ctx context.Context, h *location, w rollback) error {
+func (m *StateMachine) prepareRollback(ctx context.Context, h *location, w rollback) error {
 	goal, err := m.specAfterRollback(h.spec, w.to)
 	if err != nil {
 		return err
@@ -434,7 +434,7 @@ func (m *Machine) prepareRollback(ctx context.Context, h *location, w rollback) 
 }
 
 // specAfterRollback returns the spec of the goal of a rollback.
-func (m *Machine) specAfterRollback(left Spec, to int) (Spec, error) {
+func (m *StateMachine) specAfterRollback(left Spec, to int) (Spec, error) {
 	if to == 0 {
 		return left.withoutPrelet(), nil
 	}
@@ -446,7 +446,7 @@ func (m *Machine) specAfterRollback(left Spec, to int) (Spec, error) {
 // image does not count: it has that machine's name. Numbers only grow, so if the last good generation is foreign, this
 // machine has none. After a state was set aside it is 0 until there is one: the files as they were found, unless they
 // were a mixture, or this machine has not joined with them. spec is that of the generation in place.
-func (m *Machine) lastGood(spec Spec) (gen int, ok bool) {
+func (m *StateMachine) lastGood(spec Spec) (gen int, ok bool) {
 	if gen, ok = m.Store.LastGood(); ok {
 		return gen, m.WhyForeign(gen) == ""
 	}
@@ -456,7 +456,7 @@ func (m *Machine) lastGood(spec Spec) (gen int, ok bool) {
 }
 
 // WhyForeign returns why a generation belongs to another machine, or "". 0 is the state before prelet.
-func (m *Machine) WhyForeign(gen int) string {
+func (m *StateMachine) WhyForeign(gen int) string {
 	if gen == 0 || m.Foreign == nil {
 		return ""
 	}
@@ -465,7 +465,7 @@ func (m *Machine) WhyForeign(gen int) string {
 }
 
 // WhyMixed returns why the files on disk are not those of the generation in place, or "".
-func (m *Machine) WhyMixed(ctx context.Context) string {
+func (m *StateMachine) WhyMixed(ctx context.Context) string {
 	current, err := m.Store.Current()
 	if err != nil || current == nil {
 		return ""
@@ -476,7 +476,7 @@ func (m *Machine) WhyMixed(ctx context.Context) string {
 
 // whyMixed returns why the files on disk are not those of the generation, or "". A generation of another machine is
 // never accepted: with its files the kubelet would register as that node.
-func (m *Machine) whyMixed(ctx context.Context, gen int) string {
+func (m *StateMachine) whyMixed(ctx context.Context, gen int) string {
 	if why := m.WhyForeign(gen); why != "" {
 		return fmt.Sprintf(
 			"generation %d was made on another machine (%s), and no run has made one here; %s",
@@ -496,7 +496,7 @@ func (m *Machine) whyMixed(ctx context.Context, gen int) string {
 	return ""
 }
 
-func (m *Machine) hasJoined(ctx context.Context, gen int) bool {
+func (m *StateMachine) hasJoined(ctx context.Context, gen int) bool {
 	spec, err := m.SpecOf(gen)
 
 	return err == nil && spec.Kubeconfig != "" && m.Probe.Kubeconfig(ctx, spec.Kubeconfig) == nil
@@ -504,7 +504,7 @@ func (m *Machine) hasJoined(ctx context.Context, gen int) bool {
 
 // SpecOf returns the spec of a generation. After a rollback this is the spec of the generation whose contents were
 // restored. If a newer prelet stored it, only the files are known, from the generation's manifest.
-func (m *Machine) SpecOf(gen int) (Spec, error) {
+func (m *StateMachine) SpecOf(gen int) (Spec, error) {
 	info, ok := m.Store.Info(gen)
 	if ok && info.Restores == 0 { // the state before prelet has no spec: only that the kubelet runs can be checked
 		spec, err := m.newestSpec()
@@ -542,7 +542,7 @@ func readSpec(s Store, gen int) (Spec, error) {
 
 // newestSpec returns the newest spec. The unit and its health address of the state before prelet are only known from
 // there.
-func (m *Machine) newestSpec() (Spec, error) {
+func (m *StateMachine) newestSpec() (Spec, error) {
 	all, err := m.Store.List()
 	for _, info := range slices.Backward(all) {
 		if info.Restores != 0 {

@@ -22,8 +22,8 @@ type Clock interface {
 	Sleep(ctx context.Context, d time.Duration) error
 }
 
-// Machine is the state machine with its dependencies. One process uses one Machine, from one goroutine.
-type Machine struct {
+// StateMachine activates generations, with what it depends on. One process uses one of it, from one goroutine.
+type StateMachine struct {
 	Units    Units
 	Store    Store
 	Probe    Probe
@@ -104,7 +104,7 @@ type Act struct {
 	Action string `json:"action"` // start | restart | reload | create
 }
 
-func (m *Machine) note(step, state, format string, args ...any) {
+func (m *StateMachine) note(step, state, format string, args ...any) {
 	m.report(report.Event{
 		Stage:   step,
 		State:   state,
@@ -112,13 +112,13 @@ func (m *Machine) note(step, state, format string, args ...any) {
 	})
 }
 
-func (m *Machine) report(e report.Event) {
+func (m *StateMachine) report(e report.Event) {
 	if m.Note != nil {
 		m.Note(e)
 	}
 }
 
-func (m *Machine) extendTimeout(d time.Duration) {
+func (m *StateMachine) extendTimeout(d time.Duration) {
 	if m.Extend != nil {
 		m.Extend(d + WaitMargin)
 	}
@@ -130,7 +130,7 @@ func (m *Machine) extendTimeout(d time.Duration) {
 // full. changed are the files of the unit that the commit changes, with their content: they may end what keeps it from
 // starting, except for a masked unit. A unit that does not start with them is rolled back. p is the spec of the
 // generation that will be in place.
-func (m *Machine) Preflight(
+func (m *StateMachine) Preflight(
 	ctx context.Context,
 	p Spec,
 	changed map[string][]byte,
@@ -156,7 +156,7 @@ func (m *Machine) Preflight(
 }
 
 // canFix reports whether changed files of a unit may end what keeps it from being activated.
-func (m *Machine) canFix(u Unit, changed map[string][]byte) bool {
+func (m *StateMachine) canFix(u Unit, changed map[string][]byte) bool {
 	isBrought := false
 	for file := range changed {
 		isBrought = isBrought || path.Base(file) == u.Name

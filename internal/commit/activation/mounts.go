@@ -19,7 +19,7 @@ const (
 
 // AwaitMounts returns the mounts at or above some files, once none of them has a job: a later mount would hide files
 // that were written before. All calls of one process wait for mountWait at most. waited reports whether this one did.
-func (m *Machine) AwaitMounts(
+func (m *StateMachine) AwaitMounts(
 	ctx context.Context, files []string,
 ) (mounts []Mount, waited bool, err error) {
 	begun := m.Clock.Monotonic()
@@ -61,7 +61,7 @@ func MountOf(mounts []Mount, file string) string {
 
 // WhyCovered returns how files of the generation in place are hidden, because something was mounted over them or
 // unmounted since they were written; "" if they are as written, or if that is not known.
-func (m *Machine) WhyCovered(ctx context.Context, current *generation.Info) string {
+func (m *StateMachine) WhyCovered(ctx context.Context, current *generation.Info) string {
 	if current == nil || m.WhyForeign(current.Gen) != "" {
 		return ""
 	}

@@ -325,7 +325,7 @@ func unlessItFails[T any](s lockedStore, method string, do func() (T, error)) (n
 }
 
 // process is one run of prelet: open, do, close.
-func (n *node) process(do func(m *Machine) (Outcome, error)) (Outcome, error) {
+func (n *node) process(do func(m *StateMachine) (Outcome, error)) (Outcome, error) {
 	ctx, cancel := context.WithTimeout(n.t.Context(), 100*time.Millisecond)
 	defer cancel()
 
@@ -342,7 +342,7 @@ func (n *node) process(do func(m *Machine) (Outcome, error)) (Outcome, error) {
 	n.store, n.locked = store, true
 	defer func() { store.Close(); n.store, n.locked = wasStore, wasLocked }()
 
-	m := &Machine{
+	m := &StateMachine{
 		Units: n.systemd, Store: lockedStore{store, n}, Probe: n, Clock: n.clk, BootID: n.boot,
 		Gate: Gate{Dir: n.run, BootID: n.boot}, StateDir: filepath.Join(n.disk, "var/lib/prelet"),
 		Note: n.note, rows: n.rows, hook: n.step, onRow: n.seen,
@@ -437,7 +437,7 @@ func (n *node) spec(config string) Spec {
 
 // runSite is `prelet run` on a site that renders config into both files.
 func (n *node) runSite(ctx context.Context, config string) (Outcome, error) {
-	return n.process(func(m *Machine) (Outcome, error) {
+	return n.process(func(m *StateMachine) (Outcome, error) {
 		if _, err := m.Enter(ctx, Entry{On: OnFinish}); err != nil {
 			return Outcome{}, err
 		}
@@ -531,7 +531,7 @@ func (n *node) finishPrelet() {
 
 func (n *node) verify() Outcome {
 	n.t.Helper()
-	out, err := n.process(func(m *Machine) (Outcome, error) { return m.Enter(n.t.Context(), Entry{On: OnVerify}) })
+	out, err := n.process(func(m *StateMachine) (Outcome, error) { return m.Enter(n.t.Context(), Entry{On: OnVerify}) })
 	n.mustSucceed(err, "prelet-verify.service")
 
 	return out
@@ -563,7 +563,7 @@ func (n *node) journal() *generation.Journal {
 
 	var j *generation.Journal
 
-	_, err := n.process(func(m *Machine) (_ Outcome, err error) { j, err = m.Store.Journal(); return })
+	_, err := n.process(func(m *StateMachine) (_ Outcome, err error) { j, err = m.Store.Journal(); return })
 	n.mustSucceed(err, "journal")
 
 	return j
@@ -576,7 +576,7 @@ func (n *node) readGate() string {
 
 func (n *node) status(gen int) (status generation.Status) {
 	n.t.Helper()
-	_, err := n.process(func(m *Machine) (Outcome, error) {
+	_, err := n.process(func(m *StateMachine) (Outcome, error) {
 		all, err := m.Store.List()
 		for _, info := range all {
 			if info.Gen == gen {
@@ -628,7 +628,7 @@ func (n *node) podLog(since time.Time) (lines []string) {
 // isHeld reports whether a plan is held.
 func (n *node) isHeld(spec string) (held bool) {
 	n.t.Helper()
-	_, err := n.process(func(*Machine) (Outcome, error) { _, held = n.store.Held(spec); return Outcome{}, nil })
+	_, err := n.process(func(*StateMachine) (Outcome, error) { _, held = n.store.Held(spec); return Outcome{}, nil })
 	n.mustSucceed(err, "held")
 
 	return held

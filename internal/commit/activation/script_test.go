@@ -308,7 +308,7 @@ func (n *node) cmdExamine() {
 	n.t.Helper()
 	var checks []CheckResult
 	var cause *Cause
-	n.end(n.process(func(m *Machine) (Outcome, error) {
+	n.end(n.process(func(m *StateMachine) (Outcome, error) {
 		if err := m.Store.Unlock(); err != nil {
 			return Outcome{}, err
 		}
@@ -341,7 +341,7 @@ func (n *node) do(name string, a []string) bool {
 		}
 	case "verify", "keep", "keep-without-site", "switch-off", "back", "back-once", "unchanged", "resume", "recover":
 		n.off = n.off || name == "switch-off"
-		n.end(n.process(func(m *Machine) (Outcome, error) { return n.enter(m, name, all) }))
+		n.end(n.process(func(m *StateMachine) (Outcome, error) { return n.enter(m, name, all) }))
 	case "examine":
 		n.cmdExamine()
 	case "fails":
@@ -566,7 +566,7 @@ func (n *node) do(name string, a []string) bool {
 }
 
 // enter calls the method of the machine that a command is about.
-func (n *node) enter(m *Machine, name, arg string) (out Outcome, err error) {
+func (n *node) enter(m *StateMachine, name, arg string) (out Outcome, err error) {
 	ctx := n.t.Context()
 	e := Entry{Failure: "the site is invalid"}
 	switch name {

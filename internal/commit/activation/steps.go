@@ -29,7 +29,7 @@ const (
 
 // step runs one step. Only preflight, preflightBack and watch end with ctx: the steps after the commit are not
 // interrupted. Only watch and actUnits return a trigger.
-func (m *Machine) step(
+func (m *StateMachine) step(
 	ctx context.Context,
 	s step,
 	on Trigger,
@@ -106,7 +106,7 @@ func (m *Machine) step(
 }
 
 // preflightChange checks for the last time whether a commit could be activated.
-func (m *Machine) preflightChange(ctx context.Context, t *walkState) error {
+func (m *StateMachine) preflightChange(ctx context.Context, t *walkState) error {
 	unit, err := m.Preflight(ctx, t.Staged.Spec, t.Staged.UnitFiles)
 	if err != nil {
 		return err
@@ -125,7 +125,7 @@ func (m *Machine) preflightChange(ctx context.Context, t *walkState) error {
 
 // preflightBack checks whether a rollback by hand could be activated. A rollback that removes a state file of the
 // kubelet's managers is refused while pods may use the CPUs or memory in it, as in a run.
-func (m *Machine) preflightBack(ctx context.Context, h location, t *walkState) error {
+func (m *StateMachine) preflightBack(ctx context.Context, h location, t *walkState) error {
 	if why := m.WhyForeign(t.To); why != "" {
 		return &fault.Fault{
 			Code:    fault.Usage,
@@ -166,7 +166,7 @@ func (m *Machine) preflightBack(ctx context.Context, h location, t *walkState) e
 
 // noteAlive notes a unit that is alive before a commit. A later process that recovers without systemd must not assume
 // that the gate has blocked this unit.
-func (m *Machine) noteAlive(u Unit) error {
+func (m *StateMachine) noteAlive(u Unit) error {
 	if !isAlive(u) {
 		return nil
 	}
@@ -174,7 +174,7 @@ func (m *Machine) noteAlive(u Unit) error {
 	return systemdFault("noting that "+u.Name+" runs", m.Gate.MarkSeen())
 }
 
-func (m *Machine) commit(t *walkState) error {
+func (m *StateMachine) commit(t *walkState) error {
 	m.startBound(t, t.Staged.Spec)
 	m.note("commit", "started", "%s", t.Staged.Spec.Unit)
 
@@ -201,7 +201,7 @@ func (m *Machine) commit(t *walkState) error {
 }
 
 // shutGate shuts the gate, so that no kubelet starts while files change.
-func (m *Machine) shutGate(on Trigger, h location, t *walkState) error {
+func (m *StateMachine) shutGate(on Trigger, h location, t *walkState) error {
 	var why string
 
 	switch {
@@ -245,7 +245,7 @@ func describeStopped(on Trigger, h location) string {
 }
 
 // stop stops the unit, so that no process reads the files that are about to change.
-func (m *Machine) stop(ctx context.Context, on Trigger, h location, t *walkState) error {
+func (m *StateMachine) stop(ctx context.Context, on Trigger, h location, t *walkState) error {
 	if h.rollback == nil && h.keepsKubelet || h.rollback != nil && h.rollback.keeps {
 		return nil
 	}
@@ -262,7 +262,7 @@ func (m *Machine) stop(ctx context.Context, on Trigger, h location, t *walkState
 }
 
 // stopUnit stops a unit if it is alive, and notes that it is owed a start. After an error no file may change.
-func (m *Machine) stopUnit(ctx context.Context, unit string, t *walkState) error {
+func (m *StateMachine) stopUnit(ctx context.Context, unit string, t *walkState) error {
 	u, err := m.Units.Look(ctx, unit)
 	if err != nil {
 		return fmt.Errorf("looking at %s: %w (%w)", unit, err, errMayRun)
@@ -301,7 +301,7 @@ func (m *Machine) stopUnit(ctx context.Context, unit string, t *walkState) error
 }
 
 // publish puts every file of this process's commit in place.
-func (m *Machine) publish(h location, t *walkState) error {
+func (m *StateMachine) publish(h location, t *walkState) error {
 	gen := h.journal.Gen
 	m.note("publish", "started", "generation %d", gen)
 
@@ -319,7 +319,7 @@ func (m *Machine) publish(h location, t *walkState) error {
 }
 
 // complete puts every file of an interrupted commit or rollback in place.
-func (m *Machine) complete(t *walkState) error {
+func (m *StateMachine) complete(t *walkState) error {
 	if _, err := m.Store.Recover(); err != nil {
 		m.note("recover", "failed", "%v", err)
 		return err
@@ -333,7 +333,7 @@ func (m *Machine) complete(t *walkState) error {
 }
 
 // restore puts the contents of an earlier generation in place, as a new generation that awaits a verdict.
-func (m *Machine) restore(h location, t *walkState) error {
+func (m *StateMachine) restore(h location, t *walkState) error {
 	w := h.rollback
 
 	gen, err := m.Store.RollbackToJudge(
@@ -370,7 +370,7 @@ func (m *Machine) restore(h location, t *walkState) error {
 }
 
 // reload makes systemd read its unit files, if one changed, before a kubelet may start.
-func (m *Machine) reload(ctx context.Context, h location, t *walkState) error {
+func (m *StateMachine) reload(ctx context.Context, h location, t *walkState) error {
 	if !m.needsReload(ctx, h, t) {
 		return nil
 	}
@@ -402,7 +402,7 @@ func (m *Machine) reload(ctx context.Context, h location, t *walkState) error {
 // needsReload reports whether systemd has not read a changed unit file. If a killed process has changed it, systemd
 // reports that. Some versions of systemd overlook the first drop-in in a new folder, so the specs are checked too. At
 // boot systemd reads all unit files. An error of systemd is left to the step that starts the unit.
-func (m *Machine) needsReload(ctx context.Context, h location, t *walkState) bool {
+func (m *StateMachine) needsReload(ctx context.Context, h location, t *walkState) bool {
 	if h.gateOpen && h.phase != mixed { // of a mixture the gate was shut since
 		return false
 	}
@@ -418,12 +418,12 @@ func (m *Machine) needsReload(ctx context.Context, h location, t *walkState) boo
 }
 
 // hasUnitFiles reports whether the generation in place has unit files, or the one before a rollback had.
-func (m *Machine) hasUnitFiles(h location) bool {
+func (m *StateMachine) hasUnitFiles(h location) bool {
 	return h.spec.UnitFiles || h.journal.From != 0 && m.specOrDefault(h.journal.From).UnitFiles
 }
 
 // openGate lets the kubelet start on the complete generation in place.
-func (m *Machine) openGate(h location, t *walkState) error {
+func (m *StateMachine) openGate(h location, t *walkState) error {
 	gen := 0
 	if h.current != nil {
 		gen = h.current.Gen
@@ -454,7 +454,7 @@ func (m *Machine) openGate(h location, t *walkState) error {
 }
 
 // requestStart requests a start of the unit if one is due, and leaves a verdict to prelet-verify or the next run.
-func (m *Machine) requestStart(ctx context.Context, h location, t *walkState) error {
+func (m *StateMachine) requestStart(ctx context.Context, h location, t *walkState) error {
 	if h.journal == nil && !t.openedGate && !m.Gate.IsOwed(h.spec.Unit) {
 		return nil
 	}
@@ -504,7 +504,7 @@ const ageMargin = time.Second
 // isOlder reports whether the process of an active unit has not read the files of a generation that was recorded: a
 // file was changed after the process started, or the process lacks a flag. A process that was restarted for that
 // reason is not older.
-func (m *Machine) isOlder(ctx context.Context, u Unit, a *recorded) bool {
+func (m *StateMachine) isOlder(ctx context.Context, u Unit, a *recorded) bool {
 	if a == nil || u.Active != "active" || m.Gate.IsDone(a.key) {
 		return false
 	}
@@ -526,7 +526,7 @@ func (m *Machine) isOlder(ctx context.Context, u Unit, a *recorded) bool {
 // bringUp requests a start of the unit if that is owed, if the gate blocked it, or if the running process has not read
 // the files. It waits for the start, for which the lock must be free; with 0 the start is only requested. It returns
 // how the job ended; "" when none was requested, because the unit runs, is about to run, or is not supposed to run.
-func (m *Machine) bringUp(
+func (m *StateMachine) bringUp(
 	ctx context.Context, h location, t *walkState, wait time.Duration,
 ) (result string, err error) {
 	steady := context.WithoutCancel(ctx)
@@ -603,7 +603,7 @@ func (m *Machine) bringUp(
 
 // watchUnlocked starts the unit on the generation in place and watches it, with the lock free. It returns the trigger
 // of the verdict, or onSuperseded.
-func (m *Machine) watchUnlocked(
+func (m *StateMachine) watchUnlocked(
 	ctx context.Context,
 	h location,
 	t *walkState,
@@ -661,7 +661,7 @@ func (m *Machine) watchUnlocked(
 // runUnlocked runs a function that must not hold the lock: a start of the kubelet waits for prelet.service, which waits
 // for the lock. The lock is taken again also when ctx has ended, because a verdict has to be written. Others hold it
 // only for a moment.
-func (m *Machine) runUnlocked(ctx context.Context, do func()) error {
+func (m *StateMachine) runUnlocked(ctx context.Context, do func()) error {
 	if err := m.Store.Unlock(); err != nil {
 		return err
 	}
@@ -671,7 +671,7 @@ func (m *Machine) runUnlocked(ctx context.Context, do func()) error {
 	return m.relock(ctx)
 }
 
-func (m *Machine) relock(ctx context.Context) error {
+func (m *StateMachine) relock(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lockWait)
 	defer cancel()
 
@@ -681,7 +681,7 @@ func (m *Machine) relock(ctx context.Context) error {
 // start brings the unit up and watches it, both within the spec's timeout. If the clock was set during the watch, it is
 // repeated once: a kubelet that hangs is not started again, and nothing else would judge it in this boot. The lock is
 // free.
-func (m *Machine) start(ctx context.Context, h location, t *walkState) (watchResult, error) {
+func (m *StateMachine) start(ctx context.Context, h location, t *walkState) (watchResult, error) {
 	f, err := m.startOnce(ctx, h, t)
 	if err == nil && f.clockSet {
 		f, err = m.startOnce(ctx, h, t)
@@ -693,7 +693,7 @@ func (m *Machine) start(ctx context.Context, h location, t *walkState) (watchRes
 	return f, err
 }
 
-func (m *Machine) startOnce(ctx context.Context, h location, t *walkState) (watchResult, error) {
+func (m *StateMachine) startOnce(ctx context.Context, h location, t *walkState) (watchResult, error) {
 	wait := m.limitWait(t, h.spec.Timeout(), 0)
 	deadline := m.Clock.Monotonic() + wait
 
@@ -707,7 +707,7 @@ func (m *Machine) startOnce(ctx context.Context, h location, t *walkState) (watc
 
 // endUnjudged notes that the verification of this boot ended without a verdict. After SIGTERM it returns
 // fault.Interrupted.
-func (m *Machine) endUnjudged(ctx context.Context, h location, t *walkState) error {
+func (m *StateMachine) endUnjudged(ctx context.Context, h location, t *walkState) error {
 	m.uncountTry(t)
 
 	if ctx.Err() == nil {
@@ -729,7 +729,7 @@ func (m *Machine) endUnjudged(ctx context.Context, h location, t *walkState) err
 
 // endVerdict returns the error of storing a verdict. If the store cannot be written, the walk ends without a verdict
 // instead: a unit that failed would be repeated each second. The next start of the kubelet judges again.
-func (m *Machine) endVerdict(h location, t *walkState, err error) error {
+func (m *StateMachine) endVerdict(h location, t *walkState, err error) error {
 	if fault.CodeOf(err) != fault.CannotWrite {
 		return wrapAfterCommit("writing down the verdict", err)
 	}
@@ -745,7 +745,7 @@ func (m *Machine) endVerdict(h location, t *walkState, err error) error {
 
 // retire removes those files of the spec that the generation has: after a rollback an older generation may not have
 // them. It runs before the journal is closed, because it is not repeated after that.
-func (m *Machine) retire(h location) error {
+func (m *StateMachine) retire(h location) error {
 	var paths []string
 
 	for _, entry := range h.current.Entries {
@@ -762,7 +762,7 @@ func (m *Machine) retire(h location) error {
 	return m.Store.Retire(h.current.Gen, paths...)
 }
 
-func (m *Machine) closeGood(h location, t *walkState) error {
+func (m *StateMachine) closeGood(h location, t *walkState) error {
 	if t.watchResult.verdict != Good { // old generations could not be removed
 		return nil
 	}
@@ -782,7 +782,7 @@ func (m *Machine) closeGood(h location, t *walkState) error {
 }
 
 // whyShut returns the stored reason of the gate, or a default.
-func (m *Machine) whyShut(ctx context.Context, h location) string {
+func (m *StateMachine) whyShut(ctx context.Context, h location) string {
 	if why := cmp.Or(m.Gate.Reason(), m.WhyLost(ctx)); why != "" {
 		return why
 	}
@@ -796,7 +796,7 @@ func (m *Machine) whyShut(ctx context.Context, h location) string {
 
 // reportOther reports the verdict of another process, if that is about the generation that this process watched, or
 // about the rollback from it.
-func (m *Machine) reportOther(h location, t *walkState) {
+func (m *StateMachine) reportOther(h location, t *walkState) {
 	current, watched := h.current, t.watchedJournal
 	isGood := current.Status == generation.StatusGood
 	isOfSite := current.Restores < 0

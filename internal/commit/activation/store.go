@@ -6,8 +6,8 @@ import (
 	"github.com/prelet/prelet/internal/commit/generation"
 )
 
-// Store is the part of the generations that the state machine needs. Its lock is held whenever a method of Machine is
-// called and when it returns, unless the error reports that the lock could not be taken.
+// Store is the part of the generations that the state machine needs. Its lock is held whenever a method of StateMachine
+// is called and when it returns, unless the error reports that the lock could not be taken.
 type Store interface {
 	Unlock() error
 	Relock(ctx context.Context) error

@@ -9,7 +9,7 @@ import (
 
 // countTry counts this boot as an attempt to verify, before it begins: the boot may not survive to record its end. If
 // the store is read-only or full, nothing is counted, and the kubelet starts anyway.
-func (m *Machine) countTry(t *walkState) error {
+func (m *StateMachine) countTry(t *walkState) error {
 	if m.Store.ReadOnly() != nil {
 		return nil
 	}
@@ -24,13 +24,13 @@ func (m *Machine) countTry(t *walkState) error {
 }
 
 // uncountTry records that this boot's verification ended without a verdict. If that fails, the boot counts as a try.
-func (m *Machine) uncountTry(t *walkState) {
+func (m *StateMachine) uncountTry(t *walkState) {
 	if err := m.Store.UndoTry(m.BootID); err != nil {
 		m.reportUnwritten(t, "a boot without a verdict could not be recorded", err)
 	}
 }
 
-func (m *Machine) reportUnwritten(t *walkState, what string, err error) {
+func (m *StateMachine) reportUnwritten(t *walkState, what string, err error) {
 	why := fmt.Sprintf("%s: %v", what, err)
 	if !slices.Contains(t.unwritten, why) {
 		t.unwritten = append(t.unwritten, why)

@@ -66,7 +66,7 @@ func keepsKubelet(changed []string, specs []Spec) bool {
 }
 
 // specsOfChange returns the spec of the journal's generation, and of the generation that a rollback leaves.
-func (m *Machine) specsOfChange(h *location) []Spec {
+func (m *StateMachine) specsOfChange(h *location) []Spec {
 	specs := []Spec{h.spec}
 	if h.journal.From != 0 {
 		specs = append(specs, m.specOrDefault(h.journal.From))
@@ -76,7 +76,7 @@ func (m *Machine) specsOfChange(h *location) []Spec {
 }
 
 // changedPaths returns the files that a generation changed.
-func (m *Machine) changedPaths(gen int) (out []string) {
+func (m *StateMachine) changedPaths(gen int) (out []string) {
 	info, _ := m.Store.Info(gen)
 	for _, e := range info.Entries {
 		if e.HasChange() {
@@ -88,7 +88,7 @@ func (m *Machine) changedPaths(gen int) (out []string) {
 }
 
 // touchedUnits returns the units that files of the generation in place notify which it changed, systemd's first.
-func (m *Machine) touchedUnits(h *location) (out []UnitSpec) {
+func (m *StateMachine) touchedUnits(h *location) (out []UnitSpec) {
 	specs := m.specsOfChange(h)
 	hasUnits := slices.ContainsFunc(specs, func(p Spec) bool {
 		return len(p.Units) > 0
@@ -125,7 +125,7 @@ func (m *Machine) touchedUnits(h *location) (out []UnitSpec) {
 //
 // It returns onBad if a unit of the site fails, and onReady otherwise. A failure is only reported after a rollback,
 // of a unit that was unhealthy before the commit, and where systemd refuses the request.
-func (m *Machine) actUnits(ctx context.Context, h location, t *walkState) Trigger {
+func (m *StateMachine) actUnits(ctx context.Context, h location, t *walkState) Trigger {
 	if h.journal.BootID != m.BootID || h.journal.Tries > 1 { // published in an earlier boot
 		return onReady
 	}
@@ -165,7 +165,7 @@ func (m *Machine) actUnits(ctx context.Context, h location, t *walkState) Trigge
 }
 
 // exemptUnhealthy notes which units of the site are unhealthy before a commit. They have no part in its verdict.
-func (m *Machine) exemptUnhealthy(ctx context.Context, specs ...Spec) error {
+func (m *StateMachine) exemptUnhealthy(ctx context.Context, specs ...Spec) error {
 	var unhealthy []string
 
 	for _, p := range specs {
@@ -194,7 +194,7 @@ func (m *Machine) exemptUnhealthy(ctx context.Context, specs ...Spec) error {
 	return systemdFault("noting which units are unhealthy", m.Gate.SetExempt(unhealthy))
 }
 
-func (m *Machine) isExempt(unit string) bool {
+func (m *StateMachine) isExempt(unit string) bool {
 	return slices.Contains(m.Gate.Exempt(), unit)
 }
 
@@ -204,7 +204,7 @@ func unitKey(j *generation.Journal, u UnitSpec) string {
 }
 
 // actUnit acts on one unit, and returns what failed. An error means that systemd refused, or did not answer.
-func (m *Machine) actUnit(
+func (m *StateMachine) actUnit(
 	ctx context.Context,
 	u UnitSpec,
 	h location,
@@ -289,7 +289,7 @@ func (m *Machine) actUnit(
 
 // quoteLog returns the last journal lines of a unit since a moment, and how to read more. It only explains a failure
 // and does not change it.
-func (m *Machine) quoteLog(ctx context.Context, unit string, since time.Duration) string {
+func (m *StateMachine) quoteLog(ctx context.Context, unit string, since time.Duration) string {
 	see := fmt.Sprintf("; journalctl -u %s shows more", unit)
 
 	lines, err := m.readLog(ctx, unit, since)
@@ -316,7 +316,7 @@ func chooseVerb(u UnitSpec, isBroken bool) string {
 }
 
 // isLeft reports whether a job continues without prelet.
-func (m *Machine) isLeft(ctx context.Context, u UnitSpec, result string) bool {
+func (m *StateMachine) isLeft(ctx context.Context, u UnitSpec, result string) bool {
 	switch result {
 	case jobQueued, jobSkipped:
 		return true
@@ -329,7 +329,7 @@ func (m *Machine) isLeft(ctx context.Context, u UnitSpec, result string) bool {
 }
 
 // concludeAct returns why a job on a unit has failed; "" if it has not.
-func (m *Machine) concludeAct(
+func (m *StateMachine) concludeAct(
 	ctx context.Context,
 	u UnitSpec,
 	verb, result string,
@@ -352,7 +352,7 @@ func (m *Machine) concludeAct(
 }
 
 // createTmpfiles creates the files and folders of changed files of tmpfiles.d, and returns what failed as actUnit does.
-func (m *Machine) createTmpfiles(
+func (m *StateMachine) createTmpfiles(
 	ctx context.Context, u UnitSpec, h location, key string, wait time.Duration,
 ) (why string, err error) {
 	var files []string
@@ -386,7 +386,7 @@ func (m *Machine) createTmpfiles(
 func startedAt(u Unit) time.Duration { return max(u.Since, u.Started) }
 
 // settleUnit watches a unit that was restarted until its time to settle is over, and returns what failed.
-func (m *Machine) settleUnit(ctx context.Context, u UnitSpec) (why string) {
+func (m *StateMachine) settleUnit(ctx context.Context, u UnitSpec) (why string) {
 	end := m.Clock.Monotonic() + time.Duration(u.SettleMillis)*time.Millisecond
 	pid := uint32(0)
 

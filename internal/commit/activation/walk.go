@@ -44,7 +44,7 @@ const maxRows = 50
 // walk goes through the table until nothing follows. The lock is held, except during the step watch.
 //
 // Each row begins with reading where the node is, so an interrupted row needs no memory of it.
-func (m *Machine) walk(ctx context.Context, t *walkState, on Trigger) (Outcome, error) {
+func (m *StateMachine) walk(ctx context.Context, t *walkState, on Trigger) (Outcome, error) {
 	for range maxRows {
 		h, err := m.locate(ctx, t, on)
 		now := on
@@ -81,7 +81,7 @@ func (t *walkState) wrapUnfinished(h location, on Trigger, err error) error {
 }
 
 // table returns the table, or the broken one of a test.
-func (m *Machine) table() []row {
+func (m *StateMachine) table() []row {
 	if m.rows != nil {
 		return m.rows
 	}
@@ -90,7 +90,7 @@ func (m *Machine) table() []row {
 }
 
 // do runs one row and returns the next trigger. Only do changes anything.
-func (m *Machine) do(
+func (m *StateMachine) do(
 	ctx context.Context,
 	r row,
 	on Trigger,
@@ -131,7 +131,7 @@ func (m *Machine) do(
 }
 
 // runHook lets a test end the process before or after a step.
-func (m *Machine) runHook(s step, after bool) {
+func (m *StateMachine) runHook(s step, after bool) {
 	if m.hook != nil {
 		m.hook(s, after)
 	}
@@ -173,7 +173,7 @@ func (t *walkState) outcome() Outcome {
 
 // filesSince returns when the files of a journal were in place, on this boot's monotonic clock, as it was before this
 // boot was counted as a try. It is 0 when that was in an earlier boot: every process of this boot started later.
-func (t *walkState) filesSince(m *Machine, j *generation.Journal) time.Duration {
+func (t *walkState) filesSince(m *StateMachine, j *generation.Journal) time.Duration {
 	if j == nil {
 		return 0
 	}
@@ -268,14 +268,14 @@ func leftOutcome(from, gen int, why string, inPlace Verdict, isHeld bool) Outcom
 }
 
 // startBound sets the deadline of an activation, unless it is set already. No wait ends after it.
-func (m *Machine) startBound(t *walkState, p Spec) {
+func (m *StateMachine) startBound(t *walkState, p Spec) {
 	if t.deadline == 0 && p.BoundMillis > 0 {
 		t.deadline = m.Clock.Monotonic() + p.bound()
 	}
 }
 
 // limitWait shortens a wait to the time left until the deadline, but not below least.
-func (m *Machine) limitWait(t *walkState, d, least time.Duration) time.Duration {
+func (m *StateMachine) limitWait(t *walkState, d, least time.Duration) time.Duration {
 	if t.deadline == 0 {
 		return d
 	}

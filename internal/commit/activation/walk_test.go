@@ -35,7 +35,7 @@ func (n *node) mustRun(config string) {
 }
 
 // enterMachine calls one method of the machine.
-func (n *node) enterMachine(what string, do func(m *Machine) (Outcome, error)) {
+func (n *node) enterMachine(what string, do func(m *StateMachine) (Outcome, error)) {
 	_, err := n.process(do)
 	n.mustSucceed(err, what)
 }
@@ -150,7 +150,7 @@ var (
 
 // newest returns the number of the generation in place.
 func (n *node) newest() (gen int) {
-	n.enterMachine("current", func(m *Machine) (Outcome, error) {
+	n.enterMachine("current", func(m *StateMachine) (Outcome, error) {
 		current, err := m.Store.Current()
 		if current != nil {
 			gen = current.Gen

@@ -80,7 +80,7 @@ type watchResult struct {
 // watch checks the unit at least once, until there is a verdict or until deadline on the monotonic clock. result is
 // how the job ended that started the unit, if that was waited for. h is the generation, with its spec. full is set if
 // the deadline leaves the whole timeout of the spec, and not only the rest of the activation's time.
-func (m *Machine) watch(
+func (m *StateMachine) watch(
 	ctx context.Context, h location, deadline time.Duration, result string, full bool,
 ) (watchResult, error) {
 	p := h.spec
@@ -148,7 +148,7 @@ func (m *Machine) watch(
 }
 
 // whyUngated returns why a unit whose files a generation changed would start without the gate; "" if it does not.
-func (m *Machine) whyUngated(ctx context.Context, unit string, changed []string) string {
+func (m *StateMachine) whyUngated(ctx context.Context, unit string, changed []string) string {
 	if len(changed) == 0 {
 		return ""
 	}
@@ -164,14 +164,14 @@ func (m *Machine) whyUngated(ctx context.Context, unit string, changed []string)
 const clockJump = 10 * time.Minute
 
 // clockOffset returns the wall clock without the time since boot. It changes only if the wall clock is set.
-func (m *Machine) clockOffset() time.Duration {
+func (m *StateMachine) clockOffset() time.Duration {
 	return time.Duration(m.Clock.Now().UnixNano()) - m.Clock.Monotonic()
 }
 
 // whyClock returns why an unhealthy kubelet says nothing about its plan, or "": its certificate has expired, which is
 // the same on each generation, or the clock was set by jump while it was watched. A cause in its log that no clock
 // changes counts nevertheless. isSet is the second reason, which another watch may not have.
-func (m *Machine) whyClock(p Spec, cause *Cause, jump time.Duration) (why string, isSet bool) {
+func (m *StateMachine) whyClock(p Spec, cause *Cause, jump time.Duration) (why string, isSet bool) {
 	if cause != nil && cause.final {
 		return "", false
 	}
@@ -190,7 +190,7 @@ func (m *Machine) whyClock(p Spec, cause *Cause, jump time.Duration) (why string
 }
 
 type watcher struct {
-	m        *Machine
+	m        *StateMachine
 	location // of the generation that is watched
 
 	units       []UnitSpec // of the site, that this generation restarted or reloaded

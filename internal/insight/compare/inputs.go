@@ -14,8 +14,8 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
-// InputChange is something that the two runs did not have in common: a file of the site, prelet, or an answer of the machine
-// or the cluster.
+// InputChange is an input that the two runs did not have in common: a file of the site, prelet, or an answer of the
+// machine or the cluster.
 type InputChange struct {
 	Name    string   `json:"name"` // in words: "variable zone", "ConfigMap kube-system/kubelet-config"
 	Kind    string   `json:"kind"` // site | prelet | machine | rollback, or the kind of the question as in recordings

@@ -36,7 +36,7 @@ type Message struct {
 
 // Effect is the set of changes of a site on one machine, compared with its disk or with another site.
 type Effect struct {
-	Machine  // the Source is "" for this machine
+	Member   // the Source is "" for this machine
 	Group    // of this machine alone; its Changes have names in place of the machine's own values
 	Assumed  []Assumed
 	Causes   []string             // inputs of the plans that differ; nil: not known, as of a disk
@@ -71,7 +71,7 @@ func FailedToRead(source string, err error) Effect {
 	page, _ := code.Page()
 
 	return Effect{
-		Machine: Machine{Source: source, Code: code, Reason: err.Error()},
+		Member: Member{Source: source, Code: code, Reason: err.Error()},
 		Group: Group{
 			State:    Failed,
 			Messages: []Message{{Severity: "error", Code: string(code), Summary: page.Title}},

@@ -21,7 +21,7 @@ import (
 // randomEffect returns one of few effects, for a machine with a number.
 func randomEffect(rng *rand.Rand, number int) Effect {
 	e := Effect{
-		Machine: Machine{Source: fmt.Sprintf("fleet/%03d.prelet", number), Node: fmt.Sprintf("node-%d", number)},
+		Member: Member{Source: fmt.Sprintf("fleet/%03d.prelet", number), Node: fmt.Sprintf("node-%d", number)},
 		Group: Group{
 			State:    []EffectKind{Changed, Unknown, Unchanged, Failed}[rng.IntN(4)],
 			Degraded: count(rng.IntN(3) == 0),
@@ -154,11 +154,11 @@ func TestApart(t *testing.T) {
 		{change("maxPods", "110"), change("memory", "2Gi"), change("swap", "no")},
 	} {
 		r.Add(Effect{
-			Machine: Machine{Source: fmt.Sprint(i)},
-			Group:   Group{State: Changed, Changes: changes},
+			Member: Member{Source: fmt.Sprint(i)},
+			Group:  Group{State: Changed, Changes: changes},
 		})
 	}
-	r.Add(Effect{Machine: Machine{Source: "2"}, Group: Group{State: Unchanged}})
+	r.Add(Effect{Member: Member{Source: "2"}, Group: Group{State: Unchanged}})
 	r.Finish()
 
 	var got []string

@@ -17,7 +17,7 @@ import (
 // to that plan of an older site over the same recording: then the disk does not count.
 func NewEffect(source string, old, planned *boot.Plan, r *world.Recording) Effect {
 	own := newNames(planned, r)
-	e := Effect{Machine: Machine{Source: source, Node: planned.NodeName()}}
+	e := Effect{Member: Member{Source: source, Node: planned.NodeName()}}
 	messages := planned.Diagnostics
 	isDegraded := len(planned.Degraded) > 0
 	isWhole := old != nil && codeOfSite(old.Diagnostics) == "" && planned.Complete

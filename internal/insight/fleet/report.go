@@ -74,13 +74,13 @@ type Group struct {
 	Waits    int                  `json:"wait_for_registration"` // nodes that have joined: labels or taints come later
 	Changes  []compare.NodeChange `json:"changes"`
 	Messages []Message            `json:"diagnostics"` // of its first machine
-	Machines []Machine            `json:"machines,omitempty"`
+	Machines []Member             `json:"machines,omitempty"`
 
 	Apart []compare.NodeChange `json:"-"` // labels, taints, flags and fields that not every group with changes has
 }
 
-// Machine is a member of a group.
-type Machine struct {
+// Member is a machine of a group.
+type Member struct {
 	Source string     `json:"source"`
 	Node   string     `json:"node,omitempty"`
 	Code   fault.Code `json:"code,omitempty"`   // of a failure
@@ -104,7 +104,7 @@ func (r *FleetEffect) Add(e Effect) {
 	g.Count = 1
 	g.Changes = orEmpty(e.Changes)
 	g.Messages = orEmpty(e.Messages)
-	g.Machines = []Machine{e.Machine}
+	g.Machines = []Member{e.Member}
 	r.addGroup(g)
 	r.addAssumed(e.Assumed)
 	r.addCauses(e.Causes)
@@ -225,7 +225,7 @@ func (r *FleetEffect) Finish() {
 		r.Declares.Features = orEmpty(r.Declares.Features)
 	}
 	for _, g := range r.groups {
-		slices.SortStableFunc(g.Machines, func(a, b Machine) int {
+		slices.SortStableFunc(g.Machines, func(a, b Member) int {
 			return cmp.Compare(a.Source, b.Source)
 		})
 		r.Groups = append(r.Groups, *g)

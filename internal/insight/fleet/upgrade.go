@@ -42,7 +42,7 @@ type Upgrade struct {
 	Prereleases map[string]string `json:"prereleases,omitempty"`
 	From        map[string]int    `json:"from"` // how many machines have a minor version
 	Machines    int               `json:"machines"`
-	Failed      []Machine         `json:"failed"` // without a plan, so nothing is known of them
+	Failed      []Member          `json:"failed"` // without a plan, so nothing is known of them
 	Effects     []Upgraded        `json:"effects"`
 
 	known   map[UpgradedItem]int   // places in Effects
@@ -57,8 +57,8 @@ type Upgraded struct {
 	Source string   `json:"source,omitempty"` // where Kubernetes does that
 	Lines  []string `json:"lines,omitempty"`  // of Example, as in a diff: its setting, and what replaces it
 	// Counts has the number of machines for each version of Upgrade.Versions.
-	Counts  []int   `json:"machines"`
-	Example Machine `json:"example"` // the first one
+	Counts  []int  `json:"machines"`
+	Example Member `json:"example"` // the first one
 }
 
 // UpgradedItem is what an effect is about. It is equal for all versions and machines, although a reason may name the
@@ -98,7 +98,7 @@ func NewUpgrade(prelet, server string, to int) *Upgrade {
 		To:            known.Version(to),
 		Prereleases:   map[string]string{},
 		From:          map[string]int{},
-		Failed:        []Machine{},
+		Failed:        []Member{},
 		Effects:       []Upgraded{},
 		known:         map[UpgradedItem]int{},
 		changed:       map[[2]int][2][]string{},
@@ -121,12 +121,12 @@ func NewUpgrade(prelet, server string, to int) *Upgrade {
 func (u *Upgrade) Add(m UpgradedMachine) {
 	u.Machines++
 	if m.Err != nil {
-		u.Failed = append(u.Failed, Machine{Source: m.Source, Code: fault.CodeOf(m.Err), Reason: m.Err.Error()})
+		u.Failed = append(u.Failed, Member{Source: m.Source, Code: fault.CodeOf(m.Err), Reason: m.Err.Error()})
 		return
 	}
 	minor, isKnown := known.Minor(m.Planned.Kubelet.KnownVersion())
 	to, _ := known.Minor(u.To)
-	one := Machine{Source: m.Source, Node: m.Planned.NodeName(), Code: codeOfSite(m.Planned.Diagnostics)}
+	one := Member{Source: m.Source, Node: m.Planned.NodeName(), Code: codeOfSite(m.Planned.Diagnostics)}
 	switch {
 	case one.Code != "": // the version may not be known for that reason
 		one.Reason = describeFailure(m.Planned.Diagnostics)

@@ -76,7 +76,7 @@ func (c *checker) effectiveDriver() string {
 
 // reportsDriver reports whether the runtime certainly reports its driver. The version of most runtimes is unknown until
 // they run.
-func (m *Machine) reportsDriver() bool {
+func (m *MachineFacts) reportsDriver() bool {
 	switch {
 	case m.RuntimeReports:
 		return true

@@ -87,7 +87,7 @@ func newChecker(s Subject) *checker {
 		c.config = c.dropUnknownFields("", config.Object())
 	}
 	if c.Machine == nil || c.config == nil {
-		c.Machine = &Machine{}
+		c.Machine = &MachineFacts{}
 	}
 
 	return c

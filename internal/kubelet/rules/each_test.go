@@ -20,8 +20,8 @@ import (
 func yes() *bool { b := true; return &b }
 
 // single is a machine of four CPUs and 8 GiB.
-func single() *Machine {
-	return &Machine{
+func single() *MachineFacts {
+	return &MachineFacts{
 		CPUs:        []int{0, 1, 2, 3},
 		MemoryBytes: 8 << 30,
 		NUMA:        []int{0},
@@ -30,7 +30,7 @@ func single() *Machine {
 	}
 }
 
-func with(f func(*Machine)) *Machine {
+func with(f func(*MachineFacts)) *MachineFacts {
 	m := single()
 	f(m)
 	return m
@@ -38,7 +38,7 @@ func with(f func(*Machine)) *Machine {
 
 // machineSpec is a machine in testdata/each.yaml: fields that differ from single's, and what the functions return.
 type machineSpec struct {
-	*Machine
+	*MachineFacts
 
 	Paths   *[]string `json:"paths"` // all that exist
 	Program *Program  `json:"program"`
@@ -49,8 +49,8 @@ type machineSpec struct {
 	} `json:"logind"`
 }
 
-func (s machineSpec) machine() *Machine {
-	m := s.Machine
+func (s machineSpec) machine() *MachineFacts {
+	m := s.MachineFacts
 	if s.Paths != nil {
 		m.Exists = func(p string) (bool, bool) { return slices.Contains(*s.Paths, p), true }
 	}
@@ -129,7 +129,7 @@ func (in input) subject(t testing.TB) Subject {
 		s.Accepts = &Accepts{Flags: in.Accepts.Flags, Gates: in.Accepts.Gates}
 	}
 	if len(in.Machine) > 0 && string(in.Machine) != "null" {
-		spec := machineSpec{Machine: single()}
+		spec := machineSpec{MachineFacts: single()}
 		if err := yaml.UnmarshalStrict(in.Machine, &spec); err != nil {
 			t.Fatal(err)
 		}
@@ -213,7 +213,7 @@ func TestUnknownVersion(t *testing.T) {
 			}
 		}
 	}
-	v1 := with(func(m *Machine) { m.Cgroup = 1 })
+	v1 := with(func(m *MachineFacts) { m.Cgroup = 1 })
 	found := Check(Subject{Config: config(t, "maxPods: 3"), Machine: v1})
 	if len(found) != 1 || found[0].Severity != Warning || !found[0].Uncertain {
 		t.Errorf("cgroup v1 with an unknown kubelet: got %+v, want one uncertain warning", found)

@@ -17,8 +17,8 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
-// Machine has the known facts of the kubelet's machine. A zero value is unknown.
-type Machine struct {
+// MachineFacts are the known facts of the kubelet's machine. A zero value is unknown.
+type MachineFacts struct {
 	CPUs            []int // those that are online
 	MemoryBytes     int64
 	DiskBytes       int64 // the filesystem of the kubelet's folder
@@ -61,8 +61,8 @@ type Logind struct {
 }
 
 // NewMachine returns a machine as its facts and the kubelet's surroundings describe it.
-func NewMachine(f *world.Facts, k world.KubeletAns) *Machine {
-	m := &Machine{
+func NewMachine(f *world.Facts, k world.KubeletAns) *MachineFacts {
+	m := &MachineFacts{
 		Cgroup:      k.Cgroup,
 		Hierarchies: k.Hierarchies,
 		Swap:        k.Swap,
@@ -93,7 +93,7 @@ func NewMachine(f *world.Facts, k world.KubeletAns) *Machine {
 	return m
 }
 
-func (m *Machine) addFacts(f *world.Facts) {
+func (m *MachineFacts) addFacts(f *world.Facts) {
 	m.MemoryBytes = orZero(f.Memory.TotalBytes)
 	for _, core := range f.CPU.Cores {
 		m.CPUs = append(m.CPUs, core.CPUs...)

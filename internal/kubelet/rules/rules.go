@@ -88,7 +88,7 @@ type Subject struct {
 	Version string          // v1.36.3; "" if unknown, then the newest known version is assumed
 	Accepts *Accepts        // the list of the binary itself; nil: unknown, then the tables decide
 	Dir     string          // the folder of the configuration file, for relative paths; "": unknown
-	Machine *Machine        // nil: unknown
+	Machine *MachineFacts   // nil: unknown
 	// DropInVariable reports whether DropInVariable is set for the kubelet; nil: unknown.
 	DropInVariable *bool
 	// CheckFile returns why the kubelet would reject a file of CAs or, if key is not empty, a certificate with that

@@ -8,7 +8,7 @@ import (
 
 // oneGeneration is a store with generation 1.
 type oneGeneration struct {
-	plan     Machine
+	plan     Hashes
 	node     string
 	accepted *Accepted
 }
@@ -35,63 +35,63 @@ func (g oneGeneration) StateFile(string) ([]byte, error) {
 }
 
 func TestCompare(t *testing.T) {
-	was := Machine{ID: "i", Product: "p", Host: hashHost("n1")}
-	renewed := Accepted{FormatVersion: 1, Generation: 1, Machine: Machine{ID: "new", Product: "p", Host: hashHost("n1")}}
+	was := Hashes{ID: "i", Product: "p", Host: hashHost("n1")}
+	renewed := Accepted{FormatVersion: 1, Generation: 1, Hashes: Hashes{ID: "new", Product: "p", Host: hashHost("n1")}}
 	const other, both, three = "the machine id is not the one of generation 1",
 		"the machine id and the host name are not those of generation 1",
 		"the machine id and the product uuid and the host name are not those of generation 1"
 	for _, c := range []struct {
 		name      string
 		store     oneGeneration
-		here      Machine
+		here      Hashes
 		certified string
 		want      Verdict
 		differing string
 	}{
 		{"the same", oneGeneration{plan: was}, was, "n1", ThisMachine, ""},
-		{"nothing is known here", oneGeneration{plan: was}, Machine{}, "n1", ThisMachine, ""},
-		{"an empty machine id", oneGeneration{plan: was}, Machine{Product: "p"}, "", ThisMachine, ""},
-		{"another machine id", oneGeneration{plan: was}, Machine{ID: "x", Product: "p"}, "", ThisMachine, other},
+		{"nothing is known here", oneGeneration{plan: was}, Hashes{}, "n1", ThisMachine, ""},
+		{"an empty machine id", oneGeneration{plan: was}, Hashes{Product: "p"}, "", ThisMachine, ""},
+		{"another machine id", oneGeneration{plan: was}, Hashes{ID: "x", Product: "p"}, "", ThisMachine, other},
 		{
-			"another board", oneGeneration{plan: was}, Machine{ID: "i", Product: "x"}, "", ThisMachine,
+			"another board", oneGeneration{plan: was}, Hashes{ID: "i", Product: "x"}, "", ThisMachine,
 			"the product uuid is not the one of generation 1",
 		},
-		{"another name", oneGeneration{plan: was}, Machine{ID: "i", Host: hashHost("n2")}, "n1", ThisMachine, ""},
+		{"another name", oneGeneration{plan: was}, Hashes{ID: "i", Host: hashHost("n2")}, "n1", ThisMachine, ""},
 		{
-			"all but the board", oneGeneration{plan: was}, Machine{ID: "x", Product: "p", Host: hashHost("n2")}, "n1", NotKnown, both,
+			"all but the board", oneGeneration{plan: was}, Hashes{ID: "x", Product: "p", Host: hashHost("n2")}, "n1", NotKnown, both,
 		},
-		{"all", oneGeneration{plan: was}, Machine{ID: "x", Product: "y", Host: hashHost("n2")}, "n1", AnotherMachine, three},
+		{"all", oneGeneration{plan: was}, Hashes{ID: "x", Product: "y", Host: hashHost("n2")}, "n1", AnotherMachine, three},
 		{
-			"the certificate has the name of the host", oneGeneration{plan: Machine{ID: "i", Host: hashHost("n9")}},
-			Machine{ID: "x", Host: hashHost("n1")}, "N1", ThisMachine, other,
+			"the certificate has the name of the host", oneGeneration{plan: Hashes{ID: "i", Host: hashHost("n9")}},
+			Hashes{ID: "x", Host: hashHost("n1")}, "N1", ThisMachine, other,
 		},
 		{
-			"the certificate has another name", oneGeneration{plan: Machine{ID: "i"}},
-			Machine{ID: "x", Host: hashHost("n2")}, "n1", AnotherMachine, both,
+			"the certificate has another name", oneGeneration{plan: Hashes{ID: "i"}},
+			Hashes{ID: "x", Host: hashHost("n2")}, "n1", AnotherMachine, both,
 		},
 		{
 			"a copy that has joined", oneGeneration{was, "n1", nil},
-			Machine{ID: "x", Product: "y", Host: hashHost("n7")}, "n7", AnotherMachine, three,
+			Hashes{ID: "x", Product: "y", Host: hashHost("n7")}, "n7", AnotherMachine, three,
 		},
-		{"a certificate alone", oneGeneration{plan: Machine{ID: "i"}}, Machine{ID: "i", Host: hashHost("n2")}, "n1", ThisMachine, ""},
-		{"only the machine id", oneGeneration{plan: was}, Machine{ID: "x"}, "", NotKnown, other},
+		{"a certificate alone", oneGeneration{plan: Hashes{ID: "i"}}, Hashes{ID: "i", Host: hashHost("n2")}, "n1", ThisMachine, ""},
+		{"only the machine id", oneGeneration{plan: was}, Hashes{ID: "x"}, "", NotKnown, other},
 		{
-			"only the name", oneGeneration{plan: was}, Machine{Host: hashHost("n2")}, "", NotKnown,
+			"only the name", oneGeneration{plan: was}, Hashes{Host: hashHost("n2")}, "", NotKnown,
 			"the host name is not the one of generation 1",
 		},
-		{"accepted", oneGeneration{was, "", &renewed}, Machine{ID: "new", Product: "p"}, "", ThisMachine, ""},
+		{"accepted", oneGeneration{was, "", &renewed}, Hashes{ID: "new", Product: "p"}, "", ThisMachine, ""},
 		{
-			"a copy of an accepted one", oneGeneration{was, "", &renewed}, Machine{ID: "x", Product: "x"}, "", AnotherMachine,
+			"a copy of an accepted one", oneGeneration{was, "", &renewed}, Hashes{ID: "x", Product: "x"}, "", AnotherMachine,
 			"the machine id and the product uuid are not those of generation 1",
 		},
 		{
 			"an older generation, whose node has the name of the host",
-			oneGeneration{Machine{ID: "i", Product: "p"}, "n1", nil},
-			Machine{ID: "x", Product: "x", Host: hashHost("n2")}, "", AnotherMachine, three,
+			oneGeneration{Hashes{ID: "i", Product: "p"}, "n1", nil},
+			Hashes{ID: "x", Product: "x", Host: hashHost("n2")}, "", AnotherMachine, three,
 		},
 		{
-			"a generation of an image", oneGeneration{Machine{}, "debian", nil},
-			Machine{ID: "i", Product: "p", Host: hashHost("n1")}, "n7", ThisMachine, "",
+			"a generation of an image", oneGeneration{Hashes{}, "debian", nil},
+			Hashes{ID: "i", Product: "p", Host: hashHost("n1")}, "n7", ThisMachine, "",
 		},
 	} {
 		v := Compare(c.store, 1, c.here, func() (string, bool) { return c.certified, c.certified != "n7" })
@@ -101,8 +101,8 @@ func TestCompare(t *testing.T) {
 	}
 
 	// A mark that is unknown here is not forgotten.
-	v := Compare(oneGeneration{plan: was}, 1, Machine{ID: "x", Product: "p"}, nil)
-	if want := (Machine{ID: "x", Product: "p", Host: was.Host}); v.Here != want || !v.IsNews {
+	v := Compare(oneGeneration{plan: was}, 1, Hashes{ID: "x", Product: "p"}, nil)
+	if want := (Hashes{ID: "x", Product: "p", Host: was.Host}); v.Here != want || !v.IsNews {
 		t.Errorf("got %+v; want %+v, and that it is news", v, want)
 	}
 }

@@ -18,15 +18,15 @@ import (
 	"github.com/prelet/prelet/internal/platform/nodefile"
 )
 
-// Machine identifies a machine by hashes. An empty hash is unknown.
-type Machine struct {
+// Hashes identify a machine. An empty hash is unknown.
+type Hashes struct {
 	ID      string `json:"machine,omitempty"` // of /etc/machine-id
 	Product string `json:"product,omitempty"` // of the DMI product uuid
 	Host    string `json:"host,omitempty"`    // of the host name; not of a Node, and not of older generations
 }
 
 // Of returns the machine below a root; "" is this machine.
-func Of(root string) Machine {
+func Of(root string) Hashes {
 	id := ""
 	if !IsTransient(root) {
 		id = read(root, "/etc/machine-id")
@@ -80,8 +80,8 @@ func HostName(root string) string {
 }
 
 // OfNode returns the machine of a Node object, from the nodeInfo that its kubelet reports.
-func OfNode(machineID, systemUUID string) Machine {
-	return Machine{ID: hashID(strings.TrimSpace(machineID)), Product: hashProduct(systemUUID)}
+func OfNode(machineID, systemUUID string) Hashes {
+	return Hashes{ID: hashID(strings.TrimSpace(machineID)), Product: hashProduct(systemUUID)}
 }
 
 // maxFile is the size in bytes of the largest file that is read.
@@ -109,7 +109,7 @@ type Comparison struct {
 	Differing string
 	// Here is the machine here, with the marks of the generation's machine that are unknown here. IsNews is set if it
 	// differs from the generation's.
-	Here   Machine
+	Here   Hashes
 	IsNews bool
 }
 
@@ -130,7 +130,7 @@ type Certified func() (node string, isOld bool)
 // far (Accepted) counts. certified is called only if a mark differs, so that most boots do not read the certificate
 // again; nil: it is not known. The certificate of another node than the generation planned counts only if it is as old:
 // a copy that has joined has its own.
-func Compare(s Generations, gen int, here Machine, certified Certified) Comparison {
+func Compare(s Generations, gen int, here Hashes, certified Certified) Comparison {
 	was, made := findMachine(s, gen)
 	accepted := readAccepted(s)
 	if accepted.Generation >= made {
@@ -139,7 +139,7 @@ func Compare(s Generations, gen int, here Machine, certified Certified) Comparis
 			newest, _ = findMachine(s, accepted.Generation)
 		}
 		if was.compare(newest).Judge() == ThisMachine {
-			was = accepted.Machine
+			was = accepted.Hashes
 		}
 	}
 
@@ -159,7 +159,7 @@ func Compare(s Generations, gen int, here Machine, certified Certified) Comparis
 
 	v := Comparison{
 		Verdict: marks.Judge(),
-		Here: Machine{
+		Here: Hashes{
 			ID:      cmp.Or(here.ID, was.ID),
 			Product: cmp.Or(here.Product, was.Product),
 			Host:    cmp.Or(here.Host, was.Host),
@@ -176,7 +176,7 @@ func Compare(s Generations, gen int, here Machine, certified Certified) Comparis
 
 // IsAccepted reports whether a person said, before the first generation, that the identity on this disk is of the
 // machine here.
-func IsAccepted(s Generations, here Machine) bool {
+func IsAccepted(s Generations, here Hashes) bool {
 	a := readAccepted(s)
 	marks := a.compare(here)
 	agree, _ := marks.count()
@@ -185,7 +185,7 @@ func IsAccepted(s Generations, here Machine) bool {
 }
 
 // compare returns how the marks of two machines compare.
-func (m Machine) compare(n Machine) Marks {
+func (m Hashes) compare(n Hashes) Marks {
 	return Marks{
 		ID:      compareMark(m.ID, n.ID),
 		Product: compareMark(m.Product, n.Product),
@@ -194,7 +194,7 @@ func (m Machine) compare(n Machine) Marks {
 }
 
 // IsForeign reports whether it is not known that two machines are the same.
-func (m Machine) IsForeign(n Machine) bool {
+func (m Hashes) IsForeign(n Hashes) bool {
 	return m.compare(n).Judge() != ThisMachine
 }
 
@@ -203,7 +203,7 @@ func (m Machine) IsForeign(n Machine) bool {
 type Accepted struct {
 	FormatVersion int `json:"format_version"`
 	Generation    int `json:"generation"` // the newest of those
-	Machine
+	Hashes
 }
 
 // HowToKeep is the way of a person to say that an identity or a generation is of this machine.
@@ -229,7 +229,7 @@ func readAccepted(s Generations) (a Accepted) {
 // findMachine returns the machine that made a generation. A generation that restored the state before prelet has no
 // plan; then the one before it counts. For a generation that cannot be read the machine is unknown: an older one may
 // come from the machine that this disk is a copy of.
-func findMachine(s Generations, gen int) (Machine, int) {
+func findMachine(s Generations, gen int) (Hashes, int) {
 	const maxBack = 100
 	for n := gen; n > 0 && n > gen-maxBack; n-- {
 		b, err := s.Blob(n, "plan.json")
@@ -237,7 +237,7 @@ func findMachine(s Generations, gen int) (Machine, int) {
 			continue
 		}
 
-		var was Machine
+		var was Hashes
 		if err != nil || json.Unmarshal(b, &was) != nil {
 			break
 		}
@@ -245,7 +245,7 @@ func findMachine(s Generations, gen int) (Machine, int) {
 		return was, n
 	}
 
-	return Machine{}, gen
+	return Hashes{}, gen
 }
 
 // PlannedNode returns the name of the node that a generation was made for, "" if it is not known.
@@ -268,7 +268,7 @@ func PlannedNode(s Generations, gen int) string {
 
 // IsOther reports whether two are certainly different machines: at least one hash is known of both, and no known hash
 // is the same. A machine that was installed again has another id and the same product uuid.
-func (m Machine) IsOther(n Machine) bool {
+func (m Hashes) IsOther(n Hashes) bool {
 	agree, differ := m.compare(n).count()
 
 	return differ > 0 && agree == 0

@@ -43,7 +43,7 @@ func BenchmarkDetectDGX(b *testing.B) {
 	tree := hostTree{bigMachine(b)}
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := Detect(context.Background(), Machine{Tree: tree}); err != nil {
+		if _, err := Detect(context.Background(), ReadOptions{Tree: tree}); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -54,7 +54,7 @@ func BenchmarkDetectRecordedDGX(b *testing.B) {
 	dir := bigMachine(b)
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := Detect(context.Background(), Machine{Root: dir}); err != nil {
+		if _, err := Detect(context.Background(), ReadOptions{Root: dir}); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -62,7 +62,7 @@ func BenchmarkDetectRecordedDGX(b *testing.B) {
 
 func BenchmarkDetectThisMachine(b *testing.B) {
 	for b.Loop() {
-		if _, err := Detect(context.Background(), Machine{}); err != nil {
+		if _, err := Detect(context.Background(), ReadOptions{}); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -94,7 +94,7 @@ func (r recording) ReadLink(name string) (string, error) {
 func TestReadsOnlyWhatTheDocumentationSays(t *testing.T) {
 	for name, machine := range recorded(t) {
 		r := recording{machine, map[string]bool{}}
-		detect(t, Machine{Tree: r})
+		detect(t, ReadOptions{Tree: r})
 		for asked := range r.asked {
 			switch {
 			case strings.HasPrefix(asked, "sys/"), strings.HasPrefix(asked, "proc/"):

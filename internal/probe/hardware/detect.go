@@ -15,8 +15,8 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
-// Machine names the machine to read. The zero value is this machine.
-type Machine struct {
+// ReadOptions name the machine to read. The zero value is this machine.
+type ReadOptions struct {
 	// Root is the folder of a recorded tree. Empty is this machine.
 	Root string
 	// Tree is a recorded machine that is used instead of Root, if it is not nil.
@@ -30,7 +30,7 @@ type Machine struct {
 const defaultPatience = 5 * time.Second
 
 // openTree returns the tree, whether it is this machine's, and a function to call at the end.
-func (o Machine) openTree() (tree Tree, isLive bool, done func(), err error) {
+func (o ReadOptions) openTree() (tree Tree, isLive bool, done func(), err error) {
 	switch {
 	case o.Tree != nil:
 		return o.Tree, false, func() {}, nil
@@ -47,10 +47,10 @@ func (o Machine) openTree() (tree Tree, isLive bool, done func(), err error) {
 }
 
 // Detect reads the facts of a machine. It returns an error only if the number of CPUs or the size of the memory
-// cannot be read, or the root cannot be opened. A file that hangs is abandoned after Machine.FileTimeout together
+// cannot be read, or the root cannot be opened. A file that hangs is abandoned after ReadOptions.FileTimeout together
 // with its device. When ctx ends, the facts that were read until then are returned, and the rest is in Unknown;
 // without CPUs and memory that is an error, too.
-func Detect(ctx context.Context, o Machine) (world.Facts, error) {
+func Detect(ctx context.Context, o ReadOptions) (world.Facts, error) {
 	tree, isLive, done, err := o.openTree()
 	if err != nil {
 		return world.Facts{}, err

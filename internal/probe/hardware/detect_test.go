@@ -47,10 +47,10 @@ func TestSameBytesWhateverTheOrderOfFolders(t *testing.T) {
 		if name == "dgx-h100" || name == "linux-amd64-61797caf7c0b6bca1725ad7975ed4773" {
 			seeds = 100
 		}
-		first := encode(t, detect(t, Machine{Tree: machine}))
+		first := encode(t, detect(t, ReadOptions{Tree: machine}))
 		start, step := chosen.OneIn(min(seeds, 20), name)
 		for seed := start; seed < seeds; seed += step {
-			again := encode(t, detect(t, Machine{Tree: shuffled{machine, rand.New(rand.NewPCG(uint64(seed), 1))}}))
+			again := encode(t, detect(t, ReadOptions{Tree: shuffled{machine, rand.New(rand.NewPCG(uint64(seed), 1))}}))
 			if !bytes.Equal(first, again) {
 				t.Fatalf("%s, seed %d: want the same facts in any order: %s",
 					name, seed, cmp.Diff(string(first), string(again)))
@@ -62,7 +62,7 @@ func TestSameBytesWhateverTheOrderOfFolders(t *testing.T) {
 // Every null among the fields that always have a meaning must have its reason.
 func TestNullHasAReason(t *testing.T) {
 	for name, tree := range recorded(t) {
-		facts := detect(t, Machine{Tree: tree})
+		facts := detect(t, ReadOptions{Tree: tree})
 		var all map[string]any
 		must(t, json.Unmarshal(encode(t, facts), &all))
 		need := func(isNil bool, fact string) {
@@ -100,7 +100,7 @@ func TestNullHasAReason(t *testing.T) {
 }
 
 func TestNeedsCPUsAndMemoryOnly(t *testing.T) {
-	facts := detect(t, Machine{Tree: tree(t, nil)})
+	facts := detect(t, ReadOptions{Tree: tree(t, nil)})
 	if *facts.CPU.Logical != 1 || *facts.Memory.TotalBytes != 1<<30 {
 		t.Errorf("got %d CPUs and %d bytes, want those of the minimal machine",
 			*facts.CPU.Logical, *facts.Memory.TotalBytes)
@@ -118,13 +118,13 @@ func TestNeedsCPUsAndMemoryOnly(t *testing.T) {
 		"no CPU anywhere":  {"proc/cpuinfo": "-", "sys/devices/system/cpu/online": "-"},
 		"an empty cpuinfo": {"proc/cpuinfo": "", "sys/devices/system/cpu/online": "x"},
 	} {
-		if _, err := Detect(context.Background(), Machine{Tree: tree(t, files)}); err == nil {
+		if _, err := Detect(context.Background(), ReadOptions{Tree: tree(t, files)}); err == nil {
 			t.Errorf("%s: got no error, want one", name)
 		} else if !strings.Contains(err.Error(), "is needed and") {
 			t.Errorf("%s: got %v, want the use in it", name, err)
 		}
 	}
-	if _, err := Detect(context.Background(), Machine{Root: filepath.Join(t.TempDir(), "nowhere")}); !errors.Is(
+	if _, err := Detect(context.Background(), ReadOptions{Root: filepath.Join(t.TempDir(), "nowhere")}); !errors.Is(
 		err,
 		os.ErrNotExist,
 	) {
@@ -138,7 +138,7 @@ func TestAHangingFileCostsTheRestOnly(t *testing.T) {
 	detectUntilHung := func(file string) (world.Facts, error) {
 		ctx, cancel := context.WithCancelCause(context.Background())
 		machine := hanging(t, tree(t, files), file, func() { cancel(errors.New("the boot's time is up")) })
-		return Detect(ctx, Machine{Tree: machine})
+		return Detect(ctx, ReadOptions{Tree: machine})
 	}
 	facts, err := detectUntilHung("sys/class/net/eth0/operstate")
 	must(t, err)
@@ -162,7 +162,7 @@ func TestARecordedTreeKeepsToItself(t *testing.T) {
 	write(t, outside, "ffffffffffffffffffffffffffffff11")
 	dir := tree(t, map[string]string{"etc/machine-id": "-> " + outside}).root.Name()
 	must(t, syscall.Mkfifo(filepath.Join(dir, "etc/os-release"), 0o644))
-	facts := detect(t, Machine{Root: dir}) // and does not hang on the pipe
+	facts := detect(t, ReadOptions{Root: dir}) // and does not hang on the pipe
 	if facts.MachineID != nil || facts.OS.ID != nil || len(facts.Interfaces) != 0 || facts.Kernel.Release != nil ||
 		facts.Product.Name != nil {
 		t.Errorf("got facts from outside of the tree, want none: %s", encode(t, facts))
@@ -173,7 +173,7 @@ func TestARecordedTreeKeepsToItself(t *testing.T) {
 }
 
 func TestThisMachine(t *testing.T) {
-	facts := detect(t, Machine{})
+	facts := detect(t, ReadOptions{})
 	if *facts.CPU.Logical < 1 || *facts.Memory.TotalBytes < 1<<20 || facts.Kernel.Release == nil {
 		t.Errorf("got %s, want CPUs, memory and a kernel", encode(t, facts))
 	}

@@ -18,7 +18,7 @@ import (
 func TestLibraryAndSysfsAgree(t *testing.T) {
 	for _, name := range []string{"dgx-h100", "two-sockets", "legacy-x710", "bare-vm"} {
 		machine := recorded(t)[name]
-		want := detect(t, Machine{Tree: machine})
+		want := detect(t, ReadOptions{Tree: machine})
 		if got, file := want.Evidence["pci[]"], "/"+pciFolder+"/{address}/modalias"; got != file ||
 			why(want, "pci") != "" {
 			t.Errorf("%s: got evidence %q and the note %q, want %q and none: ghw lists it",
@@ -26,7 +26,7 @@ func TestLibraryAndSysfsAgree(t *testing.T) {
 		}
 
 		alias := pciFolder + "/" + want.PCI[len(want.PCI)/2].Address + "/modalias"
-		got := detect(t, Machine{Tree: faulty{machine, func(name string) error {
+		got := detect(t, ReadOptions{Tree: faulty{machine, func(name string) error {
 			if name == alias {
 				return fs.ErrNotExist
 			}
@@ -54,7 +54,7 @@ func TestLibraryAndSysfsAgree(t *testing.T) {
 }
 
 func TestRecordedInterfaces(t *testing.T) {
-	facts := detect(t, Machine{Tree: tree(t, map[string]string{
+	facts := detect(t, ReadOptions{Tree: tree(t, map[string]string{
 		"addresses.json":             `{"eth0": ["198.51.100.7/24", "2001:db8::7/64", "198.51.100.3/24"], "lo": ["127.0.0.1/8", "::1/128"], "eth1": []}`,
 		"sys/class/net/eth0/address": "02:00:5e:00:53:01\n",
 		"sys/class/net/eth0/mtu":     "9000\n",
@@ -68,7 +68,7 @@ func TestRecordedInterfaces(t *testing.T) {
 		t.Error(diff)
 	}
 	for _, bad := range []string{`[]`, `{"eth0": ["198.51.100.7"]}`, `{"eth0/x": ["198.51.100.7/24"]}`, `{"..": []}`, `{"eth0": [""]}`, `{} {}`, `{"a234567890123456": []}`} {
-		facts := detect(t, Machine{Tree: tree(t, map[string]string{"addresses.json": bad})})
+		facts := detect(t, ReadOptions{Tree: tree(t, map[string]string{"addresses.json": bad})})
 		if got := why(facts, "interfaces"); !strings.HasPrefix(got, "cannot read it: /addresses.json: ") {
 			t.Errorf("%s: %q", bad, got)
 		}

@@ -48,7 +48,7 @@ func (c factCase) detect(t *testing.T) world.Facts {
 			t.Fatalf("%s: got error %q, want one of %v", name, number, numbers)
 		}
 	}
-	return detect(t, Machine{Tree: faulty{tree(t, files), func(name string) error { return errs[name] }}})
+	return detect(t, ReadOptions{Tree: faulty{tree(t, files), func(name string) error { return errs[name] }}})
 }
 
 func readData(t *testing.T, name string, into any) {

@@ -36,7 +36,7 @@ func TestADeviceThatHangsIsGivenUp(t *testing.T) {
 			machine := hanging(t, tree(t, files), file, func() {})
 			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 			defer cancel()
-			facts, err := Detect(ctx, Machine{Tree: machine, FileTimeout: patience})
+			facts, err := Detect(ctx, ReadOptions{Tree: machine, FileTimeout: patience})
 			if err != nil || ctx.Err() != nil {
 				t.Fatalf("%s: got %v, %v; want facts in time", file, err, ctx.Err())
 			}
@@ -61,7 +61,7 @@ func TestADeviceThatHangsIsGivenUp(t *testing.T) {
 		})
 	}
 	machine := hanging(t, tree(t, nil), "proc/meminfo", func() {})
-	_, err := Detect(t.Context(), Machine{Tree: machine, FileTimeout: patience})
+	_, err := Detect(t.Context(), ReadOptions{Tree: machine, FileTimeout: patience})
 	if err == nil || !strings.Contains(err.Error(), "memory is needed") ||
 		!strings.Contains(err.Error(), "did not answer in time") {
 		t.Errorf("without memory: got %v, want an error", err)
@@ -75,7 +75,7 @@ func TestAPipeInARecordedTree(t *testing.T) {
 	dir := tree(t, files).root.Name()
 	pipe := filepath.Join(dir, pciFolder, "0000:01:00.0", "numa_node")
 	must(t, errors.Join(os.Remove(pipe), syscall.Mkfifo(pipe, 0o644)))
-	facts := detect(t, Machine{Root: dir})
+	facts := detect(t, ReadOptions{Root: dir})
 	want := []world.UnknownFact{
 		{
 			Fact:     "pci[0000:01:00.0].numa",
@@ -93,7 +93,7 @@ func TestADeviceThatVanishes(t *testing.T) {
 	files := map[string]string{}
 	pci(files, "0000:01:00.0", "15b3:1015", "020000", "", nil)
 	pci(files, "0000:02:00.0", "15b3:1015", "020000", "", nil)
-	facts := detect(t, Machine{Tree: faulty{tree(t, files), func(name string) error {
+	facts := detect(t, ReadOptions{Tree: faulty{tree(t, files), func(name string) error {
 		if strings.HasPrefix(name, pciFolder+"/0000:01:00.0/") {
 			return syscall.ENODEV
 		}
@@ -108,7 +108,7 @@ func TestADeviceThatVanishes(t *testing.T) {
 func TestEmptyBus(t *testing.T) {
 	machine := tree(t, nil)
 	must(t, machine.root.MkdirAll(pciFolder, 0o755))
-	facts := detect(t, Machine{Tree: machine})
+	facts := detect(t, ReadOptions{Tree: machine})
 	for _, fact := range []string{"accelerators", "nics"} {
 		if got, want := why(facts, fact), "the PCI bus has no device"; got != want {
 			t.Errorf("%s: got the reason %q, want %q", fact, got, want)
@@ -121,7 +121,7 @@ func TestAPanicCostsItsSection(t *testing.T) {
 	breaks := func() { panic("index out of range") }
 	files := map[string]string{"etc/machine-id": "0123456789abcdef0123456789abcdef"}
 	pci(files, "0000:01:00.0", "10de:2330", "030200", "nvidia", nil)
-	facts := detect(t, Machine{Tree: hanging(t, tree(t, files), pciFolder+"/0000:01:00.0/numa_node", breaks)})
+	facts := detect(t, ReadOptions{Tree: hanging(t, tree(t, files), pciFolder+"/0000:01:00.0/numa_node", breaks)})
 	if facts.MachineID == nil || facts.PCI == nil || len(facts.PCI) != 0 {
 		t.Errorf("got %+v", facts)
 	}
@@ -135,7 +135,7 @@ func TestAPanicCostsItsSection(t *testing.T) {
 	if diff := cmp.Diff([]string{"accelerators", "nics", "pci"}, names); diff != "" {
 		t.Error(diff)
 	}
-	if _, err := Detect(t.Context(), Machine{Tree: hanging(t, tree(t, files), "proc/meminfo", breaks)}); err == nil ||
+	if _, err := Detect(t.Context(), ReadOptions{Tree: hanging(t, tree(t, files), "proc/meminfo", breaks)}); err == nil ||
 		!strings.Contains(err.Error(), "memory is needed") {
 		t.Errorf("memory: got %v, want an error", err)
 	}

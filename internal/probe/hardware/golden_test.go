@@ -80,7 +80,7 @@ var readRecorded = sync.OnceValues(func() (map[string]Tree, error) {
 // TestFactsSurviveJSON: facts are given away as they are, and read from a recording later; both must be the same.
 func TestFactsSurviveJSON(t *testing.T) {
 	for name, tree := range recorded(t) {
-		facts, err := Detect(context.Background(), Machine{Tree: tree})
+		facts, err := Detect(context.Background(), ReadOptions{Tree: tree})
 		if err != nil {
 			t.Fatalf("%s: got %v, want no error", name, err)
 		}
@@ -134,7 +134,7 @@ func treeOf(spec hwtree.Spec) (Tree, error) {
 	return openRoot(dir)
 }
 
-func detect(t testing.TB, o Machine) world.Facts {
+func detect(t testing.TB, o ReadOptions) world.Facts {
 	t.Helper()
 	facts, err := Detect(context.Background(), o)
 	must(t, err)
@@ -154,7 +154,7 @@ func encode(t testing.TB, facts world.Facts) []byte {
 func TestMachines(t *testing.T) {
 	for name, tree := range recorded(t) {
 		t.Run(name, func(t *testing.T) {
-			facts := detect(t, Machine{Tree: tree})
+			facts := detect(t, ReadOptions{Tree: tree})
 			got := encode(t, facts)
 			for _, collection := range []string{"cores", "cpus", "hugepages", "numa", "pci", "accelerators", "nics", "interfaces", "ipv4", "ipv6", "id_like", "unknown", "offline", "infiniband", "guids"} {
 				// numa of a device is a number, which may be null
@@ -190,8 +190,8 @@ func TestFolderIsRead(t *testing.T) {
 	file := machines + "/spec/legacy-mt27710.json"
 	dir := t.TempDir()
 	must(t, hwtree.BuildFile(file, dir))
-	want := string(encode(t, detect(t, Machine{Tree: described(t, file)})))
-	if diff := cmp.Diff(want, string(encode(t, detect(t, Machine{Root: dir})))); diff != "" {
+	want := string(encode(t, detect(t, ReadOptions{Tree: described(t, file)})))
+	if diff := cmp.Diff(want, string(encode(t, detect(t, ReadOptions{Root: dir})))); diff != "" {
 		t.Errorf("facts of the folder (-want +got): %s", diff)
 	}
 }

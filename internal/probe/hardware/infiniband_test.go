@@ -45,7 +45,7 @@ func FuzzDeviceTexts(f *testing.F) {
 			files[kfdNodes+name] = "simd_count 4\nheap_type 1\n" + s
 		}
 		files[pciFolder+"/0000:01:00.0/vendor"] = "0x1002" // whose memory is in KFD's files
-		facts := detect(t, Machine{Tree: tree(t, files)})
+		facts := detect(t, ReadOptions{Tree: tree(t, files)})
 		if !slices.ContainsFunc(facts.PCI, func(f world.PCIDevice) bool { return f.Address == "0000:02:00.0" }) {
 			t.Errorf("%q in one device: want the other device, too", s)
 		}

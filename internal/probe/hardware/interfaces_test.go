@@ -51,7 +51,7 @@ func TestLiveInterfacesAreTheKernels(t *testing.T) {
 }
 
 func TestLoopbackWithAnAddressOfItsOwn(t *testing.T) {
-	facts := detect(t, Machine{Tree: tree(t, map[string]string{
+	facts := detect(t, ReadOptions{Tree: tree(t, map[string]string{
 		"addresses.json":           `{"lo": ["127.0.0.1/8", "203.0.113.9/32", "::1/128"]}`,
 		"sys/class/net/lo/address": "00:00:00:00:00:00",
 	})})

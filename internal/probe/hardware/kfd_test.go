@@ -89,7 +89,7 @@ func TestKFD(t *testing.T) {
 				"amdgpu",
 				map[string]string{"mem_info_vram_total": "206141652992\n"},
 			)
-			facts := detect(t, Machine{Tree: tree(t, files)})
+			facts := detect(t, ReadOptions{Tree: tree(t, files)})
 			for _, a := range facts.Accelerators {
 				want, reason := tt.want, tt.why
 				switch *a.Address {

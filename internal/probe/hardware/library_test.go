@@ -42,7 +42,7 @@ func TestWarningsOfGhwAreNoted(t *testing.T) {
 	files := map[string]string{"sys/block/sda/size": "8\n", "sys/class/dmi/id/product_name": "Test\n"}
 	pci(files, "0000:01:00.0", "10de:2330", "030200", "",
 		map[string]string{"modalias": "pci:v000010DEd00002330sv000010DEsd000016C1bc03sc02i00\n"})
-	quiet := detect(t, Machine{Tree: tree(t, files)})
+	quiet := detect(t, ReadOptions{Tree: tree(t, files)})
 	for _, fact := range []string{"block_devices", "product", "bios", "chassis", "baseboard", "pci"} {
 		if got := why(quiet, fact); got != "" {
 			t.Errorf("expected warnings, %s: got the note %q, want none", fact, got)
@@ -53,7 +53,7 @@ func TestWarningsOfGhwAreNoted(t *testing.T) {
 	defer func() { expectedWarnings = expected }()
 	expectedWarnings = nil
 
-	facts := detect(t, Machine{Tree: tree(t, files)})
+	facts := detect(t, ReadOptions{Tree: tree(t, files)})
 	for fact, want := range map[string]string{
 		"block_devices": "ghw: failed to read int from file: open /sys/block/sda/queue/rotational: no " +
 			"such file or directory",
@@ -80,7 +80,7 @@ func TestOddMemory(t *testing.T) {
 		"sys/kernel/mm/hugepages/odd/file": "1\n",
 		"etc/machine-id":                   "0123456789abcdef0123456789abcdef",
 	}
-	facts := detect(t, Machine{Tree: tree(t, files)})
+	facts := detect(t, ReadOptions{Tree: tree(t, files)})
 	if got := number(facts.Memory.TotalBytes); got != "1073741824" || facts.MachineID == nil {
 		t.Errorf("got %s bytes and machine id %v, want 1073741824 and one", got, value(facts.MachineID))
 	}
@@ -109,7 +109,7 @@ func TestGhwReadsTheRecordedTreeOnly(t *testing.T) {
 
 	scratch := t.TempDir()
 	t.Setenv("TMPDIR", scratch)
-	facts := detect(t, Machine{Root: dir})
+	facts := detect(t, ReadOptions{Root: dir})
 	if text := string(encode(t, facts)); strings.Contains(text, "secret") || strings.Contains(text, outside) {
 		t.Errorf("got facts from outside of the tree, want none: %s", text)
 	}
@@ -172,7 +172,7 @@ func TestTheCopyIsInTMPDIR(t *testing.T) {
 
 	reason := "the recorded hardware cannot be copied to " + missing + " (no such file or directory; set " +
 		"TMPDIR to a folder with room)"
-	if got := why(detect(t, Machine{Root: dir}), "product.name"); got != reason {
+	if got := why(detect(t, ReadOptions{Root: dir}), "product.name"); got != reason {
 		t.Errorf("a folder: got the reason %q, want %q", got, reason)
 	}
 }
@@ -233,7 +233,7 @@ func TestAllFilesOfDMI(t *testing.T) {
 	}
 	files[dmiFolder+"/chassis_type"] = "23\n"
 
-	for _, u := range detect(t, Machine{Tree: tree(t, files)}).Unknown {
+	for _, u := range detect(t, ReadOptions{Tree: tree(t, files)}).Unknown {
 		if list, _, _ := strings.Cut(u.Fact, "."); slices.Contains(
 			[]string{"product", "bios", "chassis", "baseboard"},
 			list,

@@ -135,7 +135,7 @@ func TestDumpsAgree(t *testing.T) {
 	trees := recorded(t)
 	for name, file := range dumps() {
 		t.Run(name, func(t *testing.T) {
-			facts := detect(t, Machine{Tree: trees[name]})
+			facts := detect(t, ReadOptions{Tree: trees[name]})
 			gpus, ports := compare(t, file, facts)
 			accelerators := 0
 			for _, a := range facts.Accelerators {

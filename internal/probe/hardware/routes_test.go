@@ -122,7 +122,7 @@ func TestSourceOfARoute(t *testing.T) {
 	for name, list := range machine {
 		lists = append(lists, `"`+name+`": [`+list+`]`)
 	}
-	facts := detect(t, Machine{Tree: tree(t, map[string]string{"addresses.json": "{" + strings.Join(lists, ",") + "}"})})
+	facts := detect(t, ReadOptions{Tree: tree(t, map[string]string{"addresses.json": "{" + strings.Join(lists, ",") + "}"})})
 	d := &detection{facts: facts}
 	at := func(s string) *string { return &s }
 
@@ -149,7 +149,7 @@ func TestSourceOfARoute(t *testing.T) {
 }
 
 func TestRecordedRoute(t *testing.T) {
-	facts := detect(t, Machine{Tree: tree(t, map[string]string{
+	facts := detect(t, ReadOptions{Tree: tree(t, map[string]string{
 		"routes.json": `{"ipv4": {"interface": "eth0", "gateway": "10.4.0.1", "source": "10.4.7.21"}}`,
 	})})
 	if r := facts.DefaultRoute.IPv4; r.Source == nil || *r.Source != "10.4.7.21" || facts.Evidence["default_route"] != "/routes.json" {
@@ -164,7 +164,7 @@ func TestRecordedRoute(t *testing.T) {
 		if text != "" {
 			files["routes.json"] = text
 		}
-		facts := detect(t, Machine{Tree: tree(t, files)})
+		facts := detect(t, ReadOptions{Tree: tree(t, files)})
 		if got := why(facts, "default_route"); !strings.HasPrefix(got, want) || *facts.DefaultRoute != (world.DefaultRoutes{}) {
 			t.Errorf("routes.json %q: got %q and %v, want %q and none", text, got, facts.DefaultRoute, want)
 		}

@@ -54,7 +54,7 @@ func TestDeepTOMLIsRead(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(context.Background(), mostParsing)
 			defer cancel()
-			facts, err := Detect(ctx, Machine{Tree: tree(t, map[string]string{"etc/containerd/config.toml": text})})
+			facts, err := Detect(ctx, ReadOptions{Tree: tree(t, map[string]string{"etc/containerd/config.toml": text})})
 			must(t, err)
 			const want = "unix:///run/containerd/containerd.sock"
 			if got := value(facts.Runtime.Endpoint); got != want {
@@ -87,7 +87,7 @@ func TestInvalidTOMLIsNoted(t *testing.T) {
 		"deep arrays":  {"x = " + strings.Repeat("[", configLimit/2), "not valid TOML: line 1, column 10005"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			facts := detect(t, Machine{Tree: tree(t, map[string]string{config: tt.text})})
+			facts := detect(t, ReadOptions{Tree: tree(t, map[string]string{config: tt.text})})
 			if facts.Runtime.Endpoint != nil {
 				t.Errorf("endpoint: got %v, want none", *facts.Runtime.Endpoint)
 			}

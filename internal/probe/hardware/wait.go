@@ -22,7 +22,7 @@ const waitInterval = 100 * time.Millisecond
 // missing and is abandoned. A recorded tree is checked once. It fails only if the root cannot be opened.
 func WaitFor(
 	ctx context.Context,
-	o Machine,
+	o ReadOptions,
 	links, drivers []string,
 	timeout time.Duration,
 ) (Missing, error) {

@@ -89,14 +89,14 @@ func TestWaitFor(t *testing.T) {
 		}
 	})
 	t.Run("a recorded tree is checked once", func(t *testing.T) {
-		m, err := WaitFor(t.Context(), Machine{Tree: tree(t, files)}, []string{"ib0"}, nil, time.Hour)
+		m, err := WaitFor(t.Context(), ReadOptions{Tree: tree(t, files)}, []string{"ib0"}, nil, time.Hour)
 		if err != nil || len(m.Links) != 1 {
 			t.Errorf("got %+v missing and %v, want one link and no error", m, err)
 		}
 	})
 	t.Run("a missing link of this machine", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			m, err := WaitFor(t.Context(), Machine{}, []string{"prelet-no-such"}, nil, timeout)
+			m, err := WaitFor(t.Context(), ReadOptions{}, []string{"prelet-no-such"}, nil, timeout)
 			if err != nil || len(m.Links) != 1 || m.Waited != timeout {
 				t.Errorf("got %+v missing, %v; want one link after %s", m, err, timeout)
 			}
@@ -114,7 +114,7 @@ func TestWaitForLeavesTimeToDetect(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), stage)
 			defer cancel()
-			m, err := WaitFor(ctx, Machine{}, []string{"prelet-no-such"}, nil, 30*time.Second)
+			m, err := WaitFor(ctx, ReadOptions{}, []string{"prelet-no-such"}, nil, 30*time.Second)
 			if err != nil || m.Waited != want {
 				t.Errorf("a stage of %s: got a wait of %s (%v), want %s", stage, m.Waited, err, want)
 			}

@@ -72,7 +72,7 @@ func run(verb, name, root, runDir string) error {
 	}
 	defer store.Close()
 	gate := activation.Gate{Dir: runDir, BootID: bootID}
-	m := &activation.Machine{
+	m := &activation.StateMachine{
 		Units:    idle{gate.Path()},
 		Store:    store,
 		Clock:    now,
@@ -97,7 +97,7 @@ func run(verb, name, root, runDir string) error {
 const bootID = "boot-of-the-sweep"
 
 func prepare(
-	m *activation.Machine,
+	m *activation.StateMachine,
 	store *generation.Store,
 	sc scenario.Scenario,
 	root string,
@@ -110,7 +110,7 @@ func prepare(
 	return scenario.Lay(root, sc.Edits)
 }
 
-func step(m *activation.Machine, store *generation.Store, sc scenario.Scenario) error {
+func step(m *activation.StateMachine, store *generation.Store, sc scenario.Scenario) error {
 	if sc.Next != nil {
 		if err := commit(m, store, *sc.Next); err != nil {
 			return err
@@ -128,7 +128,7 @@ func step(m *activation.Machine, store *generation.Store, sc scenario.Scenario) 
 	return err
 }
 
-func commit(m *activation.Machine, store *generation.Store, p generation.Proposal) error {
+func commit(m *activation.StateMachine, store *generation.Store, p generation.Proposal) error {
 	t, err := store.Begin(p)
 	if errors.Is(err, generation.ErrNothing) {
 		return judge(m, store)
@@ -147,7 +147,7 @@ func commit(m *activation.Machine, store *generation.Store, p generation.Proposa
 }
 
 // judge continues with the current generation and marks it good, as prelet-verify does.
-func judge(m *activation.Machine, store *generation.Store) error {
+func judge(m *activation.StateMachine, store *generation.Store) error {
 	if err := resume(m, store); err != nil {
 		return err
 	}
@@ -159,7 +159,7 @@ func judge(m *activation.Machine, store *generation.Store) error {
 }
 
 // resume opens the gate for the current generation, as the next run does.
-func resume(m *activation.Machine, store *generation.Store) error {
+func resume(m *activation.StateMachine, store *generation.Store) error {
 	cur, err := store.Current()
 	if err != nil || cur == nil {
 		return err

@@ -198,9 +198,9 @@ func (in observation) observeUndeclared(ctx context.Context, o *Observed) {
 // observeStates returns the states of the kubelet's managers with which the planned kubelet would not start. They are
 // removed in the commit, and the kubelet makes new ones.
 func (in observation) observeStates(ctx context.Context, o Observed) (out []observedFile) {
-	var files []states.File
+	var files []states.PlannedFile
 	for _, s := range o.files {
-		files = append(files, states.File{File: s.File, Old: s.Old, Changes: s.Changes(), IsFailed: s.failure != nil})
+		files = append(files, states.PlannedFile{File: s.File, Old: s.Old, Changes: s.Changes(), IsFailed: s.failure != nil})
 	}
 	change := states.Compare(in.basis, in.node, files)
 	if change == nil {

@@ -265,8 +265,8 @@ func (a *Asker) knowsFlag(ctx context.Context, name string) bool {
 
 // readDropIns returns the drop-ins of a folder as they will be: planned, or as the plan has read them, since one on the
 // disk may be of an earlier generation. One that the plan has not parsed is read.
-func (a *Asker) readDropIns(all []stages.DropIn, planned map[string][]byte, folder string) []kubeletbin.File {
-	out := []kubeletbin.File{}
+func (a *Asker) readDropIns(all []stages.DropIn, planned map[string][]byte, folder string) []kubeletbin.ConfigFile {
+	out := []kubeletbin.ConfigFile{}
 	for _, d := range all {
 		if d.Path == folder { // it cannot be listed, which is a violation of its own
 			continue
@@ -277,7 +277,7 @@ func (a *Asker) readDropIns(all []stages.DropIn, planned map[string][]byte, fold
 		} else if text == nil {
 			text = encode(d.Config)
 		}
-		out = append(out, kubeletbin.File{Path: strings.TrimPrefix(d.Path, folder), Content: text})
+		out = append(out, kubeletbin.ConfigFile{Path: strings.TrimPrefix(d.Path, folder), Content: text})
 	}
 
 	return out

@@ -127,7 +127,7 @@ func (r *historyReader) read(ctx context.Context, place int) compare.Generation 
 		out.Rollback = fmt.Sprintf("the rollback to generation %d", g.Restores)
 	}
 
-	out.Files = map[string]*compare.File{}
+	out.Files = map[string]*compare.FileView{}
 	for _, path := range r.paths {
 		if f := r.readFile(place, path, report); f != nil {
 			out.Files[path] = f
@@ -173,10 +173,10 @@ func (r *historyReader) listOverwritten(from, to int) map[string]boot.FileChange
 }
 
 // readFile reads a file as a generation wrote or left it; nil if it did not exist then.
-func (r *historyReader) readFile(place int, path string, report reportFunc) *compare.File {
+func (r *historyReader) readFile(place int, path string, report reportFunc) *compare.FileView {
 	s, e, left := r.findState(place, path)
 	if left == "release" {
-		return &compare.File{Left: left, Hidden: compare.Foreign}
+		return &compare.FileView{Left: left, Hidden: compare.Foreign}
 	}
 	if s.Kind == generation.Absent {
 		return nil
@@ -184,7 +184,7 @@ func (r *historyReader) readFile(place int, path string, report reportFunc) *com
 
 	const forAll = 0o444
 	isPublic := s.Mode&forAll == forAll && r.store.IsReachable(path)
-	f := &compare.File{
+	f := &compare.FileView{
 		Left:    left,
 		Meta:    compare.DescribeMeta(uint32(s.Mode), fmt.Sprintf("%d:%d", s.UID, s.GID)),
 		Content: s.SHA256,
@@ -215,8 +215,8 @@ func (r *historyReader) readFile(place int, path string, report reportFunc) *com
 }
 
 // findState returns the state of a file in the generation at a place, and the entry that has it. left is "" for a file
-// that the generation manages, else what prelet did with it, as in compare.File. A file is released by the last earlier
-// entry of its path; before the first one it is as that one found it.
+// that the generation manages, else what prelet did with it, as in compare.FileView. A file is released by the last
+// earlier entry of its path; before the first one it is as that one found it.
 func (r *historyReader) findState(place int, path string) (s generation.FileState, e generation.Entry, left string) {
 	absent := generation.FileState{Kind: generation.Absent}
 	for i := place; i >= 0; i-- {

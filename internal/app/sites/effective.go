@@ -30,12 +30,12 @@ type Effective struct {
 
 // Layer is one place of a site.
 type Layer struct {
-	Path  string `json:"path"`
-	Files []File `json:"files"`
+	Path  string       `json:"path"`
+	Files []LayerEntry `json:"files"`
 }
 
-// File is a file of a layer.
-type File struct {
+// LayerEntry is a file of a layer.
+type LayerEntry struct {
 	Path  string          `json:"path"`
 	State lang.LayerState `json:"state"`
 	Why   string          `json:"why,omitempty"` // it is ignored
@@ -87,9 +87,9 @@ func Effect(e *app.Env, w app.Where) (Effective, error) {
 		Diagnostics:   slices.DeleteFunc(g.Loaded.Diags, origin.IsNote), // the listing has them
 	}
 	for _, l := range s.Layers {
-		layer := Layer{Path: l.Path, Files: []File{}}
+		layer := Layer{Path: l.Path, Files: []LayerEntry{}}
 		for _, f := range l.Files {
-			file := File{Path: f.Path, State: f.State, By: f.By}
+			file := LayerEntry{Path: f.Path, State: f.State, By: f.By}
 			if f.State == lang.Ignored {
 				file.Why = f.WhyIgnored()
 			}

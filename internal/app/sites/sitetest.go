@@ -83,10 +83,10 @@ func Test(
 type suite struct {
 	env    *app.Env
 	tests  Tests
-	files  []*testfile.File
+	files  []*testfile.Suite
 	sites  map[string]*app.Given // by the names of their files
 	update bool
-	siteOf map[*testfile.File]*app.Given
+	siteOf map[*testfile.Suite]*app.Given
 	given  app.Where // of the command line, and of the repository
 }
 
@@ -97,7 +97,7 @@ func loadTests(e *app.Env, o TestOptions) (*suite, error) {
 		tests:  Tests{Site: &lang.Site{Sources: map[string][]byte{}}},
 		sites:  map[string]*app.Given{},
 		update: o.Update,
-		siteOf: map[*testfile.File]*app.Given{},
+		siteOf: map[*testfile.Suite]*app.Given{},
 	}
 	s.given = o.Where
 	if err := s.given.Check(); err != nil {

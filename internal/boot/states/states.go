@@ -24,8 +24,8 @@ import (
 	"github.com/prelet/prelet/stages"
 )
 
-// File is a planned file, and the one on the disk.
-type File struct {
+// PlannedFile is a planned file, and the one on the disk.
+type PlannedFile struct {
 	node.File
 
 	Old      world.TargetAns
@@ -37,24 +37,24 @@ type File struct {
 type Change struct {
 	inputs stages.Inputs
 	node   node.Node // Effective is the configuration of the planned kubelet
-	files  []File
-	config *File // of the kubelet; nil: the plan does not write it
+	files  []PlannedFile
+	config *PlannedFile // of the kubelet; nil: the plan does not write it
 	// The effective configuration, with the files in place and with the planned files. It is computed at its first use:
 	// most nodes have no state that depends on it.
 	old, planned func() map[string]any
 }
 
 // Compare compares the configuration of the files in place with that of the planned files; nil if it is not known.
-func Compare(in stages.Inputs, n node.Node, files []File) *Change {
+func Compare(in stages.Inputs, n node.Node, files []PlannedFile) *Change {
 	c := &Change{inputs: in, node: n, files: files}
 	c.config = c.findConfig()
 	if n.Effective == nil || c.config != nil && c.config.IsFailed {
 		return nil
 	}
 
-	plannedText := func(f File) string { return f.Text.Template() }
+	plannedText := func(f PlannedFile) string { return f.Text.Template() }
 	c.old = sync.OnceValue(func() map[string]any {
-		return c.compute(func(f File) string {
+		return c.compute(func(f PlannedFile) string {
 			if f.Old.Private { // then only the state itself shows its policy
 				return plannedText(f)
 			}
@@ -80,14 +80,14 @@ func (c *Change) List() []kubelet.ManagerState {
 
 // findConfig returns the kubelet's configuration: the rendered file, or a block `file` at the path that the kubelet
 // reads; nil if there is none, or if its text is not known.
-func (c *Change) findConfig() *File {
+func (c *Change) findConfig() *PlannedFile {
 	flag, _ := node.FindFlag(c.node.Flags, "config")
 	named := cmp.Or(flag.Value, c.node.Inherited.ConfigFile)
 	place := cmp.Or(named, kubelet.KubeadmDeb().ConfigFile)
 	isAnyPath := c.node.DropIn != "" || named == ""
-	at := slices.IndexFunc(c.files, func(f File) bool { return f.Purpose == "kubelet-config" })
+	at := slices.IndexFunc(c.files, func(f PlannedFile) bool { return f.Purpose == "kubelet-config" })
 	if at < 0 || !isAnyPath && c.files[at].Path != place {
-		at = slices.IndexFunc(c.files, func(f File) bool {
+		at = slices.IndexFunc(c.files, func(f PlannedFile) bool {
 			isKept := f.CreateOnly && f.Old.Exists
 			if f.Path != place || f.Kind != node.Regular || f.Old.Private || isKept {
 				return false
@@ -105,7 +105,7 @@ func (c *Change) findConfig() *File {
 }
 
 // compute returns the configuration that the kubelet works with if the files have these texts.
-func (c *Change) compute(text func(File) string) map[string]any {
+func (c *Change) compute(text func(PlannedFile) string) map[string]any {
 	own := map[string]any{}
 	n := c.node
 	n.Flags = nil
@@ -179,7 +179,7 @@ func (c *Change) Refuse(
 			return "", false
 		}
 		why = fmt.Sprintf("it was made by policy %q and %s is %q", doc.PolicyName, m.Policy, policy)
-		return why, !slices.ContainsFunc(c.files, func(f File) bool { return f.IsFailed || f.Changes })
+		return why, !slices.ContainsFunc(c.files, func(f PlannedFile) bool { return f.IsFailed || f.Changes })
 	case c.config == nil:
 		return "", false
 	case len(changed) > 0:

@@ -62,14 +62,14 @@ func (c NodeChange) Compare(other NodeChange) int {
 
 // NodeState is a node as a plan or a generation has it.
 type NodeState struct {
-	Items Items            // nil: they are not known, and are not compared
-	Files map[string]*File // by path
+	Items Items                // nil: they are not known, and are not compared
+	Files map[string]*FileView // by path
 	// Known is what is known of the changes to this state, by path: an action, or how somebody had changed the file.
 	Known map[string]boot.FileChange
 }
 
-// File is a file of a State. Two files with equal fields do not differ.
-type File struct {
+// FileView is a file of a State. Two files with equal fields do not differ.
+type FileView struct {
 	Meta    string // kind, mode and owner; "": not known
 	Content string // where Hidden is set, any text that differs where the content does
 	Hidden  string // why the content is not shown
@@ -103,9 +103,9 @@ func Changes(before, after NodeState) (out []NodeChange) {
 }
 
 // compareFile returns the difference of a file. One that does not exist is nil.
-func compareFile(path string, before, after *File, items []NodeChange) NodeChange {
+func compareFile(path string, before, after *FileView, items []NodeChange) NodeChange {
 	c := NodeChange{Kind: "file", Name: path, Action: "update"}
-	x, y := cmp.Or(before, &File{}), cmp.Or(after, &File{})
+	x, y := cmp.Or(before, &FileView{}), cmp.Or(after, &FileView{})
 	isOnOneSide := before == nil || after == nil
 	switch {
 	case before == nil:
@@ -148,7 +148,7 @@ func Unified(before, after string) string {
 // PlanState returns a node as a plan has it, with more items of the caller. Files of the kubelet that are removed with
 // a previous identity, and files that the site no longer declares, are left out.
 func PlanState(p *boot.Plan, more Items) NodeState {
-	out := NodeState{Items: ItemsOf(p.Node.Stored()), Files: map[string]*File{}}
+	out := NodeState{Items: ItemsOf(p.Node.Stored()), Files: map[string]*FileView{}}
 	maps.Copy(out.Items, more)
 	if a := p.Node.Activation; a != nil {
 		out.Items.Set("activation", "the kubelet", a)
@@ -177,8 +177,8 @@ func PlanState(p *boot.Plan, more Items) NodeState {
 }
 
 // newFile returns a file of a plan.
-func newFile(p *boot.Plan, f node.File, meta string) *File {
-	return &File{
+func newFile(p *boot.Plan, f node.File, meta string) *FileView {
+	return &FileView{
 		Meta:    meta,
 		Content: f.Text.Template(),
 		Hidden:  WhyHidden(boot.FileChange{File: f}),
@@ -212,14 +212,14 @@ func kindsOf(p *boot.Plan, f node.File) string {
 // DiskStates returns the files that a plan changes, as they are on the disk and as planned, with the items of the
 // kubelet's own files where both sides are known.
 func DiskStates(p *boot.Plan) (before, after NodeState) {
-	before = NodeState{Items: Items{}, Files: map[string]*File{}}
-	after = NodeState{Items: Items{}, Files: map[string]*File{}, Known: map[string]boot.FileChange{}}
+	before = NodeState{Items: Items{}, Files: map[string]*FileView{}}
+	after = NodeState{Items: Items{}, Files: map[string]*FileView{}, Known: map[string]boot.FileChange{}}
 	for _, c := range p.Changes {
 		if !c.Changes() {
 			continue
 		}
 		path := c.File.Path
-		x := &File{Meta: DescribeMeta(c.Old.Mode, c.Old.Owner), Content: c.Old.Text}
+		x := &FileView{Meta: DescribeMeta(c.Old.Mode, c.Old.Owner), Content: c.Old.Text}
 		y := newFile(p, c.File, DescribeMeta(c.Mode(), c.Owner()))
 		y.Hidden = WhyHidden(c)
 		if y.Of != "" && (c.File.Kind == node.Missing || y.Hidden != "" || !addItems(p, c, before.Items, after.Items)) {
@@ -234,7 +234,7 @@ func DiskStates(p *boot.Plan) (before, after NodeState) {
 		switch c.Action {
 		case "delete":
 		case "restore": // to a content that is not known
-			after.Files[path] = &File{Content: x.Content}
+			after.Files[path] = &FileView{Content: x.Content}
 		default:
 			after.Files[path] = y
 		}

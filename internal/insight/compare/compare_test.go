@@ -39,14 +39,14 @@ func randomGeneration(r *rand.Rand, number int) Generation {
 	pick := func() string { return fmt.Sprint("v", r.IntN(3)) }
 	n := node.Stored{Config: map[string]any{}}
 	g := Generation{Number: number, Recording: &world.Recording{}}
-	g.Files = map[string]*File{}
+	g.Files = map[string]*FileView{}
 	for _, key := range []string{"a", "b/c", "d.e"} {
 		if r.IntN(2) == 0 {
 			n.Labels = append(n.Labels, [2]string{key, pick()})
 			n.Flags = append(n.Flags, [3]string{key, pick(), "false"})
 			n.Config[key] = map[string]any{"x": pick(), "y": []any{pick()}}
 			n.Taints = append(n.Taints, kubelet.Taint{Key: key, Value: pick(), Effect: "NoSchedule"})
-			g.Files["/"+key] = &File{Content: pick(), Hidden: []string{Secret, "", ""}[r.IntN(3)]}
+			g.Files["/"+key] = &FileView{Content: pick(), Hidden: []string{Secret, "", ""}[r.IntN(3)]}
 		}
 		if r.IntN(2) == 0 {
 			q := world.Variable.Question(world.VariableReq{Name: key})
@@ -196,14 +196,14 @@ func FuzzGenerations(f *testing.F) {
 
 // TestLeftFiles: a file that a generation does not manage is not deleted by it, unless it is gone.
 func TestLeftFiles(t *testing.T) {
-	ours := map[string]*File{"/x": {Content: "ours"}}
-	none := map[string]*File{}
-	left := func(how string) map[string]*File {
-		return map[string]*File{"/x": {Left: how, Content: "b", Hidden: Foreign}}
+	ours := map[string]*FileView{"/x": {Content: "ours"}}
+	none := map[string]*FileView{}
+	left := func(how string) map[string]*FileView {
+		return map[string]*FileView{"/x": {Left: how, Content: "b", Hidden: Foreign}}
 	}
 	for _, c := range []struct {
 		name          string
-		before, after map[string]*File
+		before, after map[string]*FileView
 		want          string
 	}{
 		{"gone", ours, none, "delete"},

@@ -15,7 +15,7 @@ import (
 )
 
 // check evaluates one assert of the file. It returns nil for a true condition.
-func (f *File) check(a Assert, scope eval.Outside) *Failure {
+func (f *Suite) check(a Assert, scope eval.Outside) *Failure {
 	v, diags := scope.Value(a.Condition)
 	failed := &Failure{
 		Kind:   KindAssert,
@@ -55,7 +55,7 @@ func (f *File) check(a Assert, scope eval.Outside) *Failure {
 }
 
 // message returns the error_message of an assert; "" for none.
-func (f *File) message(a Assert, scope eval.Outside) string {
+func (f *Suite) message(a Assert, scope eval.Outside) string {
 	if a.Message == nil {
 		return ""
 	}
@@ -71,7 +71,7 @@ func (f *File) message(a Assert, scope eval.Outside) string {
 
 // describe adds to a failure what makes a condition false: the sides of a comparison, and the values of references. It
 // reads the record of the evaluation.
-func (f *File) describe(failed *Failure, x hclsyntax.Expression, scope eval.Outside) {
+func (f *Suite) describe(failed *Failure, x hclsyntax.Expression, scope eval.Outside) {
 	if part := f.findFalse(x, scope); part != x {
 		failed.Values = append(failed.Values, Value{Name: f.text(part), Text: "false"})
 		x = part
@@ -98,7 +98,7 @@ func (f *File) describe(failed *Failure, x hclsyntax.Expression, scope eval.Outs
 }
 
 // findFalse returns the part of a condition that makes it false: the first false operand of &&, through parentheses.
-func (f *File) findFalse(x hclsyntax.Expression, scope eval.Outside) hclsyntax.Expression {
+func (f *Suite) findFalse(x hclsyntax.Expression, scope eval.Outside) hclsyntax.Expression {
 	for {
 		if p, ok := x.(*hclsyntax.ParenthesesExpr); ok {
 			x = p.Expression
@@ -117,7 +117,7 @@ func (f *File) findFalse(x hclsyntax.Expression, scope eval.Outside) hclsyntax.E
 
 // describeReferences returns the value of each reference of an expression, in their order, each once. Of a reference
 // to something that does not exist it returns the part that does: of node.labels["x"] all labels.
-func (f *File) describeReferences(x hclsyntax.Expression, scope eval.Outside) (out []Value) {
+func (f *Suite) describeReferences(x hclsyntax.Expression, scope eval.Outside) (out []Value) {
 	names := scope.Names(x)
 	for _, reference := range x.Variables() {
 		for n := len(reference); n > 1; n-- {
@@ -137,9 +137,9 @@ func (f *File) describeReferences(x hclsyntax.Expression, scope eval.Outside) (o
 }
 
 // text returns the source of an expression in one line.
-func (f *File) text(x hcl.Expression) string { return f.textAt(x.Range()) }
+func (f *Suite) text(x hcl.Expression) string { return f.textAt(x.Range()) }
 
-func (f *File) textAt(r hcl.Range) string {
+func (f *Suite) textAt(r hcl.Range) string {
 	if r.End.Byte > len(f.Source) || r.Start.Byte > r.End.Byte {
 		return ""
 	}

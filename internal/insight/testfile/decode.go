@@ -22,7 +22,7 @@ import (
 
 // decoder turns the body of a test file into runs.
 type decoder struct {
-	file *File
+	file *Suite
 	origin.Collector
 }
 

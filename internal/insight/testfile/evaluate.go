@@ -75,7 +75,7 @@ type evaluator struct {
 	eval.Scope
 }
 
-func newEvaluator(f *File) evaluator {
+func newEvaluator(f *Suite) evaluator {
 	all := value.Functions()
 	maps.Copy(all, f.functions)
 	e := eval.New(context.Background(), &lang.Site{}, nil)

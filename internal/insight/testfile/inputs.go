@@ -20,7 +20,7 @@ import (
 
 // CheckNames refuses the names of variables and detectors that the site of a file does not declare, and values that its
 // variables cannot get.
-func (f *File) CheckNames(site *lang.Site) (diags hcl.Diagnostics) {
+func (f *Suite) CheckNames(site *lang.Site) (diags hcl.Diagnostics) {
 	for _, r := range f.Runs {
 		diags = append(diags, r.checkVariables(site)...)
 		diags = append(diags, r.checkDetectors(site)...)

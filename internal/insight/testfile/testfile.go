@@ -15,8 +15,8 @@ import (
 	"github.com/prelet/prelet/schema"
 )
 
-// File is one file of tests.
-type File struct {
+// Suite is one file of tests.
+type Suite struct {
 	Name   string // as it was given
 	Source []byte
 	Runs   []*Run
@@ -27,7 +27,7 @@ type File struct {
 // Run is one run block: a machine, or several, and what must be true of the plan for each.
 type Run struct {
 	Name string
-	File *File
+	File *Suite
 	At   hcl.Range // of its head
 
 	Machines schema.Value[string] // a glob of recorded machines, or of recordings
@@ -77,8 +77,8 @@ type Assert struct {
 type ReadFunc func(path string) ([]byte, error)
 
 // Parse parses and checks a test file. Its file() calls read. With errors, the file must not be used.
-func Parse(name string, source []byte, read ReadFunc) (*File, hcl.Diagnostics) {
-	f := &File{
+func Parse(name string, source []byte, read ReadFunc) (*Suite, hcl.Diagnostics) {
+	f := &Suite{
 		Name:      name,
 		Source:    source,
 		functions: functions(read),

@@ -44,12 +44,12 @@ type DryRun struct {
 	Words       []kubelet.Word // its arguments, as systemd would pass them
 	Environment []string       // NAME=VALUE, of its unit
 	Config      []byte         // the file of --config; nil: none
-	DropIns     []File         // those in the folder of --config-dir; nil: none
+	DropIns     []ConfigFile   // those in the folder of --config-dir; nil: none
 	Folder      string         // where a private folder is made; "": that of temporary files
 }
 
-// File is a file of the folder of --config-dir.
-type File struct {
+// ConfigFile is a file of the folder of --config-dir.
+type ConfigFile struct {
 	Path    string // below that folder
 	Content []byte
 }
@@ -274,7 +274,7 @@ func (d DryRun) stage(folder string) (words []string, names *strings.Replacer, e
 func (d DryRun) mentions(field string) bool {
 	contains := func(text []byte) bool { return bytes.Contains(text, []byte(field)) }
 
-	return contains(d.Config) || slices.ContainsFunc(d.DropIns, func(f File) bool { return contains(f.Content) })
+	return contains(d.Config) || slices.ContainsFunc(d.DropIns, func(f ConfigFile) bool { return contains(f.Content) })
 }
 
 // password matches the password in an address.

@@ -28,7 +28,7 @@ func must[T any](v T, err error) T {
 // startServer starts an API server with the fault of that name: one of faults, or an answer to all requests, of
 // internal/demo/testdata/answers.yaml.
 func startServer(ca *demo.Authority, fault string) (*demo.Server, error) {
-	var answers map[string]demo.Answer
+	var answers map[string]demo.BadResponse
 	if err := yaml.Unmarshal(must(os.ReadFile("../../internal/demo/testdata/answers.yaml")), &answers); err != nil {
 		return nil, err
 	}
@@ -75,7 +75,7 @@ var faults = map[string]func(*demo.Server){
 		asked := map[string]int{}
 		s.Intercept = func(w http.ResponseWriter, r *http.Request, n int) bool {
 			asked[r.URL.Path]++
-			answer := demo.Answer{}
+			answer := demo.BadResponse{}
 			switch k := asked[r.URL.Path]; {
 			case n == 1:
 				answer.Status = 503
@@ -89,10 +89,10 @@ var faults = map[string]func(*demo.Server){
 			return answer.Status > 0 && answer.Respond(w, r, n)
 		}
 	},
-	"config-401": onlyConfig(demo.Answer{Status: 401}),
+	"config-401": onlyConfig(demo.BadResponse{Status: 401}),
 	"config-403": func(s *demo.Server) { s.Deny("kube-system", "kubelet-config", true) },
-	"config-404": onlyConfig(demo.Answer{Status: 404}),
-	"echo": onlyConfig(demo.Answer{ // returns the request to the caller
+	"config-404": onlyConfig(demo.BadResponse{Status: 404}),
+	"echo": onlyConfig(demo.BadResponse{ // returns the request to the caller
 		Status: 403,
 		Header: map[string]string{"Content-Type": "application/json"},
 		Body:   `{"kind": "Status", "message": "not with @TOKEN@, whose secret is ` + demo.TokenSecret + `"}`,
@@ -104,7 +104,7 @@ var faults = map[string]func(*demo.Server){
 			}
 			answer := httptest.NewRecorder()
 			s.Config.Handler.ServeHTTP(answer, r)
-			return demo.Answer{Raw: true, Body: fmt.Sprintf(
+			return demo.BadResponse{Raw: true, Body: fmt.Sprintf(
 				"HTTP/1.1 %d X\r\nContent-Length: %d\r\n\r\n%sHTTP/1.1 200 OK\r\n\r\nand more",
 				answer.Code, answer.Body.Len(), answer.Body,
 			)}.Respond(w, r, n)
@@ -140,7 +140,7 @@ var faults = map[string]func(*demo.Server){
 }
 
 // onlyConfig is well behaved but for the kubelet's ConfigMap.
-func onlyConfig(answer demo.Answer) func(*demo.Server) {
+func onlyConfig(answer demo.BadResponse) func(*demo.Server) {
 	return func(s *demo.Server) {
 		s.Intercept = func(w http.ResponseWriter, r *http.Request, n int) bool {
 			return r.URL.Path == configPath && answer.Respond(w, r, n)

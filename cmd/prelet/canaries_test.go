@@ -159,7 +159,7 @@ func canaryPlaces() []canaryPlace {
 				"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 403, "reason": "Forbidden", "message": text,
 			}))
 			b.server.Intercept = func(w http.ResponseWriter, r *http.Request, n int) bool {
-				answer := demo.Answer{
+				answer := demo.BadResponse{
 					Status: http.StatusForbidden, Header: map[string]string{"Content-Type": "application/json"}, Body: string(status),
 				}
 				return answer.Respond(w, r, n)

@@ -355,13 +355,13 @@ func (m *machine) Files(ctx context.Context, want map[string]string) error {
 }
 func (m *machine) Expired() string                           { return cmp.Or(m.expired, m.probe().Expired()) }
 func (m *machine) ChangedAgo([]string) (time.Duration, bool) { return m.now - m.changed, m.changed > 0 }
-func (m *machine) Node(_ context.Context, name string) (kubelet.Node, error) {
+func (m *machine) Node(_ context.Context, name string) (kubelet.NodeObject, error) {
 	m.object.Lock()
 	defer m.object.Unlock()
 	if err := m.fails["get"]; err != nil {
-		return kubelet.Node{}, err
+		return kubelet.NodeObject{}, err
 	}
-	return kubelet.Node{
+	return kubelet.NodeObject{
 		Name: name, Labels: m.labels, Taints: m.taints, Annotations: m.annotations, Conditions: m.conditions, Age: -1,
 		Ready: m.nodeReady, MachineID: m.reported(),
 	}, nil

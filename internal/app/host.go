@@ -277,7 +277,7 @@ func (h *Host) Machine(store *generation.Store, rep *report.Reporter) *activatio
 			u, err := systemd.ReadPlannedUnit(nodefile.Root(h.Root), unit, files)
 			return err == nil && u.Unit(kubelet.Argv).RequiresFile(unitfile.Gate)
 		},
-		OtherMachine: func(n kubelet.Node) string {
+		OtherMachine: func(n kubelet.NodeObject) string {
 			return DescribeOtherMachine(n, machineid.Of(h.Root))
 		},
 		Extend: func(d time.Duration) { _ = h.Notify.Extend(d) },
@@ -317,7 +317,7 @@ func (h *Host) askBinary(ctx context.Context, unit string) string {
 
 // CertifiedNode returns the node in the certificate of kubelet.conf, and whether it is older than this machine's id.
 func (h *Host) CertifiedNode() (node string, isOld bool) {
-	n := joined.Node{Root: nodefile.Root(h.Root), Now: h.Clock.Now}
+	n := joined.Reader{Root: nodefile.Root(h.Root), Now: h.Clock.Now}
 	id := n.Identity()
 
 	return id.Node, id.Before(n.MachineSince())
@@ -325,7 +325,7 @@ func (h *Host) CertifiedNode() (node string, isOld bool) {
 
 // WhyNotJoined returns why the files of this node are not those of a node that has joined as this machine, or "".
 func (h *Host) WhyNotJoined() string {
-	n := joined.Node{Root: nodefile.Root(h.Root), Now: h.Clock.Now}
+	n := joined.Reader{Root: nodefile.Root(h.Root), Now: h.Clock.Now}
 	id := n.Identity()
 	hasJoined, why := id.Joined()
 	switch {
@@ -339,7 +339,7 @@ func (h *Host) WhyNotJoined() string {
 }
 
 // DescribeOtherMachine returns how a Node is that of another machine than the one here; "" where nothing shows that.
-func DescribeOtherMachine(n kubelet.Node, here machineid.Hashes) string {
+func DescribeOtherMachine(n kubelet.NodeObject, here machineid.Hashes) string {
 	if !here.IsOther(machineid.OfNode(n.MachineID, n.SystemUUID)) {
 		return ""
 	}

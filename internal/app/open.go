@@ -302,7 +302,7 @@ func (n *Node) View(p *boot.Plan, source string) printer.View {
 	return v
 }
 
-// Secret implements commit.Node. The error of a missing credential names those that there are.
+// Secret implements commit.PlannedNode. The error of a missing credential names those that there are.
 func (n *Node) Secret(name string) ([]byte, error) {
 	b, err := n.Live.Secret(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -314,7 +314,7 @@ func (n *Node) Secret(name string) ([]byte, error) {
 	return b, err
 }
 
-// Hidden implements commit.Node.
+// Hidden implements commit.PlannedNode.
 func (n *Node) Hidden(path string) *nodefile.FileState { return n.Live.Hidden(path) }
 
 // ApplyOptions returns the options for applying p.

@@ -36,7 +36,7 @@ func (n *Node) rehearse() {
 			n.asked.Objects = probe.Objects(n.Objects)
 		}
 	} else if len(n.Binaries) > 0 && n.isHere && os.Geteuid() == 0 {
-		unit := unitflags.Unit{Root: nodefile.Root(n.Root), Name: hostfiles.KubeletUnit(n.Site)}
+		unit := unitflags.KubeletUnit{Root: nodefile.Root(n.Root), Name: hostfiles.KubeletUnit(n.Site)}
 		if _, _, err := unit.ListWords(); err == nil { // it has the kubelet's command line
 			for _, a := range binaries {
 				a.Root = unit.Root

@@ -34,7 +34,7 @@ import (
 type ProposalInput struct {
 	Store    *generation.Store // locked and recovered
 	Plan     *boot.Plan        // complete
-	Node     Node
+	Node     PlannedNode
 	Redactor *value.Redactor // of the secrets of this node
 	Root     nodefile.Root   // whose names of users and groups are the owners of files
 	Flags    []string        // of the kubelet's command line, as planned; nil: not checked
@@ -43,8 +43,8 @@ type ProposalInput struct {
 	Healthz  string // URL; "": not checked
 }
 
-// Node is the node that a plan was made of, with what only a commit needs of it.
-type Node interface {
+// PlannedNode is the node that a plan was made of, with what only a commit needs of it.
+type PlannedNode interface {
 	// Recording returns the recording of a plan. A run that changes nothing does not need it.
 	Recording(p *boot.Plan) *world.Recording
 	// Secret returns the content of a credential.
@@ -310,7 +310,7 @@ func buildTarget(o ProposalInput, f node.File) (generation.Target, error) {
 
 // checkBearer refuses a token that no kubelet can send. A node that fetches a ConfigMap has checked it before; other
 // nodes check it only here.
-func checkBearer(f node.File, from Node) error {
+func checkBearer(f node.File, from PlannedNode) error {
 	for _, name := range f.Text.Secrets() {
 		b, err := from.Secret(name)
 		if err == nil && !isToken(b) {

@@ -246,12 +246,12 @@ type awayError struct{ error }
 
 func (awayError) Unknown() bool { return true }
 
-func (b *bench) Node(_ context.Context, name string) (kubelet.Node, error) {
+func (b *bench) Node(_ context.Context, name string) (kubelet.NodeObject, error) {
 	if b.away {
-		return kubelet.Node{}, awayError{errors.New("the API server does not answer")}
+		return kubelet.NodeObject{}, awayError{errors.New("the API server does not answer")}
 	}
 
-	return kubelet.Node{Name: name, Age: time.Hour}, nil
+	return kubelet.NodeObject{Name: name, Age: time.Hour}, nil
 }
 
 // TestMounts plans after a mount has come, degrades a run without one, and records where each file lies.

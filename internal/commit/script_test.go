@@ -98,7 +98,7 @@ func (s *runScript) run(name, how string, holds ...string) {
 				node.Hold{Name: h, For: 30 * time.Minute, Message: h + " is broken"})
 		}
 	case "of-another-machine":
-		s.Machine.OtherMachine = func(n kubelet.Node) string { return n.Name + " is another machine" }
+		s.Machine.OtherMachine = func(n kubelet.NodeObject) string { return n.Name + " is another machine" }
 	}
 	s.res = s.play(ctx)
 	s.status = s.finish(s.res)

@@ -11,8 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Answer is a response of a server that misbehaves. @TOKEN@ in its texts is the token of the request.
-type Answer struct {
+// BadResponse is a response of a server that misbehaves. @TOKEN@ in its texts is the token of the request.
+type BadResponse struct {
 	Status   int // with no body, of a Status
 	Header   map[string]string
 	Body     string
@@ -23,7 +23,7 @@ type Answer struct {
 }
 
 // Respond is Server.Intercept.
-func (a Answer) Respond(w http.ResponseWriter, r *http.Request, _ int) bool {
+func (a BadResponse) Respond(w http.ResponseWriter, r *http.Request, _ int) bool {
 	token := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
 	fill := strings.NewReplacer("@TOKEN@", token).Replace
 	body := fill(a.Body) + strings.Repeat(a.Repeated, a.Times)

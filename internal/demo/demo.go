@@ -4,7 +4,7 @@
 // It listens on loopback with its own CA, serves a signed kube-public/cluster-info to all, and other ConfigMaps to the
 // bootstrap token and to client certificates of its CA. Nodes register and read themselves. Objects, Status responses
 // and permissions are those of a kubeadm cluster. It records its requests. Tests make it misbehave (Server.Intercept,
-// Answer). It has no side effects except its socket.
+// BadResponse). It has no side effects except its socket.
 package demo
 
 import (

@@ -69,7 +69,7 @@ func (in *Observations) checkUnits() (l check.List) {
 	return l
 }
 
-func (in *Observations) listUnits() []Unit {
+func (in *Observations) listUnits() []NeededUnit {
 	switch u := in.Unit; {
 	case in.Image != nil:
 		return in.Image.listUnits()
@@ -77,9 +77,9 @@ func (in *Observations) listUnits() []Unit {
 		return nil
 	case strings.HasPrefix(u.File, "masked"): // systemd has not read its files again
 		u.Load = "masked"
-		return []Unit{u}
+		return []NeededUnit{u}
 	default:
-		return []Unit{u}
+		return []NeededUnit{u}
 	}
 }
 
@@ -92,7 +92,7 @@ func (in *Observations) systemctl(command string) string {
 	return "systemctl --root " + in.Image.Root.Word("/") + " " + command
 }
 
-func (in *Observations) checkUnit(r *check.Recorder, u Unit) {
+func (in *Observations) checkUnit(r *check.Recorder, u NeededUnit) {
 	switch {
 	case u.Err != nil && in.Image != nil:
 		r.Unread(u.Name+" cannot be read", nodefile.Reason(u.Err), stepFor(u.Err))

@@ -65,7 +65,7 @@ type Observations struct {
 	Kubelet image.Kubelet
 	Systemd bool   // is the init of this machine
 	Version string // of that systemd; "" unknown
-	Unit    Unit
+	Unit    NeededUnit
 	Gate    string // its file
 	Secrets []Secret
 	Files   check.List // of a run, about the files that it writes
@@ -74,8 +74,8 @@ type Observations struct {
 	Kernels map[string]map[string]bool // the options that kernels were built with, by release
 }
 
-// Unit is a unit that a boot needs.
-type Unit struct {
+// NeededUnit is a unit that a boot needs.
+type NeededUnit struct {
 	unitfile.Unit
 
 	Err error // of asking systemd, or of reading its files

@@ -37,7 +37,7 @@ func well() Observations {
 			Kubelet: world.KubeletAns{Joined: true, JoinedWhy: "so", Cgroup: 2, Swap: p(false),
 				Runtime: &world.RuntimeAns{Endpoint: "unix:///run/x.sock", Version: "2.2.0", Driver: "systemd"}}},
 		Kubelet: image.Kubelet{Path: "/usr/bin/kubelet", Version: "v1.36.3"},
-		Unit:    Unit{Unit: waiting()},
+		Unit:    NeededUnit{Unit: waiting()},
 		Gate:    unitfile.Gate,
 		Secrets: []Secret{{Name: "token", Needed: true}},
 		Kept:    Kept{Current: 3},

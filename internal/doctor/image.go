@@ -32,10 +32,10 @@ type ImageInput struct {
 }
 
 // listUnits returns the units that a boot needs, as their files are.
-func (i ImageInput) listUnits() (units []Unit) {
+func (i ImageInput) listUnits() (units []NeededUnit) {
 	for _, name := range []string{i.Unit, "prelet.service", "prelet-verify.service"} {
 		f, err := systemd.ReadUnitFile(i.Root, name)
-		u := Unit{Unit: f.Unit(kubelet.Argv), Err: err}
+		u := NeededUnit{Unit: f.Unit(kubelet.Argv), Err: err}
 		if name != i.Unit { // prelet's own open the gate
 			u.EnvironmentFiles = []unitfile.EnvironmentFile{{Path: unitfile.Gate}}
 		}

@@ -9,8 +9,8 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
-// Node has the parts of a Node object that prelet reads.
-type Node struct {
+// NodeObject has the parts of a Node object that prelet reads.
+type NodeObject struct {
 	Name   string
 	Labels map[string]string
 	Taints []Taint
@@ -29,7 +29,7 @@ type Node struct {
 }
 
 // ParseNode parses a Node object. date is the Date header of its HTTP response.
-func ParseNode(body []byte, date string) (Node, error) {
+func ParseNode(body []byte, date string) (NodeObject, error) {
 	var doc struct {
 		Kind     string `json:"kind"`
 		Metadata struct {
@@ -49,13 +49,13 @@ func ParseNode(body []byte, date string) (Node, error) {
 		} `json:"status"`
 	}
 	if err := json.Unmarshal(body, &doc); err != nil {
-		return Node{}, fmt.Errorf("invalid Node: %w", err)
+		return NodeObject{}, fmt.Errorf("invalid Node: %w", err)
 	}
 	if doc.Kind != "Node" || doc.Metadata.Name == "" {
-		return Node{}, fmt.Errorf("invalid Node: kind is %q and name %q", doc.Kind, doc.Metadata.Name)
+		return NodeObject{}, fmt.Errorf("invalid Node: kind is %q and name %q", doc.Kind, doc.Metadata.Name)
 	}
 
-	n := Node{
+	n := NodeObject{
 		Name:   doc.Metadata.Name,
 		Labels: doc.Metadata.Labels,
 
@@ -72,7 +72,7 @@ func ParseNode(body []byte, date string) (Node, error) {
 	for _, raw := range doc.Spec.Taints {
 		var t Taint
 		if err := json.Unmarshal(raw, &t); err != nil {
-			return Node{}, fmt.Errorf("invalid Node: a taint: %w", err)
+			return NodeObject{}, fmt.Errorf("invalid Node: a taint: %w", err)
 		}
 		n.Taints = append(n.Taints, t)
 	}

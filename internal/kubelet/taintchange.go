@@ -16,12 +16,12 @@ type TaintChange struct {
 	// OnlyNote is set if only the annotation changes.
 	OnlyNote bool
 
-	node Node // as it was read
+	node NodeObject // as it was read
 }
 
 // OwnedTaints returns the taints of a Node that prelet owns by its annotation. An annotation that another program has
 // damaged owns none.
-func (n Node) OwnedTaints() (owned []Taint) {
+func (n NodeObject) OwnedTaints() (owned []Taint) {
 	for _, text := range strings.Fields(n.Annotations[annotation.Taints]) {
 		if t, err := ParseTaint(text); err == nil {
 			owned = append(owned, t)
@@ -37,7 +37,7 @@ func (n Node) OwnedTaints() (owned []Taint) {
 //
 // Taints of other parties stay, also with their times. A Node has one taint for a key and an effect, so another party's
 // value is a conflict: it stays, and the annotation does not list it.
-func (n Node) ChangeTaints(want, planned []Taint) (c TaintChange, ok bool) {
+func (n NodeObject) ChangeTaints(want, planned []Taint) (c TaintChange, ok bool) {
 	c = TaintChange{node: n}
 	owned := n.OwnedTaints()
 
@@ -70,7 +70,7 @@ func (n Node) ChangeTaints(want, planned []Taint) (c TaintChange, ok bool) {
 }
 
 // After returns the Node with the change.
-func (c TaintChange) After() Node {
+func (c TaintChange) After() NodeObject {
 	n := c.node
 	isRemoved := func(t Taint) bool { return slices.Contains(c.Remove, t) }
 	n.Taints = append(slices.DeleteFunc(slices.Clone(n.Taints), isRemoved), c.Add...)
@@ -79,7 +79,7 @@ func (c TaintChange) After() Node {
 }
 
 // FindSame returns the taint of a Node with the key and the effect of t, which excludes t if the values differ.
-func (n Node) FindSame(t Taint) (found Taint, ok bool) {
+func (n NodeObject) FindSame(t Taint) (found Taint, ok bool) {
 	if i := slices.IndexFunc(n.Taints, t.isSame); i >= 0 {
 		return n.Taints[i], true
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 // parseNode returns a Node with taints and the annotation of prelet.
-func parseNode(t *testing.T, taints, owned string) Node {
+func parseNode(t *testing.T, taints, owned string) NodeObject {
 	t.Helper()
 	text := `{"kind": "Node", "metadata": {"name": "n1", "resourceVersion": "7", "annotations": {
 	  "other": "x", "prelet.github.io/taints": "` + owned + `"}}, "spec": {"taints": [` + taints + `]}}`

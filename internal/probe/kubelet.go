@@ -159,7 +159,7 @@ func (l *Live) membership() world.KubeletAns {
 		return *l.joined
 	}
 
-	n := joined.Node{
+	n := joined.Reader{
 		Root:     l.root(),
 		Now:      l.o.Now,
 		Recorded: l.o.Hardware != "",
@@ -212,7 +212,7 @@ func (l *Live) membership() world.KubeletAns {
 // On a copied disk, the generations of this machine can be lost while those of the other one are kept. An identity of
 // another node than the generation planned, which is newer than the generation and than this machine's id, is of this
 // machine.
-func (l *Live) compareMachine(n joined.Node, id joined.Identity) (v machineid.Comparison, isOurs bool) {
+func (l *Live) compareMachine(n joined.Reader, id joined.Identity) (v machineid.Comparison, isOurs bool) {
 	here := machineid.Of(l.o.Root)
 	current := l.current()
 	if current == nil {

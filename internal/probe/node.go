@@ -23,7 +23,7 @@ const (
 // answer does not prevent a join. A folder that replaces the cluster has no nodes.
 func (l *Live) answerNode(ctx context.Context, r world.NodeReq) world.Answer {
 	if r.Name == "" {
-		n := joined.Node{Root: l.root(), Now: l.o.Now}
+		n := joined.Reader{Root: l.root(), Now: l.o.Now}
 		r.Name = n.HostName()
 	}
 

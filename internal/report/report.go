@@ -304,7 +304,7 @@ func ReplaceVerified(dir, bootID string, code fault.Code, summary string) (Statu
 }
 
 // ReplaceChecked replaces what a check between boots has found, if the last run is still that of a status.
-func ReplaceChecked(dir string, of *Status, c Checked) error {
+func ReplaceChecked(dir string, of *Status, c Drift) error {
 	s, err := changeEnded(dir, of.BootID, func(s *Status) {
 		if s.Started.Equal(of.Started) {
 			s.Check = &c

@@ -47,7 +47,7 @@ type Status struct {
 	Healthy *time.Time `json:"healthy,omitempty"`
 	Spans   []Span     `json:"spans,omitempty"` // what took time, in the order in which it ended
 
-	Check *Checked `json:"check,omitempty"` // between boots, after this run; null if there was none
+	Check *Drift `json:"check,omitempty"` // between boots, after this run; null if there was none
 
 	FailedRuns int       `json:"failed_runs,omitempty"` // of this boot
 	Succeeded  time.Time `json:"succeeded,omitzero"`    // end of the last successful run of this boot, UTC
@@ -57,8 +57,8 @@ type Status struct {
 	Last *Status `json:"last_run,omitempty"` // during a run: the last finished one, without spans
 }
 
-// Checked is what a run would change, as a check between boots has found.
-type Checked struct {
+// Drift is what a run would change, as a check between boots has found.
+type Drift struct {
 	At      time.Time  `json:"at"`             // UTC
 	Changes []string   `json:"changes"`        // paths
 	Code    fault.Code `json:"code,omitempty"` // why the site has no plan; "" if it has one

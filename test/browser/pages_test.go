@@ -100,7 +100,7 @@ func writeFleet(t *testing.T) string {
 		for range count {
 			n++
 			m := fleet.Member{Source: fmt.Sprintf("fleet/node%04d.prelet", n), Node: fmt.Sprintf("node%04d", n)}
-			r.Add(fleet.Effect{Machine: m, Group: g})
+			r.Add(fleet.Effect{Member: m, Group: g})
 		}
 	}
 	add(changedMachines, fleet.Group{State: fleet.Changed, Restarts: 1, Changes: []compare.NodeChange{

@@ -17,7 +17,7 @@ import (
 const maxSpread = 30 * time.Second
 
 // ownNode returns the Node of a name. That of another machine is an error.
-func ownNode(ctx context.Context, h *app.Host, name string) (kubelet.Node, error) {
+func ownNode(ctx context.Context, h *app.Host, name string) (kubelet.NodeObject, error) {
 	n, err := h.Probe.Node(ctx, name)
 	if err == nil {
 		if why := app.DescribeOtherMachine(n, machineid.Of(h.Root)); why != "" {

@@ -25,7 +25,7 @@ type nodeRun struct {
 	*commit.Run
 	kind     kinds
 	env      *app.Env
-	found    report.Checked // of a check between boots
+	found    report.Drift   // of a check between boots
 	checked  *report.Status // the last run, which that check follows
 	host     *app.Host
 	where    *app.Where // of a run that plans; nil: it does not

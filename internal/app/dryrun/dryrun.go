@@ -189,7 +189,7 @@ func (a *Asker) prepare(ctx context.Context, k judge.FinishedKubelet) (run kubel
 	}
 	run = kubeletbin.DryRun{Folder: a.Folder}
 	if a.Secret != nil {
-		unit := unitflags.Unit{Root: a.Root, Name: k.Unit, Planned: planned}
+		unit := unitflags.KubeletUnit{Root: a.Root, Name: k.Unit, Planned: planned}
 		if words, run.Environment, err = unit.ListWords(); err != nil {
 			return run, err
 		}

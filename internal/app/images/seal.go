@@ -163,7 +163,7 @@ func (i *OpenedImage) countProblems() (n int) {
 
 // checkRunning refuses to remove the identity of a running node. isAsked: the user named the running root.
 func (i *OpenedImage) checkRunning(ctx context.Context, h *app.Host, isAsked bool) error {
-	id := joined.Node{Root: i.in.Root, Now: time.Now}.Identity()
+	id := joined.Reader{Root: i.in.Root, Now: time.Now}.Identity()
 	if isJoined, _ := id.Joined(); isJoined && !isAsked {
 		return fault.Usage.Errorf("this machine is the running node %s, and --yes would remove its identity. "+
 			"For an image of another root name --root. To make an image of this node: kubectl drain, "+
@@ -191,7 +191,7 @@ func (i *OpenedImage) checkBooted() error {
 		return nil
 	}
 	look.Close()
-	id := joined.Node{Root: i.in.Root, Now: time.Now}.Identity()
+	id := joined.Reader{Root: i.in.Root, Now: time.Now}.Identity()
 	if isJoined, _ := id.Joined(); !isJoined {
 		return nil
 	}

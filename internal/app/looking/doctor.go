@@ -121,12 +121,12 @@ func askKubelet(ctx context.Context, h *app.Host, command []string) kubeletbin.E
 }
 
 // checkUnit returns the kubelet's unit.
-func checkUnit(ctx context.Context, h *app.Host, p *boot.Plan) doctor.Unit {
+func checkUnit(ctx context.Context, h *app.Host, p *boot.Plan) doctor.NeededUnit {
 	name := activation.DefaultUnit
 	if p != nil && p.Restart.Unit != "" {
 		name = p.Restart.Unit
 	}
-	var u doctor.Unit
+	var u doctor.NeededUnit
 	if h.Systemd {
 		u.Unit, u.Err = h.Units.Look(ctx, name)
 	}

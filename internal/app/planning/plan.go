@@ -65,11 +65,11 @@ func AddUnitFlags(p *boot.Plan, w app.Where, site *lang.Site, version string) {
 }
 
 // findUnit returns the kubelet's unit on a plan's machine.
-func findUnit(p *boot.Plan, w app.Where, site *lang.Site, version string) (u unitflags.Unit, isHere bool) {
+func findUnit(p *boot.Plan, w app.Where, site *lang.Site, version string) (u unitflags.KubeletUnit, isHere bool) {
 	if w.From != "" || w.Root == "" && w.Hardware != "" {
 		return u, false
 	}
-	u = unitflags.Unit{
+	u = unitflags.KubeletUnit{
 		Root:    nodefile.Root(w.Root),
 		Name:    hostfiles.KubeletUnit(site),
 		Kubelet: version,

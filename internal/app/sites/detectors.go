@@ -216,8 +216,8 @@ type CheckOptions struct {
 	Roots   []string // machines as trees
 }
 
-// Checked is the result of the conformance kit, which has printed its findings.
-type Checked struct {
+// KitResult is the result of the conformance kit, which has printed its findings.
+type KitResult struct {
 	Code   fault.Code // DetectorFailed where the detector breaks its contract; else ""
 	Status int        // the kit's own exit status, where Code is ""
 }
@@ -227,10 +227,10 @@ func CheckDetector(
 	ctx context.Context, e *app.Env,
 	o CheckOptions,
 	stdout, stderr io.Writer,
-) (Checked, error) {
+) (KitResult, error) {
 	st, err := os.Stat(o.Command[0])
 	if err != nil || !st.Mode().IsRegular() {
-		return Checked{}, fault.Usage.Errorf(
+		return KitResult{}, fault.Usage.Errorf(
 			"%s is not a file: name the detector's program by its path",
 			o.Command[0],
 		)
@@ -238,14 +238,14 @@ func CheckDetector(
 	status, err := e.DetectorHost(app.Where{}).Check(ctx, o.arguments(), stdout, stderr)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		return Checked{}, fault.Usage.Errorf(
+		return KitResult{}, fault.Usage.Errorf(
 			"%s. It belongs to prelet's package; `make build` puts it next to prelet", err)
 	case err != nil:
-		return Checked{}, fault.Internal.Errorf("%s", err)
+		return KitResult{}, fault.Internal.Errorf("%s", err)
 	case status == 1:
-		return Checked{Code: fault.DetectorFailed}, nil
+		return KitResult{Code: fault.DetectorFailed}, nil
 	}
-	return Checked{Status: status}, nil
+	return KitResult{Status: status}, nil
 }
 
 // arguments returns the command line of the conformance kit.

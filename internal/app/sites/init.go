@@ -88,7 +88,7 @@ func (o InitOptions) findCluster() (servers, hashes []string, err error) {
 	servers, hashes = o.Servers, append(hashes, o.Hashes...)
 
 	if o.FromNode {
-		cluster, err := joined.Node{Root: nodefile.Root(o.Root), Now: time.Now}.Cluster()
+		cluster, err := joined.Reader{Root: nodefile.Root(o.Root), Now: time.Now}.Cluster()
 		if err != nil {
 			return nil, nil, &fault.Fault{
 				Code:    fault.Usage,

@@ -117,7 +117,7 @@ func (o *Draft) Validate(e *app.Env) Validated {
 		diags = append(diags, found...)
 	}
 	if o.Root != "" {
-		u := unitflags.Unit{
+		u := unitflags.KubeletUnit{
 			Root:    nodefile.Root(o.Root),
 			Name:    hostfiles.KubeletUnit(s),
 			Kubelet: o.KubeletVersion,

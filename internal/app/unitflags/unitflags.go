@@ -31,8 +31,8 @@ var ErrOtherProgram = errors.New("the unit does not start the kubelet itself")
 // ErrNoCommand is the error for a unit that starts nothing, such as one that is masked.
 var ErrNoCommand = errors.New("the unit has no command line")
 
-// Unit is the kubelet's unit of a machine, as it will be with the files that a site changes.
-type Unit struct {
+// KubeletUnit is the kubelet's unit of a machine, as it will be with the files that a site changes.
+type KubeletUnit struct {
 	Root    nodefile.Root
 	Name    string
 	Kubelet string            // the version of the kubelet; "" is any
@@ -42,7 +42,7 @@ type Unit struct {
 // CheckFlags checks the flags with which a machine starts its kubelet: those of its unit, of the unit's drop-ins and of
 // all their environment files. A plan reads only those files that the site or kubeadm writes, as others may have
 // secrets that a recording must not contain.
-func (u Unit) CheckFlags() hcl.Diagnostics {
+func (u KubeletUnit) CheckFlags() hcl.Diagnostics {
 	words, _, err := u.ListWords()
 	if errors.Is(err, ErrNoCommand) {
 		return nil
@@ -58,7 +58,7 @@ func (u Unit) CheckFlags() hcl.Diagnostics {
 
 // CheckDropIns checks the drop-ins in the folder of --config-dir of an image, which the kubelet merges over its file,
 // with those that the site writes. The site may change those that mayWrite reports.
-func (u Unit) CheckDropIns(mayWrite func(path string) bool) (diags hcl.Diagnostics) {
+func (u KubeletUnit) CheckDropIns(mayWrite func(path string) bool) (diags hcl.Diagnostics) {
 	words, _, err := u.ListWords()
 	if err != nil {
 		return nil // CheckFlags has reported it
@@ -117,7 +117,7 @@ func (u Unit) CheckDropIns(mayWrite func(path string) bool) (diags hcl.Diagnosti
 }
 
 // readDropIn reads a drop-in of the kubelet's configuration, as it is planned or on the disk.
-func (u Unit) readDropIn(file string) (*kubelet.Config, error) {
+func (u KubeletUnit) readDropIn(file string) (*kubelet.Config, error) {
 	if text := u.Planned[file]; text != nil {
 		return effective.ParsePlannedDropIn(string(text))
 	}
@@ -159,7 +159,7 @@ func refuseDropIn(path, why string) *hcl.Diagnostic {
 // ListWords returns the arguments of the unit's kubelet and its variables, NAME=VALUE, as systemd passes them. Words
 // that only the start of the unit decides, or that have a secret, are open. A unit that starts nothing, or another
 // program, such as a shell, is an error. An environment file that cannot be read has none: the plan reports it.
-func (u Unit) ListWords() (words []kubelet.Word, variables []string, err error) {
+func (u KubeletUnit) ListWords() (words []kubelet.Word, variables []string, err error) {
 	file, err := systemd.ReadPlannedUnit(u.Root, u.Name, u.Planned)
 	if err != nil {
 		return nil, nil, err
@@ -199,7 +199,7 @@ func (u Unit) ListWords() (words []kubelet.Word, variables []string, err error) 
 }
 
 // readPlanned returns the text of a file as it will be; "" if it cannot be read.
-func (u Unit) readPlanned(file string) string {
+func (u KubeletUnit) readPlanned(file string) string {
 	if text, isPlanned := u.Planned[file]; isPlanned {
 		return string(text)
 	}

@@ -23,7 +23,7 @@ const nodeAgeSlack = 2 * time.Second
 
 // hasMadeNode reports whether this generation created the Node: the node joined with it, and the Node is not older than
 // its files.
-func (p Spec) hasMadeNode(n kubelet.Node, since, now time.Duration) bool {
+func (p Spec) hasMadeNode(n kubelet.NodeObject, since, now time.Duration) bool {
 	return p.Joins && since > 0 && n.Age >= 0 && n.Age <= now-since+nodeAgeSlack
 }
 
@@ -42,7 +42,7 @@ const rivalWait = 25 * time.Second
 // checkMachine checks that the Node is this machine's. Two kubelets of one name overwrite the Node in turns, so its
 // content, such as labels, is the work of both: a Node that was this machine's, or is new, and is another one's stays
 // the other one's. An older Node may first be that of a machine which this one replaces.
-func (w *watcher) checkMachine(n kubelet.Node, now time.Duration) bool {
+func (w *watcher) checkMachine(n kubelet.NodeObject, now time.Duration) bool {
 	if w.m.OtherMachine == nil {
 		return true
 	}
@@ -74,7 +74,7 @@ func (w *watcher) awaitsRival(now time.Duration) bool {
 }
 
 // checkNodeObject checks the labels and the taints of the Node.
-func (w *watcher) checkNodeObject(n kubelet.Node, now time.Duration) (ok bool) {
+func (w *watcher) checkNodeObject(n kubelet.NodeObject, now time.Duration) (ok bool) {
 	differ, kubectl := w.spec.labelDrift(n)
 
 	// Cloud controllers set zones and types on a new Node. labelPatch leaves these labels out.
@@ -127,7 +127,7 @@ func joinShort(list []string) string {
 }
 
 // labelDrift returns how the labels of a Node differ from the plan, and the command that fixes them.
-func (p Spec) labelDrift(n kubelet.Node) (differ []string, kubectl string) {
+func (p Spec) labelDrift(n kubelet.NodeObject) (differ []string, kubectl string) {
 	var words []string
 
 	for _, c := range p.labelChanges(n) {
@@ -149,7 +149,7 @@ func (p Spec) labelDrift(n kubelet.Node) (differ []string, kubectl string) {
 
 // describeTaintDrift returns how the taints of a Node differ from the plan, why, and the command that fixes them; "" if
 // they do not.
-func (p Spec) describeTaintDrift(n kubelet.Node) string {
+func (p Spec) describeTaintDrift(n kubelet.NodeObject) string {
 	differ, fix := p.taintDrift(n)
 	if len(differ) == 0 {
 		return ""
@@ -159,7 +159,7 @@ func (p Spec) describeTaintDrift(n kubelet.Node) string {
 }
 
 // whoPatchesTaints returns the program or person that changes the differing taints of a Node.
-func (p Spec) whoPatchesTaints(n kubelet.Node) string {
+func (p Spec) whoPatchesTaints(n kubelet.NodeObject) string {
 	if p.TaintCredential == "" {
 		return "a node cannot change its own taints"
 	}
@@ -177,7 +177,7 @@ func (p Spec) whoPatchesTaints(n kubelet.Node) string {
 }
 
 // taintChange returns the change of the taints that the site owns, or owned.
-func (p Spec) taintChange(n kubelet.Node) (change kubelet.TaintChange, ok bool) {
+func (p Spec) taintChange(n kubelet.NodeObject) (change kubelet.TaintChange, ok bool) {
 	planned := slices.Concat(p.Taints, p.StartupTaints)
 
 	return n.ChangeTaints(p.OwnTaints, planned)
@@ -185,7 +185,7 @@ func (p Spec) taintChange(n kubelet.Node) (change kubelet.TaintChange, ok bool) 
 
 // taintDrift returns how the taints of a Node differ from the planned and formerly planned ones, and the change that
 // fixes them. Startup taints are left out: their owners remove them, and may add them again.
-func (p Spec) taintDrift(n kubelet.Node) (differ []string, fix kubelet.TaintChange) {
+func (p Spec) taintDrift(n kubelet.NodeObject) (differ []string, fix kubelet.TaintChange) {
 	replaced := map[kubelet.Taint]bool{}
 
 	for _, t := range p.Taints {
@@ -233,7 +233,7 @@ func (p Spec) sourceSuffix(item string) string {
 
 // labelChanges returns what makes the labels of a Node those of the plan. A label that was dropped from the plan is
 // removed only if it still has the value of an earlier generation.
-func (p Spec) labelChanges(n kubelet.Node) (out []kubelet.LabelChange) {
+func (p Spec) labelChanges(n kubelet.NodeObject) (out []kubelet.LabelChange) {
 	for _, key := range slices.Sorted(maps.Keys(p.Labels)) {
 		if have, exists := n.Labels[key]; !exists || have != p.Labels[key] {
 			out = append(out, kubelet.LabelChange{Key: key, Value: p.Labels[key]})
@@ -256,7 +256,7 @@ func (p Spec) labelChanges(n kubelet.Node) (out []kubelet.LabelChange) {
 
 // labelPatch returns the changes that a node makes itself: those of planned labels that the kubelet updates are left
 // out.
-func (p Spec) labelPatch(n kubelet.Node) kubelet.LabelChanges {
+func (p Spec) labelPatch(n kubelet.NodeObject) kubelet.LabelChanges {
 	return slices.DeleteFunc(p.labelChanges(n), func(c kubelet.LabelChange) bool {
 		return !c.Remove && kubelet.FollowsRestart(c.Key)
 	})
@@ -368,7 +368,7 @@ func (p Spec) addTaintCommand(err error) error {
 }
 
 // checkOwn returns why a Node must not be patched: it is another machine's, or was and may be again.
-func (m *StateMachine) checkOwn(n kubelet.Node) error {
+func (m *StateMachine) checkOwn(n kubelet.NodeObject) error {
 	if m.OtherMachine == nil {
 		return nil
 	}
@@ -381,7 +381,7 @@ func (m *StateMachine) checkOwn(n kubelet.Node) error {
 
 // patchLabels patches the labels that differ in one request, and returns the changes that it has made. If the cluster
 // refuses that, it tries each change alone, so that one forbidden label does not block the others.
-func (m *StateMachine) patchLabels(ctx context.Context, p Spec, n kubelet.Node) (string, error) {
+func (m *StateMachine) patchLabels(ctx context.Context, p Spec, n kubelet.NodeObject) (string, error) {
 	todo := p.labelPatch(n)
 	if len(todo) == 0 {
 		return "", nil

@@ -37,7 +37,7 @@ type StateMachine struct {
 	Foreign func(gen int) string
 
 	// OtherMachine returns how a Node is that of another machine than this one, or "". Nil: it is not compared.
-	OtherMachine func(kubelet.Node) string
+	OtherMachine func(kubelet.NodeObject) string
 
 	// WhyNotJoined returns why the files of this node are not those of a node that has joined its cluster, as this
 	// machine; "" if they are. Nil: it has not joined.

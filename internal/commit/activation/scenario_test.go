@@ -216,12 +216,12 @@ func (n *node) Files(_ context.Context, want map[string]string) error {
 
 	return nil
 }
-func (n *node) Node(_ context.Context, name string) (kubelet.Node, error) {
+func (n *node) Node(_ context.Context, name string) (kubelet.NodeObject, error) {
 	if !n.apiserver {
-		return kubelet.Node{}, unknownError{errors.New("the apiserver does not answer")}
+		return kubelet.NodeObject{}, unknownError{errors.New("the apiserver does not answer")}
 	}
 
-	out := kubelet.Node{Name: name, Labels: n.labels, Taints: n.taints, Age: n.age}
+	out := kubelet.NodeObject{Name: name, Labels: n.labels, Taints: n.taints, Age: n.age}
 	if n.reports != nil {
 		out.MachineID = n.reports()
 	}
@@ -351,7 +351,7 @@ func (n *node) process(do func(m *StateMachine) (Outcome, error)) (Outcome, erro
 		m.WhyNotJoined = func() string { return "" }
 	}
 	if n.reports != nil {
-		m.OtherMachine = func(o kubelet.Node) string {
+		m.OtherMachine = func(o kubelet.NodeObject) string {
 			if o.MachineID == "" {
 				return ""
 			}

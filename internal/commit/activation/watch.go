@@ -31,7 +31,7 @@ type Probe interface {
 	// ChangedAgo returns how long ago the newest of these files was changed; false if that cannot be read.
 	ChangedAgo(paths []string) (time.Duration, bool)
 	// Node returns the Node object.
-	Node(ctx context.Context, name string) (kubelet.Node, error)
+	Node(ctx context.Context, name string) (kubelet.NodeObject, error)
 	// Patch changes the Node with the node's own identity, or as the client of a credential, completely or not at all.
 	// An error with a method Refused() bool that returns true means that the cluster does not allow it; with a method
 	// Changed() bool that returns true, that the Node was changed after it was read.

@@ -113,7 +113,7 @@ func Find(o Subject) Found {
 	if err = cmp.Or(o.MountsErr, err); err != nil {
 		s.addUnread("state", fmt.Errorf("the mounts are not known: %w", err))
 	}
-	node := joined.Node{Root: o.Root, Now: o.Now}
+	node := joined.Reader{Root: o.Root, Now: o.Now}
 	identity := rule{check: "identity", action: Delete, why: whyIdentity}
 	for _, file := range node.Files(node.Identity()) {
 		s.matchAll(file, identity)

@@ -122,7 +122,7 @@ func (o Subject) describeHostname(_ rule, look *nodefile.Look) (string, error) {
 	if !look.Mode().IsRegular() {
 		return "", nil
 	}
-	name := joined.Node{Root: o.Root, Recorded: true}.HostName()
+	name := joined.Reader{Root: o.Root, Recorded: true}.HostName()
 	if name == "" {
 		return "", nil
 	}

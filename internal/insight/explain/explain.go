@@ -75,11 +75,11 @@ type Link struct {
 	Note   string      `json:"note,omitempty"` // where the value comes from, or its effect
 	Ref    string      `json:"ref,omitempty"`
 	Range  hcl.Range   `json:"-"`
-	Answer *Answer     `json:"answer,omitempty"` // the answer that the value comes from
+	Answer *TapePlace  `json:"answer,omitempty"` // the answer that the value comes from
 }
 
-// Answer is an answer on the tape, and the place in it.
-type Answer struct {
+// TapePlace is an answer on the tape, and the place in it.
+type TapePlace struct {
 	Kind    world.Kind      `json:"kind"`
 	Args    json.RawMessage `json:"args"`
 	Pointer string          `json:"pointer,omitempty"` // a JSON pointer into the answer's value

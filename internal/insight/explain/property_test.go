@@ -216,7 +216,7 @@ func nothing(v any) any {
 	return nil
 }
 
-func answer(t *testing.T, p *boot.Plan, a *explain.Answer) any {
+func answer(t *testing.T, p *boot.Plan, a *explain.TapePlace) any {
 	t.Helper()
 	for _, e := range p.Tape.Entries() {
 		if e.Kind == a.Kind && (e.Args == string(a.Args)) {
@@ -259,7 +259,7 @@ func pointed(v any, pointer string) (any, bool) {
 }
 
 // alter returns entries with one place of one answer changed; ok is false where the change changes nothing.
-func alter(t *testing.T, entries []world.Entry, a *explain.Answer, change func(any) any) ([]world.Entry, bool) {
+func alter(t *testing.T, entries []world.Entry, a *explain.TapePlace, change func(any) any) ([]world.Entry, bool) {
 	t.Helper()
 	entries = slices.Clone(entries)
 	for n, e := range entries {

@@ -30,7 +30,7 @@ func (w *walker) findAnswer(q world.Question) (found world.Entry, ok bool) {
 // setAnswer sets the answer of a link, and adds to its note why the answer has no value or is an old one.
 func (s *Link) setAnswer(e world.Entry, pointer string) {
 	a := e.Answer
-	s.Answer = &Answer{
+	s.Answer = &TapePlace{
 		Kind:    e.Kind,
 		Args:    json.RawMessage(e.Args),
 		Pointer: pointer,

@@ -25,7 +25,7 @@ func TestLargestConfigMap(t *testing.T) {
 // TestBinaryData reads texts that a client put into binaryData, and reports by name content that is not text.
 func TestBinaryData(t *testing.T) {
 	h := newHostile(t, nil)
-	h.Intercept = demo.Answer{Body: `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"kubelet-config",` +
+	h.Intercept = demo.BadResponse{Body: `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"kubelet-config",` +
 		`"namespace":"kube-system"},"binaryData":{"kubelet":"bWF4UG9kczogMwo=","utf16":"//5hAA=="}}`}.Respond
 	o, err := fetchConfigMap(within(t, time.Minute), h.object(), fast())
 	if err != nil || o.Data["kubelet"] != "maxPods: 3\n" || len(o.Data) != 1 ||
@@ -37,7 +37,7 @@ func TestBinaryData(t *testing.T) {
 // TestBytesThatAreNoText refuses an answer whose bytes would be replaced.
 func TestBytesThatAreNoText(t *testing.T) {
 	h := newHostile(t, nil)
-	h.Intercept = demo.Answer{Body: `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"kubelet-config",` +
+	h.Intercept = demo.BadResponse{Body: `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"kubelet-config",` +
 		`"namespace":"kube-system"},"data":{"kubelet":"clusterDomain: ` + "\xff\xfe" + `.local"}}`}.Respond
 	o, err := fetchConfigMap(within(t, time.Minute), h.object(), fast())
 	want{Code: fault.ClusterUnusable, Text: []string{"bytes that are not UTF-8"}}.check(t, err)

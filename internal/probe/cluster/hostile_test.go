@@ -27,7 +27,7 @@ type handler = func(w http.ResponseWriter, r *http.Request, n int) bool
 
 // answerWith answers with a Status of Kubernetes, and names and values of the header.
 func answerWith(code int, header ...string) handler {
-	a := demo.Answer{Status: code, Header: map[string]string{}}
+	a := demo.BadResponse{Status: code, Header: map[string]string{}}
 	for i := 0; i+1 < len(header); i += 2 {
 		a.Header[header[i]] = header[i+1]
 	}

@@ -22,7 +22,7 @@ import (
 // Rows of the matrix of faults that are an answer, or the lack of one. Each is met by an anonymous read of
 // cluster-info and by a read with a token. Where an answer is retried, the third request is answered well, too.
 func TestAnswers(t *testing.T) {
-	var answers map[string]demo.Answer
+	var answers map[string]demo.BadResponse
 	readData(t, "../../../demo/testdata/answers.yaml", &answers)
 	var cases []struct {
 		Name string
@@ -302,7 +302,7 @@ func TestHTTPClientIsBounded(t *testing.T) {
 		return data, asked, err
 	}
 
-	data, asked, err := get(demo.Answer{Header: map[string]string{"Content-Encoding": "gzip"}, Repeated: " ", Times: maxBody}.Respond)
+	data, asked, err := get(demo.BadResponse{Header: map[string]string{"Content-Encoding": "gzip"}, Repeated: " ", Times: maxBody}.Respond)
 	if err != nil || asked != "" || !bytes.HasPrefix(data, []byte("\x1f\x8b")) {
 		t.Errorf(
 			"gzip: asked for encoding %q, got %d bytes beginning %.2x and %v; want none asked for, and gzip's bytes",
@@ -314,7 +314,7 @@ func TestHTTPClientIsBounded(t *testing.T) {
 	}
 
 	var large *http.MaxBytesError
-	if data, _, err = get(demo.Answer{Repeated: " ", Times: maxBody + 1}.Respond); !errors.As(err, &large) || len(data) != maxBody {
+	if data, _, err = get(demo.BadResponse{Repeated: " ", Times: maxBody + 1}.Respond); !errors.As(err, &large) || len(data) != maxBody {
 		t.Errorf("a body above 1 MiB: got %d bytes and %v, want %d and an error", len(data), err, maxBody)
 	}
 }

@@ -103,7 +103,7 @@ func TestTokenLast(t *testing.T) {
 
 // A server that echoes what it was sent does not get it into a message.
 func TestEcho(t *testing.T) {
-	var answers map[string]demo.Answer
+	var answers map[string]demo.BadResponse
 	readData(t, "echo.yaml", &answers)
 	for name, answer := range answers {
 		t.Run(name, func(t *testing.T) {

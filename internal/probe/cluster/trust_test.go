@@ -57,7 +57,7 @@ type serverSpec struct {
 		Server, Text, Signed, Secret string
 		CAs                          []string
 	}
-	Answer *demo.Answer
+	Answer *demo.BadResponse
 	Ready  bool // to /readyz there is another answer
 }
 

@@ -14,7 +14,7 @@ type Cluster struct {
 }
 
 // Cluster reads the cluster that the node has joined. The error of a file that cannot be read is its fault.
-func (n Node) Cluster() (Cluster, error) {
+func (n Reader) Cluster() (Cluster, error) {
 	text, f := n.Root.TrustedText(Conf)
 	if f != nil {
 		return Cluster{}, f

@@ -33,8 +33,8 @@ const (
 	nodeUser   = "system:node:"
 )
 
-// Node is the node below a root.
-type Node struct {
+// Reader reads how the node below a root has joined its cluster.
+type Reader struct {
 	Root     nodefile.Root
 	Now      func() time.Time // the time at which certificates must be valid
 	Recorded bool             // the hardware is another machine's, so this machine's host name does not count
@@ -71,7 +71,7 @@ func (h Identity) Before(t time.Time) bool {
 
 // Identity reads kubelet.conf and the files that it names. The rules are those by which the kubelet decides whether to
 // bootstrap again (pkg/kubelet/certificate/bootstrap, isClientConfigStillValid).
-func (n Node) Identity() Identity {
+func (n Reader) Identity() Identity {
 	h := Identity{Exists: true, since: n.modTime(Conf)}
 	text, f := h.read(n.Root, Conf)
 	if f != nil && f.Code == fault.Absent {
@@ -97,7 +97,7 @@ func (n Node) Identity() Identity {
 }
 
 // readPair reads the certificate and the key of a kubeconfig.
-func (h *Identity) readPair(n Node, c cluster.Kubeconfig) {
+func (h *Identity) readPair(n Reader, c cluster.Kubeconfig) {
 	read := func(file string) (string, *fault.Fault) {
 		return h.read(n.Root, file)
 	}
@@ -155,7 +155,7 @@ func (h *Identity) setFault(prefix string, f *fault.Fault) {
 
 // Material returns the data of a kubeconfig, or the content of the file that it names, relative to kubelet.conf. Data
 // has priority, as in client-go's clientcmd. A file that other users may change is not read.
-func (n Node) Material(data []byte, file string) ([]byte, *fault.Fault) {
+func (n Reader) Material(data []byte, file string) ([]byte, *fault.Fault) {
 	return readMaterial(data, file, n.Root.TrustedText)
 }
 
@@ -183,7 +183,7 @@ func ResolvePath(file string) string {
 
 // modTime returns when a file was written, a zero time if it cannot be found. Links are followed below the root: the
 // kubelet's kubelet-client-current.pem is an absolute one.
-func (n Node) modTime(file string) time.Time {
+func (n Reader) modTime(file string) time.Time {
 	look, err := n.Root.Look(file, nodefile.FollowAll)
 	if err != nil {
 		return time.Time{}
@@ -195,7 +195,7 @@ func (n Node) modTime(file string) time.Time {
 
 // Certificate checks a client certificate and its chain, and returns the name of its node. It ignores the beginning of
 // their validity, because a clock that is not set yet would make a valid certificate invalid.
-func (n Node) Certificate(certPEM []byte) (node, flaw string) {
+func (n Reader) Certificate(certPEM []byte) (node, flaw string) {
 	chain, err := cert.ParseCertsPEM(certPEM)
 	if err != nil {
 		return "", "the certificate of " + Conf + " cannot be parsed"
@@ -210,7 +210,7 @@ func (n Node) Certificate(certPEM []byte) (node, flaw string) {
 }
 
 // describeExpired returns that a certificate or one of its chain has expired; "" if none has.
-func (n Node) describeExpired(certPEM []byte) string {
+func (n Reader) describeExpired(certPEM []byte) string {
 	chain, _ := cert.ParseCertsPEM(certPEM) // a chain that cannot be parsed has another flaw
 	for _, c := range chain {
 		if n.Now().After(c.NotAfter) {
@@ -224,7 +224,7 @@ func (n Node) describeExpired(certPEM []byte) string {
 // HostName returns the name that the kubelet gives its node unless prelet sets a flag: that of kubeadm's flags, else
 // the host name (k8s.io/component-helpers/node/util, GetHostname). It returns "" if neither is known, and for a name
 // that does not identify a machine.
-func (n Node) HostName() string {
+func (n Reader) HostName() string {
 	if name := n.readOverride(); name != "" {
 		return strings.ToLower(name)
 	}
@@ -238,7 +238,7 @@ func (n Node) HostName() string {
 }
 
 // readOverride returns --hostname-override of kubeadm's flags, or "".
-func (n Node) readOverride() string {
+func (n Reader) readOverride() string {
 	env, err := kubelet.ParseEnvFile(n.Root.TextIfReadable(kubeadmEnv))
 	if err != nil {
 		return ""
@@ -258,7 +258,7 @@ func (n Node) readOverride() string {
 }
 
 // MachineSince returns when this machine got its id, which is at its first boot; a zero time for one of this boot only.
-func (n Node) MachineSince() time.Time {
+func (n Reader) MachineSince() time.Time {
 	if machineid.IsTransient(string(n.Root)) || strings.TrimSpace(n.Root.TextIfReadable("/etc/machine-id")) == "" {
 		return time.Time{}
 	}
@@ -282,7 +282,7 @@ func stateFiles() []string {
 
 // Files returns the files that belong to the identity of this node or to its earlier pods: kubelet.conf, the kubelet's
 // certificates and keys, and the state of its managers. It leaves out links (kubelet-client-current.pem).
-func (n Node) Files(h Identity) []string {
+func (n Reader) Files(h Identity) []string {
 	files := []string{Conf}
 	dirs := []string{kubeletPKI}
 	hasOtherDir := h.dir != "" && h.dir != kubeletPKI
@@ -314,7 +314,7 @@ func (n Node) Files(h Identity) []string {
 const maxNames = 10_000
 
 // isRegular reports whether a path is a regular file. A link above it stays below the root.
-func (n Node) isRegular(file string) bool {
+func (n Reader) isRegular(file string) bool {
 	look, err := n.Root.Look(file, nodefile.FollowAbove)
 	if err != nil {
 		return false

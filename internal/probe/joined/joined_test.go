@@ -68,7 +68,7 @@ func TestJoined(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			n := Node{Root: nodefile.Root(root), Now: func() time.Time { return time.Now().Add(c.later) }}
+			n := Reader{Root: nodefile.Root(root), Now: func() time.Time { return time.Now().Add(c.later) }}
 			joined, why := n.Identity().Joined()
 			if joined != (c.why == "") || !strings.Contains(why, c.why) || strings.Contains(why, "PRIVATE") {
 				t.Errorf("%v: %s, want %q", joined, why, c.why)

@@ -43,8 +43,8 @@ type Credentials interface {
 }
 
 // node returns the node of the kubelet.
-func (p Probe) node() joined.Node {
-	return joined.Node{Root: nodefile.Root(p.Root), Now: p.Now}
+func (p Probe) node() joined.Reader {
+	return joined.Reader{Root: nodefile.Root(p.Root), Now: p.Now}
 }
 
 // Unclear is the error of a check that could not be made. It is not a failure of the kubelet.

@@ -166,7 +166,7 @@ func TestKubeconfigAndNode(t *testing.T) {
 
 // newProbe returns a probe of a node whose cluster gives one answer to all requests, and the last request. The cluster
 // has the Node certified, too.
-func newProbe(t *testing.T, name string, answer *demo.Answer) (p Probe, asked *string) {
+func newProbe(t *testing.T, name string, answer *demo.BadResponse) (p Probe, asked *string) {
 	t.Helper()
 	d := demo.New(demo.ServerConfig{})
 	asked = new(string)
@@ -200,7 +200,7 @@ func TestNodeObject(t *testing.T) {
 		{403, `{"kind":"Status","reason":"Forbidden","details":{"kind":"nodes"}}`, "unknown"},
 		{503, ``, "unknown"},
 	} {
-		answer := &demo.Answer{Status: c.code, Body: c.body}
+		answer := &demo.BadResponse{Status: c.code, Body: c.body}
 		p, asked := newProbe(t, "n1", answer)
 		if _, err := p.Node(t.Context(), "n1"); verdictOf(err) != c.state || *asked != "GET /api/v1/nodes/n1" {
 			t.Errorf("%d %s: %v after %q, want %s", c.code, c.body, err, *asked, c.state)
@@ -215,7 +215,7 @@ func TestNodeObject(t *testing.T) {
 
 // What a patch is sent as, and what counts as the cluster's no.
 func TestPatchLabels(t *testing.T) {
-	var answer demo.Answer
+	var answer demo.BadResponse
 	p, asked := newProbe(t, "n1", &answer)
 	for _, c := range []struct {
 		code       int
@@ -234,7 +234,7 @@ func TestPatchLabels(t *testing.T) {
 		{429, `{"kind":"Status","message":"too many requests"}`, "unknown: "},
 		{500, ``, "unknown: "},
 	} {
-		answer = demo.Answer{Status: c.code, Body: c.body}
+		answer = demo.BadResponse{Status: c.code, Body: c.body}
 		err := p.Patch(t.Context(), "n1", "", kubelet.LabelChanges{
 			{Key: "a.k8s.io/x~y", Value: "1"},
 			{Key: "b", Value: "2", Remove: true},
@@ -260,7 +260,7 @@ func TestPatchLabels(t *testing.T) {
 
 // Annotations are sent as a merge patch, where null removes one.
 func TestPatchAnnotations(t *testing.T) {
-	answer := demo.Answer{Status: http.StatusOK, Body: `{"kind":"Status","message":"not here"}`}
+	answer := demo.BadResponse{Status: http.StatusOK, Body: `{"kind":"Status","message":"not here"}`}
 	p, asked := newProbe(t, "n1", &answer)
 	value := "1"
 	changes := annotation.Patch{"a/b": &value, "c": nil}
@@ -278,7 +278,7 @@ func TestPatchAnnotations(t *testing.T) {
 }
 
 func TestEvent(t *testing.T) {
-	answer := demo.Answer{Status: http.StatusCreated, Body: `{"kind":"Event","message":"not here"}`}
+	answer := demo.BadResponse{Status: http.StatusCreated, Body: `{"kind":"Event","message":"not here"}`}
 	p, asked := newProbe(t, "n1", &answer)
 	now := p.Now()
 	p.Now = func() time.Time { return now }

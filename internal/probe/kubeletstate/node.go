@@ -22,10 +22,10 @@ import (
 // Node reads the Node object of this kubelet, under the planned name or the name in its certificate: if the site
 // names no node, the plan can only use the host name. It uses the identity of the kubelet. Every failure is an
 // Unclear, except that the node does not exist.
-func (p Probe) Node(ctx context.Context, name string) (kubelet.Node, error) {
+func (p Probe) Node(ctx context.Context, name string) (kubelet.NodeObject, error) {
 	c, err := p.connectAsNode()
 	if err != nil {
-		return kubelet.Node{}, err
+		return kubelet.NodeObject{}, err
 	}
 	defer c.CloseIdleConnections()
 
@@ -199,7 +199,7 @@ func (p Probe) connect(pair []byte, owner string) (*nodeClient, error) {
 }
 
 // newNodeClient returns a client with the CA and the client certificate of kubelet.conf.
-func newNodeClient(n joined.Node, k cluster.Kubeconfig) (*nodeClient, error) {
+func newNodeClient(n joined.Reader, k cluster.Kubeconfig) (*nodeClient, error) {
 	if k.Cluster.InsecureSkipTLSVerify || k.Cluster.ProxyURL != "" || k.User.Exec != nil {
 		return nil, errors.New(joined.Conf + " connects in a way that prelet does not support")
 	}
@@ -297,10 +297,10 @@ func (c *nodeClient) unauthorized() error {
 		"longer accepts. %s", c.server, c.owner, next)
 }
 
-func (c *nodeClient) readNode(ctx context.Context, name string) (kubelet.Node, error) {
+func (c *nodeClient) readNode(ctx context.Context, name string) (kubelet.NodeObject, error) {
 	resp, err := c.send(ctx, http.MethodGet, nodePath(name), "", nil)
 	if err != nil {
-		return kubelet.Node{}, err
+		return kubelet.NodeObject{}, err
 	}
 	if resp.code == http.StatusOK {
 		n, err := kubelet.ParseNode(resp.body, resp.date)
@@ -311,7 +311,7 @@ func (c *nodeClient) readNode(ctx context.Context, name string) (kubelet.Node, e
 	}
 
 	if resp.code == http.StatusUnauthorized {
-		return kubelet.Node{}, c.unauthorized()
+		return kubelet.NodeObject{}, c.unauthorized()
 	}
 
 	// A portal, or an API server without this path, answers 404 as well. Only a Status about nodes is certain.
@@ -319,8 +319,8 @@ func (c *nodeClient) readNode(ctx context.Context, name string) (kubelet.Node, e
 	if resp.code == http.StatusNotFound && s.Reason == "NotFound" && s.Details.Kind == "nodes" {
 		const format = "the cluster has no node %s: the kubelet has not registered it yet (journalctl -u kubelet " +
 			"shows why), or it was deleted; a restarted kubelet registers it again (systemctl restart kubelet)"
-		return kubelet.Node{}, fmt.Errorf(format, name)
+		return kubelet.NodeObject{}, fmt.Errorf(format, name)
 	}
 
-	return kubelet.Node{}, newUnclear("%s answered %d for node %s", c.server, resp.code, name)
+	return kubelet.NodeObject{}, newUnclear("%s answered %d for node %s", c.server, resp.code, name)
 }

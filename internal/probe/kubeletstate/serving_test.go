@@ -47,7 +47,7 @@ func TestServing(t *testing.T) {
 		selector = "/apis/certificates.k8s.io/v1/certificatesigningrequests?" +
 			"fieldSelector=spec.signerName%3Dkubernetes.io%2Fkubelet-serving&limit=500"
 	)
-	var answer demo.Answer
+	var answer demo.BadResponse
 	p, asked := newProbe(t, "n1", &answer)
 	p.Now = func() time.Time { return servingNow }
 
@@ -77,7 +77,7 @@ func TestServing(t *testing.T) {
 		{"a portal", `<html>`, 200, "unknown", "invalid list"},
 		{"another object", `{"kind":"NodeList"}`, 200, "unknown", `kind is "NodeList"`},
 	} {
-		answer = demo.Answer{Status: c.code, Body: c.body}
+		answer = demo.BadResponse{Status: c.code, Body: c.body}
 		err := p.Serving(t.Context(), "/pki")
 		if verdictOf(err) != c.state || c.says != "" && !strings.Contains(fmt.Sprint(err), c.says) || *asked != "GET "+selector {
 			t.Errorf("%s: got %s after %q: %v; want %s after GET %s, with %q", c.name, verdictOf(err), *asked, err, c.state,

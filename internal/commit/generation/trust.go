@@ -1,6 +1,7 @@
 package generation
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -71,7 +72,7 @@ func (s *Store) FindAside() *Aside {
 	a, err := readDocument(s, s.dir, asideAbout, decode[Aside])
 	if a == nil {
 		a = s.readCopy()
-		a.Why = fmt.Sprintf("the reason cannot be read: %v", err)
+		a.Why = fmt.Sprintf("the reason cannot be read: %v", cmp.Or(err, error(unix.ENOENT)))
 	}
 	a.Path = at
 

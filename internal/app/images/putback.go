@@ -85,7 +85,7 @@ func (i *OpenedImage) describeAside(a *generation.Aside) image.Leftover {
 	if a.Path != "" {
 		copied = path.Join(app.StateFolder, path.Base(a.Path))
 	}
-	l.Why = "which files prelet wrote before is not known: " + a.String()
+	l.Why = "which files prelet wrote before is not known, because the state folder cannot be trusted: " + a.Why
 	l.Do = "when the files that prelet wrote are as the image should have them: rm -r " + i.in.Root.Word(copied)
 
 	return l

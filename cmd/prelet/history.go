@@ -72,7 +72,7 @@ Below it is what changed before: lines of the site, variables, objects of the cl
 the kubelet's version, prelet's version.
 A change names the causes that it depends on, as far as they are known.
 Contents with a secret are never shown.
-What is damaged or missing in a generation is named, and the rest is compared.`,
+What a generation does not have, as a plan after a rollback to 0, is named, and the rest is compared.`,
 		Example: "  prelet history diff 11\n  prelet history diff 11 12 -o json",
 		RunE: func(c *cobra.Command, args []string) error {
 			numbers := []int{0, looking.InPlace}

@@ -21,7 +21,8 @@ import (
 const InPlace = 0
 
 // HistoryDiff compares two generations of this node, or of those below a root: what differs, and why. to may be
-// InPlace. A part of a generation that is missing or damaged is named, and the others are compared.
+// InPlace. A part that a generation does not have, or that cannot be read while another process changes the store, is
+// named, and the others are compared. A damaged store has no generation.
 func HistoryDiff(
 	ctx context.Context, e *app.Env,
 	root string,

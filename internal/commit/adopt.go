@@ -19,7 +19,7 @@ import (
 //   - the kubeconfig of a joined node in which prelet has replaced the CAs. One that a generation removed, because it
 //     was another machine's, is not adopted: a way back would bring that identity back;
 //   - the kubeconfig with the bootstrap token while that generation awaits its verdict: it is removed with the verdict,
-//     not by a new generation. After a state was set aside, also the one that is on the disk.
+//     not by a new generation. After a state was set aside or lost, also the one on the disk.
 func adopt(
 	s *generation.Store,
 	p *boot.Plan,
@@ -69,7 +69,7 @@ func adopt(
 			adopted = append(adopted, known)
 		}
 	}
-	if p.Kubelet.Joined && s.FindAside() != nil {
+	if p.Kubelet.Joined && (cur.Gen == 0 || s.FindAside() != nil) {
 		adopted = append(adopted, adoptLeftToken(s, p, out, spec)...)
 	}
 
@@ -122,7 +122,7 @@ func adoptToken(
 	return nil
 }
 
-// adoptLeftToken adds the kubeconfig with the bootstrap token that prelet wrote before a state was set aside.
+// adoptLeftToken adds the kubeconfig with the bootstrap token that prelet wrote before a state was set aside or lost.
 func adoptLeftToken(
 	s *generation.Store,
 	p *boot.Plan,

@@ -200,7 +200,12 @@ func (in observation) observeUndeclared(ctx context.Context, o *Observed) {
 func (in observation) observeStates(ctx context.Context, o Observed) (out []observedFile) {
 	var files []states.PlannedFile
 	for _, s := range o.files {
-		files = append(files, states.PlannedFile{File: s.File, Old: s.Old, Changes: s.Changes(), IsFailed: s.failure != nil})
+		files = append(files, states.PlannedFile{
+			File:     s.File,
+			Old:      s.Old,
+			Changes:  s.Changes(),
+			IsFailed: s.failure != nil,
+		})
 	}
 	change := states.Compare(in.basis, in.node, files)
 	if change == nil {

@@ -51,3 +51,27 @@ func TestChangeIsTheSameInAllViews(t *testing.T) {
 		}
 	}
 }
+
+// TestUpgradeWithoutPlan: each view of an upgrade names a machine that has no plan, and the reason.
+func TestUpgradeWithoutPlan(t *testing.T) {
+	u := fleet.NewUpgrade("", "", 36)
+	for _, source := range []string{"rack1.prelet", "rack2.prelet"} {
+		u.Failed = append(u.Failed, fleet.Member{Source: source, Reason: "the file is cut off"})
+	}
+
+	for name, write := range map[string]func(w io.Writer) error{
+		"text":     func(w io.Writer) error { return UpgradeText(w, u, Style{Width: 100}) },
+		"Markdown": func(w io.Writer) error { return UpgradeMarkdown(w, u, Style{Width: 100}) },
+		"page":     func(w io.Writer) error { return UpgradeHTML(w, u, htmlRedactor()) },
+	} {
+		var b strings.Builder
+		if err := write(&b); err != nil {
+			t.Errorf("%s: got %v, want no error", name, err)
+		}
+		for _, want := range []string{"2 nodes", "rack1.prelet", "the file is cut off"} {
+			if !strings.Contains(b.String(), want) {
+				t.Errorf("%s: got\n%s\nwant it to contain %s", name, b.String(), want)
+			}
+		}
+	}
+}

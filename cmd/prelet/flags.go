@@ -44,15 +44,19 @@ func (w *where) addObjectsFlag(c *cobra.Command) {
 		"in place of the cluster: ca.crt, and NAMESPACE/NAME.yaml for each ConfigMap, in `DIR`")
 }
 
-// readRepository makes a command take the site, and what else no flag gives, from .prelet.hcl. Arguments are as
-// --config. Commands about this machine itself do not: run, detect, doctor, detectors, bundle.
+// readRepository makes a command take the site, and what else no flag gives, from .prelet.hcl, and check what it was
+// given. Arguments are as --config. Commands about this machine itself do not: run, detect, doctor, detectors, bundle.
 func (a *cli) readRepository(c *cobra.Command, w *app.Where, files lang.Files) {
 	c.PreRunE = func(_ *cobra.Command, args []string) error {
 		if strings.HasSuffix(c.Use, " [PATH...]") {
 			w.Config = append(w.Config, args...)
 		}
 
-		return w.UseRepository(a.env(), files)
+		if err := w.UseRepository(a.env(), files); err != nil {
+			return err
+		}
+
+		return w.Check()
 	}
 }
 

@@ -22,6 +22,7 @@ type upgradeFlags struct {
 
 func (a *cli) upgrade() *cobra.Command {
 	var f upgradeFlags
+	f.TakesKubelets = true
 	c := &cobra.Command{
 		Use:     "upgrade --to VERSION",
 		GroupID: "node",

@@ -42,9 +42,6 @@ type Plans struct {
 // ends the command. A failure over one node is the error, a failure over one recording of a folder is in the report,
 // and in its Planned.
 func Plan(ctx context.Context, e *app.Env, o PlanOptions, show func(planning.Planned) error) (Plans, error) {
-	if err := o.Check(); err != nil {
-		return Plans{}, err
-	}
 	sources, err := app.ListMachines(o.Where)
 	if err != nil {
 		return Plans{}, err

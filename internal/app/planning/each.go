@@ -17,9 +17,6 @@ func eachMachine(
 	begin func(source string),
 	do func(one app.Where, source string) (fault.Code, error),
 ) (fault.Code, error) {
-	if err := w.Check(); err != nil {
-		return "", err
-	}
 	machines, err := app.ListMachines(w)
 	if err != nil {
 		return "", err

@@ -192,9 +192,6 @@ func (o ValidateOptions) checkOnSamples(
 
 // listMachines returns the recordings and the recorded hardware to plan the site on.
 func (o ValidateOptions) listMachines() ([]string, error) {
-	if err := o.Check(); err != nil {
-		return nil, err
-	}
 	if o.Root != "" && o.Hardware != "" {
 		return nil, fault.Usage.Errorf("--root excludes --hardware: prelet plan takes both")
 	}

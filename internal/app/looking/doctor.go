@@ -153,8 +153,11 @@ func listChanges(root nodefile.Root, p *boot.Plan) (out []generation.Entry) {
 		e.New.Kind = kinds[f.Kind]
 		e.New.Mode = f.Mode
 		e.New.UID, e.New.GID, _ = root.FindOwner(f.Owner) // the plan reports an unknown owner
-		if c.Old.Exists {
-			e.Old.Kind = cmp.Or(e.New.Kind, generation.File)
+		switch {
+		case c.Old.Dir:
+			e.Old.Kind = generation.Dir
+		case c.Old.Exists:
+			e.Old.Kind = generation.File
 		}
 		out = append(out, e)
 	}

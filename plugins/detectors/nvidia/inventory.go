@@ -19,11 +19,13 @@ var (
 	}
 	gpusMissing = sdk.Fact[[]string]{
 		Name: "gpus_missing",
-		Doc:  "Addresses of the GPUs that are on the PCI bus, and that the driver does not have.",
+		Doc: "Addresses of the GPUs that are on the PCI bus, and that the driver does not have. Null if one does not " +
+			"answer in time, or may not be opened.",
 	}
 	gpusComplete = sdk.Fact[bool]{
 		Name: "gpus_complete",
-		Doc:  "Whether at least `gpus_expected` GPUs are attached. Null without a driver, if the PCI bus has enough.",
+		Doc: "Whether at least `gpus_expected` GPUs are attached. Null if the PCI bus has enough and there is no driver, " +
+			"or one does not answer in time, or may not be opened.",
 	}
 )
 
@@ -38,6 +40,8 @@ type inventory struct {
 	onBus    int
 	attached int
 	missing  []string // addresses
+
+	undecided []string // failures of GPUs that the driver may have
 }
 
 func newInventory(m *sdk.Machine, byNVML, hasDriver bool) *inventory {
@@ -82,7 +86,16 @@ func (i *inventory) report(m *sdk.Machine) {
 	if !i.byNVML {
 		evidence = "/proc/driver/nvidia/gpus"
 	}
+	why := "the driver is not loaded"
 	switch {
+	case i.hasDriver && len(i.undecided) > 0:
+		why = strings.Join(i.undecided, "; ")
+		if most := i.attached + len(i.undecided); most < expected {
+			m.AddFacts(gpusComplete.Is(false, evidence))
+			m.Warn("at most %d of %d GPUs are attached", most, expected)
+		} else {
+			m.AddFacts(gpusComplete.Unknown(why))
+		}
 	case i.hasDriver:
 		m.AddFacts(
 			gpusAttached.Is(i.attached, evidence),
@@ -97,9 +110,9 @@ func (i *inventory) report(m *sdk.Machine) {
 		m.AddFacts(gpusComplete.Is(false, bus))
 		m.Warn("%d of %d GPUs are on the PCI bus", i.onBus, expected)
 	default:
-		m.AddFacts(gpusComplete.Unknown("the driver is not loaded"))
+		m.AddFacts(gpusComplete.Unknown(why))
 	}
-	m.AddFacts(gpusAttached.Unknown("the driver is not loaded"), gpusMissing.Unknown("the driver is not loaded"))
+	m.AddFacts(gpusAttached.Unknown(why), gpusMissing.Unknown(why))
 }
 
 // describe returns which GPUs are missing, and where to look.

@@ -34,6 +34,7 @@ type machine struct {
 	driver, cuda string
 	gpus         []gpu
 	failures     []string // of GPUs that NVML lists and that do not answer
+	undecided    []string // those of failures after which the driver may have the GPU
 	isMismatch   bool     // the library is of another version than the loaded driver
 }
 
@@ -46,6 +47,7 @@ type gpu struct {
 	compute    string // 9.0
 	mig        string // enabled, disabled; empty if the GPU cannot use MIG
 	nextMIG    string // mig after its next reset
+	whyNoMIG   string // why mig is unknown
 	migDevices []string
 	// none, passthrough, vgpu, host-vgpu or host-vsga: whether this machine is a guest with it, or has guests on it.
 	virtualization string
@@ -145,8 +147,9 @@ func detect(m *sdk.Machine, l library) error {
 	}
 
 	hasDriver := reportDriver(m, result, unknown)
-	s := newSummary(unknown)
+	s := newSummary(cmp.Or(unknown, strings.Join(result.failures, "; ")))
 	i := newInventory(m, unknown == "", hasDriver)
+	i.undecided = result.undecided
 	for _, x := range m.Devices {
 		readGPU(m.Root, x)
 		if physical := x.PhysicalFunction(); physical != "" {
@@ -216,7 +219,10 @@ func queryLibrary(m *sdk.Machine, l library) (result machine, unknown string) {
 	return result, ""
 }
 
-var errHangs = errors.New("NVML did not return in time: the driver may hang")
+var (
+	errHangs  = errors.New("NVML did not return in time: the driver may hang")
+	errDenied = errors.New("no permission: the devices are not granted (allow { devices = [\"/dev/nvidia*\"] })")
+)
 
 // askAll asks NVML about the driver, and about all GPUs at the same time: where one hangs, the others answer. Of a
 // failure the result has only isMismatch.
@@ -243,7 +249,11 @@ func askAll(ctx context.Context, l library) (machine, error) {
 		g, err := answer()
 		hangs = hangs || errors.Is(err, errHangs)
 		if err != nil { // it does not hide the others
-			result.failures = append(result.failures, fmt.Sprintf("GPU %d: %v", i, err))
+			failure := fmt.Sprintf("GPU %d: %v", i, err)
+			result.failures = append(result.failures, failure)
+			if errors.Is(err, errHangs) || errors.Is(err, errDenied) {
+				result.undecided = append(result.undecided, failure)
+			}
 			continue
 		}
 		result.gpus = append(result.gpus, g)

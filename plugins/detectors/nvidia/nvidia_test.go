@@ -25,7 +25,7 @@ func TestDetector(t *testing.T) { detectortest.Run(t, detector()) }
 type fake struct {
 	machine
 	err      error
-	failures []string // "" hangs
+	failures []string // "" hangs, "denied" is errDenied
 	hang     bool
 	closed   *bool
 }
@@ -42,8 +42,11 @@ func (f fake) gpu(i int) (gpu, error) {
 		return f.gpus[i], nil
 	}
 	why := f.failures[i-len(f.gpus)]
-	if why == "" {
+	switch why {
+	case "":
 		select {}
+	case "denied":
+		return gpu{}, errDenied
 	}
 	return gpu{}, errors.New(why)
 }
@@ -115,6 +118,35 @@ func TestNVML(t *testing.T) {
 	}
 	if v, _ := fact(a, "mig_devices").Value.(map[string]any); v["1g.10gb"] != 2.0 {
 		t.Errorf("mig_devices: got %v, want two 1g.10gb", v)
+	}
+}
+
+// TestMIG: the mode of each GPU is known, or that of all is not, except that one is in MIG mode.
+func TestMIG(t *testing.T) {
+	off, on := gpu{address: "00ff:17:00.0", mig: "disabled"}, gpu{address: "00ff:17:00.0", mig: "enabled"}
+	none := gpu{address: "00ff:3d:00.0"}
+	unclear := gpu{address: "00ff:3d:00.0", whyNoMIG: "error 999"}
+	for name, c := range map[string]struct {
+		gpus         []gpu
+		failures     []string
+		enabled      any
+		why, capable string
+	}{
+		"off":                     {[]gpu{off, none}, nil, false, "", "true"},
+		"no kind has it":          {[]gpu{none}, nil, false, "", "false"},
+		"one answers with errors": {[]gpu{off, unclear}, nil, nil, "00ff:3d:00.0: error 999", "true"},
+		"the first does":          {[]gpu{unclear}, nil, nil, "00ff:3d:00.0: error 999", "<nil>"},
+		"one is on":               {[]gpu{on, unclear}, nil, true, "", "true"},
+		"one hangs":               {[]gpu{off}, []string{""}, nil, "GPU 1: NVML did not return in time: the driver may hang", "true"},
+	} {
+		a := ask(t, fake{machine: machine{driver: "570.86.15", gpus: c.gpus}, failures: c.failures})
+		f := fact(a, "mig_enabled")
+		if got := fmt.Sprint(label(a, "nvidia.com/mig.capable")); f.Value != c.enabled || f.Unknown != c.why || got != c.capable {
+			t.Errorf("%s: got %v, unknown because %q, capable %s; want %v, %q, %s", name, f.Value, f.Unknown, got, c.enabled, c.why, c.capable)
+		}
+		if got := fact(a, "mig_devices").Value; (got != nil) != (c.why == "" && name != "one is on") {
+			t.Errorf("%s: got mig_devices %v, want them only of GPUs that are all known", name, got)
+		}
 	}
 }
 
@@ -257,6 +289,11 @@ func TestSevenOfEight(t *testing.T) {
 			"1 of 2 GPUs are attached. On the bus without the driver: 00ff:3d:00.0. See"},
 		"one left the bus": {two, nil, map[string]any{"expected_gpus": 3.0}, 2.0, "[]", false,
 			"2 of 3 GPUs are attached. 1 not on the PCI bus. See"},
+		// The driver may have it: nothing is held.
+		"one hangs":            {two[:1], []string{""}, nil, nil, "<nil>", nil, "NVML: GPU 1: NVML did not return in time"},
+		"one is not permitted": {two[:1], []string{"denied"}, nil, nil, "<nil>", nil, "NVML: GPU 1: no permission"},
+		"one hangs, and one left the bus": {two[:1], []string{""}, map[string]any{"expected_gpus": 3.0}, nil, "<nil>", false,
+			"at most 2 of 3 GPUs are attached"},
 	} {
 		a := askConfigured(t, fake{machine: machine{driver: "570.86.15", gpus: tt.gpus}, failures: tt.failures}, tt.config)
 		missing := fmt.Sprint(fact(a, "gpus_missing").Value)
@@ -264,9 +301,13 @@ func TestSevenOfEight(t *testing.T) {
 			t.Errorf("%s: got %v attached, missing %s, complete %v; want %v, %s, %v", name, fact(a, "gpus_attached").Value, missing,
 				fact(a, "gpus_complete").Value, tt.attached, tt.missing, tt.complete)
 		}
+		if why := fact(a, "gpus_missing").Unknown; (why == "") != (tt.missing != "<nil>") {
+			t.Errorf("%s: gpus_missing is unknown because %q, want a reason: %v", name, why, tt.missing == "<nil>")
+		}
 		got := strings.Join(a.Warnings, "\n")
-		if !strings.Contains(got, tt.complaint) || (got == "") != (tt.complaint == "") || !strings.Contains(got, strings.Join(tt.failures, "")) {
-			t.Errorf("%s: got warnings %q, want %q and %q", name, got, tt.complaint, tt.failures)
+		isNamed := strings.Contains(got, "without the driver") == (len(tt.missing) > len("<nil>"))
+		if !strings.Contains(got, tt.complaint) || (got == "") != (tt.complaint == "") || !isNamed {
+			t.Errorf("%s: got warnings %q, want %q, and those missing only", name, got, tt.complaint)
 		}
 	}
 }

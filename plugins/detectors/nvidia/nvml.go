@@ -58,7 +58,7 @@ func (l realNVML) close() { l.Shutdown() }
 func (l realNVML) gpu(i int) (g gpu, err error) {
 	d, r := l.DeviceGetHandleByIndex(i)
 	if r != nvml.SUCCESS {
-		return g, errors.New(describe(r))
+		return g, failure(r)
 	}
 	g, err = gpuOf(d)
 	if err != nil {
@@ -71,7 +71,9 @@ func (l realNVML) gpu(i int) (g gpu, err error) {
 		g.fabric = l.readFabric(d)
 	}
 	g.health = readHealth(d, has)
-	g.health.migPending = new(g.nextMIG != g.mig)
+	if g.whyNoMIG == "" {
+		g.health.migPending = new(g.nextMIG != g.mig)
+	}
 
 	return g, nil
 }
@@ -212,7 +214,7 @@ func describe(r nvml.Return) string {
 	case nvml.ERROR_DRIVER_NOT_LOADED:
 		return "the driver is not loaded, or its devices are not granted (allow { devices = [\"/dev/nvidia*\"] })"
 	case nvml.ERROR_NO_PERMISSION:
-		return "no permission: the devices are not granted (allow { devices = [\"/dev/nvidia*\"] })"
+		return errDenied.Error()
 	case nvml.ERROR_LIB_RM_VERSION_MISMATCH:
 		return "the versions of library and loaded driver differ: reboot, or load the driver again"
 	case nvml.ERROR_GPU_IS_LOST:
@@ -221,10 +223,18 @@ func describe(r nvml.Return) string {
 	return "error " + strconv.Itoa(int(r))
 }
 
+// failure returns the error of a GPU that does not answer.
+func failure(r nvml.Return) error {
+	if r == nvml.ERROR_NO_PERMISSION {
+		return errDenied
+	}
+	return errors.New(describe(r))
+}
+
 func gpuOf(d nvml.Device) (g gpu, err error) {
 	info, r := d.GetPciInfo()
 	if r != nvml.SUCCESS {
-		return g, errors.New(describe(r))
+		return g, failure(r)
 	}
 	if g.address, err = sysfsAddress(info.BusId[:]); err != nil {
 		return g, err
@@ -251,7 +261,11 @@ func gpuOf(d nvml.Device) (g gpu, err error) {
 		}[mode]
 	}
 	mode, next, r := d.GetMigMode()
-	if r != nvml.SUCCESS { // NOT_SUPPORTED: no MIG
+	if r == nvml.ERROR_NOT_SUPPORTED { // this kind has no MIG
+		return g, nil
+	}
+	if r != nvml.SUCCESS {
+		g.whyNoMIG = describe(r)
 		return g, nil
 	}
 	modes := map[bool]string{false: "disabled", true: "enabled"}

@@ -84,7 +84,7 @@ func TestQuery(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(m.failures) != 1 || m.failures[0] != "GPU 1: it has fallen off the bus" || m.gpus[0].virtualization != "host-vgpu" {
+	if len(m.failures) != 1 || len(m.undecided) > 0 || m.failures[0] != "GPU 1: it has fallen off the bus" || m.gpus[0].virtualization != "host-vgpu" {
 		t.Errorf("got failures %q, virtualization %q; want GPU 1 and host-vgpu", m.failures, m.gpus[0].virtualization)
 	}
 	if m.driver != "550.54.15" || m.cuda != "12.4" || len(m.gpus) != 1 {
@@ -106,6 +106,21 @@ func TestQuery(t *testing.T) {
 	m, err = query(l, nvml.GpuFabricInfo_v2{}, nvml.ERROR_NOT_SUPPORTED)
 	if err != nil || m.gpus[0].mig != "disabled" || m.gpus[0].nextMIG != "enabled" || !*m.gpus[0].health.migPending {
 		t.Errorf("a mode that waits for a reset: got %+v, %v; want disabled, then enabled", m.gpus, err)
+	}
+
+	for r, want := range map[nvml.Return]string{nvml.ERROR_NOT_SUPPORTED: "", nvml.ERROR_GPU_IS_LOST: "it has fallen off the bus"} {
+		d.(*mock.Device).GetMigModeFunc = func() (int, int, nvml.Return) { return 0, 0, r }
+		m, err = query(l, nvml.GpuFabricInfo_v2{}, nvml.ERROR_NOT_SUPPORTED)
+		if err != nil || m.gpus[0].whyNoMIG != want || (m.gpus[0].health.migPending != nil) != (want == "") {
+			t.Errorf("MIG, error %d: got %+v, %v; want it unknown because %q", r, m.gpus, err, want)
+		}
+	}
+	l.DeviceGetHandleByIndexFunc = func(i int) (nvml.Device, nvml.Return) {
+		return d, []nvml.Return{nvml.SUCCESS, nvml.ERROR_NO_PERMISSION}[i]
+	}
+	m, err = query(l, nvml.GpuFabricInfo_v2{}, nvml.ERROR_NOT_SUPPORTED)
+	if err != nil || len(m.undecided) != 1 || !strings.Contains(m.undecided[0], "no permission") {
+		t.Errorf("one that may not be opened: got undecided %q, %v; want it", m.undecided, err)
 	}
 }
 

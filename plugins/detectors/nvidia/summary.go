@@ -1,6 +1,7 @@
 package nvidia
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -11,22 +12,24 @@ import (
 // summary collects values that all GPUs share.
 type summary struct {
 	found    int
-	known    []gpu  // in NVML
-	unknown  string // why NVML returned nothing
+	known    []gpu // in NVML
 	names    map[string]int
 	profiles map[string]int // of MIG devices
 	vgpus    map[string]int // virtual functions, by the type of vGPU that is set
 	memory   map[uint64]bool
-	isMIG    *bool // whether any GPU is in MIG mode; nil: unknown
+
+	isMIG      bool   // a GPU is in MIG mode
+	unknownMIG string // why it is not known of each GPU
 }
 
+// newSummary returns an empty one. unknown is why NVML does not answer for each GPU.
 func newSummary(unknown string) *summary {
 	return &summary{
-		unknown:  unknown,
-		names:    map[string]int{},
-		profiles: map[string]int{},
-		vgpus:    map[string]int{},
-		memory:   map[uint64]bool{},
+		names:      map[string]int{},
+		profiles:   map[string]int{},
+		vgpus:      map[string]int{},
+		memory:     map[uint64]bool{},
+		unknownMIG: unknown,
 	}
 }
 
@@ -43,11 +46,11 @@ func (s *summary) add(x *sdk.Device, g gpu) {
 		s.profiles[profile]++
 	}
 
-	switch {
-	case g.mig == "enabled", g.mig == "" && x.Attributes["mig_gpu_instances"] != "":
-		s.isMIG = new(true)
-	case g.mig != "" && s.isMIG == nil:
-		s.isMIG = new(false)
+	if g.mig == "enabled" || g.mig == "" && x.Attributes["mig_gpu_instances"] != "" {
+		s.isMIG = true
+	}
+	if g.whyNoMIG != "" {
+		s.unknownMIG = cmp.Or(s.unknownMIG, x.Address+": "+g.whyNoMIG)
 	}
 }
 
@@ -71,18 +74,15 @@ func (s *summary) report(m *sdk.Machine) {
 		products.Is(s.names, "/proc/driver/nvidia/gpus"),
 		vgpuTypes.Is(s.vgpus, "current_vgpu_type of virtual functions"),
 	)
-	switch {
-	case s.isMIG != nil:
-		m.AddFacts(migEnabled.Is(*s.isMIG, "nvml, /proc/driver/nvidia/capabilities"))
-	case s.unknown != "":
-		m.AddFacts(migEnabled.Unknown(s.unknown))
-	default:
-		m.AddFacts(migEnabled.Is(false, "no GPU supports it"))
+	if s.isMIG || s.unknownMIG == "" {
+		m.AddFacts(migEnabled.Is(s.isMIG, "nvml, /proc/driver/nvidia/capabilities"))
+	} else {
+		m.AddFacts(migEnabled.Unknown(s.unknownMIG))
 	}
-	if s.unknown == "" {
+	if s.unknownMIG == "" {
 		m.AddFacts(migDevices.Is(s.profiles, "nvml"))
 	} else {
-		m.AddFacts(migDevices.Unknown(s.unknown))
+		m.AddFacts(migDevices.Unknown(s.unknownMIG))
 	}
 }
 
@@ -115,5 +115,7 @@ func (s *summary) recommend(m *sdk.Machine) {
 		add("gpu.compute.major", major, "nvml")
 		add("gpu.compute.minor", minor, "nvml")
 	}
-	add("mig.capable", strconv.FormatBool(first.mig != ""), "nvml")
+	if first.whyNoMIG == "" {
+		add("mig.capable", strconv.FormatBool(first.mig != ""), "nvml")
+	}
 }

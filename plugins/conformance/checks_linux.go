@@ -278,7 +278,7 @@ func (k *kit) checkDetect(
 ) bool {
 	k.isAsked = true
 	answers := make([]string, len(machines))
-	var invalid, slow, different []string
+	var invalid, notes, different []string
 
 	for i, m := range machines {
 		began := time.Now()
@@ -289,13 +289,11 @@ func (k *kit) checkDetect(
 		}
 		took := time.Since(began).Round(time.Millisecond)
 		if took > time.Second {
-			text := fmt.Sprintf("%s: it took %v", m.name, took)
-			slow = append(slow, text)
+			notes = append(notes, fmt.Sprintf("%s: it took %v", m.name, took))
 		}
-
 		for _, l := range a.Labels {
 			if l.Value == "" {
-				invalid = append(invalid, m.name+": label "+l.Key+" has no value")
+				notes = append(notes, m.name+": label "+l.Key+" has no value")
 			}
 		}
 
@@ -307,11 +305,11 @@ func (k *kit) checkDetect(
 	}
 	if len(invalid) > 0 {
 		const fix = "Without the device return an empty answer; leave out what cannot be read. " +
-			"Read below the root of the request. Follow the description. Recommend no label without a value."
+			"Read below the root of the request. Follow the description."
 		k.record("detect", Failed, invalid, fix)
 		return false
 	}
-	k.record("detect", Note, slow, "A boot waits for it.")
+	k.record("detect", Note, notes, "A boot waits for the answer. Recommend no label without a value.")
 
 	p, other, err := k.connect()
 	if err != nil {

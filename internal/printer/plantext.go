@@ -219,8 +219,8 @@ func isNewConfig(c boot.FileChange) bool {
 	return c.Action == "create" && c.File.Purpose == "kubelet-config"
 }
 
-// hasDiff reports whether the change inside a file is shown or, of a private one, that it is not. Of a new configuration
-// of the kubelet the items have what differs from its base.
+// hasDiff reports whether the change inside a file is shown or, of a private one, that it is not. Of a new
+// configuration of the kubelet the items have what differs from its base.
 func (v View) hasDiff(c boot.FileChange) bool {
 	if isNewConfig(c) && !v.Full {
 		return false

@@ -265,7 +265,6 @@ func TestCommand(t *testing.T) {
 	}
 }
 
-// TestDevice reads below a device's folder: what cannot be read is a warning and stays unknown.
 // TestNotReady calls a Detect again that is not ready: until it is, until its limit, and until the deadline.
 func TestNotReady(t *testing.T) {
 	root, err := sdk.NewRoot(t.TempDir())
@@ -312,6 +311,7 @@ func TestNotReady(t *testing.T) {
 	}
 }
 
+// TestDevice reads below a device's folder: what cannot be read is a warning and stays unknown.
 func TestDevice(t *testing.T) {
 	root := detectortest.Root(t, `
 pci 0000:17:00.0 1234:0001 abcd:0002 120000 toy numa=1

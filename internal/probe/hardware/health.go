@@ -20,13 +20,13 @@ const (
 
 // readErrors adds what the kernel has counted of a device on PCI Express since the boot (AER).
 func (d *detection) readErrors(link *world.PCIe, fact, folder string) {
-	absent := 0
+	var absent []string
 	read := func(field, name string) *int {
 		text, err := d.readText(folder + "/" + name)
 		n := parseTotal(text)
 		switch {
 		case isAbsent(err):
-			absent++
+			absent = append(absent, field)
 		case err != nil:
 			d.noteError(fact+field, err)
 		case n == nil:
@@ -38,8 +38,11 @@ func (d *detection) readErrors(link *world.PCIe, fact, folder string) {
 
 	link.FatalErrors = read(".fatal_errors", "aer_dev_fatal")
 	link.NonfatalErrors = read(".nonfatal_errors", "aer_dev_nonfatal")
-	if absent > 0 {
-		d.note(fact+".fatal_errors", "the kernel does not count errors of this device, fatal or not (AER)")
+	switch len(absent) {
+	case 1:
+		d.note(fact+absent[0], "the kernel does not count these errors of this device (AER)")
+	case 2: // one reason for both
+		d.note(fact+absent[0], "the kernel does not count errors of this device, fatal or not (AER)")
 	}
 }
 
@@ -56,7 +59,8 @@ func parseTotal(text string) *int {
 	return nil
 }
 
-// readMemoryErrors sums the uncorrected errors of all memory controllers since the boot (EDAC).
+// readMemoryErrors sums the uncorrected errors of all memory controllers since the boot (EDAC). Those of one are a
+// fault, whether the others can be read or not.
 func (d *detection) readMemoryErrors() {
 	const fact = "memory.uncorrected_errors"
 	names, err := d.list(edacFolder)
@@ -65,20 +69,23 @@ func (d *detection) readMemoryErrors() {
 		return
 	}
 
-	sum, isCounted := int64(0), false
+	sum, isCounted, before := int64(0), false, len(d.unknown)
 	for _, name := range names {
 		if !strings.HasPrefix(name, "mc") {
 			continue
 		}
 		const most = 1 << 40
-		n, ok := d.attribute(fact, path.Join(edacFolder, name, "ue_count"), 0, most)
-		if !ok {
-			return
-		}
+		n, _ := d.attribute(fact, path.Join(edacFolder, name, "ue_count"), 0, most)
 		isCounted = true
 		sum += n
 	}
-	if !isCounted {
+	switch {
+	case sum > 0:
+		d.unknown = d.unknown[:before]
+	case len(d.unknown) > before:
+		d.unknown = d.unknown[:before+1]
+		return
+	case !isCounted:
 		d.note(fact, "no driver counts errors of the memory (EDAC)")
 		return
 	}

@@ -270,7 +270,10 @@ func TestMachineHTML(t *testing.T) {
 	for _, answer := range []string{
 		`{"devices":[{"address":"` + broken + `","attributes":{"xgmi_hive":"1","uncorrected_errors":"3","bad_pages":"7"}},` +
 			`{"address":"` + narrow + `","attributes":{"xgmi_hive":"1","uncorrected_errors":"0"}}]}`,
-		`{"devices":[{"address":"` + held + `","attributes":{"fabric_state":"completed","fabric_clique":"4"}}]}`,
+		`{"devices":[{"address":"` + held + `","attributes":{"fabric_state":"completed","fabric_clique":"4"}},` +
+			`{"address":"0000:9f:00.0","attributes":{"fabric_state":"completed","bad_pages":"0"}},` +
+			`{"address":"0000:bf:00.0","attributes":{"mig":"disabled","mig_after_reset":"enabled"}}],` +
+			`"facts":{"gpus_missing":["0000:af:00.0"]}}`,
 	} {
 		tape.Ask(t.Context(), world.Question{Kind: world.KindDetector, Args: answer})
 	}
@@ -290,7 +293,7 @@ func TestMachineHTML(t *testing.T) {
 		`<section class="numa">`:  3, // and one for the card without a node
 		"PCI switch":              8,
 		`<li class="device`:       len(f.Accelerators) + len(f.NICs),
-		`<li class="device error`: 2,
+		`<li class="device error`: 4,
 		`<p class="check`:         2,
 		"Not a check":             0,
 	})
@@ -302,6 +305,10 @@ func TestMachineHTML(t *testing.T) {
 		{broken, "error", "uncorrected_errors 3"},
 		{held, "error", `Hold &#34;gpu&#34; is true`},
 		{held, "error", "NVLink 4"},
+		{broken, "error", "bad_pages 7"},
+		{"0000:9f:00.0", "", ">NVLink<"},
+		{"0000:bf:00.0", "error", "mig_after_reset enabled"},
+		{"0000:af:00.0", "error", "attached false"},
 		{"0000:07:00.0", "up 400G", "PCIe 32 GT/s ×16"},
 		{"0000:69:00.0", "", "PCIe 32 GT/s ×16"},
 	} {

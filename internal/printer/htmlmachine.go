@@ -39,6 +39,9 @@ var faultless = map[string][]string{
 	"row_remap_pending":       {"false"},
 	"page_retirement_pending": {"false"},
 	"uncorrected_errors":      {"0"},
+	"bad_pages":               {"0"},
+	"mig_after_reset":         {}, // only while it differs
+	"attached":                {"true"},
 	"fabric_state":            {"completed", "not-supported"},
 	"fabric_health":           {"healthy"},
 }
@@ -99,15 +102,21 @@ func drawDevice(p *boot.Plan, row []string, attributes map[string]string) pictur
 	case attributes["xgmi_hive"] != "":
 		d.Fabric = "XGMI hive " + attributes["xgmi_hive"]
 	case attributes["fabric_state"] == "completed":
-		d.Fabric = "NVLink " + attributes["fabric_clique"]
+		d.Fabric = strings.TrimSpace("NVLink " + attributes["fabric_clique"]) // a fabric of this machine has no clique
 	}
 
 	return d
 }
 
-// deviceAttributes returns what detectors report of devices, by address.
+// deviceAttributes returns what detectors report of devices, by address; also that a GPU is missing in the driver.
 func deviceAttributes(t *world.Tape) map[string]map[string]string {
 	out := map[string]map[string]string{}
+	add := func(address string, attributes map[string]string) {
+		if out[address] == nil {
+			out[address] = map[string]string{}
+		}
+		maps.Copy(out[address], attributes)
+	}
 	if t == nil {
 		return out
 	}
@@ -117,10 +126,13 @@ func deviceAttributes(t *world.Tape) map[string]map[string]string {
 			continue
 		}
 		for _, d := range a.Devices {
-			if out[d.Address] == nil {
-				out[d.Address] = map[string]string{}
+			add(d.Address, d.Attributes)
+		}
+		missing, _ := a.Facts["gpus_missing"].([]any)
+		for _, address := range missing {
+			if address, isText := address.(string); isText {
+				add(address, map[string]string{"attached": "false"})
 			}
-			maps.Copy(out[d.Address], d.Attributes)
 		}
 	}
 

@@ -323,14 +323,17 @@ func (r *Run) endFailed(ctx context.Context, a attempt, code fault.Code, err err
 		defer cancel()
 	}
 
-	isHeld := r.isHeld()
-	if isHeld && code != fault.KubeletHeld {
-		e.Reason += "; a hold of the site was true in this boot, and no run has found that it is over"
+	holds, rest := r.findHolds(ctx)
+	if rest > 0 && code != fault.KubeletHeld {
+		e.Reason = r.reportHeld(holds, rest).Error() + "; this run does not know whether that is over: " + e.Reason
+		if e.Code != fault.Interrupted {
+			e.Code = fault.KubeletHeld // which is tried again, although the site may need a fix
+		}
 	}
 	e.Outcome, e.enterErr = r.Machine.Enter(ctx, activation.Entry{
 		On:      e.on,
 		Failure: e.Reason,
-		IsHeld:  isHeld,
+		IsHeld:  rest > 0,
 	})
 	r.end(ctx, e)
 }

@@ -1,16 +1,17 @@
 package commit
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
 
-	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/platform/nodefile"
@@ -30,6 +31,7 @@ type holding struct {
 	Last    time.Duration `json:"last_ns"`    // when it was last true in that boot
 	Earlier time.Duration `json:"earlier_ns"` // the sum of earlier boots
 	Limit   time.Duration `json:"limit_ns"`
+	Message string        `json:"message"`
 }
 
 // rest returns how long it may keep the kubelet yet.
@@ -61,32 +63,47 @@ func readHolds(stateDir string) map[string]holding {
 	return all
 }
 
-// HoldEnds returns how long the holds of the last run keep the kubelet yet, if a run in this boot found one that is
-// true; 0: none does.
-func HoldEnds(stateDir, bootID string, now time.Duration) (rest time.Duration) {
-	for _, h := range readHolds(stateDir) {
-		if h.Boot == bootID {
-			rest = max(rest, h.at(bootID, now).rest())
+// FindHolds returns what the holds say that a run in this boot found to be true, and how long they keep the kubelet yet;
+// 0: none does.
+func FindHolds(stateDir, bootID string, now time.Duration) (all []string, rest time.Duration) {
+	for name, h := range readHolds(stateDir) {
+		if h.Boot != bootID {
+			continue
+		}
+		if left := h.at(bootID, now).rest(); left > 0 {
+			all = append(all, describeHold(node.Hold{Name: name, Message: h.Message}))
+			rest = max(rest, left)
 		}
 	}
+	slices.Sort(all)
 
-	return rest
+	return all, rest
 }
 
-// isHeld reports whether a run of this boot has found a hold that is true, and its time has not passed: a run that
-// fails, or is stopped, does not know that it is over.
-func (r *Run) isHeld() bool {
+// findHolds returns the holds of this boot that keep the kubelet yet, as FindHolds: a run that fails, or is stopped, does
+// not know that they are over.
+func (r *Run) findHolds(ctx context.Context) (all []string, rest time.Duration) {
 	m := r.Machine
+	if all, rest = FindHolds(m.StateDir, m.BootID, m.Clock.Monotonic()); rest > 0 && !r.NoHold &&
+		r.mayHold(ctx, r.UnitName()) {
+		return all, rest
+	}
 
-	return !r.NoHold && r.mayHold() && HoldEnds(m.StateDir, m.BootID, m.Clock.Monotonic()) > 0
+	return nil, 0
 }
 
 // mayHold reports whether no kubelet can have started in this boot: one that has is not held.
-func (r *Run) mayHold() bool { return r.Machine.Gate.IsShut() && !r.Machine.Gate.WasOpened() }
+func (r *Run) mayHold(ctx context.Context, unit string) bool {
+	u, err := r.Machine.Units.Look(ctx, unit)
+	isRunning := err == nil && u.Active == "active"
+
+	return !isRunning && r.Machine.Gate.IsShut() && r.Machine.Gate.HasBlockedAll()
+}
 
 // holdKubelet returns a fault if holds of the site keep the kubelet from starting. It counts how long they do. Where
 // that cannot be recorded, nothing is held.
-func (r *Run) holdKubelet(p *boot.Plan) error {
+func (r *Run) holdKubelet(ctx context.Context, o ProposalInput) error {
+	p := o.Plan
 	var all []node.Hold
 	if x := p.Node.Activation; x != nil {
 		all = x.Holds
@@ -97,13 +114,14 @@ func (r *Run) holdKubelet(p *boot.Plan) error {
 	}
 
 	now := r.Machine.Clock.Monotonic()
-	mayHold := r.mayHold()
+	mayHold := r.mayHold(ctx, p.Node.KubeletUnit())
 	counts := map[string]holding{}
 	var held []string
 	var longest time.Duration
 	for _, h := range all {
 		c := was[h.Name]
 		c.Limit = h.For
+		c.Message = o.Redactor.String(h.Message)
 		switch {
 		case !mayHold:
 			r.degradeHold(h, "the kubelet is not stopped for it")
@@ -136,15 +154,20 @@ func (r *Run) holdKubelet(p *boot.Plan) error {
 		return nil
 	}
 
-	until := r.Machine.Clock.Now().Add(longest).UTC()
+	return r.reportHeld(held, longest)
+}
+
+// reportHeld reports that holds keep the kubelet from starting, and for how long at most. The end is in front: some
+// lines for people are cut.
+func (r *Run) reportHeld(holds []string, rest time.Duration) *fault.Fault {
+	until := r.Machine.Clock.Now().Add(rest).UTC()
 	r.Report.HoldKubelet(until)
 
 	return &fault.Fault{
 		Code:    fault.KubeletHeld,
-		Summary: "The kubelet is held",
-		Why: fmt.Sprintf("%s; it starts when that is over, or at %s", strings.Join(held, "; "),
-			until.Format(time.RFC3339)),
-		Next: "repair the machine; or start it now: prelet run --no-hold",
+		Summary: fmt.Sprintf("The kubelet is held, until %s at the latest", until.Format(time.RFC3339)),
+		Why:     strings.Join(holds, "; "),
+		Next:    "repair the machine; or start it now: prelet run --no-hold",
 	}
 }
 

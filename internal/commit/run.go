@@ -113,7 +113,7 @@ func (r *Run) Apply(ctx context.Context, o ProposalInput) (isEnded bool) {
 	var out activation.Outcome
 	var err error
 	if p.Complete {
-		err = r.holdKubelet(p)
+		err = r.holdKubelet(ctx, o)
 	}
 	if p.Complete && err == nil {
 		out, err = a.place(ctx)

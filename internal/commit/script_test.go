@@ -122,6 +122,7 @@ func (s *runScript) do(l scripttest.Line) bool {
 	case "boot": // the next boot, before prelet
 		s.boot += "+"
 		s.now = time.Minute
+		s.kubelet.Active, s.kubelet.Sub, s.kubelet.Started, s.kubelet.MainPID = "inactive", "dead", 0, 0
 		s.must(os.RemoveAll(s.dir + "/run"))
 		s.must(os.Mkdir(s.dir+"/run", 0o755))
 	case "wait": // DURATION
@@ -133,7 +134,7 @@ func (s *runScript) do(l scripttest.Line) bool {
 		s.must(err)
 		s.jump += d
 	case "holds-last": // DURATION: of the holds, from now on
-		rest := HoldEnds(s.dir+"/state", s.boot, s.now)
+		_, rest := FindHolds(s.dir+"/state", s.boot, s.now)
 		s.check("rest", rest, a[0])
 	case "sick":
 		s.sick = all

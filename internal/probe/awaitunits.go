@@ -15,6 +15,10 @@ import (
 // unitsEvery is the time between two looks at units that are waited for.
 const unitsEvery = 250 * time.Millisecond
 
+// disabledPart is the part of the limit, a tenth, for which a unit is waited for that only a udev rule, or a person, can
+// start.
+const disabledPart = 10
+
 // lateUnits are prelet's units, after which a unit cannot start before the end of this run.
 var lateUnits = []string{"prelet.service", "prelet-apply.service"}
 
@@ -37,7 +41,9 @@ func (l *Live) awaitUnits(ctx context.Context, names []string, limit time.Durati
 				continue
 			}
 			late := l.findLate(ctx, u, map[string]bool{})
-			if states[i], why[i] = classifyUnit(u, late); mayCome(states[i]) && waiting == "" {
+			states[i], why[i] = classifyUnit(u, late)
+			isGivenUp := u.File == "disabled" && u.Job == 0 && time.Since(began) > limit/disabledPart
+			if mayCome(states[i]) && !isGivenUp && waiting == "" {
 				waiting = name + ": " + why[i]
 			}
 		}
@@ -111,6 +117,8 @@ func classifyUnit(u systemd.Unit, late string) (state, why string) {
 		return world.UnitLate, "it is ordered after " + late + ", so it starts only when this run has ended"
 	case u.Job != 0 && u.Active == "inactive":
 		return world.UnitUnfinished, "its start job waits for another unit (systemctl list-jobs --after)"
+	case u.Active == "inactive" && u.File == "disabled":
+		return world.UnitNotStarted, "nothing has started it, and it is disabled"
 	case u.Active == "inactive":
 		return world.UnitNotStarted, "nothing has started it"
 	}

@@ -44,7 +44,7 @@ var (
 		Type: cty.List(cty.String),
 		Doc: "Units of systemd that must run or have ended without a failure, such as " +
 			"`nvidia-mig-parted.service`. The fact `units` has the state of each. One that has failed, is masked or " +
-			"missing, or is ordered after prelet is not waited for.",
+			"missing, or is ordered after prelet is not waited for, a disabled one for a tenth of `timeout`.",
 	}
 	waitFailureAttr = schema.Attr[string]{
 		Name:    "on_failure",

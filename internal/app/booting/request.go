@@ -130,7 +130,7 @@ func waitToRetry(ctx context.Context, h *app.Host) (asked bool, err error) {
 	if _, open, err := h.Gate().State(); err == nil && open {
 		wait = min(wait, MaxOpenWait)
 	}
-	if rest := commit.HoldEnds(h.StateDir(), h.BootID, h.Clock.Monotonic()); rest > 0 {
+	if _, rest := commit.FindHolds(h.StateDir(), h.BootID, h.Clock.Monotonic()); rest > 0 {
 		wait = min(wait, rest)
 	}
 	_ = h.Notify.Extend(wait + 4*app.KeepAlive)

@@ -52,9 +52,9 @@ func (l *Live) awaitUnits(ctx context.Context, names []string, limit time.Durati
 		if waiting == "" || left <= 0 || ctx.Err() != nil {
 			return states, why
 		}
-		if !isReported && l.o.OnRetry != nil {
+		if !isReported {
 			name, reason, _ := strings.Cut(waiting, ": ")
-			l.o.OnRetry(Retry{Server: name, Why: reason, Wait: left, Until: began.Add(limit)})
+			l.reportWait(name, reason, left)
 		}
 		if (systemd.Clock{}).Sleep(ctx, min(unitsEvery, left)) != nil {
 			return states, why

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/prelet/prelet/internal/fault"
@@ -40,12 +41,17 @@ func (l *Live) waitForDetector(ctx context.Context, r world.DetectorReq) world.A
 	}
 	until := time.Now().Add(wait)
 
-	for {
+	for isReported := false; ; isReported = true {
 		a := l.askDetectors(ctx, r.Name, q)
 
 		left := time.Until(until)
-		if !isAwaited(a, r.WaitFor) || left <= 0 {
+		fact := findAwaited(a, r.WaitFor)
+		if fact == "" || left <= 0 {
 			return a
+		}
+		if !isReported { // without its value, which may be a secret
+			values := strings.Join(r.WaitFor[fact], ", ")
+			l.reportWait(fact+" of "+r.Name, "not yet one of "+values, left)
 		}
 
 		select {
@@ -59,24 +65,25 @@ func (l *Live) waitForDetector(ctx context.Context, r world.DetectorReq) world.A
 // attemptTime is reserved for the last attempt: the time that a detector has by default.
 const attemptTime = 10 * time.Second
 
-// isAwaited reports whether a detector has returned, and a fact does not have one of the values that end the wait.
-func isAwaited(a world.Answer, waitFor map[string][]string) bool {
+// findAwaited returns a fact of a detector that does not have one of the values that end the wait; "" if there is none,
+// or the detector has failed.
+func findAwaited(a world.Answer, waitFor map[string][]string) string {
 	var report world.DetectorAns
 	if a.Fault != nil || json.Unmarshal(a.Value, &report) != nil {
-		return false
+		return ""
 	}
 	if report.Skipped != "" || len(report.Problems) > 0 {
-		return false
+		return ""
 	}
 
 	for fact, values := range waitFor {
 		v, _ := report.Facts[fact].(string)
 		if !slices.Contains(values, v) {
-			return true
+			return fact
 		}
 	}
 
-	return false
+	return ""
 }
 
 func (l *Live) redactDetector(name string, a world.Answer) world.Answer {

@@ -99,7 +99,16 @@ func TestWaitForFabric(t *testing.T) {
 		},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			a, asked, took := askFabric(t, &Live{o: Sources{Redactor: value.NewRedactor()}}, tt.timeout, tt.report)
+			reported := ""
+			l := &Live{o: Sources{Redactor: value.NewRedactor(), OnRetry: func(r Retry) { reported += r.Server + ": " + r.Why }}}
+			a, asked, took := askFabric(t, l, tt.timeout, tt.report)
+			wait := ""
+			if tt.leastAsked > 1 {
+				wait = "fabric_state of nvidia: not yet one of completed, failed, not-supported"
+			}
+			if reported != wait {
+				t.Errorf("%s: got the report %q, want %q", name, reported, wait)
+			}
 			if got := string(a.Value) + a.Why(); !strings.Contains(got, tt.want) {
 				t.Errorf("%s: got %s, want %q", name, got, tt.want)
 			}

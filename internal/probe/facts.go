@@ -35,7 +35,7 @@ func (l *Live) answerFacts(ctx context.Context, r world.HardwareReq) world.Answe
 
 		timeout := time.Duration(r.WaitMillis) * time.Millisecond
 
-		missing, err = hardware.WaitFor(ctx, o, r.WaitLinks, r.WaitDrivers, timeout)
+		missing, err = hardware.WaitFor(ctx, o, r.WaitLinks, r.WaitDrivers, timeout, l.reportMissing)
 		if err != nil {
 			return world.Failure(fault.HardwareFailed, err.Error(), "")
 		}
@@ -86,6 +86,25 @@ func (l *Live) answerFacts(ctx context.Context, r world.HardwareReq) world.Answe
 	}
 
 	return world.Hardware.Answer(f)
+}
+
+// reportMissing reports the wait for links and drivers.
+func (l *Live) reportMissing(m hardware.Missing, left time.Duration) {
+	var names []string
+	for _, n := range m.Links {
+		names = append(names, "link "+n)
+	}
+	for _, n := range m.Drivers {
+		names = append(names, "driver "+n)
+	}
+	l.reportWait(strings.Join(names, ", "), "down, or without a device", left)
+}
+
+// reportWait reports a wait on this machine as one for the cluster is.
+func (l *Live) reportWait(what, why string, left time.Duration) {
+	if l.o.OnRetry != nil {
+		l.o.OnRetry(Retry{Server: what, Why: why, Wait: left, Until: time.Now().Add(left)})
+	}
 }
 
 // readFacts returns the facts of a file as `prelet detect -o json` prints them, or the facts alone. They are as they

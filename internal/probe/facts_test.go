@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prelet/prelet/internal/world"
 )
@@ -43,5 +45,23 @@ func TestFactsFile(t *testing.T) {
 		if _, err := ask(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got error %v, want one that contains %q", text, err, want)
 		}
+	}
+}
+
+// TestWaitForDevicesIsReported: links and drivers of this machine that are waited for are reported, once.
+func TestWaitForDevicesIsReported(t *testing.T) {
+	var reported []string
+	l := newLive(t, Sources{OnRetry: func(r Retry) {
+		reported = append(reported, r.Server+": "+r.Why)
+		if r.Wait <= 0 || r.Wait > 150*time.Millisecond || time.Until(r.Until) > r.Wait {
+			t.Errorf("got a wait of %s until %s, want 150ms from now", r.Wait, r.Until)
+		}
+	}})
+	l.answerFacts(t.Context(), world.HardwareReq{
+		WaitLinks: []string{"lo-no-such"}, WaitDrivers: []string{"no-such"}, WaitMillis: 150,
+	})
+	want := []string{"link lo-no-such, driver no-such: down, or without a device"}
+	if !slices.Equal(reported, want) {
+		t.Errorf("got the reports %q, want %q", reported, want)
 	}
 }

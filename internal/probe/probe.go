@@ -51,7 +51,7 @@ type Sources struct {
 	DryRun func(context.Context, world.DryRunReq) world.Answer
 
 	Now       func() time.Time
-	OnRetry   func(Retry) // called before the cluster is asked again
+	OnRetry   func(Retry) // called before the cluster is asked again, and at each wait of detect-hw and detectors
 	WaitClock func(ctx context.Context) error
 }
 

@@ -19,12 +19,14 @@ const waitInterval = 100 * time.Millisecond
 
 // WaitFor returns when all links are up and all drivers have a device, after the timeout, or early enough for a
 // detection before ctx ends. It returns the links and drivers that are missing then. A file that hangs counts as
-// missing and is abandoned. A recorded tree is checked once. It fails only if the root cannot be opened.
+// missing and is abandoned. A recorded tree is checked once. It fails only if the root cannot be opened. onWait is
+// called once, before it waits, with what is missing and the time that is left for it.
 func WaitFor(
 	ctx context.Context,
 	o ReadOptions,
 	links, drivers []string,
 	timeout time.Duration,
+	onWait func(Missing, time.Duration),
 ) (Missing, error) {
 	tree, isLive, done, err := o.openTree()
 	if err != nil {
@@ -41,7 +43,7 @@ func WaitFor(
 		timeout = LimitWait(timeout, time.Until(deadline))
 	}
 
-	return poll(ctx, tree, links, drivers, timeout), nil
+	return poll(ctx, tree, links, drivers, timeout, onWait), nil
 }
 
 // LimitWait returns how long a wait may take, if facts are read after it in the time that is left.
@@ -62,12 +64,13 @@ func poll(
 	tree Tree,
 	links, drivers []string,
 	timeout time.Duration,
+	onWait func(Missing, time.Duration),
 ) Missing {
 	d := &detection{ctx: ctx, Tree: tree}
 	start := time.Now()
 	missing := Missing{Links: links, Drivers: drivers}
 
-	for {
+	for isFirst := true; ; isFirst = false {
 		// All are checked each time, because a link can go down again.
 		d.patience = max(timeout-time.Since(start), minCheckTime)
 		checked, err := callWithin(d, "the check", func() (Missing, error) {
@@ -85,6 +88,9 @@ func poll(
 		isComplete := len(missing.Links) == 0 && len(missing.Drivers) == 0
 		if err != nil || isComplete || left <= 0 {
 			return missing
+		}
+		if isFirst {
+			onWait(missing, left)
 		}
 
 		select {

@@ -30,6 +30,8 @@ func TestLimitWait(t *testing.T) {
 	}
 }
 
+func silent(Missing, time.Duration) {}
+
 func TestWaitFor(t *testing.T) {
 	files := map[string]string{
 		"sys/class/net/ib0/operstate":               "down",
@@ -74,7 +76,16 @@ func TestWaitFor(t *testing.T) {
 				if tt.after != nil {
 					tt.after(t, machine)
 				}
-				got := poll(t.Context(), machine, tt.links, tt.drivers, timeout)
+				var reported []Missing
+				got := poll(t.Context(), machine, tt.links, tt.drivers, timeout, func(m Missing, left time.Duration) {
+					reported = append(reported, m)
+					if left != timeout {
+						t.Errorf("got a report with %s left, want %s", left, timeout)
+					}
+				})
+				if isMissing := got.Waited > 0; len(reported) > 1 || (len(reported) == 1) != isMissing {
+					t.Errorf("got the reports %+v, want one: %t", reported, isMissing)
+				}
 				if diff := cmp.Diff(tt.want, got, cmpopts.EquateEmpty()); diff != "" {
 					t.Errorf("missing devices differ (-want +got):\n%s", diff)
 				}
@@ -84,19 +95,19 @@ func TestWaitFor(t *testing.T) {
 	t.Run("the boot ends", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
-		if m := poll(ctx, tree(t, files), []string{"ib0"}, nil, time.Hour); len(m.Links) != 1 {
+		if m := poll(ctx, tree(t, files), []string{"ib0"}, nil, time.Hour, silent); len(m.Links) != 1 {
 			t.Errorf("got %+v missing, want one link", m)
 		}
 	})
 	t.Run("a recorded tree is checked once", func(t *testing.T) {
-		m, err := WaitFor(t.Context(), ReadOptions{Tree: tree(t, files)}, []string{"ib0"}, nil, time.Hour)
+		m, err := WaitFor(t.Context(), ReadOptions{Tree: tree(t, files)}, []string{"ib0"}, nil, time.Hour, silent)
 		if err != nil || len(m.Links) != 1 {
 			t.Errorf("got %+v missing and %v, want one link and no error", m, err)
 		}
 	})
 	t.Run("a missing link of this machine", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			m, err := WaitFor(t.Context(), ReadOptions{}, []string{"prelet-no-such"}, nil, timeout)
+			m, err := WaitFor(t.Context(), ReadOptions{}, []string{"prelet-no-such"}, nil, timeout, silent)
 			if err != nil || len(m.Links) != 1 || m.Waited != timeout {
 				t.Errorf("got %+v missing, %v; want one link after %s", m, err, timeout)
 			}
@@ -114,7 +125,7 @@ func TestWaitForLeavesTimeToDetect(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), stage)
 			defer cancel()
-			m, err := WaitFor(ctx, ReadOptions{}, []string{"prelet-no-such"}, nil, 30*time.Second)
+			m, err := WaitFor(ctx, ReadOptions{}, []string{"prelet-no-such"}, nil, 30*time.Second, silent)
 			if err != nil || m.Waited != want {
 				t.Errorf("a stage of %s: got a wait of %s (%v), want %s", stage, m.Waited, err, want)
 			}
@@ -127,7 +138,7 @@ func TestWaitForAbandonsHangingRead(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	const file = "sys/class/net/ib0/operstate"
 	machine := hanging(t, tree(t, map[string]string{file: "up"}), file, cancel)
-	m := poll(ctx, machine, []string{"ib0"}, []string{"nvidia"}, time.Hour)
+	m := poll(ctx, machine, []string{"ib0"}, []string{"nvidia"}, time.Hour, silent)
 	if len(m.Links) != 1 || len(m.Drivers) != 1 {
 		t.Errorf("got %+v missing, want the link and the driver", m)
 	}

@@ -113,7 +113,7 @@ func TestNVML(t *testing.T) {
 	}
 	for name, want := range map[string]any{
 		"driver_version": "570.86.15", "cuda_version": "12.8", "mig_enabled": true, "gpus_complete": true,
-		"fabric_state": "completed", "fabric_health": "healthy",
+		"fabric_state": "completed", "fabric_health": "healthy", "recovery_action": "none", "persistence_mode": true,
 	} {
 		if got := d.Facts[name]; got != want {
 			t.Errorf("fact %s: got %v, want %v", name, got, want)

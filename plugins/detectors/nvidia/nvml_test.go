@@ -248,7 +248,7 @@ func TestOldLibrary(t *testing.T) {
 }
 
 // TestLibrary asks a real library: a mock of libnvidia-ml.so.1 that is built with the real header, and checks the version
-// of the structure for the fabric.
+// of the structure for the fabric. One of its GPUs is healthy, and then has each fault.
 func TestLibrary(t *testing.T) {
 	dir, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/NVIDIA/go-nvml").Output()
 	if err != nil {
@@ -270,5 +270,19 @@ func TestLibrary(t *testing.T) {
 	want := fabric{fabricCompleted, healthy, "a0a1a2a3-a4a5-a6a7-a8a9-aaabacadaeaf", 7}
 	if g := m.gpus[1]; g.fabric != want || g.virtualization != "none" || len(g.migDevices) != 3 {
 		t.Errorf("got %+v, want fabric %+v, virtualization none, three MIG devices", g, want)
+	}
+
+	for action, want := range map[string]string{
+		"0": "none [] 0 0 0 0 0 true false", "1": "gpu-reset [0000:3d:00.0] 1 1 1 4 1 false false",
+		"2": "node-reboot [0000:3d:00.0] 1 1 1 4 1 false false",
+	} {
+		t.Setenv("NVML_MOCK_RECOVERY", action)
+		m, err := askAll(t.Context(), newNVML(nvml.New(nvml.WithLibraryPath(file))))
+		if err != nil {
+			t.Fatalf("recovery action %s: got %v, want no error", action, err)
+		}
+		if got := healthOf(t, fake{machine: m}); got != want {
+			t.Errorf("recovery action %s: got %s, want %s", action, got, want)
+		}
 	}
 }

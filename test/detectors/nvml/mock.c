@@ -1,6 +1,7 @@
 // libnvidia-ml.so.1 of a machine with two GPUs, one of them in MIG mode: what the detector "nvidia" asks, by the real
 // header's declarations. Like the real one it opens the driver's control device first, and says no where it may not. Tests
-// without such a device name another file in NVML_MOCK_CONTROL, and the fabric's state in NVML_MOCK_FABRIC.
+// without such a device name another file in NVML_MOCK_CONTROL, the fabric's state in NVML_MOCK_FABRIC, and in
+// NVML_MOCK_RECOVERY the recovery action of the GPU in MIG mode, which then has each other fault, too.
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,8 +56,44 @@ nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *memory) 
 }
 nvmlReturn_t nvmlDeviceGetArchitecture(nvmlDevice_t device, nvmlDeviceArchitecture_t *arch) { *arch = NVML_DEVICE_ARCH_HOPPER; return NVML_SUCCESS; }
 nvmlReturn_t nvmlDeviceGetCudaComputeCapability(nvmlDevice_t device, int *major, int *minor) { *major = 9; *minor = 0; return NVML_SUCCESS; }
+static unsigned int recovery(nvmlDevice_t device) {
+	const char *action = getenv("NVML_MOCK_RECOVERY");
+	return action && INDEX(gpus, device) ? (unsigned)atoi(action) : NVML_GPU_RECOVERY_ACTION_NONE;
+}
 nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t device, unsigned int *current, unsigned int *pending) {
-	*current = *pending = INDEX(gpus, device) ? NVML_DEVICE_MIG_ENABLE : NVML_DEVICE_MIG_DISABLE;
+	*current = INDEX(gpus, device) ? NVML_DEVICE_MIG_ENABLE : NVML_DEVICE_MIG_DISABLE;
+	*pending = recovery(device) ? NVML_DEVICE_MIG_DISABLE : *current;
+	return NVML_SUCCESS;
+}
+nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t device, int count, nvmlFieldValue_t *values) {
+	for (int i = 0; i < count; i++) {
+		int isAction = values[i].fieldId == NVML_FI_DEV_GET_GPU_RECOVERY_ACTION;
+		values[i].nvmlReturn = isAction ? NVML_SUCCESS : NVML_ERROR_NOT_SUPPORTED;
+		values[i].valueType = NVML_VALUE_TYPE_UNSIGNED_INT;
+		values[i].value.uiVal = recovery(device);
+	}
+	return NVML_SUCCESS;
+}
+nvmlReturn_t nvmlDeviceGetRemappedRows(nvmlDevice_t device, unsigned int *corrected, unsigned int *uncorrected,
+		unsigned int *isPending, unsigned int *hasFailed) {
+	*corrected = 0;
+	*uncorrected = *isPending = *hasFailed = recovery(device) != 0;
+	return NVML_SUCCESS;
+}
+nvmlReturn_t nvmlDeviceGetRetiredPages(nvmlDevice_t device, nvmlPageRetirementCause_t cause, unsigned int *count,
+		unsigned long long *addresses) {
+	unsigned int room = *count;
+	*count = recovery(device) ? 2 : 0;
+	if (room < *count) return NVML_ERROR_INSUFFICIENT_SIZE;
+	for (unsigned int i = 0; i < *count; i++) addresses[i] = 0x10000ULL * (i + 1);
+	return NVML_SUCCESS;
+}
+nvmlReturn_t nvmlDeviceGetRetiredPagesPendingStatus(nvmlDevice_t device, nvmlEnableState_t *isPending) {
+	*isPending = recovery(device) ? NVML_FEATURE_ENABLED : NVML_FEATURE_DISABLED;
+	return NVML_SUCCESS;
+}
+nvmlReturn_t nvmlDeviceGetPersistenceMode(nvmlDevice_t device, nvmlEnableState_t *mode) {
+	*mode = recovery(device) ? NVML_FEATURE_DISABLED : NVML_FEATURE_ENABLED;
 	return NVML_SUCCESS;
 }
 nvmlReturn_t nvmlDeviceGetVirtualizationMode(nvmlDevice_t device, nvmlGpuVirtualizationMode_t *mode) {

@@ -57,7 +57,7 @@ stage "restart" "kubelet" {
   hold "dcgm" {
     when    = local.dcgm == "failed"
     for     = "30m"
-    message = "dcgmi diag -r 1 failed: journalctl -b -u dcgm-quick.service"
+    message = "dcgmi diag -r 1 failed: journalctl -b -u dcgm-quick.service; after the repair: systemctl restart dcgm-quick.service"
   }
 
   condition "example.com/GPUFit" {

@@ -63,8 +63,8 @@ func readHolds(stateDir string) map[string]holding {
 	return all
 }
 
-// FindHolds returns what the holds say that a run in this boot found to be true, and how long they keep the kubelet yet;
-// 0: none does.
+// FindHolds returns what the holds say that a run in this boot found to be true, and how long they keep the kubelet
+// yet; 0: none does.
 func FindHolds(stateDir, bootID string, now time.Duration) (all []string, rest time.Duration) {
 	for name, h := range readHolds(stateDir) {
 		if h.Boot != bootID {
@@ -80,8 +80,8 @@ func FindHolds(stateDir, bootID string, now time.Duration) (all []string, rest t
 	return all, rest
 }
 
-// findHolds returns the holds of this boot that keep the kubelet yet, as FindHolds: a run that fails, or is stopped, does
-// not know that they are over.
+// findHolds returns the holds of this boot that keep the kubelet yet, as FindHolds: a run that fails, or is stopped,
+// does not know that they are over.
 func (r *Run) findHolds(ctx context.Context) (all []string, rest time.Duration) {
 	m := r.Machine
 	if all, rest = FindHolds(m.StateDir, m.BootID, m.Clock.Monotonic()); rest > 0 && !r.NoHold &&

@@ -247,6 +247,9 @@ func (r *FleetEffect) Finish() {
 func (r *FleetEffect) countKeptAway() {
 	r.Held, r.Tainted, r.KeptAway = 0, 0, 0
 	for _, g := range r.Groups {
+		if g.State == Failed || g.State == Unknown { // which are counted as such
+			continue
+		}
 		isHeld := slices.ContainsFunc(g.Messages, func(m Message) bool { return m.Code == string(fault.KubeletHeld) })
 		isTainted := slices.ContainsFunc(g.Changes, func(c compare.NodeChange) bool {
 			keepsAway := strings.HasSuffix(c.Name, ":NoSchedule") || strings.HasSuffix(c.Name, ":NoExecute")

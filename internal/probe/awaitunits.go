@@ -15,8 +15,8 @@ import (
 // unitsEvery is the time between two looks at units that are waited for.
 const unitsEvery = 250 * time.Millisecond
 
-// disabledPart is the part of the limit, a tenth, for which a unit is waited for that only a udev rule, or a person, can
-// start.
+// disabledPart is the part of the limit, a tenth, for which a unit is waited for that only a udev rule, or a person,
+// can start.
 const disabledPart = 10
 
 // lateUnits are prelet's units, after which a unit cannot start before the end of this run.

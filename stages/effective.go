@@ -80,17 +80,6 @@ func (m MergedConfig) dropEmptyList() {
 	}
 }
 
-// EffectiveConfig returns the KubeletConfiguration that the kubelet of a node works with, without drop-ins: the node's
-// configuration, and the flags over it. It fails for values that JSON cannot express.
-func EffectiveConfig(n node.Node, version string) (map[string]any, error) {
-	m, err := MergeDropIns(n, nil, version)
-	if err != nil {
-		return nil, err
-	}
-
-	return m.Effective(n.Flags), nil
-}
-
 // Effective returns the KubeletConfiguration with flags over it.
 func (m MergedConfig) Effective(flags []node.Flag) map[string]any {
 	s := rules.Subject{Config: m.Config, Version: m.version}

@@ -1,7 +1,6 @@
 package boot
 
 import (
-	"encoding/json"
 	"slices"
 	"sync"
 	"time"
@@ -371,21 +370,8 @@ func makeNodeValue(n node.Node) cty.Value {
 		"flags":          value.StringMap(flags),
 		"taints":         value.StringList(taints),
 		"kubelet_config": config,
-		"reserved":       makeReservedValue(n.Reserved),
+		"reserved":       n.Reserved.Value(eval.NodeType().AttributeType("reserved")),
 	})
-}
-
-// makeReservedValue returns node.reserved, whose attributes are those of the plan's JSON.
-func makeReservedValue(r *node.Reserved) cty.Value {
-	if r != nil { // without the origins, which expressions do not see
-		shown := *r
-		shown.Origins = nil
-		r = &shown
-	}
-	text, _ := json.Marshal(r) // cannot fail: it has texts and numbers only
-	v, _ := value.FromJSONTyped(text, eval.NodeType().AttributeType("reserved"))
-
-	return v
 }
 
 // computeOwnReserved returns node.reserved as preconditions see it without a stage reserve: the reservation of the
@@ -405,7 +391,7 @@ func computeOwnReserved(n node.Node, b stages.Inputs, isPartial bool) cty.Value 
 		cpus = int64(*b.Facts.CPU.Logical)
 	}
 
-	attributes := makeReservedValue(stages.ReadReserved(n.Effective, n.Flags, cpus)).AsValueMap()
+	attributes := stages.ReadReserved(n.Effective, n.Flags, cpus).Value(t).AsValueMap()
 	unset := []string{"policy", "allocatable"} // allocatable is not computed: a condition over an empty map would pass
 	if _, isPerCore := n.Effective["podsPerCore"]; isPerCore && !hasCPUs {
 		unset = append(unset, "max_pods") // it depends on the number of CPUs

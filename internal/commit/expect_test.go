@@ -52,9 +52,9 @@ func TestHealthz(t *testing.T) {
 func makePlan(t *testing.T, config map[string]any, flags []node.Flag) *boot.Plan {
 	t.Helper()
 	n := node.Node{Config: config, Flags: flags}
-	effective, err := stages.EffectiveConfig(n, "")
+	merged, err := stages.MergeDropIns(n, nil, "")
 	must(t, err)
-	n.Effective = effective
+	n.Effective = merged.Effective(flags)
 
 	return &boot.Plan{Node: n}
 }

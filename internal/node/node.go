@@ -5,10 +5,12 @@ package node
 
 import (
 	"cmp"
+	"encoding/json"
 	"slices"
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
 
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/kubelet/annotation"
@@ -135,7 +137,22 @@ type Reserved struct {
 
 	// Finish computes the reservation again for the finished node, from Effective, Flags and ConfigOrigins. Its
 	// diagnostics are the values that are refused. It returns nil if the reservation cannot be computed from them.
+	// Only that of a contribution has it.
 	Finish func(Node) (*Reserved, hcl.Diagnostics) `json:"-"`
+}
+
+// Value returns the reservation as expressions see it, without its origins. The attributes of the type are named as in
+// JSON.
+func (r *Reserved) Value(t cty.Type) cty.Value {
+	if r != nil {
+		shown := *r
+		shown.Origins = nil
+		r = &shown
+	}
+	text, _ := json.Marshal(r) // cannot fail: it has texts and numbers only
+	v, _ := value.FromJSONTyped(text, t)
+
+	return v
 }
 
 // FileKind is the type of a managed file.

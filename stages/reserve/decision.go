@@ -126,13 +126,12 @@ func (d *decision) refuseUnknown(what, factPrefix string) hcl.Diagnostics {
 
 // collectBase takes the number of pods of the base.
 func (d *decision) collectBase() hcl.Diagnostics {
-	base, _ := node.Merge(d.in.Base, nil)
-	effective, err := stages.EffectiveConfig(base, d.in.Kubelet.KnownVersion())
+	base, err := d.merge()
 	if err != nil {
-		return d.configError(err.Error())
+		return d.configError(err)
 	}
 
-	d.maxPods = stages.CountPods(effective, base.Flags, d.m.cpus)
+	d.maxPods = stages.CountPods(base.Effective, base.Flags, d.m.cpus)
 	if n := d.req.maxPods.amount; n > 0 {
 		d.maxPods = n
 	}
@@ -150,10 +149,21 @@ func (d *decision) collectBase() hcl.Diagnostics {
 	return nil
 }
 
-func (d *decision) configError(why string) hcl.Diagnostics {
+// merge returns the node of the base and some contributions, with the configuration that its kubelet works with.
+func (d *decision) merge(c ...node.Contribution) (n node.Node, err error) {
+	n, _ = node.Merge(d.in.Base, c)
+	merged, err := stages.MergeDropIns(n, nil, d.in.Kubelet.KnownVersion())
+	if err == nil {
+		n.Effective = merged.Effective(n.Flags)
+	}
+
+	return n, err
+}
+
+func (d *decision) configError(err error) hcl.Diagnostics {
 	return hcl.Diagnostics{
 		origin.Error(fault.ConfigInvalid, d.req.at, "The reservation cannot be computed", "%s",
-			stages.Sentence(why, "Fix it at its source; nothing was changed on this node")),
+			stages.Sentence(err.Error(), "Fix it at its source; nothing was changed on this node")),
 	}
 }
 
@@ -187,7 +197,7 @@ func (d *decision) applyPolicy() (diags hcl.Diagnostics) {
 
 		base, err := parseAmounts(kube, system, name)
 		if err != nil {
-			return d.configError(err.Error())
+			return d.configError(err)
 		}
 		_, hasSystem := system[name]
 		d.own[name] = share{amounts: base, hasSystem: hasSystem, isBase: true}
@@ -247,13 +257,8 @@ func (d *decision) step(text string) origin.Origin {
 // otherwise kubeReserved takes the difference as far as it reaches.
 func (d *decision) applyBounds() {
 	for _, name := range resources() {
-		sum := d.own[name].sum()
-
-		if floor, ok := d.req.floor[name]; ok && sum < floor.amount {
-			d.setSum(name, "floor", floor)
-		}
-		if limit, ok := d.req.cap[name]; ok && sum > limit.amount {
-			d.setSum(name, "cap", limit)
+		if boundName, b, ok := d.req.findViolated(name, d.own[name].sum()); ok {
+			d.setSum(name, boundName, b)
 		}
 	}
 }

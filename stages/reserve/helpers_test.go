@@ -93,9 +93,9 @@ func decide(t testing.TB, text string, in stages.Inputs) result {
 		t.Fatal(conflicts)
 	}
 	if n.Reserved != nil { // as the boot finishes the node
-		var err error
-		n.Effective, err = stages.EffectiveConfig(n, "")
+		merged, err := stages.MergeDropIns(n, nil, "")
 		must(t, err)
+		n.Effective = merged.Effective(n.Flags)
 		reserved, refused := n.Reserved.Finish(n)
 		n.Reserved, r.diags = reserved, append(r.diags, refused...)
 		if refused.HasErrors() { // nothing comes of it

@@ -177,6 +177,16 @@ func noteUnused(cfg schema.Body, policy string) (diags hcl.Diagnostics) {
 	return diags
 }
 
+// findViolated returns the bound that the sum of a resource violates. No floor is above its cap (checkBounds).
+func (r *request) findViolated(resource string, sum int64) (boundName string, b bound, ok bool) {
+	if b, ok = r.floor[resource]; ok && sum < b.amount {
+		return "floor", b, true
+	}
+	b, ok = r.cap[resource]
+
+	return "cap", b, ok && sum > b.amount
+}
+
 // checkBounds compares floor, cap and topology.
 func (r *request) checkBounds() (diags hcl.Diagnostics) {
 	for _, name := range slices.Sorted(maps.Keys(r.floor)) {

@@ -32,20 +32,18 @@ type reservation struct {
 }
 
 // reserve computes the reservation of a node from its kubelet's effective configuration, flags included, in the same
-// way as the kubelet. It refuses a reservation that leaves next to nothing to pods or violates the site's bounds. It
-// returns nil for an invalid one. Decide knows the base and this stage only, and leaves the findings to the boot, which
-// calls it again for the finished node.
-func (d *decision) reserve(n node.Node) (*node.Reserved, hcl.Diagnostics) {
+// way as the kubelet: for the outputs that of the base and this stage, whose readers may change the node, and in finish
+// that of the finished node.
+func (d *decision) reserve(n node.Node) (f *reservation, err error) {
 	out := stages.ReadReserved(n.Effective, n.Flags, d.m.cpus)
-	f := &reservation{decision: d, from: n.ConfigOrigins, out: out, amounts: map[string]amounts{}}
+	f = &reservation{decision: d, from: n.ConfigOrigins, out: out, amounts: map[string]amounts{}}
 
-	var err error
 	if f.cpus, err = kubelet.ParseCPUSet(out.CPUs); err != nil {
-		return nil, d.configError(err.Error())
+		return nil, err
 	}
 	for _, name := range resources() {
 		if f.amounts[name], err = parseAmounts(out.Kube, out.System, name); err != nil {
-			return nil, d.configError(err.Error())
+			return nil, err
 		}
 	}
 	if !f.cpus.IsEmpty() {
@@ -54,8 +52,20 @@ func (d *decision) reserve(n node.Node) (*node.Reserved, hcl.Diagnostics) {
 
 	if !ignoresEviction(n.Flags) {
 		if f.hardMemory, err = thresholdBytes(out.EvictionHard[signalMemory], d.capacity); err != nil {
-			return nil, d.configError("evictionHard: " + signalMemory + ": " + err.Error())
+			return nil, fmt.Errorf("evictionHard: %s: %w", signalMemory, err)
 		}
+	}
+	f.complete()
+
+	return f, nil
+}
+
+// finish is node.Reserved.Finish. It refuses a reservation that leaves next to nothing to pods or violates the site's
+// bounds.
+func (d *decision) finish(n node.Node) (*node.Reserved, hcl.Diagnostics) {
+	f, err := d.reserve(n)
+	if err != nil {
+		return nil, d.configError(err)
 	}
 
 	f.checkRest(f.cpuSum())
@@ -67,9 +77,7 @@ func (d *decision) reserve(n node.Node) (*node.Reserved, hcl.Diagnostics) {
 	f.checkMemoryManager()
 	f.warnOfFlags(n.Flags)
 
-	f.complete()
-
-	return out, f.Diags
+	return f.out, f.Diags
 }
 
 // parseAmounts parses the amounts of one resource; 0 if it is not set.
@@ -106,24 +114,16 @@ func ignoresEviction(flags []node.Flag) bool {
 func (f *reservation) checkBounds() {
 	for _, name := range resources() {
 		sum := f.amounts[name].sum()
-		if b, ok := f.req.floor[name]; ok && sum < b.amount {
-			f.violation("floor", name, sum, b, "Raise that, or lower the floor.")
-		}
-		if b, ok := f.req.cap[name]; ok && sum > b.amount {
-			f.violation("cap", name, sum, b, "Lower that, or raise the cap.")
+		if boundName, b, ok := f.req.findViolated(name, sum); ok {
+			advice := map[string]string{
+				"floor": "Raise that, or lower the floor.",
+				"cap":   "Lower that, or raise the cap.",
+			}
+			f.Error(fault.ReserveRefused, b.at, boundName+"."+name+" is not kept",
+				"%s reserved in all, and the %s is %s: patch, a drop-in or a flag overrides policy %s. %s",
+				formatQuantity(name, sum), boundName, formatQuantity(name, b.amount), f.req.policy, advice[boundName])
 		}
 	}
-}
-
-func (f *reservation) violation(
-	boundName, resource string,
-	sum int64,
-	b bound,
-	advice string,
-) {
-	f.Error(fault.ReserveRefused, b.at, boundName+"."+resource+" is not kept",
-		"%s reserved in all, and the %s is %s: patch, a drop-in or a flag overrides policy %s. %s",
-		formatQuantity(resource, sum), boundName, formatQuantity(resource, b.amount), f.req.policy, advice)
 }
 
 // checkPods warns of a formula that counts another number of pods than the kubelet takes.
@@ -205,7 +205,6 @@ func (f *reservation) complete() {
 	r.CPUs = f.cpus.String()
 	r.Allocatable = map[string]string{}
 	r.Origins = slices.Clone(f.req.site)
-	r.Finish = f.reserve
 
 	for _, s := range []sum{f.cpuSum(), f.memorySum()} {
 		r.Allocatable[s.resource] = formatQuantity(s.resource, s.rest())

@@ -261,21 +261,20 @@ func (s Stage) Decide(
 	}
 
 	c := d.contribution()
-	own, _ := node.Merge(in.Base, []node.Contribution{c}) // additions of other stages are not known yet
-	var err error
-	if own.Effective, err = stages.EffectiveConfig(own, in.Kubelet.KnownVersion()); err != nil {
-		return node.Contribution{}, unknown, append(diags, d.configError(err.Error())...)
+	own, err := d.merge(c) // additions of other stages are not known yet
+	var f *reservation
+	if err == nil {
+		f, err = d.reserve(own)
+	}
+	if err != nil {
+		return node.Contribution{}, unknown, append(diags, d.configError(err)...)
 	}
 
-	reserved, refused := d.reserve(own)
-	if reserved == nil {
-		return node.Contribution{}, unknown, append(diags, refused...)
-	}
+	c.Reserved = f.out
+	c.Reserved.Finish = d.finish
+	c.Settings = append(c.Settings, f.out.Settings...)
 
-	c.Reserved = reserved
-	c.Settings = append(c.Settings, c.Reserved.Settings...)
-
-	return c, stages.Output{Value: s.output(*c.Reserved)}, diags
+	return c, stages.Output{Value: f.out.Value(s.Outputs(stages.Declared{}))}, diags
 }
 
 func refuse(at hcl.Range, summary, detail string, args ...any) hcl.Diagnostics {

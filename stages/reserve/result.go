@@ -1,14 +1,10 @@
 package reserve
 
 import (
-	"encoding/json"
 	"slices"
-
-	"github.com/zclconf/go-cty/cty"
 
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/origin"
-	"github.com/prelet/prelet/internal/value"
 	"github.com/prelet/prelet/stages"
 )
 
@@ -70,13 +66,4 @@ func (d *decision) contribution() node.Contribution {
 	}
 
 	return c
-}
-
-// output returns the stage's outputs, which are named as the parts of the reservation are in JSON.
-func (s Stage) output(r node.Reserved) cty.Value {
-	r.Origins = nil            // no part of the outputs, and more text than all of them
-	text, _ := json.Marshal(r) // cannot fail: it has texts and numbers only
-	v, _ := value.FromJSONTyped(text, s.Outputs(stages.Declared{}))
-
-	return v
 }

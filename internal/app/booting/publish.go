@@ -18,6 +18,7 @@ import (
 	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/printer"
 	"github.com/prelet/prelet/internal/report"
+	"github.com/prelet/prelet/internal/value"
 )
 
 // nodeRun is a run, a verdict, a rollback or a recovery on this node, with what its publications read.
@@ -258,7 +259,7 @@ func describeFailure(h *app.Host, exit int, summary string) string {
 func fitConsole(line string) string {
 	const next = " (prelet status)"
 
-	return printer.Cut(strings.Join(strings.Fields(line), " "), consoleLimit-len(next)) + next
+	return printer.Cut(value.Visible(strings.Join(strings.Fields(line), " ")), consoleLimit-len(next)) + next
 }
 
 const (

@@ -133,6 +133,7 @@ func (u *units) MayWait(context.Context, string) (bool, error) {
 
 func (u *units) Reload(context.Context) error {
 	u.reloads++
+	u.kubelet.Unread = false
 	if u.onReload != nil {
 		u.onReload()
 	}
@@ -187,12 +188,16 @@ func (u *units) Act(_ context.Context, verb, name string, wait time.Duration) (s
 	return "done", nil
 }
 
+// Describe writes a drop-in, which systemd takes for unread when it is new: the unit has one that is behind it.
 func (u *units) Describe(_ context.Context, name, text string) error {
 	if u.gone {
 		return errors.New("connection refused")
 	}
 	u.kubelet.Description = text
 	folder := filepath.Join(filepath.Dir(filepath.Dir(u.gate)), "systemd/system.control", name+".d")
+	if _, err := os.Lstat(folder); err != nil {
+		u.kubelet.Unread = true
+	}
 	err := os.MkdirAll(folder, 0o755)
 	if err == nil {
 		err = os.WriteFile(filepath.Join(folder, "50-Description.conf"), []byte("[Unit]\nDescription="+text+"\n"), 0o644)

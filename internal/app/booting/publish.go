@@ -343,5 +343,14 @@ func (r *nodeRun) describeKubelet(ctx context.Context) error {
 		return nil
 	}
 
-	return h.Units.Describe(ctx, unit, text)
+	if err := h.Units.Describe(ctx, unit, text); err != nil {
+		return err
+	}
+
+	// systemd takes its own drop-in for unread if it has a name before another one, and warns of that until it is read.
+	if now, err := h.Units.Look(ctx, unit); err != nil || !now.Unread || u.Unread {
+		return err
+	}
+
+	return h.Units.Reload(ctx)
 }

@@ -24,8 +24,8 @@ var (
 	}
 	gpusComplete = sdk.Fact[bool]{
 		Name: "gpus_complete",
-		Doc: "Whether at least `gpus_expected` GPUs are attached. Null if the PCI bus has enough and there is no driver, " +
-			"or one does not answer in time, or may not be opened.",
+		Doc: "Whether at least `gpus_expected` GPUs are attached. Null if the PCI bus has enough and there is no " +
+			"driver, or one does not answer in time, or may not be opened.",
 	}
 )
 

@@ -97,8 +97,8 @@ var (
 // Domain is the domain of the recommended labels, which have the names of NVIDIA's GPU feature discovery.
 const Domain = "nvidia.com"
 
-// firstUse is how long the driver may take to be loaded and to initialize GPUs that no program uses: that took 25 s with
-// A100 (AgentBaker#2829).
+// firstUse is how long the driver may take to be loaded and to initialize GPUs that no program uses: that took 25 s
+// with A100 (AgentBaker#2829).
 const firstUse = 45 * time.Second
 
 // declare declares the detector with a library, nil without one.

@@ -92,12 +92,13 @@ func (r *Run) findHolds(ctx context.Context) (all []string, rest time.Duration) 
 	return nil, 0
 }
 
-// mayHold reports whether no kubelet can have started in this boot: one that has is not held.
+// mayHold reports whether the kubelet waits for the gate, and has not been let through in this boot: one that runs, or
+// has run, is not held.
 func (r *Run) mayHold(ctx context.Context, unit string) bool {
 	u, err := r.Machine.Units.Look(ctx, unit)
 	isRunning := err == nil && u.Active == "active"
 
-	return !isRunning && r.Machine.Gate.IsShut() && r.Machine.Gate.HasBlockedAll()
+	return !isRunning && r.Machine.Gate.IsShut() && !r.Machine.Gate.WasOpened()
 }
 
 // holdKubelet returns a fault if holds of the site keep the kubelet from starting. It counts how long they do. Where

@@ -531,10 +531,16 @@ func (r *Run) findPlanID(gen int) string {
 	return info.PlanID
 }
 
-// UnitName returns the kubelet's unit from the plan of the generation in place.
+// UnitName returns the kubelet's unit from the plan of the generation in place, or of the run that has ended.
 func (r *Run) UnitName() string {
-	cur := readCurrent(r.Store)
-	if cur == nil {
+	var cur *generation.Info
+	if r.Store != nil {
+		cur = readCurrent(r.Store)
+	}
+	switch {
+	case cur == nil && r.Plan != nil:
+		return r.Plan.Node.KubeletUnit()
+	case cur == nil:
 		return activation.DefaultUnit
 	}
 

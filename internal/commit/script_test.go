@@ -144,6 +144,8 @@ func (s *runScript) do(l scripttest.Line) bool {
 		if s.kubelet.Started, s.kubelet.MainPID = time.Second, 7; a[0] == "stopped" {
 			s.kubelet.Active, s.kubelet.Sub, s.kubelet.Started, s.kubelet.MainPID = "inactive", "dead", 0, 0
 		}
+	case "seen": // what a commit notes before it stops a kubelet, also one that only waits for the gate
+		s.must(s.Machine.Gate.MarkSeen())
 	case "lose-gate":
 		s.must(os.Remove(s.Machine.Gate.Path()))
 	case "damage-journal":

@@ -15,8 +15,8 @@ import (
 // unitsEvery is the time between two looks at units that are waited for.
 const unitsEvery = 250 * time.Millisecond
 
-// disabledPart is the part of the limit, a tenth, for which a unit is waited for that only a udev rule, or a person,
-// can start.
+// disabledPart is the part of the limit, a tenth, for which a unit is waited for that is disabled and that nothing has
+// started: another unit, a udev rule or a person may.
 const disabledPart = 10
 
 // lateUnits are prelet's units, after which a unit cannot start before the end of this run.
@@ -42,7 +42,8 @@ func (l *Live) awaitUnits(ctx context.Context, names []string, limit time.Durati
 			}
 			late := l.findLate(ctx, u, map[string]bool{})
 			states[i], why[i] = classifyUnit(u, late)
-			isGivenUp := u.File == "disabled" && u.Job == 0 && time.Since(began) > limit/disabledPart
+			isGivenUp := states[i] == world.UnitNotStarted && u.File == "disabled" &&
+				time.Since(began) > limit/disabledPart
 			if mayCome(states[i]) && !isGivenUp && waiting == "" {
 				waiting = name + ": " + why[i]
 			}

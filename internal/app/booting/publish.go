@@ -90,7 +90,7 @@ func publications() []publication {
 			"the metrics are not those of this run"},
 		{"login", (*nodeRun).showAtLogin, reported | ofLook | ofRelease, "",
 			"the console's login does not show this result"},
-		{"description", (*nodeRun).describeKubelet, ofRun | ofLook, "",
+		{"description", (*nodeRun).describeKubelet, reported | ofLook, "",
 			"systemctl status of the kubelet does not show whether it may start"},
 		{"last good", (*nodeRun).keepLastGood, opened | ofLook, "",
 			"prelet-fallback.service uses an older list of files"},

@@ -82,7 +82,7 @@ func TestPublications(t *testing.T) {
 // TestPublicationsOfOthers checks what follows a result that is not that of a run with its generations and its report.
 func TestPublicationsOfOthers(t *testing.T) {
 	for kind, want := range map[kinds][]string{
-		ofUnopened: {"console", "journal", "status", "metrics", "login"},
+		ofUnopened: {"console", "journal", "status", "metrics", "login", "description"},
 		ofRoot:     {"machine", "programs", "generations"},
 		ofCheck:    {"event of drift", "conditions with drift", "check"},
 		ofLook:     {"owed verdict", "status", "metrics", "login", "description", "last good", "lock", "event", "conditions", "next try"},

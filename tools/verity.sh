@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes a disk image of a system extension with dm-verity and a signature: verity.sh EXTENSION ARCH OUT KEY CERTIFICATE,
 # with ARCH as systemd names it, and key and certificate (X.509, RSA) in PEM. A host mounts it only with the certificate in
-# /etc/verity.d, or in its kernel. The bytes depend only on the arguments and systemd-repart.
+# /etc/verity.d, or in its kernel. The bytes depend on the arguments, and on a salt: systemd-repart 252 takes any.
 set -euo pipefail
 extension=$(realpath "$1") arch=$2 out=$3 key=$4 certificate=$5
 work=$(mktemp -d)

@@ -50,13 +50,7 @@ run() { # run PART
 	bench) make bench FAIL_ABOVE=1.5 ;;
 	tables) make kubetables-check ;;
 	race) make race-all ;;
-	nodes)
-		PRELET_SWEEP=full go test -count=1 -timeout 40m -run '^TestNodes$' ./cmd/prelet || return
-		local places # in processes of their own, because commands leave folders open
-		for places in '[-A-Zab]' 'c' '[d-f]' '[g-l]' '[m-o]' '[p-r]' '[s-z]'; do
-			PRELET_SWEEP=full go test -count=1 -timeout 40m -run "^TestCanaries\$/^$places" ./cmd/prelet || return
-		done
-		;;
+	nodes) PRELET_SWEEP=full go test -count=1 -timeout 90m -run '^Test(Nodes|Canaries)$' ./cmd/prelet ;;
 	activation) PRELET_SWEEP=full go test -count=1 -timeout 40m ./internal/commit/activation ;;
 	generation) PRELET_SWEEP=full go test -count=1 -timeout 60m ./internal/commit/generation ;;
 	samples)

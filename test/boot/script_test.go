@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -114,6 +115,7 @@ func runScript(t scriptT, file string) {
 		Cmds:  commands,
 		Setup: func(e *testscript.Env) error {
 			n.machine = newMachine(t.T)
+			e.Defer(func() { n.wantNoHold(file) })
 			e.Setenv("ROOT", n.Root)
 			e.Setenv("TOKEN", demo.Token)
 			e.Setenv("TOKEN_SECRET", demo.TokenSecret)
@@ -137,6 +139,22 @@ func runScript(t scriptT, file string) {
 		RequireUniqueNames:  true,
 		RequireExplicitExec: true,
 	})
+}
+
+// wantNoHold looks for a kubelet that a hold has kept, in a script that has none.
+func (n *scriptMachine) wantNoHold(file string) {
+	script, err := os.ReadFile(file)
+	console, errConsole := os.ReadFile(n.Dir + "/console.log")
+	if errors.Is(errConsole, fs.ErrNotExist) { // it was never started
+		errConsole = nil
+	}
+	const hold = "hold \""
+	switch {
+	case errors.Join(err, errConsole) != nil:
+		n.T.Error(errors.Join(err, errConsole))
+	case !strings.Contains(string(script), hold) && strings.Contains(string(console), hold):
+		n.T.Errorf("%s: got a kubelet that is held, want none:\n%s", file, console)
+	}
 }
 
 // scriptMachine is the machine of one script.

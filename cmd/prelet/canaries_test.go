@@ -504,7 +504,7 @@ func TestCanaries(t *testing.T) {
 
 func searchCanary(t *testing.T, place canaryPlace, kind canary.Kind) {
 	t.Helper()
-	t.Cleanup(runtime.GC) // closes files that nobody reaches
+	t.Cleanup(runtime.GC) // closes the files of all commands
 	b := newCanaryNode(t)
 	find := canary.NewFinder(kind.Hidden...)
 	look := func(what string, text []byte) {

@@ -178,6 +178,9 @@ func parseNumber(s string) (cty.Value, error) {
 	if err != nil {
 		return cty.DynamicVal, fmt.Errorf("invalid number %s", quoteShort(s))
 	}
+	if isOutOfRange(n.AsBigFloat()) {
+		return cty.DynamicVal, fmt.Errorf("the number %s is out of range", quoteShort(s))
+	}
 
 	return n, nil
 }

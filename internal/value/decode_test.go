@@ -1,6 +1,7 @@
 package value
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"math"
@@ -295,6 +296,7 @@ func FuzzDecodeJSON(f *testing.F) {
 	for _, s := range []string{`{"a":[1,2.5e3,null,true,"\u00e9"]}`, `[[[[`, `{"a":1,"a":2}`, `"\ue000"`, `1e999999999`, "\xff", `[]]`, ` "x" `, `{"":{"":[]}}`} {
 		f.Add([]byte(s))
 	}
+	f.Add(bytes.Repeat([]byte("8"), 500))
 	f.Fuzz(func(t *testing.T, src []byte) { decoded(t, src, DecodeJSON) })
 }
 

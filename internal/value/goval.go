@@ -58,9 +58,15 @@ func toGo(v cty.Value, path cty.Path) (any, error) {
 	return nil, path.NewErrorf("a value of type %s cannot be used here", t.FriendlyName())
 }
 
-func goNumber(f *big.Float, path cty.Path) (any, error) {
+// isOutOfRange reports whether a number has too many digits before or after the point.
+func isOutOfRange(f *big.Float) bool {
 	exponent := f.MantExp(nil)
-	if f.IsInf() || max(exponent, -exponent) > 4*maxExponent {
+
+	return f.IsInf() || max(exponent, -exponent) > 4*maxExponent
+}
+
+func goNumber(f *big.Float, path cty.Path) (any, error) {
+	if isOutOfRange(f) {
 		return nil, path.NewErrorf("the number is out of range")
 	}
 	if i, acc := f.Int64(); acc == big.Exact {

@@ -52,7 +52,7 @@ func CheckCredentialName(name string) error {
 	if len(name) <= maxName && credentialName().MatchString(name) {
 		return nil
 	}
-	if base := path.Base(name); path.IsAbs(name) && CheckCredentialName(base) == nil {
+	if base := path.Base(name); path.IsAbs(name) && base != "/" && CheckCredentialName(base) == nil {
 		return fmt.Errorf("a credential is named without its folder: write credential(%q)", base)
 	}
 	if runes := []rune(name); len(runes) > 20 {

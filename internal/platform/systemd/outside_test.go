@@ -239,6 +239,7 @@ func TestCredentialNames(t *testing.T) {
 func FuzzCredentialName(f *testing.F) {
 	f.Add("bootstrap-token")
 	f.Add("../../etc/shadow")
+	f.Add("/")
 	f.Fuzz(func(t *testing.T, name string) {
 		if value.CheckCredentialName(name) == nil && (name != filepath.Base(name) || !filepath.IsLocal(name)) {
 			t.Errorf("%q: got a name that leaves the folder, want it refused", name)

@@ -1,5 +1,4 @@
-// Package arm64 compares the programs of two architectures. Those of arm64 run natively, or by binfmt_misc with
-// qemu-user.
+// Package arm64 compares the programs of two architectures, on amd64: those of arm64 run by binfmt_misc with qemu-user.
 package arm64
 
 import (

@@ -89,5 +89,8 @@ func TestPower(t *testing.T) {
 		}
 	}
 	t.Logf("%d of %d cuts came after the commit", changed, cuts)
+	if changed == 0 || changed == cuts {
+		t.Errorf("%d of %d cuts came after the commit; want some before it, and some after", changed, cuts)
+	}
 	node(t, c, m, "power-1")
 }

@@ -16,7 +16,7 @@ endif
 # A Go before 1.21 calls go.mod invalid, and not itself too old.
 ifneq ($(filter-out help clean install-doc,$(or $(MAKECMDGOALS),help)),)
 go_wanted := $(shell sed -n 's/^go //p' go.mod)
-go_found  := $(patsubst go%,%,$(shell $(GO) env GOVERSION))
+go_found  := $(patsubst go%,%,$(shell $(GO) env GOVERSION || GOTOOLCHAIN=local $(GO) env GOVERSION))
 ifneq ($(shell printf '%s\n' '$(go_wanted)' '$(go_found)' | sort -VC || echo older),)
 $(error prelet needs Go $(go_wanted) or newer, and $(GO) is $(or $(go_found),missing or fails). \
 	Install one from https://go.dev/dl, then: make GO=/usr/local/go/bin/go $(MAKECMDGOALS))
@@ -159,7 +159,7 @@ e2e-nfd: ## give a feature file to the real worker of Node Feature Discovery, as
 	PRELET_NFD_WORKER="$(CURDIR)/bin/nfd-worker" $(GO) test -count=1 -v -run '^TestFeatures$$' ./internal/value
 
 .PHONY: e2e-arm64
-e2e-arm64: ## compare the plans of all recorded machines on amd64 and arm64 (natively, or qemu-user-static by binfmt_misc)
+e2e-arm64: ## compare the plans of all recorded machines on amd64 and arm64 (on amd64, with qemu-user-static by binfmt_misc)
 	PRELET_ARM64=1 $(GO) test -vet=off -count=1 -v ./test/arm64
 
 # qemu-user has neither Landlock, seccomp nor the reaping of orphans, and its own memory counts as that of a detector.

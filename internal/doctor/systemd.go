@@ -24,6 +24,7 @@ func ListSystemdUses() []SystemdUse {
 		{251, "credentials from fw_cfg and the kernel command line", "the provisioner writes a file"},
 		{251, "the search of `LoadCredential=NAME` in `/etc/credstore`", "prelet searches it, `/run` and `/usr/lib`"},
 		{252, "credentials from SMBIOS", "the provisioner writes a file"},
+		{252, "system extensions for any distribution (`ID=_any`)", "the package"},
 		{254, "`ImportCredential=prelet.var.*`", "`LoadCredential=prelet.var.NAME` in a drop-in"},
 		{256, "LLDP neighbours by a socket", "the detector `lldp` reads `/run/systemd/netif/lldp`"},
 	}

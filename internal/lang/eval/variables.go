@@ -97,8 +97,8 @@ func invalidVariable(
 
 func missingVariable(v *lang.Variable) *hcl.Diagnostic {
 	detail := fmt.Sprintf(
-		"Set it in a *.preletvars.hcl file, as credential prelet.var.%[1]s, on the kernel command line "+
-			"(prelet.var.%[1]s=…), or with --var %[1]s=…",
+		"Set it in a *.preletvars.hcl file, as credential prelet.var.%[1]s (before systemd 254 with "+
+			"LoadCredential= in a drop-in), on the kernel command line (prelet.var.%[1]s=…), or with --var %[1]s=…",
 		v.Name,
 	)
 	if v.Sensitive {

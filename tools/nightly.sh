@@ -52,7 +52,11 @@ run() { # run PART
 	race) make race-all ;;
 	nodes) PRELET_SWEEP=full go test -count=1 -timeout 90m -run '^Test(Nodes|Canaries)$' ./cmd/prelet ;;
 	activation) PRELET_SWEEP=full go test -count=1 -timeout 40m ./internal/commit/activation ;;
-	generation) PRELET_SWEEP=full go test -count=1 -timeout 60m ./internal/commit/generation ;;
+	generation)
+		local flips=TestFlippedBitsNeverMakeAnotherNode # of which all would take six hours: each time one in 801
+		PRELET_SWEEP=full go test -count=1 -timeout 60m -skip "$flips" ./internal/commit/generation || return
+		go test -count=40 -timeout 60m -run "^$flips\$" ./internal/commit/generation
+		;;
 	samples)
 		PRELET_SWEEP=full go test -count=1 -timeout 30m ./internal/boot ./internal/app/sites/importer ./internal/probe/cluster \
 			./internal/probe/hardware ./internal/value ./examples

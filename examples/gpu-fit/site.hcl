@@ -54,6 +54,11 @@ stage "restart" "kubelet" {
     for     = "30m"
     message = "${join(", ", local.gpus.gpus_to_recover)}: ${local.gpus.recovery_action}"
   }
+  hold "missing" {
+    when    = local.gpus.gpus_complete == false
+    for     = "30m"
+    message = "the driver does not have 8 GPUs: journalctl -k -b -g 'NVRM|Xid'"
+  }
   hold "dcgm" {
     when    = local.dcgm == "failed"
     for     = "30m"

@@ -126,27 +126,22 @@ func (e *Eval) findThrough(x hclsyntax.Expression) (names []string) {
 	return names
 }
 
-// namesUnread reports whether an expression names a list of facts that could not be read, also through locals. Such a
-// list is empty, as if the machine had none.
+// unreadFact is a fact that is not known: a list, or a field of its elements; of an object, a field.
+type unreadFact struct {
+	of    string
+	field string // "": all of it
+}
+
+// namesUnread reports whether an expression names facts that could not be read, also through locals. A list without them
+// is empty or short, and an element is not selected by what it lacks.
 func (e *Eval) namesUnread(x hclsyntax.Expression) bool {
-	isUnread := map[string]bool{}
+	var unread []unreadFact
 	for _, addr := range e.Reach(x).Stages {
-		outputs, _ := e.Output(addr)
-		if outputs == cty.NilVal || !outputs.Type().IsObjectType() || !outputs.Type().HasAttribute("unknown") {
-			continue
-		}
-		unknown := outputs.GetAttr("unknown")
-		if !unknown.IsWhollyKnown() || unknown.IsNull() || unknown.IsMarked() {
-			continue
-		}
-		for _, fact := range unknown.AsValueSlice() {
-			name, _ := value.KeyText(fact.GetAttr("fact"))
-			isUnread[name] = true
-			isUnread["gpus"] = isUnread["gpus"] || name == "accelerators" // those of a kind
+		if outputs, _ := e.Output(addr); outputs != cty.NilVal && outputs.Type().IsObjectType() {
+			unread = append(unread, findUnread(outputs)...)
 		}
 	}
-
-	if len(isUnread) == 0 {
+	if len(unread) == 0 {
 		return false
 	}
 
@@ -156,14 +151,85 @@ func (e *Eval) namesUnread(x hclsyntax.Expression) bool {
 			all = append(all, local.Expr)
 		}
 	}
+	names := map[string]bool{}
+	for _, x := range all {
+		if slices.ContainsFunc(x.Variables(), e.namesAllFacts) {
+			return true
+		}
+		addNames(x, names)
+	}
 
-	return slices.ContainsFunc(all, func(x hclsyntax.Expression) bool {
-		return slices.ContainsFunc(x.Variables(), func(reference hcl.Traversal) bool {
-			return e.namesAllFacts(reference) || slices.ContainsFunc(reference, func(step hcl.Traverser) bool {
-				name, _, _ := findSecondName(hcl.Traversal{hcl.TraverseRoot{}, step})
-				return isUnread[name]
-			})
-		})
+	return slices.ContainsFunc(unread, func(u unreadFact) bool {
+		isState := u.of == "detectors" && names["state"]
+
+		return names[u.of] && (u.field == "" || names[u.field]) && !isState
+	})
+}
+
+// findUnread returns what outputs of a stage name as unknown, and detectors without an answer.
+func findUnread(outputs cty.Value) (all []unreadFact) {
+	attributes := outputs.AsValueMap()
+	if unknown := attributes["unknown"]; unknown != cty.NilVal && unknown.IsWhollyKnown() && !unknown.IsNull() &&
+		!unknown.IsMarked() {
+		for _, fact := range unknown.AsValueSlice() {
+			name, _ := value.KeyText(fact.GetAttr("fact"))
+			all = append(all, parseUnread(name)...)
+		}
+	}
+
+	detectors := attributes["detectors"]
+	if detectors == cty.NilVal || !detectors.IsWhollyKnown() || detectors.IsNull() || !detectors.Type().IsObjectType() {
+		return all
+	}
+	for name, d := range detectors.AsValueMap() {
+		if state, _ := value.KeyText(d.AsValueMap()["state"]); state != "ok" {
+			all = append(all, unreadFact{"detectors", name})
+		}
+	}
+
+	return all
+}
+
+// parseUnread returns what the name of an unknown fact, such as nics[0000:17:00.0].pcie, is about. The devices of a bus
+// are in lists of their own, too.
+func parseUnread(name string) (all []unreadFact) {
+	of, rest, isElement := strings.Cut(name, "[")
+	if !isElement {
+		of, rest, _ = strings.Cut(name, ".")
+	}
+	field := rest[strings.LastIndexByte(rest, ']')+1:]
+	field = field[strings.LastIndexByte(field, '.')+1:]
+
+	all = []unreadFact{{of, field}}
+	switch {
+	case of == "accelerators":
+		all = append(all, unreadFact{"gpus", field})
+	case of == "pci" && isElement && field == "":
+		all = append(all, unreadFact{"accelerators", ""}, unreadFact{"gpus", ""}, unreadFact{"nics", ""})
+	}
+
+	return all
+}
+
+// addNames adds each name and text of an expression, those of its loops too.
+func addNames(x hclsyntax.Expression, names map[string]bool) {
+	_ = hclsyntax.VisitAll(x, func(n hclsyntax.Node) hcl.Diagnostics {
+		var path hcl.Traversal
+		switch n := n.(type) {
+		case *hclsyntax.ScopeTraversalExpr:
+			path = n.Traversal
+		case *hclsyntax.RelativeTraversalExpr:
+			path = n.Traversal
+		case hclsyntax.Expression:
+			if text, isLiteral := value.LiteralText(n); isLiteral {
+				names[text] = true
+			}
+		}
+		for _, step := range path {
+			name, _, _ := findSecondName(hcl.Traversal{hcl.TraverseRoot{}, step})
+			names[name] = true
+		}
+		return nil
 	})
 }
 

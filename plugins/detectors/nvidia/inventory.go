@@ -2,6 +2,7 @@ package nvidia
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/prelet/prelet/plugins/sdk"
@@ -89,7 +90,7 @@ func (i *inventory) report(m *sdk.Machine) {
 	why := "the driver is not loaded"
 	switch {
 	case i.hasDriver && len(i.undecided) > 0:
-		why = strings.Join(i.undecided, "; ")
+		why = strings.Join(slices.Compact(i.undecided), "; ")
 		if most := i.attached + len(i.undecided); most < expected {
 			m.AddFacts(gpusComplete.Is(false, evidence))
 			m.Warn("at most %d of %d GPUs are attached", most, expected)

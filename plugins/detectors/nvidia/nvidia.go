@@ -36,6 +36,7 @@ type machine struct {
 	failures     []string // of GPUs that NVML lists and that do not answer
 	undecided    []string // those of failures after which the driver may have the GPU
 	isMismatch   bool     // the library is of another version than the loaded driver
+	isCounted    bool     // NVML has listed the GPUs, also if none of them answers
 }
 
 // gpu is NVML's result about one GPU. Empty and zero fields are unknown.
@@ -148,7 +149,7 @@ func detect(m *sdk.Machine, l library) error {
 
 	hasDriver := reportDriver(m, result, unknown)
 	s := newSummary(cmp.Or(unknown, strings.Join(result.failures, "; ")))
-	i := newInventory(m, unknown == "", hasDriver)
+	i := newInventory(m, unknown == "" || result.isCounted, hasDriver)
 	i.undecided = result.undecided
 	for _, x := range m.Devices {
 		readGPU(m.Root, x)
@@ -211,6 +212,11 @@ func queryLibrary(m *sdk.Machine, l library) (result machine, unknown string) {
 		defer cancel()
 	}
 	result, err := askAll(ctx, l)
+	if errors.Is(err, errHangs) {
+		for range m.Devices {
+			result.undecided = append(result.undecided, err.Error())
+		}
+	}
 	if err != nil {
 		m.Warn("NVML failed: %v. Memory, MIG, the fabric and CUDA are unknown", err)
 		return result, err.Error()
@@ -225,7 +231,7 @@ var (
 )
 
 // askAll asks NVML about the driver, and about all GPUs at the same time: where one hangs, the others answer. Of a
-// failure the result has only isMismatch.
+// failure the result has no GPU.
 func askAll(ctx context.Context, l library) (machine, error) {
 	type opened struct {
 		machine
@@ -239,6 +245,7 @@ func askAll(ctx context.Context, l library) (machine, error) {
 	if err != nil {
 		return machine{isMismatch: result.isMismatch}, err
 	}
+	result.isCounted = true
 
 	var answers []func() (gpu, error)
 	for i := range got.count {
@@ -262,7 +269,9 @@ func askAll(ctx context.Context, l library) (machine, error) {
 		l.close()
 	}
 	if len(result.gpus) == 0 && len(result.failures) > 0 {
-		return machine{}, errors.New(strings.Join(result.failures, "; "))
+		none := machine{driver: result.driver, undecided: result.undecided, isCounted: true}
+
+		return none, errors.New(strings.Join(result.failures, "; "))
 	}
 
 	return result, nil

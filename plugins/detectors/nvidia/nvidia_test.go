@@ -292,6 +292,9 @@ func TestSevenOfEight(t *testing.T) {
 		// The driver may have it: nothing is held.
 		"one hangs":            {two[:1], []string{""}, nil, nil, "<nil>", nil, "NVML: GPU 1: NVML did not return in time"},
 		"one is not permitted": {two[:1], []string{"denied"}, nil, nil, "<nil>", nil, "NVML: GPU 1: no permission"},
+		"all are lost": {nil, []string{"it is lost", "it is lost"}, nil, 0.0, "[00ff:17:00.0 00ff:3d:00.0]", false,
+			"0 of 2 GPUs are attached. On the bus without the driver: 00ff:17:00.0, 00ff:3d:00.0. See"},
+		"all hang": {nil, []string{"", ""}, nil, nil, "<nil>", nil, "NVML failed: GPU 0: NVML did not return in time"},
 		"one hangs, and one left the bus": {two[:1], []string{""}, map[string]any{"expected_gpus": 3.0}, nil, "<nil>", false,
 			"at most 2 of 3 GPUs are attached"},
 	} {

@@ -3,9 +3,12 @@ package examples
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -116,6 +119,106 @@ func TestNoFalseHold(t *testing.T) {
 	must(t, os.WriteFile(filepath.Join(dir, "held.prelettest.hcl"), []byte(text), 0o644))
 
 	runSiteTests(t, sites.TestOptions{Paths: []string{dir}, Where: app.Where{Config: []string{"gpu-fit"}}})
+}
+
+// machineHolds hold for less than a recorded machine has, and for faults that the kernel reports.
+const machineHolds = `
+locals { hw = stage.detect-hw.node }
+stage "detect-hw" "node" {}
+stage "restart" "kubelet" {
+  hold "gpus" {
+    when    = length(local.hw.gpus) < %d
+    for     = "30m"
+    message = "x"
+  }
+  hold "cards" {
+    when    = length(local.hw.nics) < %d
+    for     = "30m"
+    message = "x"
+  }
+  hold "links" {
+    when    = length([for n in local.hw.nics : n if n.link == "up"]) < %d
+    for     = "30m"
+    message = "x"
+  }
+  hold "errors" {
+    when    = anytrue([for d in concat(local.hw.gpus, local.hw.nics) : d.pcie.fatal_errors > 0])
+    for     = "30m"
+    message = "x"
+  }
+  hold "memory" {
+    when    = local.hw.memory.uncorrected_errors > 0 || local.hw.kernel.machine_check
+    for     = "30m"
+    message = "x"
+  }
+}
+`
+
+// TestNoFalseHoldByHardware holds that no recorded machine is held by what the kernel reports of it, also if a device of
+// it, or the state of a link, could not be read.
+func TestNoFalseHoldByHardware(t *testing.T) {
+	machines, err := filepath.Glob("../testdata/hardware/facts/*.json")
+	must(t, err)
+	short := 0
+	for _, machine := range machines {
+		text, err := os.ReadFile(machine)
+		must(t, err)
+		var facts map[string]any
+		must(t, json.Unmarshal(text, &facts))
+		list := func(name string) []any { all, _ := facts[name].([]any); return all }
+		gpus, cards, up := 0, len(list("nics")), 0
+		for _, a := range list("accelerators") {
+			if a.(map[string]any)["kind"] == "gpu" {
+				gpus++
+			}
+		}
+		for _, n := range list("nics") {
+			if n.(map[string]any)["link"] == "up" {
+				up++
+			}
+		}
+
+		dir := t.TempDir()
+		must(t, os.WriteFile(filepath.Join(dir, "site.hcl"), fmt.Appendf(nil, machineHolds, gpus, cards, up), 0o644))
+		unknown := list("unknown")
+		lacks := func(name string, field string) string { // the last device, or a fact of it, could not be read
+			devices := list(name)
+			if len(devices) == 0 {
+				return ""
+			}
+			short++
+			last, _ := devices[len(devices)-1].(map[string]any)
+			changed := maps.Clone(facts)
+			fact := fmt.Sprintf("pci[%s]", last["address"])
+			changed[name] = devices[:len(devices)-1]
+			if field != "" {
+				fact = fmt.Sprintf("%s[%s].%s", name, last["address"], field)
+				without := maps.Clone(last)
+				without[field] = nil
+				changed[name] = append(slices.Clone(devices[:len(devices)-1]), without)
+			}
+			changed["unknown"] = append(slices.Clone(unknown), map[string]any{"fact": fact, "why": "it hangs"})
+			text, err := json.Marshal(changed)
+			must(t, err)
+			file := filepath.Join(dir, name+field+".json")
+			must(t, os.WriteFile(file, text, 0o644))
+			return file
+		}
+		tests := ""
+		whole, err := filepath.Abs(machine)
+		must(t, err)
+		for i, file := range []string{whole, lacks("accelerators", ""), lacks("nics", ""), lacks("nics", "link")} {
+			if file != "" {
+				tests += fmt.Sprintf("run \"%d\" {\n  hardware = %q\n"+
+					"  assert { condition = !contains(plan.warnings, \"kubelet-held\") }\n}\n", i, file)
+			}
+		}
+		must(t, os.WriteFile(filepath.Join(dir, "held.prelettest.hcl"), []byte(tests), 0o644))
+		runSiteTests(t, sites.TestOptions{Paths: []string{dir}})
+	}
+	if short < 60 {
+		t.Errorf("got %d machines that lack something, want more", short)
+	}
 }
 
 // TestEveryTestFileRuns holds that TestSiteTests finds all test files of the examples.

@@ -132,8 +132,8 @@ type unreadFact struct {
 	field string // "": all of it
 }
 
-// namesUnread reports whether an expression names facts that could not be read, also through locals. A list without them
-// is empty or short, and an element is not selected by what it lacks.
+// namesUnread reports whether an expression names facts that could not be read, also through locals. A list without
+// them is empty or short, and an element is not selected by what it lacks.
 func (e *Eval) namesUnread(x hclsyntax.Expression) bool {
 	var unread []unreadFact
 	for _, addr := range e.Reach(x).Stages {

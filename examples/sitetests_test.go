@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -159,66 +160,87 @@ stage "restart" "kubelet" {
 func TestNoFalseHoldByHardware(t *testing.T) {
 	machines, err := filepath.Glob("../testdata/hardware/facts/*.json")
 	must(t, err)
-	short := 0
+
+	lacking := 0
 	for _, machine := range machines {
 		text, err := os.ReadFile(machine)
 		must(t, err)
 		var facts map[string]any
 		must(t, json.Unmarshal(text, &facts))
-		list := func(name string) []any { all, _ := facts[name].([]any); return all }
-		gpus, cards, up := 0, len(list("nics")), 0
-		for _, a := range list("accelerators") {
-			if a.(map[string]any)["kind"] == "gpu" {
-				gpus++
+		gpus := countFacts(facts, "accelerators", "kind", "gpu")
+		up := countFacts(facts, "nics", "link", "up")
+		site := fmt.Appendf(nil, machineHolds, gpus, len(listFacts(facts, "nics")), up)
+
+		dir, tests := t.TempDir(), ""
+		for i, changed := range []map[string]any{
+			facts,
+			lackFact(facts, "accelerators", ""),
+			lackFact(facts, "nics", ""),
+			lackFact(facts, "nics", "link"),
+		} {
+			if changed == nil {
+				continue
 			}
-		}
-		for _, n := range list("nics") {
-			if n.(map[string]any)["link"] == "up" {
-				up++
+			if i > 0 {
+				lacking++
 			}
+			file := filepath.Join(dir, fmt.Sprint(i, ".json"))
+			text, err := json.Marshal(changed)
+			must(t, errors.Join(err, os.WriteFile(file, text, 0o644)))
+			tests += fmt.Sprintf("run \"%d\" {\n  hardware = %q\n"+
+				"  assert { condition = !contains(plan.warnings, \"kubelet-held\") }\n}\n", i, file)
 		}
 
-		dir := t.TempDir()
-		must(t, os.WriteFile(filepath.Join(dir, "site.hcl"), fmt.Appendf(nil, machineHolds, gpus, cards, up), 0o644))
-		unknown := list("unknown")
-		lacks := func(name string, field string) string { // the last device, or a fact of it, could not be read
-			devices := list(name)
-			if len(devices) == 0 {
-				return ""
-			}
-			short++
-			last, _ := devices[len(devices)-1].(map[string]any)
-			changed := maps.Clone(facts)
-			fact := fmt.Sprintf("pci[%s]", last["address"])
-			changed[name] = devices[:len(devices)-1]
-			if field != "" {
-				fact = fmt.Sprintf("%s[%s].%s", name, last["address"], field)
-				without := maps.Clone(last)
-				without[field] = nil
-				changed[name] = append(slices.Clone(devices[:len(devices)-1]), without)
-			}
-			changed["unknown"] = append(slices.Clone(unknown), map[string]any{"fact": fact, "why": "it hangs"})
-			text, err := json.Marshal(changed)
-			must(t, err)
-			file := filepath.Join(dir, name+field+".json")
-			must(t, os.WriteFile(file, text, 0o644))
-			return file
-		}
-		tests := ""
-		whole, err := filepath.Abs(machine)
-		must(t, err)
-		for i, file := range []string{whole, lacks("accelerators", ""), lacks("nics", ""), lacks("nics", "link")} {
-			if file != "" {
-				tests += fmt.Sprintf("run \"%d\" {\n  hardware = %q\n"+
-					"  assert { condition = !contains(plan.warnings, \"kubelet-held\") }\n}\n", i, file)
-			}
-		}
-		must(t, os.WriteFile(filepath.Join(dir, "held.prelettest.hcl"), []byte(tests), 0o644))
+		must(t, errors.Join(
+			os.WriteFile(filepath.Join(dir, "site.hcl"), site, 0o644),
+			os.WriteFile(filepath.Join(dir, "held.prelettest.hcl"), []byte(tests), 0o644),
+		))
 		runSiteTests(t, sites.TestOptions{Paths: []string{dir}})
 	}
-	if short < 60 {
-		t.Errorf("got %d machines that lack something, want more", short)
+	if lacking < 60 {
+		t.Errorf("got %d machines that lack something, want more", lacking)
 	}
+}
+
+func listFacts(facts map[string]any, name string) []any {
+	all, _ := facts[name].([]any)
+
+	return all
+}
+
+// countFacts counts the elements of a list whose field has a value.
+func countFacts(facts map[string]any, name, field, value string) (n int) {
+	for _, element := range listFacts(facts, name) {
+		if fields, _ := element.(map[string]any); fields[field] == value {
+			n++
+		}
+	}
+
+	return n
+}
+
+// lackFact returns the facts without the last device of a list, or without a field of it, which could not be read; nil
+// for an empty list.
+func lackFact(facts map[string]any, name, field string) map[string]any {
+	devices := listFacts(facts, name)
+	if len(devices) == 0 {
+		return nil
+	}
+	last, _ := devices[len(devices)-1].(map[string]any)
+	rest := slices.Clone(devices[:len(devices)-1])
+	fact := fmt.Sprintf("pci[%s]", last["address"])
+	if field != "" {
+		fact = fmt.Sprintf("%s[%s].%s", name, last["address"], field)
+		last = maps.Clone(last)
+		last[field] = nil
+		rest = append(rest, last)
+	}
+
+	changed := maps.Clone(facts)
+	changed[name] = rest
+	changed["unknown"] = append(slices.Clone(listFacts(facts, "unknown")), map[string]any{"fact": fact, "why": "it hangs"})
+
+	return changed
 }
 
 // TestEveryTestFileRuns holds that TestSiteTests finds all test files of the examples.

@@ -159,10 +159,13 @@ func (e *Eval) namesUnread(x hclsyntax.Expression) bool {
 		addNames(x, names)
 	}
 
-	return slices.ContainsFunc(unread, func(u unreadFact) bool {
-		isState := u.of == "detectors" && names["state"]
+	isAnswer := names["facts"] || names["devices"] || names["attributes"] || names["labels"]
+	isStateOnly := names["state"] && !isAnswer // which a detector has without an answer, too
 
-		return names[u.of] && (u.field == "" || names[u.field]) && !isState
+	return slices.ContainsFunc(unread, func(u unreadFact) bool {
+		isKnown := u.of == "detectors" && isStateOnly
+
+		return names[u.of] && (u.field == "" || names[u.field]) && !isKnown
 	})
 }
 

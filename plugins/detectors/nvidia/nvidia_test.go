@@ -315,6 +315,33 @@ func TestSevenOfEight(t *testing.T) {
 	}
 }
 
+// TestOpenHangs: where NVML does not even count the GPUs, each may be attached, whatever the driver's files list.
+func TestOpenHangs(t *testing.T) {
+	root, err := sdk.NewRoot("/")
+	if err != nil {
+		t.Fatalf("NewRoot: got %v, want no error", err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+
+	var got machine
+	d := declare("1.0.0", fake{})
+	d.Detect = func(m *sdk.Machine) error {
+		got, _ = queryLibrary(m, fake{hang: true})
+		return nil
+	}
+	devices := []sdk.PCIDevice{
+		{Address: "00ff:17:00.0", Vendor: "10de", Device: "2330", Class: "030200"},
+		{Address: "00ff:3d:00.0", Vendor: "10de", Device: "2330", Class: "030200"},
+	}
+	if _, err := sdk.Detect(ctx, d, nil, devices, root); err != nil {
+		t.Fatalf("Detect: got %v, want no error", err)
+	}
+	if len(got.undecided) != len(devices) || got.isCounted {
+		t.Errorf("got undecided %q, counted %t; want one for each device, not counted", got.undecided, got.isCounted)
+	}
+}
+
 // TestBuild checks that the description depends on whether NVML is built in.
 func TestBuild(t *testing.T) {
 	for _, tt := range []struct {

@@ -72,7 +72,7 @@ func (f *fleetOutput) checkLimit(reports ...*fleet.FleetEffect) error {
 		return fault.Usage.Errorf("--%s is for a folder of recordings, or --against", failAboveFlag)
 	}
 	for _, r := range reports {
-		unknown := r.Failed + r.Incomplete
+		unknown := r.Failed + r.Incomplete + r.MayBeHeld
 		part := 100 * float64(r.KeptAway) / float64(max(1, r.Recordings))
 		most := 100 * float64(r.KeptAway+unknown) / float64(max(1, r.Recordings))
 		switch {
@@ -83,8 +83,8 @@ func (f *fleetOutput) checkLimit(reports ...*fleet.FleetEffect) error {
 				r.KeptAway, r.Recordings, part, r.Held, r.Tainted, failAboveFlag, f.failAbove)
 		case most > f.limit:
 			return fault.TestFailed.Errorf(
-				"%d of %d machines have no complete plan: with them --%s %s may be exceeded (%.1f%%); "+
-					"see their reasons, or record them again",
+				"%d of %d machines have no complete plan, or a hold that is null: with them --%s %s may be exceeded "+
+					"(%.1f%%); see their reasons, or record them again",
 				unknown, r.Recordings, failAboveFlag, f.failAbove, most)
 		}
 	}

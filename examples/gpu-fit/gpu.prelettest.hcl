@@ -26,14 +26,14 @@ run "needs-a-reset" {
     gpus_complete     = true, gpus_to_recover = ["0000:3b:00.0"], recovery_action = "gpu-reset", mig_devices = { "1g.10gb" = 56 }
     row_remap_pending = 0, row_remap_failed = 0, mig_pending = 0
   } } }
-  assert { condition = plan.warnings == ["kubelet-held"] }
+  assert { condition = plan.holds == ["gpu"] }
 }
 
 # Nothing is held by what is not known: the driver hangs, and its facts are null. The condition is not True.
 run "unknown" {
   hardware  = "testdata/whole.json"
   detectors = { nvidia = { facts = {} } }
-  assert { condition = !contains(plan.warnings, "kubelet-held") }
+  assert { condition = plan.holds == [] }
   assert { condition = contains(plan.degraded, "node-condition") }
 }
 
@@ -41,14 +41,14 @@ run "a-gpu-left-the-bus" {
   hardware  = "testdata/whole.json"
   without   = ["0000:1b:00.0"]
   detectors = { nvidia = { facts = { gpus_complete = false, gpus_to_recover = [] } } }
-  assert { condition = contains(plan.warnings, "kubelet-held") }
+  assert { condition = plan.holds == ["missing"] }
 }
 
 # A machine that never had GPUs.
 run "without-gpus" {
   hardware  = "../../testdata/hardware/facts/two-sockets.json"
   detectors = { nvidia = { state = "skipped" } }
-  assert { condition = !contains(plan.warnings, "kubelet-held") }
+  assert { condition = plan.holds == [] }
   assert { condition = contains(plan.degraded, "node-condition") }
 }
 
@@ -59,7 +59,7 @@ run "another-machine" {
     gpus_complete     = true, gpus_to_recover = [], recovery_action = "none", mig_devices = {}
     row_remap_pending = 0, row_remap_failed = 0, mig_pending = 0
   } } }
-  assert { condition = !contains(plan.warnings, "kubelet-held") }
+  assert { condition = plan.holds == [] }
   assert { condition = contains(plan.warnings, "kubelet-machine") }
   assert { condition = contains(plan.degraded, "node-condition") }
 }

@@ -53,6 +53,15 @@ func (h holding) at(boot string, now time.Duration) holding {
 	return h
 }
 
+// pausedAt returns it at a time of a boot in which it is not known whether it is true: it belongs to no boot then.
+func (h holding) pausedAt(boot string, now time.Duration) holding {
+	if h.Boot == boot {
+		h = h.at(boot, now)
+	}
+
+	return h.at("", 0)
+}
+
 func readHolds(stateDir string) map[string]holding {
 	var all map[string]holding
 	text, err := nodefile.ReadFile(filepath.Join(stateDir, holdFile), nodefile.Max)
@@ -120,7 +129,14 @@ func (r *Run) holdKubelet(ctx context.Context, o ProposalInput) error {
 	var held []string
 	var longest time.Duration
 	for _, h := range all {
-		c := was[h.Name]
+		c, isCounted := was[h.Name]
+		if h.Unknown {
+			if isCounted {
+				counts[h.Name] = c.pausedAt(r.Machine.BootID, now)
+			}
+			continue
+		}
+
 		c.Limit = h.For
 		c.Message = o.Redactor.String(h.Message)
 		switch {

@@ -95,7 +95,8 @@ func (s *runScript) run(name, how string, holds ...string) {
 		s.plan.Node.Activation = &node.Activation{Unit: activation.DefaultUnit, Rollback: true}
 		for _, h := range holds {
 			s.plan.Node.Activation.Holds = append(s.plan.Node.Activation.Holds,
-				node.Hold{Name: h, For: 30 * time.Minute, Message: h + " is broken"})
+				node.Hold{Name: strings.TrimSuffix(h, "?"), For: 30 * time.Minute, Message: h + " is broken",
+					Unknown: strings.HasSuffix(h, "?")})
 		}
 	case "of-another-machine":
 		s.Machine.OtherMachine = func(n kubelet.NodeObject) string { return n.Name + " is another machine" }

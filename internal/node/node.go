@@ -229,7 +229,7 @@ type Activation struct {
 	// Conditions are those of the Node that the site declares, by its checks alone. They are outside of the hash too:
 	// they change no file, and their checks may find something else at each boot.
 	Conditions []Condition `json:"-"`
-	// Holds are those of the site that are true on this machine. They are outside of the hash, too.
+	// Holds are those of the site that are not false on this machine. They are outside of the hash, too.
 	Holds []Hold `json:"-"`
 }
 
@@ -238,6 +238,7 @@ type Hold struct {
 	Name    string
 	For     time.Duration // at most, over boots
 	Message string        // one line
+	Unknown bool          // whether it is true: it keeps nothing, and keeps its count
 }
 
 // Condition is a condition of the Node that the site declares.

@@ -272,6 +272,7 @@ func TestMachineHTML(t *testing.T) {
 			`{"address":"` + narrow + `","attributes":{"xgmi_hive":"1","uncorrected_errors":"0"}}]}`,
 		`{"devices":[{"address":"` + held + `","attributes":{"fabric_state":"completed","fabric_clique":"4"}},` +
 			`{"address":"0000:9f:00.0","attributes":{"fabric_state":"completed","bad_pages":"0"}},` +
+			`{"address":"0000:df:00.0","attributes":{"answers":"false"}},` +
 			`{"address":"0000:bf:00.0","attributes":{"mig":"disabled","mig_after_reset":"enabled"}}],` +
 			`"facts":{"gpus_missing":["0000:af:00.0"]}}`,
 	} {
@@ -309,6 +310,7 @@ func TestMachineHTML(t *testing.T) {
 		{"0000:9f:00.0", "", ">NVLink<"},
 		{"0000:bf:00.0", "error", "mig_after_reset enabled"},
 		{"0000:af:00.0", "error", "attached false"},
+		{"0000:df:00.0", "warning", "does not answer"},
 		{"0000:07:00.0", "up 400G", "PCIe 32 GT/s ×16"},
 		{"0000:69:00.0", "", "PCIe 32 GT/s ×16"},
 	} {

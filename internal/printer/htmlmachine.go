@@ -82,6 +82,10 @@ func drawDevice(p *boot.Plan, row []string, attributes map[string]string) pictur
 		d.Faults = []string{row[last]}
 		d.State = "warning"
 	}
+	if attributes["answers"] == "false" {
+		d.Faults = append(d.Faults, "does not answer")
+		d.State = "warning"
+	}
 
 	for _, name := range slices.Sorted(maps.Keys(attributes)) {
 		if well, isKnown := faultless[name]; isKnown && !slices.Contains(well, attributes[name]) {

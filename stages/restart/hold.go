@@ -31,7 +31,7 @@ var (
 		Required: true,
 		Check:    schema.Duration,
 		Doc: "How long at most, over boots, without the time in which the machine was off. A boot counts a tenth at " +
-			"least. After that the kubelet starts, and the boot is degraded, until `when` was not true once.",
+			"least. After that the kubelet starts, and the boot is degraded, until `when` was false once.",
 	}
 	holdMessageAttr = schema.Attr[string]{
 		Name:     "message",
@@ -41,7 +41,7 @@ var (
 	}
 )
 
-// holds returns the holds of the site that are true on this machine, in the order of the site.
+// holds returns the holds of the site that are true on this machine, or unknown, in the order of the site.
 func (r *renderer) holds() (out []node.Hold) {
 	blocks := r.cfg.Blocks[holdBlock]
 	if len(blocks) > maxHolds {
@@ -52,20 +52,22 @@ func (r *renderer) holds() (out []node.Hold) {
 	for _, b := range blocks {
 		name := b.Labels[0]
 		when := holdWhenAttr.Of(b)
-		limit := schema.ParseDuration(holdForAttr.Of(b))
+		hold := node.Hold{
+			Name:    name,
+			For:     schema.ParseDuration(holdForAttr.Of(b)),
+			Message: shorten(holdMessageAttr.Of(b)),
+			Unknown: !when.Set(),
+		}
 		switch {
+		case r.in.Check, when.Set() && !when.V:
+			continue
 		case when.Null():
 			r.note(when.Range, name)
-		case when.Set() && when.V && !r.in.Check:
-			hold := node.Hold{
-				Name:    name,
-				For:     limit,
-				Message: shorten(holdMessageAttr.Of(b)),
-			}
+		case when.Set():
 			r.Warn(fault.KubeletHeld, when.Range, fmt.Sprintf("Hold %q is true", name),
-				"%s. A boot keeps the kubelet from starting, for %s at most.", origin.Capitalize(hold.Message), limit)
-			out = append(out, hold)
+				"%s. A boot keeps the kubelet from starting, for %s at most.", origin.Capitalize(hold.Message), hold.For)
 		}
+		out = append(out, hold)
 	}
 
 	return out
@@ -73,10 +75,6 @@ func (r *renderer) holds() (out []node.Hold) {
 
 // note reports a hold of which this machine does not know whether it is true.
 func (r *renderer) note(at hcl.Range, name string) {
-	if r.in.Check {
-		return
-	}
-
 	r.Diags = append(r.Diags, origin.Note(fault.NullFact, at, fmt.Sprintf("Hold %q is null", name),
 		"It is not known on this machine, so the kubelet starts. `prelet detect` shows what is unknown."))
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/insight/compare"
+	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/world"
 )
@@ -45,10 +46,17 @@ func NewEffect(source string, old, planned *boot.Plan, r *world.Recording) Effec
 	}
 	e.Messages = listMessages(messages, own)
 	e.Waits = count(isWaiting(planned, e.Changes))
+	e.MayBeHeld = count(mayBeHeld(planned) && !mayBeHeld(old))
 	e.Degraded = count(isDegraded)
 	e.finish(planned, own)
 
 	return e
+}
+
+// mayBeHeld reports whether a plan has a hold of which it is not known whether it is true.
+func mayBeHeld(p *boot.Plan) bool {
+	return p != nil && p.Node.Activation != nil &&
+		slices.ContainsFunc(p.Node.Activation.Holds, func(h node.Hold) bool { return h.Unknown })
 }
 
 // notifiesKubelet reports whether a plan has the file of a change, for which the kubelet is restarted.

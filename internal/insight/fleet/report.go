@@ -31,9 +31,10 @@ type FleetEffect struct {
 	Incomplete int `json:"incomplete"` // the recording lacks an answer
 	Degraded   int `json:"degraded"`
 	Failed     int `json:"failed"`
-	Held       int `json:"held"`      // a hold of the site is true
-	Tainted    int `json:"tainted"`   // a taint comes that keeps pods away
-	KeptAway   int `json:"kept_away"` // either
+	Held       int `json:"held"`        // a hold of the site is true
+	Tainted    int `json:"tainted"`     // a taint comes that keeps pods away
+	KeptAway   int `json:"kept_away"`   // either
+	MayBeHeld  int `json:"may_be_held"` // neither, and it is not known whether a hold is true
 	// Assumed are the answers that the command line replaced on some machine.
 	Assumed []Assumed `json:"assumed,omitempty"`
 	// Causes are the inputs that differ from those of Against on some machine: files of the site, variables, objects.
@@ -66,15 +67,16 @@ type Feature struct {
 
 // Group is the machines with equal effect.
 type Group struct {
-	ID       string               `json:"id"`
-	State    EffectKind           `json:"state"`
-	Count    int                  `json:"count"`
-	Degraded int                  `json:"degraded"`
-	Restarts int                  `json:"kubelet_restarts"`      // machines whose kubelet is restarted
-	Waits    int                  `json:"wait_for_registration"` // nodes that have joined: labels or taints come later
-	Changes  []compare.NodeChange `json:"changes"`
-	Messages []Message            `json:"diagnostics"` // of its first machine
-	Machines []Member             `json:"machines,omitempty"`
+	ID        string               `json:"id"`
+	State     EffectKind           `json:"state"`
+	Count     int                  `json:"count"`
+	Degraded  int                  `json:"degraded"`
+	Restarts  int                  `json:"kubelet_restarts"`      // machines whose kubelet is restarted
+	Waits     int                  `json:"wait_for_registration"` // nodes that have joined: labels or taints come later
+	MayBeHeld int                  `json:"may_be_held"`           // machines of which it is not known whether a hold is true
+	Changes   []compare.NodeChange `json:"changes"`
+	Messages  []Message            `json:"diagnostics"` // of its first machine
+	Machines  []Member             `json:"machines,omitempty"`
 
 	Apart []compare.NodeChange `json:"-"` // labels, taints, flags and fields that not every group with changes has
 }
@@ -214,6 +216,7 @@ func (r *FleetEffect) addGroup(g Group) {
 	known.Degraded += g.Degraded
 	known.Restarts += g.Restarts
 	known.Waits += g.Waits
+	known.MayBeHeld += g.MayBeHeld
 	known.Machines = append(known.Machines, g.Machines...)
 }
 
@@ -243,9 +246,10 @@ func (r *FleetEffect) Finish() {
 	r.setApart()
 }
 
-// countKeptAway counts the machines whose kubelet would be held, and those that would get a taint.
+// countKeptAway counts the machines whose kubelet would be held, or of which that is not known, and those that would
+// get a taint.
 func (r *FleetEffect) countKeptAway() {
-	r.Held, r.Tainted, r.KeptAway = 0, 0, 0
+	r.Held, r.Tainted, r.KeptAway, r.MayBeHeld = 0, 0, 0, 0
 	for _, g := range r.Groups {
 		if g.State == Failed || g.State == Unknown { // which are counted as such
 			continue
@@ -259,6 +263,7 @@ func (r *FleetEffect) countKeptAway() {
 		r.Held += g.Count * count(isHeld)
 		r.Tainted += g.Count * count(isTainted)
 		r.KeptAway += g.Count * count(isHeld || isTainted)
+		r.MayBeHeld += g.MayBeHeld * count(!isHeld && !isTainted)
 	}
 }
 

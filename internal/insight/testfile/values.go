@@ -26,7 +26,7 @@ func makeNodeValue(p *boot.Plan) cty.Value {
 
 // makePlanValue returns `plan` as the conditions of tests see it.
 func makePlanValue(p *boot.Plan) cty.Value {
-	var degraded, warnings []string
+	var degraded, warnings, holds []string
 	for _, d := range p.Degraded {
 		degraded = append(degraded, string(d.Code))
 	}
@@ -34,10 +34,19 @@ func makePlanValue(p *boot.Plan) cty.Value {
 		warnings = append(warnings, string(origin.CodeOf(d)))
 	}
 
+	if a := p.Node.Activation; a != nil {
+		for _, h := range a.Holds {
+			if !h.Unknown {
+				holds = append(holds, h.Name)
+			}
+		}
+	}
+
 	return cty.ObjectVal(map[string]cty.Value{
 		"complete": cty.BoolVal(p.Complete),
 		"hash":     cty.StringVal(p.Hash),
 		"degraded": makeTexts(degraded),
+		"holds":    makeTexts(holds),
 		"warnings": makeTexts(warnings),
 	})
 }

@@ -151,6 +151,7 @@ func detect(m *sdk.Machine, l library) error {
 	s := newSummary(cmp.Or(unknown, strings.Join(result.failures, "; ")))
 	i := newInventory(m, unknown == "" || result.isCounted, hasDriver)
 	i.undecided = result.undecided
+	isAsked := i.byNVML || len(result.undecided) > 0
 	for _, x := range m.Devices {
 		readGPU(m.Root, x)
 		if physical := x.PhysicalFunction(); physical != "" {
@@ -164,6 +165,8 @@ func detect(m *sdk.Machine, l library) error {
 		if isKnown {
 			addNVML(x, g)
 			s.known = append(s.known, g)
+		} else if isAsked && x.Driver == "nvidia" {
+			x.SetAttribute("answers", "false", "nvml")
 		}
 		s.add(x, g)
 		i.add(x, isKnown)

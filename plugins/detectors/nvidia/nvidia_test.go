@@ -308,6 +308,15 @@ func TestSevenOfEight(t *testing.T) {
 			t.Errorf("%s: gpus_missing is unknown because %q, want a reason: %v", name, why, tt.missing == "<nil>")
 		}
 		got := strings.Join(a.Warnings, "\n")
+		silent := 0
+		for _, x := range a.Devices {
+			if x.Attributes["answers"] == "false" {
+				silent++
+			}
+		}
+		if silent != len(two)-len(tt.gpus) {
+			t.Errorf("%s: %d GPUs are marked as without an answer, want %d", name, silent, len(two)-len(tt.gpus))
+		}
 		isNamed := strings.Contains(got, "without the driver") == (len(tt.missing) > len("<nil>"))
 		if !strings.Contains(got, tt.complaint) || (got == "") != (tt.complaint == "") || !isNamed {
 			t.Errorf("%s: got warnings %q, want %q, and those missing only", name, got, tt.complaint)

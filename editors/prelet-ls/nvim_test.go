@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,16 +21,21 @@ func TestNeovim(t *testing.T) {
 	script, err := filepath.Abs("testdata/session.lua")
 	must(t, err)
 
-	cmd := exec.CommandContext(t.Context(), editor, "--clean", "--headless", "main.hcl", "-c", "luafile "+script)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	defer cancel()
+	// After an error of the script it would wait for keys.
+	cmd := exec.CommandContext(ctx, editor, "--clean", "--headless", "main.hcl", "-c", "luafile "+script, "-c", "cquit 2")
 	cmd.Dir = site
 	cmd.WaitDelay = time.Minute
 	cmd.Env = append(os.Environ(), asServer+"=1", "PRELET_LS="+os.Args[0], "XDG_STATE_HOME="+site, "XDG_DATA_HOME="+site)
+	var said strings.Builder
+	cmd.Stderr = &said
 	out, err := cmd.Output()
 	want := `diagnostic: 8 Unknown variable "zoen"
 formatted:   rack = split("-", var.zone)[1]
 renamed:   row = split("-", var.zone)[1], "example.com/rack"            = local.row
 `
 	if got := strings.ReplaceAll(string(out), "\r", ""); got != want || err != nil {
-		t.Errorf("Neovim: got %q, %v; want %q", got, err, want)
+		t.Errorf("Neovim: got %q, %v; want %q; it said: %s", got, err, want, said.String())
 	}
 }

@@ -6,7 +6,7 @@ local function fail(text)
 end
 
 local function wait(what, condition)
-  if not vim.wait(20000, condition, 50) then fail('timed out waiting for ' .. what) end
+  if not vim.wait(60000, condition, 50) then fail('timed out waiting for ' .. what) end
 end
 
 local config = { name = 'prelet', cmd = { vim.env.PRELET_LS }, root_dir = vim.fn.getcwd() }
@@ -28,7 +28,7 @@ vim.fn.setline(8, '  rack=split("-", var.zone)[1]')
 wait('no diagnostics', function() return #vim.diagnostic.get(0) == 0 end)
 
 local function ask(method, params)
-  local replies = vim.lsp.buf_request_sync(0, method, params, 20000)
+  local replies = vim.lsp.buf_request_sync(0, method, params, 60000)
   for _, reply in pairs(replies or {}) do
     if reply.error then fail(method .. ': ' .. reply.error.message) end
     return reply.result

@@ -65,7 +65,8 @@ func (r *renderer) holds() (out []node.Hold) {
 			r.note(when.Range, name)
 		case when.Set():
 			r.Warn(fault.KubeletHeld, when.Range, fmt.Sprintf("Hold %q is true", name),
-				"%s. A boot keeps the kubelet from starting, for %s at most.", origin.Capitalize(hold.Message), hold.For)
+				"%s. A boot keeps the kubelet from starting, for %s at most.",
+				origin.Capitalize(hold.Message), hold.For)
 		}
 		out = append(out, hold)
 	}

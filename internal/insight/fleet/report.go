@@ -73,7 +73,7 @@ type Group struct {
 	Degraded  int                  `json:"degraded"`
 	Restarts  int                  `json:"kubelet_restarts"`      // machines whose kubelet is restarted
 	Waits     int                  `json:"wait_for_registration"` // nodes that have joined: labels or taints come later
-	MayBeHeld int                  `json:"may_be_held"`           // machines of which it is not known whether a hold is true
+	MayBeHeld int                  `json:"may_be_held"`           // of which it is not known whether a hold is true
 	Changes   []compare.NodeChange `json:"changes"`
 	Messages  []Message            `json:"diagnostics"` // of its first machine
 	Machines  []Member             `json:"machines,omitempty"`

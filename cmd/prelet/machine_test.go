@@ -550,7 +550,7 @@ func (m *machine) as(unit string, args ...string) ended {
 				m.t.Error(err)
 			}
 		}
-		a.on.Console = func(line string) error { m.console = append(m.console, line); return nil }
+		a.on.Console = func(_ int, line string) error { m.console = append(m.console, line); return nil }
 	}
 	code := a.main(args)
 	got := ended{code, readStdout(), readStderr()}

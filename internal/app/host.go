@@ -21,10 +21,12 @@ import (
 	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/platform/systemd"
 	"github.com/prelet/prelet/internal/platform/unitfile"
+	"github.com/prelet/prelet/internal/printer"
 	"github.com/prelet/prelet/internal/probe/joined"
 	"github.com/prelet/prelet/internal/probe/kubeletbin"
 	"github.com/prelet/prelet/internal/probe/kubeletstate"
 	"github.com/prelet/prelet/internal/report"
+	"github.com/prelet/prelet/internal/value"
 	"github.com/prelet/prelet/internal/world"
 )
 
@@ -52,7 +54,7 @@ type Host struct {
 	Log    systemd.JournalLog // nil without a journal
 	Jitter func() float64     // in [0,1)
 	// Console prints a line on the console of the machine; nil: there is none, as for a command by hand.
-	Console func(line string) error
+	Console func(priority int, line string) error
 
 	DryRun dryrun.Run // starts the kubelet's binary; nil: it is not asked
 
@@ -432,3 +434,32 @@ func (h *Host) ExtendTimeout(most time.Duration) (stop func()) {
 // LastGoodFile is the name of the file in prelet's folder with which prelet-fallback.service finds out, without
 // prelet, whether the files in place are those of the last good generation: sha256sum checks it.
 const LastGoodFile = "last-good"
+
+// The priorities of lines on the console, as the journal's.
+const (
+	ErrPriority    = 3
+	noticePriority = 5
+)
+
+// sayWait prints that a command waits; a boot prints it on the console, where nothing else says why it takes long.
+func (e *Env) sayWait(line string) {
+	print, self := systemd.PrintOnConsole, systemd.OwnUnit()
+	if e.On != nil {
+		print, self = e.On.Console, e.On.Self
+	}
+	if self == BootUnit && print(noticePriority, FitConsole("prelet: "+e.Redactor.String(line))) == nil {
+		return // the journal has it, too
+	}
+
+	e.Say(line)
+}
+
+// consoleLimit is the longest line for the console, in characters: three lines of 80 columns.
+const consoleLimit = 240
+
+// FitConsole returns a line for the console, with the next step.
+func FitConsole(line string) string {
+	const next = " (prelet status)"
+
+	return printer.Cut(value.Visible(strings.Join(strings.Fields(line), " ")), consoleLimit-len(next)) + next
+}

@@ -81,7 +81,7 @@ func (n *Node) openLive() {
 	if n.Store == nil {
 		n.Store, _ = generation.OpenReadOnly(generation.StoreConfig{Root: n.Root, Dir: n.StateDir()})
 	}
-	n.waits = &waits.Reporter{Say: e.Say}
+	n.waits = &waits.Reporter{Say: e.sayWait}
 	if e.Progress != nil {
 		n.waits.Reason = e.Progress.Reason
 	}

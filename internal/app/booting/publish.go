@@ -16,9 +16,7 @@ import (
 	"github.com/prelet/prelet/internal/platform/atomicfile"
 	"github.com/prelet/prelet/internal/platform/machineid"
 	"github.com/prelet/prelet/internal/platform/nodefile"
-	"github.com/prelet/prelet/internal/printer"
 	"github.com/prelet/prelet/internal/report"
-	"github.com/prelet/prelet/internal/value"
 )
 
 // nodeRun is a run, a verdict, a rollback or a recovery on this node, with what its publications read.
@@ -221,9 +219,6 @@ func (r *nodeRun) unlock(context.Context) error {
 	return r.Store.Unlock()
 }
 
-// consoleLimit is the longest line for the console, in characters: three lines of 80 columns.
-const consoleLimit = 240
-
 // printOnConsole says on the console how a run ended that failed, unless the run before in this boot ended in the same
 // way: where a node does not come up, nothing else may be readable.
 func (r *nodeRun) printOnConsole(context.Context) error {
@@ -239,7 +234,7 @@ func (r *nodeRun) printOnConsole(context.Context) error {
 		}
 	}
 
-	return h.Console(describeFailure(h, code.Exit(), summary))
+	return h.Console(app.ErrPriority, describeFailure(h, code.Exit(), summary))
 }
 
 // describeFailure returns the line for the console after a failed run.
@@ -252,14 +247,7 @@ func describeFailure(h *app.Host, exit int, summary string) string {
 		}
 	}
 
-	return fitConsole(fmt.Sprintf("prelet failed (%d), %s: %s", exit, kubelet, summary))
-}
-
-// fitConsole returns a line for the console, with the next step.
-func fitConsole(line string) string {
-	const next = " (prelet status)"
-
-	return printer.Cut(value.Visible(strings.Join(strings.Fields(line), " ")), consoleLimit-len(next)) + next
+	return app.FitConsole(fmt.Sprintf("prelet failed (%d), %s: %s", exit, kubelet, summary))
 }
 
 const (
@@ -308,13 +296,13 @@ func (r *nodeRun) describeForLogin() string {
 
 	switch {
 	case r.kind == ofLook && r.reported.Code != "":
-		return fitConsole("prelet: " + r.env.Redactor.String(r.reported.Summary))
+		return app.FitConsole("prelet: " + r.env.Redactor.String(r.reported.Summary))
 	case s.State == report.Failed:
 		return describeFailure(h, s.Exit, message)
 	case h.Gate().IsShut():
-		return fitConsole("prelet: the kubelet may not start: " + h.Gate().Reason())
+		return app.FitConsole("prelet: the kubelet may not start: " + h.Gate().Reason())
 	case s.State == report.Degraded:
-		return fitConsole("prelet: degraded: " + message)
+		return app.FitConsole("prelet: degraded: " + message)
 	}
 
 	return ""

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-	"unicode/utf8"
 
 	"github.com/prelet/prelet/internal/app"
 	"github.com/prelet/prelet/internal/commit"
@@ -107,17 +106,6 @@ func TestPublicationsOfOthers(t *testing.T) {
 		if !slices.Equal(got, want) {
 			t.Errorf("kind %d: got %q, want %q", kind, got, want)
 		}
-	}
-}
-
-// TestFitConsole: D-Bus refuses what is not UTF-8, and a terminal must not obey.
-func TestFitConsole(t *testing.T) {
-	const want = `100 % of "a" \x1b[2J \xff (prelet status)`
-	if got := fitConsole("100 % of\n\"a\" \x1b[2J \xff"); got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-	if got := fitConsole(strings.Repeat("é\x1b", 100)); utf8.RuneCountInString(got) != consoleLimit {
-		t.Errorf("got %d characters, want %d", utf8.RuneCountInString(got), consoleLimit)
 	}
 }
 

@@ -3,7 +3,6 @@ package systemd
 import (
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"strings"
@@ -54,8 +53,8 @@ func newJournalLog(send journalSend, redact func(string) string) JournalLog {
 const journalStream = "/run/systemd/journal/stdout"
 
 // PrintOnConsole writes a line to the journal and to the console of the machine, as StandardOutput=journal+console
-// does. For a program in a unit with PrivateDevices=yes this is the only way to the console.
-func PrintOnConsole(line string) error {
+// does, with a priority of the journal. For a program in a unit with PrivateDevices=yes this is the only way to the console.
+func PrintOnConsole(priority int, line string) error {
 	err := sendWithin(journalTimeout, func() error {
 		c, err := net.Dial("unix", journalStream)
 		if err != nil {
@@ -63,9 +62,8 @@ func PrintOnConsole(line string) error {
 		}
 		defer c.Close()
 
-		// Identifier, unit (that of this process), priority (err), level prefix, forward to syslog, kmsg and console.
-		const header = "prelet\n\n3\n0\n0\n0\n1\n"
-		_, err = io.WriteString(c, header+strings.Join(strings.Fields(line), " ")+"\n")
+		// Identifier, unit (that of this process), priority, level prefix, forward to syslog, kmsg and console.
+		_, err = fmt.Fprintf(c, "prelet\n\n%d\n0\n0\n0\n1\n%s\n", priority, strings.Join(strings.Fields(line), " "))
 
 		return err
 	})

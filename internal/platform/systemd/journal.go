@@ -53,7 +53,8 @@ func newJournalLog(send journalSend, redact func(string) string) JournalLog {
 const journalStream = "/run/systemd/journal/stdout"
 
 // PrintOnConsole writes a line to the journal and to the console of the machine, as StandardOutput=journal+console
-// does, with a priority of the journal. For a program in a unit with PrivateDevices=yes this is the only way to the console.
+// does, with a priority of the journal. For a program in a unit with PrivateDevices=yes this is the only way to the
+// console.
 func PrintOnConsole(priority int, line string) error {
 	err := sendWithin(journalTimeout, func() error {
 		c, err := net.Dial("unix", journalStream)

@@ -348,7 +348,9 @@ ifeq ($(KEEP),)
 	GOARCH=$(ARCH) test/kube/image/build.sh $(GOLDEN)/disk.raw "$(KUBE_CACHE)" $(GOLDEN)/prelet_*.deb
 endif
 	cd test/kube/image && PRELET_IMAGE="$(CURDIR)/$(GOLDEN)/disk.raw" PRELET_IMAGE_ARCH=$(ARCH) \
-		PRELET_KUBE_CACHE="$(KUBE_CACHE)" $(AS_BUILT) test -count=1 -v -timeout 180m -run '$(RUN)' .
+		PRELET_KUBE_CACHE="$(KUBE_CACHE)" $(AS_BUILT) test -count=1 -json -timeout 180m -skip '^TestSELinux$$' \
+		-run '$(RUN)' . | (cd "$(CURDIR)" && $(GO) run ./tools/matrix -record image \
+		$(if $(RUN),,test/kube/image/.cache/$(or $(ARCH),$(shell $(GO) env GOARCH)).json))
 
 # The journals of these boots are in bin/selinux/journal.txt.
 .PHONY: e2e-selinux

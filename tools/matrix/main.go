@@ -1,7 +1,8 @@
 // Command matrix prints the table of systems on which suites have run, from their results. With -w it keeps the results
 // of this checkout in results.jsonl, and writes the table into README.md.
 //
-// A suite leaves its result in a .cache when all of it has run (package test/matrix).
+// A suite leaves its result in a .cache when all of it has run (package test/matrix). -record makes one of
+// `go test -json`.
 package main
 
 import (
@@ -28,11 +29,14 @@ const (
 // found are where suites and test/debian.sh leave results.
 var found = []string{
 	"test/boot/.cache/*.json", "test/boot/.cache/*/*.json", "test/packages/.cache/*.json",
+	"test/kube/image/.cache/*.json",
 }
 
 // suites are the columns.
 var suites = []struct{ name, title string }{
 	{"boot", "tests that boot"},
+	{"image", "a golden image in QEMU"},
+	{"image", "golden image in QEMU"},
 	{"detectors", "hostile detectors"},
 	{"packages", "packages installed, upgraded, removed, purged"},
 }
@@ -41,8 +45,14 @@ var titles = map[string]string{"bullseye": "11", "bookworm": "12", "trixie": "13
 
 func main() {
 	write := flag.Bool("w", false, "keep the results, and write the table into "+page)
+	suite := flag.String("record", "",
+		"print the tests of this suite from `go test -json`, and write their result into the argument")
 	flag.Parse()
-	if err := run(*write); err != nil {
+	work := func() error { return run(*write) }
+	if *suite != "" {
+		work = func() error { return recordSuite(*suite, flag.Arg(0)) }
+	}
+	if err := work(); err != nil {
 		fmt.Fprintln(os.Stderr, "matrix:", err)
 		os.Exit(1)
 	}
@@ -187,7 +197,7 @@ func row(results []matrix.SuiteResult, columns []string) string {
 		}
 		cell := fmt.Sprintf("%d of %d", r.Passed, r.Passed+len(r.Failed))
 		if r.Skipped > 0 {
-			cell += fmt.Sprintf(" and %d that need a newer systemd", r.Skipped)
+			cell += fmt.Sprintf(" and %d skipped", r.Skipped)
 		}
 		if len(r.Failed) > 0 {
 			cell += ", not " + strings.Join(r.Failed, ", ")

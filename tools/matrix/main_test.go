@@ -53,10 +53,37 @@ func TestTable(t *testing.T) {
 | Debian | architecture | systemd | tests that boot | packages installed, upgraded, removed, purged |
 |---|---|---|---|---|
 | 11 bullseye | amd64 | not to be had on 2026-01-05: no mirror | not run | not run |
-| 13 trixie | amd64 | 257.9 | 8 of 10 and 1 that need a newer systemd, not TestA, TestB; 2026-01-05 | 2 of 2; 2026-01-04 |
+| 13 trixie | amd64 | 257.9 | 8 of 10 and 1 skipped, not TestA, TestB; 2026-01-05 | 2 of 2; 2026-01-04 |
 | unstable sid | amd64 | 257.9; not to be had on 2026-01-05: no mirror | 10 of 10; 2026-01-03 | not run |
 `, "\n")
 	if diff := cmp.Diff(want, render(newest(results))); diff != "" {
 		t.Errorf("table (-want +got):\n%s", diff)
+	}
+}
+
+// TestRecord: the tests of a suite are printed as they were, and counted without their parts.
+func TestRecord(t *testing.T) {
+	const events = `{"Action":"run","Test":"TestA"}
+{"Action":"attr","Test":"TestA","Key":"debian","Value":"trixie"}
+{"Action":"attr","Test":"TestA","Key":"architecture","Value":"arm64"}
+{"Action":"attr","Test":"TestA","Key":"systemd","Value":"257.9"}
+{"Action":"output","Test":"TestA","Output":"--- PASS: TestA\n"}
+{"Action":"pass","Test":"TestA/part"}
+{"Action":"pass","Test":"TestA"}
+{"Action":"skip","Test":"TestB"}
+{"Action":"fail","Test":"TestC"}
+# not of a test
+{"Action":"fail"}
+`
+	var out strings.Builder
+	got, err := record(strings.NewReader(events), &out)
+	want := matrix.SuiteResult{
+		Debian: "trixie", Architecture: "arm64", Systemd: "257.9", Passed: 1, Skipped: 1, Failed: []string{"TestC"},
+	}
+	if diff := cmp.Diff(want, got); err != nil || diff != "" {
+		t.Errorf("result: got %v (-want +got):\n%s", err, diff)
+	}
+	if want := "--- PASS: TestA\n# not of a test\n"; out.String() != want {
+		t.Errorf("output: got %q, want %q", out.String(), want)
 	}
 }

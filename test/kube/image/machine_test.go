@@ -119,6 +119,14 @@ func (m *machine) start(args ...string) {
 	began := time.Now()
 	m.within(patience, "the machine's agent answers", m.connect)
 	m.t.Logf("the agent answered after %s", time.Since(began).Round(time.Second))
+
+	// For the table of systems (tools/matrix).
+	const ask = `. /etc/os-release; echo $VERSION_CODENAME $(dpkg-query -W -f '${Version}' systemd)`
+	debian, systemd, _ := strings.Cut(strings.TrimSpace(m.run("sh", "-c", ask)), " ")
+	systemd, _, _ = strings.Cut(systemd, "-")
+	m.t.Attr("debian", debian)
+	m.t.Attr("architecture", architecture())
+	m.t.Attr("systemd", systemd)
 }
 
 // turnOn turns the machine on.

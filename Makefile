@@ -242,15 +242,14 @@ picture: build machines ## make docs/images/report.png again, the picture in REA
 
 ##@ Longer checks
 
-# The packages with a go statement, internal/probe, which several goroutines ask, and the other modules; race-all takes
-# all. Most scenarios start one goroutine; those that ask clusters, detectors and fleets are run also for every change.
+# The packages with a go statement, and internal/probe, which several goroutines ask; race-all takes all. Most scenarios
+# start one goroutine; those that ask clusters, detectors and fleets are run also for every change.
 .PHONY: race
 race: ## run the tests of what starts goroutines with the race detector (C compiler)
-	@with_go=$$($(GO) list -f '{{$$d := .Dir}}{{range .GoFiles}}{{$$d}}/{{.}}{{"\n"}}{{end}}' ./... | \
-		xargs grep -lE '^\s+go |\.Go\(' | xargs -n 1 dirname | sort -u || true); \
-	CGO_ENABLED=1 $(GO) test -race -short -vet=off -timeout 20m $$with_go ./internal/probe/...
-	@for m in $(filter-out .,$(MODULES)); do \
-		(cd $$m && CGO_ENABLED=1 $(GO) test -race -short -vet=off -timeout 20m ./...); done
+	@for m in . plugins; do (cd $$m; \
+		with_go=$$($(GO) list -f '{{$$d := .Dir}}{{range .GoFiles}}{{$$d}}/{{.}}{{"\n"}}{{end}}' ./... | \
+			xargs grep -lE '^\s+go |\.Go\(' | xargs -n 1 dirname | sort -u || true); \
+		CGO_ENABLED=1 $(GO) test -race -short -vet=off -timeout 20m $$with_go $$([ $$m != . ] || echo ./internal/probe/...)); done
 	CGO_ENABLED=1 $(GO) test -race -vet=off -run 'TestScenarios/(net|detect|wait|fleet|test)' ./cmd/prelet
 
 .PHONY: race-all

@@ -169,7 +169,7 @@ SKIPPED      := TestConforms|TestDetector/conforms
 .PHONY: test-arm64
 test-arm64: ## run the tests of `make test` as programs of arm64 (natively, or qemu-user-static by binfmt_misc: hours)
 	@if [ "$$($(GO) env GOHOSTARCH)" = arm64 ]; then exec $(MAKE) test; fi; \
-	echo 'left out, because qemu-user lacks what they need: $(NOT_EMULATED), $(SKIPPED)'; \
+	echo 'left out, because qemu-user lacks what they need: $(NOT_EMULATED), $(SKIPPED), TestBombs, kubelet_program'; \
 	PRELET_EMULATED=1 GOARCH=arm64 $(MAKE) test TIMEOUT=3h PACKAGES='-skip "$(SKIPPED)" \
 		$$$$($(GO) list $(PACKAGES) | grep -vxE "github.com/prelet/prelet/($(NOT_EMULATED))")'
 

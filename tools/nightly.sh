@@ -86,5 +86,5 @@ for part in "$@"; do
 done
 
 printf '\n%s\n' "$table"
-go run ./tools/matrix
+go run ./tools/matrix -o "$logs/results.jsonl"
 exit "$failed"

@@ -1,5 +1,5 @@
-// Command matrix prints the table of systems on which suites have run, from their results. With -w it keeps the results
-// of this checkout in results.jsonl, and writes the table into README.md.
+// Command matrix prints the table of systems on which suites have run, from their results and those in files that are
+// arguments. With -w it keeps them in results.jsonl, and writes the table into README.md; with -o, in another file.
 //
 // A suite leaves its result in a .cache when all of it has run (package test/matrix). -record makes one of
 // `go test -json`.
@@ -35,7 +35,6 @@ var found = []string{
 // suites are the columns.
 var suites = []struct{ name, title string }{
 	{"boot", "tests that boot"},
-	{"image", "a golden image in QEMU"},
 	{"image", "golden image in QEMU"},
 	{"detectors", "hostile detectors"},
 	{"packages", "packages installed, upgraded, removed, purged"},
@@ -45,10 +44,11 @@ var titles = map[string]string{"bullseye": "11", "bookworm": "12", "trixie": "13
 
 func main() {
 	write := flag.Bool("w", false, "keep the results, and write the table into "+page)
+	out := flag.String("o", "", "write the results into this file")
 	suite := flag.String("record", "",
 		"print the tests of this suite from `go test -json`, and write their result into the argument")
 	flag.Parse()
-	work := func() error { return run(*write) }
+	work := func() error { return run(*write, *out, flag.Args()) }
 	if *suite != "" {
 		work = func() error { return recordSuite(*suite, flag.Arg(0)) }
 	}
@@ -58,30 +58,26 @@ func main() {
 	}
 }
 
-func run(write bool) error {
-	results, err := read(kept)
-	if err != nil {
-		return err
-	}
+func run(write bool, out string, files []string) error {
+	files = append([]string{kept}, files...)
 	for _, pattern := range found {
-		files, err := filepath.Glob(pattern)
+		more, err := filepath.Glob(pattern)
 		if err != nil {
 			return err
 		}
-		for _, file := range files {
-			more, err := read(file)
-			if err != nil {
-				return err
-			}
-			results = append(results, more...)
+		files = append(files, more...)
+	}
+	var results []matrix.SuiteResult
+	for _, file := range files {
+		more, err := read(file)
+		if err != nil {
+			return err
 		}
+		results = append(results, more...)
 	}
 	results = newest(results)
 	table := render(results)
 	fmt.Print(table)
-	if !write {
-		return nil
-	}
 
 	var lines bytes.Buffer
 	encoder := json.NewEncoder(&lines)
@@ -90,6 +86,15 @@ func run(write bool) error {
 			return err
 		}
 	}
+	if out != "" {
+		if err := os.WriteFile(out, lines.Bytes(), 0o644); err != nil {
+			return err
+		}
+	}
+	if !write {
+		return nil
+	}
+
 	text, err := os.ReadFile(page)
 	if err != nil {
 		return err

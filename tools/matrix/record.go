@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -32,6 +33,8 @@ func record(events io.Reader, out io.Writer) (result matrix.SuiteResult, err err
 		"systemd":      &result.Systemd,
 	}
 
+	ends := map[string]string{} // of each test; "" while it runs
+	hasFailed := false
 	lines := bufio.NewScanner(events)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
@@ -43,19 +46,33 @@ func record(events io.Reader, out io.Writer) (result matrix.SuiteResult, err err
 			return result, err
 		}
 
-		isTest := e.Test != "" && !strings.Contains(e.Test, "/")
+		hasFailed = hasFailed || e.Action == "fail"
 		switch {
 		case e.Action == "attr" && system[e.Key] != nil:
 			*system[e.Key] = e.Value
-		case e.Action == "pass" && isTest:
+		case e.Test == "" || strings.Contains(e.Test, "/"):
+		case e.Action == "run":
+			ends[e.Test] = ""
+		case e.Action == "pass", e.Action == "skip", e.Action == "fail":
+			ends[e.Test] = e.Action
+		}
+	}
+
+	for name, end := range ends {
+		switch end {
+		case "pass":
 			result.Passed++
-		case e.Action == "skip" && isTest:
+		case "skip":
 			result.Skipped++
-		case e.Action == "fail" && isTest:
-			result.Failed = append(result.Failed, e.Test)
+		default: // also one in which the program ended
+			result.Failed = append(result.Failed, name)
 		}
 	}
 	slices.Sort(result.Failed)
+
+	if hasFailed && len(result.Failed) == 0 {
+		return result, errors.New("the tests failed, and none of them did")
+	}
 
 	return result, lines.Err()
 }

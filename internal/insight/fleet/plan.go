@@ -9,7 +9,6 @@ import (
 
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/insight/compare"
-	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/world"
 )
@@ -46,17 +45,28 @@ func NewEffect(source string, old, planned *boot.Plan, r *world.Recording) Effec
 	}
 	e.Messages = listMessages(messages, own)
 	e.Waits = count(isWaiting(planned, e.Changes))
-	e.MayBeHeld = count(mayBeHeld(planned) && !mayBeHeld(old))
+	earlier := listUnknownHolds(old)
+	e.MayBeHeld = count(slices.ContainsFunc(listUnknownHolds(planned), func(name string) bool {
+		return !slices.Contains(earlier, name)
+	}))
 	e.Degraded = count(isDegraded)
 	e.finish(planned, own)
 
 	return e
 }
 
-// mayBeHeld reports whether a plan has a hold of which it is not known whether it is true.
-func mayBeHeld(p *boot.Plan) bool {
-	return p != nil && p.Node.Activation != nil &&
-		slices.ContainsFunc(p.Node.Activation.Holds, func(h node.Hold) bool { return h.Unknown })
+// listUnknownHolds returns the names of a plan's holds of which it is not known whether they are true.
+func listUnknownHolds(p *boot.Plan) (names []string) {
+	if p == nil || p.Node.Activation == nil {
+		return nil
+	}
+	for _, h := range p.Node.Activation.Holds {
+		if h.Unknown {
+			names = append(names, h.Name)
+		}
+	}
+
+	return names
 }
 
 // notifiesKubelet reports whether a plan has the file of a change, for which the kubelet is restarted.

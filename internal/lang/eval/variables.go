@@ -103,8 +103,8 @@ func missingVariable(v *lang.Variable) *hcl.Diagnostic {
 	)
 	if v.Sensitive {
 		detail = fmt.Sprintf(
-			"It is sensitive: only the credential prelet.var.%s can give it, and in a plan also a file "+
-				"with --var-file, which need not have the real value.",
+			"It is sensitive: only the credential prelet.var.%s can give it (before systemd 254 with LoadCredential= "+
+				"in a drop-in), and in a plan also a file with --var-file, which need not have the real value.",
 			v.Name,
 		)
 	}

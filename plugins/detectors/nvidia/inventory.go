@@ -91,7 +91,7 @@ func (i *inventory) report(m *sdk.Machine) {
 	switch {
 	case i.hasDriver && len(i.undecided) > 0:
 		why = strings.Join(slices.Compact(i.undecided), "; ")
-		if most := i.attached + len(i.undecided); most < expected {
+		if most := min(i.onBus, i.attached+len(i.undecided)); most < expected {
 			m.AddFacts(gpusComplete.Is(false, evidence))
 			m.Warn("at most %d of %d GPUs are attached", most, expected)
 		} else {

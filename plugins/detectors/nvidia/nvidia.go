@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -197,7 +198,7 @@ func queryLibrary(m *sdk.Machine, l library) (result machine, unknown string) {
 	switch {
 	case state == "coming":
 		m.NotReady(firstUse, loading)
-		return machine{}, loading
+		return machine{undecided: slices.Repeat([]string{loading}, len(m.Devices))}, loading
 	case !useNVML.Of(m.Config):
 		return machine{}, "the site sets nvml = false"
 	case l == nil:
@@ -216,9 +217,7 @@ func queryLibrary(m *sdk.Machine, l library) (result machine, unknown string) {
 	}
 	result, err := askAll(ctx, l)
 	if errors.Is(err, errHangs) {
-		for range m.Devices {
-			result.undecided = append(result.undecided, err.Error())
-		}
+		result.undecided = slices.Repeat([]string{err.Error()}, len(m.Devices))
 	}
 	if err != nil {
 		m.Warn("NVML failed: %v. Memory, MIG, the fabric and CUDA are unknown", err)

@@ -162,17 +162,20 @@ func TestNVMLFails(t *testing.T) {
 // TestLoading: while the kernel loads the module, the detector waits for it.
 func TestLoading(t *testing.T) {
 	dir := t.TempDir()
-	file := filepath.Join(dir, "sys/module/nvidia/initstate")
-	write := func(state string) {
+	put := func(name, text string) {
+		file := filepath.Join(dir, name)
 		err := os.MkdirAll(filepath.Dir(file), 0o755)
 		if err == nil {
-			err = os.WriteFile(file, []byte(state+"\n"), 0o644)
+			err = os.WriteFile(file, []byte(text+"\n"), 0o644)
 		}
 		if err != nil {
 			t.Error(err)
 		}
 	}
+	write := func(state string) { put("sys/module/nvidia/initstate", state) }
 	write("coming")
+	const version = "proc/driver/nvidia/version" // which is there before the GPUs are
+	put(version, "NVRM version: NVIDIA UNIX x86_64 Kernel Module  570.86.15  Mon Jan 20 00:00:00 UTC 2025")
 	root, err := sdk.NewRoot(dir)
 	if err != nil {
 		t.Fatal(err)
@@ -192,6 +195,15 @@ func TestLoading(t *testing.T) {
 	a := detect(time.Second)
 	if why := fact(a, "cuda_version").Unknown; why != loading || !strings.Contains(strings.Join(a.Warnings, "\n"), loading) {
 		t.Errorf("a module that is not loaded in time: got unknown because %q, warnings %q", why, a.Warnings)
+	}
+	for _, name := range []string{"gpus_complete", "gpus_missing"} {
+		if got := fact(a, name); got.Unknown != loading {
+			t.Errorf("%s of a module that is not loaded in time: got %v, unknown because %q; want %q", name, got.Value, got.Unknown,
+				loading)
+		}
+	}
+	if err := os.Remove(filepath.Join(dir, version)); err != nil {
+		t.Fatal(err)
 	}
 
 	loaded := time.AfterFunc(500*time.Millisecond, func() { write("live") })

@@ -22,8 +22,9 @@ var (
 		Required: true,
 		Soft:     true,
 		Certain:  true,
+		Phase:    schema.Decide, // node lacks what has no value here, such as a label
 		Secret:   "Everyone who may read the status can read whether it is true.",
-		Doc: "While it is true, the kubelet does not start. `node` is the finished node. " +
+		Doc: "While it is true, the kubelet does not start. " +
 			"Where it is null, cannot be evaluated, or names a list of facts that could not be read, nothing is held.",
 	}
 	holdForAttr = schema.Attr[string]{

@@ -152,10 +152,12 @@ func (e *Eval) namesUnread(x hclsyntax.Expression) bool {
 		}
 	}
 	names := map[string]bool{}
+	anyField := false
 	for _, x := range all {
 		if slices.ContainsFunc(x.Variables(), e.namesAllFacts) {
 			return true
 		}
+		anyField = anyField || e.selectsByVariable(x)
 		addNames(x, names)
 	}
 
@@ -163,10 +165,30 @@ func (e *Eval) namesUnread(x hclsyntax.Expression) bool {
 	isStateOnly := names["state"] && !isAnswer // which a detector has without an answer, too
 
 	return slices.ContainsFunc(unread, func(u unreadFact) bool {
-		isKnown := u.of == "detectors" && isStateOnly
+		isKnown := (u.of == "detectors" || u.of == allDetectors) && isStateOnly
 
-		return names[u.of] && (u.field == "" || names[u.field]) && !isKnown
+		return names[u.of] && (u.field == "" || names[u.field] || anyField) && !isKnown
 	})
+}
+
+// selectsByVariable reports whether an expression may name fields that are not in its text.
+func (e *Eval) selectsByVariable(x hclsyntax.Expression) (is bool) {
+	_ = hclsyntax.VisitAll(x, func(n hclsyntax.Node) hcl.Diagnostics {
+		var names []hclsyntax.Expression
+		switch n := n.(type) {
+		case *hclsyntax.IndexExpr:
+			names = append(names, n.Key)
+		case *hclsyntax.FunctionCallExpr:
+			if n.Name == "where" || n.Name == "lookup" {
+				names = n.Args[min(1, len(n.Args)):]
+			}
+		}
+		is = is || e.Reach(names...).Vars
+
+		return nil
+	})
+
+	return is
 }
 
 // findUnread returns what outputs of a stage name as unknown, and detectors without an answer.
@@ -185,8 +207,12 @@ func findUnread(outputs cty.Value) (all []unreadFact) {
 		return all
 	}
 	for name, d := range detectors.AsValueMap() {
-		if state, _ := value.KeyText(d.AsValueMap()["state"]); state != "ok" {
+		state, _ := value.KeyText(d.AsValueMap()["state"])
+		if state != "ok" {
 			all = append(all, unreadFact{"detectors", name})
+		}
+		if state != "ok" && state != "skipped" { // one that is skipped adds nothing to all
+			all = append(all, unreadFact{allDetectors, ""})
 		}
 	}
 
@@ -214,6 +240,9 @@ func parseUnread(name string) (all []unreadFact) {
 	return all
 }
 
+// allDetectors is what a reference to the detectors of a machine names, none of them by its name.
+const allDetectors = "detectors[]"
+
 // addNames adds each name and text of an expression, those of its loops too.
 func addNames(x hclsyntax.Expression, names map[string]bool) {
 	_ = hclsyntax.VisitAll(x, func(n hclsyntax.Node) hcl.Diagnostics {
@@ -228,9 +257,12 @@ func addNames(x hclsyntax.Expression, names map[string]bool) {
 				names[text] = true
 			}
 		}
-		for _, step := range path {
+		for n, step := range path {
 			name, _, _ := findSecondName(hcl.Traversal{hcl.TraverseRoot{}, step})
 			names[name] = true
+			if name == "detectors" && n == len(path)-1 {
+				names[allDetectors] = true
+			}
 		}
 		return nil
 	})

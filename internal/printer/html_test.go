@@ -312,7 +312,8 @@ func TestMachineHTML(t *testing.T) {
 		{"0000:af:00.0", "error", "attached false"},
 		{"0000:df:00.0", "warning", "does not answer"},
 		{"0000:07:00.0", "up 400G", "PCIe 32 GT/s ×16"},
-		{"0000:69:00.0", "", "PCIe 32 GT/s ×16"},
+		{"0000:69:00.0", "unheard", "PCIe 32 GT/s ×16"},
+		{"0000:69:00.0", "unheard", "health: no detector reports it"},
 	} {
 		for item := range strings.SplitSeq(board, `<li class="device `) {
 			if !strings.Contains(item, d.address) || strings.Contains(item, "PCI switch</p>") {

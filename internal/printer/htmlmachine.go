@@ -29,7 +29,7 @@ type pictureDevice struct {
 	Cells  []string // address, kind, name, and more
 	Fabric string   // what GPUs of one fabric have in common
 	Faults []string
-	State  string // error, warning; "" without faults
+	State  string // error, warning, unheard (of an accelerator: no detector reports it); "" without faults
 }
 
 // faultless are the values of detectors' attributes that are not a fault.
@@ -78,6 +78,9 @@ func drawMachine(p *boot.Plan) (out []pictureNode, err error) {
 func drawDevice(p *boot.Plan, row []string, attributes map[string]string) pictureDevice {
 	last := len(row) - 1
 	d := pictureDevice{Cells: row[:last]}
+	if attributes == nil && row[1] != "nic" {
+		d.State = "unheard"
+	}
 	if row[last] != "" {
 		d.Faults = []string{row[last]}
 		d.State = "warning"

@@ -109,9 +109,9 @@ func (u *units) Look(_ context.Context, name string) (activation.Unit, error) {
 		return activation.Unit{}, errors.New("connection refused")
 	case name == app.VerifyUnit && u.noJudge:
 		return activation.Unit{Name: name, Load: "masked", Active: "inactive"}, nil
-	case name == "kubelet.service" && u.masked:
+	case name == u.kubelet.Name && u.masked:
 		return activation.Unit{Name: name, Load: "masked", Active: "inactive"}, nil
-	case name == "kubelet.service":
+	case name == u.kubelet.Name:
 		return u.kubelet, nil
 	case name == app.ApplyUnit && u.apply != nil:
 		return activation.Unit{Name: name, Load: "loaded", Active: u.applyIs}, nil
@@ -171,7 +171,7 @@ func (u *units) Act(_ context.Context, verb, name string, wait time.Duration) (s
 	if u.act != nil && name == u.other.Name {
 		return u.act(verb)
 	}
-	if name != activation.DefaultUnit {
+	if name != u.kubelet.Name {
 		return "done", nil
 	}
 
@@ -304,7 +304,7 @@ func (m *machine) reboot() {
 	m.now = 5 * time.Second
 	m.starts, m.status, m.extend = nil, &bytes.Buffer{}, nil
 	k := activation.Unit{
-		Name:        "kubelet.service",
+		Name:        cmp.Or(m.kubelet.Name, activation.DefaultUnit),
 		Load:        "loaded",
 		File:        "enabled",
 		Description: "kubelet: The Kubernetes Node Agent",

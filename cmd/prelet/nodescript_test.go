@@ -409,9 +409,10 @@ func (n *scriptNode) cmdStarts(args []string) {
 // has joined so. kubelet key-of-another-certificate: that file has the key of another one. kubelet when-healthy N
 // COMMAND: at each look that finds it healthy, after N more starts, the script's COMMAND is carried out. kubelet
 // at-next-look COMMAND: at the next look. kubelet has-kubeconfig: it has joined. kubelet version V: its version is
-// known. kubelet masked, kubelet unmasked: its unit is. kubelet asked-for-flag TEXT: the verification looked for such
-// a flag. kubelet reads-flags, kubelet keeps-flags: it has the flags of the file from its next start on, or never.
-// kubelet healthz ok, kubelet healthz TEXT [FILE TEXT]: how it is, always or while the file contains the text.
+// known. kubelet is UNIT: its unit has this name. kubelet masked, kubelet unmasked: its unit is. kubelet asked-for-flag
+// TEXT: the verification looked for such a flag. kubelet reads-flags, kubelet keeps-flags: it has the flags of the file
+// from its next start on, or never. kubelet healthz ok, kubelet healthz TEXT [FILE TEXT]: how it is, always or while
+// the file contains the text.
 func (n *scriptNode) cmdKubelet(args []string) {
 	switch args[0] {
 	case "start":
@@ -441,6 +442,8 @@ func (n *scriptNode) cmdKubelet(args []string) {
 		}
 	case "version":
 		n.answered(args[1])
+	case "is":
+		n.kubelet.Name = args[1]
 	case "masked", "unmasked":
 		n.masked = args[0] == "masked"
 	case "asked-for-flag":
@@ -495,10 +498,10 @@ func (n *scriptNode) cmdKubelet(args []string) {
 }
 
 // unit NAME FIELD=VALUE...: systemd describes a unit so, in the fields of activation.Unit. A unit of another name
-// than kubelet.service and prelet's is one of the site's. `unit NAME is FIELD=VALUE...` checks them, and `unit NAME
+// than the kubelet's and prelet's is one of the site's. `unit NAME is FIELD=VALUE...` checks them, and `unit NAME
 // runs` that it is active or about to be.
 func (n *scriptNode) cmdUnit(args []string) {
-	unit := map[string]*activation.Unit{"kubelet.service": &n.kubelet, app.BootUnit: &n.self}[args[0]]
+	unit := map[string]*activation.Unit{n.kubelet.Name: &n.kubelet, app.BootUnit: &n.self}[args[0]]
 	if unit == nil {
 		unit = &n.other
 		unit.Name = args[0]

@@ -12,11 +12,14 @@ import (
 
 	"github.com/prelet/prelet/internal/app/bootunit"
 	"github.com/prelet/prelet/internal/app/dryrun"
+	"github.com/prelet/prelet/internal/boot/hostfiles"
 	"github.com/prelet/prelet/internal/boot/judge"
+	"github.com/prelet/prelet/internal/commit"
 	"github.com/prelet/prelet/internal/commit/activation"
 	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet"
+	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/platform/machineid"
 	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/platform/systemd"
@@ -191,6 +194,22 @@ func (h *Host) WhyNotStarted(ctx context.Context) bootunit.Failure {
 	}
 
 	return bootunit.FindFailure(ctx, h.Units, h.HasBegun())
+}
+
+// KubeletUnit returns the kubelet's unit: of the generation in place, or else as the site names it without a machine.
+func (h *Host) KubeletUnit() string {
+	if store, err := generation.OpenReadOnly(h.StoreOptions()); err == nil {
+		defer store.Close()
+		if unit := commit.UnitInPlace(store, h.Machine(store, nil)); unit != "" {
+			return unit
+		}
+	}
+
+	o := SiteOptions("")
+	o.Root = h.Root
+	site, _ := lang.Load(lang.OS(), o)
+
+	return hostfiles.KubeletUnit(site)
 }
 
 // IsOff reports whether prelet is turned off on the kernel command line.

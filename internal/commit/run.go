@@ -38,6 +38,9 @@ type Run struct {
 	Off    bool // prelet=off: only the gate opens, on the generation in place
 	NoHold bool // the kubelet starts although a hold of the site is true
 
+	// SiteUnit returns the kubelet's unit as the site names it, for a node without a plan. Nil: it is kubelet.service.
+	SiteUnit func() string
+
 	Ended // at the end
 
 	plans         bool               // Begin was called
@@ -234,8 +237,8 @@ func (a *attempt) reportCommitted(gen int) {
 // checkUnit refuses to act on another unit than before because no restart stage names it any more: a layer that is
 // missing must not start a second kubelet.
 func (r *Run) checkUnit(p *boot.Plan, unit string) error {
-	was := r.UnitName()
-	if p.Node.Activation != nil || was == unit {
+	was := UnitInPlace(r.Store, r.Machine)
+	if p.Node.Activation != nil || was == "" || was == unit {
 		return nil
 	}
 
@@ -531,22 +534,36 @@ func (r *Run) findPlanID(gen int) string {
 	return info.PlanID
 }
 
-// UnitName returns the kubelet's unit from the plan of the generation in place, or of the run that has ended.
+// UnitName returns the kubelet's unit from the plan of the generation in place, or of the run that has ended, or as the
+// site names it.
 func (r *Run) UnitName() string {
-	var cur *generation.Info
-	if r.Store != nil {
-		cur = readCurrent(r.Store)
-	}
+	unit := UnitInPlace(r.Store, r.Machine)
 	switch {
-	case cur == nil && r.Plan != nil:
+	case unit != "":
+		return unit
+	case r.Plan != nil && (r.Plan.Complete || r.Plan.Node.Activation != nil):
 		return r.Plan.Node.KubeletUnit()
-	case cur == nil:
-		return activation.DefaultUnit
+	case r.SiteUnit != nil:
+		return r.SiteUnit()
 	}
 
-	spec, err := r.Machine.SpecOf(cur.Gen)
+	return activation.DefaultUnit
+}
+
+// UnitInPlace returns the kubelet's unit from the plan of the generation in place; "" if there is none, or if it cannot
+// be read. The store may be nil.
+func UnitInPlace(s *generation.Store, m *activation.StateMachine) string {
+	if s == nil {
+		return ""
+	}
+	cur := readCurrent(s)
+	if cur == nil {
+		return ""
+	}
+
+	spec, err := m.SpecOf(cur.Gen)
 	if err != nil {
-		return activation.DefaultUnit
+		return ""
 	}
 
 	return spec.Unit

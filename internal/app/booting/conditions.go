@@ -198,14 +198,14 @@ func (r *nodeRun) settleConditions(ctx context.Context) error {
 		return errNotTried
 	}
 	if h.Self == app.BootUnit { // the kubelet's start waits for this unit, and starts prelet-verify.service
-		if u, err := h.Units.Look(ctx, activation.DefaultUnit); err == nil && u.Active == "active" {
+		if u, err := h.Units.Look(ctx, r.UnitName()); err == nil && u.Active == "active" {
 			t.wait = healthWait
 		}
 		return errNotTried
 	}
 
 	if t.end == 0 {
-		t.end = findStartEnd(ctx, h)
+		t.end = findStartEnd(ctx, h, r.UnitName())
 	}
 	isStuck := needsVerify(ctx, h) // verify has just done all it can
 	hasFailed := r.Code != "" && !r.isAgain
@@ -236,9 +236,9 @@ func (r *nodeRun) handOver(ctx context.Context) error {
 
 // findStartEnd returns until when, on the monotonic clock, an unhealthy kubelet may be one that starts. A person who
 // waits for it waits no longer for a process that had that time.
-func findStartEnd(ctx context.Context, h *app.Host) time.Duration {
+func findStartEnd(ctx context.Context, h *app.Host, unit string) time.Duration {
 	now := h.Clock.Monotonic()
-	u, err := h.Units.Look(ctx, activation.DefaultUnit)
+	u, err := h.Units.Look(ctx, unit)
 	if h.Self == app.VerifyUnit || err != nil {
 		return now + activation.DefaultTimeout
 	}

@@ -55,7 +55,7 @@ func (r *nodeRun) oweVerdict(ctx context.Context) error {
 	if h.Self != app.BootUnit || !isSettled || isUnused || activation.Newer(r.Store) != nil {
 		return err
 	}
-	if u, err := h.Units.Look(ctx, activation.DefaultUnit); err == nil && u.Active == "active" {
+	if u, err := h.Units.Look(ctx, r.UnitName()); err == nil && u.Active == "active" {
 		return nil
 	}
 
@@ -153,18 +153,19 @@ const restartWatch = 5 * time.Minute
 // DescribeFailing returns how the kubelet's unit fails, or failed a short time ago, after the last run; "" if it does
 // not, or cannot be asked. checked is when that run ended, or when a later check found the kubelet healthy; nil: never.
 func DescribeFailing(ctx context.Context, h *app.Host, checked *time.Time) string {
-	u, err := h.Units.Look(ctx, activation.DefaultUnit)
+	unit := h.KubeletUnit()
+	u, err := h.Units.Look(ctx, unit)
 	switch {
 	case err != nil:
 		return ""
 	case u.Load == "masked":
-		return activation.DefaultUnit + " is masked: it does not start; systemctl unmask " + activation.DefaultUnit
+		return unit + " is masked: it does not start; systemctl unmask " + unit
 	case u.Active == "failed" || u.Sub == "auto-restart":
 		return fmt.Sprintf("%s fails (%s, restarted %d times); see journalctl -b -u %s",
-			activation.DefaultUnit, u.DescribeResult(), u.Restarts, activation.DefaultUnit)
+			unit, u.DescribeResult(), u.Restarts, unit)
 	case u.Restarts > 0 && u.Active == "activating": // of Type=notify, and never active so far
 		return fmt.Sprintf("%s is starting again (restarted %d times); see journalctl -b -u %[1]s",
-			activation.DefaultUnit, u.Restarts)
+			unit, u.Restarts)
 	case u.Restarts == 0 || u.Left == 0 || checked == nil:
 		return ""
 	}
@@ -176,6 +177,6 @@ func DescribeFailing(ctx context.Context, h *app.Host, checked *time.Time) strin
 
 	return fmt.Sprintf(
 		"%s ended %s ago, and systemd has started it again (restarted %d times); see journalctl -b -u %s",
-		activation.DefaultUnit, ago.Round(time.Second), u.Restarts, activation.DefaultUnit,
+		unit, ago.Round(time.Second), u.Restarts, unit,
 	)
 }

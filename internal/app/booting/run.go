@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/boot/hostfiles"
 	"github.com/prelet/prelet/internal/commit"
 	"github.com/prelet/prelet/internal/commit/activation"
 	"github.com/prelet/prelet/internal/commit/generation"
@@ -107,7 +108,7 @@ func begin(e *app.Env, h *app.Host, store *generation.Store, again bool) *nodeRu
 		kind = ofUnopened
 	}
 
-	return &nodeRun{
+	r := &nodeRun{
 		kind: kind,
 		Run: &commit.Run{
 			Store:   store,
@@ -118,6 +119,15 @@ func begin(e *app.Env, h *app.Host, store *generation.Store, again bool) *nodeRu
 		host:    h,
 		isAgain: again,
 	}
+	r.SiteUnit = func() string {
+		if r.node != nil {
+			return hostfiles.KubeletUnit(r.node.Site)
+		}
+
+		return h.KubeletUnit()
+	}
+
+	return r
 }
 
 // runNode is a run on this node, in this process: it locks the generations, lets package commit plan and apply, and
@@ -190,7 +200,7 @@ func reportUnopened(ctx context.Context, e *app.Env, h *app.Host, err error) {
 	r := begin(e, h, nil, false)
 	shut, gateErr := r.Machine.KeepShut(err.Error())
 	if shut {
-		r.Report.HeldBack(activation.DefaultUnit, err.Error())
+		r.Report.HeldBack(r.UnitName(), err.Error())
 	}
 	e.SayError(gateErr)
 	r.Code = code

@@ -111,7 +111,7 @@ func Status(ctx context.Context, e *app.Env, root string, wait bool) (NodeStatus
 		if idle >= idleLooks {
 			e.Say("it will not be judged: none of prelet's units is active, and the kubelet does not start")
 			if out.Failing == "" && out.Gate.Open {
-				out.Failing = "nothing has started " + activation.DefaultUnit + " in this boot: is it enabled?"
+				out.Failing = "nothing has started " + h.KubeletUnit() + " in this boot: is it enabled?"
 			}
 			return out, nil
 		}
@@ -280,7 +280,7 @@ func isIdle(ctx context.Context, h *app.Host, s NodeStatus) bool {
 	if s.Interrupted != "" { // no unit is going to recover it
 		return true
 	}
-	u, err := h.Units.Look(ctx, activation.DefaultUnit)
+	u, err := h.Units.Look(ctx, h.KubeletUnit())
 	return err == nil && u.Job == 0 && u.Load != "not-found" && hasStopped(u)
 }
 

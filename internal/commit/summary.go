@@ -188,7 +188,7 @@ func describeFailure(p *boot.Plan, err error) string {
 
 	for _, d := range p.Diagnostics {
 		if d.Severity == hcl.DiagError {
-			return describeDiagnostic(d)
+			return origin.OneLine(d)
 		}
 	}
 
@@ -196,17 +196,3 @@ func describeFailure(p *boot.Plan, err error) string {
 }
 
 const incomplete = "the plan is not complete"
-
-// describeDiagnostic returns a diagnostic in one line, with its place.
-func describeDiagnostic(d *hcl.Diagnostic) string {
-	s := d.Summary
-	if d.Subject != nil && d.Subject.Filename != "" {
-		s = origin.Place(*d.Subject).String() + ": " + s
-	}
-
-	if d.Detail != "" {
-		s += ": " + strings.TrimSuffix(strings.Join(strings.Fields(d.Detail), " "), ".")
-	}
-
-	return s
-}

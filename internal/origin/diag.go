@@ -113,6 +113,20 @@ func Severity(d *hcl.Diagnostic) string {
 	return "error"
 }
 
+// OneLine returns a diagnostic in one line, with its place.
+func OneLine(d *hcl.Diagnostic) string {
+	s := d.Summary
+	if d.Subject != nil && d.Subject.Filename != "" {
+		s = Place(*d.Subject).String() + ": " + s
+	}
+
+	if d.Detail != "" {
+		s += ": " + strings.TrimSuffix(strings.Join(strings.Fields(d.Detail), " "), ".")
+	}
+
+	return s
+}
+
 // Capitalize makes a text the beginning of a sentence. A name such as containerd.service stays as it is.
 func Capitalize(s string) string {
 	word, _, _ := strings.Cut(s, " ")

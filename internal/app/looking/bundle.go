@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"io/fs"
 	"path/filepath"
 	"strings"
 
@@ -12,10 +13,11 @@ import (
 	"github.com/prelet/prelet/internal/app/bundle"
 	"github.com/prelet/prelet/internal/app/planning"
 	"github.com/prelet/prelet/internal/app/userfile"
-	"github.com/prelet/prelet/internal/commit/activation"
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/platform/systemd"
+	"github.com/prelet/prelet/internal/platform/unitfile"
 	"github.com/prelet/prelet/internal/report"
 )
 
@@ -40,24 +42,33 @@ func Bundle(ctx context.Context, e *app.Env, o BundleOptions) (missing []string,
 	if stopped := app.CheckStopped(ctx); stopped != nil || fault.CodeOf(err) == fault.Usage {
 		return nil, cmp.Or(stopped, err)
 	}
-	if refused := (*app.Explained)(nil); errors.As(err, &refused) {
-		err = refused.Messages
+	refused := (*app.Explained)(nil)
+	isRefused := errors.As(err, &refused)
+	if !isRefused {
+		parts.Add(bundle.RecordingName, recording.String(), err)
+	} else {
+		for _, d := range refused.Messages {
+			parts.Add(bundle.RecordingName, "", errors.New(origin.OneLine(d)))
+		}
 	}
-	parts.Add(bundle.RecordingName, recording.String(), err)
 
-	dir := app.RunDir
-	if e.On != nil && o.Root == "" {
-		dir = e.On.RunDir
+	h, err := e.HostOf(o.Root, false)
+	if err != nil {
+		return nil, err
 	}
+	defer h.Units.Close()
 	for _, name := range []string{report.StatusFile, report.MetricsFile} {
-		text, err := nodefile.Root(o.Root).ReadFile(filepath.Join(dir, name), nodefile.Max)
+		text, err := h.RunRoot.ReadFile(filepath.Join(h.RunDir, name), nodefile.Max)
+		if failed := (*fs.PathError)(nil); errors.As(err, &failed) {
+			failed.Path = filepath.Join("/", string(h.RunRoot), failed.Path)
+		}
 		parts.Add(name, e.Redactor.String(string(text)), err)
 	}
 
 	err = errors.New("this is not a booted node")
 	journal := ""
-	if o.Root == "" && systemd.IsRunning() {
-		units := []string{app.BootUnit, app.ApplyUnit, app.VerifyUnit, activation.DefaultUnit}
+	if h.Systemd {
+		units := append(unitfile.PreletUnits(), h.KubeletUnit())
 		journal, err = systemd.ExportLog(ctx, e.Redactor.String, units...)
 	}
 	parts.Add("journal.export", journal, err)

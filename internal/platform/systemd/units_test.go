@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/coreos/go-systemd/v22/unit"
+
+	"github.com/prelet/prelet/internal/platform/unitfile"
 )
 
 const packaging = "../../../packaging/systemd"
@@ -46,6 +48,19 @@ func (l lines) words(key string) []string { return strings.Fields(strings.Join(l
 const mounts = " local-fs.target var.mount var-lib.mount var-lib-prelet.mount var-lib-kubelet.mount etc.mount" +
 	" etc-kubernetes.mount var.automount var-lib.automount var-lib-prelet.automount var-lib-kubelet.automount" +
 	" etc-kubernetes.automount"
+
+// TestPreletUnits compares the list of units with the files that the packages ship.
+func TestPreletUnits(t *testing.T) {
+	shipped, err := filepath.Glob(filepath.Join(packaging, "prelet*"))
+	for i, file := range shipped {
+		shipped[i] = filepath.Base(file)
+	}
+	slices.Sort(shipped)
+	got := slices.Sorted(slices.Values(unitfile.PreletUnits()))
+	if err != nil || !slices.Equal(got, shipped) {
+		t.Errorf("units: got %q, want those in %s: %q, %v", got, packaging, shipped, err)
+	}
+}
 
 // TestUnitsSayWhatWasProven holds the lines without which a scenario on a real boot failed. The comments in the units
 // say which.

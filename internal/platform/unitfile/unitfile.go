@@ -13,6 +13,14 @@ import (
 // Gate is the file that the kubelet's unit waits for.
 const Gate = "/run/prelet/kubelet.env"
 
+// PreletUnits returns the units that the packages ship.
+func PreletUnits() []string {
+	return []string{
+		"prelet.service", "prelet-apply.service", "prelet-verify.service", "prelet-boot-check.service",
+		"prelet-check.service", "prelet-check.timer", "prelet-fallback.service",
+	}
+}
+
 // Setting is one line of a unit file.
 type Setting struct {
 	Section, Name, Value string

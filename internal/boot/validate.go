@@ -43,7 +43,7 @@ type CheckOptions struct {
 	Locks world.Source
 	// Objects answers the questions for ConfigMaps; nil: they are unknown.
 	Objects world.Source
-	// Binary answers for the kubelet's binary, and Finished is as in Options; nil: the rules alone check. It is not
+	// Binary answers for the kubelet's binary, and Finished is as in RunInput; nil: the rules alone check. It is not
 	// asked where the base is not known.
 	Binary   world.Source
 	Finished func(judge.FinishedKubelet)

@@ -160,9 +160,7 @@ func runNode(ctx context.Context, e *app.Env, h *app.Host, o RunOptions) (Ran, e
 	r.where = &o.Where
 	defer r.close()
 
-	if o.ThisMachine {
-		e.SayError(commit.KeepMachine(store, machineOf(h), h.CertifiedNode, true))
-	}
+	acceptMachine(e, h, store, o)
 	r.Retry = o.Retry
 	r.NoHold = o.NoHold
 	r.Off = h.IsOff()
@@ -187,6 +185,14 @@ func runNode(ctx context.Context, e *app.Env, h *app.Host, o RunOptions) (Ran, e
 	}
 
 	return out, nil
+}
+
+// acceptMachine keeps that the generations on the disk are of this machine, if a person says so. The publication
+// "machine" would be too late: the plan and activation leave out what another machine has made.
+func acceptMachine(e *app.Env, h *app.Host, store *generation.Store, o RunOptions) {
+	if o.ThisMachine {
+		e.SayError(commit.KeepMachine(store, machineOf(h), h.CertifiedNode, true))
+	}
 }
 
 // reportUnopened reports a run that could not open the generations, and writes the reason at the gate if that is shut.
@@ -224,9 +230,7 @@ func runRoot(ctx context.Context, e *app.Env, h *app.Host, o RunOptions) (Ran, e
 		return Ran{}, err
 	}
 
-	if o.ThisMachine {
-		e.SayError(commit.KeepMachine(store, machineOf(h), h.CertifiedNode, true))
-	}
+	acceptMachine(e, h, store, o)
 
 	r := nodeRun{Run: &commit.Run{Store: store}, kind: ofRoot, env: e, host: h, where: &o.Where}
 	if r.node, err = e.Open(o.Where, store); err != nil {

@@ -20,9 +20,7 @@ import (
 // Gate is the file without which the kubelet does not start: the EnvironmentFile= of the drop-in in the package. It
 // is on a tmpfs, so the gate is shut at each boot.
 //
-// The other files in its folder are notes for later processes of this boot: why the gate is shut, that this boot
-// opened it, that a kubelet was seen running, that prelet stopped the kubelet and owes it a start, and why a run was
-// requested.
+// The other files in its folder are notes for later processes of this boot; below, each has its meaning.
 type Gate struct {
 	Root   nodefile.Root // Dir is below it; a gate below a root is only read
 	Dir    string        // the run folder, /run/prelet; it exists
@@ -31,15 +29,15 @@ type Gate struct {
 
 const (
 	gateFile     = "kubelet.env"
-	reasonFile   = "kubelet.reason"
-	openedFile   = "kubelet.opened"
-	owedFile     = "kubelet.owed"
-	seenFile     = "kubelet.seen"
-	doneFile     = "units.done"
-	failedFile   = "units.failed"
-	exemptFile   = "units.exempt"
-	askedFile    = "run.asked"
-	spaceFile    = "kubelet.space"
+	reasonFile   = "kubelet.reason" // why the gate is shut
+	openedFile   = "kubelet.opened" // this boot opened the gate
+	owedFile     = "kubelet.owed"   // prelet stopped the kubelet, and owes it a start
+	seenFile     = "kubelet.seen"   // a kubelet was seen running
+	doneFile     = "units.done"     // actions on units for a commit, if systemd does not record them
+	failedFile   = "units.failed"   // an action on a unit for a commit that failed, and why
+	exemptFile   = "units.exempt"   // the units that no verdict on the next commit is about
+	askedFile    = "run.asked"      // why a run was requested
+	spaceFile    = "kubelet.space"  // whether there is space for the others; it is removed at once
 	gateVariable = "PRELET_GENERATION="
 )
 

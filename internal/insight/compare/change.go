@@ -68,14 +68,14 @@ type NodeState struct {
 	Known map[string]boot.FileChange
 }
 
-// FileView is a file of a State. Two files with equal fields do not differ.
+// FileView is a file of a NodeState. Two files with equal fields do not differ.
 type FileView struct {
 	Meta    string // kind, mode and owner; "": not known
 	Content string // where Hidden is set, any text that differs where the content does
 	Hidden  string // why the content is not shown
 	Of      string // the kinds of the items that it is rendered from; "": it is not a file of the kubelet
 	IsLong  bool   // its lines are not shown where it is new
-	Left    string // of a file that is not managed: restore | keep | release, as Change.Action
+	Left    string // of a file that is not managed: restore | keep | release, as NodeChange.Action
 }
 
 // Changes returns what differs between two states: items by kind and name, then files by path. A file that is managed

@@ -19,9 +19,9 @@ const (
 	Plan       = "prelet.github.io/plan"
 	Revision   = "prelet.github.io/revision"
 	Degraded   = "prelet.github.io/degraded"
-	// Taints is the list of taints that prelet owns on the Node, separated by spaces. It is not a part of a Report.
+	// Taints is the list of taints that prelet owns on the Node, separated by spaces. It is not a part of a Content.
 	Taints = "prelet.github.io/taints"
-	// Assumed is only on the Nodes of a rehearsal: what is assumed of one. It is not a part of a Report either.
+	// Assumed is only on the Nodes of a rehearsal: what is assumed of one. It is not a part of a Content either.
 	Assumed = "prelet.github.io/assumed"
 )
 

@@ -77,7 +77,7 @@ func setProxy(config *rest.Config, proxy string) {
 }
 
 // transport returns the transport to a target, with the TLS that client-go makes of config. It uses HTTP/1.1
-// without compression, the limits of Options, and no proxy but config's. client-go's own transport is not used,
+// without compression, the limits of ClientConfig, and no proxy but config's. client-go's own transport is not used,
 // because it has fixed limits, verifies an https proxy with the cluster's CA, and is kept for the lifetime of the
 // process.
 func (c *Client) transport(t target, config *rest.Config) (*http.Transport, error) {

@@ -54,7 +54,7 @@ run() { # run PART
 	activation) PRELET_SWEEP=full go test -count=1 -timeout 40m ./internal/commit/activation ;;
 	generation)
 		local flips=TestFlippedBitsNeverMakeAnotherNode # of which all would take six hours: each time one in 801
-		PRELET_SWEEP=full go test -count=1 -timeout 60m -skip "$flips" ./internal/commit/generation || return
+		PRELET_SWEEP=full go test -count=1 -timeout 150m -skip "$flips" ./internal/commit/generation || return
 		go test -count=40 -timeout 60m -run "^$flips\$" ./internal/commit/generation
 		;;
 	samples)

@@ -19,6 +19,7 @@ import (
 	"github.com/prelet/prelet/internal/kubelet/annotation"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/platform/unitfile"
 	"github.com/prelet/prelet/schema"
 	"github.com/prelet/prelet/stages"
 )
@@ -320,10 +321,7 @@ func (r *renderer) unit() *node.Unit {
 	case !isUnitName(unit.V):
 		r.Error(fault.WrongType, unit.Range, "Not a unit",
 			"%q: the name of a service, timer or socket is needed, as chrony.service.", unit.V)
-	case slices.Contains([]string{
-		"prelet.service", "prelet-apply.service", "prelet-verify.service", "prelet-boot-check.service",
-		"prelet-check.service", "prelet-check.timer", "prelet-fallback.service",
-	}, unit.V):
+	case slices.Contains(unitfile.PreletUnits(), unit.V):
 		r.Error(fault.Conflict, unit.Range, "A unit of prelet's",
 			"%s runs prelet, so prelet cannot restart it. Remove this stage.", unit.V)
 	}

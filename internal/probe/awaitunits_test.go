@@ -120,7 +120,7 @@ func TestUnitsInFacts(t *testing.T) {
 			out += state + " "
 		}
 		for _, u := range f.Unknown {
-			if strings.HasPrefix(u.Fact, "unit ") {
+			if strings.HasPrefix(u.Fact, "unit") {
 				out += fmt.Sprintf("| %s: %s: %t ", u.Fact, u.Why, u.Degraded)
 			}
 		}
@@ -128,7 +128,7 @@ func TestUnitsInFacts(t *testing.T) {
 		return out
 	}
 
-	const live = "done masked null | unit b.service: it is masked: true | unit away.service: systemd does not answer: true "
+	const live = "done masked null | unit b.service: it is masked: true | units[away.service]: systemd does not answer: true "
 	if got := ask(l); got != live {
 		t.Errorf("live: got  %s\nwant %s", got, live)
 	}
@@ -136,9 +136,9 @@ func TestUnitsInFacts(t *testing.T) {
 	place(t, tree, "/sys/devices/system/cpu/online", "0-1\n")
 	place(t, tree, "/proc/meminfo", "MemTotal: 8000000 kB\n")
 	recorded := newLive(t, Sources{Units: units, Hardware: tree})
-	const other = "null null null | unit a.service: the units of another machine are not known: false " +
-		"| unit b.service: the units of another machine are not known: false " +
-		"| unit away.service: the units of another machine are not known: false "
+	const other = "null null null | units[a.service]: the units of another machine are not known: false " +
+		"| units[b.service]: the units of another machine are not known: false " +
+		"| units[away.service]: the units of another machine are not known: false "
 	if got := ask(recorded); got != other {
 		t.Errorf("recorded: got  %s\nwant %s", got, other)
 	}

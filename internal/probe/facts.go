@@ -17,7 +17,7 @@ import (
 // that is missing at the timeout becomes an unknown fact.
 func (l *Live) answerFacts(ctx context.Context, r world.HardwareReq) world.Answer {
 	if strings.HasSuffix(l.o.Hardware, ".json") { // a recorded machine is a folder or a file of facts
-		return readFacts(l.o.Hardware)
+		return readFacts(l.o.Hardware, r.WaitUnits)
 	}
 
 	o := hardware.ReadOptions{Root: l.o.Hardware}
@@ -67,25 +67,36 @@ func (l *Live) answerFacts(ctx context.Context, r world.HardwareReq) world.Answe
 		add("driver "+n, "no device was bound to it", "no device is bound to it")
 	}
 
-	for i, name := range r.WaitUnits {
+	addUnits(&f, r.WaitUnits, units, whyNot)
+
+	return world.Hardware.Answer(f)
+}
+
+// addUnits adds the units that the site waits for to facts that lack them. States are nil if the machine is another
+// one. A state that is known keeps its value, so what degrades the boot then is not the name of a fact.
+func addUnits(f *world.Facts, names, states, whyNot []string) {
+	for i, name := range names {
+		if _, isRecorded := f.Units[name]; isRecorded {
+			continue
+		}
 		if f.Units == nil {
 			f.Units = map[string]*string{}
 		}
+
 		f.Units[name] = nil
-		u := world.UnknownFact{Fact: "unit " + name, Why: "the units of another machine are not known"}
-		if units != nil {
+		u := world.UnknownFact{Fact: "units[" + name + "]", Why: "the units of another machine are not known"}
+		if states != nil {
 			u.Why = whyNot[i]
-			u.Degraded = units[i] != world.UnitDone && units[i] != world.UnitSkipped
+			u.Degraded = states[i] != world.UnitDone && states[i] != world.UnitSkipped
 		}
-		if units != nil && units[i] != world.UnitUnknown {
-			f.Units[name] = &units[i]
+		if states != nil && states[i] != world.UnitUnknown {
+			f.Units[name] = &states[i]
+			u.Fact = "unit " + name
 		}
-		if u.Why != "" && (units == nil || u.Degraded) {
+		if u.Why != "" && (states == nil || u.Degraded) {
 			f.Unknown = append(f.Unknown, u)
 		}
 	}
-
-	return world.Hardware.Answer(f)
 }
 
 // reportMissing reports the wait for links and drivers.
@@ -108,8 +119,9 @@ func (l *Live) reportWait(what, why string, left time.Duration) {
 }
 
 // readFacts returns the facts of a file as `prelet detect -o json` prints them, or the facts alone. They are as they
-// were detected, with the links and drivers that were missing then, so nothing is waited for.
-func readFacts(path string) world.Answer {
+// were detected, with the links and drivers that were missing then, so nothing is waited for. Units that the site waits
+// for are unknown if they lack them.
+func readFacts(path string, units []string) world.Answer {
 	text, err := nodefile.ReadFile(path, maxFacts)
 	if err != nil {
 		return world.Failure(fault.HardwareFailed, path+": "+nodefile.Reason(err), "")
@@ -139,6 +151,8 @@ func readFacts(path string) world.Answer {
 		return world.Failure(fault.HardwareFailed, path+" has no facts about CPUs and memory",
 			"Write it with `prelet detect -o json`")
 	}
+
+	addUnits(&f, units, nil, nil)
 
 	return world.Hardware.Answer(f)
 }

@@ -203,9 +203,13 @@ func warnOfUnknown(cfg schema.Body, facts world.Facts) (diags hcl.Diagnostics) {
 			continue
 		}
 
-		if at, ok := waitRange(cfg, u.Fact); ok && u.Why != "" {
-			summary := "Timed out waiting for " + u.Fact
-			if unit, isUnit := strings.CutPrefix(u.Fact, "unit "); isUnit {
+		fact := u.Fact
+		if name, isUnit := strings.CutPrefix(fact, "units["); isUnit { // systemd does not answer
+			fact = "unit " + strings.TrimSuffix(name, "]")
+		}
+		if at, ok := waitRange(cfg, fact); ok && u.Why != "" {
+			summary := "Timed out waiting for " + fact
+			if unit, isUnit := strings.CutPrefix(fact, "unit "); isUnit {
 				summary = unit + " is not done"
 			}
 			diags = append(diags, reportWait(cfg, at, summary, origin.Capitalize(u.Why)))

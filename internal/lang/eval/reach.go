@@ -219,11 +219,14 @@ func findUnread(outputs cty.Value) (all []unreadFact) {
 	return all
 }
 
-// parseUnread returns what the name of an unknown fact, such as nics[0000:17:00.0].pcie, is about. The devices of a bus
-// are in lists of their own, too.
+// parseUnread returns what the name of an unknown fact is about: nics[0000:17:00.0].pcie or cpu.cores[3].package, a field
+// of elements of a list, memory.hugepages[1Gi], an element, or memory.gpu_bytes. The devices of a bus are in lists of
+// their own, too.
 func parseUnread(name string) (all []unreadFact) {
 	of, rest, isElement := strings.Cut(name, "[")
-	if !isElement {
+	if isElement {
+		of = of[strings.LastIndexByte(of, '.')+1:]
+	} else {
 		of, rest, _ = strings.Cut(name, ".")
 	}
 	field := rest[strings.LastIndexByte(rest, ']')+1:]
@@ -234,7 +237,9 @@ func parseUnread(name string) (all []unreadFact) {
 	case of == "accelerators":
 		all = append(all, unreadFact{"gpus", field})
 	case of == "pci" && isElement && field == "":
-		all = append(all, unreadFact{"accelerators", ""}, unreadFact{"gpus", ""}, unreadFact{"nics", ""})
+		for _, list := range []string{"accelerators", "gpus", "nics", "guids"} {
+			all = append(all, unreadFact{list, ""})
+		}
 	}
 
 	return all

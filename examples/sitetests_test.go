@@ -122,44 +122,58 @@ func TestNoFalseHold(t *testing.T) {
 	runSiteTests(t, sites.TestOptions{Paths: []string{dir}, Where: app.Where{Config: []string{"gpu-fit"}}})
 }
 
-// machineHolds hold for less than a recorded machine has, and for faults that the kernel reports.
-const machineHolds = `
-locals { hw = stage.detect-hw.node }
-stage "detect-hw" "node" {}
-stage "restart" "kubelet" {
-  hold "gpus" {
-    when    = length(local.hw.gpus) < %d
-    for     = "30m"
-    message = "x"
-  }
-  hold "cards" {
-    when    = length(local.hw.nics) < %d
-    for     = "30m"
-    message = "x"
-  }
-  hold "links" {
-    when    = length([for n in local.hw.nics : n if n.link == "up"]) < %d
-    for     = "30m"
-    message = "x"
-  }
-  hold "errors" {
-    when    = anytrue([for d in concat(local.hw.gpus, local.hw.nics) : d.pcie.fatal_errors > 0])
-    for     = "30m"
-    message = "x"
-  }
-  hold "memory" {
-    when    = local.hw.memory.uncorrected_errors > 0 || local.hw.kernel.machine_check
-    for     = "30m"
-    message = "x"
+// machineSite waits for units, whose states no recording has.
+const machineSite = `
+locals {
+  hw      = stage.detect-hw.node
+  devices = concat(local.hw.gpus, local.hw.nics)
+}
+stage "detect-hw" "node" {
+  wait {
+    units   = ["a.service", "b.service"]
+    timeout = "1s"
   }
 }
+stage "restart" "kubelet" {
 `
 
+// holdsOf are true for less than a recorded machine has, and for faults that the kernel reports.
+func holdsOf(facts map[string]any) []string {
+	cpu, _ := facts["cpu"].(map[string]any)
+	memory, _ := facts["memory"].(map[string]any)
+	guids, _ := facts["guids"].(map[string]any)
+	pages, _ := memory["hugepages"].(map[string]any)
+	gpus, nics := countFacts(facts, "accelerators", "kind", "gpu"), len(listFacts(facts, "nics"))
+
+	return []string{
+		fmt.Sprintf("length(local.hw.gpus) < %d", gpus),
+		fmt.Sprintf("length(local.hw.nics) < %d", nics),
+		fmt.Sprintf(`length([for n in local.hw.nics : n if n.link == "up"]) < %d`, countFacts(facts, "nics", "link", "up")),
+		"anytrue([for d in local.devices : d.pcie.fatal_errors > 0])",
+		fmt.Sprintf("length([for d in local.devices : d if d.pcie.fatal_errors == 0]) < %d", gpus+nics),
+		fmt.Sprintf("length([for d in local.devices : d if d.pcie.nonfatal_errors == 0]) < %d", gpus+nics),
+		"local.hw.memory.uncorrected_errors > 0 || local.hw.kernel.machine_check",
+		fmt.Sprintf("length(local.hw.memory.hugepages) < %d", len(pages)),
+		fmt.Sprintf("length(local.hw.guids) < %d", len(guids)),
+		fmt.Sprintf("length(local.hw.numa) < %d", len(listFacts(facts, "numa"))),
+		fmt.Sprintf("length(local.hw.cpu.cores) < %d", len(listFacts(cpu, "cores"))),
+		`length([for u, s in local.hw.units : u if s == "done"]) < 2`,
+	}
+}
+
 // TestNoFalseHoldByHardware holds that no recorded machine is held by what the kernel reports of it, also if a device of
-// it, or the state of a link, could not be read.
+// it, the state of a link, pages of one size, or anything of /sys could not be read.
 func TestNoFalseHoldByHardware(t *testing.T) {
 	machines, err := filepath.Glob("../testdata/hardware/facts/*.json")
 	must(t, err)
+	empty := t.TempDir()
+	must(t, errors.Join(os.Mkdir(filepath.Join(empty, "proc"), 0o755), os.Mkdir(filepath.Join(empty, "sys"), 0o755)))
+	for name, text := range map[string]string{
+		"cpuinfo": "processor: 0\n",
+		"meminfo": "MemTotal: 8000000 kB\nHugepagesize: 2048 kB\nHugePages_Total: 0\n",
+	} {
+		must(t, os.WriteFile(filepath.Join(empty, "proc", name), []byte(text), 0o644))
+	}
 
 	lacking := 0
 	for _, machine := range machines {
@@ -167,16 +181,19 @@ func TestNoFalseHoldByHardware(t *testing.T) {
 		must(t, err)
 		var facts map[string]any
 		must(t, json.Unmarshal(text, &facts))
-		gpus := countFacts(facts, "accelerators", "kind", "gpu")
-		up := countFacts(facts, "nics", "link", "up")
-		site := fmt.Appendf(nil, machineHolds, gpus, len(listFacts(facts, "nics")), up)
+		site := machineSite
+		for i, when := range holdsOf(facts) {
+			site += fmt.Sprintf("  hold \"%d\" {\n    when    = %s\n    for     = \"30m\"\n    message = \"x\"\n  }\n", i, when)
+		}
 
-		dir, tests := t.TempDir(), ""
+		dir := t.TempDir()
+		tests := fmt.Sprintf(notHeld, "empty /sys", empty)
 		for i, changed := range []map[string]any{
 			facts,
 			lackFact(facts, "accelerators", ""),
 			lackFact(facts, "nics", ""),
 			lackFact(facts, "nics", "link"),
+			lackPages(facts),
 		} {
 			if changed == nil {
 				continue
@@ -187,20 +204,21 @@ func TestNoFalseHoldByHardware(t *testing.T) {
 			file := filepath.Join(dir, fmt.Sprint(i, ".json"))
 			text, err := json.Marshal(changed)
 			must(t, errors.Join(err, os.WriteFile(file, text, 0o644)))
-			tests += fmt.Sprintf("run \"%d\" {\n  hardware = %q\n"+
-				"  assert { condition = !contains(plan.warnings, \"kubelet-held\") }\n}\n", i, file)
+			tests += fmt.Sprintf(notHeld, fmt.Sprint(i), file)
 		}
 
 		must(t, errors.Join(
-			os.WriteFile(filepath.Join(dir, "site.hcl"), site, 0o644),
+			os.WriteFile(filepath.Join(dir, "site.hcl"), []byte(site+"}\n"), 0o644),
 			os.WriteFile(filepath.Join(dir, "held.prelettest.hcl"), []byte(tests), 0o644),
 		))
 		runSiteTests(t, sites.TestOptions{Paths: []string{dir}})
 	}
-	if lacking < 60 {
+	if lacking < 90 {
 		t.Errorf("got %d machines that lack something, want more", lacking)
 	}
 }
+
+const notHeld = "run %q {\n  hardware = %q\n  assert { condition = !contains(plan.warnings, \"kubelet-held\") }\n}\n"
 
 func listFacts(facts map[string]any, name string) []any {
 	all, _ := facts[name].([]any)
@@ -238,9 +256,31 @@ func lackFact(facts map[string]any, name, field string) map[string]any {
 
 	changed := maps.Clone(facts)
 	changed[name] = rest
-	changed["unknown"] = append(slices.Clone(listFacts(facts, "unknown")), map[string]any{"fact": fact, "why": "it hangs"})
 
-	return changed
+	return lack(changed, fact)
+}
+
+// lackPages returns the facts without the huge pages of one size, which could not be read; nil without huge pages.
+func lackPages(facts map[string]any) map[string]any {
+	memory, _ := facts["memory"].(map[string]any)
+	pages, _ := memory["hugepages"].(map[string]any)
+	if len(pages) == 0 {
+		return nil
+	}
+
+	changed, memory, pages := maps.Clone(facts), maps.Clone(memory), maps.Clone(pages)
+	size := slices.Sorted(maps.Keys(pages))[0]
+	delete(pages, size)
+	memory["hugepages"], changed["memory"] = pages, memory
+
+	return lack(changed, "memory.hugepages["+size+"]")
+}
+
+// lack returns facts of which one more is unknown.
+func lack(facts map[string]any, fact string) map[string]any {
+	facts["unknown"] = append(slices.Clone(listFacts(facts, "unknown")), map[string]any{"fact": fact, "why": "it hangs"})
+
+	return facts
 }
 
 // TestEveryTestFileRuns holds that TestSiteTests finds all test files of the examples.

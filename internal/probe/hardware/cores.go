@@ -3,7 +3,6 @@ package hardware
 import (
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/prelet/prelet/internal/world"
 )
@@ -18,7 +17,10 @@ func (d *detection) offlineCPUs(online []int) []int {
 		present, _ = parseCPUList(text)
 		d.setSource("cpu.offline", cpuFolder+"/present")
 	} else { // most recorded trees omit the list
-		numbers, _ := d.listNumbers(cpuFolder, "cpu")
+		numbers, err := d.listNumbers(cpuFolder, "cpu")
+		if err != nil {
+			d.noteError("cpu.offline", err)
+		}
 		present = append(present, numbers...)
 		d.setSource("cpu.offline", cpuFolder+"/cpu*")
 	}
@@ -27,6 +29,8 @@ func (d *detection) offlineCPUs(online []int) []int {
 		return contains(online, n)
 	})
 }
+
+const unknownThreads = "the kernel does not report which threads share a core"
 
 // detectSMT reports whether any core runs several threads. A core with unknown threads counts as one thread, so
 // "no" is returned only if the kernel confirms it.
@@ -43,8 +47,8 @@ func (d *detection) detectSMT(cores []world.CPUCore) *bool {
 			return &isActive
 		}
 
-		if slices.ContainsFunc(d.unknown, isThreadsOfCore) {
-			d.note("cpu.smt", "the kernel does not report which threads share a core")
+		if d.hasUnknown("cpu.cores", "cpus") {
+			d.note("cpu.smt", unknownThreads)
 			return nil
 		}
 	}
@@ -52,11 +56,6 @@ func (d *detection) detectSMT(cores []world.CPUCore) *bool {
 	d.setSource("cpu.smt", cpuFolder+"/cpu*/topology/thread_siblings_list")
 
 	return &isActive
-}
-
-func isThreadsOfCore(u world.UnknownFact) bool {
-	isOfCore := strings.HasPrefix(u.Fact, "cpu.cores[")
-	return isOfCore && strings.HasSuffix(u.Fact, "].cpus")
 }
 
 // intelKinds are the performance counters of Intel's processors with several kinds of cores. Each kind has its own

@@ -55,6 +55,9 @@ func (d *detection) readCPU() error {
 	count := len(online)
 	cpu.Logical = &count
 	cpu.Cores = d.readCores(online)
+	if d.hasUnknown("cpu.cores", "cpus") { // each thread counts as a core then
+		d.note("cpu.cores", unknownThreads)
+	}
 	cpu.Offline = d.offlineCPUs(online)
 	cpu.SMT = d.detectSMT(cpu.Cores)
 	d.setCoreKinds(cpu.Cores)
@@ -204,7 +207,8 @@ func (d *detection) readPackageCPUs(topology string) []int {
 func (d *detection) nodesByCPU() map[int]int {
 	nodes := map[int]int{}
 
-	for _, node := range d.nodeIDs() {
+	ids, _ := d.nodeIDs()
+	for _, node := range ids {
 		text, _ := d.readText(nodeFolder(node) + "/cpulist")
 		list, _ := parseCPUList(text)
 

@@ -191,7 +191,7 @@ var sections = [...]struct {
 }{
 	{[]string{"cpu"}, (*detection).readCPU},
 	{[]string{"memory", "numa"}, (*detection).readMemory},
-	{[]string{"pci", "accelerators", "nics"}, (*detection).readDevices},
+	{[]string{"pci", "accelerators", "nics", "guids"}, (*detection).readDevices},
 	{[]string{"interfaces", "default_route"}, (*detection).readInterfaces},
 	{[]string{"product", "bios", "chassis", "baseboard", "virtualization"}, (*detection).readProduct},
 	{[]string{"block_devices"}, (*detection).readBlockDevices},
@@ -371,6 +371,14 @@ func (d *detection) setEachSourceText(list, address, field, source string) {
 	case first != source:
 		d.evidence[list+"["+address+"]"+field] = source
 	}
+}
+
+// hasUnknown reports whether a list, or some field of its elements, is not known.
+func (d *detection) hasUnknown(list, field string) bool {
+	return slices.ContainsFunc(d.unknown, func(u world.UnknownFact) bool {
+		_, rest, _ := strings.Cut(u.Fact, "].")
+		return u.Fact == list || strings.HasPrefix(u.Fact, list+"[") && strings.HasPrefix(rest, field)
+	})
 }
 
 func describeError(err error) string {

@@ -145,7 +145,7 @@ func TestAHangingFileCostsTheRestOnly(t *testing.T) {
 	if *facts.CPU.Logical != 1 || facts.NICs == nil || facts.PCI == nil || facts.Interfaces == nil {
 		t.Errorf("got %+v", facts)
 	}
-	for _, fact := range []string{"nics", "accelerators", "runtime", "kernel"} {
+	for _, fact := range []string{"nics", "accelerators", "guids", "runtime", "kernel"} {
 		if got := why(facts, fact); got != "cannot read it in time: the boot's time is up" {
 			t.Errorf("%s: got the reason %q, want the deadline", fact, got)
 		}

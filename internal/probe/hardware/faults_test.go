@@ -109,7 +109,7 @@ func TestEmptyBus(t *testing.T) {
 	machine := tree(t, nil)
 	must(t, machine.root.MkdirAll(pciFolder, 0o755))
 	facts := detect(t, ReadOptions{Tree: machine})
-	for _, fact := range []string{"accelerators", "nics"} {
+	for _, fact := range []string{"accelerators", "nics", "guids"} {
 		if got, want := why(facts, fact), "the PCI bus has no device"; got != want {
 			t.Errorf("%s: got the reason %q, want %q", fact, got, want)
 		}
@@ -132,7 +132,7 @@ func TestAPanicCostsItsSection(t *testing.T) {
 			t.Errorf("%s: got the reason %s, want none", u.Fact, u.Why)
 		}
 	}
-	if diff := cmp.Diff([]string{"accelerators", "nics", "pci"}, names); diff != "" {
+	if diff := cmp.Diff([]string{"accelerators", "guids", "nics", "pci"}, names); diff != "" {
 		t.Error(diff)
 	}
 	if _, err := Detect(t.Context(), ReadOptions{Tree: hanging(t, tree(t, files), "proc/meminfo", breaks)}); err == nil ||

@@ -20,13 +20,12 @@ const (
 
 // readErrors adds what the kernel has counted of a device on PCI Express since the boot (AER).
 func (d *detection) readErrors(link *world.PCIe, fact, folder string) {
-	var absent []string
 	read := func(field, name string) *int {
 		text, err := d.readText(folder + "/" + name)
 		n := parseTotal(text)
 		switch {
 		case isAbsent(err):
-			absent = append(absent, field)
+			d.note(fact+field, "the kernel does not count these errors of this device (AER)")
 		case err != nil:
 			d.noteError(fact+field, err)
 		case n == nil:
@@ -38,12 +37,6 @@ func (d *detection) readErrors(link *world.PCIe, fact, folder string) {
 
 	link.FatalErrors = read(".fatal_errors", "aer_dev_fatal")
 	link.NonfatalErrors = read(".nonfatal_errors", "aer_dev_nonfatal")
-	switch len(absent) {
-	case 1:
-		d.note(fact+absent[0], "the kernel does not count these errors of this device (AER)")
-	case 2: // one reason for both
-		d.note(fact+absent[0], "the kernel does not count errors of this device, fatal or not (AER)")
-	}
 }
 
 // parseTotal returns the number after TOTAL_ERR_FATAL or TOTAL_ERR_NONFATAL; nil if there is none.

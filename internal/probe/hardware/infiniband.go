@@ -18,20 +18,26 @@ func (d *detection) readInfiniBand(f function, fact string) []world.InfiniBandPo
 
 	devices, err := d.list(f.folder + "/infiniband")
 	d.noteFailure(fact+".infiniband", err)
+	d.noteFailure("guids", err)
 
 	for _, device := range devices {
 		folder := f.folder + "/infiniband/" + device
+
+		guid, err := d.readText(folder + "/node_guid")
+		switch {
+		case isAbsent(err):
+			d.note("guids["+device+"]", "its driver gives none")
+		case err != nil:
+			d.noteError("guids["+device+"]", err)
+		case strings.Trim(guid, "0:") != "":
+			d.guids[device] = guid
+			d.setSource("guids", pciFolder+"/*/infiniband/*/node_guid")
+		}
 
 		numbers, err := d.listNumbers(folder+"/ports", "")
 		if err != nil {
 			d.noteError(fact+".infiniband["+device+"]", err)
 			continue
-		}
-
-		guid, _ := d.readText(folder + "/node_guid")
-		if strings.Trim(guid, "0:") != "" {
-			d.guids[device] = guid
-			d.setSource("guids", pciFolder+"/*/infiniband/*/node_guid")
 		}
 
 		for _, n := range numbers {

@@ -15,10 +15,15 @@ const nodesFolder = "sys/devices/system/node"
 
 func nodeFolder(id int) string { return nodesFolder + "/node" + strconv.Itoa(id) }
 
-// nodeIDs returns the NUMA nodes, sorted; none if the kernel was built without NUMA.
-func (d *detection) nodeIDs() []int {
-	ids, _ := d.listNumbers(nodesFolder, "node")
-	return ids
+// nodeIDs returns the NUMA nodes, sorted; none if the kernel was built without NUMA. A kernel that shows no devices at all
+// is an error.
+func (d *detection) nodeIDs() ([]int, error) {
+	ids, err := d.listNumbers(nodesFolder, "node")
+	if isAbsent(err) {
+		_, err = d.ReadDir("sys/devices/system")
+	}
+
+	return ids, err
 }
 
 // readMemory reads the machine's memory and its NUMA nodes.
@@ -39,9 +44,16 @@ func (d *detection) readMemory() error {
 
 	d.setSource("memory.total_bytes", "proc/meminfo")
 
+	ids, err := d.nodeIDs()
+	if err != nil {
+		d.noteError("numa", err)
+	}
 	nodes := []world.NUMANode{}
-	for _, id := range d.nodeIDs() {
+	for _, id := range ids {
 		nodes = append(nodes, d.readNode(id))
+	}
+	if d.hasUnknown("numa", "cpus") {
+		d.note("cpu.cores[].node", "it is not known which CPUs each NUMA node has")
 	}
 
 	hugePages := d.readHugePages("sys/kernel/mm/hugepages", "memory.hugepages")
@@ -151,12 +163,13 @@ func (d *detection) readHugePages(folder, fact string) map[string]int {
 		size := binaryQuantity(kib)
 
 		text, err := d.readText(folder + "/" + name + "/nr_hugepages")
-		if err != nil {
+		n := parseCount(text)
+		switch {
+		case err != nil:
 			d.noteError(fact+"["+size+"]", err)
-			continue
-		}
-
-		if n := parseCount(text); n != nil {
+		case n == nil:
+			d.note(fact+"["+size+"]", fmt.Sprintf("the kernel gives %.40q", text))
+		default:
 			pages[size] = *n
 		}
 	}
@@ -176,10 +189,19 @@ func (d *detection) sumHugePages(nodes []world.NUMANode, meminfo map[string]int6
 		}
 	}
 
+	why := ""
+	if d.hasUnknown("numa", "hugepages") {
+		why = "those of some NUMA nodes are not known"
+	}
+
 	size, pages := meminfo["Hugepagesize"], meminfo["HugePages_Total"]
 	if len(sum) == 0 && size >= 1024 && pages < 1<<31 {
 		sum[binaryQuantity(size/1024)] = int(pages)
 		d.setSource("memory.hugepages", "proc/meminfo")
+		why = "/proc/meminfo has those of one size"
+	}
+	if why != "" {
+		d.note("memory.hugepages", why)
 	}
 
 	return sum

@@ -51,7 +51,7 @@ func (f function) isClass(prefixes ...string) bool {
 func (d *detection) readDevices() error {
 	names, err := d.list(pciFolder)
 	if err != nil {
-		for _, fact := range []string{"pci", "accelerators", "nics"} {
+		for _, fact := range []string{"pci", "accelerators", "nics", "guids"} {
 			d.noteError(fact, err) // a machine without PCI has no folder, which is not a failure
 		}
 
@@ -59,8 +59,9 @@ func (d *detection) readDevices() error {
 	}
 
 	if len(names) == 0 { // as in a container: that is not a machine without GPUs
-		d.note("accelerators", "the PCI bus has no device")
-		d.note("nics", "the PCI bus has no device")
+		for _, fact := range []string{"accelerators", "nics", "guids"} {
+			d.note(fact, "the PCI bus has no device")
+		}
 	}
 	functions := d.listFunctions(names)
 	slices.SortStableFunc(functions, func(a, b function) int {

@@ -143,6 +143,7 @@ func holdsOf(facts map[string]any) []string {
 	memory, _ := facts["memory"].(map[string]any)
 	guids, _ := facts["guids"].(map[string]any)
 	pages, _ := memory["hugepages"].(map[string]any)
+	gpuBytes, _ := memory["gpu_bytes"].(float64)
 	gpus, nics := countFacts(facts, "accelerators", "kind", "gpu"), len(listFacts(facts, "nics"))
 
 	return []string{
@@ -154,6 +155,7 @@ func holdsOf(facts map[string]any) []string {
 		fmt.Sprintf("length([for d in local.devices : d if d.pcie.nonfatal_errors == 0]) < %d", gpus+nics),
 		"local.hw.memory.uncorrected_errors > 0 || local.hw.kernel.machine_check",
 		fmt.Sprintf("length(local.hw.memory.hugepages) < %d", len(pages)),
+		fmt.Sprintf("local.hw.memory.gpu_bytes < %d", int64(gpuBytes)),
 		fmt.Sprintf("length(local.hw.guids) < %d", len(guids)),
 		fmt.Sprintf("length(local.hw.numa) < %d", len(listFacts(facts, "numa"))),
 		fmt.Sprintf("length(local.hw.cpu.cores) < %d", len(listFacts(cpu, "cores"))),

@@ -1,6 +1,10 @@
 package world
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
 
 // Facts is the hardware that detect-hw found on one machine: the answer to the question "facts", with the names that
 // sites use. Lists are sorted by PCI address, then name, so that a hundred detections give one byte
@@ -81,19 +85,38 @@ type Memory struct {
 	UncorrectedErrors *int64 `json:"uncorrected_errors"`
 }
 
-// CountGPUBytes returns Memory.GPUBytes, also of facts that lack it.
-func (f Facts) CountGPUBytes() (sum int64) {
+// CountGPUBytes returns Memory.GPUBytes, also of facts that lack it, or why it is not known.
+func (f Facts) CountGPUBytes() (sum int64, unknown string) {
 	isNVIDIA := func(a Accelerator) bool { return a.Vendor != nil && *a.Vendor == "nvidia" }
-	if !slices.ContainsFunc(f.Accelerators, isNVIDIA) {
-		return 0
+	hasNVIDIA := slices.ContainsFunc(f.Accelerators, isNVIDIA)
+	ofDevices, ofNodes := "", ""
+	for _, u := range f.Unknown {
+		list, field, isElement := strings.Cut(u.Fact, "[")
+		_, field, _ = strings.Cut(field, "]")
+		switch {
+		case u.Fact == "accelerators", list == "pci" && isElement && field == "":
+			ofDevices = cmp.Or(ofDevices, u.Fact)
+		case u.Fact == "numa", list == "numa" && (field == ".cpus" || field == ".memory_bytes"):
+			ofNodes = cmp.Or(ofNodes, u.Fact)
+		}
 	}
+
 	for _, n := range f.NUMA {
 		if len(n.CPUs) == 0 && n.MemoryBytes != nil {
 			sum += *n.MemoryBytes
 		}
 	}
 
-	return sum
+	switch {
+	case !hasNVIDIA && ofDevices == "":
+		return 0, ""
+	case ofNodes != "":
+		return 0, ofNodes + " is not known"
+	case !hasNVIDIA && sum > 0:
+		return 0, ofDevices + " is not known"
+	}
+
+	return sum, ""
 }
 
 // NUMANode is one memory node; a machine without NUMA has node 0.

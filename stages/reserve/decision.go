@@ -74,7 +74,10 @@ func (d *decision) collectMachine() hcl.Diagnostics {
 	d.capacity = *bytes
 	counted := d.capacity
 	var diags hcl.Diagnostics
-	switch ofGPUs := f.CountGPUBytes(); {
+	switch ofGPUs, unknown := f.CountGPUBytes(); {
+	case unknown != "" && d.req.excludesGPUs:
+		diags = append(diags, origin.Warning(fault.KubeletMachine, d.req.at, "The memory of GPUs is not known",
+			"gpu_memory = %q leaves nothing out of the formula: %s. Look at `prelet detect`.", gpuMemoryExclude, unknown))
 	case ofGPUs <= 0:
 	case d.req.excludesGPUs && ofGPUs < counted:
 		counted -= ofGPUs

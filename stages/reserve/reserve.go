@@ -72,7 +72,7 @@ var (
 		Name:  "gpu_memory",
 		OneOf: []string{gpuMemoryExclude},
 		Doc: "With `exclude`, formulas count MemTotal without `memory.gpu_bytes`, on machines whose driver makes the " +
-			"memory of GPUs the system's. Null: all of it, with a warning where there is some.",
+			"memory of GPUs the system's. Null, or if that is null: all of it, with a warning where there may be some.",
 	}
 	memoryManagerAttr = schema.Attr[string]{
 		Name:  "memory_manager",

@@ -256,9 +256,14 @@ func completeFacts(ctx context.Context, last outcome, count int) (world.Facts, e
 		}
 	}
 
-	gpuBytes := last.facts.CountGPUBytes()
-	last.facts.Memory.GPUBytes = &gpuBytes
-	last.evidence["memory.gpu_bytes"] = "/" + nodesFolder + "/"
+	last.facts.Unknown = last.unknown
+	gpuBytes, why := last.facts.CountGPUBytes()
+	if why == "" {
+		last.facts.Memory.GPUBytes = &gpuBytes
+		last.evidence["memory.gpu_bytes"] = "/" + nodesFolder + "/"
+	} else {
+		last.unknown = append(last.unknown, world.UnknownFact{Fact: "memory.gpu_bytes", Why: why})
+	}
 
 	slices.SortStableFunc(last.unknown, func(a, b world.UnknownFact) int {
 		return cmp.Or(

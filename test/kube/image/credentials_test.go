@@ -39,7 +39,7 @@ func (m *machine) tpm(name string) []string {
 
 	return []string{
 		"-chardev", "socket,id=tpm,path=" + socket, "-tpmdev", "emulator,id=tpm,chardev=tpm",
-		"-device", "tpm-crb,tpmdev=tpm",
+		"-device", m.platform.tpm + ",tpmdev=tpm",
 	}
 }
 

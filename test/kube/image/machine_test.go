@@ -24,6 +24,7 @@ type platform struct {
 	firmware, variables string   // UEFI, by Debian's packages, and where it stores its variables
 	kvm, emulated       []string // the processor
 	board               []string
+	tpm                 string // QEMU's name of the device
 }
 
 // platforms are the architectures that an image may have, by Go's names. The CPU of arm64 is that of a server: QEMU
@@ -36,6 +37,7 @@ var platforms = map[string]platform{
 		kvm:       []string{"-accel", "kvm", "-cpu", "host"},
 		emulated:  []string{"-accel", "tcg,thread=multi", "-cpu", "max"},
 		board:     []string{"-machine", "q35"},
+		tpm:       "tpm-crb",
 	},
 	"arm64": {
 		program:   "qemu-system-aarch64",
@@ -44,6 +46,7 @@ var platforms = map[string]platform{
 		kvm:       []string{"-accel", "kvm", "-cpu", "host"},
 		emulated:  []string{"-accel", "tcg,thread=multi", "-cpu", "neoverse-n1"},
 		board:     []string{"-machine", "virt,gic-version=3"},
+		tpm:       "tpm-tis-device",
 	},
 }
 

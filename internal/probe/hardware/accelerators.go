@@ -203,6 +203,7 @@ func (d *detection) driverVersion(f function) *string {
 
 	version, err := d.readText(file)
 	if err != nil || version == "" {
+		d.noteFailure("accelerators["+f.Address+"].driver_version", err)
 		return nil
 	}
 

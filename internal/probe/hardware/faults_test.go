@@ -3,8 +3,10 @@ package hardware
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -101,6 +103,26 @@ func TestADeviceThatVanishes(t *testing.T) {
 	}}})
 	if len(facts.NICs) != 1 || len(degraded(facts)) != 1 || degraded(facts)[0].Fact != "pci[0000:01:00.0]" {
 		t.Errorf("%d cards, degraded %v", len(facts.NICs), degraded(facts))
+	}
+}
+
+// The version of a driver that cannot be read is unknown; one without a version has none.
+func TestADriverThatDoesNotSayItsVersion(t *testing.T) {
+	for err, want := range map[error]int{syscall.EIO: 1, fs.ErrNotExist: 0} {
+		files := map[string]string{}
+		pci(files, "0000:01:00.0", "10de:2330", "030200", "nvidia", nil)
+		facts := detect(t, ReadOptions{Tree: faulty{tree(t, files), func(name string) error {
+			if strings.HasSuffix(name, "nvidia/module/version") {
+				return err
+			}
+			return nil
+		}}})
+		got := slices.DeleteFunc(slices.Clone(facts.Unknown), func(u world.UnknownFact) bool {
+			return u.Fact != "accelerators[0000:01:00.0].driver_version"
+		})
+		if len(got) != want {
+			t.Errorf("%v: got unknown %v; want %d for driver_version", err, got, want)
+		}
 	}
 }
 

@@ -77,7 +77,8 @@ func (d *decision) collectMachine() hcl.Diagnostics {
 	switch ofGPUs, unknown := f.CountGPUBytes(); {
 	case unknown != "" && d.req.excludesGPUs:
 		diags = append(diags, origin.Warning(fault.KubeletMachine, d.req.at, "The memory of GPUs is not known",
-			"gpu_memory = %q leaves nothing out of the formula: %s. Look at `prelet detect`.", gpuMemoryExclude, unknown))
+			"gpu_memory = %q leaves nothing out of the formula: %s. Look at `prelet detect`.",
+			gpuMemoryExclude, unknown))
 	case ofGPUs <= 0:
 	case d.req.excludesGPUs && ofGPUs < counted:
 		counted -= ofGPUs

@@ -219,9 +219,9 @@ func findUnread(outputs cty.Value) (all []unreadFact) {
 	return all
 }
 
-// parseUnread returns what the name of an unknown fact is about: nics[0000:17:00.0].pcie or cpu.cores[3].package, a field
-// of elements of a list, memory.hugepages[1Gi], an element, or memory.gpu_bytes. The devices of a bus are in lists of
-// their own, too.
+// parseUnread returns what the name of an unknown fact is about: nics[0000:17:00.0].pcie or cpu.cores[3].package, a
+// field of elements of a list, memory.hugepages[1Gi], an element, or memory.gpu_bytes. The devices of a bus are in
+// lists of their own, too.
 func parseUnread(name string) (all []unreadFact) {
 	of, rest, isElement := strings.Cut(name, "[")
 	if isElement {

@@ -15,8 +15,8 @@ const nodesFolder = "sys/devices/system/node"
 
 func nodeFolder(id int) string { return nodesFolder + "/node" + strconv.Itoa(id) }
 
-// nodeIDs returns the NUMA nodes, sorted; none if the kernel was built without NUMA. A kernel that shows no devices at all
-// is an error.
+// nodeIDs returns the NUMA nodes, sorted; none if the kernel was built without NUMA. A kernel that shows no devices at
+// all is an error.
 func (d *detection) nodeIDs() ([]int, error) {
 	ids, err := d.listNumbers(nodesFolder, "node")
 	if isAbsent(err) {

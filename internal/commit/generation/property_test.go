@@ -33,6 +33,10 @@ func TestLife(t *testing.T) {
 	}
 
 	lived, steps := 0, map[string]int{}
+	const unfinishedFolder = 1315844515471045365 // a recovery that died too left a folder with the mode of mkdir
+	if wrong := oneLife(t, unfinishedFolder, nil, steps); wrong != "" {
+		t.Fatal(wrong)
+	}
 	for first := rand.Uint64(); lived < lives || time.Now().Before(end); lived++ {
 		if wrong := oneLife(t, first+uint64(lived), nil, steps); wrong != "" {
 			t.Fatal(wrong)

@@ -112,6 +112,9 @@ func (s *Store) putInPlace(r *syncRound, m *manifest, staged bool) error {
 	}
 
 	outdated, err := s.listOutdated(m)
+	if err == nil && !staged {
+		err = s.finishFolders(r, m)
+	}
 	if err != nil {
 		return err
 	}
@@ -301,6 +304,43 @@ func (s *Store) stageAgain(m *manifest, dir *folder, i int) error {
 	}
 
 	return r.sync(s.disk)
+}
+
+// finishFolders gives the folders that this commit has made above its targets their owner and mode: a process may have
+// died between mkdir and that. Those of earlier generations stay as they are.
+func (s *Store) finishFolders(r *syncRound, m *manifest) error {
+	var before []string
+	if parent, err := s.readManifest(m.Parent, ""); err == nil {
+		before = parent.Folders
+	}
+
+	for _, p := range m.Folders {
+		if slices.Contains(before, p) || findFolder(m.Entries, p) != nil {
+			continue
+		}
+		o, err := s.observe(p)
+		if err != nil {
+			return err
+		}
+		if o.state.Kind != Dir || o.state.Mode&0o777 != 0o700 {
+			continue
+		}
+
+		dir, base, err := s.openParent(p)
+		if err != nil {
+			return err
+		}
+		if err := s.giveFolder(r.addFolder(dir), base, planFolder(m.Entries, p)); err != nil {
+			return err
+		}
+		f, err := s.openFolder(p)
+		if err != nil {
+			return err
+		}
+		r.addFolder(f)
+	}
+
+	return nil
 }
 
 // publishFolder gives a folder its owner and mode. Staging has created it; it is created here only if it was removed

@@ -212,6 +212,15 @@ func (s *Store) makeFolder(r *syncRound, p string, f FileState) error {
 	}
 	dir = r.addFolder(dir)
 
+	if err := s.disk.mkdir(dir, base); err != nil {
+		return err
+	}
+
+	return s.giveFolder(dir, base, f)
+}
+
+// giveFolder gives a folder that mkdir has made its owner and mode.
+func (s *Store) giveFolder(dir *folder, base string, f FileState) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(dir.fd, &st); err != nil {
 		return wrapIO("stat", dir.path, err)
@@ -223,9 +232,6 @@ func (s *Store) makeFolder(r *syncRound, p string, f FileState) error {
 		f.GID = int(st.Gid)
 	}
 
-	if err := s.disk.mkdir(dir, base); err != nil {
-		return err
-	}
 	isOurs := f.UID == unix.Geteuid() && f.GID == unix.Getegid()
 	if !isOurs || st.Mode&unix.S_ISGID != 0 {
 		if err := s.disk.chownFolder(dir, base, f.UID, f.GID); err != nil {

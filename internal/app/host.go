@@ -196,13 +196,22 @@ func (h *Host) WhyNotStarted(ctx context.Context) bootunit.Failure {
 	return bootunit.FindFailure(ctx, h.Units, h.HasBegun())
 }
 
-// KubeletUnit returns the kubelet's unit: of the generation in place, or else as the site names it without a machine.
+// KubeletUnit is KubeletUnitOf the generations of the host, which it opens.
 func (h *Host) KubeletUnit() string {
-	if store, err := generation.OpenReadOnly(h.StoreOptions()); err == nil {
-		defer store.Close()
-		if unit := commit.UnitInPlace(store, h.Machine(store, nil)); unit != "" {
-			return unit
-		}
+	store, err := generation.OpenReadOnly(h.StoreOptions())
+	if err != nil {
+		return h.KubeletUnitOf(nil)
+	}
+	defer store.Close()
+
+	return h.KubeletUnitOf(store)
+}
+
+// KubeletUnitOf returns the kubelet's unit: of the generation in place, or else as the site names it without a machine.
+// The store may be nil.
+func (h *Host) KubeletUnitOf(store *generation.Store) string {
+	if unit := commit.UnitInPlace(store, h.Machine(store, nil)); unit != "" {
+		return unit
 	}
 
 	o := SiteOptions("")

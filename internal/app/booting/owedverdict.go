@@ -152,8 +152,7 @@ const restartWatch = 5 * time.Minute
 
 // DescribeFailing returns how the kubelet's unit fails, or failed a short time ago, after the last run; "" if it does
 // not, or cannot be asked. checked is when that run ended, or when a later check found the kubelet healthy; nil: never.
-func DescribeFailing(ctx context.Context, h *app.Host, checked *time.Time) string {
-	unit := h.KubeletUnit()
+func DescribeFailing(ctx context.Context, h *app.Host, unit string, checked *time.Time) string {
 	u, err := h.Units.Look(ctx, unit)
 	switch {
 	case err != nil:

@@ -36,6 +36,7 @@ type NodeStatus struct {
 	Kept      string    `json:"-"` // status of the generation in place, as it is stored; "" where it cannot be read
 	ThisBoot  bool      `json:"-"` // the last run was in this boot
 	Begun     string    `json:"-"` // what prelet.service does in a boot without a report; else ""
+	unit      string    // the kubelet's
 	Unjudged  bool      `json:"-"` // the kubelet of this boot has no verdict yet, on files that have a good one
 	Pinned    bool      `json:"-"` // an operator has rolled back by hand, so that no plan is applied
 	NotGiven  bool      `json:"-"` // NotStarted may be the fault of what the machine was given, not of its image
@@ -111,7 +112,7 @@ func Status(ctx context.Context, e *app.Env, root string, wait bool) (NodeStatus
 		if idle >= idleLooks {
 			e.Say("it will not be judged: none of prelet's units is active, and the kubelet does not start")
 			if out.Failing == "" && out.Gate.Open {
-				out.Failing = "nothing has started " + h.KubeletUnit() + " in this boot: is it enabled?"
+				out.Failing = "nothing has started " + out.unit + " in this boot: is it enabled?"
 			}
 			return out, nil
 		}
@@ -150,7 +151,7 @@ func readNodeStatus(ctx context.Context, h *app.Host) NodeStatus {
 	}
 
 	if out.Gate.Open && out.Verdict != "pending" {
-		out.Failing = booting.DescribeFailing(ctx, h, cmp.Or(out.Healthy, out.Finished))
+		out.Failing = booting.DescribeFailing(ctx, h, out.unit, cmp.Or(out.Healthy, out.Finished))
 	}
 	switch {
 	case out.Condition != Healthy && out.Condition != Degraded:
@@ -280,7 +281,7 @@ func isIdle(ctx context.Context, h *app.Host, s NodeStatus) bool {
 	if s.Interrupted != "" { // no unit is going to recover it
 		return true
 	}
-	u, err := h.Units.Look(ctx, h.KubeletUnit())
+	u, err := h.Units.Look(ctx, s.unit)
 	return err == nil && u.Job == 0 && u.Load != "not-found" && hasStopped(u)
 }
 
@@ -306,9 +307,11 @@ func hasStopped(u activation.Unit) bool {
 func readStore(ctx context.Context, h *app.Host, out *NodeStatus) {
 	store, err := generation.OpenReadOnly(h.StoreOptions())
 	if err != nil {
+		out.unit = h.KubeletUnitOf(nil)
 		return
 	}
 	defer store.Close()
+	out.unit = h.KubeletUnitOf(store)
 
 	if j := store.Abandoned(); j != nil {
 		out.Interrupted = fmt.Sprintf("the process that published generation %d was killed, or failed before the end; "+

@@ -58,11 +58,11 @@ var damagedChanges = []damagedChange{
 		return err
 	}},
 	{"rollback", func(_ *machine, s *generation.Store) error {
-		_, err := s.RollbackToJudge(must(s.Current()).Gen, 2, "unhealthy", true)
+		_, err := s.RollbackToJudge(must(s.Current()).Gen, 2, "unhealthy", true, nil)
 		return err
 	}},
 	{"rollback-by-hand", func(_ *machine, s *generation.Store) error {
-		_, err := s.RollbackToJudge(must(s.Current()).Gen, 1, generation.ByHand, false)
+		_, err := s.RollbackToJudge(must(s.Current()).Gen, 1, generation.ByHand, false, nil)
 		return err
 	}},
 }

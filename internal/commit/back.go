@@ -52,7 +52,11 @@ func RollBackBelowRoot(s *generation.Store, to int, why string) (gen, goal int, 
 	if err != nil {
 		return 0, 0, err
 	}
-	gen, err = s.Rollback(cur.Gen, goal, why, false)
+	blobs, err := (&activation.StateMachine{Store: s}).BlobsBeforePrelet(cur.Gen)
+	if err != nil {
+		return 0, 0, err
+	}
+	gen, err = s.Rollback(cur.Gen, goal, why, false, blobs)
 	if err == nil {
 		err = s.Good(gen, nil)
 	}

@@ -2,6 +2,8 @@ package activation
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -61,7 +63,7 @@ func TestFinishedRollbackOpensTheGate(t *testing.T) {
 	})
 	n.mustSucceed(err, "open")
 
-	if _, err := s.Rollback(2, 1, "below a root", false); !errors.Is(err, killed) {
+	if _, err := s.Rollback(2, 1, "below a root", false, nil); !errors.Is(err, killed) {
 		t.Fatalf("got %v; want the rollback killed", err)
 	}
 
@@ -105,4 +107,27 @@ func TestClusterIsAwayAfterTheVerdict(t *testing.T) {
 		!strings.Contains(checks[1].Message, "not patched: the apiserver does not answer") {
 		t.Errorf("got %+v; want a second check that is unknown", checks)
 	}
+}
+
+// TestSpecBeforePrelet: a rollback to the state before prelet keeps how its kubelet is judged, whatever becomes
+// of the generations next to it.
+func TestSpecBeforePrelet(t *testing.T) {
+	n := newNode(t)
+	n.shape = []string{`{"healthz":"http://127.0.0.1:9/healthz"}`}
+	n.bootWith("one")
+
+	n.enterMachine("roll back", func(m *StateMachine) (Outcome, error) {
+		return m.Enter(t.Context(), Entry{On: OnRollback, To: 0, Why: generation.ByHand})
+	})
+	before := filepath.Join(n.disk, "var/lib/prelet/generations/1")
+	n.mustSucceed(os.Remove(before), "remove the generation before")
+
+	n.enterMachine("look", func(m *StateMachine) (Outcome, error) {
+		spec, err := m.SpecOf(2)
+		if err != nil || spec.Healthz != "http://127.0.0.1:9/healthz" {
+			t.Errorf("got %q, %v; want the health address of the generation that was left", spec.Healthz, err)
+		}
+
+		return Outcome{}, nil
+	})
 }

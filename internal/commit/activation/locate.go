@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"time"
 
@@ -506,12 +507,10 @@ func (m *StateMachine) hasJoined(ctx context.Context, gen int) bool {
 // restored. If a newer prelet stored it, only the files are known, from the generation's manifest.
 func (m *StateMachine) SpecOf(gen int) (Spec, error) {
 	info, ok := m.Store.Info(gen)
-	if ok && info.Restores == 0 { // the state before prelet has no spec: only that the kubelet runs can be checked
-		spec, err := m.newestSpec()
-		return spec.withoutPrelet(), err
-	}
-
 	spec, err := readSpec(m.Store, gen)
+	if info.Restores == 0 && errors.Is(err, fs.ErrNotExist) { // made before 0.2.0
+		return Spec{}.withDefaults(), nil
+	}
 	if !ok || !info.Newer && !errors.Is(err, generation.ErrNewer) {
 		return spec, err
 	}
@@ -540,17 +539,12 @@ func readSpec(s Store, gen int) (Spec, error) {
 	return spec, nil
 }
 
-// newestSpec returns the newest spec. The unit and its health address of the state before prelet are only known from
-// there.
-func (m *StateMachine) newestSpec() (Spec, error) {
-	all, err := m.Store.List()
-	for _, info := range slices.Backward(all) {
-		if info.Restores != 0 {
-			return readSpec(m.Store, info.Gen)
-		}
-	}
+// BlobsBeforePrelet returns what a rollback to the state before prelet keeps, which has no spec of its own: the unit and
+// its health address of the generation that it leaves.
+func (m *StateMachine) BlobsBeforePrelet(from int) (map[string][]byte, error) {
+	text, err := m.specOrDefault(from).withoutPrelet().Encode()
 
-	return Spec{}.withDefaults(), err
+	return map[string][]byte{SpecBlob: text}, err
 }
 
 // errMayRun is wrapped when it could not be determined whether the unit runs.

@@ -336,11 +336,16 @@ func (m *StateMachine) complete(t *walkState) error {
 func (m *StateMachine) restore(h location, t *walkState) error {
 	w := h.rollback
 
+	blobs, err := m.BlobsBeforePrelet(w.from)
+	if err != nil {
+		return err
+	}
 	gen, err := m.Store.RollbackToJudge(
 		w.from,
 		w.to,
 		w.reason,
 		w.hold,
+		blobs,
 		w.removeFiles...,
 	)
 	if err != nil {

@@ -28,8 +28,10 @@ type Store interface {
 	Good(gen int, report []byte) error
 	// RollbackToJudge puts the contents of generation to in place of generation from, as a new generation that awaits
 	// a verdict. Files change. With hold the plan of from is held, and MarkUnhealthy releases it. Files in without that
-	// neither generation contains are removed.
-	RollbackToJudge(from, to int, why string, hold bool, without ...string) (int, error)
+	// neither generation contains are removed. The state before prelet, 0, has no blobs: the new generation keeps these.
+	RollbackToJudge(
+		from, to int, why string, hold bool, blobs map[string][]byte, without ...string,
+	) (int, error)
 	// CheckRollback returns why RollbackToJudge would fail, and changes no file. changed are the files that it would
 	// change; warnings are the faults that it does not refuse, such as folders that other users may change.
 	CheckRollback(from, to int, without ...string) (changed, warnings []string, err error)

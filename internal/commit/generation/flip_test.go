@@ -43,7 +43,7 @@ var flipCommands = []struct {
 		if err != nil || cur == nil || cur.Gen == 1 {
 			return err
 		}
-		_, err = s.Rollback(cur.Gen, 1, ByHand, true)
+		_, err = s.Rollback(cur.Gen, 1, ByHand, true, nil)
 		return err
 	}},
 	{"run", func(s *Store) error {
@@ -83,7 +83,7 @@ func flipStates(t *testing.T) (all []flipState) {
 			must(t, s.Good(n, []byte(`{"ok":true}`)))
 		}
 		if strings.HasSuffix(name, "as before prelet") {
-			_, err := s.Rollback(2, 0, ByHand, false)
+			_, err := s.Rollback(2, 0, ByHand, false, nil)
 			must(t, err)
 			must(t, s.Release())
 		}
@@ -101,7 +101,7 @@ func flipStates(t *testing.T) (all []flipState) {
 			}
 			var err error
 			if strings.HasPrefix(name, "mid-rollback") {
-				_, err = s.Rollback(2, 1, "unhealthy", true)
+				_, err = s.Rollback(2, 1, "unhealthy", true, nil)
 			} else {
 				_, err = apply(s, flipNext("3"))
 			}

@@ -214,7 +214,7 @@ func readFrozen(t *testing.T, b *box, st flipState, want unix.Errno) {
 		}
 		for name, do := range map[string]func() error{
 			"Begin":    func() error { _, err := s.Begin(flipNext("5")); return err },
-			"Rollback": func() error { _, err := s.Rollback(2, 1, "unhealthy", true); return err },
+			"Rollback": func() error { _, err := s.Rollback(2, 1, "unhealthy", true, nil); return err },
 			"Hold":     func() error { return s.Hold("p", "w") },
 			"Pin":      func() error { return s.Pin(1, "w") },
 			"Release":  s.Release,

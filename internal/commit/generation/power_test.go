@@ -437,7 +437,7 @@ func TestTakenBackAnywhere(t *testing.T) {
 		w := sweepBox(t, uint64(200+seed))
 		first := nodes(w.look())
 		s := w.open()
-		_, err := s.Rollback(1, 0, ByHand, false)
+		_, err := s.Rollback(1, 0, ByHand, false, nil)
 		must(t, err)
 		s.Close()
 		before := nodes(w.look())
@@ -491,7 +491,7 @@ func takenBack(t *testing.T, b *box, k int, first, before map[string]node) (done
 		if l := c.litter(); l != nil {
 			t.Fatalf("%s, k=%d: left behind: got %v, want nothing", name, k, l)
 		}
-		if _, err := s.Rollback(in.Gen, 0, ByHand, false); err != nil || !same(nodes(c.look()), before) {
+		if _, err := s.Rollback(in.Gen, 0, ByHand, false, nil); err != nil || !same(nodes(c.look()), before) {
 			t.Fatalf("%s, k=%d: as before prelet: got %v, and\n%v\nwant\n%v", name, k, err, nodes(c.look()), before)
 		}
 		s.Close()

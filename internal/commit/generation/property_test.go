@@ -206,7 +206,7 @@ func (w *walk) choose(n int) (how string, do func(*Store) error) {
 		if earlier := all[:len(all)-1]; len(earlier) > 0 && w.r.IntN(3) > 0 {
 			to = earlier[w.r.IntN(len(earlier))].Gen
 		}
-		return "rollback", func(s *Store) error { _, err := s.Rollback(from, to, "by chance", hold); return err }
+		return "rollback", func(s *Store) error { _, err := s.Rollback(from, to, "by chance", hold, nil); return err }
 	}
 	return "commit", func(s *Store) error {
 		n, err := apply(s, site)

@@ -791,18 +791,18 @@ func (sc *scene) do(name string, a []string) bool {
 		from, to, rest := sc.number(a[0], 10), sc.number(a[1], 10), a[3:]
 		hold := len(rest) > 0 && rest[0] == "hold"
 		if name == "rollback" {
-			sc.ended(sc.store().Rollback(from, to, a[2], hold))
+			sc.ended(sc.store().Rollback(from, to, a[2], hold, nil))
 			break
 		}
 		var without []string
 		for _, path := range rest[min(1, len(rest)):] {
 			without = append(without, sc.at(path))
 		}
-		sc.ended(sc.store().RollbackToJudge(from, to, a[2], hold, without...))
+		sc.ended(sc.store().RollbackToJudge(from, to, a[2], hold, nil, without...))
 	case "rollback-current": // TO WHY
 		i, err := sc.store().Current()
 		sc.must(err)
-		sc.ended(sc.s.Rollback(i.Gen, sc.number(a[0], 10), a[1], false))
+		sc.ended(sc.s.Rollback(i.Gen, sc.number(a[0], 10), a[1], false, nil))
 	case "by-hand":
 		sc.carryOut([]string{"judge", "2", "1", ByHand, ";", "good", "3"})
 	case "blamed":

@@ -125,9 +125,12 @@ type step struct {
 	new  func(t *testing.T, b *box, next Proposal) map[string]node
 }
 
+// kept is what a rollback to the state before prelet keeps.
+var kept = map[string][]byte{"activation.json": []byte("{}")}
+
 func steps() []step {
 	commit := func(s *Store, p Proposal) error { _, err := apply(s, p); return err }
-	back := func(s *Store, _ Proposal) error { _, err := s.Rollback(1, 0, "unhealthy", true); return err }
+	back := func(s *Store, _ Proposal) error { _, err := s.Rollback(1, 0, "unhealthy", true, kept); return err }
 	after := func(do func(s *Store, p Proposal) error) func(*testing.T, *box, Proposal) map[string]node {
 		return func(t *testing.T, b *box, p Proposal) map[string]node {
 			c := b.copyTo(t, memory(t))
@@ -152,7 +155,7 @@ func steps() []step {
 func backUnheld() step {
 	st := steps()[1]
 	st.name = "rollback unheld "
-	st.do = func(s *Store, _ Proposal) error { _, err := s.Rollback(1, 0, "unhealthy", false); return err }
+	st.do = func(s *Store, _ Proposal) error { _, err := s.Rollback(1, 0, "unhealthy", false, kept); return err }
 	return st
 }
 
@@ -160,7 +163,10 @@ func backUnheld() step {
 func backToJudge() step {
 	st := steps()[1]
 	st.name = "rollback to judge "
-	st.do = func(s *Store, _ Proposal) error { _, err := s.RollbackToJudge(1, 0, "unhealthy", true); return err }
+	st.do = func(s *Store, _ Proposal) error {
+		_, err := s.RollbackToJudge(1, 0, "unhealthy", true, kept)
+		return err
+	}
 	return st
 }
 

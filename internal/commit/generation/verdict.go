@@ -232,12 +232,18 @@ func (s *Store) readAwaiting(op string) (*Journal, error) {
 // it after an interruption. Targets that toGen does not have are restored as before prelet, unless they were changed
 // since. With hold the plan of fromGen is held, and with the reason ByHand toGen is pinned. The caller
 // prevents readers from reading the targets meanwhile. The new generation is not judged, but Good may be called for it.
-func (s *Store) Rollback(fromGen, toGen int, why string, hold bool) (newGen int, err error) {
+// It keeps the blobs of toGen; as before the first generation, which has none, it keeps blobs.
+func (s *Store) Rollback(
+	fromGen, toGen int,
+	why string,
+	hold bool,
+	blobs map[string][]byte,
+) (newGen int, err error) {
 	return s.rollback(&Journal{
 		From: fromGen,
 		To:   toGen,
 		Why:  why,
-	}, hold, nil)
+	}, hold, blobs, nil)
 }
 
 // RollbackToJudge is Rollback to a generation that awaits a verdict: the journal stays in PhaseVerify with From set.
@@ -248,6 +254,7 @@ func (s *Store) RollbackToJudge(
 	fromGen, toGen int,
 	why string,
 	hold bool,
+	blobs map[string][]byte,
 	without ...string,
 ) (newGen int, err error) {
 	return s.rollback(&Journal{
@@ -255,10 +262,15 @@ func (s *Store) RollbackToJudge(
 		To:    toGen,
 		Why:   why,
 		Judge: true,
-	}, hold, without)
+	}, hold, blobs, without)
 }
 
-func (s *Store) rollback(j *Journal, hold bool, without []string) (newGen int, err error) {
+func (s *Store) rollback(
+	j *Journal,
+	hold bool,
+	blobs map[string][]byte,
+	without []string,
+) (newGen int, err error) {
 	toGen, from, err := s.resolveRollback(j.From, j.To)
 	if err != nil {
 		return 0, err
@@ -274,7 +286,7 @@ func (s *Store) rollback(j *Journal, hold bool, without []string) (newGen int, e
 
 	var t *Txn
 	err = s.withBallast(func() (err error) {
-		t, err = s.commitRollback(j, without)
+		t, err = s.commitRollback(j, blobs, without)
 		return err
 	})
 	if err != nil {
@@ -354,10 +366,13 @@ func (s *Store) resolveRollback(fromGen, toGen int) (to int, from *manifest, err
 
 // commitRollback stages and commits the contents of an earlier generation. It returns a transaction only if that is
 // committed.
-func (s *Store) commitRollback(j *Journal, without []string) (*Txn, error) {
+func (s *Store) commitRollback(j *Journal, blobs map[string][]byte, without []string) (*Txn, error) {
 	c, p, err := s.compareRollback(j.To, without)
 	if err != nil {
 		return nil, err
+	}
+	if j.To == 0 {
+		p.Blobs = blobs
 	}
 	t, err := s.stage(c, p, &j.To, j)
 	if err != nil {

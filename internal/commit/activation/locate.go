@@ -539,8 +539,8 @@ func readSpec(s Store, gen int) (Spec, error) {
 	return spec, nil
 }
 
-// BlobsBeforePrelet returns what a rollback to the state before prelet keeps, which has no spec of its own: the unit and
-// its health address of the generation that it leaves.
+// BlobsBeforePrelet returns what a rollback to the state before prelet keeps: as its spec the unit and its health
+// address of the generation that it leaves.
 func (m *StateMachine) BlobsBeforePrelet(from int) (map[string][]byte, error) {
 	text, err := m.specOrDefault(from).withoutPrelet().Encode()
 

@@ -28,7 +28,8 @@ type Store interface {
 	Good(gen int, report []byte) error
 	// RollbackToJudge puts the contents of generation to in place of generation from, as a new generation that awaits
 	// a verdict. Files change. With hold the plan of from is held, and MarkUnhealthy releases it. Files in without that
-	// neither generation contains are removed. The state before prelet, 0, has no blobs: the new generation keeps these.
+	// neither generation contains are removed. The state before prelet, 0, has no blobs, and the new generation keeps
+	// these.
 	RollbackToJudge(
 		from, to int, why string, hold bool, blobs map[string][]byte, without ...string,
 	) (int, error)

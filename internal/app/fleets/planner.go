@@ -115,7 +115,7 @@ func newFleetPlanner(ctx context.Context, e *app.Env, o PlanOptions) (*fleetPlan
 // How often garbage is collected while a fleet is planned: as a percentage of the live heap, and more often above a
 // size in bytes.
 const (
-	fleetGCPercent = 1500
+	fleetGCPercent = 600
 	fleetMemory    = 100 << 20
 )
 

@@ -52,7 +52,7 @@ func RollBackBelowRoot(s *generation.Store, to int, why string) (gen, goal int, 
 	if err != nil {
 		return 0, 0, err
 	}
-	blobs, err := (&activation.StateMachine{Store: s}).BlobsBeforePrelet(cur.Gen)
+	blobs, err := (&activation.StateMachine{Store: s}).BlobsOfGoal(cur.Gen, goal)
 	if err != nil {
 		return 0, 0, err
 	}

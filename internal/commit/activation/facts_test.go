@@ -109,25 +109,43 @@ func TestClusterIsAwayAfterTheVerdict(t *testing.T) {
 	}
 }
 
-// TestSpecBeforePrelet: a rollback to the state before prelet keeps how its kubelet is judged, whatever becomes
-// of the generations next to it.
+// TestSpecBeforePrelet: a rollback to the state before prelet keeps how its kubelet is judged, whatever becomes of the
+// generations next to it, and a rollback to that one has the same. One that 0.1.0 made has that of the generation it left.
 func TestSpecBeforePrelet(t *testing.T) {
 	n := newNode(t)
-	n.shape = []string{`{"healthz":"http://127.0.0.1:9/healthz"}`}
-	n.bootWith("one")
+	run := func(config, healthz string) {
+		n.shape = []string{`{"healthz":"` + healthz + `"}`}
+		n.bootWith(config)
+	}
+	back := func(to int) {
+		n.enterMachine("roll back", func(m *StateMachine) (Outcome, error) {
+			return m.Enter(t.Context(), Entry{On: OnRollback, To: to, Why: generation.ByHand})
+		})
+	}
+	check := func(gen int, want string) {
+		n.enterMachine("look", func(m *StateMachine) (Outcome, error) {
+			if spec, err := m.SpecOf(gen); err != nil || spec.Healthz != want {
+				t.Errorf("generation %d: got %q, %v; want %s", gen, spec.Healthz, err, want)
+			}
 
-	n.enterMachine("roll back", func(m *StateMachine) (Outcome, error) {
-		return m.Enter(t.Context(), Entry{On: OnRollback, To: 0, Why: generation.ByHand})
+			return Outcome{}, nil
+		})
+	}
+
+	run("one", "http://127.0.0.1:1/healthz")
+	back(0)
+	n.mustSucceed(os.Remove(filepath.Join(n.disk, "var/lib/prelet/generations/1")), "remove the generation before")
+	check(2, "http://127.0.0.1:1/healthz")
+
+	run("two", "http://127.0.0.1:2/healthz")
+	back(2)
+	check(4, "http://127.0.0.1:1/healthz")
+
+	run("three", "http://127.0.0.1:3/healthz")
+	n.enterMachine("0.1.0", func(m *StateMachine) (Outcome, error) {
+		_, err := m.Store.(lockedStore).Rollback(5, 0, generation.ByHand, false, nil)
+
+		return Outcome{}, err
 	})
-	before := filepath.Join(n.disk, "var/lib/prelet/generations/1")
-	n.mustSucceed(os.Remove(before), "remove the generation before")
-
-	n.enterMachine("look", func(m *StateMachine) (Outcome, error) {
-		spec, err := m.SpecOf(2)
-		if err != nil || spec.Healthz != "http://127.0.0.1:9/healthz" {
-			t.Errorf("got %q, %v; want the health address of the generation that was left", spec.Healthz, err)
-		}
-
-		return Outcome{}, nil
-	})
+	check(6, "http://127.0.0.1:3/healthz")
 }

@@ -508,8 +508,11 @@ func (m *StateMachine) hasJoined(ctx context.Context, gen int) bool {
 func (m *StateMachine) SpecOf(gen int) (Spec, error) {
 	info, ok := m.Store.Info(gen)
 	spec, err := readSpec(m.Store, gen)
-	if info.Restores == 0 && errors.Is(err, fs.ErrNotExist) { // made before 0.2.0
-		return Spec{}.withDefaults(), nil
+	if ok && info.Restores == 0 && errors.Is(err, fs.ErrNotExist) { // 0.1.0 kept none
+		if spec, err = readSpec(m.Store, info.Parent); errors.Is(err, fs.ErrNotExist) {
+			return Spec{}.withDefaults(), nil
+		}
+		return spec.withoutPrelet(), err
 	}
 	if !ok || !info.Newer && !errors.Is(err, generation.ErrNewer) {
 		return spec, err
@@ -539,10 +542,14 @@ func readSpec(s Store, gen int) (Spec, error) {
 	return spec, nil
 }
 
-// BlobsBeforePrelet returns what a rollback to the state before prelet keeps: as its spec the unit and its health
-// address of the generation that it leaves.
-func (m *StateMachine) BlobsBeforePrelet(from int) (map[string][]byte, error) {
-	text, err := m.specOrDefault(from).withoutPrelet().Encode()
+// BlobsOfGoal returns what a rollback from a generation to the state before prelet keeps, which has no blobs: as its spec
+// the unit of the kubelet and its health address. to is 0, or a generation that restored that state.
+func (m *StateMachine) BlobsOfGoal(from, to int) (map[string][]byte, error) {
+	goal, err := m.specAfterRollback(m.specOrDefault(from), to)
+	if err != nil {
+		return nil, err
+	}
+	text, err := goal.withoutPrelet().Encode()
 
 	return map[string][]byte{SpecBlob: text}, err
 }

@@ -336,7 +336,7 @@ func (m *StateMachine) complete(t *walkState) error {
 func (m *StateMachine) restore(h location, t *walkState) error {
 	w := h.rollback
 
-	blobs, err := m.BlobsBeforePrelet(w.from)
+	blobs, err := m.BlobsOfGoal(w.from, w.to)
 	if err != nil {
 		return err
 	}

@@ -276,6 +276,7 @@ func (s *Store) Info(gen int) (info Info, ok bool) {
 func newInfo(m *manifest, st *status, newest bool) Info {
 	i := Info{
 		Gen:      m.Gen,
+		Parent:   m.Parent,
 		Time:     m.Time,
 		PlanID:   m.PlanID,
 		Restores: -1,

@@ -146,6 +146,7 @@ const (
 // Info describes one generation.
 type Info struct {
 	Gen      int
+	Parent   int // the generation in place before, 0: none
 	Time     time.Time
 	PlanID   string
 	Status   Status

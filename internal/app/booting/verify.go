@@ -27,7 +27,7 @@ func Verify(ctx context.Context, e *app.Env) (Verified, error) {
 }
 
 func verifyNode(ctx context.Context, e *app.Env, h *app.Host) (Verified, error) {
-	v := &nodeRun{Run: &commit.Run{}, kind: ofNothing, env: e, host: h, isAgain: true}
+	v := &nodeRun{Run: &commit.Run{SiteUnit: h.KubeletUnit}, kind: ofNothing, env: e, host: h, isAgain: true}
 	if h.Self == "" && !h.IsOff() {
 		if res, ok := describeWithoutGeneration(ctx, h); ok {
 			v.Ended = res

@@ -122,9 +122,12 @@ func askKubelet(ctx context.Context, h *app.Host, command []string) kubeletbin.E
 
 // checkUnit returns the kubelet's unit.
 func checkUnit(ctx context.Context, h *app.Host, p *boot.Plan) doctor.NeededUnit {
-	name := activation.DefaultUnit
-	if p != nil && p.Restart.Unit != "" {
+	var name string
+	if p != nil {
 		name = p.Restart.Unit
+	}
+	if name == "" {
+		name = h.KubeletUnit()
 	}
 	var u doctor.NeededUnit
 	if h.Systemd {

@@ -1,11 +1,15 @@
 package looking
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 
+	"github.com/prelet/prelet/internal/app"
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/node"
+	"github.com/prelet/prelet/internal/platform/systemd"
 	"github.com/prelet/prelet/internal/world"
 )
 
@@ -25,5 +29,22 @@ func TestListChanges(t *testing.T) {
 		if got := listChanges("", p)[0].Old.Kind; got != c.want {
 			t.Errorf("%s: got kind %q, want %q", name, got, c.want)
 		}
+	}
+}
+
+// TestUnitOfABrokenSite: without a plan, doctor asks about the unit that the site names.
+func TestUnitOfABrokenSite(t *testing.T) {
+	root := t.TempDir()
+	site := filepath.Join(root, "etc/prelet")
+	if err := os.MkdirAll(site, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	text := "stage \"restart\" \"kubelet\" { unit = \"k3s-agent.service\" }\nstage \"label\" \"node\" { labels = { a = b } }\n"
+	if err := os.WriteFile(filepath.Join(site, "site.hcl"), []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	h := &app.Host{Root: root, RunDir: filepath.Join(root, "run"), Clock: systemd.Clock{}}
+	if u := checkUnit(t.Context(), h, nil); u.Name != "k3s-agent.service" {
+		t.Errorf("got %s; want the unit of the site", u.Name)
 	}
 }

@@ -80,7 +80,7 @@ row() {
 	umask) umask 077 && copy umask nobody && works nobody ;;
 	flags) copy flags root && works root GOFLAGS=-mod=mod ;;
 	old) old_go && copy old root && refuses "prelet needs Go 1." root GO="$work/old/go" ;;
-	none) copy none root && refuses "missing or fails" root PATH=/usr/bin:/bin ;;
+	none) copy none root && refuses "missing or fails" root GO="$work/no-go" ;;
 	*) echo "newcomer.sh: unknown row $1; rows: ${rows[*]}" >&2 && return 64 ;;
 	esac
 }

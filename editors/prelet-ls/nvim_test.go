@@ -27,7 +27,8 @@ func TestNeovim(t *testing.T) {
 	cmd := exec.CommandContext(ctx, editor, "--clean", "--headless", "main.hcl", "-c", "luafile "+script, "-c", "cquit 2")
 	cmd.Dir = site
 	cmd.WaitDelay = time.Minute
-	cmd.Env = append(os.Environ(), asServer+"=1", "PRELET_LS="+os.Args[0], "XDG_STATE_HOME="+site, "XDG_DATA_HOME="+site)
+	cmd.Env = append(os.Environ(), asServer+"=1", "PRELET_LS="+os.Args[0],
+		"XDG_STATE_HOME="+site, "XDG_DATA_HOME="+site, "XDG_CACHE_HOME="+site)
 	var said strings.Builder
 	cmd.Stderr = &said
 	out, err := cmd.Output()

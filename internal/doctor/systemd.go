@@ -38,7 +38,7 @@ func (in *Observations) checkSystemd(r *check.Recorder) {
 	}
 	if version < OldestSystemd {
 		text := fmt.Sprintf("systemd %d is older than %d", version, OldestSystemd)
-		r.Warn(text, "no test shows that prelet works", "")
+		r.Warn(text, "prelet is not supported with it", "")
 	}
 
 	for _, u := range ListSystemdUses() {

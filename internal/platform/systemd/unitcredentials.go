@@ -135,7 +135,8 @@ func decodeCredentialLines(properties map[string]any) (out []credentialLine, err
 			})
 		}
 	}
-	if !slices.ContainsFunc(out, func(l credentialLine) bool { return l.matches(value.TokenCredential) }) {
+	_, hasEncrypted := properties["LoadCredentialEncrypted"] // since 250
+	if !hasEncrypted && !slices.ContainsFunc(out, func(l credentialLine) bool { return l.matches(value.TokenCredential) }) {
 		out = append(out, credentialLine{name: value.TokenCredential, path: value.TokenCredential})
 	}
 
@@ -238,7 +239,7 @@ func (u *unitCredentials) readFile(path string) ([]byte, error) {
 	return content, err
 }
 
-// names returns the names of the credentials that the unit may get, sorted.
+// names returns the names of the credentials that the unit would get, sorted, with those that nobody here can read.
 func (u *unitCredentials) names() ([]string, error) {
 	lines, err := u.lines()
 	if err != nil {
@@ -249,7 +250,12 @@ func (u *unitCredentials) names() ([]string, error) {
 	for _, l := range lines {
 		if l.isPattern {
 			out = append(out, u.listStored(credentialStores(), l.matches)...)
-		} else if value.CheckCredentialName(l.name) == nil {
+			continue
+		}
+		if value.CheckCredentialName(l.name) != nil {
+			continue
+		}
+		if _, err := u.readLine(l, l.name); !errors.Is(err, fs.ErrNotExist) {
 			out = append(out, l.name)
 		}
 	}

@@ -88,8 +88,7 @@ func TestUnitCredentials(t *testing.T) {
 
 	names, err := Credentials{unit: u}.Names()
 	want := []string{
-		"below", "both", "default", "gone", "missing", "prelet.var.rack", "prelet.var.zone", "renamed", "sealed",
-		"set-sealed", "token", "tpm",
+		"both", "default", "prelet.var.rack", "prelet.var.zone", "renamed", "sealed", "set-sealed", "token", "tpm",
 	}
 	if err != nil || !reflect.DeepEqual(names, want) {
 		t.Errorf("Names: got %q, %v; want %q", names, err, want)
@@ -117,6 +116,7 @@ func TestCredentialsInUnit(t *testing.T) {
 		{"247", []credentialLine{loaded}, "-", "bootstrap-token other", "bootstrap-token", true},
 		{"249", []credentialLine{loaded}, "", "bootstrap-token prelet.var.zone other", "bootstrap-token", true},
 		{"249, with a drop-in", []credentialLine{loaded, {name: "db", path: "db"}}, "", "db", "db", true},
+		{"249, missing, with another one", []credentialLine{loaded, {name: "db", path: "db"}}, "", "other", "", true},
 		{"249, missing", []credentialLine{loaded}, "", "", "", false},
 		{"249, given by a path", []credentialLine{loaded}, "bootstrap-token", "", "bootstrap-token", false},
 		{"252", []credentialLine{loaded}, "bootstrap-token", "bootstrap-token", "bootstrap-token", false},
@@ -150,8 +150,8 @@ func TestCredentialsInUnit(t *testing.T) {
 				t.Errorf("%s: %s: got %q, %v; names %q", c.systemd, name, content, readErr, names)
 			}
 		}
-		if strings.Join(got, " ") != c.want || err != nil || asked != c.asks {
-			t.Errorf("%s: got %q, %v, asked %t; want %q, asked %t", c.systemd, got, err, asked, c.want, c.asks)
+		if strings.Join(got, " ") != c.want || len(names) != len(got) || err != nil || asked != c.asks {
+			t.Errorf("%s: got %q, names %q, %v, asked %t; want %q, asked %t", c.systemd, got, names, err, asked, c.want, c.asks)
 		}
 	}
 }

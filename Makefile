@@ -102,9 +102,7 @@ check: build test lint check-docs ## run before each commit: build, test, lint, 
 # umask: tests make files that, on a node, every user may read.
 .PHONY: test
 test: ## run the tests that need only Go
-	@umask 022; memory=$$(df --output=avail /dev/shm 2>/dev/null | tail -n 1 || true); \
-	if [ "$${memory:-0}" -gt 4000000 ] && [ -w /dev/shm ]; then fast=/dev/shm; else fast=/tmp; fi; \
-	dir=$${TMPDIR:-$$fast}/prelet-test-$$(id -u)-$$(echo "$$PWD" | cksum | cut -d' ' -f1); \
+	@umask 022; dir=$$(tools/fast.sh)/prelet-test-$$(id -u)-$$(echo "$$PWD" | cksum | cut -d' ' -f1); \
 	rm -rf "$$dir"; mkdir -m 755 "$$dir"; \
 	trap 'rm -rf "$$dir"' EXIT; \
 	for m in $(filter-out tools/kubetables,$(MODULES)); do \
@@ -304,13 +302,18 @@ kubernetes: ## build the Kubernetes components that e2e-kube starts (minutes, on
 	test/kube/build.sh "$(KUBE_CACHE)"
 
 .PHONY: e2e-boot
-e2e-boot: build packages ## boot a real systemd in containers, as root; SUITE=trixie, SAMPLE=4: one script in 4, RUN=TestName
+e2e-boot: check-suite build packages ## boot a real systemd in containers, as root; SUITE=trixie, SAMPLE=4: one script in 4, RUN=TestName
 	rm -rf bin/boot
 	CGO_ENABLED=0 tools/package.sh "$(VERSION)" bin/boot
 	test/boot/image.sh "$(BOOT_CACHE)"
 	cd test/boot && PRELET_BOOT_CACHE="$(BOOT_CACHE)" PRELET_BOOT_SAMPLE=$(SAMPLE) \
 		$(if $(shell ls -d "$(KUBE_CACHE)/helpers" 2>/dev/null),PRELET_KUBE_CACHE="$(KUBE_CACHE)") \
 		$(GO) test -count=1 -v -timeout 45m -parallel 4 -run '$(RUN)' .
+
+.PHONY: check-suite
+check-suite:
+	@case "$(SUITE)" in bullseye | bookworm | trixie | forky | sid) ;; \
+	*) echo 'SUITE=$(SUITE) is none of bullseye, bookworm, trixie, forky, sid' >&2; exit 64 ;; esac
 
 .PHONY: e2e-runtime
 e2e-runtime: build ## restart a real containerd 2 with drop-ins, under a real systemd and kubelet, as root (builds it once)
@@ -349,7 +352,7 @@ endif
 	cd test/kube/image && PRELET_IMAGE="$(CURDIR)/$(GOLDEN)/disk.raw" PRELET_IMAGE_ARCH=$(ARCH) \
 		PRELET_KUBE_CACHE="$(KUBE_CACHE)" $(AS_BUILT) test -count=1 -json -timeout 180m -skip '^TestSELinux$$' \
 		-run '$(RUN)' . | (cd "$(CURDIR)" && $(GO) run ./tools/matrix -record image \
-		$(if $(RUN),,test/kube/image/.cache/$(or $(ARCH),$(shell $(GO) env GOARCH)).json))
+		$(if $(RUN)$(KEEP),,test/kube/image/.cache/$(or $(ARCH),$(shell $(GO) env GOARCH)).json))
 
 # The journals of these boots are in bin/selinux/journal.txt.
 .PHONY: e2e-selinux

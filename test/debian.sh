@@ -22,7 +22,7 @@ bootstrap ${PRELET_DEBIAN_MIRROR:+"$PRELET_DEBIAN_MIRROR"} || {
 	echo "debian.sh: no $suite by its mirror; trying archive.debian.org" >&2
 	bootstrap http://archive.debian.org/debian
 } || {
-	why="neither its mirror nor archive.debian.org has given it"
+	why="mmdebstrap failed, by its mirror and by archive.debian.org"
 	echo "debian.sh: Debian $suite cannot be had: $why" >&2
 	printf '{"debian":"%s","architecture":"%s","date":"%s","missing":"%s"}\n' \
 		"$suite" "$(dpkg --print-architecture)" "$(date -u +%F)" "$why" >"$directory.json"

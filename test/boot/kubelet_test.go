@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/prelet/prelet/test/nspawn"
 )
 
 // What ../kube/build.sh has made: Kubernetes, and the fake of a container runtime.
@@ -26,6 +28,7 @@ type control struct {
 // newControl starts one for this test.
 func newControl(t *testing.T) *control {
 	t.Helper()
+	nspawn.Watch(t)
 	c := &control{cache: os.Getenv(kubeVariable)}
 	if c.cache == "" {
 		t.Skip("this runs Kubernetes: make e2e-kube builds it, then make e2e-boot finds it")

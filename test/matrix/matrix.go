@@ -32,8 +32,9 @@ type SuiteResult struct {
 
 // Run is a suite that runs.
 type Run struct {
-	lock  sync.Mutex
-	tests map[string]*testing.T
+	lock    sync.Mutex
+	tests   map[string]*testing.T
+	outside string // what failed, if no noted test did
 }
 
 // Watch notes how a test ends. It is called before everything that the test cleans up.
@@ -47,6 +48,9 @@ func (r *Run) Watch(t *testing.T) {
 		r.tests[t.Name()] = t
 	})
 }
+
+// Fail notes that the suite has failed. If no noted test has, the result names this.
+func (r *Run) Fail(outside string) { r.outside = outside }
 
 // Count returns how many tests have ended.
 func (r *Run) Count() int {
@@ -98,6 +102,9 @@ func (r *Run) Write(folder, root string) error {
 		default:
 			result.Passed++
 		}
+	}
+	if r.outside != "" && len(result.Failed) == 0 {
+		result.Failed = []string{r.outside}
 	}
 	slices.Sort(result.Failed)
 	text, err := json.Marshal(result)

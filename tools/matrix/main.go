@@ -1,5 +1,6 @@
 // Command matrix prints the table of systems on which suites have run, from their results and those in files that are
-// arguments. With -w it keeps them in results.jsonl, and writes the table into README.md; with -o, in another file.
+// arguments. With -w it keeps them in results.jsonl, and writes the table into README.md; with -o it writes those that
+// it has found into another file, without the kept ones.
 //
 // A suite leaves its result in a .cache when all of it has run (package test/matrix). -record makes one of
 // `go test -json`.
@@ -59,7 +60,10 @@ func main() {
 }
 
 func run(write bool, out string, files []string) error {
-	files = append([]string{kept}, files...)
+	results, err := read(kept)
+	if err != nil {
+		return err
+	}
 	for _, pattern := range found {
 		more, err := filepath.Glob(pattern)
 		if err != nil {
@@ -67,27 +71,20 @@ func run(write bool, out string, files []string) error {
 		}
 		files = append(files, more...)
 	}
-	var results []matrix.SuiteResult
+	var made []matrix.SuiteResult
 	for _, file := range files {
 		more, err := read(file)
 		if err != nil {
 			return err
 		}
-		results = append(results, more...)
+		made = append(made, more...)
 	}
-	results = newest(results)
+	results = newest(append(results, made...))
 	table := render(results)
 	fmt.Print(table)
 
-	var lines bytes.Buffer
-	encoder := json.NewEncoder(&lines)
-	for _, r := range results {
-		if err := encoder.Encode(r); err != nil {
-			return err
-		}
-	}
 	if out != "" {
-		if err := os.WriteFile(out, lines.Bytes(), 0o644); err != nil {
+		if err := keep(newest(made), out); err != nil {
 			return err
 		}
 	}
@@ -99,15 +96,28 @@ func run(write bool, out string, files []string) error {
 	if err != nil {
 		return err
 	}
-	made, err := replace(string(text), table)
+	changed, err := replace(string(text), table)
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(kept, lines.Bytes(), 0o644); err != nil {
+	if err := keep(results, kept); err != nil {
 		return err
 	}
 
-	return os.WriteFile(page, []byte(made), 0o644)
+	return os.WriteFile(page, []byte(changed), 0o644)
+}
+
+// keep writes results into a file, one on each line.
+func keep(results []matrix.SuiteResult, file string) error {
+	var lines bytes.Buffer
+	encoder := json.NewEncoder(&lines)
+	for _, r := range results {
+		if err := encoder.Encode(r); err != nil {
+			return err
+		}
+	}
+
+	return os.WriteFile(file, lines.Bytes(), 0o644)
 }
 
 // read returns the results in a file, one on each line.
@@ -140,7 +150,7 @@ func newest(results []matrix.SuiteResult) []matrix.SuiteResult {
 	}
 	for _, r := range last {
 		missing := [3]string{r.Debian, r.Architecture, ""}
-		if r.Suite != "" && r.Date > last[missing].Date {
+		if r.Suite != "" && r.Date >= last[missing].Date {
 			delete(last, missing)
 		}
 	}

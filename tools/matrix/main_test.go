@@ -42,7 +42,7 @@ func TestTable(t *testing.T) {
 	failed := result("trixie", "boot", "2026-01-05", 8, "TestA", "TestB")
 	failed.Skipped = 1
 	results := []matrix.SuiteResult{
-		missing("trixie", "2026-01-04"),
+		missing("trixie", "2026-01-05"),
 		failed,
 		result("trixie", "boot", "2026-01-03", 10),
 		result("sid", "boot", "2026-01-03", 10),

@@ -542,8 +542,8 @@ func readSpec(s Store, gen int) (Spec, error) {
 	return spec, nil
 }
 
-// BlobsOfGoal returns what a rollback from a generation to the state before prelet keeps, which has no blobs: as its spec
-// the unit of the kubelet and its health address. to is 0, or a generation that restored that state.
+// BlobsOfGoal returns what a rollback from a generation to the state before prelet keeps, which has no blobs: the unit
+// of the kubelet and its health address, as a spec. to is 0, or a generation that restored that state.
 func (m *StateMachine) BlobsOfGoal(from, to int) (map[string][]byte, error) {
 	goal, err := m.specAfterRollback(m.specOrDefault(from), to)
 	if err != nil {

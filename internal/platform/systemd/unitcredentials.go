@@ -136,7 +136,8 @@ func decodeCredentialLines(properties map[string]any) (out []credentialLine, err
 		}
 	}
 	_, hasEncrypted := properties["LoadCredentialEncrypted"] // since 250
-	if !hasEncrypted && !slices.ContainsFunc(out, func(l credentialLine) bool { return l.matches(value.TokenCredential) }) {
+	isToken := func(l credentialLine) bool { return l.matches(value.TokenCredential) }
+	if !hasEncrypted && !slices.ContainsFunc(out, isToken) {
 		out = append(out, credentialLine{name: value.TokenCredential, path: value.TokenCredential})
 	}
 
@@ -239,7 +240,7 @@ func (u *unitCredentials) readFile(path string) ([]byte, error) {
 	return content, err
 }
 
-// names returns the names of the credentials that the unit would get, sorted, with those that nobody here can read.
+// names returns the names of the credentials that the unit would get, sorted, with those that cannot be read.
 func (u *unitCredentials) names() ([]string, error) {
 	lines, err := u.lines()
 	if err != nil {

@@ -151,7 +151,8 @@ func TestCredentialsInUnit(t *testing.T) {
 			}
 		}
 		if strings.Join(got, " ") != c.want || len(names) != len(got) || err != nil || asked != c.asks {
-			t.Errorf("%s: got %q, names %q, %v, asked %t; want %q, asked %t", c.systemd, got, names, err, asked, c.want, c.asks)
+			t.Errorf("%s: got %q, names %q, %v, asked %t; want %q, asked %t",
+				c.systemd, got, names, err, asked, c.want, c.asks)
 		}
 	}
 }

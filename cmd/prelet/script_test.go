@@ -256,14 +256,14 @@ func cmdStopped(ts *testscript.TestScript, neg bool, args []string) {
 
 	server, asked := of(ts).server, make(chan struct{}, 1)
 	respond := server.Intercept
-	server.Intercept = func(w http.ResponseWriter, r *http.Request, n int) bool {
+	server.SetIntercept(func(w http.ResponseWriter, r *http.Request, n int) bool {
 		select {
 		case asked <- struct{}{}:
 		default:
 		}
 		return respond != nil && respond(w, r, n)
-	}
-	defer func() { server.Intercept = respond }()
+	})
+	defer server.SetIntercept(respond)
 
 	var said bytes.Buffer
 	program := exec.Command("prelet", append(args[:1:1], about(ts, args[0], args[1:])...)...)

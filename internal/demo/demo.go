@@ -151,6 +151,13 @@ func (s *Server) Deny(namespace, name string, denied bool) {
 	s.denied[namespace+"/"+name] = denied
 }
 
+// SetIntercept sets Intercept while requests may come.
+func (s *Server) SetIntercept(respond func(w http.ResponseWriter, r *http.Request, n int) bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.Intercept = respond
+}
+
 // SignClusterInfo sets the kubeconfig in kube-public/cluster-info, signed with the token.
 func (s *Server) SignClusterInfo(kubeconfig string) {
 	s.SetConfigMap("kube-public", "cluster-info", SignInfo(kubeconfig))
@@ -208,8 +215,9 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		User:          user,
 	})
 	n := len(s.requests)
+	intercept := s.Intercept
 	s.mu.Unlock()
-	if s.Intercept != nil && s.Intercept(w, r, n) {
+	if intercept != nil && intercept(w, r, n) {
 		return
 	}
 	status, body := s.respond(r, user, groups, authenticated)

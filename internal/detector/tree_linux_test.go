@@ -114,11 +114,10 @@ func TestScriptBelowRoot(t *testing.T) {
 	}
 	for _, dir := range []string{"", tree} {
 		inner := b.with(func(o *HostConfig) { o.Tree = dir })
-		if _, ans, _ := inner.ask(world.DetectorReq{Name: "script", Allow: allow}, 10*time.Second); !strings.Contains(
-			ans.Why(),
-			want+". Its output: this is the script",
-		) {
-			t.Errorf("with the tree %q: got %s; want %q", dir, ans.Why(), want)
+		_, ans, _ := inner.ask(world.DetectorReq{Name: "script", Allow: allow}, 10*time.Second)
+		why := ans.Why()
+		if !strings.Contains(why, want+".") || !strings.Contains(why, " Its output: this is the script") {
+			t.Errorf("with the tree %q: got %s; want %q and its output", dir, why, want)
 		}
 	}
 }

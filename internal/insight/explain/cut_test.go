@@ -2,6 +2,7 @@ package explain_test
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -26,6 +27,7 @@ func TestSecretAtTheCut(t *testing.T) {
 		for _, o := range x.Origins {
 			all += o.Text
 		}
+		all = regexp.MustCompile(`TestSecretAtTheCut\d+`).ReplaceAllString(all, "") // the folder's name may have any digits
 		if !known || strings.Contains(all, "0123") {
 			t.Errorf("%d characters before it: got known %t and\n%s\nwant no part of the secret", n, known, all)
 		}

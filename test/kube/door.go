@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -8,6 +9,7 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -55,10 +57,13 @@ func (n *Node) Reach(c *Cluster, addresses ...string) error {
 
 // Open lets connections through.
 func (d *Door) Open() error {
-	l, err := inNetwork(
-		d.node.first.pid,
-		func() (net.Listener, error) { return net.Listen("tcp", d.address) },
-	)
+	listen := func() (net.Listener, error) { return net.Listen("tcp", d.address) }
+	l, err := inNetwork(d.node.first.pid, listen)
+	// A program that is being started has the listener of before for a moment, until its exec.
+	for end := time.Now().Add(time.Second); errors.Is(err, unix.EADDRINUSE) && time.Now().Before(end); {
+		time.Sleep(10 * time.Millisecond)
+		l, err = inNetwork(d.node.first.pid, listen)
+	}
 	if err != nil {
 		return fmt.Errorf("a door at %s: %w", d.address, err)
 	}

@@ -543,8 +543,12 @@ func readSpec(s Store, gen int) (Spec, error) {
 }
 
 // BlobsOfGoal returns what a rollback from a generation to the state before prelet keeps, which has no blobs: the unit
-// of the kubelet and its health address, as a spec. to is 0, or a generation that restored that state.
+// of the kubelet and its health address, as a spec. to is 0, or a generation that restored that state; nil for another.
 func (m *StateMachine) BlobsOfGoal(from, to int) (map[string][]byte, error) {
+	if info, _ := m.Store.Info(to); to != 0 && info.Restores != 0 {
+		return nil, nil
+	}
+
 	goal, err := m.specAfterRollback(m.specOrDefault(from), to)
 	if err != nil {
 		return nil, err

@@ -282,8 +282,9 @@ func (s *Store) checkGoal(j *Journal) (*manifest, error) {
 // wayBack puts the generation before an interrupted commit back, in a new one that awaits a verdict. It also brings
 // back what only the interrupted one has changed.
 type wayBack struct {
-	p Proposal
-	c *Comparison
+	p        Proposal
+	c        *Comparison
+	restores *int // 0 where the state before prelet was put back; else nil
 }
 
 // findWayBack returns the way back from an interrupted generation, if the generation before is whole, every target can
@@ -296,15 +297,16 @@ func (s *Store) findWayBack(from *manifest) (*wayBack, error) {
 	if err != nil {
 		return nil, err
 	}
-	if before.Restores != nil && *before.Restores == 0 {
-		return nil, s.stuck(s.gensPath(), fmt.Errorf("generation %d has no contents", before.Gen))
-	}
 
 	p, err := s.Propose(before.Gen)
 	if err != nil {
 		return nil, err
 	}
 	p.Above = from.Gen
+	way := &wayBack{p: p}
+	if before.Restores != nil && *before.Restores == 0 {
+		way.restores = before.Restores
+	}
 	c, err := s.compareWith(p, before, st, from)
 	if err != nil {
 		return nil, err
@@ -320,7 +322,9 @@ func (s *Store) findWayBack(from *manifest) (*wayBack, error) {
 		}
 	}
 
-	return &wayBack{p: p, c: c}, nil
+	way.c = c
+
+	return way, nil
 }
 
 // takeBack ends a commit that cannot be finished. It may be interrupted: until the new generation is committed, the
@@ -328,7 +332,7 @@ func (s *Store) findWayBack(from *manifest) (*wayBack, error) {
 func (s *Store) takeBack(way *wayBack) error {
 	var t *Txn
 	err := s.withBallast(func() (err error) {
-		if t, err = s.stage(way.c, way.p, nil, &Journal{Phase: PhasePublish}); err == nil {
+		if t, err = s.stage(way.c, way.p, way.restores, &Journal{Phase: PhasePublish}); err == nil {
 			err = t.commit()
 		}
 		return err

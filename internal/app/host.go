@@ -463,10 +463,12 @@ func (h *Host) ExtendTimeout(most time.Duration) (stop func()) {
 // prelet, whether the files in place are those of the last good generation: sha256sum checks it.
 const LastGoodFile = "last-good"
 
-// The priorities of lines on the console, as the journal's.
+// The priorities of lines in the journal and on the console, as in syslog(3).
 const (
-	ErrPriority    = 3
-	noticePriority = 5
+	ErrPriority     = 3
+	WarningPriority = 4
+	noticePriority  = 5
+	InfoPriority    = 6
 )
 
 // sayWait prints that a command waits; a boot prints it on the console, where nothing else says why it takes long.

@@ -62,6 +62,7 @@ const (
 	MessageUnknown    = "074cf6804a6f49c1841dcce0a36e85be" // no verdict could be reached
 	MessageStuck      = "ae8658680df348bf9bb3c804fea2a07f" // a person is needed
 	MessageEnded      = "edaca37029cd4724b63501f834de2a58" // the result of the run
+	MessageChanged    = "a0cb83945cb14f31a593bcd7e5025f38" // the node has another state
 	MessageStep       = "e54e65c0e71a470296b618afc3d85f5e" // every other message of a stage or a step of the commit
 )
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/prelet/prelet/internal/app"
@@ -53,6 +54,30 @@ func describeState(s report.Status) (reason, message string) {
 	}
 
 	return "", ""
+}
+
+// logChange writes to the journal that the node has another state than before in this boot: the journal keeps it longer
+// than the cluster, and has it without one.
+func (r *nodeRun) logChange(context.Context) error {
+	reason, message := describeState(r.status)
+	before, _ := describeState(r.before)
+	isKnown := before == reason || before == eventRolledBack && reason == eventHeld
+	if r.host.Log == nil || r.Off || reason == "" || isKnown {
+		return nil
+	}
+
+	priority := app.WarningPriority
+	if reason == eventGood {
+		priority = app.InfoPriority
+	}
+	r.host.Log(priority, reason+": "+message, map[string]string{
+		"MESSAGE_ID":        report.MessageChanged,
+		"PRELET_REASON":     reason,
+		"PRELET_STAGE":      "report",
+		"PRELET_GENERATION": strconv.Itoa(r.status.Generation),
+	})
+
+	return nil
 }
 
 // sendEvent creates an event of the Node if its state is not that of the last event. The event of a rollback is also

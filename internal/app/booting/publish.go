@@ -33,6 +33,7 @@ type nodeRun struct {
 	needsRun bool       // only a run helps where a verdict keeps the gate shut
 	tries    conditionTries
 	reported commit.Ending // if it is not how it ended: a verdict reports the failure of a run while its cause persists
+	before   report.Status // the last result of this boot before this one; the zero value if there is none
 	status   report.Status // as it was published; the zero value before, and if another process has reported it
 }
 
@@ -84,6 +85,8 @@ func publications() []publication {
 		{"owed verdict", (*nodeRun).oweVerdict, opened | ofLook, "", "prelet-verify.service may not judge this boot"},
 		{"journal", (*nodeRun).finish, reported, "", "the journal does not have the result"},
 		{"status", (*nodeRun).writeStatus, reported | ofLook | ofRelease, "", "the status is not that of this run"},
+		{"change", (*nodeRun).logChange, reported | ofLook | ofRelease, "",
+			"the journal does not have the state of the node"},
 		{"metrics", (*nodeRun).writeMetrics, reported | ofLook | ofRelease, "",
 			"the metrics are not those of this run"},
 		{"login", (*nodeRun).showAtLogin, reported | ofLook | ofRelease, "",
@@ -113,6 +116,9 @@ func publications() []publication {
 // it does, with all that follows: systemd does not start this unit again while it runs.
 func (r *nodeRun) publish(ctx context.Context) {
 	h := r.host
+	if s, err := h.LoadReport(); err == nil && s.BootID == h.BootID {
+		r.before = s.Result()
+	}
 	for r.publishAll(ctx, publications()); r.tries.isOwn; r.publishAll(ctx, publications()) {
 		if h.Self != app.VerifyUnit && r.kind != ofTry {
 			r.env.Say(fmt.Sprintf("waiting at most %s for a healthy kubelet, before the Node gets its conditions; "+
@@ -228,10 +234,8 @@ func (r *nodeRun) printOnConsole(context.Context) error {
 		return nil
 	}
 	summary := r.env.Redactor.String(r.reported.Summary)
-	if s, err := h.LoadReport(); err == nil && s.BootID == h.BootID {
-		if last := s.Result(); last.Code == code && last.Summary == summary {
-			return nil
-		}
+	if r.before.Code == code && r.before.Summary == summary {
+		return nil
 	}
 
 	return h.Console(app.ErrPriority, describeFailure(h, code.Exit(), summary))

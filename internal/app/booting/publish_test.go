@@ -81,13 +81,13 @@ func TestPublications(t *testing.T) {
 // TestPublicationsOfOthers checks what follows a result that is not that of a run with its generations and its report.
 func TestPublicationsOfOthers(t *testing.T) {
 	for kind, want := range map[kinds][]string{
-		ofUnopened: {"console", "journal", "status", "metrics", "login", "description"},
+		ofUnopened: {"console", "journal", "status", "change", "metrics", "login", "description"},
 		ofRoot:     {"machine", "programs", "generations"},
 		ofCheck:    {"event of drift", "conditions with drift", "check"},
-		ofLook:     {"owed verdict", "status", "metrics", "login", "description", "last good", "lock", "event", "conditions", "next try"},
+		ofLook:     {"owed verdict", "status", "change", "metrics", "login", "description", "last good", "lock", "event", "conditions", "next try"},
 		ofNothing:  {"lock", "conditions", "next try"},
 		ofTry:      {"conditions"},
-		ofRelease:  {"status", "metrics", "login"},
+		ofRelease:  {"status", "change", "metrics", "login"},
 		ofOvertaken: {
 			"machine", "programs", "recording", "results of conditions", "owed verdict", "last good",
 			"generations", "run", "lock", "annotations", "event", "conditions", "next try",

@@ -259,9 +259,10 @@ func (m *machine) staged(path string, then func(*generation.Txn) error) {
 	m.t.Helper()
 	store := m.lock()
 	defer store.Close() // as when the process is killed
-	cur := must(store.Current())
-	spec := must(store.Blob(cur.Gen, activation.SpecBlob))
-	targets := targetsOf(m, cur, store)
+	spec, targets := must(activation.Spec{}.Encode()), []generation.Target(nil)
+	if cur := must(store.Current()); cur != nil {
+		spec, targets = must(store.Blob(cur.Gen, activation.SpecBlob)), targetsOf(m, cur, store)
+	}
 	i := slices.IndexFunc(targets, func(t generation.Target) bool { return t.Path == path })
 	if i < 0 {
 		i = len(targets)

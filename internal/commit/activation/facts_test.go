@@ -148,4 +148,9 @@ func TestSpecBeforePrelet(t *testing.T) {
 		return Outcome{}, err
 	})
 	check(6, "http://127.0.0.1:3/healthz")
+	n.mustSucceed(os.Remove(filepath.Join(n.disk, "var/lib/prelet/generations/5")), "remove the generation that it left")
+	check(6, "")
+	run("four", "http://127.0.0.1:4/healthz")
+	back(6)
+	check(8, "")
 }

@@ -509,10 +509,7 @@ func (m *StateMachine) SpecOf(gen int) (Spec, error) {
 	info, ok := m.Store.Info(gen)
 	spec, err := readSpec(m.Store, gen)
 	if ok && info.Restores == 0 && errors.Is(err, fs.ErrNotExist) { // 0.1.0 kept none
-		if spec, err = m.SpecOf(info.Parent); errors.Is(err, fs.ErrNotExist) {
-			return Spec{}.withDefaults(), nil
-		}
-		return spec.withoutPrelet(), err
+		return m.specOrDefault(info.Parent).withoutPrelet(), nil
 	}
 	if !ok || !info.Newer && !errors.Is(err, generation.ErrNewer) {
 		return spec, err

@@ -64,7 +64,7 @@ func (s *Store) compareWith(p Proposal, m *manifest, st *status, interrupted *ma
 	for _, t := range p.Targets {
 		isDeclared[t.Path] = true
 	}
-	var inPlace []Entry
+	var inPlace, touched []Entry
 	if m != nil {
 		c.parent = m.Gen
 		c.made = m.Folders
@@ -72,16 +72,18 @@ func (s *Store) compareWith(p Proposal, m *manifest, st *status, interrupted *ma
 	}
 	if interrupted != nil {
 		c.made = slices.Concat(c.made, interrupted.Folders, interrupted.Leaving)
-		inPlace = append(inPlace, listTouched(interrupted)...)
+		touched = listTouched(interrupted)
 	}
-	for _, e := range inPlace {
+	for i, e := range slices.Concat(inPlace, touched) {
 		if _, isKnown := c.ours[e.Path]; isKnown {
 			continue
 		}
 		c.ours[e.Path] = e
-		if !isDeclared[e.Path] {
-			c.addDropped(s, e, st != nil && slices.Contains(st.Retired, e.Path))
+		if isDeclared[e.Path] {
+			continue
 		}
+		isRetired := st != nil && slices.Contains(st.Retired, e.Path)
+		c.addDropped(s, e, isRetired, i >= len(inPlace))
 	}
 	for _, t := range p.Targets {
 		if err := c.addDeclared(s, t); err != nil {
@@ -362,8 +364,9 @@ func (s *Store) isEmpty(p string) bool {
 }
 
 // addDropped compares a target of the generation in place that the proposal no longer declares. It is restored as
-// before prelet, unless it was changed since.
-func (c *Comparison) addDropped(s *Store, was Entry, isRetired bool) {
+// before prelet, unless it was changed since. One that only an interrupted commit has touched, and that was there
+// before it, is restored all the same: the generation keeps the change.
+func (c *Comparison) addDropped(s *Store, was Entry, isRetired, isTouched bool) {
 	e := Entry{
 		Path:       was.Path,
 		Action:     ActionKeep,
@@ -385,12 +388,13 @@ func (c *Comparison) addDropped(s *Store, was Entry, isRetired bool) {
 	original := was.Original
 	e.Old = now
 	e.New = now
+	isKeptChange := isTouched && original.Kind == File && (now.Kind == File || now.Kind == Absent)
 	switch {
 	case was.CreateOnly:
 		e.Why = "a file that is written only once stays"
 	case now.Equal(original):
 		e.Action = ActionNone
-	case !now.Equal(was.New):
+	case !now.Equal(was.New) && !isKeptChange:
 		e.Drift = true
 		e.Why = fmt.Sprintf("it was changed since generation %d", c.parent)
 	case isRetired:

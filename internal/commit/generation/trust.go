@@ -207,6 +207,9 @@ func (s *Store) findDamage() error {
 		return s.stuck(s.gensPath(), fmt.Errorf("generation %d is missing", last))
 	case j != nil && j.Gen != newest:
 		return s.stuck(s.dir.name(journalName), fmt.Errorf("it is about generation %d", j.Gen))
+	case s.takesBackFirst(newest):
+		const why = "the first change was interrupted and is damaged; the files are as before it"
+		return s.stuck(s.gensPath(), errors.New(why))
 	case newest == 0 && (len(h.Plans) > 0 || h.Pin != nil):
 		return s.stuck(s.gensPath(), errors.New("the generations are missing"))
 	case j == nil && s.hasLostVerdict(newest):
@@ -234,6 +237,14 @@ func (s *Store) checkIntact(gen int) error {
 	}
 
 	return nil
+}
+
+// takesBackFirst reports whether a generation has taken back a commit before which there was none: then there is none
+// again.
+func (s *Store) takesBackFirst(gen int) bool {
+	m, err := s.readManifest(gen, "")
+
+	return err == nil && m.Parent == 0 && m.Restores != nil
 }
 
 // hasLostVerdict reports whether a generation was never judged. Without a journal that awaits it, a verdict was lost.
@@ -279,60 +290,96 @@ func (s *Store) checkGoal(j *Journal) (*manifest, error) {
 	return m, err
 }
 
-// wayBack puts the generation before an interrupted commit back, in a new one that awaits a verdict. It also brings
-// back what only the interrupted one has changed.
+// wayBack puts what was in place before an interrupted commit back, in a new generation that awaits a verdict. It also
+// brings back what only the interrupted one has changed.
 type wayBack struct {
 	p        Proposal
 	c        *Comparison
-	restores *int // 0 where the state before prelet was put back; else nil
+	restores *int // 0 where the state before prelet was in place; else nil
+	from     int  // the interrupted generation
 }
 
 // findWayBack returns the way back from an interrupted generation, if the generation before is whole, every target can
-// be written, and each of their contents is kept.
+// be written, and each of their contents is kept. Before the first generation, and after a state was set aside, the
+// targets were as before prelet.
 func (s *Store) findWayBack(from *manifest) (*wayBack, error) {
-	before, st, err := s.readGeneration(from.Parent)
-	if err == nil {
-		err = s.checkIntact(from.Parent)
+	var before *manifest
+	var st *status
+	p := Proposal{}
+	a := s.FindAside()
+	isMixture := a != nil && a.IsMixed && !a.IsFollowed
+	var err error
+	switch {
+	case from.Parent != 0:
+		if before, st, err = s.readGeneration(from.Parent); err == nil {
+			p, err = s.proposeBefore(from)
+		}
+	case isMixture:
+		err = s.stuck(a.Path, errors.New("what was before is a mixture"))
 	}
 	if err != nil {
 		return nil, err
 	}
 
-	p, err := s.Propose(before.Gen)
-	if err != nil {
-		return nil, err
-	}
 	p.Above = from.Gen
-	way := &wayBack{p: p}
-	if before.Restores != nil && *before.Restores == 0 {
-		way.restores = before.Restores
-	}
 	c, err := s.compareWith(p, before, st, from)
 	if err != nil {
 		return nil, err
 	}
-	for _, e := range c.Entries {
-		if e.Dropped && e.Action == ActionKeep {
+	way := &wayBack{p: p, c: c, from: from.Gen}
+	if before == nil || before.Restores != nil && *before.Restores == 0 {
+		way.restores = new(int)
+	}
+	for _, e := range way.c.Entries {
+		if e.Dropped && e.Action == ActionKeep && from.touches(e.Path) {
 			return nil, s.stuck(e.Path, errors.New(e.Why))
 		}
 	}
-	for _, sha := range contentsOf(&manifest{Entries: c.Entries}) {
-		if _, err := s.findBytes(c, sha); err != nil {
+	for _, sha := range contentsOf(&manifest{Entries: way.c.Entries}) {
+		if _, err := s.findBytes(way.c, sha); err != nil {
 			return nil, err
 		}
 	}
 
-	way.c = c
-
 	return way, nil
 }
 
+// proposeBefore returns the contents of the generation before an interrupted one. A file that it had removed, and that
+// somebody else has made again since, is none of them.
+func (s *Store) proposeBefore(from *manifest) (Proposal, error) {
+	if err := s.checkIntact(from.Parent); err != nil {
+		return Proposal{}, err
+	}
+
+	p, err := s.Propose(from.Parent)
+	p.Targets = slices.DeleteFunc(p.Targets, func(t Target) bool {
+		if t.Kind != Absent || from.touches(t.Path) {
+			return false
+		}
+		o, err := s.observe(t.Path)
+
+		return err == nil && o.state.Kind != Absent
+	})
+
+	return p, err
+}
+
+// touches reports whether a generation has changed a target.
+func (m *manifest) touches(path string) bool {
+	return slices.ContainsFunc(m.Entries, func(e Entry) bool { return e.Path == path && e.HasChange() })
+}
+
 // takeBack ends a commit that cannot be finished. It may be interrupted: until the new generation is committed, the
-// journal and the interrupted generation stay.
+// journal and the interrupted generation stay. A kubelet that is unhealthy as before prelet stays so.
 func (s *Store) takeBack(way *wayBack) error {
+	j := &Journal{Phase: PhasePublish}
+	if way.restores != nil {
+		j.From = way.from
+		j.Why = "its commit was interrupted, and is damaged"
+	}
 	var t *Txn
 	err := s.withBallast(func() (err error) {
-		if t, err = s.stage(way.c, way.p, way.restores, &Journal{Phase: PhasePublish}); err == nil {
+		if t, err = s.stage(way.c, way.p, way.restores, j); err == nil {
 			err = t.commit()
 		}
 		return err

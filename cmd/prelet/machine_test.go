@@ -26,6 +26,7 @@ import (
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/kubelet/annotation"
 	"github.com/prelet/prelet/internal/kubelet/condition"
+	"github.com/prelet/prelet/internal/platform/systemd"
 	"github.com/prelet/prelet/internal/platform/unitfile"
 	"github.com/prelet/prelet/internal/probe/kubeletstate"
 	"github.com/prelet/prelet/internal/report"
@@ -540,16 +541,18 @@ func (m *machine) as(unit string, args ...string) ended {
 		return err == nil
 	}
 	owedInReport := owesVerdict()
-	if unit != "" {
-		a.on.Log = func(_ int, line string, fields map[string]string) {
-			if fields["MESSAGE_ID"] == report.MessageEnded {
-				owedInReport = owesVerdict()
-			}
-			fields["MESSAGE"] = line
-			if err := json.NewEncoder(&m.log).Encode(fields); err != nil {
-				m.t.Error(err)
-			}
+	log := func(_ int, line string, fields map[string]string) {
+		if fields["MESSAGE_ID"] == report.MessageEnded {
+			owedInReport = owesVerdict()
 		}
+		fields["MESSAGE"] = line
+		if err := json.NewEncoder(&m.log).Encode(fields); err != nil {
+			m.t.Error(err)
+		}
+	}
+	a.on.Journal = func() systemd.JournalLog { return log }
+	if unit != "" {
+		a.on.Log = log
 		a.on.Console = func(_ int, line string) error { m.console = append(m.console, line); return nil }
 	}
 	code := a.main(args)

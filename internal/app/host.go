@@ -54,8 +54,10 @@ type Host struct {
 	Probe  Probe
 	Clock  activation.Clock
 	Notify Notifier
-	Log    systemd.JournalLog // nil without a journal
-	Jitter func() float64     // in [0,1)
+	Log    systemd.JournalLog // nil without a journal, and by hand
+	// Journal opens the journal also by hand, which may return nil; nil: nothing is written to it.
+	Journal func() systemd.JournalLog
+	Jitter  func() float64 // in [0,1)
 	// Console prints a line on the console of the machine; nil: there is none, as for a command by hand.
 	Console func(priority int, line string) error
 
@@ -111,10 +113,11 @@ func (e *Env) Host() *Host {
 		Probe:    kubeletstate.Probe{Now: time.Now, Credentials: e.Credentials(Where{})},
 		env:      e,
 	}
+	h.Journal = func() systemd.JournalLog { return systemd.NewJournalLog(e.Redactor.String) }
 	if unit := systemd.OwnUnit(); isPreletUnit(unit) {
 		h.Self = unit
 		h.Console = systemd.PrintOnConsole
-		h.Log = systemd.NewJournalLog(e.Redactor.String) // by hand, the printed output is enough
+		h.Log = h.Journal() // by hand, the printed output is enough
 		if h.Log != nil && e.Journaled != nil {
 			e.Journaled()
 		}

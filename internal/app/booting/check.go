@@ -1,7 +1,6 @@
 package booting
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -102,23 +101,40 @@ func describeDrift(store *generation.Store, p *boot.Plan) (found report.Drift, e
 	return found, err
 }
 
+// describeEvent returns the reason of the event of a check, and what a run would change; "" for nothing.
+func describeEvent(found report.Drift) (reason, changes string) {
+	if len(found.Changes) == 0 {
+		return eventGood, ""
+	}
+
+	return eventDrift, found.Summary
+}
+
+// logDrift writes to the journal that a run would change something else than at the check before in this boot.
+func (r *nodeRun) logDrift(context.Context) error {
+	before := ""
+	if c := r.checked.Check; c != nil {
+		_, before = describeEvent(*c)
+	}
+	reason, changes := describeEvent(r.found)
+	if r.found.Code == "" && changes != before {
+		r.logState(r.checked.Generation, reason, r.found.Summary)
+	}
+
+	return nil
+}
+
 // sendDrift creates an event of the Node if a run would change something else than at the last event.
 func (r *nodeRun) sendDrift(ctx context.Context) error {
 	h, found := r.host, &r.found
-	if h.WhyNotJoined() != "" || found.Code != "" {
-		return nil
-	}
-	reason, message := eventDrift, found.Summary
-	if len(found.Changes) == 0 {
-		reason, message = eventGood, ""
-	}
-	if found.Event == message {
+	reason, changes := describeEvent(*found)
+	if h.WhyNotJoined() != "" || found.Code != "" || found.Event == changes {
 		return nil
 	}
 	name, _ := h.CertifiedNode()
-	err := createEvent(ctx, h, name, reason, cmp.Or(message, found.Summary))
+	err := createEvent(ctx, h, name, reason, found.Summary)
 	if err == nil {
-		found.Event = message
+		found.Event = changes
 	}
 
 	return err

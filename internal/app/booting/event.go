@@ -12,6 +12,7 @@ import (
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/platform/atomicfile"
 	"github.com/prelet/prelet/internal/platform/nodefile"
+	"github.com/prelet/prelet/internal/platform/systemd"
 	"github.com/prelet/prelet/internal/printer"
 	"github.com/prelet/prelet/internal/report"
 )
@@ -62,22 +63,32 @@ func (r *nodeRun) logChange(context.Context) error {
 	reason, message := describeState(r.status)
 	before, _ := describeState(r.before)
 	isKnown := before == reason || before == eventRolledBack && reason == eventHeld
-	if r.host.Log == nil || r.Off || reason == "" || isKnown {
-		return nil
+	if !r.Off && reason != "" && !isKnown {
+		r.logState(r.status.Generation, reason, message)
+	}
+
+	return nil
+}
+
+func (r *nodeRun) logState(gen int, reason, message string) {
+	var log systemd.JournalLog
+	if r.host.Journal != nil {
+		log = r.host.Journal()
+	}
+	if log == nil {
+		return
 	}
 
 	priority := app.WarningPriority
 	if reason == eventGood {
 		priority = app.InfoPriority
 	}
-	r.host.Log(priority, reason+": "+message, map[string]string{
+	log(priority, reason+": "+message, map[string]string{
 		"MESSAGE_ID":        report.MessageChanged,
 		"PRELET_REASON":     reason,
 		"PRELET_STAGE":      "report",
-		"PRELET_GENERATION": strconv.Itoa(r.status.Generation),
+		"PRELET_GENERATION": strconv.Itoa(gen),
 	})
-
-	return nil
 }
 
 // sendEvent creates an event of the Node if its state is not that of the last event. The event of a rollback is also

@@ -105,6 +105,7 @@ func publications() []publication {
 			"conditions: the Node does not have them"},
 		{"next try", (*nodeRun).handOver, opened | ofLook | ofNothing, "",
 			app.VerifyUnit + " patches the conditions of the Node, and was not started"},
+		{"drift", (*nodeRun).logDrift, ofCheck, "", "the journal does not have what this check has found"},
 		{"event of drift", (*nodeRun).sendDrift, ofCheck, "", "events: the Node does not have that of this check"},
 		{"conditions with drift", (*nodeRun).patchDrift, ofCheck, "",
 			"conditions: the Node has those before this check"},

@@ -83,7 +83,7 @@ func TestPublicationsOfOthers(t *testing.T) {
 	for kind, want := range map[kinds][]string{
 		ofUnopened: {"console", "journal", "status", "change", "metrics", "login", "description"},
 		ofRoot:     {"machine", "programs", "generations"},
-		ofCheck:    {"event of drift", "conditions with drift", "check"},
+		ofCheck:    {"drift", "event of drift", "conditions with drift", "check"},
 		ofLook:     {"owed verdict", "status", "change", "metrics", "login", "description", "last good", "lock", "event", "conditions", "next try"},
 		ofNothing:  {"lock", "conditions", "next try"},
 		ofTry:      {"conditions"},

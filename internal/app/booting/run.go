@@ -204,6 +204,7 @@ func reportUnopened(ctx context.Context, e *app.Env, h *app.Host, err error) {
 	}
 
 	r := begin(e, h, nil, false)
+	r.Off = h.IsOff()
 	shut, gateErr := r.Machine.KeepShut(err.Error())
 	if shut {
 		r.Report.HeldBack(r.UnitName(), err.Error())

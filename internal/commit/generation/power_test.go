@@ -90,7 +90,7 @@ func inoOf(i fs.FileInfo) uint64 { return i.Sys().(*syscall.Stat_t).Ino }
 
 // hook learns from each operation just before it.
 func (p *power) hook(op, path string) {
-	if !strings.HasPrefix(path, p.b.o.Dir) {
+	if !strings.HasPrefix(path, p.b.root) {
 		path = p.b.path(path)
 	}
 	i, err := os.Lstat(path)
@@ -285,6 +285,70 @@ func TestPowerCutAnywhere(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestPowerCutOfTheFirst: the state folder is new, or a process was killed while it made it. The first commit is cut off
+// at each operation, and loses what was not fsynced.
+func TestPowerCutOfTheFirst(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for name, luck := range map[string]func() bool{
+		"all":       func() bool { return false },
+		"by chance": func() bool { return r.IntN(2) == 0 },
+	} {
+		for _, isSecond := range []bool{false, true} {
+			for k, done := 1, false; !done; k++ {
+				var wrong string
+				if done, wrong = cutFirst(t, k, isSecond, luck); wrong != "" {
+					t.Fatalf("lost %s, k=%d, after a killed process: %t: want all or nothing: %s", name, k, isSecond, wrong)
+				}
+			}
+		}
+	}
+}
+
+// cutFirst is powerCut of the first commit of a node.
+func cutFirst(t *testing.T, k int, isSecond bool, luck func() bool) (done bool, wrong string) {
+	b := newBox(t)
+	old := nodes(b.look())
+	p := arm(b)
+	kill := p.killAt(k)
+	b.o.Fault = func(op, path string) error { return kill(op, path) }
+	if isSecond {
+		first := b.o
+		first.Fault = func(op, path string) error {
+			p.hook(op, path)
+			return endIf(op == opFsync && strings.HasSuffix(path, gensName))
+		}
+		s, err := Open(t.Context(), first)
+		must(t, err)
+		if _, err = apply(s, flipNext("1")); !errors.Is(err, errKilled) {
+			t.Fatalf("got %v, want it killed", err)
+		}
+		s.Close()
+	}
+	s, err := Open(t.Context(), b.o)
+	if err == nil {
+		_, err = apply(s, flipNext("1"))
+		s.Close()
+	}
+	if err != nil && !errors.Is(err, errKilled) {
+		t.Fatalf("k=%d: got %v, want no error", k, err)
+	}
+
+	want := nodes(b.look())
+	c := p.cut(memory(t), luck)
+	s = c.open()
+	defer s.Close()
+	_, rerr := s.Recover()
+	in, ierr := s.Current()
+	now := nodes(c.look())
+	isOld := err != nil && in == nil && same(now, old)
+	isNew := in != nil && c.litter() == nil && (err != nil || same(now, want))
+	if rerr != nil || ierr != nil || !isOld && !isNew {
+		wrong = fmt.Sprintf("%v, %v, generation %+v, and the files\n%v", rerr, ierr, in, now)
+	}
+
+	return err == nil, wrong
 }
 
 // TestPowerCutAfterRecovery: a writer is killed before it fsyncs a folder of prelet's own, so that others see what is

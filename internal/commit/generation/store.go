@@ -232,7 +232,7 @@ func openReal(p string) (*folder, error) {
 func (s *Store) openDir() (err error) {
 	s.dir, err = openReal(s.o.Dir)
 	if errors.Is(err, unix.ENOENT) {
-		s.dir, err = s.makeReal(s.o.Dir, 0o700)
+		s.dir, err = s.makeReal(s.o.Dir, 0o700) // makeGens makes its name durable
 		err = s.freezeOn(err)
 	}
 	if err != nil || s.dir == nil {
@@ -337,6 +337,9 @@ func (s *Store) makeReal(p string, mode uint32) (*folder, error) {
 		}
 	case err != nil && !errors.Is(err, unix.EEXIST):
 		return nil, err
+	}
+	if p == s.o.Dir {
+		return openReal(p)
 	}
 	if err := s.disk.sync(parent); err != nil {
 		return nil, err

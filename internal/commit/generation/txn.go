@@ -3,6 +3,7 @@ package generation
 import (
 	"errors"
 	"maps"
+	"path/filepath"
 	"slices"
 
 	"golang.org/x/sys/unix"
@@ -289,9 +290,17 @@ func (t *Txn) writeJournal() error {
 	return err
 }
 
-// makeGens opens the folder of generations, and creates it if it is missing.
+// makeGens opens the folder of generations, and creates it if it is missing. Before the first generation the state
+// folder may be new, too, and its name not yet durable.
 func (t *Txn) makeGens() error {
 	s := t.s
+	if t.m.Parent == 0 {
+		above, err := openReal(filepath.Dir(s.o.Dir))
+		if err != nil {
+			return err
+		}
+		t.round.addFolder(above)
+	}
 	if err := s.openGens(); err != nil || s.gens != nil {
 		return err
 	}

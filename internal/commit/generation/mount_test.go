@@ -190,11 +190,15 @@ func readFrozen(t *testing.T, b *box, st flipState, want unix.Errno) {
 	if err != nil || (j == nil) != (wantJournal == "") || j != nil && j.Phase != wantJournal {
 		t.Errorf("%s: Journal: got %+v, %v, want phase %q", st.name, j, err, wantJournal)
 	}
+	least := 2
+	if strings.HasSuffix(st.name, "of the first") {
+		least = 1
+	}
 	cur, err := s.Current()
-	if err != nil || cur == nil || cur.Gen < 2 {
+	if err != nil || cur == nil || cur.Gen < least {
 		t.Errorf("%s: Current: got %+v, %v; want the generation in place", st.name, cur, err)
 	}
-	if all, err := s.List(); err != nil || len(all) < 2 {
+	if all, err := s.List(); err != nil || len(all) < least {
 		t.Errorf("%s: List: got %d, %v; want all generations", st.name, len(all), err)
 	}
 	if _, err := s.Compare(flipNext("5")); err != nil {

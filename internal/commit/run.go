@@ -573,7 +573,11 @@ func UnitInPlace(s *generation.Store, m *activation.StateMachine) string {
 func (r *Run) Verify(ctx context.Context) {
 	r.degradeReadOnly()
 
+	was, _ := r.Store.Journal() // an error of it is one of Enter
 	out, err := r.Machine.Enter(ctx, activation.Entry{On: activation.OnVerify})
+	if err == nil && was.IsUnfinished() && r.Machine.IsAsFound() { // the first change was taken back
+		out, err = r.Machine.Enter(ctx, activation.Entry{On: activation.OnResume})
+	}
 	if fault.CodeOf(err) == fault.NeedsPerson {
 		r.endBroken(ctx, err)
 		return

@@ -1,6 +1,7 @@
 package booting
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -115,6 +116,7 @@ func (r *nodeRun) logDrift(context.Context) error {
 	before := ""
 	if c := r.checked.Check; c != nil {
 		_, before = describeEvent(*c)
+		before = cmp.Or(string(c.Code), before) // what was before a check without a plan is not known
 	}
 	reason, changes := describeEvent(r.found)
 	if r.found.Code == "" && changes != before {

@@ -364,8 +364,8 @@ func (s *Store) isEmpty(p string) bool {
 }
 
 // addDropped compares a target of the generation in place that the proposal no longer declares. It is restored as
-// before prelet, unless it was changed since. One that only an interrupted commit has touched, and that was there
-// before it, is restored all the same: the generation keeps the change.
+// before prelet, unless it was changed since. A file that only an interrupted commit has changed is restored all the
+// same: the generation keeps what it is now.
 func (c *Comparison) addDropped(s *Store, was Entry, isRetired, isTouched bool) {
 	e := Entry{
 		Path:       was.Path,
@@ -388,7 +388,8 @@ func (c *Comparison) addDropped(s *Store, was Entry, isRetired, isTouched bool) 
 	original := was.Original
 	e.Old = now
 	e.New = now
-	isKeptChange := isTouched && original.Kind == File && (now.Kind == File || now.Kind == Absent)
+	isKeptChange := isTouched && original.Kind == File && was.New.Kind == File &&
+		(now.Kind == File || now.Kind == Absent)
 	switch {
 	case was.CreateOnly:
 		e.Why = "a file that is written only once stays"

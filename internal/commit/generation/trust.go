@@ -208,7 +208,7 @@ func (s *Store) findDamage() error {
 	case j != nil && j.Gen != newest:
 		return s.stuck(s.dir.name(journalName), fmt.Errorf("it is about generation %d", j.Gen))
 	case s.takesBackFirst(newest):
-		const why = "the first change was interrupted and is damaged; the files are as before it"
+		const why = "the first change was interrupted, and could not be finished; the files are as before it"
 		return s.stuck(s.gensPath(), errors.New(why))
 	case newest == 0 && (len(h.Plans) > 0 || h.Pin != nil):
 		return s.stuck(s.gensPath(), errors.New("the generations are missing"))
@@ -306,13 +306,13 @@ func (s *Store) findWayBack(from *manifest) (*wayBack, error) {
 	var before *manifest
 	var st *status
 	p := Proposal{}
-	a := s.FindAside()
-	isMixture := a != nil && a.IsMixed && !a.IsFollowed
+	a := s.FindAside() // it is called followed a moment before the commit that follows it has ended
+	isMixture := a != nil && a.IsMixed
 	var err error
 	switch {
 	case from.Parent != 0:
 		if before, st, err = s.readGeneration(from.Parent); err == nil {
-			p, err = s.proposeBefore(from)
+			p, err = s.proposeBefore(before)
 		}
 	case isMixture:
 		err = s.stuck(a.Path, errors.New("what was before is a mixture"))
@@ -344,22 +344,21 @@ func (s *Store) findWayBack(from *manifest) (*wayBack, error) {
 	return way, nil
 }
 
-// proposeBefore returns the contents of the generation before an interrupted one. A file that it had removed, and that
-// somebody else has made again since, is none of them.
-func (s *Store) proposeBefore(from *manifest) (Proposal, error) {
-	if err := s.checkIntact(from.Parent); err != nil {
+// proposeBefore returns the contents of the generation before an interrupted one. A file that it had removed for good,
+// and that somebody else has made again since, is none of them.
+func (s *Store) proposeBefore(before *manifest) (Proposal, error) {
+	if err := s.checkIntact(before.Gen); err != nil {
 		return Proposal{}, err
 	}
 
-	p, err := s.Propose(from.Parent)
-	p.Targets = slices.DeleteFunc(p.Targets, func(t Target) bool {
-		if t.Kind != Absent || from.touches(t.Path) {
-			return false
+	p, err := s.Propose(before.Gen)
+	for _, e := range before.Entries {
+		o, err := s.observe(e.Path)
+		isMadeAgain := e.New.Kind == Absent && e.Original.Kind == Absent && err == nil && o.state.Kind != Absent
+		if !e.Dropped && isMadeAgain {
+			p.Targets = slices.DeleteFunc(p.Targets, func(t Target) bool { return t.Path == e.Path })
 		}
-		o, err := s.observe(t.Path)
-
-		return err == nil && o.state.Kind != Absent
-	})
+	}
 
 	return p, err
 }
@@ -375,7 +374,7 @@ func (s *Store) takeBack(way *wayBack) error {
 	j := &Journal{Phase: PhasePublish}
 	if way.restores != nil {
 		j.From = way.from
-		j.Why = "its commit was interrupted, and is damaged"
+		j.Why = "its commit was interrupted, and could not be finished"
 	}
 	var t *Txn
 	err := s.withBallast(func() (err error) {

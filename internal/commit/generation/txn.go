@@ -295,11 +295,9 @@ func (t *Txn) writeJournal() error {
 func (t *Txn) makeGens() error {
 	s := t.s
 	if t.m.Parent == 0 {
-		above, err := openReal(filepath.Dir(s.o.Dir))
-		if err != nil {
+		if err := t.addAbove(); err != nil {
 			return err
 		}
-		t.round.addFolder(above)
 	}
 	if err := s.openGens(); err != nil || s.gens != nil {
 		return err
@@ -311,6 +309,23 @@ func (t *Txn) makeGens() error {
 	t.round.stay = append(t.round.stay, s.dir)
 
 	return s.openGens()
+}
+
+// addAbove adds the folder above the state folder to the round. That of a mount is as it was.
+func (t *Txn) addAbove() error {
+	above, err := openReal(filepath.Dir(t.s.o.Dir))
+	if err != nil {
+		return err
+	}
+	var st, own unix.Stat_t
+	isMount := unix.Fstat(above.fd, &st) == nil && unix.Fstat(t.s.dir.fd, &own) == nil && st.Dev != own.Dev
+	if isMount {
+		above.close()
+		return nil
+	}
+	t.round.addFolder(above)
+
+	return nil
 }
 
 // Entries returns the changes of all targets.

@@ -12,7 +12,6 @@ import (
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/platform/atomicfile"
 	"github.com/prelet/prelet/internal/platform/nodefile"
-	"github.com/prelet/prelet/internal/platform/systemd"
 	"github.com/prelet/prelet/internal/printer"
 	"github.com/prelet/prelet/internal/report"
 )
@@ -70,9 +69,10 @@ func (r *nodeRun) logChange(context.Context) error {
 	return nil
 }
 
+// logState writes a state of the node to the journal, with an id that the catalog of the journal explains.
 func (r *nodeRun) logState(gen int, reason, message string) {
-	var log systemd.JournalLog
-	if r.host.Journal != nil {
+	log := r.host.Log
+	if log == nil && r.host.Journal != nil { // by hand
 		log = r.host.Journal()
 	}
 	if log == nil {

@@ -16,7 +16,7 @@ type Journal struct {
 	Phase    Phase  `json:"phase"`
 	Gen      int    `json:"gen"`               // the generation that is being put in place, or that awaits its verdict
 	Manifest string `json:"manifest"`          // sha256 of its manifest
-	From     int    `json:"from,omitempty"`    // of a rollback: the generation that is left, else 0
+	From     int    `json:"from,omitempty"`    // the generation that a rollback or a way back leaves; else 0
 	To       int    `json:"to,omitempty"`      // of a rollback: the generation that is restored; 0 as before prelet
 	Why      string `json:"why,omitempty"`     // of a rollback
 	HoldPlan string `json:"hold,omitempty"`    // of a rollback: the plan that it holds

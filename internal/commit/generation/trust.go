@@ -306,7 +306,7 @@ func (s *Store) findWayBack(from *manifest) (*wayBack, error) {
 	var before *manifest
 	var st *status
 	p := Proposal{}
-	a := s.FindAside() // it is called followed a moment before the commit that follows it has ended
+	a := s.FindAside() // IsFollowed is set before the commit that follows has ended
 	isMixture := a != nil && a.IsMixed
 	var err error
 	switch {

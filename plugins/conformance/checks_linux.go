@@ -51,6 +51,7 @@ func (k *kit) runChecks() {
 		if !k.checkDetect(client, config, plain) {
 			return
 		}
+		k.checkZeros(client, config, plain)
 		k.checkOdd(p, client, config, odd)
 		k.checkWants(config, plain)
 		k.checkStuck(config, stuck, plain[0])

@@ -28,6 +28,7 @@ import (
 	detectorv1 "github.com/prelet/prelet/plugins/proto/detector/v1"
 	"github.com/prelet/prelet/plugins/protocol"
 	"github.com/prelet/prelet/plugins/sdk"
+	"github.com/prelet/prelet/plugins/sdk/detectortest"
 )
 
 // TestMain becomes a detector if the argument names one: the test's own program is the checked program.
@@ -149,6 +150,9 @@ func hang() { time.Sleep(time.Minute) }
 var (
 	ports = sdk.Attr[int]{Name: "ports", Doc: "How many.", Default: new(1)}
 	seen  = sdk.Fact[string]{Name: "seen", Doc: "What was seen."}
+
+	verified = sdk.Fact[bool]{Name: "verified", Doc: "Whether the card has verified its firmware."}
+	failures = sdk.Fact[int]{Name: "failures", Doc: "How often it failed."}
 )
 
 // detector declares a detector of the SDK that does one thing wrong.
@@ -157,7 +161,7 @@ func detector(mode string) sdk.Detector {
 		Name:    "toy",
 		Version: "1.0.0",
 		Config:  []sdk.Declaration{ports},
-		Facts:   []sdk.Declaration{seen},
+		Facts:   []sdk.Declaration{seen, verified, failures},
 		Domains: []string{"toy.example"},
 		Match:   sdk.Match{PCIIDs: []string{"1234:*:12"}},
 		Detect:  func(m *sdk.Machine) error { return detect(m, mode) },
@@ -186,6 +190,8 @@ func detect(m *sdk.Machine, mode string) error {
 		m.Add(d)
 	}
 	switch mode {
+	case "values", "no false", "no zero", "never false":
+		reportVerified(m, mode)
 	case "another's device":
 		m.Add(&sdk.Device{Address: "0000:1b:00.0"})
 	case "random":
@@ -242,6 +248,56 @@ func detect(m *sdk.Machine, mode string) error {
 		}
 	}
 	return nil
+}
+
+// reportVerified reports what the machine's two files contain. Without false a detector takes false for unknown, and
+// without zero 0.
+func reportVerified(m *sdk.Machine, mode string) {
+	const folder = "/sys/class/toy/"
+	file := folder + "verified"
+	evidence := file
+	if mode == "never false" {
+		evidence = "the card"
+	}
+	text, err := m.Text(file)
+	if err != nil || mode != "values" && mode != "no zero" && text == "0" {
+		m.AddFacts(verified.Unknown("the card does not report it"))
+	} else {
+		m.AddFacts(verified.Is(text == "1", evidence))
+	}
+	n, err := m.Int(folder + "failures")
+	if err != nil || mode == "no zero" && n == 0 {
+		m.AddFacts(failures.Unknown("the card does not report it"))
+	} else {
+		m.AddFacts(failures.Is(int(n), folder+"failures"))
+	}
+}
+
+// TestZeros checks detectors that take false or 0 for unknown on a machine where neither is.
+func TestZeros(t *testing.T) {
+	const text = "pci 0000:17:00.0 1234:0001 1234:0001 120000 toy\n" +
+		"/sys/class/toy/verified = 1\n/sys/class/toy/failures = 3\n"
+	machine := detectortest.Root(t, text).Dir()
+	unverified := detectortest.Root(t, strings.ReplaceAll(text, "verified = 1", "verified = 0")).Dir()
+	for mode, want := range map[string]conformance.Finding{
+		"values":      {State: conformance.Passed},
+		"no false":    {State: conformance.Failed, Found: `fact verified is true with "1" in /sys/class/toy/verified`},
+		"no zero":     {State: conformance.Failed, Found: `fact failures is 3 with "3" in /sys/class/toy/failures`},
+		"never false": {State: conformance.Note, Found: "fact verified is true, or unknown"},
+	} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			roots := []string{machine}
+			if mode == "never false" {
+				roots = append(roots, unverified)
+			}
+			for _, c := range check(t, mode, roots...).Checks {
+				if c.ID == "zeros" && (c.State != want.State || !strings.Contains(c.Found, want.Found)) {
+					t.Errorf("detector %q: got %+v, want %s with %q", mode, c, want.State, want.Found)
+				}
+			}
+		})
+	}
 }
 
 // refusedCalls makes system calls that no site can grant, and continues.

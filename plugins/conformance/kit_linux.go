@@ -24,6 +24,7 @@ var titles = [...][2]string{
 	{"config-refused", "Rejects an invalid configuration and names the attribute"},
 	{"detect", "Answers on a machine without its device and on one with it"},
 	{"deterministic", "Gives the same answer for the same machine"},
+	{"zeros", "Reports false and 0 as values"},
 	{"odd", "Survives files with unexpected content"},
 	{"wants", "Answers without its wants"},
 	{"stuck", "Answers other calls while one is blocked"},
@@ -51,6 +52,7 @@ type kit struct {
 	attempts  []attempt
 	noWatch   string // why access cannot be watched; empty: it can
 	processes int    // number of started processes
+	zeros     int    // number of machines copied by checkZeros
 }
 
 func run(ctx context.Context, program string, o RunOptions) (Findings, error) {

@@ -229,6 +229,10 @@ func (c *checker) facts(declared []Attribute, facts []Fact) {
 		if f.Unknown != "" && f.Value != nil {
 			c.add(at+".unknown", "a value and a reason why there is none", "Return one of the two.")
 		}
+		if f.Unknown == "" && f.Value == nil {
+			const detail = "Return a value, which false, 0 and \"\" are, or say in unknown why it could not be read."
+			c.add(at, fmt.Sprintf("fact %q has no value and no reason", f.Name), detail)
+		}
 	}
 }
 

@@ -163,7 +163,7 @@ type Device struct {
 // Fact is the value of a described fact.
 type Fact struct {
 	Name     string `json:"name"`
-	Value    any    `json:"value"`              // of the described type; nil: unknown
+	Value    any    `json:"value"`              // of the described type; nil: unknown, with a reason
 	Evidence string `json:"evidence,omitempty"` // where it was read
 	Unknown  string `json:"unknown,omitempty"`  // why it is unknown
 }

@@ -284,7 +284,7 @@ func TestHiddenCharacters(t *testing.T) {
 			"warnings[0]":        {Warnings: []string{s}},
 			`attributes["x"]`:    {Attributes: map[string]string{"x": s}},
 			"devices[0].name":    {Devices: []contract.Device{{Name: &s}}},
-			"facts[0].evidence":  {Facts: []contract.Fact{{Name: "temperature", Evidence: s}}},
+			"facts[0].evidence":  {Facts: []contract.Fact{{Name: "temperature", Value: 3.0, Evidence: s}}},
 			"problems[0].detail": {Problems: []contract.Problem{{Summary: "x", Detail: s}}},
 		} {
 			t.Run(hex+" in "+path, func(t *testing.T) { checkPath(t, c.describe(t, nil).CheckAnswer(a, nil), path) })

@@ -104,11 +104,12 @@ func (f Fact[T]) Declare() contract.Attribute {
 	}
 }
 
-// Is returns the fact with a value. Evidence is where it was read, for people: a path, a call.
+// Is returns the fact with a value: false, 0, "" and a nil slice or map are values. For a value that could not be read
+// use Unknown. Evidence is where it was read, for people: a path, a call.
 func (f Fact[T]) Is(v T, evidence string) contract.Fact {
 	return contract.Fact{
 		Name:     f.Name,
-		Value:    toValue(v),
+		Value:    fill(reflect.TypeFor[T](), toValue(v)),
 		Evidence: evidence,
 	}
 }
@@ -118,13 +119,39 @@ func (f Fact[T]) Unknown(reason string) contract.Fact {
 	return contract.Fact{Name: f.Name, Unknown: contract.OneLine(reason)}
 }
 
-// IsOrUnknown returns the fact with a value, or for an empty value, such as "", with the reason why it is unknown.
-func (f Fact[T]) IsOrUnknown(v T, evidence, reason string) contract.Fact {
-	if reflect.ValueOf(&v).Elem().IsZero() {
-		return f.Unknown(reason)
+// fill returns a value of a type with empty lists and maps where Go has nil slices and maps, which JSON writes as null,
+// and null is unknown.
+func fill(t reflect.Type, v any) any {
+	switch t.Kind() {
+	case reflect.Pointer:
+		if v != nil {
+			return fill(t.Elem(), v)
+		}
+	case reflect.Slice:
+		list, _ := v.([]any)
+		out := make([]any, len(list))
+		for i, e := range list {
+			out[i] = fill(t.Elem(), e)
+		}
+		return out
+	case reflect.Map:
+		m, _ := v.(map[string]any)
+		out := make(map[string]any, len(m))
+		for k, e := range m {
+			out[k] = fill(t.Elem(), e)
+		}
+		return out
+	case reflect.Struct:
+		m, _ := v.(map[string]any)
+		for i := range t.NumField() {
+			name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+			if e, isDeclared := m[name]; isDeclared {
+				m[name] = fill(t.Field(i).Type, e)
+			}
+		}
 	}
 
-	return f.Is(v, evidence)
+	return v
 }
 
 // toValue converts a Go value to a value of the contract.

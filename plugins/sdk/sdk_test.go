@@ -178,6 +178,30 @@ func TestGuards(t *testing.T) {
 	}
 }
 
+// TestZeroIsAValue reports empty values: none of them is unknown.
+func TestZeroIsAValue(t *testing.T) {
+	type port struct {
+		Name  *string  `json:"name"`
+		Lanes []int    `json:"lanes"`
+		Peers []string `json:"peers"`
+	}
+	tests := map[string]struct{ fact, want any }{
+		"false":       {sdk.Fact[bool]{Name: "x"}.Is(false, "").Value, false},
+		"0":           {sdk.Fact[int]{Name: "x"}.Is(0, "").Value, 0.0},
+		"text":        {sdk.Fact[string]{Name: "x"}.Is("", "").Value, ""},
+		"nil list":    {sdk.Fact[[]string]{Name: "x"}.Is(nil, "").Value, []any{}},
+		"nil map":     {sdk.Fact[map[string]int]{Name: "x"}.Is(nil, "").Value, map[string]any{}},
+		"nil pointer": {sdk.Fact[*bool]{Name: "x"}.Is(nil, "").Value, nil},
+		"inside": {sdk.Fact[[]port]{Name: "x"}.Is([]port{{Peers: []string{"a"}}}, "").Value, []any{
+			map[string]any{"name": nil, "lanes": []any{}, "peers": []any{"a"}}}},
+	}
+	for name, tt := range tests {
+		if !reflect.DeepEqual(tt.fact, tt.want) {
+			t.Errorf("%s: got %#v, want %#v", name, tt.fact, tt.want)
+		}
+	}
+}
+
 func TestRoot(t *testing.T) {
 	r := detectortest.Root(t, `
 pci 0000:17:00.0 1234:0001 abcd:0002 120000 toy numa=1

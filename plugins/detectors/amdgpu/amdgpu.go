@@ -121,7 +121,7 @@ func count(m map[string]int, value string) {
 func reportDriver(m *sdk.Machine) {
 	const file = "/sys/module/amdgpu/version"
 	version, _ := m.Text(file) // without it, there is none
-	m.AddFacts(driver.IsOrUnknown(version, file, "amdgpu is the kernel's own, or not loaded"))
+	m.AddFacts(devices.TextFact(driver, version, file, "amdgpu is the kernel's own, or not loaded"))
 	m.Recommend(Domain+"/gpu.driver-version", version, file)
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/prelet/prelet/plugins/internal/devices"
 	"github.com/prelet/prelet/plugins/sdk"
 )
 
@@ -95,8 +96,8 @@ func (f fabrics) report(m *sdk.Machine, unknown string) {
 	noAnswer := cmp.Or(unknown, "NVML does not report it: drivers before 550 do not")
 	noHealth := cmp.Or(unknown, "NVML does not report it for these GPUs")
 	m.AddFacts(
-		fabricState.IsOrUnknown(f.state, evidence, noAnswer),
-		fabricHealth.IsOrUnknown(f.health, evidence, noHealth),
+		devices.TextFact(fabricState, f.state, evidence, noAnswer),
+		devices.TextFact(fabricHealth, f.health, evidence, noHealth),
 	)
 
 	switch f.state {

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prelet/prelet/plugins/internal/devices"
 	"github.com/prelet/prelet/plugins/sdk"
 )
 
@@ -393,7 +394,12 @@ func reportDriver(m *sdk.Machine, result machine, unknown string) (isLoaded bool
 		)
 	}
 
-	m.AddFacts(cudaVersion.IsOrUnknown(result.cuda, "nvml", cmp.Or(unknown, "NVML does not report it")))
+	m.AddFacts(devices.TextFact(
+		cudaVersion,
+		result.cuda,
+		"nvml",
+		cmp.Or(unknown, "NVML does not report it"),
+	))
 	m.Recommend(Domain+"/cuda.runtime-version.full", result.cuda, "nvml")
 
 	return err == nil || result.driver != ""

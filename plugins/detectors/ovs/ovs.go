@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prelet/prelet/plugins/internal/devices"
 	"github.com/prelet/prelet/plugins/sdk"
 )
 
@@ -179,8 +180,8 @@ func (s database) report(m *sdk.Machine) {
 	const evidence = "ovsdb, table Open_vSwitch"
 	const noVersion = "ovs-vswitchd has not reported it: it does not run, or without DPDK"
 	m.AddFacts(
-		ovsVersion.IsOrUnknown(s.ovs, evidence, noVersion),
-		dpdkVersion.IsOrUnknown(s.dpdk, evidence, noVersion),
+		devices.TextFact(ovsVersion, s.ovs, evidence, noVersion),
+		devices.TextFact(dpdkVersion, s.dpdk, evidence, noVersion),
 	)
 	if s.initialized == nil {
 		m.AddFacts(initialized.Unknown("ovs-vswitchd has not reported it"))

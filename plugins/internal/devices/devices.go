@@ -1,11 +1,23 @@
-// Package devices reads the tables of the shipped detectors.
+// Package devices has what the shipped detectors share.
 package devices
 
 import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/prelet/prelet/plugins/contract"
+	"github.com/prelet/prelet/plugins/sdk"
 )
+
+// TextFact returns a fact with a text. An empty text is unknown, for the reason.
+func TextFact(f sdk.Fact[string], text, evidence, reason string) contract.Fact {
+	if text == "" {
+		return f.Unknown(reason)
+	}
+
+	return f.Is(text, evidence)
+}
 
 // SortedKeys returns the keys of a map. The result is not nil: an empty list is a known value.
 func SortedKeys[V any](m map[string]V) []string {

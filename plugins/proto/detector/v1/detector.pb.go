@@ -1205,11 +1205,11 @@ func (x *Device) GetEvidence() map[string]string {
 type Fact struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Of the described type. Null, or an attribute of an object that is null: unknown.
+	// Of the described type. Null, or an attribute of an object that is null: unknown. false, 0 and "" are values.
 	Value *structpb.Value `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
 	// The source, as text.
 	Evidence string `protobuf:"bytes,3,opt,name=evidence,proto3" json:"evidence,omitempty"`
-	// The reason why it is unknown. Only with a null value.
+	// The reason why it is unknown: with a null value, and only then.
 	Unknown       string `protobuf:"bytes,4,opt,name=unknown,proto3" json:"unknown,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -598,13 +598,35 @@ func (m *machine) boot() (run, verify ended) {
 	m.now += time.Since(began)
 	m.units.start()
 	verify.exit = -1
-	_, noGate := os.Stat(m.gate)
-	owed, _ := filepath.Glob(filepath.Join(m.run, "*.owed"))
-	isOwed := noGate != nil || len(owed) > 0 || m.read("/var/lib/prelet/journal.json") != ""
-	if isOwed && !m.units.noJudge {
+	if m.startsVerify() && !m.units.noJudge {
 		verify = m.as(app.VerifyUnit, "verify")
 	}
 	return run, verify
+}
+
+// startsVerify reports whether systemd would start prelet-verify.service, by the conditions of the unit that is shipped.
+func (m *machine) startsVerify() bool {
+	m.t.Helper()
+	text, err := os.ReadFile("../../packaging/systemd/prelet-verify.service")
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		path, isCondition := strings.CutPrefix(strings.TrimSpace(line), "ConditionPathExists=|")
+		path, isMissing := strings.CutPrefix(path, "!")
+		if !isCondition {
+			continue
+		}
+		name, isInRun := strings.CutPrefix(path, "/run/prelet/")
+		if !isInRun {
+			m.t.Fatalf("a condition of prelet-verify.service: got %s, want a path in /run/prelet", path)
+		}
+		if _, err := os.Stat(filepath.Join(m.run, name)); (err != nil) == isMissing {
+			return true
+		}
+	}
+
+	return false
 }
 
 // good is a node that has booted once and is well.

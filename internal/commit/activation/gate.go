@@ -29,15 +29,16 @@ type Gate struct {
 
 const (
 	gateFile     = "kubelet.env"
-	reasonFile   = "kubelet.reason" // why the gate is shut
-	openedFile   = "kubelet.opened" // this boot opened the gate
-	owedFile     = "kubelet.owed"   // prelet stopped the kubelet, and owes it a start
-	seenFile     = "kubelet.seen"   // a kubelet was seen running
-	doneFile     = "units.done"     // actions on units for a commit, if systemd does not record them
-	failedFile   = "units.failed"   // an action on a unit for a commit that failed, and why
-	exemptFile   = "units.exempt"   // the units that no verdict on the next commit is about
-	askedFile    = "run.asked"      // why a run was requested
-	spaceFile    = "kubelet.space"  // whether there is space for the others; it is removed at once
+	reasonFile   = "kubelet.reason"     // why the gate is shut
+	openedFile   = "kubelet.opened"     // this boot opened the gate
+	owedFile     = "kubelet.owed"       // prelet stopped the kubelet, and owes it a start
+	seenFile     = "kubelet.seen"       // a kubelet was seen running
+	doneFile     = "units.done"         // actions on units for a commit, if systemd does not record them
+	failedFile   = "units.failed"       // an action on a unit for a commit that failed, and why
+	exemptFile   = "units.exempt"       // the units that no verdict on the next commit is about
+	askedFile    = "run.asked"          // why a run was requested
+	pendingFile  = "generation.pending" // a generation has no verdict: prelet-verify.service starts if it exists
+	spaceFile    = "kubelet.space"      // whether there is space for the others; it is removed at once
 	gateVariable = "PRELET_GENERATION="
 )
 
@@ -226,6 +227,16 @@ func (g Gate) MarkAsked(why string) error {
 // WasAsked reports whether MarkAsked was called for the same reason since the gate was last open.
 func (g Gate) WasAsked(why string) bool {
 	return g.read(askedFile) == g.BootID+" "+oneLine(why)
+}
+
+// SetPending notes whether a generation has no verdict, or may have none: each start of the kubelet then starts
+// prelet-verify.service. The journal itself is not in /run, and systemd must not look outside of it.
+func (g Gate) SetPending(isPending bool) error {
+	if !isPending {
+		return g.remove(pendingFile)
+	}
+
+	return g.write(pendingFile, g.BootID)
 }
 
 func oneLine(text string) string {

@@ -57,6 +57,7 @@ var stepNames = []string{
 	actUnits:      "act on units",
 	countTry:      "count try",
 	openGate:      "open gate",
+	notePending:   "note pending",
 	requestStart:  "request start",
 	watch:         "watch",
 	uncountTry:    "uncount try",

@@ -66,6 +66,8 @@ func (m *StateMachine) step(
 		return done, wrapAfterCommit("counting the try", m.countTry(t))
 	case openGate:
 		return done, m.openGate(h, t)
+	case notePending:
+		return done, m.Gate.SetPending(h.journal != nil)
 	case requestStart:
 		return done, m.requestStart(steady, h, t)
 	case watch:
@@ -78,6 +80,9 @@ func (m *StateMachine) step(
 		return done, m.endVerdict(h, t, m.closeGood(h, t))
 	case closeBad:
 		err := m.Store.MarkUnhealthy(h.journal.Gen, t.watchResult.reason)
+		if err == nil {
+			err = m.Gate.SetPending(false)
+		}
 		return done, m.endVerdict(h, t, err)
 	case holdBack:
 		t.out.HeldBack = h.blockReason
@@ -177,6 +182,11 @@ func (m *StateMachine) noteAlive(u Unit) error {
 func (m *StateMachine) commit(t *walkState) error {
 	m.startBound(t, t.Staged.Spec)
 	m.note("commit", "started", "%s", t.Staged.Spec.Unit)
+
+	// Before the journal exists: a process that is killed in between leaves a note too many, and never one too few.
+	if err := m.Gate.SetPending(true); err != nil {
+		return err
+	}
 
 	gen, err := t.Staged.Txn.Commit()
 	t.committed = err == nil || fault.CodeOf(err) == fault.Interrupted // the journal could be seen
@@ -434,16 +444,20 @@ func (m *StateMachine) openGate(h location, t *walkState) error {
 		gen = h.current.Gen
 	}
 
-	if h.gateOpen && (h.gate == gen || h.gate < 0) {
-		return nil
+	isOpen := h.gateOpen && (h.gate == gen || h.gate < 0)
+	err := m.Gate.SetPending(h.journal != nil)
+	if err == nil && !isOpen {
+		err = m.Gate.Open(gen)
 	}
-
-	if err := m.Gate.Open(gen); err != nil {
+	if err != nil {
 		if h.journal != nil {
 			return wrapAfterCommit(describeInPlace(&h), err)
 		}
 
 		return err
+	}
+	if isOpen {
+		return nil
 	}
 
 	t.openedGate = !h.gateOpen // else only the number of the generation was another: it was recorded
@@ -783,7 +797,11 @@ func (m *StateMachine) closeGood(h location, t *walkState) error {
 		return err
 	}
 
-	return m.Store.Good(h.journal.Gen, text)
+	if err := m.Store.Good(h.journal.Gen, text); err != nil {
+		return err
+	}
+
+	return m.Gate.SetPending(false)
 }
 
 // whyShut returns the stored reason of the gate, or a default.

@@ -73,6 +73,7 @@ const (
 	actUnits                  // restart and reload the units that changed files notify; what is owed is found
 	countTry                  // count this boot as a try
 	openGate                  // open the gate on the generation in place, if it is shut or names another
+	notePending               // note for prelet-verify.service whether a generation has no verdict
 	requestStart              // request a start if one is due, without waiting for it
 	watch                     // without the lock: start the unit if due, and watch it until there is a verdict
 	uncountTry                // do not count this boot as a try
@@ -161,6 +162,7 @@ var table = []row{
 		In:   []phase{none},
 		On:   []Trigger{OnFailed, OnNoSite, OnVerify},
 		When: isOpen,
+		Do:   []step{notePending},
 		Then: done,
 	},
 	{In: []phase{none}, On: []Trigger{OnFailed}, When: isWhole, Do: []step{openGate, requestStart}, Then: done},
@@ -204,8 +206,8 @@ var table = []row{
 	{In: awaiting, On: []Trigger{onReady}, Do: []step{openGate}, Then: onJudge},
 
 	// The kubelet starts or has crashed.
-	{In: []phase{settled}, On: []Trigger{OnVerify}, When: isOpen, Then: done},
-	{In: awaiting, On: []Trigger{OnVerify}, When: isOpen, Then: onJudge},
+	{In: []phase{settled}, On: []Trigger{OnVerify}, When: isOpen, Do: []step{notePending}, Then: done},
+	{In: awaiting, On: []Trigger{OnVerify}, When: isOpen, Do: []step{notePending}, Then: onJudge},
 	{
 		In:   inPlace,
 		On:   []Trigger{OnVerify},

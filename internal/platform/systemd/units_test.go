@@ -87,7 +87,7 @@ func TestUnitsSayWhatWasProven(t *testing.T) {
 		{"prelet-apply.service", "Install.WantedBy", ""},
 
 		{"prelet-verify.service", "Unit.After", "kubelet.service prelet.service prelet-apply.service" + mounts},
-		{"prelet-verify.service", "Unit.ConditionPathExists", "|/var/lib/prelet/journal.json |!/run/prelet/kubelet.env |/run/prelet/conditions.owed |/run/prelet/verdict.owed"},
+		{"prelet-verify.service", "Unit.ConditionPathExists", "|/run/prelet/generation.pending |!/run/prelet/kubelet.env |/run/prelet/conditions.owed |/run/prelet/verdict.owed"},
 		{"prelet-verify.service", "Service.Type", "exec"},
 		{"prelet-verify.service", "Service.ExecStart", "/usr/bin/prelet verify"},
 		{"prelet-verify.service", "Service.RestartSec", "1"},
@@ -103,6 +103,57 @@ func TestUnitsSayWhatWasProven(t *testing.T) {
 		if got := strings.Join(parse(t, tc.file).words(tc.key), " "); got != tc.want {
 			t.Errorf("%s: %s is %q, want %q", tc.file, tc.key, got, tc.want)
 		}
+	}
+}
+
+// TestUnitsLookInRunOnly reads all shipped unit files and drop-ins: systemd itself looks at the paths of these settings,
+// and would hang on a file system that does not answer. A service without an end could hang for ever, too.
+func TestUnitsLookInRunOnly(t *testing.T) {
+	isLook := func(key string) bool {
+		section, name, _ := strings.Cut(key, ".")
+		switch {
+		case section == "Path", strings.HasPrefix(name, "Condition"), strings.HasPrefix(name, "Assert"):
+			return true
+		}
+
+		return slices.Contains([]string{
+			"RequiresMountsFor", "WantsMountsFor", "EnvironmentFile", "PIDFile", "RootDirectory", "RootImage",
+			"StateDirectory", "CacheDirectory", "LogsDirectory", "ConfigurationDirectory", "PrivateTmp",
+		}, name)
+	}
+
+	files := 0
+	root := filepath.Join(packaging, "..")
+	err := filepath.WalkDir(root, func(path string, _ os.DirEntry, err error) error {
+		isUnit := slices.Contains([]string{".service", ".timer", ".path", ".socket", ".mount"}, filepath.Ext(path))
+		isDropIn := filepath.Ext(path) == ".conf" && strings.Contains(path, "/systemd/") &&
+			slices.Contains([]string{".service", ".target"}, filepath.Ext(strings.TrimSuffix(filepath.Dir(path), ".d")))
+		if err != nil || !isUnit && !isDropIn {
+			return err
+		}
+		files++
+		name, err := filepath.Rel(packaging, path)
+		if err != nil {
+			return err
+		}
+		got := parse(t, name)
+		for key, values := range got {
+			for _, value := range values {
+				looked := strings.TrimLeft(value, "|!-")
+				if isLook(key) && !strings.HasPrefix(looked, "/run/") {
+					t.Errorf("%s: got %s=%s, want a path in /run, or ExecCondition=", name, key, value)
+				}
+			}
+		}
+		isOneshot := slices.Equal(got["Service.Type"], []string{"oneshot"})
+		if isOneshot && got["Service.TimeoutStartSec"] == nil {
+			t.Errorf("%s: got a oneshot without TimeoutStartSec=, which may hang for ever", name)
+		}
+
+		return nil
+	})
+	if err != nil || files < 10 {
+		t.Errorf("unit files and drop-ins below %s: got %d, %v; want at least 10", root, files, err)
 	}
 }
 

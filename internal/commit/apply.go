@@ -77,7 +77,7 @@ func BuildProposal(o ProposalInput) (generation.Proposal, activation.Spec, error
 
 		out.Targets = append(out.Targets, t)
 
-		addFile(&spec, f, t.Content)
+		addFile(&spec, o.Plan.Node, f, t.Content)
 	}
 
 	adopted, err := adopt(o.Store, o.Plan, &out, &spec)
@@ -97,8 +97,8 @@ func BuildProposal(o ProposalInput) (generation.Proposal, activation.Spec, error
 	return out, spec, nil
 }
 
-// addFile adds a planned file to the spec.
-func addFile(spec *activation.Spec, f node.File, content []byte) {
+// addFile adds a planned file to the spec. One that does not decide about the kubelet is only in the generation.
+func addFile(spec *activation.Spec, n node.Node, f node.File, content []byte) {
 	if strings.Contains(f.Path, "/systemd/system/") {
 		spec.UnitFiles = true
 	}
@@ -109,7 +109,7 @@ func addFile(spec *activation.Spec, f node.File, content []byte) {
 		spec.ReplacesCA = true
 	case isBootstrapKubeconfig(f):
 		spec.Retire = append(spec.Retire, f.Path)
-	default:
+	case hostfiles.Decides(n, f):
 		spec.Files[f.Path] = generation.Checksum(content)
 	}
 }

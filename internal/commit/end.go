@@ -39,6 +39,7 @@ type ending struct {
 	isForeign  bool   // the generation in place was made on another machine
 	asFound    string // why the kubelet starts without a generation; "" if it does not
 	mixed      string // why the files are not those of the generation in place, although the gate stays open
+	others     string // which files that do not decide about the kubelet differ from it, and how; "" for none
 
 	// The decision, in addition to Result.
 
@@ -154,7 +155,27 @@ func (e *ending) describeStay(stays string) string {
 		return e.mixed + "; the kubelet keeps running, and the next run that does not fail writes it again"
 	}
 
-	return fmt.Sprintf("generation %d %s", max(e.Outcome.Generation, e.generationBefore), stays)
+	stays = fmt.Sprintf("generation %d %s", max(e.Outcome.Generation, e.generationBefore), stays)
+	if e.others != "" {
+		stays += "; " + e.others
+	}
+
+	return stays
+}
+
+// describeOthers returns which files of the generation in place that do not decide about the kubelet differ, and how; ""
+// for none.
+func (r *Run) describeOthers() string {
+	cur := readCurrent(r.Store)
+	if cur == nil {
+		return ""
+	}
+	spec, err := r.Machine.SpecOf(cur.Gen)
+	if err != nil {
+		return ""
+	}
+
+	return r.Machine.DescribeOthers(spec)
 }
 
 // isClusterCode reports whether a failure is caused by the cluster.
@@ -276,6 +297,7 @@ func (r *Run) inspect(ctx context.Context, e *ending) {
 	stays := e.on == activation.OnFailed || e.on == activation.OnNoSite
 	if stays && e.enterErr == nil && !e.isGateShut && e.Outcome.HeldBack == "" {
 		e.mixed = r.Machine.WhyMixed(context.WithoutCancel(ctx))
+		e.others = r.describeOthers()
 		if r.Machine.IsAsFound() {
 			e.asFound = fmt.Sprintf(
 				"%s has no generation, and this node has joined: the kubelet starts on the files as they are; "+

@@ -15,6 +15,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
+	"golang.org/x/sys/unix"
 
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/commit/activation"
@@ -24,6 +25,7 @@ import (
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/platform/machineid"
+	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/report"
 	"github.com/prelet/prelet/internal/value"
 	"github.com/prelet/prelet/internal/world"
@@ -51,9 +53,9 @@ type bench struct {
 	sick    string // the content of the file with which /healthz fails; "": with none
 	mounts  []activation.Mount
 	onLook  func() // called when systemd is asked for mounts
+	onWatch func() // called when the kubelet's health is asked for
 	looked  int    // how often it was
 	away    bool   // the API server does not answer
-	edited  string // the file that another program changed; "": none
 
 	onWrite func(op, path string) error // called before each operation of the store that changes anything; may be nil
 }
@@ -120,6 +122,8 @@ func (anyNode) Secret(string) ([]byte, error) { return nil, fs.ErrNotExist }
 func (anyNode) Hidden(string) *generation.FileState { return nil }
 
 func (b *bench) options(p *boot.Plan) ProposalInput {
+	b.observe(p)
+
 	return ProposalInput{
 		Store:    b.Store,
 		Plan:     p,
@@ -129,6 +133,26 @@ func (b *bench) options(p *boot.Plan) ProposalInput {
 		Healthz:  "http://127.0.0.1:10248",
 		Machine:  machineid.Hashes{ID: "sha256:x"},
 	}
+}
+
+// observe compares the file of a plan that the kubelet does not read with the disk. A plan fails where it cannot.
+func (b *bench) observe(p *boot.Plan) {
+	f, isPlanned := p.Node.FindFile("/etc/b")
+	if !isPlanned {
+		return
+	}
+	now, _, err := b.Store.Observe(f.Path)
+	switch {
+	case errors.Is(err, unix.ELOOP), now.Kind == generation.Dir:
+		p.Complete = false
+		p.Diagnostics = hcl.Diagnostics{origin.Error(fault.CannotWrite, hcl.Range{}, "Cannot read "+f.Path, "Why: so.")}
+		return
+	case err != nil:
+		return
+	}
+	p.Changes = append(p.Changes, boot.FileChange{File: f, Old: world.TargetAns{
+		Exists: now.Kind != generation.Absent, SHA256: now.SHA256, Mode: now.Mode, UID: now.UID, GID: now.GID,
+	}})
 }
 
 // play is a run to its end.
@@ -162,7 +186,8 @@ func (b *bench) finish(res Ended) *report.Status {
 	return &status
 }
 
-// complete returns a plan with one file, whose content is the plan's hash.
+// complete returns a plan with the kubelet's configuration and a file of another program, /etc/b. The content of both is
+// the plan's hash.
 func complete(hash string) *boot.Plan {
 	text, err := value.TextOf(cty.StringVal(hash))
 	if err != nil {
@@ -172,7 +197,8 @@ func complete(hash string) *boot.Plan {
 	return &boot.Plan{
 		Hash: hash, Complete: true, Kubelet: world.KubeletAns{Joined: true},
 		Node: node.Node{Files: []node.File{
-			{Path: "/etc/a", Kind: node.Regular, Purpose: "file", Text: text, Mode: 0o644},
+			{Path: "/etc/a", Kind: node.Regular, Purpose: "kubelet-config", Text: text, Mode: 0o644},
+			{Path: "/etc/b", Kind: node.Regular, Purpose: "file", Text: text, Mode: 0o644},
 		}},
 	}
 }
@@ -193,9 +219,17 @@ func (b *bench) ChangedAgo([]string) (time.Duration, bool)                { retu
 func (b *bench) Expired() string                                          { return "" }
 func (b *bench) Now() time.Time                                           { return time.Unix(0, 0).Add(b.now + b.jump) }
 func (b *bench) Monotonic() time.Duration                                 { return b.now }
-func (b *bench) Files(ctx context.Context, _ map[string]string) error {
-	if b.edited != "" {
-		return fmt.Errorf("%s is not as prelet wrote it: another program changed it", b.edited)
+func (b *bench) Files(ctx context.Context, want map[string]string) error {
+	for path, sum := range want {
+		text, err := nodefile.ReadFile(b.dir+path, nodefile.MaxContent)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return fmt.Errorf("%s is gone", path)
+		case err != nil:
+			return unknownError{fmt.Errorf("%s cannot be read: %w", path, err)}
+		case nodefile.Checksum(text) != sum:
+			return fmt.Errorf("%s is not as prelet wrote it: another program changed it", path)
+		}
 	}
 
 	return ctx.Err()
@@ -235,6 +269,9 @@ func (b *bench) Sleep(ctx context.Context, d time.Duration) error {
 }
 
 func (b *bench) Healthz(context.Context, string) error {
+	if b.onWatch != nil {
+		b.onWatch()
+	}
 	if text, _ := os.ReadFile(b.dir + "/etc/a"); b.sick != "" && strings.Contains(b.sick, string(text)) {
 		return errors.New("500 Internal Server Error")
 	}
@@ -242,13 +279,13 @@ func (b *bench) Healthz(context.Context, string) error {
 	return nil
 }
 
-type awayError struct{ error }
+type unknownError struct{ error }
 
-func (awayError) Unknown() bool { return true }
+func (unknownError) Unknown() bool { return true }
 
 func (b *bench) Node(_ context.Context, name string) (kubelet.NodeObject, error) {
 	if b.away {
-		return kubelet.NodeObject{}, awayError{errors.New("the API server does not answer")}
+		return kubelet.NodeObject{}, unknownError{errors.New("the API server does not answer")}
 	}
 
 	return kubelet.NodeObject{Name: name, Age: time.Hour}, nil

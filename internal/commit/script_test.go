@@ -159,8 +159,8 @@ func (s *runScript) do(l scripttest.Line) bool {
 		s.must(os.RemoveAll(s.dir + a[0]))
 	case "link":
 		s.must(os.Symlink(a[0], s.dir+a[1]))
-	case "edited": // FILE: the kubelet's files are not as planned
-		s.edited = a[0]
+	case "agent": // PATH CONTENT: another program writes it while the kubelet is judged
+		s.onWatch = func() { s.must(os.WriteFile(s.dir+a[0], []byte(a[1]), 0o644)) }
 	case "pin":
 		s.must(s.Store.Pin(1, "me"))
 	case "pinned":

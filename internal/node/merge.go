@@ -62,6 +62,7 @@ type Node struct {
 	Files      []File
 	Activation *Activation
 	Aliases    []string // other names of the kubelet's unit
+	UnitFiles  []string // that the kubelet's unit names: environment files, which may be patterns, and its arguments
 	Units      []Unit   // in site order
 }
 

@@ -1,13 +1,17 @@
 package effective
 
 import (
+	"maps"
+	"path"
 	"slices"
+	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/world"
 	"github.com/prelet/prelet/stages"
 )
 
@@ -18,6 +22,7 @@ import (
 func Finish(in stages.Inputs, n node.Node, isWritten bool) (_ node.Node, found hcl.Diagnostics) {
 	if in.Start != nil {
 		n.Aliases = in.Start.Aliases
+		n.UnitFiles = listUnitFiles(*in.Start)
 	}
 	overridden := warnOverridden(n)
 	n = applyInherited(n)
@@ -34,6 +39,24 @@ func Finish(in stages.Inputs, n node.Node, isWritten bool) (_ node.Node, found h
 	n, refused := finishReserved(n, files.Merged)
 
 	return replaceReserved(in, n), append(found, refused...)
+}
+
+// listUnitFiles returns the files that a unit names: its environment files, its program and their arguments.
+func listUnitFiles(start world.StartAns) []string {
+	files := slices.Clone(start.Files)
+	for _, text := range slices.Concat(start.Words, slices.Collect(maps.Values(start.Vars))) {
+		for _, word := range strings.Fields(text) {
+			if flag, value, isFlag := strings.Cut(word, "="); isFlag && strings.HasPrefix(flag, "-") {
+				word = value
+			}
+			if path.IsAbs(word) {
+				files = append(files, word)
+			}
+		}
+	}
+	slices.Sort(files)
+
+	return slices.Compact(files)
 }
 
 // replaceReserved gives a node the settings of its finished reservation, such as reservedMemory: a drop-in or a flag

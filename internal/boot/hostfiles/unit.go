@@ -7,7 +7,6 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/platform/unitfile"
@@ -16,45 +15,6 @@ import (
 
 // listUnitNames returns the names of the kubelet's unit.
 func listUnitNames(n node.Node) []string { return append([]string{n.KubeletUnit()}, n.Aliases...) }
-
-// IsReadByKubelet reports whether the kubelet reads a file when it starts: its unit and that unit's drop-ins, the
-// files below its folders, and the files that a flag or a field of its configuration names, also by a folder above
-// them. It reads static pods while it runs.
-func IsReadByKubelet(n node.Node, file string) bool {
-	if len(unitfile.Select(listUnitNames(n), []string{file})) > 0 {
-		return true
-	}
-
-	coversFile := func(place string) bool {
-		return Covers(place, file)
-	}
-	places := []string{
-		"/var/lib/kubelet", "/etc/kubernetes/kubelet.conf.d", "/etc/default/kubelet", "/etc/sysconfig/kubelet",
-	}
-	if slices.ContainsFunc(places, coversFile) {
-		return true
-	}
-
-	staticPods, _ := n.Config["staticPodPath"].(string)
-	if f, ok := node.FindFlag(n.Flags, "pod-manifest-path"); ok {
-		staticPods = f.Value
-	}
-	if coversFile(staticPods) {
-		return false
-	}
-	isNamed := func(f node.Flag) bool {
-		return coversFile(f.Value)
-	}
-
-	return slices.ContainsFunc(kubelet.ListTexts(n.Config), coversFile) || slices.ContainsFunc(n.Flags, isNamed)
-}
-
-// Covers reports whether a path is a file, or a folder above it.
-func Covers(place, file string) bool {
-	place = strings.TrimSuffix(place, "/")
-
-	return strings.HasPrefix(place, "/") && (place == file || strings.HasPrefix(file, place+"/"))
-}
 
 // makeGateDropIn returns the drop-in of prelet's package that makes a unit wait for the gate.
 func makeGateDropIn(unit string) node.File {

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/prelet/prelet/internal/node"
+	"github.com/prelet/prelet/internal/value"
 )
 
 // TestIsReadByKubelet: the drop-ins of templates, prefixes and aliases of the kubelet's unit restart it, and those of
@@ -25,6 +26,71 @@ func TestIsReadByKubelet(t *testing.T) {
 		if got := IsReadByKubelet(n, file); got != want {
 			t.Errorf("%s: got %t; want %t", file, got, want)
 		}
+	}
+}
+
+// TestFindReader: who reads a file of those without which the kubelet may not run.
+func TestFindReader(t *testing.T) {
+	text := value.PlainText("[Unit]\nRequires=odd.service\n[Service]\nExecStartPre=-/opt/before --with=/opt/with\n" +
+		"ReadWritePaths=/srv\n")
+	n := node.Node{
+		UnitFiles: []string{"/opt/env/*.env", "/opt/kubelet"},
+		Flags:     []node.Flag{{Name: "image-credential-provider-config", Value: "/opt/providers"}},
+		Config: map[string]any{
+			"staticPodPath":  "/opt/pods",
+			"authentication": map[string]any{"x509": map[string]any{"clientCAFile": "ca.crt"}},
+		},
+		Files: []node.File{
+			{Path: "/opt/kube/config.yaml", Kind: node.Regular, Purpose: "kubelet-config"},
+			{Path: "/etc/systemd/system/kubelet.service.d/1.conf", Kind: node.Regular, Text: text},
+		},
+	}
+	for file, want := range map[string]Reader{
+		"/etc/systemd/system/kubelet.service.d/1.conf":        AtStart,
+		"/etc/default/kubelet":                                AtStart,
+		"/var/lib/kubelet/kubeadm-flags.env":                  AtStart,
+		"/opt/env/a.env":                                      AtStart,
+		"/opt/kubelet":                                        AtStart,
+		"/opt/providers/a.yaml":                               AtStart,
+		"/opt/kube/ca.crt":                                    AtStart, // relative to the configuration
+		"/opt/pods/a.yaml":                                    Later,
+		"/etc/kubernetes/pki/ca.crt":                          Later,
+		"/opt/before":                                         Later,
+		"/opt/with":                                           Later,
+		"/etc/containerd/conf.d/a.toml":                       ByRuntime,
+		"/etc/crio/crio.conf.d/a.conf":                        ByRuntime,
+		"/etc/systemd/system/containerd.service.d/proxy.conf": ByRuntime,
+		"/etc/systemd/system/odd.service":                     ByRuntime,
+		"/etc/default/containerd":                             ByRuntime,
+		"/etc/cni/net.d/10-a.conflist":                        ByRuntime,
+		"/etc/kubernetes/node-feature-discovery/features.d/a": NoReader,
+		"/srv/a":                  NoReader,
+		"/etc/motd":               NoReader,
+		"/etc/sysctl.d/90-a.conf": NoReader,
+		"/etc/systemd/system/chrony.service.d/a.conf":           NoReader,
+		"/etc/systemd/system/kubelet.service.d/1.conf.disabled": NoReader,
+		"/etc/default/kubelets":                                 NoReader,
+	} {
+		if got := FindReader(n, file); got != want {
+			t.Errorf("%s: got reader %d; want %d", file, got, want)
+		}
+	}
+}
+
+// TestDecides: what a site restarts the kubelet or its runtime for decides, too.
+func TestDecides(t *testing.T) {
+	n := node.Node{
+		Activation: &node.Activation{Stage: "kubelet", Unit: node.DefaultUnit},
+		Units:      []node.Unit{{Stage: "runtime", Unit: "containerd.service"}, {Stage: "time", Unit: "chrony.service"}},
+	}
+	for notify, want := range map[string]bool{"kubelet": true, "runtime": true, "time": false, "": false} {
+		f := node.File{Path: "/opt/a", Kind: node.Regular, Purpose: "file", Notify: []string{notify}}
+		if got := Decides(n, f); got != want {
+			t.Errorf("a file that notifies %q decides: got %t; want %t", notify, got, want)
+		}
+	}
+	if !Decides(n, node.File{Path: "/opt/b", Kind: node.Regular, Purpose: "kubelet-config"}) {
+		t.Error("the kubelet's configuration decides: got false; want true")
 	}
 }
 

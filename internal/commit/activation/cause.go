@@ -59,11 +59,15 @@ func (m *StateMachine) findCause(ctx context.Context, p Spec, since time.Duratio
 	return nil
 }
 
-// explainFailure is findCause, and asks the kubelet's binary if the log has no cause: it may go elsewhere than to the
-// journal.
-func (m *StateMachine) explainFailure(ctx context.Context, p Spec, since time.Duration) *Cause {
+// explainFailure is findCause, and asks the binary of a kubelet that has ended if the log has no cause: it may go
+// elsewhere than to the journal. While a kubelet runs, its binary would only report that its address is in use.
+func (w *watcher) explainFailure(ctx context.Context, since time.Duration) *Cause {
+	m, p := w.m, w.spec
 	c := m.findCause(ctx, p, since)
-	if c != nil || m.AskBinary == nil {
+	hasEnded := w.pid == 0 && slices.ContainsFunc(w.checks, func(c CheckResult) bool {
+		return c.Name == unitCheck && c.State == "failed"
+	})
+	if c != nil || !hasEnded || m.AskBinary == nil {
 		return c
 	}
 

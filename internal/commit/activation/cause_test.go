@@ -38,24 +38,35 @@ func TestLocated(t *testing.T) {
 	}
 }
 
-// A kubelet whose journal has no error, since its unit writes to a file, is asked for its words.
+// A kubelet that has ended and whose journal has no error, since its unit writes to a file, is asked for its words. One
+// that runs is not: it would say that its own address is in use.
 func TestAskedForItsWords(t *testing.T) {
-	const line = `E0101 00:00:00.000000 1 x.go:1] "command failed" err="no disk"`
+	const (
+		line  = `E0101 00:00:00.000000 1 x.go:1] "command failed" err="no disk"`
+		asked = "its journal has no error; its binary, asked again, says: no pods"
+	)
 	for _, c := range []struct {
 		log          []string
 		failed       error
-		words, cause string
+		words, check string
+		pid          uint32
+		cause        string
 	}{
-		{[]string{line}, nil, "no pods", "its last error is: no disk"},
-		{nil, nil, "no pods", "its journal has no error; its binary, asked again, says: no pods"},
-		{nil, errors.New("no journal"), "no pods", "its journal has no error; its binary, asked again, says: no pods"},
-		{nil, nil, "", ""},
+		{[]string{line}, nil, "no pods", unitCheck, 0, "its last error is: no disk"},
+		{nil, nil, "no pods", unitCheck, 0, asked},
+		{nil, errors.New("no journal"), "no pods", unitCheck, 0, asked},
+		{nil, nil, "", unitCheck, 0, ""},
+		{nil, nil, "no pods", "files", 7, ""},
+		{nil, nil, "no pods", "healthz", 7, ""},
+		{nil, nil, "no pods", unitCheck, 7, ""}, // it is starting
 	} {
 		n := &node{clk: &sim{}, systemd: &fakeSystemd{}, log: c.log, logErr: c.failed}
 		m := &StateMachine{Probe: n, Clock: n.clk, AskBinary: func(context.Context, string) string { return c.words }}
-		got := m.explainFailure(t.Context(), Spec{}, time.Second)
+		w := watcher{m: m, pid: c.pid}
+		w.addBad(c.check, "so")
+		got := w.explainFailure(t.Context(), time.Second)
 		if got == nil && c.cause != "" || got != nil && got.Sentence != c.cause {
-			t.Errorf("log %q, words %q: got %+v, want %q", c.log, c.words, got, c.cause)
+			t.Errorf("log %q, words %q, check %s of process %d: got %+v, want %q", c.log, c.words, c.check, c.pid, got, c.cause)
 		}
 	}
 }

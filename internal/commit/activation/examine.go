@@ -42,9 +42,10 @@ func (m *StateMachine) examine(
 	for first := true; ; first = false {
 		u, err := m.Units.Look(ctx, spec.Unit)
 		if err != nil {
-			return []CheckResult{{"unit", "unknown", err.Error()}}, nil
+			return []CheckResult{{unitCheck, "unknown", err.Error()}}, nil
 		}
 
+		w.pid = u.MainPID
 		if u.Active != "active" {
 			w.checks = nil
 			w.addInactive(u)
@@ -88,7 +89,7 @@ func (m *StateMachine) examine(
 func (m *StateMachine) findRecentCause(ctx context.Context, w watcher) *Cause {
 	since := max(w.since, m.Clock.Monotonic()-w.spec.Timeout())
 
-	return m.explainFailure(ctx, w.spec, since)
+	return w.explainFailure(ctx, since)
 }
 
 // hasSettled reports whether all checks passed except the settling time.

@@ -475,7 +475,27 @@ func (m *StateMachine) WhyMixed(ctx context.Context) string {
 	return m.whyMixed(ctx, current.Gen)
 }
 
-// whyMixed returns why the files on disk are not those of the generation, or "". A generation of another machine is
+// DescribeOthers returns which managed files that do not decide about the kubelet differ from the generation in place,
+// and how; "" if none does, or if that is not known.
+func (m *StateMachine) DescribeOthers(spec Spec) string {
+	all, err := m.Store.ListDrift(func(path string) bool {
+		_, decides := spec.Files[path]
+		return !decides && slices.Contains(spec.Others, path)
+	})
+	if err != nil || len(all) == 0 {
+		return ""
+	}
+
+	var words []string
+	for _, d := range all {
+		words = append(words, d.Path+": "+d.Why)
+	}
+
+	return joinShort(words) + "; the next run restores it"
+}
+
+// whyMixed returns why the files on disk that decide about the kubelet are not those of the generation, or "". A
+// generation of another machine is
 // never accepted: with its files the kubelet would register as that node.
 func (m *StateMachine) whyMixed(ctx context.Context, gen int) string {
 	if why := m.WhyForeign(gen); why != "" {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -144,7 +145,7 @@ func (m *StateMachine) Preflight(
 		u, err = m.Units.Look(ctx, unit)
 		r.Fail(systemdFault("looking at "+unit, err))
 	})
-	l = append(l, CheckUnit(&u, m.Gate.Path(), p.Files, func() bool { return m.canFix(u, changed) }))
+	l = append(l, CheckUnit(&u, m.Gate.Path(), p.managed(), func() bool { return m.canFix(u, changed) }))
 	// The order of units is needed after the commit, when it is too late to fail.
 	l.Add("unit", check.Commit, func(r *check.Recorder) {
 		_, err := m.Units.MayWait(ctx, unit)
@@ -171,7 +172,7 @@ func (m *StateMachine) canFix(u Unit, changed map[string][]byte) bool {
 // CheckUnit returns the check of a unit that a commit stops and starts: systemd can start it, what it needs exists, its
 // program can be executed, and it waits at the gate. u is read when the check runs. files are those that are in place
 // after the commit. canFix reports whether files of the unit may end what keeps it from starting; nil: there are none.
-func CheckUnit(u *Unit, gate string, files map[string]string, canFix func() bool) check.Row {
+func CheckUnit(u *Unit, gate string, files []string, canFix func() bool) check.Row {
 	return check.Row{Name: "unit", Needs: check.Running | check.Files | check.Commit, Run: func(r *check.Recorder) {
 		if u.Load == "loaded" { // systemd starts no other unit by hand
 			r.Fail(checkHeld(*u))
@@ -260,15 +261,11 @@ func checkStart(u Unit, gate string) error {
 }
 
 // checkNeeds returns why the program of a unit cannot be executed, or what else the unit needs and is missing, or nil.
-func checkNeeds(u Unit, files map[string]string) error {
+func checkNeeds(u Unit, files []string) error {
 	missing := u.FindMissing(func(needed string) bool {
-		for file := range files {
-			if file == needed || strings.HasPrefix(file, needed+"/") {
-				return true
-			}
-		}
-
-		return false
+		return slices.ContainsFunc(files, func(file string) bool {
+			return file == needed || strings.HasPrefix(file, needed+"/")
+		})
 	})
 	if missing.Why == "" {
 		return nil

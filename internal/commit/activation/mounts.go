@@ -59,8 +59,9 @@ func MountOf(mounts []Mount, file string) string {
 	return "/"
 }
 
-// WhyCovered returns how files of the generation in place are hidden, because something was mounted over them or
-// unmounted since they were written; "" if they are as written, or if that is not known.
+// WhyCovered returns how files of the generation in place that decide about the kubelet are hidden, because something
+// was mounted over them or unmounted since they were written; "" if they are as written, or if that is not known, as
+// where what is mounted does not answer.
 func (m *StateMachine) WhyCovered(ctx context.Context, current *generation.Info) string {
 	if current == nil || m.WhyForeign(current.Gen) != "" {
 		return ""
@@ -72,7 +73,7 @@ func (m *StateMachine) WhyCovered(ctx context.Context, current *generation.Info)
 	}
 
 	differs := m.Probe.Files(ctx, spec.Files)
-	if differs == nil {
+	if differs == nil || isUnknown(differs) {
 		return ""
 	}
 

@@ -87,7 +87,7 @@ type node struct {
 const (
 	configPath = "/etc/kubernetes/kubelet.conf.d/90.conf"
 	flagsPath  = "/etc/default/kubelet"
-	ntpPath    = "/etc/kubernetes/ntp.conf"
+	ntpPath    = "/etc/ntp.conf" // the kubelet does not read it
 	ntpUnit    = "chrony.service"
 )
 
@@ -418,8 +418,6 @@ func (n *node) spec(config string) Spec {
 		Files:         map[string]string{configPath: hex.EncodeToString(sum[:]), flagsPath: hex.EncodeToString(sum[:])},
 	}
 	if n.ntp != "" {
-		sum := sha256.Sum256([]byte(n.ntp))
-		p.Files[ntpPath] = hex.EncodeToString(sum[:])
 		p.Others = []string{ntpPath}
 		p.Units = []UnitSpec{{
 			Unit: ntpUnit, Action: n.ntpAction, TimeoutMillis: 60_000, SettleMillis: 2_000, Files: []string{ntpPath},

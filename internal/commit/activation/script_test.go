@@ -391,6 +391,14 @@ func (n *node) do(name string, a []string) bool {
 		n.restoreInterrupted()
 	case "edit":
 		n.editFile(flagsPath)
+	case "edit-other": // edited, removed, or replaced by a folder
+		must(n.t, os.RemoveAll(n.disk+ntpPath))
+		switch a[0] {
+		case "edited":
+			n.editFile(ntpPath)
+		case "folder":
+			must(n.t, os.Mkdir(n.disk+ntpPath, 0o755))
+		}
 	case "hide":
 		n.editFile(configPath)
 	case "open-folder":

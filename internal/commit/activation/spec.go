@@ -33,11 +33,15 @@ type Spec struct {
 	UnitFiles bool `json:"unit_files,omitempty"`
 
 	// The expected state. A zero value is not checked.
-	Healthz    string            `json:"healthz,omitempty"`    // URL on loopback
-	Kubeconfig string            `json:"kubeconfig,omitempty"` // the file that exists on a node that has joined
-	Flags      []string          `json:"flags,omitempty"`      // of the kubelet's command line, as planned
-	Files      map[string]string `json:"files,omitempty"`      // path → sha256 of the content, 64 hexadecimal digits
-	Node       string            `json:"node,omitempty"`       // name of the Node object
+	Healthz    string   `json:"healthz,omitempty"`    // URL on loopback
+	Kubeconfig string   `json:"kubeconfig,omitempty"` // the file that exists on a node that has joined
+	Flags      []string `json:"flags,omitempty"`      // of the kubelet's command line, as planned
+
+	// Files are the managed files that decide whether the kubelet runs: path → sha256 of the content, 64 hexadecimal
+	// digits. A kubelet must not start while one differs. All other managed files are only in the generation: they are
+	// drift when they differ. Generations of 0.1.0 have all files here.
+	Files map[string]string `json:"files,omitempty"`
+	Node  string            `json:"node,omitempty"` // name of the Node object
 
 	// Retire lists files that are removed as soon as the generation is good, such as the kubeconfig with the bootstrap
 	// token. Files must not contain them: they may be gone when a later boot checks.
@@ -69,7 +73,7 @@ type Spec struct {
 	Pods string `json:"pods,omitempty"`
 
 	Units  []UnitSpec `json:"units,omitempty"`  // in the order in which they are acted on
-	Others []string   `json:"others,omitempty"` // managed files that do not concern the kubelet
+	Others []string   `json:"others,omitempty"` // managed files for which the kubelet is not restarted
 
 	// Annotations is nil if the node does not annotate its Node. It is never part of a verdict.
 	Annotations *annotation.Settings `json:"annotations,omitempty"`
@@ -121,6 +125,9 @@ func (p Spec) settle() time.Duration { return time.Duration(p.SettleMillis) * ti
 func (p Spec) Timeout() time.Duration { return time.Duration(p.TimeoutMillis) * time.Millisecond }
 
 func (p Spec) bound() time.Duration { return time.Duration(p.BoundMillis) * time.Millisecond }
+
+// managed returns the paths of the managed files that may be in place.
+func (p Spec) managed() []string { return append(slices.Collect(maps.Keys(p.Files)), p.Others...) }
 
 // patchesNode reports whether labels or taints of the Node are patched.
 func (p Spec) patchesNode() bool { return p.Reconcile || p.TaintCredential != "" }

@@ -47,6 +47,8 @@ type Store interface {
 
 	// Current returns the generation in place, nil when there never was one.
 	Current() (*generation.Info, error)
+	// ListDrift returns which of some files are not as the generation in place made them. The others are not read.
+	ListDrift(isListed func(path string) bool) ([]generation.Drifted, error)
 	// LastGood returns the highest good generation; ok is false if there is none.
 	LastGood() (gen int, ok bool)
 	List() ([]generation.Info, error)

@@ -57,6 +57,13 @@ type CheckResult struct {
 // is older.
 const Drift = "drift"
 
+// Names of checks.
+const (
+	unitCheck = "unit" // of the state of the kubelet's unit
+	// FilesCheck is the check of the managed files that do not decide about the kubelet. It is never part of a verdict.
+	FilesCheck = "other files"
+)
+
 const (
 	lookInterval  = 100 * time.Millisecond
 	probeInterval = time.Second // for expensive checks: the API server, hashing files
@@ -112,7 +119,7 @@ func (m *StateMachine) watch(
 	}
 	if err == nil && f.verdict == Bad {
 		if w.cause == nil {
-			w.cause = m.explainFailure(ctx, p, h.since)
+			w.cause = w.explainFailure(ctx, h.since)
 		}
 		if isGuess := w.cause == nil || w.cause.ID == ""; isGuess && w.watchdog > 0 {
 			w.cause = newWatchdogCause(p.Unit, w.watchdog)
@@ -342,7 +349,7 @@ func (w *watcher) judgeUnit(
 	case deaths >= crashLoopDeaths:
 		const format = "crash loop: it died %d times (%s/%s, result %s)"
 		return Bad, w.addBad(
-			"unit",
+			unitCheck,
 			format,
 			deaths,
 			u.Active,
@@ -351,23 +358,23 @@ func (w *watcher) judgeUnit(
 		)
 	case w.cannotRecover(ctx, u, now):
 		const format = "it ended (%s/%s, result %s), and will each time"
-		return Bad, w.addBad("unit", format, u.Active, u.Sub, u.DescribeResult())
+		return Bad, w.addBad(unitCheck, format, u.Active, u.Sub, u.DescribeResult())
 	case w.fullTimeout && u.NextStart > w.deadline && u.Result != "resources":
 		const format = "it ended (%s/%s, result %s), and RestartSec= is longer than the time for the verdict"
-		return Bad, w.addBad("unit", format, u.Active, u.Sub, u.DescribeResult())
+		return Bad, w.addBad(unitCheck, format, u.Active, u.Sub, u.DescribeResult())
 	case isStopped(u) && w.result == jobDependency:
-		return Bad, w.addBad("unit", "it was not started, because a unit that it requires failed")
+		return Bad, w.addBad(unitCheck, "it was not started, because a unit that it requires failed")
 	case wasSkipped(u) && u.Skipped >= w.since:
 		return Bad, w.addBad(
-			"unit",
+			unitCheck,
 			"it was not started, because a Condition= or Assert= of its unit does not hold (systemctl status "+
 				"%s names it)",
 			w.spec.Unit,
 		)
 	case isStopped(u):
-		return Unknown, w.addUnknown("unit", "it is stopped, not failed: it was not started, or was stopped by hand")
+		return Unknown, w.addUnknown(unitCheck, "it is stopped, not failed: it was not started, or was stopped by hand")
 	case hasGivenUp(u):
-		return Bad, w.addBad("unit", "it failed (result %s), and systemd does not start it again", u.DescribeResult())
+		return Bad, w.addBad(unitCheck, "it failed (result %s), and systemd does not start it again", u.DescribeResult())
 	case u.Active != "active":
 		w.steadySince = 0
 		w.addInactive(u)
@@ -375,7 +382,7 @@ func (w *watcher) judgeUnit(
 		return Pending, ""
 	}
 
-	w.addOK("unit")
+	w.addOK(unitCheck)
 
 	return Good, ""
 }
@@ -383,7 +390,7 @@ func (w *watcher) judgeUnit(
 // addInactive adds the failed check of a unit that is not active.
 func (w *watcher) addInactive(u Unit) {
 	const format = "it is %s/%s (last result %s, %d automatic restarts)"
-	w.addBad("unit", format, u.Active, u.Sub, u.DescribeResult(), u.Restarts)
+	w.addBad(unitCheck, format, u.Active, u.Sub, u.DescribeResult(), u.Restarts)
 }
 
 // checkProcess checks that the process has read the new files, and that it answers.
@@ -487,6 +494,7 @@ func (w *watcher) checkSettled(
 	}
 
 	if isSettled {
+		w.checkOtherFiles()
 		return Good, ""
 	}
 
@@ -533,6 +541,14 @@ func (w *watcher) checkRunning(ctx context.Context, u Unit) (passed bool, verdic
 	}
 
 	return false, Pending, ""
+}
+
+// checkOtherFiles reports the managed files that the kubelet does not read and that differ from their generation. They
+// are drift: the next run restores them.
+func (w *watcher) checkOtherFiles() {
+	if why := w.m.DescribeOthers(w.spec); why != "" {
+		w.reportDrift(FilesCheck, "%s", why)
+	}
 }
 
 // checkIdentity checks the kubelet's kubeconfig and its Node object.

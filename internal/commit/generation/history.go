@@ -2,13 +2,17 @@ package generation
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/prelet/prelet/internal/platform/nodefile"
 )
 
 const (
@@ -217,27 +221,61 @@ func (s *Store) Original(p string) (st FileState, content []byte, ok bool, err e
 
 // Differing returns the targets whose content, mode or owner differ from the generation in place. Targets that are
 // written only once do not count. It returns nil if nothing differs, or without a generation.
-func (s *Store) Differing() ([]string, error) {
+func (s *Store) Differing() (out []string, err error) {
+	all, err := s.ListDrift(anyTarget)
+	for _, d := range all {
+		out = append(out, d.Path)
+	}
+
+	return out, err
+}
+
+func anyTarget(string) bool { return true }
+
+// Drifted is a target that is not as the generation in place made it.
+type Drifted struct {
+	Path string
+	Why  string // how it differs, or why it cannot be read
+}
+
+// ListDrift is Differing for some of the targets, with how each differs. The others are not read.
+func (s *Store) ListDrift(isListed func(path string) bool) ([]Drifted, error) {
 	m, st, err := s.current()
 	if err != nil || m == nil {
 		return nil, err
 	}
 
-	return s.listDiffering(m, st), nil
+	return s.listDrift(m, st, isListed), nil
 }
 
-func (s *Store) listDiffering(m *manifest, st *status) (out []string) {
+func (s *Store) listDrift(m *manifest, st *status, isListed func(path string) bool) (out []Drifted) {
 	for _, e := range listInPlace(m, st) {
-		if e.CreateOnly {
+		if e.CreateOnly || !isListed(e.Path) {
 			continue
 		}
 		o, err := s.observe(e.Path)
-		if err != nil || !o.state.Equal(e.New) {
-			out = append(out, e.Path)
+		switch {
+		case err != nil:
+			out = append(out, Drifted{e.Path, "it cannot be compared: " + nodefile.Reason(err)})
+		case !o.state.Equal(e.New):
+			out = append(out, Drifted{e.Path, describeChange(e, o)})
 		}
 	}
 
 	return out
+}
+
+// describeChange returns how a target differs from its generation, and when that was changed, if it is known.
+func describeChange(e Entry, o observation) string {
+	if o.state.Kind != Absent && o.state.Kind != e.New.Kind && e.New.Kind != Absent {
+		return fmt.Sprintf("it is a %s", o.state.Kind)
+	}
+	why := cmp.Or(e.DescribeDrift(o.state), "it was changed")
+	if o.state.Kind == Absent {
+		return why
+	}
+
+	return why + " at " + time.Unix(o.print.ctime.Unix()).UTC().Format(time.RFC3339)
 }
 
 // List returns all generations that are kept, ascending.

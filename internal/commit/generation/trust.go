@@ -428,7 +428,7 @@ func (s *Store) mayBeMixed(before *Aside) bool {
 	}
 
 	m, st, err := s.readGeneration(newest)
-	if err != nil || l.last > newest || len(s.listDiffering(m, st)) > 0 {
+	if err != nil || l.last > newest || len(s.listDrift(m, st, anyTarget)) > 0 {
 		return true
 	}
 

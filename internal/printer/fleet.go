@@ -62,6 +62,8 @@ func FleetMarkdown(w io.Writer, v FleetView, s Style) error {
 func (s Style) renderFleet(w io.Writer, name string, v FleetView) error {
 	return s.render(w, name, v, template.FuncMap{
 		"changes":    s.listChanges,
+		"hasCommon":  func(v FleetView) bool { return len(v.Common.Changes) > 0 },
+		"own":        func(v FleetView, g fleet.Group) fleet.Group { return v.Own(g) },
 		"code":       s.code,
 		"declared":   listDeclared,
 		"change":     s.describeChange,
@@ -76,8 +78,21 @@ func (s Style) renderFleet(w io.Writer, name string, v FleetView) error {
 		"more":       describeMore,
 		"name":       nameMachine,
 		"lines":      splitLines,
+		"title":      s.listTitle,
 		"severity":   func(word string) string { return "  " + s.paintOf(word)(word+":") + " " },
 	})
+}
+
+// listTitle returns the lines of a group's title, with an example where no other line follows.
+func (s Style) listTitle(v FleetView, g fleet.Group) ([]string, error) {
+	title, err := part("head", g)
+	if err == nil && v.IsSummary() {
+		var example string
+		example, err = part("example", g)
+		title = joinParts(", ", title, example)
+	}
+
+	return s.wrap(title, s.Width), err
 }
 
 const declaredHeading = "Not all nodes would declare these features (status.declaredFeatures), by which pods are placed"
@@ -107,18 +122,6 @@ func countedChanges(changes []compare.NodeChange) []compare.NodeChange {
 	}
 
 	return changes
-}
-
-// maxApart is how many changes a heading names by which its group differs from others.
-const maxApart = 2
-
-// listApart returns the changes that a heading names because groups differ by them; none where it names all changes.
-func listApart(g fleet.Group) []compare.NodeChange {
-	if len(countedChanges(g.Changes)) <= maxApart {
-		return nil
-	}
-
-	return g.Apart[:min(maxApart, len(g.Apart))]
 }
 
 // nameTaint writes a taint that comes or goes as a plan does: KEY=VALUE:EFFECT.

@@ -27,7 +27,11 @@ const (
 
 // FleetHTML writes the page of a fleet's plan.
 func FleetHTML(w io.Writer, r *fleet.FleetEffect, redactor *value.Redactor) error {
-	columns := r.Groups[:min(len(r.Groups), maxColumns)]
+	own := slices.Clone(r.Groups)
+	for i, g := range own {
+		own[i] = r.Own(g)
+	}
+	columns := own[:min(len(own), maxColumns)]
 	matrix := fleetMatrix(columns)
 	matrix = matrix[:min(len(matrix), maxEffects)]
 	kinds := listKinds(r.Groups)
@@ -37,7 +41,7 @@ func FleetHTML(w io.Writer, r *fleet.FleetEffect, redactor *value.Redactor) erro
 		Columns []fleet.Group
 		Matrix  []htmlEffect
 		Hidden  int // effects that are not in Matrix
-	}{r, kinds, columns, matrix, len(fleetMatrix(r.Groups)) - len(matrix)}
+	}{r, kinds, columns, matrix, len(fleetMatrix(own)) - len(matrix)}
 
 	title := "prelet: plan of " + Count(r.Recordings, "machine")
 	return htmlStyle(redactor).writePage(w, "fleet.gohtml", title, r.PreletVersion, data, template.FuncMap{
@@ -45,9 +49,29 @@ func FleetHTML(w io.Writer, r *fleet.FleetEffect, redactor *value.Redactor) erro
 		"declared": listDeclared,
 		"kinds":    func(g fleet.Group) string { return strings.Join(listKinds([]fleet.Group{g}), " ") },
 		"machine":  shortenMachine,
+		"own":      r.Own,
 		"next":     func(i int) int { return i + 1 },
+		"cell":     formatCell,
 		"sign":     func(c compare.NodeChange) string { return strings.Replace(signs[c.Action], "-", "−", 1) },
 	})
+}
+
+// maxCell bounds the value in a cell of the matrix; a pointer over the cell shows all of it.
+const maxCell = 24
+
+// formatCell returns the value in a cell of the matrix: the new one, or the one that is removed. A file has none, and
+// neither has what is not shown.
+func formatCell(c compare.NodeChange) string {
+	if c.Kind == "file" || c.Hidden != "" {
+		return ""
+	}
+
+	text := []rune(strings.Trim(cmp.Or(c.To, c.From), `"`))
+	if len(text) > maxCell {
+		text = append(text[:maxCell-1], '…')
+	}
+
+	return string(text)
 }
 
 // listKinds returns the kinds of all changes, in their order.

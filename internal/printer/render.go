@@ -59,7 +59,6 @@ func (s Style) Render(
 // parts are the templates of views/parts.tmpl.
 var parts = sync.OnceValue(func() *template.Template {
 	funcs := template.FuncMap{
-		"apart":        listApart,
 		"changes":      wouldChange,
 		"count":        Count,
 		"counted":      countedChanges,

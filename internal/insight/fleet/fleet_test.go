@@ -143,33 +143,94 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// The changes by which groups differ are known of each: a value that differs, and what only one has; not what all have.
+// A group is named by the fewest traits that no other group has all of: a value, two values, or what it lacks.
 func TestApart(t *testing.T) {
 	change := func(name, to string) compare.NodeChange {
-		return compare.NodeChange{Kind: "config", Name: name, Action: "create", To: to}
+		return compare.NodeChange{Kind: "label", Name: name, Action: "create", To: to}
 	}
 	r := NewReport("1")
 	for i, changes := range [][]compare.NodeChange{
-		{change("maxPods", "110"), change("memory", "1Gi")},
-		{change("maxPods", "110"), change("memory", "2Gi"), change("swap", "no")},
+		{change("site", "a"), change("arch", "amd64"), change("kind", "cpu")},
+		{change("site", "a"), change("arch", "arm64"), change("kind", "cpu")},
+		{change("site", "a"), change("arch", "amd64"), change("kind", "gpu"), change("gpu", "h100")},
+		{change("site", "a"), change("arch", "amd64"), change("kind", "gpu")},
 	} {
 		r.Add(Effect{
 			Member: Member{Source: fmt.Sprint(i)},
-			Group:  Group{State: Changed, Changes: changes},
+			Group:  Group{State: Changed, Changes: changes, Restarts: 1, Messages: []Message{{Code: "c", Summary: "s"}}},
 		})
 	}
-	r.Add(Effect{Member: Member{Source: "2"}, Group: Group{State: Unchanged}})
+	r.Add(Effect{Member: Member{Source: "4"}, Group: Group{State: Unchanged}})
 	r.Finish()
 
 	var got []string
 	for _, g := range r.Groups {
+		line := g.Machines[0].Source
 		for _, c := range g.Apart {
-			got = append(got, g.Machines[0].Source+" "+c.Name+"="+c.To)
+			line += fmt.Sprintf(" %s=%s", c.Name, c.To)
+			if c.Lacks {
+				line += "(none)"
+			}
 		}
+		got = append(got, line)
 	}
-	if want := []string{"0 memory=1Gi", "1 memory=2Gi", "1 swap=no"}; !reflect.DeepEqual(got, want) {
+	want := []string{"0 arch=amd64 kind=cpu", "1 arch=arm64", "2 gpu=h100", "3 gpu=(none) kind=gpu", "4"}
+	if !reflect.DeepEqual(got, want) {
 		t.Errorf("apart: got %q, want %q", got, want)
 	}
+
+	if c := r.Common; c.Count != 4 || c.Restarts != 4 || len(c.Messages) != 1 || !reflect.DeepEqual(c.Changes, r.Groups[0].Changes[:1]) {
+		t.Errorf("in common: got %+v; want site=a, a message and a restart of 4 machines", c)
+	}
+	if own := r.Own(r.Groups[1]); own.Restarts != 0 || len(own.Messages) != 0 || len(own.Changes) != 2 {
+		t.Errorf("own of group 1: got %+v; want arch and kind only", own)
+	}
+}
+
+// Property: over random fleets, no other group has all traits by which a group is named, and what is common together
+// with what is a group's own is what the group has.
+func TestApartAndCommonOfRandomFleets(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 7))
+	named := 0
+	for range 300 {
+		r := NewReport("1")
+		for m := range 2 + rng.IntN(12) {
+			var changes []compare.NodeChange
+			for i := range 6 {
+				if v := rng.IntN(4); v > 0 {
+					c := compare.NodeChange{Kind: "label", Name: fmt.Sprint(i), Action: "create", To: fmt.Sprint(v)}
+					changes = append(changes, c)
+				}
+			}
+			r.Add(Effect{Member: Member{Source: fmt.Sprint(m)}, Group: Group{State: Changed, Changes: changes}})
+		}
+		r.Finish()
+
+		for i, g := range r.Groups {
+			if len(g.Apart) == 0 {
+				continue
+			}
+			named++
+			for j, other := range r.Groups {
+				if hasAll := !slices.ContainsFunc(g.Apart, func(t Trait) bool { return !hasTrait(other, t) }); hasAll != (i == j) {
+					t.Fatalf("group %d is named by %v; group %d has all of it: %v", i, g.Apart, j, hasAll)
+				}
+			}
+			if n := len(r.Own(g).Changes) + len(r.Common.Changes); n != len(g.Changes) {
+				t.Fatalf("got %d changes of its own and in common, want %d", n, len(g.Changes))
+			}
+		}
+	}
+	t.Logf("%d groups are named by what sets them apart", named)
+	if named == 0 {
+		t.Error("no group was named by what sets it apart")
+	}
+}
+
+func hasTrait(g Group, t Trait) bool {
+	return t.Lacks != slices.ContainsFunc(g.Changes, func(c compare.NodeChange) bool {
+		return c.Kind == t.Kind && c.Name == t.Name && (t.Lacks || c == t.NodeChange)
+	})
 }
 
 // A value counts as a whole word only.

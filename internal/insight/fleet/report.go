@@ -42,6 +42,8 @@ type FleetEffect struct {
 	Declares Declares `json:"declared_features,omitzero"`
 	Groups   []Group  `json:"groups"`
 
+	Common Group `json:"-"` // what all groups that change have; empty if fewer than two do
+
 	groups map[string]*Group
 }
 
@@ -78,7 +80,7 @@ type Group struct {
 	Messages  []Message            `json:"diagnostics"` // of its first machine
 	Machines  []Member             `json:"machines,omitempty"`
 
-	Apart []compare.NodeChange `json:"-"` // labels, taints, flags and fields that not every group with changes has
+	Apart []Trait `json:"-"` // the fewest that no other group with changes has all of; nil: there are none
 }
 
 // Member is a machine of a group.
@@ -243,6 +245,7 @@ func (r *FleetEffect) Finish() {
 		)
 	})
 	r.countKeptAway()
+	r.setCommon()
 	r.setApart()
 }
 
@@ -264,25 +267,6 @@ func (r *FleetEffect) countKeptAway() {
 		r.Tainted += g.Count * count(isTainted)
 		r.KeptAway += g.Count * count(isHeld || isTainted)
 		r.MayBeHeld += g.MayBeHeld * count(!isHeld && !isTainted)
-	}
-}
-
-// setApart sets the changes by which groups differ.
-func (r *FleetEffect) setApart() {
-	changed := 0
-	having := map[compare.NodeChange]int{}
-	for _, g := range r.Groups {
-		changed += count(g.State == Changed)
-		for _, c := range g.Changes {
-			having[c]++
-		}
-	}
-
-	for i := range r.Groups {
-		g := &r.Groups[i]
-		g.Apart = slices.DeleteFunc(slices.Clone(g.Changes), func(c compare.NodeChange) bool {
-			return c.Kind == "file" || having[c] == changed
-		})
 	}
 }
 

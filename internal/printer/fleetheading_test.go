@@ -1,10 +1,12 @@
 package printer
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/insight/compare"
+	"github.com/prelet/prelet/internal/insight/testfile"
 )
 
 // A heading that counts counts each file that is listed below it. One that names changes leaves out the kubelet's
@@ -38,5 +40,19 @@ func TestNameOfNode(t *testing.T) {
 	v.Machine = ""
 	if got := nameNode(v); got != "This node" {
 		t.Errorf("name of this machine: got %q, want This node", got)
+	}
+}
+
+// The line of a test is not wider than a terminal: its run and machine are on lines of their own there.
+func TestLineOfTestFits(t *testing.T) {
+	r := testfile.MachineResult{File: "site/tests/rings.prelettest.hcl", Run: "canary", Machine: "machines/dgx-h100"}
+	for width, want := range map[int]string{
+		80: "pass  site/tests/rings.prelettest.hcl  canary  machines/dgx-h100\n",
+		40: "pass  site/tests/rings.prelettest.hcl\n      canary\n      machines/dgx-h100\n",
+	} {
+		var b strings.Builder
+		if err := TestText(&b, nil, r, Style{Width: width}); err != nil || b.String() != want {
+			t.Errorf("width %d: got %q, %v; want %q", width, b.String(), err, want)
+		}
 	}
 }

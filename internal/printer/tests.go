@@ -32,7 +32,11 @@ func TestText(w io.Writer, sources map[string][]byte, r testfile.MachineResult, 
 	}
 	run := b.bold(b.cell(r.Run))
 	machine := b.dim(b.cell(r.Machine))
-	fmt.Fprintf(&b, "%s  %s  %s  %s\n", word, b.cell(r.File), run, machine)
+	between := "  "
+	if columns("FAIL  "+r.File+"  "+r.Run+"  "+r.Machine) > s.Width {
+		between = "\n      "
+	}
+	fmt.Fprintln(&b, strings.Join([]string{word + "  " + b.cell(r.File), run, machine}, between))
 	for _, note := range r.Notes {
 		b.writeText("      ", note)
 	}

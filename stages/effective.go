@@ -48,7 +48,7 @@ func MergeDropIns(
 		m.thresholds[signal] = threshold
 	}
 
-	if folder, _ := node.FindFlag(n.Flags, "config-dir"); folder.Value != "" || len(dropIns) > 0 {
+	if _, hasFolder := node.FindPath(n.Flags, "config-dir"); hasFolder || len(dropIns) > 0 {
 		m.dropEmptyList()
 	}
 	isSerialSet := n.Config["serializeImagePulls"] != nil

@@ -117,6 +117,29 @@ func TestInheritedFlags(t *testing.T) {
 			want: "exit 0\nwarning flags-invalid\n\"garbage\" is not a flag\n" + kubeadm + "\n--v=3"},
 		{name: "kubeadm's file without its variable", world: "original kubeadm-flags.env => " +
 			`{"value":{"exists":true,"text":"OTHER=--max-pods=20\n"}}` + "\n", want: "exit 0\n!warning\n!max-pods"},
+		{name: "flags that belong together, in the unit and in a file of a vendor",
+			world: unit(`{"words":["/usr/bin/kubelet","--image-credential-provider-bin-dir=/opt/bin","$VENDOR_ARGS"],"files":["/etc/v.env"],` +
+				`"read":{"/etc/v.env":{"VENDOR_ARGS":"--image-credential-provider-config=/etc/v.json --max-pods=29"}}}`),
+			want: "exit 0\n--max-pods=29 of /etc/v.env\n!bin-dir\" flag"},
+		{name: "half of them, in a file of a vendor",
+			world: unit(`{"words":["/usr/bin/kubelet","$VENDOR_ARGS"],"files":["/etc/v.env"],` +
+				`"read":{"/etc/v.env":{"VENDOR_ARGS":"--image-credential-provider-config=/etc/v.json"}}}`),
+			want: "exit 10\nplugin binary directory\n/etc/v.env"},
+		{name: "half of them in the unit, and a file that is not read",
+			world: unit(`{"words":["/usr/bin/kubelet","--image-credential-provider-bin-dir=/opt/bin","$VENDOR_ARGS"],"files":["/etc/v.env"]}`),
+			want:  "exit 0"},
+		{name: "half of them in the unit, and a variable that may be a secret",
+			world: unit(`{"words":["/usr/bin/kubelet","--image-credential-provider-bin-dir=/opt/bin","$VENDOR_ARGS"],"files":["/etc/v.env"],` +
+				`"read":{"/etc/v.env":{"VENDOR_ARGS":null}}}`),
+			want: "exit 0"},
+		{name: "a file block of a file of a vendor", more: `file "v" {
+    path    = "/etc/v.env"
+    content = "VENDOR_ARGS=--max-pods=31\n"
+  }`, world: unit(`{"words":["/usr/bin/kubelet","$VENDOR_ARGS"],"files":["/etc/v.env"],"read":{"/etc/v.env":{"VENDOR_ARGS":"--max-pods=29"}}}`),
+			want: "exit 0\n--max-pods=31 of /etc/v.env\n!max-pods=29"},
+		{name: "an empty folder of drop-ins", world: unit(`{"words":["/usr/bin/kubelet","--config-dir=","$KUBELET_EXTRA_ARGS"],"files":["/etc/default/kubelet"]}`) +
+			`drop-ins => {"value":{"paths":["/etc/nsswitch.conf"]}}` + "\n",
+			want: "exit 0\n--config-dir= of \n!nsswitch"},
 		{name: "a recording that is older", world: "original kubeadm-flags.env => " +
 			"{\"fail\":\"unread\",\"detail\":\"never asked\"}\n", want: "exit 0\ncomplete true"},
 	} {

@@ -130,8 +130,8 @@ func adoptLeftToken(
 	spec *activation.Spec,
 ) []node.StoredFile {
 	path := bootstrapKubeconfig
-	if f, ok := node.FindFlag(p.Node.Flags, "bootstrap-kubeconfig"); ok {
-		path = f.Value
+	if named, ok := node.FindPath(p.Node.Flags, "bootstrap-kubeconfig"); ok {
+		path = named
 	}
 	now, content, err := s.Observe(path)
 	isKnown := slices.ContainsFunc(out.Targets, func(t generation.Target) bool { return t.Path == path })

@@ -3,6 +3,7 @@ package kubelet
 import (
 	"cmp"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 )
@@ -209,6 +210,25 @@ func (f *Flags) Stray() (stray []Word) {
 	return stray
 }
 
+// MayHave reports whether a word that is not known may be a flag, or have its value.
+func (f *Flags) MayHave(name string) bool {
+	isValue := false // of the flag before it
+	for i, w := range f.words[:f.end] {
+		u, isUse := readUse(w.text)
+		isNamed := isUse && !strings.Contains(u.name, "$")
+		takesOpen := isNamed && u.form == alone && !isBoolFlag(u.name) && i+1 < f.end && f.words[i+1].isOpen
+		switch isMany := strings.HasPrefix(w.text, "$") && !strings.HasPrefix(w.text, "${"); {
+		case isNamed && (w.isOpen || takesOpen) && u.name == name:
+			return true
+		case w.isOpen && !isNamed && (isMany || !isValue):
+			return true
+		}
+		isValue = takesOpen
+	}
+
+	return false
+}
+
 // Use is one flag on a command line.
 type Use struct {
 	Name, Value string
@@ -291,6 +311,17 @@ func (f *Flags) Lookup(name string) (value string, ok bool) {
 	}
 	return strings.Join(values, ","), true
 }
+
+// LookupPath returns the path that a flag names; see FlagPath.
+func (f *Flags) LookupPath(name string) (file string, ok bool) {
+	value, _ := f.Lookup(name)
+
+	return FlagPath(value)
+}
+
+// FlagPath returns the path in the value of a flag; false for an empty value, which names no file and no folder. The
+// working folder of a unit is the root.
+func FlagPath(value string) (file string, ok bool) { return path.Join("/", value), value != "" }
 
 // Earlier returns the values of a flag that the kubelet parses and does not use: those before the last one, but not of
 // a list flag.

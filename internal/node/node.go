@@ -75,6 +75,13 @@ func FindFlag(flags []Flag, name string) (f Flag, ok bool) {
 	return flags[i], true
 }
 
+// FindPath returns the path that a flag names. An empty value names none, and a unit's working folder is the root.
+func FindPath(flags []Flag, name string) (file string, ok bool) {
+	f, _ := FindFlag(flags, name)
+
+	return kubelet.FlagPath(f.Value)
+}
+
 // Written returns the value in the flags file.
 func (f Flag) Written() string {
 	return cmp.Or(f.Own, f.Value)

@@ -48,7 +48,7 @@ func (l *Live) answerUnit(ctx context.Context, r world.UnitReq) world.Answer {
 
 	out := describeUnit(u)
 	if r.Start && u.Load == "loaded" && len(u.Command) > 0 {
-		out.Start = describeStart(u)
+		out.Start = l.describeStart(u)
 		missing := u.FindMissing(nil)
 		out.Start.Broken, out.Start.Missing = missing.Why, missing.Path
 	}
@@ -73,7 +73,7 @@ func (l *Live) answerUnitFile(r world.UnitReq) world.Answer {
 	case !r.Start && l.hasUnits():
 		return world.Unit.Answer(world.UnitAns{Load: u.Load})
 	case u.Load == "loaded" && len(start.Command) > 0:
-		return world.Unit.Answer(world.UnitAns{Load: start.Load, Start: describeStart(start)})
+		return world.Unit.Answer(world.UnitAns{Load: start.Load, Start: l.describeStart(start)})
 	}
 
 	return world.Failure(fault.Systemd, name+" is not in this image", "")
@@ -109,7 +109,7 @@ func describeUnit(u systemd.Unit) world.UnitAns {
 
 // describeStart returns how a unit starts its process. A variable may contain a secret, so only the values that
 // become words of the command line are returned, which every user can read, without those of secret flags.
-func describeStart(u systemd.Unit) *world.StartAns {
+func (l *Live) describeStart(u systemd.Unit) *world.StartAns {
 	out := &world.StartAns{
 		Words:          kubelet.HideSecretWords(u.Command),
 		Vars:           map[string]string{},
@@ -120,29 +120,94 @@ func describeStart(u systemd.Unit) *world.StartAns {
 			out.Aliases = append(out.Aliases, name)
 		}
 	}
-	for _, f := range u.EnvironmentFiles {
-		out.Files = append(out.Files, f.Path)
-	}
 
 	for _, variable := range u.Environment {
 		name, text, _ := strings.Cut(variable, "=")
 		if text != "" {
 			out.Sets = append(out.Sets, name)
 		}
-
-		isNamed := func(word string) bool {
-			flag, _, _ := strings.Cut(word, "=")
-			isPart := strings.Contains(word, "${"+name+"}") && !value.IsSecretSetting(kubelet.FlagName(flag))
-
-			return word == "$"+name || isPart
+		shown, isNamed := showVariable(u.Command, name, text)
+		if isNamed && shown != nil && !strings.Contains(text, systemd.AtStart) { // else not known before the unit starts
+			out.Vars[name] = *shown
 		}
-		if strings.Contains(text, systemd.AtStart) { // not known before the unit starts
-			continue
+	}
+	for _, f := range u.EnvironmentFiles {
+		files := systemd.Glob(l.root(), f.Path)
+		if !slices.Contains(files, f.Path) { // a pattern, whose files may come later
+			files = append([]string{f.Path}, files...)
 		}
-		if slices.ContainsFunc(u.Command, isNamed) {
-			out.Vars[name] = kubelet.HideSecretFlags(text)
+		for _, file := range files {
+			out.Files = append(out.Files, file)
+			if read, isRead := l.readVariables(file, u.Command); isRead {
+				if out.Read == nil {
+					out.Read = map[string]map[string]*string{}
+				}
+				out.Read[file] = read
+			}
 		}
 	}
 
 	return out
+}
+
+// readVariables returns the variables of an environment file that words name, as the file is without prelet.
+func (l *Live) readVariables(file string, words []string) (read map[string]*string, isRead bool) {
+	text, err := l.originalText(file)
+	if err != nil && fault.CodeOf(err) != fault.Absent {
+		return nil, false
+	}
+
+	read = map[string]*string{}
+	env, err := kubelet.ParseEnvFile(text)
+	if err != nil { // systemd ignores it
+		return read, true
+	}
+	for _, name := range env.Names() {
+		value, _ := env.Value(name)
+		if shown, isNamed := showVariable(words, name, value); isNamed {
+			read[name] = shown
+		}
+	}
+
+	return read, true
+}
+
+// originalText returns the text of a file as it is without prelet.
+func (l *Live) originalText(file string) (string, error) {
+	if l.o.Store != nil {
+		if _, content, exists, err := l.o.Store.Original(file); err != nil || exists {
+			return string(content), err
+		}
+	}
+	text, f := l.root().Text(file)
+	if f != nil {
+		return "", f
+	}
+
+	return text, nil
+}
+
+// showVariable returns the value of a variable without those of secret flags, and whether words of a command line name
+// it; nil for one that may be a secret.
+func showVariable(words []string, name, text string) (shown *string, isNamed bool) {
+	isSecret := false
+	for i, word := range words {
+		isWhole := word == "$"+name
+		if !isWhole && !strings.Contains(word, "${"+name+"}") {
+			continue
+		}
+		isNamed = true
+		flag, _, _ := strings.Cut(word, "=")
+		isSecret = isSecret || value.IsSecretSetting(kubelet.FlagName(flag)) ||
+			i > 0 && value.IsSecretSetting(kubelet.FlagName(words[i-1]))
+	}
+	if !isNamed || isSecret {
+		return nil, isNamed
+	}
+	text = kubelet.HideSecretFlags(text)
+	if value.HideEvident(text) != text {
+		return nil, true
+	}
+
+	return &text, true
 }

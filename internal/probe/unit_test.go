@@ -74,11 +74,39 @@ func TestStartTellsNoSecret(t *testing.T) {
 	u.EnvironmentFiles = append(u.EnvironmentFiles, unitfile.EnvironmentFile{Path: "/etc/default/kubelet", Optional: true})
 
 	want := &world.StartAns{
-		Words: u.Command, Files: []string{"/etc/default/kubelet"},
+		Words: u.Command, Read: map[string]map[string]*string{"/etc/default/kubelet": {}}, Files: []string{"/etc/default/kubelet"},
 		Vars: map[string]string{"KUBELET_CONFIG_ARGS": "--config=/x", "NAME": "--v=2", "PODS": "20"},
 		Sets: []string{"KUBELET_CONFIG_ARGS", "NAME", "PODS", "HEADER", "HTTPS_PROXY"}, Aliases: []string{"node.service"},
 	}
-	if got := describeStart(u); !reflect.DeepEqual(got, want) {
+	l := newLive(t, Sources{Root: t.TempDir()})
+	if got := l.describeStart(u); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
+// TestStartReadsEnvironmentFiles checks that of the environment files of a unit those variables are known that become
+// words of its command line, but none that may be a secret.
+func TestStartReadsEnvironmentFiles(t *testing.T) {
+	root := t.TempDir()
+	place(t, root, "/etc/eks/kubelet/environment", "NODEADM_KUBELET_ARGS='--v=2 --max-pods=29'\nOTHER=--v=9\n")
+	place(t, root, "/etc/kubelet.d/a.env", "PASSWORD=abc\nURL=https://me:hunter22hunter22@proxy\nPODS=30\n")
+	place(t, root, "/usr/lib/systemd/system/kubelet.service", "[Service]\nEnvironmentFile=-/etc/eks/kubelet/environment\n"+
+		"EnvironmentFile=/etc/kubelet.d/*.env\nEnvironmentFile=-/etc/nosuch\n"+
+		"ExecStart=/usr/bin/kubelet $NODEADM_KUBELET_ARGS --manifest-url-header ${PASSWORD} --a=${URL} --max-pods=${PODS}\n")
+	l := newLive(t, Sources{Root: root, Unit: "kubelet.service"})
+	a, _, err := world.Unit.Ask(t.Context(), world.Adapters{world.Unit.Adapt(l.answerUnit)},
+		world.UnitReq{Name: "kubelet.service", Start: true})
+	if err != nil || a.Start == nil {
+		t.Fatalf("got %+v, %v; want how the unit starts", a, err)
+	}
+
+	want := map[string]map[string]*string{
+		"/etc/eks/kubelet/environment": {"NODEADM_KUBELET_ARGS": new("--v=2 --max-pods=29")},
+		"/etc/kubelet.d/*.env":         {},
+		"/etc/kubelet.d/a.env":         {"PASSWORD": nil, "URL": nil, "PODS": new("30")},
+		"/etc/nosuch":                  {},
+	}
+	if !reflect.DeepEqual(a.Start.Read, want) {
+		t.Errorf("got %+v; want %+v", a.Start.Read, want)
 	}
 }

@@ -345,6 +345,9 @@ type StartAns struct {
 	Files []string          `json:"files,omitempty"` // EnvironmentFile=
 	Vars  map[string]string `json:"vars,omitempty"`  // of Environment=, those that words name
 	Sets  []string          `json:"sets,omitempty"`  // the names of those in Environment= that are not empty
+	// Read are the variables that words name in each environment file that could be read, or does not exist; nil for a
+	// value that may be a secret. Older recordings have only kubeadm's file and the flags file, as questions of their own.
+	Read map[string]map[string]*string `json:"read,omitempty"`
 	// WatchdogMicros is WatchdogSec=, 0 for none. Older recordings do not have it: then no watchdog is checked.
 	WatchdogMicros int64 `json:"watchdog_us,omitempty"`
 	// Aliases are the other names of the unit, whose drop-ins apply to it. Older recordings do not have them.

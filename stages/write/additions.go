@@ -120,7 +120,7 @@ func (a *adder) isResolverSet(n node.Node) bool {
 		return true
 	}
 
-	folder, ok := node.FindFlag(flags, "config-dir")
+	folder, ok := node.FindPath(flags, "config-dir")
 	if !ok || a.in.DropIns == nil {
 		return false
 	}
@@ -128,7 +128,7 @@ func (a *adder) isResolverSet(n node.Node) bool {
 	setsResolvConf := func(d stages.DropIn) bool {
 		return d.Config["resolvConf"] != nil
 	}
-	return slices.ContainsFunc(a.in.DropIns(folder.Value), setsResolvConf)
+	return slices.ContainsFunc(a.in.DropIns(folder), setsResolvConf)
 }
 
 // addPatch adds a setting for each field of the patch. A patch that is not known adds nothing.

@@ -121,8 +121,8 @@ func listLate(between, after []kubelet.Word) []kubelet.Word {
 	return append([]kubelet.Word{{Open: true}}, after...)
 }
 
-// makeEnvironment returns the variables of the unit. The value of one that is not part of a recording, such as one of a
-// file that may contain secrets, is not known.
+// makeEnvironment returns the variables of the unit. The value of one that is not part of a recording, such as one that
+// may be a secret, is not known.
 func (how inheriting) makeEnvironment(files map[string]*kubelet.EnvFile) (e kubelet.Environment) {
 	for _, name := range how.start.Sets {
 		e.Set(name, kubelet.Word{From: unitRef, Open: true})
@@ -132,15 +132,30 @@ func (how inheriting) makeEnvironment(files map[string]*kubelet.EnvFile) (e kube
 	}
 
 	for _, p := range how.start.Files {
-		if f := files[p]; f != nil {
+		read, isRead := how.start.Read[p]
+		isOfTape := slices.Contains(how.known, p) // by a question of its own
+		switch f := files[p]; {
+		case f != nil:
 			e.AddFile(f, p)
-		}
-		if p != unitfile.Gate && !slices.Contains(how.known, p) {
+		case isRead && !isOfTape:
+			addRead(&e, p, read)
+		case p != unitfile.Gate && !isOfTape:
 			e.AddUnknownFile()
 		}
 	}
 
 	return e
+}
+
+// addRead sets the variables of an environment file, as far as they are known.
+func addRead(e *kubelet.Environment, file string, read map[string]*string) {
+	for name, text := range read {
+		word := kubelet.Word{From: file, Open: text == nil}
+		if text != nil {
+			word.Text = *text
+		}
+		e.Set(name, word)
+	}
 }
 
 // expand returns the words of the unit. Parts of a file may be withheld.
@@ -320,7 +335,7 @@ func addInheritedTaints(base *node.Base, taints []node.Taint, how inheriting) {
 }
 
 // collectFromFiles returns the contribution that the kubelet inherits once the `file` blocks of this stage are
-// written; nil if none of them is kubeadm's file, or a flags file that the site writes itself.
+// written; nil if none of them is an environment file of the kubelet's unit.
 func collectFromFiles(cfg schema.Body, in stages.Inputs) *node.Contribution {
 	how := newInheriting(cfg, in)
 	how.hasTaints = in.Base.TaintFlag
@@ -330,7 +345,8 @@ func collectFromFiles(cfg schema.Body, in stages.Inputs) *node.Contribution {
 	for _, b := range cfg.Blocks["file"] {
 		file := filePath.Of(b).V
 		content := fileContent.Of(b).Cty
-		isInherited := slices.Contains(how.known, file) && (file != how.ownFile || how.own == "")
+		isRead := slices.Contains(how.known, file) || slices.Contains(how.start.Files, file)
+		isInherited := isRead && (file != how.ownFile || how.own == "")
 		if !isInherited || b.Undecided || createOnly.Of(b).V || !value.IsText(content) {
 			continue
 		}

@@ -200,7 +200,7 @@ func (a *Asker) prepare(ctx context.Context, k judge.FinishedKubelet) (run kubel
 	}
 	flags := kubelet.FlagsOf(run.Words)
 
-	if file, ok := flags.Lookup("config"); ok {
+	if file, ok := flags.LookupPath("config"); ok {
 		run.Config = planned[file]
 		if text, f := a.Root.Bytes(file); run.Config == nil && a.Secret != nil && f == nil {
 			run.Config = text
@@ -208,11 +208,11 @@ func (a *Asker) prepare(ctx context.Context, k judge.FinishedKubelet) (run kubel
 			run.Config = encode(k.Config)
 		}
 	}
-	if folder, ok := flags.Lookup("config-dir"); ok {
+	if folder, ok := flags.LookupPath("config-dir"); ok {
 		if a.Secret != nil && k.DropIns == nil {
 			k.DropIns = listDropIns(a.Root, folder)
 		}
-		run.DropIns = a.readDropIns(k.DropIns, planned, path.Clean(folder))
+		run.DropIns = a.readDropIns(k.DropIns, planned, folder)
 	}
 
 	return run, nil

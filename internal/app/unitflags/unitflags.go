@@ -64,11 +64,10 @@ func (u KubeletUnit) CheckDropIns(mayWrite func(path string) bool) (diags hcl.Di
 		return nil // CheckFlags has reported it
 	}
 	flags := kubelet.FlagsOf(words)
-	folder, ok := flags.Lookup("config-dir")
+	folder, ok := flags.LookupPath("config-dir")
 	if !ok {
 		return nil
 	}
-	folder = path.Clean(folder)
 
 	files, err := probe.ListDropIns(u.Root, folder)
 	switch {

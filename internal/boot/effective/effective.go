@@ -15,12 +15,11 @@ import (
 // separate returns a node with the configuration of the kubelet's --config, and the drop-ins that the kubelet
 // merges over it, in their order: those of the image, and the planned one with the configuration own.
 func separate(in stages.Inputs, n node.Node, own map[string]any) (node.Node, []stages.DropIn) {
-	flag, ok := node.FindFlag(n.Flags, "config-dir")
+	folder, ok := node.FindPath(n.Flags, "config-dir")
 	if !ok || in.DropIns == nil {
 		return n, nil
 	}
 
-	folder := path.Clean(flag.Value)
 	dropIns := slices.DeleteFunc(in.DropIns(folder), func(d stages.DropIn) bool {
 		return d.Path == n.DropIn || d.Path == folder && makesFolder(n, folder)
 	})
@@ -67,7 +66,7 @@ func Merge(in stages.Inputs, n node.Node) (Files, error) { return merge(in, n, O
 func merge(in stages.Inputs, n node.Node, own map[string]any) (files Files, err error) {
 	base, dropIns := separate(in, n, own)
 	files.DropIns = dropIns
-	if folder, _ := node.FindFlag(n.Flags, "config-dir"); folder.Value != "" {
+	if _, hasFolder := node.FindPath(n.Flags, "config-dir"); hasFolder {
 		files.File = base.Config
 		if n.DropIn != "" && in.Base.File != nil {
 			files.File = in.Base.File

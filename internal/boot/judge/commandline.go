@@ -7,6 +7,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
+	"github.com/prelet/prelet/internal/boot/hostfiles"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/kubelet/rules"
@@ -58,6 +59,13 @@ func listOwnWords(n node.Node) (words []kubelet.Word) {
 	}
 
 	return words
+}
+
+// maySet reports whether a flag that the plan does not know may be set: another program or file may add it.
+func (j checker) maySet(flag string) bool {
+	in := j.Node.Inherited
+
+	return in.Partly || in.Line.Assumed || j.flags.MayHave(flag) || len(hostfiles.ListUnitFiles(j.Node)) > 0
 }
 
 // findUse returns the last use of a flag that sets the item of a violation.

@@ -46,7 +46,7 @@ func (in Case) makeFinished() FinishedKubelet {
 	if out.Config == nil {
 		out.Config = in.Files.Merged.Config.Object()
 	}
-	if _, hasFolder := node.FindFlag(in.Node.Flags, "config-dir"); hasFolder && out.DropIns == nil {
+	if _, hasFolder := node.FindPath(in.Node.Flags, "config-dir"); hasFolder && out.DropIns == nil {
 		out.DropIns = []stages.DropIn{}
 	}
 

@@ -38,6 +38,7 @@ func (j checker) makeSubject(ctx context.Context) rules.Subject {
 		s.File = kubelet.ConfigOf(j.Files.File)
 	}
 	s.Flags = rules.ListFlags(j.flags)
+	s.MaySet = j.maySet
 	// The file of a drop-in is another one than that of --config.
 	if f, ok := j.Node.FindPurpose("kubelet-config"); ok && j.Node.DropIn == "" {
 		s.Dir = path.Dir(f.Path)
@@ -83,13 +84,13 @@ func isRuntimeConfig(f node.File) bool {
 // listPlugins returns the names of the plugins in the planned configuration of image credential providers: the file of
 // the flag, or the files of its folder that the kubelet reads.
 func (j checker) listPlugins() (names []string) {
-	flag, ok := node.FindFlag(j.Node.Flags, "image-credential-provider-config")
+	place, ok := node.FindPath(j.Node.Flags, "image-credential-provider-config")
 	if !ok {
 		return nil
 	}
 	for _, f := range j.Node.Files {
 		isRead := slices.Contains([]string{".json", ".yaml", ".yml"}, path.Ext(f.Path))
-		if f.Kind == node.Regular && (f.Path == flag.Value || path.Dir(f.Path) == path.Clean(flag.Value) && isRead) {
+		if f.Kind == node.Regular && (f.Path == place || path.Dir(f.Path) == place && isRead) {
 			names = append(names, kubelet.ListCredentialProviders(f.Text.Template())...)
 		}
 	}

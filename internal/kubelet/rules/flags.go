@@ -22,8 +22,15 @@ const DropInVariable = "KUBELET_CONFIG_DROPIN_DIR_ALPHA"
 func (v value) lacksFlag(needed string) bool {
 	v.usesUnsetField = v.Part // the base may have the other flag
 
-	return v.text() != "" && v.text() != "false" && v.given[needed] == "" &&
+	return v.text() != "" && v.text() != "false" && v.given[needed] == "" && (v.MaySet == nil || !v.MaySet(needed)) &&
 		v.because("set --"+needed+" too, or remove it", "it needs --%s", needed)
+}
+
+// maySet reports whether a flag may be set, as far as is known.
+func (c *checker) maySet(flag string) bool {
+	_, isSet := c.given[flag]
+
+	return isSet || c.MaySet != nil && c.MaySet(flag)
 }
 
 // isUnknownFlag reports whether the kubelet does not have a flag: by its --help if that is known, otherwise by the

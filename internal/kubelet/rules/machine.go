@@ -163,8 +163,7 @@ func (c *checker) reportExhausted(isExceeded bool, hint, message string) {
 
 	report(c.reservedCPUs(len(c.Machine.CPUs)))
 	report(c.sumReservation("memory", "memory.available", c.Machine.MemoryBytes))
-	_, isMoved := c.given["root-dir"]
-	if !isMoved && (c.minor < 25 || c.isOn("localStorageCapacityIsolation")) {
+	if !c.maySet("root-dir") && (c.minor < 25 || c.isOn("localStorageCapacityIsolation")) {
 		report(c.sumReservation("ephemeral-storage", "nodefs.available", c.Machine.DiskBytes))
 	}
 }
@@ -407,6 +406,9 @@ func (c *checker) hasSignedCertificate() bool {
 		return false
 	}
 	dir := cmp.Or(c.given["cert-dir"], "/var/lib/kubelet/pki")
+	if c.given["cert-dir"] == "" && c.maySet("cert-dir") {
+		return true
+	}
 
 	return !c.isMissing(dir + "/kubelet-server-current.pem")
 }

@@ -80,15 +80,18 @@ type Violation struct {
 
 // Subject is a kubelet that is about to start.
 type Subject struct {
-	Config  *kubelet.Config // merged, drop-ins included; nil: unknown
-	File    *kubelet.Config // the file of --config, if drop-ins are merged over it; nil: Config
-	Part    bool            // Config is only a part: fields that it does not set may be set elsewhere
-	Unset   []string        // with Part: pointers of fields that are certainly not set
-	Flags   []Flag          // in their order; the last one of a name counts
-	Version string          // v1.36.3; "" if unknown, then the newest known version is assumed
-	Accepts *Accepts        // the list of the binary itself; nil: unknown, then the tables decide
-	Dir     string          // the folder of the configuration file, for relative paths; "": unknown
-	Machine *MachineFacts   // nil: unknown
+	Config *kubelet.Config // merged, drop-ins included; nil: unknown
+	File   *kubelet.Config // the file of --config, if drop-ins are merged over it; nil: Config
+	Part   bool            // Config is only a part: fields that it does not set may be set elsewhere
+	Unset  []string        // with Part: pointers of fields that are certainly not set
+	Flags  []Flag          // in their order; the last one of a name counts
+	// MaySet reports whether a flag that is not among Flags may be set all the same, because a part of the command line is
+	// not known; nil: all of it is known.
+	MaySet  func(flag string) bool
+	Version string        // v1.36.3; "" if unknown, then the newest known version is assumed
+	Accepts *Accepts      // the list of the binary itself; nil: unknown, then the tables decide
+	Dir     string        // the folder of the configuration file, for relative paths; "": unknown
+	Machine *MachineFacts // nil: unknown
 	// DropInVariable reports whether DropInVariable is set for the kubelet; nil: unknown.
 	DropInVariable *bool
 	// CheckFile returns why the kubelet would reject a file of CAs or, if key is not empty, a certificate with that

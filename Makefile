@@ -236,7 +236,8 @@ site: ## write the documentation as a web site into bin/site, and search it (Nod
 
 .PHONY: picture
 picture: build machines ## make docs/images/report.png again, the picture in README.md (Chromium)
-	tools/picture.sh
+	cd test/browser && PRELET_BROWSER=1 PRELET_PICTURE=1 $(GO) test -count=1 -run '^TestPicture$$' .
+	chmod 644 docs/images/report.png test/browser/testdata/picture.txt
 
 ##@ Longer checks
 
@@ -407,7 +408,7 @@ sweep: ## the same at every system call on every file system, also in the recove
 		$(GO) test -count=1 -v -timeout 5h -parallel 2 -run '$(RUN)' .
 
 .PHONY: matrix
-matrix: ## print which suites of tests have passed on which Debian, by their last results, and update README.md
+matrix: ## print which suites of tests have passed on which Debian, by their last results, and update docs/develop/testing.md
 	@$(GO) run ./tools/matrix -w
 
 .PHONY: nightly

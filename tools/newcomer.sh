@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Builds and tests this tree on the machines of newcomers, as root, each a row below: newcomer.sh [ROW...]. A row is a
-# copy of the tree without git, in a folder of another repository, with this machine's modules and compiled packages.
+# copy of the tree without git, in a folder of another repository, with this machine's modules and compiled packages;
+# "readme" is a clone of the last commit.
 # WHOLE=1 runs all of `make test` in each row that tests, not one package. Prints the seconds of each row.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -14,7 +15,7 @@ cd "$(dirname "$0")/.."
 	unshare --mount --net "$0" "$@"
 	exit
 }
-work=$NEWCOMER_WORK
+work=$NEWCOMER_WORK repository=$PWD
 ip link set lo up
 chmod 755 "$work"
 mount -t tmpfs -o mode=755 tmpfs "$work"
@@ -59,6 +60,21 @@ works() {
 	if [ -n "${WHOLE-}" ]; then as "$@" make test; else as "$@" make test MODULES=. PACKAGES=./internal/lang; fi
 }
 
+# readme: a clone, in which a user runs the first block of commands of README.md.
+readme() {
+	local narrow="MODULES=. PACKAGES=./internal/lang" command commands
+	[ -z "${WHOLE-}" ] || narrow=
+	git -C "$repository" -c safe.directory='*' bundle create -q "$work/clone.bundle" HEAD
+	git clone -q "$work/clone.bundle" "$work/clone"
+	cd "$work/clone"
+	chown -R nobody .
+	commands=$(awk '/^```sh$/ { inside = 1; next } /^```$/ && inside { exit } inside' README.md)
+	[ "$commands" = $'make demo\nmake test' ] || { echo "README.md: got the commands: $commands" >&2; return 1; }
+	while read -r command; do
+		as nobody MAKEFLAGS="${narrow:+ -- $narrow}" bash -c "$command" </dev/null
+	done <<<"$commands"
+}
+
 # refuses WORDS OWNER [NAME=VALUE...]: `make build` fails, and says WORDS.
 refuses() {
 	local says
@@ -80,12 +96,13 @@ row() {
 	umask) umask 077 && copy umask nobody && works nobody ;;
 	flags) copy flags root && works root GOFLAGS=-mod=mod ;;
 	old) old_go && copy old root && refuses "prelet needs Go 1." root GO="$work/old/go" ;;
+	readme) readme ;;
 	none) copy none root && refuses "missing or fails" root GO="$work/no-go" ;;
 	*) echo "newcomer.sh: unknown row $1; rows: ${rows[*]}" >&2 && return 64 ;;
 	esac
 }
 
-rows=(spaces home user umask flags old none)
+rows=(readme spaces home user umask flags old none)
 [ $# -gt 0 ] || set -- "${rows[@]}"
 table="" failed=0
 for name in "$@"; do

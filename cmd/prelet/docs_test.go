@@ -345,15 +345,39 @@ func TestSystemdTable(t *testing.T) {
 	}
 }
 
+// countWords counts the words with a letter or a digit, outside of comments; the bars of tables are none.
+func countWords(page string) int {
+	page = regexp.MustCompile("(?s)<!--.*?-->").ReplaceAllString(page, "")
+
+	return len(regexp.MustCompile(`\S*[\pL\pN]\S*`).FindAllString(page, -1))
+}
+
+// TestReadmeIsShort limits the words of README.md before its list of pages, outside of blocks of code.
+func TestReadmeIsShort(t *testing.T) {
+	t.Parallel()
+	first, _, hasPages := strings.Cut(readPages(t)["README.md"], "\n## Documentation\n")
+	got := countWords(fencePattern.ReplaceAllString(first, ""))
+	if !hasPages || got > 600 {
+		t.Errorf("README.md, words before Documentation: got %d, want at most 600", got)
+	}
+}
+
+// TestReadmeCommands checks that the first block of commands of README.md is the demo and the tests.
+func TestReadmeCommands(t *testing.T) {
+	t.Parallel()
+	block := blockPattern.FindStringSubmatch(readPages(t)["README.md"])
+	if want := "make demo\nmake test\n"; block == nil || block[2] != want {
+		t.Errorf("README.md, first block of commands: got %q, want %q", block, want)
+	}
+}
+
 // TestPagesAreShort limits the words of the pages in docs with README.md, and of those for operators, without generated
-// pages. Words are what has a letter or a digit, outside of comments; the bars of tables are none.
+// pages.
 func TestPagesAreShort(t *testing.T) {
 	t.Parallel()
-	comment := regexp.MustCompile("(?s)<!--.*?-->")
-	word := regexp.MustCompile(`\S*[\pL\pN]\S*`)
 	all, operators := 0, 0
 	for page, text := range readPages(t) {
-		words := len(word.FindAllString(comment.ReplaceAllString(text, ""), -1))
+		words := countWords(text)
 		isGenerated := strings.HasPrefix(text, "<!-- Made by make generate")
 		if !isGenerated && (page == "README.md" || strings.HasPrefix(page, "docs/")) {
 			all += words

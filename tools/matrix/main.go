@@ -1,6 +1,6 @@
 // Command matrix prints the table of systems on which suites have run, from their results and those in files that are
-// arguments. With -w it keeps them in results.jsonl, and writes the table into README.md; with -o it writes those that
-// it has found into another file, without the kept ones.
+// arguments. With -w it keeps them in results.jsonl, and writes the table into docs/develop/testing.md; with -o it writes
+// those that it has found into another file, without the kept ones.
 //
 // A suite leaves its result in a .cache when all of it has run (package test/matrix). -record makes one of
 // `go test -json`.
@@ -22,7 +22,7 @@ import (
 
 const (
 	kept  = "tools/matrix/results.jsonl"
-	page  = "README.md"
+	page  = "docs/develop/testing.md"
 	begin = "<!-- made by `make matrix`, from " + kept + " -->\n"
 	end   = "<!-- end of what was made -->\n"
 )

@@ -11,7 +11,7 @@ import (
 	"github.com/prelet/prelet/test/matrix"
 )
 
-// TestPage: the table in README.md is the one of the results that are kept.
+// TestPage: the table in docs/develop/testing.md is the one of the results that are kept.
 func TestPage(t *testing.T) {
 	t.Chdir("../..")
 	results, err := read(kept)

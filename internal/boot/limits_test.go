@@ -49,12 +49,12 @@ stage "label" "slow" {
   labels = { slow = tostring(length([for a in range(200) : [for b in range(200) : b if b == a * a]])) }
 }
 `)
-	machines := slices.Repeat(SampleMachines()[:1], 400) // one takes 50 ms
+	machines := slices.Repeat(SampleMachines()[:1], 4000) // one takes 50 ms
 
 	start := time.Now()
 	got, _ := checkWithin(s, machines, CheckOptions{}, limits.Shared())
 
-	if took := time.Since(start); took > 5*time.Second {
+	if took := time.Since(start); took > time.Minute {
 		t.Errorf("the check took %s, want about the limit of 1s", took)
 	}
 	isLimit := func(d *hcl.Diagnostic) bool {

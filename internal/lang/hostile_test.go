@@ -73,7 +73,7 @@ func TestHostileTextInsideOfTheLimitsEnds(t *testing.T) {
 			}
 			began := time.Now()
 			_, diags := Parse([]world.SiteFile{{Name: "a.hcl", Text: text}}, options())
-			if d := time.Since(began); d > 20*time.Second {
+			if d := time.Since(began); d > time.Minute {
 				t.Errorf("%d times: took %s with %d diagnostics, want less time and none", n, d, len(diags))
 			}
 			Format([]byte(text))

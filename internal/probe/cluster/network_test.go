@@ -96,7 +96,7 @@ func TestNothingOfTheLibrary(t *testing.T) {
 	h := newHostile(t, nil)
 	h.Intercept = func(w http.ResponseWriter, r *http.Request, n int) bool {
 		w.Header().Set("Warning", `299 - "a warning"`)
-		return n <= 20 && answerWith(429, "Retry-After", "1")(w, r, n)
+		return n <= 20 && answerWith(429, "Retry-After", "7")(w, r, n)
 	}
 	opts := fast()
 	waits := recordSleeps(&opts)
@@ -107,7 +107,7 @@ func TestNothingOfTheLibrary(t *testing.T) {
 	if n := len(h.Requests()); n != 21 || len(*waits) != 20 {
 		t.Errorf("got %d requests and %d waits, want 21 and 20", n, len(*waits))
 	}
-	if took := time.Since(began); took > 5*time.Second {
+	if took := time.Since(began); took > time.Minute {
 		t.Errorf("took %s, want no waits but ours", took)
 	}
 }
@@ -176,11 +176,12 @@ func TestRetryAfter(t *testing.T) {
 	t.Run("past the deadline", func(t *testing.T) {
 		h := newHostile(t, nil)
 		h.Intercept = answerWith(429, "Retry-After", "25")
-		began := time.Now()
-		_, err := fetchConfigMap(within(t, 20*time.Second), h.object(), fast())
+		opts := fast()
+		waits := recordSleeps(&opts)
+		_, err := fetchConfigMap(within(t, 20*time.Second), h.object(), opts)
 		want{Code: fault.ClusterUnreachable, Text: []string{"HTTP 429"}}.check(t, err)
-		if d := time.Since(began); d > 5*time.Second {
-			t.Errorf("waited %v, want no wait beyond the deadline", d)
+		if len(*waits) > 0 {
+			t.Errorf("got the waits %v, want none beyond the deadline", *waits)
 		}
 	})
 }
@@ -254,7 +255,7 @@ func TestCancel(t *testing.T) {
 		opts,
 	)
 	want{Code: fault.ClusterUnreachable, Text: []string{"interrupted"}}.check(t, err)
-	if !errors.Is(err, context.Canceled) || time.Since(began) > time.Second {
+	if !errors.Is(err, context.Canceled) || time.Since(began) > time.Minute {
 		t.Errorf("after %v: %v", time.Since(began), err)
 	}
 	t.Run("in the middle of an answer", func(t *testing.T) {
@@ -267,7 +268,7 @@ func TestCancel(t *testing.T) {
 		}
 		began := time.Now()
 		_, err := fetchConfigMap(ctx, h.object(), ClientConfig{})
-		if !errors.Is(err, context.Canceled) || time.Since(began) > time.Second {
+		if !errors.Is(err, context.Canceled) || time.Since(began) > time.Minute {
 			t.Errorf("after %v: %v", time.Since(began), err)
 		}
 	})

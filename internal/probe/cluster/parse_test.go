@@ -208,7 +208,7 @@ func TestDiscoveryRefused(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), c.Why) {
 			t.Errorf("%s: %v, want %q in it", c.Name, err, c.Why)
 		}
-		if d := time.Since(began); d > 2*time.Second {
+		if d := time.Since(began); d > 30*time.Second {
 			t.Errorf("%s: refused after %v", c.Name, d)
 		}
 		// The same inside an answer is unusable, and final.
@@ -322,7 +322,7 @@ func FuzzClusterInfo(f *testing.F) {
 	f.Fuzz(func(t *testing.T, status int, body []byte) {
 		began := time.Now()
 		defer func() {
-			if d := time.Since(began); d > 5*time.Second {
+			if d := time.Since(began); d > 30*time.Second {
 				t.Fatalf("took %v, want less", d)
 			}
 		}()

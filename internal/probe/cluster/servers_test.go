@@ -103,7 +103,7 @@ func TestSeveralServers(t *testing.T) {
 		opts := fast()
 		opts.Dial = dial
 		req := good.objectAt(hole, good.URL)
-		if _, err := fetchConfigMap(within(t, 2*time.Second), req, opts); err != nil {
+		if _, err := fetchConfigMap(within(t, 8*time.Second), req, opts); err != nil {
 			t.Error(err)
 		}
 	})

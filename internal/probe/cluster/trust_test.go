@@ -327,7 +327,7 @@ func TestTrustRequestRefused(t *testing.T) {
 			if c.Token {
 				c.Request.Token = readTestToken
 			}
-			_, err := FetchTrust(within(t, time.Second), c.Request, opts)
+			_, err := FetchTrust(within(t, 30*time.Second), c.Request, opts)
 			want{Code: fault.ClusterUnusable, Text: []string{c.Why}}.check(t, err)
 		})
 	}
@@ -348,8 +348,8 @@ func TestTokenUnreadable(t *testing.T) {
 	} {
 		trust, object := h.pinned(), h.object()
 		trust.Token, object.Token = c.token, c.token
-		_, errTrust := FetchTrust(within(t, time.Second), trust, fast())
-		_, errObject := fetchConfigMap(within(t, time.Second), object, fast())
+		_, errTrust := FetchTrust(within(t, 30*time.Second), trust, fast())
+		_, errObject := fetchConfigMap(within(t, 30*time.Second), object, fast())
 		for _, err := range []error{errTrust, errObject} {
 			want{Code: c.code, Text: []string{"bootstrap token"}}.check(t, err)
 			if c.cause != nil && !errors.Is(err, c.cause) {

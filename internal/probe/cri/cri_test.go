@@ -145,7 +145,7 @@ func TestAskHostile(t *testing.T) {
 			began := time.Now()
 			got, err := Ask(ctx, socket)
 
-			if took := time.Since(began); took > 4*time.Second {
+			if took := time.Since(began); took > 30*time.Second {
 				t.Errorf("got an end after %s, want one after 200ms", took)
 			}
 
@@ -177,7 +177,7 @@ func TestAskWithoutSocket(t *testing.T) {
 		t.Errorf("got %+v, %v, want an error", got, err)
 	}
 
-	if took := time.Since(began); took > 10*time.Second {
+	if took := time.Since(began); took > 30*time.Second {
 		t.Errorf("got an end after %s, want one at once", took)
 	}
 }

@@ -24,11 +24,20 @@ const klog = `E1126 22:30:34.793553 31808 run.go:72] "command failed" err=`
 // dryRun runs a script in place of a kubelet. $HERE is its folder, which it may read.
 func dryRun(t *testing.T, script string, words ...string) (verdict Verdict, out string, err error) {
 	t.Helper()
+
+	return dryRunWithin(t, 2*time.Minute, script, words...)
+}
+
+// dryRunWithin is dryRun with a limit, half of which is for one start.
+func dryRunWithin(t *testing.T, limit time.Duration, script string, words ...string) (
+	verdict Verdict, out string, err error,
+) {
+	t.Helper()
 	here := t.TempDir()
 	program := filepath.Join(here, "kubelet")
 	writeProgram(t, program, "#!/bin/sh\n"+script)
 
-	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second) // half of it for one start
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	d := DryRun{
 		Program:     program,
@@ -93,7 +102,11 @@ func TestDryRun(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			v, out, err := dryRun(t, c.script)
+			limit := 2 * time.Minute
+			if c.want == "no answer within" {
+				limit = 4 * time.Second
+			}
+			v, out, err := dryRunWithin(t, limit, c.script)
 			if v.Accepted != c.isAccepted || (err == nil) != c.hasAnswer || !strings.Contains(out, c.want) {
 				t.Errorf("got accepted %t, %q, error %v; want accepted %t, an answer: %t, with %q",
 					v.Accepted, out, err, c.isAccepted, c.hasAnswer, c.want)
@@ -116,7 +129,7 @@ func TestDryRunLeavesNoProcess(t *testing.T) {
 	if err != nil {
 		t.Fatalf("the output: got %q, want the number of a process", out)
 	}
-	for range 50 {
+	for range 1500 {
 		if unix.Kill(pid, 0) != nil {
 			return
 		}

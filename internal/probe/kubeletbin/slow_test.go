@@ -18,7 +18,7 @@ func TestSlowBinary(t *testing.T) {
 		deadline                  time.Duration
 	}{
 		{"slow", "6", "v1.36.3", "", time.Minute},
-		{"silent", "60", "", "no answer within", 6 * time.Second},
+		{"silent", "60", "", "no answer within", 12 * time.Second},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

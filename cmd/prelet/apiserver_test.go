@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/prelet/prelet/internal/demo"
+	"github.com/prelet/prelet/internal/demo/nodestatus"
 )
 
 const (
@@ -32,7 +33,7 @@ func startServer(ca *demo.Authority, fault string) (*demo.Server, error) {
 	if err := yaml.Unmarshal(must(os.ReadFile("../../internal/demo/testdata/answers.yaml")), &answers); err != nil {
 		return nil, err
 	}
-	s := demo.New(demo.ServerConfig{Authority: ca})
+	s := demo.New(demo.ServerConfig{Authority: ca, PatchStatus: nodestatus.Patch})
 	serveConfig(s, servedConfig)
 	answer, isAnswer := answers[fault]
 	setFault, isFault := faults[fault]

@@ -23,6 +23,7 @@ import (
 	"github.com/prelet/prelet/internal/commit/activation"
 	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/demo"
+	"github.com/prelet/prelet/internal/demo/nodestatus"
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/kubelet/annotation"
 	"github.com/prelet/prelet/internal/kubelet/condition"
@@ -255,7 +256,7 @@ func newMachine(t *testing.T) *machine {
 // newMachineIn makes a machine with its root, run folder and credentials in one folder.
 func newMachineIn(t testing.TB, dir string) *machine {
 	t.Helper()
-	server := demo.Start(demo.ServerConfig{})
+	server := demo.Start(demo.ServerConfig{PatchStatus: nodestatus.Patch})
 	t.Cleanup(server.Close)
 	server.SetConfigMap("kube-system", "kubelet-config", map[string]string{"kubelet": clusterConfig})
 	m := &machine{

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -96,7 +95,7 @@ func (s *Server) respondConfigMap(namespace, name, user string, groups []string)
 	isDenied := s.denied[key]
 	s.mu.Unlock()
 
-	resource := corev1.Resource("configmaps")
+	resource := schema.GroupResource{Resource: "configmaps"}
 	switch {
 	case isDenied || !mayRead(key, groups):
 		const format = `User %q cannot get resource "configmaps" in API group "" in the namespace %q`

@@ -35,6 +35,8 @@ type ServerConfig struct {
 	Authority *Authority
 	// Delay is added to each response, to simulate a network.
 	Delay time.Duration
+	// PatchStatus is nodestatus.Patch, for a server whose nodes change their status; nil refuses that.
+	PatchStatus func(node, patch []byte) ([]byte, error)
 }
 
 // Request is a request that the server received.

@@ -8,12 +8,12 @@ import (
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-var nodes = corev1.Resource("nodes")
+var nodes = schema.GroupResource{Resource: "nodes"}
 
 const (
 	nodesPath   = "/api/v1/nodes"
@@ -79,7 +79,7 @@ func refuseNode(name, why string, args ...any) (int, []byte) {
 func (s *Server) register(r *http.Request, self string) (int, []byte) {
 	limited := io.LimitReader(r.Body, maxNodeSize)
 	body, err := io.ReadAll(limited)
-	var object corev1.Node
+	var object metav1.PartialObjectMetadata
 	if err == nil {
 		err = json.Unmarshal(body, &object)
 	}
@@ -140,7 +140,7 @@ func (s *Server) respondNodeStatus(
 	groups []string,
 ) (int, []byte) {
 	isOwn := user == "system:node:"+name && slices.Contains(groups, "system:nodes")
-	if !isOwn {
+	if !isOwn || s.opts.PatchStatus == nil {
 		return refuseNode(name, `User %q cannot patch resource "nodes/status"`, user)
 	}
 
@@ -155,7 +155,7 @@ func (s *Server) respondNodeStatus(
 	if object == nil {
 		return refuse(apierrors.NewNotFound(nodes, name))
 	}
-	patched, err := strategicpatch.StrategicMergePatch(object, patch, corev1.Node{})
+	patched, err := s.opts.PatchStatus(object, patch)
 	if err != nil {
 		return refuse(apierrors.NewBadRequest(err.Error()))
 	}

@@ -86,6 +86,10 @@ secret=${token#*.}
 found=$(grep -rlF "$secret" "$dir/node" | grep -v 'bootstrap-kubelet.conf$\|/generations/') || true
 [ -z "$found" ] || fail "the token is in $found"
 
-printf '\nEverything is below %s. The API server has ended, so plan and run would time out.
-Try: bin/prelet detect --hardware %s/machine
-Then docs/tutorial.md: it plans with --objects, a folder in place of a cluster.\n' "$dir" "$dir"
+cat <<END
+
+Everything is below $dir; its API server has ended, so plan and run of its site would time out. Next:
+  bin/prelet detect            the hardware of your machine, as a site sees it
+  docs/tutorial.md             your first site, and a first plan for your fleet: five minutes
+  docs/operators/one-node.md   try it on one node of your cluster, and undo it
+END

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/prelet/prelet/internal/demo"
+	"github.com/prelet/prelet/internal/demo/nodestatus"
 )
 
 const kubeletConfig = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nclusterDomain: " +
@@ -35,7 +36,7 @@ type cluster struct {
 
 func newCluster(t *testing.T, netns string) *cluster {
 	t.Helper()
-	s := demo.Start(demo.ServerConfig{})
+	s := demo.Start(demo.ServerConfig{PatchStatus: nodestatus.Patch})
 	t.Cleanup(s.Close)
 	s.SetConfigMap("kube-system", "kubelet-config", map[string]string{"kubelet": kubeletConfig})
 	for _, args := range [][]string{{"netns", "add", netns}, {"-n", netns, "link", "set", "lo", "up"}} {

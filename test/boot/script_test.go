@@ -22,6 +22,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/prelet/prelet/internal/demo"
+	"github.com/prelet/prelet/internal/demo/nodestatus"
 	"github.com/prelet/prelet/internal/sample"
 	"github.com/prelet/prelet/test/nspawn"
 )
@@ -468,7 +469,7 @@ func (n *scriptMachine) cmdAPI(args []string) {
 		n.T.Cleanup(portal.Close)
 		n.cluster.instead(strings.TrimPrefix(portal.URL, "https://"))
 	case "other-cluster":
-		other := demo.Start(demo.ServerConfig{})
+		other := demo.Start(demo.ServerConfig{PatchStatus: nodestatus.Patch})
 		n.T.Cleanup(other.Close)
 		n.cluster.instead(strings.TrimPrefix(other.URL, "https://"))
 	case "itself":

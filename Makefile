@@ -229,7 +229,7 @@ check-docs: ## fail if a reference page is stale or a link is broken (Node.js fo
 	tools/check-docs.sh
 
 .PHONY: site
-site: ## write the documentation as a web site into bin/site, and search it (Node.js, packages of npm once); SITE_URL=
+site: ## write the documentation as a web site into bin/site, and search it (Node.js, npm once); SITE_URL=https://…
 	cd tools/site && { [ node_modules/.package-lock.json -nt package-lock.json ] || \
 		npm ci --ignore-scripts --no-audit --no-fund; }
 	cd tools/site && VERSION="$(VERSION)" npm run --silent build

@@ -3,8 +3,8 @@ import { existsSync, readFileSync } from 'node:fs'
 import { posix } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
-// Where the site is published: set it here only.
-export const siteURL = process.env.SITE_URL ?? 'https://prelet.github.io/prelet/'
+// Where the site is published. Without SITE_URL its links fit a server of its folder, as `npx serve bin/site`.
+export const siteURL = process.env.SITE_URL || 'http://localhost/'
 
 export const version = process.env.VERSION ?? 'dev'
 export const repository = fileURLToPath(new URL('../..', import.meta.url))

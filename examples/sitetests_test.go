@@ -93,6 +93,52 @@ func TestRecipes(t *testing.T) {
 	}
 }
 
+// TestPageRecipes holds that blocks of the pages do what the pages say with a minimal site, on a recorded machine of
+// which two links, of 25 and 200 Gbit/s, are made a bond. TestTutorial has the table by speed.
+func TestPageRecipes(t *testing.T) {
+	machine, err := filepath.Abs("../testdata/hardware/facts/dgx-h100.json")
+	must(t, err)
+	base, err := os.ReadFile("minimal/site.hcl")
+	must(t, err)
+
+	for _, c := range []struct{ page, words, want string }{
+		{"operators/hardware.md", "bonding", `node.labels["example.com/bond-gbps"] == "225"`},
+		{"operators/select-nodes.md", "serial}", `node.flags["hostname-override"] == "node-example-0001"`},
+	} {
+		t.Run(c.page+" "+c.words, func(t *testing.T) {
+			page, err := os.ReadFile("../docs/" + c.page)
+			must(t, err)
+			dir := t.TempDir()
+			slaves := filepath.Join(dir, "disk/sys/class/net/bond0/bonding/slaves")
+			must(t, os.MkdirAll(filepath.Dir(slaves), 0o755))
+			must(t, os.WriteFile(slaves, []byte("ens3np0 ens5f0\n"), 0o644))
+			must(t, os.WriteFile(filepath.Join(dir, "site.hcl"), base, 0o644))
+			must(t, os.WriteFile(filepath.Join(dir, "recipe.hcl"), []byte(blockWith(t, string(page), c.words)), 0o644))
+			text := fmt.Sprintf("run \"recipe\" {\n  hardware = %q\n  root     = \"disk\"\n  assert { condition = %s }\n}\n",
+				machine, c.want)
+			must(t, os.WriteFile(filepath.Join(dir, "recipe.prelettest.hcl"), []byte(text), 0o644))
+			runSiteTests(t, sites.TestOptions{Paths: []string{dir}})
+		})
+	}
+}
+
+// blockWith returns the one block of HCL of a page that has these words.
+func blockWith(t *testing.T, page, words string) string {
+	t.Helper()
+	var found []string
+	for _, part := range strings.Split(page, "\n```hcl\n")[1:] {
+		block, _, _ := strings.Cut(part, "```\n")
+		if strings.Contains(block, words) {
+			found = append(found, block)
+		}
+	}
+	if len(found) != 1 {
+		t.Fatalf("blocks with %q: got %d, want 1", words, len(found))
+	}
+
+	return found[0]
+}
+
 // TestNoFalseHold holds that the site of GPUs keeps the kubelet of no recorded machine from starting: with a healthy
 // driver, one that does not answer, and without a GPU.
 func TestNoFalseHold(t *testing.T) {

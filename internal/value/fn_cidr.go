@@ -67,7 +67,7 @@ func cidrNetmaskFunc() function.Function {
 // cidrSubnetFunc is Terraform's cidrsubnet.
 func cidrSubnetFunc() function.Function {
 	return newFunction(
-		"The network with a number, of those within a network whose prefix is some bits longer.",
+		"One of the smaller networks of a network: their prefix is longer by some bits, and they are numbered from 0.",
 		cty.String,
 		func(args []cty.Value) (cty.Value, error) {
 			network, err := parseNetwork(args[0])

@@ -51,7 +51,7 @@ var (
 	maxPodsAttr = schema.Attr[int64]{
 		Name:  "max_pods",
 		Check: count(1),
-		Doc: "The kubelet's maxPods. Without it the base's is kept, " +
+		Doc: "The kubelet's maxPods. By default the value of the base is kept, " +
 			"and formulas that need a number of pods take that, or 110.",
 	}
 	floorAttr = schema.Attr[map[string]*string]{

@@ -135,8 +135,8 @@ func (u *Upgrade) Add(m UpgradedMachine) {
 		one.Reason = "the version of its kubelet is not known: record again on the node, or give --kubelet-version"
 	case minor > to:
 		one.Code = fault.Usage
-		one.Reason = "its kubelet is " + known.Describe(minor) +
-			", newer than --to: write --to with a version after it"
+		one.Reason = "kubelet " + known.Describe(minor) +
+			" is newer than --to: write --to with a version after it"
 	}
 	if one.Code != "" {
 		u.Failed = append(u.Failed, one)

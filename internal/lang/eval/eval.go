@@ -399,7 +399,7 @@ func (e *Eval) suggestNext(d *hcl.Diagnostic) string {
 		strings.Contains(d.Detail, "string required, but have tuple"):
 		return "In a text, write length(LIST) or join(\", \", LIST)."
 	case d.Summary == "Invalid operand" && strings.Contains(d.Detail, "a number is required"):
-		return "Texts are joined in a text: \"${a}-${b}\"."
+		return "To join texts, write them into one: \"${a}-${b}\"."
 	case strings.Contains(d.Detail, "number required, but have tuple"),
 		strings.Contains(d.Detail, "number required, but have list"),
 		strings.Contains(d.Detail, "number required, but have set"):

@@ -10,10 +10,12 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/prelet/prelet/internal/platform/nodefile"
+	"github.com/prelet/prelet/internal/value"
 	"github.com/prelet/prelet/internal/world"
 	"github.com/prelet/prelet/plugins/contract"
 	"github.com/prelet/prelet/stages"
@@ -173,10 +175,13 @@ func readLockFile(path string) (f lockFile, err error) {
 	}
 	err = world.RecordingBounds.Check(b)
 	if err == nil {
+		err = value.CheckStrict(b, 0, reflect.TypeOf(f))
+	}
+	if err == nil {
 		err = json.Unmarshal(b, &f)
 	}
 	if err != nil {
-		return f, fmt.Errorf("not a lock file: %w", world.ExplainJSON(err))
+		return f, fmt.Errorf("not a lock file: %w", err)
 	}
 	if f.FormatVersion != lockFormat {
 		return f, fmt.Errorf("unsupported format_version %d: this prelet reads %d", f.FormatVersion, lockFormat)

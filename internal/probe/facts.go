@@ -1,15 +1,20 @@
 package probe
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"reflect"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/probe/hardware"
+	"github.com/prelet/prelet/internal/value"
 	"github.com/prelet/prelet/internal/world"
 )
 
@@ -127,34 +132,65 @@ func readFacts(path string, units []string) world.Answer {
 		return world.Failure(fault.HardwareFailed, path+": "+nodefile.Reason(err), "")
 	}
 
-	var document struct {
-		Facts json.RawMessage `json:"facts"`
-	}
-	raw := json.RawMessage(text)
-	err = world.RecordingBounds.Check(text)
-	if err == nil {
-		err = json.Unmarshal(text, &document)
-	}
-	if err == nil && document.Facts != nil {
-		raw = document.Facts
-	}
-
-	var f world.Facts
-	if err == nil {
-		err = json.Unmarshal(raw, &f)
-	}
-	switch {
-	case err != nil:
-		return world.Failure(fault.HardwareFailed, path+" does not have the form of facts: "+err.Error(),
-			"Write it with `prelet detect -o json`")
-	case f.CPU.Logical == nil || f.Memory.TotalBytes == nil:
-		return world.Failure(fault.HardwareFailed, path+" has no facts about CPUs and memory",
-			"Write it with `prelet detect -o json`")
+	f, err := decodeFacts(text)
+	if err != nil {
+		why, next := value.ExplainPlace(path, err)
+		return world.Failure(fault.HardwareFailed, why, cmp.Or(next, "Write the file with `prelet detect -o json`"))
 	}
 
 	addUnits(&f, units, nil, nil)
 
 	return world.Hardware.Answer(f)
+}
+
+// writtenFacts are facts as `prelet detect -o json` writes them: with the accelerators that are GPUs once more, and with
+// reports of detectors, which a replay does not read.
+type writtenFacts struct {
+	world.Facts
+	GPUs      []world.Accelerator `json:"gpus"`
+	Detectors any                 `json:"detectors"`
+}
+
+// factsDocument is the output of `prelet detect -o json`.
+type factsDocument struct {
+	FormatVersion int          `json:"format_version"`
+	Facts         writtenFacts `json:"facts"`
+	Degraded      any          `json:"degraded"`
+	Diagnostics   any          `json:"diagnostics"`
+}
+
+// decodeFacts decodes facts alone, or in the document of `prelet detect -o json`.
+func decodeFacts(text []byte) (world.Facts, error) {
+	var document struct {
+		Facts json.RawMessage `json:"facts"`
+	}
+	if err := world.RecordingBounds.Check(text); err != nil {
+		return world.Facts{}, err
+	}
+
+	var d factsDocument
+	isDocument := json.Unmarshal(text, &document) == nil && document.Facts != nil
+	err := error(nil)
+	if isDocument {
+		err = value.DecodeStrict(text, &d)
+	} else {
+		err = value.DecodeStrict(text, &d.Facts)
+	}
+
+	f := d.Facts.Facts
+	isGPU := func(a world.Accelerator) bool { return a.Kind == "gpu" }
+	gpus := slices.DeleteFunc(slices.Clone(f.Accelerators), func(a world.Accelerator) bool { return !isGPU(a) })
+	switch {
+	case err != nil:
+		return f, err
+	case f.CPU.Logical == nil || f.Memory.TotalBytes == nil:
+		return f, errors.New("it has no facts about CPUs and memory: cpu.logical and memory.total_bytes are needed")
+	case d.Facts.GPUs != nil && !reflect.DeepEqual(gpus, d.Facts.GPUs):
+		return f, errors.New("gpus differs from the accelerators of kind \"gpu\", which it repeats: " +
+			"edit accelerators, and remove gpus")
+	}
+
+	return f, nil
 }
 
 // maxFacts bounds a file of facts, in bytes. The facts of a DGX have 100 KB.

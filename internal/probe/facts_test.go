@@ -36,11 +36,23 @@ func TestFactsFile(t *testing.T) {
 		}
 	}
 
+	hasGPU := `{"cpu": {"logical": 2}, "memory": {"total_bytes": 1}, "accelerators": [{"kind": "gpu"}], "gpus": []}`
 	for text, want := range map[string]string{
-		"{":             "does not have the form of facts",
-		`{"facts": 3}`:  "does not have the form of facts",
-		`{"facts": {}}`: "has no facts about CPUs and memory",
-		`{"kind": "x"}`: "has no facts about CPUs and memory",
+		"{":                                 "machine.json:1:2: the document ends too early",
+		`{"facts": 3}`:                      "machine.json:1:11: facts is the number 3; Write an object",
+		`{"facts": {}}`:                     "has no facts about CPUs and memory",
+		`{}`:                                "has no facts about CPUs and memory",
+		`{"kind": "x"}`:                     `machine.json:1:2: unknown name "kind" in the document; Valid names: accel`,
+		hasGPU:                              "gpus differs from the accelerators",
+		`{"nics": [{"speed_gpbs": 1}]}`:     `machine.json:1:12: unknown name "speed_gpbs" in nics[0]; Did you mean "speed_gbps"?`,
+		"{\n \"facts\": {\n  \"Cpu\": {}}}": `machine.json:3:3: unknown name "Cpu" in facts; Did you mean "cpu"?`,
+		`{"cpu": {"logical": "2"}}`:         "machine.json:1:21: cpu.logical is a text; Write a whole number, without quotes",
+		`{"cpu": {"logical": 2.5}}`:         "machine.json:1:21: cpu.logical is the number 2.5; Write a whole number",
+		`{"pci": [{"address": null}]}`:      "machine.json:1:22: pci[0].address is null; Write a text",
+		`{"pci": {"address": ""}}`:          "machine.json:1:9: pci is an object; Write a list",
+		`{"os": {}, "os": {}}`:              `machine.json:1:12: "os" is given twice in the document`,
+		`{"os": {},}`:                       "machine.json:1:11: this is not JSON; Names and texts have double quotes",
+		`{"os": {}} {}`:                     "machine.json:1:13: there is more text after the end",
 	} {
 		if _, err := ask(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got error %v, want one that contains %q", text, err, want)

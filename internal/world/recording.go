@@ -44,7 +44,8 @@ type Recording struct {
 	Compact bool // Encode writes one line, for programs
 }
 
-type document struct {
+// Document is the form of a recording.
+type Document struct {
 	Header
 	Answers []documentEntry `json:"answers"`
 }
@@ -105,7 +106,7 @@ func (d documentAnswer) decode(kind Kind) (Answer, error) {
 
 // Encode writes one JSON document, its answers sorted as Entries are.
 func (r *Recording) Encode(w io.Writer) error {
-	d := document{Header: r.Header, Answers: []documentEntry{}}
+	d := Document{Header: r.Header, Answers: []documentEntry{}}
 	d.Format = Format
 	for _, e := range r.Entries {
 		args := json.RawMessage(e.Args)
@@ -126,6 +127,16 @@ var ErrNewer = errors.New("the recording is of a newer prelet; use that one, or 
 
 // Decode reads a recording, plain or gzipped.
 func Decode(r io.Reader) (*Recording, error) {
+	text, err := Decompress(r)
+	if err != nil {
+		return nil, err
+	}
+
+	return DecodeText(text)
+}
+
+// Decompress reads the text of a recording, plain or gzipped.
+func Decompress(r io.Reader) ([]byte, error) {
 	b := bufio.NewReader(r)
 	magic, err := b.Peek(2)
 	if err == nil && magic[0] == 0x1f && magic[1] == 0x8b {
@@ -145,6 +156,12 @@ func Decode(r io.Reader) (*Recording, error) {
 	if len(text) > MaxRecording {
 		return nil, fmt.Errorf("recording: it is larger than %d MiB", MaxRecording>>20)
 	}
+
+	return text, nil
+}
+
+// DecodeText reads the text of a recording.
+func DecodeText(text []byte) (*Recording, error) {
 	var compact bytes.Buffer // the text is indented, and read several times
 	if json.Compact(&compact, text) != nil {
 		return nil, checkFormat(text)
@@ -182,7 +199,7 @@ func Decode(r io.Reader) (*Recording, error) {
 }
 
 // parse parses a document that is valid JSON.
-func parse(text []byte) (d document, err error) {
+func parse(text []byte) (d Document, err error) {
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.DisallowUnknownFields()
 	failed := dec.Decode(&d)

@@ -4,13 +4,16 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"strings"
 
 	"github.com/prelet/prelet/internal/app/userfile"
 	"github.com/prelet/prelet/internal/report"
+	"github.com/prelet/prelet/internal/value"
 	"github.com/prelet/prelet/internal/world"
 )
 
@@ -81,7 +84,12 @@ func ReadRecording(path string) (*world.Recording, error) {
 		}
 		defer f.Close()
 
-		return world.Decode(f)
+		text, err := world.Decompress(f)
+		if err != nil {
+			return nil, err
+		}
+
+		return decodeEdited(text)
 	}
 
 	text, err := readFile(path, RecordingName, world.MaxRecording)
@@ -90,4 +98,53 @@ func ReadRecording(path string) (*world.Recording, error) {
 	}
 
 	return world.Decode(bytes.NewReader(text))
+}
+
+// decodeEdited decodes a recording that a person may have edited. It also refuses misspelt facts, and facts of a wrong
+// type, with their places.
+func decodeEdited(text []byte) (*world.Recording, error) {
+	out, err := world.DecodeText(text)
+	switch {
+	case err == nil:
+		err = checkFacts(out, text)
+	case !errors.Is(err, world.ErrNewer):
+		if at := value.CheckStrict(text, 0, reflect.TypeFor[world.Document]()); at != nil {
+			err = at
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+
+	return out, nil
+}
+
+// checkFacts returns the place of a mistake in the facts of a recording.
+func checkFacts(r *world.Recording, text []byte) error {
+	for _, e := range r.Entries {
+		if e.Kind != world.Hardware.Kind || e.Answer.Fault != nil {
+			continue
+		}
+		fast := json.NewDecoder(bytes.NewReader(e.Answer.Value))
+		fast.DisallowUnknownFields()
+		if fast.Decode(new(world.Facts)) == nil {
+			continue
+		}
+
+		var d world.Document
+		if err := json.Unmarshal(text, &d); err != nil {
+			return err
+		}
+		for _, a := range d.Answers {
+			if a.Kind != e.Kind || a.Answer.Value == nil {
+				continue
+			}
+			err := value.CheckStrict(text, bytes.Index(text, a.Answer.Value), reflect.TypeFor[world.Facts]())
+			if err != nil {
+				return err
+			}
+		}
+	}
+
+	return nil
 }

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"strconv"
 	"strings"
 
+	yamlnode "gopkg.in/yaml.v3"
 	"sigs.k8s.io/yaml"
 
 	"github.com/prelet/prelet/internal/fault"
@@ -77,22 +79,21 @@ func parseConfigMapFile(path string, text []byte, namespace, name string) (Objec
 		}
 	}
 
-	var cm configMap
-
-	err := yaml.Unmarshal(text, &cm)
-	if err != nil || cm.Kind != "ConfigMap" {
-		return Object{}, &fault.Fault{
-			Code: fault.ClusterUnusable,
-			Why:  path + " is not a ConfigMap",
-			Next: "Write it in the format of `kubectl get configmap -o yaml`",
-		}
-	}
-
 	if err := kubelet.CheckSingleDocument(string(text)); err != nil {
 		return Object{}, &fault.Fault{
 			Code: fault.ClusterUnusable,
 			Why:  path + ": " + err.Error(),
 			Next: "With --objects, each file has one ConfigMap: write the others into files of their own",
+		}
+	}
+
+	cm, err := decodeConfigMap(text)
+	if err != nil {
+		why, next := value.ExplainPlace(path, err)
+		return Object{}, &fault.Fault{
+			Code: fault.ClusterUnusable,
+			Why:  why,
+			Next: cmp.Or(next, "Write it in the format of `kubectl get configmap -o yaml`"),
 		}
 	}
 
@@ -110,4 +111,81 @@ func parseConfigMapFile(path string, text []byte, namespace, name string) (Objec
 	}
 
 	return cm.object(), nil
+}
+
+// configMapFile has all names of a ConfigMap, as kubectl prints it.
+type configMapFile struct {
+	Kind       string            `json:"kind"`
+	APIVersion string            `json:"apiVersion"`
+	Data       map[string]string `json:"data"`
+	BinaryData map[string][]byte `json:"binaryData"`
+	Immutable  *bool             `json:"immutable"`
+	Metadata   struct {
+		Name            string            `json:"name"`
+		Namespace       string            `json:"namespace"`
+		Labels          map[string]string `json:"labels"`
+		Annotations     map[string]string `json:"annotations"`
+		ResourceVersion string            `json:"resourceVersion"`
+		UID             string            `json:"uid"`
+		Generation      any               `json:"generation"`
+		Created         any               `json:"creationTimestamp"`
+		Deleted         any               `json:"deletionTimestamp"`
+		GracePeriod     any               `json:"deletionGracePeriodSeconds"`
+		GenerateName    string            `json:"generateName"`
+		SelfLink        string            `json:"selfLink"`
+		Finalizers      any               `json:"finalizers"`
+		Owners          any               `json:"ownerReferences"`
+		ManagedFields   any               `json:"managedFields"`
+	} `json:"metadata"`
+}
+
+// decodeConfigMap decodes a file that a person may have written, as strictly as the API server does: the values of data
+// are texts, and no name is unknown.
+func decodeConfigMap(text []byte) (cm configMap, err error) {
+	asJSON, err := yaml.YAMLToJSONStrict(text)
+	if err != nil {
+		return cm, errors.New(strings.TrimPrefix(strings.ReplaceAll(err.Error(), "\n", " "), "yaml: "))
+	}
+	var head struct {
+		Kind any `json:"kind"`
+	}
+	if err := yaml.Unmarshal(asJSON, &head); err != nil || head.Kind != "ConfigMap" {
+		return cm, errors.New("it is not a ConfigMap")
+	}
+
+	var at *value.PlaceError
+	if err := value.DecodeStrict(asJSON, new(configMapFile)); errors.As(err, &at) {
+		at.Line, at.Column = findYAML(text, at.Path)
+		return cm, at
+	}
+
+	return cm, yaml.Unmarshal(asJSON, &cm)
+}
+
+// findYAML returns the line and column of a value of a YAML document, from 1: of its name, if it is in a mapping.
+func findYAML(text []byte, path []string) (line, column int) {
+	var document yamlnode.Node
+	if yamlnode.Unmarshal(text, &document) != nil || len(document.Content) == 0 {
+		return 1, 1
+	}
+
+	node := document.Content[0]
+	line, column = node.Line, node.Column
+	for _, name := range path {
+		i, err := strconv.Atoi(name)
+		if isIndex := err == nil && node.Kind == yamlnode.SequenceNode && i < len(node.Content); isIndex {
+			node = node.Content[i]
+			line, column = node.Line, node.Column
+			continue
+		}
+		for k := 0; k+1 < len(node.Content) && node.Kind == yamlnode.MappingNode; k += 2 {
+			if key := node.Content[k]; key.Value == name {
+				line, column = key.Line, key.Column
+				node = node.Content[k+1]
+				break
+			}
+		}
+	}
+
+	return line, column
 }

@@ -71,6 +71,8 @@ func TestFolderConfigMap(t *testing.T) {
 		"kube-system/moved.json":  `{"kind":"ConfigMap","metadata":{"name":"moved","namespace":"default"},"data":{}}`,
 		"kube-system/secret.yaml": "kind: Secret\nmetadata: {name: secret}\n",
 		"kube-system/broken.yaml": "{",
+		"kube-system/number.yaml": "kind: ConfigMap\ndata:\n  kubelet: x\n  max: 5\n",
+		"kube-system/typo.yaml":   "kind: ConfigMap\n# a comment\nmetadata:\n  nmae: typo\ndata: {kubelet: x}\n",
 		"kube-system/two.yaml":    configMap("name: two") + "---\n" + configMap("name: three"),
 		"kube-system/twice.json":  `{"kind":"ConfigMap","data":{}}` + "\n" + `{"kind":"ConfigMap","data":{"kubelet":"y"}}`,
 		"kube-system/large.yaml":  configMap("name: large") + "#" + strings.Repeat("x", 3<<20),
@@ -89,12 +91,15 @@ func TestFolderConfigMap(t *testing.T) {
 			"not kube-system/other;"},
 		"moved": {"", fault.ClusterUnusable, "moved.json contains the ConfigMap default/moved, not " +
 			"kube-system/moved;"},
-		"secret": {"", fault.ClusterUnusable, "secret.yaml is not a ConfigMap"},
-		"broken": {"", fault.ClusterUnusable, "broken.yaml is not a ConfigMap"},
-		"two":    {"", fault.ClusterUnusable, "two.yaml: line 6: a second document begins"},
-		"twice":  {"", fault.ClusterUnusable, "twice.json: line 2: a second document begins"},
-		"large":  {"", fault.ClusterUnusable, "large.yaml: it has more than 2097152 bytes"},
-		"none":   {"", fault.Absent, string(d) + "/kube-system/none.yaml or "},
+		"secret": {"", fault.ClusterUnusable, "secret.yaml: it is not a ConfigMap"},
+		"broken": {"", fault.ClusterUnusable, "broken.yaml: line 1: did not find expected node content"},
+		"number": {"", fault.ClusterUnusable, "number.yaml:4:3: data.max is the number 5; Write a text, in double quotes"},
+		"typo": {"", fault.ClusterUnusable,
+			`typo.yaml:4:3: unknown name "nmae" in metadata; Did you mean "name"?`},
+		"two":   {"", fault.ClusterUnusable, "two.yaml: line 6: a second document begins"},
+		"twice": {"", fault.ClusterUnusable, "twice.json: line 2: a second document begins"},
+		"large": {"", fault.ClusterUnusable, "large.yaml: it has more than 2097152 bytes"},
+		"none":  {"", fault.Absent, string(d) + "/kube-system/none.yaml or "},
 	} {
 		got, err := d.ReadConfigMap("kube-system", name)
 		if fault.CodeOf(err) != c.code || err != nil && !strings.Contains(err.Error(), c.why) {

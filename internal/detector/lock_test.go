@@ -78,7 +78,7 @@ func TestLockRefuses(t *testing.T) {
 	good := change(func(*world.LockEntry) {})
 	for want, text := range map[string][]byte{
 		"not a lock file":                           []byte("{"),
-		"its field name cannot be a JSON number":    []byte(`{"format_version": 1, "name": 3}`),
+		"line 1, column 31: name is the number 3. Write a text, in double quotes":    []byte(`{"format_version": 1, "name": 3}`),
 		"its field version cannot be a JSON number": change(func(l *world.LockEntry) { l.Describe = []byte(`{"name":"gaudi","version":1}`) }),
 		"unsupported format_version 2":              []byte(strings.Replace(string(good), `"format_version": 1`, `"format_version": 2`, 1)),
 		"lock of \"other\"":                         change(func(l *world.LockEntry) { *l = lockOf("other") }),

@@ -20,6 +20,10 @@ func makeNodeValue(p *boot.Plan) cty.Value {
 		attributes = n.AsValueMap()
 	}
 	attributes["files"] = makeFilesValue(p)
+	attributes["name"] = cty.NullVal(cty.String)
+	if name := p.NodeName(); name != "" {
+		attributes["name"] = cty.StringVal(name)
+	}
 
 	return cty.ObjectVal(attributes)
 }

@@ -217,9 +217,8 @@ func (in decideInput) stageScope(i *lang.Instance) eval.Scope {
 func (out *decidedStage) addDiags(i *lang.Instance, ds hcl.Diagnostics) {
 	for _, d := range ds {
 		if eval.IsLeftOut(d) {
-			at := findPlace(d)
 			out.Degrade(fault.NullFact, fmt.Sprintf(
-				"stage %s left out an item because a fact is null: %s", i.Addr(), origin.Place(at),
+				"stage %s left out an item because a fact is null: %s", i.Addr(), origin.Place(eval.ItemOf(d)),
 			))
 		}
 	}

@@ -77,16 +77,16 @@ func TestLockRefuses(t *testing.T) {
 	}
 	good := change(func(*world.LockEntry) {})
 	for want, text := range map[string][]byte{
-		"not a lock file":                           []byte("{"),
-		"line 1, column 31: name is the number 3. Write a text, in double quotes":    []byte(`{"format_version": 1, "name": 3}`),
-		"its field version cannot be a JSON number": change(func(l *world.LockEntry) { l.Describe = []byte(`{"name":"gaudi","version":1}`) }),
-		"unsupported format_version 2":              []byte(strings.Replace(string(good), `"format_version": 1`, `"format_version": 2`, 1)),
-		"lock of \"other\"":                         change(func(l *world.LockEntry) { *l = lockOf("other") }),
-		"64 lower-case":                             change(func(l *world.LockEntry) { l.SHA256 = strings.Repeat("AB", 32) }),
-		"64 lower":                                  change(func(l *world.LockEntry) { l.SHA256 = "ab" }),
-		"want a clean absolute path":                change(func(l *world.LockEntry) { l.Path = "/opt/../etc/shadow" }),
-		"the name in its description is":            change(func(l *world.LockEntry) { l.Describe = lockOf("other").Describe }),
-		"nothing to match":                          change(func(l *world.LockEntry) { l.Describe = []byte(`{"name":"gaudi","version":"1"}`) }),
+		"not a lock file": []byte("{"),
+		"line 1, column 31: name is the number 3. Write a text, in double quotes": []byte(`{"format_version": 1, "name": 3}`),
+		"its field version cannot be a JSON number":                               change(func(l *world.LockEntry) { l.Describe = []byte(`{"name":"gaudi","version":1}`) }),
+		"unsupported format_version 2":                                            []byte(strings.Replace(string(good), `"format_version": 1`, `"format_version": 2`, 1)),
+		"lock of \"other\"":                                                       change(func(l *world.LockEntry) { *l = lockOf("other") }),
+		"64 lower-case":                                                           change(func(l *world.LockEntry) { l.SHA256 = strings.Repeat("AB", 32) }),
+		"64 lower":                                                                change(func(l *world.LockEntry) { l.SHA256 = "ab" }),
+		"want a clean absolute path":                                              change(func(l *world.LockEntry) { l.Path = "/opt/../etc/shadow" }),
+		"the name in its description is":                                          change(func(l *world.LockEntry) { l.Describe = lockOf("other").Describe }),
+		"nothing to match":                                                        change(func(l *world.LockEntry) { l.Describe = []byte(`{"name":"gaudi","version":"1"}`) }),
 	} {
 		root := t.TempDir()
 		put(t, filepath.Join(root, Fragments, "gaudi.json"), text, 0o644)

@@ -293,7 +293,7 @@ func (e *Eval) Context(x hclsyntax.Expression, each cty.Value) (*hcl.EvalContext
 			}
 			v, d := e.Local(name)
 			locals[name] = v
-			diags = append(diags, e.moveToUse(d, reference, name)...)
+			diags = append(diags, e.addUse(d, reference, name)...)
 		case "stage":
 			stages = append(stages, reference)
 		case "node":
@@ -318,30 +318,29 @@ func (e *Eval) Context(x hclsyntax.Expression, each cty.Value) (*hcl.EvalContext
 	return &hcl.EvalContext{Variables: variables, Functions: e.Functions()}, diags
 }
 
-// moveToUse moves the diagnostics of a local to a reference to it.
-func (e *Eval) moveToUse(
-	diags hcl.Diagnostics,
-	reference hcl.Traversal,
-	name string,
-) hcl.Diagnostics {
+// addUse adds to the diagnostics of a local where it was used first, so that all uses report the same ones. Their places
+// stay: what has to change is in the local.
+func (e *Eval) addUse(diags hcl.Diagnostics, reference hcl.Traversal, name string) hcl.Diagnostics {
 	use := reference[:min(2, len(reference))].SourceRange()
-	moved := make(hcl.Diagnostics, 0, len(diags))
+	at := e.site.Locals[name].Expr.Range()
+	out := make(hcl.Diagnostics, 0, len(diags))
 	for _, d := range diags {
 		c := *d
-		at := e.site.Locals[name].Expr.Range()
-		if d.Subject != nil {
-			at = *d.Subject
+		if d.Subject == nil {
+			c.Subject = &at
 		}
-		if !strings.HasPrefix(d.Detail, "In local.") {
-			c.Detail = fmt.Sprintf("In local.%s, at %s: %s", name, origin.Place(at), d.Detail)
+		if !strings.Contains(d.Detail, inLocal) {
+			c.Detail = fmt.Sprintf("%s%s%s, used at %s.", d.Detail, inLocal, name, origin.Place(use))
 		}
-		c.Subject = &use
-		c.Context = nil
-		moved = append(moved, &c)
+		out = append(out, &c)
 	}
+	e.locals[name] = localValue{e.locals[name].v, out}
 
-	return moved
+	return out
 }
+
+// inLocal begins the sentence of addUse.
+const inLocal = " It is in local."
 
 // orNull ends a hint, and checkFirst is one.
 const (

@@ -18,7 +18,7 @@ func (s Scope) classify(diags hcl.Diagnostics, xs ...hclsyntax.Expression) hcl.D
 	out := slices.Clone(diags)
 	for i, d := range out {
 		if s.isNullCaused(d, xs) {
-			out[i] = s.nullFact(d)
+			out[i] = s.nullFact(d, xs)
 		}
 	}
 
@@ -73,7 +73,8 @@ func hasNull(reference hcl.Traversal, names *hcl.EvalContext) bool {
 
 // nullFactExtra marks an error that a null fact caused.
 type nullFactExtra struct {
-	soft bool // a label or a taint is left out
+	soft bool      // a label or a taint is left out
+	item hcl.Range // the expression of the item, or the part of it that failed
 }
 
 // DiagnosticCode implements origin.Coded.
@@ -81,7 +82,7 @@ func (nullFactExtra) DiagnosticCode() fault.Code {
 	return fault.NullFact
 }
 
-func (s Scope) nullFact(d *hcl.Diagnostic) *hcl.Diagnostic {
+func (s Scope) nullFact(d *hcl.Diagnostic, xs []hclsyntax.Expression) *hcl.Diagnostic {
 	next := "Handle that case, for example: X == null ? null : …"
 	switch failed := d.Expression.(type) {
 	case *hclsyntax.LiteralValueExpr: // an argument of LIST...
@@ -95,7 +96,16 @@ func (s Scope) nullFact(d *hcl.Diagnostic) *hcl.Diagnostic {
 	if s.soft {
 		c.Detail += " What depends on it is left out, and the boot is degraded."
 	}
-	c.Extra = nullFactExtra{soft: s.soft}
+	extra := nullFactExtra{soft: s.soft}
+	for _, x := range xs {
+		extra.item = x.Range()
+	}
+	for _, x := range xs {
+		if d.Subject != nil && x.Range().Overlaps(*d.Subject) { // else it is in a local
+			extra.item = *d.Subject
+		}
+	}
+	c.Extra = extra
 
 	return &c
 }
@@ -122,6 +132,12 @@ func (s Scope) explainNulls(diags hcl.Diagnostics) (out hcl.Diagnostics) {
 func IsLeftOut(d *hcl.Diagnostic) bool {
 	extra, ok := d.Extra.(nullFactExtra)
 	return ok && extra.soft
+}
+
+// ItemOf returns the place of the label or taint that is left out; the error itself may be in a local.
+func ItemOf(d *hcl.Diagnostic) hcl.Range {
+	extra, _ := d.Extra.(nullFactExtra)
+	return extra.item
 }
 
 // FactCaused reports whether a null fact caused an error.

@@ -15,7 +15,8 @@ const minSecret = 4
 // secrets into the wrong places. It finds each as it is, in base64 (standard and URL alphabet, with and without
 // padding, at each of the three alignments inside of a longer text), in hexadecimal, and escaped as in JSON, in Go
 // and in URLs; long lines of a secret with several also alone. Overlapping matches become one "(sensitive)". Secrets
-// of fewer than four bytes are ignored. The secret half of a text that looks like a bootstrap token is always hidden.
+// of fewer than four bytes are ignored; those of less than eight small letters are found as whole words only. The secret
+// half of a text that looks like a bootstrap token is always hidden.
 //
 // All methods are safe for concurrent use. [NewRedactor] makes a Redactor; the zero value is not usable.
 type Redactor struct {
@@ -74,8 +75,7 @@ func (r *Redactor) Add(secret []byte) {
 // output is without it, and [Redactor.Holds] does not report it. A word of less than eight small letters is ignored: it
 // may be an ordinary one, such as true, and hiding it everywhere would show what it is.
 func (r *Redactor) Hide(text string) {
-	isWord := len(text) < minHeld && strings.Trim(text, "abcdefghijklmnopqrstuvwxyz") == ""
-	if isWord || !isValue(text) {
+	if isOrdinaryWord(text) || !isValue(text) {
 		return
 	}
 	if r.parent != nil {
@@ -148,10 +148,17 @@ func newForms(all []string) *forms {
 	return f
 }
 
-// longest returns the length of the longest form that a text begins with; 0 for none.
-func (f *forms) longest(s string) int {
-	for _, form := range f.byFirst[s[0]] {
-		if strings.HasPrefix(s, form) {
+// longest returns the length of the longest form at an offset of a text; 0 for none. A form that may be an ordinary word
+// is found as a whole word only: "other" is not a part of "another".
+func (f *forms) longest(s string, at int) int {
+	for _, form := range f.byFirst[s[at]] {
+		end := at + len(form)
+		if !strings.HasPrefix(s[at:], form) {
+			continue
+		}
+		isEscape := at > 1 && s[at-2] == '\\' && strings.IndexByte("nrt", s[at-1]) >= 0
+		isPart := at > 0 && isLetter(s[at-1]) && !isEscape || end < len(s) && isLetter(s[end])
+		if !isPart || !isOrdinaryWord(form) {
 			return len(form)
 		}
 	}
@@ -159,10 +166,18 @@ func (f *forms) longest(s string) int {
 	return 0
 }
 
+// isOrdinaryWord reports whether a text may be a word of any sentence.
+func isOrdinaryWord(text string) bool {
+	return len(text) < minHeld && strings.Trim(text, "abcdefghijklmnopqrstuvwxyz") == ""
+}
+
+// isLetter reports whether a byte is a part of a word of letters.
+func isLetter(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' }
+
 // any reports whether a text contains a form.
 func (f *forms) any(s string) bool {
 	for i := range len(s) {
-		if f.longest(s[i:]) > 0 {
+		if f.longest(s, i) > 0 {
 			return true
 		}
 	}
@@ -174,14 +189,14 @@ func (f *forms) any(s string) bool {
 func (f *forms) replace(s string) string {
 	var out strings.Builder
 	for i := 0; i < len(s); {
-		end := i + f.longest(s[i:])
+		end := i + f.longest(s, i)
 		if end == i {
 			out.WriteByte(s[i])
 			i++
 			continue
 		}
 		for j := i + 1; j < end; j++ {
-			end = max(end, j+f.longest(s[j:]))
+			end = max(end, j+f.longest(s, j))
 		}
 		out.WriteString(sensitiveText)
 		i = end
@@ -199,7 +214,7 @@ func (f *forms) hide(s string) string {
 			evident[e.Start] = e.End
 		}
 	}
-	longest := func(i int) int { return max(f.longest(s[i:]), evident[i]-i) }
+	longest := func(i int) int { return max(f.longest(s, i), evident[i]-i) }
 	cover := func(start, end int) int {
 		for i := start; i < end; i++ {
 			end = max(end, i+longest(i))

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -78,8 +79,25 @@ func TestRedactorForms(t *testing.T) {
 }
 
 // A text with the form of a bootstrap token is redacted although it was not registered, and no other text is.
+// TestRedactorWords: a secret that may be an ordinary word is hidden as a whole word, and is no part of others.
+func TestRedactorWords(t *testing.T) {
+	for _, c := range []struct{ secret, text, want string }{
+		{"other", "password=other", "password=(sensitive)"},
+		{"other", "another program, others: mother", "another program, others: mother"},
+		{"other", `{"pw":"other\n","a":"x\nother"}`, `{"pw":"(sensitive)\n","a":"x\n(sensitive)"}`},
+		{"other", "b3RoZXI= 6f74686572", "(sensitive) (sensitive)"},
+		{"other\n", "other_1 other", "(sensitive)_1 (sensitive)"},
+		{"other1", "another1", "an(sensitive)"},
+		{"password", "passwords", "(sensitive)s"},
+	} {
+		if got := redactorOf(c.secret).String(c.text); got != c.want {
+			t.Errorf("%q without %q: got %q, want %q", c.text, c.secret, got, c.want)
+		}
+	}
+}
+
 func TestRedactorTokens(t *testing.T) {
-	r := redactorOf("known1.0123456789abcdef", "cdef")
+	r := redactorOf("known1.0123456789abcdef", "cd3f")
 	for in, want := range map[string]string{
 		"abcxyz.0123456789abcdxf":                  "abcxyz.<hidden>",
 		`tokn = "abcxyz.0123456789abcdxf"`:         `tokn = "abcxyz.<hidden>"`,
@@ -89,7 +107,7 @@ func TestRedactorTokens(t *testing.T) {
 		"abcxyz.0123456789abcdxf.":                 "abcxyz.<hidden>.",
 		"a=abcxyz.0123456789abcdxf,b":              "a=abcxyz.<hidden>,b",
 		"known1.0123456789abcdef":                  "(sensitive)",
-		"abcdef.0123456789abcdxf":                  "(sensitive)",
+		"abcd3f.0123456789abcdxf":                  "(sensitive)",
 		"abcxyz.0123456789abcdx":                   "abcxyz.0123456789abcdx",   // 15
 		"abcxyz.0123456789abcdxf0":                 "abcxyz.0123456789abcdxf0", // 17
 		"zabcxyz.0123456789abcdxf":                 "zabcxyz.0123456789abcdxf", // 7
@@ -108,14 +126,14 @@ func TestRedactorTokens(t *testing.T) {
 
 func TestRedactorSecrets(t *testing.T) {
 	const key = "-----BEGIN KEY-----\nMIIEvQIBADANBgkqhkiG9w0B\n  short\n-----END KEY-----\n"
-	r := redactorOf("abc", "", "\n\n\n\n\n", "abcd", "cdef", "abcdefgh", "aaaa", "aab-", "first-value", "second-value", key)
+	r := redactorOf("abc", "", "\n\n\n\n\n", "abc1", "c1ef", "abc1efgh", "1111", "11b-", "first-value", "second-value", key)
 	for in, want := range map[string]string{
 		"abc \n\n\n\n\n":                       "abc \n\n\n\n\n", // secrets of fewer than four bytes
-		"xabcdx":                               "x(sensitive)x",
-		"xabcdefx":                             "x(sensitive)x", // two that overlap leave nothing between them
-		"abcdefgh":                             "(sensitive)",
-		"1 aaaaaaaaab- h":                      "1 (sensitive) h", // each overlaps with the next
-		"abcdabcd":                             "(sensitive)(sensitive)",
+		"xabc1x":                               "x(sensitive)x",
+		"xabc1efx":                             "x(sensitive)x", // two that overlap leave nothing between them
+		"abc1efgh":                             "(sensitive)",
+		"x 111111111b- h":                      "x (sensitive) h", // each overlaps with the next
+		"abc1abc1":                             "(sensitive)(sensitive)",
 		"first-value second-value":             "(sensitive) (sensitive)",
 		"key:\n    MIIEvQIBADANBgkqhkiG9w0B\n": "key:\n    (sensitive)\n",
 		"-----BEGIN KEY----- short":            "-----BEGIN KEY----- short",
@@ -155,6 +173,13 @@ func FuzzRedactor(f *testing.F) {
 		text += secret + base64.StdEncoding.EncodeToString([]byte(secret))
 		got := r.String(text)
 		whole := strings.TrimRight(secret, "\r\n")
+		if isOrdinaryWord(whole) { // found as a whole word only
+			alone := regexp.MustCompile(`(^|[^A-Za-z])` + whole + `($|[^A-Za-z])`)
+			if rest := strings.ReplaceAll(got, sensitiveText, "\x00"); len(whole) >= minSecret && alone.MatchString(rest) {
+				t.Errorf("got %q, want it without the word %q", got, whole)
+			}
+			return
+		}
 		if len(whole) >= minSecret && !strings.Contains(sensitiveText, whole) &&
 			strings.Contains(strings.ReplaceAll(got, sensitiveText, "\x00\x00"), whole) &&
 			!strings.Contains(whole, "\x00") {

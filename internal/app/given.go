@@ -295,7 +295,8 @@ func (e *Env) Read(w Where) (*Given, error) {
 			return nil, fault.Usage.Errorf("--var-file %s", err)
 		}
 		for name, value := range values {
-			g.Values[name] = probe.Given{Text: value, Source: "--var-file " + path, IsFile: true}
+			source := fmt.Sprintf("--var-file %s", origin.Place(value.At))
+			g.Values[name] = probe.Given{Text: value.Text, Source: source, IsFile: true}
 		}
 	}
 	for _, v := range w.Variables {

@@ -241,10 +241,16 @@ func (l *loader) checkVarsLine(a *hclsyntax.Attribute) bool {
 	return false
 }
 
+// GivenText is the text of a value in a vars file of the command line.
+type GivenText struct {
+	Text string
+	At   hcl.Range
+}
+
 // ParseVarsFile parses a vars file of the command line, which is not part of the site and may have the values of
-// sensitive variables. It returns each value as the text that a credential or a kernel command line would have. No
-// error contains a value.
-func ParseVarsFile(name string, text []byte) (map[string]string, error) {
+// sensitive variables. It returns each value as the text that a credential or a kernel command line would have, with its
+// place. No error contains a value.
+func ParseVarsFile(name string, text []byte) (map[string]GivenText, error) {
 	body, diags := parseNative(name, text)
 	if diags.HasErrors() {
 		d := diags.Errs()[0].(*hcl.Diagnostic)
@@ -257,7 +263,7 @@ func ParseVarsFile(name string, text []byte) (map[string]string, error) {
 		)
 	}
 
-	out := map[string]string{}
+	out := map[string]GivenText{}
 	for _, a := range listAttributes(body) {
 		at := a.Expr.Range()
 		if !isLiteral(a.Expr) || checkExpression(a.Expr).HasErrors() {
@@ -273,9 +279,9 @@ func ParseVarsFile(name string, text []byte) (map[string]string, error) {
 				a.Name,
 			)
 		case !diags.HasErrors() && v.Type() == cty.String:
-			out[a.Name] = v.AsString()
+			out[a.Name] = GivenText{v.AsString(), at}
 		default:
-			out[a.Name] = string(at.SliceBytes(text))
+			out[a.Name] = GivenText{string(at.SliceBytes(text)), at}
 		}
 	}
 

@@ -42,6 +42,7 @@ type Eval struct {
 	reserved cty.Value
 	names    map[string]cty.Value // further roots, of expressions outside of the site; see Outside
 
+	given       map[string]string     // the source of each variable's value from outside
 	locals      map[string]localValue // shared with the Evals that With makes
 	reached     map[string]Reached
 	evaluating  map[string]bool // locals
@@ -78,6 +79,7 @@ func New(ctx context.Context, s *lang.Site, source world.Source) *Eval {
 		vars:        map[string]cty.Value{},
 		outputs:     make([]cty.Value, len(s.Stages)),
 		node:        func() cty.Value { return cty.DynamicVal },
+		given:       map[string]string{},
 		locals:      map[string]localValue{},
 		reached:     map[string]Reached{},
 		evaluating:  map[string]bool{},

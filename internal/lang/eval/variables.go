@@ -1,6 +1,7 @@
 package eval
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -51,6 +52,7 @@ func (e *Eval) variable(v *lang.Variable) (cty.Value, hcl.Diagnostics) {
 		a, ans, err := world.Variable.Ask(e.ctx, e.source, request)
 		switch {
 		case err == nil:
+			e.given[v.Name] = a.Source
 			val, diags := parseVariable(v, a)
 			if ans.Stale != 0 {
 				diags = append(diags, stages.WarnKept(v.Range, v.Name, ans))
@@ -202,7 +204,7 @@ func (e *Eval) validateSensitive(v *lang.Variable, n int) hcl.Diagnostics {
 		what := fmt.Sprintf("whether variable %q is valid", v.Name)
 		return hcl.Diagnostics{origin.NotRead(rule.Range, what)}
 	case err != nil || !a.OK:
-		return hcl.Diagnostics{e.refuseValue(v, rule)}
+		return hcl.Diagnostics{e.refuseValue(v, rule, "")}
 	}
 
 	return nil
@@ -214,21 +216,29 @@ var ruleCondition = schema.Attr[bool]{Name: "condition", Null: "true or false is
 func (e *Eval) validateRule(v *lang.Variable, rule lang.Rule) hcl.Diagnostics {
 	condition, diags := ruleCondition.Decode(rule.Condition, e.Scope(""))
 	if condition.Set() && !condition.V {
-		refused := e.refuseValue(v, rule)
+		shown := ""
 		if given := e.vars[v.Name]; value.IsText(given) {
-			shown := fmt.Sprintf("It is %q", given.AsString())
-			refused.Detail = stages.Sentence(refused.Detail, shown)
+			shown = fmt.Sprintf("It is %q", given.AsString())
 		}
-		diags = append(diags, refused)
+		diags = append(diags, e.refuseValue(v, rule, shown))
 	}
 
 	return diags
 }
 
-func (e *Eval) refuseValue(v *lang.Variable, rule lang.Rule) *hcl.Diagnostic {
-	summary := fmt.Sprintf("Variable %q is not valid", v.Name)
+// refuseValue returns the error for a value that a rule refuses, at the place of the value if that is in a file of the
+// site: it is what has to change. Shown describes the value, or is empty.
+func (e *Eval) refuseValue(v *lang.Variable, rule lang.Rule, shown string) *hcl.Diagnostic {
+	at := rule.Range
+	if source := e.given[v.Name]; source != "" {
+		shown = cmp.Or(shown, "The value came") + " from " + source
+	} else if x := cmp.Or(e.site.Values[v.Name], v.Default); x != nil {
+		at = x.Range()
+		shown = stages.Sentence(shown, fmt.Sprintf("The rule is at %s", origin.Place(rule.Range)))
+	}
+	detail := stages.Sentence(e.ruleMessage(rule), shown)
 
-	return origin.Error(fault.VariableInvalid, rule.Range, summary, "%s", e.ruleMessage(rule))
+	return origin.Error(fault.VariableInvalid, at, fmt.Sprintf("Variable %q is not valid", v.Name), "%s", detail)
 }
 
 // ruleMessage returns the message of a rule, or its source where its value has a secret or cannot be known.

@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -8,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -142,8 +144,8 @@ func (j checker) applyVerdict(found []rules.Violation) (rest []rules.Violation) 
 	isNamed := func(f rules.Violation) bool {
 		return slices.ContainsFunc(named, func(n rules.Violation) bool { return isWithin(f, n) })
 	}
-	if !slices.ContainsFunc(covered, isNamed) { // then it is about all that the rules refuse
-		isNamed = isCovered
+	if len(named) == 0 { // the words may give the value or the file of an item, and not its name
+		isNamed = func(f rules.Violation) bool { return j.isQuoted(f, a.Refusal) }
 	}
 	var refused []rules.Violation
 	for _, f := range covered {
@@ -161,6 +163,32 @@ func (j checker) applyVerdict(found []rules.Violation) (rest []rules.Violation) 
 	j.reportRefusal(a, refused)
 
 	return rest
+}
+
+// isQuoted reports whether a text of the kubelet quotes the value of an item, or names the file that sets it.
+func (j checker) isQuoted(f rules.Violation, text string) bool {
+	quotes := func(value string) bool { return value != "" && strings.Contains(text, strconv.Quote(value)) }
+	if f.Flag != "" {
+		flag, _ := node.FindFlag(j.Node.Flags, f.Flag)
+		return quotes(flag.Value)
+	}
+
+	var value any = j.Files.Merged.Config.Object()
+	for _, key := range world.SplitPointer(f.Pointer) {
+		object, _ := value.(map[string]any)
+		value = object[key]
+	}
+	if value, isText := value.(string); isText && quotes(value) {
+		return true
+	}
+
+	file := j.findSetter(f).place.File
+	if file == "" {
+		config, _ := j.Node.FindPurpose("kubelet-config")
+		file = cmp.Or(j.Node.DropIn, config.Path)
+	}
+
+	return file != "" && strings.Contains(text, file)
 }
 
 // isCovered reports whether a dry run of the kubelet finds a violation.
@@ -268,13 +296,30 @@ func (j checker) findNamed(text string) (named []rules.Violation) {
 		if dot := strings.LastIndex(name, "."); !isItem && dot >= 0 && dot+1 < len(name) { // with the objects around it
 			f, isItem = items[strings.ToLower(name[dot+1:dot+2])+name[dot+2:]] // as its name may be in Go
 		}
-		if isItem && !slices.Contains(named, f) {
+		if isItem && !slices.Contains(named, f) && (f.Pointer == "" || isFieldName(name, f.Pointer, text)) {
 			named = append(named, f)
 		}
 	}
 
 	return named
 }
+
+// isFieldName reports whether a word of a text is the name of a field, and not a word of its prose, such as "enabled" or
+// "memory": the name has a capital or its path, or it is of the whole configuration or of an object that the text names.
+func isFieldName(word, pointer, text string) bool {
+	keys := world.SplitPointer(pointer)
+	if len(keys) < 2 || strings.ToLower(word) != word || strings.Contains(word, ".") {
+		return true
+	}
+
+	return slices.ContainsFunc(keys[:len(keys)-1], func(key string) bool {
+		flag := upper().ReplaceAllStringFunc(key, func(s string) string { return "-" + strings.ToLower(s) })
+		return strings.Contains(text, key) || strings.Contains(text, "--"+flag)
+	})
+}
+
+// upper matches a capital.
+var upper = lazy.Regexp(`[A-Z]`)
 
 // addFields adds the fields of a configuration by their names, and feature gates as such. Of fields with one name the
 // first counts.

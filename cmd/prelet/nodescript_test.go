@@ -703,10 +703,16 @@ func (n *scriptNode) cmdPatched(args []string) {
 }
 
 // api gone: the API server has ended. api get|taints|conditions|annotations ok|refused|changed|TEXT: how it answers a
-// request for the Node, or a patch.
+// request for the Node, or a patch. api node ID STATUS: it has the Node n1 of the machine with this id, and its
+// condition Ready.
 func (n *scriptNode) cmdAPI(args []string) {
-	if args[0] == "gone" {
+	switch args[0] {
+	case "gone":
 		n.server.Close()
+		return
+	case "node":
+		n.server.SetNode("n1", fmt.Appendf(nil, `{"kind":"Node","apiVersion":"v1","metadata":{"name":"n1"},"status":`+
+			`{"nodeInfo":{"machineID":%q},"conditions":[{"type":"Ready","status":%q}]}}`, args[1], args[2]))
 		return
 	}
 	answer, isKnown := map[string]error{

@@ -89,7 +89,7 @@ func decide(in decideInput) (out Decided, found Findings) {
 		found.add(more)
 	}
 
-	out.previous = identity.Check(&in.basis, &found.Collector)
+	out.previous = identity.Check(&in.basis, &found.Collector, in.describeOwner)
 	out.eval = in.eval
 	out.basis = in.basis
 	if found.Diags.HasErrors() && !in.eval.Checking() {
@@ -326,6 +326,19 @@ func (in decideInput) readFile(path string) (string, error) {
 	}
 
 	return f.Text, err
+}
+
+// describeOwner describes the machine of a Node if it is certainly another one; "" if it is this machine or not known.
+func (in decideInput) describeOwner(name string) string {
+	access := in.basis.Access
+	if in.tape == nil || len(access.Servers) == 0 && access.DiscoveryFile == "" {
+		return ""
+	}
+
+	req := world.NodeReq{Access: access, Name: name, Own: true}
+	a, _, _ := world.Node.Ask(in.eval.AskContext(), in.tape, req) // a failed answer describes none
+
+	return a.Taken
 }
 
 // readStart returns how the kubelet's unit starts it. It is nil where that is not known, such as below another root

@@ -36,6 +36,9 @@ func (l *Live) answerNode(ctx context.Context, r world.NodeReq) world.Answer {
 	defer cancel()
 
 	until := l.o.Now().Add(nodeWait)
+	if end, ok := ctx.Deadline(); ok && end.Before(until) {
+		until = end
+	}
 
 	for {
 		taken, note := l.readNode(ctx, r)
@@ -44,7 +47,7 @@ func (l *Live) answerNode(ctx context.Context, r world.NodeReq) world.Answer {
 			out.Note = note
 		}
 
-		if out.Taken == "" || l.o.Now().After(until) {
+		if out.Taken == "" || r.Own || l.o.Now().After(until) {
 			return world.Node.Answer(out)
 		}
 
@@ -77,11 +80,18 @@ func (l *Live) readNode(ctx context.Context, r world.NodeReq) (taken, note strin
 	}
 
 	req.Name = r.Name
-	if r.Token != "" {
+	switch {
+	case r.Own:
+		f = l.addCredentials(&req, "")
+	case r.Token != "":
 		req.Token = l.newTokenReader(r.Token)
-	} else if f := l.addKubeconfig(&req, joined.BootstrapConf); f != nil && f.Code == fault.CredentialMissing {
-		return "", "" // there is nothing to join with
-	} else if f != nil {
+	default:
+		f = l.addKubeconfig(&req, joined.BootstrapConf)
+		if f != nil && f.Code == fault.CredentialMissing {
+			return "", "" // there is nothing to join with
+		}
+	}
+	if f != nil {
 		return "", f.Reason()
 	}
 
@@ -100,7 +110,7 @@ func (l *Live) readNode(ctx context.Context, r world.NodeReq) (taken, note strin
 	}
 
 	here := machineid.Of(l.o.Root)
-	if !n.Ready || !here.IsOther(machineid.OfNode(n.MachineID, n.SystemUUID)) {
+	if !n.Ready && !r.Own || !here.IsOther(machineid.OfNode(n.MachineID, n.SystemUUID)) {
 		return "", ""
 	}
 

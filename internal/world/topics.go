@@ -104,12 +104,13 @@ type ObjectAns struct {
 type NodeReq struct {
 	Access
 	Name string `json:"name,omitempty"`
+	Own  bool   `json:"own,omitempty"` // this node has joined under the name: with its own credentials, Ready or not
 }
 
 // NodeAns reports whether one does, without the id of a machine.
 type NodeAns struct {
 	Name  string `json:"name"`
-	Taken string `json:"taken,omitempty"` // the Ready node of another machine, described; "": none
+	Taken string `json:"taken,omitempty"` // the node of another machine, described; "": none
 	Note  string `json:"note,omitempty"`  // why the cluster did not answer
 }
 
@@ -133,6 +134,8 @@ type KubeletAns struct {
 	JoinedWhy  string `json:"joined_why"` // the reason
 	// Identity is that of the kubelet.conf, joined or not; nil without one.
 	Identity *IdentityAns `json:"identity,omitempty"`
+	// Damaged is the client certificate with which no kubelet starts; nil where there is none, and in older recordings.
+	Damaged *DamagedAns `json:"damaged,omitempty"`
 	// The environment of its next start; 0 and nil are unknown.
 	Cgroup int   `json:"cgroup,omitempty"` // the hierarchy's version, 1 or 2
 	Swap   *bool `json:"swap,omitempty"`   // some is on
@@ -187,6 +190,14 @@ type IdentityAns struct {
 	// Users besides root who may change it, so that prelet does not use it with a cluster.
 	Loose string `json:"loose,omitempty"`
 	Fix   string `json:"mend,omitempty"` // how to fix that
+}
+
+// DamagedAns is a client certificate in the kubelet's folder that it cannot load, such as an empty one. It loads that
+// before it joins, so it ends with it although it has a token.
+type DamagedAns struct {
+	Why    string   `json:"why"`             // why the kubelet cannot load it
+	Files  []string `json:"files,omitempty"` // without which it joins; none where another program has them
+	Remove string   `json:"remove"`          // the command that removes it
 }
 
 // AcceptsReq asks for the flags and feature gates of the kubelet's binary.

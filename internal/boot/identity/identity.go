@@ -17,12 +17,13 @@ import (
 	"github.com/prelet/prelet/stages"
 )
 
-// Previous is an identity on the disk that is not this node's, because the image was made of a node that had joined.
-// Its files are removed, and the node joins again under its own name.
+// Previous is an identity on the disk that this node cannot have: it is another machine's, because the image was made
+// of a node that had joined, or it is damaged. Its files are removed, and the node joins again under its own name.
 type Previous struct {
-	Node  string   `json:"node"` // the name in its certificate; "" where there is none
-	Why   string   `json:"why"`  // how that is known
-	Files []string `json:"-"`    // that contain it
+	Node    string   `json:"node"`              // the name in its certificate; "" where there is none
+	Why     string   `json:"why"`               // how that is known
+	Damaged bool     `json:"damaged,omitempty"` // it is this node's, and no kubelet can load it
+	Files   []string `json:"-"`                 // that contain it
 }
 
 // decision is whose identity is on the disk.
@@ -31,6 +32,7 @@ type decision struct {
 
 	in        *stages.Inputs
 	id        *world.IdentityAns
+	other     func(node string) string
 	name      string // that the node will have
 	at        hcl.Range
 	isPlanned bool // the site or the base sets the name
@@ -42,13 +44,16 @@ type decision struct {
 //
 // With a generation, probe has compared the machine that made it with this one. Without one (an image baked of a node
 // that joined without prelet) there are only names and times. Both are judged by the table of machineid.Marks.
-func Check(in *stages.Inputs, found *origin.Collector) *Previous {
+//
+// other describes the machine of a Node in the cluster if it is certainly another one; "" if it is this machine or not
+// known.
+func Check(in *stages.Inputs, found *origin.Collector, other func(node string) string) *Previous {
 	id := in.Kubelet.Identity
 	if id == nil {
 		return nil
 	}
 
-	d := decision{Collector: found, in: in, id: id}
+	d := decision{Collector: found, in: in, id: id, other: other}
 	d.name, d.at, d.isPlanned = findPlannedName(*in)
 	why := d.decide()
 	if id.Changed != "" {
@@ -99,7 +104,7 @@ func (d decision) decide() (why string) {
 
 	switch verdict := marks.Judge(); {
 	case id.Ours && !d.isPlanned: // the host was renamed, or does not know its name yet
-		d.noteHostName(howToLeave + " " + howToRename(id.Node))
+		d.noteHostName(howToLeave + " " + d.howToRename())
 	case !id.Ours && verdict == machineid.NotKnown && d.isPlanned:
 		d.in.Node.Name, d.in.Node.NameRange = &id.Node, d.at
 		d.warnOtherName()
@@ -157,7 +162,7 @@ func (d decision) refuseRename() {
 		fault.NodeName, d.at, "A node that has joined keeps its name",
 		"This node joined as %s, and the site names it %s: "+
 			"the cluster accepts its certificate for the old name only. Write the old name. %s %s",
-		d.id.Node, d.name, howToLeave, howToRename(d.id.Node),
+		d.id.Node, d.name, howToLeave, d.howToRename(),
 	)
 }
 
@@ -166,11 +171,25 @@ func (d decision) refuseRename() {
 const howToLeave = "If this disk is a copy of that node's: `" + machineid.SealHere + "`; " +
 	"it needs a token again, because that is removed too."
 
-// howToRename returns how a node that has joined gets another name.
-func howToRename(node string) string {
-	return fmt.Sprintf("To rename the node: `kubectl delete node %s`, "+
-		"remove /etc/kubernetes/kubelet.conf and /var/lib/kubelet/pki/kubelet-client-*, "+
-		"and run again: it joins with the token.", node)
+// howToRename returns how a node that has joined gets another name. It never deletes the Node of a machine that runs:
+// not at all where the Node is known to be another machine's, and else only once it is not Ready without this kubelet.
+func (d decision) howToRename() string {
+	node := d.id.Node
+	if other := d.other(node); other != "" {
+		return fmt.Sprintf("Node %s in the cluster is another machine (%s), so this disk is a copy.", node, other)
+	}
+
+	return fmt.Sprintf("To rename the node: `systemctl stop kubelet` here, then `%s`, which does nothing while another "+
+		"machine keeps the node Ready; `rm /etc/kubernetes/kubelet.conf /var/lib/kubelet/pki/kubelet-client-*`, "+
+		"and run again: it joins with the token.", DeleteNode(node))
+}
+
+// DeleteNode returns the command that deletes the Node of a machine whose kubelet was stopped. If the Node stays Ready,
+// another machine runs under its name, and it is not deleted.
+func DeleteNode(node string) string {
+	return fmt.Sprintf(
+		"kubectl wait --for=condition=Ready=Unknown --timeout=3m node/%s && kubectl delete node %[1]s", node,
+	)
 }
 
 // noteHostName notes that the host has another name than its node. otherwise is what to do where that is right.
@@ -220,10 +239,34 @@ func FindNameFlags(flags []node.Flag) (name string, isCloud bool) {
 
 // Sentence returns the report about the identity.
 func (p *Previous) Sentence() string {
+	if p.Damaged {
+		return fmt.Sprintf(
+			"the kubelet's client certificate was damaged (%s); it is set aside, and the node joins again", p.Why,
+		)
+	}
+
 	return fmt.Sprintf(
 		"the identity of %s was on this disk (%s); it is removed, and the node joins again under its own name",
 		p.Owner(), p.Why,
 	)
+}
+
+// WhyRemoved returns why a file of the identity is removed.
+func (p *Previous) WhyRemoved() string {
+	if p.Damaged {
+		return p.Why + ", so the kubelet refuses to start with it"
+	}
+
+	return "it belongs to " + p.Owner()
+}
+
+// WhyRestart returns why the kubelet is restarted.
+func (p *Previous) WhyRestart() string {
+	if p.Damaged {
+		return "its damaged client certificate is removed"
+	}
+
+	return "the identity of " + p.Owner() + " is removed"
 }
 
 // Owner returns whose identity it is.

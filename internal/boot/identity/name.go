@@ -40,7 +40,7 @@ func CheckFree(ctx context.Context, cluster world.Source, in stages.Inputs, n no
 			"The cluster has a node %s that is Ready and is another machine: %s. "+
 				"Two machines with one name take its pods, addresses and certificates from each other. "+
 				"Give this machine another name (node { name = … }), or shut the other machine down: "+
-				"when its node is NotReady or deleted, this machine joins. To take the name over now: "+
+				"when its node is not Ready, this machine joins. Only if the other machine is gone for good: "+
 				"`prelet run --takeover`.", a.Name, a.Taken,
 		)
 	case a.Note != "":
